@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# ci/check.sh LABEL [EXTENSION...]: build, install and test extensions on one
+# server (see ci/lib.sh for labels).  Prints a closing line of counts; fails if
+# anything failed.  TEST_CONF=test/FILE and PROVE_TESTS='...' pass through to the
+# tests; SKIP_TAP=1 leaves the TAP tests out, SKIP_REGRESS=1 all others.
+. "$(dirname "$0")/lib.sh"
+
+[ $# -ge 1 ] || die "usage: ci/check.sh LABEL [EXTENSION...]"
+label=$1
+shift
+# shellcheck disable=SC2086
+[ $# -gt 0 ] || set -- $EXTENSIONS
+[ "$label" = host ] && "$TOP/ci/server.sh" host
+pg_config=$(pg_config_of "$label")
+logs=$BUILD/check/$label
+mkdir -p "$logs"
+copy_tree "$label" common "$@"
+
+vars="PG_CONFIG=$pg_config"
+[ -n "${TEST_CONF:-}" ] && vars="$vars TEST_CONF=$TEST_CONF"
+[ -n "${PROVE_TESTS:-}" ] && vars="$vars PROVE_TESTS='$PROVE_TESTS'"
+[ "${SKIP_TAP:-}" = 1 ] && vars="$vars TAP_TESTS="
+[ "${SKIP_REGRESS:-}" = 1 ] && vars="$vars REGRESS= ISOLATION="
+
+# Other extensions may be preloaded by a test, so all are installed before any runs.
+for ext in "$@"; do
+    say "building $ext for PostgreSQL $label"
+    on "$label" server "make -s -j2 -C $ext $vars all" >"$logs/$ext.build.log" 2>&1 ||
+        { tail -n 40 "$logs/$ext.build.log" >&2; die "$ext does not build for PostgreSQL $label"; }
+    on "$label" root "make -s -C $ext $vars install" >>"$logs/$ext.build.log" 2>&1 ||
+        { tail -n 40 "$logs/$ext.build.log" >&2; die "$ext does not install for PostgreSQL $label"; }
+done
+
+failed=0
+for ext in "$@"; do
+    say "testing $ext on PostgreSQL $label"
+    rm -f "$logs/$ext.log"
+    if ! on "$label" server "PG_REGRESS_DIFF_OPTS=-U3 make -s -C $ext $vars installcheck" >"$logs/$ext.log" 2>&1; then
+        failed=1
+        tail -n 60 "$logs/$ext.log" >&2
+        on "$label" server "head -n 200 $ext/regression.diffs $ext/output_iso/regression.diffs 2>/dev/null || true" >&2
+        say "FAILED: $ext on PostgreSQL $label (whole log: $logs/$ext.log)"
+    fi
+done
+
+# One count over pg_regress ("test x ... ok" on 15, TAP lines since 16), the
+# isolation tester and prove.
+good=$(cat "$logs"/*.log | grep -cE '^(ok [0-9]+ |test .* \.\.\. ok|     .* \.\.\. ok)' || true)
+bad=$(cat "$logs"/*.log | grep -cE '^(not ok |test .* \.\.\. FAILED|     .* \.\.\. FAILED)' || true)
+tap=$(cat "$logs"/*.log | sed -n 's/^Files=[0-9]*, Tests=\([0-9]*\),.*/\1/p' | awk '{ s += $1 } END { print s + 0 }')
+[ "$failed" = 0 ] || bad=$((bad > 0 ? bad : 1))
+echo "PostgreSQL $label: $((good + tap)) passed, $bad failed"
+echo "$((good + tap)) $bad" >"$BUILD/check/$label.count"
+exit "$failed"

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# ci/matrix.sh [LABEL...]: the project's tests and PostgreSQL's own suite on other
+# servers (default: 17, 18 and an assertion-enabled 18).
+. "$(dirname "$0")/lib.sh"
+
+[ $# -gt 0 ] || set -- 17 18 18-assert
+failed=0
+rm -rf "$BUILD"/check/*.count "$BUILD"/core/*.count
+for label in "$@"; do
+    "$TOP/ci/server.sh" "$label"
+    "$TOP/ci/check.sh" "$label" || failed=1
+    "$TOP/ci/core.sh" "$label" || failed=1
+    case $label in
+        *-assert)
+            "$TOP/ci/core.sh" "$label" "debug_parallel_query = regress" || failed=1
+            for ext in $EXTENSIONS; do
+                [ -e "$TOP/$ext/test/assert.conf" ] || continue
+                TEST_CONF=test/assert.conf SKIP_TAP=1 "$TOP/ci/check.sh" "$label" "$ext" || failed=1
+            done
+            ;;
+    esac
+done
+cat "$BUILD"/check/*.count "$BUILD"/core/*.count | awk '{ p += $1; f += $2 } END { print p " passed, " f " failed" }'
+exit "$failed"

@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# ci/server.sh LABEL: make the server of that label ready (see ci/lib.sh); quick
+# when it already is.
+. "$(dirname "$0")/lib.sh"
+
+TOOLS="make gcc libc6-dev"
+
+# A debootstrap root with Debian's packages of one major version.
+make_root() {
+    local major=$1 root release suite script=() extra=""
+    root=$(root_of "$major")
+    [ -e "$root/.ready" ] && return 0
+    packages debootstrap
+    release=$(release_of "$major")
+    suite=$release
+    [ "$release" = experimental ] && suite=sid
+    [ "$suite" = sid ] && script=(/usr/share/debootstrap/scripts/sid)
+    say "making a Debian $suite root for PostgreSQL $major"
+    as_root rm -rf "$root"
+    mkdir -p "$(dirname "$root")"
+    as_root debootstrap --variant=minbase "$suite" "$root" "$(mirror)" "${script[@]}" >"$BUILD/root-$major.log" 2>&1 ||
+        { tail -n 20 "$BUILD/root-$major.log" >&2; die "debootstrap $suite failed"; }
+    if [ "$release" = experimental ]; then
+        echo "deb $(mirror) experimental main" | as_root tee -a "$root/etc/apt/sources.list" >/dev/null
+        extra="-t experimental"
+    fi
+    in_root "$major" root "
+        apt-get -qq -o Acquire::Check-Valid-Until=false update
+        apt-get install -y -qq --no-install-recommends $extra postgresql-$major postgresql-server-dev-$major $TOOLS libipc-run-perl" \
+        >>"$BUILD/root-$major.log" 2>&1 ||
+        { tail -n 20 "$BUILD/root-$major.log" >&2; die "installing PostgreSQL $major in its root failed"; }
+    as_root touch "$root/.ready"
+}
+
+# A server with assertions, built outside any root from Debian's source package.
+make_assert() {
+    local major=$1 prefix source
+    prefix=$BUILD/server/$major-assert
+    [ -e "$prefix/.ready" ] && return 0
+    packages build-essential bison flex perl libreadline-dev zlib1g-dev liblz4-dev libipc-run-perl
+    source=$("$TOP/ci/source.sh" "$major")
+    say "building an assertion-enabled PostgreSQL $major"
+    rm -rf "$prefix" "$BUILD/source/$major-assert"
+    cp -a "$source" "$BUILD/source/$major-assert"
+    (
+        cd "$BUILD/source/$major-assert"
+        ./configure -q --prefix="$prefix" --enable-cassert --enable-debug --enable-tap-tests --without-icu --with-lz4 \
+            CFLAGS="-O1 -ggdb -fno-omit-frame-pointer"
+        make -s -j"$(nproc)" install
+        make -s -j"$(nproc)" -C contrib install
+        make -s -C src/test/regress install
+        make -s -C src/test/isolation install
+    ) >"$BUILD/server-$major-assert.log" 2>&1 ||
+        { tail -n 20 "$BUILD/server-$major-assert.log" >&2; die "building PostgreSQL $major failed"; }
+    rm -rf "$BUILD/source/$major-assert"
+    touch "$prefix/.ready"
+}
+
+[ $# -eq 1 ] || die "usage: ci/server.sh host|17|18|19|18-assert"
+case $1 in
+    host)
+        if ! command -v "${PG_CONFIG:-pg_config}" >/dev/null || [ ! -e "$("${PG_CONFIG:-pg_config}" --pgxs)" ]; then
+            packages postgresql-15 postgresql-server-dev-15
+        fi
+        packages make gcc libc6-dev libipc-run-perl perl
+        ;;
+    *-assert) make_assert "${1%-assert}" ;;
+    *) make_root "$1" ;;
+esac
