@@ -1,0 +1,2 @@
+\echo Use "CREATE EXTENSION parallel_temp" to load this file. \quit
+

@@ -1,0 +1,53 @@
+/*-------------------------------------------------------------------------
+ *
+ * guc.c
+ *	  Every setting of parallel_temp, in one table.
+ *
+ * Called once, from _PG_init.  Nothing here has an effect beyond the variables;
+ * the files that use a setting read it when a statement is planned or started.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "parallel_temp.h"
+
+bool		pt_enabled = true;
+double		pt_flush_page_cost = 1.3;
+double		pt_scan_buffer_cost = 0.01;
+
+/*
+ * Define all settings and reserve their prefix.
+ */
+void
+pt_define_settings(void)
+{
+	DefineCustomBoolVariable("parallel_temp.enabled",
+							 "Lets queries over temporary tables run in parallel.",
+							 "When off, the library changes nothing: temporary tables are scanned by the session alone, as in stock PostgreSQL.",
+							 &pt_enabled,
+							 true,
+							 PGC_USERSET,
+							 GUC_EXPLAIN,
+							 NULL, NULL, NULL);
+	DefineCustomRealVariable("parallel_temp.flush_page_cost",
+							 "Sets the planner's estimate of the cost of writing one dirty temporary buffer, in units of seq_page_cost.",
+							 "The published constant is 1.3; the lab's calibration measures this machine's.",
+							 &pt_flush_page_cost,
+							 1.3, 0, DBL_MAX,
+							 PGC_USERSET,
+							 GUC_EXPLAIN,
+							 NULL, NULL, NULL);
+	DefineCustomRealVariable("parallel_temp.scan_buffer_cost",
+							 "Sets the planner's estimate of the cost of looking at one allocated temporary buffer during a flush, in units of seq_page_cost.",
+							 "The published constant is 0.01; the lab's calibration measures this machine's.",
+							 &pt_scan_buffer_cost,
+							 0.01, 0, DBL_MAX,
+							 PGC_USERSET,
+							 GUC_EXPLAIN,
+							 NULL, NULL, NULL);
+
+	MarkGUCPrefixReserved("parallel_temp");
+}

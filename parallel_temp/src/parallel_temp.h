@@ -1,0 +1,25 @@
+/*-------------------------------------------------------------------------
+ *
+ * parallel_temp.h
+ *	  What the files of the extension share: settings and entry points.
+ *
+ * Data walks one way: hook -> plan -> execute -> storage.  localbuf*.c is the
+ * storage end and calls nothing above it.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PARALLEL_TEMP_H
+#define PARALLEL_TEMP_H
+
+#include "utils/guc.h"
+
+/* Settings, defined and described in guc.c. */
+extern bool pt_enabled;			/* parallel_temp.enabled */
+extern double pt_flush_page_cost;	/* parallel_temp.flush_page_cost */
+extern double pt_scan_buffer_cost;	/* parallel_temp.scan_buffer_cost */
+
+extern void pt_define_settings(void);
+
+#endif							/* PARALLEL_TEMP_H */
