@@ -12,6 +12,8 @@
  */
 #include "postgres.h"
 
+#include <float.h>
+
 #include "parallel_temp.h"
 
 bool		pt_enabled = true;
