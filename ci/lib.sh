@@ -119,7 +119,7 @@ copy_tree() {
     as_root mkdir -p "$work"
     for f in "$@"; do
         as_root rm -rf "${work:?}/$f"
-        (cd "$TOP" && tar -cf - --exclude='*.o' --exclude='*.so' --exclude=__pycache__ --exclude=tmp_check \
+        (cd "$TOP" && tar -cf - --exclude='*.o' --exclude='*.so' --exclude=__pycache__ --exclude='tmp_*' \
             --exclude=results --exclude=log --exclude=output_iso "$f") | as_root tar -xf - -C "$work" --no-same-owner
     done
     as_root chown -R "$owner" "$work"

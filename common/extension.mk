@@ -5,17 +5,17 @@
 #   PG_CONFIG=...   the server to build for (default: the one on PATH)
 
 PG_CONFIG ?= pg_config
-OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c)))
+OBJS := $(patsubst %.c,%.o,$(sort $(wildcard src/*.c)))
 
 # pg_regress: behaviour a user sees.  A private instance each, so that libraries
 # can be preloaded and no server of the user's is touched.
-REGRESS = $(patsubst test/sql/%.sql,%,$(sort $(wildcard test/sql/*.sql)))
-REGRESS_OPTS = --inputdir=test --temp-instance=tmp_check/regress --temp-config=$(TEST_CONF)
+REGRESS := $(patsubst test/sql/%.sql,%,$(sort $(wildcard test/sql/*.sql)))
+REGRESS_OPTS = --inputdir=test --temp-instance=tmp_regress --temp-config=$(TEST_CONF)
 TEST_CONF ?= test/regress.conf
 
 # isolation tester: concurrency.
-ISOLATION = $(patsubst test/specs/%.spec,%,$(sort $(wildcard test/specs/*.spec)))
-ISOLATION_OPTS = --inputdir=test --temp-instance=tmp_check/isolation --temp-config=$(TEST_CONF)
+ISOLATION := $(patsubst test/specs/%.spec,%,$(sort $(wildcard test/specs/*.spec)))
+ISOLATION_OPTS = --inputdir=test --temp-instance=tmp_isolation --temp-config=$(TEST_CONF)
 
 # TAP: crashes, replicas, dump, upgrade, several sessions.
 ifneq ($(wildcard test/t/*.pl),)
