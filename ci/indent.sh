@@ -10,7 +10,7 @@ if [ ! -x "$tool" ]; then
     say "building pg_bsd_indent"
     d=$source/src/tools/pg_bsd_indent
     "$TOP/ci/server.sh" host
-    gcc -O1 -w -I"$(pg_config --includedir-server)" -I"$d" -o "$tool" "$d"/{args,err,indent,io,lexi,parse,pr_comment}.c -L"$(pg_config --pkglibdir)" \
+    gcc -O1 -w "-Dpg_noreturn=_Noreturn" -I"$(pg_config --includedir-server)" -I"$d" -o "$tool" "$d"/{args,err,indent,io,lexi,parse,pr_comment}.c -L"$(pg_config --pkglibdir)" \
         -L"$(pg_config --libdir)" -lpgcommon -lpgport -lm
 fi
 args=(--indent "$tool" --typedefs "$BUILD/typedefs")
