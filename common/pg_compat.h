@@ -32,4 +32,125 @@ typedef RelFileNode RelFileLocator_compat;
 #define rd_locator_compat(rel) ((rel)->rd_node)
 #endif
 
+/* ---- local buffers: tags, state words, other backends' numbers ---------- */
+
+#include "storage/bufmgr.h"
+#include "storage/smgr.h"
+
+#if PG_VERSION_NUM >= 160000
+#define BufTagGetRelFileLocator_compat(tag) BufTagGetRelFileLocator(tag)
+#define BufTagGetForkNum_compat(tag) BufTagGetForkNum(tag)
+#define RelFileLocatorEquals_compat(a, b) RelFileLocatorEquals(a, b)
+#define RelFileNumber_compat(locator) ((locator).relNumber)
+#define DropRelationLocalBuffers_compat(locator, fork, first) DropRelationLocalBuffers(locator, fork, first)
+#else
+#define BufTagGetRelFileLocator_compat(tag) ((tag)->rnode)
+#define BufTagGetForkNum_compat(tag) ((tag)->forkNum)
+#define RelFileLocatorEquals_compat(a, b) RelFileNodeEquals(a, b)
+#define RelFileNumber_compat(locator) ((locator).relNode)
+#define DropRelationLocalBuffers_compat(locator, fork, first) DropRelFileNodeLocalBuffers(locator, fork, first)
+#endif
+
+/* The number in the names of this session's temporary files (the leader's, in a worker). */
+#if PG_VERSION_NUM >= 170000
+#define TempFileOwner_compat() ProcNumberForTempRelations()
+#else
+#include "storage/backendid.h"
+#include "miscadmin.h"
+#define TempFileOwner_compat() BackendIdForTempRelations()
+#endif
+
+/* A buffer's state word grew to 64 bits in 19. */
+#if PG_VERSION_NUM >= 190000
+typedef uint64 BufState_compat;
+#define BufStateRead_compat(desc) pg_atomic_read_u64(&(desc)->state)
+#define BufStateWrite_compat(desc, value) pg_atomic_unlocked_write_u64(&(desc)->state, value)
+#else
+typedef uint32 BufState_compat;
+#define BufStateRead_compat(desc) pg_atomic_read_u32(&(desc)->state)
+#define BufStateWrite_compat(desc, value) pg_atomic_unlocked_write_u32(&(desc)->state, value)
+#endif
+
+/* Since 18 a read may still be under way when nobody holds a pin any more. */
+#if PG_VERSION_NUM >= 180000
+#include "storage/aio.h"
+static inline void
+LocalBufferWaitIO_compat(BufferDesc *desc)
+{
+	if (pgaio_wref_valid(&desc->io_wref))
+	{
+		PgAioWaitRef ref = desc->io_wref;
+
+		pgaio_wref_wait(&ref);
+	}
+}
+#else
+#define LocalBufferWaitIO_compat(desc) ((void) 0)
+#endif
+
+/*
+ * Count a write of n pages of a temporary relation in pg_stat_io (16+: pages
+ * until 17, calls and bytes since 18).  IoTimeStart_compat() goes before it.
+ */
+#include "pgstat.h"
+#include "portability/instr_time.h"
+#if PG_VERSION_NUM >= 180000
+#define IoTimeStart_compat() pgstat_prepare_io_time(track_io_timing)
+#define CountTempWrite_compat(start, n) \
+	pgstat_count_io_op_time(IOOBJECT_TEMP_RELATION, IOCONTEXT_NORMAL, IOOP_WRITE, start, 1, (uint64) (n) * BLCKSZ)
+#elif PG_VERSION_NUM >= 160000
+#if PG_VERSION_NUM >= 170000
+#define IoTimeStart_compat() pgstat_prepare_io_time(track_io_timing)
+#else
+#define IoTimeStart_compat() pgstat_prepare_io_time()
+#endif
+#define CountTempWrite_compat(start, n) \
+	pgstat_count_io_op_time(IOOBJECT_TEMP_RELATION, IOCONTEXT_NORMAL, IOOP_WRITE, start, n)
+#else
+static inline instr_time
+IoTimeStart_compat(void)
+{
+	instr_time	none;
+
+	INSTR_TIME_SET_ZERO(none);
+	return none;
+}
+#define CountTempWrite_compat(start, n) ((void) (start))
+#endif
+
+/* A palloc'd path; since 18 relpathbackend() itself returns a struct. */
+#if PG_VERSION_NUM >= 180000
+#define relpathbackend_compat(locator, owner, fork) pstrdup(relpathbackend(locator, owner, fork).str)
+#else
+#define relpathbackend_compat(locator, owner, fork) relpathbackend(locator, owner, fork)
+#endif
+
+/*
+ * Writing several pages of a relation at once: smgrwritev() came with 17.
+ * HAVE_SMGRWRITEV_COMPAT tells whether it is there.
+ */
+#if PG_VERSION_NUM >= 170000
+#define HAVE_SMGRWRITEV_COMPAT 1
+#define smgrwritev_compat(reln, fork, block, pages, n) smgrwritev(reln, fork, block, pages, n, false)
+#else
+#define HAVE_SMGRWRITEV_COMPAT 0
+#define smgrwritev_compat(reln, fork, block, pages, n) elog(ERROR, "smgrwritev is not in this version")
+#endif
+
+/* Does the server read and write relations past the kernel's page cache? */
+#if PG_VERSION_NUM >= 160000
+#include "storage/fd.h"
+#define DirectIO_compat() ((io_direct_flags & IO_DIRECT_DATA) != 0)
+#else
+#define DirectIO_compat() false
+#endif
+
+/* pg_pwritev_with_retry() moved in 16. */
+#if PG_VERSION_NUM >= 160000
+#include "common/file_utils.h"
+#else
+#include "storage/fd.h"
+#endif
+#include "port/pg_iovec.h"
+
 #endif							/* PG_LEAN_COMPAT_H */

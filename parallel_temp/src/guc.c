@@ -14,11 +14,20 @@
 
 #include <float.h>
 
+#include "localbuf.h"
 #include "parallel_temp.h"
 
 bool		pt_enabled = true;
 double		pt_flush_page_cost = 1.3;
 double		pt_scan_buffer_cost = 0.01;
+int			pt_flush_method = LOCALBUF_FLUSH_COALESCED;
+
+static const struct config_enum_entry flush_methods[] = {
+	{"coalesced", LOCALBUF_FLUSH_COALESCED, false},
+	{"sorted", LOCALBUF_FLUSH_SORTED, false},
+	{"buffer_order", LOCALBUF_FLUSH_BUFFER_ORDER, false},
+	{NULL, 0, false}
+};
 
 /*
  * Define all settings and reserve their prefix.
@@ -49,6 +58,15 @@ pt_define_settings(void)
 							 0.01, 0, DBL_MAX,
 							 PGC_USERSET,
 							 GUC_EXPLAIN,
+							 NULL, NULL, NULL);
+	DefineCustomEnumVariable("parallel_temp.flush_method",
+							 "Sets the order and the size of the writes that flush temporary buffers.",
+							 "\"coalesced\" sorts the pages by file and block and writes neighbours together, \"sorted\" writes them one by one, "
+							 "\"buffer_order\" neither sorts nor joins. The last two exist to measure what the first one gains.",
+							 &pt_flush_method,
+							 LOCALBUF_FLUSH_COALESCED, flush_methods,
+							 PGC_USERSET,
+							 0,
 							 NULL, NULL, NULL);
 
 	MarkGUCPrefixReserved("parallel_temp");

@@ -10,7 +10,24 @@
 #ifndef LOCALBUF_H
 #define LOCALBUF_H
 
+#include "nodes/pg_list.h"
 #include "pg_compat.h"
+
+/* How localbuf_flush writes pages: parallel_temp.flush_method. */
+typedef enum LocalBufFlushMethod
+{
+	LOCALBUF_FLUSH_COALESCED,	/* sorted by file and block, neighbours in one
+								 * write */
+	LOCALBUF_FLUSH_SORTED,		/* sorted, one write a page */
+	LOCALBUF_FLUSH_BUFFER_ORDER /* as the buffers lie, one write a page */
+} LocalBufFlushMethod;
+
+/* What localbuf_evict did. */
+typedef struct LocalBufEvicted
+{
+	int			evicted;		/* pages removed from the buffers */
+	int			pinned;			/* pages left because something uses them */
+} LocalBufEvicted;
 
 /*
  * Make sure that the session's local buffer table exists (core makes it at the
@@ -19,11 +36,22 @@
 extern void localbuf_ensure(void);
 
 /*
+ * Tell that the slots whose memory lies in this range got it before they were
+ * used (the shared pool points every slot into one mapping).  Such a slot counts
+ * as allocated only once it has held a page.  Call it once, before the first slot
+ * is pointed there.
+ */
+extern void localbuf_reserve(const void *start, Size size);
+
+/*
  * Count local buffers: *allocated gets those with memory, *dirty those whose
  * page is not written yet and belongs to one of the relations (all relations
  * when nrels is 0).  Either may be NULL.
  */
 extern void localbuf_count(Relation *rels, int nrels, int *allocated, int *dirty);
+
+/* Is this buffer (0 .. NLocBuffer - 1) allocated, by the same rule? */
+extern bool localbuf_is_allocated(int buf_id);
 
 /*
  * Write the dirty local buffers of these relations (every fork), sorted by file
@@ -35,6 +63,19 @@ extern int	localbuf_flush(Relation *rels, int nrels);
 
 /* The same for every temporary relation of the session. */
 extern int	localbuf_flush_all(void);
+
+/*
+ * Write the relation's dirty pages, then take every page of it (all forks) that
+ * nothing pins out of the local buffers.  Not during a parallel operation:
+ * workers may be reading these buffers.
+ */
+extern LocalBufEvicted localbuf_evict(Relation rel);
+
+/*
+ * Mark every resident page of the relation's main fork dirty.  Returns how many
+ * were clean before.
+ */
+extern int	localbuf_mark_dirty(Relation rel);
 
 /*
  * OIDs of the relation, its TOAST table and the indexes of both: everything that
