@@ -7,7 +7,7 @@ TOOLS="make gcc libc6-dev"
 
 # A debootstrap root with Debian's packages of one major version.
 make_root() {
-    local major=$1 root release suite script=() extra=""
+    local major=$1 root release suite script=()
     root=$(root_of "$major")
     [ -e "$root/.ready" ] && return 0
     packages debootstrap
@@ -21,12 +21,14 @@ make_root() {
     as_root debootstrap --variant=minbase "$suite" "$root" "$(mirror)" "${script[@]}" >"$BUILD/root-$major.log" 2>&1 ||
         { tail -n 20 "$BUILD/root-$major.log" >&2; die "debootstrap $suite failed"; }
     if [ "$release" = experimental ]; then
+        # Only PostgreSQL itself from experimental: its perl is newer than the modules.
         echo "deb $(mirror) experimental main" | as_root tee -a "$root/etc/apt/sources.list" >/dev/null
-        extra="-t experimental"
+        printf 'Package: postgresql* libpq* libecpg* libpgtypes*\nPin: release a=experimental\nPin-Priority: 990\n' |
+            as_root tee "$root/etc/apt/preferences.d/postgresql" >/dev/null
     fi
     in_root "$major" root "
         apt-get -qq -o Acquire::Check-Valid-Until=false update
-        apt-get install -y -qq --no-install-recommends $extra postgresql-$major postgresql-server-dev-$major $TOOLS libipc-run-perl" \
+        apt-get install -y -qq --no-install-recommends postgresql-$major postgresql-server-dev-$major $TOOLS libipc-run-perl" \
         >>"$BUILD/root-$major.log" 2>&1 ||
         { tail -n 20 "$BUILD/root-$major.log" >&2; die "installing PostgreSQL $major in its root failed"; }
     as_root touch "$root/.ready"
