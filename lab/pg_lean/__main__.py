@@ -1,0 +1,3 @@
+from pg_lean.cli import main
+
+main()

@@ -1,0 +1,245 @@
+"""The frame in which benchmarks and parts of the demo run.
+
+A benchmark is one module of this package, found by its name (`make bench-NAME`
+runs bench/NAME.py); a part of the demo is one of pg_lean.demo.  Either declares
+
+    TITLE = "one line for lists"              (required)
+    PRELOAD = ("parallel_temp",)              libraries of the private cluster; their
+                                              extensions are created in the database
+    SETTINGS = {"shared_buffers": "256MB"}    server settings of the private cluster
+
+    def run(bench: Bench) -> Result: ...
+
+`run` gets a started server in `bench.server`, measures, puts raw rows into
+`bench.raw`, and returns a Result of texts, tables, plots and checks.  It raises
+Unavailable if it cannot run here; that is reported and is no failure.  See
+lab/README.md for an example.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import pkgutil
+import shutil
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Callable, Iterator, Mapping, Sequence
+
+import psycopg
+from psycopg import sql
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from pg_lean import measure
+from pg_lean.cluster import LIBRARIES, Cluster, Server, UserServer
+from pg_lean.errors import LabError, Unavailable
+from pg_lean.measure import Estimate, Measurements, Sample
+from pg_lean.paths import BUILD
+from pg_lean.result import Check, Listing, Note, Plot, Result, Series, SideBySide, Table, human_bytes
+
+__all__ = ["Bench", "Options", "Result", "Note", "Table", "Series", "Plot", "Listing", "SideBySide", "Check",
+           "Estimate", "Measurements", "Unavailable", "LabError", "human_bytes"]
+
+
+@dataclass
+class Options:
+    """What the user asked for on the command line."""
+
+    quick: bool = False
+    scale: int | None = None
+    iterations: int | None = None
+    dsn: str | None = None
+    pg_config: str | None = None
+
+
+@dataclass
+class Bench:
+    """What a benchmark works with."""
+
+    name: str
+    server: Server
+    options: Options = field(default_factory=Options)
+    console: Console = field(default_factory=Console)
+    raw: Measurements = field(default_factory=Measurements)
+
+    # -- what to run ---------------------------------------------------------
+
+    @property
+    def quick(self) -> bool:
+        """The user asked for a short run: a minute at most for a benchmark, seconds for a demo part."""
+        return self.options.quick
+
+    def pick(self, full: Any, quick: Any) -> Any:
+        """One of two values, by --quick."""
+        return quick if self.quick else full
+
+    def iterations(self, full: int, quick: int) -> int:
+        """Repetitions: --iterations if given, else one of these."""
+        return self.options.iterations or self.pick(full, quick)
+
+    def scale(self, full: int, quick: int) -> int:
+        """Scale of the pgbench data (100,000 accounts each): --scale if given, else one of these."""
+        return self.options.scale or self.pick(full, quick)
+
+    # -- sessions ------------------------------------------------------------
+
+    def connect(self, **settings: Any) -> psycopg.Connection:
+        """A new autocommit session; settings such as temp_buffers="64MB", parallel_temp__enabled=False."""
+        return self.server.connect(**settings)
+
+    def cluster(self, **kwargs: Any) -> Cluster:
+        """One more private cluster, such as one without the library (use it in a `with` block)."""
+        if not self.server.private:
+            raise Unavailable("this needs a private cluster", "Run it without --dsn.")
+        return Cluster(self.options.pg_config, **kwargs)
+
+    def need_private(self) -> Cluster:
+        """The server as a private cluster (restart, settings, files), or Unavailable with --dsn."""
+        if not isinstance(self.server, Cluster):
+            raise Unavailable("this needs a private cluster", "Run it without --dsn.")
+        return self.server
+
+    def pgbench_tables(self, scale: int) -> str:
+        """Fill the pgbench tables in the lab's own schema once; returns that schema's name."""
+        with self.server.connect() as conn:
+            have = conn.execute("SELECT to_regclass(%s)", (f"{self.server.schema}.pgbench_branches",)).fetchone()[0] \
+                if self.server._schema_made else None
+            if have and conn.execute(sql.SQL("SELECT count(*) FROM {}.pgbench_branches").format(
+                    sql.Identifier(self.server.schema))).fetchone()[0] == scale:
+                return self.server.schema
+        self.server.make_schema()
+        with self.activity(f"filling pgbench tables, scale {scale} ({scale * 100_000:,} accounts)"):
+            if isinstance(self.server, Cluster):
+                done = self.server.run("pgbench", "-i", "-q", "-s", str(scale))
+            else:
+                done = _user_pgbench(self.server, self.options.pg_config, scale)
+        if done.returncode != 0:
+            raise LabError(f"pgbench -i failed: {done.stderr.strip()}")
+        return self.server.schema
+
+    # -- measuring -----------------------------------------------------------
+
+    def interleave(self, variants: Mapping[str, Callable[[], Sample | float | None]], repetitions: int, *, case: Any = "",
+                   warmup: int = 1, metric: str = "ms", text: str = "") -> None:
+        """Measure variants in turns into bench.raw, with a progress bar (see measure.interleave)."""
+        with self.progress(repetitions * len(variants), text or str(case) or self.name) as step:
+            measure.interleave(variants, repetitions, into=self.raw, case=case, warmup=warmup, metric=metric,
+                               after_each=lambda variant: step(variant))
+
+    def estimate(self, metric: str, variant: str, case: Any = None) -> Estimate:
+        return self.raw.estimate(metric, variant, case)
+
+    def ratio(self, metric: str, variant: str, base: str, case: Any = None) -> Estimate:
+        return self.raw.ratio(metric, variant, base, case)
+
+    # -- what the user sees meanwhile ----------------------------------------
+
+    def say(self, text: str) -> None:
+        """A line on the terminal."""
+        self.console.print(text, highlight=False)
+
+    @contextlib.contextmanager
+    def progress(self, total: int, text: str) -> Iterator[Callable[..., None]]:
+        """A progress bar: `with bench.progress(12, "sizes") as step: ...; step("128 blocks")`."""
+        if not self.console.is_terminal:
+            self.say(f"  {text} ...")
+            yield lambda note="", advance=1: None
+            return
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+                   TextColumn("[dim]{task.fields[note]}"))
+        with Progress(*columns, console=self.console, transient=True) as bar:
+            task = bar.add_task(text, total=total, note="")
+            yield lambda note="", advance=1: bar.update(task, advance=advance, note=note)
+
+    @contextlib.contextmanager
+    def activity(self, text: str) -> Iterator[None]:
+        """Something that takes a while and has no steps."""
+        if not self.console.is_terminal:
+            self.say(f"  {text} ...")
+            yield
+            return
+        with self.console.status(text):
+            yield
+
+
+def _user_pgbench(server: Server, pg_config: str | None, scale: int) -> Any:
+    import os
+    import subprocess
+
+    program = shutil.which("pgbench")
+    with contextlib.suppress(LabError):
+        program = str(Cluster(pg_config).bindir / "pgbench")
+    if program is None:
+        raise LabError("the program pgbench was not found", "Install the server package, which has it.")
+    return subprocess.run([program, "-i", "-q", "-s", str(scale), server.conninfo], capture_output=True, text=True,
+                          env={**os.environ, "PGOPTIONS": f"-c search_path={server.schema}"})
+
+
+# -- finding and running -----------------------------------------------------
+
+
+def modules(package: str = "pg_lean.bench") -> dict[str, str]:
+    """Names and titles of the benchmarks (or of another package's modules)."""
+    path = importlib.import_module(package).__path__
+    names = sorted(module.name for module in pkgutil.iter_modules(path) if not module.name.startswith("_"))
+    return {name: getattr(importlib.import_module(f"{package}.{name}"), "TITLE", "") for name in names}
+
+
+def load(name: str, package: str = "pg_lean.bench") -> ModuleType:
+    """The module of that name, or an error that lists those there are."""
+    name = name.replace("-", "_")
+    known = modules(package)
+    if name not in known:
+        raise LabError(f'there is no benchmark "{name}"', "There are: " + ", ".join(known))
+    return importlib.import_module(f"{package}.{name}")
+
+
+def open_server(options: Options, preload: Sequence[str] = (), settings: Mapping[str, Any] | None = None) -> Server:
+    """The user's server (--dsn) or a private cluster, started; close it with `with`."""
+    if options.dsn:
+        server: Server = UserServer(options.dsn)
+        try:
+            server.configure(preload, settings)
+            server.make_schema()
+        except BaseException:
+            server.close()
+            raise
+        return server
+    cluster = Cluster(options.pg_config, settings=settings)
+    missing = [name for name in preload if not cluster.has_library(name)]
+    if missing:
+        raise Unavailable(f"not installed for this server: {', '.join(missing)}", "Run make install.")
+    cluster.preload = list(preload)
+    cluster.start()
+    return cluster
+
+
+def run_module(module: ModuleType, name: str, server: Server, options: Options, console: Console, folder: Path) -> Result:
+    """Run one benchmark or part on a running server and keep its result in `folder`."""
+    bench = Bench(name, server, options, console)
+    start = time.monotonic()
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        server.configure(getattr(module, "PRELOAD", ()), getattr(module, "SETTINGS", {}))
+        result = module.run(bench)
+    except Unavailable as reason:
+        text = f"{reason}. {reason.hint}".strip()
+        result = Result(module.TITLE, "", "", "", unavailable=text)
+    result.name, result.quick, result.seconds = name, options.quick, time.monotonic() - start
+    result.raw = bench.raw
+    with contextlib.suppress(psycopg.Error), server.connect() as conn:
+        result.machine = measure.describe_machine(conn, server.data if isinstance(server, Cluster) else None)
+    result.save(folder)
+    return result
+
+
+def run_bench(name: str, options: Options, console: Console) -> Result:
+    """Run one benchmark on a server of its own."""
+    module = load(name)
+    with open_server(options, getattr(module, "PRELOAD", ()), getattr(module, "SETTINGS", {})) as server:
+        return run_module(module, name.replace("-", "_"), server, options, console, BUILD / "bench" / name.replace("-", "_"))

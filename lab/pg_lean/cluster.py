@@ -1,0 +1,427 @@
+"""The server that is measured: a private throwaway cluster, or the user's own.
+
+A private cluster listens on a unix socket in a fresh folder of /tmp and nowhere
+else, keeps its data below build/, has checksums on, and belongs to the user
+"postgres" when the lab runs as root.  It must never outlive the lab: it is
+stopped when its `with` block ends, at interpreter exit and on SIGTERM, and the
+kernel stops it (setpriv --pdeathsig) if the lab is killed outright.
+
+Of the user's own server the lab touches one schema that it makes and drops, and
+temporary tables.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Mapping, Sequence
+
+import psycopg
+from psycopg import sql
+
+from pg_lean.errors import LabError, Unavailable
+from pg_lean.paths import SERVER_DIR
+
+#: Every library of the project, in the order in which they are preloaded.
+LIBRARIES = ("parallel_temp", "appendable_bytea", "light_explain")
+
+#: Settings of a private cluster that keep background work out of the figures.
+QUIET = {
+    "listen_addresses": "",
+    "max_connections": "40",
+    "max_wal_size": "8GB",
+    "checkpoint_timeout": "1h",
+    "autovacuum_naptime": "1h",
+    "bgwriter_lru_maxpages": "0",
+    "log_checkpoints": "off",
+}
+
+
+class Server:
+    """What measuring code may ask of either kind of server."""
+
+    #: True for a private cluster: it may be restarted and its settings changed.
+    private = False
+
+    def __init__(self, conninfo: str):
+        self.conninfo = conninfo
+        self.schema = f"lean_lab_{secrets.token_hex(4)}"
+        self._schema_made = False
+
+    def connect(self, **settings: Any) -> psycopg.Connection:
+        """A new autocommit session whose search_path begins with the lab's own schema.
+
+        `settings` are applied with SET before anything else runs, so temp_buffers
+        works; a dot of a setting's name is written as two underscores
+        (`parallel_temp__method="flush"`).
+        """
+        try:
+            conn = psycopg.connect(self.conninfo, autocommit=True, application_name="pg-lean")
+        except psycopg.OperationalError as error:
+            raise LabError(f"cannot connect to the server: {str(error).strip()}",
+                           "Check the connection string given with --dsn.") from None
+        try:
+            if self._schema_made:
+                conn.execute(sql.SQL("SET search_path = {}, public").format(sql.Identifier(self.schema)))
+            self.set(conn, settings)
+        except Exception:
+            conn.close()
+            raise
+        return conn
+
+    @staticmethod
+    def set(conn: psycopg.Connection, settings: Mapping[str, Any]) -> None:
+        """SET several settings in a session; names as in connect()."""
+        for name, value in settings.items():
+            conn.execute("SELECT set_config(%s, %s, false)", (name.replace("__", "."), _setting(value)))
+
+    def make_schema(self) -> None:
+        """Create the lab's own schema; the first path of every later session."""
+        if self._schema_made:
+            return
+        with self.connect() as conn:
+            try:
+                conn.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(self.schema)))
+            except psycopg.errors.InsufficientPrivilege as error:
+                raise LabError(f"cannot make the lab's own schema: {error.diag.message_primary}",
+                               "Grant CREATE on the database to this role.") from None
+        self._schema_made = True
+
+    def drop_schema(self) -> None:
+        """Remove everything the lab made in this database."""
+        if not self._schema_made:
+            return
+        self._schema_made = False
+        with self.connect() as conn:
+            conn.execute("SET client_min_messages = warning")
+            conn.execute("SET lock_timeout = '30s'")
+            conn.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(self.schema)))
+
+    @property
+    def version(self) -> int:
+        """server_version_num, such as 150020."""
+        with self.connect() as conn:
+            return conn.info.server_version
+
+    def has_extension(self, name: str) -> bool:
+        """Is the extension installed in this database?"""
+        with self.connect() as conn:
+            return conn.execute("SELECT 1 FROM pg_extension WHERE extname = %s", (name,)).fetchone() is not None
+
+    def need_extension(self, name: str) -> None:
+        """Make sure that the extension is there, or say how to get it."""
+        if not self.has_extension(name):
+            raise Unavailable(f'extension "{name}" is not installed in this database',
+                              f"Install it with make install, then: CREATE EXTENSION {name};")
+
+    def need_function(self, signature: str) -> None:
+        """Make sure that a function such as "pg_flush_local_buffers()" exists, or raise Unavailable."""
+        with self.connect() as conn:
+            if conn.execute("SELECT to_regprocedure(%s)", (signature,)).fetchone()[0] is None:
+                raise Unavailable(f"this server has no function {signature}",
+                                  "Install the current version of the extension, then ALTER EXTENSION ... UPDATE.")
+
+    def backend_is_local(self, conn: psycopg.Connection) -> bool:
+        """Can /proc of this machine show the session's process?"""
+        pid = conn.info.backend_pid
+        try:
+            return Path(f"/proc/{pid}/comm").read_text().strip().startswith("postgres") and \
+                (conn.info.host or "").startswith("/")
+        except OSError:
+            return False
+
+    def configure(self, preload: Sequence[str] = (), settings: Mapping[str, Any] | None = None) -> None:
+        """Bring the server to these settings; see the two kinds of server."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> "Server":
+        return self
+
+    def __exit__(self, *_exc: Any) -> None:
+        self.close()
+
+
+class UserServer(Server):
+    """The user's own server: nothing is restarted, settings are the session's only."""
+
+    def __init__(self, conninfo: str):
+        super().__init__(conninfo)
+        self.connect().close()
+
+    def configure(self, preload: Sequence[str] = (), settings: Mapping[str, Any] | None = None) -> None:
+        """Check what the caller needs; settings that sessions cannot change must already be so."""
+        for name in preload:
+            self.need_extension(name)
+        with self.connect() as conn:
+            loaded = ",".join(row[0] for row in conn.execute(
+                "SELECT setting FROM pg_settings WHERE name IN"
+                " ('shared_preload_libraries', 'session_preload_libraries', 'local_preload_libraries')"))
+            missing = [name for name in preload if name not in loaded]
+            if missing:
+                raise Unavailable(f"not preloaded on this server: {', '.join(missing)}",
+                                  "Add it to shared_preload_libraries (restart) or session_preload_libraries (reload).")
+        self._session_settings = {k.replace(".", "__"): v for k, v in (settings or {}).items()}
+
+    def connect(self, **settings: Any) -> psycopg.Connection:
+        conn = super().connect()
+        for name, value in {**getattr(self, "_session_settings", {}), **settings}.items():
+            try:
+                self.set(conn, {name: value})
+            except psycopg.errors.CantChangeRuntimeParam:
+                pass  # the server's own value stays, and the report shows it
+            except psycopg.Error as error:
+                conn.close()
+                raise Unavailable(f"cannot set {name.replace('__', '.')}: {error.diag.message_primary}") from None
+        return conn
+
+    def close(self) -> None:
+        self.drop_schema()
+
+
+class Cluster(Server):
+    """A private throwaway cluster.  Use it in a `with` block, or call start() and close().
+
+    `pg_config` may name any installation, also a copy at another place than it
+    was built for.  `preload` are shared_preload_libraries; extensions that are
+    installed are created in the database on start.
+    """
+
+    private = True
+
+    def __init__(self, pg_config: str | None = None, *, preload: Sequence[str] = (),
+                 settings: Mapping[str, Any] | None = None, checksums: bool = True, name: str = "lab"):
+        self.pg_config = shutil.which(pg_config or os.environ.get("PG_CONFIG") or "pg_config")
+        if self.pg_config is None:
+            raise LabError("no PostgreSQL server found", "Set PG_CONFIG to the pg_config of a server, or run make install.")
+        self.bindir = Path(self.ask_pg_config("--bindir"))
+        self.pkglibdir = Path(self.ask_pg_config("--pkglibdir"))
+        if not (self.bindir / "initdb").exists():
+            raise LabError(f"no server programs in {self.bindir}", "Install the server package, not only the client.")
+        self.preload = list(preload)
+        self.settings = dict(settings or {})
+        self.checksums = checksums
+        self.name = name
+        self.process: subprocess.Popen | None = None
+        self.home: Path | None = None
+        self.sockets: Path | None = None
+        self.user = _server_user()
+        super().__init__("")
+
+    def ask_pg_config(self, option: str) -> str:
+        return subprocess.run([self.pg_config, option], check=True, capture_output=True, text=True).stdout.strip()
+
+    # -- life ----------------------------------------------------------------
+
+    def __enter__(self) -> "Cluster":
+        self.start()
+        return self
+
+    def start(self) -> None:
+        """initdb and start; on any failure nothing is left."""
+        if self.process is not None:
+            return
+        atexit.register(self.close)
+        try:
+            self._initdb()
+            self._launch()
+            self.create_extensions()
+            self.make_schema()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Stop the server and remove its files.  May be called more than once."""
+        with _Uninterrupted():
+            self.stop()
+            for folder in (self.home, self.sockets):
+                if folder is not None:
+                    shutil.rmtree(folder, ignore_errors=True)
+            self.home = self.sockets = None
+            self._schema_made = False
+        atexit.unregister(self.close)
+
+    def stop(self, mode: str = "fast") -> None:
+        """Stop the server; its files stay.  mode: fast (checkpoint) or immediate (a crash)."""
+        process, self.process = self.process, None
+        if process is None:
+            return
+        if process.poll() is None:
+            process.send_signal(signal.SIGQUIT if mode == "immediate" else signal.SIGINT)
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGQUIT)
+                try:
+                    process.wait(20)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+
+    def restart(self, mode: str = "fast") -> None:
+        """Stop and start again with the settings of now.  Open sessions end."""
+        self.stop(mode)
+        self._launch()
+
+    def configure(self, preload: Sequence[str] = (), settings: Mapping[str, Any] | None = None) -> None:
+        """Restart with these libraries and settings, unless the server already runs so.
+
+        A library whose file is not installed raises Unavailable.
+        """
+        for name in preload:
+            if not self.has_library(name):
+                raise Unavailable(f"library {name} is not installed for this server ({self.pkglibdir})", "Run make install.")
+        wanted = dict(settings or {})
+        if list(preload) == self.preload and wanted == self.settings:
+            return
+        self.preload, self.settings = list(preload), wanted
+        if self.process is not None:
+            self.restart()
+            self.create_extensions()
+
+    def has_library(self, name: str) -> bool:
+        return (self.pkglibdir / f"{name}.so").exists()
+
+    def create_extensions(self) -> None:
+        """Create the project's extensions, those that are installed and preloaded."""
+        with self.connect() as conn:
+            conn.execute("SET client_min_messages = warning")
+            for (name,) in conn.execute("SELECT name FROM pg_available_extensions WHERE name = ANY(%s)",
+                                        (self.preload,)).fetchall():
+                conn.execute(sql.SQL("CREATE EXTENSION IF NOT EXISTS {} CASCADE").format(sql.Identifier(name)))
+
+    # -- files and programs --------------------------------------------------
+
+    @property
+    def data(self) -> Path:
+        return self.home / "data"
+
+    @property
+    def log(self) -> Path:
+        """The server's log file."""
+        return self.home / "server.log"
+
+    def run(self, program: str, *args: str, **kwargs: Any) -> subprocess.CompletedProcess:
+        """Run a program of the server's bin folder against this cluster, as the server's user."""
+        env = {**_environment(), "PGHOST": str(self.sockets), "PGUSER": "postgres", "PGDATABASE": "postgres",
+               "PGOPTIONS": f"-c search_path={self.schema},public", **kwargs.pop("env", {})}
+        return subprocess.run([*self._as_user(), str(self.bindir / program), *args], env=env, text=True,
+                              capture_output=True, cwd="/", **kwargs)
+
+    def _as_user(self, *options: str) -> list[str]:
+        if self.user is None:
+            return ["setpriv", *options] if options else []
+        return ["setpriv", f"--reuid={self.user.pw_uid}", f"--regid={self.user.pw_gid}", "--init-groups", *options]
+
+    def _folder(self, path: Path) -> None:
+        if self.user is not None:
+            os.chown(path, self.user.pw_uid, self.user.pw_gid)
+        path.chmod(0o700)
+
+    def _initdb(self) -> None:
+        base = SERVER_DIR / "cluster"
+        base.mkdir(parents=True, exist_ok=True)
+        _remove_abandoned(base)
+        self.home = Path(tempfile.mkdtemp(prefix=f"{self.name}-{os.getpid()}-", dir=base))
+        self.sockets = Path(tempfile.mkdtemp(prefix=f"pg_lean-{os.getpid()}-", dir="/tmp"))
+        self._folder(self.home)
+        self._folder(self.sockets)
+        options = ["-D", str(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
+        if self.checksums:
+            options.append("--data-checksums")
+        done = self.run("initdb", *options)
+        if done.returncode != 0:
+            raise LabError(f"initdb failed: {(done.stderr or done.stdout).strip()}")
+        self.conninfo = f"host={self.sockets} user=postgres dbname=postgres"
+
+    def _launch(self) -> None:
+        settings = {**QUIET, **self.settings, "unix_socket_directories": str(self.sockets),
+                    "shared_preload_libraries": ",".join(self.preload)}
+        args = [str(self.bindir / "postgres"), "-D", str(self.data)]
+        for name, value in settings.items():
+            args += ["-c", f"{name}={_setting(value)}"]
+        with open(self.log, "ab") as log:
+            # A session of its own: Ctrl-C reaches the lab alone, which then stops the server in order.
+            self.process = subprocess.Popen([*self._as_user("--pdeathsig", "INT"), *args], stdin=subprocess.DEVNULL,
+                                            stdout=log, stderr=log, env=_environment(), cwd="/", start_new_session=True)
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                psycopg.connect(self.conninfo, connect_timeout=5).close()
+                return
+            except psycopg.OperationalError as error:
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-12:])
+                    self.stop("immediate")
+                    raise LabError(f"the server did not start: {str(error).strip()}\n{tail}") from None
+                time.sleep(0.05)
+
+
+def _setting(value: Any) -> str:
+    return {True: "on", False: "off"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+
+
+def _environment() -> dict[str, str]:
+    """The environment of server programs: nothing of the user's PG* variables."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    return {**kept, "HOME": "/tmp", "LC_ALL": "C"}
+
+
+def _server_user() -> pwd.struct_passwd | None:
+    """Who runs the server: None for the current user, "postgres" for root."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        return pwd.getpwnam("postgres")
+    except KeyError:
+        raise LabError('PostgreSQL refuses to run as root, and there is no user "postgres"',
+                       "Install the server package, or run the lab as an ordinary user.") from None
+
+
+def _remove_abandoned(base: Path) -> None:
+    """Remove the folders of labs that were killed; the name carries the lab's pid."""
+    for folder in [*base.iterdir(), *Path("/tmp").glob("pg_lean-*-*")]:
+        pid = folder.name.split("-")[-2] if folder.name.count("-") >= 2 else ""
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists() and not _postmaster_lives(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _postmaster_lives(folder: Path) -> bool:
+    """Is a server still running (perhaps just stopping) on this data or socket folder?"""
+    if any(folder.glob(".s.PGSQL.*.lock")):
+        return any(Path(f"/proc/{lock.read_text().split()[0]}").exists() for lock in folder.glob(".s.PGSQL.*.lock"))
+    try:
+        pid = (folder / "data" / "postmaster.pid").read_text().split()[0]
+        return Path(f"/proc/{pid}").exists()
+    except (OSError, IndexError):
+        return False
+
+
+class _Uninterrupted:
+    """Hold Ctrl-C and SIGTERM back while a server is being stopped."""
+
+    def __enter__(self) -> None:
+        self.mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+
+    def __exit__(self, *_exc: Any) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self.mask)
+
+
+def exit_on_signals() -> None:
+    """Turn SIGTERM and SIGHUP into an ordinary exit, so that `with` blocks stop their servers."""
+    def leave(number: int, _frame: Any) -> None:
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, leave)
+    signal.signal(signal.SIGHUP, leave)

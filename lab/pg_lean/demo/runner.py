@@ -1,0 +1,51 @@
+"""Run the demo's parts one after another on one server, then show them together."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Sequence
+
+from rich.console import Console
+
+from pg_lean import bench as benches
+from pg_lean import report, terminal
+from pg_lean.bench import Options
+from pg_lean.cluster import LIBRARIES, Cluster, Server, UserServer
+from pg_lean.demo import ORDER
+from pg_lean.errors import LabError
+from pg_lean.paths import BUILD
+
+
+def run(options: Options, console: Console, only: Sequence[str] | None = None) -> None:
+    """Measure, print and write the report.  A part that is not available here does not stop the others."""
+    names = [name for name in ORDER if importlib.util.find_spec(f"pg_lean.demo.{name}")]
+    for name in only or ():
+        if name not in names:
+            raise LabError(f'the demo has no part "{name}"', "There are: " + ", ".join(names))
+    if only:
+        names = [name for name in names if name in only]
+
+    console.print(f"[bold]pg_lean demo[/] on {'your server' if options.dsn else 'a private throwaway server'}"
+                  f"{', quick' if options.quick else ''}", highlight=False)
+    results = []
+    with _open(options) as server:
+        for number, name in enumerate(names, 1):
+            module = importlib.import_module(f"pg_lean.demo.{name}")
+            console.print(f"[bold cyan]{number}/{len(names)}[/] {module.TITLE}", highlight=False)
+            results.append(benches.run_module(module, name, server, options, console, BUILD / "demo" / name))
+    for result in results:
+        terminal.show(result, console)
+    console.print(f"\nreport: {report.write()}", highlight=False, soft_wrap=True)
+    if all(result.unavailable for result in results):
+        raise LabError("no part of the demo could run here", "Each part says above what it needs.")
+
+
+def _open(options: Options) -> Server:
+    if options.dsn:
+        server = UserServer(options.dsn)
+        server.make_schema()
+        return server
+    cluster = Cluster(options.pg_config)
+    cluster.preload = [name for name in LIBRARIES if cluster.has_library(name)]
+    cluster.start()
+    return cluster

@@ -1,0 +1,314 @@
+"""Measuring: interleaved repetitions, medians with intervals, raw rows, and what the machine is.
+
+The unit of everything is a raw row: case (such as a table size), variant (such
+as "stock"), repetition, and named metrics.  Summaries are always computed from
+the rows, and the rows are always kept, so that anybody can check a summary.
+
+Variants of one case take turns within each repetition, in a rotating order: a
+slow minute of the machine then falls on all of them, and the ratio of two
+variants is taken within a repetition before the median is.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import platform
+import re
+import subprocess
+import time
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+import psycopg
+
+from pg_lean.paths import TOP
+
+Sample = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A median with its interval.
+
+    low and high are order statistics, so nothing is assumed about the
+    distribution; `confidence` is the probability that they enclose the true
+    median (95 % or the next above it; less only where n < 6, when they are the
+    smallest and the largest value).
+    """
+
+    median: float
+    low: float
+    high: float
+    n: int
+    confidence: float
+    minimum: float
+    maximum: float
+
+    @classmethod
+    def of(cls, values: Iterable[float], confidence: float = 0.95) -> "Estimate":
+        """The estimate of these values; NaN throughout if there are none."""
+        ordered = sorted(float(v) for v in values if v is not None and not math.isnan(v))
+        n = len(ordered)
+        if n == 0:
+            nan = float("nan")
+            return cls(nan, nan, nan, 0, 0.0, nan, nan)
+        rank, reached = interval_ranks(n, confidence)
+        return cls(float(np.median(ordered)), ordered[rank], ordered[n - 1 - rank], n, reached, ordered[0], ordered[-1])
+
+
+def interval_ranks(n: int, confidence: float = 0.95) -> tuple[int, float]:
+    """Which order statistics enclose the median of n values.
+
+    Returns (k, reached): the k-th smallest and k-th largest value, counted from
+    0, enclose the true median with probability `reached` >= confidence.  That
+    probability is 1 - 2 P(B <= k) with B binomial (n, 1/2).  If no k reaches the
+    confidence, k is 0 and `reached` says what it amounts to.
+    """
+    below = 0.5 ** n
+    tail, best = below, (0, 1 - 2 * below)
+    for k in range(1, n // 2):
+        below *= (n - k + 1) / k
+        tail += below
+        if 1 - 2 * tail < confidence:
+            break
+        best = (k, 1 - 2 * tail)
+    return (best[0], max(best[1], 0.0))
+
+
+class Measurements:
+    """The raw rows of one benchmark, in the order in which they were measured."""
+
+    def __init__(self, rows: Iterable[Mapping[str, Any]] = ()):
+        self.rows: list[dict[str, Any]] = [dict(row) for row in rows]
+
+    def add(self, variant: str, repetition: int, case: Any = "", **metrics: Any) -> None:
+        """Keep one row."""
+        self.rows.append({"case": case, "variant": variant, "repetition": repetition, **metrics})
+
+    def select(self, variant: str | None = None, case: Any = None) -> list[dict[str, Any]]:
+        return [row for row in self.rows
+                if (variant is None or row["variant"] == variant) and (case is None or row["case"] == case)]
+
+    @property
+    def cases(self) -> list[Any]:
+        return list(dict.fromkeys(row["case"] for row in self.rows))
+
+    @property
+    def variants(self) -> list[str]:
+        return list(dict.fromkeys(row["variant"] for row in self.rows))
+
+    def estimate(self, metric: str, variant: str, case: Any = None) -> Estimate:
+        """Median and interval of one metric."""
+        return Estimate.of(row[metric] for row in self.select(variant, case) if row.get(metric) is not None)
+
+    def ratio(self, metric: str, variant: str, base: str, case: Any = None, base_metric: str | None = None) -> Estimate:
+        """variant / base, paired within each repetition (and case), then the median of those ratios.
+
+        Below 1 means that `variant` needs less of the metric than `base`.
+        """
+        bases = {(row["case"], row["repetition"]): row.get(base_metric or metric) for row in self.select(base, case)}
+        ratios = []
+        for row in self.select(variant, case):
+            denominator = bases.get((row["case"], row["repetition"]))
+            if denominator and row.get(metric) is not None:
+                ratios.append(row[metric] / denominator)
+        return Estimate.of(ratios)
+
+    def write_csv(self, path: Path) -> None:
+        """All rows; the union of their columns."""
+        columns = list(dict.fromkeys(name for row in self.rows for name in row))
+        with open(path, "w", newline="") as file:
+            writer = csv.DictWriter(file, columns)
+            writer.writeheader()
+            writer.writerows(self.rows)
+
+
+def interleave(variants: Mapping[str, Callable[[], Sample | float]], repetitions: int, *, into: Measurements,
+               case: Any = "", warmup: int = 1, metric: str = "ms",
+               after_each: Callable[[str], None] = lambda variant: None) -> None:
+    """Run each variant once a repetition, the first one rotating, and keep what they return.
+
+    A variant returns a mapping of metrics, or one number, kept as `metric`; a
+    variant that returns None is timed here.  `warmup` rounds are run and thrown
+    away.
+    """
+    names = list(variants)
+    for repetition in range(-warmup, repetitions):
+        turn = repetition % len(names)
+        for name in names[turn:] + names[:turn]:
+            start = time.perf_counter()
+            sample = variants[name]()
+            elapsed = (time.perf_counter() - start) * 1000
+            if sample is None:
+                sample = {"ms": elapsed}
+            elif not isinstance(sample, Mapping):
+                sample = {metric: sample}
+            if repetition >= 0:
+                into.add(name, repetition, case, **sample)
+                after_each(name)
+
+
+# -- one statement -----------------------------------------------------------
+
+
+def timed(conn: psycopg.Connection, query: str, params: Sequence[Any] | None = None, *, wal: bool = False) -> dict[str, float]:
+    """Run a statement and return {"ms"} as the client sees it, with {"wal_bytes"} if asked for."""
+    before = wal_position(conn) if wal else 0
+    start = time.perf_counter()
+    cursor = conn.execute(query, params)
+    if cursor.description is not None:
+        cursor.fetchall()
+    sample = {"ms": (time.perf_counter() - start) * 1000}
+    if wal:
+        sample["wal_bytes"] = wal_position(conn) - before
+    return sample
+
+
+def wal_position(conn: psycopg.Connection) -> int:
+    """Bytes of WAL inserted since the beginning of time (the whole cluster's, so keep others quiet)."""
+    return int(conn.execute("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn").fetchone()[0])
+
+
+def explain(conn: psycopg.Connection, query: str, options: str = "ANALYZE, TIMING OFF, BUFFERS") -> dict[str, Any]:
+    """EXPLAIN in JSON: the object with "Plan", "Execution Time" and so on."""
+    return conn.execute(f"EXPLAIN ({options}, FORMAT JSON) {query}").fetchone()[0][0]
+
+
+def explain_text(conn: psycopg.Connection, query: str, options: str = "ANALYZE, BUFFERS") -> str:
+    """EXPLAIN as psql shows it."""
+    return "\n".join(row[0] for row in conn.execute(f"EXPLAIN ({options}) {query}"))
+
+
+def execution_ms(conn: psycopg.Connection, query: str) -> float:
+    """EXPLAIN ANALYZE's own "Execution Time", without the client and without per-node clocks."""
+    return float(explain(conn, query, "ANALYZE, TIMING OFF, BUFFERS OFF")["Execution Time"])
+
+
+def memory_peak(pid: int) -> int | None:
+    """The most memory, in bytes, that a local process has had (VmHWM); None if that cannot be seen."""
+    return _proc_status(pid, "VmHWM")
+
+
+def private_memory(pid: int) -> int | None:
+    """Memory in bytes of a local process now, without shared mappings (RssAnon)."""
+    return _proc_status(pid, "RssAnon")
+
+
+def reset_memory_peak(pid: int) -> bool:
+    """Start the peak again from now; False if the kernel does not let us."""
+    try:
+        Path(f"/proc/{pid}/clear_refs").write_text("5")
+        return True
+    except OSError:
+        return False
+
+
+def _proc_status(pid: int, field: str) -> int | None:
+    try:
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith(field + ":"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    return None
+
+
+# -- the machine -------------------------------------------------------------
+
+
+def describe_machine(conn: psycopg.Connection | None = None, data: Path | None = None) -> dict[str, Any]:
+    """What the figures were measured on.  `data` is the server's data folder, if it is on this machine."""
+    memory = _meminfo()
+    facts: dict[str, Any] = {
+        "measured": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "processor": _processor(),
+        "processors": len(os.sched_getaffinity(0)),
+        "memory_bytes": memory.get("MemTotal", 0),
+        "memory_available_bytes": memory.get("MemAvailable", 0),
+        "kernel": f"{platform.system()} {platform.release()}",
+        "virtual_machine": _virtual_machine(),
+        "filesystem": filesystem_of(data) if data else "not known: the server may be elsewhere",
+        "load_average": round(os.getloadavg()[0], 2),
+        "python": platform.python_version(),
+        "pg_lean": _revision(),
+    }
+    if conn is not None:
+        facts["server"] = conn.execute("SELECT version()").fetchone()[0]
+        facts["extensions"] = dict(conn.execute("SELECT extname, extversion FROM pg_extension ORDER BY 1").fetchall())
+        facts["assertions"] = conn.execute("SELECT current_setting('debug_assertions')").fetchone()[0] == "on"
+        facts["settings"] = dict(conn.execute(
+            "SELECT name, current_setting(name) FROM pg_settings WHERE source NOT IN ('default', 'override', 'client')"
+            " AND name NOT IN ('listen_addresses', 'unix_socket_directories', 'config_file', 'data_directory', 'search_path',"
+            " 'application_name', 'hba_file', 'ident_file', 'external_pid_file', 'cluster_name', 'log_line_prefix')"
+            " AND name !~ '^(lc_|ssl|default_text|TimeZone|DateStyle|log_timezone)' ORDER BY name").fetchall())
+        facts["data_checksums"] = conn.execute("SHOW data_checksums").fetchone()[0]
+    return facts
+
+
+def _processor() -> str:
+    try:
+        found = re.search(r"^model name\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.M)
+        return found.group(1) if found else platform.machine()
+    except OSError:
+        return platform.machine()
+
+
+def _meminfo() -> dict[str, int]:
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines if line.endswith("kB")}
+    except OSError:
+        return {}
+
+
+def _virtual_machine() -> bool:
+    try:
+        return bool(re.search(r"^flags\s*:.*\bhypervisor\b", Path("/proc/cpuinfo").read_text(), re.M))
+    except OSError:
+        return False
+
+
+def filesystem_of(path: Path) -> str:
+    """Type of the file system that holds a path, such as "ext4"."""
+    best, kind = "", "unknown"
+    try:
+        real = os.path.realpath(path)
+        for line in Path("/proc/self/mountinfo").read_text().splitlines():
+            fields, rest = line.split(" - ")
+            point = fields.split()[4]
+            inside = real == point or real.startswith(point.rstrip("/") + "/")
+            if inside and len(point) >= len(best):
+                best, kind = point, rest.split()[0]
+    except (OSError, ValueError):
+        pass
+    return kind
+
+
+def _revision() -> str:
+    try:
+        done = subprocess.run(["git", "-c", f"safe.directory={TOP}", "-C", str(TOP), "describe", "--always", "--dirty", "--tags"],
+                              capture_output=True, text=True, timeout=10)
+        return done.stdout.strip() or "unknown"
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+
+
+def available_memory() -> int:
+    """Bytes that could be used now without swapping."""
+    return _meminfo().get("MemAvailable", 1 << 30)
+
+
+def to_json(value: Any) -> Any:
+    """default= of json.dumps for what results hold."""
+    if isinstance(value, Estimate):
+        return asdict(value)
+    if isinstance(value, (np.integer, np.floating)):
+        return value.item()
+    if isinstance(value, Path):
+        return str(value)
+    return str(value)

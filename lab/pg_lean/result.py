@@ -1,0 +1,183 @@
+"""What a benchmark or a part of the demo hands back, and how it is kept.
+
+A Result is data: texts, tables, plots as numbers, listings, checks.  The terminal
+and the HTML report both render it, so a benchmark never formats for either.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Sequence
+
+from pg_lean.measure import Estimate, Measurements, to_json
+
+
+@dataclass
+class Note:
+    """A paragraph of text.  Text between `backticks` is set as code."""
+
+    text: str
+    title: str = ""
+
+
+@dataclass
+class Table:
+    """Rows of numbers and short texts.  Numbers are formatted where they are shown."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    note: str = ""
+
+
+@dataclass
+class Series:
+    """One line (or one colour of bars) of a plot; low and high, if given, are its band."""
+
+    name: str
+    x: Sequence[Any]
+    y: Sequence[float]
+    low: Sequence[float] | None = None
+    high: Sequence[float] | None = None
+    dashed: bool = False
+
+
+@dataclass
+class Plot:
+    """kind "line": x are numbers.  kind "bar": x are names, one group of bars each."""
+
+    title: str
+    x_label: str
+    y_label: str
+    series: Sequence[Series]
+    kind: str = "line"
+    log_x: bool = False
+    log_y: bool = False
+    note: str = ""
+
+
+@dataclass
+class Listing:
+    """Preformatted text such as a plan, folded away in the report if `folded`."""
+
+    title: str
+    text: str
+    folded: bool = False
+
+
+@dataclass
+class SideBySide:
+    """Listings shown beside each other, such as two plans of one query."""
+
+    title: str
+    listings: Sequence[Listing]
+
+
+@dataclass
+class Check:
+    """A figure held against a target: met if `value` <relation> `target` (relation "<=" or ">=")."""
+
+    what: str
+    value: float
+    relation: str
+    target: float
+    unit: str = ""
+
+    @property
+    def met(self) -> bool:
+        if math.isnan(self.value):
+            return False
+        return self.value <= self.target if self.relation == "<=" else self.value >= self.target
+
+
+@dataclass
+class Result:
+    """title: a headline; summary: what came out, one or two sentences; what and how: what was measured and how."""
+
+    title: str
+    summary: str
+    what: str
+    how: str
+    blocks: list[Any] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+    #: Set by the runner.
+    name: str = ""
+    machine: dict[str, Any] = field(default_factory=dict)
+    raw: Measurements = field(default_factory=Measurements)
+    seconds: float = 0.0
+    quick: bool = False
+    #: Why the part could not run; everything else is empty then.
+    unavailable: str = ""
+
+    def save(self, folder: Path) -> None:
+        """Write result.json (all of it) and raw.csv."""
+        folder.mkdir(parents=True, exist_ok=True)
+        data = {name: getattr(self, name) for name in
+                ("name", "title", "summary", "what", "how", "machine", "seconds", "quick", "unavailable")}
+        data["blocks"] = [{"type": type(block).__name__, **asdict(block)} for block in self.blocks]
+        data["checks"] = [{**asdict(check), "met": check.met} for check in self.checks]
+        data["raw"] = self.raw.rows
+        (folder / "result.json").write_text(json.dumps(data, default=to_json, indent=1))
+        if self.raw.rows:
+            self.raw.write_csv(folder / "raw.csv")
+
+    @classmethod
+    def load(cls, folder: Path) -> "Result":
+        data = json.loads((folder / "result.json").read_text())
+        kinds = {kind.__name__: kind for kind in (Note, Table, Plot, Listing, SideBySide)}
+        blocks = []
+        for block in data.pop("blocks"):
+            kind = kinds[block.pop("type")]
+            if kind is Plot:
+                block["series"] = [Series(**series) for series in block["series"]]
+            if kind is SideBySide:
+                block["listings"] = [Listing(**listing) for listing in block["listings"]]
+            blocks.append(kind(**block))
+        checks = [Check(**{k: v for k, v in check.items() if k != "met"}) for check in data.pop("checks")]
+        return cls(blocks=blocks, checks=checks, raw=Measurements(data.pop("raw")), **data)
+
+
+# -- how figures are written, everywhere -------------------------------------
+
+
+def format_value(value: Any) -> str:
+    """A cell: three significant digits, thousands separated, an Estimate as "median (low-high)"."""
+    if isinstance(value, Estimate):
+        value = asdict(value)
+    if isinstance(value, dict) and "median" in value:
+        if value["n"] < 2:
+            return format_value(value["median"])
+        return f"{format_value(value['median'])} ({format_value(value['low'])}-{format_value(value['high'])})"
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        if math.isnan(value):
+            return "-"
+        if value == 0:
+            return "0"
+        if abs(value) >= 100:
+            return f"{value:,.0f}"
+        digits = max(0, 2 - math.floor(math.log10(abs(value))))
+        return f"{value:.{min(digits, 6)}f}"
+    return str(value)
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, Estimate)) and not isinstance(value, bool) or \
+        isinstance(value, dict) and "median" in value
+
+
+def human_bytes(size: float) -> str:
+    """Bytes as a person writes them, in units of 1024: 16 MB."""
+    for unit in ("B", "kB", "MB"):
+        if abs(size) < 1024:
+            return f"{size:.4g} {unit}"
+        size /= 1024
+    return f"{size:.4g} GB"

@@ -1,0 +1,47 @@
+"""Results on the terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+from rich.panel import Panel
+from rich.table import Table as RichTable
+
+from pg_lean.result import Listing, Note, Result, SideBySide, Table, format_value, is_number
+
+
+def show(result: Result, console: Console) -> None:
+    """Print tables, notes and checks; plots and folded listings are for the report."""
+    console.print()
+    console.rule(f"[bold]{escape(result.title)}", align="left")
+    if result.unavailable:
+        console.print(f"[yellow]not measured:[/] {escape(result.unavailable)}", highlight=False)
+        return
+    console.print(escape(result.summary), highlight=False)
+    for block in result.blocks:
+        if isinstance(block, Table):
+            _table(block, console)
+        elif isinstance(block, Note):
+            console.print((f"[bold]{escape(block.title)}:[/] " if block.title else "") + escape(block.text), highlight=False)
+        elif isinstance(block, Listing) and not block.folded:
+            console.print(Panel(escape(block.text), title=escape(block.title), title_align="left"), highlight=False)
+        elif isinstance(block, SideBySide):
+            for listing in block.listings:
+                console.print(Panel(escape(listing.text), title=escape(listing.title), title_align="left"), highlight=False)
+    for check in result.checks:
+        mark = "[green]met    [/]" if check.met else "[red]not met[/]"
+        unit = f" {check.unit}" if check.unit else ""
+        console.print(f"{mark} {escape(check.what)}: {format_value(float(check.value))}{unit}"
+                      f" (target {check.relation} {format_value(float(check.target))}{unit})", highlight=False)
+
+
+def _table(table: Table, console: Console) -> None:
+    shown = RichTable(title=escape(table.title), title_justify="left", title_style="bold", caption=escape(table.note) or None,
+                      caption_justify="left", header_style="bold", pad_edge=False)
+    for index, column in enumerate(table.columns):
+        numeric = any(is_number(row[index]) for row in table.rows)
+        shown.add_column(escape(str(column)), justify="right" if numeric else "left", overflow="fold")
+    for row in table.rows:
+        shown.add_row(*(escape(format_value(cell)) for cell in row))
+    console.print()
+    console.print(shown)
