@@ -31,11 +31,20 @@ for ext in "$@"; do
         { tail -n 40 "$logs/$ext.build.log" >&2; die "$ext does not install for PostgreSQL $label"; }
 done
 
-failed=0
+# The extensions' tests share nothing, so they run side by side.
+test_one() {
+    on "$label" server "make -s -C $1 $vars installcheck" >"$logs/$1.log" 2>&1
+}
+declare -A job
 for ext in "$@"; do
     say "testing $ext on PostgreSQL $label"
     rm -f "$logs/$ext.log"
-    if ! on "$label" server "PG_REGRESS_DIFF_OPTS=-U3 make -s -C $ext $vars installcheck" >"$logs/$ext.log" 2>&1; then
+    test_one "$ext" &
+    job[$ext]=$!
+done
+failed=0
+for ext in "$@"; do
+    if ! wait "${job[$ext]}"; then
         failed=1
         tail -n 60 "$logs/$ext.log" >&2
         on "$label" server "head -n 200 $ext/regression.diffs $ext/output_iso/regression.diffs 2>/dev/null || true" >&2
@@ -43,11 +52,14 @@ for ext in "$@"; do
     fi
 done
 
+done_logs=("${@/#/$logs/}")
+done_logs=("${done_logs[@]/%/.log}")
 # One count over pg_regress ("test x ... ok" on 15, TAP lines since 16), the
 # isolation tester and prove.
-good=$(cat "$logs"/*.log | grep -cE '^(ok [0-9]+ |test .* \.\.\. ok|     .* \.\.\. ok)' || true)
-bad=$(cat "$logs"/*.log | grep -cE '^(not ok |test .* \.\.\. FAILED|     .* \.\.\. FAILED)' || true)
-tap=$(cat "$logs"/*.log | sed -n 's/^Files=[0-9]*, Tests=\([0-9]*\),.*/\1/p' | awk '{ s += $1 } END { print s + 0 }')
+good=$(cat "${done_logs[@]}" | grep -cE '^(ok [0-9]+ |test .* \.\.\. ok|     .* \.\.\. ok)' || true)
+bad=$(cat "${done_logs[@]}" | grep -cE '^(not ok |test .* \.\.\. FAILED|     .* \.\.\. FAILED)' || true)
+tap=$(cat "${done_logs[@]}" | sed -n 's/^Files=[0-9]*, Tests=\([0-9]*\),.*/\1/p' | awk '{ s += $1 } END { print s + 0 }')
+[ $((good + tap)) -gt 0 ] || { say "no test ran on PostgreSQL $label"; failed=1; }
 [ "$failed" = 0 ] || bad=$((bad > 0 ? bad : 1))
 echo "PostgreSQL $label: $((good + tap)) passed, $bad failed"
 echo "$((good + tap)) $bad" >"$BUILD/check/$label.count"
