@@ -42,13 +42,33 @@ typedef RelFileNode RelFileLocator_compat;
 #define BufTagGetForkNum_compat(tag) BufTagGetForkNum(tag)
 #define RelFileLocatorEquals_compat(a, b) RelFileLocatorEquals(a, b)
 #define RelFileNumber_compat(locator) ((locator).relNumber)
-#define DropRelationLocalBuffers_compat(locator, fork, first) DropRelationLocalBuffers(locator, fork, first)
+#define MakeLocator_compat(spc, db, number) ((RelFileLocator) {.spcOid = (spc), .dbOid = (db), .relNumber = (number)})
 #else
 #define BufTagGetRelFileLocator_compat(tag) ((tag)->rnode)
 #define BufTagGetForkNum_compat(tag) ((tag)->forkNum)
 #define RelFileLocatorEquals_compat(a, b) RelFileNodeEquals(a, b)
 #define RelFileNumber_compat(locator) ((locator).relNode)
-#define DropRelationLocalBuffers_compat(locator, fork, first) DropRelFileNodeLocalBuffers(locator, fork, first)
+#define MakeLocator_compat(spc, db, number) ((RelFileNode) {.spcNode = (spc), .dbNode = (db), .relNode = (number)})
+#endif
+
+/*
+ * Take every page of one fork out of the local buffers, dirty or not.  An ERROR
+ * if one is pinned.
+ */
+#if PG_VERSION_NUM >= 190000
+#define DropForkLocalBuffers_compat(locator, fork) \
+	DropRelationLocalBuffers(locator, &(ForkNumber) {fork}, 1, &(BlockNumber) {0})
+#elif PG_VERSION_NUM >= 160000
+#define DropForkLocalBuffers_compat(locator, fork) DropRelationLocalBuffers(locator, fork, 0)
+#else
+#define DropForkLocalBuffers_compat(locator, fork) DropRelFileNodeLocalBuffers(locator, fork, 0)
+#endif
+
+/* 19 dropped "Inplace" from the name with the other variant. */
+#if PG_VERSION_NUM >= 190000
+#define PageSetChecksumInplace_compat(page, block) PageSetChecksum(page, block)
+#else
+#define PageSetChecksumInplace_compat(page, block) PageSetChecksumInplace(page, block)
 #endif
 
 /* The number in the names of this session's temporary files (the leader's, in a worker). */
@@ -152,5 +172,16 @@ IoTimeStart_compat(void)
 #include "storage/fd.h"
 #endif
 #include "port/pg_iovec.h"
+
+/* ---- catalog: ownership of a relation ---------------------------------- */
+
+#include "catalog/pg_class.h"
+#include "utils/acl.h"
+
+#if PG_VERSION_NUM >= 160000
+#define RelationOwnerCheck_compat(relid, role) object_ownercheck(RelationRelationId, relid, role)
+#else
+#define RelationOwnerCheck_compat(relid, role) pg_class_ownercheck(relid, role)
+#endif
 
 #endif							/* PG_LEAN_COMPAT_H */

@@ -1,2 +1,104 @@
 \echo Use "CREATE EXTENSION parallel_temp" to load this file. \quit
 
+-- ---- Toolkit: the session's temporary buffers -------------------------------
+--
+-- A session's local buffers are in its own memory, and every function here looks
+-- at those of the calling session alone.  So nobody learns anything about anybody
+-- else, and all of this is for everyone; the functions that change the state of
+-- one relation's pages check that the caller owns it.
+
+CREATE FUNCTION pg_allocated_local_buffers()
+RETURNS integer
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION pg_allocated_local_buffers() IS
+'temporary buffers of this session that have memory';
+
+CREATE FUNCTION pg_dirty_local_buffers()
+RETURNS integer
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION pg_dirty_local_buffers() IS
+'temporary buffers of this session whose page is not written to its file yet';
+
+CREATE FUNCTION pg_flush_local_buffers()
+RETURNS integer
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION pg_flush_local_buffers() IS
+'write all dirty temporary buffers of this session; returns the number of pages written';
+
+CREATE FUNCTION pg_flush_local_buffers(rel regclass)
+RETURNS integer
+AS 'MODULE_PATHNAME', 'pg_flush_local_buffers_rel'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION pg_flush_local_buffers(regclass) IS
+'write the dirty temporary buffers of a relation, its TOAST table and the indexes of both; returns the number of pages written';
+
+CREATE FUNCTION pg_read_temp_relation(rel regclass, randomize boolean)
+RETURNS integer
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION pg_read_temp_relation(regclass, boolean) IS
+'bring all pages of a temporary relation into temporary buffers, in order or at random; returns the number of pages read from its file';
+
+CREATE FUNCTION pg_temp_buffers_dirty(rel regclass)
+RETURNS integer
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION pg_temp_buffers_dirty(regclass) IS
+'mark the pages of a temporary relation that are in temporary buffers dirty; returns the number of pages that were clean';
+
+CREATE FUNCTION pg_evict_temp_relation(rel regclass)
+RETURNS integer
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION pg_evict_temp_relation(regclass) IS
+'write the dirty pages of a temporary relation and take its pages out of temporary buffers; returns the number of pages taken out';
+
+CREATE FUNCTION pg_temp_flush_cost(rel regclass DEFAULT NULL)
+RETURNS float8
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION pg_temp_flush_cost(regclass) IS
+'the planner''s price, in units of seq_page_cost, of flushing a temporary relation with its TOAST table and indexes, or everything';
+
+CREATE FUNCTION pg_local_buffers_info(OUT buffer integer, OUT relation regclass, OUT relfilenode oid, OUT fork text, OUT block bigint,
+	OUT dirty boolean, OUT usage_count integer, OUT pins integer, OUT bytes integer)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION pg_local_buffers_info() IS 'rows of the view pg_local_buffers';
+
+CREATE VIEW pg_local_buffers AS
+SELECT buffer, relation, relfilenode, fork, block, dirty, usage_count, pins, bytes
+FROM pg_local_buffers_info();
+
+COMMENT ON VIEW pg_local_buffers IS
+'temporary buffers of this session: one row for each that has memory; without a page all columns but pins and bytes are null';
+
+CREATE FUNCTION pg_temp_relations_info(OUT relation regclass, OUT relfilenode oid, OUT pages bigint, OUT bytes bigint,
+	OUT resident integer, OUT dirty integer, OUT path text, OUT path_exists boolean)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION pg_temp_relations_info() IS 'rows of the view pg_temp_relations';
+
+CREATE VIEW pg_temp_relations AS
+SELECT relation, relfilenode, pages, bytes, resident, dirty, path, path_exists
+FROM pg_temp_relations_info();
+
+COMMENT ON VIEW pg_temp_relations IS
+'temporary relations of this session with their TOAST tables and indexes: pages of the main fork in the file, bytes of all forks, pages of all forks in temporary buffers and how many of these are dirty, path of the file and whether it is there';
+
+GRANT SELECT ON pg_local_buffers, pg_temp_relations TO PUBLIC;

@@ -102,10 +102,7 @@ localbuf_is_allocated(int buf_id)
 
 	if (LocalBufferBlockPointers[buf_id] == NULL)
 		return false;
-	if (!slot_is_reserved(buf_id))
-		return true;
-	note_used_slots();
-	return buf_id < used_slots;
+	return buf_id < used_slots || !slot_is_reserved(buf_id);
 }
 
 static inline bool
@@ -133,8 +130,7 @@ localbuf_count(Relation *rels, int nrels, int *allocated, int *dirty)
 		BufferDesc *desc = GetLocalBufferDescriptor(i);
 		BufState_compat state = BufStateRead_compat(desc);
 
-		if (LocalBufferBlockPointers[i] != NULL &&
-			(i < used_slots || !slot_is_reserved(i)))
+		if (localbuf_is_allocated(i))
 			nallocated++;
 		if ((state & (BM_VALID | BM_DIRTY)) == (BM_VALID | BM_DIRTY) &&
 			(nrels == 0 || tag_is_of(&desc->tag, rels, nrels)))
@@ -230,7 +226,7 @@ localbuf_evict(Relation rel)
 	PG_TRY();
 	{
 		for (ForkNumber fork = MAIN_FORKNUM; fork <= MAX_FORKNUM; fork++)
-			DropRelationLocalBuffers_compat(rd_locator_compat(rel), fork, 0);
+			DropForkLocalBuffers_compat(rd_locator_compat(rel), fork);
 	}
 	PG_FINALLY();
 	{

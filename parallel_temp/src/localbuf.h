@@ -50,7 +50,9 @@ extern void localbuf_reserve(const void *start, Size size);
  */
 extern void localbuf_count(Relation *rels, int nrels, int *allocated, int *dirty);
 
-/* Is this buffer (0 .. NLocBuffer - 1) allocated, by the same rule? */
+/*
+ * Was this buffer (0 .. NLocBuffer - 1) allocated when localbuf_count last looked?
+ */
 extern bool localbuf_is_allocated(int buf_id);
 
 /*

@@ -218,7 +218,7 @@ write_run(SegmentFile *file, const DirtyBuffer *run, int n)
 	{
 		LocalBufferWaitIO_compat(GetLocalBufferDescriptor(run[i].buf_id));
 		pages[i] = LocalBufferBlockPointers[run[i].buf_id];
-		PageSetChecksumInplace((Page) pages[i], run[i].block);
+		PageSetChecksumInplace_compat((Page) pages[i], run[i].block);
 	}
 
 	start = IoTimeStart_compat();
