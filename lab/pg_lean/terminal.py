@@ -32,7 +32,7 @@ def show(result: Result, console: Console) -> None:
         mark = "[green]met    [/]" if check.met else "[red]not met[/]"
         unit = f" {check.unit}" if check.unit else ""
         console.print(f"{mark} {escape(check.what)}: {format_value(float(check.value))}{unit}"
-                      f" (target {check.relation} {format_value(float(check.target))}{unit})", highlight=False)
+                      f" (target {check.relation} {check.target:,g}{unit})", highlight=False)
 
 
 def _table(table: Table, console: Console) -> None:

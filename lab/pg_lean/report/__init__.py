@@ -1,10 +1,101 @@
-"""One self-contained HTML page of everything that was measured (filled in by report.write)."""
+"""One self-contained HTML page of everything that was measured: build/report/index.html.
 
+It is made from the kept results (build/demo/*/result.json, build/bench/*/result.json)
+and from nothing else, so `pg-lean report` can write it again at any time.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import re
+from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
+from jinja2 import Environment, PackageLoader
+from markupsafe import Markup, escape
+
+from pg_lean import demo
 from pg_lean.paths import BUILD
+from pg_lean.report import plots
+from pg_lean.result import Result, format_value, human_bytes, is_number
 
 
-def write() -> Path:
-    """Write the report from the kept results and return its path."""
-    return BUILD / "report" / "index.html"
+def write(build: Path = BUILD) -> Path:
+    """Write the report from the results kept in `build` and return its path."""
+    parts = collect(build / "demo", demo.ORDER)
+    benches = collect(build / "bench")
+    page = build / "report" / "index.html"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(render(parts, benches))
+    return page
+
+
+def collect(folder: Path, order: tuple[str, ...] = ()) -> list[Result]:
+    """The kept results of a folder: named ones first, in that order, then the rest by name."""
+    names = [path.parent.name for path in folder.glob("*/result.json")]
+    names.sort(key=lambda name: (order.index(name) if name in order else len(order), name))
+    return [Result.load(folder / name) for name in names]
+
+
+def render(parts: list[Result], benches: list[Result]) -> str:
+    """The page's text."""
+    environment = Environment(loader=PackageLoader("pg_lean", "report"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters.update(value=format_value, prose=prose, facts=facts, raw_link=raw_link, server=server_name)
+    environment.globals.update(svg=_picture, is_number=is_number, isinstance=isinstance)
+    for kind in ("demo", "bench"):
+        for result in parts if kind == "demo" else benches:
+            result.anchor = f"{kind}-{result.name}"
+    now = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+    return environment.get_template("template.html").render(parts=parts, benches=benches, now=now)
+
+
+def prose(text: str) -> Markup:
+    """Text with `code` in backticks and paragraphs at empty lines."""
+    paragraphs = re.split(r"\n\s*\n", text.strip())
+    coded = [re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(p))) for p in paragraphs]
+    return Markup("".join(f"<p>{p}</p>" for p in coded))
+
+
+def server_name(machine: dict[str, Any]) -> str:
+    """ "PostgreSQL 15.20" of version()'s long answer. """
+    return " ".join(str(machine.get("server", "PostgreSQL")).split()[:2])
+
+
+def facts(machine: dict[str, Any]) -> list[tuple[str, str]]:
+    """The description of the machine as rows of a table."""
+    rows = [("Measured", machine.get("measured", "")), ("Server", machine.get("server", "")),
+            ("Extensions", ", ".join(f"{name} {version}" for name, version in machine.get("extensions", {}).items())),
+            ("pg_lean revision", machine.get("pg_lean", "")),
+            ("Processor", f"{machine.get('processor', '')}, {machine.get('processors', '?')} usable"
+                          + (" (virtual machine)" if machine.get("virtual_machine") else "")),
+            ("Memory", f"{human_bytes(machine.get('memory_bytes', 0))}, "
+                       f"{human_bytes(machine.get('memory_available_bytes', 0))} available"),
+            ("Kernel", machine.get("kernel", "")), ("File system", machine.get("filesystem", "")),
+            ("Load average afterwards", str(machine.get("load_average", ""))),
+            ("Data checksums", machine.get("data_checksums", ""))]
+    if machine.get("assertions"):
+        rows.append(("Assertions", "ON: this server is for finding faults, its times say nothing"))
+    rows.append(("Settings that are not default",
+                 ", ".join(f"{name} = {value or repr('')}" for name, value in machine.get("settings", {}).items())))
+    return [(name, text) for name, text in rows if text]
+
+
+def raw_link(result: Result) -> Markup:
+    """A link that carries all raw rows as CSV."""
+    if not result.raw.rows:
+        return Markup("")
+    columns = list(dict.fromkeys(name for row in result.raw.rows for name in row))
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns)
+    writer.writeheader()
+    writer.writerows(result.raw.rows)
+    data = base64.b64encode(out.getvalue().encode()).decode()
+    return Markup(f'<a download="{escape(result.name)}.csv" href="data:text/csv;base64,{data}">'
+                  f"raw measurements, {len(result.raw.rows):,} rows (CSV)</a>")
+
+
+def _picture(plot: Any, identity: str) -> Markup:
+    return Markup(plots.svg(plot, identity))
