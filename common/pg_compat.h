@@ -184,4 +184,48 @@ IoTimeStart_compat(void)
 #define RelationOwnerCheck_compat(relid, role) pg_class_ownercheck(relid, role)
 #endif
 
+/* ---- appendable_bytea: type ---------------------------------------------- */
+
+#include "commands/vacuum.h"
+
+#if PG_VERSION_NUM >= 180000
+#define vacuum_delay_point_compat(is_analyze) vacuum_delay_point(is_analyze)
+#else
+#define vacuum_delay_point_compat(is_analyze) vacuum_delay_point()
+#endif
+
+/* ---- appendable_bytea: input functions ----------------------------------- */
+
+#include "utils/builtins.h"
+#if PG_VERSION_NUM >= 160000
+#include "nodes/miscnodes.h"
+#endif
+
+/*
+ * Decode hexadecimal text to bytes; returns their number.  Malformed text raises
+ * an error or, where the server knows soft errors and escontext asks for them,
+ * returns -1.  ereturn_compat reports an error the same way.
+ */
+#if PG_VERSION_NUM >= 160000
+static inline int64
+hex_decode_compat(const char *src, size_t len, char *dst, Node *escontext)
+{
+	uint64		n = hex_decode_safe(src, len, dst, escontext);
+
+	return SOFT_ERROR_OCCURRED(escontext) ? -1 : (int64) n;
+}
+#define ereturn_compat(escontext, dummy, ...) ereturn(escontext, dummy, __VA_ARGS__)
+#else
+static inline int64
+hex_decode_compat(const char *src, size_t len, char *dst, Node *escontext)
+{
+	return (int64) hex_decode(src, len, dst);
+}
+#define ereturn_compat(escontext, dummy, ...) \
+	do { \
+		ereport(ERROR, __VA_ARGS__); \
+		return dummy; \
+	} while (0)
+#endif
+
 #endif							/* PG_LEAN_COMPAT_H */

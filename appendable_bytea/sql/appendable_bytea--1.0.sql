@@ -1,47 +1,450 @@
+/* appendable_bytea--1.0.sql */
+
+-- complain if the script is sourced in psql, rather than via CREATE EXTENSION
 \echo Use "CREATE EXTENSION appendable_bytea" to load this file. \quit
 
---
--- 1. The type, its input and output
---
+-- ---------------------------------------------------------------------------
+-- The type.  Functions and operators that bytea has too are created in
+-- pg_catalog: SQL syntax such as SUBSTRING(x FROM a FOR b) looks there alone, and
+-- a session without the extension's schema in its search_path would silently get
+-- the one for bytea, which reads the whole value.
+-- ---------------------------------------------------------------------------
 
 CREATE TYPE appendable_bytea;
 
 CREATE FUNCTION appendable_bytea_in(cstring) RETURNS appendable_bytea
-AS 'MODULE_PATHNAME' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION appendable_bytea_in(cstring) IS 'input, in the formats of bytea';
+	AS 'MODULE_PATHNAME', 'appendable_in' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_in(cstring) IS 'I/O';
 
 CREATE FUNCTION appendable_bytea_out(appendable_bytea) RETURNS cstring
-AS 'MODULE_PATHNAME' LANGUAGE c STABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION appendable_bytea_out(appendable_bytea) IS 'output, in the formats of bytea';
+	AS 'MODULE_PATHNAME', 'appendable_out' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_out(appendable_bytea) IS 'I/O';
 
 CREATE FUNCTION appendable_bytea_recv(internal) RETURNS appendable_bytea
-AS 'MODULE_PATHNAME' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION appendable_bytea_recv(internal) IS 'binary input: the bytes themselves';
+	AS 'MODULE_PATHNAME', 'appendable_recv' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_recv(internal) IS 'I/O';
 
 CREATE FUNCTION appendable_bytea_send(appendable_bytea) RETURNS bytea
-AS 'MODULE_PATHNAME' LANGUAGE c STABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION appendable_bytea_send(appendable_bytea) IS 'binary output: the bytes themselves';
+	AS 'MODULE_PATHNAME', 'appendable_send' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_send(appendable_bytea) IS 'I/O';
 
 CREATE FUNCTION appendable_bytea_typanalyze(internal) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE c STABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION appendable_bytea_typanalyze(internal) IS 'statistics of null fraction and width alone: no value may hide in pg_statistic';
+	AS 'MODULE_PATHNAME', 'appendable_typanalyze' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_typanalyze(internal) IS 'statistics of a column: nulls and width alone';
 
--- MAIN: a reference stays in its row; temporary tables keep flat values in TOAST.
 CREATE TYPE appendable_bytea (
 	INPUT = appendable_bytea_in,
 	OUTPUT = appendable_bytea_out,
 	RECEIVE = appendable_bytea_recv,
 	SEND = appendable_bytea_send,
 	ANALYZE = appendable_bytea_typanalyze,
-	STORAGE = main,
-	ALIGNMENT = int4
+	INTERNALLENGTH = VARIABLE,
+	ALIGNMENT = int4,
+	STORAGE = main
 );
-COMMENT ON TYPE appendable_bytea IS 'binary string to which an append costs the appended bytes alone';
+COMMENT ON TYPE appendable_bytea IS 'bytea whose appends cost what they append';
 
---
--- 2. Casts, functions and operators of the type
---
+-- ---- casts: a value is accepted wherever a bytea is; a bytea may be stored ----
 
---
--- 3. Storage: access method, chunk stores, vacuum, check, statistics
---
+CREATE FUNCTION pg_catalog.bytea(appendable_bytea) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'appendable_to_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pg_catalog.bytea(appendable_bytea) IS 'convert appendable_bytea to bytea';
+
+CREATE FUNCTION appendable_bytea(bytea) RETURNS appendable_bytea
+	AS 'MODULE_PATHNAME', 'appendable_from_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea(bytea) IS 'convert bytea to appendable_bytea';
+
+CREATE CAST (appendable_bytea AS bytea) WITH FUNCTION pg_catalog.bytea(appendable_bytea) AS IMPLICIT;
+CREATE CAST (bytea AS appendable_bytea) WITH FUNCTION appendable_bytea(bytea) AS ASSIGNMENT;
+
+-- ---- concatenation ----
+
+CREATE FUNCTION appendable_bytea_cat(appendable_bytea, bytea) RETURNS appendable_bytea
+	AS 'MODULE_PATHNAME', 'appendable_cat_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_cat(appendable_bytea, bytea) IS 'implementation of || operator';
+
+CREATE FUNCTION appendable_bytea_cat(appendable_bytea, appendable_bytea) RETURNS appendable_bytea
+	AS 'MODULE_PATHNAME', 'appendable_cat' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_cat(appendable_bytea, appendable_bytea) IS 'implementation of || operator';
+
+CREATE FUNCTION appendable_bytea_cat(bytea, appendable_bytea) RETURNS appendable_bytea
+	AS 'MODULE_PATHNAME', 'bytea_cat_appendable' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_cat(bytea, appendable_bytea) IS 'implementation of || operator';
+
+CREATE OPERATOR pg_catalog.|| (LEFTARG = appendable_bytea, RIGHTARG = bytea, FUNCTION = appendable_bytea_cat);
+COMMENT ON OPERATOR pg_catalog.|| (appendable_bytea, bytea) IS 'concatenate';
+CREATE OPERATOR pg_catalog.|| (LEFTARG = appendable_bytea, RIGHTARG = appendable_bytea, FUNCTION = appendable_bytea_cat);
+COMMENT ON OPERATOR pg_catalog.|| (appendable_bytea, appendable_bytea) IS 'concatenate';
+CREATE OPERATOR pg_catalog.|| (LEFTARG = bytea, RIGHTARG = appendable_bytea, FUNCTION = appendable_bytea_cat);
+COMMENT ON OPERATOR pg_catalog.|| (bytea, appendable_bytea) IS 'concatenate';
+
+-- ---- reading ----
+
+CREATE FUNCTION pg_catalog.octet_length(appendable_bytea) RETURNS bigint
+	AS 'MODULE_PATHNAME', 'appendable_length' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pg_catalog.octet_length(appendable_bytea) IS 'octet length';
+
+CREATE FUNCTION pg_catalog.length(appendable_bytea) RETURNS bigint
+	AS 'MODULE_PATHNAME', 'appendable_length' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pg_catalog.length(appendable_bytea) IS 'octet length';
+
+CREATE FUNCTION pg_catalog.bit_length(appendable_bytea) RETURNS bigint
+	AS 'MODULE_PATHNAME', 'appendable_bit_length' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pg_catalog.bit_length(appendable_bytea) IS 'length in bits';
+
+CREATE FUNCTION pg_catalog.substr(appendable_bytea, integer, integer) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'appendable_substr4' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pg_catalog.substr(appendable_bytea, integer, integer) IS 'extract portion of string';
+
+CREATE FUNCTION pg_catalog.substr(appendable_bytea, integer) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'appendable_substr4_no_len' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pg_catalog.substr(appendable_bytea, integer) IS 'extract portion of string';
+
+CREATE FUNCTION pg_catalog.substr(appendable_bytea, bigint, bigint) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'appendable_substr8' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pg_catalog.substr(appendable_bytea, bigint, bigint) IS 'extract portion of string';
+
+CREATE FUNCTION pg_catalog.substr(appendable_bytea, bigint) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'appendable_substr8_no_len' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pg_catalog.substr(appendable_bytea, bigint) IS 'extract portion of string';
+
+CREATE FUNCTION pg_catalog.substring(appendable_bytea, integer, integer) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'appendable_substr4' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pg_catalog.substring(appendable_bytea, integer, integer) IS 'extract portion of string';
+
+CREATE FUNCTION pg_catalog.substring(appendable_bytea, integer) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'appendable_substr4_no_len' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pg_catalog.substring(appendable_bytea, integer) IS 'extract portion of string';
+
+CREATE FUNCTION pg_catalog.substring(appendable_bytea, bigint, bigint) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'appendable_substr8' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pg_catalog.substring(appendable_bytea, bigint, bigint) IS 'extract portion of string';
+
+CREATE FUNCTION pg_catalog.substring(appendable_bytea, bigint) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'appendable_substr8_no_len' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pg_catalog.substring(appendable_bytea, bigint) IS 'extract portion of string';
+
+CREATE FUNCTION pg_catalog.get_byte(appendable_bytea, integer) RETURNS integer
+	AS 'MODULE_PATHNAME', 'appendable_get_byte4' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pg_catalog.get_byte(appendable_bytea, integer) IS 'get byte';
+
+CREATE FUNCTION pg_catalog.get_byte(appendable_bytea, bigint) RETURNS integer
+	AS 'MODULE_PATHNAME', 'appendable_get_byte8' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pg_catalog.get_byte(appendable_bytea, bigint) IS 'get byte';
+
+CREATE FUNCTION pg_catalog.get_bit(appendable_bytea, bigint) RETURNS integer
+	AS 'MODULE_PATHNAME', 'appendable_get_bit' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pg_catalog.get_bit(appendable_bytea, bigint) IS 'get bit';
+
+CREATE FUNCTION pg_catalog.position(appendable_bytea, bytea) RETURNS bigint
+	AS 'MODULE_PATHNAME', 'appendable_position' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pg_catalog.position(appendable_bytea, bytea) IS 'position of substring';
+
+CREATE FUNCTION appendable_chunks(value appendable_bytea, chunk_size integer DEFAULT 262144) RETURNS SETOF bytea
+	AS 'MODULE_PATHNAME', 'appendable_chunks' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE ROWS 100;
+COMMENT ON FUNCTION appendable_chunks(appendable_bytea, integer) IS 'the value in order as a set of pieces of chunk_size bytes';
+
+-- ---- writing: new values, stored by the UPDATE or INSERT that gets them ----
+
+CREATE FUNCTION pg_catalog.overlay(appendable_bytea, bytea, integer, integer) RETURNS appendable_bytea
+	AS 'MODULE_PATHNAME', 'appendable_overlay4' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pg_catalog.overlay(appendable_bytea, bytea, integer, integer) IS 'substitute portion of string';
+
+CREATE FUNCTION pg_catalog.overlay(appendable_bytea, bytea, integer) RETURNS appendable_bytea
+	AS 'MODULE_PATHNAME', 'appendable_overlay4_no_len' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pg_catalog.overlay(appendable_bytea, bytea, integer) IS 'substitute portion of string';
+
+CREATE FUNCTION pg_catalog.overlay(appendable_bytea, bytea, bigint, bigint) RETURNS appendable_bytea
+	AS 'MODULE_PATHNAME', 'appendable_overlay8' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pg_catalog.overlay(appendable_bytea, bytea, bigint, bigint) IS 'substitute portion of string';
+
+CREATE FUNCTION pg_catalog.overlay(appendable_bytea, bytea, bigint) RETURNS appendable_bytea
+	AS 'MODULE_PATHNAME', 'appendable_overlay8_no_len' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pg_catalog.overlay(appendable_bytea, bytea, bigint) IS 'substitute portion of string';
+
+CREATE FUNCTION pg_catalog.set_byte(appendable_bytea, integer, integer) RETURNS appendable_bytea
+	AS 'MODULE_PATHNAME', 'appendable_set_byte4' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pg_catalog.set_byte(appendable_bytea, integer, integer) IS 'set byte';
+
+CREATE FUNCTION pg_catalog.set_byte(appendable_bytea, bigint, integer) RETURNS appendable_bytea
+	AS 'MODULE_PATHNAME', 'appendable_set_byte8' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pg_catalog.set_byte(appendable_bytea, bigint, integer) IS 'set byte';
+
+CREATE FUNCTION pg_catalog.set_bit(appendable_bytea, bigint, integer) RETURNS appendable_bytea
+	AS 'MODULE_PATHNAME', 'appendable_set_bit' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pg_catalog.set_bit(appendable_bytea, bigint, integer) IS 'set bit';
+
+CREATE FUNCTION appendable_write(value appendable_bytea, data bytea, "offset" bigint, length bigint) RETURNS appendable_bytea
+	AS 'MODULE_PATHNAME', 'appendable_write' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_write(appendable_bytea, bytea, bigint, bigint) IS
+	'replace length bytes from offset (0 is the first; null appends) by data (null truncates at offset)';
+
+CREATE FUNCTION appendable_truncate(value appendable_bytea, length bigint) RETURNS appendable_bytea
+	AS 'MODULE_PATHNAME', 'appendable_truncate' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_truncate(appendable_bytea, bigint) IS 'the first length bytes of the value';
+
+-- ---- hashes, streamed ----
+
+CREATE FUNCTION pg_catalog.md5(appendable_bytea) RETURNS text
+	AS 'MODULE_PATHNAME', 'appendable_md5' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pg_catalog.md5(appendable_bytea) IS 'MD5 hash';
+
+CREATE FUNCTION pg_catalog.sha224(appendable_bytea) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'appendable_sha224' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pg_catalog.sha224(appendable_bytea) IS 'SHA-224 hash';
+
+CREATE FUNCTION pg_catalog.sha256(appendable_bytea) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'appendable_sha256' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pg_catalog.sha256(appendable_bytea) IS 'SHA-256 hash';
+
+CREATE FUNCTION pg_catalog.sha384(appendable_bytea) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'appendable_sha384' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pg_catalog.sha384(appendable_bytea) IS 'SHA-384 hash';
+
+CREATE FUNCTION pg_catalog.sha512(appendable_bytea) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'appendable_sha512' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pg_catalog.sha512(appendable_bytea) IS 'SHA-512 hash';
+
+-- ---- order and equality ----
+
+CREATE FUNCTION appendable_bytea_eq(appendable_bytea, appendable_bytea) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_eq' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_eq(appendable_bytea, appendable_bytea) IS 'implementation of = operator';
+
+CREATE FUNCTION appendable_bytea_ne(appendable_bytea, appendable_bytea) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_ne' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_ne(appendable_bytea, appendable_bytea) IS 'implementation of <> operator';
+
+CREATE FUNCTION appendable_bytea_lt(appendable_bytea, appendable_bytea) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_lt' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_lt(appendable_bytea, appendable_bytea) IS 'implementation of < operator';
+
+CREATE FUNCTION appendable_bytea_le(appendable_bytea, appendable_bytea) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_le' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_le(appendable_bytea, appendable_bytea) IS 'implementation of <= operator';
+
+CREATE FUNCTION appendable_bytea_gt(appendable_bytea, appendable_bytea) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_gt' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_gt(appendable_bytea, appendable_bytea) IS 'implementation of > operator';
+
+CREATE FUNCTION appendable_bytea_ge(appendable_bytea, appendable_bytea) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_ge' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_ge(appendable_bytea, appendable_bytea) IS 'implementation of >= operator';
+
+CREATE FUNCTION appendable_bytea_eq(appendable_bytea, bytea) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_bytea_eq' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_eq(appendable_bytea, bytea) IS 'implementation of = operator';
+
+CREATE FUNCTION appendable_bytea_ne(appendable_bytea, bytea) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_bytea_ne' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_ne(appendable_bytea, bytea) IS 'implementation of <> operator';
+
+CREATE FUNCTION appendable_bytea_lt(appendable_bytea, bytea) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_bytea_lt' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_lt(appendable_bytea, bytea) IS 'implementation of < operator';
+
+CREATE FUNCTION appendable_bytea_le(appendable_bytea, bytea) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_bytea_le' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_le(appendable_bytea, bytea) IS 'implementation of <= operator';
+
+CREATE FUNCTION appendable_bytea_gt(appendable_bytea, bytea) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_bytea_gt' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_gt(appendable_bytea, bytea) IS 'implementation of > operator';
+
+CREATE FUNCTION appendable_bytea_ge(appendable_bytea, bytea) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_bytea_ge' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_ge(appendable_bytea, bytea) IS 'implementation of >= operator';
+
+CREATE FUNCTION appendable_bytea_eq(bytea, appendable_bytea) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'bytea_appendable_eq' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_eq(bytea, appendable_bytea) IS 'implementation of = operator';
+
+CREATE FUNCTION appendable_bytea_ne(bytea, appendable_bytea) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'bytea_appendable_ne' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_ne(bytea, appendable_bytea) IS 'implementation of <> operator';
+
+CREATE FUNCTION appendable_bytea_lt(bytea, appendable_bytea) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'bytea_appendable_lt' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_lt(bytea, appendable_bytea) IS 'implementation of < operator';
+
+CREATE FUNCTION appendable_bytea_le(bytea, appendable_bytea) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'bytea_appendable_le' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_le(bytea, appendable_bytea) IS 'implementation of <= operator';
+
+CREATE FUNCTION appendable_bytea_gt(bytea, appendable_bytea) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'bytea_appendable_gt' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_gt(bytea, appendable_bytea) IS 'implementation of > operator';
+
+CREATE FUNCTION appendable_bytea_ge(bytea, appendable_bytea) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'bytea_appendable_ge' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_ge(bytea, appendable_bytea) IS 'implementation of >= operator';
+
+CREATE OPERATOR pg_catalog.= (
+	LEFTARG = appendable_bytea, RIGHTARG = appendable_bytea, FUNCTION = appendable_bytea_eq,
+	COMMUTATOR = OPERATOR(pg_catalog.=), NEGATOR = OPERATOR(pg_catalog.<>),
+	RESTRICT = eqsel, JOIN = eqjoinsel,
+	HASHES, MERGES
+);
+COMMENT ON OPERATOR pg_catalog.= (appendable_bytea, appendable_bytea) IS 'equal';
+
+CREATE OPERATOR pg_catalog.<> (
+	LEFTARG = appendable_bytea, RIGHTARG = appendable_bytea, FUNCTION = appendable_bytea_ne,
+	COMMUTATOR = OPERATOR(pg_catalog.<>), NEGATOR = OPERATOR(pg_catalog.=),
+	RESTRICT = neqsel, JOIN = neqjoinsel
+);
+COMMENT ON OPERATOR pg_catalog.<> (appendable_bytea, appendable_bytea) IS 'not equal';
+
+CREATE OPERATOR pg_catalog.< (
+	LEFTARG = appendable_bytea, RIGHTARG = appendable_bytea, FUNCTION = appendable_bytea_lt,
+	COMMUTATOR = OPERATOR(pg_catalog.>), NEGATOR = OPERATOR(pg_catalog.>=),
+	RESTRICT = scalarltsel, JOIN = scalarltjoinsel
+);
+COMMENT ON OPERATOR pg_catalog.< (appendable_bytea, appendable_bytea) IS 'less than';
+
+CREATE OPERATOR pg_catalog.<= (
+	LEFTARG = appendable_bytea, RIGHTARG = appendable_bytea, FUNCTION = appendable_bytea_le,
+	COMMUTATOR = OPERATOR(pg_catalog.>=), NEGATOR = OPERATOR(pg_catalog.>),
+	RESTRICT = scalarlesel, JOIN = scalarlejoinsel
+);
+COMMENT ON OPERATOR pg_catalog.<= (appendable_bytea, appendable_bytea) IS 'less than or equal';
+
+CREATE OPERATOR pg_catalog.> (
+	LEFTARG = appendable_bytea, RIGHTARG = appendable_bytea, FUNCTION = appendable_bytea_gt,
+	COMMUTATOR = OPERATOR(pg_catalog.<), NEGATOR = OPERATOR(pg_catalog.<=),
+	RESTRICT = scalargtsel, JOIN = scalargtjoinsel
+);
+COMMENT ON OPERATOR pg_catalog.> (appendable_bytea, appendable_bytea) IS 'greater than';
+
+CREATE OPERATOR pg_catalog.>= (
+	LEFTARG = appendable_bytea, RIGHTARG = appendable_bytea, FUNCTION = appendable_bytea_ge,
+	COMMUTATOR = OPERATOR(pg_catalog.<=), NEGATOR = OPERATOR(pg_catalog.<),
+	RESTRICT = scalargesel, JOIN = scalargejoinsel
+);
+COMMENT ON OPERATOR pg_catalog.>= (appendable_bytea, appendable_bytea) IS 'greater than or equal';
+
+CREATE OPERATOR pg_catalog.= (
+	LEFTARG = appendable_bytea, RIGHTARG = bytea, FUNCTION = appendable_bytea_eq,
+	COMMUTATOR = OPERATOR(pg_catalog.=), NEGATOR = OPERATOR(pg_catalog.<>),
+	RESTRICT = eqsel, JOIN = eqjoinsel,
+	HASHES
+);
+COMMENT ON OPERATOR pg_catalog.= (appendable_bytea, bytea) IS 'equal';
+
+CREATE OPERATOR pg_catalog.<> (
+	LEFTARG = appendable_bytea, RIGHTARG = bytea, FUNCTION = appendable_bytea_ne,
+	COMMUTATOR = OPERATOR(pg_catalog.<>), NEGATOR = OPERATOR(pg_catalog.=),
+	RESTRICT = neqsel, JOIN = neqjoinsel
+);
+COMMENT ON OPERATOR pg_catalog.<> (appendable_bytea, bytea) IS 'not equal';
+
+CREATE OPERATOR pg_catalog.< (
+	LEFTARG = appendable_bytea, RIGHTARG = bytea, FUNCTION = appendable_bytea_lt,
+	COMMUTATOR = OPERATOR(pg_catalog.>), NEGATOR = OPERATOR(pg_catalog.>=),
+	RESTRICT = scalarltsel, JOIN = scalarltjoinsel
+);
+COMMENT ON OPERATOR pg_catalog.< (appendable_bytea, bytea) IS 'less than';
+
+CREATE OPERATOR pg_catalog.<= (
+	LEFTARG = appendable_bytea, RIGHTARG = bytea, FUNCTION = appendable_bytea_le,
+	COMMUTATOR = OPERATOR(pg_catalog.>=), NEGATOR = OPERATOR(pg_catalog.>),
+	RESTRICT = scalarlesel, JOIN = scalarlejoinsel
+);
+COMMENT ON OPERATOR pg_catalog.<= (appendable_bytea, bytea) IS 'less than or equal';
+
+CREATE OPERATOR pg_catalog.> (
+	LEFTARG = appendable_bytea, RIGHTARG = bytea, FUNCTION = appendable_bytea_gt,
+	COMMUTATOR = OPERATOR(pg_catalog.<), NEGATOR = OPERATOR(pg_catalog.<=),
+	RESTRICT = scalargtsel, JOIN = scalargtjoinsel
+);
+COMMENT ON OPERATOR pg_catalog.> (appendable_bytea, bytea) IS 'greater than';
+
+CREATE OPERATOR pg_catalog.>= (
+	LEFTARG = appendable_bytea, RIGHTARG = bytea, FUNCTION = appendable_bytea_ge,
+	COMMUTATOR = OPERATOR(pg_catalog.<=), NEGATOR = OPERATOR(pg_catalog.<),
+	RESTRICT = scalargesel, JOIN = scalargejoinsel
+);
+COMMENT ON OPERATOR pg_catalog.>= (appendable_bytea, bytea) IS 'greater than or equal';
+
+CREATE OPERATOR pg_catalog.= (
+	LEFTARG = bytea, RIGHTARG = appendable_bytea, FUNCTION = appendable_bytea_eq,
+	COMMUTATOR = OPERATOR(pg_catalog.=), NEGATOR = OPERATOR(pg_catalog.<>),
+	RESTRICT = eqsel, JOIN = eqjoinsel,
+	HASHES
+);
+COMMENT ON OPERATOR pg_catalog.= (bytea, appendable_bytea) IS 'equal';
+
+CREATE OPERATOR pg_catalog.<> (
+	LEFTARG = bytea, RIGHTARG = appendable_bytea, FUNCTION = appendable_bytea_ne,
+	COMMUTATOR = OPERATOR(pg_catalog.<>), NEGATOR = OPERATOR(pg_catalog.=),
+	RESTRICT = neqsel, JOIN = neqjoinsel
+);
+COMMENT ON OPERATOR pg_catalog.<> (bytea, appendable_bytea) IS 'not equal';
+
+CREATE OPERATOR pg_catalog.< (
+	LEFTARG = bytea, RIGHTARG = appendable_bytea, FUNCTION = appendable_bytea_lt,
+	COMMUTATOR = OPERATOR(pg_catalog.>), NEGATOR = OPERATOR(pg_catalog.>=),
+	RESTRICT = scalarltsel, JOIN = scalarltjoinsel
+);
+COMMENT ON OPERATOR pg_catalog.< (bytea, appendable_bytea) IS 'less than';
+
+CREATE OPERATOR pg_catalog.<= (
+	LEFTARG = bytea, RIGHTARG = appendable_bytea, FUNCTION = appendable_bytea_le,
+	COMMUTATOR = OPERATOR(pg_catalog.>=), NEGATOR = OPERATOR(pg_catalog.>),
+	RESTRICT = scalarlesel, JOIN = scalarlejoinsel
+);
+COMMENT ON OPERATOR pg_catalog.<= (bytea, appendable_bytea) IS 'less than or equal';
+
+CREATE OPERATOR pg_catalog.> (
+	LEFTARG = bytea, RIGHTARG = appendable_bytea, FUNCTION = appendable_bytea_gt,
+	COMMUTATOR = OPERATOR(pg_catalog.<), NEGATOR = OPERATOR(pg_catalog.<=),
+	RESTRICT = scalargtsel, JOIN = scalargtjoinsel
+);
+COMMENT ON OPERATOR pg_catalog.> (bytea, appendable_bytea) IS 'greater than';
+
+CREATE OPERATOR pg_catalog.>= (
+	LEFTARG = bytea, RIGHTARG = appendable_bytea, FUNCTION = appendable_bytea_ge,
+	COMMUTATOR = OPERATOR(pg_catalog.<=), NEGATOR = OPERATOR(pg_catalog.<),
+	RESTRICT = scalargesel, JOIN = scalargejoinsel
+);
+COMMENT ON OPERATOR pg_catalog.>= (bytea, appendable_bytea) IS 'greater than or equal';
+
+CREATE FUNCTION appendable_bytea_cmp(appendable_bytea, appendable_bytea) RETURNS integer
+	AS 'MODULE_PATHNAME', 'appendable_cmp' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_cmp(appendable_bytea, appendable_bytea) IS 'less-equal-greater';
+
+CREATE FUNCTION appendable_bytea_hash(appendable_bytea) RETURNS integer
+	AS 'MODULE_PATHNAME', 'appendable_hash' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_hash(appendable_bytea) IS 'hash';
+
+CREATE FUNCTION appendable_bytea_hash_extended(appendable_bytea, bigint) RETURNS bigint
+	AS 'MODULE_PATHNAME', 'appendable_hash_extended' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_hash_extended(appendable_bytea, bigint) IS 'hash';
+
+CREATE FUNCTION appendable_bytea_hash(bytea) RETURNS integer
+	AS 'MODULE_PATHNAME', 'bytea_hash' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_hash(bytea) IS 'hash of a bytea, equal to that of an equal appendable_bytea';
+
+CREATE FUNCTION appendable_bytea_hash_extended(bytea, bigint) RETURNS bigint
+	AS 'MODULE_PATHNAME', 'bytea_hash_extended' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_hash_extended(bytea, bigint) IS 'hash of a bytea, equal to that of an equal appendable_bytea';
+
+-- For ORDER BY, DISTINCT and merge joins.  An index key would hold references
+-- where vacuum does not see them, so a btree index on the type is refused.
+CREATE OPERATOR CLASS appendable_bytea_ops DEFAULT FOR TYPE appendable_bytea USING btree AS
+	OPERATOR 1 pg_catalog.<,
+	OPERATOR 2 pg_catalog.<=,
+	OPERATOR 3 pg_catalog.=,
+	OPERATOR 4 pg_catalog.>=,
+	OPERATOR 5 pg_catalog.>,
+	FUNCTION 1 appendable_bytea_cmp(appendable_bytea, appendable_bytea);
+
+CREATE OPERATOR CLASS appendable_bytea_ops DEFAULT FOR TYPE appendable_bytea USING hash AS
+	OPERATOR 1 pg_catalog.=,
+	FUNCTION 1 appendable_bytea_hash(appendable_bytea),
+	FUNCTION 2 appendable_bytea_hash_extended(appendable_bytea, bigint);
+
+ALTER OPERATOR FAMILY appendable_bytea_ops USING hash ADD
+	OPERATOR 1 pg_catalog.= (appendable_bytea, bytea),
+	OPERATOR 1 pg_catalog.= (bytea, appendable_bytea),
+	FUNCTION 1 (bytea, bytea) appendable_bytea_hash(bytea),
+	FUNCTION 2 (bytea, bytea) appendable_bytea_hash_extended(bytea, bigint);

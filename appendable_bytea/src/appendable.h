@@ -169,6 +169,14 @@ extern void ab_reader_close(AbReader *reader);
 /* Bytes [offset, offset + length) of a value as a bytea; checks the 1 GB limit. */
 extern bytea *ab_read_bytea(Datum datum, int64 offset, int64 length);
 
+/* ---- the type's functions: type_*.c --------------------------------------- */
+
+/* Raise ERRCODE_ARRAY_SUBSCRIPT_ERROR unless 0 <= n < limit. */
+extern void ab_check_index(int64 n, int64 limit);
+
+/* The byte at an offset that lies in the value. */
+extern int	ab_read_byte(Datum value, int64 offset);
+
 /* ---- settings: guc.c ----------------------------------------------------- */
 
 extern PGDLLIMPORT int ab_max_size_mb;	/* cap of a value's length */

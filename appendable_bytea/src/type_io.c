@@ -1,0 +1,263 @@
+/*-------------------------------------------------------------------------
+ *
+ * type_io.c
+ *	  How a value of type appendable_bytea comes in and goes out: text, binary,
+ *	  and the casts from and to bytea.
+ *
+ * Outside, the type is bytea: the same two text formats (bytea_output chooses
+ * one for output, both are read), the same binary format (the bytes).  A
+ * reference to chunks never leaves the server, so nothing that comes in can
+ * forge one: whatever is read becomes a flat value.  Output streams the chunks
+ * into the result, so it needs memory for the result alone; a value that does
+ * not fit into one result is refused with the advice to read slices.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "lib/stringinfo.h"
+#include "libpq/pqformat.h"
+#include "nodes/nodes.h"
+#include "utils/builtins.h"
+#include "utils/bytea.h"
+#include "utils/memutils.h"
+
+#include "pg_compat.h"
+#include "appendable.h"
+
+PG_FUNCTION_INFO_V1(appendable_in);
+PG_FUNCTION_INFO_V1(appendable_out);
+PG_FUNCTION_INFO_V1(appendable_recv);
+PG_FUNCTION_INFO_V1(appendable_send);
+PG_FUNCTION_INFO_V1(appendable_from_bytea);
+PG_FUNCTION_INFO_V1(appendable_to_bytea);
+
+#define IS_OCTAL(c, max) ((c) >= '0' && (c) <= (max))
+
+/*
+ * Number of bytes that a literal in escape format stands for, -1 if it is
+ * malformed.
+ */
+static int64
+escape_length(const char *text)
+{
+	int64		n = 0;
+
+	for (const char *p = text; *p != '\0'; n++)
+	{
+		if (p[0] != '\\')
+			p++;
+		else if (p[1] == '\\')
+			p += 2;
+		else if (IS_OCTAL(p[1], '3') && IS_OCTAL(p[2], '7') && IS_OCTAL(p[3], '7'))
+			p += 4;
+		else
+			return -1;
+	}
+	return n;
+}
+
+/* Decode a literal in escape format that escape_length() accepted. */
+static void
+escape_decode(const char *text, char *dst)
+{
+	const char *p = text;
+
+	while (*p != '\0')
+	{
+		if (p[0] != '\\')
+			*dst++ = *p++;
+		else if (p[1] == '\\')
+		{
+			*dst++ = '\\';
+			p += 2;
+		}
+		else
+		{
+			*dst++ = (char) (((p[1] - '0') << 6) | ((p[2] - '0') << 3) | (p[3] - '0'));
+			p += 4;
+		}
+	}
+}
+
+/*
+ * appendable_bytea's input function: hex or escape format, like bytea's.
+ * Soft errors are reported through the caller's context where the server has
+ * such a thing.
+ */
+Datum
+appendable_in(PG_FUNCTION_ARGS)
+{
+	char	   *text = PG_GETARG_CSTRING(0);
+	Node	   *escontext = fcinfo->context;
+	Datum		result;
+	char	   *data;
+	int64		n;
+
+	if (text[0] == '\\' && text[1] == 'x')
+	{
+		size_t		len = strlen(text) - 2;
+		int64		room = len / 2;
+
+		/* blanks between digits make the value shorter than half the text */
+		result = ab_alloc_flat(room, &data);
+		n = hex_decode_compat(text + 2, len, data, escontext);
+		if (n < 0)
+			PG_RETURN_NULL();
+		if (n < room)
+			SET_VARSIZE(DatumGetPointer(result),
+						VARSIZE(DatumGetPointer(result)) - (room - n));
+		ab_check_length(n);
+		PG_RETURN_DATUM(result);
+	}
+
+	n = escape_length(text);
+	if (n < 0)
+		ereturn_compat(escontext, (Datum) 0,
+					   (errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
+						errmsg("invalid input syntax for type %s", "appendable_bytea")));
+	ab_check_length(n);
+	result = ab_alloc_flat(n, &data);
+	escape_decode(text, data);
+	PG_RETURN_DATUM(result);
+}
+
+/* Refuse to build a result that does not fit into one allocation. */
+static void
+check_result_size(int64 value_length, int64 result_size)
+{
+	if (result_size > (int64) MaxAllocSize)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("appendable_bytea value of %lld bytes is too large to be returned whole",
+						(long long) value_length),
+				 errhint("Read it in slices with substr() or appendable_chunks().")));
+}
+
+/* The value's text in hex format. */
+static char *
+out_hex(AbReader *reader)
+{
+	int64		length = ab_reader_length(reader);
+	const char *data;
+	int64		n;
+	char	   *result;
+	char	   *p;
+
+	check_result_size(length, length * 2 + 3);
+	p = result = palloc(length * 2 + 3);
+	*p++ = '\\';
+	*p++ = 'x';
+	while ((n = ab_reader_next(reader, &data)) > 0)
+		p += hex_encode(data, n, p);
+	*p = '\0';
+	return result;
+}
+
+/*
+ * The value's text in escape format.  Its length depends on the bytes, so it
+ * grows as they are read instead of reading them twice.
+ */
+static char *
+out_escape(AbReader *reader)
+{
+	int64		length = ab_reader_length(reader);
+	StringInfoData buf;
+	const char *data;
+	int64		len;
+
+	check_result_size(length, length + 1);
+	initStringInfo(&buf);
+	while ((len = ab_reader_next(reader, &data)) > 0)
+	{
+		int64		need = 0;
+		char	   *p;
+
+		for (int64 i = 0; i < len; i++)
+		{
+			unsigned char c = data[i];
+
+			need += (c == '\\') ? 2 : (c < 0x20 || c > 0x7e) ? 4 : 1;
+		}
+		check_result_size(length, buf.len + need + 1);
+		enlargeStringInfo(&buf, (int) need);
+		p = buf.data + buf.len;
+		for (int64 i = 0; i < len; i++)
+		{
+			unsigned char c = data[i];
+
+			if (c == '\\')
+			{
+				*p++ = '\\';
+				*p++ = '\\';
+			}
+			else if (c < 0x20 || c > 0x7e)
+			{
+				*p++ = '\\';
+				*p++ = '0' + (c >> 6);
+				*p++ = '0' + ((c >> 3) & 7);
+				*p++ = '0' + (c & 7);
+			}
+			else
+				*p++ = c;
+		}
+		*p = '\0';
+		buf.len += need;
+	}
+	return buf.data;
+}
+
+/* appendable_bytea's output function; bytea_output chooses the format. */
+Datum
+appendable_out(PG_FUNCTION_ARGS)
+{
+	AbReader   *reader = ab_reader_open(PG_GETARG_DATUM(0));
+	char	   *result;
+
+	result = bytea_output == BYTEA_OUTPUT_ESCAPE ? out_escape(reader) : out_hex(reader);
+	ab_reader_close(reader);
+	PG_RETURN_CSTRING(result);
+}
+
+/* Binary input: the bytes. */
+Datum
+appendable_recv(PG_FUNCTION_ARGS)
+{
+	StringInfo	buf = (StringInfo) PG_GETARG_POINTER(0);
+	int			n = buf->len - buf->cursor;
+	Datum		result;
+	char	   *data;
+
+	ab_check_length(n);
+	result = ab_alloc_flat(n, &data);
+	pq_copymsgbytes(buf, data, n);
+	PG_RETURN_DATUM(result);
+}
+
+/* The whole value as bytea: the binary output and the cast. */
+Datum
+appendable_to_bytea(PG_FUNCTION_ARGS)
+{
+	Datum		value = PG_GETARG_DATUM(0);
+
+	PG_RETURN_BYTEA_P(ab_read_bytea(value, 0, ab_length(value)));
+}
+
+Datum
+appendable_send(PG_FUNCTION_ARGS)
+{
+	return appendable_to_bytea(fcinfo);
+}
+
+/* The cast from bytea: a flat value, spilled to chunks when it is stored. */
+Datum
+appendable_from_bytea(PG_FUNCTION_ARGS)
+{
+	bytea	   *bytes = PG_GETARG_BYTEA_PP(0);
+
+	ab_check_length(VARSIZE_ANY_EXHDR(bytes));
+	PG_RETURN_DATUM(ab_make_flat(VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)));
+}
