@@ -71,6 +71,9 @@ typedef RelFileNode RelFileLocator_compat;
 #define PageSetChecksumInplace_compat(page, block) PageSetChecksumInplace(page, block)
 #endif
 
+/* 19 chooses wide instructions for page checksums itself. */
+#define CHECKSUM_WORTH_COMPILING_COMPAT (PG_VERSION_NUM < 190000)
+
 /* The number in the names of this session's temporary files (the leader's, in a worker). */
 #if PG_VERSION_NUM >= 170000
 #define TempFileOwner_compat() ProcNumberForTempRelations()

@@ -37,6 +37,7 @@
 #include "utils/wait_event.h"
 
 #include "localbuf.h"
+#include "page_checksum.h"
 #include "parallel_temp.h"
 
 /* Pages in one write, at most: what one pwritev() takes (256 kB or 1 MB). */
@@ -218,7 +219,10 @@ write_run(SegmentFile *file, const DirtyBuffer *run, int n)
 	{
 		LocalBufferWaitIO_compat(GetLocalBufferDescriptor(run[i].buf_id));
 		pages[i] = LocalBufferBlockPointers[run[i].buf_id];
-		PageSetChecksumInplace_compat((Page) pages[i], run[i].block);
+		if (pt_flush_method == LOCALBUF_FLUSH_COALESCED)
+			page_set_checksum((Page) pages[i], run[i].block);
+		else
+			PageSetChecksumInplace_compat((Page) pages[i], run[i].block);
 	}
 
 	start = IoTimeStart_compat();
