@@ -20,7 +20,8 @@ from pg_lean.paths import BUILD
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False,
                   help="Measure pg_lean against stock PostgreSQL, on a private throwaway server or on your own.")
-console = Console(stderr=False, soft_wrap=False)
+# Without a terminal (a log of CI) tables get the room that they need.
+console = Console() if Console().is_terminal else Console(width=150)
 
 QUICK = typer.Option(False, "--quick", help="Fewer sizes and repetitions: a minute or two.")
 SCALE = typer.Option(None, "--scale", min=1, max=10000, help="Scale of the pgbench data (100,000 accounts each).")
