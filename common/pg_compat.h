@@ -231,4 +231,97 @@ hex_decode_compat(const char *src, size_t len, char *dst, Node *escontext)
 	} while (0)
 #endif
 
+/* ---- bulk load and its hooks ------------------------------------------- */
+
+#include "commands/explain.h"
+#include "executor/executor.h"
+#include "tcop/utility.h"
+#if PG_VERSION_NUM >= 180000
+#include "commands/explain_format.h"
+#include "commands/explain_state.h"
+#endif
+
+/* Path of a relation fork's first segment, palloc'd. */
+#if PG_VERSION_NUM >= 180000
+#define smgr_path_compat(reln, fork) pstrdup(relpath((reln)->smgr_rlocator, fork).str)
+#elif PG_VERSION_NUM >= 160000
+#define smgr_path_compat(reln, fork) relpath((reln)->smgr_rlocator, fork)
+#else
+#define smgr_path_compat(reln, fork) relpath((reln)->smgr_rnode, fork)
+#endif
+
+/* A page that any kind of I/O accepts. */
+#if PG_VERSION_NUM >= 160000
+typedef PGIOAlignedBlock PGAlignedBlock_compat;
+#else
+typedef PGAlignedBlock PGAlignedBlock_compat;
+#endif
+
+/* Count an extension by n pages in pg_stat_io, like CountTempWrite_compat(). */
+#if PG_VERSION_NUM >= 180000
+#define CountTempExtend_compat(start, n) \
+	pgstat_count_io_op_time(IOOBJECT_TEMP_RELATION, IOCONTEXT_NORMAL, IOOP_EXTEND, start, 1, (uint64) (n) * BLCKSZ)
+#elif PG_VERSION_NUM >= 160000
+#define CountTempExtend_compat(start, n) \
+	pgstat_count_io_op_time(IOOBJECT_TEMP_RELATION, IOCONTEXT_NORMAL, IOOP_EXTEND, start, n)
+#else
+#define CountTempExtend_compat(start, n) ((void) (start))
+#endif
+
+/* Was the relation, or its present storage, made in this subtransaction? */
+#if PG_VERSION_NUM >= 160000
+#define CreatedInSubTransaction_compat(rel, subid) \
+	((rel)->rd_createSubid == (subid) || (rel)->rd_newRelfilelocatorSubid == (subid))
+#else
+#define CreatedInSubTransaction_compat(rel, subid) \
+	((rel)->rd_createSubid == (subid) || (rel)->rd_newRelfilenodeSubid == (subid))
+#endif
+
+/* Virtual generated columns came with 18. */
+#if PG_VERSION_NUM >= 180000
+#define HasGeneratedColumns_compat(constr) ((constr)->has_generated_stored || (constr)->has_generated_virtual)
+#else
+#define HasGeneratedColumns_compat(constr) ((constr)->has_generated_stored)
+#endif
+
+/* Parameter lists of hooks, to declare one and to call on. */
+#if PG_VERSION_NUM >= 180000
+#define EXECUTORRUN_PARAMS_compat QueryDesc *queryDesc, ScanDirection direction, uint64 count
+#define EXECUTORRUN_ARGS_compat queryDesc, direction, count
+#else
+#define EXECUTORRUN_PARAMS_compat QueryDesc *queryDesc, ScanDirection direction, uint64 count, bool execute_once
+#define EXECUTORRUN_ARGS_compat queryDesc, direction, count, execute_once
+#endif
+#define PROCESSUTILITY_PARAMS_compat PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, \
+	ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *queryEnv, DestReceiver *dest, \
+	QueryCompletion *qc
+#define PROCESSUTILITY_ARGS_compat pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc
+#define EXPLAINONEQUERY_PARAMS_compat Query *query, int cursorOptions, IntoClause *into, ExplainState *es, \
+	const char *queryString, ParamListInfo params, QueryEnvironment *queryEnv
+#define EXPLAINONEQUERY_ARGS_compat query, cursorOptions, into, es, queryString, params, queryEnv
+
+/* What EXPLAIN does with one query when no hook is set; exported since 17. */
+#if PG_VERSION_NUM >= 170000
+#define standard_ExplainOneQuery_compat(...) standard_ExplainOneQuery(__VA_ARGS__)
+#else
+#include "executor/instrument.h"
+#include "tcop/tcopprot.h"
+static inline void
+standard_ExplainOneQuery_compat(EXPLAINONEQUERY_PARAMS_compat)
+{
+	BufferUsage before = pgBufferUsage;
+	BufferUsage used = {0};
+	instr_time	start;
+	instr_time	duration;
+	PlannedStmt *plan;
+
+	INSTR_TIME_SET_CURRENT(start);
+	plan = pg_plan_query(query, queryString, cursorOptions, params);
+	INSTR_TIME_SET_CURRENT(duration);
+	INSTR_TIME_SUBTRACT(duration, start);
+	BufferUsageAccumDiff(&used, &pgBufferUsage, &before);
+	ExplainOnePlan(plan, into, es, queryString, params, queryEnv, &duration, es->buffers ? &used : NULL);
+}
+#endif
+
 #endif							/* PG_LEAN_COMPAT_H */

@@ -20,6 +20,8 @@
 bool		pt_enabled = true;
 double		pt_flush_page_cost = 1.3;
 double		pt_scan_buffer_cost = 0.01;
+bool		pt_fast_load = true;
+bool		pt_lazy_files = true;
 int			pt_flush_method = LOCALBUF_FLUSH_COALESCED;
 
 static const struct config_enum_entry flush_methods[] = {
@@ -65,6 +67,23 @@ pt_define_settings(void)
 							 "\"buffer_order\" neither sorts nor joins. The last two exist to measure what the first one gains.",
 							 &pt_flush_method,
 							 LOCALBUF_FLUSH_COALESCED, flush_methods,
+							 PGC_USERSET,
+							 0,
+							 NULL, NULL, NULL);
+
+	DefineCustomBoolVariable("parallel_temp.fast_load",
+							 "Lets CREATE TEMP TABLE AS, SELECT INTO TEMP and INSERT ... SELECT into a temporary table form rows directly on pages.",
+							 "EXPLAIN ANALYZE says whether a statement was loaded this way, and if not, why.",
+							 &pt_fast_load,
+							 true,
+							 PGC_USERSET,
+							 0,
+							 NULL, NULL, NULL);
+	DefineCustomBoolVariable("parallel_temp.lazy_files",
+							 "Lets a fast load lengthen the table's file without disk space for pages that stay in temporary buffers.",
+							 "Space is then taken when a page is first written, and a full disk shows at that time. When off, space is reserved as the table grows.",
+							 &pt_lazy_files,
+							 true,
 							 PGC_USERSET,
 							 0,
 							 NULL, NULL, NULL);

@@ -15,6 +15,7 @@
 
 #include "fmgr.h"
 
+#include "fastload.h"
 #include "parallel_temp.h"
 
 PG_MODULE_MAGIC;
@@ -25,4 +26,5 @@ void
 _PG_init(void)
 {
 	pt_define_settings();
+	fastload_install();
 }

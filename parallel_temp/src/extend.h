@@ -1,0 +1,34 @@
+/*-------------------------------------------------------------------------
+ *
+ * extend.h
+ *	  Growing a temporary relation's file in large steps.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EXTEND_H
+#define EXTEND_H
+
+#include "pg_compat.h"
+
+/*
+ * Lengthen the main fork from "from" to "to" blocks, which must lie in one
+ * segment file.  The new blocks read as zeroes.  With parallel_temp.lazy_files
+ * no data is written and the file system reserves nothing.
+ */
+extern void extend_main_fork(SMgrRelation reln, BlockNumber from, BlockNumber to);
+
+/*
+ * Append n finished pages (checksums are set here) at block "first", which must be
+ * the present length of the main fork.
+ */
+extern void extend_with_pages(SMgrRelation reln, BlockNumber first, char *pages, int n);
+
+/* Cut blocks that were added by extend_main_fork() and never used. */
+extern void extend_undo(SMgrRelation reln, BlockNumber to);
+
+/* How many blocks from "from" on lie in the same segment file. */
+extern BlockNumber extend_room_in_segment(BlockNumber from);
+
+#endif							/* EXTEND_H */
