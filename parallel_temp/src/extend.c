@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "extend.h"
+#include "page_checksum.h"
 #include "parallel_temp.h"
 #include "storage/bufpage.h"
 #include "storage/fd.h"
@@ -160,7 +161,7 @@ extend_with_pages(SMgrRelation reln, BlockNumber first, char *pages, int n)
 
 	check_block_number(reln, first, n);
 	for (int i = 0; i < n; i++)
-		PageSetChecksumInplace((Page) (pages + (Size) i * BLCKSZ), first + i);
+		page_set_checksum((Page) (pages + (Size) i * BLCKSZ), first + i);
 
 	start = IoTimeStart_compat();
 	while (left > 0)
