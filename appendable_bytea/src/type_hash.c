@@ -149,17 +149,17 @@ hash_block(uint64 hash, bool first, const char *data, int len, uint64 seed)
 }
 
 /* The internal hash being computed. */
-typedef struct HashState
+typedef struct ValueHash
 {
 	uint64		seed;
 	uint64		hash;			/* of the blocks that are complete */
 	bool		first;			/* no block is */
 	char	   *block;			/* the block that is being filled */
 	int			fill;
-} HashState;
+} ValueHash;
 
 static void
-hash_add(HashState *state, const char *data, int64 len)
+hash_add(ValueHash *state, const char *data, int64 len)
 {
 	while (len > 0)
 	{
@@ -189,7 +189,7 @@ hash_add(HashState *state, const char *data, int64 len)
 }
 
 static uint64
-hash_finish(HashState *state)
+hash_finish(ValueHash *state)
 {
 	if (state->fill > 0 || state->first)
 		state->hash = hash_block(state->hash, state->first,
@@ -206,7 +206,7 @@ hash_finish(HashState *state)
 static uint64
 hash_value(Datum value, uint64 seed)
 {
-	HashState	state = {.seed = seed,.first = true};
+	ValueHash	state = {.seed = seed,.first = true};
 	AbReader   *reader = ab_reader_open(value);
 	const char *data;
 	int64		len;
@@ -220,7 +220,7 @@ hash_value(Datum value, uint64 seed)
 static uint64
 hash_bytea(bytea *bytes, uint64 seed)
 {
-	HashState	state = {.seed = seed,.first = true};
+	ValueHash	state = {.seed = seed,.first = true};
 
 	hash_add(&state, VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes));
 	return hash_finish(&state);
