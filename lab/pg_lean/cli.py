@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import sys
 import time
 from typing import Optional
@@ -12,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from pg_lean import bench as benches
-from pg_lean import report, terminal
+from pg_lean import commands, report, terminal
 from pg_lean.bench import Options
 from pg_lean.cluster import exit_on_signals
 from pg_lean.errors import LabError
@@ -65,12 +67,16 @@ def report_command() -> None:
     console.print(str(report.write()), highlight=False, soft_wrap=True)
 
 
+for _, name, _ in pkgutil.iter_modules(commands.__path__):
+    importlib.import_module(f"pg_lean.commands.{name}").register(app, console)
+
+
 def main() -> None:
     """Entry point: errors that are the user's to read come without a traceback."""
     exit_on_signals()
     started = time.monotonic()
     try:
-        app(standalone_mode=False)
+        app(prog_name="pg-lean", standalone_mode=False)
     except LabError as error:
         _fail(str(error), error.hint)
     except psycopg.Error as error:

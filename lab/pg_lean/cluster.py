@@ -283,10 +283,10 @@ class Cluster(Server):
             if not self.has_library(name):
                 raise Unavailable(f"library {name} is not installed for this server ({self.pkglibdir})", "Run make install.")
         wanted = dict(settings or {})
-        if list(preload) == self.preload and wanted == self.settings:
+        if list(preload) == self.preload and wanted == self.settings and self.process is not None:
             return
         self.preload, self.settings = list(preload), wanted
-        if self.process is not None:
+        if self.home is not None:
             self.restart()
             self.create_extensions()
 

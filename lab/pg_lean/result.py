@@ -25,7 +25,10 @@ class Note:
 
 @dataclass
 class Table:
-    """Rows of numbers and short texts.  Numbers are formatted where they are shown."""
+    """Rows of numbers and short texts.  Numbers are formatted where they are shown.
+
+    Neighbouring columns named "group | name" get the group as a common heading.
+    """
 
     title: str
     columns: Sequence[str]
@@ -145,12 +148,21 @@ class Result:
 
 def format_value(value: Any) -> str:
     """A cell: three significant digits, thousands separated, an Estimate as "median (low-high)"."""
+    median, interval = format_parts(value)
+    return f"{median} ({interval})" if interval else median
+
+
+def format_parts(value: Any) -> tuple[str, str]:
+    """A cell's figure, and the interval of an Estimate in two digits (empty for anything else)."""
     if isinstance(value, Estimate):
         value = asdict(value)
     if isinstance(value, dict) and "median" in value:
-        if value["n"] < 2:
-            return format_value(value["median"])
-        return f"{format_value(value['median'])} ({format_value(value['low'])}-{format_value(value['high'])})"
+        interval = "" if value["n"] < 2 else f"{_figure(value['low'], 2)}-{_figure(value['high'], 2)}"
+        return _figure(value["median"]), interval
+    return _figure(value), ""
+
+
+def _figure(value: Any, digits: int = 3) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -164,8 +176,8 @@ def format_value(value: Any) -> str:
             return "0"
         if abs(value) >= 100:
             return f"{value:,.0f}"
-        digits = max(0, 2 - math.floor(math.log10(abs(value))))
-        return f"{value:.{min(digits, 6)}f}"
+        places = digits - 1 - math.floor(math.log10(abs(value)))
+        return f"{value:.{max(0, min(places, 6))}f}"
     return str(value)
 
 

@@ -40,7 +40,7 @@ def _table(table: Table, console: Console) -> None:
                       caption_justify="left", header_style="bold", pad_edge=False)
     for index, column in enumerate(table.columns):
         numeric = any(is_number(row[index]) for row in table.rows)
-        shown.add_column(escape(str(column)), justify="right" if numeric else "left", overflow="fold")
+        shown.add_column(escape(str(column).replace(" | ", "\n")), justify="right" if numeric else "left")
     for row in table.rows:
         shown.add_row(*(escape(format_value(cell)) for cell in row))
     console.print()

@@ -20,10 +20,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import json
 import pkgutil
 import shutil
-import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,7 +34,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from pg_lean import measure
-from pg_lean.cluster import LIBRARIES, Cluster, Server, UserServer
+from pg_lean.cluster import Cluster, Server, UserServer
 from pg_lean.errors import LabError, Unavailable
 from pg_lean.measure import Estimate, Measurements, Sample
 from pg_lean.paths import BUILD
@@ -228,8 +226,7 @@ def run_module(module: ModuleType, name: str, server: Server, options: Options, 
         server.configure(getattr(module, "PRELOAD", ()), getattr(module, "SETTINGS", {}))
         result = module.run(bench)
     except Unavailable as reason:
-        text = f"{reason}. {reason.hint}".strip()
-        result = Result(module.TITLE, "", "", "", unavailable=text)
+        result = Result(module.TITLE, "", "", "", unavailable=f"{reason}. {reason.hint}".strip())
     result.name, result.quick, result.seconds = name, options.quick, time.monotonic() - start
     result.raw = bench.raw
     with contextlib.suppress(psycopg.Error), server.connect() as conn:

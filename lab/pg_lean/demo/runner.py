@@ -10,7 +10,7 @@ from rich.console import Console
 from pg_lean import bench as benches
 from pg_lean import report, terminal
 from pg_lean.bench import Options
-from pg_lean.cluster import LIBRARIES, Cluster, Server, UserServer
+from pg_lean.cluster import Cluster, Server, UserServer
 from pg_lean.demo import ORDER
 from pg_lean.errors import LabError
 from pg_lean.paths import BUILD
@@ -41,11 +41,11 @@ def run(options: Options, console: Console, only: Sequence[str] | None = None) -
 
 
 def _open(options: Options) -> Server:
+    """The server of all parts; a private one begins bare, and each part brings the libraries that it needs."""
     if options.dsn:
         server = UserServer(options.dsn)
         server.make_schema()
         return server
     cluster = Cluster(options.pg_config)
-    cluster.preload = [name for name in LIBRARIES if cluster.has_library(name)]
     cluster.start()
     return cluster

@@ -86,14 +86,13 @@ def present(bench: Bench, sizes: list[int], repetitions: int, cuts: list[str]) -
 
     times = Table(
         "Milliseconds: the publication's table, and this machine",
-        ["blocks", "size", "write published", "write here", "dry write published", "dry write here",
-         "read published", "read here", "dry read published", "dry read here"],
+        ["blocks", "size", *(f"{step} | {where}" for step in ("write", "dry write", "read", "dry read") for where in ("published", "here"))],
         [[size, human_bytes(size * tempbuffers.BLOCK)] + _beside(size, ms) for size in sizes],
         note="Dry: the same call again with nothing left to write or read. The publication prints no row for 128 and 256 blocks.")
     ratios = Table(
         "In units of one sequential page read, which is what the planner's constants are",
-        ["blocks", "write/read published", "write/read here", "random-order write/read published", "random-order write/read here",
-         "scan term published", "scan term here", "repetitions"],
+        ["blocks", *(f"{term} | {where}" for term in ("write / read", "random-order write / read", "scan term") for where in ("published", "here")),
+         "repetitions"],
         [[size, RECOMPUTED[size][0] / RECOMPUTED[size][2], here[size]["write"], RECOMPUTED[size][3] / RECOMPUTED[size][2],
           here[size]["random_write"], RECOMPUTED[size][1] / RECOMPUTED[size][2], here[size]["scan"], here[size]["write"].n]
          for size in sizes],
@@ -101,8 +100,8 @@ def present(bench: Bench, sizes: list[int], repetitions: int, cuts: list[str]) -
              "for each allocated buffer. The scan term is the dry flush for each allocated buffer.")
     ordered = Table(
         "Microseconds a page: writing one by one in buffer order, and sorted and coalesced by pg_lean",
-        ["blocks", "first write, one by one", "again, one by one", "again, coalesced", "ratio",
-         "after random read, one by one", "after random read, coalesced", "random ratio"],
+        ["blocks", "new file | one by one", "again, in order | one by one", "again, in order | coalesced", "again, in order | ratio",
+         "again, after random read | one by one", "again, after random read | coalesced", "again, after random read | ratio"],
         [[size, *(_per_page(ms(step, size), size) for step in ("flush", "flush_again", "flush_again_coalesced")),
           _pair(bench, "flush_again_coalesced", "flush_again", size),
           *(_per_page(ms(step, size), size) for step in ("random_flush", "random_flush_coalesced")),

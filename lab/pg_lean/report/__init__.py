@@ -20,7 +20,7 @@ from markupsafe import Markup, escape
 from pg_lean import demo
 from pg_lean.paths import BUILD
 from pg_lean.report import plots
-from pg_lean.result import Result, format_value, human_bytes, is_number
+from pg_lean.result import Result, Table, format_parts, format_value, human_bytes, is_number
 
 
 def write(build: Path = BUILD) -> Path:
@@ -43,13 +43,27 @@ def collect(folder: Path, order: tuple[str, ...] = ()) -> list[Result]:
 def render(parts: list[Result], benches: list[Result]) -> str:
     """The page's text."""
     environment = Environment(loader=PackageLoader("pg_lean", "report"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters.update(value=format_value, prose=prose, facts=facts, raw_link=raw_link, server=server_name)
-    environment.globals.update(svg=_picture, is_number=is_number, isinstance=isinstance)
+    environment.filters.update(value=format_value, parts=format_parts, heading=heading, prose=prose, facts=facts, raw_link=raw_link, server=server_name)
+    environment.globals.update(svg=_picture)
     for kind in ("demo", "bench"):
         for result in parts if kind == "demo" else benches:
             result.anchor = f"{kind}-{result.name}"
     now = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
     return environment.get_template("template.html").render(parts=parts, benches=benches, now=now)
+
+
+def heading(table: Table) -> dict[str, Any]:
+    """Names of a table's columns, which of them hold numbers, and common headings as (text, columns)."""
+    names, groups = [], []
+    for column in table.columns:
+        group, _, name = str(column).rpartition(" | ")
+        names.append(name)
+        if groups and group and groups[-1][0] == group:
+            groups[-1] = (group, groups[-1][1] + 1)
+        else:
+            groups.append((group, 1))
+    numeric = [any(is_number(row[index]) for row in table.rows) for index in range(len(names))]
+    return {"names": names, "numeric": numeric, "groups": groups if any(text for text, _ in groups) else []}
 
 
 def prose(text: str) -> Markup:

@@ -49,7 +49,7 @@ def svg(plot: Plot, identity: str) -> str:
                 axes.set_ylim(bottom=0)
             axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _pos: _tick(value)))
             if len(plot.series) > 1:
-                figure.legend(loc="outside upper left", ncols=min(4, len(plot.series)), handlelength=1.4, columnspacing=1.6)
+                figure.legend(loc="outside upper left", ncols=min(5, len(plot.series)), handlelength=1.4, columnspacing=1.6)
             out = io.StringIO()
             figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
         finally:
@@ -58,16 +58,17 @@ def svg(plot: Plot, identity: str) -> str:
 
 
 def _colors(series: list[Series]) -> list[str]:
-    """Grey for stock, the accent for pg_lean, and a palette for the rest."""
+    """Grey for stock, the accent for pg_lean, a palette for the rest; a dashed "x, published" has the color of "x"."""
     rest = iter(OTHERS * (len(series) // len(OTHERS) + 1))
-    taken: set[str] = set()
-    colors = []
+    colors: dict[str, str] = {}
     for one in series:
         name = one.name.lower()
-        wanted = STOCK if name.startswith("stock") else LEAN if name.startswith(("pg_lean", "this machine")) else None
-        colors.append(wanted if wanted and wanted not in taken else next(rest))
-        taken.add(colors[-1])
-    return colors
+        wanted = STOCK if name.startswith(("stock", "formula")) else LEAN if name.startswith(("pg_lean", "this machine")) else None
+        if one.dashed and name.split(",")[0] in colors:
+            colors[name] = colors[name.split(",")[0]]
+        else:
+            colors[name] = wanted if wanted and wanted not in colors.values() else next(rest)
+    return list(colors.values())
 
 
 def _lines(axes: pyplot.Axes, plot: Plot, colors: list[str]) -> None:

@@ -1,0 +1,59 @@
+"""This machine's constants of the flush cost: what pg-lean calibrate measures and can set."""
+
+from __future__ import annotations
+
+from pg_lean import tempbuffers
+from pg_lean.bench import Bench, Estimate, Result, Table, human_bytes
+from pg_lean.measure import Measurements
+
+TITLE = "Calibration: this machine's constants of the flush cost"
+PRELOAD = ("parallel_temp",)
+
+#: Settings and the column of the table that they come from.
+SETTINGS_OF = {"parallel_temp.flush_page_cost": "write", "parallel_temp.scan_buffer_cost": "scan"}
+
+
+def run(bench: Bench) -> Result:
+    """The ten-step experiment with the writes as pg_lean does them, for sizes where a cost matters."""
+    tempbuffers.need_toolkit(bench.server)
+    bench.pgbench_tables(bench.scale(full=5, quick=2))
+    filler = tempbuffers.Filler.measure(bench.server)
+    largest, _reason = tempbuffers.largest_size(bench.server)
+    sizes = [size for size in bench.pick(full=(2048, 4096, 8192, 16384, 32768), quick=(2048, 4096, 8192)) if size <= largest] or [largest]
+    repetitions = bench.iterations(full=15, quick=5)
+    tempbuffers.ten_steps(bench.server, filler, sizes[0], method="coalesced")
+    with bench.progress(repetitions * len(sizes), "calibrating") as step:
+        for repetition in range(repetitions):
+            for size in sizes:
+                bench.raw.add("this machine", repetition, size,
+                              **tempbuffers.ten_steps(bench.server, filler, size, method="coalesced"))
+                step(f"{size:,} blocks")
+
+    found = {size: {**tempbuffers.constants(bench.raw, size, "this machine"),
+                    "again": bench.raw.ratio("flush_again", "this machine", "this machine", size, base_metric="read")}
+             for size in sizes}
+    best = recommended(bench.raw)
+    columns = ("write", "again", "random_write", "scan")
+    table = Table("In units of one sequential page read of a temporary table", ["blocks", "size", "write, new file", "write again",
+                  "write again, after random read", "scan a buffer"],
+                  [[size, human_bytes(size * tempbuffers.BLOCK), *(found[size][key] for key in columns)] for size in sizes],
+                  note="A page's first write after a load costs more where the file was extended without writing (PostgreSQL 16 and later).")
+    advice = Table("Settings", ["setting", "published", "this machine"],
+                   [["parallel_temp.flush_page_cost", 1.3, best["parallel_temp.flush_page_cost"]],
+                    ["parallel_temp.scan_buffer_cost", 0.01, best["parallel_temp.scan_buffer_cost"]]])
+    return Result(
+        title=TITLE,
+        summary=f"Here `parallel_temp.flush_page_cost = {best['parallel_temp.flush_page_cost']:.2f}` and "
+                f"`parallel_temp.scan_buffer_cost = {best['parallel_temp.scan_buffer_cost']:.4f}`; the published constants are 1.3 and 0.01.",
+        what="What the planner prices: writing one dirty temporary page before a parallel query, and looking at one buffer, in units of reading "
+             "one page of a temporary table from its file.",
+        how=f"The ten-step experiment with sorted and coalesced writes, {repetitions} repetitions of each size in turns, a new session each. A "
+            "setting is the median over the sizes of each size's median. The write of a page of a *new* file is taken, because a table is "
+            "mostly flushed once, after its load.".replace("*new*", "new"),
+        blocks=[advice, table])
+
+
+def recommended(raw: Measurements) -> dict[str, float]:
+    """The settings that follow from the raw rows of a calibration."""
+    per_size = [tempbuffers.constants(raw, size, "this machine") for size in raw.cases]
+    return {setting: Estimate.of(constants[key].median for constants in per_size).median for setting, key in SETTINGS_OF.items()}
