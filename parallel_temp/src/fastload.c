@@ -33,7 +33,6 @@
 #include "executor/executor.h"
 #include "nodes/plannodes.h"
 #include "tcop/utility.h"
-#include "utils/portal.h"
 #include "utils/snapmgr.h"
 
 #include "fastload.h"
@@ -103,7 +102,9 @@ fastload_remember(const FastLoad *load, const char *why_not)
 }
 
 /*
- * COPY FREEZE's conditions that do not depend on the table.
+ * COPY FREEZE's conditions that do not depend on the table: no snapshot but this
+ * statement's own is registered.  An open cursor has its own registered, so portals
+ * need no look (ThereAreNoReadyPortals() leaks a hash scan when there are some).
  */
 static bool
 may_freeze(void)
@@ -111,7 +112,7 @@ may_freeze(void)
 	if (executor_depth > 1 || utility_depth > 0)
 		return false;
 	InvalidateCatalogSnapshot();
-	return ThereAreNoPriorRegisteredSnapshots() && ThereAreNoReadyPortals();
+	return ThereAreNoPriorRegisteredSnapshots();
 }
 
 static void
@@ -200,7 +201,7 @@ fastload_ExplainOneQuery(EXPLAINONEQUERY_PARAMS_compat)
 	ExplainState *outer_state = explain_state;
 	int			outer_depth = explain_depth;
 
-	explain_state = es->analyze ? es : NULL;
+	explain_state = es->analyze && pt_explain ? es : NULL;
 	explain_depth = executor_depth;
 	note.set = false;
 	PG_TRY();

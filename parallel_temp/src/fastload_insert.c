@@ -84,14 +84,15 @@ exec_fast_insert(PlanState *pstate)
 	FastLoad   *load = NULL;
 	const char *why_not = NULL;
 
+	CHECK_FOR_INTERRUPTS();
+
+	/* ExecutorFinish calls once more when a rule made the statement */
+	if (state->mt_done)
+		return NULL;
 	while (insert != NULL && insert->state != state)
 		insert = insert->outer;
 	if (insert == NULL)
 		elog(ERROR, "fast load state of the insertion is lost");
-
-	CHECK_FOR_INTERRUPTS();
-	if (state->mt_done)
-		return NULL;
 	insert->first_new_block = RelationGetNumberOfBlocks(rel);
 
 	for (;;)

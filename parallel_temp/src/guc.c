@@ -22,6 +22,7 @@ double		pt_flush_page_cost = 1.3;
 double		pt_scan_buffer_cost = 0.01;
 bool		pt_fast_load = true;
 bool		pt_lazy_files = true;
+bool		pt_explain = true;
 int			pt_flush_method = LOCALBUF_FLUSH_COALESCED;
 
 static const struct config_enum_entry flush_methods[] = {
@@ -75,6 +76,14 @@ pt_define_settings(void)
 							 "Lets CREATE TEMP TABLE AS, SELECT INTO TEMP and INSERT ... SELECT into a temporary table form rows directly on pages.",
 							 "EXPLAIN ANALYZE says whether a statement was loaded this way, and if not, why.",
 							 &pt_fast_load,
+							 true,
+							 PGC_USERSET,
+							 0,
+							 NULL, NULL, NULL);
+	DefineCustomBoolVariable("parallel_temp.explain",
+							 "Lets EXPLAIN ANALYZE say how a temporary table was loaded.",
+							 "Off, the output of EXPLAIN is the server's own.",
+							 &pt_explain,
 							 true,
 							 PGC_USERSET,
 							 0,

@@ -20,6 +20,7 @@ extern bool pt_enabled;			/* parallel_temp.enabled */
 extern double pt_flush_page_cost;	/* parallel_temp.flush_page_cost */
 extern double pt_scan_buffer_cost;	/* parallel_temp.scan_buffer_cost */
 extern bool pt_fast_load;		/* parallel_temp.fast_load */
+extern bool pt_explain;			/* parallel_temp.explain */
 extern bool pt_lazy_files;		/* parallel_temp.lazy_files */
 extern int	pt_flush_method;	/* parallel_temp.flush_method, a
 								 * LocalBufFlushMethod */
