@@ -19,7 +19,6 @@ from markupsafe import Markup, escape
 
 from pg_lean import demo
 from pg_lean.paths import BUILD
-from pg_lean.report import plots
 from pg_lean.result import Result, Table, format_parts, format_value, human_bytes, is_number
 
 
@@ -112,4 +111,6 @@ def raw_link(result: Result) -> Markup:
 
 
 def _picture(plot: Any, identity: str) -> Markup:
+    from pg_lean.report import plots  # matplotlib takes half a second to load, and most commands draw nothing
+
     return Markup(plots.svg(plot, identity))

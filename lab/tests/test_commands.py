@@ -1,0 +1,130 @@
+"""The command as a user runs it: what it leaves behind, and what it says when something is wrong."""
+
+import csv
+import json
+
+import pytest
+
+from conftest import processes_below
+from pg_lean.paths import SERVER_DIR
+
+
+def test_demo_end_to_end_on_a_private_server(lean, pg_lean, tmp_path):
+    done = pg_lean("demo", "--quick", "--parts", "temp_buffers", "--scale", "1", "--iterations", "2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for text in ("write", "published", "16,384", "report:", "cut:"):
+        assert text in done.stdout
+    result = json.loads((tmp_path / "demo" / "temp_buffers" / "result.json").read_text())
+    with open(tmp_path / "demo" / "temp_buffers" / "raw.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * 8 and {row["case"] for row in rows} >= {"128", "16384"}
+    assert all(float(row["flush"]) > float(row["dry_flush_mean"]) for row in rows)
+    assert result["machine"]["extensions"]["parallel_temp"]
+    assert "Temporary buffers" in (tmp_path / "report" / "index.html").read_text()
+    mine = [folder for folder in (SERVER_DIR / "cluster").iterdir() if folder.name.startswith("lab-")]
+    assert not [folder for folder in mine if not processes_below(folder)], "a private server's files were left"
+
+
+def test_demo_on_the_users_server(lean, pg_lean):
+    with lean.connect() as conn:
+        before = conn.execute("SELECT count(*) FROM pg_class").fetchone()
+        done = pg_lean("demo", "--quick", "--parts", "temp_buffers", "--scale", "1", "--iterations", "1", "--dsn", lean.conninfo)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert conn.execute("SELECT count(*) FROM pg_class").fetchone() == before
+
+
+def test_demo_without_the_extension_says_so(stock, pg_lean, tmp_path):
+    done = pg_lean("demo", "--quick", "--parts", "temp_buffers", "--dsn", stock.conninfo)
+    assert done.returncode == 1
+    assert 'extension "parallel_temp" is not installed' in done.stdout and "CREATE EXTENSION" in done.stdout
+    assert "not installed" in (tmp_path / "report" / "index.html").read_text()
+
+
+def test_flush_benchmark_compares_the_same_pages(lean, pg_lean, tmp_path):
+    done = pg_lean("bench", "flush", "--quick", "--scale", "1", "--iterations", "2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    with open(tmp_path / "bench" / "flush" / "raw.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["variant"] for row in rows} == {"one by one", "sorted", "pg_lean"}
+    assert all(int(row["written"]) >= int(row["case"].split()[0]) for row in rows)
+
+
+def test_calibrate_sets_the_database_only_when_asked(lean, pg_lean):
+    settings = "SELECT setconfig FROM pg_db_role_setting WHERE setdatabase = (SELECT oid FROM pg_database WHERE datname = 'postgres')"
+    with lean.connect() as conn:
+        done = pg_lean("calibrate", "--quick", "--scale", "1", "--iterations", "1", "--dsn", lean.conninfo)
+        assert done.returncode == 0 and "ALTER SYSTEM SET parallel_temp.flush_page_cost" in done.stdout, done.stdout + done.stderr
+        assert conn.execute(settings).fetchone() is None
+        done = pg_lean("calibrate", "--quick", "--scale", "1", "--iterations", "1", "--dsn", lean.conninfo, "--apply", "database")
+        assert done.returncode == 0, done.stdout + done.stderr
+        set_now = dict(item.split("=") for item in conn.execute(settings).fetchone()[0])
+        conn.execute("ALTER DATABASE postgres RESET ALL")
+    assert 0 < float(set_now["parallel_temp.flush_page_cost"]) < 1000
+    assert 0 <= float(set_now["parallel_temp.scan_buffer_cost"]) < 1
+
+
+@pytest.mark.parametrize("args, message", [
+    (("bench", "no_such"), 'no benchmark "no_such"'),
+    (("demo", "--parts", "no_such"), 'no part "no_such"'),
+    (("demo", "--dsn", "host=/nowhere dbname=x"), "cannot connect"),
+    (("bench", "flush", "--pg-config", "/no/such"), "no PostgreSQL server"),
+    (("calibrate", "--apply", "system"), "needs a server"),
+    (("calibrate", "--apply", "everywhere", "--dsn", "x"), '--apply is "none"'),
+    (("bench", "flush", "--iterations", "0"), "--iterations"),
+    (("no-such-command",), "No such command"),
+])
+def test_errors_are_short_and_carry_no_traceback(pg_lean_here, args, message):
+    status, _out, err = pg_lean_here(*args)
+    assert status != 0 and message in err
+
+
+def test_calibrate_refuses_before_measuring_when_rights_are_missing(stock, pg_lean_here):
+    with stock.connect() as conn:
+        conn.execute("CREATE ROLE not_the_owner LOGIN")
+    dsn = stock.conninfo.replace("user=postgres", "user=not_the_owner")
+    for apply in ("system", "database"):
+        status, _out, err = pg_lean_here("calibrate", "--dsn", dsn, "--apply", apply)
+        assert status == 1 and "needs" in err
+
+
+@pytest.fixture(scope="module")
+def values(stock):
+    """A table with odd names: values of 300,000 bytes, a null and an empty one."""
+    with stock.connect() as conn:
+        conn.execute('CREATE TABLE public."Odd Name" (id int, data bytea, label text)')
+        conn.execute("""INSERT INTO public."Odd Name" SELECT g, decode(repeat(lpad(to_hex(g), 2, '0') || '00ff', 100000), 'hex'), 'x'
+                        FROM generate_series(1, 3) g""")
+        conn.execute("""INSERT INTO public."Odd Name" VALUES (9, NULL, ''), (10, '', '')""")
+    yield stock
+    with stock.connect() as conn:
+        conn.execute('DROP TABLE public."Odd Name"')
+
+
+@pytest.mark.parametrize("slice, start", [("100kB", 0), ("1MB", 0), ("7", 299_900)])
+def test_cat_writes_the_whole_value(pg_lean_here, values, tmp_path, slice, start):
+    status, _out, err = pg_lean_here("cat", '"Odd Name"', "data", "--dsn", values.conninfo, "--where", "id = 2", "--slice", slice,
+                                     "-o", str(tmp_path / "out"), "--start", str(start))
+    assert status == 0, err
+    assert (tmp_path / "out").read_bytes() == (b"\x02\x00\xff" * 100_000)[start:]
+
+
+def test_cat_to_standard_output_and_of_an_empty_value(pg_lean, values):
+    done = pg_lean("cat", 'public."Odd Name"', "label", "--dsn", values.conninfo, "--where", "id = 1")
+    assert done.returncode == 1 and done.stdout == ""
+    done = pg_lean("cat", 'public."Odd Name"', "data", "--dsn", values.conninfo, "--where", "id = 10")
+    assert done.returncode == 0 and done.stdout == ""
+
+
+@pytest.mark.parametrize("where, column, message", [
+    ("id > 1", "data", "more than one row"), ("id = 77", "data", "no row"), ("id = 9", "data", "is null"),
+    ("id = 1", "label", "of type text"), ("id = 1", "nothing", "does not exist"), ("id === 1", "data", "operator does not exist"),
+])
+def test_cat_of_what_cannot_be_streamed(pg_lean_here, values, where, column, message):
+    status, out, err = pg_lean_here("cat", '"Odd Name"', column, "--dsn", values.conninfo, "--where", where)
+    assert status == 1 and message in err and out == ""
+
+
+@pytest.mark.parametrize("size", ["0", "big", "1GB", "-1"])
+def test_cat_with_a_slice_that_is_none(pg_lean_here, values, size):
+    status, _out, err = pg_lean_here("cat", '"Odd Name"', "data", "--dsn", values.conninfo, "--where", "id = 1", f"--slice={size}")
+    assert status == 1 and "not a size" in err

@@ -1,0 +1,100 @@
+"""Medians, intervals, ratios and interleaving, against values known from elsewhere."""
+
+import csv
+import math
+import random
+
+import pytest
+
+from pg_lean.measure import Estimate, Measurements, filesystem_of, interleave, interval_ranks
+from pg_lean.result import format_value, human_bytes
+
+
+@pytest.mark.parametrize("n, rank, reached", [
+    (1, 0, 0.0), (5, 0, 0.9375), (6, 0, 0.9688), (8, 0, 0.9922), (9, 1, 0.9609), (10, 1, 0.9785), (15, 3, 0.9648), (20, 5, 0.9586),
+    (30, 9, 0.9572), (100, 39, 0.9648),
+])
+def test_ranks_are_those_of_the_tables(n, rank, reached):
+    """Ranks and coverage of the sign-test interval as printed in statistics tables (counted from 0 here)."""
+    found = interval_ranks(n)
+    assert found[0] == rank
+    assert found[1] == pytest.approx(reached, abs=5e-5)
+
+
+def test_interval_covers_the_median_as_often_as_it_says():
+    rng = random.Random(20260102)
+    covered = 0
+    for _ in range(4000):
+        estimate = Estimate.of([rng.expovariate(1) for _ in range(11)])
+        covered += estimate.low <= math.log(2) <= estimate.high
+    assert estimate.confidence == pytest.approx(0.98828125)
+    assert covered / 4000 == pytest.approx(estimate.confidence, abs=0.008)
+
+
+def test_estimate_of_known_values():
+    estimate = Estimate.of([5, 1, 9, 3, 7, 2, 8, 4, 6, 10])
+    assert (estimate.median, estimate.low, estimate.high, estimate.n) == (5.5, 2, 9, 10)
+    assert (estimate.minimum, estimate.maximum) == (1, 10)
+
+
+def test_estimate_of_nothing_is_nan_and_missing_values_do_not_count():
+    assert math.isnan(Estimate.of([]).median)
+    assert Estimate.of([1.0, None, float("nan"), 3.0]).n == 2
+
+
+def test_ratio_is_paired_within_a_repetition():
+    raw = Measurements()
+    for repetition, slow in enumerate((1, 10, 100)):  # the machine slows down tenfold each time
+        raw.add("stock", repetition, "a", ms=2.0 * slow)
+        raw.add("pg_lean", repetition, "a", ms=1.0 * slow)
+    ratio = raw.ratio("ms", "pg_lean", "stock", "a")
+    assert (ratio.median, ratio.minimum, ratio.maximum) == (0.5, 0.5, 0.5)
+
+
+def test_ratio_leaves_out_what_has_no_pair():
+    raw = Measurements()
+    raw.add("stock", 0, ms=4.0)
+    raw.add("pg_lean", 0, ms=1.0)
+    raw.add("pg_lean", 1, ms=100.0)
+    assert raw.ratio("ms", "pg_lean", "stock").n == 1
+
+
+def test_variants_take_turns_and_the_first_one_rotates():
+    calls, raw = [], Measurements()
+    variants = {name: (lambda name=name: calls.append(name) or 1.0) for name in "abc"}
+    interleave(variants, 3, into=raw, warmup=1)
+    assert "".join(calls) == "cab" + "abc" + "bca" + "cab"
+    assert len(raw.rows) == 9 and {row["repetition"] for row in raw.rows} == {0, 1, 2}
+
+
+def test_a_variant_may_return_metrics_a_number_or_nothing():
+    raw = Measurements()
+    interleave({"metrics": lambda: {"ms": 1, "wal_bytes": 7}, "number": lambda: 2.0, "nothing": lambda: None}, 1, into=raw, warmup=0)
+    rows = {row["variant"]: row for row in raw.rows}
+    assert rows["metrics"]["wal_bytes"] == 7 and rows["number"]["ms"] == 2.0 and rows["nothing"]["ms"] >= 0
+
+
+def test_csv_has_every_row_and_the_union_of_columns(tmp_path):
+    raw = Measurements()
+    raw.add("a", 0, "x", ms=1.5)
+    raw.add("b", 0, "y", wal_bytes=3)
+    raw.write_csv(tmp_path / "raw.csv")
+    with open(tmp_path / "raw.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert rows[0]["ms"] == "1.5" and rows[0]["wal_bytes"] == "" and rows[1]["wal_bytes"] == "3"
+
+
+@pytest.mark.parametrize("value, text", [
+    (0.5, "0.500"), (12345.6, "12,346"), (12, "12"), (1234567, "1,234,567"), (0.00123, "0.00123"), (None, ""), (True, "yes"),
+    (float("nan"), "-"), ("name", "name"), (Estimate(1.0, 0.9, 1.1, 9, 0.96, 0.8, 1.2), "1.00 (0.90-1.1)"),
+])
+def test_figures_are_written_with_three_digits(value, text):
+    assert format_value(value) == text
+
+
+def test_bytes_for_people():
+    assert [human_bytes(n) for n in (512, 8192, 1 << 20, 3 << 30)] == ["512 B", "8 kB", "1 MB", "3 GB"]
+
+
+def test_the_file_system_of_proc_is_proc():
+    assert filesystem_of("/proc/self") == "proc"

@@ -1,0 +1,94 @@
+"""Results keep everything, and the report shows everything without needing anything from elsewhere."""
+
+import base64
+import csv
+import io
+import re
+
+import pytest
+
+from pg_lean import report
+from pg_lean.bench import modules
+from pg_lean.measure import Measurements, describe_machine
+from pg_lean.result import Check, Listing, Note, Plot, Result, Series, SideBySide, Table
+
+SIZES = [128, 1024, 8192]
+
+
+@pytest.fixture
+def result():
+    raw = Measurements()
+    for size in SIZES:
+        for repetition in range(7):
+            raw.add("stock", repetition, size, ms=size * 0.002 + repetition)
+            raw.add("pg_lean", repetition, size, ms=size * 0.001 + repetition)
+
+    def series(name):
+        found = [raw.estimate("ms", name, size) for size in SIZES]
+        return Series(name, SIZES, [e.median for e in found], [e.low for e in found], [e.high for e in found])
+
+    return Result(
+        "Counting <rows>", "Half the time with `SET x = on`.", "The time of `count(*)`.", "Seven times & more.",
+        blocks=[Table("Times", ["rows", "time | stock", "time | pg_lean", "note"],
+                      [[size, raw.estimate("ms", "stock", size), raw.estimate("ms", "pg_lean", size), "<b>" if size == 128 else None]
+                       for size in SIZES], note="a note"),
+                Plot("Curves & lines", "rows", "ms", [series("stock"), series("pg_lean")], log_x=True, log_y=True),
+                Plot("Bars", "query", "ms", [Series("stock", ["count", "join"], [3.0, 30.0]), Series("pg_lean", ["count", "join"], [1, 10])],
+                     kind="bar"),
+                Note("What was left out."), Listing("A plan", "Seq Scan on <t>", folded=True),
+                SideBySide("Two plans", [Listing("stock", "Seq Scan"), Listing("pg_lean", "Gather")])],
+        checks=[Check("ratio", 0.5, "<=", 0.8), Check("speed", 2.0, ">=", 3.0, "x"), Check("nothing", float("nan"), "<=", 1)],
+        name="counting", machine=describe_machine(), raw=raw, seconds=1.5)
+
+
+def test_a_result_survives_being_kept(result, tmp_path):
+    result.save(tmp_path)
+    again = Result.load(tmp_path)
+    again.save(tmp_path / "again")
+    assert (tmp_path / "result.json").read_text() == (tmp_path / "again" / "result.json").read_text()
+    assert (tmp_path / "raw.csv").read_text().count("\n") == 1 + len(result.raw.rows)
+    assert [check.met for check in again.checks] == [True, False, False]
+
+
+def test_the_page_needs_nothing_from_elsewhere(result):
+    page = report.render([result], [])
+    assert not re.findall(r'(?:src|href)="(?!#|data:)', page)
+    assert "<script" not in page and "@import" not in page and "url(http" not in page
+
+
+def test_the_page_shows_everything_escaped(result):
+    page = report.render([result], [])
+    for text in ("Counting &lt;rows&gt;", "<code>SET x = on</code>", "Seven times &amp; more.", "&lt;b&gt;", "Seq Scan on &lt;t&gt;",
+                 "What was left out.", "Gather", "a note", "What was measured", "not met", "1 of 3 targets met", 'colspan="2"'):
+        assert text in page, text
+    assert page.count("<svg") == 2 and page.count("var(--lean)") > 2
+    assert not re.search(r"#0[123]0[12]0", page), "a stand-in color was left"
+    assert result.machine["kernel"] in page
+
+
+def test_the_page_carries_the_raw_rows(result):
+    link = re.search(r'href="data:text/csv;base64,([^"]*)"', report.render([result], []))
+    rows = list(csv.DictReader(io.StringIO(base64.b64decode(link.group(1)).decode())))
+    assert len(rows) == 42 and rows[0] == {"case": "128", "variant": "stock", "repetition": "0", "ms": "0.256"}
+
+
+def test_a_part_that_could_not_run_says_so(result):
+    page = report.render([result], [Result("Missing", "", "", "", name="missing", unavailable="extension x is not installed")])
+    assert page.count("Not measured: extension x is not installed") == 2
+
+
+def test_writing_from_kept_results(result, tmp_path):
+    result.save(tmp_path / "demo" / "temp_buffers")
+    result.save(tmp_path / "bench" / "counting")
+    page = report.write(tmp_path).read_text()
+    assert 'id="demo-counting"' in page and 'id="bench-counting"' in page
+
+
+def test_nothing_measured_yet(tmp_path):
+    assert "Nothing has been measured yet" in report.write(tmp_path).read_text()
+
+
+def test_every_module_has_a_title():
+    for package in ("pg_lean.bench", "pg_lean.demo"):
+        for name, title in modules(package).items():
+            assert title or name == "runner", f"{package}.{name} has no TITLE"
