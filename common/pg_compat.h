@@ -324,4 +324,58 @@ standard_ExplainOneQuery_compat(EXPLAINONEQUERY_PARAMS_compat)
 }
 #endif
 
+/* ---- appendable_bytea: relations, indexes, table access methods --------- */
+
+#include "access/tableam.h"
+#include "catalog/index.h"
+#include "utils/relcache.h"
+
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#define relation_set_new_file_compat relation_set_new_filelocator
+#define RelationSetNewRelfilenumber_compat(rel, persistence) RelationSetNewRelfilenumber(rel, persistence)
+typedef TU_UpdateIndexes TU_UpdateIndexes_compat;
+#define TU_None_compat TU_None
+#else
+#define relation_set_new_file_compat relation_set_new_filenode
+#define RelationSetNewRelfilenumber_compat(rel, persistence) RelationSetNewRelfilenode(rel, persistence)
+typedef bool TU_UpdateIndexes_compat;
+#define TU_None_compat false
+#endif
+
+/* A plain index for internal use; 17 added operator class options and statistics targets. */
+static inline Oid
+index_create_compat(Relation heap, const char *name, IndexInfo *info, List *columns,
+					Oid method, Oid tablespace, Oid *collations, Oid *opclasses,
+					int16 *options)
+{
+#if PG_VERSION_NUM >= 170000
+	return index_create(heap, name, InvalidOid, InvalidOid, InvalidOid, InvalidOid,
+						info, columns, method, tablespace, collations, opclasses, NULL,
+						options, NULL, (Datum) 0, 0, 0, true, true, NULL);
+#else
+	return index_create(heap, name, InvalidOid, InvalidOid, InvalidOid, InvalidOid,
+						info, columns, method, tablespace, collations, opclasses,
+						options, (Datum) 0, 0, 0, true, true, NULL);
+#endif
+}
+
+static inline void
+reindex_relation_compat(Oid relid)
+{
+	ReindexParams params = {0};
+
+#if PG_VERSION_NUM >= 170000
+	reindex_relation(NULL, relid, 0, &params);
+#else
+	reindex_relation(relid, 0, &params);
+#endif
+}
+
+#if PG_VERSION_NUM >= 180000
+#define PopulateCompactAttribute_compat(tupdesc, i) populate_compact_attribute(tupdesc, i)
+#else
+#define PopulateCompactAttribute_compat(tupdesc, i) ((void) 0)
+#endif
+
 #endif							/* PG_LEAN_COMPAT_H */

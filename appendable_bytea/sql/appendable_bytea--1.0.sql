@@ -458,3 +458,57 @@ ALTER OPERATOR FAMILY appendable_bytea_ops USING hash ADD
 	OPERATOR 1 #=# (bytea, bytea),
 	FUNCTION 1 (bytea, bytea) appendable_bytea_hash(bytea),
 	FUNCTION 2 (bytea, bytea) appendable_bytea_hash_extended(bytea, bigint);
+--
+-- 3. Storage: access method, chunk stores, vacuum, check, statistics
+--
+
+CREATE SCHEMA appendable_store;
+COMMENT ON SCHEMA appendable_store IS 'chunks of appendable_bytea values, one table for each table that has any';
+REVOKE ALL ON SCHEMA appendable_store FROM PUBLIC;
+
+CREATE FUNCTION appendable_heap_handler(internal) RETURNS table_am_handler
+AS 'MODULE_PATHNAME' LANGUAGE c STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_heap_handler(internal) IS 'handler of the table access method appendable_heap';
+
+CREATE ACCESS METHOD appendable_heap TYPE TABLE HANDLER appendable_heap_handler;
+COMMENT ON ACCESS METHOD appendable_heap IS 'heap whose columns of type appendable_bytea keep their values in chunks';
+
+CREATE FUNCTION appendable_bytea_command_start() RETURNS event_trigger
+AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE;
+COMMENT ON FUNCTION appendable_bytea_command_start() IS 'loads the library before a command that may need it';
+REVOKE ALL ON FUNCTION appendable_bytea_command_start() FROM PUBLIC;
+
+CREATE FUNCTION appendable_bytea_command_end() RETURNS event_trigger
+AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE;
+COMMENT ON FUNCTION appendable_bytea_command_end() IS 'makes chunk stores follow their tables';
+REVOKE ALL ON FUNCTION appendable_bytea_command_end() FROM PUBLIC;
+
+CREATE FUNCTION appendable_bytea_dropped() RETURNS event_trigger
+AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE;
+COMMENT ON FUNCTION appendable_bytea_dropped() IS 'removes the chunk stores of dropped tables';
+REVOKE ALL ON FUNCTION appendable_bytea_dropped() FROM PUBLIC;
+
+CREATE EVENT TRIGGER appendable_bytea_command_start ON ddl_command_start
+	EXECUTE FUNCTION appendable_bytea_command_start();
+COMMENT ON EVENT TRIGGER appendable_bytea_command_start IS 'loads appendable_bytea before a command that may need it';
+ALTER EVENT TRIGGER appendable_bytea_command_start ENABLE ALWAYS;
+
+CREATE EVENT TRIGGER appendable_bytea_command_end ON ddl_command_end
+	WHEN TAG IN ('ALTER TABLE', 'CREATE TABLE', 'CREATE TABLE AS', 'SELECT INTO', 'CREATE SCHEMA',
+				 'CREATE PUBLICATION', 'ALTER PUBLICATION')
+	EXECUTE FUNCTION appendable_bytea_command_end();
+COMMENT ON EVENT TRIGGER appendable_bytea_command_end IS 'makes chunk stores follow their tables';
+ALTER EVENT TRIGGER appendable_bytea_command_end ENABLE ALWAYS;
+
+CREATE EVENT TRIGGER appendable_bytea_dropped ON sql_drop
+	EXECUTE FUNCTION appendable_bytea_dropped();
+COMMENT ON EVENT TRIGGER appendable_bytea_dropped IS 'removes the chunk stores of dropped tables';
+ALTER EVENT TRIGGER appendable_bytea_dropped ENABLE ALWAYS;
+
+CREATE FUNCTION appendable_bytea_repair(regclass) RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE STRICT;
+COMMENT ON FUNCTION appendable_bytea_repair(regclass) IS 'sees that a table with appendable_bytea columns and its chunk store are set up as they must be';
+
+CREATE FUNCTION appendable_bytea_detach(regclass) RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE STRICT;
+COMMENT ON FUNCTION appendable_bytea_detach(regclass) IS 'puts a table, and all that inherit from it, on heap with columns of type bytea';

@@ -41,6 +41,7 @@
 #include "fmgr.h"
 #include "lib/stringinfo.h"
 #include "storage/itemptr.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapshot.h"
 
@@ -60,6 +61,9 @@
 
 /* the largest value that fits a single datum (varlena limit, format byte) */
 #define AB_MAX_FLAT		((int64) MaxAllocSize - VARHDRSZ - 1)
+
+/* no value is ever longer than this, whatever the cap */
+#define AB_MAX_LENGTH	(INT64CONST(1) << 50)
 
 /* CRC32C chain of a value without chunks */
 #define AB_CRC_INIT		0xFFFFFFFF

@@ -1,0 +1,408 @@
+/*-------------------------------------------------------------------------
+ *
+ * am.c
+ *	  The table access method appendable_heap: heap, with one door for values.
+ *
+ * Tables of this access method are heap tables on disk.  Every callback is heap's
+ * but those that store rows, which first turn each column of the type into what
+ * may be stored (resolve.c), those that give a table a new or an empty file, which
+ * empty its chunk store, and those that heap implements with heap_getnext, which
+ * insists on heap's own routine and gets it for the duration.
+ *
+ * Order in an update: look at the old version; if chunks are to be written, lock
+ * the row and hand back any answer but TM_Ok, so that two appenders never write
+ * chunks at once; write chunks; update.  An update that changes no column of the
+ * type or only an inline tail goes to heap_update at once.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "pg_compat.h"
+
+#include "access/heapam.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/pg_am.h"
+#include "executor/tuptable.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "utils/inval.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "store.h"
+
+static TableAmRoutine routine;
+static const TableAmRoutine *heap;
+
+/* relations that show heap's routine for now; see lend_heap() */
+typedef struct Lent
+{
+	Relation	rel;
+	struct Lent *outer;
+} Lent;
+
+static Lent *lent = NULL;
+
+/* Where the values of this relation's rows go. */
+static void
+find_target(Relation rel, AbTarget *target)
+{
+	target->rewriting = OidIsValid(rel->rd_rel->relrewrite);
+	target->home = target->rewriting ? rel->rd_rel->relrewrite : RelationGetRelid(rel);
+	target->temporary = rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP;
+	target->logged = RelationIsLogicallyLogged(rel);
+}
+
+static bool
+has_our_column(TupleDesc desc)
+{
+	Oid			type = ab_type_oid();
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		if (TupleDescAttr(desc, i)->atttypid == type && !TupleDescAttr(desc, i)->attisdropped)
+			return OidIsValid(type);
+	}
+	return false;
+}
+
+/* One row on its way into a relation. */
+typedef struct RowPlan
+{
+	AbTarget	target;
+	int			ncolumns;
+	AttrNumber *attnums;
+	AbPlan    **plans;
+	bool		writes;
+} RowPlan;
+
+/*
+ * Plan all columns of the type of a row.  old: the version that it replaces, or
+ * NULL.  Allocates in the current context.
+ */
+static void
+plan_row(RowPlan *row, Relation rel, TupleTableSlot *slot, HeapTuple old)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	Oid			type = ab_type_oid();
+
+	memset(row, 0, sizeof(*row));
+	find_target(rel, &row->target);
+	row->attnums = palloc(desc->natts * sizeof(AttrNumber));
+	row->plans = palloc(desc->natts * sizeof(AbPlan *));
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		AbTarget	target = row->target;
+		AbPlan	   *plan;
+		Datum		value,
+					old_value = (Datum) 0;
+		bool		isnull,
+					old_isnull = true;
+
+		if (att->atttypid != type || att->attisdropped)
+			continue;
+		value = slot_getattr(slot, i + 1, &isnull);
+		if (isnull)
+			continue;
+		if (old)
+			old_value = heap_getattr(old, i + 1, desc, &old_isnull);
+		if (target.rewriting && ab_rewrite_computes(rel, i + 1))
+			target.rewriting = false;
+		plan = palloc(sizeof(AbPlan));
+		ab_plan(plan, &target, value, !old_isnull, old_value);
+		if (plan->action == AB_KEEP)
+			continue;
+		row->writes |= ab_plan_writes(plan);
+		row->plans[row->ncolumns] = plan;
+		row->attnums[row->ncolumns++] = i + 1;
+	}
+}
+
+/* Write what the plans say and put the row that is to be stored into the slot. */
+static void
+carry_out_row(RowPlan *row, Relation rel, TupleTableSlot *slot)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	Datum	   *values;
+	bool	   *nulls;
+	HeapTuple	tuple;
+	ItemPointerData tid = slot->tts_tid;
+	Oid			table_oid = slot->tts_tableOid;
+	MemoryContext oldcontext;
+
+	if (row->ncolumns == 0)
+		return;
+	slot_getallattrs(slot);
+	values = palloc(desc->natts * sizeof(Datum));
+	nulls = palloc(desc->natts * sizeof(bool));
+	memcpy(values, slot->tts_values, desc->natts * sizeof(Datum));
+	memcpy(nulls, slot->tts_isnull, desc->natts * sizeof(bool));
+	for (int i = 0; i < row->ncolumns; i++)
+		values[row->attnums[i] - 1] = ab_carry_out(row->plans[i], &row->target);
+
+	oldcontext = MemoryContextSwitchTo(slot->tts_mcxt);
+	tuple = heap_form_tuple(desc, values, nulls);
+	MemoryContextSwitchTo(oldcontext);
+	ExecForceStoreHeapTuple(tuple, slot, true);
+	slot->tts_tid = tid;
+	slot->tts_tableOid = table_oid;
+}
+
+/* Make a new row storable, in memory that is given back at once. */
+static void
+prepare_insert(Relation rel, TupleTableSlot *slot)
+{
+	MemoryContext context,
+				oldcontext;
+	RowPlan		row;
+
+	if (!has_our_column(RelationGetDescr(rel)))
+		return;
+	context = AllocSetContextCreate(CurrentMemoryContext, "appendable_bytea row",
+									ALLOCSET_DEFAULT_SIZES);
+	oldcontext = MemoryContextSwitchTo(context);
+	plan_row(&row, rel, slot, NULL);
+	carry_out_row(&row, rel, slot);
+	MemoryContextSwitchTo(oldcontext);
+	MemoryContextDelete(context);
+}
+
+static void
+appendable_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
+				  BulkInsertState bistate)
+{
+	prepare_insert(rel, slot);
+	heap->tuple_insert(rel, slot, cid, options, bistate);
+}
+
+static void
+appendable_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid,
+							  int options, BulkInsertState bistate, uint32 token)
+{
+	prepare_insert(rel, slot);
+	heap->tuple_insert_speculative(rel, slot, cid, options, bistate, token);
+}
+
+static void
+appendable_multi_insert(Relation rel, TupleTableSlot **slots, int nslots,
+						CommandId cid, int options, BulkInsertState bistate)
+{
+	for (int i = 0; i < nslots; i++)
+		prepare_insert(rel, slots[i]);
+	heap->multi_insert(rel, slots, nslots, cid, options, bistate);
+}
+
+/*
+ * Make an updated row storable.  Returns TM_Ok, or what keeps the row from being
+ * updated, with *tmfd filled in and nothing written.
+ */
+static TM_Result
+prepare_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid,
+			   Snapshot snapshot, bool wait, TM_FailureData *tmfd)
+{
+	MemoryContext context,
+				oldcontext;
+	HeapTupleData old;
+	Buffer		buffer;
+	RowPlan		row;
+	TM_Result	result = TM_Ok;
+
+	old.t_self = *otid;
+	if (!heap_fetch(rel, SnapshotAny, &old, &buffer, true))
+	{
+		/* heap_update will say what is wrong with it */
+		if (BufferIsValid(buffer))
+			ReleaseBuffer(buffer);
+		return TM_Ok;
+	}
+	context = AllocSetContextCreate(CurrentMemoryContext, "appendable_bytea row",
+									ALLOCSET_DEFAULT_SIZES);
+	oldcontext = MemoryContextSwitchTo(context);
+	plan_row(&row, rel, slot, &old);
+	if (row.writes)
+	{
+		TupleTableSlot *locked = MakeSingleTupleTableSlot(RelationGetDescr(rel),
+														  &TTSOpsBufferHeapTuple);
+
+		result = heap->tuple_lock(rel, otid, snapshot, locked, cid,
+								  LockTupleNoKeyExclusive,
+								  wait ? LockWaitBlock : LockWaitError, 0, tmfd);
+		ExecDropSingleTupleTableSlot(locked);
+	}
+	if (result == TM_Ok)
+		carry_out_row(&row, rel, slot);
+	MemoryContextSwitchTo(oldcontext);
+	MemoryContextDelete(context);
+	ReleaseBuffer(buffer);
+	return result;
+}
+
+static TM_Result
+appendable_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid,
+				  Snapshot snapshot, Snapshot crosscheck, bool wait,
+				  TM_FailureData *tmfd, LockTupleMode *lockmode,
+				  TU_UpdateIndexes_compat *update_indexes)
+{
+	if (has_our_column(RelationGetDescr(rel)))
+	{
+		TM_Result	result = prepare_update(rel, otid, slot, cid, snapshot, wait, tmfd);
+
+		if (result != TM_Ok)
+		{
+			*lockmode = LockTupleNoKeyExclusive;
+			*update_indexes = TU_None_compat;
+			return result;
+		}
+	}
+	return heap->tuple_update(rel, otid, slot, cid, snapshot, crosscheck, wait,
+							  tmfd, lockmode, update_indexes);
+}
+
+/*
+ * A new file for a relation that exists is a TRUNCATE: every rewrite fills a
+ * transient table instead.
+ */
+static void
+appendable_new_file(Relation rel, const RelFileLocator_compat *locator, char persistence,
+					TransactionId *freezeXid, MultiXactId *minmulti)
+{
+	heap->relation_set_new_file_compat(rel, locator, persistence, freezeXid, minmulti);
+	if (!OidIsValid(rel->rd_rel->relrewrite) && persistence != RELPERSISTENCE_TEMP)
+		ab_store_truncate(RelationGetRelid(rel), true);
+}
+
+static void
+appendable_nontransactional_truncate(Relation rel)
+{
+	heap->relation_nontransactional_truncate(rel);
+	ab_store_truncate(RelationGetRelid(rel), false);
+}
+
+static Oid
+appendable_toast_am(Relation rel)
+{
+	return HEAP_TABLE_AM_OID;
+}
+
+/*
+ * Show heap's routine in a relation while heap's own code walks it.  The relcache
+ * callback renews it when the entry is rebuilt meanwhile, as by a GRANT on the
+ * table during CREATE INDEX CONCURRENTLY.
+ */
+static pg_noinline void
+lend_heap(Lent *mark, Relation rel)
+{
+	mark->rel = rel;
+	mark->outer = lent;
+	lent = mark;
+	rel->rd_tableam = heap;
+}
+
+static pg_noinline void
+return_heap(Lent *mark)
+{
+	mark->rel->rd_tableam = &routine;
+	lent = mark->outer;
+	for (Lent *l = lent; l != NULL; l = l->outer)
+		l->rel->rd_tableam = heap;
+}
+
+static void
+relation_invalidated(Datum arg, Oid relid)
+{
+	for (Lent *l = lent; l != NULL; l = l->outer)
+	{
+		if (relid == InvalidOid || relid == RelationGetRelid(l->rel))
+			l->rel->rd_tableam = heap;
+	}
+}
+
+static double
+appendable_index_build(Relation rel, Relation index, struct IndexInfo *info,
+					   bool allow_sync, bool anyvisible, bool progress,
+					   BlockNumber start, BlockNumber nblocks,
+					   IndexBuildCallback callback, void *state, TableScanDesc scan)
+{
+	volatile double result = 0;
+	Lent		mark;
+
+	lend_heap(&mark, rel);
+	PG_TRY();
+	{
+		result = heap->index_build_range_scan(rel, index, info, allow_sync, anyvisible,
+											  progress, start, nblocks, callback,
+											  state, scan);
+	}
+	PG_FINALLY();
+	{
+		return_heap(&mark);
+	}
+	PG_END_TRY();
+	return result;
+}
+
+static void
+appendable_index_validate(Relation rel, Relation index, struct IndexInfo *info,
+						  Snapshot snapshot, struct ValidateIndexState *state)
+{
+	Lent		mark;
+
+	lend_heap(&mark, rel);
+	PG_TRY();
+	{
+		heap->index_validate_scan(rel, index, info, snapshot, state);
+	}
+	PG_FINALLY();
+	{
+		return_heap(&mark);
+	}
+	PG_END_TRY();
+}
+
+static void
+make_routine(void)
+{
+	if (heap)
+		return;
+	routine = *GetHeapamTableAmRoutine();
+	routine.tuple_insert = appendable_insert;
+	routine.tuple_insert_speculative = appendable_insert_speculative;
+	routine.multi_insert = appendable_multi_insert;
+	routine.tuple_update = appendable_update;
+	routine.relation_set_new_file_compat = appendable_new_file;
+	routine.relation_nontransactional_truncate = appendable_nontransactional_truncate;
+	routine.relation_toast_am = appendable_toast_am;
+	routine.index_build_range_scan = appendable_index_build;
+	routine.index_validate_scan = appendable_index_validate;
+	heap = GetHeapamTableAmRoutine();
+}
+
+/* The routine of the access method. */
+const TableAmRoutine *
+ab_am_routine(void)
+{
+	make_routine();
+	return &routine;
+}
+
+PG_FUNCTION_INFO_V1(appendable_heap_handler);
+
+Datum
+appendable_heap_handler(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_POINTER(ab_am_routine());
+}
+
+/* Called once, from _PG_init. */
+void
+ab_am_install(void)
+{
+	make_routine();
+	CacheRegisterRelcacheCallback(relation_invalidated, (Datum) 0);
+}

@@ -1,0 +1,33 @@
+/*-------------------------------------------------------------------------
+ *
+ * appendable_bytea.c
+ *	  Entry point: settings first, then each part installs what it needs.
+ *
+ * The library works preloaded, and loaded by the first table or value of the type
+ * that a session meets: its access method, its functions and its event triggers
+ * all load it.  Only the background worker needs shared_preload_libraries.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "pg_compat.h"
+
+#include "fmgr.h"
+
+#include "store.h"
+
+PG_MODULE_MAGIC;
+
+void		_PG_init(void);
+
+void
+_PG_init(void)
+{
+	ab_define_settings();
+	ab_names_install();
+	ab_am_install();
+	ab_ddl_install();
+}

@@ -1,0 +1,316 @@
+/*-------------------------------------------------------------------------
+ *
+ * chunk.c
+ *	  Rows of a chunk store: reading one, writing some, scanning a value's.
+ *
+ * A chunk is written once and never updated.  The writer is given the reference
+ * it continues and hands back the one that includes what it wrote; the caller
+ * holds the row lock that makes it the only one to continue that reference
+ * (invariant I2), and the unique index turns a mistake there into an error.
+ *
+ * A chunk's crc covers its predecessor's, its own key and its data, so one chunk
+ * can be verified alone, and a run of them as a chain.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "pg_compat.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/hio.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "port/pg_crc32c.h"
+#include "utils/fmgroids.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "store.h"
+
+struct AbWriter
+{
+	Relation	heap;
+	Relation	index;
+	AbRef		ref;			/* includes all chunks written so far */
+	BulkInsertState bulk;		/* NULL for a write of a few chunks */
+	MemoryContext context;
+	char	   *pending;		/* bytes that do not fill a chunk yet */
+	int			npending;
+	CommandId	cid;
+};
+
+/* Take a row of a store apart.  data points into the tuple. */
+void
+ab_chunk_deform(Relation store, HeapTuple tuple, AbChunk *chunk)
+{
+	Datum		values[AB_CHUNK_NATTS];
+	bool		nulls[AB_CHUNK_NATTS];
+	struct varlena *data;
+
+	heap_deform_tuple(tuple, RelationGetDescr(store), values, nulls);
+	for (int i = 0; i < AB_CHUNK_NATTS; i++)
+	{
+		if (nulls[i])
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("chunk store \"%s\" has a null in column %d",
+							RelationGetRelationName(store), i + 1)));
+	}
+	chunk->vid = DatumGetInt64(values[AB_CHUNK_VID - 1]);
+	chunk->off = DatumGetInt64(values[AB_CHUNK_OFF - 1]);
+	chunk->edition = DatumGetUInt32(values[AB_CHUNK_EDITION - 1]);
+	chunk->prev = DatumGetUInt32(values[AB_CHUNK_PREV - 1]);
+	chunk->crc = DatumGetUInt32(values[AB_CHUNK_CRC - 1]);
+	data = (struct varlena *) DatumGetPointer(values[AB_CHUNK_DATA - 1]);
+	if (VARATT_IS_EXTENDED(data))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("chunk store \"%s\" has a chunk that is not stored plainly",
+						RelationGetRelationName(store))));
+	chunk->length = VARSIZE(data) - VARHDRSZ;
+	chunk->data = VARDATA(data);
+	if (chunk->vid <= 0 || chunk->off < 0 || chunk->length <= 0 ||
+		chunk->length > AB_CHUNK_MAX || chunk->off > AB_MAX_LENGTH)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("chunk store \"%s\" has a chunk with an impossible position",
+						RelationGetRelationName(store))));
+}
+
+static uint32
+chunk_crc(const AbChunk *chunk)
+{
+	pg_crc32c	crc = chunk->prev;
+
+	COMP_CRC32C(crc, &chunk->vid, sizeof(chunk->vid));
+	COMP_CRC32C(crc, &chunk->off, sizeof(chunk->off));
+	COMP_CRC32C(crc, &chunk->edition, sizeof(chunk->edition));
+	COMP_CRC32C(crc, chunk->data, chunk->length);
+	return crc;
+}
+
+/* Is the chunk what its crc says? */
+bool
+ab_chunk_intact(const AbChunk *chunk)
+{
+	return chunk_crc(chunk) == chunk->crc;
+}
+
+/*
+ * A value id that no other value of this cluster ever had or will have: the
+ * transaction's full id and a counter.
+ */
+int64
+ab_new_vid(void)
+{
+	static uint64 last_xid = 0;
+	static uint32 counter = 0;
+	uint64		xid = U64FromFullTransactionId(GetTopFullTransactionId());
+
+	if (xid != last_xid)
+	{
+		last_xid = xid;
+		counter = 0;
+	}
+	if (xid >= (UINT64CONST(1) << 39) || ++counter >= (1 << 24))
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("cannot store more than %d appendable_bytea values in one transaction",
+						(1 << 24) - 1)));
+	return (int64) ((xid << 24) | counter);
+}
+
+/*
+ * Scan the chunks of a value with from <= off < before, in order of offset and,
+ * for one offset, newest edition first.
+ */
+SysScanDesc
+ab_chunk_scan(Relation heap, Relation index, Snapshot snapshot,
+			  int64 vid, int64 from, int64 before)
+{
+	ScanKeyData key[3];
+
+	ScanKeyInit(&key[0], AB_CHUNK_VID, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(vid));
+	ScanKeyInit(&key[1], AB_CHUNK_OFF, BTGreaterEqualStrategyNumber, F_INT8GE, Int64GetDatum(from));
+	ScanKeyInit(&key[2], AB_CHUNK_OFF, BTLessStrategyNumber, F_INT8LT, Int64GetDatum(before));
+	return systable_beginscan_ordered(heap, index, snapshot, 3, key);
+}
+
+/*
+ * Is there a chunk of this value, of whoever, at from <= off < before in this
+ * edition or a later one?  That is where a writer is about to write; with
+ * invariant I2 there never is one.  The caller copies the value if there is, so
+ * that even then nothing mixes.
+ */
+bool
+ab_chunks_occupied(Oid home, int64 vid, int64 from, int64 before, uint32 edition)
+{
+	AbStore		store;
+	Relation	heap,
+				index;
+	SysScanDesc scan;
+	SnapshotData dirty;
+	HeapTuple	tuple;
+	bool		found = false;
+
+	if (!ab_store_find(home, &store))
+		return false;
+	heap = table_open(store.heap, AccessShareLock);
+	index = index_open(store.index, AccessShareLock);
+	InitDirtySnapshot(dirty);
+	scan = ab_chunk_scan(heap, index, &dirty, vid, from, before);
+	while (!found && (tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)
+	{
+		AbChunk		chunk;
+
+		ab_chunk_deform(heap, tuple, &chunk);
+		found = chunk.edition >= edition;
+		CHECK_FOR_INTERRUPTS();
+	}
+	systable_endscan_ordered(scan);
+	index_close(index, AccessShareLock);
+	table_close(heap, AccessShareLock);
+	return found;
+}
+
+/*
+ * Start writing to the store of "home" (which exists).  from: what to continue; a
+ * vid of 0 starts a new value.  bulk: expect many chunks.
+ */
+AbWriter *
+ab_writer_open(Oid home, const AbRef *from, bool bulk)
+{
+	AbWriter   *writer = palloc0(sizeof(AbWriter));
+	AbStore		store;
+
+	if (!ab_store_find(home, &store))
+		elog(ERROR, "table %u has no chunk store", home);
+	writer->heap = table_open(store.heap, RowExclusiveLock);
+	writer->index = index_open(store.index, RowExclusiveLock);
+	writer->ref = *from;
+	writer->ref.home = home;
+	if (writer->ref.vid == 0)
+	{
+		writer->ref.vid = ab_new_vid();
+		writer->ref.stored = 0;
+		writer->ref.crc = AB_CRC_INIT;
+		writer->ref.edition = 0;
+	}
+	if (bulk)
+		writer->bulk = GetBulkInsertState();
+	writer->context = AllocSetContextCreate(CurrentMemoryContext,
+											"appendable_bytea chunk",
+											ALLOCSET_DEFAULT_SIZES);
+	writer->cid = GetCurrentCommandId(true);
+	return writer;
+}
+
+/* Insert one chunk. */
+static void
+write_chunk(AbWriter *writer, int64 off, const char *data, int length)
+{
+	AbChunk		chunk;
+	Datum		values[AB_CHUNK_NATTS];
+	bool		nulls[AB_CHUNK_NATTS] = {0};
+	struct varlena *v;
+	HeapTuple	tuple;
+	MemoryContext oldcontext = MemoryContextSwitchTo(writer->context);
+
+	chunk.vid = writer->ref.vid;
+	chunk.off = off;
+	chunk.edition = writer->ref.edition;
+	chunk.prev = writer->ref.crc;
+	chunk.length = length;
+	chunk.data = data;
+	chunk.crc = chunk_crc(&chunk);
+
+	v = palloc(length + VARHDRSZ);
+	SET_VARSIZE(v, length + VARHDRSZ);
+	memcpy(VARDATA(v), data, length);
+	values[AB_CHUNK_VID - 1] = Int64GetDatum(chunk.vid);
+	values[AB_CHUNK_OFF - 1] = Int64GetDatum(chunk.off);
+	values[AB_CHUNK_EDITION - 1] = UInt32GetDatum(chunk.edition);
+	values[AB_CHUNK_PREV - 1] = UInt32GetDatum(chunk.prev);
+	values[AB_CHUNK_CRC - 1] = UInt32GetDatum(chunk.crc);
+	values[AB_CHUNK_DATA - 1] = PointerGetDatum(v);
+	tuple = heap_form_tuple(RelationGetDescr(writer->heap), values, nulls);
+	tuple->t_tableOid = RelationGetRelid(writer->heap);
+	heap_insert(writer->heap, tuple, writer->cid, 0, writer->bulk);
+	index_insert(writer->index, values, nulls, &tuple->t_self, writer->heap,
+				 UNIQUE_CHECK_YES, false, NULL);
+	writer->ref.crc = chunk.crc;
+	MemoryContextSwitchTo(oldcontext);
+	MemoryContextReset(writer->context);
+	CHECK_FOR_INTERRUPTS();
+}
+
+/* Append bytes to the value, in chunks as large as they may be. */
+void
+ab_writer_put(AbWriter *writer, const char *data, int64 length)
+{
+	while (length > 0)
+	{
+		int			n;
+
+		if (writer->npending == 0 && length >= ab_chunk_size)
+		{
+			write_chunk(writer, writer->ref.stored, data, ab_chunk_size);
+			writer->ref.stored += ab_chunk_size;
+			data += ab_chunk_size;
+			length -= ab_chunk_size;
+			continue;
+		}
+		if (writer->pending == NULL)
+			writer->pending = palloc(AB_CHUNK_MAX);
+		n = Min(length, ab_chunk_size - writer->npending);
+		memcpy(writer->pending + writer->npending, data, n);
+		writer->npending += n;
+		data += n;
+		length -= n;
+		if (writer->npending == ab_chunk_size)
+		{
+			writer->npending = 0;
+			write_chunk(writer, writer->ref.stored, writer->pending, ab_chunk_size);
+			writer->ref.stored += ab_chunk_size;
+		}
+	}
+}
+
+/*
+ * Write a chunk that replaces the one at "off", of the same length, from the
+ * writer's edition on.
+ */
+void
+ab_writer_overwrite(AbWriter *writer, int64 off, const char *data, int length)
+{
+	Assert(writer->npending == 0);
+	Assert(off + length <= writer->ref.stored);
+	write_chunk(writer, off, data, length);
+}
+
+/* Write what is pending and close; *ref includes everything written. */
+void
+ab_writer_close(AbWriter *writer, AbRef *ref)
+{
+	if (writer->npending > 0)
+	{
+		write_chunk(writer, writer->ref.stored, writer->pending, writer->npending);
+		writer->ref.stored += writer->npending;
+	}
+	if (writer->pending)
+		pfree(writer->pending);
+	if (writer->bulk)
+		FreeBulkInsertState(writer->bulk);
+	index_close(writer->index, NoLock);
+	table_close(writer->heap, NoLock);
+	MemoryContextDelete(writer->context);
+	*ref = writer->ref;
+	pfree(writer);
+}

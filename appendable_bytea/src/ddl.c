@@ -1,0 +1,515 @@
+/*-------------------------------------------------------------------------
+ *
+ * ddl.c
+ *	  Which relations may have columns of the type, and what they get by having one.
+ *
+ * One door for all commands: object_access_hook, called when a relation or a column
+ * is made or altered.  A table with a column of the type is put on the access
+ * method appendable_heap there and then, before any row is in it (CREATE TABLE in
+ * all forms, CREATE TABLE AS, SELECT INTO, partitions, ALTER TABLE ... ADD COLUMN
+ * and ... TYPE): its disk format is heap's, so pg_class.relam is all that changes.
+ * A place where references could hide from vacuum is refused: arrays, composites,
+ * domains, ranges, materialized views, indexes that keep keys, extended statistics.
+ *
+ * The catalogs are read with SnapshotSelf, for the command that calls has not made
+ * its rows visible yet.  Relations without the type cost one look at their columns.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "pg_compat.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/dependency.h"
+#include "catalog/indexing.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_extension.h"
+#include "catalog/pg_statistic_ext.h"
+#include "catalog/pg_type.h"
+#include "commands/extension.h"
+#include "commands/tablecmds.h"
+#include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "replication/slot.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+#include "ddl.h"
+#include "store.h"
+
+static object_access_hook_type previous_hook = NULL;
+
+/* a column that a statement of this transaction made or altered */
+typedef struct ComputedColumn
+{
+	Oid			relid;
+	int			attnum;
+} ComputedColumn;
+
+/* both in TopTransactionContext */
+static List *computed_columns = NIL;
+static List *dropped_tables = NIL;
+
+/* What relation_changed needs of a pg_class row. */
+typedef struct ClassRow
+{
+	char		relkind;
+	char		relpersistence;
+	Oid			relam;
+	Oid			relnamespace;
+	Oid			relrewrite;
+	Oid			reltype;
+	NameData	relname;
+} ClassRow;
+
+/* Read a pg_class row that may not be visible yet; false if there is none. */
+static bool
+read_class(Oid relid, ClassRow *row)
+{
+	Relation	rel = table_open(RelationRelationId, AccessShareLock);
+	ScanKeyData key[1];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	bool		found = false;
+
+	ScanKeyInit(&key[0], Anum_pg_class_oid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(relid));
+	scan = systable_beginscan(rel, ClassOidIndexId, true, SnapshotSelf, 1, key);
+	while ((tuple = systable_getnext(scan)) != NULL)
+	{
+		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
+
+		row->relkind = form->relkind;
+		row->relpersistence = form->relpersistence;
+		row->relam = form->relam;
+		row->relnamespace = form->relnamespace;
+		row->relrewrite = form->relrewrite;
+		row->reltype = form->reltype;
+		row->relname = form->relname;
+		found = true;
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return found;
+}
+
+/*
+ * Does a relation, whose rows in pg_attribute may not be visible yet, have a column
+ * of the type (*direct), or one whose type contains it (*within, by number)?
+ */
+static void
+read_columns(Oid relid, bool *direct, AttrNumber *within, NameData *name)
+{
+	Relation	rel = table_open(AttributeRelationId, AccessShareLock);
+	ScanKeyData key[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	Oid			type = ab_type_oid();
+
+	*direct = false;
+	*within = 0;
+	ScanKeyInit(&key[0], Anum_pg_attribute_attrelid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(relid));
+	ScanKeyInit(&key[1], Anum_pg_attribute_attnum, BTGreaterStrategyNumber, F_INT2GT,
+				Int16GetDatum(0));
+	scan = systable_beginscan(rel, AttributeRelidNumIndexId, true, SnapshotSelf, 2, key);
+	while ((tuple = systable_getnext(scan)) != NULL)
+	{
+		Form_pg_attribute att = (Form_pg_attribute) GETSTRUCT(tuple);
+
+		if (att->attisdropped)
+			continue;
+		if (att->atttypid == type)
+			*direct = true;
+		else if (ab_type_contains(att->atttypid))
+		{
+			*within = att->attnum;
+			*name = att->attname;
+		}
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+}
+
+/*
+ * Put a table on another access method of the same disk format.  The caller has
+ * checked that its rows are right for it.
+ */
+void
+ab_set_access_method(Oid relid, Oid am)
+{
+	Relation	rel;
+	HeapTuple	tuple;
+	Form_pg_class form;
+	Oid			old;
+	ObjectAddress table,
+				method;
+
+	LockRelationOid(relid, AccessExclusiveLock);
+	CommandCounterIncrement();
+	rel = table_open(RelationRelationId, RowExclusiveLock);
+	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(relid));
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for relation %u", relid);
+	form = (Form_pg_class) GETSTRUCT(tuple);
+	old = form->relam;
+	form->relam = am;
+	CatalogTupleUpdate(rel, &tuple->t_self, tuple);
+	heap_freetuple(tuple);
+	table_close(rel, RowExclusiveLock);
+
+	if (old != HEAP_TABLE_AM_OID)
+		deleteDependencyRecordsForSpecific(RelationRelationId, relid, DEPENDENCY_NORMAL,
+										   AccessMethodRelationId, old);
+	if (am != HEAP_TABLE_AM_OID)
+	{
+		ObjectAddressSet(table, RelationRelationId, relid);
+		ObjectAddressSet(method, AccessMethodRelationId, am);
+		recordDependencyOn(&table, &method, DEPENDENCY_NORMAL);
+	}
+	CommandCounterIncrement();
+}
+
+/* A row type with the type in it must not be in use as a column elsewhere. */
+static void
+refuse_row_type_in_use(Oid relid)
+{
+	Relation	rel;
+
+	CommandCounterIncrement();
+	rel = relation_open(relid, NoLock);
+	if (OidIsValid(rel->rd_rel->reltype))
+		find_composite_type_dependencies(rel->rd_rel->reltype, rel, NULL);
+	relation_close(rel, NoLock);
+}
+
+/* A table has a column of the type: see that its access method is ours. */
+static void
+attach(Oid relid, const ClassRow *row)
+{
+	Oid			am = ab_am_oid();
+
+	if (row->relam == am)
+		return;
+	if (row->relam != HEAP_TABLE_AM_OID)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("table \"%s\" cannot have a column of type %s",
+						NameStr(row->relname), AB_TYPE),
+				 errdetail("Its access method is neither \"%s\" nor \"heap\".", AB_AM)));
+	if (OidIsValid(row->relrewrite))
+	{
+		HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(row->relrewrite));
+		bool		ours = false;
+
+		if (HeapTupleIsValid(tuple))
+		{
+			ours = ((Form_pg_class) GETSTRUCT(tuple))->relam == am;
+			ReleaseSysCache(tuple);
+		}
+		if (ours)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("table \"%s\" cannot leave access method \"%s\" with columns of type %s",
+							get_rel_name(row->relrewrite), AB_AM, AB_TYPE),
+					 errhint("Call appendable_bytea_detach() for the table.")));
+	}
+	ab_set_access_method(relid, am);
+}
+
+/* Called when a relation, or one of its columns, was made or altered. */
+void
+ab_relation_changed(Oid relid)
+{
+	ClassRow	row;
+	bool		direct;
+	AttrNumber	within;
+	NameData	name;
+
+	if (!read_class(relid, &row) || row.relnamespace == ab_schema_oid())
+		return;
+	switch (row.relkind)
+	{
+		case RELKIND_RELATION:
+		case RELKIND_PARTITIONED_TABLE:
+		case RELKIND_FOREIGN_TABLE:
+		case RELKIND_MATVIEW:
+		case RELKIND_COMPOSITE_TYPE:
+		case RELKIND_INDEX:
+		case RELKIND_PARTITIONED_INDEX:
+			break;
+		default:
+			return;
+	}
+	read_columns(relid, &direct, &within, &name);
+	if (within != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("column \"%s\" of relation \"%s\" has a type that contains %s",
+						NameStr(name), NameStr(row.relname), AB_TYPE),
+				 errdetail("Values of this type live in columns of their own, so that vacuum finds every reference to their chunks."),
+				 errhint("Use bytea inside arrays, composite types, domains and ranges.")));
+	if (!direct)
+		return;
+	switch (row.relkind)
+	{
+		case RELKIND_RELATION:
+			refuse_row_type_in_use(relid);
+			attach(relid, &row);
+			break;
+		case RELKIND_PARTITIONED_TABLE:
+		case RELKIND_FOREIGN_TABLE:
+			refuse_row_type_in_use(relid);
+			break;
+		case RELKIND_MATVIEW:
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("materialized view \"%s\" cannot have a column of type %s",
+							NameStr(row.relname), AB_TYPE),
+					 errhint("Cast the column to bytea.")));
+			break;
+		case RELKIND_COMPOSITE_TYPE:
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("composite type \"%s\" cannot have an attribute of type %s",
+							NameStr(row.relname), AB_TYPE),
+					 errhint("Use bytea.")));
+			break;
+		default:
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("index \"%s\" cannot keep values of type %s",
+							NameStr(row.relname), AB_TYPE),
+					 errhint("Use a hash index, or an index on a digest such as sha256(column).")));
+	}
+}
+
+/* A rewrite of a store loses chunks that a slot still has to read. */
+static void
+refuse_store_rewrite(Oid relid)
+{
+	ClassRow	row;
+
+	if (!read_class(relid, &row) || !OidIsValid(row.relrewrite) ||
+		row.relnamespace != ab_schema_oid())
+		return;
+	if (ab_store_decodable(row.relrewrite) && ab_logical_slots_exist())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("chunk store \"%s\" cannot be rewritten while logical replication slots exist",
+						get_rel_name(row.relrewrite)),
+				 errhint("Use plain VACUUM, or drop the slots first.")));
+}
+
+/* Domains over the type are refused; other types are when a column has them. */
+static void
+type_created(Oid typid)
+{
+	Relation	rel = table_open(TypeRelationId, AccessShareLock);
+	ScanKeyData key[1];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	Oid			base = InvalidOid;
+
+	ScanKeyInit(&key[0], Anum_pg_type_oid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(typid));
+	scan = systable_beginscan(rel, TypeOidIndexId, true, SnapshotSelf, 1, key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple) && ((Form_pg_type) GETSTRUCT(tuple))->typtype == TYPTYPE_DOMAIN)
+		base = ((Form_pg_type) GETSTRUCT(tuple))->typbasetype;
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	if (OidIsValid(base) && (base == ab_type_oid() || ab_type_contains(base)))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("type %s cannot be the base of a domain", AB_TYPE),
+				 errhint("Use a CHECK constraint on the column.")));
+}
+
+/* Extended statistics would keep values in a catalog. */
+static void
+statistics_created(Oid statid)
+{
+	Relation	rel = table_open(StatisticExtRelationId, AccessShareLock);
+	ScanKeyData key[1];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	bool		found = false;
+
+	ScanKeyInit(&key[0], Anum_pg_statistic_ext_oid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(statid));
+	scan = systable_beginscan(rel, StatisticExtOidIndexId, true, SnapshotSelf, 1, key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+	{
+		Form_pg_statistic_ext form = (Form_pg_statistic_ext) GETSTRUCT(tuple);
+		bool		isnull;
+		Datum		expressions;
+
+		for (int i = 0; i < form->stxkeys.dim1; i++)
+			found |= get_atttype(form->stxrelid, form->stxkeys.values[i]) == ab_type_oid();
+		expressions = heap_getattr(tuple, Anum_pg_statistic_ext_stxexprs,
+								   RelationGetDescr(rel), &isnull);
+		if (!isnull)
+		{
+			ListCell   *lc;
+
+			foreach(lc, (List *) stringToNode(TextDatumGetCString(expressions)))
+				found |= exprType(lfirst(lc)) == ab_type_oid();
+		}
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	if (found)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("extended statistics cannot be kept on type %s", AB_TYPE)));
+}
+
+/* Remember a column whose values a table rewrite of this transaction computes. */
+static void
+remember_computed(Oid relid, int attnum)
+{
+	MemoryContext oldcontext = MemoryContextSwitchTo(TopTransactionContext);
+	ComputedColumn *column = palloc(sizeof(ComputedColumn));
+
+	column->relid = relid;
+	column->attnum = attnum;
+	computed_columns = lappend(computed_columns, column);
+	MemoryContextSwitchTo(oldcontext);
+}
+
+/*
+ * In a rewrite into the transient table "rel", may values of this column have been
+ * computed?  Then a reference in them may be another row's or another column's, and
+ * is copied.
+ */
+bool
+ab_rewrite_computes(Relation rel, int attnum)
+{
+	ListCell   *lc;
+
+	foreach(lc, computed_columns)
+	{
+		ComputedColumn *column = lfirst(lc);
+
+		if (column->relid == rel->rd_rel->relrewrite && column->attnum == attnum)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * DROP EXTENSION ... CASCADE would drop every table of the access method, before it
+ * drops the extension: remember tables that go, and refuse when the extension goes
+ * in the same statement.
+ */
+static void
+object_dropped(Oid classid, Oid objid, int subid)
+{
+	if (classid == RelationRelationId)
+	{
+		HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(objid));
+		bool		ours = false;
+
+		if (HeapTupleIsValid(tuple))
+		{
+			Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
+
+			ours = form->relkind == RELKIND_RELATION &&
+				form->relnamespace != ab_schema_oid() &&
+				(subid == 0 ? form->relam == ab_am_oid() :
+				 get_atttype(objid, subid) == ab_type_oid());
+			ReleaseSysCache(tuple);
+		}
+		if (ours)
+		{
+			MemoryContext oldcontext = MemoryContextSwitchTo(TopTransactionContext);
+
+			dropped_tables = lappend(dropped_tables, pstrdup(get_rel_name(objid)));
+			MemoryContextSwitchTo(oldcontext);
+		}
+	}
+	else if (classid == ExtensionRelationId && dropped_tables != NIL &&
+			 objid == get_extension_oid(AB_EXTENSION, true))
+		ereport(ERROR,
+				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+				 errmsg("cannot drop extension \"%s\" together with the tables that use it", AB_EXTENSION),
+				 errdetail("Table \"%s\" would be dropped, or lose a column, with its data.",
+						   (char *) linitial(dropped_tables)),
+				 errhint("Call appendable_bytea_detach() for each such table, or drop it, first.")));
+}
+
+/* A new statement begins. */
+void
+ab_forget_dropped(void)
+{
+	dropped_tables = NIL;
+}
+
+static void
+object_accessed(ObjectAccessType access, Oid classid, Oid objid, int subid, void *arg)
+{
+	if (previous_hook)
+		previous_hook(access, classid, objid, subid, arg);
+	if (IsBinaryUpgrade || !IsTransactionState() || !OidIsValid(ab_am_oid()))
+		return;
+	if (access == OAT_POST_CREATE || access == OAT_POST_ALTER)
+	{
+		if (classid == RelationRelationId)
+		{
+			if (subid > 0)
+				remember_computed(objid, subid);
+			refuse_store_rewrite(objid);
+			ab_relation_changed(objid);
+		}
+		else if (classid == TypeRelationId && access == OAT_POST_CREATE)
+			type_created(objid);
+		else if (classid == StatisticExtRelationId && access == OAT_POST_CREATE)
+			statistics_created(objid);
+	}
+	else if (access == OAT_DROP)
+		object_dropped(classid, objid, subid);
+}
+
+static void
+transaction_ended(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PREPARE:
+		case XACT_EVENT_PARALLEL_COMMIT:
+		case XACT_EVENT_PARALLEL_ABORT:
+			computed_columns = NIL;
+			dropped_tables = NIL;
+			break;
+		default:
+			break;
+	}
+}
+
+/* Called once, from _PG_init. */
+void
+ab_ddl_install(void)
+{
+	previous_hook = object_access_hook;
+	object_access_hook = object_accessed;
+	RegisterXactCallback(transaction_ended, NULL);
+}

@@ -1,0 +1,262 @@
+/*-------------------------------------------------------------------------
+ *
+ * ddl_event.c
+ *	  Event triggers: what must be done when a command begins or is over.
+ *
+ * The trigger at the start of a command has the library loaded before a session's
+ * first CREATE TABLE, so that its hooks see it.  At the end of a command stores
+ * follow their tables (persistence, tablespace, publication).  A table that was
+ * dropped takes its store with it, unless a logical replication slot may still
+ * have to read it; vacuum removes it then.
+ *
+ * These run with whatever search_path the command has, as whatever user: every
+ * name is qualified, and what touches stores checks no rights.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "pg_compat.h"
+
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "commands/event_trigger.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "replication/slot.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+#include "ddl.h"
+#include "store.h"
+
+PG_FUNCTION_INFO_V1(appendable_bytea_command_start);
+PG_FUNCTION_INFO_V1(appendable_bytea_command_end);
+PG_FUNCTION_INFO_V1(appendable_bytea_dropped);
+PG_FUNCTION_INFO_V1(appendable_bytea_repair);
+PG_FUNCTION_INFO_V1(appendable_bytea_detach);
+
+/* Is there a logical replication slot of this database? */
+bool
+ab_logical_slots_exist(void)
+{
+	bool		found = false;
+
+	LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
+	for (int i = 0; i < max_replication_slots && !found; i++)
+	{
+		ReplicationSlot *slot = &ReplicationSlotCtl->replication_slots[i];
+
+		SpinLockAcquire(&slot->mutex);
+		found = slot->in_use && slot->data.database == MyDatabaseId;
+		SpinLockRelease(&slot->mutex);
+	}
+	LWLockRelease(ReplicationSlotControlLock);
+	return found;
+}
+
+static EventTriggerData *
+event(FunctionCallInfo fcinfo)
+{
+	if (!CALLED_AS_EVENT_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function was not called as an event trigger")));
+	return (EventTriggerData *) fcinfo->context;
+}
+
+Datum
+appendable_bytea_command_start(PG_FUNCTION_ARGS)
+{
+	(void) event(fcinfo);
+	ab_forget_dropped();
+	PG_RETURN_NULL();
+}
+
+/* The first column of a query's rows as OIDs, in the caller's context. */
+static List *
+query_oids(const char *query)
+{
+	MemoryContext context = CurrentMemoryContext;
+	List	   *result = NIL;
+
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	if (SPI_execute(query, true, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not run \"%s\"", query);
+	for (uint64 i = 0; i < SPI_processed; i++)
+	{
+		bool		isnull;
+		Datum		oid = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull);
+		MemoryContext oldcontext = MemoryContextSwitchTo(context);
+
+		if (!isnull)
+			result = lappend_oid(result, DatumGetObjectId(oid));
+		MemoryContextSwitchTo(oldcontext);
+	}
+	SPI_finish();
+	return result;
+}
+
+Datum
+appendable_bytea_command_end(PG_FUNCTION_ARGS)
+{
+	EventTriggerData *data = event(fcinfo);
+	List	   *oids;
+	ListCell   *lc;
+
+	if (IsBinaryUpgrade || !OidIsValid(ab_schema_oid()))
+		PG_RETURN_NULL();
+	if (strstr(GetCommandTagName(data->tag), "PUBLICATION") != NULL)
+		oids = ab_store_list();
+	else
+		oids = query_oids("SELECT DISTINCT objid FROM pg_catalog.pg_event_trigger_ddl_commands() "
+						  "WHERE classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass "
+						  "AND object_type OPERATOR(pg_catalog.=) 'table'");
+	foreach(lc, oids)
+	{
+		ab_relation_changed(lfirst_oid(lc));
+		ab_store_match(lfirst_oid(lc));
+	}
+	PG_RETURN_NULL();
+}
+
+Datum
+appendable_bytea_dropped(PG_FUNCTION_ARGS)
+{
+	List	   *oids;
+	ListCell   *lc;
+
+	(void) event(fcinfo);
+	if (IsBinaryUpgrade || !OidIsValid(ab_schema_oid()))
+		PG_RETURN_NULL();
+	oids = query_oids("SELECT objid FROM pg_catalog.pg_event_trigger_dropped_objects() "
+					  "WHERE classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass "
+					  "AND objsubid OPERATOR(pg_catalog.=) 0 AND object_type OPERATOR(pg_catalog.=) 'table'");
+	foreach(lc, oids)
+	{
+		AbStore		store;
+
+		if (ab_store_find(lfirst_oid(lc), &store) &&
+			!(ab_store_decodable(store.heap) && ab_logical_slots_exist()))
+			ab_store_drop(lfirst_oid(lc));
+	}
+	PG_RETURN_NULL();
+}
+
+static void
+require_owner(Oid relid)
+{
+	if (!RelationOwnerCheck_compat(relid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
+}
+
+/*
+ * appendable_bytea_repair(regclass): see that the table and its store are as the
+ * event triggers would have left them.
+ */
+Datum
+appendable_bytea_repair(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+
+	LockRelationOid(relid, AccessExclusiveLock);
+	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
+	require_owner(relid);
+	ab_relation_changed(relid);
+	ab_store_match(relid);
+	PG_RETURN_VOID();
+}
+
+/* ALTER COLUMN ... TYPE bytea for every column of the type; NULL if there is none. */
+static char *
+detach_command(Oid relid)
+{
+	Relation	rel = relation_open(relid, NoLock);
+	TupleDesc	desc = RelationGetDescr(rel);
+	StringInfoData command;
+	const char *separator = " ";
+
+	initStringInfo(&command);
+	appendStringInfo(&command, "ALTER TABLE %s",
+					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
+												RelationGetRelationName(rel)));
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		const char *column;
+
+		if (att->attisdropped || att->atttypid != ab_type_oid())
+			continue;
+		column = quote_identifier(NameStr(att->attname));
+		appendStringInfo(&command, "%sALTER COLUMN %s TYPE pg_catalog.bytea USING %s::pg_catalog.bytea",
+						 separator, column, column);
+		separator = ", ";
+	}
+	relation_close(rel, NoLock);
+	return separator[0] == ',' ? command.data : NULL;
+}
+
+/*
+ * appendable_bytea_detach(regclass): put a table, and all that inherit from it, on
+ * heap with columns of type bytea.
+ */
+Datum
+appendable_bytea_detach(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+	List	   *tables;
+	ListCell   *lc;
+	char	   *command;
+
+	LockRelationOid(relid, AccessExclusiveLock);
+	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
+	require_owner(relid);
+	tables = find_all_inheritors(relid, AccessExclusiveLock, NULL);
+	foreach(lc, tables)
+		require_owner(lfirst_oid(lc));
+	command = detach_command(relid);
+	if (command != NULL)
+	{
+		if (SPI_connect() != SPI_OK_CONNECT)
+			elog(ERROR, "SPI_connect failed");
+		if (SPI_execute(command, false, 0) < 0)
+			elog(ERROR, "could not run \"%s\"", command);
+		SPI_finish();
+	}
+	foreach(lc, tables)
+	{
+		Relation	rel = relation_open(lfirst_oid(lc), NoLock);
+		bool		ours = ab_is_ours(rel);
+
+		relation_close(rel, NoLock);
+		if (ours && detach_command(lfirst_oid(lc)) != NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("table \"%s\" has columns of its own of type %s",
+							get_rel_name(lfirst_oid(lc)), AB_TYPE),
+					 errhint("Call appendable_bytea_detach() for that table first.")));
+		if (ours)
+		{
+			ab_set_access_method(lfirst_oid(lc), HEAP_TABLE_AM_OID);
+			ab_store_drop(lfirst_oid(lc));
+		}
+	}
+	PG_RETURN_VOID();
+}

@@ -1,0 +1,84 @@
+/*-------------------------------------------------------------------------
+ *
+ * guc.c
+ *	  Every setting of appendable_bytea, in one table.
+ *
+ * Called once, from _PG_init.  The sizes decide what new rows look like; values
+ * that were stored under other settings stay readable.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "pg_compat.h"
+
+#include "utils/guc.h"
+
+#include "store.h"
+
+int			ab_max_size_mb = 1023;
+int			ab_inline_max = 2000;
+int			ab_tail_max = 500;
+int			ab_direct_min = 200;
+int			ab_chunk_size;
+bool		ab_padding = true;
+
+/*
+ * Define all settings and reserve their prefix.
+ */
+void
+ab_define_settings(void)
+{
+	DefineCustomIntVariable("appendable_bytea.max_size",
+							"Sets the largest size of an appendable_bytea value.",
+							"Values beyond 1 GB can be stored by appends and read in slices only; pg_dump cannot dump them.",
+							&ab_max_size_mb,
+							1023, 1, INT_MAX,
+							PGC_USERSET,
+							GUC_UNIT_MB,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("appendable_bytea.inline_max",
+							"Sets the largest value that a row keeps without chunks when it is inserted.",
+							NULL,
+							&ab_inline_max,
+							2000, 0, 4000,
+							PGC_USERSET,
+							GUC_UNIT_BYTE,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("appendable_bytea.tail_max",
+							"Sets how many appended bytes a row gathers before they become a chunk.",
+							"A table that is decoded logically gathers less, for its rows are logged whole.",
+							&ab_tail_max,
+							500, 0, 2000,
+							PGC_USERSET,
+							GUC_UNIT_BYTE,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("appendable_bytea.direct_min",
+							"Sets the smallest append that becomes a chunk at once.",
+							NULL,
+							&ab_direct_min,
+							200, 1, 2000,
+							PGC_USERSET,
+							GUC_UNIT_BYTE,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("appendable_bytea.chunk_size",
+							"Sets the largest chunk that is written.",
+							"The default fills a page. Smaller chunks are for tests.",
+							&ab_chunk_size,
+							AB_CHUNK_MAX, 64, AB_CHUNK_MAX,
+							PGC_SUSET,
+							GUC_UNIT_BYTE | GUC_NOT_IN_SAMPLE,
+							NULL, NULL, NULL);
+	DefineCustomBoolVariable("appendable_bytea.padding",
+							 "Pads inline tails so that an append logs only what it appends.",
+							 NULL,
+							 &ab_padding,
+							 true,
+							 PGC_USERSET,
+							 0,
+							 NULL, NULL, NULL);
+
+	MarkGUCPrefixReserved("appendable_bytea");
+}

@@ -1,0 +1,391 @@
+/*-------------------------------------------------------------------------
+ *
+ * reader.c
+ *	  Reading a value: literal bytes from the datum, the rest from chunks.
+ *
+ * Called by every function of the type that looks at bytes, and by the access
+ * method when it copies a value.  A reader walks the value's segments; within a
+ * range of chunks one index scan goes on as long as reading is sequential.
+ *
+ * Snapshots.  A reference that somebody can see was stored by a transaction that
+ * wrote its chunks first, and chunks never change, so what matters is only that a
+ * chunk is found: chunks that are committed or our own now (SnapshotSelf), or else
+ * those that the active snapshot sees (a vacuum has removed them since).  Neither
+ * takes predicate locks, so that SERIALIZABLE transactions conflict on rows of the
+ * table alone.  In logical decoding the historic snapshot is the only one.  If a
+ * chunk is not found, or is not what its crc says, the reader raises an error: it
+ * never returns part of a value.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "pg_compat.h"
+
+#include "access/genam.h"
+#include "access/table.h"
+#include "miscadmin.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "store.h"
+
+struct AbReader
+{
+	AbValue    *value;
+	AbValue		own;			/* what value points to after ab_reader_open */
+	MemoryContext context;
+	int64		position;		/* of the next piece */
+	int			segment;		/* that position is in, or nsegments */
+	int64		segment_start;	/* value offset of that segment */
+
+	/* the store, once it is needed */
+	bool		opened;
+	Relation	heap;
+	Relation	index;
+
+	/* an index scan whose next chunk covers or follows scan_at */
+	SysScanDesc scan;
+	bool		fallback;		/* uses the active snapshot */
+	int64		scan_at;		/* chunk offset that the scan stands before */
+
+	/* the chunk that was read last; its data live until the scan moves */
+	bool		has_chunk;
+	AbChunk		chunk;
+};
+
+static AbReader *
+make_reader(void)
+{
+	AbReader   *reader = palloc0(sizeof(AbReader));
+
+	reader->context = CurrentMemoryContext;
+	return reader;
+}
+
+/* Open a datum; see appendable.h. */
+AbReader *
+ab_reader_open(Datum datum)
+{
+	AbReader   *reader = make_reader();
+
+	ab_parse(datum, &reader->own);
+	reader->value = &reader->own;
+	return reader;
+}
+
+/* Open a value that is taken apart already and outlives the reader. */
+AbReader *
+ab_reader_open_value(AbValue *value)
+{
+	AbReader   *reader = make_reader();
+
+	reader->value = value;
+	return reader;
+}
+
+int64
+ab_reader_length(AbReader *reader)
+{
+	return reader->value->length;
+}
+
+static void
+end_scan(AbReader *reader)
+{
+	if (reader->scan)
+		systable_endscan_ordered(reader->scan);
+	reader->scan = NULL;
+	reader->has_chunk = false;
+}
+
+/* Give back everything. */
+void
+ab_reader_close(AbReader *reader)
+{
+	end_scan(reader);
+	if (reader->opened)
+	{
+		index_close(reader->index, AccessShareLock);
+		table_close(reader->heap, AccessShareLock);
+	}
+	if (reader->value == &reader->own && reader->own.segments != reader->own.space)
+		pfree(reader->own.segments);
+	pfree(reader);
+}
+
+static void
+open_store(AbReader *reader)
+{
+	AbStore		store;
+	Oid			home = reader->value->base.home;
+
+	if (reader->opened)
+		return;
+	if (!ab_store_find(home, &store))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("chunks of an appendable_bytea value are gone"),
+				 errdetail("The value refers to table %u, which no longer exists in this database or has no chunks.",
+						   home)));
+	reader->heap = table_open(store.heap, AccessShareLock);
+	reader->index = index_open(store.index, AccessShareLock);
+	reader->opened = true;
+}
+
+/* The snapshot to look for chunks with; NULL is the historic one. */
+static Snapshot
+chunk_snapshot(bool fallback)
+{
+	if (HistoricSnapshotActive())
+		return NULL;
+	return fallback ? GetActiveSnapshot() : SnapshotSelf;
+}
+
+/*
+ * Where does the chunk start that holds byte "at" in the reference's edition?  Only
+ * edited values need the question: chunks of older editions may lie across.
+ * Returns -1 if no chunk covers the byte.
+ */
+static int64
+chunk_start(AbReader *reader, int64 at)
+{
+	const AbRef *ref = &reader->value->base;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	int64		start = -1;
+	int64		best = -1;
+
+	scan = ab_chunk_scan(reader->heap, reader->index, chunk_snapshot(reader->fallback),
+						 ref->vid, Max(at - AB_CHUNK_MAX + 1, 0), at + 1);
+	while ((tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)
+	{
+		AbChunk		chunk;
+
+		ab_chunk_deform(reader->heap, tuple, &chunk);
+		if (chunk.edition <= ref->edition && chunk.off + chunk.length > at &&
+			(int64) chunk.edition > best)
+		{
+			best = chunk.edition;
+			start = chunk.off;
+		}
+	}
+	systable_endscan_ordered(scan);
+	return start;
+}
+
+/* Start scanning so that the first chunk accepted is the one that covers "at". */
+static void
+start_scan(AbReader *reader, int64 at)
+{
+	const AbRef *ref = &reader->value->base;
+	int64		from;
+
+	if (at == 0)
+		from = 0;
+	else if (ref->edition == 0)
+		from = Max(at - AB_CHUNK_MAX + 1, 0);
+	else
+		from = chunk_start(reader, at);
+	if (from < 0)
+		return;
+	reader->scan = ab_chunk_scan(reader->heap, reader->index,
+								 chunk_snapshot(reader->fallback),
+								 ref->vid, from, ref->stored);
+	reader->scan_at = ref->edition == 0 ? at : from;
+}
+
+/*
+ * Move the scan to the chunk that covers byte "at".  False if it is not there under
+ * the present snapshot.
+ */
+static bool
+advance(AbReader *reader, int64 at)
+{
+	const AbRef *ref = &reader->value->base;
+	HeapTuple	tuple;
+
+	reader->has_chunk = false;
+	if (reader->scan == NULL)
+		return false;
+	while ((tuple = systable_getnext_ordered(reader->scan, ForwardScanDirection)) != NULL)
+	{
+		AbChunk    *chunk = &reader->chunk;
+
+		CHECK_FOR_INTERRUPTS();
+		ab_chunk_deform(reader->heap, tuple, chunk);
+		if (chunk->edition > ref->edition)
+			continue;
+
+		/*
+		 * scan_at is where a chunk of the reference's edition starts, except
+		 * at the start of a scan of a value that was never edited: there any
+		 * chunk that reaches it will do, for no two overlap.
+		 */
+		if (chunk->off + chunk->length <= reader->scan_at ||
+			(chunk->off < reader->scan_at && ref->edition != 0))
+			continue;
+		if (chunk->off > reader->scan_at)
+			return false;
+		if (chunk->off + chunk->length > ref->stored || !ab_chunk_intact(chunk) ||
+			(ref->edition == 0 && chunk->off + chunk->length == ref->stored &&
+			 chunk->crc != ref->crc))
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("damaged chunk of an appendable_bytea value"),
+					 errdetail("Chunk at offset %lld of value " UINT64_FORMAT " in \"%s\".",
+							   (long long) chunk->off, (uint64) chunk->vid,
+							   RelationGetRelationName(reader->heap))));
+		reader->scan_at = chunk->off + chunk->length;
+		if (reader->scan_at > at)
+		{
+			reader->has_chunk = true;
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Find the chunk that covers byte "at" of the base.  Its data live until the next
+ * call.  Returns false only if nothing covers it.
+ */
+bool
+ab_reader_chunk(AbReader *reader, int64 at, AbChunk *result)
+{
+	MemoryContext oldcontext;
+	bool		found;
+
+	if (reader->has_chunk && at >= reader->chunk.off &&
+		at < reader->chunk.off + reader->chunk.length)
+	{
+		*result = reader->chunk;
+		return true;
+	}
+
+	oldcontext = MemoryContextSwitchTo(reader->context);
+	open_store(reader);
+	if (reader->scan == NULL || at != reader->scan_at)
+	{
+		end_scan(reader);
+		reader->fallback = false;
+		start_scan(reader, at);
+	}
+	found = advance(reader, at);
+	if (!found && !reader->fallback && !HistoricSnapshotActive() && ActiveSnapshotSet())
+	{
+		end_scan(reader);
+		reader->fallback = true;
+		start_scan(reader, at);
+		found = advance(reader, at);
+	}
+	MemoryContextSwitchTo(oldcontext);
+	if (found)
+		*result = reader->chunk;
+	return found;
+}
+
+/* Stand before byte "offset" of the value. */
+void
+ab_reader_seek(AbReader *reader, int64 offset)
+{
+	AbValue    *value = reader->value;
+
+	Assert(offset >= 0 && offset <= value->length);
+	if (offset < reader->segment_start)
+	{
+		reader->segment = 0;
+		reader->segment_start = 0;
+	}
+	while (reader->segment < value->nsegments &&
+		   offset >= reader->segment_start + value->segments[reader->segment].length)
+		reader->segment_start += value->segments[reader->segment++].length;
+	reader->position = offset;
+}
+
+/* The next piece; see appendable.h. */
+int64
+ab_reader_next(AbReader *reader, const char **piece)
+{
+	AbValue    *value = reader->value;
+	AbSegment  *s;
+	int64		within;
+	int64		n;
+
+	if (reader->position >= value->length)
+		return 0;
+	s = &value->segments[reader->segment];
+	within = reader->position - reader->segment_start;
+	if (s->source < 0)
+	{
+		*piece = s->data + within;
+		n = s->length - within;
+	}
+	else
+	{
+		AbChunk		chunk;
+		int64		at = s->source + within;
+
+		if (!ab_reader_chunk(reader, at, &chunk))
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("missing chunk of an appendable_bytea value"),
+					 errdetail("Byte %lld of value " UINT64_FORMAT " in \"%s\".",
+							   (long long) at, (uint64) value->base.vid,
+							   RelationGetRelationName(reader->heap)),
+					 errhint("A value that was kept outside its table, as in a variable or a holdable cursor, ends when its row is gone and vacuumed.")));
+		*piece = chunk.data + (at - chunk.off);
+		n = Min(chunk.off + chunk.length - at, s->length - within);
+	}
+	ab_reader_seek(reader, reader->position + n);
+	return n;
+}
+
+/* Copy a range; see appendable.h. */
+void
+ab_reader_read(AbReader *reader, int64 offset, char *buf, int64 length)
+{
+	if (offset < 0 || length < 0 || offset > reader->value->length - length)
+		elog(ERROR, "read of %lld bytes at %lld is outside a value of %lld bytes",
+			 (long long) length, (long long) offset, (long long) reader->value->length);
+	ab_reader_seek(reader, offset);
+	while (length > 0)
+	{
+		const char *piece;
+		int64		n = ab_reader_next(reader, &piece);
+
+		Assert(n > 0);
+		n = Min(n, length);
+		memcpy(buf, piece, n);
+		buf += n;
+		offset += n;
+		length -= n;
+		CHECK_FOR_INTERRUPTS();
+	}
+	if (reader->position != offset)
+		ab_reader_seek(reader, offset);
+}
+
+/* A range as a bytea. */
+bytea *
+ab_read_bytea(Datum datum, int64 offset, int64 length)
+{
+	AbReader   *reader;
+	bytea	   *result;
+
+	if (length > (int64) MaxAllocSize - VARHDRSZ)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("cannot return %lld bytes of an appendable_bytea value at once",
+						(long long) length),
+				 errhint("Read it in slices, with substr().")));
+	result = palloc(length + VARHDRSZ);
+	SET_VARSIZE(result, length + VARHDRSZ);
+	reader = ab_reader_open(datum);
+	ab_reader_read(reader, offset, VARDATA(result), length);
+	ab_reader_close(reader);
+	return result;
+}

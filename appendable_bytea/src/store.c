@@ -1,0 +1,409 @@
+/*-------------------------------------------------------------------------
+ *
+ * store.c
+ *	  Chunk stores as relations: finding, creating, emptying, removing them and
+ *	  keeping them like the tables they belong to.
+ *
+ * The store of table T is the ordinary heap table appendable_store.chunks_<OID of
+ * T> with one unique index, chunks_<OID>_index.  It is a member of the extension,
+ * so that pg_dump leaves it out, and has no dependency on T, which would get in
+ * the way of DROP TABLE: a sql_drop event trigger removes it (ddl_event.c).
+ * Nobody has rights on it.
+ *
+ * Lock order, everywhere: T first, then its store.  Creating a store takes SHARE
+ * UPDATE EXCLUSIVE on T, so that first users queue; it is asked for with a row of T
+ * locked, once in the life of a table.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "pg_compat.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/toast_compression.h"
+#include "access/xact.h"
+#include "catalog/dependency.h"
+#include "catalog/heap.h"
+#include "catalog/index.h"
+#include "catalog/namespace.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_extension.h"
+#include "catalog/pg_namespace.h"
+#include "catalog/pg_opclass.h"
+#include "catalog/pg_publication.h"
+#include "catalog/pg_tablespace.h"
+#include "catalog/pg_type.h"
+#include "commands/defrem.h"
+#include "commands/extension.h"
+#include "commands/publicationcmds.h"
+#include "commands/tablecmds.h"
+#include "commands/tablespace.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/relcache.h"
+#include "utils/syscache.h"
+
+#include "store.h"
+
+static void
+store_name(Oid home, char *heap, char *index)
+{
+	snprintf(heap, NAMEDATALEN, "chunks_%u", home);
+	if (index)
+		snprintf(index, NAMEDATALEN, "chunks_%u_index", home);
+}
+
+/* The store of a table; false if it has none (yet). */
+bool
+ab_store_find(Oid home, AbStore *store)
+{
+	char		heap[NAMEDATALEN];
+	char		index[NAMEDATALEN];
+	Oid			schema = ab_schema_oid();
+
+	if (!OidIsValid(schema))
+		return false;
+	store_name(home, heap, index);
+	store->heap = get_relname_relid(heap, schema);
+	if (!OidIsValid(store->heap))
+		return false;
+	store->index = get_relname_relid(index, schema);
+	return OidIsValid(store->index);
+}
+
+/* The table whose store has this name, or InvalidOid if it is no store's name. */
+Oid
+ab_store_home(const char *name)
+{
+	unsigned long home;
+	char	   *end;
+	char		heap[NAMEDATALEN];
+
+	if (strncmp(name, "chunks_", 7) != 0)
+		return InvalidOid;
+	home = strtoul(name + 7, &end, 10);
+	if (*end != '\0' || home == 0 || home > PG_UINT32_MAX)
+		return InvalidOid;
+	store_name((Oid) home, heap, NULL);
+	return strcmp(heap, name) == 0 ? (Oid) home : InvalidOid;
+}
+
+/* OIDs of the tables that have a store; some may be gone. */
+List *
+ab_store_list(void)
+{
+	List	   *result = NIL;
+	Oid			schema = ab_schema_oid();
+	Relation	rel;
+	ScanKeyData key[1];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	if (!OidIsValid(schema))
+		return NIL;
+	rel = table_open(RelationRelationId, AccessShareLock);
+	ScanKeyInit(&key[0], Anum_pg_class_relnamespace, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(schema));
+	scan = systable_beginscan(rel, InvalidOid, false, NULL, 1, key);
+	while ((tuple = systable_getnext(scan)) != NULL)
+	{
+		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
+		Oid			home;
+
+		if (form->relkind != RELKIND_RELATION)
+			continue;
+		home = ab_store_home(NameStr(form->relname));
+		if (OidIsValid(home))
+			result = lappend_oid(result, home);
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return result;
+}
+
+static void
+describe_column(TupleDesc tupdesc, AttrNumber attnum, const char *name, Oid type)
+{
+	TupleDescInitEntry(tupdesc, attnum, name, type, -1, 0);
+	TupleDescAttr(tupdesc, attnum - 1)->attstorage = TYPSTORAGE_PLAIN;
+	TupleDescAttr(tupdesc, attnum - 1)->attcompression = InvalidCompressionMethod;
+	PopulateCompactAttribute_compat(tupdesc, attnum - 1);
+}
+
+static Oid
+schema_owner(Oid schema)
+{
+	HeapTuple	tuple = SearchSysCache1(NAMESPACEOID, ObjectIdGetDatum(schema));
+	Oid			owner;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for schema %u", schema);
+	owner = ((Form_pg_namespace) GETSTRUCT(tuple))->nspowner;
+	ReleaseSysCache(tuple);
+	return owner;
+}
+
+/*
+ * Create the store of a table that this session has open.  Returns with the store
+ * there, made by whoever came first.
+ */
+void
+ab_store_create(Oid home)
+{
+	Oid			schema;
+	Oid			owner;
+	Oid			heapid;
+	AbStore		store;
+	Relation	table;
+	Relation	heap;
+	TupleDesc	tupdesc;
+	IndexInfo  *info;
+	Oid			collations[3] = {InvalidOid, InvalidOid, InvalidOid};
+	Oid			opclasses[3];
+	int16		options[3] = {0, 0, INDOPTION_DESC | INDOPTION_NULLS_FIRST};
+	char		heapname[NAMEDATALEN];
+	char		indexname[NAMEDATALEN];
+	ObjectAddress object,
+				extension;
+
+	if (ab_store_find(home, &store))
+		return;
+	if (RecoveryInProgress() || IsInParallelMode())
+		elog(ERROR, "cannot create a chunk store here");
+
+	LockRelationOid(home, ShareUpdateExclusiveLock);
+	if (ab_store_find(home, &store))
+		return;
+
+	schema = ab_schema_oid();
+	if (!OidIsValid(schema))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_SCHEMA),
+				 errmsg("schema \"%s\" of extension \"%s\" does not exist",
+						AB_SCHEMA, AB_EXTENSION)));
+	owner = schema_owner(schema);
+	table = table_open(home, NoLock);
+	store_name(home, heapname, indexname);
+
+	tupdesc = CreateTemplateTupleDesc(AB_CHUNK_NATTS);
+	describe_column(tupdesc, AB_CHUNK_VID, "vid", INT8OID);
+	describe_column(tupdesc, AB_CHUNK_OFF, "off", INT8OID);
+	describe_column(tupdesc, AB_CHUNK_EDITION, "edition", INT4OID);
+	describe_column(tupdesc, AB_CHUNK_PREV, "prev", INT4OID);
+	describe_column(tupdesc, AB_CHUNK_CRC, "crc", INT4OID);
+	describe_column(tupdesc, AB_CHUNK_DATA, "data", BYTEAOID);
+
+	heapid = heap_create_with_catalog(heapname, schema, table->rd_rel->reltablespace,
+									  InvalidOid, InvalidOid, InvalidOid, owner,
+									  HEAP_TABLE_AM_OID, tupdesc, NIL,
+									  RELKIND_RELATION, table->rd_rel->relpersistence,
+									  false, false, ONCOMMIT_NOOP, (Datum) 0,
+									  false, true, true, InvalidOid, NULL);
+	CommandCounterIncrement();
+
+	heap = table_open(heapid, ShareLock);
+	info = makeNode(IndexInfo);
+	info->ii_NumIndexAttrs = 3;
+	info->ii_NumIndexKeyAttrs = 3;
+	info->ii_IndexAttrNumbers[0] = AB_CHUNK_VID;
+	info->ii_IndexAttrNumbers[1] = AB_CHUNK_OFF;
+	info->ii_IndexAttrNumbers[2] = AB_CHUNK_EDITION;
+	info->ii_Unique = true;
+	info->ii_ReadyForInserts = true;
+	info->ii_Am = BTREE_AM_OID;
+	info->ii_Context = CurrentMemoryContext;
+	opclasses[0] = opclasses[1] = GetDefaultOpClass(INT8OID, BTREE_AM_OID);
+	opclasses[2] = GetDefaultOpClass(INT4OID, BTREE_AM_OID);
+	index_create_compat(heap, indexname, info,
+						list_make3("vid", "off", "edition"), BTREE_AM_OID,
+						table->rd_rel->reltablespace, collations, opclasses, options);
+	table_close(heap, NoLock);
+	table_close(table, NoLock);
+
+	ObjectAddressSet(object, RelationRelationId, heapid);
+	ObjectAddressSet(extension, ExtensionRelationId,
+					 get_extension_oid(AB_EXTENSION, false));
+	recordDependencyOn(&object, &extension, DEPENDENCY_EXTENSION);
+	CommandCounterIncrement();
+	ab_store_match(home);
+}
+
+/* Remove the store of a table that is gone or needs none; false if it has none. */
+bool
+ab_store_drop(Oid home)
+{
+	AbStore		store;
+	ObjectAddress object;
+
+	if (!ab_store_find(home, &store))
+		return false;
+	LockRelationOid(store.heap, AccessExclusiveLock);
+	ObjectAddressSet(object, RelationRelationId, store.heap);
+	performDeletion(&object, DROP_RESTRICT,
+					PERFORM_DELETION_INTERNAL | PERFORM_DELETION_SKIP_EXTENSIONS);
+	CommandCounterIncrement();
+	return true;
+}
+
+/* May logical decoding read this store, and so need what is in it still? */
+bool
+ab_store_decodable(Oid heap)
+{
+	Relation	rel = table_open(heap, AccessShareLock);
+	bool		result = RelationIsUsedAsCatalogTable(rel);
+
+	table_close(rel, AccessShareLock);
+	return result;
+}
+
+/*
+ * Empty the store of a table that is being truncated: by a new file, which comes
+ * back if the transaction is rolled back, or in place if the table itself was made
+ * in this transaction.  A store that logical decoding reads keeps its chunks for
+ * vacuum: a new file would break every slot that lags.
+ */
+void
+ab_store_truncate(Oid home, bool transactional)
+{
+	AbStore		store;
+	Relation	heap;
+
+	if (IsBinaryUpgrade || !ab_store_find(home, &store))
+		return;
+	if (ab_store_decodable(store.heap))
+		return;
+	heap = table_open(store.heap, AccessExclusiveLock);
+	if (transactional)
+	{
+		RelationSetNewRelfilenumber_compat(heap, heap->rd_rel->relpersistence);
+		table_close(heap, NoLock);
+		reindex_relation_compat(store.heap);
+	}
+	else
+	{
+		heap_truncate_one_rel(heap);
+		table_close(heap, NoLock);
+	}
+}
+
+/* Do changes of this table go to a publication? */
+static bool
+is_published(Relation table)
+{
+	PublicationDesc desc;
+
+	if (wal_level < WAL_LEVEL_LOGICAL || !is_publishable_relation(table))
+		return false;
+	RelationBuildPublicationDesc(table, &desc);
+	return desc.pubactions.pubinsert || desc.pubactions.pubupdate;
+}
+
+/*
+ * ALTER TABLE on a store or its index, as its owner: the user owns the table only.
+ * An error ends the transaction or subtransaction, which puts the user back.
+ */
+static void
+alter_store(Oid heap, AlterTableType subtype, const char *name, Node *def)
+{
+	AlterTableCmd *cmd = makeNode(AlterTableCmd);
+	Oid			user;
+	int			security;
+
+	cmd->subtype = subtype;
+	cmd->name = name ? pstrdup(name) : NULL;
+	cmd->def = def;
+	cmd->behavior = DROP_RESTRICT;
+	GetUserIdAndSecContext(&user, &security);
+	SetUserIdAndSecContext(schema_owner(ab_schema_oid()), security | SECURITY_LOCAL_USERID_CHANGE);
+	AlterTableInternal(heap, list_make1(cmd), false);
+	SetUserIdAndSecContext(user, security);
+	CommandCounterIncrement();
+}
+
+/* The name of a tablespace, the database's own for 0. */
+static char *
+tablespace_name(Oid tablespace)
+{
+	return get_tablespace_name(OidIsValid(tablespace) ? tablespace : MyDatabaseTableSpace);
+}
+
+/*
+ * Make the store of a table like the table: persistence, tablespace, and whether
+ * logical decoding may read it.  Does nothing when it is; the caller holds a lock
+ * on the table that keeps it from changing.
+ */
+void
+ab_store_match(Oid home)
+{
+	AbStore		store;
+	Relation	table;
+	Relation	heap;
+	bool		published;
+	char		persistence;
+	Oid			tablespace;
+	Oid			index_tablespace;
+	bool		decodable;
+	char		old_persistence;
+	Oid			old_tablespace;
+
+	if (!ab_store_find(home, &store))
+		return;
+	table = try_relation_open(home, AccessShareLock);
+	if (table == NULL)
+		return;
+	if (!ab_is_ours(table))
+	{
+		relation_close(table, NoLock);
+		return;
+	}
+	published = is_published(table);
+	persistence = table->rd_rel->relpersistence;
+	tablespace = table->rd_rel->reltablespace;
+	relation_close(table, NoLock);
+
+	heap = table_open(store.heap, AccessShareLock);
+	decodable = RelationIsUsedAsCatalogTable(heap);
+	old_persistence = heap->rd_rel->relpersistence;
+	old_tablespace = heap->rd_rel->reltablespace;
+	table_close(heap, NoLock);
+	index_tablespace = get_rel_tablespace(store.index);
+
+	if (old_persistence != persistence)
+	{
+		/* a slot that lags would not find the chunks again after the rewrite */
+		if (decodable)
+		{
+			alter_store(store.heap, AT_ResetRelOptions, NULL,
+						(Node *) list_make1(makeDefElem("user_catalog_table", NULL, -1)));
+			decodable = false;
+		}
+		alter_store(store.heap,
+					persistence == RELPERSISTENCE_PERMANENT ? AT_SetLogged : AT_SetUnLogged,
+					NULL, NULL);
+	}
+	if (old_tablespace != tablespace)
+		alter_store(store.heap, AT_SetTableSpace, tablespace_name(tablespace), NULL);
+	if (index_tablespace != tablespace)
+		alter_store(store.index, AT_SetTableSpace, tablespace_name(tablespace), NULL);
+
+	/* once decodable, always: slots that were made meanwhile may count on it */
+	if (published && !decodable)
+		alter_store(store.heap, AT_SetRelOptions, NULL,
+					(Node *) list_make1(makeDefElem("user_catalog_table",
+													(Node *) makeString("true"), -1)));
+}

@@ -1,0 +1,156 @@
+/*-------------------------------------------------------------------------
+ *
+ * store.h
+ *	  Chunk stores, the access method and what works on them: the storage side's
+ *	  own interface.  The type's functions need appendable.h alone.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef APPENDABLE_STORE_H
+#define APPENDABLE_STORE_H
+
+#include "access/genam.h"
+#include "access/hio.h"
+#include "access/tableam.h"
+
+#include "appendable.h"
+
+#define AB_EXTENSION	"appendable_bytea"
+#define AB_TYPE			"appendable_bytea"
+#define AB_AM			"appendable_heap"
+#define AB_SCHEMA		"appendable_store"
+
+/* Columns of a chunk store, as in its only index for the first three. */
+#define AB_CHUNK_VID		1
+#define AB_CHUNK_OFF		2
+#define AB_CHUNK_EDITION	3	/* descending in the index */
+#define AB_CHUNK_PREV		4	/* crc of the chunk written before this one */
+#define AB_CHUNK_CRC		5	/* over prev, vid, off, edition and data */
+#define AB_CHUNK_DATA		6
+#define AB_CHUNK_NATTS		6
+
+/* Data bytes of a chunk that fills a page. */
+#define AB_CHUNK_MAX \
+	((int) (MaxHeapTupleSize - MAXALIGN(SizeofHeapTupleHeader) - (8 + 8 + 4 + 4 + 4 + VARHDRSZ)))
+
+/* ---- names.c: what is where in this database ----------------------------- */
+
+extern Oid	ab_type_oid(void);
+extern Oid	ab_am_oid(void);
+extern Oid	ab_schema_oid(void);
+extern bool ab_is_ours(Relation rel);
+extern bool ab_type_contains(Oid type);
+extern void ab_names_install(void);
+
+/* ---- datum.c ------------------------------------------------------------- */
+
+extern bool ab_same_reference(const AbRef *a, const AbRef *b);
+extern Datum ab_make_stored(const AbRef *ref, const char *tail, int64 n, int64 room);
+extern Datum ab_splice_value(AbValue *value, int64 offset, int64 removed,
+							 const char *data, int64 length);
+
+/* ---- store.c: creating, finding and removing stores ---------------------- */
+
+typedef struct AbStore
+{
+	Oid			heap;
+	Oid			index;
+} AbStore;
+
+extern bool ab_store_find(Oid home, AbStore *store);
+extern Oid	ab_store_home(const char *name);
+extern void ab_store_create(Oid home);
+extern bool ab_store_drop(Oid home);
+extern void ab_store_truncate(Oid home, bool transactional);
+extern void ab_store_match(Oid home);
+extern bool ab_store_decodable(Oid heap);
+extern List *ab_store_list(void);
+
+/* ---- chunk.c: rows of a store -------------------------------------------- */
+
+typedef struct AbChunk
+{
+	int64		vid;
+	int64		off;
+	uint32		edition;
+	uint32		prev;
+	uint32		crc;
+	int			length;
+	const char *data;
+} AbChunk;
+
+typedef struct AbWriter AbWriter;
+
+extern void ab_chunk_deform(Relation store, HeapTuple tuple, AbChunk *chunk);
+extern bool ab_chunk_intact(const AbChunk *chunk);
+extern int64 ab_new_vid(void);
+extern bool ab_chunks_occupied(Oid home, int64 vid, int64 from, int64 before, uint32 edition);
+extern AbWriter *ab_writer_open(Oid home, const AbRef *from, bool bulk);
+extern void ab_writer_put(AbWriter *writer, const char *data, int64 length);
+extern void ab_writer_overwrite(AbWriter *writer, int64 off, const char *data, int length);
+extern void ab_writer_close(AbWriter *writer, AbRef *ref);
+extern SysScanDesc ab_chunk_scan(Relation heap, Relation index, Snapshot snapshot,
+								 int64 vid, int64 from, int64 before);
+
+/* ---- reader.c ------------------------------------------------------------ */
+
+extern AbReader *ab_reader_open_value(AbValue *value);
+extern bool ab_reader_chunk(AbReader *reader, int64 position, AbChunk *chunk);
+
+/* ---- resolve.c: what may be stored --------------------------------------- */
+
+typedef enum AbAction
+{
+	AB_KEEP,					/* store the datum as it is */
+	AB_INLINE,					/* store another datum, no chunk is written */
+	AB_APPEND,					/* write the tail as chunks of the same value */
+	AB_REWRITE,					/* overwrite chunks of the same value, or cut it */
+	AB_COPY						/* write everything as a new value */
+} AbAction;
+
+typedef struct AbTarget
+{
+	Oid			home;			/* table whose store is written */
+	bool		temporary;		/* keeps flat values */
+	bool		rewriting;		/* transient table of a table rewrite */
+	bool		logged;			/* rows are logged whole for logical decoding */
+} AbTarget;
+
+typedef struct AbPlan
+{
+	AbAction	action;
+	Datum		given;
+	AbValue		value;
+	AbValue		old;
+	bool		has_old;
+	bool		grows;			/* inline part that grows: pad it */
+} AbPlan;
+
+extern void ab_plan(AbPlan *plan, const AbTarget *target, Datum given, bool has_old, Datum old);
+extern bool ab_plan_writes(const AbPlan *plan);
+extern Datum ab_carry_out(AbPlan *plan, const AbTarget *target);
+
+/* ---- am.c ---------------------------------------------------------------- */
+
+extern void ab_am_install(void);
+extern const TableAmRoutine *ab_am_routine(void);
+
+/* ---- ddl.c --------------------------------------------------------------- */
+
+extern void ab_ddl_install(void);
+extern bool ab_rewrite_computes(Relation rel, int attnum);
+extern void ab_set_access_method(Oid relid, Oid am);
+
+/* ---- guc.c --------------------------------------------------------------- */
+
+extern int	ab_inline_max;
+extern int	ab_tail_max;
+extern int	ab_direct_min;
+extern int	ab_chunk_size;
+extern bool ab_padding;
+
+extern void ab_define_settings(void);
+
+#endif							/* APPENDABLE_STORE_H */
