@@ -378,4 +378,127 @@ reindex_relation_compat(Oid relid)
 #define PopulateCompactAttribute_compat(tupdesc, i) ((void) 0)
 #endif
 
+/* ---- parallel_temp: planning and running parallel scans ------------------ */
+
+#include "access/heapam.h"
+#include "executor/executor.h"
+#include "nodes/extensible.h"
+#include "optimizer/cost.h"
+#include "optimizer/pathnode.h"
+#include "storage/checksum.h"
+#include "utils/resowner.h"
+
+/* The arguments of an ExecutorRun_hook, to declare and to pass on. */
+#if PG_VERSION_NUM >= 180000
+#define ExecutorRunParams_compat QueryDesc *queryDesc, ScanDirection direction, uint64 count
+#define ExecutorRunArgs_compat queryDesc, direction, count
+#else
+#define ExecutorRunParams_compat QueryDesc *queryDesc, ScanDirection direction, uint64 count, bool execute_once
+#define ExecutorRunArgs_compat queryDesc, direction, count, execute_once
+#endif
+
+/* Until 17 a disabled path is a very dear one, since 18 a counted one. */
+#if PG_VERSION_NUM >= 180000
+#define PathSetDisabled_compat(path) ((path)->disabled_nodes++)
+#else
+#define PathSetDisabled_compat(path) \
+	((path)->startup_cost += disable_cost, (path)->total_cost += disable_cost)
+#endif
+
+#if PG_VERSION_NUM >= 160000
+#define create_subqueryscan_path_compat(root, rel, subpath, pathkeys, outer) \
+	create_subqueryscan_path(root, rel, subpath, false, pathkeys, outer)
+#else
+#define create_subqueryscan_path_compat(root, rel, subpath, pathkeys, outer) \
+	create_subqueryscan_path(root, rel, subpath, pathkeys, outer)
+#endif
+
+/*
+ * The kind of slot that a custom scan returns: named in the state since 16.
+ * Before, the executor insists on a virtual one, so slot, projection and filter
+ * are made again in the Begin callback.
+ */
+#if PG_VERSION_NUM >= 160000
+#define CustomScanSetSlotOps_compat(node, ops) ((node)->slotOps = (ops))
+#define CustomScanRemakeSlot_compat(node, estate, ops) ((void) 0)
+#else
+#define CustomScanSetSlotOps_compat(node, ops) ((void) 0)
+static inline void
+CustomScanRemakeSlot_compat(CustomScanState *node, EState *estate, const TupleTableSlotOps *ops)
+{
+	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
+
+	ExecInitScanTupleSlot(estate, &node->ss, RelationGetDescr(node->ss.ss_currentRelation), ops);
+	ExecAssignScanProjectionInfoWithVarno(&node->ss, plan->scan.scanrelid);
+	node->ss.ps.qual = ExecInitQual(plan->scan.plan.qual, (PlanState *) node);
+}
+#endif
+
+/* Is this page whole, as far as header and checksum tell? */
+#if PG_VERSION_NUM >= 180000
+static inline bool
+PageIsVerified_compat(Page page, BlockNumber block, bool warn)
+{
+	bool		checksum_failed;
+
+	return PageIsVerified((PageData *) page, block, warn ? PIV_LOG_WARNING : 0, &checksum_failed);
+}
+#else
+#define PageIsVerified_compat(page, block, warn) PageIsVerifiedExtended(page, block, (warn) ? PIV_LOG_WARNING : 0)
+#endif
+
+/* Read n neighbouring blocks of one segment file, one after another into memory. */
+static inline void
+smgrreadn_compat(SMgrRelation reln, ForkNumber fork, BlockNumber block, char *to, int n)
+{
+#if PG_VERSION_NUM >= 170000
+	void	   *pages[64];
+
+	Assert(n <= lengthof(pages));
+	for (int i = 0; i < n; i++)
+		pages[i] = to + (Size) i * BLCKSZ;
+	smgrreadv(reln, fork, block, pages, n);
+#else
+	for (int i = 0; i < n; i++)
+		smgrread(reln, fork, block + i, to + (Size) i * BLCKSZ);
+#endif
+}
+
+/* Count what a scan did in the relation's statistics. */
+#if PG_VERSION_NUM >= 160000
+#define RelationStats_compat(rel, field) ((rel)->pgstat_info->counts.field)
+#else
+#define RelationStats_compat(rel, field) ((rel)->pgstat_info->t_counts.t_##field)
+#endif
+#define CountScanned_compat(rel, field, n) \
+	do { \
+		if (pgstat_should_count_relation(rel)) \
+			RelationStats_compat(rel, field) += (n); \
+	} while (0)
+
+/* Room in the resource owner for one more pin; 17+ does it inside LocalBufferAlloc. */
+#if PG_VERSION_NUM >= 170000
+#define ResourceOwnerEnlargeBuffers_compat() ResourceOwnerEnlarge(CurrentResourceOwner)
+#else
+#include "utils/resowner_private.h"
+#define ResourceOwnerEnlargeBuffers_compat() ResourceOwnerEnlargeBuffers(CurrentResourceOwner)
+#endif
+
+/* This process's own number, as it stands in the names of its temporary files. */
+#if PG_VERSION_NUM >= 170000
+#include "storage/proc.h"
+#define MyFileOwner_compat() MyProcNumber
+#else
+#define MyFileOwner_compat() MyBackendId
+#endif
+
+/* Functions that print EXPLAIN's properties moved in 18. */
+#if PG_VERSION_NUM >= 180000
+#include "commands/explain.h"
+#include "commands/explain_format.h"
+#include "commands/explain_state.h"
+#else
+#include "commands/explain.h"
+#endif
+
 #endif							/* PG_LEAN_COMPAT_H */

@@ -102,3 +102,27 @@ COMMENT ON VIEW pg_temp_relations IS
 'temporary relations of this session with their TOAST tables and indexes: pages of the main fork in the file, bytes of all forks, pages of all forks in temporary buffers and how many of these are dirty, path of the file and whether it is there';
 
 GRANT SELECT ON pg_local_buffers, pg_temp_relations TO PUBLIC;
+
+-- Counters of the session.
+
+CREATE FUNCTION parallel_temp_stats(OUT counter text, OUT value float8)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION parallel_temp_stats() IS 'rows of the view parallel_temp_stats';
+
+CREATE VIEW parallel_temp_stats AS
+SELECT counter, value FROM parallel_temp_stats();
+
+COMMENT ON VIEW parallel_temp_stats IS
+'what this session did with temporary tables: tables considered for parallel plans, chosen and refused by reason, queries and pages shared and flushed, time';
+
+CREATE FUNCTION parallel_temp_stats_reset()
+RETURNS void
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION parallel_temp_stats_reset() IS 'sets the counters of parallel_temp_stats to zero';
+
+GRANT SELECT ON parallel_temp_stats TO PUBLIC;

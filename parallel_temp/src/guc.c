@@ -18,12 +18,23 @@
 #include "parallel_temp.h"
 
 bool		pt_enabled = true;
+int			pt_method = PT_METHOD_AUTO;
+bool		pt_index_access = true;
+bool		pt_explain_refusals = false;
+bool		pt_force = false;
 double		pt_flush_page_cost = 1.3;
 double		pt_scan_buffer_cost = 0.01;
 bool		pt_fast_load = true;
 bool		pt_lazy_files = true;
 bool		pt_explain = true;
 int			pt_flush_method = LOCALBUF_FLUSH_COALESCED;
+
+static const struct config_enum_entry methods[] = {
+	{"auto", PT_METHOD_AUTO, false},
+	{"share", PT_METHOD_SHARE, false},
+	{"flush", PT_METHOD_FLUSH, false},
+	{NULL, 0, false}
+};
 
 static const struct config_enum_entry flush_methods[] = {
 	{"coalesced", LOCALBUF_FLUSH_COALESCED, false},
@@ -45,6 +56,39 @@ pt_define_settings(void)
 							 true,
 							 PGC_USERSET,
 							 GUC_EXPLAIN,
+							 NULL, NULL, NULL);
+	DefineCustomEnumVariable("parallel_temp.method",
+							 "Selects how parallel workers get at the pages of temporary tables.",
+							 "\"share\" lets them read the session's temporary buffers, \"flush\" writes dirty buffers to the table's file first; \"auto\" shares wherever the system allows it.",
+							 &pt_method,
+							 PT_METHOD_AUTO,
+							 methods,
+							 PGC_USERSET,
+							 GUC_EXPLAIN,
+							 NULL, NULL, NULL);
+	DefineCustomBoolVariable("parallel_temp.index_access",
+							 "Lets parallel workers use the indexes of temporary tables.",
+							 NULL,
+							 &pt_index_access,
+							 true,
+							 PGC_USERSET,
+							 GUC_EXPLAIN,
+							 NULL, NULL, NULL);
+	DefineCustomBoolVariable("parallel_temp.explain_refusals",
+							 "Tells, by a notice, why a temporary table of a query is not read in parallel.",
+							 NULL,
+							 &pt_explain_refusals,
+							 false,
+							 PGC_USERSET,
+							 0,
+							 NULL, NULL, NULL);
+	DefineCustomBoolVariable("parallel_temp.force",
+							 "Puts the extension's scan in the place of every sequential scan of a temporary table that workers could run.",
+							 "This is for testing. EXPLAIN still shows what would be planned without it.",
+							 &pt_force,
+							 false,
+							 PGC_USERSET,
+							 GUC_NOT_IN_SAMPLE,
 							 NULL, NULL, NULL);
 	DefineCustomRealVariable("parallel_temp.flush_page_cost",
 							 "Sets the planner's estimate of the cost of writing one dirty temporary buffer, in units of seq_page_cost.",

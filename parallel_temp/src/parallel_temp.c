@@ -17,6 +17,9 @@
 
 #include "fastload.h"
 #include "parallel_temp.h"
+#include "plan.h"
+#include "pool.h"
+#include "scan.h"
 
 PG_MODULE_MAGIC;
 
@@ -26,5 +29,9 @@ void
 _PG_init(void)
 {
 	pt_define_settings();
+	scan_install();
+	plan_install();
+	pool_run_install();
+	pool_utility_install();
 	fastload_install();
 }

@@ -15,8 +15,20 @@
 
 #include "utils/guc.h"
 
+/* parallel_temp.method: how workers get at the leader's pages */
+typedef enum ParallelTempMethod
+{
+	PT_METHOD_AUTO,
+	PT_METHOD_SHARE,
+	PT_METHOD_FLUSH
+} ParallelTempMethod;
+
 /* Settings, defined and described in guc.c. */
 extern bool pt_enabled;			/* parallel_temp.enabled */
+extern int	pt_method;			/* parallel_temp.method */
+extern bool pt_index_access;	/* parallel_temp.index_access */
+extern bool pt_explain_refusals;	/* parallel_temp.explain_refusals */
+extern bool pt_force;			/* parallel_temp.force */
 extern double pt_flush_page_cost;	/* parallel_temp.flush_page_cost */
 extern double pt_scan_buffer_cost;	/* parallel_temp.scan_buffer_cost */
 extern bool pt_fast_load;		/* parallel_temp.fast_load */

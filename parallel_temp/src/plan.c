@@ -1,0 +1,200 @@
+/*-------------------------------------------------------------------------
+ *
+ * plan.c
+ *	  The planner hook: frame of a planning, and check of the finished plan.
+ *
+ * A query that may read temporary tables is planned with our paths on offer.  The
+ * finished plan is then walked: should workers have to run a node on a temporary
+ * table that only the leader can run, the query is planned again from a copy with
+ * the paths withheld.  (The executor hook checks once more, for plans that come
+ * another way.)  Here it is also known which tables are read in parallel in the
+ * end, and parallel_temp.explain_refusals tells the user about the others.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/parallel.h"
+#include "access/transam.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_proc.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/planner.h"
+#include "tcop/tcopprot.h"
+#include "utils/lsyscache.h"
+
+#include "parallel_temp.h"
+#include "plan.h"
+#include "plan_paths.h"
+#include "plan_walk.h"
+
+static planner_hook_type previous_planner = NULL;
+
+static Planning *planning = NULL;
+
+Planning *
+current_planning(void)
+{
+	return planning;
+}
+
+/*
+ * May the query read a temporary table?  Functions that are inlined later are not
+ * seen; their tables then are planned as core does.
+ */
+static bool
+mentions_temporary(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+	{
+		RangeTblEntry *rte = (RangeTblEntry *) node;
+
+		if (rte->rtekind != RTE_RELATION)
+			return false;
+		if (get_rel_persistence(rte->relid) == RELPERSISTENCE_TEMP)
+			return true;
+		/* A temporary table may inherit from a permanent one. */
+		return rte->inh && rte->relkind == RELKIND_RELATION && has_subclass(rte->relid);
+	}
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, mentions_temporary, context, QTW_EXAMINE_RTES_BEFORE);
+	return expression_tree_walker(node, mentions_temporary, context);
+}
+
+static bool
+is_hazardous_function(Oid funcid, void *context)
+{
+	return funcid >= FirstUnpinnedObjectId && func_parallel(funcid) != PROPARALLEL_SAFE;
+}
+
+/*
+ * Does the query call functions that might read temporary tables in the leader?
+ */
+static bool
+has_hazard(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (check_functions_in_node(node, is_hazardous_function, context))
+		return true;
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, has_hazard, context, 0);
+	return expression_tree_walker(node, has_hazard, context);
+}
+
+static PlannedStmt *
+plan_next(Query *parse, const char *query_string, int cursor_options, ParamListInfo params)
+{
+	if (previous_planner)
+		return previous_planner(parse, query_string, cursor_options, params);
+	return standard_planner(parse, query_string, cursor_options, params);
+}
+
+/*
+ * Plan within a frame; "frame" is NULL where our paths have no place.
+ */
+static PlannedStmt *
+plan_framed(Planning *frame, Query *parse, const char *query_string, int cursor_options, ParamListInfo params)
+{
+	Planning   *outer = planning;
+	PlannedStmt *result;
+
+	planning = frame;
+	PG_TRY();
+	{
+		result = plan_next(parse, query_string, cursor_options, params);
+	}
+	PG_FINALLY();
+	{
+		planning = outer;
+	}
+	PG_END_TRY();
+	return result;
+}
+
+/*
+ * Count, and tell, what became of each temporary table of the query.
+ */
+static void
+account(Planning *frame, TempPlan *plan, bool replanned)
+{
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	foreach(lc, frame->considered)
+	{
+		ConsideredTable *table = lfirst(lc);
+		Refusal		refusal = table->refusal;
+
+		foreach(lc2, plan->uses)
+		{
+			TempUse    *use = lfirst(lc2);
+
+			if (use->relid == table->relid && (use->own_below || use->stock_below))
+				refusal = REFUSED_NOT;
+		}
+		if (replanned)
+			refusal = REFUSED_REPLANNED;
+		stats_count_planned(refusal);
+		if (refusal != REFUSED_NOT && pt_explain_refusals)
+			ereport(NOTICE,
+					(errmsg("temporary table \"%s\" is not read in parallel", get_rel_name(table->relid)),
+					 errdetail_internal("%s", refusal_text(refusal))));
+	}
+}
+
+static PlannedStmt *
+plan_planner(Query *parse, const char *query_string, int cursor_options, ParamListInfo params)
+{
+	Planning	frame;
+	PlannedStmt *result;
+	Query	   *copy;
+	TempPlan	plan;
+	bool		replanned = false;
+
+	if (!pt_enabled || parse->commandType != CMD_SELECT || max_parallel_workers_per_gather == 0 ||
+		IsParallelWorker() || !mentions_temporary((Node *) parse, NULL))
+	{
+		/* A frame of an outer query must not be taken for this one's. */
+		if (planning == NULL)
+			return plan_next(parse, query_string, cursor_options, params);
+		return plan_framed(NULL, parse, query_string, cursor_options, params);
+	}
+
+	memset(&frame, 0, sizeof(frame));
+	frame.outer = planning;
+	frame.hazard = has_hazard((Node *) parse, NULL);
+	frame.for_explain = explaining();
+	copy = copyObject(parse);
+	result = plan_framed(&frame, parse, query_string, cursor_options, params);
+
+	memset(&plan, 0, sizeof(plan));
+	if (result->parallelModeNeeded)
+		temp_plan_collect(result, &plan);
+	if (plan.unsafe_node)
+	{
+		ereport(DEBUG1,
+				(errmsg_internal("%s of temporary table \"%s\" in a part of the plan that workers run: planning again",
+								 plan.unsafe_node, get_rel_name(plan.unsafe_relid))));
+		replanned = frame.off = true;
+		stats_count_replanned();
+		result = plan_framed(&frame, copy, query_string, cursor_options, params);
+	}
+	account(&frame, &plan, replanned);
+	return result;
+}
+
+void
+plan_install(void)
+{
+	previous_planner = planner_hook;
+	planner_hook = plan_planner;
+	plan_paths_install();
+}

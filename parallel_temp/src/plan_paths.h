@@ -1,0 +1,15 @@
+/*-------------------------------------------------------------------------
+ *
+ * plan_paths.h
+ *	  See plan_paths.c.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PLAN_PATHS_H
+#define PLAN_PATHS_H
+
+extern void plan_paths_install(void);
+
+#endif							/* PLAN_PATHS_H */

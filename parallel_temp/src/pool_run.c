@@ -1,0 +1,221 @@
+/*-------------------------------------------------------------------------
+ *
+ * pool_run.c
+ *	  Executor hooks: what happens when a query that reads temporary tables in
+ *	  parallel starts and ends, in the leader and in its workers.
+ *
+ * The leader shares what the plan's workers will read before the executor runs
+ * the plan, and takes it back afterwards, when no worker is left.  How workers
+ * learn of it: the executor sends its range table to every worker, so an entry
+ * that stands for no relation is added to it whose alias carries the handle of
+ * the shared area.  A worker looks for that entry when its executor starts
+ * (worker.c).  This reaches every worker of every Gather, whatever nodes its part
+ * of the plan has.
+ *
+ * A plan whose temporary tables cannot be shared at this moment is run by the
+ * leader alone, exactly as core runs a parallel plan through a cursor.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/parallel.h"
+#include "executor/executor.h"
+#include "nodes/makefuncs.h"
+#include "optimizer/optimizer.h"
+#include "parser/parsetree.h"
+#include "utils/lsyscache.h"
+
+#include "parallel_temp.h"
+#include "pool.h"
+#include "scan.h"
+#include "stats.h"
+#include "worker.h"
+
+static ExecutorStart_hook_type previous_executor_start = NULL;
+static ExecutorRun_hook_type previous_executor_run = NULL;
+static ExecutorEnd_hook_type previous_executor_end = NULL;
+
+/* The shares of the queries that are running, innermost first. */
+static Share *shares = NULL;
+
+Share *
+share_of(EState *estate)
+{
+	for (Share *share = shares; share != NULL; share = share->outer)
+	{
+		if (share->estate == estate)
+			return share;
+	}
+	return NULL;
+}
+
+static bool
+has_temporary_table(List *rtable)
+{
+	ListCell   *lc;
+
+	foreach(lc, rtable)
+	{
+		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+
+		if (rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_RELATION &&
+			get_rel_persistence(rte->relid) == RELPERSISTENCE_TEMP)
+			return true;
+	}
+	return false;
+}
+
+static RangeTblEntry *
+share_entry(Share *share)
+{
+	RangeTblEntry *rte = makeNode(RangeTblEntry);
+	char	   *handle = psprintf("%u", dsm_segment_handle(share->segment));
+
+	rte->rtekind = RTE_RESULT;
+	rte->alias = makeAlias(SHARE_ALIAS, list_make1(makeString(handle)));
+	rte->eref = rte->alias;
+	return rte;
+}
+
+static void
+run_next(ExecutorRunParams_compat)
+{
+	if (previous_executor_run)
+		previous_executor_run(ExecutorRunArgs_compat);
+	else
+		standard_ExecutorRun(ExecutorRunArgs_compat);
+}
+
+/*
+ * Run a plan in the leader alone, though it has a Gather.
+ */
+static void
+run_without_workers(ExecutorRunParams_compat)
+{
+	PlannedStmt *stmt = queryDesc->plannedstmt;
+	PlannedStmt *alone = palloc(sizeof(PlannedStmt));
+
+	memcpy(alone, stmt, sizeof(PlannedStmt));
+	alone->parallelModeNeeded = false;
+	queryDesc->plannedstmt = alone;
+	PG_TRY();
+	{
+		run_next(ExecutorRunArgs_compat);
+	}
+	PG_FINALLY();
+	{
+		queryDesc->plannedstmt = stmt;
+	}
+	PG_END_TRY();
+}
+
+static void
+run_with_share(Share *share, ExecutorRunParams_compat)
+{
+	EState	   *estate = queryDesc->estate;
+	List	   *range_table = estate->es_range_table;
+	bool		participation = parallel_leader_participation;
+	MemoryContext old = MemoryContextSwitchTo(estate->es_query_cxt);
+
+	estate->es_range_table = lappend(list_copy(range_table), share_entry(share));
+	MemoryContextSwitchTo(old);
+	share->outer = shares;
+	shares = share;
+	if (share->leader_stays_out)
+		parallel_leader_participation = false;
+	PG_TRY();
+	{
+		run_next(ExecutorRunArgs_compat);
+	}
+	PG_FINALLY();
+	{
+		shares = share->outer;
+		estate->es_range_table = range_table;
+		parallel_leader_participation = participation;
+	}
+	PG_END_TRY();
+
+	/* On an ERROR the resource owner gives back pins and segment instead. */
+	temp_scan_finish(queryDesc->planstate, share);
+	share_end(share);
+}
+
+static void
+pool_executor_run(ExecutorRunParams_compat)
+{
+	TempPlan	plan;
+	Share	   *share;
+	const char *reason = NULL;
+
+	if (IsParallelWorker())
+	{
+		if (!worker_leaves_work(queryDesc))
+			run_next(ExecutorRunArgs_compat);
+		return;
+	}
+
+	/* The plan of a cursor or of a FOR loop runs without workers anyway. */
+	if (!queryDesc->plannedstmt->parallelModeNeeded || count != 0 ||
+		!has_temporary_table(queryDesc->plannedstmt->rtable))
+	{
+		run_next(ExecutorRunArgs_compat);
+		return;
+	}
+
+	temp_plan_collect(queryDesc->plannedstmt, &plan);
+	if (!plan.below)
+	{
+		run_next(ExecutorRunArgs_compat);
+		return;
+	}
+	if (plan.unsafe_node)
+		reason = "a node of the plan cannot read a temporary table in a worker";
+	share = reason ? NULL : share_begin(queryDesc, &plan, &reason);
+	if (share)
+		run_with_share(share, ExecutorRunArgs_compat);
+	else
+	{
+		stats_count_alone(reason);
+		run_without_workers(ExecutorRunArgs_compat);
+	}
+}
+
+static void
+pool_executor_start(QueryDesc *queryDesc, int eflags)
+{
+	if (IsParallelWorker())
+		worker_executor_start(queryDesc);
+	else if (queryDesc->operation == CMD_INSERT && pool_descriptor() < 0 &&
+			 queryDesc->plannedstmt->resultRelations != NIL)
+		pool_before_filling(rt_fetch(linitial_int(queryDesc->plannedstmt->resultRelations),
+									 queryDesc->plannedstmt->rtable)->relid);
+	if (previous_executor_start)
+		previous_executor_start(queryDesc, eflags);
+	else
+		standard_ExecutorStart(queryDesc, eflags);
+}
+
+static void
+pool_executor_end(QueryDesc *queryDesc)
+{
+	if (previous_executor_end)
+		previous_executor_end(queryDesc);
+	else
+		standard_ExecutorEnd(queryDesc);
+	if (IsParallelWorker())
+		worker_executor_end(queryDesc);
+}
+
+void
+pool_run_install(void)
+{
+	previous_executor_start = ExecutorStart_hook;
+	ExecutorStart_hook = pool_executor_start;
+	previous_executor_run = ExecutorRun_hook;
+	ExecutorRun_hook = pool_executor_run;
+	previous_executor_end = ExecutorEnd_hook;
+	ExecutorEnd_hook = pool_executor_end;
+}

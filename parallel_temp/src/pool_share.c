@@ -1,0 +1,378 @@
+/*-------------------------------------------------------------------------
+ *
+ * pool_share.c
+ *	  Make temporary relations readable for the workers of one query.
+ *
+ * Called by the executor hook (pool_run.c) before a parallel plan runs, and after
+ * it.  In between these hold:
+ *
+ *  - every dirty page of these relations is in a buffer that is pinned and lies
+ *    in the pool, or its file is current: written before the workers start;
+ *  - a pinned page is not evicted, and not pruned either (pruning wants to be the
+ *    only one with a pin), so what a worker reads of it changes in hint bits only;
+ *  - a page that is not pinned is read from the file.  Only stock code in the
+ *    leader could prune it, evict it and so write to the file while a worker
+ *    reads there.  So unless all pages of a relation are pinned, the leader runs
+ *    no stock code on it: a plan with such a node outside the workers' part (or
+ *    with a function of unknown doings) runs in the leader alone, and when only
+ *    the workers' part has one, the leader leaves that part to the workers.
+ *
+ * Pins belong to a resource owner of their own, a child of the current one: an
+ * ERROR gives them back after the workers have ended, as transaction abort stops
+ * workers first.  A quarter of temp_buffers is never pinned, the leader goes on
+ * working with it.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/table.h"
+#include "executor/executor.h"
+#include "executor/instrument.h"
+#include "miscadmin.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "storage/bufmgr.h"
+#include "storage/smgr.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "localbuf.h"
+#include "parallel_temp.h"
+#include "pool.h"
+#include "scan.h"
+#include "stats.h"
+
+/* Buffers that stay free for the leader's own work. */
+#define UNPINNED_BUFFERS	Max(NLocBuffer / 4, 32)
+
+/* A worker of this session opened the pool / was refused. */
+static bool pool_proven = false;
+static bool pool_unreachable = false;
+
+/* What is collected about a relation before the area is made. */
+typedef struct WantedRel
+{
+	Relation	rel;
+	TempUse    *use;
+	bool		toast;			/* the TOAST table or its index */
+	bool		stock;
+	BlockNumber nblocks;
+	bool		dirty_unpinned;
+} WantedRel;
+
+static WantedRel *
+want_relation(List **wanted, Relation rel, TempUse *use, bool toast, bool stock)
+{
+	WantedRel  *result = palloc0(sizeof(WantedRel));
+
+	result->rel = rel;
+	result->use = use;
+	result->toast = toast;
+	result->stock = stock;
+	result->nblocks = RelationGetNumberOfBlocks(rel);
+	*wanted = lappend(*wanted, result);
+	return result;
+}
+
+static List *
+wanted_relations(TempPlan *plan)
+{
+	List	   *wanted = NIL;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	foreach(lc, plan->uses)
+	{
+		TempUse    *use = lfirst(lc);
+		Relation	heap;
+
+		if (!use->own_below && !use->stock_below)
+			continue;
+		heap = table_open(use->relid, AccessShareLock);
+		want_relation(&wanted, heap, use, false, use->stock_below);
+		foreach(lc2, use->indexes)
+			want_relation(&wanted, index_open(lfirst_oid(lc2), AccessShareLock), use, false, true);
+		if (use->toast_below && OidIsValid(heap->rd_rel->reltoastrelid))
+		{
+			Relation	toast = table_open(heap->rd_rel->reltoastrelid, AccessShareLock);
+
+			if (RelationGetNumberOfBlocks(toast) == 0)
+				table_close(toast, NoLock);
+			else
+			{
+				want_relation(&wanted, toast, use, true, true);
+				foreach(lc2, RelationGetIndexList(toast))
+					want_relation(&wanted, index_open(lfirst_oid(lc2), AccessShareLock), use, true, true);
+			}
+		}
+	}
+	return wanted;
+}
+
+static void
+close_wanted(List *wanted)
+{
+	ListCell   *lc;
+
+	foreach(lc, wanted)
+		RelationClose(((WantedRel *) lfirst(lc))->rel);
+}
+
+static int
+compare_wanted(const ListCell *a, const ListCell *b)
+{
+	RelFileLocator_compat x = rd_locator_compat(((WantedRel *) lfirst(a))->rel);
+	RelFileLocator_compat y = rd_locator_compat(((WantedRel *) lfirst(b))->rel);
+
+	return memcmp(&x, &y, sizeof(x));
+}
+
+static dsm_segment *
+create_area(List *wanted)
+{
+	Size		size = offsetof(SharedArea, rels) + sizeof(SharedRel) * list_length(wanted);
+	dsm_segment *segment;
+	SharedArea *area;
+	ListCell   *lc;
+
+	foreach(lc, wanted)
+		size = add_size(size, mul_size(((WantedRel *) lfirst(lc))->nblocks, sizeof(int32)));
+	segment = dsm_create(size, DSM_CREATE_NULL_IF_MAXSEGMENTS);
+	if (segment == NULL)
+		return NULL;
+
+	area = dsm_segment_address(segment);
+	memset(area, 0, offsetof(SharedArea, rels));
+	area->magic = SHARED_AREA_MAGIC;
+	area->leader_pid = MyProcPid;
+	area->nbuffers = NLocBuffer;
+	area->pool_fd = pool_descriptor();
+	area->pool_size = pool_bytes();
+	area->nrels = list_length(wanted);
+	pg_atomic_init_u32(&area->attached, 0);
+	pg_atomic_init_u32(&area->refused, 0);
+
+	size = offsetof(SharedArea, rels) + sizeof(SharedRel) * list_length(wanted);
+	foreach(lc, wanted)
+	{
+		WantedRel  *want = lfirst(lc);
+		SharedRel  *rel = &area->rels[foreach_current_index(lc)];
+
+		memset(rel, 0, sizeof(*rel));
+		rel->relid = RelationGetRelid(want->rel);
+		rel->parent = want->use->relid;
+		rel->locator = rd_locator_compat(want->rel);
+		rel->nblocks = want->nblocks;
+		rel->stock = want->stock;
+		rel->pages = size;
+		pg_atomic_init_u64(&rel->pool_reads, 0);
+		pg_atomic_init_u64(&rel->file_reads, 0);
+		memset(shared_rel_pages(area, rel), 0xff, sizeof(int32) * want->nblocks);
+		size += sizeof(int32) * want->nblocks;
+		if (want->stock)
+			area->stock = true;
+	}
+	return segment;
+}
+
+/*
+ * Pin resident pages of the wanted relations (they are in the order of their
+ * locators), as far as there are buffers to spare, and write down where they are.
+ */
+static void
+pin_pages(Share *share, List *wanted)
+{
+	SharedArea *area = share->area;
+	int			budget = NLocBuffer - UNPINNED_BUFFERS;
+	int			last = 0;
+	int64		saved_hits = pgBufferUsage.local_blks_hit;
+	ResourceOwner saved_owner = CurrentResourceOwner;
+
+	for (int i = 0; i < NLocBuffer; i++)
+		budget -= LocalRefCount[i] != 0;
+
+	share->pins = ResourceOwnerCreate(CurrentResourceOwner, "parallel_temp");
+	CurrentResourceOwner = share->pins;
+	for (int i = 0; i < NLocBuffer; i++)
+	{
+		BufferDesc *desc = GetLocalBufferDescriptor(i);
+		BufState_compat state = BufStateRead_compat(desc);
+		RelFileLocator_compat locator;
+		SharedRel  *rel;
+		BlockNumber block;
+
+		if ((state & (BM_TAG_VALID | BM_VALID)) != (BM_TAG_VALID | BM_VALID) ||
+			BufTagGetForkNum_compat(&desc->tag) != MAIN_FORKNUM)
+			continue;
+		locator = BufTagGetRelFileLocator_compat(&desc->tag);
+		if (!RelFileLocatorEquals_compat(area->rels[last].locator, locator))
+		{
+			int			low = 0;
+			int			high = area->nrels - 1;
+			int			found = -1;
+
+			while (low <= high && found < 0)
+			{
+				int			middle = (low + high) / 2;
+				int			order = memcmp(&locator, &area->rels[middle].locator, sizeof(locator));
+
+				if (order == 0)
+					found = middle;
+				else if (order < 0)
+					high = middle - 1;
+				else
+					low = middle + 1;
+			}
+			if (found < 0)
+				continue;
+			last = found;
+		}
+		rel = &area->rels[last];
+		block = desc->tag.blockNum;
+		if (block >= rel->nblocks)
+			continue;
+
+		if ((area->use_pool && !pool_has_buffer(i)) || (LocalRefCount[i] == 0 && budget <= 0))
+		{
+			if (state & BM_DIRTY)
+				((WantedRel *) list_nth(wanted, last))->dirty_unpinned = true;
+			continue;
+		}
+		if (LocalRefCount[i] == 0)
+			budget--;
+		if (!ReadRecentBuffer(locator, MAIN_FORKNUM, block, -i - 1))
+			elog(ERROR, "could not pin temporary buffer %d", i);
+		shared_rel_pages(area, rel)[block] = i;
+		rel->resident++;
+	}
+	CurrentResourceOwner = saved_owner;
+
+	/* These pins are no reads of the query's. */
+	pgBufferUsage.local_blks_hit = saved_hits;
+}
+
+static void
+flush_pages(Share *share, List *wanted, bool all)
+{
+	ListCell   *lc;
+
+	foreach(lc, wanted)
+	{
+		WantedRel  *want = lfirst(lc);
+
+		if (all || want->dirty_unpinned)
+			share->area->rels[foreach_current_index(lc)].flushed = localbuf_flush(&want->rel, 1);
+	}
+}
+
+/*
+ * Is there a page-reading race that only the leader's staying out, or running
+ * alone, can prevent?  See the top of this file.
+ */
+static const char *
+check_leader(Share *share, List *wanted, TempPlan *plan)
+{
+	ListCell   *lc;
+
+	foreach(lc, wanted)
+	{
+		WantedRel  *want = lfirst(lc);
+		SharedRel  *rel = &share->area->rels[foreach_current_index(lc)];
+
+		if (rel->resident == rel->nblocks)
+			continue;
+		if (plan->hazard)
+			return "temp_buffers cannot hold the table, and a function that is not parallel safe runs beside the workers";
+		if (want->use->stock_above && !(want->toast && !want->use->toast_below))
+			return "temp_buffers cannot hold the table, and the leader reads it in another part of the plan";
+		if (want->toast && plan->gathers_varlena)
+			return "temp_buffers cannot hold the TOAST table, and the leader may read it beside the workers";
+		if (want->stock)
+			share->leader_stays_out = true;
+	}
+	return NULL;
+}
+
+Share *
+share_begin(QueryDesc *queryDesc, TempPlan *plan, const char **reason)
+{
+	Share	   *share;
+	List	   *wanted;
+	instr_time	start;
+	bool		pool;
+
+	INSTR_TIME_SET_CURRENT(start);
+	localbuf_ensure();
+	pool = pt_method != PT_METHOD_FLUSH && !pool_unreachable && pool_ensure();
+
+	share = MemoryContextAllocZero(queryDesc->estate->es_query_cxt, sizeof(Share));
+	share->estate = queryDesc->estate;
+	wanted = wanted_relations(plan);
+	list_sort(wanted, compare_wanted);
+	share->segment = create_area(wanted);
+	if (share->segment == NULL)
+	{
+		close_wanted(wanted);
+		*reason = "there are too many dynamic shared memory segments";
+		return NULL;
+	}
+	share->area = dsm_segment_address(share->segment);
+	share->area->use_pool = pool;
+
+	pin_pages(share, wanted);
+	*reason = check_leader(share, wanted, plan);
+	if (*reason == NULL)
+	{
+		/*
+		 * A worker that cannot open the pool leaves the work to the others,
+		 * the leader at least.  Where the leader takes no part the files must
+		 * do for such a worker, unless one has opened the pool before.
+		 */
+		share->area->may_skip = parallel_leader_participation && !share->leader_stays_out &&
+			!plan->single_copy;
+		share->area->files_current = !pool || (!share->area->may_skip && !pool_proven);
+		flush_pages(share, wanted, share->area->files_current);
+		INSTR_TIME_SET_CURRENT(share->time);
+		INSTR_TIME_SUBTRACT(share->time, start);
+		stats_count_share(share->area, INSTR_TIME_GET_MILLISEC(share->time));
+	}
+	close_wanted(wanted);
+	if (*reason != NULL)
+	{
+		share_end(share);
+		return NULL;
+	}
+	return share;
+}
+
+void
+share_end(Share *share)
+{
+	if (pg_atomic_read_u32(&share->area->attached) > 0)
+		pool_proven = true;
+	if (pg_atomic_read_u32(&share->area->refused) > 0)
+	{
+		pool_unreachable = true;
+		stats_count_unreachable();
+	}
+	ResourceOwnerRelease(share->pins, RESOURCE_RELEASE_BEFORE_LOCKS, false, false);
+	ResourceOwnerRelease(share->pins, RESOURCE_RELEASE_LOCKS, false, false);
+	ResourceOwnerRelease(share->pins, RESOURCE_RELEASE_AFTER_LOCKS, false, false);
+	ResourceOwnerDelete(share->pins);
+	dsm_detach(share->segment);
+}
+
+SharedRel *
+shared_rel_find(SharedArea *area, Oid relid)
+{
+	for (int i = 0; i < area->nrels; i++)
+	{
+		if (area->rels[i].relid == relid)
+			return &area->rels[i];
+	}
+	return NULL;
+}
