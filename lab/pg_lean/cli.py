@@ -29,7 +29,7 @@ QUICK = typer.Option(False, "--quick", help="Fewer sizes and repetitions: a minu
 SCALE = typer.Option(None, "--scale", min=1, max=10000, help="Scale of the pgbench data (100,000 accounts each).")
 ITERATIONS = typer.Option(None, "--iterations", min=1, max=10000, help="Repetitions of each measurement.")
 DSN = typer.Option(None, "--dsn", help="Use this server instead of a private one; only an own schema and temp tables are touched.")
-PG_CONFIG = typer.Option(None, "--pg-config", envvar="PG_CONFIG", help="Server of the private cluster.")
+PG_CONFIG = typer.Option(None, "--pg-config", envvar="PG_CONFIG", help="Server of the private cluster: path of its pg_config, or a label of make matrix (17, 18-assert).")
 
 
 @app.command()
@@ -82,6 +82,8 @@ def main() -> None:
     except psycopg.Error as error:
         hint = getattr(error.diag, "message_hint", None) or ""
         _fail(f"the server said: {str(error).strip()}", hint)
+    except PermissionError as error:
+        _fail(f"cannot write {error.filename}", "It belongs to another user: run make clean as that user, or set PG_LEAN_BUILD to a folder of yours.")
     except (KeyboardInterrupt, typer.Abort):
         _fail(f"interrupted after {time.monotonic() - started:.0f} s; the server is stopped", "")
     except Exception as error:

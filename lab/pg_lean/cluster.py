@@ -13,8 +13,10 @@ temporary tables.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import pwd
+import re
 import secrets
 import shutil
 import signal
@@ -193,20 +195,30 @@ class Cluster(Server):
     """A private throwaway cluster.  Use it in a `with` block, or call start() and close().
 
     `pg_config` may name any installation, also a copy at another place than it
-    was built for.  `preload` are shared_preload_libraries; extensions that are
-    installed are created in the database on start.
+    was built for, or be a label of ci/lib.sh: "18-assert" for an assertion-enabled
+    server that `make matrix` built, "17" for Debian's server in its debootstrap
+    root, which is then run inside of it (as root only).  `preload` are
+    shared_preload_libraries; extensions that are installed are created in the
+    database on start.
     """
 
     private = True
 
     def __init__(self, pg_config: str | None = None, *, preload: Sequence[str] = (),
                  settings: Mapping[str, Any] | None = None, checksums: bool = True, name: str = "lab"):
-        self.pg_config = shutil.which(pg_config or os.environ.get("PG_CONFIG") or "pg_config")
+        #: A debootstrap root that the server runs in, or None.
+        self.root: Path | None = None
+        wanted = pg_config or os.environ.get("PG_CONFIG") or "pg_config"
+        if re.fullmatch(r"\d+-assert", wanted):
+            wanted = str(SERVER_DIR / "server" / wanted / "bin" / "pg_config")
+        elif re.fullmatch(r"\d+", wanted):
+            self.root, wanted = _debian_root(wanted)
+        self.pg_config = wanted if self.root else shutil.which(wanted)
         if self.pg_config is None:
-            raise LabError("no PostgreSQL server found", "Set PG_CONFIG to the pg_config of a server, or run make install.")
+            raise LabError(f"no PostgreSQL server found ({wanted})", "Set PG_CONFIG to the pg_config of a server, or run make install.")
         self.bindir = Path(self.ask_pg_config("--bindir"))
         self.pkglibdir = Path(self.ask_pg_config("--pkglibdir"))
-        if not (self.bindir / "initdb").exists():
+        if not self.outside(self.bindir / "initdb").exists():
             raise LabError(f"no server programs in {self.bindir}", "Install the server package, not only the client.")
         self.preload = list(preload)
         self.settings = dict(settings or {})
@@ -215,11 +227,20 @@ class Cluster(Server):
         self.process: subprocess.Popen | None = None
         self.home: Path | None = None
         self.sockets: Path | None = None
-        self.user = _server_user()
+        self.user = _server_user(self.root)
         super().__init__("")
 
     def ask_pg_config(self, option: str) -> str:
-        return subprocess.run([self.pg_config, option], check=True, capture_output=True, text=True).stdout.strip()
+        inside = ["chroot", str(self.root)] if self.root else []
+        return subprocess.run([*inside, self.pg_config, option], check=True, capture_output=True, text=True).stdout.strip()
+
+    def outside(self, path: Path) -> Path:
+        """A path of the server's as seen from here."""
+        return self.root / path.relative_to("/") if self.root else path
+
+    def inside(self, path: Path) -> str:
+        """A path of ours as the server sees it."""
+        return f"/{path.relative_to(self.root)}" if self.root else str(path)
 
     # -- life ----------------------------------------------------------------
 
@@ -291,7 +312,7 @@ class Cluster(Server):
             self.create_extensions()
 
     def has_library(self, name: str) -> bool:
-        return (self.pkglibdir / f"{name}.so").exists()
+        return self.outside(self.pkglibdir / f"{name}.so").exists()
 
     def create_extensions(self) -> None:
         """Create the project's extensions, those that are installed and preloaded."""
@@ -314,15 +335,22 @@ class Cluster(Server):
 
     def run(self, program: str, *args: str, **kwargs: Any) -> subprocess.CompletedProcess:
         """Run a program of the server's bin folder against this cluster, as the server's user."""
-        env = {**_environment(), "PGHOST": str(self.sockets), "PGUSER": "postgres", "PGDATABASE": "postgres",
+        env = {**_environment(), "PGHOST": self.inside(self.sockets), "PGUSER": "postgres", "PGDATABASE": "postgres",
                "PGOPTIONS": f"-c search_path={self.schema},public", **kwargs.pop("env", {})}
         return subprocess.run([*self._as_user(), str(self.bindir / program), *args], env=env, text=True,
                               capture_output=True, cwd="/", **kwargs)
 
     def _as_user(self, *options: str) -> list[str]:
+        """The beginning of a command line that changes to the server's user (and root)."""
         if self.user is None:
             return ["setpriv", *options] if options else []
-        return ["setpriv", f"--reuid={self.user.pw_uid}", f"--regid={self.user.pw_gid}", "--init-groups", *options]
+        change = ["setpriv", f"--reuid={self.user.pw_uid}", f"--regid={self.user.pw_gid}", "--init-groups", *options]
+        if self.root is None:
+            return change
+        # /proc and /dev of a mount namespace of its own: nothing stays mounted.
+        return ["unshare", "--mount", "--propagation", "private", "sh", "-ec",
+                'root=$1; shift; mount --rbind /dev "$root/dev"; mount -t proc proc "$root/proc"; exec chroot "$root" "$@"',
+                "in_root", str(self.root), *change]
 
     def _folder(self, path: Path) -> None:
         if self.user is not None:
@@ -330,14 +358,18 @@ class Cluster(Server):
         path.chmod(0o700)
 
     def _initdb(self) -> None:
-        base = SERVER_DIR / "cluster"
+        base, short = SERVER_DIR / "cluster", Path("/tmp")
+        if self.root:
+            base, short = self.root / "var/tmp/pg_lean-cluster", self.root / "tmp"
         base.mkdir(parents=True, exist_ok=True)
-        _remove_abandoned(base)
+        with contextlib.suppress(PermissionError):
+            base.chmod(0o1777)  # root and ordinary users may both have run the lab here
+        _remove_abandoned(base, short)
         self.home = Path(tempfile.mkdtemp(prefix=f"{self.name}-{os.getpid()}-", dir=base))
-        self.sockets = Path(tempfile.mkdtemp(prefix=f"pg_lean-{os.getpid()}-", dir="/tmp"))
+        self.sockets = Path(tempfile.mkdtemp(prefix=f"pg_lean-{os.getpid()}-", dir=short))
         self._folder(self.home)
         self._folder(self.sockets)
-        options = ["-D", str(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
+        options = ["-D", self.inside(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
         if self.checksums:
             options.append("--data-checksums")
         done = self.run("initdb", *options)
@@ -346,9 +378,9 @@ class Cluster(Server):
         self.conninfo = f"host={self.sockets} user=postgres dbname=postgres"
 
     def _launch(self) -> None:
-        settings = {**QUIET, **self.settings, "unix_socket_directories": str(self.sockets),
+        settings = {**QUIET, **self.settings, "unix_socket_directories": self.inside(self.sockets),
                     "shared_preload_libraries": ",".join(self.preload)}
-        args = [str(self.bindir / "postgres"), "-D", str(self.data)]
+        args = [str(self.bindir / "postgres"), "-D", self.inside(self.data)]
         for name, value in settings.items():
             args += ["-c", f"{name}={_setting(value)}"]
         with open(self.log, "ab") as log:
@@ -378,20 +410,34 @@ def _environment() -> dict[str, str]:
     return {**kept, "HOME": "/tmp", "LC_ALL": "C"}
 
 
-def _server_user() -> pwd.struct_passwd | None:
-    """Who runs the server: None for the current user, "postgres" for root."""
+def _server_user(root: Path | None = None) -> pwd.struct_passwd | None:
+    """Who runs the server: None for the current user, "postgres" (of that root) for root."""
     if os.geteuid() != 0:
         return None
     try:
-        return pwd.getpwnam("postgres")
-    except KeyError:
+        if root is None:
+            return pwd.getpwnam("postgres")
+        lines = (line.split(":") for line in (root / "etc/passwd").read_text().splitlines())
+        fields = next(line for line in lines if line[0] == "postgres")
+        return pwd.struct_passwd((*fields[:2], int(fields[2]), int(fields[3]), *fields[4:]))
+    except (KeyError, StopIteration):
         raise LabError('PostgreSQL refuses to run as root, and there is no user "postgres"',
                        "Install the server package, or run the lab as an ordinary user.") from None
 
 
-def _remove_abandoned(base: Path) -> None:
+def _debian_root(label: str) -> tuple[Path, str]:
+    """The debootstrap root of that major version and pg_config in it."""
+    root, pg_config = SERVER_DIR / "root" / label, f"/usr/lib/postgresql/{label}/bin/pg_config"
+    if not (root / pg_config[1:]).exists():
+        raise LabError(f"there is no root with PostgreSQL {label}", f"ci/server.sh {label} makes it.")
+    if os.geteuid() != 0:
+        raise LabError("a server in a debootstrap root needs the lab to run as root")
+    return root, pg_config
+
+
+def _remove_abandoned(base: Path, short: Path) -> None:
     """Remove the folders of labs that were killed; the name carries the lab's pid."""
-    for folder in [*base.iterdir(), *Path("/tmp").glob("pg_lean-*-*")]:
+    for folder in [*base.iterdir(), *short.glob("pg_lean-*-*")]:
         pid = folder.name.split("-")[-2] if folder.name.count("-") >= 2 else ""
         if pid.isdigit() and not Path(f"/proc/{pid}").exists() and not _postmaster_lives(folder):
             shutil.rmtree(folder, ignore_errors=True)

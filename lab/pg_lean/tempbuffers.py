@@ -33,6 +33,9 @@ SIZES = tuple(128 << power for power in range(12))
 #: A pgbench row at fillfactor 10 fills a page with six rows: pages are what is measured, and so they are made quickly.
 FILLFACTOR = 10
 
+#: Buffers as stock PostgreSQL fills them: no parallel scans, and no bulk loading past them.
+PLAIN = {"parallel_temp__enabled": False, "parallel_temp__fast_load": False}
+
 FUNCTIONS = ("pg_flush_local_buffers()", "pg_read_temp_relation(regclass,boolean)", "pg_temp_buffers_dirty(regclass)",
              "pg_evict_temp_relation(regclass)", "pg_allocated_local_buffers()")
 
@@ -93,7 +96,7 @@ def ten_steps(server: Server, filler: Filler, blocks: int, *, method: str = "buf
     that was not done.
     """
     with server.connect(temp_buffers=temp_buffers_for(blocks), jit=False, max_parallel_workers_per_gather=0,
-                        parallel_temp__enabled=False) as conn:
+                        **PLAIN) as conn:
         steps: dict[str, float] = {}
 
         def step(name: str, call: str, **expected: int) -> None:
@@ -117,7 +120,7 @@ def ten_steps(server: Server, filler: Filler, blocks: int, *, method: str = "buf
             raise LabError(f"the test table has {pages:,} pages instead of {blocks:,}")
         steps["allocated"] = conn.execute("SELECT pg_allocated_local_buffers()").fetchone()[0]
 
-        step("flush", "pg_flush_local_buffers()", written=1)
+        step("flush", "pg_flush_local_buffers()", written=blocks)
         step("dry_flush", "pg_flush_local_buffers()")
         steps["dry_flush_mean"] = repeated(conn, "pg_flush_local_buffers()", blocks)
         conn.execute("SELECT pg_evict_temp_relation('t')")

@@ -22,7 +22,7 @@ def run(bench: Bench) -> Result:
     repetitions = bench.iterations(full=25, quick=9)
 
     for blocks in sizes:
-        with bench.connect(temp_buffers=tempbuffers.temp_buffers_for(blocks), parallel_temp__enabled=False, jit=False) as conn:
+        with bench.connect(temp_buffers=tempbuffers.temp_buffers_for(blocks), jit=False, **tempbuffers.PLAIN) as conn:
             conn.execute(filler.statement("t", blocks))
             for order in ("in order", "at random"):
                 conn.execute("SELECT pg_evict_temp_relation('t')")

@@ -24,7 +24,7 @@ def register(app: typer.Typer, console: Console) -> None:
         iterations: Optional[int] = typer.Option(None, "--iterations", min=1, help="Repetitions of each size."),
         scale: Optional[int] = typer.Option(None, "--scale", min=1, help="Scale of the pgbench data that tables are filled from."),
         dsn: Optional[str] = typer.Option(None, "--dsn", help="The server to measure, and to set with --apply."),
-        pg_config: Optional[str] = typer.Option(None, "--pg-config", envvar="PG_CONFIG", help="Server of the private cluster."),
+        pg_config: Optional[str] = typer.Option(None, "--pg-config", envvar="PG_CONFIG", help="Server of the private cluster: path of its pg_config, or a label of make matrix (17, 18-assert)."),
         apply: str = typer.Option("none", "--apply", help="Set the constants: none, database (ALTER DATABASE) or system (ALTER SYSTEM)."),
     ) -> None:
         """Measure this machine's write/read ratio and scan term; print settings, or set them with --apply."""
