@@ -4,10 +4,22 @@
 . "$(dirname "$0")/lib.sh"
 
 [ $# -gt 0 ] || set -- 17 18 18-assert
+# Servers are made side by side: mostly waiting for packages.  What they need on
+# this machine is installed first, for there is one package lock.
+packages debootstrap dpkg-dev bzip2 xz-utils build-essential bison flex perl libreadline-dev zlib1g-dev liblz4-dev libipc-run-perl
+declare -A job
+for label in "$@"; do
+    "$TOP/ci/server.sh" "$label" &
+    job[$label]=$!
+done
+for label in "$@"; do
+    wait "${job[$label]}" || die "no server $label"
+done
+"$TOP/ci/indent.sh" --check || die "the C code is not as pgindent leaves it (run ci/indent.sh)"
+
 failed=0
 rm -rf "$BUILD"/check/*.count "$BUILD"/core/*.count
 for label in "$@"; do
-    "$TOP/ci/server.sh" "$label"
     "$TOP/ci/check.sh" "$label" || failed=1
     "$TOP/ci/core.sh" "$label" || failed=1
     case $label in
