@@ -11,7 +11,7 @@ from pg_lean.result import Listing, Note, Result, SideBySide, Table, format_valu
 
 
 def show(result: Result, console: Console) -> None:
-    """Print tables, notes and checks; plots and folded listings are for the report."""
+    """Print tables, notes and checks; plots, plans and folded listings are for the report."""
     console.print()
     console.rule(f"[bold]{escape(result.title)}", align="left")
     if result.unavailable:
@@ -26,13 +26,24 @@ def show(result: Result, console: Console) -> None:
         elif isinstance(block, Listing) and not block.folded:
             console.print(Panel(escape(block.text), title=escape(block.title), title_align="left"), highlight=False)
         elif isinstance(block, SideBySide):
-            for listing in block.listings:
-                console.print(Panel(escape(listing.text), title=escape(listing.title), title_align="left"), highlight=False)
+            console.print(f"[dim]{escape(block.title)}: see the report[/]", highlight=False)
     for check in result.checks:
         mark = "[green]met    [/]" if check.met else "[red]not met[/]"
         unit = f" {check.unit}" if check.unit else ""
         console.print(f"{mark} {escape(check.what)}: {format_value(float(check.value))}{unit}"
                       f" (target {check.relation} {check.target:,g}{unit})", highlight=False)
+
+
+def glance(results: list[Result], console: Console) -> None:
+    """One line for each of several results."""
+    shown = RichTable(title="At a glance", title_justify="left", title_style="bold", show_header=False, pad_edge=False, show_lines=True)
+    shown.add_column(ratio=1)
+    shown.add_column(ratio=2)
+    for result in results:
+        shown.add_row(escape(result.title), f"[yellow]not measured:[/] {escape(result.unavailable)}" if result.unavailable
+                      else escape(result.summary))
+    console.print()
+    console.print(shown)
 
 
 def _table(table: Table, console: Console) -> None:

@@ -35,6 +35,7 @@ def run(options: Options, console: Console, only: Sequence[str] | None = None) -
             results.append(benches.run_module(module, name, server, options, console, BUILD / "demo" / name))
     for result in results:
         terminal.show(result, console)
+    terminal.glance(results, console)
     console.print(f"\nreport: {report.write()}", highlight=False, soft_wrap=True)
     if all(result.unavailable for result in results):
         raise LabError("no part of the demo could run here", "Each part says above what it needs.")
