@@ -512,3 +512,27 @@ COMMENT ON FUNCTION appendable_bytea_repair(regclass) IS 'sees that a table with
 CREATE FUNCTION appendable_bytea_detach(regclass) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE STRICT;
 COMMENT ON FUNCTION appendable_bytea_detach(regclass) IS 'puts a table, and all that inherit from it, on heap with columns of type bytea';
+
+CREATE FUNCTION appendable_bytea_vacuum(relation regclass DEFAULT NULL,
+	OUT table_name regclass, OUT chunks_removed bigint, OUT bytes_removed bigint, OUT outcome text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE CALLED ON NULL INPUT;
+COMMENT ON FUNCTION appendable_bytea_vacuum(regclass) IS 'deletes chunks that no row version refers to, of one table or of all';
+
+CREATE FUNCTION appendable_bytea_check(relation regclass DEFAULT NULL,
+	OUT table_name regclass, OUT row_id tid, OUT column_name text, OUT problem text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE CALLED ON NULL INPUT;
+COMMENT ON FUNCTION appendable_bytea_check(regclass) IS 'verifies every value against its chunks; one row for each problem';
+
+CREATE FUNCTION appendable_bytea_stats(relation regclass DEFAULT NULL,
+	OUT table_name regclass, OUT store regclass, OUT "values" bigint, OUT values_in_chunks bigint,
+	OUT chunk_bytes bigint, OUT inline_bytes bigint, OUT store_bytes bigint, OUT other_store_bytes bigint,
+	OUT store_total_bytes bigint, OUT hot_ratio float8)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE CALLED ON NULL INPUT;
+COMMENT ON FUNCTION appendable_bytea_stats(regclass) IS 'what the values of a table take, in its rows and in its chunk store';
+
+CREATE FUNCTION appendable_bytea_total_size(regclass) RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE STRICT;
+COMMENT ON FUNCTION appendable_bytea_total_size(regclass) IS 'bytes of a table with indexes, TOAST and chunks';

@@ -1,0 +1,174 @@
+/*-------------------------------------------------------------------------
+ *
+ * stats.c
+ *	  What a table's values take: appendable_bytea_stats and the total size.
+ *
+ * Reads the rows of the table, no chunk: as dear as a sequential scan of a table
+ * without its large values.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "pg_compat.h"
+
+#include "access/table.h"
+#include "access/tableam.h"
+#include "executor/tuptable.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+#include "store.h"
+#include "sweep.h"
+
+PG_FUNCTION_INFO_V1(appendable_bytea_stats);
+PG_FUNCTION_INFO_V1(appendable_bytea_total_size);
+
+static int64
+total_size(Oid relid)
+{
+	return DatumGetInt64(DirectFunctionCall1(pg_total_relation_size, ObjectIdGetDatum(relid)));
+}
+
+/* bytes of data that the live chunks of a store hold, by the counters of pg_stat */
+static void
+stats_row(Oid relid, Datum *values, bool *nulls)
+{
+	Relation	rel = table_open(relid, AccessShareLock);
+	TupleDesc	desc = RelationGetDescr(rel);
+	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	TableScanDesc scan = table_beginscan(rel, GetActiveSnapshot(), 0, NULL);
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
+												  "appendable_bytea stats",
+												  ALLOCSET_DEFAULT_SIZES);
+	PgStat_StatTabEntry *counters = pgstat_fetch_stat_tabentry(relid);
+	AbStore		store;
+	bool		has_store = ab_store_find(relid, &store);
+	int64		count = 0,
+				stored = 0,
+				inlined = 0,
+				in_chunks = 0,
+				file_size = 0;
+
+	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	{
+		MemoryContext oldcontext = MemoryContextSwitchTo(context);
+
+		CHECK_FOR_INTERRUPTS();
+		for (int i = 0; i < desc->natts; i++)
+		{
+			Form_pg_attribute att = TupleDescAttr(desc, i);
+			bool		isnull;
+			Datum		value;
+			AbRef		ref;
+
+			if (att->attisdropped || att->atttypid != ab_type_oid())
+				continue;
+			value = slot_getattr(slot, i + 1, &isnull);
+			if (isnull)
+				continue;
+			count++;
+			inlined += ab_length(value);
+			if (ab_parse_reference(value, &ref))
+			{
+				in_chunks++;
+				stored += ref.stored;
+				inlined -= ref.stored;
+			}
+		}
+		MemoryContextSwitchTo(oldcontext);
+		MemoryContextReset(context);
+	}
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	MemoryContextDelete(context);
+	table_close(rel, NoLock);
+	if (has_store)
+		file_size = DatumGetInt64(DirectFunctionCall1(pg_table_size, ObjectIdGetDatum(store.heap)));
+
+	values[0] = ObjectIdGetDatum(relid);
+	values[1] = ObjectIdGetDatum(store.heap);
+	nulls[1] = !has_store;
+	values[2] = Int64GetDatum(count);
+	values[3] = Int64GetDatum(in_chunks);
+	values[4] = Int64GetDatum(stored);
+	values[5] = Int64GetDatum(inlined);
+	values[6] = Int64GetDatum(file_size);
+	values[7] = Int64GetDatum(Max(file_size - stored, 0));
+	values[8] = Int64GetDatum(has_store ? total_size(store.heap) : 0);
+	if (counters == NULL || counters->tuples_updated == 0)
+		nulls[9] = true;
+	else
+		values[9] = Float8GetDatum((double) counters->tuples_hot_updated /
+								   counters->tuples_updated);
+}
+
+/* appendable_bytea_stats(regclass): see the SQL script for the columns. */
+Datum
+appendable_bytea_stats(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	List	   *homes;
+	ListCell   *lc;
+
+	InitMaterializedSRF(fcinfo, 0);
+	homes = PG_ARGISNULL(0) ? ab_store_list() : list_make1_oid(PG_GETARG_OID(0));
+	foreach(lc, homes)
+	{
+		Oid			home = lfirst_oid(lc);
+		Relation	rel;
+		bool		ours;
+		Datum		values[10];
+		bool		nulls[10] = {0};
+
+		if (get_rel_name(home) == NULL)
+		{
+			if (PG_ARGISNULL(0))
+				continue;
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_TABLE),
+					 errmsg("relation with OID %u does not exist", home)));
+		}
+		if (pg_class_aclcheck(home, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
+		{
+			if (PG_ARGISNULL(0))
+				continue;
+			aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, get_rel_name(home));
+		}
+		rel = table_open(home, AccessShareLock);
+		ours = ab_is_ours(rel);
+		table_close(rel, NoLock);
+		if (!ours)
+			continue;
+		stats_row(home, values, nulls);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+/* appendable_bytea_total_size(regclass): the table with all that belongs to it. */
+Datum
+appendable_bytea_total_size(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+	AbStore		store;
+	int64		size;
+
+	if (get_rel_name(relid) == NULL)
+		PG_RETURN_NULL();
+	size = total_size(relid);
+	if (ab_store_find(relid, &store))
+		size += total_size(store.heap);
+	PG_RETURN_INT64(size);
+}
