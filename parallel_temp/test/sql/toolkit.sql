@@ -3,6 +3,7 @@
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS parallel_temp;
 RESET client_min_messages;
+SET parallel_temp.fast_load = off;
 
 -- before any temporary table
 SELECT pg_allocated_local_buffers(), pg_dirty_local_buffers(), pg_flush_local_buffers(), pg_temp_flush_cost();
@@ -12,7 +13,7 @@ SELECT count(*) FROM pg_temp_relations;
 -- a table with everything: TOAST, index, free space map
 CREATE TEMP TABLE t (id int PRIMARY KEY, filler text);
 ALTER TABLE t ALTER COLUMN filler SET STORAGE EXTERNAL;
-INSERT INTO t SELECT g, repeat('x', CASE WHEN g % 100 = 0 THEN 5000 ELSE 100 END) FROM generate_series(1, 5000) g;
+INSERT INTO t SELECT g, repeat('x', CASE WHEN g % 500 = 0 THEN 40000 ELSE 100 END) FROM generate_series(1, 5000) g;
 CREATE TEMP TABLE other AS SELECT g AS id FROM generate_series(1, 1000) g;
 CREATE TEMP SEQUENCE s;
 

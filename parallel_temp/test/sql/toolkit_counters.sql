@@ -2,6 +2,7 @@
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS parallel_temp;
 RESET client_min_messages;
+SET parallel_temp.fast_load = off;
 SET parallel_temp.enabled = off;
 CREATE FUNCTION local_counters(query text, OUT hit int, OUT read int, OUT dirtied int, OUT written int) LANGUAGE plpgsql AS
 $$

@@ -3,6 +3,7 @@
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS parallel_temp;
 RESET client_min_messages;
+SET parallel_temp.fast_load = off;
 SET parallel_temp.enabled = off;
 CREATE TABLE permanent (a int);
 CREATE TEMP TABLE t AS SELECT g AS id, repeat('x', 100) AS filler FROM generate_series(1, 3000) g;

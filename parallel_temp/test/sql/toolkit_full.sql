@@ -2,6 +2,7 @@
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS parallel_temp;
 RESET client_min_messages;
+SET parallel_temp.fast_load = off;
 SET temp_buffers = 100;
 CREATE TEMP TABLE t (id int, filler text);
 INSERT INTO t SELECT g, repeat('x', 1000) FROM generate_series(1, 2000) g;
@@ -18,11 +19,13 @@ BEGIN;
 DO $$
 DECLARE
 	c refcursor;
+	place tid;
 	id int;
 BEGIN
 	FOR block IN 0 .. 98 LOOP
 		c := 'c' || block;
-		OPEN c NO SCROLL FOR EXECUTE format('SELECT id FROM t WHERE ctid = ''(%s,1)''', block);
+		place := format('(%s,1)', block);
+		OPEN c NO SCROLL FOR SELECT t.id FROM t WHERE ctid = place;
 		FETCH c INTO id;
 	END LOOP;
 END

@@ -2,6 +2,7 @@
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS parallel_temp;
 RESET client_min_messages;
+SET parallel_temp.fast_load = off;
 CREATE TEMP TABLE t (id int, filler text);
 
 -- rows of a subtransaction that was rolled back stay invisible, flushed or not
