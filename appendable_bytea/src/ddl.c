@@ -416,8 +416,8 @@ ab_rewrite_computes(Relation rel, int attnum)
 
 /*
  * DROP EXTENSION ... CASCADE would drop every table of the access method, before it
- * drops the extension: remember tables that go, and refuse when the extension goes
- * in the same statement.
+ * drops the access method: remember tables that go, and refuse when what they need
+ * goes in the same statement.
  */
 static void
 object_dropped(Oid classid, Oid objid, int subid)
@@ -445,8 +445,9 @@ object_dropped(Oid classid, Oid objid, int subid)
 			MemoryContextSwitchTo(oldcontext);
 		}
 	}
-	else if (classid == ExtensionRelationId && dropped_tables != NIL &&
-			 objid == get_extension_oid(AB_EXTENSION, true))
+	else if (dropped_tables != NIL &&
+			 ((classid == AccessMethodRelationId && objid == ab_am_oid()) ||
+			  (classid == TypeRelationId && objid == ab_type_oid())))
 		ereport(ERROR,
 				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
 				 errmsg("cannot drop extension \"%s\" together with the tables that use it", AB_EXTENSION),

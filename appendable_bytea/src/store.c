@@ -43,6 +43,7 @@
 #include "catalog/pg_tablespace.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
+#include "commands/event_trigger.h"
 #include "commands/extension.h"
 #include "commands/publicationcmds.h"
 #include "commands/tablecmds.h"
@@ -330,7 +331,18 @@ alter_store(Oid heap, AlterTableType subtype, const char *name, Node *def)
 	cmd->behavior = DROP_RESTRICT;
 	GetUserIdAndSecContext(&user, &security);
 	SetUserIdAndSecContext(schema_owner(ab_schema_oid()), security | SECURITY_LOCAL_USERID_CHANGE);
-	AlterTableInternal(heap, list_make1(cmd), false);
+
+	/* not part of the command that event triggers are told about */
+	EventTriggerInhibitCommandCollection();
+	PG_TRY();
+	{
+		AlterTableInternal(heap, list_make1(cmd), false);
+	}
+	PG_FINALLY();
+	{
+		EventTriggerUndoInhibitCommandCollection();
+	}
+	PG_END_TRY();
 	SetUserIdAndSecContext(user, security);
 	CommandCounterIncrement();
 }
