@@ -322,6 +322,100 @@ standard_ExplainOneQuery_compat(EXPLAINONEQUERY_PARAMS_compat)
 	BufferUsageAccumDiff(&used, &pgBufferUsage, &before);
 	ExplainOnePlan(plan, into, es, queryString, params, queryEnv, &duration, es->buffers ? &used : NULL);
 }
+
+/* ---- instrumentation of plan nodes (light_explain) ---------------------- */
+
+#include "executor/executor.h"
+#include "executor/instrument.h"
+
+/*
+ * A plan node's instrumentation is one struct up to 18; 19 splits it into a
+ * part that anything can use and what only nodes need.
+ */
+#if PG_VERSION_NUM >= 190000
+typedef NodeInstrumentation NodeInstrumentation_compat;
+#define InstrAllocNode_compat(options) InstrAllocNode(options, false)
+#define InstrNeedTimer_compat(node) ((node)->instr.need_timer)
+#define InstrNeedBuffers_compat(node) ((node)->instr.need_bufusage)
+#define InstrNeedWal_compat(node) ((node)->instr.need_walusage)
+#define InstrBuffers_compat(node) (&(node)->instr.bufusage)
+#define InstrWal_compat(node) (&(node)->instr.walusage)
+#define InstrTotal_compat(node) (INSTR_TIME_GET_DOUBLE((node)->instr.total) + INSTR_TIME_GET_DOUBLE((node)->counter))
+#define InstrStartup_compat(node) (INSTR_TIME_GET_DOUBLE((node)->startup) + INSTR_TIME_GET_DOUBLE((node)->firsttuple))
+static inline void
+InstrAddTime_compat(NodeInstrumentation *node, double startup, double total)
+{
+	instr_time	t;
+
+	INSTR_TIME_SET_ZERO(t);
+	INSTR_TIME_ADD_NANOSEC(t, (int64) (startup * 1e9));
+	INSTR_TIME_ADD(node->startup, t);
+	INSTR_TIME_SET_ZERO(t);
+	INSTR_TIME_ADD_NANOSEC(t, (int64) (total * 1e9));
+	INSTR_TIME_ADD(node->instr.total, t);
+}
+#else
+typedef Instrumentation NodeInstrumentation_compat;
+#define InstrAllocNode_compat(options) InstrAlloc(1, options, false)
+#define InstrNeedTimer_compat(node) ((node)->need_timer)
+#define InstrNeedBuffers_compat(node) ((node)->need_bufusage)
+#define InstrNeedWal_compat(node) ((node)->need_walusage)
+#define InstrBuffers_compat(node) (&(node)->bufusage)
+#define InstrWal_compat(node) (&(node)->walusage)
+#define InstrTotal_compat(node) ((node)->total + INSTR_TIME_GET_DOUBLE((node)->counter))
+#define InstrStartup_compat(node) ((node)->startup + (node)->firsttuple)
+static inline void
+InstrAddTime_compat(Instrumentation *node, double startup, double total)
+{
+	node->startup += startup;
+	node->total += total;
+}
+#endif
+
+/*
+ * A sum of differences of struct timespec (the times in BufferUsage up to 15)
+ * has nanoseconds out of their range.
+ */
+#if PG_VERSION_NUM >= 160000
+#define BufferUsageNormalize_compat(usage) ((void) (usage))
+#else
+static inline void
+BufferUsageNormalize_compat(BufferUsage *usage)
+{
+	instr_time *times[] = {&usage->blk_read_time, &usage->blk_write_time,
+	&usage->temp_blk_read_time, &usage->temp_blk_write_time};
+
+	for (int i = 0; i < lengthof(times); i++)
+	{
+		int64		ns = times[i]->tv_sec * INT64CONST(1000000000) + times[i]->tv_nsec;
+
+		times[i]->tv_sec = ns / INT64CONST(1000000000);
+		times[i]->tv_nsec = ns % INT64CONST(1000000000);
+	}
+}
+#endif
+
+/* ExecutorRun lost its last argument in 18. */
+#if PG_VERSION_NUM >= 180000
+#define ExecutorRunParams_compat QueryDesc *queryDesc, ScanDirection direction, uint64 count
+#define ExecutorRunArgs_compat queryDesc, direction, count
+#else
+#define ExecutorRunParams_compat QueryDesc *queryDesc, ScanDirection direction, uint64 count, bool execute_once
+#define ExecutorRunArgs_compat queryDesc, direction, count, execute_once
+#endif
+
+/* EXPLAIN takes options and prints fields of extensions since 18. */
+#if PG_VERSION_NUM >= 180000
+#define HAVE_EXPLAIN_HOOKS_COMPAT 1
+#include "commands/explain_format.h"
+#include "commands/explain_state.h"
+#if PG_VERSION_NUM >= 190000
+#define RegisterExplainOption_compat(name, handler) RegisterExtensionExplainOption(name, handler, GUCCheckBooleanExplainOption)
+#else
+#define RegisterExplainOption_compat(name, handler) RegisterExtensionExplainOption(name, handler)
+#endif
+#else
+#define HAVE_EXPLAIN_HOOKS_COMPAT 0
 #endif
 
 /* ---- appendable_bytea: relations, indexes, table access methods --------- */

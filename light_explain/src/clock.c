@@ -1,0 +1,141 @@
+/*-------------------------------------------------------------------------
+ *
+ * clock.c
+ *	  Which clock this machine has, and what a tick of it is worth.
+ *
+ * Times of nodes are kept in ticks: of the processor's time stamp counter where
+ * it runs at a constant rate and the kernel itself relies on it, nanoseconds of
+ * clock_gettime() elsewhere.  The counter's rate is measured against
+ * clock_gettime() from the moment the library was loaded, which in a preloaded
+ * library is when the server started.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <time.h>
+
+#include "light_explain.h"
+#include "storage/fd.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <x86intrin.h>
+#endif
+
+/* Least time between two readings from which a rate is computed. */
+#define CALIBRATION_NS INT64CONST(5000000)
+
+bool		light_tsc_usable = false;
+
+static int64 base_tsc;
+static int64 base_ns;
+
+static int64
+system_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * INT64CONST(1000000000) + t.tv_nsec;
+}
+
+#if defined(__x86_64__)
+
+/* Does the processor promise a counter that neither stops nor changes its rate? */
+static bool
+tsc_invariant(void)
+{
+	unsigned	eax,
+				ebx,
+				ecx,
+				edx;
+
+	return __get_cpuid(0x80000007, &eax, &ebx, &ecx, &edx) && (edx & (1 << 8)) != 0;
+}
+
+/*
+ * The kernel watches the counter and leaves it for one of these clocks when it
+ * finds it wanting.
+ */
+static bool
+tsc_rejected_by_kernel(void)
+{
+	char		name[32] = "";
+	FILE	   *file = AllocateFile("/sys/devices/system/clocksource/clocksource0/current_clocksource", "r");
+
+	if (file == NULL)
+		return false;
+	if (fgets(name, sizeof(name), file) == NULL)
+		name[0] = '\0';
+	FreeFile(file);
+	return strncmp(name, "hpet", 4) == 0 || strncmp(name, "acpi_pm", 7) == 0 ||
+		strncmp(name, "jiffies", 7) == 0;
+}
+
+#endif
+
+/* Find the clock and begin to measure its rate. */
+void
+light_clock_init(void)
+{
+#if defined(__x86_64__)
+	light_tsc_usable = tsc_invariant() && !tsc_rejected_by_kernel();
+	base_tsc = __rdtsc();
+#endif
+	base_ns = system_ns();
+}
+
+/* The clock in ticks, as the wrappers of all but the system clock read it. */
+int64
+light_now(void)
+{
+#if defined(__x86_64__)
+	if (light_tsc_usable)
+		return __rdtsc();
+#endif
+	return system_ns();
+}
+
+/*
+ * What a tick of light_now() lasts, in seconds.  Waits up to 5 ms when the
+ * library was loaded just now.
+ */
+double
+light_seconds_per_tick(void)
+{
+	int64		tsc;
+	int64		ns;
+
+	if (!light_tsc_usable)
+		return 1e-9;
+	do
+	{
+		ns = system_ns();
+		tsc = light_now();
+	} while (ns - base_ns < CALIBRATION_NS);
+	return (double) (ns - base_ns) / (double) (tsc - base_tsc) * 1e-9;
+}
+
+/* About how many ticks a time is; good enough for deadlines. */
+int64
+light_ticks(double seconds)
+{
+	static double rate = 0;
+
+	if (rate == 0)
+	{
+		/* a rough rate is enough and must not wait */
+		int64		ns = system_ns();
+
+		if (!light_tsc_usable)
+			rate = 1e9;
+		else if (ns - base_ns < CALIBRATION_NS)
+			return (int64) (seconds * 2e9);
+		else
+			rate = (double) (light_now() - base_tsc) / (double) (ns - base_ns) * 1e9;
+	}
+	return (int64) (seconds * rate);
+}

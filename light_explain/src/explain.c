@@ -1,0 +1,266 @@
+/*-------------------------------------------------------------------------
+ *
+ * explain.c
+ *	  What EXPLAIN shows beyond core's figures.
+ *
+ * Since 18 EXPLAIN (ANALYZE, LIGHT) prints the own time and buffers of each
+ * node beside the inclusive ones.  Every version keeps the nodes of the
+ * session's last EXPLAIN ANALYZE for the function light_explain_last().
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "commands/defrem.h"
+#include "commands/explain.h"
+#include "executor/executor.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "light_explain.h"
+#include "nodes/nodeFuncs.h"
+#include "tcop/utility.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/tuplestore.h"
+
+static ProcessUtility_hook_type prev_ProcessUtility = NULL;
+
+/* Inside an EXPLAIN, whose own statement is called from this one. */
+static bool in_explain = false;
+static LightQuery *explain_outer = NULL;
+
+/* A node of the last EXPLAIN ANALYZE. */
+typedef struct KeptNode
+{
+	int			id;
+	int			parent;
+	int			depth;
+	char	   *label;
+	double		rows;
+	double		loops;
+	double		time;
+	LightSelf	self;
+} KeptNode;
+
+static MemoryContext kept_context = NULL;
+static KeptNode *kept = NULL;
+static int	nkept = 0;
+
+/* Is the statement that starts now the one that EXPLAIN explains? */
+bool
+light_explaining(void)
+{
+	return in_explain && light.current == explain_outer;
+}
+
+static void
+process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
+				ProcessUtilityContext context, ParamListInfo params,
+				QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
+{
+	bool		saved = in_explain;
+	LightQuery *saved_outer = explain_outer;
+	bool		explain = IsA(pstmt->utilityStmt, ExplainStmt);
+
+	if (explain)
+	{
+		in_explain = true;
+		explain_outer = light.current;
+	}
+	else if (!in_explain)
+	{
+		if (prev_ProcessUtility)
+			prev_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+		else
+			standard_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+		return;
+	}
+	PG_TRY();
+	{
+		if (prev_ProcessUtility)
+			prev_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+		else
+			standard_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+	}
+	PG_FINALLY();
+	{
+		in_explain = saved;
+		explain_outer = saved_outer;
+	}
+	PG_END_TRY();
+}
+
+/* ---- the session's last EXPLAIN ANALYZE --------------------------------- */
+
+typedef struct KeepContext
+{
+	LightQuery *query;
+	int			depth;
+	int			parent;
+	int			allocated;
+} KeepContext;
+
+static bool
+keep_node(PlanState *node, void *arg)
+{
+	KeepContext *context = arg;
+	int			parent = context->parent;
+	KeptNode   *keep;
+
+	if (node == NULL)
+		return false;
+	if (node->instrument != NULL)
+	{
+		if (nkept >= context->allocated)
+		{
+			context->allocated *= 2;
+			kept = repalloc(kept, context->allocated * sizeof(KeptNode));
+		}
+		keep = &kept[nkept++];
+		keep->id = node->plan->plan_node_id;
+		keep->parent = parent;
+		keep->depth = context->depth;
+		keep->label = light_node_label(node);
+		keep->rows = node->instrument->ntuples + node->instrument->tuplecount;
+		keep->loops = node->instrument->nloops + (node->instrument->running ? 1 : 0);
+		keep->time = InstrTotal_compat(node->instrument);
+		keep->self = light_self(context->query, node);
+		context->parent = keep->id;
+	}
+	context->depth++;
+	(void) planstate_tree_walker(node, keep_node, context);
+	context->depth--;
+	context->parent = parent;
+	return false;
+}
+
+/* Keep the figures of a statement's nodes for light_explain_last(). */
+void
+light_keep_last(LightQuery *query)
+{
+	KeepContext context = {.query = query, .parent = -1, .allocated = 16};
+	MemoryContext old;
+
+	if (kept_context == NULL)
+		kept_context = AllocSetContextCreate(TopMemoryContext, "light_explain last statement", ALLOCSET_DEFAULT_SIZES);
+	nkept = 0;
+	kept = NULL;
+	MemoryContextReset(kept_context);
+	old = MemoryContextSwitchTo(kept_context);
+	kept = palloc(context.allocated * sizeof(KeptNode));
+	(void) keep_node(query->queryDesc->planstate, &context);
+	MemoryContextSwitchTo(old);
+}
+
+PG_FUNCTION_INFO_V1(light_explain_last);
+
+/* light_explain_last(): the nodes of the session's last EXPLAIN ANALYZE. */
+Datum
+light_explain_last(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	InitMaterializedSRF(fcinfo, 0);
+	for (int i = 0; i < nkept; i++)
+	{
+		KeptNode   *node = &kept[i];
+		BufferUsage *b = &node->self.usage.buffers;
+		Datum		values[17];
+		bool		nulls[17] = {0};
+		int			n = 0;
+
+		values[n++] = Int32GetDatum(node->id);
+		nulls[n] = node->parent < 0;
+		values[n++] = Int32GetDatum(node->parent);
+		values[n++] = Int32GetDatum(node->depth);
+		values[n++] = CStringGetTextDatum(node->label);
+		values[n++] = Float8GetDatum(node->rows);
+		values[n++] = Float8GetDatum(node->loops);
+		values[n++] = Float8GetDatum(node->time * 1000.0);
+		values[n++] = Float8GetDatum(node->self.time * 1000.0);
+		values[n++] = Int64GetDatum(b->shared_blks_hit);
+		values[n++] = Int64GetDatum(b->shared_blks_read);
+		values[n++] = Int64GetDatum(b->shared_blks_dirtied);
+		values[n++] = Int64GetDatum(b->shared_blks_written);
+		values[n++] = Int64GetDatum(b->local_blks_hit + b->local_blks_read);
+		values[n++] = Int64GetDatum(b->temp_blks_read);
+		values[n++] = Int64GetDatum(b->temp_blks_written);
+		values[n++] = Int64GetDatum(node->self.usage.wal.wal_records);
+		values[n++] = Int64GetDatum((int64) node->self.usage.wal.wal_bytes);
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+/* ---- EXPLAIN (LIGHT) ---------------------------------------------------- */
+
+#if HAVE_EXPLAIN_HOOKS_COMPAT
+
+static explain_per_node_hook_type prev_explain_per_node = NULL;
+static int	extension_id;
+
+/* The option's value is kept in the state's slot of ours: NULL is off. */
+static void
+light_option(ExplainState *es, DefElem *opt, ParseState *pstate)
+{
+	SetExplainExtensionState(es, extension_id, defGetBoolean(opt) ? (void *) &extension_id : NULL);
+}
+
+static void
+explain_usage(const LightUsage *usage, ExplainState *es)
+{
+	const BufferUsage *b = &usage->buffers;
+
+	if (es->format != EXPLAIN_FORMAT_TEXT || b->shared_blks_hit != 0)
+		ExplainPropertyInteger("Self Shared Hit Blocks", NULL, b->shared_blks_hit, es);
+	if (es->format != EXPLAIN_FORMAT_TEXT || b->shared_blks_read != 0)
+		ExplainPropertyInteger("Self Shared Read Blocks", NULL, b->shared_blks_read, es);
+	if (es->format != EXPLAIN_FORMAT_TEXT || b->shared_blks_dirtied != 0)
+		ExplainPropertyInteger("Self Shared Dirtied Blocks", NULL, b->shared_blks_dirtied, es);
+	if (es->format != EXPLAIN_FORMAT_TEXT || b->shared_blks_written != 0)
+		ExplainPropertyInteger("Self Shared Written Blocks", NULL, b->shared_blks_written, es);
+	if (es->format != EXPLAIN_FORMAT_TEXT || b->local_blks_hit + b->local_blks_read != 0)
+		ExplainPropertyInteger("Self Local Blocks", NULL, b->local_blks_hit + b->local_blks_read, es);
+	if (es->format != EXPLAIN_FORMAT_TEXT || b->temp_blks_read != 0)
+		ExplainPropertyInteger("Self Temp Read Blocks", NULL, b->temp_blks_read, es);
+	if (es->format != EXPLAIN_FORMAT_TEXT || b->temp_blks_written != 0)
+		ExplainPropertyInteger("Self Temp Written Blocks", NULL, b->temp_blks_written, es);
+}
+
+static void
+explain_per_node(PlanState *planstate, List *ancestors, const char *relationship,
+				 const char *plan_name, ExplainState *es)
+{
+	LightSelf	self;
+
+	if (prev_explain_per_node)
+		prev_explain_per_node(planstate, ancestors, relationship, plan_name, es);
+	if (!es->analyze || planstate->instrument == NULL || planstate->instrument->nloops <= 0 ||
+		GetExplainExtensionState(es, extension_id) == NULL)
+		return;
+	self = light_self(light_query_of(planstate->state), planstate);
+	if (es->timing)
+		ExplainPropertyFloat("Self Time", "ms", self.time * 1000.0, 3, es);
+	if (es->buffers)
+		explain_usage(&self.usage, es);
+	if (es->wal && (es->format != EXPLAIN_FORMAT_TEXT || self.usage.wal.wal_records != 0))
+		ExplainPropertyInteger("Self WAL Records", NULL, self.usage.wal.wal_records, es);
+}
+
+#endif
+
+/* Take our place in EXPLAIN; called once from _PG_init. */
+void
+light_explain_init(void)
+{
+	prev_ProcessUtility = ProcessUtility_hook;
+	ProcessUtility_hook = process_utility;
+#if HAVE_EXPLAIN_HOOKS_COMPAT
+	extension_id = GetExplainExtensionId("light_explain");
+	RegisterExplainOption_compat("light", light_option);
+	prev_explain_per_node = explain_per_node_hook;
+	explain_per_node_hook = explain_per_node;
+#endif
+}

@@ -1,0 +1,102 @@
+/*-------------------------------------------------------------------------
+ *
+ * guc.c
+ *	  light_explain's settings.  They are read once, when a statement starts:
+ *	  changing one inside a running statement has no effect on it.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "light_explain.h"
+#include "utils/guc.h"
+
+bool		light_enabled = true;
+int			light_timing = LIGHT_TIMING_AUTO;
+int			light_switch_after = -1;
+int			light_exact_time = 2000;
+int			light_tick_interval = 500;
+bool		light_instrument_all = false;
+bool		light_profile = false;
+int			light_profile_max = 2000;
+int			light_progress_statements = 64;
+int			light_progress_nodes = 32;
+
+static const struct config_enum_entry timing_options[] = {
+	{"auto", LIGHT_TIMING_AUTO, false},
+	{"ticker", LIGHT_TIMING_TICKER, false},
+	{"exact", LIGHT_TIMING_EXACT, false},
+	{"ordered", LIGHT_TIMING_ORDERED, false},
+	{"core", LIGHT_TIMING_CORE, false},
+	{NULL, 0, false}
+};
+
+/* Define all settings; called once from _PG_init. */
+void
+light_define_settings(void)
+{
+	DefineCustomBoolVariable("light_explain.enabled",
+							 "Measures plan nodes with little overhead.",
+							 "When off, EXPLAIN ANALYZE and auto_explain use the server's own instrumentation.",
+							 &light_enabled, true, PGC_USERSET, 0, NULL, NULL, NULL);
+
+	DefineCustomEnumVariable("light_explain.timing",
+							 "Chooses the clock that times plan nodes.",
+							 "auto reads the processor's counter at first and lets a ticker take over in longer statements; "
+							 "ticker samples from the start; exact and ordered read the processor's counter at each call; "
+							 "core reads the system clock at each call.",
+							 &light_timing, LIGHT_TIMING_AUTO, timing_options,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+
+	DefineCustomIntVariable("light_explain.switch_after",
+							"Calls of a plan node after which a statement moves from the server's instrumentation to the light one.",
+							"-1 means at once in EXPLAIN ANALYZE and after 20 calls elsewhere.",
+							&light_switch_after, -1, -1, INT_MAX,
+							PGC_USERSET, 0, NULL, NULL, NULL);
+
+	DefineCustomIntVariable("light_explain.exact_time",
+							"Microseconds after which the ticker takes over if light_explain.timing is auto.",
+							NULL,
+							&light_exact_time, 2000, 0, INT_MAX,
+							PGC_USERSET, 0, NULL, NULL, NULL);
+
+	DefineCustomIntVariable("light_explain.tick_interval",
+							"Microseconds between two looks of the ticker at the running node.",
+							"Shorter is more precise and costs more: a look takes a few microseconds.",
+							&light_tick_interval, 500, 100, 1000000,
+							PGC_USERSET, 0, NULL, NULL, NULL);
+
+	DefineCustomBoolVariable("light_explain.instrument_all",
+							 "Instruments every statement as EXPLAIN (ANALYZE, BUFFERS, WAL) does, without printing anything.",
+							 "For tests of light_explain itself.",
+							 &light_instrument_all, false,
+							 PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+
+	DefineCustomBoolVariable("light_explain.profile",
+							 "Adds up rows, loops, buffers and time of each plan node over all executions of a statement.",
+							 "See the view light_explain_profile.  Needs light_explain in shared_preload_libraries and query identifiers.",
+							 &light_profile, false,
+							 PGC_SUSET, 0, NULL, NULL, NULL);
+
+	DefineCustomIntVariable("light_explain.profile_max",
+							"Plan nodes of which a profile is kept.",
+							NULL,
+							&light_profile_max, 2000, 100, INT_MAX / 2,
+							PGC_POSTMASTER, 0, NULL, NULL, NULL);
+
+	DefineCustomIntVariable("light_explain.progress_statements",
+							"Instrumented statements whose progress other sessions can see at a time.",
+							"0 keeps the figures of running statements private.",
+							&light_progress_statements, 64, 0, 10000,
+							PGC_POSTMASTER, 0, NULL, NULL, NULL);
+
+	DefineCustomIntVariable("light_explain.progress_nodes",
+							"Plan nodes that a statement may have for its progress to be visible.",
+							NULL,
+							&light_progress_nodes, 32, 4, 1000,
+							PGC_POSTMASTER, 0, NULL, NULL, NULL);
+
+	MarkGUCPrefixReserved("light_explain");
+}

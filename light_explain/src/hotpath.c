@@ -1,0 +1,269 @@
+/*-------------------------------------------------------------------------
+ *
+ * hotpath.c
+ *	  The functions that stand in PlanState.ExecProcNode of an upgraded node,
+ *	  run once per row and node: everything here is counted in instructions.
+ *
+ * A wrapper does what core's ExecProcNodeInstr does, but it touches only what
+ * changed.  Core copies all of pgBufferUsage and pgWalUsage at entry and adds
+ * all differences at exit.  Here one copy, light.seen, serves all nodes: it is
+ * compared with the counters when a node is entered and when it is left, and
+ * only if something moved since the last look, the difference is booked to the
+ * node that was on top of the stack meanwhile.  So usage is exclusive here;
+ * light_settle() in instrument.c makes core's inclusive figures of it.
+ *
+ * The comparison looks at the block counters and the number of WAL records
+ * ("lite"), eleven of 18 to 21 words.  The other WAL counters never change
+ * without the number of records, and times of I/O change only with
+ * track_io_timing, for which there are wrappers that compare everything.
+ *
+ * A wrapper is a copy of call_node() with constants for clock and comparison.
+ * What must hold: light.top is never NULL (light_bottom is below every
+ * statement), and a node that carries a wrapper has a LightRecord where core
+ * expects its instrumentation.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <time.h>
+
+#include "executor/tuptable.h"
+#include "light_explain.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define LIGHT_HAVE_TSC 1
+#else
+#define LIGHT_HAVE_TSC 0
+#endif
+
+LightState	light = {.top = &light_bottom, .deadline = PG_INT64_MAX};
+
+/* Below all statements; what is booked here is nobody's. */
+LightRecord light_bottom;
+
+/* The counters that tell that something changed: the first ten of BufferUsage. */
+#define LITE_WORDS 10
+StaticAssertDecl(offsetof(BufferUsage, temp_blks_written) == (LITE_WORDS - 1) * sizeof(int64),
+				 "block counters come first in BufferUsage");
+StaticAssertDecl(offsetof(WalUsage, wal_records) == 0, "the number of records comes first in WalUsage");
+
+typedef enum Compare
+{
+	COMPARE_NOTHING,			/* statement counts no buffers and no WAL */
+	COMPARE_LITE,
+	COMPARE_ALL
+} Compare;
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/* Has any counter moved since the last look? */
+ALWAYS_INLINE bool
+changed_portable(Compare compare)
+{
+	const int64 *now = (const int64 *) &pgBufferUsage;
+	const int64 *seen = (const int64 *) &light.seen.buffers;
+	int64		difference = pgWalUsage.wal_records ^ light.seen.wal.wal_records;
+	int			n = compare == COMPARE_LITE ? LITE_WORDS : sizeof(BufferUsage) / sizeof(int64);
+
+#pragma GCC unroll 16
+	for (int i = 0; i < n; i++)
+		difference |= now[i] ^ seen[i];
+	return difference != 0;
+}
+
+#if LIGHT_HAVE_TSC
+
+/* The same, 16 or 32 bytes at a time; two words are left over in both sizes. */
+typedef long long Words2 __attribute__((vector_size(16), aligned(8), may_alias));
+typedef long long Words4 __attribute__((vector_size(32), aligned(8), may_alias));
+
+__attribute__((target("avx2")))
+ALWAYS_INLINE bool
+changed_avx2(Compare compare)
+{
+	const char *now = (const char *) &pgBufferUsage;
+	const char *seen = (const char *) &light.seen.buffers;
+	size_t		size = compare == COMPARE_LITE ? LITE_WORDS * sizeof(int64) : sizeof(BufferUsage);
+	Words4		difference = *(const Words4 *) now ^ *(const Words4 *) seen;
+	Words2		rest = {pgWalUsage.wal_records ^ light.seen.wal.wal_records, 0};
+
+#pragma GCC unroll 8
+	for (size_t i = 32; i + 32 <= size; i += 32)
+		difference |= *(const Words4 *) (now + i) ^ *(const Words4 *) (seen + i);
+	if (size % 32 == 16)
+		rest |= *(const Words2 *) (now + size - 16) ^ *(const Words2 *) (seen + size - 16);
+	difference |= (Words4)
+	{
+		rest[0], rest[1], 0, 0
+	};
+	return !_mm256_testz_si256((__m256i) difference, (__m256i) difference);
+}
+StaticAssertDecl(sizeof(BufferUsage) % 16 == 0, "BufferUsage is a whole number of vectors");
+
+#endif
+
+/* Book what changed since the last look to a record. */
+static pg_noinline void
+charge(LightRecord *record)
+{
+	int64	   *self = (int64 *) &record->self;
+	int64	   *seen = (int64 *) &light.seen;
+	const int64 *buffers = (const int64 *) &pgBufferUsage;
+	const int64 *wal = (const int64 *) &pgWalUsage;
+
+	StaticAssertStmt(offsetof(LightUsage, wal) == sizeof(BufferUsage), "no gap in LightUsage");
+	for (int i = 0; i < sizeof(BufferUsage) / sizeof(int64); i++)
+	{
+		int64		now = buffers[i];
+
+		self[i] += now - seen[i];
+		seen[i] = now;
+	}
+	self += sizeof(BufferUsage) / sizeof(int64);
+	seen += sizeof(BufferUsage) / sizeof(int64);
+	for (int i = 0; i < sizeof(WalUsage) / sizeof(int64); i++)
+	{
+		int64		now = wal[i];
+
+		self[i] += now - seen[i];
+		seen[i] = now;
+	}
+}
+
+/*
+ * Book everything that is pending to a record: used where a statement begins or
+ * ends, so that what others did is not mixed with what its nodes do.
+ */
+void
+light_sync(LightRecord *record)
+{
+	charge(record);
+}
+
+ALWAYS_INLINE int64
+read_clock(LightClock clock, bool entry)
+{
+	struct timespec t;
+
+#if LIGHT_HAVE_TSC
+	unsigned	cpu;
+
+	if (clock == LIGHT_CLOCK_TSC)
+		return __rdtsc();
+	/* rdtscp waits for the loads before it, so a stall stays where it began */
+	if (clock == LIGHT_CLOCK_ORDERED)
+		return __rdtscp(&cpu);
+#endif
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * INT64CONST(1000000000) + t.tv_nsec;
+}
+
+/* One call of a node. */
+ALWAYS_INLINE TupleTableSlot *
+call_node(PlanState *node, const LightClock clock, const Compare compare, bool (*changed) (Compare))
+{
+	LightRecord *record = (LightRecord *) node->instrument;
+	LightRecord *caller = light.top;
+	TupleTableSlot *slot;
+	int64		start = 0;
+
+	if (clock != LIGHT_CLOCK_NONE)
+		start = read_clock(clock, true);
+	if (compare != COMPARE_NOTHING && unlikely(changed(compare)))
+		charge(caller);
+	if (unlikely(record->caller != caller))
+		light_change_caller(record, caller);
+
+	light.top = record;
+	slot = node->ExecProcNodeReal(node);
+	if (compare != COMPARE_NOTHING && unlikely(changed(compare)))
+		charge(record);
+	light.top = caller;
+
+	if (!TupIsNull(slot))
+		record->core.tuplecount += 1.0;
+	if (clock != LIGHT_CLOCK_NONE)
+	{
+		int64		now = read_clock(clock, false);
+		int64		elapsed = now - start;
+
+		record->total += elapsed;
+		if (unlikely(!record->core.running))
+		{
+			record->core.running = true;
+			record->startup += elapsed;
+		}
+		if (unlikely(now > light.deadline))
+			light_deadline_passed();
+	}
+	else
+		record->core.running = true;
+	return slot;
+}
+
+#define WRAPPER(name, clock, compare, changed) \
+static TupleTableSlot * \
+name(PlanState *node) \
+{ \
+	return call_node(node, clock, compare, changed); \
+}
+
+#define WRAPPERS(clock, CLOCK) \
+WRAPPER(clock##_nothing, CLOCK, COMPARE_NOTHING, changed_portable) \
+WRAPPER(clock##_lite, CLOCK, COMPARE_LITE, changed_portable) \
+WRAPPER(clock##_all, CLOCK, COMPARE_ALL, changed_portable)
+
+WRAPPERS(none, LIGHT_CLOCK_NONE)
+WRAPPERS(system, LIGHT_CLOCK_SYSTEM)
+
+static ExecProcNodeMtd wrappers[4][3] = {
+	[LIGHT_CLOCK_NONE] = {none_nothing, none_lite, none_all},
+	[LIGHT_CLOCK_SYSTEM] = {system_nothing, system_lite, system_all},
+};
+
+#if LIGHT_HAVE_TSC
+
+WRAPPERS(tsc, LIGHT_CLOCK_TSC)
+WRAPPERS(ordered, LIGHT_CLOCK_ORDERED)
+
+#define AVX2_WRAPPERS(clock, CLOCK) \
+__attribute__((target("avx2"))) WRAPPER(clock##_lite_avx2, CLOCK, COMPARE_LITE, changed_avx2) \
+__attribute__((target("avx2"))) WRAPPER(clock##_all_avx2, CLOCK, COMPARE_ALL, changed_avx2)
+
+AVX2_WRAPPERS(none, LIGHT_CLOCK_NONE)
+AVX2_WRAPPERS(system, LIGHT_CLOCK_SYSTEM)
+AVX2_WRAPPERS(tsc, LIGHT_CLOCK_TSC)
+AVX2_WRAPPERS(ordered, LIGHT_CLOCK_ORDERED)
+
+static const ExecProcNodeMtd avx2_wrappers[4][3] = {
+	[LIGHT_CLOCK_NONE] = {none_nothing, none_lite_avx2, none_all_avx2},
+	[LIGHT_CLOCK_SYSTEM] = {system_nothing, system_lite_avx2, system_all_avx2},
+	[LIGHT_CLOCK_TSC] = {tsc_nothing, tsc_lite_avx2, tsc_all_avx2},
+	[LIGHT_CLOCK_ORDERED] = {ordered_nothing, ordered_lite_avx2, ordered_all_avx2},
+};
+
+#endif
+
+/* Choose the wrappers that this processor can run. */
+void
+light_hotpath_init(void)
+{
+#if LIGHT_HAVE_TSC
+	memcpy(wrappers[LIGHT_CLOCK_TSC], (ExecProcNodeMtd[]) {tsc_nothing, tsc_lite, tsc_all}, sizeof(wrappers[0]));
+	memcpy(wrappers[LIGHT_CLOCK_ORDERED], (ExecProcNodeMtd[]) {ordered_nothing, ordered_lite, ordered_all}, sizeof(wrappers[0]));
+	__builtin_cpu_init();
+	if (__builtin_cpu_supports("avx2"))
+		memcpy(wrappers, avx2_wrappers, sizeof(wrappers));
+#endif
+}
+
+/* The wrapper for nodes of a statement; NULL for a clock that is not here. */
+ExecProcNodeMtd
+light_wrapper_for(LightClock clock, bool usage, bool full)
+{
+	return wrappers[clock][usage ? (full ? COMPARE_ALL : COMPARE_LITE) : COMPARE_NOTHING];
+}

@@ -1,0 +1,232 @@
+/*-------------------------------------------------------------------------
+ *
+ * light_explain.h
+ *	  What the parts of light_explain share: the record of a plan node, the
+ *	  statement that owns records, and the stack of running nodes.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LIGHT_EXPLAIN_H
+#define LIGHT_EXPLAIN_H
+
+#include "postgres.h"
+
+#include "executor/execdesc.h"
+#include "executor/instrument.h"
+#include "nodes/execnodes.h"
+#include "pg_compat.h"
+
+/* Functions and data of this library that its other files use, but nobody else. */
+#define LIGHT_PRIVATE __attribute__((visibility("hidden")))
+
+typedef struct LightUsage
+{
+	BufferUsage buffers;
+	WalUsage	wal;
+} LightUsage;
+
+#define LIGHT_USAGE_WORDS (sizeof(LightUsage) / sizeof(int64))
+
+/* How the wrapper around a node reads the clock. */
+typedef enum LightClock
+{
+	LIGHT_CLOCK_NONE,			/* not at all (no timing, or the ticker's) */
+	LIGHT_CLOCK_TSC,			/* processor's counter, unordered */
+	LIGHT_CLOCK_ORDERED,		/* processor's counter, ordered after loads */
+	LIGHT_CLOCK_SYSTEM			/* clock_gettime(), as core up to 18 */
+} LightClock;
+
+/* light_explain.timing */
+typedef enum LightTiming
+{
+	LIGHT_TIMING_AUTO,
+	LIGHT_TIMING_TICKER,
+	LIGHT_TIMING_EXACT,
+	LIGHT_TIMING_ORDERED,
+	LIGHT_TIMING_CORE
+} LightTiming;
+
+/*
+ * The record of one plan node, to which PlanState.instrument points once the
+ * statement has moved to the light wrappers.  Core goes on using its own part;
+ * of that part the wrappers only keep "running" and "tuplecount".  What they
+ * measure is here and is added to core's part when the statement is finished.
+ *
+ * The second part is one cache line: all that a call of the node touches beside
+ * the first line of core's part.
+ */
+typedef struct LightRecord
+{
+	NodeInstrumentation_compat core;	/* must be first */
+
+	struct LightRecord *caller pg_attribute_aligned(64);	/* on top when this node was
+															 * last called */
+	int64		total;			/* ticks in this node and what it called */
+	int64		startup;		/* ... of the first call of each cycle */
+	int64		total_moved;	/* part of total booked under earlier callers */
+	int64		total_taken;	/* ticks of nodes called from here earlier,
+								 * from elsewhere now */
+	struct LightRecord *callees;	/* list of nodes whose caller this is */
+	struct LightRecord *next_callee;
+	bool		ticking;		/* the ticker counts this record's time */
+	bool		left_to_core;	/* no wrapper: core measures this node */
+	int16		depth;			/* in the plan tree */
+
+	/* seldom touched */
+	LightUsage	self pg_attribute_aligned(64);	/* usage while on top */
+	LightUsage *moved;			/* usage taken from callees that went to other
+								 * callers, less usage booked under earlier
+								 * callers of this node */
+	PlanState  *planstate;
+	struct LightQuery *query;
+} LightRecord;
+
+StaticAssertDecl(sizeof(LightRecord) - sizeof(NodeInstrumentation_compat) + sizeof(LightUsage) <= 512,
+				 "a record takes at most 512 bytes beyond core's struct");
+
+/* A statement with instrumentation, from its ExecutorStart to its end. */
+typedef struct LightQuery
+{
+	struct LightQuery *next;
+	QueryDesc  *queryDesc;
+	EState	   *estate;
+	MemoryContext context;		/* the statement's own */
+
+	double		switch_after;	/* calls of a node before all are switched */
+	LightTiming timing;
+	bool		explained;		/* EXPLAIN ANALYZE's own statement */
+	bool		wrapped;		/* nodes carry light_first or light_probe */
+	bool		upgraded;		/* nodes have records */
+	bool		finished;		/* figures were added to core's */
+	bool		on_stack;		/* the root is on the stack */
+	bool		has_gather;
+	bool		usage;			/* count buffers and WAL */
+	bool		usage_full;		/* also times of I/O may change */
+	bool		timer;
+	bool		ticking;		/* the ticker is the clock */
+	LightClock	clock;
+	ExecProcNodeMtd wrapper;	/* what an upgraded node calls */
+
+	int64		deadline;		/* clock after which the ticker takes over */
+	int			exact_time;		/* microseconds until then */
+	double		tick;			/* seconds a tick, once finished */
+
+	int			nrecords;		/* with the root */
+	int			nrecords_allocated;
+	LightRecord *records;		/* [0] is the root: the executor itself */
+	struct LightProgressSlot *slot; /* shared memory that holds the records */
+	LightUsage	entry;			/* counters when the root was put on top */
+	int64		entered;		/* clock then */
+	int64		elapsed;		/* ticks inside ExecutorRun and -Finish */
+	MemoryContextCallback callback;
+} LightQuery;
+
+/* State saved while a statement is inside ExecutorRun or ExecutorFinish. */
+typedef struct LightGuard
+{
+	LightQuery *query;
+	LightQuery *outer;
+	LightRecord *top;
+	int64		deadline;
+} LightGuard;
+
+/*
+ * The stack of running nodes: its top; the links are LightRecord.caller.  The
+ * counters were last looked at when they were "seen".
+ */
+typedef struct LightState
+{
+	LightUsage	seen pg_attribute_aligned(64);
+	LightRecord *volatile top pg_attribute_aligned(64);
+	int64		deadline;		/* clock after which the ticker takes over */
+	LightQuery *current;		/* innermost statement */
+} LightState;
+
+extern LIGHT_PRIVATE LightState light;
+extern LIGHT_PRIVATE LightRecord light_bottom;
+
+/* guc.c */
+extern LIGHT_PRIVATE bool light_enabled;
+extern LIGHT_PRIVATE int light_timing;
+extern LIGHT_PRIVATE int light_switch_after;
+extern LIGHT_PRIVATE int light_exact_time;
+extern LIGHT_PRIVATE int light_tick_interval;
+extern LIGHT_PRIVATE bool light_instrument_all;
+extern LIGHT_PRIVATE bool light_profile;
+extern LIGHT_PRIVATE int light_profile_max;
+extern LIGHT_PRIVATE int light_progress_statements;
+extern LIGHT_PRIVATE int light_progress_nodes;
+extern LIGHT_PRIVATE void light_define_settings(void);
+
+/* selftest.c */
+extern LIGHT_PRIVATE ExecProcNodeMtd light_core_first;
+extern LIGHT_PRIVATE ExecProcNodeMtd light_core_instr;
+extern LIGHT_PRIVATE const char *light_server_fits(void);
+
+/* clock.c */
+extern LIGHT_PRIVATE bool light_tsc_usable;
+extern LIGHT_PRIVATE void light_clock_init(void);
+extern LIGHT_PRIVATE int64 light_now(void);
+extern LIGHT_PRIVATE double light_seconds_per_tick(void);
+extern LIGHT_PRIVATE int64 light_ticks(double seconds);
+
+/* ticker.c */
+extern LIGHT_PRIVATE bool light_ticker_available(void);
+extern LIGHT_PRIVATE void light_ticker_enter(void);
+extern LIGHT_PRIVATE void light_ticker_leave(void);
+extern LIGHT_PRIVATE void light_tick(void);
+
+/* hotpath.c */
+extern LIGHT_PRIVATE void light_sync(LightRecord *record);
+extern LIGHT_PRIVATE ExecProcNodeMtd light_wrapper_for(LightClock clock, bool usage, bool full);
+extern LIGHT_PRIVATE void light_hotpath_init(void);
+
+/* instrument.c */
+extern LIGHT_PRIVATE void light_wrap(LightQuery *query);
+extern LIGHT_PRIVATE bool light_upgrade(LightQuery *query);
+extern LIGHT_PRIVATE LightRecord *light_record_of(LightQuery *query, PlanState *planstate);
+extern LIGHT_PRIVATE void light_change_caller(LightRecord *record, LightRecord *caller);
+extern LIGHT_PRIVATE void light_deadline_passed(void);
+extern LIGHT_PRIVATE void light_settle(LightQuery *query);
+
+/* query.c */
+extern LIGHT_PRIVATE void light_query_start(QueryDesc *queryDesc, bool explained);
+extern LIGHT_PRIVATE LightQuery *light_query_find(QueryDesc *queryDesc);
+extern LIGHT_PRIVATE LightQuery *light_query_of(EState *estate);
+extern LIGHT_PRIVATE void light_guard_save(LightGuard *guard, LightQuery *query);
+extern LIGHT_PRIVATE void light_query_enter(LightQuery *query);
+extern LIGHT_PRIVATE void light_guard_leave(LightGuard *guard);
+extern LIGHT_PRIVATE void light_root_enter(LightQuery *query);
+extern LIGHT_PRIVATE void light_forget_stack(void);
+
+/* self.c */
+typedef struct LightSelf
+{
+	double		time;			/* seconds */
+	LightUsage	usage;
+} LightSelf;
+
+extern LIGHT_PRIVATE LightSelf light_self(LightQuery *query, PlanState *planstate);
+extern LIGHT_PRIVATE bool light_measured_by_core(PlanState *planstate);
+extern LIGHT_PRIVATE char *light_node_label(PlanState *planstate);
+
+/* explain.c */
+extern LIGHT_PRIVATE void light_explain_init(void);
+extern LIGHT_PRIVATE bool light_explaining(void);
+extern LIGHT_PRIVATE void light_keep_last(LightQuery *query);
+
+/* progress.c */
+extern LIGHT_PRIVATE Size light_progress_size(void);
+extern LIGHT_PRIVATE void light_progress_startup(void);
+extern LIGHT_PRIVATE LightRecord *light_progress_claim(LightQuery *query, int nrecords);
+extern LIGHT_PRIVATE void light_progress_publish(LightQuery *query);
+extern LIGHT_PRIVATE void light_progress_release(LightQuery *query);
+
+/* profile.c */
+extern LIGHT_PRIVATE Size light_profile_size(void);
+extern LIGHT_PRIVATE void light_profile_startup(void);
+extern LIGHT_PRIVATE void light_profile_store(LightQuery *query);
+
+#endif							/* LIGHT_EXPLAIN_H */

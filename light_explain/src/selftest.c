@@ -1,0 +1,108 @@
+/*-------------------------------------------------------------------------
+ *
+ * selftest.c
+ *	  Does this server lay out and treat plan nodes as the headers say that
+ *	  this library was compiled with?
+ *
+ * light_explain puts its own struct where core's instrumentation is, so a
+ * server whose structs differ would be corrupted, not only measured wrongly.
+ * Run once when the library is loaded: if anything is not as expected, the
+ * feature stays off and the server log says why.  On the way it learns the
+ * addresses of core's two own wrappers, which are not exported.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "executor/executor.h"
+#include "light_explain.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+
+ExecProcNodeMtd light_core_first = NULL;
+ExecProcNodeMtd light_core_instr = NULL;
+
+static int	probe_calls;
+
+/* A plan node that returns no row. */
+static TupleTableSlot *
+empty_node(PlanState *node)
+{
+	probe_calls++;
+	return NULL;
+}
+
+/* Has core's instrumentation struct the size and the fields of our headers? */
+static const char *
+instrumentation_fits(void)
+{
+	NodeInstrumentation_compat *instr;
+	Size		expected;
+
+	expected = GetMemoryChunkSpace(palloc(sizeof(NodeInstrumentation_compat)));
+	instr = InstrAllocNode_compat(INSTRUMENT_ALL);
+	if (GetMemoryChunkSpace(instr) != expected)
+		return "the server's instrumentation of plan nodes has another size";
+	if (!InstrNeedTimer_compat(instr) || !InstrNeedBuffers_compat(instr) || !InstrNeedWal_compat(instr))
+		return "the server's instrumentation of plan nodes has other flags";
+
+	InstrStartNode(instr);
+	pgBufferUsage.temp_blks_read += 5;
+	InstrStopNode(instr, 3.0);
+	pgBufferUsage.temp_blks_read -= 5;
+	if (!instr->running || instr->tuplecount != 3.0 || InstrBuffers_compat(instr)->temp_blks_read != 5)
+		return "the server's instrumentation of plan nodes has other fields";
+	InstrEndLoop(instr);
+	if (instr->running || instr->tuplecount != 0.0 || instr->ntuples != 3.0 || instr->nloops != 1.0)
+		return "the server's instrumentation of plan nodes adds up in another way";
+	return NULL;
+}
+
+/* Does core call nodes through the pointers that we know? */
+static const char *
+planstate_fits(void)
+{
+	PlanState  *node = palloc0(sizeof(PlanState));
+
+	node->type = T_ResultState;
+	node->instrument = InstrAllocNode_compat(INSTRUMENT_ROWS);
+	ExecSetExecProcNode(node, empty_node);
+	if (node->ExecProcNodeReal != empty_node || node->ExecProcNode == NULL || node->ExecProcNode == empty_node)
+		return "the server's plan nodes have another layout";
+	light_core_first = node->ExecProcNode;
+	probe_calls = 0;
+	(void) node->ExecProcNode(node);
+	if (probe_calls != 1 || !node->instrument->running || node->ExecProcNode == light_core_first)
+		return "the server calls plan nodes in another way";
+	light_core_instr = node->ExecProcNode;
+	return NULL;
+}
+
+/*
+ * NULL if light_explain can work on this server, else the reason why not.
+ */
+const char *
+light_server_fits(void)
+{
+	MemoryContext context,
+				old;
+	const char *version = GetConfigOption("server_version_num", true, false);
+	const char *reason;
+
+	if (version == NULL || atoi(version) / 10000 != PG_VERSION_NUM / 10000)
+		return "the server is of another major version";
+	if (atoi(version) > PG_VERSION_NUM)
+		return "the server is of a later minor version than light_explain was compiled for";
+
+	/* a generation context tells the exact size of a chunk */
+	context = GenerationContextCreate(CurrentMemoryContext, "light_explain self-test", ALLOCSET_SMALL_SIZES);
+	old = MemoryContextSwitchTo(context);
+	reason = instrumentation_fits();
+	if (reason == NULL)
+		reason = planstate_fits();
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+	return reason;
+}
