@@ -322,6 +322,7 @@ standard_ExplainOneQuery_compat(EXPLAINONEQUERY_PARAMS_compat)
 	BufferUsageAccumDiff(&used, &pgBufferUsage, &before);
 	ExplainOnePlan(plan, into, es, queryString, params, queryEnv, &duration, es->buffers ? &used : NULL);
 }
+#endif
 
 /* ---- instrumentation of plan nodes (light_explain) ---------------------- */
 
@@ -393,15 +394,6 @@ BufferUsageNormalize_compat(BufferUsage *usage)
 		times[i]->tv_nsec = ns % INT64CONST(1000000000);
 	}
 }
-#endif
-
-/* ExecutorRun lost its last argument in 18. */
-#if PG_VERSION_NUM >= 180000
-#define ExecutorRunParams_compat QueryDesc *queryDesc, ScanDirection direction, uint64 count
-#define ExecutorRunArgs_compat queryDesc, direction, count
-#else
-#define ExecutorRunParams_compat QueryDesc *queryDesc, ScanDirection direction, uint64 count, bool execute_once
-#define ExecutorRunArgs_compat queryDesc, direction, count, execute_once
 #endif
 
 /* EXPLAIN takes options and prints fields of extensions since 18. */

@@ -56,9 +56,7 @@ light_explaining(void)
 }
 
 static void
-process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
-				ProcessUtilityContext context, ParamListInfo params,
-				QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
+process_utility(PROCESSUTILITY_PARAMS_compat)
 {
 	bool		saved = in_explain;
 	LightQuery *saved_outer = explain_outer;
@@ -72,17 +70,17 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	else if (!in_explain)
 	{
 		if (prev_ProcessUtility)
-			prev_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+			prev_ProcessUtility(PROCESSUTILITY_ARGS_compat);
 		else
-			standard_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+			standard_ProcessUtility(PROCESSUTILITY_ARGS_compat);
 		return;
 	}
 	PG_TRY();
 	{
 		if (prev_ProcessUtility)
-			prev_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+			prev_ProcessUtility(PROCESSUTILITY_ARGS_compat);
 		else
-			standard_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+			standard_ProcessUtility(PROCESSUTILITY_ARGS_compat);
 	}
 	PG_FINALLY();
 	{

@@ -108,7 +108,7 @@ StaticAssertDecl(sizeof(BufferUsage) % 16 == 0, "BufferUsage is a whole number o
 
 /* Book what changed since the last look to a record. */
 static pg_noinline void
-charge(LightRecord *record)
+book_usage(LightRecord *record)
 {
 	int64	   *self = (int64 *) &record->self;
 	int64	   *seen = (int64 *) &light.seen;
@@ -141,7 +141,7 @@ charge(LightRecord *record)
 void
 light_sync(LightRecord *record)
 {
-	charge(record);
+	book_usage(record);
 }
 
 ALWAYS_INLINE int64
@@ -174,14 +174,14 @@ call_node(PlanState *node, const LightClock clock, const Compare compare, bool (
 	if (clock != LIGHT_CLOCK_NONE)
 		start = read_clock(clock, true);
 	if (compare != COMPARE_NOTHING && unlikely(changed(compare)))
-		charge(caller);
+		book_usage(caller);
 	if (unlikely(record->caller != caller))
 		light_change_caller(record, caller);
 
 	light.top = record;
 	slot = node->ExecProcNodeReal(node);
 	if (compare != COMPARE_NOTHING && unlikely(changed(compare)))
-		charge(record);
+		book_usage(record);
 	light.top = caller;
 
 	if (!TupIsNull(slot))

@@ -60,7 +60,7 @@ executor_start(QueryDesc *queryDesc, int eflags)
 }
 
 static void
-executor_run(ExecutorRunParams_compat)
+executor_run(EXECUTORRUN_PARAMS_compat)
 {
 	LightQuery *query = light_query_find(queryDesc);
 	LightGuard	guard;
@@ -68,9 +68,9 @@ executor_run(ExecutorRunParams_compat)
 	if (query == NULL)
 	{
 		if (prev_ExecutorRun)
-			prev_ExecutorRun(ExecutorRunArgs_compat);
+			prev_ExecutorRun(EXECUTORRUN_ARGS_compat);
 		else
-			standard_ExecutorRun(ExecutorRunArgs_compat);
+			standard_ExecutorRun(EXECUTORRUN_ARGS_compat);
 		return;
 	}
 
@@ -79,9 +79,9 @@ executor_run(ExecutorRunParams_compat)
 	{
 		light_query_enter(query);
 		if (prev_ExecutorRun)
-			prev_ExecutorRun(ExecutorRunArgs_compat);
+			prev_ExecutorRun(EXECUTORRUN_ARGS_compat);
 		else
-			standard_ExecutorRun(ExecutorRunArgs_compat);
+			standard_ExecutorRun(EXECUTORRUN_ARGS_compat);
 	}
 	PG_FINALLY();
 	{

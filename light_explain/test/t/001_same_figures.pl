@@ -1,0 +1,112 @@
+# Rows, loops, filtered rows, buffers and WAL of every node are what core shows.
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use Battery;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = PostgreSQL::Test::Cluster->new('main');
+$node->init;
+$node->append_conf('postgresql.conf', <<'CONF');
+shared_preload_libraries = 'light_explain'
+autovacuum = off
+full_page_writes = off
+checkpoint_timeout = 1h
+max_wal_size = 4GB
+max_parallel_workers = 8
+max_worker_processes = 16
+jit = off
+CONF
+$node->start;
+
+my $has_fdw = $node->safe_psql('postgres', q{SELECT count(*) FROM pg_available_extensions WHERE name = 'postgres_fdw'});
+my @statements = battery_statements();
+my @required = battery_node_types();
+my $setup = battery_sql();
+
+if ($has_fdw)
+{
+	my $connection = sprintf "host '%s', port '%s', dbname 'postgres'", $node->host, $node->port;
+	$setup .= <<"SQL";
+CREATE EXTENSION postgres_fdw;
+CREATE SERVER loop1 FOREIGN DATA WRAPPER postgres_fdw OPTIONS ($connection, async_capable 'true');
+CREATE SERVER loop2 FOREIGN DATA WRAPPER postgres_fdw OPTIONS ($connection, async_capable 'true');
+CREATE USER MAPPING FOR CURRENT_USER SERVER loop1;
+CREATE USER MAPPING FOR CURRENT_USER SERVER loop2;
+CREATE FOREIGN TABLE ft1 (id int, k int) SERVER loop1 OPTIONS (table_name 't');
+CREATE FOREIGN TABLE ft2 (id int, t_id int) SERVER loop2 OPTIONS (table_name 'u');
+CREATE TABLE fp (id int, k int) PARTITION BY RANGE (id);
+CREATE FOREIGN TABLE fp1 PARTITION OF fp FOR VALUES FROM (0) TO (500) SERVER loop1 OPTIONS (table_name 'par1');
+CREATE FOREIGN TABLE fp2 PARTITION OF fp FOR VALUES FROM (500) TO (1000) SERVER loop2 OPTIONS (table_name 'par2');
+CREATE TABLE fp3 PARTITION OF fp FOR VALUES FROM (1000) TO (2000);
+INSERT INTO fp3 SELECT g, g % 7 FROM generate_series(1000, 1999) g;
+ANALYZE fp3;
+SQL
+	push @required, 'Foreign Scan';
+	push @statements, map { [ '', '', $_ ] } (
+		'SELECT * FROM ft1 WHERE k < 5',
+		'SELECT count(*) FROM ft1 JOIN t ON ft1.id = t.id',
+		'SELECT count(*) FROM ft1 JOIN ft2 ON ft1.id = ft2.t_id',
+		'SELECT * FROM fp',
+		'SELECT count(*) FROM fp WHERE k = 3',
+		'SELECT * FROM fp LIMIT 20',
+		'UPDATE ft2 SET t_id = t_id WHERE id = 5');
+}
+cmp_ok(scalar(@statements), '>=', 120, 'the battery has at least 120 statements');
+
+# Run the battery in one session under some settings; every statement is a test.
+sub run_battery
+{
+	my ($name, $settings, $options, $only) = @_;
+	my $script = "\\set ON_ERROR_STOP 1\n\\pset format unaligned\n\\pset tuples_only on\n$setup\n";
+
+	# what each statement needs is set and reset around it
+	my $n = 0;
+	my @run;
+	for my $s (@statements)
+	{
+		next if $only && $s->[2] !~ $only;
+		push @run, $s;
+		my ($set, $prepare, $statement) = map { my $x = $_; $x =~ s/'/''/g; $x } @$s;
+		$script .= "RESET ALL; SET jit = off; $settings;\n$s->[0];\n"
+		  . "SELECT '<<' || " . $n++ . " || '>>' || compare('$prepare', '$statement', '$options');\n";
+	}
+	$script .= "SELECT '<<types>>' || string_agg(name, '|') FROM node_types;\n";
+	$node->safe_psql('postgres', "DROP DATABASE IF EXISTS battery");
+	$node->safe_psql('postgres', "CREATE DATABASE battery");
+	(my $in_battery = $script) =~ s/dbname 'postgres'/dbname 'battery'/g;
+	my ($rc, $out, $err) = $node->psql('battery', $in_battery);
+	is($rc, 0, "$name: ran") or diag($err);
+
+	my %result = $out =~ /^<<(\w+)>>(.*?)(?=^<<|\z)/msg;
+	chomp(%result);
+	my $same = 0;
+	for my $i (0 .. $#run)
+	{
+		my $r = $result{$i} // 'no result';
+		if ($r eq 'same') { $same++; next; }
+		fail("$name: $run[$i][2]");
+		diag($r);
+	}
+	is($same, scalar(@run), "$name: all figures are core's");
+	return split /\|/, $result{types} // '';
+}
+
+my %met = map { $_ => 1 } run_battery('as EXPLAIN does', '', 'TIMING OFF');
+my @missing = grep { !$met{$_} } @required;
+is("@missing", '', 'every node type was met');
+
+run_battery('track_io_timing', 'SET track_io_timing = on', 'TIMING ON');
+run_battery('switching while nodes run', 'SET light_explain.switch_after = 3', 'TIMING OFF');
+run_battery('switching late, ticker at once', 'SET light_explain.switch_after = 20; SET light_explain.exact_time = 0', 'TIMING ON');
+run_battery('ticker', 'SET light_explain.timing = ticker', 'TIMING ON', qr/SELECT/);
+run_battery('ordered clock', 'SET light_explain.timing = ordered', 'TIMING ON', qr/JOIN|par|CTE/);
+run_battery('nested statements measured as well', 'SET light_explain.instrument_all = on', 'TIMING ON', qr/f_|UPDATE|DELETE|INSERT|EXECUTE|ft|fp/);
+
+is($node->safe_psql('postgres', 'SELECT 1'), '1', 'the server is alive');
+$node->stop;
+done_testing();
