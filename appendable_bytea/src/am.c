@@ -199,6 +199,24 @@ appendable_multi_insert(Relation rel, TupleTableSlot **slots, int nslots,
 }
 
 /*
+ * Is a row version this transaction's own and not updated yet?  Then nobody else
+ * can see it, and whatever lock it carries is ours: no other lock is needed.  (Locks
+ * of several subtransactions would become a multixact with each update.)
+ */
+static bool
+row_is_private(HeapTuple tuple, CommandId cid, Buffer buffer)
+{
+	TM_Result	result;
+
+	if (!TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)))
+		return false;
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	result = HeapTupleSatisfiesUpdate(tuple, cid, buffer);
+	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+	return result == TM_Ok || result == TM_BeingModified;
+}
+
+/*
  * Make an updated row storable.  Returns TM_Ok, or what keeps the row from being
  * updated, with *tmfd filled in and nothing written.
  */
@@ -225,7 +243,7 @@ prepare_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId c
 									ALLOCSET_DEFAULT_SIZES);
 	oldcontext = MemoryContextSwitchTo(context);
 	plan_row(&row, rel, slot, &old);
-	if (row.writes)
+	if (row.writes && !row_is_private(&old, cid, buffer))
 	{
 		TupleTableSlot *locked = MakeSingleTupleTableSlot(RelationGetDescr(rel),
 														  &TTSOpsBufferHeapTuple);

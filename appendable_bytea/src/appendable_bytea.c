@@ -29,5 +29,6 @@ _PG_init(void)
 	ab_define_settings();
 	ab_names_install();
 	ab_am_install();
+	ab_reader_install();
 	ab_ddl_install();
 }

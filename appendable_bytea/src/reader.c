@@ -26,6 +26,7 @@
 
 #include "access/genam.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -115,6 +116,33 @@ ab_reader_close(AbReader *reader)
 	if (reader->value == &reader->own && reader->own.segments != reader->own.space)
 		pfree(reader->own.segments);
 	pfree(reader);
+}
+
+/*
+ * The reference that was found to be whole last, in this subtransaction or before:
+ * who reads many slices of one value looks at its end once.
+ */
+static AbRef verified;
+
+static void
+forget_verified(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg)
+{
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		verified.vid = 0;
+}
+
+static void
+forget_verified_at_end(XactEvent event, void *arg)
+{
+	verified.vid = 0;
+}
+
+/* Have the end of a transaction or subtransaction forget what was verified. */
+void
+ab_reader_install(void)
+{
+	RegisterXactCallback(forget_verified_at_end, NULL);
+	RegisterSubXactCallback(forget_verified, NULL);
 }
 
 static void
@@ -230,9 +258,7 @@ advance(AbReader *reader, int64 at)
 			continue;
 		if (chunk->off > reader->scan_at)
 			return false;
-		if (chunk->off + chunk->length > ref->stored || !ab_chunk_intact(chunk) ||
-			(ref->edition == 0 && chunk->off + chunk->length == ref->stored &&
-			 chunk->crc != ref->crc))
+		if (chunk->off + chunk->length > ref->stored || !ab_chunk_intact(chunk))
 			ereport(ERROR,
 					(errcode(ERRCODE_DATA_CORRUPTED),
 					 errmsg("damaged chunk of an appendable_bytea value"),
@@ -247,6 +273,39 @@ advance(AbReader *reader, int64 at)
 		}
 	}
 	return false;
+}
+
+/*
+ * Is the chunk at the reference's end the one that was written with it?  Every
+ * write ends with that chunk, and its crc covers what was written before it.  A
+ * reference that somebody kept while the change that made it was rolled back can
+ * meet the chunks of another change at the same offsets; this is where they are
+ * told apart.
+ */
+static bool
+end_is_ours(AbReader *reader)
+{
+	const AbRef *ref = &reader->value->base;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	bool		ours = false;
+
+	if (ab_same_reference(ref, &verified))
+		return true;
+	scan = ab_chunk_scan(reader->heap, reader->index, chunk_snapshot(reader->fallback),
+						 ref->vid, Max(ref->stored - AB_CHUNK_MAX, 0), ref->stored);
+	while (!ours && (tuple = systable_getnext_ordered(scan, BackwardScanDirection)) != NULL)
+	{
+		AbChunk		chunk;
+
+		ab_chunk_deform(reader->heap, tuple, &chunk);
+		ours = chunk.edition <= ref->edition && chunk.crc == ref->crc &&
+			chunk.off + chunk.length == ref->stored;
+	}
+	systable_endscan_ordered(scan);
+	if (ours)
+		verified = *ref;
+	return ours;
 }
 
 /*
@@ -272,14 +331,16 @@ ab_reader_chunk(AbReader *reader, int64 at, AbChunk *result)
 	{
 		end_scan(reader);
 		reader->fallback = false;
-		start_scan(reader, at);
+		if (end_is_ours(reader))
+			start_scan(reader, at);
 	}
 	found = advance(reader, at);
 	if (!found && !reader->fallback && !HistoricSnapshotActive() && ActiveSnapshotSet())
 	{
 		end_scan(reader);
 		reader->fallback = true;
-		start_scan(reader, at);
+		if (end_is_ours(reader))
+			start_scan(reader, at);
 		found = advance(reader, at);
 	}
 	MemoryContextSwitchTo(oldcontext);

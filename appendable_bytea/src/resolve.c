@@ -352,9 +352,13 @@ append_tail(AbPlan *plan, const AbTarget *target)
 	return result;
 }
 
-/* Write, once each, the chunks before "kept" that literal bytes fall into. */
+/*
+ * Write, once each, the chunks before "kept" that literal bytes fall into; and
+ * last, if asked for, the one that ends at "kept", so that the writer ends with the
+ * crc of the chunk at the value's end as every write does.
+ */
 static void
-overwrite_chunks(AbPlan *plan, AbReader *reader, AbWriter *writer, int64 kept)
+overwrite_chunks(AbPlan *plan, AbReader *reader, AbWriter *writer, int64 kept, bool to_end)
 {
 	AbValue    *value = &plan->value;
 	char	   *buf = palloc(AB_CHUNK_MAX);
@@ -381,6 +385,17 @@ overwrite_chunks(AbPlan *plan, AbReader *reader, AbWriter *writer, int64 kept)
 			ab_writer_overwrite(writer, chunk.off, buf, chunk.length);
 			at = done = chunk.off + chunk.length;
 		}
+	}
+	if (to_end && done < kept)
+	{
+		AbChunk		chunk;
+
+		if (!ab_reader_chunk(reader, kept - 1, &chunk))
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("missing chunk of an appendable_bytea value")));
+		memcpy(buf, chunk.data, chunk.length);
+		ab_writer_overwrite(writer, chunk.off, buf, chunk.length);
 	}
 	pfree(buf);
 }
@@ -435,7 +450,7 @@ rewrite_value(AbPlan *plan, const AbTarget *target)
 	from.edition++;
 	from.stored = kept;
 	writer = ab_writer_open(target->home, &from, value->length - kept > 4 * ab_chunk_size);
-	overwrite_chunks(plan, reader, writer, kept);
+	overwrite_chunks(plan, reader, writer, kept, value->length - rest == kept);
 	result = finish(plan, target, reader, writer, kept, rest);
 	ab_reader_close(reader);
 	return result;

@@ -96,6 +96,7 @@ extern SysScanDesc ab_chunk_scan(Relation heap, Relation index, Snapshot snapsho
 
 /* ---- reader.c ------------------------------------------------------------ */
 
+extern void ab_reader_install(void);
 extern AbReader *ab_reader_open_value(AbValue *value);
 extern bool ab_reader_chunk(AbReader *reader, int64 position, AbChunk *chunk);
 
