@@ -1,0 +1,107 @@
+-- EXPLAIN ANALYZE says which way the rows went; pages tell the rest.
+SET temp_buffers = 100;
+CREATE EXTENSION pageinspect;
+CREATE TABLE source AS SELECT i AS id, i % 10 AS k, 'row ' || i AS t FROM generate_series(1, 30000) i;
+CREATE FUNCTION loaded(command text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE line text;
+BEGIN
+  FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) ' || command LOOP
+    IF line ~ 'Fast Load' THEN RETURN NEXT line; END IF;
+  END LOOP;
+END $$;
+
+SELECT * FROM loaded('CREATE TEMP TABLE small AS SELECT * FROM source LIMIT 1000');
+SELECT * FROM loaded('CREATE TEMP TABLE large AS SELECT * FROM source');
+SELECT * FROM loaded('CREATE TEMP TABLE none AS SELECT * FROM source WHERE false');
+SELECT * FROM loaded('INSERT INTO none SELECT * FROM source LIMIT 100');
+SELECT * FROM loaded('INSERT INTO none SELECT * FROM source LIMIT 10');
+SELECT * FROM loaded('INSERT INTO none SELECT * FROM source');
+SELECT * FROM loaded('INSERT INTO none VALUES (1, 1, ''one'')');
+SELECT * FROM loaded('INSERT INTO none VALUES (1, 1, ''one''), (2, 2, ''two'')');
+SELECT * FROM loaded('CREATE TABLE permanent AS SELECT * FROM source');
+SELECT * FROM loaded('SELECT count(*) FROM none');
+EXPLAIN (COSTS OFF) INSERT INTO none SELECT * FROM source;
+
+-- left to the server
+SET parallel_temp.fast_load = off;
+SELECT * FROM loaded('CREATE TEMP TABLE off AS SELECT * FROM source');
+SELECT * FROM loaded('INSERT INTO none SELECT * FROM source');
+RESET parallel_temp.fast_load;
+SELECT * FROM loaded('INSERT INTO none SELECT * FROM source ON CONFLICT DO NOTHING');
+SELECT * FROM loaded('INSERT INTO none SELECT * FROM source RETURNING id');
+CREATE INDEX ON none (id);
+SELECT * FROM loaded('INSERT INTO none SELECT * FROM source');
+CREATE TEMP TABLE triggered (LIKE source);
+CREATE TRIGGER t BEFORE UPDATE ON triggered FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger();
+SELECT * FROM loaded('INSERT INTO triggered SELECT * FROM source');
+CREATE TEMP TABLE generated (id int, k int, t text, g int GENERATED ALWAYS AS (id + k) STORED);
+SELECT * FROM loaded('INSERT INTO generated SELECT * FROM source');
+CREATE TEMP TABLE parent (LIKE source) PARTITION BY RANGE (id);
+CREATE TEMP TABLE part PARTITION OF parent DEFAULT;
+SELECT * FROM loaded('INSERT INTO part SELECT * FROM source');
+CREATE TEMP TABLE checked (LIKE source, CHECK (id > 0));
+SELECT * FROM loaded('INSERT INTO checked SELECT * FROM source');
+CREATE FUNCTION look(i int) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE n bigint;
+BEGIN
+  IF i = 1500 THEN EXECUTE 'SELECT count(*) FROM seen' INTO n; END IF;
+  RETURN n;
+END $$;
+SELECT * FROM loaded('CREATE TEMP TABLE seen AS SELECT look(id) FROM source');
+
+-- nothing but rows of the server's own output when asked to be quiet
+SET parallel_temp.explain = off;
+SELECT * FROM loaded('CREATE TEMP TABLE quiet AS SELECT * FROM source');
+RESET parallel_temp.explain;
+
+-- every format stays well-formed
+CREATE FUNCTION loaded_json(command text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE plan json;
+BEGIN
+  EXECUTE 'EXPLAIN (ANALYZE, FORMAT JSON) ' || command INTO plan;
+  RETURN plan->0->>'Fast Load';
+END $$;
+SELECT loaded_json('CREATE TEMP TABLE in_json AS SELECT * FROM source');
+
+-- frozen in the user's own statement on a new table, and only there
+CREATE FUNCTION frozen(t regclass) RETURNS text LANGUAGE sql AS $$
+  SELECT sum(p.frozen) || ' of ' || sum(p.items) || ' frozen, ' ||
+         count(*) FILTER (WHERE (page_header(page)).flags & 4 = 4) || ' of ' || count(*) || ' pages all-visible'
+  FROM generate_series(0, (pg_relation_size(t) / current_setting('block_size')::int)::int - 1) b,
+       LATERAL (SELECT get_raw_page(t::text, b) AS page OFFSET 0) r,
+       LATERAL (SELECT count(*) AS items, count(*) FILTER (WHERE t_infomask & 768 = 768) AS frozen FROM heap_page_items(page)) p
+  WHERE items > 0 $$;
+CREATE TEMP TABLE own AS SELECT * FROM source;
+SELECT frozen('own');
+INSERT INTO own SELECT * FROM source;
+SELECT frozen('own');
+BEGIN;
+CREATE TEMP TABLE same_transaction (LIKE source);
+INSERT INTO same_transaction SELECT * FROM source;
+SELECT frozen('same_transaction');
+SAVEPOINT one;
+INSERT INTO same_transaction SELECT * FROM source;
+SELECT frozen('same_transaction');
+DECLARE c CURSOR FOR SELECT 1;
+CREATE TEMP TABLE open_cursor AS SELECT * FROM source;
+SELECT frozen('open_cursor');
+COMMIT;
+DO $$ BEGIN CREATE TEMP TABLE in_block AS SELECT * FROM source; END $$;
+SELECT frozen('in_block');
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT 1 AS one;
+CREATE TEMP TABLE one_snapshot AS SELECT * FROM source;
+COMMIT;
+SELECT frozen('one_snapshot');
+CREATE TEMP TABLE thawed AS SELECT id, CASE WHEN id = 20000 THEN (SELECT count(*) FROM loaded('SELECT * FROM thawed')) END AS n FROM source;
+SELECT frozen('thawed');
+
+-- a table that fits takes no room on disk, whatever its file's length
+CREATE TEMP TABLE fits AS SELECT * FROM source LIMIT 5000;
+SELECT pg_relation_size('fits') / current_setting('block_size')::int AS pages;
+SELECT trim(pg_read_binary_file(pg_relation_filepath('fits')), '\x00') = '' AS file_is_empty;
+SELECT count(*), sum(id) FROM fits;
+
+DROP TABLE source, permanent;
+DROP FUNCTION loaded, loaded_json, look, frozen;
+DROP EXTENSION pageinspect;
