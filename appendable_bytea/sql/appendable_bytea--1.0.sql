@@ -536,3 +536,18 @@ COMMENT ON FUNCTION appendable_bytea_stats(regclass) IS 'what the values of a ta
 CREATE FUNCTION appendable_bytea_total_size(regclass) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE STRICT;
 COMMENT ON FUNCTION appendable_bytea_total_size(regclass) IS 'bytes of a table with indexes, TOAST and chunks';
+
+CREATE FUNCTION appendable_bytea_progress(
+	OUT table_name regclass, OUT started timestamptz, OUT finished timestamptz, OUT runs bigint,
+	OUT chunks_removed bigint, OUT bytes_removed bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE STRICT;
+COMMENT ON FUNCTION appendable_bytea_progress() IS 'what the background worker did and does in this database';
+REVOKE ALL ON FUNCTION appendable_bytea_progress() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION appendable_bytea_progress() TO pg_monitor;
+
+CREATE VIEW appendable_bytea_vacuum_progress AS
+	SELECT * FROM appendable_bytea_progress();
+COMMENT ON VIEW appendable_bytea_vacuum_progress IS 'vacuums of chunk stores by the background worker; finished is null while one runs';
+REVOKE ALL ON appendable_bytea_vacuum_progress FROM PUBLIC;
+GRANT SELECT ON appendable_bytea_vacuum_progress TO pg_monitor;

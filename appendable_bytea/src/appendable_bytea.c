@@ -31,4 +31,5 @@ _PG_init(void)
 	ab_am_install();
 	ab_reader_install();
 	ab_ddl_install();
+	ab_worker_install();
 }

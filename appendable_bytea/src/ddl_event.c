@@ -46,23 +46,36 @@ PG_FUNCTION_INFO_V1(appendable_bytea_dropped);
 PG_FUNCTION_INFO_V1(appendable_bytea_repair);
 PG_FUNCTION_INFO_V1(appendable_bytea_detach);
 
+/*
+ * Have all logical replication slots of this database confirmed what is before a WAL
+ * position?
+ */
+bool
+ab_logical_slots_passed(XLogRecPtr position)
+{
+	bool		passed = true;
+
+	LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
+	for (int i = 0; i < max_replication_slots && passed; i++)
+	{
+		ReplicationSlot *slot = &ReplicationSlotCtl->replication_slots[i];
+
+		if (!slot->in_use)
+			continue;
+		SpinLockAcquire(&slot->mutex);
+		if (slot->data.database == MyDatabaseId)
+			passed = slot->data.confirmed_flush >= position;
+		SpinLockRelease(&slot->mutex);
+	}
+	LWLockRelease(ReplicationSlotControlLock);
+	return passed;
+}
+
 /* Is there a logical replication slot of this database? */
 bool
 ab_logical_slots_exist(void)
 {
-	bool		found = false;
-
-	LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
-	for (int i = 0; i < max_replication_slots && !found; i++)
-	{
-		ReplicationSlot *slot = &ReplicationSlotCtl->replication_slots[i];
-
-		SpinLockAcquire(&slot->mutex);
-		found = slot->in_use && slot->data.database == MyDatabaseId;
-		SpinLockRelease(&slot->mutex);
-	}
-	LWLockRelease(ReplicationSlotControlLock);
-	return found;
+	return !ab_logical_slots_passed(PG_UINT64_MAX);
 }
 
 static EventTriggerData *

@@ -59,6 +59,7 @@
 #include "utils/relcache.h"
 #include "utils/syscache.h"
 
+#include "ddl.h"
 #include "store.h"
 
 static void
@@ -395,23 +396,20 @@ ab_store_match(Oid home)
 	table_close(heap, NoLock);
 	index_tablespace = get_rel_tablespace(store.index);
 
+	/* refused by ddl.c if a slot may still have to read the present files */
 	if (old_persistence != persistence)
-	{
-		/* a slot that lags would not find the chunks again after the rewrite */
-		if (decodable)
-		{
-			alter_store(store.heap, AT_ResetRelOptions, NULL,
-						(Node *) list_make1(makeDefElem("user_catalog_table", NULL, -1)));
-			decodable = false;
-		}
 		alter_store(store.heap,
 					persistence == RELPERSISTENCE_PERMANENT ? AT_SetLogged : AT_SetUnLogged,
 					NULL, NULL);
+
+	/* where chunks are matters less than that a slot finds them */
+	if (!(decodable && ab_logical_slots_exist()))
+	{
+		if (old_tablespace != tablespace)
+			alter_store(store.heap, AT_SetTableSpace, tablespace_name(tablespace), NULL);
+		if (index_tablespace != tablespace)
+			alter_store(store.index, AT_SetTableSpace, tablespace_name(tablespace), NULL);
 	}
-	if (old_tablespace != tablespace)
-		alter_store(store.heap, AT_SetTableSpace, tablespace_name(tablespace), NULL);
-	if (index_tablespace != tablespace)
-		alter_store(store.index, AT_SetTableSpace, tablespace_name(tablespace), NULL);
 
 	/* once decodable, always: slots that were made meanwhile may count on it */
 	if (published && !decodable)

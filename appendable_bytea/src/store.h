@@ -144,6 +144,10 @@ extern void ab_ddl_install(void);
 extern bool ab_rewrite_computes(Relation rel, int attnum);
 extern void ab_set_access_method(Oid relid, Oid am);
 
+/* ---- bgworker.c ---------------------------------------------------------- */
+
+extern void ab_worker_install(void);
+
 /* ---- guc.c --------------------------------------------------------------- */
 
 extern int	ab_inline_max;
@@ -151,6 +155,11 @@ extern int	ab_tail_max;
 extern int	ab_direct_min;
 extern int	ab_chunk_size;
 extern bool ab_padding;
+extern bool ab_autovacuum;
+extern int	ab_autovacuum_naptime;
+extern int	ab_autovacuum_threshold;
+extern double ab_autovacuum_scale_factor;
+extern double ab_vacuum_cost_delay;
 
 extern void ab_define_settings(void);
 

@@ -36,11 +36,13 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "catalog/dependency.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_depend.h"
 #include "catalog/pg_type.h"
+#include "commands/comment.h"
 #include "executor/tuptable.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -64,6 +66,9 @@ PG_FUNCTION_INFO_V1(appendable_bytea_vacuum);
 
 /* the last field of our advisory locks; core's are 1 and 2 */
 #define LOCK_CLASS		0xAB
+
+/* what is noted about the store of a table that is gone */
+#define ORPHAN_COMMENT	"table gone before WAL position %X/%X"
 
 /* TIDs that are gathered before they are deleted */
 #define DELETE_BATCH	4096
@@ -216,6 +221,8 @@ delete_garbage(Relation heap, Garbage *garbage)
 	for (int i = 0; i < garbage->n; i++)
 	{
 		simple_heap_delete(heap, &garbage->tids[i]);
+		if (ab_vacuum_cost_delay > 0 && i % 200 == 199)
+			pg_usleep((long) (ab_vacuum_cost_delay * 1000));
 		CHECK_FOR_INTERRUPTS();
 	}
 	garbage->n = 0;
@@ -344,6 +351,33 @@ sweep_store(const AbStore *store, Snapshot snapshot, HTAB *marks, AbSweepResult 
 }
 
 /*
+ * May the store of a table that is gone be dropped?  While a slot has not passed the
+ * last change of the table it may have to be read.  That change is before the first
+ * vacuum that finds the table gone, which notes its WAL position in a comment.
+ */
+static bool
+orphan_unused(Oid heap)
+{
+	char	   *comment;
+	XLogRecPtr	since;
+	uint32		high,
+				low;
+
+	if (!ab_store_decodable(heap) || !ab_logical_slots_exist())
+		return true;
+	comment = GetComment(heap, RelationRelationId, 0);
+	if (comment != NULL && sscanf(comment, ORPHAN_COMMENT, &high, &low) == 2)
+	{
+		since = ((uint64) high << 32) | low;
+		return ab_logical_slots_passed(since);
+	}
+	since = GetXLogInsertRecPtr();
+	CreateComments(heap, RelationRelationId, 0,
+				   psprintf(ORPHAN_COMMENT, (uint32) (since >> 32), (uint32) since));
+	return false;
+}
+
+/*
  * Vacuum the store of table "home"; drop it if the table is gone or no longer ours.
  * Takes locks until the end of the transaction.
  */
@@ -382,7 +416,7 @@ ab_vacuum_store(Oid home, AbSweepResult *result)
 	}
 	if (rel == NULL)
 	{
-		if (!(ab_store_decodable(store.heap) && ab_logical_slots_exist()))
+		if (orphan_unused(store.heap))
 			result->dropped = ab_store_drop(home);
 		return;
 	}
