@@ -20,6 +20,7 @@
 #include "access/sysattr.h"
 #include "access/table.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
@@ -159,6 +160,25 @@ note_scan(Scan *scan, WalkContext *context, bool below)
 		use->toast_below = uses_toastable_column(scan, more_exprs, rte->relid);
 }
 
+/*
+ * Could this output of a Gather be a value that is still out of line?  A partial
+ * aggregate's state in serialized form cannot; it says so one node below.
+ */
+static bool
+may_be_out_of_line(TargetEntry *tle, Plan *below)
+{
+	if (get_typlen(exprType((Node *) tle->expr)) != -1)
+		return false;
+	if (IsA(tle->expr, Var) && ((Var *) tle->expr)->varno == OUTER_VAR)
+	{
+		TargetEntry *source = list_nth_node(TargetEntry, below->targetlist, ((Var *) tle->expr)->varattno - 1);
+
+		if (IsA(source->expr, Aggref) && ((Aggref *) source->expr)->aggtranstype == INTERNALOID)
+			return false;
+	}
+	return true;
+}
+
 static void
 note_gather(Plan *plan, TempPlan *result)
 {
@@ -168,9 +188,7 @@ note_gather(Plan *plan, TempPlan *result)
 		result->single_copy = true;
 	foreach(lc, plan->targetlist)
 	{
-		TargetEntry *tle = lfirst_node(TargetEntry, lc);
-
-		if (get_typlen(exprType((Node *) tle->expr)) == -1)
+		if (may_be_out_of_line(lfirst_node(TargetEntry, lc), plan->lefttree))
 			result->gathers_varlena = true;
 	}
 }
