@@ -190,6 +190,6 @@ def human_bytes(size: float) -> str:
     """Bytes as a person writes them, in units of 1024: 16 MB."""
     for unit in ("B", "kB", "MB"):
         if abs(size) < 1024:
-            return f"{size:.4g} {unit}"
+            return f"{size:.0f} {unit}" if size >= 100 else f"{size:.3g} {unit}"
         size /= 1024
-    return f"{size:.4g} GB"
+    return f"{size:.3g} GB"
