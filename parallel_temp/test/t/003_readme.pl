@@ -1,0 +1,63 @@
+# What the README shows is what happens: its session is run and compared, and its
+# lists of settings and SQL objects are complete.
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $readme = slurp_file('README.md');
+my @sessions = $readme =~ /^```console\n(.*?)^```$/msg;
+ok(@sessions > 0, 'there is a session to run');
+
+my $node = PostgreSQL::Test::Cluster->new('main');
+$node->init;
+$node->append_conf('postgresql.conf', "session_preload_libraries = 'parallel_temp'\nmax_parallel_workers_per_gather = 2\n");
+$node->start;
+
+my $number = 0;
+foreach my $session (@sessions)
+{
+	$number++;
+	my $commands = join '', map { s/^=> //r . "\n" } grep { /^=> / } split /\n/, $session;
+	my $expected = join '', map { "$_\n" } grep { !/^=> / && !/^\s*$/ } split /\n/, $session;
+	my $file = $node->basedir . "/session$number.sql";
+	append_to_file($file, $commands);
+	my ($stdout, $stderr) = run_command([ 'psql', '-X', '-q', '-d', $node->connstr('postgres'), '-f', $file ]);
+	$stdout = join '', map { "$_\n" } grep { !/^\s*$/ } split /\n/, $stdout;
+	is($stdout, $expected, "session $number prints what the README shows");
+	is($stderr, '', 'and nothing else');
+}
+
+# Every setting and every object of the extension has its place in the README.
+my %settings = map { $_ => 1 } split /\n/,
+  $node->safe_psql('postgres', "LOAD 'parallel_temp'; SELECT name FROM pg_settings WHERE name LIKE 'parallel\\_temp.%'");
+my %described = map { $_ => 1 } $readme =~ /^\| `(parallel_temp\.\w+)` \|/mg;
+is_deeply(\%described, \%settings, 'all settings are listed, and no others');
+
+my %defaults = $readme =~ /^\| `(parallel_temp\.\w+)` \| `([^`]*)` \|/mg;
+my %boot = map { split /\|/ } split /\n/,
+  $node->safe_psql('postgres', "LOAD 'parallel_temp'; SELECT name, boot_val FROM pg_settings WHERE name LIKE 'parallel\\_temp.%'");
+is_deeply(\%defaults, \%boot, 'with their defaults');
+
+my @objects = split /\n/,
+  $node->safe_psql(
+	'postgres', q{
+SELECT DISTINCT coalesce(p.proname, c.relname) FROM pg_depend d
+LEFT JOIN pg_proc p ON d.classid = 'pg_proc'::regclass AND p.oid = d.objid
+LEFT JOIN pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid
+WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
+	AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'parallel_temp')
+	AND coalesce(p.proname, c.relname) IS NOT NULL});
+ok(@objects > 8, 'the extension has objects');
+like($readme, qr/`\Q$_\E\b/, "$_ is described") for @objects;
+is($node->safe_psql('postgres', q{
+SELECT count(*) FROM pg_depend d
+LEFT JOIN pg_description x ON x.classoid = d.classid AND x.objoid = d.objid AND x.objsubid = 0
+WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e' AND x.description IS NULL
+	AND d.classid IN ('pg_proc'::regclass, 'pg_class'::regclass)
+	AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'parallel_temp')}), '0', 'every object has a comment');
+
+$node->stop;
+done_testing();
