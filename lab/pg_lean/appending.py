@@ -1,0 +1,227 @@
+"""Four ways to keep a growing value in a table, behind the same few operations.
+
+  pg_lean     a column of type appendable_bytea: UPDATE .. SET data = data || chunk
+  stock       a column of type bytea, STORAGE EXTERNAL, the same UPDATE
+  LO          a large object, lo_put() at its end
+  chunk rows  a table of chunks written by hand: one INSERT for each append
+
+Appends run in the server, in a procedure that commits after each one, so that
+neither the client's round trip nor a long transaction is part of the figures.
+`many` appends the same chunk over and over and tells the time of the whole;
+`each` tells time and WAL of every single append.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import psycopg
+
+from pg_lean.bench import Bench
+
+
+@dataclass(frozen=True)
+class Method:
+    """SQL of one way.  key and chunk are the procedure's arguments, done the bytes that are there, n the append's number."""
+
+    name: str
+    setup: str
+    empty: str          # make an empty value with this key
+    append: str
+    length: str
+    read: str           # all of the value as a bytea
+    slice: str          # bytes [off, off + 4096)
+    insert: str         # a whole value taken from src(data)
+
+
+PG_LEAN = Method(
+    "pg_lean",
+    "CREATE TABLE {t} (id int PRIMARY KEY, data appendable_bytea) WITH (fillfactor = 80, autovacuum_enabled = off)",
+    "INSERT INTO {t} VALUES (key, '')",
+    "UPDATE {t} SET data = data || chunk WHERE id = key",
+    "SELECT octet_length(data) FROM {t} WHERE id = key",
+    "SELECT substr(data, 1) FROM {t} WHERE id = key",
+    "SELECT substr(data, off + 1, 4096) FROM {t} WHERE id = key",
+    "INSERT INTO {t} SELECT key, data FROM src")
+
+STOCK = Method(
+    "stock",
+    "CREATE TABLE {t} (id int PRIMARY KEY, data bytea) WITH (fillfactor = 80, autovacuum_enabled = off);"
+    " ALTER TABLE {t} ALTER data SET STORAGE EXTERNAL",
+    "INSERT INTO {t} VALUES (key, '')",
+    "UPDATE {t} SET data = data || chunk WHERE id = key",
+    "SELECT octet_length(data) FROM {t} WHERE id = key",
+    "SELECT substr(data, 1) FROM {t} WHERE id = key",
+    "SELECT substr(data, off::int + 1, 4096) FROM {t} WHERE id = key",
+    "INSERT INTO {t} SELECT key, data FROM src")
+
+LARGE_OBJECT = Method(
+    "LO",
+    "CREATE TABLE {t} (id int PRIMARY KEY, lo oid) WITH (autovacuum_enabled = off)",
+    "INSERT INTO {t} VALUES (key, lo_create(0))",
+    "PERFORM lo_put(lo, done, chunk) FROM {t} WHERE id = key",
+    "SELECT length(lo_get(lo)) FROM {t} WHERE id = key",
+    "SELECT lo_get(lo) FROM {t} WHERE id = key",
+    "SELECT lo_get(lo, off, 4096) FROM {t} WHERE id = key",
+    "INSERT INTO {t} SELECT key, lo_from_bytea(0, data) FROM src")
+
+CHUNK_ROWS = Method(
+    "chunk rows",
+    "CREATE TABLE {t} (id int, start bigint, data bytea, PRIMARY KEY (id, start)) WITH (autovacuum_enabled = off);"
+    " ALTER TABLE {t} ALTER data SET STORAGE EXTERNAL",
+    "NULL",
+    "INSERT INTO {t} VALUES (key, done, chunk)",
+    "SELECT max(start + length(data)) FROM {t} WHERE id = key",
+    "SELECT string_agg(data, '' ORDER BY start) FROM {t} WHERE id = key",
+    "SELECT substr(string_agg(data, '' ORDER BY start), (off - min(start))::int + 1, 4096) FROM {t}"
+    " WHERE id = key AND start < off + 4096 AND start >= (SELECT max(start) FROM {t} WHERE id = key AND start <= off)",
+    "INSERT INTO {t} SELECT key, p * 8000::bigint, substr(data, p * 8000 + 1, 8000)"
+    " FROM src, generate_series(0, (length(data) - 1) / 8000) p")
+
+METHODS = {method.name: method for method in (PG_LEAN, STOCK, LARGE_OBJECT, CHUNK_ROWS)}
+
+PROCEDURES = """
+CREATE PROCEDURE {p}_many(key int, chunk bytea, times int, INOUT done bigint, INOUT ms float8) LANGUAGE plpgsql AS $$
+DECLARE
+    started timestamptz := clock_timestamp();
+BEGIN
+    FOR n IN 1 .. times LOOP
+        {append};
+        COMMIT;
+        done := done + length(chunk);
+    END LOOP;
+    ms := extract(epoch FROM clock_timestamp() - started) * 1000;
+END $$;
+CREATE PROCEDURE {p}_each(key int, chunk bytea, times int, INOUT done bigint, INOUT us float8[], INOUT wal bigint[]) LANGUAGE plpgsql AS $$
+DECLARE
+    started timestamptz;
+    lsn pg_lsn;
+BEGIN
+    FOR n IN 1 .. times LOOP
+        lsn := pg_current_wal_insert_lsn();
+        started := clock_timestamp();
+        {append};
+        COMMIT;
+        us := us || extract(epoch FROM clock_timestamp() - started)::float8 * 1000000;
+        wal := wal || (pg_current_wal_insert_lsn() - lsn)::bigint;
+        done := done + length(chunk);
+    END LOOP;
+END $$;
+CREATE PROCEDURE {p}_empty(key int) LANGUAGE plpgsql AS $$ BEGIN {empty}; END $$;
+CREATE PROCEDURE {p}_insert(key int, INOUT ms float8) LANGUAGE plpgsql AS $$
+DECLARE
+    started timestamptz := clock_timestamp();
+BEGIN
+    {insert};
+    COMMIT;
+    ms := extract(epoch FROM clock_timestamp() - started) * 1000;
+END $$;
+CREATE FUNCTION {p}_read(key int) RETURNS bytea LANGUAGE sql STABLE AS $$ {read} $$;
+CREATE FUNCTION {p}_slice(key int, off bigint) RETURNS bytea LANGUAGE sql STABLE AS $$ {slice} $$;
+"""
+
+
+class Store:
+    """The tables and procedures of one method in the lab's own schema, and a session that uses them."""
+
+    def __init__(self, bench: Bench, method: Method, label: str = "", **settings: object):
+        self.method = method
+        self.name = method.name
+        self.table = (label + method.name).lower().replace(" ", "_")
+        self.bench = bench
+        self.settings = {"synchronous_commit": False, **settings}
+        self.conn = bench.connect(**self.settings)
+        self.keys = 0
+        self.lengths: dict[int, int] = {}
+        for statement in method.setup.format(t=self.table).split(";"):
+            self.conn.execute(statement)
+        fields = {name: getattr(method, name).format(t=self.table) for name in ("append", "empty", "insert", "read", "slice")}
+        self.conn.execute(PROCEDURES.format(p=self.table, **fields).encode())
+
+    def close(self) -> None:
+        self.conn.close()
+
+    def new(self) -> int:
+        """An empty value; its key."""
+        self.keys += 1
+        self.conn.execute(f"CALL {self.table}_empty({self.keys})")
+        self.lengths[self.keys] = 0
+        return self.keys
+
+    def insert(self) -> tuple[int, float]:
+        """A new value from src in one statement: its key and the milliseconds."""
+        self.keys += 1
+        ms = self.conn.execute(f"CALL {self.table}_insert({self.keys}, 0)").fetchone()[0]
+        self.lengths[self.keys] = self.conn.execute("SELECT length(data) FROM src").fetchone()[0]
+        return self.keys, ms
+
+    def many(self, key: int, size: int, times: int) -> float:
+        """Append times chunks of size bytes, each in a transaction of its own: milliseconds."""
+        done, ms = self._call("many", "0", key, size, times)
+        self.lengths[key] = done
+        return ms
+
+    def each(self, key: int, size: int, times: int) -> list[tuple[float, int]]:
+        """The same: microseconds and bytes of WAL of every append."""
+        done, us, wal = self._call("each", "'{}', '{}'", key, size, times)
+        self.lengths[key] = done
+        return list(zip(us, wal))
+
+    def _call(self, kind: str, out: str, key: int, size: int, times: int) -> tuple:
+        query = f"CALL {self.table}_{kind}({key}, %b::bytea, {times}, {self.lengths[key]}, {out})"
+        return self.conn.execute(query, (os.urandom(size),), prepare=False).fetchone()
+
+    def grow(self, key: int, length: int) -> None:
+        """Bring a value to a length, quickly."""
+        missing = length - self.lengths[key]
+        step = 1 << 20
+        if missing >= step:
+            self.many(key, step, missing // step)
+        if length > self.lengths[key]:
+            self.many(key, length - self.lengths[key], 1)
+
+    def length(self, key: int) -> int:
+        """The value's length as the database tells it, to be compared with what was written."""
+        query = self.method.length.format(t=self.table).replace("id = key", f"id = {key}")
+        return self.conn.execute(query).fetchone()[0]
+
+    def read_ms(self, key: int) -> float:
+        """Milliseconds that the server needs to put the whole value together."""
+        return self._execution(f"SELECT length({self.table}_read({key}))")
+
+    def slices_ms(self, key: int, count: int) -> float:
+        """Milliseconds for count slices of 4 kB at places that are the same for every method."""
+        last = self.lengths[key] - 4096
+        return self._execution(f"SELECT sum(length({self.table}_slice({key}, (n * 7919::bigint * 4099) % {last})))"
+                               f" FROM generate_series(1, {count}) n")
+
+    def _execution(self, query: str) -> float:
+        plan = self.conn.execute(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {query}").fetchone()[0][0]
+        return float(plan["Execution Time"])
+
+    def main_size(self) -> int:
+        """Bytes of the table itself, without indexes, TOAST and chunks."""
+        return self.conn.execute("SELECT pg_relation_size(%s)", (self.table,)).fetchone()[0]
+
+    def updates(self) -> tuple[int, int]:
+        """Updates of the table so far, and how many of them were HOT."""
+        self.conn.execute("SELECT pg_stat_force_next_flush()")
+        return self.conn.execute("SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relid = %s::regclass",
+                                 (self.table,)).fetchone()
+
+    def drop_values(self) -> None:
+        """Give the space back between cases."""
+        if self.method is LARGE_OBJECT:
+            self.conn.execute(f"SELECT count(lo_unlink(lo)) FROM {self.table}")
+            self.conn.execute("VACUUM pg_largeobject")
+        self.conn.execute(f"TRUNCATE {self.table}")
+        self.lengths.clear()
+
+
+def make_source(conn: psycopg.Connection, length: int) -> None:
+    """Table src with one random value that INSERTs take; what reads it costs the same for every method."""
+    conn.execute("DROP TABLE IF EXISTS src")
+    conn.execute("CREATE TABLE src (data bytea)")
+    conn.execute("ALTER TABLE src ALTER data SET STORAGE EXTERNAL")
+    conn.execute("INSERT INTO src VALUES (%b)", (os.urandom(length),))

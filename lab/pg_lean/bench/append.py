@@ -1,0 +1,261 @@
+"""Appends to one value: appendable_bytea against bytea, large objects and a hand-written chunk table, in one run."""
+
+from __future__ import annotations
+
+from pg_lean.appending import CHUNK_ROWS, LARGE_OBJECT, METHODS, PG_LEAN, STOCK, Store, make_source
+from pg_lean.bench import Bench, Check, Estimate, Note, Plot, Result, Series, Table, human_bytes
+from pg_lean.measure import memory_peak, reset_memory_peak
+
+TITLE = "Appending to a value: appendable_bytea against bytea, large objects and chunk rows"
+PRELOAD = ("appendable_bytea",)
+SETTINGS = {"shared_buffers": "512MB", "max_wal_size": "16GB"}
+
+KB, MB, GB = 1 << 10, 1 << 20, 1 << 30
+
+
+def run(bench: Bench) -> Result:
+    """Every part on the same server; each part's rows have its name as case."""
+    bench.server.need_extension("appendable_bytea")
+    big = bench.pick(full=100 * MB, quick=10 * MB)
+    parts = [one_byte(bench, big), latencies(bench), streams(bench), reading(bench, big), memory(bench), untouched(bench)]
+    blocks = [block for part in parts for block in part[0]]
+    checks = [check for part in parts for check in part[1]]
+    stock, lean = (bench.estimate("us", name, "one byte").median for name in ("stock", "pg_lean"))
+    return Result(
+        title=TITLE,
+        summary=f"One byte appended to {human_bytes(big)}: {lean:.0f} µs instead of {stock / 1000:,.0f} ms, "
+                f"{stock / lean:,.0f} times faster, with {bench.estimate('wal', 'pg_lean', 'one byte').median:.0f} bytes of WAL.",
+        what="Time and WAL of appends, reads and inserts of one value kept as `appendable_bytea`, as `bytea` with STORAGE EXTERNAL, as a large object, "
+             "and as rows of a hand-written chunk table.",
+        how="Random bytes. Every append commits; `synchronous_commit` is off, so that the disk's flush is not what is compared. Methods take turns in "
+            "each repetition. Time is taken in the server: by a procedure around its appends, by EXPLAIN for reads.",
+        blocks=blocks, checks=checks)
+
+
+def stores(bench: Bench, label: str, *methods: object) -> dict[str, Store]:
+    return {method.name: Store(bench, method, label) for method in methods}
+
+
+def close(some: dict[str, Store]) -> None:
+    for store in some.values():
+        store.drop_values()
+        store.close()
+
+
+def one_byte(bench: Bench, size: int) -> tuple[list, list]:
+    """The seed's case: one byte to a big value."""
+    some = stores(bench, "one_", PG_LEAN, STOCK, LARGE_OBJECT, CHUNK_ROWS)
+    make_source(some["stock"].conn, size)
+    keys = {name: store.insert()[0] for name, store in some.items()}
+
+    def variant(store: Store):
+        def measure():
+            us, wal = store.each(keys[store.name], 1, 1)[0]
+            return {"us": us, "wal": wal}
+        return measure
+
+    bench.interleave({name: variant(store) for name, store in some.items()}, bench.iterations(full=9, quick=5), case="one byte",
+                     text=f"one byte to {human_bytes(size)}")
+    # WAL of the cheap ones depends on how the append falls into its size class: take many
+    for store in some.values():
+        if store is not some["stock"]:
+            for n, (us, wal) in enumerate(store.each(keys[store.name], 1, 400)):
+                bench.raw.add(store.name, n, "one byte, 400 in a row", us=us, wal=wal)
+    ratio = bench.ratio("us", "stock", "pg_lean", "one byte")
+    wal = bench.estimate("wal", "pg_lean", "one byte, 400 in a row")
+    for store in some.values():
+        assert store.length(keys[store.name]) == store.lengths[keys[store.name]], store.name
+    table = Table(f"One byte appended to {human_bytes(size)}", ["method", "µs", "WAL bytes", "µs, 400 in a row", "WAL bytes, 400 in a row"],
+                  [[name, bench.estimate("us", name, "one byte"), bench.estimate("wal", name, "one byte"),
+                    bench.estimate("us", name, "one byte, 400 in a row"), bench.estimate("wal", name, "one byte, 400 in a row")] for name in some])
+    close(some)
+    return [table], [Check(f"times faster than stock, one byte to {human_bytes(size)}", ratio.median, ">=", 2750 if size >= 100 * MB else 275),
+                     Check("WAL of a one-byte append, median", wal.median, "<=", 143, "bytes")]
+
+
+def latencies(bench: Bench) -> tuple[list, list]:
+    """Single appends of every size to values of every size."""
+    sizes = bench.pick(full=(KB, MB, 10 * MB, 100 * MB, GB), quick=(KB, MB, 20 * MB))
+    chunks = bench.pick(full=(1, 100, KB, 10_000, 100_000, MB), quick=(1, KB, 100_000))
+    repetitions = bench.iterations(full=5, quick=2)
+    some = stores(bench, "grid_", PG_LEAN, STOCK, LARGE_OBJECT, CHUNK_ROWS)
+    for size in sizes:
+        keys: dict[str, int] = {}
+        with bench.progress(len(chunks) * repetitions, f"appends to {human_bytes(size)}") as step:
+            for chunk in chunks:
+                for repetition in range(repetitions):
+                    for name, store in some.items():
+                        # stock rewrites the value at every step: it takes few, and stays below what it can hold
+                        slow = name == "stock" and size >= 10 * MB
+                        if name == "stock" and size > 100 * MB or slow and repetition > 0:
+                            continue
+                        if name not in keys or size <= 10 * MB:
+                            keys[name] = store.new()
+                            if name == "stock":
+                                store.many(keys[name], size, 1)
+                            else:
+                                store.grow(keys[name], size)
+                        for us, wal in store.each(keys[name], chunk, 1 if slow else 4 if chunk >= MB else 20):
+                            bench.raw.add(name, repetition, f"{chunk} to {size}", us=us, wal=wal, size=size, chunk=chunk)
+                    step()
+    close(some)
+
+    def cell(metric: str, name: str, chunk: int, size: int) -> Estimate:
+        return bench.estimate(metric, name, f"{chunk} to {size}")
+
+    blocks: list = [Table(f"{title} of an append", ["appended", "method", *(f"to {human_bytes(size)}" for size in sizes)],
+                          [[human_bytes(chunk), name, *(cell(metric, name, chunk, size) for size in sizes)] for chunk in chunks for name in some])
+                    for metric, title in (("us", "Microseconds"), ("wal", "WAL bytes"))]
+    blocks.append(Plot(f"Time of an append of {human_bytes(KB)}", "length of the value, MB", "µs",
+                       [Series(name, [size / MB for size in sizes], [cell("us", name, KB, size).median for size in sizes]) for name in some],
+                       log_x=True, log_y=True))
+    flat = max(cell("us", "pg_lean", chunk, sizes[-1]).median / cell("us", "pg_lean", chunk, MB).median for chunk in chunks)
+    return blocks, [Check(f"time of an append to {human_bytes(sizes[-1])} over one to 1 MB, worst size", flat, "<=", 1.5)]
+
+
+def streams(bench: Bench) -> tuple[list, list]:
+    """A value grown from nothing by one commit per chunk."""
+    cases = bench.pick(full=((MB, 10, ("pg_lean", "LO", "chunk rows")), (100 * MB, 1000, ("pg_lean", "LO", "chunk rows")),
+                             (100 * MB, 100_000, ("pg_lean", "LO", "chunk rows")), (10 * MB, 100_000, tuple(METHODS))),
+                       quick=((MB // 8, 10, ("pg_lean", "LO", "chunk rows")), (10 * MB, 1000, ("pg_lean", "LO", "chunk rows")),
+                              (20 * MB, 100_000, ("pg_lean", "LO", "chunk rows")), (4 * MB, 100_000, tuple(METHODS))))
+    repetitions = bench.iterations(full=3, quick=2)
+    rows, pages = [], []
+    for total, chunk, names in cases:
+        some = stores(bench, f"stream_{total}_{chunk}_", *(METHODS[name] for name in names))
+        case = f"{human_bytes(total)} by {chunk:,} bytes"
+
+        def variant(store: Store):
+            def measure():
+                key = store.new()
+                times = total // chunk
+                ms = store.many(key, chunk, times)
+                assert store.length(key) == times * chunk
+                return {"ms": ms, "mb_per_s": times * chunk / ms * 1000 / MB}
+            return measure
+
+        bench.interleave({name: variant(store) for name, store in some.items()}, repetitions, case=case, warmup=0, text=case)
+        lean = some["pg_lean"]
+        updates, hot = lean.updates()
+        pages.append((case, lean.main_size(), updates, hot))
+        rows.append([case, *(bench.estimate("mb_per_s", name, case) if name in some else None for name in METHODS)])
+        close(some)
+    labels = [row[0] for row in rows]
+    checks = [
+        Check(f"time of large objects over pg_lean's, {labels[0]}", bench.ratio("ms", "LO", "pg_lean", labels[0]).median, ">=", 1.5),
+        Check(f"pg_lean, {labels[1]}", bench.estimate("mb_per_s", "pg_lean", labels[1]).median, ">=", 20, "MB/s"),
+        Check(f"time of chunk rows over pg_lean's, {labels[1]}", bench.ratio("ms", "chunk rows", "pg_lean", labels[1]).median, ">=", 1.0),
+        Check(f"time of chunk rows over pg_lean's, {labels[2]}", bench.ratio("ms", "chunk rows", "pg_lean", labels[2]).median, ">=", 1.3),
+        Check("share of HOT updates in the streams", min(hot / max(updates, 1) for _, _, updates, hot in pages), ">=", 1.0),
+        Check("pages of the main table after the streams, most", max(size for _, size, _, _ in pages) / 8192, "<=", 1),
+    ]
+    return [Table("A value grown from nothing, MB/s", ["stream", *METHODS], rows),
+            Table("The main table of pg_lean after the streams", ["stream", "bytes", "updates", "HOT"], pages)], checks
+
+
+def reading(bench: Bench, size: int) -> tuple[list, list]:
+    """INSERT of a whole value, reading it, and slices of it."""
+    some = stores(bench, "read_", PG_LEAN, STOCK, LARGE_OBJECT, CHUNK_ROWS)
+    make_source(some["stock"].conn, size)
+    repetitions = bench.iterations(full=7, quick=3)
+    keys: dict[str, int] = {}
+
+    def insert(store: Store):
+        def measure():
+            keys[store.name], ms = store.insert()
+            return ms
+        return measure
+
+    bench.interleave({name: insert(store) for name, store in some.items()}, min(repetitions, 5), case="insert", text=f"INSERT of {human_bytes(size)}")
+    for store in some.values():
+        store.conn.execute(f"VACUUM {store.table}")
+    bench.interleave({name: lambda store=store: store.read_ms(keys[store.name]) for name, store in some.items()}, repetitions, case="read",
+                     text=f"reading {human_bytes(size)}")
+    bench.interleave({name: lambda store=store: store.slices_ms(keys[store.name], 2000) for name, store in some.items()}, repetitions,
+                     case="slices", text="slices of 4 kB")
+    cases = {"insert": f"INSERT of {human_bytes(size)}", "read": f"reading {human_bytes(size)}", "slices": "2,000 slices of 4 kB"}
+    table = Table("Milliseconds", ["", *some, "pg_lean / stock"],
+                  [[title, *(bench.estimate("ms", name, case) for name in some), bench.ratio("ms", "pg_lean", "stock", case)]
+                   for case, title in cases.items()])
+    close(some)
+    return [table], [Check(f"{title}, pg_lean over stock", bench.ratio("ms", "pg_lean", "stock", case).median, "<=", 1.0)
+                     for case, title in cases.items()]
+
+
+def memory(bench: Bench) -> tuple[list, list]:
+    """Most memory of a session that has just begun, for one operation on a big value."""
+    size = bench.pick(full=GB - MB, quick=100 * MB)
+    stock_size = min(size, 400 * MB)
+    try:
+        cluster = bench.cluster(preload=PRELOAD, settings={"shared_buffers": "16MB", "max_wal_size": "16GB"})
+    except Exception as reason:  # a server of the user's: its shared buffers would be counted
+        return [Note(f"Memory was not measured: {reason}.")], []
+    with cluster:
+        inner = Bench(bench.name, cluster, bench.options, bench.console, bench.raw)
+        lean, stock = Store(inner, PG_LEAN, "memory_"), Store(inner, STOCK, "memory_")
+        with bench.activity(f"values of {human_bytes(size)} and {human_bytes(stock_size)}"):
+            lean_key = lean.new()
+            lean.grow(lean_key, size)
+            make_source(stock.conn, stock_size)
+            stock_key, _ = stock.insert()
+        operations = {
+            "append of 1 byte": "UPDATE {t} SET data = data || '\\x00'::bytea WHERE id = {key}",
+            "slice of 4 kB": "SELECT substr(data, 50000001, 4096) FROM {t} WHERE id = {key}",
+            "sha256": "SELECT sha256(data) FROM {t} WHERE id = {key}",
+            "comparison": "SELECT data < data || '\\x00'::bytea FROM {t} WHERE id = {key}",
+            "check": "SELECT * FROM appendable_bytea_check('{t}')",
+        }
+        rows = []
+        for what, query in operations.items():
+            row = [what]
+            for store, key, length in ((lean, lean_key, size), (stock, stock_key, stock_size)):
+                if what == "check" and store is stock:
+                    row.append(None)
+                    continue
+                with cluster.connect() as conn:
+                    conn.execute("SELECT 1")
+                    pid = conn.info.backend_pid
+                    reset_memory_peak(pid)
+                    before = memory_peak(pid)
+                    conn.execute(query.format(t=store.table, key=key)).close()
+                    used = (memory_peak(pid) or 0) - (before or 0)
+                bench.raw.add(store.name, 0, f"memory: {what}", memory_bytes=used, size=length)
+                row.append(used / MB)
+            rows.append(row)
+        for store in (lean, stock):
+            store.close()
+    most = max(row[1] for row in rows)
+    return [Table("Most memory of a new session, MB", ["operation", f"pg_lean, {human_bytes(size)}", f"stock, {human_bytes(stock_size)}"], rows,
+                  note="Growth of the process's peak resident memory (VmHWM), with 16 MB of shared buffers, which are counted where they are touched.")], \
+           [Check("most memory of an operation on the big value, shared buffers included", most, "<=", 24, "MB")]
+
+
+def untouched(bench: Bench) -> tuple[list, list]:
+    """A table without the type, on this server and on one without the library."""
+    rounds = bench.pick(full=40_000, quick=8_000)
+    try:
+        plain = bench.cluster(settings=SETTINGS)
+    except Exception as reason:
+        return [Note(f"Tables without the type were not measured: {reason}.")], []
+    setup = """
+        CREATE TABLE plain_rows (id int PRIMARY KEY, n int, filler text) WITH (fillfactor = 80, autovacuum_enabled = off);
+        INSERT INTO plain_rows SELECT i, 0, repeat('x', 80) FROM generate_series(1, 1000) i;
+        CREATE PROCEDURE plain_updates(times int, INOUT ms float8) LANGUAGE plpgsql AS $$
+        DECLARE started timestamptz := clock_timestamp();
+        BEGIN
+            FOR i IN 1 .. times LOOP UPDATE plain_rows SET n = n + 1 WHERE id = i % 1000 + 1; COMMIT; END LOOP;
+            ms := extract(epoch FROM clock_timestamp() - started) * 1000;
+        END $$"""
+    with plain:
+        conns = {"with the library": bench.connect(synchronous_commit=False), "without": plain.connect(synchronous_commit=False)}
+        for conn in conns.values():
+            for statement in setup.split(";\n        C"):
+                conn.execute(statement if statement.strip().startswith("C") else "C" + statement)
+        bench.interleave({name: lambda conn=conn: conn.execute(f"CALL plain_updates({rounds}, 0)").fetchone()[0] for name, conn in conns.items()},
+                         bench.iterations(full=9, quick=5), case="plain table", text="a table without the type")
+        for conn in conns.values():
+            conn.close()
+    ratio = bench.ratio("ms", "with the library", "without", "plain table")
+    return [Table(f"{rounds:,} updates of a table without the type, ms", ["", "time"],
+                  [[name, bench.estimate("ms", name, "plain table")] for name in conns] + [["ratio", ratio]])], \
+           [Check("updates of a table without the type, with the library over without", ratio.median, "<=", 1.03)]
