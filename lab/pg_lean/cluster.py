@@ -159,32 +159,48 @@ class UserServer(Server):
 
     def __init__(self, conninfo: str):
         super().__init__(conninfo)
+        self._load: list[str] = []
+        self._session_settings: dict[str, Any] = {}
         self.connect().close()
 
     def configure(self, preload: Sequence[str] = (), settings: Mapping[str, Any] | None = None) -> None:
-        """Check what the caller needs; settings that sessions cannot change must already be so."""
+        """Check what the caller needs.
+
+        A library that the server does not preload is loaded in each session, if
+        the role may do that.  Settings that a session cannot change stay as they
+        are; the report shows them.
+        """
+        self._load, self._session_settings = [], {}
         for name in preload:
             self.need_extension(name)
         with self.connect() as conn:
             loaded = ",".join(row[0] for row in conn.execute(
                 "SELECT setting FROM pg_settings WHERE name IN"
                 " ('shared_preload_libraries', 'session_preload_libraries', 'local_preload_libraries')"))
-            missing = [name for name in preload if name not in loaded]
-            if missing:
-                raise Unavailable(f"not preloaded on this server: {', '.join(missing)}",
-                                  "Add it to shared_preload_libraries (restart) or session_preload_libraries (reload).")
-        self._session_settings = {k.replace(".", "__"): v for k, v in (settings or {}).items()}
+            for name in preload:
+                if name in loaded:
+                    continue
+                try:
+                    conn.execute(sql.SQL("LOAD {}").format(sql.Literal(name)))
+                except psycopg.Error as error:
+                    raise Unavailable(f"library {name} is not preloaded on this server, and cannot be loaded: {error.diag.message_primary}",
+                                      "Add it to shared_preload_libraries (restart) or session_preload_libraries (reload).") from None
+                self._load.append(name)
+        self._session_settings = {name.replace(".", "__"): value for name, value in (settings or {}).items()}
 
     def connect(self, **settings: Any) -> psycopg.Connection:
         conn = super().connect()
-        for name, value in {**getattr(self, "_session_settings", {}), **settings}.items():
-            try:
-                self.set(conn, {name: value})
-            except psycopg.errors.CantChangeRuntimeParam:
-                pass  # the server's own value stays, and the report shows it
-            except psycopg.Error as error:
-                conn.close()
-                raise Unavailable(f"cannot set {name.replace('__', '.')}: {error.diag.message_primary}") from None
+        try:
+            for name in self._load:
+                conn.execute(sql.SQL("LOAD {}").format(sql.Literal(name)))
+            for name, value in {**self._session_settings, **settings}.items():
+                try:
+                    self.set(conn, {name: value})
+                except psycopg.errors.CantChangeRuntimeParam:
+                    pass
+        except psycopg.Error as error:
+            conn.close()
+            raise Unavailable(f"cannot prepare a session: {error.diag.message_primary}") from None
         return conn
 
     def close(self) -> None:

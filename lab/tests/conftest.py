@@ -32,7 +32,7 @@ def lean():
 @pytest.fixture
 def pg_lean(tmp_path):
     """Run pg-lean with its results below tmp_path; returns the finished process."""
-    def run(*args, timeout=110, **env):
+    def run(*args, timeout=300, **env):
         return subprocess.run([sys.executable, "-m", "pg_lean", *args], capture_output=True, text=True, timeout=timeout,
                               env={**os.environ, "PG_LEAN_BUILD": str(tmp_path), "PG_LEAN_SERVER_DIR": str(SERVER_DIR),
                                    "COLUMNS": "200", **env})
