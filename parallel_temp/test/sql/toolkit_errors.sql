@@ -86,6 +86,14 @@ SELECT pg_cancel_backend(pg_backend_pid()), pg_read_temp_relation('t', true);
 SELECT resident FROM pg_temp_relations WHERE relation = 't'::regclass;
 SELECT count(*), sum(id) FROM t;
 
+-- reads that an error left under way (18 reads ahead in the background)
+SELECT pg_evict_temp_relation('t') > 0 AS evicted;
+SELECT sum(1 / (id - 5)) FROM t;
+SELECT pg_evict_temp_relation('t') > 0 AS evicted, pg_flush_local_buffers() AS dirty;
+SELECT sum(1 / (id - 5)) FROM t;
+SELECT pg_read_temp_relation('t', true) > 0 AS read, pg_temp_buffers_dirty('t') > 0 AS marked, pg_flush_local_buffers() > 0 AS written;
+SELECT count(*), sum(id) FROM t;
+
 -- not below or beside a parallel plan, whatever a wrapper's marking says
 CREATE TABLE big AS SELECT g AS a FROM generate_series(1, 20000) g;
 ANALYZE big;
