@@ -1,0 +1,168 @@
+-- Every way to get a column of the type puts its table on the access method.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS appendable_bytea;
+CREATE SCHEMA d;
+SET search_path = d, public;
+CREATE VIEW methods AS
+	SELECT c.relname, c.relkind, a.amname,
+		(SELECT count(*) FROM pg_class s WHERE s.relname = 'chunks_' || c.oid) AS stores
+	FROM pg_class c LEFT JOIN pg_am a ON a.oid = c.relam AND c.relkind = 'r'
+	WHERE relnamespace = 'd'::regnamespace AND relkind IN ('r', 'p') ORDER BY 1;
+CREATE FUNCTION bytes(n int) RETURNS bytea LANGUAGE sql IMMUTABLE AS
+	$$ SELECT string_agg(decode(md5(i::text), 'hex'), '') FROM generate_series(1, n / 16) i $$;
+
+CREATE TABLE a (id int PRIMARY KEY, data appendable_bytea);
+INSERT INTO a SELECT i, bytes(6400 * i) FROM generate_series(1, 3) i;
+CREATE TABLE liked (LIKE a INCLUDING ALL);
+CREATE TABLE inherited (x int) INHERITS (a);
+CREATE TABLE ctas AS SELECT * FROM a;
+SELECT id, data INTO selected FROM a;
+PREPARE q AS SELECT * FROM a;
+CREATE TABLE executed AS EXECUTE q;
+CREATE TABLE parent (id int, data appendable_bytea) PARTITION BY LIST (id);
+CREATE TABLE part1 PARTITION OF parent FOR VALUES IN (1);
+CREATE TABLE part2 (id int, data appendable_bytea);
+ALTER TABLE parent ATTACH PARTITION part2 FOR VALUES IN (2);
+INSERT INTO parent SELECT * FROM a WHERE id < 3;
+UPDATE parent SET id = 3 - id WHERE id = 1;
+SELECT p.tableoid::regclass, p.id, length(p.data), p.data = a.data AS same
+	FROM parent p JOIN a ON length(a.data) = length(p.data) ORDER BY 3;
+ALTER TABLE parent DETACH PARTITION part2;
+CREATE TABLE was_bytea (id int, data bytea);
+INSERT INTO was_bytea SELECT * FROM a;
+ALTER TABLE was_bytea ALTER data TYPE appendable_bytea;
+CREATE TABLE added (id int);
+INSERT INTO added VALUES (1);
+ALTER TABLE added ADD COLUMN data appendable_bytea;
+ALTER TABLE added ADD COLUMN d2 appendable_bytea DEFAULT '\x0102';
+SELECT * FROM added;
+CREATE TABLE without_type (id int, data bytea) USING appendable_heap;
+INSERT INTO without_type VALUES (1, '\x00');
+CREATE TABLE plain (id int, data bytea);
+CREATE TYPE row_type AS (id int);
+SELECT * FROM methods;
+-- spilled at once, so that the first append is cheap
+SELECT w.id, w.data = a.data AS same FROM was_bytea w JOIN a USING (id) ORDER BY 1;
+SELECT values_in_chunks FROM appendable_bytea_stats('was_bytea');
+SELECT count(*) FROM appendable_bytea_check();
+
+-- Where references could hide: refused.
+CREATE TABLE r (x appendable_bytea[]);
+CREATE TYPE r AS (x appendable_bytea);
+ALTER TYPE row_type ADD ATTRIBUTE x appendable_bytea;
+CREATE DOMAIN r AS appendable_bytea;
+CREATE MATERIALIZED VIEW r AS SELECT * FROM a;
+CREATE TABLE r (x a);
+CREATE TABLE r (x a[]);
+CREATE TYPE rng AS RANGE (subtype = appendable_bytea);
+CREATE TABLE r (x rng);
+CREATE TABLE r (x appendable_bytea UNIQUE);
+CREATE INDEX ON a (data);
+CREATE INDEX ON a (id) INCLUDE (data);
+CREATE INDEX ON a ((data || '\x00'::bytea));
+CREATE STATISTICS r ON id, data FROM a;
+CREATE TABLE small (id int);
+CREATE TABLE holder (s small);
+ALTER TABLE small ADD COLUMN data appendable_bytea;
+ALTER TABLE a SET ACCESS METHOD heap;
+DROP EXTENSION appendable_bytea CASCADE;
+SELECT count(*) FROM a;
+-- what keeps no reference is not
+CREATE INDEX ON a USING hash (data);
+CREATE INDEX ON a (sha256(data));
+CREATE VIEW v AS SELECT data, ARRAY[data] AS several FROM a;
+
+-- Generated columns: two columns never share chunks.
+CREATE TABLE g (id int, data appendable_bytea,
+	n int8 GENERATED ALWAYS AS (length(data)) STORED,
+	h bytea GENERATED ALWAYS AS (sha256(data)) STORED);
+INSERT INTO g VALUES (1, bytes(64000));
+UPDATE g SET data = data || '\x01'::bytea;
+SELECT n, h = sha256(data) AS same FROM g;
+ALTER TABLE g ADD COLUMN copy appendable_bytea GENERATED ALWAYS AS (data) STORED;
+UPDATE g SET data = appendable_write(data, '\xffff', 100, 2);
+SELECT length(copy), copy = data AS same, h = sha256(copy) AS same FROM g;
+SELECT count(*) FROM appendable_bytea_check('g');
+-- a rewrite that swaps columns or takes another row's value
+CREATE TABLE sw (id int, x appendable_bytea, y appendable_bytea);
+INSERT INTO sw VALUES (1, bytes(16000), bytes(32000));
+ALTER TABLE sw ALTER x TYPE appendable_bytea USING y, ALTER y TYPE appendable_bytea USING x;
+UPDATE sw SET x = x || '\x01'::bytea, y = y || '\x02'::bytea;
+SELECT length(x), length(y) FROM sw;
+ALTER TABLE sw ALTER x TYPE appendable_bytea USING y;
+UPDATE sw SET x = appendable_write(x, '\x00', 0, 1);
+UPDATE sw SET y = appendable_write(y, '\x11', 9000, 1);
+SELECT x = y AS same, substr(x, 2, 8000) = substr(y, 2, 8000) AS same, get_byte(x, 9000) <> get_byte(y, 9000) AS differ FROM sw;
+SELECT count(*) FROM appendable_bytea_check('sw');
+
+-- TRUNCATE, rewrites and moves
+BEGIN;
+TRUNCATE ctas;
+SELECT count(*) FROM ctas;
+INSERT INTO ctas SELECT * FROM a WHERE id = 3;
+SELECT id, length(data) FROM ctas;
+ROLLBACK;
+SELECT id, length(data), md5(data) = md5(bytes(6400 * id)) AS same FROM ctas ORDER BY 1;
+TRUNCATE ctas;
+SELECT store_bytes FROM appendable_bytea_stats('ctas');
+BEGIN;
+CREATE TABLE fresh (id int, data appendable_bytea);
+INSERT INTO fresh SELECT * FROM a;
+TRUNCATE fresh;
+INSERT INTO fresh SELECT * FROM a WHERE id = 2;
+COMMIT;
+SELECT id, length(data) FROM fresh;
+VACUUM FULL selected;
+CLUSTER a USING a_pkey;
+REINDEX TABLE a;
+ALTER TABLE selected ALTER id TYPE int8;
+SELECT s.id, s.data = a.data AS same FROM selected s JOIN a USING (id) ORDER BY 1;
+CREATE VIEW persistence AS
+	SELECT t.relname, t.relpersistence AS of_table, s.relpersistence AS of_store, i.relpersistence AS of_index
+	FROM pg_class t JOIN pg_class s ON s.relname = 'chunks_' || t.oid
+		JOIN pg_class i ON i.relname = s.relname || '_index' WHERE t.relname = 'selected';
+ALTER TABLE selected SET UNLOGGED;
+SELECT * FROM persistence;
+ALTER TABLE selected SET LOGGED;
+SELECT * FROM persistence;
+SELECT s.id, s.data = a.data AS same FROM selected s JOIN a USING (id) ORDER BY 1;
+
+-- Temporary tables keep values flat.
+CREATE TEMP TABLE tmp AS SELECT * FROM a;
+UPDATE tmp SET data = data || '\x01'::bytea;
+INSERT INTO selected SELECT id + 10, data FROM tmp;
+SELECT id, length(data), substr(data, 1, length(data) - 1) = bytes(6400 * (id::int - 10)) AS same FROM selected WHERE id > 10 ORDER BY 1;
+SELECT count(*) FROM appendable_bytea_check();
+
+-- Back to bytea.
+SELECT appendable_bytea_detach('was_bytea');
+SELECT appendable_bytea_detach('parent');
+SELECT appendable_bytea_detach('a');
+ALTER TABLE selected ALTER data TYPE bytea, SET ACCESS METHOD heap;
+SELECT id, pg_typeof(data), length(data) FROM was_bytea ORDER BY 1;
+SELECT * FROM methods;
+SELECT count(*) FROM appendable_bytea_vacuum() WHERE outcome = 'store dropped';
+
+-- Rights: a user needs none on stores; only the owner vacuums.
+CREATE ROLE ab_user;
+GRANT USAGE, CREATE ON SCHEMA d TO ab_user;
+GRANT SELECT ON fresh TO ab_user;
+SET ROLE ab_user;
+CREATE TABLE own (id int, data appendable_bytea);
+INSERT INTO own SELECT * FROM fresh;
+UPDATE own SET data = data || bytes(3200);
+ALTER TABLE own SET UNLOGGED;
+SELECT length(data) FROM own;
+SELECT chunks_removed > 0 AS removed, outcome FROM appendable_bytea_vacuum('own');
+SELECT * FROM appendable_bytea_vacuum('fresh');
+SELECT * FROM appendable_bytea_repair('fresh');
+SELECT * FROM appendable_bytea_progress();
+SELECT count(*) FROM appendable_bytea_vacuum();
+RESET ROLE;
+SELECT has_schema_privilege('ab_user', 'appendable_store', 'USAGE') AS usage;
+
+DROP TABLE own;
+DROP SCHEMA d CASCADE;
+DROP ROLE ab_user;
+SELECT count(*) FROM pg_class WHERE relnamespace = 'appendable_store'::regnamespace;
+DROP EXTENSION appendable_bytea;
