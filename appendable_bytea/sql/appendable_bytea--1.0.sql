@@ -551,3 +551,4 @@ CREATE VIEW appendable_bytea_vacuum_progress AS
 COMMENT ON VIEW appendable_bytea_vacuum_progress IS 'vacuums of chunk stores by the background worker; finished is null while one runs';
 REVOKE ALL ON appendable_bytea_vacuum_progress FROM PUBLIC;
 GRANT SELECT ON appendable_bytea_vacuum_progress TO pg_monitor;
+COMMENT ON TYPE appendable_bytea_vacuum_progress IS 'row of the view of the same name';

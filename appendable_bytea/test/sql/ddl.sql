@@ -137,6 +137,7 @@ SELECT count(*) FROM appendable_bytea_check();
 -- Back to bytea.
 SELECT appendable_bytea_detach('was_bytea');
 SELECT appendable_bytea_detach('parent');
+DROP VIEW v;
 SELECT appendable_bytea_detach('a');
 ALTER TABLE selected ALTER data TYPE bytea, SET ACCESS METHOD heap;
 SELECT id, pg_typeof(data), length(data) FROM was_bytea ORDER BY 1;
@@ -151,6 +152,8 @@ SET ROLE ab_user;
 CREATE TABLE own (id int, data appendable_bytea);
 INSERT INTO own SELECT * FROM fresh;
 UPDATE own SET data = data || bytes(3200);
+INSERT INTO own SELECT * FROM own;
+DELETE FROM own WHERE ctid = (SELECT max(ctid) FROM own);
 ALTER TABLE own SET UNLOGGED;
 SELECT length(data) FROM own;
 SELECT chunks_removed > 0 AS removed, outcome FROM appendable_bytea_vacuum('own');
@@ -161,7 +164,7 @@ SELECT count(*) FROM appendable_bytea_vacuum();
 RESET ROLE;
 SELECT has_schema_privilege('ab_user', 'appendable_store', 'USAGE') AS usage;
 
-DROP TABLE own;
+DROP TABLE own, tmp;
 DROP SCHEMA d CASCADE;
 DROP ROLE ab_user;
 SELECT count(*) FROM pg_class WHERE relnamespace = 'appendable_store'::regnamespace;
