@@ -35,11 +35,12 @@ PG_CONFIG = typer.Option(None, "--pg-config", envvar="PG_CONFIG", help="Server o
 @app.command()
 def demo(quick: bool = QUICK, scale: Optional[int] = SCALE, iterations: Optional[int] = ITERATIONS,
          dsn: Optional[str] = DSN, pg_config: Optional[str] = PG_CONFIG,
+         file: Optional[str] = typer.Option(None, "--file", help="A growing file to stream into a row, instead of the server's log."),
          parts: Optional[str] = typer.Option(None, "--parts", help="Only these parts, comma separated.")) -> None:
     """Run every part of the demo and write build/report/index.html."""
     from pg_lean.demo import runner
 
-    options = Options(quick, scale, iterations, dsn, pg_config)
+    options = Options(quick, scale, iterations, dsn, pg_config, file)
     runner.run(options, console, parts.split(",") if parts else None)
 
 

@@ -167,8 +167,8 @@ class UserServer(Server):
         """Check what the caller needs.
 
         A library that the server does not preload is loaded in each session, if
-        the role may do that.  Settings that a session cannot change stay as they
-        are; the report shows them.
+        the role may do that.  Settings that a session or this role cannot change
+        stay as they are; the report shows them.
         """
         self._load, self._session_settings = [], {}
         for name in preload:
@@ -193,11 +193,10 @@ class UserServer(Server):
         try:
             for name in self._load:
                 conn.execute(sql.SQL("LOAD {}").format(sql.Literal(name)))
-            for name, value in {**self._session_settings, **settings}.items():
-                try:
+            for name, value in self._session_settings.items():
+                with contextlib.suppress(psycopg.errors.CantChangeRuntimeParam, psycopg.errors.InsufficientPrivilege):
                     self.set(conn, {name: value})
-                except psycopg.errors.CantChangeRuntimeParam:
-                    pass
+            self.set(conn, settings)
         except psycopg.Error as error:
             conn.close()
             raise Unavailable(f"cannot prepare a session: {error.diag.message_primary}") from None

@@ -53,6 +53,7 @@ class Options:
     iterations: int | None = None
     dsn: str | None = None
     pg_config: str | None = None
+    file: str | None = None
 
 
 @dataclass
