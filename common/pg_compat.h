@@ -587,4 +587,11 @@ smgrreadn_compat(SMgrRelation reln, ForkNumber fork, BlockNumber block, char *to
 #include "commands/explain.h"
 #endif
 
+/* A table of a fixed number of entries in shared memory; 19 takes one size. */
+#if PG_VERSION_NUM >= 190000
+#define ShmemInitHash_compat(name, size, info, flags) ShmemInitHash(name, size, info, flags)
+#else
+#define ShmemInitHash_compat(name, size, info, flags) ShmemInitHash(name, size, size, info, flags)
+#endif
+
 #endif							/* PG_LEAN_COMPAT_H */

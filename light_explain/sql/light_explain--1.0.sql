@@ -26,3 +26,98 @@ LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION light_explain_last() IS
 'the plan nodes of the session''s last EXPLAIN ANALYZE: rows over all loops, total time, and time, blocks and WAL of each node without the nodes that it calls';
+
+CREATE FUNCTION light_explain_progress(
+    OUT pid integer,
+    OUT leader_pid integer,
+    OUT dbid oid,
+    OUT userid oid,
+    OUT queryid bigint,
+    OUT started timestamptz,
+    OUT node integer,
+    OUT parent integer,
+    OUT depth integer,
+    OUT label text,
+    OUT plan_rows double precision,
+    OUT rows double precision,
+    OUT loops double precision,
+    OUT called boolean,
+    OUT total_ms double precision,
+    OUT shared_hit bigint,
+    OUT shared_read bigint,
+    OUT local_blocks bigint,
+    OUT temp_read bigint,
+    OUT temp_written bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'light_explain_progress'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION light_explain_progress() IS
+'the plan nodes of statements that run now with instrumentation, with their figures so far; own statements, or all for pg_read_all_stats';
+
+CREATE VIEW light_explain_progress AS
+SELECT p.pid, p.leader_pid, a.datname, a.usename, p.started, p.node, p.parent,
+       repeat('  ', p.depth) || p.label AS label,
+       p.plan_rows, p.rows, p.loops,
+       CASE WHEN p.plan_rows > 0 THEN round((100 * p.rows / (p.plan_rows * greatest(p.loops, 1)))::numeric, 1) END AS percent_of_plan,
+       p.called, p.total_ms, p.shared_hit, p.shared_read, p.local_blocks, p.temp_read, p.temp_written,
+       p.queryid, a.query
+FROM light_explain_progress() p LEFT JOIN pg_stat_activity a USING (pid)
+ORDER BY coalesce(p.leader_pid, p.pid), p.leader_pid NULLS FIRST, p.pid, p.node;
+
+COMMENT ON VIEW light_explain_progress IS
+'running statements with instrumentation, one row a plan node, indented as in EXPLAIN';
+
+CREATE FUNCTION light_explain_profile(
+    OUT dbid oid,
+    OUT userid oid,
+    OUT queryid bigint,
+    OUT planid bigint,
+    OUT node integer,
+    OUT parent integer,
+    OUT depth integer,
+    OUT label text,
+    OUT executions bigint,
+    OUT loops double precision,
+    OUT rows double precision,
+    OUT plan_rows double precision,
+    OUT rows_filtered double precision,
+    OUT total_ms double precision,
+    OUT self_ms double precision,
+    OUT max_self_ms double precision,
+    OUT shared_hit bigint,
+    OUT shared_read bigint,
+    OUT shared_dirtied bigint,
+    OUT local_blocks bigint,
+    OUT temp_read bigint,
+    OUT temp_written bigint,
+    OUT wal_bytes bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'light_explain_profile'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION light_explain_profile() IS
+'figures of plan nodes added up over all executions while light_explain.profile was on; times, blocks and WAL of a node without the nodes that it calls, but for total_ms';
+
+CREATE VIEW light_explain_profile AS
+SELECT d.datname, r.rolname, p.queryid, p.planid, p.node, p.parent,
+       repeat('  ', p.depth) || p.label AS label,
+       p.executions, p.loops, p.rows, p.plan_rows, p.rows_filtered, p.total_ms, p.self_ms, p.max_self_ms,
+       p.shared_hit, p.shared_read, p.shared_dirtied, p.local_blocks, p.temp_read, p.temp_written, p.wal_bytes
+FROM light_explain_profile() p
+     LEFT JOIN pg_database d ON d.oid = p.dbid
+     LEFT JOIN pg_roles r ON r.oid = p.userid
+ORDER BY p.dbid, p.userid, p.queryid, p.planid, p.node;
+
+COMMENT ON VIEW light_explain_profile IS
+'per-node profile of all statements, one row a plan node, indented as in EXPLAIN';
+
+CREATE FUNCTION light_explain_profile_reset()
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'light_explain_profile_reset'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION light_explain_profile_reset() IS
+'forgets the per-node profile; returns the number of entries';
+
+REVOKE ALL ON FUNCTION light_explain_profile_reset() FROM PUBLIC;

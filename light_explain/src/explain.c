@@ -37,7 +37,7 @@ typedef struct KeptNode
 	int			id;
 	int			parent;
 	int			depth;
-	char	   *label;
+	LightNodeName name;
 	double		rows;
 	double		loops;
 	double		time;
@@ -120,7 +120,7 @@ keep_node(PlanState *node, void *arg)
 		keep->id = node->plan->plan_node_id;
 		keep->parent = parent;
 		keep->depth = context->depth;
-		keep->label = light_node_label(node);
+		light_node_name(node, &keep->name);
 		keep->rows = node->instrument->ntuples + node->instrument->tuplecount;
 		keep->loops = node->instrument->nloops + (node->instrument->running ? 1 : 0);
 		keep->time = InstrTotal_compat(node->instrument);
@@ -173,7 +173,7 @@ light_explain_last(PG_FUNCTION_ARGS)
 		nulls[n] = node->parent < 0;
 		values[n++] = Int32GetDatum(node->parent);
 		values[n++] = Int32GetDatum(node->depth);
-		values[n++] = CStringGetTextDatum(node->label);
+		values[n++] = CStringGetTextDatum(light_format_name(&node->name));
 		values[n++] = Float8GetDatum(node->rows);
 		values[n++] = Float8GetDatum(node->loops);
 		values[n++] = Float8GetDatum(node->time * 1000.0);

@@ -51,6 +51,7 @@ typedef struct WalkContext
 	Bitmapset  *seen;			/* subplans visited already */
 	void		(*visit) (struct WalkContext *context, PlanState *node);
 	int			depth;
+	int			parent;			/* record above, or -1 */
 	int			count;
 } WalkContext;
 
@@ -67,6 +68,7 @@ walk(PlanState *node, void *arg)
 {
 	WalkContext *context = arg;
 	int			subplan = 0;
+	int			parent;
 	ListCell   *lc;
 
 	if (node == NULL)
@@ -82,10 +84,12 @@ walk(PlanState *node, void *arg)
 		}
 		subplan++;
 	}
+	parent = context->parent;
 	context->visit(context, node);
 	context->depth++;
 	(void) planstate_tree_walker(node, walk, context);
 	context->depth--;
+	context->parent = parent;
 	return false;
 }
 
@@ -93,7 +97,7 @@ walk(PlanState *node, void *arg)
 static int
 walk_query(LightQuery *query, void (*visit) (WalkContext *context, PlanState *node))
 {
-	WalkContext context = {.query = query, .visit = visit};
+	WalkContext context = {.query = query, .visit = visit, .parent = -1};
 	ListCell   *lc;
 
 	(void) walk(query->queryDesc->planstate, &context);
@@ -271,6 +275,8 @@ upgrade_node(WalkContext *context, PlanState *node)
 	record->planstate = node;
 	record->query = query;
 	record->depth = context->depth;
+	record->parent = context->parent;
+	context->parent = query->nrecords - 1;
 	record->ticking = query->ticking;
 	record->left_to_core = measured_by_core(node);
 	node->instrument = &record->core;
@@ -577,6 +583,7 @@ light_settle(LightQuery *query)
 
 	if (!query->upgraded || query->finished)
 		return;
+	light_progress_hide(query);
 	if (query->usage)
 		settle_record(&query->records[0], &all);
 	if (query->timer)

@@ -132,7 +132,7 @@ request_shmem(void)
 	if (prev_shmem_request)
 		prev_shmem_request();
 	RequestAddinShmemSpace(add_size(light_progress_size(), light_profile_size()));
-	RequestNamedLWLockTranche("light_explain", 2);
+	RequestNamedLWLockTranche("light_explain", 1);
 }
 
 static void

@@ -73,6 +73,7 @@ typedef struct LightRecord
 	bool		ticking;		/* the ticker counts this record's time */
 	bool		left_to_core;	/* no wrapper: core measures this node */
 	int16		depth;			/* in the plan tree */
+	int32		parent;			/* record in the plan tree above, or -1 */
 
 	/* seldom touched */
 	LightUsage	self pg_attribute_aligned(64);	/* usage while on top */
@@ -85,6 +86,16 @@ typedef struct LightRecord
 
 StaticAssertDecl(sizeof(LightRecord) - sizeof(NodeInstrumentation_compat) + sizeof(LightUsage) <= 512,
 				 "a record takes at most 512 bytes beyond core's struct");
+
+/* A node's name in parts, cheap to take and without pointers: see self.c. */
+typedef struct LightNodeName
+{
+	int16		tag;			/* of the plan node */
+	int16		operation;		/* CmdType of ModifyTable */
+	bool		parallel;
+	NameData	relation;
+	NameData	index;
+} LightNodeName;
 
 /* A statement with instrumentation, from its ExecutorStart to its end. */
 typedef struct LightQuery
@@ -116,7 +127,7 @@ typedef struct LightQuery
 	int			nrecords;		/* with the root */
 	int			nrecords_allocated;
 	LightRecord *records;		/* [0] is the root: the executor itself */
-	struct LightProgressSlot *slot; /* shared memory that holds the records */
+	int			slot;			/* shared memory that holds the records, or -1 */
 	LightUsage	entry;			/* counters when the root was put on top */
 	int64		entered;		/* clock then */
 	int64		elapsed;		/* ticks inside ExecutorRun and -Finish */
@@ -210,7 +221,8 @@ typedef struct LightSelf
 
 extern LIGHT_PRIVATE LightSelf light_self(LightQuery *query, PlanState *planstate);
 extern LIGHT_PRIVATE bool light_measured_by_core(PlanState *planstate);
-extern LIGHT_PRIVATE char *light_node_label(PlanState *planstate);
+extern LIGHT_PRIVATE void light_node_name(PlanState *planstate, LightNodeName *name);
+extern LIGHT_PRIVATE char *light_format_name(const LightNodeName *name);
 
 /* explain.c */
 extern LIGHT_PRIVATE void light_explain_init(void);
@@ -222,6 +234,7 @@ extern LIGHT_PRIVATE Size light_progress_size(void);
 extern LIGHT_PRIVATE void light_progress_startup(void);
 extern LIGHT_PRIVATE LightRecord *light_progress_claim(LightQuery *query, int nrecords);
 extern LIGHT_PRIVATE void light_progress_publish(LightQuery *query);
+extern LIGHT_PRIVATE void light_progress_hide(LightQuery *query);
 extern LIGHT_PRIVATE void light_progress_release(LightQuery *query);
 
 /* profile.c */

@@ -1,7 +1,303 @@
+/*-------------------------------------------------------------------------
+ *
+ * progress.c
+ *	  Figures of running statements that other sessions can see.
+ *
+ * The records of a statement's nodes are put into shared memory in the first
+ * place, so there is nothing to report and no cost while it runs: whoever asks
+ * reads the counters as they stand.  They are aligned 64-bit words that only
+ * their owner writes.
+ *
+ * A slot belongs to one statement of one process.  It is claimed by an atomic
+ * exchange when the statement moves to the light wrappers (a statement of a few
+ * calls never gets there), and given back when its memory is.  "generation" is
+ * odd while the slot's description is being written or is void; a reader copies
+ * what it needs and drops the copy if the generation changed meanwhile.
+ *
+ * Without shared_preload_libraries there is no such memory: records are then
+ * private, and the view light_explain_progress says so.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
 #include "postgres.h"
+
+#include "access/parallel.h"
+#include "access/xact.h"
+#include "catalog/pg_authid.h"
+#include "fmgr.h"
+#include "funcapi.h"
 #include "light_explain.h"
-Size light_progress_size(void) { return 0; }
-void light_progress_startup(void) {}
-LightRecord *light_progress_claim(LightQuery *query, int nrecords) { return NULL; }
-void light_progress_publish(LightQuery *query) {}
-void light_progress_release(LightQuery *query) {}
+#include "miscadmin.h"
+#include "port/atomics.h"
+#include "storage/ipc.h"
+#include "storage/proc.h"
+#include "storage/shmem.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+#include "utils/tuplestore.h"
+
+typedef struct LightProgressNode
+{
+	int			id;
+	int			parent;			/* node number, -1 at the top */
+	int			depth;
+	double		plan_rows;
+	LightNodeName name;
+} LightProgressNode;
+
+typedef struct LightProgressSlot
+{
+	pg_atomic_uint32 owner;		/* process, 0 if free */
+	pg_atomic_uint32 generation;
+	int			leader;			/* its process in a parallel worker, else 0 */
+	Oid			database;
+	Oid			role;
+	uint64		query_id;
+	TimestampTz started;
+	double		tick;			/* seconds; 0 if the statement is not timed */
+	int			nnodes;
+} LightProgressSlot;
+
+typedef struct LightProgressShared
+{
+	int			nslots;
+	int			nnodes;			/* per slot */
+} LightProgressShared;
+
+static LightProgressShared *shared = NULL;
+static bool exit_registered = false;
+
+/* A slot is its head, then nodes, then records with one more for the root. */
+static Size
+slot_size(int nnodes)
+{
+	return MAXALIGN64(TYPEALIGN64(64, sizeof(LightProgressSlot)) +
+					  TYPEALIGN64(64, mul_size(nnodes, sizeof(LightProgressNode))) +
+					  mul_size(nnodes + 1, sizeof(LightRecord)));
+}
+
+static LightProgressSlot *
+slot_at(int n)
+{
+	return (LightProgressSlot *) (TYPEALIGN64(64, (uintptr_t) (shared + 1)) + (Size) n * TYPEALIGN64(64, slot_size(shared->nnodes)));
+}
+
+static LightProgressNode *
+slot_nodes(LightProgressSlot *slot)
+{
+	return (LightProgressNode *) ((char *) slot + TYPEALIGN64(64, sizeof(LightProgressSlot)));
+}
+
+static LightRecord *
+slot_records(LightProgressSlot *slot)
+{
+	return (LightRecord *) ((char *) slot_nodes(slot) + TYPEALIGN64(64, shared->nnodes * sizeof(LightProgressNode)));
+}
+
+/* Shared memory that is wanted. */
+Size
+light_progress_size(void)
+{
+	return add_size(sizeof(LightProgressShared) + 64,
+					mul_size(light_progress_statements, TYPEALIGN64(64, slot_size(light_progress_nodes))));
+}
+
+/* Make or find it. */
+void
+light_progress_startup(void)
+{
+	bool		found;
+
+	shared = ShmemInitStruct("light_explain progress", light_progress_size(), &found);
+	if (!found)
+	{
+		memset(shared, 0, light_progress_size());
+		shared->nslots = light_progress_statements;
+		shared->nnodes = light_progress_nodes;
+		for (int i = 0; i < shared->nslots; i++)
+		{
+			pg_atomic_init_u32(&slot_at(i)->owner, 0);
+			pg_atomic_init_u32(&slot_at(i)->generation, 1);
+		}
+	}
+}
+
+static void
+free_slot(LightProgressSlot *slot)
+{
+	if (pg_atomic_read_u32(&slot->generation) % 2 == 0)
+		pg_atomic_fetch_add_u32(&slot->generation, 1);
+	pg_write_barrier();
+	pg_atomic_write_u32(&slot->owner, 0);
+}
+
+/* The process ends: whatever happened, it keeps no slot. */
+static void
+free_slots_at_exit(int code, Datum arg)
+{
+	for (int i = 0; i < shared->nslots; i++)
+	{
+		if (pg_atomic_read_u32(&slot_at(i)->owner) == (uint32) MyProcPid)
+			free_slot(slot_at(i));
+	}
+}
+
+/*
+ * Memory for a statement's records that others can see, or NULL if it has too
+ * many nodes or all slots are taken.
+ */
+LightRecord *
+light_progress_claim(LightQuery *query, int nrecords)
+{
+	if (shared == NULL || shared->nslots == 0 || nrecords > shared->nnodes + 1)
+		return NULL;
+	if (!exit_registered)
+	{
+		before_shmem_exit(free_slots_at_exit, (Datum) 0);
+		exit_registered = true;
+	}
+	for (int i = 0; i < shared->nslots; i++)
+	{
+		int			n = (MyProcPid + i) % shared->nslots;
+		uint32		nobody = 0;
+
+		if (pg_atomic_read_u32(&slot_at(n)->owner) == 0 &&
+			pg_atomic_compare_exchange_u32(&slot_at(n)->owner, &nobody, (uint32) MyProcPid))
+		{
+			query->slot = n;
+			return slot_records(slot_at(n));
+		}
+	}
+	return NULL;
+}
+
+/* The statement's records are in place: describe its nodes. */
+void
+light_progress_publish(LightQuery *query)
+{
+	LightProgressSlot *slot;
+	LightProgressNode *nodes;
+
+	if (query->slot < 0)
+		return;
+	slot = slot_at(query->slot);
+	nodes = slot_nodes(slot);
+	slot->leader = IsParallelWorker() && MyProc->lockGroupLeader != NULL ? MyProc->lockGroupLeader->pid : 0;
+	slot->database = MyDatabaseId;
+	slot->role = GetUserId();
+	slot->query_id = query->queryDesc->plannedstmt->queryId;
+	slot->started = GetCurrentStatementStartTimestamp();
+	slot->tick = query->timer ? (query->clock == LIGHT_CLOCK_SYSTEM ? 1e-9 : 1.0 / Max(light_ticks(1.0), 1)) : 0;
+	slot->nnodes = query->nrecords - 1;
+	for (int i = 1; i < query->nrecords; i++)
+	{
+		LightRecord *record = &query->records[i];
+		LightProgressNode *node = &nodes[i - 1];
+
+		node->id = record->planstate->plan->plan_node_id;
+		node->parent = record->parent < 0 ? -1 : query->records[record->parent].planstate->plan->plan_node_id;
+		node->depth = record->depth;
+		node->plan_rows = record->planstate->plan->plan_rows;
+		light_node_name(record->planstate, &node->name);
+	}
+	pg_write_barrier();
+	pg_atomic_fetch_add_u32(&slot->generation, 1);
+}
+
+/* The statement is finished and its figures are core's now: show them no more. */
+void
+light_progress_hide(LightQuery *query)
+{
+	if (query->slot >= 0)
+		pg_atomic_fetch_add_u32(&slot_at(query->slot)->generation, 1);
+}
+
+/* The statement's memory goes away. */
+void
+light_progress_release(LightQuery *query)
+{
+	if (query->slot >= 0)
+		free_slot(slot_at(query->slot));
+	query->slot = -1;
+}
+
+/* Rows of one statement. */
+static void
+return_statement(ReturnSetInfo *result, LightProgressSlot *slot)
+{
+	uint32		generation = pg_atomic_read_u32(&slot->generation);
+	uint32		owner = pg_atomic_read_u32(&slot->owner);
+	Size		size = slot_size(shared->nnodes);
+	LightProgressSlot *copy;
+
+	if (owner == 0 || generation % 2 != 0)
+		return;
+	pg_read_barrier();
+	copy = palloc(size + 64);
+	copy = (LightProgressSlot *) TYPEALIGN64(64, (uintptr_t) copy);
+	memcpy(copy, slot, size);
+	pg_read_barrier();
+	if (pg_atomic_read_u32(&slot->generation) != generation || pg_atomic_read_u32(&slot->owner) != owner)
+		return;
+	if (copy->role != GetUserId() && !has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS))
+		return;
+
+	for (int i = 0; i < copy->nnodes; i++)
+	{
+		LightProgressNode *node = &slot_nodes(copy)[i];
+		LightRecord *record = &slot_records(copy)[i + 1];
+		BufferUsage *b = &record->self.buffers;
+		Datum		values[20];
+		bool		nulls[20] = {0};
+		int			n = 0;
+
+		values[n++] = Int32GetDatum((int32) owner);
+		nulls[n] = copy->leader == 0;
+		values[n++] = Int32GetDatum(copy->leader);
+		values[n++] = ObjectIdGetDatum(copy->database);
+		values[n++] = ObjectIdGetDatum(copy->role);
+		nulls[n] = copy->query_id == 0;
+		values[n++] = Int64GetDatum((int64) copy->query_id);
+		values[n++] = TimestampTzGetDatum(copy->started);
+		values[n++] = Int32GetDatum(node->id);
+		nulls[n] = node->parent < 0;
+		values[n++] = Int32GetDatum(node->parent);
+		values[n++] = Int32GetDatum(node->depth);
+		values[n++] = CStringGetTextDatum(light_format_name(&node->name));
+		values[n++] = Float8GetDatum(node->plan_rows);
+		values[n++] = Float8GetDatum(record->core.ntuples + record->core.tuplecount);
+		values[n++] = Float8GetDatum(record->core.nloops + (record->core.running ? 1 : 0));
+		/* a node that core measures has no caller of ours */
+		values[n++] = BoolGetDatum(record->caller != NULL || record->core.running || record->core.nloops > 0);
+		nulls[n] = copy->tick == 0;
+		values[n++] = Float8GetDatum((InstrTotal_compat(&record->core) + record->total * copy->tick) * 1000.0);
+		values[n++] = Int64GetDatum(b->shared_blks_hit);
+		values[n++] = Int64GetDatum(b->shared_blks_read);
+		values[n++] = Int64GetDatum(b->local_blks_hit + b->local_blks_read);
+		values[n++] = Int64GetDatum(b->temp_blks_read);
+		values[n++] = Int64GetDatum(b->temp_blks_written);
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
+}
+
+PG_FUNCTION_INFO_V1(light_explain_progress);
+
+/* light_explain_progress(): nodes of all running statements that can be seen. */
+Datum
+light_explain_progress(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	if (shared == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("progress of statements is not visible"),
+				 errhint("Add light_explain to shared_preload_libraries and restart the server.")));
+	InitMaterializedSRF(fcinfo, 0);
+	for (int i = 0; i < shared->nslots; i++)
+		return_statement(result, slot_at(i));
+	return (Datum) 0;
+}

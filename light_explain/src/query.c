@@ -64,6 +64,7 @@ light_query_start(QueryDesc *queryDesc, bool explained)
 	query->timing = light_timing;
 	query->exact_time = light_exact_time;
 	query->explained = explained;
+	query->slot = -1;
 	if (light_switch_after >= 0)
 		query->switch_after = light_switch_after;
 	else

@@ -145,16 +145,12 @@ light_self(LightQuery *query, PlanState *planstate)
 
 /* EXPLAIN's name of a node type. */
 static const char *
-node_name(PlanState *node)
+type_name(const LightNodeName *name)
 {
-	switch (nodeTag(node->plan))
+	switch (name->tag)
 	{
-		case T_Result:
-			return "Result";
-		case T_ProjectSet:
-			return "ProjectSet";
 		case T_ModifyTable:
-			switch (((ModifyTable *) node->plan)->operation)
+			switch (name->operation)
 			{
 				case CMD_INSERT:
 					return "Insert";
@@ -165,6 +161,10 @@ node_name(PlanState *node)
 				default:
 					return "Merge";
 			}
+		case T_Result:
+			return "Result";
+		case T_ProjectSet:
+			return "ProjectSet";
 		case T_Append:
 			return "Append";
 		case T_MergeAppend:
@@ -249,38 +249,33 @@ node_name(PlanState *node)
 }
 
 /*
- * A palloc'd name such as "Index Scan using t_pkey on t".  Made of what the
- * executor has open: the catalogs must not be read here, their buffers would
- * count in the statement's figures.
+ * Take a node's name.  Made of what the executor has open: the catalogs must not
+ * be read here, their buffers would count in the statement's figures.
  */
-char *
-light_node_label(PlanState *node)
+void
+light_node_name(PlanState *node, LightNodeName *name)
 {
-	const char *name = node_name(node);
-	const char *prefix = node->plan->parallel_aware ? "Parallel " : "";
 	Relation	relation = NULL;
 	Relation	index = NULL;
 
+	name->tag = nodeTag(node->plan);
+	name->operation = IsA(node->plan, ModifyTable) ? ((ModifyTable *) node->plan)->operation : CMD_UNKNOWN;
+	name->parallel = node->plan->parallel_aware;
 	switch (nodeTag(node))
 	{
 		case T_IndexScanState:
 			index = ((IndexScanState *) node)->iss_RelationDesc;
+			relation = ((ScanState *) node)->ss_currentRelation;
 			break;
 		case T_IndexOnlyScanState:
 			index = ((IndexOnlyScanState *) node)->ioss_RelationDesc;
+			relation = ((ScanState *) node)->ss_currentRelation;
 			break;
 		case T_BitmapIndexScanState:
 			index = ((BitmapIndexScanState *) node)->biss_RelationDesc;
 			break;
-		default:
-			break;
-	}
-	switch (nodeTag(node))
-	{
 		case T_SeqScanState:
 		case T_SampleScanState:
-		case T_IndexScanState:
-		case T_IndexOnlyScanState:
 		case T_BitmapHeapScanState:
 		case T_TidScanState:
 		case T_TidRangeScanState:
@@ -295,7 +290,23 @@ light_node_label(PlanState *node)
 		default:
 			break;
 	}
-	return psprintf("%s%s%s%s%s%s", prefix, name,
-					index ? " using " : "", index ? RelationGetRelationName(index) : "",
-					relation ? " on " : "", relation ? RelationGetRelationName(relation) : "");
+	if (relation != NULL)
+		name->relation = relation->rd_rel->relname;
+	else
+		NameStr(name->relation)[0] = '\0';
+	if (index != NULL)
+		name->index = index->rd_rel->relname;
+	else
+		NameStr(name->index)[0] = '\0';
+}
+
+/* A palloc'd name such as "Index Scan using t_pkey on t". */
+char *
+light_format_name(const LightNodeName *name)
+{
+	const char *relation = NameStr(name->relation);
+	const char *index = NameStr(name->index);
+
+	return psprintf("%s%s%s%s%s%s", name->parallel ? "Parallel " : "", type_name(name),
+					index[0] ? " using " : "", index, relation[0] ? " on " : "", relation);
 }

@@ -113,14 +113,14 @@ BEGIN
 		a := figures(run_explain(setup, statement, options));
 		PERFORM set_config('light_explain.enabled', 'on', false);
 		b := figures(run_explain(setup, statement, options));
-		PERFORM set_config('light_explain.enabled', 'off', false);
-		c := figures(run_explain(setup, statement, options));
 		IF a = b THEN
 			INSERT INTO node_types SELECT DISTINCT t #>> '{}' FROM jsonb_path_query(a, 'strict $.**."Node Type"') t
 				ON CONFLICT DO NOTHING;
 			RETURN 'same';
 		END IF;
 		-- core must agree with itself before anything can be said
+		PERFORM set_config('light_explain.enabled', 'off', false);
+		c := figures(run_explain(setup, statement, options));
 		IF a = c AND tries >= 2 THEN
 			RETURN E'differs\n' || statement || E'\ncore: ' || jsonb_pretty(a) || E'\nlight: ' || jsonb_pretty(b);
 		END IF;
@@ -297,7 +297,7 @@ sub battery_statements
 		[ "$parallel; SET enable_seqscan = off; SET enable_bitmapscan = off", 'SELECT count(v) FROM t WHERE id < 2000' ],
 		[ $parallel, 'SELECT * FROM t ORDER BY v, id' ],
 		[ "$parallel; SET enable_incremental_sort = off; SET enable_indexscan = off; SET enable_bitmapscan = off", 'SELECT DISTINCT k, v FROM t ORDER BY k, v' ],
-		[ "$parallel; SET enable_hashagg = off", 'SELECT pad, id FROM big WHERE id % 10 < 9 ORDER BY pad, id' ],
+		[ $two, 'SELECT pad, id FROM big ORDER BY pad, id' ],
 		[ $parallel, 'SELECT count(*) FROM par' ],
 		[ $parallel, 'SELECT * FROM t WHERE k = (SELECT min(k) FROM u JOIN t ON u.id = t.id)' ],
 		[ "$parallel; SET enable_nestloop = off; SET enable_mergejoin = off", 'SELECT a.k, count(*) FROM t a JOIN u b ON a.id = b.t_id JOIN t c ON c.id = b.id GROUP BY a.k ORDER BY 1' ],
