@@ -594,4 +594,33 @@ smgrreadn_compat(SMgrRelation reln, ForkNumber fork, BlockNumber block, char *to
 #define ShmemInitHash_compat(name, size, info, flags) ShmemInitHash(name, size, size, info, flags)
 #endif
 
+/* ---- 19: hooks, plans and access methods took new parameters ------------- */
+
+#include "optimizer/planner.h"
+#include "utils/tuplestore.h"
+
+#if PG_VERSION_NUM >= 190000
+#define PLANNER_PARAMS_compat Query *parse, const char *query_string, int cursor_options, \
+	ParamListInfo params, ExplainState *es
+#define PLANNER_ARGS_compat parse, query_string, cursor_options, params, es
+#define ResultRelationsCount_compat(stmt) bms_num_members((stmt)->resultRelationRelids)
+#define ResultRelationFirst_compat(stmt) bms_next_member((stmt)->resultRelationRelids, -1)
+#define BM_JUST_DIRTIED_compat ((BufState_compat) 0)
+typedef uint32 TableOptions_compat;
+#define TABLE_UPDATE_PARAM_compat uint32 options,
+#define TABLE_UPDATE_ARG_compat options,
+#define table_beginscan_compat(rel, snapshot, nkeys, key) table_beginscan(rel, snapshot, nkeys, key, SO_NONE)
+#else
+#define PLANNER_PARAMS_compat Query *parse, const char *query_string, int cursor_options, \
+	ParamListInfo params
+#define PLANNER_ARGS_compat parse, query_string, cursor_options, params
+#define ResultRelationsCount_compat(stmt) list_length((stmt)->resultRelations)
+#define ResultRelationFirst_compat(stmt) linitial_int((stmt)->resultRelations)
+#define BM_JUST_DIRTIED_compat BM_JUST_DIRTIED
+typedef int TableOptions_compat;
+#define TABLE_UPDATE_PARAM_compat
+#define TABLE_UPDATE_ARG_compat
+#define table_beginscan_compat(rel, snapshot, nkeys, key) table_beginscan(rel, snapshot, nkeys, key)
+#endif
+
 #endif							/* PG_LEAN_COMPAT_H */

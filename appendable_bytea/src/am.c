@@ -174,8 +174,8 @@ prepare_insert(Relation rel, TupleTableSlot *slot)
 }
 
 static void
-appendable_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
-				  BulkInsertState bistate)
+appendable_insert(Relation rel, TupleTableSlot *slot, CommandId cid,
+				  TableOptions_compat options, BulkInsertState bistate)
 {
 	prepare_insert(rel, slot);
 	heap->tuple_insert(rel, slot, cid, options, bistate);
@@ -183,7 +183,8 @@ appendable_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options
 
 static void
 appendable_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid,
-							  int options, BulkInsertState bistate, uint32 token)
+							  TableOptions_compat options, BulkInsertState bistate,
+							  uint32 token)
 {
 	prepare_insert(rel, slot);
 	heap->tuple_insert_speculative(rel, slot, cid, options, bistate, token);
@@ -191,7 +192,8 @@ appendable_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid,
 
 static void
 appendable_multi_insert(Relation rel, TupleTableSlot **slots, int nslots,
-						CommandId cid, int options, BulkInsertState bistate)
+						CommandId cid, TableOptions_compat options,
+						BulkInsertState bistate)
 {
 	for (int i = 0; i < nslots; i++)
 		prepare_insert(rel, slots[i]);
@@ -263,7 +265,7 @@ prepare_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId c
 
 static TM_Result
 appendable_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid,
-				  Snapshot snapshot, Snapshot crosscheck, bool wait,
+				  TABLE_UPDATE_PARAM_compat Snapshot snapshot, Snapshot crosscheck, bool wait,
 				  TM_FailureData *tmfd, LockTupleMode *lockmode,
 				  TU_UpdateIndexes_compat *update_indexes)
 {
@@ -278,7 +280,7 @@ appendable_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandI
 			return result;
 		}
 	}
-	return heap->tuple_update(rel, otid, slot, cid, snapshot, crosscheck, wait,
+	return heap->tuple_update(rel, otid, slot, cid, TABLE_UPDATE_ARG_compat snapshot, crosscheck, wait,
 							  tmfd, lockmode, update_indexes);
 }
 

@@ -155,7 +155,7 @@ check_table(ReturnSetInfo *rsinfo, Oid relid)
 	slot = table_slot_create(check.rel, NULL);
 	context = AllocSetContextCreate(CurrentMemoryContext, "appendable_bytea check",
 									ALLOCSET_DEFAULT_SIZES);
-	scan = table_beginscan(check.rel, GetActiveSnapshot(), 0, NULL);
+	scan = table_beginscan_compat(check.rel, GetActiveSnapshot(), 0, NULL);
 	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
 	{
 		MemoryContext oldcontext = MemoryContextSwitchTo(context);

@@ -48,7 +48,7 @@ stats_row(Oid relid, Datum *values, bool *nulls)
 	Relation	rel = table_open(relid, AccessShareLock);
 	TupleDesc	desc = RelationGetDescr(rel);
 	TupleTableSlot *slot = table_slot_create(rel, NULL);
-	TableScanDesc scan = table_beginscan(rel, GetActiveSnapshot(), 0, NULL);
+	TableScanDesc scan = table_beginscan_compat(rel, GetActiveSnapshot(), 0, NULL);
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
 												  "appendable_bytea stats",
 												  ALLOCSET_DEFAULT_SIZES);

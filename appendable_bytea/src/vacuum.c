@@ -171,7 +171,7 @@ mark_table(Relation rel, Snapshot snapshot, HTAB *marks)
 
 	if (TransactionIdFollows(horizon, snapshot->xmin))
 		horizon = snapshot->xmin;
-	scan = table_beginscan(rel, SnapshotAny, 0, NULL);
+	scan = table_beginscan_compat(rel, SnapshotAny, 0, NULL);
 	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
 	{
 		BufferHeapTupleTableSlot *bslot = (BufferHeapTupleTableSlot *) slot;

@@ -154,7 +154,7 @@ unfit_plan(QueryDesc *queryDesc)
 		return why_not;
 	if (rel->rd_rel->relkind != RELKIND_RELATION)
 		return "not a table";
-	if (list_length(queryDesc->plannedstmt->resultRelations) != 1)
+	if (ResultRelationsCount_compat(queryDesc->plannedstmt) != 1)
 		return "the statement writes other tables too";
 	if (plan->onConflictAction != ONCONFLICT_NONE)
 		return "ON CONFLICT";

@@ -238,7 +238,7 @@ write_run(SegmentFile *file, const DirtyBuffer *run, int n)
 	{
 		BufferDesc *desc = GetLocalBufferDescriptor(run[i].buf_id);
 
-		BufStateWrite_compat(desc, BufStateRead_compat(desc) & ~(BM_DIRTY | BM_JUST_DIRTIED | BM_IO_ERROR));
+		BufStateWrite_compat(desc, BufStateRead_compat(desc) & ~(BM_DIRTY | BM_JUST_DIRTIED_compat | BM_IO_ERROR));
 	}
 	pgBufferUsage.local_blks_written += n;
 }

@@ -90,18 +90,18 @@ has_hazard(Node *node, void *context)
 }
 
 static PlannedStmt *
-plan_next(Query *parse, const char *query_string, int cursor_options, ParamListInfo params)
+plan_next(PLANNER_PARAMS_compat)
 {
 	if (previous_planner)
-		return previous_planner(parse, query_string, cursor_options, params);
-	return standard_planner(parse, query_string, cursor_options, params);
+		return previous_planner(PLANNER_ARGS_compat);
+	return standard_planner(PLANNER_ARGS_compat);
 }
 
 /*
  * Plan within a frame; "frame" is NULL where our paths have no place.
  */
 static PlannedStmt *
-plan_framed(Planning *frame, Query *parse, const char *query_string, int cursor_options, ParamListInfo params)
+plan_framed(Planning *frame, PLANNER_PARAMS_compat)
 {
 	Planning   *outer = planning;
 	PlannedStmt *result;
@@ -109,7 +109,7 @@ plan_framed(Planning *frame, Query *parse, const char *query_string, int cursor_
 	planning = frame;
 	PG_TRY();
 	{
-		result = plan_next(parse, query_string, cursor_options, params);
+		result = plan_next(PLANNER_ARGS_compat);
 	}
 	PG_FINALLY();
 	{
@@ -151,7 +151,7 @@ account(Planning *frame, TempPlan *plan, bool replanned)
 }
 
 static PlannedStmt *
-plan_planner(Query *parse, const char *query_string, int cursor_options, ParamListInfo params)
+plan_planner(PLANNER_PARAMS_compat)
 {
 	Planning	frame;
 	PlannedStmt *result;
@@ -164,8 +164,8 @@ plan_planner(Query *parse, const char *query_string, int cursor_options, ParamLi
 	{
 		/* A frame of an outer query must not be taken for this one's. */
 		if (planning == NULL)
-			return plan_next(parse, query_string, cursor_options, params);
-		return plan_framed(NULL, parse, query_string, cursor_options, params);
+			return plan_next(PLANNER_ARGS_compat);
+		return plan_framed(NULL, PLANNER_ARGS_compat);
 	}
 
 	memset(&frame, 0, sizeof(frame));
@@ -173,7 +173,7 @@ plan_planner(Query *parse, const char *query_string, int cursor_options, ParamLi
 	frame.hazard = has_hazard((Node *) parse, NULL);
 	frame.for_explain = explaining();
 	copy = copyObject(parse);
-	result = plan_framed(&frame, parse, query_string, cursor_options, params);
+	result = plan_framed(&frame, PLANNER_ARGS_compat);
 
 	memset(&plan, 0, sizeof(plan));
 	if (result->parallelModeNeeded)
@@ -185,7 +185,8 @@ plan_planner(Query *parse, const char *query_string, int cursor_options, ParamLi
 								 plan.unsafe_node, get_rel_name(plan.unsafe_relid))));
 		replanned = frame.off = true;
 		stats_count_replanned();
-		result = plan_framed(&frame, copy, query_string, cursor_options, params);
+		parse = copy;
+		result = plan_framed(&frame, PLANNER_ARGS_compat);
 	}
 	account(&frame, &plan, replanned);
 	return result;

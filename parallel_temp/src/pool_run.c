@@ -189,8 +189,8 @@ pool_executor_start(QueryDesc *queryDesc, int eflags)
 	if (IsParallelWorker())
 		worker_executor_start(queryDesc);
 	else if (queryDesc->operation == CMD_INSERT && pool_descriptor() < 0 &&
-			 queryDesc->plannedstmt->resultRelations != NIL)
-		pool_before_filling(rt_fetch(linitial_int(queryDesc->plannedstmt->resultRelations),
+			 ResultRelationsCount_compat(queryDesc->plannedstmt) > 0)
+		pool_before_filling(rt_fetch(ResultRelationFirst_compat(queryDesc->plannedstmt),
 									 queryDesc->plannedstmt->rtable)->relid);
 	if (previous_executor_start)
 		previous_executor_start(queryDesc, eflags);
