@@ -1,0 +1,120 @@
+# Every statement of test/diff/*.sql gives the same answer with parallel_temp off
+# and on: both methods, several sizes of temp_buffers and counts of workers.
+#
+# PG_LEAN_LONG=1 runs every combination and the tables of more than one segment.
+# PG_LEAN_DIFF=NAME runs only the scripts whose name matches.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../diff";
+use SameAnswers qw(start_server has_setting parse_script run_all differences planned_parallel bad_log_lines force_parallel);
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $long = $ENV{PG_LEAN_LONG};
+my $only = $ENV{PG_LEAN_DIFF};
+
+my $node = start_server('same_answers');
+my $space = PostgreSQL::Test::Utils::tempdir();
+$node->safe_psql('postgres', "CREATE TABLESPACE pt_space LOCATION '$space'");
+$node->safe_psql('postgres', 'CREATE ROLE pt_reader');
+$node->safe_psql('template1', 'CREATE EXTENSION parallel_temp');
+
+my $there = has_setting($node, 'parallel_temp.method');
+my $force = force_parallel($node);
+
+# In all runs parallel plans cost nothing, so that permanent tables go parallel
+# with the library off as well.
+my %common = (
+	min_parallel_table_scan_size => 0,
+	min_parallel_index_scan_size => 0,
+	parallel_setup_cost => 0,
+	parallel_tuple_cost => 0,
+	max_parallel_workers_per_gather => 2,
+	statement_timeout => '60s',
+	jit => 'off');
+my %log_plans = (log_statement => 'all', debug_print_plan => 'on', debug_pretty_print => 'off');
+
+my %config = (
+	'share-1024' => { %log_plans, method => 'share', temp_buffers => 1024 },
+	'share-100' => { method => 'share', temp_buffers => 100, parallel_leader_participation => 'off' },
+	'flush-1024' => { %log_plans, method => 'flush', temp_buffers => 1024, parallel_leader_participation => 'off' },
+	'flush-100' => { method => 'flush', temp_buffers => 100, max_parallel_workers_per_gather => 4 },
+	'auto-forced' => { method => 'auto', temp_buffers => 300, max_parallel_workers_per_gather => 1, $force => 'on' },
+	'auto-no-workers' => { method => 'auto', temp_buffers => 8192, max_parallel_workers => 0 });
+if ($long)
+{
+	for my $method (qw(share flush auto))
+	{
+		for my $buffers (100, 300, 1024, 8192)
+		{
+			for my $workers (1, 2, 4)
+			{
+				for my $forced ('off', 'on')
+				{
+					$config{"$method-$buffers-$workers-$forced"} =
+					  { method => $method, temp_buffers => $buffers, max_parallel_workers_per_gather => $workers, $force => $forced };
+				}
+			}
+		}
+	}
+}
+
+my $asked = 0;
+for my $path (sort glob "$FindBin::RealBin/../diff/*.sql")
+{
+	my ($file) = $path =~ m{([^/]+)\.sql$};
+	next if $only && $file !~ /$only/;
+	next if $file =~ /long/ && !$long;
+	my @blocks = parse_script($path);
+
+	# At the end nothing may be left of any scan.
+	push @blocks, { line => 'end', text => "ROLLBACK;\nSET search_path = public;\nSELECT count(*) FROM pg_local_buffers WHERE pins <> 0;\n" };
+	my @jobs = { name => "$file-off", blocks => \@blocks, settings => { %common, temp_buffers => 1024, 'parallel_temp.enabled' => 'off' } };
+	for my $name (sort keys %config)
+	{
+		my %setting = (%common, %{ $config{$name} });
+		my $method = delete $setting{method};
+		$setting{'parallel_temp.method'} = $method if $there;
+		push @jobs, { name => "$file-$name", blocks => \@blocks, settings => \%setting };
+	}
+	my $from = -s $node->logfile;
+	my $outcome = run_all($node, 2, @jobs);
+	my $log = slurp_file($node->logfile, $from);
+	my @lost = grep { !defined $outcome->{"$file-off"}[$_]{out} } 0 .. $#blocks;
+	is(scalar @lost, 0, "$file: the stock run finished");
+	for my $name (sort keys %config)
+	{
+		my @reports = differences(\@blocks, $outcome->{"$file-off"}, $outcome->{"$file-$name"});
+		is(scalar @reports, 0, "$file: $name answers as stock does (" . @blocks . ' blocks)');
+		diag("$file.sql, $name, $_") for @reports[ 0 .. ($#reports < 5 ? $#reports : 5) ];
+		diag(@reports - 6 . " more") if @reports > 6;
+	}
+	is(join("\n", bad_log_lines($log)), '', "$file: no leak and no crash in the log");
+
+	# The suite proves nothing unless plans really were parallel.
+	next unless $there;
+	my $planned = planned_parallel($log);
+	my %parallel;
+	$parallel{$_} = 1 for map { keys %$_ } values %$planned;
+	my @serial;
+	for my $block (grep { $_->{parallel} } @blocks)
+	{
+		$asked++;
+		(my $text = $block->{text}) =~ s/\s+//g;
+		push @serial, $block unless grep { index($text, $_) >= 0 } keys %parallel;
+	}
+	is(scalar @serial, 0, "$file: what must go parallel did (" . scalar(keys %parallel) . ' statements did)');
+	diag("$file.sql, line $_->{line}, was not parallel:\n$_->{text}") for @serial;
+}
+
+SKIP:
+{
+	skip 'this build has no parallel scan of temporary tables', 1 unless $there;
+	skip 'some scripts were left out', 1 if $only;
+	cmp_ok($asked, '>', 100, 'enough statements were asked to go parallel');
+}
+
+$node->stop;
+done_testing();
