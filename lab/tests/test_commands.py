@@ -6,6 +6,10 @@ import json
 import pytest
 
 from conftest import processes_below
+from pg_lean.bench import modules
+from pg_lean.cluster import Cluster, UserServer
+from pg_lean.commands import cat
+from pg_lean.demo import ORDER
 from pg_lean.paths import SERVER_DIR
 
 
@@ -23,6 +27,17 @@ def test_demo_end_to_end_on_a_private_server(lean, pg_lean, tmp_path):
     assert "Temporary buffers" in (tmp_path / "report" / "index.html").read_text()
     mine = [folder for folder in (SERVER_DIR / "cluster").iterdir() if folder.name.startswith("lab-")]
     assert not [folder for folder in mine if not processes_below(folder)], "a private server's files were left"
+
+
+def test_every_other_part_of_the_demo_runs(lean, pg_lean, tmp_path):
+    parts = [name for name in ORDER if name != "temp_buffers" and name in modules("pg_lean.demo")]
+    done = pg_lean("demo", "--quick", "--parts", ",".join(parts), "--scale", "1", "--iterations", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name in parts:
+        result = json.loads((tmp_path / "demo" / name / "result.json").read_text())
+        assert not result["unavailable"], f"{name}: {result['unavailable']}"
+        assert result["summary"] and result["what"] and result["how"] and result["raw"], name
+    assert "At a glance" in done.stdout
 
 
 def test_demo_on_the_users_server(lean, pg_lean):
@@ -113,6 +128,29 @@ def test_cat_to_standard_output_and_of_an_empty_value(pg_lean, values):
     assert done.returncode == 1 and done.stdout == ""
     done = pg_lean("cat", 'public."Odd Name"', "data", "--dsn", values.conninfo, "--where", "id = 10")
     assert done.returncode == 0 and done.stdout == ""
+
+
+def test_cat_of_an_appendable_value_that_grows_meanwhile(pg_lean_here, tmp_path):
+    cluster = Cluster(name="test", preload=["appendable_bytea"])
+    if not cluster.has_library("appendable_bytea"):
+        pytest.skip("appendable_bytea is not installed for this server (make install)")
+    with cluster, cluster.connect() as conn:
+        conn.execute("CREATE TABLE public.log (id int, data appendable_bytea)")
+        conn.execute("INSERT INTO public.log VALUES (1, '')")
+        expected = b""
+        for number in range(40):
+            chunk = bytes([number]) * 3000
+            conn.execute("UPDATE public.log SET data = data || %b::bytea WHERE id = 1", (chunk,))
+            expected += chunk
+        with UserServer(cluster.conninfo).connect() as reader:
+            pieces = cat.slices(reader, "public.log", "data", "id = 1", 10_000)
+            found = next(pieces)
+            conn.execute("UPDATE public.log SET data = data || '\\xff'::bytea WHERE id = 1")
+            assert found + b"".join(pieces) == expected
+        status, _out, err = pg_lean_here("cat", "public.log", "data", "--dsn", cluster.conninfo, "--where", "id = 1",
+                                         "-o", str(tmp_path / "out"))
+        assert status == 0, err
+        assert (tmp_path / "out").read_bytes() == expected + b"\xff"
 
 
 @pytest.mark.parametrize("where, column, message", [

@@ -20,8 +20,10 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import pkgutil
 import shutil
+import subprocess
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -104,14 +106,13 @@ class Bench:
         return self.server
 
     def pgbench_tables(self, scale: int) -> str:
-        """Fill the pgbench tables in the lab's own schema once; returns that schema's name."""
-        with self.server.connect() as conn:
-            have = conn.execute("SELECT to_regclass(%s)", (f"{self.server.schema}.pgbench_branches",)).fetchone()[0] \
-                if self.server._schema_made else None
-            if have and conn.execute(sql.SQL("SELECT count(*) FROM {}.pgbench_branches").format(
-                    sql.Identifier(self.server.schema))).fetchone()[0] == scale:
-                return self.server.schema
+        """Fill the pgbench tables in the lab's own schema, unless they are there; returns that schema's name."""
         self.server.make_schema()
+        schema = sql.Identifier(self.server.schema)
+        with self.server.connect() as conn:
+            there = conn.execute("SELECT to_regclass(%s)", (f"{self.server.schema}.pgbench_branches",)).fetchone()[0]
+            if there and conn.execute(sql.SQL("SELECT count(*) FROM {}.pgbench_branches").format(schema)).fetchone()[0] == scale:
+                return self.server.schema
         with self.activity(f"filling pgbench tables, scale {scale} ({scale * 100_000:,} accounts)"):
             if isinstance(self.server, Cluster):
                 done = self.server.run("pgbench", "-i", "-q", "-s", str(scale))
@@ -166,10 +167,8 @@ class Bench:
             yield
 
 
-def _user_pgbench(server: Server, pg_config: str | None, scale: int) -> Any:
-    import os
-    import subprocess
-
+def _user_pgbench(server: Server, pg_config: str | None, scale: int) -> subprocess.CompletedProcess:
+    """pgbench -i on the user's server, into the lab's schema and nowhere else."""
     program = shutil.which("pgbench")
     with contextlib.suppress(LabError):
         program = str(Cluster(pg_config).bindir / "pgbench")
