@@ -27,6 +27,9 @@ SETTINGS = {"log_statement": "all", "log_parameter_max_length": "0", "max_wal_si
 MOST, NAP = 64 << 10, 0.005
 MB = 1 << 20
 
+#: What pgbench runs while the log is streamed: long enough for a log of a few MB a second.
+STATEMENT = f"SELECT count(*) FROM pgbench_branches WHERE filler <> '{'a long literal, as applications write them; ' * 50}';\n"
+
 
 @dataclass
 class Follower:
@@ -127,7 +130,7 @@ def growing_file(bench: Bench, seconds: int) -> Iterator[tuple[Path, str]]:
         yield path, str(path)
     elif isinstance(bench.server, Cluster):
         bench.pgbench_tables(1)
-        load = threading.Thread(target=bench.server.run, args=("pgbench", "-n", "-S", "-T", str(seconds)))
+        load = threading.Thread(target=bench.server.run, args=("pgbench", "-n", "-T", str(seconds), "-f", "-"), kwargs={"input": STATEMENT})
         load.start()
         try:
             yield bench.server.log, "the server's own log under pgbench"
