@@ -43,6 +43,7 @@
 #include "parallel_temp.h"
 #include "plan.h"
 #include "plan_paths.h"
+#include "pool.h"
 #include "scan.h"
 
 #define COMPLETE_PATH_SURCHARGE 1.02
@@ -92,7 +93,7 @@ sharing_cost(Oid relid, double pages, bool *flush)
 	int			allocated;
 	int			dirty;
 
-	*flush = pt_method == PT_METHOD_FLUSH;
+	*flush = !pool_usable();
 	if (!*flush)
 		return seq_page_cost * (LOOK_AT_BUFFER_COST * NLocBuffer + PIN_PAGE_COST * Min(pages, NLocBuffer));
 	relation = table_open(relid, NoLock);

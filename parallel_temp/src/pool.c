@@ -41,8 +41,28 @@ static char *pool_base = NULL;
 static Size pool_size = 0;
 static int	pool_fd = -1;
 
-/* memfd_create or mmap said no: do not ask again in this session. */
+/* The system, or a worker, said no: do not ask again in this session. */
 static bool pool_refused = false;
+
+/*
+ * Where the kernel counts every page of shared memory against a limit when it is
+ * first touched (vm.overcommit_memory = 2), running into the limit would be a bus
+ * error instead of an "out of memory".
+ */
+static bool
+strict_overcommit(void)
+{
+	int			fd = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
+	char		mode = '2';
+
+	if (fd >= 0)
+	{
+		if (read(fd, &mode, 1) != 1)
+			mode = '2';
+		close(fd);
+	}
+	return mode == '2';
+}
 
 /*
  * The old memory of the buffers that moved goes back to the kernel: core never
@@ -96,10 +116,15 @@ pool_ensure(void)
 	Size		size;
 	char	   *base;
 
+	if (!pool_usable() || IsParallelWorker())
+		return false;
 	if (pool_base != NULL)
 		return true;
-	if (pool_refused || IsParallelWorker() || pt_method == PT_METHOD_FLUSH)
+	if (strict_overcommit())
+	{
+		pool_refused = true;
 		return false;
+	}
 
 	localbuf_ensure();
 	size = (Size) NLocBuffer * BLCKSZ;
@@ -134,6 +159,18 @@ pool_ensure(void)
 	localbuf_reserve(pool_base, pool_size);
 	move_buffers();
 	return true;
+}
+
+bool
+pool_usable(void)
+{
+	return !pool_refused && pt_method != PT_METHOD_FLUSH;
+}
+
+void
+pool_give_up(void)
+{
+	pool_refused = true;
 }
 
 bool

@@ -86,6 +86,12 @@ typedef struct Share
  */
 extern bool pool_ensure(void);
 
+/* Will queries share, as far as is known now?  For the planner. */
+extern bool pool_usable(void);
+
+/* A worker could not open the pool: flush from now on. */
+extern void pool_give_up(void);
+
 /* Does this local buffer (0 .. NLocBuffer - 1) lie in the pool? */
 extern bool pool_has_buffer(int buf_id);
 

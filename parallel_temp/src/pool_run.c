@@ -171,7 +171,9 @@ pool_executor_run(ExecutorRunParams_compat)
 		run_next(ExecutorRunArgs_compat);
 		return;
 	}
-	if (plan.unsafe_node)
+	if (!pt_enabled)
+		reason = "parallel_temp.enabled is off";
+	else if (plan.unsafe_node)
 		reason = "a node of the plan cannot read a temporary table in a worker";
 	share = reason ? NULL : share_begin(queryDesc, &plan, &reason);
 	if (share)

@@ -49,9 +49,8 @@
 /* Buffers that stay free for the leader's own work. */
 #define UNPINNED_BUFFERS	Max(NLocBuffer / 4, 32)
 
-/* A worker of this session opened the pool / was refused. */
+/* A worker of this session opened the pool. */
 static bool pool_proven = false;
-static bool pool_unreachable = false;
 
 /* What is collected about a relation before the area is made. */
 typedef struct WantedRel
@@ -61,7 +60,8 @@ typedef struct WantedRel
 	bool		toast;			/* the TOAST table or its index */
 	bool		stock;
 	BlockNumber nblocks;
-	bool		dirty_unpinned;
+	bool		must_flush;		/* a dirty page is not in the pool, or not
+								 * pinned */
 } WantedRel;
 
 static WantedRel *
@@ -205,8 +205,7 @@ pin_pages(Share *share, List *wanted)
 		SharedRel  *rel;
 		BlockNumber block;
 
-		if ((state & (BM_TAG_VALID | BM_VALID)) != (BM_TAG_VALID | BM_VALID) ||
-			BufTagGetForkNum_compat(&desc->tag) != MAIN_FORKNUM)
+		if ((state & (BM_TAG_VALID | BM_VALID)) != (BM_TAG_VALID | BM_VALID))
 			continue;
 		locator = BufTagGetRelFileLocator_compat(&desc->tag);
 		if (!RelFileLocatorEquals_compat(area->rels[last].locator, locator))
@@ -232,14 +231,21 @@ pin_pages(Share *share, List *wanted)
 			last = found;
 		}
 		rel = &area->rels[last];
+
+		/*
+		 * Index-only scans in workers look at the visibility map: it is read
+		 * from its file.
+		 */
+		if (BufTagGetForkNum_compat(&desc->tag) == VISIBILITYMAP_FORKNUM && rel->stock && (state & BM_DIRTY))
+			((WantedRel *) list_nth(wanted, last))->must_flush = true;
 		block = desc->tag.blockNum;
-		if (block >= rel->nblocks)
+		if (BufTagGetForkNum_compat(&desc->tag) != MAIN_FORKNUM || block >= rel->nblocks)
 			continue;
 
 		if ((area->use_pool && !pool_has_buffer(i)) || (LocalRefCount[i] == 0 && budget <= 0))
 		{
 			if (state & BM_DIRTY)
-				((WantedRel *) list_nth(wanted, last))->dirty_unpinned = true;
+				((WantedRel *) list_nth(wanted, last))->must_flush = true;
 			continue;
 		}
 		if (LocalRefCount[i] == 0)
@@ -264,7 +270,7 @@ flush_pages(Share *share, List *wanted, bool all)
 	{
 		WantedRel  *want = lfirst(lc);
 
-		if (all || want->dirty_unpinned)
+		if (all || want->must_flush)
 			share->area->rels[foreach_current_index(lc)].flushed = localbuf_flush(&want->rel, 1);
 	}
 }
@@ -307,7 +313,7 @@ share_begin(QueryDesc *queryDesc, TempPlan *plan, const char **reason)
 
 	INSTR_TIME_SET_CURRENT(start);
 	localbuf_ensure();
-	pool = pt_method != PT_METHOD_FLUSH && !pool_unreachable && pool_ensure();
+	pool = pool_ensure();
 
 	share = MemoryContextAllocZero(queryDesc->estate->es_query_cxt, sizeof(Share));
 	share->estate = queryDesc->estate;
@@ -356,7 +362,7 @@ share_end(Share *share)
 		pool_proven = true;
 	if (pg_atomic_read_u32(&share->area->refused) > 0)
 	{
-		pool_unreachable = true;
+		pool_give_up();
 		stats_count_unreachable();
 	}
 	ResourceOwnerRelease(share->pins, RESOURCE_RELEASE_BEFORE_LOCKS, false, false);
