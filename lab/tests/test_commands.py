@@ -40,12 +40,16 @@ def test_every_other_part_of_the_demo_runs(lean, pg_lean, tmp_path):
     assert "At a glance" in done.stdout
 
 
-def test_demo_on_the_users_server(lean, pg_lean):
+def test_demo_on_the_users_server_leaves_the_users_tables_alone(lean, pg_lean):
     with lean.connect() as conn:
+        conn.execute("CREATE TABLE public.pgbench_accounts AS SELECT 'mine' AS aid")
         before = conn.execute("SELECT count(*) FROM pg_class").fetchone()
-        done = pg_lean("demo", "--quick", "--parts", "temp_buffers", "--scale", "1", "--iterations", "1", "--dsn", lean.conninfo)
+        dsn = f"{lean.conninfo} options='-c search_path=public'"
+        done = pg_lean("demo", "--quick", "--parts", "temp_buffers", "--scale", "1", "--iterations", "1", "--dsn", dsn)
         assert done.returncode == 0, done.stdout + done.stderr
         assert conn.execute("SELECT count(*) FROM pg_class").fetchone() == before
+        assert conn.execute("SELECT * FROM public.pgbench_accounts").fetchall() == [("mine",)]
+        conn.execute("DROP TABLE public.pgbench_accounts")
 
 
 def test_demo_without_the_extension_says_so(stock, pg_lean, tmp_path):

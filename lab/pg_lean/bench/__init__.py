@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import os
 import pkgutil
 import shutil
 import subprocess
@@ -31,6 +30,7 @@ from types import ModuleType
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
 import psycopg
+import psycopg.conninfo
 from psycopg import sql
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -41,6 +41,9 @@ from pg_lean.errors import LabError, Unavailable
 from pg_lean.measure import Estimate, Measurements, Sample
 from pg_lean.paths import BUILD
 from pg_lean.result import Check, Listing, Note, Plot, Result, Series, SideBySide, Table, human_bytes
+
+#: Steps of pgbench -i without its first, which drops tables: those of a user's must never be at risk.
+PGBENCH_STEPS = "tgvp"
 
 __all__ = ["Bench", "Options", "Result", "Note", "Table", "Series", "Plot", "Listing", "SideBySide", "Check",
            "Estimate", "Measurements", "Unavailable", "LabError", "human_bytes"]
@@ -113,9 +116,11 @@ class Bench:
             there = conn.execute("SELECT to_regclass(%s)", (f"{self.server.schema}.pgbench_branches",)).fetchone()[0]
             if there and conn.execute(sql.SQL("SELECT count(*) FROM {}.pgbench_branches").format(schema)).fetchone()[0] == scale:
                 return self.server.schema
+            for table in ("accounts", "branches", "history", "tellers"):
+                conn.execute(sql.SQL("DROP TABLE IF EXISTS {}.{}").format(schema, sql.Identifier(f"pgbench_{table}")))
         with self.activity(f"filling pgbench tables, scale {scale} ({scale * 100_000:,} accounts)"):
             if isinstance(self.server, Cluster):
-                done = self.server.run("pgbench", "-i", "-q", "-s", str(scale))
+                done = self.server.run("pgbench", "-i", "-I", PGBENCH_STEPS, "-q", "-s", str(scale))
             else:
                 done = _user_pgbench(self.server, self.options.pg_config, scale)
         if done.returncode != 0:
@@ -174,8 +179,9 @@ def _user_pgbench(server: Server, pg_config: str | None, scale: int) -> subproce
         program = str(Cluster(pg_config).bindir / "pgbench")
     if program is None:
         raise LabError("the program pgbench was not found", "Install the server package, which has it.")
-    return subprocess.run([program, "-i", "-q", "-s", str(scale), server.conninfo], capture_output=True, text=True,
-                          env={**os.environ, "PGOPTIONS": f"-c search_path={server.schema}"})
+    given = psycopg.conninfo.conninfo_to_dict(server.conninfo).get("options", "")
+    conninfo = psycopg.conninfo.make_conninfo(server.conninfo, options=f"{given} -c search_path={server.schema}".strip())
+    return subprocess.run([program, "-i", "-I", PGBENCH_STEPS, "-q", "-s", str(scale), conninfo], capture_output=True, text=True)
 
 
 # -- finding and running -----------------------------------------------------
