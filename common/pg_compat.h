@@ -550,6 +550,17 @@ smgrreadn_compat(SMgrRelation reln, ForkNumber fork, BlockNumber block, char *to
 #endif
 }
 
+/* Count a read of n pages of a temporary relation in pg_stat_io, as CountTempWrite_compat() a write. */
+#if PG_VERSION_NUM >= 180000
+#define CountTempRead_compat(start, n) \
+	pgstat_count_io_op_time(IOOBJECT_TEMP_RELATION, IOCONTEXT_NORMAL, IOOP_READ, start, 1, (uint64) (n) * BLCKSZ)
+#elif PG_VERSION_NUM >= 160000
+#define CountTempRead_compat(start, n) \
+	pgstat_count_io_op_time(IOOBJECT_TEMP_RELATION, IOCONTEXT_NORMAL, IOOP_READ, start, n)
+#else
+#define CountTempRead_compat(start, n) ((void) (start))
+#endif
+
 /* Count what a scan did in the relation's statistics. */
 #if PG_VERSION_NUM >= 160000
 #define RelationStats_compat(rel, field) ((rel)->pgstat_info->counts.field)

@@ -180,7 +180,8 @@ allow_index_paths(RelOptInfo *rel)
 
 /*
  * parallel_temp.force: our complete scan takes the place of the sequential scan,
- * at its price, so that tests run it wherever core has a sequential scan.
+ * at its price, so that tests run it wherever core has a sequential scan.  Not for
+ * a table that does not fit: tests look at reads and writes of such a one.
  */
 static void
 replace_seqscan(PlannerInfo *root, RelOptInfo *rel, Planning *planning)
@@ -213,7 +214,7 @@ add_temp_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, Planning 
 	bool		flush;
 
 	table->refusal = workers > 0 ? REFUSED_COST : REFUSED_SMALL;
-	if (pt_force && !planning->for_explain)
+	if (pt_force && !planning->for_explain && rel->pages <= num_temp_buffers / 2)
 	{
 		rel->consider_parallel = true;
 		replace_seqscan(root, rel, planning);

@@ -60,8 +60,10 @@ read_file(TempScanState *scan, BlockNumber block, int n)
 	{
 		bool		last = attempt >= READ_ATTEMPTS;
 		int			bad = -1;
+		instr_time	io_start = IoTimeStart_compat();
 
 		smgrreadn_compat(RelationGetSmgr(rel), MAIN_FORKNUM, block, scan->batch, n);
+		CountTempRead_compat(io_start, n);
 		for (int i = 0; i < n && bad < 0; i++)
 		{
 			if (!PageIsVerified_compat((Page) (scan->batch + (Size) i * BLCKSZ), block + i, last))

@@ -1,0 +1,225 @@
+"""Parallel queries over a temporary table: against stock serial, and against stock parallel over the same rows unlogged.
+
+Five parts: the queries themselves; what sharing costs per page; memory of leader and workers; which plan is chosen
+and which is faster over a range of sizes; what the loaded library costs statements that have nothing to gain.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Callable
+
+import psycopg
+
+from pg_lean.bench import Bench, Check, LabError, Plot, Result, Series, Table, Unavailable, human_bytes
+from pg_lean.measure import Estimate, explain_text, memory_peak, private_memory, reset_memory_peak, timed
+
+TITLE = "Parallel queries over temporary tables: stock serial, stock parallel unlogged, shared, flushed"
+PRELOAD = ("parallel_temp",)
+SETTINGS = {"shared_buffers": "1GB", "work_mem": "128MB", "max_worker_processes": "16", "max_parallel_workers": "16",
+            "max_wal_size": "4GB", "checkpoint_timeout": "1h", "autovacuum": "off"}
+
+#: name, statement, times as fast as serial to reach, times as fast as unlogged to reach
+QUERIES = {
+    "count": ("SELECT count(*) FROM {t}", 1.8, 1.1),
+    "filter": ("SELECT count(*) FROM {t} WHERE v % 3 = 0 AND k < 500", 1.8, 1.1),
+    "hash join": ("SELECT b.w, count(*) FROM {t} t JOIN bench_big b ON t.id = b.id GROUP BY b.w", 2.0, 1.0),
+    "group by": ("SELECT k, count(*), sum(v) FROM {t} GROUP BY k", None, 1.0),
+}
+VARIANTS = {
+    "stock serial": ("bench_temp", {"parallel_temp.enabled": False}),
+    "stock unlogged": ("bench_unlogged", {"parallel_temp.enabled": False}),
+    "pg_lean share": ("bench_temp", {"parallel_temp.enabled": True, "parallel_temp.method": "share"}),
+    "pg_lean flush": ("bench_temp", {"parallel_temp.enabled": True, "parallel_temp.method": "flush"}),
+}
+ROWS = "SELECT g AS id, g % 1000 AS k, md5(g::text) AS txt, g * 2 AS v FROM generate_series(1, {rows}) g"
+#: Rows of the sweep over sizes; a row is about 90 bytes.
+SWEEP = (20_000, 60_000, 120_000, 250_000, 500_000, 1_000_000)
+
+
+def run(bench: Bench) -> Result:
+    """All five parts."""
+    rows = bench.pick(full=5_000_000, quick=500_000)
+    bench.server.need_function("parallel_temp_stats()")
+    bench.server.make_schema()
+    with bench.connect() as conn, bench.activity(f"filling an unlogged table of {rows:,} rows"):
+        conn.execute(f"CREATE UNLOGGED TABLE bench_unlogged AS {ROWS.format(rows=rows)}")
+        conn.execute(f"CREATE TABLE bench_big AS SELECT g AS id, g % 13 AS w FROM generate_series(1, {max(rows * 2 // 5, 1)}) g")
+        conn.execute("VACUUM ANALYZE bench_unlogged, bench_big")
+    with bench.connect(temp_buffers="1GB", max_parallel_workers_per_gather=1, jit=False) as conn:
+        with bench.activity(f"filling a temporary table of {rows:,} rows"):
+            conn.execute(f"CREATE TEMP TABLE bench_temp AS {ROWS.format(rows=rows)}")
+            conn.execute("VACUUM ANALYZE bench_temp")
+        check_answers(bench, conn)
+        measure_queries(bench, conn)
+        plan = explain_text(conn, QUERIES["hash join"][0].format(t="bench_temp"), "ANALYZE, BUFFERS, TIMING OFF")
+        sharing = measure_sharing(bench, conn)
+        memory = measure_memory(bench, conn)
+    sweep = measure_sweep(bench)
+    overhead = measure_overhead(bench)
+    return present(bench, rows, plan, sharing, memory, sweep, overhead)
+
+
+def variant(bench: Bench, conn: psycopg.Connection, table: str, settings: dict[str, Any], query: str) -> Callable[[], dict[str, float]]:
+    def measure() -> dict[str, float]:
+        bench.server.set(conn, settings)
+        return timed(conn, query.format(t=table))
+    return measure
+
+
+def check_answers(bench: Bench, conn: psycopg.Connection) -> None:
+    for name, (query, _, _) in QUERIES.items():
+        answers = set()
+        for table, settings in VARIANTS.values():
+            bench.server.set(conn, settings)
+            answers.add(str(sorted(conn.execute(query.format(t=table)).fetchall())))
+        if len(answers) != 1:
+            raise LabError(f"{name}: the variants have different answers", "This is a fault of pg_lean; please report it.")
+
+
+def measure_queries(bench: Bench, conn: psycopg.Connection) -> None:
+    for name, (query, _, _) in QUERIES.items():
+        bench.interleave({key: variant(bench, conn, table, settings, query) for key, (table, settings) in VARIANTS.items()},
+                         bench.iterations(full=9, quick=3), case=name)
+
+
+def counters(conn: psycopg.Connection) -> dict[str, float]:
+    return dict(conn.execute("SELECT counter, value FROM parallel_temp_stats").fetchall())
+
+
+def measure_sharing(bench: Bench, conn: psycopg.Connection) -> tuple[float, Estimate]:
+    """Pages shared by one query, and milliseconds that took, pins included."""
+    bench.server.set(conn, VARIANTS["pg_lean share"][1])
+    for repetition in range(bench.iterations(full=15, quick=5)):
+        before = counters(conn)
+        conn.execute("SELECT count(*) FROM bench_temp")
+        after = counters(conn)
+        bench.raw.add("share", repetition, "sharing", ms=after["milliseconds spent sharing"] - before["milliseconds spent sharing"],
+                      pages=after["pages shared"] - before["pages shared"])
+    return bench.estimate("pages", "share", "sharing").median, bench.estimate("ms", "share", "sharing")
+
+
+def measure_memory(bench: Bench, conn: psycopg.Connection) -> dict[str, tuple[int | None, int | None]]:
+    """Peak of the leader, and private memory of a worker, while a filter runs; (None, None) on another machine's server."""
+    result = {}
+    slow = "SELECT count(*) FROM {t} WHERE md5(txt || k) < '0'"
+    for name in ("stock unlogged", "pg_lean share"):
+        table, settings = VARIANTS[name]
+        bench.server.set(conn, settings)
+        leader = conn.info.backend_pid
+        reset_memory_peak(leader)
+        before = private_memory(leader)
+        worker = None
+        with bench.connect() as watcher:
+            import threading
+
+            thread = threading.Thread(target=lambda: conn.execute(slow.format(t=table)))
+            thread.start()
+            while thread.is_alive():
+                for (pid,) in watcher.execute("SELECT pid FROM pg_stat_activity WHERE leader_pid = %s AND pid <> leader_pid", (leader,)):
+                    worker = max(filter(None, (worker, private_memory(pid))), default=None)
+            thread.join()
+        after = private_memory(leader)
+        result[name] = (after - before if after is not None and before is not None else None, worker)
+        bench.raw.add(name, 0, "memory", leader_peak=memory_peak(leader), leader_grew=result[name][0], worker_private=worker)
+    return result
+
+
+def measure_sweep(bench: Bench) -> list[list[Any]]:
+    """For each size the plan that is chosen by default, and the times of both kinds of plan."""
+    rows = []
+    sizes = bench.pick(full=SWEEP, quick=SWEEP[:4])
+    for size in sizes:
+        with bench.connect(temp_buffers="512MB", max_parallel_workers_per_gather=1, jit=False) as conn:
+            conn.execute(f"CREATE TEMP TABLE bench_temp AS {ROWS.format(rows=size)}")
+            conn.execute("ANALYZE bench_temp")
+            query = "SELECT count(*) FROM bench_temp WHERE v % 3 = 0"
+            chosen = "parallel" if "Gather" in explain_text(conn, query, "COSTS OFF") else "serial"
+            forced = {"parallel_temp.enabled": True, "parallel_setup_cost": 0, "parallel_tuple_cost": 0, "min_parallel_table_scan_size": 0}
+            bench.interleave({"serial": variant(bench, conn, "bench_temp", {"parallel_temp.enabled": False}, query),
+                              "parallel": variant(bench, conn, "bench_temp", forced, query)},
+                             bench.iterations(full=11, quick=5), case=f"sweep {size}", text=f"{size:,} rows")
+            ratio = bench.ratio("ms", "serial", "parallel", f"sweep {size}").median
+            lost = max(0.0, (1 / ratio if chosen == "parallel" else ratio) - 1)
+            rows.append([size, conn.execute("SELECT pg_relation_size('bench_temp')").fetchone()[0] // 8192,
+                         bench.estimate("ms", "serial", f"sweep {size}"), bench.estimate("ms", "parallel", f"sweep {size}"), ratio, chosen, lost])
+    return rows
+
+
+def measure_overhead(bench: Bench) -> dict[str, Estimate]:
+    """Transactions a second with the library and without: pgbench -S, and a loop over a small temporary table."""
+    try:
+        cluster = bench.need_private()
+    except Unavailable:
+        return {}
+    bench.pgbench_tables(bench.scale(full=5, quick=1))
+    seconds = bench.pick(full=4, quick=1)
+    script = cluster.folder / "temp_loop.sql"
+    script.write_text("\\set n random(1, 1000)\nCREATE TEMP TABLE IF NOT EXISTS loop_temp (id int, v int);\n"
+                      "INSERT INTO loop_temp VALUES (:n, 1);\nSELECT sum(v) FROM loop_temp WHERE id = :n;\nTRUNCATE loop_temp;\n")
+    script.chmod(0o644)
+
+    def tps(on: bool, arguments: tuple[str, ...]) -> Callable[[], dict[str, float]]:
+        def measure() -> dict[str, float]:
+            server = cluster if on else stock
+            done = server.run("pgbench", "-n", "-c", "1", "-T", str(seconds), *arguments)
+            found = re.search(r"tps = ([\d.]+)", done.stdout)
+            if not found:
+                raise LabError(f"pgbench failed: {done.stderr.strip()}")
+            return {"tps": float(found.group(1))}
+        return measure
+
+    with bench.cluster(settings=SETTINGS) as stock:
+        stock.start()
+        stock.make_schema()
+        stock.run("pgbench", "-i", "-q", "-s", str(bench.scale(full=5, quick=1)))
+        for name, arguments in (("pgbench -S", ("-S", "-M", "prepared")), ("temporary loop", ("-f", str(script)))):
+            bench.interleave({"stock": tps(False, arguments), "pg_lean": tps(True, arguments)}, bench.iterations(full=7, quick=3), case=name)
+    return {name: bench.ratio("tps", "pg_lean", "stock", name) for name in ("pgbench -S", "temporary loop")}
+
+
+def present(bench: Bench, rows: int, plan: str, sharing: tuple[float, Estimate], memory: dict[str, tuple[int | None, int | None]],
+            sweep: list[list[Any]], overhead: dict[str, Estimate]) -> Result:
+    """Tables, plots and targets."""
+    from pg_lean.bench import Listing
+
+    def faster(name: str, over: str, which: str = "pg_lean share") -> Estimate:
+        return bench.ratio("ms", over, which, name)
+
+    pages, ms = sharing
+    checks = [Check("sharing 50,000 resident pages, ms", ms.median * 50_000 / max(pages, 1), "<=", 3, "ms")]
+    for name, (_, serial, unlogged) in QUERIES.items():
+        if serial:
+            checks.append(Check(f"{name}: times as fast as serial", faster(name, "stock serial").median, ">=", serial, "x"))
+        checks.append(Check(f"{name}: times as fast as unlogged", faster(name, "stock unlogged").median, ">=", unlogged, "x"))
+    checks.append(Check("worst loss by the choice of plan over sizes", max(row[-1] for row in sweep), "<=", 0.10))
+    checks += [Check(f"{name}: tps with the library over stock", ratio.median, ">=", 0.98) for name, ratio in overhead.items()]
+    stock_worker, lean_worker = memory["stock unlogged"][1], memory["pg_lean share"][1]
+    if stock_worker and lean_worker:
+        checks.append(Check("a worker's own memory beyond stock's, MB", (lean_worker - stock_worker) / 2**20, "<=", 1.0, "MB"))
+    blocks: list[Any] = [
+        Table("Milliseconds", ["query", *(f"time | {key}" for key in VARIANTS), "share is times as fast | serial", "share is times as fast | unlogged"],
+              [[name, *(bench.estimate("ms", key, name) for key in VARIANTS), faster(name, "stock serial"), faster(name, "stock unlogged")]
+               for name in QUERIES]),
+        Plot("Milliseconds", "query", "ms",
+             [Series(key, list(QUERIES), [bench.estimate("ms", key, name).median for name in QUERIES]) for key in VARIANTS], kind="bar"),
+        Table("Sharing", ["pages", "ms", "ns a page"], [[pages, ms, ms.median * 1e6 / max(pages, 1)]],
+              note="Time the leader spends before its workers start: looking at the buffers, pinning, telling."),
+        Table("Memory while a filter runs", ["plan", "leader grew by", "a worker's own"],
+              [[name, *(human_bytes(value) if value is not None else "not seen" for value in values)] for name, values in memory.items()]),
+        Table("Which plan is chosen, which is faster", ["rows", "pages", "ms | serial", "ms | parallel", "serial over parallel", "chosen", "lost by the choice"], sweep),
+        Listing("Plan of the hash join", plan, folded=True)]
+    if overhead:
+        blocks.insert(-1, Table("Statements with nothing to gain: transactions a second, with the library over without",
+                                ["load", "stock", "pg_lean", "ratio"],
+                                [[name, bench.estimate("tps", "stock", name), bench.estimate("tps", "pg_lean", name), ratio]
+                                 for name, ratio in overhead.items()]))
+    return Result(
+        title=TITLE,
+        summary=f"{rows:,} rows, leader and one worker: counting is {faster('count', 'stock serial').median:.2f} times as fast as serial and "
+                f"{faster('count', 'stock unlogged').median:.2f} times as fast as the same rows in an unlogged table; the hash join "
+                f"{faster('hash join', 'stock serial').median:.2f} and {faster('hash join', 'stock unlogged').median:.2f}.",
+        what="Queries over one temporary table, resident in temp_buffers: " + "; ".join(f"{n}: `{q[0].format(t='t')}`" for n, q in QUERIES.items()) + ".",
+        how="One session, one worker beside the leader. `stock serial` is `parallel_temp.enabled = off`; `stock unlogged` is the server's own parallel plan "
+            "over the same rows in an unlogged table of shared buffers. Variants in turns; time as the client sees it; answers compared first.",
+        blocks=blocks, checks=[] if bench.quick else checks)
