@@ -336,6 +336,7 @@ return_heap(Lent *mark)
 static void
 relation_invalidated(Datum arg, Oid relid)
 {
+	ab_store_forget(relid);
 	for (Lent *l = lent; l != NULL; l = l->outer)
 	{
 		if (relid == InvalidOid || relid == RelationGetRelid(l->rel))

@@ -40,6 +40,7 @@ struct AbReader
 	AbValue		own;			/* what value points to after ab_reader_open */
 	MemoryContext context;
 	int64		position;		/* of the next piece */
+	int64		until;			/* value offset up to which is being read, or 0 */
 	int			segment;		/* that position is in, or nsegments */
 	int64		segment_start;	/* value offset of that segment */
 
@@ -52,6 +53,8 @@ struct AbReader
 	SysScanDesc scan;
 	bool		fallback;		/* uses the active snapshot */
 	int64		scan_at;		/* chunk offset that the scan stands before */
+	int64		scan_end;		/* chunks from this offset on are not in the scan */
+	int64		wanted;			/* bytes of chunks are wanted up to here */
 
 	/* the chunk that was read last; its data live until the scan moves */
 	bool		has_chunk;
@@ -64,6 +67,7 @@ make_reader(void)
 	AbReader   *reader = palloc0(sizeof(AbReader));
 
 	reader->context = CurrentMemoryContext;
+	reader->wanted = PG_INT64_MAX;
 	return reader;
 }
 
@@ -220,9 +224,15 @@ start_scan(AbReader *reader, int64 at)
 		from = chunk_start(reader, at);
 	if (from < 0)
 		return;
+
+	/*
+	 * An index scan looks at all matching entries of a leaf page at once, so
+	 * a slice names its end too.
+	 */
+	reader->scan_end = Min(ref->stored, Max(reader->wanted, at + 1));
 	reader->scan = ab_chunk_scan(reader->heap, reader->index,
 								 chunk_snapshot(reader->fallback),
-								 ref->vid, from, ref->stored);
+								 ref->vid, from, reader->scan_end);
 	reader->scan_at = ref->edition == 0 ? at : from;
 }
 
@@ -327,7 +337,7 @@ ab_reader_chunk(AbReader *reader, int64 at, AbChunk *result)
 
 	oldcontext = MemoryContextSwitchTo(reader->context);
 	open_store(reader);
-	if (reader->scan == NULL || at != reader->scan_at)
+	if (reader->scan == NULL || at != reader->scan_at || at >= reader->scan_end)
 	{
 		end_scan(reader);
 		reader->fallback = false;
@@ -390,6 +400,10 @@ ab_reader_next(AbReader *reader, const char **piece)
 		AbChunk		chunk;
 		int64		at = s->source + within;
 
+		if (reader->until > reader->position)
+			reader->wanted = at + Min(s->length - within, reader->until - reader->position);
+		else
+			reader->wanted = PG_INT64_MAX;
 		if (!ab_reader_chunk(reader, at, &chunk))
 			ereport(ERROR,
 					(errcode(ERRCODE_DATA_CORRUPTED),
@@ -413,6 +427,7 @@ ab_reader_read(AbReader *reader, int64 offset, char *buf, int64 length)
 		elog(ERROR, "read of %lld bytes at %lld is outside a value of %lld bytes",
 			 (long long) length, (long long) offset, (long long) reader->value->length);
 	ab_reader_seek(reader, offset);
+	reader->until = offset + length;
 	while (length > 0)
 	{
 		const char *piece;
@@ -426,6 +441,7 @@ ab_reader_read(AbReader *reader, int64 offset, char *buf, int64 length)
 		length -= n;
 		CHECK_FOR_INTERRUPTS();
 	}
+	reader->until = 0;
 	if (reader->position != offset)
 		ab_reader_seek(reader, offset);
 }

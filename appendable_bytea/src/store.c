@@ -70,6 +70,21 @@ store_name(Oid home, char *heap, char *index)
 		snprintf(index, NAMEDATALEN, "chunks_%u_index", home);
 }
 
+/* What was found last; forgotten when one of the relations is invalidated. */
+static Oid	found_home = InvalidOid;
+static AbStore found_store;
+static uint32 found_generation = 0;
+
+/* Relcache callback, through the access method's. */
+void
+ab_store_forget(Oid relid)
+{
+	found_generation++;
+	if (!OidIsValid(relid) || relid == found_home ||
+		relid == found_store.heap || relid == found_store.index)
+		found_home = InvalidOid;
+}
+
 /* The store of a table; false if it has none (yet). */
 bool
 ab_store_find(Oid home, AbStore *store)
@@ -77,15 +92,30 @@ ab_store_find(Oid home, AbStore *store)
 	char		heap[NAMEDATALEN];
 	char		index[NAMEDATALEN];
 	Oid			schema = ab_schema_oid();
+	uint32		generation = found_generation;
 
 	if (!OidIsValid(schema))
 		return false;
+	if (home == found_home)
+	{
+		*store = found_store;
+		return true;
+	}
 	store_name(home, heap, index);
 	store->heap = get_relname_relid(heap, schema);
 	if (!OidIsValid(store->heap))
 		return false;
 	store->index = get_relname_relid(index, schema);
-	return OidIsValid(store->index);
+	if (!OidIsValid(store->index))
+		return false;
+
+	/* an invalidation meanwhile may have been about these */
+	if (generation == found_generation)
+	{
+		found_home = home;
+		found_store = *store;
+	}
+	return true;
 }
 
 /* The table whose store has this name, or InvalidOid if it is no store's name. */

@@ -60,6 +60,7 @@ typedef struct AbStore
 } AbStore;
 
 extern bool ab_store_find(Oid home, AbStore *store);
+extern void ab_store_forget(Oid relid);
 extern Oid	ab_store_home(const char *name);
 extern void ab_store_create(Oid home);
 extern bool ab_store_drop(Oid home);

@@ -103,6 +103,7 @@ FROM ordered, unnest(ARRAY[0, 1, -5, 123456789012345]) seed WHERE data IS NOT NU
 -- hash indexes hold hash values alone
 CREATE INDEX ordered_hash ON ordered USING hash (data);
 SET enable_seqscan = off;
+SET enable_bitmapscan = off;
 EXPLAIN (COSTS OFF) SELECT id FROM ordered WHERE data = 'bbb';
 SELECT id FROM ordered WHERE data = 'bbb';
 SELECT count(*) FROM ordered a, ordered b WHERE a.id = 28 AND b.data = a.data;
