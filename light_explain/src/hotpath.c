@@ -60,13 +60,20 @@ typedef enum Compare
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
+/*
+ * Where core's counters are.  Volatile, so that a wrapper reads the pointers at
+ * both looks instead of saving registers to keep them across the call.
+ */
+static const BufferUsage *volatile buffers_at = &pgBufferUsage;
+static const WalUsage *volatile wal_at = &pgWalUsage;
+
 /* Has any counter moved since the last look? */
 ALWAYS_INLINE bool
 changed_portable(Compare compare)
 {
-	const int64 *now = (const int64 *) &pgBufferUsage;
+	const int64 *now = (const int64 *) buffers_at;
 	const int64 *seen = (const int64 *) &light.seen.buffers;
-	int64		difference = pgWalUsage.wal_records ^ light.seen.wal.wal_records;
+	int64		difference = wal_at->wal_records ^ light.seen.wal.wal_records;
 	int			n = compare == COMPARE_LITE ? LITE_WORDS : sizeof(BufferUsage) / sizeof(int64);
 
 #pragma GCC unroll 16
@@ -77,32 +84,29 @@ changed_portable(Compare compare)
 
 #if LIGHT_HAVE_TSC
 
-/* The same, 16 or 32 bytes at a time; two words are left over in both sizes. */
-typedef long long Words2 __attribute__((vector_size(16), aligned(8), may_alias));
+/*
+ * The same, 32 bytes at a time.  The sizes are no multiple of that, so the last
+ * load overlaps the one before.
+ */
 typedef long long Words4 __attribute__((vector_size(32), aligned(8), may_alias));
 
 __attribute__((target("avx2")))
 ALWAYS_INLINE bool
 changed_avx2(Compare compare)
 {
-	const char *now = (const char *) &pgBufferUsage;
+	const char *now = (const char *) buffers_at;
 	const char *seen = (const char *) &light.seen.buffers;
 	size_t		size = compare == COMPARE_LITE ? LITE_WORDS * sizeof(int64) : sizeof(BufferUsage);
 	Words4		difference = *(const Words4 *) now ^ *(const Words4 *) seen;
-	Words2		rest = {pgWalUsage.wal_records ^ light.seen.wal.wal_records, 0};
 
 #pragma GCC unroll 8
 	for (size_t i = 32; i + 32 <= size; i += 32)
 		difference |= *(const Words4 *) (now + i) ^ *(const Words4 *) (seen + i);
-	if (size % 32 == 16)
-		rest |= *(const Words2 *) (now + size - 16) ^ *(const Words2 *) (seen + size - 16);
-	difference |= (Words4)
-	{
-		rest[0], rest[1], 0, 0
-	};
-	return !_mm256_testz_si256((__m256i) difference, (__m256i) difference);
+	if (size % 32 != 0)
+		difference |= *(const Words4 *) (now + size - 32) ^ *(const Words4 *) (seen + size - 32);
+	return unlikely(!_mm256_testz_si256((__m256i) difference, (__m256i) difference)) ||
+		unlikely(wal_at->wal_records != light.seen.wal.wal_records);
 }
-StaticAssertDecl(sizeof(BufferUsage) % 16 == 0, "BufferUsage is a whole number of vectors");
 
 #endif
 

@@ -131,6 +131,7 @@ light_guard_save(LightGuard *guard, LightQuery *query)
 	guard->outer = light.current;
 	guard->top = light.top;
 	guard->deadline = light.deadline;
+	Assert(guard->outer != NULL || guard->top == &light_bottom);
 }
 
 /* The executor runs a statement; to be called with a guard in place. */

@@ -1,0 +1,186 @@
+# Statements that end early, fail, are cancelled or killed: figures stay core's,
+# nothing is left on the stack, in shared memory or in the next statement.
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use Battery;
+BEGIN { $ENV{PG_TEST_TIMEOUT_DEFAULT} //= 60 }
+use JSON::PP;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+my $node = PostgreSQL::Test::Cluster->new('main');
+$node->init;
+$node->append_conf('postgresql.conf', <<'CONF');
+shared_preload_libraries = 'auto_explain, light_explain, pg_stat_statements'
+autovacuum = off
+full_page_writes = off
+checkpoint_timeout = 1h
+jit = off
+max_worker_processes = 16
+auto_explain.log_format = json
+auto_explain.log_analyze = on
+auto_explain.log_buffers = on
+auto_explain.log_wal = on
+auto_explain.log_nested_statements = on
+light_explain.tick_interval = 100
+log_min_messages = log
+log_statement = none
+CONF
+$node->start;
+$node->safe_psql('postgres', battery_sql() =~ s/CREATE TEMP TABLE tmp/CREATE TABLE tmp/r =~ s/^CREATE TEMP TABLE node_types.*$//mr);
+$node->safe_psql('postgres', 'CREATE EXTENSION light_explain; CREATE EXTENSION pg_stat_statements');
+
+my $json = JSON::PP->new->canonical;
+
+# Without what is a matter of time.
+sub figures
+{
+	my ($x) = @_;
+	return [ map { figures($_) } @$x ] if ref $x eq 'ARRAY';
+	return $x unless ref $x eq 'HASH';
+	return { map { $_ => figures($x->{$_}) } grep { !/Time$|^Query|^Sort Space|Memory|Maximum Storage|^Trigger Name$|^JIT$/ } keys %$x };
+}
+
+# The plans that auto_explain logged since an offset of the server log.
+sub logged_plans
+{
+	my ($offset) = @_;
+	my $log = slurp_file($node->logfile, $offset);
+	return map { $json->encode(figures($json->decode($_))) } $log =~ /plan:\n((?:\t[^\n]*\n)+)/g;
+}
+
+# Run a script with core's instrumentation and with ours, compare all that was logged.
+sub same_logged
+{
+	my ($name, $script, $settings) = @_;
+	my @plans;
+	for my $try (1 .. 5)
+	{
+		@plans = ();
+		for my $enabled ('off', 'off', 'on')
+		{
+			my $offset = -s $node->logfile;
+			$node->psql('postgres', "SET auto_explain.log_min_duration = -1; SET client_min_messages = error; "
+				  . "SET light_explain.enabled = $enabled; SET light_explain.switch_after = 3;\n"
+				  . ($settings // '') . ";\nSET auto_explain.log_min_duration = 0;\n$script", on_error_stop => 0);
+			push @plans, [ logged_plans($offset) ];
+		}
+		last if "@{$plans[1]}" eq "@{$plans[2]}";
+	}
+	cmp_ok(scalar(@{ $plans[2] }), '>', 0, "$name: plans were logged");
+	is_deeply($plans[2], $plans[1], "$name: same as core's");
+}
+
+same_logged('cursor fetched in parts', <<'SQL');
+BEGIN;
+DECLARE c SCROLL CURSOR FOR SELECT * FROM t a JOIN u b ON a.id = b.t_id ORDER BY a.id;
+FETCH 5 FROM c; FETCH 100 FROM c; FETCH BACKWARD 20 FROM c; MOVE 30 IN c; FETCH 7 FROM c; CLOSE c;
+COMMIT;
+SQL
+same_logged('two cursors in turn', <<'SQL');
+BEGIN;
+DECLARE a CURSOR FOR SELECT * FROM t WHERE k < 50;
+DECLARE b CURSOR FOR SELECT count(*) FROM u GROUP BY w;
+FETCH 40 FROM a; FETCH 30 FROM b; FETCH 40 FROM a; FETCH 30 FROM b; SELECT count(*) FROM t; FETCH 40 FROM a; CLOSE b; CLOSE a;
+COMMIT;
+SQL
+same_logged('cursor with hold', <<'SQL');
+BEGIN; DECLARE h CURSOR WITH HOLD FOR SELECT * FROM t WHERE k < 20; FETCH 10 FROM h; COMMIT; FETCH 10 FROM h; CLOSE h;
+SQL
+same_logged('errors caught in PL/pgSQL', 'SELECT f_caught(id) FROM t WHERE id < 100; SELECT count(*) FROM t;');
+same_logged('functions, triggers, keys', <<'SQL');
+DROP TABLE IF EXISTS d; CREATE TABLE d (id int, k int, p int REFERENCES parent);
+CREATE TRIGGER tr AFTER INSERT ON d FOR EACH ROW EXECUTE FUNCTION t_nested();
+INSERT INTO d SELECT g, g % 9, g FROM generate_series(1, 60) g; SELECT f_plpgsql(id), f_sql(id) FROM t WHERE id < 30;
+SELECT * FROM f_cursor(50);
+SQL
+same_logged('error in the middle', "SELECT 1 / (id - 500) FROM t;\nSELECT count(*) FROM t;");
+same_logged('savepoint rolled back', "BEGIN; SAVEPOINT s; SELECT 1 / (id - 500) FROM t;\nROLLBACK TO s;\nSELECT count(*) FROM t JOIN u ON t.id = u.t_id; COMMIT;");
+same_logged('ticker', 'SELECT f_caught(id) FROM t WHERE id < 100; SELECT count(*) FROM t a, u b WHERE a.k = b.id % 100;', 'SET light_explain.timing = ticker');
+
+# ---- cancelled, timed out, killed ----
+
+my $slow = 'EXPLAIN (ANALYZE, BUFFERS) SELECT count(*) FROM t a, t b, t c WHERE a.k + b.k + c.k = 0';
+my $check = q{SELECT count(*) FROM light_explain_progress() WHERE pid <> pg_backend_pid()};
+
+# Start statements in a session of their own; returns the process and its errors.
+sub victim
+{
+	my $err = '';
+	my $psql = IPC::Run::start([ 'psql', '-X', '-q', '-d', $node->connstr('postgres'), map { ('-c', $_) } "SET application_name = 'victim'", @_ ],
+		'>', \my $out, '2>', \$err);
+	return ($psql, \$err);
+}
+
+for my $timing (qw(auto ticker exact ordered core))
+{
+	my ($rc, $out, $err) = $node->psql('postgres', "SET light_explain.timing = $timing; SET light_explain.exact_time = 10000; SET statement_timeout = 150; $slow;\n"
+		  . 'SET statement_timeout = 0; SELECT count(*) FROM light_explain_progress();', on_error_stop => 0);
+	like($err, qr/canceling statement due to statement timeout/, "$timing: timed out");
+	is($out, '0', "$timing: no slot is left after a timeout");
+}
+
+for my $timing (qw(auto ticker))
+{
+	for my $function (qw(pg_cancel_backend pg_terminate_backend))
+	{
+		my ($psql, $err) = victim("SET light_explain.timing = $timing", 'SET light_explain.exact_time = 1000', $slow);
+		$node->poll_query_until('postgres', q{SELECT count(*) > 0 FROM light_explain_progress() p JOIN pg_stat_activity a USING (pid)
+			WHERE application_name = 'victim' AND rows > 10})
+		  or die 'no progress';
+		$node->safe_psql('postgres', "SELECT $function(pid) FROM pg_stat_activity WHERE application_name = 'victim'");
+		$psql->finish;
+		like($$err, qr/canceling statement|terminating connection/, "$timing: $function");
+		ok($node->poll_query_until('postgres', "$check AND pid NOT IN (SELECT pid FROM pg_stat_activity)", '0'), "$timing: $function leaves no slot");
+	}
+}
+
+# workers too
+{
+	my ($psql) = victim('SET parallel_setup_cost = 0', 'SET parallel_tuple_cost = 0', 'SET min_parallel_table_scan_size = 0', $slow);
+	$node->poll_query_until('postgres', q{SELECT count(*) > 0 FROM light_explain_progress() WHERE leader_pid IS NOT NULL AND rows > 10}) or die 'no worker';
+	$node->safe_psql('postgres', q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'victim' AND backend_type = 'client backend'});
+	$psql->finish;
+	ok($node->poll_query_until('postgres', 'SELECT count(*) FROM light_explain_progress()', '0'), 'workers of a killed session leave no slot');
+}
+
+# ---- the stack depth check is kept, also in nested statements ----
+
+$node->safe_psql('postgres', q{CREATE FUNCTION deep(i int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT deep(i + 1) FROM t WHERE id = 1); END'});
+my ($rc, $out, $err) = $node->psql('postgres', q{SET max_stack_depth = '500kB'; SET light_explain.instrument_all = on; SET light_explain.switch_after = 0; SELECT deep(1);
+	SELECT count(*) FROM t;}, on_error_stop => 0);
+like($err, qr/stack depth limit exceeded/, 'deep recursion fails');
+is($out, '3000', 'and the session goes on');
+
+# ---- after all that, figures of a plain statement in one session ----
+
+my @lines = split /\n/, $node->safe_psql('postgres', <<'SQL');
+SET light_explain.instrument_all = on;
+DO $$BEGIN PERFORM 1 / (id - 700) FROM t; EXCEPTION WHEN division_by_zero THEN NULL; END$$;
+SET light_explain.enabled = off;
+SELECT figures(run_explain('', 'SELECT count(*) FROM t JOIN u ON t.id = u.t_id', 'TIMING OFF'));
+SELECT figures(run_explain('', 'SELECT count(*) FROM t JOIN u ON t.id = u.t_id', 'TIMING OFF'));
+SET light_explain.enabled = on;
+SELECT figures(run_explain('', 'SELECT count(*) FROM t JOIN u ON t.id = u.t_id', 'TIMING OFF'));
+SQL
+is($lines[2], $lines[1], 'a session that saw errors shows the same figures');
+
+# pg_stat_statements counts the same whether we are there or not
+$node->safe_psql('postgres', 'SELECT pg_stat_statements_reset()');
+for my $enabled (qw(off off on))
+{
+	$node->safe_psql('postgres', "SET light_explain.enabled = $enabled; SET light_explain.instrument_all = on; "
+		  . 'SELECT count(*) FROM t; SELECT count(*) FROM t;');
+}
+is($node->safe_psql('postgres', q{SELECT calls, rows, shared_blks_hit % 6 FROM pg_stat_statements WHERE query = 'SELECT count(*) FROM t'}), '6|6|0',
+	'pg_stat_statements sees each statement once, with its buffers');
+
+$node->stop;
+my $log = slurp_file($node->logfile);
+unlike($log, qr/TRAP:|PANIC|was terminated by signal|called twice in a row|called without start/, 'nothing bad in the server log');
+done_testing();
