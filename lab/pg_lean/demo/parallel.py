@@ -55,7 +55,7 @@ def run(bench: Bench) -> Result:
         plans = {}
         for variant, settings in VARIANTS.items():
             dirty(bench, conn, settings)
-            plans[variant] = explain_text(conn, QUERIES[SHOWN])
+            plans[variant] = explain_text(conn, QUERIES[SHOWN], "ANALYZE, BUFFERS, COSTS OFF")
         launched = {name: explain_workers(bench, conn, name) for name in QUERIES}
     return present(bench, rows, size, workers, repetitions, plans, launched)
 
