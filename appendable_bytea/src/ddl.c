@@ -192,7 +192,7 @@ refuse_row_type_in_use(Oid relid)
 	Relation	rel;
 
 	CommandCounterIncrement();
-	rel = relation_open(relid, NoLock);
+	rel = relation_open(relid, AccessShareLock);
 	if (OidIsValid(rel->rd_rel->reltype))
 		find_composite_type_dependencies(rel->rd_rel->reltype, rel, NULL);
 	relation_close(rel, NoLock);

@@ -127,10 +127,11 @@ appendable_bytea_command_end(PG_FUNCTION_ARGS)
 	EventTriggerData *data = event(fcinfo);
 	List	   *oids;
 	ListCell   *lc;
+	bool		publication = strstr(GetCommandTagName(data->tag), "PUBLICATION") != NULL;
 
 	if (IsBinaryUpgrade || !OidIsValid(ab_schema_oid()))
 		PG_RETURN_NULL();
-	if (strstr(GetCommandTagName(data->tag), "PUBLICATION") != NULL)
+	if (publication)
 		oids = ab_store_list();
 	else
 		oids = query_oids("SELECT DISTINCT objid FROM pg_catalog.pg_event_trigger_ddl_commands() "
@@ -138,7 +139,8 @@ appendable_bytea_command_end(PG_FUNCTION_ARGS)
 						  "AND object_type OPERATOR(pg_catalog.=) 'table'");
 	foreach(lc, oids)
 	{
-		ab_relation_changed(lfirst_oid(lc));
+		if (!publication)
+			ab_relation_changed(lfirst_oid(lc));
 		ab_store_match(lfirst_oid(lc));
 	}
 	PG_RETURN_NULL();

@@ -1,0 +1,153 @@
+
+# Values survive crashes at any moment: after recovery each is exactly the
+# concatenation of what committed transactions appended, and nothing else.
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = PostgreSQL::Test::Cluster->new('crash');
+$node->init(extra => ['--data-checksums']);
+$node->append_conf('postgresql.conf', qq{
+shared_preload_libraries = 'appendable_bytea'
+appendable_bytea.autovacuum_naptime = 1
+appendable_bytea.autovacuum_threshold = 1
+max_prepared_transactions = 4
+wal_level = minimal
+max_wal_senders = 0
+restart_after_crash = on
+});
+$node->start;
+
+# piece(i) is what the i-th change of a row appends; kinds of i differ in size, so
+# that tails, single chunks and several chunks are written.
+$node->safe_psql('postgres', q{
+CREATE EXTENSION appendable_bytea;
+CREATE TABLE t (id int PRIMARY KEY, n int, data appendable_bytea) WITH (fillfactor = 80);
+CREATE FUNCTION piece(id int, i int) RETURNS bytea LANGUAGE sql IMMUTABLE AS
+	$$ SELECT decode(repeat(md5(id || ':' || i), CASE i % 10 WHEN 3 THEN 20 WHEN 6 THEN 400 WHEN 9 THEN 1300 ELSE 1 END), 'hex') $$;
+CREATE FUNCTION whole(id int, n int) RETURNS bytea LANGUAGE sql IMMUTABLE AS
+	$$ SELECT coalesce(string_agg(piece(id, i), '' ORDER BY i), '') FROM generate_series(1, n) i $$;
+INSERT INTO t SELECT id, 0, '' FROM generate_series(1, 6) id;
+});
+
+my $script = $node->basedir . '/append.sql';
+append_to_file($script, q{
+\set id random(1, 6)
+\set kind random(1, 20)
+BEGIN;
+UPDATE t SET n = n + 1, data = data || piece(id, n + 1) WHERE id = :id;
+SAVEPOINT s;
+UPDATE t SET n = n + 1, data = data || piece(id, n + 1) WHERE id = :id;
+\if :kind <= 10
+ROLLBACK TO s;
+\endif
+\if :kind = 1
+DELETE FROM t WHERE id = :id;
+INSERT INTO t VALUES (:id, 0, '');
+\endif
+\if :kind = 2
+UPDATE t SET n = 3, data = appendable_truncate(data, length(whole(:id, 3))) WHERE id = :id AND n > 3;
+\endif
+\if :kind = 3
+ROLLBACK;
+\else
+COMMIT;
+\endif
+});
+
+sub check_values
+{
+	my ($what) = @_;
+	is($node->safe_psql('postgres', 'SELECT count(*), sum((data = whole(id, n))::int) FROM t'),
+		'6|6', "$what: every value is what was committed");
+	is($node->safe_psql('postgres', 'SELECT count(*) FROM appendable_bytea_check()'),
+		'0', "$what: every chunk is right");
+	return;
+}
+
+for my $round (1 .. 4)
+{
+	my ($out, $err) = ('', '');
+	my $bench = IPC::Run::start(
+		[ 'pgbench', '-n', '-c', '3', '-T', '60', '-f', $script, $node->connstr('postgres') ],
+		'>', \$out, '2>', \$err);
+
+	# until enough has been written, however fast the machine is
+	my $start = $node->safe_psql('postgres', 'SELECT sum(n) FROM t');
+	$node->poll_query_until('postgres',
+		"SELECT n_tup_upd > 60 * $round FROM pg_stat_user_tables WHERE relname = 't'")
+	  or die 'nothing is written';
+	if ($round % 2)
+	{
+		$node->stop('immediate');
+		$bench->finish;
+		$node->start;
+	}
+	else
+	{
+		my $pid = $node->safe_psql('postgres',
+			"SELECT pid FROM pg_stat_activity WHERE query LIKE '%piece%' AND backend_type = 'client backend' AND pid <> pg_backend_pid() LIMIT 1");
+		kill 'KILL', $pid;
+		$bench->finish;
+		$node->poll_query_until('postgres', 'SELECT true');
+	}
+	check_values("crash $round");
+	$node->safe_psql('postgres', 'SELECT * FROM appendable_bytea_vacuum()');
+	check_values("vacuum after crash $round");
+}
+
+# Persistence: a table that becomes logged has logged chunks; an unlogged one is
+# empty after a crash, with its chunks.
+$node->safe_psql('postgres', q{
+ALTER TABLE t SET UNLOGGED;
+UPDATE t SET n = n + 1, data = data || piece(id, n + 1);
+ALTER TABLE t SET LOGGED;
+UPDATE t SET n = n + 1, data = data || piece(id, n + 1);
+CREATE UNLOGGED TABLE u AS SELECT * FROM t;
+BEGIN;
+CREATE TABLE created AS SELECT * FROM t;
+UPDATE created SET n = n + 1, data = data || piece(id, n + 1);
+COMMIT;
+BEGIN;
+TRUNCATE created;
+INSERT INTO created SELECT * FROM t;
+COMMIT;
+BEGIN;
+TRUNCATE t;
+INSERT INTO t VALUES (1, 0, '');
+ROLLBACK;
+BEGIN;
+UPDATE t SET n = n + 1, data = data || piece(id, n + 1) WHERE id = 1;
+PREPARE TRANSACTION 'first';
+BEGIN;
+UPDATE t SET n = n + 1, data = data || piece(id, n + 1) WHERE id = 2;
+PREPARE TRANSACTION 'second';
+});
+$node->stop('immediate');
+$node->start;
+$node->safe_psql('postgres', 'SELECT * FROM appendable_bytea_vacuum()');
+$node->safe_psql('postgres', "COMMIT PREPARED 'first'");
+$node->safe_psql('postgres', "ROLLBACK PREPARED 'second'");
+check_values('persistence and prepared transactions');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM u'), '0', 'an unlogged table is empty after a crash');
+is($node->safe_psql('postgres', 'SELECT count(*), sum((data = whole(id, n))::int) FROM created'),
+	'6|6', 'a table that was made and filled in one transaction is whole');
+$node->safe_psql('postgres', 'INSERT INTO u SELECT * FROM t');
+is($node->safe_psql('postgres', 'SELECT sum((data = whole(id, n))::int) FROM u'), '6', 'and can be filled again');
+
+# The background worker removes what nothing refers to, and stores without a table.
+$node->safe_psql('postgres', 'DELETE FROM u; DELETE FROM created WHERE id > 1');
+$node->poll_query_until('postgres', q{SELECT bool_and(store_total_bytes IS NOT NULL) AND
+	(SELECT sum(chunks_removed) > 0 FROM appendable_bytea_vacuum_progress WHERE table_name = 'u'::regclass)
+	FROM appendable_bytea_stats()}) or die 'the worker does nothing';
+pass('the worker removes chunks');
+$node->safe_psql('postgres', 'ALTER TABLE u ALTER data TYPE bytea, SET ACCESS METHOD heap');
+$node->poll_query_until('postgres',
+	q{SELECT to_regclass('appendable_store.chunks_' || 'u'::regclass::oid) IS NULL});
+pass('the worker drops a store that its table does not need');
+check_values('the worker');
+$node->stop;
+done_testing();

@@ -1,0 +1,78 @@
+
+# A streaming replica reads the same bytes, also while the primary appends and
+# vacuums, and goes on appending once it is promoted.
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $primary = PostgreSQL::Test::Cluster->new('primary');
+$primary->init(allows_streaming => 1);
+$primary->append_conf('postgresql.conf', qq{
+shared_preload_libraries = 'appendable_bytea'
+appendable_bytea.autovacuum = off
+});
+$primary->start;
+$primary->safe_psql('postgres', q{
+CREATE EXTENSION appendable_bytea;
+CREATE TABLE t (id int PRIMARY KEY, data appendable_bytea) WITH (fillfactor = 80);
+INSERT INTO t SELECT i, convert_to(repeat(md5(i::text), 1000), 'UTF8') FROM generate_series(1, 5) i;
+});
+$primary->backup('backup');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($primary, 'backup', has_streaming => 1);
+$standby->append_conf('postgresql.conf', 'max_standby_streaming_delay = 60s');
+$standby->start;
+
+my $digest = 'SELECT id, length(data), md5(data), md5(data::bytea) FROM t ORDER BY id';
+
+sub same_on_standby
+{
+	my ($what) = @_;
+	$primary->wait_for_catchup($standby);
+	is($standby->safe_psql('postgres', $digest), $primary->safe_psql('postgres', $digest), $what);
+	return;
+}
+same_on_standby('values of the backup');
+
+$primary->safe_psql('postgres', q{
+UPDATE t SET data = data || '\x0102'::bytea;
+UPDATE t SET data = data || convert_to(repeat('x', 10000), 'UTF8') WHERE id = 1;
+UPDATE t SET data = appendable_write(data, '\xcafe', 9000, 2) WHERE id = 2;
+UPDATE t SET data = appendable_truncate(data, 20000) WHERE id = 3;
+DELETE FROM t WHERE id = 4;
+INSERT INTO t VALUES (6, convert_to(repeat('6', 50000), 'UTF8'));
+});
+same_on_standby('appends, overwrites, cuts, deletes');
+
+# A snapshot on the standby outlives the row and the vacuum of its chunks.
+my $before = $standby->safe_psql('postgres', $digest);
+my ($status, $stdout, $stderr) = $standby->psql('postgres', qq{
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT count(*) FROM t;
+\\! psql -X -q -d "${\$primary->connstr('postgres')}" -c "UPDATE t SET data = data || '\\\\x03'::bytea; DELETE FROM t WHERE id = 1; UPDATE t SET data = 'new' WHERE id = 2" -c "SELECT * FROM appendable_bytea_vacuum('t')" >/dev/null
+SELECT pg_sleep(0.5);
+$digest;
+COMMIT;
+});
+like($stdout, qr/\Q$before\E/, 'an old snapshot of the standby reads old values after the vacuum');
+same_on_standby('after the vacuum');
+is($standby->safe_psql('postgres', 'SELECT count(*) FROM appendable_bytea_check()'), '0', 'check on the standby');
+($status, $stdout, $stderr) = $standby->psql('postgres', 'SELECT * FROM appendable_bytea_vacuum()');
+like($stderr, qr/cannot execute appendable_bytea_vacuum\(\)/, 'no vacuum on the standby');
+
+# Promotion.
+$standby->promote;
+$standby->safe_psql('postgres', q{
+UPDATE t SET data = data || convert_to(repeat('p', 3000), 'UTF8') WHERE id = 6;
+CREATE TABLE t2 AS SELECT * FROM t;
+});
+is($standby->safe_psql('postgres', q{SELECT data = convert_to(repeat('6', 50000), 'UTF8') || '\x03'::bytea || convert_to(repeat('p', 3000), 'UTF8') FROM t2 WHERE id = 6}),
+	't', 'the promoted server appends');
+$standby->safe_psql('postgres', 'SELECT * FROM appendable_bytea_vacuum()');
+is($standby->safe_psql('postgres', 'SELECT count(*) FROM appendable_bytea_check()'), '0', 'check after promotion');
+$standby->stop;
+$primary->stop;
+done_testing();

@@ -1,0 +1,106 @@
+
+# Logical replication: a subscriber gets the values whole, also when it lags while
+# rows are deleted, chunks vacuumed, and the table truncated or dropped.
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = PostgreSQL::Test::Cluster->new('logical');
+$node->init(allows_streaming => 'logical');
+$node->append_conf('postgresql.conf', qq{
+shared_preload_libraries = 'appendable_bytea'
+appendable_bytea.autovacuum = off
+autovacuum = off
+});
+$node->start;
+my $connstr = $node->connstr('postgres');
+$node->safe_psql('postgres', 'CREATE DATABASE sub');
+for my $db ('postgres', 'sub')
+{
+	$node->safe_psql($db, q{
+CREATE EXTENSION appendable_bytea;
+CREATE TABLE t (id int PRIMARY KEY, data appendable_bytea) WITH (fillfactor = 80);
+CREATE TABLE gone (id int PRIMARY KEY, data appendable_bytea);
+CREATE FUNCTION bytes(n int, c text) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$ SELECT convert_to(repeat(c, n), 'UTF8') $$;
+});
+}
+$node->safe_psql('postgres', q{
+INSERT INTO t SELECT i, bytes(20000, 'a') FROM generate_series(1, 3) i;
+CREATE PUBLICATION p FOR TABLE t, gone;
+SELECT pg_create_logical_replication_slot('s', 'pgoutput');
+});
+# two databases of one server: the slot is made beforehand
+$node->safe_psql('sub', "CREATE SUBSCRIPTION s CONNECTION \$c\$$connstr\$c\$ PUBLICATION p WITH (create_slot = false, slot_name = 's')");
+$node->poll_query_until('sub', q{SELECT bool_and(srsubstate = 'r') FROM pg_subscription_rel});
+
+my $digest = 'SELECT id, length(data), md5(data) FROM t ORDER BY id';
+
+sub same
+{
+	my ($what) = @_;
+	my $want = $node->safe_psql('postgres', $digest);
+	$node->wait_for_catchup('s');
+	is($node->safe_psql('sub', $digest), $want, $what);
+	is($node->safe_psql('sub', 'SELECT count(*) FROM appendable_bytea_check()'), '0', "$what: chunks");
+	return;
+}
+same('initial copy');
+$node->safe_psql('postgres', q{
+UPDATE t SET data = data || '\x01'::bytea WHERE id = 1;
+UPDATE t SET data = data || bytes(30000, 'b') WHERE id = 2;
+BEGIN;
+UPDATE t SET data = data || bytes(400, 'c') WHERE id = 3;
+SAVEPOINT s;
+UPDATE t SET data = data || bytes(400, 'd') WHERE id = 3;
+ROLLBACK TO s;
+UPDATE t SET data = data || bytes(500, 'e') WHERE id = 3;
+COMMIT;
+INSERT INTO t VALUES (4, bytes(50000, '4'));
+UPDATE t SET data = appendable_write(data, '\xff', 100, 1) WHERE id = 4;
+UPDATE t SET data = appendable_truncate(data, 30000) WHERE id = 4;
+});
+same('appends, overwrites, cuts');
+ok($node->safe_psql('sub', q{SELECT store_bytes < 300000 FROM appendable_bytea_stats('t')}) eq 't',
+	'the subscriber writes what was appended, not the whole value');
+
+# Old values in the WAL of a table with full replica identity.
+$node->safe_psql('postgres', q{
+ALTER TABLE t REPLICA IDENTITY FULL;
+UPDATE t SET data = data || bytes(300, 'f') WHERE id = 1;
+DELETE FROM t WHERE id = 2;
+ALTER TABLE t REPLICA IDENTITY DEFAULT;
+});
+same('replica identity full');
+
+# Lag.
+$node->safe_psql('sub', 'ALTER SUBSCRIPTION s DISABLE');
+$node->poll_query_until('postgres', q{SELECT NOT active FROM pg_replication_slots WHERE slot_name = 's'});
+$node->safe_psql('postgres', $_) for (
+	q{INSERT INTO t VALUES (5, bytes(50000, '5'))},
+	q{UPDATE t SET data = data || bytes(50000, '6') WHERE id = 5},
+	q{DELETE FROM t WHERE id = 5},
+	q{SELECT * FROM appendable_bytea_vacuum('t')}, 'VACUUM',
+	q{INSERT INTO t VALUES (6, bytes(50000, '7'))}, 'TRUNCATE t',
+	q{INSERT INTO t VALUES (7, bytes(50000, '8'))},
+	q{SELECT * FROM appendable_bytea_vacuum()}, 'VACUUM',
+	q{INSERT INTO gone VALUES (1, bytes(50000, '9'))},
+	q{ALTER PUBLICATION p DROP TABLE gone},
+	q{DROP TABLE gone}, q{SELECT * FROM appendable_bytea_vacuum()}, 'VACUUM');
+is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_class WHERE relnamespace = 'appendable_store'::regnamespace AND relkind = 'r'}),
+	'2', 'a store stays while a slot may need it');
+my ($status, $stdout, $stderr) = $node->psql('postgres',
+	q{SELECT format('VACUUM FULL %s', store) FROM appendable_bytea_stats('t') \gexec});
+like($stderr, qr/cannot be rewritten while logical replication slots exist/, 'a store is not rewritten under a slot');
+$node->safe_psql('sub', 'ALTER SUBSCRIPTION s ENABLE');
+same('after lagging through deletes, vacuum and truncation');
+is($node->safe_psql('sub', 'SELECT id, md5(data) = md5(bytes(50000, \'9\')) FROM gone'), '1|t', 'the table that was dropped meanwhile');
+$node->safe_psql('postgres', 'INSERT INTO t VALUES (8, bytes(10, \'x\'))');
+same('and goes on');
+$node->poll_query_until('postgres', q{SELECT count(*) FROM appendable_bytea_vacuum() WHERE outcome = 'store dropped'}, '1');
+is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_class WHERE relnamespace = 'appendable_store'::regnamespace AND relkind = 'r'}),
+	'1', 'the store goes when the slot has passed');
+$node->stop;
+done_testing();
