@@ -51,7 +51,7 @@ pt_define_settings(void)
 {
 	DefineCustomBoolVariable("parallel_temp.enabled",
 							 "Lets queries over temporary tables run in parallel.",
-							 "When off, the library changes nothing: temporary tables are scanned by the session alone, as in stock PostgreSQL.",
+							 "When off, temporary tables are scanned by the session alone, as in stock PostgreSQL.",
 							 &pt_enabled,
 							 true,
 							 PGC_USERSET,

@@ -103,6 +103,18 @@ CREATE TEMP TABLE empty (a int);
 SELECT pg_flush_local_buffers('empty'), pg_read_temp_relation('empty', true), pg_temp_buffers_dirty('empty'), pg_evict_temp_relation('empty');
 SELECT relation, pages, bytes, resident, dirty, path_exists FROM pg_temp_relations WHERE relation = 'empty'::regclass;
 
+-- another tablespace is another folder
+SET allow_in_place_tablespaces = on;
+CREATE TABLESPACE regress_pt_space LOCATION '';
+CREATE TEMP TABLE elsewhere (id int, filler text) TABLESPACE regress_pt_space;
+INSERT INTO elsewhere SELECT g, repeat('e', 100) FROM generate_series(1, 2000) g;
+SELECT path ~ '^pg_tblspc/' AS in_tablespace, path = pg_relation_filepath('elsewhere') AS path, path_exists, resident >= pages AS resident
+FROM pg_temp_relations WHERE relation = 'elsewhere'::regclass;
+SELECT pg_flush_local_buffers('elsewhere') > 0 AS written, pg_evict_temp_relation('elsewhere') > 0 AS evicted;
+SELECT count(*), sum(id), min(filler) = repeat('e', 100) AS same FROM elsewhere;
+DROP TABLE elsewhere;
+DROP TABLESPACE regress_pt_space;
+
 -- null asks for nothing
 SELECT pg_flush_local_buffers(NULL), pg_read_temp_relation(NULL, true), pg_read_temp_relation('t', NULL), pg_temp_buffers_dirty(NULL), pg_evict_temp_relation(NULL);
 
