@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import shutil
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Mapping
 
 import psycopg
 
@@ -33,8 +33,8 @@ SIZES = tuple(128 << power for power in range(12))
 #: A pgbench row at fillfactor 10 fills a page with six rows: pages are what is measured, and so they are made quickly.
 FILLFACTOR = 10
 
-#: Buffers as stock PostgreSQL fills them: no parallel scans, and no bulk loading past them.
-PLAIN = {"parallel_temp__enabled": False, "parallel_temp__fast_load": False}
+#: Buffers and files as stock PostgreSQL fills them: no parallel scans, no bulk loading past them, no files that grow late.
+PLAIN = {"parallel_temp__enabled": False, "parallel_temp__fast_load": False, "parallel_temp__lazy_files": False}
 
 FUNCTIONS = ("pg_flush_local_buffers()", "pg_read_temp_relation(regclass,boolean)", "pg_temp_buffers_dirty(regclass)",
              "pg_evict_temp_relation(regclass)", "pg_allocated_local_buffers()")
@@ -87,16 +87,18 @@ class Filler:
                 f" FROM generate_series(1, {math.ceil(rows / self.rows)}) g, pgbench_accounts a LIMIT {rows}")
 
 
-def ten_steps(server: Server, filler: Filler, blocks: int, *, method: str = "buffer_order") -> dict[str, float]:
+def ten_steps(server: Server, filler: Filler, blocks: int, *, method: str = "buffer_order",
+              settings: Mapping[str, Any] = PLAIN) -> dict[str, float]:
     """Run the experiment once in a new session and return milliseconds by step.
 
     `method` is parallel_temp.flush_method of the documents' steps; "buffer_order"
     writes page by page in the order of the buffers, as the publication does.
+    `settings` are the session's: as stock by default, {} for pg_lean's defaults.
     Every step's block counts are checked, so that a time never stands for work
     that was not done.
     """
     with server.connect(temp_buffers=temp_buffers_for(blocks), jit=False, max_parallel_workers_per_gather=0,
-                        **PLAIN) as conn:
+                        **settings) as conn:
         steps: dict[str, float] = {}
 
         def step(name: str, call: str, **expected: int) -> None:

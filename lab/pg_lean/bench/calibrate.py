@@ -21,12 +21,12 @@ def run(bench: Bench) -> Result:
     largest, _reason = tempbuffers.largest_size(bench.server)
     sizes = [size for size in bench.pick(full=(2048, 4096, 8192, 16384, 32768), quick=(2048, 4096, 8192)) if size <= largest] or [largest]
     repetitions = bench.iterations(full=15, quick=5)
-    tempbuffers.ten_steps(bench.server, filler, sizes[0], method="coalesced")
+    tempbuffers.ten_steps(bench.server, filler, sizes[0], method="coalesced", settings={})
     with bench.progress(repetitions * len(sizes), "calibrating") as step:
         for repetition in range(repetitions):
             for size in sizes:
                 bench.raw.add("this machine", repetition, size,
-                              **tempbuffers.ten_steps(bench.server, filler, size, method="coalesced"))
+                              **tempbuffers.ten_steps(bench.server, filler, size, method="coalesced", settings={}))
                 step(f"{size:,} blocks")
 
     found = {size: {**tempbuffers.constants(bench.raw, size, "this machine"),
@@ -37,7 +37,7 @@ def run(bench: Bench) -> Result:
     table = Table("In units of one sequential page read of a temporary table", ["blocks", "size", "write, new file", "write again",
                   "write again, after random read", "scan a buffer"],
                   [[size, human_bytes(size * tempbuffers.BLOCK), *(found[size][key] for key in columns)] for size in sizes],
-                  note="A page's first write after a load costs more where the file was extended without writing (PostgreSQL 16 and later).")
+                  note="The first write of a page of a new file also pays for its place on disk where the load only lengthened the file.")
     advice = Table("Settings", ["setting", "published", "this machine"],
                    [["parallel_temp.flush_page_cost", 1.3, best["parallel_temp.flush_page_cost"]],
                     ["parallel_temp.scan_buffer_cost", 0.01, best["parallel_temp.scan_buffer_cost"]]])
@@ -47,9 +47,9 @@ def run(bench: Bench) -> Result:
                 f"`parallel_temp.scan_buffer_cost = {best['parallel_temp.scan_buffer_cost']:.4f}`; the published constants are 1.3 and 0.01.",
         what="What the planner prices: writing one dirty temporary page before a parallel query, and looking at one buffer, in units of reading "
              "one page of a temporary table from its file.",
-        how=f"The ten-step experiment with sorted and coalesced writes, {repetitions} repetitions of each size in turns, a new session each. A "
-            "setting is the median over the sizes of each size's median. The write of a page of a *new* file is taken, because a table is "
-            "mostly flushed once, after its load.".replace("*new*", "new"),
+        how=f"The ten-step experiment with tables loaded and pages written as pg_lean does it, {repetitions} repetitions of each size in turns, a "
+            "new session each. A setting is the median over the sizes of each size's median. The write of a page of a new file is taken, "
+            "because a table is mostly flushed once, after its load.",
         blocks=[advice, table])
 
 
