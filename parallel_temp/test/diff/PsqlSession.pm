@@ -1,0 +1,75 @@
+# One psql session that a test talks to step by step, the same on every version of
+# PostgreSQL::Test: query() waits for the answer, send() and wait() take two steps.
+
+package PsqlSession;
+
+use strict;
+use warnings;
+use IPC::Run ();
+
+# new(node, database, settings => { name => value })
+sub new
+{
+	my ($class, $node, $db, %arg) = @_;
+	my $self = bless { in => '', out => '', err => '', count => 0 }, $class;
+	local $ENV{PGAPPNAME} = $arg{name} // 'session';
+	local $ENV{PGOPTIONS} = join ' ', map { "-c $_=$arg{settings}{$_}" } sort keys %{ $arg{settings} // {} };
+	$self->{timer} = IPC::Run::timer(180);
+	$self->{run} = IPC::Run::start([ 'psql', '-XAtq', '-v', 'VERBOSITY=verbose', '-d', $node->connstr($db // 'postgres') ],
+		'<', \$self->{in}, '>', \$self->{out}, '2>', \$self->{err}, $self->{timer});
+	$self->{pid} = $self->query('SELECT pg_backend_pid();');
+	return $self;
+}
+
+sub pid { return $_[0]{pid}; }
+
+# What the last query wrote to stderr.
+sub error { return $_[0]{last_error}; }
+
+sub send
+{
+	my ($self, $sql) = @_;
+	my $mark = '=#=' . ++$self->{count};
+	$self->{out} = $self->{err} = '';
+	$self->{in} .= "$sql\n\\echo $mark\n\\warn $mark\n";
+	$self->{timer}->start(180);
+	eval { $self->{run}->pump_nb; };
+	return;
+}
+
+# Wait for the end of what was sent; returns its output.  A lost connection ends
+# psql's wait too: psql goes on to the marks, or ends itself.
+sub wait
+{
+	my $self = shift;
+	my $mark = '=#=' . $self->{count};
+	my $alive = 1;
+	while ($alive && !($self->{out} =~ /^$mark$/m && $self->{err} =~ /^$mark$/m))
+	{
+		$alive = eval { $self->{run}->pump; } ? 1 : 0;
+		last if !$alive && $@ && $@ =~ /timer|timeout/;
+		$alive = 0 if !$self->{run}->pumpable;
+	}
+	my $out = $self->{out};
+	$self->{last_error} = $self->{err};
+	s/^$mark\n?//mg for $out, $self->{last_error};
+	$out =~ s/\n\z//;
+	return $out;
+}
+
+sub query
+{
+	my ($self, $sql) = @_;
+	$self->send($sql);
+	return $self->wait;
+}
+
+sub quit
+{
+	my $self = shift;
+	$self->{in} .= "\\q\n";
+	eval { $self->{run}->finish; };
+	return;
+}
+
+1;
