@@ -150,7 +150,7 @@ sub comparable
 {
 	my ($block, $outcome) = @_;
 	my $out = $outcome->{out} // '(not run)';
-	$out = join "\n", sort split /\n/, $out unless $block->{ordered};
+	$out = join "\n", sort split(/\n/, $out, -1) unless $block->{ordered};
 	my $err = $outcome->{err};
 	$err =~ s/^(WARNING|NOTICE|INFO): .*\n//mg if $block->{quiet};
 	return "$out\n--- messages:\n$err";

@@ -23,6 +23,8 @@ SET parallel_tuple_cost = 0;
 SET min_parallel_table_scan_size = 0;
 SET min_parallel_index_scan_size = 0;
 SET jit = off;
+SET parallel_temp.flush_page_cost = 0;
+SET parallel_temp.scan_buffer_cost = 0;
 SET statement_timeout = '20s';
 END
 
@@ -101,7 +103,7 @@ sub run_episode
 			}
 			$pairs++;
 			$errors++ if ($have->{off}{err} // '') =~ /ERROR/;
-			my ($want, $is) = map { join("\n", sort split /\n/, $have->{$_}{out}) . "\n" . ($have->{$_}{err} // '') } 'off', $variant;
+			my ($want, $is) = map { join("\n", sort split /\n/, $have->{$_}{out}, -1) . "\n" . ($have->{$_}{err} // '') } 'off', $variant;
 			next if $want eq $is;
 			push @failures, { unit => $i, variant => $variant, what => "off and $variant differ\n--- off:\n" . substr($want, 0, 600) . "\n--- $variant:\n" . substr($is, 0, 600) };
 		}

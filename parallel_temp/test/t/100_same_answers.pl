@@ -33,6 +33,8 @@ my %common = (
 	parallel_tuple_cost => 0,
 	max_parallel_workers_per_gather => 2,
 	statement_timeout => '60s',
+	'parallel_temp.flush_page_cost' => 0,
+	'parallel_temp.scan_buffer_cost' => 0,
 	jit => 'off');
 my %log_plans = (log_statement => 'all', debug_print_plan => 'on', debug_pretty_print => 'off');
 
