@@ -26,15 +26,20 @@
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/pg_type.h"
 #include "commands/event_trigger.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
 #include "replication/slot.h"
+#include "rewrite/rewriteHandler.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/ruleutils.h"
 #include "utils/syscache.h"
 
 #include "ddl.h"
@@ -225,6 +230,88 @@ detach_command(Oid relid)
 	return separator[0] == ',' ? command.data : NULL;
 }
 
+/* A default of our type as text that makes the same bytes as a bytea. */
+static char *
+default_as_bytea(Relation rel, int attnum)
+{
+	Node	   *expr = build_column_default(rel, attnum);
+
+	if (expr == NULL)
+		return NULL;
+	expr = eval_const_expressions(NULL, expr);
+	if (IsA(expr, Const))
+	{
+		Const	   *value = (Const *) expr;
+		bytea	   *bytes;
+		char	   *hex;
+		int			n;
+
+		if (value->constisnull)
+			return NULL;
+		bytes = ab_read_bytea(value->constvalue, 0, ab_length(value->constvalue));
+		n = VARSIZE(bytes) - VARHDRSZ;
+		hex = palloc(2 * n + 1);
+		hex[hex_encode(VARDATA(bytes), n, hex)] = '\0';
+		return psprintf("'\\x%s'::pg_catalog.bytea", hex);
+	}
+	if (IsA(expr, FuncExpr))
+	{
+		FuncExpr   *cast = (FuncExpr *) expr;
+
+		if (list_length(cast->args) == 1 && exprType(linitial(cast->args)) == BYTEAOID)
+			return deparse_expression(linitial(cast->args), NIL, false, false);
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("default of column \"%s\" of table \"%s\" cannot be turned into one of type %s",
+					NameStr(TupleDescAttr(RelationGetDescr(rel), attnum - 1)->attname),
+					RelationGetRelationName(rel), "bytea"),
+			 errhint("Drop the default first.")));
+	return NULL;				/* not reached */
+}
+
+/*
+ * Add to "drop" and "set" the commands that take the defaults of our columns away
+ * from one table and give them back as bytea: a default that is merely cast would
+ * keep depending on the extension.
+ */
+static void
+convert_defaults(Oid relid, StringInfo drop, StringInfo set)
+{
+	Relation	rel = relation_open(relid, NoLock);
+	TupleDesc	desc = RelationGetDescr(rel);
+	const char *table = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
+												   RelationGetRelationName(rel));
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		const char *column;
+		char	   *value;
+
+		if (att->attisdropped || att->atttypid != ab_type_oid() ||
+			!att->atthasdef || att->attgenerated != '\0')
+			continue;
+		column = quote_identifier(NameStr(att->attname));
+		value = default_as_bytea(rel, i + 1);
+		appendStringInfo(drop, "ALTER TABLE ONLY %s ALTER COLUMN %s DROP DEFAULT;", table, column);
+		if (value != NULL)
+			appendStringInfo(set, "ALTER TABLE ONLY %s ALTER COLUMN %s SET DEFAULT %s;",
+							 table, column, value);
+	}
+	relation_close(rel, NoLock);
+}
+
+/* Run commands through SPI, if there are any. */
+static void
+run_commands(const char *commands)
+{
+	if (commands == NULL || commands[0] == '\0')
+		return;
+	if (SPI_execute(commands, false, 0) < 0)
+		elog(ERROR, "could not run \"%s\"", commands);
+}
+
 /*
  * appendable_bytea_detach(regclass): put a table, and all that inherit from it, on
  * heap with columns of type bytea.
@@ -235,7 +322,8 @@ appendable_bytea_detach(PG_FUNCTION_ARGS)
 	Oid			relid = PG_GETARG_OID(0);
 	List	   *tables;
 	ListCell   *lc;
-	char	   *command;
+	StringInfoData drop_defaults;
+	StringInfoData set_defaults;
 
 	LockRelationOid(relid, AccessExclusiveLock);
 	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
@@ -244,17 +332,19 @@ appendable_bytea_detach(PG_FUNCTION_ARGS)
 				 errmsg("relation with OID %u does not exist", relid)));
 	require_owner(relid);
 	tables = find_all_inheritors(relid, AccessExclusiveLock, NULL);
+	initStringInfo(&drop_defaults);
+	initStringInfo(&set_defaults);
 	foreach(lc, tables)
-		require_owner(lfirst_oid(lc));
-	command = detach_command(relid);
-	if (command != NULL)
 	{
-		if (SPI_connect() != SPI_OK_CONNECT)
-			elog(ERROR, "SPI_connect failed");
-		if (SPI_execute(command, false, 0) < 0)
-			elog(ERROR, "could not run \"%s\"", command);
-		SPI_finish();
+		require_owner(lfirst_oid(lc));
+		convert_defaults(lfirst_oid(lc), &drop_defaults, &set_defaults);
 	}
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	run_commands(drop_defaults.data);
+	run_commands(detach_command(relid));
+	run_commands(set_defaults.data);
+	SPI_finish();
 	foreach(lc, tables)
 	{
 		Relation	rel = relation_open(lfirst_oid(lc), NoLock);

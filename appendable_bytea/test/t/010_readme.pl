@@ -1,0 +1,55 @@
+# What the README shows is what happens: its sessions are run, one after the other
+# in one database, and compared; its lists of settings and functions are complete.
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $readme = slurp_file('README.md');
+my @sessions = $readme =~ /^```console\n(.*?)^```$/msg;
+is(scalar(@sessions), 3, 'there are sessions to run');
+
+my $node = PostgreSQL::Test::Cluster->new('readme');
+$node->init;
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'appendable_bytea'\nautovacuum = off\nappendable_bytea.autovacuum = off\n");
+$node->start;
+
+# settings and objects, while the extension is there
+$node->safe_psql('postgres', 'CREATE DATABASE lists');
+$node->safe_psql('lists', 'CREATE EXTENSION appendable_bytea');
+my %defaults = $readme =~ /^\| `(appendable_bytea\.\w+)` \| (\S+) \|/mg;
+my %boot = map { split /\|/ } split /\n/, $node->safe_psql('lists', q{
+	SELECT name, format('`%s`', boot_val) FROM pg_settings WHERE name LIKE 'appendable\_bytea.%'});
+$boot{'appendable_bytea.chunk_size'} = 'page';
+is_deeply(\%defaults, \%boot, 'all settings are listed with their defaults, and no others');
+my @functions = split /\n/, $node->safe_psql('lists', q{
+	SELECT DISTINCT p.proname FROM pg_depend d JOIN pg_proc p ON p.oid = d.objid
+	WHERE d.classid = 'pg_proc'::regclass AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
+		AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'appendable_bytea')
+		AND p.prorettype NOT IN ('event_trigger'::regtype, 'table_am_handler'::regtype)
+		AND NOT EXISTS (SELECT 1 FROM pg_operator o WHERE o.oprcode = p.oid)
+		AND NOT EXISTS (SELECT 1 FROM pg_amproc a WHERE a.amproc = p.oid)
+		AND NOT EXISTS (SELECT 1 FROM pg_cast c WHERE c.castfunc = p.oid)
+		AND NOT EXISTS (SELECT 1 FROM pg_type t WHERE p.oid IN (t.typinput, t.typoutput, t.typreceive, t.typsend, t.typanalyze))
+		AND p.proname <> 'appendable_bytea_progress'});
+ok(@functions > 20, 'the extension has functions');
+like($readme, qr/`[^`]*\b\Q$_\E\b/, "$_ is described") for @functions;
+
+my $number = 0;
+foreach my $session (@sessions)
+{
+	$number++;
+	my $commands = join '', map { s/^=> //r . "\n" } grep { /^=> / } split /\n/, $session;
+	my $expected = join '', map { "$_\n" } grep { !/^=> / && !/^\s*$/ } split /\n/, $session;
+	my $file = $node->basedir . "/session$number.sql";
+	append_to_file($file, $commands);
+	my ($stdout, $stderr) = run_command([ 'psql', '-X', '-q', '-d', $node->connstr('postgres'), '-f', $file ]);
+	$stdout = join '', map { "$_\n" } grep { !/^\s*$/ } split /\n/, $stdout;
+	is($stdout, $expected, "session $number prints what the README shows");
+	is($stderr, '', 'and nothing else');
+}
+
+$node->stop;
+done_testing();
