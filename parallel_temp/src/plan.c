@@ -26,6 +26,7 @@
 #include "optimizer/optimizer.h"
 #include "optimizer/planner.h"
 #include "tcop/tcopprot.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 
 #include "parallel_temp.h"
@@ -71,6 +72,9 @@ mentions_temporary(Node *node, void *context)
 static bool
 is_hazardous_function(Oid funcid, void *context)
 {
+	/* The only function of the server's own that reads tables and is not unsafe. */
+	if (funcid == F_CURSOR_TO_XML || funcid == F_CURSOR_TO_XMLSCHEMA)
+		return true;
 	return funcid >= FirstUnpinnedObjectId && func_parallel(funcid) != PROPARALLEL_SAFE;
 }
 

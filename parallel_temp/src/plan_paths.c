@@ -9,15 +9,17 @@
  *  - a partial path: the processes divide the table;
  *  - a complete path: every worker that runs it reads all of it, as the inner side
  *    of a join with a big permanent table;
- *  - its index and bitmap paths marked parallel-safe: stock code runs them in
- *    workers too (worker.c).
+ *  - its index and bitmap paths marked parallel-safe, and partial ones: stock code
+ *    runs them in workers too (worker.c).
  *
  * Cost: that of a sequential scan, and before it the flush.  The complete path is
  * made 2 % dearer than a sequential scan, so that it takes no place in a serial
  * plan: paths that differ by less than 1 % count as equal, and the parallel-safe
  * one would win.  Flushing is charged by the published formula, per dirty page of
  * the table and per allocated buffer; with a shared pool nothing is flushed, and
- * looking at the buffers is what is left.
+ * looking at the buffers is what is left.  A partial index path pays for what each
+ * worker does to start its own buffers; a parameterized one cannot, because what
+ * it is charged counts once for every outer row.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -51,6 +53,10 @@
 /* Sharing, in units of seq_page_cost: looking at a buffer, pinning a page. */
 #define LOOK_AT_BUFFER_COST		0.005
 #define PIN_PAGE_COST			0.05
+
+/* In a worker that runs stock code: making a buffer, entering a page. */
+#define START_BUFFER_COST		0.01
+#define ENTER_PAGE_COST			0.1
 
 static set_rel_pathlist_hook_type previous_set_rel_pathlist = NULL;
 
@@ -162,11 +168,15 @@ make_path(PlannerInfo *root, RelOptInfo *rel, Planning *planning, int workers, C
 }
 
 /*
- * Stock index and bitmap scans run in workers as they are.
+ * Stock index and bitmap scans run in workers as they are.  Paths that exist were
+ * made for a table that workers cannot read; asking core for index paths once more
+ * adds partial ones.
  */
 static void
-allow_index_paths(RelOptInfo *rel)
+add_index_paths(PlannerInfo *root, RelOptInfo *rel, Cost sharing)
 {
+	List	   *partial_paths;
+	Cost		start = sharing + seq_page_cost * (START_BUFFER_COST * num_temp_buffers + ENTER_PAGE_COST * rel->pages);
 	ListCell   *lc;
 
 	foreach(lc, rel->pathlist)
@@ -175,6 +185,18 @@ allow_index_paths(RelOptInfo *rel)
 
 		if (IsA(path, IndexPath) || IsA(path, BitmapHeapPath))
 			path->parallel_safe = true;
+	}
+	create_index_paths(root, rel);
+
+	partial_paths = rel->partial_pathlist;
+	rel->partial_pathlist = NIL;
+	foreach(lc, partial_paths)
+	{
+		Path	   *path = lfirst(lc);
+
+		path->startup_cost += start;
+		path->total_cost += start;
+		add_partial_path(rel, path);
 	}
 }
 
@@ -210,6 +232,7 @@ add_temp_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, Planning 
 	int			workers = compute_parallel_worker(rel, rel->pages, -1, max_parallel_workers_per_gather);
 	bool		alone = root->parent_root == NULL && rel->reloptkind == RELOPT_BASEREL &&
 		bms_membership(root->all_baserels) == BMS_SINGLETON;
+	bool		index_access = pt_index_access && !planning->hazard && rel->indexlist != NIL;
 	Cost		sharing;
 	bool		flush;
 
@@ -218,8 +241,8 @@ add_temp_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, Planning 
 	{
 		rel->consider_parallel = true;
 		replace_seqscan(root, rel, planning);
-		if (pt_index_access && !planning->hazard)
-			allow_index_paths(rel);
+		if (index_access)
+			add_index_paths(root, rel, 0);
 		return;
 	}
 
@@ -229,14 +252,12 @@ add_temp_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, Planning 
 
 	rel->consider_parallel = true;
 	sharing = sharing_cost(rte->relid, rel->pages, &flush);
+	if (index_access)
+		add_index_paths(root, rel, sharing);
 	if (workers > 0)
 		add_partial_path(rel, (Path *) make_path(root, rel, planning, workers, sharing, flush, 1.0));
 	if (!alone)
-	{
-		if (pt_index_access && !planning->hazard)
-			allow_index_paths(rel);
 		add_path(rel, (Path *) make_path(root, rel, planning, 0, sharing, flush, COMPLETE_PATH_SURCHARGE));
-	}
 }
 
 static void

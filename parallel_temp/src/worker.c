@@ -124,7 +124,7 @@ make_sink(SharedRel *rel)
 
 		if (sink_count >= 16 && (sink_count & (sink_count - 1)) == 0)
 			sink_paths = repalloc(sink_paths, sizeof(char *) * sink_count * 2);
-		fd = OpenTransientFile(name, O_RDWR | O_CREAT | O_EXCL | PG_BINARY);
+		fd = OpenTransientFile(name, O_RDWR | O_CREAT | O_TRUNC | PG_BINARY);
 		if (fd < 0)
 			ereport(ERROR,
 					(errcode_for_file_access(),

@@ -88,7 +88,7 @@ EXPLAIN (COSTS OFF) SELECT count(*) FROM t WHERE unsafe(k) = 3;
 EXPLAIN (COSTS OFF) SELECT count(*) FROM t TABLESAMPLE SYSTEM (10);
 SET min_parallel_table_scan_size = '1GB';
 EXPLAIN (COSTS OFF) SELECT count(*) FROM t;
-RESET min_parallel_table_scan_size;
+SET min_parallel_table_scan_size = 0;
 SET parallel_setup_cost = 1000000;
 EXPLAIN (COSTS OFF) SELECT count(*) FROM t;
 SET parallel_setup_cost = 0;
