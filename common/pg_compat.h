@@ -344,7 +344,7 @@ typedef NodeInstrumentation NodeInstrumentation_compat;
 #define InstrTotal_compat(node) (INSTR_TIME_GET_DOUBLE((node)->instr.total) + INSTR_TIME_GET_DOUBLE((node)->counter))
 #define InstrStartup_compat(node) (INSTR_TIME_GET_DOUBLE((node)->startup) + INSTR_TIME_GET_DOUBLE((node)->firsttuple))
 static inline void
-InstrAddTime_compat(NodeInstrumentation *node, double startup, double total)
+InstrAddTime_compat(NodeInstrumentation * node, double startup, double total)
 {
 	instr_time	t;
 

@@ -72,7 +72,10 @@ mentions_temporary(Node *node, void *context)
 static bool
 is_hazardous_function(Oid funcid, void *context)
 {
-	/* The only function of the server's own that reads tables and is not unsafe. */
+	/*
+	 * The only function of the server's own that reads tables and is not
+	 * unsafe.
+	 */
 	if (funcid == F_CURSOR_TO_XML || funcid == F_CURSOR_TO_XMLSCHEMA)
 		return true;
 	return funcid >= FirstUnpinnedObjectId && func_parallel(funcid) != PROPARALLEL_SAFE;

@@ -17,19 +17,21 @@
 /* What is known while one query is planned. */
 typedef struct Planning
 {
-	struct Planning *outer;		/* of the query that is planned around this one */
+	struct Planning *outer;		/* of the query that is planned around this
+								 * one */
 	bool		off;			/* plan as if the library were not there */
 	bool		hazard;			/* see TempScanPrivate */
 	bool		for_explain;	/* parallel_temp.force has no effect */
 	List	   *considered;		/* of ConsideredTable */
-	List	   *refused_families;	/* append relations found not to be parallel */
+	List	   *refused_families;	/* append relations found not to be
+									 * parallel */
 } Planning;
 
 typedef struct ConsideredTable
 {
 	Oid			relid;
-	Refusal		refusal;		/* why there is no parallel path; REFUSED_COST:
-								 * there is one */
+	Refusal		refusal;		/* why there is no parallel path;
+								 * REFUSED_COST: there is one */
 } ConsideredTable;
 
 extern void plan_install(void);

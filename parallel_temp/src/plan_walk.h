@@ -21,8 +21,10 @@ typedef struct TempUse
 	Oid			relid;
 	bool		own_below;		/* scanned by our node below */
 	bool		stock_below;	/* read by a stock index or bitmap scan below */
-	bool		stock_above;	/* read by a stock node that only the leader runs */
-	bool		toast_below;	/* a column that may be out of line is used below */
+	bool		stock_above;	/* read by a stock node that only the leader
+								 * runs */
+	bool		toast_below;	/* a column that may be out of line is used
+								 * below */
 	List	   *indexes;		/* OIDs of the indexes read below */
 } TempUse;
 
@@ -30,12 +32,15 @@ typedef struct TempPlan
 {
 	List	   *uses;			/* of TempUse */
 	bool		below;			/* some use is below */
-	const char *unsafe_node;	/* a node that workers cannot run on a temporary
-								 * table, or NULL */
+	const char *unsafe_node;	/* a node that workers cannot run on a
+								 * temporary table, or NULL */
 	Oid			unsafe_relid;
-	bool		gathers_varlena;	/* a Gather returns values that may be out of line */
-	bool		single_copy;	/* a Gather in which a worker does all the work */
-	bool		hazard;			/* a function of unknown doings runs in the leader */
+	bool		gathers_varlena;	/* a Gather returns values that may be out
+									 * of line */
+	bool		single_copy;	/* a Gather in which a worker does all the
+								 * work */
+	bool		hazard;			/* a function of unknown doings runs in the
+								 * leader */
 } TempPlan;
 
 extern void temp_plan_collect(PlannedStmt *stmt, TempPlan *result);

@@ -38,7 +38,8 @@ typedef struct SharedRel
 	int			flushed;		/* pages the leader wrote before workers start */
 	uint64		pages;
 	pg_atomic_uint64 pool_reads;	/* pages workers took from the pool */
-	pg_atomic_uint64 file_reads;	/* pages workers and leader took from the file */
+	pg_atomic_uint64 file_reads;	/* pages workers and leader took from the
+									 * file */
 } SharedRel;
 
 /* What the leader of a parallel query tells its workers. */
@@ -48,8 +49,8 @@ typedef struct SharedArea
 	pid_t		leader_pid;
 	bool		use_pool;		/* workers read resident pages from the pool */
 	bool		files_current;	/* the files alone are enough, too */
-	bool		may_skip;		/* a worker that cannot open the pool may leave
-								 * everything to the others */
+	bool		may_skip;		/* a worker that cannot open the pool may
+								 * leave everything to the others */
 	bool		stock;			/* some relation has "stock" set */
 	int			pool_fd;
 	uint64		pool_size;
