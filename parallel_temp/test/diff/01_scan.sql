@@ -139,7 +139,6 @@ CREATE TEMP TABLE wide (id int, a char(1900), b char(1900), c char(1900), e char
 ALTER TABLE wide ALTER a SET STORAGE PLAIN, ALTER b SET STORAGE PLAIN, ALTER c SET STORAGE PLAIN, ALTER e SET STORAGE PLAIN;
 INSERT INTO wide SELECT i, i::text, (i * 2)::text, (i * 3)::text, (i * 5)::text FROM generate_series(1, 400) i;
 
---@ parallel
 SELECT id, trim(a), trim(e) FROM wide WHERE b::int % 20 = 0;
 
 --@ parallel

@@ -71,7 +71,6 @@ SELECT count(*), sum(x.id) FROM a x, a y, a z WHERE x.id = y.id AND y.id = z.k A
 --@ parallel
 SELECT count(*), sum(a.id) FROM a, b, p, small WHERE a.id = b.id AND b.k = p.id AND p.k = small.k;
 
---@ parallel
 SELECT count(*) FROM small x CROSS JOIN small y WHERE x.k < y.k;
 
 SELECT count(*) FROM a JOIN small s ON a.id % 100 BETWEEN s.k AND s.k + 3;

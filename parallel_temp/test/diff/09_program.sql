@@ -113,7 +113,6 @@ SELECT pg_temp.cnt(3), pg_temp.cnt_stable(4);
 
 SELECT g, pg_temp.cnt(g), pg_temp.cnt_stable(g) FROM t WHERE id < 10;
 
---@ parallel
 SELECT count(*), sum(v) FROM pg_temp.set_of(7);
 
 CREATE FUNCTION pg_temp.changes() RETURNS bigint LANGUAGE sql AS 'INSERT INTO t VALUES (-1, -1, -1); DELETE FROM t WHERE id = -1; SELECT count(*) FROM t';
