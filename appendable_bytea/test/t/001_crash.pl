@@ -89,7 +89,7 @@ for my $round (1 .. 4)
 	else
 	{
 		my $pid = $node->safe_psql('postgres',
-			"SELECT pid FROM pg_stat_activity WHERE query LIKE '%piece%' AND backend_type = 'client backend' AND pid <> pg_backend_pid() LIMIT 1");
+			"SELECT pid FROM pg_stat_activity WHERE datname = 'postgres' AND backend_type = 'client backend' AND pid <> pg_backend_pid() LIMIT 1");
 		kill 'KILL', $pid;
 		$bench->finish;
 		$node->poll_query_until('postgres', 'SELECT true');
