@@ -13,17 +13,22 @@
 #include "pg_compat.h"
 
 /*
+ * The two functions that change a file are exported under their names, so that
+ * tracers can put probes on them as on the server's mdextend().
+ */
+
+/*
  * Lengthen the main fork from "from" to "to" blocks, which must lie in one
  * segment file.  The new blocks read as zeroes.  With parallel_temp.lazy_files
  * no data is written and the file system reserves nothing.
  */
-extern void extend_main_fork(SMgrRelation reln, BlockNumber from, BlockNumber to);
+extern PGDLLEXPORT void extend_main_fork(SMgrRelation reln, BlockNumber from, BlockNumber to);
 
 /*
  * Append n finished pages (checksums are set here) at block "first", which must be
  * the present length of the main fork.
  */
-extern void extend_with_pages(SMgrRelation reln, BlockNumber first, char *pages, int n);
+extern PGDLLEXPORT void extend_with_pages(SMgrRelation reln, BlockNumber first, char *pages, int n);
 
 /* Cut blocks that were added by extend_main_fork() and never used. */
 extern void extend_undo(SMgrRelation reln, BlockNumber to);

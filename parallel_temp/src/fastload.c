@@ -267,6 +267,16 @@ fastload_ProcessUtility(PROCESSUTILITY_PARAMS_compat)
 	PG_END_TRY();
 }
 
+/*
+ * How many utility statements are running inside each other, the user's own
+ * included (CREATE TABLE AS, EXPLAIN and EXECUTE do not count).
+ */
+int
+fastload_utility_depth(void)
+{
+	return utility_depth;
+}
+
 static void
 fastload_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId, void *arg)
 {

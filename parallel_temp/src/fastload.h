@@ -82,6 +82,7 @@ extern void fastload_end(FastLoad *load);
 
 /* fastload.c */
 extern void fastload_install(void);
+extern int	fastload_utility_depth(void);
 extern const char *fastload_unfit(Relation rel);
 extern void fastload_push(FastLoad *load);
 extern void fastload_remember(const FastLoad *load, const char *why_not);

@@ -40,9 +40,13 @@
 #include "extend.h"
 #include "fastload.h"
 #include "localbuf.h"
+#include "ramspace.h"
 
 /* Pages of one write to the file: 256 kB stay in the processor's cache. */
 #define BATCH_PAGES (256 * 1024 / BLCKSZ)
+
+/* A RAM tablespace's limit is looked at again after so many batches: 16 MB. */
+#define CHECK_ROOM_BATCHES 64
 
 /* The file grows by at most this many blocks at once. */
 #define MAX_STEP 512
@@ -378,6 +382,8 @@ write_batch(FastLoad *load)
 		elog(ERROR, "relation \"%s\" has %u blocks while %u are expected during a load",
 			 RelationGetRelationName(load->rel), length, load->file_length);
 
+	if (load->file_pages % (CHECK_ROOM_BATCHES * BATCH_PAGES) == 0)
+		ramspace_check_room(load->rel->rd_rel->reltablespace, false);
 	extend_with_pages(reln, load->file_length, load->batch, load->batch_pages);
 	load->file_length += load->batch_pages;
 	load->batch_pages = 0;

@@ -19,6 +19,7 @@
 #include "parallel_temp.h"
 #include "plan.h"
 #include "pool.h"
+#include "ramspace.h"
 #include "scan.h"
 
 PG_MODULE_MAGIC;
@@ -34,4 +35,5 @@ _PG_init(void)
 	pool_run_install();
 	pool_utility_install();
 	fastload_install();
+	ramspace_install();
 }

@@ -1,0 +1,274 @@
+"""What file extension costs temporary tables: counts, pages and time for each way of filling one, stock and with pg_lean."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import time
+from typing import Any, Callable, Iterator
+
+import psycopg
+
+from pg_lean import trace
+from pg_lean.bench import Bench, Check, Estimate, Note, Plot, Result, Series, Table, Unavailable, human_bytes
+from pg_lean.cluster import Cluster
+from pg_lean.measure import timed
+
+TITLE = "File extension and writes of temporary tables, by way of loading and place"
+PRELOAD = ("parallel_temp",)
+SETTINGS = {"shared_buffers": "1GB", "track_io_timing": True}
+
+#: Bytes of a row on its page, about: an integer, a float and 32 characters.
+ROWS_PER_PAGE = 107
+
+LOADS = ("CREATE TABLE AS", "INSERT ... SELECT", "COPY", "row by row", "index build")
+STOCK, LEAN = "stock", "pg_lean"
+
+
+def run(bench: Bench) -> Result:
+    """Each way of loading, into tables that fit temp_buffers and that do not, on each tablespace, with fast load off and on."""
+    bench.server.need_function("pg_flush_local_buffers()")
+    small, large = bench.pick(full=(100_000, 5_000_000), quick=(100_000, 600_000))
+    repetitions = bench.iterations(full=7, quick=3)
+    with bench.connect() as conn:
+        conn.execute(f"CREATE TABLE source AS SELECT i AS id, i::float8 / 3 AS f, md5(i::text) AS t FROM generate_series(1, {large}) i")
+        conn.execute("VACUUM ANALYZE source")
+    places = {"default": ""}
+    with contextlib.ExitStack() as stack:
+        ram, why_no_ram = stack.enter_context(ram_tablespace(bench))
+        if ram:
+            places["in memory"] = ram
+        method = counting(bench)
+        for place, tablespace in places.items():
+            for fits, rows in ((True, small), (False, large)):
+                for load in LOADS:
+                    if load == "row by row":
+                        rows = min(rows, bench.pick(full=300_000, quick=100_000) if not fits else 30_000)
+                    measure(bench, load, fits, rows, place, tablespace, repetitions, method)
+        empty = look_into_file(bench, small)
+    return present(bench, places, repetitions, method, why_no_ram, empty, large)
+
+
+def case_of(load: str, fits: bool, place: str) -> str:
+    return f"{load}, {'fits' if fits else 'does not fit'}, {place}"
+
+
+def steps(load: str, rows: int) -> tuple[list[str], str]:
+    """Statements before the measured one, and the measured one."""
+    part = f"SELECT * FROM source LIMIT {rows}"
+    empty = "CREATE TEMP TABLE t (LIKE source)"
+    if load == "CREATE TABLE AS":
+        return [], f"CREATE TEMP TABLE t AS {part}"
+    if load == "INSERT ... SELECT":
+        return [empty], f"INSERT INTO t {part}"
+    if load == "row by row":
+        return [empty], f"DO $$ BEGIN FOR i IN 1..{rows} LOOP INSERT INTO t VALUES (i, i, 'a row of about the same length as others'); END LOOP; END $$"
+    if load == "index build":
+        return [f"CREATE TEMP TABLE t AS {part}"], "CREATE INDEX ON t (id, t)"
+    return [empty], "COPY t FROM STDIN"
+
+
+def copy_data(conn: psycopg.Connection, rows: int) -> bytes:
+    """What COPY is fed with, made before the clock starts."""
+    with conn.cursor() as cursor, cursor.copy(f"COPY (SELECT * FROM source LIMIT {rows}) TO STDOUT") as copy:
+        return b"".join(bytes(block) for block in copy)
+
+
+def measure(bench: Bench, load: str, fits: bool, rows: int, place: str, tablespace: str, repetitions: int, method: str) -> None:
+    """Time both variants in turns, then count once more with probes or counters (which slow what they watch)."""
+    pages = rows // ROWS_PER_PAGE
+    buffers = f"{max(16, pages * 8192 * 3 // 1_000_000)}MB" if fits else "8MB"
+    before, statement = steps(load, rows)
+    case = case_of(load, fits, place)
+    with bench.connect(temp_buffers=buffers, jit=False, max_parallel_workers_per_gather=0, maintenance_work_mem="256MB") as conn:
+        data = copy_data(conn, rows) if load == "COPY" else b""
+        if tablespace:
+            conn.execute("SELECT ram_tablespace_use(%s)", (tablespace,))
+
+        def execute() -> Any:
+            if load != "COPY":
+                return conn.execute(statement)
+            with conn.cursor() as cursor, cursor.copy(statement) as copy:
+                copy.write(data)
+
+        def variant(fast: bool, around: Callable[[Callable[[], Any]], dict[str, float]]) -> Callable[[], dict[str, float]]:
+            def once() -> dict[str, float]:
+                bench.server.set(conn, {"parallel_temp.fast_load": fast})
+                for step in before:
+                    conn.execute(step)
+                try:
+                    return around(execute)
+                finally:
+                    conn.execute("DROP TABLE IF EXISTS t")
+            return once
+
+        def timing(action: Callable[[], Any]) -> dict[str, float]:
+            sample = timed_action(action)
+            return {**sample, **(scan(conn) if load != "index build" else {})}
+
+        bench.interleave({STOCK: variant(False, timing), LEAN: variant(True, timing)}, repetitions, case=case, text=case)
+
+        for name, fast in ((STOCK, False), (LEAN, True)):
+            with counter(method, conn) as count:
+                found = {}
+
+                def counted(action: Callable[[], Any]) -> dict[str, float]:
+                    found["statement"] = count(action, statement)
+                    return {}
+
+                variant(fast, counted)()
+            s = found["statement"]
+            if s is not None:
+                bench.raw.add(name, 0, f"counts: {case}", extends=s.extends, extended_pages=s.extended_pages, extend_us=s.extend_us,
+                              writes=s.writes, written_pages=s.written_pages, write_us=s.write_us, share=s.share())
+
+
+def timed_action(action: Callable[[], Any]) -> dict[str, float]:
+    start = time.perf_counter()
+    action()
+    return {"ms": (time.perf_counter() - start) * 1000}
+
+
+def scan(conn: psycopg.Connection) -> dict[str, float]:
+    """The query after the load: what was saved must not come back there."""
+    return {"next_ms": timed(conn, "SELECT count(*) FROM t")["ms"]}
+
+
+# -- counting ------------------------------------------------------------------
+
+
+def counting(bench: Bench) -> str:
+    """How extensions are counted here: "bpftrace", "counters" or "" (not at all)."""
+    with bench.connect() as conn:
+        try:
+            trace.KernelTrace(conn.info.backend_pid).close()
+            return "bpftrace"
+        except Unavailable as reason:
+            bench.say(f"  {reason}")
+        try:
+            trace.read_counters(conn, conn.info.backend_pid)
+            return "counters"
+        except (Unavailable, psycopg.Error) as reason:
+            bench.say(f"  {reason}")
+    return ""
+
+
+@contextlib.contextmanager
+def counter(method: str, conn: psycopg.Connection) -> Iterator[Callable[..., trace.Statement | None]]:
+    """A function that runs an action and says what the server did meanwhile."""
+    pid = conn.info.backend_pid
+    if method == "bpftrace":
+        with trace.KernelTrace(pid) as kernel:
+            def count(action: Callable[[], Any], text: str) -> trace.Statement:
+                action()
+                return kernel.wait_for(text[:60])
+            yield count
+    elif method == "counters":
+        def count(action: Callable[[], Any], text: str) -> trace.Statement:
+            conn.execute("SELECT pg_stat_force_next_flush()")
+            before = trace.read_counters(conn, pid)
+            ms = timed_action(action)["ms"]
+            conn.execute("SELECT pg_stat_force_next_flush()")
+            statement = trace.between(text, before, trace.read_counters(conn, pid), True)
+            statement.total_us = ms * 1000
+            return statement
+        yield count
+    else:
+        yield lambda action, text: action() and None
+
+
+# -- places --------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def ram_tablespace(bench: Bench) -> Iterator[tuple[str, str]]:
+    """A RAM tablespace on /dev/shm for the time of the run, or why there is none."""
+    name = "lean_lab_ram"
+    if not isinstance(bench.server, Cluster):
+        yield "", "A tablespace belongs to the whole server, so none is made on a server that is not the lab's own."
+        return
+    with bench.connect() as conn:
+        try:
+            conn.execute("CALL ram_tablespace_create(%s, '/dev/shm')", (name,))
+        except psycopg.Error as error:
+            yield "", f"No tablespace in memory: {error.diag.message_primary}."
+            return
+    try:
+        yield name, ""
+    finally:
+        with bench.connect() as conn:
+            conn.execute("CALL ram_tablespace_drop(%s)", (name,))
+
+
+def look_into_file(bench: Bench, rows: int) -> list[list[Any]]:
+    """The file of a table that never left its buffers: length, bytes that are not zero, room on disk."""
+    if not isinstance(bench.server, Cluster):
+        return []
+    found = []
+    with bench.connect(temp_buffers="256MB") as conn:
+        for name, fast in ((STOCK, False), (LEAN, True)):
+            bench.server.set(conn, {"parallel_temp.fast_load": fast})
+            conn.execute(f"CREATE TEMP TABLE t AS SELECT * FROM source LIMIT {rows}")
+            path = bench.server.data / conn.execute("SELECT pg_relation_filepath('t')").fetchone()[0]
+            with io.FileIO(path) as file:
+                content = file.readall()
+            found.append([name, len(content) // 8192, len(content) - content.count(0), human_bytes(path.stat().st_blocks * 512)])
+            conn.execute("DROP TABLE t")
+    return found
+
+
+# -- what came out -------------------------------------------------------------
+
+
+def present(bench: Bench, places: dict[str, str], repetitions: int, method: str, why_no_ram: str, empty: list[list[Any]], large: int) -> Result:
+    cases = [(load, fits, place) for place in places for fits in (True, False) for load in LOADS]
+    ratio = {case: bench.ratio("ms", LEAN, STOCK, case_of(*case)) for case in cases}
+    times = Table("Time in ms", ["statement", "table", "place", STOCK, LEAN, "pg_lean / stock", "load and next scan | pg_lean / stock"],
+                  [[load, "fits temp_buffers" if fits else "does not fit", place, bench.estimate("ms", STOCK, case_of(load, fits, place)),
+                    bench.estimate("ms", LEAN, case_of(load, fits, place)), ratio[load, fits, place],
+                    with_scan(bench, case_of(load, fits, place)) if load != "index build" else None]
+                   for load, fits, place in cases])
+    counted = []
+    for load, fits, place in cases:
+        for variant in (STOCK, LEAN):
+            for row in bench.raw.select(variant, f"counts: {case_of(load, fits, place)}"):
+                counted.append([load, "fits" if fits else "does not fit", place, variant, row["extends"], row["extended_pages"], row["extend_us"],
+                                row["writes"], row["written_pages"], row["write_us"], f"{row['share']:.1%}" if row["share"] is not None else ""])
+    counts = Table("Extensions and writes of one statement",
+                   ["statement", "table", "place", "variant", "extend | calls", "extend | pages", "extend | µs", "write | calls", "write | pages",
+                    "write | µs", "share of the time"], counted,
+                   note="Counted in a run of its own, because probes slow what they watch." if method == "bpftrace" else
+                        "From pg_stat_io, which counts calls and pages as the server's version does.")
+    blocks: list[Any] = [times, counts] if counted else [times, Note("Extensions could not be counted here: neither bpftrace nor pg_stat_io is at hand.")]
+    if empty:
+        blocks.append(Table("The file of a table that never left its buffers", ["variant", "length in pages", "bytes that are not zero", "room on disk"], empty,
+                            note="Extension makes the file longer; rows reach it only when buffers are written."))
+    if why_no_ram:
+        blocks.append(Note(why_no_ram, "Tablespace in memory"))
+    blocks.append(Plot("Time with pg_lean over stock", "statement", "ratio",
+                       [Series(f"{place}, {'fits' if fits else 'does not fit'}", list(LOADS), [ratio[load, fits, place].median for load in LOADS])
+                        for place in places for fits in (True, False)], kind="bar"))
+    create, insert = ratio["CREATE TABLE AS", False, "default"].median, ratio["INSERT ... SELECT", False, "default"].median
+    old = version_of(bench) < 160000
+    worst = max(ratio[case].low for case in cases if case[0] in ("CREATE TABLE AS", "INSERT ... SELECT"))
+    return Result(
+        title=TITLE,
+        summary=f"A table of {human_bytes(large // ROWS_PER_PAGE * 8192)} that does not fit temp_buffers is made in {create:.2f} and filled in {insert:.2f} of stock's time.",
+        what="The time of statements that fill temporary tables, the extensions and writes of their files, and the scan that follows.",
+        how=f"{repetitions} interleaved repetitions in one session for each case, one round thrown away before; `parallel_temp.fast_load` off is stock. "
+            "Time is the client's. Row by row is one PL/pgSQL loop of INSERT. COPY and index builds are the server's own in both variants.",
+        blocks=blocks,
+        checks=[Check("time of CREATE TABLE AS over stock, does not fit", create, "<=", 1 / 1.5 if old else 1 / 1.3),
+                Check("time of INSERT ... SELECT over stock, does not fit", insert, "<=", 1 / 1.25),
+                Check("worst of CREATE TABLE AS and INSERT ... SELECT (lower end of the interval)", worst, "<=", 1.0)])
+
+
+def with_scan(bench: Bench, case: str) -> Estimate:
+    """Load and next scan together, pg_lean over stock."""
+    both = {variant: {row["repetition"]: row["ms"] + row["next_ms"] for row in bench.raw.select(variant, case)} for variant in (STOCK, LEAN)}
+    return Estimate.of(both[LEAN][r] / both[STOCK][r] for r in both[LEAN] if r in both[STOCK])
+
+
+def version_of(bench: Bench) -> int:
+    with bench.connect() as conn:
+        return conn.info.server_version

@@ -1,0 +1,190 @@
+/*-------------------------------------------------------------------------
+ *
+ * ramspace_sql.c
+ *	  What the administrator calls: make, drop and look at RAM tablespaces.
+ *
+ * Making and dropping are procedures because a tablespace's directory cannot be
+ * rolled back: like CREATE TABLESPACE they refuse to run inside a transaction
+ * block or another routine, and the file system is touched last.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/pg_tablespace.h"
+#include "commands/tablespace.h"
+#include "common/file_perm.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "nodes/parsenodes.h"
+#include "utils/builtins.h"
+
+#include "fastload.h"
+#include "parallel_temp.h"
+#include "ramspace.h"
+
+PG_FUNCTION_INFO_V1(ram_tablespace_create);
+PG_FUNCTION_INFO_V1(ram_tablespace_drop);
+PG_FUNCTION_INFO_V1(ram_tablespaces);
+
+static void
+check_caller(FunctionCallInfo fcinfo, const char *command)
+{
+	if (!superuser())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied for %s", command),
+				 errhint("Must be superuser, as for CREATE TABLESPACE.")));
+	if (fcinfo->context == NULL || !IsA(fcinfo->context, CallContext) ||
+		((CallContext *) fcinfo->context)->atomic || fastload_utility_depth() > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("%s cannot run inside a transaction block or a function", command)));
+}
+
+/*
+ * The directory becomes part of a path and the name part of a mount command in a
+ * hint, so only plain names are taken.
+ */
+static void
+check_name(const char *name)
+{
+	if (*name == '\0' || strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(name))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_NAME),
+				 errmsg("name of a RAM tablespace must consist of lower-case letters, digits and underscores")));
+}
+
+Datum
+ram_tablespace_create(PG_FUNCTION_ARGS)
+{
+	char	   *name = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	char	   *mount_point = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	CreateTableSpaceStmt *create = makeNode(CreateTableSpaceStmt);
+	char	   *location;
+	struct stat st;
+	bool		made = false;
+
+	check_caller(fcinfo, "ram_tablespace_create");
+	check_name(name);
+	canonicalize_path(mount_point);
+	if (!is_absolute_path(mount_point))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("mount point must be an absolute path")));
+	if (stat(mount_point, &st) != 0 || !S_ISDIR(st.st_mode) || !ramspace_in_memory(mount_point))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("\"%s\" is not a tmpfs mount", mount_point),
+				 errdetail("The server cannot mount file systems itself."),
+				 errhint("As root: mkdir -p %s && mount -t tmpfs -o size=4G,mode=0700,uid=%u,gid=%u tmpfs %s; "
+						 "for the next boot add to /etc/fstab: tmpfs %s tmpfs size=4G,mode=0700,uid=%u,gid=%u 0 0",
+						 mount_point, (unsigned) geteuid(), (unsigned) getegid(), mount_point,
+						 mount_point, (unsigned) geteuid(), (unsigned) getegid())));
+	if (OidIsValid(get_tablespace_oid(name, true)))
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("tablespace \"%s\" already exists", name)));
+
+	location = ramspace_make_location(mount_point, name);
+	if (mkdir(location, pg_dir_create_mode) == 0)
+		made = true;
+	else if (errno != EEXIST || lstat(location, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid())
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not create directory \"%s\": %m", location)));
+
+	create->tablespacename = name;
+	create->location = location;
+	PG_TRY();
+	{
+		CreateTableSpace(create);
+	}
+	PG_CATCH();
+	{
+		if (made)
+			(void) rmdir(location);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	PG_RETURN_VOID();
+}
+
+Datum
+ram_tablespace_drop(PG_FUNCTION_ARGS)
+{
+	char	   *name = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	DropTableSpaceStmt *drop = makeNode(DropTableSpaceStmt);
+	char	   *location;
+
+	check_caller(fcinfo, "ram_tablespace_drop");
+	location = ramspace_location(get_tablespace_oid(name, false));
+	if (!ramspace_is_ours(location))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a RAM tablespace", name),
+				 errhint("Use DROP TABLESPACE.")));
+	drop->tablespacename = name;
+	DropTableSpace(drop);
+
+	/* DROP TABLESPACE empties the directory but leaves it */
+	if (rmdir(location) != 0)
+		ereport(WARNING,
+				(errcode_for_file_access(),
+				 errmsg("could not remove directory \"%s\": %m", location)));
+	PG_RETURN_VOID();
+}
+
+/*
+ * One row for each RAM tablespace of the cluster.
+ */
+Datum
+ram_tablespaces(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	Relation	catalog;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	InitMaterializedSRF(fcinfo, 0);
+	catalog = table_open(TableSpaceRelationId, AccessShareLock);
+	scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_tablespace form = (Form_pg_tablespace) GETSTRUCT(tuple);
+		char	   *location = ramspace_location(form->oid);
+		RamSpaceState state;
+		Datum		values[9];
+		bool		nulls[9] = {0};
+
+		if (!ramspace_is_ours(location))
+			continue;
+		ramspace_inspect(location, &state);
+		values[0] = NameGetDatum(&form->spcname);
+		values[1] = CStringGetTextDatum(location);
+		values[2] = BoolGetDatum(state.in_memory);
+		values[3] = BoolGetDatum(state.usable);
+		values[4] = Int64GetDatum(state.used);
+		values[5] = Int64GetDatum((int64) pt_ram_limit * 1024 * 1024);
+		nulls[5] = pt_ram_limit == 0;
+		values[6] = Int64GetDatum(state.size);
+		nulls[6] = state.size == 0;
+		values[7] = Int64GetDatum(state.available);
+		nulls[7] = state.size == 0;
+		values[8] = Int64GetDatum(state.memory_available);
+		nulls[8] = state.memory_available < 0;
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return (Datum) 0;
+}

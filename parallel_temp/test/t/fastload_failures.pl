@@ -1,0 +1,134 @@
+# Loads that fail or are ended half-way: no room for the file, cancel, terminate,
+# crash.  The session lives where it should, rows of failed statements are nowhere,
+# files do not stay behind.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+my $node = PostgreSQL::Test::Cluster->new('failures');
+$node->init(extra => [ '--data-checksums', '--wal-segsize=1' ]);
+$node->append_conf('postgresql.conf', q{
+shared_preload_libraries = 'parallel_temp'
+temp_buffers = '800kB'
+min_wal_size = 2MB
+autovacuum = off
+});
+$node->start;
+$node->safe_psql('postgres', 'CREATE EXTENSION parallel_temp');
+
+# The whole output of a session that goes on after errors.
+sub session
+{
+	my ($sql) = @_;
+	my ($rc, $out, $err) = $node->psql('postgres', $sql, on_error_stop => 0);
+	return ($out, $err);
+}
+
+my $rows = "SELECT i AS id, repeat('x', 500) AS pad FROM generate_series(1, 20000) i";
+
+# ---- checksums of pages that never were in local buffers ----
+is($node->safe_psql('postgres', "CREATE TEMP TABLE t AS $rows; INSERT INTO t $rows; SELECT count(*), sum(id) FROM t"),
+	'40000|400020000', 'pages written past the buffers have good checksums');
+
+# ---- no room: a limit on the size of files stands for a full disk ----
+SKIP:
+{
+	skip 'no prlimit here', 4 if system('prlimit --version >/dev/null 2>&1') != 0;
+	for my $lazy ('on', 'off')
+	{
+		my ($out, $err) = session(qq{
+			SET parallel_temp.lazy_files = $lazy;
+			CREATE TEMP TABLE kept AS SELECT 1 AS id, 'x' AS pad;
+			SELECT pg_backend_pid() AS pid \\gset
+			\\setenv PID :pid
+			\\! prlimit --pid \$PID --fsize=4194304:
+			CREATE TEMP TABLE t AS $rows;
+			INSERT INTO kept $rows;
+			BEGIN;
+			CREATE TEMP TABLE u (LIKE kept);
+			SAVEPOINT one;
+			INSERT INTO u $rows;
+			ROLLBACK TO one;
+			SELECT 'in block', count(*) FROM u;
+			TRUNCATE u;
+			INSERT INTO u $rows LIMIT 2000;
+			COMMIT;
+			SELECT 'alive', (SELECT count(*) FROM kept), (SELECT count(*) FROM u), to_regclass('t') IS NULL;
+			\\! prlimit --pid \$PID --fsize=unlimited
+			INSERT INTO kept $rows;
+			INSERT INTO u $rows;
+			SELECT 'again', (SELECT count(*) FROM kept), (SELECT sum(id) FROM u);
+		});
+		my @failures = $err =~ /ERROR:  could not (?:extend|write)[^\n]*File too large/g;
+		is(scalar(@failures), 3, "file size limit, lazy_files = $lazy: each statement fails");
+		unlike($err, qr/FATAL|PANIC|WARNING|server closed/, "file size limit, lazy_files = $lazy: nothing worse");
+		like($out, qr/^in block\|0\nalive\|1\|2000\|t$/m, "file size limit, lazy_files = $lazy: what was there is there");
+		like($out, qr/^again\|20001\|202011000$/m, "file size limit, lazy_files = $lazy: goes on when there is room");
+	}
+}
+
+# ---- cancel ----
+for my $load (
+	"CREATE TEMP TABLE t AS SELECT i AS id, pg_sleep(CASE WHEN i = 15000 THEN 100 ELSE 0 END)::text FROM generate_series(1, 20000) i",
+	"INSERT INTO kept SELECT i, pg_sleep(CASE WHEN i = 15000 THEN 100 ELSE 0 END)::text FROM generate_series(1, 20000) i")
+{
+	my ($out, $err) = session(qq{
+		CREATE TEMP TABLE kept AS SELECT 1 AS id, 'x' AS pad;
+		SET statement_timeout = '1s';
+		$load;
+		RESET statement_timeout;
+		SELECT 'alive', count(*), to_regclass('t') IS NULL FROM kept;
+		INSERT INTO kept $rows;
+		SELECT 'again', count(*) FROM kept;
+	});
+	like($err, qr/canceling statement due to statement timeout/, 'cancelled');
+	like($out, qr/^alive\|1\|t\nagain\|20001$/m, 'the session lives');
+	unlike($err, qr/WARNING/, 'nothing leaked');
+}
+
+# ---- terminated during a load: files of the session go with it ----
+sub temp_files
+{
+	my $base = $node->data_dir . '/base';
+	return grep { m{/t\d+_\d+} } glob("$base/*/t*");
+}
+# lost($sql): what is said when the session ends itself (of which psql() may die).
+sub lost
+{
+	my ($sql) = @_;
+	my @said = eval { session($sql) };
+	return join("\n", @said, $@);
+}
+like(lost("CREATE TEMP TABLE t AS SELECT i AS id, CASE WHEN i = 15000 THEN pg_terminate_backend(pg_backend_pid()) END FROM generate_series(1, 20000) i"),
+	qr/terminating connection due to administrator command/, 'terminated');
+$node->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE query ~ '^CREATE TEMP'");
+is(scalar(temp_files()), 0, 'no file stays');
+
+# ---- crash: the next start takes the files away ----
+lost(qq{
+	CREATE TEMP TABLE t AS $rows;
+	SELECT pg_backend_pid() AS pid \\gset
+	\\setenv PID :pid
+	\\! kill -9 \$PID
+	SELECT 1;
+});
+# (test servers do not start again by themselves)
+for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
+{
+	last unless -e $node->data_dir . '/postmaster.pid';
+	usleep(100_000);
+}
+isnt(scalar(temp_files()), 0, 'the crash left files');
+$node->_update_pid(0);
+$node->start;
+is($node->safe_psql('postgres', "CREATE TEMP TABLE t AS $rows; SELECT count(*) FROM t"), '20000', 'works after a crash');
+$node->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'client backend'");
+is(scalar(temp_files()), 0, 'no file stays after a crash');
+
+my $log = slurp_file($node->logfile);
+unlike($log, qr/PANIC|TRAP:|page verification failed/, 'clean log');
+$node->stop;
+done_testing();
