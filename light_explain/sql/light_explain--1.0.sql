@@ -121,3 +121,6 @@ COMMENT ON FUNCTION light_explain_profile_reset() IS
 'forgets the per-node profile; returns the number of entries';
 
 REVOKE ALL ON FUNCTION light_explain_profile_reset() FROM PUBLIC;
+
+-- Each shows a role its own statements only, unless it has pg_read_all_stats.
+GRANT SELECT ON light_explain_progress, light_explain_profile TO PUBLIC;

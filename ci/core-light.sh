@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# ci/core.sh LABEL [SETTING...]: PostgreSQL's own regression suite, once on the
+# bare server and once with every library of the project preloaded and its
+# features forced on (the extensions' test/core.conf).  A difference between the
+# two outputs of any test fails.  SETTINGs ("name = value") apply to both runs.
+# The extensions must be installed already (ci/check.sh does).
+. "$(dirname "$0")/lib.sh"
+
+[ $# -ge 1 ] || die "usage: ci/core.sh LABEL [SETTING...]"
+label=$1
+shift
+major=${label%-assert}
+[ "$label" = host ] && major=$("$(pg_config_of host)" --version | sed 's/[^0-9]*\([0-9]*\).*/\1/')
+source=$("$TOP/ci/source.sh" "$major")
+pg_config=$(pg_config_of "$label")
+owner=$SERVER_USER
+case $label in host | *-assert) ;; *) owner=$(in_root "$label" root 'id -u postgres') ;; esac
+tag=$(printf '%s' "$*" | tr -cs 'a-z0-9_=' '-')
+logs=$BUILD/core/$label${tag:+-$tag}
+rm -rf "$logs"
+mkdir -p "$logs"
+work=$(work_of "$label")/core
+seen=$(seen_work_of "$label")/core
+as_root rm -rf "$work"
+as_root mkdir -p "$work"
+as_root cp -r "$source/src/test/regress" "$work/regress"
+{
+    for setting in "$@"; do echo "$setting"; done
+    echo "fsync = off"
+} | as_root tee "$work/bare.conf" >/dev/null
+libraries=
+for ext in $EXTENSIONS; do [ $ext = light_explain ] || continue
+    [ -e "$TOP/$ext/sql/$ext--1.0.sql" ] && libraries="$libraries${libraries:+,}$ext"
+done
+{
+    cat "$work/bare.conf"
+    echo "shared_preload_libraries = '$libraries'"
+    for ext in ${libraries//,/ }; do cat "$TOP/$ext/test/core.conf"; done
+} | as_root tee "$work/loaded.conf" >/dev/null
+as_root chown -R "$owner" "$work"
+
+# regress.so and the two contrib modules that the suite loads from its own folder.
+on "$label" server "cd $seen/regress
+    gcc -shared -fPIC -O1 -w -I\$($pg_config --includedir-server) -o regress.so regress.c
+    for m in refint autoinc; do cp \$($pg_config --pkglibdir)/\$m.so .; done"
+
+run() {
+    on "$label" server "
+        export LC_ALL=C PATH=\$($pg_config --bindir):\$PATH
+        mkdir -p $seen/$1/out $seen/$1/testtablespace && cd $seen/$1
+        \$(dirname \$($pg_config --pgxs))/../test/regress/pg_regress --inputdir=$seen/regress --outputdir=$seen/$1/out --dlpath=$seen/regress \
+            --bindir=\$($pg_config --bindir) --temp-instance=$seen/$1/instance --temp-config=$seen/$1.conf --no-locale --encoding=UTF8 \
+            --max-concurrent-tests=20 --schedule=$seen/regress/parallel_schedule" >"$logs/$1.log" 2>&1 || true
+    on "$label" server "cat $seen/$1/out/log/postmaster.log $seen/$1/instance/log/postmaster.log $seen/$1/log/postmaster.log 2>/dev/null || true" >"$logs/$1.server.log"
+    if grep -qE 'TRAP:|PANIC:|was terminated by signal' "$logs/$1.server.log"; then
+        grep -E 'TRAP:|PANIC:|was terminated by signal' "$logs/$1.server.log" | head >&2
+        die "core's suite ($1) crashed PostgreSQL $label"
+    fi
+    [ -e "$work/$1/out/results" ] || { tail -n 20 "$logs/$1.log" >&2; die "core's suite ($1) did not run on PostgreSQL $label"; }
+}
+
+say "core's regression suite on PostgreSQL $label: bare ${*:+($*)}"
+run bare
+say "core's regression suite on PostgreSQL $label: with $libraries"
+run loaded
+
+tests=0
+different=()
+for f in "$work"/bare/out/results/*.out; do
+    tests=$((tests + 1))
+    cmp -s "$f" "$work/loaded/out/results/$(basename "$f")" || different+=("$(basename "$f" .out)")
+done
+for t in "${different[@]}"; do
+    diff -U3 "$work/bare/out/results/$t.out" "$work/loaded/out/results/$t.out" >>"$logs/core.diffs" || true
+done
+if grep -hE 'WARNING: .*(leak|refcount|buffer)' "$logs/loaded.server.log" | head -n 3 >"$logs/leaks" && [ -s "$logs/leaks" ]; then
+    cat "$logs/leaks" >&2
+    different+=(leaks)
+fi
+[ ${#different[@]} -eq 0 ] || { head -n 120 "$logs/core.diffs" >&2; say "FAILED: ${different[*]} (diffs: $logs/core.diffs)"; }
+echo "core's suite on PostgreSQL $label: $((tests - ${#different[@]})) passed, ${#different[@]} failed"
+echo "$((tests - ${#different[@]})) ${#different[@]}" >"$BUILD/core/$label${tag:+-$tag}.count"
+[ "$tests" -gt 150 ] && [ ${#different[@]} -eq 0 ]

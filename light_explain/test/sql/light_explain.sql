@@ -1,0 +1,80 @@
+-- What a user sees: settings, functions, views, and figures beside core's.
+CREATE EXTENSION light_explain;
+SELECT name, setting, context FROM pg_settings WHERE name LIKE 'light\_explain.%' ORDER BY name;
+SET max_parallel_workers_per_gather = 0;
+SET jit = off;
+CREATE TABLE t AS SELECT g AS id, g % 10 AS k FROM generate_series(1, 10000) g;
+CREATE INDEX t_id ON t (id);
+VACUUM ANALYZE t;
+
+-- nothing explained yet
+SELECT count(*) FROM light_explain_last();
+
+-- EXPLAIN's own figures do not change
+CREATE FUNCTION plan(statement text) RETURNS SETOF text LANGUAGE plpgsql AS
+$$BEGIN RETURN QUERY EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) ' || statement; END$$;
+SET light_explain.enabled = off;
+CREATE TEMP TABLE core AS SELECT * FROM plan('SELECT count(*) FROM t WHERE k < 5') WITH ORDINALITY;
+SET light_explain.enabled = on;
+SELECT count(*) > 3 AS whole, bool_and(c.plan = l.plan) AS same
+FROM core c FULL JOIN plan('SELECT count(*) FROM t WHERE k < 5') WITH ORDINALITY l(plan, ordinality) USING (ordinality);
+
+-- own figures of each node
+SELECT node, parent, depth, label, rows, loops, shared_hit + shared_read > 0 AS used_blocks FROM light_explain_last() ORDER BY node;
+DO $$BEGIN EXECUTE 'EXPLAIN (ANALYZE, BUFFERS) SELECT count(*) FROM (SELECT id FROM t WHERE id < 200 OFFSET 0) a, LATERAL (SELECT * FROM t WHERE t.id = a.id OFFSET 0) b'; END$$;
+SELECT node, parent, label, rows, loops, shared_hit + shared_read > 0 AS used_blocks, self_ms > 0 AS took_time, self_ms <= total_ms * 1.001 AS own_in_total
+FROM light_explain_last() ORDER BY node;
+SELECT abs(sum(self_ms) / max(total_ms) - 1) < 0.05 AS own_times_add_up FROM light_explain_last();
+
+-- a CTE and an InitPlan count where they run
+DO $$BEGIN EXECUTE 'EXPLAIN (ANALYZE, BUFFERS) WITH c AS MATERIALIZED (SELECT * FROM t WHERE id < 50) SELECT count(*) FROM c WHERE k = (SELECT min(k) FROM t)'; END$$;
+SELECT label, rows, loops FROM light_explain_last() ORDER BY node;
+
+-- temporary files and WAL
+SET work_mem = 64;
+DO $$BEGIN EXECUTE 'EXPLAIN (ANALYZE, BUFFERS, WAL) CREATE TABLE copied AS SELECT * FROM t ORDER BY k, id DESC'; END$$;
+SELECT label, temp_read > 0 AS temp_read, temp_written > 0 AS temp_written FROM light_explain_last() ORDER BY node;
+RESET work_mem;
+DO $$BEGIN EXECUTE 'EXPLAIN (ANALYZE, BUFFERS, WAL) UPDATE t SET k = k + 1 WHERE id < 100'; END$$;
+SELECT label, wal_records > 0 AS wal, wal_bytes > 0 AS bytes FROM light_explain_last() ORDER BY node;
+
+-- settings that are refused
+SET light_explain.timing = 'sundial';
+SET light_explain.tick_interval = 1;
+SET light_explain.nonsense = 1;
+
+-- progress of the statement that asks
+SET light_explain.switch_after = 0;
+SET light_explain.instrument_all = on;
+SELECT count(*) > 0 AS seen FROM light_explain_progress WHERE pid = pg_backend_pid() AND called AND plan_rows > 0;
+RESET light_explain.instrument_all;
+RESET light_explain.switch_after;
+SELECT count(*) FROM light_explain_progress() WHERE pid = pg_backend_pid();
+
+-- profile over executions
+SET compute_query_id = on;
+SELECT light_explain_profile_reset() >= 0 AS reset;
+SET light_explain.profile = on;
+SELECT count(*) FROM t WHERE id < 300;
+SELECT count(*) FROM t WHERE id < 300;
+SELECT count(*) FROM t WHERE id < 30;
+RESET light_explain.profile;
+SELECT label, executions, loops, rows, self_ms > 0 AS took_time, total_ms >= self_ms AS own_in_total, shared_hit + shared_read > 0 AS used_blocks
+FROM light_explain_profile WHERE datname = current_database() AND label LIKE '%t_id%';
+SELECT light_explain_profile_reset() > 0 AS reset;
+SELECT count(*) FROM light_explain_profile();
+
+-- who may do what
+CREATE ROLE regress_light LOGIN;
+SET ROLE regress_light;
+SELECT count(*) FROM light_explain_last() WHERE false;
+SELECT count(*) FROM light_explain_profile;
+SELECT light_explain_profile_reset();
+SET light_explain.profile = on;
+SET light_explain.instrument_all = on;
+SET light_explain.enabled = off;
+RESET ROLE;
+DROP ROLE regress_light;
+DROP FUNCTION plan;
+DROP TABLE t, copied, core;
+DROP EXTENSION light_explain;
