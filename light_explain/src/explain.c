@@ -138,7 +138,7 @@ keep_node(PlanState *node, void *arg)
 void
 light_keep_last(LightQuery *query)
 {
-	KeepContext context = {.query = query, .parent = -1, .allocated = 16};
+	KeepContext context = {.query = query,.parent = -1,.allocated = 16};
 	MemoryContext old;
 
 	if (kept_context == NULL)

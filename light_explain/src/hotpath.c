@@ -40,7 +40,7 @@
 #define LIGHT_HAVE_TSC 0
 #endif
 
-LightState	light = {.top = &light_bottom, .deadline = PG_INT64_MAX};
+LightState	light = {.top = &light_bottom,.deadline = PG_INT64_MAX};
 
 /* Below all statements; what is booked here is nobody's. */
 LightRecord light_bottom;
@@ -224,15 +224,23 @@ WRAPPER(clock##_all, CLOCK, COMPARE_ALL, changed_portable)
 WRAPPERS(none, LIGHT_CLOCK_NONE)
 WRAPPERS(system, LIGHT_CLOCK_SYSTEM)
 
-static ExecProcNodeMtd wrappers[4][3] = {
-	[LIGHT_CLOCK_NONE] = {none_nothing, none_lite, none_all},
-	[LIGHT_CLOCK_SYSTEM] = {system_nothing, system_lite, system_all},
-};
-
 #if LIGHT_HAVE_TSC
-
 WRAPPERS(tsc, LIGHT_CLOCK_TSC)
 WRAPPERS(ordered, LIGHT_CLOCK_ORDERED)
+#endif
+
+static const ExecProcNodeMtd portable_wrappers[4][3] = {
+	[LIGHT_CLOCK_NONE] = {none_nothing, none_lite, none_all},
+	[LIGHT_CLOCK_SYSTEM] = {system_nothing, system_lite, system_all},
+#if LIGHT_HAVE_TSC
+	[LIGHT_CLOCK_TSC] = {tsc_nothing, tsc_lite, tsc_all},
+	[LIGHT_CLOCK_ORDERED] = {ordered_nothing, ordered_lite, ordered_all},
+#endif
+};
+
+static const ExecProcNodeMtd (*wrappers)[3] = portable_wrappers;
+
+#if LIGHT_HAVE_TSC
 
 #define AVX2_WRAPPERS(clock, CLOCK) \
 __attribute__((target("avx2"))) WRAPPER(clock##_lite_avx2, CLOCK, COMPARE_LITE, changed_avx2) \
@@ -257,11 +265,9 @@ void
 light_hotpath_init(void)
 {
 #if LIGHT_HAVE_TSC
-	memcpy(wrappers[LIGHT_CLOCK_TSC], (ExecProcNodeMtd[]) {tsc_nothing, tsc_lite, tsc_all}, sizeof(wrappers[0]));
-	memcpy(wrappers[LIGHT_CLOCK_ORDERED], (ExecProcNodeMtd[]) {ordered_nothing, ordered_lite, ordered_all}, sizeof(wrappers[0]));
 	__builtin_cpu_init();
 	if (__builtin_cpu_supports("avx2"))
-		memcpy(wrappers, avx2_wrappers, sizeof(wrappers));
+		wrappers = avx2_wrappers;
 #endif
 }
 

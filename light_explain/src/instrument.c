@@ -97,7 +97,7 @@ walk(PlanState *node, void *arg)
 static int
 walk_query(LightQuery *query, void (*visit) (WalkContext *context, PlanState *node))
 {
-	WalkContext context = {.query = query, .visit = visit, .parent = -1};
+	WalkContext context = {.query = query,.visit = visit,.parent = -1};
 	ListCell   *lc;
 
 	(void) walk(query->queryDesc->planstate, &context);

@@ -90,18 +90,34 @@ executor_run(EXECUTORRUN_PARAMS_compat)
 	PG_END_TRY();
 }
 
+/* Core's figures are complete: keep what we show ourselves. */
+static void
+statement_finished(LightQuery *query)
+{
+	if (query->explained)
+		light_keep_last(query);
+	if (light_profile)
+		light_profile_store(query);
+}
+
 static void
 executor_finish(QueryDesc *queryDesc)
 {
 	LightQuery *query = light_query_find(queryDesc);
 	LightGuard	guard;
 
-	if (query == NULL)
+	/*
+	 * a statement that was not upgraded has nothing that could be on the
+	 * stack
+	 */
+	if (query == NULL || !query->upgraded)
 	{
 		if (prev_ExecutorFinish)
 			prev_ExecutorFinish(queryDesc);
 		else
 			standard_ExecutorFinish(queryDesc);
+		if (query != NULL)
+			statement_finished(query);
 		return;
 	}
 
@@ -121,9 +137,7 @@ executor_finish(QueryDesc *queryDesc)
 	PG_END_TRY();
 
 	light_settle(query);
-	if (query->explained)
-		light_keep_last(query);
-	light_profile_store(query);
+	statement_finished(query);
 }
 
 static void

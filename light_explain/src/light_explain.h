@@ -61,8 +61,8 @@ typedef struct LightRecord
 {
 	NodeInstrumentation_compat core;	/* must be first */
 
-	struct LightRecord *caller pg_attribute_aligned(64);	/* on top when this node was
-															 * last called */
+	struct LightRecord *caller pg_attribute_aligned(64);	/* on top when this node
+															 * was last called */
 	int64		total;			/* ticks in this node and what it called */
 	int64		startup;		/* ... of the first call of each cycle */
 	int64		total_moved;	/* part of total booked under earlier callers */
@@ -128,10 +128,10 @@ typedef struct LightQuery
 	int			nrecords_allocated;
 	LightRecord *records;		/* [0] is the root: the executor itself */
 	int			slot;			/* shared memory that holds the records, or -1 */
-	LightUsage	entry;			/* counters when the root was put on top */
-	int64		entered;		/* clock then */
-	int64		elapsed;		/* ticks inside ExecutorRun and -Finish */
 	MemoryContextCallback callback;
+
+	/* the rest is not cleared at first */
+	LightUsage	entry;			/* counters when the root was put on top */
 } LightQuery;
 
 /* State saved while a statement is inside ExecutorRun or ExecutorFinish. */

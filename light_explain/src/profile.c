@@ -42,7 +42,8 @@ typedef struct LightProfileKey
 	Oid			role;
 	uint64		query_id;
 	uint64		plan_id;
-	int64		node;			/* plan_node_id; wide, so that no padding is hashed */
+	int64		node;			/* plan_node_id; wide, so that no padding is
+								 * hashed */
 } LightProfileKey;
 
 typedef struct LightProfileEntry
@@ -86,7 +87,7 @@ void
 light_profile_startup(void)
 {
 	bool		found;
-	HASHCTL		control = {.keysize = sizeof(LightProfileKey), .entrysize = sizeof(LightProfileEntry)};
+	HASHCTL		control = {.keysize = sizeof(LightProfileKey),.entrysize = sizeof(LightProfileEntry)};
 
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	shared = ShmemInitStruct("light_explain profile", sizeof(LightProfileShared), &found);
@@ -244,7 +245,7 @@ void
 light_profile_store(LightQuery *query)
 {
 	QueryDesc  *queryDesc = query->queryDesc;
-	StoreContext context = {.query = query, .parent = -1};
+	StoreContext context = {.query = query,.parent = -1};
 
 	if (!light_profile || shared == NULL || IsParallelWorker() || queryDesc->plannedstmt->queryId == 0)
 		return;

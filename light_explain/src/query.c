@@ -57,7 +57,8 @@ light_query_start(QueryDesc *queryDesc, bool explained)
 	EState	   *estate = queryDesc->estate;
 	LightQuery *query;
 
-	query = MemoryContextAllocZero(estate->es_query_cxt, sizeof(LightQuery));
+	query = MemoryContextAlloc(estate->es_query_cxt, sizeof(LightQuery));
+	memset(query, 0, offsetof(LightQuery, entry));
 	query->queryDesc = queryDesc;
 	query->estate = estate;
 	query->context = estate->es_query_cxt;
@@ -114,7 +115,6 @@ light_root_enter(LightQuery *query)
 
 	light_sync(light.top);
 	query->entry = light.seen;
-	query->entered = light_now();
 	query->records[0].caller = light.top;
 	query->on_stack = true;
 	if (query->ticking)
@@ -163,7 +163,6 @@ light_guard_leave(LightGuard *guard)
 		light_sync(light.top);
 		if (query->ticking)
 			light_ticker_leave();
-		query->elapsed += light_now() - query->entered;
 		query->on_stack = false;
 		for (int i = 0; i < LIGHT_USAGE_WORDS; i++)
 			caller[i] += seen[i] - entry[i];

@@ -100,7 +100,7 @@ self_in_process(LightQuery *query, PlanState *node, bool workers)
 {
 	LightRecord *record = workers ? NULL : light_record_of(query, node);
 	LightSelf	self = inclusive(node, workers);
-	ChildContext context = {.self = &self, .workers = workers};
+	ChildContext context = {.self = &self,.workers = workers};
 
 	if (record != NULL && !record->left_to_core && record->caller != NULL)
 	{
@@ -138,6 +138,15 @@ light_self(LightQuery *query, PlanState *planstate)
 		self.time = Max(self.time, 0) + Max(workers.time, 0);
 		for (int i = 0; i < LIGHT_USAGE_WORDS; i++)
 			to[i] += ((int64 *) &workers.usage)[i];
+	}
+	else if (IsA(planstate, GatherState) || IsA(planstate, GatherMergeState))
+	{
+		/* core books to Gather what the workers used, who booked it already */
+		LightSelf	workers = inclusive(outerPlanState(planstate), true);
+		int64	   *to = (int64 *) &self.usage;
+
+		for (int i = 0; i < LIGHT_USAGE_WORDS; i++)
+			to[i] = Max(to[i] - ((int64 *) &workers.usage)[i], 0);
 	}
 	self.time = Max(self.time, 0);
 	return self;
