@@ -3,7 +3,9 @@
   pg_lean     a column of type appendable_bytea: UPDATE .. SET data = data || chunk
   stock       a column of type bytea, STORAGE EXTERNAL, the same UPDATE
   LO          a large object, lo_put() at its end
-  chunk rows  a table of chunks written by hand: one INSERT for each append
+  chunk rows  a table of chunks written by hand: one INSERT for each append, which
+              looks up where the value ends, as `data || chunk` does
+  blind rows  the same where the application knows where the value ends
 
 Appends run in the server, in a procedure that commits after each one, so that
 neither the client's round trip nor a long transaction is part of the figures.
@@ -66,20 +68,24 @@ LARGE_OBJECT = Method(
     "SELECT lo_get(lo, off, 4096) FROM {t} WHERE id = key",
     "INSERT INTO {t} SELECT key, lo_from_bytea(0, data) FROM src")
 
-CHUNK_ROWS = Method(
-    "chunk rows",
-    "CREATE TABLE {t} (id int, start bigint, data bytea, PRIMARY KEY (id, start)) WITH (autovacuum_enabled = off);"
-    " ALTER TABLE {t} ALTER data SET STORAGE EXTERNAL",
-    "NULL",
-    "INSERT INTO {t} VALUES (key, done, chunk)",
-    "SELECT max(start + length(data)) FROM {t} WHERE id = key",
-    "SELECT string_agg(data, '' ORDER BY start) FROM {t} WHERE id = key",
-    "SELECT substr(string_agg(data, '' ORDER BY start), (off - min(start))::int + 1, 4096) FROM {t}"
-    " WHERE id = key AND start < off + 4096 AND start >= (SELECT max(start) FROM {t} WHERE id = key AND start <= off)",
-    "INSERT INTO {t} SELECT key, p * 8000::bigint, substr(data, p * 8000 + 1, 8000)"
-    " FROM src, generate_series(0, (length(data) - 1) / 8000) p")
+_CHUNKS = dict(
+    setup="CREATE TABLE {t} (id int, start bigint, data bytea, PRIMARY KEY (id, start)) WITH (autovacuum_enabled = off);"
+          " ALTER TABLE {t} ALTER data SET STORAGE EXTERNAL",
+    empty="NULL",
+    length="SELECT coalesce(max(start + length(data)), 0) FROM {t} WHERE id = key",
+    read="SELECT string_agg(data, '' ORDER BY start) FROM {t} WHERE id = key",
+    slice="SELECT substr(string_agg(data, '' ORDER BY start), (off - min(start))::int + 1, 4096) FROM {t}"
+          " WHERE id = key AND start < off + 4096 AND start >= (SELECT max(start) FROM {t} WHERE id = key AND start <= off)",
+    insert="INSERT INTO {t} SELECT key, p * 8000::bigint, substr(data, p * 8000 + 1, 8000)"
+           " FROM src, generate_series(0, (length(data) - 1) / 8000) p")
 
-METHODS = {method.name: method for method in (PG_LEAN, STOCK, LARGE_OBJECT, CHUNK_ROWS)}
+CHUNK_ROWS = Method(
+    "chunk rows", append="INSERT INTO {t} SELECT key, coalesce((SELECT start + length(data) FROM {t} WHERE id = key"
+                         " ORDER BY start DESC LIMIT 1), 0), chunk", **_CHUNKS)
+
+BLIND_ROWS = Method("blind rows", append="INSERT INTO {t} VALUES (key, done, chunk)", **_CHUNKS)
+
+METHODS = {method.name: method for method in (PG_LEAN, STOCK, LARGE_OBJECT, CHUNK_ROWS, BLIND_ROWS)}
 
 PROCEDURES = """
 CREATE PROCEDURE {p}_many(key int, chunk bytea, times int, INOUT done bigint, INOUT ms float8) LANGUAGE plpgsql AS $$
