@@ -95,6 +95,12 @@ class Check:
             return False
         return self.value <= self.target if self.relation == "<=" else self.value >= self.target
 
+    @property
+    def shown(self) -> str:
+        """The value with its unit; a count without digits after the point."""
+        value = int(self.value) if float(self.value).is_integer() else float(self.value)
+        return f"{format_value(value)} {self.unit}".strip()
+
 
 @dataclass
 class Result:

@@ -30,7 +30,7 @@ def show(result: Result, console: Console) -> None:
     for check in result.checks:
         mark = "[green]met    [/]" if check.met else "[red]not met[/]"
         unit = f" {check.unit}" if check.unit else ""
-        console.print(f"{mark} {escape(check.what)}: {format_value(float(check.value))}{unit}"
+        console.print(f"{mark} {escape(check.what)}: {check.shown}"
                       f" (target {check.relation} {check.target:,g}{unit})", highlight=False)
 
 
