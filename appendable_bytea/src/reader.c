@@ -40,7 +40,8 @@ struct AbReader
 	AbValue		own;			/* what value points to after ab_reader_open */
 	MemoryContext context;
 	int64		position;		/* of the next piece */
-	int64		until;			/* value offset up to which is being read, or 0 */
+	int64		until;			/* value offset up to which is being read, or
+								 * 0 */
 	int			segment;		/* that position is in, or nsegments */
 	int64		segment_start;	/* value offset of that segment */
 
@@ -53,7 +54,8 @@ struct AbReader
 	SysScanDesc scan;
 	bool		fallback;		/* uses the active snapshot */
 	int64		scan_at;		/* chunk offset that the scan stands before */
-	int64		scan_end;		/* chunks from this offset on are not in the scan */
+	int64		scan_end;		/* chunks from this offset on are not in the
+								 * scan */
 	int64		wanted;			/* bytes of chunks are wanted up to here */
 
 	/* the chunk that was read last; its data live until the scan moves */

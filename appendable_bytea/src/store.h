@@ -108,7 +108,8 @@ typedef enum AbAction
 	AB_KEEP,					/* store the datum as it is */
 	AB_INLINE,					/* store another datum, no chunk is written */
 	AB_APPEND,					/* write the tail as chunks of the same value */
-	AB_REWRITE,					/* overwrite chunks of the same value, or cut it */
+	AB_REWRITE,					/* overwrite chunks of the same value, or cut
+								 * it */
 	AB_COPY						/* write everything as a new value */
 } AbAction;
 

@@ -104,7 +104,7 @@ appendable_in(PG_FUNCTION_ARGS)
 
 		/* blanks between digits make the value shorter than half the text */
 		result = ab_alloc_flat(room, &data);
-		n = hex_decode_compat(text + 2, len, data, escontext);
+		n = hex_decode_compat(text +2, len, data, escontext);
 		if (n < 0)
 			PG_RETURN_NULL();
 		if (n < room)

@@ -253,7 +253,10 @@ sweep_value(Relation heap, Relation index, Snapshot snapshot, int64 vid,
 		ab_chunk_deform(heap, tuple, &chunk);
 		if (chunk.off != last_off)
 		{
-			/* a batch ends between two offsets, so that going on loses nothing */
+			/*
+			 * a batch ends between two offsets, so that going on loses
+			 * nothing
+			 */
 			if (garbage->n > DELETE_BATCH / 2)
 			{
 				next = chunk.off;
@@ -397,7 +400,10 @@ ab_vacuum_store(Oid home, AbSweepResult *result)
 	PreventCommandDuringRecovery("appendable_bytea_vacuum()");
 	require_all_attached();
 
-	/* held whether the table exists or not: it must not come into being meanwhile */
+	/*
+	 * held whether the table exists or not: it must not come into being
+	 * meanwhile
+	 */
 	LockRelationOid(home, AccessShareLock);
 	rel = try_table_open(home, NoLock);
 	if (rel != NULL && !ab_is_ours(rel))
