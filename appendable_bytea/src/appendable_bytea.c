@@ -17,6 +17,7 @@
 
 #include "fmgr.h"
 
+#include "ddl.h"
 #include "store.h"
 
 PG_MODULE_MAGIC;
@@ -31,5 +32,6 @@ _PG_init(void)
 	ab_am_install();
 	ab_reader_install();
 	ab_ddl_install();
+	ab_utility_install();
 	ab_worker_install();
 }

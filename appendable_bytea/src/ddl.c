@@ -41,10 +41,12 @@
 #include "nodes/nodeFuncs.h"
 #include "replication/slot.h"
 #include "storage/lmgr.h"
+#include "tcop/pquery.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/portal.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
@@ -64,6 +66,9 @@ typedef struct ComputedColumn
 /* both in TopTransactionContext */
 static List *computed_columns = NIL;
 static List *dropped_tables = NIL;
+
+/* the command that event triggers were told about last */
+static CommandTag statement_tag = CMDTAG_UNKNOWN;
 
 /* What relation_changed needs of a pg_class row. */
 typedef struct ClassRow
@@ -198,6 +203,21 @@ refuse_row_type_in_use(Oid relid)
 	relation_close(rel, NoLock);
 }
 
+/* Is this statement, or the one whose function runs it, one that fills a new table? */
+static bool
+filled_at_creation(void)
+{
+	CommandTag	tags[2] = {statement_tag, ActivePortal ? ActivePortal->commandTag : CMDTAG_UNKNOWN};
+
+	for (int i = 0; i < lengthof(tags); i++)
+	{
+		if (tags[i] == CMDTAG_CREATE_TABLE_AS || tags[i] == CMDTAG_SELECT_INTO ||
+			tags[i] == CMDTAG_EXPLAIN)
+			return true;
+	}
+	return false;
+}
+
 /* A table has a column of the type: see that its access method is ours. */
 static void
 attach(Oid relid, const ClassRow *row)
@@ -230,6 +250,13 @@ attach(Oid relid, const ClassRow *row)
 					 errhint("Call appendable_bytea_detach() for the table.")));
 	}
 	ab_set_access_method(relid, am);
+
+	/*
+	 * CREATE TABLE AS may fill the table in parallel mode, which forbids to
+	 * create anything: its store cannot wait for the first need.
+	 */
+	if (row->relpersistence != RELPERSISTENCE_TEMP && filled_at_creation())
+		ab_store_create(relid);
 }
 
 /* Called when a relation, or one of its columns, was made or altered. */
@@ -458,9 +485,10 @@ object_dropped(Oid classid, Oid objid, int subid)
 
 /* A new statement begins. */
 void
-ab_forget_dropped(void)
+ab_statement_begins(CommandTag tag)
 {
 	dropped_tables = NIL;
+	statement_tag = tag;
 }
 
 static void
@@ -500,6 +528,7 @@ transaction_ended(XactEvent event, void *arg)
 		case XACT_EVENT_PARALLEL_ABORT:
 			computed_columns = NIL;
 			dropped_tables = NIL;
+			statement_tag = CMDTAG_UNKNOWN;
 			break;
 		default:
 			break;

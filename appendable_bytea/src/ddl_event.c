@@ -48,7 +48,6 @@
 PG_FUNCTION_INFO_V1(appendable_bytea_command_start);
 PG_FUNCTION_INFO_V1(appendable_bytea_command_end);
 PG_FUNCTION_INFO_V1(appendable_bytea_dropped);
-PG_FUNCTION_INFO_V1(appendable_bytea_repair);
 PG_FUNCTION_INFO_V1(appendable_bytea_detach);
 
 /*
@@ -96,8 +95,7 @@ event(FunctionCallInfo fcinfo)
 Datum
 appendable_bytea_command_start(PG_FUNCTION_ARGS)
 {
-	(void) event(fcinfo);
-	ab_forget_dropped();
+	ab_statement_begins(event(fcinfo)->tag);
 	PG_RETURN_NULL();
 }
 
@@ -174,31 +172,12 @@ appendable_bytea_dropped(PG_FUNCTION_ARGS)
 	PG_RETURN_NULL();
 }
 
-static void
-require_owner(Oid relid)
+/* Raise an error unless the user owns the relation. */
+void
+ab_require_owner(Oid relid)
 {
 	if (!RelationOwnerCheck_compat(relid, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
-}
-
-/*
- * appendable_bytea_repair(regclass): see that the table and its store are as the
- * event triggers would have left them.
- */
-Datum
-appendable_bytea_repair(PG_FUNCTION_ARGS)
-{
-	Oid			relid = PG_GETARG_OID(0);
-
-	LockRelationOid(relid, AccessExclusiveLock);
-	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relid)));
-	require_owner(relid);
-	ab_relation_changed(relid);
-	ab_store_match(relid);
-	PG_RETURN_VOID();
 }
 
 /* ALTER COLUMN ... TYPE bytea for every column of the type; NULL if there is none. */
@@ -330,13 +309,13 @@ appendable_bytea_detach(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("relation with OID %u does not exist", relid)));
-	require_owner(relid);
+	ab_require_owner(relid);
 	tables = find_all_inheritors(relid, AccessExclusiveLock, NULL);
 	initStringInfo(&drop_defaults);
 	initStringInfo(&set_defaults);
 	foreach(lc, tables)
 	{
-		require_owner(lfirst_oid(lc));
+		ab_require_owner(lfirst_oid(lc));
 		convert_defaults(lfirst_oid(lc), &drop_defaults, &set_defaults);
 	}
 	if (SPI_connect() != SPI_OK_CONNECT)

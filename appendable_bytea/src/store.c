@@ -215,8 +215,13 @@ ab_store_create(Oid home)
 
 	if (ab_store_find(home, &store))
 		return;
-	if (RecoveryInProgress() || IsInParallelMode())
-		elog(ERROR, "cannot create a chunk store here");
+	PreventCommandDuringRecovery("creation of a chunk store");
+	if (IsInParallelMode())
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+				 errmsg("cannot create the chunk store of table \"%s\" while a parallel plan runs",
+						get_rel_name(home)),
+				 errhint("Set max_parallel_workers_per_gather to 0 for this command.")));
 
 	LockRelationOid(home, ShareUpdateExclusiveLock);
 	if (ab_store_find(home, &store))

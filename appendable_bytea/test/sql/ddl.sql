@@ -70,7 +70,38 @@ SELECT count(*) FROM a;
 -- what keeps no reference is not
 CREATE INDEX ON a USING hash (data);
 CREATE INDEX ON a (sha256(data));
+CREATE INDEX CONCURRENTLY ON a (substr(data, 1, 10));
+REINDEX TABLE CONCURRENTLY a;
 CREATE VIEW v AS SELECT data, ARRAY[data] AS several FROM a;
+
+-- CREATE TABLE AS from a parallel plan: nothing can be created while it runs.
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0;
+CREATE TABLE par AS SELECT id, data FROM a WHERE length(data) > 0;
+DO $$ BEGIN EXECUTE 'CREATE TABLE par2 AS SELECT id, data FROM a WHERE length(data) > 0'; END $$;
+SELECT id, data INTO par3 FROM a WHERE length(data) > 0;
+\o /dev/null
+EXPLAIN ANALYZE CREATE TABLE par4 AS SELECT id, data FROM a WHERE length(data) > 0;
+\o
+SELECT count(*) FROM par4 JOIN par USING (id, data) JOIN par2 USING (id, data) JOIN par3 USING (id, data);
+RESET parallel_setup_cost;
+RESET parallel_tuple_cost;
+RESET min_parallel_table_scan_size;
+DROP TABLE par, par2, par3, par4;
+
+-- A table that came to be behind our back: vacuum waits until it is repaired.
+CREATE TABLE stray (id int, data appendable_bytea);
+UPDATE pg_class SET relam = (SELECT oid FROM pg_am WHERE amname = 'heap') WHERE oid = 'stray'::regclass;
+INSERT INTO stray SELECT * FROM a;
+DELETE FROM a WHERE id = 3;
+SELECT * FROM appendable_bytea_vacuum('a');
+SELECT appendable_bytea_repair('stray');
+SELECT chunks_removed > 0 AS removed, outcome FROM appendable_bytea_vacuum('a');
+SELECT id, data = bytes(6400 * id) AS same FROM stray ORDER BY 1;
+SELECT count(*) FROM appendable_bytea_check('stray');
+INSERT INTO a SELECT * FROM stray WHERE id = 3;
+DROP TABLE stray;
 
 -- Generated columns: two columns never share chunks.
 CREATE TABLE g (id int, data appendable_bytea,
