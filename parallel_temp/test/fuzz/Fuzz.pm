@@ -46,7 +46,7 @@ sub script_of
 		my $unit = $units->[$i];
 		if ($unit->{kind} eq 'run')
 		{
-			$text .= "\\echo =#=$i run\n" if $marks;
+			$text .= "\\echo =#=$i run\n\\warn =#=$i run\n" if $marks;
 			$text .= $unit->{text};
 			next;
 		}

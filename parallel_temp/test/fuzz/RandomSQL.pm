@@ -431,6 +431,16 @@ sub body
 	return $sql;
 }
 
+# A query whose columns have different names.
+sub named_query
+{
+	my $self = shift;
+	$self->{aliases} = 0;
+	$self->{budget} = $self->between(0, 3);
+	$self->{ctes} = [];
+	return ($self->simple_select(2))[0];
+}
+
 # A whole query; one with many rows is folded into a count and a checksum.
 sub query
 {
@@ -479,6 +489,13 @@ sub change
 	push @ways, sub { "ALTER TABLE $table ADD COLUMN more" . ++$self->{added} . ' ' . $self->one("int DEFAULT 3", "text DEFAULT 'm'", 'int') . ";\n" };
 	push @ways, sub { "ALTER TABLE $table ALTER c TYPE bigint USING c + 1;\n" } if $plain && $self->chance(50);
 	push @ways, sub { "ANALYZE $table;\n" };
+	if ($state->{open})
+	{
+		# A cursor that is left open keeps a page pinned.
+		my $cursor = 'cur' . ++$state->{cursors};
+		push @ways, (sub { "DECLARE $cursor CURSOR FOR SELECT id, a FROM $table WHERE $some;\nFETCH 3 $cursor;\n" }) x 2;
+		push @ways, sub { 'FETCH 2 cur' . $self->between(1, $state->{cursors} - 1) . ";\n" } if $state->{cursors} > 1;
+	}
 	push @ways, sub { "DO \$\$BEGIN FOR i IN 1 .. 5 LOOP BEGIN UPDATE $table SET a = a + i WHERE id % 10 = i; IF i % 2 = 0 THEN RAISE EXCEPTION 'undo'; END IF; EXCEPTION WHEN raise_exception THEN NULL; END; END LOOP; END\$\$;\n" };
 	if (!$state->{open})
 	{
@@ -497,6 +514,7 @@ sub step_transaction
 		return '' unless $self->chance(25);
 		$state->{open} = 1;
 		$state->{savepoints} = [];
+		$state->{cursors} = 0;
 		return 'BEGIN' . $self->one('', '', '', ' ISOLATION LEVEL REPEATABLE READ', ' ISOLATION LEVEL SERIALIZABLE') . ";\n";
 	}
 	if ($self->chance(12))
@@ -540,6 +558,8 @@ sub episode
 	my $settings = 'SET temp_buffers = ' . $self->one(100, 128, 256, 1024, 1024) . ";\n";
 	$settings .= "SET max_parallel_workers_per_gather = " . $self->between(1, 4) . ";\n";
 	$settings .= "SET parallel_leader_participation = off;\n" if $self->chance(30);
+	$settings .= "SET parallel_temp.fast_load = off;\n" if $self->chance(30);
+	$settings .= "SET parallel_temp.enabled = off;\n" if $self->chance(25);
 	$settings .= "SET work_mem = '64kB';\n" if $self->chance(20);
 	for my $toggle (qw(enable_hashjoin enable_mergejoin enable_nestloop enable_hashagg enable_sort enable_material enable_memoize enable_indexscan enable_bitmapscan enable_parallel_hash enable_parallel_append))
 	{
@@ -592,11 +612,11 @@ END
 		$run->($self->change($state)) if $self->chance(65);
 		my $text;
 		if ($prepared && $self->chance(20)) { $text = 'EXECUTE q' . $self->between(1, $prepared) . ";\n"; }
-		elsif ($self->chance(7)) { $text = 'CREATE TEMP TABLE made AS ' . $self->query . ";\nSELECT count(*), md5(string_agg(x::text, '|' ORDER BY x::text COLLATE \"C\")) FROM made x;\nDROP TABLE made;\n"; }
+		elsif ($self->chance(7)) { $text = 'CREATE TEMP TABLE made AS ' . $self->named_query . ";\nSELECT count(*), md5(string_agg(x::text, '|' ORDER BY x::text COLLATE \"C\")) FROM made x;\nDROP TABLE made;\n"; }
 		else { $text = $self->query . ";\n"; }
 		push @units, { kind => 'same', text => $text };
 		$queries--;
-		push @units, { kind => 'zero', text => "SELECT count(*) FROM public.pg_local_buffers WHERE pins <> 0;\n" } if $self->chance(10);
+		push @units, { kind => 'zero', text => "SELECT count(*) FROM public.pg_local_buffers WHERE pins <> 0;\n" } if !$state->{open} && $self->chance(20);
 	}
 	$run->("ROLLBACK;\n", 1);
 	push @units, { kind => 'zero', text => "SELECT count(*) FROM public.pg_local_buffers WHERE pins <> 0;\n" };

@@ -73,7 +73,7 @@ for my $path (sort glob "$FindBin::RealBin/../diff/*.sql")
 
 	# At the end nothing may be left of any scan.
 	push @blocks, { line => 'end', text => "ROLLBACK;\nSET search_path = public;\nSELECT count(*) FROM pg_local_buffers WHERE pins <> 0;\n" };
-	my @jobs = { name => "$file-off", blocks => \@blocks, settings => { %common, temp_buffers => 1024, 'parallel_temp.enabled' => 'off' } };
+	my @jobs = { name => "$file-off", blocks => \@blocks, settings => { %common, temp_buffers => 1024, 'parallel_temp.enabled' => 'off', 'parallel_temp.fast_load' => 'off' } };
 	for my $name (sort keys %config)
 	{
 		my %setting = (%common, %{ $config{$name} });
