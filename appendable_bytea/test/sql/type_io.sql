@@ -67,3 +67,29 @@ SELECT attname, null_frac > 0 AS nulls, avg_width > 0 AS width, n_distinct < 0 A
 FROM pg_stats WHERE tablename = 'io_values' AND attname = 'data';
 
 DROP TABLE io_bytes, io_cast, io_values, io_plain, io_back;
+
+-- the cap of a value's length holds wherever a value is made
+SET appendable_bytea.max_size = '1MB';
+CREATE TABLE io_cap (id int, data appendable_bytea);
+INSERT INTO io_cap VALUES (1, convert_to(repeat('a', 1048576), 'UTF8'));
+INSERT INTO io_cap VALUES (2, convert_to(repeat('a', 1048577), 'UTF8'));
+UPDATE io_cap SET data = data || '\x00'::bytea;
+UPDATE io_cap SET data = '\x00'::bytea || data;
+UPDATE io_cap SET data = overlay(data PLACING 'ab' FROM 5 FOR 1);
+UPDATE io_cap SET data = appendable_write(data, 'ab', 5, 1);
+SELECT repeat('a', 1048577)::appendable_bytea IS NULL;
+SELECT (repeat('61', 1048577)::bytea::appendable_bytea) IS NULL;
+UPDATE io_cap SET data = overlay(data PLACING 'b' FROM 1048576);
+SELECT id, length(data), get_byte(data, 1048575) FROM io_cap;
+-- a value that is there stays readable under a smaller cap, and can be cut
+RESET appendable_bytea.max_size;
+UPDATE io_cap SET data = data || data;
+SET appendable_bytea.max_size = '1MB';
+SELECT id, length(data), length(data::bytea) FROM io_cap;
+UPDATE io_cap SET data = data || '\x00'::bytea;
+UPDATE io_cap SET data = appendable_truncate(data, 1000);
+UPDATE io_cap SET data = data || '\x00'::bytea;
+SELECT id, length(data), md5(data) = md5(data::bytea) AS right FROM io_cap;
+SELECT count(*) FROM appendable_bytea_check('io_cap');
+RESET appendable_bytea.max_size;
+DROP TABLE io_cap;

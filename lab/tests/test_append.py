@@ -1,0 +1,84 @@
+"""appendable_bytea through a driver, and the methods that the append benchmark compares."""
+
+import os
+
+import pytest
+
+from pg_lean.appending import METHODS, Store, make_source
+from pg_lean.bench import Bench
+from pg_lean.cluster import Cluster
+
+
+@pytest.fixture(scope="module")
+def appendable():
+    """A private server with appendable_bytea."""
+    cluster = Cluster(name="test", preload=["appendable_bytea"])
+    if not cluster.has_library("appendable_bytea"):
+        pytest.skip("appendable_bytea is not installed for this server (make install)")
+    with cluster:
+        yield cluster
+
+
+@pytest.mark.parametrize("binary", [False, True], ids=["text", "binary"])
+def test_driver_sends_and_receives_bytes(appendable, binary):
+    parameter = "%b" if binary else "%t"
+    model = b""
+    with appendable.connect() as conn:
+        conn.execute("CREATE TABLE driver (id int PRIMARY KEY, data appendable_bytea)")
+        try:
+            conn.execute(f"INSERT INTO driver VALUES (1, {parameter})", (b"",))
+            for size in (0, 1, 3, 99, 100, 250, 8112, 8113, 50000, 1):
+                chunk = os.urandom(size)
+                model += chunk
+                # an untyped parameter, one of type bytea, and one of the type itself
+                for cast in ("", "::bytea", "::appendable_bytea"):
+                    conn.execute(f"UPDATE driver SET data = data || {parameter}{cast} WHERE id = 1", (chunk if cast == "" else b"",), prepare=True)
+                cursor = conn.execute("SELECT data, data::bytea, substr(data, 1), length(data) FROM driver", binary=binary)
+                value, as_bytea, part, length = cursor.fetchone()
+                assert as_bytea == model and part == model and length == len(model)
+                # the driver does not know the type: text format is hex, binary format is the bytes
+                if isinstance(value, str):
+                    value = bytes.fromhex(value.removeprefix("\\x"))
+                assert bytes(value) == model
+        finally:
+            conn.execute("DROP TABLE driver")
+
+
+def test_copy_through_the_driver(appendable):
+    values = [os.urandom(size) for size in (0, 1, 500, 8112, 100000)]
+    with appendable.connect() as conn:
+        conn.execute("CREATE TABLE copied (id int, data appendable_bytea)")
+        try:
+            for fmt in ("text", "binary"):
+                conn.execute("TRUNCATE copied")
+                with conn.cursor().copy(f"COPY copied FROM STDIN (FORMAT {fmt})") as copy:
+                    copy.set_types(["int4", "bytea"])
+                    for number, value in enumerate(values):
+                        copy.write_row((number, value))
+                with conn.cursor().copy(f"COPY copied TO STDOUT (FORMAT {fmt})") as copy:
+                    copy.set_types(["int4", "bytea"])
+                    assert sorted(copy.rows()) == list(enumerate(values))
+        finally:
+            conn.execute("DROP TABLE copied")
+
+
+def test_methods_of_the_benchmark_hold_what_they_were_given(appendable):
+    bench = Bench("test", appendable)
+    with appendable.connect() as conn:
+        make_source(conn, 30000)
+    for method in METHODS.values():
+        store = Store(bench, method, "test_")
+        try:
+            key = store.new()
+            store.many(key, 10, 30)
+            assert len(store.each(key, 1000, 5)) == 5
+            store.grow(key, 9000)
+            inserted, _ms = store.insert()
+            assert store.length(key) == 9000 and store.length(inserted) == 30000
+            assert store.read_ms(key) > 0 and store.slices_ms(key, 10) > 0
+            value = store.conn.execute(f"SELECT {store.table}_read({inserted})").fetchone()[0]
+            assert value == store.conn.execute("SELECT data FROM src").fetchone()[0]
+            assert store.conn.execute(f"SELECT {store.table}_slice({inserted}, 12345)").fetchone()[0] == value[12345:12345 + 4096]
+            store.drop_values()
+        finally:
+            store.close()
