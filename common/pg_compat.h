@@ -284,6 +284,15 @@ typedef PGAlignedBlock PGAlignedBlock_compat;
 #define HasGeneratedColumns_compat(constr) ((constr)->has_generated_stored)
 #endif
 
+/* Index entries of a new row, no conflict handling; one more parameter since 16. */
+#if PG_VERSION_NUM >= 160000
+#define ExecInsertIndexTuples_compat(target, slot, estate) \
+	list_free(ExecInsertIndexTuples(target, slot, estate, false, false, NULL, NIL, false))
+#else
+#define ExecInsertIndexTuples_compat(target, slot, estate) \
+	list_free(ExecInsertIndexTuples(target, slot, estate, false, false, NULL, NIL))
+#endif
+
 /* Parameter lists of hooks, to declare one and to call on. */
 #if PG_VERSION_NUM >= 180000
 #define EXECUTORRUN_PARAMS_compat QueryDesc *queryDesc, ScanDirection direction, uint64 count

@@ -224,3 +224,27 @@ extend_undo(SMgrRelation reln, BlockNumber to)
 				 errmsg("could not truncate file \"%s\": %m", path)));
 	close_segment(reln, fd, path);
 }
+
+/*
+ * The same while an error is being handled: no other error may be raised.
+ */
+void
+extend_undo_quietly(SMgrRelation reln, BlockNumber to)
+{
+	char	   *base = smgr_path_compat(reln, MAIN_FORKNUM);
+	BlockNumber segment = (to - 1) / RELSEG_SIZE;
+	char		path[MAXPGPATH];
+	int			fd;
+
+	if (segment == 0)
+		strlcpy(path, base, sizeof(path));
+	else
+		snprintf(path, sizeof(path), "%s.%u", base, segment);
+	fd = BasicOpenFile(path, O_RDWR | PG_BINARY);
+	if (fd < 0)
+		return;
+	if (ftruncate(fd, offset_in_segment(to - 1) + BLCKSZ) != 0)
+		elog(DEBUG1, "could not truncate file \"%s\": %m", path);
+	close(fd);
+	reln->smgr_cached_nblocks[MAIN_FORKNUM] = InvalidBlockNumber;
+}

@@ -32,6 +32,7 @@ extern PGDLLEXPORT void extend_with_pages(SMgrRelation reln, BlockNumber first, 
 
 /* Cut blocks that were added by extend_main_fork() and never used. */
 extern void extend_undo(SMgrRelation reln, BlockNumber to);
+extern void extend_undo_quietly(SMgrRelation reln, BlockNumber to);
 
 /* How many blocks from "from" on lie in the same segment file. */
 extern BlockNumber extend_room_in_segment(BlockNumber from);

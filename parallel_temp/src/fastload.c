@@ -130,6 +130,20 @@ fastload_ExecutorStart(QueryDesc *queryDesc, int eflags)
 		standard_ExecutorStart(queryDesc, eflags);
 }
 
+/*
+ * The loads that began inside are over: after success each has been handed back,
+ * after an error some have not.
+ */
+static pg_noinline void
+pop_loads(FastLoad *outer)
+{
+	while (loads != outer)
+	{
+		fastload_abandon(loads);
+		loads = loads->outer;
+	}
+}
+
 static void
 fastload_ExecutorRun(EXECUTORRUN_PARAMS_compat)
 {
@@ -157,13 +171,17 @@ fastload_ExecutorRun(EXECUTORRUN_PARAMS_compat)
 		else
 			standard_ExecutorRun(EXECUTORRUN_ARGS_compat);
 	}
-	PG_FINALLY();
+	PG_CATCH();
 	{
 		executor_depth--;
-		loads = outer_loads;
+		pop_loads(outer_loads);
 		queryDesc->dest = dest;
+		PG_RE_THROW();
 	}
 	PG_END_TRY();
+	executor_depth--;
+	pop_loads(outer_loads);
+	queryDesc->dest = dest;
 }
 
 /*

@@ -76,9 +76,11 @@ typedef struct FastLoadNote
 /* fastload_write.c */
 extern FastLoad *fastload_begin(Relation rel, CommandId cid, bool frozen, MemoryContext context);
 extern void fastload_continue_at_end(FastLoad *load);
+extern void fastload_stay_in_buffers(FastLoad *load);
 extern void fastload_add(FastLoad *load, TupleTableSlot *slot);
 extern void fastload_hand_back(FastLoad *load, bool thaw);
 extern void fastload_end(FastLoad *load);
+extern void fastload_abandon(FastLoad *load);
 
 /* fastload.c */
 extern void fastload_install(void);

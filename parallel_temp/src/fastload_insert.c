@@ -5,15 +5,16 @@
  *
  * fastload_insert_prepare() looks at a started plan.  When its top is a plain
  * insertion into a temporary heap, with nothing that has to happen per row beyond
- * NOT NULL and CHECK constraints, it takes the place of the server's function for
+ * index entries, NOT NULL and CHECK constraints, it takes the place of the server's function for
  * that one node.  Everything else is the server's: triggers (foreign keys are
- * triggers), transition tables, indexes, RETURNING, ON CONFLICT, row security and
- * view checks, partition routing, generated columns.  Defaults, identity columns
+ * triggers), transition tables, RETURNING, ON CONFLICT, row security and view
+ * checks, partition routing, generated columns.  Defaults, identity columns
  * and rules are worked into the plan before it gets here.
  *
  * Rows go the server's own way until one of them starts a new page at the end of
  * the table: free space inside the table is used first, and small insertions never
- * meet the bulk writer.
+ * meet the bulk writer.  Of a table with indexes every page is filled in local
+ * buffers, because a unique check may look at any row at once.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -94,6 +95,8 @@ exec_fast_insert(PlanState *pstate)
 	if (insert == NULL)
 		elog(ERROR, "fast load state of the insertion is lost");
 	insert->first_new_block = RelationGetNumberOfBlocks(rel);
+	if (rel->rd_rel->relhasindex && target->ri_IndexRelationDescs == NULL)
+		ExecOpenIndices(target, false);
 
 	for (;;)
 	{
@@ -117,9 +120,18 @@ exec_fast_insert(PlanState *pstate)
 		{
 			load = fastload_begin(rel, estate->es_output_cid, insert->may_freeze,
 								  estate->es_query_cxt);
+			if (target->ri_NumIndices > 0)
+				fastload_stay_in_buffers(load);
 			fastload_continue_at_end(load);
 			fastload_push(load);
 		}
+
+		/*
+		 * Nothing comes back to be checked again: a deferrable constraint has
+		 * a trigger, and such tables are the server's.
+		 */
+		if (target->ri_NumIndices > 0)
+			ExecInsertIndexTuples_compat(target, slot, estate);
 		if (state->canSetTag)
 			estate->es_processed++;
 	}
@@ -162,8 +174,6 @@ unfit_plan(QueryDesc *queryDesc)
 		return "RETURNING";
 	if (rel->trigdesc != NULL)
 		return "the table has triggers";
-	if (rel->rd_rel->relhasindex)
-		return "the table has indexes";
 	if (rel->rd_rel->relispartition)
 		return "the table is a partition";
 	if (plan->withCheckOptionLists != NIL || target->ri_WithCheckOptions != NIL)

@@ -36,6 +36,7 @@
 #include "executor/instrument.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "storage/ipc.h"
 
 #include "extend.h"
 #include "fastload.h"
@@ -83,6 +84,16 @@ fastload_begin(Relation rel, CommandId cid, bool frozen, MemoryContext context)
 	/* leave a little room for the buffers that the statement itself uses */
 	load->pool_limit = NLocBuffer - NLocBuffer / 16;
 	return load;
+}
+
+/*
+ * Rows must be found by the buffer manager at once: nothing goes straight to the
+ * file, and fastload_add() sets tts_tid.
+ */
+void
+fastload_stay_in_buffers(FastLoad *load)
+{
+	load->pool_limit = PG_UINT64_MAX;
 }
 
 /*
@@ -238,7 +249,8 @@ add_values(FastLoad *load, TupleTableSlot *slot)
 }
 
 /*
- * Add the row in a slot.  The slot's descriptor has the columns of the table.
+ * Add the row in a slot, whose descriptor has the columns of the table, and set the
+ * slot's tts_tid to its place.
  */
 void
 fastload_add(FastLoad *load, TupleTableSlot *slot)
@@ -282,6 +294,7 @@ fastload_add(FastLoad *load, TupleTableSlot *slot)
 	}
 	else if (!add_values(load, slot))
 		add_toasted(load, slot);
+	ItemPointerSet(&slot->tts_tid, load->block, PageGetMaxOffsetNumber(load->page));
 }
 
 /*
@@ -436,6 +449,19 @@ fastload_hand_back(FastLoad *load, bool thaw)
 		load->frozen = false;
 	}
 	load->handed_back = true;
+}
+
+/*
+ * The statement has failed; its transaction will be aborted.  Blocks that the file
+ * was given in advance would stay in the table as empty pages, so cut them off if
+ * that is possible.  The pin is the resource owner's to release.
+ */
+void
+fastload_abandon(FastLoad *load)
+{
+	if (!load->handed_back && load->batch == NULL && load->next_block > 0 &&
+		load->file_length > load->next_block && !proc_exit_inprogress)
+		extend_undo_quietly(RelationGetSmgr(load->rel), load->next_block);
 }
 
 /*

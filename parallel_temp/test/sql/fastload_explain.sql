@@ -22,6 +22,17 @@ SELECT * FROM loaded('CREATE TABLE permanent AS SELECT * FROM source');
 SELECT * FROM loaded('SELECT count(*) FROM none');
 EXPLAIN (COSTS OFF) INSERT INTO none SELECT * FROM source;
 
+-- rows that have index entries stay in local buffers
+CREATE TEMP TABLE indexed (LIKE source);
+CREATE UNIQUE INDEX ON indexed (id);
+SELECT * FROM loaded('INSERT INTO indexed SELECT * FROM source WHERE id <= 20000');
+SELECT * FROM loaded('INSERT INTO indexed SELECT * FROM source WHERE id > 15000');
+SELECT * FROM loaded('INSERT INTO indexed SELECT * FROM source WHERE id > 20000');
+SET enable_seqscan = off;
+SELECT count(*), sum(k) FROM indexed WHERE id BETWEEN 100 AND 29900;
+RESET enable_seqscan;
+SELECT count(*), sum(k), (SELECT sum(k) FROM source) FROM indexed;
+
 -- left to the server
 SET parallel_temp.fast_load = off;
 SELECT * FROM loaded('CREATE TEMP TABLE off AS SELECT * FROM source');
@@ -29,8 +40,6 @@ SELECT * FROM loaded('INSERT INTO none SELECT * FROM source');
 RESET parallel_temp.fast_load;
 SELECT * FROM loaded('INSERT INTO none SELECT * FROM source ON CONFLICT DO NOTHING');
 SELECT * FROM loaded('INSERT INTO none SELECT * FROM source RETURNING id');
-CREATE INDEX ON none (id);
-SELECT * FROM loaded('INSERT INTO none SELECT * FROM source');
 CREATE TEMP TABLE triggered (LIKE source);
 CREATE TRIGGER t BEFORE UPDATE ON triggered FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger();
 SELECT * FROM loaded('INSERT INTO triggered SELECT * FROM source');
