@@ -45,8 +45,26 @@ current_planning(void)
 }
 
 /*
- * May the query read a temporary table?  Functions that are inlined later are not
- * seen; their tables then are planned as core does.
+ * Is one of these functions in FROM not the server's own?  Its body may be put in
+ * its place later, with the tables that it reads.
+ */
+static bool
+calls_users_function(List *functions)
+{
+	ListCell   *lc;
+
+	foreach(lc, functions)
+	{
+		Node	   *call = lfirst_node(RangeTblFunction, lc)->funcexpr;
+
+		if (IsA(call, FuncExpr) && ((FuncExpr *) call)->funcid >= FirstUnpinnedObjectId)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * May the query read a temporary table?
  */
 static bool
 mentions_temporary(Node *node, void *context)
@@ -57,6 +75,8 @@ mentions_temporary(Node *node, void *context)
 	{
 		RangeTblEntry *rte = (RangeTblEntry *) node;
 
+		if (rte->rtekind == RTE_FUNCTION)
+			return calls_users_function(rte->functions);
 		if (rte->rtekind != RTE_RELATION)
 			return false;
 		if (get_rel_persistence(rte->relid) == RELPERSISTENCE_TEMP)
@@ -205,4 +225,5 @@ plan_install(void)
 	previous_planner = planner_hook;
 	planner_hook = plan_planner;
 	plan_paths_install();
+	plan_joins_install();
 }

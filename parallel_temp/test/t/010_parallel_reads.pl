@@ -1,0 +1,102 @@
+# What workers read from files: more files than descriptors, a damaged page, pages
+# beside a leader that must not touch them; and what they must not read at all.
+
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = PostgreSQL::Test::Cluster->new('reads');
+$node->init(extra => ['--data-checksums']);
+$node->append_conf('postgresql.conf', <<'EOC');
+shared_preload_libraries = 'parallel_temp'
+max_worker_processes = 8
+max_files_per_process = 64
+fsync = off
+EOC
+$node->start;
+$node->safe_psql('postgres', <<'SQL');
+CREATE EXTENSION parallel_temp;
+SET check_function_bodies = off;
+CREATE FUNCTION liar(int) RETURNS bigint LANGUAGE plpgsql PARALLEL SAFE
+	AS 'BEGIN RETURN (SELECT count(*) FROM other WHERE id <= $1); END';
+CREATE FUNCTION restricted(int) RETURNS bigint LANGUAGE plpgsql PARALLEL RESTRICTED
+	AS 'BEGIN RETURN (SELECT count(*) FROM other WHERE id <= $1); END';
+SQL
+
+my $eager = <<'SQL';
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0;
+SET max_parallel_workers_per_gather = 2;
+SET parallel_temp.flush_page_cost = 0;
+SQL
+
+# What a session prints, errors in place; and last what must hold after all of it.
+my $scripts = 0;
+sub run_session
+{
+	my ($sql) = @_;
+	my $file = PostgreSQL::Test::Utils::tempdir() . '/session' . ++$scripts . '.sql';
+	append_to_file($file, "\\set VERBOSITY terse\n$eager$sql\nSELECT 'pins', coalesce(sum(pins), 0) FROM pg_local_buffers;\n");
+	my ($stdout, $stderr) = ('', '');
+	IPC::Run::run([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-f', $file ], '>', \$stdout, '2>', \$stderr);
+	$stderr =~ s/^psql:\S+:\d+: //mg;
+	return $stderr . $stdout;
+}
+
+is(run_session(<<'SQL'), "130|9000\npins|0\n", 'more files than descriptors');
+SET temp_buffers = '1MB';
+CREATE TEMP TABLE part (id int, txt text) PARTITION BY HASH (id);
+SELECT format('CREATE TEMP TABLE part%s PARTITION OF part FOR VALUES WITH (MODULUS 130, REMAINDER %s)', g, g) FROM generate_series(0, 129) g \gexec
+INSERT INTO part SELECT g, repeat('y', 400) FROM generate_series(1, 9000) g;
+SELECT count(DISTINCT tableoid), count(*) FROM part;
+SQL
+
+foreach my $method ('share', 'flush')
+{
+	# A page of the file that is no page any more.
+	like(run_session(<<SQL), qr/^(WARNING:  .*\n)?ERROR:  invalid page in block 700 of temporary table "bad"\n19000\npins\|0\n$/, "$method: a damaged page is found");
+SET parallel_temp.method = $method;
+SET temp_buffers = '1MB';
+CREATE TEMP TABLE other AS SELECT g AS id FROM generate_series(1, 19000) g;
+CREATE TEMP TABLE bad AS SELECT g AS id, repeat('z', 500) AS txt FROM generate_series(1, 20000) g;
+SELECT pg_evict_temp_relation('bad') AS evicted \\gset
+SELECT pg_relation_filepath('bad') AS path, current_setting('data_directory') AS dir \\gset
+\\setenv BAD :dir/:path
+\\! printf 'garbage' | dd of="\$BAD" bs=1 seek=\$((8192 * 700 + 4000)) conv=notrunc 2>/dev/null
+SET parallel_leader_participation = off;
+SELECT count(*) FROM bad;
+SELECT count(*) FROM other;
+SQL
+
+	# The leader's own reads of a table that the buffers cannot hold could prune and write pages under the workers' eyes.
+	is(run_session(<<SQL), "101|100\nwithout workers: 1\npins|0\n", "$method: no workers beside such a leader");
+SET parallel_temp.method = $method;
+SET temp_buffers = '1MB';
+CREATE TEMP TABLE other AS SELECT g AS id, repeat('z', 500) AS txt FROM generate_series(1, 20000) g;
+SELECT count(*), max(restricted(id)) FROM other WHERE id BETWEEN 0 AND 100 + (random() * 0)::int HAVING count(*) < 0;
+SELECT parallel_temp_stats_reset() AS reset \\gset
+SELECT count(*) + 1, restricted(count(*)::int) FROM other WHERE id <= 100;
+SELECT 'without workers: ' || value FROM parallel_temp_stats WHERE counter = 'queries run without workers';
+SQL
+
+	# With the local buffer manager running in a worker, core would not refuse any more.
+	like(run_session(<<SQL), qr/^ERROR:  cannot access temporary tables during a parallel operation\npins\|0\n$/, "$method: a worker's function is kept from other tables");
+SET parallel_temp.method = $method;
+SET temp_buffers = '32MB';
+SET parallel_leader_participation = off;
+CREATE TEMP TABLE other AS SELECT g AS id FROM generate_series(1, 100) g;
+CREATE TEMP TABLE t AS SELECT g AS id FROM generate_series(1, 15000) g;
+CREATE TEMP TABLE wide (id int, txt text);
+ALTER TABLE wide ALTER txt SET STORAGE EXTERNAL;
+INSERT INTO wide SELECT g, (SELECT string_agg(md5((g * i)::text), '') FROM generate_series(1, 100) i) FROM generate_series(1, 600) g;
+UPDATE other SET id = id;
+SELECT sum(liar(id)) FROM wide JOIN t USING (id) WHERE txt > '0';
+SQL
+}
+
+unlike(slurp_file($node->logfile), qr/refcount leak|TRAP|PANIC|was terminated by signal/, 'no leak, no crash');
+$node->stop;
+done_testing();
