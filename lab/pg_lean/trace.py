@@ -53,6 +53,13 @@ class Statement:
         return (self.extend_us + self.write_us) / self.total_us
 
 
+    def plus(self, more: "Statement") -> "Statement":
+        """Both together; for two pieces of one statement as the kernel's probes see it."""
+        return Statement(self.query, self.extends + more.extends, self.extended_pages + more.extended_pages, self.extend_us + more.extend_us,
+                         self.writes + more.writes, self.written_pages + more.written_pages, self.write_us + more.write_us,
+                         self.total_us + more.total_us)
+
+
 # -- the kernel's probes -------------------------------------------------------
 
 
@@ -117,6 +124,7 @@ def program(pid: int) -> str:
            @n["write"], @pages["write"], @ns["write"], nsecs - @began);
   }}
   @running = 0;
+  if (arg1 == 0) {{ printf("@@idle\\n"); }}
   if (arg1 != 0) {{
     @n["extend"] = 0; @pages["extend"] = 0; @ns["extend"] = 0; @n["write"] = 0; @pages["write"] = 0; @ns["write"] = 0;
     @inside = 0; @began = nsecs; @running = 1;
@@ -173,9 +181,13 @@ class KernelTrace:
         self.close()
 
     def statements(self) -> Iterator[Statement]:
-        """Statements as they end, until the tracer is closed."""
+        """Statements as they end, until the tracer is closed.
+
+        In the extended protocol a statement reports itself when it is parsed, bound and executed; these are put together.
+        """
         text: list[str] = []
         reading = False
+        pending: Statement | None = None
         for line in self.process.stdout:
             if line.startswith("@@begin "):
                 text, reading = [line[len("@@begin "):].rstrip("\n")], True
@@ -183,7 +195,16 @@ class KernelTrace:
                 reading = False
             elif line.startswith("@@end "):
                 n = [int(field) for field in line.split()[1:]]
-                yield Statement("\n".join(text), n[0], n[1], n[2] / 1000, n[3], n[4], n[5] / 1000, n[6] / 1000)
+                found = Statement("\n".join(text), n[0], n[1], n[2] / 1000, n[3], n[4], n[5] / 1000, n[6] / 1000)
+                if pending is not None and pending.query == found.query:
+                    found = pending.plus(found)
+                elif pending is not None:
+                    yield pending
+                pending = found
+            elif line.startswith("@@idle"):
+                if pending is not None:
+                    yield pending
+                pending = None
             elif reading:
                 text.append(line.rstrip("\n"))
 
