@@ -124,13 +124,14 @@ localbuf_count(Relation *rels, int nrels, int *allocated, int *dirty)
 	int			nallocated = 0;
 	int			ndirty = 0;
 
-	note_used_slots();
+	if (allocated)
+		note_used_slots();
 	for (int i = 0; i < NLocBuffer; i++)
 	{
 		BufferDesc *desc = GetLocalBufferDescriptor(i);
 		BufState_compat state = BufStateRead_compat(desc);
 
-		if (localbuf_is_allocated(i))
+		if (allocated && localbuf_is_allocated(i))
 			nallocated++;
 		if ((state & (BM_VALID | BM_DIRTY)) == (BM_VALID | BM_DIRTY) &&
 			(nrels == 0 || tag_is_of(&desc->tag, rels, nrels)))

@@ -51,7 +51,8 @@ extern void localbuf_reserve(const void *start, Size size);
 extern void localbuf_count(Relation *rels, int nrels, int *allocated, int *dirty);
 
 /*
- * Was this buffer (0 .. NLocBuffer - 1) allocated when localbuf_count last looked?
+ * Was this buffer (0 .. NLocBuffer - 1) allocated when localbuf_count last counted
+ * those?
  */
 extern bool localbuf_is_allocated(int buf_id);
 
