@@ -131,18 +131,19 @@ find_entry(Oid home, bool create)
 	return create ? unused : NULL;
 }
 
-static float4
-table_rows(Oid relid)
+/* Rows of a table; false if it is gone or no longer ours. */
+static bool
+table_rows(Oid relid, float4 *rows)
 {
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	float4		rows = 0;
+	bool		ours;
 
-	if (HeapTupleIsValid(tuple))
-	{
-		rows = Max(((Form_pg_class) GETSTRUCT(tuple))->reltuples, 0);
-		ReleaseSysCache(tuple);
-	}
-	return rows;
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	*rows = Max(((Form_pg_class) GETSTRUCT(tuple))->reltuples, 0);
+	ours = ((Form_pg_class) GETSTRUCT(tuple))->relam == ab_am_oid();
+	ReleaseSysCache(tuple);
+	return ours;
 }
 
 /* Rows updated or deleted in a table since counting began; -1 if not known. */
@@ -159,6 +160,7 @@ static void
 vacuum_if_due(Oid home)
 {
 	int64		changes;
+	float4		rows;
 	bool		due = true;
 	AbSweepResult result;
 	Entry	   *entry;
@@ -166,13 +168,13 @@ vacuum_if_due(Oid home)
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	changes = table_changes(home);
-	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(home)))
+	if (table_rows(home, &rows))
 	{
 		LWLockAcquire(shared->lock, LW_SHARED);
 		entry = find_entry(home, false);
 		if (entry && entry->changes >= 0 && changes >= entry->changes)
 			due = changes - entry->changes >=
-				ab_autovacuum_threshold + ab_autovacuum_scale_factor * table_rows(home);
+				ab_autovacuum_threshold + ab_autovacuum_scale_factor * rows;
 		LWLockRelease(shared->lock);
 	}
 	if (due)
