@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any, Callable
+
 from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.panel import Panel
 from rich.table import Table as RichTable
 
-from pg_lean.result import Listing, Note, Result, SideBySide, Table, format_value, is_number
+from pg_lean.result import Listing, Note, Result, SideBySide, Table, format_parts, format_value, is_number
 
 
 def show(result: Result, console: Console) -> None:
@@ -47,12 +50,20 @@ def glance(results: list[Result], console: Console) -> None:
 
 
 def _table(table: Table, console: Console) -> None:
-    shown = RichTable(title=escape(table.title), title_justify="left", title_style="bold", caption=escape(table.note) or None,
+    """A table; its intervals are left to the report where the terminal is too narrow for them."""
+    shown = _columns(table, format_value, table.note)
+    if Measurement.get(console, console.options.update(max_width=1000), shown).maximum > console.width:
+        shown = _columns(table, lambda cell: format_parts(cell)[0], table.note)
+    console.print()
+    console.print(shown)
+
+
+def _columns(table: Table, cell_text: Callable[[Any], str], note: str) -> RichTable:
+    shown = RichTable(title=escape(table.title), title_justify="left", title_style="bold", caption=escape(note) or None,
                       caption_justify="left", header_style="bold", pad_edge=False)
     for index, column in enumerate(table.columns):
         numeric = any(is_number(row[index]) for row in table.rows)
         shown.add_column(escape(str(column).replace(" | ", "\n")), justify="right" if numeric else "left")
     for row in table.rows:
-        shown.add_row(*(escape(format_value(cell)) for cell in row))
-    console.print()
-    console.print(shown)
+        shown.add_row(*(escape(cell_text(cell)) for cell in row))
+    return shown
