@@ -46,7 +46,11 @@
 #include "scan.h"
 #include "stats.h"
 
-/* Buffers that stay free for the leader's own work. */
+/*
+ * Buffers that stay free for the leader's own work.  (temp_buffers can be less than
+ * NLocBuffer again when it was set in a transaction that has ended; core computes
+ * with both.)
+ */
 #define UNPINNED_BUFFERS	Max(NLocBuffer / 4, 32)
 
 /* A worker of this session opened the pool. */
@@ -187,7 +191,7 @@ static void
 pin_pages(Share *share, List *wanted)
 {
 	SharedArea *area = share->area;
-	int			budget = NLocBuffer - UNPINNED_BUFFERS;
+	int			budget = Min(NLocBuffer, num_temp_buffers) - UNPINNED_BUFFERS;
 	int			last = 0;
 	int64		saved_hits = pgBufferUsage.local_blks_hit;
 	ResourceOwner saved_owner = CurrentResourceOwner;

@@ -181,8 +181,12 @@ start_local_buffer_manager(void)
 
 	if (NLocBuffer != 0)
 		elog(ERROR, "temporary buffers of a parallel worker are in use already");
-	if (num_temp_buffers != area->nbuffers)
-		elog(ERROR, "temp_buffers is %d in a parallel worker but %d in its leader", num_temp_buffers, area->nbuffers);
+	/*
+	 * The table gets the leader's size.  The setting can differ from that if it
+	 * was set in a transaction that has ended since; core counts on the two
+	 * being the same.
+	 */
+	num_temp_buffers = area->nbuffers;
 
 	ParallelWorkerNumber = -1;
 	PG_TRY();
