@@ -215,6 +215,48 @@ vacuum_if_due(Oid home)
 								 home, result.chunks, result.dropped ? " and the store" : "")));
 }
 
+/*
+ * Forget what is not there any more: tables of one database that are not in the
+ * list, or, without one, databases that are not in it.
+ */
+static void
+forget_entries(Oid database, List *present)
+{
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < MAX_ENTRIES; i++)
+	{
+		Entry	   *e = &shared->entries[i];
+
+		if (!OidIsValid(e->database))
+			continue;
+		if (OidIsValid(database) ?
+			e->database == database && !list_member_oid(present, e->home) :
+			!list_member_oid(present, e->database))
+			memset(e, 0, sizeof(Entry));
+	}
+	LWLockRelease(shared->lock);
+}
+
+/* What is wrong with one table must not keep the others waiting. */
+static pg_noinline void
+vacuum_and_go_on(Oid home, MemoryContext context)
+{
+	PG_TRY();
+	{
+		vacuum_if_due(home);
+	}
+	PG_CATCH();
+	{
+		HOLD_INTERRUPTS();
+		EmitErrorReport();
+		AbortCurrentTransaction();
+		FlushErrorState();
+		MemoryContextSwitchTo(context);
+		RESUME_INTERRUPTS();
+	}
+	PG_END_TRY();
+}
+
 /* A worker: one pass over one database. */
 void
 appendable_bytea_worker_main(Datum arg)
@@ -245,10 +287,12 @@ appendable_bytea_worker_main(Datum arg)
 	PopActiveSnapshot();
 	CommitTransactionCommand();
 
+	forget_entries(MyDatabaseId, homes);
 	foreach(lc, homes)
 	{
 		CHECK_FOR_INTERRUPTS();
-		vacuum_if_due(lfirst_oid(lc));
+
+		vacuum_and_go_on(lfirst_oid(lc), context);
 	}
 	pgstat_report_activity(STATE_IDLE, NULL);
 }
@@ -300,6 +344,10 @@ run_worker(Oid database)
 	strlcpy(worker.bgw_type, "appendable_bytea worker", sizeof(worker.bgw_type));
 	if (RegisterDynamicBackgroundWorker(&worker, &handle))
 		(void) WaitForBackgroundWorkerShutdown(handle);
+	else
+		ereport(DEBUG1,
+				(errmsg_internal("no slot for an appendable_bytea worker"),
+				 errhint("Raise max_worker_processes.")));
 }
 
 /* The launcher. */
@@ -328,9 +376,11 @@ appendable_bytea_launcher_main(Datum arg)
 		}
 		if (ab_autovacuum && !ShutdownRequestPending)
 		{
+			List	   *present = databases(context);
 			ListCell   *lc;
 
-			foreach(lc, databases(context))
+			forget_entries(InvalidOid, present);
+			foreach(lc, present)
 			{
 				if (ShutdownRequestPending)
 					break;

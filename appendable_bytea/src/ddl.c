@@ -42,6 +42,7 @@
 #include "replication/slot.h"
 #include "storage/lmgr.h"
 #include "tcop/pquery.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -149,6 +150,51 @@ read_columns(Oid relid, bool *direct, AttrNumber *within, NameData *name)
 	}
 	systable_endscan(scan);
 	table_close(rel, AccessShareLock);
+}
+
+/*
+ * ALTER TABLE ... ADD COLUMN keeps a constant default for the rows that are there in
+ * pg_attribute.  A default that is computed from a table could be a reference, which
+ * vacuum would not find.
+ */
+void
+ab_refuse_hidden_default(Oid relid)
+{
+	Relation	rel = table_open(AttributeRelationId, AccessShareLock);
+	ScanKeyData key[1];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	char	   *found = NULL;
+
+	ScanKeyInit(&key[0], Anum_pg_attribute_attrelid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(relid));
+	scan = systable_beginscan(rel, AttributeRelidNumIndexId, true, SnapshotSelf, 1, key);
+	while ((tuple = systable_getnext(scan)) != NULL)
+	{
+		Form_pg_attribute att = (Form_pg_attribute) GETSTRUCT(tuple);
+		bool		isnull;
+		Datum		missing;
+		Datum		value;
+		int			one = 1;
+		AbRef		ref;
+
+		if (!att->atthasmissing || att->attisdropped || att->atttypid != ab_type_oid())
+			continue;
+		missing = heap_getattr(tuple, Anum_pg_attribute_attmissingval, RelationGetDescr(rel), &isnull);
+		if (isnull)
+			continue;
+		value = array_get_element(missing, 1, &one, -1, att->attlen, att->attbyval,
+								  att->attalign, &isnull);
+		if (!isnull && ab_parse_reference(value, &ref))
+			found = pstrdup(NameStr(att->attname));
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	if (found)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("default of column \"%s\" is a value of another table", found),
+				 errhint("Add the column without a default, fill it with UPDATE, and set the default then.")));
 }
 
 /*

@@ -14,6 +14,7 @@
 #include "tcop/cmdtag.h"
 
 extern void ab_relation_changed(Oid relid);
+extern void ab_refuse_hidden_default(Oid relid);
 extern void ab_statement_begins(CommandTag tag);
 extern void ab_require_owner(Oid relid);
 extern void ab_utility_install(void);

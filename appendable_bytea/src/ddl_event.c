@@ -143,7 +143,10 @@ appendable_bytea_command_end(PG_FUNCTION_ARGS)
 	foreach(lc, oids)
 	{
 		if (!publication)
+		{
 			ab_relation_changed(lfirst_oid(lc));
+			ab_refuse_hidden_default(lfirst_oid(lc));
+		}
 		ab_store_match(lfirst_oid(lc));
 	}
 	PG_RETURN_NULL();

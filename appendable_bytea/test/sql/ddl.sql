@@ -67,6 +67,10 @@ ALTER TABLE small ADD COLUMN data appendable_bytea;
 ALTER TABLE a SET ACCESS METHOD heap;
 DROP EXTENSION appendable_bytea CASCADE;
 SELECT count(*) FROM a;
+CREATE FUNCTION of_a() RETURNS appendable_bytea LANGUAGE sql STABLE AS 'SELECT data FROM d.a WHERE id = 3';
+ALTER TABLE added ADD COLUMN hidden appendable_bytea DEFAULT of_a();
+ALTER TABLE added ADD COLUMN seen appendable_bytea DEFAULT substr(of_a(), 1, 100);
+SELECT seen = substr(a.data, 1, 100) AS same FROM added, a WHERE a.id = 3;
 -- what keeps no reference is not
 CREATE INDEX ON a USING hash (data);
 CREATE INDEX ON a (sha256(data));
