@@ -227,7 +227,8 @@ class Store:
 
 def make_source(conn: psycopg.Connection, length: int) -> None:
     """Table src with one random value that INSERTs take; what reads it costs the same for every method."""
-    conn.execute("DROP TABLE IF EXISTS src")
+    schema = conn.execute("SELECT current_schema()").fetchone()[0]  # the lab's own: never a table of the user's
+    conn.execute(f"DROP TABLE IF EXISTS {schema}.src")
     conn.execute("CREATE TABLE src (data bytea)")
     conn.execute("ALTER TABLE src ALTER data SET STORAGE EXTERNAL")
     conn.execute("INSERT INTO src VALUES (%b)", (os.urandom(length),))

@@ -59,7 +59,7 @@ class Server:
         self._schema_made = False
 
     def connect(self, **settings: Any) -> psycopg.Connection:
-        """A new autocommit session whose search_path begins with the lab's own schema.
+        """A new autocommit session whose search_path is the lab's own schema, the extensions' and public.
 
         `settings` are applied with SET before anything else runs, so temp_buffers
         works; a dot of a setting's name is written as two underscores
@@ -71,8 +71,11 @@ class Server:
             raise LabError(f"cannot connect to the server: {str(error).strip()}",
                            "Check the connection string given with --dsn.") from None
         try:
-            if self._schema_made:
-                conn.execute(sql.SQL("SET search_path = {}, public").format(sql.Identifier(self.schema)))
+            schemas = [self.schema] if self._schema_made else []
+            schemas += [row[0] for row in conn.execute(
+                "SELECT DISTINCT nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace"
+                " WHERE extname = ANY(%s) AND nspname <> 'pg_catalog' UNION SELECT 'public' ORDER BY 1", (list(LIBRARIES),))]
+            conn.execute(sql.SQL("SET search_path = {}").format(sql.SQL(", ").join(map(sql.Identifier, schemas))))
             self.set(conn, settings)
         except Exception:
             conn.close()

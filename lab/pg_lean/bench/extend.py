@@ -99,7 +99,7 @@ def measure(bench: Bench, load: str, fits: bool, rows: int, place: str, tablespa
                 try:
                     return around(execute)
                 finally:
-                    conn.execute("DROP TABLE IF EXISTS t")
+                    conn.execute("DROP TABLE IF EXISTS pg_temp.t")
             return once
 
         def timing(action: Callable[[], Any]) -> dict[str, float]:
@@ -213,7 +213,7 @@ def look_into_file(bench: Bench, rows: int) -> list[list[Any]]:
             with io.FileIO(path) as file:
                 content = file.readall()
             found.append([name, len(content) // 8192, len(content) - content.count(0), human_bytes(path.stat().st_blocks * 512)])
-            conn.execute("DROP TABLE t")
+            conn.execute("DROP TABLE pg_temp.t")
     return found
 
 

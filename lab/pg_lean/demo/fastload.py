@@ -44,7 +44,7 @@ def run(bench: Bench) -> Result:
                     bench.server.set(conn, {"parallel_temp.fast_load": fast})
                     plans.append(Listing(variant, explain_text(conn, LOADS["CREATE TABLE AS"][1], "ANALYZE, BUFFERS, COSTS OFF")))
                     size = conn.execute("SELECT pg_relation_size('loaded')").fetchone()[0]
-                    conn.execute("DROP TABLE loaded")
+                    conn.execute("DROP TABLE pg_temp.loaded")
     return present(bench, cases, rows, size, repetitions, plans)
 
 
@@ -66,7 +66,7 @@ def load(bench: Bench, conn: psycopg.Connection, fast: bool, before: str, statem
             first = timed(conn, "SELECT count(*), sum(abalance) FROM loaded")["ms"]
             return {"ms": loading, "query_ms": first, "both_ms": loading + first}
         finally:
-            conn.execute("DROP TABLE IF EXISTS loaded")
+            conn.execute("DROP TABLE IF EXISTS pg_temp.loaded")
     return measure
 
 
