@@ -284,8 +284,11 @@ typedef PGAlignedBlock PGAlignedBlock_compat;
 #define HasGeneratedColumns_compat(constr) ((constr)->has_generated_stored)
 #endif
 
-/* Index entries of a new row, no conflict handling; one more parameter since 16. */
-#if PG_VERSION_NUM >= 160000
+/* Index entries of a new row, no conflict handling; one more parameter since 16, flags since 19. */
+#if PG_VERSION_NUM >= 190000
+#define ExecInsertIndexTuples_compat(target, slot, estate) \
+	list_free(ExecInsertIndexTuples(target, estate, 0, slot, NIL, NULL))
+#elif PG_VERSION_NUM >= 160000
 #define ExecInsertIndexTuples_compat(target, slot, estate) \
 	list_free(ExecInsertIndexTuples(target, slot, estate, false, false, NULL, NIL, false))
 #else
@@ -641,6 +644,22 @@ typedef int TableOptions_compat;
 #define TABLE_UPDATE_PARAM_compat
 #define TABLE_UPDATE_ARG_compat
 #define table_beginscan_compat(rel, snapshot, nkeys, key) table_beginscan(rel, snapshot, nkeys, key)
+#endif
+
+/* ---- 19: join paths name the kind of join that may be disabled ------------ */
+
+#include "optimizer/cost.h"
+#include "optimizer/pathnode.h"
+
+#if PG_VERSION_NUM >= 190000
+#define initial_cost_nestloop_compat(root, workspace, jointype, outer, inner, extra) \
+	initial_cost_nestloop(root, workspace, jointype, \
+						  IsA(inner, MaterialPath) ? PGS_NESTLOOP_MATERIALIZE : PGS_NESTLOOP_PLAIN, outer, inner, extra)
+#define create_material_path_compat(rel, subpath) create_material_path(rel, subpath, true)
+#else
+#define initial_cost_nestloop_compat(root, workspace, jointype, outer, inner, extra) \
+	initial_cost_nestloop(root, workspace, jointype, outer, inner, extra)
+#define create_material_path_compat(rel, subpath) create_material_path(rel, subpath)
 #endif
 
 #endif							/* PG_LEAN_COMPAT_H */

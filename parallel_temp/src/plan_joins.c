@@ -30,7 +30,7 @@ add_nested_loop(PlannerInfo *root, RelOptInfo *joinrel, JoinType jointype, JoinP
 {
 	JoinCostWorkspace workspace;
 
-	initial_cost_nestloop(root, &workspace, jointype, outer, inner, extra);
+	initial_cost_nestloop_compat(root, &workspace, jointype, outer, inner, extra);
 	add_partial_path(joinrel, (Path *)
 					 create_nestloop_path(root, joinrel, jointype, &workspace, extra, outer, inner,
 										  extra->restrictlist,
@@ -66,7 +66,7 @@ plan_set_join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer
 			continue;
 		add_nested_loop(root, joinrel, jointype, extra, outer, inner);
 		if (enable_material)
-			add_nested_loop(root, joinrel, jointype, extra, outer, (Path *) create_material_path(innerrel, inner));
+			add_nested_loop(root, joinrel, jointype, extra, outer, (Path *) create_material_path_compat(innerrel, inner));
 	}
 }
 

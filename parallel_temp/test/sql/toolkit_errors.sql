@@ -77,11 +77,11 @@ SELECT pg_flush_local_buffers('t') >= 0 AS clean, pg_temp_buffers_dirty('t') AS 
 SELECT pg_cancel_backend(pg_backend_pid()), pg_flush_local_buffers('t');
 SELECT pg_dirty_local_buffers() = :dirty AS still_dirty;
 SELECT pg_cancel_backend(pg_backend_pid()), pg_evict_temp_relation('t');
-SELECT resident = pages AS still_resident, dirty = :dirty AS still_dirty FROM pg_temp_relations WHERE relation = 't'::regclass;
+SELECT resident >= pages AS still_resident, dirty = :dirty AS still_dirty FROM pg_temp_relations WHERE relation = 't'::regclass;
 SELECT pg_flush_local_buffers() = :dirty AS written;
 SELECT pg_cancel_backend(pg_backend_pid()), pg_temp_buffers_dirty('t');
 SELECT pg_dirty_local_buffers() AS dirty;
-SELECT pg_evict_temp_relation('t') = :dirty AS evicted;
+SELECT pg_evict_temp_relation('t') >= :dirty AS evicted;
 SELECT pg_cancel_backend(pg_backend_pid()), pg_read_temp_relation('t', true);
 SELECT resident FROM pg_temp_relations WHERE relation = 't'::regclass;
 SELECT count(*), sum(id) FROM t;
