@@ -208,6 +208,17 @@ def reset_memory_peak(pid: int) -> bool:
         return False
 
 
+def cpu_seconds(pid: int) -> float | None:
+    """Time that a local process has spent on a processor, its system calls included; None if that cannot be seen.
+
+    Says what work costs where other programs compete for the processors, and wall time says little.
+    """
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return None
+
+
 def _proc_status(pid: int, field: str) -> int | None:
     try:
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():

@@ -2,11 +2,13 @@
 
 import csv
 import math
+import os
 import random
+import time
 
 import pytest
 
-from pg_lean.measure import Estimate, Measurements, filesystem_of, interleave, interval_ranks
+from pg_lean.measure import Estimate, Measurements, cpu_seconds, filesystem_of, interleave, interval_ranks
 from pg_lean.result import format_value, human_bytes
 
 
@@ -98,3 +100,14 @@ def test_bytes_for_people():
 
 def test_the_file_system_of_proc_is_proc():
     assert filesystem_of("/proc/self") == "proc"
+
+
+def test_processor_time_counts_work_and_not_sleep():
+    def spent(action):
+        before = cpu_seconds(os.getpid())
+        action()
+        return cpu_seconds(os.getpid()) - before
+
+    assert spent(lambda: time.sleep(0.3)) < 0.1
+    assert spent(lambda: sum(range(3_000_000))) > 0.01
+    assert cpu_seconds(2 ** 22 + 1) is None

@@ -72,7 +72,7 @@ def present(bench: Bench, repetitions: int, plans: list[Listing]) -> Result:
     first = next(iter(QUERIES))
     return Result(
         title=TITLE,
-        summary=f"`{first}` takes {bench.estimate('ms', 'plain', first).median:,.0f} ms plain, "
+        summary=f"The query \"{first}\" takes {bench.estimate('ms', 'plain', first).median:,.0f} ms plain, "
                 f"{bench.estimate('ms', ways[1], first).median:,.0f} ms under stock EXPLAIN ANALYZE ({slower(ways[1], first).median:.2f} times), "
                 f"{bench.estimate('ms', ways[2], first).median:,.0f} ms with pg_lean ({slower(ways[2], first).median:.2f} times).",
         what="The wall time of a statement and of `EXPLAIN (ANALYZE, BUFFERS)` of it, with PostgreSQL's own instrumentation and with light_explain's: "
