@@ -103,7 +103,6 @@ fastload_stay_in_buffers(FastLoad *load)
 void
 fastload_continue_at_end(FastLoad *load)
 {
-	load->next_block = load->file_length = RelationGetNumberOfBlocks(load->rel);
 	Assert(load->next_block > 0 && load->page == NULL);
 	load->block = load->next_block - 1;
 	load->buffer = ReadBuffer(load->rel, load->block);
