@@ -33,7 +33,7 @@
 #include "fastload.h"
 
 /* Beginning a load costs about as much as putting this many rows. */
-#define FEW_ROWS 16
+#define FEW_ROWS 50
 
 /* One running insertion; insertions inside functions nest. */
 typedef struct FastInsert
