@@ -119,7 +119,12 @@ extend_main_fork(SMgrRelation reln, BlockNumber from, BlockNumber to)
 	check_block_number(reln, from, asked);
 
 	start = IoTimeStart_compat();
-	if (from % RELSEG_SIZE == 0 && from > 0)
+
+	/*
+	 * The storage manager makes the file of a new segment.  It also adds a
+	 * single block most cheaply, which is all that a small table needs.
+	 */
+	if ((from % RELSEG_SIZE == 0 && from > 0) || asked == 1)
 	{
 		PGAlignedBlock_compat zeroes;
 

@@ -11,10 +11,11 @@
  * checks, partition routing, generated columns.  Defaults, identity columns
  * and rules are worked into the plan before it gets here.
  *
- * Rows go the server's own way until one of them starts a new page at the end of
- * the table: free space inside the table is used first, and small insertions never
- * meet the bulk writer.  Of a table with indexes every page is filled in local
- * buffers, because a unique check may look at any row at once.
+ * Rows go the server's own way until one of them comes to lie on a new page at the
+ * end of the table, and is not one of the first few: free space inside the table is
+ * used first, and small insertions never meet the bulk writer.  Of a table with
+ * indexes every page is filled in local buffers, because a unique check may look at
+ * any row at once.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -31,6 +32,9 @@
 
 #include "fastload.h"
 
+/* Beginning a load costs about as much as putting this many rows. */
+#define FEW_ROWS 50
+
 /* One running insertion; insertions inside functions nest. */
 typedef struct FastInsert
 {
@@ -38,7 +42,7 @@ typedef struct FastInsert
 	ModifyTableState *state;
 	bool		may_freeze;
 	BlockNumber first_new_block;	/* a row here or beyond is on a new page */
-	bool		begun;
+	uint64		rows;			/* rows put with the server's own function */
 } FastInsert;
 
 static FastInsert *running = NULL;
@@ -61,13 +65,15 @@ forget(void *arg)
 }
 
 /*
- * Put the row with the server's own function; true if that began a new page.
+ * Put the row with the server's own function; true if it came to lie on a page that
+ * this statement has added and is not one of the first few.
  */
 static bool
 insert_one(FastInsert *insert, Relation rel, TupleTableSlot *slot)
 {
 	table_tuple_insert(rel, slot, insert->state->ps.state->es_output_cid, 0, NULL);
-	return ItemPointerGetBlockNumber(&slot->tts_tid) >= insert->first_new_block;
+	return ++insert->rows > FEW_ROWS &&
+		ItemPointerGetBlockNumber(&slot->tts_tid) >= insert->first_new_block;
 }
 
 /*
@@ -137,7 +143,7 @@ exec_fast_insert(PlanState *pstate)
 	}
 
 	if (load == NULL)
-		why_not = "the rows fit the pages that the table has";
+		why_not = "few rows, or room for them in the table";
 	else
 	{
 		if (load->handed_back)

@@ -103,7 +103,6 @@ fastload_stay_in_buffers(FastLoad *load)
 void
 fastload_continue_at_end(FastLoad *load)
 {
-	load->next_block = load->file_length = RelationGetNumberOfBlocks(load->rel);
 	Assert(load->next_block > 0 && load->page == NULL);
 	load->block = load->next_block - 1;
 	load->buffer = ReadBuffer(load->rel, load->block);
@@ -382,7 +381,7 @@ static void
 write_batch(FastLoad *load)
 {
 	SMgrRelation reln = RelationGetSmgr(load->rel);
-	BlockNumber length = smgrnblocks(reln, MAIN_FORKNUM);
+	BlockNumber length;
 
 	if (load->batch_pages == 0)
 		return;
@@ -391,6 +390,7 @@ write_batch(FastLoad *load)
 	 * A write that failed half-way (and whose error was caught further down)
 	 * leaves a file that is too long; those blocks are ours to write again.
 	 */
+	length = smgrnblocks(reln, MAIN_FORKNUM);
 	if (length < load->file_length || length > load->file_length + load->batch_pages)
 		elog(ERROR, "relation \"%s\" has %u blocks while %u are expected during a load",
 			 RelationGetRelationName(load->rel), length, load->file_length);
