@@ -40,7 +40,9 @@ CREATE TYPE appendable_bytea (
 	ANALYZE = appendable_bytea_typanalyze,
 	INTERNALLENGTH = VARIABLE,
 	ALIGNMENT = int4,
-	STORAGE = main
+	STORAGE = main,
+	CATEGORY = 'U',
+	PREFERRED = true
 );
 COMMENT ON TYPE appendable_bytea IS 'bytea whose appends cost what they append';
 
@@ -55,7 +57,7 @@ CREATE FUNCTION appendable_bytea(bytea) RETURNS appendable_bytea
 COMMENT ON FUNCTION appendable_bytea(bytea) IS 'convert bytea to appendable_bytea';
 
 CREATE CAST (appendable_bytea AS bytea) WITH FUNCTION pg_catalog.bytea(appendable_bytea) AS IMPLICIT;
-CREATE CAST (bytea AS appendable_bytea) WITH FUNCTION appendable_bytea(bytea) AS ASSIGNMENT;
+CREATE CAST (bytea AS appendable_bytea) WITH FUNCTION appendable_bytea(bytea) AS IMPLICIT;
 
 -- ---- concatenation ----
 

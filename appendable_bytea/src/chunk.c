@@ -204,7 +204,15 @@ ab_writer_open(Oid home, const AbRef *from, bool bulk)
 		writer->ref.edition = 0;
 	}
 	if (bulk)
+	{
+		/*
+		 * It keeps the page being filled; but no ring of buffers, which would
+		 * have this session flush WAL and write pages again and again.
+		 */
 		writer->bulk = GetBulkInsertState();
+		FreeAccessStrategy(writer->bulk->strategy);
+		writer->bulk->strategy = NULL;
+	}
 	writer->context = AllocSetContextCreate(CurrentMemoryContext,
 											"appendable_bytea chunk",
 											ALLOCSET_DEFAULT_SIZES);

@@ -32,8 +32,8 @@ class Method:
     empty: str          # make an empty value with this key
     append: str
     length: str
-    read: str           # all of the value as a bytea
-    slice: str          # bytes [off, off + 4096)
+    read: str           # length of the whole value, put together in the server
+    slices: str         # summed lengths of slices of 4096 bytes at the offsets of o(off)
     insert: str         # a whole value taken from src(data)
 
 
@@ -43,8 +43,8 @@ PG_LEAN = Method(
     "INSERT INTO {t} VALUES (key, '')",
     "UPDATE {t} SET data = data || chunk WHERE id = key",
     "SELECT octet_length(data) FROM {t} WHERE id = key",
-    "SELECT substr(data, 1) FROM {t} WHERE id = key",
-    "SELECT substr(data, off + 1, 4096) FROM {t} WHERE id = key",
+    "SELECT length(substr(data, 1)) FROM {t} WHERE id = {key}",
+    "SELECT sum(length(substr(data, off + 1, 4096))) FROM {t}, o WHERE id = {key}",
     "INSERT INTO {t} SELECT key, data FROM src")
 
 STOCK = Method(
@@ -54,8 +54,8 @@ STOCK = Method(
     "INSERT INTO {t} VALUES (key, '')",
     "UPDATE {t} SET data = data || chunk WHERE id = key",
     "SELECT octet_length(data) FROM {t} WHERE id = key",
-    "SELECT substr(data, 1) FROM {t} WHERE id = key",
-    "SELECT substr(data, off::int + 1, 4096) FROM {t} WHERE id = key",
+    "SELECT length(substr(data, 1)) FROM {t} WHERE id = {key}",
+    "SELECT sum(length(substr(data, off::int + 1, 4096))) FROM {t}, o WHERE id = {key}",
     "INSERT INTO {t} SELECT key, data FROM src")
 
 LARGE_OBJECT = Method(
@@ -64,8 +64,8 @@ LARGE_OBJECT = Method(
     "INSERT INTO {t} VALUES (key, lo_create(0))",
     "PERFORM lo_put(lo, done, chunk) FROM {t} WHERE id = key",
     "SELECT length(lo_get(lo)) FROM {t} WHERE id = key",
-    "SELECT lo_get(lo) FROM {t} WHERE id = key",
-    "SELECT lo_get(lo, off, 4096) FROM {t} WHERE id = key",
+    "SELECT length(lo_get(lo)) FROM {t} WHERE id = {key}",
+    "SELECT sum(length(lo_get(lo, off, 4096))) FROM {t}, o WHERE id = {key}",
     "INSERT INTO {t} SELECT key, lo_from_bytea(0, data) FROM src")
 
 _CHUNKS = dict(
@@ -73,9 +73,10 @@ _CHUNKS = dict(
           " ALTER TABLE {t} ALTER data SET STORAGE EXTERNAL",
     empty="NULL",
     length="SELECT coalesce(max(start + length(data)), 0) FROM {t} WHERE id = key",
-    read="SELECT string_agg(data, '' ORDER BY start) FROM {t} WHERE id = key",
-    slice="SELECT substr(string_agg(data, '' ORDER BY start), (off - min(start))::int + 1, 4096) FROM {t}"
-          " WHERE id = key AND start < off + 4096 AND start >= (SELECT max(start) FROM {t} WHERE id = key AND start <= off)",
+    read="SELECT length(string_agg(data, '' ORDER BY start)) FROM {t} WHERE id = {key}",
+    slices="SELECT sum(length((SELECT substr(string_agg(data, '' ORDER BY start), (off - min(start))::int + 1, 4096) FROM {t}"
+           " WHERE id = {key} AND start < off + 4096"
+           " AND start >= (SELECT max(start) FROM {t} WHERE id = {key} AND start <= off)))) FROM o",
     insert="INSERT INTO {t} SELECT key, p * 8000::bigint, substr(data, p * 8000 + 1, 8000)"
            " FROM src, generate_series(0, (length(data) - 1) / 8000) p")
 
@@ -123,8 +124,6 @@ BEGIN
     COMMIT;
     ms := extract(epoch FROM clock_timestamp() - started) * 1000;
 END $$;
-CREATE FUNCTION {p}_read(key int) RETURNS bytea LANGUAGE sql STABLE AS $$ {read} $$;
-CREATE FUNCTION {p}_slice(key int, off bigint) RETURNS bytea LANGUAGE sql STABLE AS $$ {slice} $$;
 """
 
 
@@ -142,7 +141,7 @@ class Store:
         self.lengths: dict[int, int] = {}
         for statement in method.setup.format(t=self.table).split(";"):
             self.conn.execute(statement)
-        fields = {name: getattr(method, name).format(t=self.table) for name in ("append", "empty", "insert", "read", "slice")}
+        fields = {name: getattr(method, name).format(t=self.table) for name in ("append", "empty", "insert")}
         self.conn.execute(PROCEDURES.format(p=self.table, **fields).encode())
 
     def close(self) -> None:
@@ -194,13 +193,13 @@ class Store:
 
     def read_ms(self, key: int) -> float:
         """Milliseconds that the server needs to put the whole value together."""
-        return self._execution(f"SELECT length({self.table}_read({key}))")
+        return self._execution(self.method.read.format(t=self.table, key=key))
 
     def slices_ms(self, key: int, count: int) -> float:
         """Milliseconds for count slices of 4 kB at places that are the same for every method."""
         last = self.lengths[key] - 4096
-        return self._execution(f"SELECT sum(length({self.table}_slice({key}, (n * 7919::bigint * 4099) % {last})))"
-                               f" FROM generate_series(1, {count}) n")
+        return self._execution(f"WITH o AS MATERIALIZED (SELECT (n * 7919::bigint * 4099) % {last} AS off FROM generate_series(1, {count}) n) "
+                               + self.method.slices.format(t=self.table, key=key))
 
     def _execution(self, query: str) -> float:
         plan = self.conn.execute(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {query}").fetchone()[0][0]

@@ -76,9 +76,9 @@ def test_methods_of_the_benchmark_hold_what_they_were_given(appendable):
             inserted, _ms = store.insert()
             assert store.length(key) == 9000 and store.length(inserted) == 30000
             assert store.read_ms(key) > 0 and store.slices_ms(key, 10) > 0
-            value = store.conn.execute(f"SELECT {store.table}_read({inserted})").fetchone()[0]
-            assert value == store.conn.execute("SELECT data FROM src").fetchone()[0]
-            assert store.conn.execute(f"SELECT {store.table}_slice({inserted}, 12345)").fetchone()[0] == value[12345:12345 + 4096]
+            total = store.conn.execute(method.read.format(t=store.table, key=inserted)).fetchone()[0]
+            part = store.conn.execute("WITH o AS (SELECT 12345 AS off) " + method.slices.format(t=store.table, key=inserted)).fetchone()[0]
+            assert (total, part) == (30000, 4096)
             store.drop_values()
         finally:
             store.close()

@@ -14,6 +14,7 @@ $node->append_conf('postgresql.conf', qq{
 shared_preload_libraries = 'appendable_bytea'
 appendable_bytea.autovacuum = off
 autovacuum = off
+logical_decoding_work_mem = '64kB'
 });
 $node->start;
 my $connstr = $node->connstr('postgres');
@@ -33,7 +34,7 @@ CREATE PUBLICATION p FOR TABLE t, gone;
 SELECT pg_create_logical_replication_slot('s', 'pgoutput');
 });
 # two databases of one server: the slot is made beforehand
-$node->safe_psql('sub', "CREATE SUBSCRIPTION s CONNECTION \$c\$$connstr\$c\$ PUBLICATION p WITH (create_slot = false, slot_name = 's')");
+$node->safe_psql('sub', "CREATE SUBSCRIPTION s CONNECTION \$c\$$connstr\$c\$ PUBLICATION p WITH (create_slot = false, slot_name = 's', streaming = on)");
 $node->poll_query_until('sub', q{SELECT bool_and(srsubstate = 'r') FROM pg_subscription_rel});
 
 my $digest = 'SELECT id, length(data), md5(data) FROM t ORDER BY id';
@@ -65,6 +66,20 @@ UPDATE t SET data = appendable_truncate(data, 30000) WHERE id = 4;
 same('appends, overwrites, cuts');
 ok($node->safe_psql('sub', q{SELECT store_bytes < 300000 FROM appendable_bytea_stats('t')}) eq 't',
 	'the subscriber writes what was appended, not the whole value');
+
+# A transaction that is decoded while it runs, with parts of it rolled back.
+$node->safe_psql('postgres', q{
+BEGIN;
+INSERT INTO t SELECT i, bytes(3000 + i, 's') FROM generate_series(1001, 1200) i;
+SAVEPOINT s;
+UPDATE t SET data = data || bytes(500, 'u') WHERE id > 1000;
+ROLLBACK TO s;
+UPDATE t SET data = data || bytes(700, 'v') WHERE id > 1000;
+UPDATE t SET data = appendable_write(data, '\x00', 2990, 1) WHERE id > 1000 AND id % 2 = 0;
+COMMIT;
+});
+same('a large transaction that is streamed');
+is($node->safe_psql('postgres', q{SELECT stream_txns > 0 FROM pg_stat_replication_slots WHERE slot_name = 's'}), 't', 'it was streamed');
 
 # Old values in the WAL of a table with full replica identity.
 $node->safe_psql('postgres', q{

@@ -77,9 +77,9 @@ def one_byte(bench: Bench, size: int) -> tuple[list, list]:
 
 def latencies(bench: Bench) -> tuple[list, list]:
     """Single appends of every size to values of every size."""
-    sizes = bench.pick(full=(KB, MB, 10 * MB, 100 * MB, GB), quick=(KB, MB, 20 * MB))
+    sizes = bench.pick(full=(KB, MB, 10 * MB, 100 * MB, GB), quick=(KB, MB, 8 * MB))
     chunks = bench.pick(full=(1, 100, KB, 10_000, 100_000, MB), quick=(1, KB, 100_000))
-    repetitions = bench.iterations(full=5, quick=2)
+    repetitions = bench.iterations(full=5, quick=1)
     some = stores(bench, "grid_", PG_LEAN, STOCK, LARGE_OBJECT, CHUNK_ROWS)
     for size in sizes:
         keys: dict[str, int] = {}
@@ -119,8 +119,8 @@ def streams(bench: Bench) -> tuple[list, list]:
     """A value grown from nothing by one commit per chunk."""
     cases = bench.pick(full=((MB, 10, ("pg_lean", "LO", "chunk rows", "blind rows")), (100 * MB, 1000, ("pg_lean", "LO", "chunk rows", "blind rows")),
                              (100 * MB, 100_000, ("pg_lean", "LO", "chunk rows", "blind rows")), (10 * MB, 100_000, tuple(METHODS))),
-                       quick=((MB // 8, 10, ("pg_lean", "LO", "chunk rows", "blind rows")), (10 * MB, 1000, ("pg_lean", "LO", "chunk rows", "blind rows")),
-                              (20 * MB, 100_000, ("pg_lean", "LO", "chunk rows", "blind rows")), (4 * MB, 100_000, tuple(METHODS))))
+                       quick=((MB // 16, 10, ("pg_lean", "LO", "chunk rows", "blind rows")), (5 * MB, 1000, ("pg_lean", "LO", "chunk rows", "blind rows")),
+                              (10 * MB, 100_000, ("pg_lean", "LO", "chunk rows", "blind rows")), (2 * MB, 100_000, tuple(METHODS))))
     repetitions = bench.iterations(full=3, quick=2)
     rows, pages = [], []
     for total, chunk, names in cases:
@@ -186,7 +186,7 @@ def reading(bench: Bench, size: int) -> tuple[list, list]:
 
 def memory(bench: Bench) -> tuple[list, list]:
     """Most memory of a session that has just begun, for one operation on a big value."""
-    size = bench.pick(full=GB - MB, quick=100 * MB)
+    size = bench.pick(full=GB - MB, quick=64 * MB)
     stock_size = min(size, 400 * MB)
     try:
         cluster = bench.cluster(preload=PRELOAD, settings={"shared_buffers": "16MB", "max_wal_size": "16GB"})
@@ -234,7 +234,7 @@ def memory(bench: Bench) -> tuple[list, list]:
 
 def untouched(bench: Bench) -> tuple[list, list]:
     """A table without the type, on this server and on one without the library."""
-    rounds = bench.pick(full=40_000, quick=8_000)
+    rounds = bench.pick(full=40_000, quick=3_000)
     try:
         plain = bench.cluster(settings=SETTINGS)
     except Exception as reason:
