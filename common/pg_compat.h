@@ -562,6 +562,12 @@ smgrreadn_compat(SMgrRelation reln, ForkNumber fork, BlockNumber block, char *to
 #endif
 }
 
+/*
+ * Does stock code that reads a heap page leave the table's files alone?  19 also
+ * sets, and for that extends, the visibility map.
+ */
+#define StockReadsLeaveFiles_compat (PG_VERSION_NUM < 190000)
+
 /* Count a read of n pages of a temporary relation in pg_stat_io, as CountTempWrite_compat() a write. */
 #if PG_VERSION_NUM >= 180000
 #define CountTempRead_compat(start, n) \

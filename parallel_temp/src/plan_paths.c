@@ -232,7 +232,8 @@ add_temp_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, Planning 
 	int			workers = compute_parallel_worker(rel, rel->pages, -1, max_parallel_workers_per_gather);
 	bool		alone = root->parent_root == NULL && rel->reloptkind == RELOPT_BASEREL &&
 		bms_membership(root->all_baserels) == BMS_SINGLETON;
-	bool		index_access = pt_index_access && !planning->hazard && rel->indexlist != NIL;
+	bool		index_access = pt_index_access && StockReadsLeaveFiles_compat && !planning->hazard &&
+		rel->indexlist != NIL;
 	Cost		sharing;
 	bool		flush;
 

@@ -293,6 +293,8 @@ check_leader(Share *share, List *wanted, TempPlan *plan)
 		WantedRel  *want = lfirst(lc);
 		SharedRel  *rel = &share->area->rels[foreach_current_index(lc)];
 
+		if (want->stock && !StockReadsLeaveFiles_compat)
+			return "this version of PostgreSQL changes visibility maps while it reads a table";
 		if (rel->resident == rel->nblocks)
 			continue;
 		if (plan->hazard)

@@ -193,6 +193,25 @@ next_page(TempScanState *scan)
 	return false;
 }
 
+/*
+ * ExecStoreHeapTuple() for a slot that is a heap-tuple slot for certain, without
+ * its three calls a row.
+ */
+static inline TupleTableSlot *
+store_tuple(HeapTuple tuple, TupleTableSlot *slot)
+{
+	if (unlikely(TTS_SHOULDFREE(slot)))
+		ExecClearTuple(slot);
+	Assert(TTS_IS_HEAPTUPLE(slot));
+	((HeapTupleTableSlot *) slot)->tuple = tuple;
+	((HeapTupleTableSlot *) slot)->off = 0;
+	slot->tts_flags &= ~TTS_FLAG_EMPTY;
+	slot->tts_nvalid = 0;
+	slot->tts_tid = tuple->t_self;
+	slot->tts_tableOid = tuple->t_tableOid;
+	return slot;
+}
+
 static TupleTableSlot *
 temp_scan_next(ScanState *ss)
 {
@@ -214,7 +233,7 @@ temp_scan_next(ScanState *ss)
 	scan->tuple.t_len = ItemIdGetLength(id);
 	ItemPointerSetOffsetNumber(&scan->tuple.t_self, scan->visible[scan->current]);
 	scan->current++;
-	return ExecStoreHeapTuple(&scan->tuple, ss->ss_ScanTupleSlot, false);
+	return store_tuple(&scan->tuple, ss->ss_ScanTupleSlot);
 }
 
 static bool
@@ -230,6 +249,35 @@ temp_scan_exec(CustomScanState *node)
 	return ExecScan(&node->ss, temp_scan_next, temp_scan_recheck);
 }
 
+/*
+ * What the executor calls for each row, in place of its own ExecCustomScan() and
+ * ExecScan(): the same with the row source known to the compiler.
+ */
+static TupleTableSlot *
+temp_scan_proc(PlanState *planstate)
+{
+	ScanState  *ss = (ScanState *) planstate;
+	ExprContext *econtext = planstate->ps_ExprContext;
+	ExprState  *qual = planstate->qual;
+	ProjectionInfo *projection = planstate->ps_ProjInfo;
+
+	if (unlikely(planstate->state->es_epq_active != NULL))
+		return temp_scan_exec((CustomScanState *) planstate);
+	for (;;)
+	{
+		TupleTableSlot *slot;
+
+		ResetExprContext(econtext);
+		slot = temp_scan_next(ss);
+		if (unlikely(TupIsNull(slot)))
+			return projection ? ExecClearTuple(projection->pi_state.resultslot) : slot;
+		econtext->ecxt_scantuple = slot;
+		if (qual == NULL || ExecQual(qual, econtext))
+			return projection ? ExecProject(projection) : slot;
+		InstrCountFiltered1(planstate, 1);
+	}
+}
+
 static void
 temp_scan_begin(CustomScanState *node, EState *estate, int eflags)
 {
@@ -238,6 +286,7 @@ temp_scan_begin(CustomScanState *node, EState *estate, int eflags)
 	CustomScanRemakeSlot_compat(node, estate, &TTSOpsHeapTuple);
 	read_private((CustomScan *) node->ss.ps.plan, &scan->plan);
 	scan->buffer = InvalidBuffer;
+	node->ss.ps.ExecProcNode = temp_scan_proc;
 }
 
 static void
