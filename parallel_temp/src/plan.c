@@ -111,6 +111,9 @@ has_hazard(Node *node, void *context)
 		return false;
 	if (check_functions_in_node(node, is_hazardous_function, context))
 		return true;
+	/* The check of a domain may call anything, and runs in the leader. */
+	if (IsA(node, CoerceToDomain))
+		return true;
 	if (IsA(node, Query))
 		return query_tree_walker((Query *) node, has_hazard, context, 0);
 	return expression_tree_walker(node, has_hazard, context);

@@ -35,9 +35,29 @@ SELECT count(*), sum(id) FROM t WHERE v < 100 AND k < 20;
 
 SELECT count(*), sum(t.v) FROM perm JOIN t USING (id) WHERE perm.k < 100;
 
--- One access at a time.
-SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off;
+-- Every kind of index, without sequential scans.
+SET enable_seqscan = off;
 
+SELECT count(*), max(s) FROM t WHERE s LIKE 'ab%';
+
+SELECT count(*), max(s) FROM t WHERE v = 37;
+
+SELECT count(*), max(s) FROM t WHERE arr @> ARRAY[3];
+
+SELECT count(*), max(s) FROM t WHERE pt <@ box '((0,0),(60,60))';
+
+SELECT count(*), max(s) FROM t WHERE id % 77 BETWEEN 5 AND 30;
+
+SELECT count(*), sum(id) FROM t WHERE v < 3000 AND k < 20;
+
+SELECT count(*) FROM perm JOIN t ON t.v = perm.id AND t.s > '2' WHERE perm.k < 100;
+
+SELECT count(*) FROM perm WHERE EXISTS (SELECT 1 FROM t WHERE t.arr @> ARRAY[perm.k % 20] AND t.id % 77 = perm.id);
+
+-- One access at a time.
+SET enable_bitmapscan = off; SET enable_indexonlyscan = off;
+
+--@ index
 SELECT count(*), sum(v), max(s) FROM t WHERE id BETWEEN 100 AND 9000;
 
 SELECT k, count(*), sum(v) FROM t WHERE k < 50 GROUP BY k;
@@ -56,12 +76,14 @@ SELECT k, sum(v) FROM t WHERE k BETWEEN 10 AND 90 GROUP BY k;
 
 VACUUM t;
 
+--@ index
 SELECT count(id) FROM t WHERE id BETWEEN 100 AND 9000;
 
 SELECT k, sum(v) FROM t WHERE k BETWEEN 10 AND 90 GROUP BY k;
 
 RESET enable_indexscan; SET enable_bitmapscan = on; SET enable_indexscan = off; SET enable_indexonlyscan = off;
 
+--@ index
 SELECT count(*), sum(v), max(s) FROM t WHERE id BETWEEN 100 AND 9000;
 
 SELECT count(*), sum(v) FROM t WHERE id < 2000 AND k < 50;

@@ -30,11 +30,11 @@ SELECT f_restricted(v % 3), count(*) FROM t GROUP BY 1;
 --@ parallel
 SELECT v % 10, sum(f_safe(v)) FROM t WHERE f_safe(id) > 7 GROUP BY 1;
 
-SELECT sum(f_reads_temp(v)) FROM t WHERE id <= 100;
+SELECT sum(f_reads_temp(v)) FROM t WHERE id <= 8;
 
-SELECT sum(f_reads_temp(v % 3)) FROM (SELECT v FROM t ORDER BY v, id LIMIT 50) x;
+SELECT sum(f_reads_temp(v % 3)) FROM (SELECT v FROM t ORDER BY v, id LIMIT 8) x;
 
-SELECT count(*) FROM t WHERE id <= 500 AND f_reads_temp(v) > 0;
+SELECT count(*) FROM t WHERE id <= 10 AND f_reads_temp(v) > 0;
 
 SELECT sum(f_writes_temp(id)) FROM t WHERE id <= 400;
 
@@ -99,7 +99,7 @@ CREATE TEMP TABLE t AS SELECT i AS id, i % 10 AS v FROM generate_series(1, 5000)
 SELECT count(*), sum(v) FROM t;
 
 -- A subquery with its own parallel-restricted part.
-SELECT count(*) FROM perm WHERE id IN (SELECT f_restricted(v) FROM t);
+SELECT count(*) FROM perm WHERE id IN (SELECT f_restricted(v) FROM t WHERE v > 2);
 
 SELECT count(*) FROM perm JOIN (SELECT f_restricted(id) AS id FROM t WHERE v = 1) x USING (id);
 

@@ -8,6 +8,8 @@
 #   ordered    rows are compared in the order they came (otherwise sorted)
 #   parallel   at least one configuration must plan this with a scan of a
 #              temporary table below a Gather
+#   index      likewise, with an index or bitmap scan below a Gather; for blocks
+#              that read nothing but temporary tables
 #
 # Each configuration runs the script in a session and a database of its own, so
 # that permanent objects of one run are nothing to the next.  What is compared
@@ -214,8 +216,8 @@ sub run_all
 }
 
 # From the server's log of runs with debug_print_plan: run name => statement text
-# (spaces squashed) => 1 for each statement that was planned with a scan node of
-# the library below a Gather.
+# (spaces squashed) => what was below a Gather in its plan: "parallel" for a scan node of
+# the library, "index" for an index or bitmap scan.
 sub planned_parallel
 {
 	my $log = shift;
@@ -233,7 +235,8 @@ sub planned_parallel
 		elsif ($message =~ /^([^|]*)\|DETAIL:  \{PLANNEDSTMT/ && defined $statement{$1})
 		{
 			my $name = $1;
-			$parallel{$name}{ $statement{$name} } = 1 if $message =~ /\{GATHER(?:MERGE)?\s.*\{CUSTOMSCAN\s/s;
+			$parallel{$name}{ $statement{$name} } .= ' parallel' if $message =~ /\{GATHER(?:MERGE)?\s.*\{CUSTOMSCAN\s/s;
+			$parallel{$name}{ $statement{$name} } .= ' index' if $message =~ /\{GATHER(?:MERGE)?\s.*\{(?:INDEXSCAN|INDEXONLYSCAN|BITMAPHEAPSCAN)\s/s;
 		}
 	}
 	return \%parallel;

@@ -18,7 +18,7 @@ our $EAGER = <<'END';
 \set VERBOSITY sqlstate
 \set ON_ERROR_ROLLBACK on
 SET client_min_messages = error;
-SET parallel_setup_cost = 0;
+SET parallel_setup_cost = 1;
 SET parallel_tuple_cost = 0;
 SET min_parallel_table_scan_size = 0;
 SET min_parallel_index_scan_size = 0;

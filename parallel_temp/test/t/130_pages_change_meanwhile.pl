@@ -47,10 +47,17 @@ BEGIN
 END\$\$;
 END
 
+# The check of a domain runs in the leader as well.
+$setup .= <<"END";
+CREATE FUNCTION pg_temp.check_t(i int) RETURNS boolean LANGUAGE plpgsql STABLE PARALLEL RESTRICTED AS 'BEGIN RETURN pg_temp.reads_t(i) = $n; END';
+CREATE DOMAIN pg_temp.checked AS int CHECK (pg_temp.check_t(VALUE));
+END
+
 # A query, and what it must give besides.
 my @queries = (
 	[ 'scan', "SELECT $good FROM t;", $expected ],
 	[ 'function that reads the table', "SELECT $good, bool_and(r = $n) FROM (SELECT *, pg_temp.reads_t(id) AS r FROM t OFFSET 0) x;", "$expected|t" ],
+	[ 'domain whose check reads the table', "SELECT $good, sum(r) FROM (SELECT *, id::pg_temp.checked AS r FROM t OFFSET 0) x;", "$expected|" . $n * ($n + 1) / 2 ],
 	[ 'function that reads another', "SELECT $good, bool_and(r = 4000) FROM (SELECT *, pg_temp.reads_other(id) AS r FROM t OFFSET 0) x;", "$expected|t" ],
 	[ 'subquery in the leader', "SELECT $good, sum(r) FROM (SELECT *, (SELECT count(*) FROM other o WHERE o.id = t.id) AS r FROM t OFFSET 0) x;", "$expected|4000" ],
 	[ 'index scan in the leader', "SET enable_hashjoin = off; SET enable_mergejoin = off; SELECT $good, sum(same) FROM (SELECT x.*, (y.chk = x.chk)::int AS same FROM (SELECT * FROM t OFFSET 0) x JOIN t y USING (id)) z; RESET enable_hashjoin; RESET enable_mergejoin;", "$expected|$n" ],
@@ -113,6 +120,15 @@ for my $method ('share', 'flush')
 		my ($chosen) = $end =~ /^chosen\|(\d+)/m;
 		cmp_ok($chosen // 0, '>', $rounds * 3, "$method, $buffers buffers: queries were parallel");
 	}
+}
+# Where the leader may touch the table meanwhile, and pages are in the file alone,
+# there are no workers at all.
+for my $case ([ 'pg_temp.reads_t(id)', 'a function' ], [ 'id::pg_temp.checked', 'a domain' ])
+{
+	my ($code, $out) = psql_text($node, 'postgres', "${setup}SELECT pg_evict_temp_relation('t') > 0;\nEXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) SELECT $case->[0] FROM t;\n", settings => {
+			min_parallel_table_scan_size => 0, parallel_setup_cost => 0, parallel_tuple_cost => 0, 'parallel_temp.flush_page_cost' => 0, temp_buffers => 100 });
+	like($out, qr/Temp Scan/, "$case->[1]: the plan is parallel");
+	unlike($out, qr/Workers Launched: [1-9]/, "$case->[1]: no worker reads the file while the leader may write it");
 }
 is(join("\n", bad_log_lines(slurp_file($node->logfile))), '', 'no leak and no crash in the log');
 
