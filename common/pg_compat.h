@@ -386,6 +386,34 @@ InstrAddTime_compat(Instrumentation *node, double startup, double total)
 #endif
 
 /*
+ * Add nanoseconds to what a node has run in its present cycle.  19 has a quick
+ * clock of its own, so nothing needs to be added.
+ */
+#if PG_VERSION_NUM >= 190000
+#define HAVE_QUICK_INSTR_CLOCK_COMPAT 1
+#define InstrAddCounter_compat(node, ns) ((void) (ns))
+#define InstrSetFirstTuple_compat(node) ((node)->firsttuple = (node)->counter)
+#else
+#define HAVE_QUICK_INSTR_CLOCK_COMPAT 0
+#define InstrSetFirstTuple_compat(node) ((node)->firsttuple = INSTR_TIME_GET_DOUBLE((node)->counter))
+#if PG_VERSION_NUM >= 160000
+#define InstrAddCounter_compat(node, ns) ((node)->counter.ticks += (ns))
+#else
+static inline void
+InstrAddCounter_compat(Instrumentation *node, int64 ns)
+{
+	ns += node->counter.tv_nsec;
+	if (unlikely(ns >= INT64CONST(1000000000)))
+	{
+		node->counter.tv_sec += ns / INT64CONST(1000000000);
+		ns %= INT64CONST(1000000000);
+	}
+	node->counter.tv_nsec = ns;
+}
+#endif
+#endif
+
+/*
  * A sum of differences of struct timespec (the times in BufferUsage up to 15)
  * has nanoseconds out of their range.
  */

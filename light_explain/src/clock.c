@@ -30,6 +30,9 @@
 
 bool		light_tsc_usable = false;
 
+/* What a tick of the processor's counter lasts; 0 if that is not known (yet). */
+double		light_ns_per_tick = 0;
+
 static int64 base_tsc;
 static int64 base_ns;
 
@@ -117,6 +120,17 @@ light_seconds_per_tick(void)
 		tsc = light_now();
 	} while (ns - base_ns < CALIBRATION_NS);
 	return (double) (ns - base_ns) / (double) (tsc - base_tsc) * 1e-9;
+}
+
+/*
+ * Learn the rate of the processor's counter if that needs no waiting; it stays
+ * for the life of the process.
+ */
+void
+light_clock_prepare(void)
+{
+	if (light_ns_per_tick == 0 && light_tsc_usable && system_ns() - base_ns >= CALIBRATION_NS)
+		light_ns_per_tick = light_seconds_per_tick() * 1e9;
 }
 
 /* About how many ticks a time is; good enough for deadlines. */

@@ -32,6 +32,7 @@
 
 #include "executor/tuptable.h"
 #include "light_explain.h"
+#include "storage/bufmgr.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -149,7 +150,7 @@ light_sync(LightRecord *record)
 }
 
 ALWAYS_INLINE int64
-read_clock(LightClock clock, bool entry)
+read_clock(LightClock clock)
 {
 	struct timespec t;
 
@@ -176,7 +177,7 @@ call_node(PlanState *node, const LightClock clock, const Compare compare, bool (
 	int64		start = 0;
 
 	if (clock != LIGHT_CLOCK_NONE)
-		start = read_clock(clock, true);
+		start = read_clock(clock);
 	if (compare != COMPARE_NOTHING && unlikely(changed(compare)))
 		book_usage(caller);
 	if (unlikely(record->caller != caller))
@@ -192,7 +193,7 @@ call_node(PlanState *node, const LightClock clock, const Compare compare, bool (
 		record->core.tuplecount += 1.0;
 	if (clock != LIGHT_CLOCK_NONE)
 	{
-		int64		now = read_clock(clock, false);
+		int64		now = read_clock(clock);
 		int64		elapsed = now - start;
 
 		record->total += elapsed;
@@ -206,6 +207,65 @@ call_node(PlanState *node, const LightClock clock, const Compare compare, bool (
 	}
 	else
 		record->core.running = true;
+	return slot;
+}
+
+/*
+ * One call of a node as core's ExecProcNodeInstr makes it, for statements that
+ * were not upgraded: same figures in core's own fields, for less.  It copies and
+ * subtracts the block counters only, unless times of I/O are kept, and reads the
+ * processor's counter if that is our clock and its rate is known.
+ */
+TupleTableSlot *
+light_call_as_core(PlanState *node)
+{
+	NodeInstrumentation_compat *instr = node->instrument;
+	double		ns_per_tick = light_ns_per_tick;
+	bool		usage = InstrNeedBuffers_compat(instr) || InstrNeedWal_compat(instr);
+	int64		blocks[LITE_WORDS];
+	WalUsage	wal;
+	int64		start;
+	TupleTableSlot *slot;
+
+	if (HAVE_QUICK_INSTR_CLOCK_COMPAT || ns_per_tick == 0 || (usage && track_io_timing))
+	{
+		InstrStartNode(instr);
+		slot = node->ExecProcNodeReal(node);
+		InstrStopNode(node->instrument, TupIsNull(slot) ? 0.0 : 1.0);
+		return slot;
+	}
+
+	if (usage)
+	{
+		memcpy(blocks, &pgBufferUsage, sizeof(blocks));
+		wal = pgWalUsage;
+	}
+	start = read_clock(LIGHT_CLOCK_TSC);
+	slot = node->ExecProcNodeReal(node);
+
+	/* an upgrade during the call has moved it */
+	instr = node->instrument;
+	if (InstrNeedTimer_compat(instr))
+		InstrAddCounter_compat(instr, (int64) ((read_clock(LIGHT_CLOCK_TSC) - start) * ns_per_tick));
+	if (usage)
+	{
+		int64	   *sum = (int64 *) InstrBuffers_compat(instr);
+
+		if (InstrNeedBuffers_compat(instr))
+		{
+			for (int i = 0; i < LITE_WORDS; i++)
+				sum[i] += ((const int64 *) &pgBufferUsage)[i] - blocks[i];
+		}
+		if (InstrNeedWal_compat(instr) && pgWalUsage.wal_records != wal.wal_records)
+			WalUsageAccumDiff(InstrWal_compat(instr), &pgWalUsage, &wal);
+	}
+	if (!TupIsNull(slot))
+		instr->tuplecount += 1.0;
+	if (!instr->running)
+	{
+		instr->running = true;
+		InstrSetFirstTuple_compat(instr);
+	}
 	return slot;
 }
 

@@ -6,7 +6,7 @@
  * Wrap (first ExecutorRun of a statement, when parallel workers have attached
  * to their shared state): every node that core would instrument and that still
  * has core's own entry function gets light_first, then light_probe.  A probe
- * does exactly what core does.  A short statement never gets further, needs no
+ * gives exactly what core does.  A short statement never gets further, needs no
  * memory and costs what core's instrumentation costs.
  *
  * Upgrade (a node's calls reached light_explain.switch_after, or at once in
@@ -147,7 +147,19 @@ wrap_node(WalkContext *context, PlanState *node)
 void
 light_wrap(LightQuery *query)
 {
-	(void) walk_query(query, wrap_node);
+	PlanState  *top = query->queryDesc->planstate;
+
+	light_clock_prepare();
+	/* the shortest statements are one scan: spare them the walk */
+	if (outerPlanState(top) == NULL && query->estate->es_subplanstates == NIL &&
+		(IsA(top, IndexScanState) || IsA(top, IndexOnlyScanState) || IsA(top, SeqScanState) || IsA(top, ResultState)))
+	{
+		WalkContext context = {.query = query};
+
+		wrap_node(&context, top);
+	}
+	else
+		(void) walk_query(query, wrap_node);
 	query->wrapped = true;
 }
 
@@ -220,17 +232,13 @@ light_probe(PlanState *node)
 {
 	NodeInstrumentation_compat *instr = node->instrument;
 	LightQuery *query = light.current;
-	TupleTableSlot *slot;
 
 	/* a cycle of calls ends with an empty one */
 	if (query != NULL && unlikely(instr->ntuples + instr->tuplecount + instr->nloops >= query->switch_after) &&
 		node->ExecProcNode == light_probe && query->estate == node->state && !query->upgraded && light_upgrade(query))
 		return node->ExecProcNode(node);
 
-	InstrStartNode(node->instrument);
-	slot = node->ExecProcNodeReal(node);
-	InstrStopNode(node->instrument, TupIsNull(slot) ? 0.0 : 1.0);
-	return slot;
+	return light_call_as_core(node);
 }
 
 /*

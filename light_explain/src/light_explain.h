@@ -178,6 +178,8 @@ extern LIGHT_PRIVATE const char *light_server_fits(void);
 
 /* clock.c */
 extern LIGHT_PRIVATE bool light_tsc_usable;
+extern LIGHT_PRIVATE double light_ns_per_tick;
+extern LIGHT_PRIVATE void light_clock_prepare(void);
 extern LIGHT_PRIVATE void light_clock_init(void);
 extern LIGHT_PRIVATE int64 light_now(void);
 extern LIGHT_PRIVATE double light_seconds_per_tick(void);
@@ -190,6 +192,7 @@ extern LIGHT_PRIVATE void light_ticker_leave(void);
 extern LIGHT_PRIVATE void light_tick(void);
 
 /* hotpath.c */
+extern LIGHT_PRIVATE TupleTableSlot *light_call_as_core(PlanState *node);
 extern LIGHT_PRIVATE void light_sync(LightRecord *record);
 extern LIGHT_PRIVATE ExecProcNodeMtd light_wrapper_for(LightClock clock, bool usage, bool full);
 extern LIGHT_PRIVATE void light_hotpath_init(void);

@@ -32,6 +32,7 @@
 #include "miscadmin.h"
 #include "port/atomics.h"
 #include "storage/ipc.h"
+#include "storage/lwlock.h"
 #include "storage/proc.h"
 #include "storage/shmem.h"
 #include "utils/acl.h"
@@ -111,6 +112,7 @@ light_progress_startup(void)
 {
 	bool		found;
 
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	shared = ShmemInitStruct("light_explain progress", light_progress_size(), &found);
 	if (!found)
 	{
@@ -123,6 +125,7 @@ light_progress_startup(void)
 			pg_atomic_init_u32(&slot_at(i)->generation, 1);
 		}
 	}
+	LWLockRelease(AddinShmemInitLock);
 }
 
 static void

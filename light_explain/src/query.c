@@ -44,7 +44,8 @@ forget_query(void *arg)
 	}
 	if (light.current == query)
 		light_forget_stack();
-	light_progress_release(query);
+	if (query->slot >= 0)
+		light_progress_release(query);
 }
 
 /*
