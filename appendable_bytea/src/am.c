@@ -267,7 +267,7 @@ static TM_Result
 appendable_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid,
 				  TABLE_UPDATE_PARAM_compat Snapshot snapshot, Snapshot crosscheck, bool wait,
 				  TM_FailureData *tmfd, LockTupleMode *lockmode,
-				  TU_UpdateIndexes_compat * update_indexes)
+				  TU_UpdateIndexes_compat *update_indexes)
 {
 	if (has_our_column(RelationGetDescr(rel)))
 	{
@@ -289,7 +289,7 @@ appendable_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandI
  * transient table instead.
  */
 static void
-appendable_new_file(Relation rel, const RelFileLocator_compat * locator, char persistence,
+appendable_new_file(Relation rel, const RelFileLocator_compat *locator, char persistence,
 					TransactionId *freezeXid, MultiXactId *minmulti)
 {
 	heap->relation_set_new_file_compat(rel, locator, persistence, freezeXid, minmulti);

@@ -181,10 +181,11 @@ start_local_buffer_manager(void)
 
 	if (NLocBuffer != 0)
 		elog(ERROR, "temporary buffers of a parallel worker are in use already");
+
 	/*
-	 * The table gets the leader's size.  The setting can differ from that if it
-	 * was set in a transaction that has ended since; core counts on the two
-	 * being the same.
+	 * The table gets the leader's size.  The setting can differ from that if
+	 * it was set in a transaction that has ended since; core counts on the
+	 * two being the same.
 	 */
 	num_temp_buffers = area->nbuffers;
 
