@@ -48,8 +48,11 @@ make_assert() {
         cd "$BUILD/source/$major-assert"
         ./configure -q --prefix="$prefix" --enable-cassert --enable-debug --enable-tap-tests --without-icu --with-lz4 \
             CFLAGS="-O1 -ggdb -fno-omit-frame-pointer"
-        make -s -j"$(nproc)" install
-        make -s -j"$(nproc)" -C contrib install
+        # "install" alone does not wait for generated headers when run in parallel
+        make -s -j"$(nproc)"
+        make -s -j"$(nproc)" -C contrib
+        make -s install
+        make -s -C contrib install
         make -s -C src/test/regress install
         make -s -C src/test/isolation install
     ) >"$BUILD/server-$major-assert.log" 2>&1 ||
