@@ -30,7 +30,8 @@ my %query = (
 	'hash join' => 'SELECT count(*) FROM t a JOIN t b ON a.k = b.k AND b.id < 2000',
 	'sort' => 'SELECT count(*) FROM (SELECT * FROM t ORDER BY k, v, id DESC OFFSET 0) s',
 	'nested loop' => 'SELECT count(b.v) FROM (SELECT * FROM t WHERE id < 30000 OFFSET 0) a JOIN LATERAL (SELECT * FROM t b WHERE b.id = a.id OFFSET 0) b ON true',
-	'subplans' => 'WITH c AS MATERIALIZED (SELECT * FROM t) SELECT (SELECT max(k) FROM c), count(*) FROM c WHERE id > (SELECT avg(id) FROM c)');
+	# a small CTE: what the executor frees at its end belongs to no node
+	'subplans' => 'WITH c AS MATERIALIZED (SELECT id, k FROM t WHERE id <= 3000) SELECT (SELECT max(k) FROM c), count(*) FROM c, generate_series(1, 60) WHERE id > (SELECT avg(id) FROM c)');
 
 # What is wrong with the times of a node and all below it.
 sub faults
