@@ -270,13 +270,15 @@ sweep_value(Relation heap, Relation index, Snapshot snapshot, int64 vid,
 			unused = true;
 		else if (one_edition && mark->max_edition > 0 && from == 0)
 		{
-			/* the one layout that is referred to says which chunks it has */
+			/*
+			 * The one layout that is referred to says which chunks it has, as
+			 * far as the snapshot sees it: a mark may come from an append
+			 * that is not committed yet, and what then lies beyond the gap
+			 * are chunks cut off by a truncation.  They wait for the next
+			 * vacuum.
+			 */
 			if (chunk.off > expected)
-				ereport(ERROR,
-						(errcode(ERRCODE_DATA_CORRUPTED),
-						 errmsg("chunk store \"%s\" misses byte %lld of value " UINT64_FORMAT,
-								RelationGetRelationName(heap), (long long) expected, (uint64) vid),
-						 errhint("Run appendable_bytea_check().")));
+				one_edition = false;
 			unused = chunk.off < expected;
 			if (!unused)
 				expected += chunk.length;
