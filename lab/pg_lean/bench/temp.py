@@ -154,15 +154,18 @@ def measure_overhead(bench: Bench) -> dict[str, Estimate]:
         return {}
     bench.pgbench_tables(bench.scale(full=5, quick=1))
     seconds = bench.pick(full=4, quick=1)
-    script = cluster.folder / "temp_loop.sql"
-    script.write_text("\\set n random(1, 1000)\nCREATE TEMP TABLE IF NOT EXISTS loop_temp (id int, v int);\n"
-                      "INSERT INTO loop_temp VALUES (:n, 1);\nSELECT sum(v) FROM loop_temp WHERE id = :n;\nTRUNCATE loop_temp;\n")
-    script.chmod(0o644)
+    loop = ("\\set n random(1, 1000)\nCREATE TEMP TABLE IF NOT EXISTS loop_temp (id int, v int);\n"
+            "INSERT INTO loop_temp VALUES (:n, 1);\nSELECT sum(v) FROM loop_temp WHERE id = :n;\nTRUNCATE loop_temp;\n")
 
     def tps(on: bool, arguments: tuple[str, ...]) -> Callable[[], dict[str, float]]:
         def measure() -> dict[str, float]:
             server = cluster if on else stock
-            done = server.run("pgbench", "-n", "-c", "1", "-T", str(seconds), *arguments)
+            script = server.home / "temp_loop.sql"
+            if not script.exists():
+                script.write_text(loop)
+                script.chmod(0o644)
+            arguments_here = [server.inside(script) if argument == "SCRIPT" else argument for argument in arguments]
+            done = server.run("pgbench", "-n", "-c", "1", "-T", str(seconds), *arguments_here)
             found = re.search(r"tps = ([\d.]+)", done.stdout)
             if not found:
                 raise LabError(f"pgbench failed: {done.stderr.strip()}")
@@ -170,10 +173,9 @@ def measure_overhead(bench: Bench) -> dict[str, Estimate]:
         return measure
 
     with bench.cluster(settings=SETTINGS) as stock:
-        stock.start()
         stock.make_schema()
         stock.run("pgbench", "-i", "-q", "-s", str(bench.scale(full=5, quick=1)))
-        for name, arguments in (("pgbench -S", ("-S", "-M", "prepared")), ("temporary loop", ("-f", str(script)))):
+        for name, arguments in (("pgbench -S", ("-S", "-M", "prepared")), ("temporary loop", ("-f", "SCRIPT"))):
             bench.interleave({"stock": tps(False, arguments), "pg_lean": tps(True, arguments)}, bench.iterations(full=7, quick=3), case=name)
     return {name: bench.ratio("tps", "pg_lean", "stock", name) for name in ("pgbench -S", "temporary loop")}
 
