@@ -161,9 +161,12 @@ make_path(PlannerInfo *root, RelOptInfo *rel, Planning *planning, int workers, C
 		path->path.rows = clamp_row_est(rel->rows / divisor);
 	}
 	path->path.startup_cost = rel->baserestrictcost.startup + rel->reltarget->cost.startup + sharing;
-	path->path.total_cost = path->path.startup_cost + (cpu_run + page_cost * rel->pages) * surcharge;
+	path->path.total_cost = path->path.startup_cost + cpu_run + page_cost * rel->pages;
 	if (!enable_seqscan)
 		PathSetDisabled_compat(&path->path);
+
+	/* Last, so that it tells even where the cost of a disabled path hides the rest. */
+	path->path.total_cost *= surcharge;
 	return path;
 }
 
