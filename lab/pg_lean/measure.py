@@ -285,8 +285,9 @@ def _virtual_machine() -> bool:
 
 
 def filesystem_of(path: Path) -> str:
-    """Type of the file system that holds a path, such as "ext4"."""
-    best, kind = "", "unknown"
+    """Type of the file system that holds a path, such as "ext4"; as the kernel's family of it ("ext2/ext3") where no
+    mount point is in sight, as in a chroot."""
+    best, kind = "", ""
     try:
         real = os.path.realpath(path)
         for line in Path("/proc/self/mountinfo").read_text().splitlines():
@@ -297,6 +298,9 @@ def filesystem_of(path: Path) -> str:
                 best, kind = point, rest.split()[0]
     except (OSError, ValueError):
         pass
+    if not kind:
+        seen = subprocess.run(["stat", "--file-system", "--format=%T", str(path)], capture_output=True, text=True, check=False)
+        kind = seen.stdout.strip() or "unknown"
     return kind
 
 
