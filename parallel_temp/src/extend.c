@@ -166,7 +166,11 @@ extend_with_pages(SMgrRelation reln, BlockNumber first, char *pages, int n)
 
 	check_block_number(reln, first, n);
 	for (int i = 0; i < n; i++)
-		page_set_checksum((Page) (pages + (Size) i * BLCKSZ), first + i);
+	{
+		char	   *page = pages + (Size) i * BLCKSZ;
+
+		page_set_checksum((Page) page, first + i, i + 1 < n ? page + BLCKSZ : NULL);
+	}
 
 	start = IoTimeStart_compat();
 	while (left > 0)

@@ -220,7 +220,8 @@ write_run(SegmentFile *file, const DirtyBuffer *run, int n)
 		LocalBufferWaitIO_compat(GetLocalBufferDescriptor(run[i].buf_id));
 		pages[i] = LocalBufferBlockPointers[run[i].buf_id];
 		if (pt_flush_method == LOCALBUF_FLUSH_COALESCED)
-			page_set_checksum((Page) pages[i], run[i].block);
+			page_set_checksum((Page) pages[i], run[i].block,
+							  i + 1 < n ? LocalBufferBlockPointers[run[i + 1].buf_id] : NULL);
 		else
 			PageSetChecksumInplace_compat((Page) pages[i], run[i].block);
 	}

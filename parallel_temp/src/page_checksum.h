@@ -19,7 +19,10 @@
  */
 extern uint16 page_checksum(Page page, BlockNumber block);
 
-/* What PageSetChecksumInplace() does, with page_checksum(). */
-extern void page_set_checksum(Page page, BlockNumber block);
+/*
+ * What PageSetChecksumInplace() does, with page_checksum().  "next" is the page that
+ * the caller will ask for next, to be fetched into the cache meanwhile, or NULL.
+ */
+extern void page_set_checksum(Page page, BlockNumber block, const void *next);
 
 #endif							/* PAGE_CHECKSUM_H */
