@@ -497,7 +497,7 @@ ALTER EVENT TRIGGER appendable_bytea_command_start ENABLE ALWAYS;
 
 CREATE EVENT TRIGGER appendable_bytea_command_end ON ddl_command_end
 	WHEN TAG IN ('ALTER TABLE', 'CREATE TABLE', 'CREATE TABLE AS', 'SELECT INTO', 'CREATE SCHEMA',
-				 'CREATE PUBLICATION', 'ALTER PUBLICATION')
+				 'CREATE PUBLICATION', 'ALTER PUBLICATION', 'CREATE SUBSCRIPTION', 'ALTER SUBSCRIPTION')
 	EXECUTE FUNCTION appendable_bytea_command_end();
 COMMENT ON EVENT TRIGGER appendable_bytea_command_end IS 'makes chunk stores follow their tables';
 ALTER EVENT TRIGGER appendable_bytea_command_end ENABLE ALWAYS;

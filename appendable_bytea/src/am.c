@@ -250,6 +250,9 @@ prepare_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId c
 		TupleTableSlot *locked = MakeSingleTupleTableSlot(RelationGetDescr(rel),
 														  &TTSOpsBufferHeapTuple);
 
+		/* should it not exist: who waits for its maker must not hold the row */
+		if (!row.target.temporary)
+			ab_store_create(row.target.home);
 		result = heap->tuple_lock(rel, otid, snapshot, locked, cid,
 								  LockTupleNoKeyExclusive,
 								  wait ? LockWaitBlock : LockWaitError, 0, tmfd);

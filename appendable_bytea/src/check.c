@@ -96,22 +96,59 @@ check_chunks(Check *check, const AbRef *ref)
 		return psprintf("byte %lld is in no chunk", (long long) expected);
 	if (expected > ref->stored)
 		return pstrdup("the last chunk reaches beyond the value");
-	if (ref->edition == 0 && crc != ref->crc)
+	if (crc != ref->crc)
 		return pstrdup("the last chunk is not the one that was written last");
 	return NULL;
+}
+
+/*
+ * Take a datum apart; what is wrong with it, or NULL.  Nothing but memory is used
+ * once the datum is fetched, so that an error leaves nothing behind.
+ */
+static char *
+parse_value(Datum value, AbValue *parsed)
+{
+	MemoryContext context = CurrentMemoryContext;
+	const Datum fetched = PointerGetDatum(PG_DETOAST_DATUM_PACKED(value));
+	char	   *volatile problem = NULL;
+
+	PG_TRY();
+	{
+		ab_parse(fetched, parsed);
+		if (parsed->edited)
+			problem = "the value is one that is never stored";
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		if (error->sqlerrcode != ERRCODE_DATA_CORRUPTED)
+			PG_RE_THROW();
+		FlushErrorState();
+		problem = psprintf("%s: %s", error->message, error->detail ? error->detail : "");
+	}
+	PG_END_TRY();
+	return problem;
 }
 
 static void
 check_value(Check *check, ItemPointer tid, const char *column, Datum value)
 {
+	AbValue		parsed;
 	AbRef		ref;
 	AbMark	   *mark;
 	bool		found;
-	char	   *problem;
+	char	   *problem = parse_value(value, &parsed);
 
-	/* what cannot be taken apart at all is an error: the page is damaged */
-	(void) ab_length(value);
-	if (!ab_parse_reference(value, &ref))
+	if (problem)
+	{
+		report(check, tid, column, problem);
+		return;
+	}
+	ref = parsed.base;
+	if (ref.vid == 0)
 		return;
 	if (ref.home != RelationGetRelid(check->rel))
 	{
@@ -211,7 +248,7 @@ appendable_bytea_check(PG_FUNCTION_ARGS)
 					(errcode(ERRCODE_UNDEFINED_TABLE),
 					 errmsg("relation with OID %u does not exist", home)));
 		}
-		if (pg_class_aclcheck(home, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
+		if (!ab_may_look(home))
 		{
 			if (PG_ARGISNULL(0))
 				continue;

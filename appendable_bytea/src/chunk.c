@@ -250,7 +250,13 @@ write_chunk(AbWriter *writer, int64 off, const char *data, int length)
 	values[AB_CHUNK_DATA - 1] = PointerGetDatum(v);
 	tuple = heap_form_tuple(RelationGetDescr(writer->heap), values, nulls);
 	tuple->t_tableOid = RelationGetRelid(writer->heap);
-	heap_insert(writer->heap, tuple, writer->cid, 0, writer->bulk);
+
+	/*
+	 * Logical decoding reads chunks where values refer to them; as changes of
+	 * their own they must not go to anybody, as in a publication of all
+	 * tables
+	 */
+	heap_insert(writer->heap, tuple, writer->cid, HEAP_INSERT_NO_LOGICAL, writer->bulk);
 	index_insert(writer->index, values, nulls, &tuple->t_self, writer->heap,
 				 UNIQUE_CHECK_YES, false, NULL);
 	writer->ref.crc = chunk.crc;

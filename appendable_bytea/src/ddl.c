@@ -32,7 +32,7 @@
 #include "catalog/objectaccess.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_extension.h"
+#include "catalog/pg_partitioned_table.h"
 #include "catalog/pg_statistic_ext.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
@@ -41,13 +41,11 @@
 #include "nodes/nodeFuncs.h"
 #include "replication/slot.h"
 #include "storage/lmgr.h"
-#include "tcop/pquery.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/portal.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
@@ -67,9 +65,6 @@ typedef struct ComputedColumn
 /* both in TopTransactionContext */
 static List *computed_columns = NIL;
 static List *dropped_tables = NIL;
-
-/* the command that event triggers were told about last */
-static CommandTag statement_tag = CMDTAG_UNKNOWN;
 
 /* What relation_changed needs of a pg_class row. */
 typedef struct ClassRow
@@ -249,36 +244,25 @@ refuse_row_type_in_use(Oid relid)
 	relation_close(rel, NoLock);
 }
 
-/* Is this statement, or the one whose function runs it, one that fills a new table? */
-static bool
-filled_at_creation(void)
-{
-	CommandTag	tags[2] = {statement_tag, ActivePortal ? ActivePortal->commandTag : CMDTAG_UNKNOWN};
-
-	for (int i = 0; i < lengthof(tags); i++)
-	{
-		if (tags[i] == CMDTAG_CREATE_TABLE_AS || tags[i] == CMDTAG_SELECT_INTO ||
-			tags[i] == CMDTAG_EXPLAIN)
-			return true;
-	}
-	return false;
-}
-
-/* A table has a column of the type: see that its access method is ours. */
+/*
+ * A table has a column of the type: see that its access method is ours, and that it
+ * has a chunk store.  The store comes with the table, as a TOAST table does: made at
+ * the first need it would have sessions that write wait for each other until the end
+ * of a transaction, and CREATE TABLE AS may fill the table in parallel mode, which
+ * forbids to create anything.
+ */
 static void
 attach(Oid relid, const ClassRow *row)
 {
 	Oid			am = ab_am_oid();
 
-	if (row->relam == am)
-		return;
-	if (row->relam != HEAP_TABLE_AM_OID)
+	if (row->relam != am && row->relam != HEAP_TABLE_AM_OID)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("table \"%s\" cannot have a column of type %s",
 						NameStr(row->relname), AB_TYPE),
 				 errdetail("Its access method is neither \"%s\" nor \"heap\".", AB_AM)));
-	if (OidIsValid(row->relrewrite))
+	if (OidIsValid(row->relrewrite) && row->relam != am)
 	{
 		HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(row->relrewrite));
 		bool		ours = false;
@@ -295,14 +279,48 @@ attach(Oid relid, const ClassRow *row)
 							get_rel_name(row->relrewrite), AB_AM, AB_TYPE),
 					 errhint("Call appendable_bytea_detach() for the table.")));
 	}
-	ab_set_access_method(relid, am);
-
-	/*
-	 * CREATE TABLE AS may fill the table in parallel mode, which forbids to
-	 * create anything: its store cannot wait for the first need.
-	 */
-	if (row->relpersistence != RELPERSISTENCE_TEMP && filled_at_creation())
+	if (row->relam != am)
+		ab_set_access_method(relid, am);
+	if (row->relpersistence != RELPERSISTENCE_TEMP && !OidIsValid(row->relrewrite))
 		ab_store_create(relid);
+}
+
+/*
+ * The bounds of partitions are kept in a catalog, and may be computed from a table:
+ * vacuum would not find a reference there.  Hash partitioning keeps no values.  The
+ * key is known at the end of the command that makes the table.
+ */
+static void
+refuse_partition_key(Oid relid, const ClassRow *row)
+{
+	HeapTuple	tuple = SearchSysCache1(PARTRELID, ObjectIdGetDatum(relid));
+	Form_pg_partitioned_table form;
+	Datum		expressions;
+	bool		isnull;
+	bool		found = false;
+
+	if (!HeapTupleIsValid(tuple))
+		return;
+	form = (Form_pg_partitioned_table) GETSTRUCT(tuple);
+	for (int i = 0; i < form->partnatts; i++)
+		found |= form->partattrs.values[i] != 0 &&
+			get_atttype(relid, form->partattrs.values[i]) == ab_type_oid();
+	expressions = SysCacheGetAttr(PARTRELID, tuple, Anum_pg_partitioned_table_partexprs, &isnull);
+	if (!isnull)
+	{
+		ListCell   *lc;
+
+		foreach(lc, (List *) stringToNode(TextDatumGetCString(expressions)))
+			found |= exprType(lfirst(lc)) == ab_type_oid();
+	}
+	found &= form->partstrat != PARTITION_STRATEGY_HASH;
+	ReleaseSysCache(tuple);
+	if (found)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("table \"%s\" cannot be partitioned by values of type %s",
+						NameStr(row->relname), AB_TYPE),
+				 errhint("Partition by hash, or by a digest such as sha256(column).")));
 }
 
 /* Called when a relation, or one of its columns, was made or altered. */
@@ -325,11 +343,19 @@ ab_relation_changed(Oid relid)
 		case RELKIND_COMPOSITE_TYPE:
 		case RELKIND_INDEX:
 		case RELKIND_PARTITIONED_INDEX:
+		case RELKIND_VIEW:
 			break;
 		default:
 			return;
 	}
 	read_columns(relid, &direct, &within, &name);
+	if (row.relkind == RELKIND_VIEW)
+	{
+		/* it stores nothing, but a column elsewhere may be of its row type */
+		if (direct || within != 0)
+			refuse_row_type_in_use(relid);
+		return;
+	}
 	if (within != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -346,6 +372,9 @@ ab_relation_changed(Oid relid)
 			attach(relid, &row);
 			break;
 		case RELKIND_PARTITIONED_TABLE:
+			refuse_row_type_in_use(relid);
+			refuse_partition_key(relid, &row);
+			break;
 		case RELKIND_FOREIGN_TABLE:
 			refuse_row_type_in_use(relid);
 			break;
@@ -531,10 +560,9 @@ object_dropped(Oid classid, Oid objid, int subid)
 
 /* A new statement begins. */
 void
-ab_statement_begins(CommandTag tag)
+ab_statement_begins(void)
 {
 	dropped_tables = NIL;
-	statement_tag = tag;
 }
 
 static void
@@ -574,7 +602,6 @@ transaction_ended(XactEvent event, void *arg)
 		case XACT_EVENT_PARALLEL_ABORT:
 			computed_columns = NIL;
 			dropped_tables = NIL;
-			statement_tag = CMDTAG_UNKNOWN;
 			break;
 		default:
 			break;

@@ -7,7 +7,7 @@
  * first CREATE TABLE, so that its hooks see it.  At the end of a command stores
  * follow their tables (persistence, tablespace, publication).  A table that was
  * dropped takes its store with it, unless a logical replication slot may still
- * have to read it; vacuum removes it then.
+ * have to read it; vacuum removes it then.  Subscriptions never include stores.
  *
  * These run with whatever search_path the command has, as whatever user: every
  * name is qualified, and what touches stores checks no rights.
@@ -26,6 +26,7 @@
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/pg_subscription_rel.h"
 #include "catalog/pg_type.h"
 #include "commands/event_trigger.h"
 #include "executor/spi.h"
@@ -95,7 +96,8 @@ event(FunctionCallInfo fcinfo)
 Datum
 appendable_bytea_command_start(PG_FUNCTION_ARGS)
 {
-	ab_statement_begins(event(fcinfo)->tag);
+	(void) event(fcinfo);
+	ab_statement_begins();
 	PG_RETURN_NULL();
 }
 
@@ -108,7 +110,8 @@ query_oids(const char *query)
 
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
-	if (SPI_execute(query, true, 0) != SPI_OK_SELECT)
+	/* not read-only, so as to see what the command has done */
+	if (SPI_execute(query, false, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not run \"%s\"", query);
 	for (uint64 i = 0; i < SPI_processed; i++)
 	{
@@ -124,6 +127,48 @@ query_oids(const char *query)
 	return result;
 }
 
+/*
+ * A publication of all tables includes chunk stores: nothing in the server keeps a
+ * table out of it.  No change of a chunk store is ever sent (chunk.c), but a
+ * subscriber wants a table of that name before anything else.
+ */
+static void
+warn_of_stores(void)
+{
+	if (query_oids("SELECT p.oid FROM pg_catalog.pg_event_trigger_ddl_commands() c, pg_catalog.pg_publication p "
+				   "WHERE c.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_publication'::pg_catalog.regclass "
+				   "AND p.oid OPERATOR(pg_catalog.=) c.objid AND p.puballtables") != NIL)
+		ereport(WARNING,
+				(errmsg("publication of all tables includes the chunk stores of schema \"%s\"", AB_SCHEMA),
+				 errdetail("Subscribers cannot create a subscription for them."),
+				 errhint("Publish FOR TABLES IN SCHEMA or FOR TABLE instead.")));
+}
+
+/*
+ * By such a publication, a subscriber whose own stores happen to have the same names
+ * would be sent chunks that belong to other tables: take them out of the subscription
+ * before anything is copied.
+ */
+static void
+unsubscribe_stores(void)
+{
+	ListCell   *lc;
+
+	foreach(lc, ab_store_list())
+	{
+		AbStore		store;
+		char		query[200];
+		ListCell   *sub;
+
+		if (!ab_store_find(lfirst_oid(lc), &store))
+			continue;
+		snprintf(query, sizeof(query), "SELECT srsubid FROM pg_catalog.pg_subscription_rel "
+				 "WHERE srrelid OPERATOR(pg_catalog.=) %u", store.heap);
+		foreach(sub, query_oids(query))
+			RemoveSubscriptionRel(lfirst_oid(sub), store.heap);
+	}
+}
+
 Datum
 appendable_bytea_command_end(PG_FUNCTION_ARGS)
 {
@@ -134,8 +179,16 @@ appendable_bytea_command_end(PG_FUNCTION_ARGS)
 
 	if (IsBinaryUpgrade || !OidIsValid(ab_schema_oid()))
 		PG_RETURN_NULL();
+	if (strstr(GetCommandTagName(data->tag), "SUBSCRIPTION") != NULL)
+	{
+		unsubscribe_stores();
+		PG_RETURN_NULL();
+	}
 	if (publication)
+	{
+		warn_of_stores();
 		oids = ab_store_list();
+	}
 	else
 		oids = query_oids("SELECT DISTINCT objid FROM pg_catalog.pg_event_trigger_ddl_commands() "
 						  "WHERE classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass "

@@ -413,6 +413,8 @@ ab_reader_next(AbReader *reader, const char **piece)
 					 errdetail("Byte %lld of value " UINT64_FORMAT " in \"%s\".",
 							   (long long) at, (uint64) value->base.vid,
 							   RelationGetRelationName(reader->heap)),
+					 HistoricSnapshotActive() ?
+					 errhint("Logical decoding reads chunks of published tables alone: add the table to a publication, even if the output plugin needs none.") :
 					 errhint("A value that was kept outside its table, as in a variable or a holdable cursor, ends when its row is gone and vacuumed.")));
 		*piece = chunk.data + (at - chunk.off);
 		n = Min(chunk.off + chunk.length - at, s->length - within);

@@ -27,6 +27,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/rls.h"
 #include "utils/syscache.h"
 
 #include "store.h"
@@ -41,7 +42,18 @@ total_size(Oid relid)
 	return DatumGetInt64(DirectFunctionCall1(pg_total_relation_size, ObjectIdGetDatum(relid)));
 }
 
-/* bytes of data that the live chunks of a store hold, by the counters of pg_stat */
+/*
+ * May the user be told about all values of a table?  Row security may hide some of
+ * the rows, and these functions look at all.
+ */
+bool
+ab_may_look(Oid relid)
+{
+	return pg_class_aclcheck(relid, GetUserId(), ACL_SELECT) == ACLCHECK_OK &&
+		check_enable_rls(relid, InvalidOid, true) != RLS_ENABLED;
+}
+
+/* What the values of a table take: one row of appendable_bytea_stats(). */
 static void
 stats_row(Oid relid, Datum *values, bool *nulls)
 {
@@ -140,7 +152,7 @@ appendable_bytea_stats(PG_FUNCTION_ARGS)
 					(errcode(ERRCODE_UNDEFINED_TABLE),
 					 errmsg("relation with OID %u does not exist", home)));
 		}
-		if (pg_class_aclcheck(home, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
+		if (!ab_may_look(home))
 		{
 			if (PG_ARGISNULL(0))
 				continue;

@@ -10,9 +10,10 @@
  * the way of DROP TABLE: a sql_drop event trigger removes it (ddl_event.c).
  * Nobody has rights on it.
  *
- * Lock order, everywhere: T first, then its store.  Creating a store takes SHARE
- * UPDATE EXCLUSIVE on T, so that first users queue; it is asked for with a row of T
- * locked, once in the life of a table.
+ * Lock order, everywhere: T first, then its store.  A store is made with its table
+ * (ddl.c).  A table that came to be without our hooks gets one when it first needs
+ * it; that takes SHARE UPDATE EXCLUSIVE on T, so that first users queue, and before
+ * any row is locked.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -199,7 +200,7 @@ ab_store_create(Oid home)
 {
 	Oid			schema;
 	Oid			owner;
-	Oid			heapid;
+	Oid			heapid = InvalidOid;
 	AbStore		store;
 	Relation	table;
 	Relation	heap;
@@ -212,6 +213,7 @@ ab_store_create(Oid home)
 	char		indexname[NAMEDATALEN];
 	ObjectAddress object,
 				extension;
+	bool		in_script = creating_extension;
 
 	if (ab_store_find(home, &store))
 		return;
@@ -245,12 +247,22 @@ ab_store_create(Oid home)
 	describe_column(tupdesc, AB_CHUNK_CRC, "crc", INT4OID);
 	describe_column(tupdesc, AB_CHUNK_DATA, "data", BYTEAOID);
 
-	heapid = heap_create_with_catalog(heapname, schema, table->rd_rel->reltablespace,
-									  InvalidOid, InvalidOid, InvalidOid, owner,
-									  HEAP_TABLE_AM_OID, tupdesc, NIL,
-									  RELKIND_RELATION, table->rd_rel->relpersistence,
-									  false, false, ONCOMMIT_NOOP, (Datum) 0,
-									  false, true, true, InvalidOid, NULL);
+	/* a store is no part of the extension whose script makes the table */
+	creating_extension = false;
+	PG_TRY();
+	{
+		heapid = heap_create_with_catalog(heapname, schema, table->rd_rel->reltablespace,
+										  InvalidOid, InvalidOid, InvalidOid, owner,
+										  HEAP_TABLE_AM_OID, tupdesc, NIL,
+										  RELKIND_RELATION, table->rd_rel->relpersistence,
+										  false, false, ONCOMMIT_NOOP, (Datum) 0,
+										  false, true, true, InvalidOid, NULL);
+	}
+	PG_FINALLY();
+	{
+		creating_extension = in_script;
+	}
+	PG_END_TRY();
 	CommandCounterIncrement();
 
 	heap = table_open(heapid, ShareLock);

@@ -146,6 +146,10 @@ extern void ab_ddl_install(void);
 extern bool ab_rewrite_computes(Relation rel, int attnum);
 extern void ab_set_access_method(Oid relid, Oid am);
 
+/* ---- stats.c ------------------------------------------------------------- */
+
+extern bool ab_may_look(Oid relid);
+
 /* ---- bgworker.c ---------------------------------------------------------- */
 
 extern void ab_worker_install(void);

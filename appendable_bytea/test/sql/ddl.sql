@@ -64,6 +64,24 @@ CREATE STATISTICS r ON id, data FROM a;
 CREATE TABLE small (id int);
 CREATE TABLE holder (s small);
 ALTER TABLE small ADD COLUMN data appendable_bytea;
+CREATE VIEW hiding AS SELECT 1 AS id;
+CREATE TABLE holder2 (x hiding[]);
+CREATE OR REPLACE VIEW hiding AS SELECT id, data FROM a;
+CREATE OR REPLACE VIEW hiding AS SELECT id, ARRAY[data] FROM a;
+DROP TABLE holder2;
+CREATE OR REPLACE VIEW hiding AS SELECT id, data FROM a;
+CREATE TABLE holder2 (x hiding);
+DROP VIEW hiding;
+CREATE TABLE r (data appendable_bytea) PARTITION BY LIST (data);
+CREATE TABLE r (data appendable_bytea) PARTITION BY RANGE (data);
+CREATE TABLE r (id int, data appendable_bytea) PARTITION BY RANGE (id, (data || '\x00'::bytea));
+CREATE TABLE hashed (data appendable_bytea) PARTITION BY HASH (data);
+CREATE TABLE hashed0 PARTITION OF hashed FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+CREATE TABLE hashed1 PARTITION OF hashed FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+INSERT INTO hashed SELECT data FROM a;
+UPDATE hashed SET data = data || '\x00'::bytea;
+SELECT count(*) FROM hashed h JOIN a ON h.data = a.data || '\x00'::bytea;
+DROP TABLE hashed;
 ALTER TABLE a SET ACCESS METHOD heap;
 DROP EXTENSION appendable_bytea CASCADE;
 SELECT count(*) FROM a;
@@ -196,6 +214,35 @@ SELECT * FROM appendable_bytea_vacuum('fresh');
 SELECT * FROM appendable_bytea_repair('fresh');
 SELECT * FROM appendable_bytea_progress();
 SELECT count(*) FROM appendable_bytea_vacuum();
+SELECT * FROM appendable_bytea_detach('fresh');
+SELECT count(*) FROM appendable_bytea_check('fresh');
+SELECT count(*) FROM appendable_bytea_stats('selected');
+SELECT count(*) FROM appendable_bytea_check('selected');
+-- stores are nobody's, by any name
+SELECT format('appendable_store.chunks_%s', 'own'::regclass::oid) AS store \gset
+\set VERBOSITY sqlstate
+SELECT * FROM :store;
+INSERT INTO :store SELECT;
+DELETE FROM :store;
+TRUNCATE :store;
+DROP TABLE :store;
+CREATE TABLE appendable_store.mine (id int);
+\set VERBOSITY default
+-- a function of another user's
+RESET ROLE;
+CREATE FUNCTION add_bytes(row_id int, bytes bytea) RETURNS int8 LANGUAGE sql SECURITY DEFINER SET search_path = d, public AS
+	$$ UPDATE fresh SET data = data || bytes WHERE id = row_id RETURNING length(data) $$;
+SET ROLE ab_user;
+UPDATE fresh SET data = data || '\x01'::bytea;
+SELECT add_bytes(2, bytes(3200));
+SELECT length(data) FROM fresh;
+RESET ROLE;
+ALTER TABLE fresh ENABLE ROW LEVEL SECURITY;
+CREATE POLICY nothing ON fresh USING (id < 0);
+SET ROLE ab_user;
+SELECT count(*) FROM fresh;
+SELECT count(*) FROM appendable_bytea_stats('fresh');
+SELECT count(*) FROM appendable_bytea_check('fresh');
 RESET ROLE;
 SELECT has_schema_privilege('ab_user', 'appendable_store', 'USAGE') AS usage;
 

@@ -117,5 +117,37 @@ same('and goes on');
 $node->poll_query_until('postgres', q{SELECT count(*) FROM appendable_bytea_vacuum() WHERE outcome = 'store dropped'}, '1');
 is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_class WHERE relnamespace = 'appendable_store'::regnamespace AND relkind = 'r'}),
 	'1', 'the store goes when the slot has passed');
+
+# A publication of all tables includes stores, which nothing in the server prevents.
+# Their changes go to nobody, and a subscriber that has stores of the same names (its
+# database began as a copy) does not subscribe to them.
+$node->safe_psql('sub', 'DROP SUBSCRIPTION s');
+($status, $stdout, $stderr) = $node->psql('postgres', 'CREATE PUBLICATION everything FOR ALL TABLES');
+like($stderr, qr/WARNING:  publication of all tables includes the chunk stores/, 'a publication of all tables is warned of');
+$node->safe_psql('postgres', q{SELECT pg_create_logical_replication_slot(name, 'pgoutput') FROM unnest(ARRAY['all', 'twin']) name});
+$node->safe_psql('template1', 'CREATE DATABASE twin TEMPLATE postgres');
+$node->safe_psql('postgres', q{INSERT INTO t VALUES (20, bytes(100000, 'i')); UPDATE t SET data = data || bytes(5000, 'u') WHERE id = 20});
+is($node->safe_psql('postgres', q{SELECT string_agg(chr(get_byte(data, 0)), '') FROM pg_logical_slot_peek_binary_changes('all', NULL, NULL, 'proto_version', '1', 'publication_names', 'everything')}),
+	'BYRICBUC', 'chunks are not sent');
+$node->safe_psql('twin', 'TRUNCATE t');
+$node->safe_psql('twin', "CREATE SUBSCRIPTION twin CONNECTION \$c\$$connstr\$c\$ PUBLICATION everything WITH (create_slot = false, slot_name = 'twin')");
+$node->poll_query_until('twin', q{SELECT bool_and(srsubstate = 'r') FROM pg_subscription_rel});
+is($node->safe_psql('twin', q{SELECT string_agg(srrelid::regclass::text, ' ') FROM pg_subscription_rel}), 't', 'stores are not subscribed to');
+$node->safe_psql('postgres', q{UPDATE t SET data = data || bytes(5000, 'w') WHERE id = 20; INSERT INTO t VALUES (21, bytes(40000, 'j'))});
+$node->wait_for_catchup('twin');
+is($node->safe_psql('twin', $digest), $node->safe_psql('postgres', $digest), 'a subscriber that began as a copy: values');
+is($node->safe_psql('twin', 'SELECT count(*) FROM appendable_bytea_check()'), '0', 'a subscriber that began as a copy: chunks');
+$node->safe_psql('twin', 'ALTER SUBSCRIPTION twin REFRESH PUBLICATION');
+is($node->safe_psql('twin', q{SELECT string_agg(srrelid::regclass::text, ' ') FROM pg_subscription_rel}), 't', 'nor when the subscription is refreshed');
+$node->safe_psql('twin', 'DROP SUBSCRIPTION twin');
+
+# What is not published cannot be decoded by other plugins: they are told.
+$node->safe_psql('postgres', q{DROP PUBLICATION everything; CREATE TABLE unpublished (id int PRIMARY KEY, data appendable_bytea)});
+$node->safe_psql('postgres', q{SELECT pg_create_logical_replication_slot('other', 'test_decoding')});
+$node->safe_psql('postgres', q{INSERT INTO unpublished VALUES (1, bytes(10000, 'p'))});
+($status, $stdout, $stderr) = $node->psql('postgres', q{SELECT data FROM pg_logical_slot_get_changes('other', NULL, NULL)});
+like($stderr, qr/add the table to a publication/, 'a table without a publication');
+$node->safe_psql('postgres', q{SELECT pg_replication_slot_advance('other', pg_current_wal_lsn()); CREATE PUBLICATION u FOR TABLE unpublished; INSERT INTO unpublished VALUES (2, bytes(10000, 'p'))});
+is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_logical_slot_get_changes('other', NULL, NULL) WHERE length(data) > 20000}), '1', 'and with one');
 $node->stop;
 done_testing();

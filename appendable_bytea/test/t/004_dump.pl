@@ -64,6 +64,11 @@ command_ok([ 'pg_restore', '-a', '--disable-triggers', '-d', $node->connstr('dat
 	'data alone, triggers disabled');
 check_restored('dataonly', 'data only');
 
+command_ok([ 'pg_dump', '-Fd', '-j', '4', '-f', "$dir/folder", $node->connstr('postgres') ], 'dump with four jobs');
+$node->safe_psql('postgres', 'CREATE DATABASE folder');
+command_ok([ 'pg_restore', '-j', '4', '-d', $node->connstr('folder'), "$dir/folder" ], 'restore with four jobs');
+check_restored('folder', 'folder -j4');
+
 command_ok([ 'pg_dump', '--inserts', '-f', "$dir/inserts.sql", $node->connstr('postgres') ], 'dump as INSERTs');
 $node->safe_psql('postgres', 'CREATE DATABASE inserts');
 command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', "$dir/inserts.sql", $node->connstr('inserts') ], 'restore from INSERTs');
@@ -77,19 +82,6 @@ is($node->safe_psql('postgres', q{SELECT amname FROM pg_class c JOIN pg_am a ON 
 $node->safe_psql('postgres', qq{COPY first FROM '$dir/t.bin' (FORMAT binary)});
 is($node->safe_psql('postgres', 'SELECT count(*) FROM t JOIN first USING (id) WHERE t.data IS NOT DISTINCT FROM first.data'), '8', 'binary COPY');
 
-# With every cache discarded at every chance.
-$node->safe_psql('postgres', q{
-SET debug_discard_caches = 1;
-CREATE TABLE dc (id int PRIMARY KEY, data appendable_bytea);
-INSERT INTO dc VALUES (1, ''), (2, convert_to(repeat('x', 20000), 'UTF8'));
-UPDATE dc SET data = data || convert_to(repeat('y', 9000), 'UTF8');
-UPDATE dc SET data = appendable_write(data, '\x00', 8500, 1);
-CREATE INDEX ON dc (sha256(data));
-SELECT * FROM appendable_bytea_vacuum('dc');
-TRUNCATE dc;
-INSERT INTO dc SELECT id, data FROM t WHERE id = 6;
-ALTER TABLE dc ALTER id TYPE int8;
-}) if $node->safe_psql('postgres', q{SELECT max_val FROM pg_settings WHERE name = 'debug_discard_caches'}) > 0;
 is($node->safe_psql('postgres', 'SELECT count(*) FROM appendable_bytea_check()'), '0', 'chunks after all');
 $node->stop;
 done_testing();
