@@ -16,6 +16,7 @@
 
 #include "localbuf.h"
 #include "parallel_temp.h"
+#include "scan.h"
 
 bool		pt_enabled = true;
 int			pt_method = PT_METHOD_AUTO;
@@ -30,11 +31,19 @@ bool		pt_explain = true;
 int			pt_ram_limit = 0;
 int			pt_ram_warn_percent = 80;
 int			pt_flush_method = LOCALBUF_FLUSH_COALESCED;
+int			pt_pool_read = POOL_READ_MAP;
+int			pt_batch_pages = 32;
 
 static const struct config_enum_entry methods[] = {
 	{"auto", PT_METHOD_AUTO, false},
 	{"share", PT_METHOD_SHARE, false},
 	{"flush", PT_METHOD_FLUSH, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry pool_read_methods[] = {
+	{"copy", POOL_READ_COPY, false},
+	{"map", POOL_READ_MAP, false},
 	{NULL, 0, false}
 };
 
@@ -117,6 +126,23 @@ pt_define_settings(void)
 							 PGC_USERSET,
 							 0,
 							 NULL, NULL, NULL);
+
+	DefineCustomEnumVariable("parallel_temp.pool_read",
+							 "Sets how a parallel worker gets at a shared page of a temporary table.",
+							 "\"map\" looks at pages where they are, \"copy\" reads them into private memory. The choice exists to measure it.",
+							 &pt_pool_read,
+							 POOL_READ_MAP, pool_read_methods,
+							 PGC_USERSET,
+							 GUC_NOT_IN_SAMPLE,
+							 NULL, NULL, NULL);
+	DefineCustomIntVariable("parallel_temp.batch_pages",
+							"Sets how many neighbouring pages of a temporary table are read at once, at most, when a parallel query copies or reads them from the file.",
+							"The choice exists to measure it.",
+							&pt_batch_pages,
+							32, 1, MAX_SCAN_BATCH,
+							PGC_USERSET,
+							GUC_NOT_IN_SAMPLE,
+							NULL, NULL, NULL);
 
 	DefineCustomBoolVariable("parallel_temp.fast_load",
 							 "Lets CREATE TEMP TABLE AS, SELECT INTO TEMP and INSERT ... SELECT into a temporary table form rows directly on pages.",

@@ -67,6 +67,16 @@ extern int	localbuf_flush(Relation *rels, int nrels);
 /* The same for every temporary relation of the session. */
 extern int	localbuf_flush_all(void);
 
+/* Must this buffer's page be written? */
+typedef bool (*LocalBufFilter) (int buf_id, void *context);
+
+/*
+ * Write the dirty pages of one relation that the filter lets pass (all of them if
+ * it is NULL).  A file that cannot be written is no ERROR here: returns -1 with
+ * errno set, and the pages that were not written stay dirty.
+ */
+extern int	localbuf_try_flush(Relation rel, LocalBufFilter filter, void *context);
+
 /*
  * Write the relation's dirty pages, then take every page of it (all forks) that
  * nothing pins out of the local buffers.  Not during a parallel operation:

@@ -15,6 +15,10 @@
  * and calling it again writes just those.  Pinned pages are written too, as core
  * does: nothing else runs in this process meanwhile.
  *
+ * Where a parallel query is about to start, a write that fails must not be an
+ * ERROR: the leader can still run the query alone, with the pages in its buffers.
+ * There every write goes through the descriptor of our own, on any version.
+ *
  * Temporary files are never synced, so neither are these writes.
  *
  * Copyright (c) 2026, the pg_lean authors
@@ -52,7 +56,7 @@ typedef struct DirtyBuffer
 	int			buf_id;
 } DirtyBuffer;
 
-/* The segment file that is open for vectored writes (before 17). */
+/* The segment file that is open for writes of our own. */
 typedef struct SegmentFile
 {
 	RelFileLocator_compat locator;
@@ -85,10 +89,11 @@ dirty_buffer_compare(const DirtyBuffer *a, const DirtyBuffer *b)
 #include "lib/sort_template.h"
 
 /*
- * Collect the dirty buffers of these relations (all when nrels is 0).
+ * Collect the dirty buffers of these relations (all when nrels is 0) that the
+ * filter lets pass.
  */
 static DirtyBuffer *
-collect_dirty(Relation *rels, int nrels, int *n)
+collect_dirty(Relation *rels, int nrels, LocalBufFilter filter, void *context, int *n)
 {
 	DirtyBuffer *dirty;
 	int			ndirty;
@@ -120,42 +125,54 @@ collect_dirty(Relation *rels, int nrels, int *n)
 				continue;
 			}
 		}
+		if (filter && !filter(i, context))
+			continue;
 		d->fork = BufTagGetForkNum_compat(&desc->tag);
 		d->block = desc->tag.blockNum;
 		d->buf_id = i;
 		(*n)++;
 	}
-	Assert(*n == ndirty);
+	Assert(filter || *n == ndirty);
 	return dirty;
 }
 
-static void
-close_segment(SegmentFile *file)
+static bool
+close_segment(SegmentFile *file, int elevel)
 {
-	if (file->fd >= 0)
+	int			fd = file->fd;
+
+	file->fd = -1;
+	if (fd >= 0)
 	{
-		if (CloseTransientFile(file->fd) != 0)
-			ereport(ERROR,
+		if (CloseTransientFile(fd) != 0)
+		{
+			int			saved_errno = errno;
+
+			ereport(elevel,
 					(errcode_for_file_access(),
 					 errmsg("could not close file \"%s\": %m", file->path)));
+			errno = saved_errno;
+			return false;
+		}
 		pfree(file->path);
-		file->fd = -1;
 	}
+	return true;
 }
 
 /*
  * Make *file the open segment that holds this block.
  */
-static void
-open_segment(SegmentFile *file, const DirtyBuffer *d)
+static bool
+open_segment(SegmentFile *file, const DirtyBuffer *d, int elevel)
 {
 	BlockNumber segment = d->block / ((BlockNumber) RELSEG_SIZE);
 
 	if (file->fd >= 0 &&
 		RelFileLocatorEquals_compat(file->locator, d->locator) &&
 		file->fork == d->fork && file->segment == segment)
-		return;
-	close_segment(file);
+		return true;
+	if (!close_segment(file, elevel))
+		return false;
 	file->path = relpathbackend_compat(d->locator, TempFileOwner_compat(), d->fork);
 	if (segment > 0)
 		file->path = psprintf("%s.%u", file->path, segment);
@@ -164,21 +181,30 @@ open_segment(SegmentFile *file, const DirtyBuffer *d)
 	file->segment = segment;
 	file->fd = OpenTransientFile(file->path, O_RDWR | PG_BINARY);
 	if (file->fd < 0)
-		ereport(ERROR,
+	{
+		int			saved_errno = errno;
+
+		ereport(elevel,
 				(errcode_for_file_access(),
 				 errmsg("could not open file \"%s\": %m", file->path)));
+		errno = saved_errno;
+		return false;
+	}
+	return true;
 }
 
 /*
  * Write a run of neighbouring blocks of one segment through our own descriptor.
+ * False, with errno set, when that fails and elevel is less than ERROR.
  */
-static void
-write_segment(SegmentFile *file, const DirtyBuffer *first, void **pages, int n)
+static bool
+write_segment(SegmentFile *file, const DirtyBuffer *first, void **pages, int n, int elevel)
 {
 	struct iovec iov[MAX_RUN];
 	ssize_t		written;
 
-	open_segment(file, first);
+	if (!open_segment(file, first, elevel))
+		return false;
 	for (int i = 0; i < n; i++)
 	{
 		iov[i].iov_base = pages[i];
@@ -191,27 +217,32 @@ write_segment(SegmentFile *file, const DirtyBuffer *first, void **pages, int n)
 	pgstat_report_wait_end();
 	if (written != (ssize_t) n * BLCKSZ)
 	{
-		bool		enospc;
+		int			saved_errno;
 
 		/* a write of nothing without a reason means a full disk */
 		if (errno == 0)
 			errno = ENOSPC;
-		enospc = errno == ENOSPC;
-		ereport(ERROR,
+		saved_errno = errno;
+		ereport(elevel,
 				(errcode_for_file_access(),
 				 errmsg("could not write blocks %u..%u in file \"%s\": %m",
 						first->block, first->block + n - 1, file->path),
-				 enospc ? errhint("Check free disk space.") : 0));
+				 saved_errno == ENOSPC ? errhint("Check free disk space.") : 0));
+		errno = saved_errno;
+		return false;
 	}
+	return true;
 }
 
 /*
- * Write one run and mark its pages clean.
+ * Write one run and mark its pages clean.  False, with errno set, when the write
+ * fails and elevel is less than ERROR.
  */
-static void
-write_run(SegmentFile *file, const DirtyBuffer *run, int n)
+static bool
+write_run(SegmentFile *file, const DirtyBuffer *run, int n, int elevel)
 {
 	SMgrRelation reln = smgropen(run->locator, TempFileOwner_compat());
+	bool		own_write = n > 1 && !HAVE_SMGRWRITEV_COMPAT;
 	void	   *pages[MAX_RUN];
 	instr_time	start;
 
@@ -226,13 +257,18 @@ write_run(SegmentFile *file, const DirtyBuffer *run, int n)
 			PageSetChecksumInplace_compat((Page) pages[i], run[i].block);
 	}
 
+	if (elevel < ERROR && !DirectIO_compat())
+		own_write = true;
 	start = IoTimeStart_compat();
-	if (n == 1)
+	if (own_write)
+	{
+		if (!write_segment(file, run, pages, n, elevel))
+			return false;
+	}
+	else if (n == 1)
 		smgrwrite(reln, run->fork, run->block, pages[0], false);
-	else if (HAVE_SMGRWRITEV_COMPAT)
-		smgrwritev_compat(reln, run->fork, run->block, (const void **) pages, n);
 	else
-		write_segment(file, run, pages, n);
+		smgrwritev_compat(reln, run->fork, run->block, (const void **) pages, n);
 	CountTempWrite_compat(start, n);
 
 	for (int i = 0; i < n; i++)
@@ -242,18 +278,19 @@ write_run(SegmentFile *file, const DirtyBuffer *run, int n)
 		BufStateWrite_compat(desc, BufStateRead_compat(desc) & ~(BM_DIRTY | BM_JUST_DIRTIED_compat | BM_IO_ERROR));
 	}
 	pgBufferUsage.local_blks_written += n;
+	return true;
 }
 
 static int
-flush(Relation *rels, int nrels)
+flush(Relation *rels, int nrels, LocalBufFilter filter, void *context, int elevel)
 {
 	int			n;
-	DirtyBuffer *dirty = collect_dirty(rels, nrels, &n);
+	DirtyBuffer *dirty = collect_dirty(rels, nrels, filter, context, &n);
 	SegmentFile file = {.fd = -1};
 	int			max_run = MAX_RUN;
 	int			length;
 
-	if (n == 0)
+	if (dirty == NULL)
 		return 0;
 	if (pt_flush_method != LOCALBUF_FLUSH_BUFFER_ORDER)
 		sort_dirty_buffers(dirty, n);
@@ -280,9 +317,18 @@ flush(Relation *rels, int nrels)
 				!RelFileLocatorEquals_compat(run[length].locator, run->locator))
 				break;
 		}
-		write_run(&file, run, length);
+		if (!write_run(&file, run, length, elevel))
+		{
+			int			saved_errno = errno;
+
+			(void) close_segment(&file, elevel);
+			pfree(dirty);
+			errno = saved_errno;
+			return -1;
+		}
 	}
-	close_segment(&file);
+	if (!close_segment(&file, elevel))
+		n = -1;
 	pfree(dirty);
 	return n;
 }
@@ -290,11 +336,17 @@ flush(Relation *rels, int nrels)
 int
 localbuf_flush(Relation *rels, int nrels)
 {
-	return nrels == 0 ? 0 : flush(rels, nrels);
+	return nrels == 0 ? 0 : flush(rels, nrels, NULL, NULL, ERROR);
 }
 
 int
 localbuf_flush_all(void)
 {
-	return flush(NULL, 0);
+	return flush(NULL, 0, NULL, NULL, ERROR);
+}
+
+int
+localbuf_try_flush(Relation rel, LocalBufFilter filter, void *context)
+{
+	return flush(&rel, 1, filter, context, DEBUG1);
 }

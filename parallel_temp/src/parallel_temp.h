@@ -36,6 +36,8 @@ extern bool pt_explain;			/* parallel_temp.explain */
 extern int	pt_ram_limit;		/* parallel_temp.ram_limit, megabytes */
 extern int	pt_ram_warn_percent;	/* parallel_temp.ram_warn_percent */
 extern bool pt_lazy_files;		/* parallel_temp.lazy_files */
+extern int	pt_pool_read;		/* parallel_temp.pool_read, a PoolReadMethod */
+extern int	pt_batch_pages;		/* parallel_temp.batch_pages */
 extern int	pt_flush_method;	/* parallel_temp.flush_method, a
 								 * LocalBufFlushMethod */
 

@@ -165,7 +165,10 @@ make_path(PlannerInfo *root, RelOptInfo *rel, Planning *planning, int workers, C
 	if (!enable_seqscan)
 		PathSetDisabled_compat(&path->path);
 
-	/* Last, so that it tells even where the cost of a disabled path hides the rest. */
+	/*
+	 * Last, so that it tells even where the cost of a disabled path hides the
+	 * rest.
+	 */
 	path->path.total_cost *= surcharge;
 	return path;
 }

@@ -75,6 +75,7 @@ typedef struct Share
 	dsm_segment *segment;
 	SharedArea *area;
 	ResourceOwner pins;
+	SharedRel  *flushing;		/* whose pages are being written */
 	bool		leader_stays_out;	/* leader must not run the workers' part */
 	instr_time	time;
 } Share;

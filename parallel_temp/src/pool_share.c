@@ -17,10 +17,11 @@
  *    with a function of unknown doings) runs in the leader alone, and when only
  *    the workers' part has one, the leader leaves that part to the workers.
  *
- * Pins belong to a resource owner of their own, a child of the current one: an
- * ERROR gives them back after the workers have ended, as transaction abort stops
- * workers first.  A quarter of temp_buffers is never pinned, the leader goes on
- * working with it.
+ * Pins belong to resource owners of their own, below the current one: an ERROR
+ * gives them back after the workers have ended, as transaction abort stops workers
+ * first.  A resource owner remembers a few pins in an array and many in a hash
+ * table, which costs three times as much; so each of ours gets a few.  A quarter of
+ * temp_buffers, at most 64 MB, is never pinned: the leader goes on working with it.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -51,7 +52,10 @@
  * NLocBuffer again when it was set in a transaction that has ended; core computes
  * with both.)
  */
-#define UNPINNED_BUFFERS	Max(NLocBuffer / 4, 32)
+#define UNPINNED_BUFFERS	Max(Min(NLocBuffer / 4, 64 * 1024 * 1024 / BLCKSZ), 32)
+
+/* Pins that a resource owner of any version keeps in its array. */
+#define PINS_AN_OWNER		32
 
 /* A worker of this session opened the pool. */
 static bool pool_proven = false;
@@ -192,6 +196,7 @@ pin_pages(Share *share, List *wanted)
 {
 	SharedArea *area = share->area;
 	int			budget = Min(NLocBuffer, num_temp_buffers) - UNPINNED_BUFFERS;
+	int			pins = 0;
 	int			last = 0;
 	int64		saved_hits = pgBufferUsage.local_blks_hit;
 	ResourceOwner saved_owner = CurrentResourceOwner;
@@ -200,7 +205,6 @@ pin_pages(Share *share, List *wanted)
 		budget -= LocalRefCount[i] != 0;
 
 	share->pins = ResourceOwnerCreate(CurrentResourceOwner, "parallel_temp");
-	CurrentResourceOwner = share->pins;
 	for (int i = 0; i < NLocBuffer; i++)
 	{
 		BufferDesc *desc = GetLocalBufferDescriptor(i);
@@ -254,6 +258,8 @@ pin_pages(Share *share, List *wanted)
 		}
 		if (LocalRefCount[i] == 0)
 			budget--;
+		if (pins++ % PINS_AN_OWNER == 0)
+			CurrentResourceOwner = ResourceOwnerCreate(share->pins, "parallel_temp pins");
 		if (!ReadRecentBuffer(locator, MAIN_FORKNUM, block, -i - 1))
 			elog(ERROR, "could not pin temporary buffer %d", i);
 		shared_rel_pages(area, rel)[block] = i;
@@ -265,7 +271,25 @@ pin_pages(Share *share, List *wanted)
 	pgBufferUsage.local_blks_hit = saved_hits;
 }
 
-static void
+/*
+ * A page that is pinned in the pool need not be written.
+ */
+static bool
+page_is_not_pinned(int buf_id, void *context)
+{
+	Share	   *share = context;
+	SharedRel  *rel = share->flushing;
+	BufferTag  *tag = &GetLocalBufferDescriptor(buf_id)->tag;
+
+	return BufTagGetForkNum_compat(tag) != MAIN_FORKNUM || tag->blockNum >= rel->nblocks ||
+		shared_rel_pages(share->area, rel)[tag->blockNum] != buf_id;
+}
+
+/*
+ * Bring the files up to date, wholly ("all") or for pages that are not pinned.  A
+ * reason is returned when they cannot be written.
+ */
+static const char *
 flush_pages(Share *share, List *wanted, bool all)
 {
 	ListCell   *lc;
@@ -273,10 +297,18 @@ flush_pages(Share *share, List *wanted, bool all)
 	foreach(lc, wanted)
 	{
 		WantedRel  *want = lfirst(lc);
+		SharedRel  *rel = &share->area->rels[foreach_current_index(lc)];
+		int			written;
 
-		if (all || want->must_flush)
-			share->area->rels[foreach_current_index(lc)].flushed = localbuf_flush(&want->rel, 1);
+		if (!all && !want->must_flush)
+			continue;
+		share->flushing = rel;
+		written = localbuf_try_flush(want->rel, all ? NULL : page_is_not_pinned, share);
+		if (written < 0)
+			return psprintf("pages of \"%s\" could not be written: %m", RelationGetRelationName(want->rel));
+		rel->flushed = written;
 	}
+	return NULL;
 }
 
 /*
@@ -347,7 +379,10 @@ share_begin(QueryDesc *queryDesc, TempPlan *plan, const char **reason)
 		share->area->may_skip = parallel_leader_participation && !share->leader_stays_out &&
 			!plan->single_copy;
 		share->area->files_current = !pool || (!share->area->may_skip && !pool_proven);
-		flush_pages(share, wanted, share->area->files_current);
+		*reason = flush_pages(share, wanted, share->area->files_current);
+	}
+	if (*reason == NULL)
+	{
 		INSTR_TIME_SET_CURRENT(share->time);
 		INSTR_TIME_SUBTRACT(share->time, start);
 		stats_count_share(share->area, INSTR_TIME_GET_MILLISEC(share->time));

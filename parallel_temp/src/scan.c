@@ -33,6 +33,7 @@
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
 
+#include "parallel_temp.h"
 #include "scan.h"
 #include "worker.h"
 
@@ -110,10 +111,13 @@ start_scan(TempScanState *scan)
 
 	scan->in_worker = IsParallelWorker();
 	scan->pool_fd = -1;
+	scan->pool_map = NULL;
 	if (scan->in_worker)
 	{
 		area = worker_area();
 		scan->pool_fd = worker_pool_descriptor();
+		if (scan->pool_fd >= 0 && pt_pool_read != POOL_READ_COPY)
+			scan->pool_map = worker_pool_map();
 	}
 	else
 	{
@@ -260,6 +264,7 @@ temp_scan_proc(PlanState *planstate)
 	ExprContext *econtext = planstate->ps_ExprContext;
 	ExprState  *qual = planstate->qual;
 	ProjectionInfo *projection = planstate->ps_ProjInfo;
+	MemoryContext memory = econtext->ecxt_per_tuple_memory;
 
 	if (unlikely(planstate->state->es_epq_active != NULL))
 		return temp_scan_exec((CustomScanState *) planstate);
@@ -267,7 +272,9 @@ temp_scan_proc(PlanState *planstate)
 	{
 		TupleTableSlot *slot;
 
-		ResetExprContext(econtext);
+		/* ResetExprContext() without a call for each row that left nothing */
+		if (!memory->isReset || memory->firstchild)
+			MemoryContextReset(memory);
 		slot = temp_scan_next(ss);
 		if (unlikely(TupIsNull(slot)))
 			return projection ? ExecClearTuple(projection->pi_state.resultslot) : slot;

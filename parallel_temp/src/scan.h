@@ -15,8 +15,15 @@
 #include "pool.h"
 #include "scan_visibility.h"
 
-/* Pages read at once; 32 of them (256 kB) stay in a processor's own cache. */
-#define SCAN_BATCH_PAGES	32
+/* How a worker gets at a page of the pool: parallel_temp.pool_read. */
+typedef enum PoolReadMethod
+{
+	POOL_READ_COPY,				/* read it into private memory */
+	POOL_READ_MAP				/* look at it in a mapping of the pool */
+}			PoolReadMethod;
+
+/* Most pages that are read at once. */
+#define MAX_SCAN_BATCH	128
 
 /* Members of a temp scan's custom_private, in this order. */
 typedef struct TempScanPrivate
@@ -47,6 +54,7 @@ typedef struct TempScanState
 	int32	   *pages;			/* block -> pinned buffer of the leader */
 	bool		in_worker;
 	int			pool_fd;
+	char	   *pool_map;
 
 	/* Position. */
 	BlockNumber nblocks;
@@ -55,7 +63,9 @@ typedef struct TempScanState
 	BlockNumber chunk;			/* blocks taken at once */
 
 	/* The pages at hand. */
-	char	   *batch;
+	char	   *memory;			/* private memory for a batch, or NULL */
+	int			memory_pages;
+	char	   *batch;			/* the batch: in that memory, or in the pool */
 	BlockNumber batch_start;
 	BlockNumber batch_end;
 	bool		batch_from_file;

@@ -51,6 +51,7 @@
 static SharedArea *area = NULL;
 static QueryDesc *area_query = NULL;	/* the worker's part of the plan */
 static int	pool_fd = -1;
+static char *pool_map = NULL;
 static bool leaves_work = false;
 static bool local_buffers = false;
 static ResourceOwner seed_pins = NULL;
@@ -69,6 +70,18 @@ int
 worker_pool_descriptor(void)
 {
 	return pool_fd;
+}
+
+char *
+worker_pool_map(void)
+{
+	if (pool_map == NULL)
+	{
+		pool_map = mmap(NULL, area->pool_size, PROT_READ, MAP_SHARED | MAP_NORESERVE, pool_fd, 0);
+		if (pool_map == MAP_FAILED)
+			pool_map = NULL;
+	}
+	return pool_map;
 }
 
 bool

@@ -26,4 +26,7 @@ extern SharedArea *worker_area(void);
 /* The pool's descriptor, or -1 when pages come from files. */
 extern int	worker_pool_descriptor(void);
 
+/* The pool, mapped read-only; NULL when that cannot be. */
+extern char *worker_pool_map(void);
+
 #endif							/* WORKER_H */

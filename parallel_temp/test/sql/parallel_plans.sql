@@ -78,6 +78,16 @@ SELECT scan_properties('SELECT count(*) FROM t');
 RESET parallel_temp.method;
 RESET parallel_temp.flush_page_cost;
 RESET parallel_leader_participation;
+CREATE FUNCTION scan_lines(format text, query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+	plan text;
+BEGIN
+	EXECUTE format('EXPLAIN (COSTS OFF, FORMAT %s) %s', format, query) INTO plan;
+	RETURN QUERY SELECT btrim(line) FROM regexp_split_to_table(plan, '\n') line WHERE line ~ 'Custom.Plan|Temp.Method';
+END
+$$;
+SELECT scan_lines('XML', 'SELECT count(*) FROM t');
+SELECT scan_lines('YAML', 'SELECT count(*) FROM t');
 
 -- why not
 SET parallel_temp.explain_refusals = on;
@@ -110,4 +120,4 @@ SELECT counter, value FROM parallel_temp_stats WHERE counter IN ('queries with s
 SELECT sum(pins) FROM pg_local_buffers;
 
 DROP TABLE t, s, big, plans_perm;
-DROP FUNCTION scan_properties, restricted, unsafe, peek;
+DROP FUNCTION scan_properties, scan_lines, restricted, unsafe, peek;
