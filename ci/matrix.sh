@@ -30,6 +30,7 @@ for label in "$@"; do
                 TEST_CONF=test/assert.conf SKIP_TAP=1 "$TOP/ci/check.sh" "$label" "$ext" || failed=1
             done
             ;;
+        *) "$TOP/ci/upgrade.sh" "$label" || failed=1 ;;
     esac
 done
 cat "$BUILD"/check/*.count "$BUILD"/core/*.count | awk '{ p += $1; f += $2 } END { print p " passed, " f " failed" }'
