@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Stress of appendable_bytea against a model that is kept outside the server.
 
-Writers change rows in every way that the type allows, in transactions that commit,
+Writers change rows in every way that the type allows, by UPDATE, INSERT ... ON
+CONFLICT and MERGE, and by way of a second table, in transactions that commit,
 roll back, use savepoints or are prepared; each knows what its rows must hold.  At
 the same time other sessions vacuum the chunk store, the table, rewrite it, and read
 with old snapshots.  One row is shared: every writer appends its own tagged records,
@@ -9,7 +10,11 @@ and none may be lost.  At the end every value is compared byte by byte and
 appendable_bytea_check() must find nothing.
 
     stress.py --host DIR --port N [--seconds S] [--writers N] [--rows N] [--seed N]
-              [--chunk-size N] [--quiet-rewrites]
+              [--chunk-size N] [--quiet-rewrites] [--crash] [--standby DIR:PORT]
+
+--crash kills a server process with SIGKILL every few seconds (run it as the server's
+user): a transaction whose COMMIT was under way must be there wholly or not at all.
+--standby reads a streaming replica meanwhile and compares it at the end.
 
 Needs nothing but Python; speaks the protocol's simple query itself.  Ends with
 status 0 only if everything matched.
@@ -18,12 +23,17 @@ status 0 only if everything matched.
 import argparse
 import os
 import random
+import signal
 import socket
 import struct
 import sys
 import threading
 import time
 import traceback
+
+
+# the server goes, is gone, or is not there yet
+GONE = {"57P01", "57P02", "57P03"}
 
 
 class ServerError(Exception):
@@ -35,11 +45,15 @@ class ServerError(Exception):
 
 
 class Session:
-    """One connection: query(sql) returns rows of str or None."""
+    """One connection: query(sql) returns rows of str or None.  Raises ConnectionError
+    when the server has gone."""
 
     def __init__(self, host, port, dbname, user):
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect(f"{host}/.s.PGSQL.{port}")
+        try:
+            self.sock.connect(f"{host}/.s.PGSQL.{port}")
+        except OSError as e:
+            raise ConnectionError(str(e))
         self.buf = b""
         body = struct.pack("!i", 196608)
         for key, value in (("user", user), ("database", dbname)):
@@ -81,6 +95,8 @@ class Session:
                     if part:
                         fields[chr(part[0])] = part[1:].decode(errors="replace")
                 error = ServerError(fields)
+                if fields.get("C") in GONE:
+                    raise ConnectionError(str(error))
             elif kind == b"Z":
                 if error:
                     raise error
@@ -108,6 +124,15 @@ def to_bytes(text):
 EXPECTED = {"40001", "40P01", "55P03", "57014"}
 
 
+class Work:
+    """What a transaction does: its rows, its records in the shared row, its outcome."""
+
+    def __init__(self, model):
+        self.draft = dict(model)
+        self.shared = 0
+        self.outcome = "open"
+
+
 class Stress:
     def __init__(self, args):
         self.args = args
@@ -115,8 +140,20 @@ class Stress:
         self.failures = []
         self.counts = {}
         self.lock = threading.Lock()
+        self.crashes_over = threading.Event()
 
     def session(self):
+        """A new connection; waits for a server that recovers from a crash."""
+        deadline = time.time() + 60
+        while True:
+            try:
+                return self.connect()
+            except ConnectionError:
+                if time.time() > deadline:
+                    raise
+                time.sleep(0.1)
+
+    def connect(self):
         session = Session(self.args.host, self.args.port, self.args.dbname, self.args.user)
         session.query("SET client_min_messages = error")
         if self.args.chunk_size:
@@ -178,99 +215,161 @@ class Stress:
         model = {}
         appended = 0
         while time.time() < self.stop:
-            draft = dict(model)
-            shared = 0
+            work = Work(model)
             mode = rng.choice(["commit", "commit", "commit", "rollback", "autocommit", "prepare"])
             isolation = rng.choice(["read committed", "read committed", "repeatable read", "serializable"])
             try:
-                if mode != "autocommit":
-                    session.query(f"BEGIN ISOLATION LEVEL {isolation}")
-                    # before the snapshot: a table rewrite hides rows from older ones
-                    session.query("LOCK TABLE stress IN ROW EXCLUSIVE MODE")
-                for _ in range(1 if mode == "autocommit" else rng.randint(1, 4)):
-                    shared += self.step(rng, session, ids, draft, number, appended + shared,
-                                        mode != "autocommit" and isolation == "read committed")
-                    if mode != "autocommit" and rng.random() < 0.2:
-                        kept = dict(draft)
-                        session.query("SAVEPOINT s")
-                        self.step(rng, session, ids, draft, number, 0, False)
-                        if rng.random() < 0.6:
-                            session.query("ROLLBACK TO s")
-                            draft = kept
-                        else:
-                            session.query("RELEASE s")
-                if mode == "prepare":
-                    name = f"w{number}"
-                    session.query(f"PREPARE TRANSACTION '{name}'")
-                    if rng.random() < 0.5:
-                        session.query(f"ROLLBACK PREPARED '{name}'")
-                        mode = "rollback"
-                    else:
-                        session.query(f"COMMIT PREPARED '{name}'")
-                elif mode == "rollback":
-                    session.query("ROLLBACK")
-                elif mode == "commit":
-                    session.query("COMMIT")
+                self.transaction(rng, session, ids, work, number, appended, mode, isolation)
                 self.count(mode)
-                if mode != "rollback":
-                    model = draft
-                    appended += shared
+                if work.outcome == "committed":
+                    model = work.draft
+                    appended += work.shared
             except ServerError as e:
                 if e.sqlstate not in EXPECTED:
                     raise
                 self.count("error " + e.sqlstate)
                 session.query("ROLLBACK")
-            if rng.random() < 0.1 and model:
-                self.compare(session, rng.choice(list(model)), model)
+            except ConnectionError:
+                self.expect_crash()
+                session = self.session()
+                model, appended = self.after_crash(session, ids, work, model, appended, number)
+            try:
+                if rng.random() < 0.1 and model:
+                    self.compare(session, rng.choice(list(model)), model)
+            except ConnectionError:
+                self.expect_crash()
+                session = self.session()
+        self.crashes_over.wait()
+        session = self.session()
         for i in ids:
             self.compare(session, i, model)
-        shared = to_bytes(session.query("SELECT data FROM stress WHERE id = 0")[0][0])
-        mine = [int(r.split(b":")[1]) for r in shared.split(b";") if r.startswith(b"w%d:" % number)]
-        if mine != list(range(appended)):
-            self.fail(f"writer {number} appended {appended} records to the shared row and finds {mine[-5:]}")
+        if self.records(session, number) != list(range(appended)):
+            self.fail(f"writer {number} appended {appended} records to the shared row and finds {self.records(session, number)[-5:]}")
         session.close()
 
-    def step(self, rng, session, ids, draft, number, sequence, may_share):
-        """One change; returns 1 if it appended to the shared row."""
+    def records(self, session, number):
+        """The numbers of the records that a writer finds in the shared row."""
+        shared = to_bytes(session.query("SELECT data FROM stress WHERE id = 0")[0][0])
+        return [int(r.split(b":")[1]) for r in shared.split(b";") if r.startswith(b"w%d:" % number)]
+
+    def transaction(self, rng, session, ids, work, number, appended, mode, isolation):
+        """One transaction; work tells what it did, and how far it came."""
+        gid = f"w{number}"
+        if mode == "autocommit":
+            work.outcome = "in doubt"
+            self.step(rng, session, ids, work, number, appended, False)
+            work.outcome = "committed"
+            return
+        session.query(f"BEGIN ISOLATION LEVEL {isolation}")
+        # before the snapshot: a table rewrite hides rows from older ones
+        session.query("LOCK TABLE stress, side IN ROW EXCLUSIVE MODE")
+        for _ in range(rng.randint(1, 4)):
+            self.step(rng, session, ids, work, number, appended, isolation == "read committed")
+            if rng.random() < 0.2:
+                kept = dict(work.draft)
+                session.query("SAVEPOINT s")
+                self.step(rng, session, ids, work, number, appended, False)
+                if rng.random() < 0.6:
+                    session.query("ROLLBACK TO s")
+                    work.draft = kept
+                else:
+                    session.query("RELEASE s")
+        if mode == "rollback":
+            session.query("ROLLBACK")
+        elif mode == "commit":
+            work.outcome = "in doubt"
+            session.query("COMMIT")
+            work.outcome = "committed"
+        else:
+            commit = rng.random() < 0.5
+            work.outcome = "prepared to commit" if commit else "prepared to roll back"
+            session.query(f"PREPARE TRANSACTION '{gid}'")
+            if commit:
+                work.outcome = "committing prepared"
+            session.query(f"{'COMMIT' if commit else 'ROLLBACK'} PREPARED '{gid}'")
+            work.outcome = "committed" if commit else "rolled back"
+
+    def after_crash(self, session, ids, work, model, appended, number):
+        """What must be there now: (model, appended)."""
+        before, after = (model, appended), (work.draft, appended + work.shared)
+        choices = [before]
+        if work.outcome == "in doubt":
+            choices = [before, after]
+        elif session.query(f"SELECT gid FROM pg_prepared_xacts WHERE gid = 'w{number}'"):
+            commit = work.outcome in ("prepared to commit", "committing prepared")
+            session.query(f"{'COMMIT' if commit else 'ROLLBACK'} PREPARED 'w{number}'")
+            choices = [after if commit else before]
+        elif work.outcome in ("committing prepared", "committed"):
+            choices = [after]
+        rows = session.query(f"SELECT id, data FROM stress WHERE id = ANY ('{{{','.join(map(str, ids))}}}')")
+        found = ({int(i): to_bytes(data) for i, data in rows}, len(self.records(session, number)))
+        self.count("crashes survived")
+        if found not in choices:
+            self.fail(f"after a crash, with a transaction that was {work.outcome}, writer {number} finds "
+                      f"{[(i, len(d or b'')) for i, d in sorted(found[0].items())]} and {found[1]} records, expected one of "
+                      f"{[([(i, len(d or b'')) for i, d in sorted(m.items())], n) for m, n in choices]}")
+            return choices[-1]
+        return found
+
+    def expect_crash(self):
+        if not self.args.crash:
+            raise RuntimeError("the server closed the connection")
+
+    def step(self, rng, session, ids, work, number, appended, may_share):
+        """One change; what it makes of the rows is in work before it is sent."""
+        draft = work.draft
         if may_share and rng.random() < 0.3:
-            record = b"w%d:%d:" % (number, sequence) + b"x" * rng.choice([0, 5, 300]) + b";"
+            record = b"w%d:%d:" % (number, appended + work.shared) + b"x" * rng.choice([0, 5, 300]) + b";"
+            work.shared += 1
             session.query(f"UPDATE stress SET data = data || {literal(record)}::bytea WHERE id = 0")
-            return 1
+            return
         i = rng.choice(ids)
         value = draft.get(i, ...)
         kind = rng.random()
+        expression, new = self.change(rng, None if value is ... else value)
+        of_t = expression.replace("data", "t.data")
         if value is ...:
-            expression, new = self.change(rng, None)
-            session.query(f"INSERT INTO stress VALUES ({i}, 0, {expression})")
             draft[i] = new
+            if kind < 0.3:
+                session.query(f"MERGE INTO stress t USING (VALUES ({i})) v(id) ON t.id = v.id "
+                              f"WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT VALUES (v.id, 0, {expression})")
+            else:
+                session.query(f"INSERT INTO stress VALUES ({i}, 0, {expression})")
         elif kind < 0.08:
-            session.query(f"DELETE FROM stress WHERE id = {i}")
             del draft[i]
+            session.query(f"DELETE FROM stress WHERE id = {i}")
         elif kind < 0.14:
             session.query(f"UPDATE stress SET other = other + 1 WHERE id = {i}")
         elif kind < 0.20:
             other = rng.choice(list(draft))
-            session.query(f"UPDATE stress SET data = (SELECT data FROM stress WHERE id = {other}) WHERE id = {i}")
             draft[i] = draft[other]
+            session.query(f"UPDATE stress SET data = (SELECT data FROM stress WHERE id = {other}) WHERE id = {i}")
         elif kind < 0.24:
-            session.query(f"UPDATE stress SET data = NULL WHERE id = {i}")
             draft[i] = None
+            session.query(f"UPDATE stress SET data = NULL WHERE id = {i}")
         elif kind < 0.30:
-            expression, new = self.change(rng, value)
-            session.query(f"INSERT INTO stress AS t VALUES ({i}, 0, '\\x00') ON CONFLICT (id) DO UPDATE SET data = "
-                          + expression.replace("data", "t.data").replace("t.data::", "t.data::"))
             draft[i] = new
-        elif kind < 0.34:
+            session.query(f"INSERT INTO stress AS t VALUES ({i}, 0, '\\x00') ON CONFLICT (id) DO UPDATE SET data = {of_t}")
+        elif kind < 0.36:
+            draft[i] = new
+            session.query(f"MERGE INTO stress t USING (VALUES ({i})) v(id) ON t.id = v.id "
+                          f"WHEN MATCHED THEN UPDATE SET data = {of_t} WHEN NOT MATCHED THEN INSERT VALUES (v.id, 0, '\\x00')")
+        elif kind < 0.42:
+            # out to another table, where it is changed, and back
+            draft[i] = new
+            session.query(f"INSERT INTO side SELECT id, data FROM stress WHERE id = {i} ON CONFLICT (id) DO UPDATE SET data = excluded.data; "
+                          f"UPDATE side SET data = {expression} WHERE id = {i}; "
+                          f"UPDATE stress SET data = side.data FROM side WHERE side.id = stress.id AND stress.id = {i}")
+        elif kind < 0.48:
             # a value held outside the row must not change with it
-            session.query(f"DO $$ DECLARE v appendable_bytea; n int8; BEGIN SELECT data INTO v FROM stress WHERE id = {i}; "
-                          f"n := octet_length(v); UPDATE stress SET data = data || '\\x0102'::bytea WHERE id = {i}; "
-                          f"IF octet_length(v) <> n OR md5(v) IS NULL THEN NULL; END IF; "
+            session.query(f"DO $$ DECLARE v appendable_bytea; m text; BEGIN SELECT data INTO v FROM stress WHERE id = {i}; "
+                          f"m := md5(v::bytea); UPDATE stress SET data = data || '\\x0102'::bytea WHERE id = {i}; "
+                          f"UPDATE stress SET data = appendable_truncate(data, octet_length(data) / 2) WHERE id = {i}; "
+                          f"IF md5(v) IS DISTINCT FROM m THEN RAISE 'a value held in a variable changed'; END IF; "
                           f"UPDATE stress SET data = v WHERE id = {i}; END $$")
         else:
-            expression, new = self.change(rng, value)
-            session.query(f"UPDATE stress SET data = {expression} WHERE id = {i}")
             draft[i] = new
-        return 0
+            session.query(f"UPDATE stress SET data = {expression} WHERE id = {i}")
 
     def compare(self, session, i, model):
         rows = session.query(f"SELECT data FROM stress WHERE id = {i}")
@@ -286,58 +385,118 @@ class Stress:
     # ---- everything else -------------------------------------------------
 
     def repeat(self, statements, pause):
-        session = self.session()
-        session.query("SET lock_timeout = '3s'")
         rng = random.Random(self.args.seed)
+        session = None
         while time.time() < self.stop:
             try:
+                if session is None:
+                    session = self.session()
+                    session.query("SET lock_timeout = '3s'")
                 session.query(rng.choice(statements))
+                self.count("maintenance")
             except ServerError as e:
                 if e.sqlstate not in EXPECTED:
                     raise
                 self.count("error " + e.sqlstate)
-            self.count("maintenance")
+            except ConnectionError:
+                self.expect_crash()
+                session = None
             time.sleep(pause * rng.random())
-        session.close()
 
-    def old_reader(self):
+    def old_reader(self, connect, what):
         """A REPEATABLE READ reader must see the same bytes again and again."""
-        session = self.session()
+        session = None
         while time.time() < self.stop:
-            session.query("BEGIN ISOLATION LEVEL REPEATABLE READ")
             try:
+                if session is None:
+                    session = connect()
+                session.query("BEGIN ISOLATION LEVEL REPEATABLE READ")
                 session.query("LOCK TABLE stress IN ACCESS SHARE MODE")
                 first = session.query("SELECT id, md5(data) FROM stress ORDER BY id")
                 time.sleep(0.3)
                 if session.query("SELECT id, md5(data::bytea) FROM stress ORDER BY id") != first:
-                    self.fail("an old snapshot saw other bytes")
-                self.count("old snapshots")
+                    self.fail(f"an {what} saw other bytes")
+                self.count(what)
+                session.query("ROLLBACK")
             except ServerError as e:
                 if e.sqlstate not in EXPECTED:
                     raise
-            session.query("ROLLBACK")
-        session.close()
+                session.query("ROLLBACK")
+            except ConnectionError:
+                if what == "old snapshot":
+                    self.expect_crash()
+                session = None
+                time.sleep(0.2)
+
+    def killer(self):
+        """Kill a server process every few seconds; the server starts anew."""
+        rng = random.Random(self.args.seed)
+        while time.time() < self.stop - 3:
+            time.sleep(2 + 4 * rng.random())
+            try:
+                session = self.session()
+                rows = session.query("SELECT pid FROM pg_stat_activity WHERE backend_type IN ('client backend', 'autovacuum worker') "
+                                     "AND pid <> pg_backend_pid()")
+                if rows:
+                    os.kill(int(rng.choice(rows)[0]), signal.SIGKILL)
+                    self.count("crashes")
+            except (ConnectionError, ProcessLookupError):
+                pass
+        self.session().close()
+        self.crashes_over.set()
+
+    def connect_standby(self):
+        host, port = self.args.standby.rsplit(":", 1)
+        return Session(host, int(port), self.args.dbname, self.args.user)
+
+    def compare_standby(self, session):
+        """Once it has replayed everything, the replica holds the same bytes."""
+        digest = "SELECT id, md5(data::bytea) FROM stress ORDER BY id"
+        lsn = session.query("SELECT pg_current_wal_insert_lsn()")[0][0]
+        standby = self.connect_standby()
+        deadline = time.time() + 60
+        while standby.query(f"SELECT pg_last_wal_replay_lsn() >= '{lsn}'")[0][0] != "t":
+            if time.time() > deadline:
+                return self.fail("the replica does not catch up")
+            time.sleep(0.1)
+        if standby.query(digest) != session.query(digest):
+            self.fail("the replica holds other values")
+        for problem in standby.query("SELECT row_id, problem FROM appendable_bytea_check('stress')"):
+            self.fail(f"check on the replica: {problem}")
 
     def run(self):
         session = self.session()
         session.query("CREATE EXTENSION IF NOT EXISTS appendable_bytea")
-        session.query("DROP TABLE IF EXISTS stress")
+        session.query("DROP TABLE IF EXISTS stress, side")
         session.query("CREATE TABLE stress (id int PRIMARY KEY, other int, data appendable_bytea) WITH (fillfactor = 80)")
+        session.query("CREATE TABLE side (id int PRIMARY KEY, data appendable_bytea)")
         session.query("INSERT INTO stress VALUES (0, 0, '')")
+        session.close()
         threads = [self.run_thread(self.writer, n + 1) for n in range(self.args.writers)]
-        threads.append(self.run_thread(self.repeat, ["SELECT * FROM appendable_bytea_vacuum('stress')"], 0.1))
+        threads.append(self.run_thread(self.repeat, ["SELECT * FROM appendable_bytea_vacuum('stress')", "SELECT * FROM appendable_bytea_vacuum('side')"], 0.1))
         threads.append(self.run_thread(self.repeat, ["VACUUM stress", "VACUUM", "ANALYZE stress"], 1))
         rewrites = ["VACUUM FULL stress", "CLUSTER stress USING stress_pkey", "REINDEX TABLE stress",
                     "ALTER TABLE stress ALTER other TYPE int8", "ALTER TABLE stress ALTER other TYPE int4",
-                    "BEGIN; TRUNCATE stress; ROLLBACK"]
+                    "BEGIN; TRUNCATE stress, side; INSERT INTO stress VALUES (0, 0, sha512('lost')); ROLLBACK"]
         if not self.args.quiet_rewrites:
             threads.append(self.run_thread(self.repeat, rewrites, 4))
-        threads.append(self.run_thread(self.old_reader))
+        threads.append(self.run_thread(self.old_reader, self.session, "old snapshot"))
+        if self.args.standby:
+            threads.append(self.run_thread(self.old_reader, self.connect_standby, "old snapshot of the replica"))
+        if self.args.crash:
+            threads.append(self.run_thread(self.killer))
+        else:
+            self.crashes_over.set()
         for thread in threads:
             thread.join()
-        for problem in session.query("SELECT table_name, row_id, column_name, problem FROM appendable_bytea_check('stress')"):
+        session = self.session()
+        for problem in session.query("SELECT table_name, row_id, column_name, problem FROM appendable_bytea_check()"):
             self.failures.append(f"check: {problem}")
-        session.query("SELECT * FROM appendable_bytea_vacuum('stress')")
+        if self.args.standby:
+            self.compare_standby(session)
+        session.query("SELECT * FROM appendable_bytea_vacuum()")
+        for problem in session.query("SELECT table_name, row_id, column_name, problem FROM appendable_bytea_check()"):
+            self.failures.append(f"check after vacuum: {problem}")
         stats = session.query("SELECT chunk_bytes, store_bytes FROM appendable_bytea_stats('stress')")
         print(" ".join(f"{k}={v}" for k, v in sorted(self.counts.items())), f"chunk_bytes={stats[0][0]} store_bytes={stats[0][1]}")
         for failure in self.failures:
@@ -357,6 +516,8 @@ def main():
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--chunk-size", type=int, default=0)
     parser.add_argument("--quiet-rewrites", action="store_true")
+    parser.add_argument("--crash", action="store_true")
+    parser.add_argument("--standby")
     args = parser.parse_args()
     print(f"seed={args.seed}")
     sys.exit(Stress(args).run())
