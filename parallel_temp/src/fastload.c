@@ -5,8 +5,10 @@
  *
  * ExecutorRun decides: a statement whose rows go into a new table gets a receiver
  * in front of the server's (fastload_ctas.c), an insertion into a temporary table
- * is taken over (fastload_insert.c).  Both run inside that one ExecutorRun, so the
- * stack of running loads is cut back when it returns or fails.
+ * is taken over (fastload_insert.c) or given another door to the table
+ * (fastload_am.c).  They run inside that one ExecutorRun, so the stack of running
+ * loads is cut back when it returns or fails.  COPY gets such a door in
+ * ProcessUtility.
  *
  * While a load runs, functions in its query may start statements of their own.  One
  * that names the table being filled must find every row that the server's own path
@@ -26,6 +28,7 @@
 
 #include "access/heapam.h"
 #include "access/parallel.h"
+#include "access/table.h"
 #include "access/xact.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
@@ -83,14 +86,18 @@ fastload_push(FastLoad *load)
 	loads = load;
 }
 
-/* A load, or a statement that did without one, is done: note it for EXPLAIN. */
+/*
+ * A load, or a statement that did without one, is done: note it for EXPLAIN.
+ * "row_by_row" says why the server made the rows ready, if it did.
+ */
 void
-fastload_remember(const FastLoad *load, const char *why_not)
+fastload_remember(const FastLoad *load, const char *row_by_row, const char *why_not)
 {
 	if (explain_state == NULL || executor_depth != explain_depth + 1)
 		return;
 	memset(&note, 0, sizeof(note));
 	note.set = true;
+	note.row_by_row = row_by_row;
 	note.why_not = why_not;
 	if (load != NULL)
 	{
@@ -115,6 +122,24 @@ may_freeze(void)
 	return ThereAreNoPriorRegisteredSnapshots();
 }
 
+/*
+ * The same for COPY, which has only pushed its snapshot, so that a single
+ * registered one would be somebody else's.
+ */
+static bool
+may_freeze_copy(void)
+{
+	Snapshot	own;
+	bool		result;
+
+	if (executor_depth > 0 || !ActiveSnapshotSet())
+		return false;
+	own = RegisterSnapshot(GetActiveSnapshot());
+	result = may_freeze();
+	UnregisterSnapshot(own);
+	return result;
+}
+
 static void
 fastload_ExecutorStart(QueryDesc *queryDesc, int eflags)
 {
@@ -124,6 +149,8 @@ fastload_ExecutorStart(QueryDesc *queryDesc, int eflags)
 			list_member_oid(queryDesc->plannedstmt->relationOids, load->relid))
 			fastload_hand_back(load, true);
 	}
+	if (queryDesc->plannedstmt->relationOids != NIL)
+		fastload_doors_shut(queryDesc->plannedstmt->relationOids);
 	if (prev_ExecutorStart)
 		prev_ExecutorStart(queryDesc, eflags);
 	else
@@ -144,15 +171,33 @@ pop_loads(FastLoad *outer)
 	}
 }
 
+/* The server has put the last row through a door. */
+static void
+finish_door(FastDoor *door, const char *row_by_row)
+{
+	const char *why_not = NULL;
+
+	fastload_door_close(door);
+	if (door->given_up)
+		why_not = "the statement reads the table while filling it";
+	else if (door->load == NULL)
+		why_not = "few rows, or room for them in the table";
+	fastload_remember(door->load, row_by_row, why_not);
+}
+
 static void
 fastload_ExecutorRun(EXECUTORRUN_PARAMS_compat)
 {
 	FastLoad   *outer_loads = loads;
+	FastDoor   *outer_door = fastload_innermost_door();
 	DestReceiver *dest = queryDesc->dest;
 
 	executor_depth++;
 	PG_TRY();
 	{
+		FastDoor   *door = NULL;
+		const char *why_not = NULL;
+
 		if (pt_fast_load || explain_state != NULL)
 		{
 			if (dest != NULL && dest->mydest == DestIntoRel &&
@@ -160,26 +205,29 @@ fastload_ExecutorRun(EXECUTORRUN_PARAMS_compat)
 				queryDesc->dest = fastload_ctas_receiver(dest, may_freeze(), queryDesc->estate->es_query_cxt);
 			else if (queryDesc->operation == CMD_INSERT)
 			{
-				const char *why_not = fastload_insert_prepare(queryDesc, may_freeze());
-
-				if (why_not != NULL)
-					fastload_remember(NULL, why_not);
+				why_not = fastload_insert_prepare(queryDesc, may_freeze(), &door);
+				if (why_not != NULL && door == NULL)
+					fastload_remember(NULL, NULL, why_not);
 			}
 		}
 		if (prev_ExecutorRun)
 			prev_ExecutorRun(EXECUTORRUN_ARGS_compat);
 		else
 			standard_ExecutorRun(EXECUTORRUN_ARGS_compat);
+		if (door != NULL)
+			finish_door(door, why_not);
 	}
 	PG_CATCH();
 	{
 		executor_depth--;
+		fastload_door_forget(outer_door);
 		pop_loads(outer_loads);
 		queryDesc->dest = dest;
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
 	executor_depth--;
+	fastload_door_forget(outer_door);
 	pop_loads(outer_loads);
 	queryDesc->dest = dest;
 }
@@ -200,6 +248,8 @@ fastload_ExecutorEnd(QueryDesc *queryDesc)
 			appendStringInfo(&text, UINT64_FORMAT " rows%s, new pages: " UINT64_FORMAT " in local buffers, "
 							 UINT64_FORMAT " to the file",
 							 note.tuples, note.frozen ? " frozen" : "", note.pool_pages, note.file_pages);
+		if (note.tuples > 0 && note.row_by_row != NULL)
+			appendStringInfo(&text, "; row by row (%s)", note.row_by_row);
 		if (note.why_not != NULL)
 			appendStringInfo(&text, "%s (%s)", note.tuples > 0 ? "; then given up" : "not used", note.why_not);
 		if (text.len == 0)
@@ -247,6 +297,45 @@ reads_tables(Node *statement)
 	return IsA(statement, CopyStmt) || IsA(statement, VacuumStmt);
 }
 
+static bool
+fills_table(Node *statement)
+{
+	return pt_fast_load && IsA(statement, CopyStmt) && ((CopyStmt *) statement)->is_from;
+}
+
+/*
+ * COPY into a table that the bulk writer may fill.
+ */
+static void
+copy_through_door(bool freeze, PROCESSUTILITY_PARAMS_compat)
+{
+	FastLoad   *outer_loads = loads;
+	FastDoor   *outer_door = fastload_innermost_door();
+	FastDoor   *volatile door = NULL;
+
+	PG_TRY();
+	{
+		door = fastload_copy_prepare((CopyStmt *) pstmt->utilityStmt, freeze);
+		if (prev_ProcessUtility)
+			prev_ProcessUtility(PROCESSUTILITY_ARGS_compat);
+		else
+			standard_ProcessUtility(PROCESSUTILITY_ARGS_compat);
+		if (door != NULL)
+			fastload_door_close(door);
+	}
+	PG_CATCH();
+	{
+		fastload_door_forget(outer_door);
+		pop_loads(outer_loads);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	fastload_door_forget(outer_door);
+	pop_loads(outer_loads);
+	if (door != NULL)
+		table_close(door->rel, NoLock);
+}
+
 static void
 fastload_ProcessUtility(PROCESSUTILITY_PARAMS_compat)
 {
@@ -258,6 +347,7 @@ fastload_ProcessUtility(PROCESSUTILITY_PARAMS_compat)
 	 */
 	bool		transparent = context == PROCESS_UTILITY_TOPLEVEL &&
 		(IsA(statement, CreateTableAsStmt) || IsA(statement, ExplainStmt) || IsA(statement, ExecuteStmt));
+	volatile bool freeze = false;
 	volatile int outer_depth = utility_depth;
 
 	if (loads != NULL && reads_tables(statement))
@@ -268,12 +358,18 @@ fastload_ProcessUtility(PROCESSUTILITY_PARAMS_compat)
 				fastload_hand_back(load, true);
 		}
 	}
+	if (reads_tables(statement))
+		fastload_doors_shut(NIL);
+	if (fills_table(statement))
+		freeze = may_freeze_copy();
 
 	if (!transparent)
 		utility_depth++;
 	PG_TRY();
 	{
-		if (prev_ProcessUtility)
+		if (fills_table(statement))
+			copy_through_door(freeze, PROCESSUTILITY_ARGS_compat);
+		else if (prev_ProcessUtility)
 			prev_ProcessUtility(PROCESSUTILITY_ARGS_compat);
 		else
 			standard_ProcessUtility(PROCESSUTILITY_ARGS_compat);

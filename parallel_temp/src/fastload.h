@@ -6,7 +6,8 @@
  * fastload.c       hooks: when a load starts, and who must see its rows early
  * fastload_ctas.c  CREATE TABLE AS and SELECT INTO
  * fastload_insert.c  INSERT ... SELECT
- * fastload_write.c the bulk writer that both use
+ * fastload_am.c    COPY, and INSERT ... SELECT whose rows the server makes ready
+ * fastload_write.c the bulk writer that all use
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -17,10 +18,14 @@
 
 #include "executor/execdesc.h"
 #include "executor/tuptable.h"
+#include "nodes/parsenodes.h"
 #include "storage/bufpage.h"
 #include "utils/resowner.h"
 
 #include "pg_compat.h"
+
+/* Beginning a load costs about as much as putting this many rows. */
+#define FEW_ROWS 50
 
 /*
  * One load in progress.  Lives in the per-query memory context and on the stack
@@ -55,12 +60,33 @@ typedef struct FastLoad
 	char	   *batch;
 	int			batch_pages;
 
+	bool		scanned;		/* the same statement scans the table, too */
 	bool		handed_back;	/* the server's own path does the rest */
 	uint64		tuples;
 	uint64		pool_pages;		/* new pages filled in local buffers */
 	uint64		file_pages;		/* new pages written straight to the file */
 	uint64		pool_limit;		/* go to the file after this many */
 } FastLoad;
+
+/*
+ * A statement of the server's own code whose rows come to the bulk writer through
+ * the table's access method (fastload_am.c).
+ */
+typedef struct FastDoor
+{
+	struct FastDoor *outer;		/* of the statement that runs this one */
+	Relation	rel;			/* held open by the statement */
+	Oid			relid;
+	bool		open;			/* the relation shows our routine */
+	bool		given_up;		/* closed before the statement's end */
+	bool		may_freeze;
+	bool		in_buffers;		/* rows are looked at before the end */
+	bool		scanned;		/* the same statement scans the table, too */
+	MemoryContext context;
+	BlockNumber first_new_block;	/* a row here or beyond is on a new page */
+	uint64		rows;			/* rows put by heap */
+	FastLoad   *load;			/* NULL: not begun */
+} FastDoor;
 
 /* What EXPLAIN says of the statement being explained. */
 typedef struct FastLoadNote
@@ -70,6 +96,7 @@ typedef struct FastLoadNote
 	uint64		tuples;
 	uint64		pool_pages;
 	uint64		file_pages;
+	const char *row_by_row;		/* why the server made the rows ready, or NULL */
 	const char *why_not;		/* NULL when the load was fast to its end */
 } FastLoadNote;
 
@@ -77,7 +104,9 @@ typedef struct FastLoadNote
 extern FastLoad *fastload_begin(Relation rel, CommandId cid, bool frozen, MemoryContext context);
 extern void fastload_continue_at_end(FastLoad *load);
 extern void fastload_stay_in_buffers(FastLoad *load);
+extern void fastload_keep_length(FastLoad *load);
 extern void fastload_add(FastLoad *load, TupleTableSlot *slot);
+extern void fastload_add_tuple(FastLoad *load, HeapTuple tuple);
 extern void fastload_hand_back(FastLoad *load, bool thaw);
 extern void fastload_end(FastLoad *load);
 extern void fastload_abandon(FastLoad *load);
@@ -87,13 +116,22 @@ extern void fastload_install(void);
 extern int	fastload_utility_depth(void);
 extern const char *fastload_unfit(Relation rel);
 extern void fastload_push(FastLoad *load);
-extern void fastload_remember(const FastLoad *load, const char *why_not);
+extern void fastload_remember(const FastLoad *load, const char *row_by_row, const char *why_not);
 
 /* fastload_ctas.c */
 extern DestReceiver *fastload_ctas_receiver(DestReceiver *inner, bool may_freeze, MemoryContext context);
 extern void fastload_ctas_saw_relation(Oid relid);
 
 /* fastload_insert.c */
-extern const char *fastload_insert_prepare(QueryDesc *queryDesc, bool may_freeze);
+extern const char *fastload_insert_prepare(QueryDesc *queryDesc, bool may_freeze, FastDoor **door);
+
+/* fastload_am.c */
+extern FastDoor *fastload_door_open(Relation rel, bool may_freeze, bool in_buffers, bool scanned,
+									MemoryContext context);
+extern void fastload_door_close(FastDoor *door);
+extern FastDoor *fastload_innermost_door(void);
+extern void fastload_door_forget(FastDoor *outer);
+extern void fastload_doors_shut(List *relids);
+extern FastDoor *fastload_copy_prepare(CopyStmt *copy, bool may_freeze);
 
 #endif							/* FASTLOAD_H */

@@ -110,7 +110,7 @@ ctas_shutdown(DestReceiver *self)
 	}
 	if (receiver->rel != NULL)
 	{
-		fastload_remember(receiver->load, receiver->why_not);
+		fastload_remember(receiver->load, NULL, receiver->why_not);
 		table_close(receiver->rel, NoLock);
 		receiver->rel = NULL;
 	}

@@ -5,11 +5,12 @@
  *
  * fastload_insert_prepare() looks at a started plan.  When its top is a plain
  * insertion into a temporary heap, with nothing that has to happen per row beyond
- * index entries, NOT NULL and CHECK constraints, it takes the place of the server's function for
- * that one node.  Everything else is the server's: triggers (foreign keys are
- * triggers), transition tables, RETURNING, ON CONFLICT, row security and view
- * checks, partition routing, generated columns.  Defaults, identity columns
- * and rules are worked into the plan before it gets here.
+ * index entries, NOT NULL and CHECK constraints, it takes the place of the server's
+ * function for that one node.  With more to do per row (triggers, which foreign keys
+ * are too, transition tables, RETURNING, row security and view checks, generated
+ * columns) the server's function stays, and hands ready rows to the bulk writer
+ * (fastload_am.c).  ON CONFLICT and partition routing are the server's alone.
+ * Defaults, identity columns and rules are worked into the plan before it gets here.
  *
  * Rows go the server's own way until one of them comes to lie on a new page at the
  * end of the table, and is not one of the first few: free space inside the table is
@@ -32,15 +33,13 @@
 
 #include "fastload.h"
 
-/* Beginning a load costs about as much as putting this many rows. */
-#define FEW_ROWS 50
-
 /* One running insertion; insertions inside functions nest. */
 typedef struct FastInsert
 {
 	struct FastInsert *outer;
 	ModifyTableState *state;
 	bool		may_freeze;
+	bool		scanned;		/* the statement reads the table, too */
 	BlockNumber first_new_block;	/* a row here or beyond is on a new page */
 	uint64		rows;			/* rows put with the server's own function */
 } FastInsert;
@@ -128,6 +127,8 @@ exec_fast_insert(PlanState *pstate)
 								  estate->es_query_cxt);
 			if (target->ri_NumIndices > 0)
 				fastload_stay_in_buffers(load);
+			if (insert->scanned)
+				fastload_keep_length(load);
 			fastload_continue_at_end(load);
 			fastload_push(load);
 		}
@@ -150,14 +151,14 @@ exec_fast_insert(PlanState *pstate)
 			why_not = "the statement reads the table while filling it";
 		fastload_end(load);
 	}
-	fastload_remember(load, why_not);
+	fastload_remember(load, NULL, why_not);
 	state->mt_done = true;
 	forget(insert);
 	return NULL;
 }
 
 /*
- * Says why the plan's top node has to stay with the server; NULL if it need not.
+ * Says why the bulk writer must not get rows of this plan; NULL if it may.
  */
 static const char *
 unfit_plan(QueryDesc *queryDesc)
@@ -166,16 +167,33 @@ unfit_plan(QueryDesc *queryDesc)
 	ModifyTable *plan = (ModifyTable *) state->ps.plan;
 	ResultRelInfo *target = state->resultRelInfo;
 	Relation	rel = target->ri_RelationDesc;
-	const char *why_not = fastload_unfit(rel);
+	const char *why_not;
 
-	if (why_not != NULL)
-		return why_not;
+	if (rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
+		return "the rows go to partitions";
 	if (rel->rd_rel->relkind != RELKIND_RELATION)
 		return "not a table";
+	why_not = fastload_unfit(rel);
+	if (why_not != NULL)
+		return why_not;
 	if (ResultRelationsCount_compat(queryDesc->plannedstmt) != 1)
 		return "the statement writes other tables too";
 	if (plan->onConflictAction != ONCONFLICT_NONE)
 		return "ON CONFLICT";
+	return NULL;
+}
+
+/*
+ * Says why the plan's top node has to stay with the server, which makes the rows
+ * ready; NULL if it need not.
+ */
+static const char *
+work_per_row(ModifyTableState *state)
+{
+	ModifyTable *plan = (ModifyTable *) state->ps.plan;
+	ResultRelInfo *target = state->resultRelInfo;
+	Relation	rel = target->ri_RelationDesc;
+
 	if (plan->returningLists != NIL)
 		return "RETURNING";
 	if (rel->trigdesc != NULL)
@@ -186,8 +204,7 @@ unfit_plan(QueryDesc *queryDesc)
 		return "row security or WITH CHECK OPTION";
 	if (rel->rd_att->constr != NULL && HasGeneratedColumns_compat(rel->rd_att->constr))
 		return "the table has generated columns";
-	if (target->ri_projectNew != NULL || target->ri_FdwRoutine != NULL ||
-		state->mt_partition_tuple_routing != NULL || state->mt_transition_capture != NULL)
+	if (target->ri_projectNew != NULL || state->mt_transition_capture != NULL)
 		return "the rows need work per row";
 	return NULL;
 }
@@ -215,11 +232,13 @@ reads_target(PlannedStmt *plan, Oid relid)
 
 /*
  * If the statement is an insertion that the bulk writer can do, take it over; it
- * will run in the ExecutorRun that follows.  Returns NULL for a statement taken
- * over and for one that is no insertion into a temporary table, else a reason.
+ * will run in the ExecutorRun that follows.  If the server has to make each row
+ * ready, set *door, for the caller to close and forget.  Returns NULL for a
+ * statement taken over and for one that is no insertion into a temporary table,
+ * else a reason.
  */
 const char *
-fastload_insert_prepare(QueryDesc *queryDesc, bool may_freeze)
+fastload_insert_prepare(QueryDesc *queryDesc, bool may_freeze, FastDoor **door)
 {
 	ModifyTableState *state = (ModifyTableState *) queryDesc->planstate;
 	ResultRelInfo *target;
@@ -227,6 +246,7 @@ fastload_insert_prepare(QueryDesc *queryDesc, bool may_freeze)
 	FastInsert *insert;
 	MemoryContextCallback *callback;
 	const char *why_not;
+	bool		scanned;
 
 	if (queryDesc->operation != CMD_INSERT || !IsA(state, ModifyTableState) ||
 		state->operation != CMD_INSERT || state->mt_nrels != 1 || state->mt_done)
@@ -243,10 +263,21 @@ fastload_insert_prepare(QueryDesc *queryDesc, bool may_freeze)
 	if (why_not != NULL)
 		return why_not;
 
+	scanned = reads_target(queryDesc->plannedstmt, RelationGetRelid(rel));
+	may_freeze = may_freeze && CreatedInSubTransaction_compat(rel, GetCurrentSubTransactionId()) && !scanned;
+	why_not = work_per_row(state);
+	if (why_not != NULL)
+	{
+		*door = fastload_door_open(rel, may_freeze && rel->trigdesc == NULL,
+								   rel->rd_rel->relhasindex || rel->trigdesc != NULL, scanned,
+								   queryDesc->estate->es_query_cxt);
+		return why_not;
+	}
+
 	insert = MemoryContextAllocZero(queryDesc->estate->es_query_cxt, sizeof(FastInsert));
 	insert->state = state;
-	insert->may_freeze = may_freeze && CreatedInSubTransaction_compat(rel, GetCurrentSubTransactionId()) &&
-		!reads_target(queryDesc->plannedstmt, RelationGetRelid(rel));
+	insert->may_freeze = may_freeze;
+	insert->scanned = scanned;
 	insert->outer = running;
 	callback = MemoryContextAlloc(queryDesc->estate->es_query_cxt, sizeof(MemoryContextCallback));
 	callback->func = forget;

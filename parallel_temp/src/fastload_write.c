@@ -36,6 +36,7 @@
 #include "executor/instrument.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "storage/freespace.h"
 #include "storage/ipc.h"
 
 #include "extend.h"
@@ -55,6 +56,7 @@
 static void next_page(FastLoad *load);
 static void close_page(FastLoad *load, bool last);
 static void write_batch(FastLoad *load);
+static void give_back_blocks(FastLoad *load, bool during_scan);
 
 /*
  * Begin a load into a heap that fastload_unfit() found no fault with.  Rows get
@@ -97,6 +99,19 @@ fastload_stay_in_buffers(FastLoad *load)
 }
 
 /*
+ * The statement scans the table while it fills it.  A scan expects every block that
+ * the file had when it began, so the file must not become shorter before the
+ * statement ends: what goes straight to the file would first take back the blocks
+ * that local buffers were given ahead.
+ */
+void
+fastload_keep_length(FastLoad *load)
+{
+	load->scanned = true;
+	fastload_stay_in_buffers(load);
+}
+
+/*
  * Go on filling the table's last page, which the server's own path has just put a
  * row on (so it is not marked all-visible).
  */
@@ -110,6 +125,24 @@ fastload_continue_at_end(FastLoad *load)
 	load->page = BufferGetPage(load->buffer);
 	load->used_hole = true;
 	load->first_block = load->block;
+}
+
+/*
+ * Is there room for a tuple of this (aligned) length on the page being filled?
+ */
+static inline bool
+page_has_room(FastLoad *load, Size need)
+{
+	PageHeader	header = (PageHeader) load->page;
+	int			room = (int) header->pd_upper - (int) header->pd_lower - (int) sizeof(ItemIdData);
+	Size		wanted = need + load->save_space;
+	Size		nearly_empty = MaxHeapTupleSize - (MaxHeapTuplesPerPage / 8 * sizeof(ItemIdData));
+
+	/* a page counts as empty when little of it is taken */
+	if (wanted > nearly_empty)
+		wanted = Max(need, nearly_empty);
+	return room >= 0 && (Size) room >= wanted &&
+		PageGetMaxOffsetNumber(load->page) < MaxHeapTuplesPerPage;
 }
 
 /*
@@ -128,27 +161,27 @@ reserve_space(FastLoad *load, Size len)
 				 errmsg("row is too big: size %zu, maximum size %zu",
 						need, (Size) MaxHeapTupleSize)));
 
-	if (load->page != NULL)
-	{
-		PageHeader	header = (PageHeader) load->page;
-		int			room = (int) header->pd_upper - (int) header->pd_lower - (int) sizeof(ItemIdData);
-		Size		wanted = need + load->save_space;
-		Size		nearly_empty = MaxHeapTupleSize - (MaxHeapTuplesPerPage / 8 * sizeof(ItemIdData));
-
-		/* a page counts as empty when little of it is taken */
-		if (wanted > nearly_empty)
-			wanted = Max(need, nearly_empty);
-		if (room < 0 || (Size) room < wanted ||
-			PageGetMaxOffsetNumber(load->page) >= MaxHeapTuplesPerPage)
-			next_page(load);
-	}
-	else
+	if (load->page == NULL || !page_has_room(load, need))
 		next_page(load);
 
 	place = (char *) load->page + ((PageHeader) load->page)->pd_upper - need;
 	if (load->used_hole)
 		memset(place, 0, need);
 	return place;
+}
+
+/* What a new row of this load says of transactions. */
+static inline void
+set_transaction(FastLoad *load, HeapTupleHeader tuple)
+{
+	tuple->t_infomask &= ~HEAP_XACT_MASK;
+	tuple->t_infomask2 &= ~HEAP2_XACT_MASK;
+	tuple->t_infomask |= HEAP_XMAX_INVALID;
+	HeapTupleHeaderSetXmin(tuple, load->xid);
+	if (load->frozen)
+		HeapTupleHeaderSetXminFrozen(tuple);
+	HeapTupleHeaderSetCmin(tuple, load->cid);
+	HeapTupleHeaderSetXmax(tuple, InvalidTransactionId);
 }
 
 /*
@@ -161,14 +194,7 @@ commit_tuple(FastLoad *load, HeapTupleHeader tuple, Size len)
 	PageHeader	header = (PageHeader) load->page;
 	OffsetNumber offset = PageGetMaxOffsetNumber(load->page) + 1;
 
-	tuple->t_infomask &= ~HEAP_XACT_MASK;
-	tuple->t_infomask2 &= ~HEAP2_XACT_MASK;
-	tuple->t_infomask |= HEAP_XMAX_INVALID;
-	HeapTupleHeaderSetXmin(tuple, load->xid);
-	if (load->frozen)
-		HeapTupleHeaderSetXminFrozen(tuple);
-	HeapTupleHeaderSetCmin(tuple, load->cid);
-	HeapTupleHeaderSetXmax(tuple, InvalidTransactionId);
+	set_transaction(load, tuple);
 	ItemPointerSet(&tuple->t_ctid, load->block, offset);
 
 	header->pd_upper -= MAXALIGN(len);
@@ -182,10 +208,8 @@ commit_tuple(FastLoad *load, HeapTupleHeader tuple, Size len)
  * the server's TOAST code.
  */
 static void
-add_toasted(FastLoad *load, TupleTableSlot *slot)
+add_toasted_tuple(FastLoad *load, HeapTuple tuple)
 {
-	bool		free_tuple;
-	HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, true, &free_tuple);
 	HeapTuple	stored;
 	int			options = HEAP_INSERT_SKIP_FSM | (load->frozen ? HEAP_INSERT_FROZEN : 0);
 	char	   *place;
@@ -200,8 +224,34 @@ add_toasted(FastLoad *load, TupleTableSlot *slot)
 	commit_tuple(load, (HeapTupleHeader) place, stored->t_len);
 	if (stored != tuple)
 		heap_freetuple(stored);
+}
+
+static void
+add_toasted(FastLoad *load, TupleTableSlot *slot)
+{
+	bool		free_tuple;
+	HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, true, &free_tuple);
+
+	add_toasted_tuple(load, tuple);
 	if (free_tuple)
 		heap_freetuple(tuple);
+}
+
+/*
+ * Does one of a slot's values live elsewhere?
+ */
+static bool
+has_external(TupleTableSlot *slot)
+{
+	TupleDesc	desc = slot->tts_tupleDescriptor;
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		if (!slot->tts_isnull[i] && TupleDescAttr(desc, i)->attlen == -1 &&
+			VARATT_IS_EXTERNAL(DatumGetPointer(slot->tts_values[i])))
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -232,6 +282,10 @@ add_values(FastLoad *load, TupleTableSlot *slot)
 	if (hoff + data_len > TOAST_TUPLE_THRESHOLD)
 		return false;
 
+	/* no page is left for a row that will be shorter */
+	if (load->page != NULL && !page_has_room(load, MAXALIGN(hoff + data_len)) && has_external(slot))
+		return false;
+
 	tuple = (HeapTupleHeader) reserve_space(load, hoff + data_len);
 	HeapTupleHeaderSetNatts(tuple, natts);
 	tuple->t_hoff = hoff;
@@ -260,9 +314,10 @@ fastload_add(FastLoad *load, TupleTableSlot *slot)
 
 	/*
 	 * A row that is a tuple already is copied as it is; it may lie in a
-	 * buffer, which the slot keeps pinned.
+	 * buffer, which the slot keeps pinned.  COPY's slots of that kind hold
+	 * values.
 	 */
-	if (TTS_IS_HEAPTUPLE(slot) || TTS_IS_BUFFERTUPLE(slot))
+	if ((TTS_IS_HEAPTUPLE(slot) || TTS_IS_BUFFERTUPLE(slot)) && ((HeapTupleTableSlot *) slot)->tuple != NULL)
 	{
 		HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, false, NULL);
 
@@ -294,6 +349,28 @@ fastload_add(FastLoad *load, TupleTableSlot *slot)
 	else if (!add_values(load, slot))
 		add_toasted(load, slot);
 	ItemPointerSet(&slot->tts_tid, load->block, PageGetMaxOffsetNumber(load->page));
+}
+
+/*
+ * Add a tuple of the caller's own, and leave in it what heap_insert() does: the
+ * place, and the header of a new row.
+ */
+void
+fastload_add_tuple(FastLoad *load, HeapTuple tuple)
+{
+	Assert(!load->handed_back);
+	tuple->t_tableOid = load->relid;
+	if (HeapTupleHasExternal(tuple) || tuple->t_len > TOAST_TUPLE_THRESHOLD)
+		add_toasted_tuple(load, tuple);
+	else
+	{
+		char	   *place = reserve_space(load, tuple->t_len);
+
+		memcpy(place, tuple->t_data, tuple->t_len);
+		commit_tuple(load, (HeapTupleHeader) place, tuple->t_len);
+	}
+	set_transaction(load, tuple->t_data);
+	ItemPointerSet(&tuple->t_self, load->block, PageGetMaxOffsetNumber(load->page));
 }
 
 /*
@@ -330,11 +407,7 @@ next_page(FastLoad *load)
 		if (load->batch == NULL)
 		{
 			load->batch = (char *) TYPEALIGN(BLCKSZ, MemoryContextAlloc(load->context, (BATCH_PAGES + 1) * BLCKSZ));
-			if (load->file_length > load->next_block)
-			{
-				extend_undo(RelationGetSmgr(load->rel), load->next_block);
-				load->file_length = load->next_block;
-			}
+			give_back_blocks(load, false);
 		}
 		if (load->batch_pages == BATCH_PAGES)
 			write_batch(load);
@@ -403,6 +476,28 @@ write_batch(FastLoad *load)
 }
 
 /*
+ * The file has blocks that were not used.  Cut them off; while a scan of the same
+ * statement may come to them they stay, empty, for the server's own path to use.
+ */
+static void
+give_back_blocks(FastLoad *load, bool during_scan)
+{
+	if (load->file_length <= load->next_block)
+		return;
+	if (during_scan)
+	{
+		for (BlockNumber block = load->next_block; block < load->file_length; block++)
+			RecordPageWithFreeSpace(load->rel, block, BLCKSZ - SizeOfPageHeaderData);
+		FreeSpaceMapVacuumRange(load->rel, load->next_block, load->file_length);
+	}
+	else
+	{
+		extend_undo(RelationGetSmgr(load->rel), load->next_block);
+		load->file_length = load->next_block;
+	}
+}
+
+/*
  * Make every row visible to the buffer manager, and let the server's own path do
  * the rest of the load.  With "thaw", frozen rows become ordinary rows of this
  * transaction, because somebody is about to look at them with a snapshot that may
@@ -414,11 +509,7 @@ fastload_hand_back(FastLoad *load, bool thaw)
 {
 	close_page(load, true);
 	write_batch(load);
-	if (load->file_length > load->next_block)
-	{
-		extend_undo(RelationGetSmgr(load->rel), load->next_block);
-		load->file_length = load->next_block;
-	}
+	give_back_blocks(load, thaw && load->scanned);
 	if (load->next_block > 0)
 		RelationSetTargetBlock(load->rel, load->next_block - 1);
 

@@ -33,13 +33,9 @@ SELECT count(*), sum(k) FROM indexed WHERE id BETWEEN 100 AND 29900;
 RESET enable_seqscan;
 SELECT count(*), sum(k), (SELECT sum(k) FROM source) FROM indexed;
 
--- left to the server
-SET parallel_temp.fast_load = off;
-SELECT * FROM loaded('CREATE TEMP TABLE off AS SELECT * FROM source');
-SELECT * FROM loaded('INSERT INTO none SELECT * FROM source');
-RESET parallel_temp.fast_load;
-SELECT * FROM loaded('INSERT INTO none SELECT * FROM source ON CONFLICT DO NOTHING');
+-- rows that the server makes ready
 SELECT * FROM loaded('INSERT INTO none SELECT * FROM source RETURNING id');
+SELECT * FROM loaded('INSERT INTO none SELECT * FROM source LIMIT 20 RETURNING id');
 CREATE TEMP TABLE triggered (LIKE source);
 CREATE TRIGGER t BEFORE UPDATE ON triggered FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger();
 SELECT * FROM loaded('INSERT INTO triggered SELECT * FROM source');
@@ -48,6 +44,26 @@ SELECT * FROM loaded('INSERT INTO generated SELECT * FROM source');
 CREATE TEMP TABLE parent (LIKE source) PARTITION BY RANGE (id);
 CREATE TEMP TABLE part PARTITION OF parent DEFAULT;
 SELECT * FROM loaded('INSERT INTO part SELECT * FROM source');
+CREATE TEMP VIEW checking AS SELECT * FROM generated WHERE k < 20 WITH CHECK OPTION;
+SELECT * FROM loaded('INSERT INTO checking (id, k, t) SELECT * FROM source');
+CREATE FUNCTION look_trigger() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF NEW.id = 1500 THEN NEW.k := (SELECT count(*) FROM watched); END IF;
+  RETURN NEW;
+END $$;
+CREATE TEMP TABLE watched (LIKE source);
+CREATE TRIGGER t BEFORE INSERT ON watched FOR EACH ROW EXECUTE FUNCTION look_trigger();
+SELECT * FROM loaded('INSERT INTO watched SELECT * FROM source');
+
+-- left to the server
+SELECT * FROM loaded('INSERT INTO parent SELECT * FROM source');
+SET parallel_temp.fast_load = off;
+SELECT * FROM loaded('CREATE TEMP TABLE off AS SELECT * FROM source');
+SELECT * FROM loaded('INSERT INTO none SELECT * FROM source');
+RESET parallel_temp.fast_load;
+SELECT * FROM loaded('INSERT INTO none SELECT * FROM source ON CONFLICT DO NOTHING');
+
+-- a constraint is no work of its own
 CREATE TEMP TABLE checked (LIKE source, CHECK (id > 0));
 SELECT * FROM loaded('INSERT INTO checked SELECT * FROM source');
 CREATE FUNCTION look(i int) RETURNS bigint LANGUAGE plpgsql AS $$
@@ -105,12 +121,29 @@ SELECT frozen('one_snapshot');
 CREATE TEMP TABLE thawed AS SELECT id, CASE WHEN id = 20000 THEN (SELECT count(*) FROM loaded('SELECT * FROM thawed')) END AS n FROM source;
 SELECT frozen('thawed');
 
+-- COPY freezes where INSERT does
+\getenv builddir PG_ABS_BUILDDIR
+\set file :builddir '/results/fastload_explain.data'
+COPY source TO :'file';
+COPY same_transaction FROM :'file';
+SELECT frozen('same_transaction');
+BEGIN;
+CREATE TEMP TABLE copied (LIKE source);
+COPY copied FROM :'file';
+SELECT frozen('copied');
+TRUNCATE copied;
+DECLARE c CURSOR FOR SELECT 1;
+COPY copied FROM :'file';
+SELECT frozen('copied');
+COMMIT;
+
 -- a table that fits takes no room on disk, whatever its file's length
 CREATE TEMP TABLE fits AS SELECT * FROM source LIMIT 5000;
 SELECT pg_relation_size('fits') / current_setting('block_size')::int AS pages;
 SELECT trim(pg_read_binary_file(pg_relation_filepath('fits')), '\x00') = '' AS file_is_empty;
 SELECT count(*), sum(id) FROM fits;
 
-DROP TABLE source, permanent;
+DROP TABLE source, permanent CASCADE;
 DROP FUNCTION loaded, loaded_json, look, frozen;
+DROP FUNCTION look_trigger CASCADE;
 DROP EXTENSION pageinspect;

@@ -29,9 +29,14 @@ sub session
 
 my $rows = "SELECT i AS id, repeat('x', 500) AS pad FROM generate_series(1, 20000) i";
 
+# the same rows from a program
+my $program = 'seq -f "%.0f,' . ('x' x 500) . '" 1 20000';
+
 # ---- checksums of pages that never were in local buffers ----
 is($node->safe_psql('postgres', "CREATE TEMP TABLE t AS $rows; INSERT INTO t $rows; SELECT count(*), sum(id) FROM t"),
 	'40000|400020000', 'pages written past the buffers have good checksums');
+is($node->safe_psql('postgres', "CREATE TEMP TABLE t (id int, pad text); COPY t FROM PROGRAM '$program' WITH (FORMAT csv); SELECT count(*), sum(id) FROM t"),
+	'20000|200010000', 'those of COPY, too');
 
 # ---- no room: a limit on the size of files stands for a full disk ----
 SKIP:
@@ -47,6 +52,7 @@ SKIP:
 			\\! prlimit --pid \$PID --fsize=4194304:
 			CREATE TEMP TABLE t AS $rows;
 			INSERT INTO kept $rows;
+			COPY kept FROM PROGRAM '$program' WITH (FORMAT csv);
 			BEGIN;
 			CREATE TEMP TABLE u (LIKE kept);
 			SAVEPOINT one;
@@ -63,7 +69,7 @@ SKIP:
 			SELECT 'again', (SELECT count(*) FROM kept), (SELECT sum(id) FROM u);
 		});
 		my @failures = $err =~ /ERROR:  could not (?:extend|write)[^\n]*File too large/g;
-		is(scalar(@failures), 3, "file size limit, lazy_files = $lazy: each statement fails");
+		is(scalar(@failures), 4, "file size limit, lazy_files = $lazy: each statement fails");
 		unlike($err, qr/FATAL|PANIC|WARNING|server closed/, "file size limit, lazy_files = $lazy: nothing worse");
 		like($out, qr/^in block\|0\nalive\|1\|2000\|t$/m, "file size limit, lazy_files = $lazy: what was there is there");
 		like($out, qr/^again\|20001\|202011000$/m, "file size limit, lazy_files = $lazy: goes on when there is room");
@@ -73,7 +79,9 @@ SKIP:
 # ---- cancel ----
 for my $load (
 	"CREATE TEMP TABLE t AS SELECT i AS id, pg_sleep(CASE WHEN i = 15000 THEN 100 ELSE 0 END)::text FROM generate_series(1, 20000) i",
-	"INSERT INTO kept SELECT i, pg_sleep(CASE WHEN i = 15000 THEN 100 ELSE 0 END)::text FROM generate_series(1, 20000) i")
+	"INSERT INTO kept SELECT i, pg_sleep(CASE WHEN i = 15000 THEN 100 ELSE 0 END)::text FROM generate_series(1, 20000) i",
+	"INSERT INTO kept SELECT i, pg_sleep(CASE WHEN i = 15000 THEN 100 ELSE 0 END)::text FROM generate_series(1, 20000) i RETURNING id",
+	"COPY kept FROM PROGRAM '$program' WITH (FORMAT csv) WHERE id <> 15000 OR pg_sleep(100) IS NULL")
 {
 	my ($out, $err) = session(qq{
 		CREATE TEMP TABLE kept AS SELECT 1 AS id, 'x' AS pad;

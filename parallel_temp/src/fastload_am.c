@@ -1,0 +1,299 @@
+/*-------------------------------------------------------------------------
+ *
+ * fastload_am.c
+ *	  The bulk writer behind the server's own insertions into a temporary table.
+ *
+ * COPY FROM, and INSERT ... SELECT with work per row (triggers, RETURNING,
+ * generated columns, row security), stay the server's own code.  But the rows that
+ * this code has made ready go through the table's access method, and for the
+ * length of the statement the relation shows heap's routine with three doors
+ * changed: tuple_insert and multi_insert hand the row to the bulk writer,
+ * finish_bulk_insert ends the load.  So the file grows in steps, no page is looked
+ * for in the free space map, and without indexes and triggers pages beyond
+ * temp_buffers are written once.
+ *
+ * Rows go heap's way until one lies on a new page at the end of the table and is
+ * not one of the first few, as in fastload_insert.c.
+ *
+ * What must hold.  Only one door is open for a relation.  It is closed for good,
+ * and heap's routine is back, as soon as a nested statement names the relation
+ * (fastload.c), when the statement ends, and when it fails.  A relcache entry that
+ * is rebuilt meanwhile shows heap's routine; the invalidation callback, which runs
+ * right after, opens the door again, or rows would pass by a load in progress.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/heapam.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "nodes/parsenodes.h"
+#include "storage/ipc.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+
+#include "fastload.h"
+
+/* Statements whose rows come in by a changed door, innermost first. */
+static FastDoor *doors = NULL;
+
+static const TableAmRoutine *heap = NULL;
+static TableAmRoutine routine;
+
+static FastDoor *
+find_door(Relation rel)
+{
+	for (FastDoor *door = doors; door != NULL; door = door->outer)
+	{
+		if (door->open && door->relid == RelationGetRelid(rel))
+			return door;
+	}
+	return NULL;
+}
+
+static inline bool
+loading(FastDoor *door)
+{
+	return door->load != NULL && !door->load->handed_back;
+}
+
+/*
+ * Heap has put rows, the last one at "tid": go on with the bulk writer?  The page
+ * must be the last one of the table, whatever heap has added ahead.
+ */
+static void
+consider(FastDoor *door, ItemPointer tid, CommandId cid, TableOptions_compat options)
+{
+	BlockNumber block = ItemPointerGetBlockNumber(tid);
+
+	if (door->load != NULL || door->rows <= FEW_ROWS || block < door->first_new_block ||
+		block + 1 != RelationGetNumberOfBlocks(door->rel))
+		return;
+	door->load = fastload_begin(door->rel, cid, door->may_freeze, door->context);
+	if (door->in_buffers)
+		fastload_stay_in_buffers(door->load);
+	if (door->scanned)
+		fastload_keep_length(door->load);
+	fastload_continue_at_end(door->load);
+	fastload_push(door->load);
+}
+
+/* COPY FREEZE marks pages in the visibility map: that is heap's to do. */
+static inline bool
+options_fit(TableOptions_compat options)
+{
+	return (options & ~(TableOptions_compat) TABLE_INSERT_SKIP_FSM) == 0;
+}
+
+static void
+door_insert(Relation rel, TupleTableSlot *slot, CommandId cid, TableOptions_compat options, BulkInsertState bistate)
+{
+	FastDoor   *door = find_door(rel);
+
+	if (door == NULL || !options_fit(options))
+		heap->tuple_insert(rel, slot, cid, options, bistate);
+	else if (loading(door))
+	{
+		bool		free_tuple;
+		HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, true, &free_tuple);
+
+		slot->tts_tableOid = RelationGetRelid(rel);
+		fastload_add_tuple(door->load, tuple);
+		ItemPointerCopy(&tuple->t_self, &slot->tts_tid);
+		if (free_tuple)
+			pfree(tuple);
+	}
+	else
+	{
+		heap->tuple_insert(rel, slot, cid, options, bistate);
+		door->rows++;
+		consider(door, &slot->tts_tid, cid, options);
+	}
+}
+
+static void
+door_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid,
+				  TableOptions_compat options, BulkInsertState bistate)
+{
+	FastDoor   *door = find_door(rel);
+	int			done = 0;
+
+	if (door == NULL || !options_fit(options))
+	{
+		heap->multi_insert(rel, slots, nslots, cid, options, bistate);
+		return;
+	}
+	while (done < nslots)
+	{
+		int			n = nslots - done;
+
+		if (loading(door))
+		{
+			for (; done < nslots; done++)
+			{
+				slots[done]->tts_tableOid = RelationGetRelid(rel);
+				fastload_add(door->load, slots[done]);
+			}
+			break;
+		}
+		/* a few at a time, so that the bulk writer comes in early */
+		if (door->load == NULL)
+			n = Min(n, FEW_ROWS + 1);
+		heap->multi_insert(rel, slots + done, n, cid, options, bistate);
+		done += n;
+		door->rows += n;
+		consider(door, &slots[done - 1]->tts_tid, cid, options);
+	}
+}
+
+static void
+door_finish(Relation rel, TableOptions_compat options)
+{
+	FastDoor   *door = find_door(rel);
+
+	if (door != NULL)
+		fastload_door_close(door);
+	if (heap->finish_bulk_insert)
+		heap->finish_bulk_insert(rel, options);
+}
+
+static void
+relation_invalidated(Datum arg, Oid relid)
+{
+	if (proc_exit_inprogress)
+		return;
+	for (FastDoor *door = doors; door != NULL; door = door->outer)
+	{
+		if (door->open && (relid == InvalidOid || relid == door->relid))
+			door->rel->rd_tableam = &routine;
+	}
+}
+
+/*
+ * The statement that is about to run puts rows into this relation, which it keeps
+ * open and which fastload_unfit() found no fault with: let them come to the bulk
+ * writer.  The door and its load live in "context".
+ */
+FastDoor *
+fastload_door_open(Relation rel, bool may_freeze, bool in_buffers, bool scanned, MemoryContext context)
+{
+	FastDoor   *door;
+
+	if (heap == NULL)
+	{
+		CacheRegisterRelcacheCallback(relation_invalidated, (Datum) 0);
+		routine = *GetHeapamTableAmRoutine();
+		routine.tuple_insert = door_insert;
+		routine.multi_insert = door_multi_insert;
+		routine.finish_bulk_insert = door_finish;
+		heap = GetHeapamTableAmRoutine();
+	}
+	door = MemoryContextAllocZero(context, sizeof(FastDoor));
+	door->rel = rel;
+	door->relid = RelationGetRelid(rel);
+	door->may_freeze = may_freeze;
+	door->in_buffers = in_buffers;
+	door->scanned = scanned;
+	door->context = context;
+	door->first_new_block = RelationGetNumberOfBlocks(rel);
+	door->open = true;
+	door->outer = doors;
+	doors = door;
+	rel->rd_tableam = &routine;
+	return door;
+}
+
+/*
+ * The statement has put its last row, or from now on heap does it alone.  The door
+ * stays on the stack until fastload_door_forget().
+ */
+void
+fastload_door_close(FastDoor *door)
+{
+	if (!door->open)
+		return;
+	door->open = false;
+	door->rel->rd_tableam = heap;
+	if (door->load != NULL)
+	{
+		door->given_up = door->load->handed_back;
+		fastload_end(door->load);
+	}
+}
+
+/* Innermost door, for fastload_door_forget(). */
+FastDoor *
+fastload_innermost_door(void)
+{
+	return doors;
+}
+
+/*
+ * Take doors off the stack that were opened since "outer" was the innermost; some
+ * are still open after an error.
+ */
+void
+fastload_door_forget(FastDoor *outer)
+{
+	while (doors != outer)
+	{
+		if (doors->open)
+		{
+			doors->open = false;
+			doors->rel->rd_tableam = heap;
+		}
+		doors = doors->outer;
+	}
+}
+
+/*
+ * A nested statement is about to use these relations (all, if NIL is given): it
+ * must find heap, and loads of theirs have been handed back.
+ */
+void
+fastload_doors_shut(List *relids)
+{
+	for (FastDoor *door = doors; door != NULL; door = door->outer)
+	{
+		if (door->open && (relids == NIL || list_member_oid(relids, door->relid)))
+		{
+			door->given_up = true;
+			fastload_door_close(door);
+		}
+	}
+}
+
+/*
+ * Open a door for a COPY that the bulk writer may serve; NULL for any other.  The
+ * relation is opened here, with the lock that COPY takes; the caller closes it.
+ */
+FastDoor *
+fastload_copy_prepare(CopyStmt *copy, bool may_freeze)
+{
+	Oid			relid;
+	Relation	rel;
+	FastDoor   *door = NULL;
+
+	if (!copy->is_from || copy->relation == NULL)
+		return NULL;
+	relid = RangeVarGetRelid(copy->relation, NoLock, true);
+	if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_RELATION ||
+		!isTempNamespace(get_rel_namespace(relid)))
+		return NULL;
+
+	/* nobody but this session takes locks on its temporary tables */
+	rel = table_open(relid, RowExclusiveLock);
+	if (fastload_unfit(rel) == NULL)
+		door = fastload_door_open(rel,
+								  may_freeze && rel->trigdesc == NULL &&
+								  CreatedInSubTransaction_compat(rel, GetCurrentSubTransactionId()),
+								  rel->rd_rel->relhasindex || rel->trigdesc != NULL, false, CurrentMemoryContext);
+	else
+		table_close(rel, NoLock);
+	return door;
+}
