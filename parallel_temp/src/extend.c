@@ -106,8 +106,8 @@ extend_room_in_segment(BlockNumber from)
 	return RELSEG_SIZE - from % RELSEG_SIZE;
 }
 
-void
-extend_main_fork(SMgrRelation reln, BlockNumber from, BlockNumber to)
+bool
+extend_main_fork(SMgrRelation reln, BlockNumber from, BlockNumber to, bool lazy)
 {
 	char	   *path;
 	int			fd;
@@ -136,7 +136,7 @@ extend_main_fork(SMgrRelation reln, BlockNumber from, BlockNumber to)
 	{
 		fd = open_segment(reln, from, &path);
 		pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_EXTEND);
-		if (pt_lazy_files)
+		if (lazy)
 			rc = ftruncate(fd, offset_in_segment(to - 1) + BLCKSZ) == 0 ? 0 : errno;
 		else
 		{
@@ -146,14 +146,14 @@ extend_main_fork(SMgrRelation reln, BlockNumber from, BlockNumber to)
 			} while (rc == EINTR);
 		}
 		pgstat_report_wait_end();
-		if (rc != 0)
-		{
-			errno = rc;
-			report_cannot_extend(path);
-		}
+		if (rc != 0 && ftruncate(fd, offset_in_segment(to - asked)) != 0)
+			elog(DEBUG1, "could not truncate file \"%s\": %m", path);
 		close_segment(reln, fd, path);
+		if (rc != 0)
+			return false;
 	}
 	CountTempExtend_compat(start, asked);
+	return true;
 }
 
 void

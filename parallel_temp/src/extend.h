@@ -19,10 +19,11 @@
 
 /*
  * Lengthen the main fork from "from" to "to" blocks, which must lie in one
- * segment file.  The new blocks read as zeroes.  With parallel_temp.lazy_files
- * no data is written and the file system reserves nothing.
+ * segment file.  The new blocks read as zeroes.  With "lazy" the file system
+ * reserves no room for them.  If there is no room for all of them the file stays
+ * as it was, and the result is false; for a single block that is an ERROR.
  */
-extern PGDLLEXPORT void extend_main_fork(SMgrRelation reln, BlockNumber from, BlockNumber to);
+extern PGDLLEXPORT bool extend_main_fork(SMgrRelation reln, BlockNumber from, BlockNumber to, bool lazy);
 
 /*
  * Append n finished pages (checksums are set here) at block "first", which must be

@@ -39,6 +39,7 @@ typedef struct FastLoad
 	TransactionId xid;			/* xmin of the rows */
 	CommandId	cid;			/* their cmin */
 	bool		frozen;			/* rows are stored frozen */
+	bool		lazy_file;		/* no room is reserved for pages in buffers */
 	Size		save_space;		/* free space that fillfactor asks for */
 	ResourceOwner owner;		/* holds the pin on the page being filled */
 	MemoryContext context;

@@ -42,6 +42,7 @@
 #include "extend.h"
 #include "fastload.h"
 #include "localbuf.h"
+#include "parallel_temp.h"
 #include "ramspace.h"
 
 /* Pages of one write to the file: 256 kB stay in the processor's cache. */
@@ -76,6 +77,13 @@ fastload_begin(Relation rel, CommandId cid, bool frozen, MemoryContext context)
 	load->frozen = frozen;
 	load->save_space = RelationGetTargetPageFreeSpace(rel, HEAP_DEFAULT_FILLFACTOR);
 	load->owner = CurrentResourceOwner;
+
+	/*
+	 * Memory runs out as a matter of course, and must do so in the statement
+	 * that wants more: with a lazy file it would be whatever statement needs
+	 * a buffer next.
+	 */
+	load->lazy_file = pt_lazy_files && !ramspace_is(rel->rd_rel->reltablespace);
 	load->context = context;
 	load->buffer = InvalidBuffer;
 	load->first_block = RelationGetNumberOfBlocks(rel);
@@ -388,9 +396,12 @@ next_page(FastLoad *load)
 		{
 			BlockNumber n = Min(load->step, extend_room_in_segment(load->file_length));
 
-			extend_main_fork(RelationGetSmgr(load->rel), load->file_length, load->file_length + n);
+			/* a nearly full file system may have room for a smaller step */
+			while (!extend_main_fork(RelationGetSmgr(load->rel), load->file_length, load->file_length + n,
+									 load->lazy_file))
+				n = (n + 1) / 2;
 			load->file_length += n;
-			load->step = Min(load->step * 2, MAX_STEP);
+			load->step = Min(n * 2, MAX_STEP);
 		}
 		load->buffer = ReadBufferExtended(load->rel, MAIN_FORKNUM, load->next_block,
 										  RBM_ZERO_AND_LOCK, NULL);

@@ -162,7 +162,7 @@ pt_define_settings(void)
 							 NULL, NULL, NULL);
 	DefineCustomBoolVariable("parallel_temp.lazy_files",
 							 "Lets a fast load lengthen the table's file without disk space for pages that stay in temporary buffers.",
-							 "Space is then taken when a page is first written, and a full disk shows at that time. When off, space is reserved as the table grows.",
+							 "Space is then taken when a page is first written, and a full disk shows at that time. When off, and in RAM tablespaces, space is reserved as the table grows.",
 							 &pt_lazy_files,
 							 true,
 							 PGC_USERSET,

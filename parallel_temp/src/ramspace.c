@@ -43,8 +43,9 @@
 static object_access_hook_type prev_object_access = NULL;
 static ProcessUtility_hook_type prev_ProcessUtility = NULL;
 
-static bool
-is_ram(Oid tablespace)
+/* Is this a RAM tablespace? */
+bool
+ramspace_is(Oid tablespace)
 {
 	char	   *location = ramspace_location(tablespace);
 	bool		result = ramspace_is_ours(location);
@@ -129,7 +130,7 @@ check_relation(Oid relid, bool created)
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
 
-	if (!OidIsValid(tablespace) || !is_ram(tablespace))
+	if (!OidIsValid(tablespace) || !ramspace_is(tablespace))
 		return;
 	if (persistence != RELPERSISTENCE_TEMP)
 		refuse("a relation that is not temporary", tablespace);
@@ -154,7 +155,7 @@ check_database(Oid database)
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
 
-	if (is_ram(tablespace))
+	if (ramspace_is(tablespace))
 		refuse("a database", tablespace);
 }
 
@@ -189,7 +190,7 @@ ramspace_ProcessUtility(PROCESSUTILITY_PARAMS_compat)
 			{
 				Oid			tablespace = get_tablespace_oid(defGetString(option), true);
 
-				if (OidIsValid(tablespace) && is_ram(tablespace))
+				if (OidIsValid(tablespace) && ramspace_is(tablespace))
 					refuse("an index by REINDEX", tablespace);
 			}
 		}

@@ -29,6 +29,7 @@ typedef struct RamSpaceState
 
 /* ramspace.c */
 extern void ramspace_install(void);
+extern bool ramspace_is(Oid tablespace);
 extern void ramspace_check_room(Oid tablespace, bool warn);
 
 /* ramspace_dir.c */
