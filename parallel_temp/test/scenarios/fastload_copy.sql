@@ -111,7 +111,6 @@ RESET ROLE;
 GRANT INSERT (id, k) ON a TO loads_reader;
 SET ROLE loads_reader;
 COPY a FROM :'file';
-COPY a (id) FROM PROGRAM 'seq 1 100';
 INSERT INTO a (id, k) SELECT id, k FROM source;
 RESET ROLE;
 GRANT INSERT ON a TO loads_reader;
@@ -250,23 +249,24 @@ END $$;
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
 SET enable_material = off;
-CREATE TEMP TABLE a AS SELECT i AS id, i AS n FROM generate_series(1, 2) i;
-INSERT INTO a SELECT x.i, y.n FROM loads_many(15000) x(i), a y;
+CREATE TEMP TABLE a AS SELECT i AS id, i AS n, repeat('p', 400) AS pad FROM generate_series(1, 2) i;
+CREATE TEMP TABLE b AS SELECT * FROM a;
+INSERT INTO a SELECT x.i, y.n, y.pad FROM loads_many(1500) x(i), a y;
 SELECT * FROM loads_all('a');
 TRUNCATE a;
-INSERT INTO a VALUES (1, 1), (2, 2);
-INSERT INTO a SELECT loads_look(x.i, 7000), y.n FROM loads_many(10000) x(i), a y;
+INSERT INTO a SELECT * FROM b;
+INSERT INTO a SELECT loads_look(x.i, 700), y.n, y.pad FROM loads_many(1500) x(i), a y;
 SELECT * FROM loads_all('a');
-INSERT INTO a SELECT 1, 1 FROM loads_many(3000);
+INSERT INTO a SELECT 1, 1, y.pad FROM loads_many(300), b y;
 SELECT * FROM loads_all('a');
 TRUNCATE a;
-INSERT INTO a VALUES (1, 1), (2, 2);
-INSERT INTO a SELECT loads_look(x.i, 6000), y.n FROM loads_many(10000) x(i), a y RETURNING id \g /dev/null
+INSERT INTO a SELECT * FROM b;
+INSERT INTO a SELECT loads_look(x.i, 600), y.n, y.pad FROM loads_many(1500) x(i), a y RETURNING id \g /dev/null
 SELECT * FROM loads_all('a');
 RESET enable_hashjoin;
 RESET enable_mergejoin;
 RESET enable_material;
-DROP TABLE a;
+DROP TABLE a, b;
 
 -- inside functions, and by name of schema
 CREATE FUNCTION loads_copy(file text) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
