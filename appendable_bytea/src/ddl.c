@@ -260,7 +260,8 @@ attach(Oid relid, const ClassRow *row)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("table \"%s\" cannot have a column of type %s",
-						NameStr(row->relname), AB_TYPE),
+						OidIsValid(row->relrewrite) ? get_rel_name(row->relrewrite) : NameStr(row->relname),
+						AB_TYPE),
 				 errdetail("Its access method is neither \"%s\" nor \"heap\".", AB_AM)));
 	if (OidIsValid(row->relrewrite) && row->relam != am)
 	{

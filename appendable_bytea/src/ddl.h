@@ -11,11 +11,13 @@
 #define APPENDABLE_DDL_H
 
 #include "access/xlogdefs.h"
+#include "utils/rel.h"
 
 extern void ab_relation_changed(Oid relid);
 extern void ab_refuse_hidden_default(Oid relid);
 extern void ab_statement_begins(void);
 extern void ab_require_owner(Oid relid);
+extern void ab_become_owner(Relation rel, Oid *user, int *security);
 extern void ab_utility_install(void);
 extern bool ab_logical_slots_exist(void);
 extern bool ab_logical_slots_passed(XLogRecPtr position);

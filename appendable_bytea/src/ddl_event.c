@@ -265,15 +265,33 @@ detach_command(Oid relid)
 	return separator[0] == ',' ? command.data : NULL;
 }
 
+/*
+ * Go on as the owner of a table: functions of a default or a trigger are his, and must
+ * not run with the rights of a superuser who looks after the table.  The former user
+ * comes back by SetUserIdAndSecContext(), or with an error by the end of the
+ * transaction.
+ */
+void
+ab_become_owner(Relation rel, Oid *user, int *security)
+{
+	GetUserIdAndSecContext(user, security);
+	SetUserIdAndSecContext(rel->rd_rel->relowner,
+						   *security | SECURITY_RESTRICTED_OPERATION | SECURITY_NOFORCE_RLS);
+}
+
 /* A default of our type as text that makes the same bytes as a bytea. */
 static char *
 default_as_bytea(Relation rel, int attnum)
 {
 	Node	   *expr = build_column_default(rel, attnum);
+	Oid			user;
+	int			security;
 
 	if (expr == NULL)
 		return NULL;
+	ab_become_owner(rel, &user, &security);
 	expr = eval_const_expressions(NULL, expr);
+	SetUserIdAndSecContext(user, security);
 	if (IsA(expr, Const))
 	{
 		Const	   *value = (Const *) expr;

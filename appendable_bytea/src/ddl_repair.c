@@ -116,6 +116,15 @@ appendable_bytea_repair(PG_FUNCTION_ARGS)
 	ab_store_match(relid);
 	command = get_rel_relkind(relid) == RELKIND_RELATION ? adopt_command(relid) : NULL;
 	if (command)
+	{
+		Relation	rel = table_open(relid, NoLock);
+		Oid			user;
+		int			security;
+
+		ab_become_owner(rel, &user, &security);
 		run_command(command);
+		SetUserIdAndSecContext(user, security);
+		table_close(rel, NoLock);
+	}
 	PG_RETURN_VOID();
 }

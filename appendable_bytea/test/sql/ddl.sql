@@ -246,7 +246,21 @@ SELECT count(*) FROM appendable_bytea_check('fresh');
 RESET ROLE;
 SELECT has_schema_privilege('ab_user', 'appendable_store', 'USAGE') AS usage;
 
-DROP TABLE own, tmp;
+-- what a table's owner put into it does not run with the rights of who looks after it
+SET ROLE ab_user;
+CREATE FUNCTION who() RETURNS appendable_bytea LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN convert_to(current_user, 'UTF8'); END $$;
+CREATE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE WARNING 'trigger runs as %', current_user; RETURN NEW; END $$;
+CREATE TABLE trap (id int, data appendable_bytea DEFAULT who());
+CREATE TRIGGER trap BEFORE UPDATE ON trap FOR EACH ROW EXECUTE FUNCTION tell();
+ALTER TABLE trap ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+RESET ROLE;
+UPDATE pg_class SET relam = (SELECT oid FROM pg_am WHERE amname = 'heap') WHERE oid = 'trap'::regclass;
+INSERT INTO trap SELECT * FROM own LIMIT 1;
+SELECT appendable_bytea_repair('trap');
+SELECT count(*) FROM appendable_bytea_check('trap');
+SELECT appendable_bytea_detach('trap');
+SELECT convert_from(substring(pg_get_expr(adbin, adrelid) from '''(.*)''')::bytea, 'UTF8') AS evaluated_as FROM pg_attrdef WHERE adrelid = 'trap'::regclass;
+DROP TABLE own, tmp, trap;
 DROP SCHEMA d CASCADE;
 DROP ROLE ab_user;
 SELECT count(*) FROM pg_class WHERE relnamespace = 'appendable_store'::regnamespace;

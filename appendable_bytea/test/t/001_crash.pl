@@ -102,6 +102,10 @@ for my $round (1 .. 4)
 # Persistence: a table that becomes logged has logged chunks; an unlogged one is
 # empty after a crash, with its chunks.
 $node->safe_psql('postgres', q{
+SET allow_in_place_tablespaces = on;
+CREATE TABLESPACE other LOCATION '';
+ALTER TABLE t SET TABLESPACE other;
+UPDATE t SET n = n + 1, data = data || piece(id, n + 1);
 ALTER TABLE t SET UNLOGGED;
 UPDATE t SET n = n + 1, data = data || piece(id, n + 1);
 ALTER TABLE t SET LOGGED;
@@ -131,7 +135,9 @@ $node->start;
 $node->safe_psql('postgres', 'SELECT * FROM appendable_bytea_vacuum()');
 $node->safe_psql('postgres', "COMMIT PREPARED 'first'");
 $node->safe_psql('postgres', "ROLLBACK PREPARED 'second'");
-check_values('persistence and prepared transactions');
+check_values('persistence, tablespaces and prepared transactions');
+is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_class WHERE relname IN ('t', 'chunks_' || 't'::regclass::oid, 'chunks_' || 't'::regclass::oid || '_index')
+	AND reltablespace = (SELECT oid FROM pg_tablespace WHERE spcname = 'other')}), '3', 'chunks are in the tablespace of their table');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM u'), '0', 'an unlogged table is empty after a crash');
 is($node->safe_psql('postgres', 'SELECT count(*), sum((data = whole(id, n))::int) FROM created'),
 	'6|6', 'a table that was made and filled in one transaction is whole');
