@@ -19,13 +19,14 @@ CREATE FUNCTION light_explain_last(
     OUT temp_read bigint,
     OUT temp_written bigint,
     OUT wal_records bigint,
-    OUT wal_bytes bigint)
+    OUT wal_bytes bigint,
+    OUT distinct_blocks bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'light_explain_last'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION light_explain_last() IS
-'the plan nodes of the session''s last EXPLAIN ANALYZE: rows over all loops, total time, and time, blocks and WAL of each node without the nodes that it calls';
+'the plan nodes of the session''s last EXPLAIN ANALYZE: rows over all loops, total time, and time, blocks and WAL of each node without the nodes that it calls; distinct_blocks with light_explain.distinct_blocks';
 
 CREATE FUNCTION light_explain_progress(
     OUT pid integer,

@@ -41,6 +41,7 @@ typedef struct KeptNode
 	double		rows;
 	double		loops;
 	double		time;
+	double		blocks;			/* distinct ones, or -1 */
 	LightSelf	self;
 } KeptNode;
 
@@ -125,6 +126,7 @@ keep_node(PlanState *node, void *arg)
 		keep->loops = node->instrument->nloops + (node->instrument->running ? 1 : 0);
 		keep->time = InstrTotal_compat(node->instrument);
 		keep->self = light_self(context->query, node);
+		keep->blocks = light_distinct_blocks_of(context->query, node);
 		context->parent = keep->id;
 	}
 	context->depth++;
@@ -165,8 +167,8 @@ light_explain_last(PG_FUNCTION_ARGS)
 	{
 		KeptNode   *node = &kept[i];
 		BufferUsage *b = &node->self.usage.buffers;
-		Datum		values[17];
-		bool		nulls[17] = {0};
+		Datum		values[18];
+		bool		nulls[18] = {0};
 		int			n = 0;
 
 		values[n++] = Int32GetDatum(node->id);
@@ -187,6 +189,8 @@ light_explain_last(PG_FUNCTION_ARGS)
 		values[n++] = Int64GetDatum(b->temp_blks_written);
 		values[n++] = Int64GetDatum(node->self.usage.wal.wal_records);
 		values[n++] = Int64GetDatum((int64) node->self.usage.wal.wal_bytes);
+		nulls[n] = node->blocks < 0;
+		values[n++] = Int64GetDatum((int64) node->blocks);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	return (Datum) 0;
@@ -231,20 +235,26 @@ static void
 explain_per_node(PlanState *planstate, List *ancestors, const char *relationship,
 				 const char *plan_name, ExplainState *es)
 {
+	LightQuery *query;
 	LightSelf	self;
+	double		blocks;
 
 	if (prev_explain_per_node)
 		prev_explain_per_node(planstate, ancestors, relationship, plan_name, es);
 	if (!es->analyze || planstate->instrument == NULL || planstate->instrument->nloops <= 0 ||
 		GetExplainExtensionState(es, extension_id) == NULL)
 		return;
-	self = light_self(light_query_of(planstate->state), planstate);
+	query = light_query_of(planstate->state);
+	self = light_self(query, planstate);
 	if (es->timing)
 		ExplainPropertyFloat("Self Time", "ms", self.time * 1000.0, 3, es);
 	if (es->buffers)
 		explain_usage(&self.usage, es);
 	if (es->wal && (es->format != EXPLAIN_FORMAT_TEXT || self.usage.wal.wal_records != 0))
 		ExplainPropertyInteger("Self WAL Records", NULL, self.usage.wal.wal_records, es);
+	blocks = light_distinct_blocks_of(query, planstate);
+	if (blocks >= 0)
+		ExplainPropertyInteger("Distinct Heap Blocks", NULL, (int64) blocks, es);
 }
 
 #endif

@@ -18,6 +18,7 @@ int			light_timing = LIGHT_TIMING_AUTO;
 int			light_switch_after = -1;
 int			light_exact_time = 2000;
 int			light_tick_interval = 500;
+bool		light_distinct_blocks = false;
 bool		light_instrument_all = false;
 bool		light_profile = false;
 int			light_profile_max = 2000;
@@ -67,6 +68,12 @@ light_define_settings(void)
 							"Shorter is more precise and costs more: a look takes a few microseconds.",
 							&light_tick_interval, 500, 100, 1000000,
 							PGC_USERSET, 0, NULL, NULL, NULL);
+
+	DefineCustomBoolVariable("light_explain.distinct_blocks",
+							 "Estimates how many different heap blocks the rows of each scan came from.",
+							 "Takes 4 kB a scan.  Shown by light_explain_last() and, since PostgreSQL 18, by EXPLAIN (ANALYZE, LIGHT).",
+							 &light_distinct_blocks, false,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
 
 	DefineCustomBoolVariable("light_explain.instrument_all",
 							 "Instruments every statement as EXPLAIN (ANALYZE, BUFFERS, WAL) does, without printing anything.",

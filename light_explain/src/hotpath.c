@@ -10,7 +10,7 @@
  * compared with the counters when a node is entered and when it is left, and
  * only if something moved since the last look, the difference is booked to the
  * node that was on top of the stack meanwhile.  So usage is exclusive here;
- * light_settle() in instrument.c makes core's inclusive figures of it.
+ * light_settle() in usage.c makes core's inclusive figures of it.
  *
  * The comparison looks at the block counters and the number of WAL records
  * ("lite"), eleven of 18 to 21 words.  The other WAL counters never change
@@ -210,6 +210,11 @@ call_node(PlanState *node, const LightClock clock, const Compare compare, bool (
 	return slot;
 }
 
+/* Two counters at a time, as every processor of ours can. */
+typedef long long Words2 __attribute__((vector_size(16), aligned(8), may_alias));
+
+StaticAssertDecl(LITE_WORDS % 2 == 0, "counters are taken by twos");
+
 /*
  * One call of a node as core's ExecProcNodeInstr makes it, for statements that
  * were not upgraded: same figures in core's own fields, for less.  It copies and
@@ -222,12 +227,12 @@ light_call_as_core(PlanState *node)
 	NodeInstrumentation_compat *instr = node->instrument;
 	double		ns_per_tick = light_ns_per_tick;
 	bool		usage = InstrNeedBuffers_compat(instr) || InstrNeedWal_compat(instr);
-	int64		blocks[LITE_WORDS];
+	Words2		blocks[LITE_WORDS / 2];
 	WalUsage	wal;
 	int64		start;
 	TupleTableSlot *slot;
 
-	if (HAVE_QUICK_INSTR_CLOCK_COMPAT || ns_per_tick == 0 || (usage && track_io_timing))
+	if (HAVE_QUICK_INSTR_CLOCK_COMPAT || unlikely(ns_per_tick == 0) || (usage && unlikely(track_io_timing)))
 	{
 		InstrStartNode(instr);
 		slot = node->ExecProcNodeReal(node);
@@ -235,11 +240,11 @@ light_call_as_core(PlanState *node)
 		return slot;
 	}
 
-	if (usage)
-	{
-		memcpy(blocks, &pgBufferUsage, sizeof(blocks));
-		wal = pgWalUsage;
-	}
+	/* not asking whether they are needed is cheaper than asking */
+#pragma GCC unroll 8
+	for (int i = 0; i < LITE_WORDS / 2; i++)
+		blocks[i] = ((const Words2 *) buffers_at)[i];
+	wal = *wal_at;
 	start = read_clock(LIGHT_CLOCK_TSC);
 	slot = node->ExecProcNodeReal(node);
 
@@ -249,14 +254,16 @@ light_call_as_core(PlanState *node)
 		InstrAddCounter_compat(instr, (int64) ((read_clock(LIGHT_CLOCK_TSC) - start) * ns_per_tick));
 	if (usage)
 	{
-		int64	   *sum = (int64 *) InstrBuffers_compat(instr);
+		const Words2 *now = (const Words2 *) buffers_at;
+		Words2	   *sum = (Words2 *) InstrBuffers_compat(instr);
 
 		if (InstrNeedBuffers_compat(instr))
 		{
-			for (int i = 0; i < LITE_WORDS; i++)
-				sum[i] += ((const int64 *) &pgBufferUsage)[i] - blocks[i];
+#pragma GCC unroll 8
+			for (int i = 0; i < LITE_WORDS / 2; i++)
+				sum[i] += now[i] - blocks[i];
 		}
-		if (InstrNeedWal_compat(instr) && pgWalUsage.wal_records != wal.wal_records)
+		if (InstrNeedWal_compat(instr) && unlikely(wal_at->wal_records != wal.wal_records))
 			WalUsageAccumDiff(InstrWal_compat(instr), &pgWalUsage, &wal);
 	}
 	if (!TupIsNull(slot))

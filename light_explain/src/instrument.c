@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * instrument.c
- *	  The life of a plan node's instrumentation: wrap, upgrade, settle.
+ *	  The life of a plan node's instrumentation: wrap, upgrade, change of
+ *	  clock.  What the wrappers measured is made core's figures in usage.c.
  *
  * Wrap (first ExecutorRun of a statement, when parallel workers have attached
  * to their shared state): every node that core would instrument and that still
@@ -14,18 +15,6 @@
  * core's struct followed by ours, and a wrapper of hotpath.c.  Nodes that are
  * inside a call at that moment finish it the core way: core's struct moved, but
  * whoever stops a node reads the pointer again.
- *
- * Settle (after ExecutorFinish): what the wrappers measured is added to core's
- * part of the records.  Since it is added, whatever core itself measured before
- * (calls before the upgrade), beside (Hash, bitmap index scans, asynchronous
- * nodes, shutting down of Gather, workers) needs no special case.
- *
- * Usage is exclusive in the records and core's is inclusive along the *dynamic*
- * tree of calls: an InitPlan or a CTE counts where it is evaluated.  So each
- * record hangs in the list of the node that called it last.  When another node
- * calls it (light_change_caller), what its subtree used since the last change
- * is booked under the old caller and, at once, as the node's own inclusive
- * usage.
  *
  * Nodes under Gather: a Parallel Hash Join's entry function is set anew by core
  * when Gather starts workers, so nodes look at their children in their first
@@ -58,6 +47,7 @@ typedef struct WalkContext
 static TupleTableSlot *light_first(PlanState *node);
 static TupleTableSlot *light_probe(PlanState *node);
 static TupleTableSlot *light_gather(PlanState *node);
+static TupleTableSlot *light_top(PlanState *node);
 static TupleTableSlot *light_reenter(PlanState *node);
 
 /*
@@ -133,33 +123,66 @@ light_measured_by_core(PlanState *planstate)
 
 /* ---- wrap --------------------------------------------------------------- */
 
+static bool wrap_below_special(PlanState *node, void *arg);
+
+/*
+ * Put the first wrapper around a node and those below it.  Each statement pays
+ * for this, however short it is, so it goes down by itself where that is simple;
+ * subplans are the caller's, who has a list of them.
+ */
 static void
-wrap_node(WalkContext *context, PlanState *node)
+wrap_tree(LightQuery *query, PlanState *node)
 {
-	if (IsA(node, GatherState) || IsA(node, GatherMergeState))
-		context->query->has_gather = true;
+	check_stack_depth();
+
 	/* a node that somebody else wrapped is theirs */
 	if (node->instrument != NULL && node->ExecProcNode == light_core_first && !measured_by_core(node))
 		node->ExecProcNode = light_first;
+	switch (nodeTag(node))
+	{
+		case T_GatherState:
+		case T_GatherMergeState:
+			query->has_gather = true;
+			break;
+		case T_AppendState:
+		case T_MergeAppendState:
+		case T_BitmapAndState:
+		case T_BitmapOrState:
+		case T_SubqueryScanState:
+		case T_CustomScanState:
+			(void) planstate_tree_walker(node, wrap_below_special, query);
+			return;
+		default:
+			break;
+	}
+	if (outerPlanState(node) != NULL)
+		wrap_tree(query, outerPlanState(node));
+	if (innerPlanState(node) != NULL)
+		wrap_tree(query, innerPlanState(node));
+}
+
+static bool
+wrap_below_special(PlanState *node, void *arg)
+{
+	if (node != NULL)
+		wrap_tree((LightQuery *) arg, node);
+	return false;
 }
 
 /* Put the first wrapper around the nodes of a statement. */
 void
 light_wrap(LightQuery *query)
 {
-	PlanState  *top = query->queryDesc->planstate;
+	ListCell   *lc;
 
-	light_clock_prepare();
-	/* the shortest statements are one scan: spare them the walk */
-	if (outerPlanState(top) == NULL && query->estate->es_subplanstates == NIL &&
-		(IsA(top, IndexScanState) || IsA(top, IndexOnlyScanState) || IsA(top, SeqScanState) || IsA(top, ResultState)))
+	if (unlikely(light_ns_per_tick == 0))
+		light_clock_prepare();
+	wrap_tree(query, query->queryDesc->planstate);
+	foreach(lc, query->estate->es_subplanstates)
 	{
-		WalkContext context = {.query = query};
-
-		wrap_node(&context, top);
+		if (lfirst(lc) != NULL)
+			wrap_tree(query, (PlanState *) lfirst(lc));
 	}
-	else
-		(void) walk_query(query, wrap_node);
 	query->wrapped = true;
 }
 
@@ -200,6 +223,19 @@ wrap_below(PlanState *node, void *arg)
 	return planstate_tree_walker(node, wrap_below, arg);
 }
 
+/* What an upgraded node calls first. */
+static ExecProcNodeMtd
+entry_of(LightQuery *query, PlanState *node)
+{
+	if (IsA(node, GatherState) || IsA(node, GatherMergeState))
+		return light_gather;
+	if (unlikely(query->count_blocks) && light_counts_blocks(node))
+		return light_count_blocks;
+	if (node == query->queryDesc->planstate && query->timer)
+		return light_top;
+	return query->wrapper;
+}
+
 /*
  * The wrapper in the first call of a node, in place of core's ExecProcNodeFirst,
  * whose stack depth check it keeps.
@@ -218,7 +254,7 @@ light_first(PlanState *node)
 	if (record != NULL)
 	{
 		record->ticking = query->ticking;
-		next = IsA(node, GatherState) || IsA(node, GatherMergeState) ? light_gather : query->wrapper;
+		next = entry_of(query, node);
 	}
 	/* somebody may have put a function of theirs before ours */
 	if (node->ExecProcNode == light_first)
@@ -257,6 +293,36 @@ light_gather(PlanState *node)
 	return slot;
 }
 
+/*
+ * The top node.  When it has no more rows, the ticker looks once more before the
+ * time since its last look is nobody's: else the top node of a short statement
+ * would lack up to an interval.
+ */
+static TupleTableSlot *
+light_top(PlanState *node)
+{
+	LightRecord *record = (LightRecord *) node->instrument;
+	TupleTableSlot *slot = record->query->wrapper(node);
+
+	if (unlikely(TupIsNull(slot)) && record->ticking)
+	{
+		LightRecord *caller = light.top;
+
+		light.top = record;
+		light_tick();
+		light.top = caller;
+	}
+	return slot;
+}
+
+/* Has the node one of the functions that call the statement's wrapper? */
+static inline bool
+calls_wrapper(PlanState *node)
+{
+	return node->ExecProcNode == light_gather || node->ExecProcNode == light_top ||
+		node->ExecProcNode == light_count_blocks;
+}
+
 /* ---- upgrade ------------------------------------------------------------ */
 
 static void
@@ -289,7 +355,7 @@ upgrade_node(WalkContext *context, PlanState *node)
 	record->left_to_core = measured_by_core(node);
 	node->instrument = &record->core;
 	if (node->ExecProcNode == light_probe)
-		node->ExecProcNode = IsA(node, GatherState) || IsA(node, GatherMergeState) ? light_gather : query->wrapper;
+		node->ExecProcNode = entry_of(query, node);
 	else if (node->ExecProcNode == light_core_first && !record->left_to_core)
 		node->ExecProcNode = light_first;
 
@@ -376,129 +442,6 @@ light_upgrade(LightQuery *query)
 	return true;
 }
 
-/* ---- callers ------------------------------------------------------------ */
-
-/* In whose list of callees a record is while it has this caller. */
-static LightRecord *
-list_owner(LightRecord *record, LightRecord *caller)
-{
-	return caller->query == record->query ? caller : record->query->records;
-}
-
-/* Usage of a record and all in its lists, less what is booked elsewhere. */
-static void
-add_usage(LightRecord *record, LightUsage *sum)
-{
-	int64	   *to = (int64 *) sum;
-	const int64 *self = (const int64 *) &record->self;
-
-	for (int i = 0; i < LIGHT_USAGE_WORDS; i++)
-		to[i] += self[i];
-	if (record->moved != NULL)
-	{
-		const int64 *moved = (const int64 *) record->moved;
-
-		for (int i = 0; i < LIGHT_USAGE_WORDS; i++)
-			to[i] += moved[i];
-	}
-	for (LightRecord *callee = record->callees; callee != NULL; callee = callee->next_callee)
-		add_usage(callee, sum);
-}
-
-/* Add usage to core's inclusive figures of a node. */
-static void
-add_to_core(LightRecord *record, const LightUsage *usage)
-{
-	int64	   *buffers = (int64 *) InstrBuffers_compat(&record->core);
-	int64	   *wal = (int64 *) InstrWal_compat(&record->core);
-
-	if (InstrNeedBuffers_compat(&record->core))
-	{
-		for (int i = 0; i < sizeof(BufferUsage) / sizeof(int64); i++)
-			buffers[i] += ((const int64 *) &usage->buffers)[i];
-		BufferUsageNormalize_compat(InstrBuffers_compat(&record->core));
-	}
-	if (InstrNeedWal_compat(&record->core))
-	{
-		for (int i = 0; i < sizeof(WalUsage) / sizeof(int64); i++)
-			wal[i] += ((const int64 *) &usage->wal)[i];
-	}
-}
-
-/* Move usage between the books of two records: from one, to the other. */
-static void
-move_usage(LightRecord *from, LightRecord *to, const LightUsage *usage)
-{
-	const int64 *u = (const int64 *) usage;
-
-	for (int i = 0; i < LIGHT_USAGE_WORDS; i++)
-	{
-		((int64 *) from->moved)[i] -= u[i];
-		if (to != NULL)
-			((int64 *) to->moved)[i] += u[i];
-	}
-}
-
-static LightUsage *
-new_usage(LightQuery *query)
-{
-	return MemoryContextAllocZero(query->context, sizeof(LightUsage));
-}
-
-/*
- * A node is called by another one than before: close the account with the old
- * caller.  Called from the wrappers; may fail for lack of memory, with nothing
- * changed.
- */
-void
-light_change_caller(LightRecord *record, LightRecord *caller)
-{
-	LightRecord *owner = list_owner(record, caller);
-
-	if (record->caller != NULL)
-	{
-		LightRecord *old = list_owner(record, record->caller);
-		LightRecord **link;
-		LightUsage	usage = {0};
-		int64		total = record->total;
-
-		if (old == owner)
-		{
-			/* only another statement's node below our root: same list */
-			record->caller = caller;
-			return;
-		}
-		if (record->query->usage)
-		{
-			bool		any = false;
-
-			add_usage(record, &usage);
-			for (int i = 0; i < LIGHT_USAGE_WORDS; i++)
-				any = any || ((int64 *) &usage)[i] != 0;
-			if (any)
-			{
-				bool		to_root = old == record->query->records;
-
-				if (record->moved == NULL)
-					record->moved = new_usage(record->query);
-				if (!to_root && old->moved == NULL)
-					old->moved = new_usage(record->query);
-				add_to_core(record, &usage);
-				move_usage(record, to_root ? NULL : old, &usage);
-			}
-		}
-		old->total_taken += total - record->total_moved;
-		record->total_moved = total;
-
-		for (link = &old->callees; *link != record; link = &(*link)->next_callee)
-			;
-		*link = record->next_callee;
-	}
-	record->next_callee = owner->callees;
-	owner->callees = record;
-	record->caller = caller;
-}
-
 /* ---- from exact clock to ticker ----------------------------------------- */
 
 /*
@@ -509,13 +452,13 @@ static TupleTableSlot *
 light_reenter(PlanState *node)
 {
 	LightRecord *record = (LightRecord *) node->instrument;
-	LightQuery *query = record->query;
+	ExecProcNodeMtd next = entry_of(record->query, node);
 
 	light_tick();
 	record->ticking = true;
 	if (node->ExecProcNode == light_reenter)
-		node->ExecProcNode = query->wrapper;
-	return query->wrapper(node);
+		node->ExecProcNode = next;
+	return next(node);
 }
 
 /*
@@ -542,7 +485,7 @@ light_deadline_passed(void)
 		PlanState  *node = record->planstate;
 
 		/* a node that somebody else wrapped goes on with its clock */
-		record->ticking = node->ExecProcNode == old || node->ExecProcNode == light_first || node->ExecProcNode == light_gather;
+		record->ticking = node->ExecProcNode == old || node->ExecProcNode == light_first || calls_wrapper(node);
 		if (node->ExecProcNode == old)
 			node->ExecProcNode = query->wrapper;
 	}
@@ -551,59 +494,9 @@ light_deadline_passed(void)
 		PlanState  *node = record->planstate;
 
 		record->ticking = false;
-		if (node != NULL && (node->ExecProcNode == query->wrapper || node->ExecProcNode == light_gather))
+		if (node != NULL && (node->ExecProcNode == query->wrapper || calls_wrapper(node)))
 			node->ExecProcNode = light_reenter;
 	}
 	query->ticking = true;
 	light_ticker_enter();
-}
-
-/* ---- settle ------------------------------------------------------------- */
-
-/* Add what the wrappers measured below a record to core's figures. */
-static void
-settle_record(LightRecord *record, LightUsage *sum)
-{
-	LightUsage	usage = {0};
-	int64	   *to = (int64 *) &usage;
-
-	check_stack_depth();
-	for (LightRecord *callee = record->callees; callee != NULL; callee = callee->next_callee)
-		settle_record(callee, &usage);
-	for (int i = 0; i < LIGHT_USAGE_WORDS; i++)
-	{
-		to[i] += ((int64 *) &record->self)[i];
-		if (record->moved != NULL)
-			to[i] += ((int64 *) record->moved)[i];
-		((int64 *) sum)[i] += to[i];
-	}
-	if (record->planstate != NULL)
-		add_to_core(record, &usage);
-}
-
-/*
- * The statement is finished: make core's figures whole.
- */
-void
-light_settle(LightQuery *query)
-{
-	LightUsage	all = {0};
-
-	if (!query->upgraded || query->finished)
-		return;
-	light_progress_hide(query);
-	if (query->usage)
-		settle_record(&query->records[0], &all);
-	if (query->timer)
-	{
-		query->tick = query->timing == LIGHT_TIMING_CORE ? 1e-9 : light_seconds_per_tick();
-		for (int i = 1; i < query->nrecords; i++)
-		{
-			LightRecord *record = &query->records[i];
-
-			if (!record->left_to_core)
-				InstrAddTime_compat(&record->core, record->startup * query->tick, record->total * query->tick);
-		}
-	}
-	query->finished = true;
 }

@@ -82,6 +82,7 @@ typedef struct LightRecord
 								 * callers of this node */
 	PlanState  *planstate;
 	struct LightQuery *query;
+	struct LightBlocks *blocks; /* see blocks.c */
 } LightRecord;
 
 StaticAssertDecl(sizeof(LightRecord) - sizeof(NodeInstrumentation_compat) + sizeof(LightUsage) <= 512,
@@ -115,6 +116,7 @@ typedef struct LightQuery
 	bool		has_gather;
 	bool		usage;			/* count buffers and WAL */
 	bool		usage_full;		/* also times of I/O may change */
+	bool		count_blocks;	/* estimate distinct heap blocks */
 	bool		timer;
 	bool		ticking;		/* the ticker is the clock */
 	LightClock	clock;
@@ -164,6 +166,7 @@ extern LIGHT_PRIVATE int light_timing;
 extern LIGHT_PRIVATE int light_switch_after;
 extern LIGHT_PRIVATE int light_exact_time;
 extern LIGHT_PRIVATE int light_tick_interval;
+extern LIGHT_PRIVATE bool light_distinct_blocks;
 extern LIGHT_PRIVATE bool light_instrument_all;
 extern LIGHT_PRIVATE bool light_profile;
 extern LIGHT_PRIVATE int light_profile_max;
@@ -197,12 +200,19 @@ extern LIGHT_PRIVATE void light_sync(LightRecord *record);
 extern LIGHT_PRIVATE ExecProcNodeMtd light_wrapper_for(LightClock clock, bool usage, bool full);
 extern LIGHT_PRIVATE void light_hotpath_init(void);
 
+/* blocks.c */
+extern LIGHT_PRIVATE bool light_counts_blocks(PlanState *node);
+extern LIGHT_PRIVATE TupleTableSlot *light_count_blocks(PlanState *node);
+extern LIGHT_PRIVATE double light_distinct_blocks_of(LightQuery *query, PlanState *planstate);
+
 /* instrument.c */
 extern LIGHT_PRIVATE void light_wrap(LightQuery *query);
 extern LIGHT_PRIVATE bool light_upgrade(LightQuery *query);
 extern LIGHT_PRIVATE LightRecord *light_record_of(LightQuery *query, PlanState *planstate);
-extern LIGHT_PRIVATE void light_change_caller(LightRecord *record, LightRecord *caller);
 extern LIGHT_PRIVATE void light_deadline_passed(void);
+
+/* usage.c */
+extern LIGHT_PRIVATE void light_change_caller(LightRecord *record, LightRecord *caller);
 extern LIGHT_PRIVATE void light_settle(LightQuery *query);
 
 /* query.c */

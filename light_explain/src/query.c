@@ -26,7 +26,14 @@
 
 #define DEFAULT_SWITCH_AFTER 20
 
+/*
+ * Short statements should not pay for memory: the innermost ones take one of
+ * these.  They are marked by their context.
+ */
+#define SPARE_QUERIES 4
+
 static LightQuery *queries = NULL;
+static LightQuery spare[SPARE_QUERIES];
 
 /* The statement's memory goes away. */
 static void
@@ -46,6 +53,18 @@ forget_query(void *arg)
 		light_forget_stack();
 	if (query->slot >= 0)
 		light_progress_release(query);
+	query->context = NULL;
+}
+
+static LightQuery *
+new_query(MemoryContext context)
+{
+	for (int i = 0; i < SPARE_QUERIES; i++)
+	{
+		if (spare[i].context == NULL)
+			return &spare[i];
+	}
+	return MemoryContextAlloc(context, sizeof(LightQuery));
 }
 
 /*
@@ -58,7 +77,7 @@ light_query_start(QueryDesc *queryDesc, bool explained)
 	EState	   *estate = queryDesc->estate;
 	LightQuery *query;
 
-	query = MemoryContextAlloc(estate->es_query_cxt, sizeof(LightQuery));
+	query = new_query(estate->es_query_cxt);
 	memset(query, 0, offsetof(LightQuery, entry));
 	query->queryDesc = queryDesc;
 	query->estate = estate;
@@ -71,6 +90,12 @@ light_query_start(QueryDesc *queryDesc, bool explained)
 		query->switch_after = light_switch_after;
 	else
 		query->switch_after = explained ? 0 : DEFAULT_SWITCH_AFTER;
+	if (light_distinct_blocks && explained)
+	{
+		/* rows before the switch would be missing */
+		query->count_blocks = true;
+		query->switch_after = 0;
+	}
 	query->timer = (estate->es_instrument & INSTRUMENT_TIMER) != 0;
 	query->usage = (estate->es_instrument & (INSTRUMENT_BUFFERS | INSTRUMENT_WAL)) != 0;
 	query->usage_full = track_io_timing;

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
+from typing import Any, Iterable
+
+import numpy as np
+import psycopg
 
 from pg_lean.bench import Bench, Check, LabError, Plot, Result, Series, Table
-from pg_lean.measure import timed
+from pg_lean.measure import explain, explain_text, timed
 
 TITLE = "EXPLAIN ANALYZE: what measuring a query adds to it, core against light_explain"
 PRELOAD = ("auto_explain", "light_explain")
@@ -16,10 +21,22 @@ OPTIONS = "ANALYZE, BUFFERS, TIMING"
 
 #: Settings of a session under auto_explain: off, and measuring every statement but logging none.
 ALWAYS_ON = "-c auto_explain.log_min_duration=1h -c auto_explain.log_analyze=on -c auto_explain.log_buffers=on -c auto_explain.log_timing=on"
+#: The same for statements inside of functions.
+NESTED = {"plain": {"auto_explain.log_min_duration": -1, "light_explain.enabled": True}}
+NESTED |= {name: {"auto_explain.log_min_duration": "1h", "auto_explain.log_analyze": True, "auto_explain.log_buffers": True,
+                  "auto_explain.log_timing": True, "auto_explain.log_nested_statements": True, "light_explain.enabled": name != "core"}
+           for name in ("core", "light_explain")}
+#: Name, statement, times it runs in one measurement.
+LOOPS = {"index lookup": ("SELECT abalance FROM pgbench_accounts WHERE aid = i", 20_000),
+         "join of two": ("SELECT abalance + bbalance FROM pgbench_accounts JOIN pgbench_branches USING (bid) WHERE aid = i", 15_000),
+         "sum of 100 rows": ("SELECT sum(abalance) FROM pgbench_accounts WHERE aid BETWEEN i AND i + 99", 2_000)}
 OLTP = {"plain": "-c auto_explain.log_min_duration=-1",
         "core": f"{ALWAYS_ON} -c light_explain.enabled=off",
         "light_explain": f"{ALWAYS_ON} -c light_explain.enabled=on"}
 TARGETS = {"count": 1.25, "other": 1.10}
+CLOCKS = ("ticker", "exact", "ordered")
+#: light_explain.tick_interval, milliseconds
+TICK = 0.5
 
 
 def shapes(bench: Bench) -> dict[str, str]:
@@ -36,11 +53,11 @@ def shapes(bench: Bench) -> dict[str, str]:
 
 
 def run(bench: Bench) -> Result:
-    """Every shape: the plain query, EXPLAIN ANALYZE by core, by light_explain's automatic clock, and by each clock of its own."""
+    """Every shape: the plain query, EXPLAIN ANALYZE by core, by light_explain's automatic clock; two of them by each of its clocks."""
     bench.server.need_extension("light_explain")
     fill(bench)
     queries = shapes(bench)
-    repetitions = bench.iterations(full=15, quick=5)
+    repetitions = bench.iterations(full=11, quick=5)
     with bench.connect() as conn:
         for case, query in queries.items():
             def variant(enabled: bool | None, timing: str = "auto"):
@@ -51,11 +68,20 @@ def run(bench: Bench) -> Result:
                     return timed(conn, f"EXPLAIN ({OPTIONS}) {query}")
                 return measure
 
-            bench.interleave({"plain": variant(None), "core": variant(False), "light_explain": variant(True),
-                              "ticker": variant(True, "ticker"), "exact": variant(True, "exact"), "ordered": variant(True, "ordered")},
-                             repetitions, case=case, warmup=2)
+            variants = {"plain": variant(None), "core": variant(False), "light_explain": variant(True)}
+            if case in with_clocks(queries):
+                variants |= {clock: variant(True, clock) for clock in CLOCKS}
+            bench.interleave(variants, repetitions, case=case, warmup=2)
+        share_errors(bench, conn, {case: query for case, query in queries.items() if "5,000,000" not in case})
+    memory(bench)
     oltp(bench)
+    loops(bench)
     return present(bench, list(queries), repetitions)
+
+
+def with_clocks(queries: Iterable[str]) -> list[str]:
+    """The shapes that every clock is measured with."""
+    return [case for case in queries if case in ("hash join", next(iter(queries)))]
 
 
 def fill(bench: Bench) -> None:
@@ -69,11 +95,66 @@ def fill(bench: Bench) -> None:
         conn.execute("VACUUM ANALYZE")
 
 
+def node_times(plan: dict[str, Any]) -> list[tuple[float, float]]:
+    """Own and inclusive milliseconds of a node and of all below it."""
+    children = plan.get("Plans", [])
+    total = plan["Actual Total Time"] * plan["Actual Loops"]
+    own = total - sum(child["Actual Total Time"] * child["Actual Loops"] for child in children)
+    return [(own, total), *(times for child in children for times in node_times(child))]
+
+
+def share_errors(bench: Bench, conn: psycopg.Connection, queries: dict[str, str]) -> None:
+    """How far the nodes' shares of the time are, under each clock, from those that the ordered clock shows.
+
+    Keeps the largest difference of a statement's nodes, in percent of the
+    statement, and twice what the ticker's resolution says it may be.
+    """
+    rounds = bench.pick(full=3, quick=1)
+    variants = {"ordered": (True, "ordered"), "core": (False, "auto"), "light_explain": (True, "auto"), "ticker": (True, "ticker"),
+                "exact": (True, "exact")}
+    with bench.progress(len(queries) * rounds, "shares of nodes") as step:
+        for case, query in queries.items():
+            shares: dict[str, Any] = {name: [] for name in variants}
+            resolution = 0.0
+            for _ in range(rounds):
+                for name, (enabled, timing) in variants.items():
+                    bench.server.set(conn, {"light_explain.enabled": enabled, "light_explain.timing": timing})
+                    times = node_times(explain(conn, query, "ANALYZE, BUFFERS")["Plan"])
+                    root = times[0][1]
+                    shares[name].append([own / root for own, _ in times])
+                    if name == "ticker":
+                        resolution = max(2 * math.sqrt(max(own, 0) * TICK) / root for own, _ in times)
+                step(case)
+            reference = np.median(shares["ordered"], axis=0)
+            for name in variants:
+                worst = [100 * float(np.abs(np.array(one) - reference).max()) for one in shares[name]]
+                for repetition, value in enumerate(worst):
+                    bench.raw.add(name, repetition, f"shares: {case}", percent=value, resolution=100 * resolution)
+
+
+def memory(bench: Bench) -> None:
+    """Bytes that the executor of a statement with some hundred nodes has in use, measured from inside of it."""
+    nodes = 300
+    query = ("SELECT max(used_bytes)::float8 FROM pg_backend_memory_contexts WHERE name = 'ExecutorState'"
+             + "".join(f" UNION ALL SELECT {n}::float8 WHERE random() < 0" for n in range(nodes)))
+    settings = {"plain": (False, False, 0), "plain, light_explain on": (True, False, 0), "core": (False, True, 0), "light_explain": (True, True, 0)}
+    with bench.connect() as conn:
+        conn.prepare_threshold = None
+        # progress of statements this large is not in shared memory
+        count = len(explain_text(conn, query, "COSTS OFF").split("->"))
+        for name, (enabled, instrumented, switch_after) in settings.items():
+            bench.server.set(conn, {"light_explain.enabled": enabled, "light_explain.switch_after": switch_after,
+                                    "auto_explain.log_min_duration": "1h" if instrumented else -1, "auto_explain.log_analyze": True,
+                                    "auto_explain.log_buffers": True})
+            conn.execute(query)
+            bench.raw.add(name, 0, "memory", bytes=conn.execute(query).fetchone()[0], nodes=count)
+
+
 def oltp(bench: Bench) -> None:
     """pgbench -S -M prepared, always on through auto_explain."""
     server = bench.need_private()
     schema = bench.pgbench_tables(bench.scale(full=10, quick=2))
-    seconds = str(bench.pick(full=8, quick=3))
+    seconds = str(bench.pick(full=2, quick=1))
 
     def variant(options: str):
         def measure():
@@ -85,8 +166,27 @@ def oltp(bench: Bench) -> None:
             return {"ms": 1000 / float(found[1]), "tps": float(found[1])}
         return measure
 
-    bench.interleave({name: variant(options) for name, options in OLTP.items()}, bench.iterations(full=9, quick=3), case="pgbench -S",
+    bench.interleave({name: variant(options) for name, options in OLTP.items()}, bench.iterations(full=17, quick=3), case="pgbench -S",
                      text="pgbench -S -M prepared under auto_explain")
+
+
+def loops(bench: Bench) -> None:
+    """Short statements in a PL/pgSQL loop, each measured by auto_explain: microseconds of one, without client and protocol."""
+    bench.pgbench_tables(bench.scale(full=10, quick=2))
+    repetitions = bench.iterations(full=17, quick=5)
+    with bench.connect() as conn:
+        for case, (query, times) in LOOPS.items():
+            conn.execute(f"""CREATE FUNCTION run_{times}() RETURNS void LANGUAGE plpgsql AS $$
+                DECLARE r bigint; BEGIN FOR i IN 1..{times} LOOP
+                    {query.replace(" FROM", " INTO r FROM", 1)}; END LOOP; END$$""")
+
+            def variant(settings: dict[str, Any]):
+                def measure():
+                    bench.server.set(conn, settings)
+                    return {"us": timed(conn, f"SELECT run_{times}()")["ms"] * 1000 / times}
+                return measure
+
+            bench.interleave({name: variant(settings) for name, settings in NESTED.items()}, repetitions, case=f"loop: {case}")
 
 
 def present(bench: Bench, cases: list[str], repetitions: int) -> Result:
@@ -94,21 +194,44 @@ def present(bench: Bench, cases: list[str], repetitions: int) -> Result:
     def ratio(case: str, variant: str):
         return bench.ratio("ms", variant, "plain", case)
 
-    clocks = ("ticker", "exact", "ordered")
     table = Table("Milliseconds, and times the plain query", ["query", "plain ms", "core ms", "light_explain ms", "core / plain",
-                                                              "light_explain / plain", *(f"{clock} / plain" for clock in clocks)],
+                                                              "light_explain / plain"],
                   [[case, *(bench.estimate("ms", name, case) for name in ("plain", "core", "light_explain")), ratio(case, "core"),
-                    ratio(case, "light_explain"), *(ratio(case, clock) for clock in clocks)] for case in cases],
-                  note="light_explain is timing = auto; the last columns are its other clocks.")
+                    ratio(case, "light_explain")] for case in cases],
+                  note="light_explain is timing = auto.")
+    clocks = Table("Every clock, times the plain query", ["query", "auto", *CLOCKS, "core"],
+                   [[case, ratio(case, "light_explain"), *(ratio(case, clock) for clock in CLOCKS), ratio(case, "core")]
+                    for case in with_clocks(cases)])
+    shares = Table("Largest difference of a node's share of the time from what the ordered clock shows, percent of the statement",
+                   ["query", "ordered itself", "core", "auto", *CLOCKS[:2], "2 x resolution of the ticker"],
+                   [[case, *(bench.estimate("percent", name, f"shares: {case}") for name in ("ordered", "core", "light_explain", *CLOCKS[:2])),
+                     bench.raw.select("ticker", f"shares: {case}")[0]["resolution"]]
+                    for case in cases if bench.raw.select("ticker", f"shares: {case}")],
+                   note="The ordered clock is slower than the others, and its own time is in the nodes that are called often.")
     always = Table("pgbench -S -M prepared, every statement measured by auto_explain, nothing logged",
-                   ["variant", "transactions a second", "µs each, over plain"],
-                   [[name, bench.estimate("tps", name, "pgbench -S"), ratio("pgbench -S", name)] for name in OLTP])
+                   ["variant", "transactions a second", "time each, over plain", "over core"],
+                   [[name, bench.estimate("tps", name, "pgbench -S"), ratio("pgbench -S", name), bench.ratio("ms", name, "core", "pgbench -S")]
+                    for name in OLTP])
+    looped = Table("Statements in a PL/pgSQL loop, each measured by auto_explain, nothing logged: microseconds",
+                   ["statement", *OLTP, "core / plain", "light_explain / plain", "light_explain / core"],
+                   [[case, *(bench.estimate("us", name, f"loop: {case}") for name in OLTP),
+                     *(bench.ratio("us", *pair, f"loop: {case}") for pair in (("core", "plain"), ("light_explain", "plain"), ("light_explain", "core")))]
+                    for case in LOOPS])
+    used = {row["variant"]: row["bytes"] for row in bench.raw.select(case="memory")}
+    nodes = bench.raw.select(case="memory")[0]["nodes"]
+    a_node = (used["light_explain"] - used["core"]) / nodes
+    unmeasured = used["plain, light_explain on"] - used["plain"]
+    space = Table(f"Memory of a statement with {nodes} nodes", ["", "bytes"],
+                  [["a node, beyond the server's instrumentation", a_node], ["a statement without instrumentation", unmeasured]])
     plot = Plot("Times the plain query", "query", "times", kind="bar",
                 series=[Series(name, cases, [ratio(case, name).median for case in cases]) for name in ("core", "light_explain")])
     checks = [Check(f"EXPLAIN ANALYZE over the plain query, {case}", ratio(case, "light_explain").median, "<=",
                     TARGETS["count" if case.startswith("count") else "other"]) for case in cases]
     checks += [Check("pgbench -S under auto_explain over pgbench -S without", ratio("pgbench -S", "light_explain").median, "<=", 1.02),
                Check("the same, over core's instrumentation", bench.ratio("ms", "light_explain", "core", "pgbench -S").median, "<=", 1.0)]
+    checks += [Check("bytes a node beyond core's struct", a_node, "<=", 512), Check("bytes without instrumentation", unmeasured, "<=", 0)]
+    checks += [Check(f"{case} in a loop under auto_explain, over core's instrumentation",
+                     bench.ratio("us", "light_explain", "core", f"loop: {case}").median, "<=", 1.0) for case in LOOPS]
     first = cases[0]
     return Result(
         title=TITLE,
@@ -117,4 +240,4 @@ def present(bench: Bench, cases: list[str], repetitions: int) -> Result:
         what="The time of a query as the client sees it: as it is, under EXPLAIN (ANALYZE, BUFFERS, TIMING) with the server's own instrumentation, and with light_explain.",
         how=f"One session, {repetitions} interleaved repetitions after two rounds thrown away, everything in shared buffers, no parallel workers, no JIT. "
             "Ratios are paired in each repetition, then the median is taken. pgbench runs with one client.",
-        blocks=[table, plot, always], checks=checks)
+        blocks=[table, plot, clocks, shares, always, looped, space], checks=checks)

@@ -38,6 +38,31 @@ RESET work_mem;
 DO $$BEGIN EXECUTE 'EXPLAIN (ANALYZE, BUFFERS, WAL) UPDATE t SET k = k + 1 WHERE id < 100'; END$$;
 SELECT label, wal_records > 0 AS wal, wal_bytes > 0 AS bytes FROM light_explain_last() ORDER BY node;
 
+-- different heap blocks, however often they were looked at
+CREATE TABLE blocks AS SELECT g AS id, repeat('x', 500) AS pad FROM generate_series(1, 3000) g;
+CREATE INDEX blocks_id ON blocks (id);
+VACUUM ANALYZE blocks;
+SET light_explain.distinct_blocks = on;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SET enable_memoize = off;
+DO $$BEGIN EXECUTE 'EXPLAIN ANALYZE SELECT count(pad) FROM blocks'; END$$;
+SELECT label, abs(distinct_blocks::float8 / (pg_relation_size('blocks') / 8192) - 1) < 0.1 AS nearly_all FROM light_explain_last() ORDER BY node;
+DO $$BEGIN EXECUTE 'EXPLAIN (ANALYZE, BUFFERS) SELECT count(pad) FROM generate_series(1, 2000) g JOIN blocks ON id = g % 50 + 1'; END$$;
+SELECT label, distinct_blocks, shared_hit > 2000 AS many_hits FROM light_explain_last() ORDER BY node;
+SET light_explain.switch_after = 100;
+SET light_explain.exact_time = 0;
+DO $$BEGIN EXECUTE 'EXPLAIN (ANALYZE, BUFFERS) SELECT count(pad) FROM blocks WHERE ctid < ''(5,1)'' OR id < (SELECT 0)'; END$$;
+SELECT label, distinct_blocks FROM light_explain_last() WHERE distinct_blocks IS NOT NULL;
+RESET light_explain.exact_time;
+RESET light_explain.switch_after;
+RESET light_explain.distinct_blocks;
+RESET enable_hashjoin;
+RESET enable_mergejoin;
+RESET enable_memoize;
+DO $$BEGIN EXECUTE 'EXPLAIN ANALYZE SELECT count(pad) FROM blocks'; END$$;
+SELECT count(distinct_blocks) FROM light_explain_last();
+
 -- settings that are refused
 SET light_explain.timing = 'sundial';
 SET light_explain.tick_interval = 1;
@@ -76,5 +101,5 @@ SET light_explain.enabled = off;
 RESET ROLE;
 DROP ROLE regress_light;
 DROP FUNCTION plan;
-DROP TABLE t, copied, core;
+DROP TABLE t, copied, core, blocks;
 DROP EXTENSION light_explain;

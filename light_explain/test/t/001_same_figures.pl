@@ -26,7 +26,7 @@ $node->start;
 my $has_fdw = $node->safe_psql('postgres', q{SELECT count(*) FROM pg_available_extensions WHERE name = 'postgres_fdw'});
 my @statements = battery_statements();
 my @required = battery_node_types();
-my $setup = battery_sql();
+my $setup = "LOAD '$FindBin::RealBin/../custom/light_test_custom.so';\n" . battery_sql();
 
 # XML needs a server with libxml, JSON_TABLE needs 17
 if ($node->psql('postgres', q{SELECT '<a/>'::xml}) == 0)
@@ -66,6 +66,15 @@ SQL
 		'SELECT count(*) FROM fp WHERE k = 3',
 		'SELECT * FROM fp LIMIT 20',
 		'UPDATE ft2 SET t_id = t_id WHERE id = 5');
+}
+# parallel_temp's own node, when it is installed beside
+if ($node->safe_psql('postgres', q{SELECT count(*) FROM pg_available_extensions WHERE name = 'parallel_temp'}))
+{
+	$setup = "LOAD 'parallel_temp';\n$setup";
+	push @statements, map { [ 'SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET cpu_tuple_cost = 1; '
+		. 'SET max_parallel_workers_per_gather = 1; SET parallel_leader_participation = off', '', $_ ] } (
+		'SELECT v, count(*) FROM tmp JOIN u USING (id) GROUP BY v',
+		'SELECT count(*), max(w) FROM tmp a JOIN u USING (id) WHERE u.id > 5');
 }
 cmp_ok(scalar(@statements), '>=', 120, 'the battery has at least 120 statements');
 

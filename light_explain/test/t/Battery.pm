@@ -142,7 +142,7 @@ sub battery_node_types
 		'Index Only Scan', 'Bitmap Index Scan', 'Bitmap Heap Scan', 'Tid Scan', 'Tid Range Scan', 'Subquery Scan',
 		'Function Scan', 'Values Scan', 'CTE Scan', 'Named Tuplestore Scan', 'WorkTable Scan',
 		'Materialize', 'Memoize', 'Sort', 'Incremental Sort', 'Group', 'Aggregate', 'WindowAgg', 'Unique', 'SetOp',
-		'LockRows', 'Limit', 'Hash');
+		'LockRows', 'Limit', 'Hash', 'Custom Scan');
 }
 
 my $parallel = 'SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; '
@@ -327,6 +327,22 @@ sub battery_statements
 	  [ '', 'TRUNCATE tmp; INSERT INTO tmp SELECT g, repeat(\'y\', 50) FROM generate_series(1, 2000) g', 'UPDATE tmp SET v = \'n\' WHERE id % 3 = 0' ],
 	  [ '', 'DROP TABLE IF EXISTS dp; CREATE TABLE dp (id int, k int) PARTITION BY LIST (k); CREATE TABLE dp0 PARTITION OF dp FOR VALUES IN (0); '
 		. 'CREATE TABLE dp1 PARTITION OF dp FOR VALUES IN (1, 2)', 'INSERT INTO dp SELECT g, g % 3 FROM generate_series(1, 100) g' ];
+
+	# custom scans that read tables for all of these
+	for my $kind (qw(child hidden leaf))
+	{
+		push @s, map { [ "SET light_test_custom.kind = $kind" . ($_->[1] ? "; $_->[1]" : ''), '', $_->[0] ] } (
+			[ 'SELECT * FROM t WHERE k < 30' ],
+			[ 'SELECT k, count(*) FROM t WHERE id > 50 GROUP BY k' ],
+			[ 'SELECT * FROM t ORDER BY v, id LIMIT 300' ],
+			[ 'SELECT count(*) FROM t JOIN u ON t.id = u.t_id' ],
+			[ 'SELECT count(*) FROM (SELECT * FROM t WHERE id < 40 OFFSET 0) a LEFT JOIN u ON a.id = u.t_id AND u.w > \'w1\'',
+				'SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off' ],
+			[ 'SELECT id, (SELECT count(*) FROM u WHERE u.t_id = t.id) FROM t WHERE id < 20' ],
+			[ 'WITH c AS MATERIALIZED (SELECT id, k FROM t) SELECT count(*) FROM c a JOIN c b USING (id) WHERE a.k = (SELECT min(k) FROM t)' ],
+			[ 'SELECT f_plpgsql(id) FROM t WHERE id < 30' ],
+			[ 'SELECT sum(length(doc)), count(k) FROM toasted, par' ]);
+	}
 
 	return @s;
 }

@@ -1,0 +1,255 @@
+/*-------------------------------------------------------------------------
+ *
+ * light_test_custom.c
+ *	  Custom scan nodes for the battery of light_explain's tests.
+ *
+ * While light_test_custom.kind is set, every plain table of a SELECT is read by a
+ * custom scan of that kind.  The three are what extensions do:
+ *
+ *	  child	  the node calls a child that EXPLAIN shows,
+ *	  hidden  the node calls a child that nobody else can find,
+ *	  leaf	  the node reads the table itself.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/tableam.h"
+#include "executor/executor.h"
+#include "fmgr.h"
+#include "nodes/extensible.h"
+#include "nodes/makefuncs.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
+#include "optimizer/restrictinfo.h"
+#include "pg_compat.h"
+#include "utils/guc.h"
+#include "utils/rel.h"
+
+PG_MODULE_MAGIC;
+
+void		_PG_init(void);
+
+typedef enum Kind
+{
+	KIND_OFF,
+	KIND_CHILD,
+	KIND_HIDDEN,
+	KIND_LEAF
+} Kind;
+
+typedef struct TestScanState
+{
+	CustomScanState css;		/* must be first */
+	Kind		kind;
+	PlanState  *hidden;
+	TableScanDesc scan;
+	TupleTableSlot *heap_slot;
+} TestScanState;
+
+static int	kind = KIND_OFF;
+
+static const struct config_enum_entry kinds[] = {
+	{"off", KIND_OFF, false},
+	{"child", KIND_CHILD, false},
+	{"hidden", KIND_HIDDEN, false},
+	{"leaf", KIND_LEAF, false},
+	{NULL, 0, false}
+};
+
+static set_rel_pathlist_hook_type prev_set_rel_pathlist = NULL;
+
+static Plan *plan_path(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses, List *custom_plans);
+static Node *create_state(CustomScan *cscan);
+static void begin_scan(CustomScanState *css, EState *estate, int eflags);
+static TupleTableSlot *exec_scan(CustomScanState *css);
+static void end_scan(CustomScanState *css);
+static void rescan(CustomScanState *css);
+
+static const CustomPathMethods path_methods = {
+	.CustomName = "LightTest",
+	.PlanCustomPath = plan_path,
+};
+
+static const CustomScanMethods scan_methods = {
+	.CustomName = "LightTest",
+	.CreateCustomScanState = create_state,
+};
+
+static const CustomExecMethods exec_methods = {
+	.CustomName = "LightTest",
+	.BeginCustomScan = begin_scan,
+	.ExecCustomScan = exec_scan,
+	.EndCustomScan = end_scan,
+	.ReScanCustomScan = rescan,
+};
+
+/* ---- planner ------------------------------------------------------------ */
+
+static void
+set_rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
+{
+	Path	   *child = NULL;
+	CustomPath *path;
+	ListCell   *lc;
+
+	if (prev_set_rel_pathlist)
+		prev_set_rel_pathlist(root, rel, rti, rte);
+	if (kind == KIND_OFF || rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_RELATION || rte->inh ||
+		rte->tablesample != NULL || root->parse->commandType != CMD_SELECT || root->parse->rowMarks != NIL ||
+		rel->reltarget->exprs == NIL)
+		return;
+	foreach(lc, rel->pathlist)
+	{
+		Path	   *candidate = lfirst(lc);
+
+		if (candidate->param_info == NULL && (child == NULL || candidate->total_cost < child->total_cost))
+			child = candidate;
+	}
+	if (child == NULL)
+		return;
+
+	path = makeNode(CustomPath);
+	path->path.pathtype = T_CustomScan;
+	path->path.parent = rel;
+	path->path.pathtarget = rel->reltarget;
+	path->path.rows = child->rows;
+	path->path.startup_cost = child->startup_cost;
+	path->path.total_cost = child->total_cost;
+	path->methods = &path_methods;
+	path->custom_private = list_make1(makeInteger(kind));
+	if (kind != KIND_LEAF)
+		path->custom_paths = list_make1(child);
+	rel->pathlist = list_make1(path);
+	rel->partial_pathlist = NIL;
+}
+
+static Plan *
+plan_path(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses, List *custom_plans)
+{
+	CustomScan *cscan = makeNode(CustomScan);
+
+	cscan->scan.plan.targetlist = tlist;
+	cscan->scan.scanrelid = rel->relid;
+	cscan->custom_private = path->custom_private;
+	cscan->methods = &scan_methods;
+	if (custom_plans == NIL)
+		cscan->scan.plan.qual = extract_actual_clauses(clauses, false);
+	else
+	{
+		/* the child has filtered already, and its rows are the scan's */
+		cscan->custom_plans = custom_plans;
+		cscan->custom_scan_tlist = copyObject(((Plan *) linitial(custom_plans))->targetlist);
+	}
+	return &cscan->scan.plan;
+}
+
+/* ---- executor ----------------------------------------------------------- */
+
+static Node *
+create_state(CustomScan *cscan)
+{
+	TestScanState *state = (TestScanState *) newNode(sizeof(TestScanState), T_CustomScanState);
+
+	state->css.methods = &exec_methods;
+	state->kind = intVal(linitial(cscan->custom_private));
+	return (Node *) state;
+}
+
+static void
+begin_scan(CustomScanState *css, EState *estate, int eflags)
+{
+	TestScanState *state = (TestScanState *) css;
+	CustomScan *cscan = (CustomScan *) css->ss.ps.plan;
+
+	if (state->kind == KIND_LEAF)
+		state->heap_slot = table_slot_create(css->ss.ss_currentRelation, &estate->es_tupleTable);
+	else if (state->kind == KIND_HIDDEN)
+		state->hidden = ExecInitNode(linitial(cscan->custom_plans), estate, eflags);
+	else
+		css->custom_ps = list_make1(ExecInitNode(linitial(cscan->custom_plans), estate, eflags));
+}
+
+static PlanState *
+child_of(TestScanState *state)
+{
+	return state->kind == KIND_HIDDEN ? state->hidden : linitial(state->css.custom_ps);
+}
+
+static TupleTableSlot *
+next_row(ScanState *ss)
+{
+	TestScanState *state = (TestScanState *) ss;
+	TupleTableSlot *slot;
+
+	if (state->kind == KIND_LEAF)
+	{
+		if (state->scan == NULL)
+			state->scan = table_beginscan_compat(ss->ss_currentRelation, ss->ps.state->es_snapshot, 0, NULL);
+		slot = state->heap_slot;
+		if (!table_scan_getnextslot(state->scan, ForwardScanDirection, slot))
+			return NULL;
+	}
+	else
+	{
+		slot = ExecProcNode(child_of(state));
+		if (TupIsNull(slot))
+			return NULL;
+	}
+	/* expressions over the scan's rows are compiled for a virtual slot */
+	return ExecCopySlot(ss->ss_ScanTupleSlot, slot);
+}
+
+static bool
+recheck_row(ScanState *ss, TupleTableSlot *slot)
+{
+	return true;
+}
+
+static TupleTableSlot *
+exec_scan(CustomScanState *css)
+{
+	return ExecScan(&css->ss, next_row, recheck_row);
+}
+
+static void
+end_scan(CustomScanState *css)
+{
+	TestScanState *state = (TestScanState *) css;
+
+	if (state->kind != KIND_LEAF)
+		ExecEndNode(child_of(state));
+	else if (state->scan != NULL)
+		table_endscan(state->scan);
+}
+
+static void
+rescan(CustomScanState *css)
+{
+	TestScanState *state = (TestScanState *) css;
+
+	if (state->kind != KIND_LEAF)
+	{
+		PlanState  *child = child_of(state);
+
+		if (css->ss.ps.chgParam != NULL)
+			UpdateChangedParamSet(child, css->ss.ps.chgParam);
+		if (child->chgParam == NULL)
+			ExecReScan(child);
+	}
+	else if (state->scan != NULL)
+		table_rescan(state->scan, NULL);
+	ExecScanReScan(&css->ss);
+}
+
+void
+_PG_init(void)
+{
+	RegisterCustomScanMethods(&scan_methods);
+	DefineCustomEnumVariable("light_test_custom.kind", "Kind of custom scan that reads tables.", NULL,
+							 &kind, KIND_OFF, kinds, PGC_USERSET, 0, NULL, NULL, NULL);
+	prev_set_rel_pathlist = set_rel_pathlist_hook;
+	set_rel_pathlist_hook = set_rel_pathlist;
+}
