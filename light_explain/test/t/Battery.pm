@@ -341,7 +341,7 @@ sub battery_statements
 			[ 'SELECT id, (SELECT count(*) FROM u WHERE u.t_id = t.id) FROM t WHERE id < 20' ],
 			[ 'WITH c AS MATERIALIZED (SELECT id, k FROM t) SELECT count(*) FROM c a JOIN c b USING (id) WHERE a.k = (SELECT min(k) FROM t)' ],
 			[ 'SELECT f_plpgsql(id) FROM t WHERE id < 30' ],
-			[ 'SELECT sum(length(doc)), count(k) FROM toasted, par' ]);
+			[ 'SELECT sum(length(doc)), (SELECT count(k) FROM par WHERE id > 5) FROM toasted WHERE id < 20' ]);
 	}
 
 	return @s;
