@@ -39,6 +39,7 @@
 #include "commands/tablecmds.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
 #include "replication/slot.h"
 #include "storage/lmgr.h"
 #include "utils/array.h"
@@ -287,6 +288,39 @@ attach(Oid relid, const ClassRow *row)
 }
 
 /*
+ * May a value of this expression hold one of the type?  A record that is not made
+ * here of its parts may if the expression has any such column.
+ */
+static bool
+may_hold(Node *expr)
+{
+	Oid			type = exprType(expr);
+	ListCell   *lc;
+
+	check_stack_depth();
+	if (IsA(expr, RowExpr))
+	{
+		foreach(lc, ((RowExpr *) expr)->args)
+		{
+			if (may_hold(lfirst(lc)))
+				return true;
+		}
+		return false;
+	}
+	if (type == ab_type_oid() || ab_type_contains(type))
+		return true;
+	if (type != RECORDOID && type != RECORDARRAYOID)
+		return false;
+	foreach(lc, pull_var_clause(expr, 0))
+	{
+		type = exprType(lfirst(lc));
+		if (type == ab_type_oid() || ab_type_contains(type))
+			return true;
+	}
+	return false;
+}
+
+/*
  * The bounds of partitions are kept in a catalog, and may be computed from a table:
  * vacuum would not find a reference there.  Hash partitioning keeps no values.  The
  * key is known at the end of the command that makes the table.
@@ -312,7 +346,7 @@ refuse_partition_key(Oid relid, const ClassRow *row)
 		ListCell   *lc;
 
 		foreach(lc, (List *) stringToNode(TextDatumGetCString(expressions)))
-			found |= exprType(lfirst(lc)) == ab_type_oid();
+			found |= may_hold(lfirst(lc));
 	}
 	found &= form->partstrat != PARTITION_STRATEGY_HASH;
 	ReleaseSysCache(tuple);
@@ -473,7 +507,7 @@ statistics_created(Oid statid)
 			ListCell   *lc;
 
 			foreach(lc, (List *) stringToNode(TextDatumGetCString(expressions)))
-				found |= exprType(lfirst(lc)) == ab_type_oid();
+				found |= may_hold(lfirst(lc));
 		}
 	}
 	systable_endscan(scan);

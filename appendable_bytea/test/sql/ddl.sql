@@ -61,6 +61,9 @@ CREATE INDEX ON a (data);
 CREATE INDEX ON a (id) INCLUDE (data);
 CREATE INDEX ON a ((data || '\x00'::bytea));
 CREATE STATISTICS r ON id, data FROM a;
+CREATE STATISTICS r ON id, (data || '\x00'::bytea) FROM a;
+CREATE STATISTICS r ON id, (ARRAY[data]) FROM a;
+CREATE STATISTICS r ON id, (ROW(id, data)) FROM a;
 CREATE TABLE small (id int);
 CREATE TABLE holder (s small);
 ALTER TABLE small ADD COLUMN data appendable_bytea;
@@ -75,6 +78,7 @@ DROP VIEW hiding;
 CREATE TABLE r (data appendable_bytea) PARTITION BY LIST (data);
 CREATE TABLE r (data appendable_bytea) PARTITION BY RANGE (data);
 CREATE TABLE r (id int, data appendable_bytea) PARTITION BY RANGE (id, (data || '\x00'::bytea));
+CREATE TABLE r (id int, data appendable_bytea) PARTITION BY LIST ((ARRAY[data]));
 CREATE TABLE hashed (data appendable_bytea) PARTITION BY HASH (data);
 CREATE TABLE hashed0 PARTITION OF hashed FOR VALUES WITH (MODULUS 2, REMAINDER 0);
 CREATE TABLE hashed1 PARTITION OF hashed FOR VALUES WITH (MODULUS 2, REMAINDER 1);
@@ -94,6 +98,8 @@ CREATE INDEX ON a USING hash (data);
 CREATE INDEX ON a (sha256(data));
 CREATE INDEX CONCURRENTLY ON a (substr(data, 1, 10));
 REINDEX TABLE CONCURRENTLY a;
+CREATE STATISTICS of_length ON id, (length(data)), (ROW(id, length(data)::int)) FROM a;
+DROP STATISTICS of_length;
 CREATE VIEW v AS SELECT data, ARRAY[data] AS several FROM a;
 
 -- CREATE TABLE AS from a parallel plan: nothing can be created while it runs.
