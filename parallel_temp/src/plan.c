@@ -17,6 +17,7 @@
 #include "postgres.h"
 
 #include "access/parallel.h"
+#include "access/table.h"
 #include "access/transam.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
@@ -24,10 +25,13 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/paths.h"
 #include "optimizer/planner.h"
+#include "storage/bufmgr.h"
 #include "tcop/tcopprot.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
 
 #include "parallel_temp.h"
 #include "plan.h"
@@ -119,6 +123,30 @@ has_hazard(Node *node, void *context)
 	return expression_tree_walker(node, has_hazard, context);
 }
 
+/*
+ * Is the query about one temporary table and nothing else, and the table so small
+ * that workers would not be used?  Such queries are short and many, so what is
+ * done for others is saved.
+ */
+static bool
+is_small_alone(Query *parse)
+{
+	RangeTblEntry *rte;
+	Relation	rel;
+	bool		result;
+
+	if (pt_force || parse->hasSubLinks || parse->cteList != NIL || list_length(parse->rtable) != 1)
+		return false;
+	rte = linitial_node(RangeTblEntry, parse->rtable);
+	if (rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_RELATION)
+		return false;
+	rel = table_open(rte->relid, NoLock);
+	result = !rel->rd_rel->relhassubclass && RelationGetParallelWorkers(rel, -1) < 0 &&
+		RelationGetNumberOfBlocks(rel) < (BlockNumber) min_parallel_table_scan_size;
+	table_close(rel, NoLock);
+	return result;
+}
+
 static PlannedStmt *
 plan_next(PLANNER_PARAMS_compat)
 {
@@ -200,15 +228,16 @@ plan_planner(PLANNER_PARAMS_compat)
 
 	memset(&frame, 0, sizeof(frame));
 	frame.outer = planning;
-	frame.hazard = has_hazard((Node *) parse, NULL);
+	frame.small = is_small_alone(parse);
+	frame.hazard = !frame.small && has_hazard((Node *) parse, NULL);
 	frame.for_explain = explaining();
-	copy = copyObject(parse);
+	copy = frame.small ? NULL : copyObject(parse);
 	result = plan_framed(&frame, PLANNER_ARGS_compat);
 
 	memset(&plan, 0, sizeof(plan));
 	if (result->parallelModeNeeded)
 		temp_plan_collect(result, &plan);
-	if (plan.unsafe_node)
+	if (plan.unsafe_node && copy)
 	{
 		ereport(DEBUG1,
 				(errmsg_internal("%s of temporary table \"%s\" in a part of the plan that workers run: planning again",

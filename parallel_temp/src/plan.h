@@ -20,6 +20,8 @@ typedef struct Planning
 	struct Planning *outer;		/* of the query that is planned around this
 								 * one */
 	bool		off;			/* plan as if the library were not there */
+	bool		small;			/* one small table is all there is: no path of
+								 * ours */
 	bool		hazard;			/* see TempScanPrivate */
 	bool		for_explain;	/* parallel_temp.force has no effect */
 	List	   *considered;		/* of ConsideredTable */

@@ -243,6 +243,11 @@ add_temp_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, Planning 
 	Cost		sharing;
 	bool		flush;
 
+	if (planning->small)
+	{
+		table->refusal = REFUSED_SMALL;
+		return;
+	}
 	table->refusal = workers > 0 ? REFUSED_COST : REFUSED_SMALL;
 	if (pt_force && !planning->for_explain && rel->pages <= num_temp_buffers / 2)
 	{

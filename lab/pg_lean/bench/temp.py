@@ -39,6 +39,8 @@ ABLATION = {
     "pages copied, 32 at once": {"parallel_temp.pool_read": "copy", "parallel_temp.batch_pages": 32},
     "pages copied, 8 at once": {"parallel_temp.pool_read": "copy", "parallel_temp.batch_pages": 8},
     "pages copied one by one": {"parallel_temp.pool_read": "copy", "parallel_temp.batch_pages": 1},
+    "no worker, the scan alone": {"parallel_temp.force": True},
+    "no worker, stock's scan": {"parallel_temp.enabled": False},
 }
 VARIANTS = {
     "stock serial": ("bench_temp", {"parallel_temp.enabled": False}),
@@ -118,11 +120,11 @@ def measure_queries(bench: Bench, conn: psycopg.Connection) -> None:
 def measure_ablation(bench: Bench, conn: psycopg.Connection) -> None:
     for name in ("count", "filter"):
         table, settings = VARIANTS["pg_lean share"]
-        defaults = {"parallel_temp.pool_read": "map", "parallel_temp.batch_pages": 32}
+        defaults = {"parallel_temp.pool_read": "map", "parallel_temp.batch_pages": 32, "parallel_temp.force": False}
         bench.interleave({key: variant(bench, conn, table, {**settings, **defaults, **changed}, QUERIES[name][0])
                           for key, changed in ABLATION.items()},
                          bench.iterations(full=11, quick=3), case=f"{name}, ablation")
-        bench.server.set(conn, defaults)
+        bench.server.set(conn, {**settings, **defaults})
 
 
 def counters(conn: psycopg.Connection) -> dict[str, float]:
