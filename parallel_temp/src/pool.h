@@ -23,6 +23,12 @@
 #define SHARED_AREA_MAGIC	0x70745031
 
 /*
+ * Pins that a resource owner of any version keeps in its array.  More go to a hash
+ * table, which costs three times as much, so many pins are given to many owners.
+ */
+#define PINS_AN_OWNER		32
+
+/*
  * A temporary relation (table, TOAST table or index) that workers read.  "pages"
  * is the offset, from the start of the area, of one int32 for each block: the
  * number of the leader's pinned buffer that holds it, or -1.
@@ -74,7 +80,9 @@ typedef struct Share
 	EState	   *estate;
 	dsm_segment *segment;
 	SharedArea *area;
-	ResourceOwner pins;
+	ResourceOwner pins;			/* parent of the owners of pins */
+	ResourceOwner pin_owner;
+	int			npins;
 	SharedRel  *flushing;		/* whose pages are being written */
 	bool		leader_stays_out;	/* leader must not run the workers' part */
 	instr_time	time;

@@ -19,9 +19,8 @@
  *
  * Pins belong to resource owners of their own, below the current one: an ERROR
  * gives them back after the workers have ended, as transaction abort stops workers
- * first.  A resource owner remembers a few pins in an array and many in a hash
- * table, which costs three times as much; so each of ours gets a few.  A quarter of
- * temp_buffers, at most 64 MB, is never pinned: the leader goes on working with it.
+ * first.  A quarter of temp_buffers, at most 64 MB, is never pinned: the leader goes
+ * on working with it.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -54,8 +53,11 @@
  */
 #define UNPINNED_BUFFERS	Max(Min(NLocBuffer / 4, 64 * 1024 * 1024 / BLCKSZ), 32)
 
-/* Pins that a resource owner of any version keeps in its array. */
-#define PINS_AN_OWNER		32
+/*
+ * Pages of one relation that are read in, at most, so that the leader can take part
+ * in index scans: building an index leaves its pages in the file.
+ */
+#define READ_IN_PAGES		16384
 
 /* A worker of this session opened the pool. */
 static bool pool_proven = false;
@@ -188,15 +190,65 @@ create_area(List *wanted)
 }
 
 /*
- * Pin resident pages of the wanted relations (they are in the order of their
- * locators), as far as there are buffers to spare, and write down where they are.
+ * Make a resource owner with room for one more pin the current one.
  */
 static void
+use_pin_owner(Share *share)
+{
+	if (share->npins++ % PINS_AN_OWNER == 0)
+		share->pin_owner = ResourceOwnerCreate(share->pins, "parallel_temp pins");
+	CurrentResourceOwner = share->pin_owner;
+}
+
+/*
+ * Read in and pin what is missing of relations that stock code reads, if it is not
+ * too much.
+ */
+static void
+read_in_pages(Share *share, List *wanted, int budget)
+{
+	ResourceOwner saved_owner = CurrentResourceOwner;
+	ListCell   *lc;
+
+	foreach(lc, wanted)
+	{
+		WantedRel  *want = lfirst(lc);
+		SharedRel  *rel = &share->area->rels[foreach_current_index(lc)];
+		int32	   *pages = shared_rel_pages(share->area, rel);
+		int64		missing = (int64) rel->nblocks - rel->resident;
+
+		if (!want->stock || missing == 0 || missing > Min(budget, READ_IN_PAGES))
+			continue;
+		for (BlockNumber block = 0; block < rel->nblocks; block++)
+		{
+			Buffer		buffer;
+
+			if (pages[block] >= 0)
+				continue;
+			CHECK_FOR_INTERRUPTS();
+			use_pin_owner(share);
+			buffer = ReadBuffer(want->rel, block);
+			budget--;
+			if (!share->area->use_pool || pool_has_buffer(-buffer - 1))
+			{
+				pages[block] = -buffer - 1;
+				rel->resident++;
+			}
+		}
+		CurrentResourceOwner = saved_owner;
+	}
+}
+
+/*
+ * Pin resident pages of the wanted relations (they are in the order of their
+ * locators), as far as there are buffers to spare, and write down where they are.
+ * Returns how many more there are to spare.
+ */
+static int
 pin_pages(Share *share, List *wanted)
 {
 	SharedArea *area = share->area;
 	int			budget = Min(NLocBuffer, num_temp_buffers) - UNPINNED_BUFFERS;
-	int			pins = 0;
 	int			last = 0;
 	int64		saved_hits = pgBufferUsage.local_blks_hit;
 	ResourceOwner saved_owner = CurrentResourceOwner;
@@ -258,8 +310,7 @@ pin_pages(Share *share, List *wanted)
 		}
 		if (LocalRefCount[i] == 0)
 			budget--;
-		if (pins++ % PINS_AN_OWNER == 0)
-			CurrentResourceOwner = ResourceOwnerCreate(share->pins, "parallel_temp pins");
+		use_pin_owner(share);
 		if (!ReadRecentBuffer(locator, MAIN_FORKNUM, block, -i - 1))
 			elog(ERROR, "could not pin temporary buffer %d", i);
 		shared_rel_pages(area, rel)[block] = i;
@@ -269,6 +320,7 @@ pin_pages(Share *share, List *wanted)
 
 	/* These pins are no reads of the query's. */
 	pgBufferUsage.local_blks_hit = saved_hits;
+	return budget;
 }
 
 /*
@@ -367,7 +419,7 @@ share_begin(QueryDesc *queryDesc, TempPlan *plan, const char **reason)
 	share->area = dsm_segment_address(share->segment);
 	share->area->use_pool = pool;
 
-	pin_pages(share, wanted);
+	read_in_pages(share, wanted, pin_pages(share, wanted));
 	*reason = check_leader(share, wanted, plan);
 	if (*reason == NULL)
 	{

@@ -54,7 +54,8 @@ static int	pool_fd = -1;
 static char *pool_map = NULL;
 static bool leaves_work = false;
 static bool local_buffers = false;
-static ResourceOwner seed_pins = NULL;
+static ResourceOwner seed_pins = NULL;	/* parent of the owners of pins */
+static ResourceOwner pin_owner = NULL;
 
 /* Files that take evicted private pages: paths to remove. */
 static char **sink_paths = NULL;
@@ -159,6 +160,7 @@ static int
 seed_relation(SharedRel *rel, char *pool, int next)
 {
 	int32	   *pages = shared_rel_pages(area, rel);
+	ResourceOwner saved_owner = CurrentResourceOwner;
 	Relation	relation = relation_open(rel->relid, AccessShareLock);
 
 	if (!RelFileLocatorEquals_compat(rd_locator_compat(relation), rel->locator))
@@ -172,6 +174,9 @@ seed_relation(SharedRel *rel, char *pool, int next)
 			continue;
 		Assert(LocalBufferBlockPointers[next] == NULL);
 		LocalBufferBlockPointers[next] = (Block) (pool + (Size) pages[block] * BLCKSZ);
+		if (next % PINS_AN_OWNER == 0)
+			pin_owner = ResourceOwnerCreate(seed_pins, "parallel_temp pins");
+		CurrentResourceOwner = pin_owner;
 		ResourceOwnerEnlargeBuffers_compat();
 		desc = LocalBufferAlloc(RelationGetSmgr(relation), MAIN_FORKNUM, block, &found);
 		if (found || -BufferDescriptorGetBuffer(desc) - 1 != next)
@@ -179,6 +184,7 @@ seed_relation(SharedRel *rel, char *pool, int next)
 		BufStateWrite_compat(desc, BufStateRead_compat(desc) | BM_VALID);
 		next++;
 	}
+	CurrentResourceOwner = saved_owner;
 	relation_close(relation, NoLock);
 	return next;
 }
@@ -220,7 +226,6 @@ fill_local_buffers(void)
 {
 	int			next = 0;
 	char	   *pool = NULL;
-	ResourceOwner saved_owner = CurrentResourceOwner;
 
 	if (pool_fd >= 0)
 	{
@@ -232,7 +237,6 @@ fill_local_buffers(void)
 	}
 
 	seed_pins = ResourceOwnerCreate(CurrentResourceOwner, "parallel_temp");
-	CurrentResourceOwner = seed_pins;
 	for (int i = 0; i < area->nrels; i++)
 	{
 		SharedRel  *rel = &area->rels[i];
@@ -244,7 +248,6 @@ fill_local_buffers(void)
 		if (pool == NULL || rel->resident < rel->nblocks)
 			make_sink(rel);
 	}
-	CurrentResourceOwner = saved_owner;
 }
 
 /*
