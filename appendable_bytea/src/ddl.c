@@ -9,7 +9,8 @@
  * all forms, CREATE TABLE AS, SELECT INTO, partitions, ALTER TABLE ... ADD COLUMN
  * and ... TYPE): its disk format is heap's, so pg_class.relam is all that changes.
  * A place where references could hide from vacuum is refused: arrays, composites,
- * domains, ranges, materialized views, indexes that keep keys, extended statistics.
+ * domains, ranges, materialized views, indexes that keep keys, and what the catalogs
+ * keep (ddl_hidden.c).
  *
  * The catalogs are read with SnapshotSelf, for the command that calls has not made
  * its rows visible yet.  Relations without the type cost one look at their columns.
@@ -32,18 +33,13 @@
 #include "catalog/objectaccess.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_partitioned_table.h"
 #include "catalog/pg_statistic_ext.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
 #include "commands/tablecmds.h"
 #include "miscadmin.h"
-#include "nodes/nodeFuncs.h"
-#include "optimizer/optimizer.h"
 #include "replication/slot.h"
 #include "storage/lmgr.h"
-#include "utils/array.h"
-#include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -149,51 +145,6 @@ read_columns(Oid relid, bool *direct, AttrNumber *within, NameData *name)
 }
 
 /*
- * ALTER TABLE ... ADD COLUMN keeps a constant default for the rows that are there in
- * pg_attribute.  A default that is computed from a table could be a reference, which
- * vacuum would not find.
- */
-void
-ab_refuse_hidden_default(Oid relid)
-{
-	Relation	rel = table_open(AttributeRelationId, AccessShareLock);
-	ScanKeyData key[1];
-	SysScanDesc scan;
-	HeapTuple	tuple;
-	char	   *found = NULL;
-
-	ScanKeyInit(&key[0], Anum_pg_attribute_attrelid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(relid));
-	scan = systable_beginscan(rel, AttributeRelidNumIndexId, true, SnapshotSelf, 1, key);
-	while ((tuple = systable_getnext(scan)) != NULL)
-	{
-		Form_pg_attribute att = (Form_pg_attribute) GETSTRUCT(tuple);
-		bool		isnull;
-		Datum		missing;
-		Datum		value;
-		int			one = 1;
-		AbRef		ref;
-
-		if (!att->atthasmissing || att->attisdropped || att->atttypid != ab_type_oid())
-			continue;
-		missing = heap_getattr(tuple, Anum_pg_attribute_attmissingval, RelationGetDescr(rel), &isnull);
-		if (isnull)
-			continue;
-		value = array_get_element(missing, 1, &one, -1, att->attlen, att->attbyval,
-								  att->attalign, &isnull);
-		if (!isnull && ab_parse_reference(value, &ref))
-			found = pstrdup(NameStr(att->attname));
-	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
-	if (found)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("default of column \"%s\" is a value of another table", found),
-				 errhint("Add the column without a default, fill it with UPDATE, and set the default then.")));
-}
-
-/*
  * Put a table on another access method of the same disk format.  The caller has
  * checked that its rows are right for it.
  */
@@ -287,77 +238,6 @@ attach(Oid relid, const ClassRow *row)
 		ab_store_create(relid);
 }
 
-/*
- * May a value of this expression hold one of the type?  A record that is not made
- * here of its parts may if the expression has any such column.
- */
-static bool
-may_hold(Node *expr)
-{
-	Oid			type = exprType(expr);
-	ListCell   *lc;
-
-	check_stack_depth();
-	if (IsA(expr, RowExpr))
-	{
-		foreach(lc, ((RowExpr *) expr)->args)
-		{
-			if (may_hold(lfirst(lc)))
-				return true;
-		}
-		return false;
-	}
-	if (type == ab_type_oid() || ab_type_contains(type))
-		return true;
-	if (type != RECORDOID && type != RECORDARRAYOID)
-		return false;
-	foreach(lc, pull_var_clause(expr, 0))
-	{
-		type = exprType(lfirst(lc));
-		if (type == ab_type_oid() || ab_type_contains(type))
-			return true;
-	}
-	return false;
-}
-
-/*
- * The bounds of partitions are kept in a catalog, and may be computed from a table:
- * vacuum would not find a reference there.  Hash partitioning keeps no values.  The
- * key is known at the end of the command that makes the table.
- */
-static void
-refuse_partition_key(Oid relid, const ClassRow *row)
-{
-	HeapTuple	tuple = SearchSysCache1(PARTRELID, ObjectIdGetDatum(relid));
-	Form_pg_partitioned_table form;
-	Datum		expressions;
-	bool		isnull;
-	bool		found = false;
-
-	if (!HeapTupleIsValid(tuple))
-		return;
-	form = (Form_pg_partitioned_table) GETSTRUCT(tuple);
-	for (int i = 0; i < form->partnatts; i++)
-		found |= form->partattrs.values[i] != 0 &&
-			get_atttype(relid, form->partattrs.values[i]) == ab_type_oid();
-	expressions = SysCacheGetAttr(PARTRELID, tuple, Anum_pg_partitioned_table_partexprs, &isnull);
-	if (!isnull)
-	{
-		ListCell   *lc;
-
-		foreach(lc, (List *) stringToNode(TextDatumGetCString(expressions)))
-			found |= may_hold(lfirst(lc));
-	}
-	found &= form->partstrat != PARTITION_STRATEGY_HASH;
-	ReleaseSysCache(tuple);
-	if (found)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("table \"%s\" cannot be partitioned by values of type %s",
-						NameStr(row->relname), AB_TYPE),
-				 errhint("Partition by hash, or by a digest such as sha256(column).")));
-}
-
 /* Called when a relation, or one of its columns, was made or altered. */
 void
 ab_relation_changed(Oid relid)
@@ -383,6 +263,8 @@ ab_relation_changed(Oid relid)
 		default:
 			return;
 	}
+	if (row.relkind == RELKIND_INDEX || row.relkind == RELKIND_PARTITIONED_INDEX)
+		ab_refuse_index_expressions(relid, NameStr(row.relname));
 	read_columns(relid, &direct, &within, &name);
 	if (row.relkind == RELKIND_VIEW)
 	{
@@ -408,7 +290,7 @@ ab_relation_changed(Oid relid)
 			break;
 		case RELKIND_PARTITIONED_TABLE:
 			refuse_row_type_in_use(relid);
-			refuse_partition_key(relid, &row);
+			ab_refuse_partition_key(relid, NameStr(row.relname));
 			break;
 		case RELKIND_FOREIGN_TABLE:
 			refuse_row_type_in_use(relid);
@@ -451,71 +333,6 @@ refuse_store_rewrite(Oid relid)
 				 errmsg("chunk store \"%s\" cannot be rewritten while logical replication slots exist",
 						get_rel_name(row.relrewrite)),
 				 errhint("Use plain VACUUM, or drop the slots first.")));
-}
-
-/* Domains over the type are refused; other types are when a column has them. */
-static void
-type_created(Oid typid)
-{
-	Relation	rel = table_open(TypeRelationId, AccessShareLock);
-	ScanKeyData key[1];
-	SysScanDesc scan;
-	HeapTuple	tuple;
-	Oid			base = InvalidOid;
-
-	ScanKeyInit(&key[0], Anum_pg_type_oid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(typid));
-	scan = systable_beginscan(rel, TypeOidIndexId, true, SnapshotSelf, 1, key);
-	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple) && ((Form_pg_type) GETSTRUCT(tuple))->typtype == TYPTYPE_DOMAIN)
-		base = ((Form_pg_type) GETSTRUCT(tuple))->typbasetype;
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
-	if (OidIsValid(base) && (base == ab_type_oid() || ab_type_contains(base)))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("type %s cannot be the base of a domain", AB_TYPE),
-				 errhint("Use a CHECK constraint on the column.")));
-}
-
-/* Extended statistics would keep values in a catalog. */
-static void
-statistics_created(Oid statid)
-{
-	Relation	rel = table_open(StatisticExtRelationId, AccessShareLock);
-	ScanKeyData key[1];
-	SysScanDesc scan;
-	HeapTuple	tuple;
-	bool		found = false;
-
-	ScanKeyInit(&key[0], Anum_pg_statistic_ext_oid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(statid));
-	scan = systable_beginscan(rel, StatisticExtOidIndexId, true, SnapshotSelf, 1, key);
-	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
-	{
-		Form_pg_statistic_ext form = (Form_pg_statistic_ext) GETSTRUCT(tuple);
-		bool		isnull;
-		Datum		expressions;
-
-		for (int i = 0; i < form->stxkeys.dim1; i++)
-			found |= get_atttype(form->stxrelid, form->stxkeys.values[i]) == ab_type_oid();
-		expressions = heap_getattr(tuple, Anum_pg_statistic_ext_stxexprs,
-								   RelationGetDescr(rel), &isnull);
-		if (!isnull)
-		{
-			ListCell   *lc;
-
-			foreach(lc, (List *) stringToNode(TextDatumGetCString(expressions)))
-				found |= may_hold(lfirst(lc));
-		}
-	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
-	if (found)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("extended statistics cannot be kept on type %s", AB_TYPE)));
 }
 
 /* Remember a column whose values a table rewrite of this transaction computes. */
@@ -617,9 +434,9 @@ object_accessed(ObjectAccessType access, Oid classid, Oid objid, int subid, void
 			ab_relation_changed(objid);
 		}
 		else if (classid == TypeRelationId && access == OAT_POST_CREATE)
-			type_created(objid);
+			ab_refuse_domain(objid);
 		else if (classid == StatisticExtRelationId && access == OAT_POST_CREATE)
-			statistics_created(objid);
+			ab_refuse_statistics(objid);
 	}
 	else if (access == OAT_DROP)
 		object_dropped(classid, objid, subid);

@@ -15,6 +15,10 @@
 
 extern void ab_relation_changed(Oid relid);
 extern void ab_refuse_hidden_default(Oid relid);
+extern void ab_refuse_index_expressions(Oid indexid, const char *name);
+extern void ab_refuse_partition_key(Oid relid, const char *name);
+extern void ab_refuse_domain(Oid typid);
+extern void ab_refuse_statistics(Oid statid);
 extern void ab_statement_begins(void);
 extern void ab_require_owner(Oid relid);
 extern void ab_become_owner(Relation rel, Oid *user, int *security);

@@ -60,6 +60,7 @@ CREATE TABLE r (x appendable_bytea UNIQUE);
 CREATE INDEX ON a (data);
 CREATE INDEX ON a (id) INCLUDE (data);
 CREATE INDEX ON a ((data || '\x00'::bytea));
+CREATE INDEX ON a USING hash ((ARRAY[data]));
 CREATE STATISTICS r ON id, data FROM a;
 CREATE STATISTICS r ON id, (data || '\x00'::bytea) FROM a;
 CREATE STATISTICS r ON id, (ARRAY[data]) FROM a;
@@ -95,6 +96,7 @@ ALTER TABLE added ADD COLUMN seen appendable_bytea DEFAULT substr(of_a(), 1, 100
 SELECT seen = substr(a.data, 1, 100) AS same FROM added, a WHERE a.id = 3;
 -- what keeps no reference is not
 CREATE INDEX ON a USING hash (data);
+CREATE INDEX ON a USING hash ((data || '\x00'::bytea));
 CREATE INDEX ON a (sha256(data));
 CREATE INDEX CONCURRENTLY ON a (substr(data, 1, 10));
 REINDEX TABLE CONCURRENTLY a;

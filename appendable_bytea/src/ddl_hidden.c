@@ -1,0 +1,263 @@
+/*-------------------------------------------------------------------------
+ *
+ * ddl_hidden.c
+ *	  Catalogs must not keep references.
+ *
+ * Several catalogs keep values that a command computed: a column's default for the
+ * rows that are there, bounds of partitions, statistics on columns, on expressions
+ * of indexes and on extended statistics.  Vacuum does not look there, so it would
+ * delete the chunks, and the next plan that looks would fail.  Called by ddl.c when
+ * an object is made or altered; each function raises an error or does nothing.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "pg_compat.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/pg_attribute.h"
+#include "catalog/pg_index.h"
+#include "catalog/pg_partitioned_table.h"
+#include "catalog/pg_statistic_ext.h"
+#include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+#include "ddl.h"
+#include "store.h"
+
+/*
+ * ALTER TABLE ... ADD COLUMN keeps a constant default for the rows that are there in
+ * pg_attribute.  A default that is computed from a table could be a reference, which
+ * vacuum would not find.
+ */
+void
+ab_refuse_hidden_default(Oid relid)
+{
+	Relation	rel = table_open(AttributeRelationId, AccessShareLock);
+	ScanKeyData key[1];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	char	   *found = NULL;
+
+	ScanKeyInit(&key[0], Anum_pg_attribute_attrelid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(relid));
+	scan = systable_beginscan(rel, AttributeRelidNumIndexId, true, SnapshotSelf, 1, key);
+	while ((tuple = systable_getnext(scan)) != NULL)
+	{
+		Form_pg_attribute att = (Form_pg_attribute) GETSTRUCT(tuple);
+		bool		isnull;
+		Datum		missing;
+		Datum		value;
+		int			one = 1;
+		AbRef		ref;
+
+		if (!att->atthasmissing || att->attisdropped || att->atttypid != ab_type_oid())
+			continue;
+		missing = heap_getattr(tuple, Anum_pg_attribute_attmissingval, RelationGetDescr(rel), &isnull);
+		if (isnull)
+			continue;
+		value = array_get_element(missing, 1, &one, -1, att->attlen, att->attbyval,
+								  att->attalign, &isnull);
+		if (!isnull && ab_parse_reference(value, &ref))
+			found = pstrdup(NameStr(att->attname));
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	if (found)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("default of column \"%s\" is a value of another table", found),
+				 errhint("Add the column without a default, fill it with UPDATE, and set the default then.")));
+}
+
+/*
+ * May a value of this expression hold one of the type?  A record that is not made
+ * here of its parts may if the expression has any such column.
+ */
+static bool
+may_hold(Node *expr)
+{
+	Oid			type = exprType(expr);
+	ListCell   *lc;
+
+	check_stack_depth();
+	if (IsA(expr, RowExpr))
+	{
+		foreach(lc, ((RowExpr *) expr)->args)
+		{
+			if (may_hold(lfirst(lc)))
+				return true;
+		}
+		return false;
+	}
+	if (type == ab_type_oid() || ab_type_contains(type))
+		return true;
+	if (type != RECORDOID && type != RECORDARRAYOID)
+		return false;
+	foreach(lc, pull_var_clause(expr, 0))
+	{
+		type = exprType(lfirst(lc));
+		if (type == ab_type_oid() || ab_type_contains(type))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * ANALYZE keeps statistics on what indexes compute, in a catalog.  On the type itself
+ * they are without values (type_analyze.c); a hash index on an array of values would
+ * have references there.
+ */
+void
+ab_refuse_index_expressions(Oid indexid, const char *name)
+{
+	Relation	rel = table_open(IndexRelationId, AccessShareLock);
+	ScanKeyData key[1];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	bool		found = false;
+
+	ScanKeyInit(&key[0], Anum_pg_index_indexrelid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(indexid));
+	scan = systable_beginscan(rel, IndexRelidIndexId, true, SnapshotSelf, 1, key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+	{
+		bool		isnull;
+		Datum		expressions = heap_getattr(tuple, Anum_pg_index_indexprs,
+											   RelationGetDescr(rel), &isnull);
+
+		if (!isnull)
+		{
+			ListCell   *lc;
+
+			foreach(lc, (List *) stringToNode(TextDatumGetCString(expressions)))
+				found |= exprType(lfirst(lc)) != ab_type_oid() && may_hold(lfirst(lc));
+		}
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	if (found)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("index \"%s\" cannot be on an expression that contains values of type %s",
+						name, AB_TYPE),
+				 errhint("Use an index on a digest such as sha256(column).")));
+}
+
+/*
+ * The bounds of partitions are kept in a catalog, and may be computed from a table:
+ * vacuum would not find a reference there.  Hash partitioning keeps no values.  The
+ * key is known at the end of the command that makes the table.
+ */
+void
+ab_refuse_partition_key(Oid relid, const char *name)
+{
+	HeapTuple	tuple = SearchSysCache1(PARTRELID, ObjectIdGetDatum(relid));
+	Form_pg_partitioned_table form;
+	Datum		expressions;
+	bool		isnull;
+	bool		found = false;
+
+	if (!HeapTupleIsValid(tuple))
+		return;
+	form = (Form_pg_partitioned_table) GETSTRUCT(tuple);
+	for (int i = 0; i < form->partnatts; i++)
+		found |= form->partattrs.values[i] != 0 &&
+			get_atttype(relid, form->partattrs.values[i]) == ab_type_oid();
+	expressions = SysCacheGetAttr(PARTRELID, tuple, Anum_pg_partitioned_table_partexprs, &isnull);
+	if (!isnull)
+	{
+		ListCell   *lc;
+
+		foreach(lc, (List *) stringToNode(TextDatumGetCString(expressions)))
+			found |= may_hold(lfirst(lc));
+	}
+	found &= form->partstrat != PARTITION_STRATEGY_HASH;
+	ReleaseSysCache(tuple);
+	if (found)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("table \"%s\" cannot be partitioned by values of type %s",
+						name, AB_TYPE),
+				 errhint("Partition by hash, or by a digest such as sha256(column).")));
+}
+
+/* Domains over the type are refused; other types are when a column has them. */
+void
+ab_refuse_domain(Oid typid)
+{
+	Relation	rel = table_open(TypeRelationId, AccessShareLock);
+	ScanKeyData key[1];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	Oid			base = InvalidOid;
+
+	ScanKeyInit(&key[0], Anum_pg_type_oid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(typid));
+	scan = systable_beginscan(rel, TypeOidIndexId, true, SnapshotSelf, 1, key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple) && ((Form_pg_type) GETSTRUCT(tuple))->typtype == TYPTYPE_DOMAIN)
+		base = ((Form_pg_type) GETSTRUCT(tuple))->typbasetype;
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	if (OidIsValid(base) && (base == ab_type_oid() || ab_type_contains(base)))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("type %s cannot be the base of a domain", AB_TYPE),
+				 errhint("Use a CHECK constraint on the column.")));
+}
+
+/* Extended statistics would keep values in a catalog. */
+void
+ab_refuse_statistics(Oid statid)
+{
+	Relation	rel = table_open(StatisticExtRelationId, AccessShareLock);
+	ScanKeyData key[1];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	bool		found = false;
+
+	ScanKeyInit(&key[0], Anum_pg_statistic_ext_oid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(statid));
+	scan = systable_beginscan(rel, StatisticExtOidIndexId, true, SnapshotSelf, 1, key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+	{
+		Form_pg_statistic_ext form = (Form_pg_statistic_ext) GETSTRUCT(tuple);
+		bool		isnull;
+		Datum		expressions;
+
+		for (int i = 0; i < form->stxkeys.dim1; i++)
+			found |= get_atttype(form->stxrelid, form->stxkeys.values[i]) == ab_type_oid();
+		expressions = heap_getattr(tuple, Anum_pg_statistic_ext_stxexprs,
+								   RelationGetDescr(rel), &isnull);
+		if (!isnull)
+		{
+			ListCell   *lc;
+
+			foreach(lc, (List *) stringToNode(TextDatumGetCString(expressions)))
+				found |= may_hold(lfirst(lc));
+		}
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	if (found)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("extended statistics cannot be kept on type %s", AB_TYPE)));
+}
