@@ -113,8 +113,8 @@ fastload_remember(const FastLoad *load, const char *row_by_row, const char *why_
  * statement's own is registered.  An open cursor has its own registered, so portals
  * need no look (ThereAreNoReadyPortals() leaks a hash scan when there are some).
  */
-static bool
-may_freeze(void)
+bool
+fastload_may_freeze(void)
 {
 	if (executor_depth > 1 || utility_depth > 0)
 		return false;
@@ -123,19 +123,20 @@ may_freeze(void)
 }
 
 /*
- * The same for COPY, which has only pushed its snapshot, so that a single
- * registered one would be somebody else's.
+ * The same while a COPY runs, which is a utility statement itself and has only
+ * pushed its snapshot, so that a single registered one would be somebody else's.
  */
-static bool
-may_freeze_copy(void)
+bool
+fastload_copy_may_freeze(void)
 {
 	Snapshot	own;
 	bool		result;
 
-	if (executor_depth > 0 || !ActiveSnapshotSet())
+	if (executor_depth > 0 || utility_depth > 1 || !ActiveSnapshotSet())
 		return false;
 	own = RegisterSnapshot(GetActiveSnapshot());
-	result = may_freeze();
+	InvalidateCatalogSnapshot();
+	result = ThereAreNoPriorRegisteredSnapshots();
 	UnregisterSnapshot(own);
 	return result;
 }
@@ -202,10 +203,10 @@ fastload_ExecutorRun(EXECUTORRUN_PARAMS_compat)
 		{
 			if (dest != NULL && dest->mydest == DestIntoRel &&
 				!(queryDesc->estate->es_top_eflags & EXEC_FLAG_WITH_NO_DATA))
-				queryDesc->dest = fastload_ctas_receiver(dest, may_freeze(), queryDesc->estate->es_query_cxt);
+				queryDesc->dest = fastload_ctas_receiver(dest, fastload_may_freeze(), queryDesc->estate->es_query_cxt);
 			else if (queryDesc->operation == CMD_INSERT)
 			{
-				why_not = fastload_insert_prepare(queryDesc, may_freeze(), &door);
+				why_not = fastload_insert_prepare(queryDesc, &door);
 				if (why_not != NULL && door == NULL)
 					fastload_remember(NULL, NULL, why_not);
 			}
@@ -307,7 +308,7 @@ fills_table(Node *statement)
  * COPY into a table that the bulk writer may fill.
  */
 static void
-copy_through_door(bool freeze, PROCESSUTILITY_PARAMS_compat)
+copy_through_door(PROCESSUTILITY_PARAMS_compat)
 {
 	FastLoad   *outer_loads = loads;
 	FastDoor   *outer_door = fastload_innermost_door();
@@ -315,7 +316,7 @@ copy_through_door(bool freeze, PROCESSUTILITY_PARAMS_compat)
 
 	PG_TRY();
 	{
-		door = fastload_copy_prepare((CopyStmt *) pstmt->utilityStmt, freeze);
+		door = fastload_copy_prepare((CopyStmt *) pstmt->utilityStmt);
 		if (prev_ProcessUtility)
 			prev_ProcessUtility(PROCESSUTILITY_ARGS_compat);
 		else
@@ -347,7 +348,6 @@ fastload_ProcessUtility(PROCESSUTILITY_PARAMS_compat)
 	 */
 	bool		transparent = context == PROCESS_UTILITY_TOPLEVEL &&
 		(IsA(statement, CreateTableAsStmt) || IsA(statement, ExplainStmt) || IsA(statement, ExecuteStmt));
-	volatile bool freeze = false;
 	volatile int outer_depth = utility_depth;
 
 	if (loads != NULL && reads_tables(statement))
@@ -360,15 +360,13 @@ fastload_ProcessUtility(PROCESSUTILITY_PARAMS_compat)
 	}
 	if (reads_tables(statement))
 		fastload_doors_shut(NIL);
-	if (fills_table(statement))
-		freeze = may_freeze_copy();
 
 	if (!transparent)
 		utility_depth++;
 	PG_TRY();
 	{
 		if (fills_table(statement))
-			copy_through_door(freeze, PROCESSUTILITY_ARGS_compat);
+			copy_through_door(PROCESSUTILITY_ARGS_compat);
 		else if (prev_ProcessUtility)
 			prev_ProcessUtility(PROCESSUTILITY_ARGS_compat);
 		else

@@ -80,7 +80,8 @@ typedef struct FastDoor
 	Oid			relid;
 	bool		open;			/* the relation shows our routine */
 	bool		given_up;		/* closed before the statement's end */
-	bool		may_freeze;
+	bool		(*may_freeze) (void);	/* asked when the load begins; NULL:
+										 * no */
 	bool		in_buffers;		/* rows are looked at before the end */
 	bool		scanned;		/* the same statement scans the table, too */
 	MemoryContext context;
@@ -116,6 +117,8 @@ extern void fastload_abandon(FastLoad *load);
 extern void fastload_install(void);
 extern int	fastload_utility_depth(void);
 extern const char *fastload_unfit(Relation rel);
+extern bool fastload_may_freeze(void);
+extern bool fastload_copy_may_freeze(void);
 extern void fastload_push(FastLoad *load);
 extern void fastload_remember(const FastLoad *load, const char *row_by_row, const char *why_not);
 
@@ -124,15 +127,15 @@ extern DestReceiver *fastload_ctas_receiver(DestReceiver *inner, bool may_freeze
 extern void fastload_ctas_saw_relation(Oid relid);
 
 /* fastload_insert.c */
-extern const char *fastload_insert_prepare(QueryDesc *queryDesc, bool may_freeze, FastDoor **door);
+extern const char *fastload_insert_prepare(QueryDesc *queryDesc, FastDoor **door);
 
 /* fastload_am.c */
-extern FastDoor *fastload_door_open(Relation rel, bool may_freeze, bool in_buffers, bool scanned,
+extern FastDoor *fastload_door_open(Relation rel, bool (*may_freeze) (void), bool in_buffers, bool scanned,
 									MemoryContext context);
 extern void fastload_door_close(FastDoor *door);
 extern FastDoor *fastload_innermost_door(void);
 extern void fastload_door_forget(FastDoor *outer);
 extern void fastload_doors_shut(List *relids);
-extern FastDoor *fastload_copy_prepare(CopyStmt *copy, bool may_freeze);
+extern FastDoor *fastload_copy_prepare(CopyStmt *copy);
 
 #endif							/* FASTLOAD_H */

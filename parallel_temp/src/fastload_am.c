@@ -74,7 +74,7 @@ consider(FastDoor *door, ItemPointer tid, CommandId cid, TableOptions_compat opt
 	if (door->load != NULL || door->rows <= FEW_ROWS || block < door->first_new_block ||
 		block + 1 != RelationGetNumberOfBlocks(door->rel))
 		return;
-	door->load = fastload_begin(door->rel, cid, door->may_freeze, door->context);
+	door->load = fastload_begin(door->rel, cid, door->may_freeze != NULL && door->may_freeze(), door->context);
 	if (door->in_buffers)
 		fastload_stay_in_buffers(door->load);
 	if (door->scanned)
@@ -180,7 +180,7 @@ relation_invalidated(Datum arg, Oid relid)
  * writer.  The door and its load live in "context".
  */
 FastDoor *
-fastload_door_open(Relation rel, bool may_freeze, bool in_buffers, bool scanned, MemoryContext context)
+fastload_door_open(Relation rel, bool (*may_freeze) (void), bool in_buffers, bool scanned, MemoryContext context)
 {
 	FastDoor   *door;
 
@@ -273,25 +273,42 @@ fastload_doors_shut(List *relids)
  * relation is opened here, with the lock that COPY takes; the caller closes it.
  */
 FastDoor *
-fastload_copy_prepare(CopyStmt *copy, bool may_freeze)
+fastload_copy_prepare(CopyStmt *copy)
 {
+	Oid			temp_namespace;
+	Oid			temp_toast_namespace;
 	Oid			relid;
 	Relation	rel;
 	FastDoor   *door = NULL;
 
 	if (!copy->is_from || copy->relation == NULL)
 		return NULL;
-	relid = RangeVarGetRelid(copy->relation, NoLock, true);
-	if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_RELATION ||
-		!isTempNamespace(get_rel_namespace(relid)))
+	GetTempNamespaceState(&temp_namespace, &temp_toast_namespace);
+	if (!OidIsValid(temp_namespace))
+		return NULL;
+
+	/*
+	 * The quick way, which takes the wrong table if the search path has a
+	 * permanent one first; then nothing comes through its door.
+	 */
+	if (copy->relation->schemaname == NULL)
+		relid = get_relname_relid(copy->relation->relname, temp_namespace);
+	else
+	{
+		relid = RangeVarGetRelid(copy->relation, NoLock, true);
+		if (OidIsValid(relid) && get_rel_namespace(relid) != temp_namespace)
+			return NULL;
+	}
+	if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_RELATION)
 		return NULL;
 
 	/* nobody but this session takes locks on its temporary tables */
 	rel = table_open(relid, RowExclusiveLock);
 	if (fastload_unfit(rel) == NULL)
 		door = fastload_door_open(rel,
-								  may_freeze && rel->trigdesc == NULL &&
-								  CreatedInSubTransaction_compat(rel, GetCurrentSubTransactionId()),
+								  rel->trigdesc == NULL &&
+								  CreatedInSubTransaction_compat(rel, GetCurrentSubTransactionId()) ?
+								  fastload_copy_may_freeze : NULL,
 								  rel->rd_rel->relhasindex || rel->trigdesc != NULL, false, CurrentMemoryContext);
 	else
 		table_close(rel, NoLock);

@@ -123,7 +123,7 @@ exec_fast_insert(PlanState *pstate)
 			fastload_add(load, slot);
 		else if (insert_one(insert, rel, slot) && load == NULL)
 		{
-			load = fastload_begin(rel, estate->es_output_cid, insert->may_freeze,
+			load = fastload_begin(rel, estate->es_output_cid, insert->may_freeze && fastload_may_freeze(),
 								  estate->es_query_cxt);
 			if (target->ri_NumIndices > 0)
 				fastload_stay_in_buffers(load);
@@ -238,7 +238,7 @@ reads_target(PlannedStmt *plan, Oid relid)
  * else a reason.
  */
 const char *
-fastload_insert_prepare(QueryDesc *queryDesc, bool may_freeze, FastDoor **door)
+fastload_insert_prepare(QueryDesc *queryDesc, FastDoor **door)
 {
 	ModifyTableState *state = (ModifyTableState *) queryDesc->planstate;
 	ResultRelInfo *target;
@@ -247,6 +247,7 @@ fastload_insert_prepare(QueryDesc *queryDesc, bool may_freeze, FastDoor **door)
 	MemoryContextCallback *callback;
 	const char *why_not;
 	bool		scanned;
+	bool		may_freeze;
 
 	if (queryDesc->operation != CMD_INSERT || !IsA(state, ModifyTableState) ||
 		state->operation != CMD_INSERT || state->mt_nrels != 1 || state->mt_done)
@@ -264,11 +265,11 @@ fastload_insert_prepare(QueryDesc *queryDesc, bool may_freeze, FastDoor **door)
 		return why_not;
 
 	scanned = reads_target(queryDesc->plannedstmt, RelationGetRelid(rel));
-	may_freeze = may_freeze && CreatedInSubTransaction_compat(rel, GetCurrentSubTransactionId()) && !scanned;
+	may_freeze = CreatedInSubTransaction_compat(rel, GetCurrentSubTransactionId()) && !scanned;
 	why_not = work_per_row(state);
 	if (why_not != NULL)
 	{
-		*door = fastload_door_open(rel, may_freeze && rel->trigdesc == NULL,
+		*door = fastload_door_open(rel, may_freeze && rel->trigdesc == NULL ? fastload_may_freeze : NULL,
 								   rel->rd_rel->relhasindex || rel->trigdesc != NULL, scanned,
 								   queryDesc->estate->es_query_cxt);
 		return why_not;

@@ -23,6 +23,8 @@ CREATE FUNCTION liar(int) RETURNS bigint LANGUAGE plpgsql PARALLEL SAFE
 	AS 'BEGIN RETURN (SELECT count(*) FROM other WHERE id <= $1); END';
 SQL
 
+my $version = $node->safe_psql('postgres', 'SHOW server_version_num');
+
 my $eager = <<'SQL';
 SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
@@ -70,7 +72,9 @@ SELECT count(*) FROM other;
 SQL
 
 	# With the local buffer manager running in a worker, core would not refuse any more.
-	like(run_session(<<SQL), qr/^ERROR:  cannot access temporary tables during a parallel operation\npins\|0\n$/, "$method: a worker's function is kept from other tables");
+	# (19 lets workers read no values that are stored out of line, so the plan is serial.)
+	my $answer = $version < 190000 ? qr/^ERROR:  cannot access temporary tables during a parallel operation\npins\|0\n$/ : qr/^55050\npins\|0\n$/;
+	like(run_session(<<SQL), $answer, "$method: a worker's function is kept from other tables");
 SET parallel_temp.method = $method;
 SET temp_buffers = '32MB';
 SET parallel_leader_participation = off;
