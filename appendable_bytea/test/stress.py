@@ -228,11 +228,10 @@ class Stress:
                 if e.sqlstate not in EXPECTED:
                     raise
                 self.count("error " + e.sqlstate)
-                session.query("ROLLBACK")
+                session = self.rolled_back(session) or self.session()
             except ConnectionError:
                 self.expect_crash()
-                session = self.session()
-                model, appended = self.after_crash(session, ids, work, model, appended, number)
+                session, model, appended = self.after_crash(ids, work, model, appended, number)
             try:
                 if rng.random() < 0.1 and model:
                     self.compare(session, rng.choice(list(model)), model)
@@ -289,18 +288,28 @@ class Stress:
             session.query(f"{'COMMIT' if commit else 'ROLLBACK'} PREPARED '{gid}'")
             work.outcome = "committed" if commit else "rolled back"
 
-    def after_crash(self, session, ids, work, model, appended, number):
-        """What must be there now: (model, appended)."""
+    def after_crash(self, ids, work, model, appended, number):
+        """A new session and what there is now: (session, model, appended).  The server
+        may crash again meanwhile."""
+        while True:
+            try:
+                session = self.session()
+                return session, *self.find_outcome(session, ids, work, model, appended, number)
+            except ConnectionError:
+                pass
+
+    def find_outcome(self, session, ids, work, model, appended, number):
         before, after = (model, appended), (work.draft, appended + work.shared)
-        choices = [before]
+        if session.query(f"SELECT gid FROM pg_prepared_xacts WHERE gid = 'w{number}'"):
+            commit = work.outcome in ("prepared to commit", "committing prepared")
+            work.outcome = "committing prepared" if commit else "rolled back"
+            session.query(f"{'COMMIT' if commit else 'ROLLBACK'} PREPARED 'w{number}'")
         if work.outcome == "in doubt":
             choices = [before, after]
-        elif session.query(f"SELECT gid FROM pg_prepared_xacts WHERE gid = 'w{number}'"):
-            commit = work.outcome in ("prepared to commit", "committing prepared")
-            session.query(f"{'COMMIT' if commit else 'ROLLBACK'} PREPARED 'w{number}'")
-            choices = [after if commit else before]
         elif work.outcome in ("committing prepared", "committed"):
             choices = [after]
+        else:
+            choices = [before]
         rows = session.query(f"SELECT id, data FROM stress WHERE id = ANY ('{{{','.join(map(str, ids))}}}')")
         found = ({int(i): to_bytes(data) for i, data in rows}, len(self.records(session, number)))
         self.count("crashes survived")
@@ -308,8 +317,16 @@ class Stress:
             self.fail(f"after a crash, with a transaction that was {work.outcome}, writer {number} finds "
                       f"{[(i, len(d or b'')) for i, d in sorted(found[0].items())]} and {found[1]} records, expected one of "
                       f"{[([(i, len(d or b'')) for i, d in sorted(m.items())], n) for m, n in choices]}")
-            return choices[-1]
         return found
+
+    def rolled_back(self, session):
+        """The session after ROLLBACK, None if the server is gone."""
+        try:
+            session.query("ROLLBACK")
+            return session
+        except ConnectionError:
+            self.expect_crash()
+            return None
 
     def expect_crash(self):
         if not self.args.crash:
@@ -398,6 +415,7 @@ class Stress:
                 if e.sqlstate not in EXPECTED:
                     raise
                 self.count("error " + e.sqlstate)
+                session = self.rolled_back(session)
             except ConnectionError:
                 self.expect_crash()
                 session = None
@@ -421,7 +439,7 @@ class Stress:
             except ServerError as e:
                 if e.sqlstate not in EXPECTED:
                     raise
-                session.query("ROLLBACK")
+                session = self.rolled_back(session)
             except ConnectionError:
                 if what == "old snapshot":
                     self.expect_crash()
