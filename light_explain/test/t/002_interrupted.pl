@@ -103,6 +103,11 @@ same_logged('error in the middle', "SELECT 1 / (id - 500) FROM t;\nSELECT count(
 same_logged('savepoint rolled back', "BEGIN; SAVEPOINT s; SELECT 1 / (id - 500) FROM t;\nROLLBACK TO s;\nSELECT count(*) FROM t JOIN u ON t.id = u.t_id; COMMIT;");
 same_logged('ticker', 'SELECT f_caught(id) FROM t WHERE id < 100; SELECT count(*) FROM t a, u b WHERE a.k = b.id % 100;', 'SET light_explain.timing = ticker');
 
+# the other way round in the chain of hooks
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'light_explain, pg_stat_statements, auto_explain'");
+$node->restart;
+same_logged('loaded before the others', 'SELECT f_caught(id), f_plpgsql(id) FROM t WHERE id < 60; SELECT count(*) FROM t JOIN u ON t.id = u.t_id;');
+
 # ---- cancelled, timed out, killed ----
 
 my $slow = 'EXPLAIN (ANALYZE, BUFFERS) SELECT count(*) FROM t a, t b, t c WHERE a.k + b.k + c.k = 0';
