@@ -8,7 +8,7 @@ from pg_lean.measure import memory_peak, reset_memory_peak
 
 TITLE = "Appending to a value: appendable_bytea against bytea, large objects and chunk rows"
 PRELOAD = ("appendable_bytea",)
-SETTINGS = {"shared_buffers": "512MB", "max_wal_size": "16GB"}
+SETTINGS = {"shared_buffers": "512MB", "max_wal_size": "16GB", "appendable_bytea.max_size": "2GB"}
 
 KB, MB, GB = 1 << 10, 1 << 20, 1 << 30
 
