@@ -186,10 +186,10 @@ def reading(bench: Bench, size: int) -> tuple[list, list]:
 
 def memory(bench: Bench) -> tuple[list, list]:
     """Most memory of a session that has just begun, for one operation on a big value."""
-    size = bench.pick(full=GB - MB, quick=64 * MB)
+    size = bench.pick(full=GB, quick=64 * MB)
     stock_size = min(size, 400 * MB)
     try:
-        cluster = bench.cluster(preload=PRELOAD, settings={"shared_buffers": "16MB", "max_wal_size": "16GB"})
+        cluster = bench.cluster(preload=PRELOAD, settings=SETTINGS | {"shared_buffers": "16MB"})
     except Exception as reason:  # a server of the user's: its shared buffers would be counted
         return [Note(f"Memory was not measured: {reason}.")], []
     with cluster:
