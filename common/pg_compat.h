@@ -469,6 +469,20 @@ typedef bool TU_UpdateIndexes_compat;
 #define TU_None_compat false
 #endif
 
+/* Add up to n pages to a relation; their pinned buffers and how many there are.  Not defined before 16. */
+#if PG_VERSION_NUM >= 160000
+#include "storage/bufmgr.h"
+#define EXTEND_BY_compat(rel, n, buffers) extend_by_compat(rel, n, buffers)
+static inline int
+extend_by_compat(Relation rel, int n, Buffer *buffers)
+{
+	uint32		made = 0;
+
+	ExtendBufferedRelBy(BMR_REL(rel), MAIN_FORKNUM, NULL, 0, n, buffers, &made);
+	return made;
+}
+#endif
+
 /* A plain index for internal use; 17 added operator class options and statistics targets. */
 static inline Oid
 index_create_compat(Relation heap, const char *name, IndexInfo *info, List *columns,

@@ -27,12 +27,34 @@
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "port/pg_crc32c.h"
+#include "storage/bufmgr.h"
+#include "storage/freespace.h"
 #include "utils/fmgroids.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
 #include "store.h"
+
+/*
+ * A row of a store as it lies in its tuple, behind the header.  describe_column()
+ * makes the data's storage plain, so that its length word has four bytes always.
+ */
+typedef struct ChunkRow
+{
+	int64		vid;
+	int64		off;
+	uint32		edition;
+	uint32		prev;
+	uint32		crc;
+	char		length_word[VARHDRSZ];
+	char		data[FLEXIBLE_ARRAY_MEMBER];
+} ChunkRow;
+
+#define ROW_HEADER		MAXALIGN(SizeofHeapTupleHeader)
+
+/* most new pages that a writer makes at once */
+#define PAGES_AHEAD		32
 
 struct AbWriter
 {
@@ -41,9 +63,14 @@ struct AbWriter
 	AbRef		ref;			/* includes all chunks written so far */
 	BulkInsertState bulk;		/* NULL for a write of a few chunks */
 	MemoryContext context;
-	char	   *pending;		/* bytes that do not fill a chunk yet */
-	int			npending;
+	HeapTupleHeader tuple;		/* the row being made; NULL before the first */
+	int			room;			/* for data in it */
+	int			npending;		/* data in it that do not fill a chunk yet */
 	CommandId	cid;
+	int64		expected;		/* bytes still to come, about */
+	Buffer		pages[PAGES_AHEAD]; /* new pages, pinned */
+	int			npages;
+	int			pages_used;
 };
 
 /* Take a row of a store apart.  data points into the tuple. */
@@ -92,8 +119,7 @@ chunk_crc(const AbChunk *chunk)
 	COMP_CRC32C(crc, &chunk->vid, sizeof(chunk->vid));
 	COMP_CRC32C(crc, &chunk->off, sizeof(chunk->off));
 	COMP_CRC32C(crc, &chunk->edition, sizeof(chunk->edition));
-	COMP_CRC32C(crc, chunk->data, chunk->length);
-	return crc;
+	return ab_crc(crc, chunk->data, chunk->length);
 }
 
 /* Is the chunk what its crc says? */
@@ -182,10 +208,10 @@ ab_chunks_occupied(Oid home, int64 vid, int64 from, int64 before, uint32 edition
 
 /*
  * Start writing to the store of "home" (which exists).  from: what to continue; a
- * vid of 0 starts a new value.  bulk: expect many chunks.
+ * vid of 0 starts a new value.  expected: about how many bytes will be written.
  */
 AbWriter *
-ab_writer_open(Oid home, const AbRef *from, bool bulk)
+ab_writer_open(Oid home, const AbRef *from, int64 expected)
 {
 	AbWriter   *writer = palloc0(sizeof(AbWriter));
 	AbStore		store;
@@ -194,6 +220,9 @@ ab_writer_open(Oid home, const AbRef *from, bool bulk)
 		elog(ERROR, "table %u has no chunk store", home);
 	writer->heap = table_open(store.heap, RowExclusiveLock);
 	writer->index = index_open(store.index, RowExclusiveLock);
+	if (RelationGetDescr(writer->heap)->natts != AB_CHUNK_NATTS)
+		elog(ERROR, "chunk store \"%s\" has %d columns",
+			 RelationGetRelationName(writer->heap), RelationGetDescr(writer->heap)->natts);
 	writer->ref = *from;
 	writer->ref.home = home;
 	if (writer->ref.vid == 0)
@@ -203,7 +232,7 @@ ab_writer_open(Oid home, const AbRef *from, bool bulk)
 		writer->ref.crc = AB_CRC_INIT;
 		writer->ref.edition = 0;
 	}
-	if (bulk)
+	if (expected > 4 * ab_chunk_size)
 	{
 		/*
 		 * It keeps the page being filled; but no ring of buffers, which would
@@ -217,47 +246,104 @@ ab_writer_open(Oid home, const AbRef *from, bool bulk)
 											"appendable_bytea chunk",
 											ALLOCSET_DEFAULT_SIZES);
 	writer->cid = GetCurrentCommandId(true);
+	writer->expected = expected;
 	return writer;
 }
 
-/* Insert one chunk. */
-static void
-write_chunk(AbWriter *writer, int64 off, const char *data, int length)
+static inline ChunkRow *
+chunk_row(AbWriter *writer)
 {
+	return (ChunkRow *) ((char *) writer->tuple + ROW_HEADER);
+}
+
+/* Have room for n bytes of data in the row, and a little only for a short one. */
+static void
+make_room(AbWriter *writer, int n)
+{
+	HeapTupleHeader tuple;
+
+	if (n <= writer->room)
+		return;
+	Assert(n <= AB_CHUNK_MAX);
+	n = n <= AB_CHUNK_MAX / 4 ? n : AB_CHUNK_MAX;
+	tuple = palloc(ROW_HEADER + offsetof(ChunkRow, data) + n);
+	if (writer->tuple)
+	{
+		memcpy((char *) tuple + ROW_HEADER, chunk_row(writer),
+			   offsetof(ChunkRow, data) + writer->npending);
+		pfree(writer->tuple);
+	}
+	writer->tuple = tuple;
+	writer->room = n;
+}
+
+/*
+ * Direct the next insertion, of a chunk that fills a page, to a new page of ours.
+ * If the table has pages to reuse, or few are needed, it finds its way itself.
+ */
+static void
+aim_at_new_page(AbWriter *writer)
+{
+	if (writer->pages_used == writer->npages)
+	{
+		int			n = Min(writer->expected / AB_CHUNK_MAX, PAGES_AHEAD);
+
+		writer->npages = writer->pages_used = 0;
+		if (n < 4 || GetPageWithFreeSpace(writer->heap, MaxHeapTupleSize) != InvalidBlockNumber)
+			return;
+		writer->npages = ab_extend(writer->heap, n, writer->pages);
+		if (writer->npages == 0)
+			return;
+	}
+	if (BufferIsValid(writer->bulk->current_buf))
+		ReleaseBuffer(writer->bulk->current_buf);
+	writer->bulk->current_buf = writer->pages[writer->pages_used++];
+}
+
+/*
+ * Insert one chunk, whose data are in the row already.  The row is put together
+ * here instead of by heap_form_tuple, which would copy the data once more.
+ */
+static void
+write_chunk(AbWriter *writer, int64 off, int length)
+{
+	ChunkRow   *row = chunk_row(writer);
 	AbChunk		chunk;
 	Datum		values[AB_CHUNK_NATTS];
 	bool		nulls[AB_CHUNK_NATTS] = {0};
-	struct varlena *v;
-	HeapTuple	tuple;
+	HeapTupleData tuple;
 	MemoryContext oldcontext = MemoryContextSwitchTo(writer->context);
 
-	chunk.vid = writer->ref.vid;
-	chunk.off = off;
-	chunk.edition = writer->ref.edition;
-	chunk.prev = writer->ref.crc;
-	chunk.length = length;
-	chunk.data = data;
-	chunk.crc = chunk_crc(&chunk);
+	StaticAssertStmt(offsetof(ChunkRow, data) + AB_CHUNK_MAX + ROW_HEADER <= MaxHeapTupleSize,
+					 "a chunk of the largest size must fit a page");
 
-	v = palloc(length + VARHDRSZ);
-	SET_VARSIZE(v, length + VARHDRSZ);
-	memcpy(VARDATA(v), data, length);
+	chunk.vid = row->vid = writer->ref.vid;
+	chunk.off = row->off = off;
+	chunk.edition = row->edition = writer->ref.edition;
+	chunk.prev = row->prev = writer->ref.crc;
+	chunk.length = length;
+	chunk.data = row->data;
+	chunk.crc = row->crc = chunk_crc(&chunk);
+	SET_VARSIZE(row->length_word, length + VARHDRSZ);
+
+	memset(writer->tuple, 0, ROW_HEADER);
+	ItemPointerSetInvalid(&writer->tuple->t_ctid);
+	HeapTupleHeaderSetNatts(writer->tuple, AB_CHUNK_NATTS);
+	writer->tuple->t_hoff = ROW_HEADER;
+	writer->tuple->t_infomask = HEAP_HASVARWIDTH;
+	tuple.t_len = ROW_HEADER + offsetof(ChunkRow, data) + length;
+	ItemPointerSetInvalid(&tuple.t_self);
+	tuple.t_tableOid = RelationGetRelid(writer->heap);
+	tuple.t_data = writer->tuple;
+	if (writer->bulk && length == AB_CHUNK_MAX)
+		aim_at_new_page(writer);
+	heap_insert(writer->heap, &tuple, writer->cid, 0, writer->bulk);
+	writer->expected -= length;
+
 	values[AB_CHUNK_VID - 1] = Int64GetDatum(chunk.vid);
 	values[AB_CHUNK_OFF - 1] = Int64GetDatum(chunk.off);
 	values[AB_CHUNK_EDITION - 1] = UInt32GetDatum(chunk.edition);
-	values[AB_CHUNK_PREV - 1] = UInt32GetDatum(chunk.prev);
-	values[AB_CHUNK_CRC - 1] = UInt32GetDatum(chunk.crc);
-	values[AB_CHUNK_DATA - 1] = PointerGetDatum(v);
-	tuple = heap_form_tuple(RelationGetDescr(writer->heap), values, nulls);
-	tuple->t_tableOid = RelationGetRelid(writer->heap);
-
-	/*
-	 * Logical decoding reads chunks where values refer to them; as changes of
-	 * their own they must not go to anybody, as in a publication of all
-	 * tables
-	 */
-	heap_insert(writer->heap, tuple, writer->cid, HEAP_INSERT_NO_LOGICAL, writer->bulk);
-	index_insert(writer->index, values, nulls, &tuple->t_self, writer->heap,
+	index_insert(writer->index, values, nulls, &tuple.t_self, writer->heap,
 				 UNIQUE_CHECK_YES, false, NULL);
 	writer->ref.crc = chunk.crc;
 	MemoryContextSwitchTo(oldcontext);
@@ -271,27 +357,17 @@ ab_writer_put(AbWriter *writer, const char *data, int64 length)
 {
 	while (length > 0)
 	{
-		int			n;
+		int			n = Min(length, ab_chunk_size - writer->npending);
 
-		if (writer->npending == 0 && length >= ab_chunk_size)
-		{
-			write_chunk(writer, writer->ref.stored, data, ab_chunk_size);
-			writer->ref.stored += ab_chunk_size;
-			data += ab_chunk_size;
-			length -= ab_chunk_size;
-			continue;
-		}
-		if (writer->pending == NULL)
-			writer->pending = palloc(AB_CHUNK_MAX);
-		n = Min(length, ab_chunk_size - writer->npending);
-		memcpy(writer->pending + writer->npending, data, n);
+		make_room(writer, writer->npending + n);
+		memcpy(chunk_row(writer)->data + writer->npending, data, n);
 		writer->npending += n;
 		data += n;
 		length -= n;
 		if (writer->npending == ab_chunk_size)
 		{
 			writer->npending = 0;
-			write_chunk(writer, writer->ref.stored, writer->pending, ab_chunk_size);
+			write_chunk(writer, writer->ref.stored, ab_chunk_size);
 			writer->ref.stored += ab_chunk_size;
 		}
 	}
@@ -306,7 +382,9 @@ ab_writer_overwrite(AbWriter *writer, int64 off, const char *data, int length)
 {
 	Assert(writer->npending == 0);
 	Assert(off + length <= writer->ref.stored);
-	write_chunk(writer, off, data, length);
+	make_room(writer, length);
+	memcpy(chunk_row(writer)->data, data, length);
+	write_chunk(writer, off, length);
 }
 
 /* Write what is pending and close; *ref includes everything written. */
@@ -315,11 +393,18 @@ ab_writer_close(AbWriter *writer, AbRef *ref)
 {
 	if (writer->npending > 0)
 	{
-		write_chunk(writer, writer->ref.stored, writer->pending, writer->npending);
+		write_chunk(writer, writer->ref.stored, writer->npending);
 		writer->ref.stored += writer->npending;
 	}
-	if (writer->pending)
-		pfree(writer->pending);
+	if (writer->tuple)
+		pfree(writer->tuple);
+	while (writer->pages_used < writer->npages)
+	{
+		Buffer		buffer = writer->pages[writer->pages_used++];
+
+		RecordPageWithFreeSpace(writer->heap, BufferGetBlockNumber(buffer), MaxHeapTupleSize);
+		ReleaseBuffer(buffer);
+	}
 	if (writer->bulk)
 		FreeBulkInsertState(writer->bulk);
 	index_close(writer->index, NoLock);

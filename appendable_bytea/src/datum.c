@@ -71,6 +71,15 @@ payload(Datum datum, int64 *length)
 static int64
 unpadded_length(const char *data, int64 n)
 {
+	uint64		word;
+
+	while (n >= (int64) sizeof(word))
+	{
+		memcpy(&word, data + n - sizeof(word), sizeof(word));
+		if (word != 0)
+			break;
+		n -= sizeof(word);
+	}
 	while (n > 0 && data[n - 1] == 0)
 		n--;
 	if (n == 0 || data[n - 1] != PAD_MARK)
@@ -462,10 +471,46 @@ encode(const AbRef *base, AbSegment *segments, int count)
 Datum
 ab_append(Datum datum, const char *data, int64 length)
 {
-	AbValue		value;
+	int64		n;
+	char	   *old = payload(datum, &n);
+	char		format;
+	int64		head;
+	AbRef		ref = {0};
+	struct varlena *result;
+	char	   *p;
 
-	ab_parse(datum, &value);
-	return ab_splice_value(&value, value.length, 0, data, length);
+	switch (old[0])
+	{
+		case AB_FLAT:
+		case AB_FLAT_PADDED:
+			format = AB_FLAT;
+			head = 1;
+			break;
+		case AB_REF:
+		case AB_REF_PADDED:
+			format = AB_REF;
+			head = AB_REF_SIZE;
+			read_reference(old, n, &ref);
+			break;
+		default:
+			{
+				AbValue		value;
+
+				ab_parse(datum, &value);
+				return ab_splice_value(&value, value.length, 0, data, length);
+			}
+	}
+
+	/* the common case: what there is without its padding, then the new bytes */
+	if (old[0] != format)
+		n = head + unpadded_length(old + head, n - head);
+	ab_check_length(ref.stored + n - head + length);
+	p = alloc_datum(n + length, &result);
+	memcpy(p, old, n);
+	p[0] = format;
+	if (length > 0)
+		memcpy(p + n, data, length);
+	return PointerGetDatum(result);
 }
 
 /* Replace a range; see appendable.h. */

@@ -325,7 +325,7 @@ copy_value(AbPlan *plan, const AbTarget *target)
 		return flatten(plan);
 	require_store(target);
 	reader = ab_reader_open_value(&plan->value);
-	writer = ab_writer_open(target->home, &none, length > 4 * ab_chunk_size);
+	writer = ab_writer_open(target->home, &none, length);
 	result = finish(plan, target, reader, writer, 0, inline_rest(target, length));
 	ab_reader_close(reader);
 	return result;
@@ -348,7 +348,7 @@ append_tail(AbPlan *plan, const AbTarget *target)
 	 */
 	require_store(target);
 	reader = ab_reader_open_value(&plan->value);
-	writer = ab_writer_open(target->home, base, n > 4 * ab_chunk_size);
+	writer = ab_writer_open(target->home, base, n);
 	result = finish(plan, target, reader, writer, base->stored, inline_rest(target, n));
 	ab_reader_close(reader);
 	return result;
@@ -451,7 +451,7 @@ rewrite_value(AbPlan *plan, const AbTarget *target)
 	require_store(target);
 	from.edition++;
 	from.stored = kept;
-	writer = ab_writer_open(target->home, &from, value->length - kept > 4 * ab_chunk_size);
+	writer = ab_writer_open(target->home, &from, value->length - kept);
 	overwrite_chunks(plan, reader, writer, kept, value->length - rest == kept);
 	result = finish(plan, target, reader, writer, kept, rest);
 	ab_reader_close(reader);

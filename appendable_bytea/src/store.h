@@ -88,12 +88,20 @@ extern void ab_chunk_deform(Relation store, HeapTuple tuple, AbChunk *chunk);
 extern bool ab_chunk_intact(const AbChunk *chunk);
 extern int64 ab_new_vid(void);
 extern bool ab_chunks_occupied(Oid home, int64 vid, int64 from, int64 before, uint32 edition);
-extern AbWriter *ab_writer_open(Oid home, const AbRef *from, bool bulk);
+extern AbWriter *ab_writer_open(Oid home, const AbRef *from, int64 expected);
 extern void ab_writer_put(AbWriter *writer, const char *data, int64 length);
 extern void ab_writer_overwrite(AbWriter *writer, int64 off, const char *data, int length);
 extern void ab_writer_close(AbWriter *writer, AbRef *ref);
 extern SysScanDesc ab_chunk_scan(Relation heap, Relation index, Snapshot snapshot,
 								 int64 vid, int64 from, int64 before);
+
+/* ---- extend.c ------------------------------------------------------------ */
+
+extern int	ab_extend(Relation rel, int n, Buffer *buffers);
+
+/* ---- crc.c --------------------------------------------------------------- */
+
+extern uint32 ab_crc(uint32 crc, const char *data, size_t length);
 
 /* ---- reader.c ------------------------------------------------------------ */
 
