@@ -77,32 +77,29 @@ struct AbWriter
 void
 ab_chunk_deform(Relation store, HeapTuple tuple, AbChunk *chunk)
 {
-	Datum		values[AB_CHUNK_NATTS];
-	bool		nulls[AB_CHUNK_NATTS];
-	struct varlena *data;
+	HeapTupleHeader header = tuple->t_data;
+	ChunkRow   *row = (ChunkRow *) ((char *) header + header->t_hoff);
 
-	heap_deform_tuple(tuple, RelationGetDescr(store), values, nulls);
-	for (int i = 0; i < AB_CHUNK_NATTS; i++)
-	{
-		if (nulls[i])
-			ereport(ERROR,
-					(errcode(ERRCODE_DATA_CORRUPTED),
-					 errmsg("chunk store \"%s\" has a null in column %d",
-							RelationGetRelationName(store), i + 1)));
-	}
-	chunk->vid = DatumGetInt64(values[AB_CHUNK_VID - 1]);
-	chunk->off = DatumGetInt64(values[AB_CHUNK_OFF - 1]);
-	chunk->edition = DatumGetUInt32(values[AB_CHUNK_EDITION - 1]);
-	chunk->prev = DatumGetUInt32(values[AB_CHUNK_PREV - 1]);
-	chunk->crc = DatumGetUInt32(values[AB_CHUNK_CRC - 1]);
-	data = (struct varlena *) DatumGetPointer(values[AB_CHUNK_DATA - 1]);
-	if (VARATT_IS_EXTENDED(data))
+	/* no nulls and no columns but ours: then everything has its fixed place */
+	if (HeapTupleHasNulls(tuple) || HeapTupleHeaderGetNatts(header) != AB_CHUNK_NATTS)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("chunk store \"%s\" has a null or a column too many or too few",
+						RelationGetRelationName(store))));
+	if (tuple->t_len < header->t_hoff + offsetof(ChunkRow, data) ||
+		!VARATT_IS_4B_U(row->length_word) ||
+		VARSIZE_4B(row->length_word) > tuple->t_len - header->t_hoff - offsetof(ChunkRow, length_word))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("chunk store \"%s\" has a chunk that is not stored plainly",
 						RelationGetRelationName(store))));
-	chunk->length = VARSIZE(data) - VARHDRSZ;
-	chunk->data = VARDATA(data);
+	chunk->vid = row->vid;
+	chunk->off = row->off;
+	chunk->edition = row->edition;
+	chunk->prev = row->prev;
+	chunk->crc = row->crc;
+	chunk->length = (int) VARSIZE_4B(row->length_word) - VARHDRSZ;
+	chunk->data = row->data;
 	if (chunk->vid <= 0 || chunk->off < 0 || chunk->length <= 0 ||
 		chunk->length > AB_CHUNK_MAX || chunk->off > AB_MAX_LENGTH)
 		ereport(ERROR,

@@ -463,7 +463,7 @@ ab_read_bytea(Datum datum, int64 offset, int64 length)
 				 errmsg("cannot return %lld bytes of an appendable_bytea value at once",
 						(long long) length),
 				 errhint("Read it in slices, with substr().")));
-	result = palloc(length + VARHDRSZ);
+	result = ab_palloc(length + VARHDRSZ);
 	SET_VARSIZE(result, length + VARHDRSZ);
 	reader = ab_reader_open(datum);
 	ab_reader_read(reader, offset, VARDATA(result), length);

@@ -47,6 +47,7 @@ extern void ab_names_install(void);
 /* ---- datum.c ------------------------------------------------------------- */
 
 extern bool ab_same_reference(const AbRef *a, const AbRef *b);
+extern void *ab_palloc(Size size);
 extern Datum ab_make_stored(const AbRef *ref, const char *tail, int64 n, int64 room);
 extern Datum ab_splice_value(AbValue *value, int64 offset, int64 removed,
 							 const char *data, int64 length);

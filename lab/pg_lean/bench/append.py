@@ -189,7 +189,7 @@ def memory(bench: Bench) -> tuple[list, list]:
     size = bench.pick(full=GB, quick=64 * MB)
     stock_size = min(size, 400 * MB)
     try:
-        cluster = bench.cluster(preload=PRELOAD, settings=SETTINGS | {"shared_buffers": "16MB"})
+        cluster = bench.cluster(preload=PRELOAD, settings=SETTINGS | {"shared_buffers": "4MB"})
     except Exception as reason:  # a server of the user's: its shared buffers would be counted
         return [Note(f"Memory was not measured: {reason}.")], []
     with cluster:
@@ -228,8 +228,8 @@ def memory(bench: Bench) -> tuple[list, list]:
             store.close()
     most = max(row[1] for row in rows)
     return [Table("Most memory of a new session, MB", ["operation", f"pg_lean, {human_bytes(size)}", f"stock, {human_bytes(stock_size)}"], rows,
-                  note="Growth of the process's peak resident memory (VmHWM), with 16 MB of shared buffers, which are counted where they are touched.")], \
-           [Check("most memory of an operation on the big value, shared buffers included", most, "<=", 24, "MB")]
+                  note="Growth of the process's peak resident memory (VmHWM), with 4 MB of shared buffers, which are counted where they are touched.")], \
+           [Check("most memory of an operation on the big value, shared buffers included", most, "<=", 8, "MB")]
 
 
 def untouched(bench: Bench) -> tuple[list, list]:
