@@ -184,7 +184,7 @@ class Stress:
     def change(self, rng, value):
         """(SQL expression over data, new model value)"""
         unit = self.args.chunk_size or 8104
-        size = rng.choice([1, 10, 60, 150, 250, unit // 2, unit, unit + 7, 3 * unit + 11])
+        size = rng.choice([1, 10, 60, 150, 250, unit // 2, unit, unit + 7, 3 * unit + 11, 9 * unit + 5])
         data = rng.randbytes(rng.randint(0, size))
         kind = rng.random()
         if value is None or kind < 0.05:
