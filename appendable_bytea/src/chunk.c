@@ -334,7 +334,13 @@ write_chunk(AbWriter *writer, int64 off, int length)
 	tuple.t_data = writer->tuple;
 	if (writer->bulk && length == AB_CHUNK_MAX)
 		aim_at_new_page(writer);
-	heap_insert(writer->heap, &tuple, writer->cid, 0, writer->bulk);
+
+	/*
+	 * Logical decoding reads chunks where values refer to them; as changes of
+	 * their own they must not go to anybody, as in a publication of all
+	 * tables
+	 */
+	heap_insert(writer->heap, &tuple, writer->cid, HEAP_INSERT_NO_LOGICAL, writer->bulk);
 	writer->expected -= length;
 
 	values[AB_CHUNK_VID - 1] = Int64GetDatum(chunk.vid);
