@@ -473,13 +473,23 @@ class Stress:
         lsn = session.query("SELECT pg_current_wal_insert_lsn()")[0][0]
         standby = self.connect_standby()
         deadline = time.time() + 60
-        while standby.query(f"SELECT pg_last_wal_replay_lsn() >= '{lsn}'")[0][0] != "t":
+
+        def ask(query):
+            """What is still being replayed may cancel a query; that is the replica's right."""
+            while True:
+                try:
+                    return standby.query(query)
+                except ServerError as error:
+                    if error.sqlstate != "40001" or time.time() > deadline:
+                        raise
+
+        while ask(f"SELECT pg_last_wal_replay_lsn() >= '{lsn}'")[0][0] != "t":
             if time.time() > deadline:
                 return self.fail("the replica does not catch up")
             time.sleep(0.1)
-        if standby.query(digest) != session.query(digest):
+        if ask(digest) != session.query(digest):
             self.fail("the replica holds other values")
-        for problem in standby.query("SELECT row_id, problem FROM appendable_bytea_check('stress')"):
+        for problem in ask("SELECT row_id, problem FROM appendable_bytea_check('stress')"):
             self.fail(f"check on the replica: {problem}")
 
     def run(self):
