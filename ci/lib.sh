@@ -11,6 +11,9 @@ set -euo pipefail
 
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
+# PostgreSQL's makefiles leave out the generated headers when they are not the
+# outermost make: what is built here never belongs to the make that called us.
+unset MAKELEVEL MAKEFLAGS MFLAGS
 
 say() { printf '%s == %s\n' "$(date +%H:%M:%S)" "$*" >&2; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }

@@ -44,9 +44,10 @@ make_assert() {
     say "building an assertion-enabled PostgreSQL $major"
     rm -rf "$prefix" "$BUILD/source/$major-assert"
     cp -a "$source" "$BUILD/source/$major-assert"
-    (
-        cd "$BUILD/source/$major-assert"
-        ./configure -q --prefix="$prefix" --enable-cassert --enable-debug --enable-tap-tests --without-icu --with-lz4 \
+    # A shell of its own: "set -e" has no effect in a subshell whose status is tested.
+    bash -euc '
+        cd "$1"
+        ./configure -q --prefix="$2" --enable-cassert --enable-debug --enable-tap-tests --without-icu --with-lz4 \
             CFLAGS="-O1 -ggdb -fno-omit-frame-pointer"
         # "install" alone does not wait for generated headers when run in parallel
         make -s -j"$(nproc)"
@@ -55,7 +56,7 @@ make_assert() {
         make -s -C contrib install
         make -s -C src/test/regress install
         make -s -C src/test/isolation install
-    ) >"$BUILD/server-$major-assert.log" 2>&1 ||
+    ' assert "$BUILD/source/$major-assert" "$prefix" >"$BUILD/server-$major-assert.log" 2>&1 ||
         { tail -n 20 "$BUILD/server-$major-assert.log" >&2; die "building PostgreSQL $major failed"; }
     rm -rf "$BUILD/source/$major-assert"
     touch "$prefix/.ready"
