@@ -216,20 +216,22 @@ store_tuple(HeapTuple tuple, TupleTableSlot *slot)
 	return slot;
 }
 
-static TupleTableSlot *
-temp_scan_next(ScanState *ss)
+/*
+ * Put the next row that the snapshot sees into scan->tuple; false at the end.
+ */
+static pg_attribute_always_inline bool
+next_tuple(TempScanState *scan)
 {
-	TempScanState *scan = (TempScanState *) ss;
 	ItemId		id;
 
-	if (unlikely(!scan->started))
-		start_scan(scan);
-	if (scan->current >= scan->nvisible)
+	if (unlikely(scan->current >= scan->nvisible))
 	{
+		if (unlikely(!scan->started))
+			start_scan(scan);
 		if (scan->finished || !next_page(scan))
 		{
 			scan->finished = true;
-			return ExecClearTuple(ss->ss_ScanTupleSlot);
+			return false;
 		}
 	}
 	id = PageGetItemId(scan->page, scan->visible[scan->current]);
@@ -237,7 +239,15 @@ temp_scan_next(ScanState *ss)
 	scan->tuple.t_len = ItemIdGetLength(id);
 	ItemPointerSetOffsetNumber(&scan->tuple.t_self, scan->visible[scan->current]);
 	scan->current++;
-	return store_tuple(&scan->tuple, ss->ss_ScanTupleSlot);
+	return true;
+}
+
+static TupleTableSlot *
+temp_scan_next(ScanState *ss)
+{
+	TempScanState *scan = (TempScanState *) ss;
+
+	return next_tuple(scan) ? store_tuple(&scan->tuple, ss->ss_ScanTupleSlot) : ExecClearTuple(ss->ss_ScanTupleSlot);
 }
 
 static bool
@@ -254,35 +264,100 @@ temp_scan_exec(CustomScanState *node)
 }
 
 /*
+ * ResetExprContext() without a call for each row that left nothing.
+ */
+static inline void
+reset_row_memory(ExprContext *econtext)
+{
+	MemoryContext memory = econtext->ecxt_per_tuple_memory;
+
+	if (!memory->isReset || memory->firstchild)
+		MemoryContextReset(memory);
+}
+
+/*
  * What the executor calls for each row, in place of its own ExecCustomScan() and
  * ExecScan(): the same with the row source known to the compiler.
  */
 static TupleTableSlot *
 temp_scan_proc(PlanState *planstate)
 {
-	ScanState  *ss = (ScanState *) planstate;
+	TempScanState *scan = (TempScanState *) planstate;
+	TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
 	ExprContext *econtext = planstate->ps_ExprContext;
 	ExprState  *qual = planstate->qual;
 	ProjectionInfo *projection = planstate->ps_ProjInfo;
-	MemoryContext memory = econtext->ecxt_per_tuple_memory;
 
 	if (unlikely(planstate->state->es_epq_active != NULL))
-		return temp_scan_exec((CustomScanState *) planstate);
+		return temp_scan_exec(&scan->css);
 	for (;;)
 	{
-		TupleTableSlot *slot;
-
-		/* ResetExprContext() without a call for each row that left nothing */
-		if (!memory->isReset || memory->firstchild)
-			MemoryContextReset(memory);
-		slot = temp_scan_next(ss);
-		if (unlikely(TupIsNull(slot)))
+		reset_row_memory(econtext);
+		if (unlikely(!next_tuple(scan)))
+		{
+			ExecClearTuple(slot);
 			return projection ? ExecClearTuple(projection->pi_state.resultslot) : slot;
-		econtext->ecxt_scantuple = slot;
+		}
+		econtext->ecxt_scantuple = store_tuple(&scan->tuple, slot);
 		if (qual == NULL || ExecQual(qual, econtext))
-			return projection ? ExecProject(projection) : slot;
+		{
+			if (projection == NULL)
+				return slot;
+			if (scan->projection && scan_project(scan->projection, &scan->tuple))
+				return scan->projection->result;
+			return ExecProject(projection);
+		}
 		InstrCountFiltered1(planstate, 1);
 	}
+}
+
+/*
+ * The same for rows of which nothing but columns is asked.
+ */
+static TupleTableSlot *
+temp_scan_proc_columns(PlanState *planstate)
+{
+	TempScanState *scan = (TempScanState *) planstate;
+
+	if (unlikely(planstate->state->es_epq_active != NULL))
+		return temp_scan_exec(&scan->css);
+	if (unlikely(!next_tuple(scan)))
+	{
+		ExecClearTuple(scan->css.ss.ss_ScanTupleSlot);
+		return ExecClearTuple(scan->projection->result);
+	}
+	/* Only a cursor looks for the row that a result came from. */
+	if (scan->rel == NULL)
+		store_tuple(&scan->tuple, scan->css.ss.ss_ScanTupleSlot);
+	if (unlikely(!scan_project(scan->projection, &scan->tuple)))
+	{
+		reset_row_memory(planstate->ps_ExprContext);
+		planstate->ps_ExprContext->ecxt_scantuple = store_tuple(&scan->tuple, scan->css.ss.ss_ScanTupleSlot);
+		return ExecProject(planstate->ps_ProjInfo);
+	}
+	return scan->projection->result;
+}
+
+/*
+ * The same for rows of which not even a column is asked, but how many there are.
+ */
+static TupleTableSlot *
+temp_scan_proc_count(PlanState *planstate)
+{
+	TempScanState *scan = (TempScanState *) planstate;
+	TupleTableSlot *result = scan->projection->result;
+
+	if (unlikely(planstate->state->es_epq_active != NULL))
+		return temp_scan_exec(&scan->css);
+	if (unlikely(!next_tuple(scan)))
+	{
+		ExecClearTuple(scan->css.ss.ss_ScanTupleSlot);
+		return ExecClearTuple(result);
+	}
+	if (scan->rel == NULL)
+		store_tuple(&scan->tuple, scan->css.ss.ss_ScanTupleSlot);
+	result->tts_flags &= ~TTS_FLAG_EMPTY;
+	return result;
 }
 
 static void
@@ -293,7 +368,13 @@ temp_scan_begin(CustomScanState *node, EState *estate, int eflags)
 	CustomScanRemakeSlot_compat(node, estate, &TTSOpsHeapTuple);
 	read_private((CustomScan *) node->ss.ps.plan, &scan->plan);
 	scan->buffer = InvalidBuffer;
-	node->ss.ps.ExecProcNode = temp_scan_proc;
+	scan->projection = scan_projection_make(&node->ss);
+	if (scan->projection == NULL || node->ss.ps.qual != NULL)
+		node->ss.ps.ExecProcNode = temp_scan_proc;
+	else if (scan->projection->needed > 0)
+		node->ss.ps.ExecProcNode = temp_scan_proc_columns;
+	else
+		node->ss.ps.ExecProcNode = temp_scan_proc_count;
 }
 
 static void

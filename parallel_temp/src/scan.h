@@ -13,6 +13,7 @@
 #include "nodes/extensible.h"
 
 #include "pool.h"
+#include "scan_project.h"
 #include "scan_visibility.h"
 
 /* How a worker gets at a page of the pool: parallel_temp.pool_read. */
@@ -45,6 +46,7 @@ typedef struct TempScanState
 {
 	CustomScanState css;
 	TempScanPrivate plan;
+	ScanProjection *projection; /* NULL if core's is needed */
 	TempScanShared *shared;		/* NULL unless partial and with workers */
 	bool		started;
 	bool		finished;		/* nothing more until the next rescan */
