@@ -193,19 +193,18 @@ def measure_sweep(bench: Bench) -> list[list[Any]]:
 
 
 def measure_overhead(bench: Bench) -> dict[str, Estimate]:
-    """Transactions a second with the library and without: pgbench -S, and a loop over a small temporary table."""
+    """Transactions a second with the library and without, on two new servers: pgbench -S, and a loop over a small temporary table."""
     try:
-        cluster = bench.need_private()
+        bench.need_private()
     except Unavailable:
         return {}
-    bench.pgbench_tables(bench.scale(full=5, quick=1))
-    seconds = bench.pick(full=2, quick=1)
+    seconds = 1
     loop = ("\\set n random(1, 1000)\nCREATE TEMP TABLE IF NOT EXISTS loop_temp (id int, v int);\n"
             "INSERT INTO loop_temp VALUES (:n, 1);\nSELECT sum(v) FROM loop_temp WHERE id = :n;\nTRUNCATE loop_temp;\n")
 
     def tps(on: bool, arguments: tuple[str, ...]) -> Callable[[], dict[str, float]]:
         def measure() -> dict[str, float]:
-            server = cluster if on else stock
+            server = lean if on else stock
             script = server.home / "temp_loop.sql"
             if not script.exists():
                 script.write_text(loop)
@@ -218,11 +217,12 @@ def measure_overhead(bench: Bench) -> dict[str, Estimate]:
             return {"tps": float(found.group(1))}
         return measure
 
-    with bench.cluster(settings=SETTINGS) as stock:
-        stock.make_schema()
-        stock.run("pgbench", "-i", "-q", "-s", str(bench.scale(full=5, quick=1)))
+    with bench.cluster(preload=PRELOAD, settings=SETTINGS) as lean, bench.cluster(settings=SETTINGS) as stock:
+        for server in (lean, stock):
+            server.make_schema()
+            server.run("pgbench", "-i", "-q", "-s", str(bench.scale(full=5, quick=1)))
         for name, arguments in (("pgbench -S", ("-S", "-M", "prepared")), ("temporary loop", ("-f", "SCRIPT"))):
-            bench.interleave({"stock": tps(False, arguments), "pg_lean": tps(True, arguments)}, bench.iterations(full=15, quick=3), case=name)
+            bench.interleave({"stock": tps(False, arguments), "pg_lean": tps(True, arguments)}, bench.iterations(full=25, quick=3), case=name)
     return {name: bench.ratio("tps", "pg_lean", "stock", name) for name in ("pgbench -S", "temporary loop")}
 
 
