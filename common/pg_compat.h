@@ -351,6 +351,10 @@ typedef NodeInstrumentation NodeInstrumentation_compat;
 #define InstrNeedTimer_compat(node) ((node)->instr.need_timer)
 #define InstrNeedBuffers_compat(node) ((node)->instr.need_bufusage)
 #define InstrNeedWal_compat(node) ((node)->instr.need_walusage)
+#define InstrSetNeeds_compat(node, options) \
+	((node)->instr.need_timer = ((options) & INSTRUMENT_TIMER) != 0, \
+	 (node)->instr.need_bufusage = ((options) & INSTRUMENT_BUFFERS) != 0, \
+	 (node)->instr.need_walusage = ((options) & INSTRUMENT_WAL) != 0)
 #define InstrBuffers_compat(node) (&(node)->instr.bufusage)
 #define InstrWal_compat(node) (&(node)->instr.walusage)
 #define InstrTotal_compat(node) (INSTR_TIME_GET_DOUBLE((node)->instr.total) + INSTR_TIME_GET_DOUBLE((node)->counter))
@@ -373,6 +377,10 @@ typedef Instrumentation NodeInstrumentation_compat;
 #define InstrNeedTimer_compat(node) ((node)->need_timer)
 #define InstrNeedBuffers_compat(node) ((node)->need_bufusage)
 #define InstrNeedWal_compat(node) ((node)->need_walusage)
+#define InstrSetNeeds_compat(node, options) \
+	((node)->need_timer = ((options) & INSTRUMENT_TIMER) != 0, \
+	 (node)->need_bufusage = ((options) & INSTRUMENT_BUFFERS) != 0, \
+	 (node)->need_walusage = ((options) & INSTRUMENT_WAL) != 0)
 #define InstrBuffers_compat(node) (&(node)->bufusage)
 #define InstrWal_compat(node) (&(node)->walusage)
 #define InstrTotal_compat(node) ((node)->total + INSTR_TIME_GET_DOUBLE((node)->counter))

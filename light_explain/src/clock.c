@@ -36,8 +36,9 @@ double		light_ns_per_tick = 0;
 static int64 base_tsc;
 static int64 base_ns;
 
-static int64
-system_ns(void)
+/* Nanoseconds of the system clock. */
+int64
+light_system_ns(void)
 {
 	struct timespec t;
 
@@ -88,18 +89,7 @@ light_clock_init(void)
 	light_tsc_usable = tsc_invariant() && !tsc_rejected_by_kernel();
 	base_tsc = __rdtsc();
 #endif
-	base_ns = system_ns();
-}
-
-/* The clock in ticks, as the wrappers of all but the system clock read it. */
-int64
-light_now(void)
-{
-#if defined(__x86_64__)
-	if (light_tsc_usable)
-		return __rdtsc();
-#endif
-	return system_ns();
+	base_ns = light_system_ns();
 }
 
 /*
@@ -116,21 +106,27 @@ light_seconds_per_tick(void)
 		return 1e-9;
 	do
 	{
-		ns = system_ns();
+		ns = light_system_ns();
 		tsc = light_now();
 	} while (ns - base_ns < CALIBRATION_NS);
 	return (double) (ns - base_ns) / (double) (tsc - base_tsc) * 1e-9;
 }
 
 /*
- * Learn the rate of the processor's counter if that needs no waiting; it stays
- * for the life of the process.
+ * Can the processor's counter take the place of the system clock, which shorter
+ * statements are measured with?  Its rate is learnt as soon as that needs no
+ * waiting and stays for the life of the process.  The server has a quick clock
+ * of its own since 19.
  */
-void
-light_clock_prepare(void)
+bool
+light_clock_is_quick(void)
 {
-	if (light_ns_per_tick == 0 && light_tsc_usable && system_ns() - base_ns >= CALIBRATION_NS)
-		light_ns_per_tick = light_seconds_per_tick() * 1e9;
+	if (light_ns_per_tick != 0)
+		return true;
+	if (HAVE_QUICK_INSTR_CLOCK_COMPAT || !light_tsc_usable || light_system_ns() - base_ns < CALIBRATION_NS)
+		return false;
+	light_ns_per_tick = light_seconds_per_tick() * 1e9;
+	return true;
 }
 
 /* About how many ticks a time is; good enough for deadlines. */
@@ -142,7 +138,7 @@ light_ticks(double seconds)
 	if (rate == 0)
 	{
 		/* a rough rate is enough and must not wait */
-		int64		ns = system_ns();
+		int64		ns = light_system_ns();
 
 		if (!light_tsc_usable)
 			rate = 1e9;

@@ -32,6 +32,7 @@
 
 #include "executor/tuptable.h"
 #include "light_explain.h"
+#include "miscadmin.h"
 #include "storage/bufmgr.h"
 
 #if defined(__x86_64__)
@@ -46,8 +47,7 @@ LightState	light = {.top = &light_bottom,.deadline = PG_INT64_MAX};
 /* Below all statements; what is booked here is nobody's. */
 LightRecord light_bottom;
 
-/* The counters that tell that something changed: the first ten of BufferUsage. */
-#define LITE_WORDS 10
+#define LITE_WORDS LIGHT_LITE_WORDS
 StaticAssertDecl(offsetof(BufferUsage, temp_blks_written) == (LITE_WORDS - 1) * sizeof(int64),
 				 "block counters come first in BufferUsage");
 StaticAssertDecl(offsetof(WalUsage, wal_records) == 0, "the number of records comes first in WalUsage");
@@ -210,11 +210,6 @@ call_node(PlanState *node, const LightClock clock, const Compare compare, bool (
 	return slot;
 }
 
-/* Two counters at a time, as every processor of ours can. */
-typedef long long Words2 __attribute__((vector_size(16), aligned(8), may_alias));
-
-StaticAssertDecl(LITE_WORDS % 2 == 0, "counters are taken by twos");
-
 /*
  * One call of a node as core's ExecProcNodeInstr makes it, for statements that
  * were not upgraded: same figures in core's own fields, for less.  It copies and
@@ -227,7 +222,7 @@ light_call_as_core(PlanState *node)
 	NodeInstrumentation_compat *instr = node->instrument;
 	double		ns_per_tick = light_ns_per_tick;
 	bool		usage = InstrNeedBuffers_compat(instr) || InstrNeedWal_compat(instr);
-	Words2		blocks[LITE_WORDS / 2];
+	LightWords2 blocks[LITE_WORDS / 2];
 	WalUsage	wal;
 	int64		start;
 	TupleTableSlot *slot;
@@ -243,7 +238,7 @@ light_call_as_core(PlanState *node)
 	/* not asking whether they are needed is cheaper than asking */
 #pragma GCC unroll 8
 	for (int i = 0; i < LITE_WORDS / 2; i++)
-		blocks[i] = ((const Words2 *) buffers_at)[i];
+		blocks[i] = ((const LightWords2 *) buffers_at)[i];
 	wal = *wal_at;
 	start = read_clock(LIGHT_CLOCK_TSC);
 	slot = node->ExecProcNodeReal(node);
@@ -254,8 +249,8 @@ light_call_as_core(PlanState *node)
 		InstrAddCounter_compat(instr, (int64) ((read_clock(LIGHT_CLOCK_TSC) - start) * ns_per_tick));
 	if (usage)
 	{
-		const Words2 *now = (const Words2 *) buffers_at;
-		Words2	   *sum = (Words2 *) InstrBuffers_compat(instr);
+		const		LightWords2 *now = (const LightWords2 *) buffers_at;
+		LightWords2 *sum = (LightWords2 *) InstrBuffers_compat(instr);
 
 		if (InstrNeedBuffers_compat(instr))
 		{
@@ -274,6 +269,81 @@ light_call_as_core(PlanState *node)
 		InstrSetFirstTuple_compat(instr);
 	}
 	return slot;
+}
+
+/*
+ * The same for the first calls of a statement of which most is known: it is
+ * timed, by the processor's counter, whose rate is known, without times of I/O.
+ * The flags in core's struct are not asked: wrap_tree() in instrument.c may have
+ * taken them away, so that core does not measure the shutting down of a node
+ * that has nothing to shut down.
+ */
+ALWAYS_INLINE TupleTableSlot *
+quick_call(PlanState *node)
+{
+	NodeInstrumentation_compat *instr;
+	LightWords2 blocks[LITE_WORDS / 2];
+	WalUsage	wal;
+	int64		start;
+	int			options;
+	TupleTableSlot *slot;
+
+#pragma GCC unroll 8
+	for (int i = 0; i < LITE_WORDS / 2; i++)
+		blocks[i] = ((const LightWords2 *) buffers_at)[i];
+	wal = *wal_at;
+	start = read_clock(LIGHT_CLOCK_TSC);
+	slot = node->ExecProcNodeReal(node);
+
+	/* an upgrade during the call has moved it */
+	instr = node->instrument;
+	InstrAddCounter_compat(instr, (int64) ((read_clock(LIGHT_CLOCK_TSC) - start) * light_ns_per_tick));
+	options = node->state->es_instrument;
+	if (options & INSTRUMENT_BUFFERS)
+	{
+		const		LightWords2 *now = (const LightWords2 *) buffers_at;
+		LightWords2 *sum = (LightWords2 *) InstrBuffers_compat(instr);
+
+#pragma GCC unroll 8
+		for (int i = 0; i < LITE_WORDS / 2; i++)
+			sum[i] += now[i] - blocks[i];
+	}
+	if (unlikely(wal_at->wal_records != wal.wal_records) && (options & INSTRUMENT_WAL))
+		WalUsageAccumDiff(InstrWal_compat(instr), &pgWalUsage, &wal);
+	if (!TupIsNull(slot))
+		instr->tuplecount += 1.0;
+	if (!instr->running)
+	{
+		instr->running = true;
+		InstrSetFirstTuple_compat(instr);
+	}
+	return slot;
+}
+
+/* The first call of a node in a quick statement; keeps core's stack depth check. */
+TupleTableSlot *
+light_quick_first(PlanState *node)
+{
+	check_stack_depth();
+	/* somebody may have put a function of theirs before ours */
+	if (node->ExecProcNode == light_quick_first)
+		node->ExecProcNode = light_quick;
+	return quick_call(node);
+}
+
+/* The following calls, until there are enough of them to change to records. */
+TupleTableSlot *
+light_quick(PlanState *node)
+{
+	NodeInstrumentation_compat *instr = node->instrument;
+	LightQuery *query = light.current;
+
+	/* a cycle of calls ends with an empty one */
+	if (query != NULL && unlikely(instr->ntuples + instr->tuplecount + instr->nloops >= query->switch_after) &&
+		node->ExecProcNode == light_quick && query->estate == node->state && !query->upgraded && light_upgrade(query))
+		return node->ExecProcNode(node);
+
+	return quick_call(node);
 }
 
 #define WRAPPER(name, clock, compare, changed) \

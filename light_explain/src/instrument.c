@@ -123,49 +123,96 @@ light_measured_by_core(PlanState *planstate)
 
 /* ---- wrap --------------------------------------------------------------- */
 
+typedef struct WrapContext
+{
+	LightQuery *query;
+	bool		shuts_down;
+}			WrapContext;
+
 static bool wrap_below_special(PlanState *node, void *arg);
 
 /*
  * Put the first wrapper around a node and those below it.  Each statement pays
  * for this, however short it is, so it goes down by itself where that is simple;
  * subplans are the caller's, who has a list of them.
+ *
+ * When a statement has all its rows, core starts and stops the instrumentation
+ * of every node once more, around ExecShutdownNode().  Only in a few kinds of
+ * nodes that does anything.  Where there are none of them, core is kept from it
+ * by taking away the flags that say what to measure; our wrapper does not look
+ * at them.  Returns whether there are any.
  */
-static void
+static bool
 wrap_tree(LightQuery *query, PlanState *node)
 {
+	bool		shuts_down = false;
+	bool		walk = false;
+
 	check_stack_depth();
 
-	/* a node that somebody else wrapped is theirs */
-	if (node->instrument != NULL && node->ExecProcNode == light_core_first && !measured_by_core(node))
-		node->ExecProcNode = light_first;
 	switch (nodeTag(node))
 	{
 		case T_GatherState:
 		case T_GatherMergeState:
 			query->has_gather = true;
+			shuts_down = true;
+			break;
+		case T_CustomScanState:
+			shuts_down = true;
+			walk = true;
+			break;
+		case T_ForeignScanState:
+		case T_HashState:
+		case T_HashJoinState:
+			shuts_down = true;
 			break;
 		case T_AppendState:
 		case T_MergeAppendState:
 		case T_BitmapAndState:
 		case T_BitmapOrState:
 		case T_SubqueryScanState:
-		case T_CustomScanState:
-			(void) planstate_tree_walker(node, wrap_below_special, query);
-			return;
+			walk = true;
+			break;
 		default:
 			break;
 	}
-	if (outerPlanState(node) != NULL)
-		wrap_tree(query, outerPlanState(node));
-	if (innerPlanState(node) != NULL)
-		wrap_tree(query, innerPlanState(node));
+	if (walk)
+	{
+		WrapContext context = {.query = query};
+
+		(void) planstate_tree_walker(node, wrap_below_special, &context);
+		shuts_down |= context.shuts_down;
+	}
+	else
+	{
+		if (outerPlanState(node) != NULL)
+			shuts_down |= wrap_tree(query, outerPlanState(node));
+		if (innerPlanState(node) != NULL)
+			shuts_down |= wrap_tree(query, innerPlanState(node));
+	}
+
+	/* a node that somebody else wrapped is theirs */
+	if (node->instrument != NULL && node->ExecProcNode == light_core_first && !measured_by_core(node))
+	{
+		if (query->quick && !query->has_gather)
+		{
+			node->ExecProcNode = light_quick_first;
+			if (!shuts_down)
+				InstrSetNeeds_compat(node->instrument, 0);
+		}
+		else
+			node->ExecProcNode = light_first;
+	}
+	return shuts_down;
 }
 
 static bool
 wrap_below_special(PlanState *node, void *arg)
 {
+	WrapContext *context = arg;
+
 	if (node != NULL)
-		wrap_tree((LightQuery *) arg, node);
+		context->shuts_down |= wrap_tree(context->query, node);
 	return false;
 }
 
@@ -175,14 +222,13 @@ light_wrap(LightQuery *query)
 {
 	ListCell   *lc;
 
-	if (unlikely(light_ns_per_tick == 0))
-		light_clock_prepare();
-	wrap_tree(query, query->queryDesc->planstate);
+	/* from the subplans on, so that a Gather anywhere is known above it */
 	foreach(lc, query->estate->es_subplanstates)
 	{
 		if (lfirst(lc) != NULL)
-			wrap_tree(query, (PlanState *) lfirst(lc));
+			(void) wrap_tree(query, (PlanState *) lfirst(lc));
 	}
+	(void) wrap_tree(query, query->queryDesc->planstate);
 	query->wrapped = true;
 }
 
@@ -342,6 +388,8 @@ upgrade_node(WalkContext *context, PlanState *node)
 
 	if (instr == NULL)
 		return;
+	if (node->ExecProcNode == light_quick || node->ExecProcNode == light_quick_first)
+		InstrSetNeeds_compat(instr, query->estate->es_instrument);
 	if (query->nrecords >= query->nrecords_allocated)
 		return;					/* plan grew meanwhile; core measures it */
 	record = &query->records[query->nrecords++];
@@ -354,9 +402,9 @@ upgrade_node(WalkContext *context, PlanState *node)
 	record->ticking = query->ticking;
 	record->left_to_core = measured_by_core(node);
 	node->instrument = &record->core;
-	if (node->ExecProcNode == light_probe)
+	if (node->ExecProcNode == light_probe || node->ExecProcNode == light_quick)
 		node->ExecProcNode = entry_of(query, node);
-	else if (node->ExecProcNode == light_core_first && !record->left_to_core)
+	else if ((node->ExecProcNode == light_core_first || node->ExecProcNode == light_quick_first) && !record->left_to_core)
 		node->ExecProcNode = light_first;
 
 	/* Nothing points to core's struct any more. */

@@ -64,6 +64,7 @@ executor_run(EXECUTORRUN_PARAMS_compat)
 {
 	LightQuery *query = light_query_find(queryDesc);
 	LightGuard	guard;
+	LightTotal	total;
 
 	if (query == NULL)
 	{
@@ -78,10 +79,12 @@ executor_run(EXECUTORRUN_PARAMS_compat)
 	PG_TRY();
 	{
 		light_query_enter(query);
+		light_total_start(&total, query, false);
 		if (prev_ExecutorRun)
 			prev_ExecutorRun(EXECUTORRUN_ARGS_compat);
 		else
 			standard_ExecutorRun(EXECUTORRUN_ARGS_compat);
+		light_total_stop(&total, query, false);
 	}
 	PG_FINALLY();
 	{
@@ -105,6 +108,7 @@ executor_finish(QueryDesc *queryDesc)
 {
 	LightQuery *query = light_query_find(queryDesc);
 	LightGuard	guard;
+	LightTotal	total;
 
 	/*
 	 * a statement that was not upgraded has nothing that could be on the
@@ -112,12 +116,17 @@ executor_finish(QueryDesc *queryDesc)
 	 */
 	if (query == NULL || !query->upgraded)
 	{
+		if (query != NULL)
+			light_total_start(&total, query, true);
 		if (prev_ExecutorFinish)
 			prev_ExecutorFinish(queryDesc);
 		else
 			standard_ExecutorFinish(queryDesc);
 		if (query != NULL)
+		{
+			light_total_stop(&total, query, true);
 			statement_finished(query);
+		}
 		return;
 	}
 
@@ -125,10 +134,12 @@ executor_finish(QueryDesc *queryDesc)
 	PG_TRY();
 	{
 		light_query_enter(query);
+		light_total_start(&total, query, true);
 		if (prev_ExecutorFinish)
 			prev_ExecutorFinish(queryDesc);
 		else
 			standard_ExecutorFinish(queryDesc);
+		light_total_stop(&total, query, true);
 	}
 	PG_FINALLY();
 	{

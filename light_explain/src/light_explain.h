@@ -29,6 +29,14 @@ typedef struct LightUsage
 
 #define LIGHT_USAGE_WORDS (sizeof(LightUsage) / sizeof(int64))
 
+/* The counters of blocks, all but times of I/O: the first ten of BufferUsage. */
+#define LIGHT_LITE_WORDS 10
+
+/* Two counters at a time, as every processor of ours can. */
+typedef long long LightWords2 __attribute__((vector_size(16), aligned(8), may_alias));
+
+StaticAssertDecl(LIGHT_LITE_WORDS % 2 == 0, "counters are taken by twos");
+
 /* How the wrapper around a node reads the clock. */
 typedef enum LightClock
 {
@@ -98,7 +106,11 @@ typedef struct LightNodeName
 	NameData	index;
 } LightNodeName;
 
-/* A statement with instrumentation, from its ExecutorStart to its end. */
+/*
+ * A statement with instrumentation, from its ExecutorStart to its end.
+ * light_query_start() sets each field of the first part, light_upgrade() those
+ * of the second: the shortest statements pay for every store.
+ */
 typedef struct LightQuery
 {
 	struct LightQuery *next;
@@ -118,23 +130,32 @@ typedef struct LightQuery
 	bool		usage_full;		/* also times of I/O may change */
 	bool		count_blocks;	/* estimate distinct heap blocks */
 	bool		timer;
+	bool		quick;			/* nodes may carry light_quick at first */
 	bool		ticking;		/* the ticker is the clock */
-	LightClock	clock;
-	ExecProcNodeMtd wrapper;	/* what an upgraded node calls */
-
-	int64		deadline;		/* clock after which the ticker takes over */
-	int			exact_time;		/* microseconds until then */
-	double		tick;			/* seconds a tick, once finished */
-
+	int			exact_time;		/* microseconds of auto until it is */
 	int			nrecords;		/* with the root */
-	int			nrecords_allocated;
-	LightRecord *records;		/* [0] is the root: the executor itself */
 	int			slot;			/* shared memory that holds the records, or -1 */
+	LightRecord *records;		/* [0] is the root: the executor itself */
+	double		tick;			/* seconds a tick, once finished */
 	MemoryContextCallback callback;
 
-	/* the rest is not cleared at first */
+	/* set when the nodes get records */
+	LightClock	clock;
+	ExecProcNodeMtd wrapper;	/* what an upgraded node calls */
+	int64		deadline;		/* clock after which the ticker takes over */
+	int			nrecords_allocated;
 	LightUsage	entry;			/* counters when the root was put on top */
 } LightQuery;
+
+/* The server's own measure of a whole statement, while we take it: see total.c. */
+typedef struct LightTotal
+{
+	Instrumentation *hidden;	/* QueryDesc's, or NULL if the server measures */
+	bool		empty;			/* there is nothing to measure */
+	int64		start;
+	LightWords2 blocks[LIGHT_LITE_WORDS / 2];
+	WalUsage	wal;
+}			LightTotal;
 
 /* State saved while a statement is inside ExecutorRun or ExecutorFinish. */
 typedef struct LightGuard
@@ -182,11 +203,22 @@ extern LIGHT_PRIVATE const char *light_server_fits(void);
 /* clock.c */
 extern LIGHT_PRIVATE bool light_tsc_usable;
 extern LIGHT_PRIVATE double light_ns_per_tick;
-extern LIGHT_PRIVATE void light_clock_prepare(void);
+extern LIGHT_PRIVATE bool light_clock_is_quick(void);
 extern LIGHT_PRIVATE void light_clock_init(void);
-extern LIGHT_PRIVATE int64 light_now(void);
+extern LIGHT_PRIVATE int64 light_system_ns(void);
 extern LIGHT_PRIVATE double light_seconds_per_tick(void);
 extern LIGHT_PRIVATE int64 light_ticks(double seconds);
+
+/* The clock in ticks, as the wrappers of all but the system clock read it. */
+static inline int64
+light_now(void)
+{
+#if defined(__x86_64__)
+	if (likely(light_tsc_usable))
+		return __builtin_ia32_rdtsc();
+#endif
+	return light_system_ns();
+}
 
 /* ticker.c */
 extern LIGHT_PRIVATE bool light_ticker_available(void);
@@ -196,6 +228,8 @@ extern LIGHT_PRIVATE void light_tick(void);
 
 /* hotpath.c */
 extern LIGHT_PRIVATE TupleTableSlot *light_call_as_core(PlanState *node);
+extern LIGHT_PRIVATE TupleTableSlot *light_quick_first(PlanState *node);
+extern LIGHT_PRIVATE TupleTableSlot *light_quick(PlanState *node);
 extern LIGHT_PRIVATE void light_sync(LightRecord *record);
 extern LIGHT_PRIVATE ExecProcNodeMtd light_wrapper_for(LightClock clock, bool usage, bool full);
 extern LIGHT_PRIVATE void light_hotpath_init(void);
@@ -210,6 +244,10 @@ extern LIGHT_PRIVATE void light_wrap(LightQuery *query);
 extern LIGHT_PRIVATE bool light_upgrade(LightQuery *query);
 extern LIGHT_PRIVATE LightRecord *light_record_of(LightQuery *query, PlanState *planstate);
 extern LIGHT_PRIVATE void light_deadline_passed(void);
+
+/* total.c */
+extern LIGHT_PRIVATE void light_total_start(LightTotal * total, LightQuery *query, bool finish);
+extern LIGHT_PRIVATE void light_total_stop(LightTotal * total, LightQuery *query, bool finish);
 
 /* usage.c */
 extern LIGHT_PRIVATE void light_change_caller(LightRecord *record, LightRecord *caller);

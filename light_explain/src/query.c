@@ -78,14 +78,23 @@ light_query_start(QueryDesc *queryDesc, bool explained)
 	LightQuery *query;
 
 	query = new_query(estate->es_query_cxt);
-	memset(query, 0, offsetof(LightQuery, entry));
 	query->queryDesc = queryDesc;
 	query->estate = estate;
 	query->context = estate->es_query_cxt;
 	query->timing = light_timing;
-	query->exact_time = light_exact_time;
 	query->explained = explained;
+	query->wrapped = false;
+	query->upgraded = false;
+	query->finished = false;
+	query->on_stack = false;
+	query->has_gather = false;
+	query->count_blocks = false;
+	query->ticking = false;
+	query->exact_time = light_exact_time;
+	query->nrecords = 0;
 	query->slot = -1;
+	query->records = NULL;
+	query->tick = 0;
 	if (light_switch_after >= 0)
 		query->switch_after = light_switch_after;
 	else
@@ -99,6 +108,8 @@ light_query_start(QueryDesc *queryDesc, bool explained)
 	query->timer = (estate->es_instrument & INSTRUMENT_TIMER) != 0;
 	query->usage = (estate->es_instrument & (INSTRUMENT_BUFFERS | INSTRUMENT_WAL)) != 0;
 	query->usage_full = track_io_timing;
+	query->quick = query->timer && !query->usage_full && query->timing != LIGHT_TIMING_CORE &&
+		(likely(light_ns_per_tick != 0) || light_clock_is_quick());
 
 	query->callback.func = forget_query;
 	query->callback.arg = query;

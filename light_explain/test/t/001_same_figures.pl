@@ -124,9 +124,63 @@ is("@missing", '', 'every node type was met');
 run_battery('track_io_timing', 'SET track_io_timing = on', 'TIMING ON');
 run_battery('switching while nodes run', 'SET light_explain.switch_after = 3', 'TIMING OFF');
 run_battery('switching late, ticker at once', 'SET light_explain.switch_after = 20; SET light_explain.exact_time = 0', 'TIMING ON');
+run_battery('never switching', 'SET light_explain.switch_after = 1000000000', 'TIMING ON');
 run_battery('ticker', 'SET light_explain.timing = ticker', 'TIMING ON', qr/SELECT/);
 run_battery('ordered clock', 'SET light_explain.timing = ordered', 'TIMING ON', qr/JOIN|par|CTE/);
 run_battery('nested statements measured as well', 'SET light_explain.instrument_all = on', 'TIMING ON', qr/f_|UPDATE|DELETE|INSERT|EXECUTE|ft|fp/);
+
+# Figures of whole statements, which light_explain takes for others too.
+if ($node->safe_psql('postgres', q{SELECT count(*) FROM pg_available_extensions WHERE name = 'pg_stat_statements'}))
+{
+	for my $libraries ('pg_stat_statements, light_explain', 'light_explain, pg_stat_statements')
+	{
+		my %shown;
+		$node->append_conf('postgresql.conf', "shared_preload_libraries = '$libraries'\npg_stat_statements.track = all");
+		$node->restart;
+		for my $enabled ('off', 'on')
+		{
+			# nothing left over from the other run
+			$node->safe_psql('postgres', <<'SQL');
+DROP TABLE IF EXISTS s, c;
+CREATE EXTENSION IF NOT EXISTS pg_stat_statements;
+CREATE TABLE s (id int PRIMARY KEY, v int);
+CREATE TABLE c (id int REFERENCES s);
+INSERT INTO s SELECT g, g FROM generate_series(1, 1000) g;
+VACUUM ANALYZE s;
+CREATE OR REPLACE FUNCTION caught() RETURNS int LANGUAGE plpgsql AS $$
+DECLARE r int; BEGIN
+	FOR i IN 1..5 LOOP
+		BEGIN SELECT 1 / (v - 3) INTO r FROM s WHERE id = i; EXCEPTION WHEN division_by_zero THEN NULL; END;
+	END LOOP;
+	RETURN r;
+END$$;
+SQL
+			$shown{$enabled} = $node->safe_psql('postgres', <<"SQL");
+SET light_explain.instrument_all = on; SET light_explain.enabled = $enabled;
+\\o /dev/null
+SELECT v FROM s WHERE id = 7;
+SELECT sum(v), pg_sleep(0.05) FROM s;
+SELECT pg_stat_statements_reset();
+CHECKPOINT;
+SELECT v FROM s WHERE id = 7;
+SELECT sum(v), pg_sleep(0.05) FROM s;
+BEGIN;
+DECLARE d CURSOR FOR SELECT * FROM s; FETCH 3 FROM d; FETCH 30 FROM d; CLOSE d;
+INSERT INTO c SELECT id FROM s;
+INSERT INTO s VALUES (2000, 1), (2001, 2);
+WITH w AS (UPDATE s SET v = v + 1 WHERE id <= 5 RETURNING id) SELECT 1;
+SELECT caught();
+ROLLBACK;
+\\o
+SELECT string_agg(concat_ws(' ', calls, rows, shared_blks_hit, shared_blks_dirtied, wal_records, total_exec_time > 0,
+	total_exec_time > 49, query), chr(10) ORDER BY query COLLATE "C")
+FROM pg_stat_statements WHERE query ~ ' (s|c|d)\\M|caught' AND query !~ 'pg_stat|DECLARE';
+SQL
+		}
+		is($shown{on}, $shown{off}, "statements as a whole, $libraries");
+		like($shown{on}, qr/^1 1 \d+ .* t t SELECT sum\(v\)/m, "their time is measured, $libraries");
+	}
+}
 
 is($node->safe_psql('postgres', 'SELECT 1'), '1', 'the server is alive');
 $node->stop;
