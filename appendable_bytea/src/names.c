@@ -38,6 +38,7 @@
 #include "store.h"
 
 static bool names_valid = false;
+static uint32 names_generation = 0;
 static Oid	cached_am = InvalidOid;
 static Oid	cached_type = InvalidOid;
 static Oid	cached_schema = InvalidOid;
@@ -46,6 +47,7 @@ static void
 forget_names(Datum arg, int cacheid, uint32 hashvalue)
 {
 	names_valid = false;
+	names_generation++;
 }
 
 /* Look everything up again if need be. */
@@ -57,6 +59,7 @@ find_names(void)
 				type = InvalidOid,
 				schema = InvalidOid,
 				handler = InvalidOid;
+	uint32		generation = names_generation;
 
 	if (names_valid)
 		return;
@@ -66,8 +69,6 @@ find_names(void)
 		return;
 	}
 
-	/* an invalidation during the look-ups leaves names_valid false */
-	names_valid = true;
 	tuple = SearchSysCache1(AMNAME, CStringGetDatum(AB_AM));
 	if (HeapTupleIsValid(tuple))
 	{
@@ -88,6 +89,12 @@ find_names(void)
 	cached_am = am;
 	cached_type = type;
 	cached_schema = schema;
+
+	/*
+	 * not before: a look-up may be cancelled, and an invalidation may come
+	 * meanwhile
+	 */
+	names_valid = generation == names_generation;
 }
 
 /* The type's OID in this database, or InvalidOid without the extension. */
