@@ -100,12 +100,20 @@ crc_lanes(uint32 crc, const char **p, size_t *length)
 		uint64		a = crc,
 					b = 0,
 					c = 0;
+		const char *next = left >= 6 * LANE ? at + 3 * LANE : at;
 
-		for (int i = 0; i < LANE; i += 8)
+		for (int i = 0; i < LANE; i += 64)
 		{
-			a = step(a, at + i);
-			b = step(b, at + LANE + i);
-			c = step(c, at + 2 * LANE + i);
+			/* data come from memory about as slowly as they are computed */
+			_mm_prefetch(next + i, _MM_HINT_T0);
+			_mm_prefetch(next + LANE + i, _MM_HINT_T0);
+			_mm_prefetch(next + 2 * LANE + i, _MM_HINT_T0);
+			for (int j = i; j < i + 64; j += 8)
+			{
+				a = step(a, at + j);
+				b = step(b, at + LANE + j);
+				c = step(c, at + 2 * LANE + j);
+			}
 		}
 		crc = skip_lane(skip_lane((uint32) a) ^ (uint32) b) ^ (uint32) c;
 		at += 3 * LANE;
