@@ -422,6 +422,9 @@ object_accessed(ObjectAccessType access, Oid classid, Oid objid, int subid, void
 {
 	if (previous_hook)
 		previous_hook(access, classid, objid, subid, arg);
+	/* functions and name look-ups come by here with every statement */
+	if (access != OAT_POST_CREATE && access != OAT_POST_ALTER && access != OAT_DROP)
+		return;
 	if (IsBinaryUpgrade || !IsTransactionState() || !OidIsValid(ab_am_oid()))
 		return;
 	if (access == OAT_POST_CREATE || access == OAT_POST_ALTER)
