@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 from pg_lean.appending import CHUNK_ROWS, LARGE_OBJECT, METHODS, PG_LEAN, STOCK, Store, make_source
 from pg_lean.bench import Bench, Check, Estimate, Note, Plot, Result, Series, Table, human_bytes
 from pg_lean.measure import memory_peak, reset_memory_peak
@@ -233,10 +235,11 @@ def memory(bench: Bench) -> tuple[list, list]:
 
 
 def untouched(bench: Bench) -> tuple[list, list]:
-    """A table without the type, on this server and on one without the library."""
+    """A table without the type, on two new servers: one with the library and the extension, one without."""
     rounds = bench.pick(full=40_000, quick=3_000)
     try:
-        plain = bench.cluster(settings=SETTINGS)
+        servers = {"with the library": bench.cluster(preload=PRELOAD, settings=SETTINGS, name="lab-with"),
+                   "without": bench.cluster(settings=SETTINGS, name="lab-without")}
     except Exception as reason:
         return [Note(f"Tables without the type were not measured: {reason}.")], []
     setup = """
@@ -248,15 +251,15 @@ def untouched(bench: Bench) -> tuple[list, list]:
             FOR i IN 1 .. times LOOP UPDATE plain_rows SET n = n + 1 WHERE id = i % 1000 + 1; COMMIT; END LOOP;
             ms := extract(epoch FROM clock_timestamp() - started) * 1000;
         END $$"""
-    with plain:
-        conns = {"with the library": bench.connect(synchronous_commit=False), "without": plain.connect(synchronous_commit=False)}
-        for conn in conns.values():
+    with ExitStack() as stack:
+        conns = {}
+        for name, server in servers.items():
+            stack.enter_context(server)
+            conns[name] = stack.enter_context(server.connect(synchronous_commit=False))
             for statement in setup.split(";\n        C"):
-                conn.execute(statement if statement.strip().startswith("C") else "C" + statement)
+                conns[name].execute(statement if statement.strip().startswith("C") else "C" + statement)
         bench.interleave({name: lambda conn=conn: conn.execute(f"CALL plain_updates({rounds}, 0)").fetchone()[0] for name, conn in conns.items()},
-                         bench.iterations(full=9, quick=5), case="plain table", text="a table without the type")
-        for conn in conns.values():
-            conn.close()
+                         bench.iterations(full=15, quick=5), case="plain table", text="a table without the type")
     ratio = bench.ratio("ms", "with the library", "without", "plain table")
     return [Table(f"{rounds:,} updates of a table without the type, ms", ["", "time"],
                   [[name, bench.estimate("ms", name, "plain table")] for name in conns] + [["ratio", ratio]])], \
