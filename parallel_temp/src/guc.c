@@ -33,6 +33,7 @@ int			pt_ram_warn_percent = 80;
 int			pt_flush_method = LOCALBUF_FLUSH_COALESCED;
 int			pt_pool_read = POOL_READ_MAP;
 int			pt_batch_pages = 32;
+bool		pt_hash_prefetch = true;
 
 static const struct config_enum_entry methods[] = {
 	{"auto", PT_METHOD_AUTO, false},
@@ -143,6 +144,15 @@ pt_define_settings(void)
 							PGC_USERSET,
 							GUC_NOT_IN_SAMPLE,
 							NULL, NULL, NULL);
+
+	DefineCustomBoolVariable("parallel_temp.hash_prefetch",
+							 "Lets the scan of a temporary table below a hash join fetch what the join will look up into the processor's cache.",
+							 "The choice exists to measure it.",
+							 &pt_hash_prefetch,
+							 true,
+							 PGC_USERSET,
+							 GUC_NOT_IN_SAMPLE,
+							 NULL, NULL, NULL);
 
 	DefineCustomBoolVariable("parallel_temp.fast_load",
 							 "Lets CREATE TEMP TABLE AS, SELECT INTO TEMP and INSERT ... SELECT into a temporary table form rows directly on pages.",

@@ -38,6 +38,7 @@ extern int	pt_ram_warn_percent;	/* parallel_temp.ram_warn_percent */
 extern bool pt_lazy_files;		/* parallel_temp.lazy_files */
 extern int	pt_pool_read;		/* parallel_temp.pool_read, a PoolReadMethod */
 extern int	pt_batch_pages;		/* parallel_temp.batch_pages */
+extern bool pt_hash_prefetch;	/* parallel_temp.hash_prefetch */
 extern int	pt_flush_method;	/* parallel_temp.flush_method, a
 								 * LocalBufFlushMethod */
 

@@ -46,6 +46,8 @@ typedef struct SharedRel
 	pg_atomic_uint64 pool_reads;	/* pages workers took from the pool */
 	pg_atomic_uint64 file_reads;	/* pages workers and leader took from the
 									 * file */
+	pg_atomic_uint64 prefetches;	/* rows whose hash look-ups were
+									 * prefetched */
 } SharedRel;
 
 /* What the leader of a parallel query tells its workers. */

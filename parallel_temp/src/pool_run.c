@@ -128,6 +128,7 @@ run_with_share(Share *share, ExecutorRunParams_compat)
 		parallel_leader_participation = false;
 	PG_TRY();
 	{
+		temp_scan_prepare(queryDesc);
 		run_next(ExecutorRunArgs_compat);
 	}
 	PG_FINALLY();
@@ -152,8 +153,11 @@ pool_executor_run(ExecutorRunParams_compat)
 
 	if (IsParallelWorker())
 	{
-		if (!worker_leaves_work(queryDesc))
-			run_next(ExecutorRunArgs_compat);
+		if (worker_leaves_work(queryDesc))
+			return;
+		if (worker_area())
+			temp_scan_prepare(queryDesc);
+		run_next(ExecutorRunArgs_compat);
 		return;
 	}
 

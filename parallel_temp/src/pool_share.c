@@ -181,6 +181,7 @@ create_area(List *wanted)
 		rel->pages = size;
 		pg_atomic_init_u64(&rel->pool_reads, 0);
 		pg_atomic_init_u64(&rel->file_reads, 0);
+		pg_atomic_init_u64(&rel->prefetches, 0);
 		memset(shared_rel_pages(area, rel), 0xff, sizeof(int32) * want->nblocks);
 		size += sizeof(int32) * want->nblocks;
 		if (want->stock)

@@ -151,6 +151,15 @@ start_scan(TempScanState *scan)
 	pgstat_count_heap_scan(rel);
 }
 
+static void
+prefetch_probes(TempScanState *scan)
+{
+	int			rows = scan_probe_prefetch(scan->probe, scan->page, scan->visible, scan->nvisible);
+
+	if (rows > 0 && scan->rel != NULL)
+		pg_atomic_fetch_add_u64(&scan->rel->prefetches, rows);
+}
+
 /*
  * Make the next block with visible tuples the page at hand; false at the end.
  */
@@ -189,6 +198,8 @@ next_page(TempScanState *scan)
 		if (scan->nvisible > 0)
 		{
 			ItemPointerSetBlockNumber(&scan->tuple.t_self, block);
+			if (scan->probe)
+				prefetch_probes(scan);
 			CountScanned_compat(scan->css.ss.ss_currentRelation, tuples_returned, scan->nvisible);
 			return true;
 		}
@@ -472,16 +483,48 @@ create_state(CustomScan *plan)
 	return (Node *) scan;
 }
 
+static TempScanState *
+temp_scan_of(PlanState *planstate)
+{
+	if (planstate && IsA(planstate, CustomScanState) && ((CustomScanState *) planstate)->methods == &exec_methods)
+		return (TempScanState *) planstate;
+	return NULL;
+}
+
+static bool
+prepare_walker(PlanState *planstate, void *context)
+{
+	if (planstate == NULL)
+		return false;
+	if (IsA(planstate, HashJoinState))
+	{
+		TempScanState *scan = temp_scan_of(outerPlanState(planstate));
+
+		if (scan && pt_hash_prefetch)
+			scan->probe = scan_probe_make((HashJoinState *) planstate, &scan->css.ss);
+	}
+	return planstate_tree_walker(planstate, prepare_walker, context);
+}
+
+void
+temp_scan_prepare(QueryDesc *queryDesc)
+{
+	MemoryContext old = MemoryContextSwitchTo(queryDesc->estate->es_query_cxt);
+
+	prepare_walker(queryDesc->planstate, NULL);
+	MemoryContextSwitchTo(old);
+}
+
 static bool
 finish_walker(PlanState *planstate, void *context)
 {
 	Share	   *share = context;
+	TempScanState *scan = temp_scan_of(planstate);
 
 	if (planstate == NULL)
 		return false;
-	if (IsA(planstate, CustomScanState) && ((CustomScanState *) planstate)->methods == &exec_methods)
+	if (scan)
 	{
-		TempScanState *scan = (TempScanState *) planstate;
 		SharedRel  *rel = shared_rel_find(share->area, RelationGetRelid(scan->css.ss.ss_currentRelation));
 
 		if (rel)
@@ -492,6 +535,7 @@ finish_walker(PlanState *planstate, void *context)
 			scan->pool_reads = pg_atomic_read_u64(&rel->pool_reads);
 			scan->file_reads = pg_atomic_read_u64(&rel->file_reads);
 			scan->flushed = rel->flushed;
+			scan->prefetches = pg_atomic_read_u64(&rel->prefetches);
 		}
 		temp_scan_release(scan);
 		scan->rel = NULL;

@@ -13,6 +13,7 @@
 #include "nodes/extensible.h"
 
 #include "pool.h"
+#include "scan_probe.h"
 #include "scan_project.h"
 #include "scan_visibility.h"
 
@@ -47,6 +48,7 @@ typedef struct TempScanState
 	CustomScanState css;
 	TempScanPrivate plan;
 	ScanProjection *projection; /* NULL if core's is needed */
+	ScanProbe  *probe;			/* what a hash join above looks up, or NULL */
 	TempScanShared *shared;		/* NULL unless partial and with workers */
 	bool		started;
 	bool		finished;		/* nothing more until the next rescan */
@@ -86,6 +88,7 @@ typedef struct TempScanState
 	int64		pool_reads;
 	int64		file_reads;
 	int64		flushed;
+	int64		prefetches;
 } TempScanState;
 
 /* ---- scan.c -------------------------------------------------------------- */
@@ -95,6 +98,12 @@ extern bool is_temp_scan(Plan *plan);
 extern bool temp_scan_hazard(CustomScan *plan);
 extern const CustomScanMethods *temp_scan_methods(void);
 extern List *temp_scan_private(const TempScanPrivate *members);
+
+/*
+ * A query with temp scans is about to run, in the leader or in a worker: see for
+ * which nodes above them they can do something.
+ */
+extern void temp_scan_prepare(QueryDesc *queryDesc);
 
 /*
  * The query has run: note for EXPLAIN what its temp scans read, and forget the

@@ -32,6 +32,7 @@ temp_scan_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 		{
 			ExplainPropertyInteger("Temp Pages Shared", NULL, scan->shared_pages, es);
 			ExplainPropertyInteger("Temp Pages Flushed", NULL, scan->flushed, es);
+			ExplainPropertyInteger("Hash Lookups Prefetched", NULL, scan->prefetches, es);
 			if (es->buffers)
 			{
 				ExplainPropertyInteger("Temp Pool Reads", NULL, scan->pool_reads, es);
@@ -52,6 +53,8 @@ temp_scan_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 		if (es->buffers)
 			appendStringInfo(es->str, " pool=" INT64_FORMAT " file=" INT64_FORMAT,
 							 scan->pool_reads, scan->file_reads);
+		if (scan->prefetches > 0)
+			appendStringInfo(es->str, " prefetched=" INT64_FORMAT, scan->prefetches);
 	}
 	appendStringInfoChar(es->str, '\n');
 }

@@ -41,36 +41,32 @@ alignment_of(Form_pg_attribute attribute)
 }
 
 /*
- * Fill in where columns are in a row without nulls, as far as that is known.
+ * The offset of the column that follows a known one in a row without nulls, or -1:
+ * a short varlena needs no alignment, so padding may be there or not.
  */
-static void
-place_columns(ScanProjection *projection)
+static int
+next_offset(int end, int16 length, uint8 align)
 {
-	int			offset = 0;
-	bool		known = true;
+	int			aligned = TYPEALIGN(align, end);
 
-	for (int i = 0; i < projection->needed; i++)
+	return length < 0 && aligned != end ? -1 : aligned;
+}
+
+int
+column_offset(TupleDesc desc, AttrNumber column)
+{
+	int			end = 0;
+
+	for (int i = 0;; i++)
 	{
-		ScanColumn *column = &projection->columns[i];
+		Form_pg_attribute attribute = TupleDescAttr(desc, i);
+		int			offset = next_offset(end, attribute->attlen, alignment_of(attribute));
 
-		column->offset = -1;
-		if (!known)
-			continue;
-		/* A short varlena needs no alignment, so padding may be there or not. */
-		if (column->length < 0 && offset != (int) TYPEALIGN(column->align, offset))
-		{
-			known = false;
-			continue;
-		}
-		offset = TYPEALIGN(column->align, offset);
-		column->offset = offset;
-		projection->fixed = i + 1;
-		if (column->length < 0)
-			known = false;
-		else
-			projection->fixed_end = offset += column->length;
-		if (column->target >= 0)
-			projection->direct[projection->ndirect++] = *column;
+		if (i == column - 1)
+			return offset;
+		if (attribute->attlen < 0)
+			return -1;
+		end = offset + attribute->attlen;
 	}
 }
 
@@ -82,6 +78,8 @@ scan_projection_make(ScanState *ss)
 	TupleDesc	desc = ss->ss_ScanTupleSlot->tts_tupleDescriptor;
 	ScanProjection *projection;
 	int			needed = 0;
+	int			end = 0;
+	bool		known = true;
 	ListCell   *lc;
 
 	if (info == NULL)
@@ -107,6 +105,11 @@ scan_projection_make(ScanState *ss)
 		projection->columns[i].align = alignment_of(attribute);
 		projection->columns[i].byval = attribute->attbyval;
 		projection->columns[i].target = -1;
+		projection->columns[i].offset = known ? next_offset(end, attribute->attlen, alignment_of(attribute)) : -1;
+		if (attribute->attlen < 0)
+			known = false;
+		else
+			end = projection->columns[i].offset + attribute->attlen;
 	}
 	foreach(lc, plan->plan.targetlist)
 	{
@@ -116,7 +119,12 @@ scan_projection_make(ScanState *ss)
 			return NULL;
 		projection->columns[column].target = foreach_current_index(lc);
 	}
-	place_columns(projection);
+	for (int i = 0; i < needed && projection->columns[i].offset >= 0; i++)
+	{
+		projection->fixed = i + 1;
+		if (projection->columns[i].target >= 0)
+			projection->direct[projection->ndirect++] = projection->columns[i];
+	}
 	return projection;
 }
 
@@ -183,13 +191,10 @@ scan_project(const ScanProjection *projection, HeapTuple tuple)
 		}
 		if (projection->fixed < projection->needed)
 		{
-			int			start = projection->fixed;
+			/* From the last known place: its length may have to be looked up. */
+			int			start = projection->fixed - 1;
 
-			/* A varlena at a known place ends at one that is not known. */
-			if (start > 0 && projection->columns[start - 1].length < 0)
-				start--;
-			walk(projection, data, start,
-				 start < projection->fixed ? projection->columns[start].offset : projection->fixed_end, NULL);
+			walk(projection, data, start, projection->columns[start].offset, NULL);
 		}
 	}
 	else

@@ -16,8 +16,8 @@
 /* A column of the table, as far as finding it in a row goes. */
 typedef struct ScanColumn
 {
-	int			offset;			/* from the row's data in a row without nulls, or
-								 * -1 if it depends on the row */
+	int			offset;			/* from the row's data in a row without nulls,
+								 * or -1 if it depends on the row */
 	int16		length;			/* attlen */
 	uint8		align;			/* bytes */
 	bool		byval;
@@ -27,13 +27,13 @@ typedef struct ScanColumn
 typedef struct ScanProjection
 {
 	TupleTableSlot *result;
-	int			needed;			/* the last column that is needed, counted from 1 */
-	int			fixed;			/* columns of the table in front of the first whose
-								 * place depends on the row, at most "needed" */
-	int			fixed_end;		/* where the last of them ends */
+	int			needed;			/* the last column that is needed, counted
+								 * from 1 */
+	int			fixed;			/* how many of these are at a known place in a
+								 * row without nulls */
 	int			ndirect;		/* entries of direct */
 	ScanColumn *direct;			/* those of them that the result has */
-	ScanColumn	columns[FLEXIBLE_ARRAY_MEMBER];	/* "needed" of them */
+	ScanColumn	columns[FLEXIBLE_ARRAY_MEMBER]; /* "needed" of them */
 } ScanProjection;
 
 /*
@@ -47,5 +47,11 @@ extern ScanProjection *scan_projection_make(ScanState *ss);
  * that was added to the table after the row: core knows its value.
  */
 extern bool scan_project(const ScanProjection *projection, HeapTuple tuple);
+
+/*
+ * Where a column, counted from 1, is in a row without nulls: bytes from the row's
+ * data, or -1 if that depends on the row.
+ */
+extern int	column_offset(TupleDesc desc, AttrNumber column);
 
 #endif							/* SCAN_PROJECT_H */

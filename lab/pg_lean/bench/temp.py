@@ -39,9 +39,11 @@ ABLATION = {
     "pages copied, 32 at once": {"parallel_temp.pool_read": "copy", "parallel_temp.batch_pages": 32},
     "pages copied, 8 at once": {"parallel_temp.pool_read": "copy", "parallel_temp.batch_pages": 8},
     "pages copied one by one": {"parallel_temp.pool_read": "copy", "parallel_temp.batch_pages": 1},
+    "no prefetch for hash joins": {"parallel_temp.hash_prefetch": False},
     "no worker, the scan alone": {"parallel_temp.force": True},
     "no worker, stock's scan": {"parallel_temp.enabled": False},
 }
+ABLATED = ("count", "filter", "hash join")
 VARIANTS = {
     "stock serial": ("bench_temp", {"parallel_temp.enabled": False}),
     "stock unlogged": ("bench_unlogged", {"parallel_temp.enabled": False}),
@@ -119,9 +121,9 @@ def measure_queries(bench: Bench, conn: psycopg.Connection) -> None:
 
 
 def measure_ablation(bench: Bench, conn: psycopg.Connection) -> None:
-    for name in ("count", "filter"):
+    for name in ABLATED:
         table, settings = VARIANTS["pg_lean share"]
-        defaults = {"parallel_temp.pool_read": "map", "parallel_temp.batch_pages": 32, "parallel_temp.force": False}
+        defaults = {"parallel_temp.pool_read": "map", "parallel_temp.batch_pages": 32, "parallel_temp.hash_prefetch": True, "parallel_temp.force": False}
         bench.interleave({key: variant(bench, conn, table, {**settings, **defaults, **changed}, QUERIES[name][0])
                           for key, changed in ABLATION.items()},
                          bench.iterations(full=11, quick=3), case=f"{name}, ablation")
@@ -254,8 +256,8 @@ def present(bench: Bench, rows: int, plan: str, sharing: tuple[float, Estimate],
              [Series(key, list(QUERIES), [bench.estimate("ms", key, name).median for name in QUERIES]) for key in VARIANTS], kind="bar"),
         Table("Sharing", ["pages", "ms", "ns a page"], [[pages, ms, ms.median * 1e6 / max(pages, 1)]],
               note="Time the leader spends before its workers start: looking at the buffers, pinning, telling."),
-        Table("The scan, with one thing taken back", ["workers get at pages", *(f"ms | {name}" for name in ("count", "filter"))],
-              [[key, *(bench.estimate("ms", key, f"{name}, ablation") for name in ("count", "filter"))] for key in ABLATION],
+        Table("The scan, with one thing taken back", ["workers get at pages", *(f"ms | {name}" for name in ABLATED)],
+              [[key, *(bench.estimate("ms", key, f"{name}, ablation") for name in ABLATED)] for key in ABLATION],
               note="As it is, a worker looks at the pages in a mapping of the leader's buffers."),
         Table("Memory while a filter runs", ["plan", "leader grew by", "leader's peak, shared buffers included", "a worker's own"],
               [[name, *(human_bytes(value) if value is not None else "not seen" for value in values)] for name, values in memory.items()]),

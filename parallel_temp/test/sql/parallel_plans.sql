@@ -78,6 +78,35 @@ SELECT scan_properties('SELECT count(*) FROM t');
 RESET parallel_temp.method;
 RESET parallel_temp.flush_page_cost;
 RESET parallel_leader_participation;
+
+-- below a hash join over a table that no cache holds, what the join looks up is prefetched, and nothing is where that cannot help
+CREATE FUNCTION prefetched(query text) RETURNS SETOF bigint LANGUAGE plpgsql AS $$
+DECLARE
+	plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (ANALYZE, TIMING OFF, SUMMARY OFF, FORMAT JSON) ' || query INTO plan;
+	RETURN QUERY
+		WITH RECURSIVE nodes AS (SELECT plan -> 0 -> 'Plan' AS node UNION ALL SELECT json_array_elements(node -> 'Plans') FROM nodes)
+		SELECT (node ->> 'Hash Lookups Prefetched')::bigint FROM nodes WHERE node ->> 'Custom Plan Provider' IS NOT NULL;
+END
+$$;
+CREATE TABLE large AS SELECT i AS id, i::int8 AS id8, i::text AS txt FROM generate_series(1, 60000) i;
+CREATE TABLE little AS SELECT i AS id FROM generate_series(1, 1000) i;
+CREATE TEMP TABLE probe AS SELECT i AS id, CASE WHEN i % 2 = 0 THEN i END AS id8, i::text AS txt FROM generate_series(1, 80000) i;
+ANALYZE large, little, probe;
+SET enable_mergejoin = off;
+SET enable_nestloop = off;
+SELECT * FROM prefetched('SELECT count(*) FROM probe LEFT JOIN large USING (id)');
+SELECT * FROM prefetched('SELECT count(*) FROM probe LEFT JOIN large ON probe.id8 = large.id8');
+SELECT * FROM prefetched('SELECT count(*) FROM probe LEFT JOIN little USING (id)');
+SELECT * FROM prefetched('SELECT count(*) FROM probe LEFT JOIN large USING (txt)');
+SELECT * FROM prefetched('SELECT count(*) FROM probe LEFT JOIN large USING (id) WHERE probe.id8 > 0');
+SET parallel_temp.hash_prefetch = off;
+SELECT * FROM prefetched('SELECT count(*) FROM probe LEFT JOIN large USING (id)');
+RESET parallel_temp.hash_prefetch;
+RESET enable_mergejoin;
+RESET enable_nestloop;
+DROP TABLE large, little, probe;
 CREATE FUNCTION scan_lines(format text, query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
 	plan text;
