@@ -12,7 +12,9 @@
  * Order in an update: look at the old version; if chunks are to be written, lock
  * the row and hand back any answer but TM_Ok, so that two appenders never write
  * chunks at once; write chunks; update.  An update that changes no column of the
- * type or only an inline tail goes to heap_update at once.
+ * type or only an inline tail goes to heap_update at once.  So does the commonest
+ * one that writes, whose only chunk continues the value: what it stores is known
+ * before, and the chunk is written when the row is ours.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -48,6 +50,9 @@ typedef struct Lent
 
 static Lent *lent = NULL;
 
+/* Ask for a pruning when the version that is replaced has such a line pointer. */
+#define PRUNE_EVERY		16
+
 /* Where the values of this relation's rows go. */
 static void
 find_target(Relation rel, AbTarget *target)
@@ -55,6 +60,7 @@ find_target(Relation rel, AbTarget *target)
 	target->rewriting = OidIsValid(rel->rd_rel->relrewrite);
 	target->home = target->rewriting ? rel->rd_rel->relrewrite : RelationGetRelid(rel);
 	target->temporary = rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP;
+	target->permanent = rel->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT;
 	target->logged = RelationIsLogicallyLogged(rel);
 }
 
@@ -79,11 +85,14 @@ typedef struct RowPlan
 	AttrNumber *attnums;
 	AbPlan	  **plans;
 	bool		writes;
+	bool		waits;			/* what is written can wait until the row is
+								 * stored */
+	MemoryContext context;		/* of all this, for an update */
 } RowPlan;
 
 /*
  * Plan all columns of the type of a row.  old: the version that it replaces, or
- * NULL.  Allocates in the current context.
+ * NULL.  The plan was zeroed; allocates in the current context.
  */
 static void
 plan_row(RowPlan *row, Relation rel, TupleTableSlot *slot, HeapTuple old)
@@ -91,7 +100,7 @@ plan_row(RowPlan *row, Relation rel, TupleTableSlot *slot, HeapTuple old)
 	TupleDesc	desc = RelationGetDescr(rel);
 	Oid			type = ab_type_oid();
 
-	memset(row, 0, sizeof(*row));
+	row->waits = true;
 	find_target(rel, &row->target);
 	row->attnums = palloc(desc->natts * sizeof(AttrNumber));
 	row->plans = palloc(desc->natts * sizeof(AbPlan *));
@@ -118,15 +127,22 @@ plan_row(RowPlan *row, Relation rel, TupleTableSlot *slot, HeapTuple old)
 		ab_plan(plan, &target, value, !old_isnull, old_value);
 		if (plan->action == AB_KEEP)
 			continue;
-		row->writes |= ab_plan_writes(plan);
+		if (ab_plan_writes(plan))
+		{
+			row->writes = true;
+			row->waits = row->waits && ab_plan_waits(plan, &target);
+		}
 		row->plans[row->ncolumns] = plan;
 		row->attnums[row->ncolumns++] = i + 1;
 	}
 }
 
-/* Write what the plans say and put the row that is to be stored into the slot. */
+/*
+ * Write what the plans say, or have it wait for the row, and put the row that is to
+ * be stored into the slot.
+ */
 static void
-carry_out_row(RowPlan *row, Relation rel, TupleTableSlot *slot)
+carry_out_row(RowPlan *row, Relation rel, TupleTableSlot *slot, bool later)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
 	Datum	   *values;
@@ -144,7 +160,12 @@ carry_out_row(RowPlan *row, Relation rel, TupleTableSlot *slot)
 	memcpy(values, slot->tts_values, desc->natts * sizeof(Datum));
 	memcpy(nulls, slot->tts_isnull, desc->natts * sizeof(bool));
 	for (int i = 0; i < row->ncolumns; i++)
-		values[row->attnums[i] - 1] = ab_carry_out(row->plans[i], &row->target);
+	{
+		AbPlan	   *plan = row->plans[i];
+
+		values[row->attnums[i] - 1] = later && ab_plan_writes(plan) ?
+			ab_carry_out_later(plan, &row->target) : ab_carry_out(plan, &row->target);
+	}
 
 	oldcontext = MemoryContextSwitchTo(slot->tts_mcxt);
 	tuple = heap_form_tuple(desc, values, nulls);
@@ -160,7 +181,7 @@ prepare_insert(Relation rel, TupleTableSlot *slot)
 {
 	MemoryContext context,
 				oldcontext;
-	RowPlan		row;
+	RowPlan		row = {0};
 
 	if (!has_our_column(RelationGetDescr(rel)))
 		return;
@@ -168,7 +189,7 @@ prepare_insert(Relation rel, TupleTableSlot *slot)
 									ALLOCSET_DEFAULT_SIZES);
 	oldcontext = MemoryContextSwitchTo(context);
 	plan_row(&row, rel, slot, NULL);
-	carry_out_row(&row, rel, slot);
+	carry_out_row(&row, rel, slot, false);
 	MemoryContextSwitchTo(oldcontext);
 	MemoryContextDelete(context);
 }
@@ -219,20 +240,38 @@ row_is_private(HeapTuple tuple, CommandId cid, Buffer buffer)
 }
 
 /*
+ * Have the next statement that comes to this page prune it.  An append makes a new
+ * version of the row, and the next one walks all those that are still in the page;
+ * with short tails that would be a hundred of them until the page is full.
+ */
+static void
+ask_for_pruning(Buffer buffer)
+{
+	Page		page = BufferGetPage(buffer);
+
+	if (PageIsFull(page))
+		return;
+	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+	PageSetFull(page);
+	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+}
+
+/*
  * Make an updated row storable.  Returns TM_Ok, or what keeps the row from being
- * updated, with *tmfd filled in and nothing written.
+ * updated, with *tmfd filled in and nothing written.  After TM_Ok the caller must
+ * call settle_update().
  */
 static TM_Result
-prepare_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid,
-			   Snapshot snapshot, bool wait, TM_FailureData *tmfd)
+prepare_update(RowPlan *row, Relation rel, ItemPointer otid, TupleTableSlot *slot,
+			   CommandId cid, Snapshot snapshot, bool wait, TM_FailureData *tmfd)
 {
-	MemoryContext context,
-				oldcontext;
+	MemoryContext oldcontext;
 	HeapTupleData old;
 	Buffer		buffer;
-	RowPlan		row;
 	TM_Result	result = TM_Ok;
+	bool		later = false;
 
+	memset(row, 0, sizeof(*row));
 	old.t_self = *otid;
 	if (!heap_fetch(rel, SnapshotAny, &old, &buffer, true))
 	{
@@ -241,29 +280,45 @@ prepare_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId c
 			ReleaseBuffer(buffer);
 		return TM_Ok;
 	}
-	context = AllocSetContextCreate(CurrentMemoryContext, "appendable_bytea row",
-									ALLOCSET_DEFAULT_SIZES);
-	oldcontext = MemoryContextSwitchTo(context);
-	plan_row(&row, rel, slot, &old);
-	if (row.writes && !row_is_private(&old, cid, buffer))
+	if (ItemPointerGetOffsetNumber(otid) % PRUNE_EVERY == 0)
+		ask_for_pruning(buffer);
+	row->context = AllocSetContextCreate(CurrentMemoryContext, "appendable_bytea row",
+										 ALLOCSET_DEFAULT_SIZES);
+	oldcontext = MemoryContextSwitchTo(row->context);
+	plan_row(row, rel, slot, &old);
+	if (row->writes && row->waits)
+		later = true;
+	else if (row->writes && !row_is_private(&old, cid, buffer))
 	{
 		TupleTableSlot *locked = MakeSingleTupleTableSlot(RelationGetDescr(rel),
 														  &TTSOpsBufferHeapTuple);
 
 		/* should it not exist: who waits for its maker must not hold the row */
-		if (!row.target.temporary)
-			ab_store_create(row.target.home);
+		if (!row->target.temporary)
+			ab_store_create(row->target.home);
 		result = heap->tuple_lock(rel, otid, snapshot, locked, cid,
 								  LockTupleNoKeyExclusive,
 								  wait ? LockWaitBlock : LockWaitError, 0, tmfd);
 		ExecDropSingleTupleTableSlot(locked);
 	}
 	if (result == TM_Ok)
-		carry_out_row(&row, rel, slot);
+		carry_out_row(row, rel, slot, later);
 	MemoryContextSwitchTo(oldcontext);
-	MemoryContextDelete(context);
 	ReleaseBuffer(buffer);
+	if (result != TM_Ok)
+		MemoryContextDelete(row->context);
 	return result;
+}
+
+/* The row was stored, or not: write what waited for it, and give back memory. */
+static void
+settle_update(RowPlan *row, bool stored)
+{
+	if (row->context == NULL)
+		return;
+	for (int i = 0; i < row->ncolumns; i++)
+		ab_settle(row->plans[i], stored);
+	MemoryContextDelete(row->context);
 }
 
 static TM_Result
@@ -272,10 +327,13 @@ appendable_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandI
 				  TM_FailureData *tmfd, LockTupleMode *lockmode,
 				  TU_UpdateIndexes_compat *update_indexes)
 {
-	if (has_our_column(RelationGetDescr(rel)))
-	{
-		TM_Result	result = prepare_update(rel, otid, slot, cid, snapshot, wait, tmfd);
+	bool		ours = has_our_column(RelationGetDescr(rel));
+	RowPlan		row;
+	TM_Result	result;
 
+	if (ours)
+	{
+		result = prepare_update(&row, rel, otid, slot, cid, snapshot, wait, tmfd);
 		if (result != TM_Ok)
 		{
 			*lockmode = LockTupleNoKeyExclusive;
@@ -283,8 +341,11 @@ appendable_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandI
 			return result;
 		}
 	}
-	return heap->tuple_update(rel, otid, slot, cid, TABLE_UPDATE_ARG_compat snapshot, crosscheck, wait,
-							  tmfd, lockmode, update_indexes);
+	result = heap->tuple_update(rel, otid, slot, cid, TABLE_UPDATE_ARG_compat snapshot, crosscheck, wait,
+								tmfd, lockmode, update_indexes);
+	if (ours)
+		settle_update(&row, result == TM_Ok);
+	return result;
 }
 
 /*

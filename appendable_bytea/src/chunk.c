@@ -66,6 +66,7 @@ struct AbWriter
 	HeapTupleHeader tuple;		/* the row being made; NULL before the first */
 	int			room;			/* for data in it */
 	int			npending;		/* data in it that do not fill a chunk yet */
+	bool		sealed;			/* and that will, as they are */
 	CommandId	cid;
 	int64		expected;		/* bytes still to come, about */
 	Buffer		pages[PAGES_AHEAD]; /* new pages, pinned */
@@ -298,18 +299,14 @@ aim_at_new_page(AbWriter *writer)
 }
 
 /*
- * Insert one chunk, whose data are in the row already.  The row is put together
- * here instead of by heap_form_tuple, which would copy the data once more.
+ * Make a chunk of the row's data: all of it but where it will be.  The row is put
+ * together here instead of by heap_form_tuple, which would copy the data once more.
  */
 static void
-write_chunk(AbWriter *writer, int64 off, int length)
+form_chunk(AbWriter *writer, int64 off, int length)
 {
 	ChunkRow   *row = chunk_row(writer);
 	AbChunk		chunk;
-	Datum		values[AB_CHUNK_NATTS];
-	bool		nulls[AB_CHUNK_NATTS] = {0};
-	HeapTupleData tuple;
-	MemoryContext oldcontext = MemoryContextSwitchTo(writer->context);
 
 	StaticAssertStmt(offsetof(ChunkRow, data) + AB_CHUNK_MAX + ROW_HEADER <= MaxHeapTupleSize,
 					 "a chunk of the largest size must fit a page");
@@ -320,7 +317,7 @@ write_chunk(AbWriter *writer, int64 off, int length)
 	chunk.prev = row->prev = writer->ref.crc;
 	chunk.length = length;
 	chunk.data = row->data;
-	chunk.crc = row->crc = chunk_crc(&chunk);
+	row->crc = chunk_crc(&chunk);
 	SET_VARSIZE(row->length_word, length + VARHDRSZ);
 
 	memset(writer->tuple, 0, ROW_HEADER);
@@ -328,6 +325,19 @@ write_chunk(AbWriter *writer, int64 off, int length)
 	HeapTupleHeaderSetNatts(writer->tuple, AB_CHUNK_NATTS);
 	writer->tuple->t_hoff = ROW_HEADER;
 	writer->tuple->t_infomask = HEAP_HASVARWIDTH;
+}
+
+/* Insert the chunk that was formed last. */
+static void
+insert_chunk(AbWriter *writer)
+{
+	ChunkRow   *row = chunk_row(writer);
+	int			length = VARSIZE_4B(row->length_word) - VARHDRSZ;
+	Datum		values[AB_CHUNK_NATTS];
+	bool		nulls[AB_CHUNK_NATTS] = {0};
+	HeapTupleData tuple;
+	MemoryContext oldcontext = MemoryContextSwitchTo(writer->context);
+
 	tuple.t_len = ROW_HEADER + offsetof(ChunkRow, data) + length;
 	ItemPointerSetInvalid(&tuple.t_self);
 	tuple.t_tableOid = RelationGetRelid(writer->heap);
@@ -343,15 +353,22 @@ write_chunk(AbWriter *writer, int64 off, int length)
 	heap_insert(writer->heap, &tuple, writer->cid, HEAP_INSERT_NO_LOGICAL, writer->bulk);
 	writer->expected -= length;
 
-	values[AB_CHUNK_VID - 1] = Int64GetDatum(chunk.vid);
-	values[AB_CHUNK_OFF - 1] = Int64GetDatum(chunk.off);
-	values[AB_CHUNK_EDITION - 1] = UInt32GetDatum(chunk.edition);
+	values[AB_CHUNK_VID - 1] = Int64GetDatum(row->vid);
+	values[AB_CHUNK_OFF - 1] = Int64GetDatum(row->off);
+	values[AB_CHUNK_EDITION - 1] = UInt32GetDatum(row->edition);
 	index_insert(writer->index, values, nulls, &tuple.t_self, writer->heap,
 				 UNIQUE_CHECK_YES, false, NULL);
-	writer->ref.crc = chunk.crc;
+	writer->ref.crc = row->crc;
 	MemoryContextSwitchTo(oldcontext);
 	MemoryContextReset(writer->context);
 	CHECK_FOR_INTERRUPTS();
+}
+
+static void
+write_chunk(AbWriter *writer, int64 off, int length)
+{
+	form_chunk(writer, off, length);
+	insert_chunk(writer);
 }
 
 /* Append bytes to the value, in chunks as large as they may be. */
@@ -390,15 +407,25 @@ ab_writer_overwrite(AbWriter *writer, int64 off, const char *data, int length)
 	write_chunk(writer, off, length);
 }
 
-/* Write what is pending and close; *ref includes everything written. */
+/*
+ * What the reference will be when the writer is closed, which makes a chunk of the
+ * bytes that are pending.  Nothing can be put after that.
+ */
 void
-ab_writer_close(AbWriter *writer, AbRef *ref)
+ab_writer_seal(AbWriter *writer, AbRef *ref)
 {
-	if (writer->npending > 0)
-	{
-		write_chunk(writer, writer->ref.stored, writer->npending);
-		writer->ref.stored += writer->npending;
-	}
+	Assert(writer->npending > 0 && !writer->sealed);
+	form_chunk(writer, writer->ref.stored, writer->npending);
+	writer->sealed = true;
+	*ref = writer->ref;
+	ref->stored += writer->npending;
+	ref->crc = chunk_row(writer)->crc;
+}
+
+/* Close without writing what is pending. */
+void
+ab_writer_abandon(AbWriter *writer)
+{
 	if (writer->tuple)
 		pfree(writer->tuple);
 	while (writer->pages_used < writer->npages)
@@ -413,6 +440,20 @@ ab_writer_close(AbWriter *writer, AbRef *ref)
 	index_close(writer->index, NoLock);
 	table_close(writer->heap, NoLock);
 	MemoryContextDelete(writer->context);
-	*ref = writer->ref;
 	pfree(writer);
+}
+
+/* Write what is pending and close; *ref includes everything written. */
+void
+ab_writer_close(AbWriter *writer, AbRef *ref)
+{
+	if (writer->npending > 0)
+	{
+		if (!writer->sealed)
+			form_chunk(writer, writer->ref.stored, writer->npending);
+		insert_chunk(writer);
+		writer->ref.stored += writer->npending;
+	}
+	*ref = writer->ref;
+	ab_writer_abandon(writer);
 }

@@ -4,7 +4,8 @@
  *	  From the value that a statement computed to the datum that may be stored.
  *
  * The access method calls ab_plan for each column of the type, which writes
- * nothing, and ab_carry_out once it has the row lock if any plan writes chunks.
+ * nothing, and ab_carry_out once it has the row lock if any plan writes chunks; or
+ * ab_carry_out_later, and ab_settle when the row is stored, if all of them may wait.
  *
  * Invariant I1: a stored reference names the table that it is stored in.
  * Invariant I2: a row version continues the chunks of value v only if the version
@@ -250,18 +251,15 @@ static void
 require_store(const AbTarget *target)
 {
 	AbStore		store;
-	char		persistence;
-	char		store_persistence;
 
 	if (!ab_store_find(target->home, &store))
+	{
 		ab_store_create(target->home);
-	if (target->rewriting)
-		return;
-	if (!ab_store_find(target->home, &store))
-		elog(ERROR, "table %u has no chunk store", target->home);
-	persistence = get_rel_persistence(target->home);
-	store_persistence = get_rel_persistence(store.heap);
-	if (persistence == RELPERSISTENCE_PERMANENT && store_persistence != persistence)
+		if (!ab_store_find(target->home, &store))
+			elog(ERROR, "table %u has no chunk store", target->home);
+	}
+	if (target->permanent && !target->rewriting &&
+		get_rel_persistence(store.heap) != RELPERSISTENCE_PERMANENT)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("chunk store of table \"%s\" is less durable than the table",
@@ -352,6 +350,55 @@ append_tail(AbPlan *plan, const AbTarget *target)
 	result = finish(plan, target, reader, writer, base->stored, inline_rest(target, n));
 	ab_reader_close(reader);
 	return result;
+}
+
+/*
+ * Can the row be stored before what the plan writes?  Then the update of the row
+ * itself is what keeps others from continuing the value, and no lock needs to be
+ * taken and logged before.  That is for one chunk that continues a value, the usual
+ * append: it needs nothing but a reference that can be told in advance.  Logical
+ * decoding must find chunks when it meets their row, so there they come first.
+ */
+bool
+ab_plan_waits(const AbPlan *plan, const AbTarget *target)
+{
+	AbStore		store;
+
+	return plan->action == AB_APPEND && !target->logged && !target->rewriting &&
+		plan->value.nsegments == 2 && plan->value.segments[1].length < ab_chunk_size &&
+		ab_store_find(target->home, &store);
+}
+
+/*
+ * Make the chunk that ab_plan_waits() allows to be written later, and the datum to
+ * store.  ab_settle() must be called when the row is stored, or is not.
+ */
+Datum
+ab_carry_out_later(AbPlan *plan, const AbTarget *target)
+{
+	AbSegment  *tail = &plan->value.segments[1];
+	AbRef		ref;
+
+	require_store(target);
+	plan->writer = ab_writer_open(target->home, &plan->value.base, tail->length);
+	ab_writer_put(plan->writer, tail->data, tail->length);
+	ab_writer_seal(plan->writer, &ref);
+	return ab_make_stored(&ref, NULL, 0, 0);
+}
+
+/* Write what waited for the row, if that was stored. */
+void
+ab_settle(AbPlan *plan, bool stored)
+{
+	AbRef		ref;
+
+	if (plan->writer == NULL)
+		return;
+	if (stored)
+		ab_writer_close(plan->writer, &ref);
+	else
+		ab_writer_abandon(plan->writer);
+	plan->writer = NULL;
 }
 
 /*

@@ -92,6 +92,8 @@ extern bool ab_chunks_occupied(Oid home, int64 vid, int64 from, int64 before, ui
 extern AbWriter *ab_writer_open(Oid home, const AbRef *from, int64 expected);
 extern void ab_writer_put(AbWriter *writer, const char *data, int64 length);
 extern void ab_writer_overwrite(AbWriter *writer, int64 off, const char *data, int length);
+extern void ab_writer_seal(AbWriter *writer, AbRef *ref);
+extern void ab_writer_abandon(AbWriter *writer);
 extern void ab_writer_close(AbWriter *writer, AbRef *ref);
 extern SysScanDesc ab_chunk_scan(Relation heap, Relation index, Snapshot snapshot,
 								 int64 vid, int64 from, int64 before);
@@ -126,6 +128,7 @@ typedef struct AbTarget
 {
 	Oid			home;			/* table whose store is written */
 	bool		temporary;		/* keeps flat values */
+	bool		permanent;		/* survives a crash */
 	bool		rewriting;		/* transient table of a table rewrite */
 	bool		logged;			/* rows are logged whole for logical decoding */
 } AbTarget;
@@ -138,11 +141,15 @@ typedef struct AbPlan
 	AbValue		old;
 	bool		has_old;
 	bool		grows;			/* inline part that grows: pad it */
+	AbWriter   *writer;			/* of a chunk that is written after the row */
 } AbPlan;
 
 extern void ab_plan(AbPlan *plan, const AbTarget *target, Datum given, bool has_old, Datum old);
 extern bool ab_plan_writes(const AbPlan *plan);
+extern bool ab_plan_waits(const AbPlan *plan, const AbTarget *target);
 extern Datum ab_carry_out(AbPlan *plan, const AbTarget *target);
+extern Datum ab_carry_out_later(AbPlan *plan, const AbTarget *target);
+extern void ab_settle(AbPlan *plan, bool stored);
 
 /* ---- am.c ---------------------------------------------------------------- */
 
