@@ -6,6 +6,8 @@
   chunk rows  a table of chunks written by hand: one INSERT for each append, which
               looks up where the value ends, as `data || chunk` does
   blind rows  the same where the application knows where the value ends
+  no append   an UPDATE of a number in a row without any value: what a statement
+              that updates a row takes in any case
 
 Appends run in the server, in a procedure that commits after each one, so that
 neither the client's round trip nor a long transaction is part of the figures.
@@ -87,6 +89,15 @@ CHUNK_ROWS = Method(
 BLIND_ROWS = Method("blind rows", append="INSERT INTO {t} VALUES (key, done, chunk)", **_CHUNKS)
 
 METHODS = {method.name: method for method in (PG_LEAN, STOCK, LARGE_OBJECT, CHUNK_ROWS, BLIND_ROWS)}
+
+# no value at all: for comparison, so it is not among them
+NO_APPEND = Method(
+    "no append",
+    "CREATE TABLE {t} (id int PRIMARY KEY, len bigint) WITH (fillfactor = 80, autovacuum_enabled = off)",
+    "INSERT INTO {t} VALUES (key, 0)",
+    "UPDATE {t} SET len = len + length(chunk) WHERE id = key",
+    "SELECT len FROM {t} WHERE id = key",
+    read="NULL", slices="NULL", insert="NULL")
 
 PROCEDURES = """
 CREATE PROCEDURE {p}_many(key int, chunk bytea, times int, INOUT done bigint, INOUT ms float8) LANGUAGE plpgsql AS $$
