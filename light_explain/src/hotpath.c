@@ -249,7 +249,7 @@ light_call_as_core(PlanState *node)
 		InstrAddCounter_compat(instr, (int64) ((read_clock(LIGHT_CLOCK_TSC) - start) * ns_per_tick));
 	if (usage)
 	{
-		const		LightWords2 *now = (const LightWords2 *) buffers_at;
+		const LightWords2 *now = (const LightWords2 *) buffers_at;
 		LightWords2 *sum = (LightWords2 *) InstrBuffers_compat(instr);
 
 		if (InstrNeedBuffers_compat(instr))
@@ -301,7 +301,7 @@ quick_call(PlanState *node)
 	options = node->state->es_instrument;
 	if (options & INSTRUMENT_BUFFERS)
 	{
-		const		LightWords2 *now = (const LightWords2 *) buffers_at;
+		const LightWords2 *now = (const LightWords2 *) buffers_at;
 		LightWords2 *sum = (LightWords2 *) InstrBuffers_compat(instr);
 
 #pragma GCC unroll 8

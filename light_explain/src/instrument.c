@@ -127,7 +127,7 @@ typedef struct WrapContext
 {
 	LightQuery *query;
 	bool		shuts_down;
-}			WrapContext;
+} WrapContext;
 
 static bool wrap_below_special(PlanState *node, void *arg);
 

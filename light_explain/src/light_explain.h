@@ -155,7 +155,7 @@ typedef struct LightTotal
 	int64		start;
 	LightWords2 blocks[LIGHT_LITE_WORDS / 2];
 	WalUsage	wal;
-}			LightTotal;
+} LightTotal;
 
 /* State saved while a statement is inside ExecutorRun or ExecutorFinish. */
 typedef struct LightGuard
@@ -246,8 +246,8 @@ extern LIGHT_PRIVATE LightRecord *light_record_of(LightQuery *query, PlanState *
 extern LIGHT_PRIVATE void light_deadline_passed(void);
 
 /* total.c */
-extern LIGHT_PRIVATE void light_total_start(LightTotal * total, LightQuery *query, bool finish);
-extern LIGHT_PRIVATE void light_total_stop(LightTotal * total, LightQuery *query, bool finish);
+extern LIGHT_PRIVATE void light_total_start(LightTotal *total, LightQuery *query, bool finish);
+extern LIGHT_PRIVATE void light_total_stop(LightTotal *total, LightQuery *query, bool finish);
 
 /* usage.c */
 extern LIGHT_PRIVATE void light_change_caller(LightRecord *record, LightRecord *caller);

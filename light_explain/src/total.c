@@ -26,7 +26,7 @@
 
 /* The executor is about to run or, with "finish", to finish a statement. */
 void
-light_total_start(LightTotal * total, LightQuery *query, bool finish)
+light_total_start(LightTotal *total, LightQuery *query, bool finish)
 {
 	QueryDesc  *queryDesc = query->queryDesc;
 	Instrumentation *instr = queryDesc->totaltime;
@@ -50,7 +50,7 @@ light_total_start(LightTotal * total, LightQuery *query, bool finish)
 
 /* It is done. */
 void
-light_total_stop(LightTotal * total, LightQuery *query, bool finish)
+light_total_stop(LightTotal *total, LightQuery *query, bool finish)
 {
 	Instrumentation *instr = total->hidden;
 
@@ -69,7 +69,7 @@ light_total_stop(LightTotal * total, LightQuery *query, bool finish)
 	 */
 #pragma GCC unroll 8
 	for (int i = 0; i < LIGHT_LITE_WORDS / 2; i++)
-		((LightWords2 *) & instr->bufusage)[i] += ((const LightWords2 *) &pgBufferUsage)[i] - total->blocks[i];
+		((LightWords2 *) &instr->bufusage)[i] += ((const LightWords2 *) &pgBufferUsage)[i] - total->blocks[i];
 	if (unlikely(pgWalUsage.wal_records != total->wal.wal_records))
 		WalUsageAccumDiff(&instr->walusage, &pgWalUsage, &total->wal);
 	if (!instr->running)
@@ -82,13 +82,13 @@ light_total_stop(LightTotal * total, LightQuery *query, bool finish)
 #else
 
 void
-light_total_start(LightTotal * total, LightQuery *query, bool finish)
+light_total_start(LightTotal *total, LightQuery *query, bool finish)
 {
 	total->hidden = NULL;
 }
 
 void
-light_total_stop(LightTotal * total, LightQuery *query, bool finish)
+light_total_stop(LightTotal *total, LightQuery *query, bool finish)
 {
 }
 
