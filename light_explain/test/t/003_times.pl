@@ -4,6 +4,7 @@ use strict;
 use warnings;
 
 use JSON::PP;
+use List::Util qw(max);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -82,17 +83,37 @@ for my $timing (qw(auto ticker exact ordered core))
 	}
 }
 
-# Shares of nodes are those that the ordered clock shows, within the resolution:
-# the ticker knows a node's time to the square root of (its time x the interval).
-# Four times that, and a tenth for what the ordered clock's own cost moves.
+# Shares of nodes are those that the ordered clock shows, less what that clock
+# itself adds to each call, within the resolution: the ticker knows a node's time
+# to the square root of (its time x the interval), and no closer than one
+# interval.  Three times that.
 my $tick = 0.1;
+
+my %added = (
+	'ordered' => 'SELECT in_node_ns, in_caller_ns FROM light_explain_clock_costs() WHERE timing = \'ordered\'',
+	'none' => 'SELECT 0 AS in_node_ns, 0 AS in_caller_ns');
 
 sub own_times
 {
 	my ($timing, $query) = @_;
-	return map { [ split /\|/ ] } split /\n/, $node->safe_psql('postgres', "SET light_explain.timing = $timing; SET light_explain.tick_interval = 100;\n"
-		  . "\\o /dev/null\nEXPLAIN ANALYZE $query;\n\\o\nSELECT node, self_ms, max(total_ms) OVER () FROM light_explain_last() ORDER BY node");
+	my $added = $added{$timing} // $added{none};
+	my @own = map { [ split /\|/ ] } split /\n/, $node->safe_psql('postgres', <<"SQL");
+SET light_explain.timing = $timing; SET light_explain.tick_interval = 100;
+\\o /dev/null
+EXPLAIN ANALYZE $query;
+\\o
+WITH added AS MATERIALIZED ($added),
+	called AS (SELECT *, CASE WHEN label = 'Hash' THEN 0 ELSE rows + loops END AS calls FROM light_explain_last())
+SELECT node, self_ms - (calls * in_node_ns + in_caller_ns * coalesce((SELECT sum(calls) FROM called below WHERE below.parent = called.node), 0)) / 1e6
+FROM called, added ORDER BY node
+SQL
+	my $all = 0;
+	$all += $_->[1] for @own;
+	return map { [ @$_, $all ] } @own;
 }
+
+is($node->safe_psql('postgres', q{SELECT string_agg(timing, ' '), bool_and(in_node_ns >= 0 AND in_caller_ns > 0) FROM light_explain_clock_costs()}),
+	'ticker exact ordered core|t', 'the cost of each clock is measured');
 
 for my $name ('hash join', 'sort', 'nested loop')
 {
@@ -108,8 +129,9 @@ for my $name ('hash join', 'sort', 'nested loop')
 			for my $i (0 .. $#measured)
 			{
 				my ($own, $all) = @{ $measured[$i] }[1, 2];
-				my $apart = abs($own / $all - $reference[$i][1] / $reference[$i][2]);
-				my $beyond = $apart - 0.1 - 4 * sqrt($own * $tick) / $all;
+				my $share = $reference[$i][1] / $reference[$i][2];
+				my $apart = abs($own / $all - $share);
+				my $beyond = $apart - 3 * sqrt(max($own, $share * $all, $tick) * $tick) / $all;
 				$worst = $beyond if $beyond > $worst;
 			}
 			last if $worst <= 0;

@@ -1,0 +1,132 @@
+/*-------------------------------------------------------------------------
+ *
+ * clockcost.c
+ *	  What each clock adds to the times that it measures.
+ *
+ * A clock that is read around each call of a node takes time itself.  Part of it
+ * passes between the two readings and is shown in the node, the rest is shown in
+ * the node that called it.  Whoever compares shares of nodes under different
+ * clocks must take that away: the function light_explain_clock_costs() measures
+ * it, with a node that does nothing.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <float.h>
+
+#include "executor/executor.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "light_explain.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+
+#define CALLS 5000
+#define ROUNDS 40
+
+static TupleTableSlot *
+do_nothing(PlanState *node)
+{
+	return NULL;
+}
+
+/* Call a node many times.  Ticks a call, as seen from outside. */
+static double
+call_often(PlanState *node)
+{
+	int64		start = light_now();
+
+	for (int i = 0; i < CALLS; i++)
+		(void) node->ExecProcNode(node);
+	return (double) (light_now() - start) / CALLS;
+}
+
+/*
+ * What one call of a node costs under a clock, in ticks: shown in the node, and
+ * shown in its caller.  The least of many rounds, in which nothing interrupted.
+ */
+static void
+measure(LightClock clock, double *inside, double *outside)
+{
+	PlanState  *node = palloc0(sizeof(PlanState));
+	LightRecord *record = (LightRecord *) TYPEALIGN(64, palloc0(sizeof(LightRecord) + 63));
+	double		bare = DBL_MAX;
+	double		all = DBL_MAX;
+	double		ticks;
+	int64		deadline;
+
+	*inside = DBL_MAX;
+	node->ExecProcNodeReal = do_nothing;
+	node->instrument = (NodeInstrumentation_compat *) record;
+	for (int round = 0; round < ROUNDS; round++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		node->ExecProcNode = do_nothing;
+		ticks = call_often(node);
+		bare = Min(bare, ticks);
+
+		/* nothing in here fails, and no node of a statement changes its clock */
+		node->ExecProcNode = light_wrapper_for(clock, true, false);
+		record->caller = light.top;
+		record->total = 0;
+		deadline = light.deadline;
+		light.deadline = PG_INT64_MAX;
+		ticks = call_often(node);
+		light.deadline = deadline;
+		all = Min(all, ticks);
+		*inside = Min(*inside, (double) record->total / CALLS);
+	}
+	if (clock == LIGHT_CLOCK_SYSTEM && light_tsc_usable)
+		*inside /= light_seconds_per_tick() * 1e9;
+	*inside = Max(*inside - bare, 0);
+	*outside = Max(all - bare - *inside, 0);
+}
+
+PG_FUNCTION_INFO_V1(light_explain_clock_costs);
+
+/* One row for each clock that is read around calls. */
+Datum
+light_explain_clock_costs(PG_FUNCTION_ARGS)
+{
+	static const struct
+	{
+		const char *timing;
+		LightClock	clock;
+	}			clocks[] = {
+		{"ticker", LIGHT_CLOCK_NONE},
+		{"exact", LIGHT_CLOCK_TSC},
+		{"ordered", LIGHT_CLOCK_ORDERED},
+		{"core", LIGHT_CLOCK_SYSTEM}
+	};
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (light_core_first == NULL)
+		return (Datum) 0;		/* light_explain is off on this server */
+	for (int i = 0; i < lengthof(clocks); i++)
+	{
+		LightClock	clock = clocks[i].clock;
+		double		inside;
+		double		outside;
+		Datum		values[3];
+		bool		nulls[3] = {false};
+
+		if (!light_tsc_usable && clock != LIGHT_CLOCK_NONE)
+			clock = LIGHT_CLOCK_SYSTEM;
+		measure(clock, &inside, &outside);
+		/* without a clock nothing is shown anywhere, but it takes its time */
+		if (clock == LIGHT_CLOCK_NONE)
+		{
+			outside += inside;
+			inside = 0;
+		}
+		values[0] = CStringGetTextDatum(clocks[i].timing);
+		values[1] = Float8GetDatum(inside * light_seconds_per_tick() * 1e9);
+		values[2] = Float8GetDatum(outside * light_seconds_per_tick() * 1e9);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
