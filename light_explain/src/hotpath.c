@@ -220,6 +220,7 @@ TupleTableSlot *
 light_call_as_core(PlanState *node)
 {
 	NodeInstrumentation_compat *instr = node->instrument;
+	LightQuery *query = light.current;
 	double		ns_per_tick = light_ns_per_tick;
 	bool		usage = InstrNeedBuffers_compat(instr) || InstrNeedWal_compat(instr);
 	LightWords2 blocks[LITE_WORDS / 2];
@@ -227,7 +228,8 @@ light_call_as_core(PlanState *node)
 	int64		start;
 	TupleTableSlot *slot;
 
-	if (HAVE_QUICK_INSTR_CLOCK_COMPAT || unlikely(ns_per_tick == 0) || (usage && unlikely(track_io_timing)))
+	if (HAVE_QUICK_INSTR_CLOCK_COMPAT || unlikely(ns_per_tick == 0) || (usage && unlikely(track_io_timing)) ||
+		(query != NULL && query->timing == LIGHT_TIMING_CORE))
 	{
 		InstrStartNode(instr);
 		slot = node->ExecProcNodeReal(node);

@@ -140,7 +140,8 @@ static bool wrap_below_special(PlanState *node, void *arg);
  * of every node once more, around ExecShutdownNode().  Only in a few kinds of
  * nodes that does anything.  Where there are none of them, core is kept from it
  * by taking away the flags that say what to measure; our wrapper does not look
- * at them.  Returns whether there are any.
+ * at them.  Not with subplans, which are shut down where they are used.  Returns
+ * whether there are such nodes here or below.
  */
 static bool
 wrap_tree(LightQuery *query, PlanState *node)
@@ -197,7 +198,7 @@ wrap_tree(LightQuery *query, PlanState *node)
 		if (query->quick && !query->has_gather)
 		{
 			node->ExecProcNode = light_quick_first;
-			if (!shuts_down)
+			if (!shuts_down && query->estate->es_subplanstates == NIL)
 				InstrSetNeeds_compat(node->instrument, 0);
 		}
 		else

@@ -115,7 +115,11 @@ SQL
 is($node->safe_psql('postgres', q{SELECT string_agg(timing, ' '), bool_and(in_node_ns >= 0 AND in_caller_ns > 0) FROM light_explain_clock_costs()}),
 	'ticker exact ordered core|t', 'the cost of each clock is measured');
 
-for my $name ('hash join', 'sort', 'nested loop')
+# Not on a server with assertions: there a call of a real node costs some 150 ns
+# more under the ordered clock, three times what one that does nothing shows.
+my $assertions = $node->safe_psql('postgres', 'SHOW debug_assertions') eq 'on';
+
+for my $name ($assertions ? () : ('hash join', 'sort', 'nested loop'))
 {
 	for my $timing (qw(auto ticker))
 	{
