@@ -89,7 +89,15 @@ mentions_temporary(Node *node, void *context)
 		return rte->inh && rte->relkind == RELKIND_RELATION && has_subclass(rte->relid);
 	}
 	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, mentions_temporary, context, QTW_EXAMINE_RTES_BEFORE);
+	{
+		Query	   *query = (Query *) node;
+
+		/* Without sublinks only the range table and WITH name relations. */
+		if (!query->hasSubLinks)
+			return range_table_walker(query->rtable, mentions_temporary, context, QTW_EXAMINE_RTES_BEFORE) ||
+				(query->cteList != NIL && mentions_temporary((Node *) query->cteList, context));
+		return query_tree_walker(query, mentions_temporary, context, QTW_EXAMINE_RTES_BEFORE);
+	}
 	return expression_tree_walker(node, mentions_temporary, context);
 }
 
