@@ -86,7 +86,8 @@ for my $timing (qw(auto ticker exact ordered core))
 # Shares of nodes are those that the ordered clock shows, less what that clock
 # itself adds to each call, within the resolution: the ticker knows a node's time
 # to the square root of (its time x the interval), and no closer than one
-# interval.  Three times that.
+# interval.  Three times that, and a tenth for a machine that does other things at
+# the same time; "make bench-explain" compares without it.
 my $tick = 0.1;
 
 my %added = (
@@ -135,7 +136,7 @@ for my $name ($assertions ? () : ('hash join', 'sort', 'nested loop'))
 				my ($own, $all) = @{ $measured[$i] }[1, 2];
 				my $share = $reference[$i][1] / $reference[$i][2];
 				my $apart = abs($own / $all - $share);
-				my $beyond = $apart - 3 * sqrt(max($own, $share * $all, $tick) * $tick) / $all;
+				my $beyond = $apart - 0.1 - 3 * sqrt(max($own, $share * $all, $tick) * $tick) / $all;
 				$worst = $beyond if $beyond > $worst;
 			}
 			last if $worst <= 0;
