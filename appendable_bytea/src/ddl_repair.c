@@ -73,7 +73,7 @@ adopt_command(Oid relid)
 		appendStringInfo(&command, "%s%s = %s", separator, column, column);
 		separator = ", ";
 	}
-	scan = table_beginscan(rel, GetActiveSnapshot(), 0, NULL);
+	scan = table_beginscan_compat(rel, GetActiveSnapshot(), 0, NULL);
 	while (!foreign && table_scan_getnextslot(scan, ForwardScanDirection, slot))
 	{
 		for (int i = 0; i < desc->natts; i++)

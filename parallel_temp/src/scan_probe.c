@@ -23,6 +23,7 @@
 #include "access/htup_details.h"
 #include "access/transam.h"
 #include "access/tupmacs.h"
+#include "executor/tuptable.h"
 #include "utils/dsa.h"
 #include "utils/lsyscache.h"
 

@@ -133,7 +133,7 @@ scan_projection_make(ScanState *ss)
  * offset; nulls is the row's null bitmap or NULL.
  */
 static void
-walk(const ScanProjection *projection, char *data, int column, uint32 offset, bits8 *nulls)
+walk(const ScanProjection *projection, char *data, int column, uint32 offset, const uint8 *nulls)
 {
 	Datum	   *values = projection->result->tts_values;
 	bool	   *isnull = projection->result->tts_isnull;
