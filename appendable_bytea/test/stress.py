@@ -458,6 +458,11 @@ class Stress:
                 if rows:
                     os.kill(int(rng.choice(rows)[0]), signal.SIGKILL)
                     self.count("crashes")
+                    # The postmaster notices a moment later; until then new sessions still come in.
+                    noticed = time.time() + 10
+                    while time.time() < noticed:
+                        session.query("SELECT 1")
+                        time.sleep(0.01)
             except (ConnectionError, ProcessLookupError):
                 pass
         self.session().close()
