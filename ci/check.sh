@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # ci/check.sh LABEL [EXTENSION...]: build, install and test extensions on one
 # server (see ci/lib.sh for labels).  Prints a closing line of counts; fails if
-# anything failed.  TEST_CONF=test/FILE and PROVE_TESTS='...' pass through to the
+# anything failed, and leaves what failed in build/check/LABEL*.failed.  TEST_CONF=test/FILE and PROVE_TESTS='...' pass through to the
 # tests; SKIP_TAP=1 leaves the TAP tests out, SKIP_REGRESS=1 all others.
 . "$(dirname "$0")/lib.sh"
 
@@ -13,7 +13,10 @@ shift
 [ "$label" = host ] && "$TOP/ci/server.sh" host
 pg_config=$(pg_config_of "$label")
 logs=$BUILD/check/$label
+# Another run with another configuration has counts and failures of its own.
+sum=$logs${TEST_CONF:+-$(basename "$TEST_CONF" .conf)-$1}
 mkdir -p "$logs"
+rm -f "$sum.count" "$sum.failed"
 copy_tree "$label" common "$@"
 
 vars="PG_CONFIG=$pg_config"
@@ -47,6 +50,10 @@ for ext in "$@"; do
     if ! wait "${job[$ext]}"; then
         failed=1
         tail -n 60 "$logs/$ext.log" >&2
+        {
+            echo "$ext on PostgreSQL $label:"
+            grep -E '^(#|not ok |test .* FAILED|     .* FAILED|  Failed test)' "$logs/$ext.log" | head -n 60 || true
+        } >>"$sum.failed"
         on "$label" server "head -n 200 $ext/regression.diffs $ext/output_iso/regression.diffs 2>/dev/null || true" >&2
         say "FAILED: $ext on PostgreSQL $label (whole log: $logs/$ext.log)"
     fi
@@ -62,5 +69,5 @@ tap=$(cat "${done_logs[@]}" | sed -n 's/^Files=[0-9]*, Tests=\([0-9]*\),.*/\1/p'
 [ $((good + tap)) -gt 0 ] || { say "no test ran on PostgreSQL $label"; failed=1; }
 [ "$failed" = 0 ] || bad=$((bad > 0 ? bad : 1))
 echo "PostgreSQL $label: $((good + tap)) passed, $bad failed"
-echo "$((good + tap)) $bad" >"$BUILD/check/$label.count"
+echo "$((good + tap)) $bad" >"$sum.count"
 exit "$failed"

@@ -18,7 +18,7 @@ done
 "$TOP/ci/indent.sh" --check || die "the C code is not as pgindent leaves it (run ci/indent.sh)"
 
 failed=0
-rm -rf "$BUILD"/check/*.count "$BUILD"/core/*.count
+rm -rf "$BUILD"/check/*.count "$BUILD"/check/*.failed "$BUILD"/core/*.count
 for label in "$@"; do
     "$TOP/ci/check.sh" "$label" || failed=1
     "$TOP/ci/core.sh" "$label" || failed=1
@@ -34,4 +34,5 @@ for label in "$@"; do
     esac
 done
 cat "$BUILD"/check/*.count "$BUILD"/core/*.count | awk '{ p += $1; f += $2 } END { print p " passed, " f " failed" }'
+cat "$BUILD"/check/*.failed 2>/dev/null || true
 exit "$failed"

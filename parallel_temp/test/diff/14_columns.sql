@@ -32,7 +32,7 @@ SELECT d, b, max(g), min(h::text), sum(i) FROM c GROUP BY d, b;
 SELECT d, b, max(g), min(h::text), sum(i), count(e), max(f::text) FROM n GROUP BY d, b;
 
 --@ parallel
-SELECT max(e::text), min(f), max(n), sum(k), avg(j) FROM c;
+SELECT max(e::text), min(f), max(n), sum(k::numeric), avg(j) FROM c;
 
 --@ parallel
 SELECT max(e::text), min(f), max(n), sum(k::numeric), avg(j) FROM n;
