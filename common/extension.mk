@@ -29,6 +29,13 @@ override with_llvm := no
 PG_CPPFLAGS += -I$(CURDIR)/../common -isystem $(shell $(PG_CONFIG) --includedir-server)
 PG_CFLAGS += -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers
 
+# Calls inside the library are direct and those out of it take one step less: what a
+# short statement pays for hooks is the code's memory pages, not its instructions.
+ifeq ($(shell uname -s),Linux)
+PG_CFLAGS += -fno-plt
+SHLIB_LINK += -Wl,-Bsymbolic-functions
+endif
+
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 

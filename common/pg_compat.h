@@ -296,6 +296,13 @@ typedef PGAlignedBlock PGAlignedBlock_compat;
 	list_free(ExecInsertIndexTuples(target, slot, estate, false, false, NULL, NIL))
 #endif
 
+/* The backend's own number of the transaction it is in. */
+#if PG_VERSION_NUM >= 170000
+#define CurrentLxid_compat (MyProc->vxid.lxid)
+#else
+#define CurrentLxid_compat (MyProc->lxid)
+#endif
+
 /* Parameter lists of hooks, to declare one and to call on. */
 #if PG_VERSION_NUM >= 180000
 #define EXECUTORRUN_PARAMS_compat QueryDesc *queryDesc, ScanDirection direction, uint64 count
@@ -535,15 +542,6 @@ reindex_relation_compat(Oid relid)
 #include "optimizer/pathnode.h"
 #include "storage/checksum.h"
 #include "utils/resowner.h"
-
-/* The arguments of an ExecutorRun_hook, to declare and to pass on. */
-#if PG_VERSION_NUM >= 180000
-#define ExecutorRunParams_compat QueryDesc *queryDesc, ScanDirection direction, uint64 count
-#define ExecutorRunArgs_compat queryDesc, direction, count
-#else
-#define ExecutorRunParams_compat QueryDesc *queryDesc, ScanDirection direction, uint64 count, bool execute_once
-#define ExecutorRunArgs_compat queryDesc, direction, count, execute_once
-#endif
 
 /* Until 17 a disabled path is a very dear one, since 18 a counted one. */
 #if PG_VERSION_NUM >= 180000

@@ -3,7 +3,7 @@
  * fastload.c
  *	  Fast load: when it starts, and who must see its rows before it ends.
  *
- * ExecutorRun decides: a statement whose rows go into a new table gets a receiver
+ * fastload_run() decides: a statement whose rows go into a new table gets a receiver
  * in front of the server's (fastload_ctas.c), an insertion into a temporary table
  * is taken over (fastload_insert.c) or given another door to the table
  * (fastload_am.c).  They run inside that one ExecutorRun, so the stack of running
@@ -39,24 +39,12 @@
 #include "utils/snapmgr.h"
 
 #include "fastload.h"
+#include "hooks.h"
 #include "parallel_temp.h"
 
-static ExecutorStart_hook_type prev_ExecutorStart = NULL;
-static ExecutorRun_hook_type prev_ExecutorRun = NULL;
-static ExecutorEnd_hook_type prev_ExecutorEnd = NULL;
-static ProcessUtility_hook_type prev_ProcessUtility = NULL;
 static ExplainOneQuery_hook_type prev_ExplainOneQuery = NULL;
-static object_access_hook_type prev_object_access = NULL;
 
-/* Loads in progress, innermost first. */
-static FastLoad *loads = NULL;
-
-/* How deep in ExecutorRun, and in utility statements that run others. */
-static int	executor_depth = 0;
-static int	utility_depth = 0;
-
-/* The statement that EXPLAIN is running, and what to say of it. */
-static ExplainState *explain_state = NULL;
+/* What to say of the statement that EXPLAIN is running, and how deep it is. */
 static int	explain_depth = 0;
 static FastLoadNote note;
 
@@ -82,8 +70,8 @@ fastload_unfit(Relation rel)
 void
 fastload_push(FastLoad *load)
 {
-	load->outer = loads;
-	loads = load;
+	load->outer = statements.loads;
+	statements.loads = load;
 }
 
 /*
@@ -93,7 +81,7 @@ fastload_push(FastLoad *load)
 void
 fastload_remember(const FastLoad *load, const char *row_by_row, const char *why_not)
 {
-	if (explain_state == NULL || executor_depth != explain_depth + 1)
+	if (statements.explained == NULL || executor_depth() != explain_depth + 1)
 		return;
 	memset(&note, 0, sizeof(note));
 	note.set = true;
@@ -116,7 +104,7 @@ fastload_remember(const FastLoad *load, const char *row_by_row, const char *why_
 bool
 fastload_may_freeze(void)
 {
-	if (executor_depth > 1 || utility_depth > 0)
+	if (executor_depth() > 1 || utility_depth() > 0)
 		return false;
 	InvalidateCatalogSnapshot();
 	return ThereAreNoPriorRegisteredSnapshots();
@@ -132,7 +120,7 @@ fastload_copy_may_freeze(void)
 	Snapshot	own;
 	bool		result;
 
-	if (executor_depth > 0 || utility_depth > 1 || !ActiveSnapshotSet())
+	if (executor_depth() > 0 || utility_depth() > 1 || !ActiveSnapshotSet())
 		return false;
 	own = RegisterSnapshot(GetActiveSnapshot());
 	InvalidateCatalogSnapshot();
@@ -141,21 +129,19 @@ fastload_copy_may_freeze(void)
 	return result;
 }
 
-static void
-fastload_ExecutorStart(QueryDesc *queryDesc, int eflags)
+/*
+ * A plan is about to start while loads are running or doors open.
+ */
+void
+fastload_before_plan(PlannedStmt *plan)
 {
-	for (FastLoad *load = loads; load != NULL; load = load->outer)
+	for (FastLoad *load = statements.loads; load != NULL; load = load->outer)
 	{
-		if (!load->handed_back &&
-			list_member_oid(queryDesc->plannedstmt->relationOids, load->relid))
+		if (!load->handed_back && list_member_oid(plan->relationOids, load->relid))
 			fastload_hand_back(load, true);
 	}
-	if (queryDesc->plannedstmt->relationOids != NIL)
-		fastload_doors_shut(queryDesc->plannedstmt->relationOids);
-	if (prev_ExecutorStart)
-		prev_ExecutorStart(queryDesc, eflags);
-	else
-		standard_ExecutorStart(queryDesc, eflags);
+	if (plan->relationOids != NIL)
+		fastload_doors_shut(plan->relationOids);
 }
 
 /*
@@ -165,10 +151,10 @@ fastload_ExecutorStart(QueryDesc *queryDesc, int eflags)
 static pg_noinline void
 pop_loads(FastLoad *outer)
 {
-	while (loads != outer)
+	while (statements.loads != outer)
 	{
-		fastload_abandon(loads);
-		loads = loads->outer;
+		fastload_abandon(statements.loads);
+		statements.loads = statements.loads->outer;
 	}
 }
 
@@ -186,60 +172,57 @@ finish_door(FastDoor *door, const char *row_by_row)
 	fastload_remember(door->load, row_by_row, why_not);
 }
 
-static void
-fastload_ExecutorRun(EXECUTORRUN_PARAMS_compat)
+/*
+ * Run a statement that may fill a new table, or inserts.
+ */
+void		pg_attribute_hot
+fastload_run(EXECUTORRUN_PARAMS_compat)
 {
-	FastLoad   *outer_loads = loads;
-	FastDoor   *outer_door = fastload_innermost_door();
+	FastLoad   *outer_loads = statements.loads;
+	FastDoor   *outer_door = statements.doors;
 	DestReceiver *dest = queryDesc->dest;
 
-	executor_depth++;
+	if (!pt_fast_load && statements.explained == NULL)
+	{
+		hooks_run(EXECUTORRUN_ARGS_compat);
+		return;
+	}
 	PG_TRY();
 	{
 		FastDoor   *door = NULL;
 		const char *why_not = NULL;
 
-		if (pt_fast_load || explain_state != NULL)
+		if (dest != NULL && dest->mydest == DestIntoRel)
 		{
-			if (dest != NULL && dest->mydest == DestIntoRel &&
-				!(queryDesc->estate->es_top_eflags & EXEC_FLAG_WITH_NO_DATA))
+			if (!(queryDesc->estate->es_top_eflags & EXEC_FLAG_WITH_NO_DATA))
 				queryDesc->dest = fastload_ctas_receiver(dest, fastload_may_freeze(), queryDesc->estate->es_query_cxt);
-			else if (queryDesc->operation == CMD_INSERT)
-			{
-				why_not = fastload_insert_prepare(queryDesc, &door);
-				if (why_not != NULL && door == NULL)
-					fastload_remember(NULL, NULL, why_not);
-			}
 		}
-		if (prev_ExecutorRun)
-			prev_ExecutorRun(EXECUTORRUN_ARGS_compat);
 		else
-			standard_ExecutorRun(EXECUTORRUN_ARGS_compat);
+		{
+			why_not = fastload_insert_prepare(queryDesc, &door);
+			if (why_not != NULL && door == NULL)
+				fastload_remember(NULL, NULL, why_not);
+		}
+		hooks_run(EXECUTORRUN_ARGS_compat);
 		if (door != NULL)
 			finish_door(door, why_not);
 	}
-	PG_CATCH();
+	PG_FINALLY();
 	{
-		executor_depth--;
 		fastload_door_forget(outer_door);
 		pop_loads(outer_loads);
 		queryDesc->dest = dest;
-		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	executor_depth--;
-	fastload_door_forget(outer_door);
-	pop_loads(outer_loads);
-	queryDesc->dest = dest;
 }
 
 /*
  * EXPLAIN is about to print its closing lines: the place for ours.
  */
-static void
-fastload_ExecutorEnd(QueryDesc *queryDesc)
+void
+fastload_print(void)
 {
-	if (note.set && explain_state != NULL && executor_depth == explain_depth)
+	if (note.set && statements.explained != NULL && executor_depth() == explain_depth)
 	{
 		StringInfoData text;
 
@@ -255,23 +238,19 @@ fastload_ExecutorEnd(QueryDesc *queryDesc)
 			appendStringInfo(&text, "%s (%s)", note.tuples > 0 ? "; then given up" : "not used", note.why_not);
 		if (text.len == 0)
 			appendStringInfoString(&text, "no rows");
-		ExplainPropertyText("Fast Load", text.data, explain_state);
+		ExplainPropertyText("Fast Load", text.data, statements.explained);
 		pfree(text.data);
 	}
-	if (prev_ExecutorEnd)
-		prev_ExecutorEnd(queryDesc);
-	else
-		standard_ExecutorEnd(queryDesc);
 }
 
 static void
 fastload_ExplainOneQuery(EXPLAINONEQUERY_PARAMS_compat)
 {
-	ExplainState *outer_state = explain_state;
+	ExplainState *outer_state = statements.explained;
 	int			outer_depth = explain_depth;
 
-	explain_state = es->analyze && pt_explain ? es : NULL;
-	explain_depth = executor_depth;
+	statements.explained = es->analyze && pt_explain ? es : NULL;
+	explain_depth = executor_depth();
 	note.set = false;
 	PG_TRY();
 	{
@@ -282,7 +261,7 @@ fastload_ExplainOneQuery(EXPLAINONEQUERY_PARAMS_compat)
 	}
 	PG_FINALLY();
 	{
-		explain_state = outer_state;
+		statements.explained = outer_state;
 		explain_depth = outer_depth;
 		note.set = false;
 	}
@@ -298,8 +277,8 @@ reads_tables(Node *statement)
 	return IsA(statement, CopyStmt) || IsA(statement, VacuumStmt);
 }
 
-static bool
-fills_table(Node *statement)
+bool		pg_attribute_hot
+fastload_may_copy(Node *statement)
 {
 	return pt_fast_load && IsA(statement, CopyStmt) && ((CopyStmt *) statement)->is_from;
 }
@@ -307,20 +286,17 @@ fills_table(Node *statement)
 /*
  * COPY into a table that the bulk writer may fill.
  */
-static void
-copy_through_door(PROCESSUTILITY_PARAMS_compat)
+void
+fastload_copy(PROCESSUTILITY_PARAMS_compat)
 {
-	FastLoad   *outer_loads = loads;
-	FastDoor   *outer_door = fastload_innermost_door();
+	FastLoad   *outer_loads = statements.loads;
+	FastDoor   *outer_door = statements.doors;
 	FastDoor   *volatile door = NULL;
 
 	PG_TRY();
 	{
 		door = fastload_copy_prepare((CopyStmt *) pstmt->utilityStmt);
-		if (prev_ProcessUtility)
-			prev_ProcessUtility(PROCESSUTILITY_ARGS_compat);
-		else
-			standard_ProcessUtility(PROCESSUTILITY_ARGS_compat);
+		statements.next_utility(PROCESSUTILITY_ARGS_compat);
 		if (door != NULL)
 			fastload_door_close(door);
 	}
@@ -337,80 +313,25 @@ copy_through_door(PROCESSUTILITY_PARAMS_compat)
 		table_close(door->rel, NoLock);
 }
 
-static void
-fastload_ProcessUtility(PROCESSUTILITY_PARAMS_compat)
-{
-	Node	   *statement = pstmt->utilityStmt;
-
-	/*
-	 * The user's own CREATE TABLE AS, EXPLAIN or EXECUTE is as good as the
-	 * query in it; any other utility statement may run queries of functions.
-	 */
-	bool		transparent = context == PROCESS_UTILITY_TOPLEVEL &&
-		(IsA(statement, CreateTableAsStmt) || IsA(statement, ExplainStmt) || IsA(statement, ExecuteStmt));
-	volatile int outer_depth = utility_depth;
-
-	if (loads != NULL && reads_tables(statement))
-	{
-		for (FastLoad *load = loads; load != NULL; load = load->outer)
-		{
-			if (!load->handed_back)
-				fastload_hand_back(load, true);
-		}
-	}
-	if (reads_tables(statement))
-		fastload_doors_shut(NIL);
-
-	if (!transparent)
-		utility_depth++;
-	PG_TRY();
-	{
-		if (fills_table(statement))
-			copy_through_door(PROCESSUTILITY_ARGS_compat);
-		else if (prev_ProcessUtility)
-			prev_ProcessUtility(PROCESSUTILITY_ARGS_compat);
-		else
-			standard_ProcessUtility(PROCESSUTILITY_ARGS_compat);
-	}
-	PG_FINALLY();
-	{
-		utility_depth = outer_depth;
-	}
-	PG_END_TRY();
-}
-
 /*
- * How many utility statements are running inside each other, the user's own
- * included (CREATE TABLE AS, EXPLAIN and EXECUTE do not count).
+ * A utility statement is about to run while loads are running or doors open.
  */
-int
-fastload_utility_depth(void)
+void
+fastload_before_utility(Node *statement)
 {
-	return utility_depth;
-}
-
-static void
-fastload_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId, void *arg)
-{
-	if (prev_object_access)
-		prev_object_access(access, classId, objectId, subId, arg);
-	if (access == OAT_POST_CREATE && classId == RelationRelationId && subId == 0)
-		fastload_ctas_saw_relation(objectId);
+	if (!reads_tables(statement))
+		return;
+	for (FastLoad *load = statements.loads; load != NULL; load = load->outer)
+	{
+		if (!load->handed_back)
+			fastload_hand_back(load, true);
+	}
+	fastload_doors_shut(NIL);
 }
 
 void
 fastload_install(void)
 {
-	prev_ExecutorStart = ExecutorStart_hook;
-	ExecutorStart_hook = fastload_ExecutorStart;
-	prev_ExecutorRun = ExecutorRun_hook;
-	ExecutorRun_hook = fastload_ExecutorRun;
-	prev_ExecutorEnd = ExecutorEnd_hook;
-	ExecutorEnd_hook = fastload_ExecutorEnd;
-	prev_ProcessUtility = ProcessUtility_hook;
-	ProcessUtility_hook = fastload_ProcessUtility;
 	prev_ExplainOneQuery = ExplainOneQuery_hook;
 	ExplainOneQuery_hook = fastload_ExplainOneQuery;
-	prev_object_access = object_access_hook;
-	object_access_hook = fastload_object_access;
 }

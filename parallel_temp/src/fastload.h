@@ -3,7 +3,7 @@
  * fastload.h
  *	  Loading a temporary table past the per-row path of the server.
  *
- * fastload.c       hooks: when a load starts, and who must see its rows early
+ * fastload.c       when a load starts, and who must see its rows early
  * fastload_ctas.c  CREATE TABLE AS and SELECT INTO
  * fastload_insert.c  INSERT ... SELECT
  * fastload_am.c    COPY, and INSERT ... SELECT whose rows the server makes ready
@@ -20,6 +20,7 @@
 #include "executor/tuptable.h"
 #include "nodes/parsenodes.h"
 #include "storage/bufpage.h"
+#include "tcop/utility.h"
 #include "utils/resowner.h"
 
 #include "pg_compat.h"
@@ -115,7 +116,12 @@ extern void fastload_abandon(FastLoad *load);
 
 /* fastload.c */
 extern void fastload_install(void);
-extern int	fastload_utility_depth(void);
+extern void fastload_run(EXECUTORRUN_PARAMS_compat);
+extern bool fastload_may_copy(Node *statement);
+extern void fastload_copy(PROCESSUTILITY_PARAMS_compat);
+extern void fastload_before_plan(PlannedStmt *plan);
+extern void fastload_before_utility(Node *statement);
+extern void fastload_print(void);
 extern const char *fastload_unfit(Relation rel);
 extern bool fastload_may_freeze(void);
 extern bool fastload_copy_may_freeze(void);
@@ -133,7 +139,6 @@ extern const char *fastload_insert_prepare(QueryDesc *queryDesc, FastDoor **door
 extern FastDoor *fastload_door_open(Relation rel, bool (*may_freeze) (void), bool in_buffers, bool scanned,
 									MemoryContext context);
 extern void fastload_door_close(FastDoor *door);
-extern FastDoor *fastload_innermost_door(void);
 extern void fastload_door_forget(FastDoor *outer);
 extern void fastload_doors_shut(List *relids);
 extern FastDoor *fastload_copy_prepare(CopyStmt *copy);

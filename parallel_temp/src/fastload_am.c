@@ -38,9 +38,7 @@
 #include "utils/lsyscache.h"
 
 #include "fastload.h"
-
-/* Statements whose rows come in by a changed door, innermost first. */
-static FastDoor *doors = NULL;
+#include "hooks.h"
 
 static const TableAmRoutine *heap = NULL;
 static TableAmRoutine routine;
@@ -48,7 +46,7 @@ static TableAmRoutine routine;
 static FastDoor *
 find_door(Relation rel)
 {
-	for (FastDoor *door = doors; door != NULL; door = door->outer)
+	for (FastDoor *door = statements.doors; door != NULL; door = door->outer)
 	{
 		if (door->open && door->relid == RelationGetRelid(rel))
 			return door;
@@ -167,7 +165,7 @@ relation_invalidated(Datum arg, Oid relid)
 {
 	if (proc_exit_inprogress)
 		return;
-	for (FastDoor *door = doors; door != NULL; door = door->outer)
+	for (FastDoor *door = statements.doors; door != NULL; door = door->outer)
 	{
 		if (door->open && (relid == InvalidOid || relid == door->relid))
 			door->rel->rd_tableam = &routine;
@@ -202,8 +200,8 @@ fastload_door_open(Relation rel, bool (*may_freeze) (void), bool in_buffers, boo
 	door->context = context;
 	door->first_new_block = RelationGetNumberOfBlocks(rel);
 	door->open = true;
-	door->outer = doors;
-	doors = door;
+	door->outer = statements.doors;
+	statements.doors = door;
 	rel->rd_tableam = &routine;
 	return door;
 }
@@ -226,13 +224,6 @@ fastload_door_close(FastDoor *door)
 	}
 }
 
-/* Innermost door, for fastload_door_forget(). */
-FastDoor *
-fastload_innermost_door(void)
-{
-	return doors;
-}
-
 /*
  * Take doors off the stack that were opened since "outer" was the innermost; some
  * are still open after an error.
@@ -240,14 +231,14 @@ fastload_innermost_door(void)
 void
 fastload_door_forget(FastDoor *outer)
 {
-	while (doors != outer)
+	while (statements.doors != outer)
 	{
-		if (doors->open)
+		if (statements.doors->open)
 		{
-			doors->open = false;
-			doors->rel->rd_tableam = heap;
+			statements.doors->open = false;
+			statements.doors->rel->rd_tableam = heap;
 		}
-		doors = doors->outer;
+		statements.doors = statements.doors->outer;
 	}
 }
 
@@ -258,7 +249,7 @@ fastload_door_forget(FastDoor *outer)
 void
 fastload_doors_shut(List *relids)
 {
-	for (FastDoor *door = doors; door != NULL; door = door->outer)
+	for (FastDoor *door = statements.doors; door != NULL; door = door->outer)
 	{
 		if (door->open && (relids == NIL || list_member_oid(relids, door->relid)))
 		{

@@ -237,7 +237,7 @@ reads_target(PlannedStmt *plan, Oid relid)
  * statement taken over and for one that is no insertion into a temporary table,
  * else a reason.
  */
-const char *
+const char *pg_attribute_hot
 fastload_insert_prepare(QueryDesc *queryDesc, FastDoor **door)
 {
 	ModifyTableState *state = (ModifyTableState *) queryDesc->planstate;

@@ -16,9 +16,9 @@
 #include "fmgr.h"
 
 #include "fastload.h"
+#include "hooks.h"
 #include "parallel_temp.h"
 #include "plan.h"
-#include "pool.h"
 #include "ramspace.h"
 #include "scan.h"
 
@@ -32,8 +32,7 @@ _PG_init(void)
 	pt_define_settings();
 	scan_install();
 	plan_install();
-	pool_run_install();
-	pool_utility_install();
 	fastload_install();
 	ramspace_install();
+	hooks_install();
 }

@@ -33,6 +33,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
+#include "hooks.h"
 #include "parallel_temp.h"
 #include "plan.h"
 #include "plan_paths.h"
@@ -132,30 +133,48 @@ has_hazard(Node *node, void *context)
 }
 
 /*
- * Is the query about one temporary table and nothing else, and the table so small
- * that workers would not be used?  Such queries are short and many, so what is
- * done for others is saved.
+ * The size of a temporary table, for an estimate.  Nobody else extends or truncates
+ * it, so what the storage manager remembers is right, where it remembers; that
+ * spares a system call.
  */
-static bool
-is_small_alone(Query *parse)
+static BlockNumber pg_attribute_hot
+temporary_pages(Relation rel)
+{
+	BlockNumber known = RelationGetSmgr(rel)->smgr_cached_nblocks[MAIN_FORKNUM];
+
+	return known != InvalidBlockNumber ? known : RelationGetNumberOfBlocks(rel);
+}
+
+/*
+ * May the query read a temporary table?  "small" is set if one is all that it reads
+ * and workers would not be used for so small a table.  Such queries are short and
+ * many, so what is done for others is saved.
+ */
+static bool pg_attribute_hot
+reads_temporary(Query *parse, bool *small)
 {
 	RangeTblEntry *rte;
 	Relation	rel;
-	bool		result;
+	bool		temporary;
 
-	if (pt_force || parse->hasSubLinks || parse->cteList != NIL || list_length(parse->rtable) != 1)
-		return false;
+	*small = false;
+	if (parse->hasSubLinks || parse->cteList != NIL || list_length(parse->rtable) != 1)
+		return mentions_temporary((Node *) parse, NULL);
 	rte = linitial_node(RangeTblEntry, parse->rtable);
 	if (rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_RELATION)
-		return false;
+		return mentions_temporary((Node *) parse, NULL);
+
 	rel = table_open(rte->relid, NoLock);
-	result = !rel->rd_rel->relhassubclass && RelationGetParallelWorkers(rel, -1) < 0 &&
-		RelationGetNumberOfBlocks(rel) < (BlockNumber) min_parallel_table_scan_size;
+	temporary = rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP ||
+		(rte->inh && rel->rd_rel->relhassubclass);
+	if (temporary && !rel->rd_rel->relhassubclass && rel->rd_islocaltemp && !pt_force)
+		*small = RelationGetParallelWorkers(rel, -1) < 0 &&
+			temporary_pages(rel) < (BlockNumber) min_parallel_table_scan_size;
 	table_close(rel, NoLock);
-	return result;
+	return temporary;
 }
 
-static PlannedStmt *
+static PlannedStmt *pg_attribute_hot
 plan_next(PLANNER_PARAMS_compat)
 {
 	if (previous_planner)
@@ -186,7 +205,20 @@ plan_framed(Planning *frame, PLANNER_PARAMS_compat)
 }
 
 /*
- * Count, and tell, what became of each temporary table of the query.
+ * Count, and tell, why a temporary table is not read in parallel, or that it is.
+ */
+static void pg_attribute_hot
+tell(Oid relid, Refusal refusal)
+{
+	stats_count_planned(refusal);
+	if (refusal != REFUSED_NOT && pt_explain_refusals)
+		ereport(NOTICE,
+				(errmsg("temporary table \"%s\" is not read in parallel", get_rel_name(relid)),
+				 errdetail_internal("%s", refusal_text(refusal))));
+}
+
+/*
+ * The same for each temporary table of a query.
  */
 static void
 account(Planning *frame, TempPlan *plan, bool replanned)
@@ -208,44 +240,52 @@ account(Planning *frame, TempPlan *plan, bool replanned)
 		}
 		if (replanned)
 			refusal = REFUSED_REPLANNED;
-		stats_count_planned(refusal);
-		if (refusal != REFUSED_NOT && pt_explain_refusals)
-			ereport(NOTICE,
-					(errmsg("temporary table \"%s\" is not read in parallel", get_rel_name(table->relid)),
-					 errdetail_internal("%s", refusal_text(refusal))));
+		tell(table->relid, refusal);
 	}
 }
 
-static PlannedStmt *
+/*
+ * Plan as if the library were not there.  A frame of an outer query must not be
+ * taken for this one's.
+ */
+static PlannedStmt *pg_attribute_hot
+plan_apart(PLANNER_PARAMS_compat)
+{
+	if (planning == NULL)
+		return plan_next(PLANNER_ARGS_compat);
+	return plan_framed(NULL, PLANNER_ARGS_compat);
+}
+
+static PlannedStmt *pg_attribute_hot
 plan_planner(PLANNER_PARAMS_compat)
 {
 	Planning	frame;
 	PlannedStmt *result;
 	Query	   *copy;
 	TempPlan	plan;
+	bool		small;
 	bool		replanned = false;
 
 	if (!pt_enabled || parse->commandType != CMD_SELECT || max_parallel_workers_per_gather == 0 ||
-		IsParallelWorker() || !mentions_temporary((Node *) parse, NULL))
+		IsParallelWorker() || !reads_temporary(parse, &small))
+		return plan_apart(PLANNER_ARGS_compat);
+	if (small)
 	{
-		/* A frame of an outer query must not be taken for this one's. */
-		if (planning == NULL)
-			return plan_next(PLANNER_ARGS_compat);
-		return plan_framed(NULL, PLANNER_ARGS_compat);
+		tell(linitial_node(RangeTblEntry, parse->rtable)->relid, REFUSED_SMALL);
+		return plan_apart(PLANNER_ARGS_compat);
 	}
 
 	memset(&frame, 0, sizeof(frame));
 	frame.outer = planning;
-	frame.small = is_small_alone(parse);
-	frame.hazard = !frame.small && has_hazard((Node *) parse, NULL);
+	frame.hazard = has_hazard((Node *) parse, NULL);
 	frame.for_explain = explaining();
-	copy = frame.small ? NULL : copyObject(parse);
+	copy = copyObject(parse);
 	result = plan_framed(&frame, PLANNER_ARGS_compat);
 
 	memset(&plan, 0, sizeof(plan));
 	if (result->parallelModeNeeded)
 		temp_plan_collect(result, &plan);
-	if (plan.unsafe_node && copy)
+	if (plan.unsafe_node)
 	{
 		ereport(DEBUG1,
 				(errmsg_internal("%s of temporary table \"%s\" in a part of the plan that workers run: planning again",

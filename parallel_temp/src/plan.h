@@ -20,8 +20,6 @@ typedef struct Planning
 	struct Planning *outer;		/* of the query that is planned around this
 								 * one */
 	bool		off;			/* plan as if the library were not there */
-	bool		small;			/* one small table is all there is: no path of
-								 * ours */
 	bool		hazard;			/* see TempScanPrivate */
 	bool		for_explain;	/* parallel_temp.force has no effect */
 	List	   *considered;		/* of ConsideredTable */
@@ -54,8 +52,5 @@ extern Refusal temp_table_refusal(PlannerInfo *root, RelOptInfo *rel, RangeTblEn
  * Decides for the whole family at its first member's call.
  */
 extern bool append_family_parallel(PlannerInfo *root, RelOptInfo *rel, Planning *planning);
-
-/* Is a statement being explained? */
-extern bool explaining(void);
 
 #endif							/* PLAN_H */

@@ -38,7 +38,7 @@ add_nested_loop(PlannerInfo *root, RelOptInfo *joinrel, JoinType jointype, JoinP
 										  NULL));
 }
 
-static void
+static void pg_attribute_hot
 plan_set_join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptInfo *innerrel,
 					   JoinType jointype, JoinPathExtraData *extra)
 {

@@ -243,11 +243,6 @@ add_temp_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, Planning 
 	Cost		sharing;
 	bool		flush;
 
-	if (planning->small)
-	{
-		table->refusal = REFUSED_SMALL;
-		return;
-	}
 	table->refusal = workers > 0 ? REFUSED_COST : REFUSED_SMALL;
 	if (pt_force && !planning->for_explain && rel->pages <= num_temp_buffers / 2)
 	{
@@ -272,7 +267,7 @@ add_temp_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, Planning 
 		add_path(rel, (Path *) make_path(root, rel, planning, 0, sharing, flush, COMPLETE_PATH_SURCHARGE));
 }
 
-static void
+static void pg_attribute_hot
 plan_set_rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 {
 	Planning   *planning = current_planning();

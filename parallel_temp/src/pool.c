@@ -180,7 +180,7 @@ pool_has_buffer(int buf_id)
 		(char *) LocalBufferBlockPointers[buf_id] == pool_base + (Size) buf_id * BLCKSZ;
 }
 
-int
+int			pg_attribute_hot
 pool_descriptor(void)
 {
 	return pool_fd;

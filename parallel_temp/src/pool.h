@@ -113,12 +113,11 @@ extern Size pool_bytes(void);
 /* In a worker: a descriptor of the leader's pool, or -1 with errno set. */
 extern int	pool_open_leaders(const SharedArea *area);
 
-/* ---- pool_utility.c: making it in time ------------------------------------ */
+/* ---- pool_filling.c: making it in time ------------------------------------ */
 
-extern void pool_utility_install(void);
-
-/* A statement is going to insert into this table. */
-extern void pool_before_filling(Oid relid);
+/* A plan that inserts, or a utility statement, is about to run. */
+extern void pool_before_insert(PlannedStmt *plan);
+extern void pool_before_utility(Node *statement);
 
 /* ---- pool_share.c: pinning, flushing, telling workers ------------------- */
 
@@ -130,9 +129,9 @@ extern Share *share_begin(QueryDesc *queryDesc, TempPlan *plan, const char **rea
 extern void share_end(Share *share);
 extern SharedRel *shared_rel_find(SharedArea *area, Oid relid);
 
-/* ---- pool_run.c: when a query starts and ends ---------------------------- */
+/* ---- pool_run.c: when a query runs ---------------------------- */
 
-extern void pool_run_install(void);
+extern void pool_run(EXECUTORRUN_PARAMS_compat);
 
 /* The share of the query that this executor state belongs to, or NULL. */
 extern Share *share_of(EState *estate);

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * pool_run.c
- *	  Executor hooks: what happens when a query that reads temporary tables in
- *	  parallel starts and ends, in the leader and in its workers.
+ *	  What happens when a query that reads temporary tables in parallel runs, in
+ *	  the leader and in its workers.
  *
  * The leader shares what the plan's workers will read before the executor runs
  * the plan, and takes it back afterwards, when no worker is left.  How workers
@@ -28,15 +28,12 @@
 #include "parser/parsetree.h"
 #include "utils/lsyscache.h"
 
+#include "hooks.h"
 #include "parallel_temp.h"
 #include "pool.h"
 #include "scan.h"
 #include "stats.h"
 #include "worker.h"
-
-static ExecutorStart_hook_type previous_executor_start = NULL;
-static ExecutorRun_hook_type previous_executor_run = NULL;
-static ExecutorEnd_hook_type previous_executor_end = NULL;
 
 /* The shares of the queries that are running, innermost first. */
 static Share *shares = NULL;
@@ -80,20 +77,11 @@ share_entry(Share *share)
 	return rte;
 }
 
-static void
-run_next(ExecutorRunParams_compat)
-{
-	if (previous_executor_run)
-		previous_executor_run(ExecutorRunArgs_compat);
-	else
-		standard_ExecutorRun(ExecutorRunArgs_compat);
-}
-
 /*
  * Run a plan in the leader alone, though it has a Gather.
  */
 static void
-run_without_workers(ExecutorRunParams_compat)
+run_without_workers(EXECUTORRUN_PARAMS_compat)
 {
 	PlannedStmt *stmt = queryDesc->plannedstmt;
 	PlannedStmt *alone = palloc(sizeof(PlannedStmt));
@@ -103,7 +91,7 @@ run_without_workers(ExecutorRunParams_compat)
 	queryDesc->plannedstmt = alone;
 	PG_TRY();
 	{
-		run_next(ExecutorRunArgs_compat);
+		statements.next_run(EXECUTORRUN_ARGS_compat);
 	}
 	PG_FINALLY();
 	{
@@ -113,7 +101,7 @@ run_without_workers(ExecutorRunParams_compat)
 }
 
 static void
-run_with_share(Share *share, ExecutorRunParams_compat)
+run_with_share(Share *share, EXECUTORRUN_PARAMS_compat)
 {
 	EState	   *estate = queryDesc->estate;
 	List	   *range_table = estate->es_range_table;
@@ -129,7 +117,7 @@ run_with_share(Share *share, ExecutorRunParams_compat)
 	PG_TRY();
 	{
 		temp_scan_prepare(queryDesc);
-		run_next(ExecutorRunArgs_compat);
+		statements.next_run(EXECUTORRUN_ARGS_compat);
 	}
 	PG_FINALLY();
 	{
@@ -144,8 +132,11 @@ run_with_share(Share *share, ExecutorRunParams_compat)
 	share_end(share);
 }
 
-static void
-pool_executor_run(ExecutorRunParams_compat)
+/*
+ * Run a plan with parallel parts, or a part of one in a worker.
+ */
+void
+pool_run(EXECUTORRUN_PARAMS_compat)
 {
 	TempPlan	plan;
 	Share	   *share;
@@ -157,7 +148,7 @@ pool_executor_run(ExecutorRunParams_compat)
 			return;
 		if (worker_area())
 			temp_scan_prepare(queryDesc);
-		run_next(ExecutorRunArgs_compat);
+		statements.next_run(EXECUTORRUN_ARGS_compat);
 		return;
 	}
 
@@ -165,14 +156,14 @@ pool_executor_run(ExecutorRunParams_compat)
 	if (!queryDesc->plannedstmt->parallelModeNeeded || count != 0 ||
 		!has_temporary_table(queryDesc->plannedstmt->rtable))
 	{
-		run_next(ExecutorRunArgs_compat);
+		statements.next_run(EXECUTORRUN_ARGS_compat);
 		return;
 	}
 
 	temp_plan_collect(queryDesc->plannedstmt, &plan);
 	if (!plan.below)
 	{
-		run_next(ExecutorRunArgs_compat);
+		statements.next_run(EXECUTORRUN_ARGS_compat);
 		return;
 	}
 	if (!pt_enabled)
@@ -181,47 +172,10 @@ pool_executor_run(ExecutorRunParams_compat)
 		reason = "a node of the plan cannot read a temporary table in a worker";
 	share = reason ? NULL : share_begin(queryDesc, &plan, &reason);
 	if (share)
-		run_with_share(share, ExecutorRunArgs_compat);
+		run_with_share(share, EXECUTORRUN_ARGS_compat);
 	else
 	{
 		stats_count_alone(reason);
-		run_without_workers(ExecutorRunArgs_compat);
+		run_without_workers(EXECUTORRUN_ARGS_compat);
 	}
-}
-
-static void
-pool_executor_start(QueryDesc *queryDesc, int eflags)
-{
-	if (IsParallelWorker())
-		worker_executor_start(queryDesc);
-	else if (queryDesc->operation == CMD_INSERT && pool_descriptor() < 0 &&
-			 ResultRelationsCount_compat(queryDesc->plannedstmt) > 0)
-		pool_before_filling(rt_fetch(ResultRelationFirst_compat(queryDesc->plannedstmt),
-									 queryDesc->plannedstmt->rtable)->relid);
-	if (previous_executor_start)
-		previous_executor_start(queryDesc, eflags);
-	else
-		standard_ExecutorStart(queryDesc, eflags);
-}
-
-static void
-pool_executor_end(QueryDesc *queryDesc)
-{
-	if (previous_executor_end)
-		previous_executor_end(queryDesc);
-	else
-		standard_ExecutorEnd(queryDesc);
-	if (IsParallelWorker())
-		worker_executor_end(queryDesc);
-}
-
-void
-pool_run_install(void)
-{
-	previous_executor_start = ExecutorStart_hook;
-	ExecutorStart_hook = pool_executor_start;
-	previous_executor_run = ExecutorRun_hook;
-	ExecutorRun_hook = pool_executor_run;
-	previous_executor_end = ExecutorEnd_hook;
-	ExecutorEnd_hook = pool_executor_end;
 }

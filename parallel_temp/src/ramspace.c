@@ -40,8 +40,6 @@
 
 #define MEGABYTE ((int64) 1024 * 1024)
 
-static object_access_hook_type prev_object_access = NULL;
-static ProcessUtility_hook_type prev_ProcessUtility = NULL;
 
 /* Is this a RAM tablespace? */
 bool
@@ -109,15 +107,19 @@ ramspace_check_room(Oid tablespace, bool warn)
 /*
  * A relation was made or changed.  Its row is read as this command left it.
  */
-static void
-check_relation(Oid relid, bool created)
+void
+ramspace_saw_relation(Oid relid, bool created)
 {
-	Relation	catalog = table_open(RelationRelationId, AccessShareLock);
+	Relation	catalog;
 	ScanKeyData key;
 	SysScanDesc scan;
 	HeapTuple	tuple;
 	Oid			tablespace = InvalidOid;
 	char		persistence = RELPERSISTENCE_TEMP;
+
+	if (IsBootstrapProcessingMode())
+		return;
+	catalog = table_open(RelationRelationId, AccessShareLock);
 
 	ScanKeyInit(&key, Anum_pg_class_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
 	scan = systable_beginscan(catalog, ClassOidIndexId, true, SnapshotSelf, 1, &key);
@@ -138,8 +140,8 @@ check_relation(Oid relid, bool created)
 		ramspace_check_room(tablespace, true);
 }
 
-static void
-check_database(Oid database)
+void
+ramspace_saw_database(Oid database)
 {
 	Relation	catalog = table_open(DatabaseRelationId, AccessShareLock);
 	ScanKeyData key;
@@ -159,46 +161,26 @@ check_database(Oid database)
 		refuse("a database", tablespace);
 }
 
-static void
-ramspace_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId, void *arg)
-{
-	if (prev_object_access)
-		prev_object_access(access, classId, objectId, subId, arg);
-	if ((access != OAT_POST_CREATE && access != OAT_POST_ALTER) || subId != 0 || IsBootstrapProcessingMode())
-		return;
-	if (classId == RelationRelationId)
-		check_relation(objectId, access == OAT_POST_CREATE);
-	else if (classId == DatabaseRelationId)
-		check_database(objectId);
-}
-
 /*
  * REINDEX (TABLESPACE ...) moves indexes without telling the object access hook.
  */
-static void
-ramspace_ProcessUtility(PROCESSUTILITY_PARAMS_compat)
+void
+ramspace_before_reindex(ReindexStmt *statement)
 {
-	if (IsA(pstmt->utilityStmt, ReindexStmt))
+	ListCell   *cell;
+
+	foreach(cell, statement->params)
 	{
-		ListCell   *cell;
+		DefElem    *option = lfirst_node(DefElem, cell);
 
-		foreach(cell, ((ReindexStmt *) pstmt->utilityStmt)->params)
+		if (strcmp(option->defname, "tablespace") == 0)
 		{
-			DefElem    *option = lfirst_node(DefElem, cell);
+			Oid			tablespace = get_tablespace_oid(defGetString(option), true);
 
-			if (strcmp(option->defname, "tablespace") == 0)
-			{
-				Oid			tablespace = get_tablespace_oid(defGetString(option), true);
-
-				if (OidIsValid(tablespace) && ramspace_is(tablespace))
-					refuse("an index by REINDEX", tablespace);
-			}
+			if (OidIsValid(tablespace) && ramspace_is(tablespace))
+				refuse("an index by REINDEX", tablespace);
 		}
 	}
-	if (prev_ProcessUtility)
-		prev_ProcessUtility(PROCESSUTILITY_ARGS_compat);
-	else
-		standard_ProcessUtility(PROCESSUTILITY_ARGS_compat);
 }
 
 void
@@ -210,8 +192,4 @@ ramspace_install(void)
 	 */
 	if (process_shared_preload_libraries_in_progress && !IsUnderPostmaster)
 		ramspace_restore_directories();
-	prev_object_access = object_access_hook;
-	object_access_hook = ramspace_object_access;
-	prev_ProcessUtility = ProcessUtility_hook;
-	ProcessUtility_hook = ramspace_ProcessUtility;
 }

@@ -3,7 +3,7 @@
  * ramspace.h
  *	  Tablespaces for temporary tables in memory (tmpfs).
  *
- * ramspace.c      hooks: nothing but temporary tables, warn before memory is short
+ * ramspace.c      nothing but temporary tables, warn before memory is short
  * ramspace_dir.c  directories: name, state, size, what a reboot took away
  * ramspace_sql.c  what the administrator calls
  *
@@ -13,6 +13,8 @@
  */
 #ifndef RAMSPACE_H
 #define RAMSPACE_H
+
+#include "nodes/parsenodes.h"
 
 /* State of one RAM tablespace's directory. */
 typedef struct RamSpaceState
@@ -29,6 +31,9 @@ typedef struct RamSpaceState
 
 /* ramspace.c */
 extern void ramspace_install(void);
+extern void ramspace_saw_relation(Oid relid, bool created);
+extern void ramspace_saw_database(Oid database);
+extern void ramspace_before_reindex(ReindexStmt *statement);
 extern bool ramspace_is(Oid tablespace);
 extern void ramspace_check_room(Oid tablespace, bool warn);
 

@@ -28,7 +28,7 @@
 #include "nodes/parsenodes.h"
 #include "utils/builtins.h"
 
-#include "fastload.h"
+#include "hooks.h"
 #include "parallel_temp.h"
 #include "ramspace.h"
 
@@ -45,7 +45,7 @@ check_caller(FunctionCallInfo fcinfo, const char *command)
 				 errmsg("permission denied for %s", command),
 				 errhint("Must be superuser, as for CREATE TABLESPACE.")));
 	if (fcinfo->context == NULL || !IsA(fcinfo->context, CallContext) ||
-		((CallContext *) fcinfo->context)->atomic || fastload_utility_depth() > 1)
+		((CallContext *) fcinfo->context)->atomic || utility_depth() > 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
 				 errmsg("%s cannot run inside a transaction block or a function", command)));

@@ -54,7 +54,7 @@ refusal_text(Refusal refusal)
 	return refusals[refusal].text;
 }
 
-void
+void		pg_attribute_hot
 stats_count_planned(Refusal refusal)
 {
 	planned[refusal]++;

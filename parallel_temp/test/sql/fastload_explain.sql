@@ -121,6 +121,32 @@ SELECT frozen('one_snapshot');
 CREATE TEMP TABLE thawed AS SELECT id, CASE WHEN id = 20000 THEN (SELECT count(*) FROM loaded('SELECT * FROM thawed')) END AS n FROM source;
 SELECT frozen('thawed');
 
+-- statements that failed are not running any more
+SELECT 1 / (id - 1000) FROM source;
+CREATE TEMP TABLE after_error AS SELECT * FROM source;
+SELECT frozen('after_error');
+BEGIN;
+SAVEPOINT one;
+SELECT 1 / (id - 1000) FROM source;
+ROLLBACK TO one;
+CREATE TEMP TABLE after_rollback AS SELECT * FROM source;
+SELECT frozen('after_rollback');
+COMMIT;
+CREATE FUNCTION caught(i int) RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+  IF i % 1000 = 1 THEN PERFORM 1 / (id - 2) FROM source; END IF;
+  RETURN i;
+EXCEPTION WHEN division_by_zero THEN RETURN -1;
+END $$;
+CREATE TEMP TABLE after_caught (i int);
+SELECT * FROM loaded('INSERT INTO after_caught SELECT caught(id) FROM source');
+SELECT count(*), sum(i) FROM after_caught;
+BEGIN;
+SELECT sum(caught(id)) FROM source;
+CREATE TEMP TABLE after_function AS SELECT * FROM source;
+SELECT frozen('after_function');
+COMMIT;
+
 -- COPY freezes where INSERT does
 \getenv builddir PG_ABS_BUILDDIR
 \set file :builddir '/results/fastload_explain.data'
@@ -144,6 +170,6 @@ SELECT trim(pg_read_binary_file(pg_relation_filepath('fits')), '\x00') = '' AS f
 SELECT count(*), sum(id) FROM fits;
 
 DROP TABLE source, permanent CASCADE;
-DROP FUNCTION loaded, loaded_json, look, frozen;
+DROP FUNCTION loaded, loaded_json, look, frozen, caught;
 DROP FUNCTION look_trigger CASCADE;
 DROP EXTENSION pageinspect;
