@@ -87,23 +87,30 @@ light_define_settings(void)
 							 &light_profile, false,
 							 PGC_SUSET, 0, NULL, NULL, NULL);
 
-	DefineCustomIntVariable("light_explain.profile_max",
-							"Plan nodes of which a profile is kept.",
-							NULL,
-							&light_profile_max, 2000, 100, INT_MAX / 2,
-							PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	/*
+	 * Sizes of shared memory; a library that one session loads has none, and
+	 * may not make such settings.
+	 */
+	if (process_shared_preload_libraries_in_progress)
+	{
+		DefineCustomIntVariable("light_explain.profile_max",
+								"Plan nodes of which a profile is kept.",
+								NULL,
+								&light_profile_max, 2000, 100, INT_MAX / 2,
+								PGC_POSTMASTER, 0, NULL, NULL, NULL);
 
-	DefineCustomIntVariable("light_explain.progress_statements",
-							"Instrumented statements whose progress other sessions can see at a time.",
-							"0 keeps the figures of running statements private.",
-							&light_progress_statements, 64, 0, 10000,
-							PGC_POSTMASTER, 0, NULL, NULL, NULL);
+		DefineCustomIntVariable("light_explain.progress_statements",
+								"Instrumented statements whose progress other sessions can see at a time.",
+								"0 keeps the figures of running statements private.",
+								&light_progress_statements, 64, 0, 10000,
+								PGC_POSTMASTER, 0, NULL, NULL, NULL);
 
-	DefineCustomIntVariable("light_explain.progress_nodes",
-							"Plan nodes that a statement may have for its progress to be visible.",
-							NULL,
-							&light_progress_nodes, 32, 4, 1000,
-							PGC_POSTMASTER, 0, NULL, NULL, NULL);
+		DefineCustomIntVariable("light_explain.progress_nodes",
+								"Plan nodes that a statement may have for its progress to be visible.",
+								NULL,
+								&light_progress_nodes, 32, 4, 1000,
+								PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	}
 
 	MarkGUCPrefixReserved("light_explain");
 }
