@@ -108,9 +108,9 @@ static void pg_attribute_hot
 hook_ProcessUtility(PROCESSUTILITY_PARAMS_compat)
 {
 	Node	   *statement = pstmt->utilityStmt;
-	int			outer_executor = executor_depth();
-	int			outer_utility = statements.utility_depth;
-	int			outer_explain = statements.explain_depth;
+	volatile int outer_executor = executor_depth();
+	volatile int outer_utility = statements.utility_depth;
+	volatile int outer_explain = statements.explain_depth;
 
 	/*
 	 * The user's own CREATE TABLE AS, EXPLAIN or EXECUTE is as good as the
