@@ -4,6 +4,7 @@
 # A server is named by a label:
 #   host        the server that PG_CONFIG (default: pg_config on PATH) belongs to
 #   17, 18, 19  Debian's packages of that version, in a debootstrap root
+#   16          the same of Ubuntu (no Debian release has it): see ci/server.sh
 #   18-assert   an assertion-enabled server built from Debian's source package
 #
 # Sourced, never run.  Sets TOP (the repository) and BUILD (everything made).
@@ -65,9 +66,9 @@ mirror() {
         awk -F'|' '$2 == "Debian" && $3 == "Debian" { sub("/$", "", $1); print $1; exit }'
 }
 
-# release_of MAJOR: the Debian release that carries that PostgreSQL.
+# release_of MAJOR: the release that carries that PostgreSQL.
 release_of() {
-    case $1 in 15) echo bookworm ;; 17) echo trixie ;; 18) echo sid ;; 19) echo experimental ;;
+    case $1 in 15) echo bookworm ;; 16) echo noble ;; 17) echo trixie ;; 18) echo sid ;; 19) echo experimental ;;
         *) die "no Debian release known for PostgreSQL $1" ;; esac
 }
 

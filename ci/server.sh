@@ -5,9 +5,9 @@
 
 TOOLS="make gcc libc6-dev"
 
-# A debootstrap root with Debian's packages of one major version.
+# A debootstrap root with packages of one major version.
 make_root() {
-    local major=$1 root release suite script=()
+    local major=$1 root release suite from options=() script=()
     root=$(root_of "$major")
     [ -e "$root/.ready" ] && return 0
     packages debootstrap
@@ -15,10 +15,17 @@ make_root() {
     suite=$release
     [ "$release" = experimental ] && suite=sid
     [ "$suite" = sid ] && script=(/usr/share/debootstrap/scripts/sid)
+    from=$(mirror)
+    if [ "$suite" = noble ]; then
+        from=${MIRROR_16:-}
+        [ -n "$from" ] || die "set MIRROR_16 to the address of an Ubuntu mirror, KEYRING_16 to the file of its keys (package ubuntu-keyring)"
+        options=(--keyring="${KEYRING_16:-/usr/share/keyrings/ubuntu-archive-keyring.gpg}" --components=main,universe)
+        script=(/usr/share/debootstrap/scripts/gutsy)
+    fi
     say "making a Debian $suite root for PostgreSQL $major"
     as_root rm -rf "$root"
     mkdir -p "$(dirname "$root")"
-    as_root debootstrap --variant=minbase "$suite" "$root" "$(mirror)" "${script[@]}" >"$BUILD/root-$major.log" 2>&1 ||
+    as_root debootstrap --variant=minbase "${options[@]}" "$suite" "$root" "$from" "${script[@]}" >"$BUILD/root-$major.log" 2>&1 ||
         { tail -n 20 "$BUILD/root-$major.log" >&2; die "debootstrap $suite failed"; }
     if [ "$release" = experimental ]; then
         # Only PostgreSQL itself from experimental: its perl is newer than the modules.
@@ -26,6 +33,8 @@ make_root() {
         printf 'Package: postgresql* libpq* libecpg* libpgtypes*\nPin: release a=experimental\nPin-Priority: 990\n' |
             as_root tee "$root/etc/apt/preferences.d/postgresql" >/dev/null
     fi
+    # Ubuntu releases keep the minor release that they began with.
+    [ "$suite" != noble ] || echo "deb $from $suite-updates main universe" | as_root tee -a "$root/etc/apt/sources.list" >/dev/null
     in_root "$major" root "
         apt-get -qq -o Acquire::Check-Valid-Until=false update
         apt-get install -y -qq --no-install-recommends postgresql-$major postgresql-server-dev-$major $TOOLS libipc-run-perl" \
@@ -38,16 +47,18 @@ make_root() {
 make_assert() {
     local major=$1 prefix source
     prefix=$BUILD/server/$major-assert
-    [ -e "$prefix/.ready" ] && return 0
+    [ -e "$prefix/.ready" ] && [ -e "$prefix/lib/pgsql" ] && return 0
     packages build-essential bison flex perl libreadline-dev zlib1g-dev liblz4-dev libipc-run-perl
     source=$("$TOP/ci/source.sh" "$major")
     say "building an assertion-enabled PostgreSQL $major"
     rm -rf "$prefix" "$BUILD/source/$major-assert"
     cp -a "$source" "$BUILD/source/$major-assert"
+    # Debian's source puts modules into the system's /usr/lib/postgresql, whatever the
+    # prefix, unless the name of libdir speaks of PostgreSQL.
     # A shell of its own: "set -e" has no effect in a subshell whose status is tested.
     bash -euc '
         cd "$1"
-        ./configure -q --prefix="$2" --enable-cassert --enable-debug --enable-tap-tests --without-icu --with-lz4 \
+        ./configure -q --prefix="$2" --libdir="$2/lib/pgsql" --enable-cassert --enable-debug --enable-tap-tests --without-icu --with-lz4 \
             CFLAGS="-O1 -ggdb -fno-omit-frame-pointer"
         # "install" alone does not wait for generated headers when run in parallel
         make -s -j"$(nproc)"
@@ -62,7 +73,7 @@ make_assert() {
     touch "$prefix/.ready"
 }
 
-[ $# -eq 1 ] || die "usage: ci/server.sh host|17|18|19|18-assert"
+[ $# -eq 1 ] || die "usage: ci/server.sh host|16|17|18|19|18-assert"
 case $1 in
     host)
         if ! command -v "${PG_CONFIG:-pg_config}" >/dev/null || [ ! -e "$("${PG_CONFIG:-pg_config}" --pgxs)" ]; then

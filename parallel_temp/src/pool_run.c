@@ -84,11 +84,10 @@ static void
 run_without_workers(EXECUTORRUN_PARAMS_compat)
 {
 	PlannedStmt *stmt = queryDesc->plannedstmt;
-	PlannedStmt *alone = palloc(sizeof(PlannedStmt));
+	PlannedStmt alone = *stmt;
 
-	memcpy(alone, stmt, sizeof(PlannedStmt));
-	alone->parallelModeNeeded = false;
-	queryDesc->plannedstmt = alone;
+	alone.parallelModeNeeded = false;
+	queryDesc->plannedstmt = &alone;
 	PG_TRY();
 	{
 		statements.next_run(EXECUTORRUN_ARGS_compat);
@@ -152,11 +151,20 @@ pool_run(EXECUTORRUN_PARAMS_compat)
 		return;
 	}
 
-	/* The plan of a cursor or of a FOR loop runs without workers anyway. */
-	if (!queryDesc->plannedstmt->parallelModeNeeded || count != 0 ||
+	if (!queryDesc->plannedstmt->parallelModeNeeded ||
 		!has_temporary_table(queryDesc->plannedstmt->rtable))
 	{
 		statements.next_run(EXECUTORRUN_ARGS_compat);
+		return;
+	}
+
+	/*
+	 * The server runs the plan of a cursor or of a FOR loop without workers;
+	 * some minor releases do so only if it may run more than once.
+	 */
+	if (count != 0)
+	{
+		run_without_workers(EXECUTORRUN_ARGS_compat);
 		return;
 	}
 

@@ -11,7 +11,7 @@ use lib "$FindBin::RealBin/../diff", "$FindBin::RealBin/../fuzz";
 use Fuzz qw(run_episode shrink script_of);
 use PostgreSQL::Test::Utils;
 use RandomSQL;
-use SameAnswers qw(start_server has_setting bad_log_lines force_parallel);
+use SameAnswers qw(wait_until_back start_server has_setting bad_log_lines force_parallel);
 use Test::More;
 
 my $wanted = $ENV{PG_LEAN_FUZZ_PAIRS} // 400;
@@ -37,7 +37,7 @@ while ($pairs < $wanted && $failed < 3)
 	$counter{$1} += $2 while $stats =~ /^([^|\n]+)\|([\d.]+)/mg;
 	if (my @bad = bad_log_lines(slurp_file($node->logfile, $from)))
 	{
-		$node->poll_query_until('postgres', 'SELECT true');
+		wait_until_back($node);
 		push @$failures, { unit => $#units, what => "the server's log says:\n" . join "\n", @bad } unless @$failures;
 	}
 	if (@$failures)

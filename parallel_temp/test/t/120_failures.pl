@@ -7,7 +7,7 @@ use FindBin;
 use lib "$FindBin::RealBin/../diff";
 use PostgreSQL::Test::Utils;
 use PsqlSession;
-use SameAnswers qw(start_server has_setting bad_log_lines);
+use SameAnswers qw(wait_until_back start_server has_setting bad_log_lines);
 use Test::More;
 
 my $node = start_server('failures', <<'END');
@@ -241,7 +241,7 @@ for my $method ('share', 'flush')
 	kill 'KILL', $worker;
 	$s->wait;
 	$s->quit;
-	ok($node->poll_query_until('postgres', 'SELECT true'), "$method: the server comes back after a worker was killed");
+	ok(wait_until_back($node), "$method: the server comes back after a worker was killed");
 	my $left = $node->safe_psql('postgres', q(SELECT count(*) FROM pg_database d, pg_ls_dir('base/' || d.oid) f WHERE f ~ '^t[0-9]+_'));
 	is($left, '0', "$method: no temporary file is left");
 	$s = new_session($method, 1024);
