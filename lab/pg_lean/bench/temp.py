@@ -224,7 +224,7 @@ def measure_overhead(bench: Bench) -> dict[str, Estimate]:
             return tps
 
         bench.interleave({"stock": lambda: run_all(()), "pg_lean": lambda: run_all(PRELOAD), "stock again": lambda: run_all(())},
-                         bench.iterations(full=60, quick=3), case="overhead", text="the library's overhead")
+                         bench.iterations(full=40, quick=3), case="overhead", text="the library's overhead")
     return {name: bench.ratio(name, "pg_lean", "stock", "overhead") for name in loads}
 
 
