@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # ci/check.sh LABEL [EXTENSION...]: build, install and test extensions on one
 # server (see ci/lib.sh for labels).  Prints a closing line of counts; fails if
-# anything failed, and leaves what failed in build/check/LABEL*.failed.  TEST_CONF=test/FILE and PROVE_TESTS='...' pass through to the
-# tests; SKIP_TAP=1 leaves the TAP tests out, SKIP_REGRESS=1 all others.
+# anything failed, and leaves what failed in build/check/LABEL*.failed.
+# TEST_CONF=test/FILE and PROVE_TESTS='...' pass through to the tests; SKIP_TAP=1
+# leaves the TAP tests out, SKIP_REGRESS=1 all others.
 . "$(dirname "$0")/lib.sh"
 
 [ $# -ge 1 ] || die "usage: ci/check.sh LABEL [EXTENSION...]"

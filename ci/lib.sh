@@ -69,7 +69,7 @@ mirror() {
 # release_of MAJOR: the release that carries that PostgreSQL.
 release_of() {
     case $1 in 15) echo bookworm ;; 16) echo noble ;; 17) echo trixie ;; 18) echo sid ;; 19) echo experimental ;;
-        *) die "no Debian release known for PostgreSQL $1" ;; esac
+        *) die "no release known for PostgreSQL $1" ;; esac
 }
 
 root_of() { echo "$BUILD/root/$1"; }

@@ -20,9 +20,10 @@ make_root() {
         from=${MIRROR_16:-}
         [ -n "$from" ] || die "set MIRROR_16 to the address of an Ubuntu mirror, KEYRING_16 to the file of its keys (package ubuntu-keyring)"
         options=(--keyring="${KEYRING_16:-/usr/share/keyrings/ubuntu-archive-keyring.gpg}" --components=main,universe)
+        # what all its releases share
         script=(/usr/share/debootstrap/scripts/gutsy)
     fi
-    say "making a Debian $suite root for PostgreSQL $major"
+    say "making a $suite root for PostgreSQL $major"
     as_root rm -rf "$root"
     mkdir -p "$(dirname "$root")"
     as_root debootstrap --variant=minbase "${options[@]}" "$suite" "$root" "$from" "${script[@]}" >"$BUILD/root-$major.log" 2>&1 ||
@@ -55,6 +56,7 @@ make_assert() {
     cp -a "$source" "$BUILD/source/$major-assert"
     # Debian's source puts modules into the system's /usr/lib/postgresql, whatever the
     # prefix, unless the name of libdir speaks of PostgreSQL.
+    #
     # A shell of its own: "set -e" has no effect in a subshell whose status is tested.
     bash -euc '
         cd "$1"

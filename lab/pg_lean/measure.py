@@ -106,19 +106,18 @@ class Measurements:
         """Median and interval of one metric."""
         return Estimate.of(row[metric] for row in self.select(variant, case) if row.get(metric) is not None)
 
-    def ratios(self, metric: str, variant: str, base: str, case: Any = None, base_metric: str | None = None) -> list[float]:
-        """variant / base of each repetition (and case) in which both were measured."""
+    def ratio(self, metric: str, variant: str, base: str, case: Any = None, base_metric: str | None = None) -> Estimate:
+        """variant / base, paired within each repetition (and case), then the median of those ratios.
+
+        Below 1 means that `variant` needs less of the metric than `base`.
+        """
         bases = {(row["case"], row["repetition"]): row.get(base_metric or metric) for row in self.select(base, case)}
         ratios = []
         for row in self.select(variant, case):
             denominator = bases.get((row["case"], row["repetition"]))
             if denominator and row.get(metric) is not None:
                 ratios.append(row[metric] / denominator)
-        return ratios
-
-    def ratio(self, metric: str, variant: str, base: str, case: Any = None, base_metric: str | None = None) -> Estimate:
-        """The median of ratios(): below 1 means that `variant` needs less of the metric than `base`."""
-        return Estimate.of(self.ratios(metric, variant, base, case, base_metric))
+        return Estimate.of(ratios)
 
     def write_csv(self, path: Path) -> None:
         """All rows; the union of their columns."""

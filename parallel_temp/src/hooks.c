@@ -151,7 +151,7 @@ hook_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId
 {
 	if (statements.next_object_access)
 		statements.next_object_access(access, classId, objectId, subId, arg);
-	if ((access != OAT_POST_CREATE && access != OAT_POST_ALTER) || subId != 0)
+	if ((access != OAT_POST_CREATE && access != OAT_POST_ALTER) || subId != 0 || IsBootstrapProcessingMode())
 		return;
 	if (classId == RelationRelationId)
 	{

@@ -151,8 +151,7 @@ pool_run(EXECUTORRUN_PARAMS_compat)
 		return;
 	}
 
-	if (!queryDesc->plannedstmt->parallelModeNeeded ||
-		!has_temporary_table(queryDesc->plannedstmt->rtable))
+	if (!has_temporary_table(queryDesc->plannedstmt->rtable))
 	{
 		statements.next_run(EXECUTORRUN_ARGS_compat);
 		return;

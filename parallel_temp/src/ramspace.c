@@ -40,7 +40,6 @@
 
 #define MEGABYTE ((int64) 1024 * 1024)
 
-
 /* Is this a RAM tablespace? */
 bool
 ramspace_is(Oid tablespace)
@@ -110,16 +109,12 @@ ramspace_check_room(Oid tablespace, bool warn)
 void
 ramspace_saw_relation(Oid relid, bool created)
 {
-	Relation	catalog;
+	Relation	catalog = table_open(RelationRelationId, AccessShareLock);
 	ScanKeyData key;
 	SysScanDesc scan;
 	HeapTuple	tuple;
 	Oid			tablespace = InvalidOid;
 	char		persistence = RELPERSISTENCE_TEMP;
-
-	if (IsBootstrapProcessingMode())
-		return;
-	catalog = table_open(RelationRelationId, AccessShareLock);
 
 	ScanKeyInit(&key, Anum_pg_class_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
 	scan = systable_beginscan(catalog, ClassOidIndexId, true, SnapshotSelf, 1, &key);

@@ -24,7 +24,7 @@ is($code, 0, "LOAD and EXPLAIN ANALYZE in one session: $err");
 like($out, qr/Seq Scan on t \(actual time=[0-9.]+ rows=/, 'the plan has figures');
 like($out, qr/^last: .*Seq Scan on t 20000$/m, 'light_explain_last() has them, too, workers included');
 
-($code, $out, $err) = $node->psql('postgres', "SET client_min_messages = warning;\n$statements", extra_params => [], connstr => $node->connstr('postgres') . " options='-c session_preload_libraries=light_explain'");
+($code, $out, $err) = $node->psql('postgres', "SET client_min_messages = warning;\n$statements", connstr => $node->connstr('postgres') . " options='-c session_preload_libraries=light_explain'");
 is($code, 0, "session_preload_libraries: $err");
 like($out, qr/^last: .*Seq Scan on t 20000$/m, 'and its figures');
 
