@@ -598,12 +598,19 @@ static inline void
 smgrreadn_compat(SMgrRelation reln, ForkNumber fork, BlockNumber block, char *to, int n)
 {
 #if PG_VERSION_NUM >= 170000
-	void	   *pages[64];
+	/* The storage manager takes no more than PG_IOV_MAX of them in one call. */
+	while (n > 0)
+	{
+		void	   *pages[PG_IOV_MAX];
+		int			now = Min(n, PG_IOV_MAX);
 
-	Assert(n <= lengthof(pages));
-	for (int i = 0; i < n; i++)
-		pages[i] = to + (Size) i * BLCKSZ;
-	smgrreadv(reln, fork, block, pages, n);
+		for (int i = 0; i < now; i++)
+			pages[i] = to + (Size) i * BLCKSZ;
+		smgrreadv(reln, fork, block, pages, now);
+		block += now;
+		to += (Size) now * BLCKSZ;
+		n -= now;
+	}
 #else
 	for (int i = 0; i < n; i++)
 		smgrread(reln, fork, block + i, to + (Size) i * BLCKSZ);
