@@ -129,6 +129,10 @@ extern Share *share_begin(QueryDesc *queryDesc, TempPlan *plan, const char **rea
 extern void share_end(Share *share);
 extern SharedRel *shared_rel_find(SharedArea *area, Oid relid);
 
+/* ---- pool_values.c: what workers get from outside ------------------------- */
+
+extern void fetch_values_for_workers(QueryDesc *queryDesc, bool subplans);
+
 /* ---- pool_run.c: when a query runs ---------------------------- */
 
 extern void pool_run(EXECUTORRUN_PARAMS_compat);

@@ -139,6 +139,7 @@ pool_run(EXECUTORRUN_PARAMS_compat)
 {
 	TempPlan	plan;
 	Share	   *share;
+	bool		temporary;
 	const char *reason = NULL;
 
 	if (IsParallelWorker())
@@ -151,7 +152,10 @@ pool_run(EXECUTORRUN_PARAMS_compat)
 		return;
 	}
 
-	if (!has_temporary_table(queryDesc->plannedstmt->rtable))
+	temporary = has_temporary_table(queryDesc->plannedstmt->rtable);
+	if (count == 0 && pt_enabled)
+		fetch_values_for_workers(queryDesc, temporary);
+	if (!temporary)
 	{
 		statements.next_run(EXECUTORRUN_ARGS_compat);
 		return;
