@@ -63,6 +63,8 @@ typedef struct FastLoad
 	int			batch_pages;
 
 	bool		scanned;		/* the same statement scans the table, too */
+	bool		held_open;		/* something that outlives it may, a cursor */
+	int64		blocks_read;	/* the session's count when the load began */
 	bool		handed_back;	/* the server's own path does the rest */
 	uint64		tuples;
 	uint64		pool_pages;		/* new pages filled in local buffers */
@@ -85,6 +87,7 @@ typedef struct FastDoor
 										 * no */
 	bool		in_buffers;		/* rows are looked at before the end */
 	bool		scanned;		/* the same statement scans the table, too */
+	bool		held_open;		/* something that outlives it may, a cursor */
 	MemoryContext context;
 	BlockNumber first_new_block;	/* a row here or beyond is on a new page */
 	uint64		rows;			/* rows put by heap */
@@ -107,7 +110,7 @@ typedef struct FastLoadNote
 extern FastLoad *fastload_begin(Relation rel, CommandId cid, bool frozen, MemoryContext context);
 extern void fastload_continue_at_end(FastLoad *load);
 extern void fastload_stay_in_buffers(FastLoad *load);
-extern void fastload_keep_length(FastLoad *load);
+extern void fastload_keep_length(FastLoad *load, bool held_open);
 extern void fastload_add(FastLoad *load, TupleTableSlot *slot);
 extern void fastload_add_tuple(FastLoad *load, HeapTuple tuple);
 extern void fastload_hand_back(FastLoad *load, bool thaw);
@@ -137,7 +140,7 @@ extern const char *fastload_insert_prepare(QueryDesc *queryDesc, FastDoor **door
 
 /* fastload_am.c */
 extern FastDoor *fastload_door_open(Relation rel, bool (*may_freeze) (void), bool in_buffers, bool scanned,
-									MemoryContext context);
+									bool held_open, MemoryContext context);
 extern void fastload_door_close(FastDoor *door);
 extern void fastload_door_forget(FastDoor *outer);
 extern void fastload_doors_shut(List *relids);

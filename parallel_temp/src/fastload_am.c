@@ -75,8 +75,8 @@ consider(FastDoor *door, ItemPointer tid, CommandId cid, TableOptions_compat opt
 	door->load = fastload_begin(door->rel, cid, door->may_freeze != NULL && door->may_freeze(), door->context);
 	if (door->in_buffers)
 		fastload_stay_in_buffers(door->load);
-	if (door->scanned)
-		fastload_keep_length(door->load);
+	if (door->scanned || door->held_open)
+		fastload_keep_length(door->load, door->held_open);
 	fastload_continue_at_end(door->load);
 	fastload_push(door->load);
 }
@@ -178,7 +178,8 @@ relation_invalidated(Datum arg, Oid relid)
  * writer.  The door and its load live in "context".
  */
 FastDoor *
-fastload_door_open(Relation rel, bool (*may_freeze) (void), bool in_buffers, bool scanned, MemoryContext context)
+fastload_door_open(Relation rel, bool (*may_freeze) (void), bool in_buffers, bool scanned, bool held_open,
+				   MemoryContext context)
 {
 	FastDoor   *door;
 
@@ -197,6 +198,7 @@ fastload_door_open(Relation rel, bool (*may_freeze) (void), bool in_buffers, boo
 	door->may_freeze = may_freeze;
 	door->in_buffers = in_buffers;
 	door->scanned = scanned;
+	door->held_open = held_open;
 	door->context = context;
 	door->first_new_block = RelationGetNumberOfBlocks(rel);
 	door->open = true;
@@ -300,7 +302,8 @@ fastload_copy_prepare(CopyStmt *copy)
 								  rel->trigdesc == NULL &&
 								  CreatedInSubTransaction_compat(rel, GetCurrentSubTransactionId()) ?
 								  fastload_copy_may_freeze : NULL,
-								  rel->rd_rel->relhasindex || rel->trigdesc != NULL, false, CurrentMemoryContext);
+								  rel->rd_rel->relhasindex || rel->trigdesc != NULL, false, rel->rd_refcnt > 1,
+								  CurrentMemoryContext);
 	else
 		table_close(rel, NoLock);
 	return door;

@@ -57,7 +57,7 @@
 static void next_page(FastLoad *load);
 static void close_page(FastLoad *load, bool last);
 static void write_batch(FastLoad *load);
-static void give_back_blocks(FastLoad *load, bool during_scan);
+static void give_back_blocks(FastLoad *load, bool keep_length);
 
 /*
  * Begin a load into a heap that fastload_unfit() found no fault with.  Rows get
@@ -90,6 +90,7 @@ fastload_begin(Relation rel, CommandId cid, bool frozen, MemoryContext context)
 	load->next_block = load->first_block;
 	load->file_length = load->first_block;
 	load->step = 1;
+	load->blocks_read = pgBufferUsage.local_blks_read;
 
 	/* leave a little room for the buffers that the statement itself uses */
 	load->pool_limit = NLocBuffer - NLocBuffer / 16;
@@ -107,15 +108,16 @@ fastload_stay_in_buffers(FastLoad *load)
 }
 
 /*
- * The statement scans the table while it fills it.  A scan expects every block that
- * the file had when it began, so the file must not become shorter before the
- * statement ends: what goes straight to the file would first take back the blocks
- * that local buffers were given ahead.
+ * The statement scans the table while it fills it, or a cursor that is open may
+ * begin to.  A scan expects every block that the file had when it began, so the
+ * file must not become shorter before the statement ends, or, with "held_open",
+ * ever.
  */
 void
-fastload_keep_length(FastLoad *load)
+fastload_keep_length(FastLoad *load, bool held_open)
 {
 	load->scanned = true;
+	load->held_open = held_open;
 	fastload_stay_in_buffers(load);
 }
 
@@ -396,6 +398,8 @@ next_page(FastLoad *load)
 		{
 			BlockNumber n = Min(load->step, extend_room_in_segment(load->file_length));
 
+			/* what goes straight to the file begins at its end */
+			n = Min(n, load->pool_limit - load->pool_pages);
 			/* a nearly full file system may have room for a smaller step */
 			while (!extend_main_fork(RelationGetSmgr(load->rel), load->file_length, load->file_length + n,
 									 load->lazy_file))
@@ -411,14 +415,10 @@ next_page(FastLoad *load)
 	}
 	else
 	{
-		/*
-		 * pages follow each other in the file, so no unused block may lie
-		 * between
-		 */
 		if (load->batch == NULL)
 		{
+			Assert(load->file_length == load->next_block);
 			load->batch = (char *) TYPEALIGN(BLCKSZ, MemoryContextAlloc(load->context, (BATCH_PAGES + 1) * BLCKSZ));
-			give_back_blocks(load, false);
 		}
 		if (load->batch_pages == BATCH_PAGES)
 			write_batch(load);
@@ -487,15 +487,26 @@ write_batch(FastLoad *load)
 }
 
 /*
- * The file has blocks that were not used.  Cut them off; while a scan of the same
- * statement may come to them they stay, empty, for the server's own path to use.
+ * Has somebody read blocks that were added and not used (a function that reads a
+ * relation's pages without a plan)?  A buffer must not hold a block behind the end
+ * of the file: another load would write that block past it.
+ */
+static bool
+unused_blocks_are_read(FastLoad *load)
+{
+	return pgBufferUsage.local_blks_read != load->blocks_read && localbuf_holds_from(load->rel, load->next_block);
+}
+
+/*
+ * The file has blocks that were not used.  Cut them off; where a scan may come to
+ * them they stay, empty, for the server's own path to use.
  */
 static void
-give_back_blocks(FastLoad *load, bool during_scan)
+give_back_blocks(FastLoad *load, bool keep_length)
 {
 	if (load->file_length <= load->next_block)
 		return;
-	if (during_scan)
+	if (keep_length || unused_blocks_are_read(load))
 	{
 		for (BlockNumber block = load->next_block; block < load->file_length; block++)
 			RecordPageWithFreeSpace(load->rel, block, BLCKSZ - SizeOfPageHeaderData);
@@ -520,7 +531,7 @@ fastload_hand_back(FastLoad *load, bool thaw)
 {
 	close_page(load, true);
 	write_batch(load);
-	give_back_blocks(load, thaw && load->scanned);
+	give_back_blocks(load, load->held_open || (thaw && load->scanned));
 	if (load->next_block > 0)
 		RelationSetTargetBlock(load->rel, load->next_block - 1);
 
@@ -561,8 +572,8 @@ fastload_hand_back(FastLoad *load, bool thaw)
 void
 fastload_abandon(FastLoad *load)
 {
-	if (!load->handed_back && load->batch == NULL && load->next_block > 0 &&
-		load->file_length > load->next_block && !proc_exit_inprogress)
+	if (!load->handed_back && load->batch == NULL && load->next_block > 0 && !load->held_open &&
+		load->file_length > load->next_block && !proc_exit_inprogress && !unused_blocks_are_read(load))
 		extend_undo_quietly(RelationGetSmgr(load->rel), load->next_block);
 }
 

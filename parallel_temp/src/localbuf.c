@@ -143,6 +143,20 @@ localbuf_count(Relation *rels, int nrels, int *allocated, int *dirty)
 		*dirty = ndirty;
 }
 
+bool
+localbuf_holds_from(Relation rel, BlockNumber block)
+{
+	for (int i = 0; i < NLocBuffer; i++)
+	{
+		BufferDesc *desc = GetLocalBufferDescriptor(i);
+
+		if ((BufStateRead_compat(desc) & BM_TAG_VALID) && desc->tag.blockNum >= block &&
+			BufTagGetForkNum_compat(&desc->tag) == MAIN_FORKNUM && tag_is_of(&desc->tag, &rel, 1))
+			return true;
+	}
+	return false;
+}
+
 int
 localbuf_mark_dirty(Relation rel)
 {

@@ -85,6 +85,11 @@ extern int	localbuf_try_flush(Relation rel, LocalBufFilter filter, void *context
 extern LocalBufEvicted localbuf_evict(Relation rel);
 
 /*
+ * Is a page of the relation's main fork at or behind this block in a buffer?
+ */
+extern bool localbuf_holds_from(Relation rel, BlockNumber block);
+
+/*
  * Mark every resident page of the relation's main fork dirty.  Returns how many
  * were clean before.
  */
