@@ -98,8 +98,10 @@ fastload_remember(const FastLoad *load, const char *row_by_row, const char *why_
 
 /*
  * COPY FREEZE's conditions that do not depend on the table: no snapshot but this
- * statement's own is registered.  An open cursor has its own registered, so portals
- * need no look (ThereAreNoReadyPortals() leaks a hash scan when there are some).
+ * statement's own is registered.  A statement around this one has its own, so the
+ * depth decides nothing alone, and only spares the look.  An open cursor has its own
+ * registered, so portals need no look (ThereAreNoReadyPortals() leaks a hash scan
+ * when there are some).
  */
 bool
 fastload_may_freeze(void)

@@ -5,7 +5,10 @@
  *
  * Most statements have nothing to do with temporary tables, and the short ones must
  * not feel the library.  So each hook is there once, asks in a few instructions
- * whether a part of the library has something to do, and calls it only then.
+ * whether a part of the library has something to do, and calls it only then.  The
+ * executor's hooks are not even there in a session that has no use for them: the
+ * first statement that may load or read a temporary table in our way sets them,
+ * through hooks_watch_executor().
  *
  * PG_TRY in ExecutorRun would cost as much as all the rest here.  So a run that fails
  * leaves the depth of nesting too large, and it is put right where an error can be
@@ -24,7 +27,9 @@
 #include "catalog/pg_database.h"
 #include "miscadmin.h"
 #include "storage/proc.h"
+#include "utils/inval.h"
 #include "utils/memutils.h"
+#include "utils/syscache.h"
 
 #include "fastload.h"
 #include "hooks.h"
@@ -37,6 +42,9 @@ Statements	statements pg_attribute_aligned(PG_CACHE_LINE_SIZE);
 /* executor_depth when the subtransaction of each nesting level started */
 static int *depth_at_start = NULL;
 static int	levels = 0;
+
+/* The executor's hooks are set. */
+static bool watching = false;
 
 int			pg_attribute_hot
 executor_depth(void)
@@ -119,6 +127,8 @@ hook_ProcessUtility(PROCESSUTILITY_PARAMS_compat)
 	bool		transparent = context == PROCESS_UTILITY_TOPLEVEL &&
 		(IsA(statement, CreateTableAsStmt) || IsA(statement, ExplainStmt) || IsA(statement, ExecuteStmt));
 
+	if (!watching && (IsA(statement, CreateTableAsStmt) || IsA(statement, ExplainStmt) || fastload_may_copy(statement)))
+		hooks_watch_executor();
 	if (IsA(statement, ReindexStmt))
 		ramspace_before_reindex((ReindexStmt *) statement);
 	if (unlikely(statements.loads != NULL || statements.doors != NULL))
@@ -164,30 +174,40 @@ hook_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId
 }
 
 static void
+note_depth_at_start(int level)
+{
+	if (level >= levels)
+	{
+		int			wanted = Max(16, 2 * level);
+
+		depth_at_start = depth_at_start == NULL ?
+			MemoryContextAlloc(TopMemoryContext, wanted * sizeof(int)) :
+			repalloc(depth_at_start, wanted * sizeof(int));
+		levels = wanted;
+	}
+	depth_at_start[level] = executor_depth();
+}
+
+static void
 subtransaction_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg)
 {
 	int			level = GetCurrentTransactionNestLevel();
 
 	if (event == SUBXACT_EVENT_START_SUB)
-	{
-		if (level >= levels)
-		{
-			int			wanted = Max(16, 2 * level);
-
-			depth_at_start = depth_at_start == NULL ?
-				MemoryContextAlloc(TopMemoryContext, wanted * sizeof(int)) :
-				repalloc(depth_at_start, wanted * sizeof(int));
-			levels = wanted;
-		}
-		depth_at_start[level] = executor_depth();
-	}
-	else if (event == SUBXACT_EVENT_ABORT_SUB && level < levels)
+		note_depth_at_start(level);
+	else if (event == SUBXACT_EVENT_ABORT_SUB)
 		statements.executor_depth = depth_at_start[level];
 }
 
 void
-hooks_install(void)
+hooks_watch_executor(void)
 {
+	if (watching)
+		return;
+
+	/* The subtransactions that have started already count from here. */
+	for (int level = 1; level <= GetCurrentTransactionNestLevel(); level++)
+		note_depth_at_start(level);
 	RegisterSubXactCallback(subtransaction_callback, NULL);
 	statements.next_start = ExecutorStart_hook ? ExecutorStart_hook : standard_ExecutorStart;
 	ExecutorStart_hook = hook_ExecutorStart;
@@ -195,8 +215,27 @@ hooks_install(void)
 	ExecutorRun_hook = hook_ExecutorRun;
 	statements.next_end = ExecutorEnd_hook ? ExecutorEnd_hook : standard_ExecutorEnd;
 	ExecutorEnd_hook = hook_ExecutorEnd;
+	watching = true;
+}
+
+/*
+ * A parallel worker of a server that has the library preloaded gets no call of ours
+ * before its plan starts, but for this: it forgets all caches when it has its
+ * leader's state.  The cache that we register for hardly ever changes otherwise.
+ */
+static void
+caches_forgotten(Datum arg, int cacheid, uint32 hashvalue)
+{
+	if (IsParallelWorker())
+		hooks_watch_executor();
+}
+
+void
+hooks_install(void)
+{
 	statements.next_utility = ProcessUtility_hook ? ProcessUtility_hook : standard_ProcessUtility;
 	ProcessUtility_hook = hook_ProcessUtility;
 	statements.next_object_access = object_access_hook;
 	object_access_hook = hook_object_access;
+	CacheRegisterSyscacheCallback(TSTEMPLATEOID, caches_forgotten, (Datum) 0);
 }

@@ -47,10 +47,16 @@ extern Statements statements;
 
 extern void hooks_install(void);
 
+/* Set the executor's hooks, unless they are set: a statement that needs them will run. */
+extern void hooks_watch_executor(void);
+
 /* Run the executor, after fast load has had its look at the statement. */
 extern void hooks_run(EXECUTORRUN_PARAMS_compat);
 
-/* How many runs of the executor are inside each other. */
+/*
+ * How many runs of the executor are inside each other, as far as their start was
+ * seen: those that were running when the session first used the library are not.
+ */
 extern int	executor_depth(void);
 
 /*

@@ -27,6 +27,7 @@
 #include "optimizer/optimizer.h"
 #include "optimizer/paths.h"
 #include "optimizer/planner.h"
+#include "parser/parsetree.h"
 #include "storage/bufmgr.h"
 #include "tcop/tcopprot.h"
 #include "utils/fmgroids.h"
@@ -256,6 +257,33 @@ plan_apart(PLANNER_PARAMS_compat)
 	return plan_framed(NULL, PLANNER_ARGS_compat);
 }
 
+/*
+ * A plan is made that needs our other hooks when it runs.  The first one of a
+ * session sets them.
+ */
+static void
+watch(void)
+{
+	static bool watching = false;
+
+	if (watching)
+		return;
+	hooks_watch_executor();
+	plan_paths_install();
+	plan_joins_install();
+	watching = true;
+}
+
+/*
+ * Does the query put more than a single row into a temporary table?
+ */
+static bool
+fills_temporary(Query *parse)
+{
+	return parse->jointree->fromlist != NIL &&
+		get_rel_persistence(rt_fetch(parse->resultRelation, parse->rtable)->relid) == RELPERSISTENCE_TEMP;
+}
+
 static PlannedStmt *pg_attribute_hot
 plan_planner(PLANNER_PARAMS_compat)
 {
@@ -266,6 +294,8 @@ plan_planner(PLANNER_PARAMS_compat)
 	bool		small;
 	bool		replanned = false;
 
+	if (parse->commandType == CMD_INSERT && fills_temporary(parse))
+		watch();
 	if (!pt_enabled || parse->commandType != CMD_SELECT || max_parallel_workers_per_gather == 0 ||
 		IsParallelWorker() || !reads_temporary(parse, &small))
 		return plan_apart(PLANNER_ARGS_compat);
@@ -275,6 +305,7 @@ plan_planner(PLANNER_PARAMS_compat)
 		return plan_apart(PLANNER_ARGS_compat);
 	}
 
+	watch();
 	memset(&frame, 0, sizeof(frame));
 	frame.outer = planning;
 	frame.hazard = has_hazard((Node *) parse, NULL);
@@ -304,6 +335,4 @@ plan_install(void)
 {
 	previous_planner = planner_hook;
 	planner_hook = plan_planner;
-	plan_paths_install();
-	plan_joins_install();
 }

@@ -3,10 +3,12 @@
  * pool_filling.c
  *	  Make the pool when a statement is about to fill temporary buffers.
  *
- * Before a session's first INSERT, COPY or CREATE TABLE AS into a temporary table
- * the pool is made for nothing: no page has to be copied.  A plain CREATE TABLE
- * does not make it, because that would fix temp_buffers, which the user may still
- * want to set.
+ * Before a session's first INSERT of a query's rows, COPY or CREATE TABLE AS into a
+ * temporary table the pool is made for nothing: no page has to be copied.  A plain
+ * CREATE TABLE does not make it, because that would fix temp_buffers, which the user
+ * may still want to set.  Rows that come one by one do not make it either: a session
+ * of short statements would pay for it, and copying a page later costs little beside
+ * filling it so.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
