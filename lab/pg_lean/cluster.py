@@ -58,15 +58,16 @@ class Server:
         self.schema = f"lean_lab_{secrets.token_hex(4)}"
         self._schema_made = False
 
-    def connect(self, **settings: Any) -> psycopg.Connection:
+    def connect(self, options: str = "", **settings: Any) -> psycopg.Connection:
         """A new autocommit session whose search_path is the lab's own schema, the extensions' and public.
 
-        `settings` are applied with SET before anything else runs, so temp_buffers
+        `options` are given to the server when the session starts, as in
+        "-c session_preload_libraries=parallel_temp".  `settings` are applied with SET before anything else runs, so temp_buffers
         works; a dot of a setting's name is written as two underscores
         (`parallel_temp__method="flush"`).
         """
         try:
-            conn = psycopg.connect(self.conninfo, autocommit=True, application_name="pg-lean")
+            conn = psycopg.connect(self.conninfo, autocommit=True, application_name="pg-lean", **({"options": options} if options else {}))
         except psycopg.OperationalError as error:
             raise LabError(f"cannot connect to the server: {str(error).strip()}",
                            "Check the connection string given with --dsn.") from None

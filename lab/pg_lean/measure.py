@@ -15,6 +15,7 @@ import csv
 import math
 import os
 import platform
+import random
 import re
 import subprocess
 import time
@@ -26,6 +27,7 @@ from typing import Any, Callable, Iterable, Mapping, Sequence
 import numpy as np
 import psycopg
 
+from pg_lean.errors import LabError
 from pg_lean.paths import TOP
 
 Sample = Mapping[str, float]
@@ -129,10 +131,12 @@ class Measurements:
 
 
 def interleave(variants: Mapping[str, Callable[[], Sample | float]], repetitions: int, *, into: Measurements,
-               case: Any = "", warmup: int = 1, metric: str = "ms",
+               case: Any = "", warmup: int = 1, metric: str = "ms", shuffle: bool = False,
                after_each: Callable[[str], None] = lambda variant: None) -> None:
     """Run each variant once a repetition, the first one rotating, and keep what they return.
 
+    With `shuffle` they come in any order instead: where a variant is so short that
+    it feels which one ran before it.
     A variant returns a mapping of metrics, or one number, kept as `metric`; a
     variant that returns None is timed here.  `warmup` rounds are run and thrown
     away.
@@ -140,7 +144,7 @@ def interleave(variants: Mapping[str, Callable[[], Sample | float]], repetitions
     names = list(variants)
     for repetition in range(-warmup, repetitions):
         turn = repetition % len(names)
-        for name in names[turn:] + names[:turn]:
+        for name in random.sample(names, len(names)) if shuffle else names[turn:] + names[:turn]:
             start = time.perf_counter()
             sample = variants[name]()
             elapsed = (time.perf_counter() - start) * 1000
@@ -151,6 +155,54 @@ def interleave(variants: Mapping[str, Callable[[], Sample | float]], repetitions
             if repetition >= 0:
                 into.add(name, repetition, case, **sample)
                 after_each(name)
+
+
+class Bursts:
+    """Short transactions of one kind of session, measured in bursts.
+
+    For differences of a percent: sessions of each kind stay open and take turns in
+    bursts of some 25 ms, so that those that are compared ran side by side.  Every
+    now and then a new session takes the place of the old one, because two equal
+    ones differ, too, by where their memory happens to lie.
+    """
+
+    #: Bursts of one session, and transactions of a new one and before each burst that are not measured.
+    SESSION, FIRST, BEFORE = 15, 200, 20
+
+    def __init__(self, connect: Callable[[], psycopg.Connection], transaction: Callable[[psycopg.pq.abc.PGconn], None], size: int):
+        """`connect` makes a session, `transaction` runs one transaction in it, `size` is how many make a burst."""
+        self.connect, self.transaction, self.size = connect, transaction, size
+        self.conn: psycopg.Connection | None = None
+        self.done = 0
+
+    def __call__(self) -> float:
+        """Run a burst; microseconds that a transaction took."""
+        if self.done % self.SESSION == 0:
+            self.close()
+            self.conn = self.connect()
+            self._run(self.FIRST)
+        self.done += 1
+        self._run(self.BEFORE)
+        start = time.perf_counter()
+        self._run(self.size)
+        return (time.perf_counter() - start) * 1e6 / self.size
+
+    def _run(self, count: int) -> None:
+        pgconn, transaction = self.conn.pgconn, self.transaction
+        for _ in range(count):
+            transaction(pgconn)
+
+    def close(self) -> None:
+        """End the session."""
+        if self.conn is not None:
+            self.conn.close()
+        self.conn = None
+
+
+def check_result(result: psycopg.pq.abc.PGresult) -> None:
+    """An error that the server sent for a statement run by libpq itself is raised."""
+    if result.status not in (psycopg.pq.ExecStatus.COMMAND_OK, psycopg.pq.ExecStatus.TUPLES_OK):
+        raise LabError(f"a statement failed: {result.error_message.decode(errors='replace').strip()}")
 
 
 # -- one statement -----------------------------------------------------------

@@ -159,10 +159,15 @@ def format_value(value: Any) -> str:
 
 
 def format_parts(value: Any) -> tuple[str, str]:
-    """A cell's figure, and the interval of an Estimate in two digits (empty for anything else)."""
+    """A cell's figure, and the interval of an Estimate (empty for anything else): in two digits, or where
+    it is narrower than 2 % in as many places as show its width."""
     if isinstance(value, Estimate):
         value = asdict(value)
     if isinstance(value, dict) and "median" in value:
+        width = value["high"] - value["low"]
+        if value["n"] > 1 and abs(value["median"]) < 100 and 0 < width < 0.02 * abs(value["median"]):
+            places = min(-math.floor(math.log10(width)), 6)
+            return f"{value['median']:.{places}f}", f"{value['low']:.{places}f}-{value['high']:.{places}f}"
         interval = "" if value["n"] < 2 else f"{_figure(value['low'], 2)}-{_figure(value['high'], 2)}"
         return _figure(value["median"]), interval
     return _figure(value), ""

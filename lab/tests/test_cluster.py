@@ -13,7 +13,7 @@ import pytest
 from conftest import processes_below
 from pg_lean.cluster import Cluster, UserServer
 from pg_lean.errors import LabError, Unavailable
-from pg_lean.measure import describe_machine, memory_peak, timed
+from pg_lean.measure import check_result, describe_machine, memory_peak, timed
 
 HOLD = """
 import sys, time
@@ -173,6 +173,18 @@ def test_a_role_without_rights_gets_a_clear_error(stock):
         with pytest.raises(LabError, match="schema") as error:
             server.make_schema()
         assert "Grant CREATE" in error.value.hint
+
+
+def test_options_are_there_when_the_session_starts(stock):
+    with stock.connect("-c session_preload_libraries=auto_explain", jit=False) as conn:
+        assert conn.execute("SELECT current_setting('auto_explain.log_min_duration'), current_setting('jit')").fetchone() == ("-1", "off")
+
+
+def test_a_statement_that_libpq_ran_itself_raises_its_error(stock):
+    with stock.connect() as conn:
+        check_result(conn.pgconn.exec_(b"SELECT 1"))
+        with pytest.raises(LabError, match="division by zero"):
+            check_result(conn.pgconn.exec_(b"SELECT 1/0"))
 
 
 def test_connecting_to_nothing():

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from pg_lean.measure import Estimate, Measurements, cpu_seconds, filesystem_of, interleave, interval_ranks
+from pg_lean.measure import Bursts, Estimate, Measurements, cpu_seconds, filesystem_of, interleave, interval_ranks
 from pg_lean.result import format_value, human_bytes
 
 
@@ -69,6 +69,32 @@ def test_variants_take_turns_and_the_first_one_rotates():
     assert len(raw.rows) == 9 and {row["repetition"] for row in raw.rows} == {0, 1, 2}
 
 
+def test_shuffled_variants_all_run_in_each_repetition():
+    calls, raw = [], Measurements()
+    interleave({name: (lambda name=name: calls.append(name) or 1.0) for name in "abc"}, 40, into=raw, warmup=0, shuffle=True)
+    rounds = ["".join(calls[i:i + 3]) for i in range(0, 120, 3)]
+    assert {"".join(sorted(one)) for one in rounds} == {"abc"}
+    assert len(set(rounds)) > 1
+
+
+def test_bursts_change_their_session_and_measure_only_the_burst():
+    class Connection:
+        def __init__(self):
+            self.pgconn, self.closed = [], False
+
+        def close(self):
+            self.closed = True
+
+    opened = []
+    bursts = Bursts(lambda: opened.append(Connection()) or opened[-1], lambda pgconn: pgconn.append(time.sleep(0.0001)), 10)
+    took = [bursts() for _ in range(Bursts.SESSION + 1)]
+    assert all(100 <= each < 100_000 for each in took)
+    assert [conn.closed for conn in opened] == [True, False]
+    assert len(opened[0].pgconn) == Bursts.FIRST + Bursts.SESSION * (Bursts.BEFORE + 10)
+    bursts.close()
+    assert opened[1].closed
+
+
 def test_a_variant_may_return_metrics_a_number_or_nothing():
     raw = Measurements()
     interleave({"metrics": lambda: {"ms": 1, "wal_bytes": 7}, "number": lambda: 2.0, "nothing": lambda: None}, 1, into=raw, warmup=0)
@@ -89,6 +115,7 @@ def test_csv_has_every_row_and_the_union_of_columns(tmp_path):
 @pytest.mark.parametrize("value, text", [
     (0.5, "0.500"), (12345.6, "12,346"), (12, "12"), (1234567, "1,234,567"), (0.00123, "0.00123"), (None, ""), (True, "yes"),
     (float("nan"), "-"), ("name", "name"), (Estimate(1.0, 0.9, 1.1, 9, 0.96, 0.8, 1.2), "1.00 (0.90-1.1)"),
+    (Estimate(1.0014, 0.9981, 1.0049, 600, 0.95, 0.9, 1.1), "1.001 (0.998-1.005)"), (Estimate(238.9, 238.2, 239.6, 600, 0.95, 230, 250), "239 (238-240)"),
 ])
 def test_figures_are_written_with_three_digits(value, text):
     assert format_value(value) == text
