@@ -91,20 +91,20 @@ worker_leaves_work(QueryDesc *queryDesc)
 	return leaves_work && queryDesc == area_query;
 }
 
+/*
+ * The leader's entry is the last one.  A user's entry can come to stand for no
+ * relation, too, and have any name (a function of constants in FROM), but it is
+ * marked as one of FROM.
+ */
 static dsm_handle
 find_handle(List *rtable)
 {
-	ListCell   *lc;
+	RangeTblEntry *rte = rtable == NIL ? NULL : llast_node(RangeTblEntry, rtable);
 
-	foreach(lc, rtable)
-	{
-		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
-
-		if (rte->rtekind == RTE_RESULT && rte->alias != NULL &&
-			strcmp(rte->alias->aliasname, SHARE_ALIAS) == 0)
-			return (dsm_handle) strtoul(strVal(linitial(rte->alias->colnames)), NULL, 10);
-	}
-	return DSM_HANDLE_INVALID;
+	if (rte == NULL || rte->rtekind != RTE_RESULT || rte->inFromCl || rte->alias == NULL ||
+		strcmp(rte->alias->aliasname, SHARE_ALIAS) != 0)
+		return DSM_HANDLE_INVALID;
+	return (dsm_handle) strtoul(strVal(linitial(rte->alias->colnames)), NULL, 10);
 }
 
 static void

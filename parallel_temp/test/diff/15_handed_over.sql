@@ -77,6 +77,18 @@ END$$;
 SELECT pg_temp.orphan();
 RESET plan_cache_mode;
 
+-- A name that looks like the leader's word to its workers.
+--@ parallel
+SELECT count(*), sum(x) FROM narrow, abs(5) AS "parallel_temp share" (x) WHERE narrow.g < x;
+
+--@ parallel
+SELECT count(*), sum("4711") FROM abs(5) AS "parallel_temp share" ("4711"), narrow WHERE g < "4711";
+
+CREATE TABLE perm AS SELECT id, g FROM narrow;
+
+SELECT count(*), sum("4711") FROM perm, abs(5) AS "parallel_temp share" ("4711") WHERE g < "4711";
+DROP TABLE perm;
+
 -- A cursor opened before a load begins to read in the middle of it, and goes on after it.
 CREATE FUNCTION pg_temp.moves(i int, at int) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE early refcursor := 'early';
