@@ -28,7 +28,7 @@
 static ProcessUtility_hook_type prev_ProcessUtility = NULL;
 
 /* Inside an EXPLAIN, whose own statement is called from this one. */
-static bool in_explain = false;
+bool		light_in_explain = false;
 static LightQuery *explain_outer = NULL;
 
 /* A node of the last EXPLAIN ANALYZE. */
@@ -53,22 +53,22 @@ static int	nkept = 0;
 bool
 light_explaining(void)
 {
-	return in_explain && light.current == explain_outer;
+	return light_in_explain && light.current == explain_outer;
 }
 
 static void
 process_utility(PROCESSUTILITY_PARAMS_compat)
 {
-	bool		saved = in_explain;
+	bool		saved = light_in_explain;
 	LightQuery *saved_outer = explain_outer;
 	bool		explain = IsA(pstmt->utilityStmt, ExplainStmt);
 
 	if (explain)
 	{
-		in_explain = true;
+		light_in_explain = true;
 		explain_outer = light.current;
 	}
-	else if (!in_explain)
+	else if (!light_in_explain)
 	{
 		if (prev_ProcessUtility)
 			prev_ProcessUtility(PROCESSUTILITY_ARGS_compat);
@@ -85,7 +85,7 @@ process_utility(PROCESSUTILITY_PARAMS_compat)
 	}
 	PG_FINALLY();
 	{
-		in_explain = saved;
+		light_in_explain = saved;
 		explain_outer = saved_outer;
 	}
 	PG_END_TRY();

@@ -280,7 +280,7 @@ light_call_as_core(PlanState *node)
  * taken them away, so that core does not measure the shutting down of a node
  * that has nothing to shut down.
  */
-ALWAYS_INLINE TupleTableSlot *
+static pg_noinline pg_attribute_hot TupleTableSlot *
 quick_call(PlanState *node)
 {
 	NodeInstrumentation_compat *instr;
@@ -323,7 +323,7 @@ quick_call(PlanState *node)
 }
 
 /* The first call of a node in a quick statement; keeps core's stack depth check. */
-TupleTableSlot *
+TupleTableSlot *pg_attribute_hot
 light_quick_first(PlanState *node)
 {
 	check_stack_depth();
@@ -333,16 +333,24 @@ light_quick_first(PlanState *node)
 	return quick_call(node);
 }
 
-/* The following calls, until there are enough of them to change to records. */
-TupleTableSlot *
-light_quick(PlanState *node)
+/* A statement has seen enough calls: has this node? */
+static pg_noinline bool
+change_to_records(PlanState *node, LightQuery *query)
 {
 	NodeInstrumentation_compat *instr = node->instrument;
-	LightQuery *query = light.current;
 
 	/* a cycle of calls ends with an empty one */
-	if (query != NULL && unlikely(instr->ntuples + instr->tuplecount + instr->nloops >= query->switch_after) &&
-		node->ExecProcNode == light_quick && query->estate == node->state && !query->upgraded && light_upgrade(query))
+	return instr->ntuples + instr->tuplecount + instr->nloops >= query->switch_after &&
+		node->ExecProcNode == light_quick && query->estate == node->state && !query->upgraded && light_upgrade(query);
+}
+
+/* The following calls, until there are enough of them to change to records. */
+TupleTableSlot *pg_attribute_hot
+light_quick(PlanState *node)
+{
+	LightQuery *query = light.current;
+
+	if (query != NULL && unlikely(++query->calls >= query->switch_after) && change_to_records(node, query))
 		return node->ExecProcNode(node);
 
 	return quick_call(node);

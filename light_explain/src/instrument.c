@@ -26,7 +26,7 @@
  */
 #include "postgres.h"
 
-#include <float.h>
+#include <limits.h>
 
 #include "executor/executor.h"
 #include "light_explain.h"
@@ -143,13 +143,13 @@ static bool wrap_below_special(PlanState *node, void *arg);
  * at them.  Not with subplans, which are shut down where they are used.  Returns
  * whether there are such nodes here or below.
  */
-static bool
+static bool pg_attribute_hot
 wrap_tree(LightQuery *query, PlanState *node)
 {
+	PlanState  *outer = outerPlanState(node);
+	PlanState  *inner = innerPlanState(node);
 	bool		shuts_down = false;
 	bool		walk = false;
-
-	check_stack_depth();
 
 	switch (nodeTag(node))
 	{
@@ -181,15 +181,17 @@ wrap_tree(LightQuery *query, PlanState *node)
 	{
 		WrapContext context = {.query = query};
 
+		check_stack_depth();
 		(void) planstate_tree_walker(node, wrap_below_special, &context);
 		shuts_down |= context.shuts_down;
 	}
-	else
+	else if (outer != NULL || inner != NULL)
 	{
-		if (outerPlanState(node) != NULL)
-			shuts_down |= wrap_tree(query, outerPlanState(node));
-		if (innerPlanState(node) != NULL)
-			shuts_down |= wrap_tree(query, innerPlanState(node));
+		check_stack_depth();
+		if (outer != NULL)
+			shuts_down |= wrap_tree(query, outer);
+		if (inner != NULL)
+			shuts_down |= wrap_tree(query, inner);
 	}
 
 	/* a node that somebody else wrapped is theirs */
@@ -218,7 +220,7 @@ wrap_below_special(PlanState *node, void *arg)
 }
 
 /* Put the first wrapper around the nodes of a statement. */
-void
+void		pg_attribute_hot
 light_wrap(LightQuery *query)
 {
 	ListCell   *lc;
@@ -469,12 +471,13 @@ light_upgrade(LightQuery *query)
 
 		if (chunk == NULL)
 		{
-			query->switch_after = DBL_MAX;
+			query->switch_after = INT_MAX;
 			return false;
 		}
 		query->records = (LightRecord *) TYPEALIGN(64, chunk);
 	}
 	memset(query->records, 0, n * sizeof(LightRecord));
+	light_query_tie(query);
 	choose_clock(query);
 	query->records[0].query = query;
 	query->records[0].ticking = query->ticking;

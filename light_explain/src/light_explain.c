@@ -29,68 +29,53 @@ PG_MODULE_MAGIC;
 
 void		_PG_init(void);
 
-static ExecutorStart_hook_type prev_ExecutorStart = NULL;
-static ExecutorRun_hook_type prev_ExecutorRun = NULL;
-static ExecutorFinish_hook_type prev_ExecutorFinish = NULL;
+/* who else has hooks, or the executor itself */
+static struct
+{
+	ExecutorStart_hook_type start;
+	ExecutorRun_hook_type run;
+	ExecutorFinish_hook_type finish;
+}			next;
 static shmem_request_hook_type prev_shmem_request = NULL;
 static shmem_startup_hook_type prev_shmem_startup = NULL;
 
-static void
+static void pg_attribute_hot
 executor_start(QueryDesc *queryDesc, int eflags)
 {
-	bool		explained = false;
+	bool		explained;
 
-	if (light_enabled && (eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
+	if (unlikely(!light_enabled) || (eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0)
 	{
-		explained = light_explaining();
-		if (light_instrument_all)
-			queryDesc->instrument_options |= INSTRUMENT_ALL;
-		else if (light_profile && !IsParallelWorker())
-			queryDesc->instrument_options |= INSTRUMENT_TIMER | INSTRUMENT_BUFFERS;
+		next.start(queryDesc, eflags);
+		return;
 	}
 
-	if (prev_ExecutorStart)
-		prev_ExecutorStart(queryDesc, eflags);
-	else
-		standard_ExecutorStart(queryDesc, eflags);
-
-	if (light_enabled && (eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0 &&
-		queryDesc->planstate != NULL && queryDesc->estate->es_instrument != 0)
+	explained = unlikely(light_in_explain) && light_explaining();
+	if (unlikely(light_instrument_all))
+		queryDesc->instrument_options |= INSTRUMENT_ALL;
+	else if (unlikely(light_profile) && !IsParallelWorker())
+		queryDesc->instrument_options |= INSTRUMENT_TIMER | INSTRUMENT_BUFFERS;
+	next.start(queryDesc, eflags);
+	if (queryDesc->planstate != NULL && queryDesc->estate->es_instrument != 0)
 		light_query_start(queryDesc, explained);
 }
 
-static void
+static void pg_attribute_hot
 executor_run(EXECUTORRUN_PARAMS_compat)
 {
 	LightQuery *query = light_query_find(queryDesc);
-	LightGuard	guard;
 	LightTotal	total;
 
 	if (query == NULL)
 	{
-		if (prev_ExecutorRun)
-			prev_ExecutorRun(EXECUTORRUN_ARGS_compat);
-		else
-			standard_ExecutorRun(EXECUTORRUN_ARGS_compat);
+		next.run(EXECUTORRUN_ARGS_compat);
 		return;
 	}
-
-	light_guard_save(&guard, query);
-	PG_TRY();
-	{
-		light_query_enter(query);
-		light_total_start(&total, query, false);
-		if (prev_ExecutorRun)
-			prev_ExecutorRun(EXECUTORRUN_ARGS_compat);
-		else
-			standard_ExecutorRun(EXECUTORRUN_ARGS_compat);
-		light_total_stop(&total, query, false);
-	}
-	PG_FINALLY();
-	{
-		light_guard_leave(&guard);
-	}
-	PG_END_TRY();
+	light_query_enter(query);
+	light_total_start(&total, query, false);
+	next.run(EXECUTORRUN_ARGS_compat);
+	light_total_stop(&total, query, false);
+	light_query_leave(query);
 }
 
 /* Core's figures are complete: keep what we show ourselves. */
@@ -103,52 +88,37 @@ statement_finished(LightQuery *query)
 		light_profile_store(query);
 }
 
-static void
+static void pg_attribute_hot
 executor_finish(QueryDesc *queryDesc)
 {
 	LightQuery *query = light_query_find(queryDesc);
-	LightGuard	guard;
 	LightTotal	total;
+	bool		upgraded;
+
+	if (query == NULL)
+	{
+		next.finish(queryDesc);
+		return;
+	}
 
 	/*
 	 * a statement that was not upgraded has nothing that could be on the
 	 * stack
 	 */
-	if (query == NULL || !query->upgraded)
-	{
-		if (query != NULL)
-			light_total_start(&total, query, true);
-		if (prev_ExecutorFinish)
-			prev_ExecutorFinish(queryDesc);
-		else
-			standard_ExecutorFinish(queryDesc);
-		if (query != NULL)
-		{
-			light_total_stop(&total, query, true);
-			statement_finished(query);
-		}
-		return;
-	}
-
-	light_guard_save(&guard, query);
-	PG_TRY();
-	{
+	upgraded = query->upgraded;
+	if (unlikely(upgraded))
 		light_query_enter(query);
-		light_total_start(&total, query, true);
-		if (prev_ExecutorFinish)
-			prev_ExecutorFinish(queryDesc);
-		else
-			standard_ExecutorFinish(queryDesc);
-		light_total_stop(&total, query, true);
-	}
-	PG_FINALLY();
+	light_total_start(&total, query, true);
+	next.finish(queryDesc);
+	light_total_stop(&total, query, true);
+	if (unlikely(upgraded))
 	{
-		light_guard_leave(&guard);
+		light_query_leave(query);
+		light_settle(query);
 	}
-	PG_END_TRY();
-
-	light_settle(query);
-	statement_finished(query);
+	if (unlikely(query->explained || light_profile))
+		statement_finished(query);
+	light_query_done(query);
 }
 
 static void
@@ -190,11 +160,13 @@ _PG_init(void)
 	light_hotpath_init();
 	light_explain_init();
 
-	prev_ExecutorStart = ExecutorStart_hook;
+	light_query_init();
+
+	next.start = ExecutorStart_hook ? ExecutorStart_hook : standard_ExecutorStart;
 	ExecutorStart_hook = executor_start;
-	prev_ExecutorRun = ExecutorRun_hook;
+	next.run = ExecutorRun_hook ? ExecutorRun_hook : standard_ExecutorRun;
 	ExecutorRun_hook = executor_run;
-	prev_ExecutorFinish = ExecutorFinish_hook;
+	next.finish = ExecutorFinish_hook ? ExecutorFinish_hook : standard_ExecutorFinish;
 	ExecutorFinish_hook = executor_finish;
 	if (process_shared_preload_libraries_in_progress)
 	{

@@ -108,8 +108,9 @@ typedef struct LightNodeName
 
 /*
  * A statement with instrumentation, from its ExecutorStart to its end.
- * light_query_start() sets each field of the first part, light_upgrade() those
- * of the second: the shortest statements pay for every store.
+ * light_query_start() sets each field of the first part, light_query_enter()
+ * those of the second and light_upgrade() those of the third: the shortest
+ * statements pay for every store, and for every cache line.
  */
 typedef struct LightQuery
 {
@@ -117,29 +118,39 @@ typedef struct LightQuery
 	QueryDesc  *queryDesc;
 	EState	   *estate;
 	MemoryContext context;		/* the statement's own */
+	int			level;			/* of the transaction in which it started */
 
-	double		switch_after;	/* calls of a node before all are switched */
+	/* the statement is being run: see light_query_enter() */
+	int			run_level;		/* of the transaction that runs it */
+	struct LightQuery *outer;	/* statement that runs around it */
+	LightRecord *outer_top;		/* light.top and light.deadline before */
+	int64		outer_deadline;
+
 	LightTiming timing;
+	int			calls;			/* calls by light_quick */
+	int			switch_after;	/* calls of a node before all are switched */
+	int			exact_time;		/* microseconds of auto until the ticker is
+								 * the clock */
+	int			nrecords;		/* with the root */
+	int			slot;			/* shared memory that holds the records, or -1 */
+	LightRecord *records;		/* [0] is the root: the executor itself */
+	double		tick;			/* seconds a tick, once finished */
 	bool		explained;		/* EXPLAIN ANALYZE's own statement */
+	bool		tied;			/* lives until its memory context is reset */
 	bool		wrapped;		/* nodes carry light_first or light_probe */
 	bool		upgraded;		/* nodes have records */
 	bool		finished;		/* figures were added to core's */
 	bool		on_stack;		/* the root is on the stack */
 	bool		has_gather;
+	bool		ticking;		/* the ticker is the clock */
 	bool		usage;			/* count buffers and WAL */
 	bool		usage_full;		/* also times of I/O may change */
 	bool		count_blocks;	/* estimate distinct heap blocks */
 	bool		timer;
 	bool		quick;			/* nodes may carry light_quick at first */
-	bool		ticking;		/* the ticker is the clock */
-	int			exact_time;		/* microseconds of auto until it is */
-	int			nrecords;		/* with the root */
-	int			slot;			/* shared memory that holds the records, or -1 */
-	LightRecord *records;		/* [0] is the root: the executor itself */
-	double		tick;			/* seconds a tick, once finished */
-	MemoryContextCallback callback;
 
 	/* set when the nodes get records */
+	MemoryContextCallback callback;
 	LightClock	clock;
 	ExecProcNodeMtd wrapper;	/* what an upgraded node calls */
 	int64		deadline;		/* clock after which the ticker takes over */
@@ -157,15 +168,6 @@ typedef struct LightTotal
 	WalUsage	wal;
 } LightTotal;
 
-/* State saved while a statement is inside ExecutorRun or ExecutorFinish. */
-typedef struct LightGuard
-{
-	LightQuery *query;
-	LightQuery *outer;
-	LightRecord *top;
-	int64		deadline;
-} LightGuard;
-
 /*
  * The stack of running nodes: its top; the links are LightRecord.caller.  The
  * counters were last looked at when they were "seen".
@@ -175,7 +177,9 @@ typedef struct LightState
 	LightUsage	seen pg_attribute_aligned(64);
 	LightRecord *volatile top pg_attribute_aligned(64);
 	int64		deadline;		/* clock after which the ticker takes over */
-	LightQuery *current;		/* innermost statement */
+	LightQuery *current;		/* innermost statement that is being run */
+	LightQuery *queries;		/* all statements, the latest first */
+	int			level;			/* of the (sub)transaction */
 } LightState;
 
 extern LIGHT_PRIVATE LightState light;
@@ -255,12 +259,25 @@ extern LIGHT_PRIVATE void light_settle(LightQuery *query);
 
 /* query.c */
 extern LIGHT_PRIVATE void light_query_start(QueryDesc *queryDesc, bool explained);
-extern LIGHT_PRIVATE LightQuery *light_query_find(QueryDesc *queryDesc);
 extern LIGHT_PRIVATE LightQuery *light_query_of(EState *estate);
-extern LIGHT_PRIVATE void light_guard_save(LightGuard *guard, LightQuery *query);
+extern LIGHT_PRIVATE void light_query_tie(LightQuery *query);
+extern LIGHT_PRIVATE void light_query_done(LightQuery *query);
 extern LIGHT_PRIVATE void light_query_enter(LightQuery *query);
-extern LIGHT_PRIVATE void light_guard_leave(LightGuard *guard);
+extern LIGHT_PRIVATE void light_query_leave(LightQuery *query);
 extern LIGHT_PRIVATE void light_root_enter(LightQuery *query);
+extern LIGHT_PRIVATE void light_query_init(void);
+
+/* Our part of a statement, or NULL. */
+static inline LightQuery *
+light_query_find(QueryDesc *queryDesc)
+{
+	LightQuery *query = light.queries;
+
+	while (query != NULL && (query->queryDesc != queryDesc || query->estate != queryDesc->estate))
+		query = query->next;
+	return query;
+}
+
 extern LIGHT_PRIVATE void light_forget_stack(void);
 
 /* self.c */
@@ -277,6 +294,7 @@ extern LIGHT_PRIVATE char *light_format_name(const LightNodeName *name);
 
 /* explain.c */
 extern LIGHT_PRIVATE void light_explain_init(void);
+extern LIGHT_PRIVATE bool light_in_explain;
 extern LIGHT_PRIVATE bool light_explaining(void);
 extern LIGHT_PRIVATE void light_keep_last(LightQuery *query);
 

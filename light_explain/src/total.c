@@ -25,7 +25,7 @@
 #if !HAVE_QUICK_INSTR_CLOCK_COMPAT
 
 /* The executor is about to run or, with "finish", to finish a statement. */
-void
+void		pg_attribute_hot
 light_total_start(LightTotal *total, LightQuery *query, bool finish)
 {
 	QueryDesc  *queryDesc = query->queryDesc;
@@ -49,7 +49,7 @@ light_total_start(LightTotal *total, LightQuery *query, bool finish)
 }
 
 /* It is done. */
-void
+void		pg_attribute_hot
 light_total_stop(LightTotal *total, LightQuery *query, bool finish)
 {
 	Instrumentation *instr = total->hidden;

@@ -103,6 +103,38 @@ same_logged('error in the middle', "SELECT 1 / (id - 500) FROM t;\nSELECT count(
 same_logged('savepoint rolled back', "BEGIN; SAVEPOINT s; SELECT 1 / (id - 500) FROM t;\nROLLBACK TO s;\nSELECT count(*) FROM t JOIN u ON t.id = u.t_id; COMMIT;");
 same_logged('ticker', 'SELECT f_caught(id) FROM t WHERE id < 100; SELECT count(*) FROM t a, u b WHERE a.k = b.id % 100;', 'SET light_explain.timing = ticker');
 
+# Errors that leave statements of several subtransactions, and more of them than there are spare entries.
+$node->safe_psql('postgres', <<'SQL');
+CREATE FUNCTION sql_fails(i int) RETURNS int LANGUAGE sql VOLATILE AS 'SELECT count(*) FROM t WHERE id <= i; SELECT (1 / min(k - k))::int FROM t WHERE id <= i';
+CREATE FUNCTION in_expression(i int) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE x int := 0;
+BEGIN
+	FOR n IN 1..8 LOOP
+		BEGIN x := x + sql_fails(n); EXCEPTION WHEN division_by_zero THEN x := x + (SELECT count(*) FROM t WHERE id < i + n); END;
+	END LOOP;
+	RETURN x;
+END$$;
+CREATE FUNCTION deeper(depth int, catcher int) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE x int;
+BEGIN
+	IF depth = catcher THEN
+		BEGIN
+			BEGIN SELECT max(deeper(depth + 1, catcher)) INTO x FROM t WHERE id < 4; EXCEPTION WHEN no_data_found THEN x := -1; END;
+			SELECT count(*) INTO x FROM t;
+		EXCEPTION WHEN division_by_zero THEN SELECT count(*) INTO x FROM u WHERE t_id < depth * 10;
+		END;
+	ELSIF depth = 9 THEN SELECT 1 / (id - 3) INTO x FROM t WHERE id < 9 ORDER BY id DESC OFFSET 5;
+	ELSE SELECT max(deeper(depth + 1, catcher)) INTO x FROM t WHERE id < 4;
+	END IF;
+	RETURN x;
+END$$;
+SQL
+same_logged('errors of SQL functions in expressions', 'SELECT in_expression(id) FROM t WHERE id < 40; SELECT count(*) FROM t JOIN u ON t.id = u.t_id;');
+same_logged("errors of a depth of nine, caught at $_", "SELECT deeper(1, $_), id FROM t WHERE id < 3; SELECT count(*) FROM t JOIN u ON t.id = u.t_id;") for 1, 4, 8;
+same_logged('cursors that fail in savepoints', join("\n", 'BEGIN; DECLARE good CURSOR FOR SELECT id, f_caught(id) FROM t; FETCH 10 FROM good;',
+		map({ ("DECLARE c$_ CURSOR FOR SELECT 1 / (id - 10 - $_) FROM t; FETCH 2 FROM c$_; SAVEPOINT s; SAVEPOINT z; FETCH 20 FROM good;", "FETCH 100 FROM c$_;",
+				"ROLLBACK TO s;", 'FETCH 7 FROM good;', $_ % 2 ? "CLOSE c$_; RELEASE s;" : 'SELECT count(*) FROM t;') } 1 .. 7), 'CLOSE good;', 'COMMIT;', 'SELECT count(*) FROM t;'));
+
 # the other way round in the chain of hooks
 $node->append_conf('postgresql.conf', "shared_preload_libraries = 'light_explain, pg_stat_statements, auto_explain'");
 $node->restart;
