@@ -63,7 +63,6 @@ typedef struct FastLoad
 	int			batch_pages;
 
 	bool		scanned;		/* the same statement scans the table, too */
-	bool		held_open;		/* something that outlives it may, a cursor */
 	int64		blocks_read;	/* the session's count when the load began */
 	bool		handed_back;	/* the server's own path does the rest */
 	uint64		tuples;
@@ -87,7 +86,8 @@ typedef struct FastDoor
 										 * no */
 	bool		in_buffers;		/* rows are looked at before the end */
 	bool		scanned;		/* the same statement scans the table, too */
-	bool		held_open;		/* something that outlives it may, a cursor */
+	int			own_references; /* how often the statement has it open, unless
+								 * it scans it */
 	MemoryContext context;
 	BlockNumber first_new_block;	/* a row here or beyond is on a new page */
 	uint64		rows;			/* rows put by heap */
@@ -106,11 +106,25 @@ typedef struct FastLoadNote
 	const char *why_not;		/* NULL when the load was fast to its end */
 } FastLoadNote;
 
+/*
+ * Does anything but the statement have its target open?  That is a cursor, or a
+ * query that calls the function with the statement: a scan that may go on at any
+ * time, sees the rows that its snapshot allows, and expects blocks to stay.  Rows of
+ * such a statement go the server's way.  (What is opened while a load is running
+ * passes ExecutorStart, which ends the load.)  Not for a statement that scans its
+ * target itself: scans count, too.
+ */
+static inline bool
+fastload_held_open(Relation rel, int own_references)
+{
+	return rel->rd_refcnt > own_references;
+}
+
 /* fastload_write.c */
 extern FastLoad *fastload_begin(Relation rel, CommandId cid, bool frozen, MemoryContext context);
 extern void fastload_continue_at_end(FastLoad *load);
 extern void fastload_stay_in_buffers(FastLoad *load);
-extern void fastload_keep_length(FastLoad *load, bool held_open);
+extern void fastload_keep_length(FastLoad *load);
 extern void fastload_add(FastLoad *load, TupleTableSlot *slot);
 extern void fastload_add_tuple(FastLoad *load, HeapTuple tuple);
 extern void fastload_hand_back(FastLoad *load, bool thaw);
@@ -140,7 +154,7 @@ extern const char *fastload_insert_prepare(QueryDesc *queryDesc, FastDoor **door
 
 /* fastload_am.c */
 extern FastDoor *fastload_door_open(Relation rel, bool (*may_freeze) (void), bool in_buffers, bool scanned,
-									bool held_open, MemoryContext context);
+									int own_references, MemoryContext context);
 extern void fastload_door_close(FastDoor *door);
 extern void fastload_door_forget(FastDoor *outer);
 extern void fastload_doors_shut(List *relids);

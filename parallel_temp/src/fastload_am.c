@@ -40,6 +40,9 @@
 #include "fastload.h"
 #include "hooks.h"
 
+/* A COPY has its table open here, in its own code and in its executor state. */
+#define COPY_REFERENCES 3
+
 static const TableAmRoutine *heap = NULL;
 static TableAmRoutine routine;
 
@@ -70,13 +73,14 @@ consider(FastDoor *door, ItemPointer tid, CommandId cid, TableOptions_compat opt
 	BlockNumber block = ItemPointerGetBlockNumber(tid);
 
 	if (door->load != NULL || door->rows <= FEW_ROWS || block < door->first_new_block ||
+		(!door->scanned && fastload_held_open(door->rel, door->own_references)) ||
 		block + 1 != RelationGetNumberOfBlocks(door->rel))
 		return;
 	door->load = fastload_begin(door->rel, cid, door->may_freeze != NULL && door->may_freeze(), door->context);
 	if (door->in_buffers)
 		fastload_stay_in_buffers(door->load);
-	if (door->scanned || door->held_open)
-		fastload_keep_length(door->load, door->held_open);
+	if (door->scanned)
+		fastload_keep_length(door->load);
 	fastload_continue_at_end(door->load);
 	fastload_push(door->load);
 }
@@ -178,7 +182,7 @@ relation_invalidated(Datum arg, Oid relid)
  * writer.  The door and its load live in "context".
  */
 FastDoor *
-fastload_door_open(Relation rel, bool (*may_freeze) (void), bool in_buffers, bool scanned, bool held_open,
+fastload_door_open(Relation rel, bool (*may_freeze) (void), bool in_buffers, bool scanned, int own_references,
 				   MemoryContext context)
 {
 	FastDoor   *door;
@@ -198,7 +202,7 @@ fastload_door_open(Relation rel, bool (*may_freeze) (void), bool in_buffers, boo
 	door->may_freeze = may_freeze;
 	door->in_buffers = in_buffers;
 	door->scanned = scanned;
-	door->held_open = held_open;
+	door->own_references = own_references;
 	door->context = context;
 	door->first_new_block = RelationGetNumberOfBlocks(rel);
 	door->open = true;
@@ -302,7 +306,7 @@ fastload_copy_prepare(CopyStmt *copy)
 								  rel->trigdesc == NULL &&
 								  CreatedInSubTransaction_compat(rel, GetCurrentSubTransactionId()) ?
 								  fastload_copy_may_freeze : NULL,
-								  rel->rd_rel->relhasindex || rel->trigdesc != NULL, false, rel->rd_refcnt > 1,
+								  rel->rd_rel->relhasindex || rel->trigdesc != NULL, false, COPY_REFERENCES,
 								  CurrentMemoryContext);
 	else
 		table_close(rel, NoLock);

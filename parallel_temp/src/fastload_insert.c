@@ -40,7 +40,6 @@ typedef struct FastInsert
 	ModifyTableState *state;
 	bool		may_freeze;
 	bool		scanned;		/* the statement reads the table, too */
-	bool		held_open;		/* and something that outlives it may */
 	BlockNumber first_new_block;	/* a row here or beyond is on a new page */
 	uint64		rows;			/* rows put with the server's own function */
 } FastInsert;
@@ -122,14 +121,15 @@ exec_fast_insert(PlanState *pstate)
 
 		if (load != NULL && !load->handed_back)
 			fastload_add(load, slot);
-		else if (insert_one(insert, rel, slot) && load == NULL)
+		else if (insert_one(insert, rel, slot) && load == NULL &&
+				 (insert->scanned || !fastload_held_open(rel, 1)))
 		{
 			load = fastload_begin(rel, estate->es_output_cid, insert->may_freeze && fastload_may_freeze(),
 								  estate->es_query_cxt);
 			if (target->ri_NumIndices > 0)
 				fastload_stay_in_buffers(load);
-			if (insert->scanned || insert->held_open)
-				fastload_keep_length(load, insert->held_open);
+			if (insert->scanned)
+				fastload_keep_length(load);
 			fastload_continue_at_end(load);
 			fastload_push(load);
 		}
@@ -145,7 +145,8 @@ exec_fast_insert(PlanState *pstate)
 	}
 
 	if (load == NULL)
-		why_not = "few rows, or room for them in the table";
+		why_not = insert->scanned || !fastload_held_open(rel, 1) ? "few rows, or room for them in the table" :
+			"a cursor or an outer query has the table open";
 	else
 	{
 		if (load->handed_back)
@@ -232,24 +233,6 @@ reads_target(PlannedStmt *plan, Oid relid)
 }
 
 /*
- * Does anything but this statement have the target open?  That is a cursor, or a
- * query that calls the function with this statement: a scan that can go on when the
- * load is over.  (What is opened later passes ExecutorStart.)
- */
-static bool
-is_held_open(EState *estate, Relation rel)
-{
-	int			own = 0;
-
-	for (Index i = 0; i < estate->es_range_table_size; i++)
-	{
-		if (estate->es_relations[i] == rel)
-			own++;
-	}
-	return rel->rd_refcnt > own;
-}
-
-/*
  * If the statement is an insertion that the bulk writer can do, take it over; it
  * will run in the ExecutorRun that follows.  If the server has to make each row
  * ready, set *door, for the caller to close and forget.  Returns NULL for a
@@ -266,7 +249,6 @@ fastload_insert_prepare(QueryDesc *queryDesc, FastDoor **door)
 	MemoryContextCallback *callback;
 	const char *why_not;
 	bool		scanned;
-	bool		held_open;
 	bool		may_freeze;
 
 	if (queryDesc->operation != CMD_INSERT || !IsA(state, ModifyTableState) ||
@@ -285,13 +267,12 @@ fastload_insert_prepare(QueryDesc *queryDesc, FastDoor **door)
 		return why_not;
 
 	scanned = reads_target(queryDesc->plannedstmt, RelationGetRelid(rel));
-	held_open = is_held_open(queryDesc->estate, rel);
 	may_freeze = CreatedInSubTransaction_compat(rel, GetCurrentSubTransactionId()) && !scanned;
 	why_not = work_per_row(state);
 	if (why_not != NULL)
 	{
 		*door = fastload_door_open(rel, may_freeze && rel->trigdesc == NULL ? fastload_may_freeze : NULL,
-								   rel->rd_rel->relhasindex || rel->trigdesc != NULL, scanned, held_open,
+								   rel->rd_rel->relhasindex || rel->trigdesc != NULL, scanned, 1,
 								   queryDesc->estate->es_query_cxt);
 		return why_not;
 	}
@@ -300,7 +281,6 @@ fastload_insert_prepare(QueryDesc *queryDesc, FastDoor **door)
 	insert->state = state;
 	insert->may_freeze = may_freeze;
 	insert->scanned = scanned;
-	insert->held_open = held_open;
 	insert->outer = running;
 	callback = MemoryContextAlloc(queryDesc->estate->es_query_cxt, sizeof(MemoryContextCallback));
 	callback->func = forget;

@@ -108,16 +108,14 @@ fastload_stay_in_buffers(FastLoad *load)
 }
 
 /*
- * The statement scans the table while it fills it, or a cursor that is open may
- * begin to.  A scan expects every block that the file had when it began, so the
- * file must not become shorter before the statement ends, or, with "held_open",
- * ever.
+ * The statement scans the table while it fills it.  A scan expects every block that
+ * the file had when it began, so the file must not become shorter before the
+ * statement ends.
  */
 void
-fastload_keep_length(FastLoad *load, bool held_open)
+fastload_keep_length(FastLoad *load)
 {
 	load->scanned = true;
-	load->held_open = held_open;
 	fastload_stay_in_buffers(load);
 }
 
@@ -531,7 +529,7 @@ fastload_hand_back(FastLoad *load, bool thaw)
 {
 	close_page(load, true);
 	write_batch(load);
-	give_back_blocks(load, load->held_open || (thaw && load->scanned));
+	give_back_blocks(load, thaw && load->scanned);
 	if (load->next_block > 0)
 		RelationSetTargetBlock(load->rel, load->next_block - 1);
 
@@ -572,7 +570,7 @@ fastload_hand_back(FastLoad *load, bool thaw)
 void
 fastload_abandon(FastLoad *load)
 {
-	if (!load->handed_back && load->batch == NULL && load->next_block > 0 && !load->held_open &&
+	if (!load->handed_back && load->batch == NULL && load->next_block > 0 &&
 		load->file_length > load->next_block && !proc_exit_inprogress && !unused_blocks_are_read(load))
 		extend_undo_quietly(RelationGetSmgr(load->rel), load->next_block);
 }

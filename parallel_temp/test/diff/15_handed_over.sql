@@ -79,7 +79,7 @@ RESET plan_cache_mode;
 
 -- A name that looks like the leader's word to its workers.
 --@ parallel
-SELECT count(*), sum(x) FROM narrow, abs(5) AS "parallel_temp share" (x) WHERE narrow.g < x;
+SELECT count(*), sum(y) FROM narrow, abs(5) AS "parallel_temp share" (y) WHERE g < y;
 
 --@ parallel
 SELECT count(*), sum("4711") FROM abs(5) AS "parallel_temp share" ("4711"), narrow WHERE g < "4711";
@@ -126,6 +126,40 @@ INSERT INTO f SELECT i, repeat('r', 400) FROM generate_series(20001, 29000) i;
 MOVE ALL FROM early;
 COMMIT;
 SELECT count(*), count(DISTINCT id) FROM f;
+
+-- A cursor opened by the statement's own function sees the rows that are there when it reads.
+CREATE TEMP SEQUENCE sq;
+CREATE FUNCTION pg_temp.opens(i int) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE c refcursor := 'within'; n int;
+BEGIN
+	IF i = 10 THEN OPEN c FOR SELECT id FROM w; END IF;
+	IF i = 5 THEN OPEN c FOR SELECT id FROM w; CLOSE c; END IF;
+	IF i = 1900 THEN MOVE FORWARD ALL FROM c; GET DIAGNOSTICS n = ROW_COUNT; CLOSE c; RETURN n; END IF;
+	RETURN NULL;
+END$$;
+
+BEGIN;
+CREATE TEMP TABLE w (id int, n int DEFAULT pg_temp.opens(nextval('sq')::int), pad text);
+INSERT INTO w SELECT i, pg_temp.opens(i), repeat('p', 400) FROM generate_series(1, 4000) i;
+SELECT max(n), count(*) FROM w;
+TRUNCATE w;
+COPY w (id, pad) FROM PROGRAM 'for i in $(seq 1 4000); do echo "$i	pppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppp"; done';
+SELECT max(n), count(*) FROM w;
+TRUNCATE w;
+CREATE INDEX ON w (id);
+INSERT INTO w SELECT i, pg_temp.opens(i), repeat('p', 400) FROM generate_series(1, 4000) i;
+SELECT max(n), count(*) FROM w;
+COMMIT;
+
+DO $$
+DECLARE n bigint;
+BEGIN
+	FOR n IN SELECT id FROM w WHERE id % 1500 = 1 LOOP
+		INSERT INTO w SELECT i, n, repeat('d', 100) FROM generate_series(1, 700) i;
+	END LOOP;
+END$$;
+
+SELECT n, count(*) FROM w GROUP BY n;
 
 -- Pages read without a plan in the middle of a load.
 SET client_min_messages = error;
