@@ -131,12 +131,9 @@ class Measurements:
 
 
 def interleave(variants: Mapping[str, Callable[[], Sample | float]], repetitions: int, *, into: Measurements,
-               case: Any = "", warmup: int = 1, metric: str = "ms", shuffle: bool = False,
+               case: Any = "", warmup: int = 1, metric: str = "ms",
                after_each: Callable[[str], None] = lambda variant: None) -> None:
     """Run each variant once a repetition, the first one rotating, and keep what they return.
-
-    With `shuffle` they come in any order instead: where a variant is so short that
-    it feels which one ran before it.
     A variant returns a mapping of metrics, or one number, kept as `metric`; a
     variant that returns None is timed here.  `warmup` rounds are run and thrown
     away.
@@ -144,7 +141,7 @@ def interleave(variants: Mapping[str, Callable[[], Sample | float]], repetitions
     names = list(variants)
     for repetition in range(-warmup, repetitions):
         turn = repetition % len(names)
-        for name in random.sample(names, len(names)) if shuffle else names[turn:] + names[:turn]:
+        for name in names[turn:] + names[:turn]:
             start = time.perf_counter()
             sample = variants[name]()
             elapsed = (time.perf_counter() - start) * 1000
@@ -157,46 +154,51 @@ def interleave(variants: Mapping[str, Callable[[], Sample | float]], repetitions
                 after_each(name)
 
 
-class Bursts:
-    """Short transactions of one kind of session, measured in bursts.
+#: Transactions of a new session, and before each burst, that are not measured; and bursts of a session.
+FIRST_TRANSACTIONS, TRANSACTIONS_BEFORE, BURSTS = 200, 20, 6
 
-    For differences of a percent: sessions of each kind stay open and take turns in
-    bursts of some 25 ms, so that those that are compared ran side by side.  Every
-    now and then a new session takes the place of the old one, because two equal
-    ones differ, too, by where their memory happens to lie.
+
+def bursts(kinds: Mapping[str, Callable[[], psycopg.Connection]], transaction: Callable[[psycopg.pq.abc.PGconn], None], size: int, sessions: int, *,
+           into: Measurements, case: Any = "", before: Callable[[], Any] = lambda: None,
+           after_each: Callable[[], None] = lambda: None) -> None:
+    """Microseconds of a short transaction in several kinds of sessions, for differences of a percent.
+
+    A session of each kind is opened, and they take turns, in any order, in bursts of
+    `size` transactions; a size of some 25 ms is right, so that those that are
+    compared ran side by side.  Then new sessions take their place, `sessions` times,
+    because two equal ones differ, too, by where their memory happens to lie.  So a
+    session, not a burst, is one row: "us", the median of its bursts, and each burst's.
+
+    kinds: how a session of each kind is opened
+    transaction: runs one transaction
+    before: called before new sessions are opened
     """
+    for repetition in range(sessions):
+        before()
+        opened: dict[str, psycopg.Connection] = {}
+        try:
+            for kind in random.sample(list(kinds), len(kinds)):
+                opened[kind] = kinds[kind]()
+                _run(transaction, opened[kind], FIRST_TRANSACTIONS)
+            took: dict[str, list[float]] = {kind: [] for kind in kinds}
+            for _ in range(BURSTS):
+                for kind in random.sample(list(kinds), len(kinds)):
+                    _run(transaction, opened[kind], TRANSACTIONS_BEFORE)
+                    start = time.perf_counter()
+                    _run(transaction, opened[kind], size)
+                    took[kind].append((time.perf_counter() - start) * 1e6 / size)
+        finally:
+            for conn in opened.values():
+                conn.close()
+        for kind, each in took.items():
+            into.add(kind, repetition, case, us=float(np.median(each)), **{f"burst_{i}_us": us for i, us in enumerate(each, 1)})
+        after_each()
 
-    #: Bursts of one session, and transactions of a new one and before each burst that are not measured.
-    SESSION, FIRST, BEFORE = 15, 200, 20
 
-    def __init__(self, connect: Callable[[], psycopg.Connection], transaction: Callable[[psycopg.pq.abc.PGconn], None], size: int):
-        """`connect` makes a session, `transaction` runs one transaction in it, `size` is how many make a burst."""
-        self.connect, self.transaction, self.size = connect, transaction, size
-        self.conn: psycopg.Connection | None = None
-        self.done = 0
-
-    def __call__(self) -> float:
-        """Run a burst; microseconds that a transaction took."""
-        if self.done % self.SESSION == 0:
-            self.close()
-            self.conn = self.connect()
-            self._run(self.FIRST)
-        self.done += 1
-        self._run(self.BEFORE)
-        start = time.perf_counter()
-        self._run(self.size)
-        return (time.perf_counter() - start) * 1e6 / self.size
-
-    def _run(self, count: int) -> None:
-        pgconn, transaction = self.conn.pgconn, self.transaction
-        for _ in range(count):
-            transaction(pgconn)
-
-    def close(self) -> None:
-        """End the session."""
-        if self.conn is not None:
-            self.conn.close()
-        self.conn = None
+def _run(transaction: Callable[[psycopg.pq.abc.PGconn], None], conn: psycopg.Connection, count: int) -> None:
+    pgconn = conn.pgconn
+    for _ in range(count):
+        transaction(pgconn)
 
 
 def check_result(result: psycopg.pq.abc.PGresult) -> None:

@@ -4,11 +4,13 @@ import csv
 import math
 import os
 import random
+import statistics
 import time
 
 import pytest
 
-from pg_lean.measure import Bursts, Estimate, Measurements, cpu_seconds, filesystem_of, interleave, interval_ranks
+from pg_lean.measure import (BURSTS, FIRST_TRANSACTIONS, TRANSACTIONS_BEFORE, Estimate, Measurements, bursts, cpu_seconds, filesystem_of,
+                             interleave, interval_ranks)
 from pg_lean.result import format_value, human_bytes
 
 
@@ -69,30 +71,37 @@ def test_variants_take_turns_and_the_first_one_rotates():
     assert len(raw.rows) == 9 and {row["repetition"] for row in raw.rows} == {0, 1, 2}
 
 
-def test_shuffled_variants_all_run_in_each_repetition():
-    calls, raw = [], Measurements()
-    interleave({name: (lambda name=name: calls.append(name) or 1.0) for name in "abc"}, 40, into=raw, warmup=0, shuffle=True)
-    rounds = ["".join(calls[i:i + 3]) for i in range(0, 120, 3)]
-    assert {"".join(sorted(one)) for one in rounds} == {"abc"}
-    assert len(set(rounds)) > 1
-
-
-def test_bursts_change_their_session_and_measure_only_the_burst():
+def test_bursts_open_new_sessions_and_keep_a_row_of_each():
     class Connection:
-        def __init__(self):
-            self.pgconn, self.closed = [], False
+        def __init__(self, kind):
+            self.pgconn, self.kind, self.closed = [], kind, False
 
         def close(self):
             self.closed = True
 
-    opened = []
-    bursts = Bursts(lambda: opened.append(Connection()) or opened[-1], lambda pgconn: pgconn.append(time.sleep(0.0001)), 10)
-    took = [bursts() for _ in range(Bursts.SESSION + 1)]
-    assert all(100 <= each < 100_000 for each in took)
-    assert [conn.closed for conn in opened] == [True, False]
-    assert len(opened[0].pgconn) == Bursts.FIRST + Bursts.SESSION * (Bursts.BEFORE + 10)
-    bursts.close()
-    assert opened[1].closed
+    opened, rounds, raw = [], [], Measurements()
+    kinds = {kind: (lambda kind=kind: opened.append(Connection(kind)) or opened[-1]) for kind in "ab"}
+    bursts(kinds, lambda pgconn: pgconn.append(time.sleep(0.0001)), 10, 3, into=raw, case="loop", before=lambda: rounds.append(len(opened)))
+    assert rounds == [0, 2, 4]
+    assert all(conn.closed and len(conn.pgconn) == FIRST_TRANSACTIONS + BURSTS * (TRANSACTIONS_BEFORE + 10) for conn in opened)
+    assert [(row["variant"], row["repetition"]) for row in raw.rows] == [(kind, i) for i in range(3) for kind in "ab"]
+    for row in raw.rows:
+        each = [row[f"burst_{i}_us"] for i in range(1, BURSTS + 1)]
+        assert row["us"] == pytest.approx(statistics.median(each)) and 100 <= min(each)
+    assert raw.ratio("us", "a", "b", "loop").n == 3
+
+
+def test_bursts_close_their_sessions_after_an_error():
+    class Connection:
+        pgconn, closed = None, False
+
+        def close(self):
+            self.closed = True
+
+    conn = Connection()
+    with pytest.raises(ZeroDivisionError):
+        bursts({"a": lambda: conn}, lambda pgconn: 1 / 0, 10, 3, into=Measurements())
+    assert conn.closed
 
 
 def test_a_variant_may_return_metrics_a_number_or_nothing():
