@@ -34,6 +34,7 @@ DO $$BEGIN EXECUTE 'CREATE TEMP TABLE wide (' || (SELECT string_agg('c' || i || 
 INSERT INTO wide (c4, c5, c6, c7, c1598, c1599, c1600) SELECT i, 't' || i, i % 2 = 0, i * 10, i % 3 = 0, i, -i FROM generate_series(1, 3000) i;
 INSERT INTO wide SELECT * FROM wide WHERE c4 % 2 = 0;
 CREATE TEMP TABLE wide_copy AS SELECT * FROM wide;
+ANALYZE wide (c4); ANALYZE wide_copy (c4);
 SELECT sum(c1600), sum(c1599), count(*) FILTER (WHERE c1598), max(c5), count(c1), count(c6) FROM wide;
 
 --@ parallel

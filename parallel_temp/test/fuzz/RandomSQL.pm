@@ -243,6 +243,9 @@ sub scalar_subquery
 	$self->{budget}--;
 	my $inner = $self->relation(0);
 	my $where = $self->subquery_where($inner, $scope, $depth);
+	# as it is stored, out of line if it is long
+	return '(SELECT ' . $self->expr($type, [$inner], 0) . " FROM $inner->{sql}$where ORDER BY 1" . $self->one('', ' DESC') . ' LIMIT 1)'
+	  if $type ne 'bool' && $self->chance(35);
 	my $value = $type eq 'bool' ? 'bool_or(' . $self->expr('bool', [$inner], 0) . ')' : $self->one('min', 'max') . '(' . $self->expr($type, [$inner], 1) . ')';
 	return "(SELECT $value FROM $inner->{sql}$where)";
 }
