@@ -10,7 +10,7 @@ import numpy as np
 import psycopg
 
 from pg_lean.bench import Bench, Check, LabError, Plot, Result, Series, Table
-from pg_lean.measure import explain, explain_text, timed
+from pg_lean.measure import Estimate, explain, explain_text, timed
 
 TITLE = "EXPLAIN ANALYZE: what measuring a query adds to it, core against light_explain"
 PRELOAD = ("auto_explain", "light_explain")
@@ -196,7 +196,7 @@ def oltp(bench: Bench) -> None:
                 return {"ms": 1000 / float(found[1]), "tps": float(found[1])}
             return measure
 
-        bench.interleave({name: variant(*session) for name, session in OLTP.items()}, bench.iterations(full=101, quick=3), case="pgbench -S",
+        bench.interleave({name: variant(*session) for name, session in OLTP.items()}, bench.iterations(full=151, quick=3), case="pgbench -S",
                          text="pgbench -S -M prepared under auto_explain")
 
 
@@ -224,6 +224,9 @@ def present(bench: Bench, cases: list[str], repetitions: int) -> Result:
     def ratio(case: str, variant: str):
         return bench.ratio("ms", variant, "plain", case)
 
+    def thousandths(estimate: Estimate) -> str:
+        return f"{estimate.median:.3f} ({estimate.low:.3f}-{estimate.high:.3f})"
+
     table = Table("Milliseconds, and times the plain query", ["query", "plain ms", "core ms", "light_explain ms", "core / plain",
                                                               "light_explain / plain"],
                   [[case, *(bench.estimate("ms", name, case) for name in ("plain", "core", "light_explain")), ratio(case, "core"),
@@ -244,7 +247,7 @@ def present(bench: Bench, cases: list[str], repetitions: int) -> Result:
                         "rounded: the server's figures are thousandths of a millisecond for each loop, which is too coarse here.")
     always = Table("pgbench -S -M prepared, every statement measured by auto_explain, nothing logged",
                    ["session", "transactions a second", "time each, over plain", "over core"],
-                   [[name, bench.estimate("tps", name, "pgbench -S"), ratio("pgbench -S", name), bench.ratio("ms", name, "core", "pgbench -S")]
+                   [[name, bench.estimate("tps", name, "pgbench -S"), *(thousandths(bench.ratio("ms", name, base, "pgbench -S")) for base in ("plain", "core"))]
                     for name in OLTP],
                    note="plain has neither library; plain again is the same and shows how far chance goes. With log_analyze off auto_explain looks at "
                         "the whole statement only; what it takes then is in core's and light_explain's figure too.")
