@@ -184,6 +184,7 @@ note_gather(Plan *plan, TempPlan *result)
 {
 	ListCell   *lc;
 
+	result->gathers++;
 	if (IsA(plan, Gather) && ((Gather *) plan)->single_copy)
 		result->single_copy = true;
 	foreach(lc, plan->targetlist)

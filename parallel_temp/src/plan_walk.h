@@ -39,6 +39,7 @@ typedef struct TempPlan
 									 * of line */
 	bool		single_copy;	/* a Gather in which a worker does all the
 								 * work */
+	int			gathers;		/* parts of the plan with workers of their own */
 	bool		hazard;			/* a function of unknown doings runs in the
 								 * leader */
 } TempPlan;

@@ -15,7 +15,9 @@
  *    reads there.  So unless all pages of a relation are pinned, the leader runs
  *    no stock code on it: a plan with such a node outside the workers' part (or
  *    with a function of unknown doings) runs in the leader alone, and when only
- *    the workers' part has one, the leader leaves that part to the workers.
+ *    the workers' part has one, the leader leaves that part to the workers.  It
+ *    cannot where no worker is to be had, so the plan must have one such part only,
+ *    or the workers of another would be reading.
  *
  * Pins belong to resource owners of their own, below the current one: an ERROR
  * gives them back after the workers have ended, as transaction abort stops workers
@@ -388,6 +390,8 @@ check_leader(Share *share, List *wanted, TempPlan *plan)
 			return "temp_buffers cannot hold the table, and the leader reads it in another part of the plan";
 		if (want->toast && plan->gathers_varlena)
 			return "temp_buffers cannot hold the TOAST table, and the leader may read it beside the workers";
+		if (want->stock && plan->gathers > 1)
+			return "temp_buffers cannot hold the table, and the plan has several parallel parts";
 		if (want->stock)
 			share->leader_stays_out = true;
 	}

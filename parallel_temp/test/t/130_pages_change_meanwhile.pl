@@ -130,6 +130,20 @@ for my $case ([ 'pg_temp.reads_t(id)', 'a function' ], [ 'id::pg_temp.checked', 
 	like($out, qr/Temp Scan/, "$case->[1]: the plan is parallel");
 	unlike($out, qr/Workers Launched: [1-9]/, "$case->[1]: no worker reads the file while the leader may write it");
 }
+# The same for two parallel parts with index scans: the leader runs one of them if there
+# is no worker left for it.
+if ($node->safe_psql('postgres', 'SHOW server_version_num') < 190000)
+{
+	for my $buffers (100, 4096)
+	{
+		my ($code, $out) = psql_text($node, 'postgres', "${setup}SELECT pg_evict_temp_relation('t') > 0;\nSET enable_seqscan = off; SET enable_bitmapscan = off;\n" .
+			"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) SELECT count(*) FROM (SELECT a, min(chk) AS m FROM t WHERE id < 4000 GROUP BY a) x JOIN (SELECT a, max(chk) AS m FROM t WHERE id > 1000 GROUP BY a) y USING (a);\n", settings => {
+				min_parallel_index_scan_size => 0, min_parallel_table_scan_size => 0, parallel_setup_cost => 0, parallel_tuple_cost => 0, cpu_index_tuple_cost => 1, cpu_operator_cost => 1, temp_buffers => $buffers });
+		like($out, qr/Gather.*Index Scan using t_id on t.*Gather.*Index Scan using t_id on t/s, "two parallel parts, $buffers buffers: the plan is parallel");
+		my $launched = () = $out =~ /Workers Launched: [1-9]/g;
+		is($launched, $buffers == 100 ? 0 : 2, "two parallel parts, $buffers buffers: workers only where every page is kept");
+	}
+}
 is(join("\n", bad_log_lines(slurp_file($node->logfile))), '', 'no leak and no crash in the log');
 
 $node->stop;
