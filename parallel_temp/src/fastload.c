@@ -165,10 +165,13 @@ static void
 finish_door(FastDoor *door, const char *row_by_row)
 {
 	const char *why_not = NULL;
+	bool		held_open = !door->scanned && fastload_held_open(door->rel, door->own_references);
 
 	fastload_door_close(door);
 	if (door->given_up)
 		why_not = "the statement reads the table while filling it";
+	else if (door->load == NULL && held_open)
+		why_not = "a cursor or an outer query has the table open";
 	else if (door->load == NULL)
 		why_not = "few rows, or room for them in the table";
 	fastload_remember(door->load, row_by_row, why_not);

@@ -81,6 +81,9 @@ hook_ExecutorRun(EXECUTORRUN_PARAMS_compat)
 {
 	int			depth = executor_depth();
 
+	/* A cursor that is fetched from has started long ago. */
+	if (unlikely(statements.loads != NULL || statements.doors != NULL))
+		fastload_before_plan(queryDesc->plannedstmt);
 	statements.transaction = CurrentLxid_compat;
 	statements.executor_depth = depth + 1;
 	if (unlikely(queryDesc->operation == CMD_INSERT || (queryDesc->dest && queryDesc->dest->mydest == DestIntoRel)))

@@ -127,6 +127,16 @@ MOVE ALL FROM early;
 COMMIT;
 SELECT count(*), count(DISTINCT id) FROM f;
 
+-- The same while the statement reads its own target.
+BEGIN;
+TRUNCATE f;
+INSERT INTO f VALUES (0, 'first'), (-1, 'second');
+DECLARE early CURSOR FOR SELECT id FROM f;
+INSERT INTO f SELECT pg_temp.moves(i, 5000), repeat('p', 400) FROM generate_series(1, 5050) i WHERE (SELECT count(*) FROM f) > 0;
+MOVE ALL FROM early;
+SELECT count(*), count(DISTINCT id) FROM f;
+COMMIT;
+
 -- A cursor opened by the statement's own function sees the rows that are there when it reads.
 CREATE TEMP SEQUENCE sq;
 CREATE FUNCTION pg_temp.opens(i int) RETURNS int LANGUAGE plpgsql AS $$
