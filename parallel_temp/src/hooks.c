@@ -115,8 +115,12 @@ hook_ExecutorEnd(QueryDesc *queryDesc)
 		worker_executor_end(queryDesc);
 }
 
-static void pg_attribute_hot
-hook_ProcessUtility(PROCESSUTILITY_PARAMS_compat)
+/*
+ * A utility statement that a part of the library wants to see, or that may run
+ * queries.
+ */
+static pg_noinline void
+watched_utility(PROCESSUTILITY_PARAMS_compat)
 {
 	Node	   *statement = pstmt->utilityStmt;
 	volatile int outer_executor = executor_depth();
@@ -125,7 +129,7 @@ hook_ProcessUtility(PROCESSUTILITY_PARAMS_compat)
 
 	/*
 	 * The user's own CREATE TABLE AS, EXPLAIN or EXECUTE is as good as the
-	 * query in it; any other utility statement may run queries of functions.
+	 * query in it; others may run queries of functions.
 	 */
 	bool		transparent = context == PROCESS_UTILITY_TOPLEVEL &&
 		(IsA(statement, CreateTableAsStmt) || IsA(statement, ExplainStmt) || IsA(statement, ExecuteStmt));
@@ -157,6 +161,25 @@ hook_ProcessUtility(PROCESSUTILITY_PARAMS_compat)
 		statements.explain_depth = outer_explain;
 	}
 	PG_END_TRY();
+}
+
+static void pg_attribute_hot
+hook_ProcessUtility(PROCESSUTILITY_PARAMS_compat)
+{
+	switch (nodeTag(pstmt->utilityStmt))
+	{
+			/* Short, many, and no business of ours. */
+		case T_TransactionStmt:
+		case T_VariableSetStmt:
+		case T_CreateStmt:
+		case T_TruncateStmt:
+		case T_DropStmt:
+			statements.next_utility(PROCESSUTILITY_ARGS_compat);
+			break;
+		default:
+			watched_utility(PROCESSUTILITY_ARGS_compat);
+			break;
+	}
 }
 
 static void pg_attribute_hot

@@ -60,8 +60,8 @@ extern void hooks_run(EXECUTORRUN_PARAMS_compat);
 extern int	executor_depth(void);
 
 /*
- * How many utility statements are running inside each other, the user's own
- * included (CREATE TABLE AS, EXPLAIN and EXECUTE do not count).
+ * How many utility statements that may run queries are running inside each other,
+ * the user's own included (CREATE TABLE AS, EXPLAIN and EXECUTE do not count).
  */
 extern int	utility_depth(void);
 
