@@ -201,6 +201,19 @@ def _run(transaction: Callable[[psycopg.pq.abc.PGconn], None], conn: psycopg.Con
         transaction(pgconn)
 
 
+def prepare_select(conn: psycopg.Connection) -> psycopg.Connection:
+    """Make the session ready for the transactions of select_one()."""
+    check_result(conn.pgconn.prepare(b"one", b"SELECT abalance FROM pgbench_accounts WHERE aid = $1"))
+    return conn
+
+
+def select_one(accounts: int) -> Callable[[psycopg.pq.abc.PGconn], None]:
+    """The transaction of pgbench -S -M prepared, for bursts(): one of that many accounts."""
+    def transaction(pgconn: psycopg.pq.abc.PGconn) -> None:
+        check_result(pgconn.exec_prepared(b"one", [b"%d" % random.randint(1, accounts)]))
+    return transaction
+
+
 def check_result(result: psycopg.pq.abc.PGresult) -> None:
     """An error that the server sent for a statement run by libpq itself is raised."""
     if result.status not in (psycopg.pq.ExecStatus.COMMAND_OK, psycopg.pq.ExecStatus.TUPLES_OK):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import math
-import re
 from typing import Any, Iterable
 
 import numpy as np
 import psycopg
 
-from pg_lean.bench import Bench, Check, LabError, Plot, Result, Series, Table
-from pg_lean.measure import Estimate, explain, explain_text, timed
+from pg_lean.bench import Bench, Check, Plot, Result, Series, Table
+from pg_lean.measure import Estimate, bursts, explain, explain_text, prepare_select, select_one, timed
 
 TITLE = "EXPLAIN ANALYZE: what measuring a query adds to it, core against light_explain"
 PRELOAD = ("auto_explain", "light_explain")
@@ -181,23 +181,18 @@ def memory(bench: Bench) -> None:
 def oltp(bench: Bench) -> None:
     """pgbench -S -M prepared, always on through auto_explain: sessions in turns on a server that preloads nothing."""
     bench.need_private()
+    scale = bench.scale(full=10, quick=2)
     with bench.cluster(settings=SETTINGS) as server:
         server.make_schema()
-        server.run("pgbench", "-i", "-q", "-s", str(bench.scale(full=10, quick=2)))
+        server.run("pgbench", "-i", "-q", "-s", str(scale))
 
-        def variant(libraries: str, options: str):
-            def measure():
-                # the machine's speed changes from second to second: many short turns rather than few long ones
-                done = server.run("pgbench", "-n", "-S", "-M", "prepared", "-c", "1", "-t", "5000",
-                                  env={"PGOPTIONS": f"-c search_path={server.schema},public -c session_preload_libraries={libraries} {options}"})
-                found = re.search(r"tps = ([\d.]+)", done.stdout)
-                if done.returncode != 0 or found is None:
-                    raise LabError(f"pgbench failed: {done.stderr.strip()}")
-                return {"ms": 1000 / float(found[1]), "tps": float(found[1])}
-            return measure
+        def connect(libraries: str, options: str) -> psycopg.Connection:
+            return prepare_select(server.connect(f"-c session_preload_libraries={libraries} {options}"))
 
-        bench.interleave({name: variant(*session) for name, session in OLTP.items()}, bench.iterations(full=151, quick=3), case="pgbench -S",
-                         text="pgbench -S -M prepared under auto_explain")
+        sessions = bench.iterations(full=150, quick=3)
+        with bench.progress(sessions, "pgbench -S -M prepared under auto_explain") as step:
+            bursts({name: functools.partial(connect, *session) for name, session in OLTP.items()}, select_one(scale * 100_000), 700, sessions,
+                   into=bench.raw, case="pgbench -S", after_each=step)
 
 
 def loops(bench: Bench) -> None:
@@ -246,8 +241,8 @@ def present(bench: Bench, cases: list[str], repetitions: int) -> Result:
                    note="Reference: the ordered clock, less what it adds to each call of a node as light_explain_clock_costs() measures it. "
                         "rounded: the server's figures are thousandths of a millisecond for each loop, which is too coarse here.")
     always = Table("pgbench -S -M prepared, every statement measured by auto_explain, nothing logged",
-                   ["session", "transactions a second", "time each, over plain", "over core"],
-                   [[name, bench.estimate("tps", name, "pgbench -S"), *(thousandths(bench.ratio("ms", name, base, "pgbench -S")) for base in ("plain", "core"))]
+                   ["session", "microseconds a transaction", "over plain", "over core"],
+                   [[name, bench.estimate("us", name, "pgbench -S"), *(thousandths(bench.ratio("us", name, base, "pgbench -S")) for base in ("plain", "core"))]
                     for name in OLTP],
                    note="plain has neither library; plain again is the same and shows how far chance goes. With log_analyze off auto_explain looks at "
                         "the whole statement only; what it takes then is in core's and light_explain's figure too.")
@@ -268,8 +263,8 @@ def present(bench: Bench, cases: list[str], repetitions: int) -> Result:
                     TARGETS["count" if case.startswith("count") else "other"]) for case in cases]
     checks += [Check(f"shares of nodes from the reference, {name}, {case}, percent", share(case, name).median, "<=", resolutions[case])
                for case in shared for name in ("auto", "ticker")]
-    checks += [Check("pgbench -S under auto_explain over pgbench -S without", ratio("pgbench -S", "light_explain").median, "<=", 1.02),
-               Check("the same, over core's instrumentation", bench.ratio("ms", "light_explain", "core", "pgbench -S").median, "<=", 1.0)]
+    checks += [Check("pgbench -S under auto_explain over pgbench -S without", bench.ratio("us", "light_explain", "plain", "pgbench -S").median, "<=", 1.02),
+               Check("the same, over core's instrumentation", bench.ratio("us", "light_explain", "core", "pgbench -S").median, "<=", 1.0)]
     checks += [Check("bytes a node beyond core's struct", a_node, "<=", 512), Check("bytes without instrumentation", unmeasured, "<=", 0)]
     checks += [Check(f"{case} in a loop under auto_explain, over core's instrumentation",
                      bench.ratio("us", "light_explain", "core", f"loop: {case}").median, "<=", 1.0) for case in LOOPS]

@@ -15,7 +15,8 @@ from typing import Any, Callable, Iterator
 import psycopg
 
 from pg_lean.bench import Bench, Check, Plot, Result, Series, Table, Unavailable, human_bytes
-from pg_lean.measure import Estimate, bursts, check_result, explain_text, memory_peak, private_memory, reset_memory_peak, timed
+from pg_lean.measure import (Estimate, bursts, check_result, explain_text, memory_peak, prepare_select, private_memory, reset_memory_peak,
+                             select_one, timed)
 
 TITLE = "Parallel queries over temporary tables: stock serial, stock parallel unlogged, shared, flushed"
 PRELOAD = ("parallel_temp",)
@@ -197,11 +198,6 @@ def measure_sweep(bench: Bench) -> list[list[Any]]:
     return rows
 
 
-def select_one(pgconn: psycopg.pq.abc.PGconn) -> None:
-    """What pgbench -S -M prepared does."""
-    check_result(pgconn.exec_prepared(b"one", [b"%d" % random.randint(1, ACCOUNTS)]))
-
-
 def temporary_loop(pgconn: psycopg.pq.abc.PGconn) -> None:
     """Four short statements over a small temporary table."""
     number = random.randint(1, 1000)
@@ -211,7 +207,7 @@ def temporary_loop(pgconn: psycopg.pq.abc.PGconn) -> None:
 
 
 #: What measure_overhead() runs: a transaction, and how many make a burst.
-LOADS = {"pgbench -S": (select_one, 1000), "temporary loop": (temporary_loop, 100)}
+LOADS = {"pgbench -S": (select_one(ACCOUNTS), 1000), "temporary loop": (temporary_loop, 100)}
 
 
 def measure_overhead(bench: Bench) -> dict[str, Estimate]:
@@ -227,9 +223,7 @@ def measure_overhead(bench: Bench) -> dict[str, Estimate]:
         server.run("pgbench", "-i", "-q", "-s", str(ACCOUNTS // 100_000))
 
         def connect(preload: tuple[str, ...]) -> psycopg.Connection:
-            conn = server.connect(f"-c session_preload_libraries={','.join(preload)}", client_min_messages="warning")
-            check_result(conn.pgconn.prepare(b"one", b"SELECT abalance FROM pgbench_accounts WHERE aid = $1"))
-            return conn
+            return prepare_select(server.connect(f"-c session_preload_libraries={','.join(preload)}", client_min_messages="warning"))
 
         kinds = {kind: functools.partial(connect, preload) for kind, preload in {"stock": (), "pg_lean": PRELOAD, "stock again": ()}.items()}
         sessions = bench.iterations(full=100, quick=2)
