@@ -134,6 +134,7 @@ def interleave(variants: Mapping[str, Callable[[], Sample | float]], repetitions
                case: Any = "", warmup: int = 1, metric: str = "ms",
                after_each: Callable[[str], None] = lambda variant: None) -> None:
     """Run each variant once a repetition, the first one rotating, and keep what they return.
+
     A variant returns a mapping of metrics, or one number, kept as `metric`; a
     variant that returns None is timed here.  `warmup` rounds are run and thrown
     away.
