@@ -50,12 +50,13 @@ failed=0
 for ext in "$@"; do
     if ! wait "${job[$ext]}"; then
         failed=1
+        on "$label" server "head -n 200 $ext/regression.diffs $ext/output_iso/regression.diffs 2>/dev/null || true" >&2
         tail -n 60 "$logs/$ext.log" >&2
+        # What failed and why stands last, where a shortened log still has it.
         {
             echo "$ext on PostgreSQL $label:"
             grep -E '^(#|not ok |test .* FAILED|     .* FAILED|  Failed test)' "$logs/$ext.log" | head -n 60 || true
-        } >>"$sum.failed"
-        on "$label" server "head -n 200 $ext/regression.diffs $ext/output_iso/regression.diffs 2>/dev/null || true" >&2
+        } | tee -a "$sum.failed" >&2
         say "FAILED: $ext on PostgreSQL $label (whole log: $logs/$ext.log)"
     fi
 done

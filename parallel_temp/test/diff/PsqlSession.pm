@@ -38,13 +38,15 @@ sub send
 }
 
 # Wait for the end of what was sent; returns its output.  A lost connection ends
-# psql's wait too: psql goes on to the marks, or ends itself.
+# psql's wait too: psql goes on to the marks, or ends itself.  psql writes a mark on
+# stderr and the end of its line in two steps: the end must be there, or it would be
+# taken for a part of the next answer.
 sub wait
 {
 	my $self = shift;
 	my $mark = '=#=' . $self->{count};
 	my $alive = 1;
-	while ($alive && !($self->{out} =~ /^$mark$/m && $self->{err} =~ /^$mark$/m))
+	while ($alive && !($self->{out} =~ /^$mark\n/m && $self->{err} =~ /^$mark\n/m))
 	{
 		$alive = eval { $self->{run}->pump; } ? 1 : 0;
 		last if !$alive && $@ && $@ =~ /timer|timeout/;
@@ -52,7 +54,7 @@ sub wait
 	}
 	my $out = $self->{out};
 	$self->{last_error} = $self->{err};
-	s/^$mark\n?//mg for $out, $self->{last_error};
+	s/^$mark\n//mg for $out, $self->{last_error};
 	$out =~ s/\n\z//;
 	return $out;
 }
