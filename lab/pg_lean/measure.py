@@ -208,11 +208,14 @@ def prepare_select(conn: psycopg.Connection) -> psycopg.Connection:
     return conn
 
 
-def select_one(accounts: int) -> Callable[[psycopg.pq.abc.PGconn], None]:
-    """The transaction of pgbench -S -M prepared, for bursts(): one of that many accounts."""
-    def transaction(pgconn: psycopg.pq.abc.PGconn) -> None:
+def select_one(accounts: int, *, prepared: bool = True) -> Callable[[psycopg.pq.abc.PGconn], None]:
+    """The transaction of pgbench -S, for bursts(): one of that many accounts, with -M prepared or as a statement's text."""
+    def execute(pgconn: psycopg.pq.abc.PGconn) -> None:
         check_result(pgconn.exec_prepared(b"one", [b"%d" % random.randint(1, accounts)]))
-    return transaction
+
+    def send_text(pgconn: psycopg.pq.abc.PGconn) -> None:
+        check_result(pgconn.exec_(b"SELECT abalance FROM pgbench_accounts WHERE aid = %d" % random.randint(1, accounts)))
+    return execute if prepared else send_text
 
 
 def check_result(result: psycopg.pq.abc.PGresult) -> None:
