@@ -358,14 +358,14 @@ appendable_new_file(Relation rel, const RelFileLocator_compat *locator, char per
 {
 	heap->relation_set_new_file_compat(rel, locator, persistence, freezeXid, minmulti);
 	if (!OidIsValid(rel->rd_rel->relrewrite) && persistence != RELPERSISTENCE_TEMP)
-		ab_store_truncate(RelationGetRelid(rel), true);
+		ab_store_truncate(RelationGetRelid(rel));
 }
 
 static void
 appendable_nontransactional_truncate(Relation rel)
 {
 	heap->relation_nontransactional_truncate(rel);
-	ab_store_truncate(RelationGetRelid(rel), false);
+	ab_store_truncate(RelationGetRelid(rel));
 }
 
 static Oid

@@ -62,7 +62,8 @@ typedef struct Entry
 {
 	Oid			database;		/* InvalidOid: free */
 	Oid			home;
-	int64		changes;		/* counter of the table when it was done */
+	int64		changes;		/* counter of the table when it was done, less
+								 * what old snapshots kept from being done */
 	TimestampTz started;
 	TimestampTz finished;		/* 0 while it runs */
 	int64		runs;
@@ -204,7 +205,7 @@ vacuum_if_due(Oid home)
 		entry->chunks += result.chunks;
 		entry->bytes += result.bytes;
 		if (!result.skipped)
-			entry->changes = Max(changes, 0);
+			entry->changes = Max(changes - result.dying, 0);
 		if (result.dropped)
 			memset(entry, 0, sizeof(Entry));
 	}
@@ -257,6 +258,36 @@ vacuum_and_go_on(Oid home, MemoryContext context)
 	PG_END_TRY();
 }
 
+/*
+ * What a database's sessions are set to must not stop its vacuum: the same settings
+ * are overridden as autovacuum overrides, and that transactions are read-only by
+ * default.
+ */
+static void
+override_settings(void)
+{
+	static const char *const settings[][2] = {
+		{"search_path", ""},
+		{"zero_damaged_pages", "off"},
+		{"statement_timeout", "0"},
+		{"transaction_timeout", "0"},	/* not before 17 */
+		{"lock_timeout", "0"},
+		{"idle_in_transaction_session_timeout", "0"},
+		{"default_transaction_isolation", "read committed"},
+		{"default_transaction_read_only", "off"},
+	};
+
+	for (int i = 0; i < lengthof(settings); i++)
+	{
+		if (GetConfigOption(settings[i][0], true, false) != NULL)
+			SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET, PGC_S_OVERRIDE);
+	}
+
+	/* a standby that is away must not hold up what nobody waits for */
+	if (synchronous_commit > SYNCHRONOUS_COMMIT_LOCAL_FLUSH)
+		SetConfigOption("synchronous_commit", "local", PGC_SUSET, PGC_S_OVERRIDE);
+}
+
 /* A worker: one pass over one database. */
 void
 appendable_bytea_worker_main(Datum arg)
@@ -271,6 +302,7 @@ appendable_bytea_worker_main(Datum arg)
 	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(arg), InvalidOid, 0);
 	if (shared == NULL || RecoveryInProgress())
 		return;
+	override_settings();
 
 	context = AllocSetContextCreate(TopMemoryContext, "appendable_bytea worker",
 									ALLOCSET_DEFAULT_SIZES);

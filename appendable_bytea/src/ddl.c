@@ -385,7 +385,10 @@ object_dropped(Oid classid, Oid objid, int subid)
 		{
 			Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
 
-			ours = form->relkind == RELKIND_RELATION &&
+			/* partitions on heap go with a partitioned table of ours */
+			ours = (form->relkind == RELKIND_RELATION ||
+					form->relkind == RELKIND_PARTITIONED_TABLE ||
+					form->relkind == RELKIND_MATVIEW) &&
 				form->relnamespace != ab_schema_oid() &&
 				(subid == 0 ? form->relam == ab_am_oid() :
 				 get_atttype(objid, subid) == ab_type_oid());

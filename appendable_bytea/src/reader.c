@@ -10,7 +10,10 @@
  * Snapshots.  A reference that somebody can see was stored by a transaction that
  * wrote its chunks first, and chunks never change, so what matters is only that a
  * chunk is found: chunks that are committed or our own now (SnapshotSelf), or else
- * those that the active snapshot sees (a vacuum has removed them since).  Neither
+ * those that were and are still there (a vacuum has deleted them since, which an old
+ * snapshot on a replica does not keep from it).  That is not ambiguous: a place in a
+ * value is written once, for a transaction that wrote there and is gone continued a
+ * reference that no row will hold again.  Neither way
  * takes predicate locks, so that SERIALIZABLE transactions conflict on rows of the
  * table alone.  In logical decoding the historic snapshot is the only one.  If a
  * chunk is not found, or is not what its crc says, the reader raises an error: it
@@ -25,9 +28,12 @@
 #include "pg_compat.h"
 
 #include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/table.h"
+#include "access/transam.h"
 #include "access/xact.h"
 #include "miscadmin.h"
+#include "storage/procarray.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -52,11 +58,12 @@ struct AbReader
 
 	/* an index scan whose next chunk covers or follows scan_at */
 	SysScanDesc scan;
-	bool		fallback;		/* uses the active snapshot */
+	bool		fallback;		/* includes chunks that were deleted */
 	int64		scan_at;		/* chunk offset that the scan stands before */
 	int64		scan_end;		/* chunks from this offset on are not in the
 								 * scan */
 	int64		wanted;			/* bytes of chunks are wanted up to here */
+	bool		lenient;		/* a damaged chunk counts as a missing one */
 
 	/* the chunk that was read last; its data live until the scan moves */
 	bool		has_chunk;
@@ -176,7 +183,37 @@ chunk_snapshot(bool fallback)
 {
 	if (HistoricSnapshotActive())
 		return NULL;
-	return fallback ? GetActiveSnapshot() : SnapshotSelf;
+	return fallback ? SnapshotAny : SnapshotSelf;
+}
+
+/* Was a row written by a transaction that committed, or by our own? */
+static bool
+writer_committed(HeapTupleHeader header)
+{
+	TransactionId xmin = HeapTupleHeaderGetRawXmin(header);
+
+	if (HeapTupleHeaderXminFrozen(header) || HeapTupleHeaderXminCommitted(header))
+		return true;
+	if (HeapTupleHeaderXminInvalid(header))
+		return false;
+	return TransactionIdIsCurrentTransactionId(xmin) ||
+		(!TransactionIdIsInProgress(xmin) && TransactionIdDidCommit(xmin));
+}
+
+/* The next chunk of a scan that was started with chunk_snapshot(). */
+static inline bool
+next_chunk(AbReader *reader, SysScanDesc scan, ScanDirection direction, AbChunk *chunk)
+{
+	HeapTuple	tuple;
+
+	do
+	{
+		tuple = systable_getnext_ordered(scan, direction);
+		if (tuple == NULL)
+			return false;
+	} while (reader->fallback && !writer_committed(tuple->t_data));
+	ab_chunk_deform(reader->heap, tuple, chunk);
+	return true;
 }
 
 /*
@@ -189,17 +226,14 @@ chunk_start(AbReader *reader, int64 at)
 {
 	const AbRef *ref = &reader->value->base;
 	SysScanDesc scan;
-	HeapTuple	tuple;
+	AbChunk		chunk;
 	int64		start = -1;
 	int64		best = -1;
 
 	scan = ab_chunk_scan(reader->heap, reader->index, chunk_snapshot(reader->fallback),
 						 ref->vid, Max(at - AB_CHUNK_MAX + 1, 0), at + 1);
-	while ((tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)
+	while (next_chunk(reader, scan, ForwardScanDirection, &chunk))
 	{
-		AbChunk		chunk;
-
-		ab_chunk_deform(reader->heap, tuple, &chunk);
 		if (chunk.edition <= ref->edition && chunk.off + chunk.length > at &&
 			(int64) chunk.edition > best)
 		{
@@ -246,17 +280,14 @@ static bool
 advance(AbReader *reader, int64 at)
 {
 	const AbRef *ref = &reader->value->base;
-	HeapTuple	tuple;
+	AbChunk    *chunk = &reader->chunk;
 
 	reader->has_chunk = false;
 	if (reader->scan == NULL)
 		return false;
-	while ((tuple = systable_getnext_ordered(reader->scan, ForwardScanDirection)) != NULL)
+	while (next_chunk(reader, reader->scan, ForwardScanDirection, chunk))
 	{
-		AbChunk    *chunk = &reader->chunk;
-
 		CHECK_FOR_INTERRUPTS();
-		ab_chunk_deform(reader->heap, tuple, chunk);
 		if (chunk->edition > ref->edition)
 			continue;
 
@@ -271,12 +302,16 @@ advance(AbReader *reader, int64 at)
 		if (chunk->off > reader->scan_at)
 			return false;
 		if (chunk->off + chunk->length > ref->stored || !ab_chunk_intact(chunk))
+		{
+			if (reader->lenient)
+				return false;
 			ereport(ERROR,
 					(errcode(ERRCODE_DATA_CORRUPTED),
 					 errmsg("damaged chunk of an appendable_bytea value"),
 					 errdetail("Chunk at offset %lld of value " UINT64_FORMAT " in \"%s\".",
 							   (long long) chunk->off, (uint64) chunk->vid,
 							   RelationGetRelationName(reader->heap))));
+		}
 		reader->scan_at = chunk->off + chunk->length;
 		if (reader->scan_at > at)
 		{
@@ -299,18 +334,15 @@ end_is_ours(AbReader *reader)
 {
 	const AbRef *ref = &reader->value->base;
 	SysScanDesc scan;
-	HeapTuple	tuple;
+	AbChunk		chunk;
 	bool		ours = false;
 
 	if (ab_same_reference(ref, &verified))
 		return true;
 	scan = ab_chunk_scan(reader->heap, reader->index, chunk_snapshot(reader->fallback),
 						 ref->vid, Max(ref->stored - AB_CHUNK_MAX, 0), ref->stored);
-	while (!ours && (tuple = systable_getnext_ordered(scan, BackwardScanDirection)) != NULL)
+	while (!ours && next_chunk(reader, scan, BackwardScanDirection, &chunk))
 	{
-		AbChunk		chunk;
-
-		ab_chunk_deform(reader->heap, tuple, &chunk);
 		ours = chunk.edition <= ref->edition && chunk.crc == ref->crc &&
 			chunk.off + chunk.length == ref->stored;
 	}
@@ -347,7 +379,7 @@ ab_reader_chunk(AbReader *reader, int64 at, AbChunk *result)
 			start_scan(reader, at);
 	}
 	found = advance(reader, at);
-	if (!found && !reader->fallback && !HistoricSnapshotActive() && ActiveSnapshotSet())
+	if (!found && !reader->fallback && !HistoricSnapshotActive())
 	{
 		end_scan(reader);
 		reader->fallback = true;
@@ -379,9 +411,27 @@ ab_reader_seek(AbReader *reader, int64 offset)
 	reader->position = offset;
 }
 
-/* The next piece; see appendable.h. */
-int64
-ab_reader_next(AbReader *reader, const char **piece)
+/* The byte at the reader's position is in no chunk. */
+static pg_noinline void
+chunk_missing(AbReader *reader)
+{
+	AbValue    *value = reader->value;
+	int64		at = value->segments[reader->segment].source + reader->position - reader->segment_start;
+
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("missing chunk of an appendable_bytea value"),
+			 errdetail("Byte %lld of value " UINT64_FORMAT " in \"%s\".",
+					   (long long) at, (uint64) value->base.vid,
+					   RelationGetRelationName(reader->heap)),
+			 HistoricSnapshotActive() ?
+			 errhint("Logical decoding reads chunks of published tables alone: add the table to a publication, even if the output plugin needs none.") :
+			 errhint("A value that was kept outside its table, as in a variable or a holdable cursor, ends when its row is gone and vacuumed, or what stored it is rolled back.")));
+}
+
+/* The next piece; -1 if it is in no chunk, and 0 at the end. */
+static inline int64
+next_piece(AbReader *reader, const char **piece)
 {
 	AbValue    *value = reader->value;
 	AbSegment  *s;
@@ -407,20 +457,33 @@ ab_reader_next(AbReader *reader, const char **piece)
 		else
 			reader->wanted = PG_INT64_MAX;
 		if (!ab_reader_chunk(reader, at, &chunk))
-			ereport(ERROR,
-					(errcode(ERRCODE_DATA_CORRUPTED),
-					 errmsg("missing chunk of an appendable_bytea value"),
-					 errdetail("Byte %lld of value " UINT64_FORMAT " in \"%s\".",
-							   (long long) at, (uint64) value->base.vid,
-							   RelationGetRelationName(reader->heap)),
-					 HistoricSnapshotActive() ?
-					 errhint("Logical decoding reads chunks of published tables alone: add the table to a publication, even if the output plugin needs none.") :
-					 errhint("A value that was kept outside its table, as in a variable or a holdable cursor, ends when its row is gone and vacuumed.")));
+			return -1;
 		*piece = chunk.data + (at - chunk.off);
 		n = Min(chunk.off + chunk.length - at, s->length - within);
 	}
 	ab_reader_seek(reader, reader->position + n);
 	return n;
+}
+
+/* The next piece; see appendable.h. */
+int64
+ab_reader_next(AbReader *reader, const char **piece)
+{
+	int64		n = next_piece(reader, piece);
+
+	if (unlikely(n < 0))
+		chunk_missing(reader);
+	return n;
+}
+
+/*
+ * The next piece of a value that may be damaged: -1 if it is not there or not whole.
+ */
+int64
+ab_reader_try_next(AbReader *reader, const char **piece)
+{
+	reader->lenient = true;
+	return next_piece(reader, piece);
 }
 
 /* Copy a range; see appendable.h. */

@@ -75,7 +75,8 @@ same_image(Datum a, Datum b)
  * Does a flat value start with the bytes of the reference that it replaces?  Then
  * only what follows need be written: an application, or a subscriber of logical
  * replication, that sends values whole grows them at the cost of a read.  Turns
- * the plan's value into that reference and a tail.
+ * the plan's value into that reference and a tail.  A damaged old value is no reason
+ * to refuse the new one, which may be there to replace it.
  */
 static bool
 recognize_extension(AbPlan *plan)
@@ -87,12 +88,14 @@ recognize_extension(AbPlan *plan)
 	const char *piece;
 	int64		n;
 	int64		at = 0;
+	AbStore		store;
 
-	if (value->nsegments != 1 || value->length < old->length)
+	if (value->nsegments != 1 || value->length < old->length ||
+		!ab_store_find(old->base.home, &store))
 		return false;
 	data = value->segments[0].data;
 	reader = ab_reader_open_value(old);
-	while ((n = ab_reader_next(reader, &piece)) > 0)
+	while ((n = ab_reader_try_next(reader, &piece)) > 0)
 	{
 		if (memcmp(data + at, piece, n) != 0)
 			break;

@@ -320,33 +320,49 @@ ab_store_decodable(Oid heap)
 	return result;
 }
 
+/* Would the end of this subtransaction throw away a relation's present file? */
+static bool
+file_is_temporary(Relation rel)
+{
+	SubTransactionId now = GetCurrentSubTransactionId();
+
+	return rel->rd_createSubid == now || rel->rd_newRelfileSubid_compat == now;
+}
+
 /*
- * Empty the store of a table that is being truncated: by a new file, which comes
- * back if the transaction is rolled back, or in place if the table itself was made
- * in this transaction.  A store that logical decoding reads keeps its chunks for
+ * Empty the store of a table that is being truncated: in place if a rollback would
+ * throw its files away anyway, else by new ones, so that the old ones come back
+ * with it.  What may be done to the table's file says nothing about the store's: a
+ * table that was rewritten in this transaction, which its store was not, is
+ * truncated in place.  A store that logical decoding reads keeps its chunks for
  * vacuum: a new file would break every slot that lags.
  */
 void
-ab_store_truncate(Oid home, bool transactional)
+ab_store_truncate(Oid home)
 {
 	AbStore		store;
 	Relation	heap;
+	Relation	index;
+	bool		in_place;
 
 	if (IsBinaryUpgrade || !ab_store_find(home, &store))
 		return;
 	if (ab_store_decodable(store.heap))
 		return;
 	heap = table_open(store.heap, AccessExclusiveLock);
-	if (transactional)
+	index = index_open(store.index, AccessExclusiveLock);
+	in_place = file_is_temporary(heap) && file_is_temporary(index);
+	index_close(index, NoLock);
+	if (in_place)
+	{
+		heap_truncate_one_rel(heap);
+		table_close(heap, NoLock);
+	}
+	else
 	{
 		RelationSetNewRelfilenumber_compat(heap, heap->rd_rel->relpersistence);
 		table_close(heap, NoLock);
 		reindex_relation_compat(store.heap);
-	}
-	else
-	{
-		heap_truncate_one_rel(heap);
-		table_close(heap, NoLock);
 	}
 }
 

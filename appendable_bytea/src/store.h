@@ -65,7 +65,7 @@ extern void ab_store_forget(Oid relid);
 extern Oid	ab_store_home(const char *name);
 extern void ab_store_create(Oid home);
 extern bool ab_store_drop(Oid home);
-extern void ab_store_truncate(Oid home, bool transactional);
+extern void ab_store_truncate(Oid home);
 extern void ab_store_match(Oid home);
 extern bool ab_store_decodable(Oid heap);
 extern List *ab_store_list(void);
@@ -110,6 +110,7 @@ extern uint32 ab_crc(uint32 crc, const char *data, size_t length);
 
 extern void ab_reader_install(void);
 extern AbReader *ab_reader_open_value(AbValue *value);
+extern int64 ab_reader_try_next(AbReader *reader, const char **piece);
 extern bool ab_reader_chunk(AbReader *reader, int64 position, AbChunk *chunk);
 
 /* ---- resolve.c: what may be stored --------------------------------------- */

@@ -29,6 +29,8 @@ typedef struct AbSweepResult
 	int64		chunks;			/* rows deleted */
 	int64		bytes;			/* data in them */
 	int64		values;			/* value ids found in the table */
+	int64		dying;			/* row versions that keep chunks only for old
+								 * snapshots */
 } AbSweepResult;
 
 extern HTAB *ab_marks_create(void);

@@ -157,8 +157,11 @@ require_all_attached(void)
 				 errhint("Call appendable_bytea_repair() for that table.")));
 }
 
-/* Mark all references in row versions that are not dead to all. */
-static void
+/*
+ * Mark all references in row versions that are not dead to all.  Returns how many of
+ * these versions are on their way there.
+ */
+static int64
 mark_table(Relation rel, Snapshot snapshot, HTAB *marks)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
@@ -168,6 +171,7 @@ mark_table(Relation rel, Snapshot snapshot, HTAB *marks)
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
 												  "appendable_bytea mark",
 												  ALLOCSET_DEFAULT_SIZES);
+	int64		dying = 0;
 
 	if (TransactionIdFollows(horizon, snapshot->xmin))
 		horizon = snapshot->xmin;
@@ -185,6 +189,8 @@ mark_table(Relation rel, Snapshot snapshot, HTAB *marks)
 		LockBuffer(bslot->buffer, BUFFER_LOCK_UNLOCK);
 		if (state == HEAPTUPLE_DEAD)
 			continue;
+		if (state == HEAPTUPLE_RECENTLY_DEAD || state == HEAPTUPLE_DELETE_IN_PROGRESS)
+			dying++;
 		oldcontext = MemoryContextSwitchTo(context);
 		for (int i = 0; i < desc->natts; i++)
 		{
@@ -205,6 +211,7 @@ mark_table(Relation rel, Snapshot snapshot, HTAB *marks)
 	table_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);
 	MemoryContextDelete(context);
+	return dying;
 }
 
 /* Chunks to delete. */
@@ -436,9 +443,11 @@ ab_vacuum_store(Oid home, AbSweepResult *result)
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	PushActiveSnapshot(snapshot);
 	marks = ab_marks_create();
-	mark_table(rel, snapshot, marks);
+	result->dying = mark_table(rel, snapshot, marks);
 	result->values = hash_get_num_entries(marks);
 	sweep_store(&store, snapshot, marks, result);
+	/* another vacuum of the same statement must see what is deleted */
+	CommandCounterIncrement();
 	PopActiveSnapshot();
 	UnregisterSnapshot(snapshot);
 	table_close(rel, NoLock);

@@ -157,5 +157,43 @@ $node->poll_query_until('postgres',
 	q{SELECT to_regclass('appendable_store.chunks_' || 'u'::regclass::oid) IS NULL});
 pass('the worker drops a store that its table does not need');
 check_values('the worker');
+
+# Settings of a database do not stop the worker, and it comes back for what an old
+# snapshot kept from being removed, though nothing changes any more.
+$node->safe_psql('postgres', q{
+CREATE DATABASE other;
+ALTER DATABASE other SET default_transaction_read_only = on;
+ALTER DATABASE other SET default_transaction_isolation = 'serializable';
+});
+my $writable = 'SET default_transaction_read_only = off;';
+$node->safe_psql('other', qq{$writable
+CREATE EXTENSION appendable_bytea;
+CREATE TABLE kept (id int, data appendable_bytea);
+INSERT INTO kept SELECT i, convert_to(repeat('k', 20000), 'UTF8') FROM generate_series(1, 20) i;
+});
+my $runs = q{SELECT coalesce(sum(runs), 0) AS sum FROM appendable_bytea_vacuum_progress WHERE finished IS NOT NULL};
+$node->poll_query_until('other', "SELECT ($runs) > 0") or die 'the worker does nothing in the other database';
+my ($status, $stdout, $stderr) = $node->psql('other', qq{$writable
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT count(*) FROM kept;
+CREATE FUNCTION pg_temp.wait_for(before int8) RETURNS text LANGUAGE plpgsql AS \$\$
+BEGIN
+	FOR i IN 1 .. 600 LOOP
+		IF ($runs) > before THEN
+			RETURN 'vacuumed';
+		END IF;
+		PERFORM pg_sleep(0.1);
+	END LOOP;
+	RETURN 'not vacuumed';
+END \$\$;
+$runs \\gset
+\\! psql -X -q -d "${\$node->connstr('other')}" -c "SET default_transaction_read_only = off" -c "DELETE FROM kept"
+SELECT pg_temp.wait_for(:sum);
+SELECT 'read ' || count(DISTINCT md5(data)) FROM kept;
+COMMIT;
+});
+like($stdout, qr/^vacuumed\nread 1$/m, 'a vacuum leaves what an old snapshot reads') or diag($stderr);
+ok($node->poll_query_until('other', 'SELECT sum(chunks_removed) = 60 FROM appendable_bytea_vacuum_progress'),
+	'the worker comes back for what an old snapshot kept');
 $node->stop;
 done_testing();

@@ -4,6 +4,7 @@
 use strict;
 use warnings;
 
+use IPC::Run;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -59,6 +60,34 @@ COMMIT;
 });
 like($stdout, qr/\Q$before\E/, 'an old snapshot of the standby reads old values after the vacuum');
 same_on_standby('after the vacuum');
+
+# A statement of the standby holds a value while newer snapshots, of a volatile
+# function, are already after the vacuum of its chunks.
+$primary->safe_psql('postgres', q{
+CREATE TABLE mark (id int);
+CREATE FUNCTION after_the_mark(value appendable_bytea) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	FOR i IN 1 .. 600 LOOP
+		EXIT WHEN EXISTS (SELECT FROM mark);
+		PERFORM pg_sleep(0.1);
+	END LOOP;
+	RETURN (SELECT count(*) FROM mark) || ' ' || md5(value);
+END $$;
+INSERT INTO t VALUES (7, convert_to(repeat('7', 50000), 'UTF8'));
+});
+$primary->wait_for_catchup($standby);
+my $reader = IPC::Run::start([ 'psql', '-X', '-At', '-d', $standby->connstr('postgres'), '-c', 'SELECT after_the_mark(data) FROM t WHERE id = 7' ],
+	'>', \my $late, '2>', \my $errors);
+$standby->poll_query_until('postgres', q{SELECT EXISTS (SELECT FROM pg_stat_activity WHERE query LIKE 'SELECT after_the_mark%' AND state = 'active')})
+	or die 'the reader does not start';
+$primary->safe_psql('postgres', q{
+UPDATE t SET data = 'replaced' WHERE id = 7;
+SELECT * FROM appendable_bytea_vacuum('t');
+INSERT INTO mark VALUES (1);
+});
+$reader->finish;
+is($late, '1 ' . $primary->safe_psql('postgres', q{SELECT md5(repeat('7', 50000))}) . "\n", 'a value is read after a newer snapshot than its own')
+	or diag($errors);
 is($standby->safe_psql('postgres', 'SELECT count(*) FROM appendable_bytea_check()'), '0', 'check on the standby');
 ($status, $stdout, $stderr) = $standby->psql('postgres', 'SELECT * FROM appendable_bytea_vacuum()');
 like($stderr, qr/cannot execute appendable_bytea_vacuum\(\)/, 'no vacuum on the standby');

@@ -1,0 +1,91 @@
+-- What a rollback, a repair or a refused command must leave as it was.
+SET client_min_messages = warning;
+CREATE EXTENSION appendable_bytea;
+CREATE FUNCTION bytes(n int, seed text) RETURNS bytea LANGUAGE sql IMMUTABLE AS
+	$$ SELECT substr(string_agg(sha512(convert_to(seed || i, 'UTF8')), '' ORDER BY i), 1, n) FROM generate_series(0, n / 64) i $$;
+CREATE TABLE r (id int PRIMARY KEY, other int, data appendable_bytea);
+INSERT INTO r SELECT i, i, bytes(30000, 'r' || i) FROM generate_series(1, 3) i;
+CREATE FUNCTION whole() RETURNS TABLE (rows bigint, same bigint, problems bigint) LANGUAGE sql AS
+	$$ SELECT count(*), count(*) FILTER (WHERE data = bytes(30000, 'r' || id)), (SELECT count(*) FROM appendable_bytea_check()) FROM r $$;
+
+-- A table that was rewritten in the transaction is truncated in place; its chunks,
+-- which were not, must come back.
+BEGIN;
+ALTER TABLE r ALTER other TYPE int8;
+TRUNCATE r;
+ROLLBACK;
+SELECT * FROM whole();
+BEGIN;
+CLUSTER r USING r_pkey;
+TRUNCATE r;
+INSERT INTO r VALUES (4, 4, bytes(20000, 'lost'));
+TRUNCATE r;
+INSERT INTO r VALUES (5, 5, bytes(20000, 'lost'));
+ROLLBACK;
+SELECT * FROM whole();
+BEGIN;
+SAVEPOINT a;
+ALTER TABLE r ALTER other TYPE int8;
+RELEASE a;
+TRUNCATE r;
+ROLLBACK;
+SELECT * FROM whole();
+BEGIN;
+CREATE TABLE made AS SELECT * FROM r;
+SAVEPOINT a;
+ALTER TABLE made ALTER other TYPE int8;
+TRUNCATE made;
+ROLLBACK TO a;
+SELECT count(*) FROM made JOIN r USING (id, data);
+TRUNCATE made;
+INSERT INTO made SELECT * FROM r WHERE id = 2;
+COMMIT;
+SELECT count(*) FROM made JOIN r USING (id, data);
+SELECT * FROM whole();
+BEGIN;
+ALTER TABLE r ALTER other TYPE int8;
+TRUNCATE r;
+INSERT INTO r SELECT id, other, data FROM made;
+COMMIT;
+SELECT * FROM whole();
+
+-- A damaged value can be replaced by any other, also by a longer one.
+INSERT INTO r VALUES (1, 1, bytes(30000, 'r1')), (3, 3, bytes(30000, 'r3'));
+SELECT store AS "STORE" FROM appendable_bytea_stats('r') \gset
+DELETE FROM :STORE WHERE off > 10000;
+VACUUM :STORE;
+UPDATE :STORE SET data = set_byte(data, 5000, 255 - get_byte(data, 5000)) WHERE vid = (SELECT max(vid) FROM :STORE);
+SELECT id, length(data) FROM r ORDER BY id;
+SELECT count(*) FROM appendable_bytea_check('r');
+UPDATE r SET data = bytes(30000, 'r' || id);
+SELECT * FROM whole();
+UPDATE :STORE SET data = set_byte(data, 5000, 255 - get_byte(data, 5000));
+UPDATE r SET data = bytes(30000, 'r' || id);
+SELECT * FROM whole();
+
+-- Two vacuums of one table in one statement.
+SELECT (v).outcome, (w).chunks_removed, (w).outcome
+	FROM (SELECT appendable_bytea_vacuum('r') AS v, appendable_bytea_vacuum('r') AS w OFFSET 0) q;
+SELECT * FROM whole();
+
+-- DROP EXTENSION drops nothing that is on the access method, whatever its kind.
+CREATE MATERIALIZED VIEW m USING appendable_heap AS SELECT 1 AS one;
+DROP TABLE r, made;
+DROP EXTENSION appendable_bytea CASCADE;
+DROP MATERIALIZED VIEW m;
+DO $$
+BEGIN
+	IF current_setting('server_version_num')::int >= 170000 THEN
+		EXECUTE 'CREATE TABLE whole_table (id int) PARTITION BY LIST (id) USING appendable_heap';
+		EXECUTE 'CREATE TABLE part PARTITION OF whole_table DEFAULT USING heap';
+		BEGIN
+			EXECUTE 'DROP EXTENSION appendable_bytea CASCADE';
+			RAISE 'a partitioned table was dropped with its partitions';
+		EXCEPTION WHEN dependent_objects_still_exist THEN
+			NULL;
+		END;
+		EXECUTE 'DROP TABLE whole_table';
+	END IF;
+END $$;
+DROP FUNCTION whole, bytes;
+DROP EXTENSION appendable_bytea;
