@@ -32,6 +32,7 @@
 #include "utils/fmgroids.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 
 #include "store.h"
@@ -55,6 +56,9 @@ typedef struct ChunkRow
 
 /* most new pages that a writer makes at once */
 #define PAGES_AHEAD		32
+
+/* as many value ids begin with the same transaction id */
+#define VIDS_OF_XID		((1 << 24) - 1)
 
 struct AbWriter
 {
@@ -128,27 +132,58 @@ ab_chunk_intact(const AbChunk *chunk)
 }
 
 /*
- * A value id that no other value of this cluster ever had or will have: the
- * transaction's full id and a counter.
+ * A full transaction id that nobody else has and this transaction does not use yet:
+ * that of a subtransaction that does nothing.
+ */
+static uint64
+unused_xid(void)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	uint64		xid;
+
+	if (IsInParallelMode())
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("cannot store more than %d appendable_bytea values while a parallel plan runs",
+						VIDS_OF_XID),
+				 errhint("Set max_parallel_workers_per_gather to 0 for this command.")));
+	BeginInternalSubTransaction(NULL);
+	xid = U64FromFullTransactionId(GetCurrentFullTransactionId());
+	ReleaseCurrentSubTransaction();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+	return xid;
+}
+
+/*
+ * A value id that no other value of this cluster ever had or will have: the full id
+ * of the transaction, or another one that it takes for this when it has stored more
+ * values than can be counted, and a counter.
  */
 int64
 ab_new_vid(void)
 {
-	static uint64 last_xid = 0;
+	static uint64 transaction = 0;
+	static uint64 xid = 0;
 	static uint32 counter = 0;
-	uint64		xid = U64FromFullTransactionId(GetTopFullTransactionId());
+	uint64		now = U64FromFullTransactionId(GetTopFullTransactionId());
 
-	if (xid != last_xid)
+	if (now != transaction)
 	{
-		last_xid = xid;
+		transaction = xid = now;
 		counter = 0;
 	}
-	if (xid >= (UINT64CONST(1) << 39) || ++counter >= (1 << 24))
+	if (counter == VIDS_OF_XID)
+	{
+		xid = unused_xid();
+		counter = 0;
+	}
+	if (xid >= (UINT64CONST(1) << 39))
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("cannot store more than %d appendable_bytea values in one transaction",
-						(1 << 24) - 1)));
-	return (int64) ((xid << 24) | counter);
+				 errmsg("transaction id is too large for an appendable_bytea value")));
+	return (int64) ((xid << 24) | ++counter);
 }
 
 /*

@@ -169,6 +169,22 @@ unsubscribe_stores(void)
 	}
 }
 
+/*
+ * Make stores follow a table that a command changed.  What becomes of a partitioned
+ * table, or of where it is attached, decides whether its partitions are published.
+ */
+static void
+match_stores(Oid relid)
+{
+	ListCell   *lc;
+
+	ab_store_match(relid);
+	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
+		return;
+	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
+		ab_store_match(lfirst_oid(lc));
+}
+
 Datum
 appendable_bytea_command_end(PG_FUNCTION_ARGS)
 {
@@ -200,9 +216,23 @@ appendable_bytea_command_end(PG_FUNCTION_ARGS)
 			ab_relation_changed(lfirst_oid(lc));
 			ab_refuse_hidden_default(lfirst_oid(lc));
 		}
-		ab_store_match(lfirst_oid(lc));
+		match_stores(lfirst_oid(lc));
 	}
 	PG_RETURN_NULL();
+}
+
+/*
+ * Remove the store of a table that needs none any more, or leave that to vacuum: a
+ * logical replication slot may still have to read it.
+ */
+static void
+drop_store(Oid home)
+{
+	AbStore		store;
+
+	if (ab_store_find(home, &store) &&
+		!(ab_store_decodable(store.heap) && ab_logical_slots_exist()))
+		ab_store_drop(home);
 }
 
 Datum
@@ -218,13 +248,7 @@ appendable_bytea_dropped(PG_FUNCTION_ARGS)
 					  "WHERE classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass "
 					  "AND objsubid OPERATOR(pg_catalog.=) 0 AND object_type OPERATOR(pg_catalog.=) 'table'");
 	foreach(lc, oids)
-	{
-		AbStore		store;
-
-		if (ab_store_find(lfirst_oid(lc), &store) &&
-			!(ab_store_decodable(store.heap) && ab_logical_slots_exist()))
-			ab_store_drop(lfirst_oid(lc));
-	}
+		drop_store(lfirst_oid(lc));
 	PG_RETURN_NULL();
 }
 
@@ -413,7 +437,7 @@ appendable_bytea_detach(PG_FUNCTION_ARGS)
 		if (ours)
 		{
 			ab_set_access_method(lfirst_oid(lc), HEAP_TABLE_AM_OID);
-			ab_store_drop(lfirst_oid(lc));
+			drop_store(lfirst_oid(lc));
 		}
 	}
 	PG_RETURN_VOID();

@@ -366,13 +366,16 @@ ab_store_truncate(Oid home)
 	}
 }
 
-/* Do changes of this table go to a publication? */
+/*
+ * Do changes of this table go to a publication?  It may be made before the server is
+ * set to write what logical decoding needs.
+ */
 static bool
 is_published(Relation table)
 {
 	PublicationDesc desc;
 
-	if (wal_level < WAL_LEVEL_LOGICAL || !is_publishable_relation(table))
+	if (!is_publishable_relation(table))
 		return false;
 	RelationBuildPublicationDesc(table, &desc);
 	return desc.pubactions.pubinsert || desc.pubactions.pubupdate;

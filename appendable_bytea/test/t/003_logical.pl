@@ -141,8 +141,43 @@ $node->safe_psql('twin', 'ALTER SUBSCRIPTION twin REFRESH PUBLICATION');
 is($node->safe_psql('twin', q{SELECT string_agg(srrelid::regclass::text, ' ') FROM pg_subscription_rel}), 't', 'nor when the subscription is refreshed');
 $node->safe_psql('twin', 'DROP SUBSCRIPTION twin');
 
+# A partition is published with the table that it is attached to, and so is a tree of
+# partitions that moves into a schema; a publication may be older than wal_level.
+$node->safe_psql('postgres', 'DROP PUBLICATION everything');
+$node->append_conf('postgresql.conf', 'wal_level = replica');
+$node->safe_psql('postgres', "SELECT pg_drop_replication_slot('all')");
+$node->restart;
+$node->safe_psql('postgres', q{
+CREATE TABLE root (id int, data appendable_bytea) PARTITION BY LIST (id);
+CREATE TABLE early PARTITION OF root FOR VALUES IN (1);
+CREATE SCHEMA shown;
+CREATE PUBLICATION p_root FOR TABLE root;
+CREATE PUBLICATION p_shown FOR TABLES IN SCHEMA shown;
+});
+$node->append_conf('postgresql.conf', 'wal_level = logical');
+$node->restart;
+$node->safe_psql('postgres', q{
+CREATE TABLE branch (id int, data appendable_bytea) PARTITION BY LIST (id);
+CREATE TABLE leaf (id int, data appendable_bytea);
+ALTER TABLE branch ATTACH PARTITION leaf FOR VALUES IN (2);
+ALTER TABLE root ATTACH PARTITION branch FOR VALUES IN (2);
+CREATE TABLE moved (id int, data appendable_bytea) PARTITION BY LIST (id);
+CREATE TABLE moved_leaf PARTITION OF moved FOR VALUES IN (3);
+ALTER TABLE moved SET SCHEMA shown;
+});
+$node->safe_psql('postgres', "SELECT pg_create_logical_replication_slot('tree', 'pgoutput')");
+$node->safe_psql('postgres', q{INSERT INTO root SELECT i, bytes(20000, 'r') FROM generate_series(1, 2) i; INSERT INTO shown.moved VALUES (3, bytes(20000, 'r'))});
+is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_logical_slot_get_binary_changes('tree', NULL, NULL, 'proto_version', '1', 'publication_names', 'p_root,p_shown') WHERE length(data) > 20000}),
+	'3', 'partitions are decoded');
+$node->safe_psql('postgres', q{INSERT INTO root SELECT i, bytes(20000, 'r') FROM generate_series(1, 2) i});
+$node->safe_psql('postgres', q{SELECT appendable_bytea_detach('root')});
+$node->safe_psql('postgres', q{SELECT * FROM appendable_bytea_vacuum()});
+is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_logical_slot_get_binary_changes('tree', NULL, NULL, 'proto_version', '1', 'publication_names', 'p_root,p_shown') WHERE length(data) > 20000}),
+	'2', 'what was written before a table was detached is decoded');
+$node->safe_psql('postgres', "SELECT pg_drop_replication_slot('tree')");
+
 # What is not published cannot be decoded by other plugins: they are told.
-$node->safe_psql('postgres', q{DROP PUBLICATION everything; CREATE TABLE unpublished (id int PRIMARY KEY, data appendable_bytea)});
+$node->safe_psql('postgres', q{CREATE TABLE unpublished (id int PRIMARY KEY, data appendable_bytea)});
 $node->safe_psql('postgres', q{SELECT pg_create_logical_replication_slot('other', 'test_decoding')});
 $node->safe_psql('postgres', q{INSERT INTO unpublished VALUES (1, bytes(10000, 'p'))});
 ($status, $stdout, $stderr) = $node->psql('postgres', q{SELECT data FROM pg_logical_slot_get_changes('other', NULL, NULL)});
