@@ -168,7 +168,6 @@ static void
 check_table(ReturnSetInfo *rsinfo, Oid relid)
 {
 	Check		check;
-	AbStore		store;
 	TupleDesc	desc;
 	TupleTableSlot *slot;
 	TableScanDesc scan;
@@ -182,11 +181,8 @@ check_table(ReturnSetInfo *rsinfo, Oid relid)
 		table_close(check.rel, NoLock);
 		return;
 	}
-	if (ab_store_find(relid, &store))
-	{
-		check.heap = table_open(store.heap, AccessShareLock);
-		check.index = index_open(store.index, AccessShareLock);
-	}
+	if (!ab_store_open(relid, AccessShareLock, &check.heap, &check.index))
+		check.heap = NULL;
 	check.marks = ab_marks_create();
 	desc = RelationGetDescr(check.rel);
 	slot = table_slot_create(check.rel, NULL);

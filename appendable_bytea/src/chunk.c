@@ -25,6 +25,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "catalog/pg_index.h"
 #include "miscadmin.h"
 #include "port/pg_crc32c.h"
 #include "storage/bufmgr.h"
@@ -64,6 +65,7 @@ struct AbWriter
 {
 	Relation	heap;
 	Relation	index;
+	List	   *more_indexes;	/* that REINDEX CONCURRENTLY works at */
 	AbRef		ref;			/* includes all chunks written so far */
 	BulkInsertState bulk;		/* NULL for a write of a few chunks */
 	MemoryContext context;
@@ -211,7 +213,6 @@ ab_chunk_scan(Relation heap, Relation index, Snapshot snapshot,
 bool
 ab_chunks_occupied(Oid home, int64 vid, int64 from, int64 before, uint32 edition)
 {
-	AbStore		store;
 	Relation	heap,
 				index;
 	SysScanDesc scan;
@@ -219,10 +220,8 @@ ab_chunks_occupied(Oid home, int64 vid, int64 from, int64 before, uint32 edition
 	HeapTuple	tuple;
 	bool		found = false;
 
-	if (!ab_store_find(home, &store))
+	if (!ab_store_open(home, AccessShareLock, &heap, &index))
 		return false;
-	heap = table_open(store.heap, AccessShareLock);
-	index = index_open(store.index, AccessShareLock);
 	InitDirtySnapshot(dirty);
 	scan = ab_chunk_scan(heap, index, &dirty, vid, from, before);
 	while (!found && (tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)
@@ -240,6 +239,42 @@ ab_chunks_occupied(Oid home, int64 vid, int64 from, int64 before, uint32 edition
 }
 
 /*
+ * A store has one index, and one or two more while REINDEX CONCURRENTLY replaces it, or
+ * after that has failed.  They are the same, and must get the same entries.
+ */
+static void
+open_more_indexes(AbWriter *writer)
+{
+	List	   *indexes;
+	ListCell   *lc;
+
+	/* as nearly always: spare copying the list */
+	if (writer->heap->rd_indexvalid && list_length(writer->heap->rd_indexlist) == 1)
+		return;
+	indexes = RelationGetIndexList(writer->heap);
+	foreach(lc, indexes)
+	{
+		Relation	index;
+		Form_pg_index form;
+
+		if (lfirst_oid(lc) == RelationGetRelid(writer->index))
+			continue;
+		index = index_open(lfirst_oid(lc), RowExclusiveLock);
+		form = index->rd_index;
+		if (form->indnatts != 3 || form->indkey.values[0] != AB_CHUNK_VID ||
+			form->indkey.values[1] != AB_CHUNK_OFF || form->indkey.values[2] != AB_CHUNK_EDITION ||
+			!heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("chunk store \"%s\" has an index of its own, \"%s\"",
+							RelationGetRelationName(writer->heap), RelationGetRelationName(index)),
+					 errhint("Drop the index.")));
+		writer->more_indexes = lappend(writer->more_indexes, index);
+	}
+	list_free(indexes);
+}
+
+/*
  * Start writing to the store of "home" (which exists).  from: what to continue; a
  * vid of 0 starts a new value.  expected: about how many bytes will be written.
  */
@@ -247,12 +282,10 @@ AbWriter *
 ab_writer_open(Oid home, const AbRef *from, int64 expected)
 {
 	AbWriter   *writer = palloc0(sizeof(AbWriter));
-	AbStore		store;
 
-	if (!ab_store_find(home, &store))
+	if (!ab_store_open(home, RowExclusiveLock, &writer->heap, &writer->index))
 		elog(ERROR, "table %u has no chunk store", home);
-	writer->heap = table_open(store.heap, RowExclusiveLock);
-	writer->index = index_open(store.index, RowExclusiveLock);
+	open_more_indexes(writer);
 	if (RelationGetDescr(writer->heap)->natts != AB_CHUNK_NATTS)
 		elog(ERROR, "chunk store \"%s\" has %d columns",
 			 RelationGetRelationName(writer->heap), RelationGetDescr(writer->heap)->natts);
@@ -370,6 +403,7 @@ insert_chunk(AbWriter *writer)
 	int			length = VARSIZE_4B(row->length_word) - VARHDRSZ;
 	Datum		values[AB_CHUNK_NATTS];
 	bool		nulls[AB_CHUNK_NATTS] = {0};
+	ListCell   *lc;
 	HeapTupleData tuple;
 	MemoryContext oldcontext = MemoryContextSwitchTo(writer->context);
 
@@ -393,6 +427,14 @@ insert_chunk(AbWriter *writer)
 	values[AB_CHUNK_EDITION - 1] = UInt32GetDatum(row->edition);
 	index_insert(writer->index, values, nulls, &tuple.t_self, writer->heap,
 				 UNIQUE_CHECK_YES, false, NULL);
+	foreach(lc, writer->more_indexes)
+	{
+		Relation	index = lfirst(lc);
+
+		if (index->rd_index->indisready)
+			index_insert(index, values, nulls, &tuple.t_self, writer->heap,
+						 UNIQUE_CHECK_YES, false, NULL);
+	}
 	writer->ref.crc = row->crc;
 	MemoryContextSwitchTo(oldcontext);
 	MemoryContextReset(writer->context);
@@ -461,6 +503,8 @@ ab_writer_seal(AbWriter *writer, AbRef *ref)
 void
 ab_writer_abandon(AbWriter *writer)
 {
+	ListCell   *lc;
+
 	if (writer->tuple)
 		pfree(writer->tuple);
 	while (writer->pages_used < writer->npages)
@@ -472,6 +516,8 @@ ab_writer_abandon(AbWriter *writer)
 	}
 	if (writer->bulk)
 		FreeBulkInsertState(writer->bulk);
+	foreach(lc, writer->more_indexes)
+		index_close(lfirst(lc), NoLock);
 	index_close(writer->index, NoLock);
 	table_close(writer->heap, NoLock);
 	MemoryContextDelete(writer->context);

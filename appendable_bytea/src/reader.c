@@ -161,19 +161,16 @@ ab_reader_install(void)
 static void
 open_store(AbReader *reader)
 {
-	AbStore		store;
 	Oid			home = reader->value->base.home;
 
 	if (reader->opened)
 		return;
-	if (!ab_store_find(home, &store))
+	if (!ab_store_open(home, AccessShareLock, &reader->heap, &reader->index))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("chunks of an appendable_bytea value are gone"),
 				 errdetail("The value refers to table %u, which no longer exists in this database or has no chunks.",
 						   home)));
-	reader->heap = table_open(store.heap, AccessShareLock);
-	reader->index = index_open(store.index, AccessShareLock);
 	reader->opened = true;
 }
 

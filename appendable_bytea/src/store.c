@@ -119,6 +119,30 @@ ab_store_find(Oid home, AbStore *store)
 	return true;
 }
 
+/*
+ * Open the store of a table and its index; false if it has none.  What REINDEX
+ * CONCURRENTLY makes of the index is known when the store is locked, not before.
+ */
+bool
+ab_store_open(Oid home, LOCKMODE mode, Relation *heap, Relation *index)
+{
+	AbStore		store;
+
+	while (ab_store_find(home, &store))
+	{
+		Oid			heapid = store.heap;
+
+		*heap = table_open(heapid, mode);
+		if (ab_store_find(home, &store) && store.heap == heapid)
+		{
+			*index = index_open(store.index, mode);
+			return true;
+		}
+		table_close(*heap, NoLock);
+	}
+	return false;
+}
+
 /* The table whose store has this name, or InvalidOid if it is no store's name. */
 Oid
 ab_store_home(const char *name)
@@ -349,8 +373,8 @@ ab_store_truncate(Oid home)
 		return;
 	if (ab_store_decodable(store.heap))
 		return;
-	heap = table_open(store.heap, AccessExclusiveLock);
-	index = index_open(store.index, AccessExclusiveLock);
+	if (!ab_store_open(home, AccessExclusiveLock, &heap, &index))
+		return;
 	in_place = file_is_temporary(heap) && file_is_temporary(index);
 	index_close(index, NoLock);
 	if (in_place)

@@ -61,6 +61,7 @@ typedef struct AbStore
 } AbStore;
 
 extern bool ab_store_find(Oid home, AbStore *store);
+extern bool ab_store_open(Oid home, LOCKMODE mode, Relation *heap, Relation *index);
 extern void ab_store_forget(Oid relid);
 extern Oid	ab_store_home(const char *name);
 extern void ab_store_create(Oid home);

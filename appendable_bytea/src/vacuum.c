@@ -330,13 +330,15 @@ next_value(Relation heap, Relation index, Snapshot snapshot, int64 after)
 }
 
 static void
-sweep_store(const AbStore *store, Snapshot snapshot, HTAB *marks, AbSweepResult *result)
+sweep_store(Oid home, Snapshot snapshot, HTAB *marks, AbSweepResult *result)
 {
-	Relation	heap = table_open(store->heap, RowExclusiveLock);
-	Relation	index = index_open(store->index, RowExclusiveLock);
+	Relation	heap;
+	Relation	index;
 	Garbage    *garbage = palloc(sizeof(Garbage));
 	int64		vid = 0;
 
+	if (!ab_store_open(home, RowExclusiveLock, &heap, &index))
+		elog(ERROR, "table %u has no chunk store", home);
 	garbage->n = 0;
 	garbage->result = result;
 	while ((vid = next_value(heap, index, snapshot, vid)) != 0)
@@ -445,7 +447,7 @@ ab_vacuum_store(Oid home, AbSweepResult *result)
 	marks = ab_marks_create();
 	result->dying = mark_table(rel, snapshot, marks);
 	result->values = hash_get_num_entries(marks);
-	sweep_store(&store, snapshot, marks, result);
+	sweep_store(home, snapshot, marks, result);
 	/* another vacuum of the same statement must see what is deleted */
 	CommandCounterIncrement();
 	PopActiveSnapshot();

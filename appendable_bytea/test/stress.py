@@ -504,11 +504,13 @@ class Stress:
         session.query("CREATE TABLE stress (id int PRIMARY KEY, other int, data appendable_bytea) WITH (fillfactor = 80)")
         session.query("CREATE TABLE side (id int PRIMARY KEY, data appendable_bytea)")
         session.query("INSERT INTO stress VALUES (0, 0, '')")
+        store = session.query("SELECT store FROM appendable_bytea_stats('stress')")[0][0]
         session.close()
         threads = [self.run_thread(self.writer, n + 1) for n in range(self.args.writers)]
         threads.append(self.run_thread(self.repeat, ["SELECT * FROM appendable_bytea_vacuum('stress')", "SELECT * FROM appendable_bytea_vacuum('side')"], 0.1))
         threads.append(self.run_thread(self.repeat, ["VACUUM stress", "VACUUM", "ANALYZE stress"], 1))
         rewrites = ["VACUUM FULL stress", "CLUSTER stress USING stress_pkey", "REINDEX TABLE stress",
+                    f"REINDEX TABLE CONCURRENTLY {store}", f"REINDEX TABLE {store}",
                     "ALTER TABLE stress ALTER other TYPE int8", "ALTER TABLE stress ALTER other TYPE int4",
                     "BEGIN; TRUNCATE stress, side; INSERT INTO stress VALUES (0, 0, sha512('lost')); ROLLBACK"]
         if not self.args.quiet_rewrites:
