@@ -249,7 +249,8 @@ open_more_indexes(AbWriter *writer)
 	ListCell   *lc;
 
 	/* as nearly always: spare copying the list */
-	if (writer->heap->rd_indexvalid && list_length(writer->heap->rd_indexlist) == 1)
+	if (writer->heap->rd_indexvalid && list_length(writer->heap->rd_indexlist) == 1 &&
+		linitial_oid(writer->heap->rd_indexlist) == RelationGetRelid(writer->index))
 		return;
 	indexes = RelationGetIndexList(writer->heap);
 	foreach(lc, indexes)
@@ -266,7 +267,7 @@ open_more_indexes(AbWriter *writer)
 			!heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL))
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("chunk store \"%s\" has an index of its own, \"%s\"",
+					 errmsg("chunk store \"%s\" has an index that it cannot keep up to date, \"%s\"",
 							RelationGetRelationName(writer->heap), RelationGetRelationName(index)),
 					 errhint("Drop the index.")));
 		writer->more_indexes = lappend(writer->more_indexes, index);

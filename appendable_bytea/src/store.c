@@ -497,7 +497,8 @@ ab_store_match(Oid home)
 	{
 		if (old_tablespace != tablespace)
 			alter_store(store.heap, AT_SetTableSpace, tablespace_name(tablespace), NULL);
-		if (index_tablespace != tablespace)
+		/* its lock may have been waited for until REINDEX made a new index */
+		if (index_tablespace != tablespace && ab_store_find(home, &store))
 			alter_store(store.index, AT_SetTableSpace, tablespace_name(tablespace), NULL);
 	}
 
