@@ -14,7 +14,8 @@
  * that names the table being filled must find every row that the server's own path
  * would have put there, so the load is handed back first, and its frozen rows
  * become ordinary ones: ExecutorStart looks at the relations of each nested plan,
- * ProcessUtility at the few utility statements that read a table.
+ * ProcessUtility at the few utility statements that read a table.  A statement that
+ * puts rows into a partitioned table does not name the partition that they get to.
  *
  * Rows are frozen under the conditions of COPY FREEZE and one more: a statement of
  * the user's own, not one inside a function or DO block, whose caller's snapshot
@@ -41,6 +42,8 @@
 #include "fastload.h"
 #include "hooks.h"
 #include "parallel_temp.h"
+
+#define READS_TABLE "the statement reads the table while filling it"
 
 static ExplainOneQuery_hook_type prev_ExplainOneQuery = NULL;
 
@@ -132,6 +135,29 @@ fastload_copy_may_freeze(void)
 }
 
 /*
+ * May this plan read or change the relation?  It names all that it may, except the
+ * partitions that rows are routed to.
+ */
+bool
+fastload_may_use(PlannedStmt *plan, Relation rel)
+{
+	ListCell   *cell;
+
+	if (list_member_oid(plan->relationOids, RelationGetRelid(rel)))
+		return true;
+	if (!rel->rd_rel->relispartition || (plan->commandType == CMD_SELECT && !plan->hasModifyingCTE))
+		return false;
+	foreach(cell, plan->rtable)
+	{
+		RangeTblEntry *rte = lfirst_node(RangeTblEntry, cell);
+
+		if (rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_PARTITIONED_TABLE)
+			return true;
+	}
+	return false;
+}
+
+/*
  * A plan is about to start while loads are running or doors open.
  */
 void
@@ -139,11 +165,11 @@ fastload_before_plan(PlannedStmt *plan)
 {
 	for (FastLoad *load = statements.loads; load != NULL; load = load->outer)
 	{
-		if (!load->handed_back && list_member_oid(plan->relationOids, load->relid))
+		if (!load->handed_back && fastload_may_use(plan, load->rel))
 			fastload_hand_back(load, true);
 	}
 	if (plan->relationOids != NIL)
-		fastload_doors_shut(plan->relationOids);
+		fastload_doors_shut(plan, READS_TABLE);
 }
 
 /*
@@ -169,7 +195,7 @@ finish_door(FastDoor *door, const char *row_by_row)
 
 	fastload_door_close(door);
 	if (door->given_up)
-		why_not = "the statement reads the table while filling it";
+		why_not = door->given_up;
 	else if (door->load == NULL && held_open)
 		why_not = "a cursor or an outer query has the table open";
 	else if (door->load == NULL)
@@ -274,12 +300,18 @@ fastload_ExplainOneQuery(EXPLAINONEQUERY_PARAMS_compat)
 }
 
 /*
- * A utility statement inside a load's query that reads tables without a plan.
+ * A utility statement inside a load's query that may read the table being filled
+ * without a plan.  Most of those that do (CREATE INDEX, CLUSTER, changes of the table
+ * itself) are refused while the table is in use.  What is left looks for rows that
+ * break a new constraint: of a domain, of a table that becomes a partition, of the
+ * partition that takes what no other does.
  */
 static bool
 reads_tables(Node *statement)
 {
-	return IsA(statement, CopyStmt) || IsA(statement, VacuumStmt);
+	return IsA(statement, CopyStmt) || IsA(statement, VacuumStmt) || IsA(statement, AlterDomainStmt) ||
+		IsA(statement, AlterTableStmt) ||
+		(IsA(statement, CreateStmt) && ((CreateStmt *) statement)->partbound != NULL);
 }
 
 bool		pg_attribute_hot
@@ -331,7 +363,23 @@ fastload_before_utility(Node *statement)
 		if (!load->handed_back)
 			fastload_hand_back(load, true);
 	}
-	fastload_doors_shut(NIL);
+	fastload_doors_shut(NULL, READS_TABLE);
+}
+
+/*
+ * A subtransaction begins while doors are open.  Should it fail, the server may
+ * be left with relcache entries that it rebuilds when it next needs them, which
+ * shuts a door behind our back (fastload_am.c).  So the doors go first.
+ */
+void
+fastload_before_subtransaction(void)
+{
+	for (FastDoor *door = statements.doors; door != NULL; door = door->outer)
+	{
+		if (door->open && door->load != NULL && !door->load->handed_back)
+			fastload_hand_back(door->load, true);
+	}
+	fastload_doors_shut(NULL, "a subtransaction begins while the table is filled");
 }
 
 void

@@ -81,7 +81,8 @@ typedef struct FastDoor
 	Relation	rel;			/* held open by the statement */
 	Oid			relid;
 	bool		open;			/* the relation shows our routine */
-	bool		given_up;		/* closed before the statement's end */
+	const char *given_up;		/* why it was closed before the statement's
+								 * end, or NULL */
 	bool		(*may_freeze) (void);	/* asked when the load begins; NULL:
 										 * no */
 	bool		in_buffers;		/* rows are looked at before the end */
@@ -138,6 +139,8 @@ extern bool fastload_may_copy(Node *statement);
 extern void fastload_copy(PROCESSUTILITY_PARAMS_compat);
 extern void fastload_before_plan(PlannedStmt *plan);
 extern void fastload_before_utility(Node *statement);
+extern void fastload_before_subtransaction(void);
+extern bool fastload_may_use(PlannedStmt *plan, Relation rel);
 extern void fastload_print(void);
 extern const char *fastload_unfit(Relation rel);
 extern bool fastload_may_freeze(void);
@@ -157,7 +160,7 @@ extern FastDoor *fastload_door_open(Relation rel, bool (*may_freeze) (void), boo
 									int own_references, MemoryContext context);
 extern void fastload_door_close(FastDoor *door);
 extern void fastload_door_forget(FastDoor *outer);
-extern void fastload_doors_shut(List *relids);
+extern void fastload_doors_shut(PlannedStmt *plan, const char *why);
 extern FastDoor *fastload_copy_prepare(CopyStmt *copy);
 
 #endif							/* FASTLOAD_H */

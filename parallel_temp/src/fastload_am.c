@@ -19,7 +19,9 @@
  * and heap's routine is back, as soon as a nested statement names the relation
  * (fastload.c), when the statement ends, and when it fails.  A relcache entry that
  * is rebuilt meanwhile shows heap's routine; the invalidation callback, which runs
- * right after, opens the door again, or rows would pass by a load in progress.
+ * right after, opens the door again, or rows would pass by a load in progress.  An
+ * entry that a failing subtransaction invalidates is rebuilt later, when nobody
+ * calls us: no subtransaction begins while a door is open.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -224,10 +226,7 @@ fastload_door_close(FastDoor *door)
 	door->open = false;
 	door->rel->rd_tableam = heap;
 	if (door->load != NULL)
-	{
-		door->given_up = door->load->handed_back;
 		fastload_end(door->load);
-	}
 }
 
 /*
@@ -249,17 +248,17 @@ fastload_door_forget(FastDoor *outer)
 }
 
 /*
- * A nested statement is about to use these relations (all, if NIL is given): it
- * must find heap, and loads of theirs have been handed back.
+ * A nested plan is about to use relations (all, if NULL is given): it must find
+ * heap, and loads of theirs have been handed back.
  */
 void
-fastload_doors_shut(List *relids)
+fastload_doors_shut(PlannedStmt *plan, const char *why)
 {
 	for (FastDoor *door = statements.doors; door != NULL; door = door->outer)
 	{
-		if (door->open && (relids == NIL || list_member_oid(relids, door->relid)))
+		if (door->open && (plan == NULL || fastload_may_use(plan, door->rel)))
 		{
-			door->given_up = true;
+			door->given_up = why;
 			fastload_door_close(door);
 		}
 	}

@@ -446,8 +446,11 @@ close_page(FastLoad *load, bool last)
 	{
 		ResourceOwner current = CurrentResourceOwner;
 
-		if (load->used_hole)
-			MarkBufferDirty(load->buffer);
+		/*
+		 * Once more if the page was new: somebody may have flushed it half
+		 * filled.
+		 */
+		MarkBufferDirty(load->buffer);
 		CurrentResourceOwner = load->owner;
 		UnlockReleaseBuffer(load->buffer);
 		CurrentResourceOwner = current;

@@ -169,9 +169,15 @@ hook_ProcessUtility(PROCESSUTILITY_PARAMS_compat)
 	switch (nodeTag(pstmt->utilityStmt))
 	{
 			/* Short, many, and no business of ours. */
+		case T_CreateStmt:
+			if (unlikely(statements.loads != NULL || statements.doors != NULL))
+			{
+				watched_utility(PROCESSUTILITY_ARGS_compat);
+				break;
+			}
+			/* FALLTHROUGH */
 		case T_TransactionStmt:
 		case T_VariableSetStmt:
-		case T_CreateStmt:
 		case T_TruncateStmt:
 		case T_DropStmt:
 			statements.next_utility(PROCESSUTILITY_ARGS_compat);
@@ -220,7 +226,11 @@ subtransaction_callback(SubXactEvent event, SubTransactionId mine, SubTransactio
 	int			level = GetCurrentTransactionNestLevel();
 
 	if (event == SUBXACT_EVENT_START_SUB)
+	{
 		note_depth_at_start(level);
+		if (unlikely(statements.doors != NULL))
+			fastload_before_subtransaction();
+	}
 	else if (event == SUBXACT_EVENT_ABORT_SUB)
 		statements.executor_depth = depth_at_start[level];
 }

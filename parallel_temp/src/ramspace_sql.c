@@ -26,6 +26,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
+#include "parser/scansup.h"
 #include "utils/builtins.h"
 
 #include "hooks.h"
@@ -52,6 +53,29 @@ check_caller(FunctionCallInfo fcinfo, const char *command)
 }
 
 /*
+ * An argument as a string; procedures cannot be strict.
+ */
+static char *
+text_argument(FunctionCallInfo fcinfo, int n, const char *what)
+{
+	if (PG_ARGISNULL(n))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("%s must not be null", what)));
+	return text_to_cstring(PG_GETARG_TEXT_PP(n));
+}
+
+/* The same for a name, which is cut as names in commands are. */
+static char *
+name_argument(FunctionCallInfo fcinfo, int n)
+{
+	char	   *name = text_argument(fcinfo, n, "name of a RAM tablespace");
+
+	truncate_identifier(name, strlen(name), true);
+	return name;
+}
+
+/*
  * The directory becomes part of a path and the name part of a mount command in a
  * hint, so only plain names are taken.
  */
@@ -67,14 +91,16 @@ check_name(const char *name)
 Datum
 ram_tablespace_create(PG_FUNCTION_ARGS)
 {
-	char	   *name = text_to_cstring(PG_GETARG_TEXT_PP(0));
-	char	   *mount_point = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	char	   *name;
+	char	   *mount_point;
 	CreateTableSpaceStmt *create = makeNode(CreateTableSpaceStmt);
 	char	   *location;
 	struct stat st;
 	bool		made = false;
 
 	check_caller(fcinfo, "ram_tablespace_create");
+	name = name_argument(fcinfo, 0);
+	mount_point = text_argument(fcinfo, 1, "mount point");
 	check_name(name);
 	canonicalize_path(mount_point);
 	if (!is_absolute_path(mount_point))
@@ -122,11 +148,12 @@ ram_tablespace_create(PG_FUNCTION_ARGS)
 Datum
 ram_tablespace_drop(PG_FUNCTION_ARGS)
 {
-	char	   *name = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	char	   *name;
 	DropTableSpaceStmt *drop = makeNode(DropTableSpaceStmt);
 	char	   *location;
 
 	check_caller(fcinfo, "ram_tablespace_drop");
+	name = name_argument(fcinfo, 0);
 	location = ramspace_location(get_tablespace_oid(name, false));
 	if (!ramspace_is_ours(location))
 		ereport(ERROR,

@@ -607,6 +607,23 @@ END
 		$run->("PREPARE q$_ AS " . $self->query . ";\n", 1) for 1 .. $prepared;
 	}
 
+	# Values as they are stored, in variables of functions.
+	my @by_value = map { [ $self->one(@temp), "by_value$_" ] } 1 .. 2;
+	for my $function (@by_value)
+	{
+		my ($table, $name) = @$function;
+		$run->(<<"END", 1);
+CREATE FUNCTION $schema.$name(v text, r record) RETURNS SETOF bigint LANGUAGE plpgsql AS \$\$
+DECLARE w text := v; s record;
+BEGIN
+	RETURN QUERY SELECT count(*) FROM $table WHERE big >= v;
+	SELECT r.* INTO s;
+	RETURN QUERY SELECT count(*) + sum(length(w)) FROM $table WHERE t < w OR big IS NOT DISTINCT FROM s.big OR id = s.id;
+	RETURN QUERY SELECT sum(x.a) FROM $table x WHERE x.big < (SELECT max(w || y.t) FROM $table y WHERE y.big > w) OR v = w;
+END\$\$;
+END
+	}
+
 	my $state = { open => 0, savepoints => [], count => 0 };
 	while ($queries > 0)
 	{
@@ -615,6 +632,12 @@ END
 		$run->($self->change($state)) if $self->chance(65);
 		my $text;
 		if ($prepared && $self->chance(20)) { $text = 'EXECUTE q' . $self->between(1, $prepared) . ";\n"; }
+		elsif ($self->chance(8))
+		{
+			my ($table, $name) = @{ $self->one(@by_value) };
+			my $from = $self->one(@temp);
+			$text = ($self->chance(50) ? '' : "SET plan_cache_mode = force_generic_plan;\n") . "SELECT x FROM (SELECT big, id FROM $from ORDER BY length(big) DESC NULLS LAST, big, id LIMIT 3) q, LATERAL $schema.$name(big, q) x;\n";
+		}
 		elsif ($self->chance(7)) { $text = 'CREATE TEMP TABLE made AS ' . $self->named_query . ";\nSELECT count(*), md5(string_agg(x::text, '|' ORDER BY x::text COLLATE \"C\")) FROM made x;\nDROP TABLE made;\n"; }
 		else { $text = $self->query . ";\n"; }
 		push @units, { kind => 'same', text => $text };

@@ -1,0 +1,43 @@
+# Random sessions that fill temporary tables while functions of the statement do
+# something to the session: what fast load leaves in the tables is what the server's
+# own path leaves, and no buffer stays pinned.
+#
+#   PG_LEAN_FUZZ_SEED=N        start with this seed (default: changes daily; a failure prints it)
+#   PG_LEAN_FUZZ_SESSIONS=N    compare that many sessions (default 12)
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../diff", "$FindBin::RealBin/../fuzz";
+use PostgreSQL::Test::Utils;
+use RandomLoads;
+use SameAnswers qw(start_server run_script differences bad_log_lines);
+use Test::More;
+
+my $sessions = $ENV{PG_LEAN_FUZZ_SESSIONS} // 12;
+my $first = $ENV{PG_LEAN_FUZZ_SEED} // int(time / 86400) * 1000;
+
+my $node = start_server('random_loads', "log_error_verbosity = verbose\n");
+my $dir = PostgreSQL::Test::Utils::tempdir;
+chmod 0777, $dir;
+$node->safe_psql('postgres', "CREATE EXTENSION parallel_temp;\n" . RandomLoads::setup($dir));
+
+my ($failed, $rows) = (0, 0);
+for my $seed ($first .. $first + $sessions - 1)
+{
+	my @blocks = RandomLoads->new($seed)->blocks($dir, 40);
+	my $from = -s $node->logfile;
+	my ($own, $bulk) = map { run_script($node, 'postgres', \@blocks, settings => { 'parallel_temp.fast_load' => $_ }, name => "loads-$seed-$_") } qw(off on);
+	my @reports = differences(\@blocks, $own, $bulk);
+	push @reports, "the server's log says:\n$_" for bad_log_lines(slurp_file($node->logfile, $from));
+	push @reports, "pins are left: $bulk->[-1]{out}" if ($bulk->[-1]{out} // '') ne "pins|0\n";
+	$rows += $1 while join('', map { $_->{out} // '' } @$bulk) =~ /^t\d\|(\d+)\|/mg;
+	next unless @reports;
+	fail("seed $seed");
+	diag("seed $seed, $reports[0]");
+	last if ++$failed == 3;
+}
+is($failed, 0, "$sessions sessions from seed $first leave the same rows");
+cmp_ok($rows, '>', 1000 * $sessions, 'tables were filled');
+$node->stop;
+done_testing();
