@@ -43,7 +43,12 @@ open_segment(SMgrRelation reln, BlockNumber block, char **path)
 	BlockNumber segment = block / RELSEG_SIZE;
 	int			fd;
 
-	*path = segment == 0 ? base : psprintf("%s.%u", base, segment);
+	*path = base;
+	if (segment > 0)
+	{
+		*path = psprintf("%s.%u", base, segment);
+		pfree(base);
+	}
 	fd = OpenTransientFile(*path, O_RDWR | PG_BINARY);
 	if (fd < 0)
 		ereport(ERROR,
@@ -52,13 +57,17 @@ open_segment(SMgrRelation reln, BlockNumber block, char **path)
 	return fd;
 }
 
+/*
+ * A load calls this for every 256 kB, in the memory of its whole statement.
+ */
 static void
-close_segment(SMgrRelation reln, int fd, const char *path)
+close_segment(SMgrRelation reln, int fd, char *path)
 {
 	if (CloseTransientFile(fd) != 0)
 		ereport(ERROR,
 				(errcode_for_file_access(),
 				 errmsg("could not close file \"%s\": %m", path)));
+	pfree(path);
 	reln->smgr_cached_nblocks[MAIN_FORKNUM] = InvalidBlockNumber;
 }
 

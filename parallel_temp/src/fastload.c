@@ -163,6 +163,7 @@ fastload_may_use(PlannedStmt *plan, Relation rel)
 void
 fastload_before_plan(PlannedStmt *plan)
 {
+	fastload_doors_check();
 	for (FastLoad *load = statements.loads; load != NULL; load = load->outer)
 	{
 		if (!load->handed_back && fastload_may_use(plan, load->rel))
@@ -356,30 +357,18 @@ fastload_copy(PROCESSUTILITY_PARAMS_compat)
 void
 fastload_before_utility(Node *statement)
 {
+	fastload_doors_check();
 	if (!reads_tables(statement))
+	{
+		fastload_doors_shut_above(GetCurrentTransactionNestLevel(), "a utility statement runs in a subtransaction");
 		return;
+	}
 	for (FastLoad *load = statements.loads; load != NULL; load = load->outer)
 	{
 		if (!load->handed_back)
 			fastload_hand_back(load, true);
 	}
 	fastload_doors_shut(NULL, READS_TABLE);
-}
-
-/*
- * A subtransaction begins while doors are open.  Should it fail, the server may
- * be left with relcache entries that it rebuilds when it next needs them, which
- * shuts a door behind our back (fastload_am.c).  So the doors go first.
- */
-void
-fastload_before_subtransaction(void)
-{
-	for (FastDoor *door = statements.doors; door != NULL; door = door->outer)
-	{
-		if (door->open && door->load != NULL && !door->load->handed_back)
-			fastload_hand_back(door->load, true);
-	}
-	fastload_doors_shut(NULL, "a subtransaction begins while the table is filled");
 }
 
 void

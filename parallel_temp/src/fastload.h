@@ -81,6 +81,9 @@ typedef struct FastDoor
 	Relation	rel;			/* held open by the statement */
 	Oid			relid;
 	bool		open;			/* the relation shows our routine */
+	bool		stale;			/* its relcache entry may have been made again
+								 * behind our back */
+	int			nest_level;		/* of the transaction that opened it */
 	const char *given_up;		/* why it was closed before the statement's
 								 * end, or NULL */
 	bool		(*may_freeze) (void);	/* asked when the load begins; NULL:
@@ -139,7 +142,6 @@ extern bool fastload_may_copy(Node *statement);
 extern void fastload_copy(PROCESSUTILITY_PARAMS_compat);
 extern void fastload_before_plan(PlannedStmt *plan);
 extern void fastload_before_utility(Node *statement);
-extern void fastload_before_subtransaction(void);
 extern bool fastload_may_use(PlannedStmt *plan, Relation rel);
 extern void fastload_print(void);
 extern const char *fastload_unfit(Relation rel);
@@ -160,7 +162,9 @@ extern FastDoor *fastload_door_open(Relation rel, bool (*may_freeze) (void), boo
 									int own_references, MemoryContext context);
 extern void fastload_door_close(FastDoor *door);
 extern void fastload_door_forget(FastDoor *outer);
+extern void fastload_doors_check(void);
 extern void fastload_doors_shut(PlannedStmt *plan, const char *why);
+extern void fastload_doors_shut_above(int nest_level, const char *why);
 extern FastDoor *fastload_copy_prepare(CopyStmt *copy);
 
 #endif							/* FASTLOAD_H */

@@ -21,7 +21,9 @@
  * is rebuilt meanwhile shows heap's routine; the invalidation callback, which runs
  * right after, opens the door again, or rows would pass by a load in progress.  An
  * entry that a failing subtransaction invalidates is rebuilt later, when nobody
- * calls us: no subtransaction begins while a door is open.
+ * calls us: so a door is closed before a utility statement runs in a subtransaction
+ * of the statement's.  Should such an entry be invalidated some other way, the
+ * statement fails.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -32,6 +34,7 @@
 #include "access/heapam.h"
 #include "access/table.h"
 #include "access/tableam.h"
+#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "nodes/parsenodes.h"
@@ -66,6 +69,20 @@ loading(FastDoor *door)
 }
 
 /*
+ * Rows may have passed by a load in progress, onto blocks that it counts its own.
+ */
+static void
+check_stale(FastDoor *door)
+{
+	if (unlikely(door->stale) && loading(door))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("relation \"%s\" was changed by a failed subtransaction while rows were put into it",
+						RelationGetRelationName(door->rel)),
+				 errhint("Set parallel_temp.fast_load to off for this statement.")));
+}
+
+/*
  * Heap has put rows, the last one at "tid": go on with the bulk writer?  The page
  * must be the last one of the table, whatever heap has added ahead.
  */
@@ -74,7 +91,7 @@ consider(FastDoor *door, ItemPointer tid, CommandId cid, TableOptions_compat opt
 {
 	BlockNumber block = ItemPointerGetBlockNumber(tid);
 
-	if (door->load != NULL || door->rows <= FEW_ROWS || block < door->first_new_block ||
+	if (door->load != NULL || door->stale || door->rows <= FEW_ROWS || block < door->first_new_block ||
 		(!door->scanned && fastload_held_open(door->rel, door->own_references)) ||
 		block + 1 != RelationGetNumberOfBlocks(door->rel))
 		return;
@@ -104,8 +121,10 @@ door_insert(Relation rel, TupleTableSlot *slot, CommandId cid, TableOptions_comp
 	else if (loading(door))
 	{
 		bool		free_tuple;
-		HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, true, &free_tuple);
+		HeapTuple	tuple;
 
+		check_stale(door);
+		tuple = ExecFetchSlotHeapTuple(slot, true, &free_tuple);
 		slot->tts_tableOid = RelationGetRelid(rel);
 		fastload_add_tuple(door->load, tuple);
 		ItemPointerCopy(&tuple->t_self, &slot->tts_tid);
@@ -138,6 +157,7 @@ door_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId ci
 
 		if (loading(door))
 		{
+			check_stale(door);
 			for (; done < nslots; done++)
 			{
 				slots[done]->tts_tableOid = RelationGetRelid(rel);
@@ -173,8 +193,12 @@ relation_invalidated(Datum arg, Oid relid)
 		return;
 	for (FastDoor *door = statements.doors; door != NULL; door = door->outer)
 	{
-		if (door->open && (relid == InvalidOid || relid == door->relid))
-			door->rel->rd_tableam = &routine;
+		if (!door->open || (relid != InvalidOid && relid != door->relid))
+			continue;
+		door->rel->rd_tableam = &routine;
+		/* where nothing can be read, the entry is not made again yet */
+		if (!IsTransactionState())
+			door->stale = true;
 	}
 }
 
@@ -206,6 +230,7 @@ fastload_door_open(Relation rel, bool (*may_freeze) (void), bool in_buffers, boo
 	door->scanned = scanned;
 	door->own_references = own_references;
 	door->context = context;
+	door->nest_level = GetCurrentTransactionNestLevel();
 	door->first_new_block = RelationGetNumberOfBlocks(rel);
 	door->open = true;
 	door->outer = statements.doors;
@@ -223,6 +248,7 @@ fastload_door_close(FastDoor *door)
 {
 	if (!door->open)
 		return;
+	check_stale(door);
 	door->open = false;
 	door->rel->rd_tableam = heap;
 	if (door->load != NULL)
@@ -258,6 +284,38 @@ fastload_doors_shut(PlannedStmt *plan, const char *why)
 	{
 		if (door->open && (plan == NULL || fastload_may_use(plan, door->rel)))
 		{
+			door->given_up = why;
+			fastload_door_close(door);
+		}
+	}
+}
+
+/*
+ * Loads are about to be handed back: not if rows may have passed by one of them.
+ */
+void
+fastload_doors_check(void)
+{
+	for (FastDoor *door = statements.doors; door != NULL; door = door->outer)
+	{
+		if (door->open)
+			check_stale(door);
+	}
+}
+
+/*
+ * Something is about to happen at this level of subtransactions that may touch any
+ * relcache entry: doors of levels below go, with their loads.
+ */
+void
+fastload_doors_shut_above(int nest_level, const char *why)
+{
+	for (FastDoor *door = statements.doors; door != NULL; door = door->outer)
+	{
+		if (door->open && nest_level > door->nest_level)
+		{
+			if (loading(door))
+				fastload_hand_back(door->load, true);
 			door->given_up = why;
 			fastload_door_close(door);
 		}

@@ -170,6 +170,8 @@ hook_ProcessUtility(PROCESSUTILITY_PARAMS_compat)
 	{
 			/* Short, many, and no business of ours. */
 		case T_CreateStmt:
+		case T_TruncateStmt:
+		case T_DropStmt:
 			if (unlikely(statements.loads != NULL || statements.doors != NULL))
 			{
 				watched_utility(PROCESSUTILITY_ARGS_compat);
@@ -178,8 +180,6 @@ hook_ProcessUtility(PROCESSUTILITY_PARAMS_compat)
 			/* FALLTHROUGH */
 		case T_TransactionStmt:
 		case T_VariableSetStmt:
-		case T_TruncateStmt:
-		case T_DropStmt:
 			statements.next_utility(PROCESSUTILITY_ARGS_compat);
 			break;
 		default:
@@ -226,11 +226,7 @@ subtransaction_callback(SubXactEvent event, SubTransactionId mine, SubTransactio
 	int			level = GetCurrentTransactionNestLevel();
 
 	if (event == SUBXACT_EVENT_START_SUB)
-	{
 		note_depth_at_start(level);
-		if (unlikely(statements.doors != NULL))
-			fastload_before_subtransaction();
-	}
 	else if (event == SUBXACT_EVENT_ABORT_SUB)
 		statements.executor_depth = depth_at_start[level];
 }

@@ -21,3 +21,21 @@ SET parallel_temp.fast_load = on;
 \setenv BULK :bulk
 \! diff "$OWN" "$BULK" && echo the same
 \! cat "$BULK"
+
+-- A subtransaction that changes the table in the catalogs by hand, and fails: nothing
+-- is known of what it leaves behind, so the statement fails, and no row is lost.
+CREATE TEMP TABLE a (id int, pad text, twice int GENERATED ALWAYS AS (id * 2) STORED);
+CREATE FUNCTION pg_temp.by_hand(i int, at int) RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+	IF i = at THEN
+		UPDATE pg_class SET relpages = relpages WHERE relname = 'a' AND relnamespace = pg_my_temp_schema();
+		RAISE EXCEPTION 'undone';
+	END IF;
+	RETURN i;
+EXCEPTION WHEN raise_exception THEN RETURN i + pg_relation_size('a') * 0;
+END$$;
+INSERT INTO a SELECT pg_temp.by_hand(i, 500), repeat('p', 300) FROM generate_series(1, 600) i;
+INSERT INTO a SELECT pg_temp.by_hand(i, 600), repeat('p', 300) FROM generate_series(1, 600) i;
+INSERT INTO a SELECT pg_temp.by_hand(i, 10), repeat('p', 300) FROM generate_series(1, 600) i;
+SELECT count(*), count(DISTINCT id) FROM a;
+DROP TABLE a;
