@@ -142,6 +142,8 @@ sub action
 	return $self->one(
 		"INSERT INTO log SELECT 'rows', count(*) FROM $t",
 		"INSERT INTO log SELECT 'sum', sum(id + length(pad)) FROM $t",
+		"SELECT sum(id), count(DISTINCT pad) FROM $t WHERE n > 0",
+		"SELECT sum(e.i) FROM evictor e JOIN $t ON $t.id = e.i",
 		"INSERT INTO log SELECT 'one', count(*) FROM $t WHERE id = " . $self->pick($rows),
 		"INSERT INTO $t (id, n, pad) VALUES ($number, 1, 'within')",
 		"INSERT INTO $t (id, n, pad) SELECT $number + j, j % 6, 'within' FROM generate_series(1, $rows) j",
@@ -273,6 +275,7 @@ sub blocks
 	$self->{tables} = [];
 	my @texts = ("\\set VERBOSITY sqlstate\nSET client_min_messages = error;\nSET temp_buffers = " . $self->one(100, 100, 200, 1000) . ";\nSET my.at = 0;\nSET statement_timeout = '60s';\nSET max_parallel_workers_per_gather = " . $self->one(0, 2) . ";\n");
 	push @texts, "\\set ON_ERROR_ROLLBACK on\n" if $self->chance(50);
+	push @texts, "SET parallel_setup_cost = 0;\nSET parallel_tuple_cost = 0;\nSET min_parallel_table_scan_size = 0;\n" if $self->chance(40);
 	push @texts, "CREATE TEMP SEQUENCE sq;\nCREATE TEMP TABLE log (what text, n bigint);\nCREATE TEMP TABLE ref AS SELECT n FROM generate_series(0, 5) n;\nALTER TABLE ref ADD PRIMARY KEY (n);\n"
 		. "CREATE DOMAIN pg_temp.dom AS int;\nCREATE TEMP TABLE evictor AS SELECT i, repeat('e', 1000) AS pad FROM generate_series(1, 1000) i;\n"
 		. "CREATE TEMP TABLE parent (" . $self->columns . ") PARTITION BY LIST (n);\n";
@@ -287,7 +290,7 @@ sub blocks
 	{
 		my $what = $self->pick(10);
 		push @texts, $what < 5 ? $self->load : $what < 8 ? $self->change : $self->transaction;
-		push @texts, $self->look if $self->chance(40);
+		push @texts, $self->look if $self->chance(25);
 	}
 	push @texts, "COMMIT;\n", $self->look, "CLOSE ALL;\nSELECT 'pins', count(*) FROM pg_local_buffers WHERE pins <> 0;\n";
 	my $line = 0;
