@@ -173,7 +173,7 @@ SELECT caught();
 ROLLBACK;
 \\o
 SELECT string_agg(concat_ws(' ', calls, rows, shared_blks_hit, shared_blks_dirtied, wal_records, total_exec_time > 0,
-	total_exec_time > 49, query), chr(10) ORDER BY query COLLATE "C")
+	total_exec_time > 49 AND query ~ 'pg_sleep', query), chr(10) ORDER BY query COLLATE "C")
 FROM pg_stat_statements WHERE query ~ ' (s|c|d)\\M|caught' AND query !~ 'pg_stat|DECLARE';
 SQL
 		}
