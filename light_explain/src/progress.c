@@ -137,10 +137,18 @@ free_slot(LightProgressSlot *slot)
 	pg_atomic_write_u32(&slot->owner, 0);
 }
 
-/* The process ends: whatever happened, it keeps no slot. */
+/*
+ * The process ends: whatever happened, it keeps no slot.  Its transaction is
+ * aborted only after this, when somebody else may have the slots already: so
+ * that nothing is written to them nor are they given back a second time, no
+ * statement runs any more and none has one.
+ */
 static void
 free_slots_at_exit(int code, Datum arg)
 {
+	light_forget_stack();
+	for (LightQuery *query = light.queries; query != NULL; query = query->next)
+		query->slot = -1;
 	for (int i = 0; i < shared->nslots; i++)
 	{
 		if (pg_atomic_read_u32(&slot_at(i)->owner) == (uint32) MyProcPid)

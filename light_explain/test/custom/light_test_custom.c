@@ -10,11 +10,17 @@
  *	  hidden  the node calls a child that nobody else can find,
  *	  leaf	  the node reads the table itself.
  *
+ * A process that ends while light_test_custom.wait_at_exit names a file makes
+ * FILE.waiting and goes on when FILE is there: after what libraries that were
+ * loaded or first used later do at exit, before the transaction is aborted.
+ *
  * Copyright (c) 2026, the pg_lean authors
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
+
+#include <unistd.h>
 
 #include "access/tableam.h"
 #include "executor/executor.h"
@@ -25,6 +31,8 @@
 #include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
 #include "pg_compat.h"
+#include "storage/fd.h"
+#include "storage/ipc.h"
 #include "utils/guc.h"
 #include "utils/rel.h"
 
@@ -50,6 +58,7 @@ typedef struct TestScanState
 } TestScanState;
 
 static int	kind = KIND_OFF;
+static char *wait_at_exit_file = NULL;
 
 static const struct config_enum_entry kinds[] = {
 	{"off", KIND_OFF, false},
@@ -244,10 +253,33 @@ rescan(CustomScanState *css)
 	ExecScanReScan(&css->ss);
 }
 
+/* ---- a process that takes its time to end -------------------------------- */
+
+#define LONGEST_WAIT 60			/* seconds */
+
+static void
+wait_at_exit(int code, Datum arg)
+{
+	char		path[MAXPGPATH];
+	FILE	   *file;
+
+	if (wait_at_exit_file == NULL || wait_at_exit_file[0] == '\0')
+		return;
+	snprintf(path, sizeof(path), "%s.waiting", wait_at_exit_file);
+	file = AllocateFile(path, "w");
+	if (file != NULL)
+		FreeFile(file);
+	for (int i = 0; i < LONGEST_WAIT * 100 && access(wait_at_exit_file, F_OK) != 0; i++)
+		pg_usleep(10000L);
+}
+
 void
 _PG_init(void)
 {
 	RegisterCustomScanMethods(&scan_methods);
+	before_shmem_exit(wait_at_exit, (Datum) 0);
+	DefineCustomStringVariable("light_test_custom.wait_at_exit", "File for which the end of the process waits.", NULL,
+							   &wait_at_exit_file, "", PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("light_test_custom.kind", "Kind of custom scan that reads tables.", NULL,
 							 &kind, KIND_OFF, kinds, PGC_USERSET, 0, NULL, NULL, NULL);
 	prev_set_rel_pathlist = set_rel_pathlist_hook;

@@ -186,6 +186,31 @@ for my $timing (qw(auto ticker))
 	ok($node->poll_query_until('postgres', 'SELECT count(*) FROM light_explain_progress()', '0'), 'workers of a killed session leave no slot');
 }
 
+# A slot that a session gave up when it was killed is the next one's: aborting
+# the session's transaction, which comes later, does not touch it.
+for my $timing (qw(auto exact))
+{
+	my $dir = PostgreSQL::Test::Utils::tempdir();
+	$node->append_conf('postgresql.conf', 'light_explain.progress_statements = 1');
+	$node->restart;
+	my $seen = q{SELECT count(*) > 0 FROM light_explain_progress() p JOIN pg_stat_activity a USING (pid) WHERE rows > 10 AND application_name = '%s'};
+	my ($first) = victim("LOAD '$FindBin::RealBin/../custom/light_test_custom.so'", "SET light_test_custom.wait_at_exit = '$dir/go'",
+		"SET light_explain.timing = $timing", $slow);
+	$node->poll_query_until('postgres', sprintf $seen, 'victim') or die 'no progress';
+	$node->safe_psql('postgres', q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'victim'});
+	for (1 .. 600) { last if -e "$dir/go.waiting"; usleep(100_000); }
+	my ($second) = victim(q{SET application_name = 'second'}, $slow);
+	$node->poll_query_until('postgres', sprintf $seen, 'second') or die 'the slot was not given back';
+	append_to_file("$dir/go", '');
+	$first->finish;
+	$node->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'victim'});
+	is($node->safe_psql('postgres', sprintf $seen, 'second'), 't', "$timing: a session that ended leaves the slot to its new owner");
+	$node->safe_psql('postgres', 'EXPLAIN ANALYZE SELECT count(*) FROM u a JOIN t b ON a.t_id = b.id');
+	$node->safe_psql('postgres', q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'second'});
+	$second->finish;
+	is($node->safe_psql('postgres', 'SELECT count(*) FROM light_explain_progress()'), '0', "$timing: which gives it back");
+}
+
 # ---- the stack depth check is kept, also in nested statements ----
 
 $node->safe_psql('postgres', q{CREATE FUNCTION deep(i int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT deep(i + 1) FROM t WHERE id = 1); END'});
