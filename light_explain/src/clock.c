@@ -7,7 +7,9 @@
  * it runs at a constant rate and the kernel itself relies on it, nanoseconds of
  * clock_gettime() elsewhere.  The counter's rate is measured against
  * clock_gettime() from the moment the library was loaded, which in a preloaded
- * library is when the server started.
+ * library is when the server started.  A machine that slept meanwhile may have
+ * begun to count anew, or go on with another processor's rate: so the rate over
+ * all that time is compared with the one that was measured first.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -18,6 +20,7 @@
 #include <time.h>
 
 #include "light_explain.h"
+#include "miscadmin.h"
 #include "storage/fd.h"
 
 #if defined(__x86_64__)
@@ -35,6 +38,12 @@ double		light_ns_per_tick = 0;
 
 static int64 base_tsc;
 static int64 base_ns;
+
+/* Seconds a tick, as measured first; 0 if that was not done. */
+static double first_rate = 0;
+
+/* Part of the first rate by which later ones may differ from it. */
+#define RATE_TOLERANCE 0.02
 
 /* Nanoseconds of the system clock. */
 int64
@@ -81,15 +90,35 @@ tsc_rejected_by_kernel(void)
 
 #endif
 
+/* Read both clocks, as nearly at one time as can be had. */
+static void
+read_both(int64 *tsc, int64 *ns)
+{
+	int64		before;
+
+	/* not if the process was interrupted between them */
+	for (int i = 0; i < 5; i++)
+	{
+		before = light_now();
+		*ns = light_system_ns();
+		*tsc = light_now();
+		if (*tsc - before < 10000)
+			break;
+	}
+}
+
 /* Find the clock and begin to measure its rate. */
 void
 light_clock_init(void)
 {
 #if defined(__x86_64__)
 	light_tsc_usable = tsc_invariant() && !tsc_rejected_by_kernel();
-	base_tsc = __rdtsc();
 #endif
-	base_ns = light_system_ns();
+	read_both(&base_tsc, &base_ns);
+
+	/* the first rate is for all processes of the server */
+	if (process_shared_preload_libraries_in_progress)
+		(void) light_seconds_per_tick();
 }
 
 /*
@@ -101,15 +130,27 @@ light_seconds_per_tick(void)
 {
 	int64		tsc;
 	int64		ns;
+	double		rate = 1e-9;
 
 	if (!light_tsc_usable)
-		return 1e-9;
-	do
+		return rate;
+	for (int i = 0; i < 3; i++)
 	{
-		ns = light_system_ns();
-		tsc = light_now();
-	} while (ns - base_ns < CALIBRATION_NS);
-	return (double) (ns - base_ns) / (double) (tsc - base_tsc) * 1e-9;
+		do
+			read_both(&tsc, &ns);
+		while (ns - base_ns < CALIBRATION_NS);
+		rate = (double) (ns - base_ns) / (double) (tsc - base_tsc) * 1e-9;
+		if (first_rate == 0)
+			first_rate = rate;
+		if (rate > first_rate * (1 - RATE_TOLERANCE) && rate < first_rate * (1 + RATE_TOLERANCE))
+			break;
+
+		/* the counter was not the same all the time: begin anew */
+		base_tsc = tsc;
+		base_ns = ns;
+		first_rate = 0;
+	}
+	return rate;
 }
 
 /*
@@ -145,7 +186,7 @@ light_ticks(double seconds)
 		else if (ns - base_ns < CALIBRATION_NS)
 			return (int64) (seconds * 2e9);
 		else
-			rate = (double) (light_now() - base_tsc) / (double) (ns - base_ns) * 1e9;
+			rate = 1.0 / light_seconds_per_tick();
 	}
 	return (int64) (seconds * rate);
 }
