@@ -99,6 +99,7 @@ typedef struct KeepContext
 	int			depth;
 	int			parent;
 	int			allocated;
+	Bitmapset  *seen;
 } KeepContext;
 
 static bool
@@ -108,7 +109,7 @@ keep_node(PlanState *node, void *arg)
 	int			parent = context->parent;
 	KeptNode   *keep;
 
-	if (node == NULL)
+	if (node == NULL || light_seen_before(node, &context->seen))
 		return false;
 	if (node->instrument != NULL)
 	{
@@ -151,6 +152,7 @@ light_keep_last(LightQuery *query)
 	old = MemoryContextSwitchTo(kept_context);
 	kept = palloc(context.allocated * sizeof(KeptNode));
 	(void) keep_node(query->queryDesc->planstate, &context);
+	bms_free(context.seen);
 	MemoryContextSwitchTo(old);
 }
 

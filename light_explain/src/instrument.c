@@ -51,29 +51,38 @@ static TupleTableSlot *light_top(PlanState *node);
 static TupleTableSlot *light_reenter(PlanState *node);
 
 /*
- * Visit a node and all below it, each once: two expressions may share a subplan.
+ * Two expressions may share a subplan, so a walk over all nodes comes to it more
+ * than once.  Is this one, and was it met before?  Then its nodes were, too.
  */
+bool
+light_seen_before(PlanState *node, Bitmapset **seen)
+{
+	int			subplan = 0;
+	ListCell   *lc;
+
+	foreach(lc, node->state->es_subplanstates)
+	{
+		if (lfirst(lc) == node)
+		{
+			if (bms_is_member(subplan, *seen))
+				return true;
+			*seen = bms_add_member(*seen, subplan);
+			return false;
+		}
+		subplan++;
+	}
+	return false;
+}
+
+/* Visit a node and all below it, each once. */
 static bool
 walk(PlanState *node, void *arg)
 {
 	WalkContext *context = arg;
-	int			subplan = 0;
 	int			parent;
-	ListCell   *lc;
 
-	if (node == NULL)
+	if (node == NULL || light_seen_before(node, &context->seen))
 		return false;
-	foreach(lc, context->query->estate->es_subplanstates)
-	{
-		if (lfirst(lc) == node)
-		{
-			if (bms_is_member(subplan, context->seen))
-				return false;
-			context->seen = bms_add_member(context->seen, subplan);
-			break;
-		}
-		subplan++;
-	}
 	parent = context->parent;
 	context->visit(context, node);
 	context->depth++;
@@ -479,6 +488,7 @@ light_upgrade(LightQuery *query)
 	memset(query->records, 0, n * sizeof(LightRecord));
 	light_query_tie(query);
 	choose_clock(query);
+	query->callers = NULL;
 	query->records[0].query = query;
 	query->records[0].ticking = query->ticking;
 	query->nrecords = 1;

@@ -50,7 +50,8 @@ executor_start(QueryDesc *queryDesc, int eflags)
 		return;
 	}
 
-	explained = unlikely(light_in_explain) && light_explaining();
+	/* planning, too, may run statements: those of functions that it evaluates */
+	explained = unlikely(light_in_explain) && queryDesc->instrument_options != 0 && light_explaining();
 	if (unlikely(light_instrument_all))
 		queryDesc->instrument_options |= INSTRUMENT_ALL;
 	else if (unlikely(light_profile) && !IsParallelWorker())
@@ -82,6 +83,7 @@ executor_run(EXECUTORRUN_PARAMS_compat)
 static void
 statement_finished(LightQuery *query)
 {
+	query->callers = NULL;
 	if (query->explained)
 		light_keep_last(query);
 	if (light_profile)

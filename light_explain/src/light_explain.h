@@ -96,7 +96,7 @@ typedef struct LightRecord
 StaticAssertDecl(sizeof(LightRecord) - sizeof(NodeInstrumentation_compat) + sizeof(LightUsage) <= 512,
 				 "a record takes at most 512 bytes beyond core's struct");
 
-/* A node's name in parts, cheap to take and without pointers: see self.c. */
+/* A node's name in parts, cheap to take and without pointers: see name.c. */
 typedef struct LightNodeName
 {
 	int16		tag;			/* of the plan node */
@@ -148,9 +148,12 @@ typedef struct LightQuery
 	bool		count_blocks;	/* estimate distinct heap blocks */
 	bool		timer;
 	bool		quick;			/* nodes may carry light_quick at first */
+	bool		whole;			/* nodes had records from their first call on */
 
 	/* set when the nodes get records */
 	MemoryContextCallback callback;
+	struct LightCallers *callers;	/* of each subplan, once asked for: see
+									 * self.c */
 	LightClock	clock;
 	ExecProcNodeMtd wrapper;	/* what an upgraded node calls */
 	int64		deadline;		/* clock after which the ticker takes over */
@@ -246,6 +249,7 @@ extern LIGHT_PRIVATE double light_distinct_blocks_of(LightQuery *query, PlanStat
 /* instrument.c */
 extern LIGHT_PRIVATE void light_wrap(LightQuery *query);
 extern LIGHT_PRIVATE bool light_upgrade(LightQuery *query);
+extern LIGHT_PRIVATE bool light_seen_before(PlanState *node, Bitmapset **seen);
 extern LIGHT_PRIVATE LightRecord *light_record_of(LightQuery *query, PlanState *planstate);
 extern LIGHT_PRIVATE void light_deadline_passed(void);
 
@@ -289,6 +293,8 @@ typedef struct LightSelf
 
 extern LIGHT_PRIVATE LightSelf light_self(LightQuery *query, PlanState *planstate);
 extern LIGHT_PRIVATE bool light_measured_by_core(PlanState *planstate);
+
+/* name.c */
 extern LIGHT_PRIVATE void light_node_name(PlanState *planstate, LightNodeName *name);
 extern LIGHT_PRIVATE char *light_format_name(const LightNodeName *name);
 

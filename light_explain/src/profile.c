@@ -102,6 +102,12 @@ light_profile_startup(void)
 
 /* ---- storing ------------------------------------------------------------ */
 
+typedef struct HashContext
+{
+	uint64		hash;
+	Bitmapset  *seen;
+} HashContext;
+
 static uint64
 hash_word(uint64 hash, uint64 word)
 {
@@ -112,10 +118,11 @@ hash_word(uint64 hash, uint64 word)
 static bool
 hash_plan(PlanState *node, void *arg)
 {
-	uint64	   *hash = arg;
+	HashContext *context = arg;
+	uint64	   *hash = &context->hash;
 	LightNodeName name;
 
-	if (node == NULL)
+	if (node == NULL || light_seen_before(node, &context->seen))
 		return false;
 	light_node_name(node, &name);
 	*hash = hash_word(*hash, ((uint64) name.tag << 16) | ((uint64) name.operation << 8) | name.parallel);
@@ -123,7 +130,7 @@ hash_plan(PlanState *node, void *arg)
 		*hash = hash_word(*hash, hash_bytes((unsigned char *) NameStr(name.relation), strlen(NameStr(name.relation))));
 	if (NameStr(name.index)[0])
 		*hash = hash_word(*hash, hash_bytes((unsigned char *) NameStr(name.index), strlen(NameStr(name.index))));
-	(void) planstate_tree_walker(node, hash_plan, hash);
+	(void) planstate_tree_walker(node, hash_plan, context);
 	*hash = hash_word(*hash, 1);
 	return false;
 }
@@ -165,6 +172,7 @@ typedef struct StoreContext
 	int			depth;
 	int			parent;
 	bool		exclusive;		/* how the lock is held */
+	Bitmapset  *seen;
 } StoreContext;
 
 /* Find a node's entry or make it; the lock may be held exclusively afterwards. */
@@ -204,7 +212,7 @@ store_node(PlanState *node, void *arg)
 	int			parent = context->parent;
 	double		loops;
 
-	if (node == NULL)
+	if (node == NULL || light_seen_before(node, &context->seen))
 		return false;
 	instr = node->instrument;
 	loops = instr == NULL ? 0 : instr->nloops + (instr->running ? 1 : 0);
@@ -246,19 +254,22 @@ light_profile_store(LightQuery *query)
 {
 	QueryDesc  *queryDesc = query->queryDesc;
 	StoreContext context = {.query = query,.parent = -1};
+	HashContext plan = {0};
 
 	if (!light_profile || shared == NULL || IsParallelWorker() || queryDesc->plannedstmt->queryId == 0)
 		return;
 	context.key.database = MyDatabaseId;
 	context.key.role = GetUserId();
 	context.key.query_id = queryDesc->plannedstmt->queryId;
-	context.key.plan_id = 0;
-	(void) hash_plan(queryDesc->planstate, &context.key.plan_id);
+	(void) hash_plan(queryDesc->planstate, &plan);
+	bms_free(plan.seen);
+	context.key.plan_id = plan.hash;
 	context.store = (int64) pg_atomic_add_fetch_u64(&shared->stores, 1);
 
 	LWLockAcquire(shared->lock, LW_SHARED);
 	(void) store_node(queryDesc->planstate, &context);
 	LWLockRelease(shared->lock);
+	bms_free(context.seen);
 }
 
 /* ---- reading ------------------------------------------------------------ */

@@ -225,6 +225,7 @@ light_query_start(QueryDesc *queryDesc, bool explained)
 	query->on_stack = false;
 	query->has_gather = false;
 	query->ticking = false;
+	query->whole = false;
 	query->count_blocks = false;
 	if (light_switch_after >= 0)
 		query->switch_after = light_switch_after;
@@ -276,6 +277,8 @@ light_root_enter(LightQuery *query)
 	query->on_stack = true;
 	if (query->ticking)
 		light_ticker_enter();
+	/* the ticker may look at the stack at any moment */
+	pg_compiler_barrier();
 	light.top = &query->records[0];
 	light.deadline = query->deadline;
 }
@@ -297,7 +300,7 @@ light_query_enter(LightQuery *query)
 	if (unlikely(query->upgraded))
 		light_root_enter(query);
 	else if (unlikely(query->switch_after <= 0))
-		(void) light_upgrade(query);
+		query->whole = light_upgrade(query);
 }
 
 /* Take the root from the stack, and all that is above it. */

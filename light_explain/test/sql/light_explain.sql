@@ -10,6 +10,15 @@ VACUUM ANALYZE t;
 -- nothing explained yet
 SELECT count(*) FROM light_explain_last();
 
+-- a statement that planning runs is not the one that is explained
+CREATE FUNCTION three() RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS
+$$BEGIN RETURN (SELECT count(*) FROM generate_series(1, 3)); END$$;
+SET light_explain.instrument_all = on;
+EXPLAIN (COSTS OFF) SELECT three();
+RESET light_explain.instrument_all;
+SELECT count(*) FROM light_explain_last();
+DROP FUNCTION three;
+
 -- EXPLAIN's own figures do not change
 CREATE FUNCTION plan(statement text) RETURNS SETOF text LANGUAGE plpgsql AS
 $$BEGIN RETURN QUERY EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) ' || statement; END$$;

@@ -1,0 +1,125 @@
+# What the profile shows of each node is what light_explain_last() shows after
+# EXPLAIN ANALYZE of the same statement, though the profile has no records of a
+# statement's first calls, or none at all, and reckons from core's figures.
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use Battery;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = PostgreSQL::Test::Cluster->new('main');
+$node->init;
+$node->append_conf('postgresql.conf', <<'CONF');
+shared_preload_libraries = 'light_explain'
+compute_query_id = on
+autovacuum = off
+checkpoint_timeout = 1h
+max_parallel_workers = 8
+max_worker_processes = 16
+jit = off
+CONF
+$node->start;
+
+my $setup = "LOAD '$FindBin::RealBin/../custom/light_test_custom.so';\n" . battery_sql() . <<'SQL';
+CREATE EXTENSION light_explain;
+CREATE TYPE own AS (node int, label text, rows float8, loops float8, blocks bigint, temp bigint);
+
+-- 'same', or what differs; 'whole' compares only what all nodes used together
+CREATE FUNCTION compare_own(statement text, whole bool, switch_after int) RETURNS text LANGUAGE plpgsql AS
+$$DECLARE last own[]; profile own[]; least bigint; sum_own float8; total float8; line text; differences text := '';
+BEGIN
+	-- hint bits are set and catalogs read
+	EXECUTE statement;
+	PERFORM set_config('light_explain.switch_after', '-1', false);
+	EXECUTE 'EXPLAIN (ANALYZE, BUFFERS) ' || statement;
+	last := ARRAY(SELECT (node, label, rows, loops, shared_hit + shared_read + local_blocks, temp_read + temp_written)::own
+		FROM light_explain_last() WHERE loops > 0);
+	PERFORM light_explain_profile_reset();
+	PERFORM set_config('light_explain.switch_after', switch_after::text, false);
+	PERFORM set_config('light_explain.profile', 'on', false);
+	EXECUTE statement;
+	PERFORM set_config('light_explain.profile', 'off', false);
+	profile := ARRAY(SELECT (node, label, rows, loops, shared_hit + shared_read + local_blocks, temp_read + temp_written)::own
+		FROM light_explain_profile());
+	SELECT min(least(shared_hit, shared_read, shared_dirtied, local_blocks, temp_read, temp_written, wal_bytes)), sum(self_ms), max(total_ms)
+		INTO least, sum_own, total FROM light_explain_profile();
+	IF array_length(profile, 1) IS DISTINCT FROM array_length(last, 1) THEN
+		differences := format(E'\n%s nodes, %s', array_length(last, 1), array_length(profile, 1));
+	ELSIF least < 0 THEN
+		differences := E'\nless than nothing';
+	ELSIF NOT whole AND (sum_own > 1.1 * total + 0.05 OR sum_own < 0.9 * total - 0.05) THEN
+		differences := format(E'\nown times make %s of %s ms', sum_own, total);
+	ELSIF whole THEN
+		IF (SELECT abs(sum(a.blocks) - sum(b.blocks)) > count(*) OR abs(sum(a.temp) - sum(b.temp)) > count(*)
+			FROM unnest(last) a FULL JOIN unnest(profile) b USING (node)) THEN
+			differences := E'\nnot the same together';
+		END IF;
+	ELSIF EXISTS (SELECT FROM unnest(last) a FULL JOIN unnest(profile) b USING (node) WHERE a IS DISTINCT FROM b) THEN
+		differences := E'\nnot the same';
+	END IF;
+	IF differences = '' THEN RETURN 'same'; END IF;
+	FOR line IN SELECT format(E'\n%s %s', a, b) FROM unnest(last) a FULL JOIN unnest(profile) b USING (node) LOOP
+		differences := differences || line;
+	END LOOP;
+	RETURN E'differs\n' || statement || differences;
+END$$;
+SQL
+
+# where nobody knows which of several nodes evaluated a subplan, or a process
+# did what another one did before, only the whole is the same
+my $parallel = 'SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET max_parallel_workers_per_gather = 2';
+my @statements = map { [ $_->[0], $_->[2], $_->[0] =~ /parallel/ || $_->[2] =~ /WITH .* JOIN c|WITH c .*\(SELECT id FROM c|WITH c .* c a|FROM e UNION/s ? 'true' : 'false' ] }
+  grep { $_->[1] eq '' && $_->[2] =~ /^(SELECT|WITH|\()/ && $_->[2] !~ /\bf_|FOR (UPDATE|SHARE)|pg_class/ && $_->[0] !~ /jit = on/ } battery_statements();
+push @statements, map { [ $_->[0], $_->[1], 'true' ] } (
+	# three scans with one subplan
+	[ '', 'SELECT count(*) FROM par p WHERE k < (SELECT count(*) FROM u WHERE u.t_id = p.id)' ],
+	[ '', 'SELECT count(*) FROM par p WHERE id < 8 AND k < (SELECT count(*) FROM u WHERE u.t_id = p.id)' ],
+	[ $parallel, 'SELECT count(*) FROM par p WHERE k < (SELECT count(*) FROM u WHERE u.t_id = p.id)' ],
+	[ $parallel, 'SELECT count(*) FROM t WHERE k < (SELECT count(*) FROM u WHERE u.t_id = t.id)' ],
+	[ $parallel, 'SELECT count(*) FROM t WHERE k < (SELECT count(*) FROM u)' ],
+	[ '', 'WITH c AS MATERIALIZED (SELECT * FROM t LIMIT 3) SELECT count(*) FROM c a JOIN c b USING (id)' ],
+	# keys of an index scan that is started anew
+	[ '', 'SELECT id, ARRAY(SELECT k FROM t WHERE t.id < u.id + (SELECT min(id) FROM t)) FROM u WHERE id < 12' ]);
+push @statements, map { [ '', $_, 'false' ] } (
+	'WITH c AS MATERIALIZED (SELECT * FROM t LIMIT 3) SELECT count(*) FROM c',
+	'SELECT count(*) FROM u WHERE id < (SELECT max(id) FROM (SELECT id FROM t LIMIT 4) x)',
+	'SELECT count(*) FROM (SELECT id FROM u LIMIT 4) x WHERE id < (SELECT max(id) FROM t WHERE id < (SELECT min(id) FROM u) + 5)',
+	'SELECT count(*) FROM par WHERE k < (SELECT count(*) FROM u)',
+	'SELECT count(*) FROM u WHERE id < 50 AND id NOT IN (SELECT id FROM t WHERE id > (SELECT count(*) + 2970 FROM u))',
+	'SELECT id, ARRAY(SELECT k FROM t WHERE t.id < u.id AND k > (SELECT min(id) FROM t)) FROM u WHERE id < 12');
+
+for my $switch (-1, 3, 1000000000)
+{
+	my $script = "\\pset format unaligned\n\\pset tuples_only on\n$setup\n";
+	my $n = 0;
+	for my $s (@statements)
+	{
+		(my $statement = $s->[1]) =~ s/'/''/g;
+		$script .= "RESET ALL; SET max_parallel_workers_per_gather = 0;\n$s->[0];\n"
+		  . "SELECT '<<' || " . $n++ . " || '>>' || compare_own('$statement', $s->[2], $switch);\n";
+	}
+	$node->safe_psql('postgres', 'DROP DATABASE IF EXISTS own');
+	$node->safe_psql('postgres', 'CREATE DATABASE own');
+	my ($rc, $out, $err) = $node->psql('own', $script);
+	is($rc, 0, "switch after $switch: ran");
+	diag($err) if $err =~ /ERROR/;
+	my %result = $out =~ /^<<(\w+)>>(.*?)(?=^<<|\z)/msg;
+	chomp(%result);
+	my $same = 0;
+	for my $i (0 .. $#statements)
+	{
+		my $r = $result{$i} // 'no result';
+		if ($r eq 'same') { $same++; next; }
+		fail("switch after $switch: $statements[$i][1]");
+		diag("$statements[$i][0]\n$r");
+	}
+	is($same, scalar(@statements), "switch after $switch: own figures of all nodes");
+}
+
+$node->stop;
+unlike(slurp_file($node->logfile), qr/TRAP:|PANIC|was terminated by signal/, 'nothing bad in the server log');
+done_testing();
