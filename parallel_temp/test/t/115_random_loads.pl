@@ -22,7 +22,7 @@ my $dir = PostgreSQL::Test::Utils::tempdir;
 chmod 0777, $dir;
 $node->safe_psql('postgres', "CREATE EXTENSION parallel_temp;\n" . RandomLoads::setup($dir));
 
-my ($failed, $rows) = (0, 0);
+my ($failed, $compared, $rows) = (0, 0, 0);
 for my $seed ($first .. $first + $sessions - 1)
 {
 	my @blocks = RandomLoads->new($seed)->blocks($dir, 30);
@@ -33,6 +33,7 @@ for my $seed ($first .. $first + $sessions - 1)
 		note("seed $seed: a statement took too long");
 		next;
 	}
+	$compared++;
 	my @reports = differences(\@blocks, $own, $bulk);
 	push @reports, "the server's log says:\n$_" for bad_log_lines(slurp_file($node->logfile, $from));
 	push @reports, "pins are left: $bulk->[-1]{out}" if ($bulk->[-1]{out} // '') !~ /^pins\|0$/m;
@@ -44,6 +45,8 @@ for my $seed ($first .. $first + $sessions - 1)
 	last if ++$failed == 3;
 }
 is($failed, 0, "$sessions sessions from seed $first leave the same rows");
-cmp_ok($rows, '>', 1000 * $sessions, 'tables were filled');
+cmp_ok($compared, '>', $sessions / 2, 'most sessions were fast enough');
+cmp_ok($rows, '>', 100 * $compared, 'tables were filled') or diag("$rows rows");
+note("$rows rows in $compared sessions");
 $node->stop;
 done_testing();
