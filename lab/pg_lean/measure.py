@@ -131,16 +131,17 @@ class Measurements:
 
 
 def interleave(variants: Mapping[str, Callable[[], Sample | float]], repetitions: int, *, into: Measurements,
-               case: Any = "", warmup: int = 1, metric: str = "ms",
+               case: Any = "", warmup: int = 1, metric: str = "ms", before: Callable[[], Any] = lambda: None,
                after_each: Callable[[str], None] = lambda variant: None) -> None:
     """Run each variant once a repetition, the first one rotating, and keep what they return.
 
     A variant returns a mapping of metrics, or one number, kept as `metric`; a
     variant that returns None is timed here.  `warmup` rounds are run and thrown
-    away.
+    away; `before` is called before each round.
     """
     names = list(variants)
     for repetition in range(-warmup, repetitions):
+        before()
         turn = repetition % len(names)
         for name in names[turn:] + names[:turn]:
             start = time.perf_counter()
