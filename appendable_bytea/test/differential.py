@@ -22,7 +22,7 @@ import signal
 import sys
 import time
 
-from stress import ServerError, Session, literal
+from stress import ServerError, Session, literal, when_back
 
 TYPES = {"plain": "bytea", "ours": "appendable_bytea"}
 
@@ -310,13 +310,7 @@ class Differential:
                 self.sessions["ours"].query("SELECT 1")
         except ConnectionError:
             pass
-        while True:
-            try:
-                return self.connect()
-            except ConnectionError:
-                if time.time() > deadline:
-                    raise
-                time.sleep(0.1)
+        when_back(self.connect)
 
     def run(self):
         self.connect()

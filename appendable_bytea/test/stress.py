@@ -111,6 +111,18 @@ class Session:
         self.sock.close()
 
 
+def when_back(connect):
+    """What connect() returns, once a server that recovers from a crash takes connections; ConnectionError after a minute."""
+    deadline = time.time() + 60
+    while True:
+        try:
+            return connect()
+        except ConnectionError:
+            if time.time() > deadline:
+                raise
+            time.sleep(0.1)
+
+
 def literal(data):
     return f"'\\x{data.hex()}'"
 
@@ -144,14 +156,7 @@ class Stress:
 
     def session(self):
         """A new connection; waits for a server that recovers from a crash."""
-        deadline = time.time() + 60
-        while True:
-            try:
-                return self.connect()
-            except ConnectionError:
-                if time.time() > deadline:
-                    raise
-                time.sleep(0.1)
+        return when_back(self.connect)
 
     def connect(self):
         session = Session(self.args.host, self.args.port, self.args.dbname, self.args.user)

@@ -488,7 +488,6 @@ light_upgrade(LightQuery *query)
 	memset(query->records, 0, n * sizeof(LightRecord));
 	light_query_tie(query);
 	choose_clock(query);
-	query->callers = NULL;
 	query->records[0].query = query;
 	query->records[0].ticking = query->ticking;
 	query->nrecords = 1;

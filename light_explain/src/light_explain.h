@@ -150,10 +150,12 @@ typedef struct LightQuery
 	bool		quick;			/* nodes may carry light_quick at first */
 	bool		whole;			/* nodes had records from their first call on */
 
-	/* set when the nodes get records */
+	/* set when the statement is tied */
 	MemoryContextCallback callback;
 	struct LightCallers *callers;	/* of each subplan, once asked for: see
 									 * self.c */
+
+	/* set when the nodes get records */
 	LightClock	clock;
 	ExecProcNodeMtd wrapper;	/* what an upgraded node calls */
 	int64		deadline;		/* clock after which the ticker takes over */

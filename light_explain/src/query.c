@@ -90,6 +90,7 @@ light_query_tie(LightQuery *query)
 	if (query->tied)
 		return;
 	query->tied = true;
+	query->callers = NULL;
 	query->callback.func = forget_tied;
 	query->callback.arg = query;
 	MemoryContextRegisterResetCallback(query->context, &query->callback);

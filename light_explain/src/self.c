@@ -125,12 +125,15 @@ subtract_child(PlanState *child, void *arg)
 	return false;
 }
 
-/* A node's figures less those of its children in the plan tree. */
+/*
+ * A node's figures less those of its children in the plan tree, and of subplans
+ * that hang there if "subplans".
+ */
 static LightSelf
-without_children(PlanState *node, bool workers)
+without_children(PlanState *node, bool workers, bool subplans)
 {
 	LightSelf	self = inclusive(node, workers);
-	ChildContext context = {.self = &self,.workers = workers,.no_subplans = true};
+	ChildContext context = {.self = &self,.workers = workers,.no_subplans = !subplans};
 
 	(void) planstate_tree_walker(node, subtract_child, &context);
 	clamp(&self);
@@ -204,7 +207,7 @@ asks_first(PlanState *node, int param)
 static bool
 covers(PlanState *node, const LightSelf *subplan)
 {
-	LightSelf	own = without_children(node, false);
+	LightSelf	own = without_children(node, false, false);
 
 	for (int i = 0; i < LIGHT_LITE_WORDS; i++)
 	{
@@ -327,7 +330,7 @@ subtract_subplan(LightSelf *self, const LightSelf *own, PlanState *node, PlanSta
 		*what = inclusive(subplan, workers);
 		foreach(lc, callers->nodes)
 		{
-			LightSelf	one = without_children(lfirst(lc), workers);
+			LightSelf	one = without_children(lfirst(lc), workers, false);
 
 			all->time += one.time;
 			for (int i = 0; i < LIGHT_USAGE_WORDS; i++)
@@ -359,17 +362,8 @@ by_difference(LightQuery *query, PlanState *node, bool workers)
 	int			n = 0;
 	ListCell   *lc;
 
-	if (query == NULL)
-	{
-		ChildContext context = {.self = &self,.workers = workers};
-
-		self = inclusive(node, workers);
-		(void) planstate_tree_walker(node, subtract_child, &context);
-		clamp(&self);
-		return self;
-	}
-	self = without_children(node, workers);
-	if (query->estate->es_subplanstates == NIL)
+	self = without_children(node, workers, query == NULL);
+	if (query == NULL || query->estate->es_subplanstates == NIL)
 		return self;
 	own = self;
 	callers = subplan_callers(query);
