@@ -20,7 +20,7 @@ mkdir -p "$logs"
 rm -f "$sum.count" "$sum.failed"
 copy_tree "$label" common "$@"
 
-vars="PG_CONFIG=$pg_config"
+vars="PG_CONFIG=$pg_config WERROR=1"
 [ -n "${TEST_CONF:-}" ] && vars="$vars TEST_CONF=$TEST_CONF"
 [ -n "${PROVE_TESTS:-}" ] && vars="$vars PROVE_TESTS='$PROVE_TESTS'"
 [ "${SKIP_TAP:-}" = 1 ] && vars="$vars TAP_TESTS="

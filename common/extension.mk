@@ -1,24 +1,40 @@
-# What every extension's Makefile shares.  The extension sets MODULE_big,
-# EXTENSION and DATA, then includes this file; sources, tests and flags are found
-# by folder, so a new file needs no line anywhere.
+# What every extension's Makefile shares.  The extension sets EXTENSION, then
+# includes this file; sources, scripts, tests and flags are found by folder, so a
+# new file needs no line anywhere.  Sources are in src/ and in folders of src/; an
+# include names the folder (#include "load/extend.h").
 #
 #   PG_CONFIG=...   the server to build for (default: the one on PATH)
+#   CC=...          another compiler than the server's
+#   WERROR=1        warnings are errors (always in CI); without it a compiler that
+#                   knows more warnings than ours still builds
+#
+# "make -f /path/to/EXTENSION/Makefile" builds in the current folder.
 
 PG_CONFIG ?= pg_config
-OBJS := $(patsubst %.c,%.o,$(sort $(wildcard src/*.c)))
+
+# The extension's folder with a slash: "./" unless built somewhere else.
+EXTENSION_DIR := $(if $(VPATH),$(VPATH)/,$(dir $(firstword $(MAKEFILE_LIST))))
+found = $(patsubst $(EXTENSION_DIR)%,%,$(sort $(wildcard $(addprefix $(EXTENSION_DIR),$(1)))))
+
+MODULE_big ?= $(EXTENSION)
+DATA := $(call found,sql/$(EXTENSION)--*.sql)
+OBJS := $(patsubst %.c,%.o,$(call found,src/*.c src/*/*.c))
+ifneq ($(EXTENSION_DIR),./)
+$(shell mkdir -p $(dir $(OBJS)))
+endif
 
 # pg_regress: behaviour a user sees.  A private instance each, so that libraries
 # can be preloaded and no server of the user's is touched.
-REGRESS := $(patsubst test/sql/%.sql,%,$(sort $(wildcard test/sql/*.sql)))
-REGRESS_OPTS = --inputdir=test --temp-instance=tmp_regress --temp-config=$(TEST_CONF)
+REGRESS := $(patsubst test/sql/%.sql,%,$(call found,test/sql/*.sql))
+REGRESS_OPTS = --inputdir=$(EXTENSION_DIR)test --temp-instance=tmp_regress --temp-config=$(EXTENSION_DIR)$(TEST_CONF)
 TEST_CONF ?= test/regress.conf
 
 # isolation tester: concurrency.
-ISOLATION := $(patsubst test/specs/%.spec,%,$(sort $(wildcard test/specs/*.spec)))
-ISOLATION_OPTS = --inputdir=test --temp-instance=tmp_isolation --temp-config=$(TEST_CONF)
+ISOLATION := $(patsubst test/specs/%.spec,%,$(call found,test/specs/*.spec))
+ISOLATION_OPTS = --inputdir=$(EXTENSION_DIR)test --temp-instance=tmp_isolation --temp-config=$(EXTENSION_DIR)$(TEST_CONF)
 
 # TAP: crashes, replicas, dump, upgrade, several sessions.
-ifneq ($(wildcard test/t/*.pl),)
+ifneq ($(call found,test/t/*.pl),)
 TAP_TESTS = 1
 PROVE_TESTS ?= test/t/*.pl
 endif
@@ -26,8 +42,11 @@ endif
 # No bitcode: nothing here is inlined by JIT, and it needs the server's own clang.
 override with_llvm := no
 
-PG_CPPFLAGS += -I$(CURDIR)/../common -isystem $(shell $(PG_CONFIG) --includedir-server)
-PG_CFLAGS += -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers
+PG_CPPFLAGS += -I$(EXTENSION_DIR)src -I$(EXTENSION_DIR)../common -isystem $(shell $(PG_CONFIG) --includedir-server)
+PG_CFLAGS += -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers
+ifneq ($(WERROR)$(CI),)
+PG_CFLAGS += -Werror
+endif
 
 # Calls inside the library are direct and those out of it take one step less: what a
 # short statement pays for hooks is the code's memory pages, not its instructions.
@@ -39,4 +58,9 @@ endif
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
-$(OBJS): $(wildcard src/*.h) ../common/pg_compat.h
+$(OBJS): $(wildcard $(addprefix $(EXTENSION_DIR),src/*.h src/*/*.h ../common/*.h))
+
+# The server's flags are those of its own compiler.
+ifneq ($(findstring clang,$(shell $(CC) --version)),)
+override CFLAGS += -Wno-unknown-warning-option -Wno-ignored-optimization-argument
+endif

@@ -36,7 +36,7 @@
 #include "storage/bufmgr.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
+#include <x86intrin.h>
 #define LIGHT_HAVE_TSC 1
 #else
 #define LIGHT_HAVE_TSC 0

@@ -14,9 +14,9 @@
 
 #include <float.h>
 
-#include "localbuf.h"
+#include "buffers/localbuf.h"
+#include "parallel/scan.h"
 #include "parallel_temp.h"
-#include "scan.h"
 
 bool		pt_enabled = true;
 int			pt_method = PT_METHOD_AUTO;

@@ -31,11 +31,11 @@
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 
-#include "fastload.h"
 #include "hooks.h"
-#include "pool.h"
+#include "load/fastload.h"
+#include "parallel/pool.h"
+#include "parallel/worker.h"
 #include "ramspace.h"
-#include "worker.h"
 
 Statements	statements pg_attribute_aligned(PG_CACHE_LINE_SIZE);
 

@@ -15,12 +15,12 @@
 
 #include "fmgr.h"
 
-#include "fastload.h"
 #include "hooks.h"
+#include "load/fastload.h"
+#include "parallel/plan.h"
+#include "parallel/scan.h"
 #include "parallel_temp.h"
-#include "plan.h"
 #include "ramspace.h"
-#include "scan.h"
 
 PG_MODULE_MAGIC;
 

@@ -1,0 +1,352 @@
+/*-------------------------------------------------------------------------
+ *
+ * localbuf_flush.c
+ *	  Write dirty local buffers to their files, in few and ordered writes.
+ *
+ * Three phases: collect the dirty buffers of the relations asked for; sort them
+ * by file, fork and block; write each run of neighbouring blocks with one vectored
+ * write.  17 and later have smgrwritev() for that.  Before it the storage manager
+ * writes one page a call, so a run is written with pwritev() through a descriptor
+ * of our own on the same segment file (fd.c's transient descriptors: an error or a
+ * rollback closes them); a page alone still goes through smgrwrite().
+ *
+ * A page is marked clean only after the write that held it came back whole.  So
+ * whatever ends the flush early (disk full, cancel) leaves every other page dirty,
+ * and calling it again writes just those.  Pinned pages are written too, as core
+ * does: nothing else runs in this process meanwhile.
+ *
+ * Where a parallel query is about to start, a write that fails must not be an
+ * ERROR: the leader can still run the query alone, with the pages in its buffers.
+ * There every write goes through the descriptor of our own, on any version.
+ *
+ * Temporary files are never synced, so neither are these writes.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "executor/instrument.h"
+#include "miscadmin.h"
+#include "storage/buf_internals.h"
+#include "storage/bufmgr.h"
+#include "storage/fd.h"
+#include "storage/smgr.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/wait_event.h"
+
+#include "buffers/localbuf.h"
+#include "buffers/page_checksum.h"
+#include "parallel_temp.h"
+
+/* Pages in one write, at most: what one pwritev() takes (256 kB or 1 MB). */
+#define MAX_RUN		PG_IOV_MAX
+
+/* A dirty buffer and where its page belongs. */
+typedef struct DirtyBuffer
+{
+	RelFileLocator_compat locator;
+	ForkNumber	fork;
+	BlockNumber block;
+	int			buf_id;
+} DirtyBuffer;
+
+/* The segment file that is open for writes of our own. */
+typedef struct SegmentFile
+{
+	RelFileLocator_compat locator;
+	ForkNumber	fork;
+	BlockNumber segment;
+	int			fd;				/* -1: none */
+	char	   *path;
+} SegmentFile;
+
+static inline int
+dirty_buffer_compare(const DirtyBuffer *a, const DirtyBuffer *b)
+{
+	if (RelFileNumber_compat(a->locator) != RelFileNumber_compat(b->locator))
+		return RelFileNumber_compat(a->locator) < RelFileNumber_compat(b->locator) ? -1 : 1;
+	/* the same number in another tablespace is another file */
+	if (!RelFileLocatorEquals_compat(a->locator, b->locator))
+		return memcmp(&a->locator, &b->locator, sizeof(a->locator));
+	if (a->fork != b->fork)
+		return a->fork < b->fork ? -1 : 1;
+	if (a->block != b->block)
+		return a->block < b->block ? -1 : 1;
+	return 0;
+}
+
+#define ST_SORT sort_dirty_buffers
+#define ST_ELEMENT_TYPE DirtyBuffer
+#define ST_COMPARE(a, b) dirty_buffer_compare(a, b)
+#define ST_SCOPE static
+#define ST_DEFINE
+#include "lib/sort_template.h"
+
+/*
+ * Collect the dirty buffers of these relations (all when nrels is 0) that the
+ * filter lets pass.
+ */
+static DirtyBuffer *
+collect_dirty(Relation *rels, int nrels, LocalBufFilter filter, void *context, int *n)
+{
+	DirtyBuffer *dirty;
+	int			ndirty;
+	int			last = 0;		/* the relation that matched last */
+
+	localbuf_count(rels, nrels, NULL, &ndirty);
+	*n = 0;
+	if (ndirty == 0)
+		return NULL;
+	dirty = (DirtyBuffer *) MemoryContextAllocHuge(CurrentMemoryContext, mul_size(sizeof(DirtyBuffer), ndirty));
+	for (int i = 0; i < NLocBuffer && *n < ndirty; i++)
+	{
+		BufferDesc *desc = GetLocalBufferDescriptor(i);
+		DirtyBuffer *d = &dirty[*n];
+
+		if ((BufStateRead_compat(desc) & (BM_VALID | BM_DIRTY)) != (BM_VALID | BM_DIRTY))
+			continue;
+		d->locator = BufTagGetRelFileLocator_compat(&desc->tag);
+		if (nrels > 0 && !RelFileLocatorEquals_compat(d->locator, rd_locator_compat(rels[last])))
+		{
+			for (last = 0; last < nrels; last++)
+			{
+				if (RelFileLocatorEquals_compat(d->locator, rd_locator_compat(rels[last])))
+					break;
+			}
+			if (last == nrels)
+			{
+				last = 0;
+				continue;
+			}
+		}
+		if (filter && !filter(i, context))
+			continue;
+		d->fork = BufTagGetForkNum_compat(&desc->tag);
+		d->block = desc->tag.blockNum;
+		d->buf_id = i;
+		(*n)++;
+	}
+	Assert(filter || *n == ndirty);
+	return dirty;
+}
+
+static bool
+close_segment(SegmentFile *file, int elevel)
+{
+	int			fd = file->fd;
+
+	file->fd = -1;
+	if (fd >= 0)
+	{
+		if (CloseTransientFile(fd) != 0)
+		{
+			int			saved_errno = errno;
+
+			ereport(elevel,
+					(errcode_for_file_access(),
+					 errmsg("could not close file \"%s\": %m", file->path)));
+			errno = saved_errno;
+			return false;
+		}
+		pfree(file->path);
+	}
+	return true;
+}
+
+/*
+ * Make *file the open segment that holds this block.
+ */
+static bool
+open_segment(SegmentFile *file, const DirtyBuffer *d, int elevel)
+{
+	BlockNumber segment = d->block / ((BlockNumber) RELSEG_SIZE);
+
+	if (file->fd >= 0 &&
+		RelFileLocatorEquals_compat(file->locator, d->locator) &&
+		file->fork == d->fork && file->segment == segment)
+		return true;
+	if (!close_segment(file, elevel))
+		return false;
+	file->path = relpathbackend_compat(d->locator, TempFileOwner_compat(), d->fork);
+	if (segment > 0)
+		file->path = psprintf("%s.%u", file->path, segment);
+	file->locator = d->locator;
+	file->fork = d->fork;
+	file->segment = segment;
+	file->fd = OpenTransientFile(file->path, O_RDWR | PG_BINARY);
+	if (file->fd < 0)
+	{
+		int			saved_errno = errno;
+
+		ereport(elevel,
+				(errcode_for_file_access(),
+				 errmsg("could not open file \"%s\": %m", file->path)));
+		errno = saved_errno;
+		return false;
+	}
+	return true;
+}
+
+/*
+ * Write a run of neighbouring blocks of one segment through our own descriptor.
+ * False, with errno set, when that fails and elevel is less than ERROR.
+ */
+static bool
+write_segment(SegmentFile *file, const DirtyBuffer *first, void **pages, int n, int elevel)
+{
+	struct iovec iov[MAX_RUN];
+	ssize_t		written;
+
+	if (!open_segment(file, first, elevel))
+		return false;
+	for (int i = 0; i < n; i++)
+	{
+		iov[i].iov_base = pages[i];
+		iov[i].iov_len = BLCKSZ;
+	}
+	errno = 0;
+	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_WRITE);
+	written = pg_pwritev_with_retry(file->fd, iov, n,
+									(off_t) BLCKSZ * (first->block % ((BlockNumber) RELSEG_SIZE)));
+	pgstat_report_wait_end();
+	if (written != (ssize_t) n * BLCKSZ)
+	{
+		int			saved_errno;
+
+		/* a write of nothing without a reason means a full disk */
+		if (errno == 0)
+			errno = ENOSPC;
+		saved_errno = errno;
+		ereport(elevel,
+				(errcode_for_file_access(),
+				 errmsg("could not write blocks %u..%u in file \"%s\": %m",
+						first->block, first->block + n - 1, file->path),
+				 saved_errno == ENOSPC ? errhint("Check free disk space.") : 0));
+		errno = saved_errno;
+		return false;
+	}
+	return true;
+}
+
+/*
+ * Write one run and mark its pages clean.  False, with errno set, when the write
+ * fails and elevel is less than ERROR.
+ */
+static bool
+write_run(SegmentFile *file, const DirtyBuffer *run, int n, int elevel)
+{
+	SMgrRelation reln = smgropen(run->locator, TempFileOwner_compat());
+	bool		own_write = n > 1 && !HAVE_SMGRWRITEV_COMPAT;
+	void	   *pages[MAX_RUN];
+	instr_time	start;
+
+	for (int i = 0; i < n; i++)
+	{
+		LocalBufferWaitIO_compat(GetLocalBufferDescriptor(run[i].buf_id));
+		pages[i] = LocalBufferBlockPointers[run[i].buf_id];
+		if (pt_flush_method == LOCALBUF_FLUSH_COALESCED)
+			page_set_checksum((Page) pages[i], run[i].block,
+							  i + 1 < n ? LocalBufferBlockPointers[run[i + 1].buf_id] : NULL);
+		else
+			PageSetChecksumInplace_compat((Page) pages[i], run[i].block);
+	}
+
+	if (elevel < ERROR && !DirectIO_compat())
+		own_write = true;
+	start = IoTimeStart_compat();
+	if (own_write)
+	{
+		if (!write_segment(file, run, pages, n, elevel))
+			return false;
+	}
+	else if (n == 1)
+		smgrwrite(reln, run->fork, run->block, pages[0], false);
+	else
+		smgrwritev_compat(reln, run->fork, run->block, (const void **) pages, n);
+	CountTempWrite_compat(start, n);
+
+	for (int i = 0; i < n; i++)
+	{
+		BufferDesc *desc = GetLocalBufferDescriptor(run[i].buf_id);
+
+		BufStateWrite_compat(desc, BufStateRead_compat(desc) & ~(BM_DIRTY | BM_JUST_DIRTIED_compat | BM_IO_ERROR));
+	}
+	pgBufferUsage.local_blks_written += n;
+	return true;
+}
+
+static int
+flush(Relation *rels, int nrels, LocalBufFilter filter, void *context, int elevel)
+{
+	int			n;
+	DirtyBuffer *dirty = collect_dirty(rels, nrels, filter, context, &n);
+	SegmentFile file = {.fd = -1};
+	int			max_run = MAX_RUN;
+	int			length;
+
+	if (dirty == NULL)
+		return 0;
+	if (pt_flush_method != LOCALBUF_FLUSH_BUFFER_ORDER)
+		sort_dirty_buffers(dirty, n);
+
+	/*
+	 * Where the storage manager cannot write runs and the server avoids the
+	 * kernel's page cache, a second descriptor would have to as well; nobody
+	 * needs speed from such a setting of a developer's.
+	 */
+	if (pt_flush_method != LOCALBUF_FLUSH_COALESCED ||
+		(!HAVE_SMGRWRITEV_COMPAT && DirectIO_compat()))
+		max_run = 1;
+
+	for (int i = 0; i < n; i += length)
+	{
+		const DirtyBuffer *run = &dirty[i];
+
+		CHECK_FOR_INTERRUPTS();
+		for (length = 1; length < max_run && i + length < n; length++)
+		{
+			if (run[length].block != run->block + length ||
+				run[length].block % ((BlockNumber) RELSEG_SIZE) == 0 ||
+				run[length].fork != run->fork ||
+				!RelFileLocatorEquals_compat(run[length].locator, run->locator))
+				break;
+		}
+		if (!write_run(&file, run, length, elevel))
+		{
+			int			saved_errno = errno;
+
+			(void) close_segment(&file, elevel);
+			pfree(dirty);
+			errno = saved_errno;
+			return -1;
+		}
+	}
+	if (!close_segment(&file, elevel))
+		n = -1;
+	pfree(dirty);
+	return n;
+}
+
+int
+localbuf_flush(Relation *rels, int nrels)
+{
+	return nrels == 0 ? 0 : flush(rels, nrels, NULL, NULL, ERROR);
+}
+
+int
+localbuf_flush_all(void)
+{
+	return flush(NULL, 0, NULL, NULL, ERROR);
+}
+
+int
+localbuf_try_flush(Relation rel, LocalBufFilter filter, void *context)
+{
+	return flush(&rel, 1, filter, context, DEBUG1);
+}

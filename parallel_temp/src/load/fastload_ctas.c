@@ -1,0 +1,146 @@
+/*-------------------------------------------------------------------------
+ *
+ * fastload_ctas.c
+ *	  CREATE TEMP TABLE AS and SELECT INTO TEMP through the bulk writer.
+ *
+ * The server hands the rows of such a statement to a receiver, whose start makes
+ * the table.  For the length of one ExecutorRun another receiver stands in front of
+ * it: it lets the server's make the table, learns which table that was from the
+ * object access hook, and if the table is one that the bulk writer may fill it
+ * keeps the rows for itself.  In every other case, and from the moment a load is
+ * handed back, rows go on to the server's receiver.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_class.h"
+#include "tcop/dest.h"
+#include "utils/lsyscache.h"
+
+#include "load/fastload.h"
+
+typedef struct CtasReceiver
+{
+	DestReceiver pub;
+	DestReceiver *inner;		/* the server's receiver */
+	bool		may_freeze;
+	MemoryContext context;
+	Relation	rel;
+	FastLoad   *load;			/* NULL: all rows go to the server's receiver */
+	const char *why_not;
+} CtasReceiver;
+
+/* While the server's receiver starts: the table that it made. */
+static bool watching = false;
+static Oid	seen_relid = InvalidOid;
+
+/*
+ * The object access hook saw a new relation.  The first one is the table; its
+ * TOAST table and index come after it.
+ */
+void
+fastload_ctas_saw_relation(Oid relid)
+{
+	if (watching && !OidIsValid(seen_relid))
+		seen_relid = relid;
+}
+
+static void
+ctas_startup(DestReceiver *self, int operation, TupleDesc typeinfo)
+{
+	CtasReceiver *receiver = (CtasReceiver *) self;
+
+	watching = true;
+	seen_relid = InvalidOid;
+	PG_TRY();
+	{
+		receiver->inner->rStartup(receiver->inner, operation, typeinfo);
+	}
+	PG_FINALLY();
+	{
+		watching = false;
+	}
+	PG_END_TRY();
+
+	if (!OidIsValid(seen_relid) || get_rel_persistence(seen_relid) != RELPERSISTENCE_TEMP)
+		return;					/* not ours to speak of */
+
+	/* the server's receiver holds the lock */
+	receiver->rel = table_open(seen_relid, NoLock);
+	receiver->why_not = fastload_unfit(receiver->rel);
+	if (receiver->why_not == NULL && receiver->rel->rd_rel->relkind != RELKIND_RELATION)
+		receiver->why_not = "not a table";
+	if (receiver->why_not == NULL)
+	{
+		bool		freeze = receiver->may_freeze &&
+			receiver->rel->rd_createSubid == GetCurrentSubTransactionId();
+
+		receiver->load = fastload_begin(receiver->rel, GetCurrentCommandId(true), freeze,
+										receiver->context);
+		fastload_push(receiver->load);
+	}
+}
+
+static bool
+ctas_receive(TupleTableSlot *slot, DestReceiver *self)
+{
+	CtasReceiver *receiver = (CtasReceiver *) self;
+
+	if (receiver->load == NULL || receiver->load->handed_back)
+		return receiver->inner->receiveSlot(slot, receiver->inner);
+	fastload_add(receiver->load, slot);
+	return true;
+}
+
+static void
+ctas_shutdown(DestReceiver *self)
+{
+	CtasReceiver *receiver = (CtasReceiver *) self;
+
+	if (receiver->load != NULL)
+	{
+		if (receiver->load->handed_back)
+			receiver->why_not = "the statement reads the table while filling it";
+		fastload_end(receiver->load);
+	}
+	if (receiver->rel != NULL)
+	{
+		fastload_remember(receiver->load, NULL, receiver->why_not);
+		table_close(receiver->rel, NoLock);
+		receiver->rel = NULL;
+	}
+	receiver->inner->rShutdown(receiver->inner);
+}
+
+static void
+ctas_destroy(DestReceiver *self)
+{
+	/*
+	 * lives in the per-query memory context; the server's receiver is not
+	 * ours
+	 */
+}
+
+/*
+ * A receiver to stand in front of the server's "inner" for one ExecutorRun.
+ */
+DestReceiver *
+fastload_ctas_receiver(DestReceiver *inner, bool may_freeze, MemoryContext context)
+{
+	CtasReceiver *receiver = MemoryContextAllocZero(context, sizeof(CtasReceiver));
+
+	receiver->pub.receiveSlot = ctas_receive;
+	receiver->pub.rStartup = ctas_startup;
+	receiver->pub.rShutdown = ctas_shutdown;
+	receiver->pub.rDestroy = ctas_destroy;
+	receiver->pub.mydest = inner->mydest;
+	receiver->inner = inner;
+	receiver->may_freeze = may_freeze;
+	receiver->context = context;
+	return &receiver->pub;
+}

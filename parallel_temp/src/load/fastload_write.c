@@ -1,0 +1,591 @@
+/*-------------------------------------------------------------------------
+ *
+ * fastload_write.c
+ *	  The bulk writer: forms rows directly on pages of a temporary table.
+ *
+ * Rows are formed in place, without a tuple in between.  The first pages, about as
+ * many as temp_buffers has, are local buffers, so that a table that fits is
+ * resident for the queries that follow, as after the server's own path; their file
+ * grows in large steps and is not written.  All further pages are filled in a
+ * private batch of 256 kB and written to the file once, past its end; they reach
+ * local buffers when somebody reads them.
+ *
+ * What must hold.  Between two calls every row is either on a local buffer, or in
+ * the batch: whoever may look at the table before the load ends must have
+ * fastload_hand_back() called first (fastload.c sees to it).  Nobody else adds blocks
+ * to the table while the load runs; each batch checks that.  At most one pin is
+ * held, by the resource owner that was current at the beginning.  An ERROR leaves
+ * whole pages behind, whose rows belong to an aborted transaction, and perhaps
+ * empty pages at the end of the file: what the server's own path leaves too.
+ *
+ * Rows land where the server would have put them: the same fill factor rule, the
+ * same order, hence the same ctid.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/heapam.h"
+#include "access/heaptoast.h"
+#include "access/hio.h"
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "executor/executor.h"
+#include "executor/instrument.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/freespace.h"
+#include "storage/ipc.h"
+
+#include "buffers/localbuf.h"
+#include "load/extend.h"
+#include "load/fastload.h"
+#include "parallel_temp.h"
+#include "ramspace.h"
+
+/* Pages of one write to the file: 256 kB stay in the processor's cache. */
+#define BATCH_PAGES (256 * 1024 / BLCKSZ)
+
+/* A RAM tablespace's limit is looked at again after so many batches: 16 MB. */
+#define CHECK_ROOM_BATCHES 64
+
+/* The file grows by at most this many blocks at once. */
+#define MAX_STEP 512
+
+static void next_page(FastLoad *load);
+static void close_page(FastLoad *load, bool last);
+static void write_batch(FastLoad *load);
+static void give_back_blocks(FastLoad *load, bool keep_length);
+
+/*
+ * Begin a load into a heap that fastload_unfit() found no fault with.  Rows get
+ * the current transaction's id and this command id; "frozen" rows are visible to
+ * every snapshot at once.
+ */
+FastLoad *
+fastload_begin(Relation rel, CommandId cid, bool frozen, MemoryContext context)
+{
+	FastLoad   *load = MemoryContextAllocZero(context, sizeof(FastLoad));
+
+	localbuf_ensure();
+	load->rel = rel;
+	load->relid = RelationGetRelid(rel);
+	load->xid = GetCurrentTransactionId();
+	load->cid = cid;
+	load->frozen = frozen;
+	load->save_space = RelationGetTargetPageFreeSpace(rel, HEAP_DEFAULT_FILLFACTOR);
+	load->owner = CurrentResourceOwner;
+
+	/*
+	 * Memory runs out as a matter of course, and must do so in the statement
+	 * that wants more: with a lazy file it would be whatever statement needs
+	 * a buffer next.
+	 */
+	load->lazy_file = pt_lazy_files && !ramspace_is(rel->rd_rel->reltablespace);
+	load->context = context;
+	load->buffer = InvalidBuffer;
+	load->first_block = RelationGetNumberOfBlocks(rel);
+	load->next_block = load->first_block;
+	load->file_length = load->first_block;
+	load->step = 1;
+	load->blocks_read = pgBufferUsage.local_blks_read;
+
+	/* leave a little room for the buffers that the statement itself uses */
+	load->pool_limit = NLocBuffer - NLocBuffer / 16;
+	return load;
+}
+
+/*
+ * Rows must be found by the buffer manager at once: nothing goes straight to the
+ * file, and fastload_add() sets tts_tid.
+ */
+void
+fastload_stay_in_buffers(FastLoad *load)
+{
+	load->pool_limit = PG_UINT64_MAX;
+}
+
+/*
+ * The statement scans the table while it fills it.  A scan expects every block that
+ * the file had when it began, so the file must not become shorter before the
+ * statement ends.
+ */
+void
+fastload_keep_length(FastLoad *load)
+{
+	load->scanned = true;
+	fastload_stay_in_buffers(load);
+}
+
+/*
+ * Go on filling the table's last page, which the server's own path has just put a
+ * row on (so it is not marked all-visible).
+ */
+void
+fastload_continue_at_end(FastLoad *load)
+{
+	Assert(load->next_block > 0 && load->page == NULL);
+	load->block = load->next_block - 1;
+	load->buffer = ReadBuffer(load->rel, load->block);
+	LockBuffer(load->buffer, BUFFER_LOCK_EXCLUSIVE);
+	load->page = BufferGetPage(load->buffer);
+	load->used_hole = true;
+	load->first_block = load->block;
+}
+
+/*
+ * Is there room for a tuple of this (aligned) length on the page being filled?
+ */
+static inline bool
+page_has_room(FastLoad *load, Size need)
+{
+	PageHeader	header = (PageHeader) load->page;
+	int			room = (int) header->pd_upper - (int) header->pd_lower - (int) sizeof(ItemIdData);
+	Size		wanted = need + load->save_space;
+	Size		nearly_empty = MaxHeapTupleSize - (MaxHeapTuplesPerPage / 8 * sizeof(ItemIdData));
+
+	/* a page counts as empty when little of it is taken */
+	if (wanted > nearly_empty)
+		wanted = Max(need, nearly_empty);
+	return room >= 0 && (Size) room >= wanted &&
+		PageGetMaxOffsetNumber(load->page) < MaxHeapTuplesPerPage;
+}
+
+/*
+ * Find room for a tuple of this length; go to a new page if need be.  The bytes
+ * returned are zero.  Nothing is taken until commit_tuple().
+ */
+static char *
+reserve_space(FastLoad *load, Size len)
+{
+	Size		need = MAXALIGN(len);
+	char	   *place;
+
+	if (unlikely(need > MaxHeapTupleSize))
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("row is too big: size %zu, maximum size %zu",
+						need, (Size) MaxHeapTupleSize)));
+
+	if (load->page == NULL || !page_has_room(load, need))
+		next_page(load);
+
+	place = (char *) load->page + ((PageHeader) load->page)->pd_upper - need;
+	if (load->used_hole)
+		memset(place, 0, need);
+	return place;
+}
+
+/* What a new row of this load says of transactions. */
+static inline void
+set_transaction(FastLoad *load, HeapTupleHeader tuple)
+{
+	tuple->t_infomask &= ~HEAP_XACT_MASK;
+	tuple->t_infomask2 &= ~HEAP2_XACT_MASK;
+	tuple->t_infomask |= HEAP_XMAX_INVALID;
+	HeapTupleHeaderSetXmin(tuple, load->xid);
+	if (load->frozen)
+		HeapTupleHeaderSetXminFrozen(tuple);
+	HeapTupleHeaderSetCmin(tuple, load->cid);
+	HeapTupleHeaderSetXmax(tuple, InvalidTransactionId);
+}
+
+/*
+ * The tuple at the place that reserve_space() gave is complete but for its
+ * transaction data: take the space and give it a line pointer.
+ */
+static inline void
+commit_tuple(FastLoad *load, HeapTupleHeader tuple, Size len)
+{
+	PageHeader	header = (PageHeader) load->page;
+	OffsetNumber offset = PageGetMaxOffsetNumber(load->page) + 1;
+
+	set_transaction(load, tuple);
+	ItemPointerSet(&tuple->t_ctid, load->block, offset);
+
+	header->pd_upper -= MAXALIGN(len);
+	ItemIdSetNormal(PageGetItemId(load->page, offset), header->pd_upper, len);
+	header->pd_lower += sizeof(ItemIdData);
+	load->tuples++;
+}
+
+/*
+ * The slow way: a tuple that is long or has values stored elsewhere goes through
+ * the server's TOAST code.
+ */
+static void
+add_toasted_tuple(FastLoad *load, HeapTuple tuple)
+{
+	HeapTuple	stored;
+	int			options = HEAP_INSERT_SKIP_FSM | (load->frozen ? HEAP_INSERT_FROZEN : 0);
+	char	   *place;
+
+	tuple->t_tableOid = load->relid;
+	if (HeapTupleHasExternal(tuple) || tuple->t_len > TOAST_TUPLE_THRESHOLD)
+		stored = heap_toast_insert_or_update(load->rel, tuple, NULL, options);
+	else
+		stored = tuple;
+	place = reserve_space(load, stored->t_len);
+	memcpy(place, stored->t_data, stored->t_len);
+	commit_tuple(load, (HeapTupleHeader) place, stored->t_len);
+	if (stored != tuple)
+		heap_freetuple(stored);
+}
+
+static void
+add_toasted(FastLoad *load, TupleTableSlot *slot)
+{
+	bool		free_tuple;
+	HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, true, &free_tuple);
+
+	add_toasted_tuple(load, tuple);
+	if (free_tuple)
+		heap_freetuple(tuple);
+}
+
+/*
+ * Does one of a slot's values live elsewhere?
+ */
+static bool
+has_external(TupleTableSlot *slot)
+{
+	TupleDesc	desc = slot->tts_tupleDescriptor;
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		if (!slot->tts_isnull[i] && TupleDescAttr(desc, i)->attlen == -1 &&
+			VARATT_IS_EXTERNAL(DatumGetPointer(slot->tts_values[i])))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Form a row from a slot's values, on the page.  False if it has to be toasted.
+ */
+static bool
+add_values(FastLoad *load, TupleTableSlot *slot)
+{
+	TupleDesc	desc = slot->tts_tupleDescriptor;
+	int			natts = desc->natts;
+	bool		has_null = false;
+	Size		hoff = offsetof(HeapTupleHeaderData, t_bits);
+	Size		data_len;
+	HeapTupleHeader tuple;
+
+	slot_getallattrs(slot);
+	for (int i = 0; i < natts; i++)
+	{
+		if (slot->tts_isnull[i])
+		{
+			has_null = true;
+			hoff += BITMAPLEN(natts);
+			break;
+		}
+	}
+	hoff = MAXALIGN(hoff);
+	data_len = heap_compute_data_size(desc, slot->tts_values, slot->tts_isnull);
+	if (hoff + data_len > TOAST_TUPLE_THRESHOLD)
+		return false;
+
+	/* no page is left for a row that will be shorter */
+	if (load->page != NULL && !page_has_room(load, MAXALIGN(hoff + data_len)) && has_external(slot))
+		return false;
+
+	tuple = (HeapTupleHeader) reserve_space(load, hoff + data_len);
+	HeapTupleHeaderSetNatts(tuple, natts);
+	tuple->t_hoff = hoff;
+	heap_fill_tuple(desc, slot->tts_values, slot->tts_isnull,
+					(char *) tuple + hoff, data_len, &tuple->t_infomask,
+					has_null ? tuple->t_bits : NULL);
+	if (tuple->t_infomask & HEAP_HASEXTERNAL)
+	{
+		memset(tuple, 0, hoff + data_len);
+		return false;
+	}
+	commit_tuple(load, tuple, hoff + data_len);
+	return true;
+}
+
+/*
+ * Add the row in a slot, whose descriptor has the columns of the table, and set the
+ * slot's tts_tid to its place.
+ */
+void
+fastload_add(FastLoad *load, TupleTableSlot *slot)
+{
+	char	   *place;
+
+	Assert(!load->handed_back);
+
+	/*
+	 * A row that is a tuple already is copied as it is; it may lie in a
+	 * buffer, which the slot keeps pinned.  COPY's slots of that kind hold
+	 * values.
+	 */
+	if ((TTS_IS_HEAPTUPLE(slot) || TTS_IS_BUFFERTUPLE(slot)) && ((HeapTupleTableSlot *) slot)->tuple != NULL)
+	{
+		HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, false, NULL);
+
+		if (HeapTupleHasExternal(tuple) || tuple->t_len > TOAST_TUPLE_THRESHOLD)
+			add_toasted(load, slot);
+		else
+		{
+			place = reserve_space(load, tuple->t_len);
+			memcpy(place, tuple->t_data, tuple->t_len);
+			commit_tuple(load, (HeapTupleHeader) place, tuple->t_len);
+		}
+	}
+	else if (TTS_IS_MINIMALTUPLE(slot))
+	{
+		MinimalTuple tuple = ExecFetchSlotMinimalTuple(slot, NULL);
+		Size		len = tuple->t_len + MINIMAL_TUPLE_OFFSET;
+
+		if ((tuple->t_infomask & HEAP_HASEXTERNAL) || len > TOAST_TUPLE_THRESHOLD)
+			add_toasted(load, slot);
+		else
+		{
+			const Size	common = offsetof(MinimalTupleData, t_infomask2);
+
+			place = reserve_space(load, len);
+			memcpy(place + MINIMAL_TUPLE_OFFSET + common, (char *) tuple + common, tuple->t_len - common);
+			commit_tuple(load, (HeapTupleHeader) place, len);
+		}
+	}
+	else if (!add_values(load, slot))
+		add_toasted(load, slot);
+	ItemPointerSet(&slot->tts_tid, load->block, PageGetMaxOffsetNumber(load->page));
+}
+
+/*
+ * Add a tuple of the caller's own, and leave in it what heap_insert() does: the
+ * place, and the header of a new row.
+ */
+void
+fastload_add_tuple(FastLoad *load, HeapTuple tuple)
+{
+	Assert(!load->handed_back);
+	tuple->t_tableOid = load->relid;
+	if (HeapTupleHasExternal(tuple) || tuple->t_len > TOAST_TUPLE_THRESHOLD)
+		add_toasted_tuple(load, tuple);
+	else
+	{
+		char	   *place = reserve_space(load, tuple->t_len);
+
+		memcpy(place, tuple->t_data, tuple->t_len);
+		commit_tuple(load, (HeapTupleHeader) place, tuple->t_len);
+	}
+	set_transaction(load, tuple->t_data);
+	ItemPointerSet(&tuple->t_self, load->block, PageGetMaxOffsetNumber(load->page));
+}
+
+/*
+ * Leave the page being filled and begin another.
+ */
+static void
+next_page(FastLoad *load)
+{
+	CHECK_FOR_INTERRUPTS();
+	close_page(load, false);
+
+	if (load->pool_pages < load->pool_limit)
+	{
+		if (load->next_block >= load->file_length)
+		{
+			BlockNumber n = Min(load->step, extend_room_in_segment(load->file_length));
+
+			/* what goes straight to the file begins at its end */
+			n = Min(n, load->pool_limit - load->pool_pages);
+			/* a nearly full file system may have room for a smaller step */
+			while (!extend_main_fork(RelationGetSmgr(load->rel), load->file_length, load->file_length + n,
+									 load->lazy_file))
+				n = (n + 1) / 2;
+			load->file_length += n;
+			load->step = Min(n * 2, MAX_STEP);
+		}
+		load->buffer = ReadBufferExtended(load->rel, MAIN_FORKNUM, load->next_block,
+										  RBM_ZERO_AND_LOCK, NULL);
+		load->page = BufferGetPage(load->buffer);
+		MarkBufferDirty(load->buffer);
+		load->pool_pages++;
+	}
+	else
+	{
+		if (load->batch == NULL)
+		{
+			Assert(load->file_length == load->next_block);
+			load->batch = (char *) TYPEALIGN(BLCKSZ, MemoryContextAlloc(load->context, (BATCH_PAGES + 1) * BLCKSZ));
+		}
+		if (load->batch_pages == BATCH_PAGES)
+			write_batch(load);
+		load->page = (Page) (load->batch + (Size) load->batch_pages * BLCKSZ);
+		load->batch_pages++;
+		load->file_pages++;
+	}
+	PageInit(load->page, BLCKSZ, 0);
+	load->used_hole = false;
+	load->block = load->next_block++;
+	pgBufferUsage.local_blks_written++;
+}
+
+/*
+ * The page being filled is complete.  A page with nothing but frozen rows is
+ * visible to all; the last page is left unmarked, since rows may follow and would
+ * have to clear a visibility map that does not exist.
+ */
+static void
+close_page(FastLoad *load, bool last)
+{
+	if (load->page == NULL)
+		return;
+	if (load->frozen && !load->used_hole && !last)
+		PageSetAllVisible(load->page);
+	if (BufferIsValid(load->buffer))
+	{
+		ResourceOwner current = CurrentResourceOwner;
+
+		/*
+		 * Once more if the page was new: somebody may have flushed it half
+		 * filled.
+		 */
+		MarkBufferDirty(load->buffer);
+		CurrentResourceOwner = load->owner;
+		UnlockReleaseBuffer(load->buffer);
+		CurrentResourceOwner = current;
+		load->buffer = InvalidBuffer;
+	}
+	load->page = NULL;
+}
+
+/*
+ * Write the batch past the end of the file.
+ */
+static void
+write_batch(FastLoad *load)
+{
+	SMgrRelation reln = RelationGetSmgr(load->rel);
+	BlockNumber length;
+
+	if (load->batch_pages == 0)
+		return;
+
+	/*
+	 * A write that failed half-way (and whose error was caught further down)
+	 * leaves a file that is too long; those blocks are ours to write again.
+	 */
+	length = smgrnblocks(reln, MAIN_FORKNUM);
+	if (length < load->file_length || length > load->file_length + load->batch_pages)
+		elog(ERROR, "relation \"%s\" has %u blocks while %u are expected during a load",
+			 RelationGetRelationName(load->rel), length, load->file_length);
+
+	if (load->file_pages % (CHECK_ROOM_BATCHES * BATCH_PAGES) == 0)
+		ramspace_check_room(load->rel->rd_rel->reltablespace, false);
+	extend_with_pages(reln, load->file_length, load->batch, load->batch_pages);
+	load->file_length += load->batch_pages;
+	load->batch_pages = 0;
+}
+
+/*
+ * Has somebody read blocks that were added and not used (a function that reads a
+ * relation's pages without a plan)?  A buffer must not hold a block behind the end
+ * of the file: another load would write that block past it.
+ */
+static bool
+unused_blocks_are_read(FastLoad *load)
+{
+	return pgBufferUsage.local_blks_read != load->blocks_read && localbuf_holds_from(load->rel, load->next_block);
+}
+
+/*
+ * The file has blocks that were not used.  Cut them off; where a scan may come to
+ * them they stay, empty, for the server's own path to use.
+ */
+static void
+give_back_blocks(FastLoad *load, bool keep_length)
+{
+	if (load->file_length <= load->next_block)
+		return;
+	if (keep_length || unused_blocks_are_read(load))
+	{
+		for (BlockNumber block = load->next_block; block < load->file_length; block++)
+			RecordPageWithFreeSpace(load->rel, block, BLCKSZ - SizeOfPageHeaderData);
+		FreeSpaceMapVacuumRange(load->rel, load->next_block, load->file_length);
+	}
+	else
+	{
+		extend_undo(RelationGetSmgr(load->rel), load->next_block);
+		load->file_length = load->next_block;
+	}
+}
+
+/*
+ * Make every row visible to the buffer manager, and let the server's own path do
+ * the rest of the load.  With "thaw", frozen rows become ordinary rows of this
+ * transaction, because somebody is about to look at them with a snapshot that may
+ * be older.  May be called deeper than the load itself: a failure leaves the load
+ * as it was.
+ */
+void
+fastload_hand_back(FastLoad *load, bool thaw)
+{
+	close_page(load, true);
+	write_batch(load);
+	give_back_blocks(load, thaw && load->scanned);
+	if (load->next_block > 0)
+		RelationSetTargetBlock(load->rel, load->next_block - 1);
+
+	if (thaw && load->frozen)
+	{
+		for (BlockNumber block = load->first_block; block < load->next_block; block++)
+		{
+			Buffer		buffer = ReadBuffer(load->rel, block);
+			Page		page = BufferGetPage(buffer);
+
+			CHECK_FOR_INTERRUPTS();
+			LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+			for (OffsetNumber i = FirstOffsetNumber; i <= PageGetMaxOffsetNumber(page); i++)
+			{
+				ItemId		item = PageGetItemId(page, i);
+				HeapTupleHeader tuple;
+
+				if (!ItemIdIsNormal(item))
+					continue;
+				tuple = (HeapTupleHeader) PageGetItem(page, item);
+				if (HeapTupleHeaderGetRawXmin(tuple) == load->xid)
+					tuple->t_infomask &= ~HEAP_XMIN_FROZEN;
+			}
+			PageClearAllVisible(page);
+			MarkBufferDirty(buffer);
+			UnlockReleaseBuffer(buffer);
+		}
+		load->frozen = false;
+	}
+	load->handed_back = true;
+}
+
+/*
+ * The statement has failed; its transaction will be aborted.  Blocks that the file
+ * was given in advance would stay in the table as empty pages, so cut them off if
+ * that is possible.  The pin is the resource owner's to release.
+ */
+void
+fastload_abandon(FastLoad *load)
+{
+	if (!load->handed_back && load->batch == NULL && load->next_block > 0 &&
+		load->file_length > load->next_block && !proc_exit_inprogress && !unused_blocks_are_read(load))
+		extend_undo_quietly(RelationGetSmgr(load->rel), load->next_block);
+}
+
+/*
+ * The statement has delivered its last row.
+ */
+void
+fastload_end(FastLoad *load)
+{
+	if (!load->handed_back)
+		fastload_hand_back(load, false);
+	if (load->tuples > 0)
+		pgstat_count_heap_insert(load->rel, load->tuples);
+}

@@ -1,0 +1,338 @@
+/*-------------------------------------------------------------------------
+ *
+ * plan.c
+ *	  The planner hook: frame of a planning, and check of the finished plan.
+ *
+ * A query that may read temporary tables is planned with our paths on offer.  The
+ * finished plan is then walked: should workers have to run a node on a temporary
+ * table that only the leader can run, the query is planned again from a copy with
+ * the paths withheld.  (The executor hook checks once more, for plans that come
+ * another way.)  Here it is also known which tables are read in parallel in the
+ * end, and parallel_temp.explain_refusals tells the user about the others.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/parallel.h"
+#include "access/table.h"
+#include "access/transam.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_proc.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/paths.h"
+#include "optimizer/planner.h"
+#include "parser/parsetree.h"
+#include "storage/bufmgr.h"
+#include "tcop/tcopprot.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "hooks.h"
+#include "parallel/plan.h"
+#include "parallel/plan_paths.h"
+#include "parallel/plan_walk.h"
+#include "parallel_temp.h"
+
+static planner_hook_type previous_planner = NULL;
+
+static Planning *planning = NULL;
+
+Planning *
+current_planning(void)
+{
+	return planning;
+}
+
+/*
+ * Is one of these functions in FROM not the server's own?  Its body may be put in
+ * its place later, with the tables that it reads.
+ */
+static bool
+calls_users_function(List *functions)
+{
+	ListCell   *lc;
+
+	foreach(lc, functions)
+	{
+		Node	   *call = lfirst_node(RangeTblFunction, lc)->funcexpr;
+
+		if (IsA(call, FuncExpr) && ((FuncExpr *) call)->funcid >= FirstUnpinnedObjectId)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * May the query read a temporary table?
+ */
+static bool
+mentions_temporary(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+	{
+		RangeTblEntry *rte = (RangeTblEntry *) node;
+
+		if (rte->rtekind == RTE_FUNCTION)
+			return calls_users_function(rte->functions);
+		if (rte->rtekind != RTE_RELATION)
+			return false;
+		if (get_rel_persistence(rte->relid) == RELPERSISTENCE_TEMP)
+			return true;
+		/* A temporary table may inherit from a permanent one. */
+		return rte->inh && rte->relkind == RELKIND_RELATION && has_subclass(rte->relid);
+	}
+	if (IsA(node, Query))
+	{
+		Query	   *query = (Query *) node;
+
+		/* Without sublinks only the range table and WITH name relations. */
+		if (!query->hasSubLinks)
+			return range_table_walker(query->rtable, mentions_temporary, context, QTW_EXAMINE_RTES_BEFORE) ||
+				(query->cteList != NIL && mentions_temporary((Node *) query->cteList, context));
+		return query_tree_walker(query, mentions_temporary, context, QTW_EXAMINE_RTES_BEFORE);
+	}
+	return expression_tree_walker(node, mentions_temporary, context);
+}
+
+static bool
+is_hazardous_function(Oid funcid, void *context)
+{
+	/*
+	 * The only function of the server's own that reads tables and is not
+	 * unsafe.
+	 */
+	if (funcid == F_CURSOR_TO_XML || funcid == F_CURSOR_TO_XMLSCHEMA)
+		return true;
+	return funcid >= FirstUnpinnedObjectId && func_parallel(funcid) != PROPARALLEL_SAFE;
+}
+
+/*
+ * Does the query call functions that might read temporary tables in the leader?
+ */
+static bool
+has_hazard(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (check_functions_in_node(node, is_hazardous_function, context))
+		return true;
+	/* The check of a domain may call anything, and runs in the leader. */
+	if (IsA(node, CoerceToDomain))
+		return true;
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, has_hazard, context, 0);
+	return expression_tree_walker(node, has_hazard, context);
+}
+
+/*
+ * The size of a temporary table, for an estimate.  Nobody else extends or truncates
+ * it, so what the storage manager remembers is right, where it remembers; that
+ * spares a system call.
+ */
+static BlockNumber pg_attribute_hot
+temporary_pages(Relation rel)
+{
+	BlockNumber known = RelationGetSmgr(rel)->smgr_cached_nblocks[MAIN_FORKNUM];
+
+	return known != InvalidBlockNumber ? known : RelationGetNumberOfBlocks(rel);
+}
+
+/*
+ * May the query read a temporary table?  "small" is set if one is all that it reads
+ * and workers would not be used for so small a table.  Such queries are short and
+ * many, so what is done for others is saved.
+ */
+static bool pg_attribute_hot
+reads_temporary(Query *parse, bool *small)
+{
+	RangeTblEntry *rte;
+	Relation	rel;
+	bool		temporary;
+
+	*small = false;
+	if (parse->hasSubLinks || parse->cteList != NIL || list_length(parse->rtable) != 1)
+		return mentions_temporary((Node *) parse, NULL);
+	rte = linitial_node(RangeTblEntry, parse->rtable);
+	if (rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_RELATION)
+		return mentions_temporary((Node *) parse, NULL);
+
+	rel = table_open(rte->relid, NoLock);
+	temporary = rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP ||
+		(rte->inh && rel->rd_rel->relhassubclass);
+	if (temporary && !rel->rd_rel->relhassubclass && rel->rd_islocaltemp && !pt_force)
+		*small = RelationGetParallelWorkers(rel, -1) < 0 &&
+			temporary_pages(rel) < (BlockNumber) min_parallel_table_scan_size;
+	table_close(rel, NoLock);
+	return temporary;
+}
+
+static PlannedStmt *pg_attribute_hot
+plan_next(PLANNER_PARAMS_compat)
+{
+	if (previous_planner)
+		return previous_planner(PLANNER_ARGS_compat);
+	return standard_planner(PLANNER_ARGS_compat);
+}
+
+/*
+ * Plan within a frame; "frame" is NULL where our paths have no place.
+ */
+static PlannedStmt *
+plan_framed(Planning *frame, PLANNER_PARAMS_compat)
+{
+	Planning   *outer = planning;
+	PlannedStmt *result;
+
+	planning = frame;
+	PG_TRY();
+	{
+		result = plan_next(PLANNER_ARGS_compat);
+	}
+	PG_FINALLY();
+	{
+		planning = outer;
+	}
+	PG_END_TRY();
+	return result;
+}
+
+/*
+ * Count, and tell, why a temporary table is not read in parallel, or that it is.
+ */
+static void pg_attribute_hot
+tell(Oid relid, Refusal refusal)
+{
+	stats_count_planned(refusal);
+	if (refusal != REFUSED_NOT && pt_explain_refusals)
+		ereport(NOTICE,
+				(errmsg("temporary table \"%s\" is not read in parallel", get_rel_name(relid)),
+				 errdetail_internal("%s", refusal_text(refusal))));
+}
+
+/*
+ * The same for each temporary table of a query.
+ */
+static void
+account(Planning *frame, TempPlan *plan, bool replanned)
+{
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	foreach(lc, frame->considered)
+	{
+		ConsideredTable *table = lfirst(lc);
+		Refusal		refusal = table->refusal;
+
+		foreach(lc2, plan->uses)
+		{
+			TempUse    *use = lfirst(lc2);
+
+			if (use->relid == table->relid && (use->own_below || use->stock_below))
+				refusal = REFUSED_NOT;
+		}
+		if (replanned)
+			refusal = REFUSED_REPLANNED;
+		tell(table->relid, refusal);
+	}
+}
+
+/*
+ * Plan as if the library were not there.  A frame of an outer query must not be
+ * taken for this one's.
+ */
+static PlannedStmt *pg_attribute_hot
+plan_apart(PLANNER_PARAMS_compat)
+{
+	if (planning == NULL)
+		return plan_next(PLANNER_ARGS_compat);
+	return plan_framed(NULL, PLANNER_ARGS_compat);
+}
+
+/*
+ * A plan is made that needs our other hooks when it runs.  The first one of a
+ * session sets them.
+ */
+static void
+watch(void)
+{
+	static bool watching = false;
+
+	if (watching)
+		return;
+	hooks_watch_executor();
+	plan_paths_install();
+	plan_joins_install();
+	watching = true;
+}
+
+/*
+ * Does the query put more than a single row into a temporary table?
+ */
+static bool
+fills_temporary(Query *parse)
+{
+	return parse->jointree->fromlist != NIL &&
+		get_rel_persistence(rt_fetch(parse->resultRelation, parse->rtable)->relid) == RELPERSISTENCE_TEMP;
+}
+
+static PlannedStmt *pg_attribute_hot
+plan_planner(PLANNER_PARAMS_compat)
+{
+	Planning	frame;
+	PlannedStmt *result;
+	Query	   *copy;
+	TempPlan	plan;
+	bool		small;
+	bool		replanned = false;
+
+	if (parse->commandType == CMD_INSERT && fills_temporary(parse))
+		watch();
+	if (!pt_enabled || parse->commandType != CMD_SELECT || max_parallel_workers_per_gather == 0 ||
+		IsParallelWorker() || !reads_temporary(parse, &small))
+		return plan_apart(PLANNER_ARGS_compat);
+	if (small)
+	{
+		tell(linitial_node(RangeTblEntry, parse->rtable)->relid, REFUSED_SMALL);
+		return plan_apart(PLANNER_ARGS_compat);
+	}
+
+	watch();
+	memset(&frame, 0, sizeof(frame));
+	frame.outer = planning;
+	frame.hazard = has_hazard((Node *) parse, NULL);
+	frame.for_explain = explaining();
+	copy = copyObject(parse);
+	result = plan_framed(&frame, PLANNER_ARGS_compat);
+
+	memset(&plan, 0, sizeof(plan));
+	if (result->parallelModeNeeded)
+		temp_plan_collect(result, &plan);
+	if (plan.unsafe_node)
+	{
+		ereport(DEBUG1,
+				(errmsg_internal("%s of temporary table \"%s\" in a part of the plan that workers run: planning again",
+								 plan.unsafe_node, get_rel_name(plan.unsafe_relid))));
+		replanned = frame.off = true;
+		stats_count_replanned();
+		parse = copy;
+		result = plan_framed(&frame, PLANNER_ARGS_compat);
+	}
+	account(&frame, &plan, replanned);
+	return result;
+}
+
+void
+plan_install(void)
+{
+	previous_planner = planner_hook;
+	planner_hook = plan_planner;
+}

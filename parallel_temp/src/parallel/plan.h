@@ -1,0 +1,56 @@
+/*-------------------------------------------------------------------------
+ *
+ * plan.h
+ *	  Planning parallel scans of temporary tables.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PLAN_H
+#define PLAN_H
+
+#include "nodes/pathnodes.h"
+
+#include "parallel/stats.h"
+
+/* What is known while one query is planned. */
+typedef struct Planning
+{
+	struct Planning *outer;		/* of the query that is planned around this
+								 * one */
+	bool		off;			/* plan as if the library were not there */
+	bool		hazard;			/* see TempScanPrivate */
+	bool		for_explain;	/* parallel_temp.force has no effect */
+	List	   *considered;		/* of ConsideredTable */
+	List	   *refused_families;	/* append relations found not to be
+									 * parallel */
+} Planning;
+
+typedef struct ConsideredTable
+{
+	Oid			relid;
+	Refusal		refusal;		/* why there is no parallel path;
+								 * REFUSED_COST: there is one */
+} ConsideredTable;
+
+extern void plan_install(void);
+
+/* The planning at hand, or NULL when our paths have no place in it. */
+extern Planning *current_planning(void);
+
+/* Do the relation's own expressions let workers compute them? */
+extern bool expressions_parallel_safe(PlannerInfo *root, RelOptInfo *rel);
+
+/*
+ * Can this table be read by workers?  REFUSED_NOT if so.
+ */
+extern Refusal temp_table_refusal(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
+
+/*
+ * May workers run the append relation that this member belongs to, if any?
+ * Decides for the whole family at its first member's call.
+ */
+extern bool append_family_parallel(PlannerInfo *root, RelOptInfo *rel, Planning *planning);
+
+#endif							/* PLAN_H */

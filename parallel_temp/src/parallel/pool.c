@@ -1,0 +1,214 @@
+/*-------------------------------------------------------------------------
+ *
+ * pool.c
+ *	  The session's local buffers, in memory that its parallel workers can open.
+ *
+ * Core gives a local buffer memory only when its slot in
+ * LocalBufferBlockPointers is still NULL, and nothing points into a buffer that
+ * nobody has pinned.  So every slot can be pointed into one anonymous shared
+ * file (memfd), page n at offset n * BLCKSZ: used, unpinned buffers are copied
+ * once, unused ones get memory only when they are first written.  From then on a
+ * worker reads the leader's pages through /proc/<leader>/fd/<descriptor>, opened
+ * read-only, and nothing has to be written to disk before it starts.
+ *
+ * The pool is made when a statement is about to fill temporary buffers for the
+ * first time (there is nothing to copy then), or else when the first parallel
+ * query needs it.  It lives as long as the session; the kernel frees it with the
+ * last descriptor.  A buffer that is pinned, or still read into by an
+ * asynchronous read, while the pool is made keeps its old memory for ever; its
+ * page is flushed when workers need it.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "access/parallel.h"
+#include "miscadmin.h"
+#include "storage/fd.h"
+
+#include "buffers/localbuf.h"
+#include "parallel/pool.h"
+#include "parallel_temp.h"
+
+static char *pool_base = NULL;
+static Size pool_size = 0;
+static int	pool_fd = -1;
+
+/* The system, or a worker, said no: do not ask again in this session. */
+static bool pool_refused = false;
+
+/*
+ * Where the kernel counts every page of shared memory against a limit when it is
+ * first touched (vm.overcommit_memory = 2), running into the limit would be a bus
+ * error instead of an "out of memory".
+ */
+static bool
+strict_overcommit(void)
+{
+	int			fd = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
+	char		mode = '2';
+
+	if (fd >= 0)
+	{
+		if (read(fd, &mode, 1) != 1)
+			mode = '2';
+		close(fd);
+	}
+	return mode == '2';
+}
+
+/*
+ * The old memory of the buffers that moved goes back to the kernel: core never
+ * frees it.  Only whole pages of the system are given back.
+ */
+static void
+give_back(char *start, char *end)
+{
+	Size		page = sysconf(_SC_PAGESIZE);
+
+	start = (char *) TYPEALIGN(page, start);
+	end = (char *) TYPEALIGN_DOWN(page, end);
+	if (start < end)
+		(void) madvise(start, end - start, MADV_DONTNEED);
+}
+
+static void
+move_buffers(void)
+{
+	char	   *old_start = NULL;
+	char	   *old_end = NULL;
+
+	for (int i = 0; i < NLocBuffer; i++)
+	{
+		BufferDesc *desc = GetLocalBufferDescriptor(i);
+		char	   *old = (char *) LocalBufferBlockPointers[i];
+		char	   *new = pool_base + (Size) i * BLCKSZ;
+
+		/* The count in the state word covers reads that are still under way. */
+		if (LocalRefCount[i] != 0 || BUF_STATE_GET_REFCOUNT(BufStateRead_compat(desc)) != 0)
+			continue;
+		if (old != NULL)
+		{
+			memcpy(new, old, BLCKSZ);
+			if (old != old_end)
+			{
+				give_back(old_start, old_end);
+				old_start = old;
+			}
+			old_end = old + BLCKSZ;
+		}
+		LocalBufferBlockPointers[i] = (Block) new;
+	}
+	give_back(old_start, old_end);
+}
+
+bool
+pool_ensure(void)
+{
+	int			fd;
+	Size		size;
+	char	   *base;
+
+	if (!pool_usable() || IsParallelWorker())
+		return false;
+	if (pool_base != NULL)
+		return true;
+	if (strict_overcommit())
+	{
+		pool_refused = true;
+		return false;
+	}
+
+	localbuf_ensure();
+	size = (Size) NLocBuffer * BLCKSZ;
+
+	/* One descriptor for the rest of the session; none to spare is no error. */
+	if (!AcquireExternalFD())
+		return false;
+#ifdef MFD_CLOEXEC
+	fd = memfd_create("parallel_temp", MFD_CLOEXEC);
+#else
+	fd = -1;
+#endif
+	if (fd < 0)
+	{
+		pool_refused = (errno != EMFILE && errno != ENFILE);
+		ReleaseExternalFD();
+		return false;
+	}
+	base = ftruncate(fd, size) == 0 ?
+		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0) : MAP_FAILED;
+	if (base == MAP_FAILED)
+	{
+		close(fd);
+		ReleaseExternalFD();
+		pool_refused = true;
+		return false;
+	}
+
+	pool_base = base;
+	pool_size = size;
+	pool_fd = fd;
+	localbuf_reserve(pool_base, pool_size);
+	move_buffers();
+	return true;
+}
+
+bool
+pool_usable(void)
+{
+	return !pool_refused && pt_method != PT_METHOD_FLUSH;
+}
+
+void
+pool_give_up(void)
+{
+	pool_refused = true;
+}
+
+bool
+pool_has_buffer(int buf_id)
+{
+	return pool_base != NULL &&
+		(char *) LocalBufferBlockPointers[buf_id] == pool_base + (Size) buf_id * BLCKSZ;
+}
+
+int			pg_attribute_hot
+pool_descriptor(void)
+{
+	return pool_fd;
+}
+
+Size
+pool_bytes(void)
+{
+	return pool_size;
+}
+
+int
+pool_open_leaders(const SharedArea *area)
+{
+	char		path[64];
+	struct stat st;
+	int			fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int) area->leader_pid, area->pool_fd);
+	if (!AcquireExternalFD())
+		return -1;
+	fd = BasicOpenFile(path, O_RDONLY | O_CLOEXEC | PG_BINARY);
+	if (fd >= 0 && (fstat(fd, &st) != 0 || (uint64) st.st_size != area->pool_size))
+	{
+		close(fd);
+		fd = -1;
+	}
+	if (fd < 0)
+		ReleaseExternalFD();
+	return fd;
+}

@@ -1,0 +1,567 @@
+/*-------------------------------------------------------------------------
+ *
+ * scan.c
+ *	  The custom scan "Temp Scan": a sequential scan of a temporary table that
+ *	  parallel workers can run.
+ *
+ * A partial scan divides the table: each process takes the next chunk of blocks
+ * from a counter in shared memory.  A complete scan reads all of it in every
+ * process that runs it (the inner side of a join, for instance) and needs no
+ * shared memory of its own, so it is not parallel-aware; what workers need to know
+ * about the table is in the area that the leader shared before the query started
+ * (pool_run.c), found at the first call.
+ *
+ * The leader may run the node with or without such an area: without, it reads
+ * through its local buffers like any other scan.
+ *
+ * Tuples are returned in a heap-tuple slot that points into the page at hand and
+ * are good until the next call, as from any scan.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/parallel.h"
+#include "access/relscan.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/value.h"
+#include "pgstat.h"
+#include "storage/bufmgr.h"
+#include "utils/rel.h"
+
+#include "parallel/scan.h"
+#include "parallel/worker.h"
+#include "parallel_temp.h"
+
+/* Blocks that a process of a partial scan takes at once. */
+#define MAX_CHUNK	64
+
+/* How many rows ahead of its turn a row is fetched into the processor's cache. */
+#define ROWS_AHEAD	8
+
+static Node *create_state(CustomScan *plan);
+
+static const CustomScanMethods scan_methods = {
+	.CustomName = "Temp Scan",
+	.CreateCustomScanState = create_state,
+};
+
+const CustomScanMethods *
+temp_scan_methods(void)
+{
+	return &scan_methods;
+}
+
+bool
+is_temp_scan(Plan *plan)
+{
+	return IsA(plan, CustomScan) && ((CustomScan *) plan)->methods == &scan_methods;
+}
+
+List *
+temp_scan_private(const TempScanPrivate *members)
+{
+	return list_make4(makeInteger(members->partial),
+					  makeInteger(members->hazard),
+					  makeFloat(psprintf("%.2f", members->flush_cost)),
+					  makeInteger(members->flush));
+}
+
+static void
+read_private(CustomScan *plan, TempScanPrivate *members)
+{
+	members->partial = intVal(linitial(plan->custom_private)) != 0;
+	members->hazard = intVal(lsecond(plan->custom_private)) != 0;
+	members->flush_cost = floatVal(lthird(plan->custom_private));
+	members->flush = intVal(lfourth(plan->custom_private)) != 0;
+}
+
+bool
+temp_scan_hazard(CustomScan *plan)
+{
+	TempScanPrivate members;
+
+	read_private(plan, &members);
+	return members.hazard;
+}
+
+static void
+rewind_scan(TempScanState *scan)
+{
+	temp_scan_release(scan);
+	scan->next = 0;
+	scan->chunk_end = scan->plan.partial && scan->shared ? 0 : scan->nblocks;
+	scan->batch_start = scan->batch_end = 0;
+	scan->finished = false;
+}
+
+/*
+ * First call: find out where the pages are.
+ */
+static void
+start_scan(TempScanState *scan)
+{
+	Relation	rel = scan->css.ss.ss_currentRelation;
+	Snapshot	snapshot = scan->css.ss.ps.state->es_snapshot;
+	SharedArea *area = NULL;
+
+	if (snapshot->snapshot_type != SNAPSHOT_MVCC)
+		elog(ERROR, "temp scan needs an MVCC snapshot");
+
+	scan->in_worker = IsParallelWorker();
+	scan->pool_fd = -1;
+	scan->pool_map = NULL;
+	if (scan->in_worker)
+	{
+		area = worker_area();
+		scan->pool_fd = worker_pool_descriptor();
+		if (scan->pool_fd >= 0 && pt_pool_read != POOL_READ_COPY)
+			scan->pool_map = worker_pool_map();
+	}
+	else
+	{
+		Share	   *share = share_of(scan->css.ss.ps.state);
+
+		if (share)
+			area = share->area;
+	}
+	scan->rel = area ? shared_rel_find(area, RelationGetRelid(rel)) : NULL;
+	if (scan->rel != NULL &&
+		!RelFileLocatorEquals_compat(scan->rel->locator, rd_locator_compat(rel)))
+		elog(ERROR, "temporary table \"%s\" has changed since the query started", RelationGetRelationName(rel));
+	if (scan->in_worker && (scan->rel == NULL || (scan->plan.partial && scan->shared == NULL)))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("temporary table \"%s\" is not shared with this parallel worker",
+						RelationGetRelationName(rel))));
+
+	if (scan->rel)
+	{
+		scan->pages = shared_rel_pages(area, scan->rel);
+		scan->nblocks = scan->rel->nblocks;
+	}
+	else
+		scan->nblocks = RelationGetNumberOfBlocks(rel);
+	scan->chunk = Min(MAX_CHUNK, Max(1, scan->nblocks / 128));
+	scan->memo.xmin.xid = scan->memo.xmax.xid = InvalidTransactionId;
+	scan->tuple.t_tableOid = RelationGetRelid(rel);
+	scan->started = true;
+	rewind_scan(scan);
+	pgstat_count_heap_scan(rel);
+}
+
+static void
+prefetch_probes(TempScanState *scan)
+{
+	int			rows = scan_probe_prefetch(scan->probe, scan->page, scan->visible, scan->nvisible);
+
+	if (rows > 0 && scan->rel != NULL)
+		pg_atomic_fetch_add_u64(&scan->rel->prefetches, rows);
+}
+
+/*
+ * Make the next block with visible tuples the page at hand; false at the end.
+ */
+static bool
+next_page(TempScanState *scan)
+{
+	Snapshot	snapshot = scan->css.ss.ps.state->es_snapshot;
+
+	for (;;)
+	{
+		BlockNumber block;
+
+		if (scan->next >= scan->chunk_end)
+		{
+			uint64		taken;
+
+			if (!scan->plan.partial || scan->shared == NULL)
+				break;
+			taken = pg_atomic_fetch_add_u64(&scan->shared->next, scan->chunk);
+			if (taken >= scan->nblocks)
+				break;
+			scan->next = taken;
+			scan->chunk_end = Min(taken + scan->chunk, scan->nblocks);
+		}
+		CHECK_FOR_INTERRUPTS();
+		block = scan->next++;
+		scan->page = temp_scan_page(scan, block);
+		for (int attempt = 1;; attempt++)
+		{
+			scan->nvisible = visible_tuples(&scan->memo, scan->page, snapshot, scan->visible);
+			if (scan->nvisible >= 0)
+				break;
+			scan->page = temp_scan_page_again(scan, block, attempt);
+		}
+		scan->current = 0;
+		if (scan->nvisible > 0)
+		{
+			ItemPointerSetBlockNumber(&scan->tuple.t_self, block);
+			if (scan->probe)
+				prefetch_probes(scan);
+			CountScanned_compat(scan->css.ss.ss_currentRelation, tuples_returned, scan->nvisible);
+			return true;
+		}
+	}
+	temp_scan_release(scan);
+	return false;
+}
+
+/*
+ * ExecStoreHeapTuple() for a slot that is a heap-tuple slot for certain, without
+ * its three calls a row.
+ */
+static inline TupleTableSlot *
+store_tuple(HeapTuple tuple, TupleTableSlot *slot)
+{
+	if (unlikely(TTS_SHOULDFREE(slot)))
+		ExecClearTuple(slot);
+	Assert(TTS_IS_HEAPTUPLE(slot));
+	((HeapTupleTableSlot *) slot)->tuple = tuple;
+	((HeapTupleTableSlot *) slot)->off = 0;
+	slot->tts_flags &= ~TTS_FLAG_EMPTY;
+	slot->tts_nvalid = 0;
+	slot->tts_tid = tuple->t_self;
+	slot->tts_tableOid = tuple->t_tableOid;
+	return slot;
+}
+
+/*
+ * Put the next row that the snapshot sees into scan->tuple; false at the end.
+ * "touch" says that the caller will look into it: rows lie on a page backwards,
+ * which the processor's own prefetching does not follow well, so they are asked for
+ * some rows ahead.
+ */
+static pg_attribute_always_inline bool
+next_tuple(TempScanState *scan, bool touch)
+{
+	ItemId		id;
+
+	if (unlikely(scan->current >= scan->nvisible))
+	{
+		if (unlikely(!scan->started))
+			start_scan(scan);
+		if (scan->finished || !next_page(scan))
+		{
+			scan->finished = true;
+			return false;
+		}
+	}
+	if (touch && scan->current + ROWS_AHEAD < scan->nvisible)
+		__builtin_prefetch(PageGetItem(scan->page, PageGetItemId(scan->page, scan->visible[scan->current + ROWS_AHEAD])));
+	id = PageGetItemId(scan->page, scan->visible[scan->current]);
+	scan->tuple.t_data = (HeapTupleHeader) PageGetItem(scan->page, id);
+	scan->tuple.t_len = ItemIdGetLength(id);
+	ItemPointerSetOffsetNumber(&scan->tuple.t_self, scan->visible[scan->current]);
+	scan->current++;
+	return true;
+}
+
+static TupleTableSlot *
+temp_scan_next(ScanState *ss)
+{
+	TempScanState *scan = (TempScanState *) ss;
+
+	return next_tuple(scan, false) ? store_tuple(&scan->tuple, ss->ss_ScanTupleSlot) : ExecClearTuple(ss->ss_ScanTupleSlot);
+}
+
+static bool
+temp_scan_recheck(ScanState *ss, TupleTableSlot *slot)
+{
+	/* The snapshot decided, and there are no keys. */
+	return true;
+}
+
+static TupleTableSlot *
+temp_scan_exec(CustomScanState *node)
+{
+	return ExecScan(&node->ss, temp_scan_next, temp_scan_recheck);
+}
+
+/*
+ * ResetExprContext() without a call for each row that left nothing.
+ */
+static inline void
+reset_row_memory(ExprContext *econtext)
+{
+	MemoryContext memory = econtext->ecxt_per_tuple_memory;
+
+	if (!memory->isReset || memory->firstchild)
+		MemoryContextReset(memory);
+}
+
+/*
+ * What the executor calls for each row, in place of its own ExecCustomScan() and
+ * ExecScan(): the same with the row source known to the compiler.
+ */
+static TupleTableSlot *
+temp_scan_proc(PlanState *planstate)
+{
+	TempScanState *scan = (TempScanState *) planstate;
+	TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
+	ExprContext *econtext = planstate->ps_ExprContext;
+	ExprState  *qual = planstate->qual;
+	ProjectionInfo *projection = planstate->ps_ProjInfo;
+
+	if (unlikely(planstate->state->es_epq_active != NULL))
+		return temp_scan_exec(&scan->css);
+	for (;;)
+	{
+		reset_row_memory(econtext);
+		if (unlikely(!next_tuple(scan, true)))
+		{
+			ExecClearTuple(slot);
+			return projection ? ExecClearTuple(projection->pi_state.resultslot) : slot;
+		}
+		econtext->ecxt_scantuple = store_tuple(&scan->tuple, slot);
+		if (qual == NULL || ExecQual(qual, econtext))
+		{
+			if (projection == NULL)
+				return slot;
+			if (scan->projection && scan_project(scan->projection, &scan->tuple))
+				return scan->projection->result;
+			return ExecProject(projection);
+		}
+		InstrCountFiltered1(planstate, 1);
+	}
+}
+
+/*
+ * The same for rows of which nothing but columns is asked.
+ */
+static TupleTableSlot *
+temp_scan_proc_columns(PlanState *planstate)
+{
+	TempScanState *scan = (TempScanState *) planstate;
+
+	if (unlikely(planstate->state->es_epq_active != NULL))
+		return temp_scan_exec(&scan->css);
+	if (unlikely(!next_tuple(scan, true)))
+	{
+		ExecClearTuple(scan->css.ss.ss_ScanTupleSlot);
+		return ExecClearTuple(scan->projection->result);
+	}
+	/* Only a cursor looks for the row that a result came from. */
+	if (scan->rel == NULL)
+		store_tuple(&scan->tuple, scan->css.ss.ss_ScanTupleSlot);
+	if (unlikely(!scan_project(scan->projection, &scan->tuple)))
+	{
+		reset_row_memory(planstate->ps_ExprContext);
+		planstate->ps_ExprContext->ecxt_scantuple = store_tuple(&scan->tuple, scan->css.ss.ss_ScanTupleSlot);
+		return ExecProject(planstate->ps_ProjInfo);
+	}
+	return scan->projection->result;
+}
+
+/*
+ * The same for rows of which not even a column is asked, but how many there are.
+ */
+static TupleTableSlot *
+temp_scan_proc_count(PlanState *planstate)
+{
+	TempScanState *scan = (TempScanState *) planstate;
+	TupleTableSlot *result = scan->projection->result;
+
+	if (unlikely(planstate->state->es_epq_active != NULL))
+		return temp_scan_exec(&scan->css);
+	if (unlikely(!next_tuple(scan, false)))
+	{
+		ExecClearTuple(scan->css.ss.ss_ScanTupleSlot);
+		return ExecClearTuple(result);
+	}
+	if (scan->rel == NULL)
+		store_tuple(&scan->tuple, scan->css.ss.ss_ScanTupleSlot);
+	result->tts_flags &= ~TTS_FLAG_EMPTY;
+	return result;
+}
+
+static void
+temp_scan_begin(CustomScanState *node, EState *estate, int eflags)
+{
+	TempScanState *scan = (TempScanState *) node;
+
+	CustomScanRemakeSlot_compat(node, estate, &TTSOpsHeapTuple);
+	read_private((CustomScan *) node->ss.ps.plan, &scan->plan);
+	scan->buffer = InvalidBuffer;
+	scan->projection = scan_projection_make(&node->ss);
+	if (scan->projection == NULL || node->ss.ps.qual != NULL)
+		node->ss.ps.ExecProcNode = temp_scan_proc;
+	else if (scan->projection->needed > 0)
+		node->ss.ps.ExecProcNode = temp_scan_proc_columns;
+	else
+		node->ss.ps.ExecProcNode = temp_scan_proc_count;
+}
+
+static void
+temp_scan_end(CustomScanState *node)
+{
+	temp_scan_release((TempScanState *) node);
+}
+
+static void
+temp_scan_rescan(CustomScanState *node)
+{
+	TempScanState *scan = (TempScanState *) node;
+
+	scan->finished = false;
+	if (scan->started)
+	{
+		rewind_scan(scan);
+		pgstat_count_heap_scan(node->ss.ss_currentRelation);
+	}
+	ExecScanReScan(&node->ss);
+}
+
+static Size
+temp_scan_estimate_dsm(CustomScanState *node, ParallelContext *pcxt)
+{
+	return sizeof(TempScanShared);
+}
+
+/*
+ * The leader makes the counter before workers start.  It may have begun to scan
+ * alone in an earlier execution, so it starts afresh.
+ */
+static void
+temp_scan_initialize_dsm(CustomScanState *node, ParallelContext *pcxt, void *coordinate)
+{
+	TempScanState *scan = (TempScanState *) node;
+
+	scan->shared = coordinate;
+	pg_atomic_init_u64(&scan->shared->next, 0);
+	if (scan->started)
+		rewind_scan(scan);
+	scan->finished = false;
+}
+
+static void
+temp_scan_reinitialize_dsm(CustomScanState *node, ParallelContext *pcxt, void *coordinate)
+{
+	pg_atomic_write_u64(&((TempScanShared *) coordinate)->next, 0);
+}
+
+static void
+temp_scan_initialize_worker(CustomScanState *node, shm_toc *toc, void *coordinate)
+{
+	((TempScanState *) node)->shared = coordinate;
+}
+
+/*
+ * The counter goes away with the workers.  Whoever asks for more tuples before
+ * the next rescan has got them all.
+ */
+static void
+temp_scan_shutdown(CustomScanState *node)
+{
+	TempScanState *scan = (TempScanState *) node;
+
+	if (scan->shared == NULL)
+		return;
+	temp_scan_release(scan);
+	scan->shared = NULL;
+	scan->finished = true;
+}
+
+static const CustomExecMethods exec_methods = {
+	.CustomName = "Temp Scan",
+	.BeginCustomScan = temp_scan_begin,
+	.ExecCustomScan = temp_scan_exec,
+	.EndCustomScan = temp_scan_end,
+	.ReScanCustomScan = temp_scan_rescan,
+	.EstimateDSMCustomScan = temp_scan_estimate_dsm,
+	.InitializeDSMCustomScan = temp_scan_initialize_dsm,
+	.ReInitializeDSMCustomScan = temp_scan_reinitialize_dsm,
+	.InitializeWorkerCustomScan = temp_scan_initialize_worker,
+	.ShutdownCustomScan = temp_scan_shutdown,
+	.ExplainCustomScan = temp_scan_explain,
+};
+
+static Node *
+create_state(CustomScan *plan)
+{
+	TempScanState *scan = palloc0(sizeof(TempScanState));
+
+	NodeSetTag(scan, T_CustomScanState);
+	scan->css.methods = &exec_methods;
+	CustomScanSetSlotOps_compat(&scan->css, &TTSOpsHeapTuple);
+	return (Node *) scan;
+}
+
+static TempScanState *
+temp_scan_of(PlanState *planstate)
+{
+	if (planstate && IsA(planstate, CustomScanState) && ((CustomScanState *) planstate)->methods == &exec_methods)
+		return (TempScanState *) planstate;
+	return NULL;
+}
+
+static bool
+prepare_walker(PlanState *planstate, void *context)
+{
+	if (planstate == NULL)
+		return false;
+	if (IsA(planstate, HashJoinState))
+	{
+		TempScanState *scan = temp_scan_of(outerPlanState(planstate));
+
+		if (scan && pt_hash_prefetch)
+			scan->probe = scan_probe_make((HashJoinState *) planstate, &scan->css.ss);
+	}
+	return planstate_tree_walker(planstate, prepare_walker, context);
+}
+
+void
+temp_scan_prepare(QueryDesc *queryDesc)
+{
+	MemoryContext old = MemoryContextSwitchTo(queryDesc->estate->es_query_cxt);
+
+	prepare_walker(queryDesc->planstate, NULL);
+	MemoryContextSwitchTo(old);
+}
+
+static bool
+finish_walker(PlanState *planstate, void *context)
+{
+	Share	   *share = context;
+	TempScanState *scan = temp_scan_of(planstate);
+
+	if (planstate == NULL)
+		return false;
+	if (scan)
+	{
+		SharedRel  *rel = shared_rel_find(share->area, RelationGetRelid(scan->css.ss.ss_currentRelation));
+
+		if (rel)
+		{
+			scan->reported = true;
+			scan->method = share->area->use_pool ? "share" : "flush";
+			scan->shared_pages = share->area->use_pool ? rel->resident : 0;
+			scan->pool_reads = pg_atomic_read_u64(&rel->pool_reads);
+			scan->file_reads = pg_atomic_read_u64(&rel->file_reads);
+			scan->flushed = rel->flushed;
+			scan->prefetches = pg_atomic_read_u64(&rel->prefetches);
+		}
+		temp_scan_release(scan);
+		scan->rel = NULL;
+		scan->pages = NULL;
+		scan->started = false;
+		scan->finished = true;
+	}
+	return planstate_tree_walker(planstate, finish_walker, context);
+}
+
+void
+temp_scan_finish(PlanState *planstate, Share *share)
+{
+	finish_walker(planstate, share);
+}
+
+void
+scan_install(void)
+{
+	RegisterCustomScanMethods(&scan_methods);
+}

@@ -1,0 +1,142 @@
+/*-------------------------------------------------------------------------
+ *
+ * stats.c
+ *	  Counters of this session: the view parallel_temp_stats.
+ *
+ * The planner counts each temporary table of each planned query once, under the
+ * reason why it is not read in parallel, or as chosen; the executor counts what
+ * sharing did.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "funcapi.h"
+#include "utils/builtins.h"
+#include "utils/tuplestore.h"
+
+#include "parallel/stats.h"
+#include "parallel_temp.h"
+
+static int64 planned[REFUSAL_COUNT];
+static int64 replanned = 0;
+static int64 queries_shared = 0;
+static int64 queries_flushed = 0;
+static int64 queries_alone = 0;
+static int64 pages_shared = 0;
+static int64 pages_flushed = 0;
+static int64 pool_unreachable = 0;
+static double share_time = 0;
+
+static const struct
+{
+	const char *name;
+	const char *text;
+}			refusals[REFUSAL_COUNT] = {
+	[REFUSED_NOT] = {"chosen", ""},
+	[REFUSED_QUERY] = {"refused: query", "The query as a whole cannot run in parallel: it writes, or goes through a cursor, or calls a function that is parallel unsafe."},
+	[REFUSED_KIND] = {"refused: kind of table", "The table's access method is not heap."},
+	[REFUSED_SAMPLE] = {"refused: tablesample", "The query reads a sample of the table."},
+	[REFUSED_EXPRESSION] = {"refused: expression", "The filter or the output of the scan calls a function that is not parallel safe."},
+	[REFUSED_LATERAL] = {"refused: lateral", "The scan depends on another table of a LATERAL query."},
+	[REFUSED_FAMILY] = {"refused: append", "Another part of the same UNION ALL or inheritance tree cannot be read in parallel."},
+	[REFUSED_SMALL] = {"refused: small", "The table is smaller than min_parallel_table_scan_size."},
+	[REFUSED_REPLANNED] = {"refused: plan", "The parallel plan had a node that cannot read a temporary table in a worker."},
+	[REFUSED_COST] = {"refused: cost", "A plan that reads it serially is cheaper."},
+};
+
+const char *
+refusal_text(Refusal refusal)
+{
+	return refusals[refusal].text;
+}
+
+void		pg_attribute_hot
+stats_count_planned(Refusal refusal)
+{
+	planned[refusal]++;
+}
+
+void
+stats_count_replanned(void)
+{
+	replanned++;
+}
+
+void
+stats_count_share(SharedArea *area, double milliseconds)
+{
+	if (area->use_pool)
+		queries_shared++;
+	else
+		queries_flushed++;
+	for (int i = 0; i < area->nrels; i++)
+	{
+		if (area->use_pool)
+			pages_shared += area->rels[i].resident;
+		pages_flushed += area->rels[i].flushed;
+	}
+	share_time += milliseconds;
+}
+
+void
+stats_count_alone(const char *reason)
+{
+	queries_alone++;
+	ereport(pt_explain_refusals ? NOTICE : DEBUG1,
+			(errmsg("the query runs without parallel workers because of its temporary tables"),
+			 errdetail_internal("Reason: %s.", reason)));
+}
+
+void
+stats_count_unreachable(void)
+{
+	pool_unreachable++;
+}
+
+static void
+put(ReturnSetInfo *rsinfo, const char *name, double value)
+{
+	Datum		values[2] = {CStringGetTextDatum(name), Float8GetDatum(value)};
+	bool		nulls[2] = {false, false};
+
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+PG_FUNCTION_INFO_V1(parallel_temp_stats);
+Datum
+parallel_temp_stats(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	double		considered = 0;
+
+	InitMaterializedSRF(fcinfo, 0);
+	for (int i = 0; i < REFUSAL_COUNT; i++)
+		considered += planned[i];
+	put(rsinfo, "tables considered", considered);
+	for (int i = 0; i < REFUSAL_COUNT; i++)
+		put(rsinfo, refusals[i].name, planned[i]);
+	put(rsinfo, "plans replaced by a serial one", replanned);
+	put(rsinfo, "queries with shared pages", queries_shared);
+	put(rsinfo, "queries with flushed pages", queries_flushed);
+	put(rsinfo, "queries run without workers", queries_alone);
+	put(rsinfo, "pages shared", pages_shared);
+	put(rsinfo, "pages flushed", pages_flushed);
+	put(rsinfo, "times a worker could not open the pool", pool_unreachable);
+	put(rsinfo, "milliseconds spent sharing", share_time);
+	return (Datum) 0;
+}
+
+PG_FUNCTION_INFO_V1(parallel_temp_stats_reset);
+Datum
+parallel_temp_stats_reset(PG_FUNCTION_ARGS)
+{
+	memset(planned, 0, sizeof(planned));
+	replanned = queries_shared = queries_flushed = queries_alone = 0;
+	pages_shared = pages_flushed = pool_unreachable = 0;
+	share_time = 0;
+	PG_RETURN_VOID();
+}

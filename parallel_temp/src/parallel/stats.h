@@ -1,0 +1,40 @@
+/*-------------------------------------------------------------------------
+ *
+ * stats.h
+ *	  Counters of this session.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef STATS_H
+#define STATS_H
+
+#include "parallel/pool.h"
+
+/* Why a temporary table is not read in parallel. */
+typedef enum Refusal
+{
+	REFUSED_NOT,
+	REFUSED_QUERY,
+	REFUSED_KIND,
+	REFUSED_SAMPLE,
+	REFUSED_EXPRESSION,
+	REFUSED_LATERAL,
+	REFUSED_FAMILY,
+	REFUSED_SMALL,
+	REFUSED_REPLANNED,
+	REFUSED_COST,
+	REFUSAL_COUNT
+} Refusal;
+
+/* A sentence for the user. */
+extern const char *refusal_text(Refusal refusal);
+
+extern void stats_count_planned(Refusal refusal);
+extern void stats_count_replanned(void);
+extern void stats_count_share(SharedArea *area, double milliseconds);
+extern void stats_count_alone(const char *reason);
+extern void stats_count_unreachable(void);
+
+#endif							/* STATS_H */

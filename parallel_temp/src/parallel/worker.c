@@ -1,0 +1,343 @@
+/*-------------------------------------------------------------------------
+ *
+ * worker.c
+ *	  A parallel worker finds what its leader shares, and lets stock code read
+ *	  temporary relations here when the plan needs that.
+ *
+ * Our own scan needs no local buffers in a worker.  Index and bitmap scans, and
+ * fetching an out-of-line value, are stock code that goes through the local
+ * buffer manager, which core refuses to start in a worker.  For plans that need
+ * it (and for no others: core's refusal is a safety net) it is started here with
+ * the leader's size, and its first buffers are given the leader's pinned pages of
+ * these relations: each buffer's memory is the page in a private, copy-on-write
+ * mapping of the pool, entered into the lookup table by LocalBufferAlloc like any
+ * page that was read.  Hint bits that stock code sets stay private.  These
+ * buffers stay pinned as long as the query runs, so they are never evicted and
+ * never pruned.
+ *
+ * Blocks that are not in the leader's buffers come from the leader's file, whose
+ * name the relation cache of a worker resolves by itself.  A hint bit makes such a
+ * page dirty, and when it has to make room it would be written to a file named
+ * after the worker.  That file is made beforehand, sparse and of full length, and
+ * removed when the worker ends; nothing ever reads it.
+ *
+ * Functions that workers run may not look at other temporary tables, whose pages
+ * the leader has not shared: with the local buffer manager running core would no
+ * longer refuse, so queries inside the worker are checked here instead.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "access/parallel.h"
+#include "access/table.h"
+#include "catalog/pg_class.h"
+#include "miscadmin.h"
+#include "storage/fd.h"
+#include "storage/ipc.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+#include "buffers/localbuf.h"
+#include "parallel/pool.h"
+#include "parallel/worker.h"
+
+static SharedArea *area = NULL;
+static QueryDesc *area_query = NULL;	/* the worker's part of the plan */
+static int	pool_fd = -1;
+static char *pool_map = NULL;
+static bool leaves_work = false;
+static bool local_buffers = false;
+static ResourceOwner seed_pins = NULL;	/* parent of the owners of pins */
+static ResourceOwner pin_owner = NULL;
+
+/* Files that take evicted private pages: paths to remove. */
+static char **sink_paths = NULL;
+static int	sink_count = 0;
+
+SharedArea *
+worker_area(void)
+{
+	return area;
+}
+
+int
+worker_pool_descriptor(void)
+{
+	return pool_fd;
+}
+
+char *
+worker_pool_map(void)
+{
+	if (pool_map == NULL)
+	{
+		pool_map = mmap(NULL, area->pool_size, PROT_READ, MAP_SHARED | MAP_NORESERVE, pool_fd, 0);
+		if (pool_map == MAP_FAILED)
+			pool_map = NULL;
+	}
+	return pool_map;
+}
+
+bool
+worker_leaves_work(QueryDesc *queryDesc)
+{
+	return leaves_work && queryDesc == area_query;
+}
+
+/*
+ * The leader's entry is the last one.  A user's entry can come to stand for no
+ * relation, too, and have any name (a function of constants in FROM), but it is
+ * marked as one of FROM.
+ */
+static dsm_handle
+find_handle(List *rtable)
+{
+	RangeTblEntry *rte = rtable == NIL ? NULL : llast_node(RangeTblEntry, rtable);
+
+	if (rte == NULL || rte->rtekind != RTE_RESULT || rte->inFromCl || rte->alias == NULL ||
+		strcmp(rte->alias->aliasname, SHARE_ALIAS) != 0)
+		return DSM_HANDLE_INVALID;
+	return (dsm_handle) strtoul(strVal(linitial(rte->alias->colnames)), NULL, 10);
+}
+
+static void
+remove_sinks(int code, Datum arg)
+{
+	for (int i = 0; i < sink_count; i++)
+		(void) unlink(sink_paths[i]);
+	sink_count = 0;
+}
+
+/*
+ * Make the file that takes private pages of this relation if they are evicted.
+ */
+static void
+make_sink(SharedRel *rel)
+{
+	int			segments = rel->nblocks / RELSEG_SIZE + 1;
+	char	   *path = relpathbackend_compat(rel->locator, MyFileOwner_compat(), MAIN_FORKNUM);
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+	if (sink_paths == NULL)
+	{
+		sink_paths = palloc(sizeof(char *) * 16);
+		before_shmem_exit(remove_sinks, (Datum) 0);
+	}
+	for (int segment = 0; segment < segments; segment++)
+	{
+		BlockNumber length = segment < segments - 1 ? RELSEG_SIZE : rel->nblocks % RELSEG_SIZE;
+		char	   *name = segment == 0 ? pstrdup(path) : psprintf("%s.%d", path, segment);
+		int			fd;
+
+		if (sink_count >= 16 && (sink_count & (sink_count - 1)) == 0)
+			sink_paths = repalloc(sink_paths, sizeof(char *) * sink_count * 2);
+		fd = OpenTransientFile(name, O_RDWR | O_CREAT | O_TRUNC | PG_BINARY);
+		if (fd < 0)
+			ereport(ERROR,
+					(errcode_for_file_access(),
+					 errmsg("could not create file \"%s\": %m", name)));
+		sink_paths[sink_count++] = name;
+		if (ftruncate(fd, (off_t) length * BLCKSZ) != 0)
+			ereport(ERROR,
+					(errcode_for_file_access(),
+					 errmsg("could not extend file \"%s\": %m", name)));
+		CloseTransientFile(fd);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * Enter the leader's pinned pages of one relation into this worker's buffers.
+ */
+static int
+seed_relation(SharedRel *rel, char *pool, int next)
+{
+	int32	   *pages = shared_rel_pages(area, rel);
+	ResourceOwner saved_owner = CurrentResourceOwner;
+	Relation	relation = relation_open(rel->relid, AccessShareLock);
+
+	if (!RelFileLocatorEquals_compat(rd_locator_compat(relation), rel->locator))
+		elog(ERROR, "temporary relation %u has changed since the query started", rel->relid);
+	for (BlockNumber block = 0; block < rel->nblocks; block++)
+	{
+		BufferDesc *desc;
+		bool		found;
+
+		if (pages[block] < 0)
+			continue;
+		Assert(LocalBufferBlockPointers[next] == NULL);
+		LocalBufferBlockPointers[next] = (Block) (pool + (Size) pages[block] * BLCKSZ);
+		if (next % PINS_AN_OWNER == 0)
+			pin_owner = ResourceOwnerCreate(seed_pins, "parallel_temp pins");
+		CurrentResourceOwner = pin_owner;
+		ResourceOwnerEnlargeBuffers_compat();
+		desc = LocalBufferAlloc(RelationGetSmgr(relation), MAIN_FORKNUM, block, &found);
+		if (found || -BufferDescriptorGetBuffer(desc) - 1 != next)
+			elog(ERROR, "temporary buffers of a parallel worker are in an unexpected order");
+		BufStateWrite_compat(desc, BufStateRead_compat(desc) | BM_VALID);
+		next++;
+	}
+	CurrentResourceOwner = saved_owner;
+	relation_close(relation, NoLock);
+	return next;
+}
+
+/*
+ * Start the local buffer manager, which refuses a worker.  Its test looks at
+ * nothing but the worker's number.
+ */
+static void
+start_local_buffer_manager(void)
+{
+	int			number = ParallelWorkerNumber;
+
+	if (NLocBuffer != 0)
+		elog(ERROR, "temporary buffers of a parallel worker are in use already");
+
+	/*
+	 * The table gets the leader's size.  The setting can differ from that if
+	 * it was set in a transaction that has ended since; core counts on the
+	 * two being the same.
+	 */
+	num_temp_buffers = area->nbuffers;
+
+	ParallelWorkerNumber = -1;
+	PG_TRY();
+	{
+		localbuf_ensure();
+	}
+	PG_FINALLY();
+	{
+		ParallelWorkerNumber = number;
+	}
+	PG_END_TRY();
+	local_buffers = true;
+}
+
+static void
+fill_local_buffers(void)
+{
+	int			next = 0;
+	char	   *pool = NULL;
+
+	if (pool_fd >= 0)
+	{
+		pool = mmap(NULL, area->pool_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, pool_fd, 0);
+		if (pool == MAP_FAILED)
+			ereport(ERROR,
+					(errcode(ERRCODE_OUT_OF_MEMORY),
+					 errmsg("could not map the temporary buffers of the parallel leader: %m")));
+	}
+
+	seed_pins = ResourceOwnerCreate(CurrentResourceOwner, "parallel_temp");
+	for (int i = 0; i < area->nrels; i++)
+	{
+		SharedRel  *rel = &area->rels[i];
+
+		if (!rel->stock)
+			continue;
+		if (pool != NULL)
+			next = seed_relation(rel, pool, next);
+		if (pool == NULL || rel->resident < rel->nblocks)
+			make_sink(rel);
+	}
+}
+
+/*
+ * Open what the leader shares.
+ */
+static void
+attach(QueryDesc *queryDesc, dsm_handle handle)
+{
+	dsm_segment *segment = dsm_attach(handle);
+
+	if (segment == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("could not map what the parallel leader shares of its temporary tables")));
+	/* For the rest of this process: it runs one query. */
+	dsm_pin_mapping(segment);
+	area = dsm_segment_address(segment);
+	if (area->magic != SHARED_AREA_MAGIC)
+		elog(ERROR, "invalid magic number in the shared area of temporary tables");
+	area_query = queryDesc;
+
+	if (area->use_pool)
+	{
+		pool_fd = pool_open_leaders(area);
+		if (pool_fd >= 0)
+			pg_atomic_fetch_add_u32(&area->attached, 1);
+		else
+		{
+			pg_atomic_fetch_add_u32(&area->refused, 1);
+			if (area->may_skip)
+				leaves_work = true;
+			else if (!area->files_current)
+				ereport(ERROR,
+						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						 errmsg("could not open the temporary buffers of the parallel leader: %m"),
+						 errhint("Set parallel_temp.method to \"flush\".")));
+		}
+	}
+	if (area->stock && !leaves_work)
+	{
+		start_local_buffer_manager();
+		fill_local_buffers();
+	}
+}
+
+/*
+ * A query that a function runs inside a worker must leave temporary tables alone.
+ */
+static void
+check_inner_query(QueryDesc *queryDesc)
+{
+	ListCell   *lc;
+
+	foreach(lc, queryDesc->plannedstmt->rtable)
+	{
+		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+
+		if (rte->rtekind == RTE_RELATION && rte->relkind != RELKIND_VIEW &&
+			get_rel_persistence(rte->relid) == RELPERSISTENCE_TEMP)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+					 errmsg("cannot access temporary tables during a parallel operation"),
+					 errhint("Functions that read temporary tables should be labeled parallel restricted.")));
+	}
+}
+
+void
+worker_executor_start(QueryDesc *queryDesc)
+{
+	dsm_handle	handle;
+
+	if (area != NULL)
+	{
+		if (local_buffers)
+			check_inner_query(queryDesc);
+		return;
+	}
+	handle = find_handle(queryDesc->plannedstmt->rtable);
+	if (handle != DSM_HANDLE_INVALID)
+		attach(queryDesc, handle);
+}
+
+void
+worker_executor_end(QueryDesc *queryDesc)
+{
+	if (queryDesc != area_query || seed_pins == NULL)
+		return;
+	ResourceOwnerRelease(seed_pins, RESOURCE_RELEASE_BEFORE_LOCKS, false, false);
+	ResourceOwnerRelease(seed_pins, RESOURCE_RELEASE_LOCKS, false, false);
+	ResourceOwnerRelease(seed_pins, RESOURCE_RELEASE_AFTER_LOCKS, false, false);
+	ResourceOwnerDelete(seed_pins);
+	seed_pins = NULL;
+}
