@@ -18,6 +18,9 @@ check: ## build and run every test on the installed server
 matrix: ## the same tests and PostgreSQL's own suite on 17, 18 and an assertion-enabled 18
 	@ci/matrix.sh $(LABELS)
 
+chaos: install ## kill and compare: everything at once against a model (MINUTES=3, HOURS=8, ARGS=--pg-config 18-assert)
+	@certificate/run chaos --minutes $(if $(HOURS),$$(($(HOURS) * 60)),$(or $(MINUTES),3)) $(ARGS)
+
 install: ## build the extensions and install them into the server of PG_CONFIG
 	@ci/install.sh
 
@@ -30,5 +33,5 @@ indent: ## check the C code's layout with pgindent (needs the 18 source package)
 clean: ## remove everything made (build/)
 	@ci/clean.sh
 
-.PHONY: help demo check matrix install indent clean
+.PHONY: help demo check matrix chaos install indent clean
 .DEFAULT_GOAL := help

@@ -1,0 +1,601 @@
+"""Everything at once, while parts of it are killed, compared with a model outside.
+
+One primary with all of the project's libraries, one standby, one logical
+subscriber.  At the same time:
+
+* writers change appended values in every way (insert, append, replace, edit,
+  truncate, delete; plain, in savepoints, rolled back, prepared) and keep what each
+  of their rows must hold; each row also carries the checksum of its value,
+* readers compare value and checksum on the primary and, with snapshots that stay
+  open, on the standby,
+* sessions load temporary tables and read them in parallel, some of them in a
+  tablespace too small for what they load; the answers are known,
+* sessions run EXPLAIN ANALYZE, and read progress and profile,
+* maintenance vacuums, rewrites, reindexes and alters the tables,
+
+and a killer ends backends, workers, the walwriter, the checkpointer, the standby
+and the postmaster with SIGKILL, and terminates and cancels sessions.
+
+After each crash every writer compares all its values.  A transaction whose commit
+was under way when the server went must be there wholly or not at all.  At the end
+every value is compared on all three servers, appendable_bytea_check() must find
+nothing, every chunk must have an owner once the store has been vacuumed, and no
+file, shared memory object or slot may be left.
+
+    chaos.py [--minutes N] [--pg-config LABEL] [--seed N] [--pause SECONDS] [--json FILE]
+
+Ends with status 0 only if everything matched.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+
+import psycopg
+
+from pg_lean.cluster import LIBRARIES, Cluster, exit_on_signals
+from pg_lean.errors import LabError
+
+WRITERS = 4
+ROWS = 12
+
+#: The server went away, is going, or is not there yet.
+GONE = (psycopg.OperationalError, psycopg.InterfaceError)
+#: What cancels, deadlocks, conflicts and DDL beside a statement may raise in a session of ours.
+REFUSED = (psycopg.errors.QueryCanceled, psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure, psycopg.errors.LockNotAvailable)
+
+SETTINGS = {
+    "wal_level": "logical", "max_prepared_transactions": 20, "max_wal_senders": 8, "max_replication_slots": 8, "max_worker_processes": 24,
+    "fsync": "off", "autovacuum_naptime": "5s", "max_wal_size": "1GB", "hot_standby": "on", "max_standby_streaming_delay": "2s",
+    "restart_after_crash": "on", "max_connections": 80, "max_parallel_workers": 8, "light_explain.profile": "on",
+    "wal_receiver_timeout": "10s", "wal_sender_timeout": "10s", "shared_buffers": "64MB", "wal_retrieve_retry_interval": "500ms",
+}
+
+TABLES = """
+CREATE TABLE chaos (id int PRIMARY KEY, n int NOT NULL, sum bytea NOT NULL, data appendable_bytea NOT NULL);
+CREATE TABLE chaos_parts (id int, n int NOT NULL, sum bytea NOT NULL, data appendable_bytea NOT NULL, PRIMARY KEY (id)) PARTITION BY RANGE (id);
+CREATE TABLE chaos_part1 PARTITION OF chaos_parts FOR VALUES FROM (0) TO (200);
+CREATE TABLE chaos_part2 PARTITION OF chaos_parts FOR VALUES FROM (200) TO (100000);
+CREATE TABLE rows AS SELECT g AS k, g % 97 AS v, md5(g::text) AS t FROM generate_series(1, 60000) g;
+CREATE INDEX ON rows (k);
+ANALYZE rows;
+"""
+
+
+class Wrong(Exception):
+    """An answer that is not what it must be."""
+
+
+class Copy(Cluster):
+    """A standby of another cluster: its base backup, with `settings` of its own."""
+
+    def __init__(self, primary: Cluster, small: str | None):
+        self.primary, self.small = primary, small
+        super().__init__(primary.pg_config if primary.root is None else primary.root.name, preload=primary.preload,
+                         settings=primary.settings, name="standby")
+
+    def _initdb(self) -> None:
+        # The folders are made as for any cluster; the data comes from the primary.
+        super()._initdb()
+        subprocess.run(["rm", "-rf", str(self.data)], check=True)
+        source = f"host={self.inside(self.primary.sockets)} user=postgres application_name=standby"
+        done = self.run("pg_basebackup", "-D", self.inside(self.data), "-R", "-C", "-S", "standby", "-d", source, "-c", "fast",
+                        *(["-T", f"{self.small}={self.small}-of-standby"] if self.small else []))
+        if done.returncode:
+            raise LabError(f"no base backup: {done.stderr}")
+
+    def create_extensions(self) -> None:
+        pass
+
+    def make_schema(self) -> None:
+        pass
+
+
+class Chaos:
+    """The run: servers, what happened (counts) and what was wrong."""
+
+    def __init__(self, args: argparse.Namespace):
+        self.args = args
+        self.end = time.monotonic() + 60 * args.minutes
+        self.counts: collections.Counter = collections.Counter()
+        self.wrong: list[str] = []
+        self.lock = threading.Lock()
+        self.stop = threading.Event()
+        self.quiet = threading.Event()  # set: nobody may start anything (the primary is being started)
+        self.random = random.Random(args.seed)
+        self.postmaster_lock = threading.Lock()
+
+    def count(self, name: str, n: int = 1) -> None:
+        with self.lock:
+            self.counts[name] += n
+
+    def report(self, text: str) -> None:
+        with self.lock:
+            self.wrong.append(text)
+            print(f"WRONG: {text}", flush=True)
+
+    @property
+    def over(self) -> bool:
+        return self.stop.is_set() or time.monotonic() > self.end
+
+    def connect(self, server: Cluster, name: str, patience: float = 120) -> psycopg.Connection:
+        """A session, as soon as the server is there."""
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                return psycopg.connect(server.conninfo, autocommit=True, application_name=name, connect_timeout=20,
+                                       options=f"-c search_path={self.primary.schema},public -c statement_timeout=120s -c lock_timeout=20s")
+            except GONE:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+
+    def actor(self, step, server: Cluster, name: str):
+        """A thread that calls step(conn, random) until the end, in new sessions after errors that a crash explains."""
+        def run() -> None:
+            rng = random.Random(f"{self.args.seed} {name}")
+            conn = None
+            while not self.over:
+                try:
+                    if conn is None or conn.closed:
+                        conn = self.connect(server, name)
+                    step(conn, rng)
+                    self.count(name.rstrip("0123456789"))
+                except REFUSED as error:
+                    self.count(f"refused: {type(error).__name__}")
+                    with contextlib.suppress(psycopg.Error):
+                        conn.rollback()
+                except GONE:
+                    with contextlib.suppress(Exception):
+                        conn.close()
+                    conn = None
+                    time.sleep(0.1)
+                except Wrong as error:
+                    self.report(f"{name}: {error}")
+                    time.sleep(0.5)
+                except psycopg.Error as error:
+                    self.report(f"{name}: {error.sqlstate} {error}")
+                    with contextlib.suppress(psycopg.Error):
+                        conn.rollback()
+                    time.sleep(0.5)
+                except Exception:
+                    self.report(f"{name}: {traceback.format_exc()}")
+                    time.sleep(0.5)
+            if conn is not None:
+                conn.close()
+        return threading.Thread(target=run, name=name, daemon=True)
+
+    # -- writers -------------------------------------------------------------
+
+    def writer(self, number: int):
+        table = "chaos" if number % 2 == 0 else "chaos_parts"
+        model: dict[int, bytes] = {}
+        ids = range(number * 100, number * 100 + ROWS)
+        state = {"doubt": None, "server": None, "prepared": 0}
+
+        def check(conn) -> None:
+            """Compare every row; decide first what became of a transaction in doubt."""
+            for (gid,) in conn.execute("SELECT gid FROM pg_prepared_xacts WHERE gid LIKE %s", (f"w{number}-%",)).fetchall():
+                with contextlib.suppress(psycopg.errors.UndefinedObject):
+                    conn.execute(f"ROLLBACK PREPARED '{gid}'")
+            rows = {row[0]: (bytes(row[1]), bytes(row[2])) for row in conn.execute(
+                f"SELECT id, data::bytea, sum FROM {table} WHERE id = ANY(%s)", (list(ids),), binary=True)}
+            found = {key: value for key, (value, _) in rows.items()}
+            for key, (value, total) in rows.items():
+                if hashlib.sha256(value).digest() != total:
+                    raise Wrong(f"row {key} of {table} does not match its own checksum")
+            self.count("values compared", len(rows))
+            doubt = state["doubt"]
+            if found != model and not (doubt is not None and found == doubt):
+                bad = [key for key in ids if found.get(key) != model.get(key)]
+                raise Wrong(f"rows {bad} of {table} are not as acknowledged (in doubt: {doubt is not None})")
+            if found != model:
+                self.count("commits in doubt that were there")
+                model.clear()
+                model.update(found)
+            state["doubt"] = None
+
+        def change(conn, rng, now: dict[int, bytes]) -> None:
+            """One statement on a row, in the model too."""
+            key = rng.choice(ids)
+            old = now.get(key)
+            sum_of = lambda value: hashlib.sha256(value).digest()  # noqa: E731
+            kind = rng.random()
+            if old is None:
+                new = rng.randbytes(rng.choice((0, 10, 900, 5000, 60000)))
+                conn.execute(f"INSERT INTO {table} VALUES (%s, 0, %s, %s::bytea)", (key, sum_of(new), new))
+            elif kind < 0.08:
+                conn.execute(f"DELETE FROM {table} WHERE id = %s", (key,))
+                del now[key]
+                return
+            elif kind < 0.65 and len(old) < 400_000:
+                chunk = rng.randbytes(rng.choice((1, 10, 300, 1000, 9000, 40000)))
+                new = old + chunk
+                conn.execute(f"UPDATE {table} SET data = data || %s::bytea, sum = %s, n = n + 1 WHERE id = %s", (chunk, sum_of(new), key))
+            elif kind < 0.75 and old:
+                at = rng.randrange(len(old))
+                piece = rng.randbytes(min(rng.choice((1, 50, 5000)), len(old) - at))
+                new = old[:at] + piece + old[at + len(piece):]
+                conn.execute(f"UPDATE {table} SET data = appendable_write(data, %s::bytea, %s::bigint, %s::bigint), sum = %s WHERE id = %s",
+                             (piece, at, len(piece), sum_of(new), key))
+            elif kind < 0.83 and old:
+                new = old[:rng.randrange(len(old) + 1)]
+                conn.execute(f"UPDATE {table} SET data = appendable_truncate(data, %s::bigint), sum = %s WHERE id = %s", (len(new), sum_of(new), key))
+            elif kind < 0.93:
+                new = rng.randbytes(rng.choice((0, 100, 3000, 30000)))
+                conn.execute(f"UPDATE {table} SET data = %s::bytea, sum = %s WHERE id = %s", (new, sum_of(new), key))
+            else:
+                new = old
+                conn.execute(f"UPDATE {table} SET n = n + 1 WHERE id = %s", (key,))
+            now[key] = new
+
+        def step(conn, rng) -> None:
+            if state["server"] is not conn:
+                check(conn)
+                state["server"] = conn
+            now = dict(model)
+            way = rng.random()
+            conn.execute("BEGIN")
+            try:
+                for _ in range(rng.choice((1, 1, 2, 4))):
+                    if rng.random() < 0.2:
+                        kept = dict(now)
+                        conn.execute("SAVEPOINT s")
+                        change(conn, rng, now)
+                        if rng.random() < 0.5:
+                            conn.execute("ROLLBACK TO s")
+                            now = kept
+                    change(conn, rng, now)
+                if way < 0.1:
+                    conn.execute("ROLLBACK")
+                    return
+                if way < 0.2:
+                    state["prepared"] += 1
+                    gid = f"w{number}-{state['prepared']}"
+                    conn.execute(f"PREPARE TRANSACTION '{gid}'")
+                    if rng.random() < 0.3:
+                        conn.execute(f"ROLLBACK PREPARED '{gid}'")
+                        return
+                    end = f"COMMIT PREPARED '{gid}'"
+                else:
+                    end = "COMMIT"
+                state["doubt"] = now
+                conn.execute(end)
+            except BaseException:
+                state["server"] = None
+                with contextlib.suppress(psycopg.Error):
+                    conn.execute("ROLLBACK")
+                raise
+            state["doubt"] = None
+            model.clear()
+            model.update(now)
+            self.count("commits acknowledged")
+
+        return self.actor(step, self.primary, f"writer{number}"), check
+
+    # -- the others ----------------------------------------------------------
+
+    def read(self, conn, rng) -> None:
+        """Value and checksum of rows, with a snapshot that stays for a while."""
+        conn.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        first = None
+        for _ in range(3):
+            rows = conn.execute("SELECT id, length(data), sha256(data::bytea) = sum FROM (SELECT id, sum, data FROM chaos UNION ALL SELECT id, sum, data FROM chaos_parts) a"
+                                " ORDER BY id").fetchall()
+            if not all(row[2] for row in rows):
+                raise Wrong(f"values do not match their checksums: {[row[0] for row in rows if not row[2]]}")
+            if first is not None and rows != first:
+                raise Wrong("a snapshot does not see the same rows twice")
+            first = rows
+            self.count("values read", len(rows))
+            time.sleep(rng.random())
+        conn.execute("COMMIT")
+
+    def read_standby(self, conn, rng) -> None:
+        try:
+            self.read(conn, rng)
+        finally:
+            with contextlib.suppress(psycopg.Error):
+                conn.rollback()
+
+    def analyse(self, conn, rng) -> None:
+        """Load a temporary table and read it, in parallel and serially."""
+        n = rng.choice((500, 20000, 60000))
+        small = rng.random() < 0.2 and self.small
+        conn.execute("SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0")
+        conn.execute(f"SET temp_tablespaces = '{'small' if small else ''}'")
+        try:
+            conn.execute(f"CREATE TEMP TABLE mine AS SELECT * FROM rows WHERE k <= {n}")
+            if rng.random() < 0.5:
+                conn.execute("CREATE INDEX ON mine (k)")
+            conn.execute("ANALYZE mine")
+            conn.execute(f"INSERT INTO mine SELECT k + {n}, v, t FROM mine")
+            if rng.random() < 0.3:
+                conn.execute("BEGIN; DELETE FROM mine WHERE v < 50; ROLLBACK")
+            wanted = (2 * n, 2 * sum(g % 97 for g in range(1, n + 1)))
+            for workers in (2, 0):
+                conn.execute(f"SET max_parallel_workers_per_gather = {workers}")
+                got = conn.execute("SELECT count(*), sum(v)::bigint FROM mine").fetchone()
+                if got != wanted:
+                    raise Wrong(f"count and sum are {got} instead of {wanted} with {workers} workers")
+                got = conn.execute("SELECT count(*) FROM mine m JOIN rows r ON m.k = r.k").fetchone()[0]
+                if got != min(2 * n, 60000):
+                    raise Wrong(f"a join has {got} rows with {workers} workers")
+            self.count("temporary answers compared", 4)
+        except psycopg.errors.DiskFull:
+            self.count("temporary tables on a full disk")
+            with contextlib.suppress(psycopg.Error):
+                conn.rollback()
+        finally:
+            if not conn.closed:
+                with contextlib.suppress(psycopg.Error):
+                    conn.execute("DROP TABLE IF EXISTS mine")
+
+    def explain(self, conn, rng) -> None:
+        for statement in ("SELECT count(*) FROM rows", "SELECT v, count(*) FROM rows GROUP BY v ORDER BY 2",
+                          "SELECT count(*) FROM rows a JOIN rows b USING (k) WHERE a.v < 20", "SELECT id, length(data) FROM chaos"):
+            conn.execute(f"EXPLAIN (ANALYZE) {statement}").fetchall()
+        conn.execute("SELECT count(*) FROM pg_stat_activity").fetchone()
+        for view in self.views:
+            conn.execute(f"SELECT count(*) FROM {view}").fetchone()
+
+    def maintain(self, conn, rng) -> None:
+        store = conn.execute("SELECT store FROM appendable_bytea_stats() ORDER BY random() LIMIT 1").fetchone()[0]
+        conn.execute("SET client_min_messages = error")
+        table = rng.choice(("chaos", "chaos_part1", "chaos_part2"))
+        command = rng.choice((f"VACUUM {table}", f"VACUUM {store}", f"VACUUM {table}", "ANALYZE chaos", "CHECKPOINT", f"VACUUM FULL {table}",
+                              f"REINDEX TABLE {store}", f"REINDEX TABLE CONCURRENTLY {store}", f"CLUSTER {table} USING {table}_pkey",
+                              "ALTER TABLE chaos ADD COLUMN more int DEFAULT 1; ALTER TABLE chaos DROP COLUMN more"))
+        self.count(f"maintenance: {command.split()[0]}")
+        for part in command.split(";"):
+            conn.execute(part)
+        time.sleep(rng.random() * 2)
+
+    # -- the killer ----------------------------------------------------------
+
+    def processes(self, server: Cluster, kinds: str) -> list[int]:
+        """Pids of a server's children whose title matches; kinds is a part of it."""
+        parent = self.postmaster(server)
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                with contextlib.suppress(OSError, IndexError, ValueError):
+                    stat = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+                    if int(stat[1]) == parent and kinds in (entry / "cmdline").read_bytes().decode(errors="replace"):
+                        found.append(int(entry.name))
+        return found
+
+    def postmaster(self, server: Cluster) -> int:
+        """The postmaster as seen from here (in a root its pid file says the same: there is no pid namespace)."""
+        return int((server.data / "postmaster.pid").read_text().split()[0])
+
+    def await_gone(self, server: Cluster, children: list[int]) -> None:
+        deadline = time.monotonic() + 60
+        while any(Path(f"/proc/{pid}").exists() for pid in children) and time.monotonic() < deadline:
+            time.sleep(0.1)
+
+    def kill_postmaster(self, server: Cluster) -> None:
+        children = self.processes(server, "")
+        os.kill(self.postmaster(server), signal.SIGKILL)
+        server.process.wait()
+        self.await_gone(server, children)
+        server.process = None
+        for _ in range(5):
+            try:
+                server._launch()
+                return
+            except LabError as error:
+                last = error
+                time.sleep(2)
+        raise last
+
+    def kill(self) -> None:
+        """End something."""
+        rng = self.random
+        kinds = (("backend", 6), ("parallel worker", 3), ("walwriter", 1), ("checkpointer", 1), ("background writer", 1), ("autovacuum worker", 1),
+                 ("walsender", 1), ("terminate", 3), ("cancel", 4), ("postmaster", 3), ("immediate stop", 1), ("standby postmaster", 1))
+        kind = rng.choices([k for k, _ in kinds], [w for _, w in kinds])[0]
+        if kind in ("terminate", "cancel"):
+            with self.connect(self.primary, "killer") as conn:
+                conn.execute(f"SELECT pg_{kind}_backend(pid) FROM pg_stat_activity WHERE application_name <> 'killer' AND backend_type IN"
+                             " ('client backend', 'parallel worker') ORDER BY random() LIMIT 2")
+        elif kind == "postmaster":
+            self.kill_postmaster(self.primary)
+        elif kind == "immediate stop":
+            self.primary.stop("immediate")
+            self.primary._launch()
+        elif kind == "standby postmaster":
+            self.kill_postmaster(self.standby)
+        else:
+            title = "postgres: postgres postgres" if kind == "backend" else kind.replace("backend", "")
+            deadline = time.monotonic() + 5
+            while not (victims := self.processes(self.primary, title)) and time.monotonic() < deadline:
+                time.sleep(0.02)
+            if not victims:
+                return
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(rng.choice(victims), signal.SIGKILL)
+        self.count(f"killed: {kind}")
+
+    # -- the run -------------------------------------------------------------
+
+    def wait_caught_up(self, server: Cluster, what: str, condition: str, *values) -> None:
+        deadline = time.monotonic() + 300
+        while time.monotonic() < deadline:
+            with contextlib.suppress(*GONE):
+                with self.connect(server, "wait") as conn:
+                    if conn.execute(condition, values).fetchone()[0]:
+                        return
+            time.sleep(0.5)
+        raise Wrong(f"{what} did not catch up")
+
+    def run(self) -> None:
+        settings = dict(SETTINGS)
+        with contextlib.ExitStack() as stack:
+            self.primary = stack.enter_context(Cluster(self.args.pg_config, preload=LIBRARIES, settings=settings, name="chaos"))
+            self.small = self.make_small_space()
+            with self.connect(self.primary, "setup") as conn:
+                conn.execute(TABLES)
+                if self.small:
+                    conn.execute(f"CREATE TABLESPACE small LOCATION '{self.small}'")
+                    conn.execute("ALTER DATABASE postgres SET log_min_error_statement = panic")
+                self.views = [row[0] for row in conn.execute(
+                    "SELECT c.oid::regclass::text FROM pg_class c JOIN pg_depend d ON d.objid = c.oid AND d.deptype = 'e'"
+                    " JOIN pg_extension e ON e.oid = d.refobjid WHERE relkind = 'v' AND extname <> 'appendable_bytea'")]
+            self.standby = stack.enter_context(Copy(self.primary, self.small))
+            subscriber = stack.enter_context(Cluster(self.args.pg_config, preload=("appendable_bytea",), settings=settings, name="subscriber"))
+            self.make_subscription(subscriber)
+            writers = [self.writer(number) for number in range(WRITERS)]
+            threads = [thread for thread, _ in writers]
+            threads += [self.actor(self.read, self.primary, "reader"), self.actor(self.read_standby, self.standby, "standby reader"),
+                        self.actor(self.analyse, self.primary, "analyst1"), self.actor(self.analyse, self.primary, "analyst2"),
+                        self.actor(self.explain, self.primary, "explainer"), self.actor(self.maintain, self.primary, "maintenance")]
+            for thread in threads:
+                thread.start()
+            last = time.monotonic()
+            while not self.over:
+                time.sleep(self.args.pause * (0.5 + self.random.random()))
+                try:
+                    self.kill()
+                except (*GONE, OSError, ValueError, IndexError):
+                    pass
+                if time.monotonic() - last > 60:
+                    last = time.monotonic()
+                    print(f"{time.strftime('%H:%M:%S')} killed {self.killed}, commits {self.counts['commits acknowledged']},"
+                          f" values compared {self.counts['values compared'] + self.counts['values read']}, wrong {len(self.wrong)}", flush=True)
+            self.stop.set()
+            for thread in threads:
+                thread.join(300)
+                if thread.is_alive():
+                    self.report(f"{thread.name} hangs")
+            self.verify(writers, subscriber)
+
+    @property
+    def killed(self) -> int:
+        return sum(n for name, n in self.counts.items() if name.startswith("killed") and not name.endswith("cancel"))
+
+    def make_small_space(self) -> str | None:
+        """A tablespace with room for one of the two sizes of temporary tables; needs root."""
+        if os.geteuid() != 0:
+            return None
+        folder = self.primary.home / "small"
+        folder.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size=6m,mode=700,uid={self.primary.user.pw_uid}", "none", str(folder)],
+                          capture_output=True).returncode:
+            return None
+        if self.primary.root is not None:
+            # a server in a root has a mount namespace made before this one
+            subprocess.run(["umount", str(folder)], check=True)
+            return None
+        self.primary.restart()  # into this process's mount namespace
+        return self.primary.inside(folder)
+
+    def make_subscription(self, subscriber: Cluster) -> None:
+        with self.connect(self.primary, "setup") as conn:
+            conn.execute("CREATE PUBLICATION chaos FOR TABLE chaos (id, n, sum, data), chaos_parts WITH (publish_via_partition_root = true)")
+        with self.connect(subscriber, "setup") as conn:
+            conn.execute(f"CREATE SCHEMA {self.primary.schema}; SET search_path = {self.primary.schema}, public")
+            conn.execute(TABLES)
+            conn.execute(f"CREATE SUBSCRIPTION chaos CONNECTION 'host={self.primary.inside(self.primary.sockets)} user=postgres dbname=postgres'"
+                         " PUBLICATION chaos")
+
+    def contents(self, server: Cluster) -> list:
+        with self.connect(server, "verify") as conn:
+            rows = conn.execute("SELECT id, sha256(data::bytea) = sum, sum FROM (SELECT id, sum, data FROM chaos UNION ALL SELECT id, sum, data FROM chaos_parts) a"
+                                " ORDER BY id").fetchall()
+        self.count("values compared", len(rows))
+        if not all(row[1] for row in rows):
+            raise Wrong("values do not match their checksums at the end")
+        return rows
+
+    def verify(self, writers, subscriber: Cluster) -> None:
+        """All three servers hold the same, nothing is damaged and nothing is left."""
+        try:
+            with self.connect(self.primary, "verify") as conn:
+                for _, check in writers:
+                    check(conn)
+                end = conn.execute("SELECT pg_current_wal_lsn()").fetchone()[0]
+                conn.execute("INSERT INTO chaos VALUES (99999, 0, sha256(''), ''::bytea)")
+            self.wait_caught_up(self.standby, "the standby", "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn AND EXISTS (SELECT FROM chaos WHERE id = 99999)", end)
+            self.wait_caught_up(subscriber, "the subscriber", "SELECT EXISTS (SELECT FROM chaos WHERE id = 99999)")
+            primary = self.contents(self.primary)
+            for name, server in (("standby", self.standby), ("subscriber", subscriber)):
+                if self.contents(server) != primary:
+                    raise Wrong(f"the {name} does not hold what the primary holds")
+            for server in (self.primary, subscriber):
+                self.check_stores(server)
+            with self.connect(self.primary, "verify") as conn:
+                left = conn.execute("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker'").fetchone()[0]
+                if left:
+                    raise Wrong(f"{left} parallel workers are left")
+            self.primary.restart()
+            files = [path for path in (self.primary.data / "base").rglob("*") if path.name.startswith("t") and "_" in path.name and path.is_file()]
+            files += list((self.primary.data / "base" / "pgsql_tmp").glob("*"))
+            if files:
+                raise Wrong(f"files are left: {files[:5]}")
+            for server in (self.primary, self.standby, subscriber):
+                text = server.log.read_text(errors="replace")
+                for line in text.splitlines():
+                    if "TRAP:" in line or "PANIC:" in line or ("terminated by signal" in line and "signal 9" not in line):
+                        raise Wrong(f"in the server's log: {line}")
+        except Wrong as error:
+            self.report(str(error))
+        except Exception:
+            self.report(traceback.format_exc())
+
+    def check_stores(self, server: Cluster) -> None:
+        with self.connect(server, "verify") as conn:
+            problems = conn.execute("SELECT table_name::text, column_name, problem FROM appendable_bytea_check()").fetchall()
+            if problems:
+                raise Wrong(f"appendable_bytea_check(): {problems[:5]}")
+            if conn.execute("SELECT to_regprocedure('appendable_bytea_orphans(regclass)')").fetchone()[0] is not None:
+                left = conn.execute("SELECT sum(chunks) FROM appendable_bytea_orphans()").fetchone()[0]
+                if left:
+                    raise Wrong(f"{left} chunks have no owner")
+                self.count("stores without a chunk that nobody owns")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=3.0, help="how long (default 3)")
+    parser.add_argument("--pg-config", help="pg_config of a server or a label of ci/lib.sh (18-assert)")
+    parser.add_argument("--seed", type=int, default=None, help="of all random choices (default: a new one)")
+    parser.add_argument("--pause", type=float, default=4.0, help="seconds between two kills on average (default 4)")
+    parser.add_argument("--json", type=Path, help="write what happened to this file too")
+    args = parser.parse_args()
+    if args.seed is None:
+        args.seed = random.randrange(1 << 30)
+    print(f"seed {args.seed}", flush=True)
+    exit_on_signals()
+    chaos = Chaos(args)
+    started = time.monotonic()
+    try:
+        chaos.run()
+    except KeyboardInterrupt:
+        return 130
+    result = {"seed": args.seed, "minutes": round((time.monotonic() - started) / 60, 1), "killed": chaos.killed,
+              "counts": dict(sorted(chaos.counts.items())), "wrong": chaos.wrong}
+    for name, n in result["counts"].items():
+        print(f"{n:9} {name}")
+    print(f"{chaos.killed} killed, {chaos.counts['commits acknowledged']} commits, "
+          f"{chaos.counts['values compared'] + chaos.counts['values read']} values compared, {len(chaos.wrong)} wrong")
+    if args.json:
+        args.json.write_text(json.dumps(result, indent=1) + "\n")
+    return 1 if chaos.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
