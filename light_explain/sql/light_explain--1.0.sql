@@ -26,7 +26,7 @@ AS 'MODULE_PATHNAME', 'light_explain_last'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION light_explain_last() IS
-'the plan nodes of the session''s last EXPLAIN ANALYZE: rows over all loops, total time, and time, blocks and WAL of each node without the nodes that it calls; distinct_blocks with light_explain.distinct_blocks';
+'the plan nodes of the session''s last EXPLAIN ANALYZE, for the role that ran it: rows over all loops, total time, and time, blocks and WAL of each node without the nodes that it calls; distinct_blocks with light_explain.distinct_blocks';
 
 CREATE FUNCTION light_explain_progress(
     OUT pid integer,
@@ -136,3 +136,16 @@ LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION light_explain_clock_costs() IS
 'nanoseconds that each light_explain.timing adds to a call of a plan node on this machine: shown in the node, and in the node that calls it; measured at each call of the function, in some milliseconds';
+
+CREATE FUNCTION light_explain_status(
+    OUT progress_slots integer,
+    OUT progress_used integer,
+    OUT progress_refused_full bigint,
+    OUT progress_refused_role bigint,
+    OUT progress_refused_nodes bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'light_explain_status'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION light_explain_status() IS
+'slots for the progress of statements: how many there are and are taken, and how many statements got none because all were, because their login role had its share, or because they have too many nodes';

@@ -13,23 +13,31 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_authid.h"
 #include "commands/defrem.h"
 #include "commands/explain.h"
+#include "commands/prepare.h"
 #include "executor/executor.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "light_explain.h"
+#include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "tcop/utility.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/tuplestore.h"
 
 static ProcessUtility_hook_type prev_ProcessUtility = NULL;
 
-/* Inside an EXPLAIN, whose own statement is called from this one. */
+/*
+ * Inside an EXPLAIN ANALYZE: the statement that ran it, and the text from which
+ * its own statement comes.
+ */
 bool		light_in_explain = false;
 static LightQuery *explain_outer = NULL;
+static const char *explain_source = NULL;
 
 /* A node of the last EXPLAIN ANALYZE. */
 typedef struct KeptNode
@@ -48,12 +56,70 @@ typedef struct KeptNode
 static MemoryContext kept_context = NULL;
 static KeptNode *kept = NULL;
 static int	nkept = 0;
+static Oid	kept_role = InvalidOid; /* that ran it */
 
-/* Is the statement that starts now the one that EXPLAIN explains? */
+/*
+ * Is the statement that starts now the one that EXPLAIN ANALYZE explains?
+ * Planning may run others: those of functions that it evaluates, which have
+ * texts of their own.
+ */
 bool
-light_explaining(void)
+light_explaining(QueryDesc *queryDesc)
 {
-	return light_in_explain && light.current == explain_outer;
+	return light_in_explain && light.current == explain_outer && queryDesc->sourceText == explain_source;
+}
+
+/* Does an EXPLAIN run its statement? */
+static bool
+analyzes(ExplainStmt *stmt)
+{
+	bool		analyze = false;
+	ListCell   *lc;
+
+	foreach(lc, stmt->options)
+	{
+		DefElem    *option = lfirst_node(DefElem, lc);
+
+		if (strcmp(option->defname, "analyze") == 0)
+			analyze = defGetBoolean(option);
+	}
+	return analyze;
+}
+
+/* The text that EXPLAIN's own statement will name as its source. */
+static const char *
+source_of(ExplainStmt *stmt, const char *queryString)
+{
+	Node	   *utility = IsA(stmt->query, Query) ? ((Query *) stmt->query)->utilityStmt : NULL;
+
+	if (utility != NULL && IsA(utility, CreateTableAsStmt) && IsA(((CreateTableAsStmt *) utility)->query, Query))
+		utility = ((Query *) ((CreateTableAsStmt *) utility)->query)->utilityStmt;
+	if (utility != NULL && IsA(utility, ExecuteStmt))
+	{
+		PreparedStatement *prepared = FetchPreparedStatement(((ExecuteStmt *) utility)->name, false);
+
+		return prepared != NULL ? prepared->plansource->query_string : NULL;
+	}
+	return queryString;
+}
+
+/* Forget the last EXPLAIN ANALYZE. */
+static void
+forget_last(void)
+{
+	nkept = 0;
+	kept = NULL;
+	if (kept_context != NULL)
+		MemoryContextReset(kept_context);
+}
+
+static void
+call_utility(PROCESSUTILITY_PARAMS_compat)
+{
+	if (prev_ProcessUtility)
+		prev_ProcessUtility(PROCESSUTILITY_ARGS_compat);
+	else
+		standard_ProcessUtility(PROCESSUTILITY_ARGS_compat);
 }
 
 static void
@@ -61,32 +127,31 @@ process_utility(PROCESSUTILITY_PARAMS_compat)
 {
 	bool		saved = light_in_explain;
 	LightQuery *saved_outer = explain_outer;
-	bool		explain = IsA(pstmt->utilityStmt, ExplainStmt);
+	const char *saved_source = explain_source;
+	Node	   *stmt = pstmt->utilityStmt;
 
-	if (explain)
+	if (!IsA(stmt, ExplainStmt) || !analyzes((ExplainStmt *) stmt))
 	{
-		light_in_explain = true;
-		explain_outer = light.current;
-	}
-	else if (!light_in_explain)
-	{
-		if (prev_ProcessUtility)
-			prev_ProcessUtility(PROCESSUTILITY_ARGS_compat);
-		else
-			standard_ProcessUtility(PROCESSUTILITY_ARGS_compat);
+		/* a session of a pool that goes to somebody else */
+		bool		discard = IsA(stmt, DiscardStmt) && ((DiscardStmt *) stmt)->target == DISCARD_ALL;
+
+		call_utility(PROCESSUTILITY_ARGS_compat);
+		if (discard)
+			forget_last();
 		return;
 	}
 	PG_TRY();
 	{
-		if (prev_ProcessUtility)
-			prev_ProcessUtility(PROCESSUTILITY_ARGS_compat);
-		else
-			standard_ProcessUtility(PROCESSUTILITY_ARGS_compat);
+		light_in_explain = true;
+		explain_outer = light.current;
+		explain_source = source_of((ExplainStmt *) stmt, queryString);
+		call_utility(PROCESSUTILITY_ARGS_compat);
 	}
 	PG_FINALLY();
 	{
 		light_in_explain = saved;
 		explain_outer = saved_outer;
+		explain_source = saved_source;
 	}
 	PG_END_TRY();
 }
@@ -146,9 +211,8 @@ light_keep_last(LightQuery *query)
 
 	if (kept_context == NULL)
 		kept_context = AllocSetContextCreate(TopMemoryContext, "light_explain last statement", ALLOCSET_DEFAULT_SIZES);
-	nkept = 0;
-	kept = NULL;
-	MemoryContextReset(kept_context);
+	forget_last();
+	kept_role = GetUserId();
 	old = MemoryContextSwitchTo(kept_context);
 	kept = palloc(context.allocated * sizeof(KeptNode));
 	(void) keep_node(query->queryDesc->planstate, &context);
@@ -158,13 +222,18 @@ light_keep_last(LightQuery *query)
 
 PG_FUNCTION_INFO_V1(light_explain_last);
 
-/* light_explain_last(): the nodes of the session's last EXPLAIN ANALYZE. */
+/*
+ * light_explain_last(): the nodes of the session's last EXPLAIN ANALYZE, for the
+ * role that ran it and for pg_read_all_stats.
+ */
 Datum
 light_explain_last(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 
 	InitMaterializedSRF(fcinfo, 0);
+	if (kept_role != GetUserId() && !has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS))
+		return (Datum) 0;
 	for (int i = 0; i < nkept; i++)
 	{
 		KeptNode   *node = &kept[i];

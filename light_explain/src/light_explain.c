@@ -51,7 +51,7 @@ executor_start(QueryDesc *queryDesc, int eflags)
 	}
 
 	/* planning, too, may run statements: those of functions that it evaluates */
-	explained = unlikely(light_in_explain) && queryDesc->instrument_options != 0 && light_explaining();
+	explained = unlikely(light_in_explain) && queryDesc->instrument_options != 0 && light_explaining(queryDesc);
 	if (unlikely(light_instrument_all))
 		queryDesc->instrument_options |= INSTRUMENT_ALL;
 	else if (unlikely(light_profile) && !IsParallelWorker())

@@ -303,12 +303,24 @@ extern LIGHT_PRIVATE char *light_format_name(const LightNodeName *name);
 /* explain.c */
 extern LIGHT_PRIVATE void light_explain_init(void);
 extern LIGHT_PRIVATE bool light_in_explain;
-extern LIGHT_PRIVATE bool light_explaining(void);
+extern LIGHT_PRIVATE bool light_explaining(QueryDesc *queryDesc);
 extern LIGHT_PRIVATE void light_keep_last(LightQuery *query);
 
 /* progress.c */
+
+/* What became of statements that wanted to be seen. */
+typedef struct LightProgressCounts
+{
+	int			slots;
+	int			used;
+	int64		refused_full;	/* no slot was free */
+	int64		refused_role;	/* the login role had its share */
+	int64		refused_nodes;	/* too many plan nodes */
+} LightProgressCounts;
+
 extern LIGHT_PRIVATE Size light_progress_size(void);
 extern LIGHT_PRIVATE void light_progress_startup(void);
+extern LIGHT_PRIVATE void light_progress_counts(LightProgressCounts *counts);
 extern LIGHT_PRIVATE LightRecord *light_progress_claim(LightQuery *query, int nrecords);
 extern LIGHT_PRIVATE void light_progress_publish(LightQuery *query);
 extern LIGHT_PRIVATE void light_progress_hide(LightQuery *query);

@@ -9,10 +9,14 @@
  * their owner writes.
  *
  * A slot belongs to one statement of one process.  It is claimed by an atomic
- * exchange when the statement moves to the light wrappers (a statement of a few
+ * exchange of its owner, where all owners stand together, when the statement moves to the light wrappers (a statement of a few
  * calls never gets there), and given back when its memory is.  "generation" is
  * odd while the slot's description is being written or is void; a reader copies
  * what it needs and drops the copy if the generation changed meanwhile.
+ *
+ * A login role may have three quarters of the slots: sessions of others, such as
+ * the one that looks for the reason, find one.  Statements that got none are
+ * counted.
  *
  * Without shared_preload_libraries there is no such memory: records are then
  * private, and the view light_explain_progress says so.
@@ -51,7 +55,6 @@ typedef struct LightProgressNode
 
 typedef struct LightProgressSlot
 {
-	pg_atomic_uint32 owner;		/* process, 0 if free */
 	pg_atomic_uint32 generation;
 	int			leader;			/* its process in a parallel worker, else 0 */
 	Oid			database;
@@ -66,6 +69,11 @@ typedef struct LightProgressShared
 {
 	int			nslots;
 	int			nnodes;			/* per slot */
+	pg_atomic_uint64 refused_full;
+	pg_atomic_uint64 refused_role;
+	pg_atomic_uint64 refused_nodes;
+	pg_atomic_uint64 owners[FLEXIBLE_ARRAY_MEMBER]; /* of the slots: login role
+													 * and process, 0 if free */
 } LightProgressShared;
 
 static LightProgressShared *shared = NULL;
@@ -83,7 +91,7 @@ slot_size(int nnodes)
 static LightProgressSlot *
 slot_at(int n)
 {
-	return (LightProgressSlot *) (TYPEALIGN64(64, (uintptr_t) (shared + 1)) + (Size) n * TYPEALIGN64(64, slot_size(shared->nnodes)));
+	return (LightProgressSlot *) (TYPEALIGN64(64, (uintptr_t) &shared->owners[shared->nslots]) + (Size) n * TYPEALIGN64(64, slot_size(shared->nnodes)));
 }
 
 static LightProgressNode *
@@ -102,8 +110,8 @@ slot_records(LightProgressSlot *slot)
 Size
 light_progress_size(void)
 {
-	return add_size(sizeof(LightProgressShared) + 64,
-					mul_size(light_progress_statements, TYPEALIGN64(64, slot_size(light_progress_nodes))));
+	return add_size(offsetof(LightProgressShared, owners) + 64,
+					mul_size(light_progress_statements, sizeof(pg_atomic_uint64) + TYPEALIGN64(64, slot_size(light_progress_nodes))));
 }
 
 /* Make or find it. */
@@ -119,22 +127,32 @@ light_progress_startup(void)
 		memset(shared, 0, light_progress_size());
 		shared->nslots = light_progress_statements;
 		shared->nnodes = light_progress_nodes;
+		pg_atomic_init_u64(&shared->refused_full, 0);
+		pg_atomic_init_u64(&shared->refused_role, 0);
+		pg_atomic_init_u64(&shared->refused_nodes, 0);
 		for (int i = 0; i < shared->nslots; i++)
 		{
-			pg_atomic_init_u32(&slot_at(i)->owner, 0);
+			pg_atomic_init_u64(&shared->owners[i], 0);
 			pg_atomic_init_u32(&slot_at(i)->generation, 1);
 		}
 	}
 	LWLockRelease(AddinShmemInitLock);
 }
 
+/* Login role and process of a slot's owner. */
+#define OWNER(role, pid) (((uint64) (role) << 32) | (uint32) (pid))
+#define OWNER_ROLE(owner) ((Oid) ((owner) >> 32))
+#define OWNER_PID(owner) ((uint32) (owner))
+
 static void
-free_slot(LightProgressSlot *slot)
+free_slot(int n)
 {
+	LightProgressSlot *slot = slot_at(n);
+
 	if (pg_atomic_read_u32(&slot->generation) % 2 == 0)
 		pg_atomic_fetch_add_u32(&slot->generation, 1);
 	pg_write_barrier();
-	pg_atomic_write_u32(&slot->owner, 0);
+	pg_atomic_write_u64(&shared->owners[n], 0);
 }
 
 /*
@@ -151,20 +169,50 @@ free_slots_at_exit(int code, Datum arg)
 		query->slot = -1;
 	for (int i = 0; i < shared->nslots; i++)
 	{
-		if (pg_atomic_read_u32(&slot_at(i)->owner) == (uint32) MyProcPid)
-			free_slot(slot_at(i));
+		if (OWNER_PID(pg_atomic_read_u64(&shared->owners[i])) == (uint32) MyProcPid)
+			free_slot(i);
 	}
+}
+
+/* How many slots has a role, and how many may it have? */
+static int
+slots_of_role(Oid role)
+{
+	int			n = 0;
+
+	for (int i = 0; i < shared->nslots; i++)
+		n += OWNER_ROLE(pg_atomic_read_u64(&shared->owners[i])) == role;
+	return n;
+}
+
+static int
+share_of_role(void)
+{
+	return shared->nslots - (shared->nslots > 1 ? Max(shared->nslots / 4, 1) : 0);
 }
 
 /*
  * Memory for a statement's records that others can see, or NULL if it has too
- * many nodes or all slots are taken.
+ * many nodes, its login role has its share, or all slots are taken.
  */
 LightRecord *
 light_progress_claim(LightQuery *query, int nrecords)
 {
-	if (shared == NULL || shared->nslots == 0 || nrecords > shared->nnodes + 1)
+	Oid			role;
+
+	if (shared == NULL || shared->nslots == 0)
 		return NULL;
+	if (nrecords > shared->nnodes + 1)
+	{
+		pg_atomic_fetch_add_u64(&shared->refused_nodes, 1);
+		return NULL;
+	}
+	role = GetSessionUserId();
+	if (slots_of_role(role) >= share_of_role())
+	{
+		pg_atomic_fetch_add_u64(&shared->refused_role, 1);
+		return NULL;
+	}
 	if (!exit_registered)
 	{
 		before_shmem_exit(free_slots_at_exit, (Datum) 0);
@@ -173,15 +221,23 @@ light_progress_claim(LightQuery *query, int nrecords)
 	for (int i = 0; i < shared->nslots; i++)
 	{
 		int			n = (MyProcPid + i) % shared->nslots;
-		uint32		nobody = 0;
+		uint64		nobody = 0;
 
-		if (pg_atomic_read_u32(&slot_at(n)->owner) == 0 &&
-			pg_atomic_compare_exchange_u32(&slot_at(n)->owner, &nobody, (uint32) MyProcPid))
+		if (pg_atomic_read_u64(&shared->owners[n]) == 0 &&
+			pg_atomic_compare_exchange_u64(&shared->owners[n], &nobody, OWNER(role, MyProcPid)))
 		{
+			/* other sessions of the role may have done the same meanwhile */
+			if (slots_of_role(role) > share_of_role())
+			{
+				free_slot(n);
+				pg_atomic_fetch_add_u64(&shared->refused_role, 1);
+				return NULL;
+			}
 			query->slot = n;
 			return slot_records(slot_at(n));
 		}
 	}
+	pg_atomic_fetch_add_u64(&shared->refused_full, 1);
 	return NULL;
 }
 
@@ -231,31 +287,37 @@ void
 light_progress_release(LightQuery *query)
 {
 	if (query->slot >= 0)
-		free_slot(slot_at(query->slot));
+		free_slot(query->slot);
 	query->slot = -1;
+}
+
+/*
+ * Copy a slot if it has a statement that the caller may see; returns its process,
+ * or 0.
+ */
+static uint32
+copy_slot(int n, LightProgressSlot *copy, bool see_all)
+{
+	LightProgressSlot *slot = slot_at(n);
+	uint32		generation = pg_atomic_read_u32(&slot->generation);
+	uint64		owner = pg_atomic_read_u64(&shared->owners[n]);
+
+	if (owner == 0 || generation % 2 != 0)
+		return 0;
+	pg_read_barrier();
+	if (!see_all && slot->role != GetUserId())
+		return 0;
+	memcpy(copy, slot, slot_size(shared->nnodes));
+	pg_read_barrier();
+	if (pg_atomic_read_u32(&slot->generation) != generation || pg_atomic_read_u64(&shared->owners[n]) != owner)
+		return 0;
+	return OWNER_PID(owner);
 }
 
 /* Rows of one statement. */
 static void
-return_statement(ReturnSetInfo *result, LightProgressSlot *slot)
+return_statement(ReturnSetInfo *result, uint32 pid, LightProgressSlot *copy)
 {
-	uint32		generation = pg_atomic_read_u32(&slot->generation);
-	uint32		owner = pg_atomic_read_u32(&slot->owner);
-	Size		size = slot_size(shared->nnodes);
-	LightProgressSlot *copy;
-
-	if (owner == 0 || generation % 2 != 0)
-		return;
-	pg_read_barrier();
-	copy = palloc(size + 64);
-	copy = (LightProgressSlot *) TYPEALIGN64(64, (uintptr_t) copy);
-	memcpy(copy, slot, size);
-	pg_read_barrier();
-	if (pg_atomic_read_u32(&slot->generation) != generation || pg_atomic_read_u32(&slot->owner) != owner)
-		return;
-	if (copy->role != GetUserId() && !has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS))
-		return;
-
 	for (int i = 0; i < copy->nnodes; i++)
 	{
 		LightProgressNode *node = &slot_nodes(copy)[i];
@@ -265,7 +327,7 @@ return_statement(ReturnSetInfo *result, LightProgressSlot *slot)
 		bool		nulls[20] = {0};
 		int			n = 0;
 
-		values[n++] = Int32GetDatum((int32) owner);
+		values[n++] = Int32GetDatum((int32) pid);
 		nulls[n] = copy->leader == 0;
 		values[n++] = Int32GetDatum(copy->leader);
 		values[n++] = ObjectIdGetDatum(copy->database);
@@ -301,6 +363,9 @@ Datum
 light_explain_progress(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	bool		see_all = has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
+	char	   *buffer;
+	LightProgressSlot *copy;
 
 	if (shared == NULL)
 		ereport(ERROR,
@@ -308,7 +373,30 @@ light_explain_progress(PG_FUNCTION_ARGS)
 				 errmsg("progress of statements is not visible"),
 				 errhint("Add light_explain to shared_preload_libraries and restart the server.")));
 	InitMaterializedSRF(fcinfo, 0);
+	buffer = palloc(slot_size(shared->nnodes) + 64);
+	copy = (LightProgressSlot *) TYPEALIGN64(64, (uintptr_t) buffer);
 	for (int i = 0; i < shared->nslots; i++)
-		return_statement(result, slot_at(i));
+	{
+		uint32		pid = copy_slot(i, copy, see_all);
+
+		if (pid != 0)
+			return_statement(result, pid, copy);
+	}
+	pfree(buffer);
 	return (Datum) 0;
+}
+
+/* Slots, how many are taken, and how many statements got none. */
+void
+light_progress_counts(LightProgressCounts *counts)
+{
+	memset(counts, 0, sizeof(LightProgressCounts));
+	if (shared == NULL)
+		return;
+	counts->slots = shared->nslots;
+	for (int i = 0; i < shared->nslots; i++)
+		counts->used += pg_atomic_read_u64(&shared->owners[i]) != 0;
+	counts->refused_full = (int64) pg_atomic_read_u64(&shared->refused_full);
+	counts->refused_role = (int64) pg_atomic_read_u64(&shared->refused_role);
+	counts->refused_nodes = (int64) pg_atomic_read_u64(&shared->refused_nodes);
 }

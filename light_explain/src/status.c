@@ -1,0 +1,40 @@
+/*-------------------------------------------------------------------------
+ *
+ * status.c
+ *	  light_explain_status(): what the library could not keep or show, counted.
+ *
+ * For everybody: there is nothing of any statement in it.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "funcapi.h"
+#include "light_explain.h"
+#include "utils/tuplestore.h"
+
+PG_FUNCTION_INFO_V1(light_explain_status);
+
+/* light_explain_status(): one row. */
+Datum
+light_explain_status(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	LightProgressCounts progress;
+	Datum		values[5];
+	bool		nulls[5] = {0};
+	int			n = 0;
+
+	InitMaterializedSRF(fcinfo, 0);
+	light_progress_counts(&progress);
+	values[n++] = Int32GetDatum(progress.slots);
+	values[n++] = Int32GetDatum(progress.used);
+	values[n++] = Int64GetDatum(progress.refused_full);
+	values[n++] = Int64GetDatum(progress.refused_role);
+	values[n++] = Int64GetDatum(progress.refused_nodes);
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	return (Datum) 0;
+}
