@@ -58,6 +58,10 @@ endif
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
+ifeq ($(filter 15 16 17 18 19,$(MAJORVERSION)),)
+$(error pg_lean supports PostgreSQL 15 to 19, $(PG_CONFIG) is $(MAJORVERSION))
+endif
+
 $(OBJS): $(wildcard $(addprefix $(EXTENSION_DIR),src/*.h src/*/*.h ../common/*.h))
 
 # The server's flags are those of its own compiler.

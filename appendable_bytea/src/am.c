@@ -22,8 +22,6 @@
  */
 #include "postgres.h"
 
-#include "pg_compat.h"
-
 #include "access/heapam.h"
 #include "access/tableam.h"
 #include "access/xact.h"
@@ -37,6 +35,8 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
+#include "compat_storage.h"
+#include "compat_table.h"
 #include "store.h"
 
 static TableAmRoutine routine;

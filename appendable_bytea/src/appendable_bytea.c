@@ -13,8 +13,6 @@
  */
 #include "postgres.h"
 
-#include "pg_compat.h"
-
 #include "fmgr.h"
 
 #include "ddl.h"

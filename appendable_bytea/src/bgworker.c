@@ -21,8 +21,6 @@
  */
 #include "postgres.h"
 
-#include "pg_compat.h"
-
 #include "access/genam.h"
 #include "access/heapam.h"
 #include "access/htup_details.h"

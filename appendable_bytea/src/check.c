@@ -13,8 +13,6 @@
  */
 #include "postgres.h"
 
-#include "pg_compat.h"
-
 #include "access/genam.h"
 #include "access/table.h"
 #include "access/tableam.h"
@@ -30,6 +28,7 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
+#include "compat_table.h"
 #include "store.h"
 #include "sweep.h"
 

@@ -22,8 +22,6 @@
  */
 #include "postgres.h"
 
-#include "pg_compat.h"
-
 #include "port/pg_crc32c.h"
 
 #include "store.h"

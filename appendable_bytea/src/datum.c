@@ -20,8 +20,6 @@
 #include <sys/mman.h>
 #endif
 
-#include "pg_compat.h"
-
 #include "access/detoast.h"
 #include "utils/memutils.h"
 

@@ -18,8 +18,6 @@
  */
 #include "postgres.h"
 
-#include "pg_compat.h"
-
 #include "access/relation.h"
 #include "access/table.h"
 #include "access/xact.h"
@@ -43,6 +41,7 @@
 #include "utils/ruleutils.h"
 #include "utils/syscache.h"
 
+#include "compat_table.h"
 #include "ddl.h"
 #include "store.h"
 

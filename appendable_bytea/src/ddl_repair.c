@@ -14,8 +14,6 @@
  */
 #include "postgres.h"
 
-#include "pg_compat.h"
-
 #include "access/table.h"
 #include "access/tableam.h"
 #include "catalog/pg_class.h"
@@ -29,6 +27,7 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
+#include "compat_table.h"
 #include "ddl.h"
 #include "store.h"
 

@@ -15,14 +15,13 @@
  */
 #include "postgres.h"
 
-#include "pg_compat.h"
-
 #include "access/xact.h"
 #include "catalog/namespace.h"
 #include "nodes/parsenodes.h"
 #include "tcop/utility.h"
 #include "utils/lsyscache.h"
 
+#include "compat_executor.h"
 #include "ddl.h"
 #include "store.h"
 

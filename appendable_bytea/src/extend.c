@@ -23,8 +23,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "pg_compat.h"
-
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/fd.h"
@@ -32,6 +30,8 @@
 #include "storage/smgr.h"
 #include "utils/rel.h"
 
+#include "compat_storage.h"
+#include "compat_table.h"
 #include "store.h"
 
 #ifndef EXTEND_BY_compat

@@ -12,8 +12,6 @@
  */
 #include "postgres.h"
 
-#include "pg_compat.h"
-
 #include "utils/guc.h"
 
 #include "store.h"

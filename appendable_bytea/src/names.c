@@ -17,8 +17,6 @@
  */
 #include "postgres.h"
 
-#include "pg_compat.h"
-
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"

@@ -19,8 +19,6 @@
  */
 #include "postgres.h"
 
-#include "pg_compat.h"
-
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
 #include "utils/lsyscache.h"

@@ -12,8 +12,6 @@
  */
 #include "postgres.h"
 
-#include "pg_compat.h"
-
 #include "access/table.h"
 #include "access/tableam.h"
 #include "executor/tuptable.h"
@@ -30,6 +28,7 @@
 #include "utils/rls.h"
 #include "utils/syscache.h"
 
+#include "compat_table.h"
 #include "store.h"
 #include "sweep.h"
 

@@ -21,8 +21,6 @@
  */
 #include "postgres.h"
 
-#include "pg_compat.h"
-
 #include "access/genam.h"
 #include "access/heapam.h"
 #include "access/htup_details.h"
@@ -60,6 +58,7 @@
 #include "utils/relcache.h"
 #include "utils/syscache.h"
 
+#include "compat_table.h"
 #include "ddl.h"
 #include "store.h"
 

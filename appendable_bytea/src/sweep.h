@@ -12,6 +12,8 @@
 
 #include "utils/hsearch.h"
 
+#include "store.h"
+
 /* What the rows of a table say about one value id. */
 typedef struct AbMark
 {

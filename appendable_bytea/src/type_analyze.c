@@ -20,8 +20,8 @@
 #include "commands/vacuum.h"
 #include "fmgr.h"
 
-#include "pg_compat.h"
 #include "appendable.h"
+#include "compat_table.h"
 
 PG_FUNCTION_INFO_V1(appendable_typanalyze);
 

@@ -20,7 +20,6 @@
 #include "fmgr.h"
 #include "utils/builtins.h"
 
-#include "pg_compat.h"
 #include "appendable.h"
 
 /* What the two arguments are. */

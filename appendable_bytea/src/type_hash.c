@@ -26,7 +26,6 @@
 #include "fmgr.h"
 #include "utils/builtins.h"
 
-#include "pg_compat.h"
 #include "appendable.h"
 
 #define HASH_BLOCK 8192

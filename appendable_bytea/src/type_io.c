@@ -26,8 +26,8 @@
 #include "utils/bytea.h"
 #include "utils/memutils.h"
 
-#include "pg_compat.h"
 #include "appendable.h"
+#include "compat_types.h"
 
 PG_FUNCTION_INFO_V1(appendable_in);
 PG_FUNCTION_INFO_V1(appendable_out);

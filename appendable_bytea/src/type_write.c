@@ -22,7 +22,6 @@
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
-#include "pg_compat.h"
 #include "appendable.h"
 
 PG_FUNCTION_INFO_V1(appendable_cat_bytea);

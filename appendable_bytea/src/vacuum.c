@@ -28,8 +28,6 @@
  */
 #include "postgres.h"
 
-#include "pg_compat.h"
-
 #include "access/genam.h"
 #include "access/heapam.h"
 #include "access/htup_details.h"
@@ -58,6 +56,7 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
+#include "compat_table.h"
 #include "ddl.h"
 #include "store.h"
 #include "sweep.h"

@@ -19,6 +19,7 @@
 
 #include <time.h>
 
+#include "compat_instrument.h"
 #include "light_explain.h"
 #include "miscadmin.h"
 #include "storage/fd.h"

@@ -20,6 +20,8 @@
 #include "executor/executor.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "compat_executor.h"
+#include "compat_instrument.h"
 #include "light_explain.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"

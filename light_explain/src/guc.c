@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "light_explain.h"
+#include "miscadmin.h"
 #include "utils/guc.h"
 
 bool		light_enabled = true;

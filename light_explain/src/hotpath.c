@@ -31,6 +31,7 @@
 #include <time.h>
 
 #include "executor/tuptable.h"
+#include "compat_instrument.h"
 #include "light_explain.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"

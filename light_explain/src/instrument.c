@@ -29,6 +29,7 @@
 #include <limits.h>
 
 #include "executor/executor.h"
+#include "compat_instrument.h"
 #include "light_explain.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"

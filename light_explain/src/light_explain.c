@@ -21,6 +21,7 @@
 #include "access/parallel.h"
 #include "executor/executor.h"
 #include "fmgr.h"
+#include "compat_executor.h"
 #include "light_explain.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"

@@ -16,7 +16,8 @@
 #include "executor/execdesc.h"
 #include "executor/instrument.h"
 #include "nodes/execnodes.h"
-#include "pg_compat.h"
+
+#include "compat_instrument.h"
 
 /* Functions and data of this library that its other files use, but nobody else. */
 #define LIGHT_PRIVATE __attribute__((visibility("hidden")))

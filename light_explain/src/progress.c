@@ -32,6 +32,7 @@
 #include "catalog/pg_authid.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "compat_instrument.h"
 #include "light_explain.h"
 #include "miscadmin.h"
 #include "port/atomics.h"

@@ -24,6 +24,7 @@
 
 #include "executor/execPartition.h"
 #include "executor/executor.h"
+#include "compat_instrument.h"
 #include "light_explain.h"
 #include "nodes/nodeFuncs.h"
 

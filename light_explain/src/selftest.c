@@ -17,6 +17,7 @@
 #include "postgres.h"
 
 #include "executor/executor.h"
+#include "compat_instrument.h"
 #include "light_explain.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"

@@ -20,6 +20,7 @@
 #include "postgres.h"
 
 #include "executor/executor.h"
+#include "compat_instrument.h"
 #include "light_explain.h"
 
 #if !HAVE_QUICK_INSTR_CLOCK_COMPAT

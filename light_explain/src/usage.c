@@ -21,6 +21,7 @@
  */
 #include "postgres.h"
 
+#include "compat_instrument.h"
 #include "light_explain.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"

@@ -31,6 +31,7 @@
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 
+#include "compat_executor.h"
 #include "hooks.h"
 #include "load/fastload.h"
 #include "parallel/pool.h"

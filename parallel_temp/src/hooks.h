@@ -16,7 +16,7 @@
 #include "storage/lock.h"
 #include "tcop/utility.h"
 
-#include "pg_compat.h"
+#include "compat_executor.h"
 
 struct FastDoor;
 struct FastLoad;

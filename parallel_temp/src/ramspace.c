@@ -35,7 +35,6 @@
 #include "utils/snapmgr.h"
 
 #include "parallel_temp.h"
-#include "pg_compat.h"
 #include "ramspace.h"
 
 #define MEGABYTE ((int64) 1024 * 1024)

@@ -30,11 +30,12 @@
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
-#include "pg_compat.h"
 #include "storage/fd.h"
 #include "storage/ipc.h"
 #include "utils/guc.h"
 #include "utils/rel.h"
+
+#include "compat_table.h"
 
 PG_MODULE_MAGIC;
 

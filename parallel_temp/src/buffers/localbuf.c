@@ -35,6 +35,7 @@
 #include "utils/rel.h"
 
 #include "buffers/localbuf.h"
+#include "compat_storage.h"
 
 /* The range given to localbuf_reserve, and one past the last slot seen in use. */
 static const char *reserved_start = NULL;

@@ -11,7 +11,8 @@
 #define LOCALBUF_H
 
 #include "nodes/pg_list.h"
-#include "pg_compat.h"
+#include "storage/block.h"
+#include "utils/relcache.h"
 
 /* How localbuf_flush writes pages: parallel_temp.flush_method. */
 typedef enum LocalBufFlushMethod

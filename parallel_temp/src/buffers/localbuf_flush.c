@@ -42,6 +42,7 @@
 
 #include "buffers/localbuf.h"
 #include "buffers/page_checksum.h"
+#include "compat_storage.h"
 #include "parallel_temp.h"
 
 /* Pages in one write, at most: what one pwritev() takes (256 kB or 1 MB). */

@@ -27,7 +27,7 @@
 #include "storage/checksum.h"
 
 #include "buffers/page_checksum.h"
-#include "pg_compat.h"
+#include "compat_storage.h"
 
 #if CHECKSUM_WORTH_COMPILING_COMPAT && defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define HAVE_CHECKSUM_AVX2 1

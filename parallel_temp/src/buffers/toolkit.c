@@ -38,6 +38,7 @@
 
 #include "buffers/localbuf.h"
 #include "buffers/toolkit.h"
+#include "compat_table.h"
 #include "parallel_temp.h"
 
 PG_FUNCTION_INFO_V1(pg_allocated_local_buffers);

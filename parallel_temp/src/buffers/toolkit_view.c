@@ -35,6 +35,7 @@
 
 #include "buffers/localbuf.h"
 #include "buffers/toolkit.h"
+#include "compat_storage.h"
 
 PG_FUNCTION_INFO_V1(pg_local_buffers_info);
 PG_FUNCTION_INFO_V1(pg_temp_relations_info);

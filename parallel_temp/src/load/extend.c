@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "buffers/page_checksum.h"
+#include "compat_storage.h"
 #include "load/extend.h"
 #include "parallel_temp.h"
 #include "storage/bufpage.h"

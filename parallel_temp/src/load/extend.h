@@ -10,7 +10,9 @@
 #ifndef EXTEND_H
 #define EXTEND_H
 
-#include "pg_compat.h"
+
+#include "storage/block.h"
+#include "storage/smgr.h"
 
 /*
  * The two functions that change a file are exported under their names, so that

@@ -39,6 +39,7 @@
 #include "tcop/utility.h"
 #include "utils/snapmgr.h"
 
+#include "compat_executor.h"
 #include "hooks.h"
 #include "load/fastload.h"
 #include "parallel_temp.h"

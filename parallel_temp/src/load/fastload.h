@@ -21,9 +21,10 @@
 #include "nodes/parsenodes.h"
 #include "storage/bufpage.h"
 #include "tcop/utility.h"
+#include "utils/rel.h"
 #include "utils/resowner.h"
 
-#include "pg_compat.h"
+#include "compat_executor.h"
 
 /* Beginning a load costs about as much as putting this many rows. */
 #define FEW_ROWS 50

@@ -42,6 +42,7 @@
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 
+#include "compat_table.h"
 #include "hooks.h"
 #include "load/fastload.h"
 

@@ -31,6 +31,9 @@
 #include "nodes/execnodes.h"
 #include "nodes/plannodes.h"
 
+#include "compat_executor.h"
+#include "compat_planner.h"
+#include "compat_table.h"
 #include "load/fastload.h"
 
 /* One running insertion; insertions inside functions nest. */

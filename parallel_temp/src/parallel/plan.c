@@ -34,6 +34,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
+#include "compat_planner.h"
 #include "hooks.h"
 #include "parallel/plan.h"
 #include "parallel/plan_paths.h"

@@ -36,9 +36,8 @@
 #include "parser/parsetree.h"
 #include "utils/lsyscache.h"
 
+#include "compat_planner.h"
 #include "parallel/plan.h"
-
-#include "pg_compat.h"
 
 static RelOptInfo *
 parent_of(PlannerInfo *root, RelOptInfo *rel)

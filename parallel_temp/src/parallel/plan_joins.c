@@ -19,6 +19,7 @@
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 
+#include "compat_planner.h"
 #include "parallel/plan.h"
 #include "parallel/plan_paths.h"
 

@@ -42,6 +42,8 @@
 #include "utils/spccache.h"
 
 #include "buffers/localbuf.h"
+#include "compat_planner.h"
+#include "compat_storage.h"
 #include "parallel/plan.h"
 #include "parallel/plan_paths.h"
 #include "parallel/pool.h"

@@ -34,6 +34,7 @@
 #include "storage/fd.h"
 
 #include "buffers/localbuf.h"
+#include "compat_storage.h"
 #include "parallel/pool.h"
 #include "parallel_temp.h"
 

@@ -17,8 +17,9 @@
 #include "storage/block.h"
 #include "storage/dsm.h"
 
+#include "compat_executor.h"
+#include "compat_storage.h"
 #include "parallel/plan_walk.h"
-#include "pg_compat.h"
 
 #define SHARED_AREA_MAGIC	0x70745031
 

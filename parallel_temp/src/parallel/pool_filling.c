@@ -26,6 +26,7 @@
 #include "tcop/utility.h"
 #include "utils/lsyscache.h"
 
+#include "compat_planner.h"
 #include "parallel/pool.h"
 #include "parallel_temp.h"
 

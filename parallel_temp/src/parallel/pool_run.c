@@ -28,6 +28,7 @@
 #include "parser/parsetree.h"
 #include "utils/lsyscache.h"
 
+#include "compat_executor.h"
 #include "hooks.h"
 #include "parallel/pool.h"
 #include "parallel/scan.h"

@@ -43,6 +43,7 @@
 #include "utils/rel.h"
 
 #include "buffers/localbuf.h"
+#include "compat_storage.h"
 #include "parallel/pool.h"
 #include "parallel/scan.h"
 #include "parallel/stats.h"

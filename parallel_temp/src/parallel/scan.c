@@ -33,6 +33,9 @@
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
 
+#include "compat_executor.h"
+#include "compat_storage.h"
+#include "compat_table.h"
 #include "parallel/scan.h"
 #include "parallel/worker.h"
 #include "parallel_temp.h"

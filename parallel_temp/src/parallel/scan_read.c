@@ -35,6 +35,8 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
+#include "compat_storage.h"
+#include "compat_table.h"
 #include "parallel/scan.h"
 #include "parallel_temp.h"
 

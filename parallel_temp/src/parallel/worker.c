@@ -36,6 +36,7 @@
 #include <unistd.h>
 
 #include "access/parallel.h"
+#include "access/relation.h"
 #include "access/table.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
@@ -45,6 +46,7 @@
 #include "utils/memutils.h"
 
 #include "buffers/localbuf.h"
+#include "compat_storage.h"
 #include "parallel/pool.h"
 #include "parallel/worker.h"
 

@@ -1,0 +1,140 @@
+/*-------------------------------------------------------------------------
+ *
+ * compat_instrument.h
+ *	  Differences between PostgreSQL 15 and 19 in what is measured of plan nodes
+ *	  and in how extensions take part in EXPLAIN.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef COMPAT_INSTRUMENT_H
+#define COMPAT_INSTRUMENT_H
+
+#include "executor/instrument.h"
+#include "portability/instr_time.h"
+#include "storage/shmem.h"
+
+/*
+ * A plan node's instrumentation is one struct up to 18; 19 splits it into a
+ * part that anything can use and what only nodes need.
+ */
+#if PG_VERSION_NUM >= 190000
+typedef NodeInstrumentation NodeInstrumentation_compat;
+#define InstrAllocNode_compat(options) InstrAllocNode(options, false)
+#define InstrNeedTimer_compat(node) ((node)->instr.need_timer)
+#define InstrNeedBuffers_compat(node) ((node)->instr.need_bufusage)
+#define InstrNeedWal_compat(node) ((node)->instr.need_walusage)
+#define InstrSetNeeds_compat(node, options) \
+	((node)->instr.need_timer = ((options) & INSTRUMENT_TIMER) != 0, \
+	 (node)->instr.need_bufusage = ((options) & INSTRUMENT_BUFFERS) != 0, \
+	 (node)->instr.need_walusage = ((options) & INSTRUMENT_WAL) != 0)
+#define InstrBuffers_compat(node) (&(node)->instr.bufusage)
+#define InstrWal_compat(node) (&(node)->instr.walusage)
+#define InstrTotal_compat(node) (INSTR_TIME_GET_DOUBLE((node)->instr.total) + INSTR_TIME_GET_DOUBLE((node)->counter))
+static inline void
+InstrAddTime_compat(NodeInstrumentation * node, double startup, double total)
+{
+	instr_time	t;
+
+	INSTR_TIME_SET_ZERO(t);
+	INSTR_TIME_ADD_NANOSEC(t, (int64) (startup * 1e9));
+	INSTR_TIME_ADD(node->startup, t);
+	INSTR_TIME_SET_ZERO(t);
+	INSTR_TIME_ADD_NANOSEC(t, (int64) (total * 1e9));
+	INSTR_TIME_ADD(node->instr.total, t);
+}
+#else
+typedef Instrumentation NodeInstrumentation_compat;
+#define InstrAllocNode_compat(options) InstrAlloc(1, options, false)
+#define InstrNeedTimer_compat(node) ((node)->need_timer)
+#define InstrNeedBuffers_compat(node) ((node)->need_bufusage)
+#define InstrNeedWal_compat(node) ((node)->need_walusage)
+#define InstrSetNeeds_compat(node, options) \
+	((node)->need_timer = ((options) & INSTRUMENT_TIMER) != 0, \
+	 (node)->need_bufusage = ((options) & INSTRUMENT_BUFFERS) != 0, \
+	 (node)->need_walusage = ((options) & INSTRUMENT_WAL) != 0)
+#define InstrBuffers_compat(node) (&(node)->bufusage)
+#define InstrWal_compat(node) (&(node)->walusage)
+#define InstrTotal_compat(node) ((node)->total + INSTR_TIME_GET_DOUBLE((node)->counter))
+static inline void
+InstrAddTime_compat(Instrumentation *node, double startup, double total)
+{
+	node->startup += startup;
+	node->total += total;
+}
+#endif
+
+/*
+ * Add nanoseconds to what a node has run in its present cycle.  19 has a quick
+ * clock of its own, so nothing needs to be added.
+ */
+#if PG_VERSION_NUM >= 190000
+#define HAVE_QUICK_INSTR_CLOCK_COMPAT 1
+#define InstrAddCounter_compat(node, ns) ((void) (ns))
+#define InstrSetFirstTuple_compat(node) ((node)->firsttuple = (node)->counter)
+#else
+#define HAVE_QUICK_INSTR_CLOCK_COMPAT 0
+#define InstrSetFirstTuple_compat(node) ((node)->firsttuple = INSTR_TIME_GET_DOUBLE((node)->counter))
+#if PG_VERSION_NUM >= 160000
+#define InstrAddCounter_compat(node, ns) ((node)->counter.ticks += (ns))
+#else
+static inline void
+InstrAddCounter_compat(Instrumentation *node, int64 ns)
+{
+	ns += node->counter.tv_nsec;
+	if (unlikely(ns >= INT64CONST(1000000000)))
+	{
+		node->counter.tv_sec += ns / INT64CONST(1000000000);
+		ns %= INT64CONST(1000000000);
+	}
+	node->counter.tv_nsec = ns;
+}
+#endif
+#endif
+
+/*
+ * A sum of differences of struct timespec (the times in BufferUsage up to 15)
+ * has nanoseconds out of their range.
+ */
+#if PG_VERSION_NUM >= 160000
+#define BufferUsageNormalize_compat(usage) ((void) (usage))
+#else
+static inline void
+BufferUsageNormalize_compat(BufferUsage *usage)
+{
+	instr_time *times[] = {&usage->blk_read_time, &usage->blk_write_time,
+	&usage->temp_blk_read_time, &usage->temp_blk_write_time};
+
+	for (int i = 0; i < lengthof(times); i++)
+	{
+		int64		ns = times[i]->tv_sec * INT64CONST(1000000000) + times[i]->tv_nsec;
+
+		times[i]->tv_sec = ns / INT64CONST(1000000000);
+		times[i]->tv_nsec = ns % INT64CONST(1000000000);
+	}
+}
+#endif
+
+/* EXPLAIN takes options and prints fields of extensions since 18. */
+#if PG_VERSION_NUM >= 180000
+#define HAVE_EXPLAIN_HOOKS_COMPAT 1
+#include "commands/explain_format.h"
+#include "commands/explain_state.h"
+#if PG_VERSION_NUM >= 190000
+#define RegisterExplainOption_compat(name, handler) RegisterExtensionExplainOption(name, handler, GUCCheckBooleanExplainOption)
+#else
+#define RegisterExplainOption_compat(name, handler) RegisterExtensionExplainOption(name, handler)
+#endif
+#else
+#define HAVE_EXPLAIN_HOOKS_COMPAT 0
+#endif
+
+/* A table of a fixed number of entries in shared memory; 19 takes one size. */
+#if PG_VERSION_NUM >= 190000
+#define ShmemInitHash_compat(name, size, info, flags) ShmemInitHash(name, size, info, flags)
+#else
+#define ShmemInitHash_compat(name, size, info, flags) ShmemInitHash(name, size, size, info, flags)
+#endif
+
+#endif							/* COMPAT_INSTRUMENT_H */

@@ -1,0 +1,68 @@
+/*-------------------------------------------------------------------------
+ *
+ * compat_planner.h
+ *	  Differences between PostgreSQL 15 and 19 in planning: the planner's hook,
+ *	  paths, and what a finished plan says.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef COMPAT_PLANNER_H
+#define COMPAT_PLANNER_H
+
+#include "nodes/pathnodes.h"
+#include "nodes/plannodes.h"
+#include "optimizer/cost.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/planner.h"
+
+/* Parameter list of the planner's hook, to declare one and to call on; EXPLAIN's state since 19. */
+#if PG_VERSION_NUM >= 190000
+#define PLANNER_PARAMS_compat Query *parse, const char *query_string, int cursor_options, \
+	ParamListInfo params, ExplainState *es
+#define PLANNER_ARGS_compat parse, query_string, cursor_options, params, es
+#else
+#define PLANNER_PARAMS_compat Query *parse, const char *query_string, int cursor_options, \
+	ParamListInfo params
+#define PLANNER_ARGS_compat parse, query_string, cursor_options, params
+#endif
+
+/* The relations that a plan changes: a list until 18, a set since. */
+#if PG_VERSION_NUM >= 190000
+#define ResultRelationsCount_compat(stmt) bms_num_members((stmt)->resultRelationRelids)
+#define ResultRelationFirst_compat(stmt) bms_next_member((stmt)->resultRelationRelids, -1)
+#else
+#define ResultRelationsCount_compat(stmt) list_length((stmt)->resultRelations)
+#define ResultRelationFirst_compat(stmt) linitial_int((stmt)->resultRelations)
+#endif
+
+/* Until 17 a disabled path is a very dear one, since 18 a counted one. */
+#if PG_VERSION_NUM >= 180000
+#define PathSetDisabled_compat(path) ((path)->disabled_nodes++)
+#else
+#define PathSetDisabled_compat(path) \
+	((path)->startup_cost += disable_cost, (path)->total_cost += disable_cost)
+#endif
+
+#if PG_VERSION_NUM >= 160000
+#define create_subqueryscan_path_compat(root, rel, subpath, pathkeys, outer) \
+	create_subqueryscan_path(root, rel, subpath, false, pathkeys, outer)
+#else
+#define create_subqueryscan_path_compat(root, rel, subpath, pathkeys, outer) \
+	create_subqueryscan_path(root, rel, subpath, pathkeys, outer)
+#endif
+
+/* 19: join paths name the kind of join that may be disabled. */
+#if PG_VERSION_NUM >= 190000
+#define initial_cost_nestloop_compat(root, workspace, jointype, outer, inner, extra) \
+	initial_cost_nestloop(root, workspace, jointype, \
+						  IsA(inner, MaterialPath) ? PGS_NESTLOOP_MATERIALIZE : PGS_NESTLOOP_PLAIN, outer, inner, extra)
+#define create_material_path_compat(rel, subpath) create_material_path(rel, subpath, true)
+#else
+#define initial_cost_nestloop_compat(root, workspace, jointype, outer, inner, extra) \
+	initial_cost_nestloop(root, workspace, jointype, outer, inner, extra)
+#define create_material_path_compat(rel, subpath) create_material_path(rel, subpath)
+#endif
+
+#endif							/* COMPAT_PLANNER_H */

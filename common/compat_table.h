@@ -1,0 +1,140 @@
+/*-------------------------------------------------------------------------
+ *
+ * compat_table.h
+ *	  Differences between PostgreSQL 15 and 19 in relations as such: their
+ *	  catalogs, table access methods, indexes, and statistics of scans.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef COMPAT_TABLE_H
+#define COMPAT_TABLE_H
+
+#include "access/heapam.h"
+#include "access/tableam.h"
+#include "catalog/index.h"
+#include "catalog/pg_class.h"
+#include "commands/vacuum.h"
+#include "pgstat.h"
+#include "storage/bufmgr.h"
+#include "utils/acl.h"
+#include "utils/rel.h"
+#include "utils/relcache.h"
+
+#if PG_VERSION_NUM >= 160000
+#define RelationOwnerCheck_compat(relid, role) object_ownercheck(RelationRelationId, relid, role)
+#else
+#define RelationOwnerCheck_compat(relid, role) pg_class_ownercheck(relid, role)
+#endif
+
+/* Was the relation, or its present storage, made in this subtransaction? */
+#if PG_VERSION_NUM >= 160000
+#define CreatedInSubTransaction_compat(rel, subid) \
+	((rel)->rd_createSubid == (subid) || (rel)->rd_newRelfilelocatorSubid == (subid))
+#else
+#define CreatedInSubTransaction_compat(rel, subid) \
+	((rel)->rd_createSubid == (subid) || (rel)->rd_newRelfilenodeSubid == (subid))
+#endif
+
+/* Virtual generated columns came with 18. */
+#if PG_VERSION_NUM >= 180000
+#define HasGeneratedColumns_compat(constr) ((constr)->has_generated_stored || (constr)->has_generated_virtual)
+#else
+#define HasGeneratedColumns_compat(constr) ((constr)->has_generated_stored)
+#endif
+
+#if PG_VERSION_NUM >= 160000
+#define relation_set_new_file_compat relation_set_new_filelocator
+#define RelationSetNewRelfilenumber_compat(rel, persistence) RelationSetNewRelfilenumber(rel, persistence)
+#define rd_newRelfileSubid_compat rd_newRelfilelocatorSubid
+typedef TU_UpdateIndexes TU_UpdateIndexes_compat;
+#define TU_None_compat TU_None
+#else
+#define relation_set_new_file_compat relation_set_new_filenode
+#define RelationSetNewRelfilenumber_compat(rel, persistence) RelationSetNewRelfilenode(rel, persistence)
+#define rd_newRelfileSubid_compat rd_newRelfilenodeSubid
+typedef bool TU_UpdateIndexes_compat;
+#define TU_None_compat false
+#endif
+
+/* Options of rows' way into a table got a type in 19, updates and scans such a parameter. */
+#if PG_VERSION_NUM >= 190000
+typedef uint32 TableOptions_compat;
+#define TABLE_UPDATE_PARAM_compat uint32 options,
+#define TABLE_UPDATE_ARG_compat options,
+#define table_beginscan_compat(rel, snapshot, nkeys, key) table_beginscan(rel, snapshot, nkeys, key, SO_NONE)
+#else
+typedef int TableOptions_compat;
+#define TABLE_UPDATE_PARAM_compat
+#define TABLE_UPDATE_ARG_compat
+#define table_beginscan_compat(rel, snapshot, nkeys, key) table_beginscan(rel, snapshot, nkeys, key)
+#endif
+
+/* Add up to n pages to a relation; their pinned buffers and how many there are.  Not defined before 16. */
+#if PG_VERSION_NUM >= 160000
+#define EXTEND_BY_compat(rel, n, buffers) extend_by_compat(rel, n, buffers)
+static inline int
+extend_by_compat(Relation rel, int n, Buffer *buffers)
+{
+	uint32		made = 0;
+
+	ExtendBufferedRelBy(BMR_REL(rel), MAIN_FORKNUM, NULL, 0, n, buffers, &made);
+	return made;
+}
+#endif
+
+/* A plain index for internal use; 17 added operator class options and statistics targets. */
+static inline Oid
+index_create_compat(Relation heap, const char *name, IndexInfo *info, List *columns,
+					Oid method, Oid tablespace, Oid *collations, Oid *opclasses,
+					int16 *options)
+{
+#if PG_VERSION_NUM >= 170000
+	return index_create(heap, name, InvalidOid, InvalidOid, InvalidOid, InvalidOid,
+						info, columns, method, tablespace, collations, opclasses, NULL,
+						options, NULL, (Datum) 0, 0, 0, true, true, NULL);
+#else
+	return index_create(heap, name, InvalidOid, InvalidOid, InvalidOid, InvalidOid,
+						info, columns, method, tablespace, collations, opclasses,
+						options, (Datum) 0, 0, 0, true, true, NULL);
+#endif
+}
+
+static inline void
+reindex_relation_compat(Oid relid)
+{
+	ReindexParams params = {0};
+
+#if PG_VERSION_NUM >= 170000
+	reindex_relation(NULL, relid, 0, &params);
+#else
+	reindex_relation(relid, 0, &params);
+#endif
+}
+
+#if PG_VERSION_NUM >= 180000
+#define PopulateCompactAttribute_compat(tupdesc, i) populate_compact_attribute(tupdesc, i)
+#else
+#define PopulateCompactAttribute_compat(tupdesc, i) ((void) 0)
+#endif
+
+#if PG_VERSION_NUM >= 180000
+#define vacuum_delay_point_compat(is_analyze) vacuum_delay_point(is_analyze)
+#else
+#define vacuum_delay_point_compat(is_analyze) vacuum_delay_point()
+#endif
+
+/* Count what a scan did in the relation's statistics. */
+#if PG_VERSION_NUM >= 160000
+#define RelationStats_compat(rel, field) ((rel)->pgstat_info->counts.field)
+#else
+#define RelationStats_compat(rel, field) ((rel)->pgstat_info->t_counts.t_##field)
+#endif
+#define CountScanned_compat(rel, field, n) \
+	do { \
+		if (pgstat_should_count_relation(rel)) \
+			RelationStats_compat(rel, field) += (n); \
+	} while (0)
+
+#endif							/* COMPAT_TABLE_H */
