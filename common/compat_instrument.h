@@ -78,6 +78,9 @@ InstrAddTime_compat(Instrumentation *node, double startup, double total)
 #define InstrSetFirstTuple_compat(node) ((node)->firsttuple = INSTR_TIME_GET_DOUBLE((node)->counter))
 #if PG_VERSION_NUM >= 160000
 #define InstrAddCounter_compat(node, ns) ((node)->counter.ticks += (ns))
+/* A node began to run that many nanoseconds ago and still does. */
+#define InstrSetStarted_compat(node, ns) \
+	(INSTR_TIME_SET_CURRENT((node)->starttime), (node)->starttime.ticks -= (ns))
 #else
 static inline void
 InstrAddCounter_compat(Instrumentation *node, int64 ns)
@@ -89,6 +92,16 @@ InstrAddCounter_compat(Instrumentation *node, int64 ns)
 		ns %= INT64CONST(1000000000);
 	}
 	node->counter.tv_nsec = ns;
+}
+static inline void
+InstrSetStarted_compat(Instrumentation *node, int64 ns)
+{
+	int64		start;
+
+	INSTR_TIME_SET_CURRENT(node->starttime);
+	start = node->starttime.tv_sec * INT64CONST(1000000000) + node->starttime.tv_nsec - ns;
+	node->starttime.tv_sec = start / INT64CONST(1000000000);
+	node->starttime.tv_nsec = start % INT64CONST(1000000000);
 }
 #endif
 #endif

@@ -62,6 +62,46 @@ executor_start(QueryDesc *queryDesc, int eflags)
 		light_query_start(queryDesc, explained);
 }
 
+/* The executor runs or finishes a statement that we measure as a whole. */
+static pg_noinline pg_attribute_hot void
+run_measured(LightTotal *total, EXECUTORRUN_PARAMS_compat)
+{
+	PG_TRY();
+	{
+		standard_ExecutorRun(EXECUTORRUN_ARGS_compat);
+	}
+	PG_CATCH();
+	{
+		light_total_failed(total);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	light_total_stop(total);
+}
+
+static pg_noinline pg_attribute_hot void
+finish_measured(LightTotal *total, QueryDesc *queryDesc)
+{
+	if (total->empty)
+	{
+		/* no row and no trigger: nothing that could fail */
+		standard_ExecutorFinish(queryDesc);
+		light_total_stop(total);
+		return;
+	}
+	PG_TRY();
+	{
+		standard_ExecutorFinish(queryDesc);
+	}
+	PG_CATCH();
+	{
+		light_total_failed(total);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	light_total_stop(total);
+}
+
 static void pg_attribute_hot
 executor_run(EXECUTORRUN_PARAMS_compat)
 {
@@ -74,9 +114,10 @@ executor_run(EXECUTORRUN_PARAMS_compat)
 		return;
 	}
 	light_query_enter(query);
-	light_total_start(&total, query, false);
-	next.run(EXECUTORRUN_ARGS_compat);
-	light_total_stop(&total, query, false);
+	if (next.run == standard_ExecutorRun && light_total_start(&total, query, false))
+		run_measured(&total, EXECUTORRUN_ARGS_compat);
+	else
+		next.run(EXECUTORRUN_ARGS_compat);
 	light_query_leave(query);
 }
 
@@ -111,9 +152,10 @@ executor_finish(QueryDesc *queryDesc)
 	upgraded = query->upgraded;
 	if (unlikely(upgraded))
 		light_query_enter(query);
-	light_total_start(&total, query, true);
-	next.finish(queryDesc);
-	light_total_stop(&total, query, true);
+	if (next.finish == standard_ExecutorFinish && light_total_start(&total, query, true))
+		finish_measured(&total, queryDesc);
+	else
+		next.finish(queryDesc);
 	if (unlikely(upgraded))
 	{
 		light_query_leave(query);

@@ -167,8 +167,9 @@ typedef struct LightQuery
 /* The server's own measure of a whole statement, while we take it: see total.c. */
 typedef struct LightTotal
 {
-	Instrumentation *hidden;	/* QueryDesc's, or NULL if the server measures */
+	Instrumentation *instr;		/* QueryDesc's */
 	bool		empty;			/* there is nothing to measure */
+	bool		first;			/* it had not run before */
 	int64		start;
 	LightWords2 blocks[LIGHT_LITE_WORDS / 2];
 	WalUsage	wal;
@@ -257,8 +258,9 @@ extern LIGHT_PRIVATE LightRecord *light_record_of(LightQuery *query, PlanState *
 extern LIGHT_PRIVATE void light_deadline_passed(void);
 
 /* total.c */
-extern LIGHT_PRIVATE void light_total_start(LightTotal *total, LightQuery *query, bool finish);
-extern LIGHT_PRIVATE void light_total_stop(LightTotal *total, LightQuery *query, bool finish);
+extern LIGHT_PRIVATE bool light_total_start(LightTotal *total, LightQuery *query, bool finish);
+extern LIGHT_PRIVATE void light_total_stop(LightTotal *total);
+extern LIGHT_PRIVATE void light_total_failed(LightTotal *total);
 
 /* usage.c */
 extern LIGHT_PRIVATE void light_change_caller(LightRecord *record, LightRecord *caller);

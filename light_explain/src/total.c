@@ -6,10 +6,14 @@
  * auto_explain and pg_stat_statements ask the executor for the time and the
  * counters of ExecutorRun and ExecutorFinish, in QueryDesc.totaltime.  In a
  * statement of two microseconds taking them is a good part of what measuring
- * costs.  So the field is hidden from the executor while it runs, and we fill
- * what it points to, from the processor's counter.  Who asked looks at it after
- * ExecutorFinish.  A statement that failed is never asked for its figures: then
- * the field stays hidden.
+ * costs.  So we fill the struct ourselves, from the processor's counter, and keep
+ * the executor from it by taking away the flags that say what to measure.
+ *
+ * Other extensions' hooks look at the struct whenever they like.  So this is done
+ * only if the executor itself is next, and only while it runs: before and after,
+ * and after an error as well, the struct is what the executor would have made of
+ * it.  A library that was loaded earlier has hooks between ours and the executor;
+ * then the server measures.
  *
  * Called by the hooks around ExecutorRun and ExecutorFinish.
  *
@@ -25,44 +29,44 @@
 
 #if !HAVE_QUICK_INSTR_CLOCK_COMPAT
 
-/* The executor is about to run or, with "finish", to finish a statement. */
-void		pg_attribute_hot
+/*
+ * The executor is about to run or, with "finish", to finish a statement, and no
+ * other hook comes before it.  Returns whether we measure; then light_total_stop()
+ * must follow, or light_total_failed() after an error.
+ */
+bool		pg_attribute_hot
 light_total_start(LightTotal *total, LightQuery *query, bool finish)
 {
-	QueryDesc  *queryDesc = query->queryDesc;
-	Instrumentation *instr = queryDesc->totaltime;
+	Instrumentation *instr = query->queryDesc->totaltime;
 
-	total->hidden = NULL;
 	if (instr == NULL || !query->quick || !instr->need_timer || !instr->need_bufusage || !instr->need_walusage)
-		return;
-	total->hidden = instr;
-	queryDesc->totaltime = NULL;
+		return false;
+	total->instr = instr;
+	total->first = !instr->running;
+	InstrSetNeeds_compat(instr, 0);
 	/* no triggers, no rows that WITH did not fetch: finishing does nothing */
 	total->empty = finish && query->estate->es_auxmodifytables == NIL &&
 		(query->estate->es_top_eflags & EXEC_FLAG_SKIP_TRIGGERS) != 0;
 	if (total->empty)
-		return;
+		return true;
 #pragma GCC unroll 8
 	for (int i = 0; i < LIGHT_LITE_WORDS / 2; i++)
 		total->blocks[i] = ((const LightWords2 *) &pgBufferUsage)[i];
 	total->wal = pgWalUsage;
 	total->start = light_now();
+	return true;
 }
 
 /* It is done. */
 void		pg_attribute_hot
-light_total_stop(LightTotal *total, LightQuery *query, bool finish)
+light_total_stop(LightTotal *total)
 {
-	Instrumentation *instr = total->hidden;
+	Instrumentation *instr = total->instr;
 
-	if (instr == NULL)
-		return;
-	query->queryDesc->totaltime = instr;
+	InstrSetNeeds_compat(instr, INSTRUMENT_ALL);
 	if (total->empty)
 		return;
 	InstrAddCounter_compat(instr, (int64) ((light_now() - total->start) * light_ns_per_tick));
-	if (!finish)
-		instr->tuplecount += query->estate->es_processed;
 
 	/*
 	 * times of I/O are zero in a quick statement, except for the rare one
@@ -73,23 +77,44 @@ light_total_stop(LightTotal *total, LightQuery *query, bool finish)
 		((LightWords2 *) &instr->bufusage)[i] += ((const LightWords2 *) &pgBufferUsage)[i] - total->blocks[i];
 	if (unlikely(pgWalUsage.wal_records != total->wal.wal_records))
 		WalUsageAccumDiff(&instr->walusage, &pgWalUsage, &total->wal);
-	if (!instr->running)
-	{
-		instr->running = true;
+
+	/* the executor has counted the rows */
+	if (total->first)
 		InstrSetFirstTuple_compat(instr);
-	}
+}
+
+/*
+ * An error ended it: leave the struct as the executor does, which has begun to
+ * measure and not stopped.
+ */
+void
+light_total_failed(LightTotal *total)
+{
+	Instrumentation *instr = total->instr;
+
+	InstrSetNeeds_compat(instr, INSTRUMENT_ALL);
+	InstrSetStarted_compat(instr, (int64) ((light_now() - total->start) * light_ns_per_tick));
+	instr->bufusage_start = pgBufferUsage;
+	for (int i = 0; i < LIGHT_LITE_WORDS / 2; i++)
+		((LightWords2 *) &instr->bufusage_start)[i] = total->blocks[i];
+	instr->walusage_start = total->wal;
 }
 
 #else
 
-void
+bool
 light_total_start(LightTotal *total, LightQuery *query, bool finish)
 {
-	total->hidden = NULL;
+	return false;
 }
 
 void
-light_total_stop(LightTotal *total, LightQuery *query, bool finish)
+light_total_stop(LightTotal *total)
+{
+}
+
+void
+light_total_failed(LightTotal *total)
 {
 }
 

@@ -15,7 +15,7 @@ from pg_lean.bench import Bench, Check, Plot, Result, Series, Table
 from pg_lean.measure import Estimate, bursts, explain, explain_text, prepare_select, select_one, timed
 
 TITLE = "EXPLAIN ANALYZE: what measuring a query adds to it, core against light_explain"
-PRELOAD = ("auto_explain", "light_explain")
+PRELOAD = ("light_explain", "auto_explain")
 SETTINGS = {"shared_buffers": "512MB", "max_parallel_workers_per_gather": 0, "jit": False, "work_mem": "256MB", "autovacuum": False,
             "effective_cache_size": "1GB"}
 
@@ -38,7 +38,7 @@ OLTP = {"plain": ("", ""),
         "plain again": ("", ""),
         "auto_explain, log_analyze off": ("auto_explain", ALONE),
         "core": ("auto_explain", ALWAYS_ON),
-        "light_explain": ("auto_explain,light_explain", ALWAYS_ON)}
+        "light_explain": ("light_explain,auto_explain", ALWAYS_ON)}
 #: pgbench's call: whether the statement is prepared, transactions in a burst.
 PGBENCH = {"pgbench -S": (False, 400), "pgbench -S -M prepared": (True, 700)}
 TARGETS = {"count": 1.25, "other": 1.10}

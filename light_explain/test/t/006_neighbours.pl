@@ -1,0 +1,104 @@
+# Extensions that measure statements and were loaded before or after see what the
+# executor leaves, whatever happens to a statement.  The one of the tests looks at
+# every hook; pg_tracing does so where its source is given in PG_TRACING_SRC.
+
+use strict;
+use warnings;
+use Cwd qw(abs_path);
+use FindBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $neighbour = abs_path("$FindBin::RealBin/../neighbour/light_test_neighbour.so");
+
+my $setup = <<'END';
+CREATE TABLE t AS SELECT i, i % 7 AS k FROM generate_series(1, 3000) i;
+CREATE INDEX ON t (i);
+CREATE TABLE u (i int PRIMARY KEY, k int);
+CREATE FUNCTION count_u() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM count(*) FROM u; RETURN NULL; END $$;
+CREATE TRIGGER after_u AFTER INSERT ON u FOR EACH ROW WHEN (NEW.i < 5) EXECUTE FUNCTION count_u();
+CREATE FUNCTION inner_fails(int) RETURNS int LANGUAGE plpgsql AS $$
+BEGIN PERFORM 1 / (i - $1) FROM t; RETURN 0; EXCEPTION WHEN division_by_zero THEN RETURN (SELECT k FROM t WHERE i = $1); END $$;
+END
+
+# What the statement does is the point, not what it returns.
+my @statements = (
+	'SELECT * FROM t WHERE i = 7',
+	'SELECT count(*), sum(k) FROM t',
+	'SELECT 1 / (i - 50) FROM t WHERE i = 50',
+	'SELECT 1 / (i - 50) FROM t',
+	'SELECT 1 / (i - 2500) FROM t',
+	'CREATE TABLE c AS SELECT * FROM t',
+	'DROP TABLE c',
+	'INSERT INTO u SELECT i, k FROM t WHERE i < 100',
+	'INSERT INTO u SELECT i, k FROM t WHERE i BETWEEN 90 AND 200',
+	'WITH d AS (DELETE FROM u RETURNING *) SELECT 1',
+	'SELECT inner_fails(20), inner_fails(k + 2000) FROM t LIMIT 3',
+	'BEGIN; DECLARE c CURSOR FOR SELECT * FROM t; FETCH 5 FROM c; FETCH 500 FROM c; MOVE BACKWARD 3 IN c; FETCH ALL FROM c; COMMIT',
+	'BEGIN; DECLARE c CURSOR FOR SELECT 1 / (i - 60) FROM t; FETCH 50 FROM c; FETCH 50 FROM c; ROLLBACK',
+	'EXPLAIN ANALYZE SELECT count(*) FROM t a JOIN t b USING (i)',
+	'EXPLAIN ANALYZE SELECT 1 / (i - 70) FROM t',
+	'PREPARE p AS SELECT k FROM t WHERE i = $1; EXECUTE p(3); EXECUTE p(4); EXECUTE p(5)');
+
+my $node = PostgreSQL::Test::Cluster->new('main');
+$node->init;
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'light_explain,$neighbour'\nautovacuum = off\njit = off\ncompute_query_id = on\nmax_parallel_workers_per_gather = 0\n");
+$node->start;
+$node->safe_psql('postgres', $setup);
+$node->safe_psql('postgres', "CREATE FUNCTION light_test_looks() RETURNS text STRICT LANGUAGE c AS '$neighbour', 'light_test_looks'");
+
+# What the neighbour saw of each statement, and of several ways to move to records.
+sub looks
+{
+	my ($enabled, $switch_after) = @_;
+	my $sql = "SET light_explain.enabled = $enabled; SET light_explain.switch_after = $switch_after;\n\\timing off\nSELECT light_test_looks();\n\\echo <<>>\n";
+	$sql .= "\\o /dev/null\n$_;\n\\o\nSELECT light_test_looks();\n" for @statements;
+	my ($code, $out, $err) = $node->psql('postgres', $sql, on_error_stop => 0);
+	$out =~ s/.*<<>>\n//s;
+	return split /\n/, $out;
+}
+
+SKIP:
+{
+	skip 'no such measure of a statement since 19', 1 if $node->pg_version >= 19;
+	for my $order ("light_explain,$neighbour", "$neighbour,light_explain")
+	{
+		$node->append_conf('postgresql.conf', "shared_preload_libraries = '$order'\n");
+		$node->restart;
+		my $first = $order =~ /^light/ ? 'light_explain' : 'the neighbour';
+		my @core = looks('off', -1);
+		is(scalar(@core), scalar(@statements), "$first first: each statement was looked at");
+		like($core[$_], qr/^[1-9]\d* starts.*; $/, "$first first, core: $statements[$_]") for 0 .. $#statements;
+		for my $switch_after (-1, 0, 3)
+		{
+			my @light = looks('on', $switch_after);
+			is($light[$_], $core[$_], "$first first, moves after $switch_after: $statements[$_]") for 0 .. $#statements;
+		}
+	}
+	ok((grep { / [1-9]\d* failures/ } looks('on', -1)) >= 6, 'errors were looked at');
+}
+
+SKIP:
+{
+	my $source = $ENV{PG_TRACING_SRC};
+	skip 'no source given (PG_TRACING_SRC)', 1 unless $source;
+	my $dir = PostgreSQL::Test::Utils::tempdir();
+	system_or_bail(-d $source ? ('cp', '-a', "$source/.", $dir) : ('tar', 'xf', $source, '-C', $dir));
+	system_log("make -s -C $dir PG_CONFIG=\${PG_CONFIG:-pg_config} all") == 0 or die 'pg_tracing does not build';
+	for my $order ("light_explain,$dir/pg_tracing", "$dir/pg_tracing,light_explain")
+	{
+		$node->append_conf('postgresql.conf', "shared_preload_libraries = '$order'\npg_tracing.sample_rate = 1\nlight_explain.profile = on\n");
+		$node->restart;
+		# what happens inside functions and cursors fails in pg_tracing alone
+		for my $statement (grep { !/inner_fails|CURSOR|EXPLAIN|INSERT/ } @statements)
+		{
+			my ($code, $out, $err) = $node->psql('postgres', $statement);
+			unlike($err, qr/closed the connection/, ($order =~ /^light/ ? 'light_explain' : 'pg_tracing') . " first: $statement");
+		}
+	}
+}
+
+$node->stop;
+unlike(slurp_file($node->logfile), qr/TRAP:|PANIC:|terminated by signal/, 'nothing bad in the log');
+done_testing();
