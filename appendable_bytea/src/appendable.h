@@ -92,6 +92,7 @@ typedef struct AbValue
 	AbSegment  *segments;		/* in order of the value's bytes */
 	AbSegment	space[2];		/* what segments points to if it fits */
 	bool		edited;			/* encoding AB_EDIT */
+	void	   *copy;			/* the fetched datum, if it had to be fetched */
 } AbValue;
 
 /*
@@ -101,6 +102,9 @@ typedef struct AbValue
  * "value" must not be copied by assignment (segments may point into it).
  */
 extern void ab_parse(Datum datum, AbValue *value);
+
+/* Free what ab_parse() allocated: segments and literal bytes end with it. */
+extern void ab_value_free(AbValue *value);
 
 /*
  * Decode only the reference: true and *ref if the datum has chunks, false if it

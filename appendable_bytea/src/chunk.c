@@ -56,8 +56,14 @@ typedef struct ChunkRow
 /* most new pages that a writer makes at once */
 #define PAGES_AHEAD		32
 
-/* as many value ids begin with the same transaction id */
-#define VIDS_OF_XID		((1 << 24) - 1)
+/*
+ * A value id is a transaction id and a counter in 63 bits.  Ids of transactions below
+ * 2^38, which a server needs years to reach, begin with a zero bit and leave 24 bits to
+ * count with; all others begin with a one, 48 bits and 14 to count with.
+ */
+#define SHORT_XID_BITS	38
+#define LONG_XID_BITS	48
+#define VID_BITS		63
 
 struct AbWriter
 {
@@ -131,12 +137,19 @@ ab_chunk_intact(const AbChunk *chunk)
 	return chunk_crc(chunk) == chunk->crc;
 }
 
+/* The bits that count the values of a transaction. */
+static int
+counter_bits(uint64 xid)
+{
+	return VID_BITS - 1 - (xid >> SHORT_XID_BITS ? LONG_XID_BITS : SHORT_XID_BITS);
+}
+
 /*
  * A full transaction id that nobody else has and this transaction does not use yet:
  * that of a subtransaction that does nothing.
  */
 static uint64
-unused_xid(void)
+unused_xid(int most)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
@@ -146,7 +159,7 @@ unused_xid(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("cannot store more than %d appendable_bytea values while a parallel plan runs",
-						VIDS_OF_XID),
+						most),
 				 errhint("Set max_parallel_workers_per_gather to 0 for this command.")));
 	BeginInternalSubTransaction(NULL);
 	xid = U64FromFullTransactionId(GetCurrentFullTransactionId());
@@ -168,22 +181,28 @@ ab_new_vid(void)
 	static uint64 xid = 0;
 	static uint32 counter = 0;
 	uint64		now = U64FromFullTransactionId(GetTopFullTransactionId());
+	int			most;
+	int64		vid;
 
 	if (now != transaction)
 	{
 		transaction = xid = now;
 		counter = 0;
 	}
-	if (counter == VIDS_OF_XID)
+	most = (1 << counter_bits(xid)) - 1;
+	if (counter == most)
 	{
-		xid = unused_xid();
+		xid = unused_xid(most);
 		counter = 0;
 	}
-	if (xid >= (UINT64CONST(1) << 39))
+	if (xid >> LONG_XID_BITS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("transaction id is too large for an appendable_bytea value")));
-	return (int64) ((xid << 24) | ++counter);
+	vid = (int64) (xid << counter_bits(xid)) | ++counter;
+	if (xid >> SHORT_XID_BITS)
+		vid |= INT64CONST(1) << (VID_BITS - 1);
+	return vid;
 }
 
 /*

@@ -61,12 +61,16 @@ ab_check_length(int64 length)
 				 errhint("Raise appendable_bytea.max_size. A value beyond 1 GB can only be read in slices, so that pg_dump cannot dump it.")));
 }
 
-/* The payload of a datum, fetched and decompressed if need be. */
+/*
+ * The payload of a datum, fetched and decompressed if need be: then *copy is what has
+ * to be freed, else it is NULL.
+ */
 static char *
-payload(Datum datum, int64 *length)
+payload(Datum datum, int64 *length, void **copy)
 {
 	struct varlena *v = pg_detoast_datum_packed((struct varlena *) DatumGetPointer(datum));
 
+	*copy = v == (struct varlena *) DatumGetPointer(datum) ? NULL : v;
 	*length = VARSIZE_ANY_EXHDR(v);
 	if (*length < 1)
 		corrupted("The value has no format byte.");
@@ -182,10 +186,12 @@ void
 ab_parse(Datum datum, AbValue *value)
 {
 	int64		n;
-	char	   *p = payload(datum, &n);
+	void	   *copy;
+	char	   *p = payload(datum, &n, &copy);
 	int64		tail;
 
 	memset(value, 0, sizeof(*value));
+	value->copy = copy;
 	value->segments = value->space;
 	switch (p[0])
 	{
@@ -215,22 +221,48 @@ ab_parse(Datum datum, AbValue *value)
 	}
 }
 
+/* Free what ab_parse() allocated. */
+void
+ab_value_free(AbValue *value)
+{
+	if (value->segments != value->space)
+		pfree(value->segments);
+	if (value->copy)
+		pfree(value->copy);
+}
+
 /*
- * The first bytes of a datum's payload: *n of them, at least one, and *whole bytes
- * in all.
+ * Copy the first bytes of a datum's payload to a buffer of AB_HEADER_SIZE: *n of them,
+ * at least one, and *whole bytes in all.
  */
-static char *
-header(Datum datum, int64 *n, int64 *whole)
+static void
+header(Datum datum, char *buf, int64 *n, int64 *whole)
 {
 	struct varlena *v = (struct varlena *) DatumGetPointer(datum);
 
 	*whole = toast_raw_datum_size(datum) - VARHDRSZ;
 	if (VARATT_IS_EXTERNAL(v) || VARATT_IS_COMPRESSED(v))
 		v = detoast_attr_slice(v, 0, AB_HEADER_SIZE);
-	*n = VARSIZE_ANY_EXHDR(v);
+	*n = Min(VARSIZE_ANY_EXHDR(v), AB_HEADER_SIZE);
 	if (*n < 1)
 		corrupted("The value has no format byte.");
-	return VARDATA_ANY(v);
+	memcpy(buf, VARDATA_ANY(v), *n);
+	if (v != (struct varlena *) DatumGetPointer(datum))
+		pfree(v);
+}
+
+/* Bytes of a padded datum, whose fixed part has "head" bytes, without the padding. */
+static int64
+unpadded_datum_length(Datum datum, int64 head)
+{
+	int64		n;
+	void	   *copy;
+	char	   *p = payload(datum, &n, &copy);
+	int64		length = unpadded_length(p + head, n - head);
+
+	if (copy)
+		pfree(copy);
+	return length;
 }
 
 /* The reference alone; see appendable.h. */
@@ -239,8 +271,9 @@ ab_parse_reference(Datum datum, AbRef *ref)
 {
 	int64		n,
 				whole;
-	char	   *p = header(datum, &n, &whole);
+	char		p[AB_HEADER_SIZE];
 
+	header(datum, p, &n, &whole);
 	switch (p[0])
 	{
 		case AB_FLAT:
@@ -264,23 +297,22 @@ ab_length(Datum datum)
 	int64		n,
 				whole,
 				length;
-	char	   *p = header(datum, &n, &whole);
+	char		p[AB_HEADER_SIZE];
 	AbRef		ref;
 
+	header(datum, p, &n, &whole);
 	switch (p[0])
 	{
 		case AB_FLAT:
 			return whole - 1;
 		case AB_FLAT_PADDED:
-			p = payload(datum, &n);
-			return unpadded_length(p + 1, n - 1);
+			return unpadded_datum_length(datum, 1);
 		case AB_REF:
 			read_reference(p, n, &ref);
 			return ref.stored + whole - AB_REF_SIZE;
 		case AB_REF_PADDED:
-			p = payload(datum, &n);
 			read_reference(p, n, &ref);
-			return ref.stored + unpadded_length(p + AB_REF_SIZE, n - AB_REF_SIZE);
+			return ref.stored + unpadded_datum_length(datum, AB_REF_SIZE);
 		case AB_EDIT:
 			if (n < AB_HEADER_SIZE)
 				corrupted("The edit is truncated.");
@@ -308,23 +340,23 @@ ab_identical(Datum a, Datum b)
 {
 	AbValue		x,
 				y;
+	bool		identical;
 
 	ab_parse(a, &x);
 	ab_parse(b, &y);
-	if (x.length != y.length || x.nsegments != y.nsegments ||
-		!ab_same_reference(&x.base, &y.base))
-		return false;
-	for (int i = 0; i < x.nsegments; i++)
+	identical = x.length == y.length && x.nsegments == y.nsegments &&
+		ab_same_reference(&x.base, &y.base);
+	for (int i = 0; identical && i < x.nsegments; i++)
 	{
 		AbSegment  *s = &x.segments[i];
 		AbSegment  *t = &y.segments[i];
 
-		if (s->source != t->source || s->length != t->length)
-			return false;
-		if (s->source < 0 && memcmp(s->data, t->data, s->length) != 0)
-			return false;
+		identical = s->source == t->source && s->length == t->length &&
+			(s->source >= 0 || memcmp(s->data, t->data, s->length) == 0);
 	}
-	return true;
+	ab_value_free(&x);
+	ab_value_free(&y);
+	return identical;
 }
 
 /*
@@ -501,7 +533,8 @@ Datum
 ab_append(Datum datum, const char *data, int64 length)
 {
 	int64		n;
-	char	   *old = payload(datum, &n);
+	void	   *copy;
+	char	   *old = payload(datum, &n, &copy);
 	char		format;
 	int64		head;
 	AbRef		ref = {0};
@@ -539,6 +572,8 @@ ab_append(Datum datum, const char *data, int64 length)
 	p[0] = format;
 	if (length > 0)
 		memcpy(p + n, data, length);
+	if (copy)
+		pfree(copy);
 	return PointerGetDatum(result);
 }
 

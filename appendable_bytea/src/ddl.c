@@ -430,6 +430,14 @@ object_accessed(ObjectAccessType access, Oid classid, Oid objid, int subid, void
 		return;
 	if (access == OAT_POST_CREATE || access == OAT_POST_ALTER)
 	{
+		bool		internal;
+
+		if (access == OAT_POST_CREATE)
+			internal = arg && ((ObjectAccessPostCreate *) arg)->is_internal;
+		else
+			internal = arg && ((ObjectAccessPostAlter *) arg)->is_internal;
+		if (!internal && (access == OAT_POST_ALTER || subid > 0))
+			ab_refuse_own_altered(classid, objid, subid);
 		if (classid == RelationRelationId)
 		{
 			if (subid > 0)
@@ -443,7 +451,11 @@ object_accessed(ObjectAccessType access, Oid classid, Oid objid, int subid, void
 			ab_refuse_statistics(objid);
 	}
 	else if (access == OAT_DROP)
+	{
+		if (subid > 0 && classid == RelationRelationId)
+			ab_refuse_own_altered(classid, objid, subid);
 		object_dropped(classid, objid, subid);
+	}
 }
 
 static void

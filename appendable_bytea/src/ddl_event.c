@@ -248,15 +248,35 @@ appendable_bytea_dropped(PG_FUNCTION_ARGS)
 					  "AND objsubid OPERATOR(pg_catalog.=) 0 AND object_type OPERATOR(pg_catalog.=) 'table'");
 	foreach(lc, oids)
 		drop_store(lfirst_oid(lc));
+	if (query_oids("SELECT objid FROM pg_catalog.pg_event_trigger_dropped_objects() "
+				   "WHERE schema_name OPERATOR(pg_catalog.=) '" AB_SCHEMA "' "
+				   "AND object_type OPERATOR(pg_catalog.=) 'index'") != NIL)
+		ab_refuse_own_dropped();
 	PG_RETURN_NULL();
 }
 
-/* Raise an error unless the user owns the relation. */
-void
-ab_require_owner(Oid relid)
+/* Raise an error unless the relation is there and the user owns it. */
+static void
+require_owner(Oid relid)
 {
+	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
 	if (!RelationOwnerCheck_compat(relid, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
+}
+
+/*
+ * Lock a table of the user's against everybody.  Who has no right to it does not get to
+ * wait for it, and what was true before the lock is asked again under it.
+ */
+void
+ab_lock_own_table(Oid relid)
+{
+	require_owner(relid);
+	LockRelationOid(relid, AccessExclusiveLock);
+	require_owner(relid);
 }
 
 /* ALTER COLUMN ... TYPE bytea for every column of the type; NULL if there is none. */
@@ -400,32 +420,37 @@ appendable_bytea_detach(PG_FUNCTION_ARGS)
 	ListCell   *lc;
 	StringInfoData drop_defaults;
 	StringInfoData set_defaults;
+	Relation	rel;
+	Oid			user;
+	int			security;
 
-	LockRelationOid(relid, AccessExclusiveLock);
-	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relid)));
-	ab_require_owner(relid);
+	ab_lock_own_table(relid);
+	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
+		require_owner(lfirst_oid(lc));
 	tables = find_all_inheritors(relid, AccessExclusiveLock, NULL);
 	initStringInfo(&drop_defaults);
 	initStringInfo(&set_defaults);
 	foreach(lc, tables)
 	{
-		ab_require_owner(lfirst_oid(lc));
+		require_owner(lfirst_oid(lc));
 		convert_defaults(lfirst_oid(lc), &drop_defaults, &set_defaults);
 	}
+	rel = relation_open(relid, NoLock);
+	ab_become_owner(rel, &user, &security);
+	relation_close(rel, NoLock);
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 	run_commands(drop_defaults.data);
 	run_commands(detach_command(relid));
 	run_commands(set_defaults.data);
 	SPI_finish();
+	SetUserIdAndSecContext(user, security);
 	foreach(lc, tables)
 	{
-		Relation	rel = relation_open(lfirst_oid(lc), NoLock);
-		bool		ours = ab_is_ours(rel);
+		bool		ours;
 
+		rel = relation_open(lfirst_oid(lc), NoLock);
+		ours = ab_is_ours(rel);
 		relation_close(rel, NoLock);
 		if (ours && detach_command(lfirst_oid(lc)) != NULL)
 			ereport(ERROR,

@@ -105,12 +105,7 @@ appendable_bytea_repair(PG_FUNCTION_ARGS)
 	Oid			relid = PG_GETARG_OID(0);
 	char	   *command;
 
-	LockRelationOid(relid, AccessExclusiveLock);
-	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relid)));
-	ab_require_owner(relid);
+	ab_lock_own_table(relid);
 	ab_relation_changed(relid);
 	ab_store_match(relid);
 	command = get_rel_relkind(relid) == RELKIND_RELATION ? adopt_command(relid) : NULL;

@@ -124,8 +124,8 @@ ab_reader_close(AbReader *reader)
 		index_close(reader->index, AccessShareLock);
 		table_close(reader->heap, AccessShareLock);
 	}
-	if (reader->value == &reader->own && reader->own.segments != reader->own.space)
-		pfree(reader->own.segments);
+	if (reader->value == &reader->own)
+		ab_value_free(&reader->own);
 	pfree(reader);
 }
 

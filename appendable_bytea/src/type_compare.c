@@ -36,6 +36,7 @@ typedef struct Side
 	Datum		value;
 	AbReader   *reader;			/* opened at the first need; NULL for bytes */
 	bool		in_memory;
+	bytea	   *copy;			/* of bytes that had to be fetched */
 	int64		length;
 	const char *piece;			/* what is not compared yet of the last piece */
 	int64		left;
@@ -51,6 +52,8 @@ side_init(Side *side, Datum value, bool is_bytea)
 	{
 		bytea	   *bytes = DatumGetByteaPP(value);
 
+		if ((Pointer) bytes != DatumGetPointer(value))
+			side->copy = bytes;
 		side->piece = VARDATA_ANY(bytes);
 		side->left = side->length = VARSIZE_ANY_EXHDR(bytes);
 	}
@@ -65,11 +68,14 @@ side_open(Side *side)
 		side->reader = ab_reader_open(side->value);
 }
 
+/* Give everything back: a sort compares in memory that lives as long as it does. */
 static void
-side_close(Side *side)
+side_end(Side *side)
 {
 	if (side->reader != NULL)
 		ab_reader_close(side->reader);
+	if (side->copy)
+		pfree(side->copy);
 }
 
 /* Have something in "piece"; false at the end. */
@@ -104,8 +110,6 @@ compare_bytes(Side *a, Side *b)
 		b->piece += n;
 		b->left -= n;
 	}
-	side_close(a);
-	side_close(b);
 	return result;
 }
 
@@ -121,6 +125,8 @@ compare(FunctionCallInfo fcinfo, Sides sides)
 	result = compare_bytes(&a, &b);
 	if (result == 0 && a.length != b.length)
 		result = a.length < b.length ? -1 : 1;
+	side_end(&a);
+	side_end(&b);
 	return result < 0 ? -1 : result > 0 ? 1 : 0;
 }
 
@@ -129,10 +135,14 @@ equal_values(FunctionCallInfo fcinfo, Sides sides)
 {
 	Side		a;
 	Side		b;
+	bool		result;
 
 	side_init(&a, PG_GETARG_DATUM(0), sides == BYTES_VALUE);
 	side_init(&b, PG_GETARG_DATUM(1), sides == VALUE_BYTES);
-	return a.length == b.length && compare_bytes(&a, &b) == 0;
+	result = a.length == b.length && compare_bytes(&a, &b) == 0;
+	side_end(&a);
+	side_end(&b);
+	return result;
 }
 
 #define COMPARISON(name, sides, expression) \

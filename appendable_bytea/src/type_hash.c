@@ -240,11 +240,19 @@ appendable_hash_extended(PG_FUNCTION_ARGS)
 Datum
 bytea_hash(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_INT32((int32) hash_bytea(PG_GETARG_BYTEA_PP(0), 0));
+	bytea	   *bytes = PG_GETARG_BYTEA_PP(0);
+	uint64		hash = hash_bytea(bytes, 0);
+
+	PG_FREE_IF_COPY(bytes, 0);
+	PG_RETURN_INT32((int32) hash);
 }
 
 Datum
 bytea_hash_extended(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_INT64((int64) hash_bytea(PG_GETARG_BYTEA_PP(0), (uint64) PG_GETARG_INT64(1)));
+	bytea	   *bytes = PG_GETARG_BYTEA_PP(0);
+	uint64		hash = hash_bytea(bytes, (uint64) PG_GETARG_INT64(1));
+
+	PG_FREE_IF_COPY(bytes, 0);
+	PG_RETURN_INT64((int64) hash);
 }

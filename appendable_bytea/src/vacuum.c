@@ -123,6 +123,11 @@ require_all_attached(void)
 	HeapTuple	tuple;
 	Oid			stray = InvalidOid;
 
+	if (!OidIsValid(ab_type_oid()) || !OidIsValid(ab_am_oid()))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("type or access method of extension \"%s\" is not where it belongs",
+						AB_EXTENSION)));
 	ScanKeyInit(&key[0], Anum_pg_depend_refclassid, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(TypeRelationId));
 	ScanKeyInit(&key[1], Anum_pg_depend_refobjid, BTEqualStrategyNumber, F_OIDEQ,
