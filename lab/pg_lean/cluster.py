@@ -22,9 +22,10 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 import psycopg
 from psycopg import sql
@@ -34,6 +35,9 @@ from pg_lean.paths import SERVER_DIR
 
 #: Every library of the project, in the order in which they are preloaded.
 LIBRARIES = ("parallel_temp", "appendable_bytea", "light_explain")
+
+#: Port of a private cluster: the name of its socket file, nothing else.
+PORT = 5432
 
 #: Settings of a private cluster that keep background work out of the figures.
 QUIET = {
@@ -66,11 +70,7 @@ class Server:
         works; a dot of a setting's name is written as two underscores
         (`parallel_temp__method="flush"`).
         """
-        try:
-            conn = psycopg.connect(self.conninfo, autocommit=True, application_name="pg-lean", **({"options": options} if options else {}))
-        except psycopg.OperationalError as error:
-            raise LabError(f"cannot connect to the server: {str(error).strip()}",
-                           "Check the connection string given with --dsn.") from None
+        conn = self._open(autocommit=True, application_name="pg-lean", **({"options": options} if options else {}))
         try:
             schemas = [self.schema] if self._schema_made else []
             schemas += [row[0] for row in conn.execute(
@@ -82,6 +82,16 @@ class Server:
             conn.close()
             raise
         return conn
+
+    def _open(self, **parameters: Any) -> psycopg.Connection:
+        try:
+            return psycopg.connect(self.conninfo, **parameters)
+        except psycopg.OperationalError as error:
+            raise LabError(f"cannot connect to the server: {str(error).strip()}",
+                           "Check the connection string given with --dsn, and the PG... variables of the environment.") from None
+        except psycopg.ProgrammingError as error:
+            raise LabError(f"this is no connection string: {self.conninfo} ({str(error).strip()})",
+                           "Write --dsn 'host=... dbname=...' or --dsn postgresql://host/dbname.") from None
 
     @staticmethod
     def set(conn: psycopg.Connection, settings: Mapping[str, Any]) -> None:
@@ -176,7 +186,8 @@ class UserServer(Server):
         """
         self._load, self._session_settings = [], {}
         for name in preload:
-            self.need_extension(name)
+            if name in LIBRARIES:
+                self.need_extension(name)
         with self.connect() as conn:
             loaded = ",".join(row[0] for row in conn.execute(
                 "SELECT setting FROM pg_settings WHERE name IN"
@@ -323,7 +334,7 @@ class Cluster(Server):
             if not self.has_library(name):
                 raise Unavailable(f"library {name} is not installed for this server ({self.pkglibdir})", "Run make install.")
         wanted = dict(settings or {})
-        if list(preload) == self.preload and wanted == self.settings and self.process is not None:
+        if list(preload) == self.preload and wanted == self.settings and self.process is not None and self.process.poll() is None:
             return
         self.preload, self.settings = list(preload), wanted
         if self.home is not None:
@@ -354,7 +365,7 @@ class Cluster(Server):
 
     def run(self, program: str, *args: str, **kwargs: Any) -> subprocess.CompletedProcess:
         """Run a program of the server's bin folder against this cluster, as the server's user."""
-        env = {**_environment(), "PGHOST": self.inside(self.sockets), "PGUSER": "postgres", "PGDATABASE": "postgres",
+        env = {**_environment(), "PGHOST": self.inside(self.sockets), "PGPORT": str(PORT), "PGUSER": "postgres", "PGDATABASE": "postgres",
                "PGOPTIONS": f"-c search_path={self.schema},public", **kwargs.pop("env", {})}
         return subprocess.run([*self._as_user(), str(self.bindir / program), *args], env=env, text=True,
                               capture_output=True, cwd="/", **kwargs)
@@ -394,10 +405,14 @@ class Cluster(Server):
         done = self.run("initdb", *options)
         if done.returncode != 0:
             raise LabError(f"initdb failed: {(done.stderr or done.stdout).strip()}")
-        self.conninfo = f"host={self.sockets} user=postgres dbname=postgres"
+        self.conninfo = f"host={self.sockets} port={PORT} user=postgres dbname=postgres"
+
+    def _open(self, **parameters: Any) -> psycopg.Connection:
+        with without_pg_variables():
+            return super()._open(**parameters)
 
     def _launch(self) -> None:
-        settings = {**QUIET, **self.settings, "unix_socket_directories": self.inside(self.sockets),
+        settings = {**QUIET, **self.settings, "port": PORT, "unix_socket_directories": self.inside(self.sockets),
                     "shared_preload_libraries": ",".join(self.preload)}
         args = [str(self.bindir / "postgres"), "-D", self.inside(self.data)]
         for name, value in settings.items():
@@ -409,7 +424,8 @@ class Cluster(Server):
         deadline = time.monotonic() + 60
         while True:
             try:
-                psycopg.connect(self.conninfo, connect_timeout=5).close()
+                with without_pg_variables():
+                    psycopg.connect(self.conninfo, connect_timeout=5).close()
                 return
             except psycopg.OperationalError as error:
                 if self.process.poll() is not None or time.monotonic() > deadline:
@@ -421,6 +437,20 @@ class Cluster(Server):
 
 def _setting(value: Any) -> str:
     return {True: "on", False: "off"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+
+
+_variables_lock = threading.Lock()
+
+
+@contextlib.contextmanager
+def without_pg_variables() -> Iterator[None]:
+    """Connect to a private cluster without what the user's environment tells libpq (PGHOST, PGSERVICE, PGOPTIONS and so on)."""
+    with _variables_lock:
+        taken = {name: os.environ.pop(name) for name in list(os.environ) if re.fullmatch(r"PG[A-Z]+", name)}
+        try:
+            yield
+        finally:
+            os.environ.update(taken)
 
 
 def _environment() -> dict[str, str]:
@@ -446,6 +476,8 @@ def _server_user(root: Path | None = None) -> pwd.struct_passwd | None:
 
 def _debian_root(label: str) -> tuple[Path, str]:
     """The debootstrap root of that major version and pg_config in it."""
+    if not 15 <= int(label) <= 19:
+        raise LabError(f"there is no server {label}", "Give --pg-config the path of a server's pg_config, or a label of make matrix, such as 17 or 18-assert.")
     root, pg_config = SERVER_DIR / "root" / label, f"/usr/lib/postgresql/{label}/bin/pg_config"
     if not (root / pg_config[1:]).exists():
         raise LabError(f"there is no root with PostgreSQL {label}", f"ci/server.sh {label} makes it.")

@@ -121,6 +121,18 @@ class Measurements:
                 ratios.append(row[metric] / denominator)
         return Estimate.of(ratios)
 
+    def ratio_of_sums(self, metric: str, variant: str, base: str, cases: Sequence[Any]) -> Estimate:
+        """The same over several cases that belong together: sums within each repetition, then their ratio, then the median."""
+        def sums(name: str) -> dict[int, float]:
+            found: dict[int, list[float]] = {}
+            for row in self.rows:
+                if row["variant"] == name and row["case"] in cases and row.get(metric) is not None:
+                    found.setdefault(row["repetition"], []).append(row[metric])
+            return {repetition: sum(values) for repetition, values in found.items() if len(values) == len(cases)}
+
+        bases = sums(base)
+        return Estimate.of(total / bases[repetition] for repetition, total in sums(variant).items() if bases.get(repetition))
+
     def write_csv(self, path: Path) -> None:
         """All rows; the union of their columns."""
         columns = list(dict.fromkeys(name for row in self.rows for name in row))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Sequence
@@ -102,6 +103,59 @@ class Check:
         return f"{format_value(value)} {self.unit}".strip()
 
 
+def not_slower(what: str, ratio: Estimate, margin: float) -> Check:
+    """That a cost is not more than so much above what it is compared with, decided by the upper end of the ratio's interval:
+    a run too noisy to tell does not pass."""
+    return Check(f"{what}: upper end of the ratio's interval, margin {margin:.0%}", ratio.high, "<=", 1 + margin)
+
+
+@dataclass
+class Headline:
+    """The one figure of a comparison: how many times stock's cost is pg_lean's, with its interval, and the costs as bars."""
+
+    what: str
+    ratio: Estimate
+    #: Name and cost of each way, stock first.
+    bars: Sequence[tuple[str, float]]
+    unit: str = "ms"
+    #: What the ratio is, such as "times as fast".
+    phrase: str = "times as fast"
+
+    #: Upper over lower end of an interval beyond which a figure says more about the machine than about what was measured.
+    LOUD = 1.6
+
+    @property
+    def known(self) -> bool:
+        """Do all that may be true say the same: that it is faster, or slower?"""
+        return not math.isnan(self.ratio.median) and not self.ratio.low <= 1 <= self.ratio.high
+
+    @property
+    def loud(self) -> bool:
+        """Did the repetitions differ so much that the median would mislead?"""
+        return not math.isnan(self.ratio.median) and (not self.known or self.ratio.high > self.LOUD * self.ratio.low)
+
+    @property
+    def interval(self) -> str:
+        return f"{_figure(self.ratio.low, 2)} to {_figure(self.ratio.high, 2)}" if self.ratio.n > 1 else ""
+
+    @property
+    def figure(self) -> str:
+        """What is shown large: the ratio; of repetitions that differ much the end that is certain; nothing where even that is not known."""
+        if math.isnan(self.ratio.median):
+            return "not measured"
+        if not self.loud:
+            return f"{_figure(self.ratio.median, 2 if self.ratio.median < 100 else 3)}x"
+        return "too loud to tell" if not self.known else f"> {_figure(self.ratio.low, 2)}x" if self.ratio.low > 1 else f"< {_figure(self.ratio.high, 2)}x"
+
+    @property
+    def explanation(self) -> str:
+        """What stands beside the figure."""
+        if math.isnan(self.ratio.median):
+            return ""
+        spread = f" ({self.interval})" if self.interval else ""
+        return f"{self.phrase}{spread}" + ("; this machine is busy: the repetitions differ much" if self.loud else "")
+
+
 @dataclass
 class Result:
     """title: a headline; summary: what came out, one or two sentences; what and how: what was measured and how."""
@@ -112,6 +166,7 @@ class Result:
     how: str
     blocks: list[Any] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
+    headlines: list[Headline] = field(default_factory=list)
     #: Set by the runner.
     name: str = ""
     machine: dict[str, Any] = field(default_factory=dict)
@@ -120,18 +175,39 @@ class Result:
     quick: bool = False
     #: Why the part could not run; everything else is empty then.
     unavailable: str = ""
+    #: What went wrong; figures are missing then, but for the raw rows measured before.
+    failed: str = ""
+    #: The user ended it; as above.
+    interrupted: bool = False
 
-    def save(self, folder: Path) -> None:
-        """Write result.json (all of it) and raw.csv."""
-        folder.mkdir(parents=True, exist_ok=True)
+    @property
+    def whole(self) -> bool:
+        """Is this a result, and not the reason why there is none?"""
+        return not (self.unavailable or self.failed or self.interrupted)
+
+    @property
+    def kind(self) -> str:
+        """Where it is kept: "" for a full result, else the name of a folder beside it, so that it takes no full result's place."""
+        return "interrupted" if self.interrupted else "failed" if not self.whole else "quick" if self.quick else ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it, as result.json has it."""
         data = {name: getattr(self, name) for name in
-                ("name", "title", "summary", "what", "how", "machine", "seconds", "quick", "unavailable")}
+                ("name", "title", "summary", "what", "how", "machine", "seconds", "quick", "unavailable", "failed", "interrupted")}
         data["blocks"] = [{"type": type(block).__name__, **asdict(block)} for block in self.blocks]
         data["checks"] = [{**asdict(check), "met": check.met} for check in self.checks]
+        data["headlines"] = [asdict(headline) for headline in self.headlines]
         data["raw"] = self.raw.rows
-        (folder / "result.json").write_text(json.dumps(data, default=to_json, indent=1))
-        if self.raw.rows:
-            self.raw.write_csv(folder / "raw.csv")
+        return data
+
+    def save(self, folder: Path) -> None:
+        """Write result.json and raw.csv; what was there before goes when the new files are whole."""
+        folder.mkdir(parents=True, exist_ok=True)
+        fresh = folder / "raw.csv.new", folder / "result.json.new"
+        self.raw.write_csv(fresh[0])
+        fresh[1].write_text(json.dumps(self.as_dict(), default=to_json, indent=1) + "\n")
+        for path in fresh:
+            os.replace(path, path.with_suffix(""))
 
     @classmethod
     def load(cls, folder: Path) -> "Result":
@@ -146,7 +222,9 @@ class Result:
                 block["listings"] = [Listing(**listing) for listing in block["listings"]]
             blocks.append(kind(**block))
         checks = [Check(**{k: v for k, v in check.items() if k != "met"}) for check in data.pop("checks")]
-        return cls(blocks=blocks, checks=checks, raw=Measurements(data.pop("raw")), **data)
+        headlines = [Headline(**{**one, "ratio": Estimate(**one["ratio"]), "bars": [tuple(bar) for bar in one["bars"]]})
+                     for one in data.pop("headlines", [])]
+        return cls(blocks=blocks, checks=checks, headlines=headlines, raw=Measurements(data.pop("raw")), **data)
 
 
 # -- how figures are written, everywhere -------------------------------------
@@ -190,6 +268,14 @@ def _figure(value: Any, digits: int = 3) -> str:
         places = digits - 1 - math.floor(math.log10(abs(value)))
         return f"{value:.{max(0, min(places, 6))}f}"
     return str(value)
+
+
+def format_cost(value: float, unit: str) -> str:
+    """A cost with its unit, of a size that a person can compare: 546 ms, 81 µs, 2.3 s."""
+    for unit_of, least, name in (("ms", 1000, "s"), ("µs", 1e6, "s"), ("µs", 1000, "ms")):
+        if unit == unit_of and value >= least:
+            return f"{_figure(float(value) / least)} {name}"
+    return f"{_figure(float(value))} {unit}"
 
 
 def is_number(value: Any) -> bool:

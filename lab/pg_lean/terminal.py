@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Any, Callable
 
 from rich.console import Console
@@ -10,15 +12,21 @@ from rich.measure import Measurement
 from rich.panel import Panel
 from rich.table import Table as RichTable
 
-from pg_lean.result import Listing, Note, Result, SideBySide, Table, format_parts, format_value, is_number
+from pg_lean.result import Listing, Note, Result, SideBySide, Table, format_cost, format_parts, format_value, is_number
+
+
+def end_quietly() -> None:
+    """The reader of standard output has enough: no words, and the status that a shell gives for SIGPIPE, as cat has."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise SystemExit(141)
 
 
 def show(result: Result, console: Console) -> None:
     """Print tables, notes and checks; plots, plans and folded listings are for the report."""
     console.print()
     console.rule(f"[bold]{escape(result.title)}", align="left")
-    if result.unavailable:
-        console.print(f"[yellow]not measured:[/] {escape(result.unavailable)}", highlight=False)
+    if not result.whole:
+        console.print(missing(result), highlight=False)
         return
     console.print(escape(result.summary), highlight=False)
     for block in result.blocks:
@@ -37,14 +45,27 @@ def show(result: Result, console: Console) -> None:
                       f" (target {check.relation} {check.target:,g}{unit})", highlight=False)
 
 
+def missing(result: Result) -> str:
+    """Why there are no figures."""
+    if result.interrupted:
+        return "[yellow]interrupted[/]"
+    return f"[red]failed:[/] {escape(result.failed)}" if result.failed else f"[yellow]not measured:[/] {escape(result.unavailable)}"
+
+
 def glance(results: list[Result], console: Console) -> None:
-    """One line for each of several results."""
-    shown = RichTable(title="At a glance", title_justify="left", title_style="bold", show_header=False, pad_edge=False, show_lines=True)
-    shown.add_column(ratio=1)
-    shown.add_column(ratio=2)
+    """One table of several results: what each way takes, and how many times stock's cost is pg_lean's."""
+    shown = RichTable(title="At a glance", title_justify="left", title_style="bold", pad_edge=False, header_style="bold")
+    for title, justify in (("", "left"), ("stock", "right"), ("pg_lean", "right"), ("", "right"), ("", "left")):
+        shown.add_column(title, justify=justify)
     for result in results:
-        shown.add_row(escape(result.title), f"[yellow]not measured:[/] {escape(result.unavailable)}" if result.unavailable
-                      else escape(result.summary))
+        if not result.whole:
+            shown.add_row(escape(result.title), "", "", "", missing(result))
+        for headline in result.headlines:
+            stock, lean = headline.bars[0][1], headline.bars[-1][1]
+            shown.add_row(escape(headline.what), format_cost(stock, headline.unit), format_cost(lean, headline.unit),
+                          f"[{'yellow' if headline.loud else 'bold'}]{headline.figure}[/]", escape(headline.explanation))
+        if result.whole and not result.headlines:
+            shown.add_row(escape(result.title), "", "", "", escape(result.summary))
     console.print()
     console.print(shown)
 

@@ -69,6 +69,26 @@ def test_the_users_environment_does_not_reach_the_server(stock, monkeypatch):
     assert stock.run("psql", "-Atc", "SHOW work_mem").stdout.strip() == "4MB"
 
 
+PG_VARIABLES = {"PGHOST": "/nowhere", "PGPORT": "9999", "PGSERVICE": "nothing", "PGOPTIONS": "-c work_mem=1MB", "PGUSER": "nobody", "PGDATABASE": "nothing",
+                "PGSSLMODE": "require", "PGTARGETSESSIONATTRS": "standby"}
+
+
+def test_no_pg_variable_reaches_a_private_server(monkeypatch):
+    for name, value in PG_VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    with Cluster(name="test") as cluster, cluster.connect() as conn:
+        assert conn.execute("SELECT current_setting('work_mem'), current_setting('port'), current_user::text").fetchone() == ("4MB", "5432", "postgres")
+        assert cluster.run("psql", "-Atc", "SELECT current_setting('work_mem')").stdout.strip() == "4MB"
+    assert {name: os.environ[name] for name in PG_VARIABLES} == PG_VARIABLES
+
+
+def test_pg_variables_are_honoured_on_the_users_server(stock, monkeypatch):
+    for name, value in {"PGHOST": str(stock.sockets), "PGPORT": "5432", "PGUSER": "postgres", "PGDATABASE": "postgres", "PGOPTIONS": "-c work_mem=1MB"}.items():
+        monkeypatch.setenv(name, value)
+    with UserServer("application_name=x") as server, server.connect() as conn:
+        assert conn.execute("SHOW work_mem").fetchone()[0] == "1MB"
+
+
 def test_memory_wal_and_machine_can_be_seen(stock):
     with stock.connect() as conn:
         assert stock.backend_is_local(conn)
@@ -185,6 +205,29 @@ def test_a_statement_that_libpq_ran_itself_raises_its_error(stock):
         check_result(conn.pgconn.exec_(b"SELECT 1"))
         with pytest.raises(LabError, match="division by zero"):
             check_result(conn.pgconn.exec_(b"SELECT 1/0"))
+
+
+@pytest.mark.parametrize("dsn", ["mydb", "host=x frobnicate=y", "postgresql://[::1"])
+def test_a_malformed_connection_string(dsn):
+    with pytest.raises(LabError, match="no connection string") as error:
+        UserServer(dsn)
+    assert "--dsn 'host=" in error.value.hint
+
+
+def test_a_library_without_an_extension_is_loaded_and_no_extension_asked_for(stock):
+    with UserServer(stock.conninfo) as server:
+        server.configure(preload=["auto_explain"], settings={"auto_explain.log_min_duration": "1h"})
+        with server.connect() as conn:
+            assert conn.execute("SHOW auto_explain.log_min_duration").fetchone()[0] == "1h"
+
+
+def test_a_server_that_died_is_started_again_for_the_next_part():
+    with Cluster(name="test") as cluster:
+        cluster.process.send_signal(signal.SIGQUIT)
+        cluster.process.wait(60)
+        cluster.configure()
+        with cluster.connect() as conn:
+            assert conn.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_connecting_to_nothing():

@@ -2,24 +2,28 @@
 
 import csv
 import json
+import os
+import signal
+import subprocess
+import sys
 
 import pytest
 
 from conftest import processes_below
-from pg_lean.bench import modules
+from pg_lean import __version__
 from pg_lean.cluster import Cluster, UserServer
 from pg_lean.commands import cat
-from pg_lean.demo import ORDER
+from pg_lean.demo import ORDER, append
 from pg_lean.paths import SERVER_DIR
 
 
 def test_demo_end_to_end_on_a_private_server(lean, pg_lean, tmp_path):
     done = pg_lean("demo", "--quick", "--parts", "temp_buffers", "--scale", "1", "--iterations", "2")
     assert done.returncode == 0, done.stdout + done.stderr
-    for text in ("write", "published", "16,384", "report:", "cut:"):
+    for text in ("one by one", "16,384", "report: file://", "cut:"):
         assert text in done.stdout
-    result = json.loads((tmp_path / "demo" / "temp_buffers" / "result.json").read_text())
-    with open(tmp_path / "demo" / "temp_buffers" / "raw.csv") as file:
+    result = json.loads((tmp_path / "demo" / "temp_buffers" / "quick" / "result.json").read_text())
+    with open(tmp_path / "demo" / "temp_buffers" / "quick" / "raw.csv") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 2 * 8 and {row["case"] for row in rows} >= {"128", "16384"}
     assert all(float(row["flush"]) > float(row["dry_flush_mean"]) for row in rows)
@@ -30,14 +34,16 @@ def test_demo_end_to_end_on_a_private_server(lean, pg_lean, tmp_path):
 
 
 def test_every_other_part_of_the_demo_runs(lean, pg_lean, tmp_path):
-    parts = [name for name in ORDER if name != "temp_buffers" and name in modules("pg_lean.demo")]
+    parts = [name for name in ORDER if name != "temp_buffers"]
     done = pg_lean("demo", "--quick", "--parts", ",".join(parts), "--scale", "1", "--iterations", "1")
     assert done.returncode == 0, done.stdout + done.stderr
     for name in parts:
-        result = json.loads((tmp_path / "demo" / name / "result.json").read_text())
-        assert not result["unavailable"], f"{name}: {result['unavailable']}"
+        result = json.loads((tmp_path / "demo" / name / "quick" / "result.json").read_text())
+        assert result["headlines"] and not result["unavailable"], f"{name}: {result['unavailable']}"
         assert result["summary"] and result["what"] and result["how"] and result["raw"], name
-    assert "At a glance" in done.stdout
+    assert "At a glance" in done.stdout and (tmp_path / "report" / "index.html").as_uri() in done.stdout
+    stream = [row for row in json.loads((tmp_path / "demo" / "append" / "quick" / "result.json").read_text())["raw"] if row["case"] == "stream" and row["variant"] == "pg_lean"]
+    assert 5000 <= stream[-1]["length"] / len(append.STATEMENT) < 6000, "a log of so many lines, however fast they were written"
 
 
 def test_demo_on_the_users_server_leaves_the_users_tables_alone(lean, pg_lean):
@@ -62,7 +68,7 @@ def test_demo_without_the_extension_says_so(stock, pg_lean, tmp_path):
 def test_flush_benchmark_compares_the_same_pages(lean, pg_lean, tmp_path):
     done = pg_lean("bench", "flush", "--quick", "--scale", "1", "--iterations", "2")
     assert done.returncode == 0, done.stdout + done.stderr
-    with open(tmp_path / "bench" / "flush" / "raw.csv") as file:
+    with open(tmp_path / "bench" / "flush" / "quick" / "raw.csv") as file:
         rows = list(csv.DictReader(file))
     assert {row["variant"] for row in rows} == {"one by one", "sorted", "pg_lean"}
     assert all(int(row["written"]) >= int(row["case"].split()[0]) for row in rows)
@@ -82,10 +88,67 @@ def test_calibrate_sets_the_database_only_when_asked(lean, pg_lean):
     assert 0 <= float(set_now["parallel_temp.scan_buffer_cost"]) < 1
 
 
+def test_interrupting_keeps_the_rows_and_leaves_nothing(lean, tmp_path):
+    process = subprocess.Popen([sys.executable, "-m", "pg_lean", "bench", "flush", "--quick", "--scale", "1", "--iterations", "500"], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, env={**os.environ, "PG_LEAN_BUILD": str(tmp_path), "PG_LEAN_SERVER_DIR": str(SERVER_DIR)},
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    raw = tmp_path / "bench" / "flush" / "interrupted" / "raw.csv"
+    # the second case has begun, so the first one has rows
+    for line in process.stdout:
+        if "read at random" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130, out + err
+    assert "interrupted" in err and "Traceback" not in err
+    assert raw.read_text().count("\n") > 500 and not (tmp_path / "bench" / "flush" / "result.json").exists()
+    assert not list((SERVER_DIR / "cluster").glob(f"*-{process.pid}-*"))
+
+
+def test_a_benchmark_of_explain_leaves_the_users_tables_alone(pg_lean, tmp_path):
+    cluster = Cluster(name="test", preload=["auto_explain", "light_explain"])
+    if not cluster.has_library("light_explain"):
+        pytest.skip("light_explain is not installed for this server (make install)")
+    with cluster, cluster.connect() as conn:
+        conn.execute("CREATE TABLE public.mine AS SELECT generate_series(1, 1000) AS a")
+        before = conn.execute("SELECT count(*) FROM pg_class").fetchone()
+        done = pg_lean("bench", "explain", "--quick", "--scale", "1", "--iterations", "1", "--dsn", cluster.conninfo, timeout=600)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert conn.execute("SELECT count(*) FROM pg_class").fetchone() == before
+        assert conn.execute("SELECT pg_stat_force_next_flush(), last_vacuum, last_analyze FROM pg_stat_user_tables WHERE relname = 'mine'").fetchone()[1:] == (None, None)
+        assert conn.execute("SELECT nspname FROM pg_namespace WHERE starts_with(nspname, 'lean_lab')").fetchall() == [(cluster.schema,)]
+    assert json.loads((tmp_path / "bench" / "explain" / "quick" / "result.json").read_text())["checks"]
+
+
+def test_without_a_command_there_is_help_and_no_error(pg_lean_here):
+    status, out, err = pg_lean_here()
+    assert status == 0 and "Usage:" in out and "demo" in out and err == ""
+
+
+def test_version(pg_lean_here):
+    assert pg_lean_here("--version")[:2] == (0, f"pg-lean {__version__}\n")
+
+
+def test_results_for_machines(lean, pg_lean):
+    done = pg_lean("bench", "flush", "--quick", "--scale", "1", "--iterations", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    (result,) = json.loads(done.stdout)
+    assert result["name"] == "flush" and result["blocks"] and "raw" not in result
+    assert "report:" in done.stderr
+
+
+def test_completion_knows_commands_and_names(pg_lean):
+    for words, expected in (("pg-lean dem", "demo"), ("pg-lean bench app", "append"), ("pg-lean demo --parts fast", "fastload")):
+        done = pg_lean(_PG_LEAN_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=str(len(words.split()) - 1))
+        assert expected in done.stdout, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("args, message", [
     (("bench", "no_such"), 'no benchmark "no_such"'),
     (("demo", "--parts", "no_such"), 'no part "no_such"'),
     (("demo", "--dsn", "host=/nowhere dbname=x"), "cannot connect"),
+    (("demo", "--dsn", "nonsense"), "no connection string"),
+    (("bench", "flush", "--pg-config", "99"), "there is no server 99"),
     (("bench", "flush", "--pg-config", "/no/such"), "no PostgreSQL server"),
     (("calibrate", "--apply", "system"), "needs a server"),
     (("calibrate", "--apply", "everywhere", "--dsn", "x"), '--apply is "none"'),
@@ -132,6 +195,14 @@ def test_cat_to_standard_output_and_of_an_empty_value(pg_lean, values):
     assert done.returncode == 1 and done.stdout == ""
     done = pg_lean("cat", 'public."Odd Name"', "data", "--dsn", values.conninfo, "--where", "id = 10")
     assert done.returncode == 0 and done.stdout == ""
+
+
+def test_a_reader_that_has_enough_ends_cat_without_a_word(values):
+    process = subprocess.Popen([sys.executable, "-m", "pg_lean", "cat", '"Odd Name"', "data", "--dsn", values.conninfo, "--where", "id = 2", "--slice", "1kB"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout.read(10) == b"\x02\x00\xff\x02\x00\xff\x02\x00\xff\x02"
+    process.stdout.close()
+    assert process.wait(60) == 141 and process.stderr.read() == b""
 
 
 def test_cat_of_an_appendable_value_that_grows_meanwhile(pg_lean_here, tmp_path):

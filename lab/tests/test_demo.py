@@ -1,14 +1,19 @@
-"""The demo's main part without a server: repetitions, cuts, and figures that follow from known times."""
+"""The demo's parts without measuring: repetitions, bounds, figures that follow from known times, and parts that fail."""
 
+import contextlib
+import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
-from pg_lean import tempbuffers
-from pg_lean.bench import Bench, Options, Table
+from pg_lean import demo, report, tempbuffers
+from pg_lean.appending import PG_LEAN
+from pg_lean.bench import Bench, Options, Result, Table
 from pg_lean.cluster import Server
-from pg_lean.demo import temp_buffers
+from pg_lean.demo import append, runner, temp_buffers
+from pg_lean.errors import LabError, Unavailable
 
 SIZES = [128, 2048, 4096]
 
@@ -33,8 +38,8 @@ def experiment(monkeypatch):
 
 def test_ratios_follow_from_the_times(experiment):
     bench = experiment()
-    temp_buffers.measure(bench, None, SIZES, 7)
-    result = temp_buffers.present(bench, SIZES, 7, [])
+    temp_buffers.measure(bench, None, dict.fromkeys(SIZES, 7))
+    result = temp_buffers.present(bench, SIZES, dict.fromkeys(SIZES, 7), [])
     assert "costs 1.50 page reads here (2.00 after reading in random order)" in result.summary
     tables = [block for block in result.blocks if isinstance(block, Table)]
     ratios = tables[1].rows[1]
@@ -44,14 +49,16 @@ def test_ratios_follow_from_the_times(experiment):
     assert tables[2].rows[1][4].median == pytest.approx(0.5)
 
 
-def test_a_size_that_takes_long_gets_fewer_repetitions_and_that_is_told(experiment, monkeypatch):
-    monkeypatch.setattr(temp_buffers, "SECONDS_PER_SIZE", 0)
-    assert temp_buffers.measure(experiment(), None, SIZES, 12) == dict.fromkeys(SIZES, temp_buffers.LEAST)
+def test_repetitions_depend_on_the_size_and_not_on_the_clock(experiment):
+    bench = experiment()
+    wanted = {size: temp_buffers.repetitions_of(bench, size) for size in tempbuffers.SIZES}
+    assert wanted[128] == 11 and wanted[65536] == 7 and wanted[262144] == 3
+    assert temp_buffers.measure(bench, None, wanted) == wanted
+    assert {size: len(bench.raw.select(case=size)) for size in wanted} == wanted
 
 
-def test_iterations_that_the_user_asks_for_are_never_cut(experiment, monkeypatch):
-    monkeypatch.setattr(temp_buffers, "SECONDS_PER_SIZE", 0)
-    assert temp_buffers.measure(experiment(iterations=12), None, SIZES, 12) == dict.fromkeys(SIZES, 12)
+def test_iterations_that_the_user_asks_for_are_never_cut(experiment):
+    assert temp_buffers.repetitions_of(experiment(iterations=12), 262144) == 12
 
 
 def test_the_published_tables_are_whole():
@@ -61,3 +68,131 @@ def test_the_published_tables_are_whole():
 
 def test_temp_buffers_are_110_percent_and_at_least_100():
     assert [tempbuffers.temp_buffers_for(blocks) for blocks in (10, 128, 1024)] == [100, 141, 1127]
+
+
+# -- a growing file, of any length and at any speed --------------------------
+
+
+class Rows:
+    """A connection that takes every append."""
+
+    def __init__(self):
+        self.taken = b""
+
+    def execute(self, _statement, parameters, prepare):
+        self.taken += parameters[0]
+
+
+def test_a_file_that_outgrows_every_value_is_followed_to_the_cap(tmp_path, monkeypatch):
+    """A log that a fast machine writes may be longer than a value can be."""
+    monkeypatch.setattr(append, "LONGEST", 1 << 20)
+    path = tmp_path / "log"
+    path.write_bytes(b"x" * (5 << 20))
+    follower = append.Follower(PG_LEAN, Rows(), "t")
+    follower.follow(path, time.perf_counter(), lambda: False, threading.Event())
+    assert follower.error is None and follower.lengths[-1] == 1 << 20 == len(follower.conn.taken)
+
+
+def test_a_file_that_has_ended_is_followed_to_its_end(tmp_path):
+    path = tmp_path / "log"
+    path.write_bytes(b"abc" * 1000)
+    follower = append.Follower(PG_LEAN, Rows(), "t")
+    follower.follow(path, time.perf_counter(), lambda: True, threading.Event())
+    assert follower.conn.taken == b"abc" * 1000
+
+
+def test_the_file_that_the_demo_makes_has_a_length_and_no_duration():
+    bench = Bench("append", Server("host=/nowhere"), Options(quick=True), Console(quiet=True))
+    with append.growing_file(bench) as (path, _what, ended):
+        deadline = time.monotonic() + 300
+        while not ended() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert ended() and path.read_bytes().count(b"\n") == 5000
+
+
+# -- parts that fail ---------------------------------------------------------
+
+
+@pytest.fixture
+def parts(monkeypatch, tmp_path):
+    """A demo of three parts that do what a test says, on a server that does nothing, with results below tmp_path."""
+    @contextlib.contextmanager
+    def connect():
+        raise LabError("there is no server")
+        yield
+
+    server = SimpleNamespace(configure=lambda *_: None, connect=connect)
+    monkeypatch.setattr(runner, "_open", lambda *_: contextlib.nullcontext(server))
+    for module in (runner, report):
+        monkeypatch.setattr(module, "BUILD", tmp_path)
+
+    def run(**runs):
+        for name in runs:
+            monkeypatch.setattr(__import__(f"pg_lean.demo.{name}", fromlist=[name]), "run", runs[name])
+        return runner.run(Options(quick=True), Console(quiet=True), list(runs))
+    return run
+
+
+def good(bench):
+    bench.raw.add("stock", 0, ms=1.0)
+    return Result("A good part", "All is well.", "what", "how")
+
+
+def bad(bench):
+    bench.raw.add("stock", 0, ms=1.0)
+    return 1 / 0
+
+
+def unavailable(bench):
+    raise Unavailable("no such extension", "Install it.")
+
+
+def test_a_part_that_fails_is_shown_with_its_reason_and_the_others_go_on(parts, tmp_path):
+    results = parts(parallel=bad, append=unavailable, explain=good)
+    assert [(bool(result.failed), bool(result.unavailable), result.whole) for result in results] == [(True, False, False), (False, True, False), (False, False, True)]
+    page = (tmp_path / "report" / "index.html").read_text()
+    for text in ("Failed:", "ZeroDivisionError: division by zero (test_demo.py", "Not measured: no such extension. Install it.", "All is well."):
+        assert text in page, text
+    assert (tmp_path / "demo" / "parallel" / "failed" / "raw.csv").read_text().count("\n") == 2, "the rows that were measured are kept"
+
+
+def test_the_status_says_that_a_part_failed(monkeypatch, pg_lean_here):
+    failed = [Result("t", "", "", "", name="parallel", failed="the server said no"), Result("t", "", "", "", name="append")]
+    monkeypatch.setattr(runner, "run", lambda *_: failed)
+    status, _out, err = pg_lean_here("demo")
+    assert status == 1 and "failed: parallel" in err
+    monkeypatch.setattr(runner, "run", lambda *_: failed[1:])
+    assert pg_lean_here("demo")[0] == 0
+
+
+def test_an_interrupted_demo_writes_the_report_of_what_it_has(parts, tmp_path):
+    def interrupted(bench):
+        bench.raw.add("stock", 0, ms=1.0)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        parts(parallel=good, append=interrupted, explain=bad)
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "All is well." in page and "Interrupted:" in page and "Failed:" not in page
+    assert (tmp_path / "demo" / "append" / "interrupted" / "raw.csv").exists()
+
+
+def test_only_a_full_run_takes_a_full_results_place(parts, tmp_path, monkeypatch):
+    full = tmp_path / "demo" / "parallel"
+    Result("An old full one", "Old.", "", "", name="parallel").save(full)
+    before = (full / "result.json").read_text()
+    page = tmp_path / "report" / "index.html"
+    for run in (good, bad, unavailable):
+        parts(parallel=run)
+        assert (full / "result.json").read_text() == before
+    parts(parallel=good)
+    assert "All is well." in page.read_text(), "what was measured now is shown"
+    report.write(tmp_path)
+    assert "An old full one" in page.read_text() and "A good part" not in page.read_text()
+    runner.run(Options(quick=False), Console(quiet=True), ["parallel"])
+    assert "A good part" in (full / "result.json").read_text()
+
+
+def test_the_story_begins_with_what_most_people_ask_for():
+    assert demo.ORDER == ("parallel", "append", "explain", "fastload", "temp_buffers")
+    assert "danolivo.substack.com" in temp_buffers.SOURCE

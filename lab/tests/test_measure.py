@@ -4,14 +4,17 @@ import csv
 import math
 import os
 import random
+import re
 import statistics
 import time
+from pathlib import Path
 
 import pytest
 
+from pg_lean import measure
 from pg_lean.measure import (BURSTS, FIRST_TRANSACTIONS, TRANSACTIONS_BEFORE, Estimate, Measurements, bursts, cpu_seconds, filesystem_of,
                              interleave, interval_ranks)
-from pg_lean.result import format_value, human_bytes
+from pg_lean.result import Headline, format_cost, format_value, human_bytes, not_slower
 
 
 @pytest.mark.parametrize("n, rank, reached", [
@@ -147,3 +150,46 @@ def test_processor_time_counts_work_and_not_sleep():
     assert spent(lambda: time.sleep(0.3)) < 0.1
     assert spent(lambda: sum(range(3_000_000))) > 0.01
     assert cpu_seconds(2 ** 22 + 1) is None
+
+
+def test_a_ratio_of_sums_is_taken_within_a_repetition_and_needs_every_case():
+    raw = Measurements()
+    for repetition in range(3):
+        for case, ms in (("a", 10.0), ("b", 30.0)):
+            raw.add("stock", repetition, case, ms=ms * (repetition + 1))
+            if repetition < 2 or case == "a":
+                raw.add("pg_lean", repetition, case, ms=ms * (repetition + 1) / 4)
+    ratio = raw.ratio_of_sums("ms", "stock", "pg_lean", ["a", "b"])
+    assert (ratio.median, ratio.n) == (4.0, 2)
+
+
+def estimate(*values):
+    return Estimate.of(values)
+
+
+@pytest.mark.parametrize("values, figure, loud", [
+    ((2.4, 2.5, 2.5, 2.5, 2.6, 2.6), "2.5x", False), ((6600, 6601, 6599, 6605, 6600, 6602), "6,600x", False),
+    ((1.2, 2.0, 2.0, 2.1, 2.2, 3.0), "> 1.2x", True), ((0.8, 1.9, 2.0, 2.1, 2.2, 3.0), "too loud to tell", True),
+    ((0.2, 0.3, 0.3, 0.4, 0.4, 0.5), "< 0.50x", True), ((), "not measured", False),
+])
+def test_a_headline_never_shows_a_figure_that_misleads(values, figure, loud):
+    headline = Headline("x", estimate(*values), [("stock", 2.0), ("pg_lean", 1.0)])
+    assert (headline.figure, headline.loud) == (figure, loud)
+    assert ("busy" in headline.explanation) == loud
+
+
+def test_not_slower_is_decided_by_the_upper_end():
+    """The noisier a run, the harder it is to pass: with the lower end it would be easier."""
+    assert not_slower("x", estimate(0.99, 1.0, 1.0, 1.0, 1.0, 1.01), 0.02).met
+    assert not not_slower("x", estimate(0.5, 0.9, 1.0, 1.0, 1.1, 1.5), 0.02).met
+    assert not not_slower("x", estimate(), 0.02).met
+
+
+def test_every_comparison_of_the_benchmarks_is_decided_by_the_upper_end():
+    folder = Path(measure.__file__).parent / "bench"
+    assert not [path.name for path in folder.glob("*.py") if re.search(r"\blower end\b|\.low,? *[\"<]", path.read_text())]
+
+
+@pytest.mark.parametrize("value, unit, text", [(546.2, "ms", "546 ms"), (2270.0, "ms", "2.27 s"), (81.0, "µs", "81.0 µs"), (5300.0, "µs", "5.30 ms"), (1.0, "µs a page", "1.00 µs a page")])
+def test_costs_are_written_in_the_unit_of_a_person(value, unit, text):
+    assert format_cost(value, unit) == text

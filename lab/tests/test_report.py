@@ -10,7 +10,7 @@ import pytest
 from pg_lean import report
 from pg_lean.bench import modules
 from pg_lean.measure import Measurements, describe_machine
-from pg_lean.result import Check, Listing, Note, Plot, Result, Series, SideBySide, Table
+from pg_lean.result import Check, Headline, Listing, Note, Plot, Result, Series, SideBySide, Table
 
 SIZES = [128, 1024, 8192]
 
@@ -37,6 +37,7 @@ def result():
                      kind="bar"),
                 Note("What was left out."), Listing("A plan", "Seq Scan on <t>", folded=True),
                 SideBySide("Two plans", [Listing("stock", "Seq Scan"), Listing("pg_lean", "Gather")])],
+        headlines=[Headline("three sizes", raw.ratio_of_sums("ms", "stock", "pg_lean", SIZES), [("stock", 30.0), ("pg_lean", 16.0)])],
         checks=[Check("ratio", 0.5, "<=", 0.8), Check("speed", 2.0, ">=", 3.0, "x"), Check("nothing", float("nan"), "<=", 1)],
         name="counting", machine=describe_machine(), raw=raw, seconds=1.5)
 
@@ -48,6 +49,7 @@ def test_a_result_survives_being_kept(result, tmp_path):
     assert (tmp_path / "result.json").read_text() == (tmp_path / "again" / "result.json").read_text()
     assert (tmp_path / "raw.csv").read_text().count("\n") == 1 + len(result.raw.rows)
     assert [check.met for check in again.checks] == [True, False, False]
+    assert again.headlines == result.headlines
 
 
 def test_the_page_needs_nothing_from_elsewhere(result):

@@ -24,6 +24,7 @@ import pkgutil
 import shutil
 import subprocess
 import time
+import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -33,6 +34,7 @@ import psycopg
 import psycopg.conninfo
 from psycopg import sql
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from pg_lean import measure
@@ -40,13 +42,13 @@ from pg_lean.cluster import Cluster, Server, UserServer
 from pg_lean.errors import LabError, Unavailable
 from pg_lean.measure import Estimate, Measurements, Sample
 from pg_lean.paths import BUILD
-from pg_lean.result import Check, Listing, Note, Plot, Result, Series, SideBySide, Table, human_bytes
+from pg_lean.result import Check, Headline, Listing, Note, Plot, Result, Series, SideBySide, Table, human_bytes, not_slower
 
 #: Steps of pgbench -i without its first, which drops tables: those of a user's must never be at risk.
 PGBENCH_STEPS = "tgvp"
 
-__all__ = ["Bench", "Options", "Result", "Note", "Table", "Series", "Plot", "Listing", "SideBySide", "Check",
-           "Estimate", "Measurements", "Unavailable", "LabError", "human_bytes"]
+__all__ = ["Bench", "Options", "Result", "Note", "Table", "Series", "Plot", "Listing", "SideBySide", "Check", "Headline",
+           "Estimate", "Measurements", "Unavailable", "LabError", "human_bytes", "not_slower"]
 
 
 @dataclass
@@ -179,7 +181,8 @@ def _user_pgbench(server: Server, pg_config: str | None, scale: int) -> subproce
         program = str(Cluster(pg_config).bindir / "pgbench")
     if program is None:
         raise LabError("the program pgbench was not found", "Install the server package, which has it.")
-    given = psycopg.conninfo.conninfo_to_dict(server.conninfo).get("options", "")
+    of_environment = {option.keyword: option.val for option in psycopg.pq.Conninfo.get_defaults()}[b"options"]
+    given = psycopg.conninfo.conninfo_to_dict(server.conninfo).get("options") or (of_environment or b"").decode()
     conninfo = psycopg.conninfo.make_conninfo(server.conninfo, options=f"{given} -c search_path={server.schema}".strip())
     return subprocess.run([program, "-i", "-I", PGBENCH_STEPS, "-q", "-s", str(scale), conninfo], capture_output=True, text=True)
 
@@ -224,21 +227,45 @@ def open_server(options: Options, preload: Sequence[str] = (), settings: Mapping
 
 
 def run_module(module: ModuleType, name: str, server: Server, options: Options, console: Console, folder: Path) -> Result:
-    """Run one benchmark or part on a running server and keep its result in `folder`."""
+    """Run one benchmark or part on a running server and keep its result in `folder`, or beside it if it is no full one.
+
+    What went wrong is in the result, with the rows that had been measured; a user's interrupt is raised again when they are kept.
+    """
     bench = Bench(name, server, options, console)
     start = time.monotonic()
-    shutil.rmtree(folder, ignore_errors=True)
+    result = Result(module.TITLE, "", "", "")
+    leaving: BaseException | None = None
     try:
         server.configure(getattr(module, "PRELOAD", ()), getattr(module, "SETTINGS", {}))
         result = module.run(bench)
     except Unavailable as reason:
-        result = Result(module.TITLE, "", "", "", unavailable=f"{reason}. {reason.hint}".strip())
+        result.unavailable = f"{reason}. {reason.hint}".strip()
+    except Exception as error:
+        result.failed = _reason(error)
+        bench.say(f"  [red]failed:[/] {escape(result.failed)}")
+    except (KeyboardInterrupt, SystemExit) as signal:
+        result.interrupted, leaving = True, signal
     result.name, result.quick, result.seconds = name, options.quick, time.monotonic() - start
     result.raw = bench.raw
-    with contextlib.suppress(psycopg.Error), server.connect() as conn:
-        result.machine = measure.describe_machine(conn, server.data if isinstance(server, Cluster) else None)
-    result.save(folder)
+    if leaving is None:
+        with contextlib.suppress(psycopg.Error, LabError), server.connect() as conn:
+            result.machine = measure.describe_machine(conn, server.data if isinstance(server, Cluster) else None)
+    result.machine = result.machine or measure.describe_machine()
+    if leaving is None or result.raw.rows:
+        result.save(folder / result.kind)
+    if leaving is not None:
+        raise leaving
     return result
+
+
+def _reason(error: Exception) -> str:
+    """An error in a line or two: what the server or the lab said, and where it was if it is a fault of the lab's."""
+    hint = error.hint if isinstance(error, LabError) else getattr(getattr(error, "diag", None), "message_hint", None) or ""
+    text = " ".join(str(error).split()) or type(error).__name__
+    if not isinstance(error, (LabError, psycopg.Error, OSError)):
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"{type(error).__name__}: {text} ({Path(last.filename).name}, line {last.lineno})"
+    return f"{text}. {hint}".strip() if hint else text
 
 
 def run_bench(name: str, options: Options, console: Console) -> Result:

@@ -14,7 +14,7 @@ from typing import Any, Callable, Iterator
 
 import psycopg
 
-from pg_lean.bench import Bench, Check, Plot, Result, Series, Table, Unavailable, human_bytes
+from pg_lean.bench import Bench, Check, LabError, Listing, Plot, Result, Series, Table, Unavailable, human_bytes, not_slower
 from pg_lean.measure import (Estimate, bursts, check_result, explain_text, memory_peak, prepare_select, private_memory, reset_memory_peak,
                              select_one, timed)
 
@@ -55,6 +55,8 @@ VARIANTS = {
 ROWS = "SELECT g AS id, g % 1000 AS k, md5(g::text) AS txt, g * 2 AS v FROM generate_series(1, {rows}) g"
 #: Rows of pgbench_accounts where the overhead is measured.
 ACCOUNTS = 500_000
+#: What "not slower" allows: equal sessions differ by about as much.
+MARGIN = 0.02
 #: Rows of the sweep over sizes; a row is about 90 bytes.
 SWEEP = (20_000, 60_000, 120_000, 250_000, 500_000, 1_000_000)
 
@@ -238,8 +240,6 @@ def measure_overhead(bench: Bench) -> dict[str, Estimate]:
 def present(bench: Bench, rows: int, plan: str, sharing: tuple[float, Estimate], memory: dict[str, tuple[int | None, int | None, int | None]],
             sweep: list[list[Any]], overhead: dict[str, Estimate]) -> Result:
     """Tables, plots and targets."""
-    from pg_lean.bench import Listing
-
     def faster(name: str, over: str, which: str = "pg_lean share") -> Estimate:
         return bench.ratio("ms", over, which, name)
 
@@ -251,8 +251,7 @@ def present(bench: Bench, rows: int, plan: str, sharing: tuple[float, Estimate],
         if unlogged:
             checks.append(Check(f"{name}: times as fast as unlogged", faster(name, "stock unlogged").median, ">=", unlogged, "x"))
     checks.append(Check("worst loss by the choice of plan over sizes", max(row[-1] for row in sweep), "<=", 0.10))
-    # Nothing measurable: the interval of the ratio reaches 1.
-    checks += [Check(f"{name}: time with the library over stock's, lower end of its interval", ratio.low, "<=", 1.0) for name, ratio in overhead.items()]
+    checks += [not_slower(f"{name}: time with the library over stock's", ratio, MARGIN) for name, ratio in overhead.items()]
     stock_worker, lean_worker = memory["stock unlogged"][2], memory["pg_lean share"][2]
     if stock_worker and lean_worker:
         checks.append(Check("a worker's own memory beyond stock's, MB", (lean_worker - stock_worker) / 2**20, "<=", 1.0, "MB"))

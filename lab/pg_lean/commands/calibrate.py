@@ -36,8 +36,8 @@ def register(app: typer.Typer, console: Console) -> None:
             check_rights(UserServer(dsn), apply)
         result = benches.run_bench("calibrate", Options(quick, scale, iterations, dsn, pg_config), console)
         terminal.show(result, console)
-        report.write()
-        if result.unavailable:
+        report.write(fresh=[result])
+        if not result.whole:
             raise SystemExit(1)
         settings = {name: f"{value:.4g}" for name, value in recommended(result.raw).items()}
         console.print()

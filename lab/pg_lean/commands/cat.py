@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 from typing import BinaryIO, Iterator, Optional
@@ -13,6 +14,7 @@ from rich.console import Console
 
 from pg_lean.cluster import UserServer
 from pg_lean.errors import LabError
+from pg_lean.terminal import end_quietly
 
 UNITS = {"": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20}
 
@@ -30,8 +32,7 @@ def register(app: typer.Typer, console: Console) -> None:
     ) -> None:
         """Write the value of one row to standard output or a file, slice by slice, from one snapshot."""
         size = parse_size(slice)
-        with UserServer(dsn).connect() as conn:
-            pieces = slices(conn, table, column, where, size, start)
+        with UserServer(dsn).connect() as conn, contextlib.closing(slices(conn, table, column, where, size, start)) as pieces:
             try:
                 if output:
                     with open(output, "wb") as file:
@@ -39,7 +40,7 @@ def register(app: typer.Typer, console: Console) -> None:
                 else:
                     copy(pieces, sys.stdout.buffer)
             except BrokenPipeError:
-                sys.stderr.close()  # the reader has enough, as with cat
+                end_quietly()
             except OSError as error:
                 raise LabError(f"cannot write: {error}") from None
 

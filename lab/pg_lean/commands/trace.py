@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Iterable, Optional
 
 import typer
@@ -27,7 +28,7 @@ def register(app: typer.Typer, console: Console) -> None:
             raise LabError("the counters are asked of the server", "Name it with --dsn.")
         if method != "counters":
             try:
-                with tracing.KernelTrace(pid) as kernel:
+                with contextlib.suppress(KeyboardInterrupt), tracing.KernelTrace(pid) as kernel:
                     console.print(f"tracing process {pid} with bpftrace; Ctrl-C ends it", highlight=False)
                     show(kernel.statements(), count, console)
                 return
@@ -35,7 +36,7 @@ def register(app: typer.Typer, console: Console) -> None:
                 if method == "bpftrace" or not dsn:
                     raise LabError(str(reason), reason.hint) from None
                 console.print(f"{reason}: using the server's counters", highlight=False)
-        with UserServer(dsn).connect() as conn:
+        with contextlib.suppress(KeyboardInterrupt), UserServer(dsn).connect() as conn:
             whose = "that session" if conn.info.server_version >= 180000 else "all client sessions together"
             console.print(f"counters of {whose}, up to a second late; Ctrl-C ends it", highlight=False)
             show(tracing.watch_counters(conn, pid), count, console)

@@ -6,7 +6,7 @@ from typing import Any, Callable
 
 import psycopg
 
-from pg_lean.bench import Bench, Listing, Plot, Result, Series, SideBySide, Table
+from pg_lean.bench import Bench, Headline, Listing, Plot, Result, Series, SideBySide, Table
 from pg_lean.measure import explain_text, timed
 
 TITLE = "EXPLAIN ANALYZE: what measuring a query does to it"
@@ -27,7 +27,7 @@ def run(bench: Bench) -> Result:
     """Each query three ways in turns, warm cache, no parallel workers, no JIT."""
     bench.server.need_extension("light_explain")
     bench.pgbench_tables(bench.scale(full=20, quick=5))
-    repetitions = bench.iterations(full=11, quick=3)
+    repetitions = bench.iterations(full=11, quick=6)
     with bench.connect(jit=False, max_parallel_workers_per_gather=0, enable_hashjoin=True) as conn:
         for query in QUERIES.values():
             conn.execute(query).fetchall()
@@ -79,4 +79,7 @@ def present(bench: Bench, repetitions: int, plans: list[Listing]) -> Result:
              + "; ".join(f"{name}: `{query}`" for name, query in QUERIES.items()) + ".",
         how=f"One session, tables in shared buffers, no parallel workers, no JIT; {repetitions} repetitions, the three ways in turns, time as the "
             "client sees it. `stock` is `light_explain.enabled = off`. `light_explain.timing` is as the server has it.",
+        headlines=[Headline(f"EXPLAIN (ANALYZE, BUFFERS) of {first}: {slower(ways[2], first).median:.2f} times the plain query instead of "
+                            f"{slower(ways[1], first).median:.2f}", bench.ratio("ms", ways[1], ways[2], first),
+                            [(way.replace(" EXPLAIN ANALYZE", ""), bench.estimate("ms", way, first).median) for way in (ways[1], ways[0], ways[2])])],
         blocks=[table, plot, SideBySide(f"EXPLAIN ({OPTIONS}) of {first}", plans)])

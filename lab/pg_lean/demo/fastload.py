@@ -6,7 +6,7 @@ from typing import Any, Callable
 
 import psycopg
 
-from pg_lean.bench import Bench, Listing, Plot, Result, Series, SideBySide, Table, Unavailable, human_bytes
+from pg_lean.bench import Bench, Headline, Listing, Plot, Result, Series, SideBySide, Table, Unavailable, human_bytes
 from pg_lean.measure import explain_text, timed
 
 TITLE = "Loading a temporary table: stock PostgreSQL and fast load"
@@ -27,7 +27,7 @@ def run(bench: Bench) -> Result:
     scale = bench.scale(full=20, quick=3)
     bench.pgbench_tables(scale)
     rows, enough = scale * 100_000, scale * 18 + 32
-    repetitions = bench.iterations(full=7, quick=3)
+    repetitions = bench.iterations(full=11, quick=6)
     cases = []
     size, plans = 0, []
     for buffers, text in (("8MB", "spills"), (f"{enough}MB", "fits")):
@@ -87,6 +87,8 @@ def present(bench: Bench, cases: list[str], rows: int, size: int, repetitions: i
              "`pgbench_accounts`, and of the first query over it, because a load can leave work behind (pages to write, hint bits to set).",
         how=f"One session for each case: the table spills (`temp_buffers` at its default, 8 MB) or fits; {repetitions} repetitions, `stock` (`parallel_temp.fast_load = off`) and `pg_lean` in turns; time as the "
             "client sees it, no parallel workers. make bench-extend counts the file extensions and writes behind these times.",
+        headlines=[Headline(f"{cases[0].split(',')[0]} of {rows:,} rows, {human_bytes(size)}, and the first query", bench.ratio("both_ms", "stock", "pg_lean", cases[0]),
+                            [(variant, bench.estimate("both_ms", variant, cases[0]).median) for variant in VARIANTS])],
         blocks=[table, Plot("Load and first query, milliseconds", "", "ms",
                             [Series(variant, cases, [bench.estimate("both_ms", variant, case).median for case in cases]) for variant in VARIANTS],
                             kind="bar"),

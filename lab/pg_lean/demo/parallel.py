@@ -7,7 +7,7 @@ from typing import Any, Callable
 
 import psycopg
 
-from pg_lean.bench import Bench, Check, LabError, Listing, Plot, Result, Series, SideBySide, Table, Unavailable, human_bytes
+from pg_lean.bench import Bench, Check, Headline, LabError, Listing, Plot, Result, Series, SideBySide, Table, Unavailable, human_bytes
 from pg_lean.measure import explain, explain_text, timed
 
 TITLE = "A temporary table in parallel: stock PostgreSQL and pg_lean"
@@ -38,7 +38,7 @@ def run(bench: Bench) -> Result:
     need_feature(bench)
     schema_scale = bench.scale(full=20, quick=5)
     bench.pgbench_tables(schema_scale)
-    repetitions = bench.iterations(full=9, quick=3)
+    repetitions = bench.iterations(full=11, quick=6)
     workers = max(1, min(4, len(os.sched_getaffinity(0)) - 1))
     rows = schema_scale * 100_000
     with bench.connect(temp_buffers=f"{schema_scale * 18 + 32}MB", max_parallel_workers_per_gather=workers, jit=False) as conn:
@@ -116,6 +116,8 @@ def present(bench: Bench, rows: int, size: int, workers: int, repetitions: int, 
                     launched[name]] for name in QUERIES])
     plot = Plot("Milliseconds", "query", "ms", [Series(variant, list(QUERIES), [bench.estimate("ms", variant, name).median for name in QUERIES])
                                                for variant in VARIANTS], kind="bar")
+    total = bench.raw.ratio_of_sums("ms", "stock", "pg_lean", list(QUERIES))
+    spent = {variant: sum(bench.estimate("ms", variant, name).median for name in QUERIES) for variant in ("stock", "pg_lean")}
     gains = {name: speedup("pg_lean", name).median for name in QUERIES}
     best = max(gains, key=lambda name: gains[name])
     return Result(
@@ -128,6 +130,8 @@ def present(bench: Bench, rows: int, size: int, workers: int, repetitions: int, 
             "the leader's buffers; `flush first` writes the dirty pages before the workers start, as the published design does. Before each run all "
             f"pages are made resident and dirty. {repetitions} repetitions, variants in turns; time as the client sees it. The answers of the "
             "variants are compared first.",
+        headlines=[Headline(f"{len(QUERIES)} queries over a temporary table of {rows:,} rows, leader and {workers} worker{'s' if workers > 1 else ''}",
+                            total, list(spent.items()))],
         blocks=[table, plot,
                 SideBySide(f"EXPLAIN (ANALYZE, BUFFERS) of {SHOWN}", [Listing(variant, plans[variant]) for variant in ("stock", "pg_lean")]),
                 Listing("The same with the flush first", plans["flush first"], folded=True), Listing("The query", QUERIES[SHOWN] + ";", folded=True)],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from typing import Sequence
 
@@ -14,10 +15,11 @@ from pg_lean.cluster import Cluster, Server, UserServer
 from pg_lean.demo import ORDER
 from pg_lean.errors import LabError
 from pg_lean.paths import BUILD
+from pg_lean.result import Result
 
 
-def run(options: Options, console: Console, only: Sequence[str] | None = None) -> None:
-    """Measure, print and write the report.  A part that is not available here does not stop the others."""
+def run(options: Options, console: Console, only: Sequence[str] | None = None) -> list[Result]:
+    """Measure, print and write the report, whatever becomes of a part: the others go on, and the report says what is missing."""
     names = [name for name in ORDER if importlib.util.find_spec(f"pg_lean.demo.{name}")]
     for name in only or ():
         if name not in names:
@@ -27,26 +29,28 @@ def run(options: Options, console: Console, only: Sequence[str] | None = None) -
 
     console.print(f"[bold]pg_lean demo[/] on {'your server' if options.dsn else 'a private throwaway server'}"
                   f"{', quick' if options.quick else ''}", highlight=False)
-    results = []
-    with _open(options) as server:
-        for number, name in enumerate(names, 1):
-            module = importlib.import_module(f"pg_lean.demo.{name}")
-            console.print(f"[bold cyan]{number}/{len(names)}[/] {module.TITLE}", highlight=False)
-            results.append(benches.run_module(module, name, server, options, console, BUILD / "demo" / name))
-    for result in results:
-        terminal.show(result, console)
-    terminal.glance(results, console)
-    console.print(f"\nreport: {report.write()}", highlight=False, soft_wrap=True)
-    if all(result.unavailable for result in results):
-        raise LabError("no part of the demo could run here", "Each part says above what it needs.")
+    results: list[Result] = []
+    try:
+        with _open(options, console) as server:
+            for number, name in enumerate(names, 1):
+                module = importlib.import_module(f"pg_lean.demo.{name}")
+                console.print(f"[bold cyan]{number}/{len(names)}[/] {module.TITLE}", highlight=False)
+                results.append(benches.run_module(module, name, server, options, console, BUILD / "demo" / name))
+    finally:
+        if results:
+            terminal.glance(results, console)
+            page = report.write(fresh=results)
+            console.print(f"\nreport: {page.as_uri()}", highlight=False, soft_wrap=True)
+    return results
 
 
-def _open(options: Options) -> Server:
+def _open(options: Options, console: Console) -> Server:
     """The server of all parts; a private one begins bare, and each part brings the libraries that it needs."""
     if options.dsn:
         server = UserServer(options.dsn)
         server.make_schema()
         return server
     cluster = Cluster(options.pg_config)
-    cluster.start()
+    with benches.Bench("demo", cluster, options, console).activity("starting the server"):
+        cluster.start()
     return cluster

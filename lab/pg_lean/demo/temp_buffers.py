@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from pg_lean import tempbuffers
-from pg_lean.bench import Bench, Estimate, Note, Plot, Result, Series, Table, human_bytes
+from pg_lean.bench import Bench, Estimate, Headline, Note, Plot, Result, Series, Table, human_bytes
 from pg_lean.cluster import Cluster
 
 TITLE = "Temporary buffers: what writing and reading a page costs"
 PRELOAD = ("parallel_temp",)
 
+#: Where the published figures come from: the article, and its raw files.
+SOURCE = "danolivo, https://danolivo.substack.com/p/inventing-a-cost-model-for-postgresql, raw files in github.com/danolivo/conf, Scripts/temp_buffers_benchmark"
+
 #: Largest size with --quick, in blocks.
 QUICK_SIZE = 16384
-#: Seconds after which a size gets no more repetitions (unless --iterations is given), and how many it gets at least.
-SECONDS_PER_SIZE = 45
-LEAST = 5
+#: Repetitions of sizes up to so many blocks, unless --iterations is given: the largest take half a minute each on a slow machine.
+REPETITIONS = {16384: 11, 65536: 7, 262144: 3}
+QUICK_REPETITIONS = 5
 
 #: The publication's own table in ms: blocks: (write, dry write, read, dry read).
 PUBLISHED = {
@@ -39,7 +41,6 @@ def run(bench: Bench) -> Result:
     tempbuffers.need_toolkit(bench.server)
     bench.pgbench_tables(bench.scale(full=10, quick=2))
     filler = tempbuffers.Filler.measure(bench.server)
-    repetitions = bench.iterations(full=30, quick=5)
     largest, reason = tempbuffers.largest_size(bench.server)
     cuts = []
     if largest < tempbuffers.SIZES[-1]:
@@ -48,36 +49,30 @@ def run(bench: Bench) -> Result:
         largest = QUICK_SIZE
         cuts = [f"sizes above {QUICK_SIZE:,} blocks were left out (--quick)"]
     sizes = [size for size in tempbuffers.SIZES if size <= largest]
-    done = measure(bench, filler, sizes, repetitions)
-    fewer = [f"{size:,}: {done[size]}" for size in sizes if done[size] < repetitions]
-    if fewer:
-        cuts.append(f"after {SECONDS_PER_SIZE} s a size got no more than {LEAST} repetitions instead of {repetitions} (blocks: repetitions "
-                    + ", ".join(fewer) + "); --iterations repeats in full")
+    done = measure(bench, filler, {size: repetitions_of(bench, size) for size in sizes})
     if cuts:
         bench.say("  cut: " + "; ".join(cuts))
-    return present(bench, sizes, repetitions, cuts)
+    return present(bench, sizes, done, cuts)
 
 
-def measure(bench: Bench, filler: tempbuffers.Filler, sizes: list[int], repetitions: int) -> dict[int, int]:
-    """All sizes in turns, so that a slow minute falls on each; returns the repetitions that each size got."""
-    spent, done = dict.fromkeys(sizes, 0.0), dict.fromkeys(sizes, 0)
-    tempbuffers.ten_steps(bench.server, filler, sizes[0])  # thrown away: first touch of code and catalogs
-    with bench.progress(repetitions * len(sizes), "ten-step experiment") as step:
-        for repetition in range(repetitions):
-            for size in sizes:
-                enough = spent[size] > SECONDS_PER_SIZE and done[size] >= min(LEAST, repetitions)
-                if enough and bench.options.iterations is None:
-                    step()
-                    continue
-                start = time.monotonic()
-                bench.raw.add("this machine", repetition, size, **tempbuffers.ten_steps(bench.server, filler, size))
-                spent[size] += time.monotonic() - start
-                done[size] += 1
-                step(f"{size:,} blocks")
-    return done
+def repetitions_of(bench: Bench, size: int) -> int:
+    """How often a size is measured: a number that does not depend on how fast the machine is."""
+    return bench.iterations(full=next(times for up_to, times in REPETITIONS.items() if size <= up_to), quick=QUICK_REPETITIONS)
 
 
-def present(bench: Bench, sizes: list[int], repetitions: int, cuts: list[str]) -> Result:
+def measure(bench: Bench, filler: tempbuffers.Filler, repetitions: dict[int, int]) -> dict[int, int]:
+    """All sizes in turns, so that a slow minute falls on each; returns the repetitions of each size."""
+    tempbuffers.ten_steps(bench.server, filler, next(iter(repetitions)))  # thrown away: first touch of code and catalogs
+    with bench.progress(sum(repetitions.values()), "ten-step experiment") as step:
+        for repetition in range(max(repetitions.values())):
+            for size, times in repetitions.items():
+                if repetition < times:
+                    bench.raw.add("this machine", repetition, size, **tempbuffers.ten_steps(bench.server, filler, size))
+                    step(f"{size:,} blocks")
+    return repetitions
+
+
+def present(bench: Bench, sizes: list[int], repetitions: dict[int, int], cuts: list[str]) -> Result:
     """Tables and plots from bench.raw."""
     here = {size: tempbuffers.constants(bench.raw, size, "this machine") for size in sizes}
 
@@ -96,7 +91,7 @@ def present(bench: Bench, sizes: list[int], repetitions: int, cuts: list[str]) -
         [[size, RECOMPUTED[size][0] / RECOMPUTED[size][2], here[size]["write"], RECOMPUTED[size][3] / RECOMPUTED[size][2],
           here[size]["random_write"], RECOMPUTED[size][1] / RECOMPUTED[size][2], here[size]["scan"], here[size]["write"].n]
          for size in sizes],
-        note="Published: recomputed from the medians of the publication's own 360 raw files. Its formula is 1.3 for each dirty page and 0.01 "
+        note=f"Published: {SOURCE}. Here recomputed from the medians of the publication's own 360 raw files. Its formula is 1.3 for each dirty page and 0.01 "
              "for each allocated buffer. The scan term is the dry flush for each allocated buffer.")
     ordered = Table(
         "Microseconds a page: writing one by one in buffer order, and sorted and coalesced by pg_lean",
@@ -113,18 +108,23 @@ def present(bench: Bench, sizes: list[int], repetitions: int, cuts: list[str]) -
     random_write = Estimate.of(here[size]["random_write"].median for size in steady)
     summary = (f"From {steady[0]:,} blocks up, writing a dirty temporary page costs {write.median:.2f} page reads here "
                f"({random_write.median:.2f} after reading in random order), and looking at a clean buffer {scan.median:.4f}; "
-               "the published formula says 1.30 and 0.01.")
+               "the formula that danolivo published says 1.30 and 0.01.")
     blocks: list[Any] = [times, ratios, _curves(sizes, ms), _ratio_curves(sizes, here), ordered]
     if cuts:
         blocks.append(Note("; ".join(cuts) + ".", "What was cut"))
     where = "a private cluster with checksums on" if isinstance(bench.server, Cluster) else "the user's own server"
+    large = sizes[-1]
+    pages = {step: _per_page(ms(step, large), large) for step in ("random_flush", "random_flush_coalesced")}
     return Result(
         title=TITLE, summary=summary, blocks=blocks,
+        headlines=[Headline(f"writing {large:,} dirty temporary pages that came in random order: one by one, and sorted and joined",
+                            _pair(bench, "random_flush", "random_flush_coalesced", large),
+                            [("one by one", pages["random_flush"]), ("pg_lean", pages["random_flush_coalesced"])], "µs a page")],
         what="Milliseconds of writing all dirty temporary buffers of a session (`pg_flush_local_buffers()`), of reading a temporary table into "
              "them (`pg_read_temp_relation()`), in file order and at random, and of the same calls when there is nothing to do. Tables are "
              "filled from `pgbench_accounts`.",
-        how=f"The ten steps of the publication, each run in a session of its own with `temp_buffers` at 110 % of the table, on {where}; up to "
-            f"{repetitions} repetitions, sizes in turns. Time is the Execution Time of `EXPLAIN (ANALYZE, TIMING OFF)`, and the counted local "
+        how=f"The ten steps of the publication ({SOURCE}), each run in a session of its own with `temp_buffers` at 110 % of the table, on {where}; "
+            f"{min(repetitions.values())} to {max(repetitions.values())} repetitions of each size, sizes in turns. Time is the Execution Time of `EXPLAIN (ANALYZE, TIMING OFF)`, and the counted local "
             "blocks are checked at each step. Flushes are done page by page in buffer order as in the publication "
             "(`parallel_temp.flush_method = buffer_order`), except where a column says coalesced. The scan term comes from many dry flushes in "
             "one statement, because EXPLAIN shows no less than a microsecond. Parallel query over temporary tables is off meanwhile. "

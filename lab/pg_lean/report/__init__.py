@@ -12,7 +12,7 @@ import io
 import re
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, Sequence
 
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
@@ -22,21 +22,29 @@ from pg_lean.paths import BUILD
 from pg_lean.result import Result, Table, format_parts, format_value, human_bytes, is_number
 
 
-def write(build: Path = BUILD) -> Path:
-    """Write the report from the results kept in `build` and return its path."""
-    parts = collect(build / "demo", demo.ORDER)
-    benches = collect(build / "bench")
+def write(build: Path | None = None, fresh: Sequence[Result] = ()) -> Path:
+    """Write the report from the results kept in `build` and return its path.
+
+    `fresh` are results that have just been measured: they are shown even where an
+    older full one is kept and they are quick, or say why there is none.
+    """
+    build = build or BUILD
+    parts = collect(build / "demo", demo.ORDER, [result for result in fresh if result.name in demo.ORDER])
+    benches = collect(build / "bench", (), [result for result in fresh if result.name not in demo.ORDER])
     page = build / "report" / "index.html"
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(render(parts, benches))
-    return page
+    return page.resolve()
 
 
-def collect(folder: Path, order: tuple[str, ...] = ()) -> list[Result]:
-    """The kept results of a folder: named ones first, in that order, then the rest by name."""
-    names = [path.parent.name for path in folder.glob("*/result.json")]
-    names.sort(key=lambda name: (order.index(name) if name in order else len(order), name))
-    return [Result.load(folder / name) for name in names]
+def collect(folder: Path, order: tuple[str, ...] = (), fresh: Sequence[Result] = ()) -> list[Result]:
+    """The results of a folder, each benchmark's best: fresh, else full, quick, or why there is none; named ones first."""
+    found = {result.name: result for result in fresh}
+    for name in {path.relative_to(folder).parts[0] for path in folder.glob("**/result.json")}:
+        for kind in ("", "quick", "interrupted", "failed"):
+            if name not in found and (folder / name / kind / "result.json").exists():
+                found[name] = Result.load(folder / name / kind)
+    return [found[name] for name in sorted(found, key=lambda name: (order.index(name) if name in order else len(order), name))]
 
 
 def render(parts: list[Result], benches: list[Result]) -> str:
