@@ -1,37 +1,69 @@
 # pg_lean: every command of the README is a target here; "make help" lists them.
 # Servers, work trees, the lab's Python environment and reports live in build/.
+#
+# all, install, installcheck, uninstall and clean are those of PGXS, for the server of
+# PG_CONFIG (default: the one on PATH), also with DESTDIR, and from another folder with
+# "make -f .../Makefile".  They call no package manager and become nobody else.
 
 SHELL := /bin/bash
 EXTENSIONS := parallel_temp appendable_bytea light_explain
-LAB = lab/run
+TOP := $(patsubst %/,%,$(dir $(abspath $(firstword $(MAKEFILE_LIST)))))
+HERE := $(filter $(TOP),$(CURDIR))
+LAB = $(TOP)/lab/run
+PG_CONFIG ?= pg_config
+
+# in_each TARGET: in each extension's folder, or a folder of its name here.
+in_each = @set -e; for extension in $(EXTENSIONS); do mkdir -p $$extension; \
+	$(MAKE) -C $$extension $(if $(HERE),,-f $(TOP)/$$extension/Makefile VPATH=$(TOP)/$$extension) $(1); done
+
+all: ## build the extensions for the server of PG_CONFIG
+	+$(call in_each,all)
+
+install: ## install them into the server of PG_CONFIG (as a user who may write there)
+	+$(call in_each,install)
+
+uninstall: ## take them out again
+	+$(call in_each,uninstall)
+
+installcheck: ## their tests, once installed, on private servers of PG_CONFIG's programs
+	+$(call in_each,installcheck)
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(TOP)/Makefile
 
-demo: install ## measure everything on a private cluster (or DSN=...), write build/report/index.html
+setup: ## install the packages that all below need: PostgreSQL with its headers, a compiler, Python
+	@$(TOP)/ci/server.sh host
+
+# What is measured is built, and installed for this machine's server.
+ready:
+	@$(TOP)/ci/install.sh
+
+demo: $(if $(DSN),,ready) ## measure everything on a private cluster (or DSN=...), write build/report/index.html
 	@$(LAB) demo $(if $(DSN),--dsn '$(DSN)') $(ARGS)
 
-check: ## build and run every test on the installed server
-	@ci/check.sh host
+bench-%: $(if $(DSN),,ready)
+	@$(LAB) bench $* $(if $(DSN),--dsn '$(DSN)') $(ARGS)
+
+check: ## build and run every test on this machine's server
+	@$(TOP)/ci/check.sh host
 	@$(LAB) test
 
 matrix: ## the same tests and PostgreSQL's own suite on 17, 18 and an assertion-enabled 18
-	@ci/matrix.sh $(LABELS)
+	@$(TOP)/ci/matrix.sh $(LABELS)
 
-chaos: install ## kill and compare: everything at once against a model (MINUTES=3, HOURS=8, ARGS=--pg-config 18-assert)
-	@certificate/run chaos --minutes $(if $(HOURS),$$(($(HOURS) * 60)),$(or $(MINUTES),3)) $(ARGS)
+fresh: ## both commands as a newcomer gives them, in pristine roots (STATES=..., ci/fresh.sh lists them)
+	@$(TOP)/ci/fresh.sh $(STATES)
 
-install: ## build the extensions and install them into the server of PG_CONFIG
-	@ci/install.sh
-
-bench-%: install
-	@$(LAB) bench $* $(if $(DSN),--dsn '$(DSN)') $(ARGS)
+chaos: ready ## kill and compare: everything at once against a model (MINUTES=3, HOURS=8, ARGS=--pg-config 18-assert)
+	@$(TOP)/certificate/run chaos --minutes $(if $(HOURS),$$(($(HOURS) * 60)),$(or $(MINUTES),3)) $(ARGS)
 
 indent: ## check the C code's layout with pgindent (needs the 18 source package)
-	@ci/indent.sh --check
+	@$(TOP)/ci/indent.sh --check
 
-clean: ## remove everything made (build/)
-	@ci/clean.sh
+# Without headers there is nothing of PGXS's to clean.
+clean: ## remove everything made, here and in build/
+	+$(if $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null)),$(call in_each,clean))
+	@$(if $(HERE),$(TOP)/ci/clean.sh)
 
-.PHONY: help demo check matrix chaos install indent clean
-.DEFAULT_GOAL := help
+.PHONY: all install uninstall installcheck help setup ready demo check matrix fresh chaos indent clean
+.DEFAULT_GOAL := all

@@ -3,7 +3,7 @@
 # server (see ci/lib.sh for labels).  Prints a closing line of counts; fails if
 # anything failed, and leaves what failed in build/check/LABEL*.failed.
 # TEST_CONF=test/FILE and PROVE_TESTS='...' pass through to the tests; SKIP_TAP=1
-# leaves the TAP tests out, SKIP_REGRESS=1 all others.
+# leaves the TAP tests out, SKIP_REGRESS=1 all others, PG_LEAN_QUICK=1 takes a minute.
 . "$(dirname "$0")/lib.sh"
 
 [ $# -ge 1 ] || die "usage: ci/check.sh LABEL [EXTENSION...]"
@@ -23,6 +23,7 @@ copy_tree "$label" common "$@"
 vars="PG_CONFIG=$pg_config WERROR=1"
 [ -n "${TEST_CONF:-}" ] && vars="$vars TEST_CONF=$TEST_CONF"
 [ -n "${PROVE_TESTS:-}" ] && vars="$vars PROVE_TESTS='$PROVE_TESTS'"
+[ "${PG_LEAN_QUICK:-}" = 1 ] && SKIP_TAP=1
 [ "${SKIP_TAP:-}" = 1 ] && vars="$vars TAP_TESTS="
 [ "${SKIP_REGRESS:-}" = 1 ] && vars="$vars REGRESS= ISOLATION="
 
@@ -46,6 +47,32 @@ for ext in "$@"; do
     test_one "$ext" &
     job[$ext]=$!
 done
+
+# progress: how many tests have ended, every half minute while they run.
+progress() {
+    local ext line all ended
+    while :; do
+        read -rt 30 <> <(:) || true
+        line=
+        for ext in "$@"; do
+            all=0
+            if [ "${SKIP_REGRESS:-}" != 1 ]; then all=$((all + $(find "$TOP/$ext/test/sql" "$TOP/$ext/test/specs" -type f 2>/dev/null | wc -l))); fi
+            if [ "${SKIP_TAP:-}" != 1 ]; then
+                if [ -n "${PROVE_TESTS:-}" ]; then all=$((all + $(wc -w <<<"$PROVE_TESTS")))
+                else all=$((all + $(find "$TOP/$ext/test/t" -name '*.pl' 2>/dev/null | wc -l))); fi
+            fi
+            ended=$(grep -cE "$ENDED|^(test|t)/.*\.pl \.+ " "$logs/$ext.log" || true)
+            line="$line, $ext $ended of $all"
+        done
+        say "tests that ended on PostgreSQL $label: ${line#, }"
+    done
+}
+# one line of pg_regress ("test x ... ok" on 15, TAP since 16) or the isolation tester
+ENDED='^((not )?ok [0-9]+ |test .* \.\.\. (ok|FAILED)|     .* \.\.\. (ok|FAILED))'
+progress "$@" &
+progress=$!
+trap 'kill "$progress" 2>/dev/null || true' EXIT
+
 failed=0
 for ext in "$@"; do
     if ! wait "${job[$ext]}"; then

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# ci/install.sh: build every extension for the server of PG_CONFIG and install it;
-# does nothing when the installed files are newer than the sources.
+# ci/install.sh: make what the demo and the benchmarks measure ready: build every
+# extension for this machine's server and install it there (into a copy of that
+# server for who may not).  Does nothing when the installed files are newer than the
+# sources.
 . "$(dirname "$0")/lib.sh"
 
 "$TOP/ci/server.sh" host
@@ -16,9 +18,12 @@ if [ -e "$stamp" ] && [ "$(cat "$stamp")" = "$pg_config" ]; then
 fi
 # shellcheck disable=SC2086
 copy_tree host common $EXTENSIONS
+log=$OUT/install.log
+: >"$log"
 for ext in $EXTENSIONS; do
     say "building and installing $ext for $("$pg_config" --version)"
-    on host server "make -s -j2 -C $ext PG_CONFIG=$pg_config all"
-    on host root "make -s -C $ext PG_CONFIG=$pg_config install" >/dev/null
+    { on host server "make -s -j2 -C $ext PG_CONFIG=$pg_config all" &&
+        on host root "make -s -C $ext PG_CONFIG=$pg_config install"; } >>"$log" 2>&1 ||
+        { tail -n 20 "$log" >&2; die "$ext could not be built and installed (whole log: $log)"; }
 done
-echo "$pg_config" | as_root tee "$stamp" >/dev/null
+as_server tee "$stamp" >/dev/null <<<"$pg_config"

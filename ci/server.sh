@@ -75,14 +75,99 @@ make_assert() {
     touch "$prefix/.ready"
 }
 
+# offered_server: the packages of a server that this machine is to get, which are those
+# of its own release.
+offered_server() {
+    local major
+    command -v apt-cache >/dev/null || die "no PostgreSQL here: install version 15 to 19 with its headers and set PG_CONFIG"
+    major=$(apt-cache show --no-all-versions postgresql 2>/dev/null | sed -n 's/^Depends:.*postgresql-\([0-9]*\).*/\1/p' | head -n 1)
+    if [ -n "$major" ] && [ "$major" -ge 15 ] && [ "$major" -le 19 ]; then
+        echo "postgresql-$major postgresql-server-dev-$major"
+    elif [ -n "$major" ]; then
+        die "this release offers PostgreSQL $major; install 15 to 19 (the PostgreSQL project has packages for it) and set PG_CONFIG"
+    else
+        # who has not read the lists leaves the version to two packages that know it
+        echo "postgresql postgresql-server-dev-all"
+    fi
+}
+
+# minor_of PG_CONFIG server|headers: 15.20; nothing if there are none.
+minor_of() {
+    case $2 in
+        server) "$("$1" --bindir)/postgres" -V | awk '{ print $3 }' ;;
+        headers)
+            local include
+            include=$("$1" --includedir-server)
+            [ ! -e "$include/postgres.h" ] || sed -n 's/^#define PG_VERSION "\([^ "]*\).*/\1/p' "$include/pg_config.h" ;;
+    esac
+}
+
+# The server and its headers must be of one minor release: structures change between them.
+headers_match() { [ "$(minor_of "$1" server)" = "$(minor_of "$1" headers)" ]; }
+
+# header_packages PG_CONFIG: what to install so that they match.
+header_packages() {
+    local server headers major version p
+    server=$(minor_of "$1" server)
+    headers=$(minor_of "$1" headers)
+    major=$(major_of "$1")
+    version=$(dpkg-query -W -f='${Version}' "postgresql-$major" 2>/dev/null || true)
+    if [ "$("$1" --bindir)" != "/usr/lib/postgresql/$major/bin" ] || [ -z "$version" ]; then
+        die "$1: the server is $server, its headers are ${headers:-missing}: install the headers of $server, or set PG_CONFIG"
+    fi
+    if apt-cache madison "postgresql-server-dev-$major" | awk -F'|' '{ gsub(" ", "", $2); print $2 }' | grep -qxF "$version"; then
+        echo "postgresql-server-dev-$major=$version"
+        return
+    fi
+    # The headers of an older minor release are no longer offered: the server follows.
+    version=$(apt-cache policy "postgresql-server-dev-$major" | awk '$1 == "Candidate:" && $2 != "(none)" { print $2 }')
+    [ -n "$version" ] || { echo "postgresql-server-dev-$major"; return; }
+    say "PostgreSQL $server is older than the headers on offer: server and headers become $version"
+    for p in postgresql postgresql-client postgresql-server-dev; do echo "$p-$major=$version"; done
+}
+
+# setup_host: what this machine needs for both commands of the README, asked for in
+# one go.
+setup_host() {
+    local pg_config server=
+    pg_config=$(host_pg_config) || pg_config=
+    if [ -z "$pg_config" ]; then
+        [ -z "${PG_CONFIG:-}" ] || exit 1
+        read_package_lists
+        server=$(offered_server)
+    elif [ ! -x "$("$pg_config" --bindir)/postgres" ]; then
+        die "$pg_config: no server in $("$pg_config" --bindir)"
+    elif ! headers_match "$pg_config"; then
+        read_package_lists
+        server=$(header_packages "$pg_config")
+    fi
+    find_python >/dev/null || server="$server python3 python3-venv"
+    # shellcheck disable=SC2086
+    packages $server $TOOLS libipc-run-perl perl
+    pg_config=$(host_pg_config) || die "no PostgreSQL 15 to 19 here: install one with its headers and set PG_CONFIG"
+    headers_match "$pg_config" || die "$pg_config: the server is $(minor_of "$pg_config" server), its headers are $(minor_of "$pg_config" headers)"
+    if may_install "$pg_config" || can_root; then rm -rf "$PRIVATE"; else private_copy "$pg_config"; fi
+}
+
+# private_copy PG_CONFIG: Debian's server can be run from another place.
+private_copy() {
+    local major
+    major=$(major_of "$1")
+    [ "$("$1" --bindir)" = "/usr/lib/postgresql/$major/bin" ] ||
+        die "$("$1" --pkglibdir) belongs to another user: set PG_CONFIG to a server of yours, or install as root"
+    if [ "$(cat "$PRIVATE/.copy_of" 2>/dev/null)" = "$1" ] && cmp -s "$("$1" --bindir)/postgres" "$PRIVATE/lib/postgresql/$major/bin/postgres"; then return; fi
+    say "copying PostgreSQL $major to $PRIVATE (its own folders belong to root)"
+    rm -rf "$PRIVATE"
+    mkdir -p "$PRIVATE/lib/postgresql" "$PRIVATE/share/postgresql"
+    cp -a "/usr/lib/postgresql/$major" "$PRIVATE/lib/postgresql/"
+    cp -a "/usr/share/postgresql/$major" "$PRIVATE/share/postgresql/"
+    ln -s /usr/include "$PRIVATE/include"
+    echo "$1" >"$PRIVATE/.copy_of"
+}
+
 [ $# -eq 1 ] || die "usage: ci/server.sh host|16|17|18|19|18-assert"
 case $1 in
-    host)
-        if ! command -v "${PG_CONFIG:-pg_config}" >/dev/null || [ ! -e "$("${PG_CONFIG:-pg_config}" --pgxs)" ]; then
-            packages postgresql-15 postgresql-server-dev-15
-        fi
-        packages make gcc libc6-dev libipc-run-perl perl
-        ;;
+    host) setup_host ;;
     *-assert) make_assert "${1%-assert}" ;;
     *) make_root "$1" ;;
 esac
