@@ -4,10 +4,12 @@
 \echo Use "CREATE EXTENSION appendable_bytea" to load this file. \quit
 
 -- ---------------------------------------------------------------------------
--- The type.  Functions and operators that bytea has too are created in
--- pg_catalog: SQL syntax such as SUBSTRING(x FROM a FOR b) looks there alone, and
--- a session without the extension's schema in its search_path would silently get
--- the one for bytea, which reads the whole value.
+-- The type.  No function of bytea gets an overload: one that takes the type as well
+-- would change what an untyped argument means in statements that have nothing to do
+-- with it.  Calls written for bytea take a value through the implicit cast, and the
+-- planner puts in the type's own form of the function where there is one: those are
+-- the functions appendable_bytea_*.  Operators are overloads in pg_catalog: an
+-- operand of the type is what chooses them.
 -- ---------------------------------------------------------------------------
 
 CREATE TYPE appendable_bytea;
@@ -48,15 +50,15 @@ COMMENT ON TYPE appendable_bytea IS 'bytea whose appends cost what they append';
 
 -- ---- casts: a value is accepted wherever a bytea is; a bytea may be stored ----
 
-CREATE FUNCTION pg_catalog.bytea(appendable_bytea) RETURNS bytea
+CREATE FUNCTION appendable_bytea_to_bytea(appendable_bytea) RETURNS bytea
 	AS 'MODULE_PATHNAME', 'appendable_to_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION pg_catalog.bytea(appendable_bytea) IS 'convert appendable_bytea to bytea';
+COMMENT ON FUNCTION appendable_bytea_to_bytea(appendable_bytea) IS 'convert appendable_bytea to bytea';
 
 CREATE FUNCTION appendable_bytea(bytea) RETURNS appendable_bytea
 	AS 'MODULE_PATHNAME', 'appendable_from_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_bytea(bytea) IS 'convert bytea to appendable_bytea';
 
-CREATE CAST (appendable_bytea AS bytea) WITH FUNCTION pg_catalog.bytea(appendable_bytea) AS IMPLICIT;
+CREATE CAST (appendable_bytea AS bytea) WITH FUNCTION appendable_bytea_to_bytea(appendable_bytea) AS IMPLICIT;
 CREATE CAST (bytea AS appendable_bytea) WITH FUNCTION appendable_bytea(bytea) AS IMPLICIT;
 
 -- ---- concatenation ----
@@ -80,67 +82,53 @@ COMMENT ON OPERATOR pg_catalog.|| (appendable_bytea, appendable_bytea) IS 'conca
 CREATE OPERATOR pg_catalog.|| (LEFTARG = bytea, RIGHTARG = appendable_bytea, FUNCTION = appendable_bytea_cat);
 COMMENT ON OPERATOR pg_catalog.|| (bytea, appendable_bytea) IS 'concatenate';
 
--- ---- reading ----
+-- ---- reading; first the forms that calls written for bytea run as ----
 
-CREATE FUNCTION pg_catalog.octet_length(appendable_bytea) RETURNS bigint
-	AS 'MODULE_PATHNAME', 'appendable_length' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION pg_catalog.octet_length(appendable_bytea) IS 'octet length';
+CREATE FUNCTION appendable_bytea_length(appendable_bytea) RETURNS integer
+	AS 'MODULE_PATHNAME', 'appendable_length4' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_length(appendable_bytea) IS 'length() and octet_length() of a value';
 
-CREATE FUNCTION pg_catalog.length(appendable_bytea) RETURNS bigint
-	AS 'MODULE_PATHNAME', 'appendable_length' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION pg_catalog.length(appendable_bytea) IS 'octet length';
-
-CREATE FUNCTION pg_catalog.bit_length(appendable_bytea) RETURNS bigint
-	AS 'MODULE_PATHNAME', 'appendable_bit_length' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION pg_catalog.bit_length(appendable_bytea) IS 'length in bits';
-
-CREATE FUNCTION pg_catalog.substr(appendable_bytea, integer, integer) RETURNS bytea
+CREATE FUNCTION appendable_bytea_substr(appendable_bytea, integer, integer) RETURNS bytea
 	AS 'MODULE_PATHNAME', 'appendable_substr4' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION pg_catalog.substr(appendable_bytea, integer, integer) IS 'extract portion of string';
+COMMENT ON FUNCTION appendable_bytea_substr(appendable_bytea, integer, integer) IS 'substr() of a value';
 
-CREATE FUNCTION pg_catalog.substr(appendable_bytea, integer) RETURNS bytea
+CREATE FUNCTION appendable_bytea_substr(appendable_bytea, integer) RETURNS bytea
 	AS 'MODULE_PATHNAME', 'appendable_substr4_no_len' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION pg_catalog.substr(appendable_bytea, integer) IS 'extract portion of string';
+COMMENT ON FUNCTION appendable_bytea_substr(appendable_bytea, integer) IS 'substr() of a value';
 
-CREATE FUNCTION pg_catalog.substr(appendable_bytea, bigint, bigint) RETURNS bytea
-	AS 'MODULE_PATHNAME', 'appendable_substr8' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION pg_catalog.substr(appendable_bytea, bigint, bigint) IS 'extract portion of string';
-
-CREATE FUNCTION pg_catalog.substr(appendable_bytea, bigint) RETURNS bytea
-	AS 'MODULE_PATHNAME', 'appendable_substr8_no_len' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION pg_catalog.substr(appendable_bytea, bigint) IS 'extract portion of string';
-
-CREATE FUNCTION pg_catalog.substring(appendable_bytea, integer, integer) RETURNS bytea
-	AS 'MODULE_PATHNAME', 'appendable_substr4' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION pg_catalog.substring(appendable_bytea, integer, integer) IS 'extract portion of string';
-
-CREATE FUNCTION pg_catalog.substring(appendable_bytea, integer) RETURNS bytea
-	AS 'MODULE_PATHNAME', 'appendable_substr4_no_len' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION pg_catalog.substring(appendable_bytea, integer) IS 'extract portion of string';
-
-CREATE FUNCTION pg_catalog.substring(appendable_bytea, bigint, bigint) RETURNS bytea
-	AS 'MODULE_PATHNAME', 'appendable_substr8' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION pg_catalog.substring(appendable_bytea, bigint, bigint) IS 'extract portion of string';
-
-CREATE FUNCTION pg_catalog.substring(appendable_bytea, bigint) RETURNS bytea
-	AS 'MODULE_PATHNAME', 'appendable_substr8_no_len' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION pg_catalog.substring(appendable_bytea, bigint) IS 'extract portion of string';
-
-CREATE FUNCTION pg_catalog.get_byte(appendable_bytea, integer) RETURNS integer
+CREATE FUNCTION appendable_bytea_get_byte(appendable_bytea, integer) RETURNS integer
 	AS 'MODULE_PATHNAME', 'appendable_get_byte4' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION pg_catalog.get_byte(appendable_bytea, integer) IS 'get byte';
+COMMENT ON FUNCTION appendable_bytea_get_byte(appendable_bytea, integer) IS 'get_byte() of a value';
 
-CREATE FUNCTION pg_catalog.get_byte(appendable_bytea, bigint) RETURNS integer
-	AS 'MODULE_PATHNAME', 'appendable_get_byte8' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION pg_catalog.get_byte(appendable_bytea, bigint) IS 'get byte';
-
-CREATE FUNCTION pg_catalog.get_bit(appendable_bytea, bigint) RETURNS integer
+CREATE FUNCTION appendable_bytea_get_bit(appendable_bytea, bigint) RETURNS integer
 	AS 'MODULE_PATHNAME', 'appendable_get_bit' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION pg_catalog.get_bit(appendable_bytea, bigint) IS 'get bit';
+COMMENT ON FUNCTION appendable_bytea_get_bit(appendable_bytea, bigint) IS 'get_bit() of a value';
 
-CREATE FUNCTION pg_catalog.position(appendable_bytea, bytea) RETURNS bigint
+CREATE FUNCTION appendable_bytea_position(appendable_bytea, bytea) RETURNS integer
+	AS 'MODULE_PATHNAME', 'appendable_position4' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_position(appendable_bytea, bytea) IS 'position() in a value';
+
+-- the same for values of any length
+
+CREATE FUNCTION appendable_length(value appendable_bytea) RETURNS bigint
+	AS 'MODULE_PATHNAME', 'appendable_length' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_length(appendable_bytea) IS 'bytes of the value';
+
+CREATE FUNCTION appendable_substr(value appendable_bytea, start bigint, length bigint) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'appendable_substr8' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_substr(appendable_bytea, bigint, bigint) IS 'length bytes of the value from start, counted from 1';
+
+CREATE FUNCTION appendable_substr(value appendable_bytea, start bigint) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'appendable_substr8_no_len' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_substr(appendable_bytea, bigint) IS 'all bytes of the value from start, counted from 1';
+
+CREATE FUNCTION appendable_get_byte(value appendable_bytea, "offset" bigint) RETURNS integer
+	AS 'MODULE_PATHNAME', 'appendable_get_byte8' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_get_byte(appendable_bytea, bigint) IS 'the byte at an offset, counted from 0';
+
+CREATE FUNCTION appendable_position(value appendable_bytea, pattern bytea) RETURNS bigint
 	AS 'MODULE_PATHNAME', 'appendable_position' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION pg_catalog.position(appendable_bytea, bytea) IS 'position of substring';
+COMMENT ON FUNCTION appendable_position(appendable_bytea, bytea) IS 'where the pattern is first, counted from 1; 0 if nowhere';
 
 CREATE FUNCTION appendable_chunks(value appendable_bytea, chunk_size integer DEFAULT 262144) RETURNS SETOF bytea
 	AS 'MODULE_PATHNAME', 'appendable_chunks' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE ROWS 100;
@@ -148,33 +136,33 @@ COMMENT ON FUNCTION appendable_chunks(appendable_bytea, integer) IS 'the value i
 
 -- ---- writing: new values, stored by the UPDATE or INSERT that gets them ----
 
-CREATE FUNCTION pg_catalog.overlay(appendable_bytea, bytea, integer, integer) RETURNS appendable_bytea
+CREATE FUNCTION appendable_bytea_overlay(appendable_bytea, bytea, integer, integer) RETURNS appendable_bytea
 	AS 'MODULE_PATHNAME', 'appendable_overlay4' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION pg_catalog.overlay(appendable_bytea, bytea, integer, integer) IS 'substitute portion of string';
+COMMENT ON FUNCTION appendable_bytea_overlay(appendable_bytea, bytea, integer, integer) IS 'overlay() of a value';
 
-CREATE FUNCTION pg_catalog.overlay(appendable_bytea, bytea, integer) RETURNS appendable_bytea
+CREATE FUNCTION appendable_bytea_overlay(appendable_bytea, bytea, integer) RETURNS appendable_bytea
 	AS 'MODULE_PATHNAME', 'appendable_overlay4_no_len' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION pg_catalog.overlay(appendable_bytea, bytea, integer) IS 'substitute portion of string';
+COMMENT ON FUNCTION appendable_bytea_overlay(appendable_bytea, bytea, integer) IS 'overlay() of a value';
 
-CREATE FUNCTION pg_catalog.overlay(appendable_bytea, bytea, bigint, bigint) RETURNS appendable_bytea
-	AS 'MODULE_PATHNAME', 'appendable_overlay8' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION pg_catalog.overlay(appendable_bytea, bytea, bigint, bigint) IS 'substitute portion of string';
-
-CREATE FUNCTION pg_catalog.overlay(appendable_bytea, bytea, bigint) RETURNS appendable_bytea
-	AS 'MODULE_PATHNAME', 'appendable_overlay8_no_len' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION pg_catalog.overlay(appendable_bytea, bytea, bigint) IS 'substitute portion of string';
-
-CREATE FUNCTION pg_catalog.set_byte(appendable_bytea, integer, integer) RETURNS appendable_bytea
+CREATE FUNCTION appendable_bytea_set_byte(appendable_bytea, integer, integer) RETURNS appendable_bytea
 	AS 'MODULE_PATHNAME', 'appendable_set_byte4' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION pg_catalog.set_byte(appendable_bytea, integer, integer) IS 'set byte';
+COMMENT ON FUNCTION appendable_bytea_set_byte(appendable_bytea, integer, integer) IS 'set_byte() of a value';
 
-CREATE FUNCTION pg_catalog.set_byte(appendable_bytea, bigint, integer) RETURNS appendable_bytea
-	AS 'MODULE_PATHNAME', 'appendable_set_byte8' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION pg_catalog.set_byte(appendable_bytea, bigint, integer) IS 'set byte';
-
-CREATE FUNCTION pg_catalog.set_bit(appendable_bytea, bigint, integer) RETURNS appendable_bytea
+CREATE FUNCTION appendable_bytea_set_bit(appendable_bytea, bigint, integer) RETURNS appendable_bytea
 	AS 'MODULE_PATHNAME', 'appendable_set_bit' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION pg_catalog.set_bit(appendable_bytea, bigint, integer) IS 'set bit';
+COMMENT ON FUNCTION appendable_bytea_set_bit(appendable_bytea, bigint, integer) IS 'set_bit() of a value';
+
+CREATE FUNCTION appendable_overlay(value appendable_bytea, data bytea, start bigint, length bigint) RETURNS appendable_bytea
+	AS 'MODULE_PATHNAME', 'appendable_overlay8' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_overlay(appendable_bytea, bytea, bigint, bigint) IS 'the value with length bytes from start, counted from 1, replaced by data';
+
+CREATE FUNCTION appendable_overlay(value appendable_bytea, data bytea, start bigint) RETURNS appendable_bytea
+	AS 'MODULE_PATHNAME', 'appendable_overlay8_no_len' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_overlay(appendable_bytea, bytea, bigint) IS 'the value with as many bytes as data has replaced from start, counted from 1';
+
+CREATE FUNCTION appendable_set_byte(value appendable_bytea, "offset" bigint, byte integer) RETURNS appendable_bytea
+	AS 'MODULE_PATHNAME', 'appendable_set_byte8' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_set_byte(appendable_bytea, bigint, integer) IS 'the value with another byte at an offset, counted from 0';
 
 CREATE FUNCTION appendable_write(value appendable_bytea, data bytea, "offset" bigint, length bigint) RETURNS appendable_bytea
 	AS 'MODULE_PATHNAME', 'appendable_write' LANGUAGE C IMMUTABLE PARALLEL SAFE;
@@ -185,27 +173,27 @@ CREATE FUNCTION appendable_truncate(value appendable_bytea, length bigint) RETUR
 	AS 'MODULE_PATHNAME', 'appendable_truncate' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_truncate(appendable_bytea, bigint) IS 'the first length bytes of the value';
 
--- ---- hashes, streamed ----
+-- ---- hashes, streamed; calls written for bytea run as these ----
 
-CREATE FUNCTION pg_catalog.md5(appendable_bytea) RETURNS text
+CREATE FUNCTION appendable_md5(appendable_bytea) RETURNS text
 	AS 'MODULE_PATHNAME', 'appendable_md5' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION pg_catalog.md5(appendable_bytea) IS 'MD5 hash';
+COMMENT ON FUNCTION appendable_md5(appendable_bytea) IS 'MD5 hash';
 
-CREATE FUNCTION pg_catalog.sha224(appendable_bytea) RETURNS bytea
+CREATE FUNCTION appendable_sha224(appendable_bytea) RETURNS bytea
 	AS 'MODULE_PATHNAME', 'appendable_sha224' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION pg_catalog.sha224(appendable_bytea) IS 'SHA-224 hash';
+COMMENT ON FUNCTION appendable_sha224(appendable_bytea) IS 'SHA-224 hash';
 
-CREATE FUNCTION pg_catalog.sha256(appendable_bytea) RETURNS bytea
+CREATE FUNCTION appendable_sha256(appendable_bytea) RETURNS bytea
 	AS 'MODULE_PATHNAME', 'appendable_sha256' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION pg_catalog.sha256(appendable_bytea) IS 'SHA-256 hash';
+COMMENT ON FUNCTION appendable_sha256(appendable_bytea) IS 'SHA-256 hash';
 
-CREATE FUNCTION pg_catalog.sha384(appendable_bytea) RETURNS bytea
+CREATE FUNCTION appendable_sha384(appendable_bytea) RETURNS bytea
 	AS 'MODULE_PATHNAME', 'appendable_sha384' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION pg_catalog.sha384(appendable_bytea) IS 'SHA-384 hash';
+COMMENT ON FUNCTION appendable_sha384(appendable_bytea) IS 'SHA-384 hash';
 
-CREATE FUNCTION pg_catalog.sha512(appendable_bytea) RETURNS bytea
+CREATE FUNCTION appendable_sha512(appendable_bytea) RETURNS bytea
 	AS 'MODULE_PATHNAME', 'appendable_sha512' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION pg_catalog.sha512(appendable_bytea) IS 'SHA-512 hash';
+COMMENT ON FUNCTION appendable_sha512(appendable_bytea) IS 'SHA-512 hash';
 
 -- ---- order and equality ----
 

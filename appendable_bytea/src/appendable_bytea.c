@@ -31,5 +31,6 @@ _PG_init(void)
 	ab_reader_install();
 	ab_ddl_install();
 	ab_utility_install();
+	ab_own_forms_install();
 	ab_worker_install();
 }

@@ -24,6 +24,7 @@
 #include "nodes/nodes.h"
 #include "utils/builtins.h"
 #include "utils/bytea.h"
+#include "utils/expandeddatum.h"
 #include "utils/memutils.h"
 
 #include "appendable.h"
@@ -135,7 +136,7 @@ check_result_size(int64 value_length, int64 result_size)
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("appendable_bytea value of %lld bytes is too large to be returned whole",
 						(long long) value_length),
-				 errhint("Read it in slices with substr() or appendable_chunks().")));
+				 errhint("Read it in slices with appendable_substr() or appendable_chunks().")));
 }
 
 /* The value's text in hex format. */
@@ -238,19 +239,72 @@ appendable_recv(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(result);
 }
 
-/* The whole value as bytea: the binary output and the cast. */
+/* Binary output: the bytes. */
 Datum
-appendable_to_bytea(PG_FUNCTION_ARGS)
+appendable_send(PG_FUNCTION_ARGS)
 {
 	Datum		value = PG_GETARG_DATUM(0);
 
 	PG_RETURN_BYTEA_P(ab_read_bytea(value, 0, ab_length(value)));
 }
 
-Datum
-appendable_send(PG_FUNCTION_ARGS)
+/*
+ * The cast's result for a value in chunks: an expanded object, whose bytes are
+ * read when somebody asks for them.  length() asks for the size alone, and many
+ * conditions for nothing but whether there is a value.
+ */
+typedef struct LazyBytes
 {
-	return appendable_to_bytea(fcinfo);
+	ExpandedObjectHeader hdr;
+	Datum		value;
+	int64		length;
+} LazyBytes;
+
+static Size
+lazy_size(ExpandedObjectHeader *object)
+{
+	LazyBytes  *lazy = (LazyBytes *) object;
+
+	check_result_size(lazy->length, lazy->length + VARHDRSZ);
+	return lazy->length + VARHDRSZ;
+}
+
+static void
+lazy_flatten(ExpandedObjectHeader *object, void *result, Size size)
+{
+	LazyBytes  *lazy = (LazyBytes *) object;
+	AbReader   *reader = ab_reader_open(lazy->value);
+
+	SET_VARSIZE(result, size);
+	ab_reader_read(reader, 0, VARDATA(result), lazy->length);
+	ab_reader_close(reader);
+}
+
+static const ExpandedObjectMethods lazy_methods = {lazy_size, lazy_flatten};
+
+/* A value with more than this in memory is not copied to be read later. */
+#define LAZY_MAX 8192
+
+/* The cast to bytea. */
+Datum
+appendable_to_bytea(PG_FUNCTION_ARGS)
+{
+	Datum		value = PG_GETARG_DATUM(0);
+	AbRef		ref;
+	LazyBytes  *lazy;
+	MemoryContext context;
+
+	if (!ab_parse_reference(value, &ref) || toast_raw_datum_size(value) > LAZY_MAX)
+		PG_RETURN_BYTEA_P(ab_read_bytea(value, 0, ab_length(value)));
+	context = AllocSetContextCreate(CurrentMemoryContext, "appendable_bytea as bytea",
+									ALLOCSET_START_SMALL_SIZES);
+	lazy = MemoryContextAlloc(context, sizeof(LazyBytes));
+	EOH_init_header(&lazy->hdr, &lazy_methods, context);
+	context = MemoryContextSwitchTo(context);
+	lazy->value = PointerGetDatum(PG_DETOAST_DATUM_COPY(value));
+	MemoryContextSwitchTo(context);
+	lazy->length = ab_length(lazy->value);
+	PG_RETURN_DATUM(EOHPGetRODatum(&lazy->hdr));
 }
 
 /* Bytes fetched at once from TOAST by the cast from bytea. */

@@ -4,13 +4,11 @@
  *	  Functions that read a value: its length, slices of it, single bytes and
  *	  bits, the position of a pattern, and the stream of its chunks.
  *
- * Each answers what the function of the same name answers for bytea, except
- * that lengths, offsets and positions are int8, because a value may be longer
- * than 2 GB.  The overloads with int4 arguments exist so that a call written
- * for bytea finds them: without them the implicit cast to bytea would be chosen
- * and would read the whole value.  Lengths come from the datum alone; slices
- * read only the chunks that hold them; a search holds one chunk and the pattern
- * in memory.
+ * Each answers what the function of the same name answers for bytea.  Forms with
+ * int4 have its signature, and calls written for bytea run as them (type_plan.c);
+ * those with int8 are called by their own names, for values longer than 2 GB.
+ * Lengths come from the datum alone; slices read only the chunks that hold them;
+ * a search holds one chunk and the pattern in memory.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -28,7 +26,7 @@
 #include "appendable.h"
 
 PG_FUNCTION_INFO_V1(appendable_length);
-PG_FUNCTION_INFO_V1(appendable_bit_length);
+PG_FUNCTION_INFO_V1(appendable_length4);
 PG_FUNCTION_INFO_V1(appendable_substr4);
 PG_FUNCTION_INFO_V1(appendable_substr8);
 PG_FUNCTION_INFO_V1(appendable_substr4_no_len);
@@ -37,25 +35,32 @@ PG_FUNCTION_INFO_V1(appendable_get_byte4);
 PG_FUNCTION_INFO_V1(appendable_get_byte8);
 PG_FUNCTION_INFO_V1(appendable_get_bit);
 PG_FUNCTION_INFO_V1(appendable_position);
+PG_FUNCTION_INFO_V1(appendable_position4);
 PG_FUNCTION_INFO_V1(appendable_chunks);
 
-/* octet_length() and length() */
 Datum
 appendable_length(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_INT64(ab_length(PG_GETARG_DATUM(0)));
 }
 
-Datum
-appendable_bit_length(PG_FUNCTION_ARGS)
+/* What fits into the result type of a function of bytea. */
+static int32
+narrow(int64 n, const char *own_form)
 {
-	int64		bits;
-
-	if (pg_mul_s64_overflow(ab_length(PG_GETARG_DATUM(0)), 8, &bits))
+	if (n > PG_INT32_MAX)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("bigint out of range")));
-	PG_RETURN_INT64(bits);
+				 errmsg("integer out of range"),
+				 errhint("Use %s() for values longer than 2 GB.", own_form)));
+	return (int32) n;
+}
+
+/* octet_length() and length() */
+Datum
+appendable_length4(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT32(narrow(ab_length(PG_GETARG_DATUM(0)), "appendable_length"));
 }
 
 /*
@@ -172,10 +177,9 @@ appendable_get_bit(PG_FUNCTION_ARGS)
  * searched together with the last bytes of what came before it, one fewer than
  * the pattern has.
  */
-Datum
-appendable_position(PG_FUNCTION_ARGS)
+static int64
+position(Datum value, bytea *pattern)
 {
-	bytea	   *pattern = PG_GETARG_BYTEA_PP(1);
 	const char *needle = VARDATA_ANY(pattern);
 	int			needle_len = VARSIZE_ANY_EXHDR(pattern);
 	AbReader   *reader;
@@ -186,12 +190,12 @@ appendable_position(PG_FUNCTION_ARGS)
 	int64		result = 0;
 
 	if (needle_len == 0)
-		PG_RETURN_INT64(1);
-	if (needle_len > ab_length(PG_GETARG_DATUM(0)))
-		PG_RETURN_INT64(0);
+		return 1;
+	if (needle_len > ab_length(value))
+		return 0;
 
 	initStringInfo(&window);
-	reader = ab_reader_open(PG_GETARG_DATUM(0));
+	reader = ab_reader_open(value);
 	while (result == 0 && (len = ab_reader_next(reader, &data)) > 0)
 	{
 		const char *hit;
@@ -218,7 +222,19 @@ appendable_position(PG_FUNCTION_ARGS)
 	}
 	ab_reader_close(reader);
 	pfree(window.data);
-	PG_RETURN_INT64(result);
+	return result;
+}
+
+Datum
+appendable_position(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT64(position(PG_GETARG_DATUM(0), PG_GETARG_BYTEA_PP(1)));
+}
+
+Datum
+appendable_position4(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT32(narrow(position(PG_GETARG_DATUM(0), PG_GETARG_BYTEA_PP(1)), "appendable_position"));
 }
 
 /*

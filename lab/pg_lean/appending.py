@@ -46,7 +46,7 @@ PG_LEAN = Method(
     "UPDATE {t} SET data = data || chunk WHERE id = key",
     "SELECT octet_length(data) FROM {t} WHERE id = key",
     "SELECT length(substr(data, 1)) FROM {t} WHERE id = {key}",
-    "SELECT sum(length(substr(data, off + 1, 4096))) FROM {t}, o WHERE id = {key}",
+    "SELECT sum(length(appendable_substr(data, off + 1, 4096))) FROM {t}, o WHERE id = {key}",
     "INSERT INTO {t} SELECT key, data FROM src")
 
 STOCK = Method(

@@ -83,7 +83,7 @@ BEGIN
 		CONTINUE WHEN value = seed;
 		BEGIN
 			n := n + 1;
-			PERFORM length(forge(value)), forge(value) = forge(value), md5(forge(value)), substr(forge(value), 3, 9);
+			PERFORM appendable_length(forge(value)), forge(value) = forge(value), md5(forge(value)), substr(forge(value), 3, 9);
 			INSERT INTO thief VALUES (i, forge(value));
 			UPDATE thief SET data = data || convert_to(repeat('z', 300), 'UTF8') WHERE id = i;
 			PERFORM md5(data) FROM thief WHERE id = i;
@@ -142,7 +142,7 @@ CREATE EXTENSION appendable_bytea;
 CREATE FUNCTION forge(bytea) RETURNS appendable_bytea LANGUAGE internal IMMUTABLE STRICT AS 'byteasend';
 CREATE TABLE own (id int, data appendable_bytea);
 \set VERBOSITY terse
-SELECT length(forge(:'stolen'));
+SELECT appendable_length(forge(:'stolen'));
 SELECT forge(:'stolen')::bytea IS NULL;
 INSERT INTO own VALUES (1, forge(:'stolen'));
 -- with a home that exists here and has chunks

@@ -161,7 +161,7 @@ SELECT ref(5, 1, 1, 1, le(5, 8) || le(1, 4) || le(0, 8) || le(5, 8));
 SELECT ref(5, 1, 1, 9, le(5, 8) || le(1, 4) || le(-1, 8) || le(5, 8) || '\xaa');
 SELECT ref(5, 1, 1, 9, le(5, 8) || le(1000000, 4) || le(-1, 8) || le(5, 8));
 SELECT ref(3, 1, 1, 100, '\xaa');
-SELECT length(ref(3, 1, 1, 100, '\xaa'));
+SELECT appendable_length(ref(3, 1, 1, 100, '\xaa'));
 INSERT INTO s VALUES (10, ref(3, 1, 1, 100, '\xaa'));
 INSERT INTO s VALUES (10, ref(3, 's'::regclass::oid::int8, 1, 3000, '\xaa'));
 UPDATE s SET data = ref(3, 's'::regclass::oid::int8, 1, 3000, '\xaa') WHERE id = 6;

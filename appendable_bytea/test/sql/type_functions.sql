@@ -151,24 +151,25 @@ WITH expressions(expression) AS (VALUES
 	('X BETWEEN ''\x20'' AND ''\xa0'''), ('X LIKE ''%a%'''), ('coalesce(X, ''none'')'), ('greatest(X, ''\x90'')'), ('nullif(X, ''''::bytea)'))
 SELECT expression, compared, different FROM expressions, differ(expression);
 
--- int8 arguments, and offsets beyond int4
+-- the functions for values of any length, and offsets beyond int4
 WITH expressions(expression, plain) AS (VALUES
-	('substr(data, 400::bigint, 200::bigint)', 'substr(plain, 400, 200)'), ('substr(data, 8113::bigint)', 'substr(plain, 8113)'),
-	('substr(data, (-5)::bigint, 10::bigint)', 'substr(plain, -5, 10)'), ('substr(data, 5000000000)', '''''::bytea'), ('substr(data, 5000000000, 1)', '''''::bytea'),
-	('substr(data, -5000000000, 5000000011)', 'substr(plain, 1, 10)'), ('substr(data, 3, 9223372036854775807)', 'substr(plain, 3)'),
-	('substring(data FROM 400::bigint FOR 200)', 'substr(plain, 400, 200)'),
-	('overlay(data PLACING ''abc'' FROM 400::bigint)', 'overlay(plain PLACING ''abc'' FROM 400)'),
-	('overlay(data PLACING ''abc'' FROM 400 FOR 5000000000)', 'overlay(plain PLACING ''abc'' FROM 400 FOR 2000000000)'))
+	('appendable_substr(data, 400, 200)', 'substr(plain, 400, 200)'), ('appendable_substr(data, 8113)', 'substr(plain, 8113)'),
+	('appendable_substr(data, -5, 10)', 'substr(plain, -5, 10)'), ('appendable_substr(data, 5000000000)', '''''::bytea'), ('appendable_substr(data, 5000000000, 1)', '''''::bytea'),
+	('appendable_substr(data, -5000000000, 5000000011)', 'substr(plain, 1, 10)'), ('appendable_substr(data, 3, 9223372036854775807)', 'substr(plain, 3)'),
+	('appendable_length(data)', 'length(plain)'), ('appendable_position(data, ''\x61'')', 'position(''\x61''::bytea IN plain)'),
+	('appendable_overlay(data, ''abc'', 400)', 'overlay(plain PLACING ''abc'' FROM 400)'),
+	('appendable_overlay(data, ''abc'', 400, 5000000000)', 'overlay(plain PLACING ''abc'' FROM 400 FOR 2000000000)'))
 SELECT expression, count(*) AS compared, count(*) FILTER (WHERE outcome(format(replace(expression, 'data', '%L::appendable_bytea'), g.data))
 	IS DISTINCT FROM outcome(format(replace(expressions.plain, 'plain', '%L::bytea'), g.plain))) AS different
 FROM expressions, grid g WHERE length(data) < 60000 GROUP BY expression ORDER BY expression;
 
 -- bytes and bits, everywhere
-SELECT count(*) AS compared, count(*) FILTER (WHERE get_byte(data, i) IS DISTINCT FROM get_byte(plain, i) OR get_byte(data, i::bigint) IS DISTINCT FROM get_byte(plain, i)
+SELECT count(*) AS compared, count(*) FILTER (WHERE get_byte(data, i) IS DISTINCT FROM get_byte(plain, i) OR appendable_get_byte(data, i) IS DISTINCT FROM get_byte(plain, i)
 	OR get_bit(data, i * 3) IS DISTINCT FROM get_bit(plain, i * 3)) AS different
 FROM grid, generate_series(0, length(data) - 1, greatest(length(data) / 20, 1)) n, LATERAL (SELECT n::int) x(i);
-SELECT count(*) AS compared, count(*) FILTER (WHERE set_byte(data, i, 200 + j) IS DISTINCT FROM set_byte(plain, i, 200 + j)::appendable_bytea
-	OR set_bit(data, i * 8 + j, j % 2) IS DISTINCT FROM set_bit(plain, i * 8 + j, j % 2)::appendable_bytea) AS different
+SELECT count(*) AS compared, count(*) FILTER (WHERE set_byte(data, i, 200 + j) IS DISTINCT FROM set_byte(plain, i, 200 + j)
+	OR appendable_set_byte(data, i, 200 + j) IS DISTINCT FROM set_byte(plain, i, 200 + j)
+	OR set_bit(data, i * 8 + j, j % 2) IS DISTINCT FROM set_bit(plain, i * 8 + j, j % 2)) AS different
 FROM grid, generate_series(0, least(length(data), 20000) - 1, greatest(length(data) / 3, 1)) n, LATERAL (SELECT n::int, n::int % 8) x(i, j);
 
 -- the same refusals
@@ -181,7 +182,7 @@ SELECT expression, outcome(replace(expression, 'X', '''\x01020304ff''::appendabl
 	outcome(replace(expression, 'X', '''\x01020304ff''::appendable_bytea')) = outcome(replace(expression, 'X', '''\x01020304ff''::bytea')) AS as_bytea
 FROM expressions;
 
--- these exist for the type itself: what they return tells that the cast is not taken
+-- types are bytea's, but for operators with a value
 SELECT pg_typeof(length(data)), pg_typeof(octet_length(data)), pg_typeof(bit_length(data)), pg_typeof(position('a' IN data)),
 	pg_typeof(overlay(data PLACING 'a' FROM 1)), pg_typeof(set_byte(data, 0, 1)), pg_typeof(data || 'a'), pg_typeof('a'::bytea || data), pg_typeof(data || data)
 FROM grid WHERE how = 'stored 1';

@@ -62,7 +62,12 @@ def slices(conn: psycopg.Connection, table: str, column: str, where: str, size: 
         kind = conn.execute(sql.SQL("SELECT pg_typeof({})::text FROM {} LIMIT 1").format(field, name)).fetchone()
         if kind and kind[0] not in ("appendable_bytea", "bytea") and not kind[0].endswith(".appendable_bytea"):
             raise LabError(f'column "{column}" is of type {kind[0]}', "Only appendable_bytea and bytea can be streamed.")
-        found = conn.execute(sql.SQL("SELECT tableoid, ctid, octet_length({}) FROM {} WHERE ").format(field, name)
+        measure, part, integer = ("pg_catalog", "octet_length"), ("pg_catalog", "substr"), "int4"
+        if kind and kind[0] != "bytea":  # its functions for values of any length, wherever the extension is
+            schema = conn.execute("SELECT n.nspname FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace"
+                                  " WHERE t.typname = 'appendable_bytea'").fetchone()[0]
+            measure, part, integer = (schema, "appendable_length"), (schema, "appendable_substr"), "int8"
+        found = conn.execute(sql.SQL("SELECT tableoid, ctid, {}({}) FROM {} WHERE ").format(sql.Identifier(*measure), field, name)
                              + sql.SQL(where) + sql.SQL(" LIMIT 2")).fetchall()
         if len(found) != 1:
             raise LabError(f"{'no row' if not found else 'more than one row'} of {table} satisfies: {where}",
@@ -70,9 +75,8 @@ def slices(conn: psycopg.Connection, table: str, column: str, where: str, size: 
         tableoid, ctid, length = found[0]
         if length is None:
             raise LabError(f'column "{column}" of that row is null')
-        integer = sql.SQL("int8") if kind[0].endswith("appendable_bytea") else sql.SQL("int4")
-        piece = sql.SQL("SELECT substr({}, (%s)::{}, (%s)::{}) FROM {} WHERE ctid = %s::tid AND tableoid = %s").format(
-            field, integer, integer, name)
+        piece = sql.SQL("SELECT {}({}, (%s)::{}, (%s)::{}) FROM {} WHERE ctid = %s::tid AND tableoid = %s").format(
+            sql.Identifier(*part), field, sql.SQL(integer), sql.SQL(integer), name)
         for offset in range(start, length, size):
             row = conn.execute(piece, (offset + 1, size, ctid, tableoid), binary=True).fetchone()
             yield bytes(row[0])

@@ -1,0 +1,425 @@
+/*-------------------------------------------------------------------------
+ *
+ * type_plan.c
+ *	  Calls of bytea's functions on a value run as the type's own forms.
+ *
+ * The type has no overloads of functions: with them an untyped argument would
+ * mean something else in statements that have nothing to do with the type.  So
+ * sha256(x) is analysed as sha256(x::bytea), which would read the whole value.
+ * When a statement has been planned, its plan is walked here, and such a call
+ * becomes appendable_sha256(x), which streams; what makes a new value of one and
+ * stores it, x::bytea set to overlay(x PLACING ...), becomes the type's form too,
+ * which carries the change alone.  Results are the same.
+ *
+ * The finished plan is what is changed, and not the query, because indexes on
+ * expressions and constraints have been matched by then, against expressions that
+ * were stored as they were analysed.  Only what is done with parameters is changed
+ * before, for their values are put in and the cast computed while planning.  Nodes
+ * are changed in place: FuncExpr becomes FuncExpr with the same result type.  A plan
+ * without the cast costs a look at the functions that it depends on.
+ *
+ * Expressions that no plan holds (checks, generated columns, index keys while
+ * they are computed) run as they are.  There the cast's result is read when it is
+ * looked at (type_io.c), so that length() costs nothing, and the functions
+ * appendable_* can be called by name.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "pg_compat.h"
+
+#include "access/htup_details.h"
+#include "catalog/pg_cast.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/plannodes.h"
+#include "optimizer/planner.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+#include "store.h"
+
+/* A function of bytea and the name of the type's form of it. */
+typedef struct OwnForm
+{
+	Oid			function;
+	const char *name;
+} OwnForm;
+
+static const OwnForm readers[] = {
+	{F_LENGTH_BYTEA, "appendable_bytea_length"},
+	{F_OCTET_LENGTH_BYTEA, "appendable_bytea_length"},
+	{F_SUBSTR_BYTEA_INT4_INT4, "appendable_bytea_substr"},
+	{F_SUBSTR_BYTEA_INT4, "appendable_bytea_substr"},
+	{F_SUBSTRING_BYTEA_INT4_INT4, "appendable_bytea_substr"},
+	{F_SUBSTRING_BYTEA_INT4, "appendable_bytea_substr"},
+	{F_GET_BYTE, "appendable_bytea_get_byte"},
+	{F_GET_BIT_BYTEA_INT8, "appendable_bytea_get_bit"},
+	{F_POSITION_BYTEA_BYTEA, "appendable_bytea_position"},
+	{F_MD5_BYTEA, "appendable_md5"},
+	{F_SHA224, "appendable_sha224"},
+	{F_SHA256, "appendable_sha256"},
+	{F_SHA384, "appendable_sha384"},
+	{F_SHA512, "appendable_sha512"}
+};
+
+/* Those whose result is a new value. */
+static const OwnForm writers[] = {
+	{F_OVERLAY_BYTEA_BYTEA_INT4_INT4, "appendable_bytea_overlay"},
+	{F_OVERLAY_BYTEA_BYTEA_INT4, "appendable_bytea_overlay"},
+	{F_SET_BYTE, "appendable_bytea_set_byte"},
+	{F_SET_BIT_BYTEA_INT8_INT4, "appendable_bytea_set_bit"},
+	{F_BYTEACAT, "appendable_bytea_cat"}
+};
+
+/* What a plan is searched for. */
+typedef struct Casts
+{
+	Oid			type;
+	Oid			to_bytea;
+	Oid			from_bytea;
+	Oid			schema;			/* of the type's functions */
+	bool		parameters;		/* change nothing but what is done with them */
+} Casts;
+
+static planner_hook_type previous_planner = NULL;
+
+static Oid
+cast_function(Oid source, Oid target)
+{
+	HeapTuple	tuple = SearchSysCache2(CASTSOURCETARGET, ObjectIdGetDatum(source),
+										ObjectIdGetDatum(target));
+	Oid			function = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		function = ((Form_pg_cast) GETSTRUCT(tuple))->castfunc;
+		ReleaseSysCache(tuple);
+	}
+	return function;
+}
+
+/* The type's casts in this database; false if it has none. */
+static bool
+find_casts(Casts *casts)
+{
+	casts->type = ab_type_oid();
+	if (!OidIsValid(casts->type))
+		return false;
+	casts->to_bytea = cast_function(casts->type, BYTEAOID);
+	casts->from_bytea = cast_function(BYTEAOID, casts->type);
+	if (!OidIsValid(casts->to_bytea) || !OidIsValid(casts->from_bytea))
+		return false;
+	casts->schema = get_func_namespace(casts->from_bytea);
+	casts->parameters = false;
+	return true;
+}
+
+/* The type's form of a function: its name, first (or "at") argument of the type. */
+static Oid
+own_form(const Casts *casts, const OwnForm *forms, int nforms, Oid function, int at)
+{
+	for (int i = 0; i < nforms; i++)
+	{
+		Oid		   *types;
+		Oid			argtypes[4];
+		int			nargs;
+
+		if (forms[i].function != function)
+			continue;
+		get_func_signature(function, &types, &nargs);
+		Assert(nargs <= lengthof(argtypes));
+		memcpy(argtypes, types, nargs * sizeof(Oid));
+		argtypes[at] = casts->type;
+		return GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
+							   CStringGetDatum(forms[i].name),
+							   PointerGetDatum(buildoidvector(argtypes, nargs)),
+							   ObjectIdGetDatum(casts->schema));
+	}
+	return InvalidOid;
+}
+
+/* Does an expression depend on rows, and not on parameters alone? */
+static bool
+reads_rows(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Var))
+		return true;
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, reads_rows, context, 0);
+	return expression_tree_walker(node, reads_rows, context);
+}
+
+/*
+ * For an expression of type bytea, one of our type with the same bytes that does
+ * not read them; NULL if there is none.
+ */
+static Expr *
+as_value(const Casts *casts, Node *node)
+{
+	Oid			function;
+	Oid			own;
+	List	   *args;
+	Expr	   *value;
+	int			at = 0;
+
+	check_stack_depth();
+	if (node != NULL && IsA(node, FuncExpr))
+	{
+		function = ((FuncExpr *) node)->funcid;
+		args = ((FuncExpr *) node)->args;
+		if (function == casts->to_bytea)
+		{
+			Node	   *arg = linitial(args);
+
+			if (casts->parameters && reads_rows(arg, NULL))
+				return NULL;
+			return (Expr *) arg;
+		}
+	}
+	else if (node != NULL && IsA(node, OpExpr) && ((OpExpr *) node)->opfuncid == F_BYTEACAT)
+	{
+		function = F_BYTEACAT;
+		args = ((OpExpr *) node)->args;
+	}
+	else
+		return NULL;
+	if (args == NIL)
+		return NULL;
+	value = as_value(casts, linitial(args));
+	if (value == NULL && function == F_BYTEACAT)
+	{
+		at = 1;
+		value = as_value(casts, lsecond(args));
+	}
+	if (value == NULL)
+		return NULL;
+	own = own_form(casts, writers, lengthof(writers), function, at);
+	if (!OidIsValid(own))
+		return NULL;
+	args = list_copy(args);
+	lfirst(list_nth_cell(args, at)) = value;
+	return (Expr *) makeFuncExpr(own, casts->type, args, InvalidOid, InvalidOid,
+								 COERCE_EXPLICIT_CALL);
+}
+
+/* Put the type's forms into an expression, a list of them, or a query. */
+static bool
+change_expression(Node *node, void *context)
+{
+	const Casts *casts = context;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, change_expression, context, 0);
+	if (IsA(node, FuncExpr) && ((FuncExpr *) node)->args != NIL)
+	{
+		FuncExpr   *call = (FuncExpr *) node;
+		Expr	   *value = as_value(casts, linitial(call->args));
+
+		if (value == NULL)
+			;
+		else if (call->funcid == casts->from_bytea)
+		{
+			/* the cast of a value that nothing is done with stays */
+			if (!equal(value, linitial(((FuncExpr *) linitial(call->args))->args)))
+				*call = *(FuncExpr *) value;
+		}
+		else
+		{
+			Oid			own = own_form(casts, readers, lengthof(readers), call->funcid, 0);
+
+			if (OidIsValid(own))
+			{
+				call->funcid = own;
+				call->args = list_copy(call->args);
+				linitial(call->args) = value;
+			}
+		}
+	}
+	return expression_tree_walker(node, change_expression, context);
+}
+
+#define CHANGE(field) change_expression((Node *) (field), (void *) casts)
+
+static void change_plan(const Casts *casts, Plan *plan);
+
+static void
+change_plans(const Casts *casts, List *plans)
+{
+	ListCell   *lc;
+
+	foreach(lc, plans)
+		change_plan(casts, lfirst(lc));
+}
+
+/* The expressions that a node of one kind has beside those that every node has. */
+static void
+change_node(const Casts *casts, Plan *plan)
+{
+	switch (nodeTag(plan))
+	{
+		case T_Result:
+			CHANGE(((Result *) plan)->resconstantqual);
+			break;
+		case T_ModifyTable:
+			CHANGE(((ModifyTable *) plan)->withCheckOptionLists);
+			CHANGE(((ModifyTable *) plan)->returningLists);
+			CHANGE(((ModifyTable *) plan)->onConflictSet);
+			CHANGE(((ModifyTable *) plan)->onConflictWhere);
+			CHANGE(((ModifyTable *) plan)->mergeActionLists);
+			break;
+		case T_Append:
+			change_plans(casts, ((Append *) plan)->appendplans);
+			break;
+		case T_MergeAppend:
+			change_plans(casts, ((MergeAppend *) plan)->mergeplans);
+			break;
+		case T_BitmapAnd:
+			change_plans(casts, ((BitmapAnd *) plan)->bitmapplans);
+			break;
+		case T_BitmapOr:
+			change_plans(casts, ((BitmapOr *) plan)->bitmapplans);
+			break;
+		case T_SubqueryScan:
+			change_plan(casts, ((SubqueryScan *) plan)->subplan);
+			break;
+		case T_IndexScan:
+			CHANGE(((IndexScan *) plan)->indexqual);
+			CHANGE(((IndexScan *) plan)->indexqualorig);
+			CHANGE(((IndexScan *) plan)->indexorderby);
+			CHANGE(((IndexScan *) plan)->indexorderbyorig);
+			break;
+		case T_IndexOnlyScan:
+			CHANGE(((IndexOnlyScan *) plan)->indexqual);
+			break;
+		case T_BitmapIndexScan:
+			CHANGE(((BitmapIndexScan *) plan)->indexqual);
+			break;
+		case T_BitmapHeapScan:
+			CHANGE(((BitmapHeapScan *) plan)->bitmapqualorig);
+			break;
+		case T_TidScan:
+			CHANGE(((TidScan *) plan)->tidquals);
+			break;
+		case T_TidRangeScan:
+			CHANGE(((TidRangeScan *) plan)->tidrangequals);
+			break;
+		case T_SampleScan:
+			CHANGE(((SampleScan *) plan)->tablesample);
+			break;
+		case T_FunctionScan:
+			CHANGE(((FunctionScan *) plan)->functions);
+			break;
+		case T_TableFuncScan:
+			CHANGE(((TableFuncScan *) plan)->tablefunc);
+			break;
+		case T_ValuesScan:
+			CHANGE(((ValuesScan *) plan)->values_lists);
+			break;
+		case T_ForeignScan:
+			CHANGE(((ForeignScan *) plan)->fdw_recheck_quals);
+			break;
+		case T_CustomScan:
+			CHANGE(((CustomScan *) plan)->custom_exprs);
+			change_plans(casts, ((CustomScan *) plan)->custom_plans);
+			break;
+		case T_NestLoop:
+			CHANGE(((NestLoop *) plan)->join.joinqual);
+			break;
+		case T_MergeJoin:
+			CHANGE(((MergeJoin *) plan)->join.joinqual);
+			CHANGE(((MergeJoin *) plan)->mergeclauses);
+			break;
+		case T_HashJoin:
+			CHANGE(((HashJoin *) plan)->join.joinqual);
+			CHANGE(((HashJoin *) plan)->hashclauses);
+			CHANGE(((HashJoin *) plan)->hashkeys);
+			break;
+		case T_Hash:
+			CHANGE(((Hash *) plan)->hashkeys);
+			break;
+		case T_Memoize:
+			CHANGE(((Memoize *) plan)->param_exprs);
+			break;
+		case T_WindowAgg:
+			CHANGE(((WindowAgg *) plan)->startOffset);
+			CHANGE(((WindowAgg *) plan)->endOffset);
+			break;
+		case T_Limit:
+			CHANGE(((Limit *) plan)->limitOffset);
+			CHANGE(((Limit *) plan)->limitCount);
+			break;
+		default:
+			break;
+	}
+}
+
+static void
+change_plan(const Casts *casts, Plan *plan)
+{
+	check_stack_depth();
+	if (plan == NULL)
+		return;
+	CHANGE(plan->targetlist);
+	CHANGE(plan->qual);
+	change_node(casts, plan);
+	change_plan(casts, plan->lefttree);
+	change_plan(casts, plan->righttree);
+}
+
+/* Does a plan call a function? */
+static bool
+depends_on(const PlannedStmt *stmt, Oid function)
+{
+	uint32		hash = GetSysCacheHashValue1(PROCOID, ObjectIdGetDatum(function));
+	ListCell   *lc;
+
+	foreach(lc, stmt->invalItems)
+	{
+		const PlanInvalItem *item = lfirst(lc);
+
+		if (item->cacheId == PROCOID && item->hashValue == hash)
+			return true;
+	}
+	return false;
+}
+
+static PlannedStmt *
+plan_own_forms(PLANNER_PARAMS_compat)
+{
+	PlannedStmt *stmt;
+	Casts		casts;
+
+	if (params != NULL && params->numParams > 0 && find_casts(&casts))
+	{
+		casts.parameters = true;
+		change_expression((Node *) parse, &casts);
+	}
+	stmt = previous_planner ? previous_planner(PLANNER_ARGS_compat) :
+		standard_planner(PLANNER_ARGS_compat);
+	if (stmt->invalItems != NIL && find_casts(&casts) && depends_on(stmt, casts.to_bytea))
+	{
+		change_plan(&casts, stmt->planTree);
+		change_plans(&casts, stmt->subplans);
+	}
+	return stmt;
+}
+
+/* Called once, from _PG_init. */
+void
+ab_own_forms_install(void)
+{
+	previous_planner = planner_hook;
+	planner_hook = plan_own_forms;
+}
