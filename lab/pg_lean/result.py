@@ -186,6 +186,12 @@ class Result:
         return not (self.unavailable or self.failed or self.interrupted)
 
     @property
+    def caution(self) -> str:
+        """What a reader must know before any figure of a run on a busy machine."""
+        return ("The machine was busy while this ran: repetitions differ so much that single figures mislead. Look at the intervals, or repeat it when "
+                "the machine is quiet.") if any(headline.loud for headline in self.headlines) else ""
+
+    @property
     def kind(self) -> str:
         """Where it is kept: "" for a full result, else the name of a folder beside it, so that it takes no full result's place."""
         return "interrupted" if self.interrupted else "failed" if not self.whole else "quick" if self.quick else ""

@@ -28,6 +28,8 @@ def show(result: Result, console: Console) -> None:
     if not result.whole:
         console.print(missing(result), highlight=False)
         return
+    if result.caution:
+        console.print(f"[yellow]{result.caution}[/]", highlight=False)
     console.print(escape(result.summary), highlight=False)
     for block in result.blocks:
         if isinstance(block, Table):

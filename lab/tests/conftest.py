@@ -9,7 +9,9 @@ import pytest
 
 from pg_lean import cli
 from pg_lean.cluster import Cluster
+from pg_lean.measure import Measurements, describe_machine
 from pg_lean.paths import SERVER_DIR
+from pg_lean.result import Check, Headline, Listing, Note, Plot, Result, Series, SideBySide, Table
 
 
 @pytest.fixture(scope="session")
@@ -66,3 +68,38 @@ def processes_below(folder: Path) -> list[int]:
             except OSError:
                 pass
     return found
+
+
+SIZES = [128, 1024, 8192]
+
+
+@pytest.fixture
+def result():
+    return make_result()
+
+
+def make_result():
+    """A result with one of everything that a report shows."""
+    raw = Measurements()
+    for size in SIZES:
+        for repetition in range(7):
+            raw.add("stock", repetition, size, ms=size * 0.002 + repetition)
+            raw.add("pg_lean", repetition, size, ms=size * 0.001 + repetition)
+
+    def series(name):
+        found = [raw.estimate("ms", name, size) for size in SIZES]
+        return Series(name, SIZES, [e.median for e in found], [e.low for e in found], [e.high for e in found])
+
+    return Result(
+        "Counting <rows>", "Half the time with `SET x = on`.", "The time of `count(*)`.", "Seven times & more.",
+        blocks=[Table("Times", ["rows", "time | stock", "time | pg_lean", "note"],
+                      [[size, raw.estimate("ms", "stock", size), raw.estimate("ms", "pg_lean", size), "<b>" if size == 128 else None]
+                       for size in SIZES], note="a note"),
+                Plot("Curves & lines", "rows", "ms", [series("stock"), series("pg_lean")], log_x=True, log_y=True),
+                Plot("Bars", "query", "ms", [Series("stock", ["count", "join"], [3.0, 30.0]), Series("pg_lean", ["count", "join"], [1, 10])],
+                     kind="bar"),
+                Note("What was left out."), Listing("A plan", "Seq Scan on <t>", folded=True),
+                SideBySide("Two plans", [Listing("stock", "Seq Scan"), Listing("pg_lean", "Gather")])],
+        headlines=[Headline("three sizes", raw.ratio_of_sums("ms", "stock", "pg_lean", SIZES), [("stock", 30.0), ("pg_lean", 16.0)])],
+        checks=[Check("ratio", 0.5, "<=", 0.8), Check("speed", 2.0, ">=", 3.0, "x"), Check("nothing", float("nan"), "<=", 1)],
+        name="counting", machine=describe_machine(), raw=raw, seconds=1.5)

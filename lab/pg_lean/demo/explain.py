@@ -79,7 +79,6 @@ def present(bench: Bench, repetitions: int, plans: list[Listing]) -> Result:
              + "; ".join(f"{name}: `{query}`" for name, query in QUERIES.items()) + ".",
         how=f"One session, tables in shared buffers, no parallel workers, no JIT; {repetitions} repetitions, the three ways in turns, time as the "
             "client sees it. `stock` is `light_explain.enabled = off`. `light_explain.timing` is as the server has it.",
-        headlines=[Headline(f"EXPLAIN (ANALYZE, BUFFERS) of {first}: {slower(ways[2], first).median:.2f} times the plain query instead of "
-                            f"{slower(ways[1], first).median:.2f}", bench.ratio("ms", ways[1], ways[2], first),
+        headlines=[Headline(f"EXPLAIN (ANALYZE, BUFFERS) of a query: {first}", bench.ratio("ms", ways[1], ways[2], first),
                             [(way.replace(" EXPLAIN ANALYZE", ""), bench.estimate("ms", way, first).median) for way in (ways[1], ways[0], ways[2])])],
         blocks=[table, plot, SideBySide(f"EXPLAIN ({OPTIONS}) of {first}", plans)])

@@ -19,7 +19,7 @@ from markupsafe import Markup, escape
 
 from pg_lean import demo
 from pg_lean.paths import BUILD
-from pg_lean.result import Result, Table, format_parts, format_value, human_bytes, is_number
+from pg_lean.result import Result, Table, format_cost, format_parts, format_value, human_bytes, is_number
 
 
 def write(build: Path | None = None, fresh: Sequence[Result] = ()) -> Path:
@@ -50,7 +50,7 @@ def collect(folder: Path, order: tuple[str, ...] = (), fresh: Sequence[Result] =
 def render(parts: list[Result], benches: list[Result]) -> str:
     """The page's text."""
     environment = Environment(loader=PackageLoader("pg_lean", "report"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters.update(value=format_value, parts=format_parts, heading=heading, prose=prose, facts=facts, raw_link=raw_link, server=server_name)
+    environment.filters.update(value=format_value, parts=format_parts, heading=heading, prose=prose, facts=facts, raw_link=raw_link, server=server_name, cost=format_cost)
     environment.globals.update(svg=_picture)
     for kind in ("demo", "bench"):
         for result in parts if kind == "demo" else benches:
@@ -121,4 +121,5 @@ def raw_link(result: Result) -> Markup:
 def _picture(plot: Any, identity: str) -> Markup:
     from pg_lean.report import plots  # matplotlib takes half a second to load, and most commands draw nothing
 
-    return Markup(plots.svg(plot, identity))
+    # one for wide screens and one for narrow ones: letters have to stay as large as the page's
+    return Markup(f'<div class="on-wide">{plots.svg(plot, identity)}</div><div class="on-narrow">{plots.svg(plot, identity + "-narrow", plots.NARROW)}</div>')

@@ -1,0 +1,102 @@
+"""The report in a browser: nothing is cut, runs over an edge, touches, or is too small to read, on wide and narrow screens, light and dark."""
+
+import pytest
+
+import chromium
+from conftest import SIZES, make_result
+from pg_lean import report
+from pg_lean.result import Headline, Listing, Plot, Result, Series, SideBySide, Table
+
+PLAN = "\n".join([" Finalize GroupAggregate (actual time=101.161..105.361 rows=100 loops=1)", "   Group Key: pgbench_branches.bid"]
+                 + [f"{' ' * 4 * depth}->  Parallel Custom Scan (Temp Scan) on a_rather_long_table_name alias (actual time=0.021..83.613 rows=5000000 loops=2)"
+                    for depth in range(1, 7)])
+
+#: What a browser is asked about a page: boxes over the right edge, text in pictures that touches or is too small, plans and tables cut without a cue.
+FAULTS = """(() => {
+  const faults = [], shown = e => e.getClientRects().length > 0, name = e => e.tagName + '.' + e.className + ' ' + e.textContent.trim().slice(0, 40);
+  if (document.documentElement.scrollWidth > innerWidth) faults.push('the page is ' + document.documentElement.scrollWidth + ' wide');
+  for (const e of document.querySelectorAll('body *')) {
+    if (!shown(e) || e.closest('pre, .wide') && !e.matches('pre, .wide') || e.closest('svg') && !e.matches('svg')) continue;
+    const box = e.getBoundingClientRect();
+    if (box.right > innerWidth + 0.5 || box.left < -0.5) faults.push('over the edge: ' + name(e));
+    if (!e.closest('svg') && e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 0) {
+      const style = getComputedStyle(e);
+      if (style.display !== 'inline' && !(style.overflowX === 'auto' && style.backgroundImage.includes('gradient'))) faults.push('cut without a cue: ' + name(e));
+    }
+  }
+  for (const svg of document.querySelectorAll('svg')) {
+    if (!shown(svg)) continue;
+    const texts = [...svg.querySelectorAll('text')].map(t => [t.textContent, t.getBoundingClientRect()]);
+    const edge = svg.getBoundingClientRect();
+    for (const [text, box] of texts) {
+      if (box.height < 8.5 && box.width < 8.5) faults.push('too small: ' + text + ' ' + box.height);
+      if (box.left < edge.left - 1 || box.right > edge.right + 1 || box.top < edge.top - 1 || box.bottom > edge.bottom + 1) faults.push('outside its picture: ' + text);
+    }
+    texts.forEach(([a, p], i) => texts.slice(i + 1).forEach(([b, q]) => {
+      // lines of text are higher than their letters
+      if (Math.min(p.right, q.right) - Math.max(p.left, q.left) > 0 && Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top) > 4) faults.push('touch: ' + a + ' / ' + b);
+    }));
+  }
+  return faults;
+})()"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    program = chromium.find()
+    if program is None:
+        pytest.skip("there is no Chromium here (Debian's package chromium)")
+    with chromium.Chromium(program) as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """A report of everything that is hard to lay out."""
+    result = make_result()
+    long = "a query with a name that is a good deal longer than others"
+    many = [f"{load}, {place}" for load in ("CREATE TABLE AS", "INSERT ... SELECT", "COPY") for place in ("fits", "does not fit")]
+    result.blocks += [
+        SideBySide("Wide plans", [Listing("stock", PLAN), Listing("pg_lean", PLAN)]),
+        Table("A wide table", [f"group {n // 2} | column {n}" for n in range(14)], [[123456.0 + n for n in range(14)]] * 3),
+        Plot("Many bars", "statement", "ms", [Series(name, many, [1000.0 * (n + 1) for n in range(6)], [900.0] * 6, [7000.0] * 6) for name in ("stock", "pg_lean", "flush first")], kind="bar"),
+        Plot("Logarithmic bars", "", "µs", [Series("stock", [long, "b"], [1e6, 3.0]), Series("pg_lean", [long, "b"], [1.0, 2.0])], kind="bar", log_y=True),
+        Plot("Many sizes", "table size in blocks", "µs a page", [Series(f"{name}, published", [128 << n for n in range(12)], [1.0 + n for n in range(12)], dashed=True)
+                                                                for name in ("write", "read", "random-order write")], log_x=True),
+        Plot("Seconds", "seconds", "MB", [Series("stock", [0.1 * n for n in range(300)], [n / 7 for n in range(300)])])]
+    result.headlines += [Headline(long, result.raw.ratio("ms", "stock", "pg_lean", SIZES[-1]), [("stock", 123456.7), ("pg_lean with a name", 0.3)], "µs a page")]
+    failed = Result("A part that failed", "", "", "", name="failed", failed="relation \"" + "x" * 200 + "\" does not exist")
+    path = tmp_path_factory.mktemp("page") / "index.html"
+    path.write_text(report.render([result, failed], []))
+    return path.as_uri()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_is_cut_or_touches(browser, page, width, scheme):
+    browser.open(page, width, scheme=scheme)
+    assert browser.ask("document.querySelectorAll('svg').length") == 12 and browser.ask("innerWidth") == width
+    faults = browser.ask(FAULTS)
+    assert not faults, "\n".join(faults)
+
+
+def test_dark_is_dark_and_every_text_can_be_told_from_what_it_is_on(browser, page):
+    light = {}
+    for scheme in ("light", "dark"):
+        browser.open(page, 1280, scheme=scheme)
+        light[scheme] = browser.ask("""['body', 'section'].flatMap(where => ['backgroundColor', 'color'].map(
+            what => getComputedStyle(document.querySelector(where))[what].match(/\\d+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0) / 3))""")
+    for background, text in (0, 1), (2, 3):
+        assert light["light"][background] > 240 and light["light"][text] < 60
+        assert light["dark"][background] < 50 and light["dark"][text] > 200
+
+
+def test_big_numbers_come_first_and_plans_stand_below_each_other_where_they_would_be_cut(browser, page):
+    browser.open(page, 1280)
+    assert browser.ask("document.querySelector('.card').getBoundingClientRect().top") < 300
+    assert browser.ask("parseFloat(getComputedStyle(document.querySelector('.big')).fontSize)") > 40
+    tops = "[...document.querySelectorAll('.pair')].map(pair => [...pair.children].map(child => Math.round(child.getBoundingClientRect().top)))"
+    short, wide = browser.ask(tops)[:2]
+    assert short[0] == short[1] and wide[0] < wide[1]
+    browser.open(page, 1000)
+    assert all(first < second for first, second in browser.ask(tops))
