@@ -6,7 +6,7 @@
 # "make -f .../Makefile".  They call no package manager and become nobody else.
 
 SHELL := /bin/bash
-EXTENSIONS := parallel_temp appendable_bytea light_explain
+EXTENSIONS := parallel_temp appendable_bytea light_explain ram_tablespace
 TOP := $(patsubst %/,%,$(dir $(abspath $(firstword $(MAKEFILE_LIST)))))
 HERE := $(filter $(TOP),$(CURDIR))
 LAB = $(TOP)/lab/run

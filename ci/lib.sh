@@ -69,7 +69,7 @@ if ! server_enters "$OUT"; then
     mkdir -p "$BUILD"
 fi
 
-EXTENSIONS="parallel_temp appendable_bytea light_explain"
+EXTENSIONS="parallel_temp appendable_bytea light_explain ram_tablespace"
 
 # not_installed PACKAGE...: those of these Debian packages that are not installed; with
 # PACKAGE=VERSION, not in that version.

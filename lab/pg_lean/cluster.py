@@ -34,7 +34,7 @@ from pg_lean.errors import LabError, Unavailable
 from pg_lean.paths import SERVER_DIR
 
 #: Every library of the project, in the order in which they are preloaded.
-LIBRARIES = ("parallel_temp", "appendable_bytea", "light_explain")
+LIBRARIES = ("parallel_temp", "appendable_bytea", "light_explain", "ram_tablespace")
 
 #: Port of a private cluster: the name of its socket file, nothing else.
 PORT = 5432

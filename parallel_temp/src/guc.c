@@ -28,8 +28,6 @@ double		pt_scan_buffer_cost = 0.01;
 bool		pt_fast_load = true;
 bool		pt_lazy_files = true;
 bool		pt_explain = true;
-int			pt_ram_limit = 0;
-int			pt_ram_warn_percent = 80;
 int			pt_flush_method = LOCALBUF_FLUSH_COALESCED;
 int			pt_pool_read = POOL_READ_MAP;
 int			pt_batch_pages = 32;
@@ -178,23 +176,6 @@ pt_define_settings(void)
 							 PGC_USERSET,
 							 0,
 							 NULL, NULL, NULL);
-
-	DefineCustomIntVariable("parallel_temp.ram_limit",
-							"Sets how much a RAM tablespace may hold before new temporary relations in it are refused.",
-							"Zero means that the size of its file system is the only limit.",
-							&pt_ram_limit,
-							0, 0, INT_MAX,
-							PGC_SIGHUP,
-							GUC_UNIT_MB,
-							NULL, NULL, NULL);
-	DefineCustomIntVariable("parallel_temp.ram_warn_percent",
-							"Sets how full a RAM tablespace may be before new temporary relations in it bring a warning.",
-							"Counted against parallel_temp.ram_limit and against the size of its file system.",
-							&pt_ram_warn_percent,
-							80, 1, 100,
-							PGC_SIGHUP,
-							0,
-							NULL, NULL, NULL);
 
 	MarkGUCPrefixReserved("parallel_temp");
 }

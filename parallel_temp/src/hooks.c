@@ -24,7 +24,6 @@
 #include "access/parallel.h"
 #include "access/xact.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_database.h"
 #include "miscadmin.h"
 #include "storage/proc.h"
 #include "utils/inval.h"
@@ -36,7 +35,6 @@
 #include "load/fastload.h"
 #include "parallel/pool.h"
 #include "parallel/worker.h"
-#include "ramspace.h"
 
 Statements	statements pg_attribute_aligned(PG_CACHE_LINE_SIZE);
 
@@ -137,8 +135,6 @@ watched_utility(PROCESSUTILITY_PARAMS_compat)
 
 	if (!watching && (IsA(statement, CreateTableAsStmt) || IsA(statement, ExplainStmt) || fastload_may_copy(statement)))
 		hooks_watch_executor();
-	if (IsA(statement, ReindexStmt))
-		ramspace_before_reindex((ReindexStmt *) statement);
 	if (unlikely(statements.loads != NULL || statements.doors != NULL))
 		fastload_before_utility(statement);
 	if (pool_descriptor() < 0)
@@ -194,16 +190,8 @@ hook_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId
 {
 	if (statements.next_object_access)
 		statements.next_object_access(access, classId, objectId, subId, arg);
-	if ((access != OAT_POST_CREATE && access != OAT_POST_ALTER) || subId != 0 || IsBootstrapProcessingMode())
-		return;
-	if (classId == RelationRelationId)
-	{
-		if (access == OAT_POST_CREATE)
-			fastload_ctas_saw_relation(objectId);
-		ramspace_saw_relation(objectId, access == OAT_POST_CREATE);
-	}
-	else if (classId == DatabaseRelationId)
-		ramspace_saw_database(objectId);
+	if (access == OAT_POST_CREATE && classId == RelationRelationId && subId == 0 && !IsBootstrapProcessingMode())
+		fastload_ctas_saw_relation(objectId);
 }
 
 static void

@@ -20,7 +20,6 @@
 #include "parallel/plan.h"
 #include "parallel/scan.h"
 #include "parallel_temp.h"
-#include "ramspace.h"
 
 PG_MODULE_MAGIC;
 
@@ -33,6 +32,5 @@ _PG_init(void)
 	scan_install();
 	plan_install();
 	fastload_install();
-	ramspace_install();
 	hooks_install();
 }

@@ -33,8 +33,6 @@ extern double pt_flush_page_cost;	/* parallel_temp.flush_page_cost */
 extern double pt_scan_buffer_cost;	/* parallel_temp.scan_buffer_cost */
 extern bool pt_fast_load;		/* parallel_temp.fast_load */
 extern bool pt_explain;			/* parallel_temp.explain */
-extern int	pt_ram_limit;		/* parallel_temp.ram_limit, megabytes */
-extern int	pt_ram_warn_percent;	/* parallel_temp.ram_warn_percent */
 extern bool pt_lazy_files;		/* parallel_temp.lazy_files */
 extern int	pt_pool_read;		/* parallel_temp.pool_read, a PoolReadMethod */
 extern int	pt_batch_pages;		/* parallel_temp.batch_pages */

@@ -15,7 +15,7 @@ from pg_lean.cluster import Cluster
 from pg_lean.measure import cpu_seconds, timed
 
 TITLE = "File extension and writes of temporary tables, by way of loading and place"
-PRELOAD = ("parallel_temp",)
+PRELOAD = ("parallel_temp", "ram_tablespace")
 SETTINGS = {"shared_buffers": "1GB", "track_io_timing": True}
 
 #: Rows on a page: an integer, a float and 32 characters each.

@@ -44,7 +44,7 @@
 #include "load/extend.h"
 #include "load/fastload.h"
 #include "parallel_temp.h"
-#include "ramspace.h"
+#include "ram_directory.h"
 
 /* Pages of one write to the file: 256 kB stay in the processor's cache. */
 #define BATCH_PAGES (256 * 1024 / BLCKSZ)
@@ -84,7 +84,7 @@ fastload_begin(Relation rel, CommandId cid, bool frozen, MemoryContext context)
 	 * that wants more: with a lazy file it would be whatever statement needs
 	 * a buffer next.
 	 */
-	load->lazy_file = pt_lazy_files && !ramspace_is(rel->rd_rel->reltablespace);
+	load->lazy_file = pt_lazy_files && !ram_directory_is_tablespace(rel->rd_rel->reltablespace);
 	load->context = context;
 	load->buffer = InvalidBuffer;
 	load->first_block = RelationGetNumberOfBlocks(rel);
@@ -482,7 +482,12 @@ write_batch(FastLoad *load)
 			 RelationGetRelationName(load->rel), length, load->file_length);
 
 	if (load->file_pages % (CHECK_ROOM_BATCHES * BATCH_PAGES) == 0)
-		ramspace_check_room(load->rel->rd_rel->reltablespace, false);
+	{
+		RamCheckRoom check = *(RamCheckRoom *) find_rendezvous_variable(RAM_CHECK_ROOM_VARIABLE);
+
+		if (check)
+			check(load->rel->rd_rel->reltablespace);
+	}
 	extend_with_pages(reln, load->file_length, load->batch, load->batch_pages);
 	load->file_length += load->batch_pages;
 	load->batch_pages = 0;

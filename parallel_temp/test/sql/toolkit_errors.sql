@@ -120,13 +120,6 @@ SELECT count(*) + count_in_leader() > 20000 AS counted FROM big;
 SELECT pg_flush_local_buffers('t') > 0 AS still_dirty;
 RESET ALL;
 
--- procedures cannot be strict
-CALL ram_tablespace_create(NULL, '/');
-CALL ram_tablespace_create('ram', NULL);
-CALL ram_tablespace_drop(NULL);
-CALL ram_tablespace_create('', '/');
-CALL ram_tablespace_drop(repeat('no_such_tablespace_', 4));
-
 DROP FUNCTION flush_in_worker, count_in_worker, cost_in_worker, view_in_worker, flush_in_leader, count_in_leader;
 DROP TABLE big, permanent, t;
 DROP ROLE regress_pt_user;

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * ramspace.c
+ * rules.c
  *	  RAM tablespaces: nothing but temporary tables, and a word before memory is
  *	  short.
  *
@@ -11,7 +11,7 @@
  * the row as the command left it.
  *
  * At the same place a new temporary relation is refused when the tablespace holds
- * more than parallel_temp.ram_limit, and warned about when it, its mount or the
+ * more than ram_tablespace.max_size, and warned about when it, its mount or the
  * machine's memory is nearly full.  A mount that fills up during a statement ends
  * that statement with "No space left on device", as a full disk does.
  *
@@ -34,25 +34,13 @@
 #include "utils/fmgroids.h"
 #include "utils/snapmgr.h"
 
-#include "parallel_temp.h"
-#include "ramspace.h"
+#include "ram_directory.h"
+#include "ram_tablespace.h"
 
 #define MEGABYTE ((int64) 1024 * 1024)
 
-/* Is this a RAM tablespace? */
-bool
-ramspace_is(Oid tablespace)
-{
-	char	   *location = ramspace_location(tablespace);
-	bool		result = ramspace_is_ours(location);
-
-	if (location)
-		pfree(location);
-	return result;
-}
-
 static void
-refuse(const char *what, Oid tablespace)
+ramspace_refuse(const char *what, Oid tablespace)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -62,33 +50,59 @@ refuse(const char *what, Oid tablespace)
 }
 
 /*
- * Refuse what would not fit any more; with "warn", say when little is left.
+ * Refuse what would not fit any more: an ERROR if the tablespace holds its limit.
+ * "state" says what it holds.
  */
-void
-ramspace_check_room(Oid tablespace, bool warn)
+static void
+ramspace_hold_limit(Oid tablespace, const RamSpaceState *state)
 {
-	char	   *location = ramspace_location(tablespace);
-	RamSpaceState state;
-	int64		limit = pt_ram_limit * MEGABYTE;
-	int64		nearly = 100 - pt_ram_warn_percent;
-
-	if (!ramspace_is_ours(location))
-		return;
-	ramspace_inspect(location, &state);
-	if (limit > 0 && state.used >= limit)
+	if (ramspace_max_size > 0 && state->used >= ramspace_max_size * MEGABYTE)
 		ereport(ERROR,
 				(errcode(ERRCODE_DISK_FULL),
 				 errmsg("RAM tablespace \"%s\" is full", get_tablespace_name(tablespace)),
-				 errdetail("It holds %lld MB, parallel_temp.ram_limit is %d MB.",
-						   (long long) (state.used / MEGABYTE), pt_ram_limit),
+				 errdetail("It holds %lld MB, ram_tablespace.max_size is %d MB.",
+						   (long long) (state->used / MEGABYTE), ramspace_max_size),
 				 errhint("Drop temporary tables, choose another temp_tablespaces, or raise the limit.")));
-	if (!warn)
-		 /* only the limit matters */ ;
-	else if (limit > 0 && state.used * 100 >= limit * pt_ram_warn_percent)
+}
+
+/*
+ * The same for who extends a file there; other tablespaces have no limit.
+ */
+void
+ramspace_check_limit(Oid tablespace)
+{
+	char	   *location;
+	RamSpaceState state;
+
+	if (ramspace_max_size == 0)
+		return;
+	location = ram_directory_of(tablespace);
+	if (!ram_directory_is_ours(location))
+		return;
+	ramspace_inspect(location, &state);
+	ramspace_hold_limit(tablespace, &state);
+	pfree(location);
+}
+
+/*
+ * Refuse a new relation that would not fit, and say when little is left.
+ */
+static void
+ramspace_check_room(Oid tablespace)
+{
+	char	   *location = ram_directory_of(tablespace);
+	RamSpaceState state;
+	int64		limit = ramspace_max_size * MEGABYTE;
+	int64		nearly = 100 - ramspace_warn_percent;
+
+	Assert(ram_directory_is_ours(location));
+	ramspace_inspect(location, &state);
+	ramspace_hold_limit(tablespace, &state);
+	if (limit > 0 && state.used * 100 >= limit * ramspace_warn_percent)
 		ereport(WARNING,
 				(errmsg("RAM tablespace \"%s\" is nearly full", get_tablespace_name(tablespace)),
-				 errdetail("It holds %lld MB, parallel_temp.ram_limit is %d MB.",
-						   (long long) (state.used / MEGABYTE), pt_ram_limit)));
+				 errdetail("It holds %lld MB, ram_tablespace.max_size is %d MB.",
+						   (long long) (state.used / MEGABYTE), ramspace_max_size)));
 	else if (state.size > 0 && state.available * 100 <= state.size * nearly)
 		ereport(WARNING,
 				(errmsg("RAM tablespace \"%s\" is nearly full", get_tablespace_name(tablespace)),
@@ -126,12 +140,12 @@ ramspace_saw_relation(Oid relid, bool created)
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
 
-	if (!OidIsValid(tablespace) || !ramspace_is(tablespace))
+	if (!OidIsValid(tablespace) || !ram_directory_is_tablespace(tablespace))
 		return;
 	if (persistence != RELPERSISTENCE_TEMP)
-		refuse("a relation that is not temporary", tablespace);
+		ramspace_refuse("a relation that is not temporary", tablespace);
 	if (created)
-		ramspace_check_room(tablespace, true);
+		ramspace_check_room(tablespace);
 }
 
 void
@@ -151,8 +165,8 @@ ramspace_saw_database(Oid database)
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
 
-	if (ramspace_is(tablespace))
-		refuse("a database", tablespace);
+	if (ram_directory_is_tablespace(tablespace))
+		ramspace_refuse("a database", tablespace);
 }
 
 /*
@@ -171,19 +185,8 @@ ramspace_before_reindex(ReindexStmt *statement)
 		{
 			Oid			tablespace = get_tablespace_oid(defGetString(option), true);
 
-			if (OidIsValid(tablespace) && ramspace_is(tablespace))
-				refuse("an index by REINDEX", tablespace);
+			if (OidIsValid(tablespace) && ram_directory_is_tablespace(tablespace))
+				ramspace_refuse("an index by REINDEX", tablespace);
 		}
 	}
-}
-
-void
-ramspace_install(void)
-{
-	/*
-	 * in the postmaster, before any session; a library loaded later is too
-	 * late
-	 */
-	if (process_shared_preload_libraries_in_progress && !IsUnderPostmaster)
-		ramspace_restore_directories();
 }

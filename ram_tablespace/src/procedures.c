@@ -1,11 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * ramspace_sql.c
+ * procedures.c
  *	  What the administrator calls: make, drop and look at RAM tablespaces.
  *
  * Making and dropping are procedures because a tablespace's directory cannot be
  * rolled back: like CREATE TABLESPACE they refuse to run inside a transaction
- * block or another routine, and the file system is touched last.
+ * block, a pipeline or another routine, end their transaction at once, and touch
+ * the file system last.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -19,6 +20,7 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "catalog/pg_tablespace.h"
 #include "commands/tablespace.h"
 #include "common/file_perm.h"
@@ -27,15 +29,31 @@
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "parser/scansup.h"
+#include "tcop/pquery.h"
 #include "utils/builtins.h"
+#include "utils/portal.h"
 
-#include "hooks.h"
-#include "parallel_temp.h"
-#include "ramspace.h"
+#include "ram_directory.h"
+#include "ram_tablespace.h"
 
 PG_FUNCTION_INFO_V1(ram_tablespace_create);
 PG_FUNCTION_INFO_V1(ram_tablespace_drop);
 PG_FUNCTION_INFO_V1(ram_tablespaces);
+
+/* Is this call the client's own CALL statement? */
+static bool
+called_by_client(FunctionCallInfo fcinfo)
+{
+	Node	   *statement;
+
+	if (fcinfo->context == NULL || !IsA(fcinfo->context, CallContext) || ((CallContext *) fcinfo->context)->atomic)
+		return false;
+	if (ActivePortal == NULL || list_length(ActivePortal->stmts) != 1)
+		return false;
+	statement = linitial_node(PlannedStmt, ActivePortal->stmts)->utilityStmt;
+	return statement && IsA(statement, CallStmt) &&
+		((CallStmt *) statement)->funcexpr->funcid == fcinfo->flinfo->fn_oid;
+}
 
 static void
 check_caller(FunctionCallInfo fcinfo, const char *command)
@@ -45,11 +63,16 @@ check_caller(FunctionCallInfo fcinfo, const char *command)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied for %s", command),
 				 errhint("Must be superuser, as for CREATE TABLESPACE.")));
-	if (fcinfo->context == NULL || !IsA(fcinfo->context, CallContext) ||
-		((CallContext *) fcinfo->context)->atomic || utility_depth() > 1)
+	if (!called_by_client(fcinfo))
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
 				 errmsg("%s cannot run inside a transaction block or a function", command)));
+
+	/*
+	 * in a pipeline: not after other statements, and committed before the
+	 * next
+	 */
+	PreventInTransactionBlock(true, command);
 }
 
 /*
@@ -154,8 +177,8 @@ ram_tablespace_drop(PG_FUNCTION_ARGS)
 
 	check_caller(fcinfo, "ram_tablespace_drop");
 	name = name_argument(fcinfo, 0);
-	location = ramspace_location(get_tablespace_oid(name, false));
-	if (!ramspace_is_ours(location))
+	location = ram_directory_of(get_tablespace_oid(name, false));
+	if (!ram_directory_is_ours(location))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a RAM tablespace", name),
@@ -188,12 +211,12 @@ ram_tablespaces(PG_FUNCTION_ARGS)
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		Form_pg_tablespace form = (Form_pg_tablespace) GETSTRUCT(tuple);
-		char	   *location = ramspace_location(form->oid);
+		char	   *location = ram_directory_of(form->oid);
 		RamSpaceState state;
 		Datum		values[9];
 		bool		nulls[9] = {0};
 
-		if (!ramspace_is_ours(location))
+		if (!ram_directory_is_ours(location))
 			continue;
 		ramspace_inspect(location, &state);
 		values[0] = NameGetDatum(&form->spcname);
@@ -201,8 +224,8 @@ ram_tablespaces(PG_FUNCTION_ARGS)
 		values[2] = BoolGetDatum(state.in_memory);
 		values[3] = BoolGetDatum(state.usable);
 		values[4] = Int64GetDatum(state.used);
-		values[5] = Int64GetDatum((int64) pt_ram_limit * 1024 * 1024);
-		nulls[5] = pt_ram_limit == 0;
+		values[5] = Int64GetDatum((int64) ramspace_max_size * 1024 * 1024);
+		nulls[5] = ramspace_max_size == 0;
 		values[6] = Int64GetDatum(state.size);
 		nulls[6] = state.size == 0;
 		values[7] = Int64GetDatum(state.available);

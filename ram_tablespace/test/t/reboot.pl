@@ -8,7 +8,7 @@ use Test::More;
 use File::Path qw(make_path remove_tree);
 
 # A folder of /dev/shm stands for a mount point; any tmpfs will do.
-my $mount = "/dev/shm/parallel_temp_test.$$";
+my $mount = "/dev/shm/ram_tablespace_test.$$";
 my $type = `stat -f -c %T /dev/shm 2>&1`;
 plan skip_all => "/dev/shm is not a tmpfs here: $type" unless $type =~ /tmpfs/;
 make_path($mount);
@@ -16,9 +16,9 @@ END { remove_tree($mount) if defined $mount }
 
 my $node = PostgreSQL::Test::Cluster->new('ram');
 $node->init;
-$node->append_conf('postgresql.conf', "shared_preload_libraries = 'parallel_temp'\nautovacuum = off\n");
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'ram_tablespace'\nautovacuum = off\n");
 $node->start;
-$node->safe_psql('postgres', 'CREATE EXTENSION parallel_temp');
+$node->safe_psql('postgres', 'CREATE EXTENSION ram_tablespace');
 
 # fails($sql, $pattern, $name): the statement fails with that message.
 sub fails
@@ -45,9 +45,9 @@ $node->safe_psql('postgres', "CALL ram_tablespace_create('ram', '$mount')");
 fails("CALL ram_tablespace_create('ram', '$mount')", qr/already exists/, 'same name again');
 my $system = $node->safe_psql('postgres', 'SELECT system_identifier FROM pg_control_system()');
 is($node->safe_psql('postgres', 'SELECT name, location, in_memory, usable, used_bytes, limit_bytes IS NULL FROM ram_tablespaces()'),
-	"ram|$mount/parallel_temp_ram.$system.ram|t|t|0|t", 'the new tablespace');
+	"ram|$mount/ram_tablespace.$system.ram|t|t|0|t", 'the new tablespace');
 is($node->safe_psql('postgres', 'SET ROLE watcher; SELECT count(*) FROM ram_tablespaces()'), '1', 'monitors may look');
-my $location = "$mount/parallel_temp_ram.$system.ram";
+my $location = "$mount/ram_tablespace.$system.ram";
 
 # ---- only temporary relations ----
 my $refused = qr/cannot place .* in RAM tablespace "ram".*holds temporary relations only/s;
@@ -89,15 +89,15 @@ $node->safe_psql('postgres', "SELECT ram_tablespace_use(NULL, NULL, 'd'), ram_ta
 is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_db_role_setting'), '0', 'reset');
 
 # ---- limits ----
-$node->safe_psql('postgres', "ALTER SYSTEM SET parallel_temp.ram_limit = '4MB'");
+$node->safe_psql('postgres', "ALTER SYSTEM SET ram_tablespace.max_size = '4MB'");
 $node->reload;
-$node->poll_query_until('postgres', "SELECT current_setting('parallel_temp.ram_limit') = '4MB'");
+$node->poll_query_until('postgres', "SELECT current_setting('ram_tablespace.max_size') = '4MB'");
 ($rc, $out, $err) = $node->psql('postgres', "SELECT ram_tablespace_use('ram');
 	CREATE TEMP TABLE t AS SELECT i, repeat('x', 100) AS pad FROM generate_series(1, 100000) i;
 	SELECT problem ~ '^holds' FROM ram_tablespace_check();
 	CREATE TEMP TABLE u (a int);
 	SELECT 'alive', count(*) FROM t;", on_error_stop => 0);
-like($err, qr/RAM tablespace "ram" is full.*parallel_temp\.ram_limit is 4 MB/s, 'limit');
+like($err, qr/RAM tablespace "ram" is full.*ram_tablespace\.max_size is 4 MB/s, 'limit');
 like($out, qr/^t\nalive\|100000/m, 'the session lives, the table too, the check says so');
 ($rc, $out, $err) = $node->psql('postgres', "SELECT ram_tablespace_use('ram');
 	CREATE TEMP TABLE t AS SELECT i, repeat('x', 100) AS pad FROM generate_series(1, 90000) i LIMIT 87000;
@@ -105,7 +105,7 @@ like($out, qr/^t\nalive\|100000/m, 'the session lives, the table too, the check 
 	CREATE TEMP TABLE w AS SELECT i, repeat('x', 100) AS pad FROM generate_series(1, 300000) i;
 	SELECT 'alive', count(*) FROM u;", on_error_stop => 0);
 like($err, qr/RAM tablespace "ram" is (nearly )?full/, 'nearly full, or full during a load');
-$node->safe_psql('postgres', 'ALTER SYSTEM RESET parallel_temp.ram_limit');
+$node->safe_psql('postgres', 'ALTER SYSTEM RESET ram_tablespace.max_size');
 $node->reload;
 
 # ---- reboot: the mount is empty, then the server starts ----
@@ -131,6 +131,43 @@ ok(!$node->start(fail_ok => 1), 'a link in its place stops the server');
 like(slurp_file($node->logfile), qr/FATAL:.*does not belong to the server's user/, 'and the log says so');
 unlink($location);
 $node->start;
+
+# ---- one that parallel_temp made, before there was this extension ----
+my $old = "$mount/parallel_temp_ram.$system.old";
+mkdir($old, 0700) or die $!;
+$node->safe_psql('postgres', "CREATE TABLESPACE old LOCATION '$old'");
+is($node->safe_psql('postgres', "SELECT string_agg(name, ',' ORDER BY name) FROM ram_tablespaces()"), 'old,ram', 'is known by its directory');
+fails('CREATE TABLE t (a int) TABLESPACE old', qr/holds temporary relations only/, 'rules hold there');
+$node->stop;
+remove_tree($old);
+$node->start;
+is($node->safe_psql('postgres', "SELECT ram_tablespace_use('old'); $load"), "\n100000|t", 'usable after a reboot');
+$node->poll_query_until('postgres', "SELECT sum(used_bytes) = 0 FROM ram_tablespaces()");
+$node->safe_psql('postgres', "CALL ram_tablespace_drop('old')");
+ok(!-e $old, 'dropped with its directory');
+
+# ---- pipelines: what cannot be rolled back is committed at once, or refused ----
+# pipeline(STATEMENT...): in one pipeline
+sub pipeline
+{
+	my $script = $node->basedir . '/pipeline.sql';
+	open(my $file, '>', $script) or die $!;
+	print $file join("\n", '\startpipeline', @_, '\endpipeline', '');
+	close($file);
+	my $err = '';
+	local %ENV = $node->_get_env();
+	IPC::Run::run([ 'pgbench', '--no-vacuum', '--transactions=1', '--protocol=extended', '--file', $script, 'postgres' ],
+		'>', \my $out, '2>', \$err);
+	return $err;
+}
+
+my $tablespaces = 'SELECT count(*), bool_and(usable) FROM ram_tablespaces()';
+like(pipeline("CALL ram_tablespace_create('second', '$mount');", 'SELECT 1/0;'), qr/division by zero/, 'a pipeline fails after making one');
+is($node->safe_psql('postgres', $tablespaces), '2|t', 'which is there, with its directory');
+like(pipeline('SELECT 1;', "CALL ram_tablespace_drop('second');"), qr/cannot be executed within a pipeline|cannot run inside a transaction block/, 'dropping it later in a pipeline');
+is($node->safe_psql('postgres', $tablespaces), '2|t', 'is refused');
+like(pipeline("CALL ram_tablespace_drop('second');", 'SELECT 1/0;'), qr/division by zero/, 'a pipeline fails after dropping it');
+is($node->safe_psql('postgres', $tablespaces), '1|t', 'which is gone, with its directory');
 
 # ---- dropping ----
 fails("SELECT ram_tablespace_use('ram'); CREATE TEMP TABLE t (a int); CALL ram_tablespace_drop('ram')", qr/is not empty/, 'in use');

@@ -1,18 +1,19 @@
 /*-------------------------------------------------------------------------
  *
- * ramspace.h
- *	  Tablespaces for temporary tables in memory (tmpfs).
+ * ram_tablespace.h
+ *	  What the files of the extension share: settings and entry points.
  *
- * ramspace.c      nothing but temporary tables, warn before memory is short
- * ramspace_dir.c  directories: name, state, size, what a reboot took away
- * ramspace_sql.c  what the administrator calls
+ * ram_tablespace.c  entry: settings and hooks
+ * procedures.c      what the administrator calls
+ * rules.c           nothing but temporary tables, warn before memory is short
+ * directory.c       directories: name, state, size, what a reboot took away
  *
  * Copyright (c) 2026, the pg_lean authors
  *
  *-------------------------------------------------------------------------
  */
-#ifndef RAMSPACE_H
-#define RAMSPACE_H
+#ifndef RAM_TABLESPACE_H
+#define RAM_TABLESPACE_H
 
 #include "nodes/parsenodes.h"
 
@@ -29,20 +30,20 @@ typedef struct RamSpaceState
 									 * unknown */
 } RamSpaceState;
 
-/* ramspace.c */
-extern void ramspace_install(void);
+/* ram_tablespace.c: settings */
+extern int	ramspace_max_size;	/* ram_tablespace.max_size, megabytes */
+extern int	ramspace_warn_percent;	/* ram_tablespace.warn_percent */
+
+/* rules.c */
 extern void ramspace_saw_relation(Oid relid, bool created);
 extern void ramspace_saw_database(Oid database);
 extern void ramspace_before_reindex(ReindexStmt *statement);
-extern bool ramspace_is(Oid tablespace);
-extern void ramspace_check_room(Oid tablespace, bool warn);
+extern void ramspace_check_limit(Oid tablespace);
 
-/* ramspace_dir.c */
-extern char *ramspace_location(Oid tablespace);
-extern bool ramspace_is_ours(const char *location);
+/* directory.c */
 extern char *ramspace_make_location(const char *mount_point, const char *name);
 extern void ramspace_inspect(const char *location, RamSpaceState *state);
 extern bool ramspace_in_memory(const char *path);
 extern void ramspace_restore_directories(void);
 
-#endif							/* RAMSPACE_H */
+#endif							/* RAM_TABLESPACE_H */

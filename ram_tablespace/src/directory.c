@@ -1,13 +1,11 @@
 /*-------------------------------------------------------------------------
  *
- * ramspace_dir.c
+ * directory.c
  *	  The directories of RAM tablespaces.
  *
  * A RAM tablespace is an ordinary tablespace whose directory lies on a tmpfs mount
- * and has a name of ours, "parallel_temp_ram.<cluster>.<name>".  The link that the
- * server keeps in pg_tblspc is therefore all that has to be known: which
- * tablespaces are in memory is seen without catalogs, in every database and by the
- * postmaster, and the cluster's identifier keeps servers apart that share a mount.
+ * and has a name of ours (see ram_directory.h), in which the cluster's identifier
+ * keeps servers apart that share a mount.
  *
  * After a reboot the mount is empty.  ramspace_restore_directories() runs in the
  * postmaster while it loads libraries, before any session exists, and makes the
@@ -27,51 +25,21 @@
 #include <unistd.h>
 
 #include "access/xlog.h"
-#include "catalog/pg_tablespace_d.h"
 #include "common/file_perm.h"
 #include "common/relpath.h"
 #include "storage/fd.h"
 
-#include "ramspace.h"
-
-#define NAME_PREFIX "parallel_temp_ram."
+#include "ram_directory.h"
+#include "ram_tablespace.h"
 
 /* file system types, as in linux/magic.h */
 #define TYPE_TMPFS 0x01021994
 #define TYPE_RAMFS 0x858458f6
 
-/*
- * Where a tablespace is, palloc'd; NULL for those inside the data directory.
- */
-char *
-ramspace_location(Oid tablespace)
-{
-	char		link[MAXPGPATH];
-	char		target[MAXPGPATH];
-	ssize_t		len;
-
-	if (!OidIsValid(tablespace) || tablespace == DEFAULTTABLESPACE_OID || tablespace == GLOBALTABLESPACE_OID)
-		return NULL;
-	snprintf(link, sizeof(link), "pg_tblspc/%u", tablespace);
-	len = readlink(link, target, sizeof(target));
-	if (len < 0 || len >= sizeof(target))
-		return NULL;
-	return pnstrdup(target, len);
-}
-
-/* Is this the location of a RAM tablespace? */
-bool
-ramspace_is_ours(const char *location)
-{
-	const char *slash = location ? strrchr(location, '/') : NULL;
-
-	return slash != NULL && strncmp(slash + 1, NAME_PREFIX, strlen(NAME_PREFIX)) == 0;
-}
-
 char *
 ramspace_make_location(const char *mount_point, const char *name)
 {
-	return psprintf("%s/" NAME_PREFIX UINT64_FORMAT ".%s", mount_point, GetSystemIdentifier(), name);
+	return psprintf("%s/" RAM_DIRECTORY_PREFIX UINT64_FORMAT ".%s", mount_point, GetSystemIdentifier(), name);
 }
 
 /* Does this path lie on a file system in memory? */
@@ -244,8 +212,8 @@ ramspace_restore_directories(void)
 
 		if (*end != '\0' || !OidIsValid(tablespace))
 			continue;
-		location = ramspace_location(tablespace);
-		if (!ramspace_is_ours(location))
+		location = ram_directory_of(tablespace);
+		if (!ram_directory_is_ours(location))
 			continue;
 		version = psprintf("%s/%s", location, TABLESPACE_VERSION_DIRECTORY);
 		if (lstat(location, &st) == 0 && lstat(version, &st) == 0 &&

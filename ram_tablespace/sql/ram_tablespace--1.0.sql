@@ -1,0 +1,115 @@
+\echo Use "CREATE EXTENSION ram_tablespace" to load this file. \quit
+
+-- These functions were parallel_temp's own before they got an extension; a database
+-- that has them there gives them up.  Tablespaces are the cluster's and stay.
+DO $$
+DECLARE
+    routine record;
+BEGIN
+    FOR routine IN
+        SELECT p.oid::regprocedure AS signature, CASE p.prokind WHEN 'p' THEN 'PROCEDURE' ELSE 'FUNCTION' END AS kind
+        FROM pg_catalog.pg_proc p
+        JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.objid = p.oid
+            AND d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass AND d.deptype = 'e'
+        JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid
+        WHERE e.extname = 'parallel_temp' AND p.proname IN ('ram_tablespace_create', 'ram_tablespace_drop', 'ram_tablespaces',
+            'ram_tablespace_check', 'ram_tablespace_use')
+    LOOP
+        EXECUTE pg_catalog.format('ALTER EXTENSION parallel_temp DROP %s %s', routine.kind, routine.signature);
+        EXECUTE pg_catalog.format('DROP %s %s', routine.kind, routine.signature);
+    END LOOP;
+END
+$$;
+
+-- Tablespaces are the cluster's, so making and dropping one is for superusers, as
+-- with CREATE TABLESPACE; looking is for monitors.
+
+CREATE PROCEDURE ram_tablespace_create(name text, mount_point text)
+AS 'MODULE_PATHNAME'
+LANGUAGE C;
+
+COMMENT ON PROCEDURE ram_tablespace_create(text, text) IS
+'makes a tablespace for temporary tables in a directory of its own on a tmpfs mount';
+
+CREATE PROCEDURE ram_tablespace_drop(name text)
+AS 'MODULE_PATHNAME'
+LANGUAGE C;
+
+COMMENT ON PROCEDURE ram_tablespace_drop(text) IS
+'drops a RAM tablespace that holds no relations, with its directory';
+
+REVOKE ALL ON PROCEDURE ram_tablespace_create(text, text), ram_tablespace_drop(text) FROM PUBLIC;
+
+CREATE FUNCTION ram_tablespaces(OUT name name, OUT location text, OUT in_memory boolean, OUT usable boolean, OUT used_bytes bigint,
+    OUT limit_bytes bigint, OUT mount_bytes bigint, OUT mount_available_bytes bigint, OUT memory_available_bytes bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION ram_tablespaces() IS
+'RAM tablespaces of the cluster: whether the file system is in memory and the directories are there, what they hold and may hold, what mount and machine have left';
+
+REVOKE ALL ON FUNCTION ram_tablespaces() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION ram_tablespaces() TO pg_monitor;
+
+CREATE FUNCTION ram_tablespace_check(OUT name name, OUT problem text, OUT remedy text)
+RETURNS SETOF record
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED
+SET search_path = pg_catalog, pg_temp
+AS $$
+SELECT r.name, p.problem, p.remedy
+FROM @extschema@.ram_tablespaces() r,
+LATERAL (
+    SELECT 'directory is missing or belongs to somebody else', 'restart the server with ram_tablespace in shared_preload_libraries'
+    WHERE NOT r.usable
+    UNION ALL
+    SELECT 'file system is not in memory', 'stop the server, mount a tmpfs there, start the server'
+    WHERE NOT r.in_memory
+    UNION ALL
+    SELECT format('holds %s of %s allowed', pg_size_pretty(r.used_bytes), pg_size_pretty(r.limit_bytes)), 'drop temporary tables or raise ram_tablespace.max_size'
+    WHERE r.used_bytes * 100 >= r.limit_bytes * current_setting('ram_tablespace.warn_percent')::int
+    UNION ALL
+    SELECT format('file system has %s of %s left', pg_size_pretty(r.mount_available_bytes), pg_size_pretty(r.mount_bytes)), 'drop temporary tables or remount it larger'
+    WHERE r.mount_available_bytes * 100 <= r.mount_bytes * (100 - current_setting('ram_tablespace.warn_percent')::int)
+    UNION ALL
+    SELECT format('%s of memory left for %s that the file system may still take', pg_size_pretty(r.memory_available_bytes), pg_size_pretty(r.mount_available_bytes)),
+           'mount it smaller or set ram_tablespace.max_size'
+    WHERE r.memory_available_bytes < least(r.mount_available_bytes, coalesce(r.limit_bytes - r.used_bytes, r.mount_available_bytes))
+    UNION ALL
+    SELECT format('holds %s, which is not temporary', c.oid::regclass), 'move it: ALTER ... SET TABLESPACE'
+    FROM pg_class c JOIN pg_tablespace t ON t.oid = c.reltablespace
+    WHERE t.spcname = r.name AND c.relpersistence <> 't'
+    UNION ALL
+    SELECT 'ram_tablespace is not in shared_preload_libraries', 'add it, or the directory stays missing after a reboot'
+    WHERE current_setting('shared_preload_libraries') !~ '\mram_tablespace\M'
+) p (problem, remedy)
+$$;
+
+COMMENT ON FUNCTION ram_tablespace_check() IS 'what is wrong with RAM tablespaces, and what to do about it; no row when all is well';
+
+REVOKE ALL ON FUNCTION ram_tablespace_check() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION ram_tablespace_check() TO pg_monitor;
+
+CREATE FUNCTION ram_tablespace_use(name text, for_role regrole DEFAULT NULL, for_database text DEFAULT NULL)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF name IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_tablespace t WHERE t.spcname = ram_tablespace_use.name
+            AND pg_tablespace_location(t.oid) ~ '/(ram_tablespace|parallel_temp_ram)\.[^/]*$') THEN
+        RAISE EXCEPTION '"%" is not a RAM tablespace', name USING ERRCODE = 'wrong_object_type';
+    END IF;
+    IF for_role IS NULL AND for_database IS NULL THEN
+        PERFORM set_config('temp_tablespaces', coalesce(quote_ident(name), (SELECT reset_val FROM pg_settings s WHERE s.name = 'temp_tablespaces')), false);
+    ELSE
+        EXECUTE CASE WHEN for_role IS NULL THEN format('ALTER DATABASE %I', for_database)
+                WHEN for_database IS NULL THEN format('ALTER ROLE %s', for_role)
+                ELSE format('ALTER ROLE %s IN DATABASE %I', for_role, for_database) END ||
+            CASE WHEN name IS NULL THEN ' RESET temp_tablespaces' ELSE format(' SET temp_tablespaces = %I', name) END;
+    END IF;
+END
+$$;
+
+COMMENT ON FUNCTION ram_tablespace_use(text, regrole, text) IS
+'sets temp_tablespaces to a RAM tablespace for this session, a role, a database, or a role in a database; NULL as name resets it';

@@ -1,0 +1,93 @@
+/*-------------------------------------------------------------------------
+ *
+ * ram_tablespace.c
+ *	  Entry point: settings and hooks.
+ *
+ * The rules hold where the library is loaded, so it belongs into
+ * shared_preload_libraries; only there it also makes directories anew that a reboot
+ * took away.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <limits.h>
+
+#include "catalog/objectaccess.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_database.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/guc.h"
+
+#include "compat_executor.h"
+#include "ram_directory.h"
+#include "ram_tablespace.h"
+
+PG_MODULE_MAGIC;
+
+int			ramspace_max_size = 0;
+int			ramspace_warn_percent = 80;
+
+static ProcessUtility_hook_type next_utility;
+static object_access_hook_type next_object_access;
+
+void		_PG_init(void);
+
+static void
+ramspace_ProcessUtility(PROCESSUTILITY_PARAMS_compat)
+{
+	if (IsA(pstmt->utilityStmt, ReindexStmt))
+		ramspace_before_reindex((ReindexStmt *) pstmt->utilityStmt);
+	next_utility(PROCESSUTILITY_ARGS_compat);
+}
+
+static void
+ramspace_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId, void *arg)
+{
+	if (next_object_access)
+		next_object_access(access, classId, objectId, subId, arg);
+	if ((access != OAT_POST_CREATE && access != OAT_POST_ALTER) || subId != 0 || IsBootstrapProcessingMode())
+		return;
+	if (classId == RelationRelationId)
+		ramspace_saw_relation(objectId, access == OAT_POST_CREATE);
+	else if (classId == DatabaseRelationId)
+		ramspace_saw_database(objectId);
+}
+
+void
+_PG_init(void)
+{
+	DefineCustomIntVariable("ram_tablespace.max_size",
+							"Sets how much a RAM tablespace may hold before new temporary relations in it are refused.",
+							"Zero means that the size of its file system is the only limit.",
+							&ramspace_max_size,
+							0, 0, INT_MAX,
+							PGC_SIGHUP,
+							GUC_UNIT_MB,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("ram_tablespace.warn_percent",
+							"Sets how full a RAM tablespace may be before new temporary relations in it bring a warning.",
+							"Counted against ram_tablespace.max_size and against the size of its file system.",
+							&ramspace_warn_percent,
+							80, 1, 100,
+							PGC_SIGHUP,
+							0,
+							NULL, NULL, NULL);
+	MarkGUCPrefixReserved("ram_tablespace");
+
+	next_utility = ProcessUtility_hook ? ProcessUtility_hook : standard_ProcessUtility;
+	ProcessUtility_hook = ramspace_ProcessUtility;
+	next_object_access = object_access_hook;
+	object_access_hook = ramspace_object_access;
+	*(RamCheckRoom *) find_rendezvous_variable(RAM_CHECK_ROOM_VARIABLE) = ramspace_check_limit;
+
+	/*
+	 * in the postmaster, before any session; a library loaded later is too
+	 * late
+	 */
+	if (process_shared_preload_libraries_in_progress && !IsUnderPostmaster)
+		ramspace_restore_directories();
+}
