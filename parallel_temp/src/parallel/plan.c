@@ -38,6 +38,8 @@
 #include "hooks.h"
 #include "parallel/plan.h"
 #include "parallel/plan_paths.h"
+#include "parallel/plan_refusal.h"
+#include "parallel/plan_serial.h"
 #include "parallel/plan_walk.h"
 #include "parallel_temp.h"
 
@@ -207,46 +209,6 @@ plan_framed(Planning *frame, PLANNER_PARAMS_compat)
 }
 
 /*
- * Count, and tell, why a temporary table is not read in parallel, or that it is.
- */
-static void pg_attribute_hot
-tell(Oid relid, Refusal refusal)
-{
-	stats_count_planned(refusal);
-	if (refusal != REFUSED_NOT && pt_explain_refusals)
-		ereport(NOTICE,
-				(errmsg("temporary table \"%s\" is not read in parallel", get_rel_name(relid)),
-				 errdetail_internal("%s", refusal_text(refusal))));
-}
-
-/*
- * The same for each temporary table of a query.
- */
-static void
-account(Planning *frame, TempPlan *plan, bool replanned)
-{
-	ListCell   *lc;
-	ListCell   *lc2;
-
-	foreach(lc, frame->considered)
-	{
-		ConsideredTable *table = lfirst(lc);
-		Refusal		refusal = table->refusal;
-
-		foreach(lc2, plan->uses)
-		{
-			TempUse    *use = lfirst(lc2);
-
-			if (use->relid == table->relid && (use->own_below || use->stock_below))
-				refusal = REFUSED_NOT;
-		}
-		if (replanned)
-			refusal = REFUSED_REPLANNED;
-		tell(table->relid, refusal);
-	}
-}
-
-/*
  * Plan as if the library were not there.  A frame of an outer query must not be
  * taken for this one's.
  */
@@ -302,7 +264,7 @@ plan_planner(PLANNER_PARAMS_compat)
 		return plan_apart(PLANNER_ARGS_compat);
 	if (small)
 	{
-		tell(linitial_node(RangeTblEntry, parse->rtable)->relid, REFUSED_SMALL);
+		refusal_tell(linitial_node(RangeTblEntry, parse->rtable)->relid, REFUSED_SMALL, InvalidOid);
 		return plan_apart(PLANNER_ARGS_compat);
 	}
 
@@ -327,7 +289,9 @@ plan_planner(PLANNER_PARAMS_compat)
 		parse = copy;
 		result = plan_framed(&frame, PLANNER_ARGS_compat);
 	}
-	account(&frame, &plan, replanned);
+	if (!result->parallelModeNeeded && (!pt_force || frame.for_explain))
+		restore_serial_plan(result);
+	refusals_account(&frame, &plan, replanned, copy, cursor_options);
 	return result;
 }
 

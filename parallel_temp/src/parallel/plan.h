@@ -32,20 +32,13 @@ typedef struct ConsideredTable
 	Oid			relid;
 	Refusal		refusal;		/* why there is no parallel path;
 								 * REFUSED_COST: there is one */
+	Oid			function;		/* that is the reason, or InvalidOid */
 } ConsideredTable;
 
 extern void plan_install(void);
 
 /* The planning at hand, or NULL when our paths have no place in it. */
 extern Planning *current_planning(void);
-
-/* Do the relation's own expressions let workers compute them? */
-extern bool expressions_parallel_safe(PlannerInfo *root, RelOptInfo *rel);
-
-/*
- * Can this table be read by workers?  REFUSED_NOT if so.
- */
-extern Refusal temp_table_refusal(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
 
 /*
  * May workers run the append relation that this member belongs to, if any?

@@ -38,6 +38,7 @@
 
 #include "compat_planner.h"
 #include "parallel/plan.h"
+#include "parallel/plan_refusal.h"
 
 static RelOptInfo *
 parent_of(PlannerInfo *root, RelOptInfo *rel)
@@ -124,8 +125,10 @@ family_allows(PlannerInfo *root, RelOptInfo *parent, bool *temporary)
 		}
 		else if (is_temporary_table(rte))
 		{
+			Oid			function;
+
 			*temporary = true;
-			if (temp_table_refusal(root, member, rte) != REFUSED_NOT)
+			if (temp_table_refusal(root, member, rte, &function) != REFUSED_NOT)
 				return false;
 		}
 		else if (!member->consider_parallel && !core_allows(root, member, rte))

@@ -28,7 +28,6 @@
 #include "postgres.h"
 
 #include "access/table.h"
-#include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
 #include "optimizer/clauses.h"
@@ -46,6 +45,7 @@
 #include "compat_storage.h"
 #include "parallel/plan.h"
 #include "parallel/plan_paths.h"
+#include "parallel/plan_refusal.h"
 #include "parallel/pool.h"
 #include "parallel/scan.h"
 #include "parallel_temp.h"
@@ -61,34 +61,6 @@
 #define ENTER_PAGE_COST			0.1
 
 static set_rel_pathlist_hook_type previous_set_rel_pathlist = NULL;
-
-bool
-expressions_parallel_safe(PlannerInfo *root, RelOptInfo *rel)
-{
-	return is_parallel_safe(root, (Node *) rel->baserestrictinfo) &&
-		is_parallel_safe(root, (Node *) rel->reltarget->exprs);
-}
-
-Refusal
-temp_table_refusal(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
-{
-	Relation	relation;
-	bool		readable;
-
-	if (!root->glob->parallelModeOK)
-		return REFUSED_QUERY;
-	if (rte->tablesample != NULL)
-		return REFUSED_SAMPLE;
-	if (rel->lateral_relids != NULL)
-		return REFUSED_LATERAL;
-	if (!expressions_parallel_safe(root, rel))
-		return REFUSED_EXPRESSION;
-	relation = table_open(rte->relid, NoLock);
-	readable = relation->rd_rel->relam == HEAP_TABLE_AM_OID && RelationUsesLocalBuffers(relation) &&
-		!RELATION_IS_OTHER_TEMP(relation);
-	table_close(relation, NoLock);
-	return readable ? REFUSED_NOT : REFUSED_KIND;
-}
 
 /*
  * What it costs to make the table readable for workers, in units of
@@ -209,11 +181,11 @@ add_index_paths(PlannerInfo *root, RelOptInfo *rel, Cost sharing)
 }
 
 /*
- * parallel_temp.force: our complete scan takes the place of the sequential scan,
- * at its price, so that tests run it wherever core has a sequential scan.  Not for
- * a table that does not fit: tests look at reads and writes of such a one.
+ * Our complete scan takes the place of the sequential scan, at its price.  False if
+ * there is none.  A member of an append relation keeps its sequential scan behind
+ * ours: core cannot make ours depend on rows of another table.
  */
-static void
+static bool
 replace_seqscan(PlannerInfo *root, RelOptInfo *rel, Planning *planning)
 {
 	ListCell   *lc;
@@ -229,8 +201,12 @@ replace_seqscan(PlannerInfo *root, RelOptInfo *rel, Planning *planning)
 			ours->path.startup_cost = path->startup_cost;
 			ours->path.total_cost = path->total_cost;
 			lfirst(lc) = ours;
+			if (rel->reloptkind == RELOPT_OTHER_MEMBER_REL)
+				rel->pathlist = list_insert_nth(rel->pathlist, foreach_current_index(lc) + 1, path);
+			return true;
 		}
 	}
+	return false;
 }
 
 static void
@@ -246,10 +222,16 @@ add_temp_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, Planning 
 	bool		flush;
 
 	table->refusal = workers > 0 ? REFUSED_COST : REFUSED_SMALL;
+
+	/*
+	 * parallel_temp.force, for tests: our scan wherever core has a sequential
+	 * one. Not for a table that does not fit: tests look at reads and writes
+	 * of such a one.
+	 */
 	if (pt_force && !planning->for_explain && rel->pages <= num_temp_buffers / 2)
 	{
 		rel->consider_parallel = true;
-		replace_seqscan(root, rel, planning);
+		(void) replace_seqscan(root, rel, planning);
 		if (index_access)
 			add_index_paths(root, rel, 0);
 		return;
@@ -265,6 +247,13 @@ add_temp_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, Planning 
 		add_index_paths(root, rel, sharing);
 	if (workers > 0)
 		add_partial_path(rel, (Path *) make_path(root, rel, planning, workers, sharing, flush, 1.0));
+
+	/*
+	 * Of a subquery only the cheapest plan goes on.  Workers must be able to
+	 * run that, or they could not run a scan with the subquery in its filter.
+	 */
+	if (root->parent_root != NULL && replace_seqscan(root, rel, planning))
+		return;
 	if (!alone)
 		add_path(rel, (Path *) make_path(root, rel, planning, 0, sharing, flush, COMPLETE_PATH_SURCHARGE));
 }
@@ -289,7 +278,7 @@ plan_set_rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEnt
 
 	table = palloc0(sizeof(ConsideredTable));
 	table->relid = rte->relid;
-	table->refusal = temp_table_refusal(root, rel, rte);
+	table->refusal = temp_table_refusal(root, rel, rte, &table->function);
 	planning->considered = lappend(planning->considered, table);
 	if (table->refusal == REFUSED_NOT && rel->reloptkind == RELOPT_OTHER_MEMBER_REL &&
 		!append_family_parallel(root, rel, planning))

@@ -9,7 +9,8 @@
  * set during planning.
  *
  * What workers run: everything below a Gather or Gather Merge, and every subplan
- * marked parallel-safe when the plan has a Gather (the executor sends them all).
+ * marked parallel-safe when the plan has a Gather (the executor sends them all),
+ * but for initplans of nodes that only the leader has: their values are sent.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -35,6 +36,8 @@ typedef struct WalkContext
 	PlannedStmt *stmt;
 	TempPlan   *result;
 	bool		either;			/* the leader may run it as well as workers */
+	Bitmapset  *initplans;		/* plan_ids of subplans that the leader runs
+								 * once */
 } WalkContext;
 
 static void walk_plan(Plan *plan, WalkContext *context, bool below);
@@ -206,10 +209,17 @@ walk_list(List *plans, WalkContext *context, bool below)
 static void
 walk_plan(Plan *plan, WalkContext *context, bool below)
 {
+	ListCell   *lc;
+
 	if (plan == NULL)
 		return;
 	check_stack_depth();
 
+	if (!below)
+	{
+		foreach(lc, plan->initPlan)
+			context->initplans = bms_add_member(context->initplans, lfirst_node(SubPlan, lc)->plan_id);
+	}
 	switch (nodeTag(plan))
 	{
 		case T_SeqScan:
@@ -262,17 +272,20 @@ walk_plan(Plan *plan, WalkContext *context, bool below)
 void
 temp_plan_collect(PlannedStmt *stmt, TempPlan *result)
 {
-	WalkContext context = {stmt, result, false};
-	ListCell   *lc;
+	WalkContext context = {.stmt = stmt,.result = result};
 
 	memset(result, 0, sizeof(*result));
 	walk_plan(stmt->planTree, &context, false);
 	context.either = true;
-	foreach(lc, stmt->subplans)
+
+	/* A subplan within another one has the lower number. */
+	for (int id = list_length(stmt->subplans); id > 0; id--)
 	{
-		Plan	   *subplan = lfirst(lc);
+		Plan	   *subplan = list_nth(stmt->subplans, id - 1);
 
 		if (subplan)
-			walk_plan(subplan, &context, stmt->parallelModeNeeded && subplan->parallel_safe);
+			walk_plan(subplan, &context, stmt->parallelModeNeeded && subplan->parallel_safe &&
+					  !bms_is_member(id, context.initplans));
 	}
+	bms_free(context.initplans);
 }

@@ -154,9 +154,16 @@ pool_run(EXECUTORRUN_PARAMS_compat)
 	}
 
 	temporary = has_temporary_table(queryDesc->plannedstmt->rtable);
-	if (count == 0 && pt_enabled)
+	if (pt_enabled)
 		fetch_values_for_workers(queryDesc, temporary);
 	if (!temporary)
+	{
+		statements.next_run(EXECUTORRUN_ARGS_compat);
+		return;
+	}
+
+	temp_plan_collect(queryDesc->plannedstmt, &plan);
+	if (!plan.below)
 	{
 		statements.next_run(EXECUTORRUN_ARGS_compat);
 		return;
@@ -169,13 +176,6 @@ pool_run(EXECUTORRUN_PARAMS_compat)
 	if (count != 0)
 	{
 		run_without_workers(EXECUTORRUN_ARGS_compat);
-		return;
-	}
-
-	temp_plan_collect(queryDesc->plannedstmt, &plan);
-	if (!plan.below)
-	{
-		statements.next_run(EXECUTORRUN_ARGS_compat);
 		return;
 	}
 	if (!pt_enabled)

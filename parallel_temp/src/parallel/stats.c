@@ -16,6 +16,7 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/tuplestore.h"
 
 #include "parallel/stats.h"
@@ -37,10 +38,16 @@ static const struct
 	const char *text;
 }			refusals[REFUSAL_COUNT] = {
 	[REFUSED_NOT] = {"chosen", ""},
-	[REFUSED_QUERY] = {"refused: query", "The query as a whole cannot run in parallel: it writes, or goes through a cursor, or calls a function that is parallel unsafe."},
+	[REFUSED_QUERY] = {"refused: query", "The query as a whole cannot run in parallel."},
+	[REFUSED_CURSOR] = {"refused: cursor", "The query goes through a cursor, or another thing that the server runs without workers."},
+	[REFUSED_WRITES] = {"refused: writes", "The query writes or locks rows."},
+	[REFUSED_UNSAFE] = {"refused: unsafe function", "The query calls %s, which is parallel unsafe."},
 	[REFUSED_KIND] = {"refused: kind of table", "The table's access method is not heap."},
 	[REFUSED_SAMPLE] = {"refused: tablesample", "The query reads a sample of the table."},
-	[REFUSED_EXPRESSION] = {"refused: expression", "The filter or the output of the scan calls a function that is not parallel safe."},
+	[REFUSED_EXPRESSION] = {"refused: expression", "The filter or the output of the scan calls %s, which is not parallel safe."},
+	[REFUSED_DOMAIN] = {"refused: domain", "The filter or the output of the scan checks a domain's constraints."},
+	[REFUSED_SUBQUERY] = {"refused: subquery", "The filter or the output of the scan has a subquery that workers cannot run."},
+	[REFUSED_CORRELATED] = {"refused: correlated", "The scan depends on a row of the query around it (a correlated subquery)."},
 	[REFUSED_LATERAL] = {"refused: lateral", "The scan depends on another table of a LATERAL query."},
 	[REFUSED_FAMILY] = {"refused: append", "Another part of the same UNION ALL or inheritance tree cannot be read in parallel."},
 	[REFUSED_SMALL] = {"refused: small", "The table is smaller than min_parallel_table_scan_size."},
@@ -49,9 +56,14 @@ static const struct
 };
 
 const char *
-refusal_text(Refusal refusal)
+refusal_text(Refusal refusal, Oid function)
 {
-	return refusals[refusal].text;
+	const char *text = refusals[refusal].text;
+	char	   *name = OidIsValid(function) ? get_func_name(function) : NULL;
+
+	if (strstr(text, "%s") == NULL)
+		return text;
+	return psprintf(text, name ? psprintf("function \"%s\"", name) : "a function");
 }
 
 void		pg_attribute_hot

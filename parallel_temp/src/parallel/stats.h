@@ -17,9 +17,15 @@ typedef enum Refusal
 {
 	REFUSED_NOT,
 	REFUSED_QUERY,
+	REFUSED_CURSOR,
+	REFUSED_WRITES,
+	REFUSED_UNSAFE,
 	REFUSED_KIND,
 	REFUSED_SAMPLE,
 	REFUSED_EXPRESSION,
+	REFUSED_DOMAIN,
+	REFUSED_SUBQUERY,
+	REFUSED_CORRELATED,
 	REFUSED_LATERAL,
 	REFUSED_FAMILY,
 	REFUSED_SMALL,
@@ -28,8 +34,8 @@ typedef enum Refusal
 	REFUSAL_COUNT
 } Refusal;
 
-/* A sentence for the user. */
-extern const char *refusal_text(Refusal refusal);
+/* A sentence for the user; "function" is the one that is the reason, if one is. */
+extern const char *refusal_text(Refusal refusal, Oid function);
 
 extern void stats_count_planned(Refusal refusal);
 extern void stats_count_replanned(void);

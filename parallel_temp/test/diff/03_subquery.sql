@@ -123,4 +123,70 @@ SELECT count(*) FROM (SELECT g, row_number() OVER (PARTITION BY g ORDER BY v, id
 
 SELECT count(*) FROM (SELECT * FROM t OFFSET 0) x JOIN (SELECT * FROM u OFFSET 0) y USING (id);
 
+-- Subqueries whose temporary tables workers read themselves: a Gather in each of them would be dearer.
+SET parallel_setup_cost = 25;
+
+--@ parallel
+SELECT count(*) FROM t WHERE v NOT IN (SELECT v FROM u WHERE g < 5);
+
+--@ parallel
+SELECT count(*) FROM perm WHERE v NOT IN (SELECT v FROM u WHERE g < 5);
+
+--@ parallel
+SELECT count(*), sum(id) FROM t WHERE v IN (SELECT v FROM u WHERE g < 5) OR id < 10;
+
+--@ parallel
+SELECT count(*) FROM t WHERE g > ALL (SELECT g FROM u WHERE id < 3);
+
+--@ parallel
+SELECT count(*) FROM t WHERE v NOT IN (SELECT v FROM u WHERE g NOT IN (SELECT g FROM u WHERE v < 20));
+
+--@ parallel
+SELECT count(*) FROM t WHERE v NOT IN (SELECT a.v FROM u a JOIN u b USING (id) WHERE a.g < 5);
+
+--@ parallel
+SELECT id, v IN (SELECT v FROM u WHERE g < 30) FROM t WHERE g = 3;
+
+--@ parallel
+SELECT count(*) FROM t WHERE s NOT IN (SELECT 's' || v FROM u);
+
+--@ parallel
+SELECT count(*), (SELECT max(v) FROM u) FROM t WHERE v > (SELECT avg(v) FROM u);
+
+SELECT count(*) FROM t WHERE v NOT IN (SELECT NULLIF(v, 5) FROM u WHERE g < 5);
+
+SELECT count(*) FROM t WHERE id IN (SELECT id FROM t WHERE v NOT IN (SELECT v FROM u)) OR v = 3;
+
+SELECT count(*) FROM (SELECT v FROM t WHERE v NOT IN (SELECT v FROM u WHERE g < 5) LIMIT 20) x;
+
+CREATE INDEX ON u (v);
+
+SELECT count(*) FROM t WHERE id % 7 NOT IN (SELECT id FROM u WHERE v < 40);
+
+UPDATE u SET v = v + 1 WHERE v < 40;
+
+SELECT count(*) FROM t WHERE id % 7 NOT IN (SELECT id FROM u WHERE v < 40);
+
+PREPARE q (int) AS SELECT count(*) FROM t WHERE v NOT IN (SELECT v FROM u WHERE g < $1);
+EXECUTE q (5); EXECUTE q (6); EXECUTE q (7); EXECUTE q (8); EXECUTE q (9); EXECUTE q (10); EXECUTE q (11);
+TRUNCATE u;
+EXECUTE q (5);
+DEALLOCATE q;
+
+BEGIN;
+INSERT INTO u SELECT i, i % 60, i FROM generate_series(1, 500) i;
+SELECT count(*) FROM t WHERE v NOT IN (SELECT v FROM u);
+SAVEPOINT a;
+DELETE FROM u WHERE v < 250;
+SELECT count(*) FROM t WHERE v NOT IN (SELECT v FROM u);
+ROLLBACK TO a;
+SELECT count(*) FROM t WHERE v NOT IN (SELECT v FROM u);
+COMMIT;
+
+DECLARE c CURSOR WITH HOLD FOR SELECT count(*) FROM t WHERE v NOT IN (SELECT v FROM u);
+FETCH ALL FROM c;
+CLOSE c;
+
+RESET parallel_setup_cost;
+
 DROP TABLE perm;

@@ -1,0 +1,236 @@
+/*-------------------------------------------------------------------------
+ *
+ * plan_refusal.c
+ *	  Why a temporary table is not read in parallel.
+ *
+ * plan_paths.c asks here for the first cause that keeps workers from a table, when
+ * the planner comes to it; plan.c has the causes counted, and told to who wants to
+ * know, when the plan is finished.  What a table's expressions do is looked at in
+ * the order in which the server itself would stop.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_proc.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/parsenodes.h"
+#include "optimizer/clauses.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "parallel/plan.h"
+#include "parallel/plan_refusal.h"
+#include "parallel_temp.h"
+
+/* Looking for what workers cannot do in an expression. */
+typedef struct CauseSearch
+{
+	List	   *known;			/* parameters that workers are given, or make */
+	Refusal		cause;
+	Oid			function;		/* that is not parallel safe, or InvalidOid */
+} CauseSearch;
+
+bool
+expressions_parallel_safe(PlannerInfo *root, RelOptInfo *rel)
+{
+	return is_parallel_safe(root, (Node *) rel->baserestrictinfo) &&
+		is_parallel_safe(root, (Node *) rel->reltarget->exprs);
+}
+
+static bool
+is_not_for_workers(Oid funcid, void *context)
+{
+	CauseSearch *search = context;
+
+	if (func_parallel(funcid) == PROPARALLEL_SAFE)
+		return false;
+	search->cause = REFUSED_EXPRESSION;
+	search->function = funcid;
+	return true;
+}
+
+/*
+ * Find the first thing in an expression for which is_parallel_safe() is false.
+ */
+static bool
+find_cause(Node *node, void *context)
+{
+	CauseSearch *search = context;
+
+	if (node == NULL)
+		return false;
+	if (check_functions_in_node(node, is_not_for_workers, context))
+		return true;
+	if (IsA(node, RestrictInfo))
+		return find_cause((Node *) ((RestrictInfo *) node)->clause, context);
+	if (IsA(node, CoerceToDomain))
+	{
+		search->cause = REFUSED_DOMAIN;
+		return true;
+	}
+	if (IsA(node, SubPlan))
+	{
+		SubPlan    *subplan = (SubPlan *) node;
+		List	   *known = search->known;
+
+		if (!subplan->parallel_safe)
+		{
+			search->cause = REFUSED_SUBQUERY;
+			return true;
+		}
+		search->known = list_concat_copy(known, subplan->paramIds);
+		if (find_cause(subplan->testexpr, context))
+			return true;
+		search->known = known;
+		return find_cause((Node *) subplan->args, context);
+	}
+	if (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXEC)
+	{
+		if (list_member_int(search->known, ((Param *) node)->paramid))
+			return false;
+		search->cause = REFUSED_CORRELATED;
+		return true;
+	}
+	return expression_tree_walker(node, find_cause, context);
+}
+
+/*
+ * Results of subqueries that run once, at this level or around it, are given to
+ * workers.
+ */
+static List *
+known_parameters(PlannerInfo *root)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	for (; root != NULL; root = root->parent_root)
+	{
+		foreach(lc, root->init_plans)
+			result = list_concat(result, lfirst_node(SubPlan, lc)->setParam);
+	}
+	return result;
+}
+
+Refusal
+temp_table_refusal(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, Oid *function)
+{
+	Relation	relation;
+	bool		readable;
+
+	*function = InvalidOid;
+	if (!root->glob->parallelModeOK)
+		return REFUSED_QUERY;
+	if (rte->tablesample != NULL)
+		return REFUSED_SAMPLE;
+	if (rel->lateral_relids != NULL)
+		return REFUSED_LATERAL;
+	if (!expressions_parallel_safe(root, rel))
+	{
+		CauseSearch search = {.cause = REFUSED_EXPRESSION};
+
+		search.known = known_parameters(root);
+		if (!find_cause((Node *) rel->baserestrictinfo, &search))
+			(void) find_cause((Node *) rel->reltarget->exprs, &search);
+		*function = search.function;
+		return search.cause;
+	}
+	relation = table_open(rte->relid, NoLock);
+	readable = relation->rd_rel->relam == HEAP_TABLE_AM_OID && RelationUsesLocalBuffers(relation) &&
+		!RELATION_IS_OTHER_TEMP(relation);
+	table_close(relation, NoLock);
+	return readable ? REFUSED_NOT : REFUSED_KIND;
+}
+
+static bool
+is_unsafe(Oid funcid, void *context)
+{
+	if (func_parallel(funcid) != PROPARALLEL_UNSAFE)
+		return false;
+	((CauseSearch *) context)->cause = REFUSED_UNSAFE;
+	((CauseSearch *) context)->function = funcid;
+	return true;
+}
+
+static bool
+find_query_cause(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (check_functions_in_node(node, is_unsafe, context))
+		return true;
+	if (IsA(node, Query))
+	{
+		Query	   *query = (Query *) node;
+
+		if (query->commandType != CMD_SELECT || query->rowMarks != NIL || query->hasModifyingCTE)
+		{
+			((CauseSearch *) context)->cause = REFUSED_WRITES;
+			return true;
+		}
+		return query_tree_walker(query, find_query_cause, context, 0);
+	}
+	return expression_tree_walker(node, find_query_cause, context);
+}
+
+/*
+ * The query as a whole has no parallel plan: what of it is the reason?
+ */
+static void
+explain_query(ConsideredTable *table, Query *query, int cursor_options)
+{
+	CauseSearch search = {.cause = REFUSED_QUERY};
+
+	if ((cursor_options & CURSOR_OPT_PARALLEL_OK) == 0)
+		search.cause = REFUSED_CURSOR;
+	else
+		(void) find_query_cause((Node *) query, &search);
+	table->refusal = search.cause;
+	table->function = search.function;
+}
+
+void		pg_attribute_hot
+refusal_tell(Oid relid, Refusal refusal, Oid function)
+{
+	stats_count_planned(refusal);
+	if (refusal != REFUSED_NOT && pt_explain_refusals)
+		ereport(NOTICE,
+				(errmsg("temporary table \"%s\" is not read in parallel", get_rel_name(relid)),
+				 errdetail_internal("%s", refusal_text(refusal, function))));
+}
+
+void
+refusals_account(Planning *frame, TempPlan *plan, bool replanned, Query *query, int cursor_options)
+{
+	List	   *told = NIL;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	foreach(lc, frame->considered)
+	{
+		ConsideredTable *table = lfirst(lc);
+
+		/* A subquery may be planned in two ways, and a table read twice. */
+		if (list_member_oid(told, table->relid))
+			continue;
+		told = lappend_oid(told, table->relid);
+		if (table->refusal == REFUSED_QUERY)
+			explain_query(table, query, cursor_options);
+		foreach(lc2, plan->uses)
+		{
+			TempUse    *use = lfirst(lc2);
+
+			if (use->relid == table->relid && (use->own_below || use->stock_below))
+				table->refusal = REFUSED_NOT;
+		}
+		if (replanned)
+			table->refusal = REFUSED_REPLANNED;
+		refusal_tell(table->relid, table->refusal, table->function);
+	}
+	list_free(told);
+}

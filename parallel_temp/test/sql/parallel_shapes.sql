@@ -1,0 +1,173 @@
+-- Each shape of plan that the server runs in parallel over unlogged tables: over temporary ones it is parallel, too, or the reason is known.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS parallel_temp;
+SET max_parallel_workers_per_gather = 2;
+SET parallel_setup_cost = 10;
+SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0;
+SET min_parallel_index_scan_size = 0;
+SET temp_buffers = '32MB';
+
+-- The same tables twice, by the same names, so that one query is for both.
+CREATE SCHEMA shapes;
+CREATE FUNCTION make_tables(kind text, schema text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	of_partitioned text := CASE kind WHEN 'TEMP' THEN 'TEMP' ELSE '' END;
+	line text;
+BEGIN
+	FOREACH line IN ARRAY ARRAY[
+		'CREATE %1$s TABLE %2$s.big (id int, k int, v int, txt text)',
+		'INSERT INTO %2$s.big SELECT g, g %% 1000, g * 7 %% 1013, CASE WHEN g %% 4000 = 0 THEN repeat(md5(g::text), 400) ELSE g::text END FROM generate_series(1, 40000) g',
+		'CREATE INDEX ON %2$s.big (id)',
+		'CREATE INDEX ON %2$s.big (k)',
+		'CREATE %1$s TABLE %2$s.small AS SELECT g AS id, g * 3 AS k, g %% 5 AS v FROM generate_series(1, 300) g',
+		'CREATE %1$s TABLE %2$s.other AS SELECT g AS id, g %% 900 AS k FROM generate_series(1, 20000) g',
+		'CREATE INDEX ON %2$s.other (id)',
+		'CREATE %1$s TABLE %2$s.heir (extra int) INHERITS (%2$s.other)',
+		'CREATE INDEX ON %2$s.heir (id)',
+		'INSERT INTO %2$s.heir SELECT g, g %% 900, g FROM generate_series(50001, 52000) g',
+		'CREATE %3$s TABLE %2$s.parted (id int, k int) PARTITION BY RANGE (id)',
+		'CREATE %1$s TABLE %2$s.parted1 PARTITION OF %2$s.parted FOR VALUES FROM (0) TO (10000)',
+		'CREATE %1$s TABLE %2$s.parted2 PARTITION OF %2$s.parted FOR VALUES FROM (10000) TO (30000)',
+		'INSERT INTO %2$s.parted SELECT g, g %% 100 FROM generate_series(0, 29999) g']
+	LOOP
+		EXECUTE format(line, kind, schema, of_partitioned);
+	END LOOP;
+END
+$$;
+SELECT make_tables('UNLOGGED', 'shapes');
+SELECT make_tables('TEMP', 'pg_temp');
+VACUUM ANALYZE shapes.big, shapes.small, shapes.other, shapes.heir, shapes.parted;
+VACUUM ANALYZE pg_temp.big, pg_temp.small, pg_temp.other, pg_temp.heir, pg_temp.parted;
+
+CREATE TABLE shape (number serial, name text, query text, settings text, reason text);
+INSERT INTO shape (name, query, settings, reason) VALUES
+('scan with an aggregate', 'SELECT count(*), sum(v) FROM big WHERE v > 500', NULL, NULL),
+('scan that returns few rows', 'SELECT id, txt FROM big WHERE v = 7', NULL, NULL),
+('groups', 'SELECT k, count(*), sum(v) FROM big GROUP BY k', NULL, NULL),
+('groups, sorted', 'SELECT k, count(*), sum(v) FROM big GROUP BY k', 'enable_hashagg=off', NULL),
+('distinct', 'SELECT DISTINCT v % 10 FROM big', NULL, NULL),
+('grouping sets', 'SELECT v % 5, k % 3, count(*) FROM big GROUP BY ROLLUP (1, 2)', NULL, NULL),
+('sort and limit', 'SELECT id, v FROM big ORDER BY v, id LIMIT 10', NULL, NULL),
+('values out of line', 'SELECT sum(length(txt)) FROM big', NULL, NULL),
+('hash join', 'SELECT count(*), sum(b.v) FROM big b JOIN other o ON b.v = o.k', 'enable_mergejoin=off', NULL),
+('hash join, each its own table', 'SELECT count(*), sum(b.v) FROM big b JOIN small s ON b.k = s.k', 'enable_parallel_hash=off,enable_nestloop=off,enable_mergejoin=off', NULL),
+('merge join', 'SELECT count(*), sum(b.v) FROM big b JOIN other o ON b.v = o.k', 'enable_hashjoin=off,enable_nestloop=off', NULL),
+('nested loop with an index', 'SELECT count(*), sum(o.k) FROM big b JOIN other o ON b.v = o.id WHERE b.k < 20', 'enable_hashjoin=off,enable_mergejoin=off', NULL),
+('nested loop into a tree with a table without index', 'SELECT count(*) FROM big b JOIN (SELECT id FROM other UNION ALL SELECT id FROM small) o ON b.v = o.id WHERE b.k < 20', 'enable_hashjoin=off,enable_mergejoin=off', 'A sequential scan that depends on rows of another table is the server''s own.'),
+('subquery with such a nested loop', 'SELECT count(*) FROM big WHERE k NOT IN (SELECT s.k FROM small s JOIN (SELECT id FROM other UNION ALL SELECT id FROM small) o ON s.v = o.id)', 'enable_hashjoin=off,enable_mergejoin=off', 'A sequential scan that depends on rows of another table is the server''s own.'),
+('nested loop without', 'SELECT count(*) FROM big b JOIN small s ON b.v < s.v WHERE s.id < 30', NULL, NULL),
+('left join', 'SELECT count(*), count(s.id) FROM big b LEFT JOIN small s ON b.k = s.k', NULL, NULL),
+('semijoin', 'SELECT count(*) FROM big WHERE k IN (SELECT k FROM small)', NULL, NULL),
+('antijoin', 'SELECT count(*) FROM big b WHERE NOT EXISTS (SELECT FROM small s WHERE s.k = b.k)', NULL, NULL),
+('three tables', 'SELECT s.v, count(*) FROM big b JOIN small s ON b.k = s.k JOIN other o ON o.id = b.id GROUP BY 1', NULL, NULL),
+('index scan', 'SELECT sum(v) FROM big WHERE id BETWEEN 1000 AND 30000', 'enable_seqscan=off,enable_bitmapscan=off', NULL),
+('index-only scan', 'SELECT count(*) FROM big WHERE id BETWEEN 1000 AND 30000', 'enable_seqscan=off,enable_bitmapscan=off', NULL),
+('index scan in order', 'SELECT id, v FROM big WHERE v > 1000 ORDER BY id', 'enable_seqscan=off,enable_sort=off,enable_bitmapscan=off', NULL),
+('bitmap heap scan', 'SELECT sum(v) FROM big WHERE k < 300', 'enable_seqscan=off,enable_indexscan=off', 'Serially cheaper: each worker enters all pages of the table first.'),
+('bitmap heap scan, two indexes', 'SELECT sum(v) FROM big WHERE k < 100 OR id < 9000', 'enable_seqscan=off,enable_indexscan=off', NULL),
+('UNION ALL', 'SELECT count(*), sum(k) FROM (SELECT k FROM big UNION ALL SELECT k FROM other) x', NULL, NULL),
+('UNION', 'SELECT count(*) FROM (SELECT k FROM big UNION SELECT k FROM other) x', NULL, NULL),
+('partitions', 'SELECT count(*), sum(k) FROM parted', NULL, NULL),
+('join of partitions', 'SELECT count(*) FROM parted p JOIN parted q USING (id)', 'enable_partitionwise_join=on', NULL),
+('inheritance', 'SELECT count(*), sum(k) FROM other', NULL, NULL),
+('hashed NOT IN', 'SELECT count(*) FROM big WHERE k NOT IN (SELECT k FROM small)', NULL, NULL),
+('hashed IN beside another condition', 'SELECT count(*) FROM big WHERE k IN (SELECT k FROM small) OR v < 3', NULL, NULL),
+('plain subquery in the filter', 'SELECT count(*) FROM big WHERE v > ALL (SELECT id FROM small WHERE id < 4)', NULL, NULL),
+('subquery of a join', 'SELECT count(*) FROM big WHERE k NOT IN (SELECT s.k FROM small s JOIN small t USING (id))', NULL, NULL),
+('subquery within a subquery', 'SELECT count(*) FROM big WHERE k NOT IN (SELECT k FROM small WHERE v NOT IN (SELECT v FROM small WHERE id < 4))', NULL, NULL),
+('subquery by index', 'SELECT count(*) FROM big WHERE k NOT IN (SELECT k FROM other WHERE id < 50)', 'enable_seqscan=off', NULL),
+('subquery in the output', 'SELECT k, k IN (SELECT k FROM small) FROM big WHERE v < 3', NULL, NULL),
+('scalar subquery', 'SELECT count(*) FROM big WHERE v > (SELECT avg(k) FROM small)', NULL, NULL),
+('scalar subquery that is parallel', 'SELECT count(*) FROM small WHERE k > (SELECT avg(k) FROM big)', NULL, NULL),
+('array of a subquery', 'SELECT count(*) FROM big WHERE k = ANY (ARRAY(SELECT k FROM small))', NULL, NULL),
+('scalar subquery beside', 'SELECT count(*), (SELECT max(id) FROM small) FROM big', NULL, NULL),
+('EXISTS beside another condition', 'SELECT count(*) FROM big b WHERE v < 3 OR EXISTS (SELECT FROM small s WHERE s.k = b.k)', NULL, NULL),
+('correlated subquery', 'SELECT count(*) FROM small s WHERE id < 20 AND k < (SELECT avg(v) FROM other o JOIN big b USING (id) WHERE o.k = s.k)', NULL, NULL),
+('subquery in FROM', 'SELECT count(*) FROM (SELECT k, count(*) AS n FROM big GROUP BY k) x JOIN small s USING (k) WHERE n > 2', NULL, NULL),
+('WITH', 'WITH c AS (SELECT k, count(*) AS n FROM big GROUP BY k) SELECT count(*), sum(n) FROM c', NULL, NULL),
+('WITH, materialized', 'WITH c AS MATERIALIZED (SELECT k, count(*) AS n FROM big GROUP BY k) SELECT count(*), sum(x.n) FROM c x JOIN c y USING (k)', NULL, NULL),
+('window function', 'SELECT sum(r) FROM (SELECT row_number() OVER (ORDER BY v, id) AS r FROM big WHERE k < 100) x', NULL, NULL),
+('LATERAL', 'SELECT sum(n) FROM small s, LATERAL (SELECT count(*) AS n FROM big b WHERE b.k = s.k) x WHERE s.id < 20', NULL, NULL),
+('least and greatest by index', 'SELECT min(id), max(id) FROM big', NULL, NULL),
+('sample', 'SELECT count(*) FROM big TABLESAMPLE SYSTEM (100)', NULL, 'The query reads a sample of the table.'),
+('range of row addresses', 'SELECT count(*) FROM big WHERE ctid < ''(100,1)''', NULL, NULL),
+('function over the table''s rows', 'SELECT count(*) FROM big b, generate_series(1, b.k % 3) g', NULL, NULL),
+('beside a function in FROM', 'SELECT count(*) FROM big b JOIN generate_series(1, 100) g ON b.k = g', NULL, NULL),
+('beside VALUES', 'SELECT count(*) FROM big b JOIN (VALUES (1), (2), (3)) AS g (k) USING (k)', NULL, NULL),
+('materialized once for each row of many', 'SELECT count(*) FROM big b JOIN small s ON b.k % 50 = s.id WHERE s.v = 1 AND b.k < 500', 'enable_hashjoin=off,enable_mergejoin=off', NULL);
+
+-- The names of tables that workers read, from a plan.
+CREATE FUNCTION read_by_workers(plan jsonb, below boolean) RETURNS SETOF text LANGUAGE sql AS $$
+	SELECT plan ->> 'Relation Name' WHERE below AND plan ? 'Relation Name'
+	UNION
+	SELECT read_by_workers(child, below OR plan ->> 'Node Type' LIKE 'Gather%')
+	FROM jsonb_array_elements(CASE WHEN plan ? 'Plans' THEN plan -> 'Plans' ELSE '[]' END) child
+$$;
+CREATE FUNCTION run_shape(query text, settings text, OUT tables text[], OUT answer text) LANGUAGE plpgsql AS $$
+DECLARE
+	setting text;
+	plan jsonb;
+BEGIN
+	FOREACH setting IN ARRAY string_to_array(coalesce(settings, ''), ',') LOOP
+		PERFORM set_config(split_part(setting, '=', 1), split_part(setting, '=', 2), true);
+	END LOOP;
+	EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO plan;
+	tables := ARRAY(SELECT DISTINCT name FROM read_by_workers(plan -> 0 -> 'Plan', false) name ORDER BY 1);
+	EXECUTE format('SELECT md5(coalesce(string_agg(x::text, chr(10) ORDER BY x::text), %L)) FROM (%s) x', '', query) INTO answer;
+	FOREACH setting IN ARRAY string_to_array(coalesce(settings, ''), ',') LOOP
+		PERFORM set_config(split_part(setting, '=', 1), 'on', true);
+	END LOOP;
+END
+$$;
+CREATE TABLE outcome AS SELECT number, 'stock' AS kind, NULL::text[] AS tables, NULL::text AS answer FROM shape WITH NO DATA;
+SET search_path = shapes, public, pg_temp;
+INSERT INTO outcome SELECT number, 'unlogged', (run_shape(query, settings)).* FROM shape ORDER BY number;
+SET search_path = pg_temp, public;
+INSERT INTO outcome SELECT number, 'temporary', (run_shape(query, settings)).* FROM shape ORDER BY number;
+RESET search_path;
+
+-- No answer differs.
+SELECT s.name FROM shape s JOIN outcome u USING (number) JOIN outcome t USING (number)
+WHERE u.kind = 'unlogged' AND t.kind = 'temporary' AND u.answer IS DISTINCT FROM t.answer;
+
+-- The server does run nearly all of them in parallel: the list is not empty talk.
+SELECT count(*) > 40 AS enough FROM outcome WHERE kind = 'unlogged' AND tables <> '{}';
+
+-- What is parallel over unlogged tables and not over temporary ones: the README's list, and nothing without a reason.
+SELECT format('| %s | %s |', s.name, s.reason) AS row FROM shape s JOIN outcome u USING (number) JOIN outcome t USING (number)
+WHERE u.kind = 'unlogged' AND t.kind = 'temporary' AND NOT u.tables <@ t.tables ORDER BY number;
+
+-- The first cause, once for each table.
+CREATE FUNCTION plan_only(query text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN ' || query LOOP
+	END LOOP;
+END
+$$;
+CREATE DOMAIN shape_domain AS int CHECK (VALUE <> 5);
+CREATE FUNCTION shape_restricted(int) RETURNS int LANGUAGE plpgsql PARALLEL RESTRICTED AS 'BEGIN RETURN $1; END';
+CREATE FUNCTION shape_unsafe(int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN $1; END';
+RESET client_min_messages;
+SET parallel_temp.explain_refusals = on;
+SELECT plan_only('SELECT count(*) FROM big b WHERE v < 3 OR EXISTS (SELECT FROM small s WHERE s.k = b.k)');
+SELECT plan_only('SELECT count(*) FROM big WHERE shape_restricted(k) = 1');
+SELECT plan_only('SELECT count(*) FROM big WHERE shape_unsafe(k) = 1');
+SELECT plan_only('SELECT count(*) FROM big WHERE v::shape_domain = 1');
+SELECT plan_only('SELECT count(*) FROM big TABLESAMPLE SYSTEM (10)');
+SELECT plan_only('SELECT id FROM big ORDER BY v FOR UPDATE LIMIT 1');
+SELECT plan_only('WITH d AS (DELETE FROM small RETURNING id) SELECT count(*) FROM big, d');
+SELECT plan_only('DECLARE c CURSOR FOR SELECT count(*) FROM big');
+SELECT plan_only('SELECT count(*) FROM big b JOIN small s USING (k)');
+SET parallel_setup_cost = 1000000;
+SELECT plan_only('SELECT count(*) FROM big b JOIN small s USING (k)');
+RESET parallel_temp.explain_refusals;
+SET client_min_messages = warning;
+
+DROP FUNCTION plan_only, shape_restricted, shape_unsafe;
+DROP DOMAIN shape_domain;
+DROP TABLE shape, outcome;
+DROP SCHEMA shapes CASCADE;
+DROP FUNCTION make_tables, run_shape, read_by_workers;
