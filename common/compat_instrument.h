@@ -13,7 +13,6 @@
 
 #include "executor/instrument.h"
 #include "portability/instr_time.h"
-#include "storage/shmem.h"
 
 /*
  * A plan node's instrumentation is one struct up to 18; 19 splits it into a
@@ -141,13 +140,6 @@ BufferUsageNormalize_compat(BufferUsage *usage)
 #endif
 #else
 #define HAVE_EXPLAIN_HOOKS_COMPAT 0
-#endif
-
-/* A table of a fixed number of entries in shared memory; 19 takes one size. */
-#if PG_VERSION_NUM >= 190000
-#define ShmemInitHash_compat(name, size, info, flags) ShmemInitHash(name, size, info, flags)
-#else
-#define ShmemInitHash_compat(name, size, info, flags) ShmemInitHash(name, size, size, info, flags)
 #endif
 
 #endif							/* COMPAT_INSTRUMENT_H */

@@ -65,4 +65,30 @@
 #define create_material_path_compat(rel, subpath) create_material_path(rel, subpath)
 #endif
 
+/* What a plan node says of itself. */
+#if PG_VERSION_NUM >= 160000
+#define ForeignScanRelids_compat(plan) ((plan)->fs_base_relids)
+#define JoinIsRightAnti_compat(jointype) ((jointype) == JOIN_RIGHT_ANTI)
+#else
+#define ForeignScanRelids_compat(plan) ((plan)->fs_relids)
+#define JoinIsRightAnti_compat(jointype) false
+#endif
+#if PG_VERSION_NUM >= 180000
+#define JoinIsRightSemi_compat(jointype) ((jointype) == JOIN_RIGHT_SEMI)
+#else
+#define JoinIsRightSemi_compat(jointype) false
+#endif
+#if PG_VERSION_NUM >= 170000
+#define TableFuncName_compat(plan) ((plan)->tablefunc->functype == TFT_JSON_TABLE ? "json_table" : "xmltable")
+#else
+#define TableFuncName_compat(plan) ((void) (plan), "xmltable")
+#endif
+
+/* CleanQuerytext(): the text of one statement of a string of them. */
+#if PG_VERSION_NUM >= 160000
+#include "nodes/queryjumble.h"
+#else
+#include "utils/queryjumble.h"
+#endif
+
 #endif							/* COMPAT_PLANNER_H */

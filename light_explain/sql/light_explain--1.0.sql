@@ -73,12 +73,15 @@ CREATE FUNCTION light_explain_profile(
     OUT dbid oid,
     OUT userid oid,
     OUT queryid bigint,
+    OUT caller_queryid bigint,
     OUT planid bigint,
     OUT node integer,
     OUT parent integer,
     OUT depth integer,
     OUT label text,
     OUT executions bigint,
+    OUT cancelled bigint,
+    OUT failed bigint,
     OUT loops double precision,
     OUT rows double precision,
     OUT plan_rows double precision,
@@ -92,23 +95,24 @@ CREATE FUNCTION light_explain_profile(
     OUT local_blocks bigint,
     OUT temp_read bigint,
     OUT temp_written bigint,
-    OUT wal_bytes bigint)
+    OUT wal_bytes bigint,
+    OUT query text)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'light_explain_profile'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION light_explain_profile() IS
-'figures of plan nodes added up over all executions while light_explain.profile was on; times, blocks and WAL of a node without the nodes that it calls, but for total_ms';
+'figures of plan nodes added up over all executions while light_explain.profile was on, also of statements that were cancelled or failed, which are counted; own statements, or all for pg_read_all_stats; caller_queryid is the statement that ran it in a function; times, blocks and WAL of a node without the nodes that it calls, but for total_ms';
 
 CREATE VIEW light_explain_profile AS
-SELECT d.datname, r.rolname, p.queryid, p.planid, p.node, p.parent,
+SELECT d.datname, r.rolname, p.queryid, p.caller_queryid, p.planid, p.node, p.parent,
        repeat('  ', p.depth) || p.label AS label,
-       p.executions, p.loops, p.rows, p.plan_rows, p.rows_filtered, p.total_ms, p.self_ms, p.max_self_ms,
-       p.shared_hit, p.shared_read, p.shared_dirtied, p.local_blocks, p.temp_read, p.temp_written, p.wal_bytes
+       p.executions, p.cancelled, p.failed, p.loops, p.rows, p.plan_rows, p.rows_filtered, p.total_ms, p.self_ms, p.max_self_ms,
+       p.shared_hit, p.shared_read, p.shared_dirtied, p.local_blocks, p.temp_read, p.temp_written, p.wal_bytes, p.query
 FROM light_explain_profile() p
      LEFT JOIN pg_database d ON d.oid = p.dbid
      LEFT JOIN pg_roles r ON r.oid = p.userid
-ORDER BY p.dbid, p.userid, p.queryid, p.planid, p.node;
+ORDER BY p.dbid, p.userid, p.queryid, p.caller_queryid, p.planid, p.node;
 
 COMMENT ON VIEW light_explain_profile IS
 'per-node profile of all statements, one row a plan node, indented as in EXPLAIN';
@@ -142,10 +146,16 @@ CREATE FUNCTION light_explain_status(
     OUT progress_used integer,
     OUT progress_refused_full bigint,
     OUT progress_refused_role bigint,
-    OUT progress_refused_nodes bigint)
+    OUT progress_refused_nodes bigint,
+    OUT profile_max_nodes integer,
+    OUT profile_nodes integer,
+    OUT profile_plans integer,
+    OUT profile_dropped_plans bigint,
+    OUT profile_dropped_nodes bigint,
+    OUT profile_without_queryid bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'light_explain_status'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION light_explain_status() IS
-'slots for the progress of statements: how many there are and are taken, and how many statements got none because all were, because their login role had its share, or because they have too many nodes';
+'slots for the progress of statements: how many there are and are taken, and how many statements got none because all were, because their login role had its share, or because they have too many nodes; room in the profile, how much is taken, plans that made room for others, nodes of too large plans, and statements that have no identifier';

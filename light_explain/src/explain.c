@@ -24,7 +24,6 @@
 #include "compat_instrument.h"
 #include "light_explain.h"
 #include "miscadmin.h"
-#include "nodes/nodeFuncs.h"
 #include "tcop/utility.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -44,18 +43,12 @@ static const char *explain_source = NULL;
 /* A node of the last EXPLAIN ANALYZE. */
 typedef struct KeptNode
 {
-	int			id;
-	int			parent;
-	int			depth;
 	LightNodeName name;
-	double		rows;
-	double		loops;
-	double		time;
 	double		blocks;			/* distinct ones, or -1 */
-	LightSelf	self;
 } KeptNode;
 
 static MemoryContext kept_context = NULL;
+static LightFigure *kept_figures = NULL;
 static KeptNode *kept = NULL;
 static int	nkept = 0;
 static Oid	kept_role = InvalidOid; /* that ran it */
@@ -160,66 +153,27 @@ process_utility(PROCESSUTILITY_PARAMS_compat)
 
 /* ---- the session's last EXPLAIN ANALYZE --------------------------------- */
 
-typedef struct KeepContext
-{
-	LightQuery *query;
-	int			depth;
-	int			parent;
-	int			allocated;
-	Bitmapset  *seen;
-} KeepContext;
-
-static bool
-keep_node(PlanState *node, void *arg)
-{
-	KeepContext *context = arg;
-	int			parent = context->parent;
-	KeptNode   *keep;
-
-	if (node == NULL || light_seen_before(node, &context->seen))
-		return false;
-	if (node->instrument != NULL)
-	{
-		if (nkept >= context->allocated)
-		{
-			context->allocated *= 2;
-			kept = repalloc(kept, context->allocated * sizeof(KeptNode));
-		}
-		keep = &kept[nkept++];
-		keep->id = node->plan->plan_node_id;
-		keep->parent = parent;
-		keep->depth = context->depth;
-		light_node_name(node, &keep->name);
-		keep->rows = node->instrument->ntuples + node->instrument->tuplecount;
-		keep->loops = node->instrument->nloops + (node->instrument->running ? 1 : 0);
-		keep->time = InstrTotal_compat(node->instrument);
-		keep->self = light_self(context->query, node);
-		keep->blocks = light_distinct_blocks_of(context->query, node);
-		context->parent = keep->id;
-	}
-	context->depth++;
-	(void) planstate_tree_walker(node, keep_node, context);
-	context->depth--;
-	context->parent = parent;
-	return false;
-}
-
 /* Keep the figures of a statement's nodes for light_explain_last(). */
 void
 light_keep_last(LightQuery *query)
 {
-	KeepContext context = {.query = query,.parent = -1,.allocated = 16};
 	MemoryContext old;
+	LightFigure *figures;
+	int			n;
 
 	if (kept_context == NULL)
 		kept_context = AllocSetContextCreate(TopMemoryContext, "light_explain last statement", ALLOCSET_DEFAULT_SIZES);
 	forget_last();
-	kept_role = GetUserId();
 	old = MemoryContextSwitchTo(kept_context);
-	kept = palloc(context.allocated * sizeof(KeptNode));
-	(void) keep_node(query->queryDesc->planstate, &context);
-	bms_free(context.seen);
+	figures = light_figures(query, &n);
+	kept = palloc(n * sizeof(KeptNode));
+	light_figure_names(figures, n, &kept[0].name, sizeof(KeptNode));
+	for (int i = 0; i < n; i++)
+		kept[i].blocks = light_distinct_blocks_of(query, figures[i].planstate);
 	MemoryContextSwitchTo(old);
+	kept_figures = figures;
+	kept_role = GetUserId();
+	nkept = n;
 }
 
 PG_FUNCTION_INFO_V1(light_explain_last);
@@ -238,7 +192,7 @@ light_explain_last(PG_FUNCTION_ARGS)
 		return (Datum) 0;
 	for (int i = 0; i < nkept; i++)
 	{
-		KeptNode   *node = &kept[i];
+		LightFigure *node = &kept_figures[i];
 		BufferUsage *b = &node->self.usage.buffers;
 		Datum		values[18];
 		bool		nulls[18] = {0};
@@ -248,7 +202,7 @@ light_explain_last(PG_FUNCTION_ARGS)
 		nulls[n] = node->parent < 0;
 		values[n++] = Int32GetDatum(node->parent);
 		values[n++] = Int32GetDatum(node->depth);
-		values[n++] = CStringGetTextDatum(light_format_name(&node->name));
+		values[n++] = CStringGetTextDatum(light_format_name(&kept[i].name, MyDatabaseId));
 		values[n++] = Float8GetDatum(node->rows);
 		values[n++] = Float8GetDatum(node->loops);
 		values[n++] = Float8GetDatum(node->time * 1000.0);
@@ -262,8 +216,8 @@ light_explain_last(PG_FUNCTION_ARGS)
 		values[n++] = Int64GetDatum(b->temp_blks_written);
 		values[n++] = Int64GetDatum(node->self.usage.wal.wal_records);
 		values[n++] = Int64GetDatum((int64) node->self.usage.wal.wal_bytes);
-		nulls[n] = node->blocks < 0;
-		values[n++] = Int64GetDatum((int64) node->blocks);
+		nulls[n] = kept[i].blocks < 0;
+		values[n++] = Int64GetDatum((int64) kept[i].blocks);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	return (Datum) 0;

@@ -22,7 +22,9 @@ int			light_tick_interval = 500;
 bool		light_distinct_blocks = false;
 bool		light_instrument_all = false;
 bool		light_profile = false;
-int			light_profile_max = 2000;
+int			light_profile_max = 5000;
+int			light_profile_text = 1024;
+bool		light_profile_keep = true;
 int			light_progress_statements = 64;
 int			light_progress_nodes = 32;
 
@@ -97,8 +99,20 @@ light_define_settings(void)
 		DefineCustomIntVariable("light_explain.profile_max",
 								"Plan nodes of which a profile is kept.",
 								NULL,
-								&light_profile_max, 2000, 100, INT_MAX / 2,
+								&light_profile_max, 5000, 100, 1000000,
 								PGC_POSTMASTER, 0, NULL, NULL, NULL);
+
+		DefineCustomIntVariable("light_explain.profile_text",
+								"Bytes that are kept of the text of a statement in the profile.",
+								NULL,
+								&light_profile_text, 1024, 0, 65536,
+								PGC_POSTMASTER, GUC_UNIT_BYTE, NULL, NULL, NULL);
+
+		DefineCustomBoolVariable("light_explain.profile_save",
+								 "Keeps the profile in a file while the server is down.",
+								 NULL,
+								 &light_profile_keep, true,
+								 PGC_SIGHUP, 0, NULL, NULL, NULL);
 
 		DefineCustomIntVariable("light_explain.progress_statements",
 								"Instrumented statements whose progress other sessions can see at a time.",

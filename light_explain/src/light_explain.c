@@ -102,11 +102,64 @@ finish_measured(LightTotal *total, QueryDesc *queryDesc)
 	light_total_stop(total);
 }
 
+/* Call who is next: the executor itself or another extension's hook. */
+static inline void
+run_next(LightQuery *query, EXECUTORRUN_PARAMS_compat)
+{
+	LightTotal	total;
+
+	if (next.run == standard_ExecutorRun && light_total_start(&total, query, false))
+		run_measured(&total, EXECUTORRUN_ARGS_compat);
+	else
+		next.run(EXECUTORRUN_ARGS_compat);
+}
+
+static inline void
+finish_next(LightQuery *query, QueryDesc *queryDesc)
+{
+	LightTotal	total;
+
+	if (next.finish == standard_ExecutorFinish && light_total_start(&total, query, true))
+		finish_measured(&total, queryDesc);
+	else
+		next.finish(queryDesc);
+}
+
+/* The profile wants statements that fail, too. */
+static pg_noinline void
+run_profiled(LightQuery *query, EXECUTORRUN_PARAMS_compat)
+{
+	int64		started = light_now();
+
+	PG_TRY();
+	{
+		run_next(query, EXECUTORRUN_ARGS_compat);
+	}
+	PG_CATCH();
+	{
+		light_profile_failed(query, query->outer, started);
+	}
+	PG_END_TRY();
+}
+
+static pg_noinline void
+finish_profiled(LightQuery *query, LightQuery *outer, QueryDesc *queryDesc)
+{
+	PG_TRY();
+	{
+		finish_next(query, queryDesc);
+	}
+	PG_CATCH();
+	{
+		light_profile_failed(query, outer, 0);
+	}
+	PG_END_TRY();
+}
+
 static void pg_attribute_hot
 executor_run(EXECUTORRUN_PARAMS_compat)
 {
 	LightQuery *query = light_query_find(queryDesc);
-	LightTotal	total;
 
 	if (query == NULL)
 	{
@@ -114,10 +167,10 @@ executor_run(EXECUTORRUN_PARAMS_compat)
 		return;
 	}
 	light_query_enter(query);
-	if (next.run == standard_ExecutorRun && light_total_start(&total, query, false))
-		run_measured(&total, EXECUTORRUN_ARGS_compat);
+	if (unlikely(light_profile) && light_profiled(query))
+		run_profiled(query, EXECUTORRUN_ARGS_compat);
 	else
-		next.run(EXECUTORRUN_ARGS_compat);
+		run_next(query, EXECUTORRUN_ARGS_compat);
 	light_query_leave(query);
 }
 
@@ -128,7 +181,7 @@ statement_finished(LightQuery *query)
 	query->callers = NULL;
 	if (query->explained)
 		light_keep_last(query);
-	if (light_profile)
+	if (light_profiled(query))
 		light_profile_store(query);
 }
 
@@ -136,7 +189,7 @@ static void pg_attribute_hot
 executor_finish(QueryDesc *queryDesc)
 {
 	LightQuery *query = light_query_find(queryDesc);
-	LightTotal	total;
+	LightQuery *outer = light.current;
 	bool		upgraded;
 
 	if (query == NULL)
@@ -152,10 +205,10 @@ executor_finish(QueryDesc *queryDesc)
 	upgraded = query->upgraded;
 	if (unlikely(upgraded))
 		light_query_enter(query);
-	if (next.finish == standard_ExecutorFinish && light_total_start(&total, query, true))
-		finish_measured(&total, queryDesc);
+	if (unlikely(light_profile) && light_profiled(query))
+		finish_profiled(query, outer, queryDesc);
 	else
-		next.finish(queryDesc);
+		finish_next(query, queryDesc);
 	if (unlikely(upgraded))
 	{
 		light_query_leave(query);
@@ -172,7 +225,7 @@ request_shmem(void)
 	if (prev_shmem_request)
 		prev_shmem_request();
 	RequestAddinShmemSpace(add_size(light_progress_size(), light_profile_size()));
-	RequestNamedLWLockTranche("light_explain", 1);
+	RequestNamedLWLockTranche("light_explain", light_profile_locks());
 }
 
 static void

@@ -97,15 +97,34 @@ typedef struct LightRecord
 StaticAssertDecl(sizeof(LightRecord) - sizeof(NodeInstrumentation_compat) + sizeof(LightUsage) <= 512,
 				 "a record takes at most 512 bytes beyond core's struct");
 
+/* What kind of node: all of its name but strings.  Without gaps, it is hashed. */
+typedef struct LightNodeKind
+{
+	int16		tag;			/* of the plan node */
+	int16		kind;			/* operation, type of join, strategy */
+	int16		variant;		/* direction, part of an aggregate, command */
+	bool		parallel;
+	bool		async;
+	Oid			function;		/* of a function scan */
+} LightNodeKind;
+
+StaticAssertDecl(sizeof(LightNodeKind) == 12, "no gap in LightNodeKind");
+
 /* A node's name in parts, cheap to take and without pointers: see name.c. */
 typedef struct LightNodeName
 {
-	int16		tag;			/* of the plan node */
-	int16		operation;		/* CmdType of ModifyTable */
-	bool		parallel;
-	NameData	relation;
-	NameData	index;
+	LightNodeKind kind;
+	NameData	object;			/* relation, CTE, index of a bitmap */
+	NameData	detail;			/* index, kind of custom scan */
+	NameData	alias;
 } LightNodeName;
+
+/* Relations that the nodes of a statement name. */
+typedef struct LightAliases
+{
+	Bitmapset  *used;
+	const char **names;			/* of each of them, once asked for */
+} LightAliases;
 
 /*
  * A statement with instrumentation, from its ExecutorStart to its end.
@@ -202,6 +221,8 @@ extern LIGHT_PRIVATE bool light_distinct_blocks;
 extern LIGHT_PRIVATE bool light_instrument_all;
 extern LIGHT_PRIVATE bool light_profile;
 extern LIGHT_PRIVATE int light_profile_max;
+extern LIGHT_PRIVATE int light_profile_text;
+extern LIGHT_PRIVATE bool light_profile_keep;
 extern LIGHT_PRIVATE int light_progress_statements;
 extern LIGHT_PRIVATE int light_progress_nodes;
 extern LIGHT_PRIVATE void light_define_settings(void);
@@ -300,8 +321,32 @@ extern LIGHT_PRIVATE LightSelf light_self(LightQuery *query, PlanState *planstat
 extern LIGHT_PRIVATE bool light_measured_by_core(PlanState *planstate);
 
 /* name.c */
-extern LIGHT_PRIVATE void light_node_name(PlanState *planstate, LightNodeName *name);
-extern LIGHT_PRIVATE char *light_format_name(const LightNodeName *name);
+extern LIGHT_PRIVATE uint64 light_hash_name(uint64 hash, PlanState *planstate);
+extern LIGHT_PRIVATE void light_aliases_note(LightAliases *aliases, PlanState *planstate);
+extern LIGHT_PRIVATE void light_node_name(PlanState *planstate, LightAliases *aliases, LightNodeName *name);
+extern LIGHT_PRIVATE char *light_format_name(const LightNodeName *name, Oid database);
+extern LIGHT_PRIVATE Datum light_text_datum(const char *string, int length, int encoding);
+
+/* figures.c */
+
+/* A node of a statement that has ended. */
+typedef struct LightFigure
+{
+	PlanState  *planstate;
+	int			id;				/* plan_node_id */
+	int			parent;			/* likewise, -1 at the top */
+	int			depth;
+	double		plan_rows;
+	double		rows;
+	double		loops;
+	double		filtered;
+	double		time;			/* seconds, with the nodes that it called */
+	LightSelf	self;
+} LightFigure;
+
+extern LIGHT_PRIVATE LightFigure *light_figures(LightQuery *query, int *n);
+extern LIGHT_PRIVATE void light_figure_names(const LightFigure *figures, int n, LightNodeName *names, Size stride);
+extern LIGHT_PRIVATE uint64 light_plan_hash(const LightFigure *figures, int n);
 
 /* explain.c */
 extern LIGHT_PRIVATE void light_explain_init(void);
@@ -331,7 +376,25 @@ extern LIGHT_PRIVATE void light_progress_release(LightQuery *query);
 
 /* profile.c */
 extern LIGHT_PRIVATE Size light_profile_size(void);
+extern LIGHT_PRIVATE int light_profile_locks(void);
 extern LIGHT_PRIVATE void light_profile_startup(void);
+extern LIGHT_PRIVATE bool light_profiled(LightQuery *query);
 extern LIGHT_PRIVATE void light_profile_store(LightQuery *query);
+extern LIGHT_PRIVATE void light_profile_failed(LightQuery *query, LightQuery *outer, int64 started);
+
+/* profile_show.c */
+
+/* How full the profile is, and what it has no room for. */
+typedef struct LightProfileCounts
+{
+	int			max_nodes;
+	int			nodes;
+	int			plans;
+	int64		dropped_plans;	/* made room for others */
+	int64		dropped_nodes;	/* of plans that are too large */
+	int64		without_id;		/* statements without an identifier */
+} LightProfileCounts;
+
+extern LIGHT_PRIVATE void light_profile_counts(LightProfileCounts *counts);
 
 #endif							/* LIGHT_EXPLAIN_H */

@@ -1,10 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * name.c
- *	  A plan node's name, as EXPLAIN would say it.
+ *	  A plan node's name, as EXPLAIN says it.
  *
- * Taken in parts when figures are kept or a statement is described to other
- * sessions, and put together when they are read.
+ * Taken in parts, from what the executor has open: the catalogs must not be read
+ * there, their buffers would count in the statement's figures, and a statement
+ * that failed may not read them at all.  The parts hold no pointers, so they can
+ * be kept and described to other sessions; they are put together when they are
+ * read.  Then the name of a function is looked up, which only its own database
+ * has.
+ *
+ * A relation that is named twice gets a number, by the rules of EXPLAIN
+ * (set_rtable_names() in ruleutils.c).
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -12,27 +19,358 @@
  */
 #include "postgres.h"
 
+#include "common/hashfn.h"
+#include "compat_planner.h"
 #include "light_explain.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "nodes/extensible.h"
+#include "nodes/nodeFuncs.h"
+#include "parser/parsetree.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
 
-/* EXPLAIN's name of a node type. */
-static const char *
-type_name(const LightNodeName *name)
+/* More relations than this are not numbered: it takes the square of them. */
+#define MAX_NUMBERED 1000
+
+/* ---- taking ------------------------------------------------------------- */
+
+/* The parts of a name where they are. */
+typedef struct NameParts
 {
-	switch (name->tag)
+	LightNodeKind kind;
+	Index		rti;			/* whose alias it shows, or 0 */
+	const char *object;
+	const char *detail;
+} NameParts;
+
+static const char *
+relation_name(Relation relation)
+{
+	return relation != NULL ? RelationGetRelationName(relation) : NULL;
+}
+
+static void
+take_parts(PlanState *node, NameParts *parts)
+{
+	Plan	   *plan = node->plan;
+	RangeTblEntry *rte;
+
+	memset(parts, 0, sizeof(NameParts));
+	parts->kind.tag = nodeTag(plan);
+	parts->kind.parallel = plan->parallel_aware;
+	parts->kind.async = plan->async_capable;
+	switch (nodeTag(plan))
 	{
 		case T_ModifyTable:
-			switch (name->operation)
+			parts->kind.kind = ((ModifyTable *) plan)->operation;
+			parts->rti = ((ModifyTable *) plan)->nominalRelation;
+			if (IsA(node, ModifyTableState) && ((ModifyTableState *) node)->rootResultRelInfo != NULL)
+				parts->object = relation_name(((ModifyTableState *) node)->rootResultRelInfo->ri_RelationDesc);
+			break;
+		case T_NestLoop:
+		case T_MergeJoin:
+		case T_HashJoin:
+			parts->kind.kind = ((Join *) plan)->jointype;
+			break;
+		case T_Agg:
+			parts->kind.kind = ((Agg *) plan)->aggstrategy;
+			if (DO_AGGSPLIT_SKIPFINAL(((Agg *) plan)->aggsplit))
+				parts->kind.variant = 1;
+			else if (DO_AGGSPLIT_COMBINE(((Agg *) plan)->aggsplit))
+				parts->kind.variant = 2;
+			break;
+		case T_SetOp:
+			parts->kind.kind = ((SetOp *) plan)->strategy;
+			parts->kind.variant = ((SetOp *) plan)->cmd;
+			break;
+		case T_IndexScan:
+			parts->kind.variant = ScanDirectionIsBackward(((IndexScan *) plan)->indexorderdir);
+			parts->detail = relation_name(((IndexScanState *) node)->iss_RelationDesc);
+			break;
+		case T_IndexOnlyScan:
+			parts->kind.variant = ScanDirectionIsBackward(((IndexOnlyScan *) plan)->indexorderdir);
+			parts->detail = relation_name(((IndexOnlyScanState *) node)->ioss_RelationDesc);
+			break;
+		case T_BitmapIndexScan:
+			parts->object = relation_name(((BitmapIndexScanState *) node)->biss_RelationDesc);
+			return;
+		case T_ForeignScan:
+			parts->kind.kind = ((ForeignScan *) plan)->operation;
+			break;
+		case T_CustomScan:
+			parts->detail = ((CustomScan *) plan)->methods->CustomName;
+			break;
+		default:
+			break;
+	}
+	switch (nodeTag(plan))
+	{
+		case T_SeqScan:
+		case T_SampleScan:
+		case T_IndexScan:
+		case T_IndexOnlyScan:
+		case T_BitmapHeapScan:
+		case T_TidScan:
+		case T_TidRangeScan:
+		case T_ForeignScan:
+		case T_CustomScan:
+			parts->rti = ((Scan *) plan)->scanrelid;
+			if (parts->rti > 0)
+				parts->object = relation_name(((ScanState *) node)->ss_currentRelation);
+			break;
+		case T_FunctionScan:
 			{
-				case CMD_INSERT:
-					return "Insert";
-				case CMD_UPDATE:
-					return "Update";
-				case CMD_DELETE:
-					return "Delete";
-				default:
-					return "Merge";
+				List	   *functions = ((FunctionScan *) plan)->functions;
+
+				parts->rti = ((Scan *) plan)->scanrelid;
+				if (list_length(functions) == 1)
+				{
+					Node	   *expr = ((RangeTblFunction *) linitial(functions))->funcexpr;
+
+					if (IsA(expr, FuncExpr))
+						parts->kind.function = ((FuncExpr *) expr)->funcid;
+				}
 			}
+			break;
+		case T_TableFuncScan:
+			parts->rti = ((Scan *) plan)->scanrelid;
+			parts->object = TableFuncName_compat((TableFuncScan *) plan);
+			break;
+		case T_CteScan:
+		case T_WorkTableScan:
+			parts->rti = ((Scan *) plan)->scanrelid;
+			rte = rt_fetch(parts->rti, node->state->es_range_table);
+			parts->object = rte->ctename;
+			break;
+		case T_NamedTuplestoreScan:
+			parts->rti = ((Scan *) plan)->scanrelid;
+			rte = rt_fetch(parts->rti, node->state->es_range_table);
+			parts->object = rte->enrname;
+			break;
+		case T_SubqueryScan:
+		case T_ValuesScan:
+			parts->rti = ((Scan *) plan)->scanrelid;
+			break;
+		default:
+			break;
+	}
+}
+
+/* What a range table entry is called before it gets a number. */
+static const char *
+plain_alias(EState *estate, Index rti)
+{
+	RangeTblEntry *rte = rt_fetch(rti, estate->es_range_table);
+
+	return rte->alias != NULL ? rte->alias->aliasname : rte->eref->aliasname;
+}
+
+/* Hash of a node's name without numbers of aliases, mixed with what came before. */
+uint64
+light_hash_name(uint64 hash, PlanState *node)
+{
+	NameParts	parts;
+	const char *strings[3];
+
+	take_parts(node, &parts);
+	strings[0] = parts.object;
+	strings[1] = parts.detail;
+	strings[2] = parts.rti > 0 ? plain_alias(node->state, parts.rti) : NULL;
+	/* the function's number differs from one installation to the next */
+	parts.kind.function = InvalidOid;
+	hash = hash_combine64(hash, hash_bytes_extended((unsigned char *) &parts.kind, sizeof(parts.kind), 0));
+	for (int i = 0; i < lengthof(strings); i++)
+	{
+		if (strings[i] != NULL)
+			hash = hash_combine64(hash, hash_bytes_extended((const unsigned char *) strings[i], strlen(strings[i]), i));
+	}
+	return hash;
+}
+
+/* The relations that a node names, as EXPLAIN looks for them. */
+void
+light_aliases_note(LightAliases *aliases, PlanState *node)
+{
+	Plan	   *plan = node->plan;
+	NameParts	parts;
+
+	switch (nodeTag(plan))
+	{
+		case T_ForeignScan:
+			aliases->used = bms_add_members(aliases->used, ForeignScanRelids_compat((ForeignScan *) plan));
+			return;
+		case T_CustomScan:
+			aliases->used = bms_add_members(aliases->used, ((CustomScan *) plan)->custom_relids);
+			return;
+		case T_Append:
+			aliases->used = bms_add_members(aliases->used, ((Append *) plan)->apprelids);
+			return;
+		case T_MergeAppend:
+			aliases->used = bms_add_members(aliases->used, ((MergeAppend *) plan)->apprelids);
+			return;
+		case T_ModifyTable:
+			if (((ModifyTable *) plan)->exclRelRTI > 0)
+				aliases->used = bms_add_member(aliases->used, ((ModifyTable *) plan)->exclRelRTI);
+			break;
+		default:
+			break;
+	}
+	take_parts(node, &parts);
+	if (parts.rti > 0)
+		aliases->used = bms_add_member(aliases->used, parts.rti);
+}
+
+/* Number relations that have the same name. */
+static void
+number_aliases(LightAliases *aliases, EState *estate)
+{
+	int			n = bms_num_members(aliases->used);
+	int		   *counters;
+	int			i = 0;
+	int			rti = -1;
+
+	aliases->names = palloc(n * sizeof(char *));
+	counters = palloc0(n * sizeof(int));
+	while ((rti = bms_next_member(aliases->used, rti)) >= 0)
+	{
+		const char *name = plain_alias(estate, rti);
+		int			first = 0;
+
+		while (first < i && strcmp(aliases->names[first], name) != 0)
+			first++;
+		if (first < i && n <= MAX_NUMBERED)
+		{
+			int			same;
+			char	   *numbered;
+
+			do
+			{
+				numbered = psprintf("%s_%d", name, ++counters[first]);
+				for (same = 0; same < i && strcmp(aliases->names[same], numbered) != 0; same++)
+					;
+			} while (same < i);
+			name = numbered;
+		}
+		aliases->names[i++] = name;
+	}
+	pfree(counters);
+}
+
+static const char *
+alias_of(LightAliases *aliases, EState *estate, Index rti)
+{
+	if (!bms_is_member(rti, aliases->used) || bms_num_members(aliases->used) == 1)
+		return plain_alias(estate, rti);
+	if (aliases->names == NULL)
+		number_aliases(aliases, estate);
+	return aliases->names[bms_member_index(aliases->used, rti)];
+}
+
+static void
+copy_name(NameData *to, const char *from)
+{
+	strlcpy(NameStr(*to), from != NULL ? from : "", NAMEDATALEN);
+}
+
+/*
+ * Take a node's name.  All nodes of its statement must have been shown to
+ * light_aliases_note() before.
+ */
+void
+light_node_name(PlanState *node, LightAliases *aliases, LightNodeName *name)
+{
+	NameParts	parts;
+	const char *alias;
+
+	take_parts(node, &parts);
+	alias = parts.rti > 0 ? alias_of(aliases, node->state, parts.rti) : NULL;
+	name->kind = parts.kind;
+	copy_name(&name->object, parts.object);
+	copy_name(&name->detail, parts.detail);
+	copy_name(&name->alias, alias);
+}
+
+/* ---- putting together --------------------------------------------------- */
+
+static const char *
+join_name(const LightNodeKind *kind)
+{
+	switch (kind->kind)
+	{
+		case JOIN_INNER:
+			return kind->tag == T_NestLoop ? "" : " Join";
+		case JOIN_LEFT:
+			return " Left Join";
+		case JOIN_FULL:
+			return " Full Join";
+		case JOIN_RIGHT:
+			return " Right Join";
+		case JOIN_SEMI:
+			return " Semi Join";
+		case JOIN_ANTI:
+			return " Anti Join";
+		default:
+			return JoinIsRightAnti_compat(kind->kind) ? " Right Anti Join" :
+				JoinIsRightSemi_compat(kind->kind) ? " Right Semi Join" : " ??? Join";
+	}
+}
+
+static const char *
+command_name(int operation)
+{
+	switch (operation)
+	{
+		case CMD_INSERT:
+			return "Insert";
+		case CMD_UPDATE:
+			return "Update";
+		case CMD_DELETE:
+			return "Delete";
+		default:
+			return "Merge";
+	}
+}
+
+static const char *
+aggregate_name(int strategy)
+{
+	switch (strategy)
+	{
+		case AGG_SORTED:
+			return "GroupAggregate";
+		case AGG_HASHED:
+			return "HashAggregate";
+		case AGG_MIXED:
+			return "MixedAggregate";
+		default:
+			return "Aggregate";
+	}
+}
+
+static const char *
+setop_name(int command)
+{
+	switch (command)
+	{
+		case SETOPCMD_INTERSECT:
+			return "Intersect";
+		case SETOPCMD_INTERSECT_ALL:
+			return "Intersect All";
+		case SETOPCMD_EXCEPT:
+			return "Except";
+		default:
+			return "Except All";
+	}
+}
+
+/* Names of nodes that have no more to say than their type. */
+static const char *
+type_name(int tag)
+{
+	switch (tag)
+	{
 		case T_Result:
 			return "Result";
 		case T_ProjectSet:
@@ -47,12 +385,6 @@ type_name(const LightNodeName *name)
 			return "BitmapAnd";
 		case T_BitmapOr:
 			return "BitmapOr";
-		case T_NestLoop:
-			return "Nested Loop";
-		case T_MergeJoin:
-			return "Merge Join";
-		case T_HashJoin:
-			return "Hash Join";
 		case T_SeqScan:
 			return "Seq Scan";
 		case T_SampleScan:
@@ -87,10 +419,6 @@ type_name(const LightNodeName *name)
 			return "Named Tuplestore Scan";
 		case T_WorkTableScan:
 			return "WorkTable Scan";
-		case T_ForeignScan:
-			return "Foreign Scan";
-		case T_CustomScan:
-			return "Custom Scan";
 		case T_Material:
 			return "Materialize";
 		case T_Memoize:
@@ -101,14 +429,10 @@ type_name(const LightNodeName *name)
 			return "Incremental Sort";
 		case T_Group:
 			return "Group";
-		case T_Agg:
-			return "Aggregate";
 		case T_WindowAgg:
 			return "WindowAgg";
 		case T_Unique:
 			return "Unique";
-		case T_SetOp:
-			return "SetOp";
 		case T_LockRows:
 			return "LockRows";
 		case T_Limit:
@@ -116,69 +440,101 @@ type_name(const LightNodeName *name)
 		case T_Hash:
 			return "Hash";
 		default:
-			return "Node";
+			return "???";
+	}
+}
+
+static void
+append_type(StringInfo label, const LightNodeName *name)
+{
+	const LightNodeKind *kind = &name->kind;
+
+	if (kind->parallel)
+		appendStringInfoString(label, "Parallel ");
+	if (kind->async)
+		appendStringInfoString(label, "Async ");
+	switch (kind->tag)
+	{
+		case T_ModifyTable:
+			appendStringInfoString(label, command_name(kind->kind));
+			break;
+		case T_NestLoop:
+			appendStringInfo(label, "Nested Loop%s", join_name(kind));
+			break;
+		case T_MergeJoin:
+			appendStringInfo(label, "Merge%s", join_name(kind));
+			break;
+		case T_HashJoin:
+			appendStringInfo(label, "Hash%s", join_name(kind));
+			break;
+		case T_Agg:
+			appendStringInfo(label, "%s%s", kind->variant == 1 ? "Partial " : kind->variant == 2 ? "Finalize " : "",
+							 aggregate_name(kind->kind));
+			break;
+		case T_SetOp:
+			appendStringInfo(label, "%sSetOp %s", kind->kind == SETOP_HASHED ? "Hash" : "", setop_name(kind->variant));
+			break;
+		case T_ForeignScan:
+			appendStringInfo(label, "Foreign %s", kind->kind == CMD_SELECT ? "Scan" : command_name(kind->kind));
+			break;
+		case T_CustomScan:
+			appendStringInfoString(label, "Custom Scan");
+			if (NameStr(name->detail)[0])
+				appendStringInfo(label, " (%s)", NameStr(name->detail));
+			break;
+		case T_IndexScan:
+		case T_IndexOnlyScan:
+			appendStringInfo(label, "%s%s using %s", type_name(kind->tag), kind->variant ? " Backward" : "",
+							 quote_identifier(NameStr(name->detail)));
+			break;
+		default:
+			appendStringInfoString(label, type_name(kind->tag));
+			break;
 	}
 }
 
 /*
- * Take a node's name.  Made of what the executor has open: the catalogs must not
- * be read here, their buffers would count in the statement's figures.
+ * A palloc'd name such as "Index Scan using t_pkey on t a".  A function's name is
+ * known in its own database only: InvalidOid if that is not this one.
  */
-void
-light_node_name(PlanState *node, LightNodeName *name)
+char *
+light_format_name(const LightNodeName *name, Oid database)
 {
-	Relation	relation = NULL;
-	Relation	index = NULL;
+	StringInfoData label;
+	const char *object = NameStr(name->object);
+	const char *alias = NameStr(name->alias);
 
-	name->tag = nodeTag(node->plan);
-	name->operation = IsA(node->plan, ModifyTable) ? ((ModifyTable *) node->plan)->operation : CMD_UNKNOWN;
-	name->parallel = node->plan->parallel_aware;
-	switch (nodeTag(node))
+	initStringInfo(&label);
+	append_type(&label, name);
+	if (OidIsValid(name->kind.function) && database == MyDatabaseId)
 	{
-		case T_IndexScanState:
-			index = ((IndexScanState *) node)->iss_RelationDesc;
-			relation = ((ScanState *) node)->ss_currentRelation;
-			break;
-		case T_IndexOnlyScanState:
-			index = ((IndexOnlyScanState *) node)->ioss_RelationDesc;
-			relation = ((ScanState *) node)->ss_currentRelation;
-			break;
-		case T_BitmapIndexScanState:
-			index = ((BitmapIndexScanState *) node)->biss_RelationDesc;
-			break;
-		case T_SeqScanState:
-		case T_SampleScanState:
-		case T_BitmapHeapScanState:
-		case T_TidScanState:
-		case T_TidRangeScanState:
-		case T_ForeignScanState:
-		case T_CustomScanState:
-			relation = ((ScanState *) node)->ss_currentRelation;
-			break;
-		case T_ModifyTableState:
-			if (((ModifyTableState *) node)->rootResultRelInfo != NULL)
-				relation = ((ModifyTableState *) node)->rootResultRelInfo->ri_RelationDesc;
-			break;
-		default:
-			break;
+		const char *function = get_func_name(name->kind.function);
+
+		if (function != NULL)
+			object = function;
 	}
-	if (relation != NULL)
-		name->relation = relation->rd_rel->relname;
-	else
-		NameStr(name->relation)[0] = '\0';
-	if (index != NULL)
-		name->index = index->rd_rel->relname;
-	else
-		NameStr(name->index)[0] = '\0';
+	if (object[0] || alias[0])
+		appendStringInfoString(&label, " on");
+	if (object[0])
+		appendStringInfo(&label, " %s", quote_identifier(object));
+	if (alias[0] && strcmp(alias, object) != 0)
+		appendStringInfo(&label, " %s", quote_identifier(alias));
+	return label.data;
 }
 
-/* A palloc'd name such as "Index Scan using t_pkey on t". */
-char *
-light_format_name(const LightNodeName *name)
+/*
+ * Text of a database whose encoding this one may not have: bytes beyond ASCII are
+ * then shown as question marks.
+ */
+Datum
+light_text_datum(const char *string, int length, int encoding)
 {
-	const char *relation = NameStr(name->relation);
-	const char *index = NameStr(name->index);
+	char	   *copy = pnstrdup(string, length);
 
-	return psprintf("%s%s%s%s%s%s", name->parallel ? "Parallel " : "", type_name(name),
-					index[0] ? " using " : "", index, relation[0] ? " on " : "", relation);
+	if (encoding != GetDatabaseEncoding())
+	{
+		for (char *c = copy; *c; c++)
+			*c = IS_HIGHBIT_SET(*c) ? '?' : *c;
+	}
+	return CStringGetTextDatum(copy);
 }

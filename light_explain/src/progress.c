@@ -34,6 +34,7 @@
 #include "funcapi.h"
 #include "compat_instrument.h"
 #include "light_explain.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
 #include "storage/ipc.h"
@@ -59,6 +60,7 @@ typedef struct LightProgressSlot
 	pg_atomic_uint32 generation;
 	int			leader;			/* its process in a parallel worker, else 0 */
 	Oid			database;
+	int			encoding;		/* of the database */
 	Oid			role;
 	uint64		query_id;
 	TimestampTz started;
@@ -248,13 +250,17 @@ light_progress_publish(LightQuery *query)
 {
 	LightProgressSlot *slot;
 	LightProgressNode *nodes;
+	LightAliases aliases = {0};
 
 	if (query->slot < 0)
 		return;
+	for (int i = 1; i < query->nrecords; i++)
+		light_aliases_note(&aliases, query->records[i].planstate);
 	slot = slot_at(query->slot);
 	nodes = slot_nodes(slot);
 	slot->leader = IsParallelWorker() && MyProc->lockGroupLeader != NULL ? MyProc->lockGroupLeader->pid : 0;
 	slot->database = MyDatabaseId;
+	slot->encoding = GetDatabaseEncoding();
 	slot->role = GetUserId();
 	slot->query_id = query->queryDesc->plannedstmt->queryId;
 	slot->started = GetCurrentStatementStartTimestamp();
@@ -269,7 +275,7 @@ light_progress_publish(LightQuery *query)
 		node->parent = record->parent < 0 ? -1 : query->records[record->parent].planstate->plan->plan_node_id;
 		node->depth = record->depth;
 		node->plan_rows = record->planstate->plan->plan_rows;
-		light_node_name(record->planstate, &node->name);
+		light_node_name(record->planstate, &aliases, &node->name);
 	}
 	pg_write_barrier();
 	pg_atomic_fetch_add_u32(&slot->generation, 1);
@@ -326,6 +332,7 @@ return_statement(ReturnSetInfo *result, uint32 pid, LightProgressSlot *copy)
 		BufferUsage *b = &record->self.buffers;
 		Datum		values[20];
 		bool		nulls[20] = {0};
+		char	   *label = light_format_name(&node->name, copy->database);
 		int			n = 0;
 
 		values[n++] = Int32GetDatum((int32) pid);
@@ -340,7 +347,7 @@ return_statement(ReturnSetInfo *result, uint32 pid, LightProgressSlot *copy)
 		nulls[n] = node->parent < 0;
 		values[n++] = Int32GetDatum(node->parent);
 		values[n++] = Int32GetDatum(node->depth);
-		values[n++] = CStringGetTextDatum(light_format_name(&node->name));
+		values[n++] = light_text_datum(label, strlen(label), copy->encoding);
 		values[n++] = Float8GetDatum(node->plan_rows);
 		values[n++] = Float8GetDatum(record->core.ntuples + record->core.tuplecount);
 		values[n++] = Float8GetDatum(record->core.nloops + (record->core.running ? 1 : 0));

@@ -24,8 +24,9 @@ light_explain_status(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	LightProgressCounts progress;
-	Datum		values[5];
-	bool		nulls[5] = {0};
+	LightProfileCounts profile;
+	Datum		values[11];
+	bool		nulls[11] = {0};
 	int			n = 0;
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -35,6 +36,13 @@ light_explain_status(PG_FUNCTION_ARGS)
 	values[n++] = Int64GetDatum(progress.refused_full);
 	values[n++] = Int64GetDatum(progress.refused_role);
 	values[n++] = Int64GetDatum(progress.refused_nodes);
+	light_profile_counts(&profile);
+	values[n++] = Int32GetDatum(profile.max_nodes);
+	values[n++] = Int32GetDatum(profile.nodes);
+	values[n++] = Int32GetDatum(profile.plans);
+	values[n++] = Int64GetDatum(profile.dropped_plans);
+	values[n++] = Int64GetDatum(profile.dropped_nodes);
+	values[n++] = Int64GetDatum(profile.without_id);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	return (Datum) 0;
 }

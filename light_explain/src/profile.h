@@ -1,0 +1,125 @@
+/*-------------------------------------------------------------------------
+ *
+ * profile.h
+ *	  The profile's shared memory, for the files that store into it
+ *	  (profile.c), show it (profile_show.c) and keep it across a restart
+ *	  (profile_file.c).
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LIGHT_PROFILE_H
+#define LIGHT_PROFILE_H
+
+#include "light_explain.h"
+#include "port/atomics.h"
+#include "storage/lwlock.h"
+
+/* Nodes of a plan are kept in chunks of these. */
+#define LIGHT_CHUNK_NODES 4
+
+/* What is told apart. */
+typedef struct LightPlanKey
+{
+	Oid			database;
+	Oid			role;
+	uint64		query_id;
+	uint64		plan_id;
+	uint64		caller_id;		/* query of the statement that ran it, or 0 */
+} LightPlanKey;
+
+StaticAssertDecl(sizeof(LightPlanKey) == 32, "no gap in LightPlanKey");
+
+/* Figures of a node over all executions. */
+typedef struct LightPlanNode
+{
+	int			id;				/* plan_node_id */
+	int			parent;
+	int			depth;
+	LightNodeName name;
+	int64		executions;		/* of the statement in which the node ran */
+	double		loops;
+	double		rows;
+	double		plan_rows;		/* estimated, over all loops */
+	double		filtered;
+	double		total_time;		/* seconds */
+	double		self_time;
+	double		max_self_time;
+	LightUsage	self;
+} LightPlanNode;
+
+typedef struct LightChunk
+{
+	int			next;			/* of the plan or of the free ones, or -1 */
+	LightPlanNode nodes[LIGHT_CHUNK_NODES];
+} LightChunk;
+
+/* A plan of a statement. */
+typedef struct LightPlan
+{
+	LightPlanKey key;
+	LWLock		lock;			/* for what follows and the nodes; its chunks
+								 * come and go with the plan only */
+	int64		used;			/* number of the store that used it last */
+	int64		executions;
+	int64		cancelled;		/* of them: by a user or by a timeout */
+	int64		failed;			/* of them: for another reason */
+	int			next;			/* in its bucket or of the free ones, or -1 */
+	int			chunk;			/* first one, or -1 */
+	int			nnodes;			/* 0 in a free one */
+	int			encoding;		/* of text and names */
+	int			text_length;
+} LightPlan;
+
+/* A part of the profile with a lock of its own. */
+typedef struct LightPart
+{
+	LWLock	   *lock;			/* shared: to find plans; exclusive: to make
+								 * or drop them */
+	pg_atomic_uint64 stores;
+	bool		changing;		/* plans are being made or dropped: if this
+								 * stays, its process was killed */
+	int			free_plan;		/* lists */
+	int			free_chunk;
+	int			nfree_chunks;
+	int			nplans;
+	int			nnodes;
+} LightPart;
+
+typedef struct LightProfileShared
+{
+	int			nparts;			/* a power of two */
+	int			nplans;			/* a part: plans, buckets and chunks */
+	int			text_size;		/* bytes kept of a statement's text */
+	pg_atomic_uint64 dropped_plans; /* made room for others */
+	pg_atomic_uint64 dropped_nodes; /* of plans that are too large */
+	pg_atomic_uint64 without_id;	/* statements without an identifier */
+} LightProfileShared;
+
+/* How a statement ended. */
+typedef enum LightOutcome
+{
+	LIGHT_DONE,
+	LIGHT_CANCELLED,
+	LIGHT_FAILED
+} LightOutcome;
+
+extern LIGHT_PRIVATE LightProfileShared *light_profile_shared;
+
+/* profile.c */
+extern LIGHT_PRIVATE LightPart *light_part(int part);
+extern LIGHT_PRIVATE LightPlan *light_plan(int part, int n);
+extern LIGHT_PRIVATE LightChunk *light_chunk(int part, int n);
+extern LIGHT_PRIVATE char *light_plan_text(int part, int n);
+extern LIGHT_PRIVATE int light_part_of(const LightPlanKey *key);
+extern LIGHT_PRIVATE LightPlan *light_plan_make(int part, const LightPlanKey *key, int nnodes, bool evict);
+extern LIGHT_PRIVATE void light_plan_set_text(int part, LightPlan *plan, const char *text, int length, int encoding);
+extern LIGHT_PRIVATE void light_part_empty(int part);
+extern LIGHT_PRIVATE LightPlanNode *light_plan_node(int part, const LightPlan *plan, int n, int *chunk);
+
+/* profile_file.c */
+extern LIGHT_PRIVATE void light_profile_load(void);
+extern LIGHT_PRIVATE void light_profile_save(int code, Datum arg);
+
+#endif							/* LIGHT_PROFILE_H */

@@ -1,0 +1,188 @@
+/*-------------------------------------------------------------------------
+ *
+ * profile_show.c
+ *	  SQL functions over the profile.
+ *
+ * A role sees its own statements, pg_read_all_stats all.  A table's plans are
+ * copied under its lock and become rows after that.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_authid.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "profile.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/tuplestore.h"
+
+static void
+check_shared(void)
+{
+	if (light_profile_shared == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("there is no profile of statements"),
+				 errhint("Add light_explain to shared_preload_libraries and restart the server.")));
+}
+
+/* A copy of a plan. */
+typedef struct PlanCopy
+{
+	LightPlan	plan;
+	LightPlanNode *nodes;
+	char	   *text;
+} PlanCopy;
+
+/* Copy the plans of a table that a role may see; returns how many. */
+static int
+copy_plans(int part, Oid role, bool see_all, PlanCopy **copies)
+{
+	LightPart  *p = light_part(part);
+	int			n = 0;
+
+	LWLockAcquire(p->lock, LW_SHARED);
+	*copies = palloc(Max(p->nplans, 1) * sizeof(PlanCopy));
+	for (int i = 0; i < light_profile_shared->nplans; i++)
+	{
+		LightPlan  *plan = light_plan(part, i);
+		PlanCopy   *copy;
+		int			chunk = -1;
+
+		if (plan->nnodes == 0 || (!see_all && plan->key.role != role))
+			continue;
+		copy = &(*copies)[n++];
+		copy->nodes = palloc(plan->nnodes * sizeof(LightPlanNode));
+		copy->text = pnstrdup(light_plan_text(part, i), plan->text_length);
+		LWLockAcquire(&plan->lock, LW_SHARED);
+		copy->plan = *plan;
+		for (int k = 0; k < plan->nnodes; k++)
+			copy->nodes[k] = *light_plan_node(part, plan, k, &chunk);
+		LWLockRelease(&plan->lock);
+	}
+	LWLockRelease(p->lock);
+	return n;
+}
+
+static void
+return_node(ReturnSetInfo *result, const LightPlan *plan, const LightPlanNode *node, Datum text)
+{
+	const BufferUsage *b = &node->self.buffers;
+	char	   *label = light_format_name(&node->name, plan->key.database);
+	Datum		values[27];
+	bool		nulls[27] = {0};
+	int			n = 0;
+
+	values[n++] = ObjectIdGetDatum(plan->key.database);
+	values[n++] = ObjectIdGetDatum(plan->key.role);
+	values[n++] = Int64GetDatum((int64) plan->key.query_id);
+	nulls[n] = plan->key.caller_id == 0;
+	values[n++] = Int64GetDatum((int64) plan->key.caller_id);
+	values[n++] = Int64GetDatum((int64) plan->key.plan_id);
+	values[n++] = Int32GetDatum(node->id);
+	nulls[n] = node->parent < 0;
+	values[n++] = Int32GetDatum(node->parent);
+	values[n++] = Int32GetDatum(node->depth);
+	values[n++] = light_text_datum(label, strlen(label), plan->encoding);
+	values[n++] = Int64GetDatum(node->executions);
+	values[n++] = Int64GetDatum(plan->cancelled);
+	values[n++] = Int64GetDatum(plan->failed);
+	values[n++] = Float8GetDatum(node->loops);
+	values[n++] = Float8GetDatum(node->rows);
+	values[n++] = Float8GetDatum(node->plan_rows);
+	values[n++] = Float8GetDatum(node->filtered);
+	values[n++] = Float8GetDatum(node->total_time * 1000.0);
+	values[n++] = Float8GetDatum(node->self_time * 1000.0);
+	values[n++] = Float8GetDatum(node->max_self_time * 1000.0);
+	values[n++] = Int64GetDatum(b->shared_blks_hit);
+	values[n++] = Int64GetDatum(b->shared_blks_read);
+	values[n++] = Int64GetDatum(b->shared_blks_dirtied);
+	values[n++] = Int64GetDatum(b->local_blks_hit + b->local_blks_read);
+	values[n++] = Int64GetDatum(b->temp_blks_read);
+	values[n++] = Int64GetDatum(b->temp_blks_written);
+	values[n++] = Int64GetDatum((int64) node->self.wal.wal_bytes);
+	nulls[n] = plan->text_length == 0;
+	values[n++] = text;
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+PG_FUNCTION_INFO_V1(light_explain_profile);
+
+/* light_explain_profile(): nodes that ran, of all plans that the caller may see. */
+Datum
+light_explain_profile(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	bool		see_all = has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
+
+	check_shared();
+	InitMaterializedSRF(fcinfo, 0);
+	for (int part = 0; part < light_profile_shared->nparts; part++)
+	{
+		PlanCopy   *copies;
+		int			n = copy_plans(part, GetUserId(), see_all, &copies);
+
+		CHECK_FOR_INTERRUPTS();
+		for (int i = 0; i < n; i++)
+		{
+			LightPlan  *plan = &copies[i].plan;
+			Datum		text = light_text_datum(copies[i].text, plan->text_length, plan->encoding);
+
+			for (int k = 0; k < plan->nnodes; k++)
+			{
+				if (copies[i].nodes[k].executions > 0)
+					return_node(result, plan, &copies[i].nodes[k], text);
+			}
+			pfree(copies[i].nodes);
+			pfree(copies[i].text);
+		}
+		pfree(copies);
+	}
+	return (Datum) 0;
+}
+
+PG_FUNCTION_INFO_V1(light_explain_profile_reset);
+
+/* light_explain_profile_reset(): forget all; returns how many nodes there were. */
+Datum
+light_explain_profile_reset(PG_FUNCTION_ARGS)
+{
+	int64		n = 0;
+
+	check_shared();
+	for (int part = 0; part < light_profile_shared->nparts; part++)
+	{
+		LightPart  *p = light_part(part);
+
+		LWLockAcquire(p->lock, LW_EXCLUSIVE);
+		n += p->nnodes;
+		light_part_empty(part);
+		LWLockRelease(p->lock);
+	}
+	PG_RETURN_INT64(n);
+}
+
+/* Room in the profile, how much is taken, and what was dropped. */
+void
+light_profile_counts(LightProfileCounts *counts)
+{
+	memset(counts, 0, sizeof(LightProfileCounts));
+	if (light_profile_shared == NULL)
+		return;
+	counts->max_nodes = light_profile_shared->nparts * light_profile_shared->nplans * LIGHT_CHUNK_NODES;
+	for (int part = 0; part < light_profile_shared->nparts; part++)
+	{
+		LWLockAcquire(light_part(part)->lock, LW_SHARED);
+		counts->nodes += light_part(part)->nnodes;
+		counts->plans += light_part(part)->nplans;
+		LWLockRelease(light_part(part)->lock);
+	}
+	counts->dropped_plans = (int64) pg_atomic_read_u64(&light_profile_shared->dropped_plans);
+	counts->dropped_nodes = (int64) pg_atomic_read_u64(&light_profile_shared->dropped_nodes);
+	counts->without_id = (int64) pg_atomic_read_u64(&light_profile_shared->without_id);
+}

@@ -1,0 +1,75 @@
+# Nodes are called what EXPLAIN calls them.
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use Battery;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = PostgreSQL::Test::Cluster->new('main');
+$node->init;
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'light_explain'\nautovacuum = off\njit = off\nmax_parallel_workers = 8\nmax_worker_processes = 16\n");
+$node->start;
+
+my $setup = "LOAD '$FindBin::RealBin/../custom/light_test_custom.so';\n" . battery_sql() . <<'SQL';
+CREATE TABLE "Odd name" (id int PRIMARY KEY, "a b" text);
+INSERT INTO "Odd name" SELECT g, g FROM generate_series(1, 100) g;
+CREATE INDEX "odd index" ON "Odd name" ("a b");
+ANALYZE "Odd name";
+CREATE FUNCTION "Odd rows"() RETURNS SETOF int LANGUAGE plpgsql AS 'BEGIN RETURN NEXT 1; END';
+CREATE FUNCTION differs(setup text, statement text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE line text; theirs text[] := '{}'; ours text[];
+BEGIN
+	IF setup <> '' THEN EXECUTE setup; END IF;
+	IF statement ~ '^TRIGGER:' THEN RETURN 'same'; END IF;
+	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) ' || statement LOOP
+		IF line ~ '\((actual rows|never executed)' AND line !~ '^ *Worker ' THEN
+			theirs := theirs || regexp_replace(line, '^ *(->  )?(.*?) +\((actual|never executed).*$', '\2');
+		END IF;
+	END LOOP;
+	SELECT array_agg(label) INTO ours FROM light_explain_last();
+	IF (SELECT array_agg(x ORDER BY x COLLATE "C") FROM unnest(theirs) x) = (SELECT array_agg(x ORDER BY x COLLATE "C") FROM unnest(ours) x) THEN
+		RETURN 'same';
+	END IF;
+	RETURN format('EXPLAIN: %s; ours: %s', theirs, ours);
+END$$;
+SQL
+
+my @statements = (battery_statements(), map { [ $_->[1] // '', '', $_->[0] ] } (
+	[ 'SELECT * FROM t ORDER BY id DESC LIMIT 3' ],
+	[ 'SELECT id FROM t ORDER BY id DESC LIMIT 3' ],
+	[ 'SELECT * FROM t a LEFT JOIN u b ON a.id = b.t_id', 'SET enable_mergejoin = off; SET enable_nestloop = off' ],
+	[ 'SELECT * FROM t a FULL JOIN u b ON a.id = b.t_id', 'SET enable_hashjoin = off' ],
+	[ 'SELECT * FROM t WHERE NOT EXISTS (SELECT FROM u WHERE u.t_id = t.id)' ],
+	[ 'SELECT * FROM t WHERE EXISTS (SELECT FROM big WHERE big.id = t.id)', 'SET enable_mergejoin = off; SET enable_nestloop = off' ],
+	[ 'SELECT * FROM u RIGHT JOIN t ON t.id = u.t_id AND u.id < 5', 'SET enable_mergejoin = off' ],
+	[ 'SELECT * FROM u LEFT JOIN LATERAL (SELECT * FROM t WHERE t.id = u.t_id OFFSET 0) x ON true WHERE u.id < 9' ],
+	[ 'SELECT k, id % 3, count(*) FROM t GROUP BY CUBE (k, id % 3)' ],
+	[ 'SELECT id FROM t INTERSECT ALL SELECT t_id FROM u' ], [ 'SELECT id FROM t EXCEPT SELECT t_id FROM u' ],
+	[ 'SELECT id FROM t EXCEPT ALL SELECT t_id FROM u', 'SET enable_hashagg = off' ],
+	[ 'SELECT * FROM "Odd name" WHERE "a b" = \'7\'', 'SET enable_seqscan = off' ],
+	[ 'SELECT * FROM "Odd name" WHERE "a b" IN (\'7\', \'8\')', 'SET enable_seqscan = off; SET enable_indexscan = off' ],
+	[ 'SELECT * FROM "Odd rows"() "And so", generate_series(1, 3), ROWS FROM (generate_series(1, 2), "Odd rows"()) r' ],
+	[ 'SELECT * FROM t a, t b, u t_1, t WHERE a.id = b.id AND t_1.t_id = b.id AND t.id = t_1.id' ],
+	[ 'SELECT * FROM par p, par WHERE p.id = par.id' ],
+	[ 'WITH RECURSIVE r AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM r WHERE i < 5) SELECT * FROM r JOIN r s USING (i)' ]));
+
+my $script = "\\pset format unaligned\n\\pset tuples_only on\nCREATE EXTENSION light_explain;\n$setup\n";
+my $n = 0;
+for my $s (@statements)
+{
+	my ($set, $prepare, $statement) = map { my $x = $_; $x =~ s/'/''/g; $x } @$s;
+	$script .= "RESET ALL; SET jit = off;\n$s->[0];\nSELECT '<<' || " . $n++ . " || '>>' || differs('$prepare', '$statement');\n";
+}
+my ($rc, $out, $err) = $node->psql('postgres', $script);
+is($rc, 0, 'ran');
+diag($err) if $err =~ /ERROR/;
+my %result = $out =~ /^<<(\w+)>>(.*?)(?=^<<|\z)/msg;
+chomp(%result);
+is($result{$_} // 'no result', 'same', $statements[$_][2]) for 0 .. $#statements;
+
+$node->stop;
+done_testing();

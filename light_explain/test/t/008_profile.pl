@@ -1,0 +1,199 @@
+# The profile keeps what matters: statements that failed, what there was before a
+# restart, who called whom; and it is bounded and says what it dropped.
+use strict;
+use warnings;
+
+BEGIN { $ENV{PG_TEST_TIMEOUT_DEFAULT} //= 60 }
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = PostgreSQL::Test::Cluster->new('main');
+$node->init;
+$node->append_conf('postgresql.conf', <<'CONF');
+shared_preload_libraries = 'light_explain'
+autovacuum = off
+jit = off
+compute_query_id = on
+max_parallel_workers_per_gather = 0
+light_explain.profile_text = 60
+CONF
+$node->start;
+my $schema = <<'SQL';
+CREATE EXTENSION light_explain;
+CREATE TABLE t AS SELECT g AS id, g % 10 AS k FROM generate_series(1, 1000) g;
+CREATE TABLE u (id int);
+VACUUM ANALYZE t;
+CREATE FUNCTION fails() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE 'not now'; END$$;
+CREATE TRIGGER fails AFTER INSERT ON u FOR EACH ROW EXECUTE FUNCTION fails();
+CREATE FUNCTION inner_one(i int) RETURNS int LANGUAGE plpgsql AS $$BEGIN RETURN (SELECT 1 / (k - i) FROM t WHERE id = i); END$$;
+CREATE FUNCTION caught(i int) RETURNS int LANGUAGE plpgsql AS $$BEGIN RETURN inner_one(i); EXCEPTION WHEN division_by_zero THEN RETURN -1; END$$;
+CREATE FUNCTION deep(i int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT deep(i + 1) FROM t WHERE id = 1); END';
+CREATE ROLE other LOGIN;
+GRANT SELECT ON t TO other;
+SQL
+$node->safe_psql('postgres', $schema);
+
+# Run statements in a session with the profile on; they may fail.
+sub profiled
+{
+	my ($rc, $out, $err) = $node->psql('postgres', join(";\n", 'SET light_explain.profile = on', @_), on_error_stop => 0);
+	return $err;
+}
+
+# What the profile says of nodes whose query matches.
+sub profile
+{
+	my ($columns, $query, $group) = @_;
+	$group //= '';
+	$query =~ s/'/''/g;
+	return $node->safe_psql('postgres', "SELECT $columns FROM (SELECT * FROM light_explain_profile WHERE query ~ '$query' ORDER BY queryid, caller_queryid, planid, node) p $group");
+}
+
+# ---- statements that do not end well ----
+
+like(profiled("SET statement_timeout = '200ms'", 'SELECT pg_sleep(600)', 'SET statement_timeout = 0', 'SELECT pg_sleep(0)'), qr/statement timeout/, 'a statement times out');
+is(profile('label, executions, cancelled, failed, loops, rows, self_ms > 0 AND total_ms >= self_ms', 'pg_sleep'), 'Result|2|1|0|2|1|t', 'and is in the profile');
+for my $switch (0, 3, 100000)
+{
+	for my $timing (qw(auto exact core))
+	{
+		$node->safe_psql('postgres', 'SELECT light_explain_profile_reset()');
+		like(profiled("SET light_explain.switch_after = $switch", "SET light_explain.timing = $timing", 'SELECT sum(1 / (id - 500)) FROM t', 'SELECT count(*) FROM t'),
+			qr/division by zero/, "switch after $switch, $timing: a statement fails");
+		is(profile("label, executions, cancelled, failed, loops, rows, total_ms > 0", 'sum'), "Aggregate|1|0|1|1|0|t\n  Seq Scan on t|1|0|1|1|500|t", 'and has its rows in the profile');
+		is(profile("sum(failed), max(rows)", 'count\(\*\)'), '0|1000', 'the next one did not');
+	}
+}
+like(profiled('SELECT id FROM t WHERE id = 1', 'INSERT INTO u SELECT 1'), qr/not now/, 'a trigger fails at the end');
+is(profile('label, executions, failed, loops', 'INSERT'), "Insert on u|1|1|1\n  Result|1|1|1", 'and its statement is in the profile');
+
+# a session that is told to stop
+{
+	my $psql = IPC::Run::start([ 'psql', '-X', '-q', '-d', $node->connstr('postgres'), '-c', 'SET light_explain.profile = on', '-c', 'SELECT count(*), pg_sleep(600) FROM t WHERE id = 5' ],
+		'>', \my $out, '2>', \my $err);
+	$node->poll_query_until('postgres', q{SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'PgSleep'}) or die 'does not sleep';
+	$node->safe_psql('postgres', q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep'});
+	$psql->finish;
+	like($err, qr/canceling statement due to user request/, 'a statement is cancelled');
+	is(profile('label, cancelled, failed, rows', 'id = 5'), "Aggregate|1|0|0\n  Seq Scan on t|1|0|1", 'a cancelled statement is in the profile');
+}
+
+# errors that somebody catches, and too deep a recursion
+unlike(profiled('SELECT caught(i) FROM generate_series(1, 4) i'), qr/ERROR/, 'a function catches errors');
+is(profile('label, sum(executions), sum(failed)', '1 / \(k - i\)', 'GROUP BY 1 ORDER BY 1 DESC'), "Result|4|4\n  Seq Scan on t|4|4", 'what failed inside is marked');
+is(profile('label, executions, failed', 'caught\(i\)'), "Function Scan on generate_series i|1|0", 'what was around is not');
+my $err = profiled("SET max_stack_depth = '500kB'", 'SELECT deep(1)', 'SELECT count(*) FROM t WHERE k = 3');
+like($err, qr/stack depth limit exceeded/, 'too deep a recursion says so');
+unlike($err, qr/ERRORDATA|terminat|closed/, 'and nothing else');
+cmp_ok(profile('max(failed)', 'deep\(i \+ 1\)'), '>', 2, 'its statements are marked');
+is(profile('max(executions), max(failed)', 'k = 3'), '1|0', 'the session goes on');
+
+# ---- who called it ----
+
+is($node->safe_psql('postgres', <<'SQL'), 't|t', 'calls in functions name their caller');
+SELECT count(*) > 0, bool_and(EXISTS (SELECT FROM light_explain_profile c WHERE c.queryid = p.caller_queryid AND c.query ~ 'caught\(i\)|inner_one'))
+FROM light_explain_profile p WHERE p.query ~ '1 / \(k - i\)'
+SQL
+my $callers = profile('count(DISTINCT caller_queryid)', '1 / \(k - i\)');
+profiled('SELECT inner_one(7)');
+is(profile('count(DISTINCT caller_queryid), count(DISTINCT queryid)', '1 / \(k - i\)'), ($callers + 1) . '|1', 'callers of one statement are told apart');
+
+# ---- text ----
+
+profiled('SELECT 1 AS a; SELECT max(k) FROM t');
+is(profile('count(*), max(query)', '^SELECT max\(k\) FROM t$'), '2|SELECT max(k) FROM t', 'and is that of one statement');
+$node->safe_psql('postgres', q{CREATE DATABASE utf8 TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'});
+$node->safe_psql('utf8', q{SET light_explain.profile = on; DO $$BEGIN EXECUTE 'SELECT 12345 /* ' || repeat(chr(228), 40) || ' */'; END$$});
+$node->safe_psql('utf8', 'CREATE EXTENSION light_explain');
+is($node->safe_psql('utf8', q{SELECT octet_length(query), length(query) FROM light_explain_profile WHERE query ~ '12345'}), '60|38', 'text is cut between characters');
+$node->safe_psql('postgres', q{CREATE DATABASE latin TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C'});
+$node->safe_psql('latin', 'CREATE EXTENSION light_explain');
+is($node->safe_psql('latin', q{SELECT query FROM light_explain_profile WHERE query ~ '12345'}), 'SELECT 12345 /* ' . '?' x 44, 'what another database cannot show is replaced');
+$node->safe_psql('postgres', 'ALTER ROLE other SET light_explain.profile = on');
+$node->safe_psql('postgres', 'SELECT count(k) FROM t', extra_params => [ '-U', 'other' ]);
+is($node->safe_psql('postgres', q{SELECT string_agg(label || ' ' || query, ',') FROM light_explain_profile}, extra_params => [ '-U', 'other' ]),
+	'Aggregate SELECT count(k) FROM t,  Seq Scan on t SELECT count(k) FROM t', 'a role sees its own statements');
+
+# ---- restarts ----
+
+my $all = q{SELECT md5(string_agg(p::text, ',' ORDER BY p::text)), count(*) > 20 FROM light_explain_profile p};
+my $file = $node->data_dir . '/pg_stat/light_explain_profile.stat';
+my $before = $node->safe_psql('postgres', $all);
+like($before, qr/\|t$/, 'there is a profile');
+$node->stop;
+ok(-s $file, 'it is in a file while the server is down');
+my $whole = slurp_file($file);
+$node->start;
+is($node->safe_psql('postgres', $all), $before, 'and there again after a restart');
+ok(!-e $file, 'the file is gone then');
+$node->append_conf('postgresql.conf', 'restart_after_crash = on');
+$node->reload;
+my $session = IPC::Run::start([ 'psql', '-X', '-q', '-d', $node->connstr('postgres'), '-c', 'SELECT pg_sleep(600)' ], '>', \my $ignored, '2>', \my $ignored_too);
+$node->poll_query_until('postgres', q{SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'PgSleep'}) or die 'does not sleep';
+kill 'KILL', $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep'});
+$session->finish;
+$node->poll_query_until('postgres', 'SELECT true') or die 'does not come back';
+is($node->safe_psql('postgres', 'SELECT count(*) FROM light_explain_profile'), '0', 'a crash loses it');
+
+for my $content ([ 'a changed byte', substr($whole, 0, 200) . (substr($whole, 200, 1) ^ "\1") . substr($whole, 201) ], [ 'a file cut short', substr($whole, 0, length($whole) / 2) ],
+	[ 'an empty file', '' ], [ 'some bytes', 'abc' ], [ 'another version', substr($whole, 0, 4) . "\0" . substr($whole, 5) ])
+{
+	my ($what, $bytes) = @$content;
+	$node->stop;
+	unlink $file, "$file.tmp";
+	open my $handle, '>:raw', $file or die $!;
+	print $handle $bytes;
+	close $handle;
+	my $offset = -s $node->logfile;
+	$node->start;
+	is($node->safe_psql('postgres', 'SELECT count(*) FROM light_explain_profile'), '0', "$what: the profile begins anew");
+	like(slurp_file($node->logfile, $offset), qr/LOG:  (ignoring invalid data in|could not read) file "pg_stat\/light_explain_profile.stat"/, "$what: and the log says so");
+}
+profiled('SELECT count(*) FROM t WHERE k = 8');
+$node->append_conf('postgresql.conf', 'light_explain.profile_save = off');
+$node->reload;
+$node->stop;
+ok(!-e $file, 'nothing is written if it is not wanted');
+
+# ---- bounds ----
+
+$node->append_conf('postgresql.conf', 'light_explain.profile_max = 100');
+$node->start;
+my $count = q{SELECT profile_nodes <= profile_max_nodes, profile_max_nodes, profile_dropped_plans, profile_dropped_nodes, profile_without_queryid FROM light_explain_status()};
+is($node->safe_psql('postgres', $count), 't|100|0|0|0', 'an empty profile');
+profiled(map { 'SELECT ' . join(', ', ('1') x $_) . ' FROM t LIMIT 1' } 1 .. 60);
+is($node->safe_psql('postgres', $count), 't|100|35|0|0', 'plans that were not used longest make room');
+is($node->safe_psql('postgres', q{SELECT count(DISTINCT queryid), bool_and(executions = 1) FROM light_explain_profile}), '25|t', 'the others are there');
+profiled('SELECT ' . join(' UNION ALL SELECT ', map { "count(*) FROM t" } 1 .. 80));
+is($node->safe_psql('postgres', q{SELECT profile_nodes, profile_plans, profile_dropped_nodes FROM light_explain_status()}), '100|1|61', 'a plan that is too large is kept in part');
+profiled('SET compute_query_id = off', 'SELECT count(*) FROM t');
+is($node->safe_psql('postgres', q{SELECT profile_without_queryid FROM light_explain_status()}), '1', 'statements without identifier are counted');
+
+# ---- many sessions ----
+
+$node->append_conf('postgresql.conf', "light_explain.profile_max = 5000\nlight_explain.profile = on");
+$node->restart;
+my $dir = PostgreSQL::Test::Utils::tempdir();
+my @scripts;
+for my $n (1 .. 40)
+{
+	push @scripts, '-f', "$dir/$n.sql";
+	append_to_file("$dir/$n.sql", 'SELECT ' . join(', ', ('id') x $n) . " FROM t WHERE id < 30;\n");
+}
+$node->run_log([ 'pgbench', '-n', '-c', '8', '-j', '2', '-t', '200', @scripts, '-h', $node->host, '-p', $node->port, 'postgres' ]);
+is(profile('count(*), sum(executions), sum(rows), sum(loops)', '^SELECT id'), '40|1600|46400|1600', 'eight sessions at a time: nothing is lost');
+
+# much more of them than there is room for, while others read and forget
+$node->append_conf('postgresql.conf', 'light_explain.profile_max = 100');
+$node->restart;
+append_to_file("$dir/read.sql", "SELECT count(*) FROM light_explain_profile;\n");
+append_to_file("$dir/reset.sql", "SELECT light_explain_profile_reset();\n");
+append_to_file("$dir/fails.sql", "DO \$\$BEGIN PERFORM 1 / (id - 20) FROM t; EXCEPTION WHEN division_by_zero THEN NULL; END\$\$;\n");
+ok($node->run_log([ 'pgbench', '-n', '-c', '8', '-j', '2', '-t', '200', @scripts, '-f', "$dir/read.sql\@4", '-f', "$dir/reset.sql", '-f', "$dir/fails.sql\@4", '-h', $node->host, '-p', $node->port, 'postgres' ]),
+	'eight sessions that store, read and forget');
+is($node->safe_psql('postgres', q{SELECT profile_nodes <= profile_max_nodes AND profile_plans * 4 <= profile_max_nodes FROM light_explain_status()}), 't', 'the profile stays within its bounds');
+
+$node->stop;
+ok(slurp_file($node->logfile) !~ /TRAP:|PANIC|was terminated by signal (?!9)/, 'nothing bad in the server log');
+done_testing();
