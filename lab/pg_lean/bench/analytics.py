@@ -14,7 +14,7 @@ from typing import Any, Callable
 
 import psycopg
 
-from pg_lean.bench import Bench, Check, LabError, Plot, Result, Series, Table
+from pg_lean.bench import Bench, Check, Headline, LabError, Plot, Result, Series, Table
 from pg_lean.measure import Estimate, explain_text, timed
 
 TITLE = "22 analytic queries over temporary tables: stock serial, stock parallel unlogged, pg_lean"
@@ -220,4 +220,7 @@ def _present(bench: Bench, parallel: dict[int, dict[str, str]]) -> Result:
              "with indexes and statistics, and 22 questions that its people ask.",
         how="`stock serial` and `pg_lean` are one session over temporary tables with `parallel_temp.enabled` off and on, `stock unlogged` is the server's "
             "own parallel plan; up to two workers beside the leader. Variants in turns; time as the client sees it; every answer is compared.",
+        headlines=[Headline("22 analytic queries over temporary tables, all together",
+                            bench.raw.ratio_of_sums("ms", "stock serial", "pg_lean", [_case(scale, name) for name in QUERIES]),
+                            [(variant, sum(bench.estimate("ms", variant, _case(scale, name)).median for name in QUERIES)) for variant in ("stock serial", "pg_lean")])],
         blocks=blocks, checks=[] if bench.quick else checks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from pg_lean.appending import CHUNK_ROWS, LARGE_OBJECT, METHODS, NO_APPEND, PG_LEAN, STOCK, Store, make_source
-from pg_lean.bench import Bench, Check, Estimate, Note, Plot, Result, Series, Table, human_bytes, not_slower
+from pg_lean.bench import Bench, Check, Estimate, Headline, Note, Plot, Result, Series, Table, human_bytes, not_slower
 from pg_lean.measure import memory_peak, reset_memory_peak
 
 TITLE = "Appending to a value: appendable_bytea against bytea, large objects and chunk rows"
@@ -36,7 +36,16 @@ def run(bench: Bench) -> Result:
              "does for large objects here).",
         how="Random bytes. Every append commits; `synchronous_commit` is off, so that the disk's flush is not what is compared. Methods take turns in "
             "each repetition. Time is taken in the server: by a procedure around its appends, by EXPLAIN for reads.",
+        headlines=[Headline(f"one byte added to {human_bytes(big)}", bench.ratio("us", "stock", "pg_lean", "one byte"), [("bytea", stock), ("appendable_bytea", lean)], "µs"),
+                   *streamed(bench)],
         blocks=blocks, checks=checks)
+
+
+def streamed(bench: Bench) -> list[Headline]:
+    """The longest stream that large objects took part in, beside them: the only other way for values of any length."""
+    case = next(case for case in bench.raw.cases if str(case).endswith("by 100,000 bytes"))
+    return [Headline(f"{case}, beside a large object", bench.ratio("ms", "LO", "pg_lean", case),
+                     [("large object", bench.estimate("ms", "LO", case).median), ("appendable_bytea", bench.estimate("ms", "pg_lean", case).median)])]
 
 
 def stores(bench: Bench, label: str, *methods: object) -> dict[str, Store]:

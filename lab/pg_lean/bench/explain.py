@@ -11,7 +11,7 @@ from typing import Any, Iterable
 import numpy as np
 import psycopg
 
-from pg_lean.bench import Bench, Check, Note, Plot, Result, Series, Table, not_slower
+from pg_lean.bench import Bench, Check, Headline, Note, Plot, Result, Series, Table, not_slower
 from pg_lean.measure import Estimate, bursts, explain, explain_text, prepare_select, select_one, timed
 
 TITLE = "EXPLAIN ANALYZE: what measuring a query adds to it, core against light_explain"
@@ -305,5 +305,7 @@ def present(bench: Bench, cases: list[str], repetitions: int, clocks: list[str])
         what="The time of a query as the client sees it: as it is, under EXPLAIN (ANALYZE, BUFFERS, TIMING) with the server's own instrumentation, and with light_explain.",
         how=f"{repetitions} interleaved repetitions, each in a session of its own, after one thrown away; everything in shared buffers, no parallel workers, no JIT. "
             "Ratios are paired in each repetition, then the median is taken. pgbench runs with one client.",
+        headlines=[Headline(f"EXPLAIN (ANALYZE, BUFFERS) of {case}", bench.ratio("ms", "core", "light_explain", case),
+                            [(name, bench.estimate("ms", name, case).median) for name in ("core", "plain", "light_explain")]) for case in (first, "hash join")],
         blocks=[table, plot, by_clock, shares, always if pgbench else Note("pgbench was not measured: it needs a server that preloads nothing, so a private one."),
                 looped, space], checks=checks)

@@ -10,7 +10,7 @@ from typing import Any, Callable, Iterator
 import psycopg
 
 from pg_lean import trace
-from pg_lean.bench import Bench, Check, Estimate, Note, Plot, Result, Series, Table, Unavailable, human_bytes, not_slower
+from pg_lean.bench import Bench, Check, Estimate, Headline, Note, Plot, Result, Series, Table, Unavailable, human_bytes, not_slower
 from pg_lean.cluster import Cluster
 from pg_lean.measure import cpu_seconds, timed
 
@@ -353,6 +353,9 @@ def present(bench: Bench, places: dict[str, str], repetitions: int, method: str,
         how=f"{repetitions} interleaved repetitions in one session for each case, one round thrown away before; `parallel_temp.fast_load` off is stock. "
             "Time is the client's. Row by row is one PL/pgSQL loop of INSERT. That and index builds are the server's own in both variants. "
             "Tables that do not fit are loaded with the default temp_buffers of 8 MB.",
+        headlines=[Headline(f"{load} of a temporary table of {human_bytes(large // ROWS_PER_PAGE * 8192)}", bench.ratio("ms", STOCK, LEAN, case_of(load, False, "default")),
+                            [(name, bench.estimate("ms", name, case_of(load, False, "default")).median) for name in (STOCK, LEAN)])
+                   for load in ("CREATE TABLE AS", "INSERT ... SELECT")],
         blocks=blocks,
         checks=[Check("time of CREATE TABLE AS over stock, does not fit", create, "<=", 1 / 1.5 if old else 1 / 1.3),
                 Check("time of INSERT ... SELECT over stock, does not fit", insert, "<=", 1 / 1.25),

@@ -14,7 +14,7 @@ from typing import Any, Callable, Iterator
 
 import psycopg
 
-from pg_lean.bench import Bench, Check, LabError, Listing, Plot, Result, Series, Table, Unavailable, human_bytes, not_slower
+from pg_lean.bench import Bench, Check, Headline, LabError, Listing, Plot, Result, Series, Table, Unavailable, human_bytes, not_slower
 from pg_lean.measure import (Estimate, bursts, check_result, explain_text, memory_peak, prepare_select, private_memory, reset_memory_peak,
                              select_one, timed)
 
@@ -283,4 +283,6 @@ def present(bench: Bench, rows: int, plan: str, sharing: tuple[float, Estimate],
         what="Queries over one temporary table, resident in temp_buffers: " + "; ".join(f"{n}: `{q[0].format(t='t')}`" for n, q in QUERIES.items()) + ".",
         how="One session, one worker beside the leader. `stock serial` is `parallel_temp.enabled = off`; `stock unlogged` is the server's own parallel plan "
             "over the same rows in an unlogged table of shared buffers. Variants in turns; time as the client sees it; answers compared first.",
+        headlines=[Headline(f"{name} over a temporary table of {rows:,} rows, one worker", faster(name, "stock serial"),
+                            [(variant, bench.estimate("ms", variant, name).median) for variant in ("stock serial", "pg_lean share")]) for name in ("count", "filter", "hash join")],
         blocks=blocks, checks=[] if bench.quick else checks)

@@ -1,0 +1,177 @@
+"""Figures and pictures of the documents, drawn from the results that the repository keeps, so that none is written by hand.
+
+results/<major>/<benchmark>/ holds result.json (without raw rows) and raw.csv of the
+last full run on that version.  A page has blocks
+
+    <!-- figures: temp -->                       headlines and all tables of a benchmark, every version
+    <!-- figures: append, One byte -->           only the tables whose title begins so
+    <!-- figures: front -->                      the headlines of all benchmarks, newest version
+    <!-- /figures -->
+
+whose lines between are replaced.  `pg-lean docs` writes, `--check` only compares.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import textwrap
+from pathlib import Path
+from typing import Any, Iterator
+from xml.sax.saxutils import escape
+
+from pg_lean.measure import to_json
+from pg_lean.paths import BUILD, TOP
+from pg_lean.result import Headline, Note, Result, Table, format_cost, format_value, is_number
+
+RESULTS = TOP / "results"
+BLOCK = re.compile(r"(<!-- figures: (?P<name>[\w-]+)(?:, (?P<title>[^>]*?))? -->\n).*?(<!-- /figures -->)", re.S)
+#: Benchmarks of the pictures: the page's, in the order of its story.
+PICTURES = {TOP / "docs" / "pg_lean": ("analytics", "temp", "append", "explain", "extend"), TOP / "parallel_temp" / "docs" / "parallel_temp": ("analytics", "temp", "extend", "flush"),
+            TOP / "appendable_bytea" / "docs" / "appendable_bytea": ("append",), TOP / "light_explain" / "docs" / "light_explain": ("explain", "profile")}
+COLORS = {"light": {"ink": "#16181d", "ink2": "#565c66", "stock": "#9aa1ab", "lean": "#1f6feb", "page": "#ffffff"},
+          "dark": {"ink": "#e7e9ec", "ink2": "#a4abb6", "stock": "#7d8590", "lean": "#6ca8ff", "page": "#14161a"}}
+
+
+def pages() -> list[Path]:
+    """Every document of the repository."""
+    return sorted(path for pattern in ("*.md", "docs/*.md", "*/README.md", "*/docs/*.md") for path in TOP.glob(pattern)
+                  if path.relative_to(TOP).parts[0] not in ("build", "results"))
+
+
+def kept(name: str) -> Iterator[tuple[str, Result]]:
+    """The kept results of a benchmark, newest server first."""
+    for folder in sorted((path.parent for path in RESULTS.glob(f"*/{name}/result.json")), key=lambda folder: -int(folder.parent.name)):
+        yield folder.parent.name, Result.load(folder)
+
+
+def keep(build: Path = BUILD) -> list[Path]:
+    """Take the full results of build/bench into results/; quick, failed and interrupted ones are never taken."""
+    taken = []
+    for path in sorted(build.glob("bench/*/result.json")):
+        result = Result.load(path.parent)
+        major = re.match(r"PostgreSQL (\d+)", result.machine.get("server", ""))
+        if result.kind or not major:
+            continue
+        folder = RESULTS / major.group(1) / result.name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "result.json").write_text(json.dumps({**result.as_dict(), "raw": []}, default=to_json, indent=1) + "\n")
+        shutil.copyfile(path.parent / "raw.csv", folder / "raw.csv")
+        taken.append(folder)
+    return taken
+
+
+def drawn() -> dict[Path, str]:
+    """Every page and picture as the kept results give it."""
+    found = {page: BLOCK.sub(lambda block: block.group(1) + figures(block["name"], block["title"]) + block.group(4), page.read_text()) for page in pages()}
+    found = {page: text for page, text in found.items() if BLOCK.search(text)}
+    for path, names in PICTURES.items():
+        headlines = [headline for name in names for _, result in list(kept(name))[:1] for headline in result.headlines]
+        for scheme in COLORS:
+            if headlines:
+                found[path.with_name(f"{path.name}-{scheme}.svg")] = picture(headlines, scheme)
+    return found
+
+
+def different() -> list[Path]:
+    """Pages and pictures that are not what the results give."""
+    return [path for path, text in drawn().items() if not path.exists() or path.read_text() != text]
+
+
+def write() -> list[Path]:
+    changed = different()
+    for path in changed:
+        text = drawn()[path]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return changed
+
+
+# -- blocks --------------------------------------------------------------------
+
+
+def figures(name: str, title: str | None = None) -> str:
+    """The lines of one block."""
+    if name == "front":
+        return front()
+    parts = []
+    for _, result in kept(name):
+        blocks = [block for block in result.blocks if isinstance(block, (Table, Note)) and (title is None or block.title.startswith(title))]
+        if blocks or title is None:
+            parts += [caption(result), *([headline_table([("", result)])] if title is None and result.headlines else []), *map(markdown, blocks)]
+    return "\n" + "\n\n".join(parts or [f"*Not measured yet: `make bench-{name}` measures it on your machine.*"]) + "\n\n"
+
+
+def front() -> str:
+    """The headlines of every benchmark, from the newest server that it was measured on."""
+    names = sorted({path.parent.name for path in RESULTS.glob("*/*/result.json")},
+                   key=lambda name: (PICTURES[TOP / "docs" / "pg_lean"] + (name,)).index(name))
+    found = [(name, next(kept(name))[1]) for name in names]
+    captions = dict.fromkeys(caption(result) for _, result in found if result.headlines)
+    return "\n" + headline_table(found) + "\n\n" + "\n".join(captions) + "\n\n"
+
+
+def headline_table(results: list[tuple[str, Result]]) -> str:
+    lines = ["| | stock | pg_lean | | measured by |", "|---|--:|--:|--:|---|"]
+    for name, result in results:
+        for headline in result.headlines:
+            (_, stock), (_, lean) = headline.bars[0], headline.bars[-1]
+            ratio = f"**{headline.figure}**" + (f" ({headline.interval})" if headline.interval else "")
+            lines.append(f"| {headline.what} | {format_cost(stock, headline.unit)} | {format_cost(lean, headline.unit)} | {ratio} | `make bench-{name or result.name}` |")
+    return "\n".join(lines)
+
+
+def caption(result: Result) -> str:
+    """Where and when, and what kind of run it was."""
+    machine = result.machine
+    server = " ".join(str(machine.get("server", "PostgreSQL")).split()[:2])
+    where = ", ".join(filter(None, [machine.get("processor"), f"{machine.get('processors', '?')} processors", "virtual machine" if machine.get("virtual_machine") else "",
+                                    machine.get("filesystem")]))
+    return textwrap.fill(f"*{server}; {where}; {machine.get('measured', '')}, pg_lean {machine.get('pg_lean', '')}"
+                         + ("; a quick run: few repetitions" if result.quick else "") + ".*", 100, break_on_hyphens=False)
+
+
+def markdown(block: Table | Note) -> str:
+    if isinstance(block, Note):
+        return textwrap.fill((f"**{block.title}.** " if block.title else "") + block.text, 100, break_on_hyphens=False, break_long_words=False)
+    numeric = [any(is_number(row[index]) for row in block.rows) for index in range(len(block.columns))]
+
+    def row(cells: Any) -> str:
+        return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
+
+    lines = [row(str(column).replace(" | ", ": ") for column in block.columns), "|" + "|".join("--:" if number else "---" for number in numeric) + "|"]
+    lines += [row(format_value(cell) for cell in cells) for cells in block.rows]
+    note = "\n\n" + textwrap.fill(block.note, 100, break_on_hyphens=False, break_long_words=False) if block.note else ""
+    return f"**{block.title}**\n\n" + "\n".join(lines) + note
+
+
+# -- pictures ------------------------------------------------------------------
+
+WIDTH, ROW, LEFT, BARS = 860, 84, 24, 330
+
+
+def picture(headlines: list[Headline], scheme: str) -> str:
+    """One row for each headline: what, the ratio in large letters, and bars of what each way takes."""
+    color = COLORS[scheme]
+    height = 24 + ROW * len(headlines)
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img" '
+           f'font-family="system-ui, -apple-system, \'Segoe UI\', Roboto, \'DejaVu Sans\', sans-serif">',
+           f"<title>{escape('; '.join(f'{headline.what}: {headline.figure}' for headline in headlines))}</title>",
+           f'<rect width="{WIDTH}" height="{height}" rx="10" fill="{color["page"]}"/>']
+
+    def text(x: float, y: float, words: str, size: int, fill: str, weight: int = 400, anchor: str = "start") -> str:
+        return f'<text x="{x:g}" y="{y:g}" font-size="{size}" font-weight="{weight}" text-anchor="{anchor}" fill="{color[fill]}">{escape(words)}</text>'
+
+    for number, headline in enumerate(headlines):
+        top = 18 + ROW * number
+        for line, words in enumerate(textwrap.wrap(headline.what, 38)[:3]):
+            out.append(text(LEFT, top + 20 + 17 * line, words, 14, "ink"))
+        out.append(text(BARS + 105, top + 42, headline.figure, 30 if len(headline.figure) < 8 else 17, "lean", 700, "end"))
+        bars = [headline.bars[0], headline.bars[-1]]
+        most = max(value for _, value in bars)
+        for line, ((name, value), fill) in enumerate(zip(bars, ("stock", "lean"))):
+            y, length = top + 14 + 27 * line, max(2.0, 235 * value / most)
+            out.append(f'<rect x="{BARS + 125}" y="{y:g}" width="{length:.1f}" height="18" rx="2" fill="{color[fill]}"/>')
+            out.append(text(BARS + 133 + length, y + 14, f"{format_cost(value, headline.unit)}  {name}", 13, "ink2"))
+    return "\n".join([*out, "</svg>"]) + "\n"
