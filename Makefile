@@ -57,6 +57,9 @@ fresh: ## both commands as a newcomer gives them, in pristine roots (STATES=...,
 chaos: ready ## kill and compare: everything at once against a model (MINUTES=3, HOURS=8, ARGS=--pg-config 18-assert)
 	@$(TOP)/certificate/run chaos --minutes $(if $(HOURS),$$(($(HOURS) * 60)),$(or $(MINUTES),3)) $(ARGS)
 
+docs: ## draw the figures and pictures of the documents from results/ (ARGS=--keep: from build/bench first)
+	@$(LAB) docs $(ARGS)
+
 indent: ## check the C code's layout with pgindent (needs the 18 source package)
 	@$(TOP)/ci/indent.sh --check
 
@@ -65,5 +68,5 @@ clean: ## remove everything made, here and in build/
 	+$(if $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null)),$(call in_each,clean))
 	@$(if $(HERE),$(TOP)/ci/clean.sh)
 
-.PHONY: all install uninstall installcheck help setup ready demo check matrix fresh chaos indent clean
+.PHONY: docs all install uninstall installcheck help setup ready demo check matrix fresh chaos indent clean
 .DEFAULT_GOAL := all

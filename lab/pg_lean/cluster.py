@@ -412,8 +412,9 @@ class Cluster(Server):
             return super()._open(**parameters)
 
     def _launch(self) -> None:
-        settings = {**QUIET, **self.settings, "port": PORT, "unix_socket_directories": self.inside(self.sockets),
-                    "shared_preload_libraries": ",".join(self.preload)}
+        settings = {**QUIET, **self.settings, "port": PORT, "unix_socket_directories": self.inside(self.sockets)}
+        if self.preload:  # else what ALTER SYSTEM says, which is nothing in a new cluster
+            settings["shared_preload_libraries"] = ",".join(self.preload)
         args = [str(self.bindir / "postgres"), "-D", self.inside(self.data)]
         for name, value in settings.items():
             args += ["-c", f"{name}={_setting(value)}"]

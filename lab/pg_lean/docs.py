@@ -67,7 +67,8 @@ def drawn() -> dict[Path, str]:
     found = {page: BLOCK.sub(lambda block: block.group(1) + figures(block["name"], block["title"]) + block.group(4), page.read_text()) for page in pages()}
     found = {page: text for page, text in found.items() if BLOCK.search(text)}
     for path, names in PICTURES.items():
-        headlines = [headline for name in names for _, result in list(kept(name))[:1] for headline in result.headlines]
+        most = 1 if path.name == "pg_lean" else 3
+        headlines = [headline for name in names for _, result in list(kept(name))[:1] for headline in result.headlines[:most]]
         for scheme in COLORS:
             if headlines:
                 found[path.with_name(f"{path.name}-{scheme}.svg")] = picture(headlines, scheme)
@@ -143,7 +144,7 @@ def markdown(block: Table | Note) -> str:
     lines = [row(str(column).replace(" | ", ": ") for column in block.columns), "|" + "|".join("--:" if number else "---" for number in numeric) + "|"]
     lines += [row(format_value(cell) for cell in cells) for cells in block.rows]
     note = "\n\n" + textwrap.fill(block.note, 100, break_on_hyphens=False, break_long_words=False) if block.note else ""
-    return f"**{block.title}**\n\n" + "\n".join(lines) + note
+    return textwrap.fill(f"**{block.title}**", 100, break_on_hyphens=False) + "\n\n" + "\n".join(lines) + note
 
 
 # -- pictures ------------------------------------------------------------------

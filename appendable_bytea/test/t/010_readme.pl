@@ -1,5 +1,5 @@
 # What the README shows is what happens: its sessions are run, one after the other
-# in one database, and compared; its lists of settings and functions are complete.
+# in one database, and compared; the lists of settings and functions in the reference are complete.
 use strict;
 use warnings;
 
@@ -8,6 +8,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $readme = slurp_file('README.md');
+my $reference = slurp_file('docs/reference.md');
 my @sessions = $readme =~ /^```console\n(.*?)^```$/msg;
 is(scalar(@sessions), 3, 'there are sessions to run');
 
@@ -19,7 +20,7 @@ $node->start;
 # settings and objects, while the extension is there
 $node->safe_psql('postgres', 'CREATE DATABASE lists');
 $node->safe_psql('lists', 'CREATE EXTENSION appendable_bytea');
-my %defaults = $readme =~ /^\| `(appendable_bytea\.\w+)` \| (\S+) \|/mg;
+my %defaults = $reference =~ /^\| `(appendable_bytea\.\w+)` \| (\S+) \|/mg;
 my %boot = map { split /\|/ } split /\n/, $node->safe_psql('lists', q{
 	SELECT name, format('`%s`', boot_val) FROM pg_settings WHERE name LIKE 'appendable\_bytea.%'});
 $boot{'appendable_bytea.chunk_size'} = 'page';
@@ -35,7 +36,7 @@ my @functions = split /\n/, $node->safe_psql('lists', q{
 		AND NOT EXISTS (SELECT 1 FROM pg_type t WHERE p.oid IN (t.typinput, t.typoutput, t.typreceive, t.typsend, t.typanalyze))
 		AND p.proname <> 'appendable_bytea_progress'});
 ok(@functions > 20, 'the extension has functions');
-like($readme, qr/`[^`]*\b\Q$_\E\b/, "$_ is described") for @functions;
+like($reference, qr/`[^`]*\b\Q$_\E\b/, "$_ is described") for @functions;
 
 my $number = 0;
 foreach my $session (@sessions)

@@ -1,5 +1,5 @@
-# What the README shows is what happens: its session is run and compared, and its
-# lists of settings and SQL objects are complete.
+# What the README shows is what happens: its session is run and compared; the
+# reference's lists of settings and SQL objects are complete.
 use strict;
 use warnings;
 
@@ -8,6 +8,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $readme = slurp_file('README.md');
+my $reference = slurp_file('docs/reference.md');
 my @sessions = $readme =~ /^```console\n(.*?)^```$/msg;
 ok(@sessions > 0, 'there is a session to run');
 
@@ -30,13 +31,13 @@ foreach my $session (@sessions)
 	is($stderr, '', 'and nothing else');
 }
 
-# Every setting and every object of the extension has its place in the README.
+# Every setting and every object of the extension has its place in the reference.
 my %settings = map { $_ => 1 } split /\n/,
   $node->safe_psql('postgres', "LOAD 'parallel_temp'; SELECT name FROM pg_settings WHERE name LIKE 'parallel\\_temp.%'");
-my %described = map { $_ => 1 } $readme =~ /^\| `(parallel_temp\.\w+)` \|/mg;
+my %described = map { $_ => 1 } $reference =~ /^\| `(parallel_temp\.\w+)` \|/mg;
 is_deeply(\%described, \%settings, 'all settings are listed, and no others');
 
-my %defaults = $readme =~ /^\| `(parallel_temp\.\w+)` \| `([^`]*)` \|/mg;
+my %defaults = $reference =~ /^\| `(parallel_temp\.\w+)` \| `([^`]*)` \|/mg;
 my %boot = map { split /\|/ } split /\n/,
   $node->safe_psql('postgres', "LOAD 'parallel_temp'; SELECT name, boot_val FROM pg_settings WHERE name LIKE 'parallel\\_temp.%'");
 is_deeply(\%defaults, \%boot, 'with their defaults');
@@ -51,7 +52,7 @@ WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
 	AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'parallel_temp')
 	AND coalesce(p.proname, c.relname) IS NOT NULL});
 ok(@objects > 8, 'the extension has objects');
-like($readme, qr/`\Q$_\E\b/, "$_ is described") for @objects;
+like($reference, qr/`\Q$_\E\b/, "$_ is described") for @objects;
 is($node->safe_psql('postgres', q{
 SELECT count(*) FROM pg_depend d
 LEFT JOIN pg_description x ON x.classoid = d.classid AND x.objoid = d.objid AND x.objsubid = 0
