@@ -1,12 +1,10 @@
 #!/usr/bin/env bash
-# ci/results.sh [--quick] [LABEL...]: run the benchmarks whose figures the documents
+# ci/results.sh [LABEL...]: run the benchmarks whose figures the documents
 # show, each on every server named (see ci/lib.sh for labels; "host" if none is), take
 # their full results into results/, and draw the documents.  Takes two hours a server;
 # nothing else should run on the machine.  BENCHES='temp append' runs only these.
 . "$(dirname "$0")/lib.sh"
 
-quick=
-[ "${1:-}" = --quick ] && { quick=--quick; shift; }
 [ $# -gt 0 ] || set -- host
 load=$(cut -d' ' -f1 /proc/loadavg)
 awk -v load="$load" 'BEGIN { exit !(load > 0.5) }' && say "the machine is not quiet (load $load): intervals will be wide"
@@ -22,7 +20,7 @@ for label in "$@"; do
     for bench in ${BENCHES:-temp analytics extend flush append explain profile}; do
         say "bench $bench on PostgreSQL $label"
         # shellcheck disable=SC2086
-        "$TOP/lab/run" bench "$bench" $quick $server || say "bench $bench failed on PostgreSQL $label: what is kept of it stays as it was"
+        "$TOP/lab/run" bench "$bench" $server || say "bench $bench failed on PostgreSQL $label: what is kept of it stays as it was"
         # One benchmark's folder holds one server's result: it is taken before the next server's takes its place.
         "$TOP/lab/run" docs --keep
     done
