@@ -142,6 +142,8 @@ COMMENT ON FUNCTION light_explain_clock_costs() IS
 'nanoseconds that each light_explain.timing adds to a call of a plan node on this machine: shown in the node, and in the node that calls it; measured at each call of the function, in some milliseconds';
 
 CREATE FUNCTION light_explain_status(
+    OUT enabled boolean,
+    OUT problem text,
     OUT progress_slots integer,
     OUT progress_used integer,
     OUT progress_refused_full bigint,
@@ -158,4 +160,4 @@ AS 'MODULE_PATHNAME', 'light_explain_status'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION light_explain_status() IS
-'slots for the progress of statements: how many there are and are taken, and how many statements got none because all were, because their login role had its share, or because they have too many nodes; room in the profile, how much is taken, plans that made room for others, nodes of too large plans, and statements that have no identifier';
+'whether light_explain is on, and what is wrong if it is not; slots for the progress of statements: how many there are and are taken, and how many statements got none because all were, because their login role had its share, or because they have too many nodes; room in the profile, how much is taken, plans that made room for others, nodes of too large plans, and statements that have no identifier';

@@ -286,6 +286,30 @@ explain_per_node(PlanState *planstate, List *ancestors, const char *relationship
 
 #endif
 
+/* The library is off: say so at the session's first EXPLAIN, if LOAD has not. */
+static void
+off_process_utility(PROCESSUTILITY_PARAMS_compat)
+{
+	static bool warned = false;
+
+	if (!warned && IsA(pstmt->utilityStmt, ExplainStmt))
+	{
+		warned = true;
+		light_warn_version();
+	}
+	call_utility(PROCESSUTILITY_ARGS_compat);
+}
+
+/* Take as much of our place as a library that is off needs. */
+void
+light_explain_init_off(void)
+{
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	prev_ProcessUtility = ProcessUtility_hook;
+	ProcessUtility_hook = off_process_utility;
+}
+
 /* Take our place in EXPLAIN; called once from _PG_init. */
 void
 light_explain_init(void)

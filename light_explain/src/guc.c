@@ -37,14 +37,29 @@ static const struct config_enum_entry timing_options[] = {
 	{NULL, 0, false}
 };
 
-/* Define all settings; called once from _PG_init. */
+/* Where the library cannot work, nobody can turn it on. */
+static bool
+check_enabled(bool *newval, void **extra, GucSource source)
+{
+	if (!*newval || light_off_reason == NULL)
+		return true;
+	GUC_check_errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE);
+	GUC_check_errmsg("light_explain cannot be turned on");
+	GUC_check_errdetail("It is off because %s.", light_off_reason);
+	GUC_check_errhint("Compile and install light_explain for this server.");
+	return false;
+}
+
+/* Define all settings; called once from _PG_init, after the self-test. */
 void
 light_define_settings(void)
 {
+	light_enabled = light_off_reason == NULL;
 	DefineCustomBoolVariable("light_explain.enabled",
 							 "Measures plan nodes with little overhead.",
 							 "When off, EXPLAIN ANALYZE and auto_explain use the server's own instrumentation.",
-							 &light_enabled, true, PGC_USERSET, 0, NULL, NULL, NULL);
+							 &light_enabled, light_enabled,
+							 PGC_USERSET, 0, check_enabled, NULL, NULL);
 
 	DefineCustomEnumVariable("light_explain.timing",
 							 "Chooses the clock that times plan nodes.",

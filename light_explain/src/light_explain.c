@@ -241,16 +241,14 @@ startup_shmem(void)
 void
 _PG_init(void)
 {
-	const char *reason;
+	bool		fits = light_server_fits();
 
 	light_define_settings();
-
-	reason = light_server_fits();
-	if (reason != NULL)
+	if (!fits || light_other_minor())
+		light_warn_version();
+	if (!fits)
 	{
-		ereport(LOG,
-				(errmsg("light_explain is off: %s", reason),
-				 errhint("Compile and install light_explain for this server.")));
+		light_explain_init_off();
 		return;
 	}
 

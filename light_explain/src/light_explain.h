@@ -230,7 +230,11 @@ extern LIGHT_PRIVATE void light_define_settings(void);
 /* selftest.c */
 extern LIGHT_PRIVATE ExecProcNodeMtd light_core_first;
 extern LIGHT_PRIVATE ExecProcNodeMtd light_core_instr;
-extern LIGHT_PRIVATE const char *light_server_fits(void);
+extern LIGHT_PRIVATE const char *light_off_reason;	/* NULL: it is not off */
+extern LIGHT_PRIVATE bool light_server_fits(void);
+extern LIGHT_PRIVATE bool light_other_minor(void);
+extern LIGHT_PRIVATE void light_warn_version(void);
+extern LIGHT_PRIVATE void light_not_shared(const char *what);
 
 /* clock.c */
 extern LIGHT_PRIVATE bool light_tsc_usable;
@@ -350,6 +354,7 @@ extern LIGHT_PRIVATE uint64 light_plan_hash(const LightFigure *figures, int n);
 
 /* explain.c */
 extern LIGHT_PRIVATE void light_explain_init(void);
+extern LIGHT_PRIVATE void light_explain_init_off(void);
 extern LIGHT_PRIVATE bool light_in_explain;
 extern LIGHT_PRIVATE bool light_explaining(QueryDesc *queryDesc);
 extern LIGHT_PRIVATE void light_keep_last(LightQuery *query);

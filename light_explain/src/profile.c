@@ -324,12 +324,12 @@ light_plan_make(int part, const LightPlanKey *key, int nnodes, bool evict)
 
 /* Keep as much of a statement's text as there is room for. */
 void
-light_plan_set_text(int part, LightPlan *plan, const char *text, int length, int encoding)
+light_plan_set_text(int part, LightPlan *plan, const char *source, int length, int encoding)
 {
 	plan->encoding = encoding;
 	plan->text_length = length <= light_profile_shared->text_size ? length :
-		pg_encoding_mbcliplen(encoding, text, length, light_profile_shared->text_size);
-	memcpy(light_plan_text(part, plan - light_plan(part, 0)), text, plan->text_length);
+		pg_encoding_mbcliplen(encoding, source, length, light_profile_shared->text_size);
+	memcpy(light_plan_text(part, plan - light_plan(part, 0)), source, plan->text_length);
 }
 
 /* ---- storing ------------------------------------------------------------ */
@@ -371,12 +371,12 @@ store_new(int part, const LightPlanKey *key, LightQuery *query, const LightFigur
 	LightNodeName *names = palloc(n * sizeof(LightNodeName));
 	int			location = query->queryDesc->plannedstmt->stmt_location;
 	int			length = query->queryDesc->plannedstmt->stmt_len;
-	const char *text = query->queryDesc->sourceText;
+	const char *source = query->queryDesc->sourceText;
 	LightPlan  *plan;
 
 	light_figure_names(figures, n, names, sizeof(LightNodeName));
-	if (text != NULL)
-		text = CleanQuerytext(text, &location, &length);
+	if (source != NULL)
+		source = CleanQuerytext(source, &location, &length);
 	else
 		length = 0;
 
@@ -388,7 +388,7 @@ store_new(int part, const LightPlanKey *key, LightQuery *query, const LightFigur
 		int			chunk = -1;
 
 		plan = light_plan_make(part, key, n, true);
-		light_plan_set_text(part, plan, text, length, GetDatabaseEncoding());
+		light_plan_set_text(part, plan, source, length, GetDatabaseEncoding());
 		for (int i = 0; i < plan->nnodes; i++)
 		{
 			LightPlanNode *node = light_plan_node(part, plan, i, &chunk);

@@ -114,7 +114,7 @@ extern LIGHT_PRIVATE LightChunk *light_chunk(int part, int n);
 extern LIGHT_PRIVATE char *light_plan_text(int part, int n);
 extern LIGHT_PRIVATE int light_part_of(const LightPlanKey *key);
 extern LIGHT_PRIVATE LightPlan *light_plan_make(int part, const LightPlanKey *key, int nnodes, bool evict);
-extern LIGHT_PRIVATE void light_plan_set_text(int part, LightPlan *plan, const char *text, int length, int encoding);
+extern LIGHT_PRIVATE void light_plan_set_text(int part, LightPlan *plan, const char *source, int length, int encoding);
 extern LIGHT_PRIVATE void light_part_empty(int part);
 extern LIGHT_PRIVATE LightPlanNode *light_plan_node(int part, const LightPlan *plan, int n, int *chunk);
 

@@ -75,7 +75,7 @@ put_plan(Writer *writer, int part, int n)
 {
 	LightPlan  *plan = light_plan(part, n);
 	FilePlan	head = {.key = plan->key,.executions = plan->executions,.cancelled = plan->cancelled,.failed = plan->failed,
-		.nnodes = plan->nnodes,.encoding = plan->encoding,.text_length = plan->text_length};
+	.nnodes = plan->nnodes,.encoding = plan->encoding,.text_length = plan->text_length};
 	int			chunk = -1;
 
 	put(writer, &head, sizeof(head));
@@ -186,7 +186,7 @@ load_plan(const char **at, const char *end)
 {
 	const char *from = take(at, end, sizeof(FilePlan));
 	FilePlan	head;
-	const char *text;
+	const char *source;
 	const char *nodes;
 	LightPlan  *plan;
 	int			part;
@@ -197,9 +197,9 @@ load_plan(const char **at, const char *end)
 	memcpy(&head, from, sizeof(head));
 	if (head.nnodes <= 0 || head.text_length < 0)
 		return false;
-	text = take(at, end, head.text_length);
+	source = take(at, end, head.text_length);
 	nodes = take(at, end, (Size) head.nnodes * sizeof(LightPlanNode));
-	if (text == NULL || nodes == NULL)
+	if (source == NULL || nodes == NULL)
 		return false;
 
 	part = light_part_of(&head.key);
@@ -213,7 +213,7 @@ load_plan(const char **at, const char *end)
 	plan->executions = head.executions;
 	plan->cancelled = head.cancelled;
 	plan->failed = head.failed;
-	light_plan_set_text(part, plan, text, head.text_length, head.encoding);
+	light_plan_set_text(part, plan, source, head.text_length, head.encoding);
 	for (int i = 0; i < plan->nnodes; i++)
 		memcpy(light_plan_node(part, plan, i, &chunk), nodes + (Size) i * sizeof(LightPlanNode), sizeof(LightPlanNode));
 	return true;

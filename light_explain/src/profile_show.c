@@ -25,10 +25,7 @@ static void
 check_shared(void)
 {
 	if (light_profile_shared == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("there is no profile of statements"),
-				 errhint("Add light_explain to shared_preload_libraries and restart the server.")));
+		light_not_shared("there is no profile of statements");
 }
 
 /* A copy of a plan. */
@@ -36,7 +33,7 @@ typedef struct PlanCopy
 {
 	LightPlan	plan;
 	LightPlanNode *nodes;
-	char	   *text;
+	char	   *source;
 } PlanCopy;
 
 /* Copy the plans of a table that a role may see; returns how many. */
@@ -58,7 +55,7 @@ copy_plans(int part, Oid role, bool see_all, PlanCopy **copies)
 			continue;
 		copy = &(*copies)[n++];
 		copy->nodes = palloc(plan->nnodes * sizeof(LightPlanNode));
-		copy->text = pnstrdup(light_plan_text(part, i), plan->text_length);
+		copy->source = pnstrdup(light_plan_text(part, i), plan->text_length);
 		LWLockAcquire(&plan->lock, LW_SHARED);
 		copy->plan = *plan;
 		for (int k = 0; k < plan->nnodes; k++)
@@ -70,7 +67,7 @@ copy_plans(int part, Oid role, bool see_all, PlanCopy **copies)
 }
 
 static void
-return_node(ReturnSetInfo *result, const LightPlan *plan, const LightPlanNode *node, Datum text)
+return_node(ReturnSetInfo *result, const LightPlan *plan, const LightPlanNode *node, Datum query)
 {
 	const BufferUsage *b = &node->self.buffers;
 	char	   *label = light_format_name(&node->name, plan->key.database);
@@ -107,7 +104,7 @@ return_node(ReturnSetInfo *result, const LightPlan *plan, const LightPlanNode *n
 	values[n++] = Int64GetDatum(b->temp_blks_written);
 	values[n++] = Int64GetDatum((int64) node->self.wal.wal_bytes);
 	nulls[n] = plan->text_length == 0;
-	values[n++] = text;
+	values[n++] = query;
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 
@@ -131,15 +128,15 @@ light_explain_profile(PG_FUNCTION_ARGS)
 		for (int i = 0; i < n; i++)
 		{
 			LightPlan  *plan = &copies[i].plan;
-			Datum		text = light_text_datum(copies[i].text, plan->text_length, plan->encoding);
+			Datum		query = light_text_datum(copies[i].source, plan->text_length, plan->encoding);
 
 			for (int k = 0; k < plan->nnodes; k++)
 			{
 				if (copies[i].nodes[k].executions > 0)
-					return_node(result, plan, &copies[i].nodes[k], text);
+					return_node(result, plan, &copies[i].nodes[k], query);
 			}
 			pfree(copies[i].nodes);
-			pfree(copies[i].text);
+			pfree(copies[i].source);
 		}
 		pfree(copies);
 	}

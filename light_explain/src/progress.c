@@ -75,8 +75,8 @@ typedef struct LightProgressShared
 	pg_atomic_uint64 refused_full;
 	pg_atomic_uint64 refused_role;
 	pg_atomic_uint64 refused_nodes;
-	pg_atomic_uint64 owners[FLEXIBLE_ARRAY_MEMBER]; /* of the slots: login role
-													 * and process, 0 if free */
+	/* of the slots: login role and process, 0 if free */
+	pg_atomic_uint64 owners[FLEXIBLE_ARRAY_MEMBER];
 } LightProgressShared;
 
 static LightProgressShared *shared = NULL;
@@ -376,10 +376,7 @@ light_explain_progress(PG_FUNCTION_ARGS)
 	LightProgressSlot *copy;
 
 	if (shared == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("progress of statements is not visible"),
-				 errhint("Add light_explain to shared_preload_libraries and restart the server.")));
+		light_not_shared("progress of statements is not visible");
 	InitMaterializedSRF(fcinfo, 0);
 	buffer = palloc(slot_size(shared->nnodes) + 64);
 	copy = (LightProgressSlot *) TYPEALIGN64(64, (uintptr_t) buffer);

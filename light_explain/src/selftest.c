@@ -7,8 +7,10 @@
  * light_explain puts its own struct where core's instrumentation is, so a
  * server whose structs differ would be corrupted, not only measured wrongly.
  * Run once when the library is loaded: if anything is not as expected, the
- * feature stays off and the server log says why.  On the way it learns the
- * addresses of core's two own wrappers, which are not exported.
+ * feature stays off and whoever asks for it is told why.  What is found decides,
+ * not the server's minor version: a minor update leaves the feature on, with a
+ * warning.  On the way it learns the addresses of core's two own wrappers, which
+ * are not exported.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -16,12 +18,14 @@
  */
 #include "postgres.h"
 
+#include "access/parallel.h"
 #include "executor/executor.h"
 #include "compat_instrument.h"
 #include "light_explain.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
+const char *light_off_reason = NULL;
 ExecProcNodeMtd light_core_first = NULL;
 ExecProcNodeMtd light_core_instr = NULL;
 
@@ -81,29 +85,80 @@ planstate_fits(void)
 	return NULL;
 }
 
+/* The server's version as a number, or 0. */
+static int
+server_version(void)
+{
+	const char *version = GetConfigOption("server_version_num", true, false);
+
+	return version != NULL ? atoi(version) : 0;
+}
+
+/* Was the library compiled for another minor version than it runs on? */
+bool
+light_other_minor(void)
+{
+	return server_version() != PG_VERSION_NUM;
+}
+
 /*
- * NULL if light_explain can work on this server, else the reason why not.
+ * Can light_explain work on this server?  If not, light_off_reason says why.
  */
-const char *
+bool
 light_server_fits(void)
 {
 	MemoryContext context,
 				old;
-	const char *version = GetConfigOption("server_version_num", true, false);
-	const char *reason;
 
-	if (version == NULL || atoi(version) / 10000 != PG_VERSION_NUM / 10000)
-		return "the server is of another major version";
-	if (atoi(version) > PG_VERSION_NUM)
-		return "the server is of a later minor version than light_explain was compiled for";
+	if (server_version() / 10000 != PG_VERSION_NUM / 10000)
+	{
+		light_off_reason = "the server is of another major version";
+		return false;
+	}
 
 	/* a generation context tells the exact size of a chunk */
 	context = GenerationContextCreate(CurrentMemoryContext, "light_explain self-test", ALLOCSET_SMALL_SIZES);
 	old = MemoryContextSwitchTo(context);
-	reason = instrumentation_fits();
-	if (reason == NULL)
-		reason = planstate_fits();
+	light_off_reason = instrumentation_fits();
+	if (light_off_reason == NULL)
+		light_off_reason = planstate_fits();
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
-	return reason;
+	return light_off_reason == NULL;
+}
+
+/* Tell whoever loads the library what its version has to do with the server's. */
+void
+light_warn_version(void)
+{
+	/* workers load what their leader has loaded */
+	int			elevel = IsParallelWorker() ? DEBUG1 : WARNING;
+
+	if (light_off_reason != NULL)
+		ereport(elevel,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("light_explain is off: %s", light_off_reason),
+				 errhint("Compile and install light_explain for this server.")));
+	else
+		ereport(elevel,
+				(errmsg("light_explain was compiled for PostgreSQL %d.%d and runs on %d.%d",
+						PG_VERSION_NUM / 10000, PG_VERSION_NUM % 10000, server_version() / 10000, server_version() % 10000),
+				 errdetail("What it relies on was checked and is the same."),
+				 errhint("Compile and install light_explain again.")));
+}
+
+/* ERROR: there is no memory that all processes share. */
+void
+light_not_shared(const char *what)
+{
+	if (light_off_reason != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("%s", what),
+				 errdetail("light_explain is off: %s.", light_off_reason),
+				 errhint("Compile and install light_explain for this server and restart it.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("%s", what),
+			 errhint("Add light_explain to shared_preload_libraries and restart the server.")));
 }

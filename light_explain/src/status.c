@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * status.c
- *	  light_explain_status(): what the library could not keep or show, counted.
+ *	  light_explain_status(): is the library on, and what it could not keep or
+ *	  show, counted.
  *
  * For everybody: there is nothing of any statement in it.
  *
@@ -14,6 +15,7 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "light_explain.h"
+#include "utils/builtins.h"
 #include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(light_explain_status);
@@ -25,18 +27,26 @@ light_explain_status(PG_FUNCTION_ARGS)
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	LightProgressCounts progress;
 	LightProfileCounts profile;
-	Datum		values[11];
-	bool		nulls[11] = {0};
+	const char *problem = light_off_reason;
+	Datum		values[13];
+	bool		nulls[13] = {0};
 	int			n = 0;
 
 	InitMaterializedSRF(fcinfo, 0);
 	light_progress_counts(&progress);
+	light_profile_counts(&profile);
+	if (problem == NULL && light_other_minor())
+		problem = "compiled for another minor version of the server";
+	else if (problem == NULL && profile.max_nodes == 0)
+		problem = "not in shared_preload_libraries: no progress and no profile";
+	values[n++] = BoolGetDatum(light_enabled);
+	nulls[n] = problem == NULL;
+	values[n++] = problem != NULL ? CStringGetTextDatum(problem) : (Datum) 0;
 	values[n++] = Int32GetDatum(progress.slots);
 	values[n++] = Int32GetDatum(progress.used);
 	values[n++] = Int64GetDatum(progress.refused_full);
 	values[n++] = Int64GetDatum(progress.refused_role);
 	values[n++] = Int64GetDatum(progress.refused_nodes);
-	light_profile_counts(&profile);
 	values[n++] = Int32GetDatum(profile.max_nodes);
 	values[n++] = Int32GetDatum(profile.nodes);
 	values[n++] = Int32GetDatum(profile.plans);
