@@ -495,6 +495,25 @@ CREATE EVENT TRIGGER appendable_bytea_dropped ON sql_drop
 COMMENT ON EVENT TRIGGER appendable_bytea_dropped IS 'removes the chunk stores of dropped tables';
 ALTER EVENT TRIGGER appendable_bytea_dropped ENABLE ALWAYS;
 
+-- Clients see bytea from the first statement of a session on if the library is loaded
+-- when it is analysed.  From 17 on this does it, where nothing preloads the library.
+CREATE FUNCTION appendable_bytea_login() RETURNS event_trigger
+AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE;
+COMMENT ON FUNCTION appendable_bytea_login() IS 'loads the library before the first statement of a session';
+REVOKE ALL ON FUNCTION appendable_bytea_login() FROM PUBLIC;
+
+DO $$
+BEGIN
+	IF current_setting('server_version_num')::int >= 170000 THEN
+		EXECUTE 'CREATE EVENT TRIGGER appendable_bytea_login ON login EXECUTE FUNCTION @extschema@.appendable_bytea_login()';
+		EXECUTE 'COMMENT ON EVENT TRIGGER appendable_bytea_login IS ''loads appendable_bytea before the first statement of a session''';
+		EXECUTE 'ALTER EVENT TRIGGER appendable_bytea_login ENABLE ALWAYS';
+	ELSIF current_setting('shared_preload_libraries') || current_setting('session_preload_libraries') !~ 'appendable_bytea' THEN
+		RAISE NOTICE 'the library is not preloaded'
+			USING HINT = format('ALTER DATABASE %I SET session_preload_libraries = ''appendable_bytea'' lets clients see bytea in a session''s first statement, too.', current_database());
+	END IF;
+END $$;
+
 CREATE FUNCTION appendable_bytea_repair(regclass) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE STRICT;
 COMMENT ON FUNCTION appendable_bytea_repair(regclass) IS 'sees that a table with appendable_bytea columns and its chunk store are set up as they must be';

@@ -16,6 +16,7 @@
 #include "fmgr.h"
 
 #include "ddl.h"
+#include "protocol.h"
 #include "store.h"
 
 PG_MODULE_MAGIC;
@@ -32,5 +33,6 @@ _PG_init(void)
 	ab_ddl_install();
 	ab_utility_install();
 	ab_own_forms_install();
+	ab_protocol_install();
 	ab_worker_install();
 }

@@ -14,6 +14,7 @@
 
 #include "utils/guc.h"
 
+#include "protocol.h"
 #include "store.h"
 
 int			ab_max_size_mb = 1023;
@@ -27,6 +28,12 @@ int			ab_autovacuum_naptime = 60;
 int			ab_autovacuum_threshold = 50;
 double		ab_autovacuum_scale_factor = 0.2;
 double		ab_vacuum_cost_delay = 0;
+
+static const struct config_enum_entry client_types[] = {
+	{"bytea", AB_CLIENT_BYTEA, false},
+	{"own", AB_CLIENT_OWN, false},
+	{NULL, 0, false}
+};
 
 /*
  * Define all settings and reserve their prefix.
@@ -122,6 +129,15 @@ ab_define_settings(void)
 							 0, 0, 100,
 							 PGC_USERSET,
 							 GUC_UNIT_MS,
+							 NULL, NULL, NULL);
+
+	DefineCustomEnumVariable("appendable_bytea.client_type",
+							 "Sets the type that clients see: bytea, or the type itself.",
+							 "Statements that are already prepared keep what they were prepared with, and fail if they are analysed again.",
+							 &ab_client_type,
+							 AB_CLIENT_BYTEA, client_types,
+							 PGC_USERSET,
+							 0,
 							 NULL, NULL, NULL);
 
 	MarkGUCPrefixReserved("appendable_bytea");

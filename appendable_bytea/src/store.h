@@ -164,10 +164,6 @@ extern void ab_ddl_install(void);
 extern bool ab_rewrite_computes(Relation rel, int attnum);
 extern void ab_set_access_method(Oid relid, Oid am);
 
-/* ---- type_plan.c --------------------------------------------------------- */
-
-extern void ab_own_forms_install(void);
-
 /* ---- stats.c ------------------------------------------------------------- */
 
 extern bool ab_may_look(Oid relid);

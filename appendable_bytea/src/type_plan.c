@@ -44,6 +44,7 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
+#include "protocol.h"
 #include "store.h"
 
 /* A function of bytea and the name of the type's form of it. */
@@ -80,14 +81,11 @@ static const OwnForm writers[] = {
 };
 
 /* What a plan is searched for. */
-typedef struct Casts
+typedef struct Search
 {
-	Oid			type;
-	Oid			to_bytea;
-	Oid			from_bytea;
-	Oid			schema;			/* of the type's functions */
+	AbCasts		casts;
 	bool		parameters;		/* change nothing but what is done with them */
-} Casts;
+} Search;
 
 static planner_hook_type previous_planner = NULL;
 
@@ -106,25 +104,25 @@ cast_function(Oid source, Oid target)
 	return function;
 }
 
-/* The type's casts in this database; false if it has none. */
-static bool
-find_casts(Casts *casts)
+/* The type and its casts in this database; false if it has none. */
+bool
+ab_find_casts(AbCasts *casts)
 {
 	casts->type = ab_type_oid();
 	if (!OidIsValid(casts->type))
 		return false;
+	casts->array = get_array_type(casts->type);
 	casts->to_bytea = cast_function(casts->type, BYTEAOID);
 	casts->from_bytea = cast_function(BYTEAOID, casts->type);
 	if (!OidIsValid(casts->to_bytea) || !OidIsValid(casts->from_bytea))
 		return false;
 	casts->schema = get_func_namespace(casts->from_bytea);
-	casts->parameters = false;
 	return true;
 }
 
 /* The type's form of a function: its name, first (or "at") argument of the type. */
 static Oid
-own_form(const Casts *casts, const OwnForm *forms, int nforms, Oid function, int at)
+own_form(const AbCasts *casts, const OwnForm *forms, int nforms, Oid function, int at)
 {
 	for (int i = 0; i < nforms; i++)
 	{
@@ -164,7 +162,7 @@ reads_rows(Node *node, void *context)
  * not read them; NULL if there is none.
  */
 static Expr *
-as_value(const Casts *casts, Node *node)
+as_value(const Search *search, Node *node)
 {
 	Oid			function;
 	Oid			own;
@@ -177,11 +175,11 @@ as_value(const Casts *casts, Node *node)
 	{
 		function = ((FuncExpr *) node)->funcid;
 		args = ((FuncExpr *) node)->args;
-		if (function == casts->to_bytea)
+		if (function == search->casts.to_bytea)
 		{
 			Node	   *arg = linitial(args);
 
-			if (casts->parameters && reads_rows(arg, NULL))
+			if (search->parameters && reads_rows(arg, NULL))
 				return NULL;
 			return (Expr *) arg;
 		}
@@ -195,20 +193,20 @@ as_value(const Casts *casts, Node *node)
 		return NULL;
 	if (args == NIL)
 		return NULL;
-	value = as_value(casts, linitial(args));
+	value = as_value(search, linitial(args));
 	if (value == NULL && function == F_BYTEACAT)
 	{
 		at = 1;
-		value = as_value(casts, lsecond(args));
+		value = as_value(search, lsecond(args));
 	}
 	if (value == NULL)
 		return NULL;
-	own = own_form(casts, writers, lengthof(writers), function, at);
+	own = own_form(&search->casts, writers, lengthof(writers), function, at);
 	if (!OidIsValid(own))
 		return NULL;
 	args = list_copy(args);
 	lfirst(list_nth_cell(args, at)) = value;
-	return (Expr *) makeFuncExpr(own, casts->type, args, InvalidOid, InvalidOid,
+	return (Expr *) makeFuncExpr(own, search->casts.type, args, InvalidOid, InvalidOid,
 								 COERCE_EXPLICIT_CALL);
 }
 
@@ -216,7 +214,7 @@ as_value(const Casts *casts, Node *node)
 static bool
 change_expression(Node *node, void *context)
 {
-	const Casts *casts = context;
+	const Search *search = context;
 
 	if (node == NULL)
 		return false;
@@ -225,11 +223,11 @@ change_expression(Node *node, void *context)
 	if (IsA(node, FuncExpr) && ((FuncExpr *) node)->args != NIL)
 	{
 		FuncExpr   *call = (FuncExpr *) node;
-		Expr	   *value = as_value(casts, linitial(call->args));
+		Expr	   *value = as_value(search, linitial(call->args));
 
 		if (value == NULL)
 			;
-		else if (call->funcid == casts->from_bytea)
+		else if (call->funcid == search->casts.from_bytea)
 		{
 			/* the cast of a value that nothing is done with stays */
 			if (!equal(value, linitial(((FuncExpr *) linitial(call->args))->args)))
@@ -237,7 +235,7 @@ change_expression(Node *node, void *context)
 		}
 		else
 		{
-			Oid			own = own_form(casts, readers, lengthof(readers), call->funcid, 0);
+			Oid			own = own_form(&search->casts, readers, lengthof(readers), call->funcid, 0);
 
 			if (OidIsValid(own))
 			{
@@ -250,22 +248,22 @@ change_expression(Node *node, void *context)
 	return expression_tree_walker(node, change_expression, context);
 }
 
-#define CHANGE(field) change_expression((Node *) (field), (void *) casts)
+#define CHANGE(field) change_expression((Node *) (field), (void *) search)
 
-static void change_plan(const Casts *casts, Plan *plan);
+static void change_plan(const Search *search, Plan *plan);
 
 static void
-change_plans(const Casts *casts, List *plans)
+change_plans(const Search *search, List *plans)
 {
 	ListCell   *lc;
 
 	foreach(lc, plans)
-		change_plan(casts, lfirst(lc));
+		change_plan(search, lfirst(lc));
 }
 
 /* The expressions that a node of one kind has beside those that every node has. */
 static void
-change_node(const Casts *casts, Plan *plan)
+change_node(const Search *search, Plan *plan)
 {
 	switch (nodeTag(plan))
 	{
@@ -280,19 +278,19 @@ change_node(const Casts *casts, Plan *plan)
 			CHANGE(((ModifyTable *) plan)->mergeActionLists);
 			break;
 		case T_Append:
-			change_plans(casts, ((Append *) plan)->appendplans);
+			change_plans(search, ((Append *) plan)->appendplans);
 			break;
 		case T_MergeAppend:
-			change_plans(casts, ((MergeAppend *) plan)->mergeplans);
+			change_plans(search, ((MergeAppend *) plan)->mergeplans);
 			break;
 		case T_BitmapAnd:
-			change_plans(casts, ((BitmapAnd *) plan)->bitmapplans);
+			change_plans(search, ((BitmapAnd *) plan)->bitmapplans);
 			break;
 		case T_BitmapOr:
-			change_plans(casts, ((BitmapOr *) plan)->bitmapplans);
+			change_plans(search, ((BitmapOr *) plan)->bitmapplans);
 			break;
 		case T_SubqueryScan:
-			change_plan(casts, ((SubqueryScan *) plan)->subplan);
+			change_plan(search, ((SubqueryScan *) plan)->subplan);
 			break;
 		case T_IndexScan:
 			CHANGE(((IndexScan *) plan)->indexqual);
@@ -332,7 +330,7 @@ change_node(const Casts *casts, Plan *plan)
 			break;
 		case T_CustomScan:
 			CHANGE(((CustomScan *) plan)->custom_exprs);
-			change_plans(casts, ((CustomScan *) plan)->custom_plans);
+			change_plans(search, ((CustomScan *) plan)->custom_plans);
 			break;
 		case T_NestLoop:
 			CHANGE(((NestLoop *) plan)->join.joinqual);
@@ -366,16 +364,16 @@ change_node(const Casts *casts, Plan *plan)
 }
 
 static void
-change_plan(const Casts *casts, Plan *plan)
+change_plan(const Search *search, Plan *plan)
 {
 	check_stack_depth();
 	if (plan == NULL)
 		return;
 	CHANGE(plan->targetlist);
 	CHANGE(plan->qual);
-	change_node(casts, plan);
-	change_plan(casts, plan->lefttree);
-	change_plan(casts, plan->righttree);
+	change_node(search, plan);
+	change_plan(search, plan->lefttree);
+	change_plan(search, plan->righttree);
 }
 
 /* Does a plan call a function? */
@@ -399,19 +397,20 @@ static PlannedStmt *
 plan_own_forms(PLANNER_PARAMS_compat)
 {
 	PlannedStmt *stmt;
-	Casts		casts;
+	Search		search;
 
-	if (params != NULL && params->numParams > 0 && find_casts(&casts))
+	if (params != NULL && params->numParams > 0 && ab_find_casts(&search.casts))
 	{
-		casts.parameters = true;
-		change_expression((Node *) parse, &casts);
+		search.parameters = true;
+		change_expression((Node *) parse, &search);
 	}
 	stmt = previous_planner ? previous_planner(PLANNER_ARGS_compat) :
 		standard_planner(PLANNER_ARGS_compat);
-	if (stmt->invalItems != NIL && find_casts(&casts) && depends_on(stmt, casts.to_bytea))
+	if (stmt->invalItems != NIL && ab_find_casts(&search.casts) && depends_on(stmt, search.casts.to_bytea))
 	{
-		change_plan(&casts, stmt->planTree);
-		change_plans(&casts, stmt->subplans);
+		search.parameters = false;
+		change_plan(&search, stmt->planTree);
+		change_plans(&search, stmt->subplans);
 	}
 	return stmt;
 }

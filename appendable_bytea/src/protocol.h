@@ -1,0 +1,49 @@
+/*-------------------------------------------------------------------------
+ *
+ * protocol.h
+ *	  What the files that show bytea to clients, and put in the type's own forms of
+ *	  functions, share.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef APPENDABLE_PROTOCOL_H
+#define APPENDABLE_PROTOCOL_H
+
+#include "nodes/parsenodes.h"
+
+/* The type with its casts in this database. */
+typedef struct AbCasts
+{
+	Oid			type;
+	Oid			array;			/* of the type */
+	Oid			to_bytea;
+	Oid			from_bytea;
+	Oid			schema;			/* of the type's functions */
+} AbCasts;
+
+/* ---- type_plan.c --------------------------------------------------------- */
+
+extern bool ab_find_casts(AbCasts *casts);
+extern void ab_own_forms_install(void);
+
+/* ---- protocol_query.c ---------------------------------------------------- */
+
+extern bool ab_may_concern(const Query *query, const Oid *types, int ntypes);
+extern void ab_parameters_as_bytea(const AbCasts *casts, Query *query, Oid *types, int ntypes);
+extern void ab_results_as_bytea(const AbCasts *casts, Query *query);
+
+/* ---- protocol.c ---------------------------------------------------------- */
+
+typedef enum AbClientType
+{
+	AB_CLIENT_BYTEA,
+	AB_CLIENT_OWN
+} AbClientType;
+
+extern int	ab_client_type;
+
+extern void ab_protocol_install(void);
+
+#endif							/* APPENDABLE_PROTOCOL_H */

@@ -1,0 +1,367 @@
+/*-------------------------------------------------------------------------
+ *
+ * protocol_query.c
+ *	  How an analysed statement is made to take and give bytea.
+ *
+ * A parameter of the type becomes one of bytea: as an operand the operator between
+ * the type and bytea takes it (data || $1 appends it without a detour), everywhere
+ * else a cast is put around it.  A result column of the type gets a cast to bytea.
+ *
+ * The cast of a result must run above sorts, DISTINCT and set operations: below
+ * them whole values would be sorted instead of references, and a set operation's
+ * columns must keep their type.  Such a query becomes a subquery of one that has
+ * nothing but the casts.  Its WITH clause moves up with them, for statements that
+ * write are allowed in a WITH clause of the top level only.
+ *
+ * Called by protocol.c, which knows when it is a client that will see the
+ * statement.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "pg_compat.h"
+
+#include "access/transam.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_type.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "parser/parse_coerce.h"
+#include "utils/lsyscache.h"
+
+#include "protocol.h"
+
+/* What a client sees instead of a type; InvalidOid for any other. */
+static Oid
+client_type(const AbCasts *casts, Oid type)
+{
+	if (type == casts->type)
+		return BYTEAOID;
+	if (type == casts->array && OidIsValid(type))
+		return BYTEAARRAYOID;
+	return InvalidOid;
+}
+
+static Node *
+cast_to(Node *node, Oid from, Oid to)
+{
+	return coerce_to_target_type(NULL, node, from, to, -1, COERCION_EXPLICIT,
+								 COERCE_IMPLICIT_CAST, -1);
+}
+
+/* Does a list of columns have one of a type that is not the server's own? */
+static bool
+has_other_types(List *tlist)
+{
+	ListCell   *lc;
+
+	foreach(lc, tlist)
+	{
+		TargetEntry *tle = lfirst(lc);
+
+		if (!tle->resjunk && exprType((Node *) tle->expr) >= FirstNormalObjectId)
+			return true;
+	}
+	return false;
+}
+
+/* May there be anything to do?  Most statements are done with here. */
+bool
+ab_may_concern(const Query *query, const Oid *types, int ntypes)
+{
+	for (int i = 0; i < ntypes; i++)
+	{
+		if (types[i] >= FirstNormalObjectId)
+			return true;
+	}
+	if (query->commandType == CMD_UTILITY)
+		return query->utilityStmt != NULL && IsA(query->utilityStmt, DeclareCursorStmt);
+	return has_other_types(query->commandType == CMD_SELECT ?
+						   query->targetList : query->returningList);
+}
+
+/* ---- parameters ---------------------------------------------------------- */
+
+/* A parameter of the type, which is to become one of bytea. */
+static bool
+is_parameter(const AbCasts *casts, Node *node)
+{
+	return node != NULL && IsA(node, Param) &&
+		((Param *) node)->paramkind == PARAM_EXTERN &&
+		OidIsValid(client_type(casts, ((Param *) node)->paramtype));
+}
+
+static Node *
+bytea_parameter(const AbCasts *casts, Node *node)
+{
+	Param	   *param = copyObject((Param *) node);
+
+	param->paramtype = client_type(casts, param->paramtype);
+	param->paramtypmod = -1;
+	return (Node *) param;
+}
+
+/*
+ * An operator whose one operand is a value and whose other is a parameter: the
+ * operator of the same name between the type and bytea, or NULL.
+ */
+static Node *
+operator_with_bytea(const AbCasts *casts, OpExpr *op)
+{
+	Node	   *left = linitial(op->args);
+	Node	   *right = lsecond(op->args);
+	bool		left_bytea = is_parameter(casts, left);
+	bool		right_bytea = is_parameter(casts, right);
+	Oid			found;
+
+	if (left_bytea == right_bytea ||
+		exprType(left) != casts->type || exprType(right) != casts->type)
+		return NULL;
+	found = OpernameGetOprid(list_make2(makeString("pg_catalog"), makeString(get_opname(op->opno))),
+							 left_bytea ? BYTEAOID : casts->type,
+							 right_bytea ? BYTEAOID : casts->type);
+	if (!OidIsValid(found))
+		return NULL;
+	op = copyObject(op);
+	op->opno = found;
+	op->opfuncid = get_opcode(found);
+	if (left_bytea)
+		linitial(op->args) = bytea_parameter(casts, left);
+	else
+		lsecond(op->args) = bytea_parameter(casts, right);
+	return (Node *) op;
+}
+
+static Node *
+change_parameters(Node *node, void *context)
+{
+	const AbCasts *casts = context;
+
+	if (node == NULL)
+		return NULL;
+	if (is_parameter(casts, node))
+		return cast_to(bytea_parameter(casts, node),
+					   client_type(casts, ((Param *) node)->paramtype),
+					   ((Param *) node)->paramtype);
+	if (IsA(node, OpExpr) && list_length(((OpExpr *) node)->args) == 2)
+	{
+		Node	   *op = operator_with_bytea(casts, (OpExpr *) node);
+
+		if (op != NULL)
+			node = op;
+	}
+	if (IsA(node, Query))
+		return (Node *) query_tree_mutator((Query *) node, change_parameters, context, 0);
+	return expression_tree_mutator(node, change_parameters, context);
+}
+
+/* The query inside a utility statement that has one, or NULL. */
+static Query *
+inner_query(const Query *query)
+{
+	Node	   *stmt = query->utilityStmt;
+	Node	   *inner = NULL;
+
+	if (stmt == NULL)
+		;
+	else if (IsA(stmt, DeclareCursorStmt))
+		inner = ((DeclareCursorStmt *) stmt)->query;
+	else if (IsA(stmt, ExplainStmt))
+		inner = ((ExplainStmt *) stmt)->query;
+	else if (IsA(stmt, CreateTableAsStmt))
+		inner = ((CreateTableAsStmt *) stmt)->query;
+	return inner != NULL && IsA(inner, Query) ? (Query *) inner : NULL;
+}
+
+/*
+ * Make parameters of the type parameters of bytea, in the statement and in the list
+ * of types that its sender gets.
+ */
+void
+ab_parameters_as_bytea(const AbCasts *casts, Query *query, Oid *types, int ntypes)
+{
+	bool		found = false;
+	Query	   *inner;
+
+	for (int i = 0; i < ntypes; i++)
+	{
+		Oid			type = client_type(casts, types[i]);
+
+		if (OidIsValid(type))
+		{
+			types[i] = type;
+			found = true;
+		}
+	}
+	if (!found)
+		return;
+	for (inner = query; inner != NULL; inner = inner_query(inner))
+	{
+		Query	   *changed = query_tree_mutator(inner, change_parameters, (void *) casts, 0);
+
+		memcpy(inner, changed, sizeof(Query));
+	}
+}
+
+/* ---- results ------------------------------------------------------------- */
+
+static bool
+is_result(const AbCasts *casts, const TargetEntry *tle)
+{
+	return !tle->resjunk && OidIsValid(client_type(casts, exprType((Node *) tle->expr)));
+}
+
+/* Cast the columns of the type in the target list of a query or of RETURNING. */
+static void
+cast_columns(const AbCasts *casts, List *tlist)
+{
+	ListCell   *lc;
+
+	foreach(lc, tlist)
+	{
+		TargetEntry *tle = lfirst(lc);
+		Oid			type = exprType((Node *) tle->expr);
+
+		if (is_result(casts, tle))
+			tle->expr = (Expr *) cast_to((Node *) tle->expr, type, client_type(casts, type));
+	}
+}
+
+/* References to the WITH clause that moves up reach one level further. */
+static bool
+reach_further(Node *node, void *context)
+{
+	int		   *depth = context;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+	{
+		RangeTblEntry *rte = (RangeTblEntry *) node;
+
+		if (rte->rtekind == RTE_CTE && rte->ctelevelsup == *depth)
+			rte->ctelevelsup++;
+		return false;
+	}
+	if (IsA(node, Query))
+	{
+		bool		result;
+
+		(*depth)++;
+		result = query_tree_walker((Query *) node, reach_further, context,
+								   QTW_EXAMINE_RTES_BEFORE);
+		(*depth)--;
+		return result;
+	}
+	return expression_tree_walker(node, reach_further, context);
+}
+
+/* Make a query a subquery of one with the same columns. */
+static void
+wrap_query(Query *query)
+{
+	Query	   *inner = makeNode(Query);
+	Query	   *outer = makeNode(Query);
+	RangeTblEntry *rte = makeNode(RangeTblEntry);
+	RangeTblRef *ref = makeNode(RangeTblRef);
+	List	   *names = NIL;
+	ListCell   *lc;
+	int			depth = 0;
+
+	memcpy(inner, query, sizeof(Query));
+	outer->commandType = CMD_SELECT;
+	outer->querySource = query->querySource;
+	outer->queryId = query->queryId;
+	outer->canSetTag = query->canSetTag;
+	outer->stmt_location = query->stmt_location;
+	outer->stmt_len = query->stmt_len;
+	inner->canSetTag = true;
+
+	if (query->cteList != NIL)
+	{
+		outer->cteList = query->cteList;
+		outer->hasModifyingCTE = query->hasModifyingCTE;
+		outer->hasRecursive = query->hasRecursive;
+		inner->cteList = NIL;
+		inner->hasModifyingCTE = false;
+		inner->hasRecursive = false;
+		query_tree_walker(inner, reach_further, &depth, QTW_EXAMINE_RTES_BEFORE);
+	}
+
+	foreach(lc, query->targetList)
+	{
+		TargetEntry *tle = lfirst(lc);
+		TargetEntry *column;
+		Var		   *var;
+
+		if (tle->resjunk)
+			continue;
+		names = lappend(names, makeString(pstrdup(tle->resname ? tle->resname : "?column?")));
+		var = makeVar(1, tle->resno, exprType((Node *) tle->expr),
+					  exprTypmod((Node *) tle->expr), exprCollation((Node *) tle->expr), 0);
+		column = makeTargetEntry((Expr *) var, list_length(names), tle->resname, false);
+		column->resorigtbl = tle->resorigtbl;
+		column->resorigcol = tle->resorigcol;
+		outer->targetList = lappend(outer->targetList, column);
+	}
+	rte->rtekind = RTE_SUBQUERY;
+	rte->subquery = inner;
+	rte->eref = makeAlias("result", names);
+	rte->inFromCl = true;
+	outer->rtable = list_make1(rte);
+	ref->rtindex = 1;
+	outer->jointree = makeFromExpr(list_make1(ref), NULL);
+	memcpy(query, outer, sizeof(Query));
+}
+
+/* Must the casts of a SELECT run above the rest of it? */
+static bool
+needs_wrapping(const AbCasts *casts, const Query *query)
+{
+	bool		sorts = query->sortClause != NIL || query->distinctClause != NIL ||
+		query->setOperations != NULL;
+	ListCell   *lc;
+
+	foreach(lc, query->targetList)
+	{
+		TargetEntry *tle = lfirst(lc);
+
+		if (is_result(casts, tle) && (sorts || tle->ressortgroupref != 0))
+			return true;
+	}
+	return false;
+}
+
+/* Make the result columns of the type columns of bytea. */
+void
+ab_results_as_bytea(const AbCasts *casts, Query *query)
+{
+	switch (query->commandType)
+	{
+		case CMD_SELECT:
+			if (needs_wrapping(casts, query))
+				wrap_query(query);
+			cast_columns(casts, query->targetList);
+			break;
+		case CMD_INSERT:
+		case CMD_UPDATE:
+		case CMD_DELETE:
+		case CMD_MERGE:
+			cast_columns(casts, query->returningList);
+			break;
+		case CMD_UTILITY:
+			if (query->utilityStmt != NULL && IsA(query->utilityStmt, DeclareCursorStmt))
+			{
+				Query	   *inner = inner_query(query);
+
+				if (inner != NULL)
+					ab_results_as_bytea(casts, inner);
+			}
+			break;
+		default:
+			break;
+	}
+}

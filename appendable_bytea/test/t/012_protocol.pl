@@ -1,0 +1,58 @@
+# A client sees bytea: test/protocol.py runs the same statements on both types and
+# compares what comes over the wire.  And which first statements of a session do,
+# where nothing preloads the library (the table in docs/clients.md).
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+sub new_node
+{
+	my ($name, $conf) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+	$node->init;
+	$node->append_conf('postgresql.conf', "fsync = off\nautovacuum = off\n$conf");
+	$node->start;
+	return $node;
+}
+
+sub lines_of
+{
+	my ($node, $what) = @_;
+	my ($stdout, $stderr) = run_command([ 'python3', 'test/protocol.py', $node->host, $node->port, $what ]);
+	diag($stderr) if $stderr ne '';
+	return split /\n/, $stdout;
+}
+
+my $node = new_node('statements', "shared_preload_libraries = 'appendable_bytea'\nmax_prepared_transactions = 10\n");
+$node->safe_psql('postgres', 'CREATE EXTENSION appendable_bytea');
+$node->safe_psql('postgres', 'CREATE ROLE postgres SUPERUSER LOGIN') if $node->safe_psql('postgres', q{SELECT count(*) FROM pg_roles WHERE rolname = 'postgres'}) eq '0';
+my @lines = lines_of($node, 'statements');
+foreach my $line (@lines)
+{
+	$line =~ /^(not )?ok - (.*?)(?: # (.*))?$/ or next;
+	ok(!$1, $2) or diag($3);
+}
+ok(scalar(@lines) > 200, 'all statements were tried: ' . scalar(@lines));
+is($lines[-1], 'ok - and bytea again', 'up to the last one');
+$node->stop;
+
+# Nothing preloads the library: what is documented is what happens.
+$node = new_node('first', '');
+$node->safe_psql('postgres', 'CREATE ROLE postgres SUPERUSER LOGIN') if $node->safe_psql('postgres', q{SELECT count(*) FROM pg_roles WHERE rolname = 'postgres'}) eq '0';
+my $docs = slurp_file('docs/clients.md');
+my $version = $node->safe_psql('postgres', 'SHOW server_version_num') >= 170000 ? '17 and later' : '15 and 16';
+my %found = map { my ($what, @types) = split /\|/; $what => join(', ', @types) } lines_of($node, 'first');
+is(scalar(keys %found), 7, 'ways to a column were tried');
+foreach my $what (sort keys %found)
+{
+	my ($documented) = $docs =~ /^\| $version \| \Q$what\E \| (.*?) \|/m;
+	is($found{$what}, $documented, "first statement through a $what on $version is as documented");
+}
+$node->safe_psql('postgres', q{ALTER DATABASE postgres SET session_preload_libraries = 'appendable_bytea'});
+%found = map { my ($what, @types) = split /\|/; $what => join(', ', @types) } lines_of($node, 'first');
+is_deeply([ sort { $a cmp $b } values %found ], [ ('bytea, bytea, bytea') x 7 ], 'with session_preload_libraries all see bytea');
+$node->stop;
+done_testing();
