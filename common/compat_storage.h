@@ -144,7 +144,9 @@ PageIsVerified_compat(Page page, BlockNumber block, bool warn)
 {
 	bool		checksum_failed;
 
-	return PageIsVerified((PageData *) page, block, warn ? PIV_LOG_WARNING : 0, &checksum_failed);
+	return PageIsVerified((PageData *) page, block,
+						  (warn ? PIV_LOG_WARNING : 0) | (ignore_checksum_failure ? PIV_IGNORE_CHECKSUM_FAILURE : 0),
+						  &checksum_failed);
 }
 #else
 #define PageIsVerified_compat(page, block, warn) PageIsVerifiedExtended(page, block, (warn) ? PIV_LOG_WARNING : 0)

@@ -109,13 +109,19 @@ mentions_temporary(Node *node, void *context)
 static bool
 is_hazardous_function(Oid funcid, void *context)
 {
-	/*
-	 * The only function of the server's own that reads tables and is not
-	 * unsafe.
-	 */
-	if (funcid == F_CURSOR_TO_XML || funcid == F_CURSOR_TO_XMLSCHEMA)
-		return true;
-	return funcid >= FirstUnpinnedObjectId && func_parallel(funcid) != PROPARALLEL_SAFE;
+	switch (funcid)
+	{
+			/* Of the server's own, these read tables and are not unsafe. */
+		case F_TABLE_TO_XML:
+		case F_TABLE_TO_XML_AND_XMLSCHEMA:
+		case F_SCHEMA_TO_XML:
+		case F_SCHEMA_TO_XML_AND_XMLSCHEMA:
+		case F_DATABASE_TO_XML:
+		case F_DATABASE_TO_XML_AND_XMLSCHEMA:
+			return true;
+		default:
+			return funcid >= FirstUnpinnedObjectId && func_parallel(funcid) != PROPARALLEL_SAFE;
+	}
 }
 
 /*

@@ -178,7 +178,13 @@ repair_first(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 	if (rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_FOREIGN_TABLE)
 		return;
 	foreach(lc, rel->pathlist)
-		((Path *) lfirst(lc))->parallel_safe = true;
+	{
+		Path	   *path = lfirst(lc);
+
+		/* What another library or a wrapper added is theirs to judge. */
+		if (!IsA(path, CustomPath) && !IsA(path, ForeignPath))
+			path->parallel_safe = true;
+	}
 	if (rte->rtekind == RTE_RELATION && rte->tablesample == NULL && rel->lateral_relids == NULL)
 	{
 		int			workers = compute_parallel_worker(rel, rel->pages, -1, max_parallel_workers_per_gather);

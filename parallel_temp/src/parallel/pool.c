@@ -41,6 +41,7 @@
 static char *pool_base = NULL;
 static Size pool_size = 0;
 static int	pool_fd = -1;
+static uint64 pool_inode = 0;
 
 /* The system, or a worker, said no: do not ask again in this session. */
 static bool pool_refused = false;
@@ -116,6 +117,7 @@ pool_ensure(void)
 	int			fd;
 	Size		size;
 	char	   *base;
+	struct stat st;
 
 	if (!pool_usable() || IsParallelWorker())
 		return false;
@@ -144,7 +146,7 @@ pool_ensure(void)
 		ReleaseExternalFD();
 		return false;
 	}
-	base = ftruncate(fd, size) == 0 ?
+	base = fstat(fd, &st) == 0 && ftruncate(fd, size) == 0 ?
 		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0) : MAP_FAILED;
 	if (base == MAP_FAILED)
 	{
@@ -157,6 +159,7 @@ pool_ensure(void)
 	pool_base = base;
 	pool_size = size;
 	pool_fd = fd;
+	pool_inode = st.st_ino;
 	localbuf_reserve(pool_base, pool_size);
 	move_buffers();
 	return true;
@@ -193,6 +196,12 @@ pool_bytes(void)
 	return pool_size;
 }
 
+uint64
+pool_id(void)
+{
+	return pool_inode;
+}
+
 int
 pool_open_leaders(const SharedArea *area)
 {
@@ -202,14 +211,33 @@ pool_open_leaders(const SharedArea *area)
 
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int) area->leader_pid, area->pool_fd);
 	if (!AcquireExternalFD())
-		return -1;
-	fd = BasicOpenFile(path, O_RDONLY | O_CLOEXEC | PG_BINARY);
-	if (fd >= 0 && (fstat(fd, &st) != 0 || (uint64) st.st_size != area->pool_size))
 	{
-		close(fd);
-		fd = -1;
+		errno = EMFILE;
+		return -1;
+	}
+	fd = BasicOpenFile(path, O_RDONLY | O_CLOEXEC | PG_BINARY);
+	if (fd >= 0)
+	{
+		int			error = 0;
+
+		/* The leader may have closed it since, and opened something else. */
+		if (fstat(fd, &st) != 0)
+			error = errno;
+		else if ((uint64) st.st_size != area->pool_size || (uint64) st.st_ino != area->pool_id)
+			error = ESTALE;
+		if (error != 0)
+		{
+			close(fd);
+			fd = -1;
+			errno = error;
+		}
 	}
 	if (fd < 0)
+	{
+		int			error = errno;
+
 		ReleaseExternalFD();
+		errno = error;
+	}
 	return fd;
 }

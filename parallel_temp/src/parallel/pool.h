@@ -63,6 +63,7 @@ typedef struct SharedArea
 	bool		stock;			/* some relation has "stock" set */
 	int			pool_fd;
 	uint64		pool_size;
+	uint64		pool_id;		/* the descriptor leads to this file */
 	int			nbuffers;		/* the leader's NLocBuffer */
 	int			nrels;
 	pg_atomic_uint32 attached;	/* workers that opened the pool */
@@ -110,6 +111,7 @@ extern bool pool_has_buffer(int buf_id);
 
 extern int	pool_descriptor(void);
 extern Size pool_bytes(void);
+extern uint64 pool_id(void);
 
 /* In a worker: a descriptor of the leader's pool, or -1 with errno set. */
 extern int	pool_open_leaders(const SharedArea *area);

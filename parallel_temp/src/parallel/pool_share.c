@@ -32,6 +32,7 @@
 
 #include "access/genam.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "executor/executor.h"
 #include "executor/instrument.h"
 #include "miscadmin.h"
@@ -144,8 +145,65 @@ compare_wanted(const ListCell *a, const ListCell *b)
 	return memcmp(&x, &y, sizeof(x));
 }
 
+/*
+ * Make a segment of dynamic shared memory.  NULL with *reason set where the system
+ * has no room for it.  The error is caught in a subtransaction, which gives back
+ * what the server had taken by then.
+ */
 static dsm_segment *
-create_area(List *wanted)
+create_segment(Size size, const char **reason)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	dsm_segment *volatile segment = NULL;
+
+	/* A query of a function that another parallel query calls. */
+	if (IsInParallelMode())
+	{
+		segment = dsm_create(size, DSM_CREATE_NULL_IF_MAXSEGMENTS);
+		if (segment == NULL)
+			*reason = "there are too many dynamic shared memory segments";
+		return segment;
+	}
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		segment = dsm_create(size, DSM_CREATE_NULL_IF_MAXSEGMENTS);
+		if (segment == NULL)
+			*reason = "there are too many dynamic shared memory segments";
+		else
+			dsm_pin_mapping(segment);
+		ReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(context);
+		CurrentResourceOwner = owner;
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(context);
+		CurrentResourceOwner = owner;
+		if (error->sqlerrcode != ERRCODE_OUT_OF_MEMORY && error->sqlerrcode != ERRCODE_DISK_FULL)
+			ReThrowError(error);
+		segment = NULL;
+		*reason = psprintf("what workers need to know does not fit into shared memory: %s", error->message);
+	}
+	PG_END_TRY();
+
+	/* From here on it belongs to the query. */
+	if (segment != NULL)
+		dsm_unpin_mapping(segment);
+	return segment;
+}
+
+static dsm_segment *
+create_area(List *wanted, const char **reason)
 {
 	Size		size = offsetof(SharedArea, rels) + sizeof(SharedRel) * list_length(wanted);
 	dsm_segment *segment;
@@ -154,7 +212,7 @@ create_area(List *wanted)
 
 	foreach(lc, wanted)
 		size = add_size(size, mul_size(((WantedRel *) lfirst(lc))->nblocks, sizeof(int32)));
-	segment = dsm_create(size, DSM_CREATE_NULL_IF_MAXSEGMENTS);
+	segment = create_segment(size, reason);
 	if (segment == NULL)
 		return NULL;
 
@@ -165,6 +223,7 @@ create_area(List *wanted)
 	area->nbuffers = NLocBuffer;
 	area->pool_fd = pool_descriptor();
 	area->pool_size = pool_bytes();
+	area->pool_id = pool_id();
 	area->nrels = list_length(wanted);
 	pg_atomic_init_u32(&area->attached, 0);
 	pg_atomic_init_u32(&area->refused, 0);
@@ -415,11 +474,10 @@ share_begin(QueryDesc *queryDesc, TempPlan *plan, const char **reason)
 	share->estate = queryDesc->estate;
 	wanted = wanted_relations(plan);
 	list_sort(wanted, compare_wanted);
-	share->segment = create_area(wanted);
+	share->segment = create_area(wanted, reason);
 	if (share->segment == NULL)
 	{
 		close_wanted(wanted);
-		*reason = "there are too many dynamic shared memory segments";
 		return NULL;
 	}
 	share->area = dsm_segment_address(share->segment);

@@ -18,8 +18,11 @@
  * Blocks that are not in the leader's buffers come from the leader's file, whose
  * name the relation cache of a worker resolves by itself.  A hint bit makes such a
  * page dirty, and when it has to make room it would be written to a file named
- * after the worker.  That file is made beforehand, sparse and of full length, and
- * removed when the worker ends; nothing ever reads it.
+ * after the worker.  That name is made beforehand and leads to /dev/null, so that
+ * it takes no room on disk; nothing ever reads it.  (The storage manager wants the
+ * segments in front of the last one to have their full length, so relations of
+ * several segments get sparse files instead, and so do all with direct I/O.)  The
+ * names are removed when the worker ends.
  *
  * Functions that workers run may not look at other temporary tables, whose pages
  * the leader has not shared: with the local buffer manager running core would no
@@ -118,6 +121,22 @@ remove_sinks(int code, Datum arg)
 }
 
 /*
+ * Remember that this name has to go when the worker ends.
+ */
+static void
+remember_sink(char *name)
+{
+	if (sink_paths == NULL)
+	{
+		sink_paths = palloc(sizeof(char *) * 16);
+		before_shmem_exit(remove_sinks, (Datum) 0);
+	}
+	if (sink_count >= 16 && (sink_count & (sink_count - 1)) == 0)
+		sink_paths = repalloc(sink_paths, sizeof(char *) * sink_count * 2);
+	sink_paths[sink_count++] = name;
+}
+
+/*
  * Make the file that takes private pages of this relation if they are evicted.
  */
 static void
@@ -127,10 +146,16 @@ make_sink(SharedRel *rel)
 	char	   *path = relpathbackend_compat(rel->locator, MyFileOwner_compat(), MAIN_FORKNUM);
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 
-	if (sink_paths == NULL)
+	if (segments == 1 && !DirectIO_compat())
 	{
-		sink_paths = palloc(sizeof(char *) * 16);
-		before_shmem_exit(remove_sinks, (Datum) 0);
+		/* One of a worker that crashed may be there still. */
+		if (symlink(DEVNULL, path) != 0 && (errno != EEXIST || unlink(path) != 0 || symlink(DEVNULL, path) != 0))
+			ereport(ERROR,
+					(errcode_for_file_access(),
+					 errmsg("could not create symbolic link \"%s\": %m", path)));
+		remember_sink(path);
+		MemoryContextSwitchTo(old);
+		return;
 	}
 	for (int segment = 0; segment < segments; segment++)
 	{
@@ -138,14 +163,12 @@ make_sink(SharedRel *rel)
 		char	   *name = segment == 0 ? pstrdup(path) : psprintf("%s.%d", path, segment);
 		int			fd;
 
-		if (sink_count >= 16 && (sink_count & (sink_count - 1)) == 0)
-			sink_paths = repalloc(sink_paths, sizeof(char *) * sink_count * 2);
 		fd = OpenTransientFile(name, O_RDWR | O_CREAT | O_TRUNC | PG_BINARY);
 		if (fd < 0)
 			ereport(ERROR,
 					(errcode_for_file_access(),
 					 errmsg("could not create file \"%s\": %m", name)));
-		sink_paths[sink_count++] = name;
+		remember_sink(name);
 		if (ftruncate(fd, (off_t) length * BLCKSZ) != 0)
 			ereport(ERROR,
 					(errcode_for_file_access(),
@@ -278,7 +301,9 @@ attach(QueryDesc *queryDesc, dsm_handle handle)
 			pg_atomic_fetch_add_u32(&area->attached, 1);
 		else
 		{
-			pg_atomic_fetch_add_u32(&area->refused, 1);
+			/* Too many open files now say nothing about the next query. */
+			if (errno != EMFILE && errno != ENFILE)
+				pg_atomic_fetch_add_u32(&area->refused, 1);
 			if (area->may_skip)
 				leaves_work = true;
 			else if (!area->files_current)

@@ -146,6 +146,10 @@ SET parallel_temp.explain_refusals = on;
 SELECT count(*), peek(1) FROM big;
 RESET parallel_temp.explain_refusals;
 SELECT counter, value FROM parallel_temp_stats WHERE counter IN ('queries with shared pages', 'queries run without workers');
+-- so does a function of the server's own that reads tables
+SET parallel_temp.explain_refusals = on;
+SELECT count(*), CASE WHEN count(*) < 0 THEN table_to_xml('pg_am', true, false, '')::text END AS never FROM big;
+RESET parallel_temp.explain_refusals;
 SELECT sum(pins) FROM pg_local_buffers;
 
 DROP TABLE t, s, big, plans_perm;

@@ -1,0 +1,72 @@
+# Where there is no room: shared memory that is full makes a query run without
+# workers, and what workers throw away takes no room on disk.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../diff";
+use PostgreSQL::Test::Utils;
+use SameAnswers qw(start_server bad_log_lines);
+use PsqlSession;
+use Test::More;
+
+my $node = start_server('full_disk', <<'END');
+max_parallel_workers_per_gather = 2
+parallel_setup_cost = 0
+parallel_tuple_cost = 0
+min_parallel_table_scan_size = 0
+min_parallel_index_scan_size = 0
+END
+$node->safe_psql('postgres', 'CREATE EXTENSION parallel_temp');
+
+# A limit on the length of files stands for a full file system of shared memory: it
+# stops the area that tells workers where pages are, 4 bytes for each block.
+my $rows = 30000;
+my $s = PsqlSession->new($node);
+$s->query("SET temp_buffers = '32MB'; CREATE TEMP TABLE t AS SELECT i AS id, repeat('x', 500) AS pad FROM generate_series(1, $rows) i; ANALYZE t;");
+my $alone = "SELECT value FROM parallel_temp_stats WHERE counter = 'queries run without workers';";
+is($s->query('SELECT count(*) FROM t;'), $rows, 'the query is right');
+is($s->query($alone), '0', 'and has workers');
+my $pid = $s->pid;
+my $limited = system('prlimit', "--pid=$pid", '--fsize=4096:unlimited') == 0;
+SKIP:
+{
+	skip 'no prlimit', 4 unless $limited;
+	is($s->query('SELECT count(*) FROM t;'), $rows, 'the query is right where shared memory is full') or diag($s->error);
+	is($s->query($alone), '1', 'and runs without workers');
+	is($s->query("BEGIN; DO \$\$ BEGIN PERFORM count(*) FROM t; RAISE division_by_zero; EXCEPTION WHEN division_by_zero THEN NULL; END \$\$; SELECT count(*) FROM t; COMMIT;"), $rows, 'in a transaction as well, and in a block with exceptions') or diag($s->error);
+	system('prlimit', "--pid=$pid", '--fsize=unlimited:unlimited');
+	my $before = $s->query($alone);
+	$s->query('SELECT count(*) FROM t;');
+	is($s->query($alone), $before, 'with room again there are workers again');
+}
+$s->quit;
+
+# Workers that use an index of a table that does not fit throw away pages with hint
+# bits.  From within a worker: files of the table's number have no more bytes than
+# the leader's.
+$s = PsqlSession->new($node);
+$s->query(<<'END');
+SET temp_buffers = '1MB';
+SET parallel_leader_participation = off;
+CREATE TEMP TABLE t (id int, pad text);
+BEGIN;
+INSERT INTO t SELECT i, repeat('x', 500) FROM generate_series(1, 20000) i;
+COMMIT;
+CREATE INDEX ON t (id);
+ANALYZE t;
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+SET cpu_tuple_cost = 1;
+CREATE FUNCTION bytes(node text) RETURNS bigint LANGUAGE sql PARALLEL SAFE VOLATILE AS
+	$$ SELECT sum((pg_stat_file('base/' || d.oid || '/' || f, true)).size) FROM pg_database d, pg_ls_dir('base/' || d.oid) f
+		WHERE datname = current_database() AND f ~ ('^t\d+_' || node || '$') $$;
+END
+my $node_number = $s->query("SELECT pg_relation_filenode('t');");
+my $query = "SELECT max(bytes('$node_number')), count(pad) FROM t WHERE id BETWEEN 1 AND 19000 AND id % 4000 = 0";
+like($s->query("EXPLAIN (COSTS OFF) $query;"), qr/Gather.*Parallel Index Scan/s, 'workers use the index');
+is($s->query("$query;"), $s->query("SELECT pg_relation_size('t') || '|4';"), 'what they throw away takes no room') or diag($s->error);
+is($s->query("SELECT bytes('$node_number') = pg_relation_size('t');"), 't', 'and nothing is left of it');
+$s->quit;
+is(join("\n", bad_log_lines(slurp_file($node->logfile))), '', 'no leak and no crash in the log');
+$node->stop;
+done_testing();
