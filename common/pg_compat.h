@@ -12,6 +12,7 @@
 
 #include "compat_executor.h"
 #include "compat_instrument.h"
+#include "compat_module.h"
 #include "compat_planner.h"
 #include "compat_storage.h"
 #include "compat_table.h"

@@ -15,11 +15,12 @@
 
 #include "fmgr.h"
 
+#include "compat_module.h"
 #include "ddl.h"
 #include "protocol.h"
 #include "store.h"
 
-PG_MODULE_MAGIC;
+PG_MODULE_MAGIC_COMPAT("appendable_bytea");
 
 void		_PG_init(void);
 

@@ -22,11 +22,12 @@
 #include "executor/executor.h"
 #include "fmgr.h"
 #include "compat_executor.h"
+#include "compat_module.h"
 #include "light_explain.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
 
-PG_MODULE_MAGIC;
+PG_MODULE_MAGIC_COMPAT("light_explain");
 
 void		_PG_init(void);
 

@@ -15,13 +15,14 @@
 
 #include "fmgr.h"
 
+#include "compat_module.h"
 #include "hooks.h"
 #include "load/fastload.h"
 #include "parallel/plan.h"
 #include "parallel/scan.h"
 #include "parallel_temp.h"
 
-PG_MODULE_MAGIC;
+PG_MODULE_MAGIC_COMPAT("parallel_temp");
 
 void		_PG_init(void);
 

@@ -23,10 +23,11 @@
 #include "utils/guc.h"
 
 #include "compat_executor.h"
+#include "compat_module.h"
 #include "ram_directory.h"
 #include "ram_tablespace.h"
 
-PG_MODULE_MAGIC;
+PG_MODULE_MAGIC_COMPAT("ram_tablespace");
 
 int			ramspace_max_size = 0;
 int			ramspace_warn_percent = 80;
