@@ -57,16 +57,16 @@ typedef RelFileNode RelFileLocator_compat;
 #endif
 
 /*
- * Take every page of one fork out of the local buffers, dirty or not.  An ERROR
- * if one is pinned.
+ * Take the pages of one fork from block "first" on out of the local buffers, dirty
+ * or not.  An ERROR if one is pinned.
  */
 #if PG_VERSION_NUM >= 190000
-#define DropForkLocalBuffers_compat(locator, fork) \
-	DropRelationLocalBuffers(locator, &(ForkNumber) {fork}, 1, &(BlockNumber) {0})
+#define DropForkLocalBuffers_compat(locator, fork, first) \
+	DropRelationLocalBuffers(locator, &(ForkNumber) {fork}, 1, &(BlockNumber) {first})
 #elif PG_VERSION_NUM >= 160000
-#define DropForkLocalBuffers_compat(locator, fork) DropRelationLocalBuffers(locator, fork, 0)
+#define DropForkLocalBuffers_compat(locator, fork, first) DropRelationLocalBuffers(locator, fork, first)
 #else
-#define DropForkLocalBuffers_compat(locator, fork) DropRelFileNodeLocalBuffers(locator, fork, 0)
+#define DropForkLocalBuffers_compat(locator, fork, first) DropRelFileNodeLocalBuffers(locator, fork, first)
 #endif
 
 /* The number in the names of this session's temporary files (the leader's, in a worker). */
@@ -181,6 +181,13 @@ smgrreadn_compat(SMgrRelation reln, ForkNumber fork, BlockNumber block, char *to
 typedef PGIOAlignedBlock PGAlignedBlock_compat;
 #else
 typedef PGAlignedBlock PGAlignedBlock_compat;
+#endif
+
+/* Which relation's files a storage manager's handle is for. */
+#if PG_VERSION_NUM >= 160000
+#define smgr_locator_compat(reln) ((reln)->smgr_rlocator.locator)
+#else
+#define smgr_locator_compat(reln) ((reln)->smgr_rnode.node)
 #endif
 
 /* A palloc'd path; since 18 relpathbackend() itself returns a struct. */

@@ -1,7 +1,7 @@
 # What every extension's Makefile shares.  The extension sets EXTENSION, then
 # includes this file; sources, scripts, tests and flags are found by folder, so a
 # new file needs no line anywhere.  Sources are in src/ and in folders of src/; an
-# include names the folder (#include "load/extend.h").
+# include names the folder (#include "buffers/relfile.h").
 #
 #   PG_CONFIG=...   the server to build for (default: the one on PATH)
 #   CC=...          another compiler than the server's

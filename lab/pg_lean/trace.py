@@ -29,7 +29,7 @@ from pg_lean.errors import LabError, Unavailable
 #: Function, pages in one call (a bpftrace expression), what it counts as.
 SERVER_PROBES = (("mdextend", "1", "extend"), ("mdzeroextend", "(uint64)(uint32)arg3", "extend"),
                  ("mdwrite", "1", "write"), ("mdwritev", "(uint64)(uint32)arg4", "write"))
-LIBRARY_PROBES = (("extend_main_fork", "(uint64)(uint32)(arg2 - arg1)", "extend"), ("extend_with_pages", "(uint64)(uint32)arg3", "extend"))
+LIBRARY_PROBES = (("relfile_extend", "(uint64)(uint32)(arg2 - arg1)", "extend"), ("relfile_append", "(uint64)(uint32)arg3", "extend"))
 LIBRARY = "parallel_temp.so"
 
 

@@ -158,6 +158,28 @@ localbuf_holds_from(Relation rel, BlockNumber block)
 	return false;
 }
 
+bool
+localbuf_discard_from(Relation rel, BlockNumber block)
+{
+	bool		found = false;
+
+	for (int i = 0; i < NLocBuffer; i++)
+	{
+		BufferDesc *desc = GetLocalBufferDescriptor(i);
+
+		if (!(BufStateRead_compat(desc) & BM_TAG_VALID) || desc->tag.blockNum < block ||
+			BufTagGetForkNum_compat(&desc->tag) != MAIN_FORKNUM || !tag_is_of(&desc->tag, &rel, 1))
+			continue;
+		if (LocalRefCount[i] != 0)
+			return false;
+		LocalBufferWaitIO_compat(desc);
+		found = true;
+	}
+	if (found)
+		DropForkLocalBuffers_compat(rd_locator_compat(rel), MAIN_FORKNUM, block);
+	return true;
+}
+
 int
 localbuf_mark_dirty(Relation rel)
 {
@@ -242,7 +264,7 @@ localbuf_evict(Relation rel)
 	PG_TRY();
 	{
 		for (ForkNumber fork = MAIN_FORKNUM; fork <= MAX_FORKNUM; fork++)
-			DropForkLocalBuffers_compat(rd_locator_compat(rel), fork);
+			DropForkLocalBuffers_compat(rd_locator_compat(rel), fork, 0);
 	}
 	PG_FINALLY();
 	{

@@ -7,8 +7,7 @@
  * by file, fork and block; write each run of neighbouring blocks with one vectored
  * write.  17 and later have smgrwritev() for that.  Before it the storage manager
  * writes one page a call, so a run is written with pwritev() through a descriptor
- * of our own on the same segment file (fd.c's transient descriptors: an error or a
- * rollback closes them); a page alone still goes through smgrwrite().
+ * of our own on the same segment file (relfile.c); a page alone still goes through smgrwrite().
  *
  * A page is marked clean only after the write that held it came back whole.  So
  * whatever ends the flush early (disk full, cancel) leaves every other page dirty,
@@ -27,21 +26,17 @@
  */
 #include "postgres.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include "executor/instrument.h"
 #include "miscadmin.h"
 #include "storage/buf_internals.h"
 #include "storage/bufmgr.h"
-#include "storage/fd.h"
 #include "storage/smgr.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/wait_event.h"
 
 #include "buffers/localbuf.h"
 #include "buffers/page_checksum.h"
+#include "buffers/relfile.h"
 #include "compat_storage.h"
 #include "parallel_temp.h"
 
@@ -56,16 +51,6 @@ typedef struct DirtyBuffer
 	BlockNumber block;
 	int			buf_id;
 } DirtyBuffer;
-
-/* The segment file that is open for writes of our own. */
-typedef struct SegmentFile
-{
-	RelFileLocator_compat locator;
-	ForkNumber	fork;
-	BlockNumber segment;
-	int			fd;				/* -1: none */
-	char	   *path;
-} SegmentFile;
 
 static inline int
 dirty_buffer_compare(const DirtyBuffer *a, const DirtyBuffer *b)
@@ -137,110 +122,12 @@ collect_dirty(Relation *rels, int nrels, LocalBufFilter filter, void *context, i
 	return dirty;
 }
 
-static bool
-close_segment(SegmentFile *file, int elevel)
-{
-	int			fd = file->fd;
-
-	file->fd = -1;
-	if (fd >= 0)
-	{
-		if (CloseTransientFile(fd) != 0)
-		{
-			int			saved_errno = errno;
-
-			ereport(elevel,
-					(errcode_for_file_access(),
-					 errmsg("could not close file \"%s\": %m", file->path)));
-			errno = saved_errno;
-			return false;
-		}
-		pfree(file->path);
-	}
-	return true;
-}
-
-/*
- * Make *file the open segment that holds this block.
- */
-static bool
-open_segment(SegmentFile *file, const DirtyBuffer *d, int elevel)
-{
-	BlockNumber segment = d->block / ((BlockNumber) RELSEG_SIZE);
-
-	if (file->fd >= 0 &&
-		RelFileLocatorEquals_compat(file->locator, d->locator) &&
-		file->fork == d->fork && file->segment == segment)
-		return true;
-	if (!close_segment(file, elevel))
-		return false;
-	file->path = relpathbackend_compat(d->locator, TempFileOwner_compat(), d->fork);
-	if (segment > 0)
-		file->path = psprintf("%s.%u", file->path, segment);
-	file->locator = d->locator;
-	file->fork = d->fork;
-	file->segment = segment;
-	file->fd = OpenTransientFile(file->path, O_RDWR | PG_BINARY);
-	if (file->fd < 0)
-	{
-		int			saved_errno = errno;
-
-		ereport(elevel,
-				(errcode_for_file_access(),
-				 errmsg("could not open file \"%s\": %m", file->path)));
-		errno = saved_errno;
-		return false;
-	}
-	return true;
-}
-
-/*
- * Write a run of neighbouring blocks of one segment through our own descriptor.
- * False, with errno set, when that fails and elevel is less than ERROR.
- */
-static bool
-write_segment(SegmentFile *file, const DirtyBuffer *first, void **pages, int n, int elevel)
-{
-	struct iovec iov[MAX_RUN];
-	ssize_t		written;
-
-	if (!open_segment(file, first, elevel))
-		return false;
-	for (int i = 0; i < n; i++)
-	{
-		iov[i].iov_base = pages[i];
-		iov[i].iov_len = BLCKSZ;
-	}
-	errno = 0;
-	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_WRITE);
-	written = pg_pwritev_with_retry(file->fd, iov, n,
-									(off_t) BLCKSZ * (first->block % ((BlockNumber) RELSEG_SIZE)));
-	pgstat_report_wait_end();
-	if (written != (ssize_t) n * BLCKSZ)
-	{
-		int			saved_errno;
-
-		/* a write of nothing without a reason means a full disk */
-		if (errno == 0)
-			errno = ENOSPC;
-		saved_errno = errno;
-		ereport(elevel,
-				(errcode_for_file_access(),
-				 errmsg("could not write blocks %u..%u in file \"%s\": %m",
-						first->block, first->block + n - 1, file->path),
-				 saved_errno == ENOSPC ? errhint("Check free disk space.") : 0));
-		errno = saved_errno;
-		return false;
-	}
-	return true;
-}
-
 /*
  * Write one run and mark its pages clean.  False, with errno set, when the write
  * fails and elevel is less than ERROR.
  */
 static bool
-write_run(SegmentFile *file, const DirtyBuffer *run, int n, int elevel)
+write_run(RelFile *file, const DirtyBuffer *run, int n, int elevel)
 {
 	SMgrRelation reln = smgropen(run->locator, TempFileOwner_compat());
 	bool		own_write = n > 1 && !HAVE_SMGRWRITEV_COMPAT;
@@ -263,7 +150,7 @@ write_run(SegmentFile *file, const DirtyBuffer *run, int n, int elevel)
 	start = IoTimeStart_compat();
 	if (own_write)
 	{
-		if (!write_segment(file, run, pages, n, elevel))
+		if (!relfile_write_run(file, run->locator, run->fork, run->block, pages, n, elevel))
 			return false;
 	}
 	else if (n == 1)
@@ -287,7 +174,7 @@ flush(Relation *rels, int nrels, LocalBufFilter filter, void *context, int eleve
 {
 	int			n;
 	DirtyBuffer *dirty = collect_dirty(rels, nrels, filter, context, &n);
-	SegmentFile file = {.fd = -1};
+	RelFile		file = RELFILE_NONE;
 	int			max_run = MAX_RUN;
 	int			length;
 
@@ -322,13 +209,13 @@ flush(Relation *rels, int nrels, LocalBufFilter filter, void *context, int eleve
 		{
 			int			saved_errno = errno;
 
-			(void) close_segment(&file, elevel);
+			(void) relfile_close(&file, elevel);
 			pfree(dirty);
 			errno = saved_errno;
 			return -1;
 		}
 	}
-	if (!close_segment(&file, elevel))
+	if (!relfile_close(&file, elevel))
 		n = -1;
 	pfree(dirty);
 	return n;

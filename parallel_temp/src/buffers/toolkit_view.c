@@ -16,8 +16,6 @@
  */
 #include "postgres.h"
 
-#include <sys/stat.h>
-
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
@@ -34,6 +32,7 @@
 #include "utils/rel.h"
 
 #include "buffers/localbuf.h"
+#include "buffers/relfile.h"
 #include "buffers/toolkit.h"
 #include "compat_storage.h"
 
@@ -141,35 +140,6 @@ pg_local_buffers_info(PG_FUNCTION_ARGS)
 }
 
 /*
- * Bytes of one fork in all its segment files; *exists tells whether there is one.
- */
-static int64
-fork_size(const char *path, bool *exists)
-{
-	int64		size = 0;
-
-	*exists = false;
-	for (unsigned segment = 0;; segment++)
-	{
-		char	   *name = segment == 0 ? pstrdup(path) : psprintf("%s.%u", path, segment);
-		struct stat st;
-
-		CHECK_FOR_INTERRUPTS();
-		if (stat(name, &st) < 0)
-		{
-			if (errno != ENOENT)
-				ereport(ERROR,
-						(errcode_for_file_access(),
-						 errmsg("could not stat file \"%s\": %m", name)));
-			return size;
-		}
-		*exists = true;
-		size += st.st_size;
-		pfree(name);
-	}
-}
-
-/*
  * pg_temp_relations_info() -> one row for each temporary relation of the session.
  */
 Datum
@@ -205,16 +175,16 @@ pg_temp_relations_info(PG_FUNCTION_ARGS)
 	{
 		Datum		values[8];
 		bool		nulls[8] = {0};
-		char	   *path = relpathbackend_compat(entry->locator, TempFileOwner_compat(), MAIN_FORKNUM);
+		char	   *path = relfile_path(entry->locator, TempFileOwner_compat(), MAIN_FORKNUM, 0);
 		bool		exists;
-		int64		size = fork_size(path, &exists);
+		int64		size = relfile_fork_size(entry->locator, MAIN_FORKNUM, &exists);
 		int64		total = size;
 
 		for (ForkNumber fork = MAIN_FORKNUM + 1; fork <= MAX_FORKNUM; fork++)
 		{
 			bool		ignored;
 
-			total += fork_size(relpathbackend_compat(entry->locator, TempFileOwner_compat(), fork), &ignored);
+			total += relfile_fork_size(entry->locator, fork, &ignored);
 		}
 		values[0] = ObjectIdGetDatum(entry->relid);
 		values[1] = ObjectIdGetDatum(RelFileNumber_compat(entry->locator));

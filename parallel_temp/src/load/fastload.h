@@ -54,6 +54,7 @@ typedef struct FastLoad
 	bool		used_hole;		/* its free space is not all zeroes */
 
 	/* the file, in blocks: what pages use, and how long it is */
+	BlockNumber old_length;		/* before the load */
 	BlockNumber first_block;	/* first block that this load may have changed */
 	BlockNumber next_block;
 	BlockNumber file_length;
@@ -62,6 +63,7 @@ typedef struct FastLoad
 	/* pages on their way to the file */
 	char	   *batch;
 	int			batch_pages;
+	bool		batch_failed;	/* some of them may be there already */
 
 	bool		scanned;		/* the same statement scans the table, too */
 	int64		blocks_read;	/* the session's count when the load began */

@@ -41,7 +41,7 @@
 #include "storage/ipc.h"
 
 #include "buffers/localbuf.h"
-#include "load/extend.h"
+#include "buffers/relfile.h"
 #include "load/fastload.h"
 #include "parallel_temp.h"
 #include "ram_directory.h"
@@ -87,8 +87,9 @@ fastload_begin(Relation rel, CommandId cid, bool frozen, MemoryContext context)
 	load->lazy_file = pt_lazy_files && !ram_directory_is_tablespace(rel->rd_rel->reltablespace);
 	load->context = context;
 	load->buffer = InvalidBuffer;
-	load->first_block = RelationGetNumberOfBlocks(rel);
-	load->next_block = load->first_block;
+	load->old_length = RelationGetNumberOfBlocks(rel);
+	load->first_block = load->old_length;
+	load->next_block = load->old_length;
 	load->file_length = load->first_block;
 	load->step = 1;
 	load->blocks_read = pgBufferUsage.local_blks_read;
@@ -395,13 +396,13 @@ next_page(FastLoad *load)
 	{
 		if (load->next_block >= load->file_length)
 		{
-			BlockNumber n = Min(load->step, extend_room_in_segment(load->file_length));
+			BlockNumber n = Min(load->step, relfile_room_in_segment(load->file_length));
 
 			/* what goes straight to the file begins at its end */
 			n = Min(n, load->pool_limit - load->pool_pages);
 			/* a nearly full file system may have room for a smaller step */
-			while (!extend_main_fork(RelationGetSmgr(load->rel), load->file_length, load->file_length + n,
-									 load->lazy_file))
+			while (!relfile_extend(RelationGetSmgr(load->rel), load->file_length, load->file_length + n,
+								   load->lazy_file))
 				n = (n + 1) / 2;
 			load->file_length += n;
 			load->step = Min(n * 2, MAX_STEP);
@@ -409,6 +410,12 @@ next_page(FastLoad *load)
 		load->buffer = ReadBufferExtended(load->rel, MAIN_FORKNUM, load->next_block,
 										  RBM_ZERO_AND_LOCK, NULL);
 		load->page = BufferGetPage(load->buffer);
+		if (unlikely(!PageIsNew(load->page)))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("block %u of relation \"%s\" has been filled by something other than the load that added it",
+							load->next_block, RelationGetRelationName(load->rel)),
+					 errhint("Set parallel_temp.fast_load to off for this statement.")));
 		MarkBufferDirty(load->buffer);
 		load->pool_pages++;
 	}
@@ -467,19 +474,10 @@ static void
 write_batch(FastLoad *load)
 {
 	SMgrRelation reln = RelationGetSmgr(load->rel);
-	BlockNumber length;
+	bool		again;
 
 	if (load->batch_pages == 0)
 		return;
-
-	/*
-	 * A write that failed half-way (and whose error was caught further down)
-	 * leaves a file that is too long; those blocks are ours to write again.
-	 */
-	length = smgrnblocks(reln, MAIN_FORKNUM);
-	if (length < load->file_length || length > load->file_length + load->batch_pages)
-		elog(ERROR, "relation \"%s\" has %u blocks while %u are expected during a load",
-			 RelationGetRelationName(load->rel), length, load->file_length);
 
 	if (load->file_pages % (CHECK_ROOM_BATCHES * BATCH_PAGES) == 0)
 	{
@@ -488,9 +486,29 @@ write_batch(FastLoad *load)
 		if (check)
 			check(load->rel->rd_rel->reltablespace);
 	}
-	extend_with_pages(reln, load->file_length, load->batch, load->batch_pages);
+
+	/*
+	 * A write that failed half-way (and whose error was caught further down)
+	 * leaves a file that is too long; those blocks are ours to write again.
+	 */
+	again = load->batch_failed;
+	load->batch_failed = true;
+	relfile_append(reln, load->file_length, load->batch, load->batch_pages, again);
+	load->batch_failed = false;
 	load->file_length += load->batch_pages;
 	load->batch_pages = 0;
+}
+
+/*
+ * Has somebody put rows without a plan (a function in C) at this block or behind it?
+ * The load itself leaves no trace there until it is handed back.
+ */
+static bool
+others_have_put_rows(FastLoad *load, BlockNumber block)
+{
+	BlockNumber target = RelationGetTargetBlock(load->rel);
+
+	return target != InvalidBlockNumber && target >= block;
 }
 
 /*
@@ -501,6 +519,8 @@ write_batch(FastLoad *load)
 static bool
 unused_blocks_are_read(FastLoad *load)
 {
+	if (others_have_put_rows(load, load->next_block))
+		return true;
 	return pgBufferUsage.local_blks_read != load->blocks_read && localbuf_holds_from(load->rel, load->next_block);
 }
 
@@ -521,7 +541,7 @@ give_back_blocks(FastLoad *load, bool keep_length)
 	}
 	else
 	{
-		extend_undo(RelationGetSmgr(load->rel), load->next_block);
+		relfile_cut(RelationGetSmgr(load->rel), load->file_length, load->next_block);
 		load->file_length = load->next_block;
 	}
 }
@@ -572,16 +592,28 @@ fastload_hand_back(FastLoad *load, bool thaw)
 }
 
 /*
- * The statement has failed; its transaction will be aborted.  Blocks that the file
- * was given in advance would stay in the table as empty pages, so cut them off if
- * that is possible.  The pin is the resource owner's to release.
+ * The statement has failed; its transaction will be aborted.  What the load has added
+ * would stay in the table as pages of dead rows and empty ones: with a full disk they
+ * could not be written, and all later statements would fail at that.  So they go, out
+ * of the buffers and off the file, unless an index points into them or somebody may
+ * have looked at them; then only blocks without rows are cut off, if that is possible.
+ * No other error may be raised here.
  */
 void
 fastload_abandon(FastLoad *load)
 {
-	if (!load->handed_back && load->batch == NULL && load->next_block > 0 &&
-		load->file_length > load->next_block && !proc_exit_inprogress && !unused_blocks_are_read(load))
-		extend_undo_quietly(RelationGetSmgr(load->rel), load->next_block);
+	SMgrRelation reln;
+
+	if (load->handed_back || load->next_block == 0 || proc_exit_inprogress ||
+		others_have_put_rows(load, load->old_length) || unused_blocks_are_read(load))
+		return;
+	close_page(load, true);
+	reln = RelationGetSmgr(load->rel);
+	if (load->old_length > 0 && !load->scanned && !load->rel->rd_rel->relhasindex &&
+		localbuf_discard_from(load->rel, load->old_length))
+		relfile_cut_quietly(reln, load->file_length, Max(load->batch_pages, 1), load->old_length);
+	else if (load->batch == NULL && load->file_length > load->next_block)
+		relfile_cut_quietly(reln, load->file_length, 0, load->next_block);
 }
 
 /*

@@ -49,6 +49,7 @@
 #include "utils/memutils.h"
 
 #include "buffers/localbuf.h"
+#include "buffers/relfile.h"
 #include "compat_storage.h"
 #include "parallel/pool.h"
 #include "parallel/worker.h"
@@ -143,7 +144,6 @@ static void
 make_sink(SharedRel *rel)
 {
 	int			segments = rel->nblocks / RELSEG_SIZE + 1;
-	char	   *path = relpathbackend_compat(rel->locator, MyFileOwner_compat(), MAIN_FORKNUM);
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 
 	if (segments == 1 && !DirectIO_compat())
@@ -160,7 +160,7 @@ make_sink(SharedRel *rel)
 	for (int segment = 0; segment < segments; segment++)
 	{
 		BlockNumber length = segment < segments - 1 ? RELSEG_SIZE : rel->nblocks % RELSEG_SIZE;
-		char	   *name = segment == 0 ? pstrdup(path) : psprintf("%s.%d", path, segment);
+		char	   *name = relfile_path(rel->locator, MyFileOwner_compat(), MAIN_FORKNUM, segment);
 		int			fd;
 
 		fd = OpenTransientFile(name, O_RDWR | O_CREAT | O_TRUNC | PG_BINARY);

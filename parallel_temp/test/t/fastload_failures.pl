@@ -52,7 +52,9 @@ SKIP:
 			\\! prlimit --pid \$PID --fsize=4194304:
 			CREATE TEMP TABLE t AS $rows;
 			INSERT INTO kept $rows;
+			SELECT 'given back', pg_relation_size('kept') < 10 * 8192, count(*) < 10 FROM pg_local_buffers WHERE relation = 'kept'::regclass;
 			COPY kept FROM PROGRAM '$program' WITH (FORMAT csv);
+			SELECT 'given back', pg_relation_size('kept') < 10 * 8192, count(*) < 10 FROM pg_local_buffers WHERE relation = 'kept'::regclass;
 			BEGIN;
 			CREATE TEMP TABLE u (LIKE kept);
 			SAVEPOINT one;
@@ -71,7 +73,7 @@ SKIP:
 		my @failures = $err =~ /ERROR:  could not (?:extend|write)[^\n]*File too large/g;
 		is(scalar(@failures), 4, "file size limit, lazy_files = $lazy: each statement fails");
 		unlike($err, qr/FATAL|PANIC|WARNING|server closed/, "file size limit, lazy_files = $lazy: nothing worse");
-		like($out, qr/^in block\|0\nalive\|1\|2000\|t$/m, "file size limit, lazy_files = $lazy: what was there is there");
+		like($out, qr/^given back\|t\|t\ngiven back\|t\|t\nin block\|0\nalive\|1\|2000\|t$/m, "file size limit, lazy_files = $lazy: what was there is there, what was added is given back");
 		like($out, qr/^again\|20001\|202011000$/m, "file size limit, lazy_files = $lazy: goes on when there is room");
 	}
 }
