@@ -1,7 +1,7 @@
 -- A function in C that puts rows into a table without a plan, while the table is
 -- being filled: no row may get lost.  Where it cannot go well the statement fails.
-\getenv abs_srcdir PG_ABS_SRCDIR
-\set library :abs_srcdir '/planless/parallel_test_planless'
+\getenv abs_builddir PG_ABS_BUILDDIR
+\set library :abs_builddir '/test/planless/parallel_test_planless'
 CREATE FUNCTION insert_without_plan(rel regclass, n integer) RETURNS void AS :'library' LANGUAGE C STRICT;
 \set VERBOSITY sqlstate
 SET temp_buffers = '800kB';
