@@ -148,6 +148,8 @@ make_sink(SharedRel *rel)
 
 	if (segments == 1 && !DirectIO_compat())
 	{
+		char	   *path = relfile_path(rel->locator, MyFileOwner_compat(), MAIN_FORKNUM, 0);
+
 		/* One of a worker that crashed may be there still. */
 		if (symlink(DEVNULL, path) != 0 && (errno != EEXIST || unlink(path) != 0 || symlink(DEVNULL, path) != 0))
 			ereport(ERROR,
