@@ -63,11 +63,21 @@ typedef bool TU_UpdateIndexes_compat;
 typedef uint32 TableOptions_compat;
 #define TABLE_UPDATE_PARAM_compat uint32 options,
 #define TABLE_UPDATE_ARG_compat options,
+#define TABLE_DELETE_PARAMS_compat Relation rel, ItemPointer tid, CommandId cid, uint32 options, \
+	Snapshot snapshot, Snapshot crosscheck, bool wait, TM_FailureData *tmfd
+#define TABLE_DELETE_ARGS_compat rel, tid, cid, options, snapshot, crosscheck, wait, tmfd
+#define table_tuple_delete_compat(rel, tid, cid, snapshot, crosscheck, wait, tmfd) \
+	table_tuple_delete(rel, tid, cid, 0, snapshot, crosscheck, wait, tmfd)
 #define table_beginscan_compat(rel, snapshot, nkeys, key) table_beginscan(rel, snapshot, nkeys, key, SO_NONE)
 #else
 typedef int TableOptions_compat;
 #define TABLE_UPDATE_PARAM_compat
 #define TABLE_UPDATE_ARG_compat
+#define TABLE_DELETE_PARAMS_compat Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot, \
+	Snapshot crosscheck, bool wait, TM_FailureData *tmfd, bool changingPart
+#define TABLE_DELETE_ARGS_compat rel, tid, cid, snapshot, crosscheck, wait, tmfd, changingPart
+#define table_tuple_delete_compat(rel, tid, cid, snapshot, crosscheck, wait, tmfd) \
+	table_tuple_delete(rel, tid, cid, snapshot, crosscheck, wait, tmfd, false)
 #define table_beginscan_compat(rel, snapshot, nkeys, key) table_beginscan(rel, snapshot, nkeys, key)
 #endif
 
@@ -123,6 +133,15 @@ reindex_relation_compat(Oid relid)
 #define vacuum_delay_point_compat(is_analyze) vacuum_delay_point(is_analyze)
 #else
 #define vacuum_delay_point_compat(is_analyze) vacuum_delay_point()
+#endif
+
+/* A datum is copied or not since 16; one of a type passed by value never is. */
+#if PG_VERSION_NUM >= 160000
+#define tuplesort_getdatum_compat(state, forward, value, isnull, abbrev) \
+	tuplesort_getdatum(state, forward, false, value, isnull, abbrev)
+#else
+#define tuplesort_getdatum_compat(state, forward, value, isnull, abbrev) \
+	tuplesort_getdatum(state, forward, value, isnull, abbrev)
 #endif
 
 /* Count what a scan did in the relation's statistics. */

@@ -419,7 +419,7 @@ CREATE FUNCTION appendable_bytea_hash_extended(bytea, bigint) RETURNS bigint
 COMMENT ON FUNCTION appendable_bytea_hash_extended(bytea, bigint) IS 'hash of a bytea, equal to that of an equal appendable_bytea';
 
 -- For ORDER BY, DISTINCT and merge joins.  An index key would hold references
--- where vacuum does not see them, so a btree index on the type is refused.
+-- to chunks that go with the row, so a btree index on the type is refused.
 CREATE OPERATOR CLASS appendable_bytea_ops DEFAULT FOR TYPE appendable_bytea USING btree AS
 	OPERATOR 1 pg_catalog.<,
 	OPERATOR 2 pg_catalog.<=,
@@ -449,7 +449,7 @@ ALTER OPERATOR FAMILY appendable_bytea_ops USING hash ADD
 	FUNCTION 1 (bytea, bytea) appendable_bytea_hash(bytea),
 	FUNCTION 2 (bytea, bytea) appendable_bytea_hash_extended(bytea, bigint);
 --
--- 3. Storage: access method, chunk stores, vacuum, check, statistics
+-- 3. Storage: access method, chunk stores, check, statistics
 --
 
 CREATE SCHEMA appendable_store;
@@ -514,25 +514,20 @@ BEGIN
 	END IF;
 END $$;
 
-CREATE FUNCTION appendable_bytea_repair(regclass) RETURNS void
-AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE STRICT;
-COMMENT ON FUNCTION appendable_bytea_repair(regclass) IS 'sees that a table with appendable_bytea columns and its chunk store are set up as they must be';
+CREATE FUNCTION appendable_bytea_repair(relation regclass DEFAULT NULL,
+	OUT chunks_removed bigint, OUT bytes_removed bigint)
+AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE CALLED ON NULL INPUT;
+COMMENT ON FUNCTION appendable_bytea_repair(regclass) IS 'sees that a table with appendable_bytea columns and its chunk store are set up as they must be, and removes chunks of no value; without a table: stores of tables that are gone';
 
 CREATE FUNCTION appendable_bytea_detach(regclass) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE STRICT;
 COMMENT ON FUNCTION appendable_bytea_detach(regclass) IS 'puts a table, and all that inherit from it, on heap with columns of type bytea';
 
-CREATE FUNCTION appendable_bytea_vacuum(relation regclass DEFAULT NULL,
-	OUT table_name regclass, OUT chunks_removed bigint, OUT bytes_removed bigint, OUT outcome text)
-RETURNS SETOF record
-AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE CALLED ON NULL INPUT;
-COMMENT ON FUNCTION appendable_bytea_vacuum(regclass) IS 'deletes chunks that no row version refers to, of one table or of all';
-
 CREATE FUNCTION appendable_bytea_check(relation regclass DEFAULT NULL,
 	OUT table_name regclass, OUT row_id tid, OUT column_name text, OUT problem text)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE CALLED ON NULL INPUT;
-COMMENT ON FUNCTION appendable_bytea_check(regclass) IS 'verifies every value against its chunks; one row for each problem';
+COMMENT ON FUNCTION appendable_bytea_check(regclass) IS 'verifies every value against its chunks, and that all chunks belong to a value; one row for each problem';
 
 CREATE FUNCTION appendable_bytea_stats(relation regclass DEFAULT NULL,
 	OUT table_name regclass, OUT store regclass, OUT "values" bigint, OUT values_in_chunks bigint,
@@ -545,19 +540,3 @@ COMMENT ON FUNCTION appendable_bytea_stats(regclass) IS 'what the values of a ta
 CREATE FUNCTION appendable_bytea_total_size(regclass) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE STRICT;
 COMMENT ON FUNCTION appendable_bytea_total_size(regclass) IS 'bytes of a table with indexes, TOAST and chunks';
-
-CREATE FUNCTION appendable_bytea_progress(
-	OUT table_name regclass, OUT started timestamptz, OUT finished timestamptz, OUT runs bigint,
-	OUT chunks_removed bigint, OUT bytes_removed bigint)
-RETURNS SETOF record
-AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE STRICT;
-COMMENT ON FUNCTION appendable_bytea_progress() IS 'what the background worker did and does in this database';
-REVOKE ALL ON FUNCTION appendable_bytea_progress() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION appendable_bytea_progress() TO pg_monitor;
-
-CREATE VIEW appendable_bytea_vacuum_progress AS
-	SELECT * FROM appendable_bytea_progress();
-COMMENT ON VIEW appendable_bytea_vacuum_progress IS 'vacuums of chunk stores by the background worker; finished is null while one runs';
-REVOKE ALL ON appendable_bytea_vacuum_progress FROM PUBLIC;
-GRANT SELECT ON appendable_bytea_vacuum_progress TO pg_monitor;
-COMMENT ON TYPE appendable_bytea_vacuum_progress IS 'row of the view of the same name';

@@ -5,7 +5,8 @@
  *
  * Tables of this access method are heap tables on disk.  Every callback is heap's
  * but those that store rows, which first turn each column of the type into what
- * may be stored (resolve.c), those that give a table a new or an empty file, which
+ * may be stored (resolve.c), those that end a row version, which delete the chunks of
+ * its values with it, those that give a table a new or an empty file, which
  * empty its chunk store, and those that heap implements with heap_getnext, which
  * insists on heap's own routine and gets it for the duration.
  *
@@ -14,7 +15,8 @@
  * chunks at once; write chunks; update.  An update that changes no column of the
  * type or only an inline tail goes to heap_update at once.  So does the commonest
  * one that writes, whose only chunk continues the value: what it stores is known
- * before, and the chunk is written when the row is ours.
+ * before, and the chunk is written when the row is ours.  Chunks that end with the old
+ * version are deleted last.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -88,6 +90,9 @@ typedef struct RowPlan
 	bool		writes;
 	bool		waits;			/* what is written can wait until the row is
 								 * stored */
+	int			nreplaced;		/* values of the old version that the new one
+								 * has no more */
+	AbRef	   *replaced;
 	MemoryContext context;		/* of all this, for an update */
 } RowPlan;
 
@@ -257,6 +262,40 @@ ask_for_pruning(Buffer buffer)
 	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
 }
 
+/* The reference in a column of a table's own row, if it is to the table's chunks. */
+static bool
+own_reference(Relation rel, Datum value, bool isnull, AbRef *ref)
+{
+	return !isnull && ab_find_reference(value, ref) && ref->home == RelationGetRelid(rel);
+}
+
+/* Note the values of the old row version that the one in the slot does not continue. */
+static void
+find_replaced(RowPlan *row, Relation rel, HeapTuple old, TupleTableSlot *slot)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	Oid			type = ab_type_oid();
+
+	row->replaced = palloc(desc->natts * sizeof(AbRef));
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		AbRef		ref,
+					new;
+		Datum		value;
+		bool		isnull;
+
+		if (att->atttypid != type || att->attisdropped)
+			continue;
+		value = heap_getattr(old, i + 1, desc, &isnull);
+		if (!own_reference(rel, value, isnull, &ref))
+			continue;
+		value = slot_getattr(slot, i + 1, &isnull);
+		if (!own_reference(rel, value, isnull, &new) || new.vid != ref.vid)
+			row->replaced[row->nreplaced++] = ref;
+	}
+}
+
 /*
  * Make an updated row storable.  Returns TM_Ok, or what keeps the row from being
  * updated, with *tmfd filled in and nothing written.  After TM_Ok the caller must
@@ -303,7 +342,10 @@ prepare_update(RowPlan *row, Relation rel, ItemPointer otid, TupleTableSlot *slo
 		ExecDropSingleTupleTableSlot(locked);
 	}
 	if (result == TM_Ok)
+	{
 		carry_out_row(row, rel, slot, later);
+		find_replaced(row, rel, &old, slot);
+	}
 	MemoryContextSwitchTo(oldcontext);
 	ReleaseBuffer(buffer);
 	if (result != TM_Ok)
@@ -311,14 +353,23 @@ prepare_update(RowPlan *row, Relation rel, ItemPointer otid, TupleTableSlot *slo
 	return result;
 }
 
-/* The row was stored, or not: write what waited for it, and give back memory. */
+/*
+ * The row was stored, or not: write what waited for it, delete the chunks that ended
+ * with the old version, and give back memory.  Logical decoding meets the row first.
+ */
 static void
 settle_update(RowPlan *row, bool stored)
 {
+	MemoryContext oldcontext;
+
 	if (row->context == NULL)
 		return;
+	oldcontext = MemoryContextSwitchTo(row->context);
 	for (int i = 0; i < row->ncolumns; i++)
-		ab_settle(row->plans[i], stored);
+		ab_settle(row->plans[i], &row->target, stored);
+	for (int i = 0; stored && i < row->nreplaced; i++)
+		ab_chunks_delete(row->target.home, row->replaced[i].vid, 0, PG_INT64_MAX, AB_ANY_EDITION);
+	MemoryContextSwitchTo(oldcontext);
 	MemoryContextDelete(row->context);
 }
 
@@ -347,6 +398,59 @@ appendable_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandI
 	if (ours)
 		settle_update(&row, result == TM_Ok);
 	return result;
+}
+
+/* Delete the chunks of all values of a row that was stored in the table. */
+static void
+delete_values(Relation rel, TupleTableSlot *slot)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	Oid			type = ab_type_oid();
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		AbRef		ref;
+		Datum		value;
+		bool		isnull;
+
+		if (TupleDescAttr(desc, i)->atttypid != type || TupleDescAttr(desc, i)->attisdropped)
+			continue;
+		value = slot_getattr(slot, i + 1, &isnull);
+		if (own_reference(rel, value, isnull, &ref))
+			ab_chunks_delete(RelationGetRelid(rel), ref.vid, 0, PG_INT64_MAX, AB_ANY_EDITION);
+	}
+}
+
+static TM_Result
+appendable_delete(TABLE_DELETE_PARAMS_compat)
+{
+	TM_Result	result = heap->tuple_delete(TABLE_DELETE_ARGS_compat);
+
+	if (result == TM_Ok && has_our_column(RelationGetDescr(rel)))
+	{
+		MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "appendable_bytea row",
+													  ALLOCSET_DEFAULT_SIZES);
+		MemoryContext oldcontext = MemoryContextSwitchTo(context);
+		TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(rel),
+														&TTSOpsBufferHeapTuple);
+
+		/* it is there for as long as we have not committed */
+		if (!heap->tuple_fetch_row_version(rel, tid, SnapshotAny, slot))
+			elog(ERROR, "deleted row of table \"%s\" is not there", RelationGetRelationName(rel));
+		delete_values(rel, slot);
+		ExecDropSingleTupleTableSlot(slot);
+		MemoryContextSwitchTo(oldcontext);
+		MemoryContextDelete(context);
+	}
+	return result;
+}
+
+static void
+appendable_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 token, bool succeeded)
+{
+	heap->tuple_complete_speculative(rel, slot, token, succeeded);
+	if (!succeeded && has_our_column(RelationGetDescr(rel)))
+		delete_values(rel, slot);
 }
 
 /*
@@ -460,6 +564,8 @@ make_routine(void)
 	routine.tuple_insert = appendable_insert;
 	routine.tuple_insert_speculative = appendable_insert_speculative;
 	routine.multi_insert = appendable_multi_insert;
+	routine.tuple_complete_speculative = appendable_complete_speculative;
+	routine.tuple_delete = appendable_delete;
 	routine.tuple_update = appendable_update;
 	routine.relation_set_new_file_compat = appendable_new_file;
 	routine.relation_nontransactional_truncate = appendable_nontransactional_truncate;

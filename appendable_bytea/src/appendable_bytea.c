@@ -5,7 +5,7 @@
  *
  * The library works preloaded, and loaded by the first table or value of the type
  * that a session meets: its access method, its functions and its event triggers
- * all load it.  Only the background worker needs shared_preload_libraries.
+ * all load it.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -35,5 +35,4 @@ _PG_init(void)
 	ab_utility_install();
 	ab_own_forms_install();
 	ab_protocol_install();
-	ab_worker_install();
 }

@@ -3,9 +3,15 @@
  * check.c
  *	  appendable_bytea_check: every reference against its chunks.
  *
- * Reads each value that the snapshot sees, chunk by chunk, and reports a problem as
- * a row instead of an error, so that one damaged value does not hide the next.
- * Memory does not depend on the size of values.
+ * Chunks begin and end in the transactions in which the row versions that refer to
+ * them do.  So one snapshot sees both or neither: the chunks that it sees of a value are
+ * exactly those that the value consists of, and all that it sees are those of values
+ * that it sees.  A problem is reported as a row instead of an error, so that one damaged
+ * value does not hide the next.  Memory does not depend on the size or number of values.
+ *
+ * Chunks without an owner are left by what removes values without deleting rows: a
+ * dropped column, a rewrite that computes new values.  They are counted here, and
+ * removed by appendable_bytea_repair() alone, under a lock that keeps everybody out.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -16,10 +22,13 @@
 #include "access/genam.h"
 #include "access/table.h"
 #include "access/tableam.h"
+#include "catalog/pg_operator.h"
+#include "catalog/pg_type.h"
 #include "executor/tuptable.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "storage/itemptr.h"
+#include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -27,10 +36,10 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
+#include "utils/tuplesort.h"
 
 #include "compat_table.h"
 #include "store.h"
-#include "sweep.h"
 
 PG_FUNCTION_INFO_V1(appendable_bytea_check);
 
@@ -40,7 +49,8 @@ typedef struct Check
 	Relation	rel;
 	Relation	heap;			/* the store, or NULL */
 	Relation	index;
-	HTAB	   *marks;
+	Tuplesortstate *vids;		/* of all values */
+	int64		chunks;			/* that belong to them */
 } Check;
 
 static void
@@ -51,7 +61,10 @@ report(Check *check, ItemPointer tid, const char *column, const char *problem)
 
 	values[0] = ObjectIdGetDatum(RelationGetRelid(check->rel));
 	values[1] = PointerGetDatum(tid);
-	values[2] = CStringGetTextDatum(column);
+	nulls[1] = tid == NULL;
+	if (column)
+		values[2] = CStringGetTextDatum(column);
+	nulls[2] = column == NULL;
 	values[3] = CStringGetTextDatum(problem);
 	tuplestore_putvalues(check->rsinfo->setResult, check->rsinfo->setDesc, values, nulls);
 }
@@ -68,25 +81,33 @@ check_chunks(Check *check, const AbRef *ref)
 
 	if (check->heap == NULL)
 		return pstrdup("the table has no chunk store");
-	scan = ab_chunk_scan(check->heap, check->index, GetActiveSnapshot(), ref->vid, 0, ref->stored);
-	while (problem == NULL &&
-		   (tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)
+	scan = ab_chunk_scan(check->heap, check->index, GetActiveSnapshot(), ref->vid, 0, PG_INT64_MAX);
+	while ((tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)
 	{
 		AbChunk		chunk;
+		const char *malformed = ab_chunk_parse(tuple, &chunk);
 
 		CHECK_FOR_INTERRUPTS();
-		ab_chunk_deform(check->heap, tuple, &chunk);
-		if (chunk.edition > ref->edition || chunk.off < expected)
+		check->chunks++;
+		if (problem)
 			continue;
-		if (chunk.off > expected)
-			break;
-		if (!ab_chunk_intact(&chunk))
+		if (malformed)
+			problem = psprintf("the chunk after byte %lld has %s", (long long) expected, malformed);
+		else if (chunk.off > expected && expected < ref->stored)
+			problem = psprintf("byte %lld is in no chunk", (long long) expected);
+		else if (chunk.off != expected || chunk.edition > ref->edition || expected >= ref->stored)
+			problem = psprintf("the chunk at offset %lld, edition %u, is not part of the value",
+							   (long long) chunk.off, chunk.edition);
+		else if (!ab_chunk_intact(&chunk))
 			problem = psprintf("the chunk at offset %lld is damaged", (long long) chunk.off);
 		else if (ref->edition == 0 && chunk.prev != crc)
 			problem = psprintf("the chunk at offset %lld does not continue the one before it",
 							   (long long) chunk.off);
-		crc = chunk.crc;
-		expected = chunk.off + chunk.length;
+		else
+		{
+			crc = chunk.crc;
+			expected = chunk.off + chunk.length;
+		}
 	}
 	systable_endscan_ordered(scan);
 	if (problem)
@@ -137,8 +158,6 @@ check_value(Check *check, ItemPointer tid, const char *column, Datum value)
 {
 	AbValue		parsed;
 	AbRef		ref;
-	AbMark	   *mark;
-	bool		found;
 	char	   *problem = parse_value(value, &parsed);
 
 	if (problem)
@@ -154,13 +173,68 @@ check_value(Check *check, ItemPointer tid, const char *column, Datum value)
 		report(check, tid, column, psprintf("the chunks belong to table %u", ref.home));
 		return;
 	}
-	mark = hash_search(check->marks, &ref.vid, HASH_ENTER, &found);
-	if (found)
-		report(check, tid, column, "another row has the same chunks");
-	mark->references = 1;
+	tuplesort_putdatum(check->vids, Int64GetDatum(ref.vid), false);
 	problem = check_chunks(check, &ref);
 	if (problem)
 		report(check, tid, column, problem);
+}
+
+/* Value ids, to be sorted: work memory, then files. */
+static Tuplesortstate *
+begin_vids(void)
+{
+	return tuplesort_begin_datum(INT8OID, Int8LessOperator, InvalidOid, false,
+								 maintenance_work_mem, NULL, TUPLESORT_NONE);
+}
+
+/* The next value id in order; false at the end. */
+static bool
+next_vid(Tuplesortstate *vids, int64 *vid)
+{
+	Datum		value;
+	bool		isnull;
+
+	if (!tuplesort_getdatum_compat(vids, true, &value, &isnull, NULL))
+		return false;
+	*vid = DatumGetInt64(value);
+	return true;
+}
+
+/* Report values that have their chunks in common, and chunks of no value. */
+static void
+check_owners(Check *check)
+{
+	int64		vid;
+	int64		last = 0;
+	int64		chunks = 0;
+	bool		common = false;
+	TableScanDesc scan;
+	TupleTableSlot *slot;
+
+	tuplesort_performsort(check->vids);
+	while (next_vid(check->vids, &vid))
+	{
+		if (vid == last)
+		{
+			report(check, NULL, NULL, psprintf("value " INT64_FORMAT " is in more than one place", vid));
+			common = true;
+		}
+		last = vid;
+	}
+	if (check->heap == NULL || common)
+		return;
+	slot = table_slot_create(check->heap, NULL);
+	scan = table_beginscan_compat(check->heap, GetActiveSnapshot(), 0, NULL);
+	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		chunks++;
+	}
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	if (chunks != check->chunks)
+		report(check, NULL, NULL,
+			   psprintf(INT64_FORMAT " chunks belong to no value", chunks - check->chunks));
 }
 
 static void
@@ -182,7 +256,7 @@ check_table(ReturnSetInfo *rsinfo, Oid relid)
 	}
 	if (!ab_store_open(relid, AccessShareLock, &check.heap, &check.index))
 		check.heap = NULL;
-	check.marks = ab_marks_create();
+	check.vids = begin_vids();
 	desc = RelationGetDescr(check.rel);
 	slot = table_slot_create(check.rel, NULL);
 	context = AllocSetContextCreate(CurrentMemoryContext, "appendable_bytea check",
@@ -210,13 +284,99 @@ check_table(ReturnSetInfo *rsinfo, Oid relid)
 	table_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);
 	MemoryContextDelete(context);
-	hash_destroy(check.marks);
+	check_owners(&check);
+	tuplesort_end(check.vids);
 	if (check.heap)
 	{
 		index_close(check.index, NoLock);
 		table_close(check.heap, NoLock);
 	}
 	table_close(check.rel, NoLock);
+}
+
+/* Sort the ids of all values that the snapshot sees; each must be understood. */
+static Tuplesortstate *
+collect_vids(Relation rel, Snapshot snapshot)
+{
+	Tuplesortstate *vids = begin_vids();
+	TupleDesc	desc = RelationGetDescr(rel);
+	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	TableScanDesc scan = table_beginscan_compat(rel, snapshot, 0, NULL);
+
+	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		for (int i = 0; i < desc->natts; i++)
+		{
+			bool		isnull;
+			Datum		value;
+			AbRef		ref;
+
+			if (TupleDescAttr(desc, i)->attisdropped ||
+				TupleDescAttr(desc, i)->atttypid != ab_type_oid())
+				continue;
+			value = slot_getattr(slot, i + 1, &isnull);
+			if (!isnull && ab_parse_reference(value, &ref))
+				tuplesort_putdatum(vids, Int64GetDatum(ref.vid), false);
+		}
+	}
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	tuplesort_performsort(vids);
+	return vids;
+}
+
+/*
+ * Delete the chunks of no value of a table that the caller has locked against everybody.
+ * Raises an error, and deletes nothing, if there is a value that cannot be understood.
+ */
+void
+ab_free_unowned(Oid relid, int64 *chunks, int64 *bytes)
+{
+	Relation	rel = table_open(relid, NoLock);
+	Relation	heap;
+	Relation	index;
+	Snapshot	snapshot;
+	Tuplesortstate *vids;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	int64		vid = 0;
+	bool		more;
+
+	*chunks = *bytes = 0;
+	Assert(CheckRelationLockedByMe(rel, AccessExclusiveLock, true));
+	if (!OidIsValid(ab_type_oid()) || !ab_is_ours(rel) ||
+		!ab_store_open(relid, RowExclusiveLock, &heap, &index))
+	{
+		table_close(rel, NoLock);
+		return;
+	}
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	vids = collect_vids(rel, snapshot);
+	more = next_vid(vids, &vid);
+	scan = systable_beginscan_ordered(heap, index, snapshot, 0, NULL);
+	while ((tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)
+	{
+		AbChunk		chunk;
+
+		CHECK_FOR_INTERRUPTS();
+		/* what a damaged row belongs to is not known */
+		if (ab_chunk_parse(tuple, &chunk) != NULL)
+			continue;
+		while (more && vid < chunk.vid)
+			more = next_vid(vids, &vid);
+		if (more && vid == chunk.vid)
+			continue;
+		ab_chunk_delete(heap, tuple);
+		(*chunks)++;
+		*bytes += chunk.length;
+	}
+	systable_endscan_ordered(scan);
+	tuplesort_end(vids);
+	UnregisterSnapshot(snapshot);
+	index_close(index, NoLock);
+	table_close(heap, NoLock);
+	table_close(rel, NoLock);
 }
 
 /*

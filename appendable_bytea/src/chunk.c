@@ -1,12 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * chunk.c
- *	  Rows of a chunk store: reading one, writing some, scanning a value's.
+ *	  Rows of a chunk store: taking one apart, finding and deleting a value's.
  *
- * A chunk is written once and never updated.  The writer is given the reference
- * it continues and hands back the one that includes what it wrote; the caller
- * holds the row lock that makes it the only one to continue that reference
- * (invariant I2), and the unique index turns a mistake there into an error.
+ * Chunks live and die as an out-of-line value of the server does.  They are inserted
+ * and deleted by the transactions that insert and delete the row version that refers
+ * to them, and ordinary vacuum gives their space back.  Who has a reference reads them
+ * whatever his snapshot: a chunk counts if the transaction that inserted it has not
+ * failed, be it in progress, and also when it is deleted but still there.  Which of the
+ * chunks that are there belong to a reference is told by its edition and checksum.
  *
  * A chunk's crc covers its predecessor's, its own key and its data, so one chunk
  * can be verified alone, and a run of them as a chain.
@@ -19,42 +21,22 @@
 
 #include "access/genam.h"
 #include "access/heapam.h"
-#include "access/hio.h"
 #include "access/htup_details.h"
+#include "access/relscan.h"
 #include "access/table.h"
+#include "access/tableam.h"
 #include "access/xact.h"
-#include "catalog/pg_index.h"
+#include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "port/pg_crc32c.h"
 #include "storage/bufmgr.h"
-#include "storage/freespace.h"
 #include "utils/fmgroids.h"
 #include "utils/memutils.h"
-#include "utils/rel.h"
 #include "utils/resowner.h"
 #include "utils/snapmgr.h"
 
+#include "compat_table.h"
 #include "store.h"
-
-/*
- * A row of a store as it lies in its tuple, behind the header.  describe_column()
- * makes the data's storage plain, so that its length word has four bytes always.
- */
-typedef struct ChunkRow
-{
-	int64		vid;
-	int64		off;
-	uint32		edition;
-	uint32		prev;
-	uint32		crc;
-	char		length_word[VARHDRSZ];
-	char		data[FLEXIBLE_ARRAY_MEMBER];
-} ChunkRow;
-
-#define ROW_HEADER		MAXALIGN(SizeofHeapTupleHeader)
-
-/* most new pages that a writer makes at once */
-#define PAGES_AHEAD		32
 
 /*
  * A value id is a transaction id and a counter in 63 bits.  Ids of transactions below
@@ -65,45 +47,23 @@ typedef struct ChunkRow
 #define LONG_XID_BITS	48
 #define VID_BITS		63
 
-struct AbWriter
-{
-	Relation	heap;
-	Relation	index;
-	List	   *more_indexes;	/* that REINDEX CONCURRENTLY works at */
-	AbRef		ref;			/* includes all chunks written so far */
-	BulkInsertState bulk;		/* NULL for a write of a few chunks */
-	MemoryContext context;
-	HeapTupleHeader tuple;		/* the row being made; NULL before the first */
-	int			room;			/* for data in it */
-	int			npending;		/* data in it that do not fill a chunk yet */
-	bool		sealed;			/* and that will, as they are */
-	CommandId	cid;
-	int64		expected;		/* bytes still to come, about */
-	Buffer		pages[PAGES_AHEAD]; /* new pages, pinned */
-	int			npages;
-	int			pages_used;
-};
-
-/* Take a row of a store apart.  data points into the tuple. */
-void
-ab_chunk_deform(Relation store, HeapTuple tuple, AbChunk *chunk)
+/*
+ * Take a row of a store apart; data points into the tuple.  Returns what is wrong with
+ * the row, or NULL.
+ */
+const char *
+ab_chunk_parse(HeapTuple tuple, AbChunk *chunk)
 {
 	HeapTupleHeader header = tuple->t_data;
-	ChunkRow   *row = (ChunkRow *) ((char *) header + header->t_hoff);
+	AbChunkRow *row = (AbChunkRow *) ((char *) header + header->t_hoff);
 
 	/* no nulls and no columns but ours: then everything has its fixed place */
 	if (HeapTupleHasNulls(tuple) || HeapTupleHeaderGetNatts(header) != AB_CHUNK_NATTS)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("chunk store \"%s\" has a null or a column too many or too few",
-						RelationGetRelationName(store))));
-	if (tuple->t_len < header->t_hoff + offsetof(ChunkRow, data) ||
+		return "a null, or a column too many or too few";
+	if (tuple->t_len < header->t_hoff + offsetof(AbChunkRow, data) ||
 		!VARATT_IS_4B_U(row->length_word) ||
-		VARSIZE_4B(row->length_word) > tuple->t_len - header->t_hoff - offsetof(ChunkRow, length_word))
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("chunk store \"%s\" has a chunk that is not stored plainly",
-						RelationGetRelationName(store))));
+		VARSIZE_4B(row->length_word) > tuple->t_len - header->t_hoff - offsetof(AbChunkRow, length_word))
+		return "data that are not stored plainly";
 	chunk->vid = row->vid;
 	chunk->off = row->off;
 	chunk->edition = row->edition;
@@ -113,14 +73,26 @@ ab_chunk_deform(Relation store, HeapTuple tuple, AbChunk *chunk)
 	chunk->data = row->data;
 	if (chunk->vid <= 0 || chunk->off < 0 || chunk->length <= 0 ||
 		chunk->length > AB_CHUNK_MAX || chunk->off > AB_MAX_LENGTH)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("chunk store \"%s\" has a chunk with an impossible position",
-						RelationGetRelationName(store))));
+		return "an impossible position";
+	return NULL;
 }
 
-static uint32
-chunk_crc(const AbChunk *chunk)
+/* Take a row of a store apart; anything wrong with it is an error. */
+void
+ab_chunk_deform(Relation store, HeapTuple tuple, AbChunk *chunk)
+{
+	const char *problem = ab_chunk_parse(tuple, chunk);
+
+	if (problem)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("chunk store \"%s\" has a chunk with %s",
+						RelationGetRelationName(store), problem)));
+}
+
+/* The checksum that a chunk must have. */
+uint32
+ab_chunk_crc(const AbChunk *chunk)
 {
 	pg_crc32c	crc = chunk->prev;
 
@@ -134,7 +106,7 @@ chunk_crc(const AbChunk *chunk)
 bool
 ab_chunk_intact(const AbChunk *chunk)
 {
-	return chunk_crc(chunk) == chunk->crc;
+	return ab_chunk_crc(chunk) == chunk->crc;
 }
 
 /* The bits that count the values of a transaction. */
@@ -256,303 +228,110 @@ ab_chunks_occupied(Oid home, int64 vid, int64 from, int64 before, uint32 edition
 }
 
 /*
- * A store has one index, and one or two more while REINDEX CONCURRENTLY replaces it, or
- * after that has failed.  They are the same, and must get the same entries.
+ * Has the transaction that inserted a chunk not failed?  Asked of a row whose hint bits
+ * do not tell; leaves them set.
  */
-static void
-open_more_indexes(AbWriter *writer)
+static bool
+inserter_lives(SysScanDesc scan, HeapTuple tuple)
 {
-	List	   *indexes;
-	ListCell   *lc;
+	Buffer		buffer = ((BufferHeapTupleTableSlot *) scan->slot)->buffer;
+	TransactionId dead_after;
+	HTSV_Result state;
 
-	/* as nearly always: spare copying the list */
-	if (writer->heap->rd_indexvalid && list_length(writer->heap->rd_indexlist) == 1 &&
-		linitial_oid(writer->heap->rd_indexlist) == RelationGetRelid(writer->index))
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	state = HeapTupleSatisfiesVacuumHorizon(tuple, buffer, &dead_after);
+	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+	return state != HEAPTUPLE_DEAD;
+}
+
+/*
+ * The next chunk that counts for who has a reference (see above), of a scan with
+ * SnapshotAny; false at the end.
+ */
+bool
+ab_chunk_next(SysScanDesc scan, ScanDirection direction, AbChunk *chunk)
+{
+	HeapTuple	tuple;
+
+	do
+	{
+		tuple = systable_getnext_ordered(scan, direction);
+		if (tuple == NULL)
+			return false;
+	} while (!HeapTupleHeaderXminCommitted(tuple->t_data) && !inserter_lives(scan, tuple));
+	ab_chunk_deform(scan->heap_rel, tuple, chunk);
+	return true;
+}
+
+/*
+ * Delete one chunk that is there for SnapshotSelf.  Nobody else can be about to, for the
+ * caller holds the row that it belongs to, or a lock that keeps everybody out.
+ */
+void
+ab_chunk_delete(Relation heap, HeapTuple tuple)
+{
+	CommandId	cid = GetCurrentCommandId(true);
+	TM_FailureData failure;
+	TM_Result	result;
+
+	/* what this very command inserted can only be deleted by a later one */
+	if (TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)) &&
+		HeapTupleHeaderGetCmin(tuple->t_data) >= cid)
+		cid = HeapTupleHeaderGetCmin(tuple->t_data) + 1;
+	result = table_tuple_delete_compat(heap, &tuple->t_self, cid, InvalidSnapshot,
+									   InvalidSnapshot, true, &failure);
+	if (result != TM_Ok)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("chunk (%u,%u) in \"%s\" was changed by somebody else",
+						ItemPointerGetBlockNumber(&tuple->t_self),
+						ItemPointerGetOffsetNumber(&tuple->t_self),
+						RelationGetRelationName(heap))));
+}
+
+/*
+ * Delete the chunks of a value with from <= off < before and an edition below "edition"
+ * (AB_ANY_EDITION: of any), in the transaction that deletes or replaces the row version
+ * that refers to them.
+ */
+void
+ab_chunks_delete(Oid home, int64 vid, int64 from, int64 before, int64 edition)
+{
+	Relation	heap,
+				index;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	if (!ab_store_open(home, RowExclusiveLock, &heap, &index))
 		return;
-	indexes = RelationGetIndexList(writer->heap);
-	foreach(lc, indexes)
+	scan = ab_chunk_scan(heap, index, SnapshotSelf, vid, from, before);
+	while ((tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)
 	{
-		Relation	index;
-		Form_pg_index form;
+		AbChunk		chunk;
 
-		if (lfirst_oid(lc) == RelationGetRelid(writer->index))
-			continue;
-		index = index_open(lfirst_oid(lc), RowExclusiveLock);
-		form = index->rd_index;
-		if (form->indnatts != 3 || form->indkey.values[0] != AB_CHUNK_VID ||
-			form->indkey.values[1] != AB_CHUNK_OFF || form->indkey.values[2] != AB_CHUNK_EDITION ||
-			!heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL))
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("chunk store \"%s\" has an index that it cannot keep up to date, \"%s\"",
-							RelationGetRelationName(writer->heap), RelationGetRelationName(index)),
-					 errhint("Drop the index.")));
-		writer->more_indexes = lappend(writer->more_indexes, index);
+		CHECK_FOR_INTERRUPTS();
+		/* a damaged row goes with its value */
+		if (edition == AB_ANY_EDITION ||
+			(ab_chunk_parse(tuple, &chunk) == NULL && chunk.edition < edition))
+			ab_chunk_delete(heap, tuple);
 	}
-	list_free(indexes);
+	systable_endscan_ordered(scan);
+	index_close(index, NoLock);
+	table_close(heap, NoLock);
 }
 
-/*
- * Start writing to the store of "home" (which exists).  from: what to continue; a
- * vid of 0 starts a new value.  expected: about how many bytes will be written.
- */
-AbWriter *
-ab_writer_open(Oid home, const AbRef *from, int64 expected)
-{
-	AbWriter   *writer = palloc0(sizeof(AbWriter));
-
-	if (!ab_store_open(home, RowExclusiveLock, &writer->heap, &writer->index))
-		elog(ERROR, "table %u has no chunk store", home);
-	open_more_indexes(writer);
-	if (RelationGetDescr(writer->heap)->natts != AB_CHUNK_NATTS)
-		elog(ERROR, "chunk store \"%s\" has %d columns",
-			 RelationGetRelationName(writer->heap), RelationGetDescr(writer->heap)->natts);
-	writer->ref = *from;
-	writer->ref.home = home;
-	if (writer->ref.vid == 0)
-	{
-		writer->ref.vid = ab_new_vid();
-		writer->ref.stored = 0;
-		writer->ref.crc = AB_CRC_INIT;
-		writer->ref.edition = 0;
-	}
-	if (expected > 4 * ab_chunk_size)
-	{
-		/*
-		 * It keeps the page being filled; but no ring of buffers, which would
-		 * have this session flush WAL and write pages again and again.
-		 */
-		writer->bulk = GetBulkInsertState();
-		FreeAccessStrategy(writer->bulk->strategy);
-		writer->bulk->strategy = NULL;
-	}
-	writer->context = AllocSetContextCreate(CurrentMemoryContext,
-											"appendable_bytea chunk",
-											ALLOCSET_DEFAULT_SIZES);
-	writer->cid = GetCurrentCommandId(true);
-	writer->expected = expected;
-	return writer;
-}
-
-static inline ChunkRow *
-chunk_row(AbWriter *writer)
-{
-	return (ChunkRow *) ((char *) writer->tuple + ROW_HEADER);
-}
-
-/* Have room for n bytes of data in the row, and a little only for a short one. */
-static void
-make_room(AbWriter *writer, int n)
-{
-	HeapTupleHeader tuple;
-
-	if (n <= writer->room)
-		return;
-	Assert(n <= AB_CHUNK_MAX);
-	n = n <= AB_CHUNK_MAX / 4 ? n : AB_CHUNK_MAX;
-	tuple = palloc(ROW_HEADER + offsetof(ChunkRow, data) + n);
-	if (writer->tuple)
-	{
-		memcpy((char *) tuple + ROW_HEADER, chunk_row(writer),
-			   offsetof(ChunkRow, data) + writer->npending);
-		pfree(writer->tuple);
-	}
-	writer->tuple = tuple;
-	writer->room = n;
-}
-
-/*
- * Direct the next insertion, of a chunk that fills a page, to a new page of ours.
- * If the table has pages to reuse, or few are needed, it finds its way itself.
- */
-static void
-aim_at_new_page(AbWriter *writer)
-{
-	if (writer->pages_used == writer->npages)
-	{
-		int			n = Min(writer->expected / AB_CHUNK_MAX, PAGES_AHEAD);
-
-		writer->npages = writer->pages_used = 0;
-		if (n < 4 || GetPageWithFreeSpace(writer->heap, MaxHeapTupleSize) != InvalidBlockNumber)
-			return;
-		writer->npages = ab_extend(writer->heap, n, writer->pages);
-		if (writer->npages == 0)
-			return;
-	}
-	if (BufferIsValid(writer->bulk->current_buf))
-		ReleaseBuffer(writer->bulk->current_buf);
-	writer->bulk->current_buf = writer->pages[writer->pages_used++];
-}
-
-/*
- * Make a chunk of the row's data: all of it but where it will be.  The row is put
- * together here instead of by heap_form_tuple, which would copy the data once more.
- */
-static void
-form_chunk(AbWriter *writer, int64 off, int length)
-{
-	ChunkRow   *row = chunk_row(writer);
-	AbChunk		chunk;
-
-	StaticAssertStmt(offsetof(ChunkRow, data) + AB_CHUNK_MAX + ROW_HEADER <= MaxHeapTupleSize,
-					 "a chunk of the largest size must fit a page");
-
-	chunk.vid = row->vid = writer->ref.vid;
-	chunk.off = row->off = off;
-	chunk.edition = row->edition = writer->ref.edition;
-	chunk.prev = row->prev = writer->ref.crc;
-	chunk.length = length;
-	chunk.data = row->data;
-	row->crc = chunk_crc(&chunk);
-	SET_VARSIZE(row->length_word, length + VARHDRSZ);
-
-	memset(writer->tuple, 0, ROW_HEADER);
-	ItemPointerSetInvalid(&writer->tuple->t_ctid);
-	HeapTupleHeaderSetNatts(writer->tuple, AB_CHUNK_NATTS);
-	writer->tuple->t_hoff = ROW_HEADER;
-	writer->tuple->t_infomask = HEAP_HASVARWIDTH;
-}
-
-/* Insert the chunk that was formed last. */
-static void
-insert_chunk(AbWriter *writer)
-{
-	ChunkRow   *row = chunk_row(writer);
-	int			length = VARSIZE_4B(row->length_word) - VARHDRSZ;
-	Datum		values[AB_CHUNK_NATTS];
-	bool		nulls[AB_CHUNK_NATTS] = {0};
-	ListCell   *lc;
-	HeapTupleData tuple;
-	MemoryContext oldcontext = MemoryContextSwitchTo(writer->context);
-
-	tuple.t_len = ROW_HEADER + offsetof(ChunkRow, data) + length;
-	ItemPointerSetInvalid(&tuple.t_self);
-	tuple.t_tableOid = RelationGetRelid(writer->heap);
-	tuple.t_data = writer->tuple;
-	if (writer->bulk && length == AB_CHUNK_MAX)
-		aim_at_new_page(writer);
-
-	/*
-	 * Logical decoding reads chunks where values refer to them; as changes of
-	 * their own they must not go to anybody, as in a publication of all
-	 * tables
-	 */
-	heap_insert(writer->heap, &tuple, writer->cid, HEAP_INSERT_NO_LOGICAL, writer->bulk);
-	writer->expected -= length;
-
-	values[AB_CHUNK_VID - 1] = Int64GetDatum(row->vid);
-	values[AB_CHUNK_OFF - 1] = Int64GetDatum(row->off);
-	values[AB_CHUNK_EDITION - 1] = UInt32GetDatum(row->edition);
-	index_insert(writer->index, values, nulls, &tuple.t_self, writer->heap,
-				 UNIQUE_CHECK_YES, false, NULL);
-	foreach(lc, writer->more_indexes)
-	{
-		Relation	index = lfirst(lc);
-
-		if (index->rd_index->indisready)
-			index_insert(index, values, nulls, &tuple.t_self, writer->heap,
-						 UNIQUE_CHECK_YES, false, NULL);
-	}
-	writer->ref.crc = row->crc;
-	MemoryContextSwitchTo(oldcontext);
-	MemoryContextReset(writer->context);
-	CHECK_FOR_INTERRUPTS();
-}
-
-static void
-write_chunk(AbWriter *writer, int64 off, int length)
-{
-	form_chunk(writer, off, length);
-	insert_chunk(writer);
-}
-
-/* Append bytes to the value, in chunks as large as they may be. */
+/* Delete all chunks of a store, whose table is being emptied. */
 void
-ab_writer_put(AbWriter *writer, const char *data, int64 length)
+ab_chunks_delete_all(Relation heap)
 {
-	while (length > 0)
+	TableScanDesc scan = table_beginscan_compat(heap, SnapshotSelf, 0, NULL);
+	TupleTableSlot *slot = table_slot_create(heap, NULL);
+
+	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
 	{
-		int			n = Min(length, ab_chunk_size - writer->npending);
-
-		make_room(writer, writer->npending + n);
-		memcpy(chunk_row(writer)->data + writer->npending, data, n);
-		writer->npending += n;
-		data += n;
-		length -= n;
-		if (writer->npending == ab_chunk_size)
-		{
-			writer->npending = 0;
-			write_chunk(writer, writer->ref.stored, ab_chunk_size);
-			writer->ref.stored += ab_chunk_size;
-		}
+		CHECK_FOR_INTERRUPTS();
+		ab_chunk_delete(heap, ExecFetchSlotHeapTuple(slot, false, NULL));
 	}
-}
-
-/*
- * Write a chunk that replaces the one at "off", of the same length, from the
- * writer's edition on.
- */
-void
-ab_writer_overwrite(AbWriter *writer, int64 off, const char *data, int length)
-{
-	Assert(writer->npending == 0);
-	Assert(off + length <= writer->ref.stored);
-	make_room(writer, length);
-	memcpy(chunk_row(writer)->data, data, length);
-	write_chunk(writer, off, length);
-}
-
-/*
- * What the reference will be when the writer is closed, which makes a chunk of the
- * bytes that are pending.  Nothing can be put after that.
- */
-void
-ab_writer_seal(AbWriter *writer, AbRef *ref)
-{
-	Assert(writer->npending > 0 && !writer->sealed);
-	form_chunk(writer, writer->ref.stored, writer->npending);
-	writer->sealed = true;
-	*ref = writer->ref;
-	ref->stored += writer->npending;
-	ref->crc = chunk_row(writer)->crc;
-}
-
-/* Close without writing what is pending. */
-void
-ab_writer_abandon(AbWriter *writer)
-{
-	ListCell   *lc;
-
-	if (writer->tuple)
-		pfree(writer->tuple);
-	while (writer->pages_used < writer->npages)
-	{
-		Buffer		buffer = writer->pages[writer->pages_used++];
-
-		RecordPageWithFreeSpace(writer->heap, BufferGetBlockNumber(buffer), MaxHeapTupleSize);
-		ReleaseBuffer(buffer);
-	}
-	if (writer->bulk)
-		FreeBulkInsertState(writer->bulk);
-	foreach(lc, writer->more_indexes)
-		index_close(lfirst(lc), NoLock);
-	index_close(writer->index, NoLock);
-	table_close(writer->heap, NoLock);
-	MemoryContextDelete(writer->context);
-	pfree(writer);
-}
-
-/* Write what is pending and close; *ref includes everything written. */
-void
-ab_writer_close(AbWriter *writer, AbRef *ref)
-{
-	if (writer->npending > 0)
-	{
-		if (!writer->sealed)
-			form_chunk(writer, writer->ref.stored, writer->npending);
-		insert_chunk(writer);
-		writer->ref.stored += writer->npending;
-	}
-	*ref = writer->ref;
-	ab_writer_abandon(writer);
+	ExecDropSingleTupleTableSlot(slot);
+	table_endscan(scan);
 }

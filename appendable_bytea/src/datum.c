@@ -97,18 +97,25 @@ unpadded_length(const char *data, int64 n)
 	return n - 1;
 }
 
-static void
-read_reference(const char *p, int64 n, AbRef *ref)
+/* False if it is not one that was ever written. */
+static bool
+decode_reference(const char *p, AbRef *ref)
 {
-	if (n < AB_REF_SIZE)
-		corrupted("The reference is truncated.");
 	memcpy(&ref->home, p + 1, 4);
 	memcpy(&ref->vid, p + 5, 8);
 	memcpy(&ref->stored, p + 13, 8);
 	memcpy(&ref->crc, p + 21, 4);
 	memcpy(&ref->edition, p + 25, 4);
-	if (!OidIsValid(ref->home) || ref->vid <= 0 || ref->stored <= 0 ||
-		ref->stored > AB_MAX_LENGTH)
+	return OidIsValid(ref->home) && ref->vid > 0 && ref->stored > 0 &&
+		ref->stored <= AB_MAX_LENGTH;
+}
+
+static void
+read_reference(const char *p, int64 n, AbRef *ref)
+{
+	if (n < AB_REF_SIZE)
+		corrupted("The reference is truncated.");
+	if (!decode_reference(p, ref))
 		corrupted("The reference is not one that was ever written.");
 }
 
@@ -288,6 +295,24 @@ ab_parse_reference(Datum datum, AbRef *ref)
 			corrupted("The format byte is unknown.");
 	}
 	return false;				/* not reached */
+}
+
+/*
+ * The reference of a datum that is stored in a row, as far as it can be understood: a
+ * damaged value can be deleted and replaced, and its chunks then belong to no value.
+ */
+bool
+ab_find_reference(Datum datum, AbRef *ref)
+{
+	int64		n,
+				whole;
+	char		p[AB_HEADER_SIZE];
+
+	if (toast_raw_datum_size(datum) <= VARHDRSZ)
+		return false;
+	header(datum, p, &n, &whole);
+	return (p[0] == AB_REF || p[0] == AB_REF_PADDED) && n >= AB_REF_SIZE &&
+		decode_reference(p, ref);
 }
 
 /* Bytes of a value; see appendable.h. */

@@ -8,7 +8,7 @@
  * method appendable_heap there and then, before any row is in it (CREATE TABLE in
  * all forms, CREATE TABLE AS, SELECT INTO, partitions, ALTER TABLE ... ADD COLUMN
  * and ... TYPE): its disk format is heap's, so pg_class.relam is all that changes.
- * A place where references could hide from vacuum is refused: arrays, composites,
+ * A place where references could outlive their row is refused: arrays, composites,
  * domains, ranges, materialized views, indexes that keep keys, and what the catalogs
  * keep (ddl_hidden.c).
  *
@@ -31,6 +31,7 @@
 #include "catalog/objectaccess.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_depend.h"
 #include "catalog/pg_statistic_ext.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
@@ -60,6 +61,9 @@ typedef struct ComputedColumn
 /* both in TopTransactionContext */
 static List *computed_columns = NIL;
 static List *dropped_tables = NIL;
+
+/* was the library loaded in this transaction? */
+static bool loaded_meanwhile = false;
 
 /* What relation_changed needs of a pg_class row. */
 typedef struct ClassRow
@@ -276,7 +280,7 @@ ab_relation_changed(Oid relid)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("column \"%s\" of relation \"%s\" has a type that contains %s",
 						NameStr(name), NameStr(row.relname), AB_TYPE),
-				 errdetail("Values of this type live in columns of their own, so that vacuum finds every reference to their chunks."),
+				 errdetail("Values of this type live in columns of their own, so that their chunks end with the row."),
 				 errhint("Use bytea inside arrays, composite types, domains and ranges.")));
 	if (!direct)
 		return;
@@ -291,7 +295,11 @@ ab_relation_changed(Oid relid)
 			ab_refuse_partition_key(relid, NameStr(row.relname));
 			break;
 		case RELKIND_FOREIGN_TABLE:
-			refuse_row_type_in_use(relid);
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("foreign table \"%s\" cannot have a column of type %s",
+							NameStr(row.relname), AB_TYPE),
+					 errhint("Use bytea: the foreign server's columns may be of any type.")));
 			break;
 		case RELKIND_MATVIEW:
 			ereport(ERROR,
@@ -322,8 +330,10 @@ refuse_store_rewrite(Oid relid)
 {
 	ClassRow	row;
 
+	/* relrewrite of a store itself names the table whose values it has */
 	if (!read_class(relid, &row) || !OidIsValid(row.relrewrite) ||
-		row.relnamespace != ab_schema_oid())
+		row.relnamespace != ab_schema_oid() ||
+		get_rel_namespace(row.relrewrite) != ab_schema_oid())
 		return;
 	if (ab_store_decodable(row.relrewrite) && ab_logical_slots_exist())
 		ereport(ERROR,
@@ -458,11 +468,66 @@ object_accessed(ObjectAccessType access, Oid classid, Oid objid, int subid, void
 	}
 }
 
+/*
+ * The library was loaded in the middle of a transaction that may have made tables before,
+ * as EXPLAIN ANALYZE CREATE TABLE AS does, whose query is run when the table is there: one
+ * with a column of the type would stay on heap.
+ */
+static void
+refuse_unseen_tables(void)
+{
+	Relation	depend;
+	ScanKeyData key[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	Oid			unseen = InvalidOid;
+
+	if (!TransactionIdIsValid(GetTopTransactionIdIfAny()) || !OidIsValid(ab_type_oid()))
+		return;
+	depend = table_open(DependRelationId, AccessShareLock);
+	ScanKeyInit(&key[0], Anum_pg_depend_refclassid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(TypeRelationId));
+	ScanKeyInit(&key[1], Anum_pg_depend_refobjid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(ab_type_oid()));
+	scan = systable_beginscan(depend, DependReferenceIndexId, true, NULL, 2, key);
+	while ((tuple = systable_getnext(scan)) != NULL)
+	{
+		Form_pg_depend form = (Form_pg_depend) GETSTRUCT(tuple);
+		HeapTuple	class;
+
+		if (form->classid != RelationRelationId || form->objsubid == 0)
+			continue;
+		class = SearchSysCache1(RELOID, ObjectIdGetDatum(form->objid));
+		if (HeapTupleIsValid(class))
+		{
+			Form_pg_class row = (Form_pg_class) GETSTRUCT(class);
+
+			if (row->relkind == RELKIND_RELATION && row->relam != ab_am_oid() &&
+				TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(class->t_data)))
+				unseen = form->objid;
+			ReleaseSysCache(class);
+		}
+	}
+	systable_endscan(scan);
+	table_close(depend, AccessShareLock);
+	if (OidIsValid(unseen))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table \"%s\" with a column of type %s was made before library \"%s\" was loaded",
+						get_rel_name(unseen), AB_TYPE, AB_EXTENSION),
+				 errhint("Run the command again.")));
+}
+
 static void
 transaction_ended(XactEvent event, void *arg)
 {
 	switch (event)
 	{
+		case XACT_EVENT_PRE_COMMIT:
+		case XACT_EVENT_PRE_PREPARE:
+			if (loaded_meanwhile)
+				refuse_unseen_tables();
+			break;
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PREPARE:
@@ -470,6 +535,7 @@ transaction_ended(XactEvent event, void *arg)
 		case XACT_EVENT_PARALLEL_ABORT:
 			computed_columns = NIL;
 			dropped_tables = NIL;
+			loaded_meanwhile = false;
 			break;
 		default:
 			break;
@@ -482,5 +548,6 @@ ab_ddl_install(void)
 {
 	previous_hook = object_access_hook;
 	object_access_hook = object_accessed;
+	loaded_meanwhile = IsTransactionState();
 	RegisterXactCallback(transaction_ended, NULL);
 }

@@ -10,7 +10,6 @@
 #ifndef APPENDABLE_DDL_H
 #define APPENDABLE_DDL_H
 
-#include "access/xlogdefs.h"
 #include "utils/rel.h"
 
 extern void ab_relation_changed(Oid relid);
@@ -26,6 +25,6 @@ extern void ab_lock_own_table(Oid relid);
 extern void ab_become_owner(Relation rel, Oid *user, int *security);
 extern void ab_utility_install(void);
 extern bool ab_logical_slots_exist(void);
-extern bool ab_logical_slots_passed(XLogRecPtr position);
+extern void ab_drop_left_stores(bool forgotten);
 
 #endif							/* APPENDABLE_DDL_H */

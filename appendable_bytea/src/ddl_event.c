@@ -7,7 +7,7 @@
  * first CREATE TABLE, so that its hooks see it.  At the end of a command stores
  * follow their tables (persistence, tablespace, publication).  A table that was
  * dropped takes its store with it, unless a logical replication slot may still
- * have to read it; vacuum removes it then.  Subscriptions never include stores.
+ * have to read it; then it goes when another table does, or by repair.  Subscriptions never include stores.
  *
  * These run with whatever search_path the command has, as whatever user: every
  * name is qualified, and what touches stores checks no rights.
@@ -26,6 +26,7 @@
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_subscription_rel.h"
 #include "catalog/pg_type.h"
+#include "commands/comment.h"
 #include "commands/event_trigger.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
@@ -50,12 +51,15 @@ PG_FUNCTION_INFO_V1(appendable_bytea_command_end);
 PG_FUNCTION_INFO_V1(appendable_bytea_dropped);
 PG_FUNCTION_INFO_V1(appendable_bytea_detach);
 
+/* what is noted about a store that is left: the transaction that dropped its table */
+#define LEFT_COMMENT	"left by transaction %llu for logical replication slots"
+
 /*
- * Have all logical replication slots of this database confirmed what is before a WAL
- * position?
+ * Do all logical replication slots of this database need nothing any more of what a
+ * transaction removed?  With InvalidTransactionId: are there none?
  */
-bool
-ab_logical_slots_passed(XLogRecPtr position)
+static bool
+slots_passed(TransactionId xid)
 {
 	bool		passed = true;
 
@@ -63,12 +67,17 @@ ab_logical_slots_passed(XLogRecPtr position)
 	for (int i = 0; i < max_replication_slots && passed; i++)
 	{
 		ReplicationSlot *slot = &ReplicationSlotCtl->replication_slots[i];
+		TransactionId needed;
 
 		if (!slot->in_use)
 			continue;
 		SpinLockAcquire(&slot->mutex);
 		if (slot->data.database == MyDatabaseId)
-			passed = slot->data.confirmed_flush >= position;
+		{
+			needed = slot->effective_catalog_xmin;
+			passed = TransactionIdIsNormal(xid) && TransactionIdIsNormal(needed) &&
+				TransactionIdPrecedes(xid, needed);
+		}
 		SpinLockRelease(&slot->mutex);
 	}
 	LWLockRelease(ReplicationSlotControlLock);
@@ -79,7 +88,7 @@ ab_logical_slots_passed(XLogRecPtr position)
 bool
 ab_logical_slots_exist(void)
 {
-	return !ab_logical_slots_passed(PG_UINT64_MAX);
+	return !slots_passed(InvalidTransactionId);
 }
 
 static EventTriggerData *
@@ -169,6 +178,53 @@ unsubscribe_stores(void)
 }
 
 /*
+ * Remove the store of a table that needs none any more.  If a logical replication slot
+ * may still have to read it, it is left for ab_drop_left_stores(), with a note on it.
+ */
+static void
+drop_store(Oid home)
+{
+	AbStore		store;
+
+	if (!ab_store_find(home, &store))
+		return;
+	if (ab_store_decodable(store.heap) && ab_logical_slots_exist())
+		CreateComments(store.heap, RelationRelationId, 0,
+					   psprintf(LEFT_COMMENT, (unsigned long long) U64FromFullTransactionId(GetTopFullTransactionId())));
+	else
+		ab_store_drop(home);
+}
+
+/* Is there a table that uses the store of this OID?  Keeps the table as it is. */
+static bool
+store_in_use(Oid home)
+{
+	Relation	rel;
+	bool		used;
+
+	LockRelationOid(home, AccessShareLock);
+	rel = try_relation_open(home, NoLock);
+	if (rel == NULL)
+		return false;
+	used = ab_is_ours(rel);
+	relation_close(rel, NoLock);
+	return used;
+}
+
+/*
+ * Remove the store of a table that has left the access method.  The table has been looked
+ * at by ab_relation_changed(), which puts it back there if it has a column of the type.
+ */
+static void
+drop_unused_store(Oid relid)
+{
+	AbStore		store;
+
+	if (ab_store_find(relid, &store) && OidIsValid(ab_am_oid()) && !store_in_use(relid))
+		drop_store(relid);
+}
+
+/*
  * Make stores follow a table that a command changed.  What becomes of a partitioned
  * table, or of where it is attached, decides whether its partitions are published.
  */
@@ -214,6 +270,7 @@ appendable_bytea_command_end(PG_FUNCTION_ARGS)
 		{
 			ab_relation_changed(lfirst_oid(lc));
 			ab_refuse_hidden_default(lfirst_oid(lc));
+			drop_unused_store(lfirst_oid(lc));
 		}
 		match_stores(lfirst_oid(lc));
 	}
@@ -221,17 +278,39 @@ appendable_bytea_command_end(PG_FUNCTION_ARGS)
 }
 
 /*
- * Remove the store of a table that needs none any more, or leave that to vacuum: a
- * logical replication slot may still have to read it.
+ * Remove stores that drop_store() left, if all slots have passed the transaction that did:
+ * from then on they cannot see its table any more either.  forgotten: remove also stores
+ * of tables that were dropped while event triggers were off.
  */
-static void
-drop_store(Oid home)
+void
+ab_drop_left_stores(bool forgotten)
 {
-	AbStore		store;
+	ListCell   *lc;
+	uint64		now = U64FromFullTransactionId(ReadNextFullTransactionId());
 
-	if (ab_store_find(home, &store) &&
-		!(ab_store_decodable(store.heap) && ab_logical_slots_exist()))
-		ab_store_drop(home);
+	if (!OidIsValid(ab_am_oid()))
+		return;
+	foreach(lc, ab_store_list())
+	{
+		Oid			home = lfirst_oid(lc);
+		AbStore		store;
+		char	   *comment;
+		unsigned long long xid;
+
+		if (!ab_store_find(home, &store))
+			continue;
+		comment = GetComment(store.heap, RelationRelationId, 0);
+		if (comment == NULL || sscanf(comment, LEFT_COMMENT, &xid) != 1)
+		{
+			/* a table that exists, whatever has become of it, keeps its store */
+			if (forgotten && !store_in_use(home) &&
+				!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(home)))
+				drop_store(home);
+			continue;
+		}
+		if ((xid + PG_INT32_MAX < now || slots_passed((TransactionId) xid)) && !store_in_use(home))
+			ab_store_drop(home);
+	}
 }
 
 Datum
@@ -246,6 +325,8 @@ appendable_bytea_dropped(PG_FUNCTION_ARGS)
 	oids = query_oids("SELECT objid FROM pg_catalog.pg_event_trigger_dropped_objects() "
 					  "WHERE classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass "
 					  "AND objsubid OPERATOR(pg_catalog.=) 0 AND object_type OPERATOR(pg_catalog.=) 'table'");
+	if (oids != NIL)
+		ab_drop_left_stores(false);
 	foreach(lc, oids)
 		drop_store(lfirst_oid(lc));
 	if (query_oids("SELECT objid FROM pg_catalog.pg_event_trigger_dropped_objects() "

@@ -5,8 +5,8 @@
  *
  * Several catalogs keep values that a command computed: a column's default for the
  * rows that are there, bounds of partitions, statistics on columns, on expressions
- * of indexes and on extended statistics.  Vacuum does not look there, so it would
- * delete the chunks, and the next plan that looks would fail.  Called by ddl.c when
+ * of indexes and on extended statistics.  The chunks end with their row all the
+ * same, and the next plan that looks would fail.  Called by ddl.c when
  * an object is made or altered; each function raises an error or does nothing.
  *
  * Copyright (c) 2026, the pg_lean authors
@@ -40,7 +40,7 @@
 /*
  * ALTER TABLE ... ADD COLUMN keeps a constant default for the rows that are there in
  * pg_attribute.  A default that is computed from a table could be a reference, which
- * vacuum would not find.
+ * would outlive its row.
  */
 void
 ab_refuse_hidden_default(Oid relid)
@@ -159,7 +159,7 @@ ab_refuse_index_expressions(Oid indexid, const char *name)
 
 /*
  * The bounds of partitions are kept in a catalog, and may be computed from a table:
- * vacuum would not find a reference there.  Hash partitioning keeps no values.  The
+ * a reference there would outlive its row.  Hash partitioning keeps no values.  The
  * key is known at the end of the command that makes the table.
  */
 void

@@ -5,8 +5,10 @@
  *
  * A superuser can switch event triggers off (or edit catalogs) in a session that
  * has not loaded the library, and so make a table with a column of the type that
- * stays on heap, with references of other tables in it.  Vacuum refuses to work
- * while there is such a table; appendable_bytea_repair() puts it right.
+ * stays on heap, with references of other tables in it: the chunks go with the rows of
+ * those.  appendable_bytea_repair() puts it right while they are there.  It also removes
+ * chunks that belong to no value, and stores that were left for a logical replication
+ * slot to read.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -14,11 +16,14 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/table.h"
 #include "access/tableam.h"
+#include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "executor/spi.h"
 #include "executor/tuptable.h"
+#include "funcapi.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
@@ -95,20 +100,19 @@ adopt_command(Oid relid)
 	return foreign && separator[0] == ',' ? command.data : NULL;
 }
 
-/*
- * appendable_bytea_repair(regclass): see that the table, its values and its store
- * are as the hooks and event triggers would have left them, had they been there.
- */
-Datum
-appendable_bytea_repair(PG_FUNCTION_ARGS)
+/* See that a table, its values and its store are as hooks and triggers leave them. */
+static void
+repair_table(Oid relid, int64 *chunks, int64 *bytes)
 {
-	Oid			relid = PG_GETARG_OID(0);
 	char	   *command;
 
+	*chunks = *bytes = 0;
 	ab_lock_own_table(relid);
 	ab_relation_changed(relid);
 	ab_store_match(relid);
-	command = get_rel_relkind(relid) == RELKIND_RELATION ? adopt_command(relid) : NULL;
+	if (get_rel_relkind(relid) != RELKIND_RELATION)
+		return;
+	command = adopt_command(relid);
 	if (command)
 	{
 		Relation	rel = table_open(relid, NoLock);
@@ -119,6 +123,31 @@ appendable_bytea_repair(PG_FUNCTION_ARGS)
 		run_command(command);
 		SetUserIdAndSecContext(user, security);
 		table_close(rel, NoLock);
+		CommandCounterIncrement();
 	}
-	PG_RETURN_VOID();
+	ab_free_unowned(relid, chunks, bytes);
+}
+
+/*
+ * appendable_bytea_repair(regclass): see that a table is as it must be; without a table,
+ * see to the stores of tables that are gone.
+ */
+Datum
+appendable_bytea_repair(PG_FUNCTION_ARGS)
+{
+	TupleDesc	desc;
+	int64		chunks = 0;
+	int64		bytes = 0;
+	Datum		values[2];
+	bool		nulls[2] = {0};
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	if (PG_ARGISNULL(0))
+		ab_drop_left_stores(superuser());
+	else
+		repair_table(PG_GETARG_OID(0), &chunks, &bytes);
+	values[0] = Int64GetDatum(chunks);
+	values[1] = Int64GetDatum(bytes);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
 }

@@ -23,11 +23,6 @@ int			ab_tail_max = 500;
 int			ab_direct_min = 200;
 int			ab_chunk_size;
 bool		ab_padding = true;
-bool		ab_autovacuum = true;
-int			ab_autovacuum_naptime = 60;
-int			ab_autovacuum_threshold = 50;
-double		ab_autovacuum_scale_factor = 0.2;
-double		ab_vacuum_cost_delay = 0;
 
 static const struct config_enum_entry client_types[] = {
 	{"bytea", AB_CLIENT_BYTEA, false},
@@ -88,47 +83,6 @@ ab_define_settings(void)
 							 true,
 							 PGC_USERSET,
 							 0,
-							 NULL, NULL, NULL);
-
-	DefineCustomBoolVariable("appendable_bytea.autovacuum",
-							 "Lets a background worker vacuum chunk stores.",
-							 "Needs the library in shared_preload_libraries.",
-							 &ab_autovacuum,
-							 true,
-							 PGC_SIGHUP,
-							 0,
-							 NULL, NULL, NULL);
-	DefineCustomIntVariable("appendable_bytea.autovacuum_naptime",
-							"Sets the time between two rounds of the background worker.",
-							NULL,
-							&ab_autovacuum_naptime,
-							60, 1, 86400,
-							PGC_SIGHUP,
-							GUC_UNIT_S,
-							NULL, NULL, NULL);
-	DefineCustomIntVariable("appendable_bytea.autovacuum_threshold",
-							"Sets how many rows must be updated or deleted before a chunk store is vacuumed.",
-							NULL,
-							&ab_autovacuum_threshold,
-							50, 0, INT_MAX,
-							PGC_SIGHUP,
-							0,
-							NULL, NULL, NULL);
-	DefineCustomRealVariable("appendable_bytea.autovacuum_scale_factor",
-							 "Sets the share of a table's rows that is added to the threshold.",
-							 NULL,
-							 &ab_autovacuum_scale_factor,
-							 0.2, 0, 100,
-							 PGC_SIGHUP,
-							 0,
-							 NULL, NULL, NULL);
-	DefineCustomRealVariable("appendable_bytea.vacuum_cost_delay",
-							 "Sets how long a vacuum of a chunk store sleeps after every 200 chunks that it deletes.",
-							 NULL,
-							 &ab_vacuum_cost_delay,
-							 0, 0, 100,
-							 PGC_USERSET,
-							 GUC_UNIT_MS,
 							 NULL, NULL, NULL);
 
 	DefineCustomEnumVariable("appendable_bytea.client_type",

@@ -7,17 +7,12 @@
  * method when it copies a value.  A reader walks the value's segments; within a
  * range of chunks one index scan goes on as long as reading is sequential.
  *
- * Snapshots.  A reference that somebody can see was stored by a transaction that
- * wrote its chunks first, and chunks never change, so what matters is only that a
- * chunk is found: chunks that are committed or our own now (SnapshotSelf), or else
- * those that were and are still there (a vacuum has deleted them since, which an old
- * snapshot on a replica does not keep from it).  That is not ambiguous: a place in a
- * value is written once, for a transaction that wrote there and is gone continued a
- * reference that no row will hold again.  Neither way
- * takes predicate locks, so that SERIALIZABLE transactions conflict on rows of the
- * table alone.  In logical decoding the historic snapshot is the only one.  If a
- * chunk is not found, or is not what its crc says, the reader raises an error: it
- * never returns part of a value.
+ * No snapshot decides which chunks are read, for whoever has a reference may read what
+ * it refers to, as with the server's out-of-line values: see chunk.c.  So writers that
+ * look at rows of transactions in progress, old snapshots, replicas and logical decoding
+ * all read the same way, and without predicate locks: SERIALIZABLE transactions conflict
+ * on rows of the table alone.  If a chunk is not found, or is not what its crc says, the
+ * reader raises an error: it never returns part of a value.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -56,7 +51,6 @@ struct AbReader
 
 	/* an index scan whose next chunk covers or follows scan_at */
 	SysScanDesc scan;
-	bool		fallback;		/* includes chunks that were deleted */
 	int64		scan_at;		/* chunk offset that the scan stands before */
 	int64		scan_end;		/* chunks from this offset on are not in the
 								 * scan */
@@ -172,45 +166,6 @@ open_store(AbReader *reader)
 	reader->opened = true;
 }
 
-/* The snapshot to look for chunks with; NULL is the historic one. */
-static Snapshot
-chunk_snapshot(bool fallback)
-{
-	if (HistoricSnapshotActive())
-		return NULL;
-	return fallback ? SnapshotAny : SnapshotSelf;
-}
-
-/* Was a row written by a transaction that committed, or by our own? */
-static bool
-writer_committed(HeapTupleHeader header)
-{
-	TransactionId xmin = HeapTupleHeaderGetRawXmin(header);
-
-	if (HeapTupleHeaderXminFrozen(header) || HeapTupleHeaderXminCommitted(header))
-		return true;
-	if (HeapTupleHeaderXminInvalid(header))
-		return false;
-	return TransactionIdIsCurrentTransactionId(xmin) ||
-		(!TransactionIdIsInProgress(xmin) && TransactionIdDidCommit(xmin));
-}
-
-/* The next chunk of a scan that was started with chunk_snapshot(). */
-static inline bool
-next_chunk(AbReader *reader, SysScanDesc scan, ScanDirection direction, AbChunk *chunk)
-{
-	HeapTuple	tuple;
-
-	do
-	{
-		tuple = systable_getnext_ordered(scan, direction);
-		if (tuple == NULL)
-			return false;
-	} while (reader->fallback && !writer_committed(tuple->t_data));
-	ab_chunk_deform(reader->heap, tuple, chunk);
-	return true;
-}
-
 /*
  * Where does the chunk start that holds byte "at" in the reference's edition?  Only
  * edited values need the question: chunks of older editions may lie across.
@@ -225,9 +180,9 @@ chunk_start(AbReader *reader, int64 at)
 	int64		start = -1;
 	int64		best = -1;
 
-	scan = ab_chunk_scan(reader->heap, reader->index, chunk_snapshot(reader->fallback),
+	scan = ab_chunk_scan(reader->heap, reader->index, SnapshotAny,
 						 ref->vid, Max(at - AB_CHUNK_MAX + 1, 0), at + 1);
-	while (next_chunk(reader, scan, ForwardScanDirection, &chunk))
+	while (ab_chunk_next(scan, ForwardScanDirection, &chunk))
 	{
 		if (chunk.edition <= ref->edition && chunk.off + chunk.length > at &&
 			(int64) chunk.edition > best)
@@ -262,15 +217,12 @@ start_scan(AbReader *reader, int64 at)
 	 */
 	reader->scan_end = Min(ref->stored, Max(reader->wanted, at + 1));
 	reader->scan = ab_chunk_scan(reader->heap, reader->index,
-								 chunk_snapshot(reader->fallback),
+								 SnapshotAny,
 								 ref->vid, from, reader->scan_end);
 	reader->scan_at = ref->edition == 0 ? at : from;
 }
 
-/*
- * Move the scan to the chunk that covers byte "at".  False if it is not there under
- * the present snapshot.
- */
+/* Move the scan to the chunk that covers byte "at".  False if it is not there. */
 static bool
 advance(AbReader *reader, int64 at)
 {
@@ -280,7 +232,7 @@ advance(AbReader *reader, int64 at)
 	reader->has_chunk = false;
 	if (reader->scan == NULL)
 		return false;
-	while (next_chunk(reader, reader->scan, ForwardScanDirection, chunk))
+	while (ab_chunk_next(reader->scan, ForwardScanDirection, chunk))
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (chunk->edition > ref->edition)
@@ -334,9 +286,9 @@ end_is_ours(AbReader *reader)
 
 	if (ab_same_reference(ref, &verified))
 		return true;
-	scan = ab_chunk_scan(reader->heap, reader->index, chunk_snapshot(reader->fallback),
+	scan = ab_chunk_scan(reader->heap, reader->index, SnapshotAny,
 						 ref->vid, Max(ref->stored - AB_CHUNK_MAX, 0), ref->stored);
-	while (!ours && next_chunk(reader, scan, BackwardScanDirection, &chunk))
+	while (!ours && ab_chunk_next(scan, BackwardScanDirection, &chunk))
 	{
 		ours = chunk.edition <= ref->edition && chunk.crc == ref->crc &&
 			chunk.off + chunk.length == ref->stored;
@@ -369,19 +321,10 @@ ab_reader_chunk(AbReader *reader, int64 at, AbChunk *result)
 	if (reader->scan == NULL || at != reader->scan_at || at >= reader->scan_end)
 	{
 		end_scan(reader);
-		reader->fallback = false;
 		if (end_is_ours(reader))
 			start_scan(reader, at);
 	}
 	found = advance(reader, at);
-	if (!found && !reader->fallback && !HistoricSnapshotActive())
-	{
-		end_scan(reader);
-		reader->fallback = true;
-		if (end_is_ours(reader))
-			start_scan(reader, at);
-		found = advance(reader, at);
-	}
 	MemoryContextSwitchTo(oldcontext);
 	if (found)
 		*result = reader->chunk;
@@ -413,6 +356,17 @@ chunk_missing(AbReader *reader)
 	AbValue    *value = reader->value;
 	int64		at = value->segments[reader->segment].source + reader->position - reader->segment_start;
 
+	/*
+	 * An index that was rebuilt on the primary has no entries for chunks that
+	 * only old snapshots of a replica see, and the server does not cancel
+	 * those for it
+	 */
+	if (RecoveryInProgress())
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("canceling statement due to conflict with recovery"),
+				 errdetail("The statement needs a chunk of an appendable_bytea value that the primary has removed."),
+				 errhint("Run the statement again.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("missing chunk of an appendable_bytea value"),

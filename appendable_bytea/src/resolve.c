@@ -11,7 +11,9 @@
  * Invariant I2: a row version continues the chunks of value v only if the version
  * that it replaces holds exactly that reference, or if the call that stores it
  * made v.  Everything else is copied to a new value.  Hence v sits on one chain of
- * row versions; along it "stored" grows, or the edition does.
+ * row versions; along it "stored" grows, or the edition does.  And so the row version
+ * owns v's chunks: when it is deleted, or replaced by one without v, they are deleted
+ * in the same transaction; a rewrite deletes those that it supersedes.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -387,19 +389,50 @@ ab_carry_out_later(AbPlan *plan, const AbTarget *target)
 	return ab_make_stored(&ref, NULL, 0, 0);
 }
 
-/* Write what waited for the row, if that was stored. */
+/* Delete what the row version that was replaced had and the new one has not. */
+static void
+delete_superseded(AbPlan *plan, const AbTarget *target)
+{
+	int64		vid = plan->value.base.vid;
+	ListCell   *lc;
+
+	foreach(lc, plan->overwritten)
+	{
+		int64		off = *(int64 *) lfirst(lc);
+
+		if (off < plan->cut)
+			ab_chunks_delete(target->home, vid, off, off + 1, plan->edition);
+	}
+	ab_chunks_delete(target->home, vid, plan->cut, PG_INT64_MAX, plan->edition);
+}
+
+/*
+ * The row was stored, or not: write what waited for it, and delete the chunks that it
+ * superseded.
+ */
 void
-ab_settle(AbPlan *plan, bool stored)
+ab_settle(AbPlan *plan, const AbTarget *target, bool stored)
 {
 	AbRef		ref;
 
-	if (plan->writer == NULL)
-		return;
-	if (stored)
+	if (plan->writer && stored)
 		ab_writer_close(plan->writer, &ref);
-	else
+	else if (plan->writer)
 		ab_writer_abandon(plan->writer);
 	plan->writer = NULL;
+	if (stored && plan->edition > 0)
+		delete_superseded(plan, target);
+}
+
+/* Write a chunk anew, and note that it supersedes the one that was there. */
+static void
+overwrite_chunk(AbPlan *plan, AbWriter *writer, int64 off, const char *data, int length)
+{
+	int64	   *superseded = palloc(sizeof(int64));
+
+	ab_writer_overwrite(writer, off, data, length);
+	*superseded = off;
+	plan->overwritten = lappend(plan->overwritten, superseded);
 }
 
 /*
@@ -432,7 +465,7 @@ overwrite_chunks(AbPlan *plan, AbReader *reader, AbWriter *writer, int64 kept, b
 						(errcode(ERRCODE_DATA_CORRUPTED),
 						 errmsg("missing chunk of an appendable_bytea value")));
 			ab_reader_read(reader, chunk.off, buf, chunk.length);
-			ab_writer_overwrite(writer, chunk.off, buf, chunk.length);
+			overwrite_chunk(plan, writer, chunk.off, buf, chunk.length);
 			at = done = chunk.off + chunk.length;
 		}
 	}
@@ -445,7 +478,7 @@ overwrite_chunks(AbPlan *plan, AbReader *reader, AbWriter *writer, int64 kept, b
 					(errcode(ERRCODE_DATA_CORRUPTED),
 					 errmsg("missing chunk of an appendable_bytea value")));
 		memcpy(buf, chunk.data, chunk.length);
-		ab_writer_overwrite(writer, chunk.off, buf, chunk.length);
+		overwrite_chunk(plan, writer, chunk.off, buf, chunk.length);
 	}
 	pfree(buf);
 }
@@ -499,6 +532,8 @@ rewrite_value(AbPlan *plan, const AbTarget *target)
 	require_store(target);
 	from.edition++;
 	from.stored = kept;
+	plan->edition = from.edition;
+	plan->cut = kept;
 	writer = ab_writer_open(target->home, &from, value->length - kept);
 	overwrite_chunks(plan, reader, writer, kept, value->length - rest == kept);
 	result = finish(plan, target, reader, writer, kept, rest);

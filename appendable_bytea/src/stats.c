@@ -30,7 +30,6 @@
 
 #include "compat_table.h"
 #include "store.h"
-#include "sweep.h"
 
 PG_FUNCTION_INFO_V1(appendable_bytea_stats);
 PG_FUNCTION_INFO_V1(appendable_bytea_total_size);

@@ -8,7 +8,8 @@
  * T> with one unique index, chunks_<OID>_index.  It is a member of the extension,
  * so that pg_dump leaves it out, and has no dependency on T, which would get in
  * the way of DROP TABLE: a sql_drop event trigger removes it (ddl_event.c).
- * Nobody has rights on it.
+ * Nobody has rights on it.  Its pg_class.relrewrite names T: logical decoding leaves out
+ * all changes of a relation that has it set, and nothing else in the server looks at it.
  *
  * Lock order, everywhere: T first, then its store.  A store is made with its table
  * (ddl.c).  A table that came to be without our hooks gets one when it first needs
@@ -279,7 +280,7 @@ ab_store_create(Oid home)
 										  HEAP_TABLE_AM_OID, tupdesc, NIL,
 										  RELKIND_RELATION, table->rd_rel->relpersistence,
 										  false, false, ONCOMMIT_NOOP, (Datum) 0,
-										  false, true, true, InvalidOid, NULL);
+										  false, true, true, home, NULL);
 	}
 	PG_FINALLY();
 	{
@@ -357,8 +358,8 @@ file_is_temporary(Relation rel)
  * throw its files away anyway, else by new ones, so that the old ones come back
  * with it.  What may be done to the table's file says nothing about the store's: a
  * table that was rewritten in this transaction, which its store was not, is
- * truncated in place.  A store that logical decoding reads keeps its chunks for
- * vacuum: a new file would break every slot that lags.
+ * truncated in place.  In a store that logical decoding may still read the chunks are
+ * deleted one by one: a new file would break every slot that lags.
  */
 void
 ab_store_truncate(Oid home)
@@ -370,10 +371,15 @@ ab_store_truncate(Oid home)
 
 	if (IsBinaryUpgrade || !ab_store_find(home, &store))
 		return;
-	if (ab_store_decodable(store.heap))
-		return;
 	if (!ab_store_open(home, AccessExclusiveLock, &heap, &index))
 		return;
+	if (RelationIsUsedAsCatalogTable(heap) && ab_logical_slots_exist())
+	{
+		ab_chunks_delete_all(heap);
+		index_close(index, NoLock);
+		table_close(heap, NoLock);
+		return;
+	}
 	in_place = file_is_temporary(heap) && file_is_temporary(index);
 	index_close(index, NoLock);
 	if (in_place)
@@ -485,7 +491,19 @@ ab_store_match(Oid home)
 	table_close(heap, NoLock);
 	index_tablespace = get_rel_tablespace(store.index);
 
-	/* refused by ddl.c if a slot may still have to read the present files */
+	if (old_persistence != persistence && decodable)
+	{
+		if (ab_logical_slots_exist())
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("chunk store of table \"%s\" cannot be rewritten while logical replication slots exist",
+							get_rel_name(home)),
+					 errhint("Drop the slots first.")));
+		/* the server rewrites no table that is marked as this */
+		alter_store(store.heap, AT_ResetRelOptions, NULL,
+					(Node *) list_make1(makeDefElem("user_catalog_table", NULL, -1)));
+		decodable = false;
+	}
 	if (old_persistence != persistence)
 		alter_store(store.heap,
 					persistence == RELPERSISTENCE_PERMANENT ? AT_SetLogged : AT_SetUnLogged,

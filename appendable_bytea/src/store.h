@@ -46,6 +46,7 @@ extern void ab_names_install(void);
 
 /* ---- datum.c ------------------------------------------------------------- */
 
+extern bool ab_find_reference(Datum datum, AbRef *ref);
 extern bool ab_same_reference(const AbRef *a, const AbRef *b);
 extern void *ab_palloc(Size size);
 extern Datum ab_make_stored(const AbRef *ref, const char *tail, int64 n, int64 room);
@@ -84,20 +85,49 @@ typedef struct AbChunk
 	const char *data;
 } AbChunk;
 
-typedef struct AbWriter AbWriter;
+/*
+ * A row of a store as it lies in its tuple, behind the header.  describe_column()
+ * makes the data's storage plain, so that its length word has four bytes always.
+ */
+typedef struct AbChunkRow
+{
+	int64		vid;
+	int64		off;
+	uint32		edition;
+	uint32		prev;
+	uint32		crc;
+	char		length_word[VARHDRSZ];
+	char		data[FLEXIBLE_ARRAY_MEMBER];
+} AbChunkRow;
 
+#define AB_CHUNK_ROW_HEADER		MAXALIGN(SizeofHeapTupleHeader)
+
+/* Every edition; see ab_chunks_delete(). */
+#define AB_ANY_EDITION	PG_INT64_MAX
+
+extern const char *ab_chunk_parse(HeapTuple tuple, AbChunk *chunk);
 extern void ab_chunk_deform(Relation store, HeapTuple tuple, AbChunk *chunk);
+extern uint32 ab_chunk_crc(const AbChunk *chunk);
 extern bool ab_chunk_intact(const AbChunk *chunk);
 extern int64 ab_new_vid(void);
 extern bool ab_chunks_occupied(Oid home, int64 vid, int64 from, int64 before, uint32 edition);
+extern SysScanDesc ab_chunk_scan(Relation heap, Relation index, Snapshot snapshot,
+								 int64 vid, int64 from, int64 before);
+extern bool ab_chunk_next(SysScanDesc scan, ScanDirection direction, AbChunk *chunk);
+extern void ab_chunk_delete(Relation heap, HeapTuple tuple);
+extern void ab_chunks_delete(Oid home, int64 vid, int64 from, int64 before, int64 edition);
+extern void ab_chunks_delete_all(Relation heap);
+
+/* ---- writer.c: writing chunks -------------------------------------------- */
+
+typedef struct AbWriter AbWriter;
+
 extern AbWriter *ab_writer_open(Oid home, const AbRef *from, int64 expected);
 extern void ab_writer_put(AbWriter *writer, const char *data, int64 length);
 extern void ab_writer_overwrite(AbWriter *writer, int64 off, const char *data, int length);
 extern void ab_writer_seal(AbWriter *writer, AbRef *ref);
 extern void ab_writer_abandon(AbWriter *writer);
 extern void ab_writer_close(AbWriter *writer, AbRef *ref);
-extern SysScanDesc ab_chunk_scan(Relation heap, Relation index, Snapshot snapshot,
-								 int64 vid, int64 from, int64 before);
 
 /* ---- extend.c ------------------------------------------------------------ */
 
@@ -144,6 +174,11 @@ typedef struct AbPlan
 	bool		has_old;
 	bool		grows;			/* inline part that grows: pad it */
 	AbWriter   *writer;			/* of a chunk that is written after the row */
+
+	/* what a rewrite leaves behind: chunks below its edition */
+	int64		edition;		/* 0: no rewrite */
+	int64		cut;			/* all of them from here on ... */
+	List	   *overwritten;	/* ... and those at these offsets (int64 *) */
 } AbPlan;
 
 extern void ab_plan(AbPlan *plan, const AbTarget *target, Datum given, bool has_old, Datum old);
@@ -151,7 +186,7 @@ extern bool ab_plan_writes(const AbPlan *plan);
 extern bool ab_plan_waits(const AbPlan *plan, const AbTarget *target);
 extern Datum ab_carry_out(AbPlan *plan, const AbTarget *target);
 extern Datum ab_carry_out_later(AbPlan *plan, const AbTarget *target);
-extern void ab_settle(AbPlan *plan, bool stored);
+extern void ab_settle(AbPlan *plan, const AbTarget *target, bool stored);
 
 /* ---- am.c ---------------------------------------------------------------- */
 
@@ -164,13 +199,13 @@ extern void ab_ddl_install(void);
 extern bool ab_rewrite_computes(Relation rel, int attnum);
 extern void ab_set_access_method(Oid relid, Oid am);
 
+/* ---- check.c ------------------------------------------------------------- */
+
+extern void ab_free_unowned(Oid relid, int64 *chunks, int64 *bytes);
+
 /* ---- stats.c ------------------------------------------------------------- */
 
 extern bool ab_may_look(Oid relid);
-
-/* ---- bgworker.c ---------------------------------------------------------- */
-
-extern void ab_worker_install(void);
 
 /* ---- guc.c --------------------------------------------------------------- */
 
@@ -179,11 +214,6 @@ extern int	ab_tail_max;
 extern int	ab_direct_min;
 extern int	ab_chunk_size;
 extern bool ab_padding;
-extern bool ab_autovacuum;
-extern int	ab_autovacuum_naptime;
-extern int	ab_autovacuum_threshold;
-extern double ab_autovacuum_scale_factor;
-extern double ab_vacuum_cost_delay;
 
 extern void ab_define_settings(void);
 

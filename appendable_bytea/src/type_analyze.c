@@ -5,7 +5,7 @@
  *	  the width in the row, nothing else.
  *
  * Core's default would put sampled values into pg_statistic.  Ours may be
- * references, which must not hide where vacuum does not look for them: a plan
+ * references, which do not keep the chunks that they refer to: a plan
  * made after the row and its chunks are gone would fail to read them.  It would
  * also read whole values to sort them.  Distinct values are taken to be as many
  * as rows.

@@ -510,9 +510,10 @@ class Stress:
         session.query("CREATE TABLE side (id int PRIMARY KEY, data appendable_bytea)")
         session.query("INSERT INTO stress VALUES (0, 0, '')")
         store = session.query("SELECT store FROM appendable_bytea_stats('stress')")[0][0]
+        side_store = session.query("SELECT store FROM appendable_bytea_stats('side')")[0][0]
         session.close()
         threads = [self.run_thread(self.writer, n + 1) for n in range(self.args.writers)]
-        threads.append(self.run_thread(self.repeat, ["SELECT * FROM appendable_bytea_vacuum('stress')", "SELECT * FROM appendable_bytea_vacuum('side')"], 0.1))
+        threads.append(self.run_thread(self.repeat, [f"VACUUM {store}", f"VACUUM {side_store}"], 0.1))
         threads.append(self.run_thread(self.repeat, ["VACUUM stress", "VACUUM", "ANALYZE stress"], 1))
         rewrites = ["VACUUM FULL stress", "CLUSTER stress USING stress_pkey", "REINDEX TABLE stress",
                     f"REINDEX TABLE CONCURRENTLY {store}", f"REINDEX TABLE {store}",
@@ -534,7 +535,8 @@ class Stress:
             self.failures.append(f"check: {problem}")
         if self.args.standby:
             self.compare_standby(session)
-        session.query("SELECT * FROM appendable_bytea_vacuum()")
+        # every chunk that is there belongs to a value: nothing leaks
+        session.query("VACUUM")
         for problem in session.query("SELECT table_name, row_id, column_name, problem FROM appendable_bytea_check()"):
             self.failures.append(f"check after vacuum: {problem}")
         stats = session.query("SELECT chunk_bytes, store_bytes FROM appendable_bytea_stats('stress')")

@@ -20,7 +20,7 @@ INSERT INTO c2 SELECT id, data FROM c WHERE id = 2;
 ROLLBACK;
 SELECT count(*) FROM c JOIN c2 USING (id, data);
 DELETE FROM c WHERE id = 1;
-SELECT chunks_removed > 0 AS removed, outcome FROM appendable_bytea_vacuum('c');
+SELECT appendable_bytea_repair('c');
 SELECT * FROM appendable_bytea_check();
 CREATE TABLE cp (id int, data bytea) PARTITION BY LIST (id);
 CREATE TABLE cp1 PARTITION OF cp FOR VALUES IN (1);

@@ -96,7 +96,7 @@ END $$;
 -- nothing of other values came into any
 SELECT count(*) FROM appendable_bytea_check();
 SELECT id, length(data), md5(data) = md5(data::bytea) AS readable FROM victim ORDER BY id;
--- what is on disk and wrong is reported, and stops vacuum
+-- what is on disk and wrong is reported, and stops repair
 CREATE TABLE damaged (id int, data appendable_bytea);
 INSERT INTO damaged VALUES (1, convert_to(repeat('d', 9000), 'UTF8'));
 CREATE TABLE plain (id int, data bytea) USING appendable_heap;
@@ -117,7 +117,9 @@ CREATE FUNCTION break(command text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
 	EXECUTE format(command, 'appendable_store.chunks_' || 'damaged'::regclass::oid);
 END $$;
+SELECT store AS "STORE" FROM appendable_bytea_stats('damaged') \gset
 SELECT break('UPDATE %s SET data = set_byte(data, 10, 0) WHERE off > 0');
+VACUUM :STORE;
 SELECT substr(data, 1, 3) FROM damaged;
 \set VERBOSITY sqlstate
 SELECT md5(data) FROM damaged;
@@ -125,10 +127,25 @@ UPDATE damaged SET data = appendable_write(data, '\x00', 8999, 1);
 \set VERBOSITY default
 SELECT column_name, regexp_replace(problem, '[0-9]{8,}', 'N', 'g') AS problem FROM appendable_bytea_check('damaged');
 SELECT break('DELETE FROM %s WHERE off > 0');
+VACUUM :STORE;
 \set VERBOSITY sqlstate
 SELECT length(data), substr(data, 1, 3) FROM damaged;
 \set VERBOSITY default
 SELECT column_name, regexp_replace(problem, '[0-9]{8,}', 'N', 'g') AS problem FROM appendable_bytea_check('damaged');
+-- a row of a store that is none: the values behind it are checked, and its own can be deleted
+TRUNCATE damaged;
+INSERT INTO damaged SELECT i, convert_to(repeat(i::text, 9000), 'UTF8') FROM generate_series(1, 3) i;
+SELECT break('UPDATE %s SET data = '''' WHERE off = 0 AND get_byte(data, 0) <> 50');
+VACUUM :STORE;
+SELECT row_id, column_name, problem FROM appendable_bytea_check('damaged');
+SELECT md5(data) = md5(repeat('2', 9000)) AS same FROM damaged WHERE id = 2;
+\set VERBOSITY terse
+DO $$ BEGIN PERFORM md5(data) FROM damaged WHERE id = 1; EXCEPTION WHEN data_corrupted THEN RAISE WARNING '%', regexp_replace(SQLERRM, '[0-9]+', 'N'); END $$;
+\set VERBOSITY default
+DELETE FROM damaged WHERE id = 1;
+UPDATE damaged SET data = 'new' WHERE id = 3;
+SELECT row_id, column_name, problem FROM appendable_bytea_check('damaged');
+SELECT count(*) FROM :STORE;
 DROP FUNCTION break;
 DROP TABLE plain, damaged;
 

@@ -3,7 +3,7 @@ SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS appendable_bytea;
 SET appendable_bytea.chunk_size = 100;
 CREATE TABLE s (id int PRIMARY KEY, data appendable_bytea) WITH (fillfactor = 80, autovacuum_enabled = off);
--- the number of chunks of all editions, and the bytes in them
+-- the number of chunks, and the bytes in them
 CREATE FUNCTION chunks(OUT n int, OUT bytes int) LANGUAGE plpgsql AS $$
 BEGIN
 	EXECUTE format('SELECT count(*), sum(length(data)) FROM appendable_store.chunks_%s', 's'::regclass::oid) INTO n, bytes;
@@ -50,14 +50,16 @@ SELECT data = substr(bytes(2500), 1, 850) || '\xcafe'::bytea || substr(bytes(250
 UPDATE s SET data = appendable_write(data, '', 850, 2) WHERE id = 2;
 SELECT data = bytes(2500) AS same FROM s WHERE id = 2;
 SELECT * FROM appendable_bytea_check('s');
-SELECT * FROM appendable_bytea_vacuum('s');
+SELECT store AS "STORE" FROM appendable_bytea_stats('s') \gset
+VACUUM :STORE;
 SELECT * FROM appendable_bytea_check('s');
+SELECT * FROM chunks();
 SELECT data = bytes(2500) AS same FROM s WHERE id = 2;
 SELECT length(data), substr(data, 1211) = bytes(700, 5) AS same FROM s WHERE id = 1;
-SELECT * FROM appendable_bytea_vacuum('s');
 -- a short value needs no chunks any more
 UPDATE s SET data = appendable_truncate(data, 30) WHERE id = 1;
 SELECT data = set_byte(bytes(30), 5, 170) AS same FROM s WHERE id = 1;
+SELECT * FROM chunks();
 -- old values in variables stay what they were
 DO $$
 DECLARE
@@ -117,10 +119,41 @@ SELECT length(data) FROM s WHERE id = 5;
 SELECT n FROM chunks() \gset
 UPDATE s SET data = data::bytea || bytes(1000, 3) WHERE id = 5;
 SELECT n - :n AS added FROM chunks();
--- deleting leaves chunks to vacuum
+-- what is deleted or replaced takes its chunks with it
+SELECT sum(values_in_chunks) AS "values" FROM appendable_bytea_stats('s');
+BEGIN;
 DELETE FROM s WHERE id <> 5;
-SELECT chunks_removed > 0 AS removed FROM appendable_bytea_vacuum('s');
+SELECT * FROM chunks();
+ROLLBACK;
+SELECT n * 100 > 6000 AS many FROM chunks();
+DELETE FROM s WHERE id <> 5;
 SELECT n * 100 < 6000 AS few FROM chunks();
+BEGIN;
+SELECT * FROM chunks() \gset
+UPDATE s SET data = NULL WHERE id = 5;
+SELECT * FROM chunks();
+ROLLBACK;
+BEGIN;
+UPDATE s SET data = bytes(4000) WHERE id = 5;
+SELECT * FROM chunks();
+SAVEPOINT a;
+UPDATE s SET data = data || bytes(5000) WHERE id = 5;
+UPDATE s SET data = appendable_truncate(data, 3110) WHERE id = 5;
+SELECT * FROM chunks();
+DELETE FROM s;
+SELECT * FROM chunks();
+ROLLBACK TO a;
+SELECT * FROM chunks();
+SELECT data = bytes(4000) AS same FROM s;
+ROLLBACK;
+SELECT n = :n AS as_before FROM chunks();
+-- a row that is inserted and does not stay
+BEGIN;
+INSERT INTO s SELECT 5, bytes(5000) ON CONFLICT (id) DO NOTHING;
+INSERT INTO s SELECT 5, bytes(5000) ON CONFLICT (id) DO UPDATE SET data = EXCLUDED.data;
+SELECT * FROM chunks();
+ROLLBACK;
+SELECT n = :n AS as_before FROM chunks();
 SELECT length(data) FROM s;
 SELECT * FROM appendable_bytea_check();
 SELECT "values", values_in_chunks, chunk_bytes + inline_bytes AS bytes FROM appendable_bytea_stats('s');
@@ -132,6 +165,7 @@ DO $$ DECLARE store text := (SELECT store FROM appendable_bytea_stats('s')); BEG
 	EXECUTE format('UPDATE %s SET data = set_byte(data, 0, 0) WHERE (vid, off) = (SELECT max(vid), 400 FROM %1$s)', store);
 	EXECUTE format('DELETE FROM %s WHERE (vid, off) = (SELECT max(vid), 800 FROM %1$s WHERE vid < (SELECT max(vid) FROM %1$s))', store);
 END $$;
+VACUUM :STORE;
 SELECT column_name, problem FROM appendable_bytea_check('s');
 \set VERBOSITY terse
 SELECT substr(data, 1, 400) = bytes(400) AS same FROM s WHERE id = 8;

@@ -20,7 +20,7 @@ restart_after_crash = on
 fsync = off
 });
 $node->start;
-$node->safe_psql('postgres', "SELECT pg_create_physical_replication_slot('standby')");
+$node->safe_psql('postgres', "SELECT pg_create_physical_replication_slot('standby', true)");
 $node->backup('backup');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($node, 'backup', has_streaming => 1);
