@@ -60,6 +60,9 @@ chaos: ready ## kill and compare: everything at once against a model (MINUTES=3,
 docs: ## draw the figures and pictures of the documents from results/ (ARGS=--keep: from build/bench first)
 	@$(LAB) docs $(ARGS)
 
+clients: ready ## drivers of five languages on both types: what they take and give is the same
+	@$(TOP)/ci/clients.sh
+
 indent: ## check the C code's layout with pgindent (needs the 18 source package)
 	@$(TOP)/ci/indent.sh --check
 
@@ -68,5 +71,5 @@ clean: ## remove everything made, here and in build/
 	+$(if $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null)),$(call in_each,clean))
 	@$(if $(HERE),$(TOP)/ci/clean.sh)
 
-.PHONY: docs all install uninstall installcheck help setup ready demo check matrix fresh chaos indent clean
+.PHONY: docs all install uninstall installcheck help setup ready demo check matrix clients fresh chaos indent clean
 .DEFAULT_GOAL := all
