@@ -29,7 +29,7 @@ installcheck: ## their tests, once installed, on private servers of PG_CONFIG's 
 	+$(call in_each,installcheck)
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(TOP)/Makefile
+	@awk -F':.*## ' '/^[a-z -]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(TOP)/Makefile
 
 setup: ## install the packages that all below need: PostgreSQL with its headers, a compiler, Python
 	@$(TOP)/ci/server.sh host
@@ -54,6 +54,11 @@ matrix: ## the same tests and PostgreSQL's own suite on 17, 18 and an assertion-
 fresh: ## both commands as a newcomer gives them, in pristine roots (STATES=..., ci/fresh.sh lists them)
 	@$(TOP)/ci/fresh.sh $(STATES)
 
+deb dist image: ## Debian packages; the archive for PGXN; the files of an extension image: made, and used where nothing of ours was
+	@$(TOP)/ci/package.sh $@ $(ARGS)
+
+packages: deb dist image ## all three
+
 chaos: ready ## kill and compare: everything at once against a model (MINUTES=3, HOURS=8, ARGS=--pg-config 18-assert)
 	@$(TOP)/certificate/run chaos --minutes $(if $(HOURS),$$(($(HOURS) * 60)),$(or $(MINUTES),3)) $(ARGS)
 
@@ -71,5 +76,5 @@ clean: ## remove everything made, here and in build/
 	+$(if $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null)),$(call in_each,clean))
 	@$(if $(HERE),$(TOP)/ci/clean.sh)
 
-.PHONY: docs all install uninstall installcheck help setup ready demo check matrix clients fresh chaos indent clean
+.PHONY: docs all install uninstall installcheck help setup ready demo check matrix clients fresh deb dist image packages chaos indent clean
 .DEFAULT_GOAL := all

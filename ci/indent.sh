@@ -10,8 +10,9 @@ if [ ! -x "$tool" ]; then
     say "building pg_bsd_indent"
     d=$source/src/tools/pg_bsd_indent
     "$TOP/ci/server.sh" host
-    gcc -O1 -w "-Dpg_noreturn=_Noreturn" -I"$(pg_config --includedir-server)" -I"$d" -o "$tool" "$d"/{args,err,indent,io,lexi,parse,pr_comment}.c -L"$(pg_config --pkglibdir)" \
-        -L"$(pg_config --libdir)" -lpgcommon -lpgport -lm
+    pg_config=$(pg_config_of host)
+    gcc -O1 -w "-Dpg_noreturn=_Noreturn" -I"$("$pg_config" --includedir-server)" -I"$d" -o "$tool" "$d"/{args,err,indent,io,lexi,parse,pr_comment}.c -L"$("$pg_config" --pkglibdir)" \
+        -L"$("$pg_config" --libdir)" -lpgcommon -lpgport -lm
 fi
 args=(--indent "$tool" --typedefs "$BUILD/typedefs")
 sort -u "$source/src/tools/pgindent/typedefs.list" "$TOP/typedefs.list" >"$BUILD/typedefs"

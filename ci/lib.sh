@@ -125,6 +125,13 @@ mirror() {
         awk -F'|' '$2 == "Debian" && $3 == "Debian" { sub("/$", "", $1); print $1; exit }'
 }
 
+# ubuntu_mirror: where PostgreSQL 16 comes from, and KEYRING_16; not this machine's to know.
+ubuntu_mirror() {
+    [ -n "${MIRROR_16:-}" ] || die "set MIRROR_16 to the address of an Ubuntu mirror, KEYRING_16 to the file of its keys (package ubuntu-keyring)"
+    echo "$MIRROR_16"
+}
+KEYRING_16=${KEYRING_16:-/usr/share/keyrings/ubuntu-archive-keyring.gpg}
+
 # release_of MAJOR: the release that carries that PostgreSQL.
 release_of() {
     case $1 in 15) echo bookworm ;; 16) echo noble ;; 17) echo trixie ;; 18) echo sid ;; 19) echo experimental ;;

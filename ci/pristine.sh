@@ -17,9 +17,8 @@ base() {
     packages debootstrap
     from=$(mirror)
     if [ "$1" = noble ]; then
-        from=${MIRROR_16:-}
-        [ -n "$from" ] || die "set MIRROR_16 to the address of an Ubuntu mirror, KEYRING_16 to the file of its keys (package ubuntu-keyring)"
-        script=("--keyring=${KEYRING_16:-/usr/share/keyrings/ubuntu-archive-keyring.gpg}" "--components=main,universe")
+        from=$(ubuntu_mirror)
+        script=("--keyring=$KEYRING_16" "--components=main,universe")
     fi
     say "making a pristine root of $1"
     as_root rm -rf "$base"

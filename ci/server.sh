@@ -17,9 +17,8 @@ make_root() {
     [ "$suite" = sid ] && script=(/usr/share/debootstrap/scripts/sid)
     from=$(mirror)
     if [ "$suite" = noble ]; then
-        from=${MIRROR_16:-}
-        [ -n "$from" ] || die "set MIRROR_16 to the address of an Ubuntu mirror, KEYRING_16 to the file of its keys (package ubuntu-keyring)"
-        options=(--keyring="${KEYRING_16:-/usr/share/keyrings/ubuntu-archive-keyring.gpg}" --components=main,universe)
+        from=$(ubuntu_mirror)
+        options=(--keyring="$KEYRING_16" "--components=main,universe")
         # what all its releases share
         script=(/usr/share/debootstrap/scripts/gutsy)
     fi

@@ -11,7 +11,12 @@ if [ ! -e "$target/.ready" ]; then
     packages dpkg-dev bzip2 xz-utils
     state=$BUILD/apt-$major
     mkdir -p "$state/lists/partial" "$state/cache/archives/partial" "$BUILD/source"
-    echo "deb-src $(mirror) $(release_of "$major") main" >"$state/sources.list"
+    if [ "$major" = 16 ]; then
+        from=$(ubuntu_mirror)
+        printf 'deb-src [signed-by=%s] %s %s main\n' "$KEYRING_16" "$from" noble "$KEYRING_16" "$from" noble-updates >"$state/sources.list"
+    else
+        echo "deb-src $(mirror) $(release_of "$major") main" >"$state/sources.list"
+    fi
     options=(-o "Dir::State::lists=$state/lists" -o "Dir::Cache=$state/cache" -o "Dir::Etc::sourcelist=$state/sources.list"
         -o Dir::Etc::sourceparts=- -o Acquire::Check-Valid-Until=false -o APT::Sandbox::User= -o Acquire::Retries=3)
     say "fetching the source package of PostgreSQL $major"

@@ -1,0 +1,144 @@
+#!/usr/bin/env bash
+# ci/package.sh deb [RELEASE...] | dist | image [LABEL]: make packages and use them
+# where nothing of ours has been before; what is made lies in build/packages/.
+#
+#   deb     Debian packages of those releases (default: this machine's), one for each
+#           PostgreSQL that the release supports: built in a pristine root, read by
+#           lintian, installed and used (debian/tests) in another one
+#   dist    the archive for PGXN, installed by pgxn's own client in a pristine root
+#   image   the files of an extension image (lib, share/extension), loaded through
+#           extension_control_path and dynamic_library_path (PostgreSQL 18, or LABEL)
+. "$(dirname "$0")/lib.sh"
+. "$TOP/ci/pristine.sh"
+
+OUT_PACKAGES=$OUT/packages
+mkdir -p "$OUT_PACKAGES"
+VERSION=$(sed -n 's/^  "version": "\(.*\)",/\1/p' "$TOP/META.json")
+THIS_RELEASE=$(sed -n "s/^VERSION_CODENAME=//p" /etc/os-release)
+
+# step LOG COMMAND...: run, and show the log if that fails
+step() {
+    local to=$1
+    shift
+    "$@" >"$to" 2>&1 || { tail -n 40 "$to" >&2; die "failed: $* (whole log: $to)"; }
+}
+
+deb() {
+    local release_name=$1 name=pg-lean_$VERSION folder=$OUT_PACKAGES/deb-$1 place
+    place=/home/ann/pg-lean-$VERSION
+    say "building the Debian packages for $release_name"
+    pristine "$release_name-build"
+    installed build-essential debhelper postgresql-server-dev-all lintian
+    ann
+    clone ann "$place"
+    # The maintainers have no public address yet, which lintian would have as an error.
+    step "$log.build.log" inside ann "tar --exclude=./debian -cJf $name.orig.tar.xz -C $place . && cd $place &&
+        pg_buildext updatecontrol && dpkg-buildpackage -us -uc && lintian --version && lintian --fail-on error --suppress-tags bogus-mail-host,bogus-mail-host-in-debian-changelog ../${name}*.changes"
+    grep -E '^[EW]: ' "$log.build.log" >&2 || true
+    as_root rm -rf "$folder"
+    mkdir -p "$folder"
+    as_root cp "$root"/home/ann/*.deb "$folder/"
+    as_root rm -rf "$root"
+
+    say "using the Debian packages on $release_name"
+    pristine "$release_name-use"
+    as_root mkdir "$root/packages"
+    as_root cp -r "$folder/." "$root/packages/"
+    as_root rm -f "$root"/packages/*-dbgsym_*
+    as_root cp -r "$TOP/debian/tests" "$root/tests"
+    installed "/packages/*.deb" postgresql-common
+    step "$log.use.log" inside root "/tests/use"
+    expect "no README was installed" as_root test -s "$(echo "$root"/usr/share/doc/postgresql-*-pg-lean/README.md*)"
+    step "$log.remove.log" inside root "apt-get purge -y -qq 'postgresql-*-pg-lean'"
+    expect "files are left" same "$(as_root find "$root/usr" -name 'light_explain*')" ""
+    as_root rm -rf "$root"
+    echo "Debian packages for $release_name: $(cd "$folder" && echo *pg-lean_*.deb)"
+}
+
+dist() {
+    local zip=$OUT_PACKAGES/pg_lean-$VERSION.zip place=/tmp/pg_lean-$VERSION.zip
+    packages git zip
+    python3 - "$TOP" <<'PYTHON'
+import json, pathlib, re, sys
+top = pathlib.Path(sys.argv[1])
+meta = json.loads((top / "META.json").read_text())
+for key in ("name", "version", "abstract", "maintainer", "license", "provides", "meta-spec", "resources", "release_status"):
+    assert meta.get(key), f"META.json: no {key}"
+assert meta["release_status"] in ("stable", "testing", "unstable")
+module = (top / "common/compat_module.h").read_text()
+assert f'PG_LEAN_VERSION "{meta["version"]}"' in module, "common/compat_module.h: not META.json's version"
+changelog = (top / "debian/changelog").read_text()
+assert changelog.startswith(f"pg-lean ({meta['version']}-"), "debian/changelog: not META.json's version"
+folders = {path.parent.name for path in top.glob("*/*.control")}
+assert folders == set(meta["provides"]), f"META.json: provides {sorted(meta['provides'])}, there are {sorted(folders)}"
+for name, provided in meta["provides"].items():
+    control = (top / name / f"{name}.control").read_text()
+    default = re.search(r"default_version = '(.*)'", control)[1]
+    assert provided["version"].startswith(default + "."), f"META.json: {name} is {default}"
+    for key in ("file", "docfile"):
+        assert (top / provided[key]).is_file(), f"META.json: no {provided[key]}"
+PYTHON
+    rm -f "$zip"
+    (cd "$TOP" && git archive --format=zip --prefix="pg_lean-$VERSION/" -o "$zip" HEAD)
+    say "installing the archive for PGXN"
+    pristine "$THIS_RELEASE-pgxn"
+    installed postgresql-server-dev-all postgresql gcc libc6-dev pgxnclient
+    as_root cp "$zip" "$root$place"
+    step "$log.install.log" inside root "pgxn install $place"
+    as_root cp -r "$TOP/debian/tests" "$root/tests"
+    step "$log.use.log" inside root "/tests/use"
+    as_root rm -rf "$root"
+    echo "archive for PGXN: $zip"
+}
+
+image() {
+    local label=$1 pg_config major folder seen
+    "$TOP/ci/server.sh" "$label"
+    pg_config=$(pg_config_of "$label")
+    major=${label%-assert}
+    [ "$major" -ge 18 ] || die "extension images need PostgreSQL 18"
+    folder=$OUT_PACKAGES/image-$major
+    # shellcheck disable=SC2086
+    copy_tree "$label" common $EXTENSIONS
+    say "laying out the extension image for PostgreSQL $major"
+    seen=$(seen_work_of "$label")
+    on "$label" server "rm -rf image made
+        for ext in $EXTENSIONS; do
+            make -s -j2 -C \$ext PG_CONFIG=$pg_config all
+            make -s -C \$ext PG_CONFIG=$pg_config install DESTDIR=$seen/made
+        done
+        mkdir -p image/lib image/share/extension
+        cp made\$($pg_config --pkglibdir)/*.so image/lib/
+        cp made\$($pg_config --sharedir)/extension/* image/share/extension/" >"$OUT/image.log" 2>&1 ||
+        { tail -n 20 "$OUT/image.log" >&2; die "no image for PostgreSQL $major (whole log: $OUT/image.log)"; }
+    # Loaded from there, and not from where a test may have installed the same.
+    on "$label" server "
+        export PATH=\$($pg_config --bindir):\$PATH
+        rm -rf used sockets && mkdir sockets
+        initdb -D used -A trust -U postgres --no-sync
+        trap 'pg_ctl -D used -m immediate stop' EXIT
+        printf '%s\n' \"listen_addresses = ''\" \"unix_socket_directories = '$seen/sockets'\" \
+            \"extension_control_path = '$seen/image/share:\\\$system'\" \"dynamic_library_path = '$seen/image/lib:\\\$libdir'\" \
+            \"shared_preload_libraries = '${EXTENSIONS// /,}'\" >>used/postgresql.conf
+        pg_ctl -D used -l used/log -w start || { cat used/log; exit 1; }
+        for ext in $EXTENSIONS; do
+            psql -X -h $seen/sockets -U postgres -v ON_ERROR_STOP=1 -qc \"CREATE EXTENSION \$ext\"
+            psql -X -h $seen/sockets -U postgres -Atc \"SELECT pg_read_file('/proc/self/maps')\" | grep -q $seen/image/lib/\$ext.so
+            psql -X -h $seen/sockets -U postgres -Atc \"SELECT module_name || version FROM pg_get_loaded_modules()\" | grep -qx \${ext}$VERSION
+        done" >"$OUT/image.log" 2>&1 || { tail -n 20 "$OUT/image.log" >&2; die "the image does not load (whole log: $OUT/image.log)"; }
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    as_root cp -r "$(work_of "$label")/image/." "$folder/"
+    echo "extension image for PostgreSQL $major: $folder"
+}
+
+case ${1:-} in
+    deb)
+        shift
+        [ $# -gt 0 ] || set -- "$THIS_RELEASE"
+        for name in "$@"; do deb "$name"; done
+        ;;
+    dist) dist ;;
+    image) image "${2:-18}" ;;
+    *) die "usage: ci/package.sh deb [RELEASE...] | dist | image [LABEL]" ;;
+esac
