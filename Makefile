@@ -46,6 +46,7 @@ bench-%: $(if $(DSN),,ready)
 
 check: ## build and run every test on this machine's server
 	@$(TOP)/ci/check.sh host
+	@$(TOP)/ci/update.sh
 	@$(LAB) test
 
 matrix: ## the same tests and PostgreSQL's own suite on 17, 18 and an assertion-enabled 18

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # ci/matrix.sh [LABEL...]: the project's tests and PostgreSQL's own suite on other
 # servers (default: 17, 18 and an assertion-enabled 18; 16 too with MIRROR_16, for no
-# Debian release has it).  Half an hour on two processors, a quarter of it for making
-# the servers the first time.
+# Debian release has it).
 . "$(dirname "$0")/lib.sh"
 
 if [ $# -eq 0 ]; then

@@ -31,8 +31,9 @@ base() {
         noble) echo "deb $from noble-updates main universe" ;;
         *) [ -z "$(security_mirror)" ] || echo "deb $(security_mirror) $1-security main" ;;
     esac | as_root tee -a "$base/etc/apt/sources.list" >/dev/null
-    # What this machine needs to reach its mirrors is the root's, too.
-    printf 'Acquire::Check-Valid-Until "false";\nAcquire::Check-Date "false";\n' | as_root tee "$base/etc/apt/apt.conf.d/90dates" >/dev/null
+    # What this machine needs to reach its mirrors is the root's, too; roots share the
+    # folder of packages.
+    printf 'Acquire::Check-Valid-Until "false";\nAcquire::Check-Date "false";\nDebug::NoLocking "true";\n' | as_root tee "$base/etc/apt/apt.conf.d/90pristine" >/dev/null
     as_root cp -L /etc/ssl/certs/ca-certificates.crt "$base/etc/ssl/certs/ca-certificates.crt"
     [ ! -e /etc/pip.conf ] || as_root cp /etc/pip.conf "$base/etc/pip.conf"
     # Packages unpack faster, and services stay where they are.
