@@ -27,6 +27,7 @@ import time
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
+import psutil
 import psycopg
 from psycopg import sql
 
@@ -149,9 +150,8 @@ class Server:
         """Can /proc of this machine show the session's process?"""
         pid = conn.info.backend_pid
         try:
-            return Path(f"/proc/{pid}/comm").read_text().strip().startswith("postgres") and \
-                (conn.info.host or "").startswith("/")
-        except OSError:
+            return psutil.Process(pid).name().startswith("postgres") and (conn.info.host or "").startswith("/")
+        except psutil.Error:
             return False
 
     def configure(self, preload: Sequence[str] = (), settings: Mapping[str, Any] | None = None) -> None:
@@ -203,8 +203,8 @@ class UserServer(Server):
                 self._load.append(name)
         self._session_settings = {name.replace(".", "__"): value for name, value in (settings or {}).items()}
 
-    def connect(self, **settings: Any) -> psycopg.Connection:
-        conn = super().connect()
+    def connect(self, options: str = "", **settings: Any) -> psycopg.Connection:
+        conn = super().connect(options)
         try:
             for name in self._load:
                 conn.execute(sql.SQL("LOAD {}").format(sql.Literal(name)))
@@ -491,18 +491,18 @@ def _remove_abandoned(base: Path, short: Path) -> None:
     """Remove the folders of labs that were killed; the name carries the lab's pid."""
     for folder in [*base.iterdir(), *short.glob("pg_lean-*-*")]:
         pid = folder.name.split("-")[-2] if folder.name.count("-") >= 2 else ""
-        if pid.isdigit() and not Path(f"/proc/{pid}").exists() and not _postmaster_lives(folder):
+        if pid.isdigit() and not psutil.pid_exists(int(pid)) and not _postmaster_lives(folder):
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def _postmaster_lives(folder: Path) -> bool:
     """Is a server still running (perhaps just stopping) on this data or socket folder?"""
     if any(folder.glob(".s.PGSQL.*.lock")):
-        return any(Path(f"/proc/{lock.read_text().split()[0]}").exists() for lock in folder.glob(".s.PGSQL.*.lock"))
+        return any(psutil.pid_exists(int(lock.read_text().split()[0])) for lock in folder.glob(".s.PGSQL.*.lock"))
     try:
         pid = (folder / "data" / "postmaster.pid").read_text().split()[0]
-        return Path(f"/proc/{pid}").exists()
-    except (OSError, IndexError):
+        return psutil.pid_exists(int(pid))
+    except (OSError, IndexError, ValueError):
         return False
 
 

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
 import numpy as np
+import psutil
 import psycopg
 
 from pg_lean.errors import LabError
@@ -274,13 +275,20 @@ def execution_ms(conn: psycopg.Connection, query: str) -> float:
 
 
 def memory_peak(pid: int) -> int | None:
-    """The most memory, in bytes, that a local process has had (VmHWM); None if that cannot be seen."""
-    return _proc_status(pid, "VmHWM")
+    """The most memory, in bytes, that a local process has had (VmHWM, which psutil does not have); None if that cannot be seen."""
+    try:
+        return int(re.search(r"^VmHWM:\s*(\d+) kB$", Path(f"/proc/{pid}/status").read_text(), re.M).group(1)) * 1024
+    except (OSError, AttributeError):
+        return None
 
 
 def private_memory(pid: int) -> int | None:
-    """Memory in bytes of a local process now, without shared mappings (RssAnon)."""
-    return _proc_status(pid, "RssAnon")
+    """Memory in bytes of a local process now, without shared mappings; None if that cannot be seen."""
+    try:
+        memory = psutil.Process(pid).memory_info()
+    except psutil.Error:
+        return None
+    return memory.rss - memory.shared
 
 
 def reset_memory_peak(pid: int) -> bool:
@@ -303,28 +311,18 @@ def cpu_seconds(pid: int) -> float | None:
         return None
 
 
-def _proc_status(pid: int, field: str) -> int | None:
-    try:
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith(field + ":"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError):
-        pass
-    return None
-
-
 # -- the machine -------------------------------------------------------------
 
 
 def describe_machine(conn: psycopg.Connection | None = None, data: Path | None = None) -> dict[str, Any]:
     """What the figures were measured on.  `data` is the server's data folder, if it is on this machine."""
-    memory = _meminfo()
+    memory = psutil.virtual_memory()
     facts: dict[str, Any] = {
         "measured": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "processor": _processor(),
         "processors": len(os.sched_getaffinity(0)),
-        "memory_bytes": memory.get("MemTotal", 0),
-        "memory_available_bytes": memory.get("MemAvailable", 0),
+        "memory_bytes": memory.total,
+        "memory_available_bytes": memory.available,
         "kernel": f"{platform.system()} {platform.release()}",
         "virtual_machine": _virtual_machine(),
         "filesystem": filesystem_of(data) if data else "not known: the server may be elsewhere",
@@ -353,14 +351,6 @@ def _processor() -> str:
         return platform.machine()
 
 
-def _meminfo() -> dict[str, int]:
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines if line.endswith("kB")}
-    except OSError:
-        return {}
-
-
 def _virtual_machine() -> bool:
     try:
         return bool(re.search(r"^flags\s*:.*\bhypervisor\b", Path("/proc/cpuinfo").read_text(), re.M))
@@ -371,17 +361,12 @@ def _virtual_machine() -> bool:
 def filesystem_of(path: Path) -> str:
     """Type of the file system that holds a path, such as "ext4"; as the kernel's family of it ("ext2/ext3") where no
     mount point is in sight, as in a chroot."""
-    best, kind = "", ""
+    real = Path(os.path.realpath(path))
     try:
-        real = os.path.realpath(path)
-        for line in Path("/proc/self/mountinfo").read_text().splitlines():
-            fields, rest = line.split(" - ")
-            point = fields.split()[4]
-            inside = real == point or real.startswith(point.rstrip("/") + "/")
-            if inside and len(point) >= len(best):
-                best, kind = point, rest.split()[0]
-    except (OSError, ValueError):
-        pass
+        inside = [mount for mount in psutil.disk_partitions(all=True) if real.is_relative_to(mount.mountpoint)]
+    except OSError:
+        inside = []
+    kind = max(inside, key=lambda mount: len(mount.mountpoint)).fstype if inside else ""
     if not kind:
         seen = subprocess.run(["stat", "--file-system", "--format=%T", str(path)], capture_output=True, text=True, check=False)
         kind = seen.stdout.strip() or "unknown"
@@ -399,7 +384,7 @@ def _revision() -> str:
 
 def available_memory() -> int:
     """Bytes that could be used now without swapping."""
-    return _meminfo().get("MemAvailable", 1 << 30)
+    return psutil.virtual_memory().available
 
 
 def to_json(value: Any) -> Any:

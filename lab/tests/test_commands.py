@@ -120,6 +120,15 @@ def test_a_benchmark_of_explain_leaves_the_users_tables_alone(pg_lean, tmp_path)
     assert json.loads((tmp_path / "bench" / "explain" / "quick" / "result.json").read_text())["checks"]
 
 
+def test_the_benchmark_of_the_profile_measures_a_profile(pg_lean, tmp_path):
+    if not Cluster().has_library("light_explain"):
+        pytest.skip("light_explain is not installed for this server (make install)")
+    done = pg_lean("bench", "profile", "--quick", "--iterations", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = json.loads((tmp_path / "bench" / "profile" / "quick" / "result.json").read_text())["raw"]
+    assert {row["variant"] for row in rows} == {"off", "off again", "identifiers", "profile"} and len({row["case"] for row in rows}) == 5
+
+
 def test_without_a_command_there_is_help_and_no_error(pg_lean_here):
     status, out, err = pg_lean_here()
     assert status == 0 and "Usage:" in out and "demo" in out and err == ""
