@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shutil
 import subprocess
 import tempfile
 import time
 from typing import Any
 
+#: Seconds without an answer after which the browser is given up.
+PATIENCE = 120
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "chrome-headless-shell", "chromium-headless-shell")
 
 
@@ -41,11 +44,15 @@ class Chromium:
             env={**os.environ, "HOME": self.profile.name})
         os.close(theirs_in)
         os.close(theirs_out)
-        self.out, self.into = os.fdopen(ours_out, "wb", 0), os.fdopen(ours_in, "rb")
+        self.out, self.into, self.buffer = os.fdopen(ours_out, "wb", 0), os.fdopen(ours_in, "rb", 0), bytearray()
         self.number, self.session = 0, None
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        self.call("Page.enable")
+        try:
+            target = self.call("Target.createTarget", url="about:blank")["targetId"]
+            self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+            self.call("Page.enable")
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_exc: Any) -> None:
@@ -56,11 +63,14 @@ class Chromium:
         self.profile.cleanup()
 
     def message(self) -> dict[str, Any]:
-        found = bytearray()
-        while (byte := self.into.read(1)) != b"\0":
-            if not byte:
+        while b"\0" not in self.buffer:
+            if not select.select([self.into], [], [], PATIENCE)[0]:
+                raise TimeoutError("the browser does not answer")
+            part = self.into.read(1 << 16)
+            if not part:
                 raise EOFError("the browser ended")
-            found += byte
+            self.buffer += part
+        found, _, self.buffer = self.buffer.partition(b"\0")
         return json.loads(found)
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
