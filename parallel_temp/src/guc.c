@@ -23,6 +23,8 @@ int			pt_method = PT_METHOD_AUTO;
 bool		pt_index_access = true;
 bool		pt_explain_refusals = false;
 bool		pt_force = false;
+double		pt_worker_start_cost = 100;
+double		pt_enter_page_cost = 0.1;
 double		pt_flush_page_cost = 1.3;
 double		pt_scan_buffer_cost = 0.01;
 bool		pt_fast_load = true;
@@ -99,6 +101,22 @@ pt_define_settings(void)
 							 false,
 							 PGC_USERSET,
 							 GUC_NOT_IN_SAMPLE,
+							 NULL, NULL, NULL);
+	DefineCustomRealVariable("parallel_temp.worker_start_cost",
+							 "Sets the planner's estimate of the cost of starting workers for temporary tables, beside parallel_setup_cost, in units of seq_page_cost.",
+							 "It is added once to each scan that workers divide among them.",
+							 &pt_worker_start_cost,
+							 100, 0, DBL_MAX,
+							 PGC_USERSET,
+							 GUC_EXPLAIN,
+							 NULL, NULL, NULL);
+	DefineCustomRealVariable("parallel_temp.enter_page_cost",
+							 "Sets the planner's estimate of the cost of entering one page into the buffers of a worker that uses indexes or out-of-line values, in units of seq_page_cost.",
+							 "Making each of these buffers is taken as 0.15 of it.",
+							 &pt_enter_page_cost,
+							 0.1, 0, DBL_MAX,
+							 PGC_USERSET,
+							 GUC_EXPLAIN,
 							 NULL, NULL, NULL);
 	DefineCustomRealVariable("parallel_temp.flush_page_cost",
 							 "Sets the planner's estimate of the cost of writing one dirty temporary buffer, in units of seq_page_cost.",

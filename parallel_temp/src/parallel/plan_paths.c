@@ -17,9 +17,16 @@
  * plan: paths that differ by less than 1 % count as equal, and the parallel-safe
  * one would win.  Flushing is charged by the published formula, per dirty page of
  * the table and per allocated buffer; with a shared pool nothing is flushed, and
- * looking at the buffers is what is left.  A partial index path pays for what each
- * worker does to start its own buffers; a parameterized one cannot, because what
- * it is charged counts once for every outer row.
+ * looking at the buffers is what is left.  A partial path pays for the start of
+ * workers besides.
+ *
+ * A worker that runs stock code starts buffers of its own and enters the pages of
+ * the table and its indexes, or of its TOAST table, before its first row.  Paths
+ * that make it do so pay for that: partial and complete index paths, and a scan of
+ * columns that may be out of line.  What a parameterized path is charged counts
+ * once for every outer row, so there it is spread over as many rows as core expects.
+ * Serial plans pay nothing: they have core's own index paths, which workers cannot
+ * run.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -27,8 +34,10 @@
  */
 #include "postgres.h"
 
+#include "access/sysattr.h"
 #include "access/table.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "optimizer/clauses.h"
 #include "optimizer/cost.h"
@@ -56,9 +65,8 @@
 #define LOOK_AT_BUFFER_COST		0.005
 #define PIN_PAGE_COST			0.05
 
-/* In a worker that runs stock code: making a buffer, entering a page. */
-#define START_BUFFER_COST		0.01
-#define ENTER_PAGE_COST			0.1
+/* In a worker that runs stock code: making a buffer, as part of entering a page. */
+#define START_BUFFER_PART		0.15
 
 static set_rel_pathlist_hook_type previous_set_rel_pathlist = NULL;
 
@@ -101,12 +109,73 @@ static const CustomPathMethods path_methods = {
 	.PlanCustomPath = plan_temp_scan,
 };
 
+/*
+ * By how much workers, and the leader, make it quicker: as core estimates.
+ */
+static double
+parallel_divisor(int workers)
+{
+	double		divisor = workers;
+
+	/* The leader helps less, the more workers there are. */
+	if (parallel_leader_participation && workers < 4)
+		divisor += 1.0 - 0.3 * workers;
+	return divisor;
+}
+
+/*
+ * What each worker does before its first row, if stock code reads so many pages.
+ */
+static Cost
+stock_start_cost(double pages)
+{
+	return pt_enter_page_cost * (START_BUFFER_PART * num_temp_buffers + pages);
+}
+
+/*
+ * The same for the TOAST table, if a scan of the table may look into it.
+ */
+static Cost
+toast_start_cost(RelOptInfo *rel, Oid relid)
+{
+	Relation	relation = table_open(relid, NoLock);
+	Oid			toast_relid = relation->rd_rel->reltoastrelid;
+	TupleDesc	desc = RelationGetDescr(relation);
+	Bitmapset  *attrs = NULL;
+	BlockNumber pages = 0;
+	int			attr = -1;
+	bool		found = false;
+
+	if (OidIsValid(toast_relid))
+	{
+		Relation	toast = table_open(toast_relid, AccessShareLock);
+
+		pages = RelationGetNumberOfBlocks(toast);
+		table_close(toast, NoLock);
+	}
+	if (pages > 0)
+	{
+		pull_varattnos((Node *) rel->reltarget->exprs, rel->relid, &attrs);
+		pull_varattnos((Node *) extract_actual_clauses(rel->baserestrictinfo, false), rel->relid, &attrs);
+	}
+	while (!found && (attr = bms_next_member(attrs, attr)) >= 0)
+	{
+		int			attno = attr + FirstLowInvalidHeapAttributeNumber;
+
+		found = attno == 0 ||
+			(attno > 0 && TupleDescAttr(desc, attno - 1)->attlen == -1 &&
+			 TupleDescAttr(desc, attno - 1)->attstorage != TYPSTORAGE_PLAIN);
+	}
+	table_close(relation, NoLock);
+	return found ? stock_start_cost(pages) : 0;
+}
+
 static CustomPath *
 make_path(PlannerInfo *root, RelOptInfo *rel, Planning *planning, int workers, Cost sharing, bool flush,
 		  double surcharge)
 {
 	CustomPath *path = makeNode(CustomPath);
-	TempScanPrivate members = {.partial = workers > 0,.hazard = planning->hazard,.flush_cost = flush ? sharing : 0,.flush = flush};
+	TempScanPrivate members = {.partial = workers > 0,.hazard = planning->hazard,.start_cost = sharing,.flush = flush};
 	Cost		cpu_run;
 	double		page_cost;
 
@@ -126,11 +195,8 @@ make_path(PlannerInfo *root, RelOptInfo *rel, Planning *planning, int workers, C
 	path->methods = &path_methods;
 	if (workers > 0)
 	{
-		double		divisor = workers;
+		double		divisor = parallel_divisor(workers);
 
-		/* As core does: the leader helps less, the more workers there are. */
-		if (parallel_leader_participation && workers < 4)
-			divisor += 1.0 - 0.3 * workers;
 		cpu_run /= divisor;
 		path->path.rows = clamp_row_est(rel->rows / divisor);
 	}
@@ -148,34 +214,98 @@ make_path(PlannerInfo *root, RelOptInfo *rel, Planning *planning, int workers, C
 }
 
 /*
- * Stock index and bitmap scans run in workers as they are.  Paths that exist were
- * made for a table that workers cannot read; asking core for index paths once more
- * adds partial ones.
+ * Pages of the indexes that a path reads.
  */
-static void
-add_index_paths(PlannerInfo *root, RelOptInfo *rel, Cost sharing)
+static double
+index_pages(Path *path)
 {
-	List	   *partial_paths;
-	Cost		start = sharing + seq_page_cost * (START_BUFFER_COST * num_temp_buffers + ENTER_PAGE_COST * rel->pages);
+	double		result = 0;
 	ListCell   *lc;
 
-	foreach(lc, rel->pathlist)
+	switch (nodeTag(path))
+	{
+		case T_IndexPath:
+			return ((IndexPath *) path)->indexinfo->pages;
+		case T_BitmapHeapPath:
+			return index_pages(((BitmapHeapPath *) path)->bitmapqual);
+		case T_BitmapAndPath:
+			foreach(lc, ((BitmapAndPath *) path)->bitmapquals)
+				result += index_pages(lfirst(lc));
+			return result;
+		case T_BitmapOrPath:
+			foreach(lc, ((BitmapOrPath *) path)->bitmapquals)
+				result += index_pages(lfirst(lc));
+			return result;
+		default:
+			return 0;
+	}
+}
+
+/*
+ * How often a parameterized path runs: as core estimates, for as many rows as the
+ * smallest table has that it depends on.
+ */
+static double
+loop_count(PlannerInfo *root, Relids outer)
+{
+	double		result = 0;
+	int			relid = -1;
+
+	while ((relid = bms_next_member(outer, relid)) >= 0)
+	{
+		RelOptInfo *rel = root->simple_rel_array[relid];
+
+		if (rel != NULL && !IS_DUMMY_REL(rel) && (result == 0 || rel->rows < result))
+			result = rel->rows;
+	}
+	return Max(result, 1.0);
+}
+
+/*
+ * Stock index and bitmap scans run in workers as they are.  Paths that exist were
+ * made for a table that workers cannot read; asking core for index paths once more
+ * gives those that they can, partial ones among them.
+ */
+static void
+add_index_paths(PlannerInfo *root, RelOptInfo *rel, Cost sharing, bool complete_pays, bool partial_pays)
+{
+	List	   *serial_paths = rel->pathlist;
+	List	   *paths;
+	List	   *partial_paths;
+	ListCell   *lc;
+
+	rel->pathlist = NIL;
+	create_index_paths(root, rel);
+	paths = rel->pathlist;
+	partial_paths = rel->partial_pathlist;
+	rel->pathlist = serial_paths;
+	rel->partial_pathlist = NIL;
+
+	foreach(lc, paths)
 	{
 		Path	   *path = lfirst(lc);
+		Relids		outer = PATH_REQ_OUTER(path);
+		Cost		start = sharing + stock_start_cost(rel->pages + index_pages(path));
 
-		if (IsA(path, IndexPath) || IsA(path, BitmapHeapPath))
-			path->parallel_safe = true;
+		if (complete_pays)
+		{
+			if (outer != NULL)
+				start *= parallel_divisor(max_parallel_workers_per_gather) / loop_count(root, outer);
+			path->startup_cost += start;
+			path->total_cost += start;
+		}
+		add_path(rel, path);
 	}
-	create_index_paths(root, rel);
-
-	partial_paths = rel->partial_pathlist;
-	rel->partial_pathlist = NIL;
 	foreach(lc, partial_paths)
 	{
 		Path	   *path = lfirst(lc);
+		Cost		start = sharing + stock_start_cost(rel->pages + index_pages(path)) + pt_worker_start_cost;
 
-		path->startup_cost += start;
-		path->total_cost += start;
+		if (partial_pays)
+		{
+			path->startup_cost += start;
+			path->total_cost += start;
+		}
 		add_partial_path(rel, path);
 	}
 }
@@ -233,7 +363,7 @@ add_temp_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, Planning 
 		rel->consider_parallel = true;
 		(void) replace_seqscan(root, rel, planning);
 		if (index_access)
-			add_index_paths(root, rel, 0);
+			add_index_paths(root, rel, 0, false, false);
 		return;
 	}
 
@@ -243,15 +373,19 @@ add_temp_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, Planning 
 
 	rel->consider_parallel = true;
 	sharing = sharing_cost(rte->relid, rel->pages, &flush);
-	if (index_access)
-		add_index_paths(root, rel, sharing);
-	if (workers > 0)
-		add_partial_path(rel, (Path *) make_path(root, rel, planning, workers, sharing, flush, 1.0));
 
 	/*
 	 * Of a subquery only the cheapest plan goes on.  Workers must be able to
 	 * run that, or they could not run a scan with the subquery in its filter.
+	 * So there what they can run costs what core's own paths do.  So it does
+	 * for members of an append relation, whose cheapest paths core puts
+	 * together.
 	 */
+	if (index_access)
+		add_index_paths(root, rel, sharing, root->parent_root == NULL && rel->reloptkind == RELOPT_BASEREL, true);
+	sharing += toast_start_cost(rel, rte->relid);
+	if (workers > 0)
+		add_partial_path(rel, (Path *) make_path(root, rel, planning, workers, sharing + pt_worker_start_cost, flush, 1.0));
 	if (root->parent_root != NULL && replace_seqscan(root, rel, planning))
 		return;
 	if (!alone)

@@ -70,7 +70,7 @@ temp_scan_private(const TempScanPrivate *members)
 {
 	return list_make4(makeInteger(members->partial),
 					  makeInteger(members->hazard),
-					  makeFloat(psprintf("%.2f", members->flush_cost)),
+					  makeFloat(psprintf("%.2f", members->start_cost)),
 					  makeInteger(members->flush));
 }
 
@@ -79,7 +79,7 @@ read_private(CustomScan *plan, TempScanPrivate *members)
 {
 	members->partial = intVal(linitial(plan->custom_private)) != 0;
 	members->hazard = intVal(lsecond(plan->custom_private)) != 0;
-	members->flush_cost = floatVal(lthird(plan->custom_private));
+	members->start_cost = floatVal(lthird(plan->custom_private));
 	members->flush = intVal(lfourth(plan->custom_private)) != 0;
 }
 

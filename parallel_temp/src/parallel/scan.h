@@ -33,7 +33,7 @@ typedef struct TempScanPrivate
 	bool		partial;		/* processes divide the table among them */
 	bool		hazard;			/* the query calls functions of unknown doings
 								 * in the leader */
-	double		flush_cost;		/* part of the startup cost */
+	double		start_cost;		/* part of the startup cost */
 	bool		flush;			/* planned to flush, not to share */
 } TempScanPrivate;
 

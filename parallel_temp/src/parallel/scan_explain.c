@@ -27,7 +27,7 @@ temp_scan_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 	{
 		ExplainPropertyText("Temp Method", method, es);
 		if (es->costs)
-			ExplainPropertyFloat("Temp Flush Cost", NULL, scan->plan.flush_cost, 2, es);
+			ExplainPropertyFloat("Temp Start Cost", NULL, scan->plan.start_cost, 2, es);
 		if (es->analyze)
 		{
 			ExplainPropertyInteger("Temp Pages Shared", NULL, scan->shared_pages, es);
@@ -44,8 +44,8 @@ temp_scan_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 
 	appendStringInfoSpaces(es->str, es->indent * 2);
 	appendStringInfo(es->str, "Temp Pages: method=%s", method);
-	if (es->costs && scan->plan.flush_cost > 0)
-		appendStringInfo(es->str, " flush_cost=%.2f", scan->plan.flush_cost);
+	if (es->costs && scan->plan.start_cost > 0)
+		appendStringInfo(es->str, " start_cost=%.2f", scan->plan.start_cost);
 	if (es->analyze && scan->reported)
 	{
 		appendStringInfo(es->str, " shared=" INT64_FORMAT " flushed=" INT64_FORMAT,

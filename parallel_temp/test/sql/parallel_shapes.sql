@@ -7,6 +7,9 @@ SET parallel_tuple_cost = 0;
 SET min_parallel_table_scan_size = 0;
 SET min_parallel_index_scan_size = 0;
 SET temp_buffers = '32MB';
+-- what can be is asked here, not what pays
+SET parallel_temp.worker_start_cost = 0;
+SET parallel_temp.enter_page_cost = 0;
 
 -- The same tables twice, by the same names, so that one query is for both.
 CREATE SCHEMA shapes;
@@ -64,7 +67,7 @@ INSERT INTO shape (name, query, settings, reason) VALUES
 ('index scan', 'SELECT sum(v) FROM big WHERE id BETWEEN 1000 AND 30000', 'enable_seqscan=off,enable_bitmapscan=off', NULL),
 ('index-only scan', 'SELECT count(*) FROM big WHERE id BETWEEN 1000 AND 30000', 'enable_seqscan=off,enable_bitmapscan=off', NULL),
 ('index scan in order', 'SELECT id, v FROM big WHERE v > 1000 ORDER BY id', 'enable_seqscan=off,enable_sort=off,enable_bitmapscan=off', NULL),
-('bitmap heap scan', 'SELECT sum(v) FROM big WHERE k < 300', 'enable_seqscan=off,enable_indexscan=off', 'Serially cheaper: each worker enters all pages of the table first.'),
+('bitmap heap scan', 'SELECT sum(v) FROM big WHERE k < 300', 'enable_seqscan=off,enable_indexscan=off', NULL),
 ('bitmap heap scan, two indexes', 'SELECT sum(v) FROM big WHERE k < 100 OR id < 9000', 'enable_seqscan=off,enable_indexscan=off', NULL),
 ('UNION ALL', 'SELECT count(*), sum(k) FROM (SELECT k FROM big UNION ALL SELECT k FROM other) x', NULL, NULL),
 ('UNION', 'SELECT count(*) FROM (SELECT k FROM big UNION SELECT k FROM other) x', NULL, NULL),

@@ -100,7 +100,7 @@ for my $method ('share', 'flush')
 		$text .= "\\echo =#=\nSELECT count(*) FROM pg_local_buffers WHERE pins <> 0;\nSELECT counter, value FROM parallel_temp_stats WHERE value <> 0;\n";
 		my ($code, $out, $err) = psql_text($node, 'postgres', $text, timeout => 600, name => "change-$method", settings => {
 				min_parallel_table_scan_size => 0, min_parallel_index_scan_size => 0, parallel_setup_cost => 0, parallel_tuple_cost => 0, max_parallel_workers_per_gather => 2,
-				'parallel_temp.method' => $method, 'parallel_temp.flush_page_cost' => 0, 'parallel_temp.scan_buffer_cost' => 0, temp_buffers => $buffers });
+				'parallel_temp.method' => $method, 'parallel_temp.flush_page_cost' => 0, 'parallel_temp.scan_buffer_cost' => 0, 'parallel_temp.worker_start_cost' => 0, 'parallel_temp.enter_page_cost' => 0, temp_buffers => $buffers });
 		is("$code $err", '0 ', "$method, $buffers buffers: no error");
 		my @parts = split /^=#=\n/m, $out;
 		shift @parts;

@@ -25,6 +25,8 @@ min_parallel_table_scan_size = 0
 min_parallel_index_scan_size = 0
 parallel_setup_cost = 0
 parallel_tuple_cost = 0
+parallel_temp.worker_start_cost = 0
+parallel_temp.enter_page_cost = 0
 client_min_messages = warning
 END
 $node->start;
@@ -143,6 +145,8 @@ ANALYZE t;
 SET enable_seqscan = off;
 SET parallel_temp.flush_page_cost = 0;
 SET parallel_temp.scan_buffer_cost = 0;
+SET parallel_temp.worker_start_cost = 0;
+SET parallel_temp.enter_page_cost = 0;
 SELECT count(*), sum(length(pad)) FROM t WHERE id > 10;
 SET enable_indexscan = off;
 SELECT count(*), sum(length(pad)) FROM t WHERE id > 10;

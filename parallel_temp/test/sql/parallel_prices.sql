@@ -1,0 +1,106 @@
+-- What is not free has its price: plans are chosen by it.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS parallel_temp;
+SET max_parallel_workers_per_gather = 2;
+SET parallel_setup_cost = 100;
+SET parallel_tuple_cost = 0.01;
+SET temp_buffers = '64MB';
+SET enable_memoize = off;
+
+CREATE TEMP TABLE big AS SELECT g AS id, g % 1000 AS k, repeat('x', 60) AS pad FROM generate_series(1, 200000) g;
+CREATE INDEX ON big (id);
+CREATE TEMP TABLE outer_rows AS SELECT (g * 37) % 200000 AS id, g % 100 AS k, repeat('y', 200) AS pad FROM generate_series(1, 60000) g;
+CREATE TEMP TABLE long (id int, txt text);
+ALTER TABLE long ALTER txt SET STORAGE EXTERNAL;
+INSERT INTO long SELECT g, repeat('z', 3000) FROM generate_series(1, 3000) g;
+CREATE UNLOGGED TABLE prices_big AS SELECT * FROM big;
+CREATE INDEX ON prices_big (id);
+CREATE UNLOGGED TABLE prices_outer AS SELECT * FROM outer_rows;
+ANALYZE big;
+ANALYZE outer_rows;
+ANALYZE long;
+ANALYZE prices_big;
+ANALYZE prices_outer;
+
+CREATE FUNCTION goes_parallel(query text) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+	plan text;
+BEGIN
+	EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO plan;
+	RETURN plan LIKE '%"Gather%';
+END
+$$;
+-- Do workers read an index?
+CREATE FUNCTION index_in_workers(query text) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+	plan jsonb;
+BEGIN
+	EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO plan;
+	RETURN jsonb_path_exists(plan, '$.** ? (@."Node Type" like_regex "Gather").** ? (@."Node Type" like_regex "Index")');
+END
+$$;
+-- Part of the start-up costs of a plan's temp scans, from EXPLAIN.
+CREATE FUNCTION start_cost(query text) RETURNS numeric LANGUAGE plpgsql AS $$
+DECLARE
+	plan jsonb;
+BEGIN
+	EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO plan;
+	RETURN (jsonb_path_query_first(plan, '$.**."Temp Start Cost"'))::numeric;
+END
+$$;
+
+-- the start of workers
+SELECT goes_parallel('SELECT count(*) FROM big WHERE k = 3');
+SET parallel_temp.worker_start_cost = 5000;
+SELECT goes_parallel('SELECT count(*) FROM big WHERE k = 3');
+SET parallel_temp.worker_start_cost = 200;
+SELECT start_cost('SELECT count(*) FROM big WHERE k = 3') AS with_200 \gset
+SET parallel_temp.worker_start_cost = 0;
+SELECT :with_200 - start_cost('SELECT count(*) FROM big WHERE k = 3') AS difference;
+RESET parallel_temp.worker_start_cost;
+
+-- a nested loop whose inner side makes each worker enter a table and its index: a few rows do not pay for that, many do
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SELECT index_in_workers('SELECT count(*) FROM prices_outer o JOIN prices_big b USING (id) WHERE o.k = 3 AND o.id % 7 = 1') AS unlogged,
+	index_in_workers('SELECT count(*) FROM outer_rows o JOIN big b USING (id) WHERE o.k = 3 AND o.id % 7 = 1') AS temporary;
+SELECT index_in_workers('SELECT count(*) FROM prices_outer o JOIN prices_big b USING (id)') AS unlogged,
+	index_in_workers('SELECT count(*) FROM outer_rows o JOIN big b USING (id)') AS temporary;
+SET parallel_temp.enter_page_cost = 100;
+SELECT index_in_workers('SELECT count(*) FROM outer_rows o JOIN big b USING (id)') AS temporary;
+RESET parallel_temp.enter_page_cost;
+-- a serial plan pays nothing of it
+SET max_parallel_workers_per_gather = 0;
+CREATE FUNCTION total_cost(query text) RETURNS numeric LANGUAGE plpgsql AS $$
+DECLARE
+	plan jsonb;
+BEGIN
+	EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO plan;
+	RETURN (plan -> 0 -> 'Plan' ->> 'Total Cost')::numeric;
+END
+$$;
+SELECT total_cost('SELECT count(*) FROM outer_rows o JOIN big b USING (id) WHERE o.k = 3 AND o.id % 7 = 1') AS stock \gset
+SET max_parallel_workers_per_gather = 2;
+SET parallel_setup_cost = 1000000;
+SET parallel_temp.enter_page_cost = 100;
+SELECT total_cost('SELECT count(*) FROM outer_rows o JOIN big b USING (id) WHERE o.k = 3 AND o.id % 7 = 1') - :stock AS difference;
+SET parallel_setup_cost = 100;
+RESET parallel_temp.enter_page_cost;
+RESET enable_hashjoin;
+RESET enable_mergejoin;
+
+-- an index in order, and a bitmap
+SET enable_seqscan = off;
+SELECT goes_parallel('SELECT count(pad) FROM big WHERE id < 190000');
+SET parallel_temp.enter_page_cost = 100;
+SELECT goes_parallel('SELECT count(pad) FROM big WHERE id < 190000');
+RESET parallel_temp.enter_page_cost;
+RESET enable_seqscan;
+
+-- values out of line: their table has to be entered, but only if they may be asked for
+SET min_parallel_table_scan_size = 0;
+SET cpu_tuple_cost = 1;
+SELECT start_cost('SELECT max(length(txt)) FROM long') - start_cost('SELECT max(id) FROM long') > 100 AS dearer;
+
+DROP TABLE big, outer_rows, long, prices_big, prices_outer;
+DROP FUNCTION goes_parallel, index_in_workers, start_cost, total_cost;
