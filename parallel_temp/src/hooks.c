@@ -66,7 +66,7 @@ explaining(void)
 static void pg_attribute_hot
 hook_ExecutorStart(QueryDesc *queryDesc, int eflags)
 {
-	if (unlikely(statements.loads != NULL || statements.doors != NULL))
+	if (unlikely(statements.fills != NULL))
 		fastload_before_plan(queryDesc->plannedstmt);
 	if (unlikely(IsParallelWorker()))
 		worker_executor_start(queryDesc);
@@ -81,7 +81,7 @@ hook_ExecutorRun(EXECUTORRUN_PARAMS_compat)
 	int			depth = executor_depth();
 
 	/* A cursor that is fetched from has started long ago. */
-	if (unlikely(statements.loads != NULL || statements.doors != NULL))
+	if (unlikely(statements.fills != NULL))
 		fastload_before_plan(queryDesc->plannedstmt);
 	statements.transaction = CurrentLxid_compat;
 	statements.executor_depth = depth + 1;
@@ -135,7 +135,7 @@ watched_utility(PROCESSUTILITY_PARAMS_compat)
 
 	if (!watching && (IsA(statement, CreateTableAsStmt) || IsA(statement, ExplainStmt) || fastload_may_copy(statement)))
 		hooks_watch_executor();
-	if (unlikely(statements.loads != NULL || statements.doors != NULL))
+	if (unlikely(statements.fills != NULL))
 		fastload_before_utility(statement);
 	if (pool_descriptor() < 0)
 		pool_before_utility(statement);
@@ -169,7 +169,7 @@ hook_ProcessUtility(PROCESSUTILITY_PARAMS_compat)
 		case T_CreateStmt:
 		case T_TruncateStmt:
 		case T_DropStmt:
-			if (unlikely(statements.loads != NULL || statements.doors != NULL))
+			if (unlikely(statements.fills != NULL))
 			{
 				watched_utility(PROCESSUTILITY_ARGS_compat);
 				break;

@@ -18,8 +18,7 @@
 
 #include "compat_executor.h"
 
-struct FastDoor;
-struct FastLoad;
+struct FastFill;
 
 /*
  * All that the hooks of a short statement read and write, side by side: what a
@@ -28,9 +27,8 @@ struct FastLoad;
  */
 typedef struct Statements
 {
-	struct FastLoad *loads;		/* loads in progress, innermost first */
-	struct FastDoor *doors;		/* statements whose rows come in by a changed
-								 * door, innermost first */
+	struct FastFill *fills;		/* statements that fill temporary tables,
+								 * innermost first */
 	int			executor_depth; /* see executor_depth() */
 	LocalTransactionId transaction; /* that executor_depth belongs to */
 	ExecutorStart_hook_type next_start;

@@ -5,10 +5,10 @@
  *
  * fastload_run() decides: a statement whose rows go into a new table gets a receiver
  * in front of the server's (fastload_ctas.c), an insertion into a temporary table
- * is taken over (fastload_insert.c) or given another door to the table
- * (fastload_am.c).  They run inside that one ExecutorRun, so the stack of running
- * loads is cut back when it returns or fails.  COPY gets such a door in
- * ProcessUtility.
+ * is taken over (fastload_insert.c) or finds callbacks of ours in the table's access
+ * method (fastload_am.c), as COPY does.  Each has one FastFill, on one stack, for the
+ * time of its ExecutorRun or COPY: there, and nowhere else, the stack is cut back when
+ * that returns or fails.
  *
  * While a load runs, functions in its query may start statements of their own.  One
  * that names the table being filled must find every row that the server's own path
@@ -36,6 +36,7 @@
 #include "commands/explain.h"
 #include "executor/executor.h"
 #include "nodes/plannodes.h"
+#include "storage/bufmgr.h"
 #include "tcop/utility.h"
 #include "utils/snapmgr.h"
 
@@ -70,12 +71,69 @@ fastload_unfit(Relation rel)
 	return NULL;
 }
 
-/* The load's rows may be asked for by nested statements from now on. */
-void
-fastload_push(FastLoad *load)
+/*
+ * A statement is about to fill a relation that fastload_unfit() found no fault with.
+ */
+FastFill *
+fastload_fill_begin(Relation rel, MemoryContext context)
 {
-	load->outer = statements.loads;
-	statements.loads = load;
+	FastFill   *fill = MemoryContextAllocZero(context, sizeof(FastFill));
+
+	fill->rel = rel;
+	fill->relid = RelationGetRelid(rel);
+	fill->context = context;
+	fill->nest_level = GetCurrentTransactionNestLevel();
+	fill->first_new_block = RelationGetNumberOfBlocks(rel);
+	fill->outer = statements.fills;
+	statements.fills = fill;
+	return fill;
+}
+
+/*
+ * The bulk writer takes the rows from now on.
+ */
+void
+fastload_fill_load(FastFill *fill, CommandId cid, bool freeze)
+{
+	Assert(fill->load == NULL && fill->given_up == NULL);
+	fill->load = fastload_begin(fill->rel, cid, freeze, fill->context);
+	if (fill->in_buffers)
+		fastload_stay_in_buffers(fill->load);
+	if (fill->scanned)
+		fastload_keep_length(fill->load);
+}
+
+/*
+ * Heap has put rows, the last one at "tid": go on with the bulk writer?  Not for the
+ * first few; the row must be on a page that the statement has added, and that must be
+ * the last one of the table, whatever heap has added ahead.
+ */
+void
+fastload_fill_consider(FastFill *fill, ItemPointer tid, CommandId cid)
+{
+	BlockNumber block = ItemPointerGetBlockNumber(tid);
+
+	if (fill->load != NULL || fill->rebuilt || fill->rows <= FEW_ROWS || block < fill->first_new_block ||
+		(!fill->scanned && fastload_held_open(fill->rel, fill->own_references)) ||
+		block + 1 != RelationGetNumberOfBlocks(fill->rel))
+		return;
+	fastload_fill_load(fill, cid, fill->may_freeze != NULL && fill->may_freeze());
+	fastload_continue_at_end(fill->load);
+}
+
+/*
+ * Why not all rows of a statement that has put its last one, and is about to end its
+ * load, went to the bulk writer, or NULL.  "held_open" says that a cursor or an outer query has the table open.
+ */
+const char *
+fastload_fill_why_not(const FastFill *fill, bool held_open)
+{
+	if (fill->given_up)
+		return fill->given_up;
+	if (fill->load == NULL)
+		return held_open ? "a cursor or an outer query has the table open" :
+			"few rows, or room for them in the table";
+	return fill->load->handed_back ? READS_TABLE : NULL;
 }
 
 /*
@@ -159,50 +217,77 @@ fastload_may_use(PlannedStmt *plan, Relation rel)
 }
 
 /*
- * A plan is about to start while loads are running or doors open.
+ * Somebody is about to look at the table: he must find every row where heap would
+ * have put it, and heap's routine.
+ */
+static void
+fill_give_up(FastFill *fill, const char *why)
+{
+	if (fastload_is_loading(fill))
+		fastload_hand_back(fill->load, true);
+	if (fill->overrides)
+	{
+		fill->given_up = why;
+		fastload_override_end(fill);
+	}
+}
+
+/*
+ * Loads are about to be handed back: not if rows may have passed by one of them.
+ */
+static void
+check_fills(void)
+{
+	for (FastFill *fill = statements.fills; fill != NULL; fill = fill->outer)
+	{
+		if (fill->overrides)
+			fastload_override_check(fill);
+	}
+}
+
+/*
+ * A plan is about to start while tables are being filled.
  */
 void
 fastload_before_plan(PlannedStmt *plan)
 {
-	fastload_doors_check();
-	for (FastLoad *load = statements.loads; load != NULL; load = load->outer)
+	check_fills();
+	if (plan->relationOids == NIL)
+		return;
+	for (FastFill *fill = statements.fills; fill != NULL; fill = fill->outer)
 	{
-		if (!load->handed_back && fastload_may_use(plan, load->rel))
-			fastload_hand_back(load, true);
+		if ((fill->overrides || fastload_is_loading(fill)) && fastload_may_use(plan, fill->rel))
+			fill_give_up(fill, READS_TABLE);
 	}
-	if (plan->relationOids != NIL)
-		fastload_doors_shut(plan, READS_TABLE);
 }
 
 /*
- * The loads that began inside are over: after success each has been handed back,
- * after an error some have not.
+ * The statements that began inside are over: after success their loads have been
+ * handed back, after an error some have not.
  */
 static pg_noinline void
-pop_loads(FastLoad *outer)
+fastload_fills_pop(FastFill *outer)
 {
-	while (statements.loads != outer)
+	while (statements.fills != outer)
 	{
-		fastload_abandon(statements.loads);
-		statements.loads = statements.loads->outer;
+		FastFill   *fill = statements.fills;
+
+		fastload_override_restore(fill);
+		if (fill->load != NULL)
+			fastload_abandon(fill->load);
+		statements.fills = fill->outer;
 	}
 }
 
-/* The server has put the last row through a door. */
+/* The server's own code has put the last row of a statement. */
 static void
-finish_door(FastDoor *door, const char *row_by_row)
+override_finish(FastFill *fill, const char *row_by_row)
 {
-	const char *why_not = NULL;
-	bool		held_open = !door->scanned && fastload_held_open(door->rel, door->own_references);
+	bool		held_open = !fill->scanned && fastload_held_open(fill->rel, fill->own_references);
+	const char *why_not = fastload_fill_why_not(fill, held_open);
 
-	fastload_door_close(door);
-	if (door->given_up)
-		why_not = door->given_up;
-	else if (door->load == NULL && held_open)
-		why_not = "a cursor or an outer query has the table open";
-	else if (door->load == NULL)
-		why_not = "few rows, or room for them in the table";
-	fastload_remember(door->load, row_by_row, why_not);
+	fastload_override_end(fill);
+	fastload_remember(fill->load, row_by_row, why_not);
 }
 
 /*
@@ -211,8 +296,7 @@ finish_door(FastDoor *door, const char *row_by_row)
 void		pg_attribute_hot
 fastload_run(EXECUTORRUN_PARAMS_compat)
 {
-	FastLoad   *outer_loads = statements.loads;
-	FastDoor   *outer_door = statements.doors;
+	FastFill   *outer = statements.fills;
 	DestReceiver *dest = queryDesc->dest;
 
 	if (!pt_fast_load && statements.explained == NULL)
@@ -222,7 +306,7 @@ fastload_run(EXECUTORRUN_PARAMS_compat)
 	}
 	PG_TRY();
 	{
-		FastDoor   *door = NULL;
+		FastFill   *override = NULL;
 		const char *why_not = NULL;
 
 		if (dest != NULL && dest->mydest == DestIntoRel)
@@ -232,18 +316,17 @@ fastload_run(EXECUTORRUN_PARAMS_compat)
 		}
 		else
 		{
-			why_not = fastload_insert_prepare(queryDesc, &door);
-			if (why_not != NULL && door == NULL)
+			why_not = fastload_insert_prepare(queryDesc, &override);
+			if (why_not != NULL && override == NULL)
 				fastload_remember(NULL, NULL, why_not);
 		}
 		hooks_run(EXECUTORRUN_ARGS_compat);
-		if (door != NULL)
-			finish_door(door, why_not);
+		if (override != NULL)
+			override_finish(override, why_not);
 	}
 	PG_FINALLY();
 	{
-		fastload_door_forget(outer_door);
-		pop_loads(outer_loads);
+		fastload_fills_pop(outer);
 		queryDesc->dest = dest;
 	}
 	PG_END_TRY();
@@ -328,48 +411,46 @@ fastload_may_copy(Node *statement)
 void
 fastload_copy(PROCESSUTILITY_PARAMS_compat)
 {
-	FastLoad   *outer_loads = statements.loads;
-	FastDoor   *outer_door = statements.doors;
-	FastDoor   *volatile door = NULL;
+	FastFill   *outer = statements.fills;
+	FastFill   *volatile fill = NULL;
 
 	PG_TRY();
 	{
-		door = fastload_copy_prepare((CopyStmt *) pstmt->utilityStmt);
+		fill = fastload_copy_prepare((CopyStmt *) pstmt->utilityStmt);
 		statements.next_utility(PROCESSUTILITY_ARGS_compat);
-		if (door != NULL)
-			fastload_door_close(door);
+		if (fill != NULL)
+			fastload_override_end(fill);
 	}
 	PG_CATCH();
 	{
-		fastload_door_forget(outer_door);
-		pop_loads(outer_loads);
+		fastload_fills_pop(outer);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	fastload_door_forget(outer_door);
-	pop_loads(outer_loads);
-	if (door != NULL)
-		table_close(door->rel, NoLock);
+	fastload_fills_pop(outer);
+	if (fill != NULL)
+		table_close(fill->rel, NoLock);
 }
 
 /*
- * A utility statement is about to run while loads are running or doors open.
+ * A utility statement is about to run while tables are being filled.  One that looks
+ * for rows without a plan may look at any table.  Others may touch any relcache
+ * entry, which is noticed except in a subtransaction that fails: what overrides on a
+ * level below gives up.
  */
 void
 fastload_before_utility(Node *statement)
 {
-	fastload_doors_check();
-	if (!reads_tables(statement))
+	bool		reads = reads_tables(statement);
+
+	check_fills();
+	for (FastFill *fill = statements.fills; fill != NULL; fill = fill->outer)
 	{
-		fastload_doors_shut_above(GetCurrentTransactionNestLevel(), "a utility statement runs in a subtransaction");
-		return;
+		if (reads)
+			fill_give_up(fill, READS_TABLE);
+		else if (fill->overrides && GetCurrentTransactionNestLevel() > fill->nest_level)
+			fill_give_up(fill, "a utility statement runs in a subtransaction");
 	}
-	for (FastLoad *load = statements.loads; load != NULL; load = load->outer)
-	{
-		if (!load->handed_back)
-			fastload_hand_back(load, true);
-	}
-	fastload_doors_shut(NULL, READS_TABLE);
 }
 
 void

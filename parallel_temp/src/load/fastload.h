@@ -30,12 +30,10 @@
 #define FEW_ROWS 50
 
 /*
- * One load in progress.  Lives in the per-query memory context and on the stack
- * of running loads from fastload_begin() to the end of its ExecutorRun.
+ * The bulk writer's state for one load, in the per-query memory context.
  */
 typedef struct FastLoad
 {
-	struct FastLoad *outer;		/* the load that was running before */
 	Relation	rel;			/* target, opened by the caller */
 	Oid			relid;
 	TransactionId xid;			/* xmin of the rows */
@@ -75,20 +73,28 @@ typedef struct FastLoad
 } FastLoad;
 
 /*
- * A statement of the server's own code whose rows come to the bulk writer through
- * the table's access method (fastload_am.c).
+ * A statement that fills a temporary table.  On the stack of those that are running
+ * (statements.fills) from fastload_fill_begin() to the end of its ExecutorRun or
+ * COPY, which takes it off again however it ends.
+ *
+ * Its rows go heap's way at first; then a load begins (load is set), or never.  A
+ * load goes on until it is handed back (load->handed_back).  Where the rows come from
+ * the server's own code, the relation shows a routine of ours for as long as that
+ * lasts (overrides).
  */
-typedef struct FastDoor
+typedef struct FastFill
 {
-	struct FastDoor *outer;		/* of the statement that runs this one */
+	struct FastFill *outer;		/* of the statement that runs this one */
 	Relation	rel;			/* held open by the statement */
 	Oid			relid;
-	bool		open;			/* the relation shows our routine */
-	bool		stale;			/* its relcache entry may have been made again
+	struct ModifyTableState *state; /* whose rows we fetch and put ourselves;
+									 * or NULL */
+	bool		overrides;		/* the relation shows our routine */
+	bool		rebuilt;		/* its relcache entry may have been made again
 								 * behind our back */
-	int			nest_level;		/* of the transaction that opened it */
-	const char *given_up;		/* why it was closed before the statement's
-								 * end, or NULL */
+	int			nest_level;		/* of the transaction that began it */
+	const char *given_up;		/* why heap got its routine back before the
+								 * statement's end, or NULL */
 	bool		(*may_freeze) (void);	/* asked when the load begins; NULL:
 										 * no */
 	bool		in_buffers;		/* rows are looked at before the end */
@@ -99,7 +105,7 @@ typedef struct FastDoor
 	BlockNumber first_new_block;	/* a row here or beyond is on a new page */
 	uint64		rows;			/* rows put by heap */
 	FastLoad   *load;			/* NULL: not begun */
-} FastDoor;
+} FastFill;
 
 /* What EXPLAIN says of the statement being explained. */
 typedef struct FastLoadNote
@@ -112,6 +118,13 @@ typedef struct FastLoadNote
 	const char *row_by_row;		/* why the server made the rows ready, or NULL */
 	const char *why_not;		/* NULL when the load was fast to its end */
 } FastLoadNote;
+
+/* Do rows of the statement go to the bulk writer? */
+static inline bool
+fastload_is_loading(const FastFill *fill)
+{
+	return fill->load != NULL && !fill->load->handed_back;
+}
 
 /*
  * Does anything but the statement have its target open?  That is a cursor, or a
@@ -150,7 +163,10 @@ extern void fastload_print(void);
 extern const char *fastload_unfit(Relation rel);
 extern bool fastload_may_freeze(void);
 extern bool fastload_copy_may_freeze(void);
-extern void fastload_push(FastLoad *load);
+extern FastFill *fastload_fill_begin(Relation rel, MemoryContext context);
+extern void fastload_fill_load(FastFill *fill, CommandId cid, bool freeze);
+extern void fastload_fill_consider(FastFill *fill, ItemPointer tid, CommandId cid);
+extern const char *fastload_fill_why_not(const FastFill *fill, bool held_open);
 extern void fastload_remember(const FastLoad *load, const char *row_by_row, const char *why_not);
 
 /* fastload_ctas.c */
@@ -158,16 +174,13 @@ extern DestReceiver *fastload_ctas_receiver(DestReceiver *inner, bool may_freeze
 extern void fastload_ctas_saw_relation(Oid relid);
 
 /* fastload_insert.c */
-extern const char *fastload_insert_prepare(QueryDesc *queryDesc, FastDoor **door);
+extern const char *fastload_insert_prepare(QueryDesc *queryDesc, FastFill **override);
 
 /* fastload_am.c */
-extern FastDoor *fastload_door_open(Relation rel, bool (*may_freeze) (void), bool in_buffers, bool scanned,
-									int own_references, MemoryContext context);
-extern void fastload_door_close(FastDoor *door);
-extern void fastload_door_forget(FastDoor *outer);
-extern void fastload_doors_check(void);
-extern void fastload_doors_shut(PlannedStmt *plan, const char *why);
-extern void fastload_doors_shut_above(int nest_level, const char *why);
-extern FastDoor *fastload_copy_prepare(CopyStmt *copy);
+extern void fastload_override_begin(FastFill *fill);
+extern void fastload_override_end(FastFill *fill);
+extern void fastload_override_restore(FastFill *fill);
+extern void fastload_override_check(FastFill *fill);
+extern FastFill *fastload_copy_prepare(CopyStmt *copy);
 
 #endif							/* FASTLOAD_H */

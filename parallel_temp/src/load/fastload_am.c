@@ -6,8 +6,8 @@
  * COPY FROM, and INSERT ... SELECT with work per row (triggers, RETURNING,
  * generated columns, row security), stay the server's own code.  But the rows that
  * this code has made ready go through the table's access method, and for the
- * length of the statement the relation shows heap's routine with three doors
- * changed: tuple_insert and multi_insert hand the row to the bulk writer,
+ * length of the statement the relation shows heap's routine with three callbacks
+ * overridden: tuple_insert and multi_insert hand the row to the bulk writer,
  * finish_bulk_insert ends the load.  So the file grows in steps, no page is looked
  * for in the free space map, and without indexes and triggers pages beyond
  * temp_buffers are written once.
@@ -15,13 +15,13 @@
  * Rows go heap's way until one lies on a new page at the end of the table and is
  * not one of the first few, as in fastload_insert.c.
  *
- * What must hold.  Only one door is open for a relation.  It is closed for good,
- * and heap's routine is back, as soon as a nested statement names the relation
- * (fastload.c), when the statement ends, and when it fails.  A relcache entry that
+ * What must hold.  Only one statement at a time overrides for a relation.  That ends
+ * for good, and heap's routine is back, as soon as a nested statement names the
+ * relation (fastload.c), when the statement ends, and when it fails.  A relcache entry that
  * is rebuilt meanwhile shows heap's routine; the invalidation callback, which runs
- * right after, opens the door again, or rows would pass by a load in progress.  An
- * entry that a failing subtransaction invalidates is rebuilt later, when nobody
- * calls us: so a door is closed before a utility statement runs in a subtransaction
+ * right after, overrides again, or rows would pass by a load in progress.  An entry
+ * that a failing subtransaction invalidates is rebuilt later, when nobody calls us:
+ * so heap's routine comes back before a utility statement runs in a subtransaction
  * of the statement's.  Should such an entry be invalidated some other way, the
  * statement fails.
  *
@@ -52,57 +52,30 @@
 static const TableAmRoutine *heap = NULL;
 static TableAmRoutine routine;
 
-static FastDoor *
-find_door(Relation rel)
+static FastFill *
+override_find(Relation rel)
 {
-	for (FastDoor *door = statements.doors; door != NULL; door = door->outer)
+	for (FastFill *fill = statements.fills; fill != NULL; fill = fill->outer)
 	{
-		if (door->open && door->relid == RelationGetRelid(rel))
-			return door;
+		if (fill->overrides && fill->relid == RelationGetRelid(rel))
+			return fill;
 	}
 	return NULL;
 }
 
-static inline bool
-loading(FastDoor *door)
-{
-	return door->load != NULL && !door->load->handed_back;
-}
-
 /*
- * Rows may have passed by a load in progress, onto blocks that it counts its own.
+ * Rows may have passed by a load in progress, onto blocks that it counts its own: an
+ * ERROR.
  */
-static void
-check_stale(FastDoor *door)
+void
+fastload_override_check(FastFill *fill)
 {
-	if (unlikely(door->stale) && loading(door))
+	if (unlikely(fill->rebuilt) && fastload_is_loading(fill))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("relation \"%s\" was changed by a failed subtransaction while rows were put into it",
-						RelationGetRelationName(door->rel)),
+						RelationGetRelationName(fill->rel)),
 				 errhint("Set parallel_temp.fast_load to off for this statement.")));
-}
-
-/*
- * Heap has put rows, the last one at "tid": go on with the bulk writer?  The page
- * must be the last one of the table, whatever heap has added ahead.
- */
-static void
-consider(FastDoor *door, ItemPointer tid, CommandId cid, TableOptions_compat options)
-{
-	BlockNumber block = ItemPointerGetBlockNumber(tid);
-
-	if (door->load != NULL || door->stale || door->rows <= FEW_ROWS || block < door->first_new_block ||
-		(!door->scanned && fastload_held_open(door->rel, door->own_references)) ||
-		block + 1 != RelationGetNumberOfBlocks(door->rel))
-		return;
-	door->load = fastload_begin(door->rel, cid, door->may_freeze != NULL && door->may_freeze(), door->context);
-	if (door->in_buffers)
-		fastload_stay_in_buffers(door->load);
-	if (door->scanned)
-		fastload_keep_length(door->load);
-	fastload_continue_at_end(door->load);
-	fastload_push(door->load);
 }
 
 /* COPY FREEZE marks pages in the visibility map: that is heap's to do. */
@@ -113,21 +86,21 @@ options_fit(TableOptions_compat options)
 }
 
 static void
-door_insert(Relation rel, TupleTableSlot *slot, CommandId cid, TableOptions_compat options, BulkInsertState bistate)
+override_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, TableOptions_compat options, BulkInsertState bistate)
 {
-	FastDoor   *door = find_door(rel);
+	FastFill   *fill = override_find(rel);
 
-	if (door == NULL || !options_fit(options))
+	if (fill == NULL || !options_fit(options))
 		heap->tuple_insert(rel, slot, cid, options, bistate);
-	else if (loading(door))
+	else if (fastload_is_loading(fill))
 	{
 		bool		free_tuple;
 		HeapTuple	tuple;
 
-		check_stale(door);
+		fastload_override_check(fill);
 		tuple = ExecFetchSlotHeapTuple(slot, true, &free_tuple);
 		slot->tts_tableOid = RelationGetRelid(rel);
-		fastload_add_tuple(door->load, tuple);
+		fastload_add_tuple(fill->load, tuple);
 		ItemPointerCopy(&tuple->t_self, &slot->tts_tid);
 		if (free_tuple)
 			pfree(tuple);
@@ -135,19 +108,19 @@ door_insert(Relation rel, TupleTableSlot *slot, CommandId cid, TableOptions_comp
 	else
 	{
 		heap->tuple_insert(rel, slot, cid, options, bistate);
-		door->rows++;
-		consider(door, &slot->tts_tid, cid, options);
+		fill->rows++;
+		fastload_fill_consider(fill, &slot->tts_tid, cid);
 	}
 }
 
 static void
-door_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid,
-				  TableOptions_compat options, BulkInsertState bistate)
+override_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid,
+					  TableOptions_compat options, BulkInsertState bistate)
 {
-	FastDoor   *door = find_door(rel);
+	FastFill   *fill = override_find(rel);
 	int			done = 0;
 
-	if (door == NULL || !options_fit(options))
+	if (fill == NULL || !options_fit(options))
 	{
 		heap->multi_insert(rel, slots, nslots, cid, options, bistate);
 		return;
@@ -156,33 +129,33 @@ door_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId ci
 	{
 		int			n = nslots - done;
 
-		if (loading(door))
+		if (fastload_is_loading(fill))
 		{
-			check_stale(door);
+			fastload_override_check(fill);
 			for (; done < nslots; done++)
 			{
 				slots[done]->tts_tableOid = RelationGetRelid(rel);
-				fastload_add(door->load, slots[done]);
+				fastload_add(fill->load, slots[done]);
 			}
 			break;
 		}
 		/* a few at a time, so that the bulk writer comes in early */
-		if (door->load == NULL)
+		if (fill->load == NULL)
 			n = Min(n, FEW_ROWS + 1);
 		heap->multi_insert(rel, slots + done, n, cid, options, bistate);
 		done += n;
-		door->rows += n;
-		consider(door, &slots[done - 1]->tts_tid, cid, options);
+		fill->rows += n;
+		fastload_fill_consider(fill, &slots[done - 1]->tts_tid, cid);
 	}
 }
 
 static void
-door_finish(Relation rel, TableOptions_compat options)
+override_finish_bulk_insert(Relation rel, TableOptions_compat options)
 {
-	FastDoor   *door = find_door(rel);
+	FastFill   *fill = override_find(rel);
 
-	if (door != NULL)
-		fastload_door_close(door);
+	if (fill != NULL)
+		fastload_override_end(fill);
 	if (heap->finish_bulk_insert)
 		heap->finish_bulk_insert(rel, options);
 }
@@ -192,149 +165,78 @@ relation_invalidated(Datum arg, Oid relid)
 {
 	if (proc_exit_inprogress)
 		return;
-	for (FastDoor *door = statements.doors; door != NULL; door = door->outer)
+	for (FastFill *fill = statements.fills; fill != NULL; fill = fill->outer)
 	{
-		if (!door->open || (relid != InvalidOid && relid != door->relid))
+		if (!fill->overrides || (relid != InvalidOid && relid != fill->relid))
 			continue;
-		door->rel->rd_tableam = &routine;
+		fill->rel->rd_tableam = &routine;
 		/* where nothing can be read, the entry is not made again yet */
 		if (!IsTransactionState())
-			door->stale = true;
+			fill->rebuilt = true;
 	}
 }
 
 /*
  * The statement that is about to run puts rows into this relation, which it keeps
  * open and which fastload_unfit() found no fault with: let them come to the bulk
- * writer.  The door and its load live in "context".
+ * writer.
  */
-FastDoor *
-fastload_door_open(Relation rel, bool (*may_freeze) (void), bool in_buffers, bool scanned, int own_references,
-				   MemoryContext context)
+void
+fastload_override_begin(FastFill *fill)
 {
-	FastDoor   *door;
-
+	Assert(fill->state == NULL && fill->load == NULL && override_find(fill->rel) == NULL);
+	Assert(fill->rel->rd_tableam == GetHeapamTableAmRoutine());
 	if (heap == NULL)
 	{
 		CacheRegisterRelcacheCallback(relation_invalidated, (Datum) 0);
 		routine = *GetHeapamTableAmRoutine();
-		routine.tuple_insert = door_insert;
-		routine.multi_insert = door_multi_insert;
-		routine.finish_bulk_insert = door_finish;
+		routine.tuple_insert = override_tuple_insert;
+		routine.multi_insert = override_multi_insert;
+		routine.finish_bulk_insert = override_finish_bulk_insert;
 		heap = GetHeapamTableAmRoutine();
 	}
-	door = MemoryContextAllocZero(context, sizeof(FastDoor));
-	door->rel = rel;
-	door->relid = RelationGetRelid(rel);
-	door->may_freeze = may_freeze;
-	door->in_buffers = in_buffers;
-	door->scanned = scanned;
-	door->own_references = own_references;
-	door->context = context;
-	door->nest_level = GetCurrentTransactionNestLevel();
-	door->first_new_block = RelationGetNumberOfBlocks(rel);
-	door->open = true;
-	door->outer = statements.doors;
-	statements.doors = door;
-	rel->rd_tableam = &routine;
-	return door;
+	fill->overrides = true;
+	fill->rel->rd_tableam = &routine;
 }
 
 /*
- * The statement has put its last row, or from now on heap does it alone.  The door
- * stays on the stack until fastload_door_forget().
+ * Heap gets its routine back, whatever becomes of the load.
  */
 void
-fastload_door_close(FastDoor *door)
+fastload_override_restore(FastFill *fill)
 {
-	if (!door->open)
+	if (!fill->overrides)
 		return;
-	check_stale(door);
-	door->open = false;
-	door->rel->rd_tableam = heap;
-	if (door->load != NULL)
-		fastload_end(door->load);
+	fill->overrides = false;
+	fill->rel->rd_tableam = heap;
 }
 
 /*
- * Take doors off the stack that were opened since "outer" was the innermost; some
- * are still open after an error.
+ * The statement has put its last row, or from now on heap does it alone.
  */
 void
-fastload_door_forget(FastDoor *outer)
+fastload_override_end(FastFill *fill)
 {
-	while (statements.doors != outer)
-	{
-		if (statements.doors->open)
-		{
-			statements.doors->open = false;
-			statements.doors->rel->rd_tableam = heap;
-		}
-		statements.doors = statements.doors->outer;
-	}
+	if (!fill->overrides)
+		return;
+	fastload_override_check(fill);
+	fastload_override_restore(fill);
+	if (fill->load != NULL)
+		fastload_end(fill->load);
 }
 
 /*
- * A nested plan is about to use relations (all, if NULL is given): it must find
- * heap, and loads of theirs have been handed back.
- */
-void
-fastload_doors_shut(PlannedStmt *plan, const char *why)
-{
-	for (FastDoor *door = statements.doors; door != NULL; door = door->outer)
-	{
-		if (door->open && (plan == NULL || fastload_may_use(plan, door->rel)))
-		{
-			door->given_up = why;
-			fastload_door_close(door);
-		}
-	}
-}
-
-/*
- * Loads are about to be handed back: not if rows may have passed by one of them.
- */
-void
-fastload_doors_check(void)
-{
-	for (FastDoor *door = statements.doors; door != NULL; door = door->outer)
-	{
-		if (door->open)
-			check_stale(door);
-	}
-}
-
-/*
- * Something is about to happen at this level of subtransactions that may touch any
- * relcache entry: doors of levels below go, with their loads.
- */
-void
-fastload_doors_shut_above(int nest_level, const char *why)
-{
-	for (FastDoor *door = statements.doors; door != NULL; door = door->outer)
-	{
-		if (door->open && nest_level > door->nest_level)
-		{
-			if (loading(door))
-				fastload_hand_back(door->load, true);
-			door->given_up = why;
-			fastload_door_close(door);
-		}
-	}
-}
-
-/*
- * Open a door for a COPY that the bulk writer may serve; NULL for any other.  The
+ * Get ready for a COPY that the bulk writer may serve; NULL for any other.  The
  * relation is opened here, with the lock that COPY takes; the caller closes it.
  */
-FastDoor *
+FastFill *
 fastload_copy_prepare(CopyStmt *copy)
 {
 	Oid			temp_namespace;
 	Oid			temp_toast_namespace;
 	Oid			relid;
 	Relation	rel;
-	FastDoor   *door = NULL;
+	FastFill   *fill = NULL;
 
 	if (!copy->is_from || copy->relation == NULL)
 		return NULL;
@@ -344,7 +246,7 @@ fastload_copy_prepare(CopyStmt *copy)
 
 	/*
 	 * The quick way, which takes the wrong table if the search path has a
-	 * permanent one first; then nothing comes through its door.
+	 * permanent one first; then no row comes by the override.
 	 */
 	if (copy->relation->schemaname == NULL)
 		relid = get_relname_relid(copy->relation->relname, temp_namespace);
@@ -360,13 +262,15 @@ fastload_copy_prepare(CopyStmt *copy)
 	/* nobody but this session takes locks on its temporary tables */
 	rel = table_open(relid, RowExclusiveLock);
 	if (fastload_unfit(rel) == NULL)
-		door = fastload_door_open(rel,
-								  rel->trigdesc == NULL &&
-								  CreatedInSubTransaction_compat(rel, GetCurrentSubTransactionId()) ?
-								  fastload_copy_may_freeze : NULL,
-								  rel->rd_rel->relhasindex || rel->trigdesc != NULL, false, COPY_REFERENCES,
-								  CurrentMemoryContext);
+	{
+		fill = fastload_fill_begin(rel, CurrentMemoryContext);
+		if (rel->trigdesc == NULL && CreatedInSubTransaction_compat(rel, GetCurrentSubTransactionId()))
+			fill->may_freeze = fastload_copy_may_freeze;
+		fill->in_buffers = rel->rd_rel->relhasindex || rel->trigdesc != NULL;
+		fill->own_references = COPY_REFERENCES;
+		fastload_override_begin(fill);
+	}
 	else
 		table_close(rel, NoLock);
-	return door;
+	return fill;
 }

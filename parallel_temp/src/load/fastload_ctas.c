@@ -31,7 +31,7 @@ typedef struct CtasReceiver
 	bool		may_freeze;
 	MemoryContext context;
 	Relation	rel;
-	FastLoad   *load;			/* NULL: all rows go to the server's receiver */
+	FastFill   *fill;			/* NULL: all rows go to the server's receiver */
 	const char *why_not;
 } CtasReceiver;
 
@@ -80,9 +80,8 @@ ctas_startup(DestReceiver *self, int operation, TupleDesc typeinfo)
 		bool		freeze = receiver->may_freeze &&
 			receiver->rel->rd_createSubid == GetCurrentSubTransactionId();
 
-		receiver->load = fastload_begin(receiver->rel, GetCurrentCommandId(true), freeze,
-										receiver->context);
-		fastload_push(receiver->load);
+		receiver->fill = fastload_fill_begin(receiver->rel, receiver->context);
+		fastload_fill_load(receiver->fill, GetCurrentCommandId(true), freeze);
 	}
 }
 
@@ -91,9 +90,9 @@ ctas_receive(TupleTableSlot *slot, DestReceiver *self)
 {
 	CtasReceiver *receiver = (CtasReceiver *) self;
 
-	if (receiver->load == NULL || receiver->load->handed_back)
+	if (receiver->fill == NULL || !fastload_is_loading(receiver->fill))
 		return receiver->inner->receiveSlot(slot, receiver->inner);
-	fastload_add(receiver->load, slot);
+	fastload_add(receiver->fill->load, slot);
 	return true;
 }
 
@@ -102,15 +101,14 @@ ctas_shutdown(DestReceiver *self)
 {
 	CtasReceiver *receiver = (CtasReceiver *) self;
 
-	if (receiver->load != NULL)
+	if (receiver->fill != NULL)
 	{
-		if (receiver->load->handed_back)
-			receiver->why_not = "the statement reads the table while filling it";
-		fastload_end(receiver->load);
+		receiver->why_not = fastload_fill_why_not(receiver->fill, false);
+		fastload_end(receiver->fill->load);
 	}
 	if (receiver->rel != NULL)
 	{
-		fastload_remember(receiver->load, NULL, receiver->why_not);
+		fastload_remember(receiver->fill ? receiver->fill->load : NULL, NULL, receiver->why_not);
 		table_close(receiver->rel, NoLock);
 		receiver->rel = NULL;
 	}

@@ -34,49 +34,8 @@
 #include "compat_executor.h"
 #include "compat_planner.h"
 #include "compat_table.h"
+#include "hooks.h"
 #include "load/fastload.h"
-
-/* One running insertion; insertions inside functions nest. */
-typedef struct FastInsert
-{
-	struct FastInsert *outer;
-	ModifyTableState *state;
-	bool		may_freeze;
-	bool		scanned;		/* the statement reads the table, too */
-	BlockNumber first_new_block;	/* a row here or beyond is on a new page */
-	uint64		rows;			/* rows put with the server's own function */
-} FastInsert;
-
-static FastInsert *running = NULL;
-
-/*
- * Take an entry off the stack.  An insertion that fails leaves its own, which goes
- * with the per-query memory.
- */
-static void
-forget(void *arg)
-{
-	for (FastInsert **link = &running; *link != NULL; link = &(*link)->outer)
-	{
-		if (*link == (FastInsert *) arg)
-		{
-			*link = (*link)->outer;
-			return;
-		}
-	}
-}
-
-/*
- * Put the row with the server's own function; true if it came to lie on a page that
- * this statement has added and is not one of the first few.
- */
-static bool
-insert_one(FastInsert *insert, Relation rel, TupleTableSlot *slot)
-{
-	table_tuple_insert(rel, slot, insert->state->ps.state->es_output_cid, 0, NULL);
-	return ++insert->rows > FEW_ROWS &&
-		ItemPointerGetBlockNumber(&slot->tts_tid) >= insert->first_new_block;
-}
 
 /*
  * Takes the place of the server's function of the ModifyTable node.
@@ -89,22 +48,22 @@ exec_fast_insert(PlanState *pstate)
 	ResultRelInfo *target = state->resultRelInfo;
 	Relation	rel = target->ri_RelationDesc;
 	PlanState  *source = outerPlanState(state);
-	FastInsert *insert = running;
-	FastLoad   *load = NULL;
-	const char *why_not = NULL;
+	FastFill   *fill = statements.fills;
+	const char *why_not;
 
 	CHECK_FOR_INTERRUPTS();
 
 	/* ExecutorFinish calls once more when a rule made the statement */
 	if (state->mt_done)
 		return NULL;
-	while (insert != NULL && insert->state != state)
-		insert = insert->outer;
-	if (insert == NULL)
+	while (fill != NULL && fill->state != state)
+		fill = fill->outer;
+	if (fill == NULL)
 		elog(ERROR, "fast load state of the insertion is lost");
-	insert->first_new_block = RelationGetNumberOfBlocks(rel);
+	Assert(fill->rel == rel && !fill->overrides && fill->load == NULL);
 	if (rel->rd_rel->relhasindex && target->ri_IndexRelationDescs == NULL)
 		ExecOpenIndices(target, false);
+	fill->in_buffers = target->ri_NumIndices > 0;
 
 	for (;;)
 	{
@@ -122,19 +81,13 @@ exec_fast_insert(PlanState *pstate)
 		if (rel->rd_att->constr)
 			ExecConstraints(target, slot, estate);
 
-		if (load != NULL && !load->handed_back)
-			fastload_add(load, slot);
-		else if (insert_one(insert, rel, slot) && load == NULL &&
-				 (insert->scanned || !fastload_held_open(rel, 1)))
+		if (fastload_is_loading(fill))
+			fastload_add(fill->load, slot);
+		else
 		{
-			load = fastload_begin(rel, estate->es_output_cid, insert->may_freeze && fastload_may_freeze(),
-								  estate->es_query_cxt);
-			if (target->ri_NumIndices > 0)
-				fastload_stay_in_buffers(load);
-			if (insert->scanned)
-				fastload_keep_length(load);
-			fastload_continue_at_end(load);
-			fastload_push(load);
+			table_tuple_insert(rel, slot, estate->es_output_cid, 0, NULL);
+			fill->rows++;
+			fastload_fill_consider(fill, &slot->tts_tid, estate->es_output_cid);
 		}
 
 		/*
@@ -147,18 +100,11 @@ exec_fast_insert(PlanState *pstate)
 			estate->es_processed++;
 	}
 
-	if (load == NULL)
-		why_not = insert->scanned || !fastload_held_open(rel, 1) ? "few rows, or room for them in the table" :
-			"a cursor or an outer query has the table open";
-	else
-	{
-		if (load->handed_back)
-			why_not = "the statement reads the table while filling it";
-		fastload_end(load);
-	}
-	fastload_remember(load, NULL, why_not);
+	why_not = fastload_fill_why_not(fill, !fill->scanned && fastload_held_open(rel, fill->own_references));
+	if (fill->load != NULL)
+		fastload_end(fill->load);
+	fastload_remember(fill->load, NULL, why_not);
 	state->mt_done = true;
-	forget(insert);
 	return NULL;
 }
 
@@ -238,18 +184,17 @@ reads_target(PlannedStmt *plan, Oid relid)
 /*
  * If the statement is an insertion that the bulk writer can do, take it over; it
  * will run in the ExecutorRun that follows.  If the server has to make each row
- * ready, set *door, for the caller to close and forget.  Returns NULL for a
+ * ready, set *override, for the caller to end.  Returns NULL for a
  * statement taken over and for one that is no insertion into a temporary table,
  * else a reason.
  */
 const char *pg_attribute_hot
-fastload_insert_prepare(QueryDesc *queryDesc, FastDoor **door)
+fastload_insert_prepare(QueryDesc *queryDesc, FastFill **override)
 {
 	ModifyTableState *state = (ModifyTableState *) queryDesc->planstate;
 	ResultRelInfo *target;
 	Relation	rel;
-	FastInsert *insert;
-	MemoryContextCallback *callback;
+	FastFill   *fill;
 	const char *why_not;
 	bool		scanned;
 	bool		may_freeze;
@@ -272,24 +217,21 @@ fastload_insert_prepare(QueryDesc *queryDesc, FastDoor **door)
 	scanned = reads_target(queryDesc->plannedstmt, RelationGetRelid(rel));
 	may_freeze = CreatedInSubTransaction_compat(rel, GetCurrentSubTransactionId()) && !scanned;
 	why_not = work_per_row(state);
+	fill = fastload_fill_begin(rel, queryDesc->estate->es_query_cxt);
+	fill->scanned = scanned;
+	fill->own_references = 1;
 	if (why_not != NULL)
 	{
-		*door = fastload_door_open(rel, may_freeze && rel->trigdesc == NULL ? fastload_may_freeze : NULL,
-								   rel->rd_rel->relhasindex || rel->trigdesc != NULL, scanned, 1,
-								   queryDesc->estate->es_query_cxt);
+		if (may_freeze && rel->trigdesc == NULL)
+			fill->may_freeze = fastload_may_freeze;
+		fill->in_buffers = rel->rd_rel->relhasindex || rel->trigdesc != NULL;
+		fastload_override_begin(fill);
+		*override = fill;
 		return why_not;
 	}
-
-	insert = MemoryContextAllocZero(queryDesc->estate->es_query_cxt, sizeof(FastInsert));
-	insert->state = state;
-	insert->may_freeze = may_freeze;
-	insert->scanned = scanned;
-	insert->outer = running;
-	callback = MemoryContextAlloc(queryDesc->estate->es_query_cxt, sizeof(MemoryContextCallback));
-	callback->func = forget;
-	callback->arg = insert;
-	MemoryContextRegisterResetCallback(queryDesc->estate->es_query_cxt, callback);
-	running = insert;
+	if (may_freeze)
+		fill->may_freeze = fastload_may_freeze;
+	fill->state = state;
 
 	/*
 	 * Instrumentation, ours or somebody else's, calls through

@@ -63,6 +63,7 @@ refusal_text(Refusal refusal, Oid function)
 
 	if (strstr(text, "%s") == NULL)
 		return text;
+
 	return psprintf(text, name ? psprintf("function \"%s\"", name) : "a function");
 }
 
