@@ -48,6 +48,13 @@ for ext in "$@"; do
     job[$ext]=$!
 done
 
+# count_of FILE...: how many of these are there (a pattern without a match is not)
+count_of() {
+    local f there=0
+    for f in "$@"; do [ ! -e "$f" ] || there=$((there + 1)); done
+    echo "$there"
+}
+
 # progress: how many tests have ended, every half minute while they run.
 progress() {
     local ext line all ended
@@ -56,13 +63,13 @@ progress() {
         line=
         for ext in "$@"; do
             all=0
-            if [ "${SKIP_REGRESS:-}" != 1 ]; then all=$((all + $(find "$TOP/$ext/test/sql" "$TOP/$ext/test/specs" -type f 2>/dev/null | wc -l))); fi
+            if [ "${SKIP_REGRESS:-}" != 1 ]; then all=$((all + $(count_of "$TOP/$ext"/test/sql/*.sql "$TOP/$ext"/test/specs/*.spec))); fi
             if [ "${SKIP_TAP:-}" != 1 ]; then
-                if [ -n "${PROVE_TESTS:-}" ]; then all=$((all + $(wc -w <<<"$PROVE_TESTS")))
-                else all=$((all + $(find "$TOP/$ext/test/t" -name '*.pl' 2>/dev/null | wc -l))); fi
+                # shellcheck disable=SC2086
+                all=$((all + $(cd "$TOP/$ext" && count_of ${PROVE_TESTS:-test/t/*.pl})))
             fi
             ended=$(grep -cE "$ENDED|^(test|t)/.*\.pl \.+ " "$logs/$ext.log" || true)
-            line="$line, $ext $ended of $all"
+            line="$line, $ext ${ended:-0} of $all"
         done
         say "tests that ended on PostgreSQL $label: ${line#, }"
     done

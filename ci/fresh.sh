@@ -38,6 +38,7 @@ both() {
     expect "make check failed" give check "${quick}make check"
     expect "make check counted nothing" grep -qE '^PostgreSQL host: [1-9][0-9]* passed, 0 failed' "$log.check.log"
     expect "the lab's tests did not run" grep -qE '^[1-9][0-9]* passed' "$log.check.log"
+    [ -n "$quick" ] || expect "make check says nothing while it tests" grep -q 'tests that ended on PostgreSQL host: parallel_temp [0-9]* of [1-9]' "$log.check.log"
     expect "make clean failed" give clean "make clean"
     expect "make clean left build/" as_root test ! -e "$root$place/build"
     expect "make clean left /var/tmp" same "$(as_root find "$root/var/tmp" -mindepth 1 -name 'pg_lean*')" ""
