@@ -57,7 +57,6 @@ measure(LightClock clock, double *inside, double *outside)
 	double		bare = DBL_MAX;
 	double		all = DBL_MAX;
 	double		ticks;
-	int64		deadline;
 
 	*inside = DBL_MAX;
 	node->ExecProcNodeReal = do_nothing;
@@ -73,10 +72,7 @@ measure(LightClock clock, double *inside, double *outside)
 		node->ExecProcNode = light_wrapper_for(clock, true, false);
 		record->caller = light.top;
 		record->total = 0;
-		deadline = light.deadline;
-		light.deadline = PG_INT64_MAX;
 		ticks = call_often(node);
-		light.deadline = deadline;
 		all = Min(all, ticks);
 		*inside = Min(*inside, (double) record->total / CALLS);
 	}
@@ -97,7 +93,7 @@ light_explain_clock_costs(PG_FUNCTION_ARGS)
 		const char *timing;
 		LightClock	clock;
 	}			clocks[] = {
-		{"ticker", LIGHT_CLOCK_NONE},
+		{"auto", LIGHT_CLOCK_SAMPLED},
 		{"exact", LIGHT_CLOCK_TSC},
 		{"ordered", LIGHT_CLOCK_ORDERED},
 		{"core", LIGHT_CLOCK_SYSTEM}
@@ -115,18 +111,20 @@ light_explain_clock_costs(PG_FUNCTION_ARGS)
 		Datum		values[3];
 		bool		nulls[3] = {false};
 
-		if (!light_tsc_usable && clock != LIGHT_CLOCK_NONE)
+		if (!light_tsc_usable && clock != LIGHT_CLOCK_SAMPLED)
 			clock = LIGHT_CLOCK_SYSTEM;
-		measure(clock, &inside, &outside);
-		/* without a clock nothing is shown anywhere, but it takes its time */
-		if (clock == LIGHT_CLOCK_NONE)
-		{
-			outside += inside;
-			inside = 0;
-		}
 		values[0] = CStringGetTextDatum(clocks[i].timing);
-		values[1] = Float8GetDatum(inside * light_seconds_per_tick() * 1e9);
-		values[2] = Float8GetDatum(outside * light_seconds_per_tick() * 1e9);
+		if (clock == LIGHT_CLOCK_SAMPLED)
+		{
+			values[1] = Float8GetDatum(light_sample_cost());
+			values[2] = Float8GetDatum(0);
+		}
+		else
+		{
+			measure(clock, &inside, &outside);
+			values[1] = Float8GetDatum(inside * light_seconds_per_tick() * 1e9);
+			values[2] = Float8GetDatum(outside * light_seconds_per_tick() * 1e9);
+		}
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;

@@ -194,8 +194,8 @@ light_explain_last(PG_FUNCTION_ARGS)
 	{
 		LightFigure *node = &kept_figures[i];
 		BufferUsage *b = &node->self.usage.buffers;
-		Datum		values[18];
-		bool		nulls[18] = {0};
+		Datum		values[19];
+		bool		nulls[19] = {0};
 		int			n = 0;
 
 		values[n++] = Int32GetDatum(node->id);
@@ -218,6 +218,7 @@ light_explain_last(PG_FUNCTION_ARGS)
 		values[n++] = Int64GetDatum((int64) node->self.usage.wal.wal_bytes);
 		nulls[n] = kept[i].blocks < 0;
 		values[n++] = Int64GetDatum((int64) kept[i].blocks);
+		values[n++] = Float8GetDatum(node->self.error * 1000.0);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	return (Datum) 0;
@@ -274,7 +275,11 @@ explain_per_node(PlanState *planstate, List *ancestors, const char *relationship
 	query = light_query_of(planstate->state);
 	self = light_self(query, planstate);
 	if (es->timing)
+	{
 		ExplainPropertyFloat("Self Time", "ms", self.time * 1000.0, 3, es);
+		if (es->format != EXPLAIN_FORMAT_TEXT || self.error > 0)
+			ExplainPropertyFloat("Self Time Error", "ms", self.error * 1000.0, 3, es);
+	}
 	if (es->buffers)
 		explain_usage(&self.usage, es);
 	if (es->wal && (es->format != EXPLAIN_FORMAT_TEXT || self.usage.wal.wal_records != 0))

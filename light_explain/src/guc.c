@@ -17,8 +17,6 @@
 bool		light_enabled = true;
 int			light_timing = LIGHT_TIMING_AUTO;
 int			light_switch_after = -1;
-int			light_exact_time = 2000;
-int			light_tick_interval = 500;
 bool		light_distinct_blocks = false;
 bool		light_instrument_all = false;
 bool		light_profile = false;
@@ -30,7 +28,6 @@ int			light_progress_nodes = 32;
 
 static const struct config_enum_entry timing_options[] = {
 	{"auto", LIGHT_TIMING_AUTO, false},
-	{"ticker", LIGHT_TIMING_TICKER, false},
 	{"exact", LIGHT_TIMING_EXACT, false},
 	{"ordered", LIGHT_TIMING_ORDERED, false},
 	{"core", LIGHT_TIMING_CORE, false},
@@ -63,8 +60,8 @@ light_define_settings(void)
 
 	DefineCustomEnumVariable("light_explain.timing",
 							 "Chooses the clock that times plan nodes.",
-							 "auto reads the processor's counter at first and lets a ticker take over in longer statements; "
-							 "ticker samples from the start; exact and ordered read the processor's counter at each call; "
+							 "auto reads the processor's counter in the first calls of a node and in some of the others; "
+							 "exact and ordered read it at each call; "
 							 "core reads the system clock at each call.",
 							 &light_timing, LIGHT_TIMING_AUTO, timing_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
@@ -73,18 +70,6 @@ light_define_settings(void)
 							"Calls of a plan node after which a statement moves from the server's instrumentation to the light one.",
 							"-1 means at once in EXPLAIN ANALYZE and after 20 calls elsewhere.",
 							&light_switch_after, -1, -1, INT_MAX,
-							PGC_USERSET, 0, NULL, NULL, NULL);
-
-	DefineCustomIntVariable("light_explain.exact_time",
-							"Microseconds after which the ticker takes over if light_explain.timing is auto.",
-							NULL,
-							&light_exact_time, 2000, 0, INT_MAX,
-							PGC_USERSET, 0, NULL, NULL, NULL);
-
-	DefineCustomIntVariable("light_explain.tick_interval",
-							"Microseconds between two looks of the ticker at the running node.",
-							"Shorter is more precise and costs more: a look takes a few microseconds.",
-							&light_tick_interval, 500, 100, 1000000,
 							PGC_USERSET, 0, NULL, NULL, NULL);
 
 	DefineCustomBoolVariable("light_explain.distinct_blocks",

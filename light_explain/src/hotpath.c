@@ -43,7 +43,7 @@
 #define LIGHT_HAVE_TSC 0
 #endif
 
-LightState	light = {.top = &light_bottom,.deadline = PG_INT64_MAX};
+LightState	light = {.top = &light_bottom};
 
 /* Below all statements; what is booked here is nobody's. */
 LightRecord light_bottom;
@@ -161,7 +161,7 @@ read_clock(LightClock clock)
 	if (clock == LIGHT_CLOCK_TSC)
 		return __rdtsc();
 	/* rdtscp waits for the loads before it, so a stall stays where it began */
-	if (clock == LIGHT_CLOCK_ORDERED)
+	if (clock == LIGHT_CLOCK_ORDERED || (clock == LIGHT_CLOCK_SAMPLED && likely(light_tsc_usable)))
 		return __rdtscp(&cpu);
 #endif
 	clock_gettime(CLOCK_MONOTONIC, &t);
@@ -194,8 +194,7 @@ call_node(PlanState *node, const LightClock clock, const Compare compare, bool (
 		record->core.tuplecount += 1.0;
 	if (clock != LIGHT_CLOCK_NONE)
 	{
-		int64		now = read_clock(clock);
-		int64		elapsed = now - start;
+		int64		elapsed = read_clock(clock) - start;
 
 		record->total += elapsed;
 		if (unlikely(!record->core.running))
@@ -203,12 +202,52 @@ call_node(PlanState *node, const LightClock clock, const Compare compare, bool (
 			record->core.running = true;
 			record->startup += elapsed;
 		}
-		if (unlikely(now > light.deadline))
-			light_deadline_passed();
 	}
 	else
 		record->core.running = true;
 	return slot;
+}
+
+/* A call of a sampled node that is timed. */
+ALWAYS_INLINE TupleTableSlot *
+call_timed(PlanState *node, const Compare compare, bool (*changed) (Compare))
+{
+	LightRecord *record = (LightRecord *) node->instrument;
+	LightRecord *caller = light.top;
+	int			kind = record->core.running ? 1 : 0;
+	TupleTableSlot *slot;
+	int64		start;
+	int64		end;
+
+	if (unlikely(record->caller != caller))
+		light_change_caller(record, caller);
+	start = read_clock(LIGHT_CLOCK_SAMPLED);
+	if (compare != COMPARE_NOTHING && unlikely(changed(compare)))
+		book_usage(caller);
+
+	light.top = record;
+	slot = node->ExecProcNodeReal(node);
+	if (compare != COMPARE_NOTHING && unlikely(changed(compare)))
+		book_usage(record);
+	end = read_clock(LIGHT_CLOCK_SAMPLED);
+	light.top = caller;
+
+	if (!TupIsNull(slot))
+		record->core.tuplecount += 1.0;
+	record->core.running = true;
+	light_sample(record, kind, end - start);
+	return slot;
+}
+
+/* Any call of a sampled node. */
+ALWAYS_INLINE TupleTableSlot *
+call_sampled(PlanState *node, ExecProcNodeMtd timed, const Compare compare, bool (*changed) (Compare))
+{
+	LightRecord *record = (LightRecord *) node->instrument;
+
+	if (unlikely(--record->left[record->core.running ? 1 : 0] <= 0))
+		return timed(node);
+	return call_node(node, LIGHT_CLOCK_NONE, compare, changed);
 }
 
 /*
@@ -369,7 +408,25 @@ WRAPPER(clock##_nothing, CLOCK, COMPARE_NOTHING, changed_portable) \
 WRAPPER(clock##_lite, CLOCK, COMPARE_LITE, changed_portable) \
 WRAPPER(clock##_all, CLOCK, COMPARE_ALL, changed_portable)
 
+#define SAMPLED(name, compare, changed, target) \
+target static pg_noinline TupleTableSlot * \
+name##_timed(PlanState *node) \
+{ \
+	return call_timed(node, compare, changed); \
+} \
+target static TupleTableSlot * \
+name(PlanState *node) \
+{ \
+	return call_sampled(node, name##_timed, compare, changed); \
+}
+
+#define FOR_ALL
+#define FOR_AVX2 __attribute__((target("avx2")))
+
 WRAPPERS(none, LIGHT_CLOCK_NONE)
+SAMPLED(sampled_nothing, COMPARE_NOTHING, changed_portable, FOR_ALL)
+SAMPLED(sampled_lite, COMPARE_LITE, changed_portable, FOR_ALL)
+SAMPLED(sampled_all, COMPARE_ALL, changed_portable, FOR_ALL)
 WRAPPERS(system, LIGHT_CLOCK_SYSTEM)
 
 #if LIGHT_HAVE_TSC
@@ -377,9 +434,10 @@ WRAPPERS(tsc, LIGHT_CLOCK_TSC)
 WRAPPERS(ordered, LIGHT_CLOCK_ORDERED)
 #endif
 
-static const ExecProcNodeMtd portable_wrappers[4][3] = {
+static const ExecProcNodeMtd portable_wrappers[5][3] = {
 	[LIGHT_CLOCK_NONE] = {none_nothing, none_lite, none_all},
 	[LIGHT_CLOCK_SYSTEM] = {system_nothing, system_lite, system_all},
+	[LIGHT_CLOCK_SAMPLED] = {sampled_nothing, sampled_lite, sampled_all},
 #if LIGHT_HAVE_TSC
 	[LIGHT_CLOCK_TSC] = {tsc_nothing, tsc_lite, tsc_all},
 	[LIGHT_CLOCK_ORDERED] = {ordered_nothing, ordered_lite, ordered_all},
@@ -398,10 +456,13 @@ AVX2_WRAPPERS(none, LIGHT_CLOCK_NONE)
 AVX2_WRAPPERS(system, LIGHT_CLOCK_SYSTEM)
 AVX2_WRAPPERS(tsc, LIGHT_CLOCK_TSC)
 AVX2_WRAPPERS(ordered, LIGHT_CLOCK_ORDERED)
+SAMPLED(sampled_lite_avx2, COMPARE_LITE, changed_avx2, FOR_AVX2)
+SAMPLED(sampled_all_avx2, COMPARE_ALL, changed_avx2, FOR_AVX2)
 
-static const ExecProcNodeMtd avx2_wrappers[4][3] = {
+static const ExecProcNodeMtd avx2_wrappers[5][3] = {
 	[LIGHT_CLOCK_NONE] = {none_nothing, none_lite_avx2, none_all_avx2},
 	[LIGHT_CLOCK_SYSTEM] = {system_nothing, system_lite_avx2, system_all_avx2},
+	[LIGHT_CLOCK_SAMPLED] = {sampled_nothing, sampled_lite_avx2, sampled_all_avx2},
 	[LIGHT_CLOCK_TSC] = {tsc_nothing, tsc_lite_avx2, tsc_all_avx2},
 	[LIGHT_CLOCK_ORDERED] = {ordered_nothing, ordered_lite_avx2, ordered_all_avx2},
 };

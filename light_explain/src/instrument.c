@@ -48,8 +48,6 @@ typedef struct WalkContext
 static TupleTableSlot *light_first(PlanState *node);
 static TupleTableSlot *light_probe(PlanState *node);
 static TupleTableSlot *light_gather(PlanState *node);
-static TupleTableSlot *light_top(PlanState *node);
-static TupleTableSlot *light_reenter(PlanState *node);
 
 /*
  * Two expressions may share a subplan, so a walk over all nodes comes to it more
@@ -290,8 +288,6 @@ entry_of(LightQuery *query, PlanState *node)
 		return light_gather;
 	if (unlikely(query->count_blocks) && light_counts_blocks(node))
 		return light_count_blocks;
-	if (node == query->queryDesc->planstate && query->timer)
-		return light_top;
 	return query->wrapper;
 }
 
@@ -312,7 +308,6 @@ light_first(PlanState *node)
 	record = light_record_of(query, node);
 	if (record != NULL)
 	{
-		record->ticking = query->ticking;
 		next = entry_of(query, node);
 	}
 	/* somebody may have put a function of theirs before ours */
@@ -352,36 +347,6 @@ light_gather(PlanState *node)
 	return slot;
 }
 
-/*
- * The top node.  When it has no more rows, the ticker looks once more before the
- * time since its last look is nobody's: else the top node of a short statement
- * would lack up to an interval.
- */
-static TupleTableSlot *
-light_top(PlanState *node)
-{
-	LightRecord *record = (LightRecord *) node->instrument;
-	TupleTableSlot *slot = record->query->wrapper(node);
-
-	if (unlikely(TupIsNull(slot)) && record->ticking)
-	{
-		LightRecord *caller = light.top;
-
-		light.top = record;
-		light_tick();
-		light.top = caller;
-	}
-	return slot;
-}
-
-/* Has the node one of the functions that call the statement's wrapper? */
-static inline bool
-calls_wrapper(PlanState *node)
-{
-	return node->ExecProcNode == light_gather || node->ExecProcNode == light_top ||
-		node->ExecProcNode == light_count_blocks;
-}
-
 /* ---- upgrade ------------------------------------------------------------ */
 
 static void
@@ -411,8 +376,8 @@ upgrade_node(WalkContext *context, PlanState *node)
 	record->query = query;
 	record->depth = context->depth;
 	record->parent = context->parent;
+	record->left[0] = record->left[1] = 1;
 	context->parent = query->nrecords - 1;
-	record->ticking = query->ticking;
 	record->left_to_core = measured_by_core(node);
 	node->instrument = &record->core;
 	if (node->ExecProcNode == light_probe || node->ExecProcNode == light_quick)
@@ -430,20 +395,12 @@ static void
 choose_clock(LightQuery *query)
 {
 	query->clock = LIGHT_CLOCK_NONE;
-	query->ticking = false;
-	query->deadline = PG_INT64_MAX;
 	if (query->timer)
 	{
 		LightClock	exact = light_tsc_usable ? LIGHT_CLOCK_TSC : LIGHT_CLOCK_SYSTEM;
 
 		switch (query->timing)
 		{
-			case LIGHT_TIMING_TICKER:
-				if (light_ticker_available())
-					query->ticking = true;
-				else
-					query->clock = exact;
-				break;
 			case LIGHT_TIMING_EXACT:
 				query->clock = exact;
 				break;
@@ -454,9 +411,7 @@ choose_clock(LightQuery *query)
 				query->clock = LIGHT_CLOCK_SYSTEM;
 				break;
 			case LIGHT_TIMING_AUTO:
-				query->clock = exact;
-				if (light_ticker_available())
-					query->deadline = light_now() + light_ticks(query->exact_time * 1e-6);
+				query->clock = LIGHT_CLOCK_SAMPLED;
 				break;
 		}
 	}
@@ -490,7 +445,6 @@ light_upgrade(LightQuery *query)
 	light_query_tie(query);
 	choose_clock(query);
 	query->records[0].query = query;
-	query->records[0].ticking = query->ticking;
 	query->nrecords = 1;
 	query->nrecords_allocated = n;
 	query->upgraded = true;
@@ -502,63 +456,4 @@ light_upgrade(LightQuery *query)
 
 	light_root_enter(query);
 	return true;
-}
-
-/* ---- from exact clock to ticker ----------------------------------------- */
-
-/*
- * The wrapper of a node that was inside a call when the ticker took over: that
- * call has been timed by its own clock; from the next one on, the ticker counts.
- */
-static TupleTableSlot *
-light_reenter(PlanState *node)
-{
-	LightRecord *record = (LightRecord *) node->instrument;
-	ExecProcNodeMtd next = entry_of(record->query, node);
-
-	light_tick();
-	record->ticking = true;
-	if (node->ExecProcNode == light_reenter)
-		node->ExecProcNode = next;
-	return next(node);
-}
-
-/*
- * A statement with timing = auto has run long enough: the ticker takes over.
- * Called at the end of a wrapper, with the caller of its node on top again.
- */
-void
-light_deadline_passed(void)
-{
-	LightQuery *query = light.current;
-	ExecProcNodeMtd old;
-
-	light.deadline = PG_INT64_MAX;
-	if (query == NULL || !query->upgraded || query->ticking)
-		return;
-	query->deadline = PG_INT64_MAX;
-	old = query->wrapper;
-	query->clock = LIGHT_CLOCK_NONE;
-	query->wrapper = light_wrapper_for(query->clock, query->usage, query->usage_full);
-
-	for (int i = 1; i < query->nrecords; i++)
-	{
-		LightRecord *record = &query->records[i];
-		PlanState  *node = record->planstate;
-
-		/* a node that somebody else wrapped goes on with its clock */
-		record->ticking = node->ExecProcNode == old || node->ExecProcNode == light_first || calls_wrapper(node);
-		if (node->ExecProcNode == old)
-			node->ExecProcNode = query->wrapper;
-	}
-	for (LightRecord *record = light.top; record != NULL && record->query == query; record = record->caller)
-	{
-		PlanState  *node = record->planstate;
-
-		record->ticking = false;
-		if (node != NULL && (node->ExecProcNode == query->wrapper || calls_wrapper(node)))
-			node->ExecProcNode = light_reenter;
-	}
-	query->ticking = true;
-	light_ticker_enter();
 }

@@ -41,21 +41,32 @@ StaticAssertDecl(LIGHT_LITE_WORDS % 2 == 0, "counters are taken by twos");
 /* How the wrapper around a node reads the clock. */
 typedef enum LightClock
 {
-	LIGHT_CLOCK_NONE,			/* not at all (no timing, or the ticker's) */
+	LIGHT_CLOCK_NONE,			/* not at all */
 	LIGHT_CLOCK_TSC,			/* processor's counter, unordered */
 	LIGHT_CLOCK_ORDERED,		/* processor's counter, ordered after loads */
-	LIGHT_CLOCK_SYSTEM			/* clock_gettime(), as core up to 18 */
+	LIGHT_CLOCK_SYSTEM,			/* clock_gettime(), as core up to 18 */
+	LIGHT_CLOCK_SAMPLED			/* in some of the calls: see sample.c */
 } LightClock;
 
 /* light_explain.timing */
 typedef enum LightTiming
 {
 	LIGHT_TIMING_AUTO,
-	LIGHT_TIMING_TICKER,
 	LIGHT_TIMING_EXACT,
 	LIGHT_TIMING_ORDERED,
 	LIGHT_TIMING_CORE
 } LightTiming;
+
+/* Calls of a node that were timed, of one kind: see sample.c. */
+typedef struct LightSamples
+{
+	int32		weight;			/* calls for which the next timed one stands */
+	int32		timed;			/* calls that were timed */
+	int64		average;		/* ticks of a usual call, many times */
+	int64		assumed;		/* ticks of calls that were not timed */
+	double		v[3];			/* of the estimate's variance: sums of w(w-1),
+								 * w(w-1)t, w(w-1)t^2 */
+}			LightSamples;
 
 /*
  * The record of one plan node, to which PlanState.instrument points once the
@@ -79,10 +90,8 @@ typedef struct LightRecord
 								 * from elsewhere now */
 	struct LightRecord *callees;	/* list of nodes whose caller this is */
 	struct LightRecord *next_callee;
-	bool		ticking;		/* the ticker counts this record's time */
-	bool		left_to_core;	/* no wrapper: core measures this node */
-	int16		depth;			/* in the plan tree */
-	int32		parent;			/* record in the plan tree above, or -1 */
+	int32		left[2];		/* calls until one is timed: first ones of a
+								 * cycle, others */
 
 	/* seldom touched */
 	LightUsage	self pg_attribute_aligned(64);	/* usage while on top */
@@ -92,10 +101,14 @@ typedef struct LightRecord
 	PlanState  *planstate;
 	struct LightQuery *query;
 	struct LightBlocks *blocks; /* see blocks.c */
+	int32		parent;			/* record in the plan tree above, or -1 */
+	int16		depth;			/* in the plan tree */
+	bool		left_to_core;	/* no wrapper: core measures this node */
+	LightSamples samples[2];	/* of first calls of a cycle, of others */
 } LightRecord;
 
-StaticAssertDecl(sizeof(LightRecord) - sizeof(NodeInstrumentation_compat) + sizeof(LightUsage) <= 512,
-				 "a record takes at most 512 bytes beyond core's struct");
+StaticAssertDecl(sizeof(LightRecord) - sizeof(NodeInstrumentation_compat) + sizeof(LightUsage) <= 640,
+				 "a record takes at most 640 bytes beyond core's struct");
 
 /* What kind of node: all of its name but strings.  Without gaps, it is hashed. */
 typedef struct LightNodeKind
@@ -143,14 +156,11 @@ typedef struct LightQuery
 	/* the statement is being run: see light_query_enter() */
 	int			run_level;		/* of the transaction that runs it */
 	struct LightQuery *outer;	/* statement that runs around it */
-	LightRecord *outer_top;		/* light.top and light.deadline before */
-	int64		outer_deadline;
+	LightRecord *outer_top;		/* light.top before */
 
 	LightTiming timing;
 	int			calls;			/* calls by light_quick */
 	int			switch_after;	/* calls of a node before all are switched */
-	int			exact_time;		/* microseconds of auto until the ticker is
-								 * the clock */
 	int			nrecords;		/* with the root */
 	int			slot;			/* shared memory that holds the records, or -1 */
 	LightRecord *records;		/* [0] is the root: the executor itself */
@@ -162,7 +172,6 @@ typedef struct LightQuery
 	bool		finished;		/* figures were added to core's */
 	bool		on_stack;		/* the root is on the stack */
 	bool		has_gather;
-	bool		ticking;		/* the ticker is the clock */
 	bool		usage;			/* count buffers and WAL */
 	bool		usage_full;		/* also times of I/O may change */
 	bool		count_blocks;	/* estimate distinct heap blocks */
@@ -178,9 +187,18 @@ typedef struct LightQuery
 	/* set when the nodes get records */
 	LightClock	clock;
 	ExecProcNodeMtd wrapper;	/* what an upgraded node calls */
-	int64		deadline;		/* clock after which the ticker takes over */
 	int			nrecords_allocated;
 	LightUsage	entry;			/* counters when the root was put on top */
+	int64		entered;		/* clock at that moment */
+
+	/* since a call was left out: see sample.c */
+	bool		watched;
+	int64		watched_from;	/* clock at the last look */
+	int64		watched_cpu;	/* microseconds of the processor then */
+	int64		watched_waits;	/* voluntary ones, then */
+	int64		ran;			/* ticks between looks, ... */
+	int64		cpu;			/* microseconds of the processor, ... */
+	int64		waits;			/* and waits in them */
 } LightQuery;
 
 /* The server's own measure of a whole statement, while we take it: see total.c. */
@@ -202,7 +220,6 @@ typedef struct LightState
 {
 	LightUsage	seen pg_attribute_aligned(64);
 	LightRecord *volatile top pg_attribute_aligned(64);
-	int64		deadline;		/* clock after which the ticker takes over */
 	LightQuery *current;		/* innermost statement that is being run */
 	LightQuery *queries;		/* all statements, the latest first */
 	int			level;			/* of the (sub)transaction */
@@ -215,8 +232,6 @@ extern LIGHT_PRIVATE LightRecord light_bottom;
 extern LIGHT_PRIVATE bool light_enabled;
 extern LIGHT_PRIVATE int light_timing;
 extern LIGHT_PRIVATE int light_switch_after;
-extern LIGHT_PRIVATE int light_exact_time;
-extern LIGHT_PRIVATE int light_tick_interval;
 extern LIGHT_PRIVATE bool light_distinct_blocks;
 extern LIGHT_PRIVATE bool light_instrument_all;
 extern LIGHT_PRIVATE bool light_profile;
@@ -256,11 +271,14 @@ light_now(void)
 	return light_system_ns();
 }
 
-/* ticker.c */
-extern LIGHT_PRIVATE bool light_ticker_available(void);
-extern LIGHT_PRIVATE void light_ticker_enter(void);
-extern LIGHT_PRIVATE void light_ticker_leave(void);
-extern LIGHT_PRIVATE void light_tick(void);
+/* sample.c */
+extern LIGHT_PRIVATE void light_sample_init(void);
+extern LIGHT_PRIVATE double light_sample_cost(void);
+extern LIGHT_PRIVATE void light_sample(LightRecord *record, int kind, int64 elapsed);
+extern LIGHT_PRIVATE double light_sample_variance(const LightRecord *record);
+extern LIGHT_PRIVATE void light_settle_times(LightQuery *query);
+extern LIGHT_PRIVATE void light_watch(LightQuery *query);
+extern LIGHT_PRIVATE void light_watched(LightQuery *query);
 
 /* hotpath.c */
 extern LIGHT_PRIVATE TupleTableSlot *light_call_as_core(PlanState *node);
@@ -280,7 +298,6 @@ extern LIGHT_PRIVATE void light_wrap(LightQuery *query);
 extern LIGHT_PRIVATE bool light_upgrade(LightQuery *query);
 extern LIGHT_PRIVATE bool light_seen_before(PlanState *node, Bitmapset **seen);
 extern LIGHT_PRIVATE LightRecord *light_record_of(LightQuery *query, PlanState *planstate);
-extern LIGHT_PRIVATE void light_deadline_passed(void);
 
 /* total.c */
 extern LIGHT_PRIVATE bool light_total_start(LightTotal *total, LightQuery *query, bool finish);
@@ -318,6 +335,7 @@ extern LIGHT_PRIVATE void light_forget_stack(void);
 typedef struct LightSelf
 {
 	double		time;			/* seconds */
+	double		error;			/* standard error of the time */
 	LightUsage	usage;
 } LightSelf;
 

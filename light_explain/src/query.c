@@ -213,11 +213,11 @@ light_query_start(QueryDesc *queryDesc, bool explained)
 	query->level = light.level;
 	query->timing = light_timing;
 	query->calls = 0;
-	query->exact_time = light_exact_time;
 	query->nrecords = 0;
 	query->slot = -1;
 	query->records = NULL;
 	query->tick = 0;
+	query->watched = false;
 	query->explained = explained;
 	query->tied = false;
 	query->wrapped = false;
@@ -225,7 +225,6 @@ light_query_start(QueryDesc *queryDesc, bool explained)
 	query->finished = false;
 	query->on_stack = false;
 	query->has_gather = false;
-	query->ticking = false;
 	query->whole = false;
 	query->count_blocks = false;
 	if (light_switch_after >= 0)
@@ -276,12 +275,10 @@ light_root_enter(LightQuery *query)
 	query->entry = light.seen;
 	query->records[0].caller = light.top;
 	query->on_stack = true;
-	if (query->ticking)
-		light_ticker_enter();
-	/* the ticker may look at the stack at any moment */
-	pg_compiler_barrier();
 	light.top = &query->records[0];
-	light.deadline = query->deadline;
+	query->entered = query->timer ? light_now() : 0;
+	if (unlikely(query->watched))
+		light_watch(query);
 }
 
 /* The executor runs a statement. */
@@ -293,9 +290,7 @@ light_query_enter(LightQuery *query)
 	query->run_level = light.level;
 	query->outer = light.current;
 	query->outer_top = light.top;
-	query->outer_deadline = light.deadline;
 	light.current = query;
-	light.deadline = PG_INT64_MAX;
 	if (!query->wrapped)
 		light_wrap(query);
 	if (unlikely(query->upgraded))
@@ -313,8 +308,10 @@ root_leave(LightQuery *query)
 	const int64 *entry = (const int64 *) &query->entry;
 
 	light_sync(light.top);
-	if (query->ticking)
-		light_ticker_leave();
+	if (query->timer)
+		query->records[0].total += light_now() - query->entered;
+	if (query->watched)
+		light_watched(query);
 	query->on_stack = false;
 	for (int i = 0; i < LIGHT_USAGE_WORDS; i++)
 		caller[i] += seen[i] - entry[i];
@@ -333,7 +330,6 @@ light_query_leave(LightQuery *query)
 		root_leave(query);
 	light.top = query->outer_top;
 	light.current = query->outer;
-	light.deadline = query->outer_deadline;
 }
 
 /* Leave no trace of running statements: the process ends. */
@@ -342,5 +338,4 @@ light_forget_stack(void)
 {
 	light.top = &light_bottom;
 	light.current = NULL;
-	light.deadline = PG_INT64_MAX;
 }

@@ -407,6 +407,23 @@ self_in_process(LightQuery *query, PlanState *node, bool workers)
 	return self;
 }
 
+typedef struct VarianceContext
+{
+	LightQuery *query;
+	double		variance;
+}			VarianceContext;
+
+static bool
+add_variance(PlanState *node, void *arg)
+{
+	VarianceContext *context = arg;
+	LightRecord *record = node == NULL ? NULL : light_record_of(context->query, node);
+
+	if (record != NULL)
+		context->variance += light_sample_variance(record);
+	return false;
+}
+
 /*
  * Time and usage of a node without its children, in all processes together.
  * The node must have been instrumented and the statement finished.
@@ -415,6 +432,7 @@ LightSelf
 light_self(LightQuery *query, PlanState *planstate)
 {
 	LightSelf	self = self_in_process(query, planstate, false);
+	VarianceContext context = {0};
 
 	if (planstate->worker_instrument != NULL)
 	{
@@ -435,5 +453,11 @@ light_self(LightQuery *query, PlanState *planstate)
 			to[i] = Max(to[i] - ((int64 *) &workers.usage)[i], 0);
 	}
 	self.time = Max(self.time, 0);
+
+	/* the node's own and that of what was taken away, in this process */
+	context.query = query;
+	(void) add_variance(planstate, &context);
+	(void) planstate_tree_walker(planstate, add_variance, &context);
+	self.error = query == NULL ? 0 : sqrt(context.variance) * query->tick;
 	return self;
 }

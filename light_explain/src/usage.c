@@ -187,7 +187,9 @@ light_settle(LightQuery *query)
 		settle_record(&query->records[0], &all);
 	if (query->timer)
 	{
-		query->tick = query->timing == LIGHT_TIMING_CORE ? 1e-9 : light_seconds_per_tick();
+		query->tick = query->clock == LIGHT_CLOCK_SYSTEM ? 1e-9 : light_seconds_per_tick();
+		if (query->clock == LIGHT_CLOCK_SAMPLED)
+			light_settle_times(query);
 		for (int i = 1; i < query->nrecords; i++)
 		{
 			LightRecord *record = &query->records[i];

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
 import random
 from typing import Any, Iterable
 
@@ -44,8 +43,6 @@ PGBENCH = {"pgbench -S": (False, 400), "pgbench -S -M prepared": (True, 700)}
 TARGETS = {"count": 1.25, "other": 1.10}
 #: What "not slower" allows: half of what two equal sessions of one server differ by.
 MARGIN = 0.02
-#: light_explain.tick_interval, milliseconds
-TICK = 0.5
 
 
 def clocks_of(bench: Bench) -> list[str]:
@@ -153,13 +150,13 @@ def share_errors(bench: Bench, conn: psycopg.Connection, queries: dict[str, str]
     The reference is the ordered clock's times less what that clock adds to each
     call, which light_explain_clock_costs() measures without any plan.  Keeps the
     largest difference of a statement's nodes, in percent of the statement, and
-    twice what the ticker's resolution says it may be.
+    three standard errors of the worst node as light_explain states them.
     """
     rounds = bench.pick(full=5, quick=1)
     with bench.progress(len(queries) * rounds, "shares of nodes") as step:
         for case, query in queries.items():
             shares: dict[str, Any] = {}
-            resolution = 0.0
+            error = 0.0
 
             def keep(name: str, own: list[float]) -> None:
                 shares.setdefault(name, []).append(np.array(own) / sum(own))
@@ -170,10 +167,9 @@ def share_errors(bench: Bench, conn: psycopg.Connection, queries: dict[str, str]
                 keep("reference", own_times(conn, query, *costs["ordered"]))
                 for timing in ("auto", *clocks):
                     bench.server.set(conn, {"light_explain.timing": timing})
-                    own = own_times(conn, query)
+                    own = own_times(conn, query, *costs[timing] if timing == "auto" else ())
                     keep(timing, own)
-                    if timing == "ticker":
-                        resolution = max(resolution, *(2 * math.sqrt(max(ms, 0) * TICK) / sum(own) for ms in own))
+                    error = max(error, 3 * conn.execute("SELECT max(self_error_ms) FROM light_explain_last()").fetchone()[0] / sum(own))
                 bench.server.set(conn, {"light_explain.enabled": False})
                 times = shown_by_core(explain(conn, query, "ANALYZE, BUFFERS")["Plan"])
                 if max(rounding for _, rounding in times) < 0.01 * sum(own for own, _ in times):
@@ -182,7 +178,7 @@ def share_errors(bench: Bench, conn: psycopg.Connection, queries: dict[str, str]
             reference = np.median(shares["reference"], axis=0)
             for name, each in shares.items():
                 for repetition, one in enumerate(each):
-                    bench.raw.add(name, repetition, f"shares: {case}", percent=100 * float(np.abs(one - reference).max()), resolution=100 * resolution)
+                    bench.raw.add(name, repetition, f"shares: {case}", percent=100 * float(np.abs(one - reference).max()), error=100 * error)
 
 
 def memory(bench: Bench) -> None:
@@ -261,11 +257,11 @@ def present(bench: Bench, cases: list[str], repetitions: int, clocks: list[str])
         return bench.estimate("percent", name, f"shares: {case}") if bench.raw.select(name, f"shares: {case}") else "rounded"
 
     shared = [case for case in cases if bench.raw.select("reference", f"shares: {case}")]
-    resolutions = {case: bench.raw.select("reference", f"shares: {case}")[0]["resolution"] for case in shared}
+    errors = {case: bench.raw.select("reference", f"shares: {case}")[0]["error"] for case in shared}
     pgbench = [case for case in PGBENCH if bench.raw.select(case=case)]
     shares = Table("Largest difference of a node's share of the time from the reference, percent of the statement",
-                   ["query", "core", "auto", *clocks, "reference, repeated", "2 x resolution of the ticker"],
-                   [[case, *(share(case, name) for name in ("core", "auto", *clocks, "reference")), resolutions[case]] for case in shared],
+                   ["query", "core", "auto", *clocks, "reference, repeated", "3 x stated error"],
+                   [[case, *(share(case, name) for name in ("core", "auto", *clocks, "reference")), errors[case]] for case in shared],
                    note="Reference: the ordered clock, less what it adds to each call of a node as light_explain_clock_costs() measures it. "
                         "rounded: the server's figures are thousandths of a millisecond for each loop, which is too coarse here.")
     always = Table("Every statement of pgbench measured by auto_explain, nothing logged",
@@ -289,8 +285,8 @@ def present(bench: Bench, cases: list[str], repetitions: int, clocks: list[str])
                 series=[Series(name, cases, [ratio(case, name).median for case in cases]) for name in ("core", "light_explain")])
     checks = [Check(f"EXPLAIN ANALYZE over the plain query, {case}", ratio(case, "light_explain").median, "<=",
                     TARGETS["count" if case.startswith("count") else "other"]) for case in cases]
-    checks += [Check(f"shares of nodes from the reference, {name}, {case}, percent", share(case, name).median, "<=", resolutions[case])
-               for case in shared for name in ("auto", "ticker") if bench.raw.select(name, f"shares: {case}")]
+    checks += [Check(f"shares of nodes from the reference, {case}, percent", share(case, "auto").median, "<=", errors[case] + 3)
+               for case in shared]
     for case in pgbench:
         checks += [Check(f"{case} under auto_explain, over the same without", bench.ratio("us", "light_explain", "plain", case).median, "<=", 1.02),
                    not_slower(f"{case} under auto_explain, over core's instrumentation", bench.ratio("us", "light_explain", "core", case), MARGIN)]

@@ -10,6 +10,9 @@
  *	  hidden  the node calls a child that nobody else can find,
  *	  leaf	  the node reads the table itself.
  *
+ * The function light_test_interrupted(ms) sleeps in three of the ways that
+ * procedural languages do and returns how many of them a signal ended early.
+ *
  * A process that ends while light_test_custom.wait_at_exit names a file makes
  * FILE.waiting and goes on when FILE is there: after what libraries that were
  * loaded or first used later do at exit, before the transaction is aborted.
@@ -20,6 +23,10 @@
  */
 #include "postgres.h"
 
+#include <errno.h>
+#include <poll.h>
+#include <sys/select.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "access/tableam.h"
@@ -272,6 +279,24 @@ wait_at_exit(int code, Datum arg)
 		FreeFile(file);
 	for (int i = 0; i < LONGEST_WAIT * 100 && access(wait_at_exit_file, F_OK) != 0; i++)
 		pg_usleep(10000L);
+}
+
+/* ---- sleeps --------------------------------------------------------------- */
+
+PG_FUNCTION_INFO_V1(light_test_interrupted);
+
+Datum
+light_test_interrupted(PG_FUNCTION_ARGS)
+{
+	int			ms = PG_GETARG_INT32(0);
+	struct timespec t = {ms / 1000, (ms % 1000) * 1000000L};
+	struct timeval v = {ms / 1000, (ms % 1000) * 1000};
+	int			interrupted = 0;
+
+	interrupted += nanosleep(&t, NULL) < 0 && errno == EINTR;
+	interrupted += select(0, NULL, NULL, NULL, &v) < 0 && errno == EINTR;
+	interrupted += poll(NULL, 0, ms) < 0 && errno == EINTR;
+	PG_RETURN_INT32(interrupted);
 }
 
 void

@@ -60,10 +60,8 @@ SELECT label, abs(distinct_blocks::float8 / (pg_relation_size('blocks') / 8192) 
 DO $$BEGIN EXECUTE 'EXPLAIN (ANALYZE, BUFFERS) SELECT count(pad) FROM generate_series(1, 2000) g JOIN blocks ON id = g % 50 + 1'; END$$;
 SELECT label, distinct_blocks, shared_hit > 2000 AS many_hits FROM light_explain_last() ORDER BY node;
 SET light_explain.switch_after = 100;
-SET light_explain.exact_time = 0;
 DO $$BEGIN EXECUTE 'EXPLAIN (ANALYZE, BUFFERS) SELECT count(pad) FROM blocks WHERE ctid < ''(5,1)'' OR id < (SELECT 0)'; END$$;
 SELECT label, distinct_blocks FROM light_explain_last() WHERE distinct_blocks IS NOT NULL;
-RESET light_explain.exact_time;
 RESET light_explain.switch_after;
 RESET light_explain.distinct_blocks;
 RESET enable_hashjoin;
@@ -74,7 +72,7 @@ SELECT count(distinct_blocks) FROM light_explain_last();
 
 -- settings that are refused
 SET light_explain.timing = 'sundial';
-SET light_explain.tick_interval = 1;
+SET light_explain.switch_after = -2;
 SET light_explain.nonsense = 1;
 
 -- progress of the statement that asks

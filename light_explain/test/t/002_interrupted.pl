@@ -27,7 +27,6 @@ auto_explain.log_analyze = on
 auto_explain.log_buffers = on
 auto_explain.log_wal = on
 auto_explain.log_nested_statements = on
-light_explain.tick_interval = 100
 log_min_messages = log
 log_statement = none
 CONF
@@ -101,7 +100,7 @@ SELECT * FROM f_cursor(50);
 SQL
 same_logged('error in the middle', "SELECT 1 / (id - 500) FROM t;\nSELECT count(*) FROM t;");
 same_logged('savepoint rolled back', "BEGIN; SAVEPOINT s; SELECT 1 / (id - 500) FROM t;\nROLLBACK TO s;\nSELECT count(*) FROM t JOIN u ON t.id = u.t_id; COMMIT;");
-same_logged('ticker', 'SELECT f_caught(id) FROM t WHERE id < 100; SELECT count(*) FROM t a, u b WHERE a.k = b.id % 100;', 'SET light_explain.timing = ticker');
+same_logged('each call timed', 'SELECT f_caught(id) FROM t WHERE id < 100; SELECT count(*) FROM t a, u b WHERE a.k = b.id % 100;', 'SET light_explain.timing = exact');
 
 # Errors that leave statements of several subtransactions, and more of them than there are spare entries.
 $node->safe_psql('postgres', <<'SQL');
@@ -154,19 +153,19 @@ sub victim
 	return ($psql, \$err);
 }
 
-for my $timing (qw(auto ticker exact ordered core))
+for my $timing (qw(auto exact ordered core))
 {
-	my ($rc, $out, $err) = $node->psql('postgres', "SET light_explain.timing = $timing; SET light_explain.exact_time = 10000; SET statement_timeout = 150; $slow;\n"
+	my ($rc, $out, $err) = $node->psql('postgres', "SET light_explain.timing = $timing; SET statement_timeout = 150; $slow;\n"
 		  . 'SET statement_timeout = 0; SELECT count(*) FROM light_explain_progress();', on_error_stop => 0);
 	like($err, qr/canceling statement due to statement timeout/, "$timing: timed out");
 	is($out, '0', "$timing: no slot is left after a timeout");
 }
 
-for my $timing (qw(auto ticker))
+for my $timing (qw(auto exact))
 {
 	for my $function (qw(pg_cancel_backend pg_terminate_backend))
 	{
-		my ($psql, $err) = victim("SET light_explain.timing = $timing", 'SET light_explain.exact_time = 1000', $slow);
+		my ($psql, $err) = victim("SET light_explain.timing = $timing", $slow);
 		$node->poll_query_until('postgres', q{SELECT count(*) > 0 FROM light_explain_progress() p JOIN pg_stat_activity a USING (pid)
 			WHERE application_name = 'victim' AND rows > 10})
 		  or die 'no progress';

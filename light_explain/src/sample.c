@@ -1,0 +1,366 @@
+/*-------------------------------------------------------------------------
+ *
+ * sample.c
+ *	  A clock that is read in few of the calls: what the others are taken to have
+ *	  lasted, and how far that may be wrong.
+ *
+ * The first calls of a node are all timed, then one of every k by chance: the
+ * distance to the next one is drawn from 1 to 2k - 1, so no rhythm of the plan
+ * is met again and again.  A timed call stands for all since the one before it.
+ * k grows with the calls that were timed and is so small that reading the clock
+ * costs about half a percent of the node's time: nodes whose calls take
+ * microseconds are timed at each of them.  The first call of each cycle (which
+ * may sort, hash, or begin a scan) and the following ones are two kinds of
+ * calls, sampled apart.
+ *
+ * A rare call that would outweigh all that the node has done so far stands for
+ * itself only; the others since the last timed one are taken as usual ones.
+ *
+ * Where other processes take the processor away, that happens in calls which are
+ * not timed as well, in proportion to their time.  So the kernel is asked how long
+ * the statement had the processor; if it never waited of its own will, calls that
+ * were left out get their part of the rest.
+ *
+ * There is no timer and no signal: a session that waits pays nothing.
+ *
+ * What a wrapper costs is measured when the library is loaded.  What it adds to
+ * a time that it takes is left out of it; what a call costs besides is added to
+ * the node's own time, else it would be seen in the caller's.
+ *
+ * When a statement is finished, light_settle_times() makes estimates agree: no
+ * node is below the sum of its children.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+#include <sys/resource.h>
+
+#include "executor/executor.h"
+#include "light_explain.h"
+#include "nodes/pg_list.h"
+
+/* Timed calls of a kind before any is left out, and how their distance grows. */
+#define GROWTH 16
+
+/* Longest mean distance between timed calls. */
+#define MAX_DISTANCE 128
+
+/* Part of a node's time that reading the clock may cost: 1 / this. */
+#define COST_RATIO 200
+
+/* Calls over which the time of a usual call is averaged. */
+#define AVERAGED 64
+
+/* What a call of a wrapper costs, in ticks. */
+static struct
+{
+	int64		inside;			/* shown in the time of a timed call */
+	int64		timed;			/* all that a timed call costs */
+	int64		untimed;		/* all that another one costs */
+}			cost;
+
+/* Not from 0 to n - 1 with equal chances, but nearly, and quick. */
+static inline uint32
+draw(uint32 n)
+{
+	static uint64 state = UINT64CONST(0x9E3779B97F4A7C15);
+
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return (uint32) (((state >> 32) * n) >> 32);
+}
+
+/* ---- a processor that others use, too ------------------------------------ */
+
+static void
+look(int64 *cpu, int64 *waits)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	*cpu = (int64) (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
+	*waits = usage.ru_nvcsw;
+}
+
+/* From here on calls of the statement are left out, or it is run again. */
+void
+light_watch(LightQuery *query)
+{
+	if (!query->watched)
+		query->ran = query->cpu = query->waits = 0;
+	query->watched = true;
+	look(&query->watched_cpu, &query->watched_waits);
+	query->watched_from = light_now();
+}
+
+/* The executor leaves such a statement. */
+void
+light_watched(LightQuery *query)
+{
+	int64		cpu;
+	int64		waits;
+
+	query->ran += light_now() - query->watched_from;
+	look(&cpu, &waits);
+	query->cpu += cpu - query->watched_cpu;
+	query->waits += waits - query->watched_waits;
+}
+
+/* ---- while a statement runs ---------------------------------------------- */
+
+/*
+ * A call of a node was timed.  "kind" is 0 for the first call of a cycle, 1 for
+ * all others.
+ */
+void
+light_sample(LightRecord *record, int kind, int64 elapsed)
+{
+	LightSamples *samples = &record->samples[kind];
+	int64		net = Max(elapsed - cost.inside, 0);
+	int64		usual = samples->average / AVERAGED;
+	int64		untimed = Max(samples->weight, 1) - 1;
+	int64		sum = net + cost.timed;
+	int64		distance;
+
+	if (untimed > 0)
+	{
+		int64		each = net;
+		double		v = (double) untimed * (untimed + 1);
+
+		if (net > usual && net * (untimed + 1) > record->total / 4)
+			each = usual;
+		each = untimed * (each + cost.untimed);
+		sum += each;
+		samples->assumed += each;
+		samples->v[0] += v;
+		samples->v[1] += v * net;
+		samples->v[2] += v * net * net;
+	}
+	record->total += sum;
+	if (kind == 0)
+		record->startup += sum;
+
+	samples->timed++;
+	samples->average += net - usual;
+	usual = samples->average / AVERAGED;
+	distance = Min(samples->timed / GROWTH, MAX_DISTANCE);
+	if (distance > 1)
+	{
+		distance = Min(distance, cost.timed * COST_RATIO / Max(usual, 1));
+		if (unlikely(!record->query->watched))
+			light_watch(record->query);
+	}
+	samples->weight = distance > 1 ? 1 + draw(2 * distance - 1) : 1;
+	record->left[kind] = samples->weight;
+}
+
+/* The square of the standard error of a node's time, in ticks. */
+double
+light_sample_variance(const LightRecord *record)
+{
+	double		result = 0;
+
+	for (int kind = 0; kind < 2; kind++)
+	{
+		const double *v = record->samples[kind].v;
+
+		if (v[0] > 0)
+			result += Max(v[2] - v[1] * v[1] / v[0], 0);
+	}
+	return result;
+}
+
+/* ---- a finished statement ----------------------------------------------- */
+
+/* Calls since the last timed one are as usual. */
+static void
+add_rest(LightRecord *record)
+{
+	for (int kind = 0; kind < 2; kind++)
+	{
+		LightSamples *samples = &record->samples[kind];
+		int64		untimed = (int64) samples->weight - record->left[kind];
+		int64		sum;
+
+		if (samples->weight == 0 || untimed <= 0)
+			continue;
+		sum = untimed * (samples->average / Min(Max(samples->timed, 1), AVERAGED) + cost.untimed);
+		record->total += sum;
+		samples->assumed += sum;
+		if (kind == 0)
+			record->startup += sum;
+		record->left[kind] = samples->weight;
+	}
+}
+
+/* Calls were assumed to have had the processor all the time: they had part of it. */
+static void
+stretch(LightRecord *record, double by)
+{
+	for (int kind = 0; kind < 2; kind++)
+	{
+		int64		more = (int64) rint(record->samples[kind].assumed * by);
+
+		record->total += more;
+		if (kind == 0)
+			record->startup += more;
+	}
+}
+
+static bool
+is_estimate(const LightRecord *record)
+{
+	return record->samples[0].v[0] + record->samples[1].v[0] > 0;
+}
+
+/* Seconds in this process. */
+static double
+seconds(const LightQuery *query, const LightRecord *record)
+{
+	return InstrTotal_compat(&record->core) + record->total * query->tick;
+}
+
+static void
+set_seconds(const LightQuery *query, LightRecord *record, double time)
+{
+	int64		total = (int64) rint((time - InstrTotal_compat(&record->core)) / query->tick);
+
+	record->total = Max(total, 0);
+	record->startup = Min(record->startup, record->total);
+}
+
+/* Is this node only called by the one above it in the plan, and in this process? */
+static bool
+inside_parent(LightQuery *query, LightRecord *record)
+{
+	return record->parent > 0 && record->planstate->worker_instrument == NULL &&
+		!list_member_ptr(query->estate->es_subplanstates, record->planstate);
+}
+
+/*
+ * Make the times of a statement's nodes whole: calls after the last timed one
+ * are added, an estimate below its children's sum is raised, and children above
+ * what their parent is known to have taken are made smaller in proportion.
+ */
+void
+light_settle_times(LightQuery *query)
+{
+	LightRecord *records = query->records;
+	double	   *below;			/* sum of children; of estimates only */
+
+	for (int i = 1; i < query->nrecords; i++)
+		add_rest(&records[i]);
+	if (query->watched && query->waits == 0 && query->cpu > 0)
+	{
+		double		by = query->ran * query->tick / (query->cpu * 1e-6) - 1;
+
+		for (int i = 1; by > 0 && i < query->nrecords; i++)
+			stretch(&records[i], by);
+	}
+
+	below = MemoryContextAllocZero(query->context, query->nrecords * sizeof(double));
+	for (int i = query->nrecords - 1; i > 0; i--)
+	{
+		LightRecord *record = &records[i];
+
+		if (!record->left_to_core && is_estimate(record) && below[i] > seconds(query, record))
+			set_seconds(query, record, below[i]);
+		if (inside_parent(query, record))
+			below[record->parent] += seconds(query, record);
+	}
+
+	/* the executor's own time is known */
+	if (query->nrecords > 1 && records[1].planstate == query->queryDesc->planstate && is_estimate(&records[1]))
+	{
+		records[1].total = Min(records[1].total, records[0].total);
+		records[1].startup = Min(records[1].startup, records[1].total);
+	}
+	for (int i = 1; i < query->nrecords; i++)
+	{
+		LightRecord *record = &records[i];
+		LightRecord *parent = &records[Max(record->parent, 0)];
+
+		/* "below" of a parent is what its children had before it was changed */
+		if (inside_parent(query, record) && !record->left_to_core &&
+			below[record->parent] > seconds(query, parent))
+			set_seconds(query, record, seconds(query, record) * seconds(query, parent) / below[record->parent]);
+	}
+	pfree(below);
+}
+
+/* ---- what a wrapper costs ------------------------------------------------ */
+
+#define CALLS 30				/* all of them are timed */
+#define ROUNDS 40
+
+static TupleTableSlot *
+do_nothing(PlanState *node)
+{
+	return NULL;
+}
+
+/* Least ticks a call of many rounds; "inside" if what the record says is meant. */
+static int64
+least(PlanState *node, LightRecord *record, bool timed, bool inside)
+{
+	int64		result = PG_INT64_MAX;
+
+	for (int round = 0; round < ROUNDS; round++)
+	{
+		int64		ticks;
+
+		memset(record->samples, 0, sizeof(record->samples));
+		record->left[0] = record->left[1] = timed ? 1 : PG_INT32_MAX;
+		record->caller = light.top;
+		record->total = 0;
+		ticks = light_now();
+		for (int i = 0; i < CALLS; i++)
+			(void) node->ExecProcNode(node);
+		ticks = light_now() - ticks;
+		result = Min(result, inside ? record->total : ticks);
+	}
+	return result;
+}
+
+/*
+ * What the wrappers of sampled nodes cost, in nanoseconds a call; what all calls
+ * cost is shown in the node.
+ */
+double
+light_sample_cost(void)
+{
+	return cost.untimed * light_seconds_per_tick() * 1e9;
+}
+
+/* Measure them; called once from _PG_init. */
+void
+light_sample_init(void)
+{
+	PlanState  *node = palloc0(sizeof(PlanState));
+	char	   *chunk = palloc0(sizeof(LightRecord) + 63);
+	LightRecord *record = (LightRecord *) TYPEALIGN(64, chunk);
+	int64		bare,
+				inside,
+				timed,
+				untimed;
+
+	memset(&cost, 0, sizeof(cost));
+	node->ExecProcNodeReal = do_nothing;
+	node->instrument = (NodeInstrumentation_compat *) record;
+	node->ExecProcNode = do_nothing;
+	bare = least(node, record, false, false);
+	node->ExecProcNode = light_wrapper_for(LIGHT_CLOCK_SAMPLED, true, false);
+	untimed = least(node, record, false, false);
+	timed = least(node, record, true, false);
+	inside = least(node, record, true, true);
+	cost.inside = Max(inside - bare, 0) / CALLS;
+	cost.timed = Max(timed - bare, CALLS) / CALLS;
+	cost.untimed = Max(untimed - bare, 0) / CALLS;
+	pfree(chunk);
+	pfree(node);
+}
