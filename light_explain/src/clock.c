@@ -4,12 +4,12 @@
  *	  Which clock this machine has, and what a tick of it is worth.
  *
  * Times of nodes are kept in ticks: of the processor's time stamp counter where
- * it runs at a constant rate and the kernel itself relies on it, nanoseconds of
- * clock_gettime() elsewhere.  The counter's rate is measured against
- * clock_gettime() from the moment the library was loaded, which in a preloaded
- * library is when the server started.  A machine that slept meanwhile may have
- * begun to count anew, or go on with another processor's rate: so the rate over
- * all that time is compared with the one that was measured first.
+ * it runs at a constant rate and the kernel would rely on it, nanoseconds of
+ * clock_gettime() elsewhere.  The counter's rate is measured once, when the
+ * library is loaded, which in a preloaded library is when the server starts: all
+ * processes have the same.  Each watches from its own start on whether the counter
+ * keeps that rate: after a machine slept, or moved to another one, the rate is
+ * measured anew, by the processes that were there; others begin after that.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -29,22 +29,25 @@
 #include <x86intrin.h>
 #endif
 
-/* Least time between two readings from which a rate is computed. */
-#define CALIBRATION_NS INT64CONST(5000000)
+/* Least time between two readings from which a rate is computed: 10 ms. */
+#define CALIBRATION_NS INT64CONST(10000000)
 
 bool		light_tsc_usable = false;
 
 /* What a tick of the processor's counter lasts; 0 if that is not known (yet). */
 double		light_ns_per_tick = 0;
 
+/* Both clocks when this process began to watch the counter. */
 static int64 base_tsc;
 static int64 base_ns;
+static int	base_owner = 0;
 
-/* Seconds a tick, as measured first; 0 if that was not done. */
-static double first_rate = 0;
+/* Seconds a tick; 0 if that was not measured yet. */
+static double rate = 0;
 
-/* Part of the first rate by which later ones may differ from it. */
-#define RATE_TOLERANCE 0.02
+/* Part of the rate by which the counter may differ from it, and since when. */
+#define RATE_TOLERANCE 0.002
+#define WATCH_NS INT64CONST(100000000)
 
 /* Nanoseconds of the system clock. */
 int64
@@ -70,23 +73,41 @@ tsc_invariant(void)
 	return __get_cpuid(0x80000007, &eax, &ebx, &ecx, &edx) && (edx & (1 << 8)) != 0;
 }
 
+/* The first line of one of the kernel's files about its clocks; empty if there is none. */
+static void
+read_clocksource(const char *which, char *line, int size)
+{
+	char		path[MAXPGPATH];
+	FILE	   *file;
+
+	line[0] = '\0';
+	snprintf(path, sizeof(path), "/sys/devices/system/clocksource/clocksource0/%s_clocksource", which);
+	file = AllocateFile(path, "r");
+	if (file == NULL)
+		return;
+	if (fgets(line, size, file) == NULL)
+		line[0] = '\0';
+	FreeFile(file);
+}
+
 /*
- * The kernel watches the counter and leaves it for one of these clocks when it
- * finds it wanting.
+ * The kernel watches the counter, and when it finds it wanting it leaves it for
+ * another clock and no longer names it as one that it could have.  Virtual machines
+ * may have clocks that it likes better (kvm-clock, xen, hyperv), so what counts is
+ * whether the counter is named.
  */
 static bool
 tsc_rejected_by_kernel(void)
 {
-	char		name[32] = "";
-	FILE	   *file = AllocateFile("/sys/devices/system/clocksource/clocksource0/current_clocksource", "r");
+	char		current[64];
+	char		available[256];
 
-	if (file == NULL)
+	read_clocksource("current", current, sizeof(current));
+	if (current[0] == '\0' || strncmp(current, "tsc", 3) == 0)
 		return false;
-	if (fgets(name, sizeof(name), file) == NULL)
-		name[0] = '\0';
-	FreeFile(file);
-	return strncmp(name, "hpet", 4) == 0 || strncmp(name, "acpi_pm", 7) == 0 ||
-		strncmp(name, "jiffies", 7) == 0;
+	read_clocksource("available", available, sizeof(available));
+	return strstr(available, "tsc") == NULL || strncmp(current, "hpet", 4) == 0 ||
+		strncmp(current, "acpi_pm", 7) == 0 || strncmp(current, "jiffies", 7) == 0;
 }
 
 #endif
@@ -95,61 +116,106 @@ tsc_rejected_by_kernel(void)
 static void
 read_both(int64 *tsc, int64 *ns)
 {
-	int64		before;
+	int64		least = PG_INT64_MAX;
 
-	/* not if the process was interrupted between them */
+	/* the process may be interrupted between them: the nearest of some */
 	for (int i = 0; i < 5; i++)
 	{
-		before = light_now();
-		*ns = light_system_ns();
-		*tsc = light_now();
-		if (*tsc - before < 10000)
+		int64		before = light_now();
+		int64		between = light_system_ns();
+		int64		after = light_now();
+
+		if (after - before < least)
+		{
+			least = after - before;
+			*tsc = before + least / 2;
+			*ns = between;
+		}
+		if (least < 1000)
 			break;
 	}
 }
 
-/* Find the clock and begin to measure its rate. */
+/* Measure the rate, from now on; takes CALIBRATION_NS. */
+static void
+measure_rate(void)
+{
+	int64		tsc;
+	int64		ns;
+
+	read_both(&base_tsc, &base_ns);
+	do
+		read_both(&tsc, &ns);
+	while (ns - base_ns < CALIBRATION_NS || tsc <= base_tsc);
+	rate = (double) (ns - base_ns) / (double) (tsc - base_tsc) * 1e-9;
+	base_tsc = tsc;
+	base_ns = ns;
+	base_owner = MyProcPid;
+}
+
+/* Find the clock and measure its rate. */
 void
 light_clock_init(void)
 {
 #if defined(__x86_64__)
 	light_tsc_usable = tsc_invariant() && !tsc_rejected_by_kernel();
 #endif
-	read_both(&base_tsc, &base_ns);
+	if (!light_tsc_usable)
+		return;
 
-	/* the first rate is for all processes of the server */
+	/* one session alone learns it at its first measured statement's end */
 	if (process_shared_preload_libraries_in_progress)
-		(void) light_seconds_per_tick();
+		measure_rate();
+	else
+	{
+		read_both(&base_tsc, &base_ns);
+		base_owner = MyProcPid;
+	}
 }
 
 /*
- * What a tick of light_now() lasts, in seconds.  Waits up to 5 ms when the
- * library was loaded just now.
+ * What a tick of light_now() lasts, in seconds.  Waits up to CALIBRATION_NS when
+ * the library was loaded just now by one session, or the counter no longer has
+ * the rate that it had.
  */
 double
 light_seconds_per_tick(void)
 {
 	int64		tsc;
 	int64		ns;
-	double		rate = 1e-9;
+	double		now;
 
 	if (!light_tsc_usable)
-		return rate;
-	for (int i = 0; i < 3; i++)
+		return 1e-9;
+	if (base_owner != MyProcPid)
 	{
+		/* what was before this process does not concern it */
+		read_both(&base_tsc, &base_ns);
+		base_owner = MyProcPid;
+	}
+	if (rate == 0)
+	{
+		/* since the library was loaded */
 		do
 			read_both(&tsc, &ns);
 		while (ns - base_ns < CALIBRATION_NS);
-		rate = (double) (ns - base_ns) / (double) (tsc - base_tsc) * 1e-9;
-		if (first_rate == 0)
-			first_rate = rate;
-		if (rate > first_rate * (1 - RATE_TOLERANCE) && rate < first_rate * (1 + RATE_TOLERANCE))
-			break;
+		if (tsc > base_tsc)
+			rate = (double) (ns - base_ns) / (double) (tsc - base_tsc) * 1e-9;
+		else
+			measure_rate();
+		return rate;
+	}
 
-		/* the counter was not the same all the time: begin anew */
-		base_tsc = tsc;
-		base_ns = ns;
-		first_rate = 0;
+	/* the longer it runs, the better it is known whether it keeps its rate */
+	read_both(&tsc, &ns);
+	if (ns - base_ns < WATCH_NS)
+		return rate;
+	now = tsc > base_tsc ? (double) (ns - base_ns) / (double) (tsc - base_tsc) * 1e-9 : 0;
+	if (now < rate * (1 - RATE_TOLERANCE) || now > rate * (1 + RATE_TOLERANCE))
+	{
+		measure_rate();
+		if (light_ns_per_tick != 0)
+			light_ns_per_tick = rate * 1e9;
 	}
 	return rate;
 }
@@ -157,37 +223,27 @@ light_seconds_per_tick(void)
 /*
  * Can the processor's counter take the place of the system clock, which shorter
  * statements are measured with?  Its rate is learnt as soon as that needs no
- * waiting and stays for the life of the process.  The server has a quick clock
- * of its own since 19.
+ * waiting.  The server has a quick clock of its own since 19.
  */
 bool
 light_clock_is_quick(void)
 {
 	if (light_ns_per_tick != 0)
 		return true;
-	if (HAVE_QUICK_INSTR_CLOCK_COMPAT || !light_tsc_usable || light_system_ns() - base_ns < CALIBRATION_NS)
+	if (HAVE_QUICK_INSTR_CLOCK_COMPAT || !light_tsc_usable ||
+		(rate == 0 && light_system_ns() - base_ns < CALIBRATION_NS))
 		return false;
 	light_ns_per_tick = light_seconds_per_tick() * 1e9;
 	return true;
 }
 
-/* About how many ticks a time is; good enough for deadlines. */
+/* About how many ticks a time is; good enough to show progress, and never waits. */
 int64
 light_ticks(double seconds)
 {
-	static double rate = 0;
-
+	if (!light_tsc_usable)
+		return (int64) (seconds * 1e9);
 	if (rate == 0)
-	{
-		/* a rough rate is enough and must not wait */
-		int64		ns = light_system_ns();
-
-		if (!light_tsc_usable)
-			rate = 1e9;
-		else if (ns - base_ns < CALIBRATION_NS)
-			return (int64) (seconds * 2e9);
-		else
-			rate = 1.0 / light_seconds_per_tick();
-	}
-	return (int64) (seconds * rate);
+		return (int64) (seconds * 2e9);
+	return (int64) (seconds / rate);
 }

@@ -159,10 +159,9 @@ free_slot(int n)
 }
 
 /*
- * The process ends: whatever happened, it keeps no slot.  Its transaction is
- * aborted only after this, when somebody else may have the slots already: so
- * that nothing is written to them nor are they given back a second time, no
- * statement runs any more and none has one.
+ * The process ends: whatever happened, it keeps no slot.  Its transaction was
+ * aborted before this, so no statement runs any more, but those of holdable
+ * cursors have theirs still.
  */
 static void
 free_slots_at_exit(int code, Datum arg)
@@ -218,7 +217,12 @@ light_progress_claim(LightQuery *query, int nrecords)
 	}
 	if (!exit_registered)
 	{
-		before_shmem_exit(free_slots_at_exit, (Datum) 0);
+		/*
+		 * We are in the middle of a statement, and who has registered a
+		 * before_shmem_exit() callback around it takes it back as the latest
+		 * one: this is another list.
+		 */
+		on_shmem_exit(free_slots_at_exit, (Datum) 0);
 		exit_registered = true;
 	}
 	for (int i = 0; i < shared->nslots; i++)

@@ -13,6 +13,9 @@
  * The function light_test_interrupted(ms) sleeps in three of the ways that
  * procedural languages do and returns how many of them a signal ended early.
  *
+ * The function light_test_in_cleanup(sql) runs statements inside of
+ * PG_ENSURE_ERROR_CLEANUP and returns the first value of the last one.
+ *
  * A process that ends while light_test_custom.wait_at_exit names a file makes
  * FILE.waiting and goes on when FILE is there: after what libraries that were
  * loaded or first used later do at exit, before the transaction is aborted.
@@ -31,6 +34,7 @@
 
 #include "access/tableam.h"
 #include "executor/executor.h"
+#include "executor/spi.h"
 #include "fmgr.h"
 #include "nodes/extensible.h"
 #include "nodes/makefuncs.h"
@@ -39,6 +43,7 @@
 #include "optimizer/restrictinfo.h"
 #include "storage/fd.h"
 #include "storage/ipc.h"
+#include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/rel.h"
 
@@ -297,6 +302,36 @@ light_test_interrupted(PG_FUNCTION_ARGS)
 	interrupted += select(0, NULL, NULL, NULL, &v) < 0 && errno == EINTR;
 	interrupted += poll(NULL, 0, ms) < 0 && errno == EINTR;
 	PG_RETURN_INT32(interrupted);
+}
+
+/* ---- a statement with a callback for errors around it ---------------------- */
+
+static void
+nothing(int code, Datum arg)
+{
+}
+
+PG_FUNCTION_INFO_V1(light_test_in_cleanup);
+
+Datum
+light_test_in_cleanup(PG_FUNCTION_ARGS)
+{
+	char	   *sql = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	char	   *result;
+	text	   *copy;
+
+	SPI_connect();
+	PG_ENSURE_ERROR_CLEANUP(nothing, (Datum) 0);
+	{
+		SPI_execute(sql, false, 0);
+	}
+	PG_END_ENSURE_ERROR_CLEANUP(nothing, (Datum) 0);
+	result = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
+	copy = SPI_palloc(VARHDRSZ + strlen(result));
+	SET_VARSIZE(copy, VARHDRSZ + strlen(result));
+	memcpy(VARDATA(copy), result, strlen(result));
+	SPI_finish();
+	PG_RETURN_TEXT_P(copy);
 }
 
 void

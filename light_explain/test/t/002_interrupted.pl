@@ -185,8 +185,8 @@ for my $timing (qw(auto exact))
 	ok($node->poll_query_until('postgres', 'SELECT count(*) FROM light_explain_progress()', '0'), 'workers of a killed session leave no slot');
 }
 
-# A slot that a session gave up when it was killed is the next one's: aborting
-# the session's transaction, which comes later, does not touch it.
+# A killed session keeps its slot while it takes its time to end, and gives it back
+# once: then it is the next one's.
 for my $timing (qw(auto exact))
 {
 	my $dir = PostgreSQL::Test::Utils::tempdir();
@@ -198,17 +198,24 @@ for my $timing (qw(auto exact))
 	$node->poll_query_until('postgres', sprintf $seen, 'victim') or die 'no progress';
 	$node->safe_psql('postgres', q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'victim'});
 	for (1 .. 600) { last if -e "$dir/go.waiting"; usleep(100_000); }
-	my ($second) = victim(q{SET application_name = 'second'}, $slow);
-	$node->poll_query_until('postgres', sprintf $seen, 'second') or die 'the slot was not given back';
 	append_to_file("$dir/go", '');
 	$first->finish;
 	$node->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'victim'});
+	my ($second) = victim(q{SET application_name = 'second'}, $slow);
+	$node->poll_query_until('postgres', sprintf $seen, 'second') or die 'the slot was not given back';
 	is($node->safe_psql('postgres', sprintf $seen, 'second'), 't', "$timing: a session that ended leaves the slot to its new owner");
 	$node->safe_psql('postgres', 'EXPLAIN ANALYZE SELECT count(*) FROM u a JOIN t b ON a.t_id = b.id');
 	$node->safe_psql('postgres', q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'second'});
 	$second->finish;
 	is($node->safe_psql('postgres', 'SELECT count(*) FROM light_explain_progress()'), '0', "$timing: which gives it back");
 }
+
+# The first statement of a session that gets a slot may run where somebody has a
+# callback for errors around it, which must be the latest one when it is taken back.
+is($node->safe_psql('postgres', <<"SQL"), '3000', 'a callback around the first measured statement is the latest one');
+CREATE FUNCTION light_test_in_cleanup(text) RETURNS text STRICT LANGUAGE c AS '$FindBin::RealBin/../custom/light_test_custom.so';
+SELECT light_test_in_cleanup('SET light_explain.instrument_all = on; SET light_explain.switch_after = 0; SELECT count(*) FROM t');
+SQL
 
 # ---- the stack depth check is kept, also in nested statements ----
 
