@@ -251,7 +251,8 @@ void
 light_settle_times(LightQuery *query)
 {
 	LightRecord *records = query->records;
-	double	   *below;			/* sum of children; of estimates only */
+	double	   *below;			/* sum of children */
+	double	   *known;			/* ... of those that are no estimates */
 
 	for (int i = 1; i < query->nrecords; i++)
 		add_rest(&records[i]);
@@ -263,15 +264,20 @@ light_settle_times(LightQuery *query)
 			stretch(&records[i], by);
 	}
 
-	below = MemoryContextAllocZero(query->context, query->nrecords * sizeof(double));
+	below = MemoryContextAllocZero(query->context, 2 * query->nrecords * sizeof(double));
+	known = below + query->nrecords;
 	for (int i = query->nrecords - 1; i > 0; i--)
 	{
 		LightRecord *record = &records[i];
 
-		if (!record->left_to_core && is_estimate(record) && below[i] > seconds(query, record))
+		if (is_estimate(record) && below[i] > seconds(query, record))
 			set_seconds(query, record, below[i]);
 		if (inside_parent(query, record))
+		{
 			below[record->parent] += seconds(query, record);
+			if (!is_estimate(record))
+				known[record->parent] += seconds(query, record);
+		}
 	}
 
 	/* the executor's own time is known */
@@ -283,12 +289,15 @@ light_settle_times(LightQuery *query)
 	for (int i = 1; i < query->nrecords; i++)
 	{
 		LightRecord *record = &records[i];
-		LightRecord *parent = &records[Max(record->parent, 0)];
+		int			parent = record->parent;
+		double		room;
 
 		/* "below" of a parent is what its children had before it was changed */
-		if (inside_parent(query, record) && !record->left_to_core &&
-			below[record->parent] > seconds(query, parent))
-			set_seconds(query, record, seconds(query, record) * seconds(query, parent) / below[record->parent]);
+		if (!inside_parent(query, record) || !is_estimate(record))
+			continue;
+		room = seconds(query, &records[parent]);
+		if (below[parent] > room)
+			set_seconds(query, record, seconds(query, record) * Max(room - known[parent], 0) / (below[parent] - known[parent]));
 	}
 	pfree(below);
 }
