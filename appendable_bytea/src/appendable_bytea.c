@@ -16,7 +16,7 @@
 #include "fmgr.h"
 
 #include "compat_module.h"
-#include "ddl.h"
+#include "ddl/ddl.h"
 #include "protocol.h"
 #include "store.h"
 

@@ -7,12 +7,12 @@
  * The store of table T is the ordinary heap table appendable_store.chunks_<OID of
  * T> with one unique index, chunks_<OID>_index.  It is a member of the extension,
  * so that pg_dump leaves it out, and has no dependency on T, which would get in
- * the way of DROP TABLE: a sql_drop event trigger removes it (ddl_event.c).
+ * the way of DROP TABLE: a sql_drop event trigger removes it (ddl/event.c).
  * Nobody has rights on it.  Its pg_class.relrewrite names T: logical decoding leaves out
  * all changes of a relation that has it set, and nothing else in the server looks at it.
  *
  * Lock order, everywhere: T first, then its store.  A store is made with its table
- * (ddl.c).  A table that came to be without our hooks gets one when it first needs
+ * (ddl/hook.c).  A table that came to be without our hooks gets one when it first needs
  * it; that takes SHARE UPDATE EXCLUSIVE on T, so that first users queue, and before
  * any row is locked.
  *
@@ -60,7 +60,7 @@
 #include "utils/syscache.h"
 
 #include "compat_table.h"
-#include "ddl.h"
+#include "ddl/ddl.h"
 #include "store.h"
 
 static void

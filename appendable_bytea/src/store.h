@@ -193,7 +193,7 @@ extern void ab_settle(AbPlan *plan, const AbTarget *target, bool stored);
 extern void ab_am_install(void);
 extern const TableAmRoutine *ab_am_routine(void);
 
-/* ---- ddl.c --------------------------------------------------------------- */
+/* ---- ddl/hook.c ---------------------------------------------------------- */
 
 extern void ab_ddl_install(void);
 extern bool ab_rewrite_computes(Relation rel, int attnum);

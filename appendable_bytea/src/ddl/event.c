@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * ddl_event.c
+ * event.c
  *	  Event triggers: what must be done when a command begins or is over.
  *
  * The trigger at the start of a command has the library loaded before a session's
@@ -43,7 +43,7 @@
 #include "utils/syscache.h"
 
 #include "compat_table.h"
-#include "ddl.h"
+#include "ddl/ddl.h"
 #include "store.h"
 
 PG_FUNCTION_INFO_V1(appendable_bytea_command_start);

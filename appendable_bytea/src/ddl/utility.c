@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * ddl_utility.c
+ * utility.c
  *	  The one command that neither an object access hook nor an event trigger of
  *	  every supported version sees in time: REINDEX.
  *
@@ -22,7 +22,7 @@
 #include "utils/lsyscache.h"
 
 #include "compat_executor.h"
-#include "ddl.h"
+#include "ddl/ddl.h"
 #include "store.h"
 
 static ProcessUtility_hook_type previous_hook = NULL;

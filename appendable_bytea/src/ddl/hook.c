@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * ddl.c
+ * hook.c
  *	  Which relations may have columns of the type, and what they get by having one.
  *
  * One door for all commands: object_access_hook, called when a relation or a column
@@ -10,7 +10,7 @@
  * and ... TYPE): its disk format is heap's, so pg_class.relam is all that changes.
  * A place where references could outlive their row is refused: arrays, composites,
  * domains, ranges, materialized views, indexes that keep keys, and what the catalogs
- * keep (ddl_hidden.c).
+ * keep (hidden.c).
  *
  * The catalogs are read with SnapshotSelf, for the command that calls has not made
  * its rows visible yet.  Relations without the type cost one look at their columns.
@@ -46,7 +46,7 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
-#include "ddl.h"
+#include "ddl/ddl.h"
 #include "store.h"
 
 static object_access_hook_type previous_hook = NULL;

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * ddl_own.c
+ * own.c
  *	  The extension's own objects stay what and where they are.
  *
  * The type, the access method's handler, the schema of the stores and the stores are
  * found by their names, and values are read through them: a superuser could rename,
  * move or alter each (a member of an extension may be), and every value would be out
- * of reach.  Called by ddl.c when an object was altered, made or dropped, and by the
+ * of reach.  Called by hook.c when an object was altered, made or dropped, and by the
  * event trigger for dropped objects; each function raises an error or does nothing.
  *
  * What may change is who owns them and where their files are.
@@ -36,7 +36,7 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
-#include "ddl.h"
+#include "ddl/ddl.h"
 #include "store.h"
 
 static void

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * ddl_repair.c
+ * repair.c
  *	  For the day when DDL ran without the extension noticing.
  *
  * A superuser can switch event triggers off (or edit catalogs) in a session that
@@ -33,7 +33,7 @@
 #include "utils/syscache.h"
 
 #include "compat_table.h"
-#include "ddl.h"
+#include "ddl/ddl.h"
 #include "store.h"
 
 PG_FUNCTION_INFO_V1(appendable_bytea_repair);

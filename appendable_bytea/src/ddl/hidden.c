@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * ddl_hidden.c
+ * hidden.c
  *	  Catalogs must not keep references.
  *
  * Several catalogs keep values that a command computed: a column's default for the
  * rows that are there, bounds of partitions, statistics on columns, on expressions
  * of indexes and on extended statistics.  The chunks end with their row all the
- * same, and the next plan that looks would fail.  Called by ddl.c when
+ * same, and the next plan that looks would fail.  Called by hook.c when
  * an object is made or altered; each function raises an error or does nothing.
  *
  * Copyright (c) 2026, the pg_lean authors
@@ -34,7 +34,7 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
-#include "ddl.h"
+#include "ddl/ddl.h"
 #include "store.h"
 
 /*
