@@ -60,6 +60,9 @@ deb dist image: ## Debian packages; the archive for PGXN; the files of an extens
 
 packages: deb dist image ## all three
 
+neighbours: ready ## beside other extensions, loaded before and after them (SRC=... is pg_tracing's source)
+	@SRC='$(SRC)' $(TOP)/ci/neighbours.sh $(NAMES)
+
 chaos: ready ## kill and compare: everything at once against a model (MINUTES=3, HOURS=8, ARGS=--pg-config 18-assert)
 	@$(TOP)/certificate/run chaos --minutes $(if $(HOURS),$$(($(HOURS) * 60)),$(or $(MINUTES),3)) $(ARGS)
 
@@ -77,5 +80,5 @@ clean: ## remove everything made, here and in build/
 	+$(if $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null)),$(call in_each,clean))
 	@$(if $(HERE),$(TOP)/ci/clean.sh)
 
-.PHONY: docs all install uninstall installcheck help setup ready demo check matrix clients fresh deb dist image packages chaos indent clean
+.PHONY: docs all install uninstall installcheck help setup ready demo check matrix clients fresh neighbours deb dist image packages chaos indent clean
 .DEFAULT_GOAL := all

@@ -220,11 +220,15 @@ executor_finish(QueryDesc *queryDesc)
 	light_query_done(query);
 }
 
+/* Was our request for shared memory passed on by libraries that were loaded later? */
+static bool shmem_requested = false;
+
 static void
 request_shmem(void)
 {
 	if (prev_shmem_request)
 		prev_shmem_request();
+	shmem_requested = true;
 	RequestAddinShmemSpace(add_size(light_progress_size(), light_profile_size()));
 	RequestNamedLWLockTranche("light_explain", light_profile_locks());
 }
@@ -234,6 +238,15 @@ startup_shmem(void)
 {
 	if (prev_shmem_startup)
 		prev_shmem_startup();
+	if (!shmem_requested)
+	{
+		/* as plprofiler does: do without instead of failing the server */
+		ereport(WARNING,
+				(errmsg("light_explain has no shared memory: no progress and no profile"),
+				 errdetail("A library that is loaded later does not pass on requests of others."),
+				 errhint("Put light_explain behind it in shared_preload_libraries.")));
+		return;
+	}
 	light_progress_startup();
 	light_profile_startup();
 }
