@@ -2,7 +2,8 @@
 # ci/fresh.sh [STATE...]: both commands of the README as a newcomer gives them: for the
 # first time, unattended, in a copy of a pristine root, on machines in these states
 # (default: all of them but noble-bare, which needs MIRROR_16; eight minutes each on two
-# busy processors, the first one longer: it runs every test unless PG_LEAN_QUICK=1).  Needs root, and what ci/lib.sh asks apt for.
+# busy processors, the first one longer: it runs every test unless PG_LEAN_QUICK=1).
+# Needs root, and what ci/lib.sh asks apt for.
 #
 #   bookworm-bare    no PostgreSQL; root, the clone in /root
 #   bookworm-server  a server without headers; a user with sudo
