@@ -144,11 +144,6 @@ setup_host() {
     # shellcheck disable=SC2086
     packages $server $TOOLS libipc-run-perl perl
     pg_config=$(host_pg_config) || die "no PostgreSQL 15 to 19 here: install one with its headers and set PG_CONFIG"
-    # What the headers depend on may have brought a newer server along.
-    if ! headers_match "$pg_config"; then
-        # shellcheck disable=SC2046
-        packages $(header_packages "$pg_config")
-    fi
     headers_match "$pg_config" || die "$pg_config: the server is $(minor_of "$pg_config" server), its headers are $(minor_of "$pg_config" headers)"
     if may_install "$pg_config" || can_root; then rm -rf "$PRIVATE"; else private_copy "$pg_config"; fi
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * datum.c
- *	  Encodings of appendable_bytea: taking datums apart, making those that are stored.
+ *	  Encodings of appendable_bytea: taking datums apart, putting them together.
  *
  * Everything here is pure: no relation is opened and nothing is written.  The
  * type's functions make values with ab_make_flat, ab_append and ab_splice; the
@@ -24,8 +24,11 @@
 #include "utils/memutils.h"
 
 #include "appendable.h"
-#include "datum.h"
 #include "store.h"
+
+/* AB_EDIT after the reference: length, number of segments, the segments */
+#define EDIT_FIXED_SIZE		(AB_REF_SIZE + 8 + 4)
+#define EDIT_SEGMENT_SIZE	16
 
 /* padding ends with this byte before the zeros, or has nothing after it */
 #define PAD_MARK			((char) 0x80)
@@ -62,8 +65,8 @@ ab_check_length(int64 length)
  * The payload of a datum, fetched and decompressed if need be: then *copy is what has
  * to be freed, else it is NULL.
  */
-char *
-ab_datum_payload(Datum datum, int64 *length, void **copy)
+static char *
+payload(Datum datum, int64 *length, void **copy)
 {
 	struct varlena *v = pg_detoast_datum_packed((struct varlena *) DatumGetPointer(datum));
 
@@ -75,8 +78,8 @@ ab_datum_payload(Datum datum, int64 *length, void **copy)
 }
 
 /* Length of what precedes the padding of n bytes. */
-int64
-ab_datum_unpadded(const char *data, int64 n)
+static int64
+unpadded_length(const char *data, int64 n)
 {
 	uint64		word;
 
@@ -107,8 +110,8 @@ decode_reference(const char *p, AbRef *ref)
 		ref->stored <= AB_MAX_LENGTH;
 }
 
-void
-ab_datum_read_reference(const char *p, int64 n, AbRef *ref)
+static void
+read_reference(const char *p, int64 n, AbRef *ref)
 {
 	if (n < AB_REF_SIZE)
 		corrupted("The reference is truncated.");
@@ -116,8 +119,8 @@ ab_datum_read_reference(const char *p, int64 n, AbRef *ref)
 		corrupted("The reference is not one that was ever written.");
 }
 
-void
-ab_datum_write_reference(char *p, char format, const AbRef *ref)
+static void
+write_reference(char *p, char format, const AbRef *ref)
 {
 	p[0] = format;
 	memcpy(p + 1, &ref->home, 4);
@@ -147,7 +150,7 @@ parse_edit(const char *p, int64 n, AbValue *value)
 	const char *table = p + EDIT_FIXED_SIZE;
 	const char *literal;
 
-	ab_datum_read_reference(p, n, &value->base);
+	read_reference(p, n, &value->base);
 	if (n < EDIT_FIXED_SIZE)
 		corrupted("The edit is truncated.");
 	memcpy(&length, p + AB_REF_SIZE, 8);
@@ -191,7 +194,7 @@ ab_parse(Datum datum, AbValue *value)
 {
 	int64		n;
 	void	   *copy;
-	char	   *p = ab_datum_payload(datum, &n, &copy);
+	char	   *p = payload(datum, &n, &copy);
 	int64		tail;
 
 	memset(value, 0, sizeof(*value));
@@ -203,16 +206,16 @@ ab_parse(Datum datum, AbValue *value)
 		case AB_FLAT_PADDED:
 			tail = n - 1;
 			if (p[0] == AB_FLAT_PADDED)
-				tail = ab_datum_unpadded(p + 1, tail);
+				tail = unpadded_length(p + 1, tail);
 			if (tail > 0)
 				add_segment(value, -1, tail, p + 1);
 			break;
 		case AB_REF:
 		case AB_REF_PADDED:
-			ab_datum_read_reference(p, n, &value->base);
+			read_reference(p, n, &value->base);
 			tail = n - AB_REF_SIZE;
 			if (p[0] == AB_REF_PADDED)
-				tail = ab_datum_unpadded(p + AB_REF_SIZE, tail);
+				tail = unpadded_length(p + AB_REF_SIZE, tail);
 			add_segment(value, 0, value->base.stored, NULL);
 			if (tail > 0)
 				add_segment(value, -1, tail, p + AB_REF_SIZE);
@@ -261,8 +264,8 @@ unpadded_datum_length(Datum datum, int64 head)
 {
 	int64		n;
 	void	   *copy;
-	char	   *p = ab_datum_payload(datum, &n, &copy);
-	int64		length = ab_datum_unpadded(p + head, n - head);
+	char	   *p = payload(datum, &n, &copy);
+	int64		length = unpadded_length(p + head, n - head);
 
 	if (copy)
 		pfree(copy);
@@ -286,7 +289,7 @@ ab_parse_reference(Datum datum, AbRef *ref)
 		case AB_REF:
 		case AB_REF_PADDED:
 		case AB_EDIT:
-			ab_datum_read_reference(p, n, ref);
+			read_reference(p, n, ref);
 			return true;
 		default:
 			corrupted("The format byte is unknown.");
@@ -330,10 +333,10 @@ ab_length(Datum datum)
 		case AB_FLAT_PADDED:
 			return unpadded_datum_length(datum, 1);
 		case AB_REF:
-			ab_datum_read_reference(p, n, &ref);
+			read_reference(p, n, &ref);
 			return ref.stored + whole - AB_REF_SIZE;
 		case AB_REF_PADDED:
-			ab_datum_read_reference(p, n, &ref);
+			read_reference(p, n, &ref);
 			return ref.stored + unpadded_datum_length(datum, AB_REF_SIZE);
 		case AB_EDIT:
 			if (n < AB_HEADER_SIZE)
@@ -405,8 +408,8 @@ ab_palloc(Size size)
 }
 
 /* Room for a datum with this payload. */
-char *
-ab_datum_alloc(int64 n, struct varlena **result)
+static char *
+alloc_datum(int64 n, struct varlena **result)
 {
 	if (n > AB_MAX_FLAT + 1)
 		ereport(ERROR,
@@ -427,7 +430,7 @@ ab_alloc_flat(int64 length, char **data)
 	char	   *p;
 
 	ab_check_length(length);
-	p = ab_datum_alloc(length + 1, &result);
+	p = alloc_datum(length + 1, &result);
 	p[0] = AB_FLAT;
 	*data = p + 1;
 	return PointerGetDatum(result);
@@ -454,11 +457,11 @@ ab_make_stored(const AbRef *ref, const char *tail, int64 n, int64 room)
 {
 	int64		head = ref ? AB_REF_SIZE : 1;
 	struct varlena *result;
-	char	   *p = ab_datum_alloc(head + (room > 0 ? room : n), &result);
+	char	   *p = alloc_datum(head + (room > 0 ? room : n), &result);
 
 	Assert(room == 0 || room > n);
 	if (ref)
-		ab_datum_write_reference(p, room > 0 ? AB_REF_PADDED : AB_REF, ref);
+		write_reference(p, room > 0 ? AB_REF_PADDED : AB_REF, ref);
 	else
 		p[0] = room > 0 ? AB_FLAT_PADDED : AB_FLAT;
 	if (n > 0)
@@ -469,4 +472,200 @@ ab_make_stored(const AbRef *ref, const char *tail, int64 n, int64 room)
 		memset(p + head + n + 1, 0, room - n - 1);
 	}
 	return PointerGetDatum(result);
+}
+
+/*
+ * Encode base + segments in the simplest form that says the same.  The segments
+ * are merged in place where they touch.
+ */
+static Datum
+encode(const AbRef *base, AbSegment *segments, int count)
+{
+	int			n = 0;
+	int64		length = 0,
+				literals = 0;
+	bool		chunks = false;
+	bool		plain;
+	struct varlena *result;
+	char	   *p,
+			   *literal;
+
+	for (int i = 0; i < count; i++)
+	{
+		AbSegment  *s = &segments[i];
+
+		if (s->length == 0)
+			continue;
+		length += s->length;
+		if (s->source < 0)
+			literals += s->length;
+		else
+			chunks = true;
+		if (n > 0 && s->source >= 0 && segments[n - 1].source >= 0 &&
+			segments[n - 1].source + segments[n - 1].length == s->source)
+			segments[n - 1].length += s->length;
+		else
+			segments[n++] = *s;
+	}
+	ab_check_length(length);
+
+	plain = chunks && segments[0].source == 0 && segments[0].length == base->stored;
+	for (int i = 1; i < n; i++)
+		plain = plain && segments[i].source < 0;
+
+	if (!chunks)
+	{
+		p = alloc_datum(1 + literals, &result);
+		p[0] = AB_FLAT;
+		literal = p + 1;
+	}
+	else if (plain)
+	{
+		p = alloc_datum(AB_REF_SIZE + literals, &result);
+		write_reference(p, AB_REF, base);
+		literal = p + AB_REF_SIZE;
+	}
+	else
+	{
+		int32		nsegments = n;
+		char	   *table;
+
+		p = alloc_datum(EDIT_FIXED_SIZE + (int64) n * EDIT_SEGMENT_SIZE + literals, &result);
+		write_reference(p, AB_EDIT, base);
+		memcpy(p + AB_REF_SIZE, &length, 8);
+		memcpy(p + AB_REF_SIZE + 8, &nsegments, 4);
+		table = p + EDIT_FIXED_SIZE;
+		for (int i = 0; i < n; i++)
+		{
+			memcpy(table + (int64) i * EDIT_SEGMENT_SIZE, &segments[i].source, 8);
+			memcpy(table + (int64) i * EDIT_SEGMENT_SIZE + 8, &segments[i].length, 8);
+		}
+		literal = table + (int64) n * EDIT_SEGMENT_SIZE;
+	}
+	for (int i = 0; i < n; i++)
+	{
+		if (segments[i].source < 0)
+		{
+			memcpy(literal, segments[i].data, segments[i].length);
+			literal += segments[i].length;
+		}
+	}
+	return PointerGetDatum(result);
+}
+
+/* value || data; see appendable.h. */
+Datum
+ab_append(Datum datum, const char *data, int64 length)
+{
+	int64		n;
+	void	   *copy;
+	char	   *old = payload(datum, &n, &copy);
+	char		format;
+	int64		head;
+	AbRef		ref = {0};
+	struct varlena *result;
+	char	   *p;
+
+	switch (old[0])
+	{
+		case AB_FLAT:
+		case AB_FLAT_PADDED:
+			format = AB_FLAT;
+			head = 1;
+			break;
+		case AB_REF:
+		case AB_REF_PADDED:
+			format = AB_REF;
+			head = AB_REF_SIZE;
+			read_reference(old, n, &ref);
+			break;
+		default:
+			{
+				AbValue		value;
+
+				ab_parse(datum, &value);
+				return ab_splice_value(&value, value.length, 0, data, length);
+			}
+	}
+
+	/* the common case: what there is without its padding, then the new bytes */
+	if (old[0] != format)
+		n = head + unpadded_length(old + head, n - head);
+	ab_check_length(ref.stored + n - head + length);
+	p = alloc_datum(n + length, &result);
+	memcpy(p, old, n);
+	p[0] = format;
+	if (length > 0)
+		memcpy(p + n, data, length);
+	if (copy)
+		pfree(copy);
+	return PointerGetDatum(result);
+}
+
+/* Replace a range; see appendable.h. */
+Datum
+ab_splice(Datum datum, int64 offset, int64 removed, const char *data, int64 length)
+{
+	AbValue		value;
+
+	ab_parse(datum, &value);
+	return ab_splice_value(&value, offset, removed, data, length);
+}
+
+/* ab_splice for a value that is taken apart already. */
+Datum
+ab_splice_value(AbValue *value, int64 offset, int64 removed, const char *data, int64 length)
+{
+	AbSegment  *segments = palloc((value->nsegments + 3) * sizeof(AbSegment));
+	int			n = 0;
+	int64		position = 0;
+	bool		inserted = false;
+
+	if (offset < 0 || removed < 0 || length < 0 ||
+		removed > value->length || offset > value->length - removed)
+		elog(ERROR, "splice of %lld bytes at %lld is outside a value of %lld bytes",
+			 (long long) removed, (long long) offset, (long long) value->length);
+
+	for (int i = 0; i <= value->nsegments; i++)
+	{
+		AbSegment	s;
+		int64		before,
+					after;
+
+		if (!inserted && (i == value->nsegments || position + value->segments[i].length > offset))
+		{
+			/* the part of this segment in front of the new bytes */
+			if (i < value->nsegments && position < offset)
+			{
+				s = value->segments[i];
+				s.length = offset - position;
+				segments[n++] = s;
+			}
+			segments[n].source = -1;
+			segments[n].length = length;
+			segments[n++].data = data;
+			inserted = true;
+		}
+		if (i == value->nsegments)
+			break;
+		s = value->segments[i];
+		before = position;
+		after = position + s.length;
+		position = after;
+		if (after <= offset)
+			segments[n++] = s;
+		else if (after > offset + removed)
+		{
+			/* what remains behind the removed range */
+			int64		skip = Max(offset + removed - before, 0);
+
+			s.length -= skip;
+			if (s.source >= 0)
+				s.source += skip;
+			else
+				s.data += skip;
+			segments[n++] = s;
+		}
+	}
+	return encode(&value->base, segments, n);
 }
