@@ -91,4 +91,15 @@
 #include "utils/queryjumble.h"
 #endif
 
+/*
+ * Is the setting on that puts an invisible Gather on top of plans?  Output then has
+ * to be that of a serial plan.
+ */
+#include "optimizer/optimizer.h"
+#if PG_VERSION_NUM >= 160000
+#define InvisibleGather_compat() (debug_parallel_query == DEBUG_PARALLEL_REGRESS)
+#else
+#define InvisibleGather_compat() (force_parallel_mode == FORCE_PARALLEL_REGRESS)
+#endif
+
 #endif							/* COMPAT_PLANNER_H */

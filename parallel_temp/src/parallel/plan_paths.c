@@ -386,7 +386,8 @@ add_temp_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, Planning 
 	sharing += toast_start_cost(rel, rte->relid);
 	if (workers > 0)
 		add_partial_path(rel, (Path *) make_path(root, rel, planning, workers, sharing + pt_worker_start_cost, flush, 1.0));
-	if (root->parent_root != NULL && replace_seqscan(root, rel, planning))
+	if (root->parent_root != NULL && !(planning->for_explain && InvisibleGather_compat()) &&
+		replace_seqscan(root, rel, planning))
 		return;
 	if (!alone)
 		add_path(rel, (Path *) make_path(root, rel, planning, 0, sharing, flush, COMPLETE_PATH_SURCHARGE));
