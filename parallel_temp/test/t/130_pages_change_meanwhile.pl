@@ -126,7 +126,7 @@ for my $method ('share', 'flush')
 for my $case ([ 'pg_temp.reads_t(id)', 'a function' ], [ 'id::pg_temp.checked', 'a domain' ])
 {
 	my ($code, $out) = psql_text($node, 'postgres', "${setup}SELECT pg_evict_temp_relation('t') > 0;\nEXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) SELECT $case->[0] FROM t;\n", settings => {
-			min_parallel_table_scan_size => 0, parallel_setup_cost => 0, parallel_tuple_cost => 0, 'parallel_temp.flush_page_cost' => 0, temp_buffers => 100 });
+			min_parallel_table_scan_size => 0, parallel_setup_cost => 0, parallel_tuple_cost => 0, 'parallel_temp.flush_page_cost' => 0, 'parallel_temp.worker_start_cost' => 0, 'parallel_temp.enter_page_cost' => 0, temp_buffers => 100 });
 	like($out, qr/Temp Scan/, "$case->[1]: the plan is parallel");
 	unlike($out, qr/Workers Launched: [1-9]/, "$case->[1]: no worker reads the file while the leader may write it");
 }
