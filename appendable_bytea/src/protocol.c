@@ -138,16 +138,24 @@ runs_prepared(Node *stmt)
 }
 
 static void
+call_utility(PROCESSUTILITY_PARAMS_compat)
+{
+	if (previous_utility)
+		previous_utility(PROCESSUTILITY_ARGS_compat);
+	else
+		standard_ProcessUtility(PROCESSUTILITY_ARGS_compat);
+}
+
+static void
 process_utility(PROCESSUTILITY_PARAMS_compat)
 {
 	bool		saved_runs = execute_runs;
 	Portal		saved_portal = execute_portal;
 	ErrorContextCallback *saved_context = execute_context;
-	ProcessUtility_hook_type next = previous_utility ? previous_utility : standard_ProcessUtility;
 
 	if (!runs_prepared(pstmt->utilityStmt))
 	{
-		next(PROCESSUTILITY_ARGS_compat);
+		call_utility(PROCESSUTILITY_ARGS_compat);
 		return;
 	}
 	PG_TRY();
@@ -155,7 +163,7 @@ process_utility(PROCESSUTILITY_PARAMS_compat)
 		execute_runs = true;
 		execute_portal = ActivePortal;
 		execute_context = error_context_stack;
-		next(PROCESSUTILITY_ARGS_compat);
+		call_utility(PROCESSUTILITY_ARGS_compat);
 	}
 	PG_FINALLY();
 	{
