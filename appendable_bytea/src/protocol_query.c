@@ -115,12 +115,17 @@ operator_with_bytea(const AbCasts *casts, OpExpr *op)
 	Node	   *right = lsecond(op->args);
 	bool		left_bytea = is_parameter(casts, left);
 	bool		right_bytea = is_parameter(casts, right);
+	List	   *name;
 	Oid			found;
 
 	if (left_bytea == right_bytea ||
 		exprType(left) != casts->type || exprType(right) != casts->type)
 		return NULL;
-	found = OpernameGetOprid(list_make2(makeString("pg_catalog"), makeString(get_opname(op->opno))),
+	name = list_make2(makeString("pg_catalog"), makeString(get_opname(op->opno)));
+	/* somebody else's operator of the same name stays */
+	if (OpernameGetOprid(name, casts->type, casts->type) != op->opno)
+		return NULL;
+	found = OpernameGetOprid(name,
 							 left_bytea ? BYTEAOID : casts->type,
 							 right_bytea ? BYTEAOID : casts->type);
 	if (!OidIsValid(found))
@@ -203,6 +208,13 @@ ab_parameters_as_bytea(const AbCasts *casts, Query *query, Oid *types, int ntype
 		Query	   *changed = query_tree_mutator(inner, change_parameters, (void *) casts, 0);
 
 		memcpy(inner, changed, sizeof(Query));
+		if (inner->utilityStmt != NULL && IsA(inner->utilityStmt, CallStmt))
+		{
+			CallStmt   *call = (CallStmt *) inner->utilityStmt;
+
+			call->funcexpr = (FuncExpr *) change_parameters((Node *) call->funcexpr, (void *) casts);
+			call->outargs = (List *) change_parameters((Node *) call->outargs, (void *) casts);
+		}
 	}
 }
 

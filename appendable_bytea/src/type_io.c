@@ -273,11 +273,15 @@ static void
 lazy_flatten(ExpandedObjectHeader *object, void *result, Size size)
 {
 	LazyBytes  *lazy = (LazyBytes *) object;
+
+	/* The caller's context may be one that cannot free, as a sort's since 17. */
+	MemoryContext context = MemoryContextSwitchTo(object->eoh_context);
 	AbReader   *reader = ab_reader_open(lazy->value);
 
 	SET_VARSIZE(result, size);
 	ab_reader_read(reader, 0, VARDATA(result), lazy->length);
 	ab_reader_close(reader);
+	MemoryContextSwitchTo(context);
 }
 
 static const ExpandedObjectMethods lazy_methods = {lazy_size, lazy_flatten};

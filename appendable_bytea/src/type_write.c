@@ -104,17 +104,22 @@ overlay(Datum value, bytea *data, int64 start, int64 length)
 	return ab_splice(value, from, next - from, VARDATA_ANY(data), VARSIZE_ANY_EXHDR(data));
 }
 
-Datum
-appendable_overlay4(PG_FUNCTION_ARGS)
+/* Refuse what bytea's overlay refuses. */
+static void
+check_overlay4(int32 start, int32 length)
 {
 	int32		end;
 
-	/* refuse what bytea's overlay refuses */
-	if (pg_add_s32_overflow(PG_GETARG_INT32(2), PG_GETARG_INT32(3), &end) &&
-		PG_GETARG_INT32(2) > 0)
+	if (start > 0 && pg_add_s32_overflow(start, length, &end))
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("integer out of range")));
+}
+
+Datum
+appendable_overlay4(PG_FUNCTION_ARGS)
+{
+	check_overlay4(PG_GETARG_INT32(2), PG_GETARG_INT32(3));
 	PG_RETURN_DATUM(overlay(PG_GETARG_DATUM(0), PG_GETARG_BYTEA_PP(1),
 							PG_GETARG_INT32(2), PG_GETARG_INT32(3)));
 }
@@ -131,6 +136,7 @@ appendable_overlay4_no_len(PG_FUNCTION_ARGS)
 {
 	bytea	   *data = PG_GETARG_BYTEA_PP(1);
 
+	check_overlay4(PG_GETARG_INT32(2), VARSIZE_ANY_EXHDR(data));
 	PG_RETURN_DATUM(overlay(PG_GETARG_DATUM(0), data, PG_GETARG_INT32(2),
 							VARSIZE_ANY_EXHDR(data)));
 }

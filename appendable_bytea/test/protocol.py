@@ -284,6 +284,9 @@ def statements(host, port):
     same("WHERE CURRENT OF", each(lambda w, t: undone(w, lambda: [w.simple(f"DECLARE c CURSOR FOR SELECT id, data FROM {t} WHERE id < 4 FOR UPDATE"), w.simple("FETCH 2 FROM c"),
          w.simple(f"UPDATE {t} SET data = data || 'cursor' WHERE CURRENT OF c RETURNING data")])))
     same("cursor with parameters", each(lambda w, t: undone(w, lambda: [w.prepare("", f"DECLARE c CURSOR FOR SELECT data FROM {t} WHERE data = $1"), w.execute("", [b"\0\1\2"]), w.simple("FETCH ALL FROM c")])))
+    for t, kind in KINDS:
+        wire.simple(f"CREATE PROCEDURE {t}_put(i int, d {kind}) LANGUAGE sql AS 'INSERT INTO {t} VALUES (i, d)'")
+    same("CALL with parameters", each(lambda w, t: undone(w, lambda: [w.prepare("", f"CALL {t}_put($1, $2)"), w.execute("", ["80", b"\0\1called"]), w.simple(f"SELECT data FROM {t} WHERE id = 80")])))
     same("cursor kept", each(lambda w, t: [w.simple(f"DECLARE kept CURSOR WITH HOLD FOR SELECT data FROM {t} ORDER BY data"), w.simple("FETCH ALL FROM kept"), w.simple("CLOSE kept")]))
     same("COPY out", each(lambda w, t: w.simple(f"COPY (SELECT id, data FROM {t} ORDER BY id) TO STDOUT")))
 

@@ -65,5 +65,11 @@ ROLLBACK;
 SELECT substr(data, 9002) AS tail FROM f WHERE id = 1;
 UPDATE f SET data = data::bytea || '\x0102'::bytea;
 SELECT id, length(data), substr(data, 9001) AS tail, (SELECT chunk_bytes FROM appendable_bytea_stats('f')) AS chunk_bytes FROM f ORDER BY id;
+-- a value that is cast below a sort is fetched when the sort takes it
+UPDATE f SET data = convert_to(repeat('v', 9000) || id, 'UTF8');
+SELECT id, right(convert_from(data, 'UTF8'), 4) AS tail FROM (SELECT id, data::bytea FROM f ORDER BY id OFFSET 0) s;
+SELECT id, length(d) FROM (SELECT id, CASE WHEN id > 0 THEN data::bytea END AS d FROM f ORDER BY id OFFSET 0) s;
+-- what bytea refuses
+SELECT overlay(data PLACING 'xx' FROM 2147483647) FROM f LIMIT 1;
 DROP TABLE f CASCADE;
 DROP FUNCTION runs_as, variable;
