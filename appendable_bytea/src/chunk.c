@@ -245,6 +245,21 @@ inserter_lives(SysScanDesc scan, HeapTuple tuple)
 }
 
 /*
+ * Is the chunk one that the scan looks for?  On a standby the place that an index entry
+ * named can have another chunk by the time that it is looked at: replay takes away dead
+ * entries and reuses their rows under a scan that is no MVCC snapshot's.
+ */
+static bool
+is_in_scan(SysScanDesc scan, const AbChunk *chunk)
+{
+	ScanKey		key = scan->iscan->keyData; /* those of ab_chunk_scan() */
+
+	return chunk->vid == DatumGetInt64(key[0].sk_argument) &&
+		chunk->off >= DatumGetInt64(key[1].sk_argument) &&
+		chunk->off < DatumGetInt64(key[2].sk_argument);
+}
+
+/*
  * The next chunk that counts for who has a reference (see above), of a scan with
  * SnapshotAny; false at the end.
  */
@@ -253,14 +268,15 @@ ab_chunk_next(SysScanDesc scan, ScanDirection direction, AbChunk *chunk)
 {
 	HeapTuple	tuple;
 
-	do
+	while ((tuple = systable_getnext_ordered(scan, direction)) != NULL)
 	{
-		tuple = systable_getnext_ordered(scan, direction);
-		if (tuple == NULL)
-			return false;
-	} while (!HeapTupleHeaderXminCommitted(tuple->t_data) && !inserter_lives(scan, tuple));
-	ab_chunk_deform(scan->heap_rel, tuple, chunk);
-	return true;
+		if (!HeapTupleHeaderXminCommitted(tuple->t_data) && !inserter_lives(scan, tuple))
+			continue;
+		ab_chunk_deform(scan->heap_rel, tuple, chunk);
+		if (is_in_scan(scan, chunk))
+			return true;
+	}
+	return false;
 }
 
 /*

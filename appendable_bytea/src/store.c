@@ -32,6 +32,7 @@
 #include "catalog/dependency.h"
 #include "catalog/heap.h"
 #include "catalog/index.h"
+#include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_am.h"
@@ -450,6 +451,22 @@ tablespace_name(Oid tablespace)
 	return get_tablespace_name(OidIsValid(tablespace) ? tablespace : MyDatabaseTableSpace);
 }
 
+/* Have a store name its table again: pg_upgrade does not bring pg_class.relrewrite along. */
+static void
+name_table(Oid heap, Oid home)
+{
+	Relation	rel = table_open(RelationRelationId, RowExclusiveLock);
+	HeapTuple	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(heap));
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for relation %u", heap);
+	((Form_pg_class) GETSTRUCT(tuple))->relrewrite = home;
+	CatalogTupleUpdate(rel, &tuple->t_self, tuple);
+	heap_freetuple(tuple);
+	table_close(rel, RowExclusiveLock);
+	CommandCounterIncrement();
+}
+
 /*
  * Make the store of a table like the table: persistence, tablespace, and whether
  * logical decoding may read it.  Does nothing when it is; the caller holds a lock
@@ -468,6 +485,7 @@ ab_store_match(Oid home)
 	bool		decodable;
 	char		old_persistence;
 	Oid			old_tablespace;
+	bool		named;
 
 	if (!ab_store_find(home, &store))
 		return;
@@ -488,7 +506,10 @@ ab_store_match(Oid home)
 	decodable = RelationIsUsedAsCatalogTable(heap);
 	old_persistence = heap->rd_rel->relpersistence;
 	old_tablespace = heap->rd_rel->reltablespace;
+	named = heap->rd_rel->relrewrite == home;
 	table_close(heap, NoLock);
+	if (!named)
+		name_table(store.heap, home);
 	index_tablespace = get_rel_tablespace(store.index);
 
 	if (old_persistence != persistence && decodable)
