@@ -131,6 +131,7 @@ static pg_noinline void
 run_profiled(LightQuery *query, EXECUTORRUN_PARAMS_compat)
 {
 	int64		started = light_now();
+	Oid			role = GetUserId();
 
 	PG_TRY();
 	{
@@ -138,7 +139,7 @@ run_profiled(LightQuery *query, EXECUTORRUN_PARAMS_compat)
 	}
 	PG_CATCH();
 	{
-		light_profile_failed(query, query->outer, started);
+		light_profile_failed(query, query->outer, role, started);
 	}
 	PG_END_TRY();
 }
@@ -146,13 +147,15 @@ run_profiled(LightQuery *query, EXECUTORRUN_PARAMS_compat)
 static pg_noinline void
 finish_profiled(LightQuery *query, LightQuery *outer, QueryDesc *queryDesc)
 {
+	Oid			role = GetUserId();
+
 	PG_TRY();
 	{
 		finish_next(query, queryDesc);
 	}
 	PG_CATCH();
 	{
-		light_profile_failed(query, outer, 0);
+		light_profile_failed(query, outer, role, 0);
 	}
 	PG_END_TRY();
 }

@@ -403,7 +403,7 @@ extern LIGHT_PRIVATE int light_profile_locks(void);
 extern LIGHT_PRIVATE void light_profile_startup(void);
 extern LIGHT_PRIVATE bool light_profiled(LightQuery *query);
 extern LIGHT_PRIVATE void light_profile_store(LightQuery *query);
-extern LIGHT_PRIVATE void light_profile_failed(LightQuery *query, LightQuery *outer, int64 started);
+extern LIGHT_PRIVATE void light_profile_failed(LightQuery *query, LightQuery *outer, Oid role, int64 started);
 
 /* profile_show.c */
 

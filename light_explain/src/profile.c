@@ -406,7 +406,7 @@ store_new(int part, const LightPlanKey *key, LightQuery *query, const LightFigur
 
 /* A statement has ended and was left: add its figures to the profile. */
 static void
-store(LightQuery *query, LightOutcome outcome)
+store(LightQuery *query, Oid role, LightOutcome outcome)
 {
 	QueryDesc  *queryDesc = query->queryDesc;
 	LightQuery *caller = light.current;
@@ -425,11 +425,15 @@ store(LightQuery *query, LightOutcome outcome)
 	if (n == 0)
 		return;
 	key.database = MyDatabaseId;
-	key.role = GetUserId();
+	key.role = role;
 	key.query_id = queryDesc->plannedstmt->queryId;
 	key.plan_id = light_plan_hash(figures, n);
 	key.caller_id = caller != NULL ? caller->queryDesc->plannedstmt->queryId : 0;
 	part = light_part_of(&key);
+
+	/* an error out of a look at the profile: locks go with the transaction */
+	if (unlikely(LWLockHeldByMe(light_part(part)->lock)))
+		return;
 
 	LWLockAcquire(light_part(part)->lock, LW_SHARED);
 	plan = find_plan(part, &key);
@@ -458,7 +462,7 @@ light_profile_store(LightQuery *query)
 {
 	MemoryContext old = MemoryContextSwitchTo(query->context);
 
-	store(query, LIGHT_DONE);
+	store(query, GetUserId(), LIGHT_DONE);
 	MemoryContextSwitchTo(old);
 }
 
@@ -549,10 +553,11 @@ complete_times(LightQuery *query, double seconds)
 /*
  * An error leaves the executor, which ran the statement inside of "outer" since
  * "started", or finished it if that is 0: called in PG_CATCH.  Keep what it did
- * until then, and throw the error again.
+ * until then, and throw the error again.  "role" is whose statement it is: the
+ * current one may still be that of a function that failed.
  */
 void
-light_profile_failed(LightQuery *query, LightQuery *outer, int64 started)
+light_profile_failed(LightQuery *query, LightQuery *outer, Oid role, int64 started)
 {
 	MemoryContext old = MemoryContextSwitchTo(query->context);
 	ErrorData  *error = CopyErrorData();
@@ -567,7 +572,7 @@ light_profile_failed(LightQuery *query, LightQuery *outer, int64 started)
 		if (query->timer && started != 0)
 			complete_times(query, (light_now() - started) * light_seconds_per_tick());
 		light_settle(query);
-		store(query, error->sqlerrcode == ERRCODE_QUERY_CANCELED ? LIGHT_CANCELLED : LIGHT_FAILED);
+		store(query, role, error->sqlerrcode == ERRCODE_QUERY_CANCELED ? LIGHT_CANCELLED : LIGHT_FAILED);
 		RESUME_INTERRUPTS();
 	}
 	PG_CATCH();

@@ -78,7 +78,7 @@ typedef struct LightPart
 	LWLock	   *lock;			/* shared: to find plans; exclusive: to make
 								 * or drop them */
 	pg_atomic_uint64 stores;
-	bool		changing;		/* plans are being made or dropped: if this
+	volatile bool changing;		/* plans are being made or dropped: if this
 								 * stays, its process was killed */
 	int			free_plan;		/* lists */
 	int			free_chunk;

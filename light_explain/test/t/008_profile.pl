@@ -89,6 +89,12 @@ unlike($err, qr/ERRORDATA|terminat|closed/, 'and nothing else');
 cmp_ok(profile('max(failed)', 'deep\(i \+ 1\)'), '>', 2, 'its statements are marked');
 is(profile('max(executions), max(failed)', 'k = 3'), '1|0', 'the session goes on');
 
+# what fails inside a function of another role stays its own role's
+$node->safe_psql('postgres', q{CREATE FUNCTION lent(text) RETURNS int LANGUAGE plpgsql SECURITY DEFINER AS $$BEGIN RETURN 1 / (length($1) - length($1)); END$$;
+	ALTER FUNCTION lent(text) OWNER TO other});
+like(profiled(q{SELECT lent('secret'), * FROM generate_series(1, 3)}), qr/division by zero/, "a function of another role's fails");
+is(profile('DISTINCT rolname = current_user, failed', 'SELECT lent'), 't|1', 'the statement is filed under who ran it');
+
 # ---- who called it ----
 
 is($node->safe_psql('postgres', <<'SQL'), 't|t', 'calls in functions name their caller');
