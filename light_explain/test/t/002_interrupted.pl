@@ -178,7 +178,9 @@ for my $timing (qw(auto exact))
 
 # workers too
 {
-	my ($psql) = victim('SET parallel_setup_cost = 0', 'SET parallel_tuple_cost = 0', 'SET min_parallel_table_scan_size = 0', $slow);
+	# that have work until they are killed: a Gather below a join has its rows at once
+	my ($psql) = victim('SET parallel_setup_cost = 0', 'SET parallel_tuple_cost = 0', 'SET min_parallel_table_scan_size = 0',
+		'EXPLAIN (ANALYZE, BUFFERS) SELECT sum(length(md5((a.k + x)::text))) FROM t a, generate_series(1, 1000000) x');
 	$node->poll_query_until('postgres', q{SELECT count(*) > 0 FROM light_explain_progress() WHERE leader_pid IS NOT NULL AND rows > 10}) or die 'no worker';
 	$node->safe_psql('postgres', q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'victim' AND backend_type = 'client backend'});
 	$psql->finish;
