@@ -293,7 +293,7 @@ extern LIGHT_PRIVATE bool light_counts_blocks(PlanState *node);
 extern LIGHT_PRIVATE TupleTableSlot *light_count_blocks(PlanState *node);
 extern LIGHT_PRIVATE double light_distinct_blocks_of(LightQuery *query, PlanState *planstate);
 
-/* instrument.c */
+/* phase.c */
 extern LIGHT_PRIVATE void light_wrap(LightQuery *query);
 extern LIGHT_PRIVATE bool light_upgrade(LightQuery *query);
 extern LIGHT_PRIVATE bool light_seen_before(PlanState *node, Bitmapset **seen);
@@ -349,7 +349,7 @@ extern LIGHT_PRIVATE void light_node_name(PlanState *planstate, LightAliases *al
 extern LIGHT_PRIVATE char *light_format_name(const LightNodeName *name, Oid database);
 extern LIGHT_PRIVATE Datum light_text_datum(const char *string, int length, int encoding);
 
-/* figures.c */
+/* nodes.c */
 
 /* A node of a statement that has ended. */
 typedef struct LightFigure

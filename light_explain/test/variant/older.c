@@ -28,4 +28,4 @@ enum
 #undef PG_VERSION_NUM
 #define PG_VERSION_NUM COMPILED_FOR
 
-#include "selftest.c"
+#include "measure/selftest.c"

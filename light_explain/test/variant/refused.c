@@ -17,4 +17,4 @@
 
 #define InstrStopNode(instr, rows) InstrStopNode(instr, (rows) + 1)
 
-#include "selftest.c"
+#include "measure/selftest.c"

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * instrument.c
+ * phase.c
  *	  The life of a plan node's instrumentation: wrap, upgrade, change of
  *	  clock.  What the wrappers measured is made core's figures in usage.c.
  *

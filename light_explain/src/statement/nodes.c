@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * figures.c
+ * nodes.c
  *	  The nodes of a statement that has ended, as a flat array in the order of
  *	  the plan: what is kept for light_explain_last() and added to the profile.
  *

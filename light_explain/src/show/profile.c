@@ -33,7 +33,7 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
-#include "profile.h"
+#include "show/profile.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 #include "utils/memutils.h"

@@ -316,7 +316,7 @@ light_call_as_core(PlanState *node)
 /*
  * The same for the first calls of a statement of which most is known: it is
  * timed, by the processor's counter, whose rate is known, without times of I/O.
- * The flags in core's struct are not asked: wrap_tree() in instrument.c may have
+ * The flags in core's struct are not asked: wrap_tree() in phase.c may have
  * taken them away, so that core does not measure the shutting down of a node
  * that has nothing to shut down.
  */

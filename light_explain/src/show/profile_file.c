@@ -20,7 +20,7 @@
 
 #include "pgstat.h"
 #include "port/pg_crc32c.h"
-#include "profile.h"
+#include "show/profile.h"
 #include "storage/fd.h"
 
 #define PROFILE_FILE PGSTAT_STAT_PERMANENT_DIRECTORY "/light_explain_profile.stat"

@@ -16,7 +16,7 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
-#include "profile.h"
+#include "show/profile.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/tuplestore.h"
