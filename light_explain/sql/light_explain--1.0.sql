@@ -155,10 +155,11 @@ CREATE FUNCTION light_explain_status(
     OUT profile_plans integer,
     OUT profile_dropped_plans bigint,
     OUT profile_dropped_nodes bigint,
-    OUT profile_without_queryid bigint)
+    OUT profile_without_queryid bigint,
+    OUT clock text)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'light_explain_status'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION light_explain_status() IS
-'whether light_explain is on, and what is wrong if it is not; slots for the progress of statements: how many there are and are taken, and how many statements got none because all were, because their login role had its share, or because they have too many nodes; room in the profile, how much is taken, plans that made room for others, nodes of too large plans, and statements that have no identifier';
+'whether light_explain is on, and what is wrong if it is not; slots for the progress of statements: how many there are and are taken, and how many statements got none because all were, because their login role had its share, or because they have too many nodes; room in the profile, how much is taken, plans that made room for others, nodes of too large plans, and statements that have no identifier; the clock: the processor''s counter by the name that Linux gives it, or system';

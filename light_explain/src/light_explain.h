@@ -13,6 +13,7 @@
 
 #include "postgres.h"
 
+#include "clock.h"
 #include "executor/execdesc.h"
 #include "executor/instrument.h"
 #include "nodes/execnodes.h"
@@ -256,7 +257,7 @@ extern LIGHT_PRIVATE bool light_tsc_usable;
 extern LIGHT_PRIVATE double light_ns_per_tick;
 extern LIGHT_PRIVATE bool light_clock_is_quick(void);
 extern LIGHT_PRIVATE void light_clock_init(void);
-extern LIGHT_PRIVATE int64 light_system_ns(void);
+extern LIGHT_PRIVATE const char *light_clock_name(void);
 extern LIGHT_PRIVATE double light_seconds_per_tick(void);
 extern LIGHT_PRIVATE int64 light_ticks(double seconds);
 
@@ -264,10 +265,8 @@ extern LIGHT_PRIVATE int64 light_ticks(double seconds);
 static inline int64
 light_now(void)
 {
-#if defined(__x86_64__)
 	if (likely(light_tsc_usable))
-		return __builtin_ia32_rdtsc();
-#endif
+		return light_counter();
 	return light_system_ns();
 }
 

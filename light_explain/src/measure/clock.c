@@ -3,11 +3,13 @@
  * clock.c
  *	  Which clock this machine has, and what a tick of it is worth.
  *
- * Times of nodes are kept in ticks: of the processor's time stamp counter where
- * it runs at a constant rate and the kernel would rely on it, nanoseconds of
- * clock_gettime() elsewhere.  The counter's rate is measured once, when the
- * library is loaded, which in a preloaded library is when the server starts: all
- * processes have the same.  Each watches from its own start on whether the counter
+ * Times of nodes are kept in ticks: of the processor's counter where it runs at a
+ * constant rate and the kernel would rely on it (the time stamp counter of x86-64,
+ * the generic timer of ARM64), nanoseconds of clock_gettime() elsewhere.  The
+ * counter's rate is measured once, when the library is loaded, which in a preloaded
+ * library is when the server starts: all processes have the same.  Where the
+ * processor tells the rate, as ARM64 does, that is taken unless the measurement
+ * says otherwise.  Each process watches from its own start on whether the counter
  * keeps that rate: after a machine slept, or moved to another one, the rate is
  * measured anew, by the processes that were there; others begin after that.
  *
@@ -17,16 +19,13 @@
  */
 #include "postgres.h"
 
-#include <time.h>
-
 #include "compat_instrument.h"
 #include "light_explain.h"
 #include "miscadmin.h"
 #include "storage/fd.h"
 
-#if defined(__x86_64__)
+#if LIGHT_HAVE_COUNTER && defined(__x86_64__)
 #include <cpuid.h>
-#include <x86intrin.h>
 #endif
 
 /* Least time between two readings from which a rate is computed: 10 ms. */
@@ -49,21 +48,19 @@ static double rate = 0;
 #define RATE_TOLERANCE 0.002
 #define WATCH_NS INT64CONST(100000000)
 
-/* Nanoseconds of the system clock. */
-int64
-light_system_ns(void)
-{
-	struct timespec t;
+/* What Linux calls the counter. */
+#if defined(__x86_64__)
+#define COUNTER_NAME "tsc"
+#else
+#define COUNTER_NAME "arch_sys_counter"
+#endif
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * INT64CONST(1000000000) + t.tv_nsec;
-}
+#if LIGHT_HAVE_COUNTER
 
 #if defined(__x86_64__)
-
 /* Does the processor promise a counter that neither stops nor changes its rate? */
 static bool
-tsc_invariant(void)
+counter_invariant(void)
 {
 	unsigned	eax,
 				ebx,
@@ -72,6 +69,32 @@ tsc_invariant(void)
 
 	return __get_cpuid(0x80000007, &eax, &ebx, &ecx, &edx) && (edx & (1 << 8)) != 0;
 }
+
+/* Ticks a second as the processor tells them; 0: it does not. */
+static int64
+counter_frequency(void)
+{
+	return 0;
+}
+#else
+/* ARM's is so by its architecture; slower than this it could not time a node. */
+#define LEAST_FREQUENCY 1000000
+
+static int64
+counter_frequency(void)
+{
+	int64		frequency;
+
+	__asm__ volatile("mrs %0, cntfrq_el0" : "=r"(frequency));
+	return frequency;
+}
+
+static bool
+counter_invariant(void)
+{
+	return counter_frequency() >= LEAST_FREQUENCY;
+}
+#endif
 
 /* The first line of one of the kernel's files about its clocks; empty if there is none. */
 static void
@@ -97,20 +120,27 @@ read_clocksource(const char *which, char *line, int size)
  * whether the counter is named.
  */
 static bool
-tsc_rejected_by_kernel(void)
+rejected_by_kernel(void)
 {
 	char		current[64];
 	char		available[256];
 
 	read_clocksource("current", current, sizeof(current));
-	if (current[0] == '\0' || strncmp(current, "tsc", 3) == 0)
+	if (current[0] == '\0' || strncmp(current, COUNTER_NAME, strlen(COUNTER_NAME)) == 0)
 		return false;
 	read_clocksource("available", available, sizeof(available));
-	return strstr(available, "tsc") == NULL || strncmp(current, "hpet", 4) == 0 ||
+	return strstr(available, COUNTER_NAME) == NULL || strncmp(current, "hpet", 4) == 0 ||
 		strncmp(current, "acpi_pm", 7) == 0 || strncmp(current, "jiffies", 7) == 0;
 }
 
 #endif
+
+/* Does a rate say the same as the one that is known? */
+static bool
+rate_is(double known, double found)
+{
+	return found >= known * (1 - RATE_TOLERANCE) && found <= known * (1 + RATE_TOLERANCE);
+}
 
 /* Read both clocks, as nearly at one time as can be had. */
 static void
@@ -153,15 +183,24 @@ measure_rate(void)
 	base_owner = MyProcPid;
 }
 
+/* The processor's counter, as Linux calls it, or "system". */
+const char *
+light_clock_name(void)
+{
+	return light_tsc_usable ? COUNTER_NAME : "system";
+}
+
 /* Find the clock and measure its rate. */
 void
 light_clock_init(void)
 {
-#if defined(__x86_64__)
-	light_tsc_usable = tsc_invariant() && !tsc_rejected_by_kernel();
-#endif
-	if (!light_tsc_usable)
+#if LIGHT_HAVE_COUNTER
+	int64		frequency;
+
+	if (!counter_invariant() || rejected_by_kernel())
 		return;
+	light_tsc_usable = true;
+	frequency = counter_frequency();
 
 	/* one session alone learns it at its first measured statement's end */
 	if (process_shared_preload_libraries_in_progress)
@@ -171,6 +210,9 @@ light_clock_init(void)
 		read_both(&base_tsc, &base_ns);
 		base_owner = MyProcPid;
 	}
+	if (frequency > 0 && (rate == 0 || rate_is(rate, 1.0 / frequency)))
+		rate = 1.0 / frequency;
+#endif
 }
 
 /*
@@ -211,7 +253,7 @@ light_seconds_per_tick(void)
 	if (ns - base_ns < WATCH_NS)
 		return rate;
 	now = tsc > base_tsc ? (double) (ns - base_ns) / (double) (tsc - base_tsc) * 1e-9 : 0;
-	if (now < rate * (1 - RATE_TOLERANCE) || now > rate * (1 + RATE_TOLERANCE))
+	if (!rate_is(rate, now))
 	{
 		measure_rate();
 		if (light_ns_per_tick != 0)

@@ -28,8 +28,6 @@
  */
 #include "postgres.h"
 
-#include <time.h>
-
 #include "executor/tuptable.h"
 #include "compat_instrument.h"
 #include "light_explain.h"
@@ -38,9 +36,9 @@
 
 #if defined(__x86_64__)
 #include <x86intrin.h>
-#define LIGHT_HAVE_TSC 1
+#define LIGHT_HAVE_AVX2 1
 #else
-#define LIGHT_HAVE_TSC 0
+#define LIGHT_HAVE_AVX2 0
 #endif
 
 LightState	light = {.top = &light_bottom};
@@ -84,7 +82,7 @@ changed_portable(Compare compare)
 	return difference != 0;
 }
 
-#if LIGHT_HAVE_TSC
+#if LIGHT_HAVE_AVX2
 
 /*
  * The same, 32 bytes at a time.  The sizes are no multiple of that, so the last
@@ -153,19 +151,11 @@ light_sync(LightRecord *record)
 ALWAYS_INLINE int64
 read_clock(LightClock clock)
 {
-	struct timespec t;
-
-#if LIGHT_HAVE_TSC
-	unsigned	cpu;
-
 	if (clock == LIGHT_CLOCK_TSC)
-		return __rdtsc();
-	/* rdtscp waits for the loads before it, so a stall stays where it began */
+		return light_counter();
 	if (clock == LIGHT_CLOCK_ORDERED || (clock == LIGHT_CLOCK_SAMPLED && likely(light_tsc_usable)))
-		return __rdtscp(&cpu);
-#endif
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * INT64CONST(1000000000) + t.tv_nsec;
+		return light_counter_ordered();
+	return light_system_ns();
 }
 
 /* One call of a node. */
@@ -428,25 +418,20 @@ SAMPLED(sampled_nothing, COMPARE_NOTHING, changed_portable, FOR_ALL)
 SAMPLED(sampled_lite, COMPARE_LITE, changed_portable, FOR_ALL)
 SAMPLED(sampled_all, COMPARE_ALL, changed_portable, FOR_ALL)
 WRAPPERS(system, LIGHT_CLOCK_SYSTEM)
-
-#if LIGHT_HAVE_TSC
 WRAPPERS(tsc, LIGHT_CLOCK_TSC)
 WRAPPERS(ordered, LIGHT_CLOCK_ORDERED)
-#endif
 
 static const ExecProcNodeMtd portable_wrappers[5][3] = {
 	[LIGHT_CLOCK_NONE] = {none_nothing, none_lite, none_all},
 	[LIGHT_CLOCK_SYSTEM] = {system_nothing, system_lite, system_all},
 	[LIGHT_CLOCK_SAMPLED] = {sampled_nothing, sampled_lite, sampled_all},
-#if LIGHT_HAVE_TSC
 	[LIGHT_CLOCK_TSC] = {tsc_nothing, tsc_lite, tsc_all},
 	[LIGHT_CLOCK_ORDERED] = {ordered_nothing, ordered_lite, ordered_all},
-#endif
 };
 
 static const ExecProcNodeMtd (*wrappers)[3] = portable_wrappers;
 
-#if LIGHT_HAVE_TSC
+#if LIGHT_HAVE_AVX2
 
 #define AVX2_WRAPPERS(clock, CLOCK) \
 __attribute__((target("avx2"))) WRAPPER(clock##_lite_avx2, CLOCK, COMPARE_LITE, changed_avx2) \
@@ -473,14 +458,14 @@ static const ExecProcNodeMtd avx2_wrappers[5][3] = {
 void
 light_hotpath_init(void)
 {
-#if LIGHT_HAVE_TSC
+#if LIGHT_HAVE_AVX2
 	__builtin_cpu_init();
 	if (__builtin_cpu_supports("avx2"))
 		wrappers = avx2_wrappers;
 #endif
 }
 
-/* The wrapper for nodes of a statement; NULL for a clock that is not here. */
+/* The wrapper for nodes of a statement. */
 ExecProcNodeMtd
 light_wrapper_for(LightClock clock, bool usage, bool full)
 {

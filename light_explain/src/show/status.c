@@ -28,8 +28,8 @@ light_explain_status(PG_FUNCTION_ARGS)
 	LightProgressCounts progress;
 	LightProfileCounts profile;
 	const char *problem = light_off_reason;
-	Datum		values[13];
-	bool		nulls[13] = {0};
+	Datum		values[14];
+	bool		nulls[14] = {0};
 	int			n = 0;
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -53,6 +53,8 @@ light_explain_status(PG_FUNCTION_ARGS)
 	values[n++] = Int64GetDatum(profile.dropped_plans);
 	values[n++] = Int64GetDatum(profile.dropped_nodes);
 	values[n++] = Int64GetDatum(profile.without_id);
+	nulls[n] = light_core_first == NULL;
+	values[n++] = CStringGetTextDatum(light_clock_name());
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	return (Datum) 0;
 }
