@@ -63,8 +63,8 @@ packages: deb dist image ## all three
 neighbours: ready ## beside other extensions, loaded before and after them (SRC=... is pg_tracing's source)
 	@SRC='$(SRC)' $(TOP)/ci/neighbours.sh $(NAMES)
 
-chaos: ready ## kill and compare: everything at once against a model (MINUTES=3, HOURS=8, ARGS=--pg-config 18-assert)
-	@$(TOP)/certificate/run chaos --minutes $(if $(HOURS),$$(($(HOURS) * 60)),$(or $(MINUTES),3)) $(ARGS)
+chaos: ready ## kill and compare: everything at once against a model (MINUTES=3, HOURS=8 or KILLS=300; ARGS='--pg-config 18-assert')
+	@$(TOP)/certificate/run chaos $(if $(KILLS),--kills $(KILLS),--minutes $(if $(HOURS),$$(($(HOURS) * 60)),$(or $(MINUTES),3))) $(ARGS)
 
 docs: ## draw the figures and pictures of the documents from results/ (ARGS=--keep: from build/bench first)
 	@$(LAB) docs $(ARGS)

@@ -14,15 +14,17 @@ subscriber.  At the same time:
 * maintenance vacuums, rewrites, reindexes and alters the tables,
 
 and a killer ends backends, workers, the walwriter, the checkpointer, the standby
-and the postmaster with SIGKILL, and terminates and cancels sessions.
+and the postmaster with SIGKILL, terminates and cancels sessions, breaks connections
+and lets the servers' wall clock jump (clock.c).
 
 After each crash every writer compares all its values.  A transaction whose commit
-was under way when the server went must be there wholly or not at all.  At the end
-every value is compared on all three servers, appendable_bytea_check() must find
-nothing, every chunk must have an owner once the store has been vacuumed, and no
-file, shared memory object or slot may be left.
+was under way when the server went must be there wholly or not at all.  Every
+CALM_AFTER kills, and at the end, writers hold still until standby and subscriber
+have caught up, and every value is compared on all three servers.  At the end
+appendable_bytea_check() must find nothing, every chunk must have an owner once the
+store has been vacuumed, and no file, shared memory object or slot may be left.
 
-    chaos.py [--minutes N] [--pg-config LABEL] [--seed N] [--pause SECONDS] [--json FILE]
+    chaos.py [--minutes N | --kills N] [--pg-config LABEL] [--seed N] [--pause SECONDS] [--json FILE]
 
 Ends with status 0 only if everything matched.
 """
@@ -33,12 +35,15 @@ import argparse
 import collections
 import contextlib
 import hashlib
-import json
 import os
 import random
+import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -48,9 +53,19 @@ import psycopg
 
 from pg_lean.cluster import LIBRARIES, Cluster, exit_on_signals
 from pg_lean.errors import LabError
+from pg_lean.paths import SERVER_DIR
+import record
 
 WRITERS = 4
 ROWS = 12
+#: Of a writer after a commit; the subscriber has one process for what all writers do.
+PAUSE = 0.01
+#: Appends stop at this size: all of a value goes to the subscriber at each change, so most rows stay at a tenth.
+LONG = 400_000
+#: So many kills later all servers are compared; the lag of the subscriber, which decodes again after each crash, stays bounded.
+CALM_AFTER = 30
+#: A clock may go ahead by an hour, but back only so many seconds: the server's own timeouts (of deadlocks too) wait as much longer.
+CLOCK_BACK = 15
 
 #: The server went away, is going, or is not there yet.
 GONE = (psycopg.OperationalError, psycopg.InterfaceError)
@@ -109,14 +124,18 @@ class Chaos:
 
     def __init__(self, args: argparse.Namespace):
         self.args = args
-        self.end = time.monotonic() + 60 * args.minutes
+        self.end = float("inf")
         self.counts: collections.Counter = collections.Counter()
         self.wrong: list[str] = []
         self.lock = threading.Lock()
         self.stop = threading.Event()
-        self.quiet = threading.Event()  # set: nobody may start anything (the primary is being started)
+        self.hold = threading.Event()  # set: actors hold still, the servers are being compared
+        self.writing = 0
+        self.sessions: dict[str, psycopg.Connection] = {}
+        self.clock: Path | None = None
         self.random = random.Random(args.seed)
-        self.postmaster_lock = threading.Lock()
+        self.marks = 0
+        self.server_version: str | None = None
 
     def count(self, name: str, n: int = 1) -> None:
         with self.lock:
@@ -129,7 +148,7 @@ class Chaos:
 
     @property
     def over(self) -> bool:
-        return self.stop.is_set() or time.monotonic() > self.end
+        return self.stop.is_set() or time.monotonic() > self.end or (self.args.kills is not None and self.killed >= self.args.kills)
 
     def connect(self, server: Cluster, name: str, patience: float = 120) -> psycopg.Connection:
         """A session, as soon as the server is there."""
@@ -151,8 +170,9 @@ class Chaos:
             while not self.over:
                 try:
                     if conn is None or conn.closed:
-                        conn = self.connect(server, name)
-                    step(conn, rng)
+                        self.sessions[name] = conn = self.connect(server, name)
+                    with self.turn(writes=name.startswith("writer")):
+                        step(conn, rng)
                     self.count(name.rstrip("0123456789"))
                 except REFUSED as error:
                     self.count(f"refused: {type(error).__name__}")
@@ -178,6 +198,21 @@ class Chaos:
                 conn.close()
         return threading.Thread(target=run, name=name, daemon=True)
 
+    @contextlib.contextmanager
+    def turn(self, writes: bool):
+        """Around what an actor does at a time: nothing begins while the servers are being compared."""
+        while True:
+            with self.lock:
+                if not self.hold.is_set():
+                    self.writing += writes
+                    break
+            time.sleep(0.05)
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.writing -= writes
+
     # -- writers -------------------------------------------------------------
 
     def writer(self, number: int):
@@ -188,6 +223,13 @@ class Chaos:
 
         def check(conn) -> None:
             """Compare every row; decide first what became of a transaction in doubt."""
+            # Behind a connection that broke the server may still be at its statement.
+            deadline = time.monotonic() + 300
+            while conn.execute("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = %s AND pid <> pg_backend_pid())",
+                               (f"writer{number}",)).fetchone()[0]:
+                if time.monotonic() > deadline:
+                    raise Wrong("a session without its client does not end")
+                time.sleep(0.05)
             for (gid,) in conn.execute("SELECT gid FROM pg_prepared_xacts WHERE gid LIKE %s", (f"w{number}-%",)).fetchall():
                 with contextlib.suppress(psycopg.errors.UndefinedObject):
                     conn.execute(f"ROLLBACK PREPARED '{gid}'")
@@ -221,7 +263,7 @@ class Chaos:
                 conn.execute(f"DELETE FROM {table} WHERE id = %s", (key,))
                 del now[key]
                 return
-            elif kind < 0.65 and len(old) < 400_000:
+            elif kind < 0.65 and len(old) < (LONG if key % 4 == 0 else LONG // 10):
                 chunk = rng.randbytes(rng.choice((1, 10, 300, 1000, 9000, 40000)))
                 new = old + chunk
                 conn.execute(f"UPDATE {table} SET data = data || %s::bytea, sum = %s, n = n + 1 WHERE id = %s", (chunk, sum_of(new), key))
@@ -283,6 +325,7 @@ class Chaos:
             model.clear()
             model.update(now)
             self.count("commits acknowledged")
+            time.sleep(PAUSE)
 
         return self.actor(step, self.primary, f"writer{number}"), check
 
@@ -358,7 +401,7 @@ class Chaos:
         table = rng.choice(("chaos", "chaos_part1", "chaos_part2"))
         command = rng.choice((f"VACUUM {table}", f"VACUUM {store}", f"VACUUM {table}", "ANALYZE chaos", "CHECKPOINT", f"VACUUM FULL {table}",
                               f"REINDEX TABLE {store}", f"REINDEX TABLE CONCURRENTLY {store}", f"CLUSTER {table} USING {table}_pkey",
-                              "ALTER TABLE chaos ADD COLUMN more int DEFAULT 1; ALTER TABLE chaos DROP COLUMN more"))
+                              "ALTER TABLE chaos ADD COLUMN IF NOT EXISTS more int DEFAULT 1; ALTER TABLE chaos DROP COLUMN more"))
         self.count(f"maintenance: {command.split()[0]}")
         for part in command.split(";"):
             conn.execute(part)
@@ -406,8 +449,19 @@ class Chaos:
         """End something."""
         rng = self.random
         kinds = (("backend", 6), ("parallel worker", 3), ("walwriter", 1), ("checkpointer", 1), ("background writer", 1), ("autovacuum worker", 1),
-                 ("walsender", 1), ("terminate", 3), ("cancel", 4), ("postmaster", 3), ("immediate stop", 1), ("standby postmaster", 1))
+                 ("walsender", 1), ("terminate", 3), ("cancel", 4), ("postmaster", 3), ("immediate stop", 1), ("standby postmaster", 1),
+                 ("connection", 4), ("clock", 1))
         kind = rng.choices([k for k, _ in kinds], [w for _, w in kinds])[0]
+        if kind == "connection":
+            # The client's end goes without a word, whatever the server is at.
+            with socket.socket(fileno=os.dup(rng.choice(list(self.sessions.values())).fileno())) as end:
+                end.shutdown(socket.SHUT_RDWR)
+            self.count("connections broken")
+            return
+        if kind == "clock":
+            if self.clock is not None:
+                self.jump(rng.choice((-rng.randint(1, CLOCK_BACK), rng.randint(1, 3600))))
+            return
         if kind in ("terminate", "cancel"):
             with self.connect(self.primary, "killer") as conn:
                 conn.execute(f"SELECT pg_{kind}_backend(pid) FROM pg_stat_activity WHERE application_name <> 'killer' AND backend_type IN"
@@ -430,24 +484,96 @@ class Chaos:
                 os.kill(rng.choice(victims), signal.SIGKILL)
         self.count(f"killed: {kind}")
 
+    def jump(self, seconds: int) -> None:
+        """Move the wall clock of all servers."""
+        with open(self.clock, "r+b") as file:
+            now = struct.unpack("q", file.read(8))[0]
+            file.seek(0)
+            file.write(struct.pack("q", now + seconds))
+        self.count(f"clock jumps {'ahead' if seconds > 0 else 'back'}")
+
+    def make_clock(self, stack: contextlib.ExitStack) -> None:
+        """Servers started from now on have a clock that jumps; without a C compiler they keep the machine's."""
+        base = self.primary.root / "var/tmp/pg_lean-cluster" if self.primary.root else SERVER_DIR / "cluster"
+        base.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f"clock-{os.getpid()}-", dir=base))
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        folder.chmod(0o755)
+        library, clock = folder / "clock.so", folder / "offset"
+        clock.write_bytes(struct.pack("q", 0))
+        if shutil.which("cc") is None:
+            return
+        subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", str(library), str(Path(__file__).parent / "clock.c"), "-ldl"], check=True)
+        for path in (library, clock):
+            path.chmod(0o644)
+        os.environ["CHAOS_CLOCK"], os.environ["LD_PRELOAD"] = self.primary.inside(clock), self.primary.inside(library)
+        stack.callback(os.environ.pop, "LD_PRELOAD")
+        self.clock = clock
+
     # -- the run -------------------------------------------------------------
 
-    def wait_caught_up(self, server: Cluster, what: str, condition: str, *values) -> None:
-        deadline = time.monotonic() + 300
+    def wait_caught_up(self, server: Cluster, what: str, condition: str, values: tuple, place: str) -> None:
+        """Wait until the condition is true, as long as the server's place (a query's answer) moves."""
+        deadline, last = time.monotonic() + 300, None
         while time.monotonic() < deadline:
-            with contextlib.suppress(*GONE):
+            with contextlib.suppress(*GONE, *REFUSED):
                 with self.connect(server, "wait") as conn:
                     if conn.execute(condition, values).fetchone()[0]:
                         return
-            time.sleep(0.5)
+                    if (now := conn.execute(place).fetchone()[0]) != last:
+                        deadline, last = time.monotonic() + 300, now
+            time.sleep(0.2)
         raise Wrong(f"{what} did not catch up")
+
+    def compare_servers(self) -> None:
+        """Nobody writes: standby and subscriber catch up, and hold what the primary holds."""
+        self.marks += 1
+        while True:
+            try:
+                with self.connect(self.primary, "verify") as conn:
+                    conn.execute("INSERT INTO chaos VALUES (99999, %s, sha256(''), ''::bytea) ON CONFLICT (id) DO UPDATE SET n = excluded.n", (self.marks,))
+                    end = conn.execute("SELECT pg_current_wal_lsn()").fetchone()[0]
+                break
+            except (*GONE, *REFUSED):  # the last kill may come to the server after this began
+                time.sleep(0.2)
+        marked = "SELECT EXISTS (SELECT FROM chaos WHERE id = 99999 AND n = %s)"
+        self.wait_caught_up(self.standby, "the standby", f"{marked} AND pg_last_wal_replay_lsn() >= %s::pg_lsn", (self.marks, end),
+                            "SELECT pg_last_wal_replay_lsn()")
+        self.wait_caught_up(self.subscriber, "the subscriber", marked, (self.marks,), "SELECT max(remote_lsn) FROM pg_replication_origin_status")
+        primary = self.contents(self.primary)
+        for name, server in (("standby", self.standby), ("subscriber", self.subscriber)):
+            if self.contents(server) != primary:
+                raise Wrong(f"the {name} does not hold what the primary holds")
+        self.count("comparisons of all three servers")
+
+    def calm(self) -> None:
+        """Actors end what they are at; then all servers are compared."""
+        started = time.monotonic()
+        self.hold.set()
+        try:
+            deadline = time.monotonic() + 600
+            while self.writing:
+                if time.monotonic() > deadline:
+                    raise Wrong("writers hang")
+                time.sleep(0.05)
+            self.compare_servers()
+        except Wrong as error:
+            self.report(str(error))
+        finally:
+            self.hold.clear()
+        self.count("seconds of comparisons", round(time.monotonic() - started))
 
     def run(self) -> None:
         settings = dict(SETTINGS)
         with contextlib.ExitStack() as stack:
-            self.primary = stack.enter_context(Cluster(self.args.pg_config, preload=LIBRARIES, settings=settings, name="chaos"))
+            self.primary = Cluster(self.args.pg_config, preload=LIBRARIES, settings=settings, name="chaos")
+            self.make_clock(stack)
+            stack.enter_context(self.primary)
             self.small = self.make_small_space()
             with self.connect(self.primary, "setup") as conn:
+                self.server_version = conn.info.parameter_status("server_version").split()[0]
+                if conn.execute("SHOW debug_assertions").fetchone()[0] == "on":
+                    self.server_version += " with assertions"
                 conn.execute(TABLES)
                 if self.small:
                     conn.execute(f"CREATE TABLESPACE small LOCATION '{self.small}'")
@@ -456,7 +582,7 @@ class Chaos:
                     "SELECT c.oid::regclass::text FROM pg_class c JOIN pg_depend d ON d.objid = c.oid AND d.deptype = 'e'"
                     " JOIN pg_extension e ON e.oid = d.refobjid WHERE relkind = 'v' AND extname <> 'appendable_bytea'")]
             self.standby = stack.enter_context(Copy(self.primary, self.small))
-            subscriber = stack.enter_context(Cluster(self.args.pg_config, preload=("appendable_bytea",), settings=settings, name="subscriber"))
+            self.subscriber = subscriber = stack.enter_context(Cluster(self.args.pg_config, preload=("appendable_bytea",), settings=settings, name="subscriber"))
             self.make_subscription(subscriber)
             writers = [self.writer(number) for number in range(WRITERS)]
             threads = [thread for thread, _ in writers]
@@ -466,12 +592,18 @@ class Chaos:
             for thread in threads:
                 thread.start()
             last = time.monotonic()
+            if self.args.kills is None:
+                self.end = last + 60 * self.args.minutes
+            compared = 0
             while not self.over:
                 time.sleep(self.args.pause * (0.5 + self.random.random()))
                 try:
                     self.kill()
                 except (*GONE, OSError, ValueError, IndexError):
                     pass
+                if self.killed >= compared + CALM_AFTER:
+                    compared = self.killed
+                    self.calm()
                 if time.monotonic() - last > 60:
                     last = time.monotonic()
                     print(f"{time.strftime('%H:%M:%S')} killed {self.killed}, commits {self.counts['commits acknowledged']},"
@@ -481,11 +613,11 @@ class Chaos:
                 thread.join(300)
                 if thread.is_alive():
                     self.report(f"{thread.name} hangs")
-            self.verify(writers, subscriber)
+            self.verify(writers)
 
     @property
     def killed(self) -> int:
-        return sum(n for name, n in self.counts.items() if name.startswith("killed") and not name.endswith("cancel"))
+        return sum(n for name, n in list(self.counts.items()) if name.startswith("killed") and not name.endswith("cancel"))
 
     def make_small_space(self) -> str | None:
         """A tablespace with room for one of the two sizes of temporary tables; needs root."""
@@ -513,29 +645,29 @@ class Chaos:
                          " PUBLICATION chaos")
 
     def contents(self, server: Cluster) -> list:
-        with self.connect(server, "verify") as conn:
-            rows = conn.execute("SELECT id, sha256(data::bytea) = sum, sum FROM (SELECT id, sum, data FROM chaos UNION ALL SELECT id, sum, data FROM chaos_parts) a"
-                                " ORDER BY id").fetchall()
+        for attempt in range(20):
+            try:
+                with self.connect(server, "verify") as conn:
+                    rows = conn.execute("SELECT id, sha256(data::bytea) = sum, sum FROM (SELECT id, sum, data FROM chaos"
+                                        " UNION ALL SELECT id, sum, data FROM chaos_parts) a ORDER BY id").fetchall()
+                break
+            except GONE:  # replay went before a query of the standby
+                if attempt == 19:
+                    raise
+                time.sleep(1)
         self.count("values compared", len(rows))
         if not all(row[1] for row in rows):
-            raise Wrong("values do not match their checksums at the end")
+            raise Wrong("values do not match their checksums")
         return rows
 
-    def verify(self, writers, subscriber: Cluster) -> None:
+    def verify(self, writers) -> None:
         """All three servers hold the same, nothing is damaged and nothing is left."""
         try:
             with self.connect(self.primary, "verify") as conn:
                 for _, check in writers:
                     check(conn)
-                end = conn.execute("SELECT pg_current_wal_lsn()").fetchone()[0]
-                conn.execute("INSERT INTO chaos VALUES (99999, 0, sha256(''), ''::bytea)")
-            self.wait_caught_up(self.standby, "the standby", "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn AND EXISTS (SELECT FROM chaos WHERE id = 99999)", end)
-            self.wait_caught_up(subscriber, "the subscriber", "SELECT EXISTS (SELECT FROM chaos WHERE id = 99999)")
-            primary = self.contents(self.primary)
-            for name, server in (("standby", self.standby), ("subscriber", subscriber)):
-                if self.contents(server) != primary:
-                    raise Wrong(f"the {name} does not hold what the primary holds")
-            for server in (self.primary, subscriber):
+            self.compare_servers()
+            for server in (self.primary, self.subscriber):
                 self.check_stores(server)
             with self.connect(self.primary, "verify") as conn:
                 left = conn.execute("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker'").fetchone()[0]
@@ -546,7 +678,7 @@ class Chaos:
             files += list((self.primary.data / "base" / "pgsql_tmp").glob("*"))
             if files:
                 raise Wrong(f"files are left: {files[:5]}")
-            for server in (self.primary, self.standby, subscriber):
+            for server in (self.primary, self.standby, self.subscriber):
                 text = server.log.read_text(errors="replace")
                 for line in text.splitlines():
                     if "TRAP:" in line or "PANIC:" in line or ("terminated by signal" in line and "signal 9" not in line):
@@ -571,9 +703,10 @@ class Chaos:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=3.0, help="how long (default 3)")
+    parser.add_argument("--kills", type=int, help="instead: until so many processes were killed or terminated")
     parser.add_argument("--pg-config", help="pg_config of a server or a label of ci/lib.sh (18-assert)")
     parser.add_argument("--seed", type=int, default=None, help="of all random choices (default: a new one)")
-    parser.add_argument("--pause", type=float, default=4.0, help="seconds between two kills on average (default 4)")
+    parser.add_argument("--pause", type=float, default=1.5, help="seconds between two kills on average (default 1.5)")
     parser.add_argument("--json", type=Path, help="write what happened to this file too")
     args = parser.parse_args()
     if args.seed is None:
@@ -581,6 +714,8 @@ def main() -> int:
     print(f"seed {args.seed}", flush=True)
     exit_on_signals()
     chaos = Chaos(args)
+    run = record.about("make chaos " + (f"KILLS={args.kills}" if args.kills is not None else f"MINUTES={args.minutes:g}")
+                       + (f" ARGS='--pg-config {args.pg_config}'" if args.pg_config else ""))
     started = time.monotonic()
     try:
         chaos.run()
@@ -593,7 +728,7 @@ def main() -> int:
     print(f"{chaos.killed} killed, {chaos.counts['commits acknowledged']} commits, "
           f"{chaos.counts['values compared'] + chaos.counts['values read']} values compared, {len(chaos.wrong)} wrong")
     if args.json:
-        args.json.write_text(json.dumps(result, indent=1) + "\n")
+        record.write(args.json, {**run, "server": chaos.server_version}, result)
     return 1 if chaos.wrong else 0
 
 

@@ -1,0 +1,35 @@
+"""What a run says of itself in results/certificate/*.json: when, where, of what, by which command."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import time
+from pathlib import Path
+
+from pg_lean.paths import TOP
+
+
+def output(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, cwd=TOP).stdout.strip()
+
+
+def about(command: str, server: str | None = None) -> dict:
+    """Of a run that begins now.  server: a pg_config, or the version itself."""
+    commit = output("git", "rev-parse", "HEAD")
+    if output("git", "status", "--porcelain", "--untracked-files=no"):
+        commit += " with changes"
+    if server and "/" in server or server == "pg_config":
+        server = output(server, "--version").removeprefix("PostgreSQL ").split()[0]
+    model = next((line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")),
+                 platform.machine()) if Path("/proc/cpuinfo").exists() else platform.machine()
+    return {"date": time.strftime("%Y-%m-%d", time.gmtime()), "command": command, "commit": commit or "unknown", "server": server,
+            "machine": f"{os.cpu_count()} x {model}, Linux {platform.release()}"}
+
+
+def write(path: Path, run: dict, result: dict) -> None:
+    """Put a run's result where the certificate is drawn from."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({**run, **result}, indent=1) + "\n")
