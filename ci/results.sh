@@ -20,7 +20,7 @@ for label in "$@"; do
     for bench in ${BENCHES:-temp analytics extend flush append explain profile}; do
         say "bench $bench on PostgreSQL $label"
         # shellcheck disable=SC2086
-        "$TOP/lab/run" bench "$bench" $server || say "bench $bench failed on PostgreSQL $label: what is kept of it stays as it was"
+        "$TOP/lab/run" bench "$bench" --effort "${EFFORT:-1}" $server || say "bench $bench failed on PostgreSQL $label: what is kept of it stays as it was"
         # One benchmark's folder holds one server's result: it is taken before the next server's takes its place.
         "$TOP/lab/run" docs --keep
     done

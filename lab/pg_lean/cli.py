@@ -41,6 +41,7 @@ SCALE = typer.Option(None, "--scale", min=1, max=10000, help="Scale of the pgben
 ITERATIONS = typer.Option(None, "--iterations", min=1, max=10000, help="Repetitions of each measurement.")
 DSN = typer.Option(None, "--dsn", help="Use this server instead of a private one; only an own schema and temp tables are touched.")
 PG_CONFIG = typer.Option(None, "--pg-config", envvar="PG_CONFIG", help="Server of the private cluster: path of its pg_config, or a label of make matrix (17, 18-assert).")
+EFFORT = typer.Option(1.0, "--effort", min=0.01, max=1.0, help="The part of a full run's repetitions to make, of each at least three; sizes stay, intervals grow.")
 JSON = typer.Option(False, "--json", help="Print the results as JSON on standard output; what people read goes to standard error.")
 
 
@@ -77,7 +78,7 @@ def demo(quick: bool = QUICK, scale: Optional[int] = SCALE, iterations: Optional
 def bench(name: Optional[str] = typer.Argument(None, help="The benchmark; none lists them.",
                                                autocompletion=lambda: [known.replace("_", "-") for known in benches.modules()]),
           quick: bool = QUICK, scale: Optional[int] = SCALE, iterations: Optional[int] = ITERATIONS,
-          dsn: Optional[str] = DSN, pg_config: Optional[str] = PG_CONFIG, as_json: bool = JSON,
+          dsn: Optional[str] = DSN, pg_config: Optional[str] = PG_CONFIG, effort: float = EFFORT, as_json: bool = JSON,
           strict: bool = typer.Option(False, "--strict", help="Fail if a target is not met.")) -> None:
     """Run one benchmark; its result is kept in build/bench/NAME and shown in the report."""
     if name is None:
@@ -85,7 +86,7 @@ def bench(name: Optional[str] = typer.Argument(None, help="The benchmark; none l
             console.print(f"{known:16} {title}", highlight=False, soft_wrap=True)
         return
     out = make_console(stderr=True) if as_json else console
-    result = benches.run_bench(name, Options(quick, scale, iterations, dsn, pg_config), out)
+    result = benches.run_bench(name, Options(quick, scale, iterations, dsn, pg_config, effort=effort), out)
     terminal.show(result, out)
     folder = BUILD / "bench" / result.name / result.kind
     out.print(f"\nraw data: {folder}   report: {report.write(fresh=[result]).as_uri()}", highlight=False, soft_wrap=True)

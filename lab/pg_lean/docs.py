@@ -130,7 +130,8 @@ def caption(result: Result) -> str:
     where = ", ".join(filter(None, [machine.get("processor"), f"{machine.get('processors', '?')} processors", "virtual machine" if machine.get("virtual_machine") else "",
                                     machine.get("filesystem")]))
     return textwrap.fill(f"*{server}; {where}; {machine.get('measured', '')}, pg_lean {machine.get('pg_lean', '')}"
-                         + ("; a quick run: few repetitions" if result.quick else "") + ".*", 100, break_on_hyphens=False)
+                         + ("; a quick run: few repetitions" if result.quick else f"; {result.effort:.0%} of a full run's repetitions" if result.effort < 1 else "")
+                         + ".*", 100, break_on_hyphens=False)
 
 
 def markdown(block: Table | Note) -> str:

@@ -173,6 +173,8 @@ class Result:
     raw: Measurements = field(default_factory=Measurements)
     seconds: float = 0.0
     quick: bool = False
+    #: The part of a full run's repetitions that was measured.
+    effort: float = 1.0
     #: Why the part could not run; everything else is empty then.
     unavailable: str = ""
     #: What went wrong; figures are missing then, but for the raw rows measured before.
@@ -199,7 +201,7 @@ class Result:
     def as_dict(self) -> dict[str, Any]:
         """All of it, as result.json has it."""
         data = {name: getattr(self, name) for name in
-                ("name", "title", "summary", "what", "how", "machine", "seconds", "quick", "unavailable", "failed", "interrupted")}
+                ("name", "title", "summary", "what", "how", "machine", "seconds", "quick", "effort", "unavailable", "failed", "interrupted")}
         data["blocks"] = [{"type": type(block).__name__, **asdict(block)} for block in self.blocks]
         data["checks"] = [{**asdict(check), "met": check.met} for check in self.checks]
         data["headlines"] = [asdict(headline) for headline in self.headlines]

@@ -57,6 +57,14 @@ def test_repetitions_depend_on_the_size_and_not_on_the_clock(experiment):
     assert {size: len(bench.raw.select(case=size)) for size in wanted} == wanted
 
 
+@pytest.mark.parametrize("options, full, made", [({}, 100, 100), ({"effort": 0.2}, 100, 20), ({"effort": 0.2}, 7, 3), ({"effort": 0.2}, 2, 2),
+                                                 ({"effort": 0.2, "iterations": 9}, 100, 9), ({"effort": 0.2, "quick": True}, 100, 5)])
+def test_effort_takes_repetitions_and_never_sizes(experiment, options, full, made):
+    bench = experiment(**options)
+    assert bench.iterations(full, quick=5) == made
+    assert bench.pick(full=5_000_000, quick=300_000) == (300_000 if bench.quick else 5_000_000)
+
+
 def test_iterations_that_the_user_asks_for_are_never_cut(experiment):
     assert temp_buffers.repetitions_of(experiment(iterations=12), 262144) == 12
 

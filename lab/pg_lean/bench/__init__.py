@@ -46,6 +46,8 @@ from pg_lean.result import Check, Headline, Listing, Note, Plot, Result, Series,
 
 #: Steps of pgbench -i without its first, which drops tables: those of a user's must never be at risk.
 PGBENCH_STEPS = "tgvp"
+#: Repetitions that no effort is too small for: fewer have no interval.
+FEWEST = 3
 
 __all__ = ["Bench", "Options", "Result", "Note", "Table", "Series", "Plot", "Listing", "SideBySide", "Check", "Headline",
            "Estimate", "Measurements", "Unavailable", "LabError", "human_bytes", "not_slower"]
@@ -61,6 +63,8 @@ class Options:
     dsn: str | None = None
     pg_config: str | None = None
     file: str | None = None
+    #: The part of a full run's repetitions that is wanted.
+    effort: float = 1.0
 
 
 @dataclass
@@ -85,8 +89,8 @@ class Bench:
         return quick if self.quick else full
 
     def iterations(self, full: int, quick: int) -> int:
-        """Repetitions: --iterations if given, else one of these."""
-        return self.options.iterations or self.pick(full, quick)
+        """Repetitions: --iterations if given, else one of these; of a full run's the part that --effort leaves, but FEWEST."""
+        return self.options.iterations or self.pick(max(min(full, FEWEST), round(full * self.options.effort)), quick)
 
     def scale(self, full: int, quick: int) -> int:
         """Scale of the pgbench data (100,000 accounts each): --scale if given, else one of these."""
@@ -245,7 +249,7 @@ def run_module(module: ModuleType, name: str, server: Server, options: Options, 
         bench.say(f"  [red]failed:[/] {escape(result.failed)}")
     except (KeyboardInterrupt, SystemExit) as signal:
         result.interrupted, leaving = True, signal
-    result.name, result.quick, result.seconds = name, options.quick, time.monotonic() - start
+    result.name, result.quick, result.effort, result.seconds = name, options.quick, options.effort, time.monotonic() - start
     result.raw = bench.raw
     if leaving is None:
         with contextlib.suppress(psycopg.Error, LabError), server.connect() as conn:

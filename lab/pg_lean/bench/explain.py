@@ -152,7 +152,7 @@ def share_errors(bench: Bench, conn: psycopg.Connection, queries: dict[str, str]
     largest difference of a statement's nodes, in percent of the statement, and
     three standard errors of the worst node as light_explain states them.
     """
-    rounds = bench.pick(full=5, quick=1)
+    rounds = bench.iterations(full=5, quick=1)
     with bench.progress(len(queries) * rounds, "shares of nodes") as step:
         for case, query in queries.items():
             shares: dict[str, Any] = {}

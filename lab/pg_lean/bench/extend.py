@@ -167,7 +167,7 @@ def sweep(bench: Bench) -> None:
             for load in SWEEP_LOADS:
                 for rows in sweep_sizes(bench, load):
                     together = max(1, min(20, 20_000 // rows))
-                    repetitions = bench.pick(full=21 if rows <= 1000 else 9 if rows <= 10_000 else 5 if rows <= 100_000 else 3, quick=5)
+                    repetitions = bench.iterations(full=21 if rows <= 1000 else 9 if rows <= 10_000 else 5 if rows <= 100_000 else 3, quick=5)
                     data = copy_data(conn, rows) if load == "COPY" else b""
                     case = sweep_case(load, rows, buffers)
                     bench.interleave({name: lambda fast=fast: many(bench, conn, fast, load, rows, together, data)
