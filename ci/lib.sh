@@ -84,19 +84,31 @@ not_installed() {
     done
 }
 
+# servers_but PACKAGE...: the packages of PostgreSQL servers and clients that are
+# installed and not among these, each as PACKAGE=VERSION.
+servers_but() {
+    dpkg-query -W -f='${db:Status-Status} ${Package}=${Version}\n' 'postgresql-*' 2>/dev/null | sed -nE 's/^installed (postgresql-(client-)?[0-9]+=)/\1/p' |
+        grep -vE "^($(printf '%s|' "${@%%=*}")-)=" || true
+}
+
 # packages PACKAGE...: install the Debian packages that are missing; who may not is
-# told which.  On other systems the user sees to them.
+# told which.  A server that is there keeps its minor release unless it is one of
+# those named.  On other systems the user sees to them.
 packages() {
-    local wanted
+    local wanted servers automatic
     command -v dpkg-query >/dev/null || return 0
     mapfile -t wanted < <(not_installed "$@")
     [ ${#wanted[@]} -gt 0 ] || return 0
     can_root || die "missing packages; ask an administrator for: apt-get install --no-install-recommends ${wanted[*]}"
     say "installing ${wanted[*]} (log: $OUT/packages.log)"
     read_package_lists
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends --allow-downgrades "${wanted[@]}" \
+    mapfile -t servers < <(servers_but "${wanted[@]}")
+    # naming them makes them packages that somebody asked for
+    mapfile -t automatic < <([ ${#servers[@]} = 0 ] || apt-mark showauto "${servers[@]%%=*}")
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends --allow-downgrades "${wanted[@]}" "${servers[@]}" \
         </dev/null >>"$OUT/packages.log" 2>&1 ||
         { tail -n 20 "$OUT/packages.log" >&2; die "could not install ${wanted[*]} (whole log: $OUT/packages.log)"; }
+    [ ${#automatic[@]} = 0 ] || as_root apt-mark auto "${automatic[@]}" >>"$OUT/packages.log" 2>&1
 }
 
 # find_python: a Python that can make environments; Debian's own if possible.
