@@ -144,6 +144,16 @@ reindex_relation_compat(Oid relid)
 	tuplesort_getdatum(state, forward, value, isnull, abbrev)
 #endif
 
+/*
+ * Take dead rows off a heap page that nobody else has pinned, as a sequential scan
+ * does.  Since 19 that changes the visibility map, too, so there nothing is done.
+ */
+#if PG_VERSION_NUM >= 190000
+#define heap_page_prune_opt_compat(rel, buffer) ((void) 0)
+#else
+#define heap_page_prune_opt_compat(rel, buffer) heap_page_prune_opt(rel, buffer)
+#endif
+
 /* Count what a scan did in the relation's statistics. */
 #if PG_VERSION_NUM >= 160000
 #define RelationStats_compat(rel, field) ((rel)->pgstat_info->counts.field)

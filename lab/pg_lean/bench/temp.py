@@ -1,8 +1,8 @@
 """Parallel queries over a temporary table: against stock serial, and against stock parallel over the same rows unlogged.
 
-Six parts: the queries themselves; the scan with its improvements taken back one by one; what sharing costs per page;
-memory of leader and workers; which plan is chosen and which is faster over a range of sizes; what the loaded library
-costs statements that have nothing to gain.
+Seven parts: the queries themselves; the scan with its improvements taken back one by one; what sharing costs per page;
+memory of leader and workers; a table that was filled row by row; which plan is chosen and which is faster over a range
+of sizes; what the loaded library costs statements that have nothing to gain.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ SWEEP = (20_000, 60_000, 120_000, 250_000, 500_000, 1_000_000)
 
 
 def run(bench: Bench) -> Result:
-    """All six parts."""
+    """All seven parts."""
     rows = bench.pick(full=5_000_000, quick=500_000)
     bench.server.need_function("parallel_temp_stats()")
     bench.server.make_schema()
@@ -84,6 +84,7 @@ def run(bench: Bench) -> Result:
         plan = explain_text(conn, QUERIES["hash join"][0].format(t="bench_temp"), "ANALYZE, BUFFERS, TIMING OFF")
         sharing = measure_sharing(bench, conn)
         memory = measure_memory(bench, conn)
+    measure_row_by_row(bench)
     sweep = measure_sweep(bench)
     overhead = measure_overhead(bench)
     return present(bench, rows, plan, sharing, memory, sweep, overhead)
@@ -178,6 +179,24 @@ def measure_memory(bench: Bench, conn: psycopg.Connection) -> dict[str, tuple[in
     return result
 
 
+#: Scans one after another of a table of which each row is a transaction of its own, and who runs them.
+SCANS = ("first scan", "second scan", "third scan")
+ROW_BY_ROW = {key: {**VARIANTS[key][1], "parallel_setup_cost": 0, "min_parallel_table_scan_size": 0} for key in ("stock serial", "pg_lean share", "pg_lean flush")}
+
+
+def measure_row_by_row(bench: Bench) -> None:
+    """Count rows that a transaction each has put there.  The first scan finds no hint bits; not even ANALYZE has been there before."""
+    rows = bench.pick(full=1_000_000, quick=30_000)
+    for repetition in range(bench.iterations(full=3, quick=1)):
+        for key, settings in ROW_BY_ROW.items():
+            with bench.connect(temp_buffers="256MB", max_parallel_workers_per_gather=1, jit=False) as conn:
+                bench.server.set(conn, settings)
+                conn.execute("CREATE TEMP TABLE t (id int, v int)")
+                conn.execute(f"DO $$ BEGIN FOR i IN 1..{rows} LOOP INSERT INTO t VALUES (i, i); COMMIT; END LOOP; END $$")
+                for name in SCANS:
+                    bench.raw.add(key, repetition, name, **timed(conn, "SELECT count(*), sum(v) FROM t"))
+
+
 def measure_sweep(bench: Bench) -> list[list[Any]]:
     """For each size the plan that is chosen by default, and the times of both kinds of plan."""
     rows = []
@@ -268,6 +287,9 @@ def present(bench: Bench, rows: int, plan: str, sharing: tuple[float, Estimate],
               note="As it is, a worker looks at the pages in a mapping of the leader's buffers."),
         Table("Memory while a filter runs", ["plan", "leader grew by", "leader's peak, shared buffers included", "a worker's own"],
               [[name, *(human_bytes(value) if value is not None else "not seen" for value in values)] for name, values in memory.items()]),
+        Table("A table filled by one transaction a row: milliseconds", ["plan", *SCANS],
+              [[key, *(bench.estimate("ms", key, name) for name in SCANS)] for key in ROW_BY_ROW],
+              note="The scan that comes first looks up each row's transaction and leaves hint bits for the others."),
         Table("Which plan is chosen, which is faster", ["rows", "pages", "ms | serial", "ms | parallel", "serial over parallel", "chosen", "lost by the choice"], sweep),
         Listing("Plan of the hash join", plan, folded=True)]
     if overhead:

@@ -44,6 +44,10 @@ typedef struct SharedRel
 	bool		stock;			/* stock code in workers reads it */
 	int			flushed;		/* pages the leader wrote before workers start */
 	uint64		pages;
+	uint64		notes;			/* offset of one byte for each block, what
+								 * scans found there: a PageNote, see
+								 * scan_tidy.c */
+	pg_atomic_uint32 noted;		/* some byte is not 0 */
 	pg_atomic_uint64 pool_reads;	/* pages workers took from the pool */
 	pg_atomic_uint64 file_reads;	/* pages workers and leader took from the
 									 * file */
@@ -75,6 +79,12 @@ static inline int32 *
 shared_rel_pages(SharedArea *area, SharedRel *rel)
 {
 	return (int32 *) ((char *) area + rel->pages);
+}
+
+static inline uint8 *
+shared_rel_notes(SharedArea *area, SharedRel *rel)
+{
+	return (uint8 *) area + rel->notes;
 }
 
 /* The leader's side of one running parallel query. */

@@ -129,6 +129,7 @@ run_with_share(Share *share, EXECUTORRUN_PARAMS_compat)
 
 	/* On an ERROR the resource owner gives back pins and segment instead. */
 	temp_scan_finish(queryDesc->planstate, share);
+	scan_tidy_after(share->area, estate->es_snapshot);
 	share_end(share);
 }
 

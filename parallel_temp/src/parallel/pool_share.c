@@ -211,7 +211,7 @@ create_area(List *wanted, const char **reason)
 	ListCell   *lc;
 
 	foreach(lc, wanted)
-		size = add_size(size, mul_size(((WantedRel *) lfirst(lc))->nblocks, sizeof(int32)));
+		size = add_size(size, mul_size(((WantedRel *) lfirst(lc))->nblocks, sizeof(int32) + sizeof(uint8)));
 	segment = create_segment(size, reason);
 	if (segment == NULL)
 		return NULL;
@@ -241,6 +241,7 @@ create_area(List *wanted, const char **reason)
 		rel->nblocks = want->nblocks;
 		rel->stock = want->stock;
 		rel->pages = size;
+		pg_atomic_init_u32(&rel->noted, 0);
 		pg_atomic_init_u64(&rel->pool_reads, 0);
 		pg_atomic_init_u64(&rel->file_reads, 0);
 		pg_atomic_init_u64(&rel->prefetches, 0);
@@ -249,6 +250,15 @@ create_area(List *wanted, const char **reason)
 		if (want->stock)
 			area->stock = true;
 	}
+	for (int i = 0; i < area->nrels; i++)
+	{
+		SharedRel  *rel = &area->rels[i];
+
+		rel->notes = size;
+		memset(shared_rel_notes(area, rel), 0, rel->nblocks);
+		size += rel->nblocks;
+	}
+	Assert(size <= dsm_segment_map_length(segment));
 	return segment;
 }
 

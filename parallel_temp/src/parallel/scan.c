@@ -145,12 +145,14 @@ start_scan(TempScanState *scan)
 	if (scan->rel)
 	{
 		scan->pages = shared_rel_pages(area, scan->rel);
+		scan->notes = shared_rel_notes(area, scan->rel);
 		scan->nblocks = scan->rel->nblocks;
 	}
 	else
 		scan->nblocks = RelationGetNumberOfBlocks(rel);
 	scan->chunk = Min(MAX_CHUNK, Max(1, scan->nblocks / 128));
 	scan->memo.xmin.xid = scan->memo.xmax.xid = InvalidTransactionId;
+	scan->crowded = Max(RelationGetTargetPageFreeSpace(rel, HEAP_DEFAULT_FILLFACTOR), BLCKSZ / 10);
 	scan->tuple.t_tableOid = RelationGetRelid(rel);
 	scan->started = true;
 	rewind_scan(scan);
@@ -177,6 +179,7 @@ next_page(TempScanState *scan)
 	for (;;)
 	{
 		BlockNumber block;
+		uint8		note;
 
 		if (scan->next >= scan->chunk_end)
 		{
@@ -195,11 +198,13 @@ next_page(TempScanState *scan)
 		scan->page = temp_scan_page(scan, block);
 		for (int attempt = 1;; attempt++)
 		{
-			scan->nvisible = visible_tuples(&scan->memo, scan->page, snapshot, scan->visible);
+			scan->nvisible = visible_tuples(&scan->memo, scan->page, snapshot, scan->visible, &note);
 			if (scan->nvisible >= 0)
 				break;
 			scan->page = temp_scan_page_again(scan, block, attempt);
 		}
+		if (unlikely(note != PAGE_HINTED || TransactionIdIsValid(((PageHeader) scan->page)->pd_prune_xid)))
+			scan_tidy_page(scan, block, note);
 		scan->current = 0;
 		if (scan->nvisible > 0)
 		{
@@ -551,6 +556,7 @@ finish_walker(PlanState *planstate, void *context)
 		temp_scan_release(scan);
 		scan->rel = NULL;
 		scan->pages = NULL;
+		scan->notes = NULL;
 		scan->started = false;
 		scan->finished = true;
 	}

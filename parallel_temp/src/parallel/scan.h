@@ -56,6 +56,7 @@ typedef struct TempScanState
 	/* Where pages come from; valid while started. */
 	SharedRel  *rel;			/* NULL: the leader's own buffers as usual */
 	int32	   *pages;			/* block -> pinned buffer of the leader */
+	uint8	   *notes;			/* block -> PageNote, for the leader */
 	bool		in_worker;
 	int			pool_fd;
 	char	   *pool_map;
@@ -80,6 +81,7 @@ typedef struct TempScanState
 	OffsetNumber visible[MaxHeapTuplesPerPage];
 	HeapTupleData tuple;
 	VisibilityMemo memo;
+	int			crowded;		/* a page with less room than this is pruned */
 
 	/* For EXPLAIN, filled when the query has run. */
 	bool		reported;
@@ -121,6 +123,14 @@ extern Page temp_scan_page_again(TempScanState *scan, BlockNumber block, int att
 
 /* Let go of the page at hand. */
 extern void temp_scan_release(TempScanState *scan);
+
+/* ---- scan_tidy.c ---------------------------------------------------------- */
+
+/* The page at hand is read and has this to say to whoever reads it next. */
+extern void scan_tidy_page(TempScanState *scan, BlockNumber block, uint8 note);
+
+/* No worker is left: do what the scans of a query have noted. */
+extern void scan_tidy_after(SharedArea *area, Snapshot snapshot);
 
 /* ---- scan_explain.c ------------------------------------------------------- */
 

@@ -18,7 +18,7 @@
  * page that fails, or whose line pointers make no sense, may have been written
  * while it was read, and is read again before that is an error.
  *
- * Nothing here writes to a page.
+ * Nothing here writes to a page that others may be reading.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -152,6 +152,8 @@ temp_scan_page(TempScanState *scan, BlockNumber block)
 	if (scan->rel == NULL)
 	{
 		scan->buffer = ReadBuffer(rel, block);
+		/* as the server's own scan; it asks whether anybody else has a pin */
+		heap_page_prune_opt_compat(rel, scan->buffer);
 		return BufferGetPage(scan->buffer);
 	}
 	if (block >= scan->batch_start && block < scan->batch_end)

@@ -3,10 +3,11 @@
  * scan_visibility.c
  *	  Which tuples of a page an MVCC snapshot sees, without setting hint bits.
  *
- * Core's test writes what it learns into the tuple.  A worker works on a copy of
- * the leader's page and a copy's hint bits help nobody, so this test writes
- * nothing and remembers the last inserting and the last deleting transaction
- * instead: the rows of a temporary table mostly come from a few transactions.
+ * Core's test writes what it learns into the tuple.  A worker may not write to its
+ * leader's pages, so this test writes nothing.  It remembers the last inserting and
+ * the last deleting transaction instead: the rows of a temporary table mostly come
+ * from a few transactions.  And it says what it has learned of the page's rows that
+ * have no hint bits, for the leader to set them when nobody reads (scan_tidy.c).
  *
  * The rules are those of an MVCC snapshot: a tuple is seen if its insertion is
  * (inserted and committed before the snapshot, or by this transaction in an
@@ -36,7 +37,8 @@ look_up(XidMemo *memo, TransactionId xid, bool known_committed, Snapshot snapsho
 	else if (XidInMVCCSnapshot(xid, snapshot))
 		fate = XID_UNSEEN;
 	else
-		fate = known_committed || TransactionIdDidCommit(xid) ? XID_COMMITTED : XID_UNSEEN;
+		/* not in progress for the snapshot, so one or the other for good */
+		fate = known_committed || TransactionIdDidCommit(xid) ? XID_COMMITTED : XID_ABORTED;
 	memo->xid = xid;
 	memo->fate = fate;
 	return fate;
@@ -50,9 +52,10 @@ fate_of(XidMemo *memo, TransactionId xid, bool known_committed, Snapshot snapsho
 
 /*
  * Is the tuple, whose insertion is seen, deleted as far as the snapshot sees?
+ * Sets *settled if that is for good and no hint bit says so.
  */
 static bool
-deletion_seen(VisibilityMemo *memo, HeapTupleHeader tuple, Snapshot snapshot)
+deletion_seen(VisibilityMemo *memo, HeapTupleHeader tuple, Snapshot snapshot, bool *settled)
 {
 	TransactionId xmax;
 	bool		known_committed;
@@ -70,16 +73,24 @@ deletion_seen(VisibilityMemo *memo, HeapTupleHeader tuple, Snapshot snapshot)
 	switch (fate_of(&memo->xmax, xmax, known_committed, snapshot))
 	{
 		case XID_COMMITTED:
+			if (!known_committed && !(tuple->t_infomask & HEAP_XMAX_IS_MULTI))
+				*settled = true;
 			return true;
 		case XID_CURRENT:
 			return HeapTupleHeaderGetCmax(tuple) < snapshot->curcid;
-		default:
+		case XID_ABORTED:
+			if (!(tuple->t_infomask & HEAP_XMAX_IS_MULTI))
+				*settled = true;
 			return false;
+		case XID_UNSEEN:
+			break;
 	}
+	return false;
 }
 
 static inline bool
-tuple_visible(VisibilityMemo *memo, HeapTupleHeader tuple, Snapshot snapshot)
+tuple_visible(VisibilityMemo *memo, HeapTupleHeader tuple, Snapshot snapshot,
+			  uint16 *committed, bool *others, bool *settled)
 {
 	uint16		infomask = tuple->t_infomask;
 
@@ -93,29 +104,41 @@ tuple_visible(VisibilityMemo *memo, HeapTupleHeader tuple, Snapshot snapshot)
 		switch (fate_of(&memo->xmin, HeapTupleHeaderGetRawXmin(tuple),
 						(infomask & HEAP_XMIN_COMMITTED) != 0, snapshot))
 		{
+			case XID_COMMITTED:
+				*committed &= infomask;
+				break;
+			case XID_ABORTED:
+				*settled = true;
+				return false;
 			case XID_UNSEEN:
+				*others = true;
 				return false;
 			case XID_CURRENT:
+				*others = true;
 				if (HeapTupleHeaderGetCmin(tuple) >= snapshot->curcid)
 					return false;
-				break;
-			default:
 				break;
 		}
 	}
 	if (infomask & HEAP_XMAX_INVALID || HEAP_XMAX_IS_LOCKED_ONLY(infomask))
 		return true;
-	return !deletion_seen(memo, tuple, snapshot);
+	return !deletion_seen(memo, tuple, snapshot, settled);
 }
 
 int
-visible_tuples(VisibilityMemo *memo, Page page, Snapshot snapshot, OffsetNumber *visible)
+visible_tuples(VisibilityMemo *memo, Page page, Snapshot snapshot, OffsetNumber *visible, uint8 *note)
 {
 	OffsetNumber last;
 	unsigned	lowest;
 	bool		all_visible;
 	int			count = 0;
+	uint16		committed = HEAP_XMIN_COMMITTED;	/* cleared where a
+													 * committed insertion has
+													 * no hint */
+	bool		others = false; /* an insertion that is not over */
+	bool		settled = false;	/* any other hint is missing */
 
+	*note = PAGE_HINTED;
 	if (PageIsNew(page))
 		return 0;
 	last = PageGetMaxOffsetNumber(page);
@@ -133,8 +156,11 @@ visible_tuples(VisibilityMemo *memo, Page page, Snapshot snapshot, OffsetNumber 
 					 ItemIdGetLength(id) < SizeofHeapTupleHeader ||
 					 ItemIdGetOffset(id) + ItemIdGetLength(id) > BLCKSZ))
 			return -1;
-		if (all_visible || tuple_visible(memo, (HeapTupleHeader) PageGetItem(page, id), snapshot))
+		if (all_visible ||
+			tuple_visible(memo, (HeapTupleHeader) PageGetItem(page, id), snapshot, &committed, &others, &settled))
 			visible[count++] = line;
 	}
+	if (unlikely(settled || committed == 0))
+		*note = settled || others ? PAGE_SETTLED : PAGE_COMMITTED;
 	return count;
 }

@@ -29,6 +29,7 @@ static int64 queries_flushed = 0;
 static int64 queries_alone = 0;
 static int64 pages_shared = 0;
 static int64 pages_flushed = 0;
+static int64 pages_tidied = 0;
 static int64 pool_unreachable = 0;
 static double share_time = 0;
 
@@ -110,6 +111,12 @@ stats_count_unreachable(void)
 	pool_unreachable++;
 }
 
+void
+stats_count_tidied(int64 pages)
+{
+	pages_tidied += pages;
+}
+
 static void
 put(ReturnSetInfo *rsinfo, const char *name, double value)
 {
@@ -138,6 +145,7 @@ parallel_temp_stats(PG_FUNCTION_ARGS)
 	put(rsinfo, "queries run without workers", queries_alone);
 	put(rsinfo, "pages shared", pages_shared);
 	put(rsinfo, "pages flushed", pages_flushed);
+	put(rsinfo, "pages with hint bits set", pages_tidied);
 	put(rsinfo, "times a worker could not open the pool", pool_unreachable);
 	put(rsinfo, "milliseconds spent sharing", share_time);
 	return (Datum) 0;
@@ -149,7 +157,7 @@ parallel_temp_stats_reset(PG_FUNCTION_ARGS)
 {
 	memset(planned, 0, sizeof(planned));
 	replanned = queries_shared = queries_flushed = queries_alone = 0;
-	pages_shared = pages_flushed = pool_unreachable = 0;
+	pages_shared = pages_flushed = pages_tidied = pool_unreachable = 0;
 	share_time = 0;
 	PG_RETURN_VOID();
 }

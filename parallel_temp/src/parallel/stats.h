@@ -42,5 +42,6 @@ extern void stats_count_replanned(void);
 extern void stats_count_share(SharedArea *area, double milliseconds);
 extern void stats_count_alone(const char *reason);
 extern void stats_count_unreachable(void);
+extern void stats_count_tidied(int64 pages);
 
 #endif							/* STATS_H */
