@@ -58,26 +58,6 @@ deb() {
 dist() {
     local zip=$OUT_PACKAGES/pg_lean-$VERSION.zip place=/tmp/pg_lean-$VERSION.zip
     packages git zip
-    python3 - "$TOP" <<'PYTHON'
-import json, pathlib, re, sys
-top = pathlib.Path(sys.argv[1])
-meta = json.loads((top / "META.json").read_text())
-for key in ("name", "version", "abstract", "maintainer", "license", "provides", "meta-spec", "resources", "release_status"):
-    assert meta.get(key), f"META.json: no {key}"
-assert meta["release_status"] in ("stable", "testing", "unstable")
-module = (top / "common/compat_module.h").read_text()
-assert f'PG_LEAN_VERSION "{meta["version"]}"' in module, "common/compat_module.h: not META.json's version"
-changelog = (top / "debian/changelog").read_text()
-assert changelog.startswith(f"pg-lean ({meta['version']}-"), "debian/changelog: not META.json's version"
-folders = {path.parent.name for path in top.glob("*/*.control")}
-assert folders == set(meta["provides"]), f"META.json: provides {sorted(meta['provides'])}, there are {sorted(folders)}"
-for name, provided in meta["provides"].items():
-    control = (top / name / f"{name}.control").read_text()
-    default = re.search(r"default_version = '(.*)'", control)[1]
-    assert provided["version"].startswith(default + "."), f"META.json: {name} is {default}"
-    for key in ("file", "docfile"):
-        assert (top / provided[key]).is_file(), f"META.json: no {provided[key]}"
-PYTHON
     rm -f "$zip"
     (cd "$TOP" && git archive --format=zip --prefix="pg_lean-$VERSION/" -o "$zip" HEAD)
     say "installing the archive for PGXN"
