@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from conftest import processes_below
-from pg_lean import __version__
+from pg_lean import __version__, cli
 from pg_lean.cluster import Cluster, UserServer
 from pg_lean.commands import cat
 from pg_lean.demo import ORDER, append
@@ -103,6 +103,16 @@ def test_interrupting_keeps_the_rows_and_leaves_nothing(lean, tmp_path):
     assert "interrupted" in err and "Traceback" not in err
     assert raw.read_text().count("\n") > 500 and not (tmp_path / "bench" / "flush" / "result.json").exists()
     assert not list((SERVER_DIR / "cluster").glob(f"*-{process.pid}-*"))
+
+
+def test_an_interrupt_says_what_is_true_of_every_command(pg_lean_here, monkeypatch):
+    """A command without a server of its own, such as trace, stops none."""
+    def interrupted(**_options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "app", interrupted)
+    status, _out, err = pg_lean_here("trace", "1")
+    assert status == 130 and "interrupted" in err and "server is stopped" not in err and "Traceback" not in err
 
 
 def test_a_benchmark_of_explain_leaves_the_users_tables_alone(pg_lean, tmp_path):

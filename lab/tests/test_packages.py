@@ -1,10 +1,13 @@
-"""What packagers read: META.json by the rules of PGXN's specification, and the versions that several files repeat."""
+"""What packagers read and give: META.json by the rules of PGXN's specification, the versions that several files repeat, the targets of PGXS."""
 
 import json
+import os
 import re
+import subprocess
 
 import pytest
 
+from pg_lean.cluster import Cluster
 from pg_lean.paths import TOP
 
 META = json.loads((TOP / "META.json").read_text())
@@ -59,3 +62,50 @@ def test_debian_makes_a_package_of_each_server_that_is_there():
     assert re.findall(r"^Package: (.*)$", template, re.M) == ["postgresql-PGVERSION-pg-lean"]
     assert (TOP / "debian/source/format").read_text().strip() == "3.0 (quilt)"
     assert "use" in (TOP / "debian/tests/control").read_text() and (TOP / "debian/tests/use").stat().st_mode & 0o111
+
+
+# -- make ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def make(tmp_path, monkeypatch):
+    """Run make in an empty folder, as somebody does who builds elsewhere than in the sources; returns what it printed."""
+    bindir = Cluster().bindir
+    if not (bindir / "pg_config").exists():
+        pytest.skip("this server has no pg_config beside it")
+    for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "CI", "WERROR", "DESTDIR", "VPATH"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(makefile, *arguments):
+        folder = tmp_path / "elsewhere"
+        folder.mkdir(exist_ok=True)
+        done = subprocess.run(["make", "-f", str(TOP / makefile), f"PG_CONFIG={bindir / 'pg_config'}", *arguments], cwd=folder, capture_output=True, text=True,
+                              env={**os.environ, "LC_ALL": "C"}, timeout=600)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+    return run
+
+
+@pytest.mark.parametrize("target", ["all", "install", "installcheck", "uninstall", "clean"])
+def test_the_top_has_the_targets_of_pgxs_and_asks_no_package_manager(make, target):
+    commands = make("Makefile", "-n", target)
+    assert set(re.findall(r"Entering directory '.*/elsewhere/(\w+)'", commands)) == set(META["provides"])
+    assert not re.search(r"apt-get|sudo|ci/(server|install)\.sh|setpriv", commands)
+
+
+def test_an_extension_is_built_installed_and_taken_out_elsewhere(make, tmp_path):
+    def sources():
+        return sorted(str(path) for path in (TOP / "ram_tablespace").rglob("*") if path.suffix in (".o", ".so") or path.name == "results")
+
+    def installed():
+        return {path.name for path in (tmp_path / "root").rglob("*") if path.is_file()}
+
+    makefile, root, before = "ram_tablespace/Makefile", f"DESTDIR={tmp_path / 'root'}", sources()
+    commands = make(makefile, "all")
+    assert " -Wall" in commands and "-Werror " not in commands
+    assert "-Werror " in make(makefile, "-n", "-B", "WERROR=1", "all")
+    make(makefile, "install", root)
+    assert {"ram_tablespace.so", "ram_tablespace.control", "ram_tablespace--1.0.sql"} <= installed()
+    make(makefile, "uninstall", root)
+    assert not installed()
+    assert sources() == before

@@ -146,6 +146,21 @@ def test_lines_can_be_read_in_a_terminal(page):
     assert not long, "\n".join(long)
 
 
+def test_the_front_page_answers_what_a_stranger_asks():
+    headings = re.findall(r"^## (.*)$", (TOP / "README.md").read_text(), re.M)
+    asked = ["Two commands", "Before and after", "What it gives", "When not to use it", "Is it safe?", "Versions and upgrades", "Alternatives", "Using it"]
+    assert [heading for heading in headings if heading in asked] == asked
+    assert "Managed servers" in (TOP / "README.md").read_text()
+
+
+@pytest.mark.parametrize("extension", LIBRARIES)
+def test_an_extensions_page_answers_what_a_stranger_asks(extension):
+    text = (TOP / extension / "README.md").read_text()
+    for question in ("**Why.**", "**When not to use it.**", "**Is it safe?**", "## Getting started"):
+        assert question in text, question
+    assert blocks(TOP / extension / "README.md", "sql") and "DROP EXTENSION" in text
+
+
 # -- figures -------------------------------------------------------------------
 
 
