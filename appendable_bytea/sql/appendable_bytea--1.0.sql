@@ -456,6 +456,24 @@ CREATE SCHEMA appendable_store;
 COMMENT ON SCHEMA appendable_store IS 'chunks of appendable_bytea values, one table for each table that has any';
 REVOKE ALL ON SCHEMA appendable_store FROM PUBLIC;
 
+CREATE TABLE appendable_store.stores (
+	relation regclass PRIMARY KEY,
+	store regclass NOT NULL,
+	dropped_by xid8
+) WITH (user_catalog_table = true);
+COMMENT ON TABLE appendable_store.stores IS 'which chunk store belongs to which table';
+COMMENT ON COLUMN appendable_store.stores.relation IS 'table with columns of type appendable_bytea';
+COMMENT ON COLUMN appendable_store.stores.store IS 'its chunk store';
+COMMENT ON COLUMN appendable_store.stores.dropped_by IS 'transaction that dropped the table and left its store for logical replication slots';
+
+CREATE FUNCTION appendable_bytea_refuse_write() RETURNS trigger
+AS 'MODULE_PATHNAME' LANGUAGE c;
+COMMENT ON FUNCTION appendable_bytea_refuse_write() IS 'keeps SQL from writing to the catalog of chunk stores';
+REVOKE ALL ON FUNCTION appendable_bytea_refuse_write() FROM PUBLIC;
+CREATE TRIGGER refuse_write BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON appendable_store.stores
+	FOR EACH STATEMENT EXECUTE FUNCTION appendable_bytea_refuse_write();
+ALTER TABLE appendable_store.stores ENABLE ALWAYS TRIGGER refuse_write;
+
 CREATE FUNCTION appendable_heap_handler(internal) RETURNS table_am_handler
 AS 'MODULE_PATHNAME' LANGUAGE c STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_heap_handler(internal) IS 'handler of the table access method appendable_heap';

@@ -505,7 +505,7 @@ return_heap(Lent *mark)
 static void
 relation_invalidated(Datum arg, Oid relid)
 {
-	ab_store_forget(relid);
+	ab_stores_invalidated(relid);
 	for (Lent *l = lent; l != NULL; l = l->outer)
 	{
 		if (relid == InvalidOid || relid == RelationGetRelid(l->rel))

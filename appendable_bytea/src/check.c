@@ -47,8 +47,8 @@ typedef struct Check
 {
 	ReturnSetInfo *rsinfo;
 	Relation	rel;
-	Relation	heap;			/* the store, or NULL */
-	Relation	index;
+	bool		has_store;
+	AbStore		store;
 	Tuplesortstate *vids;		/* of all values */
 	int64		chunks;			/* that belong to them */
 } Check;
@@ -79,9 +79,9 @@ check_chunks(Check *check, const AbRef *ref)
 	uint32		crc = AB_CRC_INIT;
 	char	   *problem = NULL;
 
-	if (check->heap == NULL)
+	if (!check->has_store)
 		return pstrdup("the table has no chunk store");
-	scan = ab_chunk_scan(check->heap, check->index, GetActiveSnapshot(), ref->vid, 0, PG_INT64_MAX);
+	scan = ab_chunk_scan(&check->store, GetActiveSnapshot(), ref->vid, 0, PG_INT64_MAX);
 	while ((tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)
 	{
 		AbChunk		chunk;
@@ -221,10 +221,10 @@ check_owners(Check *check)
 		}
 		last = vid;
 	}
-	if (check->heap == NULL || common)
+	if (!check->has_store || common)
 		return;
-	slot = table_slot_create(check->heap, NULL);
-	scan = table_beginscan_compat(check->heap, GetActiveSnapshot(), 0, NULL);
+	slot = table_slot_create(check->store.heap, NULL);
+	scan = table_beginscan_compat(check->store.heap, GetActiveSnapshot(), 0, NULL);
 	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -254,8 +254,7 @@ check_table(ReturnSetInfo *rsinfo, Oid relid)
 		table_close(check.rel, NoLock);
 		return;
 	}
-	if (!ab_store_open(relid, AccessShareLock, &check.heap, &check.index))
-		check.heap = NULL;
+	check.has_store = ab_store_open(relid, AccessShareLock, &check.store);
 	check.vids = begin_vids();
 	desc = RelationGetDescr(check.rel);
 	slot = table_slot_create(check.rel, NULL);
@@ -286,11 +285,8 @@ check_table(ReturnSetInfo *rsinfo, Oid relid)
 	MemoryContextDelete(context);
 	check_owners(&check);
 	tuplesort_end(check.vids);
-	if (check.heap)
-	{
-		index_close(check.index, NoLock);
-		table_close(check.heap, NoLock);
-	}
+	if (check.has_store)
+		ab_store_close(&check.store, NoLock);
 	table_close(check.rel, NoLock);
 }
 
@@ -334,8 +330,7 @@ void
 ab_free_unowned(Oid relid, int64 *chunks, int64 *bytes)
 {
 	Relation	rel = table_open(relid, NoLock);
-	Relation	heap;
-	Relation	index;
+	AbStore		store;
 	Snapshot	snapshot;
 	Tuplesortstate *vids;
 	SysScanDesc scan;
@@ -346,7 +341,7 @@ ab_free_unowned(Oid relid, int64 *chunks, int64 *bytes)
 	*chunks = *bytes = 0;
 	Assert(CheckRelationLockedByMe(rel, AccessExclusiveLock, true));
 	if (!OidIsValid(ab_type_oid()) || !ab_is_ours(rel) ||
-		!ab_store_open(relid, RowExclusiveLock, &heap, &index))
+		!ab_store_open(relid, RowExclusiveLock, &store))
 	{
 		table_close(rel, NoLock);
 		return;
@@ -354,7 +349,7 @@ ab_free_unowned(Oid relid, int64 *chunks, int64 *bytes)
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	vids = collect_vids(rel, snapshot);
 	more = next_vid(vids, &vid);
-	scan = systable_beginscan_ordered(heap, index, snapshot, 0, NULL);
+	scan = systable_beginscan_ordered(store.heap, store.index, snapshot, 0, NULL);
 	while ((tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)
 	{
 		AbChunk		chunk;
@@ -367,15 +362,14 @@ ab_free_unowned(Oid relid, int64 *chunks, int64 *bytes)
 			more = next_vid(vids, &vid);
 		if (more && vid == chunk.vid)
 			continue;
-		ab_chunk_delete(heap, tuple);
+		ab_chunk_delete(store.heap, tuple);
 		(*chunks)++;
 		*bytes += chunk.length;
 	}
 	systable_endscan_ordered(scan);
 	tuplesort_end(vids);
 	UnregisterSnapshot(snapshot);
-	index_close(index, NoLock);
-	table_close(heap, NoLock);
+	ab_store_close(&store, NoLock);
 	table_close(rel, NoLock);
 }
 

@@ -182,15 +182,14 @@ ab_new_vid(void)
  * for one offset, newest edition first.
  */
 SysScanDesc
-ab_chunk_scan(Relation heap, Relation index, Snapshot snapshot,
-			  int64 vid, int64 from, int64 before)
+ab_chunk_scan(const AbStore *store, Snapshot snapshot, int64 vid, int64 from, int64 before)
 {
 	ScanKeyData key[3];
 
 	ScanKeyInit(&key[0], AB_CHUNK_VID, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(vid));
 	ScanKeyInit(&key[1], AB_CHUNK_OFF, BTGreaterEqualStrategyNumber, F_INT8GE, Int64GetDatum(from));
 	ScanKeyInit(&key[2], AB_CHUNK_OFF, BTLessStrategyNumber, F_INT8LT, Int64GetDatum(before));
-	return systable_beginscan_ordered(heap, index, snapshot, 3, key);
+	return systable_beginscan_ordered(store->heap, store->index, snapshot, 3, key);
 }
 
 /*
@@ -202,28 +201,26 @@ ab_chunk_scan(Relation heap, Relation index, Snapshot snapshot,
 bool
 ab_chunks_occupied(Oid home, int64 vid, int64 from, int64 before, uint32 edition)
 {
-	Relation	heap,
-				index;
+	AbStore		store;
 	SysScanDesc scan;
 	SnapshotData dirty;
 	HeapTuple	tuple;
 	bool		found = false;
 
-	if (!ab_store_open(home, AccessShareLock, &heap, &index))
+	if (!ab_store_open(home, AccessShareLock, &store))
 		return false;
 	InitDirtySnapshot(dirty);
-	scan = ab_chunk_scan(heap, index, &dirty, vid, from, before);
+	scan = ab_chunk_scan(&store, &dirty, vid, from, before);
 	while (!found && (tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)
 	{
 		AbChunk		chunk;
 
-		ab_chunk_deform(heap, tuple, &chunk);
+		ab_chunk_deform(store.heap, tuple, &chunk);
 		found = chunk.edition >= edition;
 		CHECK_FOR_INTERRUPTS();
 	}
 	systable_endscan_ordered(scan);
-	index_close(index, AccessShareLock);
-	table_close(heap, AccessShareLock);
+	ab_store_close(&store, AccessShareLock);
 	return found;
 }
 
@@ -313,14 +310,13 @@ ab_chunk_delete(Relation heap, HeapTuple tuple)
 void
 ab_chunks_delete(Oid home, int64 vid, int64 from, int64 before, int64 edition)
 {
-	Relation	heap,
-				index;
+	AbStore		store;
 	SysScanDesc scan;
 	HeapTuple	tuple;
 
-	if (!ab_store_open(home, RowExclusiveLock, &heap, &index))
+	if (!ab_store_open(home, RowExclusiveLock, &store))
 		return;
-	scan = ab_chunk_scan(heap, index, SnapshotSelf, vid, from, before);
+	scan = ab_chunk_scan(&store, SnapshotSelf, vid, from, before);
 	while ((tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)
 	{
 		AbChunk		chunk;
@@ -329,11 +325,10 @@ ab_chunks_delete(Oid home, int64 vid, int64 from, int64 before, int64 edition)
 		/* a damaged row goes with its value */
 		if (edition == AB_ANY_EDITION ||
 			(ab_chunk_parse(tuple, &chunk) == NULL && chunk.edition < edition))
-			ab_chunk_delete(heap, tuple);
+			ab_chunk_delete(store.heap, tuple);
 	}
 	systable_endscan_ordered(scan);
-	index_close(index, NoLock);
-	table_close(heap, NoLock);
+	ab_store_close(&store, NoLock);
 }
 
 /* Delete all chunks of a store, whose table is being emptied. */

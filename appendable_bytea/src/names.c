@@ -40,6 +40,7 @@ static uint32 names_generation = 0;
 static Oid	cached_am = InvalidOid;
 static Oid	cached_type = InvalidOid;
 static Oid	cached_schema = InvalidOid;
+static Oid	cached_stores = InvalidOid;
 
 static void
 forget_names(Datum arg, int cacheid, uint32 hashvalue)
@@ -63,7 +64,7 @@ find_names(void)
 		return;
 	if (!IsTransactionState() || !OidIsValid(MyDatabaseId))
 	{
-		cached_am = cached_type = cached_schema = InvalidOid;
+		cached_am = cached_type = cached_schema = cached_stores = InvalidOid;
 		return;
 	}
 
@@ -87,6 +88,7 @@ find_names(void)
 	cached_am = am;
 	cached_type = type;
 	cached_schema = schema;
+	cached_stores = InvalidOid;
 
 	/*
 	 * not before: a look-up may be cancelled, and an invalidation may come
@@ -117,6 +119,20 @@ ab_schema_oid(void)
 {
 	find_names();
 	return cached_schema;
+}
+
+/*
+ * The catalog of the stores, or InvalidOid.  It is made after the rest and cannot go
+ * without it, so that it needs no invalidation of its own.
+ */
+Oid
+ab_stores_oid(void)
+{
+	Oid			schema = ab_schema_oid();
+
+	if (OidIsValid(schema) && !OidIsValid(cached_stores))
+		cached_stores = get_relname_relid(AB_STORES, schema);
+	return cached_stores;
 }
 
 /* Is it a table of our access method? */

@@ -46,8 +46,7 @@ struct AbReader
 
 	/* the store, once it is needed */
 	bool		opened;
-	Relation	heap;
-	Relation	index;
+	AbStore		store;
 
 	/* an index scan whose next chunk covers or follows scan_at */
 	SysScanDesc scan;
@@ -114,10 +113,7 @@ ab_reader_close(AbReader *reader)
 {
 	end_scan(reader);
 	if (reader->opened)
-	{
-		index_close(reader->index, AccessShareLock);
-		table_close(reader->heap, AccessShareLock);
-	}
+		ab_store_close(&reader->store, AccessShareLock);
 	if (reader->value == &reader->own)
 		ab_value_free(&reader->own);
 	pfree(reader);
@@ -157,7 +153,7 @@ open_store(AbReader *reader)
 
 	if (reader->opened)
 		return;
-	if (!ab_store_open(home, AccessShareLock, &reader->heap, &reader->index))
+	if (!ab_store_open(home, AccessShareLock, &reader->store))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("chunks of an appendable_bytea value are gone"),
@@ -180,7 +176,7 @@ chunk_start(AbReader *reader, int64 at)
 	int64		start = -1;
 	int64		best = -1;
 
-	scan = ab_chunk_scan(reader->heap, reader->index, SnapshotAny,
+	scan = ab_chunk_scan(&reader->store, SnapshotAny,
 						 ref->vid, Max(at - AB_CHUNK_MAX + 1, 0), at + 1);
 	while (ab_chunk_next(scan, ForwardScanDirection, &chunk))
 	{
@@ -216,9 +212,7 @@ start_scan(AbReader *reader, int64 at)
 	 * a slice names its end too.
 	 */
 	reader->scan_end = Min(ref->stored, Max(reader->wanted, at + 1));
-	reader->scan = ab_chunk_scan(reader->heap, reader->index,
-								 SnapshotAny,
-								 ref->vid, from, reader->scan_end);
+	reader->scan = ab_chunk_scan(&reader->store, SnapshotAny, ref->vid, from, reader->scan_end);
 	reader->scan_at = ref->edition == 0 ? at : from;
 }
 
@@ -257,7 +251,7 @@ advance(AbReader *reader, int64 at)
 					 errmsg("damaged chunk of an appendable_bytea value"),
 					 errdetail("Chunk at offset %lld of value " UINT64_FORMAT " in \"%s\".",
 							   (long long) chunk->off, (uint64) chunk->vid,
-							   RelationGetRelationName(reader->heap))));
+							   RelationGetRelationName(reader->store.heap))));
 		}
 		reader->scan_at = chunk->off + chunk->length;
 		if (reader->scan_at > at)
@@ -286,7 +280,7 @@ end_is_ours(AbReader *reader)
 
 	if (ab_same_reference(ref, &verified))
 		return true;
-	scan = ab_chunk_scan(reader->heap, reader->index, SnapshotAny,
+	scan = ab_chunk_scan(&reader->store, SnapshotAny,
 						 ref->vid, Max(ref->stored - AB_CHUNK_MAX, 0), ref->stored);
 	while (!ours && ab_chunk_next(scan, BackwardScanDirection, &chunk))
 	{
@@ -372,7 +366,7 @@ chunk_missing(AbReader *reader)
 			 errmsg("missing chunk of an appendable_bytea value"),
 			 errdetail("Byte %lld of value " UINT64_FORMAT " in \"%s\".",
 					   (long long) at, (uint64) value->base.vid,
-					   RelationGetRelationName(reader->heap)),
+					   RelationGetRelationName(reader->store.heap)),
 			 HistoricSnapshotActive() ?
 			 errhint("Logical decoding reads chunks of published tables alone: add the table to a publication, even if the output plugin needs none.") :
 			 errhint("A value that was kept outside its table, as in a variable or a holdable cursor, ends when its row is gone and vacuumed, or what stored it is rolled back.")));

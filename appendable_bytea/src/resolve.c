@@ -88,10 +88,9 @@ recognize_extension(AbPlan *plan)
 	const char *piece;
 	int64		n;
 	int64		at = 0;
-	AbStore		store;
 
 	if (value->nsegments != 1 || value->length < old->length ||
-		!ab_store_find(old->base.home, &store))
+		!OidIsValid(ab_store_find(old->base.home)))
 		return false;
 	data = value->segments[0].data;
 	reader = ab_reader_open_value(old);
@@ -253,16 +252,9 @@ make_inline(AbPlan *plan, const AbTarget *target)
 static void
 require_store(const AbTarget *target)
 {
-	AbStore		store;
-
-	if (!ab_store_find(target->home, &store))
-	{
-		ab_store_create(target->home);
-		if (!ab_store_find(target->home, &store))
-			elog(ERROR, "table %u has no chunk store", target->home);
-	}
+	ab_store_create(target->home);
 	if (target->permanent && !target->rewriting &&
-		get_rel_persistence(store.heap) != RELPERSISTENCE_PERMANENT)
+		get_rel_persistence(ab_store_find(target->home)) != RELPERSISTENCE_PERMANENT)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("chunk store of table \"%s\" is less durable than the table",
@@ -365,11 +357,9 @@ append_tail(AbPlan *plan, const AbTarget *target)
 bool
 ab_plan_waits(const AbPlan *plan, const AbTarget *target)
 {
-	AbStore		store;
-
 	return plan->action == AB_APPEND && !target->logged && !target->rewriting &&
 		plan->value.nsegments == 2 && plan->value.segments[1].length < ab_chunk_size &&
-		ab_store_find(target->home, &store);
+		OidIsValid(ab_store_find(target->home));
 }
 
 /*

@@ -63,8 +63,8 @@ stats_row(Oid relid, Datum *values, bool *nulls)
 												  "appendable_bytea stats",
 												  ALLOCSET_DEFAULT_SIZES);
 	PgStat_StatTabEntry *counters = pgstat_fetch_stat_tabentry(relid);
-	AbStore		store;
-	bool		has_store = ab_store_find(relid, &store);
+	Oid			store = ab_store_find(relid);
+	bool		has_store = OidIsValid(store);
 	int64		count = 0,
 				stored = 0,
 				inlined = 0,
@@ -105,10 +105,10 @@ stats_row(Oid relid, Datum *values, bool *nulls)
 	MemoryContextDelete(context);
 	table_close(rel, NoLock);
 	if (has_store)
-		file_size = DatumGetInt64(DirectFunctionCall1(pg_table_size, ObjectIdGetDatum(store.heap)));
+		file_size = DatumGetInt64(DirectFunctionCall1(pg_table_size, ObjectIdGetDatum(store)));
 
 	values[0] = ObjectIdGetDatum(relid);
-	values[1] = ObjectIdGetDatum(store.heap);
+	values[1] = ObjectIdGetDatum(store);
 	nulls[1] = !has_store;
 	values[2] = Int64GetDatum(count);
 	values[3] = Int64GetDatum(in_chunks);
@@ -116,7 +116,7 @@ stats_row(Oid relid, Datum *values, bool *nulls)
 	values[5] = Int64GetDatum(inlined);
 	values[6] = Int64GetDatum(file_size);
 	values[7] = Int64GetDatum(Max(file_size - stored, 0));
-	values[8] = Int64GetDatum(has_store ? total_size(store.heap) : 0);
+	values[8] = Int64GetDatum(has_store ? total_size(store) : 0);
 	if (counters == NULL || counters->tuples_updated == 0)
 		nulls[9] = true;
 	else
@@ -172,13 +172,13 @@ Datum
 appendable_bytea_total_size(PG_FUNCTION_ARGS)
 {
 	Oid			relid = PG_GETARG_OID(0);
-	AbStore		store;
+	Oid			store = ab_store_find(relid);
 	int64		size;
 
 	if (get_rel_name(relid) == NULL)
 		PG_RETURN_NULL();
 	size = total_size(relid);
-	if (ab_store_find(relid, &store))
-		size += total_size(store.heap);
+	if (OidIsValid(store))
+		size += total_size(store);
 	PG_RETURN_INT64(size);
 }

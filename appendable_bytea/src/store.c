@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * store.c
- *	  Chunk stores as relations: finding, creating, emptying, removing them and
+ *	  Chunk stores as relations: opening, creating, emptying, removing them and
  *	  keeping them like the tables they belong to.
  *
- * The store of table T is the ordinary heap table appendable_store.chunks_<OID of
- * T> with one unique index, chunks_<OID>_index.  It is a member of the extension,
- * so that pg_dump leaves it out, and has no dependency on T, which would get in
- * the way of DROP TABLE: a sql_drop event trigger removes it (ddl/event.c).
- * Nobody has rights on it.  Its pg_class.relrewrite names T: logical decoding leaves out
- * all changes of a relation that has it set, and nothing else in the server looks at it.
+ * The store of table T is an ordinary heap table with one unique index, which catalog.c
+ * says is T's.  It is a member of the extension, so that pg_dump leaves it out, and has
+ * no dependency on T, which would get in the way of DROP TABLE: a sql_drop event trigger
+ * removes it (ddl/event.c).  Nobody has rights on it.  Its pg_class.relrewrite names T:
+ * logical decoding leaves out all changes of a relation that has it set, and nothing else
+ * in the server looks at it.
  *
  * Lock order, everywhere: T first, then its store.  A store is made with its table
  * (ddl/hook.c).  A table that came to be without our hooks gets one when it first needs
@@ -28,6 +28,7 @@
 #include "access/relation.h"
 #include "access/table.h"
 #include "access/toast_compression.h"
+#include "access/toast_internals.h"
 #include "access/xact.h"
 #include "catalog/dependency.h"
 #include "catalog/heap.h"
@@ -64,134 +65,37 @@
 #include "ddl/ddl.h"
 #include "store.h"
 
-static void
-store_name(Oid home, char *heap, char *index)
-{
-	snprintf(heap, NAMEDATALEN, "chunks_%u", home);
-	if (index)
-		snprintf(index, NAMEDATALEN, "chunks_%u_index", home);
-}
-
-/* What was found last; forgotten when one of the relations is invalidated. */
-static Oid	found_home = InvalidOid;
-static AbStore found_store;
-static uint32 found_generation = 0;
-
-/* Relcache callback, through the access method's. */
-void
-ab_store_forget(Oid relid)
-{
-	found_generation++;
-	if (!OidIsValid(relid) || relid == found_home ||
-		relid == found_store.heap || relid == found_store.index)
-		found_home = InvalidOid;
-}
-
-/* The store of a table; false if it has none (yet). */
-bool
-ab_store_find(Oid home, AbStore *store)
-{
-	char		heap[NAMEDATALEN];
-	char		index[NAMEDATALEN];
-	Oid			schema = ab_schema_oid();
-	uint32		generation = found_generation;
-
-	if (!OidIsValid(schema))
-		return false;
-	if (home == found_home)
-	{
-		*store = found_store;
-		return true;
-	}
-	store_name(home, heap, index);
-	store->heap = get_relname_relid(heap, schema);
-	if (!OidIsValid(store->heap))
-		return false;
-	store->index = get_relname_relid(index, schema);
-	if (!OidIsValid(store->index))
-		return false;
-
-	/* an invalidation meanwhile may have been about these */
-	if (generation == found_generation)
-	{
-		found_home = home;
-		found_store = *store;
-	}
-	return true;
-}
-
 /*
- * Open the store of a table and its index; false if it has none.  What REINDEX
- * CONCURRENTLY makes of the index is known when the store is locked, not before.
+ * Open the store of a table; false if it has none.  What REINDEX CONCURRENTLY makes of
+ * its index is known when the store is locked, not before.
  */
 bool
-ab_store_open(Oid home, LOCKMODE mode, Relation *heap, Relation *index)
+ab_store_open(Oid home, LOCKMODE mode, AbStore *store)
 {
-	AbStore		store;
+	Oid			heap;
 
-	while (ab_store_find(home, &store))
+	while (OidIsValid(heap = ab_store_find(home)))
 	{
-		Oid			heapid = store.heap;
-
-		*heap = table_open(heapid, mode);
-		if (ab_store_find(home, &store) && store.heap == heapid)
+		store->heap = try_relation_open(heap, mode);
+		if (store->heap)
 		{
-			*index = index_open(store.index, mode);
+			int			valid = toast_open_indexes(store->heap, mode, &store->indexes, &store->nindexes);
+
+			store->index = store->indexes[valid];
 			return true;
 		}
-		table_close(*heap, NoLock);
+		/* it went meanwhile */
+		ab_stores_invalidated(InvalidOid);
 	}
 	return false;
 }
 
-/* The table whose store has this name, or InvalidOid if it is no store's name. */
-Oid
-ab_store_home(const char *name)
+/* Close a store; mode: give back the lock, NoLock: keep it. */
+void
+ab_store_close(AbStore *store, LOCKMODE mode)
 {
-	unsigned long home;
-	char	   *end;
-	char		heap[NAMEDATALEN];
-
-	if (strncmp(name, "chunks_", 7) != 0)
-		return InvalidOid;
-	home = strtoul(name + 7, &end, 10);
-	if (*end != '\0' || home == 0 || home > PG_UINT32_MAX)
-		return InvalidOid;
-	store_name((Oid) home, heap, NULL);
-	return strcmp(heap, name) == 0 ? (Oid) home : InvalidOid;
-}
-
-/* OIDs of the tables that have a store; some may be gone. */
-List *
-ab_store_list(void)
-{
-	List	   *result = NIL;
-	Oid			schema = ab_schema_oid();
-	Relation	rel;
-	ScanKeyData key[1];
-	SysScanDesc scan;
-	HeapTuple	tuple;
-
-	if (!OidIsValid(schema))
-		return NIL;
-	rel = table_open(RelationRelationId, AccessShareLock);
-	ScanKeyInit(&key[0], Anum_pg_class_relnamespace, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(schema));
-	scan = systable_beginscan(rel, InvalidOid, false, NULL, 1, key);
-	while ((tuple = systable_getnext(scan)) != NULL)
-	{
-		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
-		Oid			home;
-
-		if (form->relkind != RELKIND_RELATION)
-			continue;
-		home = ab_store_home(NameStr(form->relname));
-		if (OidIsValid(home))
-			result = lappend_oid(result, home);
-	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
-	return result;
+	toast_close_indexes(store->indexes, store->nindexes, mode);
+	table_close(store->heap, mode);
 }
 
 static void
@@ -226,7 +130,6 @@ ab_store_create(Oid home)
 	Oid			schema;
 	Oid			owner;
 	Oid			heapid = InvalidOid;
-	AbStore		store;
 	Relation	table;
 	Relation	heap;
 	TupleDesc	tupdesc;
@@ -240,7 +143,7 @@ ab_store_create(Oid home)
 				extension;
 	bool		in_script = creating_extension;
 
-	if (ab_store_find(home, &store))
+	if (OidIsValid(ab_store_find(home)))
 		return;
 	PreventCommandDuringRecovery("creation of a chunk store");
 	if (IsInParallelMode())
@@ -251,18 +154,20 @@ ab_store_create(Oid home)
 				 errhint("Set max_parallel_workers_per_gather to 0 for this command.")));
 
 	LockRelationOid(home, ShareUpdateExclusiveLock);
-	if (ab_store_find(home, &store))
+	if (OidIsValid(ab_store_find(home)))
 		return;
 
 	schema = ab_schema_oid();
-	if (!OidIsValid(schema))
+	if (!OidIsValid(ab_stores_oid()))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_SCHEMA),
 				 errmsg("schema \"%s\" of extension \"%s\" does not exist",
 						AB_SCHEMA, AB_EXTENSION)));
 	owner = schema_owner(schema);
 	table = table_open(home, NoLock);
-	store_name(home, heapname, indexname);
+	/* for people to read */
+	snprintf(heapname, NAMEDATALEN, "chunks_%u", home);
+	snprintf(indexname, NAMEDATALEN, "chunks_%u_index", home);
 
 	tupdesc = CreateTemplateTupleDesc(AB_CHUNK_NATTS);
 	describe_column(tupdesc, AB_CHUNK_VID, "vid", INT8OID);
@@ -313,25 +218,27 @@ ab_store_create(Oid home)
 	ObjectAddressSet(extension, ExtensionRelationId,
 					 get_extension_oid(AB_EXTENSION, false));
 	recordDependencyOn(&object, &extension, DEPENDENCY_EXTENSION);
-	CommandCounterIncrement();
+	ab_store_record(home, heapid);
 	ab_store_match(home);
 }
 
-/* Remove the store of a table that is gone or needs none; false if it has none. */
-bool
+/* Remove the store of a table that is gone or needs none, if it has one. */
+void
 ab_store_drop(Oid home)
 {
-	AbStore		store;
+	Oid			heap = ab_store_find(home);
 	ObjectAddress object;
 
-	if (!ab_store_find(home, &store))
-		return false;
-	LockRelationOid(store.heap, AccessExclusiveLock);
-	ObjectAddressSet(object, RelationRelationId, store.heap);
-	performDeletion(&object, DROP_RESTRICT,
-					PERFORM_DELETION_INTERNAL | PERFORM_DELETION_SKIP_EXTENSIONS);
-	CommandCounterIncrement();
-	return true;
+	if (OidIsValid(heap))
+	{
+		LockRelationOid(heap, AccessExclusiveLock);
+		if (ab_store_find(home) != heap)
+			return;
+		ObjectAddressSet(object, RelationRelationId, heap);
+		performDeletion(&object, DROP_RESTRICT,
+						PERFORM_DELETION_INTERNAL | PERFORM_DELETION_SKIP_EXTENSIONS);
+	}
+	ab_store_record(home, InvalidOid);
 }
 
 /* May logical decoding read this store, and so need what is in it still? */
@@ -366,33 +273,26 @@ void
 ab_store_truncate(Oid home)
 {
 	AbStore		store;
-	Relation	heap;
-	Relation	index;
-	bool		in_place;
+	Oid			heap;
 
-	if (IsBinaryUpgrade || !ab_store_find(home, &store))
+	if (IsBinaryUpgrade || !ab_store_open(home, AccessExclusiveLock, &store))
 		return;
-	if (!ab_store_open(home, AccessExclusiveLock, &heap, &index))
-		return;
-	if (RelationIsUsedAsCatalogTable(heap) && ab_logical_slots_exist())
+	heap = RelationGetRelid(store.heap);
+	if (RelationIsUsedAsCatalogTable(store.heap) && ab_logical_slots_exist())
 	{
-		ab_chunks_delete_all(heap);
-		index_close(index, NoLock);
-		table_close(heap, NoLock);
-		return;
+		ab_chunks_delete_all(store.heap);
+		ab_store_close(&store, NoLock);
 	}
-	in_place = file_is_temporary(heap) && file_is_temporary(index);
-	index_close(index, NoLock);
-	if (in_place)
+	else if (file_is_temporary(store.heap) && file_is_temporary(store.index))
 	{
-		heap_truncate_one_rel(heap);
-		table_close(heap, NoLock);
+		heap_truncate_one_rel(store.heap);
+		ab_store_close(&store, NoLock);
 	}
 	else
 	{
-		RelationSetNewRelfilenumber_compat(heap, heap->rd_rel->relpersistence);
-		table_close(heap, NoLock);
-		reindex_relation_compat(store.heap);
+		RelationSetNewRelfilenumber_compat(store.heap, store.heap->rd_rel->relpersistence);
+		ab_store_close(&store, NoLock);
+		reindex_relation_compat(heap);
 	}
 }
 
@@ -451,16 +351,19 @@ tablespace_name(Oid tablespace)
 	return get_tablespace_name(OidIsValid(tablespace) ? tablespace : MyDatabaseTableSpace);
 }
 
-/* Have a store name its table again: pg_upgrade does not bring pg_class.relrewrite along. */
-static void
-name_table(Oid heap, Oid home)
+/*
+ * Set pg_class.relrewrite, which is why logical decoding leaves out all changes of a
+ * relation: pg_upgrade does not bring it along.
+ */
+void
+ab_set_relrewrite(Oid relid, Oid relrewrite)
 {
 	Relation	rel = table_open(RelationRelationId, RowExclusiveLock);
-	HeapTuple	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(heap));
+	HeapTuple	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(relid));
 
 	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for relation %u", heap);
-	((Form_pg_class) GETSTRUCT(tuple))->relrewrite = home;
+		elog(ERROR, "cache lookup failed for relation %u", relid);
+	((Form_pg_class) GETSTRUCT(tuple))->relrewrite = relrewrite;
 	CatalogTupleUpdate(rel, &tuple->t_self, tuple);
 	heap_freetuple(tuple);
 	table_close(rel, RowExclusiveLock);
@@ -476,8 +379,9 @@ void
 ab_store_match(Oid home)
 {
 	AbStore		store;
+	Oid			heap;
+	Oid			index;
 	Relation	table;
-	Relation	heap;
 	bool		published;
 	char		persistence;
 	Oid			tablespace;
@@ -487,7 +391,7 @@ ab_store_match(Oid home)
 	Oid			old_tablespace;
 	bool		named;
 
-	if (!ab_store_find(home, &store))
+	if (!OidIsValid(ab_store_find(home)))
 		return;
 	table = try_relation_open(home, AccessShareLock);
 	if (table == NULL)
@@ -502,15 +406,18 @@ ab_store_match(Oid home)
 	tablespace = table->rd_rel->reltablespace;
 	relation_close(table, NoLock);
 
-	heap = table_open(store.heap, AccessShareLock);
-	decodable = RelationIsUsedAsCatalogTable(heap);
-	old_persistence = heap->rd_rel->relpersistence;
-	old_tablespace = heap->rd_rel->reltablespace;
-	named = heap->rd_rel->relrewrite == home;
-	table_close(heap, NoLock);
+	if (!ab_store_open(home, AccessShareLock, &store))
+		return;
+	heap = RelationGetRelid(store.heap);
+	index = RelationGetRelid(store.index);
+	decodable = RelationIsUsedAsCatalogTable(store.heap);
+	old_persistence = store.heap->rd_rel->relpersistence;
+	old_tablespace = store.heap->rd_rel->reltablespace;
+	named = store.heap->rd_rel->relrewrite == home;
+	index_tablespace = store.index->rd_rel->reltablespace;
+	ab_store_close(&store, NoLock);
 	if (!named)
-		name_table(store.heap, home);
-	index_tablespace = get_rel_tablespace(store.index);
+		ab_set_relrewrite(heap, home);
 
 	if (old_persistence != persistence && decodable)
 	{
@@ -521,12 +428,12 @@ ab_store_match(Oid home)
 							get_rel_name(home)),
 					 errhint("Drop the slots first.")));
 		/* the server rewrites no table that is marked as this */
-		alter_store(store.heap, AT_ResetRelOptions, NULL,
+		alter_store(heap, AT_ResetRelOptions, NULL,
 					(Node *) list_make1(makeDefElem("user_catalog_table", NULL, -1)));
 		decodable = false;
 	}
 	if (old_persistence != persistence)
-		alter_store(store.heap,
+		alter_store(heap,
 					persistence == RELPERSISTENCE_PERMANENT ? AT_SetLogged : AT_SetUnLogged,
 					NULL, NULL);
 
@@ -534,15 +441,14 @@ ab_store_match(Oid home)
 	if (!(decodable && ab_logical_slots_exist()))
 	{
 		if (old_tablespace != tablespace)
-			alter_store(store.heap, AT_SetTableSpace, tablespace_name(tablespace), NULL);
-		/* its lock may have been waited for until REINDEX made a new index */
-		if (index_tablespace != tablespace && ab_store_find(home, &store))
-			alter_store(store.index, AT_SetTableSpace, tablespace_name(tablespace), NULL);
+			alter_store(heap, AT_SetTableSpace, tablespace_name(tablespace), NULL);
+		if (index_tablespace != tablespace)
+			alter_store(index, AT_SetTableSpace, tablespace_name(tablespace), NULL);
 	}
 
 	/* once decodable, always: slots that were made meanwhile may count on it */
 	if (published && !decodable)
-		alter_store(store.heap, AT_SetRelOptions, NULL,
+		alter_store(heap, AT_SetRelOptions, NULL,
 					(Node *) list_make1(makeDefElem("user_catalog_table",
 													(Node *) makeString("true"), -1)));
 }

@@ -14,6 +14,7 @@
 #include "access/genam.h"
 #include "access/hio.h"
 #include "access/tableam.h"
+#include "access/transam.h"
 
 #include "appendable.h"
 
@@ -21,6 +22,7 @@
 #define AB_TYPE			"appendable_bytea"
 #define AB_AM			"appendable_heap"
 #define AB_SCHEMA		"appendable_store"
+#define AB_STORES		"stores"
 
 /* Columns of a chunk store, as in its only index for the first three. */
 #define AB_CHUNK_VID		1
@@ -40,6 +42,7 @@
 extern Oid	ab_type_oid(void);
 extern Oid	ab_am_oid(void);
 extern Oid	ab_schema_oid(void);
+extern Oid	ab_stores_oid(void);
 extern bool ab_is_ours(Relation rel);
 extern bool ab_type_contains(Oid type);
 extern void ab_names_install(void);
@@ -53,24 +56,34 @@ extern Datum ab_make_stored(const AbRef *ref, const char *tail, int64 n, int64 r
 extern Datum ab_splice_value(AbValue *value, int64 offset, int64 removed,
 							 const char *data, int64 length);
 
-/* ---- store.c: creating, finding and removing stores ---------------------- */
+/* ---- catalog.c: which store belongs to which table ------------------------ */
 
+extern Oid	ab_store_find(Oid home);
+extern List *ab_store_list(void);
+extern void ab_store_record(Oid home, Oid heap);
+extern void ab_store_leave(Oid home);
+extern bool ab_store_is_left(Oid home, FullTransactionId *dropped_by);
+extern void ab_stores_invalidated(Oid relid);
+
+/* ---- store.c: stores as relations ----------------------------------------- */
+
+/* An open store: its table and all indexes of that, which are the same. */
 typedef struct AbStore
 {
-	Oid			heap;
-	Oid			index;
+	Relation	heap;
+	Relation	index;			/* the one to look things up in */
+	Relation   *indexes;
+	int			nindexes;
 } AbStore;
 
-extern bool ab_store_find(Oid home, AbStore *store);
-extern bool ab_store_open(Oid home, LOCKMODE mode, Relation *heap, Relation *index);
-extern void ab_store_forget(Oid relid);
-extern Oid	ab_store_home(const char *name);
+extern bool ab_store_open(Oid home, LOCKMODE mode, AbStore *store);
+extern void ab_store_close(AbStore *store, LOCKMODE mode);
 extern void ab_store_create(Oid home);
-extern bool ab_store_drop(Oid home);
+extern void ab_store_drop(Oid home);
 extern void ab_store_truncate(Oid home);
 extern void ab_store_match(Oid home);
 extern bool ab_store_decodable(Oid heap);
-extern List *ab_store_list(void);
+extern void ab_set_relrewrite(Oid relid, Oid relrewrite);
 
 /* ---- chunk.c: rows of a store -------------------------------------------- */
 
@@ -111,7 +124,7 @@ extern uint32 ab_chunk_crc(const AbChunk *chunk);
 extern bool ab_chunk_intact(const AbChunk *chunk);
 extern int64 ab_new_vid(void);
 extern bool ab_chunks_occupied(Oid home, int64 vid, int64 from, int64 before, uint32 edition);
-extern SysScanDesc ab_chunk_scan(Relation heap, Relation index, Snapshot snapshot,
+extern SysScanDesc ab_chunk_scan(const AbStore *store, Snapshot snapshot,
 								 int64 vid, int64 from, int64 before);
 extern bool ab_chunk_next(SysScanDesc scan, ScanDirection direction, AbChunk *chunk);
 extern void ab_chunk_delete(Relation heap, HeapTuple tuple);

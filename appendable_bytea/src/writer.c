@@ -34,9 +34,7 @@
 
 struct AbWriter
 {
-	Relation	heap;
-	Relation	index;
-	List	   *more_indexes;	/* that REINDEX CONCURRENTLY works at */
+	AbStore		store;
 	AbRef		ref;			/* includes all chunks written so far */
 	BulkInsertState bulk;		/* NULL for a write of a few chunks */
 	MemoryContext context;
@@ -56,36 +54,22 @@ struct AbWriter
  * after that has failed.  They are the same, and must get the same entries.
  */
 static void
-open_more_indexes(AbWriter *writer)
+check_indexes(const AbStore *store)
 {
-	List	   *indexes;
-	ListCell   *lc;
-
-	/* as nearly always: spare copying the list */
-	if (writer->heap->rd_indexvalid && list_length(writer->heap->rd_indexlist) == 1 &&
-		linitial_oid(writer->heap->rd_indexlist) == RelationGetRelid(writer->index))
-		return;
-	indexes = RelationGetIndexList(writer->heap);
-	foreach(lc, indexes)
+	for (int i = 0; i < store->nindexes; i++)
 	{
-		Relation	index;
-		Form_pg_index form;
+		Relation	index = store->indexes[i];
+		Form_pg_index form = index->rd_index;
 
-		if (lfirst_oid(lc) == RelationGetRelid(writer->index))
-			continue;
-		index = index_open(lfirst_oid(lc), RowExclusiveLock);
-		form = index->rd_index;
 		if (form->indnatts != 3 || form->indkey.values[0] != AB_CHUNK_VID ||
 			form->indkey.values[1] != AB_CHUNK_OFF || form->indkey.values[2] != AB_CHUNK_EDITION ||
 			!heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL))
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("chunk store \"%s\" has an index that it cannot keep up to date, \"%s\"",
-							RelationGetRelationName(writer->heap), RelationGetRelationName(index)),
+							RelationGetRelationName(store->heap), RelationGetRelationName(index)),
 					 errhint("Drop the index.")));
-		writer->more_indexes = lappend(writer->more_indexes, index);
 	}
-	list_free(indexes);
 }
 
 /*
@@ -97,12 +81,13 @@ ab_writer_open(Oid home, const AbRef *from, int64 expected)
 {
 	AbWriter   *writer = palloc0(sizeof(AbWriter));
 
-	if (!ab_store_open(home, RowExclusiveLock, &writer->heap, &writer->index))
+	if (!ab_store_open(home, RowExclusiveLock, &writer->store))
 		elog(ERROR, "table %u has no chunk store", home);
-	open_more_indexes(writer);
-	if (RelationGetDescr(writer->heap)->natts != AB_CHUNK_NATTS)
+	if (writer->store.nindexes > 1)
+		check_indexes(&writer->store);
+	if (RelationGetDescr(writer->store.heap)->natts != AB_CHUNK_NATTS)
 		elog(ERROR, "chunk store \"%s\" has %d columns",
-			 RelationGetRelationName(writer->heap), RelationGetDescr(writer->heap)->natts);
+			 RelationGetRelationName(writer->store.heap), RelationGetDescr(writer->store.heap)->natts);
 	writer->ref = *from;
 	writer->ref.home = home;
 	if (writer->ref.vid == 0)
@@ -169,9 +154,9 @@ aim_at_new_page(AbWriter *writer)
 		int			n = Min(writer->expected / AB_CHUNK_MAX, PAGES_AHEAD);
 
 		writer->npages = writer->pages_used = 0;
-		if (n < 4 || GetPageWithFreeSpace(writer->heap, MaxHeapTupleSize) != InvalidBlockNumber)
+		if (n < 4 || GetPageWithFreeSpace(writer->store.heap, MaxHeapTupleSize) != InvalidBlockNumber)
 			return;
-		writer->npages = ab_extend(writer->heap, n, writer->pages);
+		writer->npages = ab_extend(writer->store.heap, n, writer->pages);
 		if (writer->npages == 0)
 			return;
 	}
@@ -217,13 +202,12 @@ insert_chunk(AbWriter *writer)
 	int			length = VARSIZE_4B(row->length_word) - VARHDRSZ;
 	Datum		values[AB_CHUNK_NATTS];
 	bool		nulls[AB_CHUNK_NATTS] = {0};
-	ListCell   *lc;
 	HeapTupleData tuple;
 	MemoryContext oldcontext = MemoryContextSwitchTo(writer->context);
 
 	tuple.t_len = AB_CHUNK_ROW_HEADER + offsetof(AbChunkRow, data) + length;
 	ItemPointerSetInvalid(&tuple.t_self);
-	tuple.t_tableOid = RelationGetRelid(writer->heap);
+	tuple.t_tableOid = RelationGetRelid(writer->store.heap);
 	tuple.t_data = writer->tuple;
 	if (writer->bulk && length == AB_CHUNK_MAX)
 		aim_at_new_page(writer);
@@ -233,20 +217,18 @@ insert_chunk(AbWriter *writer)
 	 * their own they must not go to anybody, as in a publication of all
 	 * tables
 	 */
-	heap_insert(writer->heap, &tuple, writer->cid, HEAP_INSERT_NO_LOGICAL, writer->bulk);
+	heap_insert(writer->store.heap, &tuple, writer->cid, HEAP_INSERT_NO_LOGICAL, writer->bulk);
 	writer->expected -= length;
 
 	values[AB_CHUNK_VID - 1] = Int64GetDatum(row->vid);
 	values[AB_CHUNK_OFF - 1] = Int64GetDatum(row->off);
 	values[AB_CHUNK_EDITION - 1] = UInt32GetDatum(row->edition);
-	index_insert(writer->index, values, nulls, &tuple.t_self, writer->heap,
-				 UNIQUE_CHECK_YES, false, NULL);
-	foreach(lc, writer->more_indexes)
+	for (int i = 0; i < writer->store.nindexes; i++)
 	{
-		Relation	index = lfirst(lc);
+		Relation	index = writer->store.indexes[i];
 
 		if (index->rd_index->indisready)
-			index_insert(index, values, nulls, &tuple.t_self, writer->heap,
+			index_insert(index, values, nulls, &tuple.t_self, writer->store.heap,
 						 UNIQUE_CHECK_YES, false, NULL);
 	}
 	writer->ref.crc = row->crc;
@@ -317,23 +299,18 @@ ab_writer_seal(AbWriter *writer, AbRef *ref)
 void
 ab_writer_abandon(AbWriter *writer)
 {
-	ListCell   *lc;
-
 	if (writer->tuple)
 		pfree(writer->tuple);
 	while (writer->pages_used < writer->npages)
 	{
 		Buffer		buffer = writer->pages[writer->pages_used++];
 
-		RecordPageWithFreeSpace(writer->heap, BufferGetBlockNumber(buffer), MaxHeapTupleSize);
+		RecordPageWithFreeSpace(writer->store.heap, BufferGetBlockNumber(buffer), MaxHeapTupleSize);
 		ReleaseBuffer(buffer);
 	}
 	if (writer->bulk)
 		FreeBulkInsertState(writer->bulk);
-	foreach(lc, writer->more_indexes)
-		index_close(lfirst(lc), NoLock);
-	index_close(writer->index, NoLock);
-	table_close(writer->heap, NoLock);
+	ab_store_close(&writer->store, NoLock);
 	MemoryContextDelete(writer->context);
 	pfree(writer);
 }

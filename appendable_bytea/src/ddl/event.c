@@ -26,7 +26,6 @@
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_subscription_rel.h"
 #include "catalog/pg_type.h"
-#include "commands/comment.h"
 #include "commands/event_trigger.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
@@ -50,9 +49,6 @@ PG_FUNCTION_INFO_V1(appendable_bytea_command_start);
 PG_FUNCTION_INFO_V1(appendable_bytea_command_end);
 PG_FUNCTION_INFO_V1(appendable_bytea_dropped);
 PG_FUNCTION_INFO_V1(appendable_bytea_detach);
-
-/* what is noted about a store that is left: the transaction that dropped its table */
-#define LEFT_COMMENT	"left by transaction %llu for logical replication slots"
 
 /*
  * Do all logical replication slots of this database need nothing any more of what a
@@ -153,27 +149,22 @@ warn_of_stores(void)
 }
 
 /*
- * By such a publication, a subscriber whose own stores happen to have the same names
- * would be sent chunks that belong to other tables: take them out of the subscription
- * before anything is copied.
+ * By such a publication, a subscriber would be sent the catalog of the stores and, where
+ * its own stores happen to have the same names, chunks that belong to other tables: take
+ * them out of the subscription before anything is copied.
  */
 static void
 unsubscribe_stores(void)
 {
-	ListCell   *lc;
+	ListCell   *rel;
+	ListCell   *sub;
 
-	foreach(lc, ab_store_list())
+	foreach(rel, query_oids("SELECT oid FROM pg_catalog.pg_class WHERE relnamespace OPERATOR(pg_catalog.=) "
+							"'" AB_SCHEMA "'::pg_catalog.regnamespace"))
 	{
-		AbStore		store;
-		char		query[200];
-		ListCell   *sub;
-
-		if (!ab_store_find(lfirst_oid(lc), &store))
-			continue;
-		snprintf(query, sizeof(query), "SELECT srsubid FROM pg_catalog.pg_subscription_rel "
-				 "WHERE srrelid OPERATOR(pg_catalog.=) %u", store.heap);
-		foreach(sub, query_oids(query))
-			RemoveSubscriptionRel(lfirst_oid(sub), store.heap);
+		foreach(sub, query_oids(psprintf("SELECT srsubid FROM pg_catalog.pg_subscription_rel "
+										 "WHERE srrelid OPERATOR(pg_catalog.=) %u", lfirst_oid(rel))))
+			RemoveSubscriptionRel(lfirst_oid(sub), lfirst_oid(rel));
 	}
 }
 
@@ -184,13 +175,12 @@ unsubscribe_stores(void)
 static void
 drop_store(Oid home)
 {
-	AbStore		store;
+	Oid			heap = ab_store_find(home);
 
-	if (!ab_store_find(home, &store))
+	if (!OidIsValid(heap))
 		return;
-	if (ab_store_decodable(store.heap) && ab_logical_slots_exist())
-		CreateComments(store.heap, RelationRelationId, 0,
-					   psprintf(LEFT_COMMENT, (unsigned long long) U64FromFullTransactionId(GetTopFullTransactionId())));
+	if (ab_store_decodable(heap) && ab_logical_slots_exist())
+		ab_store_leave(home);
 	else
 		ab_store_drop(home);
 }
@@ -218,9 +208,7 @@ store_in_use(Oid home)
 static void
 drop_unused_store(Oid relid)
 {
-	AbStore		store;
-
-	if (ab_store_find(relid, &store) && OidIsValid(ab_am_oid()) && !store_in_use(relid))
+	if (OidIsValid(ab_store_find(relid)) && OidIsValid(ab_am_oid()) && !store_in_use(relid))
 		drop_store(relid);
 }
 
@@ -293,22 +281,17 @@ ab_drop_left_stores(bool forgotten)
 	foreach(lc, ab_store_list())
 	{
 		Oid			home = lfirst_oid(lc);
-		AbStore		store;
-		char	   *comment;
-		unsigned long long xid;
+		FullTransactionId dropped_by;
 
-		if (!ab_store_find(home, &store))
-			continue;
-		comment = GetComment(store.heap, RelationRelationId, 0);
-		if (comment == NULL || sscanf(comment, LEFT_COMMENT, &xid) != 1)
+		if (!ab_store_is_left(home, &dropped_by))
 		{
 			/* a table that exists, whatever has become of it, keeps its store */
 			if (forgotten && !store_in_use(home) &&
 				!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(home)))
 				drop_store(home);
-			continue;
 		}
-		if ((xid + PG_INT32_MAX < now || slots_passed((TransactionId) xid)) && !store_in_use(home))
+		else if ((U64FromFullTransactionId(dropped_by) + PG_INT32_MAX < now ||
+				  slots_passed(XidFromFullTransactionId(dropped_by))) && !store_in_use(home))
 			ab_store_drop(home);
 	}
 }

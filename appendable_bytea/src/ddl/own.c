@@ -3,8 +3,8 @@
  * own.c
  *	  The extension's own objects stay what and where they are.
  *
- * The type, the access method's handler, the schema of the stores and the stores are
- * found by their names, and values are read through them: a superuser could rename,
+ * The type, the access method's handler, the schema of the stores and their catalog are
+ * found by their names, stores by what the catalog says, and values are read through them: a superuser could rename,
  * move or alter each (a member of an extension may be), and every value would be out
  * of reach.  Called by hook.c when an object was altered, made or dropped, and by the
  * event trigger for dropped objects; each function raises an error or does nothing.
@@ -166,6 +166,8 @@ extension_altered(Oid extension)
 		refuse_change("access method", AB_AM);
 	if (getExtensionOfObject(NamespaceRelationId, ab_schema_oid()) != extension)
 		refuse_change("schema", AB_SCHEMA);
+	if (getExtensionOfObject(RelationRelationId, ab_stores_oid()) != extension)
+		refuse_change("table", AB_STORES);
 }
 
 /* An object was altered, or a column was added to a relation. */
@@ -186,6 +188,16 @@ ab_refuse_own_altered(Oid classid, Oid objid, int subid)
 		extension_altered(objid);
 }
 
+static bool
+has_index(Oid heap)
+{
+	Relation	rel = table_open(heap, AccessShareLock);
+	bool		result = RelationGetIndexList(rel) != NIL;
+
+	table_close(rel, AccessShareLock);
+	return result;
+}
+
 /* Objects were dropped, an index of a store among them: does the store still need it? */
 void
 ab_refuse_own_dropped(void)
@@ -194,13 +206,14 @@ ab_refuse_own_dropped(void)
 
 	foreach(lc, ab_store_list())
 	{
-		AbStore		store;
+		Oid			home = lfirst_oid(lc);
+		Oid			heap = ab_store_find(home);
 
-		if (!ab_store_find(lfirst_oid(lc), &store))
+		if (OidIsValid(heap) && !has_index(heap))
 			ereport(ERROR,
 					(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
 					 errmsg("cannot drop the index of the chunk store of table \"%s\"",
-							get_rel_name(lfirst_oid(lc))),
+							get_rel_name(home)),
 					 errhint("Use REINDEX to rebuild it.")));
 	}
 }

@@ -58,9 +58,9 @@ refuse_reindex(const ReindexStmt *stmt)
 		return;
 	foreach(lc, ab_store_list())
 	{
-		AbStore		store;
+		Oid			heap = ab_store_find(lfirst_oid(lc));
 
-		if (ab_store_find(lfirst_oid(lc), &store) && ab_store_decodable(store.heap))
+		if (OidIsValid(heap) && ab_store_decodable(heap))
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_IN_USE),
 					 errmsg("indexes of chunk stores cannot be rebuilt while logical replication slots exist"),

@@ -304,5 +304,5 @@ SELECT convert_from(substring(pg_get_expr(adbin, adrelid) from '''(.*)''')::byte
 DROP TABLE own, tmp, trap;
 DROP SCHEMA d CASCADE;
 DROP ROLE ab_user;
-SELECT count(*) FROM pg_class WHERE relnamespace = 'appendable_store'::regnamespace;
+SELECT count(*) FROM pg_class WHERE relnamespace = 'appendable_store'::regnamespace AND relname !~ '^stores';
 DROP EXTENSION appendable_bytea;

@@ -26,6 +26,21 @@ SELECT command, on_store(command) FROM unnest(ARRAY['ALTER TABLE %s RENAME TO ot
 	'ALTER INDEX %s_index RENAME TO other', 'DROP INDEX %s_index', 'DROP TABLE %s']) command;
 SELECT length(data), md5(data) = md5(repeat('o', 30000)) AS same FROM o;
 SELECT count(*) FROM appendable_bytea_check();
+-- nor is the catalog of stores changed by SQL
+INSERT INTO appendable_store.stores VALUES ('o', 'o');
+UPDATE appendable_store.stores SET store = 'o';
+DELETE FROM appendable_store.stores;
+TRUNCATE appendable_store.stores;
+COPY appendable_store.stores FROM stdin;
+1	1	\N
+\.
+SET session_replication_role = replica;
+DELETE FROM appendable_store.stores;
+RESET session_replication_role;
+ALTER TABLE appendable_store.stores RENAME TO other;
+ALTER TABLE appendable_store.stores ADD COLUMN x int;
+DROP TABLE appendable_store.stores;
+ALTER EXTENSION appendable_bytea DROP TABLE appendable_store.stores;
 -- what changes nothing of that may be done
 CREATE ROLE ab_keeper;
 ALTER TYPE appendable_bytea OWNER TO ab_keeper;
@@ -39,8 +54,21 @@ VACUUM FULL :store;
 REINDEX TABLE CONCURRENTLY :store;
 UPDATE o SET data = data || convert_to(repeat('p', 30000), 'UTF8');
 SELECT length(data), md5(data) = md5(repeat('o', 30000) || repeat('p', 30000)) AS same FROM o;
+-- what a store is called, and what is said of it, decides nothing
+SELECT store::oid AS oid FROM appendable_store.stores WHERE relation = 'o'::regclass \gset
+UPDATE pg_class SET relname = relkind::text || 'other', relnamespace = 'elsewhere'::regnamespace
+	WHERE oid IN (SELECT :oid UNION SELECT indexrelid FROM pg_index WHERE indrelid = :oid);
+\c -
+SET client_min_messages = warning;
+COMMENT ON TABLE elsewhere.rother IS 'left by transaction 3 for logical replication slots';
+UPDATE o SET data = data || '\x01' RETURNING length(data);
+SELECT appendable_bytea_repair(), appendable_bytea_repair('o');
+SELECT length(data), md5(substr(data, 1, 60000)) = md5(repeat('o', 30000) || repeat('p', 30000)) AS same FROM o;
+SELECT table_name, store FROM appendable_bytea_stats();
+SELECT count(*) FROM appendable_bytea_check();
 DROP OWNED BY ab_keeper;
 DROP ROLE ab_keeper;
-DROP SCHEMA elsewhere;
 DROP TABLE o;
+SELECT * FROM appendable_store.stores;
+DROP SCHEMA elsewhere;
 DROP FUNCTION on_store;

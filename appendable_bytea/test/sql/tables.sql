@@ -134,9 +134,9 @@ DROP TABLE eo;
 ALTER EVENT TRIGGER appendable_bytea_command_end ENABLE ALWAYS;
 ALTER EVENT TRIGGER appendable_bytea_command_start ENABLE ALWAYS;
 ALTER EVENT TRIGGER appendable_bytea_dropped ENABLE ALWAYS;
-SELECT count(*) FROM pg_class c WHERE relnamespace = 'appendable_store'::regnamespace AND relkind = 'r' AND NOT EXISTS (SELECT FROM pg_class t WHERE 'chunks_' || t.oid = c.relname);
+SELECT count(*) FROM pg_class c WHERE relnamespace = 'appendable_store'::regnamespace AND relname !~ '^stores' AND relkind = 'r' AND NOT EXISTS (SELECT FROM pg_class t WHERE 'chunks_' || t.oid = c.relname);
 SELECT appendable_bytea_repair();
-SELECT count(*) FROM pg_class c WHERE relnamespace = 'appendable_store'::regnamespace AND relkind = 'r' AND NOT EXISTS (SELECT FROM pg_class t WHERE 'chunks_' || t.oid = c.relname);
+SELECT count(*) FROM pg_class c WHERE relnamespace = 'appendable_store'::regnamespace AND relname !~ '^stores' AND relkind = 'r' AND NOT EXISTS (SELECT FROM pg_class t WHERE 'chunks_' || t.oid = c.relname);
 
 -- tablespaces
 SET allow_in_place_tablespaces = on;
@@ -168,4 +168,4 @@ DROP ACCESS METHOD other_heap;
 
 SELECT * FROM appendable_bytea_check();
 DROP SCHEMA tb CASCADE;
-SELECT count(*) FROM pg_class WHERE relnamespace = 'appendable_store'::regnamespace;
+SELECT count(*) FROM pg_class WHERE relnamespace = 'appendable_store'::regnamespace AND relname !~ '^stores';

@@ -132,6 +132,6 @@ SELECT amname, amvalidate FROM pg_opclass c JOIN pg_am ON pg_am.oid = opcmethod,
 SELECT count(*) AS without_comment FROM pg_depend d LEFT JOIN pg_description s ON s.objoid = d.objid AND s.classoid = d.classid AND s.objsubid = 0
 WHERE deptype = 'e' AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'appendable_bytea')
 	AND d.classid IN ('pg_proc'::regclass, 'pg_operator'::regclass, 'pg_type'::regclass) AND s.description IS NULL
-	AND NOT EXISTS (SELECT 1 FROM pg_type WHERE pg_type.oid = d.objid AND typelem <> 0);
+	AND NOT EXISTS (SELECT 1 FROM pg_type WHERE pg_type.oid = d.objid AND (typelem <> 0 OR typrelid <> 0));
 
 DROP TABLE ordered;

@@ -29,7 +29,7 @@ my @functions = split /\n/, $node->safe_psql('lists', q{
 	SELECT DISTINCT p.proname FROM pg_depend d JOIN pg_proc p ON p.oid = d.objid
 	WHERE d.classid = 'pg_proc'::regclass AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
 		AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'appendable_bytea')
-		AND p.prorettype NOT IN ('event_trigger'::regtype, 'table_am_handler'::regtype)
+		AND p.prorettype NOT IN ('trigger'::regtype, 'event_trigger'::regtype, 'table_am_handler'::regtype)
 		AND NOT EXISTS (SELECT 1 FROM pg_operator o WHERE o.oprcode = p.oid)
 		AND NOT EXISTS (SELECT 1 FROM pg_amproc a WHERE a.amproc = p.oid)
 		AND NOT EXISTS (SELECT 1 FROM pg_cast c WHERE c.castfunc = p.oid)
