@@ -402,6 +402,14 @@ CREATE FUNCTION appendable_bytea_cmp(appendable_bytea, appendable_bytea) RETURNS
 	AS 'MODULE_PATHNAME', 'appendable_cmp' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_bytea_cmp(appendable_bytea, appendable_bytea) IS 'less-equal-greater';
 
+CREATE FUNCTION appendable_bytea_cmp(appendable_bytea, bytea) RETURNS integer
+	AS 'MODULE_PATHNAME', 'appendable_bytea_cmp' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_cmp(appendable_bytea, bytea) IS 'less-equal-greater';
+
+CREATE FUNCTION appendable_bytea_cmp(bytea, appendable_bytea) RETURNS integer
+	AS 'MODULE_PATHNAME', 'bytea_appendable_cmp' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_bytea_cmp(bytea, appendable_bytea) IS 'less-equal-greater';
+
 CREATE FUNCTION appendable_bytea_hash(appendable_bytea) RETURNS integer
 	AS 'MODULE_PATHNAME', 'appendable_hash' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_bytea_hash(appendable_bytea) IS 'hash';
@@ -433,14 +441,38 @@ CREATE OPERATOR CLASS appendable_bytea_ops DEFAULT FOR TYPE appendable_bytea USI
 	FUNCTION 1 appendable_bytea_hash(appendable_bytea),
 	FUNCTION 2 appendable_bytea_hash_extended(appendable_bytea, bigint);
 
--- The family hashes bytea too, so that the types can be joined.  It has an equality
--- of its own for two bytea values: with core's in it, plans over bytea alone could
--- come to use these hash functions.
+-- The families have bytea as well: for joins by hash, and for comparisons of rows,
+-- (data, id) > (bytea, integer).  Between two bytea values they have operators of their
+-- own: with core's, plans over bytea alone could come to use these families.
 CREATE OPERATOR #=# (
 	LEFTARG = bytea, RIGHTARG = bytea, FUNCTION = pg_catalog.byteaeq,
 	COMMUTATOR = #=#, RESTRICT = eqsel, JOIN = eqjoinsel, HASHES
 );
 COMMENT ON OPERATOR #=# (bytea, bytea) IS 'equal, for joins of bytea with appendable_bytea';
+
+CREATE OPERATOR #<# (
+	LEFTARG = bytea, RIGHTARG = bytea, FUNCTION = pg_catalog.bytealt,
+	COMMUTATOR = #>#, NEGATOR = #>=#, RESTRICT = scalarltsel, JOIN = scalarltjoinsel
+);
+COMMENT ON OPERATOR #<# (bytea, bytea) IS 'less than, for comparisons of bytea with appendable_bytea';
+
+CREATE OPERATOR #<=# (
+	LEFTARG = bytea, RIGHTARG = bytea, FUNCTION = pg_catalog.byteale,
+	COMMUTATOR = #>=#, NEGATOR = #>#, RESTRICT = scalarlesel, JOIN = scalarlejoinsel
+);
+COMMENT ON OPERATOR #<=# (bytea, bytea) IS 'less than or equal, for comparisons of bytea with appendable_bytea';
+
+CREATE OPERATOR #># (
+	LEFTARG = bytea, RIGHTARG = bytea, FUNCTION = pg_catalog.byteagt,
+	COMMUTATOR = #<#, NEGATOR = #<=#, RESTRICT = scalargtsel, JOIN = scalargtjoinsel
+);
+COMMENT ON OPERATOR #># (bytea, bytea) IS 'greater than, for comparisons of bytea with appendable_bytea';
+
+CREATE OPERATOR #>=# (
+	LEFTARG = bytea, RIGHTARG = bytea, FUNCTION = pg_catalog.byteage,
+	COMMUTATOR = #<=#, NEGATOR = #<#, RESTRICT = scalargesel, JOIN = scalargejoinsel
+);
+COMMENT ON OPERATOR #>=# (bytea, bytea) IS 'greater than or equal, for comparisons of bytea with appendable_bytea';
 
 ALTER OPERATOR FAMILY appendable_bytea_ops USING hash ADD
 	OPERATOR 1 pg_catalog.= (appendable_bytea, bytea),
@@ -448,6 +480,27 @@ ALTER OPERATOR FAMILY appendable_bytea_ops USING hash ADD
 	OPERATOR 1 #=# (bytea, bytea),
 	FUNCTION 1 (bytea, bytea) appendable_bytea_hash(bytea),
 	FUNCTION 2 (bytea, bytea) appendable_bytea_hash_extended(bytea, bigint);
+
+ALTER OPERATOR FAMILY appendable_bytea_ops USING btree ADD
+	OPERATOR 1 pg_catalog.< (appendable_bytea, bytea),
+	OPERATOR 2 pg_catalog.<= (appendable_bytea, bytea),
+	OPERATOR 3 pg_catalog.= (appendable_bytea, bytea),
+	OPERATOR 4 pg_catalog.>= (appendable_bytea, bytea),
+	OPERATOR 5 pg_catalog.> (appendable_bytea, bytea),
+	FUNCTION 1 (appendable_bytea, bytea) appendable_bytea_cmp(appendable_bytea, bytea),
+	OPERATOR 1 pg_catalog.< (bytea, appendable_bytea),
+	OPERATOR 2 pg_catalog.<= (bytea, appendable_bytea),
+	OPERATOR 3 pg_catalog.= (bytea, appendable_bytea),
+	OPERATOR 4 pg_catalog.>= (bytea, appendable_bytea),
+	OPERATOR 5 pg_catalog.> (bytea, appendable_bytea),
+	FUNCTION 1 (bytea, appendable_bytea) appendable_bytea_cmp(bytea, appendable_bytea),
+	OPERATOR 1 #<# (bytea, bytea),
+	OPERATOR 2 #<=# (bytea, bytea),
+	OPERATOR 3 #=# (bytea, bytea),
+	OPERATOR 4 #>=# (bytea, bytea),
+	OPERATOR 5 #># (bytea, bytea),
+	FUNCTION 1 (bytea, bytea) pg_catalog.byteacmp(bytea, bytea);
+
 --
 -- 3. Storage: access method, chunk stores, check, statistics
 --

@@ -87,7 +87,7 @@ ab_define_settings(void)
 
 	DefineCustomEnumVariable("appendable_bytea.client_type",
 							 "Sets the type that clients see: bytea, or the type itself.",
-							 "Statements that are already prepared keep what they were prepared with, and fail if they are analysed again.",
+							 "Statements that are already prepared keep what they were prepared with.",
 							 &ab_client_type,
 							 AB_CLIENT_BYTEA, client_types,
 							 PGC_USERSET,

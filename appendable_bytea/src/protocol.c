@@ -10,13 +10,12 @@
  *
  * - Statements analysed with parameters of types still to be found: the Parse
  *	 message and PREPARE.  Nothing else in the server uses that hook of the parser.
- * - Statements of the simple protocol, and those that Bind analyses again: no
- *	 portal is active, and nothing has pushed an error context but Bind itself.
- *	 Functions that run while a statement is planned, at login or, as deferred
- *	 triggers, at COMMIT, have no active portal either, but SPI and SQL functions
- *	 push their error context.
- * - Statements that EXECUTE analyses again: the active portal and the error context
- *	 are those that EXECUTE started with.
+ * - Prepared statements that are analysed again: the plan cache knows them
+ *	 (protocol_prepared.c), and what their clients were told.
+ * - Statements of the simple protocol: no portal is active, and nothing has pushed an
+ *	 error context.  Functions that run while a statement is planned, at login or, as
+ *	 deferred triggers, at COMMIT, have no active portal either, but SPI and SQL
+ *	 functions push their error context.
  *
  * The parser's hooks are static functions; they are found by having them installed
  * into an empty ParseState.
@@ -35,7 +34,6 @@
 
 #include "access/xact.h"
 #include "fmgr.h"
-#include "nodes/params.h"
 #include "parser/analyze.h"
 #include "parser/parse_node.h"
 #include "parser/parse_param.h"
@@ -43,6 +41,7 @@
 #include "tcop/pquery.h"
 #include "tcop/tcopprot.h"
 #include "tcop/utility.h"
+#include "utils/plancache.h"
 
 #include "protocol.h"
 
@@ -63,51 +62,60 @@ static ProcessUtility_hook_type previous_utility = NULL;
 static ParseParamRefHook fixed_parameters = NULL;
 static ParseParamRefHook variable_parameters = NULL;
 
-/* EXECUTE is at work, with this active portal and this error context. */
-static bool execute_runs = false;
-static Portal execute_portal = NULL;
-static ErrorContextCallback *execute_context = NULL;
-
-/* Is a statement without parameters to be found a client's own? */
+/* Is a statement that nobody prepared one of the simple protocol, to be shown bytea? */
 static bool
-is_clients(const ParseState *pstate)
+is_simple(void)
 {
-	const ErrorContextCallback *context = error_context_stack;
-
-	/* somebody else's parameters: PL/pgSQL, SQL functions */
-	if (pstate->p_paramref_hook != NULL && pstate->p_paramref_hook != fixed_parameters)
-		return false;
-	if (execute_runs && ActivePortal == execute_portal && context == execute_context)
-		return true;
-	return ActivePortal == NULL &&
-		(context == NULL ||
-		 (context->callback == ParamsErrorCallback && context->previous == NULL));
+	return ab_client_type == AB_CLIENT_BYTEA &&
+		ActivePortal == NULL && error_context_stack == NULL;
 }
 
 static void
 show_bytea(ParseState *pstate, Query *query)
 {
-	bool		variable = pstate->p_paramref_hook == variable_parameters;
+	bool		prepares = pstate->p_paramref_hook == variable_parameters;
+	CachedPlanSource *source = NULL;
 	Oid		   *types = NULL;
+	Oid		   *own_types = NULL;
 	int			ntypes = 0;
 	AbCasts		casts;
+	bool		changed;
 
-	if (ab_client_type != AB_CLIENT_BYTEA || whereToSendOutput != DestRemote ||
+	if (whereToSendOutput != DestRemote ||
 		!IsTransactionState() || IsAbortedTransactionBlockState())
 		return;
-	if (variable)
+	if (prepares)
 	{
 		const VariableParameters *parameters = pstate->p_ref_hook_state;
 
+		if (ab_client_type != AB_CLIENT_BYTEA)
+			return;
 		types = *parameters->types;
 		ntypes = *parameters->ntypes;
 	}
-	else if (!is_clients(pstate))
-		return;
+	else if (ab_prepared_parameters(pstate, &source, &types, &ntypes))
+		;
+	else if (pstate->p_paramref_hook != NULL && pstate->p_paramref_hook != fixed_parameters)
+		return;					/* of PL/pgSQL, of SQL functions */
+
 	if (!ab_may_concern(query, types, ntypes) || !ab_find_casts(&casts))
 		return;
-	ab_parameters_as_bytea(&casts, query, types, ntypes);
-	ab_results_as_bytea(&casts, query);
+	if (!prepares && source == NULL)
+	{
+		source = ab_prepared_source(pstate->p_sourcetext);
+		if (source == NULL ? !is_simple() : source->resultDesc == NULL)
+			return;
+	}
+	if (prepares && ntypes > 0)
+	{
+		own_types = palloc(ntypes * sizeof(Oid));
+		memcpy(own_types, types, ntypes * sizeof(Oid));
+	}
+	changed = ab_parameters_as_bytea(&casts, query, types, ntypes);
+	if (ab_results_as_bytea(&casts, query, source ? source->resultDesc : NULL))
+		changed = true;
+	if (prepares && changed)
+		ab_prepared_begin(query, own_types, ntypes);
 }
 
 static void
@@ -116,25 +124,6 @@ analyzed(ParseState *pstate, Query *query, JumbleState *jstate)
 	if (previous_analyze)
 		previous_analyze(pstate, query, jstate);
 	show_bytea(pstate, query);
-}
-
-/* Does a utility statement run a prepared one? */
-static bool
-runs_prepared(Node *stmt)
-{
-	Node	   *inner;
-
-	if (stmt == NULL)
-		return false;
-	if (IsA(stmt, ExecuteStmt))
-		return true;
-	if (IsA(stmt, ExplainStmt))
-		inner = ((ExplainStmt *) stmt)->query;
-	else if (IsA(stmt, CreateTableAsStmt))
-		inner = ((CreateTableAsStmt *) stmt)->query;
-	else
-		return false;
-	return inner != NULL && IsA(inner, Query) && runs_prepared(((Query *) inner)->utilityStmt);
 }
 
 static void
@@ -149,27 +138,18 @@ call_utility(PROCESSUTILITY_PARAMS_compat)
 static void
 process_utility(PROCESSUTILITY_PARAMS_compat)
 {
-	bool		saved_runs = execute_runs;
-	Portal		saved_portal = execute_portal;
-	ErrorContextCallback *saved_context = execute_context;
-
-	if (!runs_prepared(pstmt->utilityStmt))
+	if (!IsA(pstmt->utilityStmt, PrepareStmt))
 	{
 		call_utility(PROCESSUTILITY_ARGS_compat);
 		return;
 	}
 	PG_TRY();
 	{
-		execute_runs = true;
-		execute_portal = ActivePortal;
-		execute_context = error_context_stack;
 		call_utility(PROCESSUTILITY_ARGS_compat);
 	}
 	PG_FINALLY();
 	{
-		execute_runs = saved_runs;
-		execute_portal = saved_portal;
-		execute_context = saved_context;
+		ab_prepared_done();
 	}
 	PG_END_TRY();
 }

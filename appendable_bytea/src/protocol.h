@@ -12,6 +12,8 @@
 #define APPENDABLE_PROTOCOL_H
 
 #include "nodes/parsenodes.h"
+#include "parser/parse_node.h"
+#include "utils/plancache.h"
 
 /* The type with its casts in this database. */
 typedef struct AbCasts
@@ -31,8 +33,16 @@ extern void ab_own_forms_install(void);
 /* ---- protocol_query.c ---------------------------------------------------- */
 
 extern bool ab_may_concern(const Query *query, const Oid *types, int ntypes);
-extern void ab_parameters_as_bytea(const AbCasts *casts, Query *query, Oid *types, int ntypes);
-extern void ab_results_as_bytea(const AbCasts *casts, Query *query);
+extern bool ab_parameters_as_bytea(const AbCasts *casts, Query *query, Oid *types, int ntypes);
+extern bool ab_results_as_bytea(const AbCasts *casts, Query *query, TupleDesc shown);
+
+/* ---- protocol_prepared.c ------------------------------------------------- */
+
+extern void ab_prepared_begin(const Query *query, const Oid *types, int ntypes);
+extern void ab_prepared_done(void);
+extern bool ab_prepared_parameters(const ParseState *pstate, CachedPlanSource **source,
+								   Oid **types, int *ntypes);
+extern CachedPlanSource *ab_prepared_source(const char *text);
 
 /* ---- protocol.c ---------------------------------------------------------- */
 

@@ -183,9 +183,9 @@ inner_query(const Query *query)
 
 /*
  * Make parameters of the type parameters of bytea, in the statement and in the list
- * of types that its sender gets.
+ * of types that its sender gets.  False if there are none.
  */
-void
+bool
 ab_parameters_as_bytea(const AbCasts *casts, Query *query, Oid *types, int ntypes)
 {
 	bool		found = false;
@@ -202,7 +202,7 @@ ab_parameters_as_bytea(const AbCasts *casts, Query *query, Oid *types, int ntype
 		}
 	}
 	if (!found)
-		return;
+		return false;
 	for (inner = query; inner != NULL; inner = inner_query(inner))
 	{
 		Query	   *changed = query_tree_mutator(inner, change_parameters, (void *) casts, 0);
@@ -216,20 +216,36 @@ ab_parameters_as_bytea(const AbCasts *casts, Query *query, Oid *types, int ntype
 			call->outargs = (List *) change_parameters((Node *) call->outargs, (void *) casts);
 		}
 	}
+	return true;
 }
 
 /* ---- results ------------------------------------------------------------- */
 
+/*
+ * Is it a column that gets a cast?  "shown" has the columns that the client of a
+ * prepared statement was told; NULL: it gets bytea everywhere.
+ */
 static bool
-is_result(const AbCasts *casts, const TargetEntry *tle)
+is_result(const AbCasts *casts, const TargetEntry *tle, TupleDesc shown)
 {
-	return !tle->resjunk && OidIsValid(client_type(casts, exprType((Node *) tle->expr)));
+	Oid			type;
+
+	if (tle->resjunk)
+		return false;
+	type = client_type(casts, exprType((Node *) tle->expr));
+	return OidIsValid(type) &&
+		(shown == NULL || tle->resno > shown->natts ||
+		 TupleDescAttr(shown, tle->resno - 1)->atttypid == type);
 }
 
-/* Cast the columns of the type in the target list of a query or of RETURNING. */
-static void
-cast_columns(const AbCasts *casts, List *tlist)
+/*
+ * Cast the columns of the type in the target list of a query or of RETURNING; false
+ * if there are none.
+ */
+static bool
+cast_columns(const AbCasts *casts, List *tlist, TupleDesc shown)
 {
+	bool		found = false;
 	ListCell   *lc;
 
 	foreach(lc, tlist)
@@ -237,9 +253,13 @@ cast_columns(const AbCasts *casts, List *tlist)
 		TargetEntry *tle = lfirst(lc);
 		Oid			type = exprType((Node *) tle->expr);
 
-		if (is_result(casts, tle))
+		if (is_result(casts, tle, shown))
+		{
 			tle->expr = (Expr *) cast_to((Node *) tle->expr, type, client_type(casts, type));
+			found = true;
+		}
 	}
+	return found;
 }
 
 /* References to the WITH clause that moves up reach one level further. */
@@ -331,7 +351,7 @@ wrap_query(Query *query)
 
 /* Must the casts of a SELECT run above the rest of it? */
 static bool
-needs_wrapping(const AbCasts *casts, const Query *query)
+needs_wrapping(const AbCasts *casts, const Query *query, TupleDesc shown)
 {
 	bool		sorts = query->sortClause != NIL || query->distinctClause != NIL ||
 		query->setOperations != NULL;
@@ -341,39 +361,39 @@ needs_wrapping(const AbCasts *casts, const Query *query)
 	{
 		TargetEntry *tle = lfirst(lc);
 
-		if (is_result(casts, tle) && (sorts || tle->ressortgroupref != 0))
+		if (is_result(casts, tle, shown) && (sorts || tle->ressortgroupref != 0))
 			return true;
 	}
 	return false;
 }
 
-/* Make the result columns of the type columns of bytea. */
-void
-ab_results_as_bytea(const AbCasts *casts, Query *query)
+/*
+ * Make the result columns of the type columns of bytea, or those of a prepared
+ * statement what they were shown as; false if there are none.
+ */
+bool
+ab_results_as_bytea(const AbCasts *casts, Query *query, TupleDesc shown)
 {
 	switch (query->commandType)
 	{
 		case CMD_SELECT:
-			if (needs_wrapping(casts, query))
+			if (needs_wrapping(casts, query, shown))
 				wrap_query(query);
-			cast_columns(casts, query->targetList);
-			break;
+			return cast_columns(casts, query->targetList, shown);
 		case CMD_INSERT:
 		case CMD_UPDATE:
 		case CMD_DELETE:
 		case CMD_MERGE:
-			cast_columns(casts, query->returningList);
-			break;
+			return cast_columns(casts, query->returningList, shown);
 		case CMD_UTILITY:
 			if (query->utilityStmt != NULL && IsA(query->utilityStmt, DeclareCursorStmt))
 			{
 				Query	   *inner = inner_query(query);
 
-				if (inner != NULL)
-					ab_results_as_bytea(casts, inner);
+				return inner != NULL && ab_results_as_bytea(casts, inner, NULL);
 			}
-			break;
+			return false;
 		default:
-			break;
+			return false;
 	}
 }

@@ -167,9 +167,15 @@ COMPARISONS(appendable_bytea, VALUE_BYTES);
 COMPARISONS(bytea_appendable, BYTES_VALUE);
 
 /* btree support function 1 */
-PG_FUNCTION_INFO_V1(appendable_cmp);
-Datum
-appendable_cmp(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_INT32(compare(fcinfo, VALUE_VALUE));
-}
+#define ORDER(name, sides) \
+	PG_FUNCTION_INFO_V1(name); \
+	Datum \
+	name(PG_FUNCTION_ARGS) \
+	{ \
+		PG_RETURN_INT32(compare(fcinfo, sides)); \
+	} \
+	extern Datum name(PG_FUNCTION_ARGS)
+
+ORDER(appendable_cmp, VALUE_VALUE);
+ORDER(appendable_bytea_cmp, VALUE_BYTES);
+ORDER(bytea_appendable_cmp, BYTES_VALUE);

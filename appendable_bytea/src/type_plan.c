@@ -229,8 +229,10 @@ change_expression(Node *node, void *context)
 			;
 		else if (call->funcid == search->casts.from_bytea)
 		{
+			const FuncExpr *bytes = linitial(call->args);
+
 			/* the cast of a value that nothing is done with stays */
-			if (!equal(value, linitial(((FuncExpr *) linitial(call->args))->args)))
+			if (!(IsA(bytes, FuncExpr) && bytes->funcid == search->casts.to_bytea))
 				*call = *(FuncExpr *) value;
 		}
 		else

@@ -185,6 +185,11 @@ WITH_PARAMETERS = [
     ("INSERT INTO {t}_parent VALUES (10, $1) RETURNING data", [CHUNK]),
     ("UPDATE {t}_view SET data = $1 WHERE id = 1 RETURNING data", [b"\0\1\2"]),
     ("SELECT {t}_with($1) AS data", [CHUNK]),
+    ("SELECT id FROM {t} WHERE (data, id) > ($1, $2) ORDER BY id", [b"", "1"]),
+    ("SELECT id FROM {t} WHERE (id, data) <= ($2, $1::bytea) AND (data, id) <> ($1, $2) OR (data, id) = ($1, 2) ORDER BY id", [HEX, "4"]),
+    ("SELECT id, data FROM {t} WHERE ARRAY[data] = $1 OR $1 && ARRAY[data, data] ORDER BY data, id", ['{"\\x000102"}']),
+    ("SELECT ARRAY[data] || $1 AS more, array_position(ARRAY[data, ''], $2), CASE WHEN ARRAY[data, $2] @> $1 THEN $1 END FROM {t} ORDER BY id", ['{"\\x000102"}', b""]),
+    ("SELECT {t}_same(data, $1) AS same, lag(data, 1, $1) OVER (ORDER BY id) FROM {t} ORDER BY id", [CHUNK]),
     ("MERGE INTO {t} USING (VALUES (50, $1)) v(id, chunk) ON {t}.id = v.id WHEN MATCHED THEN UPDATE SET data = data || chunk::bytea", [HEX]),
 ]
 
@@ -197,6 +202,7 @@ CREATE TABLE {t}_part PARTITION OF {t}_parent DEFAULT;
 INSERT INTO {t}_parent VALUES (1, 'one'), (2, 'two');
 CREATE FUNCTION {t}_function(int) RETURNS {type} LANGUAGE plpgsql AS $$ BEGIN RETURN (SELECT data FROM {t} WHERE id = $1); END $$;
 CREATE FUNCTION {t}_functions() RETURNS TABLE (data {type}) LANGUAGE sql AS 'SELECT data FROM {t}';
+CREATE FUNCTION {t}_same(anyelement, anyelement) RETURNS anyelement LANGUAGE sql AS 'SELECT CASE WHEN $1 = $2 THEN $1 ELSE $2 END';
 CREATE FUNCTION {t}_with({type}) RETURNS {type} LANGUAGE sql AS 'SELECT $1 || ''y''';
 """
 KINDS = (("plain", "bytea"), ("own", "appendable_bytea"))
@@ -257,8 +263,25 @@ def statements(host, port):
             if got[0] != got[1] or "cached plan" in str(got):
                 check(False, f"after {change}: {sql}", got)
     check(True, "prepared statements after changes of their tables")
+    for setting in ("search_path = public, pg_catalog, pg_temp", "appendable_bytea.client_type = own"):
+        for t, _ in KINDS:
+            wires[t].simple(f"SET {setting}")
+            wire.simple(f"ALTER TABLE {t} SET (fillfactor = 83)")
+        for n, (sql, values) in enumerate(WITH_PARAMETERS):
+            got = each(lambda w, t: undone(w, w.execute, f"s{n}", values))
+            if got[0] != got[1] or "cached plan" in str(got):
+                check(False, f"after SET {setting}: {sql}", got)
+        for t, _ in KINDS:
+            wires[t].simple(f"RESET {setting.split()[0]}")
+    check(True, "prepared statements after changes of settings")
+    # a statement that fails leaves nothing to the one before it
+    for t, _ in KINDS:
+        wires[t].prepare("before", "SELECT $1::bytea = '\\x41'")
+    same("a failed PREPARE", each(lambda w, t: [outcome(w.simple, f"PREPARE before AS SELECT data, $1 FROM {t} WHERE data = $1"), outcome(w.simple, f"CREATE TEMP TABLE {t}_x(); DROP TABLE {t}_x"), w.execute("before", [b"A"])]))
     for t, _ in KINDS:
         wires[t].simple("DEALLOCATE ALL")
+    same("PREPARE, a change and EXECUTE in one message", each(lambda w, t: undone(w, w.simple, f"PREPARE a AS SELECT id, data FROM {t} WHERE ARRAY[data] = $1 OR data = $2; PREPARE b AS SELECT data FROM {t} WHERE ARRAY[data] <> $1;"
+         f" ALTER TABLE {t} ADD COLUMN more int; EXECUTE b('{{x}}'); EXECUTE a('{{\\x000102}}', ''); DEALLOCATE ALL")))
 
     # PREPARE and EXECUTE, also inside functions, EXPLAIN and CREATE TABLE AS
     for t, kind in KINDS:
@@ -336,7 +359,7 @@ def statements(host, port):
 def first(host, port):
     """For first statements of new sessions: how they reach the column and what type its client sees."""
     Wire(host, port).simple("CREATE EXTENSION IF NOT EXISTS appendable_bytea")
-    Wire(host, port).simple("DROP TABLE IF EXISTS own, own_parent CASCADE; DROP FUNCTION IF EXISTS own_function, own_functions, own_with;" + SETUP.format(t="own", type="appendable_bytea"))
+    Wire(host, port).simple("DROP TABLE IF EXISTS own, own_parent CASCADE; DROP FUNCTION IF EXISTS own_function, own_functions, own_same, own_with;" + SETUP.format(t="own", type="appendable_bytea"))
     for what, sql in (("table", "SELECT data FROM own"), ("join", "SELECT o.data FROM own_view v JOIN own o USING (id)"), ("RETURNING", "UPDATE own SET id = id RETURNING data"), ("literal", "SELECT 'a'::appendable_bytea"),
                       ("view", "SELECT data FROM own_view"), ("partitioned table", "SELECT data FROM own_parent"), ("function", "SELECT own_function(1)")):
         simple = [a for a in Wire(host, port).simple(sql) if a[0] == "columns"][0][1][0][2]
@@ -344,6 +367,12 @@ def first(host, port):
         wire = Wire(host, port)
         wire.simple(sql)
         second = [a for a in wire.simple(sql) if a[0] == "columns"][0][1][0][2]
+        wire = Wire(host, port)
+        shown = [a for a in wire.prepare("kept", sql) if a[0] == "columns"][0][1][0][2]
+        for change in ("SELECT data FROM own", "SET search_path = public, pg_temp", "SET appendable_bytea.client_type = own"):
+            wire.simple(change)
+            Wire(host, port).simple("ALTER TABLE own SET (fillfactor = 84); ALTER TABLE own_part SET (fillfactor = 84)")
+            check([a for a in wire.execute("kept", []) if a[0] == "columns"][0][1][0][2] == shown, f"{what}, kept, after {change}", shown)
         print(what, *("bytea" if oid == BYTEA else "own" for oid in (simple, extended, second)), sep="|", flush=True)
 
 

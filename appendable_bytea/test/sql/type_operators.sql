@@ -44,6 +44,16 @@ SELECT '>=' AS operator, count(*) AS pairs, count(*) FILTER (WHERE (a.data >= b.
 	count(*) FILTER (WHERE (a.plain >= b.data) IS DISTINCT FROM (a.plain >= b.plain)) AS right_differs FROM ordered a, ordered b
 ORDER BY operator;
 
+-- rows are compared column by column, also with bytea
+SELECT count(*) FILTER (WHERE ((a.data, a.id) < (b.plain, b.id)) IS DISTINCT FROM ((a.plain, a.id) < (b.plain, b.id))) AS lt,
+	count(*) FILTER (WHERE ((a.data, a.id) <= (b.plain, b.id)) IS DISTINCT FROM ((a.plain, a.id) <= (b.plain, b.id))) AS le,
+	count(*) FILTER (WHERE ((a.plain, a.id) = (b.data, b.id)) IS DISTINCT FROM ((a.plain, a.id) = (b.plain, b.id))) AS eq,
+	count(*) FILTER (WHERE ((a.plain, a.id) <> (b.data, b.id)) IS DISTINCT FROM ((a.plain, a.id) <> (b.plain, b.id))) AS ne,
+	count(*) FILTER (WHERE ((a.data, a.id) >= (b.plain, b.id)) IS DISTINCT FROM ((a.plain, a.id) >= (b.plain, b.id))) AS ge,
+	count(*) FILTER (WHERE ((a.plain, a.id) > (b.data, b.id)) IS DISTINCT FROM ((a.plain, a.id) > (b.plain, b.id))) AS gt, count(*) > 100 AS compared
+FROM ordered a, ordered b;
+SELECT (data, id) > ('\x62'::bytea, 1) AS greater FROM ordered WHERE id = 1;
+
 -- sorting, distinct values, groups
 SELECT array_agg(id ORDER BY data, id) = array_agg(id ORDER BY plain, id) AS ascending,
 	array_agg(id ORDER BY data DESC, id) = array_agg(id ORDER BY plain DESC, id) AS descending,

@@ -44,15 +44,32 @@ $node = new_node('first', '');
 $node->safe_psql('postgres', 'CREATE ROLE postgres SUPERUSER LOGIN') if $node->safe_psql('postgres', q{SELECT count(*) FROM pg_roles WHERE rolname = 'postgres'}) eq '0';
 my $docs = slurp_file('docs/clients.md');
 my $version = $node->safe_psql('postgres', 'SHOW server_version_num') >= 170000 ? '17 and later' : '15 and 16';
-my %found = map { my ($what, @types) = split /\|/; $what => join(', ', @types) } lines_of($node, 'first');
-is(scalar(keys %found), 7, 'ways to a column were tried');
+my %found;
+
+# how it goes on with a statement that is kept prepared, and what was shown at first
+sub first_statements
+{
+	%found = ();
+	foreach my $line (lines_of($node, 'first'))
+	{
+		if ($line =~ /^(not )?ok - (.*?)(?: # (.*))?$/)
+		{
+			ok(!$1, $2) or diag($3);
+			next;
+		}
+		my ($what, @types) = split /\|/, $line;
+		$found{$what} = join(', ', @types);
+	}
+	is(scalar(keys %found), 7, 'ways to a column were tried');
+}
+first_statements();
 foreach my $what (sort keys %found)
 {
 	my ($documented) = $docs =~ /^\| $version \| \Q$what\E \| (.*?) \|/m;
 	is($found{$what}, $documented, "first statement through a $what on $version is as documented");
 }
 $node->safe_psql('postgres', q{ALTER DATABASE postgres SET session_preload_libraries = 'appendable_bytea'});
-%found = map { my ($what, @types) = split /\|/; $what => join(', ', @types) } lines_of($node, 'first');
+first_statements();
 is_deeply([ sort { $a cmp $b } values %found ], [ ('bytea, bytea, bytea') x 7 ], 'with session_preload_libraries all see bytea');
 $node->stop;
 done_testing();
