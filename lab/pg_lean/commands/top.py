@@ -1,0 +1,59 @@
+"""pg-lean top: running statements with what is left of them, and their plans while they run."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from pg_lean import activity, screen
+from pg_lean.activity import Statement
+from pg_lean.cluster import UserServer
+from pg_lean.measure import to_json
+
+
+def register(app: typer.Typer, console: Console) -> None:
+    @app.command()
+    def top(dsn: str = typer.Option(..., "--dsn", help="The server."),
+            every: float = typer.Option(1.0, "--every", min=0.2, max=60, help="Seconds between two looks."),
+            once: bool = typer.Option(False, "--once", help="Look twice, half a second apart, print, and end."),
+            as_json: bool = typer.Option(False, "--json", help="With --once: print JSON.")) -> None:
+        """Show running statements: percent done, time left, the node that works, waits and locks; Enter opens a plan."""
+        server = UserServer(dsn)
+        if not once:
+            screen.Top(server, every).run()
+            return
+        with server.connect() as conn:
+            watch = activity.Activity(conn)
+            watch.look()
+            conn.execute("SELECT pg_sleep(0.5)")
+            statements = watch.look()
+            reason = watch.reason
+        if as_json:
+            print(json.dumps([statement.as_dict() for statement in statements], default=to_json_or_text, indent=1))
+            return
+        console.print(table(statements))
+        if reason:
+            console.print(reason, highlight=False)
+
+
+def to_json_or_text(value: object) -> object:
+    """What JSON has no form for: as results write it, or as text."""
+    try:
+        return to_json(value)
+    except TypeError:
+        return str(value)
+
+
+def table(statements: list[Statement]) -> Table:
+    """All statements as a table for a terminal of any width."""
+    shown = Table(pad_edge=False, header_style="bold")
+    for title, justify in (("pid", "right"), ("user", "left"), ("done", "right"), ("left", "right"), ("for", "right"), ("now", "left"), ("statement", "left")):
+        shown.add_column(title, justify=justify, no_wrap=title != "statement", overflow="ellipsis", max_width=None if title == "statement" else 28)
+    for statement in statements:
+        shown.add_row(*(Text(cell) for cell in screen.cells(statement)))
+    return shown
+

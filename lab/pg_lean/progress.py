@@ -1,0 +1,282 @@
+"""How far a running statement is, and how long it will take, reckoned from the figures of its plan nodes so far.
+
+A plan falls into pipelines: nodes that pass rows on as they get them.  A node that
+must have all its input first (Sort, Hash, HashAggregate ...) ends one pipeline and
+feeds the next.  The nodes at the lower end of a pipeline drive it: how much of
+them is done is how much of the pipeline is done, whatever comes out at its upper
+end (S. Chaudhuri, V. Narasayya, R. Ramamurthy: Estimating progress of execution for
+SQL queries, SIGMOD 2004).  From this follows what each node may be expected to
+return:
+
+* a pipeline that is done: what it returned;
+* one that runs: the planner's estimate gives way to what it returned over the
+  driver's share, the more the further the driver is;
+* one that has not begun: the planner's estimate, corrected by the factor by which
+  the estimates below it were wrong;
+* the inner side of a nested loop runs once for each row of its outer side, so it
+  drives nothing.
+
+The share of the statement is rows done over rows expected, each node's weighted by
+what its rows cost: measured where the node has times, a usual figure by its kind
+where not.  It is an estimate: a filter that meets its rows at the end of a table,
+or a hash that begins to spill, cannot be foreseen.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, Iterable, Mapping
+
+#: Nodes that return nothing until they have read all of their (first) input.
+BLOCKING = ("Sort", "Hash", "HashAggregate", "MixedAggregate", "Aggregate", "BitmapAnd", "BitmapOr", "Bitmap Index Scan", "HashSetOp")
+
+#: What a row costs by kind, relative to a row of a sequential scan; measured times take its place.
+COSTS = {"Seq Scan": 1.0, "Index Scan": 4.0, "Index Only Scan": 2.0, "Bitmap Heap Scan": 3.0, "Bitmap Index Scan": 0.5, "Sort": 5.0, "Hash": 2.0,
+         "HashAggregate": 4.0, "Insert": 8.0, "Update": 12.0, "Delete": 8.0, "WindowAgg": 4.0, "Function Scan": 1.5, "Foreign Scan": 10.0}
+
+#: Rows that a node must have returned for its own time to be taken as its cost.
+ENOUGH_ROWS = 1000
+
+#: Below this share, or before this many seconds, no time is foretold.
+TOO_EARLY_SHARE, TOO_EARLY_SECONDS = 0.005, 0.5
+
+JOINS = ("Nested Loop", "Hash Join", "Merge Join", "Hash Left", "Hash Right", "Hash Full", "Hash Semi", "Hash Anti", "Merge Left", "Merge Right", "Merge Full",
+         "Merge Semi", "Merge Anti", "Hash Right Semi", "Hash Right Anti", "Merge Right Anti")
+
+
+def kind_of(label: str) -> str:
+    """A label's kind of node: "Parallel Index Scan Backward using i on t" is an "Index Scan"."""
+    text = re.sub(r"^(?:(?:InitPlan|SubPlan|CTE) \S+: )?(?:(?:Parallel|Partial|Finalize|Async|Custom Scan) ?)*", "", label.strip())
+    text = re.sub(r"^\(([^)]*)\).*", r"\1", text)  # "Custom Scan (Temp Scan) on t"
+    text = re.split(r" (?:on|using) | Backward", text)[0]
+    return "Seq Scan" if text == "Temp Scan" else text
+
+
+@dataclass
+class Node:
+    """A plan node with its figures over all processes."""
+
+    id: int
+    label: str
+    plan_rows: float
+    rows: float = 0.0
+    loops: float = 0.0
+    called: bool = False
+    total_ms: float = 0.0
+    blocks: float = 0.0
+    plan_blocks: float = 0.0
+    children: list["Node"] = field(default_factory=list)
+    # what the estimate works out
+    kind: str = ""
+    expected: float = 0.0
+    done: bool = False
+    share: float = 0.0
+
+    @property
+    def own_ms(self) -> float:
+        return max(0.0, self.total_ms - sum(child.total_ms for child in self.children))
+
+    def walk(self) -> Iterable["Node"]:
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def inputs(self) -> list["Node"]:
+        """Children whose rows pass through this node; the others are its subplans and are not foretold."""
+        if self.kind in ("Append", "MergeAppend", "Merge Append", "BitmapAnd", "BitmapOr", "Recursive Union"):
+            return self.children
+        return self.children[:2 if self.kind.startswith(("Nested Loop", "Hash ", "Merge ")) and self.kind != "Hash" else 1]
+
+
+@dataclass
+class Progress:
+    """What is known of a statement."""
+
+    #: 0 to 1; None if nothing can be said.
+    share: float | None
+    #: Seconds; None if nothing can be said.
+    left: float | None
+    #: How it was reckoned, or why not; and why it went back if it did.
+    how: str
+    #: The node that works now.
+    current: str = ""
+    #: Its rows so far.
+    rows: float = 0.0
+
+
+def tree(rows: Iterable[Mapping[str, Any]]) -> Node | None:
+    """The plan of light_explain_progress() rows of one statement: the leader's nodes with the workers' figures added."""
+    rows = sorted(rows, key=lambda row: (row["leader_pid"] is not None, row["node"]))
+    nodes: dict[int, Node] = {}
+    parents: dict[int, int | None] = {}
+    for row in rows:
+        node = nodes.get(row["node"])
+        if node is None:
+            node = nodes[row["node"]] = Node(row["node"], str(row["label"]).strip(), float(row["plan_rows"]), kind=kind_of(str(row["label"])))
+            parents[row["node"]] = row["parent"]
+        node.rows += float(row["rows"])
+        node.loops += float(row["loops"])
+        node.called = node.called or bool(row["called"])
+        node.total_ms += float(row["total_ms"] or 0)
+        node.blocks += sum(float(row.get(name) or 0) for name in ("shared_hit", "shared_read", "local_blocks"))
+        node.plan_blocks = max(node.plan_blocks, float(row.get("plan_blocks") or 0))
+    top = None
+    for number in sorted(nodes):
+        parent = parents[number]
+        if parent is None or parent not in nodes:
+            top = top or nodes[number]
+        else:
+            nodes[parent].children.append(nodes[number])
+    # a node that has not returned yet does not know that it was called; those below it do
+    for number in sorted(nodes, reverse=True):
+        node = nodes[number]
+        node.called = node.called or node.rows > 0 or any(child.called for child in node.children)
+    return top
+
+
+def divisor(gather: Node) -> float:
+    """Among how many processes the planner has divided the rows below a Gather, the leader counted in part, as in core's get_parallel_divisor()."""
+    below = gather.children[0].plan_rows if gather.children else 0
+    ratio = gather.plan_rows / below if below > 0 else 1.0
+    workers = round(ratio)
+    if abs(ratio - workers) < 0.01 and workers <= 3:  # rows of partial groups: multiplied by the workers alone
+        return workers + max(0.0, 1 - 0.3 * workers)
+    return max(ratio, 1.0)
+
+
+def _reckon(node: Node, loops: float, divided: float, begun: bool) -> float:
+    """Set expected rows of a node and all below it; returns by which factor the planner was wrong here.
+
+    `loops` is how often the node is expected to run, `divided` among how many processes the planner divided its rows, `begun` whether the pipeline that it feeds has had all of its rows.
+    """
+    below = divisor(node) if node.kind in ("Gather", "Gather Merge") else divided
+    plan = max(node.plan_rows * divided, 1.0) * max(loops, node.loops if divided == 1 else 1.0, 1.0)
+    blocking = node.kind in BLOCKING
+    feeding = begun or (blocking and node.rows > 0)
+    inputs = node.inputs()
+    factor, driven = 1.0, []
+    for number, child in enumerate(inputs):
+        if node.kind.startswith("Nested Loop") and number == 1:
+            outer = inputs[0]
+            factor *= _reckon(child, max(outer.expected, outer.rows), below, begun)
+            continue
+        if child.kind == "Hash" and number == 1:
+            # the hash table is there once the outer side goes on beyond its first row
+            factor *= _reckon(child, 1.0, below, begun or inputs[0].rows > 1)
+            continue
+        factor *= _reckon(child, loops, below, feeding)
+        driven.append(child)
+    if node.kind in ("Aggregate",):
+        factor = 1.0
+    for other in node.children[len(inputs):]:
+        _reckon(other, 1.0, below, begun)
+    if blocking:
+        source = inputs[0] if inputs else None
+        node.share = source.share if source is not None else 0.0
+        if feeding:
+            # all of its input is there: what a sort returns is known
+            ready = source.rows if source is not None and node.kind == "Sort" else max(plan, node.rows)
+            node.share = min(1.0, node.rows / ready) if ready else 1.0
+            node.expected = max(ready, node.rows)
+        else:
+            node.expected = max(plan * factor, node.rows)
+    elif not inputs:
+        if node.plan_blocks:
+            node.share = min(1.0, node.blocks / node.plan_blocks)
+            node.expected = node.rows / node.share if node.share > 0.01 else max(plan, node.rows)
+        else:
+            node.expected = max(plan, node.rows)
+            node.share = min(node.rows / node.expected, 0.99) if node.rows else 0.0
+    else:
+        weight = sum(child.expected for child in driven) or 1.0
+        node.share = sum(child.share * child.expected for child in driven) / weight
+        guess = plan * factor
+        if node.kind == "Limit" and node.rows:
+            node.share = max(node.share, min(node.rows / max(node.plan_rows, 1.0), 1.0))
+        if node.share > 0 and (node.rows or node.share > 0.5):
+            weight = node.share ** 0.5
+            seen = weight * node.rows / node.share + (1 - weight) * guess
+            if node.kind.startswith("Hash") and node.share > 0.9:
+                # a hash join in batches has read all of its outer side before it returns most of its rows: if
+                # it is none, the planner expected too much, and this errs for the last tenth only
+                guess = max(seen, guess)
+                node.share = min(node.rows / guess, 0.999)
+            else:
+                guess = seen
+        node.expected = max(guess, node.rows)
+    if begun:
+        node.expected, node.share, node.done = node.rows, 1.0, True
+    return node.expected / plan
+
+
+def reckon(top: Node) -> None:
+    """Set what each node of a plan is expected to return, and which are done."""
+    _reckon(top, 1.0, 1.0, False)
+
+
+def estimate(rows: Iterable[Mapping[str, Any]], elapsed: float, before: Progress | None = None) -> Progress:
+    """Progress of one statement that has run for `elapsed` seconds; `before` is what was said of it last."""
+    top = tree(rows)
+    if top is None:
+        return Progress(None, None, "not visible: it runs without instrumentation")
+    reckon(top)
+    nodes = list(top.walk())
+    current = _current(top)
+    measured = {node.id: node.own_ms / node.rows for node in nodes if node.rows >= ENOUGH_ROWS and node.own_ms > 0}
+    usual = [measured[node.id] / COSTS.get(node.kind, 1.0) for node in nodes if node.id in measured]
+    unit = sorted(usual)[len(usual) // 2] if usual else 1.0
+    done = total = 0.0
+    for node in nodes:
+        # a node that takes rows in pays for these, whatever it returns
+        taken = sum(child.rows for child in node.inputs()) + node.rows
+        taking = sum(child.expected for child in node.inputs()) + node.expected
+        cost = unit * COSTS.get(node.kind, 1.0)
+        if node.id in measured:
+            cost = measured[node.id] * node.rows / max(taken, 1.0)
+        done += cost * taken
+        total += cost * max(taking, taken)
+    share = done / total if total > 0 else None
+    if share is None or (share < TOO_EARLY_SHARE or elapsed < TOO_EARLY_SECONDS):
+        return Progress(share, None, "too early to tell", current.label, current.rows)
+    share = min(share, 0.999)
+    how = f"rows of {len(nodes)} nodes, by what was returned so far"
+    if before is not None and before.share is not None and share < before.share - 0.01:
+        how = f"corrected from {before.share:.0%}: more rows than expected in {_wrong(nodes).label}"
+    return Progress(share, elapsed * (1 - share) / share, how, current.label, current.rows)
+
+
+def _current(top: Node) -> Node:
+    """The lowest node of the pipeline that runs: what moves is there."""
+    node = top
+    while True:
+        going = [child for child in node.inputs() if child.called and not child.done]
+        if not going:
+            return node
+        node = going[-1] if node.kind.startswith("Hash ") and len(going) > 1 and going[0].rows <= 1 else going[0]
+
+
+def _wrong(nodes: list[Node]) -> Node:
+    """The node that returned the most beyond the planner's estimate."""
+    return max(nodes, key=lambda node: node.rows / max(node.plan_rows * max(node.loops, 1), 1))
+
+
+#: Core's views of commands that have no plan: name, share of the work that its counters tell.
+COMMANDS = {
+    "pg_stat_progress_create_index": ("CREATE INDEX", "CASE WHEN tuples_total > 0 THEN 0.6 + 0.4 * tuples_done::float8 / tuples_total WHEN blocks_total > 0 THEN 0.6 * blocks_done::float8 / blocks_total END"),
+    "pg_stat_progress_vacuum": ("VACUUM", "CASE WHEN heap_blks_total > 0 THEN 0.7 * heap_blks_scanned::float8 / heap_blks_total + 0.3 * heap_blks_vacuumed::float8 / heap_blks_total END"),
+    "pg_stat_progress_analyze": ("ANALYZE", "CASE WHEN sample_blks_total > 0 THEN sample_blks_scanned::float8 / sample_blks_total END"),
+    "pg_stat_progress_cluster": ("CLUSTER", "CASE WHEN heap_blks_total > 0 THEN heap_blks_scanned::float8 / heap_blks_total END"),
+    "pg_stat_progress_copy": ("COPY", "CASE WHEN bytes_total > 0 THEN bytes_processed::float8 / bytes_total END"),
+    "pg_stat_progress_basebackup": ("BASE BACKUP", "CASE WHEN backup_total > 0 THEN backup_streamed::float8 / backup_total END"),
+}
+
+
+def commands_query() -> str:
+    """One query for the share and phase of all commands that core's progress views show."""
+    parts = []
+    for view, (name, share) in COMMANDS.items():
+        phase = "command || coalesce(' ' || nullif(phase, ''), '')" if view in ("pg_stat_progress_create_index", "pg_stat_progress_cluster") else \
+            "command || ' ' || type" if view == "pg_stat_progress_copy" else f"'{name} ' || phase"
+        parts.append(f"SELECT pid, least(greatest({share}, 0), 1) AS share, {phase} AS phase FROM {view}")
+    return " UNION ALL ".join(parts)

@@ -1,0 +1,273 @@
+"""pg-lean top: shares and times follow from what nodes did; locks and plans are seen; the screen does what its keys say."""
+
+import asyncio
+import contextlib
+import json
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+import psycopg
+import pytest
+
+from pg_lean import progress, screen
+from pg_lean.activity import Activity, by_leader
+from pg_lean.cluster import Cluster, UserServer
+from pg_lean.progress import Progress
+
+SLOW = "SELECT count(*) FROM big x WHERE pg_sleep(0.0005) IS NOT NULL"
+
+
+def row(node, parent, label, plan_rows, rows=0, called=None, pid=1, leader=None, **more):
+    return dict(pid=pid, leader_pid=leader, node=node, parent=parent, label=label, plan_rows=plan_rows, rows=rows, loops=1,
+                called=rows > 0 if called is None else called, total_ms=None, **more)
+
+
+def share(rows, elapsed=10.0, before=None):
+    return progress.estimate(rows, elapsed, before)
+
+
+@pytest.mark.parametrize("label, kind", [
+    ("Seq Scan on t", "Seq Scan"), ("  Parallel Seq Scan on t x", "Seq Scan"), ("Index Scan Backward using i on t", "Index Scan"),
+    ("Finalize HashAggregate", "HashAggregate"), ("Parallel Custom Scan (Temp Scan) on t", "Seq Scan"), ("Hash Left Join", "Hash Left Join"),
+    ("Parallel Index Only Scan using i on t", "Index Only Scan"), ("InitPlan 1: Aggregate", "Aggregate"), ("Update on t", "Update"), ("Hash", "Hash")])
+def test_labels_tell_the_kind(label, kind):
+    assert progress.kind_of(label) == kind
+
+
+def test_a_scan_is_as_far_as_its_rows():
+    found = share([row(0, None, "Aggregate", 1), row(1, 0, "  Seq Scan on t", 1000, 250)])
+    assert found.share == pytest.approx(0.25, abs=0.01) and found.left == pytest.approx(30, rel=0.05) and found.current == "Seq Scan on t"
+
+
+def test_blocks_tell_more_than_rows_of_a_filtered_scan():
+    found = share([row(0, None, "Aggregate", 1), row(1, 0, "Seq Scan on t", 1000, 999, shared_hit=10, shared_read=15, plan_blocks=100)])
+    assert found.share == pytest.approx(0.25, abs=0.01)
+
+
+def test_rows_beyond_the_estimate_are_never_more_than_all():
+    found = share([row(0, None, "Seq Scan on t", 10, 5000)])
+    assert found.share < 1 and found.left >= 0
+
+
+def test_the_inner_side_of_a_loop_is_counted_by_its_outer_rows():
+    plan = [row(0, None, "Nested Loop", 10000, 900), row(1, 0, "  Seq Scan on o", 1000, 90), row(2, 0, "  Index Scan using i on n", 10, 900)]
+    plan[2]["loops"] = 90
+    assert share(plan).share == pytest.approx(0.09, abs=0.01)
+
+
+def test_a_sort_that_returns_rows_has_all_its_input():
+    plan = [row(0, None, "Sort", 100, 2500), row(1, 0, "  Seq Scan on t", 100, 5000)]
+    top = progress.tree(plan)
+    progress.reckon(top)
+    assert top.expected == 5000 and top.children[0].done
+    assert share(plan).current == "Sort"
+
+
+def test_what_is_above_an_error_of_the_planner_is_corrected():
+    """A hash side with ten times the rows makes the join above it, which has not begun, expect ten times as many."""
+    plan = [row(0, None, "Hash Join", 1000), row(1, 0, "  Seq Scan on a", 1000), row(2, 0, "  Hash", 10, 100, True), row(3, 2, "    Seq Scan on b", 10, 100)]
+    top = progress.tree(plan)
+    progress.reckon(top)
+    assert top.expected == pytest.approx(10000, rel=0.1)
+
+
+def test_going_back_says_why():
+    found = share([row(0, None, "Aggregate", 1), row(1, 0, "Seq Scan on t", 1000, 250)], before=Progress(0.6, 5, ""))
+    assert "corrected from 60%" in found.how and "Seq Scan on t" in found.how
+
+
+def test_nothing_is_foretold_too_early():
+    assert share([row(0, None, "Seq Scan on t", 1000000, 100)]).left is None
+    assert share([row(0, None, "Seq Scan on t", 1000, 500)], elapsed=0.1).left is None
+    assert share([]).share is None and "instrumentation" in share([]).how
+
+
+def test_workers_count_with_their_leader():
+    plan = [row(0, None, "Gather", 1700, 850), row(1, 0, "  Parallel Seq Scan on t", 1000, 400), row(1, 0, "  Parallel Seq Scan on t", 1000, 450, pid=2, leader=1)]
+    assert share(plan).share == pytest.approx(0.5, abs=0.03)
+
+
+def test_statements_of_functions_are_not_mixed_with_their_caller():
+    rows = [row(0, None, "Result", 1), row(0, None, "Aggregate", 1), row(1, 0, "  Seq Scan on t", 10, 5), row(1, 0, "  Seq Scan on t", 10, 5, pid=9, leader=8)]
+    assert by_leader(rows) == {1: [rows[0]]}
+
+
+def test_durations_are_short():
+    assert [screen.duration(s) for s in (None, 0.04, 59.9, 61, 3599, 7200, 1e6)] == ["", "0.0 s", "59.9 s", "1:01", "59:59", "2.0 h", "12 d"]
+    assert [screen.short(n) for n in (0, 999, 1000, 12345, 999999, 1e6, 2.5e9)] == ["0", "999", "1.0k", "12.3k", "1.0M", "1.0M", "2.5G"]
+    assert screen.bar(0.5) == "█████     " and screen.bar(None).strip() == "" and len(screen.bar(0.333)) == 10 and screen.bar(1.0) == "█" * 10
+
+
+@pytest.fixture(scope="module")
+def server():
+    """A server whose statements all run with instrumentation."""
+    cluster = Cluster(name="test", preload=["light_explain"], settings={"compute_query_id": "on", "light_explain.profile": "on"})
+    if not cluster.has_library("light_explain"):
+        pytest.skip("light_explain is not installed for this server (make install)")
+    with cluster:
+        with cluster.connect() as conn:
+            conn.execute("CREATE TABLE public.big AS SELECT g AS id FROM generate_series(1, 1000000) g")
+            conn.execute("ANALYZE big")
+        yield cluster
+
+
+@contextlib.contextmanager
+def running(server, statement):
+    """The statement in a session of its own, from when it is seen to run; cancelled at the end."""
+    conn = server.connect()
+
+    def run():
+        with contextlib.suppress(psycopg.Error):
+            conn.execute(statement)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        with server.connect() as watch:
+            until(lambda: watch.execute("SELECT 1 FROM pg_stat_activity WHERE pid = %s AND state = 'active' AND query = %s", (conn.info.backend_pid, statement)).fetchone())
+        yield conn.info.backend_pid
+    finally:
+        with server.connect() as killer:
+            killer.execute("SELECT pg_terminate_backend(%s)", (conn.info.backend_pid,))
+        thread.join(60)
+        conn.close()
+
+
+def until(condition, seconds=60):
+    """Wait for a condition; returns what it returned."""
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+    return found
+
+
+def test_a_running_plan_is_seen(server):
+    with running(server, SLOW) as pid, server.connect() as conn:
+        watch = Activity(conn)
+        statement = until(lambda: next((s for s in watch.look() if s.pid == pid and s.nodes and s.rows_per_second), None))
+        assert statement.node.endswith("Seq Scan on big x") and 0 < statement.share < 1
+        assert statement.query == SLOW and statement.as_dict()["pid"] == pid
+        assert "Seq Scan on big x" in screen.plan_text(statement).plain
+        assert until(lambda: next((s for s in watch.look() if s.left), None)).left > 0
+
+
+def test_who_blocks_whom_is_seen(server, pg_lean):
+    with server.connect() as owner, owner.transaction():
+        owner.execute("LOCK TABLE public.big IN ACCESS EXCLUSIVE MODE")
+        with running(server, "SELECT count(*) FROM big") as pid:
+            done = pg_lean("top", "--dsn", server.conninfo, "--once", "--json")
+            assert done.returncode == 0, done.stderr
+            found = next(entry for entry in json.loads(done.stdout) if entry["pid"] == pid)
+            assert found["blockers"] == [owner.info.backend_pid] and found["wait"].startswith("Lock:")
+            done = pg_lean("top", "--dsn", server.conninfo, "--once")
+            assert done.returncode == 0 and f"blocked by {owner.info.backend_pid}" in done.stdout
+
+
+def test_commands_without_a_plan_are_in_the_list(server):
+    with server.connect() as conn:
+        conn.execute(progress.commands_query())
+        watch = Activity(conn)
+        conn.execute("CREATE TABLE public.wide AS SELECT g AS id, repeat(md5(g::text), 10) AS v FROM generate_series(1, 100000) g")
+        conn.execute("CREATE FUNCTION public.slowly(text) RETURNS text IMMUTABLE LANGUAGE plpgsql AS $$BEGIN PERFORM pg_sleep(0.001); RETURN $1; END$$")
+        with running(server, "CREATE INDEX ON public.wide (public.slowly(v))") as pid:
+            found = until(lambda: next((s for s in watch.look() if s.pid == pid and s.share), None))
+            assert found.node.startswith("CREATE INDEX") and "own progress view" in found.how
+        conn.execute("DROP TABLE public.wide")
+
+
+def test_a_server_without_the_extension_says_why_plans_are_not_seen(stock, pg_lean):
+    done = pg_lean("top", "--dsn", stock.conninfo, "--once")
+    assert done.returncode == 0 and "CREATE EXTENSION light_explain" in done.stdout
+
+
+def drive(server, script):
+    """Run the screen without a terminal, 80 columns by 24 lines, and a script of keys."""
+    async def go():
+        app = screen.Top(UserServer(server.conninfo), 0.2)
+        async with app.run_test(size=(80, 24)) as pilot:
+            async def wait(condition, seconds=120):
+                end = time.monotonic() + seconds
+                while not condition():
+                    assert time.monotonic() < end, "waited in vain"
+                    await pilot.pause(0.05)
+            await script(app, pilot, wait)
+    asyncio.run(go())
+
+
+def test_keys_of_the_screen(server):
+    async def script(app, pilot, wait):
+        await wait(lambda: any(s.pid == pid and s.nodes for s in app.statements))
+        await pilot.press("s")
+        assert app.order == "left"
+        await pilot.press("p")
+        assert app.paused
+        await pilot.press("p", "slash", *"nothing like it", "enter")
+        await wait(lambda: not app.shown())
+        await pilot.press("slash", *["backspace"] * 20, "enter")
+        await wait(lambda: app.shown())
+        await pilot.press("enter")
+        assert isinstance(app.screen, screen.Plan)
+        await wait(lambda: "Seq Scan on big x" in str(app.screen.query_one("#plan").render()))
+        await pilot.press("escape")
+        await wait(lambda: not isinstance(app.screen, screen.Plan))
+        await pilot.press("c")
+        assert isinstance(app.screen, screen.Question)
+        await pilot.press("n")
+        await wait(lambda: not isinstance(app.screen, screen.Question))
+        assert any(s.pid == pid for s in app.watch.look()), "no is no"
+        await pilot.press("c", "y")
+        await wait(lambda: not any(s.pid == pid for s in app.statements))
+
+    with running(server, SLOW) as pid:
+        drive(server, script)
+
+
+def test_the_screen_outlives_a_restart_of_the_server(server):
+    async def script(app, pilot, wait):
+        await wait(lambda: app.watch is not None)
+        before = app.watch
+        server.restart()  # in this thread: the server ends with the thread that started it
+        await wait(lambda: app.watch not in (None, before) and not app.trouble)
+        with running(server, SLOW) as pid:
+            await wait(lambda: any(s.pid == pid for s in app.statements))
+    drive(server, script)
+
+
+@pytest.mark.parametrize("environment", [{}, {"NO_COLOR": "1"}])
+def test_in_a_terminal_of_80_by_24(server, tmp_path, environment):
+    if shutil.which("tmux") is None:
+        pytest.skip("there is no tmux here")
+    socket = str(tmp_path / "tmux")
+
+    def tmux(*args):
+        return subprocess.run(["tmux", "-S", socket, "-f", "/dev/null", *args], capture_output=True, text=True, timeout=60)
+
+    def says(text):
+        return until(lambda: text in tmux("capture-pane", "-p").stdout)
+
+    with running(server, SLOW) as pid:
+        begun = tmux("new-session", "-d", "-x", "80", "-y", "24", *[part for name, value in {"LC_ALL": "C.UTF-8", **environment}.items() for part in ("-e", f"{name}={value}")],
+                     sys.executable, "-m", "pg_lean", "top", "--dsn", server.conninfo, "--every", "0.3")
+        if begun.returncode != 0:
+            pytest.skip(f"tmux does not start here: {begun.stderr}")
+        try:
+            says(str(pid))
+            says("SELECT count(*)")
+            tmux("send-keys", "Enter")
+            says("Seq Scan on big x")
+            tmux("send-keys", "Escape")
+            says("statements, by for")
+            tmux("send-keys", "q")
+            until(lambda: tmux("has-session").returncode != 0)
+        finally:
+            tmux("kill-server")
+
+
+def test_a_closed_pipe_ends_it_quietly(server):
+    command = f"exec {sys.executable} -m pg_lean top --once --json --dsn '{server.conninfo}'"
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; ({command}) | head -c 0; exit 0"], capture_output=True, text=True, timeout=120)
+    assert "Traceback" not in done.stderr, done.stderr
