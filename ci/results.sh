@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
 # ci/results.sh [LABEL...]: run the benchmarks whose figures the documents
 # show, each on every server named (see ci/lib.sh for labels; "host" if none is), take
-# their full results into results/, and draw the documents.  Takes two hours a server;
-# nothing else should run on the machine.  BENCHES='temp append' runs only these.
+# their full results into results/, and draw the documents.  Takes more than an hour
+# a server, with EFFORT=0.2 (a fifth of the repetitions, at least three; all sizes) a
+# quarter of that; nothing else should run on the machine.  BENCHES='temp append' runs
+# only these.
 . "$(dirname "$0")/lib.sh"
 
 [ $# -gt 0 ] || set -- host
 load=$(cut -d' ' -f1 /proc/loadavg)
 awk -v load="$load" 'BEGIN { exit !(load > 0.5) }' && say "the machine is not quiet (load $load): intervals will be wide"
+failed=0
 for label in "$@"; do
     server=
     if [ "$label" = host ]; then
@@ -20,8 +23,9 @@ for label in "$@"; do
     for bench in ${BENCHES:-temp analytics extend flush append explain profile}; do
         say "bench $bench on PostgreSQL $label"
         # shellcheck disable=SC2086
-        "$TOP/lab/run" bench "$bench" --effort "${EFFORT:-1}" $server || say "bench $bench failed on PostgreSQL $label: what is kept of it stays as it was"
+        "$TOP/lab/run" bench "$bench" --effort "${EFFORT:-1}" $server || { say "bench $bench failed on PostgreSQL $label: what is kept of it stays as it was"; failed=1; }
         # One benchmark's folder holds one server's result: it is taken before the next server's takes its place.
         "$TOP/lab/run" docs --keep
     done
 done
+exit "$failed"

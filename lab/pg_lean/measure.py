@@ -374,10 +374,12 @@ def filesystem_of(path: Path) -> str:
 
 
 def _revision() -> str:
+    """The commit, "-dirty" where anything but results and what is drawn from them differs from it."""
+    git = ("git", "-c", f"safe.directory={TOP}", "-C", str(TOP))
     try:
-        done = subprocess.run(["git", "-c", f"safe.directory={TOP}", "-C", str(TOP), "describe", "--always", "--dirty", "--tags"],
-                              capture_output=True, text=True, timeout=10)
-        return done.stdout.strip() or "unknown"
+        found = subprocess.run([*git, "describe", "--always", "--tags"], capture_output=True, text=True, timeout=10).stdout.strip()
+        changed = subprocess.run([*git, "status", "--porcelain", "--", ".", ":!results", ":!*.md", ":!*.svg"], capture_output=True, text=True, timeout=10).stdout
+        return f"{found}{'-dirty' if changed else ''}" if found else "unknown"
     except (OSError, subprocess.SubprocessError):
         return "unknown"
 

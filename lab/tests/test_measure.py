@@ -5,7 +5,9 @@ import math
 import os
 import random
 import re
+import shutil
 import statistics
+import subprocess
 import time
 from pathlib import Path
 
@@ -150,6 +152,29 @@ def test_processor_time_counts_work_and_not_sleep():
     assert spent(lambda: time.sleep(0.3)) < 0.1
     assert spent(lambda: sum(range(3_000_000))) > 0.01
     assert cpu_seconds(2 ** 22 + 1) is None
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
+def test_results_and_what_is_drawn_from_them_change_no_revision(tmp_path, monkeypatch):
+    """ci/results.sh draws after each benchmark: the next one is still the commit's."""
+    def git(*arguments):
+        subprocess.run(["git", "-C", tmp_path, "-c", "user.name=x", "-c", "user.email=x@x", *arguments], check=True, capture_output=True)
+
+    monkeypatch.setattr(measure, "TOP", tmp_path)
+    assert measure._revision() == "unknown"
+    for name in ("code.c", "README.md", "results/15/temp/result.json", "docs/a.svg"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("old")
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "x")
+    commit = measure._revision()
+    for name in ("README.md", "results/15/temp/result.json", "results/18/temp/result.json", "docs/a.svg"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("new")
+    assert len(commit) >= 7 and measure._revision() == commit
+    (tmp_path / "code.c").write_text("new")
+    assert measure._revision() == f"{commit}-dirty"
 
 
 def test_a_ratio_of_sums_is_taken_within_a_repetition_and_needs_every_case():
