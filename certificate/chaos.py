@@ -361,6 +361,7 @@ class Chaos:
         conn.execute("SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0")
         conn.execute(f"SET temp_tablespaces = '{'small' if small else ''}'")
         try:
+            conn.execute("DROP TABLE IF EXISTS mine")  # whoever cancels may do so twice
             conn.execute(f"CREATE TEMP TABLE mine AS SELECT * FROM rows WHERE k <= {n}")
             if rng.random() < 0.5:
                 conn.execute("CREATE INDEX ON mine (k)")
@@ -385,6 +386,7 @@ class Chaos:
         finally:
             if not conn.closed:
                 with contextlib.suppress(psycopg.Error):
+                    conn.rollback()
                     conn.execute("DROP TABLE IF EXISTS mine")
 
     def explain(self, conn, rng) -> None:
