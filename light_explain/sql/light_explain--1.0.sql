@@ -118,6 +118,27 @@ ORDER BY p.dbid, p.userid, p.queryid, p.caller_queryid, p.planid, p.node;
 COMMENT ON VIEW light_explain_profile IS
 'per-node profile of all statements, one row a plan node, indented as in EXPLAIN';
 
+CREATE VIEW light_explain_misestimates AS
+WITH node AS (
+    SELECT *, CASE WHEN rows >= plan_rows THEN greatest(rows, 1) / greatest(plan_rows, 1) ELSE greatest(plan_rows, 1) / greatest(rows, 1) END AS factor
+    FROM light_explain_profile
+    WHERE loops > 0 AND cancelled + failed < executions)
+SELECT n.datname, n.rolname, n.queryid, n.planid, n.node, btrim(n.label) AS label, n.executions,
+       n.rows / n.loops AS rows, n.plan_rows / n.loops AS plan_rows,
+       CASE WHEN n.rows >= n.plan_rows THEN 'more' ELSE 'less' END AS than_expected,
+       n.factor, n.factor / below.factor AS own_factor, n.self_ms, sum(n.self_ms) OVER (PARTITION BY n.datname, n.rolname, n.queryid, n.caller_queryid, n.planid) AS plan_ms, n.query
+FROM node n
+     CROSS JOIN LATERAL (
+         SELECT coalesce(max(c.factor), 1) AS factor
+         FROM node c
+         WHERE c.parent = n.node AND (c.rows >= c.plan_rows) = (n.rows >= n.plan_rows)
+           AND (c.datname, c.rolname, c.queryid, c.caller_queryid, c.planid) IS NOT DISTINCT FROM (n.datname, n.rolname, n.queryid, n.caller_queryid, n.planid)) below
+WHERE n.factor >= 10 AND abs(n.rows - n.plan_rows) / n.loops >= 10
+ORDER BY n.self_ms DESC;
+
+COMMENT ON VIEW light_explain_misestimates IS
+'nodes of the profile that returned ten times more or less than the planner expected, a loop; own_factor is what the nodes below do not explain; rows that nobody asked for (LIMIT, EXISTS) count as less';
+
 CREATE FUNCTION light_explain_profile_reset()
 RETURNS bigint
 AS 'MODULE_PATHNAME', 'light_explain_profile_reset'
@@ -129,7 +150,7 @@ COMMENT ON FUNCTION light_explain_profile_reset() IS
 REVOKE ALL ON FUNCTION light_explain_profile_reset() FROM PUBLIC;
 
 -- Each shows a role its own statements only, unless it has pg_read_all_stats.
-GRANT SELECT ON light_explain_progress, light_explain_profile TO PUBLIC;
+GRANT SELECT ON light_explain_progress, light_explain_profile, light_explain_misestimates TO PUBLIC;
 
 CREATE FUNCTION light_explain_clock_costs(
     OUT timing text,
