@@ -63,6 +63,9 @@ packages: deb dist image ## all three
 neighbours: ready ## beside other extensions, loaded before and after them (SRC=... is pg_tracing's source)
 	@SRC='$(SRC)' $(TOP)/ci/neighbours.sh $(NAMES)
 
+arm: ## build for ARM64 and test in an emulator, as far as that goes (NAMES='light_explain')
+	@$(TOP)/ci/arm.sh $(NAMES)
+
 chaos: ready ## kill and compare: everything at once against a model (MINUTES=3, HOURS=8 or KILLS=300; ARGS='--pg-config 18-assert')
 	@$(TOP)/certificate/run chaos $(if $(KILLS),--kills $(KILLS),--minutes $(if $(HOURS),$$(($(HOURS) * 60)),$(or $(MINUTES),3))) $(ARGS)
 
@@ -80,5 +83,5 @@ clean: ## remove everything made, here and in build/
 	+$(if $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null)),$(call in_each,clean))
 	@$(if $(HERE),$(TOP)/ci/clean.sh)
 
-.PHONY: docs all install uninstall installcheck help setup ready demo check matrix clients fresh neighbours deb dist image packages chaos indent clean
+.PHONY: docs all install uninstall installcheck help setup ready demo check matrix clients fresh neighbours arm deb dist image packages chaos indent clean
 .DEFAULT_GOAL := all

@@ -42,7 +42,8 @@ light_counter(void)
 #elif LIGHT_HAVE_COUNTER
 	int64		ticks;
 
-	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+	__asm__ volatile ("mrs %0, cntvct_el0":"=r" (ticks));
+
 	return ticks;
 #else
 	return light_system_ns();
@@ -60,7 +61,8 @@ light_counter_ordered(void)
 #elif LIGHT_HAVE_COUNTER
 	int64		ticks;
 
-	__asm__ volatile("isb\n\tmrs %0, cntvct_el0" : "=r"(ticks) : : "memory");
+	__asm__ volatile ("isb\n\tmrs %0, cntvct_el0":"=r" (ticks)::"memory");
+
 	return ticks;
 #else
 	return light_system_ns();

@@ -130,7 +130,7 @@ finish_next(LightQuery *query, QueryDesc *queryDesc)
 static pg_noinline void
 run_profiled(LightQuery *query, EXECUTORRUN_PARAMS_compat)
 {
-	int64		started = light_now();
+	volatile int64 started = light_now();
 	Oid			role = GetUserId();
 
 	PG_TRY();

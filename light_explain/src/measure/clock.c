@@ -85,7 +85,8 @@ counter_frequency(void)
 {
 	int64		frequency;
 
-	__asm__ volatile("mrs %0, cntfrq_el0" : "=r"(frequency));
+	__asm__ volatile ("mrs %0, cntfrq_el0":"=r" (frequency));
+
 	return frequency;
 }
 

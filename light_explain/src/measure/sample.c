@@ -296,7 +296,7 @@ light_settle_times(LightQuery *query)
 		if (!inside_parent(query, record) || !is_estimate(record))
 			continue;
 		room = seconds(query, &records[parent]);
-		if (below[parent] > room)
+		if (below[parent] > room && below[parent] > known[parent])
 			set_seconds(query, record, seconds(query, record) * Max(room - known[parent], 0) / (below[parent] - known[parent]));
 	}
 	pfree(below);

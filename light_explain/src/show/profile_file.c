@@ -226,7 +226,7 @@ light_profile_load(void)
 	Size		size = 0;
 	char	   *data = read_file(&size);
 	const char *at = data;
-	const char *end = data + size - sizeof(pg_crc32c);
+	const char *end;
 	FileHead	head;
 	pg_crc32c	crc;
 	bool		whole = false;
@@ -235,6 +235,7 @@ light_profile_load(void)
 		return;
 	if (size >= sizeof(FileHead) + sizeof(pg_crc32c))
 	{
+		end = data + size - sizeof(pg_crc32c);
 		memcpy(&head, take(&at, end, sizeof(head)), sizeof(head));
 		INIT_CRC32C(crc);
 		COMP_CRC32C(crc, data, end - data);
