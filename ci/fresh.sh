@@ -75,7 +75,10 @@ run_state() {
             clone root /srv/pg_lean
             both
             asked=$older
-            [ "$state" = bookworm-older ] || asked=$newer
+            if [ "$state" = bookworm-behind ]; then
+                asked=$newer
+                expect "nobody was told that the server was changed" grep -q 'server and headers become' "$log.demo.log"
+            fi
             expect "the server is $(have postgresql-15), not $asked" same "$(have postgresql-15)" "$asked"
             expect "the headers are $(have postgresql-server-dev-15), not $asked" same "$(have postgresql-server-dev-15)" "$asked"
             ;;
