@@ -67,11 +67,13 @@ run_state() {
             expect "only one minor release is on offer ($newer)" test "$older" != "$newer"
             installed "postgresql-15=$older" "postgresql-client-15=$older"
             if [ "$state" = bookworm-behind ]; then
-                # all that comes from the release itself is there but for the headers
-                installed "postgresql-server-dev-15=$newer" gcc libc6-dev libipc-run-perl perl python3 python3-venv
+                # all that comes from the release itself is there but for the headers;
+                # apt would bring what has the same source to their version
+                installed "postgresql-15=$older" "postgresql-client-15=$older" "postgresql-server-dev-15=$newer" gcc libc6-dev libipc-run-perl perl python3 python3-venv
                 inside root "apt-get remove -y -qq postgresql-server-dev-15" >>"$log.prepare.log" 2>&1
                 as_root sed -i '/-security/!d' "$root/etc/apt/sources.list"
             fi
+            expect "the state is not what it says" same "$(have postgresql-15) $(have postgresql-server-dev-15)" "$older "
             clone root /srv/pg_lean
             both
             asked=$older

@@ -93,7 +93,8 @@ servers_but() {
 
 # packages PACKAGE...: install the Debian packages that are missing; who may not is
 # told which.  A server that is there keeps its minor release unless it is one of
-# those named.  On other systems the user sees to them.
+# those named: apt brings all packages of one source to a version that is asked of
+# one.  On other systems the user sees to them.
 packages() {
     local wanted servers automatic
     command -v dpkg-query >/dev/null || return 0
