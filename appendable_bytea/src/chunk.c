@@ -224,21 +224,39 @@ ab_chunks_occupied(Oid home, int64 vid, int64 from, int64 before, uint32 edition
 	return found;
 }
 
-/*
- * Has the transaction that inserted a chunk not failed?  Asked of a row whose hint bits
- * do not tell; leaves them set.
- */
-static bool
-inserter_lives(SysScanDesc scan, HeapTuple tuple)
+/* What vacuum thinks of the row that a scan stands at; leaves its hint bits set. */
+static HTSV_Result
+vacuum_state(SysScanDesc scan, TransactionId *dead_after)
 {
-	Buffer		buffer = ((BufferHeapTupleTableSlot *) scan->slot)->buffer;
-	TransactionId dead_after;
+	BufferHeapTupleTableSlot *slot = (BufferHeapTupleTableSlot *) scan->slot;
 	HTSV_Result state;
 
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	state = HeapTupleSatisfiesVacuumHorizon(tuple, buffer, &dead_after);
-	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
-	return state != HEAPTUPLE_DEAD;
+	LockBuffer(slot->buffer, BUFFER_LOCK_SHARE);
+	state = HeapTupleSatisfiesVacuumHorizon(slot->base.tuple, slot->buffer, dead_after);
+	LockBuffer(slot->buffer, BUFFER_LOCK_UNLOCK);
+	return state;
+}
+
+/* Has the transaction that inserted a chunk failed?  Asked if its hint bits do not tell. */
+static bool
+inserter_failed(SysScanDesc scan)
+{
+	TransactionId dead_after;
+
+	return vacuum_state(scan, &dead_after) == HEAPTUPLE_DEAD;
+}
+
+/* May vacuum take away the chunk that a scan stands at, and those deleted before it? */
+bool
+ab_chunk_removable(SysScanDesc scan)
+{
+	HeapTuple	tuple = ((BufferHeapTupleTableSlot *) scan->slot)->base.tuple;
+	TransactionId dead_after;
+
+	if (tuple->t_data->t_infomask & HEAP_XMAX_INVALID)
+		return false;
+	return vacuum_state(scan, &dead_after) == HEAPTUPLE_RECENTLY_DEAD &&
+		GlobalVisTestIsRemovableXid(GlobalVisTestFor(scan->heap_rel), dead_after);
 }
 
 /*
@@ -267,7 +285,7 @@ ab_chunk_next(SysScanDesc scan, ScanDirection direction, AbChunk *chunk)
 
 	while ((tuple = systable_getnext_ordered(scan, direction)) != NULL)
 	{
-		if (!HeapTupleHeaderXminCommitted(tuple->t_data) && !inserter_lives(scan, tuple))
+		if (!HeapTupleHeaderXminCommitted(tuple->t_data) && inserter_failed(scan))
 			continue;
 		ab_chunk_deform(scan->heap_rel, tuple, chunk);
 		if (is_in_scan(scan, chunk))

@@ -242,6 +242,13 @@ advance(AbReader *reader, int64 at)
 			continue;
 		if (chunk->off > reader->scan_at)
 			return false;
+
+		/*
+		 * What covered it in the reference's edition may be gone already, if
+		 * the reference was kept while its row was changed and vacuumed.
+		 */
+		if (chunk->edition < ref->edition && ab_chunk_removable(reader->scan))
+			return false;
 		if (chunk->off + chunk->length > ref->stored || !ab_chunk_intact(chunk))
 		{
 			if (reader->lenient)

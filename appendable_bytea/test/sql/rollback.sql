@@ -84,5 +84,42 @@ BEGIN
 		EXECUTE 'DROP TABLE whole_table';
 	END IF;
 END $$;
+-- A variable keeps its value over COMMIT while the row it came from is appended to; when
+-- what it had is changed there, it is right or gone.
+CREATE TABLE kept (id int PRIMARY KEY, data appendable_bytea);
+INSERT INTO kept VALUES (1, bytes(30000, 'k'));
+DO $$
+DECLARE
+	v appendable_bytea;
+	want bytea := overlay(overlay(bytes(30000, 'k') PLACING '\xaa' FROM 10) PLACING '\xbb' FROM 20000) || '\xcc'::bytea;
+BEGIN
+	SELECT data INTO v FROM kept;
+	v := overlay(v PLACING '\xaa' FROM 10);
+	COMMIT;
+	UPDATE kept SET data = data || bytes(9000, 'more');
+	COMMIT;
+	v := overlay(v PLACING '\xbb' FROM 20000);
+	COMMIT;
+	v := v || '\xcc'::bytea;
+	ASSERT v = want, 'the variable has other bytes';
+	UPDATE kept SET data = v;
+	COMMIT;
+	ASSERT (SELECT data = want FROM kept), 'the row has other bytes';
+	SELECT data INTO v FROM kept;
+	v := overlay(v PLACING '\xdd' FROM 30);
+	want := overlay(want PLACING '\xdd' FROM 30);
+	COMMIT;
+	FOR i IN 1 .. 20 LOOP
+		UPDATE kept SET data = overlay(data PLACING '\x00' FROM 1000 * i);
+		COMMIT;
+		BEGIN
+			ASSERT v = want, 'the variable has other bytes, ' || i;
+		EXCEPTION WHEN data_corrupted THEN
+			NULL;
+		END;
+	END LOOP;
+END $$;
+SELECT count(*) FROM appendable_bytea_check('kept');
+DROP TABLE kept;
 DROP FUNCTION whole, bytes;
 DROP EXTENSION appendable_bytea;
