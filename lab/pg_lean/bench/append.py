@@ -23,7 +23,7 @@ def run(bench: Bench) -> Result:
     bench.need_private()  # large objects are in no schema: on a server of the user's an interrupted run would leave some
     bench.server.need_extension("appendable_bytea")
     big = bench.pick(full=100 * MB, quick=10 * MB)
-    parts = [one_byte(bench, big), latencies(bench), streams(bench), reading(bench, big), memory(bench), untouched(bench)]
+    parts = [one_byte(bench, big), latencies(bench), streams(bench), reading(bench, big), ending(bench), run_log(bench), memory(bench), untouched(bench)]
     blocks = [block for part in parts for block in part[0]]
     checks = [check for part in parts for check in part[1]]
     stock, lean = (bench.estimate("us", name, "one byte").median for name in ("stock", "pg_lean"))
@@ -199,6 +199,67 @@ def reading(bench: Bench, size: int) -> tuple[list, list]:
                    for case, title in cases.items()])
     close(some)
     return [table], [not_slower(f"{title}, pg_lean over stock", bench.ratio("ms", "pg_lean", "stock", case), MARGIN) for case, title in cases.items()]
+
+
+def ending(bench: Bench) -> tuple[list, list]:
+    """DELETE of values, and UPDATEs that put others in their place: the chunks end with their row, as TOAST's do."""
+    total = bench.pick(full=50 * MB, quick=10 * MB)
+    sizes = (10 * KB, MB)
+    statements = {"DELETE": "DELETE FROM {t}", "replacement": "UPDATE {t} SET data = (SELECT data FROM other)"}
+    some = stores(bench, "end_", PG_LEAN, STOCK)
+    rows = []
+    for size in sizes:
+        conn = some["stock"].conn
+        make_source(conn, size)
+        conn.execute("DROP TABLE IF EXISTS other")
+        conn.execute("CREATE TABLE other AS SELECT decode(md5(random()::text), 'hex') || data AS data FROM src")
+        for what, statement in statements.items():
+            case = f"{what}, values of {human_bytes(size)}"
+
+            def variant(store: Store, statement: str = statement):
+                def measure():
+                    store.conn.execute(f"TRUNCATE {store.table}")
+                    store.conn.execute(f"INSERT INTO {store.table} SELECT i, data FROM src, generate_series(1, {total // size}) i")
+                    plan = store.conn.execute("EXPLAIN (ANALYZE, WAL, TIMING OFF, FORMAT JSON) " + statement.format(t=store.table)).fetchone()[0][0]
+                    return {"ms": plan["Execution Time"], "wal": plan["Plan"]["WAL Bytes"]}
+                return measure
+
+            bench.interleave({name: variant(store) for name, store in some.items()}, bench.iterations(full=9, quick=5), case=case, text=case)
+            rows.append([case, *(bench.estimate(metric, name, case) for metric in ("ms", "wal") for name in some),
+                         *(bench.ratio(metric, "pg_lean", "stock", case) for metric in ("ms", "wal"))])
+    close(some)
+    table = Table(f"The end of values, {human_bytes(total)} of them",
+                  ["", *(f"{name}, {unit}" for unit in ("ms", "WAL bytes") for name in some), "pg_lean / stock, time", "WAL"], rows)
+    return [table], [not_slower(f"{what} of {row[0]}, pg_lean over stock", ratio, MARGIN)
+                     for row in rows for what, ratio in zip(("time", "WAL"), row[-2:])]
+
+
+def run_log(bench: Bench) -> tuple[list, list]:
+    """Many values that grow line by line, each line a transaction, and no vacuum at all: disk by bytes that live."""
+    values, lines = bench.pick(full=200, quick=40), 150
+    store = Store(bench, PG_LEAN, "log_")
+    for _ in range(values):
+        store.new()
+    store.conn.execute(f"""
+        CREATE PROCEDURE {store.table}_lines() LANGUAGE plpgsql AS $$
+        BEGIN
+            PERFORM setseed(0.5);
+            FOR line IN 1 .. {lines} LOOP
+                FOR key IN 1 .. {values} LOOP
+                    UPDATE {store.table} SET data = data || decode(repeat('5a', (200 + random() * 1800)::int), 'hex') WHERE id = key;
+                    COMMIT;
+                END LOOP;
+            END LOOP;
+        END $$""")
+    with bench.activity(f"{values * lines} lines of 200 to 2,000 bytes"):
+        store.conn.execute(f"CALL {store.table}_lines()")
+    live, disk = store.conn.execute(f"SELECT sum(length(data)), appendable_bytea_total_size('{store.table}') FROM {store.table}").fetchone()
+    ratio = float(disk) / float(live)
+    bench.raw.add(store.name, 0, "run log", disk=disk, live=int(live))
+    store.close()
+    return [Table("A run log without vacuum", ["values", "lines", "bytes", "bytes on disk", "ratio"], [[values, values * lines, int(live), disk, ratio]],
+                  note="Table, index, chunk store and its index, by one session.")], \
+           [Check("disk by live bytes of a run log", ratio, "<=", 1.20)]
 
 
 def memory(bench: Bench) -> tuple[list, list]:
