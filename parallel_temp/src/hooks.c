@@ -10,8 +10,9 @@
  * first statement that may load or read a temporary table in our way sets them,
  * through hooks_watch_executor().
  *
- * PG_TRY in ExecutorRun would cost as much as all the rest here.  So a run that fails
- * leaves the depth of nesting too large, and it is put right where an error can be
+ * A statement that the library has to do with gets a record (query.c), pushed and popped
+ * here around its run.  The PG_TRY of that would cost others as much as all the rest
+ * here.  So a run without a record that fails leaves the depth of nesting too large, and it is put right where an error can be
  * caught: in a utility statement, at the end of the subtransaction, and of the
  * transaction.
  *
@@ -23,9 +24,12 @@
 
 #include "access/parallel.h"
 #include "access/xact.h"
+#include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
+#include "executor/executor.h"
 #include "miscadmin.h"
 #include "storage/proc.h"
+#include "tcop/utility.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
@@ -35,8 +39,17 @@
 #include "load/fastload.h"
 #include "parallel/pool.h"
 #include "parallel/worker.h"
+#include "query.h"
 
-Statements	statements pg_attribute_aligned(PG_CACHE_LINE_SIZE);
+/* The hooks that were there before, or the server's functions. */
+static struct
+{
+	ExecutorStart_hook_type start;
+	ExecutorRun_hook_type run;
+	ExecutorEnd_hook_type end;
+	object_access_hook_type object_access;	/* may be NULL */
+	ProcessUtility_hook_type utility;
+} next		pg_attribute_aligned(PG_CACHE_LINE_SIZE);
 
 /* executor_depth when the subtransaction of each nesting level started */
 static int *depth_at_start = NULL;
@@ -45,71 +58,73 @@ static int	levels = 0;
 /* The executor's hooks are set. */
 static bool watching = false;
 
-int			pg_attribute_hot
-executor_depth(void)
-{
-	return statements.transaction == CurrentLxid_compat ? statements.executor_depth : 0;
-}
-
-int
-utility_depth(void)
-{
-	return statements.utility_depth;
-}
-
-bool
-explaining(void)
-{
-	return statements.explain_depth > 0;
-}
-
 static void pg_attribute_hot
 hook_ExecutorStart(QueryDesc *queryDesc, int eflags)
 {
-	if (unlikely(statements.fills != NULL))
+	if (unlikely(pt_running.fills > 0))
 		fastload_before_plan(queryDesc->plannedstmt);
 	if (unlikely(IsParallelWorker()))
 		worker_executor_start(queryDesc);
 	else if (queryDesc->operation == CMD_INSERT)
 		pool_before_insert(queryDesc->plannedstmt);
-	statements.next_start(queryDesc, eflags);
+	next.start(queryDesc, eflags);
+}
+
+/*
+ * Run a statement that may fill a table, or has a part for workers.
+ */
+static pg_noinline void
+run_recorded(EXECUTORRUN_PARAMS_compat)
+{
+	PtQuery		query;
+
+	query_push(&query);
+	pt_running.executor_depth = query.executor_depth + 1;
+	PG_TRY();
+	{
+		query_set_run(&query, queryDesc);
+		if (fastload_may_fill(queryDesc))
+			fastload_run_begin(&query);
+		if (queryDesc->plannedstmt->parallelModeNeeded || IsParallelWorker())
+			pool_run(&query, next.run, EXECUTORRUN_ARGS_compat);
+		else
+			next.run(EXECUTORRUN_ARGS_compat);
+		if (query.fill != NULL)
+			fastload_run_end(&query);
+	}
+	PG_FINALLY();
+	{
+		query_pop(&query);
+	}
+	PG_END_TRY();
 }
 
 static void pg_attribute_hot
 hook_ExecutorRun(EXECUTORRUN_PARAMS_compat)
 {
-	int			depth = executor_depth();
+	int			depth = query_executor_depth();
 
 	/* A cursor that is fetched from has started long ago. */
-	if (unlikely(statements.fills != NULL))
+	if (unlikely(pt_running.fills > 0))
 		fastload_before_plan(queryDesc->plannedstmt);
-	statements.transaction = CurrentLxid_compat;
-	statements.executor_depth = depth + 1;
-	if (unlikely(queryDesc->operation == CMD_INSERT || (queryDesc->dest && queryDesc->dest->mydest == DestIntoRel)))
-		fastload_run(EXECUTORRUN_ARGS_compat);
-	else
-		hooks_run(EXECUTORRUN_ARGS_compat);
-	statements.executor_depth = depth;
-}
-
-/*
- * A run of the executor, after fast load has had its look at it.
- */
-void		pg_attribute_hot
-hooks_run(EXECUTORRUN_PARAMS_compat)
-{
-	if (unlikely(queryDesc->plannedstmt->parallelModeNeeded || IsParallelWorker()))
-		pool_run(EXECUTORRUN_ARGS_compat);
-	else
-		statements.next_run(EXECUTORRUN_ARGS_compat);
+	pt_running.transaction = CurrentLxid_compat;
+	if (unlikely(queryDesc->plannedstmt->parallelModeNeeded || IsParallelWorker() || fastload_may_fill(queryDesc)))
+	{
+		pt_running.executor_depth = depth;
+		run_recorded(EXECUTORRUN_ARGS_compat);
+		return;
+	}
+	pt_running.executor_depth = depth + 1;
+	next.run(EXECUTORRUN_ARGS_compat);
+	pt_running.executor_depth = depth;
 }
 
 static void pg_attribute_hot
 hook_ExecutorEnd(QueryDesc *queryDesc)
 {
-	if (unlikely(statements.explained != NULL))
+	if (unlikely(pt_running.explained != NULL))
 		fastload_print();
-	statements.next_end(queryDesc);
+	next.end(queryDesc);
 	if (unlikely(IsParallelWorker()))
 		worker_executor_end(queryDesc);
 }
@@ -122,9 +137,7 @@ static pg_noinline void
 watched_utility(PROCESSUTILITY_PARAMS_compat)
 {
 	Node	   *statement = pstmt->utilityStmt;
-	volatile int outer_executor = executor_depth();
-	volatile int outer_utility = statements.utility_depth;
-	volatile int outer_explain = statements.explain_depth;
+	PtQuery		query;
 
 	/*
 	 * The user's own CREATE TABLE AS, EXPLAIN or EXECUTE is as good as the
@@ -135,27 +148,27 @@ watched_utility(PROCESSUTILITY_PARAMS_compat)
 
 	if (!watching && (IsA(statement, CreateTableAsStmt) || IsA(statement, ExplainStmt) || fastload_may_copy(statement)))
 		hooks_watch_executor();
-	if (unlikely(statements.fills != NULL))
+	if (unlikely(pt_running.fills > 0))
 		fastload_before_utility(statement);
 	if (pool_descriptor() < 0)
 		pool_before_utility(statement);
 
+	query_push(&query);
 	if (!transparent)
-		statements.utility_depth++;
+		pt_running.utility_depth++;
 	if (IsA(statement, ExplainStmt))
-		statements.explain_depth++;
+		pt_running.explain_depth++;
 	PG_TRY();
 	{
 		if (fastload_may_copy(statement))
-			fastload_copy(PROCESSUTILITY_ARGS_compat);
-		else
-			statements.next_utility(PROCESSUTILITY_ARGS_compat);
+			fastload_copy_begin(&query, (CopyStmt *) statement);
+		next.utility(PROCESSUTILITY_ARGS_compat);
+		if (query.fill != NULL)
+			fastload_copy_end(&query);
 	}
 	PG_FINALLY();
 	{
-		statements.executor_depth = outer_executor;
-		statements.utility_depth = outer_utility;
-		statements.explain_depth = outer_explain;
+		query_pop(&query);
 	}
 	PG_END_TRY();
 }
@@ -169,7 +182,7 @@ hook_ProcessUtility(PROCESSUTILITY_PARAMS_compat)
 		case T_CreateStmt:
 		case T_TruncateStmt:
 		case T_DropStmt:
-			if (unlikely(statements.fills != NULL))
+			if (unlikely(pt_running.fills > 0))
 			{
 				watched_utility(PROCESSUTILITY_ARGS_compat);
 				break;
@@ -177,7 +190,7 @@ hook_ProcessUtility(PROCESSUTILITY_PARAMS_compat)
 			/* FALLTHROUGH */
 		case T_TransactionStmt:
 		case T_VariableSetStmt:
-			statements.next_utility(PROCESSUTILITY_ARGS_compat);
+			next.utility(PROCESSUTILITY_ARGS_compat);
 			break;
 		default:
 			watched_utility(PROCESSUTILITY_ARGS_compat);
@@ -188,8 +201,8 @@ hook_ProcessUtility(PROCESSUTILITY_PARAMS_compat)
 static void pg_attribute_hot
 hook_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId, void *arg)
 {
-	if (statements.next_object_access)
-		statements.next_object_access(access, classId, objectId, subId, arg);
+	if (next.object_access)
+		next.object_access(access, classId, objectId, subId, arg);
 	if (access == OAT_POST_CREATE && classId == RelationRelationId && subId == 0 && !IsBootstrapProcessingMode())
 		fastload_ctas_saw_relation(objectId);
 }
@@ -206,7 +219,7 @@ note_depth_at_start(int level)
 			repalloc(depth_at_start, wanted * sizeof(int));
 		levels = wanted;
 	}
-	depth_at_start[level] = executor_depth();
+	depth_at_start[level] = query_executor_depth();
 }
 
 static void
@@ -217,7 +230,7 @@ subtransaction_callback(SubXactEvent event, SubTransactionId mine, SubTransactio
 	if (event == SUBXACT_EVENT_START_SUB)
 		note_depth_at_start(level);
 	else if (event == SUBXACT_EVENT_ABORT_SUB)
-		statements.executor_depth = depth_at_start[level];
+		pt_running.executor_depth = depth_at_start[level];
 }
 
 void
@@ -230,11 +243,11 @@ hooks_watch_executor(void)
 	for (int level = 1; level <= GetCurrentTransactionNestLevel(); level++)
 		note_depth_at_start(level);
 	RegisterSubXactCallback(subtransaction_callback, NULL);
-	statements.next_start = ExecutorStart_hook ? ExecutorStart_hook : standard_ExecutorStart;
+	next.start = ExecutorStart_hook ? ExecutorStart_hook : standard_ExecutorStart;
 	ExecutorStart_hook = hook_ExecutorStart;
-	statements.next_run = ExecutorRun_hook ? ExecutorRun_hook : standard_ExecutorRun;
+	next.run = ExecutorRun_hook ? ExecutorRun_hook : standard_ExecutorRun;
 	ExecutorRun_hook = hook_ExecutorRun;
-	statements.next_end = ExecutorEnd_hook ? ExecutorEnd_hook : standard_ExecutorEnd;
+	next.end = ExecutorEnd_hook ? ExecutorEnd_hook : standard_ExecutorEnd;
 	ExecutorEnd_hook = hook_ExecutorEnd;
 	watching = true;
 }
@@ -254,9 +267,9 @@ caches_forgotten(Datum arg, int cacheid, uint32 hashvalue)
 void
 hooks_install(void)
 {
-	statements.next_utility = ProcessUtility_hook ? ProcessUtility_hook : standard_ProcessUtility;
+	next.utility = ProcessUtility_hook ? ProcessUtility_hook : standard_ProcessUtility;
 	ProcessUtility_hook = hook_ProcessUtility;
-	statements.next_object_access = object_access_hook;
+	next.object_access = object_access_hook;
 	object_access_hook = hook_object_access;
 	CacheRegisterSyscacheCallback(TSTEMPLATEOID, caches_forgotten, (Datum) 0);
 }

@@ -32,6 +32,6 @@ _PG_init(void)
 	pt_define_settings();
 	scan_install();
 	plan_install();
-	fastload_install();
+	fastload_explain_install();
 	hooks_install();
 }

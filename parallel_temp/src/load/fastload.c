@@ -3,12 +3,11 @@
  * fastload.c
  *	  Fast load: when it starts, and who must see its rows before it ends.
  *
- * fastload_run() decides: a statement whose rows go into a new table gets a receiver
+ * fastload_run_begin() decides: a statement whose rows go into a new table gets a receiver
  * in front of the server's (fastload_ctas.c), an insertion into a temporary table
  * is taken over (fastload_insert.c) or finds callbacks of ours in the table's access
- * method (fastload_am.c), as COPY does.  Each has one FastFill, on one stack, for the
- * time of its ExecutorRun or COPY: there, and nowhere else, the stack is cut back when
- * that returns or fails.
+ * method (fastload_am.c), as COPY does.  Each has one FastFill in its record (query.c)
+ * for the time of its ExecutorRun or COPY, and leaves it when that returns or fails.
  *
  * While a load runs, functions in its query may start statements of their own.  One
  * that names the table being filled must find every row that the server's own path
@@ -33,7 +32,6 @@
 #include "access/xact.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
-#include "commands/explain.h"
 #include "executor/executor.h"
 #include "nodes/plannodes.h"
 #include "storage/bufmgr.h"
@@ -41,17 +39,11 @@
 #include "utils/snapmgr.h"
 
 #include "compat_executor.h"
-#include "hooks.h"
 #include "load/fastload.h"
 #include "parallel_temp.h"
+#include "query.h"
 
 #define READS_TABLE "the statement reads the table while filling it"
-
-static ExplainOneQuery_hook_type prev_ExplainOneQuery = NULL;
-
-/* What to say of the statement that EXPLAIN is running, and how deep it is. */
-static int	explain_depth = 0;
-static FastLoadNote note;
 
 /*
  * Says why the bulk writer must leave a relation alone; NULL if it need not.  What
@@ -72,10 +64,22 @@ fastload_unfit(Relation rel)
 }
 
 /*
+ * The statement is over: after success its load has been handed back, after an error
+ * perhaps not.
+ */
+static void
+fill_leave(FastFill *fill)
+{
+	fastload_override_restore(fill);
+	if (fill->load != NULL)
+		fastload_abandon(fill->load);
+}
+
+/*
  * A statement is about to fill a relation that fastload_unfit() found no fault with.
  */
 FastFill *
-fastload_fill_begin(Relation rel, MemoryContext context)
+fastload_fill_begin(PtQuery *query, Relation rel, MemoryContext context)
 {
 	FastFill   *fill = MemoryContextAllocZero(context, sizeof(FastFill));
 
@@ -84,8 +88,7 @@ fastload_fill_begin(Relation rel, MemoryContext context)
 	fill->context = context;
 	fill->nest_level = GetCurrentTransactionNestLevel();
 	fill->first_new_block = RelationGetNumberOfBlocks(rel);
-	fill->outer = statements.fills;
-	statements.fills = fill;
+	query_set_fill(query, fill, fill_leave);
 	return fill;
 }
 
@@ -133,29 +136,7 @@ fastload_fill_why_not(const FastFill *fill, bool held_open)
 	if (fill->load == NULL)
 		return held_open ? "a cursor or an outer query has the table open" :
 			"few rows, or room for them in the table";
-	return fill->load->handed_back ? READS_TABLE : NULL;
-}
-
-/*
- * A load, or a statement that did without one, is done: note it for EXPLAIN.
- * "row_by_row" says why the server made the rows ready, if it did.
- */
-void
-fastload_remember(const FastLoad *load, const char *row_by_row, const char *why_not)
-{
-	if (statements.explained == NULL || executor_depth() != explain_depth + 1)
-		return;
-	memset(&note, 0, sizeof(note));
-	note.set = true;
-	note.row_by_row = row_by_row;
-	note.why_not = why_not;
-	if (load != NULL)
-	{
-		note.frozen = load->frozen;
-		note.tuples = load->tuples;
-		note.pool_pages = load->pool_pages;
-		note.file_pages = load->file_pages;
-	}
+	return fill->load->state == LOAD_HANDED_BACK ? READS_TABLE : NULL;
 }
 
 /*
@@ -168,7 +149,7 @@ fastload_remember(const FastLoad *load, const char *row_by_row, const char *why_
 bool
 fastload_may_freeze(void)
 {
-	if (executor_depth() > 1 || utility_depth() > 0)
+	if (query_executor_depth() > 1 || query_utility_depth() > 0)
 		return false;
 	InvalidateCatalogSnapshot();
 	return ThereAreNoPriorRegisteredSnapshots();
@@ -184,7 +165,7 @@ fastload_copy_may_freeze(void)
 	Snapshot	own;
 	bool		result;
 
-	if (executor_depth() > 0 || utility_depth() > 1 || !ActiveSnapshotSet())
+	if (query_executor_depth() > 0 || query_utility_depth() > 1 || !ActiveSnapshotSet())
 		return false;
 	own = RegisterSnapshot(GetActiveSnapshot());
 	InvalidateCatalogSnapshot();
@@ -238,7 +219,9 @@ fill_give_up(FastFill *fill, const char *why)
 static void
 check_fills(void)
 {
-	for (FastFill *fill = statements.fills; fill != NULL; fill = fill->outer)
+	FastFill   *fill;
+
+	foreach_fill(fill)
 	{
 		if (fill->overrides)
 			fastload_override_check(fill);
@@ -251,31 +234,15 @@ check_fills(void)
 void
 fastload_before_plan(PlannedStmt *plan)
 {
+	FastFill   *fill;
+
 	check_fills();
 	if (plan->relationOids == NIL)
 		return;
-	for (FastFill *fill = statements.fills; fill != NULL; fill = fill->outer)
+	foreach_fill(fill)
 	{
 		if ((fill->overrides || fastload_is_loading(fill)) && fastload_may_use(plan, fill->rel))
 			fill_give_up(fill, READS_TABLE);
-	}
-}
-
-/*
- * The statements that began inside are over: after success their loads have been
- * handed back, after an error some have not.
- */
-static pg_noinline void
-fastload_fills_pop(FastFill *outer)
-{
-	while (statements.fills != outer)
-	{
-		FastFill   *fill = statements.fills;
-
-		fastload_override_restore(fill);
-		if (fill->load != NULL)
-			fastload_abandon(fill->load);
-		statements.fills = fill->outer;
 	}
 }
 
@@ -291,97 +258,37 @@ override_finish(FastFill *fill, const char *row_by_row)
 }
 
 /*
- * Run a statement that may fill a new table, or inserts.
+ * A statement that may fill a new table, or inserts, is about to run.
  */
 void		pg_attribute_hot
-fastload_run(EXECUTORRUN_PARAMS_compat)
+fastload_run_begin(PtQuery *query)
 {
-	FastFill   *outer = statements.fills;
-	DestReceiver *dest = queryDesc->dest;
+	QueryDesc  *queryDesc = query->queryDesc;
+	const char *why_not;
 
-	if (!pt_fast_load && statements.explained == NULL)
+	if (query->dest != NULL && query->dest->mydest == DestIntoRel)
 	{
-		hooks_run(EXECUTORRUN_ARGS_compat);
+		/* query_pop() puts the server's receiver back */
+		if (!(queryDesc->estate->es_top_eflags & EXEC_FLAG_WITH_NO_DATA))
+			queryDesc->dest = fastload_ctas_receiver(query, fastload_may_freeze());
 		return;
 	}
-	PG_TRY();
-	{
-		FastFill   *override = NULL;
-		const char *why_not = NULL;
-
-		if (dest != NULL && dest->mydest == DestIntoRel)
-		{
-			if (!(queryDesc->estate->es_top_eflags & EXEC_FLAG_WITH_NO_DATA))
-				queryDesc->dest = fastload_ctas_receiver(dest, fastload_may_freeze(), queryDesc->estate->es_query_cxt);
-		}
-		else
-		{
-			why_not = fastload_insert_prepare(queryDesc, &override);
-			if (why_not != NULL && override == NULL)
-				fastload_remember(NULL, NULL, why_not);
-		}
-		hooks_run(EXECUTORRUN_ARGS_compat);
-		if (override != NULL)
-			override_finish(override, why_not);
-	}
-	PG_FINALLY();
-	{
-		fastload_fills_pop(outer);
-		queryDesc->dest = dest;
-	}
-	PG_END_TRY();
+	why_not = fastload_insert_prepare(query);
+	if (query->fill != NULL)
+		query->fill->row_by_row = why_not;
+	else if (why_not != NULL)
+		fastload_remember(NULL, NULL, why_not);
 }
 
 /*
- * EXPLAIN is about to print its closing lines: the place for ours.
+ * It has run.  Who makes its rows himself has ended his load.
  */
 void
-fastload_print(void)
+fastload_run_end(PtQuery *query)
 {
-	if (note.set && statements.explained != NULL && executor_depth() == explain_depth)
-	{
-		StringInfoData text;
-
-		note.set = false;
-		initStringInfo(&text);
-		if (note.tuples > 0)
-			appendStringInfo(&text, UINT64_FORMAT " rows%s, new pages: " UINT64_FORMAT " in local buffers, "
-							 UINT64_FORMAT " to the file",
-							 note.tuples, note.frozen ? " frozen" : "", note.pool_pages, note.file_pages);
-		if (note.tuples > 0 && note.row_by_row != NULL)
-			appendStringInfo(&text, "; row by row (%s)", note.row_by_row);
-		if (note.why_not != NULL)
-			appendStringInfo(&text, "%s (%s)", note.tuples > 0 ? "; then given up" : "not used", note.why_not);
-		if (text.len == 0)
-			appendStringInfoString(&text, "no rows");
-		ExplainPropertyText("Fast Load", text.data, statements.explained);
-		pfree(text.data);
-	}
-}
-
-static void
-fastload_ExplainOneQuery(EXPLAINONEQUERY_PARAMS_compat)
-{
-	ExplainState *outer_state = statements.explained;
-	int			outer_depth = explain_depth;
-
-	statements.explained = es->analyze && pt_explain ? es : NULL;
-	explain_depth = executor_depth();
-	note.set = false;
-	PG_TRY();
-	{
-		if (prev_ExplainOneQuery)
-			prev_ExplainOneQuery(EXPLAINONEQUERY_ARGS_compat);
-		else
-			standard_ExplainOneQuery_compat(EXPLAINONEQUERY_ARGS_compat);
-	}
-	PG_FINALLY();
-	{
-		statements.explained = outer_state;
-		explain_depth = outer_depth;
-		note.set = false;
-	}
-	PG_END_TRY();
+	Assert(query->fill != NULL);
+	if (query->fill->row_by_row != NULL)
+		override_finish(query->fill, query->fill->row_by_row);
 }
 
 /*
@@ -399,39 +306,6 @@ reads_tables(Node *statement)
 		(IsA(statement, CreateStmt) && ((CreateStmt *) statement)->partbound != NULL);
 }
 
-bool		pg_attribute_hot
-fastload_may_copy(Node *statement)
-{
-	return pt_fast_load && IsA(statement, CopyStmt) && ((CopyStmt *) statement)->is_from;
-}
-
-/*
- * COPY into a table that the bulk writer may fill.
- */
-void
-fastload_copy(PROCESSUTILITY_PARAMS_compat)
-{
-	FastFill   *outer = statements.fills;
-	FastFill   *volatile fill = NULL;
-
-	PG_TRY();
-	{
-		fill = fastload_copy_prepare((CopyStmt *) pstmt->utilityStmt);
-		statements.next_utility(PROCESSUTILITY_ARGS_compat);
-		if (fill != NULL)
-			fastload_override_end(fill);
-	}
-	PG_CATCH();
-	{
-		fastload_fills_pop(outer);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
-	fastload_fills_pop(outer);
-	if (fill != NULL)
-		table_close(fill->rel, NoLock);
-}
-
 /*
  * A utility statement is about to run while tables are being filled.  One that looks
  * for rows without a plan may look at any table.  Others may touch any relcache
@@ -442,20 +316,14 @@ void
 fastload_before_utility(Node *statement)
 {
 	bool		reads = reads_tables(statement);
+	FastFill   *fill;
 
 	check_fills();
-	for (FastFill *fill = statements.fills; fill != NULL; fill = fill->outer)
+	foreach_fill(fill)
 	{
 		if (reads)
 			fill_give_up(fill, READS_TABLE);
 		else if (fill->overrides && GetCurrentTransactionNestLevel() > fill->nest_level)
 			fill_give_up(fill, "a utility statement runs in a subtransaction");
 	}
-}
-
-void
-fastload_install(void)
-{
-	prev_ExplainOneQuery = ExplainOneQuery_hook;
-	ExplainOneQuery_hook = fastload_ExplainOneQuery;
 }

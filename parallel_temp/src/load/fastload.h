@@ -7,7 +7,9 @@
  * fastload_ctas.c  CREATE TABLE AS and SELECT INTO
  * fastload_insert.c  INSERT ... SELECT
  * fastload_am.c    COPY, and INSERT ... SELECT whose rows the server makes ready
- * fastload_write.c the bulk writer that all use
+ * fastload_write.c the bulk writer that all use: pages, their file, the end
+ * fastload_rows.c  rows onto a page
+ * fastload_explain.c  what EXPLAIN says
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -25,15 +27,28 @@
 #include "utils/resowner.h"
 
 #include "compat_executor.h"
+#include "parallel_temp.h"
+#include "query.h"
 
 /* Beginning a load costs about as much as putting this many rows. */
 #define FEW_ROWS 50
+
+/* What becomes of a load's pages; one state follows the other. */
+typedef enum FastLoadState
+{
+	LOAD_TO_BUFFERS,			/* filled in local buffers */
+	LOAD_TO_FILE,				/* filled in a batch that goes to the file */
+	LOAD_HANDED_BACK,			/* the buffer manager finds all rows: further
+								 * ones go heap's way */
+	LOAD_ENDED					/* the statement has no more */
+} FastLoadState;
 
 /*
  * The bulk writer's state for one load, in the per-query memory context.
  */
 typedef struct FastLoad
 {
+	FastLoadState state;
 	Relation	rel;			/* target, opened by the caller */
 	Oid			relid;
 	TransactionId xid;			/* xmin of the rows */
@@ -65,7 +80,6 @@ typedef struct FastLoad
 
 	bool		scanned;		/* the same statement scans the table, too */
 	int64		blocks_read;	/* the session's count when the load began */
-	bool		handed_back;	/* the server's own path does the rest */
 	uint64		tuples;
 	uint64		pool_pages;		/* new pages filled in local buffers */
 	uint64		file_pages;		/* new pages written straight to the file */
@@ -73,18 +87,17 @@ typedef struct FastLoad
 } FastLoad;
 
 /*
- * A statement that fills a temporary table.  On the stack of those that are running
- * (statements.fills) from fastload_fill_begin() to the end of its ExecutorRun or
- * COPY, which takes it off again however it ends.
+ * A statement that fills a temporary table.  It belongs to the statement's record
+ * (query.h) from fastload_fill_begin() to the end of its ExecutorRun or COPY, however
+ * that ends.
  *
  * Its rows go heap's way at first; then a load begins (load is set), or never.  A
- * load goes on until it is handed back (load->handed_back).  Where the rows come from
+ * load goes on until it is handed back (FastLoadState).  Where the rows come from
  * the server's own code, the relation shows a routine of ours for as long as that
  * lasts (overrides).
  */
 typedef struct FastFill
 {
-	struct FastFill *outer;		/* of the statement that runs this one */
 	Relation	rel;			/* held open by the statement */
 	Oid			relid;
 	struct ModifyTableState *state; /* whose rows we fetch and put ourselves;
@@ -93,6 +106,8 @@ typedef struct FastFill
 	bool		rebuilt;		/* its relcache entry may have been made again
 								 * behind our back */
 	int			nest_level;		/* of the transaction that began it */
+	const char *row_by_row;		/* why the server's own code makes the rows of
+								 * an INSERT ready; NULL if we do, or a COPY */
 	const char *given_up;		/* why heap got its routine back before the
 								 * statement's end, or NULL */
 	bool		(*may_freeze) (void);	/* asked when the load begins; NULL:
@@ -119,11 +134,26 @@ typedef struct FastLoadNote
 	const char *why_not;		/* NULL when the load was fast to its end */
 } FastLoadNote;
 
+/* Is this an insertion, or a statement whose rows go into a new table, that we look at? */
+static inline bool
+fastload_may_fill(const QueryDesc *queryDesc)
+{
+	return (queryDesc->operation == CMD_INSERT ||
+			(queryDesc->dest != NULL && queryDesc->dest->mydest == DestIntoRel)) &&
+		(pt_fast_load || pt_running.explained != NULL);
+}
+
+static inline bool
+fastload_may_copy(Node *statement)
+{
+	return pt_fast_load && IsA(statement, CopyStmt) && ((CopyStmt *) statement)->is_from;
+}
+
 /* Do rows of the statement go to the bulk writer? */
 static inline bool
 fastload_is_loading(const FastFill *fill)
 {
-	return fill->load != NULL && !fill->load->handed_back;
+	return fill->load != NULL && fill->load->state < LOAD_HANDED_BACK;
 }
 
 /*
@@ -145,42 +175,47 @@ extern FastLoad *fastload_begin(Relation rel, CommandId cid, bool frozen, Memory
 extern void fastload_continue_at_end(FastLoad *load);
 extern void fastload_stay_in_buffers(FastLoad *load);
 extern void fastload_keep_length(FastLoad *load);
-extern void fastload_add(FastLoad *load, TupleTableSlot *slot);
-extern void fastload_add_tuple(FastLoad *load, HeapTuple tuple);
+extern void fastload_next_page(FastLoad *load);
 extern void fastload_hand_back(FastLoad *load, bool thaw);
 extern void fastload_end(FastLoad *load);
 extern void fastload_abandon(FastLoad *load);
 
+/* fastload_rows.c */
+extern void fastload_add(FastLoad *load, TupleTableSlot *slot);
+extern void fastload_add_tuple(FastLoad *load, HeapTuple tuple);
+
 /* fastload.c */
-extern void fastload_install(void);
-extern void fastload_run(EXECUTORRUN_PARAMS_compat);
-extern bool fastload_may_copy(Node *statement);
-extern void fastload_copy(PROCESSUTILITY_PARAMS_compat);
+extern void fastload_run_begin(PtQuery *query);
+extern void fastload_run_end(PtQuery *query);
 extern void fastload_before_plan(PlannedStmt *plan);
 extern void fastload_before_utility(Node *statement);
 extern bool fastload_may_use(PlannedStmt *plan, Relation rel);
-extern void fastload_print(void);
 extern const char *fastload_unfit(Relation rel);
 extern bool fastload_may_freeze(void);
 extern bool fastload_copy_may_freeze(void);
-extern FastFill *fastload_fill_begin(Relation rel, MemoryContext context);
+extern FastFill *fastload_fill_begin(PtQuery *query, Relation rel, MemoryContext context);
 extern void fastload_fill_load(FastFill *fill, CommandId cid, bool freeze);
 extern void fastload_fill_consider(FastFill *fill, ItemPointer tid, CommandId cid);
 extern const char *fastload_fill_why_not(const FastFill *fill, bool held_open);
+
+/* fastload_explain.c */
+extern void fastload_explain_install(void);
 extern void fastload_remember(const FastLoad *load, const char *row_by_row, const char *why_not);
+extern void fastload_print(void);
 
 /* fastload_ctas.c */
-extern DestReceiver *fastload_ctas_receiver(DestReceiver *inner, bool may_freeze, MemoryContext context);
+extern DestReceiver *fastload_ctas_receiver(PtQuery *query, bool may_freeze);
 extern void fastload_ctas_saw_relation(Oid relid);
 
 /* fastload_insert.c */
-extern const char *fastload_insert_prepare(QueryDesc *queryDesc, FastFill **override);
+extern const char *fastload_insert_prepare(PtQuery *query);
 
 /* fastload_am.c */
 extern void fastload_override_begin(FastFill *fill);
 extern void fastload_override_end(FastFill *fill);
 extern void fastload_override_restore(FastFill *fill);
 extern void fastload_override_check(FastFill *fill);
-extern FastFill *fastload_copy_prepare(CopyStmt *copy);
+extern void fastload_copy_begin(PtQuery *query, CopyStmt *copy);
+extern void fastload_copy_end(PtQuery *query);
 
 #endif							/* FASTLOAD_H */

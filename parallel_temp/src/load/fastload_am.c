@@ -43,8 +43,8 @@
 #include "utils/lsyscache.h"
 
 #include "compat_table.h"
-#include "hooks.h"
 #include "load/fastload.h"
+#include "query.h"
 
 /* A COPY has its table open here, in its own code and in its executor state. */
 #define COPY_REFERENCES 3
@@ -55,7 +55,9 @@ static TableAmRoutine routine;
 static FastFill *
 override_find(Relation rel)
 {
-	for (FastFill *fill = statements.fills; fill != NULL; fill = fill->outer)
+	FastFill   *fill;
+
+	foreach_fill(fill)
 	{
 		if (fill->overrides && fill->relid == RelationGetRelid(rel))
 			return fill;
@@ -163,9 +165,11 @@ override_finish_bulk_insert(Relation rel, TableOptions_compat options)
 static void
 relation_invalidated(Datum arg, Oid relid)
 {
+	FastFill   *fill;
+
 	if (proc_exit_inprogress)
 		return;
-	for (FastFill *fill = statements.fills; fill != NULL; fill = fill->outer)
+	foreach_fill(fill)
 	{
 		if (!fill->overrides || (relid != InvalidOid && relid != fill->relid))
 			continue;
@@ -226,23 +230,23 @@ fastload_override_end(FastFill *fill)
 }
 
 /*
- * Get ready for a COPY that the bulk writer may serve; NULL for any other.  The
- * relation is opened here, with the lock that COPY takes; the caller closes it.
+ * A COPY is about to run: if the bulk writer may serve it, it has a fill from now on.
+ * The relation is opened here, with the lock that COPY takes.
  */
-FastFill *
-fastload_copy_prepare(CopyStmt *copy)
+void
+fastload_copy_begin(PtQuery *query, CopyStmt *copy)
 {
 	Oid			temp_namespace;
 	Oid			temp_toast_namespace;
 	Oid			relid;
 	Relation	rel;
-	FastFill   *fill = NULL;
+	FastFill   *fill;
 
 	if (!copy->is_from || copy->relation == NULL)
-		return NULL;
+		return;
 	GetTempNamespaceState(&temp_namespace, &temp_toast_namespace);
 	if (!OidIsValid(temp_namespace))
-		return NULL;
+		return;
 
 	/*
 	 * The quick way, which takes the wrong table if the search path has a
@@ -254,16 +258,16 @@ fastload_copy_prepare(CopyStmt *copy)
 	{
 		relid = RangeVarGetRelid(copy->relation, NoLock, true);
 		if (OidIsValid(relid) && get_rel_namespace(relid) != temp_namespace)
-			return NULL;
+			return;
 	}
 	if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_RELATION)
-		return NULL;
+		return;
 
 	/* nobody but this session takes locks on its temporary tables */
 	rel = table_open(relid, RowExclusiveLock);
 	if (fastload_unfit(rel) == NULL)
 	{
-		fill = fastload_fill_begin(rel, CurrentMemoryContext);
+		fill = fastload_fill_begin(query, rel, CurrentMemoryContext);
 		if (rel->trigdesc == NULL && CreatedInSubTransaction_compat(rel, GetCurrentSubTransactionId()))
 			fill->may_freeze = fastload_copy_may_freeze;
 		fill->in_buffers = rel->rd_rel->relhasindex || rel->trigdesc != NULL;
@@ -272,5 +276,17 @@ fastload_copy_prepare(CopyStmt *copy)
 	}
 	else
 		table_close(rel, NoLock);
-	return fill;
+}
+
+/*
+ * It has run, and has a fill.  After an error the transaction closes the table.
+ */
+void
+fastload_copy_end(PtQuery *query)
+{
+	Relation	rel = query->fill->rel;
+
+	fastload_override_end(query->fill);
+	query_end_fill(query);
+	table_close(rel, NoLock);
 }

@@ -19,17 +19,19 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/pg_class.h"
+#include "nodes/execnodes.h"
 #include "tcop/dest.h"
 #include "utils/lsyscache.h"
 
 #include "load/fastload.h"
+#include "query.h"
 
 typedef struct CtasReceiver
 {
 	DestReceiver pub;
 	DestReceiver *inner;		/* the server's receiver */
+	PtQuery    *query;			/* whose rows it gets */
 	bool		may_freeze;
-	MemoryContext context;
 	Relation	rel;
 	FastFill   *fill;			/* NULL: all rows go to the server's receiver */
 	const char *why_not;
@@ -80,7 +82,8 @@ ctas_startup(DestReceiver *self, int operation, TupleDesc typeinfo)
 		bool		freeze = receiver->may_freeze &&
 			receiver->rel->rd_createSubid == GetCurrentSubTransactionId();
 
-		receiver->fill = fastload_fill_begin(receiver->rel, receiver->context);
+		receiver->fill = fastload_fill_begin(receiver->query, receiver->rel,
+											 receiver->query->queryDesc->estate->es_query_cxt);
 		fastload_fill_load(receiver->fill, GetCurrentCommandId(true), freeze);
 	}
 }
@@ -125,20 +128,20 @@ ctas_destroy(DestReceiver *self)
 }
 
 /*
- * A receiver to stand in front of the server's "inner" for one ExecutorRun.
+ * A receiver to stand in front of the server's for one ExecutorRun.
  */
 DestReceiver *
-fastload_ctas_receiver(DestReceiver *inner, bool may_freeze, MemoryContext context)
+fastload_ctas_receiver(PtQuery *query, bool may_freeze)
 {
-	CtasReceiver *receiver = MemoryContextAllocZero(context, sizeof(CtasReceiver));
+	CtasReceiver *receiver = MemoryContextAllocZero(query->queryDesc->estate->es_query_cxt, sizeof(CtasReceiver));
 
 	receiver->pub.receiveSlot = ctas_receive;
 	receiver->pub.rStartup = ctas_startup;
 	receiver->pub.rShutdown = ctas_shutdown;
 	receiver->pub.rDestroy = ctas_destroy;
-	receiver->pub.mydest = inner->mydest;
-	receiver->inner = inner;
+	receiver->pub.mydest = query->dest->mydest;
+	receiver->inner = query->dest;
+	receiver->query = query;
 	receiver->may_freeze = may_freeze;
-	receiver->context = context;
 	return &receiver->pub;
 }

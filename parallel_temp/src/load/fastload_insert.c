@@ -34,8 +34,8 @@
 #include "compat_executor.h"
 #include "compat_planner.h"
 #include "compat_table.h"
-#include "hooks.h"
 #include "load/fastload.h"
+#include "query.h"
 
 /*
  * Takes the place of the server's function of the ModifyTable node.
@@ -48,7 +48,7 @@ exec_fast_insert(PlanState *pstate)
 	ResultRelInfo *target = state->resultRelInfo;
 	Relation	rel = target->ri_RelationDesc;
 	PlanState  *source = outerPlanState(state);
-	FastFill   *fill = statements.fills;
+	FastFill   *fill = NULL;
 	const char *why_not;
 
 	CHECK_FOR_INTERRUPTS();
@@ -56,9 +56,12 @@ exec_fast_insert(PlanState *pstate)
 	/* ExecutorFinish calls once more when a rule made the statement */
 	if (state->mt_done)
 		return NULL;
-	while (fill != NULL && fill->state != state)
-		fill = fill->outer;
-	if (fill == NULL)
+	foreach_fill(fill)
+	{
+		if (fill->state == state)
+			break;
+	}
+	if (fill == NULL || fill->state != state)
 		elog(ERROR, "fast load state of the insertion is lost");
 	Assert(fill->rel == rel && !fill->overrides && fill->load == NULL);
 	if (rel->rd_rel->relhasindex && target->ri_IndexRelationDescs == NULL)
@@ -184,13 +187,14 @@ reads_target(PlannedStmt *plan, Oid relid)
 /*
  * If the statement is an insertion that the bulk writer can do, take it over; it
  * will run in the ExecutorRun that follows.  If the server has to make each row
- * ready, set *override, for the caller to end.  Returns NULL for a
- * statement taken over and for one that is no insertion into a temporary table,
- * else a reason.
+ * ready, let them come by the table's access method.  Both have a fill then.  Returns
+ * NULL for a statement taken over and for one that is no insertion into a temporary
+ * table, else a reason.
  */
 const char *pg_attribute_hot
-fastload_insert_prepare(QueryDesc *queryDesc, FastFill **override)
+fastload_insert_prepare(PtQuery *query)
 {
+	QueryDesc  *queryDesc = query->queryDesc;
 	ModifyTableState *state = (ModifyTableState *) queryDesc->planstate;
 	ResultRelInfo *target;
 	Relation	rel;
@@ -217,7 +221,7 @@ fastload_insert_prepare(QueryDesc *queryDesc, FastFill **override)
 	scanned = reads_target(queryDesc->plannedstmt, RelationGetRelid(rel));
 	may_freeze = CreatedInSubTransaction_compat(rel, GetCurrentSubTransactionId()) && !scanned;
 	why_not = work_per_row(state);
-	fill = fastload_fill_begin(rel, queryDesc->estate->es_query_cxt);
+	fill = fastload_fill_begin(query, rel, queryDesc->estate->es_query_cxt);
 	fill->scanned = scanned;
 	fill->own_references = 1;
 	if (why_not != NULL)
@@ -226,7 +230,6 @@ fastload_insert_prepare(QueryDesc *queryDesc, FastFill **override)
 			fill->may_freeze = fastload_may_freeze;
 		fill->in_buffers = rel->rd_rel->relhasindex || rel->trigdesc != NULL;
 		fastload_override_begin(fill);
-		*override = fill;
 		return why_not;
 	}
 	if (may_freeze)

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * fastload_write.c
- *	  The bulk writer: forms rows directly on pages of a temporary table.
+ *	  The bulk writer: pages of a temporary table, and their way to its file.
  *
- * Rows are formed in place, without a tuple in between.  The first pages, about as
+ * Rows are formed in place (fastload_rows.c).  The first pages, about as
  * many as temp_buffers has, are local buffers, so that a table that fits is
  * resident for the queries that follow, as after the server's own path; their file
  * grows in large steps and is not written.  All further pages are filled in a
@@ -18,9 +18,6 @@
  * whole pages behind, whose rows belong to an aborted transaction, and perhaps
  * empty pages at the end of the file: what the server's own path leaves too.
  *
- * Rows land where the server would have put them: the same fill factor rule, the
- * same order, hence the same ctid.
- *
  * Copyright (c) 2026, the pg_lean authors
  *
  *-------------------------------------------------------------------------
@@ -28,11 +25,8 @@
 #include "postgres.h"
 
 #include "access/heapam.h"
-#include "access/heaptoast.h"
-#include "access/hio.h"
 #include "access/htup_details.h"
 #include "access/xact.h"
-#include "executor/executor.h"
 #include "executor/instrument.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -55,10 +49,19 @@
 /* The file grows by at most this many blocks at once. */
 #define MAX_STEP 512
 
-static void next_page(FastLoad *load);
 static void close_page(FastLoad *load, bool last);
 static void write_batch(FastLoad *load);
 static void give_back_blocks(FastLoad *load, bool keep_length);
+
+/*
+ * A load's states follow each other.
+ */
+static inline void
+set_state(FastLoad *load, FastLoadState state)
+{
+	Assert(state > load->state);
+	load->state = state;
+}
 
 /*
  * Begin a load into a heap that fastload_unfit() found no fault with.  Rows get
@@ -128,7 +131,7 @@ fastload_keep_length(FastLoad *load)
 void
 fastload_continue_at_end(FastLoad *load)
 {
-	Assert(load->next_block > 0 && load->page == NULL);
+	Assert(load->next_block > 0 && load->page == NULL && load->tuples == 0);
 	load->block = load->next_block - 1;
 	load->buffer = ReadBuffer(load->rel, load->block);
 	LockBuffer(load->buffer, BUFFER_LOCK_EXCLUSIVE);
@@ -138,267 +141,23 @@ fastload_continue_at_end(FastLoad *load)
 }
 
 /*
- * Is there room for a tuple of this (aligned) length on the page being filled?
- */
-static inline bool
-page_has_room(FastLoad *load, Size need)
-{
-	PageHeader	header = (PageHeader) load->page;
-	int			room = (int) header->pd_upper - (int) header->pd_lower - (int) sizeof(ItemIdData);
-	Size		wanted = need + load->save_space;
-	Size		nearly_empty = MaxHeapTupleSize - (MaxHeapTuplesPerPage / 8 * sizeof(ItemIdData));
-
-	/* a page counts as empty when little of it is taken */
-	if (wanted > nearly_empty)
-		wanted = Max(need, nearly_empty);
-	return room >= 0 && (Size) room >= wanted &&
-		PageGetMaxOffsetNumber(load->page) < MaxHeapTuplesPerPage;
-}
-
-/*
- * Find room for a tuple of this length; go to a new page if need be.  The bytes
- * returned are zero.  Nothing is taken until commit_tuple().
- */
-static char *
-reserve_space(FastLoad *load, Size len)
-{
-	Size		need = MAXALIGN(len);
-	char	   *place;
-
-	if (unlikely(need > MaxHeapTupleSize))
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("row is too big: size %zu, maximum size %zu",
-						need, (Size) MaxHeapTupleSize)));
-
-	if (load->page == NULL || !page_has_room(load, need))
-		next_page(load);
-
-	place = (char *) load->page + ((PageHeader) load->page)->pd_upper - need;
-	if (load->used_hole)
-		memset(place, 0, need);
-	return place;
-}
-
-/* What a new row of this load says of transactions. */
-static inline void
-set_transaction(FastLoad *load, HeapTupleHeader tuple)
-{
-	tuple->t_infomask &= ~HEAP_XACT_MASK;
-	tuple->t_infomask2 &= ~HEAP2_XACT_MASK;
-	tuple->t_infomask |= HEAP_XMAX_INVALID;
-	HeapTupleHeaderSetXmin(tuple, load->xid);
-	if (load->frozen)
-		HeapTupleHeaderSetXminFrozen(tuple);
-	HeapTupleHeaderSetCmin(tuple, load->cid);
-	HeapTupleHeaderSetXmax(tuple, InvalidTransactionId);
-}
-
-/*
- * The tuple at the place that reserve_space() gave is complete but for its
- * transaction data: take the space and give it a line pointer.
- */
-static inline void
-commit_tuple(FastLoad *load, HeapTupleHeader tuple, Size len)
-{
-	PageHeader	header = (PageHeader) load->page;
-	OffsetNumber offset = PageGetMaxOffsetNumber(load->page) + 1;
-
-	set_transaction(load, tuple);
-	ItemPointerSet(&tuple->t_ctid, load->block, offset);
-
-	header->pd_upper -= MAXALIGN(len);
-	ItemIdSetNormal(PageGetItemId(load->page, offset), header->pd_upper, len);
-	header->pd_lower += sizeof(ItemIdData);
-	load->tuples++;
-}
-
-/*
- * The slow way: a tuple that is long or has values stored elsewhere goes through
- * the server's TOAST code.
- */
-static void
-add_toasted_tuple(FastLoad *load, HeapTuple tuple)
-{
-	HeapTuple	stored;
-	int			options = HEAP_INSERT_SKIP_FSM | (load->frozen ? HEAP_INSERT_FROZEN : 0);
-	char	   *place;
-
-	tuple->t_tableOid = load->relid;
-	if (HeapTupleHasExternal(tuple) || tuple->t_len > TOAST_TUPLE_THRESHOLD)
-		stored = heap_toast_insert_or_update(load->rel, tuple, NULL, options);
-	else
-		stored = tuple;
-	place = reserve_space(load, stored->t_len);
-	memcpy(place, stored->t_data, stored->t_len);
-	commit_tuple(load, (HeapTupleHeader) place, stored->t_len);
-	if (stored != tuple)
-		heap_freetuple(stored);
-}
-
-static void
-add_toasted(FastLoad *load, TupleTableSlot *slot)
-{
-	bool		free_tuple;
-	HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, true, &free_tuple);
-
-	add_toasted_tuple(load, tuple);
-	if (free_tuple)
-		heap_freetuple(tuple);
-}
-
-/*
- * Does one of a slot's values live elsewhere?
- */
-static bool
-has_external(TupleTableSlot *slot)
-{
-	TupleDesc	desc = slot->tts_tupleDescriptor;
-
-	for (int i = 0; i < desc->natts; i++)
-	{
-		if (!slot->tts_isnull[i] && TupleDescAttr(desc, i)->attlen == -1 &&
-			VARATT_IS_EXTERNAL(DatumGetPointer(slot->tts_values[i])))
-			return true;
-	}
-	return false;
-}
-
-/*
- * Form a row from a slot's values, on the page.  False if it has to be toasted.
- */
-static bool
-add_values(FastLoad *load, TupleTableSlot *slot)
-{
-	TupleDesc	desc = slot->tts_tupleDescriptor;
-	int			natts = desc->natts;
-	bool		has_null = false;
-	Size		hoff = offsetof(HeapTupleHeaderData, t_bits);
-	Size		data_len;
-	HeapTupleHeader tuple;
-
-	slot_getallattrs(slot);
-	for (int i = 0; i < natts; i++)
-	{
-		if (slot->tts_isnull[i])
-		{
-			has_null = true;
-			hoff += BITMAPLEN(natts);
-			break;
-		}
-	}
-	hoff = MAXALIGN(hoff);
-	data_len = heap_compute_data_size(desc, slot->tts_values, slot->tts_isnull);
-	if (hoff + data_len > TOAST_TUPLE_THRESHOLD)
-		return false;
-
-	/* no page is left for a row that will be shorter */
-	if (load->page != NULL && !page_has_room(load, MAXALIGN(hoff + data_len)) && has_external(slot))
-		return false;
-
-	tuple = (HeapTupleHeader) reserve_space(load, hoff + data_len);
-	HeapTupleHeaderSetNatts(tuple, natts);
-	tuple->t_hoff = hoff;
-	heap_fill_tuple(desc, slot->tts_values, slot->tts_isnull,
-					(char *) tuple + hoff, data_len, &tuple->t_infomask,
-					has_null ? tuple->t_bits : NULL);
-	if (tuple->t_infomask & HEAP_HASEXTERNAL)
-	{
-		memset(tuple, 0, hoff + data_len);
-		return false;
-	}
-	commit_tuple(load, tuple, hoff + data_len);
-	return true;
-}
-
-/*
- * Add the row in a slot, whose descriptor has the columns of the table, and set the
- * slot's tts_tid to its place.
- */
-void
-fastload_add(FastLoad *load, TupleTableSlot *slot)
-{
-	char	   *place;
-
-	Assert(!load->handed_back);
-
-	/*
-	 * A row that is a tuple already is copied as it is; it may lie in a
-	 * buffer, which the slot keeps pinned.  COPY's slots of that kind hold
-	 * values.
-	 */
-	if ((TTS_IS_HEAPTUPLE(slot) || TTS_IS_BUFFERTUPLE(slot)) && ((HeapTupleTableSlot *) slot)->tuple != NULL)
-	{
-		HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, false, NULL);
-
-		if (HeapTupleHasExternal(tuple) || tuple->t_len > TOAST_TUPLE_THRESHOLD)
-			add_toasted(load, slot);
-		else
-		{
-			place = reserve_space(load, tuple->t_len);
-			memcpy(place, tuple->t_data, tuple->t_len);
-			commit_tuple(load, (HeapTupleHeader) place, tuple->t_len);
-		}
-	}
-	else if (TTS_IS_MINIMALTUPLE(slot))
-	{
-		MinimalTuple tuple = ExecFetchSlotMinimalTuple(slot, NULL);
-		Size		len = tuple->t_len + MINIMAL_TUPLE_OFFSET;
-
-		if ((tuple->t_infomask & HEAP_HASEXTERNAL) || len > TOAST_TUPLE_THRESHOLD)
-			add_toasted(load, slot);
-		else
-		{
-			const Size	common = offsetof(MinimalTupleData, t_infomask2);
-
-			place = reserve_space(load, len);
-			memcpy(place + MINIMAL_TUPLE_OFFSET + common, (char *) tuple + common, tuple->t_len - common);
-			commit_tuple(load, (HeapTupleHeader) place, len);
-		}
-	}
-	else if (!add_values(load, slot))
-		add_toasted(load, slot);
-	ItemPointerSet(&slot->tts_tid, load->block, PageGetMaxOffsetNumber(load->page));
-}
-
-/*
- * Add a tuple of the caller's own, and leave in it what heap_insert() does: the
- * place, and the header of a new row.
- */
-void
-fastload_add_tuple(FastLoad *load, HeapTuple tuple)
-{
-	Assert(!load->handed_back);
-	tuple->t_tableOid = load->relid;
-	if (HeapTupleHasExternal(tuple) || tuple->t_len > TOAST_TUPLE_THRESHOLD)
-		add_toasted_tuple(load, tuple);
-	else
-	{
-		char	   *place = reserve_space(load, tuple->t_len);
-
-		memcpy(place, tuple->t_data, tuple->t_len);
-		commit_tuple(load, (HeapTupleHeader) place, tuple->t_len);
-	}
-	set_transaction(load, tuple->t_data);
-	ItemPointerSet(&tuple->t_self, load->block, PageGetMaxOffsetNumber(load->page));
-}
-
-/*
  * Leave the page being filled and begin another.
  */
-static void
-next_page(FastLoad *load)
+void
+fastload_next_page(FastLoad *load)
 {
 	CHECK_FOR_INTERRUPTS();
 	close_page(load, false);
 
+	Assert(load->state < LOAD_HANDED_BACK && load->page == NULL);
 	if (load->pool_pages < load->pool_limit)
 	{
+		Assert(load->state == LOAD_TO_BUFFERS && load->batch_pages == 0);
 		if (load->next_block >= load->file_length)
 		{
 			BlockNumber n = Min(load->step, relfile_room_in_segment(load->file_length));
 
-			/* what goes straight to the file begins at its end */
+			/* not beyond what buffers take: see below */
 			n = Min(n, load->pool_limit - load->pool_pages);
 			/* a nearly full file system may have room for a smaller step */
 			while (!relfile_extend(RelationGetSmgr(load->rel), load->file_length, load->file_length + n,
@@ -421,10 +180,12 @@ next_page(FastLoad *load)
 	}
 	else
 	{
-		if (load->batch == NULL)
+		if (load->state == LOAD_TO_BUFFERS)
 		{
+			/* what goes straight to the file begins at its end */
 			Assert(load->file_length == load->next_block);
 			load->batch = (char *) TYPEALIGN(BLCKSZ, MemoryContextAlloc(load->context, (BATCH_PAGES + 1) * BLCKSZ));
+			set_state(load, LOAD_TO_FILE);
 		}
 		if (load->batch_pages == BATCH_PAGES)
 			write_batch(load);
@@ -556,6 +317,7 @@ give_back_blocks(FastLoad *load, bool keep_length)
 void
 fastload_hand_back(FastLoad *load, bool thaw)
 {
+	Assert(load->state < LOAD_HANDED_BACK);
 	close_page(load, true);
 	write_batch(load);
 	give_back_blocks(load, thaw && load->scanned);
@@ -588,7 +350,7 @@ fastload_hand_back(FastLoad *load, bool thaw)
 		}
 		load->frozen = false;
 	}
-	load->handed_back = true;
+	set_state(load, LOAD_HANDED_BACK);
 }
 
 /*
@@ -604,7 +366,7 @@ fastload_abandon(FastLoad *load)
 {
 	SMgrRelation reln;
 
-	if (load->handed_back || load->next_block == 0 || proc_exit_inprogress ||
+	if (load->state >= LOAD_HANDED_BACK || load->next_block == 0 || proc_exit_inprogress ||
 		others_have_put_rows(load, load->old_length) || unused_blocks_are_read(load))
 		return;
 	close_page(load, true);
@@ -622,8 +384,9 @@ fastload_abandon(FastLoad *load)
 void
 fastload_end(FastLoad *load)
 {
-	if (!load->handed_back)
+	if (load->state < LOAD_HANDED_BACK)
 		fastload_hand_back(load, false);
+	set_state(load, LOAD_ENDED);
 	if (load->tuples > 0)
 		pgstat_count_heap_insert(load->rel, load->tuples);
 }

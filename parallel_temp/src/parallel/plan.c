@@ -42,15 +42,19 @@
 #include "parallel/plan_serial.h"
 #include "parallel/plan_walk.h"
 #include "parallel_temp.h"
+#include "query.h"
 
 static planner_hook_type previous_planner = NULL;
-
-static Planning *planning = NULL;
 
 Planning *
 current_planning(void)
 {
-	return planning;
+	for (PtQuery *query = pt_running.innermost; query != NULL; query = query->outer)
+	{
+		if (query->plans)
+			return query->planning;
+	}
+	return NULL;
 }
 
 /*
@@ -198,17 +202,19 @@ plan_next(PLANNER_PARAMS_compat)
 static PlannedStmt *
 plan_framed(Planning *frame, PLANNER_PARAMS_compat)
 {
-	Planning   *outer = planning;
-	PlannedStmt *result;
+	PlannedStmt *volatile result = NULL;
+	PtQuery		query;
 
-	planning = frame;
+	query_push(&query);
+	query.plans = true;
+	query.planning = frame;
 	PG_TRY();
 	{
 		result = plan_next(PLANNER_ARGS_compat);
 	}
 	PG_FINALLY();
 	{
-		planning = outer;
+		query_pop(&query);
 	}
 	PG_END_TRY();
 	return result;
@@ -221,7 +227,7 @@ plan_framed(Planning *frame, PLANNER_PARAMS_compat)
 static PlannedStmt *pg_attribute_hot
 plan_apart(PLANNER_PARAMS_compat)
 {
-	if (planning == NULL)
+	if (current_planning() == NULL)
 		return plan_next(PLANNER_ARGS_compat);
 	return plan_framed(NULL, PLANNER_ARGS_compat);
 }
@@ -276,9 +282,9 @@ plan_planner(PLANNER_PARAMS_compat)
 
 	watch();
 	memset(&frame, 0, sizeof(frame));
-	frame.outer = planning;
+	frame.outer = current_planning();
 	frame.hazard = has_hazard((Node *) parse, NULL);
-	frame.for_explain = explaining();
+	frame.for_explain = query_is_explained();
 	copy = copyObject(parse);
 	result = plan_framed(&frame, PLANNER_ARGS_compat);
 

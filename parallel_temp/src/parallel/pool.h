@@ -12,6 +12,7 @@
 #define POOL_H
 
 #include "executor/execdesc.h"
+#include "executor/executor.h"
 #include "nodes/plannodes.h"
 #include "port/atomics.h"
 #include "storage/block.h"
@@ -20,6 +21,7 @@
 #include "compat_executor.h"
 #include "compat_storage.h"
 #include "parallel/plan_walk.h"
+#include "query.h"
 
 #define SHARED_AREA_MAGIC	0x70745031
 
@@ -90,8 +92,6 @@ shared_rel_notes(SharedArea *area, SharedRel *rel)
 /* The leader's side of one running parallel query. */
 typedef struct Share
 {
-	struct Share *outer;		/* of the query that called this one */
-	EState	   *estate;
 	dsm_segment *segment;
 	SharedArea *area;
 	ResourceOwner pins;			/* parent of the owners of pins */
@@ -148,7 +148,11 @@ extern void fetch_values_for_workers(QueryDesc *queryDesc, bool subplans);
 
 /* ---- pool_run.c: when a query runs ---------------------------- */
 
-extern void pool_run(EXECUTORRUN_PARAMS_compat);
+/*
+ * Run a plan with parallel parts, or a part of one in a worker; "next" is who runs
+ * plans behind us.
+ */
+extern void pool_run(PtQuery *query, ExecutorRun_hook_type next, EXECUTORRUN_PARAMS_compat);
 
 /* The share of the query that this executor state belongs to, or NULL. */
 extern Share *share_of(EState *estate);

@@ -29,23 +29,19 @@
 #include "utils/lsyscache.h"
 
 #include "compat_executor.h"
-#include "hooks.h"
 #include "parallel/pool.h"
 #include "parallel/scan.h"
 #include "parallel/stats.h"
 #include "parallel/worker.h"
 #include "parallel_temp.h"
 
-/* The shares of the queries that are running, innermost first. */
-static Share *shares = NULL;
-
 Share *
 share_of(EState *estate)
 {
-	for (Share *share = shares; share != NULL; share = share->outer)
+	for (PtQuery *query = pt_running.innermost; query != NULL; query = query->outer)
 	{
-		if (share->estate == estate)
-			return share;
+		if (query->share != NULL && query->queryDesc->estate == estate)
+			return query->share;
 	}
 	return NULL;
 }
@@ -82,65 +78,43 @@ share_entry(Share *share)
  * Run a plan in the leader alone, though it has a Gather.
  */
 static void
-run_without_workers(EXECUTORRUN_PARAMS_compat)
+run_without_workers(PtQuery *query, ExecutorRun_hook_type next, EXECUTORRUN_PARAMS_compat)
 {
-	PlannedStmt *stmt = queryDesc->plannedstmt;
-	PlannedStmt alone = *stmt;
+	PlannedStmt alone = *query->plannedstmt;
 
+	/* after an error query_pop() puts the plan back */
 	alone.parallelModeNeeded = false;
 	queryDesc->plannedstmt = &alone;
-	PG_TRY();
-	{
-		statements.next_run(EXECUTORRUN_ARGS_compat);
-	}
-	PG_FINALLY();
-	{
-		queryDesc->plannedstmt = stmt;
-	}
-	PG_END_TRY();
+	next(EXECUTORRUN_ARGS_compat);
+	queryDesc->plannedstmt = query->plannedstmt;
 }
 
 static void
-run_with_share(Share *share, EXECUTORRUN_PARAMS_compat)
+run_with_share(PtQuery *query, ExecutorRun_hook_type next, EXECUTORRUN_PARAMS_compat)
 {
 	EState	   *estate = queryDesc->estate;
-	List	   *range_table = estate->es_range_table;
-	bool		participation = parallel_leader_participation;
+	Share	   *share = query->share;
 	MemoryContext old = MemoryContextSwitchTo(estate->es_query_cxt);
 
-	estate->es_range_table = lappend(list_copy(range_table), share_entry(share));
+	/* query_pop() puts both back */
+	estate->es_range_table = lappend(list_copy(query->range_table), share_entry(share));
 	MemoryContextSwitchTo(old);
-	share->outer = shares;
-	shares = share;
 	if (share->leader_stays_out)
 		parallel_leader_participation = false;
-	PG_TRY();
-	{
-		temp_scan_prepare(queryDesc);
-		statements.next_run(EXECUTORRUN_ARGS_compat);
-	}
-	PG_FINALLY();
-	{
-		shares = share->outer;
-		estate->es_range_table = range_table;
-		parallel_leader_participation = participation;
-	}
-	PG_END_TRY();
+	temp_scan_prepare(queryDesc);
+	next(EXECUTORRUN_ARGS_compat);
 
 	/* On an ERROR the resource owner gives back pins and segment instead. */
+	query->share = NULL;
 	temp_scan_finish(queryDesc->planstate, share);
 	scan_tidy_after(share->area, estate->es_snapshot);
 	share_end(share);
 }
 
-/*
- * Run a plan with parallel parts, or a part of one in a worker.
- */
 void
-pool_run(EXECUTORRUN_PARAMS_compat)
+pool_run(PtQuery *query, ExecutorRun_hook_type next, EXECUTORRUN_PARAMS_compat)
 {
 	TempPlan	plan;
-	Share	   *share;
 	bool		temporary;
 	const char *reason = NULL;
 
@@ -150,7 +124,7 @@ pool_run(EXECUTORRUN_PARAMS_compat)
 			return;
 		if (worker_area())
 			temp_scan_prepare(queryDesc);
-		statements.next_run(EXECUTORRUN_ARGS_compat);
+		next(EXECUTORRUN_ARGS_compat);
 		return;
 	}
 
@@ -159,14 +133,14 @@ pool_run(EXECUTORRUN_PARAMS_compat)
 		fetch_values_for_workers(queryDesc, temporary);
 	if (!temporary)
 	{
-		statements.next_run(EXECUTORRUN_ARGS_compat);
+		next(EXECUTORRUN_ARGS_compat);
 		return;
 	}
 
 	temp_plan_collect(queryDesc->plannedstmt, &plan);
 	if (!plan.below)
 	{
-		statements.next_run(EXECUTORRUN_ARGS_compat);
+		next(EXECUTORRUN_ARGS_compat);
 		return;
 	}
 
@@ -176,19 +150,20 @@ pool_run(EXECUTORRUN_PARAMS_compat)
 	 */
 	if (count != 0)
 	{
-		run_without_workers(EXECUTORRUN_ARGS_compat);
+		run_without_workers(query, next, EXECUTORRUN_ARGS_compat);
 		return;
 	}
 	if (!pt_enabled)
 		reason = "parallel_temp.enabled is off";
 	else if (plan.unsafe_node)
 		reason = "a node of the plan cannot read a temporary table in a worker";
-	share = reason ? NULL : share_begin(queryDesc, &plan, &reason);
-	if (share)
-		run_with_share(share, EXECUTORRUN_ARGS_compat);
+	if (reason == NULL)
+		query->share = share_begin(queryDesc, &plan, &reason);
+	if (query->share != NULL)
+		run_with_share(query, next, EXECUTORRUN_ARGS_compat);
 	else
 	{
 		stats_count_alone(reason);
-		run_without_workers(EXECUTORRUN_ARGS_compat);
+		run_without_workers(query, next, EXECUTORRUN_ARGS_compat);
 	}
 }

@@ -481,7 +481,6 @@ share_begin(QueryDesc *queryDesc, TempPlan *plan, const char **reason)
 	pool = pool_ensure();
 
 	share = MemoryContextAllocZero(queryDesc->estate->es_query_cxt, sizeof(Share));
-	share->estate = queryDesc->estate;
 	wanted = wanted_relations(plan);
 	list_sort(wanted, compare_wanted);
 	share->segment = create_area(wanted, reason);

@@ -1,0 +1,110 @@
+/*-------------------------------------------------------------------------
+ *
+ * fastload_explain.c
+ *	  What EXPLAIN ANALYZE says of a load.
+ *
+ * The statement that EXPLAIN runs has a record (query.c) with a note, which is filled
+ * in when the statement's load ends and printed when its executor ends, among the
+ * closing lines.  Statements of functions inside it leave the note alone.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "commands/explain.h"
+
+#include "compat_executor.h"
+#include "load/fastload.h"
+#include "parallel_temp.h"
+#include "query.h"
+
+static ExplainOneQuery_hook_type prev_ExplainOneQuery = NULL;
+
+/*
+ * A load, or a statement that did without one, is done: note it for EXPLAIN.
+ * "row_by_row" says why the server made the rows ready, if it did.
+ */
+void
+fastload_remember(const FastLoad *load, const char *row_by_row, const char *why_not)
+{
+	PtQuery    *explained = pt_running.explained;
+	FastLoadNote *note;
+
+	if (explained == NULL || query_executor_depth() != explained->executor_depth + 1)
+		return;
+	note = explained->note;
+	memset(note, 0, sizeof(FastLoadNote));
+	note->set = true;
+	note->row_by_row = row_by_row;
+	note->why_not = why_not;
+	if (load != NULL)
+	{
+		note->frozen = load->frozen;
+		note->tuples = load->tuples;
+		note->pool_pages = load->pool_pages;
+		note->file_pages = load->file_pages;
+	}
+}
+
+/*
+ * EXPLAIN is about to print its closing lines: the place for ours.
+ */
+void
+fastload_print(void)
+{
+	PtQuery    *explained = pt_running.explained;
+
+	if (explained->note->set && query_executor_depth() == explained->executor_depth)
+	{
+		FastLoadNote note = *explained->note;
+		StringInfoData text;
+
+		explained->note->set = false;
+		initStringInfo(&text);
+		if (note.tuples > 0)
+			appendStringInfo(&text, UINT64_FORMAT " rows%s, new pages: " UINT64_FORMAT " in local buffers, "
+							 UINT64_FORMAT " to the file",
+							 note.tuples, note.frozen ? " frozen" : "", note.pool_pages, note.file_pages);
+		if (note.tuples > 0 && note.row_by_row != NULL)
+			appendStringInfo(&text, "; row by row (%s)", note.row_by_row);
+		if (note.why_not != NULL)
+			appendStringInfo(&text, "%s (%s)", note.tuples > 0 ? "; then given up" : "not used", note.why_not);
+		if (text.len == 0)
+			appendStringInfoString(&text, "no rows");
+		ExplainPropertyText("Fast Load", text.data, explained->explain_state);
+		pfree(text.data);
+	}
+}
+
+static void
+fastload_ExplainOneQuery(EXPLAINONEQUERY_PARAMS_compat)
+{
+	FastLoadNote note = {0};
+	PtQuery		record;
+
+	query_push(&record);
+	record.explain_state = es;
+	record.note = &note;
+	pt_running.explained = es->analyze && pt_explain ? &record : NULL;
+	PG_TRY();
+	{
+		if (prev_ExplainOneQuery)
+			prev_ExplainOneQuery(EXPLAINONEQUERY_ARGS_compat);
+		else
+			standard_ExplainOneQuery_compat(EXPLAINONEQUERY_ARGS_compat);
+	}
+	PG_FINALLY();
+	{
+		query_pop(&record);
+	}
+	PG_END_TRY();
+}
+
+void
+fastload_explain_install(void)
+{
+	prev_ExplainOneQuery = ExplainOneQuery_hook;
+	ExplainOneQuery_hook = fastload_ExplainOneQuery;
+}

@@ -1,0 +1,272 @@
+/*-------------------------------------------------------------------------
+ *
+ * fastload_rows.c
+ *	  The bulk writer's rows: formed in place, without a tuple in between.
+ *
+ * Whoever has a row calls fastload_add() or fastload_add_tuple(); pages come from
+ * fastload_write.c.  What must hold: between two calls every row of the page being
+ * filled is whole, with its line pointer, so that an ERROR in between (of a TOAST
+ * table, of a page that cannot be had) leaves a page that anybody may read.
+ *
+ * Rows land where the server would have put them: the same fill factor rule, the
+ * same order, hence the same ctid.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/heapam.h"
+#include "access/heaptoast.h"
+#include "access/hio.h"
+#include "access/htup_details.h"
+#include "executor/executor.h"
+
+#include "load/fastload.h"
+
+/*
+ * Is there room for a tuple of this (aligned) length on the page being filled?
+ */
+static inline bool
+page_has_room(FastLoad *load, Size need)
+{
+	PageHeader	header = (PageHeader) load->page;
+	int			room = (int) header->pd_upper - (int) header->pd_lower - (int) sizeof(ItemIdData);
+	Size		wanted = need + load->save_space;
+	Size		nearly_empty = MaxHeapTupleSize - (MaxHeapTuplesPerPage / 8 * sizeof(ItemIdData));
+
+	/* a page counts as empty when little of it is taken */
+	if (wanted > nearly_empty)
+		wanted = Max(need, nearly_empty);
+	return room >= 0 && (Size) room >= wanted &&
+		PageGetMaxOffsetNumber(load->page) < MaxHeapTuplesPerPage;
+}
+
+/*
+ * Find room for a tuple of this length; go to a new page if need be.  The bytes
+ * returned are zero.  Nothing is taken until commit_tuple().
+ */
+static char *
+reserve_space(FastLoad *load, Size len)
+{
+	Size		need = MAXALIGN(len);
+	char	   *place;
+
+	if (unlikely(need > MaxHeapTupleSize))
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("row is too big: size %zu, maximum size %zu",
+						need, (Size) MaxHeapTupleSize)));
+
+	if (load->page == NULL || !page_has_room(load, need))
+		fastload_next_page(load);
+
+	place = (char *) load->page + ((PageHeader) load->page)->pd_upper - need;
+	if (load->used_hole)
+		memset(place, 0, need);
+	return place;
+}
+
+/* What a new row of this load says of transactions. */
+static inline void
+set_transaction(FastLoad *load, HeapTupleHeader tuple)
+{
+	tuple->t_infomask &= ~HEAP_XACT_MASK;
+	tuple->t_infomask2 &= ~HEAP2_XACT_MASK;
+	tuple->t_infomask |= HEAP_XMAX_INVALID;
+	HeapTupleHeaderSetXmin(tuple, load->xid);
+	if (load->frozen)
+		HeapTupleHeaderSetXminFrozen(tuple);
+	HeapTupleHeaderSetCmin(tuple, load->cid);
+	HeapTupleHeaderSetXmax(tuple, InvalidTransactionId);
+}
+
+/*
+ * The tuple at the place that reserve_space() gave is complete but for its
+ * transaction data: take the space and give it a line pointer.
+ */
+static inline void
+commit_tuple(FastLoad *load, HeapTupleHeader tuple, Size len)
+{
+	PageHeader	header = (PageHeader) load->page;
+	OffsetNumber offset = PageGetMaxOffsetNumber(load->page) + 1;
+
+	set_transaction(load, tuple);
+	ItemPointerSet(&tuple->t_ctid, load->block, offset);
+
+	header->pd_upper -= MAXALIGN(len);
+	ItemIdSetNormal(PageGetItemId(load->page, offset), header->pd_upper, len);
+	header->pd_lower += sizeof(ItemIdData);
+	load->tuples++;
+}
+
+/*
+ * The slow way: a tuple that is long or has values stored elsewhere goes through
+ * the server's TOAST code.
+ */
+static void
+add_toasted_tuple(FastLoad *load, HeapTuple tuple)
+{
+	HeapTuple	stored;
+	int			options = HEAP_INSERT_SKIP_FSM | (load->frozen ? HEAP_INSERT_FROZEN : 0);
+	char	   *place;
+
+	tuple->t_tableOid = load->relid;
+	if (HeapTupleHasExternal(tuple) || tuple->t_len > TOAST_TUPLE_THRESHOLD)
+		stored = heap_toast_insert_or_update(load->rel, tuple, NULL, options);
+	else
+		stored = tuple;
+	place = reserve_space(load, stored->t_len);
+	memcpy(place, stored->t_data, stored->t_len);
+	commit_tuple(load, (HeapTupleHeader) place, stored->t_len);
+	if (stored != tuple)
+		heap_freetuple(stored);
+}
+
+static void
+add_toasted(FastLoad *load, TupleTableSlot *slot)
+{
+	bool		free_tuple;
+	HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, true, &free_tuple);
+
+	add_toasted_tuple(load, tuple);
+	if (free_tuple)
+		heap_freetuple(tuple);
+}
+
+/*
+ * Does one of a slot's values live elsewhere?
+ */
+static bool
+has_external(TupleTableSlot *slot)
+{
+	TupleDesc	desc = slot->tts_tupleDescriptor;
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		if (!slot->tts_isnull[i] && TupleDescAttr(desc, i)->attlen == -1 &&
+			VARATT_IS_EXTERNAL(DatumGetPointer(slot->tts_values[i])))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Form a row from a slot's values, on the page.  False if it has to be toasted.
+ */
+static bool
+add_values(FastLoad *load, TupleTableSlot *slot)
+{
+	TupleDesc	desc = slot->tts_tupleDescriptor;
+	int			natts = desc->natts;
+	bool		has_null = false;
+	Size		hoff = offsetof(HeapTupleHeaderData, t_bits);
+	Size		data_len;
+	HeapTupleHeader tuple;
+
+	slot_getallattrs(slot);
+	for (int i = 0; i < natts; i++)
+	{
+		if (slot->tts_isnull[i])
+		{
+			has_null = true;
+			hoff += BITMAPLEN(natts);
+			break;
+		}
+	}
+	hoff = MAXALIGN(hoff);
+	data_len = heap_compute_data_size(desc, slot->tts_values, slot->tts_isnull);
+	if (hoff + data_len > TOAST_TUPLE_THRESHOLD)
+		return false;
+
+	/* no page is left for a row that will be shorter */
+	if (load->page != NULL && !page_has_room(load, MAXALIGN(hoff + data_len)) && has_external(slot))
+		return false;
+
+	tuple = (HeapTupleHeader) reserve_space(load, hoff + data_len);
+	HeapTupleHeaderSetNatts(tuple, natts);
+	tuple->t_hoff = hoff;
+	heap_fill_tuple(desc, slot->tts_values, slot->tts_isnull,
+					(char *) tuple + hoff, data_len, &tuple->t_infomask,
+					has_null ? tuple->t_bits : NULL);
+	if (tuple->t_infomask & HEAP_HASEXTERNAL)
+	{
+		memset(tuple, 0, hoff + data_len);
+		return false;
+	}
+	commit_tuple(load, tuple, hoff + data_len);
+	return true;
+}
+
+/*
+ * Add the row in a slot, whose descriptor has the columns of the table, and set the
+ * slot's tts_tid to its place.
+ */
+void
+fastload_add(FastLoad *load, TupleTableSlot *slot)
+{
+	char	   *place;
+
+	Assert(load->state < LOAD_HANDED_BACK);
+
+	/*
+	 * A row that is a tuple already is copied as it is; it may lie in a
+	 * buffer, which the slot keeps pinned.  COPY's slots of that kind hold
+	 * values.
+	 */
+	if ((TTS_IS_HEAPTUPLE(slot) || TTS_IS_BUFFERTUPLE(slot)) && ((HeapTupleTableSlot *) slot)->tuple != NULL)
+	{
+		HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, false, NULL);
+
+		if (HeapTupleHasExternal(tuple) || tuple->t_len > TOAST_TUPLE_THRESHOLD)
+			add_toasted(load, slot);
+		else
+		{
+			place = reserve_space(load, tuple->t_len);
+			memcpy(place, tuple->t_data, tuple->t_len);
+			commit_tuple(load, (HeapTupleHeader) place, tuple->t_len);
+		}
+	}
+	else if (TTS_IS_MINIMALTUPLE(slot))
+	{
+		MinimalTuple tuple = ExecFetchSlotMinimalTuple(slot, NULL);
+		Size		len = tuple->t_len + MINIMAL_TUPLE_OFFSET;
+
+		if ((tuple->t_infomask & HEAP_HASEXTERNAL) || len > TOAST_TUPLE_THRESHOLD)
+			add_toasted(load, slot);
+		else
+		{
+			const Size	common = offsetof(MinimalTupleData, t_infomask2);
+
+			place = reserve_space(load, len);
+			memcpy(place + MINIMAL_TUPLE_OFFSET + common, (char *) tuple + common, tuple->t_len - common);
+			commit_tuple(load, (HeapTupleHeader) place, len);
+		}
+	}
+	else if (!add_values(load, slot))
+		add_toasted(load, slot);
+	ItemPointerSet(&slot->tts_tid, load->block, PageGetMaxOffsetNumber(load->page));
+}
+
+/*
+ * Add a tuple of the caller's own, and leave in it what heap_insert() does: the
+ * place, and the header of a new row.
+ */
+void
+fastload_add_tuple(FastLoad *load, HeapTuple tuple)
+{
+	Assert(load->state < LOAD_HANDED_BACK);
+	tuple->t_tableOid = load->relid;
+	if (HeapTupleHasExternal(tuple) || tuple->t_len > TOAST_TUPLE_THRESHOLD)
+		add_toasted_tuple(load, tuple);
+	else
+	{
+		char	   *place = reserve_space(load, tuple->t_len);
+
+		memcpy(place, tuple->t_data, tuple->t_len);
+		commit_tuple(load, (HeapTupleHeader) place, tuple->t_len);
+	}
+	set_transaction(load, tuple->t_data);
+	ItemPointerSet(&tuple->t_self, load->block, PageGetMaxOffsetNumber(load->page));
+}

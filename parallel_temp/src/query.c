@@ -1,0 +1,109 @@
+/*-------------------------------------------------------------------------
+ *
+ * query.c
+ *	  The stack of statements that are running, as far as they concern the library.
+ *
+ * A record is pushed where the library begins to have to do with a statement
+ * (hooks.c for the executor and utility statements, plan.c, fastload_explain.c) and
+ * popped there, after success and after an error: nowhere else, and nothing else
+ * remembers what is running.  Most statements have none; of them only the depth is
+ * counted, which is put right when a record around them is popped, or by hooks.c.
+ *
+ * Nothing here calls up.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "nodes/execnodes.h"
+#include "optimizer/optimizer.h"
+#include "storage/proc.h"
+
+#include "compat_executor.h"
+#include "query.h"
+
+PtRunning	pt_running pg_attribute_aligned(PG_CACHE_LINE_SIZE);
+
+int			pg_attribute_hot
+query_executor_depth(void)
+{
+	return pt_running.transaction == CurrentLxid_compat ? pt_running.executor_depth : 0;
+}
+
+int
+query_utility_depth(void)
+{
+	return pt_running.utility_depth;
+}
+
+bool
+query_is_explained(void)
+{
+	return pt_running.explain_depth > 0;
+}
+
+void
+query_push(PtQuery *query)
+{
+	memset(query, 0, sizeof(PtQuery));
+	query->outer = pt_running.innermost;
+	query->executor_depth = query_executor_depth();
+	query->utility_depth = pt_running.utility_depth;
+	query->explain_depth = pt_running.explain_depth;
+	query->explained = pt_running.explained;
+	pt_running.innermost = query;
+}
+
+void
+query_pop(PtQuery *query)
+{
+	/* Whoever pushes catches every error, so no record inside is left. */
+	Assert(pt_running.innermost == query);
+
+	if (query->fill != NULL)
+		query_end_fill(query);
+	if (query->queryDesc != NULL)
+	{
+		query->queryDesc->plannedstmt = query->plannedstmt;
+		query->queryDesc->estate->es_range_table = query->range_table;
+		query->queryDesc->dest = query->dest;
+		parallel_leader_participation = query->participation;
+	}
+	pt_running.executor_depth = query->executor_depth;
+	pt_running.utility_depth = query->utility_depth;
+	pt_running.explain_depth = query->explain_depth;
+	pt_running.explained = query->explained;
+	pt_running.innermost = query->outer;
+	Assert(pt_running.innermost != NULL || pt_running.fills == 0);
+}
+
+void
+query_set_run(PtQuery *query, QueryDesc *queryDesc)
+{
+	Assert(query->queryDesc == NULL && queryDesc->estate != NULL);
+	query->queryDesc = queryDesc;
+	query->plannedstmt = queryDesc->plannedstmt;
+	query->range_table = queryDesc->estate->es_range_table;
+	query->dest = queryDesc->dest;
+	query->participation = parallel_leader_participation;
+}
+
+void
+query_set_fill(PtQuery *query, struct FastFill *fill, void (*leave) (struct FastFill *fill))
+{
+	Assert(query->fill == NULL && fill != NULL);
+	query->fill = fill;
+	query->leave_fill = leave;
+	pt_running.fills++;
+}
+
+void
+query_end_fill(PtQuery *query)
+{
+	Assert(query->fill != NULL && pt_running.fills > 0);
+	query->leave_fill(query->fill);
+	query->fill = NULL;
+	pt_running.fills--;
+}
