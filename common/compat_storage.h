@@ -26,6 +26,7 @@
 #include "storage/fd.h"
 #include "storage/proc.h"
 #include "storage/smgr.h"
+#include "utils/guc.h"
 #include "utils/rel.h"
 #include "utils/resowner.h"
 
@@ -173,6 +174,27 @@ smgrreadn_compat(SMgrRelation reln, ForkNumber fork, BlockNumber block, char *to
 #else
 	for (int i = 0; i < n; i++)
 		smgrread(reln, fork, block + i, to + (Size) i * BLCKSZ);
+#endif
+}
+
+/*
+ * How many local buffers one of the server's read streams (17+) may pin beyond those
+ * that it needs, without regard to others.  Since 18.6 a stream counts what is pinned
+ * and leaves three quarters of temp_buffers alone.
+ */
+static inline int
+ReadStreamPins_compat(void)
+{
+#if PG_VERSION_NUM >= 180000
+	static int	version = 0;
+
+	if (version == 0)
+		version = atoi(GetConfigOption("server_version_num", false, false));
+	return version >= 180006 ? 0 : (effective_io_concurrency + 1) * io_combine_limit;
+#elif PG_VERSION_NUM >= 170000
+	return Max(effective_io_concurrency * 4, io_combine_limit);
+#else
+	return 0;
 #endif
 }
 

@@ -22,7 +22,7 @@
  * Pins belong to resource owners of their own, below the current one: an ERROR
  * gives them back after the workers have ended, as transaction abort stops workers
  * first.  A quarter of temp_buffers, at most 64 MB, is never pinned: the leader goes
- * on working with it.
+ * on working with it (more where its scans need more, see unpinned_buffers()).
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -51,11 +51,9 @@
 #include "parallel_temp.h"
 
 /*
- * Buffers that stay free for the leader's own work.  (temp_buffers can be less than
- * NLocBuffer again when it was set in a transaction that has ended; core computes
- * with both.)
+ * Buffers that the leader needs at the least for its own work.
  */
-#define UNPINNED_BUFFERS	Max(Min(NLocBuffer / 4, 64 * 1024 * 1024 / BLCKSZ), 32)
+#define LEAST_UNPINNED		32
 
 /*
  * Pages of one relation that are read in, at most, so that the leader can take part
@@ -313,19 +311,42 @@ read_in_pages(Share *share, List *wanted, int budget)
 }
 
 /*
+ * How many buffers stay free for the leader's own work.  Each of its scans beside the
+ * workers may be a stream that pins as many as it wants, and another one must still
+ * find some.
+ */
+static int
+unpinned_buffers(TempPlan *plan)
+{
+	int			quarter = Min(NLocBuffer / 4, 64 * 1024 * 1024 / BLCKSZ);
+	int64		streams = 2;
+	ListCell   *lc;
+
+	foreach(lc, plan->uses)
+		streams += ((TempUse *) lfirst(lc))->stock_above;
+	streams = Min(streams * ReadStreamPins_compat() + LEAST_UNPINNED, NLocBuffer - NLocBuffer / 4);
+	return Max(Max(quarter, (int) streams), LEAST_UNPINNED);
+}
+
+/*
  * Pin resident pages of the wanted relations (they are in the order of their
  * locators), as far as there are buffers to spare, and write down where they are.
  * Returns how many more there are to spare.
  */
 static int
-pin_pages(Share *share, List *wanted)
+pin_pages(Share *share, List *wanted, TempPlan *plan)
 {
 	SharedArea *area = share->area;
-	int			budget = Min(NLocBuffer, num_temp_buffers) - UNPINNED_BUFFERS;
+	int			budget;
 	int			last = 0;
 	int64		saved_hits = pgBufferUsage.local_blks_hit;
 	ResourceOwner saved_owner = CurrentResourceOwner;
 
+	/*
+	 * temp_buffers can be less than NLocBuffer again when it was set in a
+	 * transaction that has ended; core computes with both.
+	 */
+	budget = Min(NLocBuffer, num_temp_buffers) - unpinned_buffers(plan);
 	for (int i = 0; i < NLocBuffer; i++)
 		budget -= LocalRefCount[i] != 0;
 
@@ -492,7 +513,7 @@ share_begin(QueryDesc *queryDesc, TempPlan *plan, const char **reason)
 	share->area = dsm_segment_address(share->segment);
 	share->area->use_pool = pool;
 
-	read_in_pages(share, wanted, pin_pages(share, wanted));
+	read_in_pages(share, wanted, pin_pages(share, wanted, plan));
 	*reason = check_leader(share, wanted, plan);
 	if (*reason == NULL)
 	{
