@@ -49,10 +49,11 @@ PG_CFLAGS += -Werror
 endif
 
 # Calls inside the library are direct and those out of it take one step less: what a
-# short statement pays for hooks is the code's memory pages, not its instructions.
+# short statement pays for hooks is the code's memory pages, not its instructions.  Data
+# of a library that was loaded before is not taken for ours of the same name.
 ifeq ($(shell uname -s),Linux)
 PG_CFLAGS += -fno-plt
-SHLIB_LINK += -Wl,-Bsymbolic-functions
+SHLIB_LINK += -Wl,-Bsymbolic
 endif
 
 PGXS := $(shell $(PG_CONFIG) --pgxs)

@@ -1,10 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * parallel_test_planless.c
- *	  What the tests load and is never installed: a function that puts rows into a
- *	  table without a plan, as functions in C may.
+ *	  What the tests load and is never installed: a library as others may write it.
  *
- * No hook sees such rows, so a load that fills the same table must notice them.
+ * It has a function that puts rows into a table without a plan.  No hook sees such
+ * rows, so a load that fills the same table must notice them.  And it has data under a
+ * name of parallel_temp's, which must leave it alone where this one is loaded first.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -21,6 +22,24 @@
 PG_MODULE_MAGIC;
 
 PG_FUNCTION_INFO_V1(insert_without_plan);
+PG_FUNCTION_INFO_V1(own_data_is_untouched);
+
+extern PGDLLEXPORT char pt_running[4096];
+char		pt_running[4096];
+
+/*
+ * own_data_is_untouched() -> boolean
+ */
+Datum
+own_data_is_untouched(PG_FUNCTION_ARGS)
+{
+	for (int i = 0; i < (int) sizeof(pt_running); i++)
+	{
+		if (pt_running[i] != 0)
+			PG_RETURN_BOOL(false);
+	}
+	PG_RETURN_BOOL(true);
+}
 
 /*
  * insert_without_plan(rel oid, n integer) -> void: n rows of nulls.

@@ -251,6 +251,15 @@ END
 	like($out, qr/^frozen\|100$/m, 'rows of the next load are frozen');
 }
 
+# Data of a library that was loaded first is its own, whatever name it has.
+{
+	my $other = "$FindBin::RealBin/../planless/parallel_test_planless";
+	$node->append_conf('postgresql.conf', "shared_preload_libraries = '$other, parallel_temp'");
+	$node->restart;
+	$node->safe_psql('postgres', "CREATE FUNCTION own_data_is_untouched() RETURNS boolean AS '$other' LANGUAGE C");
+	is($node->safe_psql('postgres', 'SELECT make(2000); SELECT own_data_is_untouched()'), "2000\nt", 'data of another library under a name of ours is left alone');
+}
+
 is(join("\n", bad_log_lines(slurp_file($node->logfile))), '', 'no leak and no crash in the log');
 $node->stop;
 done_testing();
