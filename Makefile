@@ -69,6 +69,15 @@ arm: ## build for ARM64 and test in an emulator, as far as that goes (NAMES='lig
 chaos: ready ## kill and compare: everything at once against a model (MINUTES=3, HOURS=8 or KILLS=300; ARGS='--pg-config 18-assert')
 	@$(TOP)/certificate/run chaos $(if $(KILLS),--kills $(KILLS),--minutes $(if $(HOURS),$$(($(HOURS) * 60)),$(or $(MINUTES),3))) $(ARGS)
 
+mutants: ready ## plant bugs in the C code, one at a time: the tests must fail for each (ARGS=--check: only see that they fit)
+	@$(TOP)/certificate/run mutants $(ARGS)
+
+fuzz: ready ## inputs that nobody thought of, by time: libFuzzer with sanitizers, and random SQL (MINUTES=10)
+	@$(TOP)/certificate/run fuzz --minutes $(or $(MINUTES),10) $(ARGS)
+
+certificate: ## draw docs/certificate.md from the runs in results/certificate/
+	@$(TOP)/certificate/run certificate
+
 docs: ## draw the figures and pictures of the documents from results/ (ARGS=--keep: from build/bench first)
 	@$(LAB) docs $(ARGS)
 
@@ -83,5 +92,5 @@ clean: ## remove everything made, here and in build/
 	+$(if $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null)),$(call in_each,clean))
 	@$(if $(HERE),$(TOP)/ci/clean.sh)
 
-.PHONY: docs all install uninstall installcheck help setup ready demo check matrix clients fresh neighbours arm deb dist image packages chaos indent clean
+.PHONY: docs all install uninstall installcheck help setup ready demo check matrix clients fresh neighbours arm deb dist image packages chaos mutants fuzz certificate indent clean
 .DEFAULT_GOAL := all

@@ -9,7 +9,11 @@ import subprocess
 import time
 from pathlib import Path
 
+from pg_lean.cluster import LIBRARIES
 from pg_lean.paths import TOP
+
+#: What is tried; the rest of the repository changes beside it.
+CODE = ("common", *LIBRARIES)
 
 
 def output(*command: str) -> str:
@@ -17,9 +21,9 @@ def output(*command: str) -> str:
 
 
 def about(command: str, server: str | None = None) -> dict:
-    """Of a run that begins now.  server: a pg_config, or the version itself."""
-    commit = output("git", "rev-parse", "HEAD")
-    if output("git", "status", "--porcelain", "--untracked-files=no"):
+    """Of a run that begins now.  server: a pg_config, or the version itself.  The commit is the last one that changed what is tried."""
+    commit = output("git", "rev-list", "-1", "HEAD", "--", *CODE)
+    if output("git", "status", "--porcelain", "--", *CODE):
         commit += " with changes"
     if server and "/" in server or server == "pg_config":
         server = output(server, "--version").removeprefix("PostgreSQL ").split()[0]

@@ -1,0 +1,128 @@
+"""Draw docs/certificate.md from the runs kept in results/certificate/.
+
+Each run is a file that a command wrote (chaos, mutants and fuzz with --json, others
+through keep.py); the page says what each of them did, when, on what, and by which
+command.  Nothing else is in it, and a kind that was not run is said to be missing.
+
+    certificate.py
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from pg_lean.paths import TOP
+
+PAGE = TOP / "docs" / "certificate.md"
+RUNS = TOP / "results" / "certificate"
+
+HEAD = """# Certificate: what was tried, and what came of it
+
+`make certificate` draws this page from the runs kept in `results/certificate/`; nothing is in it
+that was not run, and a test fails where it says something else. The commit is the last one of the
+code that was tried. Each command can be given again (`ARGS='--json results/certificate/NAME.json'`
+keeps what it did).
+"""
+
+#: Kind of run (how its files' names begin), heading, what it is, and how to have one.
+KINDS = (
+    ("chaos", "Faults survived",
+     "Writers of appended values, readers, temporary tables, maintenance, a standby and a logical subscriber at once, while"
+     " processes are killed, connections break and clocks jump. A model outside knows what each row must hold; after each crash every"
+     " acknowledged value is compared, and every 30 kills all three servers.", "make chaos KILLS=300"),
+    ("mutants", "Planted bugs",
+     "One line of the C code is changed at a time, so that it is wrong; the tests must fail, or the server crash. A set of tests counts only if it passes"
+     " without the bug.", "make mutants"),
+    ("fuzz", "Inputs tried",
+     "libFuzzer with the address and undefined behaviour sanitizers on code compiled outside of a server, and random SQL with a feature on and off.",
+     "make fuzz"),
+    ("neighbours", "Neighbours",
+     "Beside libraries of others, loaded before and after them: a battery of statements prints what it prints without them, and no process dies.",
+     "make neighbours"),
+    ("versions", "Versions", "All tests, and PostgreSQL's own regression suite with the libraries.", "make check, make matrix"),
+)
+
+
+def wrapped(text: str, width: int = 100) -> str:
+    """A paragraph in lines of at most so many characters."""
+    lines, line = [], ""
+    for word in text.split():
+        if line and len(line) + 1 + len(word) > width:
+            lines.append(line)
+            line = word
+        else:
+            line = f"{line} {word}".lstrip()
+    return "\n".join([*lines, line])
+
+
+def number(n: float) -> str:
+    return f"{n:,}"
+
+
+def origin(run: dict) -> str:
+    """When, where, of what, by which command."""
+    return wrapped(f"*`{run['command']}`, {run['date']}, PostgreSQL {run['server']}, commit {run['commit'][:10]}{run['commit'][40:]}; {run['machine']}.*")
+
+
+def table(head: tuple[str, ...], rows: list[tuple]) -> str:
+    return "\n".join(["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(map(str, row)) + " |" for row in rows)])
+
+
+def chaos(run: dict) -> str:
+    counts = run["counts"]
+    killed = sorted(((n, name[len("killed: "):]) for name, n in counts.items() if name.startswith("killed: ") and not name.endswith("cancel")), reverse=True)
+    rows = [("processes killed or terminated", number(run["killed"])),
+            *((f"- {name}", number(n)) for n, name in killed),
+            ("sessions cancelled", number(counts.get("killed: cancel", 0))),
+            ("connections broken", number(counts.get("connections broken", 0))),
+            ("clock jumps", number(counts.get("clock jumps ahead", 0) + counts.get("clock jumps back", 0))),
+            ("loads that met a full disk", number(counts.get("temporary tables on a full disk", 0))),
+            ("commits acknowledged", number(counts.get("commits acknowledged", 0))),
+            ("values compared", number(counts.get("values compared", 0) + counts.get("values read", 0))),
+            ("comparisons of all three servers", number(counts.get("comparisons of all three servers", 0))),
+            ("answers of temporary tables compared", number(counts.get("temporary answers compared", 0))),
+            ("minutes", run["minutes"]),
+            ("**wrong**", f"**{len(run['wrong'])}**")]
+    wrong = "".join(f"\n* {text.splitlines()[0]}" for text in run["wrong"][:20])
+    return table(("", "seed " + str(run["seed"])), rows) + (f"\n\nWrong were:\n{wrong}" if wrong else "")
+
+
+def mutants(run: dict) -> str:
+    rows = [(f"`{bug['file']}`", bug["what"], ", ".join(bug["by"][:3]) if bug["outcome"] == "caught" else f"**{bug['outcome']}**") for bug in run["bugs"]]
+    return f"{run['caught']} of {run['planted']} were caught.\n\n" + table(("file", "the bug", "caught by"), rows)
+
+
+def fuzz(run: dict) -> str:
+    rows = [(t["what"], f"{number(t['inputs'])} inputs", t["seconds"], "**failed**" if t["failed"] else "nothing found") for t in run["targets"]]
+    rows += [(g["what"], f"{number(g['rounds'])} rounds", g["seconds"], "**failed**" if g["failed"] else "nothing found") for g in run["random_sql"]]
+    return table(("input", f"seed {run['seed']}", "seconds", "result"), rows)
+
+
+def kept(run: dict) -> str:
+    return "```\n" + "\n".join(run["lines"]) + "\n```" + ("" if run["status"] == 0 else f"\n\n**The command failed with status {run['status']}.**")
+
+
+def draw(folder: Path = RUNS) -> str:
+    """The whole page."""
+    parts = [HEAD]
+    for kind, heading, what, command in KINDS:
+        parts.append(f"## {heading}\n\n{wrapped(what)}\n")
+        files = sorted(path for path in folder.glob("*.json") if path.stem.split("-")[0] == kind)
+        for path in files:
+            run = json.loads(path.read_text())
+            parts.append(f"{origin(run)}\n\n{globals().get(kind, kept)(run)}\n")
+        if not files:
+            parts.append(f"No run is kept (`{command}`).\n")
+    return "\n".join(parts)
+
+
+def main() -> int:
+    PAGE.write_text(draw())
+    print(PAGE)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

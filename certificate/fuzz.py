@@ -1,0 +1,158 @@
+"""Inputs that nobody thought of, by time.
+
+Half of the time goes to libFuzzer, with the address and undefined behaviour
+sanitizers, on code of the extensions that is compiled outside of a server
+(certificate/fuzz/): the datum parser of appendable_bytea, the page reader of
+parallel_temp's scans and the record arithmetic of light_explain.  It begins with
+the inputs of certificate/corpus/, which --keep renews from what was found.  The
+other half goes to the generators of random SQL that the tests have, each with new
+seeds until its share is over: the same statements with a feature on and off, or on
+bytea and appendable_bytea.
+
+    fuzz.py [--minutes N] [--seed N] [--only TEXT]... [--keep] [--json FILE]
+
+Ends with status 0 only if nothing was found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from pg_lean.cluster import exit_on_signals
+from pg_lean.paths import BUILD, SERVER_DIR, TOP
+import record
+
+HERE = Path(__file__).parent
+#: So many inputs of a target are kept in the repository, the shortest.
+KEPT = 50
+FLAGS = ["-g", "-O1", "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=undefined", "-Wno-everything",
+         # a damaged page may point anywhere within itself; the server reads it so, too
+         "-fno-sanitize=alignment"]
+
+
+class Target(NamedTuple):
+    name: str
+    what: str
+    folder: str  #: its sources' include folder
+    longest: int  #: bytes of an input
+
+
+class Generator(NamedTuple):
+    name: str
+    what: str
+    extension: str
+    test: str
+    seconds: str | None  #: environment variable for how long, if it has one
+    seed: str | None
+
+
+TARGETS = (Target("value", "bytes as a value of appendable_bytea", "appendable_bytea/src", 600),
+           Target("page", "8 kB as a page of a temporary table", "parallel_temp/src", 8192),
+           Target("usage", "calls among plan nodes, against a model", "light_explain/src", 600))
+GENERATORS = (Generator("queries", "random queries over temporary tables, serial and parallel", "parallel_temp", "110_random_queries", None, "PG_LEAN_FUZZ_SEED"),
+              Generator("loads", "random loads of temporary tables, with and without fast load", "parallel_temp", "115_random_loads", None, "PG_LEAN_FUZZ_SEED"),
+              Generator("statements", "random statements on bytea and on appendable_bytea", "appendable_bytea", "007_differential", "STRESS_SECONDS", None))
+
+
+def build(target: Target) -> Path:
+    program = BUILD / "fuzz" / target.name
+    program.parent.mkdir(parents=True, exist_ok=True)
+    headers = subprocess.run([os.environ.get("PG_CONFIG") or "pg_config", "--includedir-server"], check=True, capture_output=True, text=True).stdout.strip()
+    subprocess.run(["clang", *FLAGS, "-isystem", headers, f"-I{TOP / 'common'}", f"-I{TOP / target.folder}", "-o", program, HERE / "fuzz" / f"{target.name}.c"],
+                   check=True)
+    return program
+
+
+def fuzz(target: Target, seconds: int, seed: int, keep: bool) -> dict:
+    """Run libFuzzer; what it did, with the input that failed if there is one."""
+    program = build(target)
+    found = BUILD / "fuzz" / f"{target.name}.found"
+    found.mkdir(exist_ok=True)
+    corpus = HERE / "corpus" / target.name
+    corpus.mkdir(parents=True, exist_ok=True)
+    failure = BUILD / "fuzz" / f"{target.name}.failed"
+    failure.unlink(missing_ok=True)
+    done = subprocess.run([program, f"-max_total_time={seconds}", f"-max_len={target.longest}", f"-seed={seed}", "-print_final_stats=1",
+                           f"-exact_artifact_path={failure}", found, corpus], capture_output=True, text=True, errors="replace")
+    runs = re.search(r"stat::number_of_executed_units:\s*(\d+)", done.stderr)
+    covered = re.findall(r"cov: (\d+)", done.stderr)
+    if keep and done.returncode == 0:
+        smallest = BUILD / "fuzz" / f"{target.name}.corpus"
+        shutil.rmtree(smallest, ignore_errors=True)
+        smallest.mkdir()
+        subprocess.run([program, "-merge=1", f"-max_len={target.longest}", smallest, found, corpus], check=True, capture_output=True)
+        shutil.rmtree(corpus)
+        corpus.mkdir()
+        for path in sorted(smallest.iterdir(), key=lambda path: path.stat().st_size)[:KEPT]:
+            shutil.copy(path, corpus)
+    result = {"name": target.name, "what": target.what, "seconds": seconds, "inputs": int(runs[1]) if runs else 0,
+              "edges": int(covered[-1]) if covered else 0, "failed": done.returncode != 0}
+    print(f"{target.name}: {result['inputs']} inputs in {seconds} s, {result['edges']} edges of code" + (f"; FAILED, input in {failure}" if result["failed"] else ""), flush=True)
+    if result["failed"]:
+        print("\n".join(line for line in done.stderr.splitlines() if not re.match(r"#\d+\s", line))[-4000:], flush=True)
+    return result
+
+
+def generate(generator: Generator, seconds: int, rng: random.Random) -> dict:
+    """Run a test that makes random SQL, again and again until the time is over."""
+    user = os.environ["PG_LEAN_SERVER_USER"]
+    end = time.monotonic() + seconds
+    rounds, failed, began = 0, False, time.monotonic()
+    while not failed and (rounds == 0 or time.monotonic() < end):
+        env = {**os.environ, "HOME": "/tmp", "LC_ALL": "C.UTF-8"}
+        if generator.seconds:
+            # the test has two of them
+            env[generator.seconds] = str(max(int((end - time.monotonic()) / 2), 5))
+        if generator.seed:
+            env[generator.seed] = str(rng.randrange(1 << 28))
+        command = ["make", "-s", "-C", str(SERVER_DIR / "work" / "host" / generator.extension), f"PG_CONFIG={os.environ.get('PG_CONFIG') or 'pg_config'}",
+                   "REGRESS=", "ISOLATION=", f"PROVE_TESTS=test/t/{generator.test}.pl", "installcheck"]
+        if os.geteuid() == 0:
+            group = subprocess.run(["id", "-g", user], capture_output=True, text=True).stdout.strip()
+            command = ["setpriv", f"--reuid={user}", f"--regid={group}", "--init-groups", *command]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=env)
+        rounds += 1
+        failed = done.returncode != 0
+        if failed:
+            print(f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}", flush=True)
+    result = {"name": generator.name, "what": generator.what, "seconds": round(time.monotonic() - began), "rounds": rounds, "failed": failed}
+    print(f"{generator.name}: {rounds} rounds in {result['seconds']} s" + ("; FAILED" if failed else ""), flush=True)
+    return result
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long in all (default 10)")
+    parser.add_argument("--seed", type=int, default=None, help="of all random choices (default: a new one)")
+    parser.add_argument("--only", action="append", default=[], metavar="TEXT", help="those whose name is this")
+    parser.add_argument("--keep", action="store_true", help="renew certificate/corpus/ from what was found")
+    parser.add_argument("--json", type=Path, help="write what happened to this file too")
+    args = parser.parse_args()
+    seed = random.randrange(1 << 30) if args.seed is None else args.seed
+    rng = random.Random(seed)
+    print(f"seed {seed}", flush=True)
+    exit_on_signals()
+    run = record.about(f"make fuzz MINUTES={args.minutes:g}", os.environ.get("PG_CONFIG") or "pg_config")
+    targets = [t for t in TARGETS if not args.only or t.name in args.only]
+    generators = [g for g in GENERATORS if not args.only or g.name in args.only]
+    share = int(args.minutes * 60 / (len(targets) + len(generators)))
+    results = [fuzz(target, share, rng.randrange(1 << 30), args.keep) for target in targets]
+    random_sql = [generate(generator, share, rng) for generator in generators]
+    failed = [result["name"] for result in results + random_sql if result["failed"]]
+    print(f"{sum(result['inputs'] for result in results)} inputs and {sum(result['rounds'] for result in random_sql)} rounds of random SQL, {len(failed)} failed")
+    if args.json:
+        record.write(args.json, run, {"seed": seed, "targets": results, "random_sql": random_sql, "failed": failed})
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+/*
+ * usage.c
+ *		Fuzz the record arithmetic of light_explain: plan nodes call one another, from
+ *		ever other callers, and use buffers meanwhile.  What core's figures say in the
+ *		end must be what a simple model says: each block counts for all nodes that were
+ *		running when it was used.
+ */
+#include "stubs.h"
+
+#include "measure/usage.c"
+
+#define NODES 12
+
+LightState	light;
+LightRecord light_bottom;
+
+void
+light_progress_hide(LightQuery *query)
+{
+}
+
+double
+light_seconds_per_tick(void)
+{
+	return 1e-9;
+}
+
+void
+light_settle_times(LightQuery *query)
+{
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	LightQuery	query = {0};
+	LightRecord *records = aligned_alloc(64, NODES * sizeof(LightRecord));
+	PlanState	node = {0};
+	LightRecord *stack[NODES];
+	int			top = 0;
+	int64		expected[NODES] = {0};
+	int64		total[NODES] = {0};
+
+	memset(records, 0, NODES * sizeof(LightRecord));
+	query.records = records;
+	query.nrecords = NODES;
+	query.upgraded = query.usage = query.timer = true;
+	query.clock = LIGHT_CLOCK_SYSTEM;
+	query.slot = -1;
+	records[0].query = &query;
+	for (int i = 1; i < NODES; i++)
+	{
+		records[i].query = &query;
+		records[i].planstate = &node;
+		InstrSetNeeds_compat(&records[i].core, INSTRUMENT_BUFFERS | INSTRUMENT_WAL | INSTRUMENT_TIMER);
+	}
+	stack[0] = &records[0];
+	for (size_t i = 0; i < size; i++)
+	{
+		int			n = data[i] >> 4;
+
+		if (data[i] % 4 == 0 && n < NODES && &records[n] > stack[top])
+		{
+			/* a plan has no cycles: who is called comes later */
+			if (records[n].caller != stack[top])
+				light_change_caller(&records[n], stack[top]);
+			stack[++top] = &records[n];
+		}
+		else if (data[i] % 4 == 1 && top > 0)
+			top--;
+		else
+		{
+			stack[top]->self.buffers.shared_blks_hit += n;
+			stack[top]->self.wal.wal_records += 2 * n;
+			for (int k = 0; k <= top; k++)
+			{
+				expected[stack[k] - records] += n;
+				stack[k]->total += n;
+				total[stack[k] - records] += n;
+			}
+		}
+	}
+	light_settle(&query);
+	for (int i = 1; i < NODES; i++)
+	{
+		MUST(InstrBuffers_compat(&records[i].core)->shared_blks_hit == expected[i]);
+		MUST(InstrWal_compat(&records[i].core)->wal_records == 2 * expected[i]);
+		MUST(records[i].total == total[i]);
+	}
+	free(records);
+	fuzz_free_all();
+	return 0;
+}

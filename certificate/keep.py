@@ -1,0 +1,45 @@
+"""Run a command and keep its closing lines for the certificate.
+
+    keep.py NAME [--server VERSION] COMMAND...
+
+NAME is that of the file in results/certificate/ and begins with the kind of run:
+neighbours-15, versions-17.  Its output goes on as it comes; what is kept are the lines that
+count: what passed and failed on a server, and what was equal beside which neighbour.
+Ends with the command's status.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+
+from certificate import RUNS
+from pg_lean.cluster import exit_on_signals
+import record
+
+COUNTS = re.compile(r"^(PostgreSQL \S+.* \d+ passed, \d+ failed|\d+ passed, \d+ failed|\d+ passed.* in [\d.]+s.*|neighbours: .*|\w+ +(equal|DIFFERENT|skipped).*|PostgreSQL \d+ +loaded .*)$")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("name")
+    parser.add_argument("--server", help="its version, if it is not the one of PG_CONFIG")
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    args = parser.parse_args()
+    exit_on_signals()
+    run = record.about(" ".join(args.command), args.server or os.environ.get("PG_CONFIG") or "pg_config")
+    lines = []
+    with subprocess.Popen(args.command, stdout=subprocess.PIPE, text=True, errors="replace") as process:
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            if COUNTS.match(line.rstrip()):
+                lines.append(line.rstrip())
+    record.write(RUNS / f"{args.name}.json", run, {"status": process.returncode, "lines": lines})
+    return process.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,187 @@
+"""The planted bugs of mutants.py: one line of C each, and the tests that must notice.
+
+`old` and `new` are whole lines without their indentation; `old` must be the line once
+in the file, or be the first one behind the line `after`, which must be there once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Mutation(NamedTuple):
+    file: str
+    what: str  #: the bug
+    old: str
+    new: str
+    tests: tuple[str, ...]  #: run first: sql/NAME, specs/NAME, t/NAME of the extension
+    after: str = ""
+
+
+BYTEA = "appendable_bytea/src/"
+TEMP = "parallel_temp/src/"
+LIGHT = "light_explain/src/"
+RAM = "ram_tablespace/src/"
+
+# Sets of tests that several bugs share, as each is tried once without a bug.
+VALUES = ("sql/storage", "sql/tables", "sql/type_functions", "sql/type_write", "sql/rollback")
+FORGED = ("sql/forged", "sql/storage", "sql/type_usage")
+TYPE = ("sql/type_functions", "sql/type_operators", "sql/type_write")
+SESSIONS = ("specs/append", "specs/conflict", "specs/speculative", "specs/reindex", "specs/truncated", "specs/first_chunk")
+ROWS = ("sql/fastload_visibility", "sql/fastload_nested", "sql/fastload_same_rows", "sql/fastload_features", "sql/fastload_copy")
+READS = ("sql/parallel_shapes", "sql/parallel_plans")
+PARALLEL = ("t/010_parallel_reads",)
+TOOLKIT = ("sql/toolkit", "sql/toolkit_errors", "sql/toolkit_counters", "sql/toolkit_transactions", "specs/other_session")
+LIGHT_SQL = ("sql/light_explain", "sql/roles")
+FIGURES = ("t/001_same_figures", "t/005_own_figures")
+PROFILE = ("t/008_profile",)
+RIGHTS = ("sql/rights",)
+REBOOT = ("t/reboot",)
+
+MUTATIONS = [
+    # -- appendable_bytea: reading -----------------------------------------------------
+    Mutation(BYTEA + "reader.c", "an edition compared the wrong way: readers pass by the chunks of an edit",
+             "if (chunk->edition > ref->edition)", "if (chunk->edition >= ref->edition && ref->edition > 0)", VALUES),
+    Mutation(BYTEA + "reader.c", "an edition too new: readers take chunks that a later edit wrote",
+             "if (chunk->edition > ref->edition)", "if (chunk->edition > ref->edition + 1)", VALUES),
+    Mutation(BYTEA + "reader.c", "the start of a chunk is looked for in the edition before",
+             "if (chunk.edition <= ref->edition && chunk.off + chunk.length > at &&",
+             "if (chunk.edition < ref->edition && chunk.off + chunk.length > at &&", VALUES),
+    Mutation(BYTEA + "reader.c", "the checksum at a reference's end is not compared: chunks of another change pass for its own",
+             "ours = chunk.edition <= ref->edition && chunk.crc == ref->crc &&", "ours = chunk.edition <= ref->edition &&", VALUES),
+    Mutation(BYTEA + "reader.c", "what was verified is not forgotten when a subtransaction fails",
+             "if (event == SUBXACT_EVENT_ABORT_SUB)", "if (event == SUBXACT_EVENT_START_SUB)", VALUES),
+    Mutation(BYTEA + "reader.c", "a piece is not cut where its segment ends",
+             "n = Min(chunk.off + chunk.length - at, s->length - within);", "n = chunk.off + chunk.length - at;", VALUES),
+    Mutation(BYTEA + "reader.c", "a damaged chunk is returned as it is",
+             "if (chunk->off + chunk->length > ref->stored || !ab_chunk_intact(chunk))", "if (chunk->off + chunk->length > ref->stored)", FORGED),
+    Mutation(BYTEA + "reader.c", "a slice begins its scan at its first byte, behind the chunk that holds it",
+             "from = Max(at - AB_CHUNK_MAX + 1, 0);", "from = Max(at, 0);", VALUES),
+    Mutation(BYTEA + "reader.c", "the store stays open when a reader is closed",
+             "if (reader->opened)", "if (reader->opened && reader->value->length == 0)", VALUES, after="ab_reader_close(AbReader *reader)"),
+    # -- appendable_bytea: chunks ------------------------------------------------------
+    Mutation(BYTEA + "chunk.c", "chunks of a transaction that failed count",
+             "if (!HeapTupleHeaderXminCommitted(tuple->t_data) && inserter_failed(scan))",
+             "if (scan == NULL && inserter_failed(scan))", VALUES),
+    Mutation(BYTEA + "chunk.c", "two values of a transaction share an id",
+             "vid = (int64) (xid << counter_bits(xid)) | ++counter;", "vid = (int64) (xid << counter_bits(xid)) | (++counter & ~1);", VALUES),
+    Mutation(BYTEA + "chunk.c", "a chunk of the same command is deleted one command too early",
+             "cid = HeapTupleHeaderGetCmin(tuple->t_data) + 1;", "cid = HeapTupleHeaderGetCmin(tuple->t_data);", ("sql/tables", "specs/speculative")),
+    Mutation(BYTEA + "chunk.c", "an edit deletes its own chunks with those that it supersedes",
+             "(ab_chunk_parse(tuple, &chunk) == NULL && chunk.edition < edition))",
+             "(ab_chunk_parse(tuple, &chunk) == NULL && chunk.edition <= edition))", VALUES),
+    Mutation(BYTEA + "chunk.c", "a lock not given back: a buffer's, after looking at a chunk's inserter",
+             "LockBuffer(slot->buffer, BUFFER_LOCK_UNLOCK);", "(void) 0;", VALUES),
+    # -- appendable_bytea: rows --------------------------------------------------------
+    Mutation(BYTEA + "am.c", "a lock not held: chunks are written before the row is ours",
+             "else if (row->writes && !row_is_private(&old, cid, buffer))", "else if (row->writes && row->context == NULL)", SESSIONS),
+    Mutation(BYTEA + "am.c", "chunks are written and deleted for a row that was not updated",
+             "settle_update(&row, result == TM_Ok);", "settle_update(&row, true);", SESSIONS),
+    Mutation(BYTEA + "am.c", "a deleted row leaves its chunks",
+             "if (result == TM_Ok && has_our_column(RelationGetDescr(rel)))", "if (result == TM_WouldBlock && has_our_column(RelationGetDescr(rel)))", VALUES),
+    Mutation(BYTEA + "am.c", "a speculative insertion that lost leaves its chunks",
+             "if (!succeeded && has_our_column(RelationGetDescr(rel)))", "if (succeeded && rel == NULL)", SESSIONS),
+    Mutation(BYTEA + "am.c", "a pin not given back: an update keeps the old version's page",
+             "ReleaseBuffer(buffer);", "(void) 0;", VALUES, after="find_replaced(row, rel, &old, slot);"),
+    Mutation(BYTEA + "am.c", "TRUNCATE leaves the chunks",
+             "if (!OidIsValid(rel->rd_rel->relrewrite) && persistence != RELPERSISTENCE_TEMP)",
+             "if (OidIsValid(rel->rd_rel->relrewrite) && persistence != RELPERSISTENCE_TEMP)", ("sql/tables", "sql/ddl", "specs/truncated")),
+    Mutation(BYTEA + "am.c", "a value that is replaced by another keeps its chunks",
+             "if (!own_reference(rel, value, isnull, &new) || new.vid != ref.vid)", "if (!own_reference(rel, value, isnull, &new) && new.vid != ref.vid)", VALUES),
+    Mutation(BYTEA + "resolve.c", "the value of another row is shared instead of copied",
+             "!ab_same_reference(&value->base, &plan->old.base))", "value->base.vid == 0)", VALUES),
+    Mutation(BYTEA + "resolve.c", "a value that only begins like the old one is taken as grown",
+             "if (at != old->length)", "if (at > old->length)", VALUES),
+    Mutation(BYTEA + "resolve.c", "an edit is not numbered",
+             "from.edition++;", "from.edition += 0;", VALUES),
+    Mutation(BYTEA + "resolve.c", "a published table's row is stored before its chunk",
+             "return plan->action == AB_APPEND && !target->logged && !target->rewriting &&",
+             "return plan->action == AB_APPEND && !target->rewriting &&", ("t/003_logical",)),
+    Mutation(BYTEA + "writer.c", "an index that REINDEX CONCURRENTLY makes gets no entries",
+             "if (index->rd_index->indisready)", "if (index->rd_index->indisready && index == writer->index)", SESSIONS),
+    Mutation(BYTEA + "check.c", "appendable_bytea_check() does not see that chunks are missing at the end",
+             "if (expected < ref->stored)", "if (expected < 0)", FORGED),
+    Mutation(BYTEA + "check.c", "appendable_bytea_repair() deletes the chunks of values",
+             "if (more && vid == chunk.vid)", "if (more && vid != chunk.vid)", ("sql/ddl", "sql/tables")),
+    Mutation(BYTEA + "check.c", "a right not checked: appendable_bytea_check() of another's table",
+             "if (!ab_may_look(home))", "if (home == InvalidOid)", ("sql/own_objects", "sql/ddl", "specs/rights")),
+    # -- appendable_bytea: the type ----------------------------------------------------
+    Mutation(BYTEA + "datum.c", "a forged segment reaches beyond the stored value",
+             "if (source > value->base.stored - len)", "if (source > value->base.stored)", FORGED),
+    Mutation(BYTEA + "datum.c", "a forged edit has bytes that no segment names",
+             "if (value->length != length || literal != p + n)", "if (value->length != length)", FORGED),
+    Mutation(BYTEA + "datum.c", "padding need not end with its mark",
+             "if (n == 0 || data[n - 1] != PAD_MARK)", "if (n == 0)", FORGED),
+    Mutation(BYTEA + "type_compare.c", "a prefix sorts behind what it is a prefix of",
+             "result = a.length < b.length ? -1 : 1;", "result = a.length < b.length ? 1 : -1;", TYPE),
+    Mutation(BYTEA + "type_compare.c", "a free missing: a comparison keeps its second reader",
+             "side_end(&b);", "(void) 0;", ("sql/type_operators",), after="result = a.length < b.length ? -1 : 1;"),
+    Mutation(BYTEA + "type_write.c", "overlay() begins a byte late",
+             "from = Min(start - 1, total);", "from = Min(start, total);", TYPE),
+    Mutation(BYTEA + "type_write.c", "set_bit() never clears a bit",
+             "data = ab_read_byte(value, n / 8) & ~(1 << (n % 8));", "data = ab_read_byte(value, n / 8);", TYPE),
+    Mutation(BYTEA + "type_write.c", "set_byte() takes an index beyond the end",
+             "ab_check_index(n, ab_length(value));", "ab_check_index(n, ab_length(value) + 1);", TYPE),
+    # -- parallel_temp -----------------------------------------------------------------
+    Mutation(TEMP + "parallel/scan_visibility.c", "a snapshot too new: rows of the scan's own command are seen",
+             "if (HeapTupleHeaderGetCmin(tuple) >= snapshot->curcid)", "if (HeapTupleHeaderGetCmin(tuple) > snapshot->curcid)", READS),
+    Mutation(TEMP + "parallel/scan_visibility.c", "a snapshot too new: what a later command deletes is gone already",
+             "return HeapTupleHeaderGetCmax(tuple) < snapshot->curcid;", "return HeapTupleHeaderGetCmax(tuple) <= snapshot->curcid;", READS),
+    Mutation(TEMP + "parallel/scan_visibility.c", "rows of a subtransaction that was rolled back are seen",
+             "fate = known_committed || TransactionIdDidCommit(xid) ? XID_COMMITTED : XID_ABORTED;", "fate = XID_COMMITTED;", PARALLEL),
+    Mutation(TEMP + "parallel/scan_visibility.c", "a locked row counts as deleted",
+             "if (infomask & HEAP_XMAX_INVALID || HEAP_XMAX_IS_LOCKED_ONLY(infomask))", "if (infomask & HEAP_XMAX_INVALID)", PARALLEL),
+    Mutation(TEMP + "parallel/scan_visibility.c", "off by one at a page's end: its last row is left out",
+             "for (OffsetNumber line = FirstOffsetNumber; line <= last; line++)", "for (OffsetNumber line = FirstOffsetNumber; line < last; line++)", PARALLEL),
+    Mutation(TEMP + "parallel/plan_refusal.c", "a function that is restricted to the leader runs in workers",
+             "return is_parallel_safe(root, (Node *) rel->baserestrictinfo) &&", "return root != NULL || is_parallel_safe(root, (Node *) rel->baserestrictinfo) ||", READS),
+    Mutation(TEMP + "buffers/localbuf_flush.c", "a run of pages goes on over a gap between blocks",
+             "if (run[length].block != run->block + length ||", "if (run[length].block < run->block + length ||", TOOLKIT),
+    Mutation(TEMP + "buffers/localbuf_flush.c", "a counter not booked: pages that a flush wrote",
+             "pgBufferUsage.local_blks_written += n;", "pgBufferUsage.local_blks_written += 0;", TOOLKIT),
+    Mutation(TEMP + "buffers/toolkit.c", "a right not checked: who does not own a table evicts it",
+             "if (mutating && !RelationOwnerCheck_compat(relid, GetUserId()))", "if (mutating && !OidIsValid(relid))", TOOLKIT),
+    Mutation(TEMP + "buffers/toolkit.c", "another session's temporary table is looked at in one's own buffers",
+             "if (RELATION_IS_OTHER_TEMP(rel))", "if (RELATION_IS_OTHER_TEMP(rel) && mutating)", TOOLKIT),
+    Mutation(TEMP + "buffers/relfile.c", "a load does not notice that the file has grown beside it",
+             "if (length < expected || length > expected + extra)", "if (length < expected)", ("sql/fastload_planless", "sql/fastload_nested")),
+    Mutation(TEMP + "load/fastload.c", "frozen rows are seen by a cursor that is older",
+             "return ThereAreNoPriorRegisteredSnapshots();", "return true;", ROWS, after="fastload_may_freeze(void)"),
+    Mutation(TEMP + "load/fastload.c", "who reads a table while it is filled misses rows",
+             "if ((fill->overrides || fastload_is_loading(fill)) && fastload_may_use(plan, fill->rel))",
+             "if (fill->overrides && fastload_may_use(plan, fill->rel))", ROWS),
+    Mutation(TEMP + "load/fastload_rows.c", "a page's fill factor is not kept",
+             "Size		wanted = need + load->save_space;", "Size		wanted = need;", ROWS),
+    Mutation(TEMP + "load/fastload_rows.c", "bytes between columns are what was there before",
+             "if (load->used_hole)", "if (load->used_hole && load->frozen)", ROWS),
+    # -- light_explain -----------------------------------------------------------------
+    Mutation(LIGHT + "measure/usage.c", "a counter not booked: usage below a node is not its own inclusive one",
+             "settle_record(callee, &usage);", "settle_record(callee, sum);", FIGURES),
+    Mutation(LIGHT + "measure/usage.c", "what a subtree used under its old caller is booked twice",
+             "move_usage(record, to_root ? NULL : old, &usage);", "(void) to_root;", FIGURES),
+    Mutation(LIGHT + "measure/usage.c", "WAL is not counted",
+             "wal[i] += ((const int64 *) &usage->wal)[i];", "wal[i] += 0 * ((const int64 *) &usage->wal)[i];", FIGURES),
+    Mutation(LIGHT + "statement/nodes.c", "the call that goes on is no loop",
+             "figure->loops = instr->nloops + (instr->running ? 1 : 0);", "figure->loops = instr->nloops;", PROFILE),
+    Mutation(LIGHT + "show/explain.c", "a right not checked: another role's last EXPLAIN",
+             "if (kept_role != GetUserId() && !has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS))", "if (kept_role == InvalidOid)", LIGHT_SQL),
+    Mutation(LIGHT + "show/explain.c", "DISCARD ALL leaves the last EXPLAIN to the next one of a pool",
+             "if (discard)", "if (discard && nkept < 0)", LIGHT_SQL),
+    Mutation(LIGHT + "show/progress.c", "a right not checked: another role's running statement",
+             "if (!see_all && slot->role != GetUserId())", "if (!see_all && slot->role == InvalidOid)", LIGHT_SQL),
+    Mutation(LIGHT + "show/progress.c", "one role takes all slots",
+             "if (slots_of_role(role) >= share_of_role())", "if (slots_of_role(role) > shared->nslots)", LIGHT_SQL),
+    Mutation(LIGHT + "show/profile.c", "an execution is not counted",
+             "plan->executions++;", "plan->executions += outcome == LIGHT_DONE;", PROFILE),
+    # -- ram_tablespace ----------------------------------------------------------------
+    Mutation(RAM + "procedures.c", "a right not checked: everybody makes RAM tablespaces",
+             "if (!superuser())", "if (!OidIsValid(GetUserId()))", RIGHTS),
+    Mutation(RAM + "rules.c", "a table that is not temporary gets into memory",
+             "if (persistence != RELPERSISTENCE_TEMP)", "if (persistence == RELPERSISTENCE_UNLOGGED)", REBOOT),
+    Mutation(RAM + "rules.c", "REINDEX puts an index into memory",
+             "if (OidIsValid(tablespace) && ram_directory_is_tablespace(tablespace))", "if (!OidIsValid(tablespace) && ram_directory_is_tablespace(tablespace))", REBOOT),
+    Mutation(RAM + "rules.c", "a full RAM tablespace takes more tables",
+             "if (ramspace_max_size > 0 && state->used >= ramspace_max_size * MEGABYTE)", "if (ramspace_max_size < 0 && state->used >= ramspace_max_size * MEGABYTE)", REBOOT),
+    Mutation(RAM + "directory.c", "a directory that belongs to somebody else is used after a reboot",
+             "if (!owned_directory(path))", "if (path == NULL)", REBOOT),
+]
