@@ -65,6 +65,13 @@ def place(mutation: Mutation) -> tuple[list[str], int]:
     return lines, found[0]
 
 
+def missing_tests(mutation: Mutation) -> list[str]:
+    """Tests that it names and that are not there."""
+    endings = {"sql": "sql", "specs": "spec", "t": "pl"}
+    folder = TOP / mutation.file.split("/")[0] / "test"
+    return [test for test in mutation.tests if not (folder / f"{test}.{endings[test.split('/')[0]]}").exists()]
+
+
 def mutated(mutation: Mutation) -> str:
     """The file with its one line changed."""
     lines, n = place(mutation)
@@ -88,6 +95,7 @@ class Workshop:
         self.own()
         for name in LIBRARIES:
             self.make(name, "all", "install")
+        self.changed: str | None = None  # the source file that has a bug
 
     def copy_server(self, pg_config: Path) -> Path:
         """A server runs from any place, as long as its folders keep their places to one another."""
@@ -125,15 +133,22 @@ class Workshop:
         if done.returncode:
             raise Broken(f"{extension} does not build:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
 
-    def put(self, file: str, text: str) -> None:
-        """Give a source file this text and install the library that it makes."""
-        extension = file.split("/")[0]
-        (self.tree / file).write_text(text)
-        self.make(extension, "all")
-        # a new file, not the one that a server may still have mapped
-        library = self.pkglibdir / f"{extension}.so"
-        library.unlink()
-        shutil.copy(self.tree / extension / f"{extension}.so", library)
+    def put(self, mutation: Mutation | None) -> None:
+        """Have this bug, instead of the one before, in the installed libraries; None: no bug."""
+        changed = {}
+        if self.changed:
+            changed[self.changed] = source(self.changed)
+        if mutation:
+            changed[mutation.file] = mutated(mutation)
+        for file, text in changed.items():
+            (self.tree / file).write_text(text)
+        for extension in {file.split("/")[0] for file in changed}:
+            self.make(extension, "all")
+            # a new file, not the one that a server may still have mapped
+            library = self.pkglibdir / f"{extension}.so"
+            library.unlink()
+            shutil.copy(self.tree / extension / f"{extension}.so", library)
+        self.changed = mutation.file if mutation else None
         self.own()
 
     def test(self, extension: str, tests: tuple[str, ...]) -> tuple[bool, list[str]]:
@@ -187,8 +202,9 @@ def main() -> int:
     for mutation in MUTATIONS:
         try:
             place(mutation)
-        except Broken as error:
+        except (Broken, OSError) as error:
             wrong.append(str(error))
+        wrong += [f"{mutation.file}: there is no test {test}" for test in missing_tests(mutation)]
     if wrong:
         print("\n".join(wrong))
         print(f"{len(wrong)} of {len(MUTATIONS)} do not fit the code: mutations.py has to follow it")
@@ -208,6 +224,7 @@ def main() -> int:
         """Do these tests pass without a bug?  Two workshops may both try."""
         key = (extension, tests)
         if key not in sound:
+            workshop.put(None)
             sound[key] = workshop.test(extension, tests)[0] or workshop.test(extension, tests)[0]
             if not sound[key]:
                 print(f"{extension} {' '.join(tests)} fails without a bug:\n{workshop.output[-3000:]}", flush=True)
@@ -229,9 +246,8 @@ def main() -> int:
                 if not is_sound(workshop, extension, tests):
                     result["outcome"] = "not tried: its tests fail without it"
                     break
-                workshop.put(mutation.file, mutated(mutation))
+                workshop.put(mutation)
                 passed, failed = workshop.test(extension, tests)
-                workshop.put(mutation.file, source(mutation.file))
                 if not passed:
                     result["outcome"], result["by"] = "caught", failed
                     break

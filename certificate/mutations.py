@@ -48,7 +48,7 @@ MUTATIONS = [
              "if (chunk.edition <= ref->edition && chunk.off + chunk.length > at &&",
              "if (chunk.edition < ref->edition && chunk.off + chunk.length > at &&", VALUES),
     Mutation(BYTEA + "reader.c", "the checksum at a reference's end is not compared: chunks of another change pass for its own",
-             "ours = chunk.edition <= ref->edition && chunk.crc == ref->crc &&", "ours = chunk.edition <= ref->edition &&", VALUES),
+             "ours = chunk.edition <= ref->edition && chunk.crc == ref->crc &&", "ours = chunk.edition <= ref->edition &&", FORGED),
     Mutation(BYTEA + "reader.c", "what was verified is not forgotten when a subtransaction fails",
              "if (event == SUBXACT_EVENT_ABORT_SUB)", "if (event == SUBXACT_EVENT_START_SUB)", VALUES),
     Mutation(BYTEA + "reader.c", "a piece is not cut where its segment ends",
