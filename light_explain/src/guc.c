@@ -10,7 +10,7 @@
  */
 #include "postgres.h"
 
-#include "light_explain.h"
+#include "measure/measure.h"
 #include "miscadmin.h"
 #include "utils/guc.h"
 

@@ -23,8 +23,8 @@
 #include "fmgr.h"
 #include "compat_executor.h"
 #include "compat_module.h"
-#include "light_explain.h"
 #include "miscadmin.h"
+#include "show/show.h"
 #include "storage/ipc.h"
 
 PG_MODULE_MAGIC_COMPAT("light_explain");
@@ -193,8 +193,8 @@ static void pg_attribute_hot
 executor_finish(QueryDesc *queryDesc)
 {
 	LightQuery *query = light_query_find(queryDesc);
-	LightQuery *outer = light.current;
-	bool		upgraded;
+	LightQuery *outer = light_chain.current;
+	bool		recorded;
 
 	if (query == NULL)
 	{
@@ -202,18 +202,15 @@ executor_finish(QueryDesc *queryDesc)
 		return;
 	}
 
-	/*
-	 * a statement that was not upgraded has nothing that could be on the
-	 * stack
-	 */
-	upgraded = query->upgraded;
-	if (unlikely(upgraded))
+	/* without records there is nothing that could be on the stack */
+	recorded = light_recorded(query);
+	if (unlikely(recorded))
 		light_query_enter(query);
 	if (unlikely(light_profile) && light_profiled(query))
 		finish_profiled(query, outer, queryDesc);
 	else
 		finish_next(query, queryDesc);
-	if (unlikely(upgraded))
+	if (unlikely(recorded))
 	{
 		light_query_leave(query);
 		light_settle(query);

@@ -24,7 +24,7 @@
 #include "common/hashfn.h"
 #include "executor/tuptable.h"
 #include "lib/hyperloglog.h"
-#include "light_explain.h"
+#include "measure/measure.h"
 #include "storage/block.h"
 #include "storage/itemptr.h"
 #include "utils/memutils.h"
@@ -63,7 +63,7 @@ add_block(LightRecord *record, BlockNumber block)
 
 	if (blocks == NULL)
 	{
-		MemoryContext old = MemoryContextSwitchTo(record->query->context);
+		MemoryContext old = MemoryContextSwitchTo(record->books->context);
 
 		blocks = palloc(sizeof(LightBlocks));
 		initHyperLogLog(&blocks->sketch, SKETCH_BITS);
@@ -79,7 +79,7 @@ TupleTableSlot *
 light_count_blocks(PlanState *node)
 {
 	LightRecord *record = (LightRecord *) node->instrument;
-	TupleTableSlot *slot = record->query->wrapper(node);
+	TupleTableSlot *slot = record->books->wrapper(node);
 
 	if (!TupIsNull(slot))
 	{
@@ -96,17 +96,9 @@ light_count_blocks(PlanState *node)
 	return slot;
 }
 
-/*
- * The estimate for a node of a finished statement, or -1 if there is none: not
- * asked for, no such node, or a part of it ran in workers.
- */
+/* The estimate for a node that ran. */
 double
-light_distinct_blocks_of(LightQuery *query, PlanState *planstate)
+light_blocks_estimate(const LightRecord *record)
 {
-	LightRecord *record = light_record_of(query, planstate);
-
-	if (record == NULL || !query->count_blocks || !light_counts_blocks(planstate) || record->caller == NULL ||
-		(planstate->worker_instrument != NULL && planstate->worker_instrument->num_workers > 0))
-		return -1;
 	return record->blocks == NULL ? 0 : rint(estimateHyperLogLog(&record->blocks->sketch));
 }

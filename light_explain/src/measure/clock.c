@@ -19,8 +19,7 @@
  */
 #include "postgres.h"
 
-#include "compat_instrument.h"
-#include "light_explain.h"
+#include "measure/measure.h"
 #include "miscadmin.h"
 #include "storage/fd.h"
 

@@ -10,7 +10,7 @@
  * compared with the counters when a node is entered and when it is left, and
  * only if something moved since the last look, the difference is booked to the
  * node that was on top of the stack meanwhile.  So usage is exclusive here;
- * light_settle() in usage.c makes core's inclusive figures of it.
+ * light_settle_usage() makes core's inclusive figures of it.
  *
  * The comparison looks at the block counters and the number of WAL records
  * ("lite"), eleven of 18 to 21 words.  The other WAL counters never change
@@ -29,9 +29,7 @@
 #include "postgres.h"
 
 #include "executor/tuptable.h"
-#include "compat_instrument.h"
-#include "light_explain.h"
-#include "miscadmin.h"
+#include "measure/measure.h"
 #include "storage/bufmgr.h"
 
 #if defined(__x86_64__)
@@ -45,11 +43,6 @@ LightState	light = {.top = &light_bottom};
 
 /* Below all statements; what is booked here is nobody's. */
 LightRecord light_bottom;
-
-#define LITE_WORDS LIGHT_LITE_WORDS
-StaticAssertDecl(offsetof(BufferUsage, temp_blks_written) == (LITE_WORDS - 1) * sizeof(int64),
-				 "block counters come first in BufferUsage");
-StaticAssertDecl(offsetof(WalUsage, wal_records) == 0, "the number of records comes first in WalUsage");
 
 typedef enum Compare
 {
@@ -74,7 +67,7 @@ changed_portable(Compare compare)
 	const int64 *now = (const int64 *) buffers_at;
 	const int64 *seen = (const int64 *) &light.seen.buffers;
 	int64		difference = wal_at->wal_records ^ light.seen.wal.wal_records;
-	int			n = compare == COMPARE_LITE ? LITE_WORDS : sizeof(BufferUsage) / sizeof(int64);
+	int			n = compare == COMPARE_LITE ? LIGHT_LITE_WORDS : LIGHT_BUFFER_WORDS;
 
 #pragma GCC unroll 16
 	for (int i = 0; i < n; i++)
@@ -96,7 +89,7 @@ changed_avx2(Compare compare)
 {
 	const char *now = (const char *) buffers_at;
 	const char *seen = (const char *) &light.seen.buffers;
-	size_t		size = compare == COMPARE_LITE ? LITE_WORDS * sizeof(int64) : sizeof(BufferUsage);
+	size_t		size = compare == COMPARE_LITE ? LIGHT_LITE_WORDS * sizeof(LightWord) : sizeof(BufferUsage);
 	Words4		difference = *(const Words4 *) now ^ *(const Words4 *) seen;
 
 #pragma GCC unroll 8
@@ -114,28 +107,8 @@ changed_avx2(Compare compare)
 static pg_noinline void
 book_usage(LightRecord *record)
 {
-	int64	   *self = (int64 *) &record->self;
-	int64	   *seen = (int64 *) &light.seen;
-	const int64 *buffers = (const int64 *) &pgBufferUsage;
-	const int64 *wal = (const int64 *) &pgWalUsage;
-
-	StaticAssertStmt(offsetof(LightUsage, wal) == sizeof(BufferUsage), "no gap in LightUsage");
-	for (int i = 0; i < sizeof(BufferUsage) / sizeof(int64); i++)
-	{
-		int64		now = buffers[i];
-
-		self[i] += now - seen[i];
-		seen[i] = now;
-	}
-	self += sizeof(BufferUsage) / sizeof(int64);
-	seen += sizeof(BufferUsage) / sizeof(int64);
-	for (int i = 0; i < sizeof(WalUsage) / sizeof(int64); i++)
-	{
-		int64		now = wal[i];
-
-		self[i] += now - seen[i];
-		seen[i] = now;
-	}
+	light_book_words(&record->self.buffers, &light.seen.buffers, &pgBufferUsage, LIGHT_BUFFER_WORDS);
+	light_book_words(&record->self.wal, &light.seen.wal, &pgWalUsage, LIGHT_WAL_WORDS);
 }
 
 /*
@@ -156,6 +129,19 @@ read_clock(LightClock clock)
 	if (clock == LIGHT_CLOCK_ORDERED || (clock == LIGHT_CLOCK_SAMPLED && likely(light_tsc_usable)))
 		return light_counter_ordered();
 	return light_system_ns();
+}
+
+/* What core's struct keeps of a call that measured it itself. */
+ALWAYS_INLINE void
+count_row(NodeInstrumentation_compat *instr, TupleTableSlot *slot)
+{
+	if (!TupIsNull(slot))
+		instr->tuplecount += 1.0;
+	if (!instr->running)
+	{
+		instr->running = true;
+		InstrSetFirstTuple_compat(instr);
+	}
 }
 
 /* One call of a node. */
@@ -241,25 +227,23 @@ call_sampled(PlanState *node, ExecProcNodeMtd timed, const Compare compare, bool
 }
 
 /*
- * One call of a node as core's ExecProcNodeInstr makes it, for statements that
- * were not upgraded: same figures in core's own fields, for less.  It copies and
- * subtracts the block counters only, unless times of I/O are kept, and reads the
- * processor's counter if that is our clock and its rate is known.
+ * One call of a node as core's ExecProcNodeInstr makes it, for statements whose
+ * nodes have no records: same figures in core's own fields, for less.  It copies
+ * and subtracts the block counters only, unless times of I/O are kept, and reads
+ * the processor's counter if its rate is known and the system clock is not asked
+ * for.
  */
 TupleTableSlot *
-light_call_as_core(PlanState *node)
+light_call_as_core(PlanState *node, bool system_clock)
 {
 	NodeInstrumentation_compat *instr = node->instrument;
-	LightQuery *query = light.current;
 	double		ns_per_tick = light_ns_per_tick;
 	bool		usage = InstrNeedBuffers_compat(instr) || InstrNeedWal_compat(instr);
-	LightWords2 blocks[LITE_WORDS / 2];
-	WalUsage	wal;
+	LightGlance before;
 	int64		start;
 	TupleTableSlot *slot;
 
-	if (HAVE_QUICK_INSTR_CLOCK_COMPAT || unlikely(ns_per_tick == 0) || (usage && unlikely(track_io_timing)) ||
-		(query != NULL && query->timing == LIGHT_TIMING_CORE))
+	if (HAVE_QUICK_INSTR_CLOCK_COMPAT || unlikely(ns_per_tick == 0) || (usage && unlikely(track_io_timing)) || system_clock)
 	{
 		InstrStartNode(instr);
 		slot = node->ExecProcNodeReal(node);
@@ -268,122 +252,52 @@ light_call_as_core(PlanState *node)
 	}
 
 	/* not asking whether they are needed is cheaper than asking */
-#pragma GCC unroll 8
-	for (int i = 0; i < LITE_WORDS / 2; i++)
-		blocks[i] = ((const LightWords2 *) buffers_at)[i];
-	wal = *wal_at;
+	light_glance(&before, buffers_at, wal_at);
 	start = read_clock(LIGHT_CLOCK_TSC);
 	slot = node->ExecProcNodeReal(node);
 
-	/* an upgrade during the call has moved it */
+	/* the node may have got a record during the call */
 	instr = node->instrument;
 	if (InstrNeedTimer_compat(instr))
 		InstrAddCounter_compat(instr, (int64) ((read_clock(LIGHT_CLOCK_TSC) - start) * ns_per_tick));
-	if (usage)
-	{
-		const LightWords2 *now = (const LightWords2 *) buffers_at;
-		LightWords2 *sum = (LightWords2 *) InstrBuffers_compat(instr);
-
-		if (InstrNeedBuffers_compat(instr))
-		{
-#pragma GCC unroll 8
-			for (int i = 0; i < LITE_WORDS / 2; i++)
-				sum[i] += now[i] - blocks[i];
-		}
-		if (InstrNeedWal_compat(instr) && unlikely(wal_at->wal_records != wal.wal_records))
-			WalUsageAccumDiff(InstrWal_compat(instr), &pgWalUsage, &wal);
-	}
-	if (!TupIsNull(slot))
-		instr->tuplecount += 1.0;
-	if (!instr->running)
-	{
-		instr->running = true;
-		InstrSetFirstTuple_compat(instr);
-	}
+	if (InstrNeedBuffers_compat(instr))
+		light_add_blocks_since(&before, InstrBuffers_compat(instr), buffers_at);
+	if (InstrNeedWal_compat(instr) && unlikely(wal_at->wal_records != before.wal.wal_records))
+		WalUsageAccumDiff(InstrWal_compat(instr), &pgWalUsage, &before.wal);
+	count_row(instr, slot);
 	return slot;
 }
 
 /*
  * The same for the first calls of a statement of which most is known: it is
  * timed, by the processor's counter, whose rate is known, without times of I/O.
- * The flags in core's struct are not asked: wrap_tree() in phase.c may have
- * taken them away, so that core does not measure the shutting down of a node
- * that has nothing to shut down.
+ * The flags in core's struct are not asked: wrap_tree() in phase.c may have taken
+ * them away, so that core does not measure the shutting down of a node that has
+ * nothing to shut down.
  */
-static pg_noinline pg_attribute_hot TupleTableSlot *
-quick_call(PlanState *node)
+TupleTableSlot *pg_attribute_hot
+light_call_quickly(PlanState *node)
 {
 	NodeInstrumentation_compat *instr;
-	LightWords2 blocks[LITE_WORDS / 2];
-	WalUsage	wal;
+	LightGlance before;
 	int64		start;
 	int			options;
 	TupleTableSlot *slot;
 
-#pragma GCC unroll 8
-	for (int i = 0; i < LITE_WORDS / 2; i++)
-		blocks[i] = ((const LightWords2 *) buffers_at)[i];
-	wal = *wal_at;
+	light_glance(&before, buffers_at, wal_at);
 	start = read_clock(LIGHT_CLOCK_TSC);
 	slot = node->ExecProcNodeReal(node);
 
-	/* an upgrade during the call has moved it */
+	/* the node may have got a record during the call */
 	instr = node->instrument;
 	InstrAddCounter_compat(instr, (int64) ((read_clock(LIGHT_CLOCK_TSC) - start) * light_ns_per_tick));
 	options = node->state->es_instrument;
 	if (options & INSTRUMENT_BUFFERS)
-	{
-		const LightWords2 *now = (const LightWords2 *) buffers_at;
-		LightWords2 *sum = (LightWords2 *) InstrBuffers_compat(instr);
-
-#pragma GCC unroll 8
-		for (int i = 0; i < LITE_WORDS / 2; i++)
-			sum[i] += now[i] - blocks[i];
-	}
-	if (unlikely(wal_at->wal_records != wal.wal_records) && (options & INSTRUMENT_WAL))
-		WalUsageAccumDiff(InstrWal_compat(instr), &pgWalUsage, &wal);
-	if (!TupIsNull(slot))
-		instr->tuplecount += 1.0;
-	if (!instr->running)
-	{
-		instr->running = true;
-		InstrSetFirstTuple_compat(instr);
-	}
+		light_add_blocks_since(&before, InstrBuffers_compat(instr), buffers_at);
+	if (unlikely(wal_at->wal_records != before.wal.wal_records) && (options & INSTRUMENT_WAL))
+		WalUsageAccumDiff(InstrWal_compat(instr), &pgWalUsage, &before.wal);
+	count_row(instr, slot);
 	return slot;
-}
-
-/* The first call of a node in a quick statement; keeps core's stack depth check. */
-TupleTableSlot *pg_attribute_hot
-light_quick_first(PlanState *node)
-{
-	check_stack_depth();
-	/* somebody may have put a function of theirs before ours */
-	if (node->ExecProcNode == light_quick_first)
-		node->ExecProcNode = light_quick;
-	return quick_call(node);
-}
-
-/* A statement has seen enough calls: has this node? */
-static pg_noinline bool
-change_to_records(PlanState *node, LightQuery *query)
-{
-	NodeInstrumentation_compat *instr = node->instrument;
-
-	/* a cycle of calls ends with an empty one */
-	return instr->ntuples + instr->tuplecount + instr->nloops >= query->switch_after &&
-		node->ExecProcNode == light_quick && query->estate == node->state && !query->upgraded && light_upgrade(query);
-}
-
-/* The following calls, until there are enough of them to change to records. */
-TupleTableSlot *pg_attribute_hot
-light_quick(PlanState *node)
-{
-	LightQuery *query = light.current;
-
-	if (query != NULL && unlikely(++query->calls >= query->switch_after) && change_to_records(node, query))
-		return node->ExecProcNode(node);
-
-	return quick_call(node);
 }
 
 #define WRAPPER(name, clock, compare, changed) \
@@ -465,7 +379,7 @@ light_hotpath_init(void)
 #endif
 }
 
-/* The wrapper for nodes of a statement. */
+/* The wrapper of nodes with records. */
 ExecProcNodeMtd
 light_wrapper_for(LightClock clock, bool usage, bool full)
 {

@@ -27,8 +27,8 @@
  * a time that it takes is left out of it; what a call costs besides is added to
  * the node's own time, else it would be seen in the caller's.
  *
- * When a statement is finished, light_settle_times() makes estimates agree: no
- * node is below the sum of its children.
+ * What was estimated is made to agree by statement/settle.c: no node is below the
+ * sum of its children.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -39,9 +39,7 @@
 #include <math.h>
 #include <sys/resource.h>
 
-#include "executor/executor.h"
-#include "light_explain.h"
-#include "nodes/pg_list.h"
+#include "measure/measure.h"
 
 /* Timed calls of a kind before any is left out, and how their distance grows. */
 #define GROWTH 16
@@ -89,26 +87,26 @@ look(int64 *cpu, int64 *waits)
 
 /* From here on calls of the statement are left out, or it is run again. */
 void
-light_watch(LightQuery *query)
+light_watch(LightBooks *books)
 {
-	if (!query->watched)
-		query->ran = query->cpu = query->waits = 0;
-	query->watched = true;
-	look(&query->watched_cpu, &query->watched_waits);
-	query->watched_from = light_now();
+	if (!books->watched)
+		books->ran = books->cpu = books->waits = 0;
+	books->watched = true;
+	look(&books->watched_cpu, &books->watched_waits);
+	books->watched_from = light_now();
 }
 
 /* The executor leaves such a statement. */
 void
-light_watched(LightQuery *query)
+light_watched(LightBooks *books)
 {
 	int64		cpu;
 	int64		waits;
 
-	query->ran += light_now() - query->watched_from;
+	books->ran += light_now() - books->watched_from;
 	look(&cpu, &waits);
-	query->cpu += cpu - query->watched_cpu;
-	query->waits += waits - query->watched_waits;
+	books->cpu += cpu - books->watched_cpu;
+	books->waits += waits - books->watched_waits;
 }
 
 /* ---- while a statement runs ---------------------------------------------- */
@@ -152,8 +150,8 @@ light_sample(LightRecord *record, int kind, int64 elapsed)
 	if (distance > 1)
 	{
 		distance = Min(distance, cost.timed * COST_RATIO / Max(usual, 1));
-		if (unlikely(!record->query->watched))
-			light_watch(record->query);
+		if (unlikely(!record->books->watched))
+			light_watch(record->books);
 	}
 	samples->weight = distance > 1 ? 1 + draw(2 * distance - 1) : 1;
 	record->left[kind] = samples->weight;
@@ -212,94 +210,26 @@ stretch(LightRecord *record, double by)
 	}
 }
 
-static bool
-is_estimate(const LightRecord *record)
+/* Was a call left out, so that the node's time is an estimate? */
+bool
+light_sampled(const LightRecord *record)
 {
 	return record->samples[0].v[0] + record->samples[1].v[0] > 0;
 }
 
-/* Seconds in this process. */
-static double
-seconds(const LightQuery *query, const LightRecord *record)
-{
-	return InstrTotal_compat(&record->core) + record->total * query->tick;
-}
-
-static void
-set_seconds(const LightQuery *query, LightRecord *record, double time)
-{
-	int64		total = (int64) rint((time - InstrTotal_compat(&record->core)) / query->tick);
-
-	record->total = Max(total, 0);
-	record->startup = Min(record->startup, record->total);
-}
-
-/* Is this node only called by the one above it in the plan, and in this process? */
-static bool
-inside_parent(LightQuery *query, LightRecord *record)
-{
-	return record->parent > 0 && record->planstate->worker_instrument == NULL &&
-		!list_member_ptr(query->estate->es_subplanstates, record->planstate);
-}
-
-/*
- * Make the times of a statement's nodes whole: calls after the last timed one
- * are added, an estimate below its children's sum is raised, and children above
- * what their parent is known to have taken are made smaller in proportion.
- */
+/* The statement is finished: calls after the last timed ones are added. */
 void
-light_settle_times(LightQuery *query)
+light_sample_finish(LightBooks *books, double seconds_per_tick)
 {
-	LightRecord *records = query->records;
-	double	   *below;			/* sum of children */
-	double	   *known;			/* ... of those that are no estimates */
-
-	for (int i = 1; i < query->nrecords; i++)
-		add_rest(&records[i]);
-	if (query->watched && query->waits == 0 && query->cpu > 0)
+	for (int i = 1; i < books->nrecords; i++)
+		add_rest(&books->records[i]);
+	if (books->watched && books->waits == 0 && books->cpu > 0)
 	{
-		double		by = query->ran * query->tick / (query->cpu * 1e-6) - 1;
+		double		by = books->ran * seconds_per_tick / (books->cpu * 1e-6) - 1;
 
-		for (int i = 1; by > 0 && i < query->nrecords; i++)
-			stretch(&records[i], by);
+		for (int i = 1; by > 0 && i < books->nrecords; i++)
+			stretch(&books->records[i], by);
 	}
-
-	below = MemoryContextAllocZero(query->context, 2 * query->nrecords * sizeof(double));
-	known = below + query->nrecords;
-	for (int i = query->nrecords - 1; i > 0; i--)
-	{
-		LightRecord *record = &records[i];
-
-		if (is_estimate(record) && below[i] > seconds(query, record))
-			set_seconds(query, record, below[i]);
-		if (inside_parent(query, record))
-		{
-			below[record->parent] += seconds(query, record);
-			if (!is_estimate(record))
-				known[record->parent] += seconds(query, record);
-		}
-	}
-
-	/* the executor's own time is known */
-	if (query->nrecords > 1 && records[1].planstate == query->queryDesc->planstate && is_estimate(&records[1]))
-	{
-		records[1].total = Min(records[1].total, records[0].total);
-		records[1].startup = Min(records[1].startup, records[1].total);
-	}
-	for (int i = 1; i < query->nrecords; i++)
-	{
-		LightRecord *record = &records[i];
-		int			parent = record->parent;
-		double		room;
-
-		/* "below" of a parent is what its children had before it was changed */
-		if (!inside_parent(query, record) || !is_estimate(record))
-			continue;
-		room = seconds(query, &records[parent]);
-		if (below[parent] > room && below[parent] > known[parent])
-			set_seconds(query, record, seconds(query, record) * Max(room - known[parent], 0) / (below[parent] - known[parent]));
-	}
-	pfree(below);
 }
 
 /* ---- what a wrapper costs ------------------------------------------------ */

@@ -20,8 +20,7 @@
 
 #include "access/parallel.h"
 #include "executor/executor.h"
-#include "compat_instrument.h"
-#include "light_explain.h"
+#include "measure/measure.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 

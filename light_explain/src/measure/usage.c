@@ -1,12 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * usage.c
- *	  Core's figures of what the wrappers measured.
- *
- * Settle (after ExecutorFinish): what the wrappers measured is added to core's
- * part of the records.  Since it is added, whatever core itself measured before
- * (calls before the upgrade), beside (Hash, bitmap index scans, asynchronous
- * nodes, shutting down of Gather, workers) needs no special case.
+ *	  Who called whom: from what each node used itself to core's figures, which
+ *	  contain what a node called.
  *
  * Usage is exclusive in the records and core's is inclusive along the *dynamic*
  * tree of calls: an InitPlan or a CTE counts where it is evaluated.  So each
@@ -15,14 +11,15 @@
  * is booked under the old caller and, at once, as the node's own inclusive
  * usage.
  *
+ * The root of a statement's books is on the stack while its executor runs.
+ *
  * Copyright (c) 2026, the pg_lean authors
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "compat_instrument.h"
-#include "light_explain.h"
+#include "measure/measure.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
@@ -32,67 +29,24 @@
 static LightRecord *
 list_owner(LightRecord *record, LightRecord *caller)
 {
-	return caller->query == record->query ? caller : record->query->records;
+	return caller->books == record->books ? caller : record->books->records;
 }
 
 /* Usage of a record and all in its lists, less what is booked elsewhere. */
 static void
 add_usage(LightRecord *record, LightUsage *sum)
 {
-	int64	   *to = (int64 *) sum;
-	const int64 *self = (const int64 *) &record->self;
-
-	for (int i = 0; i < LIGHT_USAGE_WORDS; i++)
-		to[i] += self[i];
+	light_usage_add(sum, &record->self);
 	if (record->moved != NULL)
-	{
-		const int64 *moved = (const int64 *) record->moved;
-
-		for (int i = 0; i < LIGHT_USAGE_WORDS; i++)
-			to[i] += moved[i];
-	}
+		light_usage_add(sum, record->moved);
 	for (LightRecord *callee = record->callees; callee != NULL; callee = callee->next_callee)
 		add_usage(callee, sum);
 }
 
-/* Add usage to core's inclusive figures of a node. */
-static void
-add_to_core(LightRecord *record, const LightUsage *usage)
-{
-	int64	   *buffers = (int64 *) InstrBuffers_compat(&record->core);
-	int64	   *wal = (int64 *) InstrWal_compat(&record->core);
-
-	if (InstrNeedBuffers_compat(&record->core))
-	{
-		for (int i = 0; i < sizeof(BufferUsage) / sizeof(int64); i++)
-			buffers[i] += ((const int64 *) &usage->buffers)[i];
-		BufferUsageNormalize_compat(InstrBuffers_compat(&record->core));
-	}
-	if (InstrNeedWal_compat(&record->core))
-	{
-		for (int i = 0; i < sizeof(WalUsage) / sizeof(int64); i++)
-			wal[i] += ((const int64 *) &usage->wal)[i];
-	}
-}
-
-/* Move usage between the books of two records: from one, to the other. */
-static void
-move_usage(LightRecord *from, LightRecord *to, const LightUsage *usage)
-{
-	const int64 *u = (const int64 *) usage;
-
-	for (int i = 0; i < LIGHT_USAGE_WORDS; i++)
-	{
-		((int64 *) from->moved)[i] -= u[i];
-		if (to != NULL)
-			((int64 *) to->moved)[i] += u[i];
-	}
-}
-
 static LightUsage *
-new_usage(LightQuery *query)
+new_usage(LightBooks *books)
 {
-	return MemoryContextAllocZero(query->context, sizeof(LightUsage));
+	return MemoryContextAllocZero(books->context, sizeof(LightUsage));
 }
 
 /*
@@ -118,23 +72,21 @@ light_change_caller(LightRecord *record, LightRecord *caller)
 			record->caller = caller;
 			return;
 		}
-		if (record->query->usage)
+		if (record->books->usage)
 		{
-			bool		any = false;
-
 			add_usage(record, &usage);
-			for (int i = 0; i < LIGHT_USAGE_WORDS; i++)
-				any = any || ((int64 *) &usage)[i] != 0;
-			if (any)
+			if (light_usage_any(&usage))
 			{
-				bool		to_root = old == record->query->records;
+				bool		to_root = old == record->books->records;
 
 				if (record->moved == NULL)
-					record->moved = new_usage(record->query);
+					record->moved = new_usage(record->books);
 				if (!to_root && old->moved == NULL)
-					old->moved = new_usage(record->query);
-				add_to_core(record, &usage);
-				move_usage(record, to_root ? NULL : old, &usage);
+					old->moved = new_usage(record->books);
+				light_usage_add_to_core(&record->core, &usage);
+				light_usage_subtract(record->moved, &usage);
+				if (!to_root)
+					light_usage_add(old->moved, &usage);
 			}
 		}
 		old->total_taken += total - record->total_moved;
@@ -149,6 +101,40 @@ light_change_caller(LightRecord *record, LightRecord *caller)
 	record->caller = caller;
 }
 
+/* ---- root --------------------------------------------------------------- */
+
+/* Put the root on the stack, above "caller". */
+void
+light_root_enter(LightBooks *books, LightRecord *caller)
+{
+	LightRecord *root = &books->records[0];
+
+	Assert(light.top == caller && root->books == books);
+	light_sync(caller);
+	books->entry = light.seen;
+	root->caller = caller;
+	light.top = root;
+	books->entered = light_now();
+	if (unlikely(books->watched))
+		light_watch(books);
+}
+
+/*
+ * Take it from the stack, with all that is above it.  What the statement used
+ * belongs to the node that called it as well.
+ */
+void
+light_root_leave(LightBooks *books, LightRecord *caller)
+{
+	light_sync(light.top);
+	books->records[0].total += light_now() - books->entered;
+	if (books->watched)
+		light_watched(books);
+	light_usage_add(&caller->self, &light.seen);
+	light_usage_subtract(&caller->self, &books->entry);
+	light.top = caller;
+}
+
 /* ---- settle ------------------------------------------------------------- */
 
 /* Add what the wrappers measured below a record to core's figures. */
@@ -156,47 +142,24 @@ static void
 settle_record(LightRecord *record, LightUsage *sum)
 {
 	LightUsage	usage = {0};
-	int64	   *to = (int64 *) &usage;
 
 	check_stack_depth();
 	for (LightRecord *callee = record->callees; callee != NULL; callee = callee->next_callee)
 		settle_record(callee, &usage);
-	for (int i = 0; i < LIGHT_USAGE_WORDS; i++)
-	{
-		to[i] += ((int64 *) &record->self)[i];
-		if (record->moved != NULL)
-			to[i] += ((int64 *) record->moved)[i];
-		((int64 *) sum)[i] += to[i];
-	}
-	if (record->planstate != NULL)
-		add_to_core(record, &usage);
+	light_usage_add(&usage, &record->self);
+	if (record->moved != NULL)
+		light_usage_add(&usage, record->moved);
+	light_usage_add(sum, &usage);
+	if (record != record->books->records)
+		light_usage_add_to_core(&record->core, &usage);
 }
 
-/*
- * The statement is finished: make core's figures whole.
- */
+/* A statement is finished: add what its wrappers measured to core's figures. */
 void
-light_settle(LightQuery *query)
+light_settle_usage(LightBooks *books)
 {
 	LightUsage	all = {0};
 
-	if (!query->upgraded || query->finished)
-		return;
-	light_progress_hide(query);
-	if (query->usage)
-		settle_record(&query->records[0], &all);
-	if (query->timer)
-	{
-		query->tick = query->clock == LIGHT_CLOCK_SYSTEM ? 1e-9 : light_seconds_per_tick();
-		if (query->clock == LIGHT_CLOCK_SAMPLED)
-			light_settle_times(query);
-		for (int i = 1; i < query->nrecords; i++)
-		{
-			LightRecord *record = &query->records[i];
-
-			if (!record->left_to_core)
-				InstrAddTime_compat(&record->core, record->startup * query->tick, record->total * query->tick);
-		}
-	}
-	query->finished = true;
+	if (books->usage)
+		settle_record(&books->records[0], &all);
 }

@@ -20,8 +20,7 @@
 #include "executor/executor.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "compat_instrument.h"
-#include "light_explain.h"
+#include "show/show.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 

@@ -21,8 +21,7 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "compat_executor.h"
-#include "compat_instrument.h"
-#include "light_explain.h"
+#include "show/show.h"
 #include "miscadmin.h"
 #include "tcop/utility.h"
 #include "utils/acl.h"
@@ -61,7 +60,7 @@ static Oid	kept_role = InvalidOid; /* that ran it */
 bool
 light_explaining(QueryDesc *queryDesc)
 {
-	return light_in_explain && light.current == explain_outer && queryDesc->sourceText == explain_source;
+	return light_in_explain && light_chain.current == explain_outer && queryDesc->sourceText == explain_source;
 }
 
 /* Does an EXPLAIN run its statement? */
@@ -138,7 +137,7 @@ process_utility(PROCESSUTILITY_PARAMS_compat)
 	PG_TRY();
 	{
 		light_in_explain = true;
-		explain_outer = light.current;
+		explain_outer = light_chain.current;
 		explain_source = source_of((ExplainStmt *) stmt, queryString);
 		call_utility(PROCESSUTILITY_ARGS_compat);
 	}

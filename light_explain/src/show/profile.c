@@ -359,8 +359,7 @@ add_execution(int part, LightPlan *plan, const LightFigure *figures, int n, Ligh
 		node->total_time += figure->time;
 		node->self_time += figure->self.time;
 		node->max_self_time = Max(node->max_self_time, figure->self.time);
-		for (int k = 0; k < LIGHT_USAGE_WORDS; k++)
-			((int64 *) &node->self)[k] += ((const int64 *) &figure->self.usage)[k];
+		light_usage_add(&node->self, &figure->self.usage);
 	}
 }
 
@@ -409,7 +408,7 @@ static void
 store(LightQuery *query, Oid role, LightOutcome outcome)
 {
 	QueryDesc  *queryDesc = query->queryDesc;
-	LightQuery *caller = light.current;
+	LightQuery *caller = light_chain.current;
 	LightPlanKey key;
 	LightPlan  *plan;
 	LightFigure *figures;
@@ -483,7 +482,7 @@ add_time(LightQuery *query, PlanState *node, double seconds)
 
 	if (seconds <= 0)
 		return;
-	if (record != NULL && !record->left_to_core)
+	if (record != NULL && light_role(node, false) != LIGHT_LEFT)
 		record->total += (int64) (seconds / tick_of(query));
 	else
 		InstrAddTime_compat(node->instrument, 0, seconds);
@@ -566,8 +565,8 @@ light_profile_failed(LightQuery *query, LightQuery *outer, Oid role, int64 start
 	PG_TRY();
 	{
 		HOLD_INTERRUPTS();
-		while (light.current != NULL && light.current != outer)
-			light_query_leave(light.current);
+		while (light_chain.current != NULL && light_chain.current != outer)
+			light_query_leave(light_chain.current);
 		query->callers = NULL;
 		if (query->timer && started != 0)
 			complete_times(query, (light_now() - started) * light_seconds_per_tick());

@@ -12,8 +12,8 @@
 #ifndef LIGHT_PROFILE_H
 #define LIGHT_PROFILE_H
 
-#include "light_explain.h"
 #include "port/atomics.h"
+#include "show/show.h"
 #include "storage/lwlock.h"
 
 /* Nodes of a plan are kept in chunks of these. */

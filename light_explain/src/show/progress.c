@@ -1,25 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * progress.c
- *	  Figures of running statements that other sessions can see.
+ *	  light_explain_progress(): figures of running statements, from records in
+ *	  shared memory (statement/slots.c).
  *
- * The records of a statement's nodes are put into shared memory in the first
- * place, so there is nothing to report and no cost while it runs: whoever asks
- * reads the counters as they stand.  They are aligned 64-bit words that only
- * their owner writes.
- *
- * A slot belongs to one statement of one process.  It is claimed by an atomic
- * exchange of its owner, where all owners stand together, when the statement moves to the light wrappers (a statement of a few
- * calls never gets there), and given back when its memory is.  "generation" is
- * odd while the slot's description is being written or is void; a reader copies
- * what it needs and drops the copy if the generation changed meanwhile.
- *
- * A login role may have three quarters of the slots: sessions of others, such as
- * the one that looks for the reason, find one.  Statements that got none are
- * counted.
- *
- * Without shared_preload_libraries there is no such memory: records are then
- * private, and the view light_explain_progress says so.
+ * A role sees its own statements, pg_read_all_stats all.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -27,303 +12,14 @@
  */
 #include "postgres.h"
 
-#include "access/parallel.h"
-#include "access/xact.h"
 #include "catalog/pg_authid.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "compat_instrument.h"
-#include "light_explain.h"
-#include "mb/pg_wchar.h"
 #include "miscadmin.h"
-#include "port/atomics.h"
-#include "storage/ipc.h"
-#include "storage/lwlock.h"
-#include "storage/proc.h"
-#include "storage/shmem.h"
+#include "show/show.h"
 #include "utils/acl.h"
-#include "utils/builtins.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
-
-typedef struct LightProgressNode
-{
-	int			id;
-	int			parent;			/* node number, -1 at the top */
-	int			depth;
-	double		plan_rows;
-	LightNodeName name;
-} LightProgressNode;
-
-typedef struct LightProgressSlot
-{
-	pg_atomic_uint32 generation;
-	int			leader;			/* its process in a parallel worker, else 0 */
-	Oid			database;
-	int			encoding;		/* of the database */
-	Oid			role;
-	uint64		query_id;
-	TimestampTz started;
-	double		tick;			/* seconds; 0 if the statement is not timed */
-	int			nnodes;
-} LightProgressSlot;
-
-typedef struct LightProgressShared
-{
-	int			nslots;
-	int			nnodes;			/* per slot */
-	pg_atomic_uint64 refused_full;
-	pg_atomic_uint64 refused_role;
-	pg_atomic_uint64 refused_nodes;
-	/* of the slots: login role and process, 0 if free */
-	pg_atomic_uint64 owners[FLEXIBLE_ARRAY_MEMBER];
-} LightProgressShared;
-
-static LightProgressShared *shared = NULL;
-static bool exit_registered = false;
-
-/* A slot is its head, then nodes, then records with one more for the root. */
-static Size
-slot_size(int nnodes)
-{
-	return MAXALIGN64(TYPEALIGN64(64, sizeof(LightProgressSlot)) +
-					  TYPEALIGN64(64, mul_size(nnodes, sizeof(LightProgressNode))) +
-					  mul_size(nnodes + 1, sizeof(LightRecord)));
-}
-
-static LightProgressSlot *
-slot_at(int n)
-{
-	return (LightProgressSlot *) (TYPEALIGN64(64, (uintptr_t) &shared->owners[shared->nslots]) + (Size) n * TYPEALIGN64(64, slot_size(shared->nnodes)));
-}
-
-static LightProgressNode *
-slot_nodes(LightProgressSlot *slot)
-{
-	return (LightProgressNode *) ((char *) slot + TYPEALIGN64(64, sizeof(LightProgressSlot)));
-}
-
-static LightRecord *
-slot_records(LightProgressSlot *slot)
-{
-	return (LightRecord *) ((char *) slot_nodes(slot) + TYPEALIGN64(64, shared->nnodes * sizeof(LightProgressNode)));
-}
-
-/* Shared memory that is wanted. */
-Size
-light_progress_size(void)
-{
-	return add_size(offsetof(LightProgressShared, owners) + 64,
-					mul_size(light_progress_statements, sizeof(pg_atomic_uint64) + TYPEALIGN64(64, slot_size(light_progress_nodes))));
-}
-
-/* Make or find it. */
-void
-light_progress_startup(void)
-{
-	bool		found;
-
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	shared = ShmemInitStruct("light_explain progress", light_progress_size(), &found);
-	if (!found)
-	{
-		memset(shared, 0, light_progress_size());
-		shared->nslots = light_progress_statements;
-		shared->nnodes = light_progress_nodes;
-		pg_atomic_init_u64(&shared->refused_full, 0);
-		pg_atomic_init_u64(&shared->refused_role, 0);
-		pg_atomic_init_u64(&shared->refused_nodes, 0);
-		for (int i = 0; i < shared->nslots; i++)
-		{
-			pg_atomic_init_u64(&shared->owners[i], 0);
-			pg_atomic_init_u32(&slot_at(i)->generation, 1);
-		}
-	}
-	LWLockRelease(AddinShmemInitLock);
-}
-
-/* Login role and process of a slot's owner. */
-#define OWNER(role, pid) (((uint64) (role) << 32) | (uint32) (pid))
-#define OWNER_ROLE(owner) ((Oid) ((owner) >> 32))
-#define OWNER_PID(owner) ((uint32) (owner))
-
-static void
-free_slot(int n)
-{
-	LightProgressSlot *slot = slot_at(n);
-
-	if (pg_atomic_read_u32(&slot->generation) % 2 == 0)
-		pg_atomic_fetch_add_u32(&slot->generation, 1);
-	pg_write_barrier();
-	pg_atomic_write_u64(&shared->owners[n], 0);
-}
-
-/*
- * The process ends: whatever happened, it keeps no slot.  Its transaction was
- * aborted before this, so no statement runs any more, but those of holdable
- * cursors have theirs still.
- */
-static void
-free_slots_at_exit(int code, Datum arg)
-{
-	light_forget_stack();
-	for (LightQuery *query = light.queries; query != NULL; query = query->next)
-		query->slot = -1;
-	for (int i = 0; i < shared->nslots; i++)
-	{
-		if (OWNER_PID(pg_atomic_read_u64(&shared->owners[i])) == (uint32) MyProcPid)
-			free_slot(i);
-	}
-}
-
-/* How many slots has a role, and how many may it have? */
-static int
-slots_of_role(Oid role)
-{
-	int			n = 0;
-
-	for (int i = 0; i < shared->nslots; i++)
-		n += OWNER_ROLE(pg_atomic_read_u64(&shared->owners[i])) == role;
-	return n;
-}
-
-static int
-share_of_role(void)
-{
-	return shared->nslots - (shared->nslots > 1 ? Max(shared->nslots / 4, 1) : 0);
-}
-
-/*
- * Memory for a statement's records that others can see, or NULL if it has too
- * many nodes, its login role has its share, or all slots are taken.
- */
-LightRecord *
-light_progress_claim(LightQuery *query, int nrecords)
-{
-	Oid			role;
-
-	if (shared == NULL || shared->nslots == 0)
-		return NULL;
-	if (nrecords > shared->nnodes + 1)
-	{
-		pg_atomic_fetch_add_u64(&shared->refused_nodes, 1);
-		return NULL;
-	}
-	role = GetSessionUserId();
-	if (slots_of_role(role) >= share_of_role())
-	{
-		pg_atomic_fetch_add_u64(&shared->refused_role, 1);
-		return NULL;
-	}
-	if (!exit_registered)
-	{
-		/*
-		 * We are in the middle of a statement, and who has registered a
-		 * before_shmem_exit() callback around it takes it back as the latest
-		 * one: this is another list.
-		 */
-		on_shmem_exit(free_slots_at_exit, (Datum) 0);
-		exit_registered = true;
-	}
-	for (int i = 0; i < shared->nslots; i++)
-	{
-		int			n = (MyProcPid + i) % shared->nslots;
-		uint64		nobody = 0;
-
-		if (pg_atomic_read_u64(&shared->owners[n]) == 0 &&
-			pg_atomic_compare_exchange_u64(&shared->owners[n], &nobody, OWNER(role, MyProcPid)))
-		{
-			/* other sessions of the role may have done the same meanwhile */
-			if (slots_of_role(role) > share_of_role())
-			{
-				free_slot(n);
-				pg_atomic_fetch_add_u64(&shared->refused_role, 1);
-				return NULL;
-			}
-			query->slot = n;
-			return slot_records(slot_at(n));
-		}
-	}
-	pg_atomic_fetch_add_u64(&shared->refused_full, 1);
-	return NULL;
-}
-
-/* The statement's records are in place: describe its nodes. */
-void
-light_progress_publish(LightQuery *query)
-{
-	LightProgressSlot *slot;
-	LightProgressNode *nodes;
-	LightAliases aliases = {0};
-
-	if (query->slot < 0)
-		return;
-	for (int i = 1; i < query->nrecords; i++)
-		light_aliases_note(&aliases, query->records[i].planstate);
-	slot = slot_at(query->slot);
-	nodes = slot_nodes(slot);
-	slot->leader = IsParallelWorker() && MyProc->lockGroupLeader != NULL ? MyProc->lockGroupLeader->pid : 0;
-	slot->database = MyDatabaseId;
-	slot->encoding = GetDatabaseEncoding();
-	slot->role = GetUserId();
-	slot->query_id = query->queryDesc->plannedstmt->queryId;
-	slot->started = GetCurrentStatementStartTimestamp();
-	slot->tick = query->timer ? (query->clock == LIGHT_CLOCK_SYSTEM ? 1e-9 : 1.0 / Max(light_ticks(1.0), 1)) : 0;
-	slot->nnodes = query->nrecords - 1;
-	for (int i = 1; i < query->nrecords; i++)
-	{
-		LightRecord *record = &query->records[i];
-		LightProgressNode *node = &nodes[i - 1];
-
-		node->id = record->planstate->plan->plan_node_id;
-		node->parent = record->parent < 0 ? -1 : query->records[record->parent].planstate->plan->plan_node_id;
-		node->depth = record->depth;
-		node->plan_rows = record->planstate->plan->plan_rows;
-		light_node_name(record->planstate, &aliases, &node->name);
-	}
-	pg_write_barrier();
-	pg_atomic_fetch_add_u32(&slot->generation, 1);
-}
-
-/* The statement is finished and its figures are core's now: show them no more. */
-void
-light_progress_hide(LightQuery *query)
-{
-	if (query->slot >= 0)
-		pg_atomic_fetch_add_u32(&slot_at(query->slot)->generation, 1);
-}
-
-/* The statement's memory goes away. */
-void
-light_progress_release(LightQuery *query)
-{
-	if (query->slot >= 0)
-		free_slot(query->slot);
-	query->slot = -1;
-}
-
-/*
- * Copy a slot if it has a statement that the caller may see; returns its process,
- * or 0.
- */
-static uint32
-copy_slot(int n, LightProgressSlot *copy, bool see_all)
-{
-	LightProgressSlot *slot = slot_at(n);
-	uint32		generation = pg_atomic_read_u32(&slot->generation);
-	uint64		owner = pg_atomic_read_u64(&shared->owners[n]);
-
-	if (owner == 0 || generation % 2 != 0)
-		return 0;
-	pg_read_barrier();
-	if (!see_all && slot->role != GetUserId())
-		return 0;
-	memcpy(copy, slot, slot_size(shared->nnodes));
-	pg_read_barrier();
-	if (pg_atomic_read_u32(&slot->generation) != generation || pg_atomic_read_u64(&shared->owners[n]) != owner)
-		return 0;
-	return OWNER_PID(owner);
-}
 
 /* Rows of one statement. */
 static void
@@ -331,8 +27,8 @@ return_statement(ReturnSetInfo *result, uint32 pid, LightProgressSlot *copy)
 {
 	for (int i = 0; i < copy->nnodes; i++)
 	{
-		LightProgressNode *node = &slot_nodes(copy)[i];
-		LightRecord *record = &slot_records(copy)[i + 1];
+		LightProgressNode *node = &light_slot_nodes(copy)[i];
+		LightRecord *record = &light_slot_records(copy)[i + 1];
 		BufferUsage *b = &record->self.buffers;
 		Datum		values[20];
 		bool		nulls[20] = {0};
@@ -379,33 +75,18 @@ light_explain_progress(PG_FUNCTION_ARGS)
 	char	   *buffer;
 	LightProgressSlot *copy;
 
-	if (shared == NULL)
+	if (light_slots() < 0)
 		light_not_shared("progress of statements is not visible");
 	InitMaterializedSRF(fcinfo, 0);
-	buffer = palloc(slot_size(shared->nnodes) + 64);
+	buffer = palloc(light_slot_size() + 64);
 	copy = (LightProgressSlot *) TYPEALIGN64(64, (uintptr_t) buffer);
-	for (int i = 0; i < shared->nslots; i++)
+	for (int i = 0; i < light_slots(); i++)
 	{
-		uint32		pid = copy_slot(i, copy, see_all);
+		uint32		pid = light_slot_copy(i, copy, see_all);
 
 		if (pid != 0)
 			return_statement(result, pid, copy);
 	}
 	pfree(buffer);
 	return (Datum) 0;
-}
-
-/* Slots, how many are taken, and how many statements got none. */
-void
-light_progress_counts(LightProgressCounts *counts)
-{
-	memset(counts, 0, sizeof(LightProgressCounts));
-	if (shared == NULL)
-		return;
-	counts->slots = shared->nslots;
-	for (int i = 0; i < shared->nslots; i++)
-		counts->used += pg_atomic_read_u64(&shared->owners[i]) != 0;
-	counts->refused_full = (int64) pg_atomic_read_u64(&shared->refused_full);
-	counts->refused_role = (int64) pg_atomic_read_u64(&shared->refused_role);
-	counts->refused_nodes = (int64) pg_atomic_read_u64(&shared->refused_nodes);
 }

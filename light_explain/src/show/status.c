@@ -14,7 +14,7 @@
 
 #include "fmgr.h"
 #include "funcapi.h"
-#include "light_explain.h"
+#include "show/show.h"
 #include "utils/builtins.h"
 #include "utils/tuplestore.h"
 

@@ -1,10 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * nodes.c
- *	  The nodes of a statement that has ended, as a flat array in the order of
- *	  the plan: what is kept for light_explain_last() and added to the profile.
+ *	  The nodes of a statement as a flat array, in the order of EXPLAIN.
  *
- * Called when core's figures are whole.  No catalog is read and no lock taken.
+ * It is made once, when the nodes get records or, in a statement that stays
+ * short, when somebody asks what its nodes did.  Records, progress, the figures
+ * of the last EXPLAIN ANALYZE and of the profile, and a plan's hash go over it.
+ * It has no nodes that were not instrumented, and no subplan that hangs at no
+ * node, which nothing evaluates.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -13,74 +16,197 @@
 #include "postgres.h"
 
 #include "common/hashfn.h"
-#include "compat_instrument.h"
-#include "light_explain.h"
+#include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
+#include "statement/statement.h"
+#include "utils/memutils.h"
 
-typedef struct FiguresContext
+/* What is a node to us? */
+LightRole
+light_role(PlanState *node, bool count_blocks)
 {
-	LightQuery *query;
-	LightFigure *figures;
-	int			n;
+	switch (nodeTag(node))
+	{
+		case T_HashState:
+		case T_BitmapIndexScanState:
+		case T_BitmapAndState:
+		case T_BitmapOrState:
+			return LIGHT_LEFT;
+		case T_GatherState:
+		case T_GatherMergeState:
+			return node->async_capable ? LIGHT_LEFT : LIGHT_GATHER;
+		default:
+			if (node->async_capable)
+				return LIGHT_LEFT;
+			return count_blocks && light_counts_blocks(node) ? LIGHT_SCAN : LIGHT_NODE;
+	}
+}
+
+/* ---- the array ---------------------------------------------------------- */
+
+typedef struct WalkContext
+{
+	MemoryContext context;
+	bool		count_blocks;
+	LightNodes *nodes;
 	int			allocated;
-	int			depth;
 	int			parent;
-	Bitmapset  *seen;
-} FiguresContext;
+	int			depth;
+	Bitmapset  *subplans;		/* met already: expressions may share one */
+} WalkContext;
 
 static bool
-add_figure(PlanState *node, void *arg)
+enlarge(WalkContext *context)
 {
-	FiguresContext *context = arg;
-	NodeInstrumentation_compat *instr;
-	int			parent = context->parent;
+	int			allocated = context->allocated == 0 ? 16 : context->allocated * 2;
+	LightNode  *node = MemoryContextAllocExtended(context->context, allocated * sizeof(LightNode),
+												  MCXT_ALLOC_NO_OOM | MCXT_ALLOC_HUGE);
 
-	if (node == NULL || light_seen_before(node, &context->seen))
+	if (node == NULL)
 		return false;
-	instr = node->instrument;
-	if (instr != NULL)
+	if (context->nodes->node != NULL)
 	{
-		LightFigure *figure;
+		memcpy(node, context->nodes->node, context->nodes->n * sizeof(LightNode));
+		pfree(context->nodes->node);
+	}
+	context->nodes->node = node;
+	context->allocated = allocated;
+	return true;
+}
 
-		if (context->n >= context->allocated)
+/* The number of a subplan, from 1 on, or 0 for a node that is none. */
+static int
+subplan_number(PlanState *node)
+{
+	ListCell   *lc;
+
+	foreach(lc, node->state->es_subplanstates)
+	{
+		if (lfirst(lc) == node)
+			return foreach_current_index(lc) + 1;
+	}
+	return 0;
+}
+
+/* Add a node and all below it; ends early if there is no memory. */
+static bool
+add_nodes(PlanState *node, void *arg)
+{
+	WalkContext *context = arg;
+	LightNodes *nodes = context->nodes;
+	int			parent = context->parent;
+	int			subplan;
+	bool		failed;
+
+	if (node == NULL)
+		return false;
+	subplan = subplan_number(node);
+	if (subplan > 0)
+	{
+		if (bms_is_member(subplan, context->subplans))
+			return false;
+		context->subplans = bms_add_member(context->subplans, subplan);
+	}
+	if (node->instrument != NULL)
+	{
+		if (nodes->n >= context->allocated && !enlarge(context))
+			return true;
+		context->parent = nodes->n;
+		nodes->node[nodes->n++] = (LightNode)
 		{
-			context->allocated *= 2;
-			context->figures = repalloc(context->figures, context->allocated * sizeof(LightFigure));
-		}
-		figure = &context->figures[context->n++];
-		figure->planstate = node;
-		figure->id = node->plan->plan_node_id;
-		figure->parent = parent;
-		figure->depth = context->depth;
-		figure->plan_rows = node->plan->plan_rows;
+			.planstate = node,.parent = parent,.depth = context->depth,
+				.role = light_role(node, context->count_blocks),.subplan = subplan > 0
+		};
+	}
+	context->depth++;
+	failed = planstate_tree_walker(node, add_nodes, context);
+	context->depth--;
+	context->parent = parent;
+	return failed;
+}
+
+/* The array of a node and those below it; false if there is no memory. */
+bool
+light_nodes_below(PlanState *top, bool count_blocks, MemoryContext where, LightNodes *nodes)
+{
+	WalkContext context = {.context = where,.count_blocks = count_blocks,.nodes = nodes};
+	bool		failed;
+
+	nodes->node = NULL;
+	nodes->n = 0;
+	if (!enlarge(&context))
+		return false;
+	nodes->node[nodes->n++] = (LightNode)
+	{
+		.parent = -1,.depth = -1
+	};
+	failed = add_nodes(top, &context);
+	bms_free(context.subplans);
+	if (failed)
+	{
+		pfree(nodes->node);
+		nodes->node = NULL;
+	}
+	return !failed;
+}
+
+/* The array of a statement, or NULL if there is no memory. */
+LightNodes *
+light_nodes(LightQuery *query)
+{
+	if (query->nodes.node == NULL &&
+		!light_nodes_below(query->queryDesc->planstate, query->count_blocks, query->context, &query->nodes))
+		return NULL;
+	return &query->nodes;
+}
+
+/* Where a node is in the array; 0 if it is not there. */
+int
+light_node_index(const LightNodes *nodes, PlanState *planstate)
+{
+	for (int i = 1; i < nodes->n; i++)
+	{
+		if (nodes->node[i].planstate == planstate)
+			return i;
+	}
+	return 0;
+}
+
+/* ---- figures ------------------------------------------------------------ */
+
+/*
+ * A palloc'd array of what the nodes of a statement did, when core's figures are
+ * whole.  No catalog is read and no lock taken.
+ */
+LightFigure *
+light_figures(LightQuery *query, int *n)
+{
+	LightNodes *nodes = light_nodes(query);
+	LightFigure *figures;
+
+	*n = nodes == NULL ? 0 : nodes->n - 1;
+	figures = palloc(Max(*n, 1) * sizeof(LightFigure));
+	for (int i = 0; i < *n; i++)
+	{
+		const LightNode *node = &nodes->node[i + 1];
+		NodeInstrumentation_compat *instr = node->planstate->instrument;
+		LightFigure *figure = &figures[i];
+
+		figure->planstate = node->planstate;
+		figure->id = node->planstate->plan->plan_node_id;
+		figure->parent = node->parent > 0 ? nodes->node[node->parent].planstate->plan->plan_node_id : -1;
+		figure->depth = node->depth;
+		figure->plan_rows = node->planstate->plan->plan_rows;
 		figure->rows = instr->ntuples + instr->tuplecount;
 		figure->loops = instr->nloops + (instr->running ? 1 : 0);
 		figure->filtered = instr->nfiltered1 + instr->nfiltered2;
 		figure->time = InstrTotal_compat(instr);
 		if (figure->loops > 0)
-			figure->self = light_self(context->query, node);
+			figure->self = light_self(query, node->planstate);
 		else
 			memset(&figure->self, 0, sizeof(LightSelf));
-		context->parent = figure->id;
 	}
-	context->depth++;
-	(void) planstate_tree_walker(node, add_figure, context);
-	context->depth--;
-	context->parent = parent;
-	return false;
-}
-
-/* A palloc'd array of the nodes that were measured. */
-LightFigure *
-light_figures(LightQuery *query, int *n)
-{
-	FiguresContext context = {.query = query,.parent = -1,.allocated = 16};
-
-	context.figures = palloc(context.allocated * sizeof(LightFigure));
-	(void) add_figure(query->queryDesc->planstate, &context);
-	bms_free(context.seen);
-	*n = context.n;
-	return context.figures;
+	return figures;
 }
 
 /* Write the names of nodes, each "stride" bytes after the one before. */

@@ -1,20 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * phase.c
- *	  The life of a plan node's instrumentation: wrap, upgrade, change of
- *	  clock.  What the wrappers measured is made core's figures in usage.c.
+ *	  The phases of a statement, and the function that its nodes carry in each.
  *
- * Wrap (first ExecutorRun of a statement, when parallel workers have attached
- * to their shared state): every node that core would instrument and that still
- * has core's own entry function gets light_first, then light_probe.  A probe
- * gives exactly what core does.  A short statement never gets further, needs no
- * memory and costs what core's instrumentation costs.
+ * At the first ExecutorRun, when parallel workers have attached to their shared
+ * state, every node that core would instrument and that still has core's own
+ * entry function gets ours.  A short statement stays in that phase: it gets
+ * exactly what core measures, needs no memory and costs no more.
  *
- * Upgrade (a node's calls reached light_explain.switch_after, or at once in
- * EXPLAIN ANALYZE): all nodes of the statement get a LightRecord, a copy of
- * core's struct followed by ours, and a wrapper of hotpath.c.  Nodes that are
- * inside a call at that moment finish it the core way: core's struct moved, but
- * whoever stops a node reads the pointer again.
+ * When a node was called light_explain.switch_after times, or at once in EXPLAIN
+ * ANALYZE, all nodes of the statement get a record, a copy of core's struct
+ * followed by ours, and a wrapper of hotpath.c.  Nodes that are inside a call at
+ * that moment finish it the way they began: core's struct moved, but whoever stops
+ * a node reads the pointer again.
  *
  * Nodes under Gather: a Parallel Hash Join's entry function is set anew by core
  * when Gather starts workers, so nodes look at their children in their first
@@ -29,107 +27,54 @@
 #include <limits.h>
 
 #include "executor/executor.h"
-#include "compat_instrument.h"
-#include "light_explain.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
+#include "statement/statement.h"
 #include "utils/memutils.h"
 
-typedef struct WalkContext
-{
-	LightQuery *query;
-	Bitmapset  *seen;			/* subplans visited already */
-	void		(*visit) (struct WalkContext *context, PlanState *node);
-	int			depth;
-	int			parent;			/* record above, or -1 */
-	int			count;
-} WalkContext;
-
-static TupleTableSlot *light_first(PlanState *node);
-static TupleTableSlot *light_probe(PlanState *node);
-static TupleTableSlot *light_gather(PlanState *node);
+static TupleTableSlot *first_call(PlanState *node);
+static TupleTableSlot *quick_call(PlanState *node);
+static TupleTableSlot *probing_call(PlanState *node);
+static TupleTableSlot *recorded_call(PlanState *node);
+static TupleTableSlot *gather_call(PlanState *node);
 
 /*
- * Two expressions may share a subplan, so a walk over all nodes comes to it more
- * than once.  Is this one, and was it met before?  Then its nodes were, too.
+ * What a node of a role carries in a phase of its statement.  Until its first call
+ * it carries what it would in LIGHT_STARTED, but in the quick phase, which has one
+ * function for all calls.
  */
-bool
-light_seen_before(PlanState *node, Bitmapset **seen)
-{
-	int			subplan = 0;
-	ListCell   *lc;
+static const ExecProcNodeMtd wrappers[][LIGHT_ROLES] = {
+	[LIGHT_STARTED] = {first_call, first_call, first_call, NULL},
+	[LIGHT_QUICK] = {quick_call, quick_call, quick_call, NULL},
+	[LIGHT_PROBED] = {probing_call, probing_call, probing_call, NULL},
+	[LIGHT_RECORDED] = {recorded_call, light_count_blocks, gather_call, NULL},
+};
 
-	foreach(lc, node->state->es_subplanstates)
-	{
-		if (lfirst(lc) == node)
-		{
-			if (bms_is_member(subplan, *seen))
-				return true;
-			*seen = bms_add_member(*seen, subplan);
-			return false;
-		}
-		subplan++;
-	}
-	return false;
+StaticAssertDecl(lengthof(wrappers) == LIGHT_FINISHED, "all phases in which nodes are called");
+
+/* A node with a record of any role that has no wrapper of its own. */
+static TupleTableSlot *
+recorded_call(PlanState *node)
+{
+	return ((LightRecord *) node->instrument)->books->wrapper(node);
 }
 
-/* Visit a node and all below it, each once. */
-static bool
-walk(PlanState *node, void *arg)
+static ExecProcNodeMtd
+wrapper_of(const LightQuery *query, LightPhase phase, LightRole role)
 {
-	WalkContext *context = arg;
-	int			parent;
+	ExecProcNodeMtd wrapper = wrappers[phase][role];
 
-	if (node == NULL || light_seen_before(node, &context->seen))
-		return false;
-	parent = context->parent;
-	context->visit(context, node);
-	context->depth++;
-	(void) planstate_tree_walker(node, walk, context);
-	context->depth--;
-	context->parent = parent;
-	return false;
-}
-
-/* Visit all nodes of a statement. */
-static int
-walk_query(LightQuery *query, void (*visit) (WalkContext *context, PlanState *node))
-{
-	WalkContext context = {.query = query,.visit = visit,.parent = -1};
-	ListCell   *lc;
-
-	(void) walk(query->queryDesc->planstate, &context);
-	foreach(lc, query->estate->es_subplanstates)
-		(void) walk((PlanState *) lfirst(lc), &context);
-	bms_free(context.seen);
-	return context.count;
-}
-
-/*
- * Nodes that core instruments inside their own code instead of around it.
- */
-static bool
-measured_by_core(PlanState *node)
-{
-	switch (nodeTag(node))
-	{
-		case T_HashState:
-		case T_BitmapIndexScanState:
-		case T_BitmapAndState:
-		case T_BitmapOrState:
-			return true;
-		default:
-			return node->async_capable;
-	}
-}
-
-bool
-light_measured_by_core(PlanState *planstate)
-{
-	return measured_by_core(planstate);
+	/* the same in one step, for nodes with records are called often */
+	return wrapper == recorded_call ? query->books.wrapper : wrapper;
 }
 
 /* ---- wrap --------------------------------------------------------------- */
+
+static inline bool
+left_to_core(PlanState *node)
+{
+	return light_role(node, false) == LIGHT_LEFT;
+}
 
 typedef struct WrapContext
 {
@@ -163,7 +108,6 @@ wrap_tree(LightQuery *query, PlanState *node)
 	{
 		case T_GatherState:
 		case T_GatherMergeState:
-			query->has_gather = true;
 			shuts_down = true;
 			break;
 		case T_CustomScanState:
@@ -203,16 +147,16 @@ wrap_tree(LightQuery *query, PlanState *node)
 	}
 
 	/* a node that somebody else wrapped is theirs */
-	if (node->instrument != NULL && node->ExecProcNode == light_core_first && !measured_by_core(node))
+	if (node->instrument != NULL && node->ExecProcNode == light_core_first && !left_to_core(node))
 	{
-		if (query->quick && !query->has_gather)
+		if (query->phase == LIGHT_QUICK)
 		{
-			node->ExecProcNode = light_quick_first;
+			node->ExecProcNode = quick_call;
 			if (!shuts_down && query->estate->es_subplanstates == NIL)
 				InstrSetNeeds_compat(node->instrument, 0);
 		}
 		else
-			node->ExecProcNode = light_first;
+			node->ExecProcNode = first_call;
 	}
 	return shuts_down;
 }
@@ -227,21 +171,140 @@ wrap_below_special(PlanState *node, void *arg)
 	return false;
 }
 
-/* Put the first wrapper around the nodes of a statement. */
+/* The statement is run for the first time: put a wrapper around its nodes. */
 void		pg_attribute_hot
 light_wrap(LightQuery *query)
 {
 	ListCell   *lc;
 
-	/* from the subplans on, so that a Gather anywhere is known above it */
+	Assert(query->phase == LIGHT_STARTED);
+	query->phase = query->quick && !query->parallel ? LIGHT_QUICK : LIGHT_PROBED;
 	foreach(lc, query->estate->es_subplanstates)
 	{
 		if (lfirst(lc) != NULL)
 			(void) wrap_tree(query, (PlanState *) lfirst(lc));
 	}
 	(void) wrap_tree(query, query->queryDesc->planstate);
-	query->wrapped = true;
 }
+
+/*
+ * Core set the entry function of nodes anew: put ours back.  Looks at the children
+ * of a node, or at all nodes below it, which then is not inside a call.
+ */
+typedef struct RewrapContext
+{
+	bool		all;
+} RewrapContext;
+
+static bool
+rewrap(PlanState *node, void *arg)
+{
+	RewrapContext *context = arg;
+	bool		left;
+
+	if (node == NULL)
+		return false;
+	left = left_to_core(node);
+	if (node->instrument != NULL && !left &&
+		(node->ExecProcNode == light_core_first || (context->all && node->ExecProcNode == light_core_instr)))
+		node->ExecProcNode = first_call;
+	return (context->all || left) && planstate_tree_walker(node, rewrap, arg);
+}
+
+static void
+rewrap_below(PlanState *node, bool all)
+{
+	RewrapContext context = {.all = all};
+
+	(void) planstate_tree_walker(node, rewrap, &context);
+}
+
+/* ---- calls -------------------------------------------------------------- */
+
+/*
+ * The first call of a node, in place of core's ExecProcNodeFirst, whose stack depth
+ * check it keeps.
+ */
+static TupleTableSlot *
+first_call(PlanState *node)
+{
+	LightQuery *query = light_query_of(node->state);
+	LightPhase	phase = LIGHT_PROBED;
+	ExecProcNodeMtd next;
+
+	check_stack_depth();
+	if (query != NULL && query->parallel)
+		rewrap_below(node, false);
+	if (light_record_of(query, node) != NULL)
+		phase = LIGHT_RECORDED;
+	next = wrapper_of(query, phase, light_role(node, phase == LIGHT_RECORDED && query->count_blocks));
+	/* somebody may have put a function of theirs before ours */
+	if (node->ExecProcNode == first_call)
+		node->ExecProcNode = next;
+	return next(node);
+}
+
+/*
+ * A node was called often in the innermost statement: may all get records, and did
+ * they?  Not if somebody put a function of theirs before ours.
+ */
+static pg_noinline bool
+change_to_records(PlanState *node, LightQuery *query)
+{
+	return query->estate == node->state && !light_recorded(query) &&
+		node->ExecProcNode == wrappers[query->phase][LIGHT_NODE] && light_record(query);
+}
+
+/* Calls of a node until now; a cycle of them ends with an empty one. */
+static inline double
+calls_of(const NodeInstrumentation_compat *instr)
+{
+	return instr->ntuples + instr->tuplecount + instr->nloops;
+}
+
+/* A call in the quick phase. */
+static TupleTableSlot *pg_attribute_hot
+quick_call(PlanState *node)
+{
+	LightQuery *query = light_chain.current;
+
+	/* core looks in a node's first call */
+	if (!node->instrument->running)
+		check_stack_depth();
+	if (query != NULL && unlikely(++query->calls >= query->switch_after) &&
+		calls_of(node->instrument) >= query->switch_after && change_to_records(node, query))
+		return node->ExecProcNode(node);
+
+	return light_call_quickly(node);
+}
+
+/* A call in the other phase without records: core's ExecProcNodeInstr. */
+static TupleTableSlot *
+probing_call(PlanState *node)
+{
+	LightQuery *query = light_chain.current;
+
+	if (query != NULL && unlikely(calls_of(node->instrument) >= query->switch_after) && change_to_records(node, query))
+		return node->ExecProcNode(node);
+
+	return light_call_as_core(node, query != NULL && query->timing == LIGHT_TIMING_CORE);
+}
+
+/*
+ * Gather's first call starts workers, in which core resets entry functions below.
+ */
+static TupleTableSlot *
+gather_call(PlanState *node)
+{
+	TupleTableSlot *slot = recorded_call(node);
+
+	rewrap_below(node, true);
+	if (node->ExecProcNode == gather_call)
+		node->ExecProcNode = ((LightRecord *) node->instrument)->books->wrapper;
+	return slot;
+}
+
+/* ---- records ------------------------------------------------------------ */
 
 /* The record of a node, or NULL if core's struct is still its own. */
 LightRecord *
@@ -249,211 +312,108 @@ light_record_of(LightQuery *query, PlanState *planstate)
 {
 	char	   *instr = (char *) planstate->instrument;
 
-	if (query == NULL || !query->upgraded || instr < (char *) query->records ||
-		instr >= (char *) (query->records + query->nrecords))
+	if (query == NULL || !light_recorded(query) || instr < (char *) query->books.records ||
+		instr >= (char *) (query->books.records + query->books.nrecords))
 		return NULL;
 	return (LightRecord *) instr;
 }
 
-/* Core set the entry function anew: put ours back.  For direct children. */
-static bool
-wrap_child(PlanState *node, void *arg)
-{
-	if (node == NULL)
-		return false;
-	if (measured_by_core(node))
-		return planstate_tree_walker(node, wrap_child, arg);
-	if (node->instrument != NULL && node->ExecProcNode == light_core_first)
-		node->ExecProcNode = light_first;
-	return false;
-}
-
-/* The same for all nodes below one that is not inside a call now. */
-static bool
-wrap_below(PlanState *node, void *arg)
-{
-	if (node == NULL)
-		return false;
-	if (node->instrument != NULL && !measured_by_core(node) &&
-		(node->ExecProcNode == light_core_first || node->ExecProcNode == light_core_instr))
-		node->ExecProcNode = light_first;
-	return planstate_tree_walker(node, wrap_below, arg);
-}
-
-/* What an upgraded node calls first. */
-static ExecProcNodeMtd
-entry_of(LightQuery *query, PlanState *node)
-{
-	if (IsA(node, GatherState) || IsA(node, GatherMergeState))
-		return light_gather;
-	if (unlikely(query->count_blocks) && light_counts_blocks(node))
-		return light_count_blocks;
-	return query->wrapper;
-}
-
-/*
- * The wrapper in the first call of a node, in place of core's ExecProcNodeFirst,
- * whose stack depth check it keeps.
- */
-static TupleTableSlot *
-light_first(PlanState *node)
-{
-	LightQuery *query = light_query_of(node->state);
-	LightRecord *record;
-	ExecProcNodeMtd next = light_probe;
-
-	check_stack_depth();
-	if (query != NULL && query->has_gather)
-		(void) planstate_tree_walker(node, wrap_child, NULL);
-	record = light_record_of(query, node);
-	if (record != NULL)
-	{
-		next = entry_of(query, node);
-	}
-	/* somebody may have put a function of theirs before ours */
-	if (node->ExecProcNode == light_first)
-		node->ExecProcNode = next;
-	return next(node);
-}
-
-/* The wrapper until the upgrade: core's ExecProcNodeInstr, and a look at the calls. */
-static TupleTableSlot *
-light_probe(PlanState *node)
-{
-	NodeInstrumentation_compat *instr = node->instrument;
-	LightQuery *query = light.current;
-
-	/* a cycle of calls ends with an empty one */
-	if (query != NULL && unlikely(instr->ntuples + instr->tuplecount + instr->nloops >= query->switch_after) &&
-		node->ExecProcNode == light_probe && query->estate == node->state && !query->upgraded && light_upgrade(query))
-		return node->ExecProcNode(node);
-
-	return light_call_as_core(node);
-}
-
-/*
- * Gather's first call starts workers, in which core resets entry functions below.
- */
-static TupleTableSlot *
-light_gather(PlanState *node)
-{
-	LightQuery *query = light_query_of(node->state);
-	TupleTableSlot *slot;
-
-	slot = query->wrapper(node);
-	(void) planstate_tree_walker(node, wrap_below, NULL);
-	if (node->ExecProcNode == light_gather)
-		node->ExecProcNode = query->wrapper;
-	return slot;
-}
-
-/* ---- upgrade ------------------------------------------------------------ */
-
-static void
-count_node(WalkContext *context, PlanState *node)
-{
-	if (node->instrument != NULL)
-		context->count++;
-}
-
 /* Move a node's instrumentation to its record. */
 static void
-upgrade_node(WalkContext *context, PlanState *node)
+move_to_record(LightQuery *query, const LightNode *node, LightRecord *record)
 {
-	LightQuery *query = context->query;
-	LightRecord *record;
-	NodeInstrumentation_compat *instr = node->instrument;
+	PlanState  *planstate = node->planstate;
+	NodeInstrumentation_compat *instr = planstate->instrument;
 
-	if (instr == NULL)
-		return;
-	if (node->ExecProcNode == light_quick || node->ExecProcNode == light_quick_first)
+	/* what wrap_tree() took away */
+	if (query->phase == LIGHT_QUICK)
 		InstrSetNeeds_compat(instr, query->estate->es_instrument);
-	if (query->nrecords >= query->nrecords_allocated)
-		return;					/* plan grew meanwhile; core measures it */
-	record = &query->records[query->nrecords++];
 	record->core = *instr;
-	record->planstate = node;
-	record->query = query;
-	record->depth = context->depth;
-	record->parent = context->parent;
+	record->books = &query->books;
 	record->left[0] = record->left[1] = 1;
-	context->parent = query->nrecords - 1;
-	record->left_to_core = measured_by_core(node);
-	node->instrument = &record->core;
-	if (node->ExecProcNode == light_probe || node->ExecProcNode == light_quick)
-		node->ExecProcNode = entry_of(query, node);
-	else if ((node->ExecProcNode == light_core_first || node->ExecProcNode == light_quick_first) && !record->left_to_core)
-		node->ExecProcNode = light_first;
+	planstate->instrument = &record->core;
+	if (node->role != LIGHT_LEFT)
+	{
+		if (planstate->ExecProcNode == light_core_first)
+			planstate->ExecProcNode = first_call;
+		else if (planstate->ExecProcNode == wrappers[query->phase][LIGHT_NODE])
+			planstate->ExecProcNode = calls_of(instr) > 0 ? wrapper_of(query, LIGHT_RECORDED, node->role) : first_call;
+	}
 
 	/* Nothing points to core's struct any more. */
 	if (GetMemoryChunkContext(instr) == query->context)
 		pfree(instr);
 }
 
-/* Choose clock and wrapper of a statement that is being upgraded. */
-static void
-choose_clock(LightQuery *query)
+static LightClock
+choose_clock(const LightQuery *query)
 {
-	query->clock = LIGHT_CLOCK_NONE;
-	if (query->timer)
+	if (!query->timer)
+		return LIGHT_CLOCK_NONE;
+	switch (query->timing)
 	{
-		LightClock	exact = light_tsc_usable ? LIGHT_CLOCK_TSC : LIGHT_CLOCK_SYSTEM;
-
-		switch (query->timing)
-		{
-			case LIGHT_TIMING_EXACT:
-				query->clock = exact;
-				break;
-			case LIGHT_TIMING_ORDERED:
-				query->clock = light_tsc_usable ? LIGHT_CLOCK_ORDERED : LIGHT_CLOCK_SYSTEM;
-				break;
-			case LIGHT_TIMING_CORE:
-				query->clock = LIGHT_CLOCK_SYSTEM;
-				break;
-			case LIGHT_TIMING_AUTO:
-				query->clock = LIGHT_CLOCK_SAMPLED;
-				break;
-		}
+		case LIGHT_TIMING_AUTO:
+			return LIGHT_CLOCK_SAMPLED;
+		case LIGHT_TIMING_EXACT:
+			return light_tsc_usable ? LIGHT_CLOCK_TSC : LIGHT_CLOCK_SYSTEM;
+		case LIGHT_TIMING_ORDERED:
+			return light_tsc_usable ? LIGHT_CLOCK_ORDERED : LIGHT_CLOCK_SYSTEM;
+		case LIGHT_TIMING_CORE:
+			break;
 	}
-	query->wrapper = light_wrapper_for(query->clock, query->usage, query->usage_full);
+	return LIGHT_CLOCK_SYSTEM;
 }
 
-/*
- * Give all nodes of a running statement records and light wrappers.  False, and
- * nothing changed for good, if there is no memory.
- */
-bool
-light_upgrade(LightQuery *query)
+/* Memory for records, that others see if there is such, or NULL. */
+static LightRecord *
+allocate_records(LightQuery *query, int n)
 {
-	MemoryContext old;
-	int			n = 1 + walk_query(query, count_node);
+	LightRecord *records = light_progress_claim(query, n);
 
-	query->records = light_progress_claim(query, n);
-	if (query->records == NULL)
+	if (records == NULL)
 	{
 		char	   *chunk = MemoryContextAllocExtended(query->context, n * sizeof(LightRecord) + 63,
 													   MCXT_ALLOC_NO_OOM | MCXT_ALLOC_HUGE);
 
 		if (chunk == NULL)
-		{
-			query->switch_after = INT_MAX;
-			return false;
-		}
-		query->records = (LightRecord *) TYPEALIGN(64, chunk);
+			return NULL;
+		records = (LightRecord *) TYPEALIGN(64, chunk);
 	}
-	memset(query->records, 0, n * sizeof(LightRecord));
-	light_query_tie(query);
-	choose_clock(query);
-	query->records[0].query = query;
-	query->nrecords = 1;
-	query->nrecords_allocated = n;
-	query->upgraded = true;
+	memset(records, 0, n * sizeof(LightRecord));
+	return records;
+}
 
-	old = MemoryContextSwitchTo(query->context);
-	(void) walk_query(query, upgrade_node);
-	MemoryContextSwitchTo(old);
+/*
+ * Give all nodes of the statement that is being run records and light wrappers.
+ * False, and nothing changed for good, if there is no memory.
+ */
+bool
+light_record(LightQuery *query)
+{
+	LightBooks *books = &query->books;
+	LightNodes *nodes = light_nodes(query);
+
+	Assert(light_chain.current == query && (query->phase == LIGHT_QUICK || query->phase == LIGHT_PROBED));
+	books->records = nodes != NULL ? allocate_records(query, nodes->n) : NULL;
+	if (books->records == NULL)
+	{
+		query->switch_after = INT_MAX;
+		return false;
+	}
+	light_query_tie(query);
+	books->nrecords = nodes->n;
+	books->context = query->context;
+	books->clock = choose_clock(query);
+	books->usage = (query->estate->es_instrument & (INSTRUMENT_BUFFERS | INSTRUMENT_WAL)) != 0;
+	books->usage_full = query->io_timing;
+	books->watched = false;
+	books->wrapper = light_wrapper_for(books->clock, books->usage, books->usage_full);
+	books->records[0].books = books;
+	for (int i = 1; i < nodes->n; i++)
+		move_to_record(query, &nodes->node[i], &books->records[i]);
 	light_progress_publish(query);
 
-	light_root_enter(query);
+	query->phase = LIGHT_RECORDED;
+	light_root_enter(books, query->outer_top);
 	return true;
 }

@@ -4,7 +4,7 @@
  *	  Statements with instrumentation, and the stack's root for each of them.
  *
  * While the executor runs a statement, it is the innermost of a chain of them
- * and, once it is upgraded, its root record is on the stack of running nodes.
+ * and, once its nodes have records, their root is on the stack of running nodes.
  * The statement remembers what was there before and puts it back when it is
  * left.  An error leaves any number of statements, and any number of nodes of
  * the innermost, without telling: there is no PG_TRY, which short statements
@@ -17,9 +17,6 @@
  * subtransaction in which it started is aborted.  One with records is tied to
  * the statement's memory context and is forgotten when that is reset.
  *
- * The counters that a nested statement with instrumentation used belong to the
- * node that called it as well; light_query_leave() books them there.
- *
  * Copyright (c) 2026, the pg_lean authors
  *
  *-------------------------------------------------------------------------
@@ -28,7 +25,7 @@
 
 #include "access/xact.h"
 #include "executor/executor.h"
-#include "light_explain.h"
+#include "statement/statement.h"
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 
@@ -40,12 +37,14 @@
  */
 #define SPARE_QUERIES 4
 
+LightChain	light_chain;
+
 static LightQuery spare[SPARE_QUERIES] pg_attribute_aligned(64);
 
 static void
 forget(LightQuery *query)
 {
-	for (LightQuery **link = &light.queries; *link != NULL; link = &(*link)->next)
+	for (LightQuery **link = &light_chain.queries; *link != NULL; link = &(*link)->next)
 	{
 		if (*link == query)
 		{
@@ -60,14 +59,14 @@ forget(LightQuery *query)
 static void
 leave_failed(LightQuery *query)
 {
-	LightQuery *running = light.current;
+	LightQuery *running = light_chain.current;
 
 	while (running != NULL && running != query)
 		running = running->outer;
 	if (running == NULL)
 		return;
-	while (light.current != query)
-		light_query_leave(light.current);
+	while (light_chain.current != query)
+		light_query_leave(light_chain.current);
 	light_query_leave(query);
 }
 
@@ -90,7 +89,6 @@ light_query_tie(LightQuery *query)
 	if (query->tied)
 		return;
 	query->tied = true;
-	query->callers = NULL;
 	query->callback.func = forget_tied;
 	query->callback.arg = query;
 	MemoryContextRegisterResetCallback(query->context, &query->callback);
@@ -102,9 +100,9 @@ light_query_done(LightQuery *query)
 {
 	if (unlikely(query->tied))
 		return;
-	if (likely(light.queries == query))
+	if (likely(light_chain.queries == query))
 	{
-		light.queries = query->next;
+		light_chain.queries = query->next;
 		query->context = NULL;
 	}
 	else
@@ -117,7 +115,7 @@ forget_from(int level)
 {
 	LightQuery *next;
 
-	for (LightQuery *query = light.queries; query != NULL; query = next)
+	for (LightQuery *query = light_chain.queries; query != NULL; query = next)
 	{
 		next = query->next;
 		if (query->level >= level && !query->tied)
@@ -133,18 +131,18 @@ subtransaction_callback(SubXactEvent event, SubTransactionId mine, SubTransactio
 	switch (event)
 	{
 		case SUBXACT_EVENT_START_SUB:
-			light.level = level;
+			light_chain.level = level;
 			break;
 		case SUBXACT_EVENT_COMMIT_SUB:
-			for (LightQuery *query = light.queries; query != NULL; query = query->next)
+			for (LightQuery *query = light_chain.queries; query != NULL; query = query->next)
 				query->level = Min(query->level, level - 1);
-			light.level = level - 1;
+			light_chain.level = level - 1;
 			break;
 		case SUBXACT_EVENT_ABORT_SUB:
-			while (light.current != NULL && light.current->run_level >= level)
-				light_query_leave(light.current);
+			while (light_chain.current != NULL && light_chain.current->run_level >= level)
+				light_query_leave(light_chain.current);
 			forget_from(level);
-			light.level = level - 1;
+			light_chain.level = level - 1;
 			break;
 		case SUBXACT_EVENT_PRE_COMMIT_SUB:
 			break;
@@ -158,18 +156,18 @@ transaction_callback(XactEvent event, void *arg)
 	{
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PARALLEL_ABORT:
-			while (light.current != NULL)
-				light_query_leave(light.current);
+			while (light_chain.current != NULL)
+				light_query_leave(light_chain.current);
 			forget_from(0);
-			light.level = 1;
+			light_chain.level = 1;
 			break;
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_PARALLEL_COMMIT:
 		case XACT_EVENT_PREPARE:
 			/* there is none, unless somebody left out ExecutorFinish */
-			if (unlikely(light.queries != NULL) && light.current == NULL)
+			if (unlikely(light_chain.queries != NULL) && light_chain.current == NULL)
 				forget_from(0);
-			light.level = 1;
+			light_chain.level = 1;
 			break;
 		case XACT_EVENT_PRE_COMMIT:
 		case XACT_EVENT_PARALLEL_PRE_COMMIT:
@@ -182,7 +180,7 @@ transaction_callback(XactEvent event, void *arg)
 void
 light_query_init(void)
 {
-	light.level = GetCurrentTransactionNestLevel();
+	light_chain.level = GetCurrentTransactionNestLevel();
 	RegisterXactCallback(transaction_callback, NULL);
 	RegisterSubXactCallback(subtransaction_callback, NULL);
 }
@@ -210,21 +208,15 @@ light_query_start(QueryDesc *queryDesc, bool explained)
 	query->queryDesc = queryDesc;
 	query->estate = estate;
 	query->context = estate->es_query_cxt;
-	query->level = light.level;
+	query->level = light_chain.level;
 	query->timing = light_timing;
+	query->phase = LIGHT_STARTED;
 	query->calls = 0;
-	query->nrecords = 0;
 	query->slot = -1;
-	query->records = NULL;
-	query->tick = 0;
-	query->watched = false;
+	query->nodes.node = NULL;
+	query->callers = NULL;
 	query->explained = explained;
 	query->tied = false;
-	query->wrapped = false;
-	query->upgraded = false;
-	query->finished = false;
-	query->on_stack = false;
-	query->has_gather = false;
 	query->whole = false;
 	query->count_blocks = false;
 	if (light_switch_after >= 0)
@@ -238,13 +230,13 @@ light_query_start(QueryDesc *queryDesc, bool explained)
 		query->switch_after = 0;
 	}
 	query->timer = (estate->es_instrument & INSTRUMENT_TIMER) != 0;
-	query->usage = (estate->es_instrument & (INSTRUMENT_BUFFERS | INSTRUMENT_WAL)) != 0;
-	query->usage_full = track_io_timing;
-	query->quick = query->timer && !query->usage_full && query->timing != LIGHT_TIMING_CORE &&
+	query->io_timing = track_io_timing;
+	query->parallel = queryDesc->plannedstmt->parallelModeNeeded;
+	query->quick = query->timer && !query->io_timing && query->timing != LIGHT_TIMING_CORE &&
 		(likely(light_ns_per_tick != 0) || light_clock_is_quick());
 
-	query->next = light.queries;
-	light.queries = query;
+	query->next = light_chain.queries;
+	light_chain.queries = query;
 
 	/* EXPLAIN asks for figures after the statement was finished */
 	if (unlikely(explained) || unlikely(query < spare || query >= spare + SPARE_QUERIES))
@@ -255,9 +247,9 @@ light_query_start(QueryDesc *queryDesc, bool explained)
 LightQuery *
 light_query_of(EState *estate)
 {
-	if (light.current != NULL && light.current->estate == estate)
-		return light.current;
-	for (LightQuery *query = light.queries; query != NULL; query = query->next)
+	if (light_chain.current != NULL && light_chain.current->estate == estate)
+		return light_chain.current;
+	for (LightQuery *query = light_chain.queries; query != NULL; query = query->next)
 	{
 		if (query->estate == estate)
 			return query;
@@ -265,56 +257,25 @@ light_query_of(EState *estate)
 	return NULL;
 }
 
-/* Put the root of the statement that runs now on the stack. */
-void
-light_root_enter(LightQuery *query)
-{
-	Assert(light.current == query && !query->on_stack);
-
-	light_sync(light.top);
-	query->entry = light.seen;
-	query->records[0].caller = light.top;
-	query->on_stack = true;
-	light.top = &query->records[0];
-	query->entered = query->timer ? light_now() : 0;
-	if (unlikely(query->watched))
-		light_watch(query);
-}
-
 /* The executor runs a statement. */
 void		pg_attribute_hot
 light_query_enter(LightQuery *query)
 {
-	Assert(light.current != NULL || light.top == &light_bottom);
+	Assert(light_chain.current != NULL || light.top == &light_bottom);
+	Assert(query->phase != LIGHT_FINISHED);
 
-	query->run_level = light.level;
-	query->outer = light.current;
+	query->run_level = light_chain.level;
+	query->outer = light_chain.current;
 	query->outer_top = light.top;
-	light.current = query;
-	if (!query->wrapped)
+	light_chain.current = query;
+	if (likely(query->phase == LIGHT_STARTED))
+	{
 		light_wrap(query);
-	if (unlikely(query->upgraded))
-		light_root_enter(query);
-	else if (unlikely(query->switch_after <= 0))
-		query->whole = light_upgrade(query);
-}
-
-/* Take the root from the stack, and all that is above it. */
-static pg_noinline void
-root_leave(LightQuery *query)
-{
-	int64	   *caller = (int64 *) &query->outer_top->self;
-	const int64 *seen = (const int64 *) &light.seen;
-	const int64 *entry = (const int64 *) &query->entry;
-
-	light_sync(light.top);
-	if (query->timer)
-		query->records[0].total += light_now() - query->entered;
-	if (query->watched)
-		light_watched(query);
-	query->on_stack = false;
-	for (int i = 0; i < LIGHT_USAGE_WORDS; i++)
-		caller[i] += seen[i] - entry[i];
+		if (unlikely(query->switch_after <= 0))
+			query->whole = light_record(query);
+	}
+	else if (query->phase == LIGHT_RECORDED)
+		light_root_enter(&query->books, query->outer_top);
 }
 
 /*
@@ -324,12 +285,12 @@ root_leave(LightQuery *query)
 void		pg_attribute_hot
 light_query_leave(LightQuery *query)
 {
-	Assert(light.current == query);
+	Assert(light_chain.current == query);
 
-	if (unlikely(query->on_stack))
-		root_leave(query);
+	if (unlikely(query->phase == LIGHT_RECORDED))
+		light_root_leave(&query->books, query->outer_top);
 	light.top = query->outer_top;
-	light.current = query->outer;
+	light_chain.current = query->outer;
 }
 
 /* Leave no trace of running statements: the process ends. */
@@ -337,5 +298,5 @@ void
 light_forget_stack(void)
 {
 	light.top = &light_bottom;
-	light.current = NULL;
+	light_chain.current = NULL;
 }

@@ -8,8 +8,8 @@
  * ANALYZE, usage and time of what ran in this process come from these.
  *
  * Otherwise there are core's inclusive figures only: workers send no others, and
- * a statement that moved to the light wrappers when it was running already (or
- * never) has none of its first calls, nor of calls that were going on then.  So
+ * a statement whose nodes got records when it was running already (or never) has
+ * none of its first calls, nor of calls that were going on then.  So
  * the part of workers, and that of such a statement, is the difference to the
  * children in the plan tree.  A subplan is no child of the node on which the
  * plan hangs it: it counts where it is evaluated, which subplan_callers() finds.
@@ -24,16 +24,22 @@
 
 #include "executor/execPartition.h"
 #include "executor/executor.h"
-#include "compat_instrument.h"
-#include "light_explain.h"
 #include "nodes/nodeFuncs.h"
+#include "statement/statement.h"
+
+/* The statement whose nodes are looked at. */
+typedef struct SelfContext
+{
+	LightQuery *query;			/* NULL: there are the nodes only */
+	EState	   *estate;
+	const LightNodes *nodes;
+} SelfContext;
 
 /* Inclusive figures of a node, in workers or in this process. */
 static LightSelf
 inclusive(PlanState *node, bool workers)
 {
 	LightSelf	result = {0};
-	int64	   *to = (int64 *) &result.usage;
 
 	if (node->worker_instrument != NULL)
 	{
@@ -42,25 +48,19 @@ inclusive(PlanState *node, bool workers)
 			NodeInstrumentation_compat *instr = &node->worker_instrument->instrument[i];
 
 			result.time += InstrTotal_compat(instr);
-			for (int k = 0; k < sizeof(BufferUsage) / sizeof(int64); k++)
-				to[k] += ((int64 *) InstrBuffers_compat(instr))[k];
-			for (int k = 0; k < sizeof(WalUsage) / sizeof(int64); k++)
-				to[k + sizeof(BufferUsage) / sizeof(int64)] += ((int64 *) InstrWal_compat(instr))[k];
+			light_usage_add_core(&result.usage, instr);
 		}
 	}
 	if (!workers)
 	{
-		NodeInstrumentation_compat *instr = node->instrument;
+		LightSelf	in_workers = result;
 
-		result.time = InstrTotal_compat(instr) - result.time;
-		for (int k = 0; k < sizeof(BufferUsage) / sizeof(int64); k++)
-			to[k] = ((int64 *) InstrBuffers_compat(instr))[k] - to[k];
-		for (int k = 0; k < sizeof(WalUsage) / sizeof(int64); k++)
+		result = (LightSelf)
 		{
-			int			n = k + sizeof(BufferUsage) / sizeof(int64);
-
-			to[n] = ((int64 *) InstrWal_compat(instr))[k] - to[n];
-		}
+			.time = InstrTotal_compat(node->instrument) - in_workers.time
+		};
+		light_usage_add_core(&result.usage, node->instrument);
+		light_usage_subtract(&result.usage, &in_workers.usage);
 	}
 	return result;
 }
@@ -69,75 +69,31 @@ static void
 subtract(LightSelf *from, const LightSelf *what)
 {
 	from->time -= what->time;
-	for (int i = 0; i < LIGHT_USAGE_WORDS; i++)
-		((int64 *) &from->usage)[i] -= ((int64 *) &what->usage)[i];
+	light_usage_subtract(&from->usage, &what->usage);
 }
 
 /*
- * Nothing is less than nothing.  The times of I/O are no plain numbers on every
- * version, and are not shown.
- */
-static void
-clamp(LightSelf *self)
-{
-	int64	   *words = (int64 *) &self->usage;
-
-	self->time = Max(self->time, 0);
-	for (int i = 0; i < LIGHT_LITE_WORDS; i++)
-		words[i] = Max(words[i], 0);
-	words += sizeof(BufferUsage) / sizeof(int64);
-	for (int i = 0; i < sizeof(WalUsage) / sizeof(int64); i++)
-		words[i] = Max(words[i], 0);
-}
-
-typedef struct ChildContext
-{
-	LightSelf  *self;
-	LightQuery *query;			/* of only_core */
-	bool		workers;
-	bool		only_core;		/* only nodes that core measures, and their
-								 * own part */
-	bool		no_subplans;	/* only children in the plan tree */
-} ChildContext;
-
-static LightSelf by_difference(LightQuery *query, PlanState *node, bool workers);
-
-static bool
-subtract_child(PlanState *child, void *arg)
-{
-	ChildContext *context = arg;
-	LightSelf	what;
-
-	if (child == NULL || child->instrument == NULL)
-		return false;
-	if (context->no_subplans && list_member_ptr(child->state->es_subplanstates, child))
-		return false;
-	if (context->only_core)
-	{
-		if (!light_measured_by_core(child))
-			return false;
-		what = by_difference(context->query, child, false);
-		subtract(context->self, &what);
-		/* as the bitmap index scans below a BitmapAnd */
-		return planstate_tree_walker(child, subtract_child, arg);
-	}
-	what = inclusive(child, context->workers);
-	subtract(context->self, &what);
-	return false;
-}
-
-/*
- * A node's figures less those of its children in the plan tree, and of subplans
- * that hang there if "subplans".
+ * Node i's figures less those of its children in the plan tree.  Without a
+ * statement nobody knows who evaluates subplans: then less those that hang there,
+ * too.
  */
 static LightSelf
-without_children(PlanState *node, bool workers, bool subplans)
+without_children(const SelfContext *context, int i, bool workers)
 {
-	LightSelf	self = inclusive(node, workers);
-	ChildContext context = {.self = &self,.workers = workers,.no_subplans = !subplans};
+	const LightNode *nodes = context->nodes->node;
+	LightSelf	self = inclusive(nodes[i].planstate, workers);
 
-	(void) planstate_tree_walker(node, subtract_child, &context);
-	clamp(&self);
+	for (int k = i + 1; k < context->nodes->n && nodes[k].depth > nodes[i].depth; k++)
+	{
+		if (nodes[k].parent == i && (context->query == NULL || !nodes[k].subplan))
+		{
+			LightSelf	child = inclusive(nodes[k].planstate, workers);
+
+			subtract(&self, &child);
+		}
+	}
+	self.time = Max(self.time, 0);
+	light_usage_clamp(&self.usage);
 	return self;
 }
 
@@ -147,19 +103,11 @@ without_children(PlanState *node, bool workers, bool subplans)
 typedef struct LightCallers
 {
 	List	   *nodes;			/* that evaluate it */
-	PlanState  *owner;			/* on which the plan hangs it, if that is
-								 * another one */
+	int			owner;			/* on which the plan hangs it, or 0 */
 	bool		summed[2];
 	LightSelf	subplan[2];
 	LightSelf	all[2];			/* the nodes without their children */
 } LightCallers;
-
-typedef struct CallersContext
-{
-	EState	   *estate;
-	Bitmapset  *seen;
-	LightCallers *callers;
-} CallersContext;
 
 typedef struct ParamContext
 {
@@ -204,108 +152,88 @@ asks_first(PlanState *node, int param)
 	return prune != NULL && bms_is_member(param, prune->execparamids);
 }
 
-/* Did a node itself use as much as a subplan that it may have evaluated? */
-static bool
-covers(PlanState *node, const LightSelf *subplan)
-{
-	LightSelf	own = without_children(node, false, false);
-
-	for (int i = 0; i < LIGHT_LITE_WORDS; i++)
-	{
-		if (((const int64 *) &own.usage)[i] < ((const int64 *) &subplan->usage)[i])
-			return false;
-	}
-	return true;
-}
-
 /*
  * The node that asks for an InitPlan's value first: from the one that has the
  * InitPlan down to where no node below uses its parameter, and up again while
  * that one has used less than the InitPlan: keys of an index scan are evaluated
  * by who starts it anew.
  */
-static PlanState *
-evaluator(CallersContext *callers, PlanState *node, int param, PlanState *subplan)
+static int
+evaluator(const SelfContext *context, LightCallers *callers, int i, int param, PlanState *subplan)
 {
-	ParamContext context = {.param = param};
+	ParamContext uses = {.param = param};
+	PlanState  *node = context->nodes->node[i].planstate;
 	LightSelf	what = inclusive(subplan, false);
-	List	   *path = list_make1(node);
+	List	   *path = list_make1_int(i);
 	ListCell   *lc;
-	int			n = 0;
 
-	foreach(lc, callers->estate->es_subplanstates)
+	foreach(lc, context->estate->es_subplanstates)
 	{
 		if (lfirst(lc) == node)
-			path = list_concat(path, callers->callers[n].nodes);
-		n++;
+			path = list_concat(path, callers[foreach_current_index(lc)].nodes);
 	}
 
-	while (!asks_first(node, param) && planstate_tree_walker(node, uses_param, &context))
+	while (!asks_first(node, param) && planstate_tree_walker(node, uses_param, &uses))
 	{
-		node = context.found;
-		path = lcons(node, path);
+		node = uses.found;
+		i = light_node_index(context->nodes, node);
+		path = lcons_int(i, path);
 	}
 	foreach(lc, path)
 	{
-		if (covers(lfirst(lc), &what))
+		LightSelf	own = without_children(context, lfirst_int(lc), false);
+
+		if (light_usage_covers(&own.usage, &what.usage))
 		{
-			node = lfirst(lc);
+			i = lfirst_int(lc);
 			break;
 		}
 	}
 	list_free(path);
-	return node;
-}
-
-static void
-add_caller(CallersContext *context, int plan_id, PlanState *node)
-{
-	if (plan_id >= 1 && plan_id <= list_length(context->estate->es_subplanstates))
-		context->callers[plan_id - 1].nodes = list_append_unique_ptr(context->callers[plan_id - 1].nodes, node);
-}
-
-static bool
-find_callers(PlanState *node, void *arg)
-{
-	CallersContext *context = arg;
-	ListCell   *lc;
-
-	if (node == NULL || light_seen_before(node, &context->seen))
-		return false;
-	if (IsA(node, CteScanState))
-		add_caller(context, ((CteScan *) node->plan)->ctePlanId, node);
-	foreach(lc, node->subPlan)
-		add_caller(context, lfirst_node(SubPlanState, lc)->subplan->plan_id, node);
-	foreach(lc, node->initPlan)
-	{
-		SubPlanState *init = lfirst_node(SubPlanState, lc);
-		SubPlan    *subplan = init->subplan;
-
-		if (subplan->plan_id >= 1 && subplan->plan_id <= list_length(context->estate->es_subplanstates))
-			context->callers[subplan->plan_id - 1].owner = node;
-		if (subplan->subLinkType != CTE_SUBLINK && subplan->setParam != NIL &&
-			init->planstate != NULL && init->planstate->instrument != NULL)
-			add_caller(context, subplan->plan_id, evaluator(context, node, linitial_int(subplan->setParam), init->planstate));
-	}
-	return planstate_tree_walker(node, find_callers, arg);
+	return i;
 }
 
 /* For each subplan of a statement, the nodes that evaluate it. */
 static LightCallers *
-subplan_callers(LightQuery *query)
+subplan_callers(const SelfContext *context)
 {
-	if (query->callers == NULL)
-	{
-		MemoryContext old = MemoryContextSwitchTo(query->context);
-		CallersContext context = {.estate = query->estate};
+	int			nsubplans = list_length(context->estate->es_subplanstates);
+	MemoryContext old;
+	LightCallers *callers;
 
-		context.callers = palloc0(list_length(query->estate->es_subplanstates) * sizeof(LightCallers));
-		(void) find_callers(query->queryDesc->planstate, &context);
-		query->callers = context.callers;
-		bms_free(context.seen);
-		MemoryContextSwitchTo(old);
+	if (context->query->callers != NULL)
+		return context->query->callers;
+	old = MemoryContextSwitchTo(context->query->context);
+	callers = palloc0(nsubplans * sizeof(LightCallers));
+	for (int i = 1; i < context->nodes->n; i++)
+	{
+		PlanState  *node = context->nodes->node[i].planstate;
+		ListCell   *lc;
+
+#define ADD_CALLER(plan_id, caller) \
+		if ((plan_id) >= 1 && (plan_id) <= nsubplans) \
+			callers[(plan_id) - 1].nodes = list_append_unique_int(callers[(plan_id) - 1].nodes, caller)
+
+		if (IsA(node, CteScanState))
+			ADD_CALLER(((CteScan *) node->plan)->ctePlanId, i);
+		foreach(lc, node->subPlan)
+			ADD_CALLER(lfirst_node(SubPlanState, lc)->subplan->plan_id, i);
+		foreach(lc, node->initPlan)
+		{
+			SubPlanState *init = lfirst_node(SubPlanState, lc);
+			SubPlan    *subplan = init->subplan;
+
+			if (subplan->plan_id >= 1 && subplan->plan_id <= nsubplans)
+				callers[subplan->plan_id - 1].owner = i;
+			if (subplan->subLinkType != CTE_SUBLINK && subplan->setParam != NIL &&
+				init->planstate != NULL && init->planstate->instrument != NULL)
+				ADD_CALLER(subplan->plan_id, evaluator(context, callers, i, linitial_int(subplan->setParam), init->planstate));
+		}
+#undef ADD_CALLER
 	}
-	return query->callers;
+	MemoryContextSwitchTo(old);
+	context->query->callers = callers;
+	return callers;
 }
 
 /*
@@ -315,14 +243,15 @@ subplan_callers(LightQuery *query)
  * of workers of which a Gather in a CTE hears at the end, is the owner's.
  */
 static void
-subtract_subplan(LightSelf *self, const LightSelf *own, PlanState *node, PlanState *subplan, LightCallers *callers, bool workers)
+subtract_subplan(const SelfContext *context, LightSelf *self, const LightSelf *own, int i,
+				 PlanState *subplan, LightCallers *callers, bool workers)
 {
-	bool		evaluates = list_member_ptr(callers->nodes, node);
+	bool		evaluates = list_member_int(callers->nodes, i);
 	LightSelf  *all = &callers->all[workers];
 	LightSelf  *what = &callers->subplan[workers];
-	int64	   *to = (int64 *) &self->usage;
+	LightWord  *to = (LightWord *) &self->usage;
 
-	if (!evaluates && callers->owner != node)
+	if (!evaluates && callers->owner != i)
 		return;
 	if (!callers->summed[workers])
 	{
@@ -331,66 +260,85 @@ subtract_subplan(LightSelf *self, const LightSelf *own, PlanState *node, PlanSta
 		*what = inclusive(subplan, workers);
 		foreach(lc, callers->nodes)
 		{
-			LightSelf	one = without_children(lfirst(lc), workers, false);
+			LightSelf	one = without_children(context, lfirst_int(lc), workers);
 
 			all->time += one.time;
-			for (int i = 0; i < LIGHT_USAGE_WORDS; i++)
-				((int64 *) &all->usage)[i] += ((int64 *) &one.usage)[i];
+			light_usage_add(&all->usage, &one.usage);
 		}
 		callers->summed[workers] = true;
 	}
 	if (evaluates && all->time > 0)
 		self->time -= Min(what->time, all->time) * own->time / all->time;
-	for (int i = 0; i < LIGHT_USAGE_WORDS; i++)
+	for (int k = 0; k < LIGHT_USAGE_WORDS; k++)
 	{
-		int64		u = ((int64 *) &what->usage)[i];
-		int64		a = ((int64 *) &all->usage)[i];
+		int64		u = ((LightWord *) &what->usage)[k];
+		int64		a = ((LightWord *) &all->usage)[k];
 
 		if (evaluates && a > 0)
-			to[i] -= (int64) rint((double) Min(u, a) * ((const int64 *) &own->usage)[i] / a);
-		if (callers->owner == node && u > a)
-			to[i] -= u - a;
+			to[k] -= (int64) rint((double) Min(u, a) * ((const LightWord *) &own->usage)[k] / a);
+		if (callers->owner == i && u > a)
+			to[k] -= u - a;
 	}
 }
 
+/* ---- of a node ---------------------------------------------------------- */
+
 /* A node's figures less those of all that it called, from core's inclusive ones. */
 static LightSelf
-by_difference(LightQuery *query, PlanState *node, bool workers)
+by_difference(const SelfContext *context, int i, bool workers)
 {
-	LightSelf	self;
-	LightSelf	own;
+	LightSelf	self = without_children(context, i, workers);
+	LightSelf	own = self;
 	LightCallers *callers;
-	int			n = 0;
 	ListCell   *lc;
 
-	self = without_children(node, workers, query == NULL);
-	if (query == NULL || query->estate->es_subplanstates == NIL)
+	if (context->query == NULL || context->estate->es_subplanstates == NIL)
 		return self;
-	own = self;
-	callers = subplan_callers(query);
-	foreach(lc, query->estate->es_subplanstates)
+	callers = subplan_callers(context);
+	foreach(lc, context->estate->es_subplanstates)
 	{
 		PlanState  *subplan = lfirst(lc);
 
 		if (subplan != NULL && subplan->instrument != NULL)
-			subtract_subplan(&self, &own, node, subplan, &callers[n], workers);
-		n++;
+			subtract_subplan(context, &self, &own, i, subplan, &callers[foreach_current_index(lc)], workers);
 	}
-	clamp(&self);
+	self.time = Max(self.time, 0);
+	light_usage_clamp(&self.usage);
 	return self;
+}
+
+/*
+ * Take away the own part of children that core measures, and of such children
+ * below them, as the bitmap index scans below a BitmapAnd.
+ */
+static void
+subtract_left(const SelfContext *context, LightSelf *self, int i)
+{
+	const LightNode *nodes = context->nodes->node;
+
+	for (int k = i + 1; k < context->nodes->n && nodes[k].depth > nodes[i].depth; k++)
+	{
+		if (nodes[k].parent == i && nodes[k].role == LIGHT_LEFT)
+		{
+			LightSelf	child = by_difference(context, k, false);
+
+			subtract(self, &child);
+			subtract_left(context, self, k);
+		}
+	}
 }
 
 /* The part of workers (all together), or of this process. */
 static LightSelf
-self_in_process(LightQuery *query, PlanState *node, bool workers)
+self_in_process(const SelfContext *context, int i, bool workers)
 {
-	LightRecord *record = workers ? NULL : light_record_of(query, node);
+	PlanState  *node = context->nodes->node[i].planstate;
+	LightRecord *record = workers ? NULL : light_record_of(context->query, node);
 	LightSelf	self;
-	ChildContext context = {.self = &self,.query = query,.only_core = true};
 	int64		callees;
 
-	if (record == NULL || !query->whole || record->left_to_core || record->caller == NULL)
-		return by_difference(query, node, workers);
+	if (record == NULL || !context->query->whole || context->nodes->node[i].role == LIGHT_LEFT || record->caller == NULL)
+		return by_difference(context, i, workers);
 
 	/*
 	 * Nodes that were called from here, wherever they are in the plan, and
@@ -400,64 +348,95 @@ self_in_process(LightQuery *query, PlanState *node, bool workers)
 	for (LightRecord *callee = record->callees; callee != NULL; callee = callee->next_callee)
 		callees += callee->total - callee->total_moved;
 	self = inclusive(node, workers);
-	self.time -= callees * query->tick;
+	self.time -= callees * context->query->tick;
 	self.usage = record->self;
 	BufferUsageNormalize_compat(&self.usage.buffers);
-	(void) planstate_tree_walker(node, subtract_child, &context);
+	subtract_left(context, &self, i);
 	return self;
 }
 
-typedef struct VarianceContext
+/* The standard error of a node's own time: its own and that of what was taken away. */
+static double
+error_of(const SelfContext *context, int i)
 {
-	LightQuery *query;
-	double		variance;
-}			VarianceContext;
+	const LightNode *nodes = context->nodes->node;
+	double		variance = 0;
 
-static bool
-add_variance(PlanState *node, void *arg)
-{
-	VarianceContext *context = arg;
-	LightRecord *record = node == NULL ? NULL : light_record_of(context->query, node);
+	for (int k = i; k < context->nodes->n && (k == i || nodes[k].depth > nodes[i].depth); k++)
+	{
+		LightRecord *record = k == i || nodes[k].parent == i ? light_record_of(context->query, nodes[k].planstate) : NULL;
 
-	if (record != NULL)
-		context->variance += light_sample_variance(record);
-	return false;
+		if (record != NULL)
+			variance += light_sample_variance(record);
+	}
+	return context->query == NULL ? 0 : sqrt(variance) * context->query->tick;
 }
 
 /*
  * Time and usage of a node without its children, in all processes together.
- * The node must have been instrumented and the statement finished.
+ * The node must have been instrumented and its statement finished; "query" is
+ * NULL if we had nothing to do with that.
  */
 LightSelf
 light_self(LightQuery *query, PlanState *planstate)
 {
-	LightSelf	self = self_in_process(query, planstate, false);
-	VarianceContext context = {0};
+	LightNodes	below;
+	SelfContext context = {.query = query,.estate = planstate->state};
+	LightRecord *record = light_record_of(query, planstate);
+	LightSelf	self;
+	int			i;
 
+	context.nodes = query != NULL ? light_nodes(query) : NULL;
+	if (context.nodes == NULL)
+		i = 0;
+	else if (record != NULL)
+		i = record - query->books.records;
+	else
+		i = light_node_index(context.nodes, planstate);
+	if (i == 0)
+	{
+		context.query = NULL;
+		context.nodes = &below;
+		if (!light_nodes_below(planstate, false, CurrentMemoryContext, &below))
+			ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+		i = 1;
+	}
+	Assert(context.nodes->node[i].planstate == planstate);
+
+	self = self_in_process(&context, i, false);
 	if (planstate->worker_instrument != NULL)
 	{
-		LightSelf	workers = self_in_process(query, planstate, true);
-		int64	   *to = (int64 *) &self.usage;
+		LightSelf	workers = self_in_process(&context, i, true);
 
 		self.time = Max(self.time, 0) + Max(workers.time, 0);
-		for (int i = 0; i < LIGHT_USAGE_WORDS; i++)
-			to[i] += ((int64 *) &workers.usage)[i];
+		light_usage_add(&self.usage, &workers.usage);
 	}
 	else if (IsA(planstate, GatherState) || IsA(planstate, GatherMergeState))
 	{
 		/* core books to Gather what the workers used, who booked it already */
 		LightSelf	workers = inclusive(outerPlanState(planstate), true);
-		int64	   *to = (int64 *) &self.usage;
 
-		for (int i = 0; i < LIGHT_USAGE_WORDS; i++)
-			to[i] = Max(to[i] - ((int64 *) &workers.usage)[i], 0);
+		light_usage_subtract(&self.usage, &workers.usage);
+		light_usage_clamp(&self.usage);
 	}
 	self.time = Max(self.time, 0);
-
-	/* the node's own and that of what was taken away, in this process */
-	context.query = query;
-	(void) add_variance(planstate, &context);
-	(void) planstate_tree_walker(planstate, add_variance, &context);
-	self.error = query == NULL ? 0 : sqrt(context.variance) * query->tick;
+	self.error = error_of(&context, i);
+	if (context.nodes == &below)
+		pfree(below.node);
 	return self;
+}
+
+/*
+ * The estimate of distinct blocks for a node of a finished statement, or -1 if
+ * there is none: not asked for, no such node, or a part of it ran in workers.
+ */
+double
+light_distinct_blocks_of(LightQuery *query, PlanState *planstate)
+{
+	LightRecord *record = light_record_of(query, planstate);
+
+	if (record == NULL || !query->count_blocks || !light_counts_blocks(planstate) || record->caller == NULL ||
+		(planstate->worker_instrument != NULL && planstate->worker_instrument->num_workers > 0))
+		return -1;
+	return light_blocks_estimate(record);
 }

@@ -24,8 +24,7 @@
 #include "postgres.h"
 
 #include "executor/executor.h"
-#include "compat_instrument.h"
-#include "light_explain.h"
+#include "statement/statement.h"
 
 #if !HAVE_QUICK_INSTR_CLOCK_COMPAT
 
@@ -49,10 +48,7 @@ light_total_start(LightTotal *total, LightQuery *query, bool finish)
 		(query->estate->es_top_eflags & EXEC_FLAG_SKIP_TRIGGERS) != 0;
 	if (total->empty)
 		return true;
-#pragma GCC unroll 8
-	for (int i = 0; i < LIGHT_LITE_WORDS / 2; i++)
-		total->blocks[i] = ((const LightWords2 *) &pgBufferUsage)[i];
-	total->wal = pgWalUsage;
+	light_glance(&total->before, &pgBufferUsage, &pgWalUsage);
 	total->start = light_now();
 	return true;
 }
@@ -72,11 +68,9 @@ light_total_stop(LightTotal *total)
 	 * times of I/O are zero in a quick statement, except for the rare one
 	 * that turns them on
 	 */
-#pragma GCC unroll 8
-	for (int i = 0; i < LIGHT_LITE_WORDS / 2; i++)
-		((LightWords2 *) &instr->bufusage)[i] += ((const LightWords2 *) &pgBufferUsage)[i] - total->blocks[i];
-	if (unlikely(pgWalUsage.wal_records != total->wal.wal_records))
-		WalUsageAccumDiff(&instr->walusage, &pgWalUsage, &total->wal);
+	light_add_blocks_since(&total->before, &instr->bufusage, &pgBufferUsage);
+	if (unlikely(pgWalUsage.wal_records != total->before.wal.wal_records))
+		WalUsageAccumDiff(&instr->walusage, &pgWalUsage, &total->before.wal);
 
 	/* the executor has counted the rows */
 	if (total->first)
@@ -95,9 +89,8 @@ light_total_failed(LightTotal *total)
 	InstrSetNeeds_compat(instr, INSTRUMENT_ALL);
 	InstrSetStarted_compat(instr, (int64) ((light_now() - total->start) * light_ns_per_tick));
 	instr->bufusage_start = pgBufferUsage;
-	for (int i = 0; i < LIGHT_LITE_WORDS / 2; i++)
-		((LightWords2 *) &instr->bufusage_start)[i] = total->blocks[i];
-	instr->walusage_start = total->wal;
+	light_blocks_at(&total->before, &instr->bufusage_start);
+	instr->walusage_start = total->before.wal;
 }
 
 #else
