@@ -62,8 +62,6 @@ query_pop(PtQuery *query)
 	/* Whoever pushes catches every error, so no record inside is left. */
 	Assert(pt_running.innermost == query);
 
-	if (query->fill != NULL)
-		query_end_fill(query);
 	if (query->queryDesc != NULL)
 	{
 		query->queryDesc->plannedstmt = query->plannedstmt;
@@ -76,6 +74,8 @@ query_pop(PtQuery *query)
 	pt_running.explain_depth = query->explain_depth;
 	pt_running.explained = query->explained;
 	pt_running.innermost = query->outer;
+	if (query->fill != NULL)
+		query_end_fill(query);
 	Assert(pt_running.innermost != NULL || pt_running.fills == 0);
 }
 
@@ -102,8 +102,10 @@ query_set_fill(PtQuery *query, struct FastFill *fill, void (*leave) (struct Fast
 void
 query_end_fill(PtQuery *query)
 {
-	Assert(query->fill != NULL && pt_running.fills > 0);
-	query->leave_fill(query->fill);
+	struct FastFill *fill = query->fill;
+
+	Assert(fill != NULL && pt_running.fills > 0);
 	query->fill = NULL;
 	pt_running.fills--;
+	query->leave_fill(fill);
 }

@@ -79,7 +79,7 @@ dirty_buffer_compare(const DirtyBuffer *a, const DirtyBuffer *b)
  * filter lets pass.
  */
 static DirtyBuffer *
-collect_dirty(Relation *rels, int nrels, LocalBufFilter filter, void *context, int *n)
+localbuf_collect_dirty(Relation *rels, int nrels, LocalBufFilter filter, void *context, int *n)
 {
 	DirtyBuffer *dirty;
 	int			ndirty;
@@ -127,12 +127,14 @@ collect_dirty(Relation *rels, int nrels, LocalBufFilter filter, void *context, i
  * fails and elevel is less than ERROR.
  */
 static bool
-write_run(RelFile *file, const DirtyBuffer *run, int n, int elevel)
+localbuf_write_run(RelFile *file, const DirtyBuffer *run, int n, int elevel)
 {
 	SMgrRelation reln = smgropen(run->locator, TempFileOwner_compat());
 	bool		own_write = n > 1 && !HAVE_SMGRWRITEV_COMPAT;
 	void	   *pages[MAX_RUN];
 	instr_time	start;
+
+	Assert(n > 0 && n <= MAX_RUN);
 
 	for (int i = 0; i < n; i++)
 	{
@@ -170,10 +172,10 @@ write_run(RelFile *file, const DirtyBuffer *run, int n, int elevel)
 }
 
 static int
-flush(Relation *rels, int nrels, LocalBufFilter filter, void *context, int elevel)
+localbuf_flush_dirty(Relation *rels, int nrels, LocalBufFilter filter, void *context, int elevel)
 {
 	int			n;
-	DirtyBuffer *dirty = collect_dirty(rels, nrels, filter, context, &n);
+	DirtyBuffer *dirty = localbuf_collect_dirty(rels, nrels, filter, context, &n);
 	RelFile		file = RELFILE_NONE;
 	int			max_run = MAX_RUN;
 	int			length;
@@ -205,7 +207,7 @@ flush(Relation *rels, int nrels, LocalBufFilter filter, void *context, int eleve
 				!RelFileLocatorEquals_compat(run[length].locator, run->locator))
 				break;
 		}
-		if (!write_run(&file, run, length, elevel))
+		if (!localbuf_write_run(&file, run, length, elevel))
 		{
 			int			saved_errno = errno;
 
@@ -224,17 +226,17 @@ flush(Relation *rels, int nrels, LocalBufFilter filter, void *context, int eleve
 int
 localbuf_flush(Relation *rels, int nrels)
 {
-	return nrels == 0 ? 0 : flush(rels, nrels, NULL, NULL, ERROR);
+	return nrels == 0 ? 0 : localbuf_flush_dirty(rels, nrels, NULL, NULL, ERROR);
 }
 
 int
 localbuf_flush_all(void)
 {
-	return flush(NULL, 0, NULL, NULL, ERROR);
+	return localbuf_flush_dirty(NULL, 0, NULL, NULL, ERROR);
 }
 
 int
 localbuf_try_flush(Relation rel, LocalBufFilter filter, void *context)
 {
-	return flush(&rel, 1, filter, context, DEBUG1);
+	return localbuf_flush_dirty(&rel, 1, filter, context, DEBUG1);
 }

@@ -52,7 +52,7 @@ static bool pool_refused = false;
  * error instead of an "out of memory".
  */
 static bool
-strict_overcommit(void)
+pool_strict_overcommit(void)
 {
 	int			fd = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
 	char		mode = '2';
@@ -71,7 +71,7 @@ strict_overcommit(void)
  * frees it.  Only whole pages of the system are given back.
  */
 static void
-give_back(char *start, char *end)
+pool_give_back_memory(char *start, char *end)
 {
 	Size		page = sysconf(_SC_PAGESIZE);
 
@@ -82,7 +82,7 @@ give_back(char *start, char *end)
 }
 
 static void
-move_buffers(void)
+pool_move_buffers(void)
 {
 	char	   *old_start = NULL;
 	char	   *old_end = NULL;
@@ -101,14 +101,14 @@ move_buffers(void)
 			memcpy(new, old, BLCKSZ);
 			if (old != old_end)
 			{
-				give_back(old_start, old_end);
+				pool_give_back_memory(old_start, old_end);
 				old_start = old;
 			}
 			old_end = old + BLCKSZ;
 		}
 		LocalBufferBlockPointers[i] = (Block) new;
 	}
-	give_back(old_start, old_end);
+	pool_give_back_memory(old_start, old_end);
 }
 
 bool
@@ -123,7 +123,7 @@ pool_ensure(void)
 		return false;
 	if (pool_base != NULL)
 		return true;
-	if (strict_overcommit())
+	if (pool_strict_overcommit())
 	{
 		pool_refused = true;
 		return false;
@@ -156,12 +156,13 @@ pool_ensure(void)
 		return false;
 	}
 
+	Assert(pool_base == NULL && pool_fd < 0);
 	pool_base = base;
 	pool_size = size;
 	pool_fd = fd;
 	pool_inode = st.st_ino;
 	localbuf_reserve(pool_base, pool_size);
-	move_buffers();
+	pool_move_buffers();
 	return true;
 }
 

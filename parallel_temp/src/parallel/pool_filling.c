@@ -34,7 +34,7 @@
  * A statement is going to put rows into this table.
  */
 static void
-before_filling(Oid relid)
+pool_before_filling(Oid relid)
 {
 	if (pt_enabled && max_parallel_workers_per_gather > 0 && !IsParallelWorker() &&
 		get_rel_persistence(relid) == RELPERSISTENCE_TEMP)
@@ -45,7 +45,7 @@ void		pg_attribute_hot
 pool_before_insert(PlannedStmt *plan)
 {
 	if (pool_descriptor() < 0 && ResultRelationsCount_compat(plan) > 0)
-		before_filling(rt_fetch(ResultRelationFirst_compat(plan), plan->rtable)->relid);
+		pool_before_filling(rt_fetch(ResultRelationFirst_compat(plan), plan->rtable)->relid);
 }
 
 void		pg_attribute_hot
@@ -63,6 +63,6 @@ pool_before_utility(Node *statement)
 		Oid			relid = RangeVarGetRelid(((CopyStmt *) statement)->relation, NoLock, true);
 
 		if (OidIsValid(relid))
-			before_filling(relid);
+			pool_before_filling(relid);
 	}
 }

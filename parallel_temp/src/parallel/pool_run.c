@@ -47,7 +47,7 @@ share_of(EState *estate)
 }
 
 static bool
-has_temporary_table(List *rtable)
+pool_has_temporary_table(List *rtable)
 {
 	ListCell   *lc;
 
@@ -63,7 +63,7 @@ has_temporary_table(List *rtable)
 }
 
 static RangeTblEntry *
-share_entry(Share *share)
+pool_share_entry(Share *share)
 {
 	RangeTblEntry *rte = makeNode(RangeTblEntry);
 	char	   *handle = psprintf("%u", dsm_segment_handle(share->segment));
@@ -78,7 +78,7 @@ share_entry(Share *share)
  * Run a plan in the leader alone, though it has a Gather.
  */
 static void
-run_without_workers(PtQuery *query, ExecutorRun_hook_type next, EXECUTORRUN_PARAMS_compat)
+pool_run_without_workers(PtQuery *query, ExecutorRun_hook_type next, EXECUTORRUN_PARAMS_compat)
 {
 	PlannedStmt alone = *query->plannedstmt;
 
@@ -90,14 +90,14 @@ run_without_workers(PtQuery *query, ExecutorRun_hook_type next, EXECUTORRUN_PARA
 }
 
 static void
-run_with_share(PtQuery *query, ExecutorRun_hook_type next, EXECUTORRUN_PARAMS_compat)
+pool_run_with_share(PtQuery *query, ExecutorRun_hook_type next, EXECUTORRUN_PARAMS_compat)
 {
 	EState	   *estate = queryDesc->estate;
 	Share	   *share = query->share;
 	MemoryContext old = MemoryContextSwitchTo(estate->es_query_cxt);
 
 	/* query_pop() puts both back */
-	estate->es_range_table = lappend(list_copy(query->range_table), share_entry(share));
+	estate->es_range_table = lappend(list_copy(query->range_table), pool_share_entry(share));
 	MemoryContextSwitchTo(old);
 	if (share->leader_stays_out)
 		parallel_leader_participation = false;
@@ -128,7 +128,7 @@ pool_run(PtQuery *query, ExecutorRun_hook_type next, EXECUTORRUN_PARAMS_compat)
 		return;
 	}
 
-	temporary = has_temporary_table(queryDesc->plannedstmt->rtable);
+	temporary = pool_has_temporary_table(queryDesc->plannedstmt->rtable);
 	if (pt_enabled)
 		fetch_values_for_workers(queryDesc, temporary);
 	if (!temporary)
@@ -150,7 +150,7 @@ pool_run(PtQuery *query, ExecutorRun_hook_type next, EXECUTORRUN_PARAMS_compat)
 	 */
 	if (count != 0)
 	{
-		run_without_workers(query, next, EXECUTORRUN_ARGS_compat);
+		pool_run_without_workers(query, next, EXECUTORRUN_ARGS_compat);
 		return;
 	}
 	if (!pt_enabled)
@@ -160,10 +160,10 @@ pool_run(PtQuery *query, ExecutorRun_hook_type next, EXECUTORRUN_PARAMS_compat)
 	if (reason == NULL)
 		query->share = share_begin(queryDesc, &plan, &reason);
 	if (query->share != NULL)
-		run_with_share(query, next, EXECUTORRUN_ARGS_compat);
+		pool_run_with_share(query, next, EXECUTORRUN_ARGS_compat);
 	else
 	{
 		stats_count_alone(reason);
-		run_without_workers(query, next, EXECUTORRUN_ARGS_compat);
+		pool_run_without_workers(query, next, EXECUTORRUN_ARGS_compat);
 	}
 }

@@ -22,7 +22,7 @@
  * Pins belong to resource owners of their own, below the current one: an ERROR
  * gives them back after the workers have ended, as transaction abort stops workers
  * first.  A quarter of temp_buffers, at most 64 MB, is never pinned: the leader goes
- * on working with it (more where its scans need more, see unpinned_buffers()).
+ * on working with it (more where its scans need more, see share_unpinned_buffers()).
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -77,7 +77,7 @@ typedef struct WantedRel
 } WantedRel;
 
 static WantedRel *
-want_relation(List **wanted, Relation rel, TempUse *use, bool toast, bool stock)
+share_want_relation(List **wanted, Relation rel, TempUse *use, bool toast, bool stock)
 {
 	WantedRel  *result = palloc0(sizeof(WantedRel));
 
@@ -91,7 +91,7 @@ want_relation(List **wanted, Relation rel, TempUse *use, bool toast, bool stock)
 }
 
 static List *
-wanted_relations(TempPlan *plan)
+share_wanted_relations(TempPlan *plan)
 {
 	List	   *wanted = NIL;
 	ListCell   *lc;
@@ -105,9 +105,9 @@ wanted_relations(TempPlan *plan)
 		if (!use->own_below && !use->stock_below)
 			continue;
 		heap = table_open(use->relid, AccessShareLock);
-		want_relation(&wanted, heap, use, false, use->stock_below);
+		share_want_relation(&wanted, heap, use, false, use->stock_below);
 		foreach(lc2, use->indexes)
-			want_relation(&wanted, index_open(lfirst_oid(lc2), AccessShareLock), use, false, true);
+			share_want_relation(&wanted, index_open(lfirst_oid(lc2), AccessShareLock), use, false, true);
 		if (use->toast_below && OidIsValid(heap->rd_rel->reltoastrelid))
 		{
 			Relation	toast = table_open(heap->rd_rel->reltoastrelid, AccessShareLock);
@@ -116,9 +116,9 @@ wanted_relations(TempPlan *plan)
 				table_close(toast, NoLock);
 			else
 			{
-				want_relation(&wanted, toast, use, true, true);
+				share_want_relation(&wanted, toast, use, true, true);
 				foreach(lc2, RelationGetIndexList(toast))
-					want_relation(&wanted, index_open(lfirst_oid(lc2), AccessShareLock), use, true, true);
+					share_want_relation(&wanted, index_open(lfirst_oid(lc2), AccessShareLock), use, true, true);
 			}
 		}
 	}
@@ -126,7 +126,7 @@ wanted_relations(TempPlan *plan)
 }
 
 static void
-close_wanted(List *wanted)
+share_close_wanted(List *wanted)
 {
 	ListCell   *lc;
 
@@ -135,7 +135,7 @@ close_wanted(List *wanted)
 }
 
 static int
-compare_wanted(const ListCell *a, const ListCell *b)
+share_compare_wanted(const ListCell *a, const ListCell *b)
 {
 	RelFileLocator_compat x = rd_locator_compat(((WantedRel *) lfirst(a))->rel);
 	RelFileLocator_compat y = rd_locator_compat(((WantedRel *) lfirst(b))->rel);
@@ -149,7 +149,7 @@ compare_wanted(const ListCell *a, const ListCell *b)
  * what the server had taken by then.
  */
 static dsm_segment *
-create_segment(Size size, const char **reason)
+share_create_segment(Size size, const char **reason)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
@@ -201,7 +201,7 @@ create_segment(Size size, const char **reason)
 }
 
 static dsm_segment *
-create_area(List *wanted, const char **reason)
+share_create_area(List *wanted, const char **reason)
 {
 	Size		size = offsetof(SharedArea, rels) + sizeof(SharedRel) * list_length(wanted);
 	dsm_segment *segment;
@@ -210,7 +210,7 @@ create_area(List *wanted, const char **reason)
 
 	foreach(lc, wanted)
 		size = add_size(size, mul_size(((WantedRel *) lfirst(lc))->nblocks, sizeof(int32) + sizeof(uint8)));
-	segment = create_segment(size, reason);
+	segment = share_create_segment(size, reason);
 	if (segment == NULL)
 		return NULL;
 
@@ -264,7 +264,7 @@ create_area(List *wanted, const char **reason)
  * Make a resource owner with room for one more pin the current one.
  */
 static void
-use_pin_owner(Share *share)
+share_use_pin_owner(Share *share)
 {
 	if (share->npins++ % PINS_AN_OWNER == 0)
 		share->pin_owner = ResourceOwnerCreate(share->pins, "parallel_temp pins");
@@ -276,7 +276,7 @@ use_pin_owner(Share *share)
  * too much.
  */
 static void
-read_in_pages(Share *share, List *wanted, int budget)
+share_read_in_pages(Share *share, List *wanted, int budget)
 {
 	ResourceOwner saved_owner = CurrentResourceOwner;
 	ListCell   *lc;
@@ -297,7 +297,7 @@ read_in_pages(Share *share, List *wanted, int budget)
 			if (pages[block] >= 0)
 				continue;
 			CHECK_FOR_INTERRUPTS();
-			use_pin_owner(share);
+			share_use_pin_owner(share);
 			buffer = ReadBuffer(want->rel, block);
 			budget--;
 			if (!share->area->use_pool || pool_has_buffer(-buffer - 1))
@@ -316,7 +316,7 @@ read_in_pages(Share *share, List *wanted, int budget)
  * find some.
  */
 static int
-unpinned_buffers(TempPlan *plan)
+share_unpinned_buffers(TempPlan *plan)
 {
 	int			quarter = Min(NLocBuffer / 4, 64 * 1024 * 1024 / BLCKSZ);
 	int64		streams = 2;
@@ -334,7 +334,7 @@ unpinned_buffers(TempPlan *plan)
  * Returns how many more there are to spare.
  */
 static int
-pin_pages(Share *share, List *wanted, TempPlan *plan)
+share_pin_pages(Share *share, List *wanted, TempPlan *plan)
 {
 	SharedArea *area = share->area;
 	int			budget;
@@ -346,7 +346,7 @@ pin_pages(Share *share, List *wanted, TempPlan *plan)
 	 * temp_buffers can be less than NLocBuffer again when it was set in a
 	 * transaction that has ended; core computes with both.
 	 */
-	budget = Min(NLocBuffer, num_temp_buffers) - unpinned_buffers(plan);
+	budget = Min(NLocBuffer, num_temp_buffers) - share_unpinned_buffers(plan);
 	for (int i = 0; i < NLocBuffer; i++)
 		budget -= LocalRefCount[i] != 0;
 
@@ -404,9 +404,10 @@ pin_pages(Share *share, List *wanted, TempPlan *plan)
 		}
 		if (LocalRefCount[i] == 0)
 			budget--;
-		use_pin_owner(share);
+		share_use_pin_owner(share);
 		if (!ReadRecentBuffer(locator, MAIN_FORKNUM, block, -i - 1))
 			elog(ERROR, "could not pin temporary buffer %d", i);
+		Assert(LocalRefCount[i] > 0 && shared_rel_pages(area, rel)[block] < 0);
 		shared_rel_pages(area, rel)[block] = i;
 		rel->resident++;
 	}
@@ -421,7 +422,7 @@ pin_pages(Share *share, List *wanted, TempPlan *plan)
  * A page that is pinned in the pool need not be written.
  */
 static bool
-page_is_not_pinned(int buf_id, void *context)
+share_page_is_not_pinned(int buf_id, void *context)
 {
 	Share	   *share = context;
 	SharedRel  *rel = share->flushing;
@@ -436,7 +437,7 @@ page_is_not_pinned(int buf_id, void *context)
  * reason is returned when they cannot be written.
  */
 static const char *
-flush_pages(Share *share, List *wanted, bool all)
+share_flush_pages(Share *share, List *wanted, bool all)
 {
 	ListCell   *lc;
 
@@ -449,7 +450,7 @@ flush_pages(Share *share, List *wanted, bool all)
 		if (!all && !want->must_flush)
 			continue;
 		share->flushing = rel;
-		written = localbuf_try_flush(want->rel, all ? NULL : page_is_not_pinned, share);
+		written = localbuf_try_flush(want->rel, all ? NULL : share_page_is_not_pinned, share);
 		if (written < 0)
 			return psprintf("pages of \"%s\" could not be written: %m", RelationGetRelationName(want->rel));
 		rel->flushed = written;
@@ -462,7 +463,7 @@ flush_pages(Share *share, List *wanted, bool all)
  * alone, can prevent?  See the top of this file.
  */
 static const char *
-check_leader(Share *share, List *wanted, TempPlan *plan)
+share_check_leader(Share *share, List *wanted, TempPlan *plan)
 {
 	ListCell   *lc;
 
@@ -502,19 +503,19 @@ share_begin(QueryDesc *queryDesc, TempPlan *plan, const char **reason)
 	pool = pool_ensure();
 
 	share = MemoryContextAllocZero(queryDesc->estate->es_query_cxt, sizeof(Share));
-	wanted = wanted_relations(plan);
-	list_sort(wanted, compare_wanted);
-	share->segment = create_area(wanted, reason);
+	wanted = share_wanted_relations(plan);
+	list_sort(wanted, share_compare_wanted);
+	share->segment = share_create_area(wanted, reason);
 	if (share->segment == NULL)
 	{
-		close_wanted(wanted);
+		share_close_wanted(wanted);
 		return NULL;
 	}
 	share->area = dsm_segment_address(share->segment);
 	share->area->use_pool = pool;
 
-	read_in_pages(share, wanted, pin_pages(share, wanted, plan));
-	*reason = check_leader(share, wanted, plan);
+	share_read_in_pages(share, wanted, share_pin_pages(share, wanted, plan));
+	*reason = share_check_leader(share, wanted, plan);
 	if (*reason == NULL)
 	{
 		/*
@@ -525,15 +526,17 @@ share_begin(QueryDesc *queryDesc, TempPlan *plan, const char **reason)
 		share->area->may_skip = parallel_leader_participation && !share->leader_stays_out &&
 			!plan->single_copy;
 		share->area->files_current = !pool || (!share->area->may_skip && !pool_proven);
-		*reason = flush_pages(share, wanted, share->area->files_current);
+		*reason = share_flush_pages(share, wanted, share->area->files_current);
 	}
+	for (int i = 0; i < share->area->nrels; i++)
+		Assert(share->area->rels[i].resident <= share->area->rels[i].nblocks);
 	if (*reason == NULL)
 	{
 		INSTR_TIME_SET_CURRENT(share->time);
 		INSTR_TIME_SUBTRACT(share->time, start);
 		stats_count_share(share->area, INSTR_TIME_GET_MILLISEC(share->time));
 	}
-	close_wanted(wanted);
+	share_close_wanted(wanted);
 	if (*reason != NULL)
 	{
 		share_end(share);

@@ -70,7 +70,7 @@ is_temporary_reference(Datum value)
 }
 
 static void *
-fetch(Datum value)
+values_fetch(Datum value)
 {
 	return detoast_external_attr((struct varlena *) DatumGetPointer(value));
 }
@@ -109,7 +109,7 @@ fetch_parameters(EState *estate)
 
 		if (!param->isnull && OidIsValid(param->ptype) && get_typlen(param->ptype) == -1 &&
 			is_temporary_reference(param->value))
-			param->value = PointerGetDatum(fetch(param->value));
+			param->value = PointerGetDatum(values_fetch(param->value));
 	}
 	estate->es_param_list_info = params;
 	MemoryContextSwitchTo(old);
@@ -120,7 +120,7 @@ fetch_parameters(EState *estate)
  * references.
  */
 static void
-fetch_results(SendingGather *gather)
+values_fetch_results(SendingGather *gather)
 {
 	EState	   *estate = gather->node->state;
 	MemoryContext old;
@@ -136,14 +136,14 @@ fetch_results(SendingGather *gather)
 			continue;
 		if (gather->copies[id])
 			pfree(gather->copies[id]);
-		gather->copies[id] = fetch(param->value);
+		gather->copies[id] = values_fetch(param->value);
 		param->value = PointerGetDatum(gather->copies[id]);
 	}
 	MemoryContextSwitchTo(old);
 }
 
 static TupleTableSlot *
-exec_sending_gather(PlanState *node)
+values_exec_gather(PlanState *node)
 {
 	SendingGather *gather = sending;
 
@@ -153,7 +153,7 @@ exec_sending_gather(PlanState *node)
 		elog(ERROR, "what a Gather sends to its workers is not known");
 	if (node->state->es_use_parallel_mode &&
 		!(IsA(node, GatherState) ? ((GatherState *) node)->initialized : ((GatherMergeState *) node)->initialized))
-		fetch_results(gather);
+		values_fetch_results(gather);
 	return gather->real(node);
 }
 
@@ -161,7 +161,7 @@ exec_sending_gather(PlanState *node)
  * The query's memory goes away: take an entry off the list.
  */
 static void
-forget(void *arg)
+values_forget(void *arg)
 {
 	for (SendingGather **link = &sending; *link != NULL; link = &(*link)->outer)
 	{
@@ -174,7 +174,7 @@ forget(void *arg)
 }
 
 static void
-watch_gather(PlanState *node, Bitmapset *sent)
+values_watch_gather(PlanState *node, Bitmapset *sent)
 {
 	EState	   *estate = node->state;
 	List	   *types = estate->es_plannedstmt->paramExecTypes;
@@ -188,7 +188,7 @@ watch_gather(PlanState *node, Bitmapset *sent)
 		if (get_typlen(list_nth_oid(types, id)) == -1)
 			params = bms_add_member(params, id);
 	}
-	if (params == NULL || node->ExecProcNodeReal == exec_sending_gather)
+	if (params == NULL || node->ExecProcNodeReal == values_exec_gather)
 		return;
 
 	gather = palloc0(sizeof(SendingGather));
@@ -198,15 +198,15 @@ watch_gather(PlanState *node, Bitmapset *sent)
 	gather->copies = palloc0(sizeof(void *) * list_length(types));
 	gather->outer = sending;
 	callback = palloc(sizeof(MemoryContextCallback));
-	callback->func = forget;
+	callback->func = values_forget;
 	callback->arg = gather;
 	MemoryContextRegisterResetCallback(estate->es_query_cxt, callback);
 	sending = gather;
 
 	/* What measures nodes calls on through ExecProcNodeReal. */
 	if (node->ExecProcNode == node->ExecProcNodeReal)
-		node->ExecProcNode = exec_sending_gather;
-	node->ExecProcNodeReal = exec_sending_gather;
+		node->ExecProcNode = values_exec_gather;
+	node->ExecProcNodeReal = values_exec_gather;
 }
 
 static bool
@@ -215,9 +215,9 @@ watch_walker(PlanState *node, void *context)
 	if (node == NULL)
 		return false;
 	if (IsA(node, GatherState))
-		watch_gather(node, ((Gather *) node->plan)->initParam);
+		values_watch_gather(node, ((Gather *) node->plan)->initParam);
 	else if (IsA(node, GatherMergeState))
-		watch_gather(node, ((GatherMerge *) node->plan)->initParam);
+		values_watch_gather(node, ((GatherMerge *) node->plan)->initParam);
 	return planstate_tree_walker(node, watch_walker, context);
 }
 

@@ -46,11 +46,11 @@
 /* How many rows ahead of its turn a row is fetched into the processor's cache. */
 #define ROWS_AHEAD	8
 
-static Node *create_state(CustomScan *plan);
+static Node *temp_scan_create_state(CustomScan *plan);
 
 static const CustomScanMethods scan_methods = {
 	.CustomName = "Temp Scan",
-	.CreateCustomScanState = create_state,
+	.CreateCustomScanState = temp_scan_create_state,
 };
 
 const CustomScanMethods *
@@ -75,7 +75,7 @@ temp_scan_private(const TempScanPrivate *members)
 }
 
 static void
-read_private(CustomScan *plan, TempScanPrivate *members)
+temp_scan_read_private(CustomScan *plan, TempScanPrivate *members)
 {
 	members->partial = intVal(linitial(plan->custom_private)) != 0;
 	members->hazard = intVal(lsecond(plan->custom_private)) != 0;
@@ -88,12 +88,12 @@ temp_scan_hazard(CustomScan *plan)
 {
 	TempScanPrivate members;
 
-	read_private(plan, &members);
+	temp_scan_read_private(plan, &members);
 	return members.hazard;
 }
 
 static void
-rewind_scan(TempScanState *scan)
+temp_scan_rewind(TempScanState *scan)
 {
 	temp_scan_release(scan);
 	scan->next = 0;
@@ -106,7 +106,7 @@ rewind_scan(TempScanState *scan)
  * First call: find out where the pages are.
  */
 static void
-start_scan(TempScanState *scan)
+temp_scan_start(TempScanState *scan)
 {
 	Relation	rel = scan->css.ss.ss_currentRelation;
 	Snapshot	snapshot = scan->css.ss.ps.state->es_snapshot;
@@ -155,12 +155,12 @@ start_scan(TempScanState *scan)
 	scan->crowded = Max(RelationGetTargetPageFreeSpace(rel, HEAP_DEFAULT_FILLFACTOR), BLCKSZ / 10);
 	scan->tuple.t_tableOid = RelationGetRelid(rel);
 	scan->started = true;
-	rewind_scan(scan);
+	temp_scan_rewind(scan);
 	pgstat_count_heap_scan(rel);
 }
 
 static void
-prefetch_probes(TempScanState *scan)
+temp_scan_prefetch_probes(TempScanState *scan)
 {
 	int			rows = scan_probe_prefetch(scan->probe, scan->page, scan->visible, scan->nvisible);
 
@@ -172,7 +172,7 @@ prefetch_probes(TempScanState *scan)
  * Make the next block with visible tuples the page at hand; false at the end.
  */
 static bool
-next_page(TempScanState *scan)
+temp_scan_next_page(TempScanState *scan)
 {
 	Snapshot	snapshot = scan->css.ss.ps.state->es_snapshot;
 
@@ -210,7 +210,7 @@ next_page(TempScanState *scan)
 		{
 			ItemPointerSetBlockNumber(&scan->tuple.t_self, block);
 			if (scan->probe)
-				prefetch_probes(scan);
+				temp_scan_prefetch_probes(scan);
 			CountScanned_compat(scan->css.ss.ss_currentRelation, tuples_returned, scan->nvisible);
 			return true;
 		}
@@ -224,7 +224,7 @@ next_page(TempScanState *scan)
  * its three calls a row.
  */
 static inline TupleTableSlot *
-store_tuple(HeapTuple tuple, TupleTableSlot *slot)
+temp_scan_store_tuple(HeapTuple tuple, TupleTableSlot *slot)
 {
 	if (unlikely(TTS_SHOULDFREE(slot)))
 		ExecClearTuple(slot);
@@ -245,15 +245,15 @@ store_tuple(HeapTuple tuple, TupleTableSlot *slot)
  * some rows ahead.
  */
 static pg_attribute_always_inline bool
-next_tuple(TempScanState *scan, bool touch)
+temp_scan_next_tuple(TempScanState *scan, bool touch)
 {
 	ItemId		id;
 
 	if (unlikely(scan->current >= scan->nvisible))
 	{
 		if (unlikely(!scan->started))
-			start_scan(scan);
-		if (scan->finished || !next_page(scan))
+			temp_scan_start(scan);
+		if (scan->finished || !temp_scan_next_page(scan))
 		{
 			scan->finished = true;
 			return false;
@@ -274,7 +274,7 @@ temp_scan_next(ScanState *ss)
 {
 	TempScanState *scan = (TempScanState *) ss;
 
-	return next_tuple(scan, false) ? store_tuple(&scan->tuple, ss->ss_ScanTupleSlot) : ExecClearTuple(ss->ss_ScanTupleSlot);
+	return temp_scan_next_tuple(scan, false) ? temp_scan_store_tuple(&scan->tuple, ss->ss_ScanTupleSlot) : ExecClearTuple(ss->ss_ScanTupleSlot);
 }
 
 static bool
@@ -294,7 +294,7 @@ temp_scan_exec(CustomScanState *node)
  * ResetExprContext() without a call for each row that left nothing.
  */
 static inline void
-reset_row_memory(ExprContext *econtext)
+temp_scan_reset_row_memory(ExprContext *econtext)
 {
 	MemoryContext memory = econtext->ecxt_per_tuple_memory;
 
@@ -319,13 +319,13 @@ temp_scan_proc(PlanState *planstate)
 		return temp_scan_exec(&scan->css);
 	for (;;)
 	{
-		reset_row_memory(econtext);
-		if (unlikely(!next_tuple(scan, true)))
+		temp_scan_reset_row_memory(econtext);
+		if (unlikely(!temp_scan_next_tuple(scan, true)))
 		{
 			ExecClearTuple(slot);
 			return projection ? ExecClearTuple(projection->pi_state.resultslot) : slot;
 		}
-		econtext->ecxt_scantuple = store_tuple(&scan->tuple, slot);
+		econtext->ecxt_scantuple = temp_scan_store_tuple(&scan->tuple, slot);
 		if (qual == NULL || ExecQual(qual, econtext))
 		{
 			if (projection == NULL)
@@ -348,18 +348,18 @@ temp_scan_proc_columns(PlanState *planstate)
 
 	if (unlikely(planstate->state->es_epq_active != NULL))
 		return temp_scan_exec(&scan->css);
-	if (unlikely(!next_tuple(scan, true)))
+	if (unlikely(!temp_scan_next_tuple(scan, true)))
 	{
 		ExecClearTuple(scan->css.ss.ss_ScanTupleSlot);
 		return ExecClearTuple(scan->projection->result);
 	}
 	/* Only a cursor looks for the row that a result came from. */
 	if (scan->rel == NULL)
-		store_tuple(&scan->tuple, scan->css.ss.ss_ScanTupleSlot);
+		temp_scan_store_tuple(&scan->tuple, scan->css.ss.ss_ScanTupleSlot);
 	if (unlikely(!scan_project(scan->projection, &scan->tuple)))
 	{
-		reset_row_memory(planstate->ps_ExprContext);
-		planstate->ps_ExprContext->ecxt_scantuple = store_tuple(&scan->tuple, scan->css.ss.ss_ScanTupleSlot);
+		temp_scan_reset_row_memory(planstate->ps_ExprContext);
+		planstate->ps_ExprContext->ecxt_scantuple = temp_scan_store_tuple(&scan->tuple, scan->css.ss.ss_ScanTupleSlot);
 		return ExecProject(planstate->ps_ProjInfo);
 	}
 	return scan->projection->result;
@@ -376,13 +376,13 @@ temp_scan_proc_count(PlanState *planstate)
 
 	if (unlikely(planstate->state->es_epq_active != NULL))
 		return temp_scan_exec(&scan->css);
-	if (unlikely(!next_tuple(scan, false)))
+	if (unlikely(!temp_scan_next_tuple(scan, false)))
 	{
 		ExecClearTuple(scan->css.ss.ss_ScanTupleSlot);
 		return ExecClearTuple(result);
 	}
 	if (scan->rel == NULL)
-		store_tuple(&scan->tuple, scan->css.ss.ss_ScanTupleSlot);
+		temp_scan_store_tuple(&scan->tuple, scan->css.ss.ss_ScanTupleSlot);
 	result->tts_flags &= ~TTS_FLAG_EMPTY;
 	return result;
 }
@@ -393,7 +393,7 @@ temp_scan_begin(CustomScanState *node, EState *estate, int eflags)
 	TempScanState *scan = (TempScanState *) node;
 
 	CustomScanRemakeSlot_compat(node, estate, &TTSOpsHeapTuple);
-	read_private((CustomScan *) node->ss.ps.plan, &scan->plan);
+	temp_scan_read_private((CustomScan *) node->ss.ps.plan, &scan->plan);
 	scan->buffer = InvalidBuffer;
 	scan->projection = scan_projection_make(&node->ss);
 	if (scan->projection == NULL || node->ss.ps.qual != NULL)
@@ -418,7 +418,7 @@ temp_scan_rescan(CustomScanState *node)
 	scan->finished = false;
 	if (scan->started)
 	{
-		rewind_scan(scan);
+		temp_scan_rewind(scan);
 		pgstat_count_heap_scan(node->ss.ss_currentRelation);
 	}
 	ExecScanReScan(&node->ss);
@@ -442,7 +442,7 @@ temp_scan_initialize_dsm(CustomScanState *node, ParallelContext *pcxt, void *coo
 	scan->shared = coordinate;
 	pg_atomic_init_u64(&scan->shared->next, 0);
 	if (scan->started)
-		rewind_scan(scan);
+		temp_scan_rewind(scan);
 	scan->finished = false;
 }
 
@@ -489,7 +489,7 @@ static const CustomExecMethods exec_methods = {
 };
 
 static Node *
-create_state(CustomScan *plan)
+temp_scan_create_state(CustomScan *plan)
 {
 	TempScanState *scan = palloc0(sizeof(TempScanState));
 
@@ -508,7 +508,7 @@ temp_scan_of(PlanState *planstate)
 }
 
 static bool
-prepare_walker(PlanState *planstate, void *context)
+temp_scan_prepare_walker(PlanState *planstate, void *context)
 {
 	if (planstate == NULL)
 		return false;
@@ -519,7 +519,7 @@ prepare_walker(PlanState *planstate, void *context)
 		if (scan && pt_hash_prefetch)
 			scan->probe = scan_probe_make((HashJoinState *) planstate, &scan->css.ss);
 	}
-	return planstate_tree_walker(planstate, prepare_walker, context);
+	return planstate_tree_walker(planstate, temp_scan_prepare_walker, context);
 }
 
 void
@@ -527,12 +527,12 @@ temp_scan_prepare(QueryDesc *queryDesc)
 {
 	MemoryContext old = MemoryContextSwitchTo(queryDesc->estate->es_query_cxt);
 
-	prepare_walker(queryDesc->planstate, NULL);
+	temp_scan_prepare_walker(queryDesc->planstate, NULL);
 	MemoryContextSwitchTo(old);
 }
 
 static bool
-finish_walker(PlanState *planstate, void *context)
+temp_scan_finish_walker(PlanState *planstate, void *context)
 {
 	Share	   *share = context;
 	TempScanState *scan = temp_scan_of(planstate);
@@ -560,13 +560,13 @@ finish_walker(PlanState *planstate, void *context)
 		scan->started = false;
 		scan->finished = true;
 	}
-	return planstate_tree_walker(planstate, finish_walker, context);
+	return planstate_tree_walker(planstate, temp_scan_finish_walker, context);
 }
 
 void
 temp_scan_finish(PlanState *planstate, Share *share)
 {
-	finish_walker(planstate, share);
+	temp_scan_finish_walker(planstate, share);
 }
 
 void

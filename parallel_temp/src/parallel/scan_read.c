@@ -43,7 +43,7 @@
 #define READ_ATTEMPTS	10
 
 static void
-use_private_memory(TempScanState *scan)
+temp_scan_use_memory(TempScanState *scan)
 {
 	if (scan->memory == NULL)
 	{
@@ -57,11 +57,11 @@ use_private_memory(TempScanState *scan)
 }
 
 static void
-read_file(TempScanState *scan, BlockNumber block, int n)
+temp_scan_read_file(TempScanState *scan, BlockNumber block, int n)
 {
 	Relation	rel = scan->css.ss.ss_currentRelation;
 
-	use_private_memory(scan);
+	temp_scan_use_memory(scan);
 	for (int attempt = 1;; attempt++)
 	{
 		bool		last = attempt >= READ_ATTEMPTS;
@@ -94,12 +94,13 @@ read_file(TempScanState *scan, BlockNumber block, int n)
 }
 
 static void
-read_pool(TempScanState *scan, BlockNumber block, int n)
+temp_scan_read_pool(TempScanState *scan, BlockNumber block, int n)
 {
 	Relation	rel = scan->css.ss.ss_currentRelation;
 	Size		size = (Size) n * BLCKSZ;
 	off_t		at = (off_t) scan->pages[block] * BLCKSZ;
 
+	Assert(scan->in_worker && scan->pages[block] >= 0);
 	if (scan->pool_map)
 	{
 		/* The pages are pinned: nobody touches more of them than hint bits. */
@@ -109,7 +110,7 @@ read_pool(TempScanState *scan, BlockNumber block, int n)
 	{
 		ssize_t		got;
 
-		use_private_memory(scan);
+		temp_scan_use_memory(scan);
 		got = pg_pread(scan->pool_fd, scan->batch, size, at);
 		if (got != (ssize_t) size)
 		{
@@ -156,11 +157,14 @@ temp_scan_page(TempScanState *scan, BlockNumber block)
 		heap_page_prune_opt_compat(rel, scan->buffer);
 		return BufferGetPage(scan->buffer);
 	}
+	Assert(block < scan->nblocks && scan->pages[block] >= -1);
 	if (block >= scan->batch_start && block < scan->batch_end)
 		return (Page) (scan->batch + (Size) (block - scan->batch_start) * BLCKSZ);
 
 	if (scan->pages[block] >= 0 && !scan->in_worker)
 	{
+		Assert(LocalRefCount[scan->pages[block]] > 0);
+		Assert(GetLocalBufferDescriptor(scan->pages[block])->tag.blockNum == block);
 		pgBufferUsage.local_blks_hit++;
 		CountScanned_compat(rel, blocks_fetched, 1);
 		CountScanned_compat(rel, blocks_hit, 1);
@@ -172,7 +176,7 @@ temp_scan_page(TempScanState *scan, BlockNumber block)
 	{
 		while (n < limit && scan->pages[block + n] == scan->pages[block] + n)
 			n++;
-		read_pool(scan, block, n);
+		temp_scan_read_pool(scan, block, n);
 	}
 	else
 	{
@@ -180,7 +184,7 @@ temp_scan_page(TempScanState *scan, BlockNumber block)
 		/* A worker without the pool reads everything from the file. */
 		while (n < limit && (scan->pages[block + n] < 0 || (scan->in_worker && scan->pool_fd < 0)))
 			n++;
-		read_file(scan, block, n);
+		temp_scan_read_file(scan, block, n);
 	}
 	return (Page) scan->batch;
 }

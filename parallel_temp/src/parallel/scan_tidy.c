@@ -57,7 +57,7 @@
  * Rows of this page whose insertion has no hint are those of committed transactions.
  */
 static void
-hint_committed(Page page)
+scan_tidy_committed(Page page)
 {
 	OffsetNumber last = PageGetMaxOffsetNumber(page);
 
@@ -81,7 +81,7 @@ hint_committed(Page page)
  * Let the server's test set what hint bits it can.
  */
 static void
-hint_each(Relation rel, Buffer buffer, Snapshot snapshot)
+scan_tidy_each(Relation rel, Buffer buffer, Snapshot snapshot)
 {
 	Page		page = BufferGetPage(buffer);
 	OffsetNumber last = PageGetMaxOffsetNumber(page);
@@ -102,15 +102,15 @@ hint_each(Relation rel, Buffer buffer, Snapshot snapshot)
 }
 
 static void
-tidy_buffer(Relation rel, Buffer buffer, uint8 note, Snapshot snapshot)
+scan_tidy_buffer(Relation rel, Buffer buffer, uint8 note, Snapshot snapshot)
 {
 	Assert(BufferIsLocal(buffer) && LocalRefCount[-buffer - 1] > 0);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	if (note & PAGE_SETTLED)
-		hint_each(rel, buffer, snapshot);
+		scan_tidy_each(rel, buffer, snapshot);
 	else if (note & PAGE_COMMITTED)
 	{
-		hint_committed(BufferGetPage(buffer));
+		scan_tidy_committed(BufferGetPage(buffer));
 		MarkBufferDirtyHint(buffer, true);
 	}
 	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
@@ -128,7 +128,7 @@ scan_tidy_page(TempScanState *scan, BlockNumber block, uint8 note)
 		/* Dead rows have gone before the page was read. */
 		if (note != PAGE_HINTED)
 		{
-			tidy_buffer(scan->css.ss.ss_currentRelation, scan->buffer, note, snapshot);
+			scan_tidy_buffer(scan->css.ss.ss_currentRelation, scan->buffer, note, snapshot);
 			stats_count_tidied(1);
 		}
 		return;
@@ -168,7 +168,7 @@ scan_tidy_after(SharedArea *area, Snapshot snapshot)
 			CHECK_FOR_INTERRUPTS();
 			Assert(pages[block] >= 0);
 			Assert(GetLocalBufferDescriptor(pages[block])->tag.blockNum == block);
-			tidy_buffer(rel, -pages[block] - 1, notes[block], snapshot);
+			scan_tidy_buffer(rel, -pages[block] - 1, notes[block], snapshot);
 			tidied++;
 		}
 		table_close(rel, NoLock);

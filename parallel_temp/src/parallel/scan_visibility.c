@@ -28,7 +28,7 @@
 #include "parallel/scan_visibility.h"
 
 static pg_noinline XidFate
-look_up(XidMemo *memo, TransactionId xid, bool known_committed, Snapshot snapshot)
+xid_look_up(XidMemo *memo, TransactionId xid, bool known_committed, Snapshot snapshot)
 {
 	XidFate		fate;
 
@@ -45,9 +45,9 @@ look_up(XidMemo *memo, TransactionId xid, bool known_committed, Snapshot snapsho
 }
 
 static inline XidFate
-fate_of(XidMemo *memo, TransactionId xid, bool known_committed, Snapshot snapshot)
+xid_fate(XidMemo *memo, TransactionId xid, bool known_committed, Snapshot snapshot)
 {
-	return likely(xid == memo->xid) ? memo->fate : look_up(memo, xid, known_committed, snapshot);
+	return likely(xid == memo->xid) ? memo->fate : xid_look_up(memo, xid, known_committed, snapshot);
 }
 
 /*
@@ -55,7 +55,7 @@ fate_of(XidMemo *memo, TransactionId xid, bool known_committed, Snapshot snapsho
  * Sets *settled if that is for good and no hint bit says so.
  */
 static bool
-deletion_seen(VisibilityMemo *memo, HeapTupleHeader tuple, Snapshot snapshot, bool *settled)
+tuple_deletion_seen(VisibilityMemo *memo, HeapTupleHeader tuple, Snapshot snapshot, bool *settled)
 {
 	TransactionId xmax;
 	bool		known_committed;
@@ -70,7 +70,7 @@ deletion_seen(VisibilityMemo *memo, HeapTupleHeader tuple, Snapshot snapshot, bo
 		xmax = HeapTupleHeaderGetRawXmax(tuple);
 		known_committed = (tuple->t_infomask & HEAP_XMAX_COMMITTED) != 0;
 	}
-	switch (fate_of(&memo->xmax, xmax, known_committed, snapshot))
+	switch (xid_fate(&memo->xmax, xmax, known_committed, snapshot))
 	{
 		case XID_COMMITTED:
 			if (!known_committed && !(tuple->t_infomask & HEAP_XMAX_IS_MULTI))
@@ -101,8 +101,8 @@ tuple_visible(VisibilityMemo *memo, HeapTupleHeader tuple, Snapshot snapshot,
 		/* Only a version before 9.0 could leave these bits. */
 		if (unlikely(infomask & HEAP_MOVED))
 			elog(ERROR, "temporary table with a tuple moved by an old VACUUM");
-		switch (fate_of(&memo->xmin, HeapTupleHeaderGetRawXmin(tuple),
-						(infomask & HEAP_XMIN_COMMITTED) != 0, snapshot))
+		switch (xid_fate(&memo->xmin, HeapTupleHeaderGetRawXmin(tuple),
+						 (infomask & HEAP_XMIN_COMMITTED) != 0, snapshot))
 		{
 			case XID_COMMITTED:
 				*committed &= infomask;
@@ -122,7 +122,7 @@ tuple_visible(VisibilityMemo *memo, HeapTupleHeader tuple, Snapshot snapshot,
 	}
 	if (infomask & HEAP_XMAX_INVALID || HEAP_XMAX_IS_LOCKED_ONLY(infomask))
 		return true;
-	return !deletion_seen(memo, tuple, snapshot, settled);
+	return !tuple_deletion_seen(memo, tuple, snapshot, settled);
 }
 
 int

@@ -118,7 +118,7 @@ stats_count_tidied(int64 pages)
 }
 
 static void
-put(ReturnSetInfo *rsinfo, const char *name, double value)
+stats_put(ReturnSetInfo *rsinfo, const char *name, double value)
 {
 	Datum		values[2] = {CStringGetTextDatum(name), Float8GetDatum(value)};
 	bool		nulls[2] = {false, false};
@@ -136,18 +136,18 @@ parallel_temp_stats(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	for (int i = 0; i < REFUSAL_COUNT; i++)
 		considered += planned[i];
-	put(rsinfo, "tables considered", considered);
+	stats_put(rsinfo, "tables considered", considered);
 	for (int i = 0; i < REFUSAL_COUNT; i++)
-		put(rsinfo, refusals[i].name, planned[i]);
-	put(rsinfo, "plans replaced by a serial one", replanned);
-	put(rsinfo, "queries with shared pages", queries_shared);
-	put(rsinfo, "queries with flushed pages", queries_flushed);
-	put(rsinfo, "queries run without workers", queries_alone);
-	put(rsinfo, "pages shared", pages_shared);
-	put(rsinfo, "pages flushed", pages_flushed);
-	put(rsinfo, "pages with hint bits set", pages_tidied);
-	put(rsinfo, "times a worker could not open the pool", pool_unreachable);
-	put(rsinfo, "milliseconds spent sharing", share_time);
+		stats_put(rsinfo, refusals[i].name, planned[i]);
+	stats_put(rsinfo, "plans replaced by a serial one", replanned);
+	stats_put(rsinfo, "queries with shared pages", queries_shared);
+	stats_put(rsinfo, "queries with flushed pages", queries_flushed);
+	stats_put(rsinfo, "queries run without workers", queries_alone);
+	stats_put(rsinfo, "pages shared", pages_shared);
+	stats_put(rsinfo, "pages flushed", pages_flushed);
+	stats_put(rsinfo, "pages with hint bits set", pages_tidied);
+	stats_put(rsinfo, "times a worker could not open the pool", pool_unreachable);
+	stats_put(rsinfo, "milliseconds spent sharing", share_time);
 	return (Datum) 0;
 }
 

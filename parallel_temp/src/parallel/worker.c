@@ -103,7 +103,7 @@ worker_leaves_work(QueryDesc *queryDesc)
  * marked as one of FROM.
  */
 static dsm_handle
-find_handle(List *rtable)
+worker_find_handle(List *rtable)
 {
 	RangeTblEntry *rte = rtable == NIL ? NULL : llast_node(RangeTblEntry, rtable);
 
@@ -114,7 +114,7 @@ find_handle(List *rtable)
 }
 
 static void
-remove_sinks(int code, Datum arg)
+worker_remove_sinks(int code, Datum arg)
 {
 	for (int i = 0; i < sink_count; i++)
 		(void) unlink(sink_paths[i]);
@@ -125,12 +125,12 @@ remove_sinks(int code, Datum arg)
  * Remember that this name has to go when the worker ends.
  */
 static void
-remember_sink(char *name)
+worker_remember_sink(char *name)
 {
 	if (sink_paths == NULL)
 	{
 		sink_paths = palloc(sizeof(char *) * 16);
-		before_shmem_exit(remove_sinks, (Datum) 0);
+		before_shmem_exit(worker_remove_sinks, (Datum) 0);
 	}
 	if (sink_count >= 16 && (sink_count & (sink_count - 1)) == 0)
 		sink_paths = repalloc(sink_paths, sizeof(char *) * sink_count * 2);
@@ -141,7 +141,7 @@ remember_sink(char *name)
  * Make the file that takes private pages of this relation if they are evicted.
  */
 static void
-make_sink(SharedRel *rel)
+worker_make_sink(SharedRel *rel)
 {
 	int			segments = rel->nblocks / RELSEG_SIZE + 1;
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
@@ -155,7 +155,7 @@ make_sink(SharedRel *rel)
 			ereport(ERROR,
 					(errcode_for_file_access(),
 					 errmsg("could not create symbolic link \"%s\": %m", path)));
-		remember_sink(path);
+		worker_remember_sink(path);
 		MemoryContextSwitchTo(old);
 		return;
 	}
@@ -170,7 +170,7 @@ make_sink(SharedRel *rel)
 			ereport(ERROR,
 					(errcode_for_file_access(),
 					 errmsg("could not create file \"%s\": %m", name)));
-		remember_sink(name);
+		worker_remember_sink(name);
 		if (ftruncate(fd, (off_t) length * BLCKSZ) != 0)
 			ereport(ERROR,
 					(errcode_for_file_access(),
@@ -184,7 +184,7 @@ make_sink(SharedRel *rel)
  * Enter the leader's pinned pages of one relation into this worker's buffers.
  */
 static int
-seed_relation(SharedRel *rel, char *pool, int next)
+worker_seed_relation(SharedRel *rel, char *pool, int next)
 {
 	int32	   *pages = shared_rel_pages(area, rel);
 	ResourceOwner saved_owner = CurrentResourceOwner;
@@ -221,7 +221,7 @@ seed_relation(SharedRel *rel, char *pool, int next)
  * nothing but the worker's number.
  */
 static void
-start_local_buffer_manager(void)
+worker_start_local_buffers(void)
 {
 	int			number = ParallelWorkerNumber;
 
@@ -249,7 +249,7 @@ start_local_buffer_manager(void)
 }
 
 static void
-fill_local_buffers(void)
+worker_fill_local_buffers(void)
 {
 	int			next = 0;
 	char	   *pool = NULL;
@@ -271,9 +271,9 @@ fill_local_buffers(void)
 		if (!rel->stock)
 			continue;
 		if (pool != NULL)
-			next = seed_relation(rel, pool, next);
+			next = worker_seed_relation(rel, pool, next);
 		if (pool == NULL || rel->resident < rel->nblocks)
-			make_sink(rel);
+			worker_make_sink(rel);
 	}
 }
 
@@ -281,7 +281,7 @@ fill_local_buffers(void)
  * Open what the leader shares.
  */
 static void
-attach(QueryDesc *queryDesc, dsm_handle handle)
+worker_attach(QueryDesc *queryDesc, dsm_handle handle)
 {
 	dsm_segment *segment = dsm_attach(handle);
 
@@ -317,8 +317,8 @@ attach(QueryDesc *queryDesc, dsm_handle handle)
 	}
 	if (area->stock && !leaves_work)
 	{
-		start_local_buffer_manager();
-		fill_local_buffers();
+		worker_start_local_buffers();
+		worker_fill_local_buffers();
 	}
 }
 
@@ -326,7 +326,7 @@ attach(QueryDesc *queryDesc, dsm_handle handle)
  * A query that a function runs inside a worker must leave temporary tables alone.
  */
 static void
-check_inner_query(QueryDesc *queryDesc)
+worker_check_inner_query(QueryDesc *queryDesc)
 {
 	ListCell   *lc;
 
@@ -351,12 +351,12 @@ worker_executor_start(QueryDesc *queryDesc)
 	if (area != NULL)
 	{
 		if (local_buffers)
-			check_inner_query(queryDesc);
+			worker_check_inner_query(queryDesc);
 		return;
 	}
-	handle = find_handle(queryDesc->plannedstmt->rtable);
+	handle = worker_find_handle(queryDesc->plannedstmt->rtable);
 	if (handle != DSM_HANDLE_INVALID)
-		attach(queryDesc, handle);
+		worker_attach(queryDesc, handle);
 }
 
 void
