@@ -58,6 +58,8 @@ import record
 
 WRITERS = 4
 ROWS = 12
+#: Seconds in which a server must start, or one that waits for another must get ahead.
+PATIENCE = 900
 #: Of a writer after a commit; the subscriber has one process for what all writers do.
 PAUSE = 0.01
 #: Appends stop at this size: all of a value goes to the subscriber at each change, so most rows stay at a tenth.
@@ -77,6 +79,8 @@ SETTINGS = {
     "fsync": "off", "autovacuum_naptime": "5s", "max_wal_size": "1GB", "hot_standby": "on", "max_standby_streaming_delay": "2s",
     "restart_after_crash": "on", "max_connections": 80, "max_parallel_workers": 8, "light_explain.profile": "on",
     "wal_receiver_timeout": "10s", "wal_sender_timeout": "10s", "shared_buffers": "64MB", "wal_retrieve_retry_interval": "500ms",
+    # a standby that is killed begins again where its last restartpoint is
+    "checkpoint_timeout": "30s",
 }
 
 TABLES = """
@@ -136,6 +140,11 @@ class Chaos:
         self.random = random.Random(args.seed)
         self.marks = 0
         self.server_version: str | None = None
+
+    def cluster(self, make, *args, **kwargs) -> Cluster:
+        server = make(*args, **kwargs)
+        server.patience = PATIENCE
+        return server
 
     def count(self, name: str, n: int = 1) -> None:
         with self.lock:
@@ -516,14 +525,14 @@ class Chaos:
 
     def wait_caught_up(self, server: Cluster, what: str, condition: str, values: tuple, place: str) -> None:
         """Wait until the condition is true, as long as the server's place (a query's answer) moves."""
-        deadline, last = time.monotonic() + 300, None
+        deadline, last = time.monotonic() + PATIENCE, None
         while time.monotonic() < deadline:
             with contextlib.suppress(*GONE, *REFUSED):
                 with self.connect(server, "wait") as conn:
                     if conn.execute(condition, values).fetchone()[0]:
                         return
                     if (now := conn.execute(place).fetchone()[0]) != last:
-                        deadline, last = time.monotonic() + 300, now
+                        deadline, last = time.monotonic() + PATIENCE, now
             time.sleep(0.2)
         raise Wrong(f"{what} did not catch up")
 
@@ -568,7 +577,7 @@ class Chaos:
     def run(self) -> None:
         settings = dict(SETTINGS)
         with contextlib.ExitStack() as stack:
-            self.primary = Cluster(self.args.pg_config, preload=LIBRARIES, settings=settings, name="chaos")
+            self.primary = self.cluster(Cluster, self.args.pg_config, preload=LIBRARIES, settings=settings, name="chaos")
             self.make_clock(stack)
             stack.enter_context(self.primary)
             self.small = self.make_small_space()
@@ -583,8 +592,8 @@ class Chaos:
                 self.views = [row[0] for row in conn.execute(
                     "SELECT c.oid::regclass::text FROM pg_class c JOIN pg_depend d ON d.objid = c.oid AND d.deptype = 'e'"
                     " JOIN pg_extension e ON e.oid = d.refobjid WHERE relkind = 'v' AND extname <> 'appendable_bytea'")]
-            self.standby = stack.enter_context(Copy(self.primary, self.small))
-            self.subscriber = subscriber = stack.enter_context(Cluster(self.args.pg_config, preload=("appendable_bytea",), settings=settings, name="subscriber"))
+            self.standby = stack.enter_context(self.cluster(Copy, self.primary, self.small))
+            self.subscriber = subscriber = stack.enter_context(self.cluster(Cluster, self.args.pg_config, preload=("appendable_bytea",), settings=settings, name="subscriber"))
             self.make_subscription(subscriber)
             writers = [self.writer(number) for number in range(WRITERS)]
             threads = [thread for thread, _ in writers]

@@ -254,6 +254,8 @@ class Cluster(Server):
         self.settings = dict(settings or {})
         self.checksums = checksums
         self.name = name
+        #: Seconds in which the server must accept connections once it is launched.
+        self.patience = 60.0
         self.process: subprocess.Popen | None = None
         self.home: Path | None = None
         self.sockets: Path | None = None
@@ -422,7 +424,7 @@ class Cluster(Server):
             # A session of its own: Ctrl-C reaches the lab alone, which then stops the server in order.
             self.process = subprocess.Popen([*self._as_user("--pdeathsig", "INT"), *args], stdin=subprocess.DEVNULL,
                                             stdout=log, stderr=log, env=_environment(), cwd="/", start_new_session=True)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + self.patience
         while True:
             try:
                 with without_pg_variables():
