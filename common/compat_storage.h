@@ -192,7 +192,8 @@ ReadStreamPins_compat(void)
 		version = atoi(GetConfigOption("server_version_num", false, false));
 	return version >= 180006 ? 0 : (effective_io_concurrency + 1) * io_combine_limit;
 #elif PG_VERSION_NUM >= 170000
-	return Max(effective_io_concurrency * 4, io_combine_limit);
+	/* only sequential scans are streams, which look ahead for one read */
+	return io_combine_limit;
 #else
 	return 0;
 #endif

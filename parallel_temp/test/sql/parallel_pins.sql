@@ -1,5 +1,5 @@
--- Beside pages that are pinned for workers the leader's own scans find buffers: from 17
--- on each may be a stream that pins as many as it is allowed to.
+-- Beside pages that are pinned for workers the leader's own scans find buffers: on 18
+-- each may be a stream that pins as many as it is allowed to.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS parallel_temp;
 SET temp_buffers = 1024;
@@ -26,8 +26,11 @@ INSERT INTO b SELECT i, repeat('x', 5000) FROM generate_series(1, 300) i;
 INSERT INTO c SELECT i, repeat('x', 5000) FROM generate_series(1, 300) i;
 SELECT pg_evict_temp_relation('b') > 0 AS b, pg_evict_temp_relation('c') > 0 AS c;
 
--- one that workers read, which takes most of them
-CREATE TEMP TABLE a AS SELECT i AS id, repeat('x', 100) AS pad FROM generate_series(1, 40000) i;
+-- one that workers read, larger than all of them
+CREATE TEMP TABLE a AS SELECT i AS id, repeat('x', 100) AS pad FROM generate_series(1, 80000) i;
+SET parallel_temp.enabled = off;
+SELECT count(*) FROM a;
+RESET parallel_temp.enabled;
 SELECT parallel_temp_stats_reset();
 SELECT x.n, count(*) FROM b JOIN c ON b.id = c.id, (SELECT count(*) AS n FROM a) x GROUP BY x.n;
 SELECT counter, value > 0 AS is FROM parallel_temp_stats WHERE counter IN ('queries with shared pages', 'pages shared');
