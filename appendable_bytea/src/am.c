@@ -68,16 +68,9 @@ find_target(Relation rel, AbTarget *target)
 }
 
 static bool
-has_our_column(TupleDesc desc)
+has_our_column(Relation rel)
 {
-	Oid			type = ab_type_oid();
-
-	for (int i = 0; i < desc->natts; i++)
-	{
-		if (TupleDescAttr(desc, i)->atttypid == type && !TupleDescAttr(desc, i)->attisdropped)
-			return OidIsValid(type);
-	}
-	return false;
+	return ab_next_column(RelationGetDescr(rel), 0) > 0;
 }
 
 /* One row on its way into a relation. */
@@ -90,9 +83,8 @@ typedef struct RowPlan
 	bool		writes;
 	bool		waits;			/* what is written can wait until the row is
 								 * stored */
-	int			nreplaced;		/* values of the old version that the new one
-								 * has no more */
-	AbRef	   *replaced;
+	int			nended;			/* values that end with the old version */
+	AbRef	   *ended;
 	MemoryContext context;		/* of all this, for an update */
 } RowPlan;
 
@@ -104,15 +96,13 @@ static void
 plan_row(RowPlan *row, Relation rel, TupleTableSlot *slot, HeapTuple old)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
-	Oid			type = ab_type_oid();
 
 	row->waits = true;
 	find_target(rel, &row->target);
 	row->attnums = palloc(desc->natts * sizeof(AttrNumber));
 	row->plans = palloc(desc->natts * sizeof(AbPlan *));
-	for (int i = 0; i < desc->natts; i++)
+	for (AttrNumber n = 0; (n = ab_next_column(desc, n)) > 0;)
 	{
-		Form_pg_attribute att = TupleDescAttr(desc, i);
 		AbTarget	target = row->target;
 		AbPlan	   *plan;
 		Datum		value,
@@ -120,14 +110,12 @@ plan_row(RowPlan *row, Relation rel, TupleTableSlot *slot, HeapTuple old)
 		bool		isnull,
 					old_isnull = true;
 
-		if (att->atttypid != type || att->attisdropped)
-			continue;
-		value = slot_getattr(slot, i + 1, &isnull);
+		value = slot_getattr(slot, n, &isnull);
 		if (isnull)
 			continue;
 		if (old)
-			old_value = heap_getattr(old, i + 1, desc, &old_isnull);
-		if (target.rewriting && ab_rewrite_computes(rel, i + 1))
+			old_value = heap_getattr(old, n, desc, &old_isnull);
+		if (target.rewriting && ab_rewrite_computes(rel, n))
 			target.rewriting = false;
 		plan = palloc(sizeof(AbPlan));
 		ab_plan(plan, &target, value, !old_isnull, old_value);
@@ -139,7 +127,7 @@ plan_row(RowPlan *row, Relation rel, TupleTableSlot *slot, HeapTuple old)
 			row->waits = row->waits && ab_plan_waits(plan, &target);
 		}
 		row->plans[row->ncolumns] = plan;
-		row->attnums[row->ncolumns++] = i + 1;
+		row->attnums[row->ncolumns++] = n;
 	}
 }
 
@@ -189,7 +177,7 @@ prepare_insert(Relation rel, TupleTableSlot *slot)
 				oldcontext;
 	RowPlan		row = {0};
 
-	if (!has_our_column(RelationGetDescr(rel)))
+	if (!has_our_column(rel))
 		return;
 	context = AllocSetContextCreate(CurrentMemoryContext, "appendable_bytea row",
 									ALLOCSET_DEFAULT_SIZES);
@@ -269,31 +257,39 @@ own_reference(Relation rel, Datum value, bool isnull, AbRef *ref)
 	return !isnull && ab_find_reference(value, ref) && ref->home == RelationGetRelid(rel);
 }
 
-/* Note the values of the old row version that the one in the slot does not continue. */
-static void
-find_replaced(RowPlan *row, Relation rel, HeapTuple old, TupleTableSlot *slot)
+/*
+ * The values of a row version that end with it: all that the new version, if there is one,
+ * does not continue.  Returns how many.
+ */
+static int
+find_ended(Relation rel, HeapTuple old, TupleTableSlot *new, AbRef **ended)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
-	Oid			type = ab_type_oid();
+	int			count = 0;
 
-	row->replaced = palloc(desc->natts * sizeof(AbRef));
-	for (int i = 0; i < desc->natts; i++)
+	*ended = palloc(desc->natts * sizeof(AbRef));
+	for (AttrNumber n = 0; (n = ab_next_column(desc, n)) > 0;)
 	{
-		Form_pg_attribute att = TupleDescAttr(desc, i);
 		AbRef		ref,
-					new;
-		Datum		value;
+					continued;
 		bool		isnull;
+		Datum		value = heap_getattr(old, n, desc, &isnull);
 
-		if (att->atttypid != type || att->attisdropped)
-			continue;
-		value = heap_getattr(old, i + 1, desc, &isnull);
 		if (!own_reference(rel, value, isnull, &ref))
 			continue;
-		value = slot_getattr(slot, i + 1, &isnull);
-		if (!own_reference(rel, value, isnull, &new) || new.vid != ref.vid)
-			row->replaced[row->nreplaced++] = ref;
+		if (new)
+			value = slot_getattr(new, n, &isnull);
+		if (!new || !own_reference(rel, value, isnull, &continued) || continued.vid != ref.vid)
+			(*ended)[count++] = ref;
 	}
+	return count;
+}
+
+static void
+delete_ended(const AbRef *ended, int count)
+{
+	for (int i = 0; i < count; i++)
+		ab_chunks_delete(ended[i].home, ended[i].vid, 0, PG_INT64_MAX, AB_ANY_EDITION);
 }
 
 /*
@@ -344,7 +340,7 @@ prepare_update(RowPlan *row, Relation rel, ItemPointer otid, TupleTableSlot *slo
 	if (result == TM_Ok)
 	{
 		carry_out_row(row, rel, slot, later);
-		find_replaced(row, rel, &old, slot);
+		row->nended = find_ended(rel, &old, slot, &row->ended);
 	}
 	MemoryContextSwitchTo(oldcontext);
 	ReleaseBuffer(buffer);
@@ -367,8 +363,8 @@ settle_update(RowPlan *row, bool stored)
 	oldcontext = MemoryContextSwitchTo(row->context);
 	for (int i = 0; i < row->ncolumns; i++)
 		ab_settle(row->plans[i], &row->target, stored);
-	for (int i = 0; stored && i < row->nreplaced; i++)
-		ab_chunks_delete(row->target.home, row->replaced[i].vid, 0, PG_INT64_MAX, AB_ANY_EDITION);
+	if (stored)
+		delete_ended(row->ended, row->nended);
 	MemoryContextSwitchTo(oldcontext);
 	MemoryContextDelete(row->context);
 }
@@ -379,7 +375,7 @@ appendable_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandI
 				  TM_FailureData *tmfd, LockTupleMode *lockmode,
 				  TU_UpdateIndexes_compat *update_indexes)
 {
-	bool		ours = has_our_column(RelationGetDescr(rel));
+	bool		ours = has_our_column(rel);
 	RowPlan		row;
 	TM_Result	result;
 
@@ -404,21 +400,15 @@ appendable_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandI
 static void
 delete_values(Relation rel, TupleTableSlot *slot)
 {
-	TupleDesc	desc = RelationGetDescr(rel);
-	Oid			type = ab_type_oid();
+	AbRef	   *ended;
+	bool		copied;
+	HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, false, &copied);
+	int			count = find_ended(rel, tuple, NULL, &ended);
 
-	for (int i = 0; i < desc->natts; i++)
-	{
-		AbRef		ref;
-		Datum		value;
-		bool		isnull;
-
-		if (TupleDescAttr(desc, i)->atttypid != type || TupleDescAttr(desc, i)->attisdropped)
-			continue;
-		value = slot_getattr(slot, i + 1, &isnull);
-		if (own_reference(rel, value, isnull, &ref))
-			ab_chunks_delete(RelationGetRelid(rel), ref.vid, 0, PG_INT64_MAX, AB_ANY_EDITION);
-	}
+	delete_ended(ended, count);
+	pfree(ended);
+	if (copied)
+		heap_freetuple(tuple);
 }
 
 static TM_Result
@@ -426,7 +416,7 @@ appendable_delete(TABLE_DELETE_PARAMS_compat)
 {
 	TM_Result	result = heap->tuple_delete(TABLE_DELETE_ARGS_compat);
 
-	if (result == TM_Ok && has_our_column(RelationGetDescr(rel)))
+	if (result == TM_Ok && has_our_column(rel))
 	{
 		MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "appendable_bytea row",
 													  ALLOCSET_DEFAULT_SIZES);
@@ -449,7 +439,7 @@ static void
 appendable_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 token, bool succeeded)
 {
 	heap->tuple_complete_speculative(rel, slot, token, succeeded);
-	if (!succeeded && has_our_column(RelationGetDescr(rel)))
+	if (!succeeded && has_our_column(rel))
 		delete_values(rel, slot);
 }
 

@@ -241,10 +241,7 @@ static void
 check_table(ReturnSetInfo *rsinfo, Oid relid)
 {
 	Check		check;
-	TupleDesc	desc;
-	TupleTableSlot *slot;
-	TableScanDesc scan;
-	MemoryContext context;
+	AbValueScan scan;
 
 	memset(&check, 0, sizeof(check));
 	check.rsinfo = rsinfo;
@@ -256,33 +253,17 @@ check_table(ReturnSetInfo *rsinfo, Oid relid)
 	}
 	check.has_store = ab_store_open(relid, AccessShareLock, &check.store);
 	check.vids = begin_vids();
-	desc = RelationGetDescr(check.rel);
-	slot = table_slot_create(check.rel, NULL);
-	context = AllocSetContextCreate(CurrentMemoryContext, "appendable_bytea check",
-									ALLOCSET_DEFAULT_SIZES);
-	scan = table_beginscan_compat(check.rel, GetActiveSnapshot(), 0, NULL);
-	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	ab_values_begin(&scan, check.rel, GetActiveSnapshot());
+	while (ab_values_next(&scan))
 	{
-		MemoryContext oldcontext = MemoryContextSwitchTo(context);
+		MemoryContext oldcontext = MemoryContextSwitchTo(scan.context);
 
-		for (int i = 0; i < desc->natts; i++)
-		{
-			Form_pg_attribute att = TupleDescAttr(desc, i);
-			bool		isnull;
-			Datum		value;
-
-			if (att->attisdropped || att->atttypid != ab_type_oid())
-				continue;
-			value = slot_getattr(slot, i + 1, &isnull);
-			if (!isnull)
-				check_value(&check, &slot->tts_tid, NameStr(att->attname), value);
-		}
+		check_value(&check, &scan.slot->tts_tid,
+					NameStr(TupleDescAttr(RelationGetDescr(check.rel), scan.attnum - 1)->attname),
+					scan.value);
 		MemoryContextSwitchTo(oldcontext);
-		MemoryContextReset(context);
 	}
-	table_endscan(scan);
-	ExecDropSingleTupleTableSlot(slot);
-	MemoryContextDelete(context);
+	ab_values_end(&scan);
 	check_owners(&check);
 	tuplesort_end(check.vids);
 	if (check.has_store)
@@ -295,29 +276,16 @@ static Tuplesortstate *
 collect_vids(Relation rel, Snapshot snapshot)
 {
 	Tuplesortstate *vids = begin_vids();
-	TupleDesc	desc = RelationGetDescr(rel);
-	TupleTableSlot *slot = table_slot_create(rel, NULL);
-	TableScanDesc scan = table_beginscan_compat(rel, snapshot, 0, NULL);
+	AbValueScan scan;
+	AbRef		ref;
 
-	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	ab_values_begin(&scan, rel, snapshot);
+	while (ab_values_next(&scan))
 	{
-		CHECK_FOR_INTERRUPTS();
-		for (int i = 0; i < desc->natts; i++)
-		{
-			bool		isnull;
-			Datum		value;
-			AbRef		ref;
-
-			if (TupleDescAttr(desc, i)->attisdropped ||
-				TupleDescAttr(desc, i)->atttypid != ab_type_oid())
-				continue;
-			value = slot_getattr(slot, i + 1, &isnull);
-			if (!isnull && ab_parse_reference(value, &ref))
-				tuplesort_putdatum(vids, Int64GetDatum(ref.vid), false);
-		}
+		if (ab_parse_reference(scan.value, &ref))
+			tuplesort_putdatum(vids, Int64GetDatum(ref.vid), false);
 	}
-	table_endscan(scan);
-	ExecDropSingleTupleTableSlot(slot);
+	ab_values_end(&scan);
 	tuplesort_performsort(vids);
 	return vids;
 }

@@ -272,6 +272,19 @@ unpadded_datum_length(Datum datum, int64 head)
 	return length;
 }
 
+/* As header(), and the reference that is in it (vid 0: none); returns the encoding. */
+static char
+header_reference(Datum datum, char *buf, int64 *n, int64 *whole, AbRef *ref)
+{
+	header(datum, buf, n, whole);
+	ref->vid = 0;
+	if (buf[0] == AB_REF || buf[0] == AB_REF_PADDED || buf[0] == AB_EDIT)
+		read_reference(buf, *n, ref);
+	else if (buf[0] != AB_FLAT && buf[0] != AB_FLAT_PADDED)
+		corrupted("The format byte is unknown.");
+	return buf[0];
+}
+
 /* The reference alone; see appendable.h. */
 bool
 ab_parse_reference(Datum datum, AbRef *ref)
@@ -280,21 +293,8 @@ ab_parse_reference(Datum datum, AbRef *ref)
 				whole;
 	char		p[AB_HEADER_SIZE];
 
-	header(datum, p, &n, &whole);
-	switch (p[0])
-	{
-		case AB_FLAT:
-		case AB_FLAT_PADDED:
-			return false;
-		case AB_REF:
-		case AB_REF_PADDED:
-		case AB_EDIT:
-			read_reference(p, n, ref);
-			return true;
-		default:
-			corrupted("The format byte is unknown.");
-	}
-	return false;				/* not reached */
+	(void) header_reference(datum, p, &n, &whole, ref);
+	return ref->vid != 0;
 }
 
 /*
@@ -325,30 +325,24 @@ ab_length(Datum datum)
 	char		p[AB_HEADER_SIZE];
 	AbRef		ref;
 
-	header(datum, p, &n, &whole);
-	switch (p[0])
+	switch (header_reference(datum, p, &n, &whole, &ref))
 	{
 		case AB_FLAT:
 			return whole - 1;
 		case AB_FLAT_PADDED:
 			return unpadded_datum_length(datum, 1);
 		case AB_REF:
-			read_reference(p, n, &ref);
 			return ref.stored + whole - AB_REF_SIZE;
 		case AB_REF_PADDED:
-			read_reference(p, n, &ref);
 			return ref.stored + unpadded_datum_length(datum, AB_REF_SIZE);
-		case AB_EDIT:
+		default:
 			if (n < AB_HEADER_SIZE)
 				corrupted("The edit is truncated.");
 			memcpy(&length, p + AB_REF_SIZE, 8);
 			if (length < 0 || length > AB_MAX_LENGTH)
 				corrupted("The edit's length is wrong.");
 			return length;
-		default:
-			corrupted("The format byte is unknown.");
 	}
-	return 0;					/* not reached */
 }
 
 /* Do two references name the same bytes? */

@@ -56,12 +56,7 @@ static void
 stats_row(Oid relid, Datum *values, bool *nulls)
 {
 	Relation	rel = table_open(relid, AccessShareLock);
-	TupleDesc	desc = RelationGetDescr(rel);
-	TupleTableSlot *slot = table_slot_create(rel, NULL);
-	TableScanDesc scan = table_beginscan_compat(rel, GetActiveSnapshot(), 0, NULL);
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
-												  "appendable_bytea stats",
-												  ALLOCSET_DEFAULT_SIZES);
+	AbValueScan scan;
 	PgStat_StatTabEntry *counters = pgstat_fetch_stat_tabentry(relid);
 	Oid			store = ab_store_find(relid);
 	bool		has_store = OidIsValid(store);
@@ -71,38 +66,23 @@ stats_row(Oid relid, Datum *values, bool *nulls)
 				in_chunks = 0,
 				file_size = 0;
 
-	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	ab_values_begin(&scan, rel, GetActiveSnapshot());
+	while (ab_values_next(&scan))
 	{
-		MemoryContext oldcontext = MemoryContextSwitchTo(context);
+		MemoryContext oldcontext = MemoryContextSwitchTo(scan.context);
+		AbRef		ref;
 
-		CHECK_FOR_INTERRUPTS();
-		for (int i = 0; i < desc->natts; i++)
+		count++;
+		inlined += ab_length(scan.value);
+		if (ab_parse_reference(scan.value, &ref))
 		{
-			Form_pg_attribute att = TupleDescAttr(desc, i);
-			bool		isnull;
-			Datum		value;
-			AbRef		ref;
-
-			if (att->attisdropped || att->atttypid != ab_type_oid())
-				continue;
-			value = slot_getattr(slot, i + 1, &isnull);
-			if (isnull)
-				continue;
-			count++;
-			inlined += ab_length(value);
-			if (ab_parse_reference(value, &ref))
-			{
-				in_chunks++;
-				stored += ref.stored;
-				inlined -= ref.stored;
-			}
+			in_chunks++;
+			stored += ref.stored;
+			inlined -= ref.stored;
 		}
 		MemoryContextSwitchTo(oldcontext);
-		MemoryContextReset(context);
 	}
-	table_endscan(scan);
-	ExecDropSingleTupleTableSlot(slot);
-	MemoryContextDelete(context);
+	ab_values_end(&scan);
 	table_close(rel, NoLock);
 	if (has_store)
 		file_size = DatumGetInt64(DirectFunctionCall1(pg_table_size, ObjectIdGetDatum(store)));

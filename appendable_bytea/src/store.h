@@ -15,6 +15,7 @@
 #include "access/hio.h"
 #include "access/tableam.h"
 #include "access/transam.h"
+#include "executor/tuptable.h"
 
 #include "appendable.h"
 
@@ -46,6 +47,23 @@ extern Oid	ab_stores_oid(void);
 extern bool ab_is_ours(Relation rel);
 extern bool ab_type_contains(Oid type);
 extern void ab_names_install(void);
+
+/* ---- values.c: the values of rows and tables ------------------------------ */
+
+typedef struct AbValueScan
+{
+	Relation	rel;
+	TableScanDesc scan;
+	TupleTableSlot *slot;		/* the row */
+	AttrNumber	attnum;
+	Datum		value;
+	MemoryContext context;		/* for what is needed until the next value */
+} AbValueScan;
+
+extern AttrNumber ab_next_column(TupleDesc desc, AttrNumber attnum);
+extern void ab_values_begin(AbValueScan *scan, Relation rel, Snapshot snapshot);
+extern bool ab_values_next(AbValueScan *scan);
+extern void ab_values_end(AbValueScan *scan);
 
 /* ---- datum.c ------------------------------------------------------------- */
 

@@ -10,6 +10,7 @@
 #ifndef APPENDABLE_DDL_H
 #define APPENDABLE_DDL_H
 
+#include "access/htup.h"
 #include "utils/rel.h"
 
 extern void ab_relation_changed(Oid relid);
@@ -18,6 +19,7 @@ extern void ab_refuse_index_expressions(Oid indexid, const char *name);
 extern void ab_refuse_partition_key(Oid relid, const char *name);
 extern void ab_refuse_domain(Oid typid);
 extern void ab_refuse_statistics(Oid statid);
+extern HeapTuple ab_catalog_row(Oid catalog, Oid index, AttrNumber oid_column, Oid objid);
 extern void ab_refuse_own_altered(Oid classid, Oid objid, int subid);
 extern void ab_refuse_own_dropped(void);
 extern void ab_statement_begins(void);

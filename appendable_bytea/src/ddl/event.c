@@ -356,14 +356,10 @@ detach_command(Oid relid)
 	appendStringInfo(&command, "ALTER TABLE %s",
 					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
 												RelationGetRelationName(rel)));
-	for (int i = 0; i < desc->natts; i++)
+	for (AttrNumber n = 0; (n = ab_next_column(desc, n)) > 0;)
 	{
-		Form_pg_attribute att = TupleDescAttr(desc, i);
-		const char *column;
+		const char *column = quote_identifier(NameStr(TupleDescAttr(desc, n - 1)->attname));
 
-		if (att->attisdropped || att->atttypid != ab_type_oid())
-			continue;
-		column = quote_identifier(NameStr(att->attname));
 		appendStringInfo(&command, "%sALTER COLUMN %s TYPE pg_catalog.bytea USING %s::pg_catalog.bytea",
 						 separator, column, column);
 		separator = ", ";
@@ -443,17 +439,16 @@ convert_defaults(Oid relid, StringInfo drop, StringInfo set)
 	const char *table = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
 												   RelationGetRelationName(rel));
 
-	for (int i = 0; i < desc->natts; i++)
+	for (AttrNumber n = 0; (n = ab_next_column(desc, n)) > 0;)
 	{
-		Form_pg_attribute att = TupleDescAttr(desc, i);
+		Form_pg_attribute att = TupleDescAttr(desc, n - 1);
 		const char *column;
 		char	   *value;
 
-		if (att->attisdropped || att->atttypid != ab_type_oid() ||
-			!att->atthasdef || att->attgenerated != '\0')
+		if (!att->atthasdef || att->attgenerated != '\0')
 			continue;
 		column = quote_identifier(NameStr(att->attname));
-		value = default_as_bytea(rel, i + 1);
+		value = default_as_bytea(rel, n);
 		appendStringInfo(drop, "ALTER TABLE ONLY %s ALTER COLUMN %s DROP DEFAULT;", table, column);
 		if (value != NULL)
 			appendStringInfo(set, "ALTER TABLE ONLY %s ALTER COLUMN %s SET DEFAULT %s;",

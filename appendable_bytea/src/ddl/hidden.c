@@ -123,21 +123,14 @@ may_hold(Node *expr)
 void
 ab_refuse_index_expressions(Oid indexid, const char *name)
 {
-	Relation	rel = table_open(IndexRelationId, AccessShareLock);
-	ScanKeyData key[1];
-	SysScanDesc scan;
-	HeapTuple	tuple;
+	HeapTuple	tuple = ab_catalog_row(IndexRelationId, IndexRelidIndexId,
+									   Anum_pg_index_indexrelid, indexid);
 	bool		found = false;
 
-	ScanKeyInit(&key[0], Anum_pg_index_indexrelid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(indexid));
-	scan = systable_beginscan(rel, IndexRelidIndexId, true, SnapshotSelf, 1, key);
-	tuple = systable_getnext(scan);
 	if (HeapTupleIsValid(tuple))
 	{
 		bool		isnull;
-		Datum		expressions = heap_getattr(tuple, Anum_pg_index_indexprs,
-											   RelationGetDescr(rel), &isnull);
+		Datum		expressions = SysCacheGetAttr(INDEXRELID, tuple, Anum_pg_index_indexprs, &isnull);
 
 		if (!isnull)
 		{
@@ -147,8 +140,6 @@ ab_refuse_index_expressions(Oid indexid, const char *name)
 				found |= exprType(lfirst(lc)) != ab_type_oid() && may_hold(lfirst(lc));
 		}
 	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
 	if (found)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -199,20 +190,11 @@ ab_refuse_partition_key(Oid relid, const char *name)
 void
 ab_refuse_domain(Oid typid)
 {
-	Relation	rel = table_open(TypeRelationId, AccessShareLock);
-	ScanKeyData key[1];
-	SysScanDesc scan;
-	HeapTuple	tuple;
+	HeapTuple	tuple = ab_catalog_row(TypeRelationId, TypeOidIndexId, Anum_pg_type_oid, typid);
 	Oid			base = InvalidOid;
 
-	ScanKeyInit(&key[0], Anum_pg_type_oid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(typid));
-	scan = systable_beginscan(rel, TypeOidIndexId, true, SnapshotSelf, 1, key);
-	tuple = systable_getnext(scan);
 	if (HeapTupleIsValid(tuple) && ((Form_pg_type) GETSTRUCT(tuple))->typtype == TYPTYPE_DOMAIN)
 		base = ((Form_pg_type) GETSTRUCT(tuple))->typbasetype;
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
 	if (OidIsValid(base) && (base == ab_type_oid() || ab_type_contains(base)))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -224,26 +206,18 @@ ab_refuse_domain(Oid typid)
 void
 ab_refuse_statistics(Oid statid)
 {
-	Relation	rel = table_open(StatisticExtRelationId, AccessShareLock);
-	ScanKeyData key[1];
-	SysScanDesc scan;
-	HeapTuple	tuple;
+	HeapTuple	tuple = ab_catalog_row(StatisticExtRelationId, StatisticExtOidIndexId,
+									   Anum_pg_statistic_ext_oid, statid);
 	bool		found = false;
 
-	ScanKeyInit(&key[0], Anum_pg_statistic_ext_oid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(statid));
-	scan = systable_beginscan(rel, StatisticExtOidIndexId, true, SnapshotSelf, 1, key);
-	tuple = systable_getnext(scan);
 	if (HeapTupleIsValid(tuple))
 	{
 		Form_pg_statistic_ext form = (Form_pg_statistic_ext) GETSTRUCT(tuple);
 		bool		isnull;
-		Datum		expressions;
+		Datum		expressions = SysCacheGetAttr(STATEXTOID, tuple, Anum_pg_statistic_ext_stxexprs, &isnull);
 
 		for (int i = 0; i < form->stxkeys.dim1; i++)
 			found |= get_atttype(form->stxrelid, form->stxkeys.values[i]) == ab_type_oid();
-		expressions = heap_getattr(tuple, Anum_pg_statistic_ext_stxexprs,
-								   RelationGetDescr(rel), &isnull);
 		if (!isnull)
 		{
 			ListCell   *lc;
@@ -252,8 +226,6 @@ ab_refuse_statistics(Oid statid)
 				found |= may_hold(lfirst(lc));
 		}
 	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
 	if (found)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

@@ -65,47 +65,17 @@ static List *dropped_tables = NIL;
 /* was the library loaded in this transaction? */
 static bool loaded_meanwhile = false;
 
-/* What relation_changed needs of a pg_class row. */
-typedef struct ClassRow
-{
-	char		relkind;
-	char		relpersistence;
-	Oid			relam;
-	Oid			relnamespace;
-	Oid			relrewrite;
-	Oid			reltype;
-	NameData	relname;
-} ClassRow;
-
 /* Read a pg_class row that may not be visible yet; false if there is none. */
 static bool
-read_class(Oid relid, ClassRow *row)
+read_class(Oid relid, FormData_pg_class *row)
 {
-	Relation	rel = table_open(RelationRelationId, AccessShareLock);
-	ScanKeyData key[1];
-	SysScanDesc scan;
-	HeapTuple	tuple;
-	bool		found = false;
+	HeapTuple	tuple = ab_catalog_row(RelationRelationId, ClassOidIndexId, Anum_pg_class_oid, relid);
 
-	ScanKeyInit(&key[0], Anum_pg_class_oid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(relid));
-	scan = systable_beginscan(rel, ClassOidIndexId, true, SnapshotSelf, 1, key);
-	while ((tuple = systable_getnext(scan)) != NULL)
-	{
-		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
-
-		row->relkind = form->relkind;
-		row->relpersistence = form->relpersistence;
-		row->relam = form->relam;
-		row->relnamespace = form->relnamespace;
-		row->relrewrite = form->relrewrite;
-		row->reltype = form->reltype;
-		row->relname = form->relname;
-		found = true;
-	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
-	return found;
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	memcpy(row, GETSTRUCT(tuple), CLASS_TUPLE_SIZE);
+	heap_freetuple(tuple);
+	return true;
 }
 
 /*
@@ -206,7 +176,7 @@ refuse_row_type_in_use(Oid relid)
  * forbids to create anything.
  */
 static void
-attach(Oid relid, const ClassRow *row)
+attach(Oid relid, const FormData_pg_class *row)
 {
 	Oid			am = ab_am_oid();
 
@@ -244,7 +214,7 @@ attach(Oid relid, const ClassRow *row)
 void
 ab_relation_changed(Oid relid)
 {
-	ClassRow	row;
+	FormData_pg_class row;
 	bool		direct;
 	AttrNumber	within;
 	NameData	name;
@@ -328,7 +298,7 @@ ab_relation_changed(Oid relid)
 static void
 refuse_store_rewrite(Oid relid)
 {
-	ClassRow	row;
+	FormData_pg_class row;
 
 	/* relrewrite of a store itself names the table whose values it has */
 	if (!read_class(relid, &row) || !OidIsValid(row.relrewrite) ||

@@ -50,8 +50,8 @@ refuse_change(const char *what, const char *name)
 }
 
 /* A copy of a catalog row that may not be visible yet, found by its OID, or NULL. */
-static HeapTuple
-new_row(Oid catalog, Oid index, AttrNumber oid_column, Oid objid)
+HeapTuple
+ab_catalog_row(Oid catalog, Oid index, AttrNumber oid_column, Oid objid)
 {
 	Relation	rel = table_open(catalog, AccessShareLock);
 	ScanKeyData key[1];
@@ -73,7 +73,7 @@ static void
 type_altered(Oid typid)
 {
 	HeapTuple	old = SearchSysCache1(TYPEOID, ObjectIdGetDatum(typid));
-	HeapTuple	new = new_row(TypeRelationId, TypeOidIndexId, Anum_pg_type_oid, typid);
+	HeapTuple	new = ab_catalog_row(TypeRelationId, TypeOidIndexId, Anum_pg_type_oid, typid);
 	FormData_pg_type before;
 	FormData_pg_type after;
 
@@ -91,7 +91,7 @@ type_altered(Oid typid)
 static void
 schema_altered(Oid schema)
 {
-	HeapTuple	new = new_row(NamespaceRelationId, NamespaceOidIndexId, Anum_pg_namespace_oid, schema);
+	HeapTuple	new = ab_catalog_row(NamespaceRelationId, NamespaceOidIndexId, Anum_pg_namespace_oid, schema);
 
 	if (!HeapTupleIsValid(new))
 		elog(ERROR, "cache lookup failed for schema %u", schema);
@@ -113,7 +113,7 @@ function_altered(Oid function)
 	ReleaseSysCache(tuple);
 	if (!handler)
 		return;
-	new = new_row(ProcedureRelationId, ProcedureOidIndexId, Anum_pg_proc_oid, function);
+	new = ab_catalog_row(ProcedureRelationId, ProcedureOidIndexId, Anum_pg_proc_oid, function);
 	if (!HeapTupleIsValid(new))
 		elog(ERROR, "cache lookup failed for function %u", function);
 	if (((Form_pg_proc) GETSTRUCT(new))->pronamespace != get_func_namespace(function))
@@ -141,7 +141,7 @@ store_altered(Oid relid, int subid)
 	what = before.relkind == RELKIND_RELATION ? "table" : "index";
 	if (subid != 0)
 		refuse_change(what, NameStr(before.relname));
-	new = new_row(RelationRelationId, ClassOidIndexId, Anum_pg_class_oid, relid);
+	new = ab_catalog_row(RelationRelationId, ClassOidIndexId, Anum_pg_class_oid, relid);
 	if (!HeapTupleIsValid(new))
 		elog(ERROR, "cache lookup failed for relation %u", relid);
 	memcpy(&after, GETSTRUCT(new), sizeof(after));

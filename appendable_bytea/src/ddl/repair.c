@@ -57,45 +57,30 @@ adopt_command(Oid relid)
 {
 	Relation	rel = table_open(relid, NoLock);
 	TupleDesc	desc = RelationGetDescr(rel);
-	TupleTableSlot *slot = table_slot_create(rel, NULL);
-	TableScanDesc scan;
+	AbValueScan scan;
 	StringInfoData command;
 	const char *separator = " SET ";
 	bool		foreign = false;
+	AbRef		ref;
 
 	initStringInfo(&command);
 	appendStringInfo(&command, "UPDATE ONLY %s",
 					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
 												RelationGetRelationName(rel)));
-	for (int i = 0; i < desc->natts; i++)
+	for (AttrNumber n = 0; (n = ab_next_column(desc, n)) > 0;)
 	{
-		Form_pg_attribute att = TupleDescAttr(desc, i);
+		Form_pg_attribute att = TupleDescAttr(desc, n - 1);
 		const char *column = quote_identifier(NameStr(att->attname));
 
-		if (att->attisdropped || att->attgenerated != '\0' || att->atttypid != ab_type_oid())
+		if (att->attgenerated != '\0')
 			continue;
 		appendStringInfo(&command, "%s%s = %s", separator, column, column);
 		separator = ", ";
 	}
-	scan = table_beginscan_compat(rel, GetActiveSnapshot(), 0, NULL);
-	while (!foreign && table_scan_getnextslot(scan, ForwardScanDirection, slot))
-	{
-		for (int i = 0; i < desc->natts; i++)
-		{
-			bool		isnull;
-			Datum		value;
-			AbRef		ref;
-
-			if (TupleDescAttr(desc, i)->attisdropped ||
-				TupleDescAttr(desc, i)->atttypid != ab_type_oid())
-				continue;
-			value = slot_getattr(slot, i + 1, &isnull);
-			foreign |= !isnull && ab_parse_reference(value, &ref) && ref.home != relid;
-		}
-		CHECK_FOR_INTERRUPTS();
-	}
-	table_endscan(scan);
-	ExecDropSingleTupleTableSlot(slot);
+	ab_values_begin(&scan, rel, GetActiveSnapshot());
+	while (!foreign && ab_values_next(&scan))
+		foreign = ab_parse_reference(scan.value, &ref) && ref.home != relid;
+	ab_values_end(&scan);
 	table_close(rel, NoLock);
 	return foreign && separator[0] == ',' ? command.data : NULL;
 }
