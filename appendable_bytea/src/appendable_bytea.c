@@ -30,7 +30,7 @@ _PG_init(void)
 	ab_define_settings();
 	ab_names_install();
 	ab_am_install();
-	ab_reader_install();
+	ab_layout_install();
 	ab_ddl_install();
 	ab_utility_install();
 	ab_own_forms_install();

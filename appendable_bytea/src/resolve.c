@@ -448,12 +448,8 @@ overwrite_chunks(AbPlan *plan, AbReader *reader, AbWriter *writer, int64 kept, b
 			continue;
 		while (at < Min(end, kept))
 		{
-			AbChunk		chunk;
+			AbChunk		chunk = *ab_reader_chunk(reader, at);
 
-			if (!ab_reader_chunk(reader, at, &chunk))
-				ereport(ERROR,
-						(errcode(ERRCODE_DATA_CORRUPTED),
-						 errmsg("missing chunk of an appendable_bytea value")));
 			ab_reader_read(reader, chunk.off, buf, chunk.length);
 			overwrite_chunk(plan, writer, chunk.off, buf, chunk.length);
 			at = done = chunk.off + chunk.length;
@@ -461,14 +457,10 @@ overwrite_chunks(AbPlan *plan, AbReader *reader, AbWriter *writer, int64 kept, b
 	}
 	if (to_end && done < kept)
 	{
-		AbChunk		chunk;
+		const AbChunk *chunk = ab_reader_chunk(reader, kept - 1);
 
-		if (!ab_reader_chunk(reader, kept - 1, &chunk))
-			ereport(ERROR,
-					(errcode(ERRCODE_DATA_CORRUPTED),
-					 errmsg("missing chunk of an appendable_bytea value")));
-		memcpy(buf, chunk.data, chunk.length);
-		overwrite_chunk(plan, writer, chunk.off, buf, chunk.length);
+		memcpy(buf, chunk->data, chunk->length);
+		overwrite_chunk(plan, writer, chunk->off, buf, chunk->length);
 	}
 	pfree(buf);
 }
@@ -500,15 +492,7 @@ rewrite_value(AbPlan *plan, const AbTarget *target)
 
 	reader = ab_reader_open_value(value);
 	if (in_place < from.stored)
-	{
-		AbChunk		chunk;
-
-		if (!ab_reader_chunk(reader, in_place, &chunk))
-			ereport(ERROR,
-					(errcode(ERRCODE_DATA_CORRUPTED),
-					 errmsg("missing chunk of an appendable_bytea value")));
-		kept = chunk.off;
-	}
+		kept = ab_reader_chunk(reader, in_place)->off;
 	rest = value->length - kept;
 	if (kept == 0 || from.edition >= PG_INT32_MAX ||
 		ab_chunks_occupied(target->home, from.vid, kept, kept + Max(rest, 1), from.edition + 1))

@@ -169,12 +169,31 @@ extern int	ab_extend(Relation rel, int n, Buffer *buffers);
 
 extern uint32 ab_crc(uint32 crc, const char *data, size_t length);
 
+/* ---- layout.c: which chunk covers a byte of a reference ------------------- */
+
+/* Zeroed, but for context, before it is used. */
+typedef struct AbLayout
+{
+	MemoryContext context;		/* of the scan */
+	AbRef		ref;			/* once the store is open */
+	AbStore		store;
+	SysScanDesc scan;			/* its next chunk covers or follows scan_at */
+	int64		scan_at;		/* chunk offset that the scan stands before */
+	int64		scan_end;		/* chunks from this offset on are not in it */
+	AbChunk		chunk;			/* found last; no length: none */
+	bool		lenient;		/* a damaged chunk counts as a missing one */
+} AbLayout;
+
+extern const AbChunk *ab_layout_find(AbLayout *layout, const AbRef *ref, int64 at, int64 until);
+extern void ab_layout_missing(AbLayout *layout, int64 at);
+extern void ab_layout_close(AbLayout *layout);
+extern void ab_layout_install(void);
+
 /* ---- reader.c ------------------------------------------------------------ */
 
-extern void ab_reader_install(void);
 extern AbReader *ab_reader_open_value(AbValue *value);
 extern int64 ab_reader_try_next(AbReader *reader, const char **piece);
-extern bool ab_reader_chunk(AbReader *reader, int64 position, AbChunk *chunk);
+extern const AbChunk *ab_reader_chunk(AbReader *reader, int64 at);
 
 /* ---- resolve.c: what may be stored --------------------------------------- */
 

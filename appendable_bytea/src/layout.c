@@ -1,0 +1,279 @@
+/*-------------------------------------------------------------------------
+ *
+ * layout.c
+ *	  Which chunk covers a byte of a reference?
+ *
+ * The one place that knows: reading, comparing and overwriting ask here.  Of the chunks
+ * that cover the byte it is the one with the highest edition not above the reference's.
+ * As long as the questions follow each other, one index scan goes on.
+ *
+ * No snapshot decides which chunks count, for whoever has a reference may read what it
+ * refers to: see chunk.c.  The chunk at the reference's end must be the one that was
+ * written with it, every chunk must be what its crc says, and one that covers others may
+ * not be missing: else there is an answer of "no chunk", or an error, never other bytes.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "miscadmin.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "store.h"
+
+/*
+ * The reference that was found to be whole last, in this subtransaction or before:
+ * who reads many slices of one value looks at its end once.
+ */
+static AbRef verified;
+
+static void
+forget_verified(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg)
+{
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		verified.vid = 0;
+}
+
+static void
+forget_verified_at_end(XactEvent event, void *arg)
+{
+	verified.vid = 0;
+}
+
+/* Have the end of a transaction or subtransaction forget what was verified. */
+void
+ab_layout_install(void)
+{
+	RegisterXactCallback(forget_verified_at_end, NULL);
+	RegisterSubXactCallback(forget_verified, NULL);
+}
+
+static void
+open_store(AbLayout *layout, const AbRef *ref)
+{
+	if (!ab_store_open(ref->home, AccessShareLock, &layout->store))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("chunks of an appendable_bytea value are gone"),
+				 errdetail("The value refers to table %u, which no longer exists in this database or has no chunks.",
+						   ref->home)));
+	layout->ref = *ref;
+}
+
+static void
+end_scan(AbLayout *layout)
+{
+	if (layout->scan)
+		systable_endscan_ordered(layout->scan);
+	layout->scan = NULL;
+	layout->chunk.length = 0;
+}
+
+/* Give back everything. */
+void
+ab_layout_close(AbLayout *layout)
+{
+	end_scan(layout);
+	if (layout->store.heap)
+		ab_store_close(&layout->store, AccessShareLock);
+}
+
+/*
+ * Where does the chunk start that holds byte "at" in the reference's edition?  Only
+ * edited values need the question: chunks of older editions may lie across.
+ * Returns -1 if no chunk covers the byte.
+ */
+static int64
+chunk_start(AbLayout *layout, int64 at)
+{
+	const AbRef *ref = &layout->ref;
+	SysScanDesc scan;
+	AbChunk		chunk;
+	int64		start = -1;
+	int64		best = -1;
+
+	scan = ab_chunk_scan(&layout->store, SnapshotAny,
+						 ref->vid, Max(at - AB_CHUNK_MAX + 1, 0), at + 1);
+	while (ab_chunk_next(scan, ForwardScanDirection, &chunk))
+	{
+		if (chunk.edition <= ref->edition && chunk.off + chunk.length > at &&
+			(int64) chunk.edition > best)
+		{
+			best = chunk.edition;
+			start = chunk.off;
+		}
+	}
+	systable_endscan_ordered(scan);
+	return start;
+}
+
+/* Start scanning so that the first chunk accepted is the one that covers "at". */
+static void
+start_scan(AbLayout *layout, int64 at, int64 until)
+{
+	const AbRef *ref = &layout->ref;
+	int64		from;
+
+	if (at == 0)
+		from = 0;
+	else if (ref->edition == 0)
+		from = Max(at - AB_CHUNK_MAX + 1, 0);
+	else
+		from = chunk_start(layout, at);
+	if (from < 0)
+		return;
+
+	/*
+	 * An index scan looks at all matching entries of a leaf page at once, so
+	 * a slice names its end too.
+	 */
+	layout->scan_end = Min(ref->stored, Max(until, at + 1));
+	layout->scan = ab_chunk_scan(&layout->store, SnapshotAny, ref->vid, from, layout->scan_end);
+	layout->scan_at = ref->edition == 0 ? at : from;
+}
+
+/* Move the scan to the chunk that covers byte "at".  False if it is not there. */
+static bool
+advance(AbLayout *layout, int64 at)
+{
+	const AbRef *ref = &layout->ref;
+	AbChunk		chunk;
+
+	layout->chunk.length = 0;
+	if (layout->scan == NULL)
+		return false;
+	while (ab_chunk_next(layout->scan, ForwardScanDirection, &chunk))
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (chunk.edition > ref->edition)
+			continue;
+
+		/*
+		 * scan_at is where a chunk of the reference's edition starts, except
+		 * at the start of a scan of a value that was never edited: there any
+		 * chunk that reaches it will do, for no two overlap.
+		 */
+		if (chunk.off + chunk.length <= layout->scan_at ||
+			(chunk.off < layout->scan_at && ref->edition != 0))
+			continue;
+		if (chunk.off > layout->scan_at)
+			return false;
+
+		/*
+		 * What covered it in the reference's edition may be gone already, if
+		 * the reference was kept while its row was changed and vacuumed.
+		 */
+		if (chunk.edition < ref->edition && ab_chunk_removable(layout->scan))
+			return false;
+		if (chunk.off + chunk.length > ref->stored || !ab_chunk_intact(&chunk))
+		{
+			if (layout->lenient)
+				return false;
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("damaged chunk of an appendable_bytea value"),
+					 errdetail("Chunk at offset %lld of value " UINT64_FORMAT " in \"%s\".",
+							   (long long) chunk.off, (uint64) chunk.vid,
+							   RelationGetRelationName(layout->store.heap))));
+		}
+		layout->scan_at = chunk.off + chunk.length;
+		if (layout->scan_at > at)
+		{
+			layout->chunk = chunk;
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Is the chunk at the reference's end the one that was written with it?  Every
+ * write ends with that chunk, and its crc covers what was written before it.  A
+ * reference that somebody kept while the change that made it was rolled back can
+ * meet the chunks of another change at the same offsets; this is where they are
+ * told apart.
+ */
+static bool
+end_is_ours(AbLayout *layout)
+{
+	const AbRef *ref = &layout->ref;
+	SysScanDesc scan;
+	AbChunk		chunk;
+	bool		ours = false;
+
+	if (ab_same_reference(ref, &verified))
+		return true;
+	scan = ab_chunk_scan(&layout->store, SnapshotAny,
+						 ref->vid, Max(ref->stored - AB_CHUNK_MAX, 0), ref->stored);
+	while (!ours && ab_chunk_next(scan, BackwardScanDirection, &chunk))
+	{
+		ours = chunk.edition <= ref->edition && chunk.crc == ref->crc &&
+			chunk.off + chunk.length == ref->stored;
+	}
+	systable_endscan_ordered(scan);
+	if (ours)
+		verified = *ref;
+	return ours;
+}
+
+/*
+ * The chunk that covers byte "at" of a reference, or NULL if there is none; it lives until
+ * the next call.  until: bytes up to here will be asked for next.  A layout is of one
+ * reference.
+ */
+const AbChunk *
+ab_layout_find(AbLayout *layout, const AbRef *ref, int64 at, int64 until)
+{
+	const AbChunk *chunk = &layout->chunk;
+	MemoryContext oldcontext;
+	bool		found;
+
+	if (at >= chunk->off && at < chunk->off + chunk->length)
+		return chunk;
+	oldcontext = MemoryContextSwitchTo(layout->context);
+	if (layout->store.heap == NULL)
+		open_store(layout, ref);
+	if (layout->scan == NULL || at != layout->scan_at || at >= layout->scan_end)
+	{
+		end_scan(layout);
+		if (end_is_ours(layout))
+			start_scan(layout, at, until);
+	}
+	found = advance(layout, at);
+	MemoryContextSwitchTo(oldcontext);
+	return found ? chunk : NULL;
+}
+
+/* Raise the error that a byte of the reference is in no chunk. */
+void
+ab_layout_missing(AbLayout *layout, int64 at)
+{
+	/*
+	 * An index that was rebuilt on the primary has no entries for chunks that
+	 * only old snapshots of a replica see, and the server does not cancel
+	 * those for it
+	 */
+	if (RecoveryInProgress())
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("canceling statement due to conflict with recovery"),
+				 errdetail("The statement needs a chunk of an appendable_bytea value that the primary has removed."),
+				 errhint("Run the statement again.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("missing chunk of an appendable_bytea value"),
+			 errdetail("Byte %lld of value " UINT64_FORMAT " in \"%s\".",
+					   (long long) at, (uint64) layout->ref.vid,
+					   RelationGetRelationName(layout->store.heap)),
+			 HistoricSnapshotActive() ?
+			 errhint("Logical decoding reads chunks of published tables alone: add the table to a publication, even if the output plugin needs none.") :
+			 errhint("A value that was kept outside its table, as in a variable or a holdable cursor, ends when its row is gone and vacuumed, or what stored it is rolled back.")));
+}
