@@ -264,8 +264,11 @@ def main() -> int:
                 record.write(args.json, about, {"planted": len(known), "caught": sum(result["outcome"] == "caught" for result in known), "bugs": known})
 
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        for done in [pool.submit(work, number) for number in range(args.jobs)]:
-            done.result()
+        try:
+            for done in [pool.submit(work, number) for number in range(args.jobs)]:
+                done.result()
+        finally:
+            waiting.clear()  # who is told to end leaves after the bug at hand
     caught = sum(result["outcome"] == "caught" for result in results)
     print(f"{caught} of {len(results)} planted bugs caught")
     return 0 if caught == len(results) else 1

@@ -14,44 +14,40 @@
 LightState	light;
 LightRecord light_bottom;
 
+bool		light_tsc_usable;
+
 void
-light_progress_hide(LightQuery *query)
+light_sync(LightRecord *record)
 {
 }
 
-double
-light_seconds_per_tick(void)
+void
+light_watch(LightBooks *books)
 {
-	return 1e-9;
 }
 
 void
-light_settle_times(LightQuery *query)
+light_watched(LightBooks *books)
 {
 }
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	LightQuery	query = {0};
+	LightBooks	books = {0};
 	LightRecord *records = aligned_alloc(64, NODES * sizeof(LightRecord));
-	PlanState	node = {0};
 	LightRecord *stack[NODES];
 	int			top = 0;
 	int64		expected[NODES] = {0};
 	int64		total[NODES] = {0};
 
 	memset(records, 0, NODES * sizeof(LightRecord));
-	query.records = records;
-	query.nrecords = NODES;
-	query.upgraded = query.usage = query.timer = true;
-	query.clock = LIGHT_CLOCK_SYSTEM;
-	query.slot = -1;
-	records[0].query = &query;
+	books.records = records;
+	books.usage = true;
+	records[0].books = &books;
 	for (int i = 1; i < NODES; i++)
 	{
-		records[i].query = &query;
-		records[i].planstate = &node;
+		records[i].books = &books;
 		InstrSetNeeds_compat(&records[i].core, INSTRUMENT_BUFFERS | INSTRUMENT_WAL | INSTRUMENT_TIMER);
 	}
 	stack[0] = &records[0];
@@ -80,7 +76,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			}
 		}
 	}
-	light_settle(&query);
+	light_settle_usage(&books);
 	for (int i = 1; i < NODES; i++)
 	{
 		MUST(InstrBuffers_compat(&records[i].core)->shared_blks_hit == expected[i]);
