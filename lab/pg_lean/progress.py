@@ -66,6 +66,8 @@ class Node:
     total_ms: float = 0.0
     blocks: float = 0.0
     plan_blocks: float = 0.0
+    #: The planner's price of the node with all below it, for one loop; 0 if it is not known.
+    plan_cost: float = 0.0
     children: list["Node"] = field(default_factory=list)
     # what the estimate works out
     kind: str = ""
@@ -113,7 +115,7 @@ def tree(rows: Iterable[Mapping[str, Any]]) -> Node | None:
     for row in rows:
         node = nodes.get(row["node"])
         if node is None:
-            node = nodes[row["node"]] = Node(row["node"], str(row["label"]).strip(), float(row["plan_rows"]), kind=kind_of(str(row["label"])))
+            node = nodes[row["node"]] = Node(row["node"], str(row["label"]).strip(), float(row["plan_rows"]), kind=kind_of(str(row["label"])), plan_cost=float(row.get("plan_cost") or 0))
             parents[row["node"]] = row["parent"]
         node.rows += float(row["rows"])
         node.loops += float(row["loops"])
@@ -215,6 +217,16 @@ def reckon(top: Node) -> None:
     _reckon(top, 1.0, 1.0, False)
 
 
+def _price(node: Node) -> float:
+    """What the planner asks for one row that goes in or out of a node: its own part of the price, by the rows that it expected."""
+    inputs = node.inputs()
+    loops = [max(inputs[0].plan_rows, 1.0) if node.kind.startswith("Nested Loop") and number == 1 else 1.0 for number in range(len(inputs))]
+    if node.plan_cost <= 0:
+        return COSTS.get(node.kind, 1.0)
+    own = max(node.plan_cost - sum(child.plan_cost * times for child, times in zip(inputs, loops)), 0.001 * node.plan_cost)
+    return own / max(node.plan_rows + sum(child.plan_rows * times for child, times in zip(inputs, loops)), 1.0)
+
+
 def estimate(rows: Iterable[Mapping[str, Any]], elapsed: float, before: Progress | None = None) -> Progress:
     """Progress of one statement that has run for `elapsed` seconds; `before` is what was said of it last."""
     top = tree(rows)
@@ -223,19 +235,24 @@ def estimate(rows: Iterable[Mapping[str, Any]], elapsed: float, before: Progress
     reckon(top)
     nodes = list(top.walk())
     current = _current(top)
-    measured = {node.id: node.own_ms / node.rows for node in nodes if node.rows >= ENOUGH_ROWS and node.own_ms > 0}
-    usual = [measured[node.id] / COSTS.get(node.kind, 1.0) for node in nodes if node.id in measured]
-    unit = sorted(usual)[len(usual) // 2] if usual else 1.0
+    taken, taking, price = {}, {}, {}
+    for node in nodes:
+        # a node that takes rows in pays for these, whatever it returns; a scan whose blocks are known pays for blocks
+        known = node.plan_blocks > 0 and not node.inputs()
+        taken[node.id] = node.plan_blocks * node.share if known else sum(child.rows for child in node.inputs()) + node.rows
+        taking[node.id] = node.plan_blocks if known else max(sum(child.expected for child in node.inputs()) + node.expected, taken[node.id])
+        price[node.id] = _price(node) * (max(node.expected, 1.0) / node.plan_blocks if known else 1.0)
+        if known and node.plan_cost > 0:
+            price[node.id] = node.plan_cost / node.plan_blocks
+    # where a node's time is known, it takes the place of the price, in the same money: the middle node's
+    measured = {node.id: node.own_ms / taken[node.id] for node in nodes if node.rows >= ENOUGH_ROWS and node.own_ms > 0 and taken[node.id] > 0}
+    rates = sorted(measured[node] / price[node] for node in measured)
+    rate = rates[len(rates) // 2] if rates else 1.0
     done = total = 0.0
     for node in nodes:
-        # a node that takes rows in pays for these, whatever it returns
-        taken = sum(child.rows for child in node.inputs()) + node.rows
-        taking = sum(child.expected for child in node.inputs()) + node.expected
-        cost = unit * COSTS.get(node.kind, 1.0)
-        if node.id in measured:
-            cost = measured[node.id] * node.rows / max(taken, 1.0)
-        done += cost * taken
-        total += cost * max(taking, taken)
+        cost = measured.get(node.id, rate * price[node.id])
+        done += cost * taken[node.id]
+        total += cost * taking[node.id]
     share = done / total if total > 0 else None
     if share is None or (share < TOO_EARLY_SHARE or elapsed < TOO_EARLY_SECONDS):
         return Progress(share, None, "too early to tell", current.label, current.rows)

@@ -49,7 +49,9 @@ CREATE FUNCTION light_explain_progress(
     OUT shared_read bigint,
     OUT local_blocks bigint,
     OUT temp_read bigint,
-    OUT temp_written bigint)
+    OUT temp_written bigint,
+    OUT plan_cost double precision,
+    OUT plan_blocks double precision)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'light_explain_progress'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;

@@ -30,8 +30,8 @@ return_statement(ReturnSetInfo *result, uint32 pid, LightProgressSlot *copy)
 		LightProgressNode *node = &light_slot_nodes(copy)[i];
 		LightRecord *record = &light_slot_records(copy)[i + 1];
 		BufferUsage *b = &record->self.buffers;
-		Datum		values[20];
-		bool		nulls[20] = {0};
+		Datum		values[22];
+		bool		nulls[22] = {0};
 		char	   *label = light_format_name(&node->name, copy->database);
 		int			n = 0;
 
@@ -60,6 +60,9 @@ return_statement(ReturnSetInfo *result, uint32 pid, LightProgressSlot *copy)
 		values[n++] = Int64GetDatum(b->local_blks_hit + b->local_blks_read);
 		values[n++] = Int64GetDatum(b->temp_blks_read);
 		values[n++] = Int64GetDatum(b->temp_blks_written);
+		values[n++] = Float8GetDatum(node->plan_cost);
+		nulls[n] = node->plan_blocks == 0;
+		values[n++] = Float8GetDatum(node->plan_blocks);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 }

@@ -33,6 +33,7 @@
 #include "miscadmin.h"
 #include "port/atomics.h"
 #include "statement/statement.h"
+#include "storage/bufmgr.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/proc.h"
@@ -232,6 +233,18 @@ light_progress_claim(LightQuery *query, int nrecords)
 	return NULL;
 }
 
+/*
+ * Blocks that a sequential scan will read: how far it is does not depend on how
+ * many rows its condition lets through.  0 for other nodes.
+ */
+static double
+scanned_blocks(PlanState *planstate)
+{
+	Relation	relation = IsA(planstate, SeqScanState) ? ((ScanState *) planstate)->ss_currentRelation : NULL;
+
+	return relation != NULL ? (double) RelationGetNumberOfBlocks(relation) : 0;
+}
+
 /* The statement's records are in place: describe its nodes. */
 void
 light_progress_publish(LightQuery *query)
@@ -263,6 +276,8 @@ light_progress_publish(LightQuery *query)
 		node->parent = from->parent > 0 ? query->nodes.node[from->parent].planstate->plan->plan_node_id : -1;
 		node->depth = from->depth;
 		node->plan_rows = from->planstate->plan->plan_rows;
+		node->plan_cost = from->planstate->plan->total_cost;
+		node->plan_blocks = scanned_blocks(from->planstate);
 		light_node_name(from->planstate, &aliases, &node->name);
 	}
 	pg_write_barrier();

@@ -199,6 +199,8 @@ typedef struct LightProgressNode
 	int			parent;			/* node number, -1 at the top */
 	int			depth;
 	double		plan_rows;
+	double		plan_cost;		/* of a loop, with all below */
+	double		plan_blocks;	/* of a sequential scan's table, else 0 */
 	LightNodeName name;
 } LightProgressNode;
 
