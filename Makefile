@@ -60,8 +60,8 @@ deb dist image: ## Debian packages; the archive for PGXN; the files of an extens
 
 packages: deb dist image ## all three
 
-neighbours: ready ## beside other extensions, loaded before and after them (SRC=... is pg_tracing's source)
-	@SRC='$(SRC)' $(TOP)/ci/neighbours.sh $(NAMES)
+neighbours: ready ## beside other extensions, loaded before and after them (SRC=... is pg_tracing's source, LABEL=18 another server)
+	@SRC='$(SRC)' $(TOP)/ci/neighbours.sh $(LABEL) $(NAMES)
 
 arm: ## build for ARM64 and test in an emulator, as far as that goes (NAMES='light_explain')
 	@$(TOP)/ci/arm.sh $(NAMES)

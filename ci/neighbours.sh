@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# ci/neighbours.sh [NEIGHBOUR...]: pg_lean's libraries beside libraries of others that
-# take part in planning and executing too, loaded before and after them.  What a
+# ci/neighbours.sh [LABEL] [NEIGHBOUR...]: pg_lean's libraries beside libraries of others
+# that take part in planning and executing too, loaded before and after them.  What a
 # battery of statements prints must be what it prints on a server without them, and
-# no process may die.  Debian's packages for the server of PG_CONFIG are installed if
-# they can be had; SRC=FOLDER_OR_ARCHIVE is pg_tracing's source.
+# no process may die.  Debian's packages for that server (default: host, see ci/lib.sh)
+# are installed if they can be had; SRC=FOLDER_OR_ARCHIVE is pg_tracing's source.
 . "$(dirname "$0")/lib.sh"
 
 # name, package (PGV is the major version), settings
@@ -21,60 +21,78 @@ pg_tracing source pg_tracing.sample_rate=1
 END
 }
 
-"$TOP/ci/server.sh" host
-pg_config=$(pg_config_of host)
-bin=$("$pg_config" --bindir)
-libraries=$("$pg_config" --pkglibdir)
-major=$("$pg_config" --version | sed 's/[^0-9]*\([0-9]*\).*/\1/')
-"$TOP/ci/install.sh"
-copy_tree host ci light_explain common
-work=$(work_of host)
-on host server "make -s -C light_explain PG_CONFIG=$pg_config test/custom/light_test_custom.so" >/dev/null
+# add_package PACKAGE: install it where that server is, if it can be had.
+add_package() {
+    case $label in
+        host | *-assert) (packages "$1") >/dev/null 2>&1 || true ;;
+        *) in_root "$label" root "apt-get -o Acquire::Check-Valid-Until=false update; apt-get install -y --no-install-recommends $1" </dev/null >/dev/null 2>&1 || true ;;
+    esac
+}
 
-base=$BUILD/neighbours
-as_root rm -rf "$base"
-as_root mkdir -p "$base"
-as_root chown "$SERVER_USER" "$base"
-# a socket's path may have no more than 107 characters
-sockets=$(as_server mktemp -d /tmp/pgl.XXXXXX)
+# on_bare LABEL COMMAND: run it where that server is, which needs no work tree there.
+on_bare() {
+    case $1 in host | *-assert) sh -ec "$2" ;; *) in_root "$1" root "$2" ;; esac
+}
+
+label=host
+if [[ ${1:-} =~ ^(host|[0-9]+(-assert)?)$ ]]; then label=$1; shift; fi
+"$TOP/ci/server.sh" "$label"
+pg_config=$(pg_config_of "$label")
+bin=$(on_bare "$label" "$pg_config --bindir")
+libraries=$(on_bare "$label" "$pg_config --pkglibdir")
+major=$(on_bare "$label" "$pg_config --version" | sed 's/[^0-9]*\([0-9]*\).*/\1/')
+# shellcheck disable=SC2086
+copy_tree "$label" ci common $EXTENSIONS
+for ext in $EXTENSIONS; do
+    on "$label" server "make -s -j2 -C $ext PG_CONFIG=$pg_config all" >/dev/null
+    on "$label" root "make -s -C $ext PG_CONFIG=$pg_config install" >/dev/null
+done
+on "$label" server "make -s -C light_explain PG_CONFIG=$pg_config test/custom/light_test_custom.so" >/dev/null
+
+# the folder of all of this, as seen from here and by the server
+base=$(work_of "$label")/neighbours
+seen=$(seen_work_of "$label")/neighbours
 ours=parallel_temp,appendable_bytea,light_explain
-running=
-stop() { [ -z "$running" ] || as_server "$bin/pg_ctl" -D "$base/data" -m immediate -w stop >/dev/null 2>&1 || true; running=; }
-trap 'stop; as_root rm -rf "$sockets" "$base/data" "$base/template"' EXIT
+on "$label" server "rm -rf neighbours && mkdir neighbours"
+trap 'on "$label" server "rm -rf neighbours/data neighbours/template"' EXIT
 
-as_server perl "$work/ci/neighbours.pl" "$work/light_explain/test/custom/light_test_custom.so" | as_server tee "$base/whole.sql" >/dev/null
-as_server perl "$work/ci/neighbours.pl" - fragile | as_server tee "$base/fragile.sql" >/dev/null
-cd "$base"
-as_server "$bin/initdb" -D "$base/template" -A trust -N --locale=C -E UTF8 >"$base/initdb.log"
+perl "$TOP/ci/neighbours.pl" "$(seen_work_of "$label")/light_explain/test/custom/light_test_custom.so" | as_root tee "$base/whole.sql" >/dev/null
+perl "$TOP/ci/neighbours.pl" - fragile | as_root tee "$base/fragile.sql" >/dev/null
+on "$label" server "$bin/initdb -D $seen/template -A trust -N --locale=C -E UTF8 >$seen/initdb.log"
 
 # run NAME LIBRARIES SCRIPT SETTING...: what a battery prints, to NAME.out.  Fails if
 # a process died.
 run() {
-    local name=$1 preload=$2 script=$3 extra s
+    local name=$1 preload=$2 script=$3 s
     shift 3
-    as_server rm -rf "$base/data"
-    as_server cp -a "$base/template" "$base/data"
     {
         echo "shared_preload_libraries = '$preload'"
         echo "listen_addresses = ''"
-        echo "unix_socket_directories = '$sockets'"
         printf '%s\n' "autovacuum = off" "fsync = off" "jit = off" "compute_query_id = on" "max_worker_processes = 16" "restart_after_crash = off"
         case $preload in *light_explain*) echo "light_explain.profile = on" ;; esac
         for s in "$@"; do [ "$s" = - ] || echo "${s%%=*} = '${s#*=}'"; done
-    } | as_server tee -a "$base/data/postgresql.conf" >/dev/null
-    as_server "$bin/pg_ctl" -D "$base/data" -l "$base/$name.log" -w start >/dev/null 2>&1 || { echo "the server does not start" | as_server tee "$base/$name.out"; return 1; }
-    running=1
-    for extra in ${preload//,/ }; do
-        as_server "$bin/psql" -XqAt -h "$sockets" -d postgres -c "SET client_min_messages = error" -c "CREATE EXTENSION IF NOT EXISTS $extra" >/dev/null 2>&1 || true
-    done
-    as_server "$bin/psql" -XqAt -h "$sockets" -d postgres -c "DROP EXTENSION IF EXISTS light_explain, parallel_temp, appendable_bytea" >/dev/null 2>&1 || true
-    as_server sh -c '"$1/psql" -XqAt -h "$2" -d postgres <"$3" >"$4" 2>&1' run "$bin" "$sockets" "$script" "$base/$name.out" || true
-    stop
+    } | as_root tee "$base/settings.conf" >/dev/null
+    # a socket's path may have no more than 107 characters
+    on "$label" server "
+        cd $seen
+        rm -rf data
+        cp -a template data
+        sockets=\$(mktemp -d /tmp/pgl.XXXXXX)
+        trap '$bin/pg_ctl -D data -m immediate -w stop >/dev/null 2>&1; rm -rf \$sockets' EXIT
+        cat settings.conf >>data/postgresql.conf
+        echo \"unix_socket_directories = '\$sockets'\" >>data/postgresql.conf
+        $bin/pg_ctl -D data -l $name.log -w start >/dev/null 2>&1 || { echo 'the server does not start' >$name.out; exit 1; }
+        ask() { $bin/psql -XqAt -h \$sockets -d postgres \"\$@\"; }
+        for extra in ${preload//,/ }; do
+            ask -c 'SET client_min_messages = error' -c \"CREATE EXTENSION IF NOT EXISTS \$extra\" >/dev/null 2>&1 || true
+        done
+        ask -c 'DROP EXTENSION IF EXISTS light_explain, parallel_temp, appendable_bytea' >/dev/null 2>&1 || true
+        ask <$script >$name.out 2>&1 || true" || return 1
     ! grep -E 'TRAP:|PANIC:|terminated by signal [0-9]' "$base/$name.log"
 }
 
-run none "$ours" "$base/whole.sql" || die "the battery fails without any neighbour: see $base/none.log"
-run none-fragile "$ours" "$base/fragile.sql" || die "the battery fails without any neighbour: see $base/none-fragile.log"
+run none "$ours" whole.sql || die "the battery fails without any neighbour: see $base/none.log"
+run none-fragile "$ours" fragile.sql || die "the battery fails without any neighbour: see $base/none-fragile.log"
 grep -q '^0 same$' "$base/none.out" || die "the battery does not run: see $base/none.out"
 differing=$(grep -cE '^[0-9]+ ' "$base/none.out" || true)
 same=$(grep -cE '^[0-9]+ same$' "$base/none.out" || true)
@@ -101,7 +119,7 @@ beside() {
     rows+=("$(printf '%-20s %-10s %-10s' "$name" "${results[@]}")")
 }
 
-while read -r name package settings; do
+while read -r name package settings <&3; do
     [ $# -eq 0 ] || [[ " $* " == *" $name "* ]] || continue
     say "beside $name"
     library=$name reference=none
@@ -113,32 +131,34 @@ while read -r name package settings; do
                 rows+=("$(printf '%-20s %s' "$name" 'skipped: no source given')") skipped=$((skipped + 1))
                 continue
             fi
-            mkdir -p "$base/source" 2>/dev/null || as_root mkdir -p "$base/source"
+            add_package libcurl4-openssl-dev
+            as_root mkdir -p "$base/source"
             if [ -d "$SRC" ]; then (cd "$SRC" && tar -cf - .) | as_root tar -xf - -C "$base/source"; else as_root tar -xf "$SRC" -C "$base/source"; fi
-            as_root chown -R "$SERVER_USER" "$base/source"
-            makefile=$(find "$base/source" -maxdepth 2 -name Makefile -printf '%d %p\n' | sort -n | sed -n '1s/^[0-9]* //p')
-            as_server make -s -C "$(dirname "$makefile")" PG_CONFIG="$pg_config" with_llvm=no all >"$base/source.log" 2>&1 ||
+            as_root chown -R --reference="$base" "$base/source"
+            makefile=$(find "$base/source" -maxdepth 2 -name Makefile -printf '%d %P\n' | sort -n | sed -n '1s/^[0-9]* //p')
+            on "$label" server "make -s -C neighbours/source/$(dirname "$makefile") PG_CONFIG=$pg_config with_llvm=no all >neighbours/source.log 2>&1" ||
                 { tail -n 20 "$base/source.log" >&2; die "$name does not build: see $base/source.log"; }
-            library=$(find "$base/source" -name "$name.so" | head -n 1)
+            library=$seen/source/$(find "$base/source" -name "$name.so" -printf '%P\n' | head -n 1)
             ;;
         *)
-            if [ ! -e "$libraries/$name.so" ] && [ "$package" != - ]; then
-                (packages "${package/PGV/$major}") >/dev/null 2>&1 || true
+            there() { on_bare "$label" "test -e $libraries/$name.so"; }
+            if [ "$package" != - ] && [[ $label != *-assert ]] && ! there; then
+                add_package "${package/PGV/$major}"
             fi
-            if [ ! -e "$libraries/$name.so" ]; then
+            if ! there; then
                 rows+=("$(printf '%-20s %s' "$name" 'skipped: not to be had for this server')") skipped=$((skipped + 1))
                 continue
             fi
             ;;
     esac
-    script=$base/whole.sql
-    [ "$reference" = none ] || script=$base/fragile.sql
+    script=whole.sql
+    [ "$reference" = none ] || script=fragile.sql
     [ "$name" != pg_stat_kcache ] || library=pg_stat_statements,pg_stat_kcache
     # shellcheck disable=SC2086
     beside "$name" "$library" "$script" "$reference" $settings
-done < <(neighbours)
+done 3< <(neighbours)
 
-printf '%-20s %-10s %-10s\n' "PostgreSQL $major" 'loaded before' 'loaded after'
+printf '%-20s %-10s %-10s\n' "PostgreSQL $label" 'loaded before' 'loaded after'
 printf '%s\n' "${rows[@]}"
 echo "neighbours: $good equal, $bad different, $skipped skipped; $same statements of light_explain's battery each"
 [ "$bad" = 0 ] && [ "$good" -gt 0 ]

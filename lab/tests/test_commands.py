@@ -136,7 +136,7 @@ def test_the_benchmark_of_the_profile_measures_a_profile(pg_lean, tmp_path):
     done = pg_lean("bench", "profile", "--quick", "--iterations", "1")
     assert done.returncode == 0, done.stdout + done.stderr
     rows = json.loads((tmp_path / "bench" / "profile" / "quick" / "result.json").read_text())["raw"]
-    assert {row["variant"] for row in rows} == {"off", "off again", "identifiers", "profile"} and len({row["case"] for row in rows}) == 5
+    assert {row["variant"] for row in rows} == {"off", "off again", "identifiers", "profile"} and len({row["case"] for row in rows}) == 11
 
 
 def test_without_a_command_there_is_help_and_no_error(pg_lean_here):

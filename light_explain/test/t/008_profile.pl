@@ -133,6 +133,18 @@ my $whole = slurp_file($file);
 $node->start;
 is($node->safe_psql('postgres', $all), $before, 'and there again after a restart');
 ok(!-e $file, 'the file is gone then');
+
+# a server that goes on without the library loses nothing of its own, nor the profile
+my $counted = q{SELECT n_tup_ins FROM pg_stat_user_tables WHERE relname = 't'};
+my $inserted = $node->safe_psql('postgres', $counted);
+cmp_ok($inserted, '>=', 1000, 'the server counts');
+$node->append_conf('postgresql.conf', "shared_preload_libraries = ''");
+$node->restart;
+is($node->safe_psql('postgres', $counted), $inserted, "without the library the server's statistics are what they were");
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'light_explain'");
+$node->restart;
+is($node->safe_psql('postgres', $all), $before, 'and the profile comes back with it');
+is($node->safe_psql('postgres', $counted), $inserted, 'the statistics, too');
 $node->append_conf('postgresql.conf', 'restart_after_crash = on');
 $node->reload;
 my $session = IPC::Run::start([ 'psql', '-X', '-q', '-d', $node->connstr('postgres'), '-c', 'SELECT pg_sleep(600)' ], '>', \my $ignored, '2>', \my $ignored_too);
