@@ -40,7 +40,9 @@
 /* Until 17 a disabled path is a very dear one, since 18 a counted one. */
 #if PG_VERSION_NUM >= 180000
 #define PathSetDisabled_compat(path) ((path)->disabled_nodes++)
+#define PlanIsDisabled_compat(plan) ((plan)->disabled_nodes > 0)
 #else
+#define PlanIsDisabled_compat(plan) ((plan)->total_cost >= disable_cost)
 #define PathSetDisabled_compat(path) \
 	((path)->startup_cost += disable_cost, (path)->total_cost += disable_cost)
 #endif
@@ -92,14 +94,16 @@
 #endif
 
 /*
- * Is the setting on that puts an invisible Gather on top of plans?  Output then has
- * to be that of a serial plan.
+ * Is the setting on that puts a Gather on top of plans, or an invisible one?  Output
+ * then has to be that of a serial plan.
  */
 #include "optimizer/optimizer.h"
 #if PG_VERSION_NUM >= 160000
 #define InvisibleGather_compat() (debug_parallel_query == DEBUG_PARALLEL_REGRESS)
+#define ParallelIsTested_compat() (debug_parallel_query != DEBUG_PARALLEL_OFF)
 #else
 #define InvisibleGather_compat() (force_parallel_mode == FORCE_PARALLEL_REGRESS)
+#define ParallelIsTested_compat() (force_parallel_mode != FORCE_PARALLEL_OFF)
 #endif
 
 #endif							/* COMPAT_PLANNER_H */

@@ -23,8 +23,15 @@ int			pt_method = PT_METHOD_AUTO;
 bool		pt_index_access = true;
 bool		pt_explain_refusals = false;
 bool		pt_force = false;
-double		pt_worker_start_cost = 100;
-double		pt_enter_page_cost = 0.1;
+/*
+ * Prices of parallel plans: measured with "lab/run calibrate" on an Intel Xeon virtual
+ * machine of two processors (PostgreSQL 15, leader and two workers), rounded.
+ */
+double		pt_worker_start_cost = 300;
+double		pt_enter_page_cost = 0.05;
+double		pt_held_page_cost = 0.1;
+
+/* The published constants. */
 double		pt_flush_page_cost = 1.3;
 double		pt_scan_buffer_cost = 0.01;
 bool		pt_fast_load = true;
@@ -106,7 +113,7 @@ pt_define_settings(void)
 							 "Sets the planner's estimate of the cost of starting workers for temporary tables, beside parallel_setup_cost, in units of seq_page_cost.",
 							 "It is added once to each scan that workers divide among them.",
 							 &pt_worker_start_cost,
-							 100, 0, DBL_MAX,
+							 300, 0, DBL_MAX,
 							 PGC_USERSET,
 							 GUC_EXPLAIN,
 							 NULL, NULL, NULL);
@@ -114,6 +121,14 @@ pt_define_settings(void)
 							 "Sets the planner's estimate of the cost of entering one page into the buffers of a worker that uses indexes or out-of-line values, in units of seq_page_cost.",
 							 "Making each of these buffers is taken as 0.15 of it.",
 							 &pt_enter_page_cost,
+							 0.05, 0, DBL_MAX,
+							 PGC_USERSET,
+							 GUC_EXPLAIN,
+							 NULL, NULL, NULL);
+	DefineCustomRealVariable("parallel_temp.held_page_cost",
+							 "Sets the planner's estimate of the cost of reading a page that is in temporary buffers, in units of seq_page_cost.",
+							 "It decides between a plan with workers and the server's serial plan, which is never changed.",
+							 &pt_held_page_cost,
 							 0.1, 0, DBL_MAX,
 							 PGC_USERSET,
 							 GUC_EXPLAIN,

@@ -31,6 +31,7 @@ extern bool pt_explain_refusals;	/* parallel_temp.explain_refusals */
 extern bool pt_force;			/* parallel_temp.force */
 extern double pt_worker_start_cost; /* parallel_temp.worker_start_cost */
 extern double pt_enter_page_cost;	/* parallel_temp.enter_page_cost */
+extern double pt_held_page_cost;	/* parallel_temp.held_page_cost */
 extern double pt_flush_page_cost;	/* parallel_temp.flush_page_cost */
 extern double pt_scan_buffer_cost;	/* parallel_temp.scan_buffer_cost */
 extern bool pt_fast_load;		/* parallel_temp.fast_load */

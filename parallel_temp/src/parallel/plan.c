@@ -3,11 +3,12 @@
  * plan.c
  *	  The planner hook: frame of a planning, and check of the finished plan.
  *
- * A query that may read temporary tables is planned with our paths on offer.  The
- * finished plan is then walked: should workers have to run a node on a temporary
- * table that only the leader can run, the query is planned again from a copy with
- * the paths withheld.  (The executor hook checks once more, for plans that come
- * another way.)  Here it is also known which tables are read in parallel in the
+ * A query that may read temporary tables is planned by the server alone first.  If
+ * that plan is not too cheap to gain from workers, the query is planned again from a
+ * copy with our paths on offer, and the server's plan stays unless workers read a
+ * temporary table in the other one and it is cheaper by what pages in memory cost.  That is then walked: should workers have to run
+ * a node on a temporary table that only the leader can run, the server's plan stays
+ * as well.  (The executor hook checks once more, for plans that come another way.)  Here it is also known which tables are read in parallel in the
  * end, and parallel_temp.explain_refusals tells the user about the others.
  *
  * Copyright (c) 2026, the pg_lean authors
@@ -37,9 +38,10 @@
 #include "compat_planner.h"
 #include "hooks.h"
 #include "parallel/plan.h"
+#include "parallel/plan_held.h"
 #include "parallel/plan_paths.h"
+#include "parallel/plan_prices.h"
 #include "parallel/plan_refusal.h"
-#include "parallel/plan_serial.h"
 #include "parallel/plan_walk.h"
 #include "parallel_temp.h"
 #include "query.h"
@@ -263,10 +265,12 @@ static PlannedStmt *pg_attribute_hot
 plan_planner(PLANNER_PARAMS_compat)
 {
 	Planning	frame;
+	PlannedStmt *serial = NULL;
 	PlannedStmt *result;
 	Query	   *copy;
 	TempPlan	plan;
 	bool		small;
+	bool		forced;
 	bool		replanned = false;
 
 	if (parse->commandType == CMD_INSERT && fills_temporary(parse))
@@ -280,12 +284,29 @@ plan_planner(PLANNER_PARAMS_compat)
 		return plan_apart(PLANNER_ARGS_compat);
 	}
 
+	/*
+	 * parallel_temp.force, for tests, wants our scans in serial plans too. All
+	 * others get the server's own plan, unless one with workers is cheaper.
+	 */
+	copy = copyObject(parse);
+	forced = pt_force && !query_is_explained();
+	if (!forced)
+	{
+		serial = plan_apart(PLANNER_ARGS_compat);
+		if (!pt_explain_refusals && too_cheap_for_workers(serial))
+		{
+			refusals_count_cheap(serial);
+			return serial;
+		}
+	}
+
 	watch();
 	memset(&frame, 0, sizeof(frame));
 	frame.outer = current_planning();
-	frame.hazard = has_hazard((Node *) parse, NULL);
+	frame.hazard = has_hazard((Node *) copy, NULL);
 	frame.for_explain = query_is_explained();
-	copy = copyObject(parse);
+	frame.prices = !pt_force && !InvisibleGather_compat();
+	parse = copyObject(copy);
 	result = plan_framed(&frame, PLANNER_ARGS_compat);
 
 	memset(&plan, 0, sizeof(plan));
@@ -296,14 +317,22 @@ plan_planner(PLANNER_PARAMS_compat)
 		ereport(DEBUG1,
 				(errmsg_internal("%s of temporary table \"%s\" in a part of the plan that workers run: planning again",
 								 plan.unsafe_node, get_rel_name(plan.unsafe_relid))));
-		replanned = frame.off = true;
+		replanned = true;
 		stats_count_replanned();
+	}
+	else if (forced || (plan.below && (!frame.prices || held_cost(result) < held_cost(serial))))
+		serial = NULL;
+	else
+		memset(&plan, 0, sizeof(plan));
+	refusals_account(&frame, &plan, replanned, copy, cursor_options);
+	if (serial != NULL)
+		return serial;
+	if (replanned)
+	{
+		frame.off = true;
 		parse = copy;
 		result = plan_framed(&frame, PLANNER_ARGS_compat);
 	}
-	if (!result->parallelModeNeeded && (!pt_force || frame.for_explain))
-		restore_serial_plan(result);
-	refusals_account(&frame, &plan, replanned, copy, cursor_options);
 	return result;
 }
 

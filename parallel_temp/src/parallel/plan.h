@@ -22,6 +22,7 @@ typedef struct Planning
 	bool		off;			/* plan as if the library were not there */
 	bool		hazard;			/* see TempScanPrivate */
 	bool		for_explain;	/* parallel_temp.force has no effect */
+	bool		prices;			/* finished plans are compared by held_cost() */
 	List	   *considered;		/* of ConsideredTable */
 	List	   *refused_families;	/* append relations found not to be
 									 * parallel */

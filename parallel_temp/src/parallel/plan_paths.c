@@ -12,21 +12,17 @@
  *  - its index and bitmap paths marked parallel-safe, and partial ones: stock code
  *    runs them in workers too (worker.c).
  *
- * Cost: that of a sequential scan, and before it the flush.  The complete path is
- * made 2 % dearer than a sequential scan, so that it takes no place in a serial
- * plan: paths that differ by less than 1 % count as equal, and the parallel-safe
- * one would win.  Flushing is charged by the published formula, per dirty page of
- * the table and per allocated buffer; with a shared pool nothing is flushed, and
- * looking at the buffers is what is left.  A partial path pays for the start of
- * workers besides.
+ * Costs are the server's and what plan_prices.c adds, with one exception: where
+ * processes divide a table, pages that are in memory cost what they do there, and
+ * are divided as well.  That makes parallel plans a little too cheap beside serial
+ * ones, whose pages all come from a disk.  Such a plan has to pass another test when
+ * it is finished (plan.c).
  *
- * A worker that runs stock code starts buffers of its own and enters the pages of
- * the table and its indexes, or of its TOAST table, before its first row.  Paths
- * that make it do so pay for that: partial and complete index paths, and a scan of
- * columns that may be out of line.  What a parameterized path is charged counts
- * once for every outer row, so there it is spread over as many rows as core expects.
- * Serial plans pay nothing: they have core's own index paths, which workers cannot
- * run.
+ * The complete path is made 2 % dearer than a sequential scan, so that it takes no
+ * place in a serial part of a plan: paths that differ by less than 1 % count as
+ * equal, and the parallel-safe one would win.  What a parameterized path is charged
+ * for its start counts once for every outer row, so there it is spread over as many
+ * rows as core expects.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -34,10 +30,7 @@
  */
 #include "postgres.h"
 
-#include "access/sysattr.h"
-#include "access/table.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "optimizer/clauses.h"
 #include "optimizer/cost.h"
@@ -49,46 +42,18 @@
 #include "utils/rel.h"
 #include "utils/spccache.h"
 
-#include "buffers/localbuf.h"
 #include "compat_planner.h"
 #include "compat_storage.h"
 #include "parallel/plan.h"
 #include "parallel/plan_paths.h"
+#include "parallel/plan_prices.h"
 #include "parallel/plan_refusal.h"
-#include "parallel/pool.h"
 #include "parallel/scan.h"
 #include "parallel_temp.h"
 
 #define COMPLETE_PATH_SURCHARGE 1.02
 
-/* Sharing, in units of seq_page_cost: looking at a buffer, pinning a page. */
-#define LOOK_AT_BUFFER_COST		0.005
-#define PIN_PAGE_COST			0.05
-
-/* In a worker that runs stock code: making a buffer, as part of entering a page. */
-#define START_BUFFER_PART		0.15
-
 static set_rel_pathlist_hook_type previous_set_rel_pathlist = NULL;
-
-/*
- * What it costs to make the table readable for workers, in units of
- * seq_page_cost.
- */
-static Cost
-sharing_cost(Oid relid, double pages, bool *flush)
-{
-	Relation	relation;
-	int			allocated;
-	int			dirty;
-
-	*flush = !pool_usable();
-	if (!*flush)
-		return seq_page_cost * (LOOK_AT_BUFFER_COST * NLocBuffer + PIN_PAGE_COST * Min(pages, NLocBuffer));
-	relation = table_open(relid, NoLock);
-	localbuf_count(&relation, 1, &allocated, &dirty);
-	table_close(relation, NoLock);
-	return seq_page_cost * (pt_flush_page_cost * dirty + pt_scan_buffer_cost * allocated);
-}
 
 static Plan *
 plan_temp_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses, List *custom_plans)
@@ -109,79 +74,24 @@ static const CustomPathMethods path_methods = {
 	.PlanCustomPath = plan_temp_scan,
 };
 
-/*
- * By how much workers, and the leader, make it quicker: as core estimates.
- */
-static double
-parallel_divisor(int workers)
-{
-	double		divisor = workers;
-
-	/* The leader helps less, the more workers there are. */
-	if (parallel_leader_participation && workers < 4)
-		divisor += 1.0 - 0.3 * workers;
-	return divisor;
-}
-
-/*
- * What each worker does before its first row, if stock code reads so many pages.
- */
-static Cost
-stock_start_cost(double pages)
-{
-	return pt_enter_page_cost * (START_BUFFER_PART * num_temp_buffers + pages);
-}
-
-/*
- * The same for the TOAST table, if a scan of the table may look into it.
- */
-static Cost
-toast_start_cost(RelOptInfo *rel, Oid relid)
-{
-	Relation	relation = table_open(relid, NoLock);
-	Oid			toast_relid = relation->rd_rel->reltoastrelid;
-	TupleDesc	desc = RelationGetDescr(relation);
-	Bitmapset  *attrs = NULL;
-	BlockNumber pages = 0;
-	int			attr = -1;
-	bool		found = false;
-
-	if (OidIsValid(toast_relid))
-	{
-		Relation	toast = table_open(toast_relid, AccessShareLock);
-
-		pages = RelationGetNumberOfBlocks(toast);
-		table_close(toast, NoLock);
-	}
-	if (pages > 0)
-	{
-		pull_varattnos((Node *) rel->reltarget->exprs, rel->relid, &attrs);
-		pull_varattnos((Node *) extract_actual_clauses(rel->baserestrictinfo, false), rel->relid, &attrs);
-	}
-	while (!found && (attr = bms_next_member(attrs, attr)) >= 0)
-	{
-		int			attno = attr + FirstLowInvalidHeapAttributeNumber;
-
-		found = attno == 0 ||
-			(attno > 0 && TupleDescAttr(desc, attno - 1)->attlen == -1 &&
-			 TupleDescAttr(desc, attno - 1)->attstorage != TYPSTORAGE_PLAIN);
-	}
-	table_close(relation, NoLock);
-	return found ? stock_start_cost(pages) : 0;
-}
-
 static CustomPath *
-make_path(PlannerInfo *root, RelOptInfo *rel, Planning *planning, int workers, Cost sharing, bool flush,
-		  double surcharge)
+make_path(PlannerInfo *root, RelOptInfo *rel, Planning *planning, int workers, const TablePrices *prices,
+		  Cost start, double surcharge)
 {
 	CustomPath *path = makeNode(CustomPath);
-	TempScanPrivate members = {.partial = workers > 0,.hazard = planning->hazard,.start_cost = sharing,.flush = flush};
+	TempScanPrivate members = {.partial = workers > 0,.hazard = planning->hazard,.start_cost = start,.flush = prices->flush};
+	double		held_pages = workers > 0 ? prices->held * rel->pages : 0;
 	Cost		cpu_run;
 	double		page_cost;
 
+	/*
+	 * Pages in memory are divided like their rows, those of a disk are not.  What
+	 * was flushed is read from the file, but not from the disk.
+	 */
 	get_tablespace_page_costs(rel->reltablespace, NULL, &page_cost);
 	cpu_run = (cpu_tuple_cost + rel->baserestrictcost.per_tuple) * rel->tuples +
-		rel->reltarget->cost.per_tuple * rel->rows;
+		rel->reltarget->cost.per_tuple * rel->rows +
+		(prices->flush ? page_cost : Min(pt_held_page_cost, page_cost)) * held_pages;
 
 	path->path.pathtype = T_CustomScan;
 	path->path.parent = rel;
@@ -200,8 +110,8 @@ make_path(PlannerInfo *root, RelOptInfo *rel, Planning *planning, int workers, C
 		cpu_run /= divisor;
 		path->path.rows = clamp_row_est(rel->rows / divisor);
 	}
-	path->path.startup_cost = rel->baserestrictcost.startup + rel->reltarget->cost.startup + sharing;
-	path->path.total_cost = path->path.startup_cost + cpu_run + page_cost * rel->pages;
+	path->path.startup_cost = rel->baserestrictcost.startup + rel->reltarget->cost.startup + start;
+	path->path.total_cost = path->path.startup_cost + cpu_run + page_cost * (rel->pages - held_pages);
 	if (!enable_seqscan)
 		PathSetDisabled_compat(&path->path);
 
@@ -242,32 +152,12 @@ index_pages(Path *path)
 }
 
 /*
- * How often a parameterized path runs: as core estimates, for as many rows as the
- * smallest table has that it depends on.
- */
-static double
-loop_count(PlannerInfo *root, Relids outer)
-{
-	double		result = 0;
-	int			relid = -1;
-
-	while ((relid = bms_next_member(outer, relid)) >= 0)
-	{
-		RelOptInfo *rel = root->simple_rel_array[relid];
-
-		if (rel != NULL && !IS_DUMMY_REL(rel) && (result == 0 || rel->rows < result))
-			result = rel->rows;
-	}
-	return Max(result, 1.0);
-}
-
-/*
  * Stock index and bitmap scans run in workers as they are.  Paths that exist were
  * made for a table that workers cannot read; asking core for index paths once more
  * gives those that they can, partial ones among them.
  */
 static void
-add_index_paths(PlannerInfo *root, RelOptInfo *rel, Cost sharing, bool complete_pays, bool partial_pays)
+add_index_paths(PlannerInfo *root, RelOptInfo *rel, const TablePrices *prices, bool complete_pays, bool partial_pays)
 {
 	List	   *serial_paths = rel->pathlist;
 	List	   *paths;
@@ -285,12 +175,12 @@ add_index_paths(PlannerInfo *root, RelOptInfo *rel, Cost sharing, bool complete_
 	{
 		Path	   *path = lfirst(lc);
 		Relids		outer = PATH_REQ_OUTER(path);
-		Cost		start = sharing + stock_start_cost(rel->pages + index_pages(path));
+		Cost		start = prices->table + stock_start_cost(rel->pages + index_pages(path));
 
 		if (complete_pays)
 		{
 			if (outer != NULL)
-				start *= parallel_divisor(max_parallel_workers_per_gather) / loop_count(root, outer);
+				start *= parallel_divisor(max_parallel_workers_per_gather) / path_loop_count(root, outer);
 			path->startup_cost += start;
 			path->total_cost += start;
 		}
@@ -299,7 +189,7 @@ add_index_paths(PlannerInfo *root, RelOptInfo *rel, Cost sharing, bool complete_
 	foreach(lc, partial_paths)
 	{
 		Path	   *path = lfirst(lc);
-		Cost		start = sharing + stock_start_cost(rel->pages + index_pages(path)) + pt_worker_start_cost;
+		Cost		start = prices->query + prices->table + stock_start_cost(rel->pages + index_pages(path));
 
 		if (partial_pays)
 		{
@@ -326,7 +216,8 @@ replace_seqscan(PlannerInfo *root, RelOptInfo *rel, Planning *planning)
 
 		if (path->pathtype == T_SeqScan && path->param_info == NULL)
 		{
-			CustomPath *ours = make_path(root, rel, planning, 0, 0, false, 1.0);
+			static const TablePrices free_of_charge = {0};
+			CustomPath *ours = make_path(root, rel, planning, 0, &free_of_charge, 0, 1.0);
 
 			ours->path.startup_cost = path->startup_cost;
 			ours->path.total_cost = path->total_cost;
@@ -348,8 +239,8 @@ add_temp_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, Planning 
 		bms_membership(root->all_baserels) == BMS_SINGLETON;
 	bool		index_access = pt_index_access && StockReadsLeaveFiles_compat && !planning->hazard &&
 		rel->indexlist != NIL;
-	Cost		sharing;
-	bool		flush;
+	TablePrices prices = {0};
+	Cost		start;
 
 	table->refusal = workers > 0 ? REFUSED_COST : REFUSED_SMALL;
 
@@ -363,7 +254,7 @@ add_temp_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, Planning 
 		rel->consider_parallel = true;
 		(void) replace_seqscan(root, rel, planning);
 		if (index_access)
-			add_index_paths(root, rel, 0, false, false);
+			add_index_paths(root, rel, &prices, false, false);
 		return;
 	}
 
@@ -371,8 +262,8 @@ add_temp_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, Planning 
 	if (workers <= 0 && alone)
 		return;
 
+	table_prices(&prices, rel, rte->relid, planning->prices);
 	rel->consider_parallel = true;
-	sharing = sharing_cost(rte->relid, rel->pages, &flush);
 
 	/*
 	 * Of a subquery only the cheapest plan goes on.  Workers must be able to
@@ -382,15 +273,22 @@ add_temp_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, Planning 
 	 * together.
 	 */
 	if (index_access)
-		add_index_paths(root, rel, sharing, root->parent_root == NULL && rel->reloptkind == RELOPT_BASEREL, true);
-	sharing += toast_start_cost(rel, rte->relid);
+		add_index_paths(root, rel, &prices, root->parent_root == NULL && rel->reloptkind == RELOPT_BASEREL, true);
+	start = prices.table + toast_start_cost(rel, rte->relid);
 	if (workers > 0)
-		add_partial_path(rel, (Path *) make_path(root, rel, planning, workers, sharing + pt_worker_start_cost, flush, 1.0));
+		add_partial_path(rel, (Path *) make_path(root, rel, planning, workers, &prices, prices.query + start, 1.0));
 	if (root->parent_root != NULL && !(planning->for_explain && InvisibleGather_compat()) &&
 		replace_seqscan(root, rel, planning))
 		return;
+
+	/*
+	 * Where an invisible Gather is put on top of plans, ours must not take the
+	 * place of the server's in them.
+	 */
+	if (!planning->prices)
+		start += prices.query;
 	if (!alone)
-		add_path(rel, (Path *) make_path(root, rel, planning, 0, sharing, flush, COMPLETE_PATH_SURCHARGE));
+		add_path(rel, (Path *) make_path(root, rel, planning, 0, &prices, start, COMPLETE_PATH_SURCHARGE));
 }
 
 static void pg_attribute_hot

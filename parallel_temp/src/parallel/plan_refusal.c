@@ -16,6 +16,7 @@
 
 #include "access/table.h"
 #include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_proc.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/parsenodes.h"
@@ -202,6 +203,21 @@ refusal_tell(Oid relid, Refusal refusal, Oid function)
 		ereport(NOTICE,
 				(errmsg("temporary table \"%s\" is not read in parallel", get_rel_name(relid)),
 				 errdetail_internal("%s", refusal_text(refusal, function))));
+}
+
+void
+refusals_count_cheap(PlannedStmt *serial)
+{
+	ListCell   *lc;
+
+	foreach(lc, serial->rtable)
+	{
+		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+
+		if (rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_RELATION && !rte->inh &&
+			get_rel_persistence(rte->relid) == RELPERSISTENCE_TEMP)
+			stats_count_planned(REFUSED_COST);
+	}
 }
 
 void

@@ -27,8 +27,11 @@ extern Refusal temp_table_refusal(PlannerInfo *root, RelOptInfo *rel, RangeTblEn
 /* Count, and tell, why a temporary table is not read in parallel, or that it is. */
 extern void refusal_tell(Oid relid, Refusal refusal, Oid function);
 
+/* Count the temporary tables of a plan that is too cheap to be made parallel. */
+extern void refusals_count_cheap(PlannedStmt *serial);
+
 /*
- * The same for each temporary table of a planned query, once.  "query" is as it was
+ * Count and tell for each temporary table of a planned query, once.  "query" is as it was
  * before planning; it is looked at if no plan of it could have been parallel.
  */
 extern void refusals_account(Planning *frame, TempPlan *plan, bool replanned, Query *query, int cursor_options);

@@ -97,6 +97,29 @@ SELECT goes_parallel('SELECT count(pad) FROM big WHERE id < 190000');
 RESET parallel_temp.enter_page_cost;
 RESET enable_seqscan;
 
+-- pages in buffers: few look-ups by an index are cheaper than whole scans by workers, though the server prices them as reads of a disk
+CREATE TEMP TABLE facts AS SELECT g AS id, (g::bigint * 7919) % 4000 AS k, repeat('x', 60) AS pad FROM generate_series(1, 120000) g;
+CREATE INDEX ON facts (k);
+CREATE TEMP TABLE few AS SELECT g AS k, g % 133 AS kind FROM generate_series(1, 4000) g;
+ANALYZE facts;
+ANALYZE few;
+SET parallel_setup_cost = 10;
+SET parallel_temp.worker_start_cost = 0;
+SELECT goes_parallel('SELECT count(pad) FROM facts JOIN few USING (k) WHERE kind = 3') AS held;
+SET parallel_temp.held_page_cost = 1000;
+SELECT goes_parallel('SELECT count(pad) FROM facts JOIN few USING (k) WHERE kind = 3') AS as_of_a_disk;
+RESET parallel_temp.held_page_cost;
+SELECT pg_evict_temp_relation('facts') > 0 AS evicted;
+SELECT goes_parallel('SELECT count(pad) FROM facts JOIN few USING (k) WHERE kind = 3') AS not_held;
+RESET parallel_temp.worker_start_cost;
+-- a plan that costs less than the start of workers is the server's, and planned once
+SELECT parallel_temp_stats_reset();
+SET parallel_setup_cost = 100000;
+SELECT goes_parallel('SELECT count(*) FROM facts');
+SELECT counter, value FROM parallel_temp_stats WHERE counter IN ('tables considered', 'refused: cost');
+SET parallel_setup_cost = 100;
+DROP TABLE facts, few;
+
 -- values out of line: their table has to be entered, but only if they may be asked for
 SET min_parallel_table_scan_size = 0;
 SET cpu_tuple_cost = 1;

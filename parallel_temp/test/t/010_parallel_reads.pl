@@ -27,6 +27,8 @@ my $version = $node->safe_psql('postgres', 'SHOW server_version_num');
 
 my $eager = <<'SQL';
 SET parallel_setup_cost = 0;
+SET parallel_temp.worker_start_cost = 0;
+SET parallel_temp.held_page_cost = 1000;
 SET parallel_tuple_cost = 0;
 SET min_parallel_table_scan_size = 0;
 SET max_parallel_workers_per_gather = 2;

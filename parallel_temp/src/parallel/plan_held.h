@@ -1,0 +1,24 @@
+/*-------------------------------------------------------------------------
+ *
+ * plan_held.h
+ *	  See plan_held.c.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PLAN_HELD_H
+#define PLAN_HELD_H
+
+#include "nodes/plannodes.h"
+
+/*
+ * The cost of a finished plan, had the planner known which pages of temporary tables
+ * are in buffers.
+ */
+extern Cost held_cost(PlannedStmt *stmt);
+
+/* Can no plan with workers be cheaper than this one of the server's? */
+extern bool too_cheap_for_workers(PlannedStmt *serial);
+
+#endif							/* PLAN_HELD_H */
