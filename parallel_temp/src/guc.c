@@ -23,9 +23,11 @@ int			pt_method = PT_METHOD_AUTO;
 bool		pt_index_access = true;
 bool		pt_explain_refusals = false;
 bool		pt_force = false;
+
 /*
- * Prices of parallel plans: measured with "lab/run calibrate" on an Intel Xeon virtual
- * machine of two processors (PostgreSQL 15, leader and two workers), rounded.
+ * Prices of parallel plans: chosen after measurements on a virtual machine of two
+ * processors (PostgreSQL 15, leader and two workers); no command of the repository
+ * measures them.
  */
 double		pt_worker_start_cost = 300;
 double		pt_enter_page_cost = 0.05;
