@@ -501,6 +501,404 @@ ALTER OPERATOR FAMILY appendable_bytea_ops USING btree ADD
 	OPERATOR 5 #># (bytea, bytea),
 	FUNCTION 1 (bytea, bytea) pg_catalog.byteacmp(bytea, bytea);
 
+-- ---------------------------------------------------------------------------
+-- The same for text.
+-- ---------------------------------------------------------------------------
+
+CREATE TYPE appendable_text;
+
+CREATE FUNCTION appendable_text_in(cstring) RETURNS appendable_text
+	AS 'MODULE_PATHNAME', 'appendable_text_in' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_in(cstring) IS 'I/O';
+
+CREATE FUNCTION appendable_text_out(appendable_text) RETURNS cstring
+	AS 'MODULE_PATHNAME', 'appendable_text_out' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_out(appendable_text) IS 'I/O';
+
+CREATE FUNCTION appendable_text_recv(internal) RETURNS appendable_text
+	AS 'MODULE_PATHNAME', 'appendable_text_recv' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_recv(internal) IS 'I/O';
+
+CREATE FUNCTION appendable_text_send(appendable_text) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'appendable_text_send' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_send(appendable_text) IS 'I/O';
+
+CREATE TYPE appendable_text (
+	INPUT = appendable_text_in,
+	OUTPUT = appendable_text_out,
+	RECEIVE = appendable_text_recv,
+	SEND = appendable_text_send,
+	ANALYZE = appendable_bytea_typanalyze,
+	INTERNALLENGTH = VARIABLE,
+	ALIGNMENT = int4,
+	STORAGE = main,
+	CATEGORY = 'S',
+	COLLATABLE = true
+);
+COMMENT ON TYPE appendable_text IS 'text whose appends cost what they append';
+
+CREATE FUNCTION appendable_text_to_text(appendable_text) RETURNS text
+	AS 'MODULE_PATHNAME', 'appendable_to_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_to_text(appendable_text) IS 'convert appendable_text to text';
+
+CREATE FUNCTION appendable_text(text) RETURNS appendable_text
+	AS 'MODULE_PATHNAME', 'appendable_from_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text(text) IS 'convert text to appendable_text';
+
+CREATE FUNCTION appendable_text(character) RETURNS appendable_text
+	AS 'MODULE_PATHNAME', 'appendable_from_bpchar' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text(character) IS 'convert character to appendable_text';
+
+CREATE CAST (appendable_text AS text) WITH FUNCTION appendable_text_to_text(appendable_text) AS IMPLICIT;
+CREATE CAST (text AS appendable_text) WITH FUNCTION appendable_text(text) AS IMPLICIT;
+CREATE CAST (varchar AS appendable_text) WITH FUNCTION appendable_text(text) AS IMPLICIT;
+CREATE CAST (bpchar AS appendable_text) WITH FUNCTION appendable_text(bpchar) AS IMPLICIT;
+
+CREATE FUNCTION appendable_text_cat(appendable_text, text) RETURNS appendable_text
+	AS 'MODULE_PATHNAME', 'appendable_cat_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_cat(appendable_text, text) IS 'implementation of || operator';
+
+CREATE FUNCTION appendable_text_cat(text, appendable_text) RETURNS appendable_text
+	AS 'MODULE_PATHNAME', 'bytea_cat_appendable' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_cat(text, appendable_text) IS 'implementation of || operator';
+
+-- Only one: what is appended is text, also if its type is unknown, so that a parameter
+-- may be used for a text elsewhere in its statement.  For the others the planner puts in
+-- the functions.
+CREATE OPERATOR pg_catalog.|| (LEFTARG = appendable_text, RIGHTARG = text, FUNCTION = appendable_text_cat);
+COMMENT ON OPERATOR pg_catalog.|| (appendable_text, text) IS 'concatenate';
+
+CREATE FUNCTION appendable_text_length(appendable_text) RETURNS integer
+	AS 'MODULE_PATHNAME', 'appendable_text_length' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_length(appendable_text) IS 'length() of a value, in characters';
+
+CREATE FUNCTION appendable_text_octet_length(appendable_text) RETURNS integer
+	AS 'MODULE_PATHNAME', 'appendable_length4' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_octet_length(appendable_text) IS 'octet_length() of a value';
+
+CREATE FUNCTION appendable_text_substr(appendable_text, integer, integer) RETURNS text
+	AS 'MODULE_PATHNAME', 'appendable_text_substr' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_substr(appendable_text, integer, integer) IS 'substr() of a value';
+
+CREATE FUNCTION appendable_text_substr(appendable_text, integer) RETURNS text
+	AS 'MODULE_PATHNAME', 'appendable_text_substr_no_len' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_substr(appendable_text, integer) IS 'substr() of a value';
+
+CREATE FUNCTION appendable_text_left(appendable_text, integer) RETURNS text
+	AS 'MODULE_PATHNAME', 'appendable_text_left' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_left(appendable_text, integer) IS 'left() of a value';
+
+CREATE FUNCTION appendable_text_right(appendable_text, integer) RETURNS text
+	AS 'MODULE_PATHNAME', 'appendable_text_right' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_right(appendable_text, integer) IS 'right() of a value';
+
+CREATE FUNCTION appendable_text_position(appendable_text, text) RETURNS integer
+	AS 'MODULE_PATHNAME', 'appendable_text_position' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_position(appendable_text, text) IS 'position() in a value';
+
+CREATE FUNCTION appendable_text_md5(appendable_text) RETURNS text
+	AS 'MODULE_PATHNAME', 'appendable_md5' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_md5(appendable_text) IS 'md5() of a value';
+
+CREATE FUNCTION appendable_text_eq(appendable_text, appendable_text) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_texts_eq' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_eq(appendable_text, appendable_text) IS 'implementation of = operator';
+
+CREATE FUNCTION appendable_text_ne(appendable_text, appendable_text) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_texts_ne' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_ne(appendable_text, appendable_text) IS 'implementation of <> operator';
+
+CREATE FUNCTION appendable_text_lt(appendable_text, appendable_text) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_texts_lt' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_lt(appendable_text, appendable_text) IS 'implementation of < operator';
+
+CREATE FUNCTION appendable_text_le(appendable_text, appendable_text) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_texts_le' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_le(appendable_text, appendable_text) IS 'implementation of <= operator';
+
+CREATE FUNCTION appendable_text_gt(appendable_text, appendable_text) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_texts_gt' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_gt(appendable_text, appendable_text) IS 'implementation of > operator';
+
+CREATE FUNCTION appendable_text_ge(appendable_text, appendable_text) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_texts_ge' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_ge(appendable_text, appendable_text) IS 'implementation of >= operator';
+
+CREATE FUNCTION appendable_text_cmp(appendable_text, appendable_text) RETURNS integer
+	AS 'MODULE_PATHNAME', 'appendable_texts_cmp' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_cmp(appendable_text, appendable_text) IS 'less-equal-greater';
+
+CREATE FUNCTION appendable_text_eq(appendable_text, text) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_text_eq' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_eq(appendable_text, text) IS 'implementation of = operator';
+
+CREATE FUNCTION appendable_text_ne(appendable_text, text) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_text_ne' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_ne(appendable_text, text) IS 'implementation of <> operator';
+
+CREATE FUNCTION appendable_text_lt(appendable_text, text) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_text_lt' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_lt(appendable_text, text) IS 'implementation of < operator';
+
+CREATE FUNCTION appendable_text_le(appendable_text, text) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_text_le' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_le(appendable_text, text) IS 'implementation of <= operator';
+
+CREATE FUNCTION appendable_text_gt(appendable_text, text) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_text_gt' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_gt(appendable_text, text) IS 'implementation of > operator';
+
+CREATE FUNCTION appendable_text_ge(appendable_text, text) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_text_ge' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_ge(appendable_text, text) IS 'implementation of >= operator';
+
+CREATE FUNCTION appendable_text_cmp(appendable_text, text) RETURNS integer
+	AS 'MODULE_PATHNAME', 'appendable_text_cmp' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_cmp(appendable_text, text) IS 'less-equal-greater';
+
+CREATE FUNCTION appendable_text_eq(text, appendable_text) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'text_appendable_eq' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_eq(text, appendable_text) IS 'implementation of = operator';
+
+CREATE FUNCTION appendable_text_ne(text, appendable_text) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'text_appendable_ne' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_ne(text, appendable_text) IS 'implementation of <> operator';
+
+CREATE FUNCTION appendable_text_lt(text, appendable_text) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'text_appendable_lt' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_lt(text, appendable_text) IS 'implementation of < operator';
+
+CREATE FUNCTION appendable_text_le(text, appendable_text) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'text_appendable_le' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_le(text, appendable_text) IS 'implementation of <= operator';
+
+CREATE FUNCTION appendable_text_gt(text, appendable_text) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'text_appendable_gt' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_gt(text, appendable_text) IS 'implementation of > operator';
+
+CREATE FUNCTION appendable_text_ge(text, appendable_text) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'text_appendable_ge' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_ge(text, appendable_text) IS 'implementation of >= operator';
+
+CREATE FUNCTION appendable_text_cmp(text, appendable_text) RETURNS integer
+	AS 'MODULE_PATHNAME', 'text_appendable_cmp' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_cmp(text, appendable_text) IS 'less-equal-greater';
+
+CREATE OPERATOR pg_catalog.= (
+	LEFTARG = appendable_text, RIGHTARG = appendable_text, FUNCTION = appendable_text_eq,
+	COMMUTATOR = OPERATOR(pg_catalog.=), NEGATOR = OPERATOR(pg_catalog.<>),
+	RESTRICT = eqsel, JOIN = eqjoinsel,
+	HASHES, MERGES
+);
+COMMENT ON OPERATOR pg_catalog.= (appendable_text, appendable_text) IS 'equal';
+
+CREATE OPERATOR pg_catalog.<> (
+	LEFTARG = appendable_text, RIGHTARG = appendable_text, FUNCTION = appendable_text_ne,
+	COMMUTATOR = OPERATOR(pg_catalog.<>), NEGATOR = OPERATOR(pg_catalog.=),
+	RESTRICT = neqsel, JOIN = neqjoinsel
+);
+COMMENT ON OPERATOR pg_catalog.<> (appendable_text, appendable_text) IS 'not equal';
+
+CREATE OPERATOR pg_catalog.< (
+	LEFTARG = appendable_text, RIGHTARG = appendable_text, FUNCTION = appendable_text_lt,
+	COMMUTATOR = OPERATOR(pg_catalog.>), NEGATOR = OPERATOR(pg_catalog.>=),
+	RESTRICT = scalarltsel, JOIN = scalarltjoinsel
+);
+COMMENT ON OPERATOR pg_catalog.< (appendable_text, appendable_text) IS 'less than';
+
+CREATE OPERATOR pg_catalog.<= (
+	LEFTARG = appendable_text, RIGHTARG = appendable_text, FUNCTION = appendable_text_le,
+	COMMUTATOR = OPERATOR(pg_catalog.>=), NEGATOR = OPERATOR(pg_catalog.>),
+	RESTRICT = scalarlesel, JOIN = scalarlejoinsel
+);
+COMMENT ON OPERATOR pg_catalog.<= (appendable_text, appendable_text) IS 'less than or equal';
+
+CREATE OPERATOR pg_catalog.> (
+	LEFTARG = appendable_text, RIGHTARG = appendable_text, FUNCTION = appendable_text_gt,
+	COMMUTATOR = OPERATOR(pg_catalog.<), NEGATOR = OPERATOR(pg_catalog.<=),
+	RESTRICT = scalargtsel, JOIN = scalargtjoinsel
+);
+COMMENT ON OPERATOR pg_catalog.> (appendable_text, appendable_text) IS 'greater than';
+
+CREATE OPERATOR pg_catalog.>= (
+	LEFTARG = appendable_text, RIGHTARG = appendable_text, FUNCTION = appendable_text_ge,
+	COMMUTATOR = OPERATOR(pg_catalog.<=), NEGATOR = OPERATOR(pg_catalog.<),
+	RESTRICT = scalargesel, JOIN = scalargejoinsel
+);
+COMMENT ON OPERATOR pg_catalog.>= (appendable_text, appendable_text) IS 'greater than or equal';
+
+CREATE OPERATOR pg_catalog.= (
+	LEFTARG = appendable_text, RIGHTARG = text, FUNCTION = appendable_text_eq,
+	COMMUTATOR = OPERATOR(pg_catalog.=), NEGATOR = OPERATOR(pg_catalog.<>),
+	RESTRICT = eqsel, JOIN = eqjoinsel,
+	HASHES
+);
+COMMENT ON OPERATOR pg_catalog.= (appendable_text, text) IS 'equal';
+
+CREATE OPERATOR pg_catalog.<> (
+	LEFTARG = appendable_text, RIGHTARG = text, FUNCTION = appendable_text_ne,
+	COMMUTATOR = OPERATOR(pg_catalog.<>), NEGATOR = OPERATOR(pg_catalog.=),
+	RESTRICT = neqsel, JOIN = neqjoinsel
+);
+COMMENT ON OPERATOR pg_catalog.<> (appendable_text, text) IS 'not equal';
+
+CREATE OPERATOR pg_catalog.< (
+	LEFTARG = appendable_text, RIGHTARG = text, FUNCTION = appendable_text_lt,
+	COMMUTATOR = OPERATOR(pg_catalog.>), NEGATOR = OPERATOR(pg_catalog.>=),
+	RESTRICT = scalarltsel, JOIN = scalarltjoinsel
+);
+COMMENT ON OPERATOR pg_catalog.< (appendable_text, text) IS 'less than';
+
+CREATE OPERATOR pg_catalog.<= (
+	LEFTARG = appendable_text, RIGHTARG = text, FUNCTION = appendable_text_le,
+	COMMUTATOR = OPERATOR(pg_catalog.>=), NEGATOR = OPERATOR(pg_catalog.>),
+	RESTRICT = scalarlesel, JOIN = scalarlejoinsel
+);
+COMMENT ON OPERATOR pg_catalog.<= (appendable_text, text) IS 'less than or equal';
+
+CREATE OPERATOR pg_catalog.> (
+	LEFTARG = appendable_text, RIGHTARG = text, FUNCTION = appendable_text_gt,
+	COMMUTATOR = OPERATOR(pg_catalog.<), NEGATOR = OPERATOR(pg_catalog.<=),
+	RESTRICT = scalargtsel, JOIN = scalargtjoinsel
+);
+COMMENT ON OPERATOR pg_catalog.> (appendable_text, text) IS 'greater than';
+
+CREATE OPERATOR pg_catalog.>= (
+	LEFTARG = appendable_text, RIGHTARG = text, FUNCTION = appendable_text_ge,
+	COMMUTATOR = OPERATOR(pg_catalog.<=), NEGATOR = OPERATOR(pg_catalog.<),
+	RESTRICT = scalargesel, JOIN = scalargejoinsel
+);
+COMMENT ON OPERATOR pg_catalog.>= (appendable_text, text) IS 'greater than or equal';
+
+CREATE OPERATOR pg_catalog.= (
+	LEFTARG = text, RIGHTARG = appendable_text, FUNCTION = appendable_text_eq,
+	COMMUTATOR = OPERATOR(pg_catalog.=), NEGATOR = OPERATOR(pg_catalog.<>),
+	RESTRICT = eqsel, JOIN = eqjoinsel,
+	HASHES
+);
+COMMENT ON OPERATOR pg_catalog.= (text, appendable_text) IS 'equal';
+
+CREATE OPERATOR pg_catalog.<> (
+	LEFTARG = text, RIGHTARG = appendable_text, FUNCTION = appendable_text_ne,
+	COMMUTATOR = OPERATOR(pg_catalog.<>), NEGATOR = OPERATOR(pg_catalog.=),
+	RESTRICT = neqsel, JOIN = neqjoinsel
+);
+COMMENT ON OPERATOR pg_catalog.<> (text, appendable_text) IS 'not equal';
+
+CREATE OPERATOR pg_catalog.< (
+	LEFTARG = text, RIGHTARG = appendable_text, FUNCTION = appendable_text_lt,
+	COMMUTATOR = OPERATOR(pg_catalog.>), NEGATOR = OPERATOR(pg_catalog.>=),
+	RESTRICT = scalarltsel, JOIN = scalarltjoinsel
+);
+COMMENT ON OPERATOR pg_catalog.< (text, appendable_text) IS 'less than';
+
+CREATE OPERATOR pg_catalog.<= (
+	LEFTARG = text, RIGHTARG = appendable_text, FUNCTION = appendable_text_le,
+	COMMUTATOR = OPERATOR(pg_catalog.>=), NEGATOR = OPERATOR(pg_catalog.>),
+	RESTRICT = scalarlesel, JOIN = scalarlejoinsel
+);
+COMMENT ON OPERATOR pg_catalog.<= (text, appendable_text) IS 'less than or equal';
+
+CREATE OPERATOR pg_catalog.> (
+	LEFTARG = text, RIGHTARG = appendable_text, FUNCTION = appendable_text_gt,
+	COMMUTATOR = OPERATOR(pg_catalog.<), NEGATOR = OPERATOR(pg_catalog.<=),
+	RESTRICT = scalargtsel, JOIN = scalargtjoinsel
+);
+COMMENT ON OPERATOR pg_catalog.> (text, appendable_text) IS 'greater than';
+
+CREATE OPERATOR pg_catalog.>= (
+	LEFTARG = text, RIGHTARG = appendable_text, FUNCTION = appendable_text_ge,
+	COMMUTATOR = OPERATOR(pg_catalog.<=), NEGATOR = OPERATOR(pg_catalog.<),
+	RESTRICT = scalargesel, JOIN = scalargejoinsel
+);
+COMMENT ON OPERATOR pg_catalog.>= (text, appendable_text) IS 'greater than or equal';
+
+CREATE FUNCTION appendable_text_hash(appendable_text) RETURNS integer
+	AS 'MODULE_PATHNAME', 'appendable_text_hash' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_hash(appendable_text) IS 'hash';
+
+CREATE FUNCTION appendable_text_hash_extended(appendable_text, bigint) RETURNS bigint
+	AS 'MODULE_PATHNAME', 'appendable_text_hash_extended' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_hash_extended(appendable_text, bigint) IS 'hash';
+
+CREATE FUNCTION appendable_text_hash(text) RETURNS integer
+	AS 'MODULE_PATHNAME', 'text_hash' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_hash(text) IS 'hash of a text, equal to that of an equal appendable_text';
+
+CREATE FUNCTION appendable_text_hash_extended(text, bigint) RETURNS bigint
+	AS 'MODULE_PATHNAME', 'text_hash_extended' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_text_hash_extended(text, bigint) IS 'hash of a text, equal to that of an equal appendable_text';
+
+CREATE OPERATOR CLASS appendable_text_ops DEFAULT FOR TYPE appendable_text USING btree AS
+	OPERATOR 1 pg_catalog.<,
+	OPERATOR 2 pg_catalog.<=,
+	OPERATOR 3 pg_catalog.=,
+	OPERATOR 4 pg_catalog.>=,
+	OPERATOR 5 pg_catalog.>,
+	FUNCTION 1 appendable_text_cmp(appendable_text, appendable_text);
+
+CREATE OPERATOR CLASS appendable_text_ops DEFAULT FOR TYPE appendable_text USING hash AS
+	OPERATOR 1 pg_catalog.=,
+	FUNCTION 1 appendable_text_hash(appendable_text),
+	FUNCTION 2 appendable_text_hash_extended(appendable_text, bigint);
+
+CREATE OPERATOR #=# (
+	LEFTARG = text, RIGHTARG = text, FUNCTION = pg_catalog.texteq,
+	COMMUTATOR = #=#, RESTRICT = eqsel, JOIN = eqjoinsel, HASHES
+);
+COMMENT ON OPERATOR #=# (text, text) IS 'equal, for joins of text with appendable_text';
+
+CREATE OPERATOR #<# (
+	LEFTARG = text, RIGHTARG = text, FUNCTION = pg_catalog.text_lt,
+	COMMUTATOR = #>#, NEGATOR = #>=#, RESTRICT = scalarltsel, JOIN = scalarltjoinsel
+);
+COMMENT ON OPERATOR #<# (text, text) IS 'less than, for comparisons of text with appendable_text';
+
+CREATE OPERATOR #<=# (
+	LEFTARG = text, RIGHTARG = text, FUNCTION = pg_catalog.text_le,
+	COMMUTATOR = #>=#, NEGATOR = #>#, RESTRICT = scalarlesel, JOIN = scalarlejoinsel
+);
+COMMENT ON OPERATOR #<=# (text, text) IS 'less than or equal, for comparisons of text with appendable_text';
+
+CREATE OPERATOR #># (
+	LEFTARG = text, RIGHTARG = text, FUNCTION = pg_catalog.text_gt,
+	COMMUTATOR = #<#, NEGATOR = #<=#, RESTRICT = scalargtsel, JOIN = scalargtjoinsel
+);
+COMMENT ON OPERATOR #># (text, text) IS 'greater than, for comparisons of text with appendable_text';
+
+CREATE OPERATOR #>=# (
+	LEFTARG = text, RIGHTARG = text, FUNCTION = pg_catalog.text_ge,
+	COMMUTATOR = #<=#, NEGATOR = #<#, RESTRICT = scalargesel, JOIN = scalargejoinsel
+);
+COMMENT ON OPERATOR #>=# (text, text) IS 'greater than or equal, for comparisons of text with appendable_text';
+
+ALTER OPERATOR FAMILY appendable_text_ops USING hash ADD
+	OPERATOR 1 pg_catalog.= (appendable_text, text),
+	OPERATOR 1 pg_catalog.= (text, appendable_text),
+	OPERATOR 1 #=# (text, text),
+	FUNCTION 1 (text, text) appendable_text_hash(text),
+	FUNCTION 2 (text, text) appendable_text_hash_extended(text, bigint);
+
+ALTER OPERATOR FAMILY appendable_text_ops USING btree ADD
+	OPERATOR 1 pg_catalog.< (appendable_text, text),
+	OPERATOR 2 pg_catalog.<= (appendable_text, text),
+	OPERATOR 3 pg_catalog.= (appendable_text, text),
+	OPERATOR 4 pg_catalog.>= (appendable_text, text),
+	OPERATOR 5 pg_catalog.> (appendable_text, text),
+	FUNCTION 1 (appendable_text, text) appendable_text_cmp(appendable_text, text),
+	OPERATOR 1 pg_catalog.< (text, appendable_text),
+	OPERATOR 2 pg_catalog.<= (text, appendable_text),
+	OPERATOR 3 pg_catalog.= (text, appendable_text),
+	OPERATOR 4 pg_catalog.>= (text, appendable_text),
+	OPERATOR 5 pg_catalog.> (text, appendable_text),
+	FUNCTION 1 (text, appendable_text) appendable_text_cmp(text, appendable_text),
+	OPERATOR 1 #<# (text, text),
+	OPERATOR 2 #<=# (text, text),
+	OPERATOR 3 #=# (text, text),
+	OPERATOR 4 #>=# (text, text),
+	OPERATOR 5 #># (text, text),
+	FUNCTION 1 (text, text) pg_catalog.bttextcmp(text, text);
+
 --
 -- 3. Storage: access method, chunk stores, check, statistics
 --
@@ -592,7 +990,7 @@ COMMENT ON FUNCTION appendable_bytea_repair(regclass) IS 'sees that a table with
 
 CREATE FUNCTION appendable_bytea_detach(regclass) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE STRICT;
-COMMENT ON FUNCTION appendable_bytea_detach(regclass) IS 'puts a table, and all that inherit from it, on heap with columns of type bytea';
+COMMENT ON FUNCTION appendable_bytea_detach(regclass) IS 'puts a table, and all that inherit from it, on heap with columns of type bytea and text';
 
 CREATE FUNCTION appendable_bytea_check(relation regclass DEFAULT NULL,
 	OUT table_name regclass, OUT row_id tid, OUT column_name text, OUT problem text)

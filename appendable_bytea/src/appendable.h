@@ -182,6 +182,9 @@ extern bytea *ab_read_bytea(Datum datum, int64 offset, int64 length);
 /* Raise ERRCODE_ARRAY_SUBSCRIPT_ERROR unless 0 <= n < limit. */
 extern void ab_check_index(int64 n, int64 limit);
 
+/* Where the bytes of a pattern are first, counted from 1; 0 if nowhere. */
+extern int64 ab_position(Datum value, bytea *pattern);
+
 /* The byte at an offset that lies in the value. */
 extern int	ab_read_byte(Datum value, int64 offset);
 

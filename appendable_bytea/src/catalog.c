@@ -256,6 +256,6 @@ appendable_bytea_refuse_write(PG_FUNCTION_ARGS)
 	ereport(ERROR,
 			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 			 errmsg("cannot change the catalog of chunk stores"),
-			 errhint("Values of type %s are read through it.", AB_TYPE)));
+			 errhint("Values of type %s are read through it.", AB_EXTENSION)));
 	PG_RETURN_NULL();
 }

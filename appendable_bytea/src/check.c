@@ -308,7 +308,7 @@ ab_free_unowned(Oid relid, int64 *chunks, int64 *bytes)
 
 	*chunks = *bytes = 0;
 	Assert(CheckRelationLockedByMe(rel, AccessExclusiveLock, true));
-	if (!OidIsValid(ab_type_oid()) || !ab_is_ours(rel) ||
+	if (!OidIsValid(ab_am_oid()) || !ab_is_ours(rel) ||
 		!ab_store_open(relid, RowExclusiveLock, &store))
 	{
 		table_close(rel, NoLock);

@@ -38,7 +38,10 @@
 static bool names_valid = false;
 static uint32 names_generation = 0;
 static Oid	cached_am = InvalidOid;
-static Oid	cached_type = InvalidOid;
+static AbType cached_types[AB_NTYPES] = {
+	{"appendable_bytea", BYTEAOID, "bytea", "sha256", InvalidOid},
+	{"appendable_text", TEXTOID, "text", "md5", InvalidOid}
+};
 static Oid	cached_schema = InvalidOid;
 static Oid	cached_stores = InvalidOid;
 
@@ -54,8 +57,8 @@ static void
 find_names(void)
 {
 	HeapTuple	tuple;
+	Oid			types[AB_NTYPES] = {InvalidOid};
 	Oid			am = InvalidOid,
-				type = InvalidOid,
 				schema = InvalidOid,
 				handler = InvalidOid;
 	uint32		generation = names_generation;
@@ -64,7 +67,9 @@ find_names(void)
 		return;
 	if (!IsTransactionState() || !OidIsValid(MyDatabaseId))
 	{
-		cached_am = cached_type = cached_schema = cached_stores = InvalidOid;
+		for (int i = 0; i < AB_NTYPES; i++)
+			cached_types[i].oid = InvalidOid;
+		cached_am = cached_schema = cached_stores = InvalidOid;
 		return;
 	}
 
@@ -80,13 +85,16 @@ find_names(void)
 			Oid			namespace = ((Form_pg_proc) GETSTRUCT(tuple))->pronamespace;
 
 			ReleaseSysCache(tuple);
-			type = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid,
-								   CStringGetDatum(AB_TYPE), ObjectIdGetDatum(namespace));
+			for (int i = 0; i < AB_NTYPES; i++)
+				types[i] = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid,
+										   CStringGetDatum(cached_types[i].name),
+										   ObjectIdGetDatum(namespace));
 		}
 		schema = get_namespace_oid(AB_SCHEMA, true);
 	}
 	cached_am = am;
-	cached_type = type;
+	for (int i = 0; i < AB_NTYPES; i++)
+		cached_types[i].oid = types[i];
 	cached_schema = schema;
 	cached_stores = InvalidOid;
 
@@ -97,12 +105,27 @@ find_names(void)
 	names_valid = generation == names_generation;
 }
 
-/* The type's OID in this database, or InvalidOid without the extension. */
-Oid
-ab_type_oid(void)
+/* The types in this database, AB_NTYPES of them. */
+const AbType *
+ab_types(void)
 {
 	find_names();
-	return cached_type;
+	return cached_types;
+}
+
+/* Which of ours a type is; NULL if it is another one. */
+const AbType *
+ab_type_of(Oid type)
+{
+	if (type < FirstNormalObjectId)
+		return NULL;
+	find_names();
+	for (int i = 0; i < AB_NTYPES; i++)
+	{
+		if (cached_types[i].oid == type)
+			return &cached_types[i];
+	}
+	return NULL;
 }
 
 /* The access method's OID, or InvalidOid. */
@@ -144,19 +167,18 @@ ab_is_ours(Relation rel)
 }
 
 /*
- * Does a type other than the type itself contain it?  Looks through domains,
- * arrays, composites, ranges and multiranges.
+ * Which of ours a type contains that is none itself; NULL if there is none.  Looks
+ * through domains, arrays, composites, ranges and multiranges.
  */
-bool
-ab_type_contains(Oid type)
+const AbType *
+ab_type_within(Oid type)
 {
-	Oid			wanted = ab_type_oid();
 	char		kind;
 	Oid			inner;
 
 	check_stack_depth();
-	if (!OidIsValid(wanted) || type == wanted || type < FirstNormalObjectId)
-		return false;
+	if (type < FirstNormalObjectId || !OidIsValid(ab_am_oid()) || ab_type_of(type) != NULL)
+		return NULL;
 	kind = get_typtype(type);
 	inner = InvalidOid;
 	if (kind == TYPTYPE_DOMAIN)
@@ -173,20 +195,31 @@ ab_type_contains(Oid type)
 		{
 			HeapTuple	tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(relid), Int16GetDatum(i));
 			Oid			atttype = InvalidOid;
+			const AbType *found;
 
 			if (!HeapTupleIsValid(tuple))
 				break;
 			if (!((Form_pg_attribute) GETSTRUCT(tuple))->attisdropped)
 				atttype = ((Form_pg_attribute) GETSTRUCT(tuple))->atttypid;
 			ReleaseSysCache(tuple);
-			if (OidIsValid(atttype) && (atttype == wanted || ab_type_contains(atttype)))
-				return true;
+			found = ab_type_in(atttype);
+			if (found != NULL)
+				return found;
 		}
-		return false;
+		return NULL;
 	}
 	else
 		inner = get_element_type(type);
-	return OidIsValid(inner) && (inner == wanted || ab_type_contains(inner));
+	return ab_type_in(inner);
+}
+
+/* Which of ours a type is or contains. */
+const AbType *
+ab_type_in(Oid type)
+{
+	const AbType *found = ab_type_of(type);
+
+	return found != NULL ? found : ab_type_within(type);
 }
 
 /* Keep the cache right; called once, from _PG_init. */

@@ -111,8 +111,8 @@ show_bytea(ParseState *pstate, Query *query)
 		own_types = palloc(ntypes * sizeof(Oid));
 		memcpy(own_types, types, ntypes * sizeof(Oid));
 	}
-	changed = ab_parameters_as_bytea(&casts, query, types, ntypes);
-	if (ab_results_as_bytea(&casts, query, source ? source->resultDesc : NULL))
+	changed = ab_parameters_as_plain(&casts, query, types, ntypes);
+	if (ab_results_as_plain(&casts, query, source ? source->resultDesc : NULL))
 		changed = true;
 	if (prepares && changed)
 		ab_prepared_begin(query, own_types, ntypes);

@@ -15,26 +15,37 @@
 #include "parser/parse_node.h"
 #include "utils/plancache.h"
 
-/* The type with its casts in this database. */
-typedef struct AbCasts
+#include "store.h"
+
+/* A type of ours with its casts in this database. */
+typedef struct AbCast
 {
 	Oid			type;
 	Oid			array;			/* of the type */
-	Oid			to_bytea;
-	Oid			from_bytea;
-	Oid			schema;			/* of the type's functions */
+	Oid			plain;			/* the server's type that it is like */
+	Oid			plain_array;
+	Oid			to_plain;
+	Oid			from_plain;
+} AbCast;
+
+typedef struct AbCasts
+{
+	int			ntypes;
+	AbCast		types[AB_NTYPES];
+	Oid			schema;			/* of the types' functions */
 } AbCasts;
 
 /* ---- type_plan.c --------------------------------------------------------- */
 
 extern bool ab_find_casts(AbCasts *casts);
+extern const AbCast *ab_cast_of(const AbCasts *casts, Oid type);
 extern void ab_own_forms_install(void);
 
 /* ---- protocol_query.c ---------------------------------------------------- */
 
 extern bool ab_may_concern(const Query *query, const Oid *types, int ntypes);
-extern bool ab_parameters_as_bytea(const AbCasts *casts, Query *query, Oid *types, int ntypes);
-extern bool ab_results_as_bytea(const AbCasts *casts, Query *query, TupleDesc shown);
+extern bool ab_parameters_as_plain(const AbCasts *casts, Query *query, Oid *types, int ntypes);
+extern bool ab_results_as_plain(const AbCasts *casts, Query *query, TupleDesc shown);
 
 /* ---- protocol_prepared.c ------------------------------------------------- */
 

@@ -38,10 +38,13 @@
 static Oid
 client_type(const AbCasts *casts, Oid type)
 {
-	if (type == casts->type)
-		return BYTEAOID;
-	if (type == casts->array && OidIsValid(type))
-		return BYTEAARRAYOID;
+	for (int i = 0; i < casts->ntypes; i++)
+	{
+		if (type == casts->types[i].type)
+			return casts->types[i].plain;
+		if (type == casts->types[i].array && OidIsValid(type))
+			return casts->types[i].plain_array;
+	}
 	return InvalidOid;
 }
 
@@ -101,6 +104,7 @@ bytea_parameter(const AbCasts *casts, Node *node)
 
 	param->paramtype = client_type(casts, param->paramtype);
 	param->paramtypmod = -1;
+	param->paramcollid = get_typcollation(param->paramtype);
 	return (Node *) param;
 }
 
@@ -113,21 +117,21 @@ operator_with_bytea(const AbCasts *casts, OpExpr *op)
 {
 	Node	   *left = linitial(op->args);
 	Node	   *right = lsecond(op->args);
+	const AbCast *cast = ab_cast_of(casts, exprType(left));
 	bool		left_bytea = is_parameter(casts, left);
 	bool		right_bytea = is_parameter(casts, right);
 	List	   *name;
 	Oid			found;
 
-	if (left_bytea == right_bytea ||
-		exprType(left) != casts->type || exprType(right) != casts->type)
+	if (left_bytea == right_bytea || cast == NULL || exprType(right) != cast->type)
 		return NULL;
 	name = list_make2(makeString("pg_catalog"), makeString(get_opname(op->opno)));
 	/* somebody else's operator of the same name stays */
-	if (OpernameGetOprid(name, casts->type, casts->type) != op->opno)
+	if (OpernameGetOprid(name, cast->type, cast->type) != op->opno)
 		return NULL;
 	found = OpernameGetOprid(name,
-							 left_bytea ? BYTEAOID : casts->type,
-							 right_bytea ? BYTEAOID : casts->type);
+							 left_bytea ? cast->plain : cast->type,
+							 right_bytea ? cast->plain : cast->type);
 	if (!OidIsValid(found))
 		return NULL;
 	op = copyObject(op);
@@ -186,7 +190,7 @@ inner_query(const Query *query)
  * of types that its sender gets.  False if there are none.
  */
 bool
-ab_parameters_as_bytea(const AbCasts *casts, Query *query, Oid *types, int ntypes)
+ab_parameters_as_plain(const AbCasts *casts, Query *query, Oid *types, int ntypes)
 {
 	bool		found = false;
 	Query	   *inner;
@@ -372,7 +376,7 @@ needs_wrapping(const AbCasts *casts, const Query *query, TupleDesc shown)
  * statement what they were shown as; false if there are none.
  */
 bool
-ab_results_as_bytea(const AbCasts *casts, Query *query, TupleDesc shown)
+ab_results_as_plain(const AbCasts *casts, Query *query, TupleDesc shown)
 {
 	switch (query->commandType)
 	{
@@ -390,7 +394,7 @@ ab_results_as_bytea(const AbCasts *casts, Query *query, TupleDesc shown)
 			{
 				Query	   *inner = inner_query(query);
 
-				return inner != NULL && ab_results_as_bytea(casts, inner, NULL);
+				return inner != NULL && ab_results_as_plain(casts, inner, NULL);
 			}
 			return false;
 		default:

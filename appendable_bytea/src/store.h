@@ -20,7 +20,6 @@
 #include "appendable.h"
 
 #define AB_EXTENSION	"appendable_bytea"
-#define AB_TYPE			"appendable_bytea"
 #define AB_AM			"appendable_heap"
 #define AB_SCHEMA		"appendable_store"
 #define AB_STORES		"stores"
@@ -40,12 +39,26 @@
 
 /* ---- names.c: what is where in this database ----------------------------- */
 
-extern Oid	ab_type_oid(void);
+/* A type of ours and the server's own that it is like. */
+typedef struct AbType
+{
+	const char *name;
+	Oid			plain;
+	const char *plain_name;
+	const char *digest;			/* of it, for hints */
+	Oid			oid;			/* in this database; InvalidOid: not there */
+} AbType;
+
+#define AB_NTYPES 2
+
+extern const AbType *ab_types(void);
+extern const AbType *ab_type_of(Oid type);
 extern Oid	ab_am_oid(void);
 extern Oid	ab_schema_oid(void);
 extern Oid	ab_stores_oid(void);
 extern bool ab_is_ours(Relation rel);
-extern bool ab_type_contains(Oid type);
+extern const AbType *ab_type_within(Oid type);
+extern const AbType *ab_type_in(Oid type);
 extern void ab_names_install(void);
 
 /* ---- values.c: the values of rows and tables ------------------------------ */

@@ -17,8 +17,11 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_collation.h"
 #include "fmgr.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/varlena.h"
 
 #include "appendable.h"
 
@@ -145,7 +148,46 @@ equal_values(FunctionCallInfo fcinfo, Sides sides)
 	return result;
 }
 
-#define COMPARISON(name, sides, expression) \
+/* All of an argument in memory, where a collation has to look at it whole. */
+static bytea *
+whole(FunctionCallInfo fcinfo, int n, bool is_plain)
+{
+	Datum		value = PG_GETARG_DATUM(n);
+
+	return is_plain ? DatumGetByteaPP(value) : ab_read_bytea(value, 0, ab_length(value));
+}
+
+/* The order of the collation; "C" is that of the bytes. */
+static int
+compare_text(FunctionCallInfo fcinfo, Sides sides)
+{
+	bytea	   *a;
+	bytea	   *b;
+	int			result;
+
+	if (PG_GET_COLLATION() == C_COLLATION_OID)
+		return compare(fcinfo, sides);
+	a = whole(fcinfo, 0, sides == BYTES_VALUE);
+	b = whole(fcinfo, 1, sides == VALUE_BYTES);
+	result = varstr_cmp(VARDATA_ANY(a), VARSIZE_ANY_EXHDR(a),
+						VARDATA_ANY(b), VARSIZE_ANY_EXHDR(b), PG_GET_COLLATION());
+	if ((Pointer) a != DatumGetPointer(PG_GETARG_DATUM(0)))
+		pfree(a);
+	if ((Pointer) b != DatumGetPointer(PG_GETARG_DATUM(1)))
+		pfree(b);
+	return result < 0 ? -1 : result > 0 ? 1 : 0;
+}
+
+/* Texts are equal if their bytes are, unless the collation says otherwise. */
+static bool
+equal_texts(FunctionCallInfo fcinfo, Sides sides)
+{
+	if (OidIsValid(PG_GET_COLLATION()) && get_collation_isdeterministic(PG_GET_COLLATION()))
+		return equal_values(fcinfo, sides);
+	return compare_text(fcinfo, sides) == 0;
+}
+
+#define COMPARISON(name, expression) \
 	PG_FUNCTION_INFO_V1(name); \
 	Datum \
 	name(PG_FUNCTION_ARGS) \
@@ -154,28 +196,28 @@ equal_values(FunctionCallInfo fcinfo, Sides sides)
 	} \
 	extern Datum name(PG_FUNCTION_ARGS)
 
-#define COMPARISONS(prefix, sides) \
-	COMPARISON(prefix##_eq, sides, equal_values(fcinfo, sides)); \
-	COMPARISON(prefix##_ne, sides, !equal_values(fcinfo, sides)); \
-	COMPARISON(prefix##_lt, sides, compare(fcinfo, sides) < 0); \
-	COMPARISON(prefix##_le, sides, compare(fcinfo, sides) <= 0); \
-	COMPARISON(prefix##_gt, sides, compare(fcinfo, sides) > 0); \
-	COMPARISON(prefix##_ge, sides, compare(fcinfo, sides) >= 0)
-
-COMPARISONS(appendable, VALUE_VALUE);
-COMPARISONS(appendable_bytea, VALUE_BYTES);
-COMPARISONS(bytea_appendable, BYTES_VALUE);
-
 /* btree support function 1 */
-#define ORDER(name, sides) \
+#define ORDER(name, expression) \
 	PG_FUNCTION_INFO_V1(name); \
 	Datum \
 	name(PG_FUNCTION_ARGS) \
 	{ \
-		PG_RETURN_INT32(compare(fcinfo, sides)); \
+		PG_RETURN_INT32(expression); \
 	} \
 	extern Datum name(PG_FUNCTION_ARGS)
 
-ORDER(appendable_cmp, VALUE_VALUE);
-ORDER(appendable_bytea_cmp, VALUE_BYTES);
-ORDER(bytea_appendable_cmp, BYTES_VALUE);
+#define COMPARISONS(prefix, sides, equal, compare) \
+	COMPARISON(prefix##_eq, equal(fcinfo, sides)); \
+	COMPARISON(prefix##_ne, !equal(fcinfo, sides)); \
+	COMPARISON(prefix##_lt, compare(fcinfo, sides) < 0); \
+	COMPARISON(prefix##_le, compare(fcinfo, sides) <= 0); \
+	COMPARISON(prefix##_gt, compare(fcinfo, sides) > 0); \
+	COMPARISON(prefix##_ge, compare(fcinfo, sides) >= 0); \
+	ORDER(prefix##_cmp, compare(fcinfo, sides))
+
+COMPARISONS(appendable, VALUE_VALUE, equal_values, compare);
+COMPARISONS(appendable_bytea, VALUE_BYTES, equal_values, compare);
+COMPARISONS(bytea_appendable, BYTES_VALUE, equal_values, compare);
+COMPARISONS(appendable_texts, VALUE_VALUE, equal_texts, compare_text);
+COMPARISONS(appendable_text, VALUE_BYTES, equal_texts, compare_text);
+COMPARISONS(text_appendable, BYTES_VALUE, equal_texts, compare_text);

@@ -25,6 +25,8 @@
 #include "common/sha2.h"
 #include "fmgr.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
 
 #include "appendable.h"
 
@@ -39,6 +41,10 @@ PG_FUNCTION_INFO_V1(appendable_hash);
 PG_FUNCTION_INFO_V1(appendable_hash_extended);
 PG_FUNCTION_INFO_V1(bytea_hash);
 PG_FUNCTION_INFO_V1(bytea_hash_extended);
+PG_FUNCTION_INFO_V1(appendable_text_hash);
+PG_FUNCTION_INFO_V1(appendable_text_hash_extended);
+PG_FUNCTION_INFO_V1(text_hash);
+PG_FUNCTION_INFO_V1(text_hash_extended);
 
 /* Raise an error for a failed step of a hash, freeing its context. */
 static void
@@ -255,4 +261,54 @@ bytea_hash_extended(PG_FUNCTION_ARGS)
 
 	PG_FREE_IF_COPY(bytes, 0);
 	PG_RETURN_INT64((int64) hash);
+}
+
+/*
+ * Texts that a collation finds equal have the same hash: core's, of the whole text,
+ * where these may have different bytes.
+ */
+static bool
+is_deterministic(Oid collation)
+{
+	return OidIsValid(collation) && get_collation_isdeterministic(collation);
+}
+
+Datum
+appendable_text_hash(PG_FUNCTION_ARGS)
+{
+	Datum		value = PG_GETARG_DATUM(0);
+
+	if (is_deterministic(PG_GET_COLLATION()))
+		return appendable_hash(fcinfo);
+	return DirectFunctionCall1Coll(hashtext, PG_GET_COLLATION(),
+								   PointerGetDatum(ab_read_bytea(value, 0, ab_length(value))));
+}
+
+Datum
+appendable_text_hash_extended(PG_FUNCTION_ARGS)
+{
+	Datum		value = PG_GETARG_DATUM(0);
+
+	if (is_deterministic(PG_GET_COLLATION()))
+		return appendable_hash_extended(fcinfo);
+	return DirectFunctionCall2Coll(hashtextextended, PG_GET_COLLATION(),
+								   PointerGetDatum(ab_read_bytea(value, 0, ab_length(value))),
+								   PG_GETARG_DATUM(1));
+}
+
+Datum
+text_hash(PG_FUNCTION_ARGS)
+{
+	if (is_deterministic(PG_GET_COLLATION()))
+		return bytea_hash(fcinfo);
+	return DirectFunctionCall1Coll(hashtext, PG_GET_COLLATION(), PG_GETARG_DATUM(0));
+}
+
+Datum
+text_hash_extended(PG_FUNCTION_ARGS)
+{
+	if (is_deterministic(PG_GET_COLLATION()))
+		return bytea_hash_extended(fcinfo);
+	return DirectFunctionCall2Coll(hashtextextended, PG_GET_COLLATION(),
+								   PG_GETARG_DATUM(0), PG_GETARG_DATUM(1));
 }

@@ -177,8 +177,8 @@ appendable_get_bit(PG_FUNCTION_ARGS)
  * searched together with the last bytes of what came before it, one fewer than
  * the pattern has.
  */
-static int64
-position(Datum value, bytea *pattern)
+int64
+ab_position(Datum value, bytea *pattern)
 {
 	const char *needle = VARDATA_ANY(pattern);
 	int			needle_len = VARSIZE_ANY_EXHDR(pattern);
@@ -228,13 +228,13 @@ position(Datum value, bytea *pattern)
 Datum
 appendable_position(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_INT64(position(PG_GETARG_DATUM(0), PG_GETARG_BYTEA_PP(1)));
+	PG_RETURN_INT64(ab_position(PG_GETARG_DATUM(0), PG_GETARG_BYTEA_PP(1)));
 }
 
 Datum
 appendable_position4(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_INT32(narrow(position(PG_GETARG_DATUM(0), PG_GETARG_BYTEA_PP(1)), "appendable_position"));
+	PG_RETURN_INT32(narrow(ab_position(PG_GETARG_DATUM(0), PG_GETARG_BYTEA_PP(1)), "appendable_position"));
 }
 
 /*

@@ -68,7 +68,20 @@ static const OwnForm readers[] = {
 	{F_SHA224, "appendable_sha224"},
 	{F_SHA256, "appendable_sha256"},
 	{F_SHA384, "appendable_sha384"},
-	{F_SHA512, "appendable_sha512"}
+	{F_SHA512, "appendable_sha512"},
+	{F_LENGTH_TEXT, "appendable_text_length"},
+	{F_CHAR_LENGTH_TEXT, "appendable_text_length"},
+	{F_CHARACTER_LENGTH_TEXT, "appendable_text_length"},
+	{F_OCTET_LENGTH_TEXT, "appendable_text_octet_length"},
+	{F_SUBSTR_TEXT_INT4_INT4, "appendable_text_substr"},
+	{F_SUBSTR_TEXT_INT4, "appendable_text_substr"},
+	{F_SUBSTRING_TEXT_INT4_INT4, "appendable_text_substr"},
+	{F_SUBSTRING_TEXT_INT4, "appendable_text_substr"},
+	{F_LEFT, "appendable_text_left"},
+	{F_RIGHT, "appendable_text_right"},
+	{F_POSITION_TEXT_TEXT, "appendable_text_position"},
+	{F_STRPOS, "appendable_text_position"},
+	{F_MD5_TEXT, "appendable_text_md5"}
 };
 
 /* Those whose result is a new value. */
@@ -77,7 +90,8 @@ static const OwnForm writers[] = {
 	{F_OVERLAY_BYTEA_BYTEA_INT4, "appendable_bytea_overlay"},
 	{F_SET_BYTE, "appendable_bytea_set_byte"},
 	{F_SET_BIT_BYTEA_INT8_INT4, "appendable_bytea_set_bit"},
-	{F_BYTEACAT, "appendable_bytea_cat"}
+	{F_BYTEACAT, "appendable_bytea_cat"},
+	{F_TEXTCAT, "appendable_text_cat"}
 };
 
 /* What a plan is searched for. */
@@ -104,25 +118,71 @@ cast_function(Oid source, Oid target)
 	return function;
 }
 
-/* The type and its casts in this database; false if it has none. */
+/* The types and their casts in this database; false if it has none. */
 bool
 ab_find_casts(AbCasts *casts)
 {
-	casts->type = ab_type_oid();
-	if (!OidIsValid(casts->type))
-		return false;
-	casts->array = get_array_type(casts->type);
-	casts->to_bytea = cast_function(casts->type, BYTEAOID);
-	casts->from_bytea = cast_function(BYTEAOID, casts->type);
-	if (!OidIsValid(casts->to_bytea) || !OidIsValid(casts->from_bytea))
-		return false;
-	casts->schema = get_func_namespace(casts->from_bytea);
-	return true;
+	casts->ntypes = 0;
+	casts->schema = InvalidOid;
+	for (int i = 0; i < AB_NTYPES; i++)
+	{
+		AbCast	   *cast = &casts->types[casts->ntypes];
+
+		cast->type = ab_types()[i].oid;
+		cast->plain = ab_types()[i].plain;
+		if (!OidIsValid(cast->type))
+			continue;
+		cast->array = get_array_type(cast->type);
+		cast->plain_array = get_array_type(cast->plain);
+		cast->to_plain = cast_function(cast->type, cast->plain);
+		cast->from_plain = cast_function(cast->plain, cast->type);
+		if (!OidIsValid(cast->to_plain) || !OidIsValid(cast->from_plain))
+			continue;
+		casts->schema = get_func_namespace(cast->from_plain);
+		casts->ntypes++;
+	}
+	return casts->ntypes > 0;
 }
 
-/* The type's form of a function: its name, first (or "at") argument of the type. */
+/* That of one type, or NULL. */
+const AbCast *
+ab_cast_of(const AbCasts *casts, Oid type)
+{
+	for (int i = 0; i < casts->ntypes; i++)
+	{
+		if (casts->types[i].type == type)
+			return &casts->types[i];
+	}
+	return NULL;
+}
+
+/* Does a function cast a value of ours to the type it is like? */
+static bool
+casts_to_plain(const AbCasts *casts, Oid function)
+{
+	for (int i = 0; i < casts->ntypes; i++)
+	{
+		if (casts->types[i].to_plain == function)
+			return true;
+	}
+	return false;
+}
+
+/* And back? */
+static bool
+casts_from_plain(const AbCasts *casts, Oid function)
+{
+	for (int i = 0; i < casts->ntypes; i++)
+	{
+		if (casts->types[i].from_plain == function)
+			return true;
+	}
+	return false;
+}
+
+/* A type's form of a function: its name, first (or "at") argument of the type. */
 static Oid
-own_form(const AbCasts *casts, const OwnForm *forms, int nforms, Oid function, int at)
+own_form(const AbCasts *casts, const OwnForm *forms, int nforms, Oid function, int at, Oid type)
 {
 	for (int i = 0; i < nforms; i++)
 	{
@@ -135,7 +195,7 @@ own_form(const AbCasts *casts, const OwnForm *forms, int nforms, Oid function, i
 		get_func_signature(function, &types, &nargs);
 		Assert(nargs <= lengthof(argtypes));
 		memcpy(argtypes, types, nargs * sizeof(Oid));
-		argtypes[at] = casts->type;
+		argtypes[at] = type;
 		return GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
 							   CStringGetDatum(forms[i].name),
 							   PointerGetDatum(buildoidvector(argtypes, nargs)),
@@ -157,8 +217,14 @@ reads_rows(Node *node, void *context)
 	return expression_tree_walker(node, reads_rows, context);
 }
 
+static bool
+is_cat(Oid function)
+{
+	return function == F_BYTEACAT || function == F_TEXTCAT;
+}
+
 /*
- * For an expression of type bytea, one of our type with the same bytes that does
+ * For an expression of type bytea or text, one of our type with the same bytes that does
  * not read them; NULL if there is none.
  */
 static Expr *
@@ -175,7 +241,7 @@ as_value(const Search *search, Node *node)
 	{
 		function = ((FuncExpr *) node)->funcid;
 		args = ((FuncExpr *) node)->args;
-		if (function == search->casts.to_bytea)
+		if (casts_to_plain(&search->casts, function))
 		{
 			Node	   *arg = linitial(args);
 
@@ -184,9 +250,9 @@ as_value(const Search *search, Node *node)
 			return (Expr *) arg;
 		}
 	}
-	else if (node != NULL && IsA(node, OpExpr) && ((OpExpr *) node)->opfuncid == F_BYTEACAT)
+	else if (node != NULL && IsA(node, OpExpr) && is_cat(((OpExpr *) node)->opfuncid))
 	{
-		function = F_BYTEACAT;
+		function = ((OpExpr *) node)->opfuncid;
 		args = ((OpExpr *) node)->args;
 	}
 	else
@@ -194,19 +260,20 @@ as_value(const Search *search, Node *node)
 	if (args == NIL)
 		return NULL;
 	value = as_value(search, linitial(args));
-	if (value == NULL && function == F_BYTEACAT)
+	if (value == NULL && is_cat(function))
 	{
 		at = 1;
 		value = as_value(search, lsecond(args));
 	}
 	if (value == NULL)
 		return NULL;
-	own = own_form(&search->casts, writers, lengthof(writers), function, at);
+	own = own_form(&search->casts, writers, lengthof(writers), function, at,
+				   exprType((Node *) value));
 	if (!OidIsValid(own))
 		return NULL;
 	args = list_copy(args);
 	lfirst(list_nth_cell(args, at)) = value;
-	return (Expr *) makeFuncExpr(own, search->casts.type, args, InvalidOid, InvalidOid,
+	return (Expr *) makeFuncExpr(own, exprType((Node *) value), args, InvalidOid, InvalidOid,
 								 COERCE_EXPLICIT_CALL);
 }
 
@@ -227,17 +294,18 @@ change_expression(Node *node, void *context)
 
 		if (value == NULL)
 			;
-		else if (call->funcid == search->casts.from_bytea)
+		else if (casts_from_plain(&search->casts, call->funcid))
 		{
 			const FuncExpr *bytes = linitial(call->args);
 
 			/* the cast of a value that nothing is done with stays */
-			if (!(IsA(bytes, FuncExpr) && bytes->funcid == search->casts.to_bytea))
+			if (!(IsA(bytes, FuncExpr) && casts_to_plain(&search->casts, bytes->funcid)))
 				*call = *(FuncExpr *) value;
 		}
 		else
 		{
-			Oid			own = own_form(&search->casts, readers, lengthof(readers), call->funcid, 0);
+			Oid			own = own_form(&search->casts, readers, lengthof(readers), call->funcid, 0,
+									   exprType((Node *) value));
 
 			if (OidIsValid(own))
 			{
@@ -380,7 +448,7 @@ change_plan(const Search *search, Plan *plan)
 
 /* Does a plan call a function? */
 static bool
-depends_on(const PlannedStmt *stmt, Oid function)
+calls(const PlannedStmt *stmt, Oid function)
 {
 	uint32		hash = GetSysCacheHashValue1(PROCOID, ObjectIdGetDatum(function));
 	ListCell   *lc;
@@ -390,6 +458,18 @@ depends_on(const PlannedStmt *stmt, Oid function)
 		const PlanInvalItem *item = lfirst(lc);
 
 		if (item->cacheId == PROCOID && item->hashValue == hash)
+			return true;
+	}
+	return false;
+}
+
+/* Does it cast a value to the type it is like? */
+static bool
+casts_values(const PlannedStmt *stmt, const AbCasts *casts)
+{
+	for (int i = 0; i < casts->ntypes; i++)
+	{
+		if (calls(stmt, casts->types[i].to_plain))
 			return true;
 	}
 	return false;
@@ -408,7 +488,7 @@ plan_own_forms(PLANNER_PARAMS_compat)
 	}
 	stmt = previous_planner ? previous_planner(PLANNER_ARGS_compat) :
 		standard_planner(PLANNER_ARGS_compat);
-	if (stmt->invalItems != NIL && ab_find_casts(&search.casts) && depends_on(stmt, search.casts.to_bytea))
+	if (stmt->invalItems != NIL && ab_find_casts(&search.casts) && casts_values(stmt, &search.casts))
 	{
 		search.parameters = false;
 		change_plan(&search, stmt->planTree);

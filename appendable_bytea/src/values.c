@@ -20,17 +20,15 @@
 #include "compat_table.h"
 #include "store.h"
 
-/* The first column of the type behind "attnum" (0: of all); 0 if there is none. */
+/* The first column of a type of ours behind "attnum" (0: of all); 0 if there is none. */
 AttrNumber
 ab_next_column(TupleDesc desc, AttrNumber attnum)
 {
-	Oid			type = ab_type_oid();
-
-	while (OidIsValid(type) && attnum < desc->natts)
+	while (attnum < desc->natts)
 	{
 		Form_pg_attribute att = TupleDescAttr(desc, attnum++);
 
-		if (att->atttypid == type && !att->attisdropped)
+		if (!att->attisdropped && ab_type_of(att->atttypid) != NULL)
 			return attnum;
 	}
 	return 0;

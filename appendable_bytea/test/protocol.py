@@ -7,14 +7,16 @@ Speaks the protocol itself, so that it needs no driver (test/clients has those).
 Prints one line "ok - what" or "not ok - what" for each check.
 
     protocol.py HOST PORT statements     all statements, as bytea
+    protocol.py HOST PORT texts          those that text has, in database "wire", as text
     protocol.py HOST PORT first          types that first statements of sessions have
 """
 
+import re
 import socket
 import struct
 import sys
 
-BYTEA = 17
+BYTEA, TEXT = 17, 25
 
 
 class Failed(Exception):
@@ -22,11 +24,13 @@ class Failed(Exception):
 
 
 class Wire:
-    def __init__(self, host, port, dbname="postgres", user="postgres"):
+    dbname = "postgres"
+
+    def __init__(self, host, port, user="postgres"):
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(300)
         self.sock.connect(f"{host}/.s.PGSQL.{port}")
-        body = struct.pack("!i", 196608) + f"user\0{user}\0database\0{dbname}\0\0".encode()
+        body = struct.pack("!i", 196608) + f"user\0{user}\0database\0{self.dbname}\0\0".encode()
         self.sock.sendall(struct.pack("!i", len(body) + 4) + body)
         self.answers()
 
@@ -195,7 +199,7 @@ WITH_PARAMETERS = [
 
 SETUP = """
 CREATE TABLE {t} (id int PRIMARY KEY, data {type});
-INSERT INTO {t} VALUES (1, '\\x000102'), (2, convert_to(repeat('long', 3000), 'UTF8')), (3, ''), (4, '\\x000102'), (5, NULL);
+INSERT INTO {t} VALUES (1, '\\x000102'), (2, {long}), (3, ''), (4, '\\x000102'), (5, NULL);
 CREATE VIEW {t}_view AS SELECT id, data FROM {t};
 CREATE TABLE {t}_parent (id int, data {type}) PARTITION BY RANGE (id);
 CREATE TABLE {t}_part PARTITION OF {t}_parent DEFAULT;
@@ -206,6 +210,12 @@ CREATE FUNCTION {t}_same(anyelement, anyelement) RETURNS anyelement LANGUAGE sql
 CREATE FUNCTION {t}_with({type}) RETURNS {type} LANGUAGE sql AS 'SELECT $1 || ''y''';
 """
 KINDS = (("plain", "bytea"), ("own", "appendable_bytea"))
+LONG = {"bytea": "convert_to(repeat('long', 3000), 'UTF8')", "text": "repeat('l\u00f6ng', 3000)"}
+
+
+def as_text(value):
+    """A parameter of the statements for bytea as one for text."""
+    return value.replace(b"\0", b"0").decode("latin1").encode() if isinstance(value, bytes) else value
 
 
 def check(good, what, detail=""):
@@ -216,7 +226,7 @@ def outcome(function, *args):
     try:
         return function(*args)
     except Failed as error:
-        return f"{error}".replace("own", "plain").replace("appendable_bytea", "bytea").split(" F")[0].split(" P")[0]
+        return f"{error}".replace("own", "plain").replace("appendable_", "").split(" F")[0].split(" P")[0]
 
 
 def same(what, results):
@@ -224,10 +234,25 @@ def same(what, results):
     check(plain == own, what, f"bytea: {plain}  appendable_bytea: {own}")
 
 
+def texts(host, port):
+    """The statements on bytea that text has, too."""
+    global KINDS, WITH_PARAMETERS
+    Wire.dbname = "wire"
+    KINDS = (("plain", "text"), ("own", "appendable_text"))
+    WITH_PARAMETERS = [(sql.replace("::bytea", "::text"), [as_text(v) for v in values]) for sql, values in WITH_PARAMETERS if not re.search("get_byte|set_byte|sha256|MERGE", sql)] + [
+        ("SELECT left(data, $1), right(data, $2), strpos(data, $3), length(data) FROM {t} WHERE data LIKE $4 OR data ~ $3 ORDER BY id", ["3", "-2", b"n", "%ng%"]),
+        ("UPDATE {t} SET data = data || $1 WHERE data COLLATE \"C\" < $2 RETURNING data || $1, data", ["\u20ac".encode(), "m"]),
+        ("UPDATE {t} SET data = $1 || data || $2 || data, id = length($1 || $2) + id RETURNING data, $1", ["<", ">"]),
+        ("SELECT format($1, data), upper(data || $2), data || $3::int FROM {t} ORDER BY data, id", ["%s!", "x", "5"])]
+    statements(host, port)
+
+
 def statements(host, port):
+    plain_kind, own_kind = KINDS[0][1], KINDS[1][1]
+    plain_oid = BYTEA if plain_kind == "bytea" else TEXT
     wire = Wire(host, port)
-    for t, kind in KINDS:
-        wire.simple(SETUP.format(t=t, type=kind))
+    for t, type in KINDS:
+        wire.simple(SETUP.format(t=t, type=type, long=LONG[plain_kind]))
     wires = {t: Wire(host, port) for t, _ in KINDS}
 
     def each(function):
@@ -276,8 +301,8 @@ def statements(host, port):
     check(True, "prepared statements after changes of settings")
     # a statement that fails leaves nothing to the one before it
     for t, _ in KINDS:
-        wires[t].prepare("before", "SELECT $1::bytea = '\\x41'")
-    same("a failed PREPARE", each(lambda w, t: [outcome(w.simple, f"PREPARE before AS SELECT data, $1 FROM {t} WHERE data = $1"), outcome(w.simple, f"CREATE TEMP TABLE {t}_x(); DROP TABLE {t}_x"), w.execute("before", [b"A"])]))
+        wires[t].prepare("before", f"SELECT $1::{plain_kind} = 'A'")
+    same("a failed PREPARE", each(lambda w, t: [outcome(w.simple, f"PREPARE before AS SELECT data FROM {t} WHERE data = $1"), outcome(w.simple, f"CREATE TEMP TABLE {t}_x(); DROP TABLE {t}_x"), w.execute("before", [b"A"])]))
     for t, _ in KINDS:
         wires[t].simple("DEALLOCATE ALL")
     same("PREPARE, a change and EXECUTE in one message", each(lambda w, t: undone(w, w.simple, f"PREPARE a AS SELECT id, data FROM {t} WHERE ARRAY[data] = $1 OR data = $2; PREPARE b AS SELECT data FROM {t} WHERE ARRAY[data] <> $1;"
@@ -285,7 +310,7 @@ def statements(host, port):
 
     # PREPARE and EXECUTE, also inside functions, EXPLAIN and CREATE TABLE AS
     for t, kind in KINDS:
-        wire.simple(f"CREATE FUNCTION {t}_run() RETURNS text LANGUAGE plpgsql AS $$ DECLARE v {kind}; BEGIN EXECUTE 'EXECUTE q(1)' INTO v; RETURN encode(v, 'hex'); END $$")
+        wire.simple(f"CREATE FUNCTION {t}_run() RETURNS text LANGUAGE plpgsql AS $$ DECLARE v {kind}; BEGIN EXECUTE 'EXECUTE q(1)' INTO v; RETURN md5(v); END $$")
         wires[t].simple(f"PREPARE q AS SELECT data FROM {t} WHERE id = $1; PREPARE i AS INSERT INTO {t} VALUES ($1, $2) RETURNING data; PREPARE a AS UPDATE {t} SET data = data || $1 RETURNING data")
     for change in (None, "ALTER TABLE {t} SET (fillfactor = 82)"):
         for sql in ("EXECUTE q(1)", "EXECUTE i(70, '\\x0001')", "EXECUTE a('\\x02')", "SELECT {t}_run() AS run", "SELECT parameter_types, from_sql FROM pg_prepared_statements ORDER BY name",
@@ -322,14 +347,14 @@ def statements(host, port):
     def inside(what, found, expected):
         check(found == expected, f"inside the server: {what}", found)
 
-    inside("pg_typeof", value("SELECT pg_typeof(data) FROM own WHERE id = 1"), ["appendable_bytea"])
-    inside("pg_typeof above a subquery", value("SELECT pg_typeof(data) FROM (SELECT data FROM own ORDER BY data LIMIT 1) q"), ["appendable_bytea"])
+    inside("pg_typeof", value("SELECT pg_typeof(data) FROM own WHERE id = 1"), [own_kind])
+    inside("pg_typeof above a subquery", value("SELECT pg_typeof(data) FROM (SELECT data FROM own ORDER BY data LIMIT 1) q"), [own_kind])
     own.simple("CREATE VIEW inside_view AS SELECT data FROM own ORDER BY data; CREATE TABLE inside_table AS SELECT data FROM own ORDER BY data;"
                " SELECT data INTO inside_into FROM own; CREATE RULE inside_rule AS ON DELETE TO inside_into DO INSTEAD SELECT data FROM own;"
                " CREATE TEMP TABLE inside_execute AS SELECT data || 'x' AS data FROM own")
     inside("views and tables made of queries", value("SELECT atttypid::regtype::text FROM pg_attribute WHERE attrelid IN ('inside_view'::regclass, 'inside_table'::regclass, 'inside_into'::regclass,"
-                                                     " 'inside_execute'::regclass) AND attnum > 0"), ["appendable_bytea"] * 4)
-    inside("the view's text has no cast", value("SELECT pg_get_viewdef('inside_view') LIKE '%::bytea%'"), ["f"])
+                                                     " 'inside_execute'::regclass) AND attnum > 0"), [own_kind] * 4)
+    inside("the view's text has no cast", value("SELECT pg_get_viewdef('inside_view') LIKE '%::%'"), ["f"])
     wire.simple("CREATE FUNCTION found() RETURNS text LANGUAGE plpgsql AS $$ DECLARE t text; u text; r record; c refcursor; BEGIN EXECUTE 'SELECT pg_typeof(q.data)::text FROM (SELECT data FROM own ORDER BY data) q LIMIT 1' INTO t;"
                 " FOR r IN EXECUTE 'SELECT data FROM own LIMIT 1' LOOP t := t || pg_typeof(r.data); END LOOP; EXECUTE 'SELECT data FROM own LIMIT 1' INTO r; t := t || pg_typeof(r.data);"
                 " OPEN c FOR EXECUTE 'SELECT data FROM own'; FETCH c INTO r; RETURN t || pg_typeof(r.data); END $$")
@@ -337,29 +362,29 @@ def statements(host, port):
                 "CREATE FUNCTION sql_found() RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT pg_typeof(data)::text FROM own ORDER BY id LIMIT 1'")
     wire.simple("CREATE TABLE noted (found text); CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN UPDATE noted SET found = found(); RETURN NULL; END $$;"
                 "CREATE CONSTRAINT TRIGGER late AFTER INSERT ON noted DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION note()")
-    inside("dynamic statements of functions", value("SELECT found()"), ["appendable_bytea" * 4])
-    inside("those that run while planning", value("SELECT planned()"), ["appendable_bytea" * 4])
-    inside("those of SQL functions", value("SELECT sql_found()"), ["appendable_bytea"])
+    inside("dynamic statements of functions", value("SELECT found()"), [own_kind * 4])
+    inside("those that run while planning", value("SELECT planned()"), [own_kind * 4])
+    inside("those of SQL functions", value("SELECT sql_found()"), [own_kind])
     own.prepare("", "SELECT planned(), $1")
-    inside("those that run while Bind plans", [a[1][0].decode() for a in own.execute("", ["x"]) if a[0] == "row"], ["appendable_bytea" * 4])
+    inside("those that run while Bind plans", [a[1][0].decode() for a in own.execute("", ["x"]) if a[0] == "row"], [own_kind * 4])
     own.simple("PREPARE inner_one AS SELECT planned()")
-    inside("those that run while EXECUTE plans", value("EXECUTE inner_one"), ["appendable_bytea" * 4])
+    inside("those that run while EXECUTE plans", value("EXECUTE inner_one"), [own_kind * 4])
     own.simple("BEGIN; INSERT INTO noted VALUES ('nothing'); COMMIT")
-    inside("deferred triggers at COMMIT", value("SELECT found FROM noted"), ["appendable_bytea" * 4])
+    inside("deferred triggers at COMMIT", value("SELECT found FROM noted"), [own_kind * 4])
 
     # the setting
     own.simple("SET appendable_bytea.client_type = own")
-    oid = int(value("SELECT 'appendable_bytea'::regtype::oid")[0])
+    oid = int(value(f"SELECT '{own_kind}'::regtype::oid")[0])
     check(own.simple("SELECT data FROM own LIMIT 1")[0][1][0][2] == oid, "client_type = own shows the type in results")
-    check(own.prepare("", "UPDATE own SET data = data || $1 WHERE data = $2")[0] == ("params", [oid, oid]), "and in parameters")
+    check(own.prepare("", "UPDATE own SET data = data || $1 WHERE data = $2")[0] == ("params", [oid if plain_kind == "bytea" else TEXT, oid]), "and in parameters")
     own.simple("RESET appendable_bytea.client_type")
-    check(own.simple("SELECT data FROM own LIMIT 1")[0][1][0][2] == BYTEA, "and bytea again")
+    check(own.simple("SELECT data FROM own LIMIT 1")[0][1][0][2] == plain_oid, f"and {plain_kind} again")
 
 
 def first(host, port):
     """For first statements of new sessions: how they reach the column and what type its client sees."""
     Wire(host, port).simple("CREATE EXTENSION IF NOT EXISTS appendable_bytea")
-    Wire(host, port).simple("DROP TABLE IF EXISTS own, own_parent CASCADE; DROP FUNCTION IF EXISTS own_function, own_functions, own_same, own_with;" + SETUP.format(t="own", type="appendable_bytea"))
+    Wire(host, port).simple("DROP TABLE IF EXISTS own, own_parent CASCADE; DROP FUNCTION IF EXISTS own_function, own_functions, own_same, own_with;" + SETUP.format(t="own", type="appendable_bytea", long=LONG["bytea"]))
     for what, sql in (("table", "SELECT data FROM own"), ("join", "SELECT o.data FROM own_view v JOIN own o USING (id)"), ("RETURNING", "UPDATE own SET id = id RETURNING data"), ("literal", "SELECT 'a'::appendable_bytea"),
                       ("view", "SELECT data FROM own_view"), ("partitioned table", "SELECT data FROM own_parent"), ("function", "SELECT own_function(1)")):
         simple = [a for a in Wire(host, port).simple(sql) if a[0] == "columns"][0][1][0][2]
@@ -377,4 +402,4 @@ def first(host, port):
 
 
 if __name__ == "__main__":
-    {"statements": statements, "first": first}[sys.argv[3]](sys.argv[1], int(sys.argv[2]))
+    {"statements": statements, "texts": texts, "first": first}[sys.argv[3]](sys.argv[1], int(sys.argv[2]))

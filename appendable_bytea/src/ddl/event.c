@@ -343,7 +343,7 @@ ab_lock_own_table(Oid relid)
 	require_owner(relid);
 }
 
-/* ALTER COLUMN ... TYPE bytea for every column of the type; NULL if there is none. */
+/* ALTER COLUMN ... TYPE bytea or text for every column of ours; NULL if there is none. */
 static char *
 detach_command(Oid relid)
 {
@@ -360,8 +360,10 @@ detach_command(Oid relid)
 	{
 		const char *column = quote_identifier(NameStr(TupleDescAttr(desc, n - 1)->attname));
 
-		appendStringInfo(&command, "%sALTER COLUMN %s TYPE pg_catalog.bytea USING %s::pg_catalog.bytea",
-						 separator, column, column);
+		const char *plain = ab_type_of(TupleDescAttr(desc, n - 1)->atttypid)->plain_name;
+
+		appendStringInfo(&command, "%sALTER COLUMN %s TYPE pg_catalog.%s USING %s::pg_catalog.%s",
+						 separator, column, plain, column, plain);
 		separator = ", ";
 	}
 	relation_close(rel, NoLock);
@@ -387,6 +389,7 @@ static char *
 default_as_bytea(Relation rel, int attnum)
 {
 	Node	   *expr = build_column_default(rel, attnum);
+	const AbType *type = ab_type_of(TupleDescAttr(RelationGetDescr(rel), attnum - 1)->atttypid);
 	Oid			user;
 	int			security;
 
@@ -405,6 +408,8 @@ default_as_bytea(Relation rel, int attnum)
 		if (value->constisnull)
 			return NULL;
 		bytes = ab_read_bytea(value->constvalue, 0, ab_length(value->constvalue));
+		if (type->plain == TEXTOID)
+			return psprintf("%s::pg_catalog.text", quote_literal_cstr(text_to_cstring(bytes)));
 		n = VARSIZE(bytes) - VARHDRSZ;
 		hex = palloc(2 * n + 1);
 		hex[hex_encode(VARDATA(bytes), n, hex)] = '\0';
@@ -414,14 +419,14 @@ default_as_bytea(Relation rel, int attnum)
 	{
 		FuncExpr   *cast = (FuncExpr *) expr;
 
-		if (list_length(cast->args) == 1 && exprType(linitial(cast->args)) == BYTEAOID)
+		if (list_length(cast->args) == 1 && exprType(linitial(cast->args)) == type->plain)
 			return deparse_expression(linitial(cast->args), NIL, false, false);
 	}
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("default of column \"%s\" of table \"%s\" cannot be turned into one of type %s",
 					NameStr(TupleDescAttr(RelationGetDescr(rel), attnum - 1)->attname),
-					RelationGetRelationName(rel), "bytea"),
+					RelationGetRelationName(rel), type->plain_name),
 			 errhint("Drop the default first.")));
 	return NULL;				/* not reached */
 }
@@ -515,7 +520,7 @@ appendable_bytea_detach(PG_FUNCTION_ARGS)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("table \"%s\" has columns of its own of type %s",
-							get_rel_name(lfirst_oid(lc)), AB_TYPE),
+							get_rel_name(lfirst_oid(lc)), AB_EXTENSION),
 					 errhint("Call appendable_bytea_detach() for that table first.")));
 		if (ours)
 		{

@@ -63,7 +63,7 @@ ab_refuse_hidden_default(Oid relid)
 		int			one = 1;
 		AbRef		ref;
 
-		if (!att->atthasmissing || att->attisdropped || att->atttypid != ab_type_oid())
+		if (!att->atthasmissing || att->attisdropped || ab_type_of(att->atttypid) == NULL)
 			continue;
 		missing = heap_getattr(tuple, Anum_pg_attribute_attmissingval, RelationGetDescr(rel), &isnull);
 		if (isnull)
@@ -86,10 +86,11 @@ ab_refuse_hidden_default(Oid relid)
  * May a value of this expression hold one of the type?  A record that is not made
  * here of its parts may if the expression has any such column.
  */
-static bool
+static const AbType *
 may_hold(Node *expr)
 {
 	Oid			type = exprType(expr);
+	const AbType *found;
 	ListCell   *lc;
 
 	check_stack_depth();
@@ -97,22 +98,24 @@ may_hold(Node *expr)
 	{
 		foreach(lc, ((RowExpr *) expr)->args)
 		{
-			if (may_hold(lfirst(lc)))
-				return true;
+			found = may_hold(lfirst(lc));
+			if (found != NULL)
+				return found;
 		}
-		return false;
+		return NULL;
 	}
-	if (type == ab_type_oid() || ab_type_contains(type))
-		return true;
+	found = ab_type_in(type);
+	if (found != NULL)
+		return found;
 	if (type != RECORDOID && type != RECORDARRAYOID)
-		return false;
+		return NULL;
 	foreach(lc, pull_var_clause(expr, 0))
 	{
-		type = exprType(lfirst(lc));
-		if (type == ab_type_oid() || ab_type_contains(type))
-			return true;
+		found = ab_type_in(exprType(lfirst(lc)));
+		if (found != NULL)
+			return found;
 	}
-	return false;
+	return NULL;
 }
 
 /*
@@ -125,7 +128,7 @@ ab_refuse_index_expressions(Oid indexid, const char *name)
 {
 	HeapTuple	tuple = ab_catalog_row(IndexRelationId, IndexRelidIndexId,
 									   Anum_pg_index_indexrelid, indexid);
-	bool		found = false;
+	const AbType *found = NULL;
 
 	if (HeapTupleIsValid(tuple))
 	{
@@ -137,15 +140,18 @@ ab_refuse_index_expressions(Oid indexid, const char *name)
 			ListCell   *lc;
 
 			foreach(lc, (List *) stringToNode(TextDatumGetCString(expressions)))
-				found |= exprType(lfirst(lc)) != ab_type_oid() && may_hold(lfirst(lc));
+			{
+				if (found == NULL && ab_type_of(exprType(lfirst(lc))) == NULL)
+					found = may_hold(lfirst(lc));
+			}
 		}
 	}
 	if (found)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("index \"%s\" cannot be on an expression that contains values of type %s",
-						name, AB_TYPE),
-				 errhint("Use an index on a digest such as sha256(column).")));
+						name, found->name),
+				 errhint("Use an index on a digest such as %s(column).", found->digest)));
 }
 
 /*
@@ -160,30 +166,36 @@ ab_refuse_partition_key(Oid relid, const char *name)
 	Form_pg_partitioned_table form;
 	Datum		expressions;
 	bool		isnull;
-	bool		found = false;
+	const AbType *found = NULL;
 
 	if (!HeapTupleIsValid(tuple))
 		return;
 	form = (Form_pg_partitioned_table) GETSTRUCT(tuple);
 	for (int i = 0; i < form->partnatts; i++)
-		found |= form->partattrs.values[i] != 0 &&
-			get_atttype(relid, form->partattrs.values[i]) == ab_type_oid();
+	{
+		if (found == NULL && form->partattrs.values[i] != 0)
+			found = ab_type_of(get_atttype(relid, form->partattrs.values[i]));
+	}
 	expressions = SysCacheGetAttr(PARTRELID, tuple, Anum_pg_partitioned_table_partexprs, &isnull);
 	if (!isnull)
 	{
 		ListCell   *lc;
 
 		foreach(lc, (List *) stringToNode(TextDatumGetCString(expressions)))
-			found |= may_hold(lfirst(lc));
+		{
+			if (found == NULL)
+				found = may_hold(lfirst(lc));
+		}
 	}
-	found &= form->partstrat != PARTITION_STRATEGY_HASH;
+	if (form->partstrat == PARTITION_STRATEGY_HASH)
+		found = NULL;
 	ReleaseSysCache(tuple);
 	if (found)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("table \"%s\" cannot be partitioned by values of type %s",
-						name, AB_TYPE),
-				 errhint("Partition by hash, or by a digest such as sha256(column).")));
+						name, found->name),
+				 errhint("Partition by hash, or by a digest such as %s(column).", found->digest)));
 }
 
 /* Domains over the type are refused; other types are when a column has them. */
@@ -195,10 +207,10 @@ ab_refuse_domain(Oid typid)
 
 	if (HeapTupleIsValid(tuple) && ((Form_pg_type) GETSTRUCT(tuple))->typtype == TYPTYPE_DOMAIN)
 		base = ((Form_pg_type) GETSTRUCT(tuple))->typbasetype;
-	if (OidIsValid(base) && (base == ab_type_oid() || ab_type_contains(base)))
+	if (ab_type_in(base) != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("type %s cannot be the base of a domain", AB_TYPE),
+				 errmsg("type %s cannot be the base of a domain", ab_type_in(base)->name),
 				 errhint("Use a CHECK constraint on the column.")));
 }
 
@@ -208,7 +220,7 @@ ab_refuse_statistics(Oid statid)
 {
 	HeapTuple	tuple = ab_catalog_row(StatisticExtRelationId, StatisticExtOidIndexId,
 									   Anum_pg_statistic_ext_oid, statid);
-	bool		found = false;
+	const AbType *found = NULL;
 
 	if (HeapTupleIsValid(tuple))
 	{
@@ -217,17 +229,23 @@ ab_refuse_statistics(Oid statid)
 		Datum		expressions = SysCacheGetAttr(STATEXTOID, tuple, Anum_pg_statistic_ext_stxexprs, &isnull);
 
 		for (int i = 0; i < form->stxkeys.dim1; i++)
-			found |= get_atttype(form->stxrelid, form->stxkeys.values[i]) == ab_type_oid();
+		{
+			if (found == NULL)
+				found = ab_type_of(get_atttype(form->stxrelid, form->stxkeys.values[i]));
+		}
 		if (!isnull)
 		{
 			ListCell   *lc;
 
 			foreach(lc, (List *) stringToNode(TextDatumGetCString(expressions)))
-				found |= may_hold(lfirst(lc));
+			{
+				if (found == NULL)
+					found = may_hold(lfirst(lc));
+			}
 		}
 	}
 	if (found)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("extended statistics cannot be kept on type %s", AB_TYPE)));
+				 errmsg("extended statistics cannot be kept on type %s", found->name)));
 }

@@ -80,19 +80,17 @@ read_class(Oid relid, FormData_pg_class *row)
 
 /*
  * Does a relation, whose rows in pg_attribute may not be visible yet, have a column
- * of the type (*direct), or one whose type contains it (*within, by number)?
+ * of a type of ours (*direct), or one whose type contains one (*within, by name)?
  */
 static void
-read_columns(Oid relid, bool *direct, AttrNumber *within, NameData *name)
+read_columns(Oid relid, const AbType **direct, const AbType **within, NameData *name)
 {
 	Relation	rel = table_open(AttributeRelationId, AccessShareLock);
 	ScanKeyData key[2];
 	SysScanDesc scan;
 	HeapTuple	tuple;
-	Oid			type = ab_type_oid();
 
-	*direct = false;
-	*within = 0;
+	*direct = *within = NULL;
 	ScanKeyInit(&key[0], Anum_pg_attribute_attrelid, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(relid));
 	ScanKeyInit(&key[1], Anum_pg_attribute_attnum, BTGreaterStrategyNumber, F_INT2GT,
@@ -101,14 +99,16 @@ read_columns(Oid relid, bool *direct, AttrNumber *within, NameData *name)
 	while ((tuple = systable_getnext(scan)) != NULL)
 	{
 		Form_pg_attribute att = (Form_pg_attribute) GETSTRUCT(tuple);
+		const AbType *type;
 
 		if (att->attisdropped)
 			continue;
-		if (att->atttypid == type)
-			*direct = true;
-		else if (ab_type_contains(att->atttypid))
+		type = ab_type_of(att->atttypid);
+		if (type != NULL)
+			*direct = type;
+		else if ((type = ab_type_within(att->atttypid)) != NULL)
 		{
-			*within = att->attnum;
+			*within = type;
 			*name = att->attname;
 		}
 	}
@@ -176,7 +176,7 @@ refuse_row_type_in_use(Oid relid)
  * forbids to create anything.
  */
 static void
-attach(Oid relid, const FormData_pg_class *row)
+attach(Oid relid, const FormData_pg_class *row, const AbType *type)
 {
 	Oid			am = ab_am_oid();
 
@@ -185,7 +185,7 @@ attach(Oid relid, const FormData_pg_class *row)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("table \"%s\" cannot have a column of type %s",
 						OidIsValid(row->relrewrite) ? get_rel_name(row->relrewrite) : NameStr(row->relname),
-						AB_TYPE),
+						type->name),
 				 errdetail("Its access method is neither \"%s\" nor \"heap\".", AB_AM)));
 	if (OidIsValid(row->relrewrite) && row->relam != am)
 	{
@@ -201,7 +201,7 @@ attach(Oid relid, const FormData_pg_class *row)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("table \"%s\" cannot leave access method \"%s\" with columns of type %s",
-							get_rel_name(row->relrewrite), AB_AM, AB_TYPE),
+							get_rel_name(row->relrewrite), AB_AM, type->name),
 					 errhint("Call appendable_bytea_detach() for the table.")));
 	}
 	if (row->relam != am)
@@ -215,8 +215,8 @@ void
 ab_relation_changed(Oid relid)
 {
 	FormData_pg_class row;
-	bool		direct;
-	AttrNumber	within;
+	const AbType *direct;
+	const AbType *within;
 	NameData	name;
 
 	if (!read_class(relid, &row) || row.relnamespace == ab_schema_oid())
@@ -241,24 +241,25 @@ ab_relation_changed(Oid relid)
 	if (row.relkind == RELKIND_VIEW)
 	{
 		/* it stores nothing, but a column elsewhere may be of its row type */
-		if (direct || within != 0)
+		if (direct != NULL || within != NULL)
 			refuse_row_type_in_use(relid);
 		return;
 	}
-	if (within != 0)
+	if (within != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("column \"%s\" of relation \"%s\" has a type that contains %s",
-						NameStr(name), NameStr(row.relname), AB_TYPE),
+						NameStr(name), NameStr(row.relname), within->name),
 				 errdetail("Values of this type live in columns of their own, so that their chunks end with the row."),
-				 errhint("Use bytea inside arrays, composite types, domains and ranges.")));
-	if (!direct)
+				 errhint("Use %s inside arrays, composite types, domains and ranges.",
+						 within->plain_name)));
+	if (direct == NULL)
 		return;
 	switch (row.relkind)
 	{
 		case RELKIND_RELATION:
 			refuse_row_type_in_use(relid);
-			attach(relid, &row);
+			attach(relid, &row, direct);
 			break;
 		case RELKIND_PARTITIONED_TABLE:
 			refuse_row_type_in_use(relid);
@@ -268,29 +269,29 @@ ab_relation_changed(Oid relid)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("foreign table \"%s\" cannot have a column of type %s",
-							NameStr(row.relname), AB_TYPE),
-					 errhint("Use bytea: the foreign server's columns may be of any type.")));
+							NameStr(row.relname), direct->name),
+					 errhint("Use %s: the foreign server's columns may be of any type.", direct->plain_name)));
 			break;
 		case RELKIND_MATVIEW:
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("materialized view \"%s\" cannot have a column of type %s",
-							NameStr(row.relname), AB_TYPE),
-					 errhint("Cast the column to bytea.")));
+							NameStr(row.relname), direct->name),
+					 errhint("Cast the column to %s.", direct->plain_name)));
 			break;
 		case RELKIND_COMPOSITE_TYPE:
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("composite type \"%s\" cannot have an attribute of type %s",
-							NameStr(row.relname), AB_TYPE),
-					 errhint("Use bytea.")));
+							NameStr(row.relname), direct->name),
+					 errhint("Use %s.", direct->plain_name)));
 			break;
 		default:
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("index \"%s\" cannot keep values of type %s",
-							NameStr(row.relname), AB_TYPE),
-					 errhint("Use a hash index, or an index on a digest such as sha256(column).")));
+							NameStr(row.relname), direct->name),
+					 errhint("Use a hash index, or an index on a digest such as %s(column).", direct->digest)));
 	}
 }
 
@@ -369,7 +370,7 @@ object_dropped(Oid classid, Oid objid, int subid)
 					form->relkind == RELKIND_MATVIEW) &&
 				form->relnamespace != ab_schema_oid() &&
 				(subid == 0 ? form->relam == ab_am_oid() :
-				 get_atttype(objid, subid) == ab_type_oid());
+				 ab_type_of(get_atttype(objid, subid)) != NULL);
 			ReleaseSysCache(tuple);
 		}
 		if (ours)
@@ -382,7 +383,7 @@ object_dropped(Oid classid, Oid objid, int subid)
 	}
 	else if (dropped_tables != NIL &&
 			 ((classid == AccessMethodRelationId && objid == ab_am_oid()) ||
-			  (classid == TypeRelationId && objid == ab_type_oid())))
+			  (classid == TypeRelationId && ab_type_of(objid) != NULL)))
 		ereport(ERROR,
 				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
 				 errmsg("cannot drop extension \"%s\" together with the tables that use it", AB_EXTENSION),
@@ -444,7 +445,7 @@ object_accessed(ObjectAccessType access, Oid classid, Oid objid, int subid, void
  * with a column of the type would stay on heap.
  */
 static void
-refuse_unseen_tables(void)
+refuse_unseen_tables(const AbType *type)
 {
 	Relation	depend;
 	ScanKeyData key[2];
@@ -452,13 +453,13 @@ refuse_unseen_tables(void)
 	HeapTuple	tuple;
 	Oid			unseen = InvalidOid;
 
-	if (!TransactionIdIsValid(GetTopTransactionIdIfAny()) || !OidIsValid(ab_type_oid()))
+	if (!TransactionIdIsValid(GetTopTransactionIdIfAny()) || !OidIsValid(type->oid))
 		return;
 	depend = table_open(DependRelationId, AccessShareLock);
 	ScanKeyInit(&key[0], Anum_pg_depend_refclassid, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(TypeRelationId));
 	ScanKeyInit(&key[1], Anum_pg_depend_refobjid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(ab_type_oid()));
+				ObjectIdGetDatum(type->oid));
 	scan = systable_beginscan(depend, DependReferenceIndexId, true, NULL, 2, key);
 	while ((tuple = systable_getnext(scan)) != NULL)
 	{
@@ -484,7 +485,7 @@ refuse_unseen_tables(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("table \"%s\" with a column of type %s was made before library \"%s\" was loaded",
-						get_rel_name(unseen), AB_TYPE, AB_EXTENSION),
+						get_rel_name(unseen), type->name, AB_EXTENSION),
 				 errhint("Run the command again.")));
 }
 
@@ -496,7 +497,8 @@ transaction_ended(XactEvent event, void *arg)
 		case XACT_EVENT_PRE_COMMIT:
 		case XACT_EVENT_PRE_PREPARE:
 			if (loaded_meanwhile)
-				refuse_unseen_tables();
+				for (int i = 0; i < AB_NTYPES; i++)
+				refuse_unseen_tables(&ab_types()[i]);
 			break;
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_ABORT:

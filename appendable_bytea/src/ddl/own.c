@@ -46,7 +46,7 @@ refuse_change(const char *what, const char *name)
 			(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
 			 errmsg("cannot alter %s \"%s\" because extension \"%s\" requires it as it is",
 					what, name, AB_EXTENSION),
-			 errhint("Values of type %s are read through it.", AB_TYPE)));
+			 errhint("Values of type %s are read through it.", AB_EXTENSION)));
 }
 
 /* A copy of a catalog row that may not be visible yet, found by its OID, or NULL. */
@@ -160,8 +160,13 @@ extension_altered(Oid extension)
 	if (extension != get_extension_oid(AB_EXTENSION, true))
 		return;
 	CommandCounterIncrement();
-	if (getExtensionOfObject(TypeRelationId, ab_type_oid()) != extension)
-		refuse_change("type", AB_TYPE);
+	for (int i = 0; i < AB_NTYPES; i++)
+	{
+		const AbType *type = &ab_types()[i];
+
+		if (OidIsValid(type->oid) && getExtensionOfObject(TypeRelationId, type->oid) != extension)
+			refuse_change("type", type->name);
+	}
 	if (getExtensionOfObject(AccessMethodRelationId, ab_am_oid()) != extension)
 		refuse_change("access method", AB_AM);
 	if (getExtensionOfObject(NamespaceRelationId, ab_schema_oid()) != extension)
@@ -178,7 +183,7 @@ ab_refuse_own_altered(Oid classid, Oid objid, int subid)
 		return;
 	if (classid == RelationRelationId)
 		store_altered(objid, subid);
-	else if (classid == TypeRelationId && objid == ab_type_oid())
+	else if (classid == TypeRelationId && ab_type_of(objid) != NULL)
 		type_altered(objid);
 	else if (classid == NamespaceRelationId && objid == ab_schema_oid())
 		schema_altered(objid);
