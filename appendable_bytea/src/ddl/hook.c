@@ -498,7 +498,7 @@ transaction_ended(XactEvent event, void *arg)
 		case XACT_EVENT_PRE_PREPARE:
 			if (loaded_meanwhile)
 				for (int i = 0; i < AB_NTYPES; i++)
-				refuse_unseen_tables(&ab_types()[i]);
+					refuse_unseen_tables(&ab_types()[i]);
 			break;
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_ABORT:

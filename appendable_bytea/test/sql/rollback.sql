@@ -119,6 +119,27 @@ BEGIN
 		END;
 	END LOOP;
 END $$;
+-- A variable whose bytes were appended in what was rolled back is gone when others stand in
+-- their place, also when it had been read before.
+DO $$
+DECLARE
+	v appendable_bytea;
+BEGIN
+	BEGIN
+		UPDATE kept SET data = data || bytes(5000, 'mine') RETURNING data INTO v;
+		ASSERT substr(v, length(v) - 99, 50) = substr(bytes(5000, 'mine'), 4901, 50), 'not what was appended';
+		RAISE division_by_zero;
+	EXCEPTION WHEN division_by_zero THEN
+		NULL;
+	END;
+	UPDATE kept SET data = data || bytes(5000, 'others');
+	BEGIN
+		PERFORM substr(v, length(v) - 99, 50);
+		RAISE assert_failure USING MESSAGE = 'bytes of others were read';
+	EXCEPTION WHEN data_corrupted THEN
+		NULL;
+	END;
+END $$;
 SELECT count(*) FROM appendable_bytea_check('kept');
 DROP TABLE kept;
 DROP FUNCTION whole, bytes;

@@ -285,8 +285,9 @@ plan_planner(PLANNER_PARAMS_compat)
 	}
 
 	/*
-	 * parallel_temp.force, for tests, wants our scans in serial plans too. All
-	 * others get the server's own plan, unless one with workers is cheaper.
+	 * parallel_temp.force, for tests, wants our scans in serial plans too.
+	 * All others get the server's own plan, unless one with workers is
+	 * cheaper.
 	 */
 	copy = copyObject(parse);
 	forced = pt_force && !query_is_explained();

@@ -85,8 +85,8 @@ make_path(PlannerInfo *root, RelOptInfo *rel, Planning *planning, int workers, c
 	double		page_cost;
 
 	/*
-	 * Pages in memory are divided like their rows, those of a disk are not.  What
-	 * was flushed is read from the file, but not from the disk.
+	 * Pages in memory are divided like their rows, those of a disk are not.
+	 * What was flushed is read from the file, but not from the disk.
 	 */
 	get_tablespace_page_costs(rel->reltablespace, NULL, &page_cost);
 	cpu_run = (cpu_tuple_cost + rel->baserestrictcost.per_tuple) * rel->tuples +
@@ -282,8 +282,8 @@ add_temp_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, Planning 
 		return;
 
 	/*
-	 * Where an invisible Gather is put on top of plans, ours must not take the
-	 * place of the server's in them.
+	 * Where an invisible Gather is put on top of plans, ours must not take
+	 * the place of the server's in them.
 	 */
 	if (!planning->prices)
 		start += prices.query;

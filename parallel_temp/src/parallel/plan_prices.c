@@ -173,4 +173,3 @@ path_loop_count(PlannerInfo *root, Relids outer)
 	}
 	return Max(result, 1.0);
 }
-
