@@ -232,7 +232,7 @@ def chunk_stores(conn: psycopg.Connection) -> Iterator[Finding]:
     if "appendable_bytea" not in installed(conn):
         return
     stores = rows(conn, """SELECT s.relname, s.n_live_tup, s.n_dead_tup, pg_total_relation_size(s.relid) AS bytes
-                           FROM pg_stat_all_tables s JOIN pg_class c ON c.oid = s.relid WHERE s.schemaname = 'appendable_store' AND c.relkind = 'r'
+                           FROM pg_stat_all_tables s JOIN pg_class c ON c.oid = s.relid WHERE s.schemaname = 'appendable_store' AND s.relname <> 'stores' AND c.relkind = 'r'
                            ORDER BY bytes DESC""")
     for row in stores:
         dead = row["n_dead_tup"] / max(row["n_dead_tup"] + row["n_live_tup"], 1)
