@@ -477,9 +477,8 @@ class Stress:
         host, port = self.args.standby.rsplit(":", 1)
         return Session(host, int(port), self.args.dbname, self.args.user)
 
-    def compare_standby(self, session):
-        """Once it has replayed everything, the replica holds the same bytes."""
-        digest = "SELECT id, md5(data::bytea) FROM stress ORDER BY id"
+    def when_replayed(self, session):
+        """Wait until the replica has replayed what the server has now; returns a way to ask it."""
         lsn = session.query("SELECT pg_current_wal_insert_lsn()")[0][0]
         standby = self.connect_standby()
         deadline = time.time() + 60
@@ -495,8 +494,14 @@ class Stress:
 
         while ask(f"SELECT pg_last_wal_replay_lsn() >= '{lsn}'")[0][0] != "t":
             if time.time() > deadline:
-                return self.fail("the replica does not catch up")
+                raise TimeoutError("the replica does not catch up")
             time.sleep(0.1)
+        return ask
+
+    def compare_standby(self, session):
+        """Once it has replayed everything, the replica holds the same bytes."""
+        digest = "SELECT id, md5(data::bytea) FROM stress ORDER BY id"
+        ask = self.when_replayed(session)
         if ask(digest) != session.query(digest):
             self.fail("the replica holds other values")
         for problem in ask("SELECT row_id, problem FROM appendable_bytea_check('stress')"):
@@ -511,6 +516,8 @@ class Stress:
         session.query("INSERT INTO stress VALUES (0, 0, '')")
         store = session.query("SELECT store FROM appendable_bytea_stats('stress')")[0][0]
         side_store = session.query("SELECT store FROM appendable_bytea_stats('side')")[0][0]
+        if self.args.standby:
+            self.when_replayed(session)  # its readers look for the tables at once
         session.close()
         threads = [self.run_thread(self.writer, n + 1) for n in range(self.args.writers)]
         threads.append(self.run_thread(self.repeat, [f"VACUUM {store}", f"VACUUM {side_store}"], 0.1))

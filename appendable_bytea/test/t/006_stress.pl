@@ -5,6 +5,7 @@
 use strict;
 use warnings;
 
+use IPC::Run ();
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -29,8 +30,18 @@ $standby->start;
 my $seconds = $ENV{STRESS_SECONDS} || 8;
 my $user = getpwuid($<);
 my @command = ('python3', 'test/stress.py', '--host', $node->host, '--port', $node->port, '--user', $user, '--seconds', $seconds);
-command_ok([ @command, '--chunk-size', 64 ], 'stress with chunks of 64 bytes');
-command_ok([ @command, '--crash', '--standby', $standby->host . ':' . $standby->port ], 'stress with chunks of a page, crashes, and a replica that reads');
+
+# What went wrong is told, also where nobody keeps the test's own log.
+sub stress_ok
+{
+	my ($name, @options) = @_;
+	my ($out, $err) = ('', '');
+	ok(IPC::Run::run([ @command, @options ], '>', \$out, '2>', \$err), $name) or diag("$out$err");
+	return;
+}
+
+stress_ok('stress with chunks of 64 bytes', '--chunk-size', 64);
+stress_ok('stress with chunks of a page, crashes, and a replica that reads', '--crash', '--standby', $standby->host . ':' . $standby->port);
 $standby->stop;
 $node->stop;
 unlike(slurp_file($_->logfile), qr/TRAP:|PANIC:|was terminated by signal (?!9:)/, 'no crash but those') for ($node, $standby);
