@@ -144,6 +144,8 @@ def main() -> int:
     run = record.about(f"make fuzz MINUTES={args.minutes:g}", os.environ.get("PG_CONFIG") or "pg_config")
     targets = [t for t in TARGETS if not args.only or t.name in args.only]
     generators = [g for g in GENERATORS if not args.only or g.name in args.only]
+    if not targets and not generators:
+        parser.error(f"nothing is named {' or '.join(args.only)}: there are {', '.join(t.name for t in [*TARGETS, *GENERATORS])}")
     share = int(args.minutes * 60 / (len(targets) + len(generators)))
     results = [fuzz(target, share, rng.randrange(1 << 30), args.keep) for target in targets]
     random_sql = [generate(generator, share, rng) for generator in generators]

@@ -198,6 +198,8 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write what happened to this file too")
     args = parser.parse_args()
     chosen = [m for m in MUTATIONS if not args.only or any(text in f"{m.file} {m.what}" for text in args.only)]
+    if not chosen:
+        parser.error(f"no planted bug has {' or '.join(args.only)} in its file or description")
     wrong = []
     for mutation in MUTATIONS:
         try:

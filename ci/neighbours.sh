@@ -79,6 +79,7 @@ run() {
         cp -a template data
         sockets=\$(mktemp -d /tmp/pgl.XXXXXX)
         trap '$bin/pg_ctl -D data -m immediate -w stop >/dev/null 2>&1; rm -rf \$sockets' EXIT
+        trap 'exit 1' INT TERM
         cat settings.conf >>data/postgresql.conf
         echo \"unix_socket_directories = '\$sockets'\" >>data/postgresql.conf
         $bin/pg_ctl -D data -l $name.log -w start >/dev/null 2>&1 || { echo 'the server does not start' >$name.out; exit 1; }

@@ -95,6 +95,12 @@ find_row(Relation catalog, Oid home)
 	SysScanDesc scan;
 	HeapTuple	row;
 
+	/* a superuser may have made others */
+	for (int i = 0; i < nindexes; i++)
+	{
+		if (indexes[i]->rd_index->indisprimary && indexes[i]->rd_index->indisvalid)
+			valid = i;
+	}
 	ScanKeyInit(&key[0], Anum_stores_relation, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(home));
 	scan = systable_beginscan_ordered(catalog, indexes[valid], NULL, 1, key);

@@ -32,6 +32,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/plancache.h"
+#include "utils/syscache.h"
 
 #include "protocol.h"
 
@@ -103,6 +104,9 @@ prepared_parameter(ParseState *pstate, ParamRef *ref)
 	param->paramkind = PARAM_EXTERN;
 	param->paramid = ref->number;
 	param->paramtype = prepared->types[ref->number - 1];
+	/* the extension may be gone */
+	if (!SearchSysCacheExists1(TYPEOID, ObjectIdGetDatum(param->paramtype)))
+		param->paramtype = prepared->source->param_types[ref->number - 1];
 	param->paramtypmod = -1;
 	param->paramcollid = get_typcollation(param->paramtype);
 	param->location = ref->location;

@@ -51,8 +51,14 @@ client_type(const AbCasts *casts, Oid type)
 static Node *
 cast_to(Node *node, Oid from, Oid to)
 {
-	return coerce_to_target_type(NULL, node, from, to, -1, COERCION_EXPLICIT,
+	Oid			collation = exprCollation(node);
+
+	node = coerce_to_target_type(NULL, node, from, to, -1, COERCION_EXPLICIT,
 								 COERCE_IMPLICIT_CAST, -1);
+	/* collations have been assigned by now */
+	if (type_is_collatable(to))
+		exprSetCollation(node, collation);
+	return node;
 }
 
 /* Does a list of columns have one of a type that is not the server's own? */

@@ -273,7 +273,7 @@ as_value(const Search *search, Node *node)
 		return NULL;
 	args = list_copy(args);
 	lfirst(list_nth_cell(args, at)) = value;
-	return (Expr *) makeFuncExpr(own, exprType((Node *) value), args, InvalidOid, InvalidOid,
+	return (Expr *) makeFuncExpr(own, exprType((Node *) value), args, exprCollation(node), InvalidOid,
 								 COERCE_EXPLICIT_CALL);
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Mapping
 
 import psycopg
 from psycopg.rows import dict_row
@@ -12,9 +12,10 @@ from psycopg.rows import dict_row
 from pg_lean import progress
 from pg_lean.progress import Progress
 
-STATEMENTS = """
+STATEMENTS = r"""
 SELECT a.pid, a.leader_pid, a.datname, a.usename, a.state, a.wait_event_type, a.wait_event, a.backend_type, a.query,
        extract(epoch FROM clock_timestamp() - a.query_start)::float8 AS seconds,
+       CASE WHEN a.query !~* '^\s*(explain|execute|fetch|do|call)\M' THEN a.query_id END AS queryid,
        pg_blocking_pids(a.pid) AS blockers
 FROM pg_stat_activity a
 WHERE a.pid <> pg_backend_pid() AND a.state IN ('active', 'fastpath function call') AND a.backend_type IN ('client backend', 'autovacuum worker', 'background worker')
@@ -46,19 +47,24 @@ class Statement:
         return asdict(self)
 
 
-def by_leader(rows: list[dict[str, Any]]) -> dict[int, list[dict[str, Any]]]:
-    """Nodes of light_explain_progress() by session: of the session's outermost visible statement, with its workers' figures.
+def by_leader(rows: list[dict[str, Any]], queryids: Mapping[int, int | None] | None = None) -> dict[int, list[dict[str, Any]]]:
+    """Nodes of light_explain_progress() by session: of the session's own statement, with its workers' figures.
 
-    Rows of one statement of one process come together, in the order of its nodes.
+    A session may run statements in functions, which are not what it asked for:
+    `queryids` tells what each process runs by pg_stat_activity; where it is not known,
+    the first statement is taken.  Rows of one statement of one process come together,
+    its top node first.
     """
+    queryids = queryids or {}
     groups: list[list[dict[str, Any]]] = []
     for row in rows:
-        if not groups or groups[-1][-1]["pid"] != row["pid"] or row["node"] <= groups[-1][-1]["node"]:
+        if not groups or groups[-1][-1]["pid"] != row["pid"] or row["parent"] is None:
             groups.append([])
         groups[-1].append(row)
     found: dict[int, list[dict[str, Any]]] = {}
     for group in groups:
-        if group[0]["leader_pid"] is None:
+        wanted = queryids.get(group[0]["pid"])
+        if group[0]["leader_pid"] is None and (wanted is None or group[0].get("queryid") in (None, wanted)):
             found.setdefault(group[0]["pid"], group)
     for group in groups:
         leader = found.get(group[0]["leader_pid"]) if group[0]["leader_pid"] is not None else None
@@ -77,24 +83,25 @@ class Activity:
         self.conn = conn
         self._before: dict[tuple[int, str], tuple[float, float, str, Progress]] = {}
         conn.execute("SELECT set_config('statement_timeout', '10s', false)")
-        self.instrumented = conn.execute("SELECT to_regclass('light_explain_progress') IS NOT NULL AS there").fetchone()["there"]
+        self.instrumented = conn.execute("SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'light_explain') AS there").fetchone()["there"]
         #: Why plans are not seen, or nothing.
         self.reason = "" if self.instrumented else "plans are not seen: CREATE EXTENSION light_explain in this database"
 
     def look(self) -> list[Statement]:
         """Statements that run now, the longest first."""
         now = time.monotonic()
+        sessions = self.conn.execute(STATEMENTS).fetchall()
         nodes: dict[int, list[dict[str, Any]]] = {}
         if self.instrumented:
             try:
-                nodes = by_leader(self.conn.execute("SELECT * FROM light_explain_progress()").fetchall())
+                nodes = by_leader(self.conn.execute("SELECT * FROM light_explain_progress()").fetchall(), {row["pid"]: row["queryid"] for row in sessions})
                 self.reason = ""
             except psycopg.errors.ObjectNotInPrerequisiteState as error:
                 self.reason = f"plans are not seen: {error.diag.message_primary}"
         commands = {row["pid"]: row for row in self.conn.execute(progress.commands_query())}
         found: dict[int, Statement] = {}
         helpers: dict[int, int] = {}
-        for row in self.conn.execute(STATEMENTS).fetchall():
+        for row in sessions:
             if row["leader_pid"] is not None:
                 helpers[row["leader_pid"]] = helpers.get(row["leader_pid"], 0) + 1
                 continue

@@ -29,6 +29,7 @@ from typing import Any, Iterator, Mapping, Sequence
 
 import psutil
 import psycopg
+import psycopg.conninfo
 from psycopg import sql
 
 from pg_lean.errors import LabError, Unavailable
@@ -74,9 +75,11 @@ class Server:
         conn = self._open(autocommit=True, application_name="pg-lean", **({"options": options} if options else {}))
         try:
             schemas = [self.schema] if self._schema_made else []
+            # public comes last: who may create there must not stand before an extension's own functions
             schemas += [row[0] for row in conn.execute(
                 "SELECT DISTINCT nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace"
-                " WHERE extname = ANY(%s) AND nspname <> 'pg_catalog' UNION SELECT 'public' ORDER BY 1", (list(LIBRARIES),))]
+                " WHERE extname = ANY(%s) AND nspname NOT IN ('pg_catalog', 'public') ORDER BY 1", (list(LIBRARIES),))]
+            schemas += ["public"]
             conn.execute(sql.SQL("SET search_path = {}").format(sql.SQL(", ").join(map(sql.Identifier, schemas))))
             self.set(conn, settings)
         except Exception:
@@ -86,6 +89,8 @@ class Server:
 
     def _open(self, **parameters: Any) -> psycopg.Connection:
         try:
+            if "connect_timeout" not in psycopg.conninfo.conninfo_to_dict(self.conninfo):
+                parameters = {"connect_timeout": 30, **parameters}  # a server that takes connections and says nothing is none
             return psycopg.connect(self.conninfo, **parameters)
         except psycopg.OperationalError as error:
             raise LabError(f"cannot connect to the server: {str(error).strip()}",

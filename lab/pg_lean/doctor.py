@@ -99,10 +99,6 @@ def preloaded(conn: psycopg.Connection) -> list[str]:
     return [name.strip().strip('"').rsplit("/", 1)[-1].removesuffix(".so") for name in value.split(",") if name.strip()]
 
 
-def has_function(conn: psycopg.Connection, signature: str) -> bool:
-    return rows(conn, "SELECT to_regprocedure(%s) IS NOT NULL AS there", signature)[0]["there"]
-
-
 # -- the checks --------------------------------------------------------------
 
 @check("server")
@@ -143,10 +139,11 @@ def libraries(conn: psycopg.Connection) -> Iterator[Finding]:
         elif names[0] != "light_explain":
             yield Finding("note", f"light_explain is loaded after {names[0]}: statements of microseconds cost a little more", "Put it first in shared_preload_libraries.")
         for row in rows(conn, "SELECT enabled, problem FROM light_explain_status()"):
-            if row["problem"]:
-                yield Finding("error", f"light_explain is off: {row['problem']}", "make install, and restart the server")
-            elif not row["enabled"]:
-                yield Finding("note", "light_explain.enabled is off in this session's settings")
+            if not row["enabled"]:
+                yield Finding("error" if row["problem"] else "note", f"light_explain is off: {row['problem'] or 'light_explain.enabled is off'}",
+                              "make install, and restart the server" if row["problem"] else "")
+            elif row["problem"] and "light_explain" in names:
+                yield Finding("warning", f"light_explain: {row['problem']}", "make install, and restart the server when it suits")
     if "plprofiler" in names and any(name in LIBRARIES for name in names[:names.index("plprofiler")]):
         yield Finding("warning", "plprofiler comes after a library of pg_lean: it swallows the shared memory that those before it asked for",
                       "Put plprofiler in front of them in shared_preload_libraries, and restart.")
@@ -194,7 +191,7 @@ def temporary_tables(conn: psycopg.Connection) -> Iterator[Finding]:
 
 @check("RAM tablespaces")
 def ram_tablespaces(conn: psycopg.Connection) -> Iterator[Finding]:
-    if not has_function(conn, "ram_tablespace_check()"):
+    if "ram_tablespace" not in installed(conn):
         return
     found = rows(conn, "SELECT name, problem, remedy FROM ram_tablespace_check()")
     for row in found:

@@ -74,6 +74,8 @@ class Node:
     expected: float = 0.0
     done: bool = False
     share: float = 0.0
+    #: What is run again and again (inner sides, subplans): how much of its runs is done; 0: it runs once.
+    driver: float = 0.0
 
     @property
     def own_ms(self) -> float:
@@ -86,6 +88,8 @@ class Node:
 
     def inputs(self) -> list["Node"]:
         """Children whose rows pass through this node; the others are its subplans and are not foretold."""
+        if self.kind.endswith("Scan") and self.kind not in ("Bitmap Heap Scan", "Subquery Scan"):
+            return []
         if self.kind in ("Append", "MergeAppend", "Merge Append", "BitmapAnd", "BitmapOr", "Recursive Union"):
             return self.children
         return self.children[:2 if self.kind.startswith(("Nested Loop", "Hash ", "Merge ")) and self.kind != "Hash" else 1]
@@ -162,6 +166,7 @@ def _reckon(node: Node, loops: float, divided: float, begun: bool) -> float:
         if node.kind.startswith("Nested Loop") and number == 1:
             outer = inputs[0]
             factor *= _reckon(child, max(outer.expected, outer.rows), below, begun)
+            _repeats(child, 1.0 if begun else min(1.0, max(outer.rows, 1.0) / max(outer.expected, 1.0)))
             continue
         if child.kind == "Hash" and number == 1:
             # the hash table is there once the outer side goes on beyond its first row
@@ -209,7 +214,16 @@ def _reckon(node: Node, loops: float, divided: float, begun: bool) -> float:
         node.expected = max(guess, node.rows)
     if begun:
         node.expected, node.share, node.done = node.rows, 1.0, True
+    for other in node.children[len(inputs):]:
+        if other.loops > 1:
+            _repeats(other, min(1.0, max(node.share, 1e-6)))
     return node.expected / plan
+
+
+def _repeats(top: Node, driver: float) -> None:
+    """A node and all below it run again and again, and so much of their runs is done."""
+    for node in top.walk():
+        node.driver = driver
 
 
 def reckon(top: Node) -> None:
@@ -241,6 +255,9 @@ def estimate(rows: Iterable[Mapping[str, Any]], elapsed: float, before: Progress
         known = node.plan_blocks > 0 and not node.inputs()
         taken[node.id] = node.plan_blocks * node.share if known else sum(child.rows for child in node.inputs()) + node.rows
         taking[node.id] = node.plan_blocks if known else max(sum(child.expected for child in node.inputs()) + node.expected, taken[node.id])
+        if node.driver:
+            taken[node.id] = node.blocks if known else taken[node.id]
+            taking[node.id] = taken[node.id] / node.driver
         price[node.id] = _price(node) * (max(node.expected, 1.0) / node.plan_blocks if known else 1.0)
         if known and node.plan_cost > 0:
             price[node.id] = node.plan_cost / node.plan_blocks

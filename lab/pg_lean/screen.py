@@ -276,7 +276,7 @@ class Top(App[None]):
             with self.server.connect() as conn:
                 done = conn.execute("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE pid = %s AND query = %s AND state = 'active'",
                                     (statement.pid, statement.query)).fetchone()
-            text, level = ("cancelled" if done else "that statement had ended already"), "information"
+            text, level = ("cancelled" if done and done[0] else "that statement had ended already"), "information"
         except (psycopg.Error, LabError) as error:
             text, level = " ".join(str(error).split()), "error"
         self.call_from_thread(self.notify, f"process {statement.pid}: {text}", severity=level)

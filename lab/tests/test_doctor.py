@@ -108,6 +108,17 @@ def test_a_role_without_rights_is_told_what_it_cannot_see(found, server):
         conn.execute("DROP ROLE plain")
 
 
+def test_functions_of_others_are_not_run(stock):
+    """Who may create in public does not stand before an extension."""
+    with stock.connect() as conn, stock.connect() as other:
+        conn.execute("CREATE FUNCTION public.ram_tablespace_check(OUT name text, OUT problem text, OUT remedy text) LANGUAGE plpgsql AS $$BEGIN RAISE 'a stranger ran'; END$$")
+        try:
+            assert not says(doctor.examine(other), "a stranger ran")
+            assert conn.execute("SHOW search_path").fetchone()[0].endswith("public")
+        finally:
+            conn.execute("DROP FUNCTION public.ram_tablespace_check()")
+
+
 def test_statuses_are_for_monitoring():
     def status(*levels):
         return doctor.status([doctor.Finding(level, "") for level in levels])

@@ -90,6 +90,29 @@ def test_workers_count_with_their_leader():
     assert share(plan).share == pytest.approx(0.5, abs=0.03)
 
 
+def test_a_plan_with_subplans_is_one_plan():
+    """Subplans have higher numbers than the plan's own nodes, and stand where EXPLAIN shows them."""
+    rows = [row(0, None, "Aggregate", 1), row(2, 0, "  Aggregate", 1), row(3, 2, "    Seq Scan on s", 10, 10), row(1, 0, "  Seq Scan on t", 10, 5)]
+    assert by_leader(rows) == {1: rows}
+    assert share(rows).current == "Seq Scan on t"
+
+
+def test_the_statement_that_was_asked_for_is_shown_and_not_one_of_its_functions():
+    inner, outer = [row(0, None, "Seq Scan on i", 10, 5, queryid=7)], [row(0, None, "Seq Scan on o", 10, 5, queryid=8)]
+    assert by_leader(inner + outer, {1: 8}) == {1: outer}
+    assert by_leader(inner, {1: 8}) == {}
+    assert by_leader(inner, {1: None}) == {1: inner}
+
+
+def test_inner_sides_that_run_again_and_again_are_not_done_after_their_first_run():
+    plan = [row(0, None, "Nested Loop", 10000, 800), row(1, 0, "  Seq Scan on o", 1000, 80), row(2, 0, "  Seq Scan on i", 10, 800, plan_blocks=5, shared_hit=400)]
+    plan[2]["loops"] = 80
+    assert share(plan).share < 0.2
+    plan = [row(0, None, "Aggregate", 1), row(1, 0, "  Seq Scan on o", 1000, 10), row(2, 1, "    Seq Scan on i", 10, 100, plan_blocks=5, shared_hit=50)]
+    plan[2]["loops"] = 10
+    assert share(plan).share < 0.1
+
+
 def test_statements_of_functions_are_not_mixed_with_their_caller():
     rows = [row(0, None, "Result", 1), row(0, None, "Aggregate", 1), row(1, 0, "  Seq Scan on t", 10, 5), row(1, 0, "  Seq Scan on t", 10, 5, pid=9, leader=8)]
     assert by_leader(rows) == {1: [rows[0]]}
@@ -111,13 +134,14 @@ def server():
         with cluster.connect() as conn:
             conn.execute("CREATE TABLE public.big AS SELECT g AS id FROM generate_series(1, 1000000) g")
             conn.execute("ANALYZE big")
+            conn.execute("CREATE TABLE public.small AS SELECT g AS id FROM generate_series(1, 200000) g")
         yield cluster
 
 
 @contextlib.contextmanager
-def running(server, statement):
+def running(server, statement, **settings):
     """The statement in a session of its own, from when it is seen to run; cancelled at the end."""
-    conn = server.connect()
+    conn = server.connect(**settings)
 
     def run():
         with contextlib.suppress(psycopg.Error):
@@ -155,10 +179,21 @@ def test_a_running_plan_is_seen(server):
         assert until(lambda: next((s for s in watch.look() if s.left), None)).left > 0
 
 
+def test_blocks_are_told_only_where_they_are_counted(server):
+    """Else a scan would stand at none of them to its end."""
+    for buffers, told in (("off", {None}), ("on", {885.0})):
+        with running(server, f"EXPLAIN (ANALYZE, BUFFERS {buffers}) SELECT count(*) FROM small WHERE pg_sleep(0.001) IS NOT NULL", light_explain__profile=False) as pid, server.connect() as conn:
+            found = until(lambda: conn.execute("SELECT plan_blocks, shared_hit + shared_read FROM light_explain_progress() WHERE pid = %s AND label LIKE '%%small'", (pid,)).fetchall())
+            assert {blocks for blocks, _ in found} == told, found
+            if buffers == "on":
+                until(lambda: conn.execute("SELECT FROM light_explain_progress() WHERE pid = %s AND label LIKE '%%small' AND shared_hit + shared_read > 1", (pid,)).fetchall())
+
+
 def test_who_blocks_whom_is_seen(server, pg_lean):
     with server.connect() as owner, owner.transaction():
         owner.execute("LOCK TABLE public.big IN ACCESS EXCLUSIVE MODE")
-        with running(server, "SELECT count(*) FROM big") as pid:
+        with running(server, "SELECT count(*) FROM big") as pid, server.connect() as conn:
+            until(lambda: conn.execute("SELECT 1 FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'", (pid,)).fetchone())
             done = pg_lean("top", "--dsn", server.conninfo, "--once", "--json")
             assert done.returncode == 0, done.stderr
             found = next(entry for entry in json.loads(done.stdout) if entry["pid"] == pid)

@@ -67,8 +67,9 @@ query_pop(PtQuery *query)
 		query->queryDesc->plannedstmt = query->plannedstmt;
 		query->queryDesc->estate->es_range_table = query->range_table;
 		query->queryDesc->dest = query->dest;
-		parallel_leader_participation = query->participation;
 	}
+	if (query->stays_out)
+		parallel_leader_participation = query->participation;
 	pt_running.executor_depth = query->executor_depth;
 	pt_running.utility_depth = query->utility_depth;
 	pt_running.explain_depth = query->explain_depth;
@@ -87,7 +88,6 @@ query_set_run(PtQuery *query, QueryDesc *queryDesc)
 	query->plannedstmt = queryDesc->plannedstmt;
 	query->range_table = queryDesc->estate->es_range_table;
 	query->dest = queryDesc->dest;
-	query->participation = parallel_leader_participation;
 }
 
 void

@@ -34,7 +34,9 @@ typedef struct PtQuery
 	int			utility_depth;
 	int			explain_depth;
 	struct PtQuery *explained;
-	bool		participation;	/* parallel_leader_participation */
+	bool		stays_out;		/* parallel_leader_participation was changed, */
+	bool		participation;	/* from this: while workers run nobody may SET
+								 * it */
 	QueryDesc  *queryDesc;		/* NULL unless it is run by the executor */
 	PlannedStmt *plannedstmt;
 	List	   *range_table;

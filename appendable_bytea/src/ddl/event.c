@@ -362,8 +362,11 @@ detach_command(Oid relid)
 
 		const char *plain = ab_type_of(TupleDescAttr(desc, n - 1)->atttypid)->plain_name;
 
-		appendStringInfo(&command, "%sALTER COLUMN %s TYPE pg_catalog.%s USING %s::pg_catalog.%s",
-						 separator, column, plain, column, plain);
+		Oid			collation = TupleDescAttr(desc, n - 1)->attcollation;
+
+		appendStringInfo(&command, "%sALTER COLUMN %s TYPE pg_catalog.%s%s%s USING %s::pg_catalog.%s",
+						 separator, column, plain, OidIsValid(collation) ? " COLLATE " : "",
+						 OidIsValid(collation) ? generate_collation_name(collation) : "", column, plain);
 		separator = ", ";
 	}
 	relation_close(rel, NoLock);

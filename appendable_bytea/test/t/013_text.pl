@@ -165,6 +165,15 @@ is( run($db, q{CREATE TABLE h (data appendable_text) PARTITION BY HASH (data); C
 CREATE TABLE h1 PARTITION OF h FOR VALUES WITH (MODULUS 2, REMAINDER 1); INSERT INTO h SELECT plain FROM r WHERE plain IS NOT NULL; INSERT INTO h SELECT data || 'é' FROM r WHERE data IS NOT NULL;
 SELECT count(*) FILTER (WHERE n = 0) FROM (SELECT (SELECT count(*) FROM h WHERE h.data = r.plain) AS n FROM r WHERE plain IS NOT NULL) x; SELECT count(DISTINCT tableoid) FROM h}), "0\n2", 'partitions by hash');
 like(run($db, 'DROP EXTENSION appendable_bytea CASCADE'), qr/cannot drop extension "appendable_bytea" together with the tables/, 'tables are not dropped with the extension');
+
+# A collation is kept: by expressions of our own forms, by prepared statements, by a conversion back.
+is( run($db, q{CREATE VIEW own AS SELECT ('x' || data)::appendable_text AS d FROM r; CREATE TABLE own2 AS SELECT d FROM own;
+	SELECT count(DISTINCT d) = (SELECT count(DISTINCT data) FROM r), count(DISTINCT o) = count(DISTINCT d) + 1 FROM own o; DROP TABLE own2; DROP VIEW own}),
+	't|t', 'own forms have a collation');
+is( run($db, q{CREATE TABLE k (data text COLLATE "POSIX"); INSERT INTO k VALUES ('b'), ('A'); PREPARE z AS SELECT data FROM k ORDER BY data; EXECUTE z;
+	ALTER TABLE k ALTER data TYPE appendable_text COLLATE "POSIX"; EXECUTE z; CREATE TABLE k2 AS EXECUTE z; SELECT appendable_bytea_detach('k'); EXECUTE z;
+	SELECT collname FROM pg_attribute a JOIN pg_collation c ON c.oid = attcollation WHERE attrelid = 'k'::regclass AND attname = 'data'; DROP TABLE k, k2}),
+	"A\nb\nA\nb\n\nA\nb\nPOSIX", 'a statement stays prepared over conversions, which keep the collation');
 is(run($db, 'SELECT count(*) FROM appendable_bytea_check()'), '0', 'check');
 
 # COPY in text, CSV and binary, dump and restore

@@ -59,7 +59,9 @@ def draw(conn: psycopg.Connection, statement: str | None, pid: int | None, query
         return of_statement(conn, statement), " ".join(statement.split())[:200], "One execution under EXPLAIN ANALYZE, rolled back."
     need_extension(conn)
     if pid is not None:
-        rows = conn.execute("SELECT * FROM light_explain_progress WHERE coalesce(leader_pid, pid) = %s", (pid,)).fetchall()
+        # the function, not the view: rows of a statement come together, those of functions' statements apart
+        rows = conn.execute("SELECT p.*, a.query FROM light_explain_progress() WITH ORDINALITY p LEFT JOIN pg_stat_activity a USING (pid)"
+                            " WHERE coalesce(leader_pid, pid) = %s ORDER BY p.ordinality", (pid,)).fetchall()
         if not rows:
             raise LabError(f"process {pid} shows no statement",
                            "Statements are visible while they run with EXPLAIN ANALYZE, auto_explain.log_analyze or light_explain.profile, and to their role or pg_read_all_stats.")
@@ -83,7 +85,7 @@ def of_statement(conn: psycopg.Connection, statement: str) -> Frame:
     with conn.transaction(force_rollback=True):
         plan = conn.execute(sql.SQL("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ") + sql.SQL(statement.strip().rstrip(";"))).fetchone()
         rows: list[dict[str, Any]] = []
-        if conn.execute("SELECT to_regprocedure('light_explain_last()') IS NOT NULL AS there").fetchone()["there"]:
+        if conn.execute("SELECT FROM pg_extension WHERE extname = 'light_explain'").fetchone() is not None:
             rows = conn.execute("SELECT * FROM light_explain_last()").fetchall()
     if rows:
         return Frame("statement", children=flames.of_nodes(rows))
@@ -92,15 +94,17 @@ def of_statement(conn: psycopg.Connection, statement: str) -> Frame:
 
 def of_running(rows: list[dict[str, Any]]) -> Frame:
     """A running statement: own time is a node's total less its children's; what has not returned yet has none."""
-    processes: dict[int, list[dict[str, Any]]] = {}
+    statements: list[list[dict[str, Any]]] = []
     for row in rows:
-        processes.setdefault(row["pid"], []).append(row)
-    root = Frame("statement")
-    for pid, nodes in processes.items():
+        if not statements or row["parent"] is None or statements[-1][0]["pid"] != row["pid"]:
+            statements.append([])
+        statements[-1].append(row)
+    root = Frame("statements")
+    for nodes in statements:
         below: dict[int, float] = {}
         for row in nodes:
             if row["parent"] is not None:
                 below[row["parent"]] = below.get(row["parent"], 0.0) + (row["total_ms"] or 0.0)
         shown = [{**row, "self_ms": max(0.0, (row["total_ms"] or 0.0) - below.get(row["node"], 0.0))} for row in nodes]
-        root.children.append(Frame(f"process {pid}" + (" (parallel worker)" if nodes[0]["leader_pid"] else ""), children=flames.of_nodes(shown)))
+        root.children.append(Frame(f"process {nodes[0]['pid']}" + (" (parallel worker)" if nodes[0]["leader_pid"] else ""), children=flames.of_nodes(shown)))
     return root

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from pathlib import Path
 from typing import Any, Optional
 
@@ -33,8 +34,8 @@ def register(app: typer.Typer, console: Console) -> None:
         """Show where the planner expected ten times too much or too little, over all executions in the profile, and what may be tried."""
         with UserServer(dsn).connect() as conn:
             conn.row_factory = dict_row
-            if not conn.execute("SELECT to_regclass('light_explain_misestimates') IS NOT NULL AS there").fetchone()["there"]:
-                raise LabError("there is no view light_explain_misestimates in this database", "CREATE EXTENSION light_explain; or ALTER EXTENSION light_explain UPDATE;")
+            if conn.execute("SELECT FROM pg_extension WHERE extname = 'light_explain'").fetchone() is None:
+                raise LabError("extension light_explain is not in this database", "CREATE EXTENSION light_explain; its view light_explain_misestimates is what is shown.")
             found = conn.execute("SELECT * FROM light_explain_misestimates LIMIT %s", (limit,)).fetchall()
         for row in found:
             row["advice"] = advice(row)
@@ -51,7 +52,8 @@ def register(app: typer.Typer, console: Console) -> None:
 def advice(row: dict[str, Any]) -> str:
     """What may be tried for one node; never a promise, since only a trial tells."""
     kind, label = kind_of(row["label"]), row["label"]
-    table = label.split(" on ", 1)[1].split()[0] if " on " in label else "..."
+    named = re.search(r' on ((?:"(?:[^"]|"")+"|[^\s."]+)(?:\.(?:"(?:[^"]|"")+"|[^\s."]+))?)', label)
+    table = named.group(1) if named and kind not in ("Bitmap Index Scan", "Function Scan") else "its_table"
     if row["own_factor"] < OWN:
         return "Most of it comes from the nodes below: begin there."
     tried = {

@@ -34,6 +34,14 @@ return_statement(ReturnSetInfo *result, uint32 pid, LightProgressSlot *copy)
 		bool		nulls[22] = {0};
 		char	   *label = light_format_name(&node->name, copy->database);
 		int			n = 0;
+		BufferUsage early = {0};
+
+		/*
+		 * A scan's first calls may have been measured by core, before there
+		 * were records.  Of a node that calls no other these are its own.
+		 */
+		if (node->plan_blocks > 0)
+			early = *InstrBuffers_compat(&record->core);
 
 		values[n++] = Int32GetDatum((int32) pid);
 		nulls[n] = copy->leader == 0;
@@ -55,9 +63,9 @@ return_statement(ReturnSetInfo *result, uint32 pid, LightProgressSlot *copy)
 		values[n++] = BoolGetDatum(record->caller != NULL || record->core.running || record->core.nloops > 0);
 		nulls[n] = copy->tick == 0;
 		values[n++] = Float8GetDatum((InstrTotal_compat(&record->core) + record->total * copy->tick) * 1000.0);
-		values[n++] = Int64GetDatum(b->shared_blks_hit);
-		values[n++] = Int64GetDatum(b->shared_blks_read);
-		values[n++] = Int64GetDatum(b->local_blks_hit + b->local_blks_read);
+		values[n++] = Int64GetDatum(b->shared_blks_hit + early.shared_blks_hit);
+		values[n++] = Int64GetDatum(b->shared_blks_read + early.shared_blks_read);
+		values[n++] = Int64GetDatum(b->local_blks_hit + b->local_blks_read + early.local_blks_hit + early.local_blks_read);
 		values[n++] = Int64GetDatum(b->temp_blks_read);
 		values[n++] = Int64GetDatum(b->temp_blks_written);
 		values[n++] = Float8GetDatum(node->plan_cost);

@@ -213,6 +213,7 @@ light_query_start(QueryDesc *queryDesc, bool explained)
 	query->phase = LIGHT_STARTED;
 	query->calls = 0;
 	query->slot = -1;
+	query->tick = 0;
 	query->nodes.node = NULL;
 	query->callers = NULL;
 	query->explained = explained;

@@ -277,7 +277,12 @@ light_progress_publish(LightQuery *query)
 		node->depth = from->depth;
 		node->plan_rows = from->planstate->plan->plan_rows;
 		node->plan_cost = from->planstate->plan->total_cost;
-		node->plan_blocks = scanned_blocks(from->planstate);
+
+		/*
+		 * without counters of buffers nobody can tell how many of them were
+		 * read
+		 */
+		node->plan_blocks = query->books.usage ? scanned_blocks(from->planstate) : 0;
 		light_node_name(from->planstate, &aliases, &node->name);
 	}
 	pg_write_barrier();

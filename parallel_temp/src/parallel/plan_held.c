@@ -31,6 +31,7 @@
 #include "storage/bufmgr.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/spccache.h"
 
 #include "compat_planner.h"
 #include "parallel/plan_held.h"
@@ -44,6 +45,8 @@ typedef struct HeldRel
 	bool		known;
 	double		pages;
 	double		held;			/* 0 for what is no temporary table */
+	double		random_page_cost;
+	double		seq_page_cost;
 } HeldRel;
 
 typedef struct HeldWalk
@@ -70,6 +73,8 @@ held_rel(HeldWalk *walk, Index scanrelid)
 
 		if (!RELATION_IS_OTHER_TEMP(relation))
 		{
+			/* what the server charged is the tablespace's */
+			get_tablespace_page_costs(relation->rd_rel->reltablespace, &rel->random_page_cost, &rel->seq_page_cost);
 			rel->pages = RelationGetNumberOfBlocks(relation);
 			rel->held = held_part(relation, rel->pages);
 		}
@@ -100,15 +105,15 @@ saving_of_scan(Plan *plan, HeldWalk *walk)
 		case T_SeqScan:
 		case T_CustomScan:
 			/* Where processes divide the table, pages are so priced already. */
-			return plan->parallel_aware ? 0 : saving_on(seq_page_cost * rel->pages, rel->held, seq_page_cost);
+			return plan->parallel_aware ? 0 : saving_on(rel->seq_page_cost * rel->pages, rel->held, rel->seq_page_cost);
 		case T_BitmapIndexScan:
-			return saving_on(plan->total_cost - plan->plan_rows * cpu_index_tuple_cost, rel->held, random_page_cost);
+			return saving_on(plan->total_cost - plan->plan_rows * cpu_index_tuple_cost, rel->held, rel->random_page_cost);
 		case T_IndexScan:
 		case T_IndexOnlyScan:
 			rows_cost += plan->plan_rows * cpu_index_tuple_cost;
 			/* FALLTHROUGH */
 		default:
-			return saving_on(plan->total_cost - plan->startup_cost - rows_cost, rel->held, random_page_cost);
+			return saving_on(plan->total_cost - plan->startup_cost - rows_cost, rel->held, rel->random_page_cost);
 	}
 }
 

@@ -100,7 +100,11 @@ pool_run_with_share(PtQuery *query, ExecutorRun_hook_type next, EXECUTORRUN_PARA
 	estate->es_range_table = lappend(list_copy(query->range_table), pool_share_entry(share));
 	MemoryContextSwitchTo(old);
 	if (share->leader_stays_out)
+	{
+		query->participation = parallel_leader_participation;
+		query->stays_out = true;
 		parallel_leader_participation = false;
+	}
 	temp_scan_prepare(queryDesc);
 	next(EXECUTORRUN_ARGS_compat);
 

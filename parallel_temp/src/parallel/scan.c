@@ -196,6 +196,13 @@ temp_scan_next_page(TempScanState *scan)
 		CHECK_FOR_INTERRUPTS();
 		block = scan->next++;
 		scan->page = temp_scan_page(scan, block);
+
+		/*
+		 * Where the session scans alone, subtransactions may end between two
+		 * pages: who was current is none any more.
+		 */
+		if (scan->rel == NULL)
+			scan->memo.xmin.xid = scan->memo.xmax.xid = InvalidTransactionId;
 		for (int attempt = 1;; attempt++)
 		{
 			scan->nvisible = visible_tuples(&scan->memo, scan->page, snapshot, scan->visible, &note);

@@ -39,3 +39,11 @@ INSERT INTO a SELECT pg_temp.by_hand(i, 600), repeat('p', 300) FROM generate_ser
 INSERT INTO a SELECT pg_temp.by_hand(i, 10), repeat('p', 300) FROM generate_series(1, 600) i;
 SELECT count(*), count(DISTINCT id) FROM a;
 DROP TABLE a;
+
+-- what a statement sets while it loads stays set
+CREATE TEMP TABLE settings (x text);
+INSERT INTO settings SELECT set_config('parallel_leader_participation', 'off', false) FROM generate_series(1, 3);
+SHOW parallel_leader_participation;
+CREATE TEMP TABLE settings2 AS SELECT set_config('parallel_leader_participation', 'on', false);
+SHOW parallel_leader_participation;
+DROP TABLE settings, settings2;

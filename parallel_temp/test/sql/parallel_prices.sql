@@ -111,6 +111,14 @@ SELECT goes_parallel('SELECT count(pad) FROM facts JOIN few USING (k) WHERE kind
 RESET parallel_temp.held_page_cost;
 SELECT pg_evict_temp_relation('facts') > 0 AS evicted;
 SELECT goes_parallel('SELECT count(pad) FROM facts JOIN few USING (k) WHERE kind = 3') AS not_held;
+-- what the server charged for pages is their tablespace's
+SET allow_in_place_tablespaces = on;
+CREATE TABLESPACE regress_cheap LOCATION '' WITH (seq_page_cost = 0.1, random_page_cost = 0.1);
+CREATE TEMP TABLE cheap TABLESPACE regress_cheap AS SELECT * FROM facts;
+ANALYZE cheap;
+SELECT goes_parallel('SELECT count(pad) FROM facts'), goes_parallel('SELECT count(pad) FROM cheap') AS cheap;
+DROP TABLE cheap;
+DROP TABLESPACE regress_cheap;
 RESET parallel_temp.worker_start_cost;
 -- a plan that costs less than the start of workers is the server's, and planned once
 SELECT parallel_temp_stats_reset();

@@ -117,3 +117,22 @@ SELECT unhinted_deletions, pruned FROM pages;
 DROP TABLE t CASCADE;
 DROP FUNCTION plan_is_parallel, fill;
 DROP EXTENSION pageinspect;
+
+-- a subtransaction that ends between two pages of a scan in the session itself
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0;
+SET parallel_temp.worker_start_cost = 0;
+CREATE TEMP TABLE deleted AS SELECT g, repeat('x', 100) AS m FROM generate_series(1, 3000) g;
+CREATE FUNCTION undeleted() RETURNS SETOF int LANGUAGE sql VOLATILE AS 'SELECT g FROM deleted WHERE length(m) = 100';
+BEGIN;
+DECLARE c CURSOR FOR SELECT undeleted();
+FETCH 1 FROM c;
+SAVEPOINT a;
+DELETE FROM deleted;
+MOVE 200 IN c;
+ROLLBACK TO a;
+MOVE ALL IN c;
+COMMIT;
+DROP FUNCTION undeleted;
+DROP TABLE deleted;
