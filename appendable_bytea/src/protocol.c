@@ -70,6 +70,27 @@ is_simple(void)
 		ActivePortal == NULL && error_context_stack == NULL;
 }
 
+/*
+ * EXPLAIN (GENERIC_PLAN) has the parser note parameters in variables of a function
+ * that has returned when the hook is called.
+ */
+static bool
+parameters_are_gone(Query *query)
+{
+	ListCell   *lc;
+
+	if (query->utilityStmt == NULL || !IsA(query->utilityStmt, ExplainStmt))
+		return false;
+	foreach(lc, ((ExplainStmt *) query->utilityStmt)->options)
+	{
+		DefElem    *option = lfirst(lc);
+
+		if (strcmp(option->defname, "generic_plan") == 0)
+			return true;
+	}
+	return false;
+}
+
 static void
 show_bytea(ParseState *pstate, Query *query)
 {
@@ -83,6 +104,8 @@ show_bytea(ParseState *pstate, Query *query)
 
 	if (whereToSendOutput != DestRemote ||
 		!IsTransactionState() || IsAbortedTransactionBlockState())
+		return;
+	if (prepares && parameters_are_gone(query))
 		return;
 	if (prepares)
 	{

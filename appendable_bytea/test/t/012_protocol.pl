@@ -71,5 +71,13 @@ foreach my $what (sort keys %found)
 $node->safe_psql('postgres', q{ALTER DATABASE postgres SET session_preload_libraries = 'appendable_bytea'});
 first_statements();
 is_deeply([ sort { $a cmp $b } values %found ], [ ('bytea, bytea, bytea') x 7 ], 'with session_preload_libraries all see bytea');
+
+# The parser notes its parameters where nobody may look when the statement is analysed.
+if ($node->safe_psql('postgres', 'SHOW server_version_num') >= 160000)
+{
+	$node->safe_psql('postgres', 'CREATE TABLE generic (id int, data appendable_bytea)');
+	my $explain = 'EXPLAIN (GENERIC_PLAN, COSTS OFF) SELECT data FROM generic WHERE id = $1 AND data = $2;';
+	like($node->safe_psql('postgres', $explain x 5), qr/(Seq Scan on generic.*){5}/s, 'EXPLAIN (GENERIC_PLAN) of a simple statement');
+}
 $node->stop;
 done_testing();
