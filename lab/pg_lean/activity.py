@@ -47,20 +47,25 @@ class Statement:
         return asdict(self)
 
 
+def by_statement(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Rows of light_explain_progress(), in its order, by statement of a process: those of one come together, its top node first."""
+    statements: list[list[dict[str, Any]]] = []
+    for row in rows:
+        if not statements or statements[-1][-1]["pid"] != row["pid"] or row["parent"] is None:
+            statements.append([])
+        statements[-1].append(row)
+    return statements
+
+
 def by_leader(rows: list[dict[str, Any]], queryids: Mapping[int, int | None] | None = None) -> dict[int, list[dict[str, Any]]]:
     """Nodes of light_explain_progress() by session: of the session's own statement, with its workers' figures.
 
     A session may run statements in functions, which are not what it asked for:
     `queryids` tells what each process runs by pg_stat_activity; where it is not known,
-    the first statement is taken.  Rows of one statement of one process come together,
-    its top node first.
+    the first statement is taken.
     """
     queryids = queryids or {}
-    groups: list[list[dict[str, Any]]] = []
-    for row in rows:
-        if not groups or groups[-1][-1]["pid"] != row["pid"] or row["parent"] is None:
-            groups.append([])
-        groups[-1].append(row)
+    groups = by_statement(rows)
     found: dict[int, list[dict[str, Any]]] = {}
     for group in groups:
         wanted = queryids.get(group[0]["pid"])

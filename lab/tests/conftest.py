@@ -31,6 +31,14 @@ def lean():
         yield cluster
 
 
+def profiling_cluster():
+    """A private server, not started, whose statements are all measured and go to light_explain's profile."""
+    cluster = Cluster(name="test", preload=["light_explain"], settings={"compute_query_id": "on", "light_explain.profile": "on"})
+    if not cluster.has_library("light_explain"):
+        pytest.skip("light_explain is not installed for this server (make install)")
+    return cluster
+
+
 @pytest.fixture
 def pg_lean(tmp_path):
     """Run pg-lean with its results below tmp_path; returns the finished process."""

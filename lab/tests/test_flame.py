@@ -5,8 +5,9 @@ import json
 import pytest
 
 import chromium
+from conftest import profiling_cluster
 from pg_lean import flame
-from pg_lean.cluster import Cluster
+from pg_lean.commands import flame as command
 from pg_lean.errors import LabError
 from pg_lean.flame import Frame
 
@@ -50,6 +51,14 @@ def test_statements_of_the_profile_stand_apart():
     assert "1 cancelled" in root.children[0].children[1].notes
 
 
+def test_a_running_statement_and_that_of_its_function_stand_apart():
+    rows = [dict(pid=1, leader_pid=leader, node=node, parent=parent, label=label, total_ms=ms)
+            for leader, node, parent, label, ms in ((None, 0, None, "Result", 10.0), (None, 0, None, "Aggregate", 8.0), (None, 1, 0, "  Seq Scan on t", 6.0))]
+    root = command.of_running(rows)
+    assert [[frame.name for frame in process.children] for process in root.children] == [["Result"], ["Aggregate"]]
+    assert root.children[1].children[0].own == pytest.approx(2.0) and root.children[1].children[0].children[0].own == pytest.approx(6.0)
+
+
 def test_ctes_count_once():
     plan = [{"Plan": {"Node Type": "Hash Join", "Actual Total Time": 10.0, "Actual Loops": 1, "Plans": [
         {"Node Type": "Seq Scan", "Subplan Name": "CTE c", "Relation Name": "t", "Actual Total Time": 6.0, "Actual Loops": 1},
@@ -69,10 +78,7 @@ def test_what_is_no_plan_is_refused(text):
 @pytest.fixture(scope="module")
 def profiled():
     """A server that keeps a profile."""
-    cluster = Cluster(name="test", preload=["light_explain"], settings={"compute_query_id": "on", "light_explain.profile": "on"})
-    if not cluster.has_library("light_explain"):
-        pytest.skip("light_explain is not installed for this server (make install)")
-    with cluster:
+    with profiling_cluster() as cluster:
         with cluster.connect() as conn:
             conn.execute("CREATE TABLE public.planted AS SELECT g, g % 10 AS k FROM generate_series(1, 200000) g")
             conn.execute("SELECT k, count(*) FROM planted GROUP BY k").fetchall()

@@ -12,9 +12,10 @@ import time
 import psycopg
 import pytest
 
+from conftest import profiling_cluster
 from pg_lean import progress, screen
 from pg_lean.activity import Activity, by_leader
-from pg_lean.cluster import Cluster, UserServer
+from pg_lean.cluster import UserServer
 from pg_lean.progress import Progress
 
 SLOW = "SELECT count(*) FROM big x WHERE pg_sleep(0.0005) IS NOT NULL"
@@ -127,10 +128,7 @@ def test_durations_are_short():
 @pytest.fixture(scope="module")
 def server():
     """A server whose statements all run with instrumentation."""
-    cluster = Cluster(name="test", preload=["light_explain"], settings={"compute_query_id": "on", "light_explain.profile": "on"})
-    if not cluster.has_library("light_explain"):
-        pytest.skip("light_explain is not installed for this server (make install)")
-    with cluster:
+    with profiling_cluster() as cluster:
         with cluster.connect() as conn:
             conn.execute("CREATE TABLE public.big AS SELECT g AS id FROM generate_series(1, 1000000) g")
             conn.execute("ANALYZE big")

@@ -14,6 +14,7 @@ from psycopg.rows import dict_row
 from rich.console import Console
 
 from pg_lean import flame as flames
+from pg_lean.activity import by_statement
 from pg_lean.cluster import UserServer
 from pg_lean.errors import LabError
 from pg_lean.flame import Frame
@@ -40,7 +41,10 @@ def register(app: typer.Typer, console: Console) -> None:
             root, title = flames.of_explain(file.read_text()), f"Plan of {file.name}"
             about = "One execution."
         else:
-            with UserServer(dsn).connect() as conn:
+            server = UserServer(dsn)
+            if statement is None:
+                server.need_extension("light_explain")
+            with server.connect() as conn:
                 root, title, about = draw(conn, statement, pid, queryid)
         if folded:
             sys.stdout.write(flames.folded(root))
@@ -57,7 +61,6 @@ def draw(conn: psycopg.Connection, statement: str | None, pid: int | None, query
     conn.row_factory = dict_row
     if statement is not None:
         return of_statement(conn, statement), " ".join(statement.split())[:200], "One execution under EXPLAIN ANALYZE, rolled back."
-    need_extension(conn)
     if pid is not None:
         # the function, not the view: rows of a statement come together, those of functions' statements apart
         rows = conn.execute("SELECT p.*, a.query FROM light_explain_progress() WITH ORDINALITY p LEFT JOIN pg_stat_activity a USING (pid)"
@@ -74,12 +77,6 @@ def draw(conn: psycopg.Connection, statement: str | None, pid: int | None, query
     return flames.of_profile(rows), "Profile" if queryid is None else f"Statement {queryid}", "All executions since the profile was last reset."
 
 
-def need_extension(conn: psycopg.Connection) -> None:
-    """Raise unless light_explain is in this database."""
-    if conn.execute("SELECT 1 FROM pg_extension WHERE extname = 'light_explain'").fetchone() is None:
-        raise LabError("extension light_explain is not in this database", "CREATE EXTENSION light_explain; or draw a plan with --file.")
-
-
 def of_statement(conn: psycopg.Connection, statement: str) -> Frame:
     """Run it under EXPLAIN ANALYZE; own times are light_explain's where it is there, else they are reckoned."""
     with conn.transaction(force_rollback=True):
@@ -94,13 +91,8 @@ def of_statement(conn: psycopg.Connection, statement: str) -> Frame:
 
 def of_running(rows: list[dict[str, Any]]) -> Frame:
     """A running statement: own time is a node's total less its children's; what has not returned yet has none."""
-    statements: list[list[dict[str, Any]]] = []
-    for row in rows:
-        if not statements or row["parent"] is None or statements[-1][0]["pid"] != row["pid"]:
-            statements.append([])
-        statements[-1].append(row)
     root = Frame("statements")
-    for nodes in statements:
+    for nodes in by_statement(rows):
         below: dict[int, float] = {}
         for row in nodes:
             if row["parent"] is not None:

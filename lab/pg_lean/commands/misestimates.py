@@ -15,7 +15,6 @@ from rich.table import Table
 from rich.text import Text
 
 from pg_lean.cluster import UserServer
-from pg_lean.errors import LabError
 from pg_lean.progress import kind_of
 from pg_lean.screen import duration, short
 
@@ -32,10 +31,10 @@ def register(app: typer.Typer, console: Console) -> None:
         output: Optional[Path] = typer.Option(None, "--output", "-o", help="Write a page (HTML) instead."),
     ) -> None:
         """Show where the planner expected ten times too much or too little, over all executions in the profile, and what may be tried."""
-        with UserServer(dsn).connect() as conn:
+        server = UserServer(dsn)
+        server.need_extension("light_explain")
+        with server.connect() as conn:
             conn.row_factory = dict_row
-            if conn.execute("SELECT FROM pg_extension WHERE extname = 'light_explain'").fetchone() is None:
-                raise LabError("extension light_explain is not in this database", "CREATE EXTENSION light_explain; its view light_explain_misestimates is what is shown.")
             found = conn.execute("SELECT * FROM light_explain_misestimates LIMIT %s", (limit,)).fetchall()
         for row in found:
             row["advice"] = advice(row)
