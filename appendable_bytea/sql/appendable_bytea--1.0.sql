@@ -900,6 +900,29 @@ ALTER OPERATOR FAMILY appendable_text_ops USING btree ADD
 	FUNCTION 1 (text, text) pg_catalog.bttextcmp(text, text);
 
 --
+-- Following: what is new since an offset, and being told of more
+--
+
+CREATE FUNCTION appendable_tail(value appendable_bytea, from_offset bigint, max_bytes integer DEFAULT 1048576,
+	whole_lines boolean DEFAULT false, OUT data bytea, OUT next_offset bigint)
+	AS 'MODULE_PATHNAME', 'appendable_tail' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_tail(appendable_bytea, bigint, integer, boolean) IS 'bytes from an offset on, and the offset to go on from';
+
+CREATE FUNCTION appendable_tail(value appendable_text, from_offset bigint, max_bytes integer DEFAULT 1048576,
+	whole_lines boolean DEFAULT false, OUT data text, OUT next_offset bigint)
+	AS 'MODULE_PATHNAME', 'appendable_text_tail' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_tail(appendable_text, bigint, integer, boolean) IS 'whole characters from an offset in bytes on, and the offset to go on from';
+
+CREATE FUNCTION appendable_lines(value appendable_text, from_offset bigint DEFAULT 0, unfinished boolean DEFAULT true,
+	OUT line text, OUT next_offset bigint) RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'appendable_lines' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_lines(appendable_text, bigint, boolean) IS 'lines from an offset in bytes on, each with the offset behind it';
+
+CREATE FUNCTION appendable_notify() RETURNS trigger
+	AS 'MODULE_PATHNAME', 'appendable_notify' LANGUAGE C;
+COMMENT ON FUNCTION appendable_notify() IS 'trigger that notifies a channel of appends: arguments are the channel and, for each row, the column to tell';
+
+--
 -- 3. Storage: access method, chunk stores, check, statistics
 --
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * am.c
- *	  The table access method appendable_heap: heap, with one door for values.
+ *	  The table access method appendable_heap: heap, with one way in for values.
  *
  * Tables of this access method are heap tables on disk.  Every callback is heap's
  * but those that store rows, which first turn each column of the type into what
@@ -27,7 +27,6 @@
 #include "access/heapam.h"
 #include "access/tableam.h"
 #include "access/xact.h"
-#include "catalog/catalog.h"
 #include "catalog/pg_am.h"
 #include "executor/tuptable.h"
 #include "fmgr.h"
@@ -44,14 +43,14 @@
 static TableAmRoutine routine;
 static const TableAmRoutine *heap;
 
-/* relations that show heap's routine for now; see lend_heap() */
-typedef struct Lent
+/* relations that show heap's routine for now; see show_heap_routine() */
+typedef struct ShownAsHeap
 {
 	Relation	rel;
-	struct Lent *outer;
-} Lent;
+	struct ShownAsHeap *outer;
+} ShownAsHeap;
 
-static Lent *lent = NULL;
+static ShownAsHeap *shown_as_heap = NULL;
 
 /* Ask for a pruning when the version that is replaced has such a line pointer. */
 #define PRUNE_EVERY		16
@@ -61,14 +60,14 @@ static void
 find_target(Relation rel, AbTarget *target)
 {
 	target->rewriting = OidIsValid(rel->rd_rel->relrewrite);
-	target->home = target->rewriting ? rel->rd_rel->relrewrite : RelationGetRelid(rel);
+	target->relid = target->rewriting ? rel->rd_rel->relrewrite : RelationGetRelid(rel);
 	target->temporary = rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP;
 	target->permanent = rel->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT;
 	target->logged = RelationIsLogicallyLogged(rel);
 }
 
 static bool
-has_our_column(Relation rel)
+has_appendable_column(Relation rel)
 {
 	return ab_next_column(RelationGetDescr(rel), 0) > 0;
 }
@@ -81,7 +80,7 @@ typedef struct RowPlan
 	AttrNumber *attnums;
 	AbPlan	  **plans;
 	bool		writes;
-	bool		waits;			/* what is written can wait until the row is
+	bool		deferrable;		/* what is written can wait until the row is
 								 * stored */
 	int			nended;			/* values that end with the old version */
 	AbRef	   *ended;
@@ -97,7 +96,7 @@ plan_row(RowPlan *row, Relation rel, TupleTableSlot *slot, HeapTuple old)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
 
-	row->waits = true;
+	row->deferrable = true;
 	find_target(rel, &row->target);
 	row->attnums = palloc(desc->natts * sizeof(AttrNumber));
 	row->plans = palloc(desc->natts * sizeof(AbPlan *));
@@ -124,7 +123,7 @@ plan_row(RowPlan *row, Relation rel, TupleTableSlot *slot, HeapTuple old)
 		if (ab_plan_writes(plan))
 		{
 			row->writes = true;
-			row->waits = row->waits && ab_plan_waits(plan, &target);
+			row->deferrable = row->deferrable && ab_plan_deferrable(plan, &target);
 		}
 		row->plans[row->ncolumns] = plan;
 		row->attnums[row->ncolumns++] = n;
@@ -136,7 +135,7 @@ plan_row(RowPlan *row, Relation rel, TupleTableSlot *slot, HeapTuple old)
  * be stored into the slot.
  */
 static void
-carry_out_row(RowPlan *row, Relation rel, TupleTableSlot *slot, bool later)
+execute_row(RowPlan *row, Relation rel, TupleTableSlot *slot, bool later)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
 	Datum	   *values;
@@ -158,7 +157,7 @@ carry_out_row(RowPlan *row, Relation rel, TupleTableSlot *slot, bool later)
 		AbPlan	   *plan = row->plans[i];
 
 		values[row->attnums[i] - 1] = later && ab_plan_writes(plan) ?
-			ab_carry_out_later(plan, &row->target) : ab_carry_out(plan, &row->target);
+			ab_plan_execute_later(plan, &row->target) : ab_plan_execute(plan, &row->target);
 	}
 
 	oldcontext = MemoryContextSwitchTo(slot->tts_mcxt);
@@ -177,13 +176,13 @@ prepare_insert(Relation rel, TupleTableSlot *slot)
 				oldcontext;
 	RowPlan		row = {0};
 
-	if (!has_our_column(rel))
+	if (!has_appendable_column(rel))
 		return;
 	context = AllocSetContextCreate(CurrentMemoryContext, "appendable_bytea row",
 									ALLOCSET_DEFAULT_SIZES);
 	oldcontext = MemoryContextSwitchTo(context);
 	plan_row(&row, rel, slot, NULL);
-	carry_out_row(&row, rel, slot, false);
+	execute_row(&row, rel, slot, false);
 	MemoryContextSwitchTo(oldcontext);
 	MemoryContextDelete(context);
 }
@@ -254,7 +253,7 @@ ask_for_pruning(Buffer buffer)
 static bool
 own_reference(Relation rel, Datum value, bool isnull, AbRef *ref)
 {
-	return !isnull && ab_find_reference(value, ref) && ref->home == RelationGetRelid(rel);
+	return !isnull && ab_find_reference(value, ref) && ref->relid == RelationGetRelid(rel);
 }
 
 /*
@@ -289,13 +288,13 @@ static void
 delete_ended(const AbRef *ended, int count)
 {
 	for (int i = 0; i < count; i++)
-		ab_chunks_delete(ended[i].home, ended[i].vid, 0, PG_INT64_MAX, AB_ANY_EDITION);
+		ab_chunks_delete(ended[i].relid, ended[i].vid, 0, PG_INT64_MAX, AB_ANY_EDITION);
 }
 
 /*
  * Make an updated row storable.  Returns TM_Ok, or what keeps the row from being
  * updated, with *tmfd filled in and nothing written.  After TM_Ok the caller must
- * call settle_update().
+ * call finish_update().
  */
 static TM_Result
 prepare_update(RowPlan *row, Relation rel, ItemPointer otid, TupleTableSlot *slot,
@@ -322,7 +321,7 @@ prepare_update(RowPlan *row, Relation rel, ItemPointer otid, TupleTableSlot *slo
 										 ALLOCSET_DEFAULT_SIZES);
 	oldcontext = MemoryContextSwitchTo(row->context);
 	plan_row(row, rel, slot, &old);
-	if (row->writes && row->waits)
+	if (row->writes && row->deferrable)
 		later = true;
 	else if (row->writes && !row_is_private(&old, cid, buffer))
 	{
@@ -331,7 +330,7 @@ prepare_update(RowPlan *row, Relation rel, ItemPointer otid, TupleTableSlot *slo
 
 		/* should it not exist: who waits for its maker must not hold the row */
 		if (!row->target.temporary)
-			ab_store_create(row->target.home);
+			ab_store_create(row->target.relid);
 		result = heap->tuple_lock(rel, otid, snapshot, locked, cid,
 								  LockTupleNoKeyExclusive,
 								  wait ? LockWaitBlock : LockWaitError, 0, tmfd);
@@ -339,7 +338,7 @@ prepare_update(RowPlan *row, Relation rel, ItemPointer otid, TupleTableSlot *slo
 	}
 	if (result == TM_Ok)
 	{
-		carry_out_row(row, rel, slot, later);
+		execute_row(row, rel, slot, later);
 		row->nended = find_ended(rel, &old, slot, &row->ended);
 	}
 	MemoryContextSwitchTo(oldcontext);
@@ -354,7 +353,7 @@ prepare_update(RowPlan *row, Relation rel, ItemPointer otid, TupleTableSlot *slo
  * with the old version, and give back memory.  Logical decoding meets the row first.
  */
 static void
-settle_update(RowPlan *row, bool stored)
+finish_update(RowPlan *row, bool stored)
 {
 	MemoryContext oldcontext;
 
@@ -362,7 +361,7 @@ settle_update(RowPlan *row, bool stored)
 		return;
 	oldcontext = MemoryContextSwitchTo(row->context);
 	for (int i = 0; i < row->ncolumns; i++)
-		ab_settle(row->plans[i], &row->target, stored);
+		ab_plan_finish(row->plans[i], &row->target, stored);
 	if (stored)
 		delete_ended(row->ended, row->nended);
 	MemoryContextSwitchTo(oldcontext);
@@ -375,11 +374,11 @@ appendable_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandI
 				  TM_FailureData *tmfd, LockTupleMode *lockmode,
 				  TU_UpdateIndexes_compat *update_indexes)
 {
-	bool		ours = has_our_column(rel);
+	bool		appendable = has_appendable_column(rel);
 	RowPlan		row;
 	TM_Result	result;
 
-	if (ours)
+	if (appendable)
 	{
 		result = prepare_update(&row, rel, otid, slot, cid, snapshot, wait, tmfd);
 		if (result != TM_Ok)
@@ -391,8 +390,8 @@ appendable_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandI
 	}
 	result = heap->tuple_update(rel, otid, slot, cid, TABLE_UPDATE_ARG_compat snapshot, crosscheck, wait,
 								tmfd, lockmode, update_indexes);
-	if (ours)
-		settle_update(&row, result == TM_Ok);
+	if (appendable)
+		finish_update(&row, result == TM_Ok);
 	return result;
 }
 
@@ -416,7 +415,7 @@ appendable_delete(TABLE_DELETE_PARAMS_compat)
 {
 	TM_Result	result = heap->tuple_delete(TABLE_DELETE_ARGS_compat);
 
-	if (result == TM_Ok && has_our_column(rel))
+	if (result == TM_Ok && has_appendable_column(rel))
 	{
 		MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "appendable_bytea row",
 													  ALLOCSET_DEFAULT_SIZES);
@@ -439,7 +438,7 @@ static void
 appendable_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 token, bool succeeded)
 {
 	heap->tuple_complete_speculative(rel, slot, token, succeeded);
-	if (!succeeded && has_our_column(rel))
+	if (!succeeded && has_appendable_column(rel))
 		delete_values(rel, slot);
 }
 
@@ -475,20 +474,20 @@ appendable_toast_am(Relation rel)
  * table during CREATE INDEX CONCURRENTLY.
  */
 static pg_noinline void
-lend_heap(Lent *mark, Relation rel)
+show_heap_routine(ShownAsHeap *mark, Relation rel)
 {
 	mark->rel = rel;
-	mark->outer = lent;
-	lent = mark;
+	mark->outer = shown_as_heap;
+	shown_as_heap = mark;
 	rel->rd_tableam = heap;
 }
 
 static pg_noinline void
-return_heap(Lent *mark)
+restore_routine(ShownAsHeap *mark)
 {
 	mark->rel->rd_tableam = &routine;
-	lent = mark->outer;
-	for (Lent *l = lent; l != NULL; l = l->outer)
+	shown_as_heap = mark->outer;
+	for (ShownAsHeap *l = shown_as_heap; l != NULL; l = l->outer)
 		l->rel->rd_tableam = heap;
 }
 
@@ -496,7 +495,7 @@ static void
 relation_invalidated(Datum arg, Oid relid)
 {
 	ab_stores_invalidated(relid);
-	for (Lent *l = lent; l != NULL; l = l->outer)
+	for (ShownAsHeap *l = shown_as_heap; l != NULL; l = l->outer)
 	{
 		if (relid == InvalidOid || relid == RelationGetRelid(l->rel))
 			l->rel->rd_tableam = heap;
@@ -510,9 +509,9 @@ appendable_index_build(Relation rel, Relation index, struct IndexInfo *info,
 					   IndexBuildCallback callback, void *state, TableScanDesc scan)
 {
 	volatile double result = 0;
-	Lent		mark;
+	ShownAsHeap mark;
 
-	lend_heap(&mark, rel);
+	show_heap_routine(&mark, rel);
 	PG_TRY();
 	{
 		result = heap->index_build_range_scan(rel, index, info, allow_sync, anyvisible,
@@ -521,7 +520,7 @@ appendable_index_build(Relation rel, Relation index, struct IndexInfo *info,
 	}
 	PG_FINALLY();
 	{
-		return_heap(&mark);
+		restore_routine(&mark);
 	}
 	PG_END_TRY();
 	return result;
@@ -531,16 +530,16 @@ static void
 appendable_index_validate(Relation rel, Relation index, struct IndexInfo *info,
 						  Snapshot snapshot, struct ValidateIndexState *state)
 {
-	Lent		mark;
+	ShownAsHeap mark;
 
-	lend_heap(&mark, rel);
+	show_heap_routine(&mark, rel);
 	PG_TRY();
 	{
 		heap->index_validate_scan(rel, index, info, snapshot, state);
 	}
 	PG_FINALLY();
 	{
-		return_heap(&mark);
+		restore_routine(&mark);
 	}
 	PG_END_TRY();
 }

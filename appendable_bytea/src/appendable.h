@@ -13,8 +13,8 @@
  *	AB_REF_PADDED	reference tail 0x80 zeros
  *	AB_EDIT			reference length segments
  *
- * A reference is {home, vid, stored, crc, edition}: the first "stored" bytes of
- * value "vid" as chunks of table "home" at "edition".  A tail is what follows
+ * A reference is {relid, vid, stored, crc, edition}: the first "stored" bytes of
+ * value "vid" as chunks of table "relid" at "edition".  A tail is what follows
  * those bytes.  Padding lets heap_update log only the bytes that changed; only
  * the access method makes padded forms, and every reader takes them off.
  *
@@ -53,7 +53,7 @@
 #define AB_REF_PADDED	4
 #define AB_EDIT			5
 
-/* format, home, vid, stored, crc, edition */
+/* format, relid, vid, stored, crc, edition */
 #define AB_REF_SIZE		(1 + 4 + 8 + 8 + 4 + 4)
 
 /* a slice of this many bytes holds the header of any encoding */
@@ -70,7 +70,7 @@
 
 typedef struct AbRef
 {
-	Oid			home;			/* table that the chunks belong to */
+	Oid			relid;			/* table that the chunks belong to */
 	uint32		edition;		/* counts overwrites and truncations */
 	int64		vid;			/* value id, never 0 in a reference */
 	int64		stored;			/* bytes in chunks, > 0 in a reference */
@@ -115,11 +115,8 @@ extern bool ab_parse_reference(Datum datum, AbRef *ref);
 /* Bytes of the value.  Fetches a header, or a short tail when it is padded. */
 extern int64 ab_length(Datum datum);
 
-/*
- * True if both datums certainly hold the same bytes because they name the same
- * chunks and equal tails; false says nothing.
- */
-extern bool ab_identical(Datum a, Datum b);
+/* Do two references name the same bytes? */
+extern bool ab_same_reference(const AbRef *a, const AbRef *b);
 
 /* A flat value of these bytes. */
 extern Datum ab_make_flat(const char *data, int64 length);
@@ -172,6 +169,12 @@ extern void ab_reader_read(AbReader *reader, int64 offset, char *buf, int64 leng
  */
 extern int64 ab_reader_next(AbReader *reader, const char **piece);
 extern void ab_reader_seek(AbReader *reader, int64 offset);
+
+/*
+ * Tell a new reader that all pieces will be read before anything is made of them, which
+ * saves it to look at the value's end first.
+ */
+extern void ab_reader_whole(AbReader *reader);
 extern void ab_reader_close(AbReader *reader);
 
 /* Bytes [offset, offset + length) of a value as a bytea; checks the 1 GB limit. */
@@ -184,6 +187,12 @@ extern void ab_check_index(int64 n, int64 limit);
 
 /* Where the bytes of a pattern are first, counted from 1; 0 if nowhere. */
 extern int64 ab_position(Datum value, bytea *pattern);
+
+/*
+ * True if both datums certainly hold the same bytes because they name the same
+ * chunks and equal tails; false says nothing.
+ */
+extern bool ab_identical(Datum a, Datum b);
 
 /* The byte at an offset that lies in the value. */
 extern int	ab_read_byte(Datum value, int64 offset);

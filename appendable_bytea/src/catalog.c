@@ -25,7 +25,6 @@
 #include "access/toast_internals.h"
 #include "access/xact.h"
 #include "catalog/indexing.h"
-#include "commands/trigger.h"
 #include "storage/lmgr.h"
 #include "utils/fmgroids.h"
 #include "utils/hsearch.h"
@@ -46,7 +45,7 @@ PG_FUNCTION_INFO_V1(appendable_bytea_refuse_write);
 /* A store that was found. */
 typedef struct FoundStore
 {
-	Oid			home;			/* hash key */
+	Oid			relid;			/* hash key */
 	Oid			heap;
 } FoundStore;
 
@@ -67,7 +66,7 @@ ab_stores_invalidated(Oid relid)
 }
 
 static void
-remember(Oid home, Oid heap)
+remember(Oid relid, Oid heap)
 {
 	FoundStore *found;
 
@@ -80,13 +79,13 @@ remember(Oid home, Oid heap)
 		found_stores = hash_create("appendable_bytea stores", 64, &control,
 								   HASH_ELEM | HASH_BLOBS);
 	}
-	found = hash_search(found_stores, &home, HASH_ENTER, NULL);
+	found = hash_search(found_stores, &relid, HASH_ENTER, NULL);
 	found->heap = heap;
 }
 
 /* Find the row of a table; a copy, or NULL. */
 static HeapTuple
-find_row(Relation catalog, Oid home)
+find_row(Relation catalog, Oid relid)
 {
 	Relation   *indexes;
 	int			nindexes;
@@ -102,7 +101,7 @@ find_row(Relation catalog, Oid home)
 			valid = i;
 	}
 	ScanKeyInit(&key[0], Anum_stores_relation, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(home));
+				ObjectIdGetDatum(relid));
 	scan = systable_beginscan_ordered(catalog, indexes[valid], NULL, 1, key);
 	row = systable_getnext_ordered(scan, ForwardScanDirection);
 	if (HeapTupleIsValid(row))
@@ -120,7 +119,7 @@ column(Relation catalog, HeapTuple row, AttrNumber attnum, bool *isnull)
 
 /* The store of a table; InvalidOid if it has none (yet). */
 Oid
-ab_store_find(Oid home)
+ab_store_find(Oid relid)
 {
 	Oid			stores = ab_stores_oid();
 	FoundStore *found;
@@ -134,12 +133,12 @@ ab_store_find(Oid home)
 	if (stores != found_in)
 		ab_stores_invalidated(InvalidOid);
 	found_in = stores;
-	if (found_stores && (found = hash_search(found_stores, &home, HASH_FIND, NULL)) != NULL)
+	if (found_stores && (found = hash_search(found_stores, &relid, HASH_FIND, NULL)) != NULL)
 		return found->heap;
 
 	catalog = table_open(stores, AccessShareLock);
 	generation = found_generation;
-	row = find_row(catalog, home);
+	row = find_row(catalog, relid);
 	if (HeapTupleIsValid(row))
 	{
 		bool		isnull;
@@ -154,7 +153,7 @@ ab_store_find(Oid home)
 
 	/* the catalog may have changed meanwhile */
 	if (OidIsValid(heap) && generation == found_generation)
-		remember(home, heap);
+		remember(relid, heap);
 	return heap;
 }
 
@@ -183,14 +182,33 @@ ab_store_list(void)
 }
 
 /*
+ * Open the catalog to change it.  Logical decoding leaves out changes of a relation with
+ * a pg_class.relrewrite, which pg_upgrade does not bring along.
+ */
+static Relation
+open_to_write(void)
+{
+	Relation	catalog = table_open(ab_stores_oid(), RowExclusiveLock);
+
+	if (!OidIsValid(catalog->rd_rel->relrewrite))
+	{
+		/* somebody else may have done it while we waited */
+		LockRelation(catalog, ShareUpdateExclusiveLock);
+		if (!OidIsValid(catalog->rd_rel->relrewrite))
+			ab_set_relrewrite(RelationGetRelid(catalog), RelationGetRelid(catalog));
+	}
+	return catalog;
+}
+
+/*
  * Note whose a store is: its table's, or nobody's any more with InvalidOid.  The caller
  * holds a lock on the table, if it is there, that keeps others from doing the same.
  */
 void
-ab_store_record(Oid home, Oid heap)
+ab_store_record(Oid relid, Oid heap)
 {
-	Relation	catalog = table_open(ab_stores_oid(), RowExclusiveLock);
-	HeapTuple	row = find_row(catalog, home);
+	Relation	catalog = open_to_write();
+	HeapTuple	row = find_row(catalog, relid);
 
 	if (HeapTupleIsValid(row))
 		CatalogTupleDelete(catalog, &row->t_self);
@@ -199,14 +217,7 @@ ab_store_record(Oid home, Oid heap)
 		Datum		values[Natts_stores] = {0};
 		bool		nulls[Natts_stores] = {0};
 
-		/* pg_upgrade does not bring along what keeps it from being decoded */
-		if (!OidIsValid(catalog->rd_rel->relrewrite))
-		{
-			LockRelation(catalog, ShareUpdateExclusiveLock);
-			if (!OidIsValid(catalog->rd_rel->relrewrite))
-				ab_set_relrewrite(RelationGetRelid(catalog), RelationGetRelid(catalog));
-		}
-		values[Anum_stores_relation - 1] = ObjectIdGetDatum(home);
+		values[Anum_stores_relation - 1] = ObjectIdGetDatum(relid);
 		values[Anum_stores_store - 1] = ObjectIdGetDatum(heap);
 		nulls[Anum_stores_dropped_by - 1] = true;
 		CatalogTupleInsert(catalog, heap_form_tuple(RelationGetDescr(catalog), values, nulls));
@@ -218,16 +229,16 @@ ab_store_record(Oid home, Oid heap)
 
 /* Note that this transaction drops a table but leaves its store. */
 void
-ab_store_leave(Oid home)
+ab_store_retain(Oid relid)
 {
-	Relation	catalog = table_open(ab_stores_oid(), RowExclusiveLock);
-	HeapTuple	row = find_row(catalog, home);
+	Relation	catalog = open_to_write();
+	HeapTuple	row = find_row(catalog, relid);
 	Datum		values[Natts_stores] = {0};
 	bool		nulls[Natts_stores] = {0};
 	bool		replace[Natts_stores] = {0};
 
 	if (!HeapTupleIsValid(row))
-		elog(ERROR, "table %u has no chunk store", home);
+		elog(ERROR, "table %u has no chunk store", relid);
 	values[Anum_stores_dropped_by - 1] = FullTransactionIdGetDatum(GetTopFullTransactionId());
 	replace[Anum_stores_dropped_by - 1] = true;
 	row = heap_modify_tuple(row, RelationGetDescr(catalog), values, nulls, replace);
@@ -236,15 +247,16 @@ ab_store_leave(Oid home)
 	CommandCounterIncrement();
 }
 
-/* The transaction that dropped a table and left its store; false if there is none. */
+/* The transaction that dropped a table and left its store; false (and invalid) if there is none. */
 bool
-ab_store_is_left(Oid home, FullTransactionId *dropped_by)
+ab_store_is_retained(Oid relid, FullTransactionId *dropped_by)
 {
 	Relation	catalog = table_open(ab_stores_oid(), AccessShareLock);
-	HeapTuple	row = find_row(catalog, home);
+	HeapTuple	row = find_row(catalog, relid);
 	bool		isnull = true;
 	Datum		value;
 
+	*dropped_by = InvalidFullTransactionId;
 	if (HeapTupleIsValid(row))
 	{
 		value = column(catalog, row, Anum_stores_dropped_by, &isnull);

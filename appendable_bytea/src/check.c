@@ -31,11 +31,9 @@
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
-#include "utils/syscache.h"
 #include "utils/tuplesort.h"
 
 #include "compat_table.h"
@@ -69,56 +67,52 @@ report(Check *check, ItemPointer tid, const char *column, const char *problem)
 	tuplestore_putvalues(check->rsinfo->setResult, check->rsinfo->setDesc, values, nulls);
 }
 
+/* How many chunks of a value there are. */
+static int64
+count_chunks(Check *check, int64 vid)
+{
+	SysScanDesc scan = ab_chunk_scan(&check->store, GetActiveSnapshot(), vid, 0, PG_INT64_MAX);
+	int64		count = 0;
+
+	while (systable_getnext_ordered(scan, ForwardScanDirection) != NULL)
+		count++;
+	systable_endscan_ordered(scan);
+	return count;
+}
+
 /* What is wrong with the chunks of a reference, or NULL. */
-static char *
+static const char *
 check_chunks(Check *check, const AbRef *ref)
 {
-	SysScanDesc scan;
-	HeapTuple	tuple;
-	int64		expected = 0;
+	AbLayout	layout = {.context = CurrentMemoryContext,
+	.snapshot = GetActiveSnapshot(),.lenient = true,.to_end = true};
+	int64		at = 0;
+	int64		chunks = 0;
 	uint32		crc = AB_CRC_INIT;
-	char	   *problem = NULL;
+	const char *problem = NULL;
 
 	if (!check->has_store)
-		return pstrdup("the table has no chunk store");
-	scan = ab_chunk_scan(&check->store, GetActiveSnapshot(), ref->vid, 0, PG_INT64_MAX);
-	while ((tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)
+		return "the table has no chunk store";
+	while (problem == NULL && at < ref->stored)
 	{
-		AbChunk		chunk;
-		const char *malformed = ab_chunk_parse(tuple, &chunk);
+		const AbChunk *chunk = ab_layout_find(&layout, ref, at, ref->stored);
 
-		CHECK_FOR_INTERRUPTS();
-		check->chunks++;
-		if (problem)
-			continue;
-		if (malformed)
-			problem = psprintf("the chunk after byte %lld has %s", (long long) expected, malformed);
-		else if (chunk.off > expected && expected < ref->stored)
-			problem = psprintf("byte %lld is in no chunk", (long long) expected);
-		else if (chunk.off != expected || chunk.edition > ref->edition || expected >= ref->stored)
-			problem = psprintf("the chunk at offset %lld, edition %u, is not part of the value",
-							   (long long) chunk.off, chunk.edition);
-		else if (!ab_chunk_intact(&chunk))
-			problem = psprintf("the chunk at offset %lld is damaged", (long long) chunk.off);
-		else if (ref->edition == 0 && chunk.prev != crc)
+		if (chunk == NULL)
+			problem = layout.problem ? layout.problem :
+				psprintf("byte %lld is in no chunk", (long long) at);
+		else if (ref->edition == 0 && chunk->prev != crc)
 			problem = psprintf("the chunk at offset %lld does not continue the one before it",
-							   (long long) chunk.off);
+							   (long long) chunk->off);
 		else
 		{
-			crc = chunk.crc;
-			expected = chunk.off + chunk.length;
+			crc = chunk->crc;
+			at = chunk->off + chunk->length;
+			chunks++;
 		}
 	}
-	systable_endscan_ordered(scan);
-	if (problem)
-		return problem;
-	if (expected < ref->stored)
-		return psprintf("byte %lld is in no chunk", (long long) expected);
-	if (expected > ref->stored)
-		return pstrdup("the last chunk reaches beyond the value");
-	if (crc != ref->crc)
-		return pstrdup("the last chunk is not the one that was written last");
-	return NULL;
+	ab_layout_close(&layout);
+	check->chunks += problem ? count_chunks(check, ref->vid) : chunks;
+	return problem;
 }
 
 /*
@@ -158,7 +152,7 @@ check_value(Check *check, ItemPointer tid, const char *column, Datum value)
 {
 	AbValue		parsed;
 	AbRef		ref;
-	char	   *problem = parse_value(value, &parsed);
+	const char *problem = parse_value(value, &parsed);
 
 	if (problem)
 	{
@@ -168,9 +162,9 @@ check_value(Check *check, ItemPointer tid, const char *column, Datum value)
 	ref = parsed.base;
 	if (ref.vid == 0)
 		return;
-	if (ref.home != RelationGetRelid(check->rel))
+	if (ref.relid != RelationGetRelid(check->rel))
 	{
-		report(check, tid, column, psprintf("the chunks belong to table %u", ref.home));
+		report(check, tid, column, psprintf("the chunks belong to table %u", ref.relid));
 		return;
 	}
 	tuplesort_putdatum(check->vids, Int64GetDatum(ref.vid), false);
@@ -238,20 +232,15 @@ check_owners(Check *check)
 }
 
 static void
-check_table(ReturnSetInfo *rsinfo, Oid relid)
+check_table(ReturnSetInfo *rsinfo, Relation rel)
 {
 	Check		check;
 	AbValueScan scan;
 
 	memset(&check, 0, sizeof(check));
 	check.rsinfo = rsinfo;
-	check.rel = table_open(relid, AccessShareLock);
-	if (!ab_is_ours(check.rel))
-	{
-		table_close(check.rel, NoLock);
-		return;
-	}
-	check.has_store = ab_store_open(relid, AccessShareLock, &check.store);
+	check.rel = rel;
+	check.has_store = ab_store_open(RelationGetRelid(rel), AccessShareLock, &check.store);
 	check.vids = begin_vids();
 	ab_values_begin(&scan, check.rel, GetActiveSnapshot());
 	while (ab_values_next(&scan))
@@ -268,7 +257,6 @@ check_table(ReturnSetInfo *rsinfo, Oid relid)
 	tuplesort_end(check.vids);
 	if (check.has_store)
 		ab_store_close(&check.store, NoLock);
-	table_close(check.rel, NoLock);
 }
 
 /* Sort the ids of all values that the snapshot sees; each must be understood. */
@@ -308,7 +296,7 @@ ab_free_unowned(Oid relid, int64 *chunks, int64 *bytes)
 
 	*chunks = *bytes = 0;
 	Assert(CheckRelationLockedByMe(rel, AccessExclusiveLock, true));
-	if (!OidIsValid(ab_am_oid()) || !ab_is_ours(rel) ||
+	if (!OidIsValid(ab_am_oid()) || !ab_is_appendable(rel) ||
 		!ab_store_open(relid, RowExclusiveLock, &store))
 	{
 		table_close(rel, NoLock);
@@ -324,7 +312,7 @@ ab_free_unowned(Oid relid, int64 *chunks, int64 *bytes)
 
 		CHECK_FOR_INTERRUPTS();
 		/* what a damaged row belongs to is not known */
-		if (ab_chunk_parse(tuple, &chunk) != NULL)
+		if (!ab_chunk_parse(tuple, &chunk))
 			continue;
 		while (more && vid < chunk.vid)
 			more = next_vid(vids, &vid);
@@ -348,30 +336,18 @@ ab_free_unowned(Oid relid, int64 *chunks, int64 *bytes)
 Datum
 appendable_bytea_check(PG_FUNCTION_ARGS)
 {
-	List	   *homes;
 	ListCell   *lc;
 
 	InitMaterializedSRF(fcinfo, 0);
-	homes = PG_ARGISNULL(0) ? ab_store_list() : list_make1_oid(PG_GETARG_OID(0));
-	foreach(lc, homes)
+	foreach(lc, ab_tables_to_read(fcinfo))
 	{
-		Oid			home = lfirst_oid(lc);
+		Relation	rel = ab_open_to_read(fcinfo, lfirst_oid(lc));
 
-		if (get_rel_name(home) == NULL)
-		{
-			if (PG_ARGISNULL(0))
-				continue;
-			ereport(ERROR,
-					(errcode(ERRCODE_UNDEFINED_TABLE),
-					 errmsg("relation with OID %u does not exist", home)));
-		}
-		if (!ab_may_look(home))
-		{
-			if (PG_ARGISNULL(0))
-				continue;
-			aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, get_rel_name(home));
-		}
-		check_table((ReturnSetInfo *) fcinfo->resultinfo, home);
+		if (rel == NULL)
+			continue;
+		if (ab_is_appendable(rel))
+			check_table((ReturnSetInfo *) fcinfo->resultinfo, rel);
+		table_close(rel, NoLock);
 	}
 	return (Datum) 0;
 }

@@ -23,7 +23,6 @@
 #include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/relscan.h"
-#include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "executor/tuptable.h"
@@ -47,12 +46,9 @@
 #define LONG_XID_BITS	48
 #define VID_BITS		63
 
-/*
- * Take a row of a store apart; data points into the tuple.  Returns what is wrong with
- * the row, or NULL.
- */
-const char *
-ab_chunk_parse(HeapTuple tuple, AbChunk *chunk)
+/* What is wrong with a row of a store, or NULL; takes it apart, data points into it. */
+static const char *
+parse_row(HeapTuple tuple, AbChunk *chunk)
 {
 	HeapTupleHeader header = tuple->t_data;
 	AbChunkRow *row = (AbChunkRow *) ((char *) header + header->t_hoff);
@@ -77,17 +73,12 @@ ab_chunk_parse(HeapTuple tuple, AbChunk *chunk)
 	return NULL;
 }
 
-/* Take a row of a store apart; anything wrong with it is an error. */
-void
-ab_chunk_deform(Relation store, HeapTuple tuple, AbChunk *chunk)
+/* Take a row of a store apart; false, and chunk->problem, if it is not as it must be. */
+bool
+ab_chunk_parse(HeapTuple tuple, AbChunk *chunk)
 {
-	const char *problem = ab_chunk_parse(tuple, chunk);
-
-	if (problem)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("chunk store \"%s\" has a chunk with %s",
-						RelationGetRelationName(store), problem)));
+	chunk->problem = parse_row(tuple, chunk);
+	return chunk->problem == NULL;
 }
 
 /* The checksum that a chunk must have. */
@@ -199,7 +190,7 @@ ab_chunk_scan(const AbStore *store, Snapshot snapshot, int64 vid, int64 from, in
  * that even then nothing mixes.
  */
 bool
-ab_chunks_occupied(Oid home, int64 vid, int64 from, int64 before, uint32 edition)
+ab_chunks_occupied(Oid relid, int64 vid, int64 from, int64 before, uint32 edition)
 {
 	AbStore		store;
 	SysScanDesc scan;
@@ -207,7 +198,7 @@ ab_chunks_occupied(Oid home, int64 vid, int64 from, int64 before, uint32 edition
 	HeapTuple	tuple;
 	bool		found = false;
 
-	if (!ab_store_open(home, AccessShareLock, &store))
+	if (!ab_store_open(relid, AccessShareLock, &store))
 		return false;
 	InitDirtySnapshot(dirty);
 	scan = ab_chunk_scan(&store, &dirty, vid, from, before);
@@ -215,8 +206,7 @@ ab_chunks_occupied(Oid home, int64 vid, int64 from, int64 before, uint32 edition
 	{
 		AbChunk		chunk;
 
-		ab_chunk_deform(store.heap, tuple, &chunk);
-		found = chunk.edition >= edition;
+		found = !ab_chunk_parse(tuple, &chunk) || chunk.edition >= edition;
 		CHECK_FOR_INTERRUPTS();
 	}
 	systable_endscan_ordered(scan);
@@ -235,15 +225,6 @@ vacuum_state(SysScanDesc scan, TransactionId *dead_after)
 	state = HeapTupleSatisfiesVacuumHorizon(slot->base.tuple, slot->buffer, dead_after);
 	LockBuffer(slot->buffer, BUFFER_LOCK_UNLOCK);
 	return state;
-}
-
-/* Has the transaction that inserted a chunk failed?  Asked if its hint bits do not tell. */
-static bool
-inserter_failed(SysScanDesc scan)
-{
-	TransactionId dead_after;
-
-	return vacuum_state(scan, &dead_after) == HEAPTUPLE_DEAD;
 }
 
 /* May vacuum take away the chunk that a scan stands at, and those deleted before it? */
@@ -275,20 +256,22 @@ is_in_scan(SysScanDesc scan, const AbChunk *chunk)
 }
 
 /*
- * The next chunk that counts for who has a reference (see above), of a scan with
- * SnapshotAny; false at the end.
+ * The next chunk that counts for who has a reference (see above), or has a problem; false
+ * at the end.  The scan's snapshot is SnapshotAny, or that of a check.
  */
 bool
 ab_chunk_next(SysScanDesc scan, ScanDirection direction, AbChunk *chunk)
 {
 	HeapTuple	tuple;
+	TransactionId dead_after;
 
 	while ((tuple = systable_getnext_ordered(scan, direction)) != NULL)
 	{
-		if (!HeapTupleHeaderXminCommitted(tuple->t_data) && inserter_failed(scan))
+		/* has the transaction that inserted it failed? */
+		if (!HeapTupleHeaderXminCommitted(tuple->t_data) &&
+			vacuum_state(scan, &dead_after) == HEAPTUPLE_DEAD)
 			continue;
-		ab_chunk_deform(scan->heap_rel, tuple, chunk);
-		if (is_in_scan(scan, chunk))
+		if (!ab_chunk_parse(tuple, chunk) || is_in_scan(scan, chunk))
 			return true;
 	}
 	return false;
@@ -326,13 +309,13 @@ ab_chunk_delete(Relation heap, HeapTuple tuple)
  * that refers to them.
  */
 void
-ab_chunks_delete(Oid home, int64 vid, int64 from, int64 before, int64 edition)
+ab_chunks_delete(Oid relid, int64 vid, int64 from, int64 before, int64 edition)
 {
 	AbStore		store;
 	SysScanDesc scan;
 	HeapTuple	tuple;
 
-	if (!ab_store_open(home, RowExclusiveLock, &store))
+	if (!ab_store_open(relid, RowExclusiveLock, &store))
 		return;
 	scan = ab_chunk_scan(&store, SnapshotSelf, vid, from, before);
 	while ((tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)
@@ -342,7 +325,7 @@ ab_chunks_delete(Oid home, int64 vid, int64 from, int64 before, int64 edition)
 		CHECK_FOR_INTERRUPTS();
 		/* a damaged row goes with its value */
 		if (edition == AB_ANY_EDITION ||
-			(ab_chunk_parse(tuple, &chunk) == NULL && chunk.edition < edition))
+			(ab_chunk_parse(tuple, &chunk) && chunk.edition < edition))
 			ab_chunk_delete(store.heap, tuple);
 	}
 	systable_endscan_ordered(scan);

@@ -16,10 +16,6 @@
  */
 #include "postgres.h"
 
-#ifndef WIN32
-#include <sys/mman.h>
-#endif
-
 #include "access/detoast.h"
 #include "utils/memutils.h"
 
@@ -32,10 +28,6 @@
 
 /* padding ends with this byte before the zeros, or has nothing after it */
 #define PAD_MARK			((char) 0x80)
-
-/* the size from which on malloc maps memory in any case, and of the kernel's large pages */
-#define HUGE_SIZE			((Size) 33 * 1024 * 1024)
-#define HUGE_PAGE			((Size) 2 * 1024 * 1024)
 
 static void
 corrupted(const char *detail)
@@ -101,12 +93,12 @@ unpadded_length(const char *data, int64 n)
 static bool
 decode_reference(const char *p, AbRef *ref)
 {
-	memcpy(&ref->home, p + 1, 4);
+	memcpy(&ref->relid, p + 1, 4);
 	memcpy(&ref->vid, p + 5, 8);
 	memcpy(&ref->stored, p + 13, 8);
 	memcpy(&ref->crc, p + 21, 4);
 	memcpy(&ref->edition, p + 25, 4);
-	return OidIsValid(ref->home) && ref->vid > 0 && ref->stored > 0 &&
+	return OidIsValid(ref->relid) && ref->vid > 0 && ref->stored > 0 &&
 		ref->stored <= AB_MAX_LENGTH;
 }
 
@@ -123,7 +115,7 @@ static void
 write_reference(char *p, char format, const AbRef *ref)
 {
 	p[0] = format;
-	memcpy(p + 1, &ref->home, 4);
+	memcpy(p + 1, &ref->relid, 4);
 	memcpy(p + 5, &ref->vid, 8);
 	memcpy(p + 13, &ref->stored, 8);
 	memcpy(p + 21, &ref->crc, 4);
@@ -349,56 +341,8 @@ ab_length(Datum datum)
 bool
 ab_same_reference(const AbRef *a, const AbRef *b)
 {
-	return a->home == b->home && a->vid == b->vid && a->stored == b->stored &&
+	return a->relid == b->relid && a->vid == b->vid && a->stored == b->stored &&
 		a->crc == b->crc && a->edition == b->edition;
-}
-
-/* The same bytes without looking at any chunk? */
-bool
-ab_identical(Datum a, Datum b)
-{
-	AbValue		x,
-				y;
-	bool		identical;
-
-	ab_parse(a, &x);
-	ab_parse(b, &y);
-	identical = x.length == y.length && x.nsegments == y.nsegments &&
-		ab_same_reference(&x.base, &y.base);
-	for (int i = 0; identical && i < x.nsegments; i++)
-	{
-		AbSegment  *s = &x.segments[i];
-		AbSegment  *t = &y.segments[i];
-
-		identical = s->source == t->source && s->length == t->length &&
-			(s->source >= 0 || memcmp(s->data, t->data, s->length) == 0);
-	}
-	ab_value_free(&x);
-	ab_value_free(&y);
-	return identical;
-}
-
-/*
- * palloc for a value or a part of one.  A huge one is always a mapping of its own:
- * have the kernel fill it with large pages, or a third of the time that it takes to
- * read such a value goes into page faults.
- */
-void *
-ab_palloc(Size size)
-{
-	char	   *p = palloc(size);
-
-#ifdef MADV_HUGEPAGE
-	if (size >= HUGE_SIZE)
-	{
-		char	   *from = (char *) TYPEALIGN(HUGE_PAGE, p);
-		char	   *to = (char *) TYPEALIGN_DOWN(HUGE_PAGE, p + size);
-
-		/* only advice: where it is not taken nothing changes */
-		(void) madvise(from, to - from, MADV_HUGEPAGE);
-	}
-#endif
-	return p;
 }
 
 /* Room for a datum with this payload. */
@@ -551,49 +495,13 @@ encode(const AbRef *base, AbSegment *segments, int count)
 Datum
 ab_append(Datum datum, const char *data, int64 length)
 {
-	int64		n;
-	void	   *copy;
-	char	   *old = payload(datum, &n, &copy);
-	char		format;
-	int64		head;
-	AbRef		ref = {0};
-	struct varlena *result;
-	char	   *p;
+	AbValue		value;
+	Datum		result;
 
-	switch (old[0])
-	{
-		case AB_FLAT:
-		case AB_FLAT_PADDED:
-			format = AB_FLAT;
-			head = 1;
-			break;
-		case AB_REF:
-		case AB_REF_PADDED:
-			format = AB_REF;
-			head = AB_REF_SIZE;
-			read_reference(old, n, &ref);
-			break;
-		default:
-			{
-				AbValue		value;
-
-				ab_parse(datum, &value);
-				return ab_splice_value(&value, value.length, 0, data, length);
-			}
-	}
-
-	/* the common case: what there is without its padding, then the new bytes */
-	if (old[0] != format)
-		n = head + unpadded_length(old + head, n - head);
-	ab_check_length(ref.stored + n - head + length);
-	p = alloc_datum(n + length, &result);
-	memcpy(p, old, n);
-	p[0] = format;
-	if (length > 0)
-		memcpy(p + n, data, length);
-	if (copy)
-		pfree(copy);
-	return PointerGetDatum(result);
+	ab_parse(datum, &value);
+	result = ab_splice_value(&value, value.length, 0, data, length);
+	ab_value_free(&value);
+	return result;
 }
 
 /* Replace a range; see appendable.h. */
@@ -601,9 +509,12 @@ Datum
 ab_splice(Datum datum, int64 offset, int64 removed, const char *data, int64 length)
 {
 	AbValue		value;
+	Datum		result;
 
 	ab_parse(datum, &value);
-	return ab_splice_value(&value, offset, removed, data, length);
+	result = ab_splice_value(&value, offset, removed, data, length);
+	ab_value_free(&value);
+	return result;
 }
 
 /* ab_splice for a value that is taken apart already. */
@@ -614,6 +525,7 @@ ab_splice_value(AbValue *value, int64 offset, int64 removed, const char *data, i
 	int			n = 0;
 	int64		position = 0;
 	bool		inserted = false;
+	Datum		result;
 
 	if (offset < 0 || removed < 0 || length < 0 ||
 		removed > value->length || offset > value->length - removed)
@@ -661,5 +573,7 @@ ab_splice_value(AbValue *value, int64 offset, int64 removed, const char *data, i
 			segments[n++] = s;
 		}
 	}
-	return encode(&value->base, segments, n);
+	result = encode(&value->base, segments, n);
+	pfree(segments);
+	return result;
 }

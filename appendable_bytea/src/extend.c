@@ -27,7 +27,6 @@
 #include "storage/bufmgr.h"
 #include "storage/fd.h"
 #include "storage/lmgr.h"
-#include "storage/smgr.h"
 #include "utils/rel.h"
 
 #include "compat_storage.h"

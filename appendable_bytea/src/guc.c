@@ -20,9 +20,7 @@
 int			ab_max_size_mb = 1023;
 int			ab_inline_max = 2000;
 int			ab_tail_max = 500;
-int			ab_direct_min = 200;
 int			ab_chunk_size;
-bool		ab_padding = true;
 
 static const struct config_enum_entry client_types[] = {
 	{"bytea", AB_CLIENT_BYTEA, false},
@@ -60,14 +58,6 @@ ab_define_settings(void)
 							PGC_USERSET,
 							GUC_UNIT_BYTE,
 							NULL, NULL, NULL);
-	DefineCustomIntVariable("appendable_bytea.direct_min",
-							"Sets the smallest append that becomes a chunk at once.",
-							NULL,
-							&ab_direct_min,
-							200, 1, 2000,
-							PGC_USERSET,
-							GUC_UNIT_BYTE,
-							NULL, NULL, NULL);
 	DefineCustomIntVariable("appendable_bytea.chunk_size",
 							"Sets the largest chunk that is written.",
 							"The default fills a page. Smaller chunks are for tests.",
@@ -76,15 +66,6 @@ ab_define_settings(void)
 							PGC_SUSET,
 							GUC_UNIT_BYTE | GUC_NOT_IN_SAMPLE,
 							NULL, NULL, NULL);
-	DefineCustomBoolVariable("appendable_bytea.padding",
-							 "Pads inline tails so that an append logs only what it appends.",
-							 NULL,
-							 &ab_padding,
-							 true,
-							 PGC_USERSET,
-							 0,
-							 NULL, NULL, NULL);
-
 	DefineCustomEnumVariable("appendable_bytea.client_type",
 							 "Sets the type that clients see: bytea, or the type itself.",
 							 "Statements that are already prepared keep what they were prepared with.",

@@ -11,6 +11,9 @@
  * refers to: see chunk.c.  The chunk at the reference's end must be the one that was
  * written with it, every chunk must be what its crc says, and one that covers others may
  * not be missing: else there is an answer of "no chunk", or an error, never other bytes.
+ * A check (check.c) walks a value's chunks from the first to the last, as one snapshot
+ * sees them.  Who reads up to the end before any of it is used need not have the end
+ * looked at first.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -59,12 +62,12 @@ ab_layout_install(void)
 static void
 open_store(AbLayout *layout, const AbRef *ref)
 {
-	if (!ab_store_open(ref->home, AccessShareLock, &layout->store))
+	if (!ab_store_open(ref->relid, AccessShareLock, &layout->store))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("chunks of an appendable_bytea value are gone"),
 				 errdetail("The value refers to table %u, which no longer exists in this database or has no chunks.",
-						   ref->home)));
+						   ref->relid)));
 	layout->ref = *ref;
 }
 
@@ -75,6 +78,36 @@ end_scan(AbLayout *layout)
 		systable_endscan_ordered(layout->scan);
 	layout->scan = NULL;
 	layout->chunk.length = 0;
+}
+
+/* A chunk is not as it must be: an error, or for the lenient no chunk, and why. */
+static bool
+refuse_chunk(AbLayout *layout, const AbChunk *chunk)
+{
+	const char *store = RelationGetRelationName(layout->store.heap);
+
+	if (layout->lenient && chunk->problem)
+		layout->problem = psprintf("the chunk after byte %lld has %s",
+								   (long long) layout->scan_at, chunk->problem);
+	else if (layout->lenient)
+		layout->problem = psprintf("the chunk at offset %lld is damaged", (long long) chunk->off);
+	else
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("damaged chunk of an appendable_bytea value"),
+				 chunk->problem ?
+				 errdetail("A chunk of value " UINT64_FORMAT " in \"%s\" has %s.",
+						   (uint64) layout->ref.vid, store, chunk->problem) :
+				 errdetail("Chunk at offset %lld of value " UINT64_FORMAT " in \"%s\".",
+						   (long long) chunk->off, (uint64) chunk->vid, store)));
+	return false;
+}
+
+/* Scan the reference's value from one offset to another. */
+static SysScanDesc
+begin_scan(AbLayout *layout, int64 from, int64 before)
+{
+	return ab_chunk_scan(&layout->store, layout->snapshot, layout->ref.vid, Max(from, 0), before);
 }
 
 /* Give back everything. */
@@ -100,11 +133,10 @@ chunk_start(AbLayout *layout, int64 at)
 	int64		start = -1;
 	int64		best = -1;
 
-	scan = ab_chunk_scan(&layout->store, SnapshotAny,
-						 ref->vid, Max(at - AB_CHUNK_MAX + 1, 0), at + 1);
+	scan = begin_scan(layout, at - AB_CHUNK_MAX + 1, at + 1);
 	while (ab_chunk_next(scan, ForwardScanDirection, &chunk))
 	{
-		if (chunk.edition <= ref->edition && chunk.off + chunk.length > at &&
+		if (!chunk.problem && chunk.edition <= ref->edition && chunk.off + chunk.length > at &&
 			(int64) chunk.edition > best)
 		{
 			best = chunk.edition;
@@ -136,7 +168,7 @@ start_scan(AbLayout *layout, int64 at, int64 until)
 	 * a slice names its end too.
 	 */
 	layout->scan_end = Min(ref->stored, Max(until, at + 1));
-	layout->scan = ab_chunk_scan(&layout->store, SnapshotAny, ref->vid, from, layout->scan_end);
+	layout->scan = begin_scan(layout, from, layout->scan_end);
 	layout->scan_at = ref->edition == 0 ? at : from;
 }
 
@@ -153,6 +185,8 @@ advance(AbLayout *layout, int64 at)
 	while (ab_chunk_next(layout->scan, ForwardScanDirection, &chunk))
 	{
 		CHECK_FOR_INTERRUPTS();
+		if (chunk.problem)
+			return refuse_chunk(layout, &chunk);
 		if (chunk.edition > ref->edition)
 			continue;
 
@@ -173,18 +207,15 @@ advance(AbLayout *layout, int64 at)
 		 */
 		if (chunk.edition < ref->edition && ab_chunk_removable(layout->scan))
 			return false;
-		if (chunk.off + chunk.length > ref->stored || !ab_chunk_intact(&chunk))
-		{
-			if (layout->lenient)
-				return false;
-			ereport(ERROR,
-					(errcode(ERRCODE_DATA_CORRUPTED),
-					 errmsg("damaged chunk of an appendable_bytea value"),
-					 errdetail("Chunk at offset %lld of value " UINT64_FORMAT " in \"%s\".",
-							   (long long) chunk.off, (uint64) chunk.vid,
-							   RelationGetRelationName(layout->store.heap))));
-		}
+		if (!ab_chunk_intact(&chunk))
+			return refuse_chunk(layout, &chunk);
 		layout->scan_at = chunk.off + chunk.length;
+		if (layout->scan_at > ref->stored ||
+			(layout->scan_at == ref->stored && chunk.crc != ref->crc))
+		{
+			layout->problem = "the last chunk is not the one that was written last";
+			return false;
+		}
 		if (layout->scan_at > at)
 		{
 			layout->chunk = chunk;
@@ -202,26 +233,28 @@ advance(AbLayout *layout, int64 at)
  * told apart.
  */
 static bool
-end_is_ours(AbLayout *layout)
+end_matches(AbLayout *layout)
 {
 	const AbRef *ref = &layout->ref;
 	SysScanDesc scan;
 	AbChunk		chunk;
-	bool		ours = false;
+	bool		matches = false;
 
 	if (ab_same_reference(ref, &verified))
 		return true;
-	scan = ab_chunk_scan(&layout->store, SnapshotAny,
-						 ref->vid, Max(ref->stored - AB_CHUNK_MAX, 0), ref->stored);
-	while (!ours && ab_chunk_next(scan, BackwardScanDirection, &chunk))
+	scan = begin_scan(layout, ref->stored - AB_CHUNK_MAX, ref->stored);
+	while (!matches && ab_chunk_next(scan, BackwardScanDirection, &chunk))
 	{
-		ours = chunk.edition <= ref->edition && chunk.crc == ref->crc &&
-			chunk.off + chunk.length == ref->stored;
+		if (chunk.problem)
+			(void) refuse_chunk(layout, &chunk);
+		else
+			matches = chunk.edition <= ref->edition && chunk.crc == ref->crc &&
+				chunk.off + chunk.length == ref->stored;
 	}
 	systable_endscan_ordered(scan);
-	if (ours)
+	if (matches)
 		verified = *ref;
-	return ours;
+	return matches;
 }
 
 /*
@@ -244,7 +277,7 @@ ab_layout_find(AbLayout *layout, const AbRef *ref, int64 at, int64 until)
 	if (layout->scan == NULL || at != layout->scan_at || at >= layout->scan_end)
 	{
 		end_scan(layout);
-		if (end_is_ours(layout))
+		if (layout->to_end || end_matches(layout))
 			start_scan(layout, at, until);
 	}
 	found = advance(layout, at);

@@ -23,15 +23,12 @@
 #include "catalog/pg_am.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_proc.h"
-#include "catalog/pg_range.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
-#include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
-#include "utils/typcache.h"
 
 #include "store.h"
 
@@ -160,7 +157,7 @@ ab_stores_oid(void)
 
 /* Is it a table of our access method? */
 bool
-ab_is_ours(Relation rel)
+ab_is_appendable(Relation rel)
 {
 	return rel->rd_rel->relkind == RELKIND_RELATION &&
 		OidIsValid(rel->rd_rel->relam) && rel->rd_rel->relam == ab_am_oid();

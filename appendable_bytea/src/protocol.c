@@ -9,7 +9,9 @@
  * parameters come from a client and whose rows go to one:
  *
  * - Statements analysed with parameters of types still to be found: the Parse
- *	 message and PREPARE.  Nothing else in the server uses that hook of the parser.
+ *	 message and PREPARE.  Nothing else in the server uses that hook of the parser, but
+ *	 functions of other extensions do (Citus's EXPLAIN ANALYZE): no portal is active
+ *	 with the message, and PREPARE is seen as it begins.
  * - Prepared statements that are analysed again: the plan cache knows them
  *	 (protocol_prepared.c), and what their clients were told.
  * - Statements of the simple protocol: no portal is active, and nothing has pushed an
@@ -62,6 +64,9 @@ static ProcessUtility_hook_type previous_utility = NULL;
 static ParseParamRefHook fixed_parameters = NULL;
 static ParseParamRefHook variable_parameters = NULL;
 
+/* Is PREPARE being run? */
+static bool preparing = false;
+
 /* Is a statement that nobody prepared one of the simple protocol, to be shown bytea? */
 static bool
 is_simple(void)
@@ -105,7 +110,7 @@ show_bytea(ParseState *pstate, Query *query)
 	if (whereToSendOutput != DestRemote ||
 		!IsTransactionState() || IsAbortedTransactionBlockState())
 		return;
-	if (prepares && parameters_are_gone(query))
+	if (prepares && (parameters_are_gone(query) || (ActivePortal != NULL && !preparing)))
 		return;
 	if (prepares)
 	{
@@ -168,10 +173,12 @@ process_utility(PROCESSUTILITY_PARAMS_compat)
 	}
 	PG_TRY();
 	{
+		preparing = true;
 		call_utility(PROCESSUTILITY_ARGS_compat);
 	}
 	PG_FINALLY();
 	{
+		preparing = false;
 		ab_prepared_done();
 	}
 	PG_END_TRY();

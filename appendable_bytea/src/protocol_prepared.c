@@ -27,7 +27,6 @@
 #include "postgres.h"
 
 #include "lib/ilist.h"
-#include "nodes/makefuncs.h"
 #include "parser/parse_node.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"

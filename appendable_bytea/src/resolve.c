@@ -4,8 +4,8 @@
  *	  From the value that a statement computed to the datum that may be stored.
  *
  * The access method calls ab_plan for each column of the type, which writes
- * nothing, and ab_carry_out once it has the row lock if any plan writes chunks; or
- * ab_carry_out_later, and ab_settle when the row is stored, if all of them may wait.
+ * nothing, and ab_plan_execute once it has the row lock if any plan writes chunks; or
+ * ab_plan_execute_later, and ab_plan_finish when the row is stored, if all of them may wait.
  *
  * Invariant I1: a stored reference names the table that it is stored in.
  * Invariant I2: a row version continues the chunks of value v only if the version
@@ -27,9 +27,12 @@
 
 #include "store.h"
 
-/* Inline bytes and smallest direct write in a table that is decoded logically. */
-#define LOGGED_TAIL_MAX		96
+/* The smallest append that becomes a chunk at once. */
+#define DIRECT_MIN			200
+
+/* That, and inline bytes, in a table that is decoded logically. */
 #define LOGGED_DIRECT_MIN	48
+#define LOGGED_TAIL_MAX		96
 
 static int
 tail_max(const AbTarget *target)
@@ -40,7 +43,7 @@ tail_max(const AbTarget *target)
 static int
 direct_min(const AbTarget *target)
 {
-	return target->logged ? Min(ab_direct_min, LOGGED_DIRECT_MIN) : ab_direct_min;
+	return target->logged ? LOGGED_DIRECT_MIN : DIRECT_MIN;
 }
 
 /*
@@ -52,7 +55,7 @@ room_for(const AbTarget *target, int64 n)
 {
 	int64		room = 32;
 
-	if (!ab_padding || target->logged || target->temporary || n == 0)
+	if (target->logged || target->temporary || n == 0)
 		return 0;
 	while (room <= n)
 		room *= 2;
@@ -79,7 +82,7 @@ same_image(Datum a, Datum b)
  * to refuse the new one, which may be there to replace it.
  */
 static bool
-recognize_extension(AbPlan *plan)
+recognize_append(AbPlan *plan)
 {
 	AbValue    *value = &plan->value;
 	AbValue    *old = &plan->old;
@@ -90,7 +93,7 @@ recognize_extension(AbPlan *plan)
 	int64		at = 0;
 
 	if (value->nsegments != 1 || value->length < old->length ||
-		!OidIsValid(ab_store_find(old->base.home)))
+		!OidIsValid(ab_store_find(old->base.relid)))
 		return false;
 	data = value->segments[0].data;
 	reader = ab_reader_open_value(old);
@@ -138,25 +141,25 @@ plan_flat(AbPlan *plan, const AbTarget *target)
 }
 
 /*
- * Decide what storing "given" in target takes.  has_old/old: the column in the row
+ * Decide what storing "datum" in target takes.  has_old/old: the column in the row
  * version that is replaced.  Keeps pointers to both; writes nothing.
  */
 void
-ab_plan(AbPlan *plan, const AbTarget *target, Datum given, bool has_old, Datum old)
+ab_plan(AbPlan *plan, const AbTarget *target, Datum datum, bool has_old, Datum old)
 {
 	AbRef		ref;
 	AbValue    *value = &plan->value;
 
 	memset(plan, 0, sizeof(*plan));
-	plan->given = given;
-	if (has_old && same_image(given, old) &&
-		(!ab_parse_reference(given, &ref) || ref.home == target->home))
+	plan->datum = datum;
+	if (has_old && same_image(datum, old) &&
+		(!ab_parse_reference(datum, &ref) || ref.relid == target->relid))
 	{
 		plan->action = AB_KEEP;
 		return;
 	}
 
-	ab_parse(given, value);
+	ab_parse(datum, value);
 	ab_check_length(value->length);
 	if (target->temporary)
 	{
@@ -164,7 +167,7 @@ ab_plan(AbPlan *plan, const AbTarget *target, Datum given, bool has_old, Datum o
 		return;
 	}
 	if (target->rewriting && value->base.vid != 0 && !value->edited &&
-		value->base.home == target->home)
+		value->base.relid == target->relid)
 	{
 		plan->action = AB_KEEP;
 		return;
@@ -177,13 +180,13 @@ ab_plan(AbPlan *plan, const AbTarget *target, Datum given, bool has_old, Datum o
 
 	if (value->base.vid == 0 &&
 		!(plan->has_old && plan->old.base.vid != 0 &&
-		  plan->old.base.home == target->home && recognize_extension(plan)))
+		  plan->old.base.relid == target->relid && recognize_append(plan)))
 	{
 		plan_flat(plan, target);
 		return;
 	}
 
-	if (!plan->has_old || value->base.home != target->home ||
+	if (!plan->has_old || value->base.relid != target->relid ||
 		!ab_same_reference(&value->base, &plan->old.base))
 		plan->action = value->length <= ab_inline_max ? AB_INLINE : AB_COPY;
 	else if (value->edited)
@@ -252,13 +255,13 @@ make_inline(AbPlan *plan, const AbTarget *target)
 static void
 require_store(const AbTarget *target)
 {
-	ab_store_create(target->home);
+	ab_store_create(target->relid);
 	if (target->permanent && !target->rewriting &&
-		get_rel_persistence(ab_store_find(target->home)) != RELPERSISTENCE_PERMANENT)
+		get_rel_persistence(ab_store_find(target->relid)) != RELPERSISTENCE_PERMANENT)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("chunk store of table \"%s\" is less durable than the table",
-						get_rel_name(target->home)),
+						get_rel_name(target->relid)),
 				 errhint("Call appendable_bytea_repair() for the table.")));
 }
 
@@ -278,8 +281,8 @@ inline_rest(const AbTarget *target, int64 n)
  * stays inline; close the writer and make the datum.
  */
 static Datum
-finish(AbPlan *plan, const AbTarget *target, AbReader *reader, AbWriter *writer,
-	   int64 from, int64 rest)
+write_rest(AbPlan *plan, const AbTarget *target, AbReader *reader, AbWriter *writer,
+		   int64 from, int64 rest)
 {
 	int64		until = plan->value.length - rest;
 	char	   *tail = palloc(rest + 1);
@@ -304,47 +307,35 @@ finish(AbPlan *plan, const AbTarget *target, AbReader *reader, AbWriter *writer,
 	return result;
 }
 
+/*
+ * Write the value behind a reference to its first chunks; one without a value id writes
+ * all of it under a new id.  By invariant I2 nobody else continues the reference.  If that
+ * were wrong, the other one's first chunk would have this offset and edition too, and the
+ * unique index would stop us: no need to look.
+ */
+static Datum
+write_behind(AbPlan *plan, const AbTarget *target, const AbRef *ref)
+{
+	int64		n = plan->value.length - ref->stored;
+	AbReader   *reader;
+	AbWriter   *writer;
+	Datum		result;
+
+	require_store(target);
+	reader = ab_reader_open_value(&plan->value);
+	writer = ab_writer_open(target->relid, ref, n);
+	result = write_rest(plan, target, reader, writer, ref->stored, inline_rest(target, n));
+	ab_reader_close(reader);
+	return result;
+}
+
 /* Write the whole value under a new id. */
 static Datum
 copy_value(AbPlan *plan, const AbTarget *target)
 {
 	AbRef		none = {0};
-	AbReader   *reader;
-	AbWriter   *writer;
-	Datum		result;
-	int64		length = plan->value.length;
 
-	if (target->temporary)
-		return flatten(plan);
-	require_store(target);
-	reader = ab_reader_open_value(&plan->value);
-	writer = ab_writer_open(target->home, &none, length);
-	result = finish(plan, target, reader, writer, 0, inline_rest(target, length));
-	ab_reader_close(reader);
-	return result;
-}
-
-/* Write the tail behind the value's chunks. */
-static Datum
-append_tail(AbPlan *plan, const AbTarget *target)
-{
-	AbRef	   *base = &plan->value.base;
-	int64		n = plan->value.length - base->stored;
-	AbReader   *reader;
-	AbWriter   *writer;
-	Datum		result;
-
-	/*
-	 * By invariant I2 nobody else continues this reference.  If that were
-	 * wrong, the other one's first chunk would have this offset and edition
-	 * too, and the unique index would stop us: no need to look.
-	 */
-	require_store(target);
-	reader = ab_reader_open_value(&plan->value);
-	writer = ab_writer_open(target->home, base, n);
-	result = finish(plan, target, reader, writer, base->stored, inline_rest(target, n));
-	ab_reader_close(reader);
-	return result;
+	return target->temporary ? flatten(plan) : write_behind(plan, target, &none);
 }
 
 /*
@@ -355,25 +346,25 @@ append_tail(AbPlan *plan, const AbTarget *target)
  * decoding must find chunks when it meets their row, so there they come first.
  */
 bool
-ab_plan_waits(const AbPlan *plan, const AbTarget *target)
+ab_plan_deferrable(const AbPlan *plan, const AbTarget *target)
 {
 	return plan->action == AB_APPEND && !target->logged && !target->rewriting &&
 		plan->value.nsegments == 2 && plan->value.segments[1].length < ab_chunk_size &&
-		OidIsValid(ab_store_find(target->home));
+		OidIsValid(ab_store_find(target->relid));
 }
 
 /*
- * Make the chunk that ab_plan_waits() allows to be written later, and the datum to
- * store.  ab_settle() must be called when the row is stored, or is not.
+ * Make the chunk that ab_plan_deferrable() allows to be written later, and the datum to
+ * store.  ab_plan_finish() must be called when the row is stored, or is not.
  */
 Datum
-ab_carry_out_later(AbPlan *plan, const AbTarget *target)
+ab_plan_execute_later(AbPlan *plan, const AbTarget *target)
 {
 	AbSegment  *tail = &plan->value.segments[1];
 	AbRef		ref;
 
 	require_store(target);
-	plan->writer = ab_writer_open(target->home, &plan->value.base, tail->length);
+	plan->writer = ab_writer_open(target->relid, &plan->value.base, tail->length);
 	ab_writer_put(plan->writer, tail->data, tail->length);
 	ab_writer_seal(plan->writer, &ref);
 	return ab_make_stored(&ref, NULL, 0, 0);
@@ -391,9 +382,9 @@ delete_superseded(AbPlan *plan, const AbTarget *target)
 		int64		off = *(int64 *) lfirst(lc);
 
 		if (off < plan->cut)
-			ab_chunks_delete(target->home, vid, off, off + 1, plan->edition);
+			ab_chunks_delete(target->relid, vid, off, off + 1, plan->edition);
 	}
-	ab_chunks_delete(target->home, vid, plan->cut, PG_INT64_MAX, plan->edition);
+	ab_chunks_delete(target->relid, vid, plan->cut, PG_INT64_MAX, plan->edition);
 }
 
 /*
@@ -401,7 +392,7 @@ delete_superseded(AbPlan *plan, const AbTarget *target)
  * superseded.
  */
 void
-ab_settle(AbPlan *plan, const AbTarget *target, bool stored)
+ab_plan_finish(AbPlan *plan, const AbTarget *target, bool stored)
 {
 	AbRef		ref;
 
@@ -495,7 +486,7 @@ rewrite_value(AbPlan *plan, const AbTarget *target)
 		kept = ab_reader_chunk(reader, in_place)->off;
 	rest = value->length - kept;
 	if (kept == 0 || from.edition >= PG_INT32_MAX ||
-		ab_chunks_occupied(target->home, from.vid, kept, kept + Max(rest, 1), from.edition + 1))
+		ab_chunks_occupied(target->relid, from.vid, kept, kept + Max(rest, 1), from.edition + 1))
 	{
 		ab_reader_close(reader);
 		return copy_value(plan, target);
@@ -508,25 +499,25 @@ rewrite_value(AbPlan *plan, const AbTarget *target)
 	from.stored = kept;
 	plan->edition = from.edition;
 	plan->cut = kept;
-	writer = ab_writer_open(target->home, &from, value->length - kept);
+	writer = ab_writer_open(target->relid, &from, value->length - kept);
 	overwrite_chunks(plan, reader, writer, kept, value->length - rest == kept);
-	result = finish(plan, target, reader, writer, kept, rest);
+	result = write_rest(plan, target, reader, writer, kept, rest);
 	ab_reader_close(reader);
 	return result;
 }
 
 /* Do what was planned; the datum to store. */
 Datum
-ab_carry_out(AbPlan *plan, const AbTarget *target)
+ab_plan_execute(AbPlan *plan, const AbTarget *target)
 {
 	switch (plan->action)
 	{
 		case AB_KEEP:
-			return plan->given;
+			return plan->datum;
 		case AB_INLINE:
 			return make_inline(plan, target);
 		case AB_APPEND:
-			return append_tail(plan, target);
+			return write_behind(plan, target, &plan->value.base);
 		case AB_REWRITE:
 			return rewrite_value(plan, target);
 		case AB_COPY:

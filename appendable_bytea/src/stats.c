@@ -19,14 +19,12 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "utils/acl.h"
-#include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/rls.h"
-#include "utils/syscache.h"
 
 #include "compat_table.h"
 #include "store.h"
@@ -44,18 +42,64 @@ total_size(Oid relid)
  * May the user be told about all values of a table?  Row security may hide some of
  * the rows, and these functions look at all.
  */
-bool
-ab_may_look(Oid relid)
+static bool
+may_select(Oid relid)
 {
-	return pg_class_aclcheck(relid, GetUserId(), ACL_SELECT) == ACLCHECK_OK &&
+	bool		is_missing = false;
+
+	return pg_class_aclcheck_ext(relid, GetUserId(), ACL_SELECT, &is_missing) == ACLCHECK_OK &&
 		check_enable_rls(relid, InvalidOid, true) != RLS_ENABLED;
+}
+
+/*
+ * The tables that a function is to look at: the one that is its argument, which must be
+ * there and the user's to read; with NULL, all that have a store.  Each is opened with
+ * ab_open_to_read().
+ */
+List *
+ab_tables_to_read(FunctionCallInfo fcinfo)
+{
+	Oid			relid;
+
+	if (PG_ARGISNULL(0))
+		return ab_store_list();
+	relid = PG_GETARG_OID(0);
+	if (get_rel_name(relid) == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
+	if (!may_select(relid))
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, get_rel_name(relid));
+	return list_make1_oid(relid);
+}
+
+/*
+ * Open one of those tables.  Whether it is there, and the user's to read, may have changed
+ * while the ones before it were read or its lock was waited for: then NULL, or an error
+ * where it is the function's argument.
+ */
+Relation
+ab_open_to_read(FunctionCallInfo fcinfo, Oid relid)
+{
+	bool		named = !PG_ARGISNULL(0);
+	Relation	rel;
+
+	if (!named && !may_select(relid))
+		return NULL;
+	rel = named ? table_open(relid, AccessShareLock) : try_table_open(relid, AccessShareLock);
+	if (rel == NULL || may_select(relid))
+		return rel;
+	if (named)
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, RelationGetRelationName(rel));
+	table_close(rel, AccessShareLock);
+	return NULL;
 }
 
 /* What the values of a table take: one row of appendable_bytea_stats(). */
 static void
-stats_row(Oid relid, Datum *values, bool *nulls)
+stats_row(Relation rel, Datum *values, bool *nulls)
 {
-	Relation	rel = table_open(relid, AccessShareLock);
+	Oid			relid = RelationGetRelid(rel);
 	AbValueScan scan;
 	PgStat_StatTabEntry *counters = pgstat_fetch_stat_tabentry(relid);
 	Oid			store = ab_store_find(relid);
@@ -83,7 +127,6 @@ stats_row(Oid relid, Datum *values, bool *nulls)
 		MemoryContextSwitchTo(oldcontext);
 	}
 	ab_values_end(&scan);
-	table_close(rel, NoLock);
 	if (has_store)
 		file_size = DatumGetInt64(DirectFunctionCall1(pg_table_size, ObjectIdGetDatum(store)));
 
@@ -109,40 +152,23 @@ Datum
 appendable_bytea_stats(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	List	   *homes;
 	ListCell   *lc;
 
 	InitMaterializedSRF(fcinfo, 0);
-	homes = PG_ARGISNULL(0) ? ab_store_list() : list_make1_oid(PG_GETARG_OID(0));
-	foreach(lc, homes)
+	foreach(lc, ab_tables_to_read(fcinfo))
 	{
-		Oid			home = lfirst_oid(lc);
-		Relation	rel;
-		bool		ours;
+		Relation	rel = ab_open_to_read(fcinfo, lfirst_oid(lc));
 		Datum		values[10];
 		bool		nulls[10] = {0};
 
-		if (get_rel_name(home) == NULL)
-		{
-			if (PG_ARGISNULL(0))
-				continue;
-			ereport(ERROR,
-					(errcode(ERRCODE_UNDEFINED_TABLE),
-					 errmsg("relation with OID %u does not exist", home)));
-		}
-		if (!ab_may_look(home))
-		{
-			if (PG_ARGISNULL(0))
-				continue;
-			aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, get_rel_name(home));
-		}
-		rel = table_open(home, AccessShareLock);
-		ours = ab_is_ours(rel);
-		table_close(rel, NoLock);
-		if (!ours)
+		if (rel == NULL)
 			continue;
-		stats_row(home, values, nulls);
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		if (ab_is_appendable(rel))
+		{
+			stats_row(rel, values, nulls);
+			tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		}
+		table_close(rel, NoLock);
 	}
 	return (Datum) 0;
 }

@@ -32,7 +32,6 @@
 #include "access/xact.h"
 #include "catalog/dependency.h"
 #include "catalog/heap.h"
-#include "catalog/index.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
@@ -40,22 +39,17 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_namespace.h"
-#include "catalog/pg_opclass.h"
 #include "catalog/pg_publication.h"
-#include "catalog/pg_tablespace.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
 #include "commands/event_trigger.h"
 #include "commands/extension.h"
-#include "commands/publicationcmds.h"
 #include "commands/tablecmds.h"
 #include "commands/tablespace.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "storage/lmgr.h"
-#include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/relcache.h"
@@ -65,16 +59,18 @@
 #include "ddl/ddl.h"
 #include "store.h"
 
+bool		ab_store_matching = false;
+
 /*
  * Open the store of a table; false if it has none.  What REINDEX CONCURRENTLY makes of
  * its index is known when the store is locked, not before.
  */
 bool
-ab_store_open(Oid home, LOCKMODE mode, AbStore *store)
+ab_store_open(Oid relid, LOCKMODE mode, AbStore *store)
 {
 	Oid			heap;
 
-	while (OidIsValid(heap = ab_store_find(home)))
+	while (OidIsValid(heap = ab_store_find(relid)))
 	{
 		store->heap = try_relation_open(heap, mode);
 		if (store->heap)
@@ -125,7 +121,7 @@ schema_owner(Oid schema)
  * there, made by whoever came first.
  */
 void
-ab_store_create(Oid home)
+ab_store_create(Oid relid)
 {
 	Oid			schema;
 	Oid			owner;
@@ -143,18 +139,18 @@ ab_store_create(Oid home)
 				extension;
 	bool		in_script = creating_extension;
 
-	if (OidIsValid(ab_store_find(home)))
+	if (OidIsValid(ab_store_find(relid)))
 		return;
 	PreventCommandDuringRecovery("creation of a chunk store");
 	if (IsInParallelMode())
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
 				 errmsg("cannot create the chunk store of table \"%s\" while a parallel plan runs",
-						get_rel_name(home)),
+						get_rel_name(relid)),
 				 errhint("Set max_parallel_workers_per_gather to 0 for this command.")));
 
-	LockRelationOid(home, ShareUpdateExclusiveLock);
-	if (OidIsValid(ab_store_find(home)))
+	LockRelationOid(relid, ShareUpdateExclusiveLock);
+	if (OidIsValid(ab_store_find(relid)))
 		return;
 
 	schema = ab_schema_oid();
@@ -164,10 +160,10 @@ ab_store_create(Oid home)
 				 errmsg("schema \"%s\" of extension \"%s\" does not exist",
 						AB_SCHEMA, AB_EXTENSION)));
 	owner = schema_owner(schema);
-	table = table_open(home, NoLock);
+	table = table_open(relid, NoLock);
 	/* for people to read */
-	snprintf(heapname, NAMEDATALEN, "chunks_%u", home);
-	snprintf(indexname, NAMEDATALEN, "chunks_%u_index", home);
+	snprintf(heapname, NAMEDATALEN, "chunks_%u", relid);
+	snprintf(indexname, NAMEDATALEN, "chunks_%u_index", relid);
 
 	tupdesc = CreateTemplateTupleDesc(AB_CHUNK_NATTS);
 	describe_column(tupdesc, AB_CHUNK_VID, "vid", INT8OID);
@@ -186,7 +182,7 @@ ab_store_create(Oid home)
 										  HEAP_TABLE_AM_OID, tupdesc, NIL,
 										  RELKIND_RELATION, table->rd_rel->relpersistence,
 										  false, false, ONCOMMIT_NOOP, (Datum) 0,
-										  false, true, true, home, NULL);
+										  false, true, true, relid, NULL);
 	}
 	PG_FINALLY();
 	{
@@ -218,27 +214,27 @@ ab_store_create(Oid home)
 	ObjectAddressSet(extension, ExtensionRelationId,
 					 get_extension_oid(AB_EXTENSION, false));
 	recordDependencyOn(&object, &extension, DEPENDENCY_EXTENSION);
-	ab_store_record(home, heapid);
-	ab_store_match(home);
+	ab_store_record(relid, heapid);
+	ab_store_match(relid);
 }
 
 /* Remove the store of a table that is gone or needs none, if it has one. */
 void
-ab_store_drop(Oid home)
+ab_store_drop(Oid relid)
 {
-	Oid			heap = ab_store_find(home);
+	Oid			heap = ab_store_find(relid);
 	ObjectAddress object;
 
 	if (OidIsValid(heap))
 	{
 		LockRelationOid(heap, AccessExclusiveLock);
-		if (ab_store_find(home) != heap)
+		if (ab_store_find(relid) != heap)
 			return;
 		ObjectAddressSet(object, RelationRelationId, heap);
 		performDeletion(&object, DROP_RESTRICT,
 						PERFORM_DELETION_INTERNAL | PERFORM_DELETION_SKIP_EXTENSIONS);
 	}
-	ab_store_record(home, InvalidOid);
+	ab_store_record(relid, InvalidOid);
 }
 
 /* May logical decoding read this store, and so need what is in it still? */
@@ -270,12 +266,12 @@ file_is_temporary(Relation rel)
  * deleted one by one: a new file would break every slot that lags.
  */
 void
-ab_store_truncate(Oid home)
+ab_store_truncate(Oid relid)
 {
 	AbStore		store;
 	Oid			heap;
 
-	if (IsBinaryUpgrade || !ab_store_open(home, AccessExclusiveLock, &store))
+	if (IsBinaryUpgrade || !ab_store_open(relid, AccessExclusiveLock, &store))
 		return;
 	heap = RelationGetRelid(store.heap);
 	if (RelationIsUsedAsCatalogTable(store.heap) && ab_logical_slots_exist())
@@ -331,12 +327,14 @@ alter_store(Oid heap, AlterTableType subtype, const char *name, Node *def)
 
 	/* not part of the command that event triggers are told about */
 	EventTriggerInhibitCommandCollection();
+	ab_store_matching = true;
 	PG_TRY();
 	{
 		AlterTableInternal(heap, list_make1(cmd), false);
 	}
 	PG_FINALLY();
 	{
+		ab_store_matching = false;
 		EventTriggerUndoInhibitCommandCollection();
 	}
 	PG_END_TRY();
@@ -376,7 +374,7 @@ ab_set_relrewrite(Oid relid, Oid relrewrite)
  * on the table that keeps it from changing.
  */
 void
-ab_store_match(Oid home)
+ab_store_match(Oid relid)
 {
 	AbStore		store;
 	Oid			heap;
@@ -391,12 +389,12 @@ ab_store_match(Oid home)
 	Oid			old_tablespace;
 	bool		named;
 
-	if (!OidIsValid(ab_store_find(home)))
+	if (!OidIsValid(ab_store_find(relid)))
 		return;
-	table = try_relation_open(home, AccessShareLock);
+	table = try_relation_open(relid, AccessShareLock);
 	if (table == NULL)
 		return;
-	if (!ab_is_ours(table))
+	if (!ab_is_appendable(table))
 	{
 		relation_close(table, NoLock);
 		return;
@@ -406,18 +404,18 @@ ab_store_match(Oid home)
 	tablespace = table->rd_rel->reltablespace;
 	relation_close(table, NoLock);
 
-	if (!ab_store_open(home, AccessShareLock, &store))
+	if (!ab_store_open(relid, AccessShareLock, &store))
 		return;
 	heap = RelationGetRelid(store.heap);
 	index = RelationGetRelid(store.index);
 	decodable = RelationIsUsedAsCatalogTable(store.heap);
 	old_persistence = store.heap->rd_rel->relpersistence;
 	old_tablespace = store.heap->rd_rel->reltablespace;
-	named = store.heap->rd_rel->relrewrite == home;
+	named = store.heap->rd_rel->relrewrite == relid;
 	index_tablespace = store.index->rd_rel->reltablespace;
 	ab_store_close(&store, NoLock);
 	if (!named)
-		ab_set_relrewrite(heap, home);
+		ab_set_relrewrite(heap, relid);
 
 	if (old_persistence != persistence && decodable)
 	{
@@ -425,7 +423,7 @@ ab_store_match(Oid home)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_IN_USE),
 					 errmsg("chunk store of table \"%s\" cannot be rewritten while logical replication slots exist",
-							get_rel_name(home)),
+							get_rel_name(relid)),
 					 errhint("Drop the slots first.")));
 		/* the server rewrites no table that is marked as this */
 		alter_store(heap, AT_ResetRelOptions, NULL,

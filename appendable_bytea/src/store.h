@@ -56,7 +56,7 @@ extern const AbType *ab_type_of(Oid type);
 extern Oid	ab_am_oid(void);
 extern Oid	ab_schema_oid(void);
 extern Oid	ab_stores_oid(void);
-extern bool ab_is_ours(Relation rel);
+extern bool ab_is_appendable(Relation rel);
 extern const AbType *ab_type_within(Oid type);
 extern const AbType *ab_type_in(Oid type);
 extern void ab_names_install(void);
@@ -81,19 +81,17 @@ extern void ab_values_end(AbValueScan *scan);
 /* ---- datum.c ------------------------------------------------------------- */
 
 extern bool ab_find_reference(Datum datum, AbRef *ref);
-extern bool ab_same_reference(const AbRef *a, const AbRef *b);
-extern void *ab_palloc(Size size);
 extern Datum ab_make_stored(const AbRef *ref, const char *tail, int64 n, int64 room);
 extern Datum ab_splice_value(AbValue *value, int64 offset, int64 removed,
 							 const char *data, int64 length);
 
 /* ---- catalog.c: which store belongs to which table ------------------------ */
 
-extern Oid	ab_store_find(Oid home);
+extern Oid	ab_store_find(Oid relid);
 extern List *ab_store_list(void);
-extern void ab_store_record(Oid home, Oid heap);
-extern void ab_store_leave(Oid home);
-extern bool ab_store_is_left(Oid home, FullTransactionId *dropped_by);
+extern void ab_store_record(Oid relid, Oid heap);
+extern void ab_store_retain(Oid relid);
+extern bool ab_store_is_retained(Oid relid, FullTransactionId *dropped_by);
 extern void ab_stores_invalidated(Oid relid);
 
 /* ---- store.c: stores as relations ----------------------------------------- */
@@ -107,12 +105,13 @@ typedef struct AbStore
 	int			nindexes;
 } AbStore;
 
-extern bool ab_store_open(Oid home, LOCKMODE mode, AbStore *store);
+extern bool ab_store_open(Oid relid, LOCKMODE mode, AbStore *store);
 extern void ab_store_close(AbStore *store, LOCKMODE mode);
-extern void ab_store_create(Oid home);
-extern void ab_store_drop(Oid home);
-extern void ab_store_truncate(Oid home);
-extern void ab_store_match(Oid home);
+extern void ab_store_create(Oid relid);
+extern void ab_store_drop(Oid relid);
+extern void ab_store_truncate(Oid relid);
+extern void ab_store_match(Oid relid);
+extern bool ab_store_matching;	/* it is what alters a store */
 extern bool ab_store_decodable(Oid heap);
 extern void ab_set_relrewrite(Oid relid, Oid relrewrite);
 
@@ -127,6 +126,7 @@ typedef struct AbChunk
 	uint32		crc;
 	int			length;
 	const char *data;
+	const char *problem;		/* of its row, which is not taken apart then */
 } AbChunk;
 
 /*
@@ -149,25 +149,24 @@ typedef struct AbChunkRow
 /* Every edition; see ab_chunks_delete(). */
 #define AB_ANY_EDITION	PG_INT64_MAX
 
-extern const char *ab_chunk_parse(HeapTuple tuple, AbChunk *chunk);
-extern void ab_chunk_deform(Relation store, HeapTuple tuple, AbChunk *chunk);
+extern bool ab_chunk_parse(HeapTuple tuple, AbChunk *chunk);
 extern uint32 ab_chunk_crc(const AbChunk *chunk);
 extern bool ab_chunk_intact(const AbChunk *chunk);
 extern int64 ab_new_vid(void);
-extern bool ab_chunks_occupied(Oid home, int64 vid, int64 from, int64 before, uint32 edition);
+extern bool ab_chunks_occupied(Oid relid, int64 vid, int64 from, int64 before, uint32 edition);
 extern SysScanDesc ab_chunk_scan(const AbStore *store, Snapshot snapshot,
 								 int64 vid, int64 from, int64 before);
 extern bool ab_chunk_next(SysScanDesc scan, ScanDirection direction, AbChunk *chunk);
 extern bool ab_chunk_removable(SysScanDesc scan);
 extern void ab_chunk_delete(Relation heap, HeapTuple tuple);
-extern void ab_chunks_delete(Oid home, int64 vid, int64 from, int64 before, int64 edition);
+extern void ab_chunks_delete(Oid relid, int64 vid, int64 from, int64 before, int64 edition);
 extern void ab_chunks_delete_all(Relation heap);
 
 /* ---- writer.c: writing chunks -------------------------------------------- */
 
 typedef struct AbWriter AbWriter;
 
-extern AbWriter *ab_writer_open(Oid home, const AbRef *from, int64 expected);
+extern AbWriter *ab_writer_open(Oid relid, const AbRef *from, int64 expected);
 extern void ab_writer_put(AbWriter *writer, const char *data, int64 length);
 extern void ab_writer_overwrite(AbWriter *writer, int64 off, const char *data, int length);
 extern void ab_writer_seal(AbWriter *writer, AbRef *ref);
@@ -184,10 +183,12 @@ extern uint32 ab_crc(uint32 crc, const char *data, size_t length);
 
 /* ---- layout.c: which chunk covers a byte of a reference ------------------- */
 
-/* Zeroed, but for context, before it is used. */
+/* Zeroed, but for context and snapshot, before it is used. */
 typedef struct AbLayout
 {
 	MemoryContext context;		/* of the scan */
+	Snapshot	snapshot;		/* SnapshotAny: what chunk.c says; MVCC: to
+								 * check one chunk after the other */
 	AbRef		ref;			/* once the store is open */
 	AbStore		store;
 	SysScanDesc scan;			/* its next chunk covers or follows scan_at */
@@ -195,6 +196,9 @@ typedef struct AbLayout
 	int64		scan_end;		/* chunks from this offset on are not in it */
 	AbChunk		chunk;			/* found last; no length: none */
 	bool		lenient;		/* a damaged chunk counts as a missing one */
+	bool		to_end;			/* nothing is used before the last chunk was
+								 * asked for */
+	const char *problem;		/* why there is no chunk, for the lenient */
 } AbLayout;
 
 extern const AbChunk *ab_layout_find(AbLayout *layout, const AbRef *ref, int64 at, int64 until);
@@ -204,6 +208,7 @@ extern void ab_layout_install(void);
 
 /* ---- reader.c ------------------------------------------------------------ */
 
+extern void *ab_palloc(Size size);
 extern AbReader *ab_reader_open_value(AbValue *value);
 extern int64 ab_reader_try_next(AbReader *reader, const char **piece);
 extern const AbChunk *ab_reader_chunk(AbReader *reader, int64 at);
@@ -222,7 +227,7 @@ typedef enum AbAction
 
 typedef struct AbTarget
 {
-	Oid			home;			/* table whose store is written */
+	Oid			relid;			/* table whose store is written */
 	bool		temporary;		/* keeps flat values */
 	bool		permanent;		/* survives a crash */
 	bool		rewriting;		/* transient table of a table rewrite */
@@ -232,7 +237,7 @@ typedef struct AbTarget
 typedef struct AbPlan
 {
 	AbAction	action;
-	Datum		given;
+	Datum		datum;
 	AbValue		value;
 	AbValue		old;
 	bool		has_old;
@@ -245,12 +250,12 @@ typedef struct AbPlan
 	List	   *overwritten;	/* ... and those at these offsets (int64 *) */
 } AbPlan;
 
-extern void ab_plan(AbPlan *plan, const AbTarget *target, Datum given, bool has_old, Datum old);
+extern void ab_plan(AbPlan *plan, const AbTarget *target, Datum datum, bool has_old, Datum old);
 extern bool ab_plan_writes(const AbPlan *plan);
-extern bool ab_plan_waits(const AbPlan *plan, const AbTarget *target);
-extern Datum ab_carry_out(AbPlan *plan, const AbTarget *target);
-extern Datum ab_carry_out_later(AbPlan *plan, const AbTarget *target);
-extern void ab_settle(AbPlan *plan, const AbTarget *target, bool stored);
+extern bool ab_plan_deferrable(const AbPlan *plan, const AbTarget *target);
+extern Datum ab_plan_execute(AbPlan *plan, const AbTarget *target);
+extern Datum ab_plan_execute_later(AbPlan *plan, const AbTarget *target);
+extern void ab_plan_finish(AbPlan *plan, const AbTarget *target, bool stored);
 
 /* ---- am.c ---------------------------------------------------------------- */
 
@@ -269,15 +274,14 @@ extern void ab_free_unowned(Oid relid, int64 *chunks, int64 *bytes);
 
 /* ---- stats.c ------------------------------------------------------------- */
 
-extern bool ab_may_look(Oid relid);
+extern List *ab_tables_to_read(FunctionCallInfo fcinfo);
+extern Relation ab_open_to_read(FunctionCallInfo fcinfo, Oid relid);
 
 /* ---- guc.c --------------------------------------------------------------- */
 
 extern int	ab_inline_max;
 extern int	ab_tail_max;
-extern int	ab_direct_min;
 extern int	ab_chunk_size;
-extern bool ab_padding;
 
 extern void ab_define_settings(void);
 

@@ -90,6 +90,31 @@ side_fill(Side *side)
 	return side->left > 0;
 }
 
+/* The same bytes without looking at any chunk?  See appendable.h. */
+bool
+ab_identical(Datum a, Datum b)
+{
+	AbValue		x,
+				y;
+	bool		identical;
+
+	ab_parse(a, &x);
+	ab_parse(b, &y);
+	identical = x.length == y.length && x.nsegments == y.nsegments &&
+		ab_same_reference(&x.base, &y.base);
+	for (int i = 0; identical && i < x.nsegments; i++)
+	{
+		AbSegment  *s = &x.segments[i];
+		AbSegment  *t = &y.segments[i];
+
+		identical = s->source == t->source && s->length == t->length &&
+			(s->source >= 0 || memcmp(s->data, t->data, s->length) == 0);
+	}
+	ab_value_free(&x);
+	ab_value_free(&y);
+	return identical;
+}
+
 /*
  * Compare two values as far as the shorter one goes.  Negative, 0 or positive
  * as for memcmp().

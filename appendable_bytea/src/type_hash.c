@@ -71,6 +71,7 @@ digest(Datum value, pg_cryptohash_type type, const char *name, uint8 *result, in
 	const char *data;
 	int64		len;
 
+	ab_reader_whole(reader);
 	ctx = pg_cryptohash_create(type);
 	if (pg_cryptohash_init(ctx) < 0)
 		digest_failed(ctx, name);
@@ -216,6 +217,7 @@ hash_value(Datum value, uint64 seed)
 	const char *data;
 	int64		len;
 
+	ab_reader_whole(reader);
 	while ((len = ab_reader_next(reader, &data)) > 0)
 		hash_add(&state, data, len);
 	ab_reader_close(reader);

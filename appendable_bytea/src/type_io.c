@@ -37,56 +37,8 @@ PG_FUNCTION_INFO_V1(appendable_send);
 PG_FUNCTION_INFO_V1(appendable_from_bytea);
 PG_FUNCTION_INFO_V1(appendable_to_bytea);
 
-#define IS_OCTAL(c, max) ((c) >= '0' && (c) <= (max))
-
 /*
- * Number of bytes that a literal in escape format stands for, -1 if it is
- * malformed.
- */
-static int64
-escape_length(const char *text)
-{
-	int64		n = 0;
-
-	for (const char *p = text; *p != '\0'; n++)
-	{
-		if (p[0] != '\\')
-			p++;
-		else if (p[1] == '\\')
-			p += 2;
-		else if (IS_OCTAL(p[1], '3') && IS_OCTAL(p[2], '7') && IS_OCTAL(p[3], '7'))
-			p += 4;
-		else
-			return -1;
-	}
-	return n;
-}
-
-/* Decode a literal in escape format that escape_length() accepted. */
-static void
-escape_decode(const char *text, char *dst)
-{
-	const char *p = text;
-
-	while (*p != '\0')
-	{
-		if (p[0] != '\\')
-			*dst++ = *p++;
-		else if (p[1] == '\\')
-		{
-			*dst++ = '\\';
-			p += 2;
-		}
-		else
-		{
-			*dst++ = (char) (((p[1] - '0') << 6) | ((p[2] - '0') << 3) | (p[3] - '0'));
-			p += 4;
-		}
-	}
-}
-
-/*
- * appendable_bytea's input function: hex or escape format, like bytea's.
+ * appendable_bytea's input function: hex, or the escape format as bytea's own reads it.
  * Soft errors are reported through the caller's context where the server has
  * such a thing.
  */
@@ -116,15 +68,11 @@ appendable_in(PG_FUNCTION_ARGS)
 		PG_RETURN_DATUM(result);
 	}
 
-	n = escape_length(text);
-	if (n < 0)
-		ereturn_compat(escontext, (Datum) 0,
-					   (errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
-						errmsg("invalid input syntax for type %s", "appendable_bytea")));
-	ab_check_length(n);
-	result = ab_alloc_flat(n, &data);
-	escape_decode(text, data);
-	PG_RETURN_DATUM(result);
+	result = byteain(fcinfo);
+	if (fcinfo->isnull || DatumGetPointer(result) == NULL)
+		PG_RETURN_NULL();
+	PG_RETURN_DATUM(ab_make_flat(VARDATA(DatumGetPointer(result)),
+								 VARSIZE(DatumGetPointer(result)) - VARHDRSZ));
 }
 
 /* Refuse to build a result that does not fit into one allocation. */
@@ -150,6 +98,7 @@ out_hex(AbReader *reader)
 	char	   *p;
 
 	check_result_size(length, length * 2 + 3);
+	ab_reader_whole(reader);
 	p = result = palloc(length * 2 + 3);
 	*p++ = '\\';
 	*p++ = 'x';
@@ -159,67 +108,18 @@ out_hex(AbReader *reader)
 	return result;
 }
 
-/*
- * The value's text in escape format.  Its length depends on the bytes, so it
- * grows as they are read instead of reading them twice.
- */
-static char *
-out_escape(AbReader *reader)
-{
-	int64		length = ab_reader_length(reader);
-	StringInfoData buf;
-	const char *data;
-	int64		len;
-
-	check_result_size(length, length + 1);
-	initStringInfo(&buf);
-	while ((len = ab_reader_next(reader, &data)) > 0)
-	{
-		int64		need = 0;
-		char	   *p;
-
-		for (int64 i = 0; i < len; i++)
-		{
-			unsigned char c = data[i];
-
-			need += (c == '\\') ? 2 : (c < 0x20 || c > 0x7e) ? 4 : 1;
-		}
-		check_result_size(length, buf.len + need + 1);
-		enlargeStringInfo(&buf, (int) need);
-		p = buf.data + buf.len;
-		for (int64 i = 0; i < len; i++)
-		{
-			unsigned char c = data[i];
-
-			if (c == '\\')
-			{
-				*p++ = '\\';
-				*p++ = '\\';
-			}
-			else if (c < 0x20 || c > 0x7e)
-			{
-				*p++ = '\\';
-				*p++ = '0' + (c >> 6);
-				*p++ = '0' + ((c >> 3) & 7);
-				*p++ = '0' + (c & 7);
-			}
-			else
-				*p++ = c;
-		}
-		*p = '\0';
-		buf.len += need;
-	}
-	return buf.data;
-}
-
 /* appendable_bytea's output function; bytea_output chooses the format. */
 Datum
 appendable_out(PG_FUNCTION_ARGS)
 {
-	AbReader   *reader = ab_reader_open(PG_GETARG_DATUM(0));
+	Datum		value = PG_GETARG_DATUM(0);
+	AbReader   *reader;
 	char	   *result;
 
-	result = bytea_output == BYTEA_OUTPUT_ESCAPE ? out_escape(reader) : out_hex(reader);
+	if (bytea_output == BYTEA_OUTPUT_ESCAPE)
+		return DirectFunctionCall1(byteaout, PointerGetDatum(ab_read_bytea(value, 0, ab_length(value))));
+	reader = ab_reader_open(value);
+	result = out_hex(reader);
 	ab_reader_close(reader);
 	PG_RETURN_CSTRING(result);
 }

@@ -156,25 +156,13 @@ ab_cast_of(const AbCasts *casts, Oid type)
 	return NULL;
 }
 
-/* Does a function cast a value of ours to the type it is like? */
+/* Does a function cast a value of ours to the type it is like (to_plain), or back? */
 static bool
-casts_to_plain(const AbCasts *casts, Oid function)
+is_cast(const AbCasts *casts, Oid function, bool to_plain)
 {
 	for (int i = 0; i < casts->ntypes; i++)
 	{
-		if (casts->types[i].to_plain == function)
-			return true;
-	}
-	return false;
-}
-
-/* And back? */
-static bool
-casts_from_plain(const AbCasts *casts, Oid function)
-{
-	for (int i = 0; i < casts->ntypes; i++)
-	{
-		if (casts->types[i].from_plain == function)
+		if (function == (to_plain ? casts->types[i].to_plain : casts->types[i].from_plain))
 			return true;
 	}
 	return false;
@@ -241,7 +229,7 @@ as_value(const Search *search, Node *node)
 	{
 		function = ((FuncExpr *) node)->funcid;
 		args = ((FuncExpr *) node)->args;
-		if (casts_to_plain(&search->casts, function))
+		if (is_cast(&search->casts, function, true))
 		{
 			Node	   *arg = linitial(args);
 
@@ -294,12 +282,12 @@ change_expression(Node *node, void *context)
 
 		if (value == NULL)
 			;
-		else if (casts_from_plain(&search->casts, call->funcid))
+		else if (is_cast(&search->casts, call->funcid, false))
 		{
 			const FuncExpr *bytes = linitial(call->args);
 
 			/* the cast of a value that nothing is done with stays */
-			if (!(IsA(bytes, FuncExpr) && casts_to_plain(&search->casts, bytes->funcid)))
+			if (!(IsA(bytes, FuncExpr) && is_cast(&search->casts, bytes->funcid, true)))
 				*call = *(FuncExpr *) value;
 		}
 		else
@@ -446,31 +434,22 @@ change_plan(const Search *search, Plan *plan)
 	change_plan(search, plan->righttree);
 }
 
-/* Does a plan call a function? */
-static bool
-calls(const PlannedStmt *stmt, Oid function)
-{
-	uint32		hash = GetSysCacheHashValue1(PROCOID, ObjectIdGetDatum(function));
-	ListCell   *lc;
-
-	foreach(lc, stmt->invalItems)
-	{
-		const PlanInvalItem *item = lfirst(lc);
-
-		if (item->cacheId == PROCOID && item->hashValue == hash)
-			return true;
-	}
-	return false;
-}
-
-/* Does it cast a value to the type it is like? */
+/* Does a plan depend on a function that casts a value to the type it is like? */
 static bool
 casts_values(const PlannedStmt *stmt, const AbCasts *casts)
 {
 	for (int i = 0; i < casts->ntypes; i++)
 	{
-		if (calls(stmt, casts->types[i].to_plain))
-			return true;
+		uint32		hash = GetSysCacheHashValue1(PROCOID, ObjectIdGetDatum(casts->types[i].to_plain));
+		ListCell   *lc;
+
+		foreach(lc, stmt->invalItems)
+		{
+			const PlanInvalItem *item = lfirst(lc);
+
+			if (item->cacheId == PROCOID && item->hashValue == hash)
+				return true;
+		}
 	}
 	return false;
 }

@@ -19,8 +19,6 @@
 
 #include "common/int.h"
 #include "fmgr.h"
-#include "utils/builtins.h"
-#include "utils/memutils.h"
 
 #include "appendable.h"
 

@@ -16,9 +16,7 @@
 
 #include "access/genam.h"
 #include "access/heapam.h"
-#include "access/hio.h"
 #include "access/htup_details.h"
-#include "access/table.h"
 #include "access/xact.h"
 #include "catalog/pg_index.h"
 #include "miscadmin.h"
@@ -73,23 +71,23 @@ check_indexes(const AbStore *store)
 }
 
 /*
- * Start writing to the store of "home" (which exists).  from: what to continue; a
+ * Start writing to the store of "relid" (which exists).  from: what to continue; a
  * vid of 0 starts a new value.  expected: about how many bytes will be written.
  */
 AbWriter *
-ab_writer_open(Oid home, const AbRef *from, int64 expected)
+ab_writer_open(Oid relid, const AbRef *from, int64 expected)
 {
 	AbWriter   *writer = palloc0(sizeof(AbWriter));
 
-	if (!ab_store_open(home, RowExclusiveLock, &writer->store))
-		elog(ERROR, "table %u has no chunk store", home);
+	if (!ab_store_open(relid, RowExclusiveLock, &writer->store))
+		elog(ERROR, "table %u has no chunk store", relid);
 	if (writer->store.nindexes > 1)
 		check_indexes(&writer->store);
 	if (RelationGetDescr(writer->store.heap)->natts != AB_CHUNK_NATTS)
 		elog(ERROR, "chunk store \"%s\" has %d columns",
 			 RelationGetRelationName(writer->store.heap), RelationGetDescr(writer->store.heap)->natts);
 	writer->ref = *from;
-	writer->ref.home = home;
+	writer->ref.relid = relid;
 	if (writer->ref.vid == 0)
 	{
 		writer->ref.vid = ab_new_vid();

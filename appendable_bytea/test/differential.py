@@ -2,14 +2,15 @@
 """Random statements on bytea columns and on appendable_bytea columns, side by side.
 
 Two schemas hold the same tables, one with columns of type bytea, the other of type
-appendable_bytea.  Random statements (changes of every kind, many of several rows and
+appendable_bytea; with --text it is text and appendable_text, in characters of one to
+four bytes (the database must be in UTF8).  Random statements (changes of every kind, many of several rows and
 columns at once, through triggers, generated columns, partitions, cursors, PL/pgSQL
 with exceptions, and DDL in transactions with savepoints that are rolled back or not)
 run in both, and must give the same rows or the same SQLSTATE.  Between transactions
 the chunks are vacuumed, tables are rewritten, and with --crash a server process is
 killed, so that the server recovers; after each all values are compared and checked.
 
-    differential.py --host DIR --port N [--seconds S] [--seed N] [--chunk-size N] [--crash]
+    differential.py --host DIR --port N [--seconds S] [--seed N] [--chunk-size N] [--crash] [--text]
 
 Ends with status 0 only if nothing differed.  The statements of a failed transaction
 are printed, with the seed that makes them again.
@@ -22,14 +23,12 @@ import signal
 import sys
 import time
 
-from stress import ServerError, Session, literal, when_back
+from stress import KINDS, ServerError, Session, when_back
 
-TYPES = {"plain": "bytea", "ours": "appendable_bytea"}
-
-# what both schemas are made of; @T is the type
+# what both schemas are made of; @T is the type, @P the server's own, @H a hash of it
 SETUP = """
 CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL DEFAULT 0, d @T, e @T) WITH (fillfactor = 80);
-CREATE TABLE g (id int PRIMARY KEY, n int, d @T, c @T GENERATED ALWAYS AS (d || '\\x0a'::bytea) STORED);
+CREATE TABLE g (id int PRIMARY KEY, n int, d @T, c @T GENERATED ALWAYS AS (d || '\\x0a'::@P) STORED);
 CREATE TABLE p (id int, part int, d @T) PARTITION BY LIST (part);
 CREATE TABLE p0 PARTITION OF p FOR VALUES IN (0);
 CREATE TABLE p1 (d @T, part int, id int);
@@ -38,13 +37,13 @@ CREATE TABLE p2 PARTITION OF p DEFAULT;
 CREATE UNLOGGED TABLE u (id int, n int, d @T);
 CREATE TABLE seen (what text, id int, before text, after text);
 CREATE TABLE k (id int PRIMARY KEY, d @T);
-CREATE INDEX ON k (sha256(d));
+CREATE INDEX ON k (@H(d));
 CREATE INDEX ON k USING hash (d);
 CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO seen VALUES (TG_WHEN || TG_OP, NEW.id, CASE WHEN TG_OP = 'UPDATE' THEN md5(OLD.d) END, md5(NEW.d));
     IF TG_WHEN = 'BEFORE' AND length(NEW.d) % 7 = 3 THEN
-        NEW.d := NEW.d || '\\x77'::bytea;
+        NEW.d := NEW.d || '\\x77'::@P;
     END IF;
     RETURN NEW;
 END $$;
@@ -62,10 +61,10 @@ CREATE VIEW v AS SELECT id, n, d AS value FROM t WHERE id < 6;
 
 DIGEST = """
 SELECT 't', id, n, length(d), md5(d), length(e), md5(e), d = e, d < e, md5(substr(d, 50, 9000)) FROM t
-UNION ALL SELECT 'g', id, n, length(d), md5(d), length(c), md5(c), d = c, d < c, md5(d::bytea) FROM g
-UNION ALL SELECT tableoid::regclass::text, id, part, length(d), md5(d), NULL, NULL, NULL, NULL, md5(d::bytea) FROM p
-UNION ALL SELECT 'u', id, n, length(d), md5(d), NULL, NULL, NULL, NULL, md5(d::bytea) FROM u
-UNION ALL SELECT 'k', id, NULL, length(d), md5(d), NULL, NULL, NULL, NULL, md5(d::bytea) FROM k
+UNION ALL SELECT 'g', id, n, length(d), md5(d), length(c), md5(c), d = c, d < c, md5(d::@P) FROM g
+UNION ALL SELECT tableoid::regclass::text, id, part, length(d), md5(d), NULL, NULL, NULL, NULL, md5(d::@P) FROM p
+UNION ALL SELECT 'u', id, n, length(d), md5(d), NULL, NULL, NULL, NULL, md5(d::@P) FROM u
+UNION ALL SELECT 'k', id, NULL, length(d), md5(d), NULL, NULL, NULL, NULL, md5(d::@P) FROM k
 UNION ALL SELECT 'seen', id, NULL, NULL, before, NULL, after, NULL, NULL, what FROM seen
 ORDER BY 1, 2, 3, 4, 5, 7, 10
 """
@@ -77,12 +76,14 @@ class Differential:
         self.rng = random.Random(args.seed)
         self.counts = {}
         self.log = []
+        self.repair_due = False  # also after a crash
         self.unit = args.chunk_size or 8104
+        self.kind = KINDS["text" if args.text else "bytea"]
+        self.types = {"plain": self.kind.plain, "ours": self.kind.ours}
 
     def connect(self):
-        self.repair_due = False
         self.sessions = {}
-        for schema in TYPES:
+        for schema in self.types:
             session = Session(self.args.host, self.args.port, self.args.dbname, self.args.user)
             session.query("SET client_min_messages = error")
             session.query(f"SET search_path = {schema}, public")
@@ -93,12 +94,15 @@ class Differential:
     def count(self, what):
         self.counts[what] = self.counts.get(what, 0) + 1
 
+    def of_type(self, sql, type_name):
+        return sql.replace("@T", type_name).replace("@P", self.kind.plain).replace("@H", self.kind.hash)
+
     def both(self, sql):
         """Run a statement in both schemas: True if it worked, False if both failed alike."""
         self.log.append(sql)
         answers = {}
         for schema, session in self.sessions.items():
-            text = sql.replace("@T", TYPES[schema])
+            text = self.of_type(sql, self.types[schema])
             try:
                 # the order of rows in the table is nobody's promise
                 answers[schema] = sorted(["<none>" if f is None else f for f in row] for row in session.query(text))
@@ -109,7 +113,7 @@ class Differential:
             # a source that has two rows for one and two for another: the first met decides
             answers["ours"] = answers["plain"]
         if answers["plain"] != answers["ours"]:
-            self.fail(f"bytea answers {str(answers['plain'])[:1500]}\nappendable_bytea answers {str(answers['ours'])[:1500]}\n{getattr(self, 'error', '')}")
+            self.fail(f"{self.kind.plain} answers {str(answers['plain'])[:1500]}\n{self.kind.ours} answers {str(answers['ours'])[:1500]}\n{getattr(self, 'error', '')}")
         if isinstance(answers["plain"], str):
             self.count("error " + answers["plain"])
             return False
@@ -127,8 +131,8 @@ class Differential:
         rng, unit = self.rng, self.unit
         size = rng.choice([0, 1, 9, 40, 150, 199, 201, 499, 501, 1999, 2001, unit - 1, unit, unit + 1, 2 * unit, 3 * unit + 77])
         if rng.random() < 0.3:
-            return literal(bytes([rng.randrange(256)]) * size)
-        return literal(rng.randbytes(size))
+            return self.kind.literal(self.kind.random(rng, 1) * size)
+        return self.kind.literal(self.kind.random(rng, size))
 
     def change(self, d):
         """An expression of column d that is of the type."""
@@ -136,26 +140,29 @@ class Differential:
         at = rng.choice([1, 2, 100, 600, self.unit, self.unit + 1, 2 * self.unit, 5 * self.unit])
         kind = rng.randrange(17)
         if kind < 6:
-            return f"{d} || {self.data()}::bytea"
+            return f"{d} || {self.data()}::@P"
         if kind == 6:
-            return f"({d} || {self.data()}::bytea) || {self.data()}::bytea"
+            return f"({d} || {self.data()}::@P) || {self.data()}::@P"
         if kind == 7:
-            return f"{self.data()}::bytea || {d}"
+            return f"{self.data()}::@P || {d}"
         if kind == 8:
             return f"CASE WHEN length({d}) < 100000 THEN {d} || {d} ELSE {d} END"
         if kind < 11:
-            return f"overlay({d} PLACING {self.data()}::bytea FROM {at})"
+            return f"overlay({d} PLACING {self.data()}::@P FROM {at})"
         if kind == 11:
-            return f"overlay({d} PLACING {self.data()}::bytea FROM {at} FOR {rng.choice([0, 1, 50, self.unit, 100000])})"
+            return f"overlay({d} PLACING {self.data()}::@P FROM {at} FOR {rng.choice([0, 1, 50, self.unit, 100000])})"
+        if kind == 12 and self.args.text:
+            return f"replace({d}, {self.kind.literal(self.kind.random(rng, 1))}, 'ß')::@T"
         if kind == 12:
             return f"CASE WHEN length({d}) > {at} THEN set_byte({d}, {at}, {rng.randrange(256)}) ELSE {d} END"
         if kind == 13:
             return f"substr({d}, 1, {at})::@T"
         if kind == 14:
-            return f"overlay({d} PLACING ''::bytea FROM {at} FOR 1000000)"
+            return f"overlay({d} PLACING ''::@P FROM {at} FOR 1000000)"
         if kind == 15:
             return f"{self.data()}::@T"
-        return rng.choice([f"({d}::bytea || {self.data()}::bytea)::@T", "NULL", d, f"coalesce({d}, '')", f"set_bit(coalesce({d}, '') || '\\x00'::bytea, 3, 1)"])
+        return rng.choice([f"({d}::@P || {self.data()}::@P)::@T", "NULL", d, f"coalesce({d}, '')",
+                           f"left({d}, {rng.choice((-1, 1)) * at})::@T" if self.args.text else f"set_bit(coalesce({d}, '') || '\\x00'::@P, 3, 1)"])
 
     def rows(self):
         rng = self.rng
@@ -195,20 +202,20 @@ class Differential:
         if kind == 19:
             return f"UPDATE t SET d = (SELECT e FROM t x WHERE x.id = {j}) WHERE id = {i}"
         if kind == 20:
-            return f"UPDATE v SET value = value || {self.data()}::bytea WHERE {where} RETURNING md5(value)"
+            return f"UPDATE v SET value = value || {self.data()}::@P WHERE {where} RETURNING md5(value)"
         if kind == 21:
-            return (f"WITH gone AS (DELETE FROM p WHERE id = {i} RETURNING *), kept AS (INSERT INTO u SELECT id, 7, d || '\\x01'::bytea FROM gone RETURNING *) "
+            return (f"WITH gone AS (DELETE FROM p WHERE id = {i} RETURNING *), kept AS (INSERT INTO u SELECT id, 7, d || '\\x01'::@P FROM gone RETURNING *) "
                     f"SELECT gone.id, md5(gone.d), md5(kept.d) FROM gone JOIN kept USING (id) ORDER BY 1, 2, 3")
         if kind == 22:
-            return (f"DO $$ DECLARE v @T; m text; BEGIN SELECT d INTO v FROM t WHERE id = {i}; m := md5(v::bytea); "
+            return (f"DO $$ DECLARE v @T; m text; BEGIN SELECT d INTO v FROM t WHERE id = {i}; m := md5(v::@P); "
                     f"BEGIN UPDATE t SET d = {d}, n = n + 1 WHERE id = {i}; RAISE division_by_zero; EXCEPTION WHEN division_by_zero THEN NULL; END; "
                     f"UPDATE t SET d = {self.change('d')} WHERE id = {i}; IF md5(v) IS DISTINCT FROM m THEN RAISE 'changed'; END IF; "
-                    f"v := v || {self.data()}::bytea; INSERT INTO u VALUES ({i}, 1, v); UPDATE t SET e = v WHERE id = {i}; END $$")
+                    f"v := v || {self.data()}::@P; INSERT INTO u VALUES ({i}, 1, v); UPDATE t SET e = v WHERE id = {i}; END $$")
         if kind == 23:
             return (f"DO $$ DECLARE r record; BEGIN FOR r IN SELECT id, d, md5(d) AS m FROM t ORDER BY id LOOP UPDATE t SET d = {d}, e = r.d WHERE id = r.id; "
                     f"UPDATE t SET d = d || r.d WHERE id = r.id AND length(d) < 50000; IF md5(r.d) IS DISTINCT FROM r.m THEN RAISE 'changed'; END IF; END LOOP; END $$")
         if kind == 24:
-            return f"SELECT id, md5(string_agg(c, '')) FROM (SELECT id, substr(d, o * 700 + 1, 700)::bytea AS c FROM {table}, generate_series(0, 20) o ORDER BY id, md5(d), o) q GROUP BY id ORDER BY 1, 2"
+            return f"SELECT id, md5(string_agg(c, '')) FROM (SELECT id, substr(d, o * 700 + 1, 700)::@P AS c FROM {table}, generate_series(0, 20) o ORDER BY id, md5(d), o) q GROUP BY id ORDER BY 1, 2"
         if kind == 25:
             return f"SELECT a.id, b.id FROM t a JOIN {table} b ON a.d = b.d ORDER BY 1, 2"
         if kind == 26:
@@ -216,9 +223,12 @@ class Differential:
         if kind == 27:
             return f"SELECT count(DISTINCT d), count(d), min(length(d)) FROM (SELECT d FROM t UNION ALL SELECT d FROM p UNION SELECT e FROM t) q"
         if kind == 28:
-            return f"SELECT id, position({literal(rng.randbytes(1))} IN d), get_byte(d, 0), substr(d, {rng.randint(-5, 9000)}, {rng.randint(0, 9000)}) FROM t WHERE length(d) > 0 ORDER BY id"
+            looked_for = self.kind.literal(self.kind.random(rng, 1))
+            more = (f"ascii(d), left(d, {rng.randint(-50, 50)}), right(d, {rng.randint(-50, 50)}), octet_length(d), d LIKE '%' || {looked_for} || '_', d ~ 'a.*b'"
+                    if self.args.text else "get_byte(d, 0)")
+            return f"SELECT id, position({looked_for} IN d), {more}, substr(d, {rng.randint(-5, 9000)}, {rng.randint(0, 9000)}) FROM t WHERE length(d) > 0 ORDER BY id"
         if kind == 29:
-            return f"SELECT id FROM k WHERE d = (SELECT d FROM {table} WHERE id = {i} ORDER BY d LIMIT 1) OR sha256(d) = sha256({self.data()}::bytea) ORDER BY 1"
+            return f"SELECT id FROM k WHERE d = (SELECT d FROM {table} WHERE id = {i} ORDER BY d LIMIT 1) OR @H(d) = @H({self.data()}::@P) ORDER BY 1"
         if kind == 30:
             return f"UPDATE t SET n = n + 1 WHERE {where}"
         if kind == 31:
@@ -246,13 +256,13 @@ class Differential:
         if choice == 8:
             return f"ALTER TABLE t ALTER e TYPE @T USING {self.change('d')}"
         if choice == 9:
-            return "ALTER TABLE p DETACH PARTITION p1; UPDATE p1 SET d = d || '\\x05'::bytea; ALTER TABLE p ATTACH PARTITION p1 FOR VALUES IN (1)"
+            return "ALTER TABLE p DETACH PARTITION p1; UPDATE p1 SET d = d || '\\x05'::@P; ALTER TABLE p ATTACH PARTITION p1 FOR VALUES IN (1)"
         if choice == 10:
             return "CREATE TEMP TABLE x AS SELECT * FROM t; UPDATE x SET d = d || e; UPDATE t SET d = x.d FROM x WHERE x.id = t.id AND length(x.d) < 100000; DROP TABLE x"
         if choice == 11:
-            return "CREATE TABLE x AS SELECT id, d FROM t; UPDATE x SET d = d || '\\x01'::bytea; UPDATE t SET e = x.d FROM x WHERE x.id = t.id; DROP TABLE x"
+            return "CREATE TABLE x AS SELECT id, d FROM t; UPDATE x SET d = d || '\\x01'::@P; UPDATE t SET e = x.d FROM x WHERE x.id = t.id; DROP TABLE x"
         if choice == 12:
-            return "ALTER TABLE g ALTER d TYPE bytea, ALTER c TYPE bytea; ALTER TABLE g ALTER d TYPE @T, ALTER c TYPE @T"
+            return "ALTER TABLE g ALTER d TYPE @P, ALTER c TYPE @P; ALTER TABLE g ALTER d TYPE @T, ALTER c TYPE @T"
         return rows
 
     def transaction(self):
@@ -324,8 +334,8 @@ class Differential:
         self.connect()
         ours = self.sessions["ours"]
         ours.query("CREATE EXTENSION IF NOT EXISTS appendable_bytea SCHEMA public")
-        for schema, type_name in TYPES.items():
-            self.sessions[schema].query(f"DROP SCHEMA IF EXISTS {schema} CASCADE; CREATE SCHEMA {schema};" + SETUP.replace("@T", type_name))
+        for schema, type_name in self.types.items():
+            self.sessions[schema].query(f"DROP SCHEMA IF EXISTS {schema} CASCADE; CREATE SCHEMA {schema};" + self.of_type(SETUP, type_name))
         stop = time.time() + self.args.seconds
         while time.time() < stop:
             self.transaction()
@@ -358,6 +368,7 @@ def main():
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--chunk-size", type=int, default=0)
     parser.add_argument("--crash", action="store_true")
+    parser.add_argument("--text", action="store_true")
     args = parser.parse_args()
     print(f"seed={args.seed}")
     Differential(args).run()

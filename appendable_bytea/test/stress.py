@@ -4,17 +4,20 @@
 Writers change rows in every way that the type allows, by UPDATE, INSERT ... ON
 CONFLICT and MERGE, and by way of a second table, in transactions that commit,
 roll back, use savepoints or are prepared; each knows what its rows must hold.  At
-the same time other sessions vacuum the chunk store, the table, rewrite it, and read
-with old snapshots.  One row is shared: every writer appends its own tagged records,
+the same time other sessions vacuum the chunk store, the table, rewrite it, rebuild the
+indexes that chunks and stores are found by, make and drop tables, and read with old
+snapshots.  One row is shared: every writer appends its own tagged records,
 and none may be lost.  At the end every value is compared byte by byte and
 appendable_bytea_check() must find nothing.
 
     stress.py --host DIR --port N [--seconds S] [--writers N] [--rows N] [--seed N]
-              [--chunk-size N] [--quiet-rewrites] [--crash] [--standby DIR:PORT]
+              [--chunk-size N] [--quiet-rewrites] [--crash] [--standby DIR:PORT] [--text]
 
 --crash kills a server process with SIGKILL every few seconds (run it as the server's
 user): a transaction whose COMMIT was under way must be there wholly or not at all.
---standby reads a streaming replica meanwhile and compares it at the end.
+--standby reads a streaming replica meanwhile and compares it at the end.  --text does
+all of it with appendable_text, in characters of one to four bytes (the database must
+be in UTF8).
 
 Needs nothing but Python; speaks the protocol's simple query itself.  Ends with
 status 0 only if everything matched.
@@ -123,12 +126,75 @@ def when_back(connect):
             time.sleep(0.1)
 
 
-def literal(data):
-    return f"'\\x{data.hex()}'"
+class Bytes:
+    """Values of appendable_bytea, as bytes here."""
+    ours, plain, hash = "appendable_bytea", "bytea", "sha256"
+
+    @staticmethod
+    def random(rng, n):
+        return rng.randbytes(n)
+
+    @staticmethod
+    def literal(data):
+        return f"'\\x{data.hex()}'"
+
+    @staticmethod
+    def answered(text):
+        """The value that a simple query's answer stands for."""
+        return None if text is None else bytes.fromhex(text[2:])
+
+    @staticmethod
+    def of_record(record):
+        return record.encode()
+
+    @staticmethod
+    def records(value):
+        return value.decode().split(";")
+
+    @staticmethod
+    def overwrite(column, data, offset, length):
+        return f"appendable_write({column}, {Bytes.literal(data)}::bytea, {offset}, {length})"
+
+    @staticmethod
+    def truncate(column, length):
+        return f"appendable_truncate({column}, {length})"
 
 
-def to_bytes(text):
-    return None if text is None else bytes.fromhex(text[2:])
+class Text:
+    """Values of appendable_text, as str here."""
+    ours, plain, hash = "appendable_text", "text", "md5"
+    CHARACTERS = "ab \n\\'%_äßж中€𝄞"
+
+    @staticmethod
+    def random(rng, n):
+        return "".join(rng.choices(Text.CHARACTERS, k=n))
+
+    @staticmethod
+    def literal(data):
+        return "'" + data.replace("'", "''") + "'"
+
+    @staticmethod
+    def answered(text):
+        return text
+
+    @staticmethod
+    def of_record(record):
+        return record
+
+    @staticmethod
+    def records(value):
+        return value.split(";")
+
+    @staticmethod
+    def overwrite(column, data, offset, length):
+        return f"overlay({column} PLACING {Text.literal(data)} FROM {offset + 1} FOR {length})"
+
+    @staticmethod
+    def truncate(column, length):
+        return f"left({column}, {length})"
+
+
+KINDS = {"bytea": Bytes, "text": Text}
 
 
 # what concurrency may rightly answer: serialization failure, deadlock, lock timeout,
@@ -148,6 +214,7 @@ class Work:
 class Stress:
     def __init__(self, args):
         self.args = args
+        self.kind = KINDS["text" if args.text else "bytea"]
         self.stop = time.time() + args.seconds
         self.failures = []
         self.counts = {}
@@ -188,30 +255,30 @@ class Stress:
 
     def change(self, rng, value):
         """(SQL expression over data, new model value)"""
-        unit = self.args.chunk_size or 8104
+        unit, kind_of = self.args.chunk_size or 8104, self.kind
+        literal, plain = kind_of.literal, kind_of.plain
         size = rng.choice([1, 10, 60, 150, 250, unit // 2, unit, unit + 7, 3 * unit + 11, 9 * unit + 5])
-        data = rng.randbytes(rng.randint(0, size))
+        data = kind_of.random(rng, rng.randint(0, size))
         kind = rng.random()
         if value is None or kind < 0.05:
-            return f"{literal(data)}::appendable_bytea", data
+            return f"{literal(data)}::{kind_of.ours}", data
         if kind < 0.60:
-            return f"data || {literal(data)}::bytea", value + data
+            return f"data || {literal(data)}::{plain}", value + data
         if kind < 0.63:
-            return f"{literal(data)}::bytea || data", data + value
+            return f"{literal(data)}::{plain} || data", data + value
         n = len(value)
         if kind < 0.80:
             offset = rng.randint(0, n)
             length = rng.choice([len(data), len(data), rng.randint(0, n - offset)])
             length = min(length, n - offset)
-            return (f"appendable_write(data, {literal(data)}::bytea, {offset}, {length})",
-                    value[:offset] + data + value[offset + length:])
+            return kind_of.overwrite("data", data, offset, length), value[:offset] + data + value[offset + length:]
         if kind < 0.90:
             length = rng.choice([0, n, max(n - rng.randint(0, 40), 0), rng.randint(0, n)])
-            return f"appendable_truncate(data, {length})", value[:length]
+            return kind_of.truncate("data", length), value[:length]
         if kind < 0.95:
-            a, b = rng.randbytes(rng.randint(0, 30)), rng.randbytes(rng.randint(0, 30))
-            return (f"(data || {literal(a)}::bytea) || {literal(b)}::bytea", value + a + b)
-        return f"(data::bytea || {literal(data)})::appendable_bytea", value + data
+            a, b = kind_of.random(rng, rng.randint(0, 30)), kind_of.random(rng, rng.randint(0, 30))
+            return f"(data || {literal(a)}::{plain}) || {literal(b)}::{plain}", value + a + b
+        return f"(data::{plain} || {literal(data)})::{kind_of.ours}", value + data
 
     def writer(self, number):
         rng = random.Random(self.args.seed * 1000 + number)
@@ -253,8 +320,8 @@ class Stress:
 
     def records(self, session, number):
         """The numbers of the records that a writer finds in the shared row."""
-        shared = to_bytes(session.query("SELECT data FROM stress WHERE id = 0")[0][0])
-        return [int(r.split(b":")[1]) for r in shared.split(b";") if r.startswith(b"w%d:" % number)]
+        shared = self.kind.answered(session.query("SELECT data FROM stress WHERE id = 0")[0][0])
+        return [int(record.split(":")[1]) for record in self.kind.records(shared) if record.startswith(f"w{number}:")]
 
     def transaction(self, rng, session, ids, work, number, appended, mode, isolation):
         """One transaction; work tells what it did, and how far it came."""
@@ -316,7 +383,7 @@ class Stress:
         else:
             choices = [before]
         rows = session.query(f"SELECT id, data FROM stress WHERE id = ANY ('{{{','.join(map(str, ids))}}}')")
-        found = ({int(i): to_bytes(data) for i, data in rows}, len(self.records(session, number)))
+        found = ({int(i): self.kind.answered(data) for i, data in rows}, len(self.records(session, number)))
         self.count("crashes survived")
         if found not in choices:
             self.fail(f"after a crash, with a transaction that was {work.outcome}, writer {number} finds "
@@ -339,11 +406,11 @@ class Stress:
 
     def step(self, rng, session, ids, work, number, appended, may_share):
         """One change; what it makes of the rows is in work before it is sent."""
-        draft = work.draft
+        draft, ours, plain = work.draft, self.kind.ours, self.kind.plain
         if may_share and rng.random() < 0.3:
-            record = b"w%d:%d:" % (number, appended + work.shared) + b"x" * rng.choice([0, 5, 300]) + b";"
+            record = self.kind.of_record(f"w{number}:{appended + work.shared}:" + "x" * rng.choice([0, 5, 300]) + ";")
             work.shared += 1
-            session.query(f"UPDATE stress SET data = data || {literal(record)}::bytea WHERE id = 0")
+            session.query(f"UPDATE stress SET data = data || {self.kind.literal(record)}::{plain} WHERE id = 0")
             return
         i = rng.choice(ids)
         value = draft.get(i, ...)
@@ -384,9 +451,9 @@ class Stress:
                           f"UPDATE stress SET data = side.data FROM side WHERE side.id = stress.id AND stress.id = {i}")
         elif kind < 0.48:
             # a value held outside the row must not change with it
-            session.query(f"DO $$ DECLARE v appendable_bytea; m text; BEGIN SELECT data INTO v FROM stress WHERE id = {i}; "
-                          f"m := md5(v::bytea); UPDATE stress SET data = data || '\\x0102'::bytea WHERE id = {i}; "
-                          f"UPDATE stress SET data = appendable_truncate(data, octet_length(data) / 2) WHERE id = {i}; "
+            session.query(f"DO $$ DECLARE v {ours}; m text; BEGIN SELECT data INTO v FROM stress WHERE id = {i}; "
+                          f"m := md5(v::{plain}); UPDATE stress SET data = data || '\\x0102'::{plain} WHERE id = {i}; "
+                          f"UPDATE stress SET data = {self.kind.truncate('data', 'length(data) / 2')} WHERE id = {i}; "
                           f"IF md5(v) IS DISTINCT FROM m THEN RAISE 'a value held in a variable changed'; END IF; "
                           f"UPDATE stress SET data = v WHERE id = {i}; END $$")
         else:
@@ -397,12 +464,12 @@ class Stress:
         rows = session.query(f"SELECT data FROM stress WHERE id = {i}")
         self.count("compared")
         want = [[model[i]]] if i in model else []
-        got = [[to_bytes(r[0])] for r in rows]
+        got = [[self.kind.answered(r[0])] for r in rows]
         if got != want:
             a, b = (got[0][0] if got else None), (want[0][0] if want else None)
-            where = next((k for k, (x, y) in enumerate(zip(a or b"", b or b"")) if x != y), "end")
-            self.fail(f"row {i} differs: found {None if a is None else len(a)} bytes, "
-                      f"expected {None if b is None else len(b)}, first difference at {where}")
+            where = next((k for k, (x, y) in enumerate(zip(a or (), b or ())) if x != y), "end")
+            self.fail(f"row {i} differs: found {None if a is None else len(a)}, "
+                      f"expected {None if b is None else len(b)} bytes or characters, first difference at {where}")
 
     # ---- everything else -------------------------------------------------
 
@@ -437,7 +504,7 @@ class Stress:
                 session.query("LOCK TABLE stress IN ACCESS SHARE MODE")
                 first = session.query("SELECT id, md5(data) FROM stress ORDER BY id")
                 time.sleep(0.3)
-                if session.query("SELECT id, md5(data::bytea) FROM stress ORDER BY id") != first:
+                if session.query(f"SELECT id, md5(data::{self.kind.plain}) FROM stress ORDER BY id") != first:
                     self.fail(f"an {what} saw other bytes")
                 self.count(what)
                 session.query("ROLLBACK")
@@ -500,7 +567,7 @@ class Stress:
 
     def compare_standby(self, session):
         """Once it has replayed everything, the replica holds the same bytes."""
-        digest = "SELECT id, md5(data::bytea) FROM stress ORDER BY id"
+        digest = f"SELECT id, md5(data::{self.kind.plain}) FROM stress ORDER BY id"
         ask = self.when_replayed(session)
         if ask(digest) != session.query(digest):
             self.fail("the replica holds other values")
@@ -511,8 +578,8 @@ class Stress:
         session = self.session()
         session.query("CREATE EXTENSION IF NOT EXISTS appendable_bytea")
         session.query("DROP TABLE IF EXISTS stress, side")
-        session.query("CREATE TABLE stress (id int PRIMARY KEY, other int, data appendable_bytea) WITH (fillfactor = 80)")
-        session.query("CREATE TABLE side (id int PRIMARY KEY, data appendable_bytea)")
+        session.query(f"CREATE TABLE stress (id int PRIMARY KEY, other int, data {self.kind.ours}) WITH (fillfactor = 80)")
+        session.query(f"CREATE TABLE side (id int PRIMARY KEY, data {self.kind.ours})")
         session.query("INSERT INTO stress VALUES (0, 0, '')")
         store = session.query("SELECT store FROM appendable_bytea_stats('stress')")[0][0]
         side_store = session.query("SELECT store FROM appendable_bytea_stats('side')")[0][0]
@@ -523,11 +590,19 @@ class Stress:
         threads.append(self.run_thread(self.repeat, [f"VACUUM {store}", f"VACUUM {side_store}"], 0.1))
         threads.append(self.run_thread(self.repeat, ["VACUUM stress", "VACUUM", "ANALYZE stress"], 1))
         rewrites = ["VACUUM FULL stress", "CLUSTER stress USING stress_pkey", "REINDEX TABLE stress",
-                    f"REINDEX TABLE CONCURRENTLY {store}", f"REINDEX TABLE {store}",
                     "ALTER TABLE stress ALTER other TYPE int8", "ALTER TABLE stress ALTER other TYPE int4",
-                    "BEGIN; TRUNCATE stress, side; INSERT INTO stress VALUES (0, 0, sha512('lost')); ROLLBACK"]
+                    f"BEGIN; TRUNCATE stress, side; INSERT INTO stress VALUES (0, 0, repeat('lost', 16)::{self.kind.ours}); ROLLBACK"]
+        # the indexes that chunks and their stores are found by, while both come and go
+        reindexes = [f"REINDEX {kind} {name}" for kind in ("TABLE", "TABLE CONCURRENTLY") for name in (store, side_store, "appendable_store.stores")]
+        tables = ["DROP TABLE IF EXISTS made; CREATE TABLE made AS SELECT * FROM stress", "INSERT INTO made SELECT * FROM stress",
+                  "TRUNCATE made", "BEGIN; DROP TABLE made; ROLLBACK", "DELETE FROM made", "SELECT sum(length(data)) FROM made"]
+        session = self.session()
+        session.query(f"DROP TABLE IF EXISTS made; CREATE TABLE made (id int, other int8, data {self.kind.ours})")
+        session.close()
         if not self.args.quiet_rewrites:
             threads.append(self.run_thread(self.repeat, rewrites, 4))
+            threads.append(self.run_thread(self.repeat, reindexes, 0.5))
+            threads.append(self.run_thread(self.repeat, tables, 0.2))
         threads.append(self.run_thread(self.old_reader, self.session, "old snapshot"))
         if self.args.standby:
             threads.append(self.run_thread(self.old_reader, self.connect_standby, "old snapshot of the replica"))
@@ -567,6 +642,7 @@ def main():
     parser.add_argument("--quiet-rewrites", action="store_true")
     parser.add_argument("--crash", action="store_true")
     parser.add_argument("--standby")
+    parser.add_argument("--text", action="store_true")
     args = parser.parse_args()
     print(f"seed={args.seed}")
     sys.exit(Stress(args).run())

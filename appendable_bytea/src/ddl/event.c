@@ -19,7 +19,6 @@
 #include "postgres.h"
 
 #include "access/relation.h"
-#include "access/table.h"
 #include "access/xact.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
@@ -170,33 +169,33 @@ unsubscribe_stores(void)
 
 /*
  * Remove the store of a table that needs none any more.  If a logical replication slot
- * may still have to read it, it is left for ab_drop_left_stores(), with a note on it.
+ * may still have to read it, it is left for ab_drop_retained_stores(), with a note on it.
  */
 static void
-drop_store(Oid home)
+drop_store(Oid relid)
 {
-	Oid			heap = ab_store_find(home);
+	Oid			heap = ab_store_find(relid);
 
 	if (!OidIsValid(heap))
 		return;
 	if (ab_store_decodable(heap) && ab_logical_slots_exist())
-		ab_store_leave(home);
+		ab_store_retain(relid);
 	else
-		ab_store_drop(home);
+		ab_store_drop(relid);
 }
 
 /* Is there a table that uses the store of this OID?  Keeps the table as it is. */
 static bool
-store_in_use(Oid home)
+store_in_use(Oid relid)
 {
 	Relation	rel;
 	bool		used;
 
-	LockRelationOid(home, AccessShareLock);
-	rel = try_relation_open(home, NoLock);
+	LockRelationOid(relid, AccessShareLock);
+	rel = try_relation_open(relid, NoLock);
 	if (rel == NULL)
 		return false;
-	used = ab_is_ours(rel);
+	used = ab_is_appendable(rel);
 	relation_close(rel, NoLock);
 	return used;
 }
@@ -256,6 +255,7 @@ appendable_bytea_command_end(PG_FUNCTION_ARGS)
 	{
 		if (!publication)
 		{
+			ab_refuse_own_row_security(lfirst_oid(lc));
 			ab_relation_changed(lfirst_oid(lc));
 			ab_refuse_hidden_default(lfirst_oid(lc));
 			drop_unused_store(lfirst_oid(lc));
@@ -271,7 +271,7 @@ appendable_bytea_command_end(PG_FUNCTION_ARGS)
  * of tables that were dropped while event triggers were off.
  */
 void
-ab_drop_left_stores(bool forgotten)
+ab_drop_retained_stores(bool forgotten)
 {
 	ListCell   *lc;
 	uint64		now = U64FromFullTransactionId(ReadNextFullTransactionId());
@@ -280,19 +280,19 @@ ab_drop_left_stores(bool forgotten)
 		return;
 	foreach(lc, ab_store_list())
 	{
-		Oid			home = lfirst_oid(lc);
+		Oid			relid = lfirst_oid(lc);
 		FullTransactionId dropped_by;
 
-		if (!ab_store_is_left(home, &dropped_by))
+		if (!ab_store_is_retained(relid, &dropped_by))
 		{
 			/* a table that exists, whatever has become of it, keeps its store */
-			if (forgotten && !store_in_use(home) &&
-				!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(home)))
-				drop_store(home);
+			if (forgotten && !store_in_use(relid) &&
+				!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+				drop_store(relid);
 		}
 		else if ((U64FromFullTransactionId(dropped_by) + PG_INT32_MAX < now ||
-				  slots_passed(XidFromFullTransactionId(dropped_by))) && !store_in_use(home))
-			ab_store_drop(home);
+				  slots_passed(XidFromFullTransactionId(dropped_by))) && !store_in_use(relid))
+			ab_store_drop(relid);
 	}
 }
 
@@ -309,12 +309,12 @@ appendable_bytea_dropped(PG_FUNCTION_ARGS)
 					  "WHERE classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass "
 					  "AND objsubid OPERATOR(pg_catalog.=) 0 AND object_type OPERATOR(pg_catalog.=) 'table'");
 	if (oids != NIL)
-		ab_drop_left_stores(false);
+		ab_drop_retained_stores(false);
 	foreach(lc, oids)
 		drop_store(lfirst_oid(lc));
 	if (query_oids("SELECT objid FROM pg_catalog.pg_event_trigger_dropped_objects() "
-				   "WHERE schema_name OPERATOR(pg_catalog.=) '" AB_SCHEMA "' "
-				   "AND object_type OPERATOR(pg_catalog.=) 'index'") != NIL)
+				   "WHERE '" AB_SCHEMA "' OPERATOR(pg_catalog.=) ANY (ARRAY[schema_name, address_names[1]]) "
+				   "AND object_type OPERATOR(pg_catalog.=) ANY (ARRAY['index', 'trigger'])") != NIL)
 		ab_refuse_own_dropped();
 	PG_RETURN_NULL();
 }
@@ -440,7 +440,7 @@ default_as_bytea(Relation rel, int attnum)
  * keep depending on the extension.
  */
 static void
-convert_defaults(Oid relid, StringInfo drop, StringInfo set)
+convert_defaults(Oid relid, List **drop, List **set)
 {
 	Relation	rel = relation_open(relid, NoLock);
 	TupleDesc	desc = RelationGetDescr(rel);
@@ -457,22 +457,29 @@ convert_defaults(Oid relid, StringInfo drop, StringInfo set)
 			continue;
 		column = quote_identifier(NameStr(att->attname));
 		value = default_as_bytea(rel, n);
-		appendStringInfo(drop, "ALTER TABLE ONLY %s ALTER COLUMN %s DROP DEFAULT;", table, column);
+		*drop = lappend(*drop, psprintf("ALTER TABLE ONLY %s ALTER COLUMN %s DROP DEFAULT",
+										table, column));
 		if (value != NULL)
-			appendStringInfo(set, "ALTER TABLE ONLY %s ALTER COLUMN %s SET DEFAULT %s;",
-							 table, column, value);
+			*set = lappend(*set, psprintf("ALTER TABLE ONLY %s ALTER COLUMN %s SET DEFAULT %s",
+										  table, column, value));
 	}
 	relation_close(rel, NoLock);
 }
 
-/* Run commands through SPI, if there are any. */
+/*
+ * Run commands through SPI, each alone: an extension that sends DDL to other servers
+ * sends the whole text that a command was in.
+ */
 static void
-run_commands(const char *commands)
+run_commands(List *commands)
 {
-	if (commands == NULL || commands[0] == '\0')
-		return;
-	if (SPI_execute(commands, false, 0) < 0)
-		elog(ERROR, "could not run \"%s\"", commands);
+	ListCell   *lc;
+
+	foreach(lc, commands)
+	{
+		if (SPI_execute(lfirst(lc), false, 0) < 0)
+			elog(ERROR, "could not run \"%s\"", (char *) lfirst(lc));
+	}
 }
 
 /*
@@ -485,8 +492,9 @@ appendable_bytea_detach(PG_FUNCTION_ARGS)
 	Oid			relid = PG_GETARG_OID(0);
 	List	   *tables;
 	ListCell   *lc;
-	StringInfoData drop_defaults;
-	StringInfoData set_defaults;
+	List	   *drop_defaults = NIL;
+	List	   *set_defaults = NIL;
+	char	   *command;
 	Relation	rel;
 	Oid			user;
 	int			security;
@@ -495,8 +503,6 @@ appendable_bytea_detach(PG_FUNCTION_ARGS)
 	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
 		require_owner(lfirst_oid(lc));
 	tables = find_all_inheritors(relid, AccessExclusiveLock, NULL);
-	initStringInfo(&drop_defaults);
-	initStringInfo(&set_defaults);
 	foreach(lc, tables)
 	{
 		require_owner(lfirst_oid(lc));
@@ -507,25 +513,27 @@ appendable_bytea_detach(PG_FUNCTION_ARGS)
 	relation_close(rel, NoLock);
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
-	run_commands(drop_defaults.data);
-	run_commands(detach_command(relid));
-	run_commands(set_defaults.data);
+	run_commands(drop_defaults);
+	command = detach_command(relid);
+	if (command != NULL)
+		run_commands(list_make1(command));
+	run_commands(set_defaults);
 	SPI_finish();
 	SetUserIdAndSecContext(user, security);
 	foreach(lc, tables)
 	{
-		bool		ours;
+		bool		appendable;
 
 		rel = relation_open(lfirst_oid(lc), NoLock);
-		ours = ab_is_ours(rel);
+		appendable = ab_is_appendable(rel);
 		relation_close(rel, NoLock);
-		if (ours && detach_command(lfirst_oid(lc)) != NULL)
+		if (appendable && detach_command(lfirst_oid(lc)) != NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("table \"%s\" has columns of its own of type %s",
 							get_rel_name(lfirst_oid(lc)), AB_EXTENSION),
 					 errhint("Call appendable_bytea_detach() for that table first.")));
-		if (ours)
+		if (appendable)
 		{
 			ab_set_access_method(lfirst_oid(lc), HEAP_TABLE_AM_OID);
 			drop_store(lfirst_oid(lc));

@@ -119,6 +119,28 @@ may_hold(Node *expr)
 }
 
 /*
+ * The same for a list of expressions in a column of a catalog's row.  themselves: an
+ * expression that is of the type, and not of one that contains it, counts too.
+ */
+static const AbType *
+any_may_hold(int cacheid, HeapTuple tuple, AttrNumber attnum, bool themselves)
+{
+	const AbType *found = NULL;
+	bool		isnull;
+	Datum		expressions = SysCacheGetAttr(cacheid, tuple, attnum, &isnull);
+	ListCell   *lc;
+
+	if (isnull)
+		return NULL;
+	foreach(lc, (List *) stringToNode(TextDatumGetCString(expressions)))
+	{
+		if (found == NULL && (themselves || ab_type_of(exprType(lfirst(lc))) == NULL))
+			found = may_hold(lfirst(lc));
+	}
+	return found;
+}
+
+/*
  * ANALYZE keeps statistics on what indexes compute, in a catalog.  On the type itself
  * they are without values (type_analyze.c); a hash index on an array of values would
  * have references there.
@@ -131,21 +153,7 @@ ab_refuse_index_expressions(Oid indexid, const char *name)
 	const AbType *found = NULL;
 
 	if (HeapTupleIsValid(tuple))
-	{
-		bool		isnull;
-		Datum		expressions = SysCacheGetAttr(INDEXRELID, tuple, Anum_pg_index_indexprs, &isnull);
-
-		if (!isnull)
-		{
-			ListCell   *lc;
-
-			foreach(lc, (List *) stringToNode(TextDatumGetCString(expressions)))
-			{
-				if (found == NULL && ab_type_of(exprType(lfirst(lc))) == NULL)
-					found = may_hold(lfirst(lc));
-			}
-		}
-	}
+		found = any_may_hold(INDEXRELID, tuple, Anum_pg_index_indexprs, false);
 	if (found)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -164,8 +172,6 @@ ab_refuse_partition_key(Oid relid, const char *name)
 {
 	HeapTuple	tuple = SearchSysCache1(PARTRELID, ObjectIdGetDatum(relid));
 	Form_pg_partitioned_table form;
-	Datum		expressions;
-	bool		isnull;
 	const AbType *found = NULL;
 
 	if (!HeapTupleIsValid(tuple))
@@ -176,17 +182,8 @@ ab_refuse_partition_key(Oid relid, const char *name)
 		if (found == NULL && form->partattrs.values[i] != 0)
 			found = ab_type_of(get_atttype(relid, form->partattrs.values[i]));
 	}
-	expressions = SysCacheGetAttr(PARTRELID, tuple, Anum_pg_partitioned_table_partexprs, &isnull);
-	if (!isnull)
-	{
-		ListCell   *lc;
-
-		foreach(lc, (List *) stringToNode(TextDatumGetCString(expressions)))
-		{
-			if (found == NULL)
-				found = may_hold(lfirst(lc));
-		}
-	}
+	if (found == NULL)
+		found = any_may_hold(PARTRELID, tuple, Anum_pg_partitioned_table_partexprs, true);
 	if (form->partstrat == PARTITION_STRATEGY_HASH)
 		found = NULL;
 	ReleaseSysCache(tuple);
@@ -225,24 +222,14 @@ ab_refuse_statistics(Oid statid)
 	if (HeapTupleIsValid(tuple))
 	{
 		Form_pg_statistic_ext form = (Form_pg_statistic_ext) GETSTRUCT(tuple);
-		bool		isnull;
-		Datum		expressions = SysCacheGetAttr(STATEXTOID, tuple, Anum_pg_statistic_ext_stxexprs, &isnull);
 
 		for (int i = 0; i < form->stxkeys.dim1; i++)
 		{
 			if (found == NULL)
 				found = ab_type_of(get_atttype(form->stxrelid, form->stxkeys.values[i]));
 		}
-		if (!isnull)
-		{
-			ListCell   *lc;
-
-			foreach(lc, (List *) stringToNode(TextDatumGetCString(expressions)))
-			{
-				if (found == NULL)
-					found = may_hold(lfirst(lc));
-			}
-		}
+		if (found == NULL)
+			found = any_may_hold(STATEXTOID, tuple, Anum_pg_statistic_ext_stxexprs, true);
 	}
 	if (found)
 		ereport(ERROR,

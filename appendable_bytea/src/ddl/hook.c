@@ -32,12 +32,13 @@
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_depend.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_rewrite.h"
 #include "catalog/pg_statistic_ext.h"
+#include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
-#include "commands/extension.h"
 #include "commands/tablecmds.h"
 #include "miscadmin.h"
-#include "replication/slot.h"
 #include "storage/lmgr.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -190,14 +191,14 @@ attach(Oid relid, const FormData_pg_class *row, const AbType *type)
 	if (OidIsValid(row->relrewrite) && row->relam != am)
 	{
 		HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(row->relrewrite));
-		bool		ours = false;
+		bool		appendable = false;
 
 		if (HeapTupleIsValid(tuple))
 		{
-			ours = ((Form_pg_class) GETSTRUCT(tuple))->relam == am;
+			appendable = ((Form_pg_class) GETSTRUCT(tuple))->relam == am;
 			ReleaseSysCache(tuple);
 		}
-		if (ours)
+		if (appendable)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("table \"%s\" cannot leave access method \"%s\" with columns of type %s",
@@ -221,20 +222,8 @@ ab_relation_changed(Oid relid)
 
 	if (!read_class(relid, &row) || row.relnamespace == ab_schema_oid())
 		return;
-	switch (row.relkind)
-	{
-		case RELKIND_RELATION:
-		case RELKIND_PARTITIONED_TABLE:
-		case RELKIND_FOREIGN_TABLE:
-		case RELKIND_MATVIEW:
-		case RELKIND_COMPOSITE_TYPE:
-		case RELKIND_INDEX:
-		case RELKIND_PARTITIONED_INDEX:
-		case RELKIND_VIEW:
-			break;
-		default:
-			return;
-	}
+	if (row.relkind == RELKIND_SEQUENCE || row.relkind == RELKIND_TOASTVALUE)
+		return;
 	if (row.relkind == RELKIND_INDEX || row.relkind == RELKIND_PARTITIONED_INDEX)
 		ab_refuse_index_expressions(relid, NameStr(row.relname));
 	read_columns(relid, &direct, &within, &name);
@@ -266,24 +255,16 @@ ab_relation_changed(Oid relid)
 			ab_refuse_partition_key(relid, NameStr(row.relname));
 			break;
 		case RELKIND_FOREIGN_TABLE:
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("foreign table \"%s\" cannot have a column of type %s",
-							NameStr(row.relname), direct->name),
-					 errhint("Use %s: the foreign server's columns may be of any type.", direct->plain_name)));
-			break;
 		case RELKIND_MATVIEW:
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("materialized view \"%s\" cannot have a column of type %s",
-							NameStr(row.relname), direct->name),
-					 errhint("Cast the column to %s.", direct->plain_name)));
-			break;
 		case RELKIND_COMPOSITE_TYPE:
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("composite type \"%s\" cannot have an attribute of type %s",
+					 errmsg("%s \"%s\" cannot have a column of type %s",
+							row.relkind == RELKIND_FOREIGN_TABLE ? "foreign table" :
+							row.relkind == RELKIND_MATVIEW ? "materialized view" : "composite type",
 							NameStr(row.relname), direct->name),
+					 row.relkind == RELKIND_MATVIEW ?
+					 errhint("Cast the column to %s.", direct->plain_name) :
 					 errhint("Use %s.", direct->plain_name)));
 			break;
 		default:
@@ -302,7 +283,7 @@ refuse_store_rewrite(Oid relid)
 	FormData_pg_class row;
 
 	/* relrewrite of a store itself names the table whose values it has */
-	if (!read_class(relid, &row) || !OidIsValid(row.relrewrite) ||
+	if (!read_class(relid, &row) || !OidIsValid(row.relrewrite) || row.relrewrite == relid ||
 		row.relnamespace != ab_schema_oid() ||
 		get_rel_namespace(row.relrewrite) != ab_schema_oid())
 		return;
@@ -358,22 +339,22 @@ object_dropped(Oid classid, Oid objid, int subid)
 	if (classid == RelationRelationId)
 	{
 		HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(objid));
-		bool		ours = false;
+		bool		appendable = false;
 
 		if (HeapTupleIsValid(tuple))
 		{
 			Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
 
 			/* partitions on heap go with a partitioned table of ours */
-			ours = (form->relkind == RELKIND_RELATION ||
-					form->relkind == RELKIND_PARTITIONED_TABLE ||
-					form->relkind == RELKIND_MATVIEW) &&
+			appendable = (form->relkind == RELKIND_RELATION ||
+						  form->relkind == RELKIND_PARTITIONED_TABLE ||
+						  form->relkind == RELKIND_MATVIEW) &&
 				form->relnamespace != ab_schema_oid() &&
 				(subid == 0 ? form->relam == ab_am_oid() :
 				 ab_type_of(get_atttype(objid, subid)) != NULL);
 			ReleaseSysCache(tuple);
 		}
-		if (ours)
+		if (appendable)
 		{
 			MemoryContext oldcontext = MemoryContextSwitchTo(TopTransactionContext);
 
@@ -417,8 +398,11 @@ object_accessed(ObjectAccessType access, Oid classid, Oid objid, int subid, void
 			internal = arg && ((ObjectAccessPostCreate *) arg)->is_internal;
 		else
 			internal = arg && ((ObjectAccessPostAlter *) arg)->is_internal;
-		if (!internal && (access == OAT_POST_ALTER || subid > 0))
+		if (!internal && (access == OAT_POST_ALTER || subid > 0 ||
+						  classid == TriggerRelationId || classid == RewriteRelationId))
 			ab_refuse_own_altered(classid, objid, subid);
+		if (!internal && access == OAT_POST_ALTER && arg && classid == InheritsRelationId)
+			ab_refuse_own_altered(classid, ((ObjectAccessPostAlter *) arg)->auxiliary_id, subid);
 		if (classid == RelationRelationId)
 		{
 			if (subid > 0)

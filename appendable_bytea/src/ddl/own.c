@@ -4,12 +4,14 @@
  *	  The extension's own objects stay what and where they are.
  *
  * The type, the access method's handler, the schema of the stores and their catalog are
- * found by their names, stores by what the catalog says, and values are read through them: a superuser could rename,
- * move or alter each (a member of an extension may be), and every value would be out
- * of reach.  Called by hook.c when an object was altered, made or dropped, and by the
- * event trigger for dropped objects; each function raises an error or does nothing.
+ * found by their names, stores by what the catalog says, and values are read through
+ * them: a superuser could rename, move or alter each (a member of an extension may be),
+ * and every value would be out of reach.  Called by hook.c when an object was altered,
+ * made or dropped, and by the event trigger for dropped objects; each function raises an
+ * error or does nothing.
  *
- * What may change is who owns them and where their files are.
+ * What may change is who owns them, where their files are, and settings of their storage
+ * but for the mark that has vacuum wait for logical decoding.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -19,6 +21,8 @@
 
 #include "access/genam.h"
 #include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/reloptions.h"
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/dependency.h"
@@ -26,10 +30,14 @@
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_extension.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_proc.h"
+#include "catalog/pg_rewrite.h"
+#include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
+#include "commands/trigger.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -121,7 +129,18 @@ function_altered(Oid function)
 	heap_freetuple(new);
 }
 
-/* A store, its index, or a column of one of them (subid). */
+/* Does a row of pg_class say that logical decoding reads the table? */
+static bool
+is_decodable(HeapTuple class)
+{
+	Relation	rel = table_open(RelationRelationId, AccessShareLock);
+	bytea	   *options = extractRelOptions(class, RelationGetDescr(rel), NULL);
+
+	table_close(rel, AccessShareLock);
+	return options != NULL && ((StdRdOptions *) options)->user_catalog_table;
+}
+
+/* A store, its index, the catalog of stores, or a column of one of them (subid). */
 static void
 store_altered(Oid relid, int subid)
 {
@@ -130,11 +149,14 @@ store_altered(Oid relid, int subid)
 	FormData_pg_class before;
 	FormData_pg_class after;
 	const char *what;
+	bool		decodable;
 
 	/* not there before the command: it is being made */
 	if (!HeapTupleIsValid(old))
 		return;
 	memcpy(&before, GETSTRUCT(old), sizeof(before));
+	decodable = before.relnamespace == ab_schema_oid() &&
+		before.relkind == RELKIND_RELATION && is_decodable(old);
 	ReleaseSysCache(old);
 	if (before.relnamespace != ab_schema_oid())
 		return;
@@ -145,12 +167,55 @@ store_altered(Oid relid, int subid)
 	if (!HeapTupleIsValid(new))
 		elog(ERROR, "cache lookup failed for relation %u", relid);
 	memcpy(&after, GETSTRUCT(new), sizeof(after));
+	if (decodable && !is_decodable(new) && !ab_store_matching)
+		refuse_change(what, NameStr(before.relname));
 	heap_freetuple(new);
 	after.relowner = before.relowner;
 	after.reltablespace = before.reltablespace;
 	after.relfilenode = before.relfilenode;
 	if (memcmp(&before, &after, sizeof(before)) != 0)
 		refuse_change(what, NameStr(before.relname));
+}
+
+/* A trigger was made or altered: of a table of ours there is the one that keeps SQL from writing to it. */
+static void
+trigger_altered(Oid trigger)
+{
+	HeapTuple	new = ab_catalog_row(TriggerRelationId, TriggerOidIndexId, Anum_pg_trigger_oid, trigger);
+
+	if (!HeapTupleIsValid(new))
+		elog(ERROR, "cache lookup failed for trigger %u", trigger);
+	if (get_rel_namespace(((Form_pg_trigger) GETSTRUCT(new))->tgrelid) == ab_schema_oid())
+		refuse_change("table", get_rel_name(((Form_pg_trigger) GETSTRUCT(new))->tgrelid));
+	heap_freetuple(new);
+}
+
+/* A rule was made or altered. */
+static void
+rule_altered(Oid rule)
+{
+	HeapTuple	new = ab_catalog_row(RewriteRelationId, RewriteOidIndexId, Anum_pg_rewrite_oid, rule);
+
+	if (!HeapTupleIsValid(new))
+		elog(ERROR, "cache lookup failed for rule %u", rule);
+	if (get_rel_namespace(((Form_pg_rewrite) GETSTRUCT(new))->ev_class) == ab_schema_oid())
+		refuse_change("table", get_rel_name(((Form_pg_rewrite) GETSTRUCT(new))->ev_class));
+	heap_freetuple(new);
+}
+
+/* A table was altered in a way of which not every server version tells: row security. */
+void
+ab_refuse_own_row_security(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Form_pg_class row;
+
+	if (!HeapTupleIsValid(tuple))
+		return;
+	row = (Form_pg_class) GETSTRUCT(tuple);
+	if (row->relnamespace == ab_schema_oid() && (row->relrowsecurity || row->relforcerowsecurity))
+		refuse_change("table", NameStr(row->relname));
+	ReleaseSysCache(tuple);
 }
 
 /* What values are read through is part of the extension. */
@@ -175,7 +240,7 @@ extension_altered(Oid extension)
 		refuse_change("table", AB_STORES);
 }
 
-/* An object was altered, or a column was added to a relation. */
+/* An object was altered, a column was added to a relation, or a trigger or rule was made; of inheritance both tables. */
 void
 ab_refuse_own_altered(Oid classid, Oid objid, int subid)
 {
@@ -191,34 +256,67 @@ ab_refuse_own_altered(Oid classid, Oid objid, int subid)
 		function_altered(objid);
 	else if (classid == ExtensionRelationId)
 		extension_altered(objid);
+	else if (classid == TriggerRelationId)
+		trigger_altered(objid);
+	else if (classid == RewriteRelationId)
+		rule_altered(objid);
+	else if (classid == InheritsRelationId && get_rel_namespace(objid) == ab_schema_oid())
+		refuse_change("table", get_rel_name(objid));
+}
+
+/* Does SQL still not write to the catalog of stores? */
+static bool
+refuses_writes(Relation catalog)
+{
+	for (int i = 0; catalog->trigdesc && i < catalog->trigdesc->numtriggers; i++)
+	{
+		const Trigger *trigger = &catalog->trigdesc->triggers[i];
+		const char *function = get_func_name(trigger->tgfoid);
+
+		if (trigger->tgenabled == TRIGGER_FIRES_ALWAYS && function &&
+			strcmp(function, "appendable_bytea_refuse_write") == 0 &&
+			getExtensionOfObject(ProcedureRelationId, trigger->tgfoid) == get_extension_oid(AB_EXTENSION, true))
+			return true;
+	}
+	return false;
 }
 
 static bool
-has_index(Oid heap)
-{
-	Relation	rel = table_open(heap, AccessShareLock);
-	bool		result = RelationGetIndexList(rel) != NIL;
-
-	table_close(rel, AccessShareLock);
-	return result;
-}
-
-/* Objects were dropped, an index of a store among them: does the store still need it? */
-void
-ab_refuse_own_dropped(void)
+has_index(Relation rel)
 {
 	ListCell   *lc;
 
+	foreach(lc, RelationGetIndexList(rel))
+	{
+		if (get_index_isvalid(lfirst_oid(lc)))
+			return true;
+	}
+	return false;
+}
+
+/* Indexes or triggers in the schema of the stores were dropped: are they still needed? */
+void
+ab_refuse_own_dropped(void)
+{
+	Relation	catalog = table_open(ab_stores_oid(), AccessShareLock);
+	ListCell   *lc;
+
+	if (!refuses_writes(catalog) || !has_index(catalog))
+		refuse_change("table", AB_STORES);
+	table_close(catalog, AccessShareLock);
 	foreach(lc, ab_store_list())
 	{
-		Oid			home = lfirst_oid(lc);
-		Oid			heap = ab_store_find(home);
+		Oid			relid = lfirst_oid(lc);
+		Oid			heap = ab_store_find(relid);
+		Relation	store = OidIsValid(heap) ? try_relation_open(heap, AccessShareLock) : NULL;
 
-		if (OidIsValid(heap) && !has_index(heap))
+		if (store && !has_index(store))
 			ereport(ERROR,
 					(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
 					 errmsg("cannot drop the index of the chunk store of table \"%s\"",
-							get_rel_name(home)),
+							get_rel_name(relid)),
 					 errhint("Use REINDEX to rebuild it.")));
+		if (store)
+			table_close(store, AccessShareLock);
 	}
 }

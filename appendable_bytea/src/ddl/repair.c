@@ -25,12 +25,10 @@
 #include "executor/tuptable.h"
 #include "funcapi.h"
 #include "miscadmin.h"
-#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
-#include "utils/syscache.h"
 
 #include "compat_table.h"
 #include "ddl/ddl.h"
@@ -79,7 +77,7 @@ adopt_command(Oid relid)
 	}
 	ab_values_begin(&scan, rel, GetActiveSnapshot());
 	while (!foreign && ab_values_next(&scan))
-		foreign = ab_parse_reference(scan.value, &ref) && ref.home != relid;
+		foreign = ab_parse_reference(scan.value, &ref) && ref.relid != relid;
 	ab_values_end(&scan);
 	table_close(rel, NoLock);
 	return foreign && separator[0] == ',' ? command.data : NULL;
@@ -129,7 +127,7 @@ appendable_bytea_repair(PG_FUNCTION_ARGS)
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	if (PG_ARGISNULL(0))
-		ab_drop_left_stores(superuser());
+		ab_drop_retained_stores(superuser());
 	else
 		repair_table(PG_GETARG_OID(0), &chunks, &bytes);
 	values[0] = Int64GetDatum(chunks);

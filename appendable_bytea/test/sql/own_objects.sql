@@ -41,6 +41,56 @@ ALTER TABLE appendable_store.stores RENAME TO other;
 ALTER TABLE appendable_store.stores ADD COLUMN x int;
 DROP TABLE appendable_store.stores;
 ALTER EXTENSION appendable_bytea DROP TABLE appendable_store.stores;
+ALTER TABLE appendable_store.stores DISABLE TRIGGER refuse_write;
+ALTER TABLE appendable_store.stores DISABLE TRIGGER ALL;
+ALTER TABLE appendable_store.stores ENABLE TRIGGER refuse_write;
+ALTER TRIGGER refuse_write ON appendable_store.stores RENAME TO other;
+DROP TRIGGER refuse_write ON appendable_store.stores;
+ALTER TABLE appendable_store.stores RESET (user_catalog_table);
+ALTER TABLE appendable_store.stores SET (user_catalog_table = false);
+ALTER TABLE appendable_store.stores SET SCHEMA elsewhere;
+ALTER TABLE appendable_store.stores RENAME COLUMN store TO other;
+ALTER TABLE appendable_store.stores ALTER store TYPE oid;
+ALTER TABLE appendable_store.stores DROP CONSTRAINT stores_pkey;
+ALTER TABLE appendable_store.stores SET UNLOGGED;
+ALTER INDEX appendable_store.stores_pkey RENAME TO other;
+CREATE TABLE elsewhere.parent (relation regclass, store regclass, dropped_by xid8);
+ALTER TABLE appendable_store.stores INHERIT elsewhere.parent;
+SELECT tgname, tgenabled, reloptions, relrewrite = c.oid AS not_decoded FROM pg_class c JOIN pg_trigger ON tgrelid = c.oid
+	WHERE c.oid = 'appendable_store.stores'::regclass;
+-- nor do triggers, rules, policies or heirs come between
+CREATE FUNCTION elsewhere.nothing() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+CREATE TRIGGER mine BEFORE INSERT ON appendable_store.stores FOR EACH ROW EXECUTE FUNCTION elsewhere.nothing();
+CREATE RULE mine AS ON DELETE TO appendable_store.stores DO INSTEAD NOTHING;
+ALTER TABLE appendable_store.stores ENABLE ROW LEVEL SECURITY;
+ALTER TABLE appendable_store.stores FORCE ROW LEVEL SECURITY;
+CREATE TABLE elsewhere.heir () INHERITS (appendable_store.stores);
+CREATE TABLE elsewhere.heir (LIKE appendable_store.stores INCLUDING ALL);
+ALTER TABLE elsewhere.heir INHERIT appendable_store.stores;
+CREATE TABLE elsewhere.refers (relation regclass REFERENCES appendable_store.stores);
+DROP TRIGGER refuse_write ON appendable_store.stores;
+SELECT command, on_store(command) FROM unnest(ARRAY['CREATE TABLE elsewhere.other () INHERITS (%s)',
+	'CREATE TRIGGER mine BEFORE INSERT ON %s FOR EACH ROW EXECUTE FUNCTION elsewhere.nothing()',
+	'CREATE RULE mine AS ON DELETE TO %s DO INSTEAD NOTHING', 'ALTER TABLE %s ENABLE ROW LEVEL SECURITY',
+	'CREATE TABLE elsewhere.other (LIKE %s); ALTER TABLE elsewhere.other INHERIT %s']) command;
+DROP TABLE elsewhere.heir, elsewhere.refers;
+DROP FUNCTION elsewhere.nothing;
+-- other tables may have all of that
+CREATE TABLE elsewhere.base (id int, data appendable_bytea);
+CREATE TABLE elsewhere.heir () INHERITS (elsewhere.base);
+CREATE RULE mine AS ON DELETE TO elsewhere.base DO INSTEAD NOTHING;
+ALTER TABLE elsewhere.base ENABLE ROW LEVEL SECURITY;
+DROP TABLE elsewhere.base, elsewhere.heir;
+-- a store that logical decoding may read stays so
+SET client_min_messages = error;
+CREATE PUBLICATION ab_own FOR TABLE o;
+SET client_min_messages = warning;
+SELECT command, on_store(command) FROM unnest(ARRAY['ALTER TABLE %s RESET (user_catalog_table)', 'ALTER TABLE %s SET (user_catalog_table = false)',
+	'ALTER TABLE %s SET (user_catalog_table = true, autovacuum_enabled = true)']) command;
+DROP PUBLICATION ab_own;
+ALTER TABLE o SET UNLOGGED;
+SELECT reloptions FROM pg_class JOIN appendable_store.stores ON store = oid WHERE relation = 'o'::regclass;
+ALTER TABLE o SET LOGGED;
 -- what changes nothing of that may be done
 CREATE ROLE ab_keeper;
 ALTER TYPE appendable_bytea OWNER TO ab_keeper;
@@ -49,6 +99,10 @@ REASSIGN OWNED BY ab_keeper TO CURRENT_USER;
 GRANT USAGE ON TYPE appendable_bytea TO ab_keeper;
 SELECT command, on_store(command) FROM unnest(ARRAY['ALTER TABLE %s SET (autovacuum_vacuum_scale_factor = 0.1)', 'REINDEX TABLE %s'
 	]) command;
+ALTER TABLE appendable_store.stores SET (autovacuum_vacuum_scale_factor = 0.1);
+REINDEX TABLE appendable_store.stores;
+REINDEX TABLE CONCURRENTLY appendable_store.stores;
+VACUUM FULL appendable_store.stores;
 SELECT format('appendable_store.chunks_%s', 'o'::regclass::oid) AS store \gset
 VACUUM FULL :store;
 REINDEX TABLE CONCURRENTLY :store;
@@ -70,5 +124,6 @@ DROP OWNED BY ab_keeper;
 DROP ROLE ab_keeper;
 DROP TABLE o;
 SELECT * FROM appendable_store.stores;
+DROP TABLE elsewhere.parent;
 DROP SCHEMA elsewhere;
 DROP FUNCTION on_store;

@@ -79,6 +79,7 @@ FROM unnest(ARRAY[150, 600, 5000, 8112, 30000, 100000]) size,
 	('truncation to nothing', 'appendable_truncate(data, 0)', ''''''),
 	('set_byte', 'set_byte(data, 100, 65)', 'set_byte(plain, 100, 65)'),
 	('set_bit', 'set_bit(data, 1000, 1)', 'set_bit(plain, 1000, 1)'),
+	('cleared bits', 'set_bit(set_bit(set_bit(data, 999, 0), 1001, 0), 1003, 0)', 'set_bit(set_bit(set_bit(plain, 999, 0), 1001, 0), 1003, 0)'),
 	('doubling', 'data || data', 'plain || plain'),
 	('swapped halves', 'substr(data, length(data) / 2 + 1) || substr(data, 1, length(data) / 2)', 'substr(plain, length(plain) / 2 + 1) || substr(plain, 1, length(plain) / 2)')
 	) v(what, new_data, new_plain)
@@ -128,6 +129,9 @@ BEGIN
 EXCEPTION WHEN OTHERS THEN
 	RETURN SQLSTATE || ' ' || SQLERRM;
 END $$;
+SELECT at, outcome(format('appendable_bytea_set_byte(''abc'', %s, 65)', at)) AS set_byte, outcome(format('appendable_set_byte(''abc'', %s, 65)', at)) AS set_byte_8,
+	outcome(format('appendable_bytea_set_bit(''abc'', %s, 1)', at * 8)) AS set_bit
+FROM generate_series(-1, 3) at;
 
 WITH expressions(expression) AS (VALUES
 	('X'), ('length(X)'), ('octet_length(X)'), ('bit_length(X)'), ('X IS NULL'),

@@ -46,21 +46,21 @@ sub with_server
 	system_or_bail("$bindir/pg_ctl", '-D', $dir, '-w', '-s', '-m', 'fast', 'stop');
 	return @results;
 }
-my $digest = q{SELECT id, length(data), md5(data) FROM t ORDER BY id};
+my $digest = q{SELECT id, length(data), md5(data), length(log), md5(log), right(log, 3) FROM t ORDER BY id};
 # A build of 15 stamps columns with an option that later servers do not know, so that
 # no table of it can be upgraded: that is taken off.
 my $no_stamps = "UPDATE pg_attribute SET attoptions = NULL WHERE attoptions::text LIKE '{pg_attver=%'";
 my (undef, undef, undef, undef, $want) = with_server($old_bindir, $old,
 	'CREATE EXTENSION appendable_bytea',
-	'CREATE TABLE t (id int PRIMARY KEY, data appendable_bytea) WITH (fillfactor = 80)',
-	q{INSERT INTO t SELECT i, convert_to(repeat(md5(i::text), i * 300), 'UTF8') FROM generate_series(0, 6) i; UPDATE t SET data = data || '\x00ff'::bytea; UPDATE t SET data = appendable_write(data, '\xaa', 1, 1) WHERE id = 5},
-	'CREATE UNLOGGED TABLE u AS SELECT * FROM t; CREATE TABLE short (id int, data appendable_bytea)',
+	'CREATE TABLE t (id int PRIMARY KEY, data appendable_bytea, log appendable_text) WITH (fillfactor = 80)',
+	q{INSERT INTO t SELECT i, convert_to(repeat(md5(i::text), i * 300), 'UTF8'), repeat('line ' || i || U&' \20AC ', i * 300) FROM generate_series(0, 6) i; UPDATE t SET data = data || '\x00ff'::bytea, log = log || U&'\00DF\20AC'; UPDATE t SET data = appendable_write(data, '\xaa', 1, 1) WHERE id = 5},
+	'CREATE UNLOGGED TABLE u AS SELECT * FROM t; CREATE TABLE short (id int, data appendable_bytea, log appendable_text)',
 	$digest, $no_stamps);
 chdir $base or die;
 command_ok([ "$new_bindir/pg_upgrade", '--no-sync', '-U', 'postgres', '-d', $old, '-D', $new, '-b', $old_bindir, '-B', $new_bindir, '-s', $base, '-p', '5998', '-P', '5997' ],
 	'pg_upgrade') or diag(map { slurp_file($_) =~ /((?:.*\n){1,12})\z/ } glob("$new/pg_upgrade_output.d/*/log/pg_upgrade_dump_*.log"));
 my ($got, undef, $check, $after) = with_server($new_bindir, $new, $digest,
-	q{UPDATE t SET data = data || '\x01'::bytea; INSERT INTO short SELECT * FROM t; DELETE FROM short WHERE id = 1},
+	q{UPDATE t SET data = data || '\x01'::bytea, log = log || 'more'; INSERT INTO short SELECT * FROM t; DELETE FROM short WHERE id = 1},
 	'SELECT count(*) FROM appendable_bytea_check()',
 	q{DROP TABLE u; SELECT count(*) FROM pg_class WHERE relnamespace = 'appendable_store'::regnamespace AND relname !~ '^stores' AND relkind = 'r'});
 is($got, $want, 'the same values');

@@ -13,7 +13,7 @@ use Test::More;
 plan skip_all => 'python3 is not installed' if system('python3 -c "import threading" 2>/dev/null') != 0;
 
 my $node = PostgreSQL::Test::Cluster->new('stress');
-$node->init(allows_streaming => 1);
+$node->init(allows_streaming => 1, extra => [ '--encoding=UTF8', '--locale=C' ]);
 $node->append_conf('postgresql.conf', qq{
 shared_preload_libraries = 'appendable_bytea'
 max_prepared_transactions = 10
@@ -41,6 +41,7 @@ sub stress_ok
 }
 
 stress_ok('stress with chunks of 64 bytes', '--chunk-size', 64);
+stress_ok('stress of text with chunks of 64 bytes, and crashes', '--text', '--chunk-size', 64, '--crash');
 stress_ok('stress with chunks of a page, crashes, and a replica that reads', '--crash', '--standby', $standby->host . ':' . $standby->port);
 $standby->stop;
 $node->stop;

@@ -1,4 +1,4 @@
-# What the README shows is what happens: its sessions are run, one after the other
+# What README and reference show is what happens: their sessions are run, one after the other
 # in one database, and compared; the lists of settings and functions in the reference are complete.
 use strict;
 use warnings;
@@ -9,8 +9,8 @@ use Test::More;
 
 my $readme = slurp_file('README.md');
 my $reference = slurp_file('docs/reference.md');
-my @sessions = $readme =~ /^```console\n(.*?)^```$/msg;
-is(scalar(@sessions), 3, 'there are sessions to run');
+my @sessions = "$readme$reference" =~ /^```console\n(.*?)^```$/msg;
+is(scalar(@sessions), 7, 'there are sessions to run');
 
 my $node = PostgreSQL::Test::Cluster->new('readme');
 $node->init;
@@ -47,7 +47,7 @@ foreach my $session (@sessions)
 	append_to_file($file, $commands);
 	my ($stdout, $stderr) = run_command([ 'psql', '-X', '-q', '-d', $node->connstr('postgres'), '-f', $file ]);
 	$stdout = join '', map { "$_\n" } grep { !/^\s*$/ } split /\n/, $stdout;
-	is($stdout, $expected, "session $number prints what the README shows");
+	is($stdout, $expected, "session $number prints what the page shows");
 	is($stderr, '', 'and nothing else');
 }
 

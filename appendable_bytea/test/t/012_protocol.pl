@@ -4,6 +4,8 @@
 use strict;
 use warnings;
 
+use Cwd qw(abs_path);
+use FindBin;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -37,6 +39,16 @@ foreach my $line (@lines)
 }
 ok(scalar(@lines) > 200, 'all statements were tried: ' . scalar(@lines));
 is($lines[-1], 'ok - and bytea again', 'up to the last one');
+
+# A function of another extension that analyses a statement in order to run it takes the
+# rows itself: they stay what they are, and bytes of a bytea are not taken for a value.
+my $analyse = abs_path("$FindBin::RealBin/../analyse/ab_test_analyse.so");
+$node->safe_psql('postgres', "CREATE FUNCTION ab_test_analyse(text) RETURNS text LANGUAGE C STRICT AS '$analyse'; CREATE TABLE analysed (id int, data appendable_bytea, log appendable_text)");
+my $own = 'integer, appendable_bytea, appendable_text; $1 appendable_bytea';
+my $call = q{SELECT ab_test_analyse('SELECT * FROM analysed WHERE data = $1')};
+is($node->safe_psql('postgres', $call), $own, 'a statement of another extension');
+is($node->safe_psql('postgres', "PREPARE p AS $call; EXECUTE p; EXECUTE p"), "$own\n$own", 'run by a prepared statement');
+is($node->safe_psql('postgres', "DO \$\$BEGIN EXECUTE 'PREPARE p AS SELECT data FROM analysed WHERE data = \$1'; END\$\$; $call; SELECT parameter_types FROM pg_prepared_statements"), "$own\n{bytea}", 'PREPARE in a block, before it');
 $node->stop;
 
 # Nothing preloads the library: what is documented is what happens.

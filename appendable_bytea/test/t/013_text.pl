@@ -45,6 +45,21 @@ INSERT INTO r VALUES (5, NULL, NULL);
 CREATE FUNCTION word(n int) RETURNS text LANGUAGE sql VOLATILE AS $$
 	SELECT coalesce(string_agg(substr('@', 1 + floor(random() * length('@'))::int, 1), ''), '') FROM generate_series(1, n)
 $$;
+CREATE FUNCTION in_pieces(value appendable_text, n int) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	t record; o bigint := 0; found text := '';
+BEGIN
+	LOOP
+		SELECT * INTO t FROM appendable_tail(value, o, n);
+		found := found || t.data;
+		EXIT WHEN t.next_offset IS NOT DISTINCT FROM o OR value IS NULL;
+		o := t.next_offset;
+	END LOOP;
+	RETURN found;
+END $$;
+CREATE FUNCTION is_end(part text, plain text, most int) RETURNS bool LANGUAGE sql AS $$
+	SELECT right(plain, length(part)) = part AND octet_length(part) <= most AND (part = plain OR octet_length(part) > most - 4)
+$$;
 DO $$
 DECLARE
 	w text; p int; n int; one int; differ text;
@@ -76,6 +91,7 @@ BEGIN
 			('like', (data LIKE '%' || w || '%') IS DISTINCT FROM (plain LIKE '%' || w || '%')), ('regexp', regexp_replace(data, w, 'x', 'g') IS DISTINCT FROM regexp_replace(plain, w, 'x', 'g')),
 			('convert_to', convert_to(data, 'UTF8') IS DISTINCT FROM convert_to(plain, 'UTF8')), ('upper', upper(data) IS DISTINCT FROM upper(plain)),
 			('reverse', reverse(data) IS DISTINCT FROM reverse(plain)), ('split_part', split_part(data, w, 2) IS DISTINCT FROM split_part(plain, w, 2)),
+			('tail in pieces', in_pieces(data, 1 + n) IS DISTINCT FROM plain), ('tail from the end', NOT is_end((appendable_tail(data, -1 - n)).data, plain, 1 + n)),
 			('json', to_jsonb(data) IS DISTINCT FROM to_jsonb(plain)), ('format', format('%s', data) IS DISTINCT FROM format('%s', plain)),
 			('hash', appendable_text_hash(data) IS DISTINCT FROM appendable_text_hash(plain)), ('to_tsvector', to_tsvector('simple', data) IS DISTINCT FROM to_tsvector('simple', plain))
 			) v(what, different) WHERE different;

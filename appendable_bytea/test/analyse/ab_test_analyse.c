@@ -1,0 +1,49 @@
+/*-------------------------------------------------------------------------
+ *
+ * ab_test_analyse.c
+ *	  A function that analyses a statement as extensions do that run statements of
+ *	  their own: with parameters whose types are still to be found.
+ *
+ * ab_test_analyse(statement) gives the types of the statement's columns.  Who calls the
+ * parser so within a statement takes rows itself; nothing of them goes to the client.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "lib/stringinfo.h"
+#include "nodes/nodeFuncs.h"
+#include "parser/analyze.h"
+#include "tcop/tcopprot.h"
+#include "utils/builtins.h"
+
+PG_MODULE_MAGIC;
+
+PG_FUNCTION_INFO_V1(ab_test_analyse);
+
+Datum
+ab_test_analyse(PG_FUNCTION_ARGS)
+{
+	char	   *statement = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	Oid		   *types = NULL;
+	int			ntypes = 0;
+	Query	   *query = parse_analyze_varparams(linitial_node(RawStmt, pg_parse_query(statement)),
+												statement, &types, &ntypes, NULL);
+	StringInfoData result;
+	ListCell   *lc;
+
+	initStringInfo(&result);
+	foreach(lc, query->targetList)
+	{
+		TargetEntry *tle = lfirst(lc);
+
+		appendStringInfo(&result, "%s%s", result.len > 0 ? ", " : "",
+						 format_type_be(exprType((Node *) tle->expr)));
+	}
+	for (int i = 0; i < ntypes; i++)
+		appendStringInfo(&result, "; $%d %s", i + 1, format_type_be(types[i]));
+	PG_RETURN_TEXT_P(cstring_to_text(result.data));
+}
