@@ -32,9 +32,11 @@
 #if PG_VERSION_NUM >= 190000
 #define ResultRelationsCount_compat(stmt) bms_num_members((stmt)->resultRelationRelids)
 #define ResultRelationFirst_compat(stmt) bms_next_member((stmt)->resultRelationRelids, -1)
+#define SetResultRelations_compat(stmt, from) ((stmt)->resultRelationRelids = (from)->resultRelationRelids)
 #else
 #define ResultRelationsCount_compat(stmt) list_length((stmt)->resultRelations)
 #define ResultRelationFirst_compat(stmt) linitial_int((stmt)->resultRelations)
+#define SetResultRelations_compat(stmt, from) ((stmt)->resultRelations = (from)->resultRelations)
 #endif
 
 /* Until 17 a disabled path is a very dear one, since 18 a counted one. */
@@ -84,6 +86,13 @@
 #define TableFuncName_compat(plan) ((plan)->tablefunc->functype == TFT_JSON_TABLE ? "json_table" : "xmltable")
 #else
 #define TableFuncName_compat(plan) ((void) (plan), "xmltable")
+#endif
+
+/* How many relations a query has: 18's range table has an entry for GROUP BY as well. */
+#if PG_VERSION_NUM >= 180000
+#define QueryRelations_compat(query) (list_length((query)->rtable) - ((query)->hasGroupRTE ? 1 : 0))
+#else
+#define QueryRelations_compat(query) list_length((query)->rtable)
 #endif
 
 /* CleanQuerytext(): the text of one statement of a string of them. */

@@ -44,6 +44,12 @@
 #define HasGeneratedColumns_compat(constr) ((constr)->has_generated_stored)
 #endif
 
+#if PG_VERSION_NUM >= 180000
+#define IsVirtualColumn_compat(attribute) ((attribute)->attgenerated == ATTRIBUTE_GENERATED_VIRTUAL)
+#else
+#define IsVirtualColumn_compat(attribute) false
+#endif
+
 #if PG_VERSION_NUM >= 160000
 #define relation_set_new_file_compat relation_set_new_filelocator
 #define RelationSetNewRelfilenumber_compat(rel, persistence) RelationSetNewRelfilenumber(rel, persistence)

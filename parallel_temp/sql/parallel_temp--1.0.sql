@@ -103,6 +103,28 @@ COMMENT ON VIEW pg_temp_relations IS
 
 GRANT SELECT ON pg_local_buffers, pg_temp_relations TO PUBLIC;
 
+-- Statistics of tables that nobody has analyzed.
+
+CREATE FUNCTION pg_temp_stats_info(OUT relation regclass, OUT attnum smallint, OUT rows float8, OUT sampled integer, OUT changed float8,
+	OUT null_frac real, OUT avg_width integer, OUT n_distinct real, OUT most_common_vals text, OUT most_common_freqs real[],
+	OUT histogram_bounds text, OUT correlation real)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION pg_temp_stats_info() IS 'rows of the view pg_temp_stats';
+
+CREATE VIEW pg_temp_stats AS
+SELECT s.relation, a.attname, s.rows, s.sampled, s.changed, s.null_frac, s.avg_width, s.n_distinct,
+	s.most_common_vals, s.most_common_freqs, s.histogram_bounds, s.correlation
+FROM pg_temp_stats_info() s
+JOIN pg_catalog.pg_attribute a ON a.attrelid OPERATOR(pg_catalog.=) s.relation AND a.attnum OPERATOR(pg_catalog.=) s.attnum;
+
+COMMENT ON VIEW pg_temp_stats IS
+'statistics that the planner has of temporary tables of this session that nobody has analyzed, one row for each column that it asked for; changed counts rows since they were gathered';
+
+GRANT SELECT ON pg_temp_stats TO PUBLIC;
+
 -- Counters of the session.
 
 CREATE FUNCTION parallel_temp_stats(OUT counter text, OUT value float8)

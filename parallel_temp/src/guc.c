@@ -23,19 +23,21 @@ int			pt_method = PT_METHOD_AUTO;
 bool		pt_index_access = true;
 bool		pt_explain_refusals = false;
 bool		pt_force = false;
+bool		pt_compare_plans = true;
 
 /*
- * Prices of parallel plans: chosen after measurements on a virtual machine of two
- * processors (PostgreSQL 15, leader and two workers); no command of the repository
- * measures them.
+ * Prices of parallel plans: round numbers of what "lab/run calibrate" finds on a virtual
+ * machine of two processors (PostgreSQL 15, leader and two workers).
  */
-double		pt_worker_start_cost = 300;
+double		pt_worker_start_cost = 750;
 double		pt_enter_page_cost = 0.05;
 double		pt_held_page_cost = 0.1;
 
 /* The published constants. */
 double		pt_flush_page_cost = 1.3;
 double		pt_scan_buffer_cost = 0.01;
+bool		pt_parallel_insert = true;
+bool		pt_statistics = false;
 bool		pt_fast_load = true;
 bool		pt_lazy_files = true;
 bool		pt_explain = true;
@@ -111,17 +113,25 @@ pt_define_settings(void)
 							 PGC_USERSET,
 							 GUC_NOT_IN_SAMPLE,
 							 NULL, NULL, NULL);
+	DefineCustomBoolVariable("parallel_temp.compare_plans",
+							 "Keeps the server's serial plan unless one with workers is cheaper by what pages in memory cost.",
+							 "When off, any plan is taken in which workers read a temporary table. This is for testing.",
+							 &pt_compare_plans,
+							 true,
+							 PGC_USERSET,
+							 GUC_EXPLAIN | GUC_NOT_IN_SAMPLE,
+							 NULL, NULL, NULL);
 	DefineCustomRealVariable("parallel_temp.worker_start_cost",
-							 "Sets the planner's estimate of the cost of starting workers for temporary tables, beside parallel_setup_cost, in units of seq_page_cost.",
-							 "It is added once to each scan that workers divide among them.",
+							 "Sets the planner's estimate of the cost of starting one worker for temporary tables, in units of seq_page_cost.",
+							 "What parallel_setup_cost does not cover of it, for all workers of a scan that they divide among them, is added to the scan. The lab's calibration measures this machine's.",
 							 &pt_worker_start_cost,
-							 300, 0, DBL_MAX,
+							 750, 0, DBL_MAX,
 							 PGC_USERSET,
 							 GUC_EXPLAIN,
 							 NULL, NULL, NULL);
 	DefineCustomRealVariable("parallel_temp.enter_page_cost",
 							 "Sets the planner's estimate of the cost of entering one page into the buffers of a worker that uses indexes or out-of-line values, in units of seq_page_cost.",
-							 "Making each of these buffers is taken as 0.15 of it.",
+							 "Making each of these buffers is taken as 0.15 of it. The lab's calibration measures this machine's.",
 							 &pt_enter_page_cost,
 							 0.05, 0, DBL_MAX,
 							 PGC_USERSET,
@@ -129,7 +139,7 @@ pt_define_settings(void)
 							 NULL, NULL, NULL);
 	DefineCustomRealVariable("parallel_temp.held_page_cost",
 							 "Sets the planner's estimate of the cost of reading a page that is in temporary buffers, in units of seq_page_cost.",
-							 "It decides between a plan with workers and the server's serial plan, which is never changed.",
+							 "It decides between a plan with workers and the server's serial plan, which is never changed. The lab's calibration measures this machine's.",
 							 &pt_held_page_cost,
 							 0.1, 0, DBL_MAX,
 							 PGC_USERSET,
@@ -187,6 +197,22 @@ pt_define_settings(void)
 							 GUC_NOT_IN_SAMPLE,
 							 NULL, NULL, NULL);
 
+	DefineCustomBoolVariable("parallel_temp.parallel_insert",
+							 "Lets the query of an INSERT ... SELECT into a temporary table run in parallel.",
+							 "The session puts the rows that its workers compute into the table. EXPLAIN says why a statement that costs more than starting workers does without them.",
+							 &pt_parallel_insert,
+							 true,
+							 PGC_USERSET,
+							 GUC_EXPLAIN,
+							 NULL, NULL, NULL);
+	DefineCustomBoolVariable("parallel_temp.statistics",
+							 "Lets the planner know a temporary table that nobody has analyzed by a sample of its rows.",
+							 "The sample is taken when the planner first asks for the table, and again when much of it has changed; what it tells is kept in the session's memory. EXPLAIN names tables whose statistics were used.",
+							 &pt_statistics,
+							 false,
+							 PGC_USERSET,
+							 GUC_EXPLAIN,
+							 NULL, NULL, NULL);
 	DefineCustomBoolVariable("parallel_temp.fast_load",
 							 "Lets CREATE TEMP TABLE AS, SELECT INTO TEMP and INSERT ... SELECT into a temporary table form rows directly on pages.",
 							 "EXPLAIN ANALYZE says whether a statement was loaded this way, and if not, why.",

@@ -40,6 +40,7 @@
 #include "parallel/pool.h"
 #include "parallel/worker.h"
 #include "query.h"
+#include "statistics/gathered.h"
 
 /* The hooks that were there before, or the server's functions. */
 static struct
@@ -63,6 +64,8 @@ hook_ExecutorStart(QueryDesc *queryDesc, int eflags)
 {
 	if (unlikely(pt_running.fills > 0))
 		fastload_before_plan(queryDesc->plannedstmt);
+	if (unlikely(pt_running.explained != NULL))
+		fastload_explain_start(queryDesc, eflags);
 	if (unlikely(IsParallelWorker()))
 		worker_executor_start(queryDesc);
 	else if (queryDesc->operation == CMD_INSERT)
@@ -112,18 +115,22 @@ hook_ExecutorRun(EXECUTORRUN_PARAMS_compat)
 	{
 		pt_running.executor_depth = depth;
 		run_recorded(EXECUTORRUN_ARGS_compat);
-		return;
 	}
-	pt_running.executor_depth = depth + 1;
-	next.run(EXECUTORRUN_ARGS_compat);
-	pt_running.executor_depth = depth;
+	else
+	{
+		pt_running.executor_depth = depth + 1;
+		next.run(EXECUTORRUN_ARGS_compat);
+		pt_running.executor_depth = depth;
+	}
+	if (unlikely(gathered_tables > 0 && (queryDesc->operation != CMD_SELECT || queryDesc->plannedstmt->hasModifyingCTE)))
+		gathered_count_changes(queryDesc);
 }
 
 static void pg_attribute_hot
 hook_ExecutorEnd(QueryDesc *queryDesc)
 {
 	if (unlikely(pt_running.explained != NULL))
-		fastload_print();
+		fastload_print(queryDesc);
 	next.end(queryDesc);
 	if (unlikely(IsParallelWorker()))
 		worker_executor_end(queryDesc);
@@ -164,7 +171,12 @@ watched_utility(PROCESSUTILITY_PARAMS_compat)
 			fastload_copy_begin(&query, (CopyStmt *) statement);
 		next.utility(PROCESSUTILITY_ARGS_compat);
 		if (query.fill != NULL)
+		{
+			Oid			relid = query.fill->relid;
+
 			fastload_copy_end(&query);
+			gathered_copied(relid);
+		}
 	}
 	PG_FINALLY();
 	{
@@ -230,7 +242,12 @@ subtransaction_callback(SubXactEvent event, SubTransactionId mine, SubTransactio
 	if (event == SUBXACT_EVENT_START_SUB)
 		note_depth_at_start(level);
 	else if (event == SUBXACT_EVENT_ABORT_SUB)
+	{
 		pt_running.executor_depth = depth_at_start[level];
+		gathered_end_level(level, true);
+	}
+	else if (event == SUBXACT_EVENT_COMMIT_SUB)
+		gathered_end_level(level, false);
 }
 
 void
@@ -249,6 +266,7 @@ hooks_watch_executor(void)
 	ExecutorRun_hook = hook_ExecutorRun;
 	next.end = ExecutorEnd_hook ? ExecutorEnd_hook : standard_ExecutorEnd;
 	ExecutorEnd_hook = hook_ExecutorEnd;
+	gathered_install();
 	watching = true;
 }
 

@@ -29,11 +29,14 @@ extern int	pt_method;			/* parallel_temp.method */
 extern bool pt_index_access;	/* parallel_temp.index_access */
 extern bool pt_explain_refusals;	/* parallel_temp.explain_refusals */
 extern bool pt_force;			/* parallel_temp.force */
+extern bool pt_compare_plans;	/* parallel_temp.compare_plans */
 extern double pt_worker_start_cost; /* parallel_temp.worker_start_cost */
 extern double pt_enter_page_cost;	/* parallel_temp.enter_page_cost */
 extern double pt_held_page_cost;	/* parallel_temp.held_page_cost */
 extern double pt_flush_page_cost;	/* parallel_temp.flush_page_cost */
 extern double pt_scan_buffer_cost;	/* parallel_temp.scan_buffer_cost */
+extern bool pt_parallel_insert; /* parallel_temp.parallel_insert */
+extern bool pt_statistics;		/* parallel_temp.statistics */
 extern bool pt_fast_load;		/* parallel_temp.fast_load */
 extern bool pt_explain;			/* parallel_temp.explain */
 extern bool pt_lazy_files;		/* parallel_temp.lazy_files */

@@ -44,6 +44,39 @@ query_is_explained(void)
 	return pt_running.explain_depth > 0;
 }
 
+/* Is the statement that EXPLAIN shows being planned? */
+static bool
+explained_is_planned(const PtQuery *explained)
+{
+	return explained != NULL && !explained->explained_runs && query_executor_depth() == explained->executor_depth;
+}
+
+void
+query_note_serial_source(const char *reason, uint64 planning)
+{
+	PtQuery    *explained = pt_running.explained;
+
+	/*
+	 * the first planning is its own; functions that the planner calls have
+	 * others
+	 */
+	if (explained_is_planned(explained) && planning == explained->plannings + 1)
+		explained->serial_source = reason ? MemoryContextStrdup(explained->explain_context, reason) : NULL;
+}
+
+void
+query_note_statistics(Oid relid)
+{
+	PtQuery    *explained = pt_running.explained;
+	MemoryContext old;
+
+	if (!explained_is_planned(explained))
+		return;
+	old = MemoryContextSwitchTo(explained->explain_context);
+	explained->statistics = list_append_unique_oid(explained->statistics, relid);
+	MemoryContextSwitchTo(old);
+}
+
 void
 query_push(PtQuery *query)
 {
@@ -53,6 +86,7 @@ query_push(PtQuery *query)
 	query->utility_depth = pt_running.utility_depth;
 	query->explain_depth = pt_running.explain_depth;
 	query->explained = pt_running.explained;
+	query->plannings = pt_running.plannings;
 	pt_running.innermost = query;
 }
 

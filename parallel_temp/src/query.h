@@ -45,9 +45,16 @@ typedef struct PtQuery
 	bool		plans;			/* it is being planned (plan.c) */
 	struct Planning *planning;	/* NULL: without us */
 
+	List	   *statistics;		/* relids of tables whose gathered statistics
+								 * its planning used (gathered.c) */
+	MemoryContext explain_context;	/* of that list, and of serial_source */
+	uint64		plannings;		/* those that had begun before it */
+	bool		explained_runs; /* it is planned, and starts */
 	struct ExplainState *explain_state; /* it is being explained
 										 * (fastload_explain.c) */
 	struct FastLoadNote *note;
+	const char *serial_source;	/* why the rows that it inserts are made
+								 * without workers (plan.c), or NULL */
 
 	struct Share *share;		/* what its workers read (pool_run.c) */
 	struct FastFill *fill;		/* the table that it fills (fastload.c) */
@@ -65,9 +72,10 @@ typedef struct PtRunning
 	LocalTransactionId transaction; /* that executor_depth belongs to */
 	PtQuery    *innermost;
 	PtQuery    *explained;		/* the record of the statement that EXPLAIN
-								 * ANALYZE is running, if it asks for us */
+								 * shows, if it asks for us */
 	int			utility_depth;	/* see query_utility_depth() */
 	int			explain_depth;
+	uint64		plannings;		/* counted at the start of each */
 } PtRunning;
 
 extern PtRunning pt_running;
@@ -97,6 +105,15 @@ extern int	query_executor_depth(void);
  * the user's own included (CREATE TABLE AS, EXPLAIN and EXECUTE do not count).
  */
 extern int	query_utility_depth(void);
+
+/*
+ * An insertion is planned whose rows are made without workers: the reason, for EXPLAIN
+ * (NULL: with them).  "planning" is the number of its planning (pt_running.plannings).
+ */
+extern void query_note_serial_source(const char *reason, uint64 planning);
+
+/* The statistics gathered of this table are used in planning: for EXPLAIN. */
+extern void query_note_statistics(Oid relid);
 
 /* Is a statement being explained? */
 extern bool query_is_explained(void);

@@ -125,6 +125,8 @@ typedef struct FastFill
 /* What EXPLAIN says of the statement being explained. */
 typedef struct FastLoadNote
 {
+	QueryDesc  *queryDesc;		/* the statement that EXPLAIN runs, once it
+								 * has started */
 	bool		set;
 	bool		frozen;
 	uint64		tuples;
@@ -201,7 +203,8 @@ extern const char *fastload_fill_why_not(const FastFill *fill, bool held_open);
 /* fastload_explain.c */
 extern void fastload_explain_install(void);
 extern void fastload_remember(const FastLoad *load, const char *row_by_row, const char *why_not);
-extern void fastload_print(void);
+extern void fastload_explain_start(QueryDesc *queryDesc, int eflags);
+extern void fastload_print(QueryDesc *queryDesc);
 
 /* fastload_ctas.c */
 extern DestReceiver *fastload_ctas_receiver(PtQuery *query, bool may_freeze);

@@ -5,7 +5,8 @@
  *
  * The statement that EXPLAIN runs has a record (query.c) with a note, which is filled
  * in when the statement's load ends and printed when its executor ends, among the
- * closing lines.  Statements of functions inside it leave the note alone.
+ * closing lines.  Statements of functions and triggers inside it leave the note alone:
+ * theirs is another QueryDesc.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -14,6 +15,8 @@
 #include "postgres.h"
 
 #include "commands/explain.h"
+#include "executor/executor.h"
+#include "utils/lsyscache.h"
 
 #include "compat_executor.h"
 #include "load/fastload.h"
@@ -21,6 +24,24 @@
 #include "query.h"
 
 static ExplainOneQuery_hook_type prev_ExplainOneQuery = NULL;
+
+/*
+ * A statement starts.  The first one that is measured, or is only to be shown, is what
+ * EXPLAIN runs; those of functions called by the planner come before, and are neither.
+ */
+void
+fastload_explain_start(QueryDesc *queryDesc, int eflags)
+{
+	PtQuery    *explained = pt_running.explained;
+
+	if (explained->note->queryDesc == NULL &&
+		(queryDesc->instrument_options != 0 || (eflags & EXEC_FLAG_EXPLAIN_ONLY)) &&
+		query_executor_depth() == explained->executor_depth)
+	{
+		explained->note->queryDesc = queryDesc;
+		explained->explained_runs = true;
+	}
+}
 
 /*
  * A load, or a statement that did without one, is done: note it for EXPLAIN.
@@ -32,13 +53,14 @@ fastload_remember(const FastLoad *load, const char *row_by_row, const char *why_
 	PtQuery    *explained = pt_running.explained;
 	FastLoadNote *note;
 
-	if (explained == NULL || query_executor_depth() != explained->executor_depth + 1)
+	if (explained == NULL || explained->note->queryDesc == NULL ||
+		pt_running.innermost->queryDesc != explained->note->queryDesc)
 		return;
 	note = explained->note;
-	memset(note, 0, sizeof(FastLoadNote));
-	note->set = true;
-	note->row_by_row = row_by_row;
-	note->why_not = why_not;
+	*note = (FastLoadNote)
+	{
+		.queryDesc = note->queryDesc,.set = true,.row_by_row = row_by_row,.why_not = why_not
+	};
 	if (load != NULL)
 	{
 		note->frozen = load->frozen;
@@ -49,14 +71,35 @@ fastload_remember(const FastLoad *load, const char *row_by_row, const char *why_
 }
 
 /*
- * EXPLAIN is about to print its closing lines: the place for ours.
+ * EXPLAIN ends the statement that it ran, and is about to print its closing lines: the
+ * place for ours.
  */
 void
-fastload_print(void)
+fastload_print(QueryDesc *queryDesc)
 {
 	PtQuery    *explained = pt_running.explained;
 
-	if (explained->note->set && query_executor_depth() == explained->executor_depth)
+	if (explained->note->queryDesc != queryDesc)
+		return;
+	if (explained->serial_source != NULL)
+	{
+		char	   *text = psprintf("not used (%s)", explained->serial_source);
+
+		explained->serial_source = NULL;
+		ExplainPropertyText("Parallel Select", text, explained->explain_state);
+		pfree(text);
+	}
+	if (explained->statistics != NIL)
+	{
+		List	   *names = NIL;
+		ListCell   *lc;
+
+		foreach(lc, explained->statistics)
+			names = lappend(names, get_rel_name(lfirst_oid(lc)));
+		explained->statistics = NIL;
+		ExplainPropertyList("Gathered Statistics", names, explained->explain_state);
+	}
+	if (explained->note->set)
 	{
 		FastLoadNote note = *explained->note;
 		StringInfoData text;
@@ -87,7 +130,8 @@ fastload_ExplainOneQuery(EXPLAINONEQUERY_PARAMS_compat)
 	query_push(&record);
 	record.explain_state = es;
 	record.note = &note;
-	pt_running.explained = es->analyze && pt_explain ? &record : NULL;
+	record.explain_context = CurrentMemoryContext;
+	pt_running.explained = pt_explain ? &record : NULL;
 	PG_TRY();
 	{
 		if (prev_ExplainOneQuery)

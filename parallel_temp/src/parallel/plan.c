@@ -6,10 +6,12 @@
  * A query that may read temporary tables is planned by the server alone first.  If
  * that plan is not too cheap to gain from workers, the query is planned again from a
  * copy with our paths on offer, and the server's plan stays unless workers read a
- * temporary table in the other one and it is cheaper by what pages in memory cost.  That is then walked: should workers have to run
+ * temporary table in the other one and it is cheaper by what pages cost where they
+ * are (plan_held.c, plan_prices.c).  That is then walked: should workers have to run
  * a node on a temporary table that only the leader can run, the server's plan stays
- * as well.  (The executor hook checks once more, for plans that come another way.)  Here it is also known which tables are read in parallel in the
- * end, and parallel_temp.explain_refusals tells the user about the others.
+ * as well.  (The executor hook checks once more, for plans that come another way.)
+ * Here it is also known which tables are read in parallel in the end, and
+ * parallel_temp.explain_refusals tells the user about the others.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -20,6 +22,7 @@
 #include "access/parallel.h"
 #include "access/table.h"
 #include "access/transam.h"
+#include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_proc.h"
@@ -39,6 +42,7 @@
 #include "hooks.h"
 #include "parallel/plan.h"
 #include "parallel/plan_held.h"
+#include "parallel/plan_insert.h"
 #include "parallel/plan_paths.h"
 #include "parallel/plan_prices.h"
 #include "parallel/plan_refusal.h"
@@ -92,7 +96,8 @@ mentions_temporary(Node *node, void *context)
 
 		if (rte->rtekind == RTE_FUNCTION)
 			return calls_users_function(rte->functions);
-		if (rte->rtekind != RTE_RELATION)
+		/* What has rows put into it is locked for that. */
+		if (rte->rtekind != RTE_RELATION || rte->rellockmode > RowShareLock)
 			return false;
 		if (get_rel_persistence(rte->relid) == RELPERSISTENCE_TEMP)
 			return true;
@@ -174,7 +179,7 @@ reads_temporary(Query *parse, bool *small)
 	bool		temporary;
 
 	*small = false;
-	if (parse->hasSubLinks || parse->cteList != NIL || list_length(parse->rtable) != 1)
+	if (parse->hasSubLinks || parse->cteList != NIL || QueryRelations_compat(parse) != 1)
 		return mentions_temporary((Node *) parse, NULL);
 	rte = linitial_node(RangeTblEntry, parse->rtable);
 	if (rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_RELATION)
@@ -261,6 +266,65 @@ fills_temporary(Query *parse)
 		get_rel_persistence(rt_fetch(parse->resultRelation, parse->rtable)->relid) == RELPERSISTENCE_TEMP;
 }
 
+/*
+ * Is the plan with workers the cheaper one, by what pages cost where they are?
+ */
+static bool
+workers_win(PlannedStmt *workers, TempPlan *plan, PlannedStmt *serial)
+{
+	Cost		with = held_cost(workers, true) + processes_cost(plan);
+	Cost		without = held_cost(serial, false);
+
+	/* What was charged for the start of workers may be too much as well. */
+	with += plan->gathers * Min(plan->workers * pt_worker_start_cost - parallel_setup_cost, 0);
+	elog(DEBUG1, "a plan with workers costs %.2f, the server's %.2f", with, without);
+	return with < without;
+}
+
+static PlannedStmt *plan_planner(PLANNER_PARAMS_compat);
+
+/*
+ * An insertion of a query's rows into a temporary table: the query gets workers where it
+ * would alone.  Not worth a look is what costs less than starting them.
+ */
+static PlannedStmt *
+plan_insert(PLANNER_PARAMS_compat)
+{
+	uint64		planning = pt_running.plannings;
+	const char *reason;
+	Query	   *copy = copyObject(parse);
+	PlannedStmt *serial = plan_apart(PLANNER_ARGS_compat);
+	PlannedStmt *result = NULL;
+
+	/* another planner may have made something of its own */
+	if (!IsA(serial->planTree, ModifyTable) ||
+		(serial->planTree->total_cost < parallel_setup_cost && !ParallelIsTested_compat()))
+		return serial;
+	reason = insert_refusal(copy);
+	if (reason == NULL)
+	{
+		parse = insert_source(copy);
+		result = plan_planner(PLANNER_ARGS_compat);
+		if (!result->parallelModeNeeded)
+			return serial;
+		result = insert_with_source(serial, result, &reason);
+	}
+	if (result == NULL)
+		query_note_serial_source(reason, planning);
+	return result == NULL ? serial : result;
+}
+
+/*
+ * May an insertion have workers, as far as the session goes?  EXPLAIN would show a
+ * Gather that a setting for tests hides.
+ */
+static bool
+may_have_workers(int cursor_options)
+{
+	return pt_enabled && pt_parallel_insert && max_parallel_workers_per_gather > 0 && !IsInParallelMode() &&
+		(cursor_options & CURSOR_OPT_PARALLEL_OK) != 0 && !(InvisibleGather_compat() && query_is_explained());
+}
+
 static PlannedStmt *pg_attribute_hot
 plan_planner(PLANNER_PARAMS_compat)
 {
@@ -273,8 +337,13 @@ plan_planner(PLANNER_PARAMS_compat)
 	bool		forced;
 	bool		replanned = false;
 
+	pt_running.plannings++;
 	if (parse->commandType == CMD_INSERT && fills_temporary(parse))
+	{
 		watch();
+		if (may_have_workers(cursor_options))
+			return plan_insert(PLANNER_ARGS_compat);
+	}
 	if (!pt_enabled || parse->commandType != CMD_SELECT || max_parallel_workers_per_gather == 0 ||
 		IsParallelWorker() || !reads_temporary(parse, &small))
 		return plan_apart(PLANNER_ARGS_compat);
@@ -306,7 +375,7 @@ plan_planner(PLANNER_PARAMS_compat)
 	frame.outer = current_planning();
 	frame.hazard = has_hazard((Node *) copy, NULL);
 	frame.for_explain = query_is_explained();
-	frame.prices = !pt_force && !InvisibleGather_compat();
+	frame.prices = pt_compare_plans && !pt_force && !InvisibleGather_compat();
 	parse = copyObject(copy);
 	result = plan_framed(&frame, PLANNER_ARGS_compat);
 
@@ -321,7 +390,7 @@ plan_planner(PLANNER_PARAMS_compat)
 		replanned = true;
 		stats_count_replanned();
 	}
-	else if (forced || (plan.below && (!frame.prices || held_cost(result) < held_cost(serial))))
+	else if (forced || (plan.below && (!frame.prices || workers_win(result, &plan, serial))))
 		serial = NULL;
 	else
 		memset(&plan, 0, sizeof(plan));

@@ -16,14 +16,21 @@
  * the index, in which pages are not priced.  How often the inner side of a nested
  * loop runs, and how much of it, shows in the cost of the loop.
  *
+ * Pages that are not in temporary buffers are mostly in the kernel's memory, where a
+ * random read is as good as one in order.  But the server takes for granted that a
+ * page is read once, however many rows of an index lead there, in any order.  Here each
+ * such visit has its price.
+ *
  * Copyright (c) 2026, the pg_lean authors
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/genam.h"
 #include "access/table.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_statistic.h"
 #include "miscadmin.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
@@ -32,6 +39,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/spccache.h"
+#include "utils/syscache.h"
 
 #include "compat_planner.h"
 #include "parallel/plan_held.h"
@@ -43,8 +51,11 @@
 typedef struct HeldRel
 {
 	bool		known;
+	bool		temporary;		/* and this session's */
+	Oid			relid;
 	double		pages;
-	double		held;			/* 0 for what is no temporary table */
+	double		tuples;
+	double		held;			/* part of its pages */
 	double		random_page_cost;
 	double		seq_page_cost;
 } HeldRel;
@@ -53,9 +64,36 @@ typedef struct HeldWalk
 {
 	List	   *rtable;
 	HeldRel    *rels;			/* by range table index */
+	bool		ours;			/* made with our paths on offer */
 } HeldWalk;
 
 static Cost saving_of(Plan *plan, HeldWalk *walk);
+
+/*
+ * Are the rows of a table in the order of an index?  0 for not at all, 1 for exactly.
+ */
+static double
+index_order(Oid indexid, Oid relid)
+{
+	Relation	index = index_open(indexid, AccessShareLock);
+	AttrNumber	attno = index->rd_index->indkey.values[0];
+	HeapTuple	tuple = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(attno != 0 ? relid : indexid),
+										Int16GetDatum(attno != 0 ? attno : 1), BoolGetDatum(false));
+	AttStatsSlot slot;
+	double		result = 0;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		if (get_attstatsslot(&slot, tuple, STATISTIC_KIND_CORRELATION, InvalidOid, ATTSTATSSLOT_NUMBERS))
+		{
+			result = slot.nnumbers == 1 ? slot.numbers[0] * slot.numbers[0] : 0;
+			free_attstatsslot(&slot);
+		}
+		ReleaseSysCache(tuple);
+	}
+	index_close(index, NoLock);
+	return result;
+}
 
 static HeldRel *
 held_rel(HeldWalk *walk, Index scanrelid)
@@ -73,6 +111,9 @@ held_rel(HeldWalk *walk, Index scanrelid)
 
 		if (!RELATION_IS_OTHER_TEMP(relation))
 		{
+			rel->temporary = true;
+			rel->relid = rte->relid;
+			rel->tuples = Max(relation->rd_rel->reltuples, 0);
 			/* what the server charged is the tablespace's */
 			get_tablespace_page_costs(relation->rd_rel->reltablespace, &rel->random_page_cost, &rel->seq_page_cost);
 			rel->pages = RelationGetNumberOfBlocks(relation);
@@ -87,9 +128,31 @@ held_rel(HeldWalk *walk, Index scanrelid)
  * Of the price of pages, what is too much.
  */
 static Cost
-saving_on(Cost pages_cost, double held, Cost page_cost)
+saving_on(Cost pages_cost, Cost page_cost, HeldRel *rel)
 {
-	return Max(pages_cost, 0) * held * Max(1 - pt_held_page_cost / Max(page_cost, 1e-9), 0);
+	Cost		price = held_page_price(Min(page_cost, rel->seq_page_cost), rel->held);
+
+	return Max(pages_cost, 0) * Max(1 - price / Max(page_cost, 1e-9), 0);
+}
+
+/*
+ * The same for an index scan, of which the server takes a part of the visits for hits
+ * in a cache that costs nothing.
+ */
+static Cost
+saving_on_index_scan(IndexScan *scan, Cost pages_cost, HeldRel *rel)
+{
+	double		visits = Max(pages_cost, 0) / Max(rel->random_page_cost, 1e-9);
+	double		rows = scan->indexqual == NIL ? Max(rel->tuples, scan->scan.plan.plan_rows) : scan->scan.plan.plan_rows;
+
+	visits = Max(visits, rows * (1 - index_order(scan->indexid, rel->relid)));
+
+	/*
+	 * each look-up visits a page of the index, and one of the table if it
+	 * finds something
+	 */
+	visits = Max(visits, 1 + Min(rows, 1));
+	return Max(pages_cost, 0) - visits * held_page_price(rel->seq_page_cost, rel->held);
 }
 
 static Cost
@@ -98,22 +161,29 @@ saving_of_scan(Plan *plan, HeldWalk *walk)
 	HeldRel    *rel = held_rel(walk, ((Scan *) plan)->scanrelid);
 	Cost		rows_cost = plan->plan_rows * (cpu_tuple_cost + list_length(plan->qual) * cpu_operator_cost);
 
-	if (rel->held == 0)
+	if (!rel->temporary)
+		return 0;
+
+	/* What workers can run was made with these prices (plan_paths.c). */
+	if (walk->ours && plan->parallel_safe && !IsA(plan, CustomScan) &&
+		rel->random_page_cost == random_page_cost && rel->seq_page_cost == seq_page_cost)
 		return 0;
 	switch (nodeTag(plan))
 	{
 		case T_SeqScan:
 		case T_CustomScan:
 			/* Where processes divide the table, pages are so priced already. */
-			return plan->parallel_aware ? 0 : saving_on(rel->seq_page_cost * rel->pages, rel->held, rel->seq_page_cost);
-		case T_BitmapIndexScan:
-			return saving_on(plan->total_cost - plan->plan_rows * cpu_index_tuple_cost, rel->held, rel->random_page_cost);
+			return plan->parallel_aware ? 0 : saving_on(rel->seq_page_cost * rel->pages, rel->seq_page_cost, rel);
 		case T_IndexScan:
+			rows_cost += plan->plan_rows * cpu_index_tuple_cost;
+			return saving_on_index_scan((IndexScan *) plan, plan->total_cost - plan->startup_cost - rows_cost, rel);
+		case T_BitmapIndexScan:
+			return saving_on(plan->total_cost - plan->plan_rows * cpu_index_tuple_cost, rel->random_page_cost, rel);
 		case T_IndexOnlyScan:
 			rows_cost += plan->plan_rows * cpu_index_tuple_cost;
 			/* FALLTHROUGH */
 		default:
-			return saving_on(plan->total_cost - plan->startup_cost - rows_cost, rel->held, rel->random_page_cost);
+			return saving_on(plan->total_cost - plan->startup_cost - rows_cost, rel->random_page_cost, rel);
 	}
 }
 
@@ -182,9 +252,9 @@ saving_of(Plan *plan, HeldWalk *walk)
 }
 
 Cost
-held_cost(PlannedStmt *stmt)
+held_cost(PlannedStmt *stmt, bool ours)
 {
-	HeldWalk	walk = {.rtable = stmt->rtable};
+	HeldWalk	walk = {.rtable = stmt->rtable,.ours = ours};
 	Cost		result;
 
 	walk.rels = palloc0(sizeof(HeldRel) * list_length(stmt->rtable));
@@ -194,14 +264,14 @@ held_cost(PlannedStmt *stmt)
 }
 
 /*
- * The start of workers alone would cost more.
+ * All that workers could save is less than the start of one.
  */
 bool
 too_cheap_for_workers(PlannedStmt *serial)
 {
-	Cost		start = parallel_setup_cost + pt_worker_start_cost;
+	Cost		bound = Max(parallel_setup_cost, pt_worker_start_cost) / (1 - 1 / parallel_divisor(max_parallel_workers_per_gather));
 
 	if (ParallelIsTested_compat() || PlanIsDisabled_compat(serial->planTree) || serial->parallelModeNeeded)
 		return false;
-	return serial->planTree->total_cost < start || held_cost(serial) < start;
+	return serial->planTree->total_cost < bound || held_cost(serial, false) < bound;
 }

@@ -14,9 +14,9 @@
 
 /*
  * The cost of a finished plan, had the planner known which pages of temporary tables
- * are in buffers.
+ * are in buffers.  "ours" says that it was planned with our paths on offer.
  */
-extern Cost held_cost(PlannedStmt *stmt);
+extern Cost held_cost(PlannedStmt *stmt, bool ours);
 
 /* Can no plan with workers be cheaper than this one of the server's? */
 extern bool too_cheap_for_workers(PlannedStmt *serial);

@@ -12,11 +12,11 @@
  *  - its index and bitmap paths marked parallel-safe, and partial ones: stock code
  *    runs them in workers too (worker.c).
  *
- * Costs are the server's and what plan_prices.c adds, with one exception: where
- * processes divide a table, pages that are in memory cost what they do there, and
- * are divided as well.  That makes parallel plans a little too cheap beside serial
- * ones, whose pages all come from a disk.  Such a plan has to pass another test when
- * it is finished (plan.c).
+ * Costs are the server's and what plan_prices.c adds, with two exceptions: pages that
+ * are in memory cost what they do there, and where processes divide a table its pages
+ * are divided as well.  That makes parallel plans too cheap beside serial ones, whose
+ * pages all come from a disk: the best one is looked for, and has to pass another
+ * test against the server's serial plan when it is finished (plan.c).
  *
  * The complete path is made 2 % dearer than a sequential scan, so that it takes no
  * place in a serial part of a plan: paths that differ by less than 1 % count as
@@ -81,17 +81,15 @@ make_path(PlannerInfo *root, RelOptInfo *rel, Planning *planning, int workers, c
 	CustomPath *path = makeNode(CustomPath);
 	TempScanPrivate members = {.partial = workers > 0,.hazard = planning->hazard,.start_cost = start,.flush = prices->flush};
 	double		held_pages = workers > 0 ? prices->held * rel->pages : 0;
-	Cost		cpu_run;
+	Cost		run;
 	double		page_cost;
 
-	/*
-	 * Pages in memory are divided like their rows, those of a disk are not.
-	 * What was flushed is read from the file, but not from the disk.
-	 */
+	/* What was flushed is read from the file, but not from the disk. */
 	get_tablespace_page_costs(rel->reltablespace, NULL, &page_cost);
-	cpu_run = (cpu_tuple_cost + rel->baserestrictcost.per_tuple) * rel->tuples +
+	run = (cpu_tuple_cost + rel->baserestrictcost.per_tuple) * rel->tuples +
 		rel->reltarget->cost.per_tuple * rel->rows +
-		(prices->flush ? page_cost : Min(pt_held_page_cost, page_cost)) * held_pages;
+		(prices->flush ? page_cost : Min(pt_held_page_cost, page_cost)) * held_pages +
+		page_cost * (rel->pages - held_pages);
 
 	path->path.pathtype = T_CustomScan;
 	path->path.parent = rel;
@@ -107,11 +105,11 @@ make_path(PlannerInfo *root, RelOptInfo *rel, Planning *planning, int workers, c
 	{
 		double		divisor = parallel_divisor(workers);
 
-		cpu_run /= divisor;
+		run /= divisor;
 		path->path.rows = clamp_row_est(rel->rows / divisor);
 	}
 	path->path.startup_cost = rel->baserestrictcost.startup + rel->reltarget->cost.startup + start;
-	path->path.total_cost = path->path.startup_cost + cpu_run + page_cost * (rel->pages - held_pages);
+	path->path.total_cost = path->path.startup_cost + run;
 	if (!enable_seqscan)
 		PathSetDisabled_compat(&path->path);
 
@@ -152,12 +150,39 @@ index_pages(Path *path)
 }
 
 /*
+ * Make core's index paths with pages that cost what they do where they are, at every
+ * visit.  If the table's tablespace has prices of its own, pages cost those.
+ */
+static void
+create_held_index_paths(PlannerInfo *root, RelOptInfo *rel, double held)
+{
+	double		random_cost = random_page_cost;
+	double		seq_cost = seq_page_cost;
+	int			cache_size = effective_cache_size;
+
+	PG_TRY();
+	{
+		random_page_cost = seq_page_cost = held_page_price(seq_cost, held);
+		effective_cache_size = 1;
+		create_index_paths(root, rel);
+	}
+	PG_FINALLY();
+	{
+		random_page_cost = random_cost;
+		seq_page_cost = seq_cost;
+		effective_cache_size = cache_size;
+	}
+	PG_END_TRY();
+}
+
+/*
  * Stock index and bitmap scans run in workers as they are.  Paths that exist were
  * made for a table that workers cannot read; asking core for index paths once more
  * gives those that they can, partial ones among them.
  */
 static void
-add_index_paths(PlannerInfo *root, RelOptInfo *rel, const TablePrices *prices, bool complete_pays, bool partial_pays)
+add_index_paths(PlannerInfo *root, RelOptInfo *rel, const TablePrices *prices, Planning *planning,
+				bool complete_pays, bool partial_pays)
 {
 	List	   *serial_paths = rel->pathlist;
 	List	   *paths;
@@ -165,12 +190,21 @@ add_index_paths(PlannerInfo *root, RelOptInfo *rel, const TablePrices *prices, b
 	ListCell   *lc;
 
 	rel->pathlist = NIL;
-	create_index_paths(root, rel);
+	if (planning->prices)
+		create_held_index_paths(root, rel, prices->held);
+	else
+		create_index_paths(root, rel);
 	paths = rel->pathlist;
 	partial_paths = rel->partial_pathlist;
-	rel->pathlist = serial_paths;
+	rel->pathlist = NIL;
 	rel->partial_pathlist = NIL;
 
+	/* Those with other prices would be taken before their like for workers. */
+	foreach(lc, serial_paths)
+	{
+		if (!planning->prices || !(IsA(lfirst(lc), IndexPath) || IsA(lfirst(lc), BitmapHeapPath)))
+			rel->pathlist = lappend(rel->pathlist, lfirst(lc));
+	}
 	foreach(lc, paths)
 	{
 		Path	   *path = lfirst(lc);
@@ -189,10 +223,12 @@ add_index_paths(PlannerInfo *root, RelOptInfo *rel, const TablePrices *prices, b
 	foreach(lc, partial_paths)
 	{
 		Path	   *path = lfirst(lc);
-		Cost		start = prices->query + prices->table + stock_start_cost(rel->pages + index_pages(path));
 
 		if (partial_pays)
 		{
+			Cost		start = workers_start_cost(path->parallel_workers) + prices->query +
+				prices->table + stock_start_cost(rel->pages + index_pages(path));
+
 			path->startup_cost += start;
 			path->total_cost += start;
 		}
@@ -254,7 +290,7 @@ add_temp_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, Planning 
 		rel->consider_parallel = true;
 		(void) replace_seqscan(root, rel, planning);
 		if (index_access)
-			add_index_paths(root, rel, &prices, false, false);
+			add_index_paths(root, rel, &prices, planning, false, false);
 		return;
 	}
 
@@ -273,10 +309,12 @@ add_temp_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, Planning 
 	 * together.
 	 */
 	if (index_access)
-		add_index_paths(root, rel, &prices, root->parent_root == NULL && rel->reloptkind == RELOPT_BASEREL, true);
+		add_index_paths(root, rel, &prices, planning,
+						root->parent_root == NULL && rel->reloptkind == RELOPT_BASEREL, true);
 	start = prices.table + toast_start_cost(rel, rte->relid);
 	if (workers > 0)
-		add_partial_path(rel, (Path *) make_path(root, rel, planning, workers, &prices, prices.query + start, 1.0));
+		add_partial_path(rel, (Path *) make_path(root, rel, planning, workers, &prices,
+												 workers_start_cost(workers) + prices.query + start, 1.0));
 	if (root->parent_root != NULL && !(planning->for_explain && InvisibleGather_compat()) &&
 		replace_seqscan(root, rel, planning))
 		return;
@@ -286,7 +324,7 @@ add_temp_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, Planning 
 	 * the place of the server's in them.
 	 */
 	if (!planning->prices)
-		start += prices.query;
+		start += workers_start_cost(Max(workers, 1)) + prices.query;
 	if (!alone)
 		add_path(rel, (Path *) make_path(root, rel, planning, 0, &prices, start, COMPLETE_PATH_SURCHARGE));
 }

@@ -6,16 +6,18 @@
  * Called while paths are made (plan_paths.c), and by the planner hook for the serial
  * plan that comes first.  The terms are few:
  *
- *  - once a query: parallel_temp.worker_start_cost, and looking at the buffers for
- *    pages to share.  A scan that processes divide pays for it, as there is one in
- *    every parallel plan;
+ *  - once a query: parallel_temp.worker_start_cost for each worker, as far as
+ *    parallel_setup_cost does not cover it, and looking at the buffers for pages to
+ *    share.  A scan that processes divide pays for it, as there is one in every
+ *    parallel plan;
  *  - once a table: pinning its pages; or, where nothing can be shared, the flush by
  *    the published formula, per dirty page of the table and per allocated buffer;
  *  - in each worker that runs stock code on a table: making buffers of its own, and
  *    parallel_temp.enter_page_cost for each page of the table and its indexes (or of
  *    its TOAST table);
  *  - a page: parallel_temp.held_page_cost if it is in temporary buffers, else what
- *    the server takes (plan_held.c).
+ *    the server takes (plan_held.c).  A scan that processes divide divides its pages,
+ *    too: those of a file are mostly in the kernel's memory.
  *
  * "make bench-sweep" compares what is chosen by these with what is faster, and
  * "lab/run calibrate" measures the constants.
@@ -26,6 +28,9 @@
  */
 #include "postgres.h"
 
+#include <unistd.h>
+
+#include "access/genam.h"
 #include "access/sysattr.h"
 #include "access/table.h"
 #include "catalog/pg_class.h"
@@ -80,6 +85,18 @@ held_part(Relation relation, double pages)
 	return Min(held / pages, 1.0);
 }
 
+Cost
+held_page_price(Cost page_cost, double held)
+{
+	return held * Min(pt_held_page_cost, page_cost) + (1 - held) * page_cost;
+}
+
+Cost
+workers_start_cost(int workers)
+{
+	return Max(workers * pt_worker_start_cost - parallel_setup_cost, 0);
+}
+
 void
 table_prices(TablePrices *prices, RelOptInfo *rel, Oid relid, bool hold)
 {
@@ -87,7 +104,6 @@ table_prices(TablePrices *prices, RelOptInfo *rel, Oid relid, bool hold)
 	int			allocated;
 	int			dirty;
 
-	prices->query = pt_worker_start_cost;
 	prices->held = hold ? held_part(relation, rel->pages) : 0;
 	prices->flush = !pool_usable();
 	if (prices->flush)
@@ -97,7 +113,7 @@ table_prices(TablePrices *prices, RelOptInfo *rel, Oid relid, bool hold)
 	}
 	else
 	{
-		prices->query += seq_page_cost * LOOK_AT_BUFFER_COST * NLocBuffer;
+		prices->query = seq_page_cost * LOOK_AT_BUFFER_COST * NLocBuffer;
 		prices->table = seq_page_cost * PIN_PAGE_COST * Min(rel->pages, NLocBuffer);
 	}
 	table_close(relation, NoLock);
@@ -153,6 +169,66 @@ toast_start_cost(RelOptInfo *rel, Oid relid)
 	}
 	table_close(relation, NoLock);
 	return found ? stock_start_cost(pages) : 0;
+}
+
+/*
+ * If stock code in workers reads more pages than can be pinned, the leader leaves
+ * its part of that work to them ("out"), or runs the plan "alone" (pool_share.c).
+ */
+static void
+leader_foreseen(TempPlan *plan, bool *out, bool *alone)
+{
+	double		room = (NLocBuffer > 0 ? Min(NLocBuffer, num_temp_buffers) : num_temp_buffers) - share_unpinned_buffers(plan);
+	double		stock_pages = 0;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	*alone = plan->hazard || plan->gathers > 1;
+	foreach(lc, plan->uses)
+	{
+		TempUse    *use = lfirst(lc);
+		Relation	relation;
+		double		pages;
+
+		if (!use->own_below && !use->stock_below)
+			continue;
+		relation = table_open(use->relid, NoLock);
+		pages = RelationGetNumberOfBlocks(relation);
+		if (use->stock_below)
+		{
+			stock_pages += pages;
+			if (use->stock_above)
+				*alone = true;
+		}
+		else
+			room -= held_part(relation, pages) * pages;
+		table_close(relation, NoLock);
+		foreach(lc2, use->indexes)
+		{
+			Relation	index = index_open(lfirst_oid(lc2), AccessShareLock);
+
+			stock_pages += RelationGetNumberOfBlocks(index);
+			index_close(index, NoLock);
+		}
+	}
+	*out = stock_pages > room;
+	*alone = *alone && *out;
+}
+
+Cost
+processes_cost(TempPlan *plan)
+{
+	double		processors = sysconf(_SC_NPROCESSORS_ONLN);
+	double		running;
+	bool		out;
+	bool		alone;
+
+	if (plan->workers == 0)
+		return 0;
+	leader_foreseen(plan, &out, &alone);
+	running = alone ? 1 : plan->workers + (out ? 0 : 1);
+	running = Min(running, Max(processors, 2));
+	return plan->divided * (parallel_divisor(plan->workers) / running - 1);
 }
 
 /*

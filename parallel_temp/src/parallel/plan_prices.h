@@ -13,17 +13,25 @@
 #include "nodes/pathnodes.h"
 #include "utils/relcache.h"
 
+#include "parallel/plan_walk.h"
+
 /* What is known about the prices of one table while its paths are made. */
 typedef struct TablePrices
 {
-	Cost		query;			/* once a query: start workers, share or flush */
+	Cost		query;			/* once a query, beside the start of workers */
 	Cost		table;			/* once for the table: pin its pages */
 	double		held;			/* part of its pages that is in buffers */
 	bool		flush;			/* workers read the file */
 } TablePrices;
 
+/* What the start of so many workers costs beside parallel_setup_cost. */
+extern Cost workers_start_cost(int workers);
+
 /* Fill in the prices of a temporary table. */
 extern void table_prices(TablePrices *prices, RelOptInfo *rel, Oid relid, bool hold);
+
+/* What a visit to a page costs if such a part of them is in temporary buffers, and any other page so much. */
+extern Cost held_page_price(Cost page_cost, double held);
 
 /* Which part of a table's pages is in temporary buffers? */
 extern double held_part(Relation relation, double pages);
@@ -39,6 +47,12 @@ extern Cost stock_start_cost(double pages);
 
 /* The same for the TOAST table, if a scan of the table may look into it. */
 extern Cost toast_start_cost(RelOptInfo *rel, Oid relid);
+
+/*
+ * What a finished plan costs beyond the server's estimate because not so many of its
+ * processes can run at once (less than 0: because more can).
+ */
+extern Cost processes_cost(TempPlan *plan);
 
 /* How often a parameterized path runs, as core estimates. */
 extern double path_loop_count(PlannerInfo *root, Relids outer);

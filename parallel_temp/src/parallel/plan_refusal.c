@@ -208,16 +208,20 @@ refusal_tell(Oid relid, Refusal refusal, Oid function)
 void
 refusals_count_cheap(PlannedStmt *serial)
 {
+	List	   *counted = NIL;
 	ListCell   *lc;
 
 	foreach(lc, serial->rtable)
 	{
 		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
 
-		if (rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_RELATION && !rte->inh &&
-			get_rel_persistence(rte->relid) == RELPERSISTENCE_TEMP)
-			stats_count_planned(REFUSED_COST);
+		if (rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_RELATION || rte->inh ||
+			list_member_oid(counted, rte->relid) || get_rel_persistence(rte->relid) != RELPERSISTENCE_TEMP)
+			continue;
+		counted = lappend_oid(counted, rte->relid);
+		stats_count_planned(REFUSED_COST);
 	}
+	list_free(counted);
 }
 
 void

@@ -146,7 +146,7 @@ note_scan(Scan *scan, WalkContext *context, bool below)
 			break;
 	}
 	if ((!below || context->either) && !is_temp_scan((Plan *) scan))
-		use->stock_above = true;
+		use->stock_above++;
 	if (!below)
 		return;
 
@@ -188,6 +188,8 @@ note_gather(Plan *plan, TempPlan *result)
 	ListCell   *lc;
 
 	result->gathers++;
+	result->workers = Max(result->workers, IsA(plan, Gather) ? ((Gather *) plan)->num_workers : ((GatherMerge *) plan)->num_workers);
+	result->divided += plan->lefttree->total_cost;
 	if (IsA(plan, Gather) && ((Gather *) plan)->single_copy)
 		result->single_copy = true;
 	foreach(lc, plan->targetlist)

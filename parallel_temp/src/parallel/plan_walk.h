@@ -21,8 +21,8 @@ typedef struct TempUse
 	Oid			relid;
 	bool		own_below;		/* scanned by our node below */
 	bool		stock_below;	/* read by a stock index or bitmap scan below */
-	bool		stock_above;	/* read by a stock node that only the leader
-								 * runs */
+	int			stock_above;	/* so many stock nodes that only the leader
+								 * runs read it */
 	bool		toast_below;	/* a column that may be out of line is used
 								 * below */
 	List	   *indexes;		/* OIDs of the indexes read below */
@@ -40,6 +40,8 @@ typedef struct TempPlan
 	bool		single_copy;	/* a Gather in which a worker does all the
 								 * work */
 	int			gathers;		/* parts of the plan with workers of their own */
+	int			workers;		/* planned for one of them, at most */
+	Cost		divided;		/* what these parts cost */
 	bool		hazard;			/* a function of unknown doings runs in the
 								 * leader */
 } TempPlan;

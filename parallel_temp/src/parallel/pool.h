@@ -140,6 +140,9 @@ extern void pool_before_utility(Node *statement);
  */
 extern Share *share_begin(QueryDesc *queryDesc, TempPlan *plan, const char **reason);
 extern void share_end(Share *share);
+
+/* How many temporary buffers are left to the leader's own work. */
+extern int	share_unpinned_buffers(TempPlan *plan);
 extern SharedRel *shared_rel_find(SharedArea *area, Oid relid);
 
 /* ---- pool_values.c: what workers get from outside ------------------------- */

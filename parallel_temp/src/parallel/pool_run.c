@@ -22,6 +22,7 @@
 #include "postgres.h"
 
 #include "access/parallel.h"
+#include "access/xact.h"
 #include "executor/executor.h"
 #include "nodes/makefuncs.h"
 #include "optimizer/optimizer.h"
@@ -29,6 +30,7 @@
 #include "utils/lsyscache.h"
 
 #include "compat_executor.h"
+#include "parallel/plan_insert.h"
 #include "parallel/pool.h"
 #include "parallel/scan.h"
 #include "parallel/stats.h"
@@ -115,6 +117,24 @@ pool_run_with_share(PtQuery *query, ExecutorRun_hook_type next, EXECUTORRUN_PARA
 	share_end(share);
 }
 
+/*
+ * Why the rows that a statement inserts must be made without workers after all, or NULL.
+ */
+static const char *
+insertion_refusal(QueryDesc *queryDesc, uint64 count)
+{
+	ModifyTableState *state = (ModifyTableState *) queryDesc->planstate;
+
+	if (!IsA(state, ModifyTableState))
+		return "not a plan of this library";
+	if (!pt_enabled || !pt_parallel_insert)
+		return "parallel_temp.parallel_insert is off";
+	/* core would run it alone, too, but for some minor releases */
+	if (count != 0)
+		return "not all rows are asked for";
+	return insert_target_refusal(state->resultRelInfo->ri_RelationDesc);
+}
+
 void
 pool_run(PtQuery *query, ExecutorRun_hook_type next, EXECUTORRUN_PARAMS_compat)
 {
@@ -130,6 +150,19 @@ pool_run(PtQuery *query, ExecutorRun_hook_type next, EXECUTORRUN_PARAMS_compat)
 			temp_scan_prepare(queryDesc);
 		next(EXECUTORRUN_ARGS_compat);
 		return;
+	}
+
+	if (queryDesc->operation == CMD_INSERT)
+	{
+		reason = insertion_refusal(queryDesc, count);
+		if (reason != NULL)
+		{
+			stats_count_alone(reason);
+			pool_run_without_workers(query, next, EXECUTORRUN_ARGS_compat);
+			return;
+		}
+		/* nobody can get one while there are workers */
+		(void) GetCurrentTransactionId();
 	}
 
 	temporary = pool_has_temporary_table(queryDesc->plannedstmt->rtable);

@@ -311,11 +311,11 @@ share_read_in_pages(Share *share, List *wanted, int budget)
 }
 
 /*
- * How many buffers stay free for the leader's own work.  Each of its scans beside the
+ * Each of its scans beside the
  * workers may be a stream that pins as many as it wants, and another one must still
  * find some.
  */
-static int
+int
 share_unpinned_buffers(TempPlan *plan)
 {
 	int			quarter = Min(NLocBuffer / 4, 64 * 1024 * 1024 / BLCKSZ);

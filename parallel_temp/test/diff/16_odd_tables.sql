@@ -120,7 +120,7 @@ SELECT v, count(*), sum(id) FROM target GROUP BY v;
 
 CREATE VIEW pg_temp.over_target AS SELECT id + 1 AS id, v FROM target;
 CREATE RULE ins AS ON INSERT TO over_target DO INSTEAD (INSERT INTO target SELECT new.id - 1, new.v; DELETE FROM target WHERE id = 3);
-INSERT INTO over_target SELECT id, 'rule' FROM here LIMIT 700;
+INSERT INTO over_target SELECT id, 'rule' FROM here ORDER BY id LIMIT 700;
 SELECT v, count(*), sum(id) FROM over_target GROUP BY v;
 
 MERGE INTO target USING (SELECT DISTINCT id FROM here) h ON target.id = h.id AND target.v = 'rule' WHEN MATCHED AND h.id % 2 = 0 THEN DELETE WHEN NOT MATCHED THEN INSERT VALUES (h.id, 'merged');

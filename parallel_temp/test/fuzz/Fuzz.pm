@@ -27,7 +27,7 @@ SET parallel_temp.flush_page_cost = 0;
 SET parallel_temp.scan_buffer_cost = 0;
 SET parallel_temp.worker_start_cost = 0;
 SET parallel_temp.enter_page_cost = 0;
-SET parallel_temp.held_page_cost = 1000;
+SET parallel_temp.compare_plans = off;
 SET statement_timeout = '20s';
 END
 

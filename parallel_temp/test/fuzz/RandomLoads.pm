@@ -78,6 +78,7 @@ BEGIN
 	RETURN NULL;
 END$$;
 END
+	$sql .= "CREATE TABLE far AS SELECT i AS id, i % 6 AS n, repeat(md5(i::text), i % 12) AS pad FROM generate_series(1, 6000) i;\nANALYZE far;\n";
 	for my $rows (7, 70, 900, 4000)
 	{
 		$sql .= "COPY (SELECT 100000 + i, i % 6, repeat(md5(i::text), i % 12) FROM generate_series(1, $rows) i) TO '$dir/$rows';\n";
@@ -204,6 +205,28 @@ sub select_for
 	return "SELECT id, n, pad FROM $from WHERE id % " . $self->one(1, 2, 5) . " = 0" . ($self->chance(20) ? ' ORDER BY id' : '');
 }
 
+# An insertion whose query may have workers: every column is given, and nothing of it
+# is parallel unsafe.
+sub load_of_workers
+{
+	my ($self, $t) = @_;
+	my $from = $self->one('far', 'far', 'evictor_as_rows', $self->table);
+	my $base = 1000000 * ++$self->{bases};
+	my $rows = $self->one(
+		"SELECT id + $base AS id, n, pad, id AS x FROM $from",
+		"SELECT id + $base AS id, n, pad, n AS x FROM $from WHERE id % 3 = 0",
+		"SELECT a.id + $base AS id, b.n, a.pad, b.id AS x FROM $from a JOIN far b ON a.id = b.id",
+		"SELECT min(id) + $base AS id, n, max(pad) AS pad, count(*) AS x FROM $from GROUP BY n",
+		"SELECT id + $base AS id, n, pad, id AS x FROM $from ORDER BY id LIMIT 500000",
+		"SELECT id + $base AS id, n, pad, id AS x FROM far UNION ALL SELECT id + 2 * $base, n, pad, 1 FROM $from");
+	my $insert = "INSERT INTO $t (id, n, pad, x) $rows";
+	return "\\o /dev/null\n$insert RETURNING id, pad;\n\\o\n" if $self->chance(10);
+	return "PREPARE p AS $insert;\nEXECUTE p;\nEXECUTE p;\nDEALLOCATE p;\n" if $self->chance(10);
+	return "DO \$d\$BEGIN $insert; EXCEPTION WHEN unique_violation THEN $insert; END\$d\$;\n" if $self->chance(15);
+	return "BEGIN;\nSAVEPOINT w;\n$insert;\nROLLBACK TO w;\n$insert;\nCOMMIT;\n" if $self->chance(10);
+	return "$insert;\n";
+}
+
 sub load
 {
 	my $self = shift;
@@ -226,6 +249,7 @@ sub load
 		my $where = $self->chance(20) ? ' WHERE ' . $self->disturbed($t, $rows) =~ s/\bi\b/(id - 100000)/r . ' IS NOT NULL' : '';
 		return $set . "COPY $t (id, n, pad) FROM '$self->{dir}/$rows'$where;\nSET my.at = 0;\n";
 	}
+	return $self->load_of_workers($t) if $form >= 7;
 	my $returning = $self->chance(15);
 	my $conflict = $self->chance(5) ? ' ON CONFLICT DO NOTHING' : '';
 	my $insert = "INSERT INTO $t (id, n, pad) " . $self->select_for($t) . $conflict;
@@ -274,10 +298,12 @@ sub blocks
 	$self->{made} = 0;
 	$self->{tables} = [];
 	my @texts = ("\\set VERBOSITY sqlstate\nSET client_min_messages = error;\nSET temp_buffers = " . $self->one(100, 100, 200, 1000) . ";\nSET my.at = 0;\nSET statement_timeout = '60s';\nSET max_parallel_workers_per_gather = " . $self->one(0, 2) . ";\n");
+	push @texts, "SET parallel_temp.statistics = on;\n" if $self->chance(50);
 	push @texts, "\\set ON_ERROR_ROLLBACK on\n" if $self->chance(50);
-	push @texts, "SET parallel_setup_cost = 0;\nSET parallel_tuple_cost = 0;\nSET min_parallel_table_scan_size = 0;\n" if $self->chance(40);
+	push @texts, "SET parallel_setup_cost = 0;\nSET parallel_tuple_cost = 0;\nSET min_parallel_table_scan_size = 0;\nSET parallel_temp.worker_start_cost = 0;\nSET parallel_temp.compare_plans = off;\n" if $self->chance(70);
 	push @texts, "CREATE TEMP SEQUENCE sq;\nCREATE TEMP TABLE log (what text, n bigint);\nCREATE TEMP TABLE ref AS SELECT n FROM generate_series(0, 5) n;\nALTER TABLE ref ADD PRIMARY KEY (n);\n"
 		. "CREATE DOMAIN pg_temp.dom AS int;\nCREATE TEMP TABLE evictor AS SELECT i, repeat('e', 1000) AS pad FROM generate_series(1, 1000) i;\n"
+		. "CREATE TEMP VIEW evictor_as_rows AS SELECT i AS id, i % 6 AS n, CASE WHEN i % 50 = 0 THEN repeat(pad, 10) ELSE pad END AS pad FROM evictor;\n"
 		. "CREATE TEMP TABLE parent (" . $self->columns . ") PARTITION BY LIST (n);\n";
 	for my $t (map { "t$_" } 1 .. 3)
 	{

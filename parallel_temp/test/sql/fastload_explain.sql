@@ -88,6 +88,41 @@ BEGIN
 END $$;
 SELECT loaded_json('CREATE TEMP TABLE in_json AS SELECT * FROM source');
 
+-- a load of a trigger's statement, or of a function that the planner calls, is not the explained statement's
+CREATE TEMP TABLE journal (id int);
+CREATE FUNCTION fill_journal() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO journal SELECT id FROM source;
+  RETURN NULL;
+END $$;
+CREATE FUNCTION fill_journal_now() RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO journal SELECT id FROM source;
+  RETURN 1;
+END $$;
+CREATE FUNCTION fill_journal_early() RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RETURN (SELECT fill_journal_now()); END $$;
+CREATE TEMP TABLE journalled (LIKE source);
+CREATE TABLE journalled_too (LIKE source);
+CREATE TRIGGER t AFTER INSERT ON journalled FOR EACH STATEMENT EXECUTE FUNCTION fill_journal();
+CREATE TRIGGER t AFTER INSERT ON journalled_too FOR EACH STATEMENT EXECUTE FUNCTION fill_journal();
+CREATE FUNCTION explained(format text, command text) RETURNS TABLE (lines text, after_the_plan boolean) LANGUAGE plpgsql AS $$
+DECLARE line text; doc text := '';
+BEGIN
+  FOR line IN EXECUTE format('EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, FORMAT %s) %s', format, command) LOOP
+    doc := doc || line || E'\n';
+  END LOOP;
+  IF format = 'JSON' THEN PERFORM doc::json; END IF;
+  lines := (SELECT string_agg(trim(l), '; ') FROM regexp_split_to_table(doc, '\n') l WHERE l ~ 'Fast.Load');
+  after_the_plan := position('Fast' IN doc) > position('source' IN doc);
+  RETURN NEXT;
+END $$;
+SELECT format, e.* FROM unnest(ARRAY['TEXT', 'JSON', 'YAML', 'XML']) format,
+  explained(format, 'INSERT INTO journalled SELECT * FROM source') e;
+SELECT format, e.lines FROM unnest(ARRAY['TEXT', 'JSON', 'YAML', 'XML']) format,
+  explained(format, 'INSERT INTO journalled_too SELECT * FROM source') e;
+SELECT format, e.lines FROM unnest(ARRAY['TEXT', 'JSON', 'YAML', 'XML']) format,
+  explained(format, 'SELECT count(*) FROM source WHERE id > fill_journal_early()') e;
+
 -- frozen in the user's own statement on a new table, and only there
 CREATE FUNCTION frozen(t regclass) RETURNS text LANGUAGE sql AS $$
   SELECT sum(p.frozen) || ' of ' || sum(p.items) || ' frozen, ' ||

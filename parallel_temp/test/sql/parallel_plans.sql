@@ -6,7 +6,7 @@ SET max_parallel_workers_per_gather = 2;
 SET parallel_setup_cost = 0;
 -- what can be is asked here, not what pays
 SET parallel_temp.worker_start_cost = 0;
-SET parallel_temp.held_page_cost = 1000;
+SET parallel_temp.compare_plans = off;
 SET parallel_tuple_cost = 0;
 SET min_parallel_table_scan_size = 0;
 SET min_parallel_index_scan_size = 0;

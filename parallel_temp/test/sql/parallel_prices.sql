@@ -56,6 +56,7 @@ SELECT goes_parallel('SELECT count(*) FROM big WHERE k = 3');
 SET parallel_temp.worker_start_cost = 200;
 SELECT start_cost('SELECT count(*) FROM big WHERE k = 3') AS with_200 \gset
 SET parallel_temp.worker_start_cost = 0;
+-- one worker is planned, and parallel_setup_cost covers a half
 SELECT :with_200 - start_cost('SELECT count(*) FROM big WHERE k = 3') AS difference;
 RESET parallel_temp.worker_start_cost;
 
@@ -90,10 +91,13 @@ RESET enable_hashjoin;
 RESET enable_mergejoin;
 
 -- an index in order, and a bitmap
+SET parallel_temp.worker_start_cost = 0;
+SET parallel_temp.enter_page_cost = 0;
 SET enable_seqscan = off;
 SELECT goes_parallel('SELECT count(pad) FROM big WHERE id < 190000');
 SET parallel_temp.enter_page_cost = 100;
 SELECT goes_parallel('SELECT count(pad) FROM big WHERE id < 190000');
+RESET parallel_temp.worker_start_cost;
 RESET parallel_temp.enter_page_cost;
 RESET enable_seqscan;
 
@@ -106,11 +110,25 @@ ANALYZE few;
 SET parallel_setup_cost = 10;
 SET parallel_temp.worker_start_cost = 0;
 SELECT goes_parallel('SELECT count(pad) FROM facts JOIN few USING (k) WHERE kind = 3') AS held;
-SET parallel_temp.held_page_cost = 1000;
+SET parallel_temp.compare_plans = off;
 SELECT goes_parallel('SELECT count(pad) FROM facts JOIN few USING (k) WHERE kind = 3') AS as_of_a_disk;
-RESET parallel_temp.held_page_cost;
+RESET parallel_temp.compare_plans;
+-- a row that an index in no order leads to is a visit to a page: the server's plan of so many has to beat one that sorts in workers
+SET enable_hashjoin = off;
+SET enable_nestloop = off;
+SELECT index_in_workers('SELECT count(f.pad) FROM facts f JOIN few USING (k)') AS held, goes_parallel('SELECT count(f.pad) FROM facts f JOIN few USING (k)');
 SELECT pg_evict_temp_relation('facts') > 0 AS evicted;
-SELECT goes_parallel('SELECT count(pad) FROM facts JOIN few USING (k) WHERE kind = 3') AS not_held;
+SELECT index_in_workers('SELECT count(f.pad) FROM facts f JOIN few USING (k)') AS not_held, goes_parallel('SELECT count(f.pad) FROM facts f JOIN few USING (k)');
+RESET enable_hashjoin;
+RESET enable_nestloop;
+-- pages of a file are divided like rows, as the kernel mostly has them
+SET parallel_temp.worker_start_cost = 750;
+SET parallel_setup_cost = 1000;
+SELECT goes_parallel('SELECT count(*) FROM facts') AS not_held;
+SELECT pg_read_temp_relation('facts', false) > 0 AS read;
+SELECT goes_parallel('SELECT count(*) FROM facts') AS held;
+SET parallel_setup_cost = 10;
+SET parallel_temp.worker_start_cost = 0;
 -- what the server charged for pages is their tablespace's
 SET allow_in_place_tablespaces = on;
 CREATE TABLESPACE regress_cheap LOCATION '' WITH (seq_page_cost = 0.1, random_page_cost = 0.1);
@@ -125,12 +143,20 @@ SELECT parallel_temp_stats_reset();
 SET parallel_setup_cost = 100000;
 SELECT goes_parallel('SELECT count(*) FROM facts');
 SELECT counter, value FROM parallel_temp_stats WHERE counter IN ('tables considered', 'refused: cost');
+-- each table counts once, and one that is too small is that, whatever is done with its rows
+SELECT parallel_temp_stats_reset();
+SELECT goes_parallel('SELECT count(*) FROM few a JOIN few b USING (k) JOIN facts c USING (k)');
+SELECT counter, value FROM parallel_temp_stats WHERE counter IN ('tables considered', 'refused: cost', 'refused: small');
+SELECT parallel_temp_stats_reset();
+SELECT goes_parallel('SELECT kind, count(*) FROM few GROUP BY kind');
+SELECT counter, value FROM parallel_temp_stats WHERE counter IN ('tables considered', 'refused: cost', 'refused: small');
 SET parallel_setup_cost = 100;
 DROP TABLE facts, few;
 
 -- values out of line: their table has to be entered, but only if they may be asked for
 SET min_parallel_table_scan_size = 0;
 SET cpu_tuple_cost = 1;
+SET parallel_temp.worker_start_cost = 0;
 SELECT start_cost('SELECT max(length(txt)) FROM long') - start_cost('SELECT max(id) FROM long') > 100 AS dearer;
 
 DROP TABLE big, outer_rows, long, prices_big, prices_outer;

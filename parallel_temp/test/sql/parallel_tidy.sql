@@ -91,6 +91,29 @@ SELECT count(*) FROM t;
 FETCH c;
 COMMIT;
 
+-- a locked row is there, whoever locked it: this transaction, a part of it beside
+-- (a multixact), one that is over; and one that a part locked and another changed
+TRUNCATE t;
+INSERT INTO t SELECT i, 0, repeat('x', 50) FROM generate_series(1, 3000) i;
+BEGIN;
+SELECT count(*) FROM (SELECT FROM t WHERE id % 2 = 0 FOR KEY SHARE) locked;
+SELECT plan_is_parallel('SELECT count(*), sum(id), sum(v) FROM t');
+SELECT count(*), sum(id), sum(v) FROM t;
+SAVEPOINT a;
+SELECT count(*) FROM (SELECT FROM t WHERE id % 3 = 0 FOR UPDATE) locked;
+SELECT count(*), sum(id), sum(v) FROM t;
+SAVEPOINT b;
+UPDATE t SET v = 1 WHERE id % 5 = 0;
+DELETE FROM t WHERE id % 7 = 0;
+SELECT count(*), sum(id), sum(v) FROM t;
+ROLLBACK TO b;
+SELECT count(*), sum(id), sum(v) FROM t;
+UPDATE t SET v = 1 WHERE id % 10 = 0;
+RELEASE a;
+SELECT count(*), sum(id), sum(v) FROM t;
+COMMIT;
+SELECT count(*), sum(id), sum(v) FROM t;
+
 -- deleted rows are pruned from full pages
 TRUNCATE t;
 INSERT INTO t SELECT i, 0, repeat('x', 50) FROM generate_series(1, 3000) i;
@@ -136,3 +159,15 @@ MOVE ALL IN c;
 COMMIT;
 DROP FUNCTION undeleted;
 DROP TABLE deleted;
+
+-- what the running command has deleted is still there for a snapshot of its own
+SET parallel_temp.force = off;
+SET parallel_leader_participation = on;
+CREATE TEMP TABLE going AS SELECT g AS id FROM generate_series(1, 3000) g;
+CREATE FUNCTION there(int) RETURNS SETOF bigint STABLE LANGUAGE plpgsql AS 'BEGIN RETURN QUERY SELECT count(*) FROM going; END';
+SELECT parallel_temp_stats_reset();
+DELETE FROM going WHERE id > 2997 AND (SELECT n FROM there(id) n) = 3000;
+SELECT value > 0 AS with_workers FROM parallel_temp_stats WHERE counter = 'queries with shared pages';
+SELECT count(*) FROM going;
+DROP FUNCTION there;
+DROP TABLE going;

@@ -1,6 +1,6 @@
 # Random sessions that fill temporary tables while functions of the statement do
-# something to the session: what fast load leaves in the tables is what the server's
-# own path leaves, and no buffer stays pinned.
+# something to the session: what fast load leaves in the tables, also of rows that
+# workers made, is what the server's own path leaves, and no buffer stays pinned.
 #
 #   PG_LEAN_FUZZ_SEED=N        start with this seed (default: changes daily; a failure prints it)
 #   PG_LEAN_FUZZ_SESSIONS=N    compare that many sessions (default 5)
@@ -27,7 +27,7 @@ for my $seed ($first .. $first + $sessions - 1)
 {
 	my @blocks = RandomLoads->new($seed)->blocks($dir, 30);
 	my $from = -s $node->logfile;
-	my ($own, $bulk) = map { run_script($node, 'postgres', \@blocks, settings => { 'parallel_temp.fast_load' => $_ }, name => "loads-$seed-$_") } qw(off on);
+	my ($own, $bulk) = map { run_script($node, 'postgres', \@blocks, settings => { 'parallel_temp.fast_load' => $_, 'parallel_temp.parallel_insert' => $_ }, name => "loads-$seed-$_") } qw(off on);
 	if (grep { ($_->{err} // '') =~ /57014/ } @$own, @$bulk)
 	{
 		note("seed $seed: a statement took too long");

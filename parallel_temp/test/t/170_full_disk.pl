@@ -17,7 +17,7 @@ min_parallel_table_scan_size = 0
 min_parallel_index_scan_size = 0
 parallel_temp.worker_start_cost = 0
 parallel_temp.enter_page_cost = 0
-parallel_temp.held_page_cost = 1000
+parallel_temp.compare_plans = off
 END
 $node->safe_psql('postgres', 'CREATE EXTENSION parallel_temp');
 

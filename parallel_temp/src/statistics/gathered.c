@@ -1,0 +1,460 @@
+/*-------------------------------------------------------------------------
+ *
+ * gathered.c
+ *	  Statistics of temporary tables that nobody has analyzed, for the planner.
+ *
+ * Autovacuum does not see temporary tables.  Until somebody says ANALYZE the planner
+ * guesses how many rows such a table has, from the types of its columns, and knows
+ * nothing of their values.  When it asks for a table's size or a column for the first
+ * time, a sample is taken from the table (sample.c), which is in memory as a rule, and
+ * what ANALYZE would have computed for that column is kept in this session's memory:
+ * no catalog row, nothing for columns that nobody asks for, and nothing while a table
+ * is filled.
+ *
+ * What must hold.  Once the user has analyzed a table, the catalogs have precedence.
+ * What is kept is used while the table's file is the same one, about as long as it
+ * was, and few of its rows were changed since (then plans that were made with it are made
+ * again, too); and not after a transaction was undone
+ * that had changed it or in which it was looked at.  The rows that were sampled are kept
+ * for columns that are asked for later, unless they are many or have values stored
+ * out of line, which may go: then only while one statement is planned.
+ *
+ * No sample is taken while a load fills the table or while there are workers, which read
+ * pages that must not move.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_statistic.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "nodes/pathnodes.h"
+#include "optimizer/plancat.h"
+#include "parser/parsetree.h"
+#include "storage/bufmgr.h"
+#include "utils/acl.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/selfuncs.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+#include "compat_planner.h"
+#include "load/fastload.h"
+#include "parallel_temp.h"
+#include "query.h"
+#include "statistics/gathered.h"
+
+/* Changed rows after which a table is looked at again: those of autovacuum. */
+#define CHANGED_ROWS 50
+#define CHANGED_PART 0.1
+
+/* A sample of this size is kept. */
+#define KEEP_BYTES (1536 * 1024)
+
+int			gathered_tables = 0;
+
+static HTAB *tables = NULL;
+static MemoryContext gathered_context = NULL;
+static bool sampling = false;
+
+static struct
+{
+	get_relation_info_hook_type relation_info;
+	get_relation_stats_hook_type relation_stats;
+	get_attavgwidth_hook_type width;
+}			next;
+
+static void
+relation_invalidated(Datum arg, Oid relid)
+{
+	Gathered   *table = tables != NULL && OidIsValid(relid) ? hash_search(tables, &relid, HASH_FIND, NULL) : NULL;
+
+	if (table != NULL)
+		table->stale = true;
+}
+
+static void
+transaction_callback(XactEvent event, void *arg)
+{
+	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
+		gathered_end_level(1, event == XACT_EVENT_ABORT);
+}
+
+void
+gathered_end_level(int level, bool aborted)
+{
+	HASH_SEQ_STATUS scan;
+	Gathered   *table;
+
+	if (gathered_tables == 0)
+		return;
+	hash_seq_init(&scan, tables);
+	while ((table = hash_seq_search(&scan)) != NULL)
+	{
+		if (table->level < level)
+			continue;
+		if (aborted)
+			table->stale = true;
+		table->level = level - 1;
+	}
+}
+
+/*
+ * Forget tables that are gone.  Only where catalogs can be read.
+ */
+static void
+forget_dropped(void)
+{
+	HASH_SEQ_STATUS scan;
+	Gathered   *table;
+
+	hash_seq_init(&scan, tables);
+	while ((table = hash_seq_search(&scan)) != NULL)
+	{
+		Oid			relid = table->relid;
+
+		if (!table->stale || SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+			continue;
+		/* the search may have brought invalidations, but takes nothing away */
+		if (table->context != NULL)
+			MemoryContextDelete(table->context);
+		if (table->sample != NULL)
+			MemoryContextDelete(table->sample->context);
+		hash_search(tables, &relid, HASH_REMOVE, NULL);
+		gathered_tables--;
+	}
+}
+
+static Gathered *
+new_table(Oid relid)
+{
+	Gathered   *table;
+
+	if (tables == NULL)
+	{
+		HASHCTL		ctl = {.keysize = sizeof(Oid),.entrysize = sizeof(Gathered)};
+
+		gathered_context = AllocSetContextCreate(TopMemoryContext, "parallel_temp statistics", ALLOCSET_DEFAULT_SIZES);
+		ctl.hcxt = gathered_context;
+		tables = hash_create("parallel_temp statistics", 32, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+		CacheRegisterRelcacheCallback(relation_invalidated, (Datum) 0);
+		RegisterXactCallback(transaction_callback, NULL);
+	}
+	forget_dropped();
+	table = hash_search(tables, &relid, HASH_ENTER, NULL);
+	memset(table, 0, sizeof(Gathered));
+	table->relid = relid;
+	gathered_tables++;
+	return table;
+}
+
+static void
+sample_is_gone(void *arg)
+{
+	((Gathered *) arg)->sample = NULL;
+}
+
+/*
+ * A small sample stays for further columns.  Others go when the statement is planned.
+ */
+static void
+take_sample(Gathered *table, Relation rel, PlannerInfo *root)
+{
+	if (table->sample != NULL)
+		MemoryContextDelete(table->sample->context);
+	sampling = true;
+	PG_TRY();
+	{
+		table->sample = sample_table(rel, root->planner_cxt);
+	}
+	PG_FINALLY();
+	{
+		sampling = false;
+	}
+	PG_END_TRY();
+	table->keep_sample = !table->sample->external && table->sample->bytes <= KEEP_BYTES;
+	table->planning = pt_running.plannings;
+	table->sample_gone.func = sample_is_gone;
+	table->sample_gone.arg = table;
+	MemoryContextRegisterResetCallback(table->sample->context, &table->sample_gone);
+	if (table->keep_sample)
+		MemoryContextSetParent(table->sample->context, gathered_context);
+}
+
+static bool
+changed_too_much(const Gathered *table)
+{
+	return table->changed > CHANGED_ROWS + CHANGED_PART * table->density * table->pages;
+}
+
+static bool
+is_valid(const Gathered *table, Relation rel, BlockNumber pages)
+{
+	return !table->stale && table->relfilenode == rel->rd_rel->relfilenode &&
+		table->natts == RelationGetNumberOfAttributes(rel) &&
+		pages <= table->pages + table->pages / 8 + 1 && pages >= table->pages - table->pages / 8 &&
+		!changed_too_much(table);
+}
+
+static bool
+may_sample(Relation rel)
+{
+	FastFill   *fill;
+
+	if (sampling || IsInParallelMode() || !ActiveSnapshotSet())
+		return false;
+	foreach_fill(fill)
+	{
+		if (fill->relid == RelationGetRelid(rel))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * What is known of a table; it is looked at now if it has to be.  NULL if it cannot be,
+ * or has nothing to look at.
+ */
+static Gathered *
+gathered_of(Relation rel, PlannerInfo *root)
+{
+	Oid			relid = RelationGetRelid(rel);
+	BlockNumber pages = RelationGetNumberOfBlocks(rel);
+	Gathered   *table = tables != NULL ? hash_search(tables, &relid, HASH_FIND, NULL) : NULL;
+
+	if (table != NULL && is_valid(table, rel, pages))
+		return table;
+	if (pages == 0 || !may_sample(rel))
+		return NULL;
+	if (table == NULL)
+		table = new_table(relid);
+
+	/* until it is done nothing is known */
+	table->stale = true;
+	if (table->context != NULL)
+		MemoryContextDelete(table->context);
+	table->context = NULL;
+	take_sample(table, rel, root);
+
+	table->context = AllocSetContextCreate(gathered_context, "parallel_temp table", ALLOCSET_SMALL_SIZES);
+	table->natts = RelationGetNumberOfAttributes(rel);
+	table->widths = MemoryContextAllocZero(table->context, sizeof(int32) * table->natts);
+	table->known = MemoryContextAllocZero(table->context, sizeof(bool) * table->natts);
+	table->columns = MemoryContextAllocZero(table->context, sizeof(HeapTuple) * table->natts);
+	sample_widths(rel, table->sample, table->widths);
+	table->relfilenode = rel->rd_rel->relfilenode;
+	table->level = GetCurrentTransactionNestLevel();
+	table->pages = pages;
+	table->density = table->sample->density;
+	table->sampled = table->sample->nrows;
+	table->changed = 0;
+	table->stale = false;
+	return table;
+}
+
+/*
+ * Is this a table that we look at?
+ */
+static bool
+is_ours(Relation rel)
+{
+	return rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP && rel->rd_islocaltemp &&
+		rel->rd_rel->relkind == RELKIND_RELATION && rel->rd_rel->relam == HEAP_TABLE_AM_OID;
+}
+
+/*
+ * Only what is known already: this is asked for every column of a result.
+ */
+static int32
+gathered_width(Oid relid, AttrNumber attno)
+{
+	int32		width = next.width ? next.width(relid, attno) : 0;
+	Gathered   *table;
+
+	if (width > 0 || !pt_statistics || gathered_tables == 0 || attno <= 0)
+		return width;
+	table = hash_search(tables, &relid, HASH_FIND, NULL);
+	if (table == NULL || table->stale || attno > table->natts || table->widths[attno - 1] == 0 ||
+		SearchSysCacheExists3(STATRELATTINH, ObjectIdGetDatum(relid), Int16GetDatum(attno), BoolGetDatum(false)))
+		return 0;
+	return table->widths[attno - 1];
+}
+
+static void
+gathered_relation_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *info)
+{
+	Relation	rel;
+	Gathered   *table;
+
+	if (next.relation_info)
+		next.relation_info(root, relid, inhparent, info);
+	if (!pt_statistics || inhparent)
+		return;
+	rel = table_open(relid, NoLock);
+	/* what a VACUUM, an ANALYZE or a new index has counted stands */
+	if (is_ours(rel) && rel->rd_rel->reltuples < 0 && (table = gathered_of(rel, root)) != NULL)
+	{
+		ListCell   *lc;
+
+		/* the server takes a table that was never vacuumed for ten pages */
+		info->pages = RelationGetNumberOfBlocks(rel);
+		info->tuples = rint(table->density * info->pages);
+		for (int i = 0; i < table->natts; i++)
+		{
+			if (i + 1 <= info->max_attr && table->widths[i] > 0)
+				info->attr_widths[i + 1 - info->min_attr] = gathered_width(relid, i + 1);
+		}
+		foreach(lc, info->indexlist)
+		{
+			IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
+
+			index->tuples = index->indpred == NIL ? info->tuples : Min(index->tuples, info->tuples);
+		}
+		query_note_statistics(relid);
+	}
+	table_close(rel, NoLock);
+}
+
+static HeapTuple
+column_of(Gathered *table, Relation rel, AttrNumber attno, PlannerInfo *root)
+{
+	if (attno > table->natts)
+		return NULL;
+	if (!table->known[attno - 1])
+	{
+		MemoryContext context = table->context;
+		HeapTuple	column;
+
+		if (table->sample == NULL || (!table->keep_sample && table->planning != pt_running.plannings))
+		{
+			if (!may_sample(rel))
+				return NULL;
+			take_sample(table, rel, root);
+		}
+		column = sample_column(rel, table->sample, attno, rint(table->density * RelationGetNumberOfBlocks(rel)), context);
+		table->columns[attno - 1] = column;
+		table->known[attno - 1] = true;
+	}
+	return table->columns[attno - 1];
+}
+
+static bool
+gathered_relation_stats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attno, VariableStatData *vardata)
+{
+	Relation	rel;
+	Gathered   *table;
+	HeapTuple	column = NULL;
+
+	if (next.relation_stats && next.relation_stats(root, rte, attno, vardata))
+		return true;
+	if (!pt_statistics || rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_RELATION || rte->inh || attno <= 0 ||
+		get_rel_persistence(rte->relid) != RELPERSISTENCE_TEMP ||
+		SearchSysCacheExists3(STATRELATTINH, ObjectIdGetDatum(rte->relid), Int16GetDatum(attno), BoolGetDatum(false)))
+		return false;
+
+	rel = table_open(rte->relid, NoLock);
+	if (is_ours(rel) && (table = gathered_of(rel, root)) != NULL)
+		column = column_of(table, rel, attno, root);
+	table_close(rel, NoLock);
+	if (column == NULL)
+		return false;
+	vardata->statsTuple = heap_copytuple(column);
+	vardata->freefunc = heap_freetuple;
+	vardata->acl_ok = rte->securityQuals == NIL &&
+		pg_class_aclcheck(rte->relid, GetUserId(), ACL_SELECT) == ACLCHECK_OK;
+	query_note_statistics(rte->relid);
+	return true;
+}
+
+/*
+ * Look again before it is used; plans that were made with it are made again.
+ */
+static void
+out_of_date(Gathered *table)
+{
+	if (table->stale)
+		return;
+	table->stale = true;
+	CacheInvalidateRelcacheByRelid(table->relid);
+}
+
+void
+gathered_count_changes(QueryDesc *queryDesc)
+{
+	PlannedStmt *plan = queryDesc->plannedstmt;
+	HASH_SEQ_STATUS scan;
+	Gathered   *table;
+
+	if (gathered_tables == 0)
+		return;
+	if (ResultRelationsCount_compat(plan) == 1 && !plan->hasModifyingCTE)
+	{
+		Oid			relid = rt_fetch(ResultRelationFirst_compat(plan), plan->rtable)->relid;
+
+		table = hash_search(tables, &relid, HASH_FIND, NULL);
+		if (table != NULL)
+		{
+			table->changed += queryDesc->estate->es_processed;
+			table->level = Max(table->level, GetCurrentTransactionNestLevel());
+			if (changed_too_much(table))
+				out_of_date(table);
+		}
+		return;
+	}
+
+	/* rows of several tables, or in a WITH: how many of each is not known */
+	hash_seq_init(&scan, tables);
+	while ((table = hash_seq_search(&scan)) != NULL)
+	{
+		if (list_member_oid(plan->relationOids, table->relid))
+			out_of_date(table);
+	}
+}
+
+void
+gathered_copied(Oid relid)
+{
+	Gathered   *table = gathered_tables > 0 ? hash_search(tables, &relid, HASH_FIND, NULL) : NULL;
+
+	if (table != NULL)
+		out_of_date(table);
+}
+
+void
+gathered_each(void (*function) (Gathered *table, void *argument), void *argument)
+{
+	HASH_SEQ_STATUS scan;
+	Gathered   *table;
+
+	if (gathered_tables == 0)
+		return;
+	forget_dropped();
+	hash_seq_init(&scan, tables);
+	while ((table = hash_seq_search(&scan)) != NULL)
+	{
+		if (!table->stale)
+			function(table, argument);
+	}
+}
+
+void
+gathered_install(void)
+{
+	next.relation_info = get_relation_info_hook;
+	get_relation_info_hook = gathered_relation_info;
+	next.relation_stats = get_relation_stats_hook;
+	get_relation_stats_hook = gathered_relation_stats;
+	next.width = get_attavgwidth_hook;
+	get_attavgwidth_hook = gathered_width;
+}

@@ -1,0 +1,143 @@
+-- The planner knows temporary tables that nobody has analyzed.
+CREATE EXTENSION IF NOT EXISTS parallel_temp;
+SET parallel_temp.statistics = on;
+SET max_parallel_workers_per_gather = 0;
+
+CREATE FUNCTION estimate(query text) RETURNS float8 LANGUAGE plpgsql AS $$
+DECLARE
+	plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (FORMAT json) ' || query INTO plan;
+	RETURN (plan->0->'Plan'->>'Plan Rows')::float8;
+END $$;
+
+-- by which factor two numbers of rows differ
+CREATE FUNCTION apart(a float8, b float8) RETURNS float8 LANGUAGE sql IMMUTABLE AS 'SELECT greatest(greatest(a, 1) / greatest(b, 1), greatest(b, 1) / greatest(a, 1))';
+
+-- EXPLAIN tells, with and without; a table that is analyzed is the server's to judge
+CREATE TEMP TABLE few AS SELECT i AS id, i % 4 AS v, 'row ' || i AS s FROM generate_series(1, 1000) i;
+EXPLAIN SELECT * FROM few WHERE v = 3;
+SELECT relation, attname, rows, sampled, changed, null_frac, avg_width, n_distinct, most_common_freqs, histogram_bounds, correlation IS NOT NULL AS correlation FROM pg_temp_stats;
+SET parallel_temp.statistics = off;
+EXPLAIN (COSTS off) SELECT * FROM few WHERE v = 3;
+SET parallel_temp.statistics = on;
+SELECT sum(n_distinct) FROM pg_stats WHERE tablename = 'few';
+SELECT estimate('SELECT * FROM few WHERE id < 101'), estimate('SELECT * FROM few a JOIN few b USING (id)'), estimate('SELECT DISTINCT v FROM few');
+SELECT attname FROM pg_temp_stats ORDER BY 1;
+ANALYZE few;
+EXPLAIN (COSTS off) SELECT * FROM few WHERE v = 3;
+
+-- who may see values
+CREATE ROLE pt_curious;
+SET ROLE pt_curious;
+SELECT count(*) FROM pg_temp_stats;
+RESET ROLE;
+DROP ROLE pt_curious;
+
+-- changes are followed, and taken back
+CREATE TEMP TABLE t AS SELECT i AS id, i % 10 AS v, repeat('x', i % 7) AS s FROM generate_series(1, 3000) i;
+SELECT estimate('SELECT * FROM t WHERE v = 3') BETWEEN 150 AND 600 AS three_hundred;
+UPDATE t SET s = 'y' WHERE v < 1;
+SELECT sum(changed) FROM (SELECT DISTINCT relation, changed FROM pg_temp_stats) s;
+BEGIN;
+DELETE FROM t WHERE v <> 3;
+SELECT estimate('SELECT * FROM t WHERE v = 3') BETWEEN 150 AND 600 AS three_hundred, estimate('SELECT * FROM t WHERE v = 4');
+ROLLBACK;
+SELECT estimate('SELECT * FROM t WHERE v = 4') BETWEEN 150 AND 600 AS three_hundred;
+BEGIN;
+SAVEPOINT a;
+INSERT INTO t SELECT i, 77, 'new' FROM generate_series(1, 20000) i;
+SELECT estimate('SELECT * FROM t WHERE v = 77') BETWEEN 10000 AND 40000 AS twenty_thousand;
+ROLLBACK TO a;
+SELECT estimate('SELECT * FROM t WHERE v = 77'), estimate('SELECT * FROM t') BETWEEN 1500 AND 6000 AS three_thousand;
+SAVEPOINT b;
+UPDATE t SET v = 78;
+SELECT estimate('SELECT * FROM t WHERE v = 78') BETWEEN 1500 AND 6000 AS three_thousand;
+RELEASE b;
+SELECT estimate('SELECT * FROM t WHERE v = 78') BETWEEN 1500 AND 6000 AS three_thousand;
+ROLLBACK;
+SELECT estimate('SELECT * FROM t WHERE v = 78');
+DO $$ BEGIN UPDATE t SET v = 79; PERFORM estimate('SELECT * FROM t WHERE v = 79'); RAISE division_by_zero; EXCEPTION WHEN division_by_zero THEN NULL; END $$;
+SELECT estimate('SELECT * FROM t WHERE v = 79');
+WITH gone AS (DELETE FROM t WHERE v = 4 RETURNING 1) SELECT count(*) FROM gone;
+SELECT estimate('SELECT * FROM t WHERE v = 4') < 100 AS few;
+MERGE INTO t USING (VALUES (5), (6), (7)) w (v) ON t.v = w.v WHEN MATCHED THEN UPDATE SET v = 6;
+SELECT estimate('SELECT * FROM t WHERE v = 5') < 100 AS few, estimate('SELECT * FROM t WHERE v = 6') BETWEEN 450 AND 1800 AS nine_hundred;
+\copy t FROM PROGRAM 'seq 1 3000 | sed "s/$/\t80\tcopied/"'
+SELECT estimate('SELECT * FROM t WHERE v = 80') BETWEEN 1500 AND 6000 AS three_thousand;
+TRUNCATE t;
+SELECT count(*) FROM pg_temp_stats WHERE relation = 't'::regclass;
+INSERT INTO t SELECT i, 1, 'x' FROM generate_series(1, 500) i;
+SELECT estimate('SELECT * FROM t');
+ALTER TABLE t ADD COLUMN more int DEFAULT 5;
+SELECT estimate('SELECT * FROM t WHERE more = 5');
+ALTER TABLE t ALTER COLUMN v TYPE text;
+SELECT estimate('SELECT * FROM t WHERE v = ''1'''), estimate('SELECT * FROM t WHERE v = ''2''');
+VACUUM t;
+SELECT estimate('SELECT * FROM t WHERE more = 5');
+DROP TABLE t;
+SELECT count(*) FROM pg_temp_stats;
+
+-- a plan that is kept is made again when its table has become another
+CREATE TEMP TABLE grows (id int, v int);
+CREATE INDEX ON grows (id);
+INSERT INTO grows VALUES (1, 1), (2, 2);
+PREPARE look AS SELECT count(*) FROM grows a JOIN grows b USING (v);
+SET plan_cache_mode = force_generic_plan;
+EXPLAIN (COSTS off) EXECUTE look;
+INSERT INTO grows SELECT i, i FROM generate_series(3, 20000) i;
+EXPLAIN (COSTS off) EXECUTE look;
+RESET plan_cache_mode;
+DEALLOCATE look;
+
+-- inside functions, while a load fills the table, in cursors, with dropped columns and wide values
+CREATE TEMP TABLE wide AS SELECT i AS id, i AS gone, CASE WHEN i % 10 = 0 THEN repeat(md5(i::text), 500) ELSE 'short' END AS s, array_fill(i % 3, ARRAY[i % 30]) AS a FROM generate_series(1, 2000) i;
+ALTER TABLE wide ALTER s SET STORAGE EXTERNAL;
+UPDATE wide SET s = s || '.';
+ALTER TABLE wide DROP COLUMN gone;
+SELECT estimate('SELECT * FROM wide WHERE s = ''short.''') BETWEEN 1000 AND 3600 AS most, estimate('SELECT * FROM wide WHERE a @> ''{2}''') BETWEEN 300 AND 1300 AS a_third;
+BEGIN;
+DECLARE c CURSOR FOR SELECT * FROM wide;
+FETCH 1 FROM c \gset unused_
+DELETE FROM wide WHERE id > 1000;
+SELECT estimate('SELECT * FROM wide WHERE id <= 1000') BETWEEN 500 AND 2000 AS thousand;
+COMMIT;
+CREATE FUNCTION looks(i int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN IF i % 500 = 0 THEN PERFORM count(*) FROM few JOIN wide USING (id) WHERE few.v = 2; END IF; RETURN i; END $$;
+INSERT INTO wide SELECT looks(i), 'within' FROM generate_series(1001, 3000) i;
+SELECT estimate('SELECT * FROM wide WHERE s = ''within''') BETWEEN 1000 AND 4000 AS two_thousand;
+
+-- types whose comparison is a user's own are left alone
+CREATE TYPE pair AS (a int, b int);
+CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
+CREATE TEMP TABLE types AS SELECT (i, i)::pair AS p, (ARRAY['sad', 'ok', 'ok', 'happy']::mood[])[1 + i % 4] AS m, int4range(i, i + 5) AS r, i::numeric AS n, ('{"a": ' || i || '}')::jsonb AS j FROM generate_series(1, 1000) i;
+SELECT estimate('SELECT * FROM types WHERE m = ''ok''') BETWEEN 400 AND 600 AS half, estimate('SELECT * FROM types WHERE n <= 250') BETWEEN 200 AND 300 AS quarter, estimate('SELECT * FROM types WHERE r @> 500') < 100 AS some, estimate('SELECT * FROM types WHERE p = (1, 1)::pair') > 0 AS any;
+SELECT attname FROM pg_temp_stats WHERE relation = 'types'::regclass ORDER BY 1;
+
+-- as good as ANALYZE: over distributions of values, by the factor that an estimate is wrong
+CREATE TEMP TABLE values_of (id int, uniform int, skewed int, few_values int, half_null int, normal int, clustered int, falling int, word text, at timestamptz, pad text);
+SELECT setseed(0.5);
+INSERT INTO values_of SELECT i, (random() * 1000)::int, (1000 * random() ^ 4)::int, (random() * 4)::int, CASE WHEN random() < 0.5 THEN (random() * 20)::int END,
+	((random() + random() + random() + random()) * 250)::int, i / 100, -i, 'word ' || (random() * random() * 50)::int, timestamptz '2026-01-01' + i * interval '1 minute', repeat('x', i % 100)
+	FROM generate_series(1, 60000) i;
+CREATE TEMP TABLE questions (q text);
+INSERT INTO questions VALUES ('uniform < 300'), ('uniform BETWEEN 100 AND 500'), ('uniform <> 3'), ('skewed = 0'), ('skewed < 10'), ('skewed > 500'), ('few_values = 0'), ('few_values IN (1, 2)'),
+	('half_null IS NULL'), ('half_null = 7'), ('half_null IS NOT NULL AND few_values = 3'), ('normal < 400'), ('normal > 600'), ('clustered < 60'), ('falling > -6000'),
+	('word = ''word 0'''), ('word < ''word 20'''), ('at < ''2026-01-10'''), ('at > ''2026-02-01'''), ('id <= 30000'), ('pad = ''''  OR length(pad) > 5');
+CREATE FUNCTION ask() RETURNS TABLE (q text, estimated float8, actual float8) LANGUAGE plpgsql AS $$
+BEGIN
+	FOR q IN SELECT questions.q FROM questions LOOP
+		estimated := estimate('SELECT * FROM values_of WHERE ' || q);
+		EXECUTE 'SELECT count(*) FROM values_of WHERE ' || q INTO actual;
+		RETURN NEXT;
+	END LOOP;
+END $$;
+CREATE TABLE gathered AS SELECT q, apart(estimated, actual) AS wrong FROM ask();
+CREATE TABLE groups AS SELECT attname, estimate(format('SELECT %I FROM values_of GROUP BY 1', attname)) AS n FROM pg_attribute WHERE attrelid = 'values_of'::regclass AND attnum > 0;
+ANALYZE values_of;
+CREATE TABLE analyzed AS SELECT q, apart(estimated, actual) AS wrong FROM ask();
+SELECT q, g.wrong, a.wrong FROM gathered g JOIN analyzed a USING (q) WHERE g.wrong > 2 * a.wrong ORDER BY 1;
+SELECT attname, n, estimate(format('SELECT %I FROM values_of GROUP BY 1', attname)) AS analyzed FROM groups WHERE apart(n, estimate(format('SELECT %I FROM values_of GROUP BY 1', attname))) > 3 ORDER BY 1;
+DROP TABLE gathered, analyzed, groups;
+DROP FUNCTION estimate, apart, ask, looks;
+DROP TABLE types, few, wide, values_of, grows;
+DROP TYPE pair, mood;
