@@ -21,13 +21,14 @@ CREATE FUNCTION light_explain_last(
     OUT wal_records bigint,
     OUT wal_bytes bigint,
     OUT distinct_blocks bigint,
-    OUT self_error_ms double precision)
+    OUT self_error_ms double precision,
+    OUT self_added_ms double precision)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'light_explain_last'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION light_explain_last() IS
-'the plan nodes of the session''s last EXPLAIN ANALYZE, for the role that ran it: rows over all loops, total time, and time, blocks and WAL of each node without the nodes that it calls; distinct_blocks with light_explain.distinct_blocks; self_error_ms is the standard error of self_ms, 0 where every call was timed';
+'the plan nodes of the session''s last EXPLAIN ANALYZE, for the role that ran it: rows over all loops, total time, and time, blocks and WAL of each node without the nodes that it calls; distinct_blocks with light_explain.distinct_blocks; self_error_ms is the standard error of self_ms, 0 where every call was timed; self_added_ms is the part of self_ms that measuring adds under timing = auto';
 
 CREATE FUNCTION light_explain_progress(
     OUT pid integer,

@@ -18,6 +18,7 @@ bool		light_enabled = true;
 int			light_timing = LIGHT_TIMING_AUTO;
 int			light_switch_after = -1;
 bool		light_distinct_blocks = false;
+bool		light_show_self = false;
 bool		light_instrument_all = false;
 bool		light_profile = false;
 int			light_profile_max = 5000;
@@ -77,6 +78,14 @@ light_define_settings(void)
 							 "Takes 4 kB a scan.  Shown by light_explain_last() and, since PostgreSQL 18, by EXPLAIN (ANALYZE, LIGHT).",
 							 &light_distinct_blocks, false,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
+
+#if HAVE_EXPLAIN_HOOKS_COMPAT
+	DefineCustomBoolVariable("light_explain.show_self",
+							 "Shows own times and blocks of nodes in every EXPLAIN ANALYZE and in the plans that auto_explain logs.",
+							 "As the option LIGHT does for one EXPLAIN.",
+							 &light_show_self, false,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+#endif
 
 	DefineCustomBoolVariable("light_explain.instrument_all",
 							 "Instruments every statement as EXPLAIN (ANALYZE, BUFFERS, WAL) does, without printing anything.",

@@ -38,6 +38,7 @@ extern LIGHT_PRIVATE bool light_enabled;
 extern LIGHT_PRIVATE int light_timing;
 extern LIGHT_PRIVATE int light_switch_after;
 extern LIGHT_PRIVATE bool light_distinct_blocks;
+extern LIGHT_PRIVATE bool light_show_self;
 extern LIGHT_PRIVATE bool light_instrument_all;
 extern LIGHT_PRIVATE bool light_profile;
 extern LIGHT_PRIVATE int light_profile_max;

@@ -229,21 +229,25 @@ typedef struct LightRecord
 															 * was last called */
 	int64		total;			/* ticks in this node and what it called */
 	int64		startup;		/* ... of the first call of each cycle */
-	int64		total_moved;	/* part of total booked under earlier callers */
-	int64		total_taken;	/* ticks of nodes called from here earlier,
-								 * from elsewhere now */
 	struct LightRecord *callees;	/* list of nodes whose caller this is */
 	struct LightRecord *next_callee;
 	int32		left[2];		/* calls until one is timed: first ones of a
 								 * cycle, others */
+	int32		in_page;		/* calls that need no look, of those that were */
+	int32		granted;		/* ... granted last: see pages.c */
 
 	/* seldom touched */
 	LightUsage	self pg_attribute_aligned(64);	/* usage while on top */
+	int64		total_moved;	/* part of total booked under earlier callers */
+	int64		total_taken;	/* ticks of nodes called from here earlier,
+								 * from elsewhere now */
 	LightUsage *moved;			/* usage taken from callees that went to other
 								 * callers, less usage booked under earlier
 								 * callers of this node */
 	struct LightBooks *books;
 	struct LightBlocks *blocks; /* see blocks.c */
+	int64		cost;			/* ticks of a call that is not timed, for us */
+	int64		added;			/* part of total that measuring costs */
 	LightSamples samples[2];	/* of first calls of a cycle, of others */
 } LightRecord;
 
@@ -318,9 +322,11 @@ light_now(void)
 /* sample.c */
 extern LIGHT_PRIVATE void light_sample_init(void);
 extern LIGHT_PRIVATE double light_sample_cost(void);
+extern LIGHT_PRIVATE void light_sample_start(LightRecord *record, bool scans_pages);
 extern LIGHT_PRIVATE void light_sample(LightRecord *record, int kind, int64 elapsed);
 extern LIGHT_PRIVATE bool light_sampled(const LightRecord *record);
 extern LIGHT_PRIVATE void light_sample_finish(LightBooks *books, double seconds_per_tick);
+extern LIGHT_PRIVATE double light_sample_added(const LightRecord *record);
 extern LIGHT_PRIVATE double light_sample_variance(const LightRecord *record);
 extern LIGHT_PRIVATE void light_watch(LightBooks *books);
 extern LIGHT_PRIVATE void light_watched(LightBooks *books);
@@ -331,6 +337,11 @@ extern LIGHT_PRIVATE TupleTableSlot *light_call_quickly(PlanState *node);
 extern LIGHT_PRIVATE void light_sync(LightRecord *record);
 extern LIGHT_PRIVATE ExecProcNodeMtd light_wrapper_for(LightClock clock, bool usage, bool full);
 extern LIGHT_PRIVATE void light_hotpath_init(void);
+
+/* pages.c */
+extern LIGHT_PRIVATE bool light_scans_pages(PlanState *node);
+extern LIGHT_PRIVATE TupleTableSlot *light_scan_pages(PlanState *node);
+extern LIGHT_PRIVATE void light_pages_settle(LightRecord *record);
 
 /* blocks.c */
 extern LIGHT_PRIVATE bool light_counts_blocks(PlanState *node);

@@ -41,14 +41,17 @@
 
 #include "measure/measure.h"
 
-/* Timed calls of a kind before any is left out, and how their distance grows. */
-#define GROWTH 16
+/*
+ * The mean distance of timed calls of a kind is the square of their number over
+ * this, so none of the first 32 is left out, and about 200 of 5,000 calls are timed.
+ */
+#define GROWTH 512
 
 /* Longest mean distance between timed calls. */
-#define MAX_DISTANCE 128
+#define MAX_DISTANCE 512
 
 /* Part of a node's time that reading the clock may cost: 1 / this. */
-#define COST_RATIO 200
+#define COST_RATIO 1000
 
 /* Calls over which the time of a usual call is averaged. */
 #define AVERAGED 64
@@ -59,6 +62,8 @@ static struct
 	int64		inside;			/* shown in the time of a timed call */
 	int64		timed;			/* all that a timed call costs */
 	int64		untimed;		/* all that another one costs */
+	int64		in_page;		/* ... that is not looked at: see pages.c */
+	int64		worth;			/* time for which one timed call is enough */
 }			cost;
 
 /* Not from 0 to n - 1 with equal chances, but nearly, and quick. */
@@ -111,6 +116,14 @@ light_watched(LightBooks *books)
 
 /* ---- while a statement runs ---------------------------------------------- */
 
+/* A node gets a record: its first calls will be timed. */
+void
+light_sample_start(LightRecord *record, bool scans_pages)
+{
+	record->left[0] = record->left[1] = 1;
+	record->cost = scans_pages ? cost.in_page : cost.untimed;
+}
+
 /*
  * A call of a node was timed.  "kind" is 0 for the first call of a cycle, 1 for
  * all others.
@@ -132,7 +145,7 @@ light_sample(LightRecord *record, int kind, int64 elapsed)
 
 		if (net > usual && net * (untimed + 1) > record->total / 4)
 			each = usual;
-		each = untimed * (each + cost.untimed);
+		each = untimed * (each + record->cost);
 		sum += each;
 		samples->assumed += each;
 		samples->v[0] += v;
@@ -140,16 +153,18 @@ light_sample(LightRecord *record, int kind, int64 elapsed)
 		samples->v[2] += v * net * net;
 	}
 	record->total += sum;
+	record->added += cost.timed + untimed * record->cost;
 	if (kind == 0)
 		record->startup += sum;
 
 	samples->timed++;
 	samples->average += net - usual;
 	usual = samples->average / AVERAGED;
-	distance = Min(samples->timed / GROWTH, MAX_DISTANCE);
+	distance = Min((int64) samples->timed * samples->timed / GROWTH, MAX_DISTANCE);
 	if (distance > 1)
 	{
-		distance = Min(distance, cost.timed * COST_RATIO / Max(usual, 1));
+		if (distance * usual > cost.worth)
+			distance = cost.worth / usual;
 		if (unlikely(!record->books->watched))
 			light_watch(record->books);
 	}
@@ -173,12 +188,20 @@ light_sample_variance(const LightRecord *record)
 	return result;
 }
 
+/* Ticks that measuring added to a node's own time. */
+double
+light_sample_added(const LightRecord *record)
+{
+	return Min(record->added, record->total);
+}
+
 /* ---- a finished statement ----------------------------------------------- */
 
 /* Calls since the last timed one are as usual. */
 static void
 add_rest(LightRecord *record)
 {
+	light_pages_settle(record);
 	for (int kind = 0; kind < 2; kind++)
 	{
 		LightSamples *samples = &record->samples[kind];
@@ -187,9 +210,10 @@ add_rest(LightRecord *record)
 
 		if (samples->weight == 0 || untimed <= 0)
 			continue;
-		sum = untimed * (samples->average / Min(Max(samples->timed, 1), AVERAGED) + cost.untimed);
+		sum = untimed * (samples->average / Min(Max(samples->timed, 1), AVERAGED) + record->cost);
 		record->total += sum;
 		samples->assumed += sum;
+		record->added += untimed * record->cost;
 		if (kind == 0)
 			record->startup += sum;
 		record->left[kind] = samples->weight;
@@ -243,6 +267,14 @@ do_nothing(PlanState *node)
 	return NULL;
 }
 
+static TupleTableSlot *
+return_row(PlanState *node)
+{
+	static TupleTableSlot row;
+
+	return &row;
+}
+
 /* Least ticks a call of many rounds; "inside" if what the record says is meant. */
 static int64
 least(PlanState *node, LightRecord *record, bool timed, bool inside)
@@ -281,12 +313,14 @@ void
 light_sample_init(void)
 {
 	PlanState  *node = palloc0(sizeof(PlanState));
+	EState	   *estate = palloc0(sizeof(EState));
 	char	   *chunk = palloc0(sizeof(LightRecord) + 63);
 	LightRecord *record = (LightRecord *) TYPEALIGN(64, chunk);
 	int64		bare,
 				inside,
 				timed,
-				untimed;
+				untimed,
+				in_page;
 
 	memset(&cost, 0, sizeof(cost));
 	node->ExecProcNodeReal = do_nothing;
@@ -297,9 +331,22 @@ light_sample_init(void)
 	untimed = least(node, record, false, false);
 	timed = least(node, record, true, false);
 	inside = least(node, record, true, true);
+
+	/* a page without end */
+	estate->es_direction = ForwardScanDirection;
+	node->state = estate;
+	record->core.running = true;
+	record->in_page = PG_INT32_MAX;
+	node->ExecProcNodeReal = return_row;
+	node->ExecProcNode = light_scan_pages;
+	in_page = least(node, record, false, false);
+
 	cost.inside = Max(inside - bare, 0) / CALLS;
 	cost.timed = Max(timed - bare, CALLS) / CALLS;
 	cost.untimed = Max(untimed - bare, 0) / CALLS;
+	cost.in_page = Max(in_page - bare, 0) / CALLS;
+	cost.worth = cost.timed * COST_RATIO;
 	pfree(chunk);
+	pfree(estate);
 	pfree(node);
 }

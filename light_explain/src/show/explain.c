@@ -193,8 +193,8 @@ light_explain_last(PG_FUNCTION_ARGS)
 	{
 		LightFigure *node = &kept_figures[i];
 		BufferUsage *b = &node->self.usage.buffers;
-		Datum		values[19];
-		bool		nulls[19] = {0};
+		Datum		values[20];
+		bool		nulls[20] = {0};
 		int			n = 0;
 
 		values[n++] = Int32GetDatum(node->id);
@@ -218,6 +218,7 @@ light_explain_last(PG_FUNCTION_ARGS)
 		nulls[n] = kept[i].blocks < 0;
 		values[n++] = Int64GetDatum((int64) kept[i].blocks);
 		values[n++] = Float8GetDatum(node->self.error * 1000.0);
+		values[n++] = Float8GetDatum(node->self.added * 1000.0);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	return (Datum) 0;
@@ -230,11 +231,22 @@ light_explain_last(PG_FUNCTION_ARGS)
 static explain_per_node_hook_type prev_explain_per_node = NULL;
 static int	extension_id;
 
-/* The option's value is kept in the state's slot of ours: NULL is off. */
+/* The option's value is kept in the state's slot of ours: NULL if it was not given. */
 static void
 light_option(ExplainState *es, DefElem *opt, ParseState *pstate)
 {
-	SetExplainExtensionState(es, extension_id, defGetBoolean(opt) ? (void *) &extension_id : NULL);
+	static const bool values[] = {false, true};
+
+	SetExplainExtensionState(es, extension_id, (void *) &values[defGetBoolean(opt) ? 1 : 0]);
+}
+
+/* Is it asked for, by the option or by the setting, which the option overrides? */
+static bool
+shows_self(ExplainState *es)
+{
+	const bool *asked = GetExplainExtensionState(es, extension_id);
+
+	return asked != NULL ? *asked : light_show_self;
 }
 
 static void
@@ -269,7 +281,7 @@ explain_per_node(PlanState *planstate, List *ancestors, const char *relationship
 	if (prev_explain_per_node)
 		prev_explain_per_node(planstate, ancestors, relationship, plan_name, es);
 	if (!es->analyze || planstate->instrument == NULL || planstate->instrument->nloops <= 0 ||
-		GetExplainExtensionState(es, extension_id) == NULL)
+		!shows_self(es))
 		return;
 	query = light_query_of(planstate->state);
 	self = light_self(query, planstate);

@@ -482,7 +482,7 @@ add_time(LightQuery *query, PlanState *node, double seconds)
 
 	if (seconds <= 0)
 		return;
-	if (record != NULL && light_role(node, false) != LIGHT_LEFT)
+	if (record != NULL && !light_left_to_core(node))
 		record->total += (int64) (seconds / tick_of(query));
 	else
 		InstrAddTime_compat(node->instrument, 0, seconds);

@@ -25,20 +25,17 @@
 LightRole
 light_role(PlanState *node, bool count_blocks)
 {
+	if (light_left_to_core(node))
+		return LIGHT_LEFT;
 	switch (nodeTag(node))
 	{
-		case T_HashState:
-		case T_BitmapIndexScanState:
-		case T_BitmapAndState:
-		case T_BitmapOrState:
-			return LIGHT_LEFT;
 		case T_GatherState:
 		case T_GatherMergeState:
-			return node->async_capable ? LIGHT_LEFT : LIGHT_GATHER;
+			return LIGHT_GATHER;
 		default:
-			if (node->async_capable)
-				return LIGHT_LEFT;
-			return count_blocks && light_counts_blocks(node) ? LIGHT_SCAN : LIGHT_NODE;
+			if (count_blocks && light_counts_blocks(node))
+				return LIGHT_SCAN;
+			return light_scans_pages(node) ? LIGHT_PAGES : LIGHT_NODE;
 	}
 }
 

@@ -44,10 +44,10 @@ static TupleTableSlot *gather_call(PlanState *node);
  * function for all calls.
  */
 static const ExecProcNodeMtd wrappers[][LIGHT_ROLES] = {
-	[LIGHT_STARTED] = {first_call, first_call, first_call, NULL},
-	[LIGHT_QUICK] = {quick_call, quick_call, quick_call, NULL},
-	[LIGHT_PROBED] = {probing_call, probing_call, probing_call, NULL},
-	[LIGHT_RECORDED] = {recorded_call, light_count_blocks, gather_call, NULL},
+	[LIGHT_STARTED] = {first_call, first_call, first_call, first_call, NULL},
+	[LIGHT_QUICK] = {quick_call, quick_call, quick_call, quick_call, NULL},
+	[LIGHT_PROBED] = {probing_call, probing_call, probing_call, probing_call, NULL},
+	[LIGHT_RECORDED] = {recorded_call, light_count_blocks, light_scan_pages, gather_call, NULL},
 };
 
 StaticAssertDecl(lengthof(wrappers) == LIGHT_FINISHED, "all phases in which nodes are called");
@@ -59,22 +59,25 @@ recorded_call(PlanState *node)
 	return ((LightRecord *) node->instrument)->books->wrapper(node);
 }
 
+/* Is the clock read in every call? */
+static inline bool
+times_each_call(const LightQuery *query)
+{
+	return query->books.clock != LIGHT_CLOCK_SAMPLED && query->books.clock != LIGHT_CLOCK_NONE;
+}
+
 static ExecProcNodeMtd
 wrapper_of(const LightQuery *query, LightPhase phase, LightRole role)
 {
 	ExecProcNodeMtd wrapper = wrappers[phase][role];
 
 	/* the same in one step, for nodes with records are called often */
-	return wrapper == recorded_call ? query->books.wrapper : wrapper;
+	if (wrapper == recorded_call || (wrapper == light_scan_pages && times_each_call(query)))
+		return query->books.wrapper;
+	return wrapper;
 }
 
 /* ---- wrap --------------------------------------------------------------- */
-
-static inline bool
-left_to_core(PlanState *node)
-{
-	return light_role(node, false) == LIGHT_LEFT;
-}
 
 typedef struct WrapContext
 {
@@ -147,7 +150,7 @@ wrap_tree(LightQuery *query, PlanState *node)
 	}
 
 	/* a node that somebody else wrapped is theirs */
-	if (node->instrument != NULL && node->ExecProcNode == light_core_first && !left_to_core(node))
+	if (node->instrument != NULL && node->ExecProcNode == light_core_first && !light_left_to_core(node))
 	{
 		if (query->phase == LIGHT_QUICK)
 		{
@@ -204,7 +207,7 @@ rewrap(PlanState *node, void *arg)
 
 	if (node == NULL)
 		return false;
-	left = left_to_core(node);
+	left = light_left_to_core(node);
 	if (node->instrument != NULL && !left &&
 		(node->ExecProcNode == light_core_first || (context->all && node->ExecProcNode == light_core_instr)))
 		node->ExecProcNode = first_call;
@@ -330,7 +333,7 @@ move_to_record(LightQuery *query, const LightNode *node, LightRecord *record)
 		InstrSetNeeds_compat(instr, query->estate->es_instrument);
 	record->core = *instr;
 	record->books = &query->books;
-	record->left[0] = record->left[1] = 1;
+	light_sample_start(record, node->role == LIGHT_PAGES);
 	planstate->instrument = &record->core;
 	if (node->role != LIGHT_LEFT)
 	{

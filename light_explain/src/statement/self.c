@@ -421,6 +421,7 @@ light_self(LightQuery *query, PlanState *planstate)
 	}
 	self.time = Max(self.time, 0);
 	self.error = error_of(&context, i);
+	self.added = record == NULL ? 0 : light_sample_added(record) * query->tick;
 	if (context.nodes == &below)
 		pfree(below.node);
 	return self;

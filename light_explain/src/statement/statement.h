@@ -36,12 +36,29 @@ typedef enum LightRole
 {
 	LIGHT_NODE,					/* any other */
 	LIGHT_SCAN,					/* a scan whose distinct blocks are counted */
+	LIGHT_PAGES,				/* a scan that moves counters page by page */
 	LIGHT_GATHER,				/* core sets entry functions below it anew */
 	LIGHT_LEFT					/* left to core, which measures it inside its
 								 * own code */
 } LightRole;
 
 #define LIGHT_ROLES (LIGHT_LEFT + 1)
+
+/* Is a node of the last role? */
+static inline bool
+light_left_to_core(PlanState *node)
+{
+	switch (nodeTag(node))
+	{
+		case T_HashState:
+		case T_BitmapIndexScanState:
+		case T_BitmapAndState:
+		case T_BitmapOrState:
+			return true;
+		default:
+			return node->async_capable;
+	}
+}
 
 /*
  * A node of a statement.  They are in the order of EXPLAIN, so what is below a
@@ -97,6 +114,7 @@ typedef struct LightSelf
 {
 	double		time;			/* seconds */
 	double		error;			/* standard error of the time */
+	double		added;			/* part of the time that measuring costs */
 	LightUsage	usage;
 } LightSelf;
 

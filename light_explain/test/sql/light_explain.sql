@@ -1,6 +1,7 @@
 -- What a user sees: settings, functions, views, and figures beside core's.
 CREATE EXTENSION light_explain;
-SELECT name, setting, context FROM pg_settings WHERE name LIKE 'light\_explain.%' ORDER BY name;
+-- all but one, which is there since 18: see option
+SELECT name, setting, context FROM pg_settings WHERE name LIKE 'light\_explain.%' AND name <> 'light_explain.show_self' ORDER BY name;
 SET max_parallel_workers_per_gather = 0;
 SET jit = off;
 CREATE TABLE t AS SELECT g AS id, g % 10 AS k FROM generate_series(1, 10000) g;

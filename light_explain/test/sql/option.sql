@@ -1,6 +1,7 @@
 -- EXPLAIN (LIGHT), which is there since PostgreSQL 18.
 \set VERBOSITY terse
 LOAD 'light_explain';
+SELECT name, setting, context FROM pg_settings WHERE name = 'light_explain.show_self';
 SET max_parallel_workers_per_gather = 0;
 CREATE TABLE o AS SELECT g AS id FROM generate_series(1, 2000) g;
 VACUUM ANALYZE o;

@@ -70,6 +70,7 @@ SELECT progress_used, progress_refused_role - :refused_before AS refused, progre
 SET LOCAL light_explain.instrument_all = on;
 SET LOCAL SESSION AUTHORIZATION regress_light_b;
 SELECT count(*) AS seen FROM light_explain_progress() WHERE label ~ 'Function Scan';
+SELECT count(*) AS of_others FROM light_explain_progress() WHERE label ~ 'Scan on r';
 RESET SESSION AUTHORIZATION;
 COMMIT;
 SELECT progress_used FROM light_explain_status();

@@ -81,6 +81,16 @@ DECLARE c SCROLL CURSOR FOR SELECT * FROM t a JOIN u b ON a.id = b.t_id ORDER BY
 FETCH 5 FROM c; FETCH 100 FROM c; FETCH BACKWARD 20 FROM c; MOVE 30 IN c; FETCH 7 FROM c; CLOSE c;
 COMMIT;
 SQL
+# A scan that stays on its page is not looked at: what comes next may be another page.
+same_logged('scans that turn back or begin again within a page', <<'SQL', 'SET auto_explain.log_timing = off');
+BEGIN;
+DECLARE c SCROLL CURSOR FOR SELECT * FROM t;
+FETCH 310 FROM c; FETCH BACKWARD 290 FROM c; FETCH 1000 FROM c; MOVE BACKWARD ALL IN c; FETCH 10 FROM c; CLOSE c;
+COMMIT;
+SELECT count(*) FROM (SELECT * FROM u LIMIT 20) a, LATERAL (SELECT * FROM t LIMIT 50 + a.id % 3) b;
+SELECT count(*), sum(length(doc)) FROM (SELECT doc FROM toasted OFFSET 0) s;
+SELECT sum(n) FROM (SELECT length(doc) AS n FROM toasted OFFSET 0) s;
+SQL
 same_logged('two cursors in turn', <<'SQL');
 BEGIN;
 DECLARE a CURSOR FOR SELECT * FROM t WHERE k < 50;

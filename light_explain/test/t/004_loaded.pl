@@ -3,6 +3,7 @@
 
 use strict;
 use warnings;
+use JSON::PP;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -36,6 +37,26 @@ for my $view ('light_explain_progress', 'light_explain_profile')
 }
 ($code, $out, $err) = $node->psql('postgres', "LOAD 'light_explain';\nSET light_explain.profile = on;\n$statements");
 is($code, 0, "light_explain.profile has no effect there: $err");
+
+# Own times of nodes in what auto_explain logs, and as JSON for programs that read plans.
+if ($node->safe_psql('postgres', 'SHOW server_version_num') >= 180000)
+{
+	my $log = "LOAD 'light_explain'; LOAD 'auto_explain'; SET auto_explain.log_analyze = on; SET auto_explain.log_format = json; SET auto_explain.log_level = notice;\n"
+	  . "SET max_parallel_workers_per_gather = 0; SET auto_explain.log_min_duration = 0;\n";
+	for my $setting ('on', 'off')
+	{
+		($code, $out, $err) = $node->psql('postgres', "$log SET light_explain.show_self = $setting; SELECT count(*) FROM t;");
+		my ($plan) = $err =~ /plan:\n(\{.*^\})/ms;
+		my $top = $plan ? decode_json($plan)->{Plan} : {};
+		is($top->{Plans}[0]{'Node Type'}, 'Seq Scan', "auto_explain logs a plan, $setting: $err");
+		my $own = grep { ($_->{'Self Time'} // '') =~ /^[0-9.]+\z/ && $_->{'Self Time'} <= $_->{'Actual Total Time'} + 0.001 && defined $_->{'Self Time Error'} } $top, $top->{Plans}[0];
+		is($own, $setting eq 'on' ? 2 : 0, "with own times of nodes: $setting");
+	}
+	my $self = $node->safe_psql('postgres', "LOAD 'light_explain'; SET light_explain.show_self = on; EXPLAIN (ANALYZE, FORMAT JSON, LIGHT OFF) SELECT count(*) FROM t");
+	unlike($self, qr/Self Time/, 'the option decides where it is given');
+	$self = decode_json($node->safe_psql('postgres', "LOAD 'light_explain'; SET light_explain.show_self = on; EXPLAIN (ANALYZE, BUFFERS, WAL, FORMAT JSON) SELECT count(*) FROM t"));
+	is(scalar(grep { !/^[0-9.]+\z/ } map { $self->[0]{Plan}{$_} // 'none' } 'Self Time', 'Self Time Error', 'Self Shared Hit Blocks', 'Self WAL Records'), 0, 'numbers are numbers in JSON');
+}
 
 $node->stop;
 unlike(slurp_file($node->logfile), qr/TRAP:|PANIC:|FATAL:  (?!terminating connection)|terminated by signal/, 'nothing bad in the log');
