@@ -79,6 +79,7 @@ def bench(name: Optional[str] = typer.Argument(None, help="The benchmark; none l
                                                autocompletion=lambda: [known.replace("_", "-") for known in benches.modules()]),
           quick: bool = QUICK, scale: Optional[int] = SCALE, iterations: Optional[int] = ITERATIONS,
           dsn: Optional[str] = DSN, pg_config: Optional[str] = PG_CONFIG, effort: float = EFFORT, as_json: bool = JSON,
+          queries: Optional[str] = typer.Option(None, "--queries", help="Of analytics only these queries: numbers from 1 or names, comma separated."),
           strict: bool = typer.Option(False, "--strict", help="Fail if a target is not met.")) -> None:
     """Run one benchmark; its result is kept in build/bench/NAME and shown in the report."""
     if name is None:
@@ -86,7 +87,7 @@ def bench(name: Optional[str] = typer.Argument(None, help="The benchmark; none l
             console.print(f"{known:16} {title}", highlight=False, soft_wrap=True)
         return
     out = make_console(stderr=True) if as_json else console
-    result = benches.run_bench(name, Options(quick, scale, iterations, dsn, pg_config, effort=effort), out)
+    result = benches.run_bench(name, Options(quick, scale, iterations, dsn, pg_config, effort=effort, queries=tuple(queries.split(",")) if queries else ()), out)
     terminal.show(result, out)
     folder = BUILD / "bench" / result.name / result.kind
     out.print(f"\nraw data: {folder}   report: {report.write(fresh=[result]).as_uri()}", highlight=False, soft_wrap=True)

@@ -13,6 +13,8 @@ from typing import Any, Callable, Iterator
 import psycopg
 from psycopg.rows import dict_row
 
+from pg_lean import prices
+from pg_lean.bench import calibrate
 from pg_lean.cluster import LIBRARIES
 
 #: How bad, from nothing to the worst; the place in this list is the command's exit status but for the first two, which are 0.
@@ -167,7 +169,7 @@ def parallel_plans(conn: psycopg.Connection) -> Iterator[Finding]:
     for name in ("max_parallel_workers_per_gather", "max_parallel_workers", "max_worker_processes"):
         if setting(conn, name)["setting"] == "0":
             yield Finding("warning", f"{name} is 0: nothing runs in parallel", f"ALTER SYSTEM SET {name} = ...;")
-    for name in ("parallel_temp.flush_page_cost", "parallel_temp.scan_buffer_cost"):
+    for name in (*calibrate.SETTINGS_OF, *prices.SETTINGS_OF):
         found = setting(conn, name)
         if found and found["source"] == "default":
             yield Finding("note", f"{name} is the default ({found['setting']}), not measured on this machine", "lab/run calibrate --dsn ... --apply database")

@@ -35,7 +35,13 @@ BLOCKING = ("Sort", "Hash", "HashAggregate", "MixedAggregate", "Aggregate", "Bit
 COSTS = {"Seq Scan": 1.0, "Index Scan": 4.0, "Index Only Scan": 2.0, "Bitmap Heap Scan": 3.0, "Bitmap Index Scan": 0.5, "Sort": 5.0, "Hash": 2.0,
          "HashAggregate": 4.0, "Insert": 8.0, "Update": 12.0, "Delete": 8.0, "WindowAgg": 4.0, "Function Scan": 1.5, "Foreign Scan": 10.0}
 
-#: Rows that a node must have returned for its own time to be taken as its cost.
+#: What a row that goes in, and one that comes out, costs a node whose work is mostly done before its first row.
+IN, OUT = {"Sort": 1.3}, {"Sort": 0.7}
+
+#: A row from a worker is priced so that the planner thinks twice about them, not by what it takes.
+GATHERED = 0.1
+
+#: Rows that must have gone in and out of a node for its own time to be taken as its cost.
 ENOUGH_ROWS = 1000
 
 #: Below this share, or before this many seconds, no time is foretold.
@@ -66,6 +72,7 @@ class Node:
     total_ms: float = 0.0
     blocks: float = 0.0
     plan_blocks: float = 0.0
+    temp_read: float = 0.0
     #: The planner's price of the node with all below it, for one loop; 0 if it is not known.
     plan_cost: float = 0.0
     children: list["Node"] = field(default_factory=list)
@@ -126,6 +133,7 @@ def tree(rows: Iterable[Mapping[str, Any]]) -> Node | None:
         node.called = node.called or bool(row["called"])
         node.total_ms += float(row["total_ms"] or 0)
         node.blocks += sum(float(row.get(name) or 0) for name in ("shared_hit", "shared_read", "local_blocks"))
+        node.temp_read += float(row.get("temp_read") or 0)
         node.plan_blocks = max(node.plan_blocks, float(row.get("plan_blocks") or 0))
     top = None
     for number in sorted(nodes):
@@ -184,6 +192,9 @@ def _reckon(node: Node, loops: float, divided: float, begun: bool) -> float:
         if feeding:
             # all of its input is there: what a sort returns is known
             ready = source.rows if source is not None and node.kind == "Sort" else max(plan, node.rows)
+            if node.kind == "HashAggregate" and node.temp_read and source is not None and node.rows > plan:
+                # more groups than memory was for: at most one for each row, at least those that are there
+                ready = (node.rows * max(source.rows, node.rows)) ** 0.5
             node.share = min(1.0, node.rows / ready) if ready else 1.0
             node.expected = max(ready, node.rows)
         else:
@@ -196,8 +207,10 @@ def _reckon(node: Node, loops: float, divided: float, begun: bool) -> float:
             node.expected = max(plan, node.rows)
             node.share = min(node.rows / node.expected, 0.99) if node.rows else 0.0
     else:
+        # what has not returned its first row is at work in a pipeline below this one
+        waits = bool(driven) and all(child.kind in BLOCKING and not child.rows for child in driven) and not begun
         weight = sum(child.expected for child in driven) or 1.0
-        node.share = sum(child.share * child.expected for child in driven) / weight
+        node.share = 0.0 if waits else sum(child.share * child.expected for child in driven) / weight
         guess = plan * factor
         if node.kind == "Limit" and node.rows:
             node.share = max(node.share, min(node.rows / max(node.plan_rows, 1.0), 1.0))
@@ -237,7 +250,8 @@ def _price(node: Node) -> float:
     loops = [max(inputs[0].plan_rows, 1.0) if node.kind.startswith("Nested Loop") and number == 1 else 1.0 for number in range(len(inputs))]
     if node.plan_cost <= 0:
         return COSTS.get(node.kind, 1.0)
-    own = max(node.plan_cost - sum(child.plan_cost * times for child, times in zip(inputs, loops)), 0.001 * node.plan_cost)
+    below = sum(child.plan_cost * times for child, times in zip(inputs, loops)) + sum(child.plan_cost for child in node.children[len(inputs):])
+    own = max(node.plan_cost - below, 0.001 * node.plan_cost) * (GATHERED if node.kind.startswith("Gather") else 1.0)
     return own / max(node.plan_rows + sum(child.plan_rows * times for child, times in zip(inputs, loops)), 1.0)
 
 
@@ -253,8 +267,10 @@ def estimate(rows: Iterable[Mapping[str, Any]], elapsed: float, before: Progress
     for node in nodes:
         # a node that takes rows in pays for these, whatever it returns; a scan whose blocks are known pays for blocks
         known = node.plan_blocks > 0 and not node.inputs()
-        taken[node.id] = node.plan_blocks * node.share if known else sum(child.rows for child in node.inputs()) + node.rows
-        taking[node.id] = node.plan_blocks if known else max(sum(child.expected for child in node.inputs()) + node.expected, taken[node.id])
+        goes_in, comes_out = IN.get(node.kind, 1.0), OUT.get(node.kind, 1.0)
+        taken[node.id] = node.plan_blocks * node.share if known else goes_in * sum(child.rows for child in node.inputs()) + comes_out * node.rows
+        expected = goes_in * sum(child.rows / child.driver if child.driver else child.expected for child in node.inputs()) + comes_out * node.expected
+        taking[node.id] = node.plan_blocks if known else max(expected, taken[node.id])
         if node.driver:
             taken[node.id] = node.blocks if known else taken[node.id]
             taking[node.id] = taken[node.id] / node.driver
@@ -262,7 +278,7 @@ def estimate(rows: Iterable[Mapping[str, Any]], elapsed: float, before: Progress
         if known and node.plan_cost > 0:
             price[node.id] = node.plan_cost / node.plan_blocks
     # where a node's time is known, it takes the place of the price, in the same money: the middle node's
-    measured = {node.id: node.own_ms / taken[node.id] for node in nodes if node.rows >= ENOUGH_ROWS and node.own_ms > 0 and taken[node.id] > 0}
+    measured = {node.id: node.own_ms / taken[node.id] for node in nodes if node.rows > 0 and node.own_ms > 0 and taken[node.id] >= ENOUGH_ROWS}
     rates = sorted(measured[node] / price[node] for node in measured)
     rate = rates[len(rates) // 2] if rates else 1.0
     done = total = 0.0

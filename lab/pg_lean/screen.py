@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import psycopg
 from rich.text import Text
 from textual import work
@@ -15,6 +17,9 @@ from pg_lean import progress
 from pg_lean.activity import Activity, Statement
 from pg_lean.cluster import Server
 from pg_lean.errors import LabError
+
+#: Seconds without an answer that are worth a word.
+SILENCE_SECONDS = 3.0
 
 #: What the list can be sorted by, in the order in which the key goes through them.
 ORDERS = ("for", "left", "done", "pid")
@@ -55,7 +60,11 @@ def doing(statement: Statement) -> str:
     node = statement.node
     if statement.rows_per_second:
         node += f" {statement.rows_per_second:,.0f}/s"
-    return (f"{statement.wait} " if statement.wait and not statement.wait.startswith("IPC:") else "") + node
+    kind, _, event = statement.wait.partition(":")
+    if not event or kind == "IPC":
+        return node
+    # the names of most events say it alone, and there is little room
+    return f"{statement.wait if kind in ('Lock', 'LWLock') else event} {node}"
 
 
 def cells(statement: Statement) -> list[str]:
@@ -145,6 +154,8 @@ class Top(App[None]):
         self.server, self.every = server, every
         self.watch: Activity | None = None
         self.statements: list[Statement] = []
+        #: When the question was put that is not answered yet.
+        self.asked_at: float | None = None
         self.order, self.word, self.paused, self.trouble = ORDERS[0], "", False, ""
 
     def compose(self) -> ComposeResult:
@@ -166,10 +177,17 @@ class Top(App[None]):
     # -- what the server says --------------------------------------------------
 
     def look(self) -> None:
-        if not self.paused:
+        """Ask again, unless the last question is still without an answer: then say so."""
+        if self.asked_at is not None:
+            waited = time.monotonic() - self.asked_at
+            if waited > max(SILENCE_SECONDS, 2 * self.every):
+                self.trouble = f"no answer for {duration(waited)}"
+                self.refill()
+        elif not self.paused:
+            self.asked_at = time.monotonic()
             self.ask()
 
-    @work(thread=True, exclusive=True)
+    @work(thread=True)
     def ask(self) -> None:
         """Ask the server, in a thread of its own; after a restart a new session is begun."""
         try:
@@ -183,6 +201,7 @@ class Top(App[None]):
         self.call_from_thread(self.take, found, trouble)
 
     def take(self, found: list[Statement], trouble: str) -> None:
+        self.asked_at = None
         self.statements, self.trouble = found, trouble
         self.refill()
         if isinstance(self.screen, Plan):

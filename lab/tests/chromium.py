@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -27,7 +29,7 @@ class Chromium:
         self.program = program
 
     def __enter__(self) -> "Chromium":
-        self.profile = tempfile.TemporaryDirectory(prefix="pg_lean-chromium-")
+        self.profile = tempfile.mkdtemp(prefix="pg_lean-chromium-")
         theirs_in, ours_out = os.pipe()
         ours_in, theirs_out = os.pipe()
 
@@ -39,9 +41,9 @@ class Chromium:
 
         self.process = subprocess.Popen(
             [self.program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe",
-             f"--user-data-dir={self.profile.name}", "about:blank"],
+             f"--user-data-dir={self.profile}", "about:blank"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, close_fds=False, preexec_fn=descriptors,
-            env={**os.environ, "HOME": self.profile.name})
+            start_new_session=True, env={**os.environ, "HOME": self.profile, "TMPDIR": self.profile})
         os.close(theirs_in)
         os.close(theirs_out)
         self.out, self.into, self.buffer = os.fdopen(ours_out, "wb", 0), os.fdopen(ours_in, "rb", 0), bytearray()
@@ -56,11 +58,16 @@ class Chromium:
         return self
 
     def __exit__(self, *_exc: Any) -> None:
-        self.process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self.out.close()
         self.into.close()
-        self.profile.cleanup()
+        # a process of the browser's that is still ending may write once more
+        end = time.monotonic() + PATIENCE
+        while os.path.exists(self.profile) and time.monotonic() < end:
+            shutil.rmtree(self.profile, ignore_errors=True)
+            time.sleep(0.05)
 
     def message(self) -> dict[str, Any]:
         while b"\0" not in self.buffer:

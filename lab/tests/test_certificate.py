@@ -55,6 +55,8 @@ def test_what_went_wrong_is_on_the_page(page):
 
 def test_changes_that_were_not_committed_are_said(page):
     assert "commit 0123456789 with changes;" in page(versions={"status": 0, "lines": [], "commit": RUN["commit"] + " with changes"})
+    bug = {"file": "a.c", "what": "a bug", "outcome": "caught", "by": ["sql/x"], "commit": "abcdefghij" * 4 + " with changes"}
+    assert "1 of them were tried at commit abcdefghij with changes." in page(mutants={"planted": 1, "caught": 1, "bugs": [bug]})
 
 
 def test_at_least_forty_bugs_are_planted_each_another_one():

@@ -8,12 +8,15 @@ import subprocess
 import sys
 
 import pytest
+from rich.console import Console
 
 from conftest import processes_below
-from pg_lean import __version__, cli
+from pg_lean import __version__, cli, prices
+from pg_lean.bench import Bench, Options, calibrate, fill, profile, run_module, sweep
 from pg_lean.cluster import Cluster, UserServer
 from pg_lean.commands import cat
 from pg_lean.demo import ORDER, append
+from pg_lean.errors import LabError
 from pg_lean.paths import SERVER_DIR
 
 
@@ -86,6 +89,73 @@ def test_calibrate_sets_the_database_only_when_asked(lean, pg_lean):
         conn.execute("ALTER DATABASE postgres RESET ALL")
     assert 0 < float(set_now["parallel_temp.flush_page_cost"]) < 1000
     assert 0 <= float(set_now["parallel_temp.scan_buffer_cost"]) < 1
+    for name in prices.SETTINGS_OF:  # on a machine that is very busy a price may be left out, and then it stays as it was
+        assert float(set_now.get(name, 0)) >= 0
+
+
+def test_calibrate_for_machines(lean, pg_lean):
+    done = pg_lean("calibrate", "--quick", "--scale", "1", "--iterations", "1", "--dsn", lean.conninfo, "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    assert found["name"] == "calibrate" and found["blocks"] and set(found["settings"]) <= {*calibrate.SETTINGS_OF, *prices.SETTINGS_OF}
+    assert "raw" not in found and "ALTER SYSTEM SET" in done.stderr
+
+
+def test_the_sweep_tells_what_was_chosen_and_what_was_faster(lean, pg_lean, tmp_path):
+    done = pg_lean("bench", "sweep", "--quick", "--iterations", "1", "--dsn", lean.conninfo)
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads((tmp_path / "bench" / "sweep" / "quick" / "result.json").read_text())
+    cells = next(block for block in result["blocks"] if block.get("title") == "All cells")["rows"]
+    assert len(cells) == len(sweep.KINDS) * 4 and {row[5] for row in cells} <= {"serial", "workers"}
+    assert {row["variant"] for row in result["raw"]} == set(sweep.VARIANTS)
+
+
+def test_the_filling_benchmark_says_which_plan_ran(lean, pg_lean, tmp_path):
+    done = pg_lean("bench", "fill", "--quick", "--iterations", "1", "--dsn", lean.conninfo, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads((tmp_path / "bench" / "fill" / "quick" / "result.json").read_text())
+    plans = {(row[0], row[1]): row[2:] for row in next(block for block in result["blocks"] if block.get("title") == "Plans")["rows"]}
+    assert set(plans) == {(into, query) for into in fill.INTO for query in fill.QUERIES}
+    # the server alone gives an INSERT no workers, nor does fast load; those who ask for them have them
+    for query in ("filtered scan", "hash join"):
+        stock, fast, _, asked = plans["INSERT ... SELECT", query]
+        assert stock.startswith("serial") and fast.startswith("serial") and asked.startswith("Gather"), plans
+    cases = {(row["case"], row["variant"]) for row in result["raw"]}
+    assert cases == {*((fill.case_of(*case), variant) for case in plans for variant in fill.VARIANTS), *((f"short, {name}", kind) for name in fill.SHORT for kind in (fill.OFF, fill.ON)),
+                     (fill.SESSION, fill.NONE), (fill.SESSION, fill.GATHERED)}
+    with lean.connect() as conn:
+        assert conn.execute("SELECT count(*) FROM pg_class WHERE relname LIKE 'fill%'").fetchone() == (0,), "its tables were left"
+
+
+def test_the_filling_benchmark_notices_a_wrong_answer(lean, monkeypatch):
+    answers = iter([(3, 6, 9), (3, 6, 8)])
+    monkeypatch.setattr(fill, "answer", lambda conn, source: next(answers))
+    monkeypatch.setitem(fill.QUERIES, "filtered scan", "SELECT 1 AS id, 2 AS amount")
+    bench = Bench("fill", lean, Options(quick=True), Console(quiet=True))
+    with pytest.raises(LabError, match="different answer"):
+        fill.fill(bench, "INSERT ... SELECT", "filtered scan", 1, {}, {})
+
+
+def test_single_queries_of_the_analytic_benchmark(lean, pg_lean, tmp_path):
+    done = pg_lean("bench", "analytics", "--quick", "--iterations", "1", "--queries", "sleeping customers,1", "--dsn", lean.conninfo)
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads((tmp_path / "bench" / "analytics" / "quick" / "result.json").read_text())
+    assert result["quick"], "a choice of queries takes no full result's place"
+    rows = next(block for block in result["blocks"] if block.get("title", "").startswith("Each query"))["rows"]
+    assert [row[0] for row in rows] == ["sales by flag", "sleeping customers"] and {row[-1] for row in rows} <= {"parallel", "serial"}
+
+
+def test_prices_of_plans_come_from_plans_with_workers_and_without(lean):
+    with prices.Tables(lean, 64) as tables:
+        found = tables.measure()
+        assert found["rows"] > 5 * found["thin_rows"] and tables.conn.execute("SELECT pg_relation_size('dense'), pg_relation_size('thin')").fetchone() == (64 * 8192,) * 2
+        assert found["entered"] > 64 and all(found[name] > 0 for name in ("thin", "dense", "worth_it", "worth_it_workers", "look_up_tiny", "look_up_dense"))
+        # what was set for the measurement is taken back
+        assert tables.conn.execute("SELECT current_setting('cpu_tuple_cost')::float, current_setting('enable_seqscan')").fetchone() == (0.01, "on")
+        # a server without workers to give is an error, not a price
+        tables.conn.execute("SET max_parallel_workers = 0")
+        with pytest.raises(LabError, match="got 0"):
+            tables.measure()
 
 
 def test_interrupting_keeps_the_rows_and_leaves_nothing(lean, tmp_path):
@@ -139,6 +209,20 @@ def test_the_benchmark_of_the_profile_measures_a_profile(pg_lean, tmp_path):
     assert {row["variant"] for row in rows} == {"off", "off again", "identifiers", "profile"} and len({row["case"] for row in rows}) == 11
 
 
+def test_the_benchmark_of_the_profile_in_full_shape(monkeypatch, tmp_path):
+    """With a full run's checks, which a quick one has not, but few and small measurements."""
+    cluster = Cluster(name="test", settings=profile.SETTINGS, preload=profile.PRELOAD)
+    if not cluster.has_library("light_explain"):
+        pytest.skip("light_explain is not installed for this server (make install)")
+    monkeypatch.setattr(profile, "STATEMENTS", 20)
+    with cluster:
+        result = run_module(profile, "profile", cluster, Options(scale=1, iterations=2), Console(quiet=True), tmp_path)
+    assert not result.failed and not result.unavailable and (tmp_path / "result.json").exists()
+    assert {(row["variant"], row["repetition"]) for row in result.raw.rows} == {(kind, n) for kind in profile.KINDS for n in range(2)}
+    assert [check.what.split(": ")[0] for check in result.checks] == [case for case in result.raw.cases if case not in profile.BUSY]
+    assert len(result.checks) == 5 and all(check.target == 1 + profile.MARGIN for check in result.checks)
+
+
 def test_without_a_command_there_is_help_and_no_error(pg_lean_here):
     status, out, err = pg_lean_here()
     assert status == 0 and "Usage:" in out and "demo" in out and err == ""
@@ -169,6 +253,8 @@ def test_completion_knows_commands_and_names(pg_lean):
     (("demo", "--dsn", "nonsense"), "no connection string"),
     (("bench", "flush", "--pg-config", "99"), "there is no server 99"),
     (("bench", "flush", "--pg-config", "/no/such"), "no PostgreSQL server"),
+    (("bench", "flush", "--queries", "1"), "no queries to choose"),
+    (("bench", "analytics", "--queries", "1,23"), 'no query "23"'),
     (("calibrate", "--apply", "system"), "needs a server"),
     (("calibrate", "--apply", "everywhere", "--dsn", "x"), '--apply is "none"'),
     (("bench", "flush", "--iterations", "0"), "--iterations"),

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from pg_lean import measure
+from pg_lean import measure, prices
+from pg_lean.bench.calibrate import recommended
 from pg_lean.measure import (BURSTS, FIRST_TRANSACTIONS, TRANSACTIONS_BEFORE, Estimate, Measurements, bursts, cpu_seconds, filesystem_of,
                              interleave, interval_ranks)
 from pg_lean.result import Headline, format_cost, format_value, human_bytes, not_slower
@@ -218,3 +219,21 @@ def test_every_comparison_of_the_benchmarks_is_decided_by_the_upper_end():
 @pytest.mark.parametrize("value, unit, text", [(546.2, "ms", "546 ms"), (2270.0, "ms", "2.27 s"), (81.0, "µs", "81.0 µs"), (5300.0, "µs", "5.30 ms"), (1.0, "µs a page", "1.00 µs a page")])
 def test_costs_are_written_in_the_unit_of_a_person(value, unit, text):
     assert format_cost(value, unit) == text
+
+
+def test_prices_are_what_the_times_were_made_of():
+    """Rows of 50 ns (a unit of 4 us), pages of 0.4 us, 6 ms to start two workers, 0.1 us to enter a page."""
+    raw = Measurements()
+    for pages in (1000, 4000):
+        for repetition in range(3):
+            thin_rows, rows, entered = 20 * pages, 200 * pages, 2 * pages
+            raw.add(prices.VARIANT, repetition, pages, thin=pages * 0.0004 + thin_rows * 5e-5, dense=pages * 0.0004 + rows * 5e-5, worth_it=24.0, worth_it_workers=16.0,
+                    look_up_tiny=7.0, look_up_dense=7.0 + entered * 0.0001, pages=pages, rows=rows, thin_rows=thin_rows, entered=entered, row_price=0.0125)
+    # a moment in which few rows took longer than many says nothing
+    raw.rows.append({**raw.rows[0], "thin": 1000.0})
+    found = prices.recommended(raw)
+    assert found["parallel_temp.worker_start_cost"] == pytest.approx(750)
+    assert found["parallel_temp.enter_page_cost"] == pytest.approx(0.025)
+    assert found["parallel_temp.held_page_cost"] == pytest.approx(0.1)
+    assert prices.constants(raw, 1000)["unit"].median == pytest.approx(4) and prices.constants(raw, 1000)["unit"].n == 3
+    assert math.isnan(recommended(raw)["parallel_temp.flush_page_cost"]), "rows of another kind are left alone"

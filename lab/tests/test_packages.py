@@ -86,6 +86,13 @@ def make(tmp_path, monkeypatch):
     return run
 
 
+def test_warnings_are_errors_in_ci_alone():
+    """A stranger's compiler knows warnings that nobody here has seen: make check must not end with them."""
+    check = (TOP / "ci/check.sh").read_text()
+    assert not re.search(r"(?<!\+ )WERROR=1", re.sub(r"#.*", "", check)) and "${WERROR:+ WERROR=1}" in check
+    assert "WERROR=1" in (TOP / ".ci/run").read_text()
+
+
 @pytest.mark.parametrize("target", ["all", "install", "installcheck", "uninstall", "clean"])
 def test_the_top_has_the_targets_of_pgxs_and_asks_no_package_manager(make, target):
     commands = make("Makefile", "-n", target)

@@ -3,7 +3,10 @@
 import asyncio
 import contextlib
 import json
+import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -13,9 +16,10 @@ import psycopg
 import pytest
 
 from conftest import profiling_cluster
-from pg_lean import progress, screen
-from pg_lean.activity import Activity, by_leader
-from pg_lean.cluster import UserServer
+from pg_lean import progress, scenes, screen
+from pg_lean.activity import Activity, Statement, by_leader
+from pg_lean.cluster import Cluster, UserServer
+from pg_lean.paths import TOP
 from pg_lean.progress import Progress
 
 SLOW = "SELECT count(*) FROM big x WHERE pg_sleep(0.0005) IS NOT NULL"
@@ -73,6 +77,40 @@ def test_what_is_above_an_error_of_the_planner_is_corrected():
     top = progress.tree(plan)
     progress.reckon(top)
     assert top.expected == pytest.approx(10000, rel=0.1)
+
+
+def test_a_sort_has_most_of_its_work_before_its_first_row():
+    plan = [row(0, None, "Sort", 1000), row(1, 0, "  Seq Scan on t", 1000, 1000)]
+    assert share(plan).share > 0.6, "all of its input is there"
+
+
+def test_what_is_above_a_sort_waits_for_its_first_row():
+    plan = [row(0, None, "GroupAggregate", 1000), row(1, 0, "  Sort", 10000), row(2, 1, "    Seq Scan on t", 10000, 9000)]
+    top = progress.tree(plan)
+    progress.reckon(top)
+    assert top.share == 0 and top.expected == 1000
+
+
+def test_subplans_are_not_paid_for_twice():
+    """The price of the node above has that of its subplan in it, which is done: nothing dear is left."""
+    plan = [row(0, None, "Aggregate", 1, plan_cost=1010), row(1, 0, "  Seq Scan on t", 1000, plan_cost=10), row(2, 0, "  Aggregate", 1, 1, plan_cost=999), row(3, 2, "    Seq Scan on u", 100000, 100000, plan_cost=990)]
+    assert share(plan).share > 0.95
+
+
+def test_rows_from_workers_take_less_than_they_are_priced():
+    plan = [row(0, None, "Gather Merge", 3000, plan_cost=400), row(1, 0, "  Sort", 1000, plan_cost=100), row(2, 1, "    Seq Scan on t", 1000, 3000, plan_cost=50)]
+    assert share(plan).share > 0.6
+
+
+def test_a_hash_that_spilled_has_more_groups_than_were_expected():
+    plan = [row(0, None, "HashAggregate", 100, 2500, temp_read=50, temp_written=60), row(1, 0, "  Seq Scan on t", 10000, 10000)]
+    top = progress.tree(plan)
+    progress.reckon(top)
+    assert top.expected == 5000 and share(plan).share < 0.9
+    plan[0]["temp_read"] = 0
+    top = progress.tree(plan)
+    progress.reckon(top)
+    assert top.expected == 2500
 
 
 def test_going_back_says_why():
@@ -270,6 +308,22 @@ def test_the_screen_outlives_a_restart_of_the_server(server):
     drive(server, script)
 
 
+def test_a_server_that_does_not_answer_is_told(server):
+    async def script(app, pilot, wait):
+        await wait(lambda: app.watch is not None and app.asked_at is None)
+        backend = app.watch.conn.info.backend_pid
+        os.kill(backend, signal.SIGSTOP)
+        try:
+            await wait(lambda: app.trouble.startswith("no answer for"))
+            assert sum(not worker.is_finished for worker in app.workers) <= 1, "questions pile up"
+            await pilot.press("s")
+            assert app.order == "left", "the keys work meanwhile"
+        finally:
+            os.kill(backend, signal.SIGCONT)
+        await wait(lambda: not app.trouble)
+    drive(server, script)
+
+
 @pytest.mark.parametrize("environment", [{}, {"NO_COLOR": "1"}])
 def test_in_a_terminal_of_80_by_24(server, tmp_path, environment):
     if shutil.which("tmux") is None:
@@ -304,3 +358,22 @@ def test_a_closed_pipe_ends_it_quietly(server):
     command = f"exec {sys.executable} -m pg_lean top --once --json --dsn '{server.conninfo}'"
     done = subprocess.run(["bash", "-c", f"set -o pipefail; ({command}) | head -c 0; exit 0"], capture_output=True, text=True, timeout=120)
     assert "Traceback" not in done.stderr, done.stderr
+
+
+def test_waits_are_told_in_few_letters():
+    def doing(wait, **more):
+        return screen.doing(Statement(1, "d", "u", 1.0, "q", wait=wait, node="Sort", **more))
+
+    assert [doing(wait) for wait in ("", "Timeout:PgSleep", "Lock:relation", "IPC:BgWorkerShutdown")] == ["Sort", "PgSleep Sort", "Lock:relation Sort", "Sort"]
+    assert doing("Lock:relation", blockers=[7]) == "blocked by 7"
+
+
+def test_pictures_show_what_runs_and_fetch_nothing(tmp_path):
+    if not Cluster(name="test").has_library("light_explain"):
+        pytest.skip("light_explain is not installed for this server (make install)")
+    found = {path.name: path.read_text().replace("&#160;", " ") for path in scenes.take(tmp_path / "scenes", rows=100_000)}
+    assert "blocked by" in found["top.svg"] and "CREATE INDEX" in found["top.svg"]
+    assert "Seq Scan on sale" in found["plan.svg"] and "Hash Join" in found["flame.svg"]
+    for name, text in found.items():
+        assert not re.findall(r"https?://(?!www\.w3\.org/)[^\s\"]+", text), name
+        assert (TOP / "docs" / "scenes" / name).exists(), f"{name} is not in docs/scenes: make scenes"

@@ -65,6 +65,8 @@ class Options:
     file: str | None = None
     #: The part of a full run's repetitions that is wanted.
     effort: float = 1.0
+    #: Of a benchmark of many queries only these: numbers from 1, or names.
+    queries: tuple[str, ...] = ()
 
 
 @dataclass
@@ -249,7 +251,7 @@ def run_module(module: ModuleType, name: str, server: Server, options: Options, 
         bench.say(f"  [red]failed:[/] {escape(result.failed)}")
     except (KeyboardInterrupt, SystemExit) as signal:
         result.interrupted, leaving = True, signal
-    result.name, result.quick, result.effort, result.seconds = name, options.quick, options.effort, time.monotonic() - start
+    result.name, result.quick, result.effort, result.seconds = name, options.quick or bool(options.queries), options.effort, time.monotonic() - start
     result.raw = bench.raw
     if leaving is None:
         with contextlib.suppress(psycopg.Error, LabError), server.connect() as conn:
@@ -275,5 +277,9 @@ def _reason(error: Exception) -> str:
 def run_bench(name: str, options: Options, console: Console) -> Result:
     """Run one benchmark on a server of its own."""
     module = load(name)
+    if options.queries and not hasattr(module, "chosen_queries"):
+        raise LabError(f'the benchmark "{name}" has no queries to choose from', "--queries is for analytics.")
+    if options.queries:
+        module.chosen_queries(options.queries)
     with open_server(options, getattr(module, "PRELOAD", ()), getattr(module, "SETTINGS", {})) as server:
         return run_module(module, name.replace("-", "_"), server, options, console, BUILD / "bench" / name.replace("-", "_"))

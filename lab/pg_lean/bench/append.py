@@ -23,7 +23,7 @@ def run(bench: Bench) -> Result:
     bench.need_private()  # large objects are in no schema: on a server of the user's an interrupted run would leave some
     bench.server.need_extension("appendable_bytea")
     big = bench.pick(full=100 * MB, quick=10 * MB)
-    parts = [one_byte(bench, big), latencies(bench), streams(bench), reading(bench, big), ending(bench), run_log(bench), memory(bench), untouched(bench)]
+    parts = [one_byte(bench, big), latencies(bench), streams(bench), reading(bench, big), ending(bench), run_log(bench), decoding(bench), memory(bench), untouched(bench)]
     blocks = [block for part in parts for block in part[0]]
     checks = [check for part in parts for check in part[1]]
     stock, lean = (bench.estimate("us", name, "one byte").median for name in ("stock", "pg_lean"))
@@ -260,6 +260,46 @@ def run_log(bench: Bench) -> tuple[list, list]:
     return [Table("A run log without vacuum", ["values", "lines", "bytes", "bytes on disk", "ratio"], [[values, values * lines, int(live), disk, ratio]],
                   note="Table, index, chunk store and its index, by one session.")], \
            [Check("disk by live bytes of a run log", ratio, "<=", 1.20)]
+
+
+def decoding(bench: Bench) -> tuple[list, list]:
+    """What logical decoding of appended and inserted values takes, on a server of its own: pgoutput sends the same bytes for both."""
+    times = bench.pick(full=500, quick=100)
+    try:
+        cluster = bench.cluster(preload=PRELOAD, settings=SETTINGS | {"wal_level": "logical", "logical_decoding_work_mem": "1GB", "work_mem": "1GB"})
+    except Exception as reason:  # a server of the user's
+        return [Note(f"Logical decoding was not measured: {reason}.")], []
+    rows = []
+    with cluster, ExitStack() as stack:
+        inner = Bench(bench.name, cluster, bench.options, bench.console, bench.raw)
+        some = stores(inner, "decode_", PG_LEAN, STOCK)
+        stack.callback(close, some)
+        for store in some.values():
+            store.conn.execute(f"CREATE PUBLICATION {store.table} FOR TABLE {store.table}")
+        make_source(some["stock"].conn, 10 * KB)
+        for case in (f"{times:,} appends of 1,000 bytes to 10 kB", f"{times:,} values of 10 kB"):
+            for store in some.values():
+                store.conn.execute(f"TRUNCATE {store.table}")
+                store.conn.execute(f"SELECT pg_create_logical_replication_slot('{store.table}', 'pgoutput')")
+                if "appends" in case:
+                    store.many(store.insert()[0], 1000, times)
+                else:
+                    for _ in range(times):
+                        store.insert()
+
+            def variant(store: Store):
+                def measure():
+                    plan = store.conn.execute(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) SELECT count(*) FROM pg_logical_slot_peek_binary_changes('{store.table}', "
+                                              f"NULL, NULL, 'proto_version', '1', 'publication_names', '{store.table}')").fetchone()[0][0]
+                    return plan["Execution Time"]
+                return measure
+
+            inner.interleave({name: variant(store) for name, store in some.items()}, bench.iterations(full=11, quick=5), case=f"decode {case}", text=f"decoding {case}")
+            rows.append([case, *(inner.estimate("ms", name, f"decode {case}") for name in some), inner.ratio("ms", "pg_lean", "stock", f"decode {case}")])
+            for store in some.values():
+                store.conn.execute(f"SELECT pg_drop_replication_slot('{store.table}')")
+    return [Table("Logical decoding, ms", ["", *some, "pg_lean / stock"], rows,
+                  note="pgoutput by the server's SQL function; a transaction each. Chunks are read from the store, where stock reads them from the WAL.")], []
 
 
 def memory(bench: Bench) -> tuple[list, list]:

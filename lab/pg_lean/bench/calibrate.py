@@ -1,20 +1,23 @@
-"""This machine's constants of the flush cost: what pg-lean calibrate measures and can set."""
+"""This machine's prices, of a flush and of parallel plans over temporary tables: what pg-lean calibrate measures and can set."""
 
 from __future__ import annotations
 
-from pg_lean import tempbuffers
+import contextlib
+
+from pg_lean import prices, tempbuffers
 from pg_lean.bench import Bench, Estimate, Result, Table, human_bytes
 from pg_lean.measure import Measurements
 
-TITLE = "Calibration: this machine's constants of the flush cost"
+TITLE = "Calibration: this machine's prices of a flush and of parallel plans over temporary tables"
 PRELOAD = ("parallel_temp",)
 
-#: Settings and the column of the table that they come from.
+#: Settings of the flush cost and the column of the table that they come from, and the published constants.
 SETTINGS_OF = {"parallel_temp.flush_page_cost": "write", "parallel_temp.scan_buffer_cost": "scan"}
+PUBLISHED = {"parallel_temp.flush_page_cost": 1.3, "parallel_temp.scan_buffer_cost": 0.01}
 
 
 def run(bench: Bench) -> Result:
-    """The ten-step experiment with the writes as pg_lean does them, for sizes where a cost matters."""
+    """The ten-step experiment with the writes as pg_lean does them, for sizes where a cost matters; then the prices of parallel plans."""
     tempbuffers.need_toolkit(bench.server)
     bench.pgbench_tables(bench.scale(full=5, quick=2))
     filler = tempbuffers.Filler.measure(bench.server)
@@ -28,6 +31,15 @@ def run(bench: Bench) -> Result:
                 bench.raw.add("this machine", repetition, size,
                               **tempbuffers.ten_steps(bench.server, filler, size, method="coalesced", settings={}))
                 step(f"{size:,} blocks")
+    in_plans = [size for size in bench.pick(full=(2048, 8192, 16384), quick=(1024, 2048)) if size <= largest] or [largest]
+    with contextlib.ExitStack() as stack, bench.progress(repetitions * len(in_plans), "prices of parallel plans") as step:
+        tables = {size: stack.enter_context(prices.Tables(bench.server, size)) for size in in_plans}
+        for size in in_plans:
+            tables[size].measure()
+        for repetition in range(repetitions):
+            for size in in_plans:
+                bench.raw.add(prices.VARIANT, repetition, size, **tables[size].measure())
+                step(f"{size:,} blocks")
 
     found = {size: {**tempbuffers.constants(bench.raw, size, "this machine"),
                     "again": bench.raw.ratio("flush_again", "this machine", "this machine", size, base_metric="read")}
@@ -38,22 +50,31 @@ def run(bench: Bench) -> Result:
                   "write again, after random read", "scan a buffer"],
                   [[size, human_bytes(size * tempbuffers.BLOCK), *(found[size][key] for key in columns)] for size in sizes],
                   note="The first write of a page of a new file also pays for its place on disk where the load only lengthened the file.")
-    advice = Table("Settings", ["setting", "published", "this machine"],
-                   [["parallel_temp.flush_page_cost", 1.3, best["parallel_temp.flush_page_cost"]],
-                    ["parallel_temp.scan_buffer_cost", 0.01, best["parallel_temp.scan_buffer_cost"]]])
+    priced = {size: prices.constants(bench.raw, size) for size in in_plans}
+    plans = Table("Parallel plans, in units of what the server takes for rows", ["blocks", "start of a worker", "page in buffers", "entering a page",
+                  "a unit, us", "a row, us", "a page, us"],
+                  [[size, *(priced[size][key] for key in ("start", "held", "enter", "unit", "row", "page"))] for size in in_plans])
+    advice = Table("Settings", ["setting", "default", "this machine"],
+                   [[name, default, best[name]] for name, default in {**PUBLISHED, **prices.DEFAULTS}.items()])
     return Result(
         title=TITLE,
         summary=f"Here `parallel_temp.flush_page_cost = {best['parallel_temp.flush_page_cost']:.2f}` and "
-                f"`parallel_temp.scan_buffer_cost = {best['parallel_temp.scan_buffer_cost']:.4f}`; the published constants are 1.3 and 0.01.",
+                f"`parallel_temp.scan_buffer_cost = {best['parallel_temp.scan_buffer_cost']:.4f}`; the published constants are 1.3 and 0.01. Plans: "
+                + ", ".join(f"`{name} = {best[name]:.3g}`" for name in prices.SETTINGS_OF) + ".",
         what="What the planner prices: writing one dirty temporary page before a parallel query, and looking at one buffer, in units of reading "
-             "one page of a temporary table from its file.",
+             "one page of a temporary table from its file; starting workers, entering a page into a worker's buffers, and reading a page that is in "
+             "temporary buffers, in units of what the server takes for rows.",
         how=f"The ten-step experiment with tables loaded and pages written as pg_lean does it, {repetitions} repetitions of each size in turns, a "
             "new session each. A setting is the median over the sizes of each size's median. The write of a page of a new file is taken, "
-            "because a table is mostly flushed once, after its load.",
-        blocks=[advice, table])
+            "because a table is mostly flushed once, after its load. The prices of plans are differences of two statements each: "
+            "serial scans of as many pages with few rows and with many, a scan by two workers and without, less what they save by the server's estimate; look-ups by workers through a "
+            "large table's index and a small one's.",
+        blocks=[advice, table, plans])
 
 
 def recommended(raw: Measurements) -> dict[str, float]:
     """The settings that follow from the raw rows of a calibration."""
-    per_size = [tempbuffers.constants(raw, size, "this machine") for size in raw.cases]
-    return {setting: Estimate.of(constants[key].median for constants in per_size).median for setting, key in SETTINGS_OF.items()}
+    sizes = list(dict.fromkeys(row["case"] for row in raw.select("this machine")))
+    per_size = [tempbuffers.constants(raw, size, "this machine") for size in sizes]
+    flush = {setting: Estimate.of(constants[key].median for constants in per_size).median for setting, key in SETTINGS_OF.items()}
+    return {**flush, **prices.recommended(raw)}

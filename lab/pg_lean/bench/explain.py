@@ -131,9 +131,10 @@ def shown_by_core(plan: dict[str, Any]) -> list[tuple[float, float]]:
 
 
 def own_times(conn: psycopg.Connection, query: str, in_node: float = 0, in_caller: float = 0) -> list[float]:
-    """Own milliseconds of each node under light_explain, less what its clock adds to a call (nanoseconds in the node, and in its caller)."""
+    """Own milliseconds of each node under light_explain, less what measuring added: as it says itself for clocks that leave calls out, or
+    as nanoseconds of each call in the node and in its caller."""
     conn.execute(f"EXPLAIN ({OPTIONS}) {query}")
-    nodes = conn.execute("SELECT node, parent, label, rows + loops, self_ms FROM light_explain_last() ORDER BY node").fetchall()
+    nodes = conn.execute("SELECT node, parent, label, rows + loops, self_ms - self_added_ms FROM light_explain_last() ORDER BY node").fetchall()
     own = {node: ms for node, _, _, _, ms in nodes}
     for node, parent, label, calls, _ in nodes:
         # the server measures a Hash itself, which has no call for each row; all others return their rows and then none
@@ -167,7 +168,7 @@ def share_errors(bench: Bench, conn: psycopg.Connection, queries: dict[str, str]
                 keep("reference", own_times(conn, query, *costs["ordered"]))
                 for timing in ("auto", *clocks):
                     bench.server.set(conn, {"light_explain.timing": timing})
-                    own = own_times(conn, query, *costs[timing] if timing == "auto" else ())
+                    own = own_times(conn, query)
                     keep(timing, own)
                     error = max(error, 3 * conn.execute("SELECT max(self_error_ms) FROM light_explain_last()").fetchone()[0] / sum(own))
                 bench.server.set(conn, {"light_explain.enabled": False})

@@ -27,6 +27,8 @@ MARGIN = 0.05
 BUSY = {f"{sessions} session{'s' if sessions > 1 else ''}, {kinds:,} statement{'s' if kinds > 1 else ''}": (sessions, kinds)
         for kinds in (1, 1024, 4096) for sessions in (1, 8)}
 COLUMNS = 12
+#: Statements of each of them in one measurement.
+STATEMENTS = 2000
 
 ANALYTIC = "SELECT b.bid, count(*), sum(a.abalance) FROM pgbench_accounts a JOIN pgbench_branches b USING (bid) GROUP BY b.bid ORDER BY b.bid"
 
@@ -102,7 +104,7 @@ def busy_sessions(bench: Bench) -> None:
                 list := '';
                 FOR c IN 0..{COLUMNS - 1} LOOP IF n >> c & 1 = 1 THEN list := list || ', c' || c; END IF; END LOOP;
                 EXECUTE format('SELECT id%s FROM wide WHERE id = $1', list) USING n + i % 5000; END LOOP; END$$""")
-    times = bench.pick(full=2000, quick=200)
+    times = bench.pick(full=STATEMENTS, quick=200)
     for case, (sessions, kinds) in BUSY.items():
         opened = {kind: [bench.server.connect(options) for _ in range(sessions)] for kind, options in KINDS.items()}
         try:

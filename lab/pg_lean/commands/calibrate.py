@@ -1,7 +1,9 @@
-"""pg-lean calibrate: measure the constants of the flush cost, show them, and set them where asked."""
+"""pg-lean calibrate: measure the prices of a flush and of parallel plans, show them, and set them where asked."""
 
 from __future__ import annotations
 
+import json
+import math
 from typing import Optional
 
 import psycopg
@@ -15,6 +17,7 @@ from pg_lean.bench import Options
 from pg_lean.bench.calibrate import recommended
 from pg_lean.cluster import UserServer
 from pg_lean.errors import LabError
+from pg_lean.measure import to_json
 
 
 def register(app: typer.Typer, console: Console) -> None:
@@ -26,29 +29,34 @@ def register(app: typer.Typer, console: Console) -> None:
         dsn: Optional[str] = typer.Option(None, "--dsn", help="The server to measure, and to set with --apply."),
         pg_config: Optional[str] = typer.Option(None, "--pg-config", envvar="PG_CONFIG", help="Server of the private cluster: path of its pg_config, or a label of make matrix (17, 18-assert)."),
         apply: str = typer.Option("none", "--apply", help="Set the constants: none, database (ALTER DATABASE) or system (ALTER SYSTEM)."),
+        as_json: bool = typer.Option(False, "--json", help="Print settings and tables as JSON on standard output; what people read goes to standard error."),
     ) -> None:
-        """Measure this machine's write/read ratio and scan term; print settings, or set them with --apply."""
+        """Measure this machine's prices of a flush and of parallel plans over temporary tables; print settings, or set them with --apply."""
         if apply not in ("none", "database", "system"):
             raise LabError(f'--apply is "none", "database" or "system", not "{apply}"')
         if apply != "none" and not dsn:
             raise LabError("--apply needs a server", "Name yours with --dsn; a private cluster is thrown away.")
         if apply != "none":
             check_rights(UserServer(dsn), apply)
-        result = benches.run_bench("calibrate", Options(quick, scale, iterations, dsn, pg_config), console)
-        terminal.show(result, console)
+        out = Console(stderr=True) if as_json else console
+        result = benches.run_bench("calibrate", Options(quick, scale, iterations, dsn, pg_config), out)
+        terminal.show(result, out)
         report.write(fresh=[result])
         if not result.whole:
             raise SystemExit(1)
-        settings = {name: f"{value:.4g}" for name, value in recommended(result.raw).items()}
-        console.print()
+        settings = {name: f"{value:.4g}" for name, value in recommended(result.raw).items() if math.isfinite(value)}
+        out.print()
         if apply == "none":
-            console.print("To set them: pg-lean calibrate --dsn ... --apply database, or as superuser:", highlight=False)
+            out.print("To set them: pg-lean calibrate --dsn ... --apply database, or as superuser:", highlight=False)
             for name, value in settings.items():
-                console.print(f"  ALTER SYSTEM SET {name} = {value};", highlight=False)
-            console.print("  SELECT pg_reload_conf();", highlight=False)
+                out.print(f"  ALTER SYSTEM SET {name} = {value};", highlight=False)
+            out.print("  SELECT pg_reload_conf();", highlight=False)
         else:
             for statement in set_constants(UserServer(dsn), settings, apply):
-                console.print(f"done: {statement}", highlight=False)
+                out.print(f"done: {statement}", highlight=False)
+        if as_json:
+            print(json.dumps({"settings": {name: float(value) for name, value in settings.items()},
+                              **{name: value for name, value in result.as_dict().items() if name != "raw"}}, default=to_json, indent=1))
 
 
 def check_rights(server: UserServer, apply: str) -> None:

@@ -55,7 +55,7 @@ def parse_size(text: str) -> int:
 
 def slices(conn: psycopg.Connection, table: str, column: str, where: str, size: int, start: int = 0) -> Iterator[bytes]:
     """The pieces of one value, all from one snapshot, however long it takes and whoever appends meanwhile."""
-    name = sql.SQL(".").join(sql.Identifier(part) for part in _parts(table))
+    name = sql.SQL(".").join(sql.Identifier(part) for part in name_parts(table))
     field = sql.Identifier(column)
     with conn.transaction():
         conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -68,7 +68,7 @@ def slices(conn: psycopg.Connection, table: str, column: str, where: str, size: 
                                   " WHERE t.typname = 'appendable_bytea'").fetchone()[0]
             measure, part, integer = (schema, "appendable_length"), (schema, "appendable_substr"), "int8"
         found = conn.execute(sql.SQL("SELECT tableoid, ctid, {}({}) FROM {} WHERE ").format(sql.Identifier(*measure), field, name)
-                             + sql.SQL(where) + sql.SQL(" LIMIT 2")).fetchall()
+                             + sql.SQL(where + "\n LIMIT 2")).fetchall()
         if len(found) != 1:
             raise LabError(f"{'no row' if not found else 'more than one row'} of {table} satisfies: {where}",
                            "The condition must pick exactly one row, such as: id = 7.")
@@ -88,7 +88,7 @@ def copy(pieces: Iterator[bytes], file: BinaryIO) -> None:
     file.flush()
 
 
-def _parts(table: str) -> list[str]:
+def name_parts(table: str) -> list[str]:
     """Split schema.table; quotes as in SQL."""
     parts = re.findall(r'"((?:[^"]|"")+)"|([^".]+)', table)
     return [quoted.replace('""', '"') or plain.lower() for quoted, plain in parts]

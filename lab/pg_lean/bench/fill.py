@@ -1,0 +1,249 @@
+"""Temporary tables filled from queries: stock, fast load, and fast load of what workers compute; what that costs a short statement; and a session without ANALYZE."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any, Callable
+
+import psycopg
+
+from pg_lean import measure
+from pg_lean.bench import Bench, Check, Estimate, Headline, LabError, Plot, Result, Series, Table, human_bytes, not_slower
+from pg_lean.bench.extend import MARGIN, MARGIN_OF_ONE
+from pg_lean.measure import explain_text, timed
+
+TITLE = "Temporary tables filled from a scan, a join and a group by: stock, fast load, fast load with workers"
+PRELOAD = ("parallel_temp",)
+SETTINGS = {"shared_buffers": "1GB", "work_mem": "64MB", "max_worker_processes": "16", "max_parallel_workers": "16",
+            "max_wal_size": "4GB", "checkpoint_timeout": "1h", "autovacuum": "off"}
+
+#: Permanent rows (fewer are not worth a worker to any server); items they belong to; groups for each ten rows.
+FULL, QUICK, ITEMS, GROUPS = 5_000_000, 150_000, 100_000, 5
+
+STOCK, FAST, LEAN, ASKED = "stock", "fast load", "pg_lean", "pg_lean, rows of workers at no price"
+_PRICES = {"parallel_tuple_cost": 0.1, "parallel_setup_cost": 1000}
+VARIANTS: dict[str, dict[str, Any]] = {
+    STOCK: {"parallel_temp.enabled": False, "parallel_temp.fast_load": False, "parallel_temp.parallel_insert": False, **_PRICES},
+    FAST: {"parallel_temp.enabled": True, "parallel_temp.fast_load": True, "parallel_temp.parallel_insert": False, **_PRICES},
+    LEAN: {"parallel_temp.enabled": True, "parallel_temp.fast_load": True, "parallel_temp.parallel_insert": True, **_PRICES},
+    ASKED: {"parallel_temp.enabled": True, "parallel_temp.fast_load": True, "parallel_temp.parallel_insert": True, "parallel_tuple_cost": 0, "parallel_setup_cost": 0},
+}
+
+#: What a table is filled from; each has an "id" and an "amount", of which the answers are made.
+QUERIES = {
+    "filtered scan": "SELECT id, item, amount, remark FROM fill_source WHERE part < 60",
+    "hash join": "SELECT s.id, s.amount, i.name FROM fill_source s JOIN fill_items i USING (item) WHERE i.kind <> 0",
+    "group by": 'SELECT "group" AS id, count(*) AS lines, sum(amount) AS amount FROM fill_source GROUP BY "group"',
+}
+INTO = ("CREATE TABLE AS", "INSERT ... SELECT")
+
+#: Times as fast as fast load without workers (scan and join), and as stock, by statement.
+OVER_FAST, OVER_STOCK = 1.5, {"CREATE TABLE AS": 2.5, "INSERT ... SELECT": 4.0}
+
+OFF, ON = "parallel_insert off", "parallel_insert on"
+SHORT = {"prepared": True, "as text": False}
+
+#: The session of many tables, and what it may take of its time without statistics.
+TABLES, SESSION, WITH_STATISTICS = 12, "session of 12 tables", 0.75
+NONE, GATHERED = "statistics off", "statistics on"
+
+
+def run(bench: Bench) -> Result:
+    """Each query into each kind of statement, in turns; then short statements; then the session."""
+    bench.server.need_function("parallel_temp_stats()")
+    bench.server.make_schema()
+    rows = bench.pick(full=FULL, quick=QUICK)
+    repetitions = bench.iterations(full=5, quick=2)
+    plans: dict[tuple[str, str, str], str] = {}
+    sizes: dict[str, tuple[int, int]] = {}
+    with bench.connect() as data:
+        try:
+            with bench.activity(f"making {rows:,} permanent rows"):
+                make(data, rows)
+            for query in QUERIES:
+                for into in INTO:
+                    fill(bench, into, query, repetitions, plans, sizes)
+            short(bench)
+            session(bench, min(rows // TABLES, 100_000), bench.iterations(full=7, quick=2))
+        finally:
+            drop(data)
+    return present(bench, rows, repetitions, plans, sizes)
+
+
+def make(conn: psycopg.Connection, rows: int) -> None:
+    drop(conn)
+    items = min(ITEMS, rows // 10)
+    conn.execute(f"CREATE TABLE fill_items AS SELECT g AS item, g % 5 AS kind, md5(g::text) AS name FROM generate_series(0, {items - 1}) g")
+    conn.execute(f'CREATE TABLE fill_source AS SELECT g AS id, hashint4(g + 3) & 65535 AS amount, ((hashint4(g)::bigint & 1073741823) % {items})::int AS item,'
+                 f' (hashint4(g + 1) & 1073741823) % 100 AS part, (hashint4(g + 2) & 1073741823) % {rows * GROUPS // 10} AS "group", md5(g::text) AS remark'
+                 f" FROM generate_series(1, {rows}) g")
+    conn.execute("CREATE TABLE fill_small (id int PRIMARY KEY, amount int)")
+    conn.execute("INSERT INTO fill_small SELECT g, g FROM generate_series(1, 1000) g")
+    for table in ("fill_items", "fill_source", "fill_small"):
+        conn.execute(f"VACUUM ANALYZE {table}")
+
+
+def drop(conn: psycopg.Connection) -> None:
+    conn.execute("DROP TABLE IF EXISTS fill_items, fill_source, fill_small")
+
+
+# -- loads ---------------------------------------------------------------------
+
+
+def case_of(into: str, query: str) -> str:
+    return f"{into}, {query}"
+
+
+def answer(conn: psycopg.Connection, source: str) -> tuple[Any, ...]:
+    return conn.execute(f"SELECT count(*), sum(id), sum(amount) FROM {source}").fetchone()
+
+
+def plan_of(text: str) -> str:
+    """What EXPLAIN ANALYZE says of a statement's workers: how many there were, or "serial" with the reason if one is given."""
+    launched = [int(number) for number in re.findall(r"Workers Launched: (\d+)", text)]
+    reason = re.search(r"Parallel Select: not used \((.*)\)", text)
+    if "Gather" in text:
+        return f"Gather, workers: {sum(launched)}"
+    return f"serial ({reason[1]})" if reason else "serial"
+
+
+def fill(bench: Bench, into: str, query: str, repetitions: int, plans: dict[tuple[str, str, str], str], sizes: dict[str, tuple[int, int]]) -> None:
+    """Time the variants in turns; before that each is explained once, which is the round that is thrown away; every answer is compared."""
+    text, case = QUERIES[query], case_of(into, query)
+    statement = f"CREATE TEMP TABLE t AS {text}" if into == "CREATE TABLE AS" else f"INSERT INTO t {text}"
+    with bench.connect(temp_buffers="8MB", jit=False, max_parallel_workers_per_gather=1) as conn:
+        conn.prepare_threshold = None  # a prepared statement would keep the plan of the variant that came first
+        bench.server.set(conn, VARIANTS[STOCK])
+        expected = answer(conn, f"({text}) q")
+
+        def load(variant: str, action: Callable[[], Any]) -> Any:
+            bench.server.set(conn, VARIANTS[variant])
+            if into != "CREATE TABLE AS":
+                conn.execute(f"CREATE TEMP TABLE t AS {text} LIMIT 0")
+            try:
+                found = action()
+                if answer(conn, "pg_temp.t") != expected:
+                    raise LabError(f"{case}: {variant} has a different answer", "This is a fault of pg_lean; please report it.")
+                sizes[query] = conn.execute("SELECT %s::bigint, pg_relation_size('pg_temp.t')", (expected[0],)).fetchone()
+                return found
+            finally:
+                conn.execute("DROP TABLE IF EXISTS pg_temp.t")
+
+        for variant in VARIANTS:
+            plans[into, query, variant] = plan_of(load(variant, lambda: explain_text(conn, statement, "ANALYZE, TIMING OFF, COSTS OFF")))
+        bench.interleave({variant: lambda variant=variant: load(variant, lambda: timed(conn, statement)) for variant in VARIANTS}, repetitions,
+                         case=case, warmup=0, text=case)
+
+
+# -- short statements ----------------------------------------------------------
+
+
+def short(bench: Bench) -> None:
+    """INSERT ... SELECT of one row out of a small table, in bursts of two kinds of sessions."""
+    sessions, size = bench.iterations(full=15, quick=2), bench.pick(full=250, quick=30)
+    for name, prepared in SHORT.items():
+        def opened(on: bool, prepared: bool = prepared) -> psycopg.Connection:
+            conn = bench.connect(jit=False, max_parallel_workers_per_gather=1)
+            try:
+                bench.server.set(conn, {**VARIANTS[LEAN], "parallel_temp.parallel_insert": on})
+                conn.execute("CREATE TEMP TABLE t (id int, amount int)")
+                if prepared:
+                    measure.check_result(conn.pgconn.prepare(b"short", b"INSERT INTO t SELECT id, amount FROM fill_small WHERE id = $1"))
+            except BaseException:
+                conn.close()
+                raise
+            return conn
+
+        def once(pgconn: psycopg.pq.abc.PGconn, prepared: bool = prepared) -> None:
+            measure.check_result(pgconn.exec_prepared(b"short", [b"500"]) if prepared else
+                                 pgconn.exec_(b"INSERT INTO t SELECT id, amount FROM fill_small WHERE id = 500"))
+
+        with bench.progress(sessions, f"short statements, {name}") as step:
+            measure.bursts({OFF: lambda: opened(False), ON: lambda: opened(True)}, once, size, sessions, into=bench.raw, case=f"short, {name}", after_each=step)
+
+
+# -- a session without ANALYZE -------------------------------------------------
+
+
+def session(bench: Bench, rows: int, repetitions: int) -> None:
+    """A dozen temporary tables, each joined with the one before it and with a permanent one; nobody analyzes them."""
+    with bench.connect(temp_buffers="64MB", jit=False, max_parallel_workers_per_gather=1) as conn:
+        conn.prepare_threshold = None
+        answers: dict[str, list[tuple[Any, ...]]] = {}
+
+        def once(statistics: bool, name: str) -> dict[str, float]:
+            bench.server.set(conn, {**VARIANTS[LEAN], "parallel_temp.statistics": statistics})
+            start = time.perf_counter()
+            found = many_tables(conn, rows)
+            ms = (time.perf_counter() - start) * 1000
+            if answers.setdefault(SESSION, found) != found:
+                raise LabError(f"{SESSION}: {name} has a different answer", "This is a fault of pg_lean; please report it.")
+            return {"ms": ms}
+
+        try:
+            bench.interleave({NONE: lambda: once(False, NONE), GATHERED: lambda: once(True, GATHERED)}, repetitions, case=SESSION, text=SESSION)
+        finally:
+            bench.server.set(conn, {"parallel_temp.statistics": False})
+
+
+def many_tables(conn: psycopg.Connection, rows: int) -> list[tuple[Any, ...]]:
+    found = []
+    try:
+        for n in range(TABLES):
+            conn.execute(f"CREATE TEMP TABLE t{n} (id int, item int, amount int, state text)")
+            # few rows have the state that is asked for, which nobody knows who has not looked
+            conn.execute(f"INSERT INTO t{n} SELECT id, item, amount, CASE WHEN part = 0 THEN 'open' ELSE 'done' END FROM fill_source"
+                         f" WHERE id BETWEEN {n * rows // 2} AND {n * rows // 2 + rows}")
+            if n:
+                found.append(conn.execute(f"SELECT count(*), sum(b.amount) FROM t{n} a JOIN t{n - 1} b USING (id) JOIN fill_items i ON i.item = a.item"
+                                          " WHERE a.state = 'open' AND i.kind < 3").fetchone())
+    finally:
+        conn.execute("DROP TABLE IF EXISTS " + ", ".join(f"pg_temp.t{n}" for n in range(TABLES)))
+    return found
+
+
+# -- what came out -------------------------------------------------------------
+
+
+def present(bench: Bench, rows: int, repetitions: int, plans: dict[tuple[str, str, str], str], sizes: dict[str, tuple[int, int]]) -> Result:
+    cases = [(into, query) for into in INTO for query in QUERIES]
+
+    def ratio(into: str, query: str, base: str, variant: str = LEAN) -> Estimate:
+        return bench.ratio("ms", variant, base, case_of(into, query))
+
+    times = Table("Time in ms", ["statement", "from", "rows", "size", *VARIANTS],
+                  [[into, query, sizes[query][0], human_bytes(sizes[query][1]), *(bench.estimate("ms", variant, case_of(into, query)) for variant in VARIANTS)]
+                   for into, query in cases])
+    ratios = Table("Time over that of others", ["statement", "from", "pg_lean | over stock", "pg_lean | over fast load", "fast load | over stock", "rows of workers at no price | over fast load"],
+                   [[into, query, ratio(into, query, STOCK), ratio(into, query, FAST), ratio(into, query, STOCK, FAST), ratio(into, query, FAST, ASKED)]
+                    for into, query in cases])
+    plan = Table("Plans", ["statement", "from", *VARIANTS], [[into, query, *(plans[into, query, variant] for variant in VARIANTS)] for into, query in cases],
+                 note="As EXPLAIN ANALYZE saw each run once. CREATE TABLE AS has workers on any server, where its price of rows that workers hand over "
+                      "(parallel_tuple_cost) lets it; the last variant takes that price away.")
+    brief = Table("INSERT ... SELECT of one row: µs", ["sent", OFF, ON, "on / off"],
+                  [[name, bench.estimate("us", OFF, f"short, {name}"), bench.estimate("us", ON, f"short, {name}"), bench.ratio("us", ON, OFF, f"short, {name}")] for name in SHORT],
+                  note="Each value is a session's, the median of its bursts; both kinds of sessions took turns.")
+    gathered = bench.ratio("ms", GATHERED, NONE, SESSION)
+    erp = Table("A session of 12 temporary tables, joined and never analyzed: ms", [NONE, GATHERED, "on / off"],
+                [[bench.estimate("ms", NONE, SESSION), bench.estimate("ms", GATHERED, SESSION), gathered]])
+    plot = Plot("Time over stock's", "", "ratio", [Series(variant, [case_of(*case) for case in cases], [ratio(*case, STOCK, variant).median for case in cases]) for variant in (FAST, LEAN)], kind="bar")
+    checks = [*(Check(f"time over fast load without workers, {case_of(into, query)}", ratio(into, query, FAST).median, "<=", 1 / OVER_FAST)
+                for into, query in cases if query != "group by"),
+              *(Check(f"time over stock, {case_of(into, query)}", ratio(into, query, STOCK).median, "<=", 1 / OVER_STOCK[into]) for into, query in cases if query != "group by"),
+              *(not_slower(f"{case_of(*case)}, over fast load without workers", ratio(*case, FAST), MARGIN_OF_ONE) for case in cases),
+              *(not_slower(f"short INSERT ... SELECT, {name}", bench.ratio("us", ON, OFF, f"short, {name}"), MARGIN) for name in SHORT),
+              Check(f"{SESSION}: time over that without statistics", gathered.median, "<=", WITH_STATISTICS)]
+    join = ratio("INSERT ... SELECT", "hash join", FAST)
+    return Result(
+        title=TITLE,
+        summary=f"INSERT ... SELECT of a hash join into a temporary table takes {ratio('INSERT ... SELECT', 'hash join', STOCK).median:.2f} of stock's time and "
+                f"{join.median:.2f} of fast load's without workers ({join.low:.2f} to {join.high:.2f}). All answers are equal.",
+        what=f"{rows:,} permanent rows, and temporary tables filled from a scan that keeps three fifths of them, a hash join that keeps four, and a group by; "
+             "short statements; and a session of a dozen tables that nobody analyzes.",
+        how=f"{repetitions} interleaved repetitions in one session for each case, after one round that was explained; the leader and at most one worker. Time is the client's. "
+            f"`{STOCK}`: `parallel_temp.enabled` and `fast_load` off; `{FAST}`: on, `parallel_insert` off; `{LEAN}`: all on. temp_buffers is 8 MB. "
+            "The count and two sums of every table are compared with those of the query.",
+        headlines=[Headline(f"INSERT ... SELECT of a {query} into a temporary table", bench.ratio("ms", STOCK, LEAN, case_of("INSERT ... SELECT", query)),
+                            [(name, bench.estimate("ms", name, case_of("INSERT ... SELECT", query)).median) for name in (STOCK, LEAN)]) for query in ("hash join", "filtered scan")],
+        blocks=[times, ratios, plan, plot, brief, erp], checks=[] if bench.quick else checks)

@@ -1,0 +1,207 @@
+"""The run log: many writers that append lines to a log each, and followers that read what is new, by several ways to keep it."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any, Iterator
+
+import psycopg
+
+from pg_lean.bench import Bench, Check, Headline, LabError, Plot, Result, Series, Table, human_bytes
+from pg_lean.cluster import Cluster
+
+TITLE = "Logs that grow line by line: writers and followers"
+PRELOAD = ("appendable_bytea",)
+SETTINGS = {"shared_buffers": "256MB", "max_connections": 260, "max_wal_size": "16GB"}
+
+#: Bytes of a line, evenly spread.
+LINE = (200, 2000)
+#: Seconds that a follower keeps its snapshot open.
+SNAPSHOT = 1
+#: Lines a second of all writers together, where they are paced.
+PACE = 400
+
+
+@dataclass(frozen=True)
+class Way:
+    """SQL of one way to keep logs, as pgbench runs it: {t} is the table, :id the log, :n the line's length, :at what was read."""
+
+    name: str
+    setup: str
+    append: str
+    #: The new value of :at, once what is behind the old one was read.
+    follow: str
+    live: str = "SELECT sum(octet_length(data)) FROM {t}"
+    #: Bytes on disk, and what is vacuumed.
+    disk: str = "SELECT pg_total_relation_size('{t}')"
+    vacuum: str = "VACUUM {t}"
+    #: Take all logs away again, and make them anew.
+    empty: str = "TRUNCATE {t}; INSERT INTO {t} SELECT i, '' FROM generate_series(1, {writers}) i"
+
+
+_ROW = "CREATE TABLE {{t}} (id int PRIMARY KEY, data {0}) WITH (fillfactor = 80)"
+_STORE = "SELECT appendable_bytea_total_size('{t}')"
+_VACUUM = "VACUUM {t}; VACUUM {store}"
+_FOLLOW = "SELECT next_offset AS at FROM {t}, appendable_tail(data, :at) WHERE id = :id"
+_EXTERNAL = "; ALTER TABLE {t} ALTER data SET STORAGE EXTERNAL"
+_TEXT, _BYTES = "repeat('x', :n)", "convert_to(repeat('x', :n), 'UTF8')"
+
+WAYS = {way.name: way for way in (
+    Way("pg_lean, text", _ROW.format("appendable_text"), f"UPDATE {{t}} SET data = data || {_TEXT} WHERE id = :id", _FOLLOW, disk=_STORE, vacuum=_VACUUM),
+    Way("pg_lean, bytea", _ROW.format("appendable_bytea"), f"UPDATE {{t}} SET data = data || {_BYTES} WHERE id = :id", _FOLLOW, disk=_STORE, vacuum=_VACUUM),
+    Way("pg_lean, notifying", _ROW.format("appendable_text") + "; CREATE TRIGGER told AFTER UPDATE OF data ON {t} FOR EACH ROW EXECUTE FUNCTION appendable_notify('{t}', 'id')",
+        f"UPDATE {{t}} SET data = data || {_TEXT} WHERE id = :id", _FOLLOW, disk=_STORE, vacuum=_VACUUM),
+    Way("chunk rows", "CREATE TABLE {t} (id int, start bigint, data text, PRIMARY KEY (id, start))" + _EXTERNAL,
+        f"INSERT INTO {{t}} SELECT :id, coalesce((SELECT start + octet_length(data) FROM {{t}} WHERE id = :id ORDER BY start DESC LIMIT 1), 0), {_TEXT}",
+        "SELECT :at + coalesce(sum(octet_length(data)), 0) AS at FROM {t} WHERE id = :id AND start >= :at", empty="TRUNCATE {t}"),
+    Way("large object", "CREATE TABLE {t} (id int PRIMARY KEY, data oid)",
+        f"SELECT lo_put(data, :done, {_BYTES}) FROM {{t}} WHERE id = :id;\n\\set done :done + :n",
+        "SELECT :at + length(lo_get(data, :at, 1048576)) AS at FROM {t} WHERE id = :id",
+        live="SELECT sum(length(lo_get(data))) FROM {t}", disk="SELECT pg_total_relation_size('{t}') + pg_total_relation_size('pg_largeobject')",
+        vacuum="VACUUM {t}; VACUUM pg_largeobject",
+        empty="SELECT count(lo_unlink(data)) FROM {t}; VACUUM pg_largeobject; TRUNCATE {t}; INSERT INTO {t} SELECT i, lo_create(0) FROM generate_series(1, {writers}) i"),
+    Way("no append", "CREATE TABLE {t} (id int PRIMARY KEY, n bigint) WITH (fillfactor = 80)", f"UPDATE {{t}} SET n = n + octet_length({_TEXT}) WHERE id = :id",
+        "SELECT :at + 0 AS at FROM {t} WHERE id = :id", live="SELECT sum(n) FROM {t}",
+        empty="TRUNCATE {t}; INSERT INTO {t} SELECT i, 0 FROM generate_series(1, {writers}) i"),
+    Way("text EXTERNAL", _ROW.format("text") + _EXTERNAL, f"UPDATE {{t}} SET data = data || {_TEXT} WHERE id = :id",
+        "SELECT :at + octet_length(substr(data, :at + 1)) AS at FROM {t} WHERE id = :id"),
+    Way("bytea EXTERNAL", _ROW.format("bytea") + _EXTERNAL, f"UPDATE {{t}} SET data = data || {_BYTES} WHERE id = :id",
+        "SELECT :at + octet_length(substr(data, :at + 1)) AS at FROM {t} WHERE id = :id"),
+)}
+LEAN = "pg_lean, text"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way to write, by all writers at once."""
+
+    name: str
+    lines: int
+    ways: tuple[str, ...]
+    synchronous: bool = False
+    followers: int = 0
+    rate: int | None = None
+
+
+class Log:
+    """One way's table."""
+
+    def __init__(self, bench: Bench, cluster: Cluster, conn: psycopg.Connection, way: Way, writers: int):
+        self.bench, self.cluster, self.conn, self.way, self.writers = bench, cluster, conn, way, writers
+        self.table = "log_" + re.sub(r"\W+", "_", way.name)
+        self.store = None
+        self.do(way.setup)
+        if "{store}" in way.vacuum:
+            self.store = conn.execute(f"SELECT store FROM appendable_bytea_stats('{self.table}')").fetchone()[0]
+
+    def sql(self, text: str) -> str:
+        return text.format(t=self.table, writers=self.writers, store=self.store)
+
+    def do(self, statements: str) -> None:
+        for statement in self.sql(statements).split(";"):
+            self.conn.execute(statement)
+
+    def ask(self, query: str) -> int:
+        return int(self.conn.execute(self.sql(query)).fetchone()[0] or 0)
+
+    def pgbench(self, script: str, clients: int, transactions: int, case: Case, name: str, *options: str) -> Any:
+        settings = f"-c search_path={self.cluster.schema},public -c synchronous_commit={'on' if case.synchronous else 'off'}"
+        return self.cluster.run("pgbench", "-n", "-M", "prepared", "-c", str(clients), "-j", "2" if clients > 1 else "1", "-t", str(transactions),
+                                "-D", "at=0", "-D", "done=0", "-f", "-", *options, input=self.sql(script), env={"PGOPTIONS": settings, "PGAPPNAME": name})
+
+    @contextlib.contextmanager
+    def followers(self, case: Case) -> Iterator[None]:
+        """Sessions that read what is new and keep each snapshot for a while, until the block ends."""
+        if not case.followers:
+            yield
+            return
+        script = (f"\\set id :client_id % {self.writers} + 1\nBEGIN ISOLATION LEVEL REPEATABLE READ;\n{self.way.follow} \\gset\n"
+                  f"\\sleep {SNAPSHOT} s\nCOMMIT;\n")
+        done: list[Any] = []
+        thread = threading.Thread(target=lambda: done.append(self.pgbench(script, case.followers, 1_000_000, case, "follower")))
+        thread.start()
+        mine = "FROM pg_stat_activity WHERE application_name = 'follower'"
+        try:
+            deadline = time.monotonic() + 60
+            while self.ask(f"SELECT count(*) {mine} AND backend_xmin IS NOT NULL") < case.followers:
+                if done or time.monotonic() > deadline:
+                    raise LabError(f"followers of {self.way.name} do not start: {done[0].stderr.strip() if done else ''}")
+                time.sleep(0.05)
+            yield
+            if done:
+                raise LabError(f"followers of {self.way.name} ended: {done[0].stderr.strip()}")
+        finally:
+            while thread.is_alive():
+                self.ask(f"SELECT count(pg_terminate_backend(pid)) {mine}")
+                thread.join(0.1)
+
+    def measure(self, case: Case) -> dict[str, float]:
+        self.do(self.way.empty)
+        start = self.conn.execute("SELECT pg_current_wal_insert_lsn()").fetchone()[0]
+        script = f"\\set id :client_id + 1\n\\set n random({LINE[0]}, {LINE[1]})\n{self.way.append}" + ("" if "\n" in self.way.append else ";") + "\n"
+        with self.followers(case):
+            done = self.pgbench(script, self.writers, case.lines, case, "writer", "--random-seed=1", *([f"--rate={case.rate}"] if case.rate else []))
+        found = {name: re.search(pattern, done.stdout, re.M) for name, pattern in
+                 (("tps", r"^tps = ([\d.]+)"), ("ms", r"^latency average = ([\d.]+)"), ("lines", r"actually processed: (\d+)"))}
+        if done.returncode or not all(found.values()) or int(found["lines"][1]) != self.writers * case.lines:
+            raise LabError(f"pgbench failed for {self.way.name}: {done.stderr.strip() or done.stdout}")
+        wal = self.ask(f"SELECT pg_current_wal_insert_lsn() - '{start}'::pg_lsn")
+        live = self.ask(self.way.live)
+        rows, disk = self.ask("SELECT pg_relation_size('{t}')"), self.ask(self.way.disk)
+        self.do(self.way.vacuum)
+        return {"tps": float(found["tps"][1]), "latency_ms": float(found["ms"][1]), "wal_a_byte": wal / live, "live": live, "disk_by_live": disk / live,
+                "vacuumed_by_live": self.ask(self.way.disk) / live, "rows_bytes": rows}
+
+
+def run(bench: Bench) -> Result:
+    """Every way in turns, for each case; what is written is bounded by size."""
+    cluster = bench.need_private()
+    cluster.need_extension("appendable_bytea")
+    writers, lines, followers = bench.pick(full=(200, 150, 20), quick=(20, 40, 4))
+    every, fast = tuple(WAYS), tuple(name for name in WAYS if "EXTERNAL" not in name)
+    cases = [Case("closed loop", lines, every), Case("closed loop, waiting for the disk", max(lines // 3, 5), fast, synchronous=True),
+             Case(f"closed loop beside {followers} followers", lines, tuple(name for name in fast if name != "pg_lean, notifying"), followers=followers),
+             Case(f"{PACE} lines a second beside {followers} followers", max(lines // 15, 5), every, synchronous=True, followers=followers, rate=PACE)]
+    repetitions = bench.iterations(full=5, quick=1)
+    conn = bench.connect()
+    try:
+        logs = {name: Log(bench, cluster, conn, way, writers) for name, way in WAYS.items()}
+        for case in cases:
+            bench.interleave({name: lambda log=logs[name], case=case: log.measure(case) for name in case.ways}, repetitions, case=case.name, warmup=0, text=case.name)
+    finally:
+        conn.close()
+    return report(bench, cases, writers)
+
+
+def report(bench: Bench, cases: list[Case], writers: int) -> Result:
+    columns = {"tps": "lines a second", "latency_ms": "ms a line", "wal_a_byte": "WAL bytes a byte", "disk_by_live": "disk / live", "vacuumed_by_live": "after VACUUM",
+               "rows_bytes": "bytes of the row table"}
+    tables = [Table(f"{case.name.capitalize()}: {writers} writers, {case.lines} lines each", ["kept as", *columns.values()],
+                    [[name, *(bench.estimate(metric, name, case.name) for metric in columns)] for name in case.ways],
+                    note=f"synchronous_commit = {'on' if case.synchronous else 'off'}; lines of {LINE[0]} to {LINE[1]:,} bytes; no autovacuum. "
+                              "no append: an UPDATE of a number, which stores no line: what the statement takes in any case."
+                         + (f" Followers keep each snapshot for {SNAPSHOT} s." if case.followers else "")) for case in cases]
+    loop, _, followed, _ = (case.name for case in cases)
+    live = bench.estimate("live", LEAN, followed).median
+    checks = [
+        Check("lines a second, pg_lean over chunk rows, closed loop", bench.ratio("tps", LEAN, "chunk rows", loop).median, ">=", 1.15),
+        Check("WAL bytes a byte, closed loop", bench.estimate("wal_a_byte", LEAN, loop).median, "<=", 1.15),
+        Check("disk by live bytes, closed loop", bench.estimate("disk_by_live", LEAN, loop).median, "<=", 1.10),
+        Check("row table by live bytes beside followers", bench.estimate("rows_bytes", LEAN, followed).median / live, "<=", 0.10),
+    ]
+    ratio = bench.ratio("latency_ms", "bytea EXTERNAL", LEAN, loop)
+    plot = Plot(f"Lines a second, {loop}", "", "lines a second", [Series("lines", list(cases[0].ways), [bench.estimate("tps", name, loop).median for name in cases[0].ways])],
+                kind="bar")
+    return Result(
+        TITLE, f"A line of a run log costs {bench.estimate('latency_ms', LEAN, loop).median:.3g} ms beside {bench.estimate('latency_ms', 'chunk rows', loop).median:.3g} in a chunk table by hand "
+               f"and {bench.estimate('latency_ms', 'bytea EXTERNAL', loop).median:.3g} in bytea.",
+        what=f"{writers} sessions append a line at a time to a log each, {human_bytes(live)} in the end, in columns of appendable_text and appendable_bytea, of text and bytea "
+             "with STORAGE EXTERNAL, as rows of a hand-written chunk table, and as large objects whose writers know where they end.",
+        how="`pgbench` with prepared statements; each line is a transaction. Ways take turns in each repetition. WAL and sizes are the server's, of table, indexes, TOAST and chunks.",
+        headlines=[Headline(f"a line of a run log, {writers} writers", ratio,
+                            [("bytea", bench.estimate("latency_ms", "bytea EXTERNAL", loop).median), ("appendable_text", bench.estimate("latency_ms", LEAN, loop).median)])],
+        blocks=[*tables, plot], checks=checks)
