@@ -63,11 +63,17 @@ packages: deb dist image ## all three
 neighbours: ready ## beside other extensions, loaded before and after them (SRC=... is pg_tracing's source, LABEL=18 another server)
 	@SRC='$(SRC)' $(TOP)/ci/neighbours.sh $(LABEL) $(NAMES)
 
+citus: ## on more than one machine: a coordinator and two workers with Citus (SRC=... is its source, LABEL=17)
+	@SRC='$(SRC)' $(TOP)/ci/citus.sh $(LABEL)
+
 arm: ## build for ARM64 and test in an emulator, as far as that goes (NAMES='light_explain')
 	@$(TOP)/ci/arm.sh $(NAMES)
 
 chaos: ready ## kill and compare: everything at once against a model (MINUTES=3, HOURS=8 or KILLS=300; ARGS='--pg-config 18-assert')
 	@$(TOP)/certificate/run chaos $(if $(KILLS),--kills $(KILLS),--minutes $(if $(HOURS),$$(($(HOURS) * 60)),$(or $(MINUTES),3))) $(ARGS)
+
+scenes: ready ## take the pictures of docs/seeing.md of a running server
+	@$(LAB) scenes $(ARGS)
 
 mutants: ready ## plant bugs in the C code, one at a time: the tests must fail for each (ARGS=--check: only see that they fit)
 	@$(TOP)/certificate/run mutants $(ARGS)
@@ -92,5 +98,5 @@ clean: ## remove everything made, here and in build/
 	+$(if $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null)),$(call in_each,clean))
 	@$(if $(HERE),$(TOP)/ci/clean.sh)
 
-.PHONY: docs all install uninstall installcheck help setup ready demo check matrix clients fresh neighbours arm deb dist image packages chaos mutants fuzz certificate indent clean
+.PHONY: docs all install uninstall installcheck help setup ready demo check matrix clients fresh neighbours citus arm deb dist image packages scenes chaos mutants fuzz certificate indent clean
 .DEFAULT_GOAL := all

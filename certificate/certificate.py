@@ -41,6 +41,9 @@ KINDS = (
     ("neighbours", "Neighbours",
      "Beside libraries of others, loaded before and after them: a battery of statements prints what it prints without them, and no process dies.",
      "make neighbours"),
+    ("citus", "More than one machine",
+     "With Citus, a coordinator and two workers: what is appended through the coordinator is compared with a distributed table of bytea that the same statements"
+     " changed. [When one machine is not enough](more-machines.md) has the rest.", "make citus SRC=..."),
     ("versions", "Versions", "All tests, and PostgreSQL's own regression suite with the libraries.", "make check, make matrix"),
 )
 
@@ -91,7 +94,11 @@ def chaos(run: dict) -> str:
 
 def mutants(run: dict) -> str:
     rows = [(f"`{bug['file']}`", bug["what"], ", ".join(bug["by"][:3]) if bug["outcome"] == "caught" else f"**{bug['outcome']}**") for bug in run["bugs"]]
-    return f"{run['caught']} of {run['planted']} were caught.\n\n" + table(("file", "the bug", "caught by"), rows)
+    earlier = sorted({(bug["commit"][:10] + bug["commit"][40:], sum(other.get("commit") == bug["commit"] for other in run["bugs"])) for bug in run["bugs"] if "commit" in bug})
+    said = "".join(f" {n} of them were tried at commit {commit}." for commit, n in earlier)
+    more = run.get("listed", run["planted"]) - run["planted"]
+    said += f" {more} more on the list were not tried." if more else ""
+    return f"{run['caught']} of {run['planted']} were caught.{said}\n\n" + table(("file", "the bug", "caught by"), rows)
 
 
 def fuzz(run: dict) -> str:

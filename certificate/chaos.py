@@ -3,7 +3,7 @@
 One primary with all of the project's libraries, one standby, one logical
 subscriber.  At the same time:
 
-* writers change appended values in every way (insert, append, replace, edit,
+* writers change appended values, of bytes and of text, in every way (insert, append, replace, edit,
   truncate, delete; plain, in savepoints, rolled back, prepared) and keep what each
   of their rows must hold; each row also carries the checksum of its value,
 * readers compare value and checksum on the primary and, with snapshots that stay
@@ -56,7 +56,7 @@ from pg_lean.errors import LabError
 from pg_lean.paths import SERVER_DIR
 import record
 
-WRITERS = 4
+WRITERS = 6
 ROWS = 12
 #: Seconds in which a server must start, or one that waits for another must get ahead.
 PATIENCE = 900
@@ -88,10 +88,23 @@ CREATE TABLE chaos (id int PRIMARY KEY, n int NOT NULL, sum bytea NOT NULL, data
 CREATE TABLE chaos_parts (id int, n int NOT NULL, sum bytea NOT NULL, data appendable_bytea NOT NULL, PRIMARY KEY (id)) PARTITION BY RANGE (id);
 CREATE TABLE chaos_part1 PARTITION OF chaos_parts FOR VALUES FROM (0) TO (200);
 CREATE TABLE chaos_part2 PARTITION OF chaos_parts FOR VALUES FROM (200) TO (100000);
+CREATE TABLE chaos_text (id int PRIMARY KEY, n int NOT NULL, sum bytea NOT NULL, data appendable_text NOT NULL);
 CREATE TABLE rows AS SELECT g AS k, g % 97 AS v, md5(g::text) AS t FROM generate_series(1, 60000) g;
 CREATE INDEX ON rows (k);
 ANALYZE rows;
 """
+
+
+#: Every value with what it should be and what it is.
+EVERY_VALUE = """(SELECT id, sum, length(data) AS n, sha256(data::bytea) AS digest FROM chaos
+UNION ALL SELECT id, sum, length(data), sha256(data::bytea) FROM chaos_parts
+UNION ALL SELECT id, sum, length(data), sha256(convert_to(data, 'UTF8')) FROM chaos_text) a"""
+#: Characters of one to four bytes.
+CHARACTERS = "ab \n'äж€𝄞"
+
+
+def encoded(value: bytes | str) -> bytes:
+    return value if isinstance(value, bytes) else value.encode()
 
 
 class Wrong(Exception):
@@ -225,8 +238,10 @@ class Chaos:
     # -- writers -------------------------------------------------------------
 
     def writer(self, number: int):
-        table = "chaos" if number % 2 == 0 else "chaos_parts"
-        model: dict[int, bytes] = {}
+        table = ("chaos", "chaos_parts", "chaos_text")[number % 3]
+        text = table == "chaos_text"
+        kind_of = "text" if text else "bytea"
+        model: dict[int, bytes | str] = {}
         ids = range(number * 100, number * 100 + ROWS)
         state = {"doubt": None, "server": None, "prepared": 0}
 
@@ -242,12 +257,17 @@ class Chaos:
             for (gid,) in conn.execute("SELECT gid FROM pg_prepared_xacts WHERE gid LIKE %s", (f"w{number}-%",)).fetchall():
                 with contextlib.suppress(psycopg.errors.UndefinedObject):
                     conn.execute(f"ROLLBACK PREPARED '{gid}'")
-            rows = {row[0]: (bytes(row[1]), bytes(row[2])) for row in conn.execute(
-                f"SELECT id, data::bytea, sum FROM {table} WHERE id = ANY(%s)", (list(ids),), binary=True)}
+            rows = {row[0]: (row[1], bytes(row[2])) for row in conn.execute(
+                f"SELECT id, data::{kind_of}, sum FROM {table} WHERE id = ANY(%s)", (list(ids),), binary=True)}
             found = {key: value for key, (value, _) in rows.items()}
             for key, (value, total) in rows.items():
-                if hashlib.sha256(value).digest() != total:
+                if hashlib.sha256(encoded(value)).digest() != total:
                     raise Wrong(f"row {key} of {table} does not match its own checksum")
+                at = random.randrange(len(value) + 1)
+                start = len(encoded(value[:at]))
+                piece = conn.execute(f"SELECT t.data, next_offset FROM {table}, appendable_tail(data, %s, 5000) t WHERE id = %s", (start, key), binary=True).fetchone()
+                if not value[at:].startswith(piece[0]) or piece[1] != start + len(encoded(piece[0])) or (not piece[0] and at < len(value)):
+                    raise Wrong(f"what follows byte {start} of row {key} of {table} is something else")
             self.count("values compared", len(rows))
             doubt = state["doubt"]
             if found != model and not (doubt is not None and found == doubt):
@@ -259,35 +279,40 @@ class Chaos:
                 model.update(found)
             state["doubt"] = None
 
-        def change(conn, rng, now: dict[int, bytes]) -> None:
+        def some(rng, n: int) -> bytes | str:
+            """So many bytes, or characters, of whatever they may be."""
+            return "".join(rng.choices(CHARACTERS, k=n)) if text else rng.randbytes(n)
+
+        def change(conn, rng, now: dict[int, bytes | str]) -> None:
             """One statement on a row, in the model too."""
             key = rng.choice(ids)
             old = now.get(key)
-            sum_of = lambda value: hashlib.sha256(value).digest()  # noqa: E731
+            sum_of = lambda value: hashlib.sha256(encoded(value)).digest()  # noqa: E731
             kind = rng.random()
             if old is None:
-                new = rng.randbytes(rng.choice((0, 10, 900, 5000, 60000)))
-                conn.execute(f"INSERT INTO {table} VALUES (%s, 0, %s, %s::bytea)", (key, sum_of(new), new))
+                new = some(rng, rng.choice((0, 10, 900, 5000, 60000)))
+                conn.execute(f"INSERT INTO {table} VALUES (%s, 0, %s, %s::{kind_of})", (key, sum_of(new), new))
             elif kind < 0.08:
                 conn.execute(f"DELETE FROM {table} WHERE id = %s", (key,))
                 del now[key]
                 return
             elif kind < 0.65 and len(old) < (LONG if key % 4 == 0 else LONG // 10):
-                chunk = rng.randbytes(rng.choice((1, 10, 300, 1000, 9000, 40000)))
+                chunk = some(rng, rng.choice((1, 10, 300, 1000, 9000, 40000)))
                 new = old + chunk
-                conn.execute(f"UPDATE {table} SET data = data || %s::bytea, sum = %s, n = n + 1 WHERE id = %s", (chunk, sum_of(new), key))
+                conn.execute(f"UPDATE {table} SET data = data || %s::{kind_of}, sum = %s, n = n + 1 WHERE id = %s", (chunk, sum_of(new), key))
             elif kind < 0.75 and old:
                 at = rng.randrange(len(old))
-                piece = rng.randbytes(min(rng.choice((1, 50, 5000)), len(old) - at))
+                piece = some(rng, min(rng.choice((1, 50, 5000)), len(old) - at))
                 new = old[:at] + piece + old[at + len(piece):]
-                conn.execute(f"UPDATE {table} SET data = appendable_write(data, %s::bytea, %s::bigint, %s::bigint), sum = %s WHERE id = %s",
-                             (piece, at, len(piece), sum_of(new), key))
+                edit = "overlay(data PLACING %s::text FROM %s + 1 FOR %s)" if text else "appendable_write(data, %s::bytea, %s::bigint, %s::bigint)"
+                conn.execute(f"UPDATE {table} SET data = {edit}, sum = %s WHERE id = %s", (piece, at, len(piece), sum_of(new), key))
             elif kind < 0.83 and old:
                 new = old[:rng.randrange(len(old) + 1)]
-                conn.execute(f"UPDATE {table} SET data = appendable_truncate(data, %s::bigint), sum = %s WHERE id = %s", (len(new), sum_of(new), key))
+                cut = "left(data, %s)" if text else "appendable_truncate(data, %s::bigint)"
+                conn.execute(f"UPDATE {table} SET data = {cut}, sum = %s WHERE id = %s", (len(new), sum_of(new), key))
             elif kind < 0.93:
-                new = rng.randbytes(rng.choice((0, 100, 3000, 30000)))
-                conn.execute(f"UPDATE {table} SET data = %s::bytea, sum = %s WHERE id = %s", (new, sum_of(new), key))
+                new = some(rng, rng.choice((0, 100, 3000, 30000)))
+                conn.execute(f"UPDATE {table} SET data = %s::{kind_of}, sum = %s WHERE id = %s", (new, sum_of(new), key))
             else:
                 new = old
                 conn.execute(f"UPDATE {table} SET n = n + 1 WHERE id = %s", (key,))
@@ -345,8 +370,7 @@ class Chaos:
         conn.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
         first = None
         for _ in range(3):
-            rows = conn.execute("SELECT id, length(data), sha256(data::bytea) = sum FROM (SELECT id, sum, data FROM chaos UNION ALL SELECT id, sum, data FROM chaos_parts) a"
-                                " ORDER BY id").fetchall()
+            rows = conn.execute(f"SELECT id, n, digest = sum FROM {EVERY_VALUE} ORDER BY id").fetchall()
             if not all(row[2] for row in rows):
                 raise Wrong(f"values do not match their checksums: {[row[0] for row in rows if not row[2]]}")
             if first is not None and rows != first:
@@ -409,7 +433,7 @@ class Chaos:
     def maintain(self, conn, rng) -> None:
         store = conn.execute("SELECT store FROM appendable_bytea_stats() ORDER BY random() LIMIT 1").fetchone()[0]
         conn.execute("SET client_min_messages = error")
-        table = rng.choice(("chaos", "chaos_part1", "chaos_part2"))
+        table = rng.choice(("chaos", "chaos_part1", "chaos_part2", "chaos_text"))
         command = rng.choice((f"VACUUM {table}", f"VACUUM {store}", f"VACUUM {table}", "ANALYZE chaos", "CHECKPOINT", f"VACUUM FULL {table}",
                               f"REINDEX TABLE {store}", f"REINDEX TABLE CONCURRENTLY {store}", f"CLUSTER {table} USING {table}_pkey",
                               "ALTER TABLE chaos ADD COLUMN IF NOT EXISTS more int DEFAULT 1; ALTER TABLE chaos DROP COLUMN more"))
@@ -648,7 +672,7 @@ class Chaos:
 
     def make_subscription(self, subscriber: Cluster) -> None:
         with self.connect(self.primary, "setup") as conn:
-            conn.execute("CREATE PUBLICATION chaos FOR TABLE chaos (id, n, sum, data), chaos_parts WITH (publish_via_partition_root = true)")
+            conn.execute("CREATE PUBLICATION chaos FOR TABLE chaos (id, n, sum, data), chaos_parts, chaos_text WITH (publish_via_partition_root = true)")
         with self.connect(subscriber, "setup") as conn:
             conn.execute(f"CREATE SCHEMA {self.primary.schema}; SET search_path = {self.primary.schema}, public")
             conn.execute(TABLES)
@@ -659,8 +683,7 @@ class Chaos:
         for attempt in range(20):
             try:
                 with self.connect(server, "verify") as conn:
-                    rows = conn.execute("SELECT id, sha256(data::bytea) = sum, sum FROM (SELECT id, sum, data FROM chaos"
-                                        " UNION ALL SELECT id, sum, data FROM chaos_parts) a ORDER BY id").fetchall()
+                    rows = conn.execute(f"SELECT id, digest = sum, sum FROM {EVERY_VALUE} ORDER BY id").fetchall()
                 break
             except GONE:  # replay went before a query of the standby
                 if attempt == 19:

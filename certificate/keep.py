@@ -1,6 +1,6 @@
 """Run a command and keep its closing lines for the certificate.
 
-    keep.py NAME [--server VERSION] COMMAND...
+    keep.py [--server VERSION] NAME COMMAND...
 
 NAME is that of the file in results/certificate/ and begins with the kind of run:
 neighbours-15, versions-17.  Its output goes on as it comes; what is kept are the lines that
@@ -20,7 +20,7 @@ from certificate import RUNS
 from pg_lean.cluster import exit_on_signals
 import record
 
-COUNTS = re.compile(r"^(PostgreSQL \S+.* \d+ passed, \d+ failed|\d+ passed, \d+ failed|\d+ passed.* in [\d.]+s.*|neighbours: .*|\w+ +(equal|DIFFERENT|skipped).*|PostgreSQL \d+ +loaded .*)$")
+COUNTS = re.compile(r"^(PostgreSQL \S+.* \d+ passed, \d+ failed|\d+ passed, \d+ failed|\d+ passed.* in [\d.]+s.*|neighbours: .*|citus: .*|\w+ +(equal|DIFFERENT|skipped|not tried).*|PostgreSQL \d+ +loaded .*)$")
 
 
 def main() -> int:
@@ -30,7 +30,9 @@ def main() -> int:
     parser.add_argument("command", nargs=argparse.REMAINDER)
     args = parser.parse_args()
     exit_on_signals()
-    run = record.about(" ".join(args.command), args.server or os.environ.get("PG_CONFIG") or "pg_config")
+    # where somebody keeps a source is nobody else's concern
+    shown = [re.sub(r"=/\S*/", "=", word) for word in args.command]
+    run = record.about(" ".join(shown), args.server or os.environ.get("PG_CONFIG") or "pg_config")
     lines = []
     with subprocess.Popen(args.command, stdout=subprocess.PIPE, text=True, errors="replace") as process:
         for line in process.stdout:

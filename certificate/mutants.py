@@ -7,7 +7,7 @@ and isolation tests of the extension.  A bug is caught if a test fails or the se
 crashes; one that passes everything has survived.  Before that each set of tests is
 run once without a bug: tests that fail by themselves would catch anything.
 
-    mutants.py [--check] [--only TEXT]... [--jobs N] [--json FILE]
+    mutants.py [--check] [--only TEXT]... [--jobs N] [--json FILE [--resume]]
 
 Ends with status 0 only if every bug was caught.  PG_CONFIG (default: pg_config of
 the installed server) says which server is copied.
@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import functools
+import json
 import os
 import re
 import shutil
@@ -142,13 +143,13 @@ class Workshop:
             changed[mutation.file] = mutated(mutation)
         for file, text in changed.items():
             (self.tree / file).write_text(text)
+        self.changed = mutation.file if mutation else None
         for extension in {file.split("/")[0] for file in changed}:
             self.make(extension, "all")
             # a new file, not the one that a server may still have mapped
             library = self.pkglibdir / f"{extension}.so"
             library.unlink()
             shutil.copy(self.tree / extension / f"{extension}.so", library)
-        self.changed = mutation.file if mutation else None
         self.own()
 
     def test(self, extension: str, tests: tuple[str, ...]) -> tuple[bool, list[str]]:
@@ -196,7 +197,10 @@ def main() -> int:
     parser.add_argument("--only", action="append", default=[], metavar="TEXT", help="those whose file or description holds this text")
     parser.add_argument("--jobs", type=int, default=1, help="so many at once (default 1)")
     parser.add_argument("--json", type=Path, help="write what happened to this file too")
+    parser.add_argument("--resume", action="store_true", help="go on from that file: bugs that it says were caught are not tried again")
     args = parser.parse_args()
+    if args.resume and not args.json:
+        parser.error("--resume needs --json")
     chosen = [m for m in MUTATIONS if not args.only or any(text in f"{m.file} {m.what}" for text in args.only)]
     if not chosen:
         parser.error(f"no planted bug has {' or '.join(args.only)} in its file or description")
@@ -220,7 +224,11 @@ def main() -> int:
     lock = threading.Lock()
     sound: dict[tuple[str, tuple[str, ...]], bool] = {}
     results: list[dict | None] = [None] * len(chosen)
-    waiting = list(range(len(chosen)))
+    if args.resume and args.json.exists():
+        before = json.loads(args.json.read_text())
+        caught_before = {(bug["file"], bug["old"], bug["new"]): {"commit": before["commit"], **bug} for bug in before["bugs"] if bug["outcome"] == "caught"}
+        results = [caught_before.get((m.file, m.old, m.new)) for m in chosen]
+    waiting = [n for n, result in enumerate(results) if result is None]
 
     def is_sound(workshop: Workshop, extension: str, tests: tuple[str, ...]) -> bool:
         """Do these tests pass without a bug?  Two workshops may both try."""
@@ -248,7 +256,11 @@ def main() -> int:
                 if not is_sound(workshop, extension, tests):
                     result["outcome"] = "not tried: its tests fail without it"
                     break
-                workshop.put(mutation)
+                try:
+                    workshop.put(mutation)
+                except Broken as broken:
+                    result["outcome"] = "not tried: " + str(broken)[:500]
+                    break
                 passed, failed = workshop.test(extension, tests)
                 if not passed:
                     result["outcome"], result["by"] = "caught", failed
@@ -263,7 +275,7 @@ def main() -> int:
         known = [result for result in results if result is not None]
         if args.json:
             with lock:
-                record.write(args.json, about, {"planted": len(known), "caught": sum(result["outcome"] == "caught" for result in known), "bugs": known})
+                record.write(args.json, about, {"listed": len(chosen), "planted": len(known), "caught": sum(result["outcome"] == "caught" for result in known), "bugs": known})
 
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         try:

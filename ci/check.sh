@@ -20,7 +20,8 @@ mkdir -p "$logs"
 rm -f "$sum.count" "$sum.failed"
 copy_tree "$label" common "$@"
 
-vars="PG_CONFIG=$pg_config WERROR=1"
+# A compiler that knows more warnings than ours builds what it is given, but in CI.
+vars="PG_CONFIG=$pg_config${WERROR:+ WERROR=1}"
 [ -n "${TEST_CONF:-}" ] && vars="$vars TEST_CONF=$TEST_CONF"
 [ -n "${PROVE_TESTS:-}" ] && vars="$vars PROVE_TESTS='$PROVE_TESTS'"
 [ "${PG_LEAN_QUICK:-}" = 1 ] && SKIP_TAP=1

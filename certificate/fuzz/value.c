@@ -29,6 +29,12 @@ toast_raw_datum_size(Datum value)
 	return VARSIZE_ANY_EXHDR(DatumGetPointer(value)) + VARHDRSZ;
 }
 
+void *
+ab_palloc(Size size)
+{
+	return palloc(size);
+}
+
 /* A datum of exactly these bytes. */
 static Datum
 datum_of(const uint8_t *data, size_t size)
@@ -69,7 +75,6 @@ look(Datum datum)
 	}
 	MUST(sum == value.length && value.length <= AB_MAX_LENGTH + (int64) MaxAllocSize);
 	MUST(ab_length(datum) == value.length);
-	MUST(ab_identical(datum, datum));
 	MUST(ab_parse_reference(datum, &ref) == (value.base.vid != 0));
 	if (value.base.vid != 0)
 		MUST(ab_same_reference(&ref, &value.base));
