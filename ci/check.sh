@@ -81,6 +81,18 @@ progress "$@" &
 progress=$!
 trap 'kill "$progress" 2>/dev/null || true' EXIT
 
+# why_tap FOLDER TEST...: of TAP tests that failed, what their servers died of and the
+# end of their logs; in the shell of the server's machine.
+why_tap() {
+    folder=$1
+    shift
+    for name in "$@"; do
+        echo "why $name failed:"
+        grep -hE -A 25 'TRAP:|PANIC:|No space left|out of memory|terminated by signal [^9]' "$folder/${name%%_*}"_*.log | cut -c1-300 | head -n 60
+        grep -vE '^(# Running: |ok )' "$folder/regress_log_$name" | tail -n 40 | cut -c1-600
+    done
+}
+
 failed=0
 for ext in "$@"; do
     if ! wait "${job[$ext]}"; then
@@ -90,7 +102,9 @@ for ext in "$@"; do
         # What failed and why stands last, where a shortened log still has it.
         {
             echo "$ext on PostgreSQL $label:"
-            grep -E '^(#|not ok |test .* FAILED|     .* FAILED|  Failed test)' "$logs/$ext.log" | head -n 60 || true
+            grep -E '^(#|not ok |test .* FAILED|     .* FAILED|  Failed test)' "$logs/$ext.log" | cut -c1-300 | head -n 60 || true
+            mapfile -t tap_failed < <(sed -nE 's,^(test/)?t/([^ ]*)\.pl +\(Wstat.*,\2,p' "$logs/$ext.log")
+            on "$label" server "$(declare -f why_tap); why_tap $ext/tmp_check/log ${tap_failed[*]}" || true
         } | tee -a "$sum.failed" >&2
         say "FAILED: $ext on PostgreSQL $label (whole log: $logs/$ext.log)"
     fi
