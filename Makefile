@@ -72,6 +72,9 @@ arm: ## build for ARM64 and test in an emulator, as far as that goes (NAMES='lig
 chaos: ready ## kill and compare: everything at once against a model (MINUTES=3, HOURS=8 or KILLS=300; ARGS='--pg-config 18-assert')
 	@$(TOP)/certificate/run chaos $(if $(KILLS),--kills $(KILLS),--minutes $(if $(HOURS),$$(($(HOURS) * 60)),$(or $(MINUTES),3))) $(ARGS)
 
+power: ready ## the power goes at CUTS=200 moments of what a server did: what was acknowledged must be there (ARGS='--pg-config 18-assert')
+	@$(TOP)/certificate/run power --cuts $(or $(CUTS),200) $(ARGS)
+
 scenes: ready ## take the pictures of docs/seeing.md of a running server
 	@$(LAB) scenes $(ARGS)
 
@@ -98,5 +101,5 @@ clean: ## remove everything made, here and in build/
 	+$(if $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null)),$(call in_each,clean))
 	@$(if $(HERE),$(TOP)/ci/clean.sh)
 
-.PHONY: docs all install uninstall installcheck help setup ready demo check matrix clients fresh neighbours citus arm deb dist image packages scenes chaos mutants fuzz certificate indent clean
+.PHONY: docs all install uninstall installcheck help setup ready demo check matrix clients fresh neighbours citus arm deb dist image packages scenes chaos power mutants fuzz certificate indent clean
 .DEFAULT_GOAL := all

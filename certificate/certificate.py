@@ -1,6 +1,6 @@
 """Draw docs/certificate.md from the runs kept in results/certificate/.
 
-Each run is a file that a command wrote (chaos, mutants and fuzz with --json, others
+Each run is a file that a command wrote (chaos, power, mutants and fuzz with --json, others
 through keep.py); the page says what each of them did, when, on what, and by which
 command.  Nothing else is in it, and a kind that was not run is said to be missing.
 
@@ -32,6 +32,12 @@ KINDS = (
      "Writers of appended values, readers, temporary tables, maintenance, a standby and a logical subscriber at once, while"
      " processes are killed, connections break and clocks jump. A model outside knows what each row must hold; after each crash every"
      " acknowledged value is compared, and every 30 kills all three servers.", "make chaos KILLS=300"),
+    ("power", "Power lost",
+     "A recorder below the server logs every call that changes a file: writers of appended values, tables that come and go, loads of temporary tables, VACUUM FULL,"
+     " checkpoints, a stop and a start. For each cut through that log a disk is built that holds what was synced before, and of the rest any part: sectors of an"
+     " earlier write, pages torn at 512 or 4096 bytes, files of another length, names lost whose folder was not synced. The server must start on it, hold every value"
+     " that was acknowledged, find nothing with appendable_bytea_check(), leave no file of ours, take more, and start once more. Where fsync or"
+     " full_page_writes is off, the same method must see a loss.", "make power"),
     ("mutants", "Planted bugs",
      "One line of the C code is changed at a time, so that it is wrong; the tests must fail, or the server crash. A set of tests counts only if it passes"
      " without the bug.", "make mutants"),
@@ -90,6 +96,18 @@ def chaos(run: dict) -> str:
             ("**wrong**", f"**{len(run['wrong'])}**")]
     wrong = "".join(f"\n* {text.splitlines()[0]}" for text in run["wrong"][:20])
     return table(("", "seed " + str(run["seed"])), rows) + (f"\n\nWrong were:\n{wrong}" if wrong else "")
+
+
+def power(run: dict) -> str:
+    rows = []
+    for result in run["rounds"]:
+        counts, lost = result["counts"], number(len(result["wrong"]))
+        rows.append((f"`{result['name']}`" if "=" in result["name"] and "," not in result["name"] else result["name"], number(counts.get("calls", 0)),
+                     number(counts.get("commits", 0)), number(result["cuts"]), number(counts.get("values compared", 0)),
+                     f"{lost}, as it must be" if result["loses"] and result["wrong"] else f"**{lost}**"))
+    wrong = "".join(f"\n* {text.splitlines()[0]}" for text in run["wrong"][:20])
+    blind = "".join(f"\n\n**No loss was seen with {name}.**" for name in run["blind"])
+    return table((f"seed {run['seed']}", "calls", "commits", "cuts", "values compared", "cuts with a loss"), rows) + (f"\n\nWrong were:\n{wrong}" if wrong else "") + blind
 
 
 def mutants(run: dict) -> str:

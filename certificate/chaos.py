@@ -54,6 +54,7 @@ import psycopg
 from pg_lean.cluster import LIBRARIES, Cluster, exit_on_signals
 from pg_lean.errors import LabError
 from pg_lean.paths import SERVER_DIR
+import changes
 import record
 
 WRITERS = 6
@@ -99,12 +100,6 @@ ANALYZE rows;
 EVERY_VALUE = """(SELECT id, sum, length(data) AS n, sha256(data::bytea) AS digest FROM chaos
 UNION ALL SELECT id, sum, length(data), sha256(data::bytea) FROM chaos_parts
 UNION ALL SELECT id, sum, length(data), sha256(convert_to(data, 'UTF8')) FROM chaos_text) a"""
-#: Characters of one to four bytes.
-CHARACTERS = "ab \n'äж€𝄞"
-
-
-def encoded(value: bytes | str) -> bytes:
-    return value if isinstance(value, bytes) else value.encode()
 
 
 class Wrong(Exception):
@@ -261,12 +256,12 @@ class Chaos:
                 f"SELECT id, data::{kind_of}, sum FROM {table} WHERE id = ANY(%s)", (list(ids),), binary=True)}
             found = {key: value for key, (value, _) in rows.items()}
             for key, (value, total) in rows.items():
-                if hashlib.sha256(encoded(value)).digest() != total:
+                if hashlib.sha256(changes.encoded(value)).digest() != total:
                     raise Wrong(f"row {key} of {table} does not match its own checksum")
                 at = random.randrange(len(value) + 1)
-                start = len(encoded(value[:at]))
+                start = len(changes.encoded(value[:at]))
                 piece = conn.execute(f"SELECT t.data, next_offset FROM {table}, appendable_tail(data, %s, 5000) t WHERE id = %s", (start, key), binary=True).fetchone()
-                if not value[at:].startswith(piece[0]) or piece[1] != start + len(encoded(piece[0])) or (not piece[0] and at < len(value)):
+                if not value[at:].startswith(piece[0]) or piece[1] != start + len(changes.encoded(piece[0])) or (not piece[0] and at < len(value)):
                     raise Wrong(f"what follows byte {start} of row {key} of {table} is something else")
             self.count("values compared", len(rows))
             doubt = state["doubt"]
@@ -278,45 +273,6 @@ class Chaos:
                 model.clear()
                 model.update(found)
             state["doubt"] = None
-
-        def some(rng, n: int) -> bytes | str:
-            """So many bytes, or characters, of whatever they may be."""
-            return "".join(rng.choices(CHARACTERS, k=n)) if text else rng.randbytes(n)
-
-        def change(conn, rng, now: dict[int, bytes | str]) -> None:
-            """One statement on a row, in the model too."""
-            key = rng.choice(ids)
-            old = now.get(key)
-            sum_of = lambda value: hashlib.sha256(encoded(value)).digest()  # noqa: E731
-            kind = rng.random()
-            if old is None:
-                new = some(rng, rng.choice((0, 10, 900, 5000, 60000)))
-                conn.execute(f"INSERT INTO {table} VALUES (%s, 0, %s, %s::{kind_of})", (key, sum_of(new), new))
-            elif kind < 0.08:
-                conn.execute(f"DELETE FROM {table} WHERE id = %s", (key,))
-                del now[key]
-                return
-            elif kind < 0.65 and len(old) < (LONG if key % 4 == 0 else LONG // 10):
-                chunk = some(rng, rng.choice((1, 10, 300, 1000, 9000, 40000)))
-                new = old + chunk
-                conn.execute(f"UPDATE {table} SET data = data || %s::{kind_of}, sum = %s, n = n + 1 WHERE id = %s", (chunk, sum_of(new), key))
-            elif kind < 0.75 and old:
-                at = rng.randrange(len(old))
-                piece = some(rng, min(rng.choice((1, 50, 5000)), len(old) - at))
-                new = old[:at] + piece + old[at + len(piece):]
-                edit = "overlay(data PLACING %s::text FROM %s + 1 FOR %s)" if text else "appendable_write(data, %s::bytea, %s::bigint, %s::bigint)"
-                conn.execute(f"UPDATE {table} SET data = {edit}, sum = %s WHERE id = %s", (piece, at, len(piece), sum_of(new), key))
-            elif kind < 0.83 and old:
-                new = old[:rng.randrange(len(old) + 1)]
-                cut = "left(data, %s)" if text else "appendable_truncate(data, %s::bigint)"
-                conn.execute(f"UPDATE {table} SET data = {cut}, sum = %s WHERE id = %s", (len(new), sum_of(new), key))
-            elif kind < 0.93:
-                new = some(rng, rng.choice((0, 100, 3000, 30000)))
-                conn.execute(f"UPDATE {table} SET data = %s::{kind_of}, sum = %s WHERE id = %s", (new, sum_of(new), key))
-            else:
-                new = old
-                conn.execute(f"UPDATE {table} SET n = n + 1 WHERE id = %s", (key,))
-            now[key] = new
 
         def step(conn, rng) -> None:
             if state["server"] is not conn:
@@ -330,11 +286,11 @@ class Chaos:
                     if rng.random() < 0.2:
                         kept = dict(now)
                         conn.execute("SAVEPOINT s")
-                        change(conn, rng, now)
+                        changes.change(conn, rng, table, ids, now, LONG)
                         if rng.random() < 0.5:
                             conn.execute("ROLLBACK TO s")
                             now = kept
-                    change(conn, rng, now)
+                    changes.change(conn, rng, table, ids, now, LONG)
                 if way < 0.1:
                     conn.execute("ROLLBACK")
                     return
@@ -727,11 +683,6 @@ class Chaos:
             problems = conn.execute("SELECT table_name::text, column_name, problem FROM appendable_bytea_check()").fetchall()
             if problems:
                 raise Wrong(f"appendable_bytea_check(): {problems[:5]}")
-            if conn.execute("SELECT to_regprocedure('appendable_bytea_orphans(regclass)')").fetchone()[0] is not None:
-                left = conn.execute("SELECT sum(chunks) FROM appendable_bytea_orphans()").fetchone()[0]
-                if left:
-                    raise Wrong(f"{left} chunks have no owner")
-                self.count("stores without a chunk that nobody owns")
 
 
 def main() -> int:

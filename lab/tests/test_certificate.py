@@ -1,8 +1,12 @@
 """docs/certificate.md says what the runs in results/certificate/ did, all of it and nothing else."""
 
 import json
+import os
 import re
+import shutil
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +14,7 @@ from pg_lean.paths import TOP
 
 sys.path.insert(0, str(TOP / "certificate"))
 import certificate  # noqa: E402
+import fuzz  # noqa: E402
 from mutations import MUTATIONS  # noqa: E402
 
 RUN = {"date": "2026-01-02", "command": "make it", "commit": "0123456789" * 4, "server": "15.20", "machine": "2 x a processor"}
@@ -51,6 +56,32 @@ def test_what_went_wrong_is_on_the_page(page):
     assert "bytes | 12,345 inputs | 6 | **failed** |" in text and "queries | 4 rounds | 7 | nothing found |" in text
     assert "pgaudit equal DIFFERENT" in text and "failed with status 1" in text
     assert text.count("commit 0123456789;") == 4
+
+
+def test_a_loss_that_was_not_seen_is_on_the_page(page):
+    text = page(power={"seed": 5, "wrong": ["fdatasync, cut 3: a row is gone\nwhere"], "blind": ["fsync = off"], "rounds": [
+        {"name": "fdatasync", "loses": False, "cuts": 100, "counts": {"calls": 12345, "commits": 67, "values compared": 890}, "wrong": ["x"], "minutes": 1},
+        {"name": "fsync = off", "loses": True, "cuts": 10, "counts": {}, "wrong": [], "minutes": 1},
+        {"name": "full_page_writes = off", "loses": True, "cuts": 10, "counts": {}, "wrong": ["x", "y"], "minutes": 1}]})
+    assert "| fdatasync | 12,345 | 67 | 100 | 890 | **1** |" in text and "* fdatasync, cut 3: a row is gone\n" in text
+    assert "**No loss was seen with fsync = off.**" in text and "| `full_page_writes = off` | 0 | 0 | 10 | 0 | 2, as it must be |" in text
+
+
+@pytest.mark.parametrize("target", fuzz.TARGETS, ids=lambda target: target.name)
+def test_what_is_fuzzed_compiles_and_takes_the_inputs_that_are_kept(target, tmp_path):
+    """Without libFuzzer and sanitizers: with them it is `make fuzz`."""
+    pg_config = os.environ.get("PG_CONFIG") or "pg_config"
+    if shutil.which("cc") is None or shutil.which(pg_config) is None:
+        pytest.skip("no compiler, or no server")
+    headers = subprocess.run([pg_config, "--includedir-server"], check=True, capture_output=True, text=True).stdout.strip()
+    if not (Path(headers) / "postgres.h").exists():
+        pytest.skip("no headers of the server")
+    folder = TOP / "certificate" / "fuzz"
+    subprocess.run(["cc", "-g", "-O1", "-w", "-isystem", headers, f"-I{TOP / 'common'}", f"-I{TOP / target.folder}", "-o", tmp_path / "once",
+                    folder / f"{target.name}.c", folder / "once.c"], check=True)
+    inputs = sorted((TOP / "certificate" / "corpus" / target.name).iterdir())
+    done = subprocess.run([tmp_path / "once", *inputs], check=True, capture_output=True, text=True)
+    assert inputs and done.stdout == f"{len(inputs)} inputs\n"
 
 
 def test_changes_that_were_not_committed_are_said(page):
