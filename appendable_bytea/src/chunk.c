@@ -278,6 +278,50 @@ ab_chunk_next(SysScanDesc scan, ScanDirection direction, AbChunk *chunk)
 }
 
 /*
+ * Set the mark that a store has if logical decoding may read it, as a catalog, so that
+ * vacuum and pruning leave what a slot has not read; returns what it was.
+ *
+ * While a row is inserted or deleted, neither of which prunes, it is off.  With it the
+ * server would log the row's command ids, and decoding would take the transaction for one
+ * that changes a catalog: it makes a snapshot after each of those and hands it to all that
+ * are in progress.  Chunks are read without a snapshot (see above), and what keeps them is
+ * the slot's catalog_xmin, which is no newer than any transaction that is still to be
+ * decoded, whatever that changed.  Nobody else can see the mark of this session's relcache
+ * entry, or change the option: that takes a lock that conflicts with a writer's.
+ */
+static pg_noinline bool
+set_catalog_mark(Relation heap, bool mark)
+{
+	bool		before = RelationIsUsedAsCatalogTable(heap);
+
+	if (before != mark && heap->rd_options)
+		((StdRdOptions *) heap->rd_options)->user_catalog_table = mark;
+	return before;
+}
+
+/* Insert a row of a store; sets tuple->t_self.  bulk: as for heap_insert(). */
+void
+ab_chunk_insert(Relation heap, HeapTuple tuple, CommandId cid, BulkInsertState bulk)
+{
+	const bool	mark = set_catalog_mark(heap, false);
+
+	PG_TRY();
+	{
+		/*
+		 * Logical decoding reads chunks where values refer to them; as
+		 * changes of their own they must not go to anybody, as in a
+		 * publication of all tables
+		 */
+		heap_insert(heap, tuple, cid, HEAP_INSERT_NO_LOGICAL, bulk);
+	}
+	PG_FINALLY();
+	{
+		set_catalog_mark(heap, mark);
+	}
+	PG_END_TRY();
+}
+
+/*
  * Delete one chunk that is there for SnapshotSelf.  Nobody else can be about to, for the
  * caller holds the row that it belongs to, or a lock that keeps everybody out.
  */
@@ -285,15 +329,25 @@ void
 ab_chunk_delete(Relation heap, HeapTuple tuple)
 {
 	CommandId	cid = GetCurrentCommandId(true);
+	bool		mark;
 	TM_FailureData failure;
-	TM_Result	result;
+	volatile TM_Result result = TM_Ok;
 
 	/* what this very command inserted can only be deleted by a later one */
 	if (TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)) &&
 		HeapTupleHeaderGetCmin(tuple->t_data) >= cid)
 		cid = HeapTupleHeaderGetCmin(tuple->t_data) + 1;
-	result = table_tuple_delete_compat(heap, &tuple->t_self, cid, InvalidSnapshot,
-									   InvalidSnapshot, true, &failure);
+	mark = set_catalog_mark(heap, false);
+	PG_TRY();
+	{
+		result = table_tuple_delete_compat(heap, &tuple->t_self, cid, InvalidSnapshot,
+										   InvalidSnapshot, true, &failure);
+	}
+	PG_FINALLY();
+	{
+		set_catalog_mark(heap, mark);
+	}
+	PG_END_TRY();
 	if (result != TM_Ok)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),

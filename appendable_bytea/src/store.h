@@ -158,6 +158,8 @@ extern SysScanDesc ab_chunk_scan(const AbStore *store, Snapshot snapshot,
 								 int64 vid, int64 from, int64 before);
 extern bool ab_chunk_next(SysScanDesc scan, ScanDirection direction, AbChunk *chunk);
 extern bool ab_chunk_removable(SysScanDesc scan);
+extern void ab_chunk_insert(Relation heap, HeapTuple tuple, CommandId cid,
+							struct BulkInsertStateData *bulk);
 extern void ab_chunk_delete(Relation heap, HeapTuple tuple);
 extern void ab_chunks_delete(Oid relid, int64 vid, int64 from, int64 before, int64 edition);
 extern void ab_chunks_delete_all(Relation heap);

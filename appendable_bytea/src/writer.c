@@ -210,12 +210,7 @@ insert_chunk(AbWriter *writer)
 	if (writer->bulk && length == AB_CHUNK_MAX)
 		aim_at_new_page(writer);
 
-	/*
-	 * Logical decoding reads chunks where values refer to them; as changes of
-	 * their own they must not go to anybody, as in a publication of all
-	 * tables
-	 */
-	heap_insert(writer->store.heap, &tuple, writer->cid, HEAP_INSERT_NO_LOGICAL, writer->bulk);
+	ab_chunk_insert(writer->store.heap, &tuple, writer->cid, writer->bulk);
 	writer->expected -= length;
 
 	values[AB_CHUNK_VID - 1] = Int64GetDatum(row->vid);
