@@ -69,6 +69,13 @@
 #define create_material_path_compat(rel, subpath) create_material_path(rel, subpath)
 #endif
 
+/* get_ordering_op_properties(): which comparison an operator is. */
+#if PG_VERSION_NUM >= 180000
+typedef CompareType OrderingKind_compat;
+#else
+typedef int16 OrderingKind_compat;
+#endif
+
 /* What a plan node says of itself. */
 #if PG_VERSION_NUM >= 160000
 #define ForeignScanRelids_compat(plan) ((plan)->fs_base_relids)

@@ -7,10 +7,11 @@ the difference of two statements that differ in nothing else:
 
 - pages: serial scans of as many pages with few rows and with many, which have two
   unknowns, the time of a page and that of a row;
-- start: a scan of a table that is just worth it by two workers, and the part that
-  the server's estimate leaves of the time in which the leader does it alone: what is
-  more than that is the start of two (the leader works while they start, so what
-  passes until they have started and gone is not what they cost);
+- start: a scan of a table that is just worth it by two workers, and the time in which
+  the leader does it alone, divided by the processes that can run at once, as the
+  library divides it: what is more than that is the start of two (the leader works
+  while they start, so what passes until they have started and gone is not what they
+  cost);
 - entering: a look-up by workers through the index of a large table, and through
   that of a table of one page.
 
@@ -20,6 +21,7 @@ an operator: a parallel plan's price is held against that of rows.
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -33,8 +35,10 @@ from pg_lean.tempbuffers import FILLFACTOR
 
 #: What a raw row of these measurements is called beside those of the flush cost.
 VARIANT = "prices"
-#: Pages of the table that is just worth two workers, and what part of its time the server expects them to leave.
-WORTH_IT, DIVISOR = 1024, 2.4
+#: Pages of the table that is just worth two workers.
+WORTH_IT = 1024
+#: How many of a leader and two workers can run at once, as the library counts them (plan_prices.c).
+PROCESSES = min(3, max(os.cpu_count() or 2, 2))
 #: Settings and what of constants() they are.
 SETTINGS_OF = {"parallel_temp.worker_start_cost": "start", "parallel_temp.enter_page_cost": "enter", "parallel_temp.held_page_cost": "held"}
 #: The defaults of the library.
@@ -83,7 +87,7 @@ class Tables:
         return {"thin": self._alone(SCAN.format("thin")), "dense": self._alone(SCAN.format("dense")),
                 "worth_it": self._alone(SCAN.format("worth_it")), "worth_it_workers": self._workers(SCAN.format("worth_it")),
                 "look_up_tiny": self._workers(LOOK_UP.format("tiny"), INDEX), "look_up_dense": self._workers(LOOK_UP.format("dense"), INDEX),
-                "pages": self.pages, "rows": self.rows, "thin_rows": self.thin_rows, "entered": self.entered, "row_price": self.row_price}
+                "processes": PROCESSES, "pages": self.pages, "rows": self.rows, "thin_rows": self.thin_rows, "entered": self.entered, "row_price": self.row_price}
 
     def _alone(self, query: str) -> float:
         self.server.set(self.conn, ALONE)
@@ -134,7 +138,7 @@ def constants(raw: Measurements, pages: int) -> dict[str, Estimate]:
         found["page"].append(page * 1000)
         found["held"].append(max(page / unit, 0))
         found["enter"].append(max((m["look_up_dense"] - m["look_up_tiny"]) / m["entered"] / unit, 0))
-        found["start"].append(max((m["worth_it_workers"] - m["worth_it"] / DIVISOR) / unit / 2, 0))
+        found["start"].append(max((m["worth_it_workers"] - m["worth_it"] / m["processes"]) / unit / 2, 0))
     return {name: Estimate.of(values) for name, values in found.items()}
 
 

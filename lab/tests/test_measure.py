@@ -227,7 +227,7 @@ def test_prices_are_what_the_times_were_made_of():
     for pages in (1000, 4000):
         for repetition in range(3):
             thin_rows, rows, entered = 20 * pages, 200 * pages, 2 * pages
-            raw.add(prices.VARIANT, repetition, pages, thin=pages * 0.0004 + thin_rows * 5e-5, dense=pages * 0.0004 + rows * 5e-5, worth_it=24.0, worth_it_workers=16.0,
+            raw.add(prices.VARIANT, repetition, pages, thin=pages * 0.0004 + thin_rows * 5e-5, dense=pages * 0.0004 + rows * 5e-5, worth_it=20.0, worth_it_workers=16.0, processes=2,
                     look_up_tiny=7.0, look_up_dense=7.0 + entered * 0.0001, pages=pages, rows=rows, thin_rows=thin_rows, entered=entered, row_price=0.0125)
     # a moment in which few rows took longer than many says nothing
     raw.rows.append({**raw.rows[0], "thin": 1000.0})

@@ -26,8 +26,10 @@ bool		pt_force = false;
 bool		pt_compare_plans = true;
 
 /*
- * Prices of parallel plans: round numbers of what "lab/run calibrate" finds on a virtual
- * machine of two processors (PostgreSQL 15, leader and two workers).
+ * Prices of parallel plans.  The prices of pages are round numbers of what "lab/run
+ * calibrate" finds on a virtual machine of two processors.  What it finds for the start
+ * of a worker depends on what else the machine does, and is twice as much at some
+ * moments as at others: the default is a choice, rather for too few workers.
  */
 double		pt_worker_start_cost = 750;
 double		pt_enter_page_cost = 0.05;

@@ -272,7 +272,7 @@ fills_temporary(Query *parse)
 static bool
 workers_win(PlannedStmt *workers, TempPlan *plan, PlannedStmt *serial)
 {
-	Cost		with = held_cost(workers, true) + processes_cost(plan);
+	Cost		with = held_cost(workers, true) + processes_cost(plan, held_repeated_cost(workers));
 	Cost		without = held_cost(serial, false);
 
 	/* What was charged for the start of workers may be too much as well. */
@@ -338,6 +338,9 @@ plan_planner(PLANNER_PARAMS_compat)
 	bool		replanned = false;
 
 	pt_running.plannings++;
+	/* from the session's first plan on, which a guess may make a bad one */
+	if (unlikely(pt_statistics))
+		watch();
 	if (parse->commandType == CMD_INSERT && fills_temporary(parse))
 	{
 		watch();

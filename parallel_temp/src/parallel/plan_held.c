@@ -263,6 +263,80 @@ held_cost(PlannedStmt *stmt, bool ours)
 	return result;
 }
 
+static bool
+is_divided(Plan *plan)
+{
+	ListCell   *lc;
+	List	   *plans = NIL;
+
+	if (plan == NULL)
+		return false;
+	if (plan->parallel_aware)
+		return true;
+	if (IsA(plan, Append))
+		plans = ((Append *) plan)->appendplans;
+	else if (IsA(plan, MergeAppend))
+		plans = ((MergeAppend *) plan)->mergeplans;
+	else if (IsA(plan, SubqueryScan))
+		return is_divided(((SubqueryScan *) plan)->subplan);
+	foreach(lc, plans)
+	{
+		if (is_divided(lfirst(lc)))
+			return true;
+	}
+	return is_divided(outerPlan(plan)) || is_divided(innerPlan(plan));
+}
+
+/*
+ * What each of the processes that run this part of a plan does as a whole: sides of
+ * joins of which nothing is divided.  The inner side of a nested loop is repeated for
+ * rows, which are divided, unless they are kept.
+ */
+static Cost
+repeated_cost(Plan *plan, HeldWalk *walk)
+{
+	Plan	   *inner;
+
+	if (plan == NULL)
+		return 0;
+	check_stack_depth();
+	if (!is_divided(plan))
+		return Max(plan->total_cost - saving_of(plan, walk), 0);
+	if (IsA(plan, SubqueryScan))
+		return repeated_cost(((SubqueryScan *) plan)->subplan, walk);
+	inner = innerPlan(plan);
+	if (IsA(plan, NestLoop) && inner != NULL && !IsA(inner, Material))
+		inner = NULL;
+	return repeated_cost(outerPlan(plan), walk) + repeated_cost(inner, walk);
+}
+
+static Cost
+repeated_below_gathers(Plan *plan, HeldWalk *walk)
+{
+	if (plan == NULL)
+		return 0;
+	check_stack_depth();
+	if (IsA(plan, Gather) && ((Gather *) plan)->single_copy)
+		return 0;
+	if (IsA(plan, Gather) || IsA(plan, GatherMerge))
+		return repeated_cost(outerPlan(plan), walk);
+	if (IsA(plan, SubqueryScan))
+		return repeated_below_gathers(((SubqueryScan *) plan)->subplan, walk);
+	return repeated_below_gathers(outerPlan(plan), walk) + repeated_below_gathers(innerPlan(plan), walk);
+}
+
+Cost
+held_repeated_cost(PlannedStmt *stmt)
+{
+	HeldWalk	walk = {.rtable = stmt->rtable,.ours = true};
+	Cost		result;
+
+	walk.rels = palloc0(sizeof(HeldRel) * list_length(stmt->rtable));
+	result = repeated_below_gathers(stmt->planTree, &walk);
+	pfree(walk.rels);
+	return result;
+}
+
 /*
  * All that workers could save is less than the start of one.
  */

@@ -18,6 +18,12 @@
  */
 extern Cost held_cost(PlannedStmt *stmt, bool ours);
 
+/*
+ * What every process that runs a part of a plan for workers does as a whole, by the same
+ * prices: inner sides of joins that the processes do not divide.
+ */
+extern Cost held_repeated_cost(PlannedStmt *stmt);
+
 /* Can no plan with workers be cheaper than this one of the server's? */
 extern bool too_cheap_for_workers(PlannedStmt *serial);
 

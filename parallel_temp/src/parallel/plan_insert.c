@@ -14,7 +14,7 @@
  * before, see pool_run.c), make a new command visible, draw from a sequence, and
  * whatever else a parallel unsafe function does.  So nothing may run with each row
  * that is not parallel safe, or volatile and not the server's own: checks of the table and of domains, generated columns,
- * index expressions, RETURNING, triggers before or with a condition.  Triggers that run
+ * index expressions, operator classes, RETURNING, triggers before or with a condition.  Triggers that run
  * after the statement, as foreign keys do, are called when the workers have gone.
  * Pages of the target change, so nothing in the plan may read it.
  *
@@ -28,6 +28,7 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/nbtree.h"
 #include "access/sysattr.h"
 #include "access/table.h"
 #include "access/transam.h"
@@ -140,6 +141,34 @@ domain_must_not(Oid type, LeaderSearch *search)
 	return within.found != NULL;
 }
 
+/*
+ * The functions that sort and group, of which the operators' own are only a part.
+ */
+static bool
+order_must_not(const SortGroupClause *clause, LeaderSearch *search)
+{
+	Oid			functions[5] = {InvalidOid};
+	Oid			opfamily;
+	Oid			type;
+	OrderingKind_compat kind;
+	bool		found = false;
+
+	if (OidIsValid(clause->eqop))
+	{
+		functions[0] = get_opcode(clause->eqop);
+		(void) get_op_hash_functions(clause->eqop, &functions[1], &functions[2]);
+	}
+	if (OidIsValid(clause->sortop))
+	{
+		functions[3] = get_opcode(clause->sortop);
+		if (get_ordering_op_properties(clause->sortop, &opfamily, &type, &kind))
+			functions[4] = get_opfamily_proc(opfamily, type, type, BTORDER_PROC);
+	}
+	for (int i = 0; i < lengthof(functions) && !found; i++)
+		found = OidIsValid(functions[i]) && is_not_for_leader(functions[i], search);
+	return found;
+}
+
 static bool
 leader_must_not(Node *node, void *context)
 {
@@ -147,6 +176,8 @@ leader_must_not(Node *node, void *context)
 
 	if (node == NULL)
 		return false;
+	if (IsA(node, SortGroupClause))
+		return order_must_not((SortGroupClause *) node, search);
 	if (check_functions_in_node(node, is_not_for_leader, context))
 		return true;
 	if (IsA(node, NextValueExpr))
@@ -161,7 +192,9 @@ leader_must_not(Node *node, void *context)
 	if (IsA(node, CoerceToDomain) && domain_must_not(((CoerceToDomain *) node)->resulttype, search))
 		return true;
 	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, leader_must_not, context, 0);
+		return query_tree_walker((Query *) node, leader_must_not, context, QTW_EXAMINE_SORTGROUP);
+	if (IsA(node, SetOperationStmt) && leader_must_not((Node *) ((SetOperationStmt *) node)->groupClauses, context))
+		return true;
 	return expression_tree_walker(node, leader_must_not, context);
 }
 
@@ -180,6 +213,22 @@ trigger_refusal(TriggerDesc *triggers)
 	return NULL;
 }
 
+/*
+ * An index is searched for a new entry's place by functions of its operator classes.
+ */
+static bool
+opclass_must_not(Relation index, LeaderSearch *search)
+{
+	int			functions = IndexRelationGetNumberOfKeyAttributes(index) * index->rd_indam->amsupport;
+
+	for (int i = 0; i < functions; i++)
+	{
+		if (OidIsValid(index->rd_support[i]) && is_not_for_leader(index->rd_support[i], search))
+			return true;
+	}
+	return false;
+}
+
 static const char *
 index_refusal(Relation rel)
 {
@@ -193,7 +242,8 @@ index_refusal(Relation rel)
 
 		if (index->rd_index->indisexclusion)
 			search.found = "the table has an exclusion constraint";
-		else if (!leader_must_not((Node *) RelationGetIndexExpressions(index), &search))
+		else if (!opclass_must_not(index, &search) &&
+				 !leader_must_not((Node *) RelationGetIndexExpressions(index), &search))
 			(void) leader_must_not((Node *) RelationGetIndexPredicate(index), &search);
 		index_close(index, NoLock);
 		if (search.found)

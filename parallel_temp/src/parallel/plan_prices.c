@@ -15,6 +15,8 @@
  *  - in each worker that runs stock code on a table: making buffers of its own, and
  *    parallel_temp.enter_page_cost for each page of the table and its indexes (or of
  *    its TOAST table);
+ *  - what processes do not divide each of them does, and if they are more than there
+ *    are processors that takes longer, too;
  *  - a page: parallel_temp.held_page_cost if it is in temporary buffers, else what
  *    the server takes (plan_held.c).  A scan that processes divide divides its pages,
  *    too: those of a file are mostly in the kernel's memory.
@@ -211,14 +213,17 @@ leader_foreseen(TempPlan *plan, bool *out, bool *alone)
 			index_close(index, NoLock);
 		}
 	}
-	*out = stock_pages > room;
+	/* of pages that processes divide each reads its own, wherever they are */
+	*out = stock_pages > Max(room, 0);
 	*alone = *alone && *out;
 }
 
 Cost
-processes_cost(TempPlan *plan)
+processes_cost(TempPlan *plan, Cost repeated)
 {
 	double		processors = sysconf(_SC_NPROCESSORS_ONLN);
+	double		divisor = parallel_divisor(plan->workers);
+	double		processes;
 	double		running;
 	bool		out;
 	bool		alone;
@@ -226,9 +231,15 @@ processes_cost(TempPlan *plan)
 	if (plan->workers == 0)
 		return 0;
 	leader_foreseen(plan, &out, &alone);
-	running = alone ? 1 : plan->workers + (out ? 0 : 1);
-	running = Min(running, Max(processors, 2));
-	return plan->divided * (parallel_divisor(plan->workers) / running - 1);
+	processes = alone ? 1 : plan->workers + (out ? 0 : 1);
+	running = Min(processes, Max(processors, 2));
+
+	/*
+	 * all of the divided part's time, and as many times the repeated one's as
+	 * there are processes
+	 */
+	repeated = Min(repeated, plan->divided);
+	return (plan->divided - repeated) * divisor / running + repeated * processes / running - plan->divided;
 }
 
 /*

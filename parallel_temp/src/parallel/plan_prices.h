@@ -50,9 +50,10 @@ extern Cost toast_start_cost(RelOptInfo *rel, Oid relid);
 
 /*
  * What a finished plan costs beyond the server's estimate because not so many of its
- * processes can run at once (less than 0: because more can).
+ * processes can run at once (less than 0: because more can).  "repeated" is what each of
+ * them does as a whole.
  */
-extern Cost processes_cost(TempPlan *plan);
+extern Cost processes_cost(TempPlan *plan, Cost repeated);
 
 /* How often a parameterized path runs, as core estimates. */
 extern double path_loop_count(PlannerInfo *root, Relids outer);

@@ -141,3 +141,14 @@ DROP TABLE gathered, analyzed, groups;
 DROP FUNCTION estimate, apart, ask, looks;
 DROP TABLE types, few, wide, values_of, grows;
 DROP TYPE pair, mood;
+
+-- from the first plan of a session on, which nobody explains
+\c -
+SET parallel_temp.statistics = on;
+CREATE TEMP TABLE first (id int, v int);
+CREATE TEMP TABLE second (id int);
+INSERT INTO first VALUES (1, 10);
+INSERT INTO second VALUES (1);
+SELECT count(*) FROM first JOIN second USING (id) WHERE v = 10;
+SELECT relation, attname, sampled FROM pg_temp_stats ORDER BY 1, 2;
+DROP TABLE first, second;

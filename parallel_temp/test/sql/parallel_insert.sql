@@ -290,6 +290,28 @@ DROP AGGREGATE added(int);
 DROP FUNCTION looks, adds, is_there, is_right;
 DROP SEQUENCE drawn;
 
+-- So do the functions of operator classes, of an index and of a sort.
+CREATE FUNCTION compares(a int, b int) RETURNS int LANGUAGE plpgsql AS
+	'BEGIN PERFORM count(*) FROM generate_series(1, 2); RETURN sign(a - b); END';
+CREATE FUNCTION precedes(a int, b int) RETURNS bool LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT a < b';
+CREATE FUNCTION equals(a int, b int) RETURNS bool LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT a = b';
+CREATE FUNCTION follows(a int, b int) RETURNS bool LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT a > b';
+CREATE OPERATOR <<< (FUNCTION = precedes, LEFTARG = int, RIGHTARG = int);
+CREATE OPERATOR === (FUNCTION = equals, LEFTARG = int, RIGHTARG = int);
+CREATE OPERATOR >>> (FUNCTION = follows, LEFTARG = int, RIGHTARG = int);
+CREATE OPERATOR CLASS by_query FOR TYPE int USING btree AS OPERATOR 1 <<<, OPERATOR 3 ===, OPERATOR 5 >>>, FUNCTION 1 compares(int, int);
+CREATE TEMP TABLE by_class (id int);
+CREATE INDEX ON by_class (id by_query);
+SELECT * FROM fill('INSERT INTO by_class SELECT id FROM source', 'by_class');
+SELECT * FROM fill('INSERT INTO target (id) SELECT id FROM source ORDER BY id USING <<<');
+ALTER FUNCTION compares STABLE PARALLEL SAFE;
+SELECT * FROM fill('INSERT INTO by_class SELECT id FROM source', 'by_class');
+SELECT * FROM fill('INSERT INTO target (id) SELECT id FROM source ORDER BY id USING <<<');
+DROP TABLE by_class;
+DROP OPERATOR FAMILY by_query USING btree;
+DROP OPERATOR <<< (int, int), === (int, int), >>> (int, int);
+DROP FUNCTION compares, precedes, equals, follows;
+
 -- EXPLAIN tells of its own statement, not of what a trigger or the planner runs.
 CREATE TEMP TABLE by_trigger (id int);
 CREATE TABLE has_trigger (id int);

@@ -160,4 +160,17 @@ SET parallel_temp.worker_start_cost = 0;
 SELECT start_cost('SELECT max(length(txt)) FROM long') - start_cost('SELECT max(id) FROM long') > 100 AS dearer;
 
 DROP TABLE big, outer_rows, long, prices_big, prices_outer;
+
+-- A table that is larger than the buffers, which hold nothing but its pages after a scan:
+-- the processes divide it none the less.
+\c -
+SET temp_buffers = 100;
+CREATE TEMP TABLE filed AS SELECT g AS id, g % 1000 AS k, repeat('x', 60) AS pad FROM generate_series(1, 200000) g;
+ANALYZE filed;
+SET max_parallel_workers_per_gather = 0;
+SELECT count(pad) FROM filed;
+SET max_parallel_workers_per_gather = 1;
+SELECT goes_parallel('SELECT count(pad) FROM filed');
+DROP TABLE filed;
+
 DROP FUNCTION goes_parallel, index_in_workers, start_cost, total_cost;
