@@ -18,8 +18,16 @@ return:
 
 The share of the statement is rows done over rows expected, each node's weighted by
 what its rows cost: measured where the node has times, a usual figure by its kind
-where not.  It is an estimate: a filter that meets its rows at the end of a table,
-or a hash that begins to spill, cannot be foreseen.
+where not.  It is an estimate: a filter that meets its rows at the end of a table
+cannot be foreseen.
+
+A hash that does not fit into memory has two phases.  While it takes its input it
+writes rows to temporary files; then it reads them again, batch by batch.  All that
+was written is read once (what a batch spills again is written again, too), so pages
+read over pages written is how far the second phase is, and a hash join that reads
+has had all of its outer side.  Before an aggregate reads its files nobody knows how
+many groups are in them: where they hold more rows than the planner expected groups,
+nothing is foretold until some of them were read.
 """
 
 from __future__ import annotations
@@ -30,6 +38,9 @@ from typing import Any, Iterable, Mapping
 
 #: Nodes that return nothing until they have read all of their (first) input.
 BLOCKING = ("Sort", "Hash", "HashAggregate", "MixedAggregate", "Aggregate", "BitmapAnd", "BitmapOr", "Bitmap Index Scan", "HashSetOp")
+
+#: Aggregates whose groups may go to temporary files.
+HASH_AGGREGATES = ("HashAggregate", "MixedAggregate")
 
 #: What a row costs by kind, relative to a row of a sequential scan; measured times take its place.
 COSTS = {"Seq Scan": 1.0, "Index Scan": 4.0, "Index Only Scan": 2.0, "Bitmap Heap Scan": 3.0, "Bitmap Index Scan": 0.5, "Sort": 5.0, "Hash": 2.0,
@@ -43,6 +54,12 @@ GATHERED = 0.1
 
 #: Rows that must have gone in and out of a node for its own time to be taken as its cost.
 ENOUGH_ROWS = 1000
+
+#: Rows on a page of a spilled hash, of a usual width (about 60 bytes); there are never more than went in.
+SPILLED_ROWS_A_PAGE = 128
+
+#: Part of its spilled pages that an aggregate must have read for its groups to be foretold.
+ENOUGH_READ = 0.05
 
 #: Below this share, or before this many seconds, no time is foretold.
 TOO_EARLY_SHARE, TOO_EARLY_SECONDS = 0.005, 0.5
@@ -73,6 +90,7 @@ class Node:
     blocks: float = 0.0
     plan_blocks: float = 0.0
     temp_read: float = 0.0
+    temp_written: float = 0.0
     #: The planner's price of the node with all below it, for one loop; 0 if it is not known.
     plan_cost: float = 0.0
     children: list["Node"] = field(default_factory=list)
@@ -83,6 +101,29 @@ class Node:
     share: float = 0.0
     #: What is run again and again (inner sides, subplans): how much of its runs is done; 0: it runs once.
     driver: float = 0.0
+
+    @property
+    def spills(self) -> bool:
+        """Has this hash written some of its rows to temporary files?  Of a hash join the hash table's part of them counts as well."""
+        return self.spilled_pages()[1] > 0
+
+    def spilled_pages(self) -> tuple[float, float]:
+        """Pages of temporary files that a hash has read, and written."""
+        if self.kind in HASH_AGGREGATES:
+            return self.temp_read, self.temp_written
+        if self.kind.startswith("Hash ") and len(self.children) > 1:
+            table = self.children[1]
+            return self.temp_read + table.temp_read, self.temp_written + table.temp_written
+        return 0.0, 0.0
+
+    def read_again(self) -> float:
+        """Which part of what was written so far has been read: how far the second phase is; 0 while there is none."""
+        read, written = self.spilled_pages()
+        return min(1.0, read / written) if written > 0 else 0.0
+
+    def spilled_rows(self) -> float:
+        """Rows that are in the temporary files by now, roughly."""
+        return min(self.spilled_pages()[1] * SPILLED_ROWS_A_PAGE, sum(child.rows for child in self.inputs()))
 
     @property
     def own_ms(self) -> float:
@@ -134,6 +175,7 @@ def tree(rows: Iterable[Mapping[str, Any]]) -> Node | None:
         node.total_ms += float(row["total_ms"] or 0)
         node.blocks += sum(float(row.get(name) or 0) for name in ("shared_hit", "shared_read", "local_blocks"))
         node.temp_read += float(row.get("temp_read") or 0)
+        node.temp_written += float(row.get("temp_written") or 0)
         node.plan_blocks = max(node.plan_blocks, float(row.get("plan_blocks") or 0))
     top = None
     for number in sorted(nodes):
@@ -192,10 +234,11 @@ def _reckon(node: Node, loops: float, divided: float, begun: bool) -> float:
         if feeding:
             # all of its input is there: what a sort returns is known
             ready = source.rows if source is not None and node.kind == "Sort" else max(plan, node.rows)
-            if node.kind == "HashAggregate" and node.temp_read and source is not None and node.rows > plan:
-                # more groups than memory was for: at most one for each row, at least those that are there
-                ready = (node.rows * max(source.rows, node.rows)) ** 0.5
-            node.share = min(1.0, node.rows / ready) if ready else 1.0
+            again = node.read_again()
+            if again and source is not None:
+                # each batch brings its groups: at most one for each row
+                ready = min(node.rows / again, max(source.rows, node.rows))
+            node.share = min(again, 0.999) if again else min(1.0, node.rows / ready) if ready else 1.0
             node.expected = max(ready, node.rows)
         else:
             node.expected = max(plan * factor, node.rows)
@@ -212,12 +255,16 @@ def _reckon(node: Node, loops: float, divided: float, begun: bool) -> float:
         weight = sum(child.expected for child in driven) or 1.0
         node.share = 0.0 if waits else sum(child.share * child.expected for child in driven) / weight
         guess = plan * factor
+        again = node.read_again()
+        if again:
+            # batches: all of the outer side is there, whatever the planner expected of it
+            node.share = min(again, 0.999)
         if node.kind == "Limit" and node.rows:
             node.share = max(node.share, min(node.rows / max(node.plan_rows, 1.0), 1.0))
         if node.share > 0 and (node.rows or node.share > 0.5):
             weight = node.share ** 0.5
             seen = weight * node.rows / node.share + (1 - weight) * guess
-            if node.kind.startswith("Hash") and node.share > 0.9:
+            if node.kind.startswith("Hash") and node.share > 0.9 and not node.spills:
                 # a hash join in batches has read all of its outer side before it returns most of its rows: if
                 # it is none, the planner expected too much, and this errs for the last tenth only
                 guess = max(seen, guess)
@@ -263,6 +310,9 @@ def estimate(rows: Iterable[Mapping[str, Any]], elapsed: float, before: Progress
     reckon(top)
     nodes = list(top.walk())
     current = _current(top)
+    unsure = next((node for node in nodes if _unsure(node)), None)
+    if unsure is not None:
+        return Progress(None, None, f"{unsure.label} has more groups than memory was for: how many is not known before some of them are read from disk again", current.label, current.rows)
     taken, taking, price = {}, {}, {}
     for node in nodes:
         # a node that takes rows in pays for these, whatever it returns; a scan whose blocks are known pays for blocks
@@ -271,6 +321,13 @@ def estimate(rows: Iterable[Mapping[str, Any]], elapsed: float, before: Progress
         taken[node.id] = node.plan_blocks * node.share if known else goes_in * sum(child.rows for child in node.inputs()) + comes_out * node.rows
         expected = goes_in * sum(child.rows / child.driver if child.driver else child.expected for child in node.inputs()) + comes_out * node.expected
         taking[node.id] = node.plan_blocks if known else max(expected, taken[node.id])
+        if node.spills and not known:
+            # rows in temporary files go in once more; while the input goes on, as many more are expected as there is more of it
+            again = node.spilled_rows()
+            so_far = 1.0 if node.read_again() or node.done else max(min(1.0, sum(child.share for child in node.inputs()[:1])), 0.01)
+            most = sum(max(child.expected, child.rows) for child in node.inputs())
+            taken[node.id] += goes_in * again * (1.0 if node.done else node.read_again())
+            taking[node.id] += goes_in * min(again / so_far, most)
         if node.driver:
             taken[node.id] = node.blocks if known else taken[node.id]
             taking[node.id] = taken[node.id] / node.driver
@@ -291,9 +348,21 @@ def estimate(rows: Iterable[Mapping[str, Any]], elapsed: float, before: Progress
         return Progress(share, None, "too early to tell", current.label, current.rows)
     share = min(share, 0.999)
     how = f"rows of {len(nodes)} nodes, by what was returned so far"
+    batches = next((node for node in nodes if node.read_again() and not node.done and not node.driver), None)
+    if batches is not None:
+        read, written = batches.spilled_pages()
+        how += f"; {batches.label} has read {read:,.0f} of {written:,.0f} pages that it wrote to disk"
     if before is not None and before.share is not None and share < before.share - 0.01:
-        how = f"corrected from {before.share:.0%}: more rows than expected in {_wrong(nodes).label}"
+        spilled = next((node for node in nodes if node.spills and not node.done), None)
+        why = f"more rows than expected in {_wrong(nodes).label}" if spilled is None else f"{spilled.label} does not fit into memory, and reads from disk what it wrote there"
+        how = f"corrected from {before.share:.0%}: {why}"
     return Progress(share, elapsed * (1 - share) / share, how, current.label, current.rows)
+
+
+def _unsure(node: Node) -> bool:
+    """Has an aggregate written more rows to disk than the planner expected groups, and not read enough of them to know better?"""
+    expected = max(node.plan_rows * max(node.loops, 1.0), 1.0)
+    return node.kind in HASH_AGGREGATES and not node.done and not node.driver and node.spilled_rows() > expected and node.read_again() < ENOUGH_READ
 
 
 def _current(top: Node) -> Node:

@@ -102,15 +102,61 @@ def test_rows_from_workers_take_less_than_they_are_priced():
     assert share(plan).share > 0.6
 
 
-def test_a_hash_that_spilled_has_more_groups_than_were_expected():
-    plan = [row(0, None, "HashAggregate", 100, 2500, temp_read=50, temp_written=60), row(1, 0, "  Seq Scan on t", 10000, 10000)]
+def spilled(rows, read, written, taken=10000, plan=100):
+    """A hash aggregate over 10,000 rows: those it has returned and taken, pages of temporary files that it has read and written."""
+    return [row(0, None, "HashAggregate", plan, rows, temp_read=read, temp_written=written), row(1, 0, "  Seq Scan on t", 10000, taken)]
+
+
+def test_a_hash_that_spilled_is_as_far_as_what_it_reads_again():
+    top = progress.tree(spilled(2500, 50, 100))
+    progress.reckon(top)
+    assert top.expected == 5000 and top.share == 0.5
+    shares = [share(spilled(rows, read, 100)).share for rows, read in ((100, 5), (1500, 25), (2500, 50), (3700, 75), (4900, 99))]
+    assert shares == sorted(shares) and shares[0] < 0.7 and shares[2] < 0.85 < shares[-1]
+    assert "has read 50 of 100 pages" in share(spilled(2500, 50, 100)).how
+    many = progress.tree(spilled(9000, 10, 100))
+    progress.reckon(many)
+    assert many.expected == 10000, "at most a group for each row"
+
+
+def test_groups_on_disk_are_not_foretold_before_some_are_read():
+    for rows, read, taken in ((0, 0, 5000), (0, 0, 10000), (400, 0, 10000), (400, 3, 10000)):
+        found = share(spilled(rows, read, 100, taken))
+        assert (found.share, found.left) == (None, None) and "HashAggregate has more groups than memory was for" in found.how
+    assert share(spilled(0, 0, 100, 5000, plan=20000)).share is not None, "the planner expected them"
+    assert share(spilled(0, 0, 0, 5000)).share is not None, "nothing is on disk"
+    found = share(spilled(0, 0, 0, 5000, plan=20000))
+    assert found.share > share(spilled(0, 0, 70, 5000, plan=20000)).share, "what is on disk is yet to be read"
+
+
+def test_an_aggregate_that_spilled_and_is_over_keeps_nothing_back():
+    plan = [row(0, None, "Sort", 100, 10), *[{**one, "node": one["node"] + 1, "parent": one["node"]} for one in spilled(5000, 100, 100)]]
     top = progress.tree(plan)
     progress.reckon(top)
-    assert top.expected == 5000 and share(plan).share < 0.9
-    plan[0]["temp_read"] = 0
-    top = progress.tree(plan)
+    assert top.children[0].done and top.expected == 5000 and share(plan).share is not None
+
+
+def batches(rows, read, written, outer=1000):
+    """A hash join: the table's part of the files is the hash's."""
+    return [row(0, None, "Hash Join", 1000, rows, temp_read=read, temp_written=written / 2), row(1, 0, "  Seq Scan on a", 2000, outer),
+            row(2, 0, "  Hash", 100, 100, True, temp_written=written / 2), row(3, 2, "    Seq Scan on b", 100, 100)]
+
+
+def test_a_hash_join_in_batches_is_as_far_as_what_it_reads_again():
+    """Its outer side had half of the rows that were expected, and is over: it reads what it wrote."""
+    top = progress.tree(batches(500, 30, 60))
     progress.reckon(top)
-    assert top.expected == 2500
+    assert top.share == 0.5
+    shares = [share(batches(rows, read, 60)).share for rows, read in ((200, 10), (500, 30), (800, 50))]
+    assert shares == sorted(shares) and "has read 30 of 60 pages" in share(batches(500, 30, 60)).how
+    top = progress.tree(batches(200, 0, 60))
+    progress.reckon(top)
+    assert top.share == pytest.approx(0.5), "by its outer side: nothing was read again"
+
+
+def test_going_back_because_of_the_disk_says_so():
+    found = share(spilled(1000, 20, 100), before=Progress(0.95, 5, ""))
+    assert found.share < 0.9 and "corrected from 95%: HashAggregate does not fit into memory" in found.how
 
 
 def test_going_back_says_why():
