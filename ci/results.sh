@@ -20,7 +20,7 @@ for label in "$@"; do
         SKIP_TAP=1 SKIP_REGRESS=1 "$TOP/ci/check.sh" "$label" || true
         server="--pg-config $label"
     fi
-    for bench in ${BENCHES:-temp append runlog explain analytics extend fill profile flush}; do
+    for bench in ${BENCHES:-temp append runlog explain analytics extend fill profile flush progress watched}; do
         say "bench $bench on PostgreSQL $label"
         # shellcheck disable=SC2086
         "$TOP/lab/run" bench "$bench" --effort "${EFFORT:-1}" $server || { say "bench $bench failed on PostgreSQL $label: what is kept of it stays as it was"; failed=1; }

@@ -32,6 +32,11 @@ class Frame:
         """Milliseconds of this frame and all on it."""
         return self.own + sum(child.total for child in self.children)
 
+    @classmethod
+    def of_dict(cls, data: Mapping[str, Any]) -> "Frame":
+        """A frame and all on it, as dataclasses.asdict() wrote them."""
+        return cls(data["name"], data["own"], [cls.of_dict(child) for child in data["children"]], list(data["notes"]))
+
     def depth(self) -> int:
         """How many frames stand one on the other."""
         return 1 + max((child.depth() for child in self.children), default=0)
@@ -241,20 +246,31 @@ def fragment(root: Frame, name: str = "flame") -> str:
     `name` is the id of the piece, different for each on a page.  Without scripts it
     is the whole picture, with what a pointer shows.
     """
+    return (f'<div class="flame" id="{name}"><style>{_style()}</style><p class="find"><input type="search" placeholder="find a name" aria-label="find a name">'
+            f' <button type="button">whole picture</button> <output></output></p>'
+            f'{_boxes(root, True)}<script>({_SCRIPT})(document.getElementById({json.dumps(name)}))</script></div>')
+
+
+def still(root: Frame) -> str:
+    """The flame graph as a piece of a page that has no scripts: as wide as its place, light and dark, with what a pointer shows."""
+    return f'<div class="flame"><style>{_style()}</style>{_boxes(root, False)}</div>'
+
+
+def _boxes(root: Frame, keys: bool) -> str:
+    """The boxes at their places; `keys`: they can be clicked and reached by keys."""
     placed = boxes(root)
     whole = root.total
     lines = []
     for box in placed:
         frame = box.frame
         shown = "\n".join([frame.name, f"{format_ms(frame.total)} ({frame.total / whole:.1%}), {format_ms(frame.own)} of its own", *frame.notes])
-        lines.append(f'<div class="box {kind_of(frame.name) if box.level else "rest"}" tabindex="0" role="button" data-l="{box.left:.6f}" data-w="{box.width:.6f}"'
+        reached = f' tabindex="0" role="button" data-l="{box.left:.6f}" data-w="{box.width:.6f}"' if keys else ""
+        lines.append(f'<div class="box {kind_of(frame.name) if box.level else "rest"}"{reached}'
                      f' style="left:{box.left * 100:.4f}%;width:{box.width * 100:.4f}%;bottom:{box.level * ROW}px"'
                      f' title="{html.escape(shown)}">{html.escape(frame.name)}</div>')
     height = (max((box.level for box in placed), default=0) + 1) * ROW
     body = "\n".join(lines) if placed else '<p>Nothing took any time.</p>'
-    return (f'<div class="flame" id="{name}"><style>{_style()}</style><p class="find"><input type="search" placeholder="find a name" aria-label="find a name">'
-            f' <button type="button">whole picture</button> <output></output></p>'
-            f'<div class="boxes" style="height:{height}px">{body}</div><script>({_SCRIPT})(document.getElementById({json.dumps(name)}))</script></div>')
+    return f'<div class="boxes" style="height:{height}px">{body}</div>'
 
 
 def _style() -> str:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Sequence
 
+from pg_lean.flame import Frame
 from pg_lean.measure import Estimate, Measurements, to_json
 
 
@@ -78,6 +79,15 @@ class SideBySide:
 
     title: str
     listings: Sequence[Listing]
+
+
+@dataclass
+class Flame:
+    """A flame graph: a tree of frames with their own milliseconds."""
+
+    title: str
+    root: Frame
+    note: str = ""
 
 
 @dataclass
@@ -220,7 +230,7 @@ class Result:
     @classmethod
     def load(cls, folder: Path) -> "Result":
         data = json.loads((folder / "result.json").read_text())
-        kinds = {kind.__name__: kind for kind in (Note, Table, Plot, Listing, SideBySide)}
+        kinds = {kind.__name__: kind for kind in (Note, Table, Plot, Listing, SideBySide, Flame)}
         blocks = []
         for block in data.pop("blocks"):
             kind = kinds[block.pop("type")]
@@ -228,6 +238,8 @@ class Result:
                 block["series"] = [Series(**series) for series in block["series"]]
             if kind is SideBySide:
                 block["listings"] = [Listing(**listing) for listing in block["listings"]]
+            if kind is Flame:
+                block["root"] = Frame.of_dict(block["root"])
             blocks.append(kind(**block))
         checks = [Check(**{k: v for k, v in check.items() if k != "met"}) for check in data.pop("checks")]
         headlines = [Headline(**{**one, "ratio": Estimate(**one["ratio"]), "bars": [tuple(bar) for bar in one["bars"]]})

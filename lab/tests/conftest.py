@@ -9,9 +9,10 @@ import pytest
 
 from pg_lean import cli
 from pg_lean.cluster import Cluster
+from pg_lean.flame import Frame
 from pg_lean.measure import Measurements, describe_machine
 from pg_lean.paths import SERVER_DIR
-from pg_lean.result import Check, Headline, Listing, Note, Plot, Result, Series, SideBySide, Table
+from pg_lean.result import Check, Flame, Headline, Listing, Note, Plot, Result, Series, SideBySide, Table
 
 
 @pytest.fixture(scope="session")
@@ -107,7 +108,8 @@ def make_result():
                 Plot("Bars", "query", "ms", [Series("stock", ["count", "join"], [3.0, 30.0]), Series("pg_lean", ["count", "join"], [1, 10])],
                      kind="bar"),
                 Note("What was left out."), Listing("A plan", "Seq Scan on <t>", folded=True),
-                SideBySide("Two plans", [Listing("stock", "Seq Scan"), Listing("pg_lean", "Gather")])],
+                SideBySide("Two plans", [Listing("stock", "Seq Scan"), Listing("pg_lean", "Gather")]),
+                Flame("Flames", Frame("statement", 0.0, [Frame("Sort", 3.0, [Frame("Seq Scan on <t>", 5.0, notes=["7 rows"]), Frame("Materialize", 1.0)])]), "wide is long")],
         headlines=[Headline("three sizes", raw.ratio_of_sums("ms", "stock", "pg_lean", SIZES), [("stock", 30.0), ("pg_lean", 16.0)])],
         checks=[Check("ratio", 0.5, "<=", 0.8), Check("speed", 2.0, ">=", 3.0, "x"), Check("nothing", float("nan"), "<=", 1)],
         name="counting", machine=describe_machine(), raw=raw, seconds=1.5)

@@ -5,7 +5,8 @@ import pytest
 import chromium
 from conftest import SIZES, make_result
 from pg_lean import report
-from pg_lean.result import Headline, Listing, Plot, Result, Series, SideBySide, Table
+from pg_lean.flame import Frame
+from pg_lean.result import Flame, Headline, Listing, Plot, Result, Series, SideBySide, Table
 
 PLAN = "\n".join([" Finalize GroupAggregate (actual time=101.161..105.361 rows=100 loops=1)", "   Group Key: pgbench_branches.bid"]
                  + [f"{' ' * 4 * depth}->  Parallel Custom Scan (Temp Scan) on a_rather_long_table_name alias (actual time=0.021..83.613 rows=5000000 loops=2)"
@@ -21,7 +22,8 @@ FAULTS = """(() => {
     if (box.right > innerWidth + 0.5 || box.left < -0.5) faults.push('over the edge: ' + name(e));
     if (!e.closest('svg') && e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 0) {
       const style = getComputedStyle(e);
-      if (style.display !== 'inline' && !(style.overflowX === 'auto' && style.backgroundImage.includes('gradient'))) faults.push('cut without a cue: ' + name(e));
+      // a name in a box of a flame graph ends in three points, and a pointer shows the whole of it
+      if (style.display !== 'inline' && !(style.textOverflow === 'ellipsis' && e.title) && !(style.overflowX === 'auto' && style.backgroundImage.includes('gradient'))) faults.push('cut without a cue: ' + name(e));
     }
   }
   for (const svg of document.querySelectorAll('svg')) {
@@ -55,6 +57,11 @@ def browser():
     browser.__exit__()
 
 
+def deep(levels):
+    """Boxes on boxes, each with narrow ones beside it."""
+    return Frame("Index Only Scan using an_index_with_a_name on a_table", 1.0, [] if not levels else [deep(levels - 1)] + [Frame(f"Sort {n}", 0.1) for n in range(3)])
+
+
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     """A report of everything that is hard to lay out."""
@@ -62,6 +69,7 @@ def page(tmp_path_factory):
     long = "a query with a name that is a good deal longer than others"
     many = [f"{load}, {place}" for load in ("CREATE TABLE AS", "INSERT ... SELECT", "COPY") for place in ("fits", "does not fit")]
     result.blocks += [
+        Flame("A deep flame graph", deep(40), "forty boxes high"),
         SideBySide("Wide plans", [Listing("stock", PLAN), Listing("pg_lean", PLAN)]),
         Table("A wide table", [f"group {n // 2} | column {n}" for n in range(14)], [[123456.0 + n for n in range(14)]] * 3),
         Plot("Many bars", "statement", "ms", [Series(name, many, [1000.0 * (n + 1) for n in range(6)], [900.0] * 6, [7000.0] * 6) for name in ("stock", "pg_lean", "flush first")], kind="bar"),
@@ -94,6 +102,16 @@ def test_dark_is_dark_and_every_text_can_be_told_from_what_it_is_on(browser, pag
     for background, text in (0, 1), (2, 3):
         assert light["light"][background] > 240 and light["light"][text] < 60
         assert light["dark"][background] < 50 and light["dark"][text] > 200
+
+
+def test_a_flame_graph_fits_and_is_light_and_dark(browser, page):
+    shown = "[...document.querySelectorAll('.flame .box')].map(box => { const b = box.getBoundingClientRect(), s = getComputedStyle(box); return [b.left, b.right, b.height, s.backgroundColor, s.color]; })"
+    seen = {}
+    for scheme in ("light", "dark"):
+        browser.open(page, 390, scheme=scheme)
+        seen[scheme] = browser.ask(shown)
+        assert len(seen[scheme]) > 80 and all(0 <= left <= right <= 390.5 and height > 12 for left, right, height, _, _ in seen[scheme])
+    assert all(one[3:] != other[3:] for one, other in zip(seen["light"], seen["dark"]))
 
 
 def test_big_numbers_come_first_and_plans_stand_below_each_other_where_they_would_be_cut(browser, page):

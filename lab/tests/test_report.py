@@ -31,6 +31,7 @@ def test_the_page_shows_everything_escaped(result):
     for text in ("Counting &lt;rows&gt;", "<code>SET x = on</code>", "Seven times &amp; more.", "&lt;b&gt;", "Seq Scan on &lt;t&gt;",
                  "What was left out.", "Gather", "a note", "What was measured", "not met", "1 of 3 targets met", 'colspan="2"'):
         assert text in page, text
+    assert 'title="Seq Scan on &lt;t&gt;\n5.0 ms (55.6%), 5.0 ms of its own\n7 rows"' in page and "wide is long" in page
     assert page.count("<svg") == 4 and page.count("var(--lean)") > 2
     assert not re.search(r"#0[123]0[12]0", page), "a stand-in color was left"
     assert result.machine["kernel"] in page

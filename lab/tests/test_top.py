@@ -261,6 +261,26 @@ def test_a_running_plan_is_seen(server):
         assert until(lambda: next((s for s in watch.look() if s.left), None)).left > 0
 
 
+@pytest.mark.parametrize("kind, statement", [
+    ("HashAggregate", "SELECT count(*) FROM (SELECT id FROM big GROUP BY id OFFSET 0) s WHERE pg_sleep(0.0005) IS NOT NULL"),
+    ("Hash Join", "SELECT count(*) FROM (SELECT id FROM big a JOIN big b USING (id) OFFSET 0) s WHERE pg_sleep(0.0005) IS NOT NULL")])
+def test_what_spills_is_seen_to_read_again(server, kind, statement):
+    """The pages that tell the second phase are those of the node, while it runs."""
+    with running(server, statement, work_mem="64kB", enable_sort="off", enable_mergejoin="off", max_parallel_workers_per_gather=0) as pid, server.connect() as conn:
+        watch = Activity(conn)
+
+        def reads_again():
+            top = next((progress.tree(s.nodes) for s in watch.look() if s.pid == pid and s.nodes), None)
+            return next((node for node in top.walk() if node.kind == kind and 0 < node.read_again() < 1), None) if top is not None else None
+
+        node = until(reads_again, 240)
+        read, written = node.spilled_pages()
+        assert 0 < read < written and node.rows > 0
+        assert node.inputs()[0].rows == 1_000_000, "all of its input is there"
+        found = until(lambda: next((s for s in watch.look() if s.pid == pid and "pages that it wrote to disk" in s.how), None))
+        assert found.share is not None and kind in found.how
+
+
 def test_blocks_are_told_only_where_they_are_counted(server):
     """Else a scan would stand at none of them to its end."""
     for buffers, told in (("off", {None}), ("on", {885.0})):

@@ -42,14 +42,14 @@ from pg_lean.cluster import Cluster, Server, UserServer
 from pg_lean.errors import LabError, Unavailable
 from pg_lean.measure import Estimate, Measurements, Sample
 from pg_lean.paths import BUILD
-from pg_lean.result import Check, Headline, Listing, Note, Plot, Result, Series, SideBySide, Table, human_bytes, not_slower
+from pg_lean.result import Check, Flame, Headline, Listing, Note, Plot, Result, Series, SideBySide, Table, human_bytes, not_slower
 
 #: Steps of pgbench -i without its first, which drops tables: those of a user's must never be at risk.
 PGBENCH_STEPS = "tgvp"
 #: Repetitions that no effort is too small for: fewer have no interval.
 FEWEST = 3
 
-__all__ = ["Bench", "Options", "Result", "Note", "Table", "Series", "Plot", "Listing", "SideBySide", "Check", "Headline",
+__all__ = ["Bench", "Options", "Result", "Note", "Table", "Series", "Plot", "Flame", "Listing", "SideBySide", "Check", "Headline",
            "Estimate", "Measurements", "Unavailable", "LabError", "human_bytes", "not_slower"]
 
 

@@ -1,25 +1,24 @@
-"""Time left as pg-lean top tells it: how wrong it is at a quarter, half and three quarters of a statement, and what being watched costs."""
+"""Time left as pg-lean top tells it: how wrong it is at a quarter, half and three quarters of a statement."""
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 
 from pg_lean.activity import Activity
-from pg_lean.bench import Bench, Check, Estimate, LabError, Plot, Result, Series, Table, Unavailable, not_slower
-from pg_lean.cluster import Cluster
+from pg_lean.bench import Bench, Check, Estimate, LabError, Plot, Result, Series, Table
 
-TITLE = "Time left: how wrong it is while statements run, and what it costs to be watched"
+TITLE = "Time left: how wrong it is while statements run"
 PRELOAD = ("light_explain",)
 SETTINGS = {"shared_buffers": "1GB", "jit": False, "autovacuum": False, "compute_query_id": True, "light_explain.profile": True, "work_mem": "32MB",
             "light_explain.progress_statements": 100}
 
 #: Parts of a statement's time at which the foretold rest is compared with the true one.
 POINTS = (0.25, 0.5, 0.75)
-#: Seconds between two looks: a screen at 2 Hz for the costs, more often for the errors.
-LOOK, SCREEN = 0.1, 0.5
-SESSIONS = 16
+#: Error in percent that stands for a time that was not told.
+UNTOLD = 100.0
+#: Seconds between two looks.
+LOOK = 0.1
 
 #: Tables: sales of {rows} rows over items and customers, some columns that go together, which the planner does not know.
 TABLES = """
@@ -48,7 +47,7 @@ QUERIES = {
 
 
 def run(bench: Bench) -> Result:
-    """Every query several times, looked at while it runs; then pgbench with and without somebody who looks."""
+    """Every query several times, looked at while it runs."""
     bench.server.need_function("light_explain_progress()")
     rows = bench.pick(full=4_000_000, quick=400_000)
     with bench.activity("filling tables"), bench.connect() as conn:
@@ -62,7 +61,6 @@ def run(bench: Bench) -> Result:
             for name, query in QUERIES.items():
                 watched(bench, name, query.format(rows=rows), repetition)
                 step(name)
-    watchers(bench, bench.iterations(full=15, quick=3))
     return present(bench, repetitions)
 
 
@@ -103,68 +101,31 @@ def watched(bench: Bench, name: str, query: str, repetition: int) -> None:
                 bench.raw.add("unknown", repetition, f"{name} at {point:.0%}", true=true, seconds=seconds)
 
 
-def watchers(bench: Bench, repetitions: int) -> None:
-    """Transactions a second of busy sessions while a screen looks twice a second, and while none does."""
-    if not isinstance(bench.server, Cluster):
-        return
-    bench.pgbench_tables(bench.scale(full=10, quick=2))
-
-    def load(with_screen: bool):
-        def measure() -> dict[str, float]:
-            stop = threading.Event()
-
-            def look() -> None:
-                with bench.connect() as conn:
-                    activity = Activity(conn)
-                    while not stop.wait(SCREEN):
-                        activity.look()
-
-            thread = threading.Thread(target=look)
-            if with_screen:
-                thread.start()
-            try:
-                done = bench.server.run("pgbench", "-n", "-S", "-c", str(SESSIONS), "-j", "2", "-T", str(bench.pick(full=5, quick=1)))
-            finally:
-                stop.set()
-                if with_screen:
-                    thread.join()
-            found = re.search(r"^tps = ([\d.]+)", done.stdout, re.M)
-            if found is None:
-                raise Unavailable(f"pgbench did not run: {done.stderr.strip()[:300]}")
-            return {"us": 1e6 / float(found.group(1))}
-        return measure
-
-    bench.interleave({"alone": load(False), "watched": load(True), "alone again": load(False)}, repetitions, case=f"{SESSIONS} sessions")
-
-
 def present(bench: Bench, repetitions: int) -> Result:
     def error(name: str, point: float) -> Estimate | None:
         case = f"{name} at {point:.0%}"
         return bench.raw.estimate("error", "pg_lean", case) if any(row["case"] == case and "error" in row for row in bench.raw.rows) else None
 
     table = Table("Error of the time left, in percent of the true time left", ["statement", *(f"at | {point:.0%}" for point in POINTS)],
-                  [[name, *(error(name, point) for point in POINTS)] for name in QUERIES], note="Empty: no time was told then.")
-    medians = {point: sorted(found.median for name in QUERIES if (found := error(name, point))) for point in POINTS}
+                  [[name, *(error(name, point) for point in POINTS)] for name in QUERIES], note="Empty: no time was told then; the medians in the text count that as 100 %.")
+
+    def untold(name: str, point: float) -> int:
+        return sum(row["case"] == f"{name} at {point:.0%}" and row["variant"] == "unknown" for row in bench.raw.rows)
 
     def middle(point: float) -> float:
-        values = medians[point]
-        return values[len(values) // 2] if values else float("nan")
+        """Of all statements; where most looks got no time, the error counts as everything: to say nothing shall not make the figure better."""
+        found = {name: error(name, point) for name in QUERIES}
+        values = sorted(UNTOLD if estimate is None or untold(name, point) > estimate.n else estimate.median for name, estimate in found.items())
+        return values[len(values) // 2]
 
     blocks = [table, Plot("Error of the time left at half time", "statement", "%", [Series("pg_lean", list(QUERIES), [found.median if (found := error(name, 0.5)) else 0 for name in QUERIES])], kind="bar")]
     checks = [Check("median error at half time", middle(0.5), "<=", 25, "%")]
     text = ", ".join(f"{middle(point):.0f} % at {point:.0%}" for point in POINTS)
-    summary = f"The time left is wrong by {text} of the statement's time (medians over {len(QUERIES)} kinds of statements, of the true time left)."
-    case = f"{SESSIONS} sessions"
-    if any(row["case"] == case for row in bench.raw.rows):
-        ratio, chance = bench.ratio("us", "watched", "alone", case), bench.ratio("us", "alone again", "alone", case)
-        blocks.append(Table("Time of a transaction of 16 busy sessions (pgbench -S), profile on", ["µs | alone", "µs | watched at 2 Hz", "watched over alone", "alone again over alone"],
-                            [[bench.estimate("us", "alone", case), bench.estimate("us", "watched", case), ratio, chance]]))
-        if not bench.quick:
-            checks.append(not_slower("watched over alone", ratio, 0.01))
-        summary += f" {SESSIONS} busy sessions take {ratio.median:.3f} of the time when a screen looks twice a second ({chance.median:.3f} without it, in turns)."
+    summary = f"The time left is wrong by {text} of the statement's time (medians over {len(QUERIES)} kinds of statements, of the true time left). "
+    silent = sum(row["variant"] == "unknown" for row in bench.raw.rows)
+    summary += f"At {silent} of {len(bench.raw.rows)} looks no time was told."
     return Result(
         title=TITLE, summary=summary,
-        what="While a statement runs, the time left that `pg-lean top` shows, against what it then took; and the time of a transaction of busy sessions with and without such a screen.",
-        how=f"{len(QUERIES)} statements, {repetitions} times each, on tables whose columns go together in ways that the planner does not know; looked at every {LOOK:g} s. "
-            f"For the costs {SESSIONS} sessions of `pgbench -S` in turns, the screen's queries every {SCREEN:g} s.",
+        what="While a statement runs, the time left that `pg-lean top` shows, against what it then took.",
+        how=f"{len(QUERIES)} statements, {repetitions} times each, on tables whose columns go together in ways that the planner does not know; looked at every {LOOK:g} s.",
         blocks=blocks, checks=checks)

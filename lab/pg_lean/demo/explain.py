@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any, Callable
 
 import psycopg
+from psycopg.rows import dict_row
 
-from pg_lean.bench import Bench, Headline, Listing, Plot, Result, Series, SideBySide, Table
+from pg_lean.bench import Bench, Flame, Headline, Listing, Plot, Result, Series, SideBySide, Table
+from pg_lean.commands.flame import of_statement
 from pg_lean.measure import explain_text, timed
 
 TITLE = "EXPLAIN ANALYZE: what measuring a query does to it"
@@ -41,7 +43,10 @@ def run(bench: Bench) -> Result:
         for name, enabled in (("stock", False), ("pg_lean", True)):
             bench.server.set(conn, {"light_explain.enabled": enabled})
             plans.append(Listing(name, explain_text(conn, QUERIES[first], OPTIONS)))
-    return present(bench, repetitions, plans)
+        conn.row_factory = dict_row
+        flame = Flame(f"Where its time went: {first}", of_statement(conn, QUERIES[first]),
+                      "A box stands on the node that called it and is as wide as its own time and that of all boxes on it, under pg_lean's EXPLAIN ANALYZE; pg-lean flame draws any statement.")
+    return present(bench, repetitions, plans, flame)
 
 
 def prepare(conn: psycopg.Connection, name: str) -> None:
@@ -57,7 +62,7 @@ def analyzed(bench: Bench, conn: psycopg.Connection, query: str, enabled: bool) 
     return measure
 
 
-def present(bench: Bench, repetitions: int, plans: list[Listing]) -> Result:
+def present(bench: Bench, repetitions: int, plans: list[Listing], flame: Flame) -> Result:
     """Three wall times and how much each way of measuring adds."""
     ways = ("plain", "stock EXPLAIN ANALYZE", "pg_lean EXPLAIN ANALYZE")
 
@@ -81,4 +86,4 @@ def present(bench: Bench, repetitions: int, plans: list[Listing]) -> Result:
             "client sees it. `stock` is `light_explain.enabled = off`. `light_explain.timing` is as the server has it.",
         headlines=[Headline(f"EXPLAIN (ANALYZE, BUFFERS) of a query: {first}", bench.ratio("ms", ways[1], ways[2], first),
                             [(way.replace(" EXPLAIN ANALYZE", ""), bench.estimate("ms", way, first).median) for way in (ways[1], ways[0], ways[2])])],
-        blocks=[table, plot, SideBySide(f"EXPLAIN ({OPTIONS}) of {first}", plans)])
+        blocks=[table, plot, SideBySide(f"EXPLAIN ({OPTIONS}) of {first}", plans), flame])

@@ -17,7 +17,7 @@ from typing import Any, Sequence
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 
-from pg_lean import demo
+from pg_lean import demo, flame
 from pg_lean.paths import BUILD
 from pg_lean.result import Result, Table, format_cost, format_parts, format_value, human_bytes, is_number
 
@@ -51,7 +51,7 @@ def render(parts: list[Result], benches: list[Result]) -> str:
     """The page's text."""
     environment = Environment(loader=PackageLoader("pg_lean", "report"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters.update(value=format_value, parts=format_parts, heading=heading, prose=prose, facts=facts, raw_link=raw_link, server=server_name, cost=format_cost)
-    environment.globals.update(svg=_picture)
+    environment.globals.update(svg=_picture, still=lambda root: Markup(flame.still(root)))
     for kind in ("demo", "bench"):
         for result in parts if kind == "demo" else benches:
             result.anchor = f"{kind}-{result.name}"
