@@ -23,6 +23,9 @@ LEVELS = ("ok", "note", "warning", "error")
 #: Major versions that the extensions are built for.
 MAJORS = (15, 19)
 
+#: Seconds from which waiting for a lock is a warning.
+LONG_WAIT = 60
+
 #: What a look at one thing may take.
 TIMEOUT = "15s"
 
@@ -260,6 +263,17 @@ def old_rows(conn: psycopg.Connection) -> Iterator[Finding]:
         if row["bytes"] > 1 << 30:
             yield Finding("warning", f"replication slot {row['slot_name']} is not in use and keeps {row['bytes'] >> 20:,} MB of WAL, and old rows of the catalogs",
                           f"SELECT pg_drop_replication_slot('{row['slot_name']}');")
+
+
+@check("who waits for whom")
+def waiting(conn: psycopg.Connection) -> Iterator[Finding]:
+    for row in rows(conn, """SELECT w.pid, w.seconds, b.pid AS blocker, coalesce(b.state, b.backend_type) AS state
+                             FROM (SELECT pid, max(extract(epoch FROM clock_timestamp() - waitstart))::bigint AS seconds, pg_blocking_pids(pid) AS blockers
+                                   FROM pg_locks WHERE NOT granted GROUP BY pid) w
+                             JOIN pg_stat_activity b ON b.pid = ANY(w.blockers) ORDER BY w.seconds DESC NULLS LAST, w.pid, b.pid LIMIT 10"""):
+        seconds = row["seconds"] or 0
+        yield Finding("warning" if seconds >= LONG_WAIT else "note", f"process {row['pid']} has waited {seconds:,} s for a lock of process {row['blocker']} ({row['state'] or 'its state is not visible to you'})",
+                      f"pg-lean top shows both; SELECT pg_cancel_backend({row['blocker']}); ends a statement, pg_terminate_backend({row['blocker']}) an open transaction")
 
 
 @check("left by the lab")
