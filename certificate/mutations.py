@@ -171,7 +171,7 @@ MUTATIONS = [
              "if (!see_all && slot->role != GetUserId())", "if (!see_all && slot->role == InvalidOid)", LIGHT_SQL),
     Mutation(LIGHT + "statement/slots.c", "one role takes all slots",
              "return shared->nslots - (shared->nslots > 1 ? Max(shared->nslots / 4, 1) : 0);", "return shared->nslots;", LIGHT_SQL),
-    Mutation(LIGHT + "show/profile.c", "a counter not booked: executions that failed",
+    Mutation(LIGHT + "show/profile_store.c", "a counter not booked: executions that failed",
              "node->executions++;", "node->executions += outcome == LIGHT_DONE;", PROFILE),
     # -- ram_tablespace ----------------------------------------------------------------
     Mutation(RAM + "procedures.c", "a right not checked: everybody makes RAM tablespaces",

@@ -60,7 +60,11 @@ executor_start(QueryDesc *queryDesc, int eflags)
 		queryDesc->instrument_options |= INSTRUMENT_TIMER | INSTRUMENT_BUFFERS;
 	next.start(queryDesc, eflags);
 	if (queryDesc->planstate != NULL && queryDesc->estate->es_instrument != 0)
+	{
 		light_query_start(queryDesc, explained);
+		if (!explained)
+			light_total_provide(queryDesc);
+	}
 }
 
 /* The executor runs or finishes a statement that we measure as a whole. */
@@ -80,16 +84,9 @@ run_measured(LightTotal *total, EXECUTORRUN_PARAMS_compat)
 	light_total_stop(total);
 }
 
-static pg_noinline pg_attribute_hot void
+static pg_noinline void
 finish_measured(LightTotal *total, QueryDesc *queryDesc)
 {
-	if (total->empty)
-	{
-		/* no row and no trigger: nothing that could fail */
-		standard_ExecutorFinish(queryDesc);
-		light_total_stop(total);
-		return;
-	}
 	PG_TRY();
 	{
 		standard_ExecutorFinish(queryDesc);
@@ -109,7 +106,7 @@ run_next(LightQuery *query, EXECUTORRUN_PARAMS_compat)
 {
 	LightTotal	total;
 
-	if (next.run == standard_ExecutorRun && light_total_start(&total, query, false))
+	if (next.run == standard_ExecutorRun && light_total_start(&total, query))
 		run_measured(&total, EXECUTORRUN_ARGS_compat);
 	else
 		next.run(EXECUTORRUN_ARGS_compat);
@@ -120,7 +117,7 @@ finish_next(LightQuery *query, QueryDesc *queryDesc)
 {
 	LightTotal	total;
 
-	if (next.finish == standard_ExecutorFinish && light_total_start(&total, query, true))
+	if (next.finish == standard_ExecutorFinish && light_total_start(&total, query))
 		finish_measured(&total, queryDesc);
 	else
 		next.finish(queryDesc);
@@ -130,7 +127,7 @@ finish_next(LightQuery *query, QueryDesc *queryDesc)
 static pg_noinline void
 run_profiled(LightQuery *query, EXECUTORRUN_PARAMS_compat)
 {
-	volatile int64 started = light_now();
+	volatile int64 started = next.run == standard_ExecutorRun ? light_query_begin(query) : light_now();
 	Oid			role = GetUserId();
 
 	PG_TRY();
@@ -189,6 +186,17 @@ statement_finished(LightQuery *query)
 		light_profile_store(query);
 }
 
+/*
+ * Is there nothing to finish?  Without triggers, and without rows that WITH did not
+ * fetch, the executor only notes that it was called.
+ */
+static inline bool
+finish_is_empty(const LightQuery *query)
+{
+	return next.finish == standard_ExecutorFinish && query->estate->es_auxmodifytables == NIL &&
+		(query->estate->es_top_eflags & EXEC_FLAG_SKIP_TRIGGERS) != 0;
+}
+
 static void pg_attribute_hot
 executor_finish(QueryDesc *queryDesc)
 {
@@ -206,7 +214,9 @@ executor_finish(QueryDesc *queryDesc)
 	recorded = light_recorded(query);
 	if (unlikely(recorded))
 		light_query_enter(query);
-	if (unlikely(light_profile) && light_profiled(query))
+	if (likely(finish_is_empty(query)))
+		light_total_finish_empty(queryDesc);
+	else if (unlikely(light_profile) && light_profiled(query))
 		finish_profiled(query, outer, queryDesc);
 	else
 		finish_next(query, queryDesc);

@@ -289,21 +289,22 @@ light_call_as_core(PlanState *node, bool system_clock)
 /*
  * The same for the first calls of a statement of which most is known: it is
  * timed, by the processor's counter, whose rate is known, without times of I/O.
+ * The call began at "start", or just now if that is 0.
  * The flags in core's struct are not asked: wrap_tree() in phase.c may have taken
  * them away, so that core does not measure the shutting down of a node that has
  * nothing to shut down.
  */
 TupleTableSlot *pg_attribute_hot
-light_call_quickly(PlanState *node)
+light_call_quickly(PlanState *node, int64 start)
 {
 	NodeInstrumentation_compat *instr;
 	LightGlance before;
-	int64		start;
 	int			options;
 	TupleTableSlot *slot;
 
 	light_glance(&before, buffers_at, wal_at);
-	start = read_clock(LIGHT_CLOCK_TSC);
+	if (start == 0)
+		start = read_clock(LIGHT_CLOCK_TSC);
 	slot = node->ExecProcNodeReal(node);
 
 	/* the node may have got a record during the call */

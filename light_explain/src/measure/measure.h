@@ -333,7 +333,7 @@ extern LIGHT_PRIVATE void light_watched(LightBooks *books);
 
 /* hotpath.c */
 extern LIGHT_PRIVATE TupleTableSlot *light_call_as_core(PlanState *node, bool system_clock);
-extern LIGHT_PRIVATE TupleTableSlot *light_call_quickly(PlanState *node);
+extern LIGHT_PRIVATE TupleTableSlot *light_call_quickly(PlanState *node, int64 start);
 extern LIGHT_PRIVATE void light_sync(LightRecord *record);
 extern LIGHT_PRIVATE ExecProcNodeMtd light_wrapper_for(LightClock clock, bool usage, bool full);
 extern LIGHT_PRIVATE void light_hotpath_init(void);

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * profile.h
- *	  The profile's shared memory, for the files that store into it
- *	  (profile.c), show it (profile_show.c) and keep it across a restart
+ *	  The profile's shared memory (profile.c), for the files that store into it
+ *	  (profile_store.c), show it (profile_show.c) and keep it across a restart
  *	  (profile_file.c).
  *
  * Copyright (c) 2026, the pg_lean authors
@@ -58,9 +58,10 @@ typedef struct LightChunk
 /* A plan of a statement. */
 typedef struct LightPlan
 {
+	LWLock		lock;			/* for the key, what follows it and the nodes'
+								 * figures; its chunks come and go with the
+								 * plan only */
 	LightPlanKey key;
-	LWLock		lock;			/* for what follows and the nodes; its chunks
-								 * come and go with the plan only */
 	int64		used;			/* number of the store that used it last */
 	int64		executions;
 	int64		cancelled;		/* of them: by a user or by a timeout */
@@ -76,8 +77,8 @@ typedef struct LightPlan
 typedef struct LightPart
 {
 	LWLock	   *lock;			/* shared: to find plans; exclusive: to make
-								 * or drop them */
-	pg_atomic_uint64 stores;
+								 * or drop them, which takes theirs as well */
+	pg_atomic_uint64 stores;	/* about: some may be missing */
 	volatile bool changing;		/* plans are being made or dropped: if this
 								 * stays, its process was killed */
 	int			free_plan;		/* lists */
@@ -113,6 +114,7 @@ extern LIGHT_PRIVATE LightPlan *light_plan(int part, int n);
 extern LIGHT_PRIVATE LightChunk *light_chunk(int part, int n);
 extern LIGHT_PRIVATE char *light_plan_text(int part, int n);
 extern LIGHT_PRIVATE int light_part_of(const LightPlanKey *key);
+extern LIGHT_PRIVATE LightPlan *light_plan_find(int part, const LightPlanKey *key);
 extern LIGHT_PRIVATE LightPlan *light_plan_make(int part, const LightPlanKey *key, int nnodes, bool evict);
 extern LIGHT_PRIVATE void light_plan_set_text(int part, LightPlan *plan, const char *source, int length, int encoding);
 extern LIGHT_PRIVATE void light_part_empty(int part);

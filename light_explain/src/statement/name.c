@@ -182,6 +182,42 @@ light_hash_name(uint64 hash, PlanState *node)
 	return hash;
 }
 
+/*
+ * Write what light_hash_name() would hash, so that nodes are named the same if the
+ * bytes are.  Returns how many there are, or 0 if there is no room.
+ */
+Size
+light_spell_name(PlanState *node, char *to, Size room)
+{
+	NameParts	parts;
+	const char *strings[3];
+	Size		size = sizeof(LightNodeKind) + 1;
+	char		there = 0;
+
+	if (room < size)
+		return 0;
+	take_parts(node, &parts);
+	strings[0] = parts.object;
+	strings[1] = parts.detail;
+	strings[2] = parts.rti > 0 ? plain_alias(node->state, parts.rti) : NULL;
+	memcpy(to, &parts.kind, sizeof(LightNodeKind));
+	for (int i = 0; i < lengthof(strings); i++)
+	{
+		Size		length;
+
+		if (strings[i] == NULL)
+			continue;
+		there |= 1 << i;
+		length = strlen(strings[i]) + 1;
+		if (length > room - size)
+			return 0;
+		memcpy(to + size, strings[i], length);
+		size += length;
+	}
+	to[sizeof(LightNodeKind)] = there;
+	return size;
+}
+
 /* The relations that a node names, as EXPLAIN looks for them. */
 void
 light_aliases_note(LightAliases *aliases, PlanState *node)

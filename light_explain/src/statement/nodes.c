@@ -171,6 +171,23 @@ light_node_index(const LightNodes *nodes, PlanState *planstate)
 
 /* ---- figures ------------------------------------------------------------ */
 
+/* What core's figures of a node say. */
+static void
+take_figure(LightFigure *figure, PlanState *planstate, PlanState *parent, int depth)
+{
+	NodeInstrumentation_compat *instr = planstate->instrument;
+
+	figure->planstate = planstate;
+	figure->id = planstate->plan->plan_node_id;
+	figure->parent = parent != NULL ? parent->plan->plan_node_id : -1;
+	figure->depth = depth;
+	figure->plan_rows = planstate->plan->plan_rows;
+	figure->rows = instr->ntuples + instr->tuplecount;
+	figure->loops = instr->nloops + (instr->running ? 1 : 0);
+	figure->filtered = instr->nfiltered1 + instr->nfiltered2;
+	figure->time = InstrTotal_compat(instr);
+}
+
 /*
  * A palloc'd array of what the nodes of a statement did, when core's figures are
  * whole.  No catalog is read and no lock taken.
@@ -186,24 +203,99 @@ light_figures(LightQuery *query, int *n)
 	for (int i = 0; i < *n; i++)
 	{
 		const LightNode *node = &nodes->node[i + 1];
-		NodeInstrumentation_compat *instr = node->planstate->instrument;
 		LightFigure *figure = &figures[i];
 
-		figure->planstate = node->planstate;
-		figure->id = node->planstate->plan->plan_node_id;
-		figure->parent = node->parent > 0 ? nodes->node[node->parent].planstate->plan->plan_node_id : -1;
-		figure->depth = node->depth;
-		figure->plan_rows = node->planstate->plan->plan_rows;
-		figure->rows = instr->ntuples + instr->tuplecount;
-		figure->loops = instr->nloops + (instr->running ? 1 : 0);
-		figure->filtered = instr->nfiltered1 + instr->nfiltered2;
-		figure->time = InstrTotal_compat(instr);
+		take_figure(figure, node->planstate, nodes->node[node->parent].planstate, node->depth);
 		if (figure->loops > 0)
 			figure->self = light_self(query, node->planstate);
 		else
 			memset(&figure->self, 0, sizeof(LightSelf));
 	}
 	return figures;
+}
+
+/* ---- figures of short statements ---------------------------------------- */
+
+/* Statements of few nodes should not pay for memory: there is one array for all. */
+#define BRIEF_NODES 8
+
+static LightFigure brief_figures[BRIEF_NODES];
+
+typedef struct BriefContext
+{
+	int			n;
+	int			parent;			/* -1 at the top */
+	int			depth;
+	int			parents[BRIEF_NODES];
+} BriefContext;
+
+/* As add_nodes(), where there are no subplans; ends early if there are too many. */
+static bool pg_attribute_hot
+add_brief(PlanState *node, void *arg)
+{
+	BriefContext *context = arg;
+	int			parent = context->parent;
+	bool		failed = false;
+
+	if (node == NULL)
+		return false;
+	if (node->instrument != NULL)
+	{
+		LightFigure *figure = &brief_figures[context->n];
+
+		if (context->n == BRIEF_NODES)
+			return true;
+		take_figure(figure, node, parent >= 0 ? brief_figures[parent].planstate : NULL, context->depth);
+		figure->self.time = figure->time;
+		figure->self.error = figure->self.added = 0;
+		figure->self.usage.buffers = *InstrBuffers_compat(node->instrument);
+		figure->self.usage.wal = *InstrWal_compat(node->instrument);
+		context->parents[context->n] = parent;
+		context->parent = context->n++;
+	}
+	if (outerPlanState(node) != NULL || innerPlanState(node) != NULL || (light_node_traits(node) & LIGHT_OTHER_CHILDREN) != 0)
+	{
+		context->depth++;
+		failed = planstate_tree_walker(node, add_brief, context);
+		context->depth--;
+	}
+	context->parent = parent;
+	return failed;
+}
+
+/*
+ * What light_figures() tells, for a statement with few nodes that got no records,
+ * has no subplans and starts no workers; NULL for others.  What is returned is
+ * good until the next call.
+ */
+LightFigure *pg_attribute_hot
+light_brief_figures(LightQuery *query, int *n)
+{
+	BriefContext context = {.parent = -1};
+
+	if (light_recorded(query) || query->parallel || query->estate->es_subplanstates != NIL ||
+		add_brief(query->queryDesc->planstate, &context))
+		return NULL;
+	*n = context.n;
+
+	/* less what children took; theirs is whole in "time" and in core's struct */
+	for (int i = 1; i < context.n; i++)
+	{
+		LightSelf  *self;
+
+		if (context.parents[i] < 0)
+			continue;
+		self = &brief_figures[context.parents[i]].self;
+		self->time -= brief_figures[i].time;
+		light_subtract_words(&self->usage.buffers, InstrBuffers_compat(brief_figures[i].planstate->instrument), LIGHT_BUFFER_WORDS);
+		light_subtract_words(&self->usage.wal, InstrWal_compat(brief_figures[i].planstate->instrument), LIGHT_WAL_WORDS);
+	}
+	for (int i = 0; i < context.n - 1; i++)
+	{
+		brief_figures[i].self.time = Max(brief_figures[i].self.time, 0);
+		light_usage_clamp(&brief_figures[i].self.usage);
+	}
+	return brief_figures;
 }
 
 /* Write the names of nodes, each "stride" bytes after the one before. */

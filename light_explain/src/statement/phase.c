@@ -104,35 +104,10 @@ wrap_tree(LightQuery *query, PlanState *node)
 {
 	PlanState  *outer = outerPlanState(node);
 	PlanState  *inner = innerPlanState(node);
-	bool		shuts_down = false;
-	bool		walk = false;
+	int			traits = light_node_traits(node);
+	bool		shuts_down = (traits & LIGHT_SHUTS_DOWN) != 0;
 
-	switch (nodeTag(node))
-	{
-		case T_GatherState:
-		case T_GatherMergeState:
-			shuts_down = true;
-			break;
-		case T_CustomScanState:
-			shuts_down = true;
-			walk = true;
-			break;
-		case T_ForeignScanState:
-		case T_HashState:
-		case T_HashJoinState:
-			shuts_down = true;
-			break;
-		case T_AppendState:
-		case T_MergeAppendState:
-		case T_BitmapAndState:
-		case T_BitmapOrState:
-		case T_SubqueryScanState:
-			walk = true;
-			break;
-		default:
-			break;
-	}
-	if (walk)
+	if ((traits & LIGHT_OTHER_CHILDREN) != 0)
 	{
 		WrapContext context = {.query = query};
 
@@ -270,15 +245,23 @@ static TupleTableSlot *pg_attribute_hot
 quick_call(PlanState *node)
 {
 	LightQuery *query = light_chain.current;
+	int64		start = 0;
 
 	/* core looks in a node's first call */
 	if (!node->instrument->running)
+	{
 		check_stack_depth();
+		if (query != NULL && query->begun != 0 && node == query->queryDesc->planstate)
+		{
+			start = query->begun;
+			query->begun = 0;
+		}
+	}
 	if (query != NULL && unlikely(++query->calls >= query->switch_after) &&
 		calls_of(node->instrument) >= query->switch_after && change_to_records(node, query))
 		return node->ExecProcNode(node);
 
-	return light_call_quickly(node);
+	return light_call_quickly(node, start);
 }
 
 /* A call in the other phase without records: core's ExecProcNodeInstr. */

@@ -29,7 +29,11 @@
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 
-#define DEFAULT_SWITCH_AFTER 20
+/*
+ * Making records takes as long as what they save in this many calls: about 7,000
+ * instructions.
+ */
+#define DEFAULT_SWITCH_AFTER 64
 
 /*
  * Short statements should not pay for memory: the innermost ones take one of
@@ -266,6 +270,7 @@ light_query_enter(LightQuery *query)
 	Assert(query->phase != LIGHT_FINISHED);
 
 	query->run_level = light_chain.level;
+	query->begun = 0;
 	query->outer = light_chain.current;
 	query->outer_top = light.top;
 	light_chain.current = query;

@@ -15,6 +15,7 @@
 #include "executor/execdesc.h"
 #include "measure/measure.h"
 #include "port/atomics.h"
+#include "tcop/dest.h"
 
 /* ---- nodes -------------------------------------------------------------- */
 
@@ -57,6 +58,34 @@ light_left_to_core(PlanState *node)
 			return true;
 		default:
 			return node->async_capable;
+	}
+}
+
+/* What kind of node is it to who goes down a plan? */
+#define LIGHT_SHUTS_DOWN 1		/* ExecShutdownNode() does something */
+#define LIGHT_OTHER_CHILDREN 2	/* beside or instead of outer and inner ones */
+
+static inline int
+light_node_traits(PlanState *node)
+{
+	switch (nodeTag(node))
+	{
+		case T_GatherState:
+		case T_GatherMergeState:
+		case T_ForeignScanState:
+		case T_HashState:
+		case T_HashJoinState:
+			return LIGHT_SHUTS_DOWN;
+		case T_CustomScanState:
+			return LIGHT_SHUTS_DOWN | LIGHT_OTHER_CHILDREN;
+		case T_AppendState:
+		case T_MergeAppendState:
+		case T_BitmapAndState:
+		case T_BitmapOrState:
+		case T_SubqueryScanState:
+			return LIGHT_OTHER_CHILDREN;
+		default:
+			return 0;
 	}
 }
 
@@ -168,6 +197,8 @@ typedef struct LightQuery
 
 	/* the statement is being run: see light_query_enter() */
 	int			run_level;		/* of the transaction that runs it */
+	int64		begun;			/* clock when the executor was called, if the
+								 * top node's first call begins with that */
 	struct LightQuery *outer;	/* statement that runs around it */
 	LightRecord *outer_top;		/* light.top before */
 
@@ -199,7 +230,6 @@ light_recorded(const LightQuery *query)
 typedef struct LightTotal
 {
 	Instrumentation *instr;		/* QueryDesc's */
-	bool		empty;			/* there is nothing to measure */
 	bool		first;			/* it had not run before */
 	int64		start;
 	LightGlance before;
@@ -268,6 +298,24 @@ light_query_find(QueryDesc *queryDesc)
 	return query;
 }
 
+/*
+ * The executor itself is called to run a statement in the quick phase: returns the
+ * clock.  A reading takes as long as a hundred instructions or more, so the one
+ * that begins the statement serves the first call of its top node as well.  What is
+ * between them is the start of who receives the rows: no more than the making of a
+ * memory context inside of functions, but a message to clients elsewhere.
+ */
+static inline int64
+light_query_begin(LightQuery *query)
+{
+	int64		now = light_now();
+	DestReceiver *dest = query->queryDesc->dest;
+
+	if (dest != NULL && (dest->mydest == DestSPI || dest->mydest == DestSQLFunction))
+		query->begun = now;
+	return now;
+}
+
 /* phase.c */
 extern LIGHT_PRIVATE void light_wrap(LightQuery *query);
 extern LIGHT_PRIVATE bool light_record(LightQuery *query);
@@ -279,6 +327,7 @@ extern LIGHT_PRIVATE bool light_nodes_below(PlanState *top, bool count_blocks, M
 extern LIGHT_PRIVATE LightNodes *light_nodes(LightQuery *query);
 extern LIGHT_PRIVATE int light_node_index(const LightNodes *nodes, PlanState *planstate);
 extern LIGHT_PRIVATE LightFigure *light_figures(LightQuery *query, int *n);
+extern LIGHT_PRIVATE LightFigure *light_brief_figures(LightQuery *query, int *n);
 extern LIGHT_PRIVATE void light_figure_names(const LightFigure *figures, int n, LightNodeName *names, Size stride);
 extern LIGHT_PRIVATE uint64 light_plan_hash(const LightFigure *figures, int n);
 
@@ -291,11 +340,14 @@ extern LIGHT_PRIVATE double light_distinct_blocks_of(LightQuery *query, PlanStat
 
 /* name.c */
 extern LIGHT_PRIVATE uint64 light_hash_name(uint64 hash, PlanState *planstate);
+extern LIGHT_PRIVATE Size light_spell_name(PlanState *planstate, char *to, Size room);
 extern LIGHT_PRIVATE void light_aliases_note(LightAliases *aliases, PlanState *planstate);
 extern LIGHT_PRIVATE void light_node_name(PlanState *planstate, LightAliases *aliases, LightNodeName *name);
 
 /* total.c */
-extern LIGHT_PRIVATE bool light_total_start(LightTotal *total, LightQuery *query, bool finish);
+extern LIGHT_PRIVATE void light_total_provide(QueryDesc *queryDesc);
+extern LIGHT_PRIVATE bool light_total_start(LightTotal *total, LightQuery *query);
+extern LIGHT_PRIVATE void light_total_finish_empty(QueryDesc *queryDesc);
 extern LIGHT_PRIVATE void light_total_stop(LightTotal *total);
 extern LIGHT_PRIVATE void light_total_failed(LightTotal *total);
 

@@ -15,7 +15,13 @@
  * it.  A library that was loaded earlier has hooks between ours and the executor;
  * then the server measures.
  *
- * Called by the hooks around ExecutorRun and ExecutorFinish.
+ * Who asks for the struct allocates it after ours of the hooks in ExecutorStart
+ * has returned, if there is none yet: 400 bytes, for which the statement's memory
+ * often has to grow.  So in a session where somebody did, the next statements get
+ * one of a few of ours before he looks.  It is his then, until the statement's
+ * memory goes away.
+ *
+ * Called by the hooks around ExecutorStart, ExecutorRun and ExecutorFinish.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -28,28 +34,87 @@
 
 #if !HAVE_QUICK_INSTR_CLOCK_COMPAT
 
+/* ---- structs of ours ---------------------------------------------------- */
+
+/* Statements that get one after somebody else made one. */
+#define WANTED_FOR 1000
+
+typedef struct OwnTotal
+{
+	Instrumentation instr;
+	bool		used;
+	MemoryContextCallback callback;
+} OwnTotal;
+
+static OwnTotal own_totals[4] pg_attribute_aligned(64);
+static int	wanted_for = 0;
+
+/* Called, not inlined: for this size compilers choose an instruction that starts slowly. */
+static void *(*volatile clear) (void *, int, size_t) = memset;
+
+static void
+release_total(void *arg)
+{
+	((OwnTotal *) arg)->used = false;
+}
+
 /*
- * The executor is about to run or, with "finish", to finish a statement, and no
- * other hook comes before it.  Returns whether we measure; then light_total_stop()
+ * A statement was prepared for execution: give it the struct that somebody is
+ * likely to ask for.  Not EXPLAIN ANALYZE's own statement, which nobody measures.
+ */
+void		pg_attribute_hot
+light_total_provide(QueryDesc *queryDesc)
+{
+	if (wanted_for == 0 || queryDesc->totaltime != NULL)
+		return;
+	wanted_for--;
+	for (int i = 0; i < lengthof(own_totals); i++)
+	{
+		OwnTotal   *total = &own_totals[i];
+
+		if (total->used)
+			continue;
+		(void) clear(&total->instr, 0, sizeof(Instrumentation));
+		InstrSetNeeds_compat(&total->instr, INSTRUMENT_ALL);
+		total->used = true;
+		total->callback.func = release_total;
+		total->callback.arg = total;
+		MemoryContextRegisterResetCallback(queryDesc->estate->es_query_cxt, &total->callback);
+		queryDesc->totaltime = &total->instr;
+		break;
+	}
+}
+
+/* Somebody has asked for a struct: was it one of theirs? */
+static inline void
+note_total(const Instrumentation *instr)
+{
+	if (unlikely((const char *) instr < (const char *) own_totals || (const char *) instr >= (const char *) (own_totals + lengthof(own_totals))))
+		wanted_for = WANTED_FOR;
+}
+
+/* ---- measuring ---------------------------------------------------------- */
+
+/*
+ * The executor is about to run or to finish a statement, and no other hook comes
+ * before it.  Returns whether we measure; then light_total_stop()
  * must follow, or light_total_failed() after an error.
  */
 bool		pg_attribute_hot
-light_total_start(LightTotal *total, LightQuery *query, bool finish)
+light_total_start(LightTotal *total, LightQuery *query)
 {
 	Instrumentation *instr = query->queryDesc->totaltime;
 
-	if (instr == NULL || !query->quick || !instr->need_timer || !instr->need_bufusage || !instr->need_walusage)
+	if (instr == NULL)
+		return false;
+	note_total(instr);
+	if (!query->quick || !instr->need_timer || !instr->need_bufusage || !instr->need_walusage)
 		return false;
 	total->instr = instr;
 	total->first = !instr->running;
 	InstrSetNeeds_compat(instr, 0);
-	/* no triggers, no rows that WITH did not fetch: finishing does nothing */
-	total->empty = finish && query->estate->es_auxmodifytables == NIL &&
-		(query->estate->es_top_eflags & EXEC_FLAG_SKIP_TRIGGERS) != 0;
-	if (total->empty)
-		return true;
 	light_glance(&total->before, &pgBufferUsage, &pgWalUsage);
-	total->start = light_now();
+	total->start = light_query_begin(query);
 	return true;
 }
 
@@ -60,8 +125,6 @@ light_total_stop(LightTotal *total)
 	Instrumentation *instr = total->instr;
 
 	InstrSetNeeds_compat(instr, INSTRUMENT_ALL);
-	if (total->empty)
-		return;
 	InstrAddCounter_compat(instr, (int64) ((light_now() - total->start) * light_ns_per_tick));
 
 	/*
@@ -93,10 +156,32 @@ light_total_failed(LightTotal *total)
 	instr->walusage_start = total->before.wal;
 }
 
+/* The executor finishes a statement that has nothing to finish, so there is nothing to measure. */
+void		pg_attribute_hot
+light_total_finish_empty(QueryDesc *queryDesc)
+{
+	Instrumentation *total = queryDesc->totaltime;
+
+	queryDesc->totaltime = NULL;
+	standard_ExecutorFinish(queryDesc);
+	queryDesc->totaltime = total;
+}
+
 #else
 
+void
+light_total_finish_empty(QueryDesc *queryDesc)
+{
+	standard_ExecutorFinish(queryDesc);
+}
+
+void
+light_total_provide(QueryDesc *queryDesc)
+{
+}
+
 bool
-light_total_start(LightTotal *total, LightQuery *query, bool finish)
+light_total_start(LightTotal *total, LightQuery *query)
 {
 	return false;
 }

@@ -20,6 +20,10 @@ CREATE FUNCTION count_u() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM c
 CREATE TRIGGER after_u AFTER INSERT ON u FOR EACH ROW WHEN (NEW.i < 5) EXECUTE FUNCTION count_u();
 CREATE FUNCTION inner_fails(int) RETURNS int LANGUAGE plpgsql AS $$
 BEGIN PERFORM 1 / (i - $1) FROM t; RETURN 0; EXCEPTION WHEN division_by_zero THEN RETURN (SELECT k FROM t WHERE i = $1); END $$;
+CREATE FUNCTION deep(int, int) RETURNS int LANGUAGE plpgsql AS $$
+BEGIN RETURN (SELECT CASE WHEN $1 > 0 THEN deep($1 - 1, $2) ELSE 1 / (i - $2) END FROM t WHERE i = 10); END $$;
+CREATE FUNCTION deep_fails(int) RETURNS int LANGUAGE plpgsql AS $$
+BEGIN RETURN deep($1, 10); EXCEPTION WHEN division_by_zero THEN RETURN deep($1, 9); END $$;
 END
 
 # What the statement does is the point, not what it returns.
@@ -37,6 +41,10 @@ my @statements = (
 	'SELECT inner_fails(20), inner_fails(k + 2000) FROM t LIMIT 3',
 	'BEGIN; DECLARE c CURSOR FOR SELECT * FROM t; FETCH 5 FROM c; FETCH 500 FROM c; MOVE BACKWARD 3 IN c; FETCH ALL FROM c; COMMIT',
 	'BEGIN; DECLARE c CURSOR FOR SELECT 1 / (i - 60) FROM t; FETCH 50 FROM c; FETCH 50 FROM c; ROLLBACK',
+	# more statements at a time than have a struct of ours for their whole
+	'SELECT deep(9, 9), deep_fails(7), deep(2, 3)',
+	'SELECT deep(9, 10)',
+	'BEGIN; ' . join('; ', map { "DECLARE c$_ CURSOR FOR SELECT * FROM t WHERE i > $_" } 1 .. 7) . '; ' . join('; ', map { ("FETCH 2 FROM c$_", "FETCH 30 FROM c" . (8 - $_)) } 1 .. 7) . '; COMMIT',
 	'EXPLAIN ANALYZE SELECT count(*) FROM t a JOIN t b USING (i)',
 	'EXPLAIN ANALYZE SELECT 1 / (i - 70) FROM t',
 	'PREPARE p AS SELECT k FROM t WHERE i = $1; EXECUTE p(3); EXECUTE p(4); EXECUTE p(5)');

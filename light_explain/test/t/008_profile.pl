@@ -50,6 +50,40 @@ sub profile
 	return $node->safe_psql('postgres', "SELECT $columns FROM (SELECT * FROM light_explain_profile WHERE query ~ '$query' ORDER BY queryid, caller_queryid, planid, node) p $group");
 }
 
+# ---- plans that a session remembers ----
+
+$node->safe_psql('postgres', 'CREATE TABLE m AS SELECT g AS id, g % 10 AS k FROM generate_series(1, 1000) g; CREATE INDEX m_id ON m (id); VACUUM ANALYZE m; GRANT SELECT ON m TO other');
+my @index = ('SET enable_seqscan = off', 'SET enable_bitmapscan = off');
+my @table = ('SET enable_indexscan = off', 'SET enable_bitmapscan = off', 'SET enable_seqscan = on');
+my $lookup = 'SELECT k FROM m WHERE id = 7';
+profiled((@index, $lookup, @table, $lookup, 'RESET ALL', 'SET light_explain.profile = on') x 3);
+is(profile('label, executions, rows, loops', '^SELECT k FROM m', 'ORDER BY 1'), "Index Scan using m_id on m|3|3|3\nSeq Scan on m|3|3|3", 'plans that take turns');
+$node->safe_psql('postgres', 'SELECT light_explain_profile_reset()');
+profiled(@index, ($lookup) x 2, 'ALTER INDEX m_id RENAME TO m_key', ($lookup) x 3, 'ALTER TABLE m RENAME TO other_m', ('SELECT k FROM other_m WHERE id = 7') x 4, ('SELECT k FROM other_m AS m WHERE id = 7') x 5);
+is(profile('label, executions', '^SELECT k FROM', 'ORDER BY 2'),
+	"Index Scan using m_id on m|2\nIndex Scan using m_key on m|3\nIndex Scan using m_key on other_m|4\nIndex Scan using m_key on other_m m|5", 'another name is another plan');
+$node->safe_psql('postgres', 'ALTER TABLE other_m RENAME TO m; SELECT light_explain_profile_reset()');
+profiled(('SELECT max(k) FROM m') x 2, 'SELECT light_explain_profile_reset()', ('SELECT max(k) FROM m') x 3, 'SET ROLE other', ('SELECT max(k) FROM m') x 4);
+is(profile('rolname, label, executions, rows, query', 'max.k. FROM m', "WHERE label ~ 'Agg' ORDER BY 3"),
+	"postgres|Aggregate|3|3|SELECT max(k) FROM m\nother|Aggregate|4|4|SELECT max(k) FROM m", 'forgotten plans, and those of another role');
+$node->safe_psql('postgres', 'CREATE FUNCTION one() RETURNS int LANGUAGE plpgsql AS $$BEGIN RETURN (SELECT count(*) FROM m WHERE k = 3); END$$;'
+	  . ' CREATE FUNCTION two() RETURNS int LANGUAGE plpgsql AS $$BEGIN RETURN one(); END$$; SELECT light_explain_profile_reset()');
+profiled('DO $$BEGIN FOR i IN 1..5 LOOP PERFORM one(); PERFORM two() + 0; END LOOP; END$$');
+is(profile('executions', 'count\(\*\) FROM m', "WHERE label ~ 'Agg' ORDER BY 1"), "5\n5", 'and callers that take turns');
+
+# figures of a short statement are taken in another way than those of one with records
+my $join = 'SELECT count(*), max(a.k) FROM m a JOIN m b USING (id) WHERE a.k = 3';
+my @found;
+for my $switch (0, 100000)
+{
+	$node->safe_psql('postgres', 'SELECT light_explain_profile_reset()');
+	profiled("SET light_explain.switch_after = $switch", ($join) x 2);
+	push @found, profile('node, parent, label, executions, loops, rows, plan_rows, rows_filtered, shared_hit, shared_read, total_ms >= self_ms', 'FROM m a JOIN');
+}
+like($found[0], qr/Hash Join/, 'a join is in the profile');
+is($found[1], $found[0], 'with the same figures in both ways');
+is(profile('abs(sum(self_ms) - max(total_ms)) < 0.001 + 0.05 * max(total_ms)', 'FROM m a JOIN'), 't', 'and own times that make the whole');
+
 # ---- statements that do not end well ----
 
 like(profiled("SET statement_timeout = '200ms'", 'SELECT pg_sleep(600)', 'SET statement_timeout = 0', 'SELECT pg_sleep(0)'), qr/statement timeout/, 'a statement times out');
@@ -183,6 +217,8 @@ is($node->safe_psql('postgres', $count), 't|100|0|0|0', 'an empty profile');
 profiled(map { 'SELECT ' . join(', ', ('1') x $_) . ' FROM t LIMIT 1' } 1 .. 60);
 is($node->safe_psql('postgres', $count), 't|100|35|0|0', 'plans that were not used longest make room');
 is($node->safe_psql('postgres', q{SELECT count(DISTINCT queryid), bool_and(executions = 1) FROM light_explain_profile}), '25|t', 'the others are there');
+profiled('SELECT id FROM t LIMIT 1', (map { 'SELECT ' . join(', ', ('k') x $_) . ' FROM t LIMIT 1' } 1 .. 60), ('SELECT id FROM t LIMIT 1') x 2);
+is(profile('label, executions', '^SELECT id FROM t LIMIT', 'ORDER BY 1'), "  Seq Scan on t|2\nLimit|2", 'a plan that had to make room is not taken for another one');
 profiled('SELECT ' . join(' UNION ALL SELECT ', map { "count(*) FROM t" } 1 .. 80));
 is($node->safe_psql('postgres', q{SELECT profile_nodes, profile_plans, profile_dropped_nodes FROM light_explain_status()}), '100|1|61', 'a plan that is too large is kept in part');
 profiled('SET compute_query_id = off', 'SELECT count(*) FROM t');
