@@ -231,8 +231,13 @@ light_profile_load(void)
 	pg_crc32c	crc;
 	bool		whole = false;
 
+	/* what is left of one that was being written when the power went */
+	unlink(PROFILE_FILE ".tmp");
 	if (data == NULL)
+	{
+		unlink(PROFILE_FILE);
 		return;
+	}
 	if (size >= sizeof(FileHead) + sizeof(pg_crc32c))
 	{
 		end = data + size - sizeof(pg_crc32c);

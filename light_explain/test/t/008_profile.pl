@@ -193,14 +193,18 @@ for my $content ([ 'a changed byte', substr($whole, 0, 200) . (substr($whole, 20
 {
 	my ($what, $bytes) = @$content;
 	$node->stop;
-	unlink $file, "$file.tmp";
-	open my $handle, '>:raw', $file or die $!;
-	print $handle $bytes;
-	close $handle;
+	unlink $file;
+	for my $name ($file, "$file.tmp")
+	{
+		open my $handle, '>:raw', $name or die $!;
+		print $handle $bytes;
+		close $handle;
+	}
 	my $offset = -s $node->logfile;
 	$node->start;
 	is($node->safe_psql('postgres', 'SELECT count(*) FROM light_explain_profile'), '0', "$what: the profile begins anew");
 	like(slurp_file($node->logfile, $offset), qr/LOG:  (ignoring invalid data in|could not read) file "pg_stat\/light_explain_profile.stat"/, "$what: and the log says so");
+	ok(!-e $file && !-e "$file.tmp", "$what: and no file is left");
 }
 profiled('SELECT count(*) FROM t WHERE k = 8');
 $node->append_conf('postgresql.conf', 'light_explain.profile_save = off');
