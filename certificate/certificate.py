@@ -30,14 +30,14 @@ keeps what it did).
 KINDS = (
     ("chaos", "Faults survived",
      "Writers of appended values, readers, temporary tables, maintenance, a standby and a logical subscriber at once, while"
-     " processes are killed, connections break and clocks jump. A model outside knows what each row must hold; after each crash every"
+     " processes are killed, connections break, disks fill and clocks jump. A model outside knows what each row must hold; after each crash every"
      " acknowledged value is compared, and every 30 kills all three servers.", "make chaos KILLS=300"),
     ("power", "Power lost",
      "A recorder below the server logs every call that changes a file: writers of appended values, tables that come and go, loads of temporary tables, VACUUM FULL,"
      " checkpoints, a stop and a start. For each cut through that log a disk is built that holds what was synced before, and of the rest any part: sectors of an"
      " earlier write, pages torn at 512 or 4096 bytes, files of another length, names lost whose folder was not synced. The server must start on it, hold every value"
-     " that was acknowledged, find nothing with appendable_bytea_check(), leave no file of ours, take more, and start once more. Where fsync or"
-     " full_page_writes is off, the same method must see a loss.", "make power"),
+     " that was acknowledged, find nothing with appendable_bytea_check(), leave no file of ours, take more, and start once more. Where fsync,"
+     " full_page_writes or synchronous_commit is off, the same method must see a loss.", "make power"),
     ("mutants", "Planted bugs",
      "One line of the C code is changed at a time, so that it is wrong; the tests must fail, or the server crash. A set of tests counts only if it passes"
      " without the bug.", "make mutants"),
@@ -87,6 +87,8 @@ def chaos(run: dict) -> str:
             ("sessions cancelled", number(counts.get("killed: cancel", 0))),
             ("connections broken", number(counts.get("connections broken", 0))),
             ("clock jumps", number(counts.get("clock jumps ahead", 0) + counts.get("clock jumps back", 0))),
+            *(("times for which the disk of " + name[len("full disks: "):] + " was full", number(n)) for name, n in counts.items() if name in ("full disks: data", "full disks: WAL")),
+            *(("- times the server went down of it", number(n)) for name, n in counts.items() if name == "full disks the server did not survive"),
             ("loads that met a full disk", number(counts.get("temporary tables on a full disk", 0))),
             ("commits acknowledged", number(counts.get("commits acknowledged", 0))),
             ("values compared", number(counts.get("values compared", 0) + counts.get("values read", 0))),

@@ -14,8 +14,9 @@ subscriber.  At the same time:
 * maintenance vacuums, rewrites, reindexes and alters the tables,
 
 and a killer ends backends, workers, the walwriter, the checkpointer, the standby
-and the postmaster with SIGKILL, terminates and cancels sessions, breaks connections
-and lets the servers' wall clock jump (clock.c).
+and the postmaster with SIGKILL, terminates and cancels sessions, breaks connections,
+lets the servers' wall clock jump, and the primary's disk be full for a while, that of
+its data or that of its WAL (faults.c): it may go down, and must come back when there is room.
 
 After each crash every writer compares all its values.  A transaction whose commit
 was under way when the server went must be there wholly or not at all.  Every
@@ -24,7 +25,7 @@ have caught up, and every value is compared on all three servers.  At the end
 appendable_bytea_check() must find nothing, every chunk must have an owner once the
 store has been vacuumed, and no file, shared memory object or slot may be left.
 
-    chaos.py [--minutes N | --kills N] [--pg-config LABEL] [--seed N] [--pause SECONDS] [--json FILE]
+    chaos.py [--minutes N | --kills N] [--pg-config LABEL] [--seed N] [--only FAULT]... [--pause SECONDS] [--json FILE]
 
 Ends with status 0 only if everything matched.
 """
@@ -67,13 +68,18 @@ PAUSE = 0.01
 LONG = 400_000
 #: So many kills later all servers are compared; the lag of the subscriber, which decodes again after each crash, stays bounded.
 CALM_AFTER = 30
+#: struct faults of faults.c: the clock's seconds, which disk is full (1: data, 2: WAL), of which data directory.
+FAULTS = struct.Struct("=qq4096s")
+#: Seconds for which a disk is full.
+FULL = 3.0
 #: A clock may go ahead by an hour, but back only so many seconds: the server's own timeouts (of deadlocks too) wait as much longer.
 CLOCK_BACK = 15
 
 #: The server went away, is going, or is not there yet.
 GONE = (psycopg.OperationalError, psycopg.InterfaceError)
 #: What cancels, deadlocks, conflicts and DDL beside a statement may raise in a session of ours.
-REFUSED = (psycopg.errors.QueryCanceled, psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure, psycopg.errors.LockNotAvailable)
+REFUSED = (psycopg.errors.QueryCanceled, psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure, psycopg.errors.LockNotAvailable,
+           psycopg.errors.DiskFull)
 
 SETTINGS = {
     "wal_level": "logical", "max_prepared_transactions": 20, "max_wal_senders": 8, "max_replication_slots": 8, "max_worker_processes": 24,
@@ -144,7 +150,7 @@ class Chaos:
         self.hold = threading.Event()  # set: actors hold still, the servers are being compared
         self.writing = 0
         self.sessions: dict[str, psycopg.Connection] = {}
-        self.clock: Path | None = None
+        self.faults: Path | None = None
         self.random = random.Random(args.seed)
         self.marks = 0
         self.server_version: str | None = None
@@ -426,6 +432,10 @@ class Chaos:
         os.kill(self.postmaster(server), signal.SIGKILL)
         server.process.wait()
         self.await_gone(server, children)
+        self.relaunch(server)
+
+    def relaunch(self, server: Cluster) -> None:
+        """Start a server whose postmaster and children are gone."""
         server.process = None
         for _ in range(5):
             try:
@@ -441,7 +451,8 @@ class Chaos:
         rng = self.random
         kinds = (("backend", 6), ("parallel worker", 3), ("walwriter", 1), ("checkpointer", 1), ("background writer", 1), ("autovacuum worker", 1),
                  ("walsender", 1), ("terminate", 3), ("cancel", 4), ("postmaster", 3), ("immediate stop", 1), ("standby postmaster", 1),
-                 ("connection", 4), ("clock", 1))
+                 ("connection", 4), ("clock", 1), ("full disk", 2))
+        kinds = [(kind, weight) for kind, weight in kinds if not self.args.only or kind in self.args.only]
         kind = rng.choices([k for k, _ in kinds], [w for _, w in kinds])[0]
         if kind == "connection":
             # The client's end goes without a word, whatever the server is at.
@@ -450,8 +461,12 @@ class Chaos:
             self.count("connections broken")
             return
         if kind == "clock":
-            if self.clock is not None:
+            if self.faults is not None:
                 self.jump(rng.choice((-rng.randint(1, CLOCK_BACK), rng.randint(1, 3600))))
+            return
+        if kind == "full disk":
+            if self.faults is not None:
+                self.fill_disk(*rng.choice(((1, "data"), (2, "WAL"))))
             return
         if kind in ("terminate", "cancel"):
             with self.connect(self.primary, "killer") as conn:
@@ -477,29 +492,61 @@ class Chaos:
 
     def jump(self, seconds: int) -> None:
         """Move the wall clock of all servers."""
-        with open(self.clock, "r+b") as file:
-            now = struct.unpack("q", file.read(8))[0]
-            file.seek(0)
-            file.write(struct.pack("q", now + seconds))
+        clock, full, folder = FAULTS.unpack(self.faults.read_bytes())
+        self.set_faults(clock + seconds, full, folder)
         self.count(f"clock jumps {'ahead' if seconds > 0 else 'back'}")
 
-    def make_clock(self, stack: contextlib.ExitStack) -> None:
-        """Servers started from now on have a clock that jumps; without a C compiler they keep the machine's."""
+    def set_faults(self, clock: int, full: int, folder: bytes) -> None:
+        with open(self.faults, "r+b") as file:
+            file.write(FAULTS.pack(clock, full, folder))
+
+    def fill_disk(self, which: int, name: str) -> None:
+        """No room on the primary's disk of data, or of WAL, for a while; then it must be there again."""
+        clock = FAULTS.unpack(self.faults.read_bytes())[0]
+        folder = os.fsencode(self.primary.inside(self.primary.data))
+        children = self.processes(self.primary, "")
+        before = self.panics()
+        self.set_faults(clock, which, folder)
+        try:
+            time.sleep(FULL)
+        finally:
+            self.set_faults(clock, 0, folder)
+        self.count(f"full disks: {name}")
+        if self.panics() > before:
+            self.count("full disks the server did not survive")
+        # Recovery needs room too: where it met the full disk, the postmaster is gone.
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            if self.primary.process.poll() is not None:
+                self.await_gone(self.primary, children)
+                self.relaunch(self.primary)
+            with contextlib.suppress(*GONE), psycopg.connect(self.primary.conninfo, autocommit=True, connect_timeout=20) as conn:
+                conn.execute("SELECT 1")
+                return
+            time.sleep(0.2)
+        self.report(f"the server did not come back when there was room again for {name}")
+
+    def panics(self) -> int:
+        """How often the primary went down because a disk was full."""
+        return sum(b"PANIC:" in line and b"No space left" in line for line in self.primary.log.read_bytes().splitlines())
+
+    def make_faults(self, stack: contextlib.ExitStack) -> None:
+        """Servers started from now on have a clock that jumps and disks that fill; without a C compiler they keep the machine's."""
         base = self.primary.root / "var/tmp/pg_lean-cluster" if self.primary.root else SERVER_DIR / "cluster"
         base.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=f"clock-{os.getpid()}-", dir=base))
+        folder = Path(tempfile.mkdtemp(prefix=f"faults-{os.getpid()}-", dir=base))
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         folder.chmod(0o755)
-        library, clock = folder / "clock.so", folder / "offset"
-        clock.write_bytes(struct.pack("q", 0))
+        library, faults = folder / "faults.so", folder / "faults"
+        faults.write_bytes(FAULTS.pack(0, 0, b""))
         if shutil.which("cc") is None:
             return
-        subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", str(library), str(Path(__file__).parent / "clock.c"), "-ldl"], check=True)
-        for path in (library, clock):
+        subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", str(library), str(Path(__file__).parent / "faults.c"), "-ldl"], check=True)
+        for path in (library, faults):
             path.chmod(0o644)
-        os.environ["CHAOS_CLOCK"], os.environ["LD_PRELOAD"] = self.primary.inside(clock), self.primary.inside(library)
+        os.environ["CHAOS_FAULTS"], os.environ["LD_PRELOAD"] = self.primary.inside(faults), self.primary.inside(library)
         stack.callback(os.environ.pop, "LD_PRELOAD")
-        self.clock = clock
+        self.faults = faults
 
     # -- the run -------------------------------------------------------------
 
@@ -558,7 +605,7 @@ class Chaos:
         settings = dict(SETTINGS)
         with contextlib.ExitStack() as stack:
             self.primary = self.cluster(Cluster, self.args.pg_config, preload=LIBRARIES, settings=settings, name="chaos")
-            self.make_clock(stack)
+            self.make_faults(stack)
             stack.enter_context(self.primary)
             self.small = self.make_small_space()
             with self.connect(self.primary, "setup") as conn:
@@ -670,7 +717,14 @@ class Chaos:
                 raise Wrong(f"files are left: {files[:5]}")
             for server in (self.primary, self.standby, self.subscriber):
                 text = server.log.read_text(errors="replace")
+                # a full disk ends the process that met it, and another once the first was aborted
+                full = sum("PANIC:" in line and "No space left" in line for line in text.splitlines())
                 for line in text.splitlines():
+                    if "PANIC:" in line and "No space left" in line:
+                        continue
+                    if "terminated by signal 6" in line and full > 0:
+                        full -= 1
+                        continue
                     if "TRAP:" in line or "PANIC:" in line or ("terminated by signal" in line and "signal 9" not in line):
                         raise Wrong(f"in the server's log: {line}")
         except Wrong as error:
@@ -691,6 +745,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, help="instead: until so many processes were killed or terminated")
     parser.add_argument("--pg-config", help="pg_config of a server or a label of ci/lib.sh (18-assert)")
     parser.add_argument("--seed", type=int, default=None, help="of all random choices (default: a new one)")
+    parser.add_argument("--only", action="append", metavar="FAULT", help="only these faults: postmaster, 'full disk' and so on, see kill()")
     parser.add_argument("--pause", type=float, default=1.5, help="seconds between two kills on average (default 1.5)")
     parser.add_argument("--json", type=Path, help="write what happened to this file too")
     args = parser.parse_args()
@@ -699,8 +754,9 @@ def main() -> int:
     print(f"seed {args.seed}", flush=True)
     exit_on_signals()
     chaos = Chaos(args)
+    arguments = " ".join([*(["--pg-config", args.pg_config] if args.pg_config else []), *(f'--only "{kind}"' for kind in args.only or ())])
     run = record.about("make chaos " + (f"KILLS={args.kills}" if args.kills is not None else f"MINUTES={args.minutes:g}")
-                       + (f" ARGS='--pg-config {args.pg_config}'" if args.pg_config else ""))
+                       + (f" ARGS='{arguments}'" if arguments else ""))
     started = time.monotonic()
     try:
         chaos.run()

@@ -11,8 +11,8 @@ every value that was acknowledged before the cut must be there, and nothing
 else but what was being committed; appendable_bytea_check() must find nothing; the server must
 take more, and stop and start again with the same; and no file of the project's may be left.
 
-That the method would see a loss is tried too: the same with fsync = off, and with
-full_page_writes = off, must fail.
+That the method would see a loss is tried too: the same with fsync, full_page_writes or
+synchronous_commit off must fail.
 
     power.py [--cuts N] [--seconds N] [--pg-config LABEL] [--seed N] [--only TEXT] [--keep FOLDER] [--json FILE]
 
@@ -71,6 +71,8 @@ ROUNDS = (
     # relations made by a transaction are not logged, but synced at its commit
     Round("open_datasync, wal_level = minimal", {"wal_sync_method": "open_datasync", "wal_level": "minimal", "max_wal_senders": "0"}),
     Round("fsync = off", {"fsync": "off"}, loses=True, share=0.1),
+    # a server that starts as if nothing had happened
+    Round("synchronous_commit = off", {"synchronous_commit": "off", "wal_writer_delay": "10s"}, loses=True, share=0.2),
     Round("full_page_writes = off", {"full_page_writes": "off"}, loses=True, share=0.4),
 )
 
@@ -397,6 +399,7 @@ class Power:
         recording.disk.crash(rng, server.data, owner)
         try:
             server._launch()
+            self.look_for_files(server)  # before a session that makes some
             self.verify(server, recording, cut, rng, counts)
             before = self.contents(server)
             server.restart()
@@ -408,7 +411,8 @@ class Power:
             return str(error)
         except (LabError, psycopg.Error) as error:
             lines = [line for line in server.log.read_text(errors="replace").splitlines() if any(word in line for word in ("FATAL", "PANIC", "ERROR", "TRAP"))]
-            return f"{str(error).splitlines()[0]}: {' / '.join(lines[-3:])}"
+            what = "the server did not start" if isinstance(error, LabError) else str(error).splitlines()[0]
+            return f"{what}: {' / '.join(lines[-3:])}"
         finally:
             server.stop("immediate")
         return None
@@ -470,7 +474,8 @@ def main() -> int:
     print(f"seed {args.seed}", flush=True)
     exit_on_signals()
     power = Power(args)
-    run = record.about(f"make power CUTS={args.cuts}" + (f" ARGS='--pg-config {args.pg_config}'" if args.pg_config else ""))
+    arguments = " ".join([*(["--pg-config", args.pg_config] if args.pg_config else []), *([f'--only "{args.only}"'] if args.only else [])])
+    run = record.about(f"make power CUTS={args.cuts}" + (f" ARGS='{arguments}'" if arguments else ""))
     try:
         power.run()
     except KeyboardInterrupt:

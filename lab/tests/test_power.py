@@ -1,4 +1,4 @@
-"""What the model of a disk keeps and loses when the power goes (certificate/replay.py), and the recorder below it."""
+"""What the model of a disk keeps and loses when the power goes (certificate/replay.py), and what is put below servers: the recorder, and disks that are full."""
 
 import os
 import random
@@ -11,6 +11,7 @@ import pytest
 from pg_lean.paths import TOP
 
 sys.path.insert(0, str(TOP / "certificate"))
+import chaos  # noqa: E402
 import replay  # noqa: E402
 
 OLD, NEW = b"a" * 16384, b"b" * 16384
@@ -137,3 +138,33 @@ def test_the_log_has_all_that_was_done(disk, tmp_path):
             assert other.read_bytes() == path.read_bytes()
     assert sorted(p.relative_to(tmp_path / "again") for p in (tmp_path / "again").rglob("*")) == sorted(p.relative_to(data) for p in data.rglob("*"))
     assert os.path.samefile(tmp_path / "again" / "same", tmp_path / "again" / "sub" / "one")
+
+
+GROW = """
+import os, sys
+def tried(call):
+    try:
+        call()
+    except OSError as error:
+        return os.strerror(error.errno)
+    return "done"
+for name in ("pg_wal/segment", "base"):
+    file = os.open(name, os.O_RDWR)
+    print(tried(lambda: os.pwrite(file, b"over", 0)), "|", tried(lambda: os.pwrite(file, b"more", 6)), "|", tried(lambda: os.posix_fallocate(file, 0, 100)),
+          "|", tried(lambda: os.open(name + ".new", os.O_CREAT | os.O_WRONLY)))
+"""
+GOES, NOT = "done | done | done | done", "done | No space left on device | No space left on device | No space left on device"
+
+
+@pytest.mark.skipif(shutil.which("cc") is None or not sys.platform.startswith("linux"), reason="no compiler")
+@pytest.mark.parametrize("full, wal, data", [(0, GOES, GOES), (1, GOES, NOT), (2, NOT, GOES)])
+def test_a_disk_that_is_full_takes_what_does_not_grow(tmp_path, full, wal, data):
+    library, faults, folder = tmp_path / "faults.so", tmp_path / "faults", tmp_path / "data"
+    subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "-O2", "-shared", "-fPIC", "-o", library, TOP / "certificate" / "faults.c", "-ldl"], check=True)
+    (folder / "pg_wal").mkdir(parents=True)
+    for name in ("pg_wal/segment", "base"):
+        (folder / name).write_bytes(b"12345678")
+    faults.write_bytes(chaos.FAULTS.pack(0, full, os.fsencode(folder.resolve())))
+    done = subprocess.run([sys.executable, "-S", "-c", GROW], cwd=folder, check=True, capture_output=True, text=True,
+                          env={**os.environ, "LC_ALL": "C", "LD_PRELOAD": str(library), "CHAOS_FAULTS": str(faults)})
+    assert done.stdout.splitlines() == [wal, data]
