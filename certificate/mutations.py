@@ -57,8 +57,8 @@ MUTATIONS = [
              "n = Min(chunk->off + chunk->length - at, s->length - within);", "n = chunk->off + chunk->length - at;", VALUES),
     Mutation(BYTEA + "layout.c", "a damaged chunk is returned as it is",
              "if (!ab_chunk_intact(&chunk))", "if (chunk.length == 0)", FORGED),
-    Mutation(BYTEA + "layout.c", "a slice begins its scan at its first byte, behind the chunk that holds it",
-             "from = Max(at - AB_CHUNK_MAX + 1, 0);", "from = Max(at, 0);", VALUES),
+    Mutation(BYTEA + "layout.c", "a compressed chunk is looked for no further before a byte than a plain one",
+             "from = chunk_start(layout, at, reach);", "from = chunk_start(layout, at, AB_CHUNK_MAX);", ("sql/compact",)),
     Mutation(BYTEA + "layout.c", "the store stays open when a reader is closed",
              "if (layout->store.heap)", "if (layout->store.heap && layout->ref.vid == 0)", VALUES),
     # -- appendable_bytea: chunks ------------------------------------------------------

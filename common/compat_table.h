@@ -28,6 +28,13 @@
 #define RelationOwnerCheck_compat(relid, role) pg_class_ownercheck(relid, role)
 #endif
 
+/* Who may maintain a table: its owner, and since 17 whoever was granted that. */
+#if PG_VERSION_NUM >= 170000
+#define MayMaintain_compat(relid, role) (pg_class_aclcheck(relid, role, ACL_MAINTAIN) == ACLCHECK_OK)
+#else
+#define MayMaintain_compat(relid, role) RelationOwnerCheck_compat(relid, role)
+#endif
+
 /* Was the relation, or its present storage, made in this subtransaction? */
 #if PG_VERSION_NUM >= 160000
 #define CreatedInSubTransaction_compat(rel, subid) \
@@ -56,12 +63,14 @@
 #define rd_newRelfileSubid_compat rd_newRelfilelocatorSubid
 typedef TU_UpdateIndexes TU_UpdateIndexes_compat;
 #define TU_None_compat TU_None
+#define TU_All_compat TU_All
 #else
 #define relation_set_new_file_compat relation_set_new_filenode
 #define RelationSetNewRelfilenumber_compat(rel, persistence) RelationSetNewRelfilenode(rel, persistence)
 #define rd_newRelfileSubid_compat rd_newRelfilenodeSubid
 typedef bool TU_UpdateIndexes_compat;
 #define TU_None_compat false
+#define TU_All_compat true
 #endif
 
 /* Options of rows' way into a table got a type in 19, updates and scans such a parameter. */
@@ -69,6 +78,7 @@ typedef bool TU_UpdateIndexes_compat;
 typedef uint32 TableOptions_compat;
 #define TABLE_UPDATE_PARAM_compat uint32 options,
 #define TABLE_UPDATE_ARG_compat options,
+#define TABLE_UPDATE_NONE_compat 0,
 #define TABLE_DELETE_PARAMS_compat Relation rel, ItemPointer tid, CommandId cid, uint32 options, \
 	Snapshot snapshot, Snapshot crosscheck, bool wait, TM_FailureData *tmfd
 #define TABLE_DELETE_ARGS_compat rel, tid, cid, options, snapshot, crosscheck, wait, tmfd
@@ -79,6 +89,7 @@ typedef uint32 TableOptions_compat;
 typedef int TableOptions_compat;
 #define TABLE_UPDATE_PARAM_compat
 #define TABLE_UPDATE_ARG_compat
+#define TABLE_UPDATE_NONE_compat
 #define TABLE_DELETE_PARAMS_compat Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot, \
 	Snapshot crosscheck, bool wait, TM_FailureData *tmfd, bool changingPart
 #define TABLE_DELETE_ARGS_compat rel, tid, cid, snapshot, crosscheck, wait, tmfd, changingPart

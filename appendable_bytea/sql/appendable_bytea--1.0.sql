@@ -1011,6 +1011,13 @@ CREATE FUNCTION appendable_bytea_repair(relation regclass DEFAULT NULL,
 AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE CALLED ON NULL INPUT;
 COMMENT ON FUNCTION appendable_bytea_repair(regclass) IS 'sees that a table with appendable_bytea columns and its chunk store are set up as they must be, and removes chunks of no value; without a table: stores of tables that are gone';
 
+CREATE PROCEDURE appendable_compact(relation regclass, condition text DEFAULT NULL,
+	INOUT rows_compacted bigint DEFAULT NULL, INOUT rows_skipped bigint DEFAULT NULL,
+	INOUT chunks_before bigint DEFAULT NULL, INOUT chunks_after bigint DEFAULT NULL,
+	INOUT bytes_before bigint DEFAULT NULL, INOUT bytes_after bigint DEFAULT NULL)
+AS 'MODULE_PATHNAME' LANGUAGE c;
+COMMENT ON PROCEDURE appendable_compact(regclass, text, bigint, bigint, bigint, bigint, bigint, bigint) IS 'writes values of a table that have gone quiet in full, compressed chunks, a transaction for each row';
+
 CREATE FUNCTION appendable_bytea_detach(regclass) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE STRICT;
 COMMENT ON FUNCTION appendable_bytea_detach(regclass) IS 'puts a table, and all that inherit from it, on heap with columns of type bytea and text';
@@ -1024,7 +1031,7 @@ COMMENT ON FUNCTION appendable_bytea_check(regclass) IS 'verifies every value ag
 CREATE FUNCTION appendable_bytea_stats(relation regclass DEFAULT NULL,
 	OUT table_name regclass, OUT store regclass, OUT "values" bigint, OUT values_in_chunks bigint,
 	OUT chunk_bytes bigint, OUT inline_bytes bigint, OUT store_bytes bigint, OUT other_store_bytes bigint,
-	OUT store_total_bytes bigint, OUT hot_ratio float8)
+	OUT store_total_bytes bigint, OUT hot_ratio float8, OUT compressed_share float8)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE CALLED ON NULL INPUT;
 COMMENT ON FUNCTION appendable_bytea_stats(regclass) IS 'what the values of a table take, in its rows and in its chunk store';

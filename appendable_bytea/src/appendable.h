@@ -24,7 +24,8 @@
  * or a reference to the table's own chunks, padded or not.  An edit is never on
  * disk.  All of them can be read, at once and again, through AbReader.
  *
- * Chunks are immutable rows (vid, off, edition, prev, crc, data).  Byte p of a
+ * Chunks are immutable rows (vid, off, edition, prev, crc, data), of plain or compressed
+ * data.  Byte p of a
  * reference is in the row that covers p and has the highest edition not above
  * the reference's.  Appends write rows after "stored" in the same edition; an
  * overwrite or a truncation below "stored" takes the next edition and writes

@@ -10,8 +10,11 @@
  * failed, be it in progress, and also when it is deleted but still there.  Which of the
  * chunks that are there belong to a reference is told by its edition and checksum.
  *
- * A chunk's crc covers its predecessor's, its own key and its data, so one chunk
- * can be verified alone, and a run of them as a chain.
+ * A chunk's crc covers its predecessor's, its own key and its data as they are stored, so
+ * one chunk can be verified alone, and a run of them as a chain.
+ *
+ * Data are stored plainly, or compressed in the server's own form, which the length word
+ * tells: then a chunk holds up to eight pages of its value (compress.c).
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -52,23 +55,39 @@ parse_row(HeapTuple tuple, AbChunk *chunk)
 {
 	HeapTupleHeader header = tuple->t_data;
 	AbChunkRow *row = (AbChunkRow *) ((char *) header + header->t_hoff);
+	int			most = AB_CHUNK_MAX;
 
 	/* no nulls and no columns but ours: then everything has its fixed place */
 	if (HeapTupleHasNulls(tuple) || HeapTupleHeaderGetNatts(header) != AB_CHUNK_NATTS)
 		return "a null, or a column too many or too few";
 	if (tuple->t_len < header->t_hoff + offsetof(AbChunkRow, data) ||
-		!VARATT_IS_4B_U(row->length_word) ||
+		!(VARATT_IS_4B_U(row->length_word) || VARATT_IS_4B_C(row->length_word)) ||
+		VARSIZE_4B(row->length_word) < VARHDRSZ ||
 		VARSIZE_4B(row->length_word) > tuple->t_len - header->t_hoff - offsetof(AbChunkRow, length_word))
-		return "data that are not stored plainly";
+		return "data that are not stored in the row";
 	chunk->vid = row->vid;
 	chunk->off = row->off;
 	chunk->edition = row->edition;
 	chunk->prev = row->prev;
 	chunk->crc = row->crc;
-	chunk->length = (int) VARSIZE_4B(row->length_word) - VARHDRSZ;
-	chunk->data = row->data;
+	chunk->stored = row->data;
+	chunk->stored_length = (int) VARSIZE_4B(row->length_word) - VARHDRSZ;
+	chunk->compressed = VARATT_IS_4B_C(row->length_word);
+	if (chunk->compressed)
+	{
+		if (chunk->stored_length <= (int) (VARHDRSZ_COMPRESSED - VARHDRSZ))
+			return "data that are compressed to nothing";
+		most = AB_COMPRESSED_MAX;
+		chunk->length = (int) VARDATA_COMPRESSED_GET_EXTSIZE(row->length_word);
+		chunk->data = NULL;
+	}
+	else
+	{
+		chunk->length = chunk->stored_length;
+		chunk->data = chunk->stored;
+	}
 	if (chunk->vid <= 0 || chunk->off < 0 || chunk->length <= 0 ||
-		chunk->length > AB_CHUNK_MAX || chunk->off > AB_MAX_LENGTH)
+		chunk->length > most || chunk->off > AB_MAX_LENGTH)
 		return "an impossible position";
 	return NULL;
 }
@@ -90,7 +109,10 @@ ab_chunk_crc(const AbChunk *chunk)
 	COMP_CRC32C(crc, &chunk->vid, sizeof(chunk->vid));
 	COMP_CRC32C(crc, &chunk->off, sizeof(chunk->off));
 	COMP_CRC32C(crc, &chunk->edition, sizeof(chunk->edition));
-	return ab_crc(crc, chunk->data, chunk->length);
+	/* so that neither form of the data can pass for the other */
+	if (chunk->compressed)
+		COMP_CRC32C(crc, "compressed", 10);
+	return ab_crc(crc, chunk->stored, chunk->stored_length);
 }
 
 /* Is the chunk what its crc says? */

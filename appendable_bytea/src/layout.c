@@ -78,6 +78,9 @@ end_scan(AbLayout *layout)
 		systable_endscan_ordered(layout->scan);
 	layout->scan = NULL;
 	layout->chunk.length = 0;
+	if (layout->decompressed)
+		pfree(layout->decompressed);
+	layout->decompressed = NULL;
 }
 
 /* A chunk is not as it must be: an error, or for the lenient no chunk, and why. */
@@ -125,7 +128,7 @@ ab_layout_close(AbLayout *layout)
  * Returns -1 if no chunk covers the byte.
  */
 static int64
-chunk_start(AbLayout *layout, int64 at)
+chunk_start(AbLayout *layout, int64 at, int reach)
 {
 	const AbRef *ref = &layout->ref;
 	SysScanDesc scan;
@@ -133,33 +136,39 @@ chunk_start(AbLayout *layout, int64 at)
 	int64		start = -1;
 	int64		best = -1;
 
-	scan = begin_scan(layout, at - AB_CHUNK_MAX + 1, at + 1);
-	while (ab_chunk_next(scan, ForwardScanDirection, &chunk))
+	scan = begin_scan(layout, at - reach + 1, at + 1);
+	while (ab_chunk_next(scan, BackwardScanDirection, &chunk))
 	{
 		if (!chunk.problem && chunk.edition <= ref->edition && chunk.off + chunk.length > at &&
 			(int64) chunk.edition > best)
 		{
 			best = chunk.edition;
 			start = chunk.off;
+			/* it is the only one */
+			if (ref->edition == 0)
+				break;
 		}
 	}
 	systable_endscan_ordered(scan);
 	return start;
 }
 
-/* Start scanning so that the first chunk accepted is the one that covers "at". */
+/*
+ * Start scanning so that the first chunk accepted is the one that covers "at" and does not
+ * begin more than "reach" bytes before it.
+ */
 static void
-start_scan(AbLayout *layout, int64 at, int64 until)
+start_scan(AbLayout *layout, int64 at, int64 until, int reach)
 {
 	const AbRef *ref = &layout->ref;
 	int64		from;
 
 	if (at == 0)
 		from = 0;
-	else if (ref->edition == 0)
+	else if (ref->edition == 0 && reach == AB_CHUNK_MAX)
 		from = Max(at - AB_CHUNK_MAX + 1, 0);
 	else
-		from = chunk_start(layout, at);
+		from = chunk_start(layout, at, reach);
 	if (from < 0)
 		return;
 
@@ -170,6 +179,24 @@ start_scan(AbLayout *layout, int64 at, int64 until)
 	layout->scan_end = Min(ref->stored, Max(until, at + 1));
 	layout->scan = begin_scan(layout, from, layout->scan_end);
 	layout->scan_at = ref->edition == 0 ? at : from;
+}
+
+/* The chunk is what was looked for: have its bytes. */
+static bool
+accept_chunk(AbLayout *layout, AbChunk *chunk)
+{
+	if (layout->decompressed)
+		pfree(layout->decompressed);
+	layout->decompressed = NULL;
+	if (chunk->compressed)
+	{
+		layout->decompressed = ab_decompress(chunk, layout->lenient);
+		if (layout->decompressed == NULL)
+			return refuse_chunk(layout, chunk);
+		chunk->data = VARDATA(layout->decompressed);
+	}
+	layout->chunk = *chunk;
+	return true;
 }
 
 /* Move the scan to the chunk that covers byte "at".  False if it is not there. */
@@ -217,10 +244,7 @@ advance(AbLayout *layout, int64 at)
 			return false;
 		}
 		if (layout->scan_at > at)
-		{
-			layout->chunk = chunk;
-			return true;
-		}
+			return accept_chunk(layout, &chunk);
 	}
 	return false;
 }
@@ -233,7 +257,7 @@ advance(AbLayout *layout, int64 at)
  * told apart.
  */
 static bool
-end_matches(AbLayout *layout)
+end_matches(AbLayout *layout, int reach)
 {
 	const AbRef *ref = &layout->ref;
 	SysScanDesc scan;
@@ -242,7 +266,7 @@ end_matches(AbLayout *layout)
 
 	if (ab_same_reference(ref, &verified))
 		return true;
-	scan = begin_scan(layout, ref->stored - AB_CHUNK_MAX, ref->stored);
+	scan = begin_scan(layout, ref->stored - reach, ref->stored);
 	while (!matches && ab_chunk_next(scan, BackwardScanDirection, &chunk))
 	{
 		if (chunk.problem)
@@ -267,7 +291,7 @@ ab_layout_find(AbLayout *layout, const AbRef *ref, int64 at, int64 until)
 {
 	const AbChunk *chunk = &layout->chunk;
 	MemoryContext oldcontext;
-	bool		found;
+	bool		found = false;
 
 	if (at >= chunk->off && at < chunk->off + chunk->length)
 		return chunk;
@@ -277,10 +301,26 @@ ab_layout_find(AbLayout *layout, const AbRef *ref, int64 at, int64 until)
 	if (layout->scan == NULL || at != layout->scan_at || at >= layout->scan_end)
 	{
 		end_scan(layout);
-		if (layout->to_end || end_matches(layout))
-			start_scan(layout, at, until);
+		if (layout->to_end || end_matches(layout, AB_CHUNK_MAX) ||
+			end_matches(layout, AB_COMPRESSED_MAX))
+		{
+			start_scan(layout, at, until, AB_CHUNK_MAX);
+			found = advance(layout, at);
+
+			/*
+			 * A compressed chunk may begin further before it.  All of them
+			 * have the first edition, so what was found there goes before.
+			 */
+			if (!found && at >= AB_CHUNK_MAX && layout->problem == NULL)
+			{
+				end_scan(layout);
+				start_scan(layout, at, until, AB_COMPRESSED_MAX);
+				found = advance(layout, at);
+			}
+		}
 	}
-	found = advance(layout, at);
+	else
+		found = advance(layout, at);
 	MemoryContextSwitchTo(oldcontext);
 	return found ? chunk : NULL;
 }

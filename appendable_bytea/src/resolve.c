@@ -405,13 +405,17 @@ ab_plan_finish(AbPlan *plan, const AbTarget *target, bool stored)
 		delete_superseded(plan, target);
 }
 
-/* Write a chunk anew, and note that it supersedes the one that was there. */
+/*
+ * Write a chunk anew, and note that it supersedes the one that was there.  What was
+ * compressed becomes as many plain chunks as it takes: none of them may be covered by it.
+ */
 static void
 overwrite_chunk(AbPlan *plan, AbWriter *writer, int64 off, const char *data, int length)
 {
 	int64	   *superseded = palloc(sizeof(int64));
 
-	ab_writer_overwrite(writer, off, data, length);
+	for (int done = 0; done < length; done += AB_CHUNK_MAX)
+		ab_writer_overwrite(writer, off + done, data + done, Min(length - done, AB_CHUNK_MAX));
 	*superseded = off;
 	plan->overwritten = lappend(plan->overwritten, superseded);
 }
@@ -425,7 +429,7 @@ static void
 overwrite_chunks(AbPlan *plan, AbReader *reader, AbWriter *writer, int64 kept, bool to_end)
 {
 	AbValue    *value = &plan->value;
-	char	   *buf = palloc(AB_CHUNK_MAX);
+	char	   *buf = palloc(AB_COMPRESSED_MAX);
 	int64		position = 0;
 	int64		done = 0;
 

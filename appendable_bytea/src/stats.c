@@ -3,8 +3,8 @@
  * stats.c
  *	  What a table's values take: appendable_bytea_stats and the total size.
  *
- * Reads the rows of the table, no chunk: as dear as a sequential scan of a table
- * without its large values.
+ * Reads the rows of the table, and of the chunks a sample: as dear as a sequential scan of a
+ * table without its large values.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -12,12 +12,16 @@
  */
 #include "postgres.h"
 
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/relation.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "executor/tuptable.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "storage/bufmgr.h"
 #include "utils/acl.h"
 #include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
@@ -95,6 +99,61 @@ ab_open_to_read(FunctionCallInfo fcinfo, Oid relid)
 	return NULL;
 }
 
+/* pages of a store that are looked at */
+#define SAMPLED_PAGES	100
+
+/* Count the bytes of values in the chunks of a page. */
+static void
+count_page(Relation heap, BlockNumber block, Snapshot snapshot, int64 *all, int64 *compressed)
+{
+	Buffer		buffer = ReadBuffer(heap, block);
+	Page		page = BufferGetPage(buffer);
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	for (OffsetNumber n = FirstOffsetNumber; n <= PageGetMaxOffsetNumber(page); n++)
+	{
+		ItemId		item = PageGetItemId(page, n);
+		HeapTupleData tuple;
+		AbChunk		chunk;
+
+		if (!ItemIdIsNormal(item))
+			continue;
+		tuple.t_data = (HeapTupleHeader) PageGetItem(page, item);
+		tuple.t_len = ItemIdGetLength(item);
+		tuple.t_tableOid = RelationGetRelid(heap);
+		ItemPointerSet(&tuple.t_self, block, n);
+		if (!HeapTupleSatisfiesVisibility(&tuple, snapshot, buffer) ||
+			!ab_chunk_parse(&tuple, &chunk))
+			continue;
+		*all += chunk.length;
+		if (chunk.compressed)
+			*compressed += chunk.length;
+	}
+	UnlockReleaseBuffer(buffer);
+}
+
+/* The share of bytes in chunks that are in compressed ones, by a sample; -1 if there are none. */
+static double
+compressed_share(Oid store)
+{
+	Relation	heap = try_relation_open(store, AccessShareLock);
+	BlockNumber nblocks;
+	int64		all = 0;
+	int64		compressed = 0;
+
+	if (heap == NULL)
+		return -1;
+	nblocks = RelationGetNumberOfBlocks(heap);
+	for (int i = 0; i < (int) Min(nblocks, SAMPLED_PAGES); i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		count_page(heap, (uint64) i * nblocks / Min(nblocks, SAMPLED_PAGES),
+				   GetActiveSnapshot(), &all, &compressed);
+	}
+	relation_close(heap, AccessShareLock);
+	return all > 0 ? (double) compressed / all : -1;
+}
+
 /* What the values of a table take: one row of appendable_bytea_stats(). */
 static void
 stats_row(Relation rel, Datum *values, bool *nulls)
@@ -109,6 +168,7 @@ stats_row(Relation rel, Datum *values, bool *nulls)
 				inlined = 0,
 				in_chunks = 0,
 				file_size = 0;
+	double		share = -1;
 
 	ab_values_begin(&scan, rel, GetActiveSnapshot());
 	while (ab_values_next(&scan))
@@ -128,7 +188,10 @@ stats_row(Relation rel, Datum *values, bool *nulls)
 	}
 	ab_values_end(&scan);
 	if (has_store)
+	{
 		file_size = DatumGetInt64(DirectFunctionCall1(pg_table_size, ObjectIdGetDatum(store)));
+		share = compressed_share(store);
+	}
 
 	values[0] = ObjectIdGetDatum(relid);
 	values[1] = ObjectIdGetDatum(store);
@@ -145,6 +208,8 @@ stats_row(Relation rel, Datum *values, bool *nulls)
 	else
 		values[9] = Float8GetDatum((double) counters->tuples_hot_updated /
 								   counters->tuples_updated);
+	nulls[10] = share < 0;
+	values[10] = Float8GetDatum(share);
 }
 
 /* appendable_bytea_stats(regclass): see the SQL script for the columns. */
@@ -158,8 +223,8 @@ appendable_bytea_stats(PG_FUNCTION_ARGS)
 	foreach(lc, ab_tables_to_read(fcinfo))
 	{
 		Relation	rel = ab_open_to_read(fcinfo, lfirst_oid(lc));
-		Datum		values[10];
-		bool		nulls[10] = {0};
+		Datum		values[11];
+		bool		nulls[11] = {0};
 
 		if (rel == NULL)
 			continue;

@@ -37,6 +37,12 @@
 #define AB_CHUNK_MAX \
 	((int) (MaxHeapTupleSize - MAXALIGN(SizeofHeapTupleHeader) - (8 + 8 + 4 + 4 + 4 + VARHDRSZ)))
 
+/*
+ * Bytes of a value in one compressed chunk, which is no larger than others as it is
+ * stored.  A slice decompresses the whole of it.
+ */
+#define AB_COMPRESSED_MAX	(8 * AB_CHUNK_MAX)
+
 /* ---- names.c: what is where in this database ----------------------------- */
 
 /* A type of ours and the server's own that it is like. */
@@ -124,8 +130,11 @@ typedef struct AbChunk
 	uint32		edition;
 	uint32		prev;
 	uint32		crc;
-	int			length;
-	const char *data;
+	int			length;			/* bytes of the value */
+	const char *data;			/* they; NULL: decompress them first */
+	bool		compressed;
+	int			stored_length;
+	const char *stored;			/* what the row holds of them */
 	const char *problem;		/* of its row, which is not taken apart then */
 } AbChunk;
 
@@ -140,7 +149,7 @@ typedef struct AbChunkRow
 	uint32		edition;
 	uint32		prev;
 	uint32		crc;
-	char		length_word[VARHDRSZ];
+	char		length_word[VARHDRSZ];	/* of a varlena, plain or compressed */
 	char		data[FLEXIBLE_ARRAY_MEMBER];
 } AbChunkRow;
 
@@ -170,10 +179,21 @@ typedef struct AbWriter AbWriter;
 
 extern AbWriter *ab_writer_open(Oid relid, const AbRef *from, int64 expected);
 extern void ab_writer_put(AbWriter *writer, const char *data, int64 length);
+extern void ab_writer_put_compressed(AbWriter *writer, const struct varlena *compressed);
 extern void ab_writer_overwrite(AbWriter *writer, int64 off, const char *data, int length);
 extern void ab_writer_seal(AbWriter *writer, AbRef *ref);
 extern void ab_writer_abandon(AbWriter *writer);
 extern void ab_writer_close(AbWriter *writer, AbRef *ref);
+
+/* ---- compress.c ----------------------------------------------------------- */
+
+typedef struct AbCompressor AbCompressor;
+
+extern AbCompressor *ab_compressor_open(AbWriter *writer);
+extern void ab_compressor_put(AbCompressor *compressor, const char *data, int64 length);
+extern void ab_compressor_close(AbCompressor *compressor);
+extern bool ab_compressible(const char *data, int length);
+extern struct varlena *ab_decompress(const AbChunk *chunk, bool lenient);
 
 /* ---- extend.c ------------------------------------------------------------ */
 
@@ -197,6 +217,7 @@ typedef struct AbLayout
 	int64		scan_at;		/* chunk offset that the scan stands before */
 	int64		scan_end;		/* chunks from this offset on are not in it */
 	AbChunk		chunk;			/* found last; no length: none */
+	struct varlena *decompressed;	/* its bytes, if it had to be */
 	bool		lenient;		/* a damaged chunk counts as a missing one */
 	bool		to_end;			/* nothing is used before the last chunk was
 								 * asked for */

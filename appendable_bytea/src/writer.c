@@ -166,9 +166,10 @@ aim_at_new_page(AbWriter *writer)
 /*
  * Make a chunk of the row's data: all of it but where it will be.  The row is put
  * together here instead of by heap_form_tuple, which would copy the data once more.
+ * length: of the data as they are stored.
  */
 static void
-form_chunk(AbWriter *writer, int64 off, int length)
+form_chunk(AbWriter *writer, int64 off, int length, bool compressed)
 {
 	AbChunkRow *row = chunk_row(writer);
 	AbChunk		chunk;
@@ -180,10 +181,14 @@ form_chunk(AbWriter *writer, int64 off, int length)
 	chunk.off = row->off = off;
 	chunk.edition = row->edition = writer->ref.edition;
 	chunk.prev = row->prev = writer->ref.crc;
-	chunk.length = length;
-	chunk.data = row->data;
+	chunk.compressed = compressed;
+	chunk.stored_length = length;
+	chunk.stored = row->data;
 	row->crc = ab_chunk_crc(&chunk);
-	SET_VARSIZE(row->length_word, length + VARHDRSZ);
+	if (compressed)
+		SET_VARSIZE_COMPRESSED(row->length_word, length + VARHDRSZ);
+	else
+		SET_VARSIZE(row->length_word, length + VARHDRSZ);
 
 	memset(writer->tuple, 0, AB_CHUNK_ROW_HEADER);
 	ItemPointerSetInvalid(&writer->tuple->t_ctid);
@@ -233,7 +238,7 @@ insert_chunk(AbWriter *writer)
 static void
 write_chunk(AbWriter *writer, int64 off, int length)
 {
-	form_chunk(writer, off, length);
+	form_chunk(writer, off, length, false);
 	insert_chunk(writer);
 }
 
@@ -259,6 +264,20 @@ ab_writer_put(AbWriter *writer, const char *data, int64 length)
 	}
 }
 
+/* Append a chunk of bytes that the caller compressed; none may be pending. */
+void
+ab_writer_put_compressed(AbWriter *writer, const struct varlena *compressed)
+{
+	int			length = VARSIZE(compressed) - VARHDRSZ;
+
+	Assert(writer->npending == 0 && VARATT_IS_COMPRESSED(compressed));
+	make_room(writer, length);
+	memcpy(chunk_row(writer)->data, VARDATA(compressed), length);
+	form_chunk(writer, writer->ref.stored, length, true);
+	insert_chunk(writer);
+	writer->ref.stored += VARDATA_COMPRESSED_GET_EXTSIZE(compressed);
+}
+
 /*
  * Write a chunk that replaces the one at "off", of the same length, from the
  * writer's edition on.
@@ -281,7 +300,7 @@ void
 ab_writer_seal(AbWriter *writer, AbRef *ref)
 {
 	Assert(writer->npending > 0 && !writer->sealed);
-	form_chunk(writer, writer->ref.stored, writer->npending);
+	form_chunk(writer, writer->ref.stored, writer->npending, false);
 	writer->sealed = true;
 	*ref = writer->ref;
 	ref->stored += writer->npending;
@@ -315,7 +334,7 @@ ab_writer_close(AbWriter *writer, AbRef *ref)
 	if (writer->npending > 0)
 	{
 		if (!writer->sealed)
-			form_chunk(writer, writer->ref.stored, writer->npending);
+			form_chunk(writer, writer->ref.stored, writer->npending, false);
 		insert_chunk(writer);
 		writer->ref.stored += writer->npending;
 	}

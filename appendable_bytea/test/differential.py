@@ -6,9 +6,10 @@ appendable_bytea; with --text it is text and appendable_text, in characters of o
 four bytes (the database must be in UTF8).  Random statements (changes of every kind, many of several rows and
 columns at once, through triggers, generated columns, partitions, cursors, PL/pgSQL
 with exceptions, and DDL in transactions with savepoints that are rolled back or not)
-run in both, and must give the same rows or the same SQLSTATE.  Between transactions
-the chunks are vacuumed, tables are rewritten, and with --crash a server process is
-killed, so that the server recovers; after each all values are compared and checked.
+run in both, and must give the same rows or the same SQLSTATE.  Between transactions and
+in them values are compacted; between them the chunks are vacuumed, tables are rewritten,
+and with --crash a server process is killed, so that the server recovers; after each all
+values are compared and checked.
 
     differential.py --host DIR --port N [--seconds S] [--seed N] [--chunk-size N] [--crash] [--text]
 
@@ -285,6 +286,8 @@ class Differential:
                 self.both(self.statement())
                 self.both("FETCH 3 FROM c")
                 self.both("CLOSE c")
+            if rng.random() < 0.15:
+                self.compact()
             worked = self.both(self.statement())
             if not worked or rng.random() < 0.25:
                 back = rng.randint(1, depth)
@@ -314,9 +317,23 @@ class Differential:
                 ours.query("VACUUM " + stores)
         elif kind < 0.5:
             ours.query(rng.choice(["VACUUM", "VACUUM FULL t", "VACUUM FREEZE t", "ANALYZE", "REINDEX TABLE k"]))
-        elif kind < 0.53 and self.args.crash:
+        elif kind < 0.65:
+            self.compact()
+        elif kind < 0.68 and self.args.crash:
             self.crash()
             self.count("crashes")
+
+    def compact(self):
+        """Compact a table, in the transaction if there is one, which changes nothing that can be seen."""
+        table = self.rng.choice(["t", "g", "p", "u", "k"])
+        self.log.append(f"compact {table}")
+        try:
+            rows = self.sessions["ours"].query(f"CALL appendable_compact('{table}')")[0][0]
+        except ServerError as e:
+            if e.sqlstate == "25P02":  # the transaction has failed already
+                return
+            self.fail(f"compaction: {e}")
+        self.counts["compacted"] = self.counts.get("compacted", 0) + int(rows)
 
     def crash(self):
         self.log.append("crash")

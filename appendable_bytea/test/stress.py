@@ -4,7 +4,7 @@
 Writers change rows in every way that the type allows, by UPDATE, INSERT ... ON
 CONFLICT and MERGE, and by way of a second table, in transactions that commit,
 roll back, use savepoints or are prepared; each knows what its rows must hold.  At
-the same time other sessions vacuum the chunk store, the table, rewrite it, rebuild the
+the same time other sessions vacuum the chunk store, the table, compact its values, rewrite it, rebuild the
 indexes that chunks and stores are found by, make and drop tables, and read with old
 snapshots.  One row is shared: every writer appends its own tagged records,
 and none may be lost.  At the end every value is compared byte by byte and
@@ -589,6 +589,8 @@ class Stress:
         threads = [self.run_thread(self.writer, n + 1) for n in range(self.args.writers)]
         threads.append(self.run_thread(self.repeat, [f"VACUUM {store}", f"VACUUM {side_store}"], 0.1))
         threads.append(self.run_thread(self.repeat, ["VACUUM stress", "VACUUM", "ANALYZE stress"], 1))
+        threads.append(self.run_thread(self.repeat, ["CALL appendable_compact('stress')", "CALL appendable_compact('side')",
+                                                     "BEGIN; CALL appendable_compact('stress', 'id % 2 = 0'); ROLLBACK"], 0.3))
         rewrites = ["VACUUM FULL stress", "CLUSTER stress USING stress_pkey", "REINDEX TABLE stress",
                     "ALTER TABLE stress ALTER other TYPE int8", "ALTER TABLE stress ALTER other TYPE int4",
                     f"BEGIN; TRUNCATE stress, side; INSERT INTO stress VALUES (0, 0, repeat('lost', 16)::{self.kind.ours}); ROLLBACK"]

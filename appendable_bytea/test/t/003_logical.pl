@@ -90,6 +90,20 @@ ALTER TABLE t REPLICA IDENTITY DEFAULT;
 });
 same('replica identity full');
 
+# Compaction is an update for the subscriber, which has the bytes already.
+$node->safe_psql('postgres', q{
+UPDATE t SET data = data || bytes(100, 'g') || bytes(30000, 'h') WHERE id = 1;
+CALL appendable_compact('t', 'id < 10');
+UPDATE t SET data = data || bytes(300, 'i') WHERE id = 1;
+CALL appendable_compact('t', 'id < 10');
+ALTER TABLE t REPLICA IDENTITY FULL;
+UPDATE t SET data = data || bytes(50000, 'j') WHERE id = 1;
+CALL appendable_compact('t', 'id < 10');
+ALTER TABLE t REPLICA IDENTITY DEFAULT;
+});
+same('compaction');
+is($node->safe_psql('postgres', q{SELECT compressed_share > 0 FROM appendable_bytea_stats('t')}), 't', 'it was compacted');
+
 # Lag.
 $node->safe_psql('sub', 'ALTER SUBSCRIPTION s DISABLE');
 $node->poll_query_until('postgres', q{SELECT NOT active FROM pg_replication_slots WHERE slot_name = 's'});

@@ -1,0 +1,196 @@
+-- compaction: values in full, compressed chunks that are read, changed and appended to as others
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS appendable_bytea;
+RESET client_min_messages;
+-- what compresses and what does not
+CREATE FUNCTION log_line(n int) RETURNS text LANGUAGE sql IMMUTABLE AS $$ SELECT format(E'%s worker-%s INFO step %s finished in %s ms, status=ok\n', n, n % 7, n, n * 7919 % 1000) $$;
+CREATE FUNCTION noise(seed int, n int) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
+	SELECT substr(string_agg(sha512(format('%s %s', seed, i)::bytea), '' ORDER BY i), 1, n) FROM generate_series(0, n / 64) i $$;
+CREATE TABLE c (id int PRIMARY KEY, log appendable_text, data appendable_bytea, n int DEFAULT 0);
+CREATE TABLE model (id int PRIMARY KEY, log text, data bytea);
+CREATE FUNCTION both_tables(command text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE 'UPDATE c SET ' || command;
+	EXECUTE 'UPDATE model SET ' || command;
+END $$;
+-- slices everywhere, and everything that reads
+CREATE FUNCTION differences() RETURNS SETOF text LANGUAGE sql AS $$
+	SELECT format('%s at %s', id, o) FROM c JOIN model m USING (id), generate_series(-5, 330000, 16411) o
+	WHERE substr(c.log, o, 50) IS DISTINCT FROM substr(m.log, o, 50) OR substr(c.data, o, 50) IS DISTINCT FROM substr(m.data, o, 50)
+		OR substr(c.data, o, 20000) IS DISTINCT FROM substr(m.data, o, 20000)
+	UNION ALL SELECT format('%s', id) FROM c FULL JOIN model m USING (id)
+	WHERE c.log IS DISTINCT FROM m.log::appendable_text OR md5(c.log) IS DISTINCT FROM md5(m.log) OR c.log::text IS DISTINCT FROM m.log OR length(c.log) IS DISTINCT FROM length(m.log)
+		OR right(c.log, 500) IS DISTINCT FROM right(m.log, 500) OR c.data::bytea IS DISTINCT FROM m.data OR sha256(c.data) IS DISTINCT FROM sha256(m.data)
+		OR position('step 1999 ' IN c.log) IS DISTINCT FROM position('step 1999 ' IN m.log)
+	UNION ALL SELECT problem FROM appendable_bytea_check('c') $$;
+INSERT INTO c SELECT i, '', '' FROM generate_series(1, 4) i;
+INSERT INTO model SELECT i, '', '' FROM generate_series(1, 4) i;
+DO $$ BEGIN
+	FOR i IN 1..30 LOOP
+		PERFORM both_tables(format('log = log || (SELECT string_agg(log_line(i + id), '''') FROM generate_series(%s, %s) i) WHERE id < 4', i * 100, i * 100 + 99));
+		PERFORM both_tables(format('data = data || noise(%s, 1800) WHERE id < 3', i));
+	END LOOP;
+	PERFORM both_tables('data = data || decode(repeat(''00'', 300000), ''hex'') || noise(7, 9000) WHERE id = 3');
+END $$;
+SELECT id, log IS NULL AS none, length(log) AS log, length(data) AS data FROM c ORDER BY id;
+CREATE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE WARNING 'a trigger fires'; RETURN NEW; END $$;
+CREATE TRIGGER tell BEFORE UPDATE ON c FOR EACH ROW EXECUTE FUNCTION tell();
+ALTER TABLE c ENABLE ALWAYS TRIGGER tell;
+SELECT compressed_share FROM appendable_bytea_stats('c');
+CALL appendable_compact('c') \gset
+SELECT :rows_compacted AS rows, :rows_skipped AS skipped, :chunks_after < :chunks_before / 4 AS fewer, :bytes_after < :bytes_before * 0.6 AS smaller;
+SELECT compressed_share > 0.3 AS some, compressed_share < 1 AS not_all FROM appendable_bytea_stats('c');
+SELECT * FROM differences();
+ALTER TABLE c DISABLE TRIGGER tell;
+-- full chunks, and so full pages
+SELECT store AS "STORE" FROM appendable_bytea_stats('c') \gset
+VACUUM FULL :STORE;
+SELECT pg_relation_size(:'STORE') < 1.2 * sum(pg_column_size(data)) AS full FROM :STORE;
+-- nothing to gain
+CALL appendable_compact('c');
+-- where a compressed chunk is longer than a page: slices read no other
+SELECT max(length(data)) > 3 * 8192 AS longest FROM :STORE;
+-- changes of all kinds, of the first, the middle and the last of a compressed chunk
+SELECT both_tables('data = data || noise(3, 10), log = log || ''tail''');
+SELECT * FROM differences();
+SELECT both_tables('log = log || repeat(''more'', 5000), data = data || noise(3, 10000) WHERE id < 4');
+SELECT * FROM differences();
+SELECT both_tables('data = overlay(data PLACING ''\x0102'' FROM 100001), log = overlay(log PLACING ''written'' FROM 30000)');
+SELECT * FROM differences();
+SELECT both_tables('data = set_byte(data, 0, 9), log = overlay(log PLACING ''first'' FROM 1)');
+SELECT * FROM differences();
+SELECT both_tables('data = overlay(data PLACING noise(9, 100000) FROM 30001) WHERE id = 3');
+SELECT * FROM differences();
+SELECT both_tables('data = overlay(data PLACING ''longer'' FROM 40000 FOR 1), log = overlay(log PLACING '''' FROM 20000 FOR 7) WHERE id <> 2');
+SELECT * FROM differences();
+SELECT both_tables('data = substr(data, 1, 200000), log = left(log, 50000)');
+SELECT * FROM differences();
+SELECT both_tables('data = data || noise(4, 500), log = log || ''end''');
+VACUUM :STORE;
+SELECT * FROM differences();
+CALL appendable_compact('c') \gset
+SELECT :rows_compacted AS rows;
+SELECT * FROM differences();
+-- in a transaction that is rolled back, and one that is not
+BEGIN;
+SELECT both_tables('log = log || repeat(''and more'', 10000)');
+CALL appendable_compact('c') \gset
+SELECT :rows_compacted AS rows;
+SELECT * FROM differences();
+SAVEPOINT s;
+SELECT both_tables('log = log || repeat(''and more'', 20000)');
+CALL appendable_compact('c') \gset
+ROLLBACK TO s;
+SELECT * FROM differences();
+SELECT both_tables('log = log || ''x''');
+ROLLBACK;
+SELECT * FROM differences();
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+SELECT both_tables('log = log || repeat(''and more'', 10000)');
+CALL appendable_compact('c') \gset
+COMMIT;
+SELECT * FROM differences();
+-- rewrites and deletions take them along
+ALTER TABLE c ALTER n TYPE bigint;
+VACUUM FULL c;
+VACUUM FULL :STORE;
+SELECT * FROM differences();
+ALTER TABLE c SET UNLOGGED;
+ALTER TABLE c SET LOGGED;
+SELECT * FROM differences();
+CREATE TABLE copied AS SELECT * FROM c;
+SELECT count(*) AS same FROM copied JOIN c USING (id) WHERE copied.log = c.log AND copied.data = c.data;
+-- rows that a condition names; the first column alone
+CALL appendable_compact('copied', 'id = 3 -- one of them
+') \gset
+SELECT :rows_compacted AS rows;
+CALL appendable_compact('copied', 'false') \gset
+SELECT :rows_compacted AS rows;
+CALL appendable_compact('copied', 'no_such_column');
+-- indexes get entries for the new row version
+CREATE UNIQUE INDEX ON copied (sha256(data));
+CREATE INDEX ON copied USING hash (log);
+CREATE INDEX ON copied USING brin ((length(log)));
+CALL appendable_compact('copied') \gset
+SELECT :rows_compacted AS rows;
+SET enable_seqscan = off;
+SELECT id FROM copied WHERE sha256(data) = (SELECT sha256(data) FROM model WHERE id = 1);
+SELECT id FROM copied WHERE log = (SELECT log FROM model WHERE id = 2)::appendable_text ORDER BY id;
+RESET enable_seqscan;
+-- what is prepared is locked
+BEGIN;
+UPDATE copied SET data = data || noise(5, 100000), log = log || 'x' WHERE id = 1;
+PREPARE TRANSACTION 'compact';
+CALL appendable_compact('copied') \gset
+SELECT :rows_compacted AS rows;
+UPDATE copied SET log = log || repeat('y', 300000) WHERE id = 2;
+COMMIT PREPARED 'compact';
+BEGIN;
+CALL appendable_compact('copied') \gset
+SELECT :rows_compacted AS rows;
+PREPARE TRANSACTION 'compact';
+SELECT problem FROM appendable_bytea_check('copied');
+COMMIT PREPARED 'compact';
+SELECT problem FROM appendable_bytea_check('copied');
+DELETE FROM copied WHERE id = 2;
+SELECT problem FROM appendable_bytea_check('copied');
+DROP TABLE copied;
+-- partitions, inheritance, temporary tables, tables that are no tables
+CREATE TABLE parts (id int, log appendable_text) PARTITION BY LIST (id);
+CREATE TABLE parts1 PARTITION OF parts FOR VALUES IN (1);
+CREATE TABLE parts2 PARTITION OF parts FOR VALUES IN (2) PARTITION BY LIST (id);
+CREATE TABLE parts21 PARTITION OF parts2 DEFAULT;
+INSERT INTO parts SELECT i, repeat('partition', 5000) FROM generate_series(1, 2) i;
+CALL appendable_compact('parts', 'id > 0') \gset
+SELECT :rows_compacted AS rows;
+SELECT id, log = repeat('partition', 5000)::appendable_text AS same FROM parts ORDER BY id;
+DROP TABLE parts;
+CREATE TEMP TABLE temporary (log appendable_text);
+INSERT INTO temporary VALUES (repeat('t', 100000));
+CALL appendable_compact('temporary');
+CALL appendable_compact('model');
+CREATE VIEW seen AS SELECT * FROM c;
+CALL appendable_compact('seen');
+CALL appendable_compact('c_pkey');
+DROP VIEW seen;
+CALL appendable_compact(0);
+CALL appendable_compact(NULL);
+BEGIN READ ONLY;
+CALL appendable_compact('c');
+ROLLBACK;
+-- only who may maintain a table
+CREATE ROLE ab_compacts;
+GRANT ALL ON model TO ab_compacts;
+SET ROLE ab_compacts;
+CALL appendable_compact('c');
+CREATE TEMP TABLE own (log appendable_text);
+CALL appendable_compact('own') \gset
+RESET ROLE;
+DROP TABLE own;
+DROP OWNED BY ab_compacts;
+DROP ROLE ab_compacts;
+-- expressions of indexes run as the table's owner
+CREATE ROLE ab_owner;
+CREATE TABLE mine (log appendable_text);
+CREATE FUNCTION who(appendable_text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE WARNING 'run as %', current_user; RETURN 'x'; END $$;
+INSERT INTO mine VALUES (repeat('m', 50000));
+CREATE INDEX ON mine (who(log));
+ALTER TABLE mine OWNER TO ab_owner;
+CALL appendable_compact('mine') \gset
+SELECT :rows_compacted AS rows, current_user = session_user AS still;
+DROP TABLE mine;
+DROP FUNCTION who;
+DROP ROLE ab_owner;
+-- a chunk that was changed
+UPDATE c SET log = repeat('damaged', 20000), data = NULL;
+CALL appendable_compact('c') \gset
+UPDATE :STORE SET crc = crc + 1 WHERE off = 0;
+VACUUM :STORE;
+\set VERBOSITY sqlstate
+SELECT md5(log) FROM c WHERE id = 1;
+\set VERBOSITY default
+SELECT row_id IS NOT NULL AS row, problem FROM appendable_bytea_check('c');
+UPDATE c SET log = 'new';
+SELECT problem FROM appendable_bytea_check('c');
+DROP TABLE c, model;
+DROP FUNCTION log_line, noise, both_tables, differences, tell;
