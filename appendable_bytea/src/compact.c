@@ -8,7 +8,7 @@
  * them is put in the place of the old one, and the old chunks are deleted with that.  So
  * snapshots, standbys, prepared transactions, rollback and vacuum meet nothing but what an
  * UPDATE that replaces the value leaves, and for logical decoding it is one.  What it is
- * not: no trigger fires and no constraint is looked at, for no value changes.
+ * not: no trigger fires, for no value changes.
  *
  * Each row is a transaction where the caller lets us commit (CALL outside of a transaction
  * block), so that an append waits for one row at most; a row that somebody has locked, or
@@ -32,6 +32,8 @@
 #include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/pg_type.h"
+#include "commands/trigger.h"
 #include "executor/executor.h"
 #include "executor/spi.h"
 #include "funcapi.h"
@@ -270,9 +272,10 @@ visit_row(Compaction *done, Relation rel, ItemPointer tid)
 	AbStore		store;
 	TM_FailureData failure;
 
-	if (ItemPointerGetBlockNumber(tid) < RelationGetNumberOfBlocks(rel) &&
-		table_tuple_fetch_row_version(rel, tid, snapshot, slot) &&
-		ab_store_open(RelationGetRelid(rel), RowExclusiveLock, &store))
+	if (ItemPointerGetBlockNumber(tid) >= RelationGetNumberOfBlocks(rel) ||
+		!table_tuple_fetch_row_version(rel, tid, snapshot, slot))
+		done->skipped++;
+	else if (ab_store_open(RelationGetRelid(rel), RowExclusiveLock, &store))
 	{
 		if (find_wanted(rel, &store, slot, snapshot, wanted))
 		{
@@ -301,6 +304,17 @@ begin_step(Compaction *done, Oid relid)
 	if (rel == NULL)
 		return NULL;
 	require_right(relid);
+
+	/*
+	 * deferred checks of constraints take a row version that was replaced for
+	 * one looked at since
+	 */
+	if (AfterTriggerPendingOnRel(relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("cannot compact table \"%s\" because it has pending trigger events",
+						RelationGetRelationName(rel)),
+				 errhint("Compact it outside of this transaction, or after SET CONSTRAINTS ALL IMMEDIATE.")));
 	if (done->commits)
 		(void) set_config_option("synchronous_commit", "off", PGC_USERSET, PGC_S_SESSION,
 								 GUC_ACTION_LOCAL, true, 0, false);
@@ -340,14 +354,25 @@ find_rows(Relation rel, BlockNumber from, const char *condition, uint64 *count)
 		appendStringInfo(&query, " AND (%s)", condition);
 	if (SPI_execute(query.data, true, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not find the rows of table \"%s\"", RelationGetRelationName(rel));
+	if (SPI_tuptable->tupdesc->natts != 1 || SPI_gettypeid(SPI_tuptable->tupdesc, 1) != TIDOID)
+		ereport(ERROR,
+				(errcode(ERRCODE_SYNTAX_ERROR),
+				 errmsg("the condition must be one expression"),
+				 errhint("It is what would stand behind WHERE.")));
 	*count = SPI_processed;
 	rows = palloc(Max(*count, 1) * sizeof(ItemPointerData));
 	for (uint64 i = 0; i < *count; i++)
 	{
 		bool		isnull;
+		Datum		tid = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull);
 
-		rows[i] = *(ItemPointer) DatumGetPointer(SPI_getbinval(SPI_tuptable->vals[i],
-															   SPI_tuptable->tupdesc, 1, &isnull));
+		/* only a "condition" that is more than one gives a null */
+		if (isnull)
+			ereport(ERROR,
+					(errcode(ERRCODE_SYNTAX_ERROR),
+					 errmsg("the condition must be one expression"),
+					 errhint("It is what would stand behind WHERE.")));
+		rows[i] = *(ItemPointer) DatumGetPointer(tid);
 	}
 	SPI_freetuptable(SPI_tuptable);
 	pfree(query.data);

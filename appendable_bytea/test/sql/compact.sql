@@ -169,6 +169,27 @@ RESET ROLE;
 DROP TABLE own;
 DROP OWNED BY ab_compacts;
 DROP ROLE ab_compacts;
+-- a deferred check takes a row version that was replaced for one that is checked elsewhere
+CREATE TABLE parent (id int PRIMARY KEY);
+CREATE TABLE child (id int, fk int REFERENCES parent DEFERRABLE INITIALLY DEFERRED, u int UNIQUE DEFERRABLE INITIALLY DEFERRED, log appendable_text);
+BEGIN;
+INSERT INTO child VALUES (1, 999, 1, repeat('x', 100000));
+CALL appendable_compact('child');
+ROLLBACK;
+BEGIN;
+INSERT INTO child VALUES (1, NULL, 5, repeat('x', 100000)), (2, NULL, 5, repeat('x', 100000));
+CALL appendable_compact('child');
+ROLLBACK;
+BEGIN;
+INSERT INTO child VALUES (1, NULL, 5, repeat('x', 100000));
+SET CONSTRAINTS ALL IMMEDIATE;
+CALL appendable_compact('child') \gset
+SELECT :rows_compacted AS rows;
+COMMIT;
+-- what is more than a condition
+CALL appendable_compact('child', 'false) UNION ALL SELECT NULL::tid WHERE (true');
+CALL appendable_compact('child', 'true); SELECT 1 WHERE (true');
+DROP TABLE child, parent;
 -- expressions of indexes run as the table's owner
 CREATE ROLE ab_owner;
 CREATE TABLE mine (log appendable_text);
