@@ -73,6 +73,8 @@ MUTATIONS = [
              "(ab_chunk_parse(tuple, &chunk) && chunk.edition <= edition))", VALUES),
     Mutation(BYTEA + "chunk.c", "a lock not given back: a buffer's, after looking at a chunk's inserter",
              "LockBuffer(slot->buffer, BUFFER_LOCK_UNLOCK);", "(void) 0;", VALUES),
+    Mutation(BYTEA + "chunk.c", "a store is not protected from its session's vacuum any more once a chunk was written",
+             "if (before != mark && heap->rd_options)", "if (before && heap->rd_options)", ("t/014_decoding",)),
     # -- appendable_bytea: rows --------------------------------------------------------
     Mutation(BYTEA + "am.c", "a lock not held: chunks are written before the row is ours",
              "else if (row->writes && !row_is_private(&old, cid, buffer))", "else if (row->writes && row->context == NULL)", SESSIONS),

@@ -76,21 +76,37 @@ ab_catalog_row(Oid catalog, Oid index, AttrNumber oid_column, Oid objid)
 	return tuple;
 }
 
-/* The catalog caches still have the row as it was before the command. */
+/* The row of an object as a command has left it: the catalog caches still have what was before. */
+static void *
+row_after(Oid catalog, Oid index, AttrNumber oid_column, Oid objid)
+{
+	HeapTuple	tuple = ab_catalog_row(catalog, index, oid_column, objid);
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "object %u is not in catalog %u", objid, catalog);
+	return GETSTRUCT(tuple);
+}
+
+/* A table got something that would change what writes to it or reads from it do. */
+static void
+refuse_for_own_table(Oid relid)
+{
+	if (get_rel_namespace(relid) == ab_schema_oid())
+		refuse_change("table", get_rel_name(relid));
+}
+
 static void
 type_altered(Oid typid)
 {
 	HeapTuple	old = SearchSysCache1(TYPEOID, ObjectIdGetDatum(typid));
-	HeapTuple	new = ab_catalog_row(TypeRelationId, TypeOidIndexId, Anum_pg_type_oid, typid);
 	FormData_pg_type before;
 	FormData_pg_type after;
 
-	if (!HeapTupleIsValid(old) || !HeapTupleIsValid(new))
+	if (!HeapTupleIsValid(old))
 		elog(ERROR, "cache lookup failed for type %u", typid);
 	memcpy(&before, GETSTRUCT(old), sizeof(before));
-	memcpy(&after, GETSTRUCT(new), sizeof(after));
 	ReleaseSysCache(old);
-	heap_freetuple(new);
+	memcpy(&after, row_after(TypeRelationId, TypeOidIndexId, Anum_pg_type_oid, typid), sizeof(after));
 	after.typowner = before.typowner;
 	if (memcmp(&before, &after, sizeof(before)) != 0)
 		refuse_change("type", NameStr(before.typname));
@@ -99,13 +115,11 @@ type_altered(Oid typid)
 static void
 schema_altered(Oid schema)
 {
-	HeapTuple	new = ab_catalog_row(NamespaceRelationId, NamespaceOidIndexId, Anum_pg_namespace_oid, schema);
+	Form_pg_namespace after = row_after(NamespaceRelationId, NamespaceOidIndexId,
+										Anum_pg_namespace_oid, schema);
 
-	if (!HeapTupleIsValid(new))
-		elog(ERROR, "cache lookup failed for schema %u", schema);
-	if (strcmp(NameStr(((Form_pg_namespace) GETSTRUCT(new))->nspname), AB_SCHEMA) != 0)
+	if (strcmp(NameStr(after->nspname), AB_SCHEMA) != 0)
 		refuse_change("schema", AB_SCHEMA);
-	heap_freetuple(new);
 }
 
 static void
@@ -113,7 +127,7 @@ function_altered(Oid function)
 {
 	HeapTuple	tuple = SearchSysCache1(AMOID, ObjectIdGetDatum(ab_am_oid()));
 	bool		handler;
-	HeapTuple	new;
+	Form_pg_proc after;
 
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for access method %u", ab_am_oid());
@@ -121,12 +135,9 @@ function_altered(Oid function)
 	ReleaseSysCache(tuple);
 	if (!handler)
 		return;
-	new = ab_catalog_row(ProcedureRelationId, ProcedureOidIndexId, Anum_pg_proc_oid, function);
-	if (!HeapTupleIsValid(new))
-		elog(ERROR, "cache lookup failed for function %u", function);
-	if (((Form_pg_proc) GETSTRUCT(new))->pronamespace != get_func_namespace(function))
+	after = row_after(ProcedureRelationId, ProcedureOidIndexId, Anum_pg_proc_oid, function);
+	if (after->pronamespace != get_func_namespace(function))
 		refuse_change("function", get_func_name(function));
-	heap_freetuple(new);
 }
 
 /* Does a row of pg_class say that logical decoding reads the table? */
@@ -175,32 +186,6 @@ store_altered(Oid relid, int subid)
 	after.relfilenode = before.relfilenode;
 	if (memcmp(&before, &after, sizeof(before)) != 0)
 		refuse_change(what, NameStr(before.relname));
-}
-
-/* A trigger was made or altered: of a table of ours there is the one that keeps SQL from writing to it. */
-static void
-trigger_altered(Oid trigger)
-{
-	HeapTuple	new = ab_catalog_row(TriggerRelationId, TriggerOidIndexId, Anum_pg_trigger_oid, trigger);
-
-	if (!HeapTupleIsValid(new))
-		elog(ERROR, "cache lookup failed for trigger %u", trigger);
-	if (get_rel_namespace(((Form_pg_trigger) GETSTRUCT(new))->tgrelid) == ab_schema_oid())
-		refuse_change("table", get_rel_name(((Form_pg_trigger) GETSTRUCT(new))->tgrelid));
-	heap_freetuple(new);
-}
-
-/* A rule was made or altered. */
-static void
-rule_altered(Oid rule)
-{
-	HeapTuple	new = ab_catalog_row(RewriteRelationId, RewriteOidIndexId, Anum_pg_rewrite_oid, rule);
-
-	if (!HeapTupleIsValid(new))
-		elog(ERROR, "cache lookup failed for rule %u", rule);
-	if (get_rel_namespace(((Form_pg_rewrite) GETSTRUCT(new))->ev_class) == ab_schema_oid())
-		refuse_change("table", get_rel_name(((Form_pg_rewrite) GETSTRUCT(new))->ev_class));
-	heap_freetuple(new);
 }
 
 /* A table was altered in a way of which not every server version tells: row security. */
@@ -257,11 +242,13 @@ ab_refuse_own_altered(Oid classid, Oid objid, int subid)
 	else if (classid == ExtensionRelationId)
 		extension_altered(objid);
 	else if (classid == TriggerRelationId)
-		trigger_altered(objid);
+		refuse_for_own_table(((Form_pg_trigger) row_after(TriggerRelationId, TriggerOidIndexId,
+														  Anum_pg_trigger_oid, objid))->tgrelid);
 	else if (classid == RewriteRelationId)
-		rule_altered(objid);
-	else if (classid == InheritsRelationId && get_rel_namespace(objid) == ab_schema_oid())
-		refuse_change("table", get_rel_name(objid));
+		refuse_for_own_table(((Form_pg_rewrite) row_after(RewriteRelationId, RewriteOidIndexId,
+														  Anum_pg_rewrite_oid, objid))->ev_class);
+	else if (classid == InheritsRelationId)
+		refuse_for_own_table(objid);
 }
 
 /* Does SQL still not write to the catalog of stores? */
