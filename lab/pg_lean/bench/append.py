@@ -186,7 +186,9 @@ def reading(bench: Bench, size: int) -> tuple[list, list]:
             return ms
         return measure
 
-    bench.interleave({name: insert(store) for name, store in some.items()}, min(repetitions, 5), case="insert", text=f"INSERT of {human_bytes(size)}")
+    # most of its time is the disk's, which differs from one to the next
+    bench.interleave({name: insert(store) for name, store in some.items()}, bench.iterations(full=9, quick=3), case="insert",
+                     text=f"INSERT of {human_bytes(size)}")
     for store in some.values():
         store.conn.execute(f"VACUUM {store.table}")
     bench.interleave({name: lambda store=store: store.read_ms(keys[store.name]) for name, store in some.items()}, repetitions, case="read",
@@ -224,7 +226,7 @@ def ending(bench: Bench) -> tuple[list, list]:
                     return {"ms": plan["Execution Time"], "wal": plan["Plan"]["WAL Bytes"]}
                 return measure
 
-            bench.interleave({name: variant(store) for name, store in some.items()}, bench.iterations(full=9, quick=5), case=case, text=case)
+            bench.interleave({name: variant(store) for name, store in some.items()}, bench.iterations(full=17 if size < MB else 9, quick=5), case=case, text=case)
             rows.append([case, *(bench.estimate(metric, name, case) for metric in ("ms", "wal") for name in some),
                          *(bench.ratio(metric, "pg_lean", "stock", case) for metric in ("ms", "wal"))])
     close(some)
