@@ -116,6 +116,9 @@ for my $round (1 .. 8)
 ok($_->finish, 'a writer') for @writers;
 my $end = lsn();
 $node->safe_psql('postgres', $_) for ("VACUUM $store", 'VACUUM t', 'SELECT pg_switch_wal()');
+# what marks a transaction as one that changes a catalog; the slot that lags keeps the WAL
+my ($waldump) = run_command([ 'pg_waldump', '-r', 'Heap2', '-p', $node->data_dir . '/pg_wal', '-s', $start, '-e', $end ]);
+my @marks = grep { /NEW_CID/ } split /\n/, $waldump;
 my $rows = $node->safe_psql('postgres', 'SELECT id, md5(data) FROM t WHERE md5(data) = sum ORDER BY id');
 for my $slot ('following', 'lagging')
 {
@@ -127,9 +130,6 @@ for my $slot ('following', 'lagging')
 is($changes{following}, $changes{lagging}, 'both had the same changes');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM appendable_bytea_check()'), '0', 'chunks');
 
-# what marks a transaction as one that changes a catalog
-my ($waldump, $errors) = run_command([ 'pg_waldump', '-r', 'Heap2', '-p', $node->data_dir . '/pg_wal', '-s', $start, '-e', $end ]);
-my @marks = grep { /NEW_CID/ } split /\n/, $waldump;
 cmp_ok(scalar @marks, '>', 0, 'other changes of catalogs in the WAL');
 # one that meets an invalidation of the store on its way may be marked, which does no harm
 cmp_ok(scalar(grep { m{rel \d+/\d+/$file\b} } @marks), '<', $changes{lagging} / 10, 'chunks are none');
