@@ -61,11 +61,16 @@ release_total(void *arg)
 /*
  * A statement was prepared for execution: give it the struct that somebody is
  * likely to ask for.  Not EXPLAIN ANALYZE's own statement, which nobody measures.
+ *
+ * Nor that of a portal, which is prepared without a receiver: a cursor that begins in a
+ * function, or in DECLARE, ends outside of it, where those who would not measure it at its
+ * beginning would take a struct for their own.
  */
 void		pg_attribute_hot
 light_total_provide(QueryDesc *queryDesc)
 {
-	if (wanted_for == 0 || queryDesc->totaltime != NULL)
+	if (wanted_for == 0 || queryDesc->totaltime != NULL ||
+		queryDesc->dest == NULL || queryDesc->dest->mydest == DestNone)
 		return;
 	wanted_for--;
 	for (int i = 0; i < lengthof(own_totals); i++)

@@ -169,6 +169,36 @@ order_must_not(const SortGroupClause *clause, LeaderSearch *search)
 	return found;
 }
 
+/*
+ * The functions by which a join hashes and sorts; the operator's own says nothing of them.
+ */
+static bool
+operator_must_not(Oid operator, LeaderSearch *search)
+{
+	Oid			left = InvalidOid;
+	Oid			right = InvalidOid;
+	ListCell   *lc;
+
+	if (operator < FirstUnpinnedObjectId)
+		return false;
+	(void) get_op_hash_functions(operator, &left, &right);
+	if ((OidIsValid(left) && is_not_for_leader(left, search)) ||
+		(OidIsValid(right) && is_not_for_leader(right, search)))
+		return true;
+	foreach(lc, get_mergejoin_opfamilies(operator))
+	{
+		Oid			type_left;
+		Oid			type_right;
+		Oid			function;
+
+		op_input_types(operator, &type_left, &type_right);
+		function = get_opfamily_proc(lfirst_oid(lc), type_left, type_right, BTORDER_PROC);
+		if (OidIsValid(function) && is_not_for_leader(function, search))
+			return true;
+	}
+	return false;
+}
+
 static bool
 leader_must_not(Node *node, void *context)
 {
@@ -179,6 +209,11 @@ leader_must_not(Node *node, void *context)
 	if (IsA(node, SortGroupClause))
 		return order_must_not((SortGroupClause *) node, search);
 	if (check_functions_in_node(node, is_not_for_leader, context))
+		return true;
+	if (IsA(node, OpExpr) && operator_must_not(castNode(OpExpr, node)->opno, search))
+		return true;
+	if (IsA(node, ScalarArrayOpExpr) &&
+		operator_must_not(castNode(ScalarArrayOpExpr, node)->opno, search))
 		return true;
 	if (IsA(node, NextValueExpr))
 	{

@@ -308,9 +308,23 @@ ALTER FUNCTION compares STABLE PARALLEL SAFE;
 SELECT * FROM fill('INSERT INTO by_class SELECT id FROM source', 'by_class');
 SELECT * FROM fill('INSERT INTO target (id) SELECT id FROM source ORDER BY id USING <<<');
 DROP TABLE by_class;
+-- and those by which a join sorts and hashes
+ALTER FUNCTION compares VOLATILE PARALLEL UNSAFE;
+CREATE FUNCTION hashes(n int) RETURNS int LANGUAGE plpgsql AS
+	'BEGIN PERFORM count(*) FROM generate_series(1, 2); RETURN n; END';
+CREATE OPERATOR ==== (FUNCTION = equals, LEFTARG = int, RIGHTARG = int, COMMUTATOR = ====, HASHES, MERGES);
+CREATE OPERATOR CLASS joined_by_query FOR TYPE int USING btree AS OPERATOR 1 <<<, OPERATOR 3 ====, OPERATOR 5 >>>, FUNCTION 1 compares(int, int);
+CREATE OPERATOR CLASS hashed_by_query FOR TYPE int USING hash AS OPERATOR 1 ====, FUNCTION 1 hashes(int);
+SELECT * FROM fill('INSERT INTO target (id) SELECT a.id FROM source a JOIN source b ON a.id ==== b.id');
+ALTER FUNCTION hashes STABLE PARALLEL SAFE;
+SELECT * FROM fill('INSERT INTO target (id) SELECT a.id FROM source a JOIN source b ON a.id ==== b.id');
+ALTER FUNCTION compares STABLE PARALLEL SAFE;
+SELECT * FROM fill('INSERT INTO target (id) SELECT a.id FROM source a JOIN source b ON a.id ==== b.id');
 DROP OPERATOR FAMILY by_query USING btree;
-DROP OPERATOR <<< (int, int), === (int, int), >>> (int, int);
-DROP FUNCTION compares, precedes, equals, follows;
+DROP OPERATOR FAMILY joined_by_query USING btree;
+DROP OPERATOR FAMILY hashed_by_query USING hash;
+DROP OPERATOR <<< (int, int), === (int, int), >>> (int, int), ==== (int, int);
+DROP FUNCTION compares, precedes, equals, follows, hashes;
 
 -- EXPLAIN tells of its own statement, not of what a trigger or the planner runs.
 CREATE TEMP TABLE by_trigger (id int);
