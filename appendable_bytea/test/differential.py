@@ -91,6 +91,7 @@ class Differential:
             if self.args.chunk_size:
                 session.query(f"SET appendable_bytea.chunk_size = {self.args.chunk_size}")
             self.sessions[schema] = session
+        self.assertions = session.query("SHOW debug_assertions")[0][0] == "on"
 
     def count(self, what):
         self.counts[what] = self.counts.get(what, 0) + 1
@@ -233,7 +234,10 @@ class Differential:
         if kind == 30:
             return f"UPDATE t SET n = n + 1 WHERE {where}"
         if kind == 31:
-            return f"SELECT x.id, md5(x.d), x = y FROM t x JOIN t y ON x.id = y.id WHERE x.d IS NOT DISTINCT FROM y.d ORDER BY 1 FOR UPDATE"
+            # Rows locked by one (sub)transaction, updated by another that is rolled back and
+            # updated once more fail an assertion of heap_update(), without the extension too.
+            lock = " FOR UPDATE" if self.alone or not self.assertions else ""
+            return f"SELECT x.id, md5(x.d), x = y FROM t x JOIN t y ON x.id = y.id WHERE x.d IS NOT DISTINCT FROM y.d ORDER BY 1{lock}"
         return self.ddl(table, d)
 
     def ddl(self, table, d):
@@ -269,7 +273,8 @@ class Differential:
     def transaction(self):
         rng = self.rng
         self.log = []
-        if rng.random() < 0.25:
+        self.alone = rng.random() < 0.25
+        if self.alone:
             self.both(self.statement())
             return
         self.both(f"BEGIN ISOLATION LEVEL {rng.choice(['READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE'])}")
