@@ -69,7 +69,7 @@ light_define_settings(void)
 
 	DefineCustomIntVariable("light_explain.switch_after",
 							"Calls of a plan node after which a statement moves from the server's instrumentation to the light one.",
-							"-1 means at once in EXPLAIN ANALYZE and after 64 calls elsewhere.",
+							"-1 means at once in EXPLAIN ANALYZE and after 128 calls elsewhere.",
 							&light_switch_after, -1, -1, INT_MAX,
 							PGC_USERSET, 0, NULL, NULL, NULL);
 
