@@ -28,6 +28,8 @@ store has been vacuumed, and no file, shared memory object or slot may be left.
     chaos.py [--minutes N | --kills N] [--pg-config LABEL] [--seed N] [--only FAULT]... [--pause SECONDS] [--json FILE]
 
 Ends with status 0 only if everything matched.
+
+Longer than other files: sessions, faults and comparison share the model and its locks.
 """
 
 from __future__ import annotations

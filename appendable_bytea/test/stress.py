@@ -4,9 +4,9 @@
 Writers change rows in every way that the type allows, by UPDATE, INSERT ... ON
 CONFLICT and MERGE, and by way of a second table, in transactions that commit,
 roll back, use savepoints or are prepared; each knows what its rows must hold.  At
-the same time other sessions vacuum the chunk store, the table, compact its values, rewrite it, rebuild the
-indexes that chunks and stores are found by, make and drop tables, and read with old
-snapshots.  One row is shared: every writer appends its own tagged records,
+the same time other sessions vacuum the chunk store and the table, compact its values,
+rewrite it, rebuild the indexes that chunks and stores are found by, make and drop
+tables, and read with old snapshots.  One row is shared: every writer appends its own tagged records,
 and none may be lost.  At the end every value is compared byte by byte and
 appendable_bytea_check() must find nothing.
 
@@ -19,7 +19,8 @@ user): a transaction whose COMMIT was under way must be there wholly or not at a
 all of it with appendable_text, in characters of one to four bytes (the database must
 be in UTF8).
 
-Needs nothing but Python; speaks the protocol's simple query itself.  Ends with
+Needs nothing but Python; speaks the protocol's simple query itself (so it is longer than
+other files: tests of a bare server have no driver).  Ends with
 status 0 only if everything matched.
 """
 

@@ -16,6 +16,8 @@
  * A stdio stream is logged as a whole whenever it is flushed or closed; the library's
  * own write() passes by us.  Calls on files that are mapped are not seen (the server
  * maps none below its data directory).
+ *
+ * Longer than other files, for it has a function for each call that changes files.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -142,35 +142,7 @@ domain_must_not(Oid type, LeaderSearch *search)
 }
 
 /*
- * The functions that sort and group, of which the operators' own are only a part.
- */
-static bool
-order_must_not(const SortGroupClause *clause, LeaderSearch *search)
-{
-	Oid			functions[5] = {InvalidOid};
-	Oid			opfamily;
-	Oid			type;
-	OrderingKind_compat kind;
-	bool		found = false;
-
-	if (OidIsValid(clause->eqop))
-	{
-		functions[0] = get_opcode(clause->eqop);
-		(void) get_op_hash_functions(clause->eqop, &functions[1], &functions[2]);
-	}
-	if (OidIsValid(clause->sortop))
-	{
-		functions[3] = get_opcode(clause->sortop);
-		if (get_ordering_op_properties(clause->sortop, &opfamily, &type, &kind))
-			functions[4] = get_opfamily_proc(opfamily, type, type, BTORDER_PROC);
-	}
-	for (int i = 0; i < lengthof(functions) && !found; i++)
-		found = OidIsValid(functions[i]) && is_not_for_leader(functions[i], search);
-	return found;
-}
-
-/*
- * The functions by which a join hashes and sorts; the operator's own says nothing of them.
+ * The functions by which a join or a group hashes and sorts; the operator's own says nothing of them.
  */
 static bool
 operator_must_not(Oid operator, LeaderSearch *search)
@@ -197,6 +169,35 @@ operator_must_not(Oid operator, LeaderSearch *search)
 			return true;
 	}
 	return false;
+}
+
+/*
+ * The functions that sort and group, of which the operators' own are only a part.
+ */
+static bool
+order_must_not(const SortGroupClause *clause, LeaderSearch *search)
+{
+	Oid			functions[3] = {InvalidOid};
+	Oid			opfamily;
+	Oid			type;
+	OrderingKind_compat kind;
+	bool		found = false;
+
+	if (OidIsValid(clause->eqop))
+	{
+		if (operator_must_not(clause->eqop, search))
+			return true;
+		functions[0] = get_opcode(clause->eqop);
+	}
+	if (OidIsValid(clause->sortop))
+	{
+		functions[1] = get_opcode(clause->sortop);
+		if (get_ordering_op_properties(clause->sortop, &opfamily, &type, &kind))
+			functions[2] = get_opfamily_proc(opfamily, type, type, BTORDER_PROC);
+	}
+	for (int i = 0; i < lengthof(functions) && !found; i++)
+		found = OidIsValid(functions[i]) && is_not_for_leader(functions[i], search);
+	return found;
 }
 
 static bool
