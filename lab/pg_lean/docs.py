@@ -130,6 +130,7 @@ def caption(result: Result) -> str:
     where = ", ".join(filter(None, [machine.get("processor"), f"{machine.get('processors', '?')} processors", "virtual machine" if machine.get("virtual_machine") else "",
                                     machine.get("filesystem")]))
     return textwrap.fill(f"*{server}; {where}; {machine.get('measured', '')}, pg_lean {machine.get('pg_lean', '')}"
+                         + (f"; the host gave others {stolen:.0%} of the processor time wanted" if (stolen := machine.get("stolen") or 0) >= 0.005 else "")
                          + ("; a quick run: few repetitions" if result.quick else f"; {result.effort:.0%} of a full run's repetitions" if result.effort < 1 else "")
                          + ".*", 100, break_on_hyphens=False)
 

@@ -314,6 +314,19 @@ def cpu_seconds(pid: int) -> float | None:
 # -- the machine -------------------------------------------------------------
 
 
+def stolen_share(before: Any, after: Any) -> float | None:
+    """How much of the processor time that this machine wanted its host gave to others, between two `psutil.cpu_times()`, as a fraction; None where
+    the system does not count it, or wanted none.
+
+    The system's `steal` is time in which something was ready to run and the host ran somebody else, so what was wanted is it and the time that was not idle.
+    """
+    if not hasattr(after, "steal"):
+        return None
+    spent = {name: getattr(after, name) - getattr(before, name) for name in ("user", "nice", "system", "irq", "softirq", "steal")}
+    wanted = sum(spent.values())
+    return round(spent["steal"] / wanted, 3) if wanted > 0 else None
+
+
 def describe_machine(conn: psycopg.Connection | None = None, data: Path | None = None) -> dict[str, Any]:
     """What the figures were measured on.  `data` is the server's data folder, if it is on this machine."""
     memory = psutil.virtual_memory()

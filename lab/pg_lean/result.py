@@ -192,6 +192,9 @@ class Result:
     #: The user ended it; as above.
     interrupted: bool = False
 
+    #: The part of the processor time wanted that may go to others before a reader is told.
+    STOLEN = 0.05
+
     @property
     def whole(self) -> bool:
         """Is this a result, and not the reason why there is none?"""
@@ -200,8 +203,12 @@ class Result:
     @property
     def caution(self) -> str:
         """What a reader must know before any figure of a run on a busy machine."""
-        return ("The machine was busy while this ran: repetitions differ so much that single figures mislead. Look at the intervals, or repeat it when "
-                "the machine is quiet.") if any(headline.loud for headline in self.headlines) else ""
+        stolen = self.machine.get("stolen") or 0
+        host = f"The host gave other machines {stolen:.0%} of the processor time that this one wanted. " if stolen >= self.STOLEN else ""
+        if not host and not any(headline.loud for headline in self.headlines):
+            return ""
+        return (f"{host}The machine was busy while this ran: repetitions differ so much that single figures mislead. Look at the intervals, or repeat it when "
+                "the machine is quiet.")
 
     @property
     def kind(self) -> str:

@@ -10,14 +10,15 @@ import statistics
 import subprocess
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from pg_lean import measure, prices
+from pg_lean import docs, measure, prices
 from pg_lean.bench.calibrate import recommended
 from pg_lean.measure import (BURSTS, FIRST_TRANSACTIONS, TRANSACTIONS_BEFORE, Estimate, Measurements, bursts, cpu_seconds, filesystem_of,
                              interleave, interval_ranks)
-from pg_lean.result import Headline, format_cost, format_value, human_bytes, not_slower
+from pg_lean.result import Headline, Result, format_cost, format_value, human_bytes, not_slower
 
 
 @pytest.mark.parametrize("n, rank, reached", [
@@ -202,6 +203,24 @@ def test_a_headline_never_shows_a_figure_that_misleads(values, figure, loud):
     headline = Headline("x", estimate(*values), [("stock", 2.0), ("pg_lean", 1.0)])
     assert (headline.figure, headline.loud) == (figure, loud)
     assert ("busy" in headline.explanation) == loud
+
+
+def test_what_the_host_took_is_said():
+    """Steal over all time wanted; idle and waiting is not wanted; systems that do not count it say nothing."""
+    class Times(SimpleNamespace):
+        def __init__(self, **given):
+            super().__init__(**{**dict.fromkeys(("user", "nice", "system", "irq", "softirq", "steal", "idle", "iowait"), 5.0), **given})
+
+    assert measure.stolen_share(Times(), Times(user=65.0, system=25.0, steal=25.0, idle=500.0, iowait=60.0)) == 0.2
+    assert measure.stolen_share(Times(), Times(idle=500.0)) is None
+    assert measure.stolen_share(SimpleNamespace(user=1.0), SimpleNamespace(user=2.0)) is None
+
+    def said(stolen):
+        result = Result("title", "", "", "", machine={"server": "PostgreSQL 15.18 on x86_64", "stolen": stolen})
+        return "20%" in result.caution, "the host gave others 20%" in " ".join(docs.caption(result).split())
+
+    assert said(0.2) == (True, True)
+    assert said(0.004) == said(None) == (False, False)
 
 
 def test_not_slower_is_decided_by_the_upper_end():

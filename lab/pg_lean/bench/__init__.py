@@ -30,6 +30,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
+import psutil
 import psycopg
 import psycopg.conninfo
 from psycopg import sql
@@ -238,7 +239,7 @@ def run_module(module: ModuleType, name: str, server: Server, options: Options, 
     What went wrong is in the result, with the rows that had been measured; a user's interrupt is raised again when they are kept.
     """
     bench = Bench(name, server, options, console)
-    start = time.monotonic()
+    start, times = time.monotonic(), psutil.cpu_times()
     result = Result(module.TITLE, "", "", "")
     leaving: BaseException | None = None
     try:
@@ -257,6 +258,7 @@ def run_module(module: ModuleType, name: str, server: Server, options: Options, 
         with contextlib.suppress(psycopg.Error, LabError), server.connect() as conn:
             result.machine = measure.describe_machine(conn, server.data if isinstance(server, Cluster) else None)
     result.machine = result.machine or measure.describe_machine()
+    result.machine["stolen"] = measure.stolen_share(times, psutil.cpu_times())
     if leaving is None or result.raw.rows:
         result.save(folder / result.kind)
     if leaving is not None:

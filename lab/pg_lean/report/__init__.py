@@ -95,6 +95,7 @@ def facts(machine: dict[str, Any]) -> list[tuple[str, str]]:
             ("Memory", f"{human_bytes(machine.get('memory_bytes', 0))}, "
                        f"{human_bytes(machine.get('memory_available_bytes', 0))} available"),
             ("Kernel", machine.get("kernel", "")), ("File system", machine.get("filesystem", "")),
+            ("Processor time that the host gave to others", f"{machine['stolen']:.1%} of what was wanted" if machine.get("stolen") is not None else ""),
             ("Load average afterwards", str(machine.get("load_average", ""))),
             ("Data checksums", machine.get("data_checksums", ""))]
     if machine.get("assertions"):
