@@ -57,7 +57,7 @@ executor_start(QueryDesc *queryDesc, int eflags)
 	if (unlikely(light_instrument_all))
 		queryDesc->instrument_options |= INSTRUMENT_ALL;
 	else if (unlikely(light_profile) && !IsParallelWorker())
-		queryDesc->instrument_options |= INSTRUMENT_TIMER | INSTRUMENT_BUFFERS;
+		queryDesc->instrument_options |= INSTRUMENT_TIMER | INSTRUMENT_BUFFERS | INSTRUMENT_WAL;
 	next.start(queryDesc, eflags);
 	if (queryDesc->planstate != NULL && queryDesc->estate->es_instrument != 0)
 	{

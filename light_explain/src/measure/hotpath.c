@@ -136,7 +136,8 @@ book_usage_avx2(LightRecord *record)
 void
 light_sync(LightRecord *record)
 {
-	book_usage_portable(record);
+	if (changed_portable(COMPARE_ALL))
+		book_usage_portable(record);
 }
 
 ALWAYS_INLINE int64

@@ -124,6 +124,14 @@ light_usage_add(LightUsage *to, const LightUsage *what)
 	light_add_words(to, what, LIGHT_USAGE_WORDS);
 }
 
+/* Add what was used from one look at the counters to another. */
+static inline void
+light_usage_add_since(LightUsage *to, const LightUsage *before, const LightUsage *now)
+{
+	for (int i = 0; i < LIGHT_USAGE_WORDS; i++)
+		((LightWord *) to)[i] += ((const LightWord *) now)[i] - ((const LightWord *) before)[i];
+}
+
 static inline void
 light_usage_subtract(LightUsage *from, const LightUsage *what)
 {

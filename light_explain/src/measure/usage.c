@@ -25,11 +25,16 @@
 
 /* ---- callers ------------------------------------------------------------ */
 
-/* In whose list of callees a record is while it has this caller. */
+/*
+ * In whose list of callees a record is while it has this caller.  One that belongs to
+ * another statement is not looked at: it may be gone.
+ */
 static LightRecord *
 list_owner(LightRecord *record, LightRecord *caller)
 {
-	return caller->books == record->books ? caller : record->books->records;
+	LightBooks *books = record->books;
+
+	return caller >= books->records && caller < books->records + books->nrecords ? caller : books->records;
 }
 
 /* Usage of a record and all in its lists, less what is booked elsewhere. */
@@ -130,8 +135,7 @@ light_root_leave(LightBooks *books, LightRecord *caller)
 	books->records[0].total += light_now() - books->entered;
 	if (books->watched)
 		light_watched(books);
-	light_usage_add(&caller->self, &light.seen);
-	light_usage_subtract(&caller->self, &books->entry);
+	light_usage_add_since(&caller->self, &books->entry, &light.seen);
 	light.top = caller;
 }
 

@@ -224,6 +224,7 @@ void
 light_profile_load(void)
 {
 	Size		size = 0;
+	bool		there = access(PROFILE_FILE, F_OK) == 0;
 	char	   *data = read_file(&size);
 	const char *at = data;
 	const char *end;
@@ -233,11 +234,15 @@ light_profile_load(void)
 
 	/* what is left of one that was being written when the power went */
 	unlink(PROFILE_FILE ".tmp");
+
+	/*
+	 * Once it is read it is gone for good, so that no crash of the machine
+	 * brings it back beside what was counted since.
+	 */
+	if (there)
+		(void) durable_unlink(PROFILE_FILE, LOG);
 	if (data == NULL)
-	{
-		unlink(PROFILE_FILE);
 		return;
-	}
 	if (size >= sizeof(FileHead) + sizeof(pg_crc32c))
 	{
 		end = data + size - sizeof(pg_crc32c);
@@ -255,5 +260,4 @@ light_profile_load(void)
 				 errmsg("ignoring invalid data in file \"%s\"", PROFILE_FILE),
 				 errdetail("The profile of plan nodes begins anew.")));
 	free(data);
-	unlink(PROFILE_FILE);
 }

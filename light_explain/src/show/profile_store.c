@@ -235,6 +235,14 @@ store(LightQuery *query, Oid role, LightOutcome outcome)
 		pg_atomic_fetch_add_u64(&light_profile_shared->without_id, 1);
 		return;
 	}
+
+	/*
+	 * An error out of a look at the profile: locks go with the transaction,
+	 * and who has one must not wait for another.
+	 */
+	if (unlikely(outcome != LIGHT_DONE) &&
+		LWLockAnyHeldByMe(light_part(0)->lock, light_profile_shared->nparts, sizeof(LWLockPadded)))
+		return;
 	figures = light_brief_figures(query, &n);
 	brief = figures != NULL;
 	if (!brief)
@@ -254,10 +262,6 @@ store(LightQuery *query, Oid role, LightOutcome outcome)
 	}
 	key.plan_id = light_plan_hash(figures, n);
 	part = light_part_of(&key);
-
-	/* an error out of a look at the profile: locks go with the transaction */
-	if (unlikely(LWLockHeldByMe(light_part(part)->lock)))
-		return;
 	plan = store_unknown(part, &key, query, figures, n, outcome);
 	if (known != NULL && spelling.size > 0)
 	{
@@ -395,6 +399,9 @@ light_profile_failed(LightQuery *query, LightQuery *outer, Oid role, int64 start
 			complete_times(query, (light_now() - started) * light_seconds_per_tick());
 		light_settle(query);
 		store(query, role, error->sqlerrcode == ERRCODE_QUERY_CANCELED ? LIGHT_CANCELLED : LIGHT_FAILED);
+
+		/* nobody runs or finishes it any more, and its memory may go */
+		light_query_done(query);
 		RESUME_INTERRUPTS();
 	}
 	PG_CATCH();

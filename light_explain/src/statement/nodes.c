@@ -85,6 +85,20 @@ subplan_number(PlanState *node)
 	return 0;
 }
 
+/* Does a custom scan name a child twice?  One record serves both. */
+static bool
+is_there(const LightNodes *nodes, int parent, PlanState *node)
+{
+	if (parent <= 0 || !IsA(nodes->node[parent].planstate, CustomScanState))
+		return false;
+	for (int i = parent + 1; i < nodes->n; i++)
+	{
+		if (nodes->node[i].planstate == node)
+			return true;
+	}
+	return false;
+}
+
 /* Add a node and all below it; ends early if there is no memory. */
 static bool
 add_nodes(PlanState *node, void *arg)
@@ -106,6 +120,8 @@ add_nodes(PlanState *node, void *arg)
 	}
 	if (node->instrument != NULL)
 	{
+		if (is_there(nodes, parent, node))
+			return false;
 		if (nodes->n >= context->allocated && !enlarge(context))
 			return true;
 		context->parent = nodes->n;

@@ -59,6 +59,21 @@ forget(LightQuery *query)
 	query->context = NULL;
 }
 
+/*
+ * Leave the innermost statement, which an error ended.  Nobody runs it again, and its
+ * memory may go before its transaction does, if it is a cursor that was opened outside
+ * of the subtransaction that failed.
+ */
+static void
+abandon_current(void)
+{
+	LightQuery *query = light_chain.current;
+
+	light_query_leave(query);
+	if (!query->tied)
+		forget(query);
+}
+
 /* Leave a statement, and those inside of it, that an error ended. */
 static void
 leave_failed(LightQuery *query)
@@ -70,7 +85,7 @@ leave_failed(LightQuery *query)
 	if (running == NULL)
 		return;
 	while (light_chain.current != query)
-		light_query_leave(light_chain.current);
+		abandon_current();
 	light_query_leave(query);
 }
 
@@ -144,7 +159,7 @@ subtransaction_callback(SubXactEvent event, SubTransactionId mine, SubTransactio
 			break;
 		case SUBXACT_EVENT_ABORT_SUB:
 			while (light_chain.current != NULL && light_chain.current->run_level >= level)
-				light_query_leave(light_chain.current);
+				abandon_current();
 			forget_from(level);
 			light_chain.level = level - 1;
 			break;

@@ -41,26 +41,22 @@ inclusive(PlanState *node, bool workers)
 {
 	LightSelf	result = {0};
 
-	if (node->worker_instrument != NULL)
+	for (int i = 0; node->worker_instrument != NULL && i < node->worker_instrument->num_workers; i++)
 	{
-		for (int i = 0; i < node->worker_instrument->num_workers; i++)
-		{
-			NodeInstrumentation_compat *instr = &node->worker_instrument->instrument[i];
+		NodeInstrumentation_compat *instr = &node->worker_instrument->instrument[i];
 
-			result.time += InstrTotal_compat(instr);
-			light_usage_add_core(&result.usage, instr);
-		}
+		result.time += InstrTotal_compat(instr);
+		light_usage_add_core(&result.usage, instr);
 	}
 	if (!workers)
 	{
 		LightSelf	in_workers = result;
 
-		result = (LightSelf)
-		{
-			.time = InstrTotal_compat(node->instrument) - in_workers.time
-		};
-		light_usage_add_core(&result.usage, node->instrument);
-		light_usage_subtract(&result.usage, &in_workers.usage);
+		result.time = InstrTotal_compat(node->instrument) - in_workers.time;
+		result.usage.buffers = *InstrBuffers_compat(node->instrument);
+		result.usage.wal = *InstrWal_compat(node->instrument);
+		if (node->worker_instrument != NULL)
+			light_usage_subtract(&result.usage, &in_workers.usage);
 	}
 	return result;
 }
@@ -175,8 +171,13 @@ evaluator(const SelfContext *context, LightCallers *callers, int i, int param, P
 
 	while (!asks_first(node, param) && planstate_tree_walker(node, uses_param, &uses))
 	{
+		int			found = light_node_index(context->nodes, uses.found);
+
+		/* a custom scan may have made it later than the array */
+		if (found == 0)
+			break;
 		node = uses.found;
-		i = light_node_index(context->nodes, node);
+		i = found;
 		path = lcons_int(i, path);
 	}
 	foreach(lc, path)

@@ -161,17 +161,31 @@ free_slots_at_exit(int code, Datum arg)
 	}
 }
 
-/* How many slots has a role, and how many may it have? */
+/*
+ * How many slots has a role, and which one has nobody?  Processes begin to look at
+ * different places; -1 if all are taken.
+ */
 static int
-slots_of_role(Oid role)
+slots_of_role(Oid role, int *nobodys)
 {
-	int			n = 0;
+	int			start = MyProcPid % shared->nslots;
+	int			before = -1;
+	int			after = -1;
+	int			taken = 0;
 
-	for (int i = 0; i < shared->nslots; i++)
-		n += OWNER_ROLE(pg_atomic_read_u64(&shared->owners[i])) == role;
-	return n;
+	for (int i = shared->nslots - 1; i >= 0; i--)
+	{
+		uint64		owner = pg_atomic_read_u64(&shared->owners[i]);
+
+		taken += OWNER_ROLE(owner) == role;
+		if (owner == 0)
+			*(i < start ? &before : &after) = i;
+	}
+	*nobodys = after >= 0 ? after : before;
+	return taken;
 }
 
+/* How many may it have? */
 static int
 share_of_role(void)
 {
@@ -185,19 +199,16 @@ share_of_role(void)
 LightRecord *
 light_progress_claim(LightQuery *query, int nrecords)
 {
+	uint64		nobody;
 	Oid			role;
+	int			taken;
+	int			n;
 
 	if (shared == NULL || shared->nslots == 0)
 		return NULL;
 	if (nrecords > shared->nnodes + 1)
 	{
 		pg_atomic_fetch_add_u64(&shared->refused_nodes, 1);
-		return NULL;
-	}
-	role = GetSessionUserId();
-	if (slots_of_role(role) >= share_of_role())
-	{
-		pg_atomic_fetch_add_u64(&shared->refused_role, 1);
 		return NULL;
 	}
 	if (!exit_registered)
@@ -210,27 +221,27 @@ light_progress_claim(LightQuery *query, int nrecords)
 		on_shmem_exit(free_slots_at_exit, (Datum) 0);
 		exit_registered = true;
 	}
-	for (int i = 0; i < shared->nslots; i++)
+	role = GetSessionUserId();
+	do
 	{
-		int			n = (MyProcPid + i) % shared->nslots;
-		uint64		nobody = 0;
-
-		if (pg_atomic_read_u64(&shared->owners[n]) == 0 &&
-			pg_atomic_compare_exchange_u64(&shared->owners[n], &nobody, OWNER(role, MyProcPid)))
+		taken = slots_of_role(role, &n);
+		if (taken >= share_of_role() || n < 0)
 		{
-			/* other sessions of the role may have done the same meanwhile */
-			if (slots_of_role(role) > share_of_role())
-			{
-				free_slot(n);
-				pg_atomic_fetch_add_u64(&shared->refused_role, 1);
-				return NULL;
-			}
-			query->slot = n;
-			return light_slot_records(slot_at(n));
+			pg_atomic_fetch_add_u64(taken >= share_of_role() ? &shared->refused_role : &shared->refused_full, 1);
+			return NULL;
 		}
+		nobody = 0;
+	} while (!pg_atomic_compare_exchange_u64(&shared->owners[n], &nobody, OWNER(role, MyProcPid)));
+	query->slot = n;
+
+	/* others of the role may have done the same meanwhile, but not all */
+	if (taken >= share_of_role() / 2 && slots_of_role(role, &n) > share_of_role())
+	{
+		light_progress_release(query);
+		pg_atomic_fetch_add_u64(&shared->refused_role, 1);
+		return NULL;
 	}
-	pg_atomic_fetch_add_u64(&shared->refused_full, 1);
-	return NULL;
+	return light_slot_records(slot_at(query->slot));
 }
 
 /*

@@ -64,13 +64,15 @@ release_total(void *arg)
  *
  * Nor that of a portal, which is prepared without a receiver: a cursor that begins in a
  * function, or in DECLARE, ends outside of it, where those who would not measure it at its
- * beginning would take a struct for their own.
+ * beginning would take a struct for their own.  The same holds for statements of SQL
+ * functions that return rows one by one: if not all are asked for, such a function ends
+ * with the statement around it.
  */
 void		pg_attribute_hot
 light_total_provide(QueryDesc *queryDesc)
 {
-	if (wanted_for == 0 || queryDesc->totaltime != NULL ||
-		queryDesc->dest == NULL || queryDesc->dest->mydest == DestNone)
+	if (wanted_for == 0 || queryDesc->totaltime != NULL || queryDesc->dest == NULL ||
+		queryDesc->dest->mydest == DestNone || queryDesc->dest->mydest == DestSQLFunction)
 		return;
 	wanted_for--;
 	for (int i = 0; i < lengthof(own_totals); i++)

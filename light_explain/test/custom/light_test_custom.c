@@ -7,6 +7,7 @@
  * custom scan of that kind.  The three are what extensions do:
  *
  *	  child	  the node calls a child that EXPLAIN shows,
+ *	  twice	  ... and shows twice,
  *	  hidden  the node calls a child that nobody else can find,
  *	  leaf	  the node reads the table itself.
  *
@@ -57,6 +58,7 @@ typedef enum Kind
 {
 	KIND_OFF,
 	KIND_CHILD,
+	KIND_TWICE,
 	KIND_HIDDEN,
 	KIND_LEAF
 } Kind;
@@ -76,6 +78,7 @@ static char *wait_at_exit_file = NULL;
 static const struct config_enum_entry kinds[] = {
 	{"off", KIND_OFF, false},
 	{"child", KIND_CHILD, false},
+	{"twice", KIND_TWICE, false},
 	{"hidden", KIND_HIDDEN, false},
 	{"leaf", KIND_LEAF, false},
 	{NULL, 0, false}
@@ -191,7 +194,11 @@ begin_scan(CustomScanState *css, EState *estate, int eflags)
 	else if (state->kind == KIND_HIDDEN)
 		state->hidden = ExecInitNode(linitial(cscan->custom_plans), estate, eflags);
 	else
+	{
 		css->custom_ps = list_make1(ExecInitNode(linitial(cscan->custom_plans), estate, eflags));
+		if (state->kind == KIND_TWICE)
+			css->custom_ps = lappend(css->custom_ps, linitial(css->custom_ps));
+	}
 }
 
 static PlanState *

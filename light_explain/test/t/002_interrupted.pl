@@ -108,6 +108,27 @@ CREATE TRIGGER tr AFTER INSERT ON d FOR EACH ROW EXECUTE FUNCTION t_nested();
 INSERT INTO d SELECT g, g % 9, g FROM generate_series(1, 60) g; SELECT f_plpgsql(id), f_sql(id) FROM t WHERE id < 30;
 SELECT * FROM f_cursor(50);
 SQL
+same_logged('procedures that commit and roll back', <<'SQL');
+DROP TABLE IF EXISTS pr; CREATE TABLE pr (id int, n bigint);
+CREATE OR REPLACE PROCEDURE commits() LANGUAGE plpgsql AS $$
+DECLARE r record; x bigint;
+BEGIN
+	FOR r IN SELECT id FROM t WHERE id <= 30 ORDER BY id LOOP
+		SELECT count(*) INTO x FROM u WHERE t_id <= r.id * 10;
+		INSERT INTO pr VALUES (r.id, x);
+		BEGIN PERFORM 1 / (id - 900) FROM t WHERE k = r.id % 3; EXCEPTION WHEN division_by_zero THEN NULL; END;
+		IF r.id % 5 = 0 THEN COMMIT; ELSIF r.id % 7 = 0 THEN ROLLBACK; END IF;
+	END LOOP;
+END$$;
+CALL commits();
+SELECT count(*), sum(n) FROM pr;
+DO $$BEGIN PERFORM count(*) FROM t; COMMIT; PERFORM count(*) FROM u; ROLLBACK; PERFORM f_caught(id) FROM t WHERE id < 9; END$$;
+SQL
+same_logged('functions whose rows are not all asked for', <<'SQL');
+SELECT (f_rows(500)).id LIMIT 7;
+SELECT (f_rows(i)).id, i FROM generate_series(100, 103) i OFFSET 90 LIMIT 30;
+BEGIN; DECLARE c CURSOR FOR SELECT (f_rows(400)).k, (f_rows(30)).id; FETCH 5 FROM c; SAVEPOINT s; FETCH 60 FROM c; ROLLBACK TO s; FETCH 5 FROM c; CLOSE c; COMMIT;
+SQL
 same_logged('error in the middle', "SELECT 1 / (id - 500) FROM t;\nSELECT count(*) FROM t;");
 same_logged('savepoint rolled back', "BEGIN; SAVEPOINT s; SELECT 1 / (id - 500) FROM t;\nROLLBACK TO s;\nSELECT count(*) FROM t JOIN u ON t.id = u.t_id; COMMIT;");
 same_logged('each call timed', 'SELECT f_caught(id) FROM t WHERE id < 100; SELECT count(*) FROM t a, u b WHERE a.k = b.id % 100;', 'SET light_explain.timing = exact');
@@ -236,6 +257,22 @@ my ($rc, $out, $err) = $node->psql('postgres', q{SET max_stack_depth = '500kB'; 
 	SELECT count(*) FROM t;}, on_error_stop => 0);
 like($err, qr/stack depth limit exceeded/, 'deep recursion fails');
 is($out, '3000', 'and the session goes on');
+
+# ---- a custom scan that names its child twice, as another one's plan is kept in two places ----
+
+my @twice = split /\n/, $node->safe_psql('postgres', <<"SQL");
+LOAD '$FindBin::RealBin/../custom/light_test_custom.so';
+SET light_test_custom.kind = twice;
+SET light_explain.instrument_all = on; SET light_explain.switch_after = 3; SET light_explain.profile = on;
+SELECT count(*), (SELECT count(*) FROM u WHERE t_id < 30) FROM t JOIN u ON t.id = u.t_id;
+SET light_explain.enabled = off;
+SELECT figures(run_explain('', 'SELECT count(*) FROM t JOIN u ON t.id = u.t_id', 'TIMING OFF'));
+SELECT figures(run_explain('', 'SELECT count(*) FROM t JOIN u ON t.id = u.t_id', 'TIMING OFF'));
+SET light_explain.enabled = on;
+SELECT figures(run_explain('', 'SELECT count(*) FROM t JOIN u ON t.id = u.t_id', 'TIMING OFF'));
+SQL
+is($twice[0], '1000|9', 'a node that is there twice');
+is($twice[3], $twice[2], 'has the figures that core shows');
 
 # ---- after all that, figures of a plain statement in one session ----
 

@@ -84,6 +84,15 @@ like($found[0], qr/Hash Join/, 'a join is in the profile');
 is($found[1], $found[0], 'with the same figures in both ways');
 is(profile('abs(sum(self_ms) - max(total_ms)) < 0.001 + 0.05 * max(total_ms)', 'FROM m a JOIN'), 't', 'and own times that make the whole');
 
+# WAL is booked to who wrote it
+for my $switch (0, 100000)
+{
+	$node->safe_psql('postgres', 'SELECT light_explain_profile_reset()');
+	profiled("SET light_explain.switch_after = $switch", 'CREATE TEMP TABLE no_wal (id int)', 'CREATE TABLE IF NOT EXISTS wal (id int)', ('INSERT INTO wal SELECT id FROM t WHERE id <= 20') x 2, 'INSERT INTO no_wal SELECT 1');
+	is(profile('label, wal_bytes > 1000', '^INSERT INTO wal'), "Insert on wal|t\n  Seq Scan on t|f", "WAL of the node that wrote it, switch after $switch");
+	is(profile('DISTINCT wal_bytes', '^INSERT INTO no_wal'), '0', 'and none of others');
+}
+
 # ---- statements that do not end well ----
 
 like(profiled("SET statement_timeout = '200ms'", 'SELECT pg_sleep(600)', 'SET statement_timeout = 0', 'SELECT pg_sleep(0)'), qr/statement timeout/, 'a statement times out');
@@ -167,6 +176,21 @@ my $whole = slurp_file($file);
 $node->start;
 is($node->safe_psql('postgres', $all), $before, 'and there again after a restart');
 ok(!-e $file, 'the file is gone then');
+
+# the folder is flushed then, else the file would be there again after the power went
+SKIP:
+{
+	my $trace = PostgreSQL::Test::Utils::tempdir() . '/trace';
+	$node->stop;
+	skip 'no strace here', 1 if system("strace -o $trace true 2>/dev/null") != 0;
+	my $content = slurp_file($file);
+	command_ok([ 'sh', '-c', "exec strace -f -y -o $trace -e trace=unlink,unlinkat,fsync '" . $node->config_data('--bindir') . "/postgres' --single -c fsync=on -D '" . $node->data_dir . "' postgres </dev/null" ],
+		'a server of one process reads the profile');
+	like(slurp_file($trace), qr/unlink\w*\([^\n]*"pg_stat\/light_explain_profile\.stat"[^\n]*\n[^\n]*fsync\(\d+<[^\n]*\/pg_stat>\)/, 'the removal of the file is flushed');
+	is(slurp_file($file), $content, 'and the file is written again');
+}
+$node->start unless -e $node->data_dir . '/postmaster.pid';
+is($node->safe_psql('postgres', $all), $before, 'with all that was in it');
 
 # a server that goes on without the library loses nothing of its own, nor the profile
 my $counted = q{SELECT n_tup_ins FROM pg_stat_user_tables WHERE relname = 't'};
