@@ -49,7 +49,12 @@ def change(conn: psycopg.Connection, rng: random.Random, table: str, ids: Sequen
     elif kind < 0.65 and len(old) < (long if key % 4 == 0 else long // 10):
         chunk = some(rng, rng.choice((1, 10, 300, 1000, 9000, 40000)), text)
         new = old + chunk
-        conn.execute(f"UPDATE {table} SET data = data || %s::{kind_of}, sum = %s, n = n + 1 WHERE id = %s", (chunk, digest(new), key))
+        if rng.random() < 0.3:
+            at = rng.randrange(len(chunk) + 1)
+            conn.execute(f"SELECT appendable_append('{table}', ARRAY[{key}, {key}], ARRAY[%s, %s]::{kind_of}[])", (chunk[:at], chunk[at:]))
+            conn.execute(f"UPDATE {table} SET sum = %s, n = n + 1 WHERE id = %s", (digest(new), key))
+        else:
+            conn.execute(f"UPDATE {table} SET data = data || %s::{kind_of}, sum = %s, n = n + 1 WHERE id = %s", (chunk, digest(new), key))
     elif kind < 0.75 and old:
         at = rng.randrange(len(old))
         piece = some(rng, min(rng.choice((1, 50, 5000)), len(old) - at), text)

@@ -400,7 +400,8 @@ class Chaos:
         table = rng.choice(("chaos", "chaos_part1", "chaos_part2", "chaos_text"))
         command = rng.choice((f"VACUUM {table}", f"VACUUM {store}", f"VACUUM {table}", "ANALYZE chaos", "CHECKPOINT", f"VACUUM FULL {table}",
                               f"REINDEX TABLE {store}", f"REINDEX TABLE CONCURRENTLY {store}", f"CLUSTER {table} USING {table}_pkey",
-                              "ALTER TABLE chaos ADD COLUMN IF NOT EXISTS more int DEFAULT 1; ALTER TABLE chaos DROP COLUMN more"))
+                              "ALTER TABLE chaos ADD COLUMN IF NOT EXISTS more int DEFAULT 1; ALTER TABLE chaos DROP COLUMN more",
+                              f"CALL appendable_compact('{table}')", f"CALL appendable_compact('{table}', 'n % 2 = 0')"))
         self.count(f"maintenance: {command.split()[0]}")
         for part in command.split(";"):
             conn.execute(part)

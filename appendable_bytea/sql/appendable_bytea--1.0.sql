@@ -1018,6 +1018,18 @@ CREATE PROCEDURE appendable_compact(relation regclass, condition text DEFAULT NU
 AS 'MODULE_PATHNAME' LANGUAGE c;
 COMMENT ON PROCEDURE appendable_compact(regclass, text, bigint, bigint, bigint, bigint, bigint, bigint) IS 'writes values of a table that have gone quiet in full, compressed chunks, a transaction for each row';
 
+CREATE FUNCTION appendable_append(relation regclass, keys anyarray, chunks text[],
+	column_name name DEFAULT NULL, key_column name DEFAULT NULL, OUT key anyelement, OUT length bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE CALLED ON NULL INPUT;
+COMMENT ON FUNCTION appendable_append(regclass, anyarray, text[], name, name) IS 'appends each chunk to the row of the key in the same place; one row for each key, with the length of its value, or null if there is no such row';
+
+CREATE FUNCTION appendable_append(relation regclass, keys anyarray, chunks bytea[],
+	column_name name DEFAULT NULL, key_column name DEFAULT NULL, OUT key anyelement, OUT length bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE CALLED ON NULL INPUT;
+COMMENT ON FUNCTION appendable_append(regclass, anyarray, bytea[], name, name) IS 'appends each chunk to the row of the key in the same place; one row for each key, with the length of its value, or null if there is no such row';
+
 CREATE FUNCTION appendable_bytea_detach(regclass) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE STRICT;
 COMMENT ON FUNCTION appendable_bytea_detach(regclass) IS 'puts a table, and all that inherit from it, on heap with columns of type bytea and text';

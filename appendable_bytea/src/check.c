@@ -49,6 +49,7 @@ typedef struct Check
 	AbStore		store;
 	Tuplesortstate *vids;		/* of all values */
 	int64		chunks;			/* that belong to them */
+	bool		undecompressed; /* some of them cannot be looked into */
 } Check;
 
 static void
@@ -85,7 +86,7 @@ static const char *
 check_chunks(Check *check, const AbRef *ref)
 {
 	AbLayout	layout = {.context = CurrentMemoryContext,
-	.snapshot = GetActiveSnapshot(),.lenient = true,.to_end = true};
+	.snapshot = GetActiveSnapshot(),.lenient = true,.to_end = true,.verifying = true};
 	int64		at = 0;
 	int64		chunks = 0;
 	uint32		crc = AB_CRC_INIT;
@@ -111,6 +112,7 @@ check_chunks(Check *check, const AbRef *ref)
 		}
 	}
 	ab_layout_close(&layout);
+	check->undecompressed |= layout.undecompressed;
 	check->chunks += problem ? count_chunks(check, ref->vid) : chunks;
 	return problem;
 }
@@ -254,6 +256,11 @@ check_table(ReturnSetInfo *rsinfo, Relation rel)
 	}
 	ab_values_end(&scan);
 	check_owners(&check);
+	if (check.undecompressed)
+		ereport(NOTICE,
+				(errmsg("some values of table \"%s\" were verified by their checksums only",
+						RelationGetRelationName(rel)),
+				 errdetail("They have chunks compressed by a method that this server was built without.")));
 	tuplesort_end(check.vids);
 	if (check.has_store)
 		ab_store_close(&check.store, NoLock);

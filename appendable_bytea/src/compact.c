@@ -13,7 +13,8 @@
  * Each row is a transaction where the caller lets us commit (CALL outside of a transaction
  * block), so that an append waits for one row at most; a row that somebody has locked, or
  * has changed meanwhile, is left alone.  The rows are found first, by a query for each
- * stretch of pages, with the caller's condition.
+ * stretch of pages, with the caller's condition, which is asked once more when a row is ours:
+ * it may be about other rows, too.
  *
  * A value is compacted if more than an eighth of it is at its end in chunks that are plain,
  * and they are small or do compress.  So nothing is compacted twice in vain, and growing
@@ -64,13 +65,15 @@ PG_FUNCTION_INFO_V1(appendable_compact);
 typedef struct Compaction
 {
 	int64		rows;
-	int64		skipped;		/* locked, or changed meanwhile */
+	int64		skipped;		/* locked, or changed meanwhile: for a later
+								 * call */
 	int64		chunks_before;
 	int64		chunks_after;
 	int64		bytes_before;	/* that the chunks take in the store's pages */
 	int64		bytes_after;
 
 	/* what is not a result */
+	const char *condition;		/* that picks rows, or NULL */
 	bool		commits;		/* after each row */
 	MemoryContext context;		/* for one row */
 } Compaction;
@@ -262,29 +265,117 @@ find_wanted(Relation rel, AbStore *store, TupleTableSlot *slot, Snapshot snapsho
 	return any;
 }
 
+/*
+ * The rows that the caller's condition names, of those from one place in the table up to
+ * another; *count of them.
+ */
+static ItemPointerData *
+find_rows(Relation rel, BlockNumber from, OffsetNumber from_offset,
+		  BlockNumber before, OffsetNumber before_offset, const char *condition, uint64 *count)
+{
+	StringInfoData query;
+	ItemPointerData *rows;
+
+	initStringInfo(&query);
+	appendStringInfo(&query,
+					 "SELECT ctid FROM ONLY %s WHERE ctid OPERATOR(pg_catalog.>=) '(%u,%u)'::pg_catalog.tid"
+					 " AND ctid OPERATOR(pg_catalog.<) '(%u,%u)'::pg_catalog.tid",
+					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
+												RelationGetRelationName(rel)),
+					 from, from_offset, before, before_offset);
+	if (condition)
+		appendStringInfo(&query, " AND (%s)", condition);
+	if (SPI_execute(query.data, true, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not find the rows of table \"%s\"", RelationGetRelationName(rel));
+	if (SPI_tuptable->tupdesc->natts != 1 || SPI_gettypeid(SPI_tuptable->tupdesc, 1) != TIDOID)
+		ereport(ERROR,
+				(errcode(ERRCODE_SYNTAX_ERROR),
+				 errmsg("the condition must be one expression"),
+				 errhint("It is what would stand behind WHERE.")));
+	*count = SPI_processed;
+	rows = palloc(Max(*count, 1) * sizeof(ItemPointerData));
+	for (uint64 i = 0; i < *count; i++)
+	{
+		bool		isnull;
+		Datum		tid = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull);
+
+		/* only a "condition" that is more than one gives a null */
+		if (isnull)
+			ereport(ERROR,
+					(errcode(ERRCODE_SYNTAX_ERROR),
+					 errmsg("the condition must be one expression"),
+					 errhint("It is what would stand behind WHERE.")));
+		rows[i] = *(ItemPointer) DatumGetPointer(tid);
+	}
+	SPI_freetuptable(SPI_tuptable);
+	pfree(query.data);
+	return rows;
+}
+
+/* Does the condition, if there is one, still name a row version that is locked? */
+static bool
+still_named(Relation rel, ItemPointer tid, const char *condition)
+{
+	BlockNumber block = ItemPointerGetBlockNumber(tid);
+	OffsetNumber offset = ItemPointerGetOffsetNumber(tid);
+	uint64		count;
+
+	if (condition == NULL)
+		return true;
+	pfree(find_rows(rel, block, offset, block, offset + 1, condition, &count));
+	return count > 0;
+}
+
+/* Did a row end with a version that was seen before and is not seen any more? */
+static bool
+row_ended(Relation rel, ItemPointer tid)
+{
+	HeapTupleData tuple;
+	Buffer		buffer;
+	bool		ended = false;
+
+	tuple.t_self = *tid;
+	if (heap_fetch(rel, SnapshotAny, &tuple, &buffer, true))
+	{
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		ended = HeapTupleHeaderIndicatesMovedPartitions(tuple.t_data) ||
+			ItemPointerEquals(&tuple.t_self, &tuple.t_data->t_ctid);
+		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+	}
+	if (BufferIsValid(buffer))
+		ReleaseBuffer(buffer);
+	return ended;
+}
+
 /* Compact a row version if that is worth it and nobody else is at it. */
 static void
 visit_row(Compaction *done, Relation rel, ItemPointer tid)
 {
 	Snapshot	snapshot = GetActiveSnapshot();
-	TupleTableSlot *slot = table_slot_create(rel, NULL);
-	bool	   *wanted = palloc0(RelationGetDescr(rel)->natts * sizeof(bool));
+	TupleTableSlot *slot;
+	bool	   *wanted;
 	AbStore		store;
 	TM_FailureData failure;
+	TM_Result	result;
 
-	if (ItemPointerGetBlockNumber(tid) >= RelationGetNumberOfBlocks(rel) ||
-		!table_tuple_fetch_row_version(rel, tid, snapshot, slot))
-		done->skipped++;
+	/* vacuum has cut the table, and nothing was there */
+	if (ItemPointerGetBlockNumber(tid) >= RelationGetNumberOfBlocks(rel))
+		return;
+	slot = table_slot_create(rel, NULL);
+	wanted = palloc0(RelationGetDescr(rel)->natts * sizeof(bool));
+	if (!table_tuple_fetch_row_version(rel, tid, snapshot, slot))
+		done->skipped += !row_ended(rel, tid);
 	else if (ab_store_open(RelationGetRelid(rel), RowExclusiveLock, &store))
 	{
 		if (find_wanted(rel, &store, slot, snapshot, wanted))
 		{
 			CheckCmdReplicaIdentity(rel, CMD_UPDATE);
-			if (table_tuple_lock(rel, tid, snapshot, slot, GetCurrentCommandId(true),
-								 LockTupleNoKeyExclusive, LockWaitSkip, 0, &failure) == TM_Ok)
+			result = table_tuple_lock(rel, tid, snapshot, slot, GetCurrentCommandId(true),
+									  LockTupleNoKeyExclusive, LockWaitSkip, 0, &failure);
+			if (result != TM_Ok)
+				done->skipped += result != TM_Deleted;
+			else if (still_named(rel, tid, done->condition))
 				compact_row(done, rel, &store, slot, wanted, snapshot);
-			else
-				done->skipped++;
 		}
 		ab_store_close(&store, NoLock);
 	}
@@ -336,52 +427,9 @@ end_step(Compaction *done, Relation rel)
 		CommandCounterIncrement();
 }
 
-/* The rows of a stretch of pages that the caller's condition names; *count of them. */
-static ItemPointerData *
-find_rows(Relation rel, BlockNumber from, const char *condition, uint64 *count)
-{
-	StringInfoData query;
-	ItemPointerData *rows;
-
-	initStringInfo(&query);
-	appendStringInfo(&query,
-					 "SELECT ctid FROM ONLY %s WHERE ctid OPERATOR(pg_catalog.>=) '(%u,0)'::pg_catalog.tid"
-					 " AND ctid OPERATOR(pg_catalog.<) '(%u,0)'::pg_catalog.tid",
-					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
-												RelationGetRelationName(rel)),
-					 from, from + PAGES_AT_ONCE);
-	if (condition)
-		appendStringInfo(&query, " AND (%s)", condition);
-	if (SPI_execute(query.data, true, 0) != SPI_OK_SELECT)
-		elog(ERROR, "could not find the rows of table \"%s\"", RelationGetRelationName(rel));
-	if (SPI_tuptable->tupdesc->natts != 1 || SPI_gettypeid(SPI_tuptable->tupdesc, 1) != TIDOID)
-		ereport(ERROR,
-				(errcode(ERRCODE_SYNTAX_ERROR),
-				 errmsg("the condition must be one expression"),
-				 errhint("It is what would stand behind WHERE.")));
-	*count = SPI_processed;
-	rows = palloc(Max(*count, 1) * sizeof(ItemPointerData));
-	for (uint64 i = 0; i < *count; i++)
-	{
-		bool		isnull;
-		Datum		tid = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull);
-
-		/* only a "condition" that is more than one gives a null */
-		if (isnull)
-			ereport(ERROR,
-					(errcode(ERRCODE_SYNTAX_ERROR),
-					 errmsg("the condition must be one expression"),
-					 errhint("It is what would stand behind WHERE.")));
-		rows[i] = *(ItemPointer) DatumGetPointer(tid);
-	}
-	SPI_freetuptable(SPI_tuptable);
-	pfree(query.data);
-	return rows;
-}
-
 /* Compact the rows of one table. */
 static void
-compact_table(Compaction *done, Oid relid, const char *condition)
+compact_table(Compaction *done, Oid relid)
 {
 	BlockNumber nblocks = 1;
 
@@ -394,7 +442,7 @@ compact_table(Compaction *done, Oid relid, const char *condition)
 		if (rel && from == 0)
 			nblocks = ab_is_appendable(rel) ? RelationGetNumberOfBlocks(rel) : 0;
 		if (rel && from < nblocks)
-			rows = find_rows(rel, from, condition, &count);
+			rows = find_rows(rel, from, 0, from + PAGES_AT_ONCE, 0, done->condition, &count);
 		end_step(done, rel);
 		if (rel == NULL)
 			return;
@@ -444,7 +492,6 @@ Datum
 appendable_compact(PG_FUNCTION_ARGS)
 {
 	Compaction	done = {0};
-	char	   *condition = NULL;
 	TupleDesc	desc;
 	Datum		values[NRESULTS];
 	bool		nulls[NRESULTS] = {0};
@@ -466,14 +513,14 @@ appendable_compact(PG_FUNCTION_ARGS)
 
 	/* in memory that stays until the end */
 	if (!PG_ARGISNULL(1))
-		condition = text_to_cstring(PG_GETARG_TEXT_PP(1));
+		done.condition = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	tables = find_tables(PG_GETARG_OID(0));
 	done.context = AllocSetContextCreate(CurrentMemoryContext, "appendable_bytea compaction",
 										 ALLOCSET_DEFAULT_SIZES);
 	if (done.commits)
 		SPI_commit();
 	foreach(lc, tables)
-		compact_table(&done, lfirst_oid(lc), condition);
+		compact_table(&done, lfirst_oid(lc));
 	SPI_finish();
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)

@@ -30,13 +30,6 @@
 /* lengths that are tried for one chunk */
 #define MAX_TRIES		6
 
-/* LZ4 where the server has it */
-#ifdef USE_LZ4
-#define COMPRESSION		TOAST_LZ4_COMPRESSION
-#else
-#define COMPRESSION		TOAST_PGLZ_COMPRESSION
-#endif
-
 /* what a chunk takes in a page beside its data */
 #define CHUNK_OVERHEAD	((int) (AB_CHUNK_ROW_HEADER + offsetof(AbChunkRow, data) + sizeof(ItemIdData)))
 
@@ -64,7 +57,7 @@ compress(struct varlena *plain, int n)
 
 	CHECK_FOR_INTERRUPTS();
 	SET_VARSIZE(plain, n + VARHDRSZ);
-	compressed = toast_compress_datum(PointerGetDatum(plain), COMPRESSION);
+	compressed = toast_compress_datum(PointerGetDatum(plain), ab_compression);
 	return (struct varlena *) DatumGetPointer(compressed);
 }
 
@@ -255,9 +248,27 @@ ab_compressor_close(AbCompressor *compressor)
 	pfree(compressor);
 }
 
+/* Does this server have the method by which a chunk was compressed? */
+bool
+ab_decompressible(const AbChunk *chunk)
+{
+	switch (VARDATA_COMPRESSED_GET_COMPRESS_METHOD(chunk->stored - VARHDRSZ))
+	{
+		case TOAST_PGLZ_COMPRESSION_ID:
+			return true;
+#ifdef USE_LZ4
+		case TOAST_LZ4_COMPRESSION_ID:
+			return true;
+#endif
+		default:
+			return false;
+	}
+}
+
 /*
  * The bytes of a compressed chunk that is what its crc says.  Only one that was forged can
- * be no compressed data: an error, or NULL for the lenient.
+ * be no compressed data, and only one of another server be compressed by a method that this
+ * one lacks: an error, or NULL for the lenient.
  */
 struct varlena *
 ab_decompress(const AbChunk *chunk, bool lenient)
@@ -265,6 +276,16 @@ ab_decompress(const AbChunk *chunk, bool lenient)
 	MemoryContext context = CurrentMemoryContext;
 	struct varlena *volatile result = NULL;
 
+	if (!ab_decompressible(chunk))
+	{
+		if (lenient)
+			return NULL;
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot decompress a chunk of an appendable_bytea value"),
+				 errdetail("It was compressed on a server that has LZ4; this one was built without it."),
+				 errhint("Read the value on such a server, or replace it.")));
+	}
 	if (!lenient)
 		result = detoast_attr((struct varlena *) (chunk->stored - VARHDRSZ));
 	else

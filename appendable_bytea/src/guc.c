@@ -12,6 +12,7 @@
  */
 #include "postgres.h"
 
+#include "access/toast_compression.h"
 #include "utils/guc.h"
 
 #include "protocol.h"
@@ -21,6 +22,21 @@ int			ab_max_size_mb = 1023;
 int			ab_inline_max = 2000;
 int			ab_tail_max = 500;
 int			ab_chunk_size;
+
+/* LZ4 where the server has it */
+#ifdef USE_LZ4
+int			ab_compression = TOAST_LZ4_COMPRESSION;
+#else
+int			ab_compression = TOAST_PGLZ_COMPRESSION;
+#endif
+
+static const struct config_enum_entry compressions[] = {
+	{"pglz", TOAST_PGLZ_COMPRESSION, false},
+#ifdef USE_LZ4
+	{"lz4", TOAST_LZ4_COMPRESSION, false},
+#endif
+	{NULL, 0, false}
+};
 
 static const struct config_enum_entry client_types[] = {
 	{"bytea", AB_CLIENT_BYTEA, false},
@@ -71,6 +87,15 @@ ab_define_settings(void)
 							 "Statements that are already prepared keep what they were prepared with.",
 							 &ab_client_type,
 							 AB_CLIENT_BYTEA, client_types,
+							 PGC_USERSET,
+							 0,
+							 NULL, NULL, NULL);
+
+	DefineCustomEnumVariable("appendable_bytea.compression",
+							 "Sets how compaction compresses chunks.",
+							 "What is compressed stays as it is, and is read by every server that has the method.",
+							 &ab_compression,
+							 ab_compression, compressions,
 							 PGC_USERSET,
 							 0,
 							 NULL, NULL, NULL);

@@ -188,7 +188,9 @@ accept_chunk(AbLayout *layout, AbChunk *chunk)
 	if (layout->decompressed)
 		pfree(layout->decompressed);
 	layout->decompressed = NULL;
-	if (chunk->compressed)
+	if (chunk->compressed && layout->verifying && !ab_decompressible(chunk))
+		layout->undecompressed = true;
+	else if (chunk->compressed)
 	{
 		layout->decompressed = ab_decompress(chunk, layout->lenient);
 		if (layout->decompressed == NULL)

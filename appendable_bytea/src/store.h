@@ -193,6 +193,7 @@ extern AbCompressor *ab_compressor_open(AbWriter *writer);
 extern void ab_compressor_put(AbCompressor *compressor, const char *data, int64 length);
 extern void ab_compressor_close(AbCompressor *compressor);
 extern bool ab_compressible(const char *data, int length);
+extern bool ab_decompressible(const AbChunk *chunk);
 extern struct varlena *ab_decompress(const AbChunk *chunk, bool lenient);
 
 /* ---- extend.c ------------------------------------------------------------ */
@@ -221,6 +222,9 @@ typedef struct AbLayout
 	bool		lenient;		/* a damaged chunk counts as a missing one */
 	bool		to_end;			/* nothing is used before the last chunk was
 								 * asked for */
+	bool		verifying;		/* a chunk that this server cannot decompress
+								 * counts, without its data */
+	bool		undecompressed; /* there was such a one */
 	const char *problem;		/* why there is no chunk, for the lenient */
 } AbLayout;
 
@@ -305,6 +309,7 @@ extern Relation ab_open_to_read(FunctionCallInfo fcinfo, Oid relid);
 extern int	ab_inline_max;
 extern int	ab_tail_max;
 extern int	ab_chunk_size;
+extern int	ab_compression;
 
 extern void ab_define_settings(void);
 

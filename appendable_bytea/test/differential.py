@@ -60,6 +60,19 @@ CREATE TRIGGER statement AFTER UPDATE ON k REFERENCING OLD TABLE AS old_rows NEW
 CREATE VIEW v AS SELECT id, n, d AS value FROM t WHERE id < 6;
 """
 
+# what appendable_append() does, for the server's own types
+MODEL = """
+CREATE FUNCTION plain.appendable_append(relation regclass, keys int[], chunks @P[], column_name name, OUT key int, OUT length bigint) RETURNS SETOF record LANGUAGE plpgsql AS $$
+DECLARE added @P;
+BEGIN
+    FOR key, added IN SELECT k, string_agg(c, ''::@P ORDER BY at) FROM unnest(keys, chunks) WITH ORDINALITY u(k, c, at) GROUP BY k ORDER BY k LOOP
+        EXECUTE format($f$UPDATE %1$s SET %2$I = coalesce(%2$I, '') || $2 WHERE id = $1 RETURNING octet_length(%2$I)$f$, relation, column_name)
+            INTO length USING key, added;
+        RETURN NEXT;
+    END LOOP;
+END $$;
+"""
+
 DIGEST = """
 SELECT 't', id, n, length(d), md5(d), length(e), md5(e), d = e, d < e, md5(substr(d, 50, 9000)) FROM t
 UNION ALL SELECT 'g', id, n, length(d), md5(d), length(c), md5(c), d = c, d < c, md5(d::@P) FROM g
@@ -175,7 +188,7 @@ class Differential:
         i, j = rng.randrange(8), rng.randrange(8)
         d, where = self.change("d"), self.rows()
         table = rng.choice(["t", "t", "t", "g", "p", "u", "k"])
-        kind = rng.randrange(36)
+        kind = rng.randrange(38)
         if kind < 8:
             return f"UPDATE {table} SET d = {d} WHERE {where} RETURNING id, md5(d), length(d)"
         if kind == 8:
@@ -238,6 +251,10 @@ class Differential:
             # updated once more fail an assertion of heap_update(), without the extension too.
             lock = " FOR UPDATE" if self.alone or not self.assertions else ""
             return f"SELECT x.id, md5(x.d), x = y FROM t x JOIN t y ON x.id = y.id WHERE x.d IS NOT DISTINCT FROM y.d ORDER BY 1{lock}"
+        if kind in (32, 33):
+            keys = [rng.randrange(10) for _ in range(rng.randint(1, 12))]
+            return (f"SELECT * FROM appendable_append('{rng.choice(['t', 't', 'g', 'k'])}', ARRAY{keys}, "
+                    f"ARRAY[{', '.join(self.data() for _ in keys)}]::@P[], 'd')")
         return self.ddl(table, d)
 
     def ddl(self, table, d):
@@ -333,6 +350,8 @@ class Differential:
         table = self.rng.choice(["t", "g", "p", "u", "k"])
         self.log.append(f"compact {table}")
         try:
+            if self.rng.random() < 0.3:
+                self.sessions["ours"].query("SET LOCAL appendable_bytea.compression = pglz")
             rows = self.sessions["ours"].query(f"CALL appendable_compact('{table}')")[0][0]
         except ServerError as e:
             if e.sqlstate == "25P02":  # the transaction has failed already
@@ -362,6 +381,7 @@ class Differential:
         ours.query("CREATE EXTENSION IF NOT EXISTS appendable_bytea SCHEMA public")
         for schema, type_name in self.types.items():
             self.sessions[schema].query(f"DROP SCHEMA IF EXISTS {schema} CASCADE; CREATE SCHEMA {schema};" + self.of_type(SETUP, type_name))
+        self.sessions["plain"].query(self.of_type(MODEL, ""))
         stop = time.time() + self.args.seconds
         while time.time() < stop:
             self.transaction()

@@ -411,7 +411,10 @@ class Stress:
         if may_share and rng.random() < 0.3:
             record = self.kind.of_record(f"w{number}:{appended + work.shared}:" + "x" * rng.choice([0, 5, 300]) + ";")
             work.shared += 1
-            session.query(f"UPDATE stress SET data = data || {self.kind.literal(record)}::{plain} WHERE id = 0")
+            if rng.random() < 0.3:
+                session.query(f"SELECT length FROM appendable_append('stress', ARRAY[0], ARRAY[{self.kind.literal(record)}]::{plain}[])")
+            else:
+                session.query(f"UPDATE stress SET data = data || {self.kind.literal(record)}::{plain} WHERE id = 0")
             return
         i = rng.choice(ids)
         value = draft.get(i, ...)
@@ -457,6 +460,13 @@ class Stress:
                           f"UPDATE stress SET data = {self.kind.truncate('data', 'length(data) / 2')} WHERE id = {i}; "
                           f"IF md5(v) IS DISTINCT FROM m THEN RAISE 'a value held in a variable changed'; END IF; "
                           f"UPDATE stress SET data = v WHERE id = {i}; END $$")
+        elif kind < 0.56:
+            # several pieces for several rows, in any order
+            keys = [rng.choice(list(draft)) for _ in range(rng.randint(1, 6))]
+            pieces = [self.kind.random(rng, rng.choice([0, 10, 200, 3000])) for _ in keys]
+            for key, piece in zip(keys, pieces):
+                draft[key] = piece if draft[key] is None else draft[key] + piece
+            session.query(f"SELECT count(length) FROM appendable_append('stress', ARRAY{keys}, ARRAY[{', '.join(map(self.kind.literal, pieces))}]::{plain}[])")
         else:
             draft[i] = new
             session.query(f"UPDATE stress SET data = {expression} WHERE id = {i}")

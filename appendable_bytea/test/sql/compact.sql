@@ -202,6 +202,20 @@ SELECT :rows_compacted AS rows, current_user = session_user AS still;
 DROP TABLE mine;
 DROP FUNCTION who;
 DROP ROLE ab_owner;
+-- by another method, beside what was compressed by this one
+SET appendable_bytea.compression = pglz;
+SELECT both_tables('log = log || (SELECT string_agg(log_line(i), '''') FROM generate_series(1, 3000) i), data = data || decode(repeat(''00ff'', 30000), ''hex'') WHERE id < 3');
+CALL appendable_compact('c') \gset
+SELECT :rows_compacted AS rows, :bytes_after < :bytes_before * 0.7 AS smaller;
+SELECT bool_or(pg_column_compression(data) = 'pglz') AS pglz FROM :STORE;
+SELECT * FROM differences();
+SELECT both_tables('data = overlay(data PLACING ''changed'' FROM 250001), log = log || ''and a tail''');
+SELECT * FROM differences();
+RESET appendable_bytea.compression;
+SELECT both_tables('log = log || (SELECT string_agg(log_line(i), '''') FROM generate_series(1, 5000) i) WHERE id = 1');
+CALL appendable_compact('c') \gset
+SELECT :rows_compacted AS rows;
+SELECT * FROM differences();
 -- a chunk that was changed
 UPDATE c SET log = repeat('damaged', 20000), data = NULL;
 CALL appendable_compact('c') \gset

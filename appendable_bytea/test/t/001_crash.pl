@@ -51,12 +51,23 @@ INSERT INTO t VALUES (:id, 0, '');
 \if :kind = 2
 UPDATE t SET n = 3, data = appendable_truncate(data, length(whole(:id, 3))) WHERE id = :id AND n > 3;
 \endif
+\if :kind = 4
+DO $$ DECLARE next int; BEGIN
+	UPDATE t SET n = n + 2 WHERE id = :id RETURNING n INTO next;
+	IF FOUND THEN
+		PERFORM appendable_append('t', ARRAY[:id, :id], ARRAY[piece(:id, next - 1), piece(:id, next)]);
+	END IF;
+END $$;
+\endif
 \if :kind = 3
 ROLLBACK;
 \else
 COMMIT;
 \endif
 });
+
+my $compact = $node->basedir . '/compact.sql';
+append_to_file($compact, "CALL appendable_compact('t', 'id > 1');\n");
 
 sub check_values
 {
@@ -72,7 +83,7 @@ for my $round (1 .. 4)
 {
 	my ($out, $err) = ('', '');
 	my $bench = IPC::Run::start(
-		[ 'pgbench', '-n', '-c', '3', '-T', '60', '-f', $script, $node->connstr('postgres') ],
+		[ 'pgbench', '-n', '-c', '4', '-T', '60', '-f', "$script\@9", '-f', "$compact\@1", $node->connstr('postgres') ],
 		'>', \$out, '2>', \$err);
 
 	# until enough has been written, however fast the machine is

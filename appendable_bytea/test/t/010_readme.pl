@@ -10,7 +10,7 @@ use Test::More;
 my $readme = slurp_file('README.md');
 my $reference = slurp_file('docs/reference.md');
 my @sessions = "$readme$reference" =~ /^```console\n(.*?)^```$/msg;
-is(scalar(@sessions), 8, 'there are sessions to run');
+is(scalar(@sessions), 9, 'there are sessions to run');
 
 my $node = PostgreSQL::Test::Cluster->new('readme');
 $node->init;
@@ -24,6 +24,8 @@ my %defaults = $reference =~ /^\| `(appendable_bytea\.\w+)` \| (\S+) \|/mg;
 my %boot = map { split /\|/ } split /\n/, $node->safe_psql('lists', q{
 	SELECT name, format('`%s`', boot_val) FROM pg_settings WHERE name LIKE 'appendable\_bytea.%'});
 $boot{'appendable_bytea.chunk_size'} = 'page';
+# pglz where the server was built without LZ4
+$boot{'appendable_bytea.compression'} = '`lz4`';
 is_deeply(\%defaults, \%boot, 'all settings are listed with their defaults, and no others');
 my @functions = split /\n/, $node->safe_psql('lists', q{
 	SELECT DISTINCT p.proname FROM pg_depend d JOIN pg_proc p ON p.oid = d.objid

@@ -1,0 +1,112 @@
+-- appendable_append: many appends to many rows in one statement
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS appendable_bytea;
+RESET client_min_messages;
+CREATE TABLE logs (id int PRIMARY KEY, name text COLLATE "C" UNIQUE, log appendable_text, data appendable_bytea NOT NULL DEFAULT '', n int DEFAULT 0) WITH (fillfactor = 80);
+INSERT INTO logs (id, name, log) SELECT i, 'log ' || i, CASE WHEN i <> 3 THEN '' END FROM generate_series(1, 5) i;
+-- pieces in the order in which they are given, rows in the order of their keys; a value that is null begins; a row that is not there
+SELECT * FROM appendable_append('logs', ARRAY[4, 1, 4, 9, 3, 1], ARRAY['d', 'a', 'dd', 'nobody', 'first', 'aa']);
+SELECT * FROM appendable_append('logs', ARRAY['log 2', 'log 1', 'log 2'], ARRAY['\x01', '\x02', '\x03']::bytea[], 'data', 'name');
+SELECT id, log, data FROM logs ORDER BY id;
+SELECT * FROM appendable_append('logs', '{}'::int[], '{}'::text[]);
+-- keys of another type, and many at once, beside a model
+SELECT * FROM appendable_append('logs', ARRAY[5, 4]::bigint[], ARRAY['e', 'd']);
+SELECT * FROM appendable_append('logs', ARRAY[5000000000], ARRAY['e']);
+CREATE TABLE model AS SELECT id, coalesce(log, '')::text AS log FROM logs;
+DO $$
+DECLARE
+	keys int[];
+	chunks text[];
+BEGIN
+	FOR i IN 1..40 LOOP
+		SELECT array_agg((j * 7 + i) % 5 + 1 ORDER BY j), array_agg(repeat(chr(65 + j % 26), i * j % 900) ORDER BY j) INTO keys, chunks FROM generate_series(1, 30) j;
+		PERFORM appendable_append('logs', keys, chunks);
+		UPDATE model SET log = log || added FROM (SELECT k, string_agg(c, '' ORDER BY at) AS added FROM unnest(keys, chunks) WITH ORDINALITY u(k, c, at) GROUP BY k) a WHERE k = id;
+	END LOOP;
+END $$;
+SELECT count(*) AS same FROM logs JOIN model USING (id) WHERE logs.log = model.log AND octet_length(logs.log) > 50000;
+SELECT problem FROM appendable_bytea_check('logs');
+-- HOT
+SELECT pg_stat_force_next_flush();
+SELECT hot_ratio > 0.8 AS hot FROM appendable_bytea_stats('logs');
+-- triggers, generated columns, transactions
+CREATE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+	NEW.n := OLD.n + 1;
+	IF NEW.id = 5 THEN RETURN NULL; END IF;
+	RAISE NOTICE '% % of row %', TG_WHEN, TG_OP, NEW.id;
+	RETURN NEW;
+END $$;
+CREATE TRIGGER before BEFORE UPDATE OF log ON logs FOR EACH ROW EXECUTE FUNCTION tell();
+ALTER TABLE logs ADD last text GENERATED ALWAYS AS (right(log, 3)) STORED;
+BEGIN;
+SELECT key, length - length(model.log) AS more FROM appendable_append('logs', ARRAY[5, 2, 2], ARRAY['x', 'yy', 'zz']) LEFT JOIN model ON id = key AND length IS NOT NULL;
+SELECT id, n, last FROM logs WHERE n > 0;
+ROLLBACK;
+SELECT id, n FROM logs WHERE n > 0;
+DROP TRIGGER before ON logs;
+-- what it needs
+SELECT * FROM appendable_append('logs', ARRAY[1, 2], ARRAY['x']);
+SELECT * FROM appendable_append('logs', ARRAY[1, NULL], ARRAY['x', 'y']);
+SELECT * FROM appendable_append('logs', ARRAY[1, 2], ARRAY['x', NULL]);
+SELECT * FROM appendable_append('logs', NULL::int[], ARRAY['x']);
+SELECT * FROM appendable_append(NULL, ARRAY[1], ARRAY['x']);
+SELECT * FROM appendable_append('logs', ARRAY[1], ARRAY['x'], 'data');
+SELECT * FROM appendable_append('logs', ARRAY[1], ARRAY['x'], 'nothing');
+SELECT * FROM appendable_append('logs', ARRAY[1], ARRAY['x'], 'log', 'n');
+SELECT * FROM appendable_append('model', ARRAY[1], ARRAY['x']);
+SELECT * FROM appendable_append('logs_pkey', ARRAY[1], ARRAY['x']);
+SELECT * FROM appendable_append(0, ARRAY[1], ARRAY['x']);
+SELECT * FROM appendable_append('logs', ARRAY['(1,1)'::point], ARRAY['x']);
+ALTER TABLE logs ADD second appendable_text;
+SELECT * FROM appendable_append('logs', ARRAY[1], ARRAY['x']);
+SELECT key FROM appendable_append('logs', ARRAY[1], ARRAY['x'], 'second');
+BEGIN READ ONLY;
+SELECT * FROM appendable_append('logs', ARRAY[1], ARRAY['x'], 'second');
+ROLLBACK;
+-- its plan follows what becomes of the table
+ALTER TABLE logs RENAME TO renamed;
+CREATE TABLE logs (id bigint PRIMARY KEY, log appendable_text);
+INSERT INTO logs VALUES (1, 'another'), (5000000000, '');
+SELECT * FROM appendable_append('logs', ARRAY[1], ARRAY[' one']);
+SELECT * FROM appendable_append('logs', ARRAY[5000000000], ARRAY['far']);
+SELECT key, length FROM appendable_append('renamed', ARRAY[1], ARRAY['x'], 'second');
+DROP TABLE logs;
+-- partitions
+CREATE TABLE parts (id int PRIMARY KEY, log appendable_text) PARTITION BY RANGE (id);
+CREATE TABLE parts1 PARTITION OF parts FOR VALUES FROM (0) TO (10);
+CREATE TABLE parts2 (log appendable_text, id int NOT NULL);
+ALTER TABLE parts ATTACH PARTITION parts2 FOR VALUES FROM (10) TO (20);
+INSERT INTO parts SELECT i, 'p' FROM generate_series(1, 19, 6) i;
+SELECT * FROM appendable_append('parts', ARRAY[19, 1, 13, 5], ARRAY['1', '22', '333', '']);
+SELECT tableoid::regclass, id, log FROM parts ORDER BY id;
+-- an inherited table has keys of its own
+CREATE TABLE child () INHERITS (renamed);
+INSERT INTO child (id, log) VALUES (1, 'of the child');
+SELECT key FROM appendable_append('renamed', ARRAY[1], ARRAY['end'], 'log');
+SELECT log FROM child;
+DROP TABLE child;
+-- rights: of the column, of the rows
+CREATE ROLE ab_appends;
+SET ROLE ab_appends;
+SELECT * FROM appendable_append('parts', ARRAY[1], ARRAY['x']);
+RESET ROLE;
+GRANT SELECT ON parts TO ab_appends;
+GRANT UPDATE (id) ON parts TO ab_appends;
+SET ROLE ab_appends;
+SELECT * FROM appendable_append('parts', ARRAY[1], ARRAY['x']);
+RESET ROLE;
+GRANT UPDATE (log) ON parts TO ab_appends;
+CREATE POLICY near ON parts USING (id < 10);
+ALTER TABLE parts ENABLE ROW LEVEL SECURITY;
+SET ROLE ab_appends;
+SELECT * FROM appendable_append('parts', ARRAY[1, 13], ARRAY['x', 'x']);
+RESET ROLE;
+SELECT * FROM appendable_append('parts', ARRAY[1, 13], ARRAY['x', 'x']);
+DROP OWNED BY ab_appends;
+DROP ROLE ab_appends;
+-- temporary tables keep values whole
+CREATE TEMP TABLE temporary (id int PRIMARY KEY, log appendable_text);
+INSERT INTO temporary VALUES (1, '');
+SELECT * FROM appendable_append('temporary', ARRAY[1, 1], ARRAY[repeat('x', 10000), 'y']);
+DROP TABLE temporary, parts, renamed, model;
+DROP FUNCTION tell;
