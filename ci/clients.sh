@@ -65,7 +65,7 @@ client() {
 
 failed=0
 : >"$work/summary"
-export DOCUMENT=$TOP/appendable_bytea/docs/clients.md PYTHONDONTWRITEBYTECODE=1 VENV=$work/venv GOFLAGS=-mod=mod CARGO_TARGET_DIR=$work/cargo
+export DOCUMENT=$TOP/appendable_bytea/docs/clients.md FOLLOWING=$TOP/appendable_bytea/docs/following.md PYTHONDONTWRITEBYTECODE=1 VENV=$work/venv GOFLAGS=-mod=mod CARGO_TARGET_DIR=$work/cargo
 for language in ${CLIENTS:-python node java go rust dotnet}; do
     say "clients: $language"
     case $language in
@@ -80,7 +80,8 @@ for language in ${CLIENTS:-python node java go rust dotnet}; do
             fi
             ;;
         node)
-            if command -v npm >/dev/null; then client node 'npm install --silent --no-audit --no-fund' 'node clients.js'
+            # shellcheck disable=SC2016
+            if command -v npm >/dev/null; then client node 'npm install --silent --no-audit --no-fund' 'node clients.js; node follow.js $FOLLOWING'
             else skipped node "no npm"; fi
             ;;
         java)

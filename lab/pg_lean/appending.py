@@ -8,6 +8,7 @@
   blind rows  the same where the application knows where the value ends
   no append   an UPDATE of a number in a row without any value: what a statement
               that updates a row takes in any case
+  100 a call  pg_lean by appendable_append(), which is given 100 chunks at once
 
 Appends run in the server, in a procedure that commits after each one, so that
 neither the client's round trip nor a long transaction is part of the figures.
@@ -18,7 +19,8 @@ neither the client's round trip nor a long transaction is part of the figures.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 
 import psycopg
 
@@ -37,6 +39,8 @@ class Method:
     read: str           # length of the whole value, put together in the server
     slices: str         # summed lengths of slices of 4096 bytes at the offsets of o(off)
     insert: str         # a whole value taken from src(data)
+    declare: str = ""   # what `append` uses
+    pieces: int = 1     # chunks that it appends
 
 
 PG_LEAN = Method(
@@ -90,7 +94,10 @@ BLIND_ROWS = Method("blind rows", append="INSERT INTO {t} VALUES (key, done, chu
 
 METHODS = {method.name: method for method in (PG_LEAN, STOCK, LARGE_OBJECT, CHUNK_ROWS, BLIND_ROWS)}
 
-# no value at all: for comparison, so it is not among them
+# for comparison, so they are not among them: chunks gathered, and no value at all
+BATCHES = replace(PG_LEAN, name="pg_lean, 100 a call", append="PERFORM appendable_append('{t}', keys, chunks)", pieces=100,
+                  declare="keys int[] := array_fill(key, ARRAY[100]); chunks bytea[] := array_fill(chunk, ARRAY[100]);")
+
 NO_APPEND = Method(
     "no append",
     "CREATE TABLE {t} (id int PRIMARY KEY, len bigint) WITH (fillfactor = 80, autovacuum_enabled = off)",
@@ -103,11 +110,12 @@ PROCEDURES = """
 CREATE PROCEDURE {p}_many(key int, chunk bytea, times int, INOUT done bigint, INOUT ms float8) LANGUAGE plpgsql AS $$
 DECLARE
     started timestamptz := clock_timestamp();
+    {declare}
 BEGIN
     FOR n IN 1 .. times LOOP
         {append};
         COMMIT;
-        done := done + length(chunk);
+        done := done + {pieces} * length(chunk);
     END LOOP;
     ms := extract(epoch FROM clock_timestamp() - started) * 1000;
 END $$;
@@ -115,6 +123,7 @@ CREATE PROCEDURE {p}_each(key int, chunk bytea, times int, INOUT done bigint, IN
 DECLARE
     started timestamptz;
     lsn pg_lsn;
+    {declare}
 BEGIN
     FOR n IN 1 .. times LOOP
         lsn := pg_current_wal_insert_lsn();
@@ -123,7 +132,7 @@ BEGIN
         COMMIT;
         us := us || extract(epoch FROM clock_timestamp() - started)::float8 * 1000000;
         wal := wal || (pg_current_wal_insert_lsn() - lsn)::bigint;
-        done := done + length(chunk);
+        done := done + {pieces} * length(chunk);
     END LOOP;
 END $$;
 CREATE PROCEDURE {p}_empty(key int) LANGUAGE plpgsql AS $$ BEGIN {empty}; END $$;
@@ -144,7 +153,7 @@ class Store:
     def __init__(self, bench: Bench, method: Method, label: str = "", **settings: object):
         self.method = method
         self.name = method.name
-        self.table = (label + method.name).lower().replace(" ", "_")
+        self.table = re.sub(r"\W+", "_", (label + method.name).lower())
         self.bench = bench
         self.settings = {"synchronous_commit": False, **settings}
         self.conn = bench.connect(**self.settings)
@@ -153,7 +162,7 @@ class Store:
         for statement in method.setup.format(t=self.table).split(";"):
             self.conn.execute(statement)
         fields = {name: getattr(method, name).format(t=self.table) for name in ("append", "empty", "insert")}
-        self.conn.execute(PROCEDURES.format(p=self.table, **fields).encode())
+        self.conn.execute(PROCEDURES.format(p=self.table, declare=method.declare, pieces=method.pieces, **fields).encode())
 
     def close(self) -> None:
         self.conn.close()
@@ -173,7 +182,7 @@ class Store:
         return self.keys, ms
 
     def many(self, key: int, size: int, times: int) -> float:
-        """Append times chunks of size bytes, each in a transaction of its own: milliseconds."""
+        """Make the append times times, of chunks of size bytes, each in a transaction of its own: milliseconds."""
         done, ms = self._call("many", "0", key, size, times)
         self.lengths[key] = done
         return ms

@@ -57,14 +57,13 @@ def top(context: typer.Context, version: bool = typer.Option(False, "--version",
 @app.command()
 def demo(quick: bool = QUICK, scale: Optional[int] = SCALE, iterations: Optional[int] = ITERATIONS,
          dsn: Optional[str] = DSN, pg_config: Optional[str] = PG_CONFIG,
-         file: Optional[str] = typer.Option(None, "--file", help="A growing file to stream into a row, instead of the server's log."),
          parts: Optional[str] = typer.Option(None, "--parts", help="Only these parts, comma separated.",
                                              autocompletion=lambda: list(parts_of_demo.ORDER)),
          as_json: bool = JSON) -> None:
     """Run every part of the demo and write build/report/index.html; status 1 if a part failed."""
     from pg_lean.demo import runner
 
-    options = Options(quick, scale, iterations, dsn, pg_config, file)
+    options = Options(quick, scale, iterations, dsn, pg_config)
     results = runner.run(options, make_console(stderr=True) if as_json else console, parts.split(",") if parts else None)
     if as_json:
         print_json(results)

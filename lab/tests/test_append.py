@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from pg_lean.appending import METHODS, Store, make_source
+from pg_lean.appending import BATCHES, METHODS, Store, make_source
 from pg_lean.bench import Bench
 from pg_lean.cluster import Cluster
 
@@ -57,6 +57,16 @@ def test_copy_through_the_driver(appendable):
                     assert sorted(copy.rows()) == list(enumerate(values))
         finally:
             conn.execute("DROP TABLE copied")
+
+
+def test_chunks_that_are_gathered_are_all_there(appendable):
+    store = Store(Bench("test", appendable), BATCHES, "gathered_")
+    try:
+        key = store.new()
+        store.many(key, 10, 3)
+        assert store.length(key) == store.lengths[key] == 3000
+    finally:
+        store.close()
 
 
 def test_methods_of_the_benchmark_hold_what_they_were_given(appendable):

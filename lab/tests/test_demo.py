@@ -1,17 +1,15 @@
 """The demo's parts without measuring: repetitions, bounds, figures that follow from known times, and parts that fail."""
 
 import contextlib
-import threading
 import time
 from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
-from pg_lean import demo, report, tempbuffers
-from pg_lean.appending import PG_LEAN
+from pg_lean import demo, loglines, report, tempbuffers
 from pg_lean.bench import Bench, Options, Result, Table
-from pg_lean.cluster import Server
+from pg_lean.cluster import Cluster, Server
 from pg_lean.demo import append, runner, temp_buffers
 from pg_lean.errors import LabError, Unavailable
 
@@ -78,44 +76,34 @@ def test_temp_buffers_are_110_percent_and_at_least_100():
     assert [tempbuffers.temp_buffers_for(blocks) for blocks in (10, 128, 1024)] == [100, 141, 1127]
 
 
-# -- a growing file, of any length and at any speed --------------------------
+# -- the run log -------------------------------------------------------------
 
 
-class Rows:
-    """A connection that takes every append."""
-
-    def __init__(self):
-        self.taken = b""
-
-    def execute(self, _statement, parameters, prepare):
-        self.taken += parameters[0]
-
-
-def test_a_file_that_outgrows_every_value_is_followed_to_the_cap(tmp_path, monkeypatch):
-    """A log that a fast machine writes may be longer than a value can be."""
-    monkeypatch.setattr(append, "LONGEST", 1 << 20)
-    path = tmp_path / "log"
-    path.write_bytes(b"x" * (5 << 20))
-    follower = append.Follower(PG_LEAN, Rows(), "t")
-    follower.follow(path, time.perf_counter(), lambda: False, threading.Event())
-    assert follower.error is None and follower.lengths[-1] == 1 << 20 == len(follower.conn.taken)
-
-
-def test_a_file_that_has_ended_is_followed_to_its_end(tmp_path):
-    path = tmp_path / "log"
-    path.write_bytes(b"abc" * 1000)
-    follower = append.Follower(PG_LEAN, Rows(), "t")
-    follower.follow(path, time.perf_counter(), lambda: True, threading.Event())
-    assert follower.conn.taken == b"abc" * 1000
+def test_both_ways_of_the_run_log_hold_and_tell_the_same_lines():
+    cluster = Cluster(name="test", preload=["appendable_bytea"])
+    if not cluster.has_library("appendable_bytea"):
+        pytest.skip("appendable_bytea is not installed for this server (make install)")
+    with cluster:
+        bench = Bench("append", cluster, Options(quick=True), Console(quiet=True))
+        lines = loglines.logs(append.WRITERS, 12)
+        both = {name: append.RunLog(bench, name, lines) for name in append.WAYS}
+        for repetition in range(2):
+            for name, log in both.items():
+                figures = log.measure()
+                assert figures["lines_per_s"] > 0 and figures["disk_by_live"] > 1 and figures["wal_a_byte"] > 0.9
+                assert [len(took) for took in log.ms] == [12] * append.WRITERS and len(log.growth().x) == 12
+                bench.raw.add(name, repetition, append.LOG, **figures)
+                bench.raw.add(name, repetition, "one byte", ms=1.0, wal_bytes=100)
+        sizes = append.compact(bench, both["pg_lean"], lines)
+        assert len(sizes) == 4 and sizes[2][1] < sizes[0][1] < sizes[1][1], "compaction makes logs smaller"
+        result = append.present(bench, both, lines, sizes)
+        assert [headline.what.split(",")[0] for headline in result.headlines] == ["one byte added to 100 MB", "a line of a run log"]
 
 
-def test_the_file_that_the_demo_makes_has_a_length_and_no_duration():
-    bench = Bench("append", Server("host=/nowhere"), Options(quick=True), Console(quiet=True))
-    with append.growing_file(bench) as (path, _what, ended):
-        deadline = time.monotonic() + 300
-        while not ended() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert ended() and path.read_bytes().count(b"\n") == 5000
+def test_lines_are_the_same_for_the_same_seed_and_end_once():
+    one, other = loglines.logs(2, 20, seed=3), loglines.logs(2, 20, seed=3)
+    assert one == other != loglines.logs(2, 20, seed=4)
+    assert all(200 <= len(line) <= 2000 and line.index("\n") == len(line) - 1 and line.isascii() for log in one for line in log)
 
 
 # -- parts that fail ---------------------------------------------------------

@@ -4,15 +4,18 @@ import contextlib
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
+import psycopg
 import pytest
 
-from pg_lean.cluster import Cluster, UserServer
+from pg_lean.cluster import PORT, Cluster, UserServer
 from pg_lean.errors import LabError
 from pg_lean.following import Follower
 from pg_lean.paths import TOP
@@ -97,6 +100,100 @@ def test_nothing_is_repeated_and_nothing_skipped_over_restarts_and_killed_sessio
         wait_until(lambda: len(got) >= len(written.encode()) or process.poll() is not None, "the follower does not get everything")
         time.sleep(0.3)
         assert process.poll() is None and got.decode() == written
+
+
+class Standby(Cluster):
+    """A standby of another cluster."""
+
+    def __init__(self, primary):
+        self.primary = primary
+        super().__init__(primary.pg_config, preload=primary.preload, settings=primary.settings, name="standby")
+
+    def _initdb(self):
+        super()._initdb()
+        shutil.rmtree(self.data)
+        done = self.run("pg_basebackup", "-D", str(self.data), "-R", "-c", "fast", "-d", f"host={self.primary.sockets} port={PORT} user=postgres application_name=standby")
+        assert done.returncode == 0, done.stderr
+
+    def create_extensions(self):
+        pass
+
+    make_schema = create_extensions
+
+
+@pytest.fixture
+def pair(server):
+    """A primary with a log, its standby, and a connection string of both."""
+    primary = Cluster(name="test", preload=["appendable_bytea"], settings={"fsync": "off", "wal_level": "replica", "max_wal_senders": 4, "hot_standby": "on"})
+    with primary:
+        with primary.connect() as conn:
+            conn.execute("SET search_path = public; " + TABLES)
+            for table in ("silent", "told"):
+                conn.execute(f"INSERT INTO {table} SELECT i, '', '' FROM generate_series(1, 3) i")
+        with Standby(primary) as standby:
+            yield primary, standby, SimpleNamespace(conninfo=f"host={primary.sockets},{standby.sockets} port={PORT},{PORT} user=postgres dbname=postgres")
+
+
+def append_line(conn, table, line):
+    conn.execute(f"UPDATE public.{table} SET log = log || %s::text WHERE id IN (1, 2)", (line,))
+
+
+@pytest.mark.parametrize("table", ["silent", "told"])
+def test_nothing_is_repeated_and_nothing_skipped_when_a_standby_takes_over(pair, table):
+    primary, standby, both = pair
+    with primary.connect() as conn:
+        conn.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+        conn.execute("SELECT pg_reload_conf()")
+        wait_until(lambda: conn.execute("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'").fetchone()[0], "the standby does not come")
+    rng = random.Random(11)
+    conn = primary.connect(synchronous_commit="remote_apply")
+    killer = threading.Timer(2, primary.stop, ("immediate",))
+    lines, lost = [], 0
+    with following(both, f"public.{table}", "log", "--where", "id = 2", "--every", "0.05", "--start", "0") as (process, got):
+        killer.start()
+        while len(lines) < 60 or not lost:
+            lines.append(f"{len(lines)}: " + "".join(rng.choices("abc äß€𝄞\n", k=rng.choice((3, 200, 5000)))) + "\n")
+            try:
+                append_line(conn, table, lines[-1])
+            except (psycopg.OperationalError, psycopg.InterfaceError):
+                lost += 1
+                with contextlib.suppress(psycopg.Error):
+                    conn.close()
+                killer.join()
+                conn = standby.connect()
+                assert conn.execute("SELECT pg_promote()").fetchone()[0]
+                # it was not acknowledged, and may be there
+                there = conn.execute(f"SELECT log FROM public.{table} WHERE id = 2").fetchone()[0]
+                if there == "".join(lines[:-1]):
+                    lines.pop()
+                assert there == "".join(lines)
+            time.sleep(0.02)
+        written = "".join(lines).encode()
+        wait_until(lambda: len(got) >= len(written) or process.poll() is not None, "the follower does not get everything")
+        time.sleep(0.3)
+        assert process.poll() is None and got == written and lost == 1
+    conn.close()
+
+
+def test_a_standby_that_takes_over_without_everything_is_not_followed(pair):
+    primary, standby, both = pair
+    with primary.connect() as conn, following(both, "public.silent", "log", "--where", "id = 2", "--every", "0.05", "--start", "0") as (process, got):
+        append_line(conn, "silent", "on both\n")
+        with standby.connect() as there:
+            wait_until(lambda: there.execute("SELECT log <> '' FROM public.silent WHERE id = 2").fetchone()[0], "the standby does not follow")
+            there.execute("ALTER SYSTEM SET primary_conninfo = ''")
+            there.execute("SELECT pg_reload_conf()")
+            wait_until(lambda: not there.execute("SELECT count(*) FROM pg_stat_wal_receiver").fetchone()[0], "the standby goes on receiving")
+        append_line(conn, "silent", "on the primary alone\n")
+        wait_until(lambda: got == b"on both\non the primary alone\n", "the follower falls behind")
+        primary.stop("immediate")
+        with standby.connect() as there:
+            assert there.execute("SELECT pg_promote()").fetchone()[0]
+            append_line(there, "silent", "and something else, which is longer\n")
+        assert process.wait(120) == 1
+        assert got == b"on both\non the primary alone\n"
+        message = " ".join(process.stderr.read().decode().split())
+        assert "the value is not what was followed" in message, message
 
 
 def test_a_follower_that_is_told_looks_at_once_and_only_then(server, rows, monkeypatch):

@@ -63,7 +63,6 @@ class Options:
     iterations: int | None = None
     dsn: str | None = None
     pg_config: str | None = None
-    file: str | None = None
     #: The part of a full run's repetitions that is wanted.
     effort: float = 1.0
     #: Of a benchmark of many queries only these: numbers from 1, or names.

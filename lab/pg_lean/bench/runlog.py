@@ -1,4 +1,4 @@
-"""The run log: many writers that append lines to a log each, and followers that read what is new, by several ways to keep it."""
+"""The run log: many writers that append lines to a log each, followers that read what is new, a collector, and finished logs, by several ways to keep them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, Iterator
 
 import psycopg
 
+from pg_lean import collecting, finished, loglines
 from pg_lean.bench import Bench, Check, Headline, LabError, Plot, Result, Series, Table, human_bytes
 from pg_lean.cluster import Cluster
 
@@ -19,9 +20,11 @@ PRELOAD = ("appendable_bytea",)
 SETTINGS = {"shared_buffers": "256MB", "max_connections": 260, "max_wal_size": "16GB"}
 
 #: Bytes of a line, evenly spread.
-LINE = (200, 2000)
+LINE = loglines.LENGTHS
 #: Seconds that a follower keeps its snapshot open.
 SNAPSHOT = 1
+#: Logs in the table for each that is written: in a table of some pages the server would scan all of them for a log.
+IDLE = 20
 #: Lines a second of all writers together, where they are paced.
 PACE = 400
 
@@ -40,7 +43,7 @@ class Way:
     disk: str = "SELECT pg_total_relation_size('{t}')"
     vacuum: str = "VACUUM {t}"
     #: Take all logs away again, and make them anew.
-    empty: str = "TRUNCATE {t}; INSERT INTO {t} SELECT i, '' FROM generate_series(1, {writers}) i"
+    empty: str = "TRUNCATE {t}; INSERT INTO {t} SELECT i, '' FROM generate_series(1, {rows}) i"
 
 
 _ROW = "CREATE TABLE {{t}} (id int PRIMARY KEY, data {0}) WITH (fillfactor = 80)"
@@ -63,10 +66,10 @@ WAYS = {way.name: way for way in (
         "SELECT :at + length(lo_get(data, :at, 1048576)) AS at FROM {t} WHERE id = :id",
         live="SELECT sum(length(lo_get(data))) FROM {t}", disk="SELECT pg_total_relation_size('{t}') + pg_total_relation_size('pg_largeobject')",
         vacuum="VACUUM {t}; VACUUM pg_largeobject",
-        empty="SELECT count(lo_unlink(data)) FROM {t}; VACUUM pg_largeobject; TRUNCATE {t}; INSERT INTO {t} SELECT i, lo_create(0) FROM generate_series(1, {writers}) i"),
+        empty="SELECT count(lo_unlink(data)) FROM {t}; VACUUM pg_largeobject; TRUNCATE {t}; INSERT INTO {t} SELECT i, lo_create(0) FROM generate_series(1, {rows}) i"),
     Way("no append", "CREATE TABLE {t} (id int PRIMARY KEY, n bigint) WITH (fillfactor = 80)", f"UPDATE {{t}} SET n = n + octet_length({_TEXT}) WHERE id = :id",
         "SELECT :at + 0 AS at FROM {t} WHERE id = :id", live="SELECT sum(n) FROM {t}",
-        empty="TRUNCATE {t}; INSERT INTO {t} SELECT i, 0 FROM generate_series(1, {writers}) i"),
+        empty="TRUNCATE {t}; INSERT INTO {t} SELECT i, 0 FROM generate_series(1, {rows}) i"),
     Way("text EXTERNAL", _ROW.format("text") + _EXTERNAL, f"UPDATE {{t}} SET data = data || {_TEXT} WHERE id = :id",
         "SELECT :at + octet_length(substr(data, :at + 1)) AS at FROM {t} WHERE id = :id"),
     Way("bytea EXTERNAL", _ROW.format("bytea") + _EXTERNAL, f"UPDATE {{t}} SET data = data || {_BYTES} WHERE id = :id",
@@ -99,7 +102,7 @@ class Log:
             self.store = conn.execute(f"SELECT store FROM appendable_bytea_stats('{self.table}')").fetchone()[0]
 
     def sql(self, text: str) -> str:
-        return text.format(t=self.table, writers=self.writers, store=self.store)
+        return text.format(t=self.table, rows=IDLE * self.writers, store=self.store)
 
     def do(self, statements: str) -> None:
         for statement in self.sql(statements).split(";"):
@@ -172,18 +175,22 @@ def run(bench: Bench) -> Result:
         logs = {name: Log(bench, cluster, conn, way, writers) for name, way in WAYS.items()}
         for case in cases:
             bench.interleave({name: lambda log=logs[name], case=case: log.measure(case) for name in case.ways}, repetitions, case=case.name, warmup=0, text=case.name)
+        for log in logs.values():
+            log.do(log.way.empty)
+        collected = collecting.measure(bench, conn, LINE)
+        compacted, compacted_checks = finished.measure(bench, conn)
     finally:
         conn.close()
-    return report(bench, cases, writers)
+    return report(bench, cases, writers, [*collected, *compacted], compacted_checks)
 
 
-def report(bench: Bench, cases: list[Case], writers: int) -> Result:
+def report(bench: Bench, cases: list[Case], writers: int, more: list[Any], more_checks: list[Check]) -> Result:
     columns = {"tps": "lines a second", "latency_ms": "ms a line", "wal_a_byte": "WAL bytes a byte", "disk_by_live": "disk / live", "vacuumed_by_live": "after VACUUM",
                "rows_bytes": "bytes of the row table"}
     tables = [Table(f"{case.name.capitalize()}: {writers} writers, {case.lines} lines each", ["kept as", *columns.values()],
                     [[name, *(bench.estimate(metric, name, case.name) for metric in columns)] for name in case.ways],
                     note=f"synchronous_commit = {'on' if case.synchronous else 'off'}; lines of {LINE[0]} to {LINE[1]:,} bytes; no autovacuum. "
-                              "no append: an UPDATE of a number, which stores no line: what the statement takes in any case."
+                              f"One log in {IDLE} is written to. no append: an UPDATE of a number, which stores no line: what the statement takes in any case."
                          + (f" Followers keep each snapshot for {SNAPSHOT} s." if case.followers else "")) for case in cases]
     loop, _, followed, _ = (case.name for case in cases)
     live = bench.estimate("live", LEAN, followed).median
@@ -204,4 +211,4 @@ def report(bench: Bench, cases: list[Case], writers: int) -> Result:
         how="`pgbench` with prepared statements; each line is a transaction. Ways take turns in each repetition. WAL and sizes are the server's, of table, indexes, TOAST and chunks.",
         headlines=[Headline(f"a line of a run log, {writers} writers", ratio,
                             [("bytea", bench.estimate("latency_ms", "bytea EXTERNAL", loop).median), ("appendable_text", bench.estimate("latency_ms", LEAN, loop).median)])],
-        blocks=[*tables, plot], checks=checks)
+        blocks=[*tables, *more, plot], checks=[*checks, *more_checks])

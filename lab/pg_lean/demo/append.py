@@ -1,104 +1,149 @@
-"""One byte added to 100 MB, and a growing file streamed into one row: appendable_bytea beside bytea.
+"""One byte added to 100 MB, and the run log: writers, followers, and finished logs that are compacted; beside stock.
 
-Both are bounded by size. What one byte costs is measured a fixed number of times.
-The file grows to a fixed length and no further, and is followed until
-appendable_bytea holds all of it; bytea holds what it could follow until then.
+All of it is bounded by size.  Writers append the same lines to a log each, one line a
+transaction, to `appendable_text` and to `text` in turns; followers read what is new
+meanwhile, and must have got every byte of their log in the end.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import os
-import tempfile
 import threading
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Callable, Iterator
+from typing import Any, Callable
 
 import psycopg
 
-from pg_lean.appending import PG_LEAN, STOCK, Method, Store, make_source
-from pg_lean.bench import Bench, Check, Estimate, Headline, LabError, Note, Plot, Result, Series, Table, Unavailable, human_bytes
-from pg_lean.cluster import Cluster
+from pg_lean.appending import PG_LEAN, STOCK, Store, make_source
+from pg_lean.bench import Bench, Check, Estimate, Headline, LabError, Note, Plot, Result, Series, Table, human_bytes
+from pg_lean.loglines import logs
+from pg_lean.measure import wal_position
 
-TITLE = "One byte added to 100 MB, and a growing file in one row"
+TITLE = "One byte added to 100 MB, and logs that grow line by line"
 PRELOAD = ("appendable_bytea",)
-#: The server writes every statement to its log, which is the file that is streamed.
-SETTINGS = {"log_statement": "all", "log_parameter_max_length": "0", "max_wal_size": "16GB"}
+SETTINGS = {"max_wal_size": "16GB"}
 
 MB = 1 << 20
 #: The value that a byte is added to.
 VALUE = 100 * MB
-#: The most that one append takes from the file, the most of it that is followed, and how long a follower sleeps if nothing is new.
-MOST, LONGEST, NAP = 64 << 10, 256 * MB, 0.005
-#: Seconds without anything new after which a file of the user's is taken to have ended.
-IDLE = 2
+#: Sessions that write a log each, sessions that follow some of them, and seconds between two looks of a follower.
+WRITERS, FOLLOWERS, NAP = 8, 2, 0.02
+LOG = "run log"
 
-#: What pgbench runs while the log is streamed, so many times: its length is a line of the log.
-STATEMENT = f"SELECT count(*) FROM pgbench_branches WHERE filler <> '{'a long literal, as applications write them; ' * 50}';\n"
+
+@dataclass(frozen=True)
+class Way:
+    """A table of logs: {t} is its name; parameters are what is appended, or what was read, and the log."""
+
+    setup: str
+    follow: str
+    disk: str
+
+
+_TABLE = "CREATE TABLE {{t}} (id int PRIMARY KEY, log {0} NOT NULL) WITH (fillfactor = 80)"
+WAYS = {
+    "stock": Way(_TABLE.format("text") + "; ALTER TABLE {t} ALTER log SET STORAGE EXTERNAL", "SELECT substr(log, %s + 1) FROM {t} WHERE id = %s", "SELECT pg_total_relation_size('{t}')"),
+    "pg_lean": Way(_TABLE.format("appendable_text"), "SELECT (appendable_tail(log, %s)).data FROM {t} WHERE id = %s", "SELECT appendable_bytea_total_size('{t}')"),
+}
 
 
 @dataclass
-class Follower:
-    """Appends what is new in a file to one row until the file ends, and remembers what each append cost."""
+class RunLog:
+    """One way's table, and the sessions that write to it and follow it."""
 
-    method: Method
-    conn: psycopg.Connection
-    table: str
-    seconds: list[float] = field(default_factory=list)      # when each append was done
-    lengths: list[int] = field(default_factory=list)        # the value's length then
-    ms: list[float] = field(default_factory=list)
-    error: Exception | None = None
+    bench: Bench
+    name: str
+    lines: list[list[str]]
+    table: str = ""
+    #: What each line took in the last repetition, in the order of the log, of all writers.
+    ms: list[list[float]] = field(default_factory=list)
 
-    def prepare(self) -> None:
-        for statement in self.method.setup.format(t=self.table).split(";"):
-            self.conn.execute(statement)
-        self.conn.execute(f"INSERT INTO {self.table} VALUES (1, '')")
+    def __post_init__(self) -> None:
+        self.table, self.way = f"run_log_{self.name}", WAYS[self.name]
+        with self.bench.connect() as conn:
+            for statement in self.way.setup.format(t=self.table).split(";"):
+                conn.execute(statement)
 
-    def follow(self, path: Path, start: float, ended: Callable[[], bool], stop: threading.Event) -> None:
-        """Append until the file has ended and all of it is in the row, or until `stop`."""
-        statement = f"UPDATE {self.table} SET data = data || %b::bytea WHERE id = 1"
-        length = 0
+    def write(self, number: int, errors: list[Exception]) -> None:
         try:
-            with open(path, "rb") as file:
-                while not stop.is_set() and length < LONGEST:
-                    over = ended()
-                    chunk = file.read(min(MOST, LONGEST - length))
-                    if not chunk:
-                        if over:
-                            return
-                        time.sleep(NAP)
-                        continue
+            with self.bench.connect(synchronous_commit=False) as conn:
+                took = self.ms[number]
+                for line in self.lines[number]:
                     before = time.perf_counter()
-                    self.conn.execute(statement, (chunk,), prepare=True)
-                    length += len(chunk)
-                    self.ms.append((time.perf_counter() - before) * 1000)
-                    self.seconds.append(time.perf_counter() - start)
-                    self.lengths.append(length)
+                    conn.execute(f"UPDATE {self.table} SET log = log || %s::text WHERE id = %s", (line, number), prepare=True)
+                    took.append((time.perf_counter() - before) * 1000)
         except Exception as error:
-            self.error = error
+            errors.append(error)
 
-    def holds_prefix_of(self, path: Path) -> bool:
-        """Are the bytes in the row those of the file, as far as it was followed?"""
-        length, digest = self.conn.execute(f"SELECT octet_length(data), sha256(data) FROM {self.table}").fetchone()
-        expected = hashlib.sha256()
-        left = length
-        with open(path, "rb") as file:
-            while left > 0:
-                part = file.read(min(left, MB))
-                expected.update(part)
-                left -= len(part)
-        return length == (self.lengths[-1] if self.lengths else 0) and bytes(digest) == expected.digest()
+    def follow(self, numbers: range, got: dict[int, str], done: threading.Event, errors: list[Exception]) -> None:
+        """Read what is new in these logs until nobody writes and nothing is new."""
+        try:
+            with self.bench.connect() as conn:
+                query = self.way.follow.format(t=self.table)
+                while True:
+                    last = done.is_set()
+                    for number in numbers:
+                        got[number] += conn.execute(query, (len(got[number]), number), prepare=True).fetchone()[0]
+                    if last:
+                        return
+                    time.sleep(NAP)
+        except Exception as error:
+            errors.append(error)
+
+    def measure(self) -> dict[str, float]:
+        """All lines once, to empty logs: milliseconds a line of a writer, WAL and bytes on disk for each byte of a line."""
+        errors: list[Exception] = []
+        done = threading.Event()
+        got = dict.fromkeys(range(len(self.lines)), "")
+        self.ms = [[] for _ in self.lines]
+        with self.bench.connect() as conn:
+            conn.execute(f"TRUNCATE {self.bench.server.schema}.{self.table}")
+            conn.execute(f"INSERT INTO {self.table} SELECT i, '' FROM generate_series(0, {len(self.lines) - 1}) i")
+            followers = [threading.Thread(target=self.follow, args=(range(n, len(self.lines), FOLLOWERS), got, done, errors)) for n in range(FOLLOWERS)]
+            writers = [threading.Thread(target=self.write, args=(number, errors)) for number in range(len(self.lines))]
+            wal, start = wal_position(conn), time.perf_counter()
+            for thread in followers + writers:
+                thread.start()
+            for thread in writers:
+                thread.join()
+            seconds, wal = time.perf_counter() - start, wal_position(conn) - wal
+            done.set()
+            for thread in followers:
+                thread.join()
+            if errors:
+                raise errors[0]
+            for number, log in enumerate(self.lines):
+                if got[number] != "".join(log):
+                    raise LabError(f"the follower of log {number} in {self.table} has {len(got[number]):,} bytes that are not those that were written")
+            written = sum(len(line) for log in self.lines for line in log)
+            return {"ms": seconds * 1000 / len(self.lines[0]), "lines_per_s": sum(map(len, self.lines)) / seconds, "wal_a_byte": wal / written,
+                    "disk_by_live": conn.execute(self.way.disk.format(t=self.table)).fetchone()[0] / written}
+
+    def growth(self) -> Series:
+        """What a line took, by how long its log was."""
+        kilobytes, ms, length = [], [], 0
+        step = max(len(self.lines[0]) // 50, 1)
+        for at in range(0, len(self.lines[0]), step):
+            length += sum(len(line) for log in self.lines for line in log[at:at + step]) / len(self.lines)
+            kilobytes.append(length / 1024)
+            ms.append(Estimate.of(value for took in self.ms for value in took[at:at + step]).median)
+        return Series(self.name, kilobytes, ms)
 
 
 def run(bench: Bench) -> Result:
-    """What one byte costs, then the growing file, followed by both methods at once."""
+    """What one byte costs, then the run log by both ways in turns, then the logs, which are finished, compacted."""
     bench.server.need_extension("appendable_bytea")
     one_byte(bench)
-    followers, sizes, what, intact = stream(bench)
-    return present(bench, followers, sizes, what, intact)
+    lines = logs(WRITERS, bench.pick(full=400, quick=150))
+    both = {name: RunLog(bench, name, lines) for name in WAYS}
+    bench.interleave({name: log.measure for name, log in both.items()}, bench.iterations(full=7, quick=6), case=LOG, warmup=0,
+                     text=f"{WRITERS} logs of {len(lines[0])} lines")
+    sizes = compact(bench, both["pg_lean"], lines)
+    for log in both.values():
+        with bench.connect() as conn:
+            conn.execute(f"DROP TABLE {bench.server.schema}.{log.table}")
+    return present(bench, both, lines, sizes)
 
 
 def one_byte(bench: Bench) -> None:
@@ -126,119 +171,58 @@ def one_byte(bench: Bench) -> None:
         stores["stock"].conn.execute(f"TRUNCATE {bench.server.schema}.src")
 
 
-def stream(bench: Bench) -> tuple[dict[str, Follower], list[tuple[float, int]], str, dict[str, bool]]:
-    """Let a file grow to its length and follow it with both methods at once, until appendable_bytea holds it."""
-    followers = {}
-    for method in (PG_LEAN, STOCK):
-        conn = bench.connect(synchronous_commit=False)
-        with contextlib.suppress(psycopg.errors.InsufficientPrivilege):
-            conn.execute("SET log_statement = 'none'")
-        followers[method.name] = Follower(method, conn, f"followed_by_{method.name}")
-        followers[method.name].prepare()
-
-    stop = threading.Event()
-    sizes: list[tuple[float, int]] = []
-    with contextlib.ExitStack() as stack:
-        for follower in followers.values():
-            stack.callback(follower.conn.close)
-        path, what, ended = stack.enter_context(growing_file(bench))
-        start = time.perf_counter()
-        threads = {name: threading.Thread(target=follower.follow, args=(path, start, ended, stop)) for name, follower in followers.items()}
-        with bench.activity(f"streaming {what}"):
-            for thread in threads.values():
-                thread.start()
-            try:
-                while threads["pg_lean"].is_alive():
-                    threads["pg_lean"].join(0.1)
-                    sizes.append((time.perf_counter() - start, min(path.stat().st_size, LONGEST)))
-            finally:
-                stop.set()
-                for thread in threads.values():
-                    thread.join()
-        for follower in followers.values():
-            if follower.error:
-                raise follower.error
-        intact = {name: follower.holds_prefix_of(path) for name, follower in followers.items()}
-        for follower in followers.values():
-            follower.conn.execute(f"DROP TABLE {bench.server.schema}.{follower.table}")
-    return followers, sizes, what, intact
-
-
-@contextlib.contextmanager
-def growing_file(bench: Bench) -> Iterator[tuple[Path, str, Callable[[], bool]]]:
-    """The file given with --file, else the private server's log under load, else a file that grows here; and whether it has ended."""
-    given = getattr(bench.options, "file", None)
-    lines = bench.pick(full=20_000, quick=5_000)
-    if given:
-        path = Path(given)
-        if not path.is_file() or not os.access(path, os.R_OK):
-            raise Unavailable(f"cannot read the file {path}", "Give another one with --file.")
-        yield path, str(path), lambda: time.time() - path.stat().st_mtime > IDLE
-    elif isinstance(bench.server, Cluster):
-        bench.pgbench_tables(1)
-        load = threading.Thread(target=bench.server.run, args=("pgbench", "-n", "-t", str(lines), "-f", "-"), kwargs={"input": STATEMENT})
-        load.start()
+def compact(bench: Bench, log: RunLog, lines: list[list[str]]) -> list[tuple[str, float]]:
+    """Compact the logs, and keep them as the server compresses a text: bytes of each."""
+    with bench.connect() as conn, bench.activity("compacting the finished logs"):
+        rows, _skipped, _before, _after, before, after = conn.execute(f"CALL appendable_compact('{bench.server.schema}.{log.table}')").fetchone()
+        conn.execute("CREATE TABLE finished_stock (id int, log text)")
+        method = "LZ4"
         try:
-            yield bench.server.log, "the server's own log under pgbench", lambda: not load.is_alive()
-        finally:
-            load.join()
-    else:
-        with tempfile.NamedTemporaryFile("wb", prefix="pg_lean-", suffix=".log") as file:
-            leave = threading.Event()
-
-            def write() -> None:
-                for number in range(lines):
-                    file.write(f"{time.time():.6f} line {number} {os.urandom(1000).hex()}\n".encode())
-                    if number % 50 == 49:
-                        file.flush()
-                        if leave.wait(0.01):
-                            return
-                file.flush()
-
-            writer = threading.Thread(target=write)
-            writer.start()
-            try:
-                yield Path(file.name), "a file of log lines", lambda: not writer.is_alive()
-            finally:
-                leave.set()
-                writer.join()
+            conn.execute("ALTER TABLE finished_stock ALTER log SET COMPRESSION lz4")
+        except psycopg.errors.FeatureNotSupported:
+            method = "pglz"
+            conn.execute("ALTER TABLE finished_stock ALTER log SET COMPRESSION pglz")
+        with conn.cursor() as cursor:
+            cursor.executemany("INSERT INTO finished_stock VALUES (%s, %s)", [(number, "".join(log)) for number, log in enumerate(lines)])
+        differ = conn.execute(f"SELECT count(*) FROM {log.table} a FULL JOIN finished_stock b USING (id) WHERE md5(a.log) IS DISTINCT FROM md5(b.log)").fetchone()[0]
+        stock = conn.execute("SELECT sum(pg_column_size(log)) FROM finished_stock").fetchone()[0]
+        conn.execute(f"DROP TABLE {bench.server.schema}.finished_stock")
+    if rows != len(lines) or differ:
+        raise LabError(f"{rows} of {len(lines)} logs were compacted, {differ} are not what was written")
+    found = [("the lines", sum(len(line) for log in lines for line in log)), ("pg_lean, as they were grown", before), ("pg_lean, compacted", after), (f"stock, whole with {method}", stock)]
+    for name, size in found:
+        bench.raw.add(name, 0, "finished logs", bytes=int(size))
+    return [(name, float(size)) for name, size in found]
 
 
-def present(bench: Bench, followers: dict[str, Follower], sizes: list[tuple[float, int]], what: str, intact: dict[str, bool]) -> Result:
-    """What a byte costs, both curves, and what an append costs at the end."""
-    rows, grown, cost = [], [Series("the file", [t for t, _ in sizes], [size / MB for _, size in sizes], dashed=True)], []
-    for name, follower in followers.items():
-        if not follower.ms:
-            raise Unavailable(f"{what} did not grow", "Give a file that grows, with --file.")
-        for n, (at, length, ms) in enumerate(zip(follower.seconds, follower.lengths, follower.ms)):
-            bench.raw.add(name, n, "stream", seconds=at, length=length, ms=ms)
-        last = follower.ms[-max(len(follower.ms) // 10, 1):]
-        rows.append([name, len(follower.ms), follower.lengths[-1] / MB, Estimate.of(follower.ms), Estimate.of(last), intact[name]])
-        every = max(len(follower.ms) // 400, 1)
-        grown.append(Series(name, follower.seconds[::every], [length / MB for length in follower.lengths[::every]]))
-        cost.append(Series(name, [length / MB for length in follower.lengths[::every]],
-                           [Estimate.of(follower.ms[i:i + every]).median for i in range(0, len(follower.ms), every)]))
-    lean, stock = followers["pg_lean"], followers["stock"]
+def present(bench: Bench, both: dict[str, RunLog], lines: list[list[str]], sizes: list[tuple[str, float]]) -> Result:
     ratio = bench.ratio("ms", "stock", "pg_lean", "one byte")
-    ms = {name: bench.estimate("ms", name, "one byte") for name in followers}
-    wal = {name: bench.estimate("wal_bytes", name, "one byte") for name in followers}
+    ms = {name: bench.estimate("ms", name, "one byte") for name in WAYS}
+    wal = {name: bench.estimate("wal_bytes", name, "one byte") for name in WAYS}
+    line = {name: bench.estimate("ms", name, LOG) for name in WAYS}
+    written, compacted = sizes[0][1], dict(sizes)["pg_lean, compacted"]
+    columns: dict[str, str] = {"ms": "ms a line", "lines_per_s": "lines a second", "wal_a_byte": "WAL bytes a byte", "disk_by_live": "bytes on disk a byte"}
+    table: list[list[Any]] = [[name, *(bench.estimate(metric, name, LOG) for metric in columns)] for name in WAYS]
     return Result(
         title=TITLE,
         summary=f"One byte added to {human_bytes(VALUE)} takes {ms['pg_lean'].median * 1000:,.0f} µs and {wal['pg_lean'].median:,.0f} bytes of WAL instead of "
-                f"{ms['stock'].median:,.0f} ms and {human_bytes(wal['stock'].median)}. By the time `appendable_bytea` held all {human_bytes(lean.lengths[-1])} of "
-                f"{what}, `bytea` held {human_bytes(stock.lengths[-1])}.",
-        what=f"`UPDATE t SET data = data || $1`, on a row with `appendable_bytea` and on one with `bytea` (STORAGE EXTERNAL): one byte added to a value of "
-             f"{human_bytes(VALUE)}; and what is new in a growing file, at most {human_bytes(MOST)} at once.",
-        how=f"One byte: methods in turns, each append committed (`synchronous_commit` off), time and WAL as the server tells them. File: two sessions follow "
-            f"{what} at the same time, each as fast as it can, the time is the client's; both stop when `appendable_bytea` holds the whole file. "
-            "At the end the SHA-256 of each row is compared with that of the file.",
-        headlines=[Headline(f"one byte added to {human_bytes(VALUE)}", ratio, [("bytea", ms["stock"].median), ("appendable_bytea", ms["pg_lean"].median)])],
+                f"{ms['stock'].median:,.0f} ms and {human_bytes(wal['stock'].median)}. {WRITERS} writers get {bench.estimate('lines_per_s', 'pg_lean', LOG).median:,.0f} lines a "
+                f"second into their logs instead of {bench.estimate('lines_per_s', 'stock', LOG).median:,.0f}; finished and compacted, the logs take {compacted / written:.2f} of what was written.",
+        what=f"`UPDATE t SET data = data || $1`, with `appendable_bytea` or `appendable_text` and with `bytea` or `text` (STORAGE EXTERNAL): one byte added to a value of {human_bytes(VALUE)}; and "
+             f"{WRITERS} sessions that write {len(lines[0])} lines of 200 to 2,000 bytes to a log each, {human_bytes(written)} in all, while {FOLLOWERS} more read what is new. "
+             "Then `appendable_compact()`.",
+        how=f"Methods in turns, each append committed (`synchronous_commit` off). One byte: time and WAL as the server tells them. Run log: the client's time; {FOLLOWERS} followers look at each log every "
+            f"{NAP * 1000:.0f} ms, and what they have read in the end is compared with what was written, and so are the compacted logs.",
+        headlines=[Headline(f"one byte added to {human_bytes(VALUE)}", ratio, [("bytea", ms["stock"].median), ("appendable_bytea", ms["pg_lean"].median)]),
+                   Headline(f"a line of a run log, {WRITERS} writers and {FOLLOWERS} followers", bench.ratio("ms", "stock", "pg_lean", LOG),
+                            [("text", line["stock"].median), ("appendable_text", line["pg_lean"].median)])],
         blocks=[
-            Table(f"One byte added to {human_bytes(VALUE)}", ["method", "ms", "WAL bytes"], [[name, ms[name], wal[name]] for name in ("stock", "pg_lean")]),
-            Plot("A growing file: how far each one has come", "seconds", "MB", grown),
-            Plot("What one append costs as the value grows", "MB in the row", "ms", cost, log_y=True),
-            Table("The streams", ["method", "appends", "MB in the row", "ms an append", "ms an append, last tenth", "same bytes as the file"], rows),
-            Note("`bytea` writes the whole value again at every append, so each one takes longer than the one before it; `appendable_bytea` writes the new "
-                 "bytes."),
+            Table(f"One byte added to {human_bytes(VALUE)}", ["method", "ms", "WAL bytes"], [[name, ms[name], wal[name]] for name in WAYS]),
+            Table(f"The run log: {WRITERS} writers, {len(lines[0])} lines each, {FOLLOWERS} followers", ["method", *columns.values()], table),
+            Plot("What one line costs as its log grows", "kB in the log", "ms", [log.growth() for log in both.values()], log_y=True),
+            Table("The finished logs", ["", "bytes", "by what was written"], [[name, int(size), size / written] for name, size in sizes],
+                  note="As they were grown, and compacted: their chunks in pages, with headers. Stock: the compressed values alone, without their pages."),
+            Note("`text` writes the whole log again at every line, so each one takes longer than the one before it; `appendable_text` writes the line. `make bench-runlog` measures 200 writers, "
+                 "beside chunk tables and large objects, too."),
         ],
-        checks=[Check("both rows hold the file's own bytes, as far as they followed it (1 is yes)", int(all(intact.values())), ">=", 1)])
+        checks=[Check("followers have read every byte, and compacted logs are what was written (1 is yes)", 1, ">=", 1)])
