@@ -63,6 +63,15 @@ packages: deb dist image ## all three
 neighbours: ready ## beside other extensions, loaded before and after them (SRC=... is pg_tracing's source, LABEL=18 another server)
 	@SRC='$(SRC)' $(TOP)/ci/neighbours.sh $(LABEL) $(NAMES)
 
+suites: ## regression suites of other extensions, with and without ours (LABEL=17, NAMES='pgaudit hypopg')
+	@$(TOP)/ci/suites.sh $(LABEL) $(NAMES)
+
+minors: ## build for one minor release of this machine's PostgreSQL, test on another
+	@$(TOP)/ci/minors.sh
+
+pgspot: ## pgspot over the SQL scripts
+	@$(TOP)/ci/pgspot.sh
+
 citus: ## on more than one machine: a coordinator and two workers with Citus (SRC=... is its source, LABEL=17)
 	@SRC='$(SRC)' $(TOP)/ci/citus.sh $(LABEL)
 
@@ -84,6 +93,9 @@ mutants: ready ## plant bugs in the C code, one at a time: the tests must fail f
 fuzz: ready ## inputs that nobody thought of, by time: libFuzzer with sanitizers, and random SQL (MINUTES=10)
 	@$(TOP)/certificate/run fuzz --minutes $(or $(MINUTES),10) $(ARGS)
 
+sqlsmith: ready ## statements that SQLsmith makes, with our features off and on (MINUTES=4; ARGS='--pg-config 18-assert')
+	@$(TOP)/certificate/run sqlsmith --minutes $(or $(MINUTES),4) $(ARGS)
+
 certificate: ## draw docs/certificate.md from the runs in results/certificate/
 	@$(TOP)/certificate/run certificate
 
@@ -101,5 +113,5 @@ clean: ## remove everything made, here and in build/
 	+$(if $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null)),$(call in_each,clean))
 	@$(if $(HERE),$(TOP)/ci/clean.sh)
 
-.PHONY: docs all install uninstall installcheck help setup ready demo check matrix clients fresh neighbours citus arm deb dist image packages scenes chaos power mutants fuzz certificate indent clean
+.PHONY: docs suites minors pgspot sqlsmith all install uninstall installcheck help setup ready demo check matrix clients fresh neighbours citus arm deb dist image packages scenes chaos power mutants fuzz certificate indent clean
 .DEFAULT_GOAL := all

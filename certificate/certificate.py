@@ -44,13 +44,23 @@ KINDS = (
     ("fuzz", "Inputs tried",
      "libFuzzer with the address and undefined behaviour sanitizers on code compiled outside of a server, and random SQL with a feature on and off.",
      "make fuzz"),
+    ("sqlsmith", "Statements of SQLsmith's",
+     "SQLsmith looks at a server with all libraries and extensions. Half of the time it asks that server, catalogs and all, with our features forced on; half of"
+     " the time what it makes of our tables is run over temporary tables of the same names, with our features off and on, and the rows are compared.", "make sqlsmith"),
     ("neighbours", "Neighbours",
-     "Beside libraries of others, loaded before and after them: a battery of statements prints what it prints without them, and no process dies.",
-     "make neighbours"),
+     "Beside libraries of others, loaded before and after them: a battery of statements prints what it prints without them, and no process dies. The last column"
+     " says how many of the server's hooks the other library takes, as its symbols tell.", "make neighbours"),
+    ("suites", "Their own tests",
+     "Regression suites of others, from Debian's source packages, on a server with their libraries alone and on one with ours as well, our features forced on: the"
+     " outputs are the same.", "make suites"),
     ("citus", "More than one machine",
      "With Citus, a coordinator and two workers: what is appended through the coordinator is compared with a distributed table of bytea that the same statements"
      " changed. [When one machine is not enough](more-machines.md) has the rest.", "make citus SRC=..."),
-    ("versions", "Versions", "All tests, and PostgreSQL's own regression suite with the libraries.", "make check, make matrix"),
+    ("versions", "Versions",
+     "Tests of the extensions (pg_regress, isolation tester, TAP), PostgreSQL's own regression suite with and without the libraries, pg_upgrade, ALTER EXTENSION"
+     " UPDATE, and libraries that were built with the headers of one minor release on the server of another: what was run on which server.", "make check, make matrix, make minors"),
+    ("scripts", "Scripts", "pgspot over the scripts of CREATE EXTENSION: what in them is found by the caller's search path, or adopts what somebody else made."
+     " [Security](security.md) has what each function may do.", "make pgspot"),
 )
 
 
@@ -87,8 +97,10 @@ def chaos(run: dict) -> str:
             ("sessions cancelled", number(counts.get("killed: cancel", 0))),
             ("connections broken", number(counts.get("connections broken", 0))),
             ("clock jumps", number(counts.get("clock jumps ahead", 0) + counts.get("clock jumps back", 0))),
-            *(("times for which the disk of " + name[len("full disks: "):] + " was full", number(n)) for name, n in counts.items() if name in ("full disks: data", "full disks: WAL")),
-            *(("- times the server went down of it", number(n)) for name, n in counts.items() if name == "full disks the server did not survive"),
+            *(("times for which the disk of " + name[len("full disks: "):] + " was full", number(counts[name]))
+              for name in ("full disks: data", "full disks: WAL", "full disks: temporary files") if name in counts),
+            *(("- " + what, number(counts[name])) for name, what in (("full disks: processes killed meanwhile", "processes killed meanwhile"),
+                                                                    ("full disks the server did not survive", "times the server went down of it")) if name in counts),
             ("loads that met a full disk", number(counts.get("temporary tables on a full disk", 0))),
             ("commits acknowledged", number(counts.get("commits acknowledged", 0))),
             ("values compared", number(counts.get("values compared", 0) + counts.get("values read", 0))),
@@ -125,6 +137,12 @@ def fuzz(run: dict) -> str:
     rows = [(t["what"], f"{number(t['inputs'])} inputs", t["seconds"], "**failed**" if t["failed"] else "nothing found") for t in run["targets"]]
     rows += [(g["what"], f"{number(g['rounds'])} rounds", g["seconds"], "**failed**" if g["failed"] else "nothing found") for g in run["random_sql"]]
     return table(("input", f"seed {run['seed']}", "seconds", "result"), rows)
+
+
+def sqlsmith(run: dict) -> str:
+    wrong = "".join(f"\n* {text.splitlines()[0]}" for text in run["wrong"][:20])
+    return table(("", f"seed {run['seed']}"), [*((name, number(n)) for name, n in run["counts"].items()), ("**wrong**", f"**{len(run['wrong'])}**")]) + (
+        f"\n\nWrong were:\n{wrong}" if wrong else "")
 
 
 def kept(run: dict) -> str:

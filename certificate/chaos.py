@@ -16,7 +16,8 @@ subscriber.  At the same time:
 and a killer ends backends, workers, the walwriter, the checkpointer, the standby
 and the postmaster with SIGKILL, terminates and cancels sessions, breaks connections,
 lets the servers' wall clock jump, and the primary's disk be full for a while, that of
-its data or that of its WAL (faults.c): it may go down, and must come back when there is room.
+its data, of its WAL or of its temporary files (faults.c), while processes are killed as
+before: it may go down, and must come back when there is room.
 
 After each crash every writer compares all its values.  A transaction whose commit
 was under way when the server went must be there wholly or not at all.  Every
@@ -70,10 +71,13 @@ PAUSE = 0.01
 LONG = 400_000
 #: So many kills later all servers are compared; the lag of the subscriber, which decodes again after each crash, stays bounded.
 CALM_AFTER = 30
-#: struct faults of faults.c: the clock's seconds, which disk is full (1: data, 2: WAL), of which data directory.
+#: struct faults of faults.c: the clock's seconds, which disk is full (see DISKS), of which data directory.
 FAULTS = struct.Struct("=qq4096s")
+DISKS = {"data": 1, "WAL": 2, "temporary files": 4}
 #: Seconds for which a disk is full.
 FULL = 3.0
+#: What is not done to a server meanwhile: it has to start again, or the disk is full already.
+NOT_WHEN_FULL = ("postmaster", "immediate stop", "standby postmaster", "full disk")
 #: A clock may go ahead by an hour, but back only so many seconds: the server's own timeouts (of deadlocks too) wait as much longer.
 CLOCK_BACK = 15
 
@@ -449,13 +453,15 @@ class Chaos:
                 time.sleep(2)
         raise last
 
-    def kill(self) -> None:
-        """End something."""
+    def kill(self, but: tuple[str, ...] = ()) -> None:
+        """End something, or be another fault: any kind but these."""
         rng = self.random
         kinds = (("backend", 6), ("parallel worker", 3), ("walwriter", 1), ("checkpointer", 1), ("background writer", 1), ("autovacuum worker", 1),
                  ("walsender", 1), ("terminate", 3), ("cancel", 4), ("postmaster", 3), ("immediate stop", 1), ("standby postmaster", 1),
                  ("connection", 4), ("clock", 1), ("full disk", 2))
-        kinds = [(kind, weight) for kind, weight in kinds if not self.args.only or kind in self.args.only]
+        kinds = [(kind, weight) for kind, weight in kinds if (not self.args.only or kind in self.args.only) and kind not in but]
+        if not kinds:
+            return
         kind = rng.choices([k for k, _ in kinds], [w for _, w in kinds])[0]
         if kind == "connection":
             # The client's end goes without a word, whatever the server is at.
@@ -469,10 +475,10 @@ class Chaos:
             return
         if kind == "full disk":
             if self.faults is not None:
-                self.fill_disk(*rng.choice(((1, "data"), (2, "WAL"))))
+                self.fill_disk(rng.choice(tuple(DISKS)))
             return
         if kind in ("terminate", "cancel"):
-            with self.connect(self.primary, "killer") as conn:
+            with self.connect(self.primary, "killer", patience=1 if but else 120) as conn:
                 conn.execute(f"SELECT pg_{kind}_backend(pid) FROM pg_stat_activity WHERE application_name <> 'killer' AND backend_type IN"
                              " ('client backend', 'parallel worker') ORDER BY random() LIMIT 2")
         elif kind == "postmaster":
@@ -495,27 +501,31 @@ class Chaos:
 
     def jump(self, seconds: int) -> None:
         """Move the wall clock of all servers."""
-        clock, full, folder = FAULTS.unpack(self.faults.read_bytes())
-        self.set_faults(clock + seconds, full, folder)
+        self.set_faults(ahead=seconds)
         self.count(f"clock jumps {'ahead' if seconds > 0 else 'back'}")
 
-    def set_faults(self, clock: int, full: int, folder: bytes) -> None:
+    def set_faults(self, ahead: int = 0, full: int | None = None) -> None:
+        """Move the clock, and have these disks of the primary full (None: those that are)."""
+        clock, now_full, _ = FAULTS.unpack(self.faults.read_bytes())
         with open(self.faults, "r+b") as file:
-            file.write(FAULTS.pack(clock, full, folder))
+            file.write(FAULTS.pack(clock + ahead, now_full if full is None else full, os.fsencode(self.primary.inside(self.primary.data))))
 
-    def fill_disk(self, which: int, name: str) -> None:
-        """No room on the primary's disk of data, or of WAL, for a while; then it must be there again."""
-        clock = FAULTS.unpack(self.faults.read_bytes())[0]
-        folder = os.fsencode(self.primary.inside(self.primary.data))
+    def fill_disk(self, name: str) -> None:
+        """No room on the primary's disk of that name for a while, in which kills go on; then the server must be there again."""
         children = self.processes(self.primary, "")
-        before = self.panics()
-        self.set_faults(clock, which, folder)
+        panics, killed = self.panics(), self.killed
+        self.set_faults(full=DISKS[name])
         try:
-            time.sleep(FULL)
+            end = time.monotonic() + FULL
+            while (left := end - time.monotonic()) > 0:
+                time.sleep(min(left, self.args.pause * (0.5 + self.random.random())))
+                with contextlib.suppress(*GONE, OSError, ValueError, IndexError):
+                    self.kill(but=NOT_WHEN_FULL)
         finally:
-            self.set_faults(clock, 0, folder)
+            self.set_faults(full=0)
         self.count(f"full disks: {name}")
-        if self.panics() > before:
+        self.count("full disks: processes killed meanwhile", self.killed - killed)
+        if self.panics() > panics:
             self.count("full disks the server did not survive")
         # Recovery needs room too: where it met the full disk, the postmaster is gone.
         deadline = time.monotonic() + PATIENCE

@@ -7,7 +7,9 @@
  * once: struct faults.  The wall clock is the machine's plus so many seconds; the
  * monotonic clock is left alone, as an administrator or NTP leaves it.  While a
  * disk is full, files below `folder` neither grow nor come to be: for WAL those
- * in pg_wal, for data all others.  What is there can be written, as a file system does.
+ * in pg_wal, for data all others, for temporary files those of temporary tables and of
+ * what spills, as in a temporary tablespace.  What is there can be written, as a file
+ * system does.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -30,14 +32,15 @@
 struct faults
 {
 	int64_t		clock;			/* seconds */
-	int64_t		full;			/* FULL_DATA, FULL_WAL */
+	int64_t		full;			/* FULL_DATA, FULL_WAL, FULL_TEMPORARY */
 	char		folder[PATH_MAX];	/* a data directory */
 };
 
 enum
 {
 	FULL_DATA = 1,
-	FULL_WAL = 2
+	FULL_WAL = 2,
+	FULL_TEMPORARY = 4
 };
 
 #define REAL(result, name, ...) \
@@ -103,15 +106,29 @@ time(time_t *result)
 
 /* ---- full disks ------------------------------------------------------------ */
 
+/* Is this file one of a temporary relation (t3_16384) or of what spills (pgsql_tmp)? */
+static int
+is_temporary(const char *path)
+{
+	const char *name = strrchr(path, '/') + 1;
+
+	return strstr(path, "/pgsql_tmp") != NULL || (name[0] == 't' && name[1] >= '0' && name[1] <= '9' && strchr(name, '_') != NULL);
+}
+
 /* Is this file on a disk that is full now? */
 static int
 on_full_disk(const char *path)
 {
 	size_t		length = strlen((const char *) faults->folder);
+	int			disks = FULL_DATA;
 
 	if (strncmp(path, (const char *) faults->folder, length) != 0 || path[length] != '/')
 		return 0;
-	return (faults->full & (strncmp(path + length, "/pg_wal/", 8) == 0 ? FULL_WAL : FULL_DATA)) != 0;
+	if (strncmp(path + length, "/pg_wal/", 8) == 0)
+		disks = FULL_WAL;
+	else if (is_temporary(path + length))
+		disks = FULL_DATA | FULL_TEMPORARY;
+	return (faults->full & disks) != 0;
 }
 
 /* Would the file grow if it reached to `end`, and has its disk no room? */

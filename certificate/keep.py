@@ -20,7 +20,7 @@ from certificate import RUNS
 from pg_lean.cluster import exit_on_signals
 import record
 
-COUNTS = re.compile(r"^(PostgreSQL \S+.* \d+ passed, \d+ failed|\d+ passed, \d+ failed|\d+ passed.* in [\d.]+s.*|neighbours: .*|citus: .*|\w+ +(equal|DIFFERENT|skipped|not tried).*|PostgreSQL \d+ +loaded .*)$")
+COUNTS = re.compile(r"^(core's suite on PostgreSQL .*|(pg_upgrade|ALTER EXTENSION UPDATE|suites|minors|scripts|valgrind)\b.*: .*|PostgreSQL \S+.* \d+ passed, \d+ failed|\d+ passed, \d+ failed|\d+ passed.* in [\d.]+s.*|neighbours: .*|citus: .*|\w+ +(equal|DIFFERENT|not tried).*|PostgreSQL \d+ +loaded .*)$")
 
 
 def main() -> int:

@@ -4,7 +4,8 @@ Each entry of mutations.py changes one line of the C code.  It is built in a wor
 tree of its own and installed into a private copy of the server, and the tests that
 must fail are run: those that the entry names, then, if they pass, all regression
 and isolation tests of the extension.  A bug is caught if a test fails or the server
-crashes; one that passes everything has survived.  Before that each set of tests is
+crashes; one that passes everything has survived.  Of the named tests the one that
+caught it in a run that is kept comes first, alone.  Before that each set of tests is
 run once without a bug: tests that fail by themselves would catch anything.
 
     mutants.py [--check] [--only TEXT]... [--jobs N] [--json FILE [--resume]]
@@ -29,14 +30,20 @@ import time
 from pathlib import Path
 
 import psutil
+from certificate import RUNS
 from mutations import MUTATIONS, Mutation
 
 from pg_lean.cluster import LIBRARIES, exit_on_signals
 from pg_lean.paths import SERVER_DIR, TOP
 import record
 
-#: A test that takes longer than this hangs; whole suites on a slow machine stay well below.
+#: Tests that take longer than this hang; whole suites on a slow machine stay well below.
 PATIENCE = 900
+
+
+def patience(seconds: float) -> float:
+    """How long tests may take with a bug that took so long without one, on a machine that may be busier by then."""
+    return min(120 + 5 * seconds, PATIENCE)
 
 FAILED = re.compile(r"^(?:not ok \d+ +[-+] +(\S+)|test (\S+) +\.\.\. FAILED|\s+(\S+) +\.\.\. FAILED|(test/t/\S+\.pl) .*(?:Failed|dubious|Wstat))", re.I)
 
@@ -73,6 +80,20 @@ def missing_tests(mutation: Mutation) -> list[str]:
     return [test for test in mutation.tests if not (folder / f"{test}.{endings[test.split('/')[0]]}").exists()]
 
 
+@functools.lru_cache(None)
+def kept_runs() -> dict[tuple[str, str], list[str]]:
+    """What caught each bug (its file and description) in the runs of results/certificate/."""
+    bugs = (bug for path in sorted(RUNS.glob("mutants-*.json")) for bug in json.loads(path.read_text())["bugs"])
+    return {(bug["file"], bug["what"]): bug["by"] for bug in bugs if bug["outcome"] == "caught"}
+
+
+def tries(mutation: Mutation) -> list[tuple[str, ...]]:
+    """Sets of tests, in order: one that caught it before, all that it names, all of the extension's."""
+    caught = kept_runs().get((mutation.file, mutation.what), [])
+    known = [(test,) for test in mutation.tests if {test.split("/")[1], f"test/{test}.pl"} & set(caught)]
+    return list(dict.fromkeys([*known[:1], mutation.tests, ()]))
+
+
 def mutated(mutation: Mutation) -> str:
     """The file with its one line changed."""
     lines, n = place(mutation)
@@ -97,6 +118,7 @@ class Workshop:
         for name in LIBRARIES:
             self.make(name, "all", "install")
         self.changed: str | None = None  # the source file that has a bug
+        self.output = ""
 
     def copy_server(self, pg_config: Path) -> Path:
         """A server runs from any place, as long as its folders keep their places to one another."""
@@ -152,7 +174,7 @@ class Workshop:
             shutil.copy(self.tree / extension / f"{extension}.so", library)
         self.own()
 
-    def test(self, extension: str, tests: tuple[str, ...]) -> tuple[bool, list[str]]:
+    def test(self, extension: str, tests: tuple[str, ...], seconds: float = PATIENCE) -> tuple[bool, list[str]]:
         """Run tests ("sql/NAME", "specs/NAME", "t/NAME"; none: all but t/); whether they passed, and which failed."""
         settings = [f"PG_CONFIG={self.pg_config}"]
         if tests:
@@ -168,7 +190,7 @@ class Workshop:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                                    env={**os.environ, "HOME": "/tmp", "LC_ALL": "C.UTF-8"}, start_new_session=True)
         try:
-            output = process.communicate(timeout=PATIENCE)[0]
+            output = process.communicate(timeout=seconds)[0]
         except subprocess.TimeoutExpired:
             end_all(process.pid, self.tree)
             process.wait()
@@ -222,7 +244,7 @@ def main() -> int:
     exit_on_signals()
     about = record.about("make mutants", os.environ.get("PG_CONFIG") or "pg_config")
     lock = threading.Lock()
-    sound: dict[tuple[str, tuple[str, ...]], bool] = {}
+    sound: dict[tuple[str, tuple[str, ...]], float | None] = {}  # seconds that tests take without a bug; None: they fail
     results: list[dict | None] = [None] * len(chosen)
     if args.resume and args.json.exists():
         before = json.loads(args.json.read_text())
@@ -235,10 +257,16 @@ def main() -> int:
         key = (extension, tests)
         if key not in sound:
             workshop.put(None)
-            sound[key] = workshop.test(extension, tests)[0] or workshop.test(extension, tests)[0]
-            if not sound[key]:
+            took = None
+            for _ in range(2):
+                started = time.monotonic()
+                if workshop.test(extension, tests)[0]:
+                    took = time.monotonic() - started
+                    break
+            sound[key] = took
+            if took is None:
                 print(f"{extension} {' '.join(tests)} fails without a bug:\n{workshop.output[-3000:]}", flush=True)
-        return sound[key]
+        return sound[key] is not None
 
     def work(number: int) -> None:
         workshop = Workshop(shutil.which(os.environ.get("PG_CONFIG") or "pg_config"), number)
@@ -252,7 +280,7 @@ def main() -> int:
             extension = mutation.file.split("/")[0]
             started = time.monotonic()
             result = {"file": mutation.file, "what": mutation.what, "old": mutation.old, "new": mutation.new, "outcome": "survived", "by": []}
-            for tests in (mutation.tests, ()):
+            for tests in tries(mutation):
                 if not is_sound(workshop, extension, tests):
                     result["outcome"] = "not tried: its tests fail without it"
                     break
@@ -261,10 +289,11 @@ def main() -> int:
                 except Broken as broken:
                     result["outcome"] = "not tried: " + str(broken)[:500]
                     break
-                passed, failed = workshop.test(extension, tests)
+                passed, failed = workshop.test(extension, tests, patience(sound[extension, tests]))
                 if not passed:
                     result["outcome"], result["by"] = "caught", failed
                     break
+            result["seconds"] = round(time.monotonic() - started)
             results[n] = result
             write()
             print(f"{result['outcome']:9} {time.monotonic() - started:4.0f} s  {mutation.file}: {mutation.what}  {' '.join(result['by'][:4])}", flush=True)

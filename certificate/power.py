@@ -113,7 +113,9 @@ class Recorded(Cluster):
         self.count_file.write_bytes(bytes(8))
         for path in (library, self.log_file, self.count_file):
             self._folder(path)
-        self.preloaded = {"LD_PRELOAD": str(library), "POWER_ROOT": str(self.data), "POWER_LOG": str(self.log_file), "POWER_COUNT": str(self.count_file)}
+        # a server in a root of its own knows them by other names
+        self.preloaded = {"LD_PRELOAD": self.inside(library), "POWER_ROOT": self.inside(self.data), "POWER_LOG": self.inside(self.log_file),
+                          "POWER_COUNT": self.inside(self.count_file)}
         with open(self.count_file, "rb") as file:
             self.count = mmap.mmap(file.fileno(), 8, access=mmap.ACCESS_READ)
 
@@ -277,8 +279,6 @@ class Recording:
     def __init__(self, args: argparse.Namespace, round_: Round):
         self.args, self.round = args, round_
         self.server = Recorded(args.pg_config, preload=LIBRARIES, settings={**SETTINGS, **round_.settings}, name="power")
-        if self.server.root is not None:
-            raise LabError("a server in a root does not see the recorder", "Give --pg-config a server outside, such as 18-assert.")
         self.writers = [Writer(self, number) for number in range(WRITERS)] + [Maker(self, WRITERS)]
         self.errors: list[str] = []
         self.stop = threading.Event()
@@ -463,7 +463,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--cuts", type=int, default=200, help="how often the power goes (default 200), rounds that must lose something not counted")
     parser.add_argument("--seconds", type=float, default=20.0, help="of work that is recorded in each round (default 20)")
-    parser.add_argument("--pg-config", help="pg_config of a server, or 18-assert")
+    parser.add_argument("--pg-config", help="pg_config of a server, or a label of ci/lib.sh (18, 18-assert)")
     parser.add_argument("--seed", type=int, default=None, help="of random choices (default: a new one); what the server does meanwhile is never the same")
     parser.add_argument("--only", help="rounds with this in their name")
     parser.add_argument("--keep", type=Path, help="copy what went wrong into this folder")

@@ -3,7 +3,7 @@
 #
 # A server is named by a label:
 #   host        the server that PG_CONFIG (default: pg_config on PATH) belongs to
-#   17, 18, 19  Debian's packages of that version, in a debootstrap root
+#   15, 17, 18, 19  Debian's packages of that version, in a debootstrap root
 #   16          the same of Ubuntu (no Debian release has it): see ci/server.sh
 #   18-assert   an assertion-enabled server built from Debian's source package
 #

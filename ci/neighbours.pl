@@ -18,6 +18,7 @@ SET client_min_messages = error;
 CREATE EXTENSION light_explain;
 CREATE EXTENSION parallel_temp;
 CREATE EXTENSION appendable_bytea;
+CREATE EXTENSION ram_tablespace;
 SQL
 
 # ---- light_explain: figures of every node with and without ----

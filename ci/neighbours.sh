@@ -7,18 +7,42 @@
 # folder with its archive.  What could not be tried is said at the end.
 . "$(dirname "$0")/lib.sh"
 
-# name, package (PGV is the major version), settings
+# name of the library, package (PGV is the major version), library that it needs before it, settings
 neighbours() {
     cat <<'END'
-pg_stat_statements - pg_stat_statements.track=all
-auto_explain - auto_explain.log_min_duration=0 auto_explain.log_analyze=on auto_explain.log_buffers=on auto_explain.log_nested_statements=on
+pg_stat_statements - - pg_stat_statements.track=all
+auto_explain - - auto_explain.log_min_duration=0 auto_explain.log_analyze=on auto_explain.log_buffers=on auto_explain.log_nested_statements=on
+pg_overexplain - -
+auth_delay - - auth_delay.milliseconds=1
+passwordcheck - -
 pg_wait_sampling postgresql-PGV-pg-wait-sampling -
-pg_stat_kcache postgresql-PGV-pg-stat-kcache -
-pg_qualstats postgresql-PGV-pg-qualstats pg_qualstats.sample_rate=1
-plprofiler postgresql-PGV-plprofiler -
-pgaudit postgresql-PGV-pgaudit pgaudit.log=all
+pg_stat_kcache postgresql-PGV-pg-stat-kcache pg_stat_statements
+pg_qualstats postgresql-PGV-pg-qualstats - pg_qualstats.sample_rate=1
+powa postgresql-PGV-powa pg_stat_statements
+pgsentinel postgresql-PGV-pgsentinel pg_stat_statements
+pg_show_plans postgresql-PGV-show-plans -
+pg_hint_plan postgresql-PGV-pg-hint-plan - pg_hint_plan.debug_print=on
 hypopg postgresql-PGV-hypopg -
-pg_tracing source pg_tracing.sample_rate=1
+plprofiler postgresql-PGV-plprofiler -
+plpgsql_check postgresql-PGV-plpgsql-check - plpgsql_check.profiler=on
+plugin_debugger postgresql-PGV-pldebugger -
+omnidb_plugin postgresql-PGV-omnidb -
+pgaudit postgresql-PGV-pgaudit - pgaudit.log=all
+pgauditlogtofile postgresql-PGV-pgauditlogtofile pgaudit pgaudit.log=all
+set_user postgresql-PGV-set-user -
+pgextwlist postgresql-PGV-pgextwlist - extwlist.extensions=light_explain,parallel_temp,appendable_bytea,ram_tablespace
+credcheck postgresql-PGV-credcheck -
+pg_cron postgresql-PGV-cron - cron.database_name=postgres
+pglogical postgresql-PGV-pglogical - wal_level=logical
+pg_squeeze postgresql-PGV-squeeze - wal_level=logical
+pgautofailover postgresql-PGV-auto-failover -
+pg_ivm postgresql-PGV-pg-ivm -
+pgtt postgresql-PGV-pgtt -
+age postgresql-PGV-age -
+hll postgresql-PGV-hll -
+unit postgresql-PGV-unit -
+timescaledb postgresql-PGV-timescaledb - timescaledb.telemetry_level=off
+pg_tracing source - pg_tracing.sample_rate=1
 END
 }
 
@@ -34,6 +58,11 @@ add_package() {
 skip() {
     say "$1 is not tried: $2"
     rows+=("$(printf '%-20s %s' "$1" "not tried: $2")") skipped=$((skipped + 1))
+}
+
+# hooks_of NAME: how many of the server's hooks a library takes, as its symbols say.
+hooks_of() {
+    on_bare "$label" "nm -D --undefined-only $libraries/$1.so 2>/dev/null" | grep -oE '[A-Za-z_]+_hook$' | sort -u | wc -l || true
 }
 
 # on_bare LABEL COMMAND: run it where that server is, which needs no work tree there.
@@ -59,7 +88,7 @@ on "$label" server "make -s -C light_explain PG_CONFIG=$pg_config test/custom/li
 # the folder of all of this, as seen from here and by the server
 base=$(work_of "$label")/neighbours
 seen=$(seen_work_of "$label")/neighbours
-ours=parallel_temp,appendable_bytea,light_explain
+ours=parallel_temp,appendable_bytea,light_explain,ram_tablespace
 on "$label" server "rm -rf neighbours && mkdir neighbours"
 trap 'on "$label" server "rm -rf neighbours/data neighbours/template"' EXIT
 
@@ -77,7 +106,7 @@ run() {
         echo "listen_addresses = ''"
         printf '%s\n' "autovacuum = off" "fsync = off" "jit = off" "compute_query_id = on" "max_worker_processes = 16" "restart_after_crash = off"
         case $preload in *light_explain*) echo "light_explain.profile = on" ;; esac
-        for s in "$@"; do [ "$s" = - ] || echo "${s%%=*} = '${s#*=}'"; done
+        for s in "$@"; do echo "${s%%=*} = '${s#*=}'"; done
     } | as_root tee "$base/settings.conf" >/dev/null
     # a socket's path may have no more than 107 characters
     on "$label" server "
@@ -94,7 +123,7 @@ run() {
         for extra in ${preload//,/ }; do
             ask -c 'SET client_min_messages = error' -c \"CREATE EXTENSION IF NOT EXISTS \$extra\" >/dev/null 2>&1 || true
         done
-        ask -c 'DROP EXTENSION IF EXISTS light_explain, parallel_temp, appendable_bytea' >/dev/null 2>&1 || true
+        ask -c 'DROP EXTENSION IF EXISTS light_explain, parallel_temp, appendable_bytea, ram_tablespace' >/dev/null 2>&1 || true
         ask <$script >$name.out 2>&1 || true" || return 1
     ! grep -E 'TRAP:|PANIC:|terminated by signal [0-9]' "$base/$name.log"
 }
@@ -116,7 +145,7 @@ beside() {
         if [ "$order" = first ]; then before="$library,$ours"; else before="$ours,$library"; fi
         # plprofiler keeps requests for locks from libraries before it, so that no server
         # starts that has pg_stat_statements or appendable_bytea there
-        [ "$before" != "$ours,plprofiler" ] || before=parallel_temp,light_explain,plprofiler,appendable_bytea
+        [ "$before" != "$ours,plprofiler" ] || before=parallel_temp,light_explain,ram_tablespace,plprofiler,appendable_bytea
         if run "$name-$order" "$before" "$script" "$@" && cmp -s "$base/$reference.out" "$base/$name-$order.out"; then
             results+=(equal) && good=$((good + 1))
         else
@@ -124,13 +153,13 @@ beside() {
             diff "$base/$reference.out" "$base/$name-$order.out" | head -n 20 >&2 || true
         fi
     done
-    rows+=("$(printf '%-20s %-10s %-10s' "$name" "${results[@]}")")
+    rows+=("$(printf '%-20s %-10s %-10s %s' "$name" "${results[@]}" "$taken")")
 }
 
-while read -r name package settings <&3; do
+while read -r name package needs settings <&3; do
     [ $# -eq 0 ] || [[ " $* " == *" $name "* ]] || continue
     say "beside $name"
-    library=$name reference=none
+    library=$name reference=none taken=
     case $package in
         source)
             # crashes in functions, cursors and parallel hash joins by itself
@@ -170,11 +199,12 @@ while read -r name package settings <&3; do
                 skip "$name" 'not to be had for this server'
                 continue
             fi
+            taken="$(hooks_of "$name") hooks"
             ;;
     esac
     script=whole.sql
     [ "$reference" = none ] || script=fragile.sql
-    [ "$name" != pg_stat_kcache ] || library=pg_stat_statements,pg_stat_kcache
+    [ "$needs" = - ] || library=$needs,$library
     # shellcheck disable=SC2086
     beside "$name" "$library" "$script" "$reference" $settings
 done 3< <(neighbours)

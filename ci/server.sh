@@ -164,7 +164,7 @@ private_copy() {
     echo "$1" >"$PRIVATE/.copy_of"
 }
 
-[ $# -eq 1 ] || die "usage: ci/server.sh host|16|17|18|19|18-assert"
+[ $# -eq 1 ] || die "usage: ci/server.sh host|15|16|17|18|19|18-assert"
 case $1 in
     host) setup_host ;;
     *-assert) make_assert "${1%-assert}" ;;

@@ -1,29 +1,39 @@
 #!/usr/bin/env bash
-# ci/source.sh MAJOR: unpack Debian's source package of that PostgreSQL below
-# build/source and print the folder.  Uses an apt state of its own: the machine's
-# source lists stay as they are.
+# ci/source.sh MAJOR [PACKAGE]: unpack Debian's source package of that PostgreSQL, or of
+# another package in the release that has it, below build/source and print the folder.
+# Uses an apt state of its own: the machine's source lists stay as they are.
 . "$(dirname "$0")/lib.sh"
 
-[ $# -eq 1 ] || die "usage: ci/source.sh MAJOR"
+[ $# -eq 1 ] || [ $# -eq 2 ] || die "usage: ci/source.sh MAJOR [PACKAGE]"
 major=$1
+package=${2:-postgresql-$major}
 target=$BUILD/source/$major
+[ $# -eq 1 ] || target=$BUILD/source/$package-for-$major
 if [ ! -e "$target/.ready" ]; then
     packages dpkg-dev bzip2 xz-utils
     state=$BUILD/apt-$major
     mkdir -p "$state/lists/partial" "$state/cache/archives/partial" "$BUILD/source"
     if [ "$major" = 16 ]; then
         from=$(ubuntu_mirror)
-        printf 'deb-src [signed-by=%s] %s %s main\n' "$KEYRING_16" "$from" noble "$KEYRING_16" "$from" noble-updates >"$state/sources.list"
+        printf 'deb-src [signed-by=%s] %s %s main universe\n' "$KEYRING_16" "$from" noble "$KEYRING_16" "$from" noble-updates >"$state/sources.list"
     else
         echo "deb-src $(mirror) $(release_of "$major") main" >"$state/sources.list"
     fi
     options=(-o "Dir::State::lists=$state/lists" -o "Dir::Cache=$state/cache" -o "Dir::Etc::sourcelist=$state/sources.list"
         -o Dir::Etc::sourceparts=- -o Acquire::Check-Valid-Until=false -o APT::Sandbox::User= -o Acquire::Retries=3)
-    say "fetching the source package of PostgreSQL $major"
-    apt-get "${options[@]}" update -qq >&2
-    (cd "$state" && apt-get "${options[@]}" source -qq --download-only "postgresql-$major" >&2)
+    # which of a release's packages are wanted next is found in the lists of an hour ago too
+    if [ -z "$(find "$state/.updated" -mmin -60 2>/dev/null)" ]; then
+        say "reading the source packages of the release of PostgreSQL $major"
+        apt-get "${options[@]}" update -qq >&2
+        touch "$state/.updated"
+    fi
+    say "fetching the source package of $package"
+    rm -rf "$state/fetched"
+    mkdir -p "$state/fetched"
+    (cd "$state/fetched" && apt-get "${options[@]}" source -qq --download-only "$package" >&2)
     rm -rf "$target"
-    dpkg-source --no-check -x "$state"/postgresql-"$major"_*.dsc "$target" >&2
+    dpkg-source --no-check -x "$state"/fetched/*.dsc "$target" >&2
+    rm -rf "$state/fetched"
     touch "$target/.ready"
 fi
 echo "$target"

@@ -15,7 +15,9 @@ from pg_lean.paths import TOP
 sys.path.insert(0, str(TOP / "certificate"))
 import certificate  # noqa: E402
 import fuzz  # noqa: E402
-from mutations import MUTATIONS  # noqa: E402
+import keep  # noqa: E402
+import mutants  # noqa: E402
+from mutations import MUTATIONS, Mutation  # noqa: E402
 
 RUN = {"date": "2026-01-02", "command": "make it", "commit": "0123456789" * 4, "server": "15.20", "machine": "2 x a processor"}
 
@@ -45,18 +47,49 @@ def test_what_was_not_run_is_said_to_be_missing(page):
 
 
 def test_what_went_wrong_is_on_the_page(page):
-    text = page(chaos={"seed": 1, "minutes": 2, "killed": 7, "counts": {"killed: postmaster": 7, "values read": 9000, "full disks: WAL": 3, "full disks the server did not survive": 2}, "wrong": ["a value was lost\nwhere"]},
+    text = page(chaos={"seed": 1, "minutes": 2, "killed": 7, "counts": {"killed: postmaster": 7, "values read": 9000, "full disks: WAL": 3, "full disks: temporary files": 5, "full disks: processes killed meanwhile": 4, "full disks the server did not survive": 2}, "wrong": ["a value was lost\nwhere"]},
                 mutants={"planted": 2, "caught": 1, "bugs": [{"file": "a.c", "what": "a bug", "outcome": "survived", "by": []},
                                                              {"file": "b.c", "what": "another", "outcome": "caught", "by": ["sql/x"]}]},
                 fuzz={"seed": 3, "targets": [{"what": "bytes", "inputs": 12345, "seconds": 6, "failed": True}],
                       "random_sql": [{"what": "queries", "rounds": 4, "seconds": 7, "failed": False}]},
                 neighbours={"status": 1, "lines": ["pgaudit equal DIFFERENT"]})
     assert "**wrong** | **1**" in text and "* a value was lost\n" in text and "- postmaster | 7 |" in text
+    assert "disk of temporary files was full | 5 |" in text and "killed meanwhile | 4 |" in text
     assert "times for which the disk of WAL was full | 3 |" in text and "went down of it | 2 |" in text and "disk of data" not in text
     assert "1 of 2 were caught" in text and "`a.c` | a bug | **survived** |" in text and "`b.c` | another | sql/x |" in text
     assert "bytes | 12,345 inputs | 6 | **failed** |" in text and "queries | 4 rounds | 7 | nothing found |" in text
     assert "pgaudit equal DIFFERENT" in text and "failed with status 1" in text
     assert text.count("commit 0123456789;") == 4
+
+
+def test_what_sqlsmith_found_is_on_the_page(page):
+    text = page(sqlsmith={"seed": 4, "counts": {"statements asked": 12345, "with the same rows, off and on": 678}, "wrong": ["other rows: SELECT\nmore"]})
+    assert "| statements asked | 12,345 |" in text and "| **wrong** | **1** |" in text and "* other rows: SELECT\n" in text
+
+
+def test_a_bug_is_tried_first_with_a_test_that_caught_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(mutants, "RUNS", tmp_path)
+    mutants.kept_runs.cache_clear()
+    bug = Mutation("a/src/a.c", "a bug", "x", "y", ("sql/one", "sql/two", "t/003"))
+    assert mutants.tries(bug) == [bug.tests, ()]
+    for caught, first in (["two", "one"], "sql/one"), (["two"], "sql/two"), (["test/t/003.pl"], "t/003"):
+        (tmp_path / "mutants-15.json").write_text(json.dumps({"bugs": [{"file": bug.file, "what": bug.what, "outcome": "caught", "by": caught}]}))
+        mutants.kept_runs.cache_clear()
+        assert mutants.tries(bug) == [(first,), bug.tests, ()]
+    mutants.kept_runs.cache_clear()
+
+
+def test_what_hangs_is_given_up_by_what_its_tests_took():
+    assert mutants.patience(2) == 130 and mutants.patience(1000) == mutants.PATIENCE
+
+
+@pytest.mark.parametrize("line, counts", [("PostgreSQL 16: 98 passed, 0 failed", True), ("core's suite on PostgreSQL 16: 213 passed, 1 failed", True),
+                                          ("neighbours: 18 equal, 0 different", True), ("pgaudit              equal      DIFFERENT  7 hooks", True),
+                                          ("pgaudit              not tried: why", True), ("minors: built for PostgreSQL 15.18, run on 15.20: 9 passed, 0 failed", True),
+                                          ("ALTER EXTENSION UPDATE: 12 passed, 0 failed", True), ("scripts: pgspot 0.9 finds nothing in 4 of 4", True),
+                                          ("ok 1 - storage", False), ("21:00:00 == building", False)])
+def test_lines_that_count_are_kept(line, counts):
+    assert bool(keep.COUNTS.match(line)) == counts
 
 
 def test_a_loss_that_was_not_seen_is_on_the_page(page):

@@ -1,10 +1,13 @@
 """What the model of a disk keeps and loses when the power goes (certificate/replay.py), and what is put below servers: the recorder, and disks that are full."""
 
+import argparse
+import contextlib
 import os
 import random
 import shutil
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -148,7 +151,7 @@ def tried(call):
     except OSError as error:
         return os.strerror(error.errno)
     return "done"
-for name in ("pg_wal/segment", "base"):
+for name in ("pg_wal/segment", "base", "t3_16384", "pgsql_tmp/pgsql_tmp1.0"):
     file = os.open(name, os.O_RDWR)
     print(tried(lambda: os.pwrite(file, b"over", 0)), "|", tried(lambda: os.pwrite(file, b"more", 6)), "|", tried(lambda: os.posix_fallocate(file, 0, 100)),
           "|", tried(lambda: os.open(name + ".new", os.O_CREAT | os.O_WRONLY)))
@@ -157,14 +160,37 @@ GOES, NOT = "done | done | done | done", "done | No space left on device | No sp
 
 
 @pytest.mark.skipif(shutil.which("cc") is None or not sys.platform.startswith("linux"), reason="no compiler")
-@pytest.mark.parametrize("full, wal, data", [(0, GOES, GOES), (1, GOES, NOT), (2, NOT, GOES)])
-def test_a_disk_that_is_full_takes_what_does_not_grow(tmp_path, full, wal, data):
+@pytest.mark.parametrize("full, wal, data, temporary", [(0, GOES, GOES, GOES), (chaos.DISKS["data"], GOES, NOT, NOT), (chaos.DISKS["WAL"], NOT, GOES, GOES),
+                                                        (chaos.DISKS["temporary files"], GOES, GOES, NOT)])
+def test_a_disk_that_is_full_takes_what_does_not_grow(tmp_path, full, wal, data, temporary):
     library, faults, folder = tmp_path / "faults.so", tmp_path / "faults", tmp_path / "data"
     subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "-O2", "-shared", "-fPIC", "-o", library, TOP / "certificate" / "faults.c", "-ldl"], check=True)
-    (folder / "pg_wal").mkdir(parents=True)
-    for name in ("pg_wal/segment", "base"):
+    for name in ("pg_wal", "pgsql_tmp"):
+        (folder / name).mkdir(parents=True)
+    for name in ("pg_wal/segment", "base", "t3_16384", "pgsql_tmp/pgsql_tmp1.0"):
         (folder / name).write_bytes(b"12345678")
     faults.write_bytes(chaos.FAULTS.pack(0, full, os.fsencode(folder.resolve())))
     done = subprocess.run([sys.executable, "-S", "-c", GROW], cwd=folder, check=True, capture_output=True, text=True,
                           env={**os.environ, "LC_ALL": "C", "LD_PRELOAD": str(library), "CHAOS_FAULTS": str(faults)})
-    assert done.stdout.splitlines() == [wal, data]
+    assert done.stdout.splitlines() == [wal, data, temporary, temporary]
+
+
+def test_kills_go_on_while_a_disk_is_full(tmp_path, monkeypatch):
+    run = chaos.Chaos(argparse.Namespace(seed=1, pause=0.05, kills=None, only=None))
+    run.faults, run.primary = tmp_path / "faults", types.SimpleNamespace(data=tmp_path, inside=str, conninfo="", process=types.SimpleNamespace(poll=lambda: None))
+    run.faults.write_bytes(chaos.FAULTS.pack(7, 0, b""))
+    seen = []
+
+    def kill(but=()):
+        seen.append((but, chaos.FAULTS.unpack(run.faults.read_bytes())[:2]))
+        run.jump(1)
+        run.count("killed: backend")
+    monkeypatch.setattr(chaos, "FULL", 0.3)
+    monkeypatch.setattr(chaos.psycopg, "connect", lambda *args, **kwargs: contextlib.nullcontext(types.SimpleNamespace(execute=lambda query: None)))
+    for name, value in (("kill", kill), ("panics", lambda: 0), ("processes", lambda server, kinds: [])):
+        monkeypatch.setattr(run, name, value)
+    run.fill_disk("temporary files")
+    assert len(seen) > 1 and [seconds for _, (seconds, _) in seen] == list(range(7, 7 + len(seen)))
+    assert all(but == chaos.NOT_WHEN_FULL and full == chaos.DISKS["temporary files"] for but, (_, full) in seen)
+    assert chaos.FAULTS.unpack(run.faults.read_bytes())[1] == 0
+    assert run.counts["full disks: processes killed meanwhile"] == len(seen) and run.counts["full disks: temporary files"] == 1

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# ci/pgspot.sh [--explain CODE]: pgspot over the scripts of CREATE EXTENSION and of ALTER
+# EXTENSION UPDATE: what in them is found by the caller's search path, or adopts an object
+# that somebody else made.  It is installed into an environment of its own below build/,
+# for it needs a parser of PostgreSQL that the lab does not.
+. "$(dirname "$0")/lib.sh"
+
+venv=$OUT/pgspot
+if ! "$venv/bin/pgspot" -h >/dev/null 2>&1; then
+    packages python3 python3-venv
+    say "installing pgspot (log: $OUT/pgspot.log)"
+    rm -rf "$venv"
+    "$(find_python)" -m venv "$venv"
+    "$venv/bin/pip" install -q --disable-pip-version-check pgspot >"$OUT/pgspot.log" 2>&1 ||
+        { tail -n 5 "$OUT/pgspot.log" >&2; die "pgspot could not be installed"; }
+fi
+if [ $# -gt 0 ]; then exec "$venv/bin/pgspot" "$@"; fi
+
+failed=0
+scripts=0
+for script in "$TOP"/*/sql/*.sql; do
+    scripts=$((scripts + 1))
+    # as the server reads it: without psql's commands, with names for @extschema@
+    sed -E '/^\\/d; s/@extschema@/extension_schema/g' "$script" >"$OUT/pgspot.sql"
+    if ! "$venv/bin/pgspot" "$OUT/pgspot.sql" >"$OUT/pgspot.out" 2>&1 || ! grep -q '^Errors: 0 Warnings: 0 Unknown: 0' "$OUT/pgspot.out"; then
+        failed=$((failed + 1))
+        sed "s|^|${script#"$TOP"/}: |" "$OUT/pgspot.out" >&2
+    fi
+done
+rm -f "$OUT/pgspot.sql" "$OUT/pgspot.out"
+version=$("$venv/bin/pip" show pgspot 2>/dev/null | sed -n 's/^Version: //p')
+echo "scripts: pgspot $version finds nothing in $((scripts - failed)) of $scripts"
+[ "$failed" = 0 ] && [ "$scripts" -gt 0 ]
