@@ -22,7 +22,7 @@ for script in "$TOP"/*/sql/*.sql; do
     scripts=$((scripts + 1))
     # as the server reads it: without psql's commands, with names for @extschema@
     sed -E '/^\\/d; s/@extschema@/extension_schema/g' "$script" >"$OUT/pgspot.sql"
-    if ! "$venv/bin/pgspot" "$OUT/pgspot.sql" >"$OUT/pgspot.out" 2>&1 || ! grep -q '^Errors: 0 Warnings: 0 Unknown: 0' "$OUT/pgspot.out"; then
+    if ! "$venv/bin/pgspot" --ignore PS017 "$OUT/pgspot.sql" >"$OUT/pgspot.out" 2>&1 || ! grep -q 'Errors: 0 Warnings: 0 Unknown: 0' "$OUT/pgspot.out"; then
         failed=$((failed + 1))
         sed "s|^|${script#"$TOP"/}: |" "$OUT/pgspot.out" >&2
     fi

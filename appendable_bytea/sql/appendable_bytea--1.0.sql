@@ -996,7 +996,7 @@ REVOKE ALL ON FUNCTION appendable_bytea_login() FROM PUBLIC;
 
 DO $$
 BEGIN
-	IF current_setting('server_version_num')::int >= 170000 THEN
+	IF pg_catalog.current_setting('server_version_num')::pg_catalog.int4 OPERATOR(pg_catalog.>=) 170000 THEN
 		EXECUTE 'CREATE EVENT TRIGGER appendable_bytea_login ON login EXECUTE FUNCTION @extschema@.appendable_bytea_login()';
 		EXECUTE 'COMMENT ON EVENT TRIGGER appendable_bytea_login IS ''loads appendable_bytea before the first statement of a session''';
 		EXECUTE 'ALTER EVENT TRIGGER appendable_bytea_login ENABLE ALWAYS';

@@ -67,6 +67,25 @@ def test_relations_of_the_project_cannot_be_changed_by_everyone(catalog):
     assert rows == []
 
 
+def test_views_use_the_servers_operators_whatever_is_in_the_extensions_schema(catalog):
+    """Somebody who may create in the schema, before the extension is, has no say in what its scripts and views do."""
+    for name in LIBRARIES:
+        schema = f"trap_{name}"
+        catalog.execute(f"DROP EXTENSION {name} CASCADE; CREATE SCHEMA {schema}")
+        for operator in ("=", "<", ">", ">=", "/", "*", "-", "+", "||", "!~"):
+            for left, right in (("oid", "regclass"), ("float8", "int4"), ("int8", "int4"), ("int4", "int8"), ("name", "text"), ("text", "text"), ("numeric", "float8")):
+                function = f"{schema}.\"{operator} {left} {right}\""
+                kind = "bool" if operator in ("=", "<", ">", ">=", "!~") else left
+                catalog.execute(f"CREATE FUNCTION {function}({left}, {right}) RETURNS {kind} LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$")
+                catalog.execute(f"CREATE OPERATOR {schema}.{operator} (FUNCTION = {function}, LEFTARG = {left}, RIGHTARG = {right})")
+        catalog.execute(f"CREATE EXTENSION {name} SCHEMA {schema}")
+        used = catalog.execute("SELECT pg_describe_object(classid, objid, objsubid), refobjid::regoperator FROM pg_depend"
+                               " WHERE refclassid = 'pg_operator'::regclass AND classid = 'pg_rewrite'::regclass"
+                               " AND refobjid IN (SELECT oid FROM pg_operator WHERE oprnamespace = %s::regnamespace)", (schema,)).fetchall()
+        assert used == []
+        catalog.execute(f"DROP EXTENSION {name}; DROP SCHEMA {schema} CASCADE; CREATE EXTENSION {name}")
+
+
 @pytest.mark.parametrize("script", sorted(TOP.glob("*/sql/*.sql")), ids=lambda path: path.name)
 def test_a_script_resolves_nothing_by_the_callers_search_path(script):
     """What CREATE EXTENSION runs as a superuser names no operator or function that another schema could give."""

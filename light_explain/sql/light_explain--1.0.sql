@@ -60,18 +60,23 @@ LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION light_explain_progress() IS
 'the plan nodes of statements that run now with instrumentation, with their figures so far; own statements, or all for pg_read_all_stats';
 
-CREATE VIEW light_explain_progress AS
+-- What a view means is settled now, for whoever asks it later: nobody's operators but the server's.
+SET LOCAL search_path = pg_catalog, pg_temp;
+
+CREATE VIEW @extschema@.light_explain_progress AS
 SELECT p.pid, p.leader_pid, a.datname, a.usename, p.started, p.node, p.parent,
        repeat('  ', p.depth) || p.label AS label,
        p.plan_rows, p.rows, p.loops,
        CASE WHEN p.plan_rows > 0 THEN round((100 * p.rows / (p.plan_rows * greatest(p.loops, 1)))::numeric, 1) END AS percent_of_plan,
        p.called, p.total_ms, p.shared_hit, p.shared_read, p.local_blocks, p.temp_read, p.temp_written,
        p.queryid, a.query
-FROM light_explain_progress() p LEFT JOIN pg_stat_activity a USING (pid)
+FROM @extschema@.light_explain_progress() p LEFT JOIN pg_stat_activity a USING (pid)
 ORDER BY coalesce(p.leader_pid, p.pid), p.leader_pid NULLS FIRST, p.pid, p.node;
 
-COMMENT ON VIEW light_explain_progress IS
+COMMENT ON VIEW @extschema@.light_explain_progress IS
 'running statements with instrumentation, one row a plan node, indented as in EXPLAIN';
+
+SET LOCAL search_path = @extschema@, pg_temp;
 
 CREATE FUNCTION light_explain_profile(
     OUT dbid oid,
@@ -108,23 +113,25 @@ LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION light_explain_profile() IS
 'figures of plan nodes added up over all executions while light_explain.profile was on, also of statements that were cancelled or failed, which are counted; own statements, or all for pg_read_all_stats; caller_queryid is the statement that ran it in a function; times, blocks and WAL of a node without the nodes that it calls, but for total_ms';
 
-CREATE VIEW light_explain_profile AS
+SET LOCAL search_path = pg_catalog, pg_temp;
+
+CREATE VIEW @extschema@.light_explain_profile AS
 SELECT d.datname, r.rolname, p.queryid, p.caller_queryid, p.planid, p.node, p.parent,
        repeat('  ', p.depth) || p.label AS label,
        p.executions, p.cancelled, p.failed, p.loops, p.rows, p.plan_rows, p.rows_filtered, p.total_ms, p.self_ms, p.max_self_ms,
        p.shared_hit, p.shared_read, p.shared_dirtied, p.local_blocks, p.temp_read, p.temp_written, p.wal_bytes, p.query
-FROM light_explain_profile() p
+FROM @extschema@.light_explain_profile() p
      LEFT JOIN pg_database d ON d.oid = p.dbid
      LEFT JOIN pg_roles r ON r.oid = p.userid
 ORDER BY p.dbid, p.userid, p.queryid, p.caller_queryid, p.planid, p.node;
 
-COMMENT ON VIEW light_explain_profile IS
+COMMENT ON VIEW @extschema@.light_explain_profile IS
 'per-node profile of all statements, one row a plan node, indented as in EXPLAIN';
 
-CREATE VIEW light_explain_misestimates AS
+CREATE VIEW @extschema@.light_explain_misestimates AS
 WITH node AS (
     SELECT *, CASE WHEN rows >= plan_rows THEN greatest(rows, 1) / greatest(plan_rows, 1) ELSE greatest(plan_rows, 1) / greatest(rows, 1) END AS factor
-    FROM light_explain_profile
+    FROM @extschema@.light_explain_profile
     WHERE loops > 0 AND cancelled + failed < executions)
 SELECT n.datname, n.rolname, n.queryid, n.planid, n.node, btrim(n.label) AS label, n.executions,
        n.rows / n.loops AS rows, n.plan_rows / n.loops AS plan_rows,
@@ -139,8 +146,10 @@ FROM node n
 WHERE n.factor >= 10 AND abs(n.rows - n.plan_rows) / n.loops >= 10
 ORDER BY n.self_ms DESC;
 
-COMMENT ON VIEW light_explain_misestimates IS
+COMMENT ON VIEW @extschema@.light_explain_misestimates IS
 'nodes of the profile that returned ten times more or less than the planner expected, a loop; own_factor is what the nodes below do not explain; rows that nobody asked for (LIMIT, EXISTS) count as less';
+
+SET LOCAL search_path = @extschema@, pg_temp;
 
 CREATE FUNCTION light_explain_profile_reset()
 RETURNS bigint

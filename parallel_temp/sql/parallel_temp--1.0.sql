@@ -81,7 +81,7 @@ COMMENT ON FUNCTION pg_local_buffers_info() IS 'rows of the view pg_local_buffer
 
 CREATE VIEW pg_local_buffers AS
 SELECT buffer, relation, relfilenode, fork, block, dirty, usage_count, pins, bytes
-FROM pg_local_buffers_info();
+FROM @extschema@.pg_local_buffers_info();
 
 COMMENT ON VIEW pg_local_buffers IS
 'temporary buffers of this session: one row for each that has memory; without a page all columns but pins and bytes are null';
@@ -96,7 +96,7 @@ COMMENT ON FUNCTION pg_temp_relations_info() IS 'rows of the view pg_temp_relati
 
 CREATE VIEW pg_temp_relations AS
 SELECT relation, relfilenode, pages, bytes, resident, dirty, path, path_exists
-FROM pg_temp_relations_info();
+FROM @extschema@.pg_temp_relations_info();
 
 COMMENT ON VIEW pg_temp_relations IS
 'temporary relations of this session with their TOAST tables and indexes: pages of the main fork in the file, bytes of all forks, pages of all forks in temporary buffers and how many of these are dirty, path of the file and whether it is there';
@@ -117,7 +117,7 @@ COMMENT ON FUNCTION pg_temp_stats_info() IS 'rows of the view pg_temp_stats';
 CREATE VIEW pg_temp_stats AS
 SELECT s.relation, a.attname, s.rows, s.sampled, s.changed, s.null_frac, s.avg_width, s.n_distinct,
 	s.most_common_vals, s.most_common_freqs, s.histogram_bounds, s.correlation
-FROM pg_temp_stats_info() s
+FROM @extschema@.pg_temp_stats_info() s
 JOIN pg_catalog.pg_attribute a ON a.attrelid OPERATOR(pg_catalog.=) s.relation AND a.attnum OPERATOR(pg_catalog.=) s.attnum;
 
 COMMENT ON VIEW pg_temp_stats IS
@@ -135,7 +135,7 @@ LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION parallel_temp_stats() IS 'rows of the view parallel_temp_stats';
 
 CREATE VIEW parallel_temp_stats AS
-SELECT counter, value FROM parallel_temp_stats();
+SELECT counter, value FROM @extschema@.parallel_temp_stats();
 
 COMMENT ON VIEW parallel_temp_stats IS
 'what this session did with temporary tables: tables considered for parallel plans, chosen and refused by reason, queries and pages shared and flushed, time';

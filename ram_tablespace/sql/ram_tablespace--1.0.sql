@@ -7,13 +7,13 @@ DECLARE
     routine record;
 BEGIN
     FOR routine IN
-        SELECT p.oid::regprocedure AS signature, CASE p.prokind WHEN 'p' THEN 'PROCEDURE' ELSE 'FUNCTION' END AS kind
+        SELECT p.oid::pg_catalog.regprocedure AS signature, CASE WHEN p.prokind OPERATOR(pg_catalog.=) 'p' THEN 'PROCEDURE' ELSE 'FUNCTION' END AS kind
         FROM pg_catalog.pg_proc p
-        JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.objid = p.oid
-            AND d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass AND d.deptype = 'e'
-        JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid
-        WHERE e.extname = 'parallel_temp' AND p.proname IN ('ram_tablespace_create', 'ram_tablespace_drop', 'ram_tablespaces',
-            'ram_tablespace_check', 'ram_tablespace_use')
+        JOIN pg_catalog.pg_depend d ON d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.objid OPERATOR(pg_catalog.=) p.oid
+            AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass AND d.deptype OPERATOR(pg_catalog.=) 'e'
+        JOIN pg_catalog.pg_extension e ON e.oid OPERATOR(pg_catalog.=) d.refobjid
+        WHERE e.extname OPERATOR(pg_catalog.=) 'parallel_temp' AND p.proname OPERATOR(pg_catalog.=) ANY ('{ram_tablespace_create, ram_tablespace_drop, ram_tablespaces,
+            ram_tablespace_check, ram_tablespace_use}'::pg_catalog.name[])
     LOOP
         EXECUTE pg_catalog.format('ALTER EXTENSION parallel_temp DROP %s %s', routine.kind, routine.signature);
         EXECUTE pg_catalog.format('DROP %s %s', routine.kind, routine.signature);
