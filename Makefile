@@ -60,11 +60,11 @@ deb dist image: ## Debian packages; the archive for PGXN; the files of an extens
 
 packages: deb dist image ## all three
 
-neighbours: ready ## beside other extensions, loaded before and after them (SRC=... is pg_tracing's source, LABEL=18 another server)
+neighbours: ## beside other extensions, loaded before and after them (SRC=... is pg_tracing's source, LABEL=18 another server)
 	@SRC='$(SRC)' $(TOP)/ci/neighbours.sh $(LABEL) $(NAMES)
 
-suites: ## regression suites of other extensions, with and without ours (LABEL=17, NAMES='pgaudit hypopg')
-	@$(TOP)/ci/suites.sh $(LABEL) $(NAMES)
+suites: ## regression suites of other extensions, with and without ours (LABEL=17, NAMES='pgaudit hypopg', SRC=... has some of their sources)
+	@SRC='$(SRC)' $(TOP)/ci/suites.sh $(LABEL) $(NAMES)
 
 minors: ## build for one minor release of this machine's PostgreSQL, test on another
 	@$(TOP)/ci/minors.sh

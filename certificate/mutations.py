@@ -114,7 +114,7 @@ MUTATIONS = [
     Mutation(BYTEA + "check.c", "appendable_bytea_repair() deletes the chunks of values",
              "if (more && vid == chunk.vid)", "if (more && vid != chunk.vid)", ("sql/ddl", "sql/tables")),
     Mutation(BYTEA + "stats.c", "a right not checked: appendable_bytea_check() of another's table",
-             "if (!may_select(relid))", "if (relid == InvalidOid)", ("sql/own_objects", "sql/ddl", "specs/rights")),
+             "if (!may_select(relid))", "if (relid == InvalidOid)", ("specs/changing_tables", "sql/own_objects", "sql/ddl", "specs/rights")),
     # -- appendable_bytea: the type ----------------------------------------------------
     Mutation(BYTEA + "datum.c", "a forged segment reaches beyond the stored value",
              "if (source > value->base.stored - len)", "if (source > value->base.stored)", FORGED),

@@ -5,7 +5,9 @@
 # extensions' test/core.conf).  The outputs must be the same; whether they are what the
 # suite expects is not asked, for it may expect another server.  A test whose output differs
 # between two runs without ours is left out and said.  LABEL: see ci/lib.sh (default
-# 17); who has no package of the neighbour for that server is told so.
+# 17); who has no package of the neighbour for that server is told so.  SRC=FOLDER has
+# sources of some of them, in folders with the names of their libraries, for mirrors
+# that have no source packages.
 . "$(dirname "$0")/lib.sh"
 
 # name of the library, package (PGV is the major version; - is a module of PostgreSQL's own),
@@ -113,7 +115,8 @@ while read -r name package preload folder settings <&3; do
             skip "$name" 'not to be had for this server'
             continue
         fi
-        source=$("$TOP/ci/source.sh" "$major" "$package") || source=
+        if [ -d "${SRC:-/dev/null}/$name" ]; then source=$SRC/$name
+        else source=$("$TOP/ci/source.sh" "$major" "$package" 2>/dev/null) || source=; fi
     fi
     if [ ! -e "$source/$folder/Makefile" ]; then
         skip "$name" 'its source is not to be had'
