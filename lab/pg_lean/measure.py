@@ -134,6 +134,23 @@ class Measurements:
         bases = sums(base)
         return Estimate.of(total / bases[repetition] for repetition, total in sums(variant).items() if bases.get(repetition))
 
+    def quartile_ratio(self, metric: str, variant: str, base: str, case: Any = None) -> Estimate:
+        """Lower quartile of a variant's rows over that of the base's: what both take when nothing else is in the way.
+
+        The interval is what 95 % of samples give that are drawn again, by repetition, from the ones there are.
+        """
+        bases = {row["repetition"]: row.get(metric) for row in self.select(base, case)}
+        pairs = [(row[metric], bases[row["repetition"]]) for row in self.select(variant, case)
+                 if row.get(metric) is not None and bases.get(row["repetition"])]
+        if not pairs:
+            return Estimate.of([])
+        values = np.array(pairs)
+        drawn = values[np.random.default_rng(1).integers(0, len(pairs), (4000, len(pairs)))]
+        ratios = np.divide(*np.moveaxis(np.quantile(drawn, 0.25, axis=1), -1, 0))
+        found = float(np.divide(*np.quantile(values, 0.25, axis=0)))
+        low, high = np.quantile(ratios, (0.025, 0.975))
+        return Estimate(found, min(float(low), found), max(float(high), found), len(pairs), 0.95, float(ratios.min()), float(ratios.max()))
+
     def write_csv(self, path: Path) -> None:
         """All rows; the union of their columns."""
         columns = list(dict.fromkeys(name for row in self.rows for name in row))
@@ -175,18 +192,20 @@ FIRST_TRANSACTIONS, TRANSACTIONS_BEFORE, BURSTS = 200, 20, 6
 
 def bursts(kinds: Mapping[str, Callable[[], psycopg.Connection]], transaction: Callable[[psycopg.pq.abc.PGconn], None], size: int, sessions: int, *,
            into: Measurements, case: Any = "", before: Callable[[], Any] = lambda: None,
-           after_each: Callable[[], None] = lambda: None) -> None:
+           after_each: Callable[[], None] = lambda: None, local: bool = False) -> None:
     """Microseconds of a short transaction in several kinds of sessions, for differences of a percent.
 
     A session of each kind is opened, and they take turns, in any order, in bursts of
     `size` transactions; a size of some 25 ms is right, so that those that are
     compared ran side by side.  Then new sessions take their place, `sessions` times,
     because two equal ones differ, too, by where their memory happens to lie.  So a
-    session, not a burst, is one row: "us", the median of its bursts, and each burst's.
+    session, not a burst, is one row: "us", the median of its bursts, and each burst's;
+    of a local server also "cpu_us", processor time of the server's process, likewise.
 
     kinds: how a session of each kind is opened
     transaction: runs one transaction
     before: called before new sessions are opened
+    local: the server's processes are this machine's
     """
     for repetition in range(sessions):
         before()
@@ -196,17 +215,22 @@ def bursts(kinds: Mapping[str, Callable[[], psycopg.Connection]], transaction: C
                 opened[kind] = kinds[kind]()
                 _run(transaction, opened[kind], FIRST_TRANSACTIONS)
             took: dict[str, list[float]] = {kind: [] for kind in kinds}
+            used: dict[str, list[float]] = {kind: [] for kind in kinds}
             for _ in range(BURSTS):
                 for kind in random.sample(list(kinds), len(kinds)):
+                    pid = opened[kind].info.backend_pid if local else None
                     _run(transaction, opened[kind], TRANSACTIONS_BEFORE)
-                    start = time.perf_counter()
+                    cpu, start = pid and cpu_seconds(pid), time.perf_counter()
                     _run(transaction, opened[kind], size)
                     took[kind].append((time.perf_counter() - start) * 1e6 / size)
+                    if cpu is not None:
+                        used[kind].append((cpu_seconds(pid) - cpu) * 1e6 / size)
         finally:
             for conn in opened.values():
                 conn.close()
         for kind, each in took.items():
-            into.add(kind, repetition, case, us=float(np.median(each)), **{f"burst_{i}_us": us for i, us in enumerate(each, 1)})
+            cpu_us = {"cpu_us": float(np.median(used[kind]))} if used[kind] else {}
+            into.add(kind, repetition, case, us=float(np.median(each)), **cpu_us, **{f"burst_{i}_us": us for i, us in enumerate(each, 1)})
         after_each()
 
 
@@ -241,14 +265,18 @@ def check_result(result: psycopg.pq.abc.PGresult) -> None:
 # -- one statement -----------------------------------------------------------
 
 
-def timed(conn: psycopg.Connection, query: str, params: Sequence[Any] | None = None, *, wal: bool = False) -> dict[str, float]:
-    """Run a statement and return {"ms"} as the client sees it, with {"wal_bytes"} if asked for."""
+def timed(conn: psycopg.Connection, query: str, params: Sequence[Any] | None = None, *, wal: bool = False, cpu: bool = False) -> dict[str, float]:
+    """Run a statement and return {"ms"} as the client sees it, with {"wal_bytes"} if asked for, and with "cpu" {"cpu_ms"}, processor
+    time of the session's process, if the server is on this machine."""
     before = wal_position(conn) if wal else 0
+    used = cpu_seconds(conn.info.backend_pid) if cpu else None
     start = time.perf_counter()
     cursor = conn.execute(query, params)
     if cursor.description is not None:
         cursor.fetchall()
     sample = {"ms": (time.perf_counter() - start) * 1000}
+    if used is not None:
+        sample["cpu_ms"] = (cpu_seconds(conn.info.backend_pid) - used) * 1000
     if wal:
         sample["wal_bytes"] = wal_position(conn) - before
     return sample

@@ -6,13 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from conftest import processes_below
-from pg_lean import __version__, cli, prices
-from pg_lean.bench import Bench, Options, calibrate, fill, profile, run_module, sweep
+from pg_lean import __version__, always, cli, measure, prices
+from pg_lean.bench import Bench, Options, calibrate, explain, fill, profile, run_module, sweep
 from pg_lean.cluster import Cluster, UserServer
 from pg_lean.commands import cat
 from pg_lean.demo import ORDER, append
@@ -206,7 +207,7 @@ def test_the_benchmark_of_the_profile_measures_a_profile(pg_lean, tmp_path):
     done = pg_lean("bench", "profile", "--quick", "--iterations", "1")
     assert done.returncode == 0, done.stdout + done.stderr
     rows = json.loads((tmp_path / "bench" / "profile" / "quick" / "result.json").read_text())["raw"]
-    assert {row["variant"] for row in rows} == {"off", "off again", "identifiers", "profile"} and len({row["case"] for row in rows}) == 11
+    assert {row["variant"] for row in rows} == {"off", "off again", "identifiers", "profile"} and len({row["case"] for row in rows}) == 13
 
 
 def test_the_benchmark_of_the_profile_in_full_shape(monkeypatch, tmp_path):
@@ -214,13 +215,34 @@ def test_the_benchmark_of_the_profile_in_full_shape(monkeypatch, tmp_path):
     cluster = Cluster(name="test", settings=profile.SETTINGS, preload=profile.PRELOAD)
     if not cluster.has_library("light_explain"):
         pytest.skip("light_explain is not installed for this server (make install)")
+    monkeypatch.setattr(measure, "FIRST_TRANSACTIONS", 5)
     monkeypatch.setattr(profile, "STATEMENTS", 20)
     with cluster:
         result = run_module(profile, "profile", cluster, Options(scale=1, iterations=2), Console(quiet=True), tmp_path)
     assert not result.failed and not result.unavailable and (tmp_path / "result.json").exists()
     assert {(row["variant"], row["repetition"]) for row in result.raw.rows} == {(kind, n) for kind in profile.KINDS for n in range(2)}
-    assert [check.what.split(": ")[0] for check in result.checks] == [case for case in result.raw.cases if case not in profile.BUSY]
-    assert len(result.checks) == 5 and all(check.target == 1 + profile.MARGIN for check in result.checks)
+    goals, table = result.blocks[:2]
+    assert [row[1] for row in goals.rows] == ["1.08", "1.08", "1.05", "1.05", "1.10", "1.03", "1.05", "1.05"] and len(table.rows) == len(result.raw.cases)
+    assert [check.target for check in result.checks] == [1.08, 1.08, 1.05, 1.05, 1.10, 1.03, 1.05, 1.05, 1 + profile.MARGIN]
+    assert all(row.get("cpu_us", 0) > 0 for row in result.raw.rows if row["case"] not in profile.BUSY)
+
+
+def test_the_benchmark_of_explain_in_full_shape(monkeypatch, tmp_path):
+    """Each goal has its line, and the battery runs; with few and small measurements."""
+    cluster = Cluster(name="test", settings=explain.SETTINGS, preload=explain.PRELOAD)
+    if not all(map(cluster.has_library, explain.PRELOAD)):
+        pytest.skip("light_explain is not installed for this server (make install)")
+    monkeypatch.setattr(measure, "FIRST_TRANSACTIONS", 5)
+    monkeypatch.setattr(explain, "LOOPS", {name: (statement, 50 + n) for n, (name, (statement, _)) in enumerate(explain.LOOPS.items())})
+    monkeypatch.setattr(always, "LOADS", {name: replace(load, size=5) for name, load in always.LOADS.items()})
+    with cluster:
+        result = run_module(explain, "explain", cluster, Options(quick=True, scale=1, iterations=2), Console(quiet=True), tmp_path)
+    assert not result.failed and not result.unavailable, result.failed
+    goals = next(block for block in result.blocks if getattr(block, "title", "") == "Goals")
+    assert [row[1] for row in goals.rows] == ["1.08", "1.08", "1.05", "1.05", "1.10", "1.03", "1.12", "1.10", "1.10", "1.10", "1.05", "1.08"]
+    assert all(float(row[3]) >= float(row[2]) > 0 for row in goals.rows)
+    timed = {row["case"] for row in result.raw.rows if str(row["case"]).startswith("battery")}
+    assert len(timed) == 299 and sum("battery" in check.what for check in result.checks) == 2
 
 
 def test_without_a_command_there_is_help_and_no_error(pg_lean_here):

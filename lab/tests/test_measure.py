@@ -14,7 +14,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pg_lean import docs, measure, prices
+from pg_lean import battery, docs, measure, prices
+from pg_lean.always import Goal, goal_checks
 from pg_lean.bench.calibrate import recommended
 from pg_lean.measure import (BURSTS, FIRST_TRANSACTIONS, TRANSACTIONS_BEFORE, Estimate, Measurements, bursts, cpu_seconds, filesystem_of,
                              interleave, interval_ranks)
@@ -68,6 +69,31 @@ def test_ratio_leaves_out_what_has_no_pair():
     raw.add("pg_lean", 0, ms=1.0)
     raw.add("pg_lean", 1, ms=100.0)
     assert raw.ratio("ms", "pg_lean", "stock").n == 1
+
+
+def test_a_ratio_of_lower_quartiles_is_not_moved_by_what_was_in_the_way():
+    raw = Measurements()
+    for n in range(12):
+        raw.add("plain", n, "loop", us=10.0 + 0.01 * n + (50 if n % 3 == 0 else 0))
+        raw.add("measured", n, "loop", us=10.5 + 0.01 * n + (90 if n % 4 == 0 else 0))
+    found = raw.quartile_ratio("us", "measured", "plain", "loop")
+    assert found.median == pytest.approx(1.05, abs=0.003) and found.low <= found.median <= found.high and found.n == 12
+    assert found == raw.quartile_ratio("us", "measured", "plain", "loop")
+    assert math.isnan(raw.quartile_ratio("cpu_us", "measured", "plain", "loop").median)
+
+
+def test_a_goal_holds_only_by_the_upper_end():
+    def goal(*values):
+        return Goal("x", 1.05, Estimate.of(values))
+
+    assert [goal(*values).holds for values in ((1.01, 1.02, 1.03), (1.01, 1.04, 1.06), (1.04, 1.06, 1.07), ())] == ["yes", "as found", "no", "no"]
+    assert [check.met for check in goal_checks([goal(1.01, 1.02, 1.03), goal(1.01, 1.04, 1.06), goal()])] == [True, False, False]
+
+
+def test_the_battery_can_be_read():
+    tables, statements = battery.read()
+    assert "CREATE TABLE t " in tables and len(statements) > 140 and len({statement.number for statement in statements}) == len(statements)
+    assert not [statement for statement in statements if "light_test_custom" in statement.settings] and sum(statement.parallel for statement in statements) > 15
 
 
 def test_variants_take_turns_and_the_first_one_rotates():

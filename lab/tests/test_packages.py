@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -98,6 +99,13 @@ def test_the_top_has_the_targets_of_pgxs_and_asks_no_package_manager(make, targe
     commands = make("Makefile", "-n", target)
     assert set(re.findall(r"Entering directory '.*/elsewhere/(\w+)'", commands)) == set(META["provides"])
     assert not re.search(r"apt-get|sudo|ci/(server|install)\.sh|setpriv", commands)
+
+
+@pytest.mark.skipif(shutil.which("clang") is None, reason="no clang")
+def test_clang_builds_what_is_close_to_the_processor(make, tmp_path):
+    """Counters, vectors and what a processor is asked for: there compilers differ."""
+    make("light_explain/Makefile", "-B", "CC=clang", "all")
+    assert (tmp_path / "elsewhere" / "light_explain.so").is_file()
 
 
 def test_an_extension_is_built_installed_and_taken_out_elsewhere(make, tmp_path):

@@ -1,0 +1,104 @@
+"""What being measured always adds to statements of every length, and goals that it is held against.
+
+Used by the benchmarks of auto_explain (bench/explain.py) and of the profile
+(bench/profile.py): the same loads, from one row to all, in sessions of several
+kinds in turns.  A goal is about the lower quartile of processor time, which is
+what a statement takes when nothing else is in the way; it is met if the upper end
+of its interval meets it.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Callable, Iterable, Mapping
+
+import psycopg
+
+from pg_lean.measure import Estimate, check_result, timed
+from pg_lean.result import Check, Table
+
+
+@dataclass(frozen=True)
+class Load:
+    """A statement over accounts from $1 on, how many of it a burst has (some 25 ms), and what being measured may make of it."""
+
+    query: str
+    accounts: int
+    size: int
+    at_most: float
+    prepared: bool = False
+
+    @property
+    def quick_size(self) -> int:
+        """Of a burst of a quick run, which says little about differences."""
+        return max(self.size // 8, 5)
+
+    def transaction(self, name: str, accounts: int) -> Callable[[psycopg.pq.abc.PGconn], None]:
+        """For measure.bursts(), in a session that prepare() made ready."""
+        def first() -> bytes:
+            return b"%d" % random.randint(1, accounts - self.accounts + 1)
+
+        def execute(pgconn: psycopg.pq.abc.PGconn) -> None:
+            check_result(pgconn.exec_prepared(name.encode(), [first()]))
+
+        def send_text(pgconn: psycopg.pq.abc.PGconn) -> None:
+            check_result(pgconn.exec_(self.query.encode().replace(b"$1", first())))
+        return execute if self.prepared else send_text
+
+
+LOOKUP = "SELECT abalance FROM pgbench_accounts WHERE aid = $1"
+RANGE = "SELECT aid, abalance FROM pgbench_accounts WHERE aid BETWEEN $1 AND $1 + 40"
+AGGREGATE = "SELECT count(*), sum(abalance) FROM pgbench_accounts WHERE aid BETWEEN $1 AND $1 + 4999"
+#: Sent as text, unless the name says otherwise.
+LOADS = {"pgbench -S": Load(LOOKUP, 1, 400, 1.08), "pgbench -S -M prepared": Load(LOOKUP, 1, 700, 1.08, prepared=True),
+         "range of 41 rows": Load(RANGE, 41, 250, 1.05), "range of 41 rows, prepared": Load(RANGE, 41, 400, 1.05, prepared=True),
+         "aggregate over 5,000 rows": Load(AGGREGATE, 5000, 25, 1.10)}
+
+ANALYTIC = "SELECT b.bid, count(*), sum(a.abalance) FROM pgbench_accounts a JOIN pgbench_branches b USING (bid) GROUP BY b.bid ORDER BY b.bid"
+ANALYTIC_AT_MOST = 1.03
+
+
+def prepare(conn: psycopg.Connection) -> psycopg.Connection:
+    """Make a session ready for the loads that are prepared."""
+    for name, load in LOADS.items():
+        if load.prepared:
+            check_result(conn.pgconn.prepare(name.encode(), load.query.encode()))
+    return conn
+
+
+def analytic(sessions: Mapping[str, psycopg.Connection], *, local: bool) -> dict[str, Callable[[], dict[str, float]]]:
+    """The statement over all accounts in a session of each kind, for Bench.interleave()."""
+    def variant(conn: psycopg.Connection) -> Callable[[], dict[str, float]]:
+        def measure() -> dict[str, float]:
+            sample = timed(conn, ANALYTIC, cpu=local)
+            return {name.replace("ms", "us"): ms * 1000 for name, ms in sample.items()}
+        return measure
+    return {kind: variant(conn) for kind, conn in sessions.items()}
+
+
+# -- goals -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is to be at most so much, and what was found."""
+
+    what: str
+    at_most: float
+    found: Estimate
+
+    @property
+    def holds(self) -> str:
+        """Does it, for all that may be true, or at least for what was found?"""
+        return "yes" if self.found.high <= self.at_most else "as found" if self.found.median <= self.at_most else "no"
+
+
+def goals_table(goals: Iterable[Goal], note: str = "") -> Table:
+    return Table("Goals", ["goal", "at most", "found", "upper end of its interval", "holds"],
+                 [[goal.what, f"{goal.at_most:.2f}", f"{goal.found.median:.3f}", f"{goal.found.high:.3f}", goal.holds] for goal in goals], note=note)
+
+
+def goal_checks(goals: Iterable[Goal]) -> list[Check]:
+    """Decided by the upper end, as not_slower() is."""
+    return [Check(f"{goal.what}: upper end of the interval", goal.found.high, "<=", goal.at_most) for goal in goals]
