@@ -76,6 +76,13 @@ typedef CompareType OrderingKind_compat;
 typedef int16 OrderingKind_compat;
 #endif
 
+/* What a JSON_VALUE() or its like gives: 17 and later. */
+#if PG_VERSION_NUM >= 170000
+#define JsonExprType_compat(node) (IsA(node, JsonExpr) ? exprType(node) : InvalidOid)
+#else
+#define JsonExprType_compat(node) ((void) (node), InvalidOid)
+#endif
+
 /* What a plan node says of itself. */
 #if PG_VERSION_NUM >= 160000
 #define ForeignScanRelids_compat(plan) ((plan)->fs_base_relids)

@@ -25,7 +25,6 @@
 #include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
-#include "catalog/pg_proc.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
@@ -34,7 +33,6 @@
 #include "parser/parsetree.h"
 #include "storage/bufmgr.h"
 #include "tcop/tcopprot.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
@@ -115,42 +113,6 @@ mentions_temporary(Node *node, void *context)
 		return query_tree_walker(query, mentions_temporary, context, QTW_EXAMINE_RTES_BEFORE);
 	}
 	return expression_tree_walker(node, mentions_temporary, context);
-}
-
-static bool
-is_hazardous_function(Oid funcid, void *context)
-{
-	switch (funcid)
-	{
-			/* Of the server's own, these read tables and are not unsafe. */
-		case F_TABLE_TO_XML:
-		case F_TABLE_TO_XML_AND_XMLSCHEMA:
-		case F_SCHEMA_TO_XML:
-		case F_SCHEMA_TO_XML_AND_XMLSCHEMA:
-		case F_DATABASE_TO_XML:
-		case F_DATABASE_TO_XML_AND_XMLSCHEMA:
-			return true;
-		default:
-			return funcid >= FirstUnpinnedObjectId && func_parallel(funcid) != PROPARALLEL_SAFE;
-	}
-}
-
-/*
- * Does the query call functions that might read temporary tables in the leader?
- */
-static bool
-has_hazard(Node *node, void *context)
-{
-	if (node == NULL)
-		return false;
-	if (check_functions_in_node(node, is_hazardous_function, context))
-		return true;
-	/* The check of a domain may call anything, and runs in the leader. */
-	if (IsA(node, CoerceToDomain))
-		return true;
-	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, has_hazard, context, 0);
-	return expression_tree_walker(node, has_hazard, context);
 }
 
 /*
@@ -270,10 +232,10 @@ fills_temporary(Query *parse)
  * Is the plan with workers the cheaper one, by what pages cost where they are?
  */
 static bool
-workers_win(PlannedStmt *workers, TempPlan *plan, PlannedStmt *serial)
+workers_win(Planning *frame, PlannedStmt *workers, TempPlan *plan, PlannedStmt *serial)
 {
-	Cost		with = held_cost(workers, true) + processes_cost(plan, held_repeated_cost(workers));
-	Cost		without = held_cost(serial, false);
+	Cost		with = held_cost(frame, workers, true) + processes_cost(frame, plan, held_repeated_cost(frame, workers));
+	Cost		without = held_serial_cost(frame, serial);
 
 	/* What was charged for the start of workers may be too much as well. */
 	with += plan->gathers * Min(plan->workers * pt_worker_start_cost - parallel_setup_cost, 0);
@@ -281,11 +243,100 @@ workers_win(PlannedStmt *workers, TempPlan *plan, PlannedStmt *serial)
 	return with < without;
 }
 
-static PlannedStmt *plan_planner(PLANNER_PARAMS_compat);
+/*
+ * Plan with our paths on offer.  "serial" is the server's plan, which is returned unless
+ * the other one is cheaper; NULL with parallel_temp.force, for tests, which wants our
+ * scans in any plan.
+ */
+static PlannedStmt *
+plan_beside(PlannedStmt *serial, PLANNER_PARAMS_compat)
+{
+	Planning	frame = {0};
+	TempPlan	plan = {0};
+	Query	   *copy = NULL;
+	PlannedStmt *result;
+	Refusal		refusal;
+	Oid			function;
+	bool		replanned = false;
+
+	/* What each table's own reason is only another planning tells. */
+	if (serial != NULL && !pt_explain_refusals && !ParallelIsTested_compat())
+	{
+		if (too_cheap_for_workers(&frame, serial))
+		{
+			refusals_tell(serial, REFUSED_COST, InvalidOid);
+			return serial;
+		}
+		if (too_small_for_workers(serial))
+		{
+			refusals_tell(serial, REFUSED_SMALL, InvalidOid);
+			return serial;
+		}
+	}
+
+	/* Where the server finds a reason against workers, so it would again. */
+	refusal = query_refusal(parse, &frame.hazard, &function);
+	if (refusal != REFUSED_NOT)
+	{
+		if (serial == NULL)
+			serial = plan_apart(PLANNER_ARGS_compat);
+		refusals_tell(serial, refusal, function);
+		return serial;
+	}
+
+	watch();
+	frame.outer = current_planning();
+	frame.for_explain = query_is_explained();
+	frame.prices = pt_compare_plans && !pt_force && !InvisibleGather_compat();
+	if (serial == NULL)
+		copy = copyObject(parse);
+	result = plan_framed(&frame, PLANNER_ARGS_compat);
+
+	if (result->parallelModeNeeded)
+		temp_plan_collect(result, &plan);
+	if (plan.unsafe_node)
+	{
+		ereport(DEBUG1,
+				(errmsg_internal("%s of temporary table \"%s\" in a part of the plan that workers run: planning again",
+								 plan.unsafe_node, get_rel_name(plan.unsafe_relid))));
+		replanned = true;
+		stats_count_replanned();
+	}
+	else if (serial == NULL || (plan.below && (!frame.prices || workers_win(&frame, result, &plan, serial))))
+		serial = result;
+	else
+		memset(&plan, 0, sizeof(plan));
+	refusals_account(&frame, &plan, replanned);
+	if (serial == NULL)
+	{
+		frame.off = true;
+		parse = copy;
+		serial = plan_framed(&frame, PLANNER_ARGS_compat);
+	}
+	return serial;
+}
+
+/*
+ * Is the query to be planned with our paths, as far as the session and its tables go?
+ * "small" as of reads_temporary().
+ */
+static bool pg_attribute_hot
+concerns_us(Query *parse, bool *small)
+{
+	return pt_enabled && parse->commandType == CMD_SELECT && max_parallel_workers_per_gather > 0 &&
+		!IsParallelWorker() && reads_temporary(parse, small);
+}
+
+static bool
+is_forced(void)
+{
+	return pt_force && !query_is_explained();
+}
 
 /*
  * An insertion of a query's rows into a temporary table: the query gets workers where it
- * would alone.  Not worth a look is what costs less than starting them.
+ * would alone.  Not worth a look is what costs less than starting them.  The server's plan
+ * of the insertion is its plan of the query, too.
  */
 static PlannedStmt *
 plan_insert(PLANNER_PARAMS_compat)
@@ -294,7 +345,8 @@ plan_insert(PLANNER_PARAMS_compat)
 	const char *reason;
 	Query	   *copy = copyObject(parse);
 	PlannedStmt *serial = plan_apart(PLANNER_ARGS_compat);
-	PlannedStmt *result = NULL;
+	PlannedStmt *result;
+	bool		small;
 
 	/* another planner may have made something of its own */
 	if (!IsA(serial->planTree, ModifyTable) ||
@@ -304,14 +356,18 @@ plan_insert(PLANNER_PARAMS_compat)
 	if (reason == NULL)
 	{
 		parse = insert_source(copy);
-		result = plan_planner(PLANNER_ARGS_compat);
-		if (!result->parallelModeNeeded)
+		if (concerns_us(parse, &small) && !small)
+			result = plan_beside(is_forced() ? NULL : serial, PLANNER_ARGS_compat);
+		else
+			result = plan_apart(PLANNER_ARGS_compat);
+		if (result == serial || !result->parallelModeNeeded)
 			return serial;
 		result = insert_with_source(serial, result, &reason);
+		if (result != NULL)
+			return result;
 	}
-	if (result == NULL)
-		query_note_serial_source(reason, planning);
-	return result == NULL ? serial : result;
+	query_note_serial_source(reason, planning);
+	return serial;
 }
 
 /*
@@ -328,14 +384,9 @@ may_have_workers(int cursor_options)
 static PlannedStmt *pg_attribute_hot
 plan_planner(PLANNER_PARAMS_compat)
 {
-	Planning	frame;
 	PlannedStmt *serial = NULL;
-	PlannedStmt *result;
 	Query	   *copy;
-	TempPlan	plan;
 	bool		small;
-	bool		forced;
-	bool		replanned = false;
 
 	pt_running.plannings++;
 	/* from the session's first plan on, which a guess may make a bad one */
@@ -347,8 +398,7 @@ plan_planner(PLANNER_PARAMS_compat)
 		if (may_have_workers(cursor_options))
 			return plan_insert(PLANNER_ARGS_compat);
 	}
-	if (!pt_enabled || parse->commandType != CMD_SELECT || max_parallel_workers_per_gather == 0 ||
-		IsParallelWorker() || !reads_temporary(parse, &small))
+	if (!concerns_us(parse, &small))
 		return plan_apart(PLANNER_ARGS_compat);
 	if (small)
 	{
@@ -356,57 +406,18 @@ plan_planner(PLANNER_PARAMS_compat)
 		return plan_apart(PLANNER_ARGS_compat);
 	}
 
-	/*
-	 * parallel_temp.force, for tests, wants our scans in serial plans too.
-	 * All others get the server's own plan, unless one with workers is
-	 * cheaper.
-	 */
-	copy = copyObject(parse);
-	forced = pt_force && !query_is_explained();
-	if (!forced)
+	/* What the server runs without workers is planned once, and not copied. */
+	if ((cursor_options & CURSOR_OPT_PARALLEL_OK) == 0)
 	{
 		serial = plan_apart(PLANNER_ARGS_compat);
-		if (!pt_explain_refusals && too_cheap_for_workers(serial))
-		{
-			refusals_count_cheap(serial);
-			return serial;
-		}
-	}
-
-	watch();
-	memset(&frame, 0, sizeof(frame));
-	frame.outer = current_planning();
-	frame.hazard = has_hazard((Node *) copy, NULL);
-	frame.for_explain = query_is_explained();
-	frame.prices = pt_compare_plans && !pt_force && !InvisibleGather_compat();
-	parse = copyObject(copy);
-	result = plan_framed(&frame, PLANNER_ARGS_compat);
-
-	memset(&plan, 0, sizeof(plan));
-	if (result->parallelModeNeeded)
-		temp_plan_collect(result, &plan);
-	if (plan.unsafe_node)
-	{
-		ereport(DEBUG1,
-				(errmsg_internal("%s of temporary table \"%s\" in a part of the plan that workers run: planning again",
-								 plan.unsafe_node, get_rel_name(plan.unsafe_relid))));
-		replanned = true;
-		stats_count_replanned();
-	}
-	else if (forced || (plan.below && (!frame.prices || workers_win(result, &plan, serial))))
-		serial = NULL;
-	else
-		memset(&plan, 0, sizeof(plan));
-	refusals_account(&frame, &plan, replanned, copy, cursor_options);
-	if (serial != NULL)
+		refusals_tell(serial, REFUSED_CURSOR, InvalidOid);
 		return serial;
-	if (replanned)
-	{
-		frame.off = true;
-		parse = copy;
-		result = plan_framed(&frame, PLANNER_ARGS_compat);
 	}
-	return result;
+	copy = copyObject(parse);
+	if (!is_forced())
+		serial = plan_apart(PLANNER_ARGS_compat);
+	parse = copy;
+	return plan_beside(serial, PLANNER_ARGS_compat);
 }
 
 void

@@ -24,6 +24,10 @@ typedef struct Planning
 	bool		for_explain;	/* parallel_temp.force has no effect */
 	bool		prices;			/* finished plans are compared by held_cost() */
 	List	   *considered;		/* of ConsideredTable */
+	List	   *held;			/* of HeldTable: what was looked up of tables'
+								 * pages, once a statement (plan_prices.c) */
+	Cost		serial_cost;	/* of the server's plan, by held_cost(); 0:
+								 * not asked for yet */
 	List	   *refused_families;	/* append relations found not to be
 									 * parallel */
 } Planning;

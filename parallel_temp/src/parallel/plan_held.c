@@ -34,6 +34,7 @@
 #include "miscadmin.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/paths.h"
 #include "parser/parsetree.h"
 #include "storage/bufmgr.h"
 #include "utils/lsyscache.h"
@@ -62,6 +63,7 @@ typedef struct HeldRel
 
 typedef struct HeldWalk
 {
+	Planning   *planning;
 	List	   *rtable;
 	HeldRel    *rels;			/* by range table index */
 	bool		ours;			/* made with our paths on offer */
@@ -116,8 +118,8 @@ held_rel(HeldWalk *walk, Index scanrelid)
 			rel->tuples = Max(relation->rd_rel->reltuples, 0);
 			/* what the server charged is the tablespace's */
 			get_tablespace_page_costs(relation->rd_rel->reltablespace, &rel->random_page_cost, &rel->seq_page_cost);
-			rel->pages = RelationGetNumberOfBlocks(relation);
-			rel->held = held_part(relation, rel->pages);
+			rel->pages = held_table(walk->planning, relation)->pages;
+			rel->held = held_table(walk->planning, relation)->part;
 		}
 		table_close(relation, NoLock);
 	}
@@ -252,15 +254,23 @@ saving_of(Plan *plan, HeldWalk *walk)
 }
 
 Cost
-held_cost(PlannedStmt *stmt, bool ours)
+held_cost(Planning *planning, PlannedStmt *stmt, bool ours)
 {
-	HeldWalk	walk = {.rtable = stmt->rtable,.ours = ours};
+	HeldWalk	walk = {.planning = planning,.rtable = stmt->rtable,.ours = ours};
 	Cost		result;
 
 	walk.rels = palloc0(sizeof(HeldRel) * list_length(stmt->rtable));
 	result = stmt->planTree->total_cost - saving_of(stmt->planTree, &walk) - saving_of_list(stmt->subplans, &walk);
 	pfree(walk.rels);
 	return result;
+}
+
+Cost
+held_serial_cost(Planning *planning, PlannedStmt *serial)
+{
+	if (planning->serial_cost == 0)
+		planning->serial_cost = held_cost(planning, serial, false);
+	return planning->serial_cost;
 }
 
 static bool
@@ -326,9 +336,9 @@ repeated_below_gathers(Plan *plan, HeldWalk *walk)
 }
 
 Cost
-held_repeated_cost(PlannedStmt *stmt)
+held_repeated_cost(Planning *planning, PlannedStmt *stmt)
 {
-	HeldWalk	walk = {.rtable = stmt->rtable,.ours = true};
+	HeldWalk	walk = {.planning = planning,.rtable = stmt->rtable,.ours = true};
 	Cost		result;
 
 	walk.rels = palloc0(sizeof(HeldRel) * list_length(stmt->rtable));
@@ -341,11 +351,64 @@ held_repeated_cost(PlannedStmt *stmt)
  * All that workers could save is less than the start of one.
  */
 bool
-too_cheap_for_workers(PlannedStmt *serial)
+too_cheap_for_workers(Planning *planning, PlannedStmt *serial)
 {
 	Cost		bound = Max(parallel_setup_cost, pt_worker_start_cost) / (1 - 1 / parallel_divisor(max_parallel_workers_per_gather));
 
-	if (ParallelIsTested_compat() || PlanIsDisabled_compat(serial->planTree) || serial->parallelModeNeeded)
+	if (PlanIsDisabled_compat(serial->planTree) || serial->parallelModeNeeded)
 		return false;
-	return serial->planTree->total_cost < bound || held_cost(serial, false) < bound;
+	return serial->planTree->total_cost < bound || held_serial_cost(planning, serial) < bound;
+}
+
+/*
+ * May processes divide a table, or one of its indexes?  As core's
+ * compute_parallel_worker() has it.
+ */
+static bool
+may_be_divided(RangeTblEntry *rte)
+{
+	Relation	relation = table_open(rte->relid, NoLock);
+	int			workers = RelationGetParallelWorkers(relation, -1);
+	bool		result = workers > 0;
+	ListCell   *lc;
+
+	if (workers < 0)
+	{
+		List	   *indexes = RelationGetIndexList(relation);
+
+		result = RelationGetNumberOfBlocks(relation) >= (BlockNumber) min_parallel_table_scan_size;
+		foreach(lc, indexes)
+		{
+			Relation	index;
+
+			if (result)
+				break;
+			index = index_open(lfirst_oid(lc), AccessShareLock);
+			result = RelationGetNumberOfBlocks(index) >= (BlockNumber) min_parallel_index_scan_size;
+			index_close(index, NoLock);
+		}
+		list_free(indexes);
+	}
+	table_close(relation, NoLock);
+	return result;
+}
+
+bool
+too_small_for_workers(PlannedStmt *serial)
+{
+	ListCell   *lc;
+
+	foreach(lc, serial->rtable)
+	{
+		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+
+		/* For members of append relations there is no least size. */
+		if (rte->inh)
+			return false;
+		if (rte->rtekind != RTE_RELATION || rte->relkind == RELKIND_VIEW)
+			continue;
+		if ((rte->relkind != RELKIND_RELATION && rte->relkind != RELKIND_MATVIEW) || may_be_divided(rte))
+			return false;
+	}
+	return true;
 }

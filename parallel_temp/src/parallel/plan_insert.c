@@ -13,8 +13,9 @@
  * What the leader may not do while it has workers: get a transaction id (it gets one
  * before, see pool_run.c), make a new command visible, draw from a sequence, and
  * whatever else a parallel unsafe function does.  So nothing may run with each row
- * that is not parallel safe, or volatile and not the server's own: checks of the table and of domains, generated columns,
- * index expressions, operator classes, RETURNING, triggers before or with a condition.  Triggers that run
+ * that is not parallel safe, or volatile and not the server's own (plan_leader.c):
+ * the query, checks of the table and of domains, generated columns, index expressions,
+ * operator classes, RETURNING, triggers before or with a condition.  Triggers that run
  * after the statement, as foreign keys do, are called when the workers have gone.
  * Pages of the target change, so nothing in the plan may read it.
  *
@@ -27,15 +28,12 @@
  */
 #include "postgres.h"
 
+#include "access/amapi.h"
 #include "access/genam.h"
-#include "access/nbtree.h"
 #include "access/sysattr.h"
 #include "access/table.h"
-#include "access/transam.h"
-#include "catalog/pg_aggregate.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_proc.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
@@ -47,192 +45,11 @@
 #include "parser/parsetree.h"
 #include "rewrite/rewriteManip.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/syscache.h"
-#include "utils/typcache.h"
 
 #include "compat_planner.h"
 #include "parallel/plan_insert.h"
-
-/* Looking for what the leader must not do while it has workers. */
-typedef struct LeaderSearch
-{
-	bool		query;			/* in the query, whose restricted functions
-								 * the planner leaves to the leader */
-	const char *found;
-} LeaderSearch;
-
-static bool leader_must_not(Node *node, void *context);
-
-static bool
-is_not_for_leader(Oid funcid, void *context)
-{
-	LeaderSearch *search = context;
-	char		parallel = func_parallel(funcid);
-
-	if (parallel != PROPARALLEL_SAFE && !(search->query && parallel == PROPARALLEL_RESTRICTED))
-	{
-		search->found = psprintf("function %s() is not parallel safe", get_func_name(funcid));
-		return true;
-	}
-
-	/*
-	 * Before and after each of its statements a volatile function asks for a
-	 * new command id, which there is none of while the insertion uses the
-	 * current one and has workers.
-	 */
-	if (funcid >= FirstUnpinnedObjectId && func_volatile(funcid) == PROVOLATILE_VOLATILE)
-	{
-		search->found = psprintf("function %s() is volatile", get_func_name(funcid));
-		return true;
-	}
-	return false;
-}
-
-/*
- * The functions of an aggregate; its own entry says nothing of them.
- */
-static bool
-aggregate_must_not(Oid aggregate, LeaderSearch *search)
-{
-	HeapTuple	tuple = SearchSysCache1(AGGFNOID, ObjectIdGetDatum(aggregate));
-	Form_pg_aggregate agg;
-	Oid			functions[8];
-	bool		found = false;
-
-	if (!HeapTupleIsValid(tuple))
-		return false;
-	agg = (Form_pg_aggregate) GETSTRUCT(tuple);
-	functions[0] = agg->aggtransfn;
-	functions[1] = agg->aggfinalfn;
-	functions[2] = agg->aggcombinefn;
-	functions[3] = agg->aggserialfn;
-	functions[4] = agg->aggdeserialfn;
-	functions[5] = agg->aggmtransfn;
-	functions[6] = agg->aggminvtransfn;
-	functions[7] = agg->aggmfinalfn;
-	ReleaseSysCache(tuple);
-	for (int i = 0; i < lengthof(functions) && !found; i++)
-		found = OidIsValid(functions[i]) && is_not_for_leader(functions[i], search);
-	return found;
-}
-
-/*
- * The checks of a domain.
- */
-static bool
-domain_must_not(Oid type, LeaderSearch *search)
-{
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "parallel_temp domain", ALLOCSET_SMALL_SIZES);
-	LeaderSearch within = {0};
-	DomainConstraintRef ref;
-	ListCell   *lc;
-
-	InitDomainConstraintRef(type, &ref, context, false);
-	foreach(lc, ref.constraints)
-	{
-		if (leader_must_not((Node *) lfirst_node(DomainConstraintState, lc)->check_expr, &within))
-			break;
-	}
-	MemoryContextDelete(context);
-	if (within.found)
-		search->found = within.found;
-	return within.found != NULL;
-}
-
-/*
- * The functions by which a join or a group hashes and sorts; the operator's own says nothing of them.
- */
-static bool
-operator_must_not(Oid operator, LeaderSearch *search)
-{
-	Oid			left = InvalidOid;
-	Oid			right = InvalidOid;
-	ListCell   *lc;
-
-	if (operator < FirstUnpinnedObjectId)
-		return false;
-	(void) get_op_hash_functions(operator, &left, &right);
-	if ((OidIsValid(left) && is_not_for_leader(left, search)) ||
-		(OidIsValid(right) && is_not_for_leader(right, search)))
-		return true;
-	foreach(lc, get_mergejoin_opfamilies(operator))
-	{
-		Oid			type_left;
-		Oid			type_right;
-		Oid			function;
-
-		op_input_types(operator, &type_left, &type_right);
-		function = get_opfamily_proc(lfirst_oid(lc), type_left, type_right, BTORDER_PROC);
-		if (OidIsValid(function) && is_not_for_leader(function, search))
-			return true;
-	}
-	return false;
-}
-
-/*
- * The functions that sort and group, of which the operators' own are only a part.
- */
-static bool
-order_must_not(const SortGroupClause *clause, LeaderSearch *search)
-{
-	Oid			functions[3] = {InvalidOid};
-	Oid			opfamily;
-	Oid			type;
-	OrderingKind_compat kind;
-	bool		found = false;
-
-	if (OidIsValid(clause->eqop))
-	{
-		if (operator_must_not(clause->eqop, search))
-			return true;
-		functions[0] = get_opcode(clause->eqop);
-	}
-	if (OidIsValid(clause->sortop))
-	{
-		functions[1] = get_opcode(clause->sortop);
-		if (get_ordering_op_properties(clause->sortop, &opfamily, &type, &kind))
-			functions[2] = get_opfamily_proc(opfamily, type, type, BTORDER_PROC);
-	}
-	for (int i = 0; i < lengthof(functions) && !found; i++)
-		found = OidIsValid(functions[i]) && is_not_for_leader(functions[i], search);
-	return found;
-}
-
-static bool
-leader_must_not(Node *node, void *context)
-{
-	LeaderSearch *search = context;
-
-	if (node == NULL)
-		return false;
-	if (IsA(node, SortGroupClause))
-		return order_must_not((SortGroupClause *) node, search);
-	if (check_functions_in_node(node, is_not_for_leader, context))
-		return true;
-	if (IsA(node, OpExpr) && operator_must_not(castNode(OpExpr, node)->opno, search))
-		return true;
-	if (IsA(node, ScalarArrayOpExpr) &&
-		operator_must_not(castNode(ScalarArrayOpExpr, node)->opno, search))
-		return true;
-	if (IsA(node, NextValueExpr))
-	{
-		search->found = "a sequence is drawn from";
-		return true;
-	}
-	if (IsA(node, Aggref) && aggregate_must_not(((Aggref *) node)->aggfnoid, search))
-		return true;
-	if (IsA(node, WindowFunc) && aggregate_must_not(((WindowFunc *) node)->winfnoid, search))
-		return true;
-	if (IsA(node, CoerceToDomain) && domain_must_not(((CoerceToDomain *) node)->resulttype, search))
-		return true;
-	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, leader_must_not, context, QTW_EXAMINE_SORTGROUP);
-	if (IsA(node, SetOperationStmt) && leader_must_not((Node *) ((SetOperationStmt *) node)->groupClauses, context))
-		return true;
-	return expression_tree_walker(node, leader_must_not, context);
-}
+#include "parallel/plan_leader.h"
 
 static const char *
 trigger_refusal(TriggerDesc *triggers)
@@ -252,24 +69,25 @@ trigger_refusal(TriggerDesc *triggers)
 /*
  * An index is searched for a new entry's place by functions of its operator classes.
  */
-static bool
-opclass_must_not(Relation index, LeaderSearch *search)
+static const char *
+opclass_refusal(Relation index)
 {
 	int			functions = IndexRelationGetNumberOfKeyAttributes(index) * index->rd_indam->amsupport;
+	const char *reason = NULL;
 
-	for (int i = 0; i < functions; i++)
+	for (int i = 0; i < functions && reason == NULL; i++)
 	{
-		if (OidIsValid(index->rd_support[i]) && is_not_for_leader(index->rd_support[i], search))
-			return true;
+		if (OidIsValid(index->rd_support[i]))
+			reason = leader_must_not_call(index->rd_support[i]);
 	}
-	return false;
+	return reason;
 }
 
 static const char *
 index_refusal(Relation rel)
 {
 	List	   *indexes = RelationGetIndexList(rel);
-	LeaderSearch search = {0};
+	const char *reason = NULL;
 	ListCell   *lc;
 
 	foreach(lc, indexes)
@@ -277,16 +95,19 @@ index_refusal(Relation rel)
 		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
 
 		if (index->rd_index->indisexclusion)
-			search.found = "the table has an exclusion constraint";
-		else if (!opclass_must_not(index, &search) &&
-				 !leader_must_not((Node *) RelationGetIndexExpressions(index), &search))
-			(void) leader_must_not((Node *) RelationGetIndexPredicate(index), &search);
+			reason = "the table has an exclusion constraint";
+		if (reason == NULL)
+			reason = opclass_refusal(index);
+		if (reason == NULL)
+			reason = leader_must_not_evaluate((Node *) RelationGetIndexExpressions(index));
+		if (reason == NULL)
+			reason = leader_must_not_evaluate((Node *) RelationGetIndexPredicate(index));
 		index_close(index, NoLock);
-		if (search.found)
+		if (reason)
 			break;
 	}
 	list_free(indexes);
-	return search.found;
+	return reason;
 }
 
 /*
@@ -295,33 +116,29 @@ index_refusal(Relation rel)
 static const char *
 domain_refusal(TupleDesc desc)
 {
-	LeaderSearch search = {0};
+	const char *reason = NULL;
 
-	for (int i = 0; i < desc->natts; i++)
+	for (int i = 0; i < desc->natts && reason == NULL; i++)
 	{
 		Form_pg_attribute attr = TupleDescAttr(desc, i);
 
-		if (!attr->attisdropped && get_typtype(attr->atttypid) == TYPTYPE_DOMAIN &&
-			domain_must_not(attr->atttypid, &search))
-			return search.found;
+		if (!attr->attisdropped && get_typtype(attr->atttypid) == TYPTYPE_DOMAIN)
+			reason = leader_must_not_check(attr->atttypid);
 	}
-	return NULL;
+	return reason;
 }
 
 static const char *
 constraint_refusal(TupleDesc desc)
 {
 	TupleConstr *constr = desc->constr;
-	LeaderSearch search = {0};
+	const char *reason = NULL;
 
 	if (constr == NULL)
 		return NULL;
-	for (int i = 0; i < constr->num_check; i++)
-	{
-		if (leader_must_not(stringToNode(constr->check[i].ccbin), &search))
-			return search.found;
-	}
-	for (int i = 0; i < constr->num_defval; i++)
+	for (int i = 0; i < constr->num_check && reason == NULL; i++)
+		reason = leader_must_not_evaluate(stringToNode(constr->check[i].ccbin));
+	for (int i = 0; i < constr->num_defval && reason == NULL; i++)
 	{
 		Form_pg_attribute attr = TupleDescAttr(desc, constr->defval[i].adnum - 1);
 
@@ -329,10 +146,9 @@ constraint_refusal(TupleDesc desc)
 			continue;
 		if (get_typtype(attr->atttypid) == TYPTYPE_DOMAIN)
 			return "a generated column is of a domain";
-		if (leader_must_not(stringToNode(constr->defval[i].adbin), &search))
-			return search.found;
+		reason = leader_must_not_evaluate(stringToNode(constr->defval[i].adbin));
 	}
-	return NULL;
+	return reason;
 }
 
 const char *
@@ -365,8 +181,6 @@ const char *
 insert_refusal(Query *parse)
 {
 	RangeTblEntry *target = rt_fetch(parse->resultRelation, parse->rtable);
-	LeaderSearch in_query = {.query = true};
-	LeaderSearch in_returning = {0};
 	const char *reason;
 	Relation	rel;
 
@@ -378,10 +192,11 @@ insert_refusal(Query *parse)
 		return "row security or WITH CHECK OPTION";
 	if (checkExprHasSubLink((Node *) parse->returningList))
 		return "RETURNING has a subquery";
-	if (leader_must_not((Node *) parse->returningList, &in_returning))
-		return in_returning.found;
-	if (leader_must_not((Node *) parse, &in_query))
-		return in_query.found;
+	reason = leader_must_not_evaluate((Node *) parse->returningList);
+	if (reason == NULL)
+		reason = leader_must_not_query(parse);
+	if (reason != NULL)
+		return reason;
 	rel = table_open(target->relid, NoLock);
 	reason = insert_target_refusal(rel);
 	table_close(rel, NoLock);

@@ -298,7 +298,7 @@ add_temp_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, Planning 
 	if (workers <= 0 && alone)
 		return;
 
-	table_prices(&prices, rel, rte->relid, planning->prices);
+	table_prices(planning, &prices, rel, rte->relid);
 	rel->consider_parallel = true;
 
 	/*

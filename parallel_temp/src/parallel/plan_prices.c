@@ -64,7 +64,7 @@
  * A table that is too small for a sample of many buffers counts as held: its pages
  * cost little in any case.
  */
-double
+static double
 held_part(Relation relation, double pages)
 {
 	int			step = Max(NLocBuffer / SAMPLED_BUFFERS, 1);
@@ -87,6 +87,26 @@ held_part(Relation relation, double pages)
 	return Min(held / pages, 1.0);
 }
 
+const HeldTable *
+held_table(Planning *planning, Relation relation)
+{
+	HeldTable  *table;
+	ListCell   *lc;
+
+	foreach(lc, planning->held)
+	{
+		table = lfirst(lc);
+		if (table->relid == RelationGetRelid(relation))
+			return table;
+	}
+	table = palloc(sizeof(HeldTable));
+	table->relid = RelationGetRelid(relation);
+	table->pages = RelationGetNumberOfBlocks(relation);
+	table->part = held_part(relation, table->pages);
+	planning->held = lappend(planning->held, table);
+	return table;
+}
+
 Cost
 held_page_price(Cost page_cost, double held)
 {
@@ -100,13 +120,13 @@ workers_start_cost(int workers)
 }
 
 void
-table_prices(TablePrices *prices, RelOptInfo *rel, Oid relid, bool hold)
+table_prices(Planning *planning, TablePrices *prices, RelOptInfo *rel, Oid relid)
 {
 	Relation	relation = table_open(relid, NoLock);
 	int			allocated;
 	int			dirty;
 
-	prices->held = hold ? held_part(relation, rel->pages) : 0;
+	prices->held = planning->prices ? held_table(planning, relation)->part : 0;
 	prices->flush = !pool_usable();
 	if (prices->flush)
 	{
@@ -178,7 +198,7 @@ toast_start_cost(RelOptInfo *rel, Oid relid)
  * its part of that work to them ("out"), or runs the plan "alone" (pool_share.c).
  */
 static void
-leader_foreseen(TempPlan *plan, bool *out, bool *alone)
+leader_foreseen(Planning *planning, TempPlan *plan, bool *out, bool *alone)
 {
 	double		room = (NLocBuffer > 0 ? Min(NLocBuffer, num_temp_buffers) : num_temp_buffers) - share_unpinned_buffers(plan);
 	double		stock_pages = 0;
@@ -190,20 +210,20 @@ leader_foreseen(TempPlan *plan, bool *out, bool *alone)
 	{
 		TempUse    *use = lfirst(lc);
 		Relation	relation;
-		double		pages;
+		const HeldTable *table;
 
 		if (!use->own_below && !use->stock_below)
 			continue;
 		relation = table_open(use->relid, NoLock);
-		pages = RelationGetNumberOfBlocks(relation);
+		table = held_table(planning, relation);
 		if (use->stock_below)
 		{
-			stock_pages += pages;
+			stock_pages += table->pages;
 			if (use->stock_above)
 				*alone = true;
 		}
 		else
-			room -= held_part(relation, pages) * pages;
+			room -= table->part * table->pages;
 		table_close(relation, NoLock);
 		foreach(lc2, use->indexes)
 		{
@@ -219,7 +239,7 @@ leader_foreseen(TempPlan *plan, bool *out, bool *alone)
 }
 
 Cost
-processes_cost(TempPlan *plan, Cost repeated)
+processes_cost(Planning *planning, TempPlan *plan, Cost repeated)
 {
 	double		processors = sysconf(_SC_NPROCESSORS_ONLN);
 	double		divisor = parallel_divisor(plan->workers);
@@ -230,7 +250,7 @@ processes_cost(TempPlan *plan, Cost repeated)
 
 	if (plan->workers == 0)
 		return 0;
-	leader_foreseen(plan, &out, &alone);
+	leader_foreseen(planning, plan, &out, &alone);
 	processes = alone ? 1 : plan->workers + (out ? 0 : 1);
 	running = Min(processes, Max(processors, 2));
 

@@ -13,6 +13,7 @@
 #include "nodes/pathnodes.h"
 #include "utils/relcache.h"
 
+#include "parallel/plan.h"
 #include "parallel/plan_walk.h"
 
 /* What is known about the prices of one table while its paths are made. */
@@ -28,13 +29,23 @@ typedef struct TablePrices
 extern Cost workers_start_cost(int workers);
 
 /* Fill in the prices of a temporary table. */
-extern void table_prices(TablePrices *prices, RelOptInfo *rel, Oid relid, bool hold);
+extern void table_prices(Planning *planning, TablePrices *prices, RelOptInfo *rel, Oid relid);
 
 /* What a visit to a page costs if such a part of them is in temporary buffers, and any other page so much. */
 extern Cost held_page_price(Cost page_cost, double held);
 
-/* Which part of a table's pages is in temporary buffers? */
-extern double held_part(Relation relation, double pages);
+/*
+ * A temporary table's pages, and which part of them is in temporary buffers, as it was when
+ * the statement's planning first asked.
+ */
+typedef struct HeldTable
+{
+	Oid			relid;
+	double		pages;
+	double		part;
+} HeldTable;
+
+extern const HeldTable *held_table(Planning *planning, Relation relation);
 
 /* By how much workers, and the leader, make it quicker: as core estimates. */
 extern double parallel_divisor(int workers);
@@ -53,7 +64,7 @@ extern Cost toast_start_cost(RelOptInfo *rel, Oid relid);
  * processes can run at once (less than 0: because more can).  "repeated" is what each of
  * them does as a whole.
  */
-extern Cost processes_cost(TempPlan *plan, Cost repeated);
+extern Cost processes_cost(Planning *planning, TempPlan *plan, Cost repeated);
 
 /* How often a parameterized path runs, as core estimates. */
 extern double path_loop_count(PlannerInfo *root, Relids outer);

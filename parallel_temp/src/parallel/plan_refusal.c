@@ -15,12 +15,14 @@
 #include "postgres.h"
 
 #include "access/table.h"
+#include "access/transam.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_proc.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/parsenodes.h"
 #include "optimizer/clauses.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
@@ -35,6 +37,14 @@ typedef struct CauseSearch
 	Refusal		cause;
 	Oid			function;		/* that is not parallel safe, or InvalidOid */
 } CauseSearch;
+
+/* Looking at a query as a whole. */
+typedef struct QuerySearch
+{
+	bool		hazard;			/* see TempScanPrivate */
+	Refusal		cause;
+	Oid			function;
+} QuerySearch;
 
 bool
 expressions_parallel_safe(PlannerInfo *root, RelOptInfo *rel)
@@ -149,50 +159,74 @@ temp_table_refusal(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, Oid *
 }
 
 static bool
-is_unsafe(Oid funcid, void *context)
+look_at_function(Oid funcid, void *context)
 {
-	if (func_parallel(funcid) != PROPARALLEL_UNSAFE)
-		return false;
-	((CauseSearch *) context)->cause = REFUSED_UNSAFE;
-	((CauseSearch *) context)->function = funcid;
-	return true;
+	QuerySearch *search = context;
+	char		parallel = func_parallel(funcid);
+
+	if (parallel == PROPARALLEL_UNSAFE)
+	{
+		search->cause = REFUSED_UNSAFE;
+		search->function = funcid;
+		return true;
+	}
+	switch (funcid)
+	{
+			/* Of the server's own, these read tables and are not unsafe. */
+		case F_TABLE_TO_XML:
+		case F_TABLE_TO_XML_AND_XMLSCHEMA:
+		case F_SCHEMA_TO_XML:
+		case F_SCHEMA_TO_XML_AND_XMLSCHEMA:
+		case F_DATABASE_TO_XML:
+		case F_DATABASE_TO_XML_AND_XMLSCHEMA:
+			search->hazard = true;
+			break;
+		default:
+			if (funcid >= FirstUnpinnedObjectId && parallel != PROPARALLEL_SAFE)
+				search->hazard = true;
+			break;
+	}
+	return false;
 }
 
+/*
+ * Find what the server itself would find, in one walk with what may be a hazard.
+ */
 static bool
-find_query_cause(Node *node, void *context)
+look_at_query(Node *node, void *context)
 {
+	QuerySearch *search = context;
+
 	if (node == NULL)
 		return false;
-	if (check_functions_in_node(node, is_unsafe, context))
+	if (check_functions_in_node(node, look_at_function, context))
 		return true;
+	/* The check of a domain may call anything, and runs in the leader. */
+	if (IsA(node, CoerceToDomain))
+		search->hazard = true;
 	if (IsA(node, Query))
 	{
 		Query	   *query = (Query *) node;
 
 		if (query->commandType != CMD_SELECT || query->rowMarks != NIL || query->hasModifyingCTE)
 		{
-			((CauseSearch *) context)->cause = REFUSED_WRITES;
+			search->cause = REFUSED_WRITES;
 			return true;
 		}
-		return query_tree_walker(query, find_query_cause, context, 0);
+		return query_tree_walker(query, look_at_query, context, 0);
 	}
-	return expression_tree_walker(node, find_query_cause, context);
+	return expression_tree_walker(node, look_at_query, context);
 }
 
-/*
- * The query as a whole has no parallel plan: what of it is the reason?
- */
-static void
-explain_query(ConsideredTable *table, Query *query, int cursor_options)
+Refusal
+query_refusal(Query *query, bool *hazard, Oid *function)
 {
-	CauseSearch search = {.cause = REFUSED_QUERY};
+	QuerySearch search = {.cause = REFUSED_NOT};
 
-	if ((cursor_options & CURSOR_OPT_PARALLEL_OK) == 0)
-		search.cause = REFUSED_CURSOR;
-	else
-		(void) find_query_cause((Node *) query, &search);
-	table->refusal = search.cause;
-	table->function = search.function;
+	(void) look_at_query((Node *) query, &search);
+	*hazard = search.hazard;
+	*function = search.function;
+	return search.cause;
 }
 
 void		pg_attribute_hot
@@ -206,7 +240,7 @@ refusal_tell(Oid relid, Refusal refusal, Oid function)
 }
 
 void
-refusals_count_cheap(PlannedStmt *serial)
+refusals_tell(PlannedStmt *serial, Refusal refusal, Oid function)
 {
 	List	   *counted = NIL;
 	ListCell   *lc;
@@ -219,13 +253,13 @@ refusals_count_cheap(PlannedStmt *serial)
 			list_member_oid(counted, rte->relid) || get_rel_persistence(rte->relid) != RELPERSISTENCE_TEMP)
 			continue;
 		counted = lappend_oid(counted, rte->relid);
-		stats_count_planned(REFUSED_COST);
+		refusal_tell(rte->relid, refusal, function);
 	}
 	list_free(counted);
 }
 
 void
-refusals_account(Planning *frame, TempPlan *plan, bool replanned, Query *query, int cursor_options)
+refusals_account(Planning *frame, TempPlan *plan, bool replanned)
 {
 	List	   *told = NIL;
 	ListCell   *lc;
@@ -239,8 +273,6 @@ refusals_account(Planning *frame, TempPlan *plan, bool replanned, Query *query, 
 		if (list_member_oid(told, table->relid))
 			continue;
 		told = lappend_oid(told, table->relid);
-		if (table->refusal == REFUSED_QUERY)
-			explain_query(table, query, cursor_options);
 		foreach(lc2, plan->uses)
 		{
 			TempUse    *use = lfirst(lc2);

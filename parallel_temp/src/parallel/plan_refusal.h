@@ -27,13 +27,17 @@ extern Refusal temp_table_refusal(PlannerInfo *root, RelOptInfo *rel, RangeTblEn
 /* Count, and tell, why a temporary table is not read in parallel, or that it is. */
 extern void refusal_tell(Oid relid, Refusal refusal, Oid function);
 
-/* Count the temporary tables of a plan that is too cheap to be made parallel. */
-extern void refusals_count_cheap(PlannedStmt *serial);
-
 /*
- * Count and tell for each temporary table of a planned query, once.  "query" is as it was
- * before planning; it is looked at if no plan of it could have been parallel.
+ * Does the server allow a query as a whole no workers, and what of it is the reason?  If
+ * it does (REFUSED_NOT), *hazard says whether the query calls functions that might read
+ * temporary tables in the leader.
  */
-extern void refusals_account(Planning *frame, TempPlan *plan, bool replanned, Query *query, int cursor_options);
+extern Refusal query_refusal(Query *query, bool *hazard, Oid *function);
+
+/* Count, and tell, for each temporary table of a plan, one reason for all. */
+extern void refusals_tell(PlannedStmt *serial, Refusal refusal, Oid function);
+
+/* The same where a plan with workers was looked for. */
+extern void refusals_account(Planning *frame, TempPlan *plan, bool replanned);
 
 #endif							/* PLAN_REFUSAL_H */

@@ -316,6 +316,7 @@ CREATE OPERATOR ==== (FUNCTION = equals, LEFTARG = int, RIGHTARG = int, COMMUTAT
 CREATE OPERATOR CLASS joined_by_query FOR TYPE int USING btree AS OPERATOR 1 <<<, OPERATOR 3 ====, OPERATOR 5 >>>, FUNCTION 1 compares(int, int);
 CREATE OPERATOR CLASS hashed_by_query FOR TYPE int USING hash AS OPERATOR 1 ====, FUNCTION 1 hashes(int);
 SELECT * FROM fill('INSERT INTO target (id) SELECT a.id FROM source a JOIN source b ON a.id ==== b.id');
+SELECT * FROM fill('INSERT INTO target (id, v) SELECT id, v FROM source WHERE (id, v) OPERATOR(<<<) (1500, 0)');
 ALTER FUNCTION hashes STABLE PARALLEL SAFE;
 SELECT * FROM fill('INSERT INTO target (id) SELECT a.id FROM source a JOIN source b ON a.id ==== b.id');
 ALTER FUNCTION compares STABLE PARALLEL SAFE;
@@ -325,6 +326,64 @@ DROP OPERATOR FAMILY joined_by_query USING btree;
 DROP OPERATOR FAMILY hashed_by_query USING hash;
 DROP OPERATOR <<< (int, int), === (int, int), >>> (int, int), ==== (int, int);
 DROP FUNCTION compares, precedes, equals, follows, hashes;
+
+-- Nor does a query name what the server calls by itself for the values of a type, or for a window's frame.
+CREATE TYPE measure AS (n int);
+CREATE FUNCTION measured(a measure, b measure) RETURNS int LANGUAGE plpgsql AS
+	'BEGIN PERFORM count(*) FROM generate_series(1, 2); RETURN sign(a.n - b.n); END';
+CREATE FUNCTION lower(a measure, b measure) RETURNS bool LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT a.n < b.n';
+CREATE FUNCTION level(a measure, b measure) RETURNS bool LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT a.n = b.n';
+CREATE FUNCTION higher(a measure, b measure) RETURNS bool LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT a.n > b.n';
+CREATE OPERATOR <<< (FUNCTION = lower, LEFTARG = measure, RIGHTARG = measure);
+CREATE OPERATOR === (FUNCTION = level, LEFTARG = measure, RIGHTARG = measure);
+CREATE OPERATOR >>> (FUNCTION = higher, LEFTARG = measure, RIGHTARG = measure);
+CREATE OPERATOR CLASS measures DEFAULT FOR TYPE measure USING btree AS OPERATOR 1 <<<, OPERATOR 3 ===, OPERATOR 5 >>>, FUNCTION 1 measured(measure, measure);
+CREATE TYPE measures AS (id int, m measure);
+CREATE TYPE span AS RANGE (SUBTYPE = measure);
+SELECT * FROM fill('INSERT INTO target (id, s) SELECT id, greatest(ROW(id)::measure, ROW(v)::measure)::text FROM source');
+SELECT * FROM fill('INSERT INTO target (id, v) SELECT id, (ARRAY[ROW(id)::measure] < ARRAY[ROW(v)::measure])::int FROM source');
+SELECT * FROM fill('INSERT INTO target (id, v) SELECT id, (ROW(id, ROW(v))::measures < ROW(v, ROW(id))::measures)::int FROM source');
+SELECT * FROM fill('INSERT INTO target (id, s) SELECT id, span(ROW(0)::measure, ROW(v + 1)::measure)::text FROM source');
+SELECT * FROM fill('INSERT INTO target (id, v) SELECT id, v FROM source WHERE s < greatest(s, ''z'')');
+ALTER FUNCTION measured STABLE PARALLEL RESTRICTED;
+SELECT * FROM fill('INSERT INTO target (id, s) SELECT id, greatest(ROW(id)::measure, ROW(v)::measure)::text FROM source');
+ALTER FUNCTION measured STABLE PARALLEL SAFE;
+SELECT * FROM fill('INSERT INTO target (id, s) SELECT id, greatest(ROW(id)::measure, ROW(v)::measure)::text FROM source');
+-- domains that text, JSON and XML are put through
+CREATE FUNCTION asks(n int) RETURNS bool LANGUAGE plpgsql AS
+	'BEGIN PERFORM count(*) FROM generate_series(1, 2); RETURN true; END';
+CREATE DOMAIN asked AS int CHECK (asks(VALUE));
+CREATE TYPE asked_rows AS (n asked);
+CREATE TYPE asked_lists AS (l asked_rows[]);
+SELECT * FROM fill('INSERT INTO target (id) SELECT (jsonb_populate_record(NULL::asked_rows, jsonb_build_object(''n'', id))).n FROM source');
+SELECT * FROM fill('INSERT INTO target (id) SELECT (jsonb_populate_record(NULL::asked_lists, jsonb_build_object(''l'', jsonb_build_array(jsonb_build_object(''n'', id))))).l[1].n FROM source');
+SELECT * FROM fill('INSERT INTO target (id) SELECT x.o FROM source, jsonb_to_record(jsonb_build_object(''o'', id)) AS x (o int, n asked)');
+SELECT * FROM fill('INSERT INTO target (id) SELECT ((''('' || id || '')'')::asked_rows).n FROM source');
+ALTER FUNCTION asks STABLE PARALLEL SAFE;
+SELECT * FROM fill('INSERT INTO target (id) SELECT (jsonb_populate_record(NULL::asked_rows, jsonb_build_object(''n'', id))).n FROM source');
+-- a distance from the current row
+CREATE FUNCTION near_to(v int, base int, distance int, sub bool, less bool) RETURNS bool LANGUAGE plpgsql AS
+	'BEGIN PERFORM count(*) FROM generate_series(1, 2); IF sub THEN distance := -distance; END IF; RETURN CASE WHEN less THEN v <= base + distance ELSE v >= base + distance END; END';
+CREATE FUNCTION sooner(a int, b int) RETURNS bool LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT a < b';
+CREATE FUNCTION alike(a int, b int) RETURNS bool LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT a = b';
+CREATE FUNCTION later(a int, b int) RETURNS bool LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT a > b';
+CREATE OPERATOR <<< (FUNCTION = sooner, LEFTARG = int, RIGHTARG = int);
+CREATE OPERATOR === (FUNCTION = alike, LEFTARG = int, RIGHTARG = int);
+CREATE OPERATOR >>> (FUNCTION = later, LEFTARG = int, RIGHTARG = int);
+CREATE OPERATOR CLASS by_distance FOR TYPE int USING btree AS OPERATOR 1 <<<, OPERATOR 3 ===, OPERATOR 5 >>>, FUNCTION 1 btint4cmp(int, int), FUNCTION 3 near_to(int, int, int, bool, bool);
+SELECT * FROM fill('INSERT INTO target (id, v) SELECT id, count(*) OVER (ORDER BY id USING <<< RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) FROM source');
+ALTER FUNCTION near_to STABLE PARALLEL SAFE;
+SELECT * FROM fill('INSERT INTO target (id, v) SELECT id, count(*) OVER (ORDER BY id USING <<< RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) FROM source');
+DROP OPERATOR FAMILY by_distance USING btree;
+DROP OPERATOR <<< (int, int), === (int, int), >>> (int, int);
+DROP FUNCTION near_to, sooner, alike, later;
+DROP TYPE span, measures, asked_lists, asked_rows;
+DROP DOMAIN asked;
+DROP FUNCTION asks;
+DROP OPERATOR FAMILY measures USING btree;
+DROP OPERATOR <<< (measure, measure), === (measure, measure), >>> (measure, measure);
+DROP FUNCTION measured, lower(measure, measure), level, higher;
+DROP TYPE measure;
 
 -- EXPLAIN tells of its own statement, not of what a trigger or the planner runs.
 CREATE TEMP TABLE by_trigger (id int);

@@ -151,7 +151,20 @@ SELECT parallel_temp_stats_reset();
 SELECT goes_parallel('SELECT kind, count(*) FROM few GROUP BY kind');
 SELECT counter, value FROM parallel_temp_stats WHERE counter IN ('tables considered', 'refused: cost', 'refused: small');
 SET parallel_setup_cost = 100;
-DROP TABLE facts, few;
+-- A second planning is for what may gain by it.
+CREATE FUNCTION told() RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS 'BEGIN RAISE NOTICE ''planned''; RETURN 1; END';
+CREATE FUNCTION may_write() RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN 1; END';
+CREATE TEMP TABLE filled (n bigint);
+SET client_min_messages = notice;
+SELECT goes_parallel('SELECT count(*) FROM big WHERE k > told()') AS twice;
+SELECT goes_parallel('INSERT INTO filled SELECT count(*) FROM big WHERE k > told()') AS twice;
+SELECT goes_parallel('SELECT count(*) FROM few a, few b WHERE a.kind + b.kind > told()') AS all_are_small;
+SELECT goes_parallel('DECLARE c CURSOR FOR SELECT count(*) FROM big WHERE k > told()') AS cursor;
+SELECT goes_parallel('SELECT count(*) FROM big WHERE k > told() AND may_write() = 1') AS unsafe;
+SELECT goes_parallel('SELECT * FROM big WHERE k > told() FOR UPDATE') AS locks;
+SET client_min_messages = warning;
+DROP FUNCTION told, may_write;
+DROP TABLE facts, few, filled;
 
 -- values out of line: their table has to be entered, but only if they may be asked for
 SET min_parallel_table_scan_size = 0;

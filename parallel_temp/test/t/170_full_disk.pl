@@ -44,6 +44,28 @@ SKIP:
 }
 $s->quit;
 
+# No descriptor is to be had when the file that workers share should be made: a later
+# query makes it.
+SKIP:
+{
+	skip 'no prlimit', 3 unless $limited;
+	my $shared = "SELECT value FROM parallel_temp_stats WHERE counter = 'queries with shared pages';";
+	my $few = PsqlSession->new($node);
+	$few->query("SET temp_buffers = '8MB'; CREATE TEMP TABLE first (id int); INSERT INTO first VALUES (1); SELECT count(*) FROM first;");
+	my $few_pid = $few->pid;
+	my $open = () = glob "/proc/$few_pid/fd/*";
+	my ($hard) = `prlimit --noheadings --raw --output HARD --pid $few_pid --nofile` =~ /(\d+)/;
+	system('prlimit', "--pid=$few_pid", "--nofile=$open:$hard");
+	$few->query('CREATE TEMP TABLE u AS SELECT i AS id FROM generate_series(1, 20000) i;');
+	my $pool = grep { (readlink($_) // '') =~ /memfd:parallel_temp/ } glob "/proc/$few_pid/fd/*";
+	system('prlimit', "--pid=$few_pid", "--nofile=$hard:$hard");
+	is($pool, 0, 'without a descriptor nothing is shared') or diag($few->error);
+	$few->query('DROP TABLE IF EXISTS u; CREATE TEMP TABLE u AS SELECT i AS id FROM generate_series(1, 20000) i; ANALYZE u;');
+	is($few->query('SELECT count(*) FROM u;'), '20000', 'with one the query is right');
+	is($few->query($shared), '1', 'and shares its pages');
+	$few->quit;
+}
+
 # Workers that use an index of a table that does not fit throw away pages with hint
 # bits.  From within a worker: files of the table's number have no more bytes than
 # the leader's.
