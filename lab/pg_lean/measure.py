@@ -64,6 +64,11 @@ class Estimate:
         return cls(float(np.median(ordered)), ordered[rank], ordered[n - 1 - rank], n, reached, ordered[0], ordered[-1])
 
 
+def verdict(ratio: Estimate, margin: float) -> str:
+    """Is a ratio within a margin?  "kept" or "lost" where the whole interval says so, else "undecided"."""
+    return "kept" if ratio.high <= margin else "lost" if ratio.low > margin else "undecided"
+
+
 def interval_ranks(n: int, confidence: float = 0.95) -> tuple[int, float]:
     """Which order statistics enclose the median of n values.
 
@@ -162,18 +167,25 @@ class Measurements:
 
 def interleave(variants: Mapping[str, Callable[[], Sample | float]], repetitions: int, *, into: Measurements,
                case: Any = "", warmup: int = 1, metric: str = "ms", before: Callable[[], Any] = lambda: None,
-               after_each: Callable[[str], None] = lambda variant: None) -> None:
+               after_each: Callable[[str], None] = lambda variant: None,
+               most: int = 0, settled: Callable[[], bool] = lambda: True) -> None:
     """Run each variant once a repetition, the first one rotating, and keep what they return.
 
-    A variant returns a mapping of metrics, or one number, kept as `metric`; a
-    variant that returns None is timed here.  `warmup` rounds are run and thrown
-    away; `before` is called before each round.
+    Every other time around they run backwards: what the one before has left in the
+    processor's caches is no advantage of a variant.  A variant returns a mapping of
+    metrics, or one number, kept as `metric`; a variant that returns None is timed
+    here.  `warmup` rounds are run and thrown away; `before` is called before each
+    round.  After `repetitions` rounds there are further ones, up to `most`, until
+    it is `settled()`.
     """
     names = list(variants)
-    for repetition in range(-warmup, repetitions):
+    for repetition in range(-warmup, max(repetitions, most)):
+        if repetition >= repetitions and settled():
+            break
         before()
         turn = repetition % len(names)
-        for name in names[turn:] + names[:turn]:
+        order = names[turn:] + names[:turn]
+        for name in reversed(order) if repetition >= 0 and repetition // len(names) % 2 else order:
             start = time.perf_counter()
             sample = variants[name]()
             elapsed = (time.perf_counter() - start) * 1000

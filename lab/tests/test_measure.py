@@ -18,7 +18,7 @@ from pg_lean import battery, docs, measure, prices
 from pg_lean.always import Goal, goal_checks
 from pg_lean.bench.calibrate import recommended
 from pg_lean.measure import (BURSTS, FIRST_TRANSACTIONS, TRANSACTIONS_BEFORE, Estimate, Measurements, bursts, cpu_seconds, filesystem_of,
-                             interleave, interval_ranks)
+                             interleave, interval_ranks, verdict)
 from pg_lean.result import Headline, Result, format_cost, format_value, human_bytes, not_slower
 
 
@@ -96,12 +96,28 @@ def test_the_battery_can_be_read():
     assert not [statement for statement in statements if "light_test_custom" in statement.settings] and sum(statement.parallel for statement in statements) > 15
 
 
+@pytest.mark.parametrize("values, expected", [([0.9, 1.0, 1.05], "kept"), ([1.2, 1.3, 1.15], "lost"), ([1.0, 1.0, 1.2], "undecided")])
+def test_a_verdict_needs_the_whole_interval(values, expected):
+    assert verdict(Estimate.of(values), 1.10) == expected
+
+
 def test_variants_take_turns_and_the_first_one_rotates():
     calls, raw = [], Measurements()
     variants = {name: (lambda name=name: calls.append(name) or 1.0) for name in "abc"}
     interleave(variants, 3, into=raw, warmup=1)
     assert "".join(calls) == "cab" + "abc" + "bca" + "cab"
     assert len(raw.rows) == 9 and {row["repetition"] for row in raw.rows} == {0, 1, 2}
+    calls.clear()
+    interleave(variants, 6, into=raw, warmup=0)
+    assert "".join(calls) == "abc" + "bca" + "cab" + "cba" + "acb" + "bac", "none has always the same one before it"
+
+
+def test_what_is_not_settled_is_measured_more_often():
+    raw = Measurements()
+    interleave({"a": lambda: 1}, 3, into=raw, warmup=0, most=9, settled=lambda: len(raw.rows) == 5)
+    assert len(raw.rows) == 5
+    interleave({"b": lambda: 1}, 3, into=raw, warmup=0, most=9, settled=lambda: False)
+    assert len(raw.select("b")) == 9
 
 
 def test_bursts_open_new_sessions_and_keep_a_row_of_each():

@@ -138,11 +138,12 @@ class Bench:
     # -- measuring -----------------------------------------------------------
 
     def interleave(self, variants: Mapping[str, Callable[[], Sample | float | None]], repetitions: int, *, case: Any = "",
-                   warmup: int = 1, metric: str = "ms", before: Callable[[], Any] = lambda: None, text: str = "") -> None:
+                   warmup: int = 1, metric: str = "ms", before: Callable[[], Any] = lambda: None, text: str = "",
+                   most: int = 0, settled: Callable[[], bool] = lambda: True) -> None:
         """Measure variants in turns into bench.raw, with a progress bar (see measure.interleave)."""
         with self.progress(repetitions * len(variants), text or str(case) or self.name) as step:
             measure.interleave(variants, repetitions, into=self.raw, case=case, warmup=warmup, metric=metric, before=before,
-                               after_each=lambda variant: step(variant))
+                               after_each=lambda variant: step(variant), most=most, settled=settled)
 
     def estimate(self, metric: str, variant: str, case: Any = None) -> Estimate:
         return self.raw.estimate(metric, variant, case)
