@@ -22,6 +22,7 @@
 #include "access/parallel.h"
 #include "access/table.h"
 #include "catalog/pg_class.h"
+#include "executor/executor.h"
 #include "fmgr.h"
 #include "nodes/extensible.h"
 #include "optimizer/pathnode.h"
