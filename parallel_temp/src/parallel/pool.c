@@ -50,13 +50,15 @@ static bool pool_refused = false;
  * Where the kernel counts every page of shared memory against a limit when it is
  * first touched (vm.overcommit_memory = 2), running into the limit would be a bus
  * error instead of an "out of memory".
+ * "for_now" is set if there was no descriptor to find out.
  */
 static bool
-pool_strict_overcommit(void)
+pool_strict_overcommit(bool *for_now)
 {
 	int			fd = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
 	char		mode = '2';
 
+	*for_now = fd < 0 && (errno == EMFILE || errno == ENFILE);
 	if (fd >= 0)
 	{
 		if (read(fd, &mode, 1) != 1)
@@ -118,14 +120,15 @@ pool_ensure(void)
 	Size		size;
 	char	   *base;
 	struct stat st;
+	bool		for_now;
 
 	if (!pool_usable() || IsParallelWorker())
 		return false;
 	if (pool_base != NULL)
 		return true;
-	if (pool_strict_overcommit())
+	if (pool_strict_overcommit(&for_now))
 	{
-		pool_refused = true;
+		pool_refused = !for_now;
 		return false;
 	}
 

@@ -51,11 +51,11 @@ SKIP:
 	skip 'no prlimit', 3 unless $limited;
 	my $shared = "SELECT value FROM parallel_temp_stats WHERE counter = 'queries with shared pages';";
 	my $few = PsqlSession->new($node);
-	$few->query("SET temp_buffers = '8MB'; CREATE TEMP TABLE first (id int); INSERT INTO first VALUES (1); SELECT count(*) FROM first;");
+	$few->query("SET temp_buffers = '8MB'; CREATE TEMP TABLE first (id int); INSERT INTO first VALUES (1);");
 	my $few_pid = $few->pid;
-	my $open = () = glob "/proc/$few_pid/fd/*";
+	my ($free) = grep { !-l "/proc/$few_pid/fd/$_" } 0 .. 1000;
 	my ($hard) = `prlimit --noheadings --raw --output HARD --pid $few_pid --nofile` =~ /(\d+)/;
-	system('prlimit', "--pid=$few_pid", "--nofile=$open:$hard");
+	system('prlimit', "--pid=$few_pid", "--nofile=$free:$hard");
 	$few->query('CREATE TEMP TABLE u AS SELECT i AS id FROM generate_series(1, 20000) i;');
 	my $pool = grep { (readlink($_) // '') =~ /memfd:parallel_temp/ } glob "/proc/$few_pid/fd/*";
 	system('prlimit', "--pid=$few_pid", "--nofile=$hard:$hard");
