@@ -43,6 +43,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	memset(records, 0, NODES * sizeof(LightRecord));
 	books.records = records;
+	books.nrecords = NODES;
 	books.usage = true;
 	records[0].books = &books;
 	for (int i = 1; i < NODES; i++)
