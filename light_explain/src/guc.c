@@ -79,13 +79,11 @@ light_define_settings(void)
 							 &light_distinct_blocks, false,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 
-#if HAVE_EXPLAIN_HOOKS_COMPAT
 	DefineCustomBoolVariable("light_explain.show_self",
 							 "Shows own times and blocks of nodes in every EXPLAIN ANALYZE and in the plans that auto_explain logs.",
 							 "As the option LIGHT does for one EXPLAIN.",
 							 &light_show_self, false,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
-#endif
 
 	DefineCustomBoolVariable("light_explain.instrument_all",
 							 "Instruments every statement as EXPLAIN (ANALYZE, BUFFERS, WAL) does, without printing anything.",

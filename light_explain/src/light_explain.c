@@ -227,6 +227,8 @@ executor_finish(QueryDesc *queryDesc)
 	}
 	if (unlikely(query->explained || light_profile))
 		statement_finished(query);
+	if (unlikely(light_show_self))
+		light_note_finished(queryDesc);
 	light_query_done(query);
 }
 

@@ -3,9 +3,10 @@
  * explain.c
  *	  What EXPLAIN shows beyond core's figures.
  *
- * Since 18 EXPLAIN (ANALYZE, LIGHT) prints the own time and buffers of each
- * node beside the inclusive ones.  Every version keeps the nodes of the
- * session's last EXPLAIN ANALYZE for the function light_explain_last().
+ * EXPLAIN (ANALYZE, LIGHT) prints the own time and buffers of each node beside the
+ * inclusive ones, in all formats: since 18 through the server's hooks, before in
+ * explain_older.c.  Every version keeps the nodes of the session's last EXPLAIN
+ * ANALYZE for the function light_explain_last().
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -51,6 +52,10 @@ static LightFigure *kept_figures = NULL;
 static KeptNode *kept = NULL;
 static int	nkept = 0;
 static Oid	kept_role = InvalidOid; /* that ran it */
+static bool kept_hides_top = false;
+
+/* Statements that the innermost EXPLAIN ANALYZE has run: rules can make several. */
+static int	explained = 0;
 
 /*
  * Is the statement that starts now the one that EXPLAIN ANALYZE explains?
@@ -116,29 +121,21 @@ call_utility(PROCESSUTILITY_PARAMS_compat)
 		standard_ProcessUtility(PROCESSUTILITY_ARGS_compat);
 }
 
+/* Run an EXPLAIN ANALYZE. */
 static void
-process_utility(PROCESSUTILITY_PARAMS_compat)
+explain_analyze(PROCESSUTILITY_PARAMS_compat)
 {
 	bool		saved = light_in_explain;
 	LightQuery *saved_outer = explain_outer;
 	const char *saved_source = explain_source;
-	Node	   *stmt = pstmt->utilityStmt;
+	int			saved_explained = explained;
 
-	if (!IsA(stmt, ExplainStmt) || !analyzes((ExplainStmt *) stmt))
-	{
-		/* a session of a pool that goes to somebody else */
-		bool		discard = IsA(stmt, DiscardStmt) && ((DiscardStmt *) stmt)->target == DISCARD_ALL;
-
-		call_utility(PROCESSUTILITY_ARGS_compat);
-		if (discard)
-			forget_last();
-		return;
-	}
 	PG_TRY();
 	{
 		light_in_explain = true;
 		explain_outer = light_chain.current;
-		explain_source = source_of((ExplainStmt *) stmt, queryString);
+		explain_source = source_of((ExplainStmt *) pstmt->utilityStmt, queryString);
+		explained = 0;
 		call_utility(PROCESSUTILITY_ARGS_compat);
 	}
 	PG_FINALLY();
@@ -146,8 +143,35 @@ process_utility(PROCESSUTILITY_PARAMS_compat)
 		light_in_explain = saved;
 		explain_outer = saved_outer;
 		explain_source = saved_source;
+		explained = saved_explained;
 	}
 	PG_END_TRY();
+}
+
+static void
+process_utility(PROCESSUTILITY_PARAMS_compat)
+{
+	bool		analyze = false;
+
+	if (IsA(pstmt->utilityStmt, ExplainStmt))
+	{
+		bool		weave = light_take_option(&pstmt);
+
+		analyze = analyzes((ExplainStmt *) pstmt->utilityStmt);
+		if (analyze && weave)
+			dest = light_weaving_receiver((ExplainStmt *) pstmt->utilityStmt, dest);
+	}
+	if (analyze)
+		explain_analyze(PROCESSUTILITY_ARGS_compat);
+	else
+	{
+		/* a session of a pool that goes to somebody else */
+		bool		discard = IsA(pstmt->utilityStmt, DiscardStmt) && ((DiscardStmt *) pstmt->utilityStmt)->target == DISCARD_ALL;
+
+		call_utility(PROCESSUTILITY_ARGS_compat);
+		if (discard)
+			forget_last();
+	}
 }
 
 /* ---- the session's last EXPLAIN ANALYZE --------------------------------- */
@@ -172,8 +196,44 @@ light_keep_last(LightQuery *query)
 	MemoryContextSwitchTo(old);
 	kept_figures = figures;
 	kept_role = GetUserId();
+	kept_hides_top = light_hides_top(query->queryDesc->planstate);
 	nkept = n;
+	explained++;
 }
+
+/* Does EXPLAIN leave out the top node, a Gather for tests of the server? */
+bool
+light_hides_top(PlanState *top)
+{
+	return IsA(top, GatherState) && ((Gather *) top->plan)->invisible;
+}
+
+#if !HAVE_EXPLAIN_HOOKS_COMPAT
+
+/*
+ * The nodes that the innermost EXPLAIN ANALYZE prints, palloc'd; NULL if it did not
+ * run one statement under our eyes.
+ */
+LightShown *
+light_last_shown(int *n)
+{
+	int			hidden = kept_hides_top ? 1 : 0;
+	LightShown *shown;
+
+	if (explained != 1)
+		return NULL;
+	*n = nkept - hidden;
+	shown = palloc(Max(*n, 1) * sizeof(LightShown));
+	for (int i = 0; i < *n; i++)
+	{
+		shown[i].loops = kept_figures[i + hidden].loops;
+		shown[i].blocks = kept[i + hidden].blocks;
+		shown[i].self = kept_figures[i + hidden].self;
+	}
+	return shown;
+}
+
+#endif
 
 PG_FUNCTION_INFO_V1(light_explain_last);
 
@@ -250,33 +310,13 @@ shows_self(ExplainState *es)
 }
 
 static void
-explain_usage(const LightUsage *usage, ExplainState *es)
-{
-	const BufferUsage *b = &usage->buffers;
-
-	if (es->format != EXPLAIN_FORMAT_TEXT || b->shared_blks_hit != 0)
-		ExplainPropertyInteger("Self Shared Hit Blocks", NULL, b->shared_blks_hit, es);
-	if (es->format != EXPLAIN_FORMAT_TEXT || b->shared_blks_read != 0)
-		ExplainPropertyInteger("Self Shared Read Blocks", NULL, b->shared_blks_read, es);
-	if (es->format != EXPLAIN_FORMAT_TEXT || b->shared_blks_dirtied != 0)
-		ExplainPropertyInteger("Self Shared Dirtied Blocks", NULL, b->shared_blks_dirtied, es);
-	if (es->format != EXPLAIN_FORMAT_TEXT || b->shared_blks_written != 0)
-		ExplainPropertyInteger("Self Shared Written Blocks", NULL, b->shared_blks_written, es);
-	if (es->format != EXPLAIN_FORMAT_TEXT || b->local_blks_hit + b->local_blks_read != 0)
-		ExplainPropertyInteger("Self Local Blocks", NULL, b->local_blks_hit + b->local_blks_read, es);
-	if (es->format != EXPLAIN_FORMAT_TEXT || b->temp_blks_read != 0)
-		ExplainPropertyInteger("Self Temp Read Blocks", NULL, b->temp_blks_read, es);
-	if (es->format != EXPLAIN_FORMAT_TEXT || b->temp_blks_written != 0)
-		ExplainPropertyInteger("Self Temp Written Blocks", NULL, b->temp_blks_written, es);
-}
-
-static void
 explain_per_node(PlanState *planstate, List *ancestors, const char *relationship,
 				 const char *plan_name, ExplainState *es)
 {
 	LightQuery *query;
-	LightSelf	self;
-	double		blocks;
+	LightShown	shown;
+	LightProperty properties[LIGHT_MAX_PROPERTIES];
+	int			n;
 
 	if (prev_explain_per_node)
 		prev_explain_per_node(planstate, ancestors, relationship, plan_name, es);
@@ -284,20 +324,21 @@ explain_per_node(PlanState *planstate, List *ancestors, const char *relationship
 		!shows_self(es))
 		return;
 	query = light_query_of(planstate->state);
-	self = light_self(query, planstate);
-	if (es->timing)
+	shown.loops = planstate->instrument->nloops;
+	shown.blocks = light_distinct_blocks_of(query, planstate);
+	shown.self = light_self(query, planstate);
+	n = light_properties(&shown, es->timing, es->buffers, es->wal, properties);
+	for (int i = 0; i < n; i++)
 	{
-		ExplainPropertyFloat("Self Time", "ms", self.time * 1000.0, 3, es);
-		if (es->format != EXPLAIN_FORMAT_TEXT || self.error > 0)
-			ExplainPropertyFloat("Self Time Error", "ms", self.error * 1000.0, 3, es);
+		const LightProperty *p = &properties[i];
+
+		if (es->format == EXPLAIN_FORMAT_TEXT && !p->always && p->value == 0)
+			continue;
+		if (p->unit != NULL)
+			ExplainPropertyFloat(p->name, p->unit, p->value, 3, es);
+		else
+			ExplainPropertyInteger(p->name, NULL, (int64) p->value, es);
 	}
-	if (es->buffers)
-		explain_usage(&self.usage, es);
-	if (es->wal && (es->format != EXPLAIN_FORMAT_TEXT || self.usage.wal.wal_records != 0))
-		ExplainPropertyInteger("Self WAL Records", NULL, self.usage.wal.wal_records, es);
-	blocks = light_distinct_blocks_of(query, planstate);
-	if (blocks >= 0)
-		ExplainPropertyInteger("Distinct Heap Blocks", NULL, (int64) blocks, es);
 }
 
 #endif
@@ -337,5 +378,7 @@ light_explain_init(void)
 	RegisterExplainOption_compat("light", light_option);
 	prev_explain_per_node = explain_per_node_hook;
 	explain_per_node_hook = explain_per_node;
+#else
+	light_explain_older_init();
 #endif
 }

@@ -11,6 +11,7 @@
 #ifndef LIGHT_SHOW_H
 #define LIGHT_SHOW_H
 
+#include "compat_executor.h"
 #include "statement/statement.h"
 
 /* label.c */
@@ -23,6 +24,48 @@ extern LIGHT_PRIVATE void light_explain_init_off(void);
 extern LIGHT_PRIVATE bool light_in_explain;
 extern LIGHT_PRIVATE bool light_explaining(QueryDesc *queryDesc);
 extern LIGHT_PRIVATE void light_keep_last(LightQuery *query);
+
+extern LIGHT_PRIVATE bool light_hides_top(PlanState *top);
+
+/* weave.c */
+
+/* What is shown of a node that ran, beyond core's figures. */
+typedef struct LightShown
+{
+	double		loops;
+	double		blocks;			/* distinct ones, or -1 */
+	LightSelf	self;
+} LightShown;
+
+/* One of these figures. */
+typedef struct LightProperty
+{
+	const char *name;
+	const char *unit;			/* of a fraction; NULL: a whole number */
+	double		value;
+	bool		always;			/* in text, too, where it is 0 */
+} LightProperty;
+
+#define LIGHT_MAX_PROPERTIES 12
+
+extern LIGHT_PRIVATE int light_properties(const LightShown *node, bool timing, bool buffers, bool wal, LightProperty *to);
+
+#if HAVE_EXPLAIN_HOOKS_COMPAT
+#define light_note_finished(queryDesc) ((void) 0)
+#define light_take_option(pstmt) false
+#define light_weaving_receiver(stmt, to) (to)
+#else
+extern LIGHT_PRIVATE char *light_weave(const char *plan, ExplainFormat format, const LightShown *nodes, int n);
+
+/* explain.c */
+extern LIGHT_PRIVATE LightShown *light_last_shown(int *n);
+
+/* explain_older.c */
+extern LIGHT_PRIVATE bool light_take_option(PlannedStmt **pstmt);
+extern LIGHT_PRIVATE DestReceiver *light_weaving_receiver(ExplainStmt *stmt, DestReceiver *to);
+extern LIGHT_PRIVATE void light_note_finished(QueryDesc *queryDesc);
+extern LIGHT_PRIVATE void light_explain_older_init(void);
+#endif
 
 /* profile.c */
 extern LIGHT_PRIVATE Size light_profile_size(void);

@@ -277,6 +277,7 @@ light_progress_publish(LightQuery *query)
 	slot->query_id = query->queryDesc->plannedstmt->queryId;
 	slot->started = GetCurrentStatementStartTimestamp();
 	slot->tick = query->timer ? (query->books.clock == LIGHT_CLOCK_SYSTEM ? 1e-9 : 1.0 / Max(light_ticks(1.0), 1)) : 0;
+	slot->work_mem = work_mem;
 	slot->nnodes = query->nodes.n - 1;
 	for (int i = 1; i < query->nodes.n; i++)
 	{

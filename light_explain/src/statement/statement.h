@@ -262,6 +262,7 @@ typedef struct LightProgressSlot
 	uint64		query_id;
 	TimestampTz started;
 	double		tick;			/* seconds; 0 if the statement is not timed */
+	int			work_mem;		/* the process's, in kilobytes */
 	int			nnodes;
 } LightProgressSlot;
 

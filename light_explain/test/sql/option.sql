@@ -1,4 +1,4 @@
--- EXPLAIN (LIGHT), which is there since PostgreSQL 18.
+-- EXPLAIN (LIGHT): on 18 through the server's hooks, before written into what it prints.
 \set VERBOSITY terse
 LOAD 'light_explain';
 SELECT name, setting, context FROM pg_settings WHERE name = 'light_explain.show_self';
@@ -14,7 +14,7 @@ $$DECLARE line text; BEGIN
 SELECT count(*) > 0 AS there FROM own('LIGHT');
 SELECT own('LIGHT');
 SELECT own('LIGHT, TIMING OFF, BUFFERS, WAL');
-SELECT regexp_count(own, '"Self Shared Hit Blocks": [09],') AS own_blocks, own ~ 'Self Time' AS own_time FROM own('LIGHT, TIMING OFF, FORMAT JSON');
+SELECT regexp_count(own, '"Self Shared Hit Blocks": [09],') AS own_blocks, own ~ 'Self Time' AS own_time FROM own('LIGHT, TIMING OFF, BUFFERS, FORMAT JSON');
 SET light_explain.distinct_blocks = on;
 SELECT own('LIGHT, TIMING OFF, BUFFERS OFF');
 RESET light_explain.distinct_blocks;

@@ -1,0 +1,264 @@
+/*-------------------------------------------------------------------------
+ *
+ * explain_older.c
+ *	  EXPLAIN (LIGHT), and own times in what auto_explain logs, on servers before
+ *	  18, which ask no extension what to print of a node.
+ *
+ * The option is taken out of the statement before core sees it.  What EXPLAIN sends
+ * goes to a receiver of ours, which keeps it until it is whole, writes own figures
+ * into it (weave.c) and sends it on.
+ *
+ * What auto_explain logs passes emit_log_hook.  Core's comment there allows a hook to
+ * turn a message off and supports no other change: but the text is a chunk of
+ * assoc_context which nobody else has a pointer to, is printed after the hook
+ * returns, and is freed after that, so another chunk may take its place.  The plan is that of the
+ * statement whose ExecutorFinish was the last: core's ExecutorEnd, around which
+ * auto_explain writes, follows it at once.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "commands/defrem.h"
+#include "compat_executor.h"
+#include "executor/executor.h"
+#include "show/show.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+
+#if !HAVE_EXPLAIN_HOOKS_COMPAT
+
+/* ---- EXPLAIN ------------------------------------------------------------ */
+
+/*
+ * Is LIGHT asked for, by the option or by the setting, which the option overrides?
+ * The statement is copied without the option, if it is there.
+ */
+bool
+light_take_option(PlannedStmt **pstmt)
+{
+	ExplainStmt *stmt = (ExplainStmt *) (*pstmt)->utilityStmt;
+	bool		asked = light_show_self;
+	bool		given = false;
+	List	   *others = NIL;
+	ListCell   *lc;
+
+	foreach(lc, stmt->options)
+	{
+		DefElem    *option = lfirst_node(DefElem, lc);
+
+		if (strcmp(option->defname, "light") == 0)
+		{
+			asked = defGetBoolean(option);
+			given = true;
+		}
+		else
+			others = lappend(others, option);
+	}
+	if (given)
+	{
+		*pstmt = copyObject(*pstmt);
+		((ExplainStmt *) (*pstmt)->utilityStmt)->options = others;
+	}
+	return asked;
+}
+
+/* EXPLAIN's output on its way to who asked for it. */
+typedef struct Weaver
+{
+	DestReceiver pub;			/* must be first */
+	DestReceiver *to;
+	TupleDesc	desc;
+	ExplainFormat format;
+	StringInfoData plan;
+} Weaver;
+
+static void
+weaver_startup(DestReceiver *self, int operation, TupleDesc desc)
+{
+	((Weaver *) self)->desc = desc;
+}
+
+static bool
+weaver_receive(TupleTableSlot *slot, DestReceiver *self)
+{
+	Weaver	   *weaver = (Weaver *) self;
+	bool		isnull;
+	char	   *line = TextDatumGetCString(slot_getattr(slot, 1, &isnull));
+
+	appendStringInfoString(&weaver->plan, line);
+	if (weaver->format == EXPLAIN_FORMAT_TEXT)
+		appendStringInfoChar(&weaver->plan, '\n');
+	pfree(line);
+	return true;
+}
+
+/* All of it is there. */
+static void
+weaver_shutdown(DestReceiver *self)
+{
+	Weaver	   *weaver = (Weaver *) self;
+	TupOutputState *out = begin_tup_output_tupdesc(weaver->to, weaver->desc, &TTSOpsVirtual);
+	LightShown *nodes;
+	int			n;
+	char	   *woven = NULL;
+
+	nodes = light_last_shown(&n);
+	if (nodes != NULL)
+		woven = light_weave(weaver->plan.data, weaver->format, nodes, n);
+	if (woven == NULL)
+		woven = weaver->plan.data;
+	if (weaver->format == EXPLAIN_FORMAT_TEXT)
+		do_text_output_multiline(out, woven);
+	else
+		do_text_output_oneline(out, woven);
+	end_tup_output(out);
+}
+
+static void
+weaver_destroy(DestReceiver *self)
+{
+	pfree(self);
+}
+
+static ExplainFormat
+format_of(const char *name)
+{
+	return strcmp(name, "json") == 0 ? EXPLAIN_FORMAT_JSON : strcmp(name, "yaml") == 0 ? EXPLAIN_FORMAT_YAML :
+		strcmp(name, "xml") == 0 ? EXPLAIN_FORMAT_XML : EXPLAIN_FORMAT_TEXT;
+}
+
+/* A receiver of what EXPLAIN ANALYZE sends, which adds own figures. */
+DestReceiver *
+light_weaving_receiver(ExplainStmt *stmt, DestReceiver *to)
+{
+	Weaver	   *weaver = palloc0(sizeof(Weaver));
+	ListCell   *lc;
+
+	weaver->pub.receiveSlot = weaver_receive;
+	weaver->pub.rStartup = weaver_startup;
+	weaver->pub.rShutdown = weaver_shutdown;
+	weaver->pub.rDestroy = weaver_destroy;
+	weaver->pub.mydest = to->mydest;
+	weaver->to = to;
+	weaver->format = EXPLAIN_FORMAT_TEXT;
+	foreach(lc, stmt->options)
+	{
+		DefElem    *option = lfirst_node(DefElem, lc);
+
+		if (strcmp(option->defname, "format") == 0)
+			weaver->format = format_of(defGetString(option));
+	}
+	initStringInfo(&weaver->plan);
+	return &weaver->pub;
+}
+
+/* ---- auto_explain ------------------------------------------------------- */
+
+static emit_log_hook_type prev_emit_log = NULL;
+
+/* The statement that was finished last, as long as its memory is there. */
+static EState *finished = NULL;
+static PlanState *finished_top = NULL;
+
+static void
+forget_finished(void *arg)
+{
+	if (finished == arg)
+		finished = NULL;
+}
+
+/* A statement has been finished, and may be logged. */
+void
+light_note_finished(QueryDesc *queryDesc)
+{
+	MemoryContextCallback *callback;
+
+	if (queryDesc->planstate == NULL || queryDesc->planstate->instrument == NULL)
+	{
+		finished = NULL;
+		return;
+	}
+	callback = MemoryContextAlloc(queryDesc->estate->es_query_cxt, sizeof(MemoryContextCallback));
+	callback->func = forget_finished;
+	callback->arg = queryDesc->estate;
+	MemoryContextRegisterResetCallback(queryDesc->estate->es_query_cxt, callback);
+	finished = queryDesc->estate;
+	finished_top = queryDesc->planstate;
+}
+
+/* What the nodes of that statement did. */
+static LightShown *
+finished_nodes(int *n)
+{
+	LightQuery *query = light_query_of(finished);
+	LightNodes	below;
+	const LightNodes *nodes = query != NULL ? light_nodes(query) : NULL;
+	LightShown *shown;
+
+	if (nodes == NULL)
+	{
+		query = NULL;
+		nodes = &below;
+		if (!light_nodes_below(finished_top, false, CurrentMemoryContext, &below))
+			return NULL;
+	}
+	*n = nodes->n - 1;
+	shown = palloc(Max(*n, 1) * sizeof(LightShown));
+	for (int i = 0; i < *n; i++)
+	{
+		PlanState  *node = nodes->node[i + 1].planstate;
+
+		shown[i].loops = node->instrument->nloops + (node->instrument->running ? 1 : 0);
+		shown[i].blocks = -1;
+		if (shown[i].loops > 0)
+			shown[i].self = light_self(query, node);
+	}
+	if (light_hides_top(finished_top))
+	{
+		(*n)--;
+		shown++;
+	}
+	return shown;
+}
+
+/* A message goes to the log: write own figures into auto_explain's. */
+static void
+emit_log(ErrorData *edata)
+{
+	if (unlikely(light_show_self) && finished != NULL && edata->message != NULL && edata->filename != NULL && edata->funcname != NULL &&
+		strcmp(edata->funcname, "explain_ExecutorEnd") == 0 && strstr(edata->filename, "auto_explain.c") != NULL)
+	{
+		const char *format = GetConfigOption("auto_explain.log_format", true, false);
+		MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "light_explain log", ALLOCSET_DEFAULT_SIZES);
+		MemoryContext old = MemoryContextSwitchTo(context);
+		int			n;
+		LightShown *nodes = finished_nodes(&n);
+		char	   *woven = nodes != NULL ? light_weave(edata->message, format_of(format != NULL ? format : ""), nodes, n) : NULL;
+
+		MemoryContextSwitchTo(old);
+		if (woven != NULL)
+		{
+			char	   *message = MemoryContextStrdup(edata->assoc_context, woven);
+
+			pfree(edata->message);
+			edata->message = message;
+		}
+		MemoryContextDelete(context);
+	}
+	if (prev_emit_log)
+		prev_emit_log(edata);
+}
+
+/* Take our place in the log; called once. */
+void
+light_explain_older_init(void)
+{
+	prev_emit_log = emit_log_hook;
+	emit_log_hook = emit_log;
+}
+
+#endif							/* !HAVE_EXPLAIN_HOOKS_COMPAT */
