@@ -53,7 +53,8 @@ CREATE FUNCTION light_explain_progress(
     OUT temp_written bigint,
     OUT plan_cost double precision,
     OUT plan_blocks double precision,
-    OUT work_mem integer)
+    OUT work_mem integer,
+    OUT plan_width integer)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'light_explain_progress'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;

@@ -30,8 +30,8 @@ return_statement(ReturnSetInfo *result, uint32 pid, LightProgressSlot *copy)
 		LightProgressNode *node = &light_slot_nodes(copy)[i];
 		LightRecord *record = &light_slot_records(copy)[i + 1];
 		BufferUsage *b = &record->self.buffers;
-		Datum		values[23];
-		bool		nulls[23] = {0};
+		Datum		values[24];
+		bool		nulls[24] = {0};
 		char	   *label = light_format_name(&node->name, copy->database);
 		int			n = 0;
 		BufferUsage early = {0};
@@ -72,6 +72,7 @@ return_statement(ReturnSetInfo *result, uint32 pid, LightProgressSlot *copy)
 		nulls[n] = node->plan_blocks == 0;
 		values[n++] = Float8GetDatum(node->plan_blocks);
 		values[n++] = Int32GetDatum(copy->work_mem);
+		values[n++] = Int32GetDatum(node->plan_width);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 }

@@ -289,6 +289,7 @@ light_progress_publish(LightQuery *query)
 		node->depth = from->depth;
 		node->plan_rows = from->planstate->plan->plan_rows;
 		node->plan_cost = from->planstate->plan->total_cost;
+		node->plan_width = from->planstate->plan->plan_width;
 
 		/*
 		 * without counters of buffers nobody can tell how many of them were

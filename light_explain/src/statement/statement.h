@@ -249,6 +249,7 @@ typedef struct LightProgressNode
 	double		plan_rows;
 	double		plan_cost;		/* of a loop, with all below */
 	double		plan_blocks;	/* of a sequential scan's table, else 0 */
+	int			plan_width;		/* bytes of a row */
 	LightNodeName name;
 } LightProgressNode;
 
