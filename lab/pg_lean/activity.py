@@ -16,10 +16,30 @@ STATEMENTS = r"""
 SELECT a.pid, a.leader_pid, a.datname, a.usename, a.state, a.wait_event_type, a.wait_event, a.backend_type, a.query,
        extract(epoch FROM clock_timestamp() - a.query_start)::float8 AS seconds,
        CASE WHEN a.query !~* '^\s*(explain|execute|fetch|do|call)\M' THEN a.query_id END AS queryid,
-       pg_blocking_pids(a.pid) AS blockers
+       CASE WHEN a.wait_event_type = 'Lock' THEN pg_blocking_pids(a.pid) ELSE '{}' END AS blockers
 FROM pg_stat_activity a
-WHERE a.pid <> pg_backend_pid() AND a.state IN ('active', 'fastpath function call') AND a.backend_type IN ('client backend', 'autovacuum worker', 'background worker')
+WHERE a.pid <> pg_backend_pid()
+      AND (a.state IN ('active', 'fastpath function call')
+           AND (a.backend_type IN ('client backend', 'autovacuum worker', 'background worker', 'parallel worker') OR a.pid IN (SELECT pid FROM pg_stat_progress_basebackup))
+           OR a.query = '<insufficient privilege>' AND a.datname IS NOT NULL)
 ORDER BY a.query_start"""
+
+#: Locks that are waited for; asked only if somebody waits, as it stops all who take locks for a moment.
+LOCKS = """
+SELECT pid, mode || ' on ' || locktype ||
+       coalesce(' ' || CASE WHEN database = (SELECT oid FROM pg_database WHERE datname = current_database()) THEN relation::regclass::text ELSE relation::text END,
+                ' ' || transactionid::text, ' ' || virtualxid, '') AS lock
+FROM pg_locks WHERE NOT granted"""
+
+#: Counters of light_explain_status() of statements that ran and could not be seen, and why.
+REFUSED = {"progress_refused_full": "no slot was free (light_explain.progress_statements)", "progress_refused_role": "their role had its share of the slots",
+           "progress_refused_nodes": "too many plan nodes (light_explain.progress_nodes)"}
+
+#: Seconds in which a statement may not have called any node often enough to be seen.
+YOUNG = 1.0
+
+#: Text that stands for a statement that a role may not see; nor does it see whether the session runs any.
+HIDDEN = "<insufficient privilege>"
 
 
 @dataclass
@@ -38,10 +58,18 @@ class Statement:
     rows: float = 0.0
     rows_per_second: float | None = None
     wait: str = ""
+    #: The lock that it waits for, or nothing.
+    lock: str = ""
     blockers: list[int] = field(default_factory=list)
     workers: int = 0
-    #: Rows of light_explain_progress(), or none.
+    #: Blocks that its nodes have looked at so far.
+    blocks: float = 0.0
+    #: Why its plan is not seen, in few words; nothing where it is, or where there is none.
+    unseen: str = ""
+    #: Rows of light_explain_progress(), or none; the leader's with expected, elapsed_ms and own_ms.
     nodes: list[dict[str, Any]] = field(default_factory=list)
+    #: The same of each statement that one of its functions runs now.
+    inner: list[list[dict[str, Any]]] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -80,15 +108,31 @@ def by_leader(rows: list[dict[str, Any]], queryids: Mapping[int, int | None] | N
     return found
 
 
+def of_functions(rows: list[dict[str, Any]], own: Mapping[int, list[dict[str, Any]]]) -> dict[int, list[list[dict[str, Any]]]]:
+    """Statements of light_explain_progress() that functions run, by session: all but `own`, that by_leader() found to be what was asked for."""
+    found: dict[int, list[list[dict[str, Any]]]] = {}
+    for group in by_statement(rows):
+        if group[0]["leader_pid"] is None and not any(row is group[0] for row in own.get(group[0]["pid"], [])):
+            found.setdefault(group[0]["pid"], []).append(group)
+    return found
+
+
 class Activity:
     """Looks at a server again and again; what it remembers makes rates and tells corrections."""
 
     def __init__(self, conn: psycopg.Connection):
         conn.row_factory = dict_row
         self.conn = conn
+        #: Statements of the last look.
+        self.found: list[Statement] = []
         self._before: dict[tuple[int, str], tuple[float, float, str, Progress]] = {}
         conn.execute("SELECT set_config('statement_timeout', '10s', false)")
         self.instrumented = conn.execute("SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'light_explain') AS there").fetchone()["there"]
+        #: Sessions of others whose statements this role may not see.
+        self.hidden = 0
+        #: Statements that got no slot to be seen in, by reason, since the first look.
+        self.refused: dict[str, int] = {}
+        self._refused_at_first: dict[str, int] | None = None
         #: Why plans are not seen, or nothing.
         self.reason = "" if self.instrumented else "plans are not seen: CREATE EXTENSION light_explain in this database"
 
@@ -96,29 +140,67 @@ class Activity:
         """Statements that run now, the longest first."""
         now = time.monotonic()
         sessions = self.conn.execute(STATEMENTS).fetchall()
+        self.hidden = sum(row["query"] == HIDDEN for row in sessions)
+        sessions = [row for row in sessions if row["query"] != HIDDEN]
         nodes: dict[int, list[dict[str, Any]]] = {}
+        inner: dict[int, list[list[dict[str, Any]]]] = {}
         if self.instrumented:
             try:
-                nodes = by_leader(self.conn.execute("SELECT * FROM light_explain_progress()").fetchall(), {row["pid"]: row["queryid"] for row in sessions})
+                rows = self.conn.execute("SELECT * FROM light_explain_progress()").fetchall()
+                nodes = by_leader(rows, {row["pid"]: row["queryid"] for row in sessions})
+                inner = of_functions(rows, nodes)
+                self._count_refused()
                 self.reason = ""
             except psycopg.errors.ObjectNotInPrerequisiteState as error:
                 self.reason = f"plans are not seen: {error.diag.message_primary}"
         commands = {row["pid"]: row for row in self.conn.execute(progress.commands_query())}
         found: dict[int, Statement] = {}
-        helpers: dict[int, int] = {}
+        helpers: dict[int, list[dict[str, Any]]] = {}
+        locks: dict[int, str] = {}
+        if any(row["blockers"] for row in sessions):
+            locks = {row["pid"]: row["lock"] for row in self.conn.execute(LOCKS)}
         for row in sessions:
             if row["leader_pid"] is not None:
-                helpers[row["leader_pid"]] = helpers.get(row["leader_pid"], 0) + 1
+                helpers.setdefault(row["leader_pid"], []).append(row)
                 continue
             statement = found[row["pid"]] = Statement(row["pid"], row["datname"] or "", row["usename"] or row["backend_type"], max(row["seconds"] or 0.0, 0.0), row["query"] or "",
                                                       wait=f"{row['wait_event_type']}:{row['wait_event']}" if row["wait_event"] else "",
-                                                      blockers=list(dict.fromkeys(row["blockers"])))
+                                                      lock=locks.get(row["pid"], ""), blockers=list(dict.fromkeys(row["blockers"])), inner=inner.get(row["pid"], []))
             self._reckon(statement, nodes.get(row["pid"], []), commands.get(row["pid"]), now)
-        for pid, count in helpers.items():
+        for pid, rows in helpers.items():
             if pid in found:
-                found[pid].workers = count
+                found[pid].workers = len(rows)
+                found[pid].blockers = list(dict.fromkeys([*found[pid].blockers, *(blocker for row in rows for blocker in row["blockers"])]))
+                found[pid].lock = found[pid].lock or next((locks[row["pid"]] for row in rows if row["pid"] in locks), "")
         self._before = {key: value for key, value in self._before.items() if key[0] in found}
-        return list(found.values())
+        self.found = list(found.values())
+        return self.found
+
+    def unseen(self) -> str:
+        """How many of the statements of the last look had no plan to be seen, and how many got no slot since the first look, with the reasons; or nothing."""
+        counts: dict[str, int] = {}
+        for statement in self.found:
+            if statement.unseen:
+                counts[statement.unseen] = counts.get(statement.unseen, 0) + 1
+        parts = [f"{sum(counts.values())} without a plan: " + ", ".join(f"{count} {why}" for why, count in counts.items())] if counts else []
+        if self.hidden:
+            parts.append(f"{self.hidden} sessions of roles that you may not see (pg_read_all_stats)")
+        parts += [f"{count:,} not seen since: {why}" for why, count in self.refused.items() if count]
+        return "; ".join(parts)
+
+    def _count_refused(self) -> None:
+        row = self.conn.execute(f"SELECT {', '.join(REFUSED)} FROM light_explain_status()").fetchone()
+        if self._refused_at_first is None:
+            self._refused_at_first = dict(row)
+        self.refused = {why: row[name] - self._refused_at_first[name] for name, why in REFUSED.items()}
+
+    def _unseen(self, statement: Statement) -> str:
+        """Why a statement without a plan has none."""
+        if self.reason:
+            return "on a server that does not tell"
+        if statement.wait.startswith("Lock:"):
+            return "waiting for a lock"
+        return "only begun" if statement.seconds < YOUNG else "without instrumentation or slot"
 
     def _reckon(self, statement: Statement, nodes: list[dict[str, Any]], command: dict[str, Any] | None, now: float) -> None:
         key = (statement.pid, statement.query)
@@ -126,12 +208,25 @@ class Activity:
         if nodes:
             statement.nodes = nodes
             result = progress.estimate(nodes, statement.seconds, last[3] if last else None)
+            if result.top is not None:
+                progress.annotate(nodes, result.top)
+                statement.blocks = sum(node.blocks for node in result.top.walk())
         elif command is not None:
             share = command["share"]
             result = Progress(share, statement.seconds * (1 - share) / share if share and statement.seconds > progress.TOO_EARLY_SECONDS else None,
                               "by the server's own progress view", command["phase"])
+        elif statement.inner:
+            result = Progress(None, None, "its own plan is not seen, only what its functions run")
         else:
-            result = Progress(None, None, self.reason or "not visible: it runs without instrumentation, or has only begun")
+            statement.unseen = self._unseen(statement)
+            result = Progress(None, None, self.reason or f"its plan is not seen: {statement.unseen}")
+        if statement.inner:
+            top = progress.tree(statement.inner[-1])
+            if top is not None:
+                progress.reckon(top)
+                inside = progress.current(top)
+                result.current = f"{result.current} > {inside.label}" if result.current else f"in a function: {inside.label}"
+                result.rows = result.rows or inside.rows
         statement.share, statement.left, statement.how, statement.node, statement.rows = result.share, result.left, result.how, result.current, result.rows
         if last is not None and last[2] == result.current and now > last[0] and result.rows >= last[1]:
             statement.rows_per_second = (result.rows - last[1]) / (now - last[0])

@@ -28,10 +28,23 @@ read over pages written is how far the second phase is, and a hash join that rea
 has had all of its outer side.  Before an aggregate reads its files nobody knows how
 many groups are in them: where they hold more rows than the planner expected groups,
 nothing is foretold until some of them were read.
+
+A sort that does not fit writes sorted runs while it takes its input, and merges them.
+It merges as many at a time as its memory has room for buffers, so with little memory
+and much to sort all rows are written and read again one or several times before the
+merge that returns them.  How often follows from the rows that are expected, their width and
+work_mem, as in core's tuplesort.c.  All of these passes are in one call of the sort, during
+which no counter moves: how far they are is told by the time that it has taken since its
+input ended, beside what each row took until then.
+
+A node that has not returned once has no time of its own in light_explain's figures.
+But the time since the statement began, less that of the other nodes below the one that
+called it, is that of the call which goes on: see clock().
 """
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 from typing import Any, Iterable, Mapping
@@ -57,6 +70,16 @@ ENOUGH_ROWS = 1000
 
 #: Rows on a page of a spilled hash, of a usual width (about 60 bytes); there are never more than went in.
 SPILLED_ROWS_A_PAGE = 128
+
+#: What a merge pass of an external sort takes for each row, which is read, compared with the first ones of a few runs, and written.
+MERGE = 0.3
+
+#: Bytes of memory that a row takes in a sort beyond its width (headers of the tuple and of its memory, its place in the array), and those that
+#: a run takes to be merged (tuplesort.c: a tape's page both ways, and 32 pages to read ahead), and of how many runs at least and at most.
+SORTED_ROW, MERGED_RUN, MERGED_RUNS = 48, (2 + 32) * 8192, (6, 500)
+
+#: Nodes whose time in a call that goes on tells what their rows take: they do the same for each of them from the first to the last.
+STEADY = ("Aggregate", "HashAggregate", "MixedAggregate", "Hash")
 
 #: Part of its spilled pages that an aggregate must have read for its groups to be foretold.
 ENOUGH_READ = 0.05
@@ -91,6 +114,18 @@ class Node:
     plan_blocks: float = 0.0
     temp_read: float = 0.0
     temp_written: float = 0.0
+    #: Kilobytes that the node may take; 0 if that is not known.
+    work_mem: float = 0.0
+    #: Bytes of a row, as the planner expects; 0 if that is not known.
+    width: float = 0.0
+    #: Processes that run it.
+    processes: int = 0
+    #: Does the statement measure times?
+    timed: bool = False
+    #: Passes of an external sort that are done, while it merges: see _merging().
+    merged: float = 0.0
+    #: Milliseconds in this node and those below it, also of a call that goes on; None if it is not known: see clock().
+    elapsed_ms: float | None = None
     #: The planner's price of the node with all below it, for one loop; 0 if it is not known.
     plan_cost: float = 0.0
     children: list["Node"] = field(default_factory=list)
@@ -125,9 +160,33 @@ class Node:
         """Rows that are in the temporary files by now, roughly."""
         return min(self.spilled_pages()[1] * SPILLED_ROWS_A_PAGE, sum(child.rows for child in self.inputs()))
 
+    def runs(self) -> float:
+        """Sorted runs that a sort writes to disk, as far as can be told; 1 or less: it stays in memory."""
+        if self.kind != "Sort" or not self.work_mem or not self.width or not self.inputs():
+            return 0.0
+        source = self.inputs()[0]
+        rows = source.rows if self.rows > 0 or self.merged > 0 else max(source.expected, source.rows)
+        return rows / max(self.processes, 1) * (self.width + SORTED_ROW) / (self.work_mem * 1024)
+
+    def merges(self) -> tuple[int, float]:
+        """Of a sort on disk: passes over all of it before the one that returns rows, and how many of them are done."""
+        runs = self.runs()
+        if runs <= 1:
+            return 0, 0.0
+        at_once = min(max(self.work_mem * 1024 // MERGED_RUN, MERGED_RUNS[0]), MERGED_RUNS[1])
+        passes = max(math.ceil(math.log(runs) / math.log(at_once) - 0.01) - 1, 0)
+        return passes, float(passes) if self.rows > 0 else min(self.merged, 0.99 * passes)
+
     @property
     def own_ms(self) -> float:
-        return max(0.0, self.total_ms - sum(child.total_ms for child in self.children))
+        """Without the nodes below, also of a call that goes on where clock() could tell."""
+        total = self.total_ms if self.elapsed_ms is None else self.elapsed_ms
+        return max(0.0, total - sum(child.total_ms if child.elapsed_ms is None else child.elapsed_ms for child in self.children))
+
+    @property
+    def returned(self) -> bool:
+        """Has a call of it ended, so that its time is known?"""
+        return self.total_ms > 0
 
     def walk(self) -> Iterable["Node"]:
         yield self
@@ -157,6 +216,10 @@ class Progress:
     current: str = ""
     #: Its rows so far.
     rows: float = 0.0
+    #: The plan that was reckoned with, or nothing.
+    top: Node | None = None
+    #: Of sorts that take their input: milliseconds of their own for each row, and rows, by node.
+    rates: dict[int, tuple[float, float]] = field(default_factory=dict)
 
 
 def tree(rows: Iterable[Mapping[str, Any]]) -> Node | None:
@@ -176,6 +239,10 @@ def tree(rows: Iterable[Mapping[str, Any]]) -> Node | None:
         node.blocks += sum(float(row.get(name) or 0) for name in ("shared_hit", "shared_read", "local_blocks"))
         node.temp_read += float(row.get("temp_read") or 0)
         node.temp_written += float(row.get("temp_written") or 0)
+        node.work_mem = max(node.work_mem, float(row.get("work_mem") or 0))
+        node.width = float(row.get("plan_width") or 0)
+        node.processes += bool(row["rows"] or row["called"])
+        node.timed = node.timed or row["total_ms"] is not None
         node.plan_blocks = max(node.plan_blocks, float(row.get("plan_blocks") or 0))
     top = None
     for number in sorted(nodes):
@@ -189,6 +256,28 @@ def tree(rows: Iterable[Mapping[str, Any]]) -> Node | None:
         node = nodes[number]
         node.called = node.called or node.rows > 0 or any(child.called for child in node.children)
     return top
+
+
+def clock(top: Node, elapsed_ms: float) -> None:
+    """Set the time of nodes that have not returned yet, and of those that have: `elapsed_ms` is the statement's since it began.
+
+    The top node was called when the statement began.  Whatever a node that has not
+    returned calls runs within its time, and one at a time: so a node below it that has
+    not returned either had what the others below it left.  Below a node that has returned rows
+    nobody knows when the call that goes on began.  Times of workers are added up, as everywhere.
+    """
+    def visit(node: Node, allowed: float | None) -> None:
+        node.elapsed_ms = node.total_ms if node.returned else allowed if node.called else 0.0
+        left = None
+        if node.elapsed_ms is not None and not node.returned:
+            left = max(0.0, node.elapsed_ms - sum(child.total_ms for child in node.children))
+            if node.kind in ("Gather", "Gather Merge") and node.children:
+                left = max(0.0, node.elapsed_ms * max(node.children[0].processes, 1) - node.children[0].total_ms)
+        for child in node.children:
+            visit(child, left)
+
+    if top.timed:
+        visit(top, elapsed_ms)
 
 
 def divisor(gather: Node) -> float:
@@ -209,7 +298,7 @@ def _reckon(node: Node, loops: float, divided: float, begun: bool) -> float:
     below = divisor(node) if node.kind in ("Gather", "Gather Merge") else divided
     plan = max(node.plan_rows * divided, 1.0) * max(loops, node.loops if divided == 1 else 1.0, 1.0)
     blocking = node.kind in BLOCKING
-    feeding = begun or (blocking and node.rows > 0)
+    feeding = begun or (blocking and node.rows > 0) or (node.kind == "Sort" and node.merged > 0)
     inputs = node.inputs()
     factor, driven = 1.0, []
     for number, child in enumerate(inputs):
@@ -307,17 +396,19 @@ def estimate(rows: Iterable[Mapping[str, Any]], elapsed: float, before: Progress
     top = tree(rows)
     if top is None:
         return Progress(None, None, "not visible: it runs without instrumentation")
+    clock(top, elapsed * 1000)
+    rates = _merging(top, before)
     reckon(top)
     nodes = list(top.walk())
-    current = _current(top)
+    now = current(top)
     unsure = next((node for node in nodes if _unsure(node)), None)
     if unsure is not None:
-        return Progress(None, None, f"{unsure.label} has more groups than memory was for: how many is not known before some of them are read from disk again", current.label, current.rows)
+        return Progress(None, None, f"{unsure.label} has more groups than memory was for: how many is not known before some of them are read from disk again", now.label, now.rows, top, rates)
     taken, taking, price = {}, {}, {}
     for node in nodes:
         # a node that takes rows in pays for these, whatever it returns; a scan whose blocks are known pays for blocks
         known = node.plan_blocks > 0 and not node.inputs()
-        goes_in, comes_out = IN.get(node.kind, 1.0), OUT.get(node.kind, 1.0)
+        goes_in, comes_out = IN.get(node.kind, 1.0), MERGE if node.runs() > 1 else OUT.get(node.kind, 1.0)
         taken[node.id] = node.plan_blocks * node.share if known else goes_in * sum(child.rows for child in node.inputs()) + comes_out * node.rows
         expected = goes_in * sum(child.rows / child.driver if child.driver else child.expected for child in node.inputs()) + comes_out * node.expected
         taking[node.id] = node.plan_blocks if known else max(expected, taken[node.id])
@@ -328,6 +419,10 @@ def estimate(rows: Iterable[Mapping[str, Any]], elapsed: float, before: Progress
             most = sum(max(child.expected, child.rows) for child in node.inputs())
             taken[node.id] += goes_in * again * (1.0 if node.done else node.read_again())
             taking[node.id] += goes_in * min(again / so_far, most)
+        passes, merged = node.merges()
+        if passes:
+            taken[node.id] += MERGE * merged * sum(child.rows for child in node.inputs())
+            taking[node.id] += MERGE * passes * sum(child.expected for child in node.inputs())
         if node.driver:
             taken[node.id] = node.blocks if known else taken[node.id]
             taking[node.id] = taken[node.id] / node.driver
@@ -335,9 +430,10 @@ def estimate(rows: Iterable[Mapping[str, Any]], elapsed: float, before: Progress
         if known and node.plan_cost > 0:
             price[node.id] = node.plan_cost / node.plan_blocks
     # where a node's time is known, it takes the place of the price, in the same money: the middle node's
-    measured = {node.id: node.own_ms / taken[node.id] for node in nodes if node.rows > 0 and node.own_ms > 0 and taken[node.id] >= ENOUGH_ROWS}
-    rates = sorted(measured[node] / price[node] for node in measured)
-    rate = rates[len(rates) // 2] if rates else 1.0
+    measured = {node.id: node.own_ms / taken[node.id] for node in nodes if (node.rows > 0 or node.kind in STEADY) and node.own_ms > 0 and taken[node.id] >= ENOUGH_ROWS}
+    measured.update({node.id: rates[node.id][0] / IN["Sort"] for node in nodes if node.id in rates and not node.rows and taken[node.id] >= ENOUGH_ROWS})
+    relative = sorted(measured[node] / price[node] for node in measured)
+    rate = relative[len(relative) // 2] if relative else 1.0
     done = total = 0.0
     for node in nodes:
         cost = measured.get(node.id, rate * price[node.id])
@@ -345,18 +441,44 @@ def estimate(rows: Iterable[Mapping[str, Any]], elapsed: float, before: Progress
         total += cost * taking[node.id]
     share = done / total if total > 0 else None
     if share is None or (share < TOO_EARLY_SHARE or elapsed < TOO_EARLY_SECONDS):
-        return Progress(share, None, "too early to tell", current.label, current.rows)
+        return Progress(share, None, "too early to tell", now.label, now.rows, top, rates)
     share = min(share, 0.999)
     how = f"rows of {len(nodes)} nodes, by what was returned so far"
     batches = next((node for node in nodes if node.read_again() and not node.done and not node.driver), None)
     if batches is not None:
         read, written = batches.spilled_pages()
         how += f"; {batches.label} has read {read:,.0f} of {written:,.0f} pages that it wrote to disk"
+    sort = next((node for node in nodes if node.merged > 0 and not node.rows and node.merges()[0]), None)
+    if sort is not None:
+        passes, merged = sort.merges()
+        how += f"; {sort.label} merges what it wrote to disk, by time in pass {int(merged) + 1} of {passes} before the last"
     if before is not None and before.share is not None and share < before.share - 0.01:
         spilled = next((node for node in nodes if node.spills and not node.done), None)
         why = f"more rows than expected in {_wrong(nodes).label}" if spilled is None else f"{spilled.label} does not fit into memory, and reads from disk what it wrote there"
         how = f"corrected from {before.share:.0%}: {why}"
-    return Progress(share, elapsed * (1 - share) / share, how, current.label, current.rows)
+    return Progress(share, elapsed * (1 - share) / share, how, now.label, now.rows, top, rates)
+
+
+def _merging(top: Node, before: Progress | None) -> dict[int, tuple[float, float]]:
+    """Set how far sorts on disk are that have all of their input; returns what was learned of those that take theirs, for the next look.
+
+    While its input comes, a sort's own time tells what a row takes.  When no more comes
+    and it returns nothing, it merges, and a pass takes each row in proportion.
+    """
+    rates = {}
+    for node in top.walk():
+        if node.rows or node.elapsed_ms is None or node.runs() <= 1:
+            continue
+        taken, own = node.inputs()[0].rows, node.own_ms
+        if taken < ENOUGH_ROWS or own <= 0:
+            continue
+        each, rows = before.rates.get(node.id, (0.0, 0.0)) if before is not None else (0.0, 0.0)
+        if rows == taken and each > 0:
+            node.merged = max(own - each * taken, 0.0) / (each * MERGE / IN["Sort"] * taken)
+        else:
+            each = own / taken
+        rates[node.id] = each, taken
+    return rates
 
 
 def _unsure(node: Node) -> bool:
@@ -365,7 +487,7 @@ def _unsure(node: Node) -> bool:
     return node.kind in HASH_AGGREGATES and not node.done and not node.driver and node.spilled_rows() > expected and node.read_again() < ENOUGH_READ
 
 
-def _current(top: Node) -> Node:
+def current(top: Node) -> Node:
     """The lowest node of the pipeline that runs: what moves is there."""
     node = top
     while True:
@@ -373,6 +495,15 @@ def _current(top: Node) -> Node:
         if not going:
             return node
         node = going[-1] if node.kind.startswith("Hash ") and len(going) > 1 and going[0].rows <= 1 else going[0]
+
+
+def annotate(rows: Iterable[dict[str, Any]], top: Node) -> None:
+    """Add to the leader's rows of a statement what was reckoned of its nodes: rows expected, time elapsed and own, also in a call that goes on."""
+    nodes = {node.id: node for node in top.walk()}
+    for row in rows:
+        if row["leader_pid"] is None and row["node"] in nodes:
+            node = nodes[row["node"]]
+            row.update(expected=node.expected, elapsed_ms=node.elapsed_ms, own_ms=node.own_ms if node.elapsed_ms is not None else None)
 
 
 def _wrong(nodes: list[Node]) -> Node:
@@ -385,7 +516,7 @@ COMMANDS = {
     "pg_stat_progress_create_index": ("CREATE INDEX", "CASE WHEN tuples_total > 0 THEN 0.6 + 0.4 * tuples_done::float8 / tuples_total WHEN blocks_total > 0 THEN 0.6 * blocks_done::float8 / blocks_total END"),
     "pg_stat_progress_vacuum": ("VACUUM", "CASE WHEN heap_blks_total > 0 THEN 0.7 * heap_blks_scanned::float8 / heap_blks_total + 0.3 * heap_blks_vacuumed::float8 / heap_blks_total END"),
     "pg_stat_progress_analyze": ("ANALYZE", "CASE WHEN sample_blks_total > 0 THEN sample_blks_scanned::float8 / sample_blks_total END"),
-    "pg_stat_progress_cluster": ("CLUSTER", "CASE WHEN heap_blks_total > 0 THEN heap_blks_scanned::float8 / heap_blks_total END"),
+    "pg_stat_progress_cluster": ("CLUSTER", "CASE WHEN phase LIKE 'rebuilding%' OR phase LIKE 'performing%' THEN 0.7 WHEN heap_blks_total > 0 THEN 0.7 * heap_blks_scanned::float8 / heap_blks_total END"),
     "pg_stat_progress_copy": ("COPY", "CASE WHEN bytes_total > 0 THEN bytes_processed::float8 / bytes_total END"),
     "pg_stat_progress_basebackup": ("BASE BACKUP", "CASE WHEN backup_total > 0 THEN backup_streamed::float8 / backup_total END"),
 }

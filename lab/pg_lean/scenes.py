@@ -26,6 +26,8 @@ from pg_lean.screen import Plan, Top
 SIZE = (110, 22)
 #: What the screen must show is there within so many seconds, however slow the machine.
 PATIENCE = 120.0
+#: Colour schemes: their names, and the screen's.
+SCHEMES = {"light": "textual-light", "dark": "textual-dark"}
 SETTINGS = {"compute_query_id": "on", "light_explain.profile": "on", "jit": "off", "max_parallel_workers_per_gather": 0, "work_mem": "32MB", "autovacuum": "off"}
 
 TABLES = """
@@ -39,30 +41,32 @@ ANALYZE customer; ANALYZE item; ANALYZE sale; ANALYZE account"""
 REPORT = "SELECT region, sum(amount) FROM sale JOIN item USING (item_id) JOIN customer USING (customer_id) WHERE kind < 25 AND shelf < 25 GROUP BY region ORDER BY 2 DESC"
 #: The same, slowed down so that it can be looked at: by so many short sleeps.
 SLOW_REPORT = REPORT.replace(" WHERE", " WHERE (sale_id % {every} > 0 OR pg_sleep(0.001) IS NOT NULL) AND")
-SLEEPS = 6_000
+SLEEPS = 20_000
 INDEX = "CREATE INDEX ON customer (slowly(region))"
 BLOCKED = "UPDATE account SET balance = balance - 10 WHERE id = 1"
 
 
 def take(folder: Path, rows: int = 2_000_000) -> list[Path]:
-    """Take all pictures into `folder`; `rows` is the size of the largest table.  Returns their files."""
+    """Take all pictures into `folder`, each in both colour schemes; `rows` is the size of the largest table.  Returns their files."""
     cluster = Cluster(name="scenes", preload=["light_explain"], settings=SETTINGS)
     if not cluster.has_library("light_explain"):
         raise LabError("light_explain is not installed for this server", "Run make install.")
     folder.mkdir(parents=True, exist_ok=True)
+    pictures: dict[str, str] = {}
     with cluster, cluster.connect() as conn:
         for statement in TABLES.format(rows=rows).split(";"):
             conn.execute(statement)
-        conn.execute("CREATE FUNCTION slowly(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$BEGIN PERFORM pg_sleep(0.0005); RETURN $1; END$$")
-        (folder / "flame.svg").write_text(flame.svg(draw(conn, REPORT, None, None)[0]))
+        conn.execute("CREATE FUNCTION slowly(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$BEGIN PERFORM pg_sleep(0.002); RETURN $1; END$$")
+        root = draw(conn, REPORT, None, None)[0]
+        pictures.update({f"flame-{scheme}.svg": flame.svg(root, dark=scheme == "dark") for scheme in SCHEMES})
         with cluster.connect() as owner, owner.transaction():
             owner.execute("UPDATE account SET balance = balance + 10 WHERE id = 1")
             report = SLOW_REPORT.format(every=max(rows // SLEEPS, 1))
             with running(cluster, report), running(cluster, INDEX), running(cluster, BLOCKED):
-                screen, plan = asyncio.run(look(cluster, report))
-        (folder / "top.svg").write_text(screen)
-        (folder / "plan.svg").write_text(plan)
-    return [folder / name for name in ("top.svg", "plan.svg", "flame.svg")]
+                pictures.update(asyncio.run(look(cluster, report)))
+    for name, picture in pictures.items():
+        (folder / name).write_text(picture)
+    return [folder / name for name in pictures]
 
 
 @contextlib.contextmanager
@@ -85,9 +89,10 @@ def running(server: Server, statement: str) -> Iterator[None]:
         conn.close()
 
 
-async def look(server: Server, slow_report: str) -> tuple[str, str]:
-    """The screen and the report's plan, as SVG."""
+async def look(server: Server, slow_report: str) -> dict[str, str]:
+    """The screen and the report's plan, as SVG, by the names of their files."""
     app = Top(server, 0.5)
+    found: dict[str, str] = {}
     async with app.run_test(size=SIZE) as pilot:
         async def wait(condition: Callable[[], bool]) -> None:
             end = time.monotonic() + PATIENCE
@@ -103,14 +108,20 @@ async def look(server: Server, slow_report: str) -> tuple[str, str]:
             report, index, blocked = map(statement, (slow_report, INDEX, BLOCKED))
             return bool(report and (report.share or 0) > 0.3 and report.left and report.rows_per_second and index and index.share and blocked and blocked.blockers)
 
+        async def take(name: str, title: str) -> None:
+            for scheme, theme in SCHEMES.items():
+                app.theme = theme
+                await pilot.pause(0.3)
+                found[f"{name}-{scheme}.svg"] = bare(app.export_screenshot(title=title))
+
         await wait(in_full)
-        await pilot.pause(0.2)
-        screen = bare(app.export_screenshot(title="pg-lean top"))
+        await take("top", "pg-lean top")
         await pilot.press("slash", *"region", "enter")
         await wait(lambda: [found.query for found in app.shown()][:1] == [slow_report])
         await pilot.press("enter")
         await wait(lambda: isinstance(app.screen, Plan) and "Hash Join" in str(app.screen.query_one("#plan").render()))
-        return screen, bare(app.export_screenshot(title="pg-lean top: a plan"))
+        await take("plan", "pg-lean top: a plan")
+    return found
 
 
 def bare(svg: str) -> str:

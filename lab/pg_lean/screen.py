@@ -56,7 +56,7 @@ def bar(share: float | None, width: int = 10) -> str:
 def doing(statement: Statement) -> str:
     """What it does now: who blocks it, what it waits for, or the node that works."""
     if statement.blockers:
-        return "blocked by " + ", ".join(map(str, statement.blockers))
+        return "blocked by " + ", ".join(map(str, statement.blockers)) + (f" ({statement.lock})" if statement.lock else "")
     node = statement.node
     if statement.rows_per_second:
         node += f" {statement.rows_per_second:,.0f}/s"
@@ -99,6 +99,8 @@ class Plan(Screen):
     def __init__(self, pid: int):
         super().__init__()
         self.pid = pid
+        #: Are its parts there?  An answer of the server may come before.
+        self.ready = False
 
     def compose(self) -> ComposeResult:
         yield Static(id="head")
@@ -107,6 +109,7 @@ class Plan(Screen):
         yield Footer()
 
     def on_mount(self) -> None:
+        self.ready = True
         self.show()
 
     def show(self) -> None:
@@ -116,28 +119,43 @@ class Plan(Screen):
             return
         left = "time left unknown" if statement.left is None else f"{duration(statement.left)} left"
         share = "" if statement.share is None else f"{statement.share:.0%}, "
-        self.query_one("#head", Static).update(Text(f"{' '.join(statement.query.split())[:400]}\n{share}{left}: {statement.how}\n{doing(statement)}", style="bold"))
+        seen = f"; {short(statement.blocks)} blocks" if statement.blocks else ""
+        self.query_one("#head", Static).update(Text(f"{' '.join(statement.query.split())[:400]}\n{share}{left}: {statement.how}\n{doing(statement)}{seen}", style="bold"))
         self.query_one("#plan", Static).update(plan_text(statement))
 
 
 def plan_text(statement: Statement) -> Text:
-    """The tree, a line each node: bar, rows of those expected, own time."""
-    top = progress.tree(statement.nodes)
+    """The tree, a line each node: bar, rows of those expected, own time and all of it, of calls that go on as well; below it what its functions run."""
     text = Text(no_wrap=True, overflow="ellipsis")
+    top = progress.tree(statement.nodes)
     if top is None:
-        text.append(statement.how)
-        return text
+        text.append(statement.how + "\n")
+    else:
+        text.append("       rows  of those expected, ms of its own/in all\n", style="dim")
+        progress.clock(top, statement.seconds * 1000)
+        _append_tree(text, top, statement.node)
+    for rows in statement.inner:
+        inner = progress.tree(rows)
+        if inner is not None:
+            text.append("in one of its functions:\n", style="dim")
+            _append_tree(text, inner, statement.node.rpartition(" > ")[2])
+    return text
+
+
+def _append_tree(text: Text, top: progress.Node, now: str) -> None:
+    """The lines of one plan; `now` is the label of the node that works."""
     progress.reckon(top)
 
     def line(node: progress.Node, depth: int) -> None:
         share = min(node.rows / node.expected, 1.0) if node.expected else 0.0
-        style = "dim" if not node.called else "green" if node.done else "bold" if node.label == statement.node else ""
-        text.append(f"{bar(share if node.called else 0.0, 6)} {short(node.rows):>5} of {short(node.expected):>5} {short(node.own_ms):>5} ms {'  ' * depth}{node.label}\n", style=style)
+        style = "dim" if not node.called else "green" if node.done else "bold" if node.label == now else ""
+        known = not node.timed or node.elapsed_ms is not None or node.returned
+        times = f"{short(node.own_ms):>5}/{short(node.total_ms if node.elapsed_ms is None else node.elapsed_ms):<5}" if known else f"{'?':>5}/{'?':<5}"
+        text.append(f"{bar(share if node.called else 0.0, 6)} {short(node.rows):>5} of {short(node.expected):>5} {times} {'  ' * depth}{node.label}\n", style=style)
         for child in node.children:
             line(child, depth + 1)
 
     line(top, 0)
-    return text
 
 
 class Top(App[None]):
@@ -156,7 +174,7 @@ class Top(App[None]):
         self.statements: list[Statement] = []
         #: When the question was put that is not answered yet.
         self.asked_at: float | None = None
-        self.order, self.word, self.paused, self.trouble = ORDERS[0], "", False, ""
+        self.order, self.word, self.paused, self.trouble, self.unseen = ORDERS[0], "", False, "", ""
 
     def compose(self) -> ComposeResult:
         yield Static(id="status")
@@ -193,18 +211,19 @@ class Top(App[None]):
         try:
             if self.watch is None:
                 self.watch = Activity(self.server.connect())
-            found, trouble = self.watch.look(), self.watch.reason
+            found = self.watch.look()
+            trouble, unseen = self.watch.reason, self.watch.unseen()
         except (psycopg.Error, LabError) as error:
             if self.watch is not None:
                 self.watch.conn.close()
-            self.watch, found, trouble = None, [], f"no answer: {' '.join(str(error).split())}"
-        self.call_from_thread(self.take, found, trouble)
+            self.watch, found, trouble, unseen = None, [], f"no answer: {' '.join(str(error).split())}", ""
+        self.call_from_thread(self.take, found, trouble, unseen)
 
-    def take(self, found: list[Statement], trouble: str) -> None:
+    def take(self, found: list[Statement], trouble: str, unseen: str) -> None:
         self.asked_at = None
-        self.statements, self.trouble = found, trouble
+        self.statements, self.trouble, self.unseen = found, trouble, unseen
         self.refill()
-        if isinstance(self.screen, Plan):
+        if isinstance(self.screen, Plan) and self.screen.ready:
             self.screen.show()
 
     # -- what is shown -----------------------------------------------------------
@@ -234,7 +253,7 @@ class Top(App[None]):
             if chosen is not None and str(chosen) in keys:
                 table.move_cursor(row=keys.index(str(chosen)))
         state = f"{len(statements)} of {len(self.statements)} statements, by {self.order}" + (", paused" if self.paused else "") + (f", with \"{self.word}\"" if self.word else "")
-        self.screen_stack[0].query_one("#status", Static).update(Text(f"{state}  {self.trouble}"))
+        self.screen_stack[0].query_one("#status", Static).update(Text(f"{state}  {self.trouble or self.unseen}"))
 
     def chosen(self) -> int | None:
         """Process of the row under the cursor, or of the plan that is open."""

@@ -17,7 +17,7 @@ import pytest
 
 from conftest import profiling_cluster
 from pg_lean import progress, scenes, screen
-from pg_lean.activity import Activity, Statement, by_leader
+from pg_lean.activity import Activity, Statement, by_leader, of_functions
 from pg_lean.cluster import Cluster, UserServer
 from pg_lean.paths import TOP
 from pg_lean.progress import Progress
@@ -203,6 +203,81 @@ def test_statements_of_functions_are_not_mixed_with_their_caller():
     assert by_leader(rows) == {1: [rows[0]]}
 
 
+def external(rows, taken=10000, work_mem=64, scan_ms=1000.0):
+    """A sort of 10,000 rows of 800 bytes: those it has returned and taken, and its memory."""
+    return [{**row(0, None, "Sort", 10000, rows, True, plan_width=800, work_mem=work_mem), "total_ms": 9000.0 if rows else 0.0},
+            {**row(1, 0, "  Seq Scan on t", 10000, taken), "total_ms": scan_ms}]
+
+
+def test_merge_passes_follow_from_memory():
+    """8.5 MB make 130 runs of 64 kB and are merged six at a time: to 22, to 4, and then to what is returned."""
+    def passes(rows):
+        top = progress.tree(rows)
+        progress.reckon(top)
+        return top.merges()[0]
+
+    assert passes(external(0)) == 2 and passes(external(100)) == 2
+    assert passes(external(0, 5000)) == 2, "half of the input: as many are expected"
+    assert passes(external(0, work_mem=1024)) == 1 and passes(external(0, work_mem=4096)) == 0, "8 runs, 2 runs"
+    assert passes(external(0, work_mem=32768)) == 0, "it is in memory"
+    assert passes(external(0, work_mem=0)) == 0, "nobody knows"
+
+
+def test_merge_passes_are_a_part_of_the_way():
+    """Rows took 0.1 ms each until all were there; a pass takes each of them 0.1 * 0.3 / 1.3 ms, so two take 0.46 s."""
+    looks = [(external(0, 5000, scan_ms=500), 1.0), (external(0), 2.0), (external(0), 2.1), (external(0), 2.3), (external(0), 9.0), (external(9000), 10.0)]
+    told, found = None, []
+    for rows, seconds in looks:
+        told = share(rows, seconds, told)
+        found.append(told)
+    shares = [one.share for one in found]
+    assert shares == sorted(shares) and shares[3] - shares[1] > 0.05
+    assert "Sort merges what it wrote to disk, by time in pass 1 of 2 before the last" in found[2].how and "pass 2 of 2" in found[3].how
+    assert not any("merges" in found[i].how for i in (0, 1, 5))
+    assert found[2].top.children[0].done, "what merges has all of its input"
+    assert found[4].share < 0.95, "late, but not over"
+
+
+def timed(node, parent, label, rows, total_ms, called=None):
+    return {**row(node, parent, label, 1000, rows, called), "total_ms": total_ms}
+
+
+def test_nodes_that_have_not_returned_have_times():
+    plan = [timed(0, None, "Aggregate", 0, 0.0), timed(1, 0, "  Hash Join", 500, 7000.0), timed(2, 1, "    Seq Scan on a", 500, 4000.0), timed(3, 1, "    Hash", 1, 1000.0)]
+    top = progress.tree(plan)
+    progress.clock(top, 10000)
+    assert (top.elapsed_ms, top.own_ms) == (10000, 3000) and (top.children[0].elapsed_ms, top.children[0].own_ms) == (7000, 2000)
+    plan = [timed(0, None, "Sort", 0, 0.0), timed(1, 0, "  Hash Join", 0, 0.0), timed(2, 1, "    Seq Scan on a", 0, 0.0), timed(3, 1, "    Hash", 0, 0.0, True), timed(4, 3, "      Seq Scan on b", 500, 4000.0)]
+    top = progress.tree(plan)
+    progress.clock(top, 9000)
+    scan, built = top.children[0].children
+    assert (top.elapsed_ms, top.own_ms, built.elapsed_ms, built.own_ms, scan.elapsed_ms) == (9000, 0, 9000, 5000, 0)
+
+
+def test_times_that_nobody_knows_are_not_told():
+    """A node has returned rows, and is in a later call, as what it called: nobody knows since when."""
+    plan = [timed(0, None, "Append", 100, 500.0), timed(1, 0, "  Seq Scan on a", 100, 400.0), timed(2, 0, "  Sort", 0, 0.0, True)]
+    top = progress.tree(plan)
+    progress.clock(top, 9000)
+    assert top.elapsed_ms == 500 and top.children[1].elapsed_ms is None
+    rows = [row(0, None, "Aggregate", 1), row(1, 0, "  Seq Scan on a", 10, 5)]
+    top = progress.tree(rows)
+    progress.clock(top, 9000)
+    assert top.elapsed_ms is None, "the statement is not timed"
+    annotated = progress.tree(plan)
+    progress.clock(annotated, 9000)
+    progress.annotate(plan, annotated)
+    assert [one["elapsed_ms"] for one in plan] == [500, 400, None] and plan[2]["own_ms"] is None
+
+
+def test_statements_of_functions_belong_to_their_caller():
+    inner, outer = [row(0, None, "Seq Scan on i", 10, 5, queryid=7)], [row(0, None, "Seq Scan on o", 10, 5, queryid=8)]
+    own = by_leader(inner + outer, {1: 8})
+    assert of_functions(inner + outer, own) == {1: [inner]}
+    assert of_functions(inner, by_leader(inner, {1: 8})) == {1: [inner]}, "what was asked for has no plan"
+    assert of_functions(outer, by_leader(outer, {1: 8})) == {}
+
+
 def test_durations_are_short():
     assert [screen.duration(s) for s in (None, 0.04, 59.9, 61, 3599, 7200, 1e6)] == ["", "0.0 s", "59.9 s", "1:01", "59:59", "2.0 h", "12 d"]
     assert [screen.short(n) for n in (0, 999, 1000, 12345, 999999, 1e6, 2.5e9)] == ["0", "999", "1.0k", "12.3k", "1.0M", "1.0M", "2.5G"]
@@ -281,6 +356,57 @@ def test_what_spills_is_seen_to_read_again(server, kind, statement):
         assert found.share is not None and kind in found.how
 
 
+def test_a_sort_on_disk_is_seen_to_merge(server):
+    slow = "SELECT count(*) FROM (SELECT id FROM big ORDER BY id % 1000, md5(id::text) OFFSET 0) s"
+    with running(server, slow, work_mem="64kB", max_parallel_workers_per_gather=0) as pid, server.connect() as conn:
+        watch = Activity(conn)
+        found = until(lambda: next((s for s in watch.look() if s.pid == pid and " merges what it wrote" in s.how), None), 240)
+        assert found.nodes[0]["work_mem"] == 64 and 0 < found.share < 1
+
+
+def test_elapsed_and_own_time_before_a_node_returns(server):
+    with running(server, SLOW, max_parallel_workers_per_gather=0) as pid, server.connect() as conn:
+        watch = Activity(conn)
+        found = until(lambda: next((s for s in watch.look() if s.pid == pid and s.seconds > 1 and s.nodes), None))
+        top, scan = found.nodes
+        assert top["label"].endswith("Aggregate") and top["rows"] == 0 and top["elapsed_ms"] == pytest.approx(found.seconds * 1000)
+        assert 0 <= top["own_ms"] < top["elapsed_ms"] and scan["elapsed_ms"] > 0 and scan["expected"] > 100_000
+        assert re.search(r"\d+/\d\S* +Aggregate", screen.plan_text(found).plain)
+
+
+def test_a_function_shows_what_it_runs(server):
+    with server.connect() as conn:
+        conn.execute(f"CREATE FUNCTION public.slow_count() RETURNS bigint LANGUAGE plpgsql AS $$BEGIN RETURN ({SLOW}); END$$")
+        try:
+            with running(server, "SELECT slow_count()") as pid:
+                watch = Activity(conn)
+                found = until(lambda: next((s for s in watch.look() if s.pid == pid and s.inner), None))
+                assert found.node.startswith("in a function: ") and found.node.endswith("Seq Scan on big x") and not found.nodes
+                assert "in one of its functions" in screen.plan_text(found).plain and "Seq Scan on big x" in screen.plan_text(found).plain
+        finally:
+            conn.execute("DROP FUNCTION public.slow_count()")
+
+
+def test_statements_without_a_plan_are_counted_with_the_reason(server, pg_lean):
+    with running(server, "SELECT pg_sleep(600)") as pid, server.connect() as conn:
+        watch = Activity(conn)
+        found = until(lambda: next((s for s in watch.look() if s.pid == pid and s.seconds > 1.2), None))
+        assert found.unseen == "without instrumentation or slot" and watch.unseen() == "1 without a plan: 1 without instrumentation or slot"
+        done = pg_lean("top", "--dsn", server.conninfo, "--once")
+        assert done.returncode == 0 and "1 without a plan" in done.stdout
+        before = watch.refused.copy()
+        conn.execute(f"EXPLAIN ANALYZE SELECT count(*) FROM {', '.join(f'generate_series(1, 2) AS s{n}' for n in range(2))} {' '.join('CROSS JOIN (VALUES (1), (2)) AS v%d(x)' % n for n in range(20))} LIMIT 1")
+        watch.look()
+        assert sum(watch.refused.values()) == sum(before.values()) + 1 and "not seen since: too many plan nodes" in watch.unseen()
+        conn.execute("CREATE ROLE nobody")
+        conn.execute("SET ROLE nobody")
+        strange = Activity(conn)
+        strange.look()
+        assert "of roles that you may not see" in strange.unseen()
+        conn.execute("RESET ROLE")
+        conn.execute("DROP ROLE nobody")
+
+
 def test_blocks_are_told_only_where_they_are_counted(server):
     """Else a scan would stand at none of them to its end."""
     for buffers, told in (("off", {None}), ("on", {885.0})):
@@ -300,6 +426,7 @@ def test_who_blocks_whom_is_seen(server, pg_lean):
             assert done.returncode == 0, done.stderr
             found = next(entry for entry in json.loads(done.stdout) if entry["pid"] == pid)
             assert found["blockers"] == [owner.info.backend_pid] and found["wait"].startswith("Lock:")
+            assert found["lock"] == "AccessShareLock on relation big" and found["unseen"] == "waiting for a lock"
             done = pg_lean("top", "--dsn", server.conninfo, "--once")
             assert done.returncode == 0 and f"blocked by {owner.info.backend_pid}" in done.stdout
 
@@ -314,6 +441,34 @@ def test_commands_without_a_plan_are_in_the_list(server):
             found = until(lambda: next((s for s in watch.look() if s.pid == pid and s.share), None))
             assert found.node.startswith("CREATE INDEX") and "own progress view" in found.how
         conn.execute("DROP TABLE public.wide")
+
+
+def test_every_command_with_a_view_of_the_server_is_in_the_list(server):
+    file = f"{server.home}/rows.copy"
+    slowly = dict(vacuum_cost_delay=100, vacuum_cost_limit=1)
+    with server.connect() as conn:
+        watch = Activity(conn)
+        conn.execute("CREATE TABLE public.few AS SELECT g AS id, md5(g::text) AS v FROM generate_series(1, 5000) g")
+        conn.execute("CREATE FUNCTION public.slower(text) RETURNS text IMMUTABLE LANGUAGE plpgsql AS $$BEGIN PERFORM pg_sleep(0.0005); RETURN $1; END$$")
+        conn.execute("CREATE INDEX few_id ON public.few (id)")
+        conn.execute("CREATE INDEX ON public.few (public.slower(v))")
+        conn.execute("CREATE TABLE public.taking (id int CHECK (pg_sleep(0.0005) IS NOT NULL), v text)")
+        conn.execute(f"COPY (SELECT g, repeat('x', 1000) FROM generate_series(1, 20000) g) TO '{file}'")
+        for statement, says, settings in (("VACUUM public.big", "VACUUM scanning heap", slowly), ("ANALYZE public.big", "ANALYZE acquiring sample rows", slowly),
+                                          ("CLUSTER public.few USING few_id", "CLUSTER", {}), (f"COPY public.taking FROM '{file}'", "COPY FROM FILE", {})):
+            with running(server, statement, **settings) as pid:
+                found = until(lambda: next((s for s in watch.look() if s.pid == pid and s.node and s.share), None))
+                assert found.node.startswith(says) and "own progress view" in found.how, found
+        conn.execute("DROP TABLE public.few, public.taking")
+        conn.execute("DROP FUNCTION public.slower")
+        backup = subprocess.Popen([str(server.bindir / "pg_basebackup"), "-d", server.conninfo, "-Ft", "-D", "-", "-X", "none", "--max-rate=32k", "-c", "fast"],
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        try:
+            found = until(lambda: backup.poll() is None and next((s for s in watch.look() if s.node.startswith("BASE BACKUP streaming")), None))
+            assert found.query.startswith("BASE_BACKUP") and found.how == "by the server's own progress view"
+        finally:
+            backup.kill()
+            backup.communicate()
 
 
 def test_a_server_without_the_extension_says_why_plans_are_not_seen(stock, pg_lean):
@@ -432,14 +587,18 @@ def test_waits_are_told_in_few_letters():
 
     assert [doing(wait) for wait in ("", "Timeout:PgSleep", "Lock:relation", "IPC:BgWorkerShutdown")] == ["Sort", "PgSleep Sort", "Lock:relation Sort", "Sort"]
     assert doing("Lock:relation", blockers=[7]) == "blocked by 7"
+    assert doing("Lock:relation", blockers=[7], lock="ShareLock on transactionid 5") == "blocked by 7 (ShareLock on transactionid 5)"
 
 
 def test_pictures_show_what_runs_and_fetch_nothing(tmp_path):
     if not Cluster(name="test").has_library("light_explain"):
         pytest.skip("light_explain is not installed for this server (make install)")
     found = {path.name: path.read_text().replace("&#160;", " ") for path in scenes.take(tmp_path / "scenes", rows=100_000)}
-    assert "blocked by" in found["top.svg"] and "CREATE INDEX" in found["top.svg"]
-    assert "Seq Scan on sale" in found["plan.svg"] and "Hash Join" in found["flame.svg"]
+    for scheme in scenes.SCHEMES:
+        assert "blocked by" in found[f"top-{scheme}.svg"] and "CREATE INDEX" in found[f"top-{scheme}.svg"]
+        assert "Seq Scan on sale" in found[f"plan-{scheme}.svg"] and "Hash Join" in found[f"flame-{scheme}.svg"]
+    for name in ("top", "plan", "flame"):
+        assert found[f"{name}-light.svg"] != found[f"{name}-dark.svg"]
     for name, text in found.items():
         assert not re.findall(r"https?://(?!www\.w3\.org/)[^\s\"]+", text), name
         assert (TOP / "docs" / "scenes" / name).exists(), f"{name} is not in docs/scenes: make scenes"

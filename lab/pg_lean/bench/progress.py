@@ -36,6 +36,7 @@ QUERIES = {
     "hash joins": "SELECT region, kind, sum(amount) FROM sale JOIN item USING (item_id) JOIN customer USING (customer_id) GROUP BY 1, 2",
     "join (columns that go together)": "SELECT region, sum(amount) FROM sale JOIN item USING (item_id) JOIN customer USING (customer_id) WHERE kind < 25 AND shelf < 25 GROUP BY 1",
     "sort": "SELECT count(name) FROM (SELECT c.name FROM sale JOIN customer c USING (customer_id) ORDER BY c.name, amount OFFSET 0) s",
+    "sort (merge passes)": "SELECT count(*) FROM (SELECT amount, sale_id FROM sale ORDER BY amount, item_id OFFSET 0) s",
     "many groups": "SELECT count(*) FROM (SELECT customer_id, day, sum(amount) FROM sale GROUP BY 1, 2 OFFSET 0) s",
     "distinct": "SELECT day, count(DISTINCT item_id) FROM sale GROUP BY day",
     "nested loop": "SELECT count(*) FROM (SELECT * FROM sale WHERE day < 90 OFFSET 0) s, LATERAL (SELECT name FROM item WHERE item.item_id = s.item_id OFFSET 0) i",
@@ -44,6 +45,9 @@ QUERIES = {
     "two aggregates": "WITH s AS MATERIALIZED (SELECT item_id, sum(amount) AS t FROM sale GROUP BY 1) SELECT count(*) FROM s JOIN item USING (item_id) WHERE t > (SELECT avg(t) FROM s)",
     "semi join": "SELECT count(*) FROM customer c WHERE EXISTS (SELECT 1 FROM sale WHERE sale.customer_id = c.customer_id AND amount > 100)",
 }
+
+#: Settings of some of them.
+SETTINGS_OF = {"sort (merge passes)": {"work_mem": "256kB"}}
 
 
 def run(bench: Bench) -> Result:
@@ -66,7 +70,7 @@ def run(bench: Bench) -> Result:
 
 def watched(bench: Bench, name: str, query: str, repetition: int) -> None:
     """Run a query, look all the while, and keep how wrong the time left was at each of POINTS."""
-    with bench.connect() as conn, bench.connect() as watch:
+    with bench.connect(**SETTINGS_OF.get(name, {})) as conn, bench.connect() as watch:
         pid, outcome, seen = conn.info.backend_pid, {}, []
 
         def work() -> None:

@@ -14,6 +14,7 @@ from psycopg.rows import dict_row
 from rich.console import Console
 
 from pg_lean import flame as flames
+from pg_lean import progress
 from pg_lean.activity import by_statement
 from pg_lean.cluster import UserServer
 from pg_lean.errors import LabError
@@ -63,7 +64,7 @@ def draw(conn: psycopg.Connection, statement: str | None, pid: int | None, query
         return of_statement(conn, statement), " ".join(statement.split())[:200], "One execution under EXPLAIN ANALYZE, rolled back."
     if pid is not None:
         # the function, not the view: rows of a statement come together, those of functions' statements apart
-        rows = conn.execute("SELECT p.*, a.query FROM light_explain_progress() WITH ORDINALITY p LEFT JOIN pg_stat_activity a USING (pid)"
+        rows = conn.execute("SELECT p.*, a.query, 1000 * extract(epoch FROM clock_timestamp() - p.started)::float8 AS elapsed_ms FROM light_explain_progress() WITH ORDINALITY p LEFT JOIN pg_stat_activity a USING (pid)"
                             " WHERE coalesce(leader_pid, pid) = %s ORDER BY p.ordinality", (pid,)).fetchall()
         if not rows:
             raise LabError(f"process {pid} shows no statement",
@@ -90,13 +91,20 @@ def of_statement(conn: psycopg.Connection, statement: str) -> Frame:
 
 
 def of_running(rows: list[dict[str, Any]]) -> Frame:
-    """A running statement: own time is a node's total less its children's; what has not returned yet has none."""
+    """A running statement: own time is a node's total less its children's, also of a call that goes on where that can be told (progress.clock())."""
     root = Frame("statements")
-    for nodes in by_statement(rows):
+    groups = by_statement(rows)
+    for nodes in groups:
         below: dict[int, float] = {}
         for row in nodes:
             if row["parent"] is not None:
                 below[row["parent"]] = below.get(row["parent"], 0.0) + (row["total_ms"] or 0.0)
-        shown = [{**row, "self_ms": max(0.0, (row["total_ms"] or 0.0) - below.get(row["node"], 0.0))} for row in nodes]
+        own = {row["node"]: max(0.0, (row["total_ms"] or 0.0) - below.get(row["node"], 0.0)) for row in nodes}
+        # when a statement of a function began, or what a worker has to do, is not known
+        if sum(group[0]["pid"] == nodes[0]["pid"] for group in groups) == 1 and nodes[0]["leader_pid"] is None:
+            top = progress.tree(nodes)
+            progress.clock(top, nodes[0]["elapsed_ms"])
+            own = {node.id: node.own_ms for node in top.walk()}
+        shown = [{**row, "self_ms": own[row["node"]]} for row in nodes]
         root.children.append(Frame(f"process {nodes[0]['pid']}" + (" (parallel worker)" if nodes[0]["leader_pid"] else ""), children=flames.of_nodes(shown)))
     return root

@@ -31,12 +31,12 @@ def register(app: typer.Typer, console: Console) -> None:
             watch.look()
             conn.execute("SELECT pg_sleep(0.5)")
             statements = watch.look()
-            reason = watch.reason
+            reasons = [reason for reason in (watch.reason, watch.unseen()) if reason]
         if as_json:
             print(json.dumps([statement.as_dict() for statement in statements], default=to_json_or_text, indent=1))
             return
         console.print(table(statements))
-        if reason:
+        for reason in reasons:
             console.print(reason, highlight=False)
 
 
