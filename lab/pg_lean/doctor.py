@@ -26,6 +26,13 @@ MAJORS = (15, 19)
 #: Seconds from which waiting for a lock is a warning.
 LONG_WAIT = 60
 
+#: Seconds from which a transaction is old, bytes of WAL that an idle slot may keep, bytes from which dead chunks of a store count,
+#: updates from which their share that found room in the page counts, and the share of slots in use from which there may soon be none.
+OLD_TRANSACTION, KEPT_WAL, DEAD_STORE, MANY_UPDATES, NEARLY_ALL = 3600, 1 << 30, 64 << 20, 1000, 0.75
+
+#: Nanoseconds that reading a clock around a node may take.
+SLOW_CLOCK = 120
+
 #: What a look at one thing may take.
 TIMEOUT = "15s"
 
@@ -161,6 +168,20 @@ def libraries(conn: psycopg.Connection) -> Iterator[Finding]:
             yield Finding("warning", f"{name} = {now}, which is for tests and measurements", f"ALTER SYSTEM RESET {name}; SELECT pg_reload_conf();")
 
 
+@check("library files")
+def library_files(conn: psycopg.Connection) -> Iterator[Finding]:
+    mine = [name for name in preloaded(conn) if name in LIBRARIES]
+    if not mine:
+        return
+    newer = rows(conn, """SELECT name, (pg_stat_file((SELECT setting FROM pg_config WHERE name = 'PKGLIBDIR') || '/' || name || '.so', true)).modification > pg_postmaster_start_time() AS newer
+                          FROM unnest(%s::text[]) AS name ORDER BY name""", mine)
+    for row in newer:
+        if row["newer"]:
+            yield Finding("warning", f"the file of {row['name']} is newer than the running server, which still has the one before", "Restart the server: sessions go on with the old code until then.")
+    if not any(row["newer"] for row in newer):
+        yield Finding("ok", f"{', '.join(mine)}: the files are older than the server's start")
+
+
 @check("parallel plans")
 def parallel_plans(conn: psycopg.Connection) -> Iterator[Finding]:
     if "parallel_temp" not in installed(conn):
@@ -221,12 +242,23 @@ def instrumentation(conn: psycopg.Connection) -> Iterator[Finding]:
     if state["profile_without_queryid"]:
         yield Finding("warning", f"{state['profile_without_queryid']:,} statements are not in the profile, since they have no identifier",
                       "ALTER SYSTEM SET compute_query_id = on; SELECT pg_reload_conf();")
-    for row in rows(conn, "SELECT in_node_ns + in_caller_ns AS ns FROM light_explain_clock_costs() WHERE timing = 'exact'"):
-        if row["ns"] > 120:
-            yield Finding("note", f"reading the clock around a node takes {row['ns']:.0f} ns here: the processor's counter is not used",
-                          "On Linux see /sys/devices/system/clocksource/clocksource0/current_clocksource: tsc is best. light_explain.timing = auto reads it seldom.")
+    if state["progress_slots"] and state["progress_used"] >= NEARLY_ALL * state["progress_slots"]:
+        yield Finding("note", f"{state['progress_used']} of {state['progress_slots']} slots for progress are taken: statements may soon not be visible", "Raise light_explain.progress_statements, and restart.")
+    costs = {row["timing"]: row["ns"] for row in rows(conn, "SELECT timing, in_node_ns + in_caller_ns AS ns FROM light_explain_clock_costs()")}
+    if state["clock"] == "system" or costs["exact"] > SLOW_CLOCK:
+        yield Finding("note", f"reading the clock around a node takes {costs['exact']:.0f} ns here (clock: {state['clock']}): the processor's counter is not used",
+                      "On Linux see /sys/devices/system/clocksource/clocksource0/current_clocksource: tsc is best. light_explain.timing = auto reads it seldom.")
+    if costs["core"] > SLOW_CLOCK and rows(conn, "SHOW track_io_timing")[0]["track_io_timing"] == "on":
+        yield Finding("note", f"track_io_timing is on, and the server's timer takes {costs['core']:.0f} ns each time", "pg_test_timing tells more; ALTER SYSTEM RESET track_io_timing; SELECT pg_reload_conf();")
     if setting(conn, "light_explain.timing").get("setting") in ("ordered", "core"):
         yield Finding("note", f"light_explain.timing = {setting(conn, 'light_explain.timing')['setting']}: every call of a node waits for a clock", "ALTER SYSTEM RESET light_explain.timing;")
+    if state["progress_slots"]:
+        memory = ""
+        if rows(conn, "SELECT has_table_privilege('pg_shmem_allocations', 'SELECT') AS may")[0]["may"]:
+            taken = rows(conn, "SELECT coalesce(sum(allocated_size), 0) AS bytes FROM pg_shmem_allocations WHERE name LIKE 'light_explain%%'")[0]["bytes"]
+            memory = f", {int(taken) / (1 << 20):,.1f} MB of shared memory"
+        yield Finding("ok", f"progress: {state['progress_used']} of {state['progress_slots']} slots; profile: {state['profile_nodes']:,} of {state['profile_max_nodes']:,} nodes in {state['profile_plans']:,} plans{memory}; "
+                      f"clock: {state['clock']}, {costs['exact']:.0f} ns around a node, the server's {costs['core']:.0f} ns")
 
 
 @check("chunk stores")
@@ -238,13 +270,13 @@ def chunk_stores(conn: psycopg.Connection) -> Iterator[Finding]:
                            ORDER BY bytes DESC""")
     for row in stores:
         dead = row["n_dead_tup"] / max(row["n_dead_tup"] + row["n_live_tup"], 1)
-        if dead > 0.5 and row["bytes"] > 64 << 20:
+        if dead > 0.5 and row["bytes"] > DEAD_STORE:
             yield Finding("warning", f"store {row['relname']}: {dead:.0%} of {row['bytes'] >> 20:,} MB are dead chunks", f"VACUUM appendable_store.{row['relname']}; and see what holds old rows (below)")
     if stores:
         yield Finding("ok", f"{len(stores)} stores, {sum(row['bytes'] for row in stores) >> 20:,} MB; whether each value is whole is seen by SELECT * FROM appendable_bytea_check();")
     for row in rows(conn, """SELECT c.oid::regclass::text AS name, s.n_tup_upd, s.n_tup_hot_upd
                              FROM pg_class c JOIN pg_am a ON a.oid = c.relam JOIN pg_stat_all_tables s ON s.relid = c.oid
-                             WHERE a.amname = 'appendable_heap' AND s.n_tup_upd >= 1000 AND s.n_tup_hot_upd < 0.8 * s.n_tup_upd"""):
+                             WHERE a.amname = 'appendable_heap' AND s.n_tup_upd >= %s AND s.n_tup_hot_upd < 0.8 * s.n_tup_upd""", MANY_UPDATES):
         yield Finding("note", f"only {row['n_tup_hot_upd'] / row['n_tup_upd']:.0%} of the {row['n_tup_upd']:,} updates of {row['name']} found room in their row's page",
                       f"ALTER TABLE {row['name']} SET (fillfactor = 50); and no index on columns that appends change")
 
@@ -254,13 +286,13 @@ def old_rows(conn: psycopg.Connection) -> Iterator[Finding]:
     if rows(conn, "SHOW autovacuum")[0]["autovacuum"] == "off":
         yield Finding("warning", "autovacuum is off: dead rows and chunks are never freed", "ALTER SYSTEM SET autovacuum = on; SELECT pg_reload_conf();")
     for row in rows(conn, """SELECT pid, extract(epoch FROM clock_timestamp() - xact_start)::bigint AS seconds, state FROM pg_stat_activity
-                             WHERE backend_xmin IS NOT NULL AND xact_start < clock_timestamp() - interval '1 hour' AND backend_type <> 'walsender' ORDER BY xact_start LIMIT 5"""):
+                             WHERE backend_xmin IS NOT NULL AND xact_start < clock_timestamp() - make_interval(secs => %s) AND backend_type <> 'walsender' ORDER BY xact_start LIMIT 5""", OLD_TRANSACTION):
         yield Finding("warning", f"process {row['pid']} ({row['state']}) has had a transaction open for {row['seconds'] // 60:,} minutes", f"SELECT pg_terminate_backend({row['pid']});")
-    for row in rows(conn, "SELECT gid, extract(epoch FROM clock_timestamp() - prepared)::bigint AS seconds FROM pg_prepared_xacts WHERE prepared < clock_timestamp() - interval '1 hour' LIMIT 5"):
+    for row in rows(conn, "SELECT gid, extract(epoch FROM clock_timestamp() - prepared)::bigint AS seconds FROM pg_prepared_xacts WHERE prepared < clock_timestamp() - make_interval(secs => %s) LIMIT 5", OLD_TRANSACTION):
         yield Finding("warning", f"transaction {row['gid']!r} has been prepared for {row['seconds'] // 60:,} minutes", "COMMIT PREPARED or ROLLBACK PREPARED")
     for row in rows(conn, """SELECT slot_name, pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END, restart_lsn)::bigint AS bytes
                              FROM pg_replication_slots WHERE NOT active AND restart_lsn IS NOT NULL"""):
-        if row["bytes"] > 1 << 30:
+        if row["bytes"] >= KEPT_WAL:
             yield Finding("warning", f"replication slot {row['slot_name']} is not in use and keeps {row['bytes'] >> 20:,} MB of WAL, and old rows of the catalogs",
                           f"SELECT pg_drop_replication_slot('{row['slot_name']}');")
 

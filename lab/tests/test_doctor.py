@@ -1,6 +1,11 @@
 """pg-lean doctor: finds what was planted, and nothing on a server that is well."""
 
 import json
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -84,6 +89,141 @@ def test_tables_whose_appends_find_no_room_are_found(found, server):
             assert says(found("note"), "only 0%", "logs", "fillfactor")
         finally:
             conn.execute("DROP TABLE public.logs")
+
+
+def test_dead_chunks_of_a_store_are_found(found, server, monkeypatch):
+    monkeypatch.setattr(doctor, "DEAD_STORE", 0)
+    with server.connect() as conn:
+        conn.execute("CREATE TABLE public.dead (id int, data appendable_bytea)")
+        conn.execute("INSERT INTO public.dead SELECT g, repeat('x', 20000)::bytea FROM generate_series(1, 50) g")
+        assert not says(found("warning"), "dead chunks")
+        conn.execute("DELETE FROM public.dead")
+        conn.execute("SELECT pg_stat_force_next_flush()")
+        conn.execute("SELECT 1")
+        try:
+            assert says(found("warning"), "dead chunks", "VACUUM appendable_store.")
+        finally:
+            conn.execute("DROP TABLE public.dead")
+
+
+def test_a_library_that_was_built_anew_is_found(found, server):
+    """The running server still has the old one."""
+    file = server.outside(server.pkglibdir) / "appendable_bytea.so"
+    before = file.stat()
+    assert says(found("ok"), "older than the server's start")
+    try:
+        os.utime(file, (time.time(), time.time() + 5))
+        assert says(found("warning"), "appendable_bytea is newer than the running server")
+    except PermissionError:
+        pytest.skip("the library belongs to another user")
+    finally:
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with server.connect() as conn:
+        conn.execute("CREATE ROLE watcher")
+        conn.execute("GRANT pg_monitor TO watcher")
+        try:
+            assert [finding for finding in found("note", role="watcher") if finding.check == "library files" and finding.what.startswith("not seen")], "never taken to be well"
+        finally:
+            conn.execute("DROP ROLE watcher")
+
+
+def test_slots_memory_and_clock_are_told(found, server, monkeypatch):
+    ok = says(found("ok"), "slots; profile:", "MB of shared memory", "clock:")
+    assert ok and ok[0].check == "instrumentation"
+    monkeypatch.setattr(doctor, "SLOW_CLOCK", -1)
+    assert says(found("note"), "reading the clock around a node takes")
+    with server.connect() as conn:
+        conn.execute("SET track_io_timing = on")
+        assert says(doctor.examine(conn), "track_io_timing is on")
+
+
+@pytest.fixture(scope="module")
+def sick():
+    """A private server on which much is wrong."""
+    cluster = Cluster(name="sick", preload=["parallel_temp", "light_explain", "ram_tablespace"],
+                      settings={"autovacuum": "off", "temp_buffers": "1MB", "light_explain.profile": "on", "light_explain.profile_max": "100", "light_explain.progress_statements": "1",
+                                "compute_query_id": "off", "max_prepared_transactions": "2"})
+    if not all(map(cluster.has_library, LIBRARIES)):
+        pytest.skip("the extensions are not installed for this server (make install)")
+    with cluster:
+        yield cluster
+
+
+def test_what_holds_old_rows_is_found(sick, monkeypatch):
+    for name in ("OLD_TRANSACTION", "KEPT_WAL"):
+        monkeypatch.setattr(doctor, name, 0)
+    with sick.connect() as conn, sick.connect() as old, sick.connect() as looker:
+        conn.execute("CREATE TABLE public.t (a int)")
+        conn.execute("SELECT pg_create_physical_replication_slot('forgotten', true)")
+        conn.execute("BEGIN")
+        conn.execute("INSERT INTO public.t VALUES (1)")
+        conn.execute("PREPARE TRANSACTION 'left behind'")
+        old.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        old.execute("SELECT count(*) FROM public.t")
+        try:
+            bad = [finding for finding in doctor.examine(looker) if finding.level == "warning"]
+            assert says(bad, f"process {old.info.backend_pid} (idle in transaction)", "pg_terminate_backend")
+            assert says(bad, "'left behind' has been prepared", "ROLLBACK PREPARED") and says(bad, "autovacuum is off")
+            assert says(bad, "slot forgotten is not in use", "pg_drop_replication_slot('forgotten')")
+        finally:
+            old.execute("ROLLBACK")
+            conn.execute("ROLLBACK PREPARED 'left behind'")
+            conn.execute("SELECT pg_drop_replication_slot('forgotten')")
+            conn.execute("DROP TABLE public.t")
+
+
+def test_temporary_tables_beyond_their_buffers_are_found(sick):
+    with sick.connect() as conn, sick.connect() as looker:
+        conn.execute("CREATE TEMP TABLE much AS SELECT g, repeat('x', 100) FROM generate_series(1, 50000) g")
+        assert says(doctor.examine(looker), "of temporary tables on disk, and temp_buffers is 1 MB", "SET temp_buffers")
+
+
+def test_order_room_and_identifiers_are_looked_at(sick, monkeypatch):
+    with sick.connect() as conn:
+        conn.execute("SELECT count(*) FROM generate_series(1, 1000)")
+        findings = doctor.examine(conn)
+        assert says(findings, "light_explain is loaded after parallel_temp", "Put it first")
+        assert says(findings, "they have no identifier", "compute_query_id = on")
+        conn.execute("SET compute_query_id = on")
+        for n in range(1, conn.execute("SELECT profile_max_nodes FROM light_explain_status()").fetchone()["profile_max_nodes"] + 200):
+            conn.execute(f"SELECT {', '.join(['1'] * (n % 300 + 1))}" + f" WHERE {' AND '.join(['1 = 1'] * (n // 300 + 1))}")
+        assert says(doctor.examine(conn), "the profile dropped", "light_explain.profile_max")
+        monkeypatch.setattr(doctor, "preloaded", lambda conn: ["light_explain", "parallel_temp", "plprofiler"])
+        findings = doctor.examine(conn)
+        assert says(findings, "plprofiler comes after a library of pg_lean") and says(findings, "ram_tablespace is not preloaded")
+        monkeypatch.setattr(doctor, "preloaded", lambda conn: [])
+        assert says(doctor.examine(conn), "light_explain is not preloaded")
+
+
+def test_statements_without_a_slot_are_told(sick):
+    """There is one slot, which this session's own statement takes while it is looked at."""
+    with sick.connect() as conn, sick.connect() as looker:
+        before = looker.execute("SELECT progress_refused_full + progress_refused_role FROM light_explain_status()").fetchone()[0]
+        conn.execute("BEGIN")
+        conn.execute("DECLARE c CURSOR FOR SELECT g FROM generate_series(1, 100000) g")
+        conn.execute("FETCH 10000 FROM c")
+        looker.execute("SELECT count(*) FROM generate_series(1, 10000)")
+        after = looker.execute("SELECT progress_refused_full + progress_refused_role FROM light_explain_status()").fetchone()[0]
+        findings = doctor.examine(looker)
+        conn.execute("ROLLBACK")
+    assert after > before and says(findings, "statements were not visible while they ran", "progress_statements")
+    assert says(findings, "1 of 1 slots for progress are taken")
+
+
+def test_a_ram_tablespace_without_its_directory_is_found(sick):
+    folder = Path(tempfile.mkdtemp(prefix="lean_doctor_", dir="/dev/shm"))
+    try:
+        if sick.user:
+            os.chown(folder, sick.user.pw_uid, sick.user.pw_gid)
+        with sick.connect() as conn:
+            conn.execute(f"CALL ram_tablespace_create('ram', '{folder}')")
+            assert not [finding for finding in doctor.examine(conn) if finding.check == "RAM tablespaces" and "missing" in finding.what]
+            location = conn.execute("SELECT location FROM ram_tablespaces()").fetchone()["location"]
+            shutil.rmtree(location)
+            found = [finding for finding in doctor.examine(conn) if finding.check == "RAM tablespaces"]
+            assert says(found, "directory is missing", "restart the server") and doctor.status(found) == 2
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_statements_that_got_no_slot_are_counted(found, server):
