@@ -177,13 +177,13 @@ extern void ab_chunks_delete_all(Relation heap);
 
 typedef struct AbWriter AbWriter;
 
-extern AbWriter *ab_writer_open(Oid relid, const AbRef *from, int64 expected);
-extern void ab_writer_put(AbWriter *writer, const char *data, int64 length);
+extern PGDLLEXPORT AbWriter *ab_writer_open(Oid relid, const AbRef *from, int64 expected);
+extern PGDLLEXPORT void ab_writer_put(AbWriter *writer, const char *data, int64 length);
 extern void ab_writer_put_compressed(AbWriter *writer, const struct varlena *compressed);
 extern void ab_writer_overwrite(AbWriter *writer, int64 off, const char *data, int length);
 extern void ab_writer_seal(AbWriter *writer, AbRef *ref);
 extern void ab_writer_abandon(AbWriter *writer);
-extern void ab_writer_close(AbWriter *writer, AbRef *ref);
+extern PGDLLEXPORT void ab_writer_close(AbWriter *writer, AbRef *ref);
 
 /* ---- compress.c ----------------------------------------------------------- */
 

@@ -1,13 +1,16 @@
-"""What a session's statements do to the files of relations: extensions and writes, with counts and time.
+"""What a session's statements do to the files of relations: extensions and writes, appends, shares and loads, with counts and time.
 
-The best source is the kernel: bpftrace puts probes on the server's mdextend, mdzeroextend, mdwrite and mdwritev (and on the
-two functions with which parallel_temp extends files), in the binary of the traced session, and on pgstat_report_activity,
+The best source is the kernel: bpftrace puts probes on the server's mdextend, mdzeroextend, mdwrite and mdwritev, on
+functions of parallel_temp (with which it extends files, shares temporary buffers with workers, loads tables) and
+of appendable_bytea (with which it writes chunks), in the binaries of the traced session, and on pgstat_report_activity,
 which every statement passes when it begins and when the session is idle again.  Stock packages have these symbols; nothing
 is built or restarted.  It needs root, uprobes in the kernel, and tracefs, which is mounted in a mount namespace of the
 tracer's own where it is missing.
 
-Where that is refused, the server's own counters stand in: pg_stat_get_backend_io() of 18, which knows one session, or
-pg_stat_io of 16 and 17, which knows all client sessions together.  They have no times unless track_io_timing is on.
+Where that is refused, what can be seen from outside stands in: pg_stat_get_backend_io() of 18, which knows one session,
+pg_stat_io of 16 and 17, which knows all client sessions together, the kernel's counters of the process (/proc) on 15;
+chunks in the statistics of chunk stores; parallel workers of the session, and whether its temporary buffers are in shared memory.
+Each source says what it cannot see (Counters.blind).
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import shutil
 import subprocess
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Iterator
 
@@ -29,8 +32,15 @@ from pg_lean.errors import LabError, Unavailable
 #: Function, pages in one call (a bpftrace expression), what it counts as.
 SERVER_PROBES = (("mdextend", "1", "extend"), ("mdzeroextend", "(uint64)(uint32)arg3", "extend"),
                  ("mdwrite", "1", "write"), ("mdwritev", "(uint64)(uint32)arg4", "write"))
-LIBRARY_PROBES = (("relfile_extend", "(uint64)(uint32)(arg2 - arg1)", "extend"), ("relfile_append", "(uint64)(uint32)arg3", "extend"))
-LIBRARY = "parallel_temp.so"
+LIBRARY_PROBES = (("relfile_extend", "(uint64)(uint32)(arg2 - arg1)", "extend"), ("relfile_append", "(uint64)(uint32)arg3", "extend"),
+                  ("share_begin", "0", "share"), ("fastload_begin", "0", "load"), ("fastload_end", "0", "load"))
+APPEND_PROBES = (("ab_writer_open", "0", "append"), ("ab_writer_put", "(uint64)arg2", "append"), ("ab_writer_close", "0", "append"))
+LIBRARY, APPEND_LIBRARY = "parallel_temp.so", "appendable_bytea.so"
+
+#: A call of it is a call of its kind; calls of others only add their pages (or bytes) and time to it.
+COUNTED = {"append": "ab_writer_open"}
+#: What a statement has of each kind, in the order in which the tracer prints them.
+KINDS = ("extend", "write", "append", "share", "load")
 
 
 @dataclass
@@ -45,6 +55,19 @@ class Statement:
     written_pages: int = 0
     write_us: float | None = None
     total_us: float | None = None
+    #: Values of appendable_bytea written in chunks, and their bytes; None where the source cannot see them, as in all below.
+    appends: int | None = None
+    appended_bytes: int | None = None
+    append_us: float | None = None
+    #: Times that temporary buffers were shared with workers.
+    shares: int | None = None
+    share_us: float | None = None
+    #: Fast loads of temporary tables, from their beginning to their end.
+    loads: int | None = None
+    load_us: float | None = None
+    #: Chunks, and parallel workers, where only these are seen.
+    chunks: int | None = None
+    workers: int | None = None
 
     def share(self) -> float | None:
         """The part of the statement's time that extensions and writes took."""
@@ -52,12 +75,13 @@ class Statement:
             return None
         return (self.extend_us + self.write_us) / self.total_us
 
-
     def plus(self, more: "Statement") -> "Statement":
         """Both together; for two pieces of one statement as the kernel's probes see it."""
-        return Statement(self.query, self.extends + more.extends, self.extended_pages + more.extended_pages, self.extend_us + more.extend_us,
-                         self.writes + more.writes, self.written_pages + more.written_pages, self.write_us + more.write_us,
-                         self.total_us + more.total_us)
+        def sum_of(name: str) -> float | None:
+            mine, others = getattr(self, name), getattr(more, name)
+            return mine if others is None else others if mine is None else mine + others
+
+        return Statement(self.query, **{field.name: sum_of(field.name) for field in fields(Statement) if field.name != "query"})
 
 
 # -- the kernel's probes -------------------------------------------------------
@@ -74,13 +98,13 @@ def executable_of(pid: int) -> Path:
     return _seen_from_here(pid, inside)
 
 
-def library_of(pid: int) -> Path | None:
-    """parallel_temp as that session has it loaded, or None."""
+def library_of(pid: int, name: str = LIBRARY) -> Path | None:
+    """A library of ours as that session has it loaded, or None."""
     try:
         maps = Path(f"/proc/{pid}/maps").read_text()
     except OSError:
         return None
-    found = re.search(rf"(/\S*/{re.escape(LIBRARY)})$", maps, re.M)
+    found = re.search(rf"(/\S*/{re.escape(name)})$", maps, re.M)
     return _seen_from_here(pid, found.group(1)) if found else None
 
 
@@ -109,40 +133,61 @@ def program(pid: int) -> str:
     """The bpftrace program for one session."""
     binary = executable_of(pid)
     probes = [(binary, *probe) for probe in SERVER_PROBES]
-    library = library_of(pid)
-    if library is not None:
-        probes += [(library, *probe) for probe in LIBRARY_PROBES]
+    for name, wanted in ((LIBRARY, LIBRARY_PROBES), (APPEND_LIBRARY, APPEND_PROBES)):
+        library = library_of(pid, name)
+        if library is not None:
+            probes += [(library, *probe) for probe in wanted]
     known = {path: symbols_of(path) for path in {probe[0] for probe in probes}}
     probes = [probe for probe in probes if probe[1] in known[probe[0]]]
     if not any(probe[3] == "extend" for probe in probes) or "pgstat_report_activity" not in known[binary]:
         raise Unavailable(f"{binary} does not export mdextend and pgstat_report_activity", "It is no stock PostgreSQL of a supported version.")
     mine = f"/pid == {pid}/"
+    figures = ", ".join(f'@n["{kind}"], @pages["{kind}"], @ns["{kind}"]' for kind in KINDS)
+    zeros = " ".join(f'@n["{kind}"] = 0; @pages["{kind}"] = 0; @ns["{kind}"] = 0; @inside["{_door(kind)}"] = 0;' for kind in KINDS)
     text = [f'BEGIN {{ @running = 0; printf("@@ready\\n"); }}',
             f"""uprobe:{binary}:pgstat_report_activity {mine} {{
   if (@running == 1) {{
-    printf("@@end %lld %lld %lld %lld %lld %lld %lld\\n", @n["extend"], @pages["extend"], @ns["extend"],
-           @n["write"], @pages["write"], @ns["write"], nsecs - @began);
+    printf("@@end{' %lld' * (3 * len(KINDS) + 1)}\\n", {figures}, nsecs - @began);
   }}
   @running = 0;
   if (arg1 == 0) {{ printf("@@idle\\n"); }}
   if (arg1 != 0) {{
-    @n["extend"] = 0; @pages["extend"] = 0; @ns["extend"] = 0; @n["write"] = 0; @pages["write"] = 0; @ns["write"] = 0;
-    @inside = 0; @began = nsecs; @running = 1;
+    {zeros}
+    @began = nsecs; @running = 1;
     printf("@@begin %s\\n@@text\\n", str(arg1));
   }}
 }}"""]
     for path, function, pages, kind in probes:
-        # parallel_temp's functions call mdextend at the beginning of a segment: count the outer call alone
+        door = _door(kind)
+        if kind == "load":
+            # a load is all that happens between two calls, in which statements' rows are made
+            text.append(f'uprobe:{path}:{function} {mine} {{ @n["load"] += 1; @loading = nsecs; }}' if function == "fastload_begin"
+                        else f'uretprobe:{path}:{function} {mine} {{ if (@loading > 0) {{ @ns["load"] += nsecs - @loading; }} @loading = 0; }}')
+            continue
+        # functions of one kind call each other (parallel_temp's mdextend at the beginning of a segment): count the outer call alone
+        calls = 1 if COUNTED.get(kind, function) == function else 0
         text.append(f"""uprobe:{path}:{function} {mine} {{
-  if (@inside == 0) {{ @n["{kind}"] += 1; @pages["{kind}"] += {pages}; @start = nsecs; }}
-  @inside += 1;
+  if (@inside["{door}"] == 0) {{ @n["{kind}"] += {calls}; @pages["{kind}"] += {pages}; @start["{door}"] = nsecs; }}
+  @inside["{door}"] += 1;
 }}
 uretprobe:{path}:{function} {mine} {{
-  if (@inside == 1) {{ @ns["{kind}"] += nsecs - @start; }}
-  if (@inside > 0) {{ @inside -= 1; }}
+  if (@inside["{door}"] == 1) {{ @ns["{kind}"] += nsecs - @start["{door}"]; }}
+  if (@inside["{door}"] > 0) {{ @inside["{door}"] -= 1; }}
 }}""")
-    text.append('END { clear(@n); clear(@pages); clear(@ns); clear(@running); clear(@inside); clear(@began); clear(@start); }')
+    text.append('END { clear(@n); clear(@pages); clear(@ns); clear(@running); clear(@inside); clear(@began); clear(@start); clear(@loading); }')
     return "\n".join(text)
+
+
+def _door(kind: str) -> str:
+    """Kinds of which one call may be inside another's: extensions and writes are told apart from what calls them, not from each other."""
+    return "file" if kind in ("extend", "write") else kind
+
+
+def statement_of(query: str, line: str) -> Statement:
+    """A statement's figures from the tracer's line that ends it."""
+    n = [int(number) for number in line.split()[1:]]
+    return Statement(query, n[0], n[1], n[2] / 1000, n[3], n[4], n[5] / 1000, n[15] / 1000,
+                     appends=n[6], appended_bytes=n[7], append_us=n[8] / 1000, shares=n[9], share_us=n[11] / 1000, loads=n[12], load_us=n[14] / 1000)
 
 
 class KernelTrace:
@@ -152,7 +197,7 @@ class KernelTrace:
         if os.geteuid() != 0:
             raise Unavailable("probes on user programs need root", "Run it with sudo, or use --method counters.")
         if shutil.which("bpftrace") is None:
-            raise Unavailable("bpftrace is not installed", "apt-get install bpftrace, or use --method counters.")
+            raise Unavailable("bpftrace is not installed", "apt-get install bpftrace, or name the server with --dsn: then what can be seen without it is shown.")
         command = ["bpftrace", "-B", "line", "-e", program(pid)]
         # tracefs in a mount namespace of bpftrace's own: nothing stays mounted
         script = 'd=/sys/kernel/tracing; [ -e $d/uprobe_events ] || mount -t tracefs tracefs $d; exec "$@"'
@@ -194,8 +239,7 @@ class KernelTrace:
             elif line.startswith("@@text"):
                 reading = False
             elif line.startswith("@@end "):
-                n = [int(field) for field in line.split()[1:]]
-                found = Statement("\n".join(text), n[0], n[1], n[2] / 1000, n[3], n[4], n[5] / 1000, n[6] / 1000)
+                found = statement_of("\n".join(text), line)
                 if pending is not None and pending.query == found.query:
                     found = pending.plus(found)
                 elif pending is not None:
@@ -233,6 +277,9 @@ class KernelTrace:
 
 # -- the server's counters -----------------------------------------------------
 
+#: Seconds after which a statement that moved no counter is taken to have done nothing: sessions report once a second.
+QUIET_SECONDS = 2.5
+
 COLUMNS = ("coalesce(sum({extends}), 0)::bigint, coalesce(sum({extended}), 0)::bigint, sum(extend_time), "
            "coalesce(sum({writes}), 0)::bigint, coalesce(sum({written}), 0)::bigint, sum(write_time)")
 
@@ -260,23 +307,110 @@ def between(query: str, before: tuple, after: tuple, timed: bool) -> Statement:
     return Statement(query, after[0] - before[0], after[1] - before[1], us(2), after[3] - before[3], after[4] - before[4], us(5))
 
 
-def watch_counters(conn: psycopg.Connection, pid: int, interval: float = 0.05) -> Iterator[Statement]:
-    """Statements of a session as its counters show them; the server adds them up when a session is idle, at most once a second."""
-    counters_query(conn.info.server_version)
-    timed = conn.execute("SELECT current_setting('track_io_timing')::bool").fetchone()[0]
-    before, pending = read_counters(conn, pid), []
-    seen = None
+@dataclass
+class Look:
+    """What was counted until a moment, of what can be seen; None where it cannot."""
+
+    io: tuple | None = None
+    #: Calls that wrote something to any file, and their bytes.
+    written: tuple[int, int] | None = None
+    chunks: int | None = None
+
+
+class Counters:
+    """What can be seen of a session without probes; `blind` says what cannot."""
+
+    def __init__(self, conn: psycopg.Connection, pid: int):
+        self.conn, self.pid = conn, pid
+        self.blind: list[str] = []
+        version = conn.info.server_version
+        try:
+            self.query: str | None = counters_query(version)
+        except Unavailable:
+            self.query = None
+        self.process: Path | None = None
+        if self.query is None:
+            self.process = self._process_io()
+            self.blind.append("extensions of files, and which of the writes are to tables" if self.process else "extensions and writes (PostgreSQL 15 counts none, and the process is not on this machine or is another user's)")
+        elif version < 180000:
+            self.blind.append("which of all client sessions did it")
+        self.timed = self.query is not None and conn.execute("SELECT current_setting('track_io_timing')::bool").fetchone()[0]
+        if not self.timed:
+            self.blind.append("times" + (" (track_io_timing is off)" if self.query else ""))
+        self.stores = conn.execute("SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'appendable_bytea')").fetchone()[0]
+        self.blind.append("which session appended, and bytes" if self.stores else "appends (appendable_bytea is not in this database)")
+        self.blind.append("shares of temporary buffers but by the workers that are met")
+        self.blind.append("fast loads")
+
+    def _process_io(self) -> Path | None:
+        """The kernel's counters of the process, if it is a server's on this machine that we may look at."""
+        folder = Path(f"/proc/{self.pid}")
+        try:
+            if not (folder / "comm").read_text().startswith("postgres"):
+                return None
+            (folder / "io").read_text()
+        except OSError:
+            return None
+        return folder / "io"
+
+    def buffers_shared(self) -> int | None:
+        """Bytes of temporary buffers in memory that workers can open, 0 if there are none; None if that cannot be seen."""
+        try:
+            maps = Path(f"/proc/{self.pid}/maps").read_text()
+        except OSError:
+            return None
+        return sum(int(end, 16) - int(start, 16) for start, end in re.findall(r"^([0-9a-f]+)-([0-9a-f]+) .*/memfd:parallel_temp", maps, re.M))
+
+    def look(self) -> Look:
+        found = Look()
+        if self.query is not None:
+            found.io = self.conn.execute(self.query, {"pid": self.pid}).fetchone()
+        if self.process is not None:
+            try:
+                io = dict(line.split(": ") for line in self.process.read_text().splitlines())
+                found.written = int(io["syscw"]), int(io["wchar"])
+            except OSError:
+                pass
+        if self.stores:
+            found.chunks = int(self.conn.execute("SELECT coalesce(sum(n_tup_ins), 0) FROM pg_stat_all_tables WHERE schemaname = 'appendable_store' AND relname <> 'stores'").fetchone()[0])
+        return found
+
+    def between(self, query: str, before: Look, after: Look, workers: int) -> Statement:
+        """What happened between two looks."""
+        if before.io is not None and after.io is not None:
+            found = between(query, before.io, after.io, self.timed)
+        else:
+            found = Statement(query, extends=None, extended_pages=None, writes=None, written_pages=None)
+            if before.written is not None and after.written is not None:
+                found.writes, found.written_pages = after.written[0] - before.written[0], (after.written[1] - before.written[1]) // 8192
+        if before.chunks is not None and after.chunks is not None:
+            found.chunks = after.chunks - before.chunks
+        found.workers = workers
+        return found
+
+
+def watch_counters(conn: psycopg.Connection, pid: int, interval: float = 0.05, counters: Counters | None = None) -> Iterator[Statement]:
+    """Statements of a session as its counters show them; the server adds them up when a session is idle, at most once a second.
+
+    Statements that end within one such second come together.
+    """
+    counters = counters or Counters(conn, pid)
+    before, pending, workers = counters.look(), [], 0
+    seen = conn.execute("SELECT query_start FROM pg_stat_activity WHERE pid = %s AND state LIKE 'idle%%'", (pid,)).fetchone()
+    seen = seen[0] if seen else None
+    ended = 0.0
     while True:
-        row = conn.execute("SELECT query_start, state, query FROM pg_stat_activity WHERE pid = %s", (pid,)).fetchone()
+        row = conn.execute("SELECT query_start, state, query, (SELECT count(*) FROM pg_stat_activity w WHERE w.leader_pid = a.pid) FROM pg_stat_activity a WHERE pid = %s", (pid,)).fetchone()
         if row is None:
             return
-        start, state, query = row
+        start, state, query, now = row
+        workers = max(workers, now)
         if start != seen and state is not None and state.startswith("idle") and start is not None:
-            seen = start
+            seen, ended = start, time.monotonic()
             pending.append(query)
         if pending:
-            after = read_counters(conn, pid)
-            if after != before:
-                yield between("; ".join(pending), before, after, timed)
-                before, pending = after, []
+            after = counters.look()
+            if after != before or time.monotonic() - ended > QUIET_SECONDS:
+                yield counters.between("; ".join(pending), before, after, workers)
+                before, pending, workers = after, [], 0
         time.sleep(interval)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import io
 import os
+import re
+import shutil
+import subprocess
+import threading
 from types import SimpleNamespace
 
 import pytest
 
 from pg_lean import trace
+from pg_lean.cluster import Cluster
 from pg_lean.errors import LabError, Unavailable
 
 
@@ -22,23 +27,23 @@ def kernel(output: str) -> trace.KernelTrace:
 def test_statements_are_put_together() -> None:
     output = """@@begin SELECT 1
 @@text
-@@end 0 0 0 0 0 0 5000
+@@end 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 5000
 @@idle
 @@begin INSERT INTO t
 SELECT 2
 @@text
-@@end 1 1 1000 0 0 0 2000
+@@end 1 1 1000 0 0 0 0 0 0 0 0 0 0 0 0 2000
 @@begin INSERT INTO t
 SELECT 2
 @@text
-@@end 2 65 3000 4 4 6000 18000
+@@end 2 65 3000 4 4 6000 3 60000 2000 1 0 500 1 0 9000 18000
 @@idle
 @@begin BEGIN
 @@text
-@@end 0 0 0 0 0 0 1000
+@@end 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1000
 @@begin COMMIT
 @@text
-@@end 0 0 0 0 0 0 1000
+@@end 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1000
 @@idle
 """
     found = list(kernel(output).statements())
@@ -46,6 +51,7 @@ SELECT 2
     insert = found[1]
     assert (insert.extends, insert.extended_pages, insert.extend_us) == (3, 66, 4.0)
     assert (insert.writes, insert.written_pages, insert.write_us, insert.total_us) == (4, 4, 6.0, 20.0)
+    assert (insert.appends, insert.appended_bytes, insert.append_us, insert.shares, insert.share_us, insert.loads, insert.load_us) == (3, 60000, 2.0, 1, 0.5, 1, 9.0)
     assert insert.share() == pytest.approx(0.5)
     assert kernel(output).wait_for("INSERT").extends == 3
 
@@ -63,6 +69,83 @@ def test_no_such_process() -> None:
 def test_program_wants_a_server() -> None:
     with pytest.raises(Unavailable, match="does not export"):
         trace.program(os.getpid())
+
+
+@pytest.fixture(scope="module")
+def server():
+    """A private server with the libraries that a session is traced in."""
+    cluster = Cluster(name="test", preload=["parallel_temp", "appendable_bytea"], settings={"track_io_timing": "on"})
+    if not all(map(cluster.has_library, ("parallel_temp", "appendable_bytea"))):
+        pytest.skip("the extensions are not installed for this server (make install)")
+    with cluster:
+        yield cluster
+
+
+def test_probes_are_on_what_the_libraries_export(server):
+    with server.connect() as conn:
+        pid = conn.info.backend_pid
+        text = trace.program(pid)
+    for function in ("mdextend", "pgstat_report_activity", "relfile_append", "share_begin", "fastload_begin", "fastload_end", "ab_writer_open", "ab_writer_put", "ab_writer_close"):
+        assert f":{function} /pid == {pid}/" in text, function
+    assert text.count("{") == text.count("}") and text.count("%lld") == 3 * len(trace.KINDS) + 1
+    if shutil.which("bpftrace") is not None and os.geteuid() == 0:
+        done = subprocess.run(["bpftrace", "-d", "-e", text], capture_output=True, text=True)
+        assert "error" not in done.stderr.lower(), done.stderr
+
+
+def test_what_is_seen_without_probes(server):
+    with server.connect() as conn, server.connect() as watch:
+        counters = trace.Counters(watch, conn.info.backend_pid)
+        told = "; ".join(counters.blind)
+        assert "fast loads" in told and "shares" in told and "which session appended" in told
+        before = counters.look()
+        conn.execute("CREATE TEMP TABLE t AS SELECT g, repeat('x', 100) FROM generate_series(1, 200000) g")
+        conn.execute("CREATE TABLE public.values (data appendable_bytea)")
+        conn.execute("INSERT INTO public.values SELECT repeat('x', 100000)::bytea")
+        conn.execute("SELECT pg_stat_force_next_flush()")
+        conn.execute("SELECT 1")
+        found = counters.between("q", before, counters.look(), 2)
+        conn.execute("DROP TABLE public.values")
+    assert found.chunks > 0 and found.workers == 2
+    if server.version >= 160000:
+        assert found.extends > 0 and found.extend_us is not None
+    else:
+        assert found.written_pages > 1000 and found.extends is None and "extensions of files" in told
+    assert found.shares is None and found.loads is None and found.appends is None
+
+
+def test_the_command_falls_back_and_says_what_it_cannot_see(server, pg_lean):
+    with server.connect() as conn:
+        done = threading.Event()
+
+        def work():
+            while not done.wait(0.3):
+                conn.execute("CREATE TEMP TABLE IF NOT EXISTS t (g int, v text)")
+                conn.execute("INSERT INTO t SELECT g, repeat('x', 100) FROM generate_series(1, 20000) g")
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            found = pg_lean("trace", str(conn.info.backend_pid), "--method", "counters", "--dsn", server.conninfo, "--count", "2", timeout=120)
+        finally:
+            done.set()
+            thread.join()
+    assert found.returncode == 0, found.stderr
+    assert "not seen without probes: " in found.stdout and "fast loads" in found.stdout
+    assert "INSERT INTO t SELECT" in found.stdout and re.search(r"write +count: +[\d,]+  pages: +[\d,]+", found.stdout), found.stdout
+
+
+def test_without_bpftrace_the_counters_take_its_place(server, monkeypatch, pg_lean_here):
+    """And without a server to ask, it says what to do."""
+    monkeypatch.setattr(trace.shutil, "which", lambda name: None)
+    with server.connect() as conn:
+        status, _, err = pg_lean_here("trace", str(conn.info.backend_pid))
+        assert status == 1 and ("bpftrace is not installed" in err or "need root" in err) 
+        monkeypatch.setattr(trace, "watch_counters", lambda *_args, **_more: iter([trace.Statement("SELECT 1", 0, 0, None, 1, 1, None)]))
+        status, out, err = pg_lean_here("trace", str(conn.info.backend_pid), "--dsn", server.conninfo)
+        assert status == 0 and "using the server's counters" in out and "SELECT 1" in out
+        status, _, err = pg_lean_here("trace", "999999999", "--method", "counters", "--dsn", server.conninfo)
+        assert status == 1 and "no process 999999999" in err
 
 
 def test_counters_by_version() -> None:

@@ -18,10 +18,10 @@ def register(app: typer.Typer, console: Console) -> None:
     def trace(
         pid: int = typer.Argument(..., help="Process of the session: SELECT pg_backend_pid() in it."),
         dsn: Optional[str] = typer.Option(None, "--dsn", help="The session's server, for --method counters."),
-        method: str = typer.Option("auto", "--method", help="bpftrace, counters (pg_stat_io, needs --dsn), or auto: the first that works."),
+        method: str = typer.Option("auto", "--method", help="bpftrace, counters (of the server and the process, needs --dsn), or auto: the first that works."),
         count: Optional[int] = typer.Option(None, "--count", min=1, help="End after so many statements; otherwise Ctrl-C ends it."),
     ) -> None:
-        """Print file extensions and writes of each statement of one session, as it ends."""
+        """Print file extensions and writes, appends, shares and loads of each statement of one session, as it ends."""
         if method not in ("auto", "bpftrace", "counters"):
             raise LabError(f'--method is "auto", "bpftrace" or "counters", not "{method}"')
         if method == "counters" and not dsn:
@@ -38,23 +38,46 @@ def register(app: typer.Typer, console: Console) -> None:
                 console.print(f"{reason}: using the server's counters", highlight=False)
         with contextlib.suppress(KeyboardInterrupt), UserServer(dsn).connect() as conn:
             whose = "that session" if conn.info.server_version >= 180000 else "all client sessions together"
+            if conn.execute("SELECT FROM pg_stat_activity WHERE pid = %s", (pid,)).fetchone() is None:
+                raise LabError(f"the server has no process {pid}")
+            counters = tracing.Counters(conn, pid)
             console.print(f"counters of {whose}, up to a second late; Ctrl-C ends it", highlight=False)
-            show(tracing.watch_counters(conn, pid), count, console)
+            console.print("not seen without probes: " + "; ".join(counters.blind), highlight=False)
+            shared = counters.buffers_shared()
+            if shared:
+                console.print(f"its temporary buffers are in memory that workers share: {shared >> 20:,} MB", highlight=False)
+            show(tracing.watch_counters(conn, pid, counters=counters), count, console)
 
 
 def show(statements: Iterable[tracing.Statement], count: int | None, console: Console) -> None:
-    """A few lines for each statement."""
+    """A few lines for each statement: of what the source can see, extensions and writes always, the rest where there was any."""
     for number, statement in enumerate(statements, 1):
         first = " ".join(statement.query.split())
         console.print(f"\n{first[:140]}{'...' if len(first) > 140 else ''}", highlight=False, markup=False)
-        console.print(line("extend", statement.extends, statement.extended_pages, statement.extend_us), highlight=False)
-        console.print(line("write", statement.writes, statement.written_pages, statement.write_us), highlight=False)
+        lines = [line("extend", statement.extends, statement.extended_pages, statement.extend_us, "pages"), line("write", statement.writes, statement.written_pages, statement.write_us, "pages")]
+        if statement.appends:
+            lines.append(line("append", statement.appends, statement.appended_bytes, statement.append_us, "bytes"))
+        if statement.chunks:
+            lines.append(line("append", None, statement.chunks, None, "chunks"))
+        if statement.shares:
+            lines.append(line("share", statement.shares, None, statement.share_us, ""))
+        if statement.loads:
+            lines.append(line("load", statement.loads, None, statement.load_us, ""))
+        if statement.workers:
+            lines.append(f"  workers seen: {statement.workers}")
+        for text in lines:
+            if text:
+                console.print(text, highlight=False)
         share = statement.share()
         if share is not None:
-            console.print(f"  of the statement's {statement.total_us:,.0f} us: {share:.1%}", highlight=False)
+            console.print(f"  of the statement's {statement.total_us:,.0f} us: {share:.1%} to extend and write", highlight=False)
         if count is not None and number >= count:
             return
 
 
-def line(name: str, calls: int, pages: int, us: float | None) -> str:
-    return f"  {name:7} count: {calls:8,}  pages: {pages:9,}" + (f"  time: {us:12,.0f} us" if us is not None else "")
+def line(name: str, calls: int | None, amount: int | None, us: float | None, unit: str) -> str:
+    """A line of figures; nothing if none is known."""
+    parts = [f"count: {calls:8,}"] if calls is not None else []
+    parts += [f"{unit}: {amount:9,}"] if amount is not None else []
+    parts += [f"time: {us:12,.0f} us"] if us is not None else []
+    return f"  {name:7} " + "  ".join(parts) if parts else ""

@@ -173,13 +173,13 @@ fastload_held_open(Relation rel, int own_references)
 }
 
 /* fastload_write.c */
-extern FastLoad *fastload_begin(Relation rel, CommandId cid, bool frozen, MemoryContext context);
+extern PGDLLEXPORT FastLoad *fastload_begin(Relation rel, CommandId cid, bool frozen, MemoryContext context);
 extern void fastload_continue_at_end(FastLoad *load);
 extern void fastload_stay_in_buffers(FastLoad *load);
 extern void fastload_keep_length(FastLoad *load);
 extern void fastload_next_page(FastLoad *load);
 extern void fastload_hand_back(FastLoad *load, bool thaw);
-extern void fastload_end(FastLoad *load);
+extern PGDLLEXPORT void fastload_end(FastLoad *load);
 extern void fastload_abandon(FastLoad *load);
 
 /* fastload_rows.c */

@@ -138,7 +138,7 @@ extern void pool_before_utility(Node *statement);
  * Make the temporary relations of a plan readable for workers.  Returns NULL
  * with *reason set when the query must run in the leader alone.
  */
-extern Share *share_begin(QueryDesc *queryDesc, TempPlan *plan, const char **reason);
+extern PGDLLEXPORT Share *share_begin(QueryDesc *queryDesc, TempPlan *plan, const char **reason);
 extern void share_end(Share *share);
 
 /* How many temporary buffers are left to the leader's own work. */
