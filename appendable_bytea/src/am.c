@@ -544,12 +544,20 @@ appendable_index_validate(Relation rel, Relation index, struct IndexInfo *info,
 	PG_END_TRY();
 }
 
-static void
-make_routine(void)
+PG_FUNCTION_INFO_V1(appendable_heap_handler);
+
+Datum
+appendable_heap_handler(PG_FUNCTION_ARGS)
 {
-	if (heap)
-		return;
-	routine = *GetHeapamTableAmRoutine();
+	PG_RETURN_POINTER(&routine);
+}
+
+/* Called once, from _PG_init. */
+void
+ab_am_install(void)
+{
+	heap = GetHeapamTableAmRoutine();
+	routine = *heap;
 	routine.tuple_insert = appendable_insert;
 	routine.tuple_insert_speculative = appendable_insert_speculative;
 	routine.multi_insert = appendable_multi_insert;
@@ -561,29 +569,5 @@ make_routine(void)
 	routine.relation_toast_am = appendable_toast_am;
 	routine.index_build_range_scan = appendable_index_build;
 	routine.index_validate_scan = appendable_index_validate;
-	heap = GetHeapamTableAmRoutine();
-}
-
-/* The routine of the access method. */
-const TableAmRoutine *
-ab_am_routine(void)
-{
-	make_routine();
-	return &routine;
-}
-
-PG_FUNCTION_INFO_V1(appendable_heap_handler);
-
-Datum
-appendable_heap_handler(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_POINTER(ab_am_routine());
-}
-
-/* Called once, from _PG_init. */
-void
-ab_am_install(void)
-{
-	make_routine();
 	CacheRegisterRelcacheCallback(relation_invalidated, (Datum) 0);
 }

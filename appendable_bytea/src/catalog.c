@@ -22,7 +22,6 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
-#include "access/toast_internals.h"
 #include "access/xact.h"
 #include "catalog/indexing.h"
 #include "storage/lmgr.h"
@@ -33,6 +32,7 @@
 #include "utils/syscache.h"
 #include "utils/xid8.h"
 
+#include "compat_table.h"
 #include "store.h"
 
 PG_FUNCTION_INFO_V1(appendable_bytea_refuse_write);
@@ -83,32 +83,27 @@ remember(Oid relid, Oid heap)
 	found->heap = heap;
 }
 
-/* Find the row of a table; a copy, or NULL. */
-static HeapTuple
-find_row(Relation catalog, Oid relid)
+/*
+ * A copy of an object's row in a catalog whose primary key is its first column, an OID;
+ * NULL if there is none.  SnapshotSelf sees what a command has left, which the catalog
+ * caches do not know yet.
+ */
+HeapTuple
+ab_catalog_row(Oid catalog, Oid objid, Snapshot snapshot)
 {
-	Relation   *indexes;
-	int			nindexes;
-	int			valid = toast_open_indexes(catalog, AccessShareLock, &indexes, &nindexes);
+	Relation	rel = table_open(catalog, AccessShareLock);
 	ScanKeyData key[1];
 	SysScanDesc scan;
-	HeapTuple	row;
+	HeapTuple	tuple;
 
-	/* a superuser may have made others */
-	for (int i = 0; i < nindexes; i++)
-	{
-		if (indexes[i]->rd_index->indisprimary && indexes[i]->rd_index->indisvalid)
-			valid = i;
-	}
-	ScanKeyInit(&key[0], Anum_stores_relation, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(relid));
-	scan = systable_beginscan_ordered(catalog, indexes[valid], NULL, 1, key);
-	row = systable_getnext_ordered(scan, ForwardScanDirection);
-	if (HeapTupleIsValid(row))
-		row = heap_copytuple(row);
-	systable_endscan_ordered(scan);
-	toast_close_indexes(indexes, nindexes, AccessShareLock);
-	return row;
+	ScanKeyInit(&key[0], 1, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(objid));
+	scan = systable_beginscan(rel, RelationGetPrimaryKeyIndex_compat(rel), true, snapshot, 1, key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		tuple = heap_copytuple(tuple);
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return tuple;
 }
 
 static Datum
@@ -138,7 +133,7 @@ ab_store_find(Oid relid)
 
 	catalog = table_open(stores, AccessShareLock);
 	generation = found_generation;
-	row = find_row(catalog, relid);
+	row = ab_catalog_row(stores, relid, NULL);
 	if (HeapTupleIsValid(row))
 	{
 		bool		isnull;
@@ -201,14 +196,15 @@ open_to_write(void)
 }
 
 /*
- * Note whose a store is: its table's, or nobody's any more with InvalidOid.  The caller
- * holds a lock on the table, if it is there, that keeps others from doing the same.
+ * Note whose a store is: its table's, or nobody's any more (InvalidOid); or left by the
+ * transaction that drops its table.  The caller holds a lock on the table, if it is there,
+ * that keeps others from doing the same.
  */
 void
-ab_store_record(Oid relid, Oid heap)
+ab_store_record(Oid relid, Oid heap, FullTransactionId dropped_by)
 {
 	Relation	catalog = open_to_write();
-	HeapTuple	row = find_row(catalog, relid);
+	HeapTuple	row = ab_catalog_row(RelationGetRelid(catalog), relid, NULL);
 
 	if (HeapTupleIsValid(row))
 		CatalogTupleDelete(catalog, &row->t_self);
@@ -219,30 +215,11 @@ ab_store_record(Oid relid, Oid heap)
 
 		values[Anum_stores_relation - 1] = ObjectIdGetDatum(relid);
 		values[Anum_stores_store - 1] = ObjectIdGetDatum(heap);
-		nulls[Anum_stores_dropped_by - 1] = true;
+		values[Anum_stores_dropped_by - 1] = FullTransactionIdGetDatum(dropped_by);
+		nulls[Anum_stores_dropped_by - 1] = !FullTransactionIdIsValid(dropped_by);
 		CatalogTupleInsert(catalog, heap_form_tuple(RelationGetDescr(catalog), values, nulls));
 	}
 	CacheInvalidateRelcache(catalog);
-	table_close(catalog, NoLock);
-	CommandCounterIncrement();
-}
-
-/* Note that this transaction drops a table but leaves its store. */
-void
-ab_store_retain(Oid relid)
-{
-	Relation	catalog = open_to_write();
-	HeapTuple	row = find_row(catalog, relid);
-	Datum		values[Natts_stores] = {0};
-	bool		nulls[Natts_stores] = {0};
-	bool		replace[Natts_stores] = {0};
-
-	if (!HeapTupleIsValid(row))
-		elog(ERROR, "table %u has no chunk store", relid);
-	values[Anum_stores_dropped_by - 1] = FullTransactionIdGetDatum(GetTopFullTransactionId());
-	replace[Anum_stores_dropped_by - 1] = true;
-	row = heap_modify_tuple(row, RelationGetDescr(catalog), values, nulls, replace);
-	CatalogTupleUpdate(catalog, &row->t_self, row);
 	table_close(catalog, NoLock);
 	CommandCounterIncrement();
 }
@@ -252,7 +229,7 @@ bool
 ab_store_is_retained(Oid relid, FullTransactionId *dropped_by)
 {
 	Relation	catalog = table_open(ab_stores_oid(), AccessShareLock);
-	HeapTuple	row = find_row(catalog, relid);
+	HeapTuple	row = ab_catalog_row(RelationGetRelid(catalog), relid, NULL);
 	bool		isnull = true;
 	Datum		value;
 

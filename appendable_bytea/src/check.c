@@ -346,14 +346,11 @@ appendable_bytea_check(PG_FUNCTION_ARGS)
 	ListCell   *lc;
 
 	InitMaterializedSRF(fcinfo, 0);
-	foreach(lc, ab_tables_to_read(fcinfo))
+	foreach(lc, ab_open_tables(fcinfo))
 	{
-		Relation	rel = ab_open_to_read(fcinfo, lfirst_oid(lc));
+		Relation	rel = lfirst(lc);
 
-		if (rel == NULL)
-			continue;
-		if (ab_is_appendable(rel))
-			check_table((ReturnSetInfo *) fcinfo->resultinfo, rel);
+		check_table((ReturnSetInfo *) fcinfo->resultinfo, rel);
 		table_close(rel, NoLock);
 	}
 	return (Datum) 0;

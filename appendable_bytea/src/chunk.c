@@ -205,37 +205,6 @@ ab_chunk_scan(const AbStore *store, Snapshot snapshot, int64 vid, int64 from, in
 	return systable_beginscan_ordered(store->heap, store->index, snapshot, 3, key);
 }
 
-/*
- * Is there a chunk of this value, of whoever, at from <= off < before in this
- * edition or a later one?  That is where a writer is about to write; with
- * invariant I2 there never is one.  The caller copies the value if there is, so
- * that even then nothing mixes.
- */
-bool
-ab_chunks_occupied(Oid relid, int64 vid, int64 from, int64 before, uint32 edition)
-{
-	AbStore		store;
-	SysScanDesc scan;
-	SnapshotData dirty;
-	HeapTuple	tuple;
-	bool		found = false;
-
-	if (!ab_store_open(relid, AccessShareLock, &store))
-		return false;
-	InitDirtySnapshot(dirty);
-	scan = ab_chunk_scan(&store, &dirty, vid, from, before);
-	while (!found && (tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)
-	{
-		AbChunk		chunk;
-
-		found = !ab_chunk_parse(tuple, &chunk) || chunk.edition >= edition;
-		CHECK_FOR_INTERRUPTS();
-	}
-	systable_endscan_ordered(scan);
-	ab_store_close(&store, AccessShareLock);
-	return found;
-}
-
 /* What vacuum thinks of the row that a scan stands at; leaves its hint bits set. */
 static HTSV_Result
 vacuum_state(SysScanDesc scan, TransactionId *dead_after)

@@ -491,6 +491,55 @@ encode(const AbRef *base, AbSegment *segments, int count)
 	return PointerGetDatum(result);
 }
 
+/* The segments of bytes [from, until) of a value; returns how many. */
+static int
+cut_out(const AbValue *value, int64 from, int64 until, AbSegment *segments)
+{
+	int			n = 0;
+	int64		position = 0;
+
+	for (int i = 0; i < value->nsegments; i++)
+	{
+		AbSegment	s = value->segments[i];
+		int64		skip = Max(from - position, 0);
+		int64		end = Min(until - position, s.length);
+
+		position += s.length;
+		if (skip >= end)
+			continue;
+		if (s.source >= 0)
+			s.source += skip;
+		else
+			s.data += skip;
+		s.length = end - skip;
+		segments[n++] = s;
+	}
+	return n;
+}
+
+/* ab_splice for a value that is taken apart already. */
+static Datum
+splice_value(AbValue *value, int64 offset, int64 removed, const char *data, int64 length)
+{
+	/* one of the value's segments may come in two parts */
+	AbSegment  *segments = palloc((value->nsegments + 2) * sizeof(AbSegment));
+	int			n;
+	Datum		result;
+
+	if (offset < 0 || removed < 0 || length < 0 ||
+		removed > value->length || offset > value->length - removed)
+		elog(ERROR, "splice of %lld bytes at %lld is outside a value of %lld bytes",
+			 (long long) removed, (long long) offset, (long long) value->length);
+	n = cut_out(value, 0, offset, segments);
+	segments[n].source = -1;
+	segments[n].length = length;
+	segments[n++].data = data;
+	n += cut_out(value, offset + removed, value->length, segments + n);
+	result = encode(&value->base, segments, n);
+	pfree(segments);
+	return result;
+}
+
 /* value || data; see appendable.h. */
 Datum
 ab_append(Datum datum, const char *data, int64 length)
@@ -499,7 +548,7 @@ ab_append(Datum datum, const char *data, int64 length)
 	Datum		result;
 
 	ab_parse(datum, &value);
-	result = ab_splice_value(&value, value.length, 0, data, length);
+	result = splice_value(&value, value.length, 0, data, length);
 	ab_value_free(&value);
 	return result;
 }
@@ -512,68 +561,7 @@ ab_splice(Datum datum, int64 offset, int64 removed, const char *data, int64 leng
 	Datum		result;
 
 	ab_parse(datum, &value);
-	result = ab_splice_value(&value, offset, removed, data, length);
+	result = splice_value(&value, offset, removed, data, length);
 	ab_value_free(&value);
-	return result;
-}
-
-/* ab_splice for a value that is taken apart already. */
-Datum
-ab_splice_value(AbValue *value, int64 offset, int64 removed, const char *data, int64 length)
-{
-	AbSegment  *segments = palloc((value->nsegments + 3) * sizeof(AbSegment));
-	int			n = 0;
-	int64		position = 0;
-	bool		inserted = false;
-	Datum		result;
-
-	if (offset < 0 || removed < 0 || length < 0 ||
-		removed > value->length || offset > value->length - removed)
-		elog(ERROR, "splice of %lld bytes at %lld is outside a value of %lld bytes",
-			 (long long) removed, (long long) offset, (long long) value->length);
-
-	for (int i = 0; i <= value->nsegments; i++)
-	{
-		AbSegment	s;
-		int64		before,
-					after;
-
-		if (!inserted && (i == value->nsegments || position + value->segments[i].length > offset))
-		{
-			/* the part of this segment in front of the new bytes */
-			if (i < value->nsegments && position < offset)
-			{
-				s = value->segments[i];
-				s.length = offset - position;
-				segments[n++] = s;
-			}
-			segments[n].source = -1;
-			segments[n].length = length;
-			segments[n++].data = data;
-			inserted = true;
-		}
-		if (i == value->nsegments)
-			break;
-		s = value->segments[i];
-		before = position;
-		after = position + s.length;
-		position = after;
-		if (after <= offset)
-			segments[n++] = s;
-		else if (after > offset + removed)
-		{
-			/* what remains behind the removed range */
-			int64		skip = Max(offset + removed - before, 0);
-
-			s.length -= skip;
-			if (s.source >= 0)
-				s.source += skip;
-			else
-				s.data += skip;
-			segments[n++] = s;
-		}
-	}
-	result = encode(&value->base, segments, n);
-	pfree(segments);
 	return result;
 }

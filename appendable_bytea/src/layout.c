@@ -123,34 +123,36 @@ ab_layout_close(AbLayout *layout)
 }
 
 /*
- * Where does the chunk start that holds byte "at" in the reference's edition?  Only
- * edited values need the question: chunks of older editions may lie across.
- * Returns -1 if no chunk covers the byte.
+ * Find the chunk that holds byte "at" in the reference's edition, and does not begin more
+ * than "reach" bytes before it; its data are not to be used.  False if there is none.
  */
-static int64
-chunk_start(AbLayout *layout, int64 at, int reach)
+static bool
+find_covering(AbLayout *layout, int64 at, int reach, AbChunk *found)
 {
 	const AbRef *ref = &layout->ref;
-	SysScanDesc scan;
+	SysScanDesc scan = begin_scan(layout, at - reach + 1, at + 1);
 	AbChunk		chunk;
-	int64		start = -1;
-	int64		best = -1;
+	AbChunk		damaged;
 
-	scan = begin_scan(layout, at - reach + 1, at + 1);
+	found->length = 0;
+	damaged.problem = NULL;
 	while (ab_chunk_next(scan, BackwardScanDirection, &chunk))
 	{
-		if (!chunk.problem && chunk.edition <= ref->edition && chunk.off + chunk.length > at &&
-			(int64) chunk.edition > best)
+		if (chunk.problem)
+			damaged = chunk;
+		else if (chunk.edition <= ref->edition && chunk.off + chunk.length > at &&
+				 (found->length == 0 || chunk.edition > found->edition))
 		{
-			best = chunk.edition;
-			start = chunk.off;
+			*found = chunk;
 			/* it is the only one */
 			if (ref->edition == 0)
 				break;
 		}
 	}
 	systable_endscan_ordered(scan);
-	return start;
+	if (found->length == 0 && damaged.problem)
+		(void) refuse_chunk(layout, &damaged);
+	return found->length > 0;
 }
 
 /*
@@ -161,15 +163,18 @@ static void
 start_scan(AbLayout *layout, int64 at, int64 until, int reach)
 {
 	const AbRef *ref = &layout->ref;
-	int64		from;
+	int64		from = 0;
+	AbChunk		chunk;
 
-	if (at == 0)
-		from = 0;
-	else if (ref->edition == 0 && reach == AB_CHUNK_MAX)
+	/*
+	 * chunks of older editions may lie across, and compressed ones begin
+	 * anywhere
+	 */
+	if (at > 0 && ref->edition == 0 && reach == AB_CHUNK_MAX)
 		from = Max(at - AB_CHUNK_MAX + 1, 0);
-	else
-		from = chunk_start(layout, at, reach);
-	if (from < 0)
+	else if (at > 0 && find_covering(layout, at, reach, &chunk))
+		from = chunk.off;
+	else if (at > 0)
 		return;
 
 	/*
@@ -262,25 +267,15 @@ static bool
 end_matches(AbLayout *layout, int reach)
 {
 	const AbRef *ref = &layout->ref;
-	SysScanDesc scan;
 	AbChunk		chunk;
-	bool		matches = false;
 
 	if (ab_same_reference(ref, &verified))
 		return true;
-	scan = begin_scan(layout, ref->stored - reach, ref->stored);
-	while (!matches && ab_chunk_next(scan, BackwardScanDirection, &chunk))
-	{
-		if (chunk.problem)
-			(void) refuse_chunk(layout, &chunk);
-		else
-			matches = chunk.edition <= ref->edition && chunk.crc == ref->crc &&
-				chunk.off + chunk.length == ref->stored;
-	}
-	systable_endscan_ordered(scan);
-	if (matches)
-		verified = *ref;
-	return matches;
+	if (!find_covering(layout, ref->stored - 1, reach, &chunk) ||
+		chunk.crc != ref->crc || chunk.off + chunk.length != ref->stored)
+		return false;
+	verified = *ref;
+	return true;
 }
 
 /*

@@ -56,47 +56,37 @@ may_select(Oid relid)
 }
 
 /*
- * The tables that a function is to look at: the one that is its argument, which must be
- * there and the user's to read; with NULL, all that have a store.  Each is opened with
- * ab_open_to_read().
+ * Open the tables of the access method that a function is to look at: the one that is its
+ * argument, which must be there and the user's to read; with NULL, all that have a store
+ * and are the user's.  Who may not read a table does not get to wait for it, and what was
+ * true before the lock is asked again under it.
  */
 List *
-ab_tables_to_read(FunctionCallInfo fcinfo)
-{
-	Oid			relid;
-
-	if (PG_ARGISNULL(0))
-		return ab_store_list();
-	relid = PG_GETARG_OID(0);
-	if (get_rel_name(relid) == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relid)));
-	if (!may_select(relid))
-		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, get_rel_name(relid));
-	return list_make1_oid(relid);
-}
-
-/*
- * Open one of those tables.  Whether it is there, and the user's to read, may have changed
- * while the ones before it were read or its lock was waited for: then NULL, or an error
- * where it is the function's argument.
- */
-Relation
-ab_open_to_read(FunctionCallInfo fcinfo, Oid relid)
+ab_open_tables(FunctionCallInfo fcinfo)
 {
 	bool		named = !PG_ARGISNULL(0);
-	Relation	rel;
+	List	   *result = NIL;
+	ListCell   *lc;
 
-	if (!named && !may_select(relid))
-		return NULL;
-	rel = named ? table_open(relid, AccessShareLock) : try_table_open(relid, AccessShareLock);
-	if (rel == NULL || may_select(relid))
-		return rel;
-	if (named)
-		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, RelationGetRelationName(rel));
-	table_close(rel, AccessShareLock);
-	return NULL;
+	foreach(lc, named ? list_make1_oid(PG_GETARG_OID(0)) : ab_store_list())
+	{
+		Oid			relid = lfirst_oid(lc);
+		Relation	rel = may_select(relid) ? try_table_open(relid, AccessShareLock) : NULL;
+
+		if (named && get_rel_name(relid) == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_TABLE),
+					 errmsg("relation with OID %u does not exist", relid)));
+		if (named && (rel == NULL || !may_select(relid)))
+			aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, get_rel_name(relid));
+		if (rel == NULL)
+			continue;
+		if (may_select(relid) && ab_is_appendable(rel))
+			result = lappend(result, rel);
+		else
+			table_close(rel, AccessShareLock);
+	}
+	return result;
 }
 
 /* pages of a store that are looked at */
@@ -220,19 +210,14 @@ appendable_bytea_stats(PG_FUNCTION_ARGS)
 	ListCell   *lc;
 
 	InitMaterializedSRF(fcinfo, 0);
-	foreach(lc, ab_tables_to_read(fcinfo))
+	foreach(lc, ab_open_tables(fcinfo))
 	{
-		Relation	rel = ab_open_to_read(fcinfo, lfirst_oid(lc));
+		Relation	rel = lfirst(lc);
 		Datum		values[11];
 		bool		nulls[11] = {0};
 
-		if (rel == NULL)
-			continue;
-		if (ab_is_appendable(rel))
-		{
-			stats_row(rel, values, nulls);
-			tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
-		}
+		stats_row(rel, values, nulls);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 		table_close(rel, NoLock);
 	}
 	return (Datum) 0;

@@ -26,6 +26,7 @@
 #include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
+#include "access/reloptions.h"
 #include "access/table.h"
 #include "access/toast_compression.h"
 #include "access/toast_internals.h"
@@ -49,6 +50,7 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
+#include "replication/slot.h"
 #include "storage/lmgr.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -56,7 +58,6 @@
 #include "utils/syscache.h"
 
 #include "compat_table.h"
-#include "ddl/ddl.h"
 #include "store.h"
 
 bool		ab_store_matching = false;
@@ -214,7 +215,7 @@ ab_store_create(Oid relid)
 	ObjectAddressSet(extension, ExtensionRelationId,
 					 get_extension_oid(AB_EXTENSION, false));
 	recordDependencyOn(&object, &extension, DEPENDENCY_EXTENSION);
-	ab_store_record(relid, heapid);
+	ab_store_record(relid, heapid, InvalidFullTransactionId);
 	ab_store_match(relid);
 }
 
@@ -234,18 +235,74 @@ ab_store_drop(Oid relid)
 		performDeletion(&object, DROP_RESTRICT,
 						PERFORM_DELETION_INTERNAL | PERFORM_DELETION_SKIP_EXTENSIONS);
 	}
-	ab_store_record(relid, InvalidOid);
+	ab_store_record(relid, InvalidOid, InvalidFullTransactionId);
 }
 
-/* May logical decoding read this store, and so need what is in it still? */
+/*
+ * Do all logical replication slots of this database need nothing any more of what a
+ * transaction removed?  With InvalidTransactionId: are there none?
+ */
 bool
-ab_store_decodable(Oid heap)
+ab_slots_passed(TransactionId xid)
 {
-	Relation	rel = table_open(heap, AccessShareLock);
-	bool		result = RelationIsUsedAsCatalogTable(rel);
+	bool		passed = true;
 
-	table_close(rel, AccessShareLock);
-	return result;
+	LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
+	for (int i = 0; i < max_replication_slots && passed; i++)
+	{
+		ReplicationSlot *slot = &ReplicationSlotCtl->replication_slots[i];
+		TransactionId needed;
+
+		if (!slot->in_use)
+			continue;
+		SpinLockAcquire(&slot->mutex);
+		if (slot->data.database == MyDatabaseId)
+		{
+			needed = slot->effective_catalog_xmin;
+			passed = TransactionIdIsNormal(xid) && TransactionIdIsNormal(needed) &&
+				TransactionIdPrecedes(xid, needed);
+		}
+		SpinLockRelease(&slot->mutex);
+	}
+	LWLockRelease(ReplicationSlotControlLock);
+	return passed;
+}
+
+/* Does a row of pg_class say that logical decoding may read the table? */
+bool
+ab_is_decodable(HeapTuple class)
+{
+	Relation	catalog = table_open(RelationRelationId, AccessShareLock);
+	bytea	   *options = NULL;
+
+	if (((Form_pg_class) GETSTRUCT(class))->relkind == RELKIND_RELATION)
+		options = extractRelOptions(class, RelationGetDescr(catalog), NULL);
+	table_close(catalog, AccessShareLock);
+	return options != NULL && ((StdRdOptions *) options)->user_catalog_table;
+}
+
+/* May a logical replication slot that there is still have to read a store? */
+bool
+ab_store_awaited(Oid heap)
+{
+	Relation	rel = try_relation_open(heap, AccessShareLock);
+	bool		result = rel != NULL && RelationIsUsedAsCatalogTable(rel);
+
+	if (rel != NULL)
+		relation_close(rel, AccessShareLock);
+	return result && !ab_slots_passed(InvalidTransactionId);
+}
+
+/* Refuse to give a store, or its index, a new file if that is so. */
+void
+ab_refuse_awaited(Oid heap)
+{
+	if (OidIsValid(heap) && ab_store_awaited(heap))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("chunk store \"%s\" cannot be rewritten while logical replication slots exist",
+						get_rel_name(heap)),
+				 errhint("Drop the slots first. To clean the store up, plain VACUUM will do.")));
 }
 
 /* Would the end of this subtransaction throw away a relation's present file? */
@@ -274,7 +331,7 @@ ab_store_truncate(Oid relid)
 	if (IsBinaryUpgrade || !ab_store_open(relid, AccessExclusiveLock, &store))
 		return;
 	heap = RelationGetRelid(store.heap);
-	if (RelationIsUsedAsCatalogTable(store.heap) && ab_logical_slots_exist())
+	if (ab_store_awaited(heap))
 	{
 		ab_chunks_delete_all(store.heap);
 		ab_store_close(&store, NoLock);
@@ -368,85 +425,118 @@ ab_set_relrewrite(Oid relid, Oid relrewrite)
 	CommandCounterIncrement();
 }
 
+/* A table and its store, as they are. */
+typedef struct StorePair
+{
+	FormData_pg_class table;
+	FormData_pg_class store;
+	bool		published;		/* the table is */
+	bool		decodable;		/* logical decoding may read the store */
+	bool		moved;			/* store and table are in two tablespaces */
+} StorePair;
+
+/* Is the index of a store that is not being altered somewhere else than in a tablespace? */
+static bool
+index_is_elsewhere(Oid heap, Oid tablespace)
+{
+	Relation	rel = ConditionalLockRelationOid(heap, AccessShareLock) ? try_relation_open(heap, NoLock) : NULL;
+	bool		result = false;
+	ListCell   *lc;
+
+	if (rel == NULL)
+		return false;
+	foreach(lc, RelationGetIndexList(rel))
+		result = result || get_rel_tablespace(lfirst_oid(lc)) != tablespace;
+	relation_close(rel, AccessShareLock);
+	return result;
+}
+
 /*
- * Make the store of a table like the table: persistence, tablespace, and whether
- * logical decoding may read it.  Does nothing when it is; the caller holds a lock
- * on the table that keeps it from changing.
+ * Look at a table and its store: false if there is no store or it is like the table.  No
+ * lock on the store is waited for: who just publishes its table may have it.
  */
-void
-ab_store_match(Oid relid)
+static bool
+differs(Oid relid, StorePair *pair)
+{
+	Relation	table = try_relation_open(relid, AccessShareLock);
+	HeapTuple	class = NULL;
+
+	if (table == NULL)
+		return false;
+	if (ab_is_appendable(table))
+		class = SearchSysCache1(RELOID, ObjectIdGetDatum(ab_store_find(relid)));
+	if (HeapTupleIsValid(class))
+	{
+		memcpy(&pair->table, table->rd_rel, CLASS_TUPLE_SIZE);
+		memcpy(&pair->store, GETSTRUCT(class), CLASS_TUPLE_SIZE);
+		pair->published = is_published(table);
+		pair->decodable = ab_is_decodable(class);
+		pair->moved = pair->store.reltablespace != pair->table.reltablespace ||
+			index_is_elsewhere(pair->store.oid, pair->table.reltablespace);
+		ReleaseSysCache(class);
+	}
+	relation_close(table, AccessShareLock);
+	return HeapTupleIsValid(class) &&
+		(pair->store.relrewrite != relid ||
+		 pair->store.relpersistence != pair->table.relpersistence ||
+		 pair->moved || (pair->published && !pair->decodable));
+}
+
+/* Have a store's table and index in a tablespace. */
+static void
+move_store(Oid relid, Oid tablespace)
 {
 	AbStore		store;
 	Oid			heap;
 	Oid			index;
-	Relation	table;
-	bool		published;
-	char		persistence;
-	Oid			tablespace;
-	Oid			index_tablespace;
-	bool		decodable;
-	char		old_persistence;
-	Oid			old_tablespace;
-	bool		named;
 
-	if (!OidIsValid(ab_store_find(relid)))
-		return;
-	table = try_relation_open(relid, AccessShareLock);
-	if (table == NULL)
-		return;
-	if (!ab_is_appendable(table))
-	{
-		relation_close(table, NoLock);
-		return;
-	}
-	published = is_published(table);
-	persistence = table->rd_rel->relpersistence;
-	tablespace = table->rd_rel->reltablespace;
-	relation_close(table, NoLock);
-
-	if (!ab_store_open(relid, AccessShareLock, &store))
+	if (!ab_store_open(relid, AccessExclusiveLock, &store))
 		return;
 	heap = RelationGetRelid(store.heap);
 	index = RelationGetRelid(store.index);
-	decodable = RelationIsUsedAsCatalogTable(store.heap);
-	old_persistence = store.heap->rd_rel->relpersistence;
-	old_tablespace = store.heap->rd_rel->reltablespace;
-	named = store.heap->rd_rel->relrewrite == relid;
-	index_tablespace = store.index->rd_rel->reltablespace;
 	ab_store_close(&store, NoLock);
-	if (!named)
-		ab_set_relrewrite(heap, relid);
+	alter_store(heap, AT_SetTableSpace, tablespace_name(tablespace), NULL);
+	alter_store(index, AT_SetTableSpace, tablespace_name(tablespace), NULL);
+}
 
-	if (old_persistence != persistence && decodable)
+/*
+ * Make the store of a table like the table: persistence, tablespace, and whether
+ * logical decoding may read it.  Who publishes one table looks at the stores of all, so
+ * those that are as they must be are left without a lock; changes come one after the other.
+ */
+void
+ab_store_match(Oid relid)
+{
+	StorePair	pair;
+
+	if (!differs(relid, &pair))
+		return;
+	LockRelationOid(relid, ShareUpdateExclusiveLock);
+	if (!differs(relid, &pair))
+		return;
+	if (pair.store.relrewrite != relid)
+		ab_set_relrewrite(pair.store.oid, relid);
+
+	if (pair.store.relpersistence != pair.table.relpersistence)
 	{
-		if (ab_logical_slots_exist())
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_IN_USE),
-					 errmsg("chunk store of table \"%s\" cannot be rewritten while logical replication slots exist",
-							get_rel_name(relid)),
-					 errhint("Drop the slots first.")));
+		ab_refuse_awaited(pair.store.oid);
 		/* the server rewrites no table that is marked as this */
-		alter_store(heap, AT_ResetRelOptions, NULL,
-					(Node *) list_make1(makeDefElem("user_catalog_table", NULL, -1)));
-		decodable = false;
-	}
-	if (old_persistence != persistence)
-		alter_store(heap,
-					persistence == RELPERSISTENCE_PERMANENT ? AT_SetLogged : AT_SetUnLogged,
+		if (pair.decodable)
+			alter_store(pair.store.oid, AT_ResetRelOptions, NULL,
+						(Node *) list_make1(makeDefElem("user_catalog_table", NULL, -1)));
+		pair.decodable = false;
+		alter_store(pair.store.oid,
+					pair.table.relpersistence == RELPERSISTENCE_PERMANENT ? AT_SetLogged : AT_SetUnLogged,
 					NULL, NULL);
+	}
 
 	/* where chunks are matters less than that a slot finds them */
-	if (!(decodable && ab_logical_slots_exist()))
-	{
-		if (old_tablespace != tablespace)
-			alter_store(heap, AT_SetTableSpace, tablespace_name(tablespace), NULL);
-		if (index_tablespace != tablespace)
-			alter_store(index, AT_SetTableSpace, tablespace_name(tablespace), NULL);
-	}
+	if (pair.moved && !ab_store_awaited(pair.store.oid))
+		move_store(relid, pair.table.reltablespace);
 
 	/* once decodable, always: slots that were made meanwhile may count on it */
-	if (published && !decodable)
-		alter_store(heap, AT_SetRelOptions, NULL,
+	if (pair.published && !pair.decodable)
+		alter_store(pair.store.oid, AT_SetRelOptions, NULL,
 					(Node *) list_make1(makeDefElem("user_catalog_table",
 													(Node *) makeString("true"), -1)));
 }

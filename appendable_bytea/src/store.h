@@ -88,15 +88,13 @@ extern void ab_values_end(AbValueScan *scan);
 
 extern bool ab_find_reference(Datum datum, AbRef *ref);
 extern Datum ab_make_stored(const AbRef *ref, const char *tail, int64 n, int64 room);
-extern Datum ab_splice_value(AbValue *value, int64 offset, int64 removed,
-							 const char *data, int64 length);
 
 /* ---- catalog.c: which store belongs to which table ------------------------ */
 
+extern HeapTuple ab_catalog_row(Oid catalog, Oid objid, Snapshot snapshot);
 extern Oid	ab_store_find(Oid relid);
 extern List *ab_store_list(void);
-extern void ab_store_record(Oid relid, Oid heap);
-extern void ab_store_retain(Oid relid);
+extern void ab_store_record(Oid relid, Oid heap, FullTransactionId dropped_by);
 extern bool ab_store_is_retained(Oid relid, FullTransactionId *dropped_by);
 extern void ab_stores_invalidated(Oid relid);
 
@@ -118,7 +116,10 @@ extern void ab_store_drop(Oid relid);
 extern void ab_store_truncate(Oid relid);
 extern void ab_store_match(Oid relid);
 extern bool ab_store_matching;	/* it is what alters a store */
-extern bool ab_store_decodable(Oid heap);
+extern bool ab_is_decodable(HeapTuple class);
+extern bool ab_slots_passed(TransactionId xid);
+extern bool ab_store_awaited(Oid heap);
+extern void ab_refuse_awaited(Oid heap);
 extern void ab_set_relrewrite(Oid relid, Oid relrewrite);
 
 /* ---- chunk.c: rows of a store -------------------------------------------- */
@@ -162,7 +163,6 @@ extern bool ab_chunk_parse(HeapTuple tuple, AbChunk *chunk);
 extern uint32 ab_chunk_crc(const AbChunk *chunk);
 extern bool ab_chunk_intact(const AbChunk *chunk);
 extern int64 ab_new_vid(void);
-extern bool ab_chunks_occupied(Oid relid, int64 vid, int64 from, int64 before, uint32 edition);
 extern SysScanDesc ab_chunk_scan(const AbStore *store, Snapshot snapshot,
 								 int64 vid, int64 from, int64 before);
 extern bool ab_chunk_next(SysScanDesc scan, ScanDirection direction, AbChunk *chunk);
@@ -287,7 +287,6 @@ extern void ab_plan_finish(AbPlan *plan, const AbTarget *target, bool stored);
 /* ---- am.c ---------------------------------------------------------------- */
 
 extern void ab_am_install(void);
-extern const TableAmRoutine *ab_am_routine(void);
 
 /* ---- ddl/hook.c ---------------------------------------------------------- */
 
@@ -301,8 +300,7 @@ extern void ab_free_unowned(Oid relid, int64 *chunks, int64 *bytes);
 
 /* ---- stats.c ------------------------------------------------------------- */
 
-extern List *ab_tables_to_read(FunctionCallInfo fcinfo);
-extern Relation ab_open_to_read(FunctionCallInfo fcinfo, Oid relid);
+extern List *ab_open_tables(FunctionCallInfo fcinfo);
 
 /* ---- guc.c --------------------------------------------------------------- */
 

@@ -46,16 +46,12 @@ PG_FUNCTION_INFO_V1(appendable_text_hash_extended);
 PG_FUNCTION_INFO_V1(text_hash);
 PG_FUNCTION_INFO_V1(text_hash_extended);
 
-/* Raise an error for a failed step of a hash, freeing its context. */
 static void
 digest_failed(pg_cryptohash_ctx *ctx, const char *name)
 {
-	char	   *reason = pstrdup(pg_cryptohash_error(ctx));
-
-	pg_cryptohash_free(ctx);
 	ereport(ERROR,
 			(errcode(ERRCODE_INTERNAL_ERROR),
-			 errmsg("could not compute %s hash: %s", name, reason)));
+			 errmsg("could not compute %s hash: %s", name, pg_cryptohash_error(ctx))));
 }
 
 /*
@@ -73,29 +69,24 @@ digest(Datum value, pg_cryptohash_type type, const char *name, uint8 *result, in
 
 	ab_reader_whole(reader);
 	ctx = pg_cryptohash_create(type);
-	if (pg_cryptohash_init(ctx) < 0)
-		digest_failed(ctx, name);
 	PG_TRY();
 	{
+		if (pg_cryptohash_init(ctx) < 0)
+			digest_failed(ctx, name);
 		while ((len = ab_reader_next(reader, &data)) > 0)
 		{
 			if (pg_cryptohash_update(ctx, (const uint8 *) data, len) < 0)
-				ereport(ERROR,
-						(errcode(ERRCODE_INTERNAL_ERROR),
-						 errmsg("could not compute %s hash: %s", name,
-								pg_cryptohash_error(ctx))));
+				digest_failed(ctx, name);
 		}
+		if (pg_cryptohash_final(ctx, result, size) < 0)
+			digest_failed(ctx, name);
 	}
-	PG_CATCH();
+	PG_FINALLY();
 	{
 		pg_cryptohash_free(ctx);
-		PG_RE_THROW();
 	}
 	PG_END_TRY();
 	ab_reader_close(reader);
-	if (pg_cryptohash_final(ctx, result, size) < 0)
-		digest_failed(ctx, name);
-	pg_cryptohash_free(ctx);
 }
 
 /* md5() as hexadecimal text */

@@ -87,16 +87,22 @@ check_result_size(int64 value_length, int64 result_size)
 				 errhint("Read it in slices with appendable_substr() or appendable_chunks().")));
 }
 
-/* The value's text in hex format. */
-static char *
-out_hex(AbReader *reader)
+/* appendable_bytea's output function; bytea_output chooses the format. */
+Datum
+appendable_out(PG_FUNCTION_ARGS)
 {
-	int64		length = ab_reader_length(reader);
+	Datum		value = PG_GETARG_DATUM(0);
+	AbReader   *reader;
+	int64		length;
 	const char *data;
 	int64		n;
 	char	   *result;
 	char	   *p;
 
+	if (bytea_output == BYTEA_OUTPUT_ESCAPE)
+		return DirectFunctionCall1(byteaout, PointerGetDatum(ab_read_bytea(value, 0, ab_length(value))));
+	reader = ab_reader_open(value);
+	length = ab_reader_length(reader);
 	check_result_size(length, length * 2 + 3);
 	ab_reader_whole(reader);
 	p = result = palloc(length * 2 + 3);
@@ -105,21 +111,6 @@ out_hex(AbReader *reader)
 	while ((n = ab_reader_next(reader, &data)) > 0)
 		p += hex_encode(data, n, p);
 	*p = '\0';
-	return result;
-}
-
-/* appendable_bytea's output function; bytea_output chooses the format. */
-Datum
-appendable_out(PG_FUNCTION_ARGS)
-{
-	Datum		value = PG_GETARG_DATUM(0);
-	AbReader   *reader;
-	char	   *result;
-
-	if (bytea_output == BYTEA_OUTPUT_ESCAPE)
-		return DirectFunctionCall1(byteaout, PointerGetDatum(ab_read_bytea(value, 0, ab_length(value))));
-	reader = ab_reader_open(value);
-	result = out_hex(reader);
 	ab_reader_close(reader);
 	PG_RETURN_CSTRING(result);
 }

@@ -319,7 +319,10 @@ change_plans(const Search *search, List *plans)
 		change_plan(search, lfirst(lc));
 }
 
-/* The expressions that a node of one kind has beside those that every node has. */
+/*
+ * The expressions that a node of one kind has beside those that every node has, but for
+ * those that no row's value comes to, as LIMIT's.
+ */
 static void
 change_node(const Search *search, Plan *plan)
 {
@@ -353,8 +356,6 @@ change_node(const Search *search, Plan *plan)
 		case T_IndexScan:
 			CHANGE(((IndexScan *) plan)->indexqual);
 			CHANGE(((IndexScan *) plan)->indexqualorig);
-			CHANGE(((IndexScan *) plan)->indexorderby);
-			CHANGE(((IndexScan *) plan)->indexorderbyorig);
 			break;
 		case T_IndexOnlyScan:
 			CHANGE(((IndexOnlyScan *) plan)->indexqual);
@@ -364,15 +365,6 @@ change_node(const Search *search, Plan *plan)
 			break;
 		case T_BitmapHeapScan:
 			CHANGE(((BitmapHeapScan *) plan)->bitmapqualorig);
-			break;
-		case T_TidScan:
-			CHANGE(((TidScan *) plan)->tidquals);
-			break;
-		case T_TidRangeScan:
-			CHANGE(((TidRangeScan *) plan)->tidrangequals);
-			break;
-		case T_SampleScan:
-			CHANGE(((SampleScan *) plan)->tablesample);
 			break;
 		case T_FunctionScan:
 			CHANGE(((FunctionScan *) plan)->functions);
@@ -407,14 +399,6 @@ change_node(const Search *search, Plan *plan)
 			break;
 		case T_Memoize:
 			CHANGE(((Memoize *) plan)->param_exprs);
-			break;
-		case T_WindowAgg:
-			CHANGE(((WindowAgg *) plan)->startOffset);
-			CHANGE(((WindowAgg *) plan)->endOffset);
-			break;
-		case T_Limit:
-			CHANGE(((Limit *) plan)->limitOffset);
-			CHANGE(((Limit *) plan)->limitCount);
 			break;
 		default:
 			break;

@@ -10,7 +10,6 @@
 #ifndef APPENDABLE_DDL_H
 #define APPENDABLE_DDL_H
 
-#include "access/htup.h"
 #include "utils/rel.h"
 
 extern void ab_relation_changed(Oid relid);
@@ -19,15 +18,12 @@ extern void ab_refuse_index_expressions(Oid indexid, const char *name);
 extern void ab_refuse_partition_key(Oid relid, const char *name);
 extern void ab_refuse_domain(Oid typid);
 extern void ab_refuse_statistics(Oid statid);
-extern HeapTuple ab_catalog_row(Oid catalog, Oid index, AttrNumber oid_column, Oid objid);
 extern void ab_refuse_own_altered(Oid classid, Oid objid, int subid);
-extern void ab_refuse_own_row_security(Oid relid);
-extern void ab_refuse_own_dropped(void);
+extern void ab_refuse_own_table(Oid relid);
 extern void ab_statement_begins(void);
-extern void ab_lock_own_table(Oid relid);
+extern void ab_end_store(Oid relid);
 extern void ab_become_owner(Relation rel, Oid *user, int *security);
 extern void ab_utility_install(void);
-extern bool ab_logical_slots_exist(void);
 extern void ab_drop_retained_stores(bool forgotten);
 
 #endif							/* APPENDABLE_DDL_H */

@@ -20,24 +20,16 @@
 
 #include "access/relation.h"
 #include "access/xact.h"
-#include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_subscription_rel.h"
-#include "catalog/pg_type.h"
 #include "commands/event_trigger.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
-#include "nodes/nodeFuncs.h"
-#include "optimizer/optimizer.h"
-#include "replication/slot.h"
-#include "rewrite/rewriteHandler.h"
 #include "storage/lmgr.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
-#include "utils/ruleutils.h"
 #include "utils/syscache.h"
 
 #include "compat_table.h"
@@ -47,44 +39,6 @@
 PG_FUNCTION_INFO_V1(appendable_bytea_command_start);
 PG_FUNCTION_INFO_V1(appendable_bytea_command_end);
 PG_FUNCTION_INFO_V1(appendable_bytea_dropped);
-PG_FUNCTION_INFO_V1(appendable_bytea_detach);
-
-/*
- * Do all logical replication slots of this database need nothing any more of what a
- * transaction removed?  With InvalidTransactionId: are there none?
- */
-static bool
-slots_passed(TransactionId xid)
-{
-	bool		passed = true;
-
-	LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
-	for (int i = 0; i < max_replication_slots && passed; i++)
-	{
-		ReplicationSlot *slot = &ReplicationSlotCtl->replication_slots[i];
-		TransactionId needed;
-
-		if (!slot->in_use)
-			continue;
-		SpinLockAcquire(&slot->mutex);
-		if (slot->data.database == MyDatabaseId)
-		{
-			needed = slot->effective_catalog_xmin;
-			passed = TransactionIdIsNormal(xid) && TransactionIdIsNormal(needed) &&
-				TransactionIdPrecedes(xid, needed);
-		}
-		SpinLockRelease(&slot->mutex);
-	}
-	LWLockRelease(ReplicationSlotControlLock);
-	return passed;
-}
-
-/* Is there a logical replication slot of this database? */
-bool
-ab_logical_slots_exist(void)
-{
-	return !slots_passed(InvalidTransactionId);
-}
 
 static EventTriggerData *
 event(FunctionCallInfo fcinfo)
@@ -168,18 +122,37 @@ unsubscribe_stores(void)
 }
 
 /*
+ * Tables of the extension's own were altered, or indexes or triggers of them dropped: refuse
+ * what not every server version tells its hooks of in time.
+ */
+static void
+refuse_own_changed(void)
+{
+	ListCell   *lc;
+
+	foreach(lc, query_oids("SELECT c.oid FROM pg_catalog.pg_class c "
+						   "WHERE c.relnamespace OPERATOR(pg_catalog.=) '" AB_SCHEMA "'::pg_catalog.regnamespace "
+						   "AND c.relkind OPERATOR(pg_catalog.=) 'r' AND (c.relrowsecurity OR c.relforcerowsecurity "
+						   "OR NOT EXISTS (SELECT FROM pg_catalog.pg_index i "
+						   "WHERE i.indrelid OPERATOR(pg_catalog.=) c.oid AND i.indisvalid) "
+						   "OR c.relname OPERATOR(pg_catalog.=) '" AB_STORES "' AND NOT EXISTS (SELECT FROM pg_catalog.pg_trigger t "
+						   "WHERE t.tgrelid OPERATOR(pg_catalog.=) c.oid AND t.tgname OPERATOR(pg_catalog.=) 'refuse_write'))"))
+		ab_refuse_own_table(lfirst_oid(lc));
+}
+
+/*
  * Remove the store of a table that needs none any more.  If a logical replication slot
  * may still have to read it, it is left for ab_drop_retained_stores(), with a note on it.
  */
-static void
-drop_store(Oid relid)
+void
+ab_end_store(Oid relid)
 {
 	Oid			heap = ab_store_find(relid);
 
 	if (!OidIsValid(heap))
 		return;
-	if (ab_store_decodable(heap) && ab_logical_slots_exist())
-		ab_store_retain(relid);
+	if (ab_store_awaited(heap))
+		ab_store_record(relid, heap, GetTopFullTransactionId());
 	else
 		ab_store_drop(relid);
 }
@@ -208,7 +181,7 @@ static void
 drop_unused_store(Oid relid)
 {
 	if (OidIsValid(ab_store_find(relid)) && OidIsValid(ab_am_oid()) && !store_in_use(relid))
-		drop_store(relid);
+		ab_end_store(relid);
 }
 
 /*
@@ -255,7 +228,8 @@ appendable_bytea_command_end(PG_FUNCTION_ARGS)
 	{
 		if (!publication)
 		{
-			ab_refuse_own_row_security(lfirst_oid(lc));
+			if (get_rel_namespace(lfirst_oid(lc)) == ab_schema_oid())
+				refuse_own_changed();
 			ab_relation_changed(lfirst_oid(lc));
 			ab_refuse_hidden_default(lfirst_oid(lc));
 			drop_unused_store(lfirst_oid(lc));
@@ -266,7 +240,7 @@ appendable_bytea_command_end(PG_FUNCTION_ARGS)
 }
 
 /*
- * Remove stores that drop_store() left, if all slots have passed the transaction that did:
+ * Remove stores that ab_end_store() left, if all slots have passed the transaction that did:
  * from then on they cannot see its table any more either.  forgotten: remove also stores
  * of tables that were dropped while event triggers were off.
  */
@@ -288,10 +262,10 @@ ab_drop_retained_stores(bool forgotten)
 			/* a table that exists, whatever has become of it, keeps its store */
 			if (forgotten && !store_in_use(relid) &&
 				!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
-				drop_store(relid);
+				ab_end_store(relid);
 		}
 		else if ((U64FromFullTransactionId(dropped_by) + PG_INT32_MAX < now ||
-				  slots_passed(XidFromFullTransactionId(dropped_by))) && !store_in_use(relid))
+				  ab_slots_passed(XidFromFullTransactionId(dropped_by))) && !store_in_use(relid))
 			ab_store_drop(relid);
 	}
 }
@@ -311,233 +285,10 @@ appendable_bytea_dropped(PG_FUNCTION_ARGS)
 	if (oids != NIL)
 		ab_drop_retained_stores(false);
 	foreach(lc, oids)
-		drop_store(lfirst_oid(lc));
+		ab_end_store(lfirst_oid(lc));
 	if (query_oids("SELECT objid FROM pg_catalog.pg_event_trigger_dropped_objects() "
 				   "WHERE '" AB_SCHEMA "' OPERATOR(pg_catalog.=) ANY (ARRAY[schema_name, address_names[1]]) "
 				   "AND object_type OPERATOR(pg_catalog.=) ANY (ARRAY['index', 'trigger'])") != NIL)
-		ab_refuse_own_dropped();
+		refuse_own_changed();
 	PG_RETURN_NULL();
-}
-
-/* Raise an error unless the relation is there and the user owns it. */
-static void
-require_owner(Oid relid)
-{
-	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relid)));
-	if (!RelationOwnerCheck_compat(relid, GetUserId()))
-		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
-}
-
-/*
- * Lock a table of the user's against everybody.  Who has no right to it does not get to
- * wait for it, and what was true before the lock is asked again under it.
- */
-void
-ab_lock_own_table(Oid relid)
-{
-	require_owner(relid);
-	LockRelationOid(relid, AccessExclusiveLock);
-	require_owner(relid);
-}
-
-/* ALTER COLUMN ... TYPE bytea or text for every column of ours; NULL if there is none. */
-static char *
-detach_command(Oid relid)
-{
-	Relation	rel = relation_open(relid, NoLock);
-	TupleDesc	desc = RelationGetDescr(rel);
-	StringInfoData command;
-	const char *separator = " ";
-
-	initStringInfo(&command);
-	appendStringInfo(&command, "ALTER TABLE %s",
-					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
-												RelationGetRelationName(rel)));
-	for (AttrNumber n = 0; (n = ab_next_column(desc, n)) > 0;)
-	{
-		const char *column = quote_identifier(NameStr(TupleDescAttr(desc, n - 1)->attname));
-
-		const char *plain = ab_type_of(TupleDescAttr(desc, n - 1)->atttypid)->plain_name;
-
-		Oid			collation = TupleDescAttr(desc, n - 1)->attcollation;
-
-		appendStringInfo(&command, "%sALTER COLUMN %s TYPE pg_catalog.%s%s%s USING %s::pg_catalog.%s",
-						 separator, column, plain, OidIsValid(collation) ? " COLLATE " : "",
-						 OidIsValid(collation) ? generate_collation_name(collation) : "", column, plain);
-		separator = ", ";
-	}
-	relation_close(rel, NoLock);
-	return separator[0] == ',' ? command.data : NULL;
-}
-
-/*
- * Go on as the owner of a table: functions of a default or a trigger are his, and must
- * not run with the rights of a superuser who looks after the table.  The former user
- * comes back by SetUserIdAndSecContext(), or with an error by the end of the
- * transaction.
- */
-void
-ab_become_owner(Relation rel, Oid *user, int *security)
-{
-	GetUserIdAndSecContext(user, security);
-	SetUserIdAndSecContext(rel->rd_rel->relowner,
-						   *security | SECURITY_RESTRICTED_OPERATION | SECURITY_NOFORCE_RLS);
-}
-
-/* A default of our type as text that makes the same bytes as a bytea. */
-static char *
-default_as_bytea(Relation rel, int attnum)
-{
-	Node	   *expr = build_column_default(rel, attnum);
-	const AbType *type = ab_type_of(TupleDescAttr(RelationGetDescr(rel), attnum - 1)->atttypid);
-	Oid			user;
-	int			security;
-
-	if (expr == NULL)
-		return NULL;
-	ab_become_owner(rel, &user, &security);
-	expr = eval_const_expressions(NULL, expr);
-	SetUserIdAndSecContext(user, security);
-	if (IsA(expr, Const))
-	{
-		Const	   *value = (Const *) expr;
-		bytea	   *bytes;
-		char	   *hex;
-		int			n;
-
-		if (value->constisnull)
-			return NULL;
-		bytes = ab_read_bytea(value->constvalue, 0, ab_length(value->constvalue));
-		if (type->plain == TEXTOID)
-			return psprintf("%s::pg_catalog.text", quote_literal_cstr(text_to_cstring(bytes)));
-		n = VARSIZE(bytes) - VARHDRSZ;
-		hex = palloc(2 * n + 1);
-		hex[hex_encode(VARDATA(bytes), n, hex)] = '\0';
-		return psprintf("'\\x%s'::pg_catalog.bytea", hex);
-	}
-	if (IsA(expr, FuncExpr))
-	{
-		FuncExpr   *cast = (FuncExpr *) expr;
-
-		if (list_length(cast->args) == 1 && exprType(linitial(cast->args)) == type->plain)
-			return deparse_expression(linitial(cast->args), NIL, false, false);
-	}
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("default of column \"%s\" of table \"%s\" cannot be turned into one of type %s",
-					NameStr(TupleDescAttr(RelationGetDescr(rel), attnum - 1)->attname),
-					RelationGetRelationName(rel), type->plain_name),
-			 errhint("Drop the default first.")));
-	return NULL;				/* not reached */
-}
-
-/*
- * Add to "drop" and "set" the commands that take the defaults of our columns away
- * from one table and give them back as bytea: a default that is merely cast would
- * keep depending on the extension.
- */
-static void
-convert_defaults(Oid relid, List **drop, List **set)
-{
-	Relation	rel = relation_open(relid, NoLock);
-	TupleDesc	desc = RelationGetDescr(rel);
-	const char *table = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
-												   RelationGetRelationName(rel));
-
-	for (AttrNumber n = 0; (n = ab_next_column(desc, n)) > 0;)
-	{
-		Form_pg_attribute att = TupleDescAttr(desc, n - 1);
-		const char *column;
-		char	   *value;
-
-		if (!att->atthasdef || att->attgenerated != '\0')
-			continue;
-		column = quote_identifier(NameStr(att->attname));
-		value = default_as_bytea(rel, n);
-		*drop = lappend(*drop, psprintf("ALTER TABLE ONLY %s ALTER COLUMN %s DROP DEFAULT",
-										table, column));
-		if (value != NULL)
-			*set = lappend(*set, psprintf("ALTER TABLE ONLY %s ALTER COLUMN %s SET DEFAULT %s",
-										  table, column, value));
-	}
-	relation_close(rel, NoLock);
-}
-
-/*
- * Run commands through SPI, each alone: an extension that sends DDL to other servers
- * sends the whole text that a command was in.
- */
-static void
-run_commands(List *commands)
-{
-	ListCell   *lc;
-
-	foreach(lc, commands)
-	{
-		if (SPI_execute(lfirst(lc), false, 0) < 0)
-			elog(ERROR, "could not run \"%s\"", (char *) lfirst(lc));
-	}
-}
-
-/*
- * appendable_bytea_detach(regclass): put a table, and all that inherit from it, on
- * heap with columns of type bytea.
- */
-Datum
-appendable_bytea_detach(PG_FUNCTION_ARGS)
-{
-	Oid			relid = PG_GETARG_OID(0);
-	List	   *tables;
-	ListCell   *lc;
-	List	   *drop_defaults = NIL;
-	List	   *set_defaults = NIL;
-	char	   *command;
-	Relation	rel;
-	Oid			user;
-	int			security;
-
-	ab_lock_own_table(relid);
-	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
-		require_owner(lfirst_oid(lc));
-	tables = find_all_inheritors(relid, AccessExclusiveLock, NULL);
-	foreach(lc, tables)
-	{
-		require_owner(lfirst_oid(lc));
-		convert_defaults(lfirst_oid(lc), &drop_defaults, &set_defaults);
-	}
-	rel = relation_open(relid, NoLock);
-	ab_become_owner(rel, &user, &security);
-	relation_close(rel, NoLock);
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
-	run_commands(drop_defaults);
-	command = detach_command(relid);
-	if (command != NULL)
-		run_commands(list_make1(command));
-	run_commands(set_defaults);
-	SPI_finish();
-	SetUserIdAndSecContext(user, security);
-	foreach(lc, tables)
-	{
-		bool		appendable;
-
-		rel = relation_open(lfirst_oid(lc), NoLock);
-		appendable = ab_is_appendable(rel);
-		relation_close(rel, NoLock);
-		if (appendable && detach_command(lfirst_oid(lc)) != NULL)
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("table \"%s\" has columns of its own of type %s",
-							get_rel_name(lfirst_oid(lc)), AB_EXTENSION),
-					 errhint("Call appendable_bytea_detach() for that table first.")));
-		if (appendable)
-		{
-			ab_set_access_method(lfirst_oid(lc), HEAP_TABLE_AM_OID);
-			drop_store(lfirst_oid(lc));
-		}
-	}
-	PG_RETURN_VOID();
 }

@@ -15,10 +15,9 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/htup_details.h"
-#include "access/table.h"
-#include "catalog/pg_attribute.h"
+#include "access/relation.h"
+#include "access/tupdesc_details.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_partitioned_table.h"
 #include "catalog/pg_statistic_ext.h"
@@ -26,9 +25,7 @@
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -45,41 +42,24 @@
 void
 ab_refuse_hidden_default(Oid relid)
 {
-	Relation	rel = table_open(AttributeRelationId, AccessShareLock);
-	ScanKeyData key[1];
-	SysScanDesc scan;
-	HeapTuple	tuple;
-	char	   *found = NULL;
+	Relation	rel = try_relation_open(relid, AccessShareLock);
+	TupleDesc	desc;
+	AbRef		ref;
 
-	ScanKeyInit(&key[0], Anum_pg_attribute_attrelid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(relid));
-	scan = systable_beginscan(rel, AttributeRelidNumIndexId, true, SnapshotSelf, 1, key);
-	while ((tuple = systable_getnext(scan)) != NULL)
+	if (rel == NULL)
+		return;
+	desc = RelationGetDescr(rel);
+	for (AttrNumber n = 0; (n = ab_next_column(desc, n)) > 0;)
 	{
-		Form_pg_attribute att = (Form_pg_attribute) GETSTRUCT(tuple);
-		bool		isnull;
-		Datum		missing;
-		Datum		value;
-		int			one = 1;
-		AbRef		ref;
-
-		if (!att->atthasmissing || att->attisdropped || ab_type_of(att->atttypid) == NULL)
-			continue;
-		missing = heap_getattr(tuple, Anum_pg_attribute_attmissingval, RelationGetDescr(rel), &isnull);
-		if (isnull)
-			continue;
-		value = array_get_element(missing, 1, &one, -1, att->attlen, att->attbyval,
-								  att->attalign, &isnull);
-		if (!isnull && ab_parse_reference(value, &ref))
-			found = pstrdup(NameStr(att->attname));
+		if (desc->constr && desc->constr->missing && desc->constr->missing[n - 1].am_present &&
+			ab_parse_reference(desc->constr->missing[n - 1].am_value, &ref))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("default of column \"%s\" is a value of another table",
+							NameStr(TupleDescAttr(desc, n - 1)->attname)),
+					 errhint("Add the column without a default, fill it with UPDATE, and set the default then.")));
 	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
-	if (found)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("default of column \"%s\" is a value of another table", found),
-				 errhint("Add the column without a default, fill it with UPDATE, and set the default then.")));
+	relation_close(rel, NoLock);
 }
 
 /*
@@ -119,22 +99,29 @@ may_hold(Node *expr)
 }
 
 /*
- * The same for a list of expressions in a column of a catalog's row.  themselves: an
- * expression that is of the type, and not of one that contains it, counts too.
+ * Which of ours does a catalog keep values of: those of some columns of a relation (0: an
+ * expression), and those of a list of expressions in a column of the catalog's row.
  */
 static const AbType *
-any_may_hold(int cacheid, HeapTuple tuple, AttrNumber attnum, bool themselves)
+kept_values(Oid relid, const int16 *columns, int ncolumns,
+			int cacheid, HeapTuple tuple, AttrNumber attnum)
 {
 	const AbType *found = NULL;
 	bool		isnull;
 	Datum		expressions = SysCacheGetAttr(cacheid, tuple, attnum, &isnull);
 	ListCell   *lc;
 
-	if (isnull)
-		return NULL;
+	for (int i = 0; i < ncolumns && found == NULL; i++)
+	{
+		if (columns[i] != 0)
+			found = ab_type_of(get_atttype(relid, columns[i]));
+	}
+	if (found != NULL || isnull)
+		return found;
 	foreach(lc, (List *) stringToNode(TextDatumGetCString(expressions)))
 	{
-		if (found == NULL && (themselves || ab_type_of(exprType(lfirst(lc))) == NULL))
+		/* an index's own values of the type are in no catalog: see below */
+		if (found == NULL && (cacheid != INDEXRELID || ab_type_of(exprType(lfirst(lc))) == NULL))
 			found = may_hold(lfirst(lc));
 	}
 	return found;
@@ -148,12 +135,11 @@ any_may_hold(int cacheid, HeapTuple tuple, AttrNumber attnum, bool themselves)
 void
 ab_refuse_index_expressions(Oid indexid, const char *name)
 {
-	HeapTuple	tuple = ab_catalog_row(IndexRelationId, IndexRelidIndexId,
-									   Anum_pg_index_indexrelid, indexid);
+	HeapTuple	tuple = ab_catalog_row(IndexRelationId, indexid, SnapshotSelf);
 	const AbType *found = NULL;
 
 	if (HeapTupleIsValid(tuple))
-		found = any_may_hold(INDEXRELID, tuple, Anum_pg_index_indexprs, false);
+		found = kept_values(InvalidOid, NULL, 0, INDEXRELID, tuple, Anum_pg_index_indexprs);
 	if (found)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -177,15 +163,9 @@ ab_refuse_partition_key(Oid relid, const char *name)
 	if (!HeapTupleIsValid(tuple))
 		return;
 	form = (Form_pg_partitioned_table) GETSTRUCT(tuple);
-	for (int i = 0; i < form->partnatts; i++)
-	{
-		if (found == NULL && form->partattrs.values[i] != 0)
-			found = ab_type_of(get_atttype(relid, form->partattrs.values[i]));
-	}
-	if (found == NULL)
-		found = any_may_hold(PARTRELID, tuple, Anum_pg_partitioned_table_partexprs, true);
-	if (form->partstrat == PARTITION_STRATEGY_HASH)
-		found = NULL;
+	if (form->partstrat != PARTITION_STRATEGY_HASH)
+		found = kept_values(relid, form->partattrs.values, form->partnatts,
+							PARTRELID, tuple, Anum_pg_partitioned_table_partexprs);
 	ReleaseSysCache(tuple);
 	if (found)
 		ereport(ERROR,
@@ -199,15 +179,15 @@ ab_refuse_partition_key(Oid relid, const char *name)
 void
 ab_refuse_domain(Oid typid)
 {
-	HeapTuple	tuple = ab_catalog_row(TypeRelationId, TypeOidIndexId, Anum_pg_type_oid, typid);
-	Oid			base = InvalidOid;
+	HeapTuple	tuple = ab_catalog_row(TypeRelationId, typid, SnapshotSelf);
+	const AbType *found = NULL;
 
 	if (HeapTupleIsValid(tuple) && ((Form_pg_type) GETSTRUCT(tuple))->typtype == TYPTYPE_DOMAIN)
-		base = ((Form_pg_type) GETSTRUCT(tuple))->typbasetype;
-	if (ab_type_in(base) != NULL)
+		found = ab_type_in(((Form_pg_type) GETSTRUCT(tuple))->typbasetype);
+	if (found)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("type %s cannot be the base of a domain", ab_type_in(base)->name),
+				 errmsg("type %s cannot be the base of a domain", found->name),
 				 errhint("Use a CHECK constraint on the column.")));
 }
 
@@ -215,21 +195,15 @@ ab_refuse_domain(Oid typid)
 void
 ab_refuse_statistics(Oid statid)
 {
-	HeapTuple	tuple = ab_catalog_row(StatisticExtRelationId, StatisticExtOidIndexId,
-									   Anum_pg_statistic_ext_oid, statid);
+	HeapTuple	tuple = ab_catalog_row(StatisticExtRelationId, statid, SnapshotSelf);
 	const AbType *found = NULL;
 
 	if (HeapTupleIsValid(tuple))
 	{
 		Form_pg_statistic_ext form = (Form_pg_statistic_ext) GETSTRUCT(tuple);
 
-		for (int i = 0; i < form->stxkeys.dim1; i++)
-		{
-			if (found == NULL)
-				found = ab_type_of(get_atttype(form->stxrelid, form->stxkeys.values[i]));
-		}
-		if (found == NULL)
-			found = any_may_hold(STATEXTOID, tuple, Anum_pg_statistic_ext_stxexprs, true);
+		found = kept_values(form->stxrelid, form->stxkeys.values, form->stxkeys.dim1,
+							STATEXTOID, tuple, Anum_pg_statistic_ext_stxexprs);
 	}
 	if (found)
 		ereport(ERROR,

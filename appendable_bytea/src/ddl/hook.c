@@ -59,9 +59,11 @@ typedef struct ComputedColumn
 	int			attnum;
 } ComputedColumn;
 
-/* both in TopTransactionContext */
+/* in TopTransactionContext */
 static List *computed_columns = NIL;
-static List *dropped_tables = NIL;
+
+/* the first table with columns of the type that this statement drops; empty: none */
+static NameData dropped_table;
 
 /* was the library loaded in this transaction? */
 static bool loaded_meanwhile = false;
@@ -70,7 +72,7 @@ static bool loaded_meanwhile = false;
 static bool
 read_class(Oid relid, FormData_pg_class *row)
 {
-	HeapTuple	tuple = ab_catalog_row(RelationRelationId, ClassOidIndexId, Anum_pg_class_oid, relid);
+	HeapTuple	tuple = ab_catalog_row(RelationRelationId, relid, SnapshotSelf);
 
 	if (!HeapTupleIsValid(tuple))
 		return false;
@@ -144,15 +146,12 @@ ab_set_access_method(Oid relid, Oid am)
 	heap_freetuple(tuple);
 	table_close(rel, RowExclusiveLock);
 
-	if (old != HEAP_TABLE_AM_OID)
-		deleteDependencyRecordsForSpecific(RelationRelationId, relid, DEPENDENCY_NORMAL,
-										   AccessMethodRelationId, old);
-	if (am != HEAP_TABLE_AM_OID)
-	{
-		ObjectAddressSet(table, RelationRelationId, relid);
-		ObjectAddressSet(method, AccessMethodRelationId, am);
-		recordDependencyOn(&table, &method, DEPENDENCY_NORMAL);
-	}
+	/* on heap, as on all that the server comes with, none is recorded */
+	deleteDependencyRecordsForSpecific(RelationRelationId, relid, DEPENDENCY_NORMAL,
+									   AccessMethodRelationId, old);
+	ObjectAddressSet(table, RelationRelationId, relid);
+	ObjectAddressSet(method, AccessMethodRelationId, am);
+	recordDependencyOn(&table, &method, DEPENDENCY_NORMAL);
 	CommandCounterIncrement();
 }
 
@@ -180,6 +179,7 @@ static void
 attach(Oid relid, const FormData_pg_class *row, const AbType *type)
 {
 	Oid			am = ab_am_oid();
+	FormData_pg_class old;
 
 	if (row->relam != am && row->relam != HEAP_TABLE_AM_OID)
 		ereport(ERROR,
@@ -188,23 +188,12 @@ attach(Oid relid, const FormData_pg_class *row, const AbType *type)
 						OidIsValid(row->relrewrite) ? get_rel_name(row->relrewrite) : NameStr(row->relname),
 						type->name),
 				 errdetail("Its access method is neither \"%s\" nor \"heap\".", AB_AM)));
-	if (OidIsValid(row->relrewrite) && row->relam != am)
-	{
-		HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(row->relrewrite));
-		bool		appendable = false;
-
-		if (HeapTupleIsValid(tuple))
-		{
-			appendable = ((Form_pg_class) GETSTRUCT(tuple))->relam == am;
-			ReleaseSysCache(tuple);
-		}
-		if (appendable)
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("table \"%s\" cannot leave access method \"%s\" with columns of type %s",
-							get_rel_name(row->relrewrite), AB_AM, type->name),
-					 errhint("Call appendable_bytea_detach() for the table.")));
-	}
+	if (row->relam != am && read_class(row->relrewrite, &old) && old.relam == am)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("table \"%s\" cannot leave access method \"%s\" with columns of type %s",
+						NameStr(old.relname), AB_AM, type->name),
+				 errhint("Call appendable_bytea_detach() for the table.")));
 	if (row->relam != am)
 		ab_set_access_method(relid, am);
 	if (row->relpersistence != RELPERSISTENCE_TEMP && !OidIsValid(row->relrewrite))
@@ -220,8 +209,19 @@ ab_relation_changed(Oid relid)
 	const AbType *within;
 	NameData	name;
 
-	if (!read_class(relid, &row) || row.relnamespace == ab_schema_oid())
+	if (!read_class(relid, &row))
 		return;
+	if (row.relnamespace == ab_schema_oid())
+	{
+		/*
+		 * A rewrite of a store loses chunks that a slot still has to read.
+		 * What a store's own relrewrite names is the table whose values it
+		 * has.
+		 */
+		if (row.relrewrite != relid && get_rel_namespace(row.relrewrite) == ab_schema_oid())
+			ab_refuse_awaited(row.relrewrite);
+		return;
+	}
 	if (row.relkind == RELKIND_SEQUENCE || row.relkind == RELKIND_TOASTVALUE)
 		return;
 	if (row.relkind == RELKIND_INDEX || row.relkind == RELKIND_PARTITIONED_INDEX)
@@ -276,25 +276,6 @@ ab_relation_changed(Oid relid)
 	}
 }
 
-/* A rewrite of a store loses chunks that a slot still has to read. */
-static void
-refuse_store_rewrite(Oid relid)
-{
-	FormData_pg_class row;
-
-	/* relrewrite of a store itself names the table whose values it has */
-	if (!read_class(relid, &row) || !OidIsValid(row.relrewrite) || row.relrewrite == relid ||
-		row.relnamespace != ab_schema_oid() ||
-		get_rel_namespace(row.relrewrite) != ab_schema_oid())
-		return;
-	if (ab_store_decodable(row.relrewrite) && ab_logical_slots_exist())
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("chunk store \"%s\" cannot be rewritten while logical replication slots exist",
-						get_rel_name(row.relrewrite)),
-				 errhint("Use plain VACUUM, or drop the slots first.")));
-}
-
 /* Remember a column whose values a table rewrite of this transaction computes. */
 static void
 remember_computed(Oid relid, int attnum)
@@ -336,40 +317,25 @@ ab_rewrite_computes(Relation rel, int attnum)
 static void
 object_dropped(Oid classid, Oid objid, int subid)
 {
+	FormData_pg_class row;
+
 	if (classid == RelationRelationId)
 	{
-		HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(objid));
-		bool		appendable = false;
-
-		if (HeapTupleIsValid(tuple))
-		{
-			Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
-
-			/* partitions on heap go with a partitioned table of ours */
-			appendable = (form->relkind == RELKIND_RELATION ||
-						  form->relkind == RELKIND_PARTITIONED_TABLE ||
-						  form->relkind == RELKIND_MATVIEW) &&
-				form->relnamespace != ab_schema_oid() &&
-				(subid == 0 ? form->relam == ab_am_oid() :
-				 ab_type_of(get_atttype(objid, subid)) != NULL);
-			ReleaseSysCache(tuple);
-		}
-		if (appendable)
-		{
-			MemoryContext oldcontext = MemoryContextSwitchTo(TopTransactionContext);
-
-			dropped_tables = lappend(dropped_tables, pstrdup(get_rel_name(objid)));
-			MemoryContextSwitchTo(oldcontext);
-		}
+		/* partitions on heap go with a partitioned table of ours */
+		if (NameStr(dropped_table)[0] == '\0' && read_class(objid, &row) && row.relnamespace != ab_schema_oid() &&
+			(row.relkind == RELKIND_RELATION || row.relkind == RELKIND_PARTITIONED_TABLE ||
+			 row.relkind == RELKIND_MATVIEW) &&
+			(subid == 0 ? row.relam == ab_am_oid() : ab_type_of(get_atttype(objid, subid)) != NULL))
+			dropped_table = row.relname;
 	}
-	else if (dropped_tables != NIL &&
+	else if (NameStr(dropped_table)[0] != '\0' &&
 			 ((classid == AccessMethodRelationId && objid == ab_am_oid()) ||
 			  (classid == TypeRelationId && ab_type_of(objid) != NULL)))
 		ereport(ERROR,
 				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
 				 errmsg("cannot drop extension \"%s\" together with the tables that use it", AB_EXTENSION),
 				 errdetail("Table \"%s\" would be dropped, or lose a column, with its data.",
-						   (char *) linitial(dropped_tables)),
+						   NameStr(dropped_table)),
 				 errhint("Call appendable_bytea_detach() for each such table, or drop it, first.")));
 }
 
@@ -377,7 +343,7 @@ object_dropped(Oid classid, Oid objid, int subid)
 void
 ab_statement_begins(void)
 {
-	dropped_tables = NIL;
+	NameStr(dropped_table)[0] = '\0';
 }
 
 static void
@@ -407,7 +373,6 @@ object_accessed(ObjectAccessType access, Oid classid, Oid objid, int subid, void
 		{
 			if (subid > 0)
 				remember_computed(objid, subid);
-			refuse_store_rewrite(objid);
 			ab_relation_changed(objid);
 		}
 		else if (classid == TypeRelationId && access == OAT_POST_CREATE)
@@ -490,7 +455,7 @@ transaction_ended(XactEvent event, void *arg)
 		case XACT_EVENT_PARALLEL_COMMIT:
 		case XACT_EVENT_PARALLEL_ABORT:
 			computed_columns = NIL;
-			dropped_tables = NIL;
+			ab_statement_begins();
 			loaded_meanwhile = false;
 			break;
 		default:

@@ -3,12 +3,12 @@
  * own.c
  *	  The extension's own objects stay what and where they are.
  *
- * The type, the access method's handler, the schema of the stores and their catalog are
- * found by their names, stores by what the catalog says, and values are read through
- * them: a superuser could rename, move or alter each (a member of an extension may be),
- * and every value would be out of reach.  Called by hook.c when an object was altered,
- * made or dropped, and by the event trigger for dropped objects; each function raises an
- * error or does nothing.
+ * The types, the access method's handler, the schema of the stores and their catalog are
+ * found by their names, stores by what the catalog says and kept like their tables by event
+ * triggers, and values are read through them: a superuser could rename, move or alter each
+ * (a member of an extension may be), and every value would be out of reach.  Called by hook.c
+ * when an object was altered, made or dropped, and by the event triggers; each function
+ * raises an error or does nothing.
  *
  * What may change is who owns them, where their files are, and settings of their storage
  * but for the mark that has vacuum wait for logical decoding.
@@ -19,16 +19,16 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/htup_details.h"
-#include "access/relation.h"
-#include "access/reloptions.h"
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/dependency.h"
+#include "catalog/index.h"
 #include "catalog/objectaccess.h"
+#include "catalog/objectaddress.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_event_trigger.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_namespace.h"
@@ -37,8 +37,7 @@
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
-#include "commands/trigger.h"
-#include "utils/fmgroids.h"
+#include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -48,181 +47,138 @@
 #include "store.h"
 
 static void
-refuse_change(const char *what, const char *name)
+refuse_change(Oid classid, Oid objid)
 {
+	ObjectAddress object = {classid, objid, 0};
+	int			cache = get_object_catcache_oid(classid);
+	HeapTuple	tuple = SearchSysCache1(cache, ObjectIdGetDatum(objid));
+	bool		isnull;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "object %u is not in catalog %u", objid, classid);
 	ereport(ERROR,
 			(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
 			 errmsg("cannot alter %s \"%s\" because extension \"%s\" requires it as it is",
-					what, name, AB_EXTENSION),
+					getObjectTypeDescription(&object, false),
+					NameStr(*DatumGetName(SysCacheGetAttr(cache, tuple, get_object_attnum_name(classid), &isnull))),
+					AB_EXTENSION),
 			 errhint("Values of type %s are read through it.", AB_EXTENSION)));
 }
 
-/* A copy of a catalog row that may not be visible yet, found by its OID, or NULL. */
-HeapTuple
-ab_catalog_row(Oid catalog, Oid index, AttrNumber oid_column, Oid objid)
-{
-	Relation	rel = table_open(catalog, AccessShareLock);
-	ScanKeyData key[1];
-	SysScanDesc scan;
-	HeapTuple	tuple;
-
-	ScanKeyInit(&key[0], oid_column, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(objid));
-	scan = systable_beginscan(rel, index, true, SnapshotSelf, 1, key);
-	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
-		tuple = heap_copytuple(tuple);
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
-	return tuple;
-}
-
-/* The row of an object as a command has left it: the catalog caches still have what was before. */
+/* The row of an object as a command has left it. */
 static void *
-row_after(Oid catalog, Oid index, AttrNumber oid_column, Oid objid)
+row_after(Oid catalog, Oid objid)
 {
-	HeapTuple	tuple = ab_catalog_row(catalog, index, oid_column, objid);
+	HeapTuple	tuple = ab_catalog_row(catalog, objid, SnapshotSelf);
 
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "object %u is not in catalog %u", objid, catalog);
 	return GETSTRUCT(tuple);
 }
 
-/* A table got something that would change what writes to it or reads from it do. */
-static void
-refuse_for_own_table(Oid relid)
+/* A table got or lost something that would change what writes to it or reads from it do. */
+void
+ab_refuse_own_table(Oid relid)
 {
 	if (get_rel_namespace(relid) == ab_schema_oid())
-		refuse_change("table", get_rel_name(relid));
+		refuse_change(RelationRelationId, relid);
 }
 
-static void
-type_altered(Oid typid)
-{
-	HeapTuple	old = SearchSysCache1(TYPEOID, ObjectIdGetDatum(typid));
-	FormData_pg_type before;
-	FormData_pg_type after;
-
-	if (!HeapTupleIsValid(old))
-		elog(ERROR, "cache lookup failed for type %u", typid);
-	memcpy(&before, GETSTRUCT(old), sizeof(before));
-	ReleaseSysCache(old);
-	memcpy(&after, row_after(TypeRelationId, TypeOidIndexId, Anum_pg_type_oid, typid), sizeof(after));
-	after.typowner = before.typowner;
-	if (memcmp(&before, &after, sizeof(before)) != 0)
-		refuse_change("type", NameStr(before.typname));
-}
-
-static void
-schema_altered(Oid schema)
-{
-	Form_pg_namespace after = row_after(NamespaceRelationId, NamespaceOidIndexId,
-										Anum_pg_namespace_oid, schema);
-
-	if (strcmp(NameStr(after->nspname), AB_SCHEMA) != 0)
-		refuse_change("schema", AB_SCHEMA);
-}
-
-static void
-function_altered(Oid function)
-{
-	HeapTuple	tuple = SearchSysCache1(AMOID, ObjectIdGetDatum(ab_am_oid()));
-	bool		handler;
-	Form_pg_proc after;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for access method %u", ab_am_oid());
-	handler = ((Form_pg_am) GETSTRUCT(tuple))->amhandler == function;
-	ReleaseSysCache(tuple);
-	if (!handler)
-		return;
-	after = row_after(ProcedureRelationId, ProcedureOidIndexId, Anum_pg_proc_oid, function);
-	if (after->pronamespace != get_func_namespace(function))
-		refuse_change("function", get_func_name(function));
-}
-
-/* Does a row of pg_class say that logical decoding reads the table? */
+/* Is an object, as it was before the command, one that values are read through? */
 static bool
-is_decodable(HeapTuple class)
+is_own(Oid classid, Oid objid)
 {
-	Relation	rel = table_open(RelationRelationId, AccessShareLock);
-	bytea	   *options = extractRelOptions(class, RelationGetDescr(rel), NULL);
-
-	table_close(rel, AccessShareLock);
-	return options != NULL && ((StdRdOptions *) options)->user_catalog_table;
+	switch (classid)
+	{
+		case RelationRelationId:
+			return OidIsValid(ab_schema_oid()) && get_rel_namespace(objid) == ab_schema_oid();
+		case TypeRelationId:
+			return ab_type_of(objid) != NULL;
+		case NamespaceRelationId:
+			return objid == ab_schema_oid();
+		case ProcedureRelationId:
+			return objid == GetSysCacheOid1(AMOID, Anum_pg_am_amhandler, ObjectIdGetDatum(ab_am_oid()));
+		case EventTriggerRelationId:
+			return getExtensionOfObject(classid, objid) == get_extension_oid(AB_EXTENSION, true);
+		default:
+			return false;
+	}
 }
 
-/* A store, its index, the catalog of stores, or a column of one of them (subid). */
+/* May a command have changed this column of an object's row in its catalog? */
+static bool
+may_change(Oid classid, AttrNumber attnum)
+{
+	return attnum == get_object_attnum_owner(classid) || attnum == get_object_attnum_acl(classid) ||
+		(classid == RelationRelationId &&
+		 (attnum == Anum_pg_class_reltablespace || attnum == Anum_pg_class_relfilenode ||
+		  attnum == Anum_pg_class_reloptions));
+}
+
+/* Was a relation given another file, as by a move to another tablespace? */
+static bool
+has_new_file(HeapTuple before, HeapTuple after)
+{
+	return ((Form_pg_class) GETSTRUCT(before))->relfilenode != ((Form_pg_class) GETSTRUCT(after))->relfilenode;
+}
+
+/* An object of ours was altered: is it what it was? */
 static void
-store_altered(Oid relid, int subid)
+own_altered(Oid classid, Oid objid)
 {
-	HeapTuple	old = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	HeapTuple	new;
-	FormData_pg_class before;
-	FormData_pg_class after;
-	const char *what;
-	bool		decodable;
+	Relation	catalog = table_open(classid, AccessShareLock);
+	TupleDesc	desc = RelationGetDescr(catalog);
+	HeapTuple	before = SearchSysCache1(get_object_catcache_oid(classid), ObjectIdGetDatum(objid));
+	HeapTuple	after = ab_catalog_row(classid, objid, SnapshotSelf);
+	bool		changed;
 
-	/* not there before the command: it is being made */
-	if (!HeapTupleIsValid(old))
-		return;
-	memcpy(&before, GETSTRUCT(old), sizeof(before));
-	decodable = before.relnamespace == ab_schema_oid() &&
-		before.relkind == RELKIND_RELATION && is_decodable(old);
-	ReleaseSysCache(old);
-	if (before.relnamespace != ab_schema_oid())
-		return;
-	what = before.relkind == RELKIND_RELATION ? "table" : "index";
-	if (subid != 0)
-		refuse_change(what, NameStr(before.relname));
-	new = ab_catalog_row(RelationRelationId, ClassOidIndexId, Anum_pg_class_oid, relid);
-	if (!HeapTupleIsValid(new))
-		elog(ERROR, "cache lookup failed for relation %u", relid);
-	memcpy(&after, GETSTRUCT(new), sizeof(after));
-	if (decodable && !is_decodable(new) && !ab_store_matching)
-		refuse_change(what, NameStr(before.relname));
-	heap_freetuple(new);
-	after.relowner = before.relowner;
-	after.reltablespace = before.reltablespace;
-	after.relfilenode = before.relfilenode;
-	if (memcmp(&before, &after, sizeof(before)) != 0)
-		refuse_change(what, NameStr(before.relname));
+	if (!HeapTupleIsValid(before) || !HeapTupleIsValid(after))
+		elog(ERROR, "object %u is not in catalog %u", objid, classid);
+	changed = classid == RelationRelationId && !ab_store_matching &&
+		ab_is_decodable(before) && !ab_is_decodable(after);
+	if (classid == RelationRelationId && !ab_store_matching && has_new_file(before, after))
+		ab_refuse_awaited(get_rel_relkind(objid) == RELKIND_INDEX ? IndexGetRelation(objid, false) : objid);
+	for (AttrNumber n = 1; n <= desc->natts && !changed; n++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, n - 1);
+		bool		was_null;
+		bool		isnull;
+		Datum		was = heap_getattr(before, n, desc, &was_null);
+		Datum		is = heap_getattr(after, n, desc, &isnull);
+
+		changed = !may_change(classid, n) &&
+			(was_null != isnull || (!isnull && !datumIsEqual(was, is, att->attbyval, att->attlen)));
+	}
+	if (changed)
+		refuse_change(classid, objid);
+	ReleaseSysCache(before);
+	heap_freetuple(after);
+	table_close(catalog, AccessShareLock);
 }
 
-/* A table was altered in a way of which not every server version tells: row security. */
-void
-ab_refuse_own_row_security(Oid relid)
+static void
+require_member(Oid extension, Oid classid, Oid objid)
 {
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	Form_pg_class row;
-
-	if (!HeapTupleIsValid(tuple))
-		return;
-	row = (Form_pg_class) GETSTRUCT(tuple);
-	if (row->relnamespace == ab_schema_oid() && (row->relrowsecurity || row->relforcerowsecurity))
-		refuse_change("table", NameStr(row->relname));
-	ReleaseSysCache(tuple);
+	if (OidIsValid(objid) && getExtensionOfObject(classid, objid) != extension)
+		refuse_change(classid, objid);
 }
 
 /* What values are read through is part of the extension. */
 static void
 extension_altered(Oid extension)
 {
+	ListCell   *lc;
+
 	if (extension != get_extension_oid(AB_EXTENSION, true))
 		return;
 	CommandCounterIncrement();
 	for (int i = 0; i < AB_NTYPES; i++)
-	{
-		const AbType *type = &ab_types()[i];
-
-		if (OidIsValid(type->oid) && getExtensionOfObject(TypeRelationId, type->oid) != extension)
-			refuse_change("type", type->name);
-	}
-	if (getExtensionOfObject(AccessMethodRelationId, ab_am_oid()) != extension)
-		refuse_change("access method", AB_AM);
-	if (getExtensionOfObject(NamespaceRelationId, ab_schema_oid()) != extension)
-		refuse_change("schema", AB_SCHEMA);
-	if (getExtensionOfObject(RelationRelationId, ab_stores_oid()) != extension)
-		refuse_change("table", AB_STORES);
+		require_member(extension, TypeRelationId, ab_types()[i].oid);
+	require_member(extension, AccessMethodRelationId, ab_am_oid());
+	require_member(extension, NamespaceRelationId, ab_schema_oid());
+	require_member(extension, RelationRelationId, ab_stores_oid());
+	foreach(lc, ab_store_list())
+		require_member(extension, RelationRelationId, ab_store_find(lfirst_oid(lc)));
 }
 
 /* An object was altered, a column was added to a relation, or a trigger or rule was made; of inheritance both tables. */
@@ -231,79 +187,18 @@ ab_refuse_own_altered(Oid classid, Oid objid, int subid)
 {
 	if (creating_extension)
 		return;
-	if (classid == RelationRelationId)
-		store_altered(objid, subid);
-	else if (classid == TypeRelationId && ab_type_of(objid) != NULL)
-		type_altered(objid);
-	else if (classid == NamespaceRelationId && objid == ab_schema_oid())
-		schema_altered(objid);
-	else if (classid == ProcedureRelationId)
-		function_altered(objid);
+	if (is_own(classid, objid))
+	{
+		if (subid != 0)
+			ab_refuse_own_table(objid);
+		own_altered(classid, objid);
+	}
 	else if (classid == ExtensionRelationId)
 		extension_altered(objid);
 	else if (classid == TriggerRelationId)
-		refuse_for_own_table(((Form_pg_trigger) row_after(TriggerRelationId, TriggerOidIndexId,
-														  Anum_pg_trigger_oid, objid))->tgrelid);
+		ab_refuse_own_table(((Form_pg_trigger) row_after(classid, objid))->tgrelid);
 	else if (classid == RewriteRelationId)
-		refuse_for_own_table(((Form_pg_rewrite) row_after(RewriteRelationId, RewriteOidIndexId,
-														  Anum_pg_rewrite_oid, objid))->ev_class);
+		ab_refuse_own_table(((Form_pg_rewrite) row_after(classid, objid))->ev_class);
 	else if (classid == InheritsRelationId)
-		refuse_for_own_table(objid);
-}
-
-/* Does SQL still not write to the catalog of stores? */
-static bool
-refuses_writes(Relation catalog)
-{
-	for (int i = 0; catalog->trigdesc && i < catalog->trigdesc->numtriggers; i++)
-	{
-		const Trigger *trigger = &catalog->trigdesc->triggers[i];
-		const char *function = get_func_name(trigger->tgfoid);
-
-		if (trigger->tgenabled == TRIGGER_FIRES_ALWAYS && function &&
-			strcmp(function, "appendable_bytea_refuse_write") == 0 &&
-			getExtensionOfObject(ProcedureRelationId, trigger->tgfoid) == get_extension_oid(AB_EXTENSION, true))
-			return true;
-	}
-	return false;
-}
-
-static bool
-has_index(Relation rel)
-{
-	ListCell   *lc;
-
-	foreach(lc, RelationGetIndexList(rel))
-	{
-		if (get_index_isvalid(lfirst_oid(lc)))
-			return true;
-	}
-	return false;
-}
-
-/* Indexes or triggers in the schema of the stores were dropped: are they still needed? */
-void
-ab_refuse_own_dropped(void)
-{
-	Relation	catalog = table_open(ab_stores_oid(), AccessShareLock);
-	ListCell   *lc;
-
-	if (!refuses_writes(catalog) || !has_index(catalog))
-		refuse_change("table", AB_STORES);
-	table_close(catalog, AccessShareLock);
-	foreach(lc, ab_store_list())
-	{
-		Oid			relid = lfirst_oid(lc);
-		Oid			heap = ab_store_find(relid);
-		Relation	store = OidIsValid(heap) ? try_relation_open(heap, AccessShareLock) : NULL;
-
-		if (store && !has_index(store))
-			ereport(ERROR,
-					(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
-					 errmsg("cannot drop the index of the chunk store of table \"%s\"",
-							get_rel_name(relid)),
-					 errhint("Use REINDEX to rebuild it.")));
-		if (store)
-			table_close(store, AccessShareLock);
-	}
+		ab_refuse_own_table(objid);
 }

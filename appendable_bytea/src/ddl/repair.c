@@ -1,14 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * repair.c
- *	  For the day when DDL ran without the extension noticing.
+ *	  What owners of tables call: back to the server's own types, and repair.
  *
+ * appendable_bytea_detach() puts a table on heap with columns of type bytea or text.
+ *
+ * appendable_bytea_repair() is for the day when DDL ran without the extension noticing.
  * A superuser can switch event triggers off (or edit catalogs) in a session that
  * has not loaded the library, and so make a table with a column of the type that
  * stays on heap, with references of other tables in it: the chunks go with the rows of
- * those.  appendable_bytea_repair() puts it right while they are there.  It also removes
- * chunks that belong to no value, and stores that were left for a logical replication
- * slot to read.
+ * those.  It puts that right while they are there.  It also removes chunks that belong to
+ * no value, and stores that were left for a logical replication slot to read.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -17,33 +19,246 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/relation.h"
 #include "access/table.h"
-#include "access/tableam.h"
 #include "access/xact.h"
+#include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_type.h"
 #include "executor/spi.h"
-#include "executor/tuptable.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "rewrite/rewriteHandler.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/ruleutils.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
 #include "compat_table.h"
 #include "ddl/ddl.h"
 #include "store.h"
 
+PG_FUNCTION_INFO_V1(appendable_bytea_detach);
 PG_FUNCTION_INFO_V1(appendable_bytea_repair);
 
+/* Raise an error unless the relation is there and the user owns it. */
 static void
-run_command(const char *command)
+require_owner(Oid relid)
 {
+	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
+	if (!RelationOwnerCheck_compat(relid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
+}
+
+/*
+ * Lock a table of the user's against everybody.  Who has no right to it does not get to
+ * wait for it, and what was true before the lock is asked again under it.
+ */
+static void
+lock_own_table(Oid relid)
+{
+	require_owner(relid);
+	LockRelationOid(relid, AccessExclusiveLock);
+	require_owner(relid);
+}
+
+static const char *
+qualified_name(Relation rel)
+{
+	return quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
+									  RelationGetRelationName(rel));
+}
+
+/* ALTER COLUMN ... TYPE bytea or text for every column of ours; NULL if there is none. */
+static char *
+detach_command(Oid relid)
+{
+	Relation	rel = relation_open(relid, NoLock);
+	TupleDesc	desc = RelationGetDescr(rel);
+	StringInfoData command;
+	const char *separator = " ";
+
+	initStringInfo(&command);
+	appendStringInfo(&command, "ALTER TABLE %s", qualified_name(rel));
+	for (AttrNumber n = 0; (n = ab_next_column(desc, n)) > 0;)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, n - 1);
+		const char *column = quote_identifier(NameStr(att->attname));
+		const char *plain = ab_type_of(att->atttypid)->plain_name;
+		Oid			collation = att->attcollation;
+
+		appendStringInfo(&command, "%sALTER COLUMN %s TYPE pg_catalog.%s%s%s USING %s::pg_catalog.%s",
+						 separator, column, plain, OidIsValid(collation) ? " COLLATE " : "",
+						 OidIsValid(collation) ? generate_collation_name(collation) : "", column, plain);
+		separator = ", ";
+	}
+	relation_close(rel, NoLock);
+	return separator[0] == ',' ? command.data : NULL;
+}
+
+/*
+ * Go on as the owner of a table: functions of a default or a trigger are his, and must
+ * not run with the rights of a superuser who looks after the table.  The former user
+ * comes back by SetUserIdAndSecContext(), or with an error by the end of the
+ * transaction.
+ */
+void
+ab_become_owner(Relation rel, Oid *user, int *security)
+{
+	GetUserIdAndSecContext(user, security);
+	SetUserIdAndSecContext(rel->rd_rel->relowner,
+						   *security | SECURITY_RESTRICTED_OPERATION | SECURITY_NOFORCE_RLS);
+}
+
+/* A default of our type as the text of one of the type that it is like, with the same bytes; NULL: none. */
+static char *
+plain_default(Relation rel, int attnum)
+{
+	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), attnum - 1);
+	const AbType *type = ab_type_of(att->atttypid);
+	Node	   *expr = build_column_default(rel, attnum);
+	Oid			user;
+	int			security;
+
+	if (expr == NULL)
+		return NULL;
+	ab_become_owner(rel, &user, &security);
+	expr = eval_const_expressions(NULL, expr);
+	SetUserIdAndSecContext(user, security);
+	if (IsA(expr, Const))
+	{
+		Const	   *value = (Const *) expr;
+
+		if (value->constisnull)
+			return NULL;
+		expr = (Node *) makeConst(type->plain, -1, get_typcollation(type->plain), -1,
+								  PointerGetDatum(ab_read_bytea(value->constvalue, 0, ab_length(value->constvalue))),
+								  false, false);
+	}
+	else if (IsA(expr, FuncExpr) && list_length(((FuncExpr *) expr)->args) == 1)
+		expr = linitial(((FuncExpr *) expr)->args);
+	if (exprType(expr) != type->plain)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("default of column \"%s\" of table \"%s\" cannot be turned into one of type %s",
+						NameStr(att->attname), RelationGetRelationName(rel), type->plain_name),
+				 errhint("Drop the default first.")));
+	return deparse_expression(expr, NIL, false, false);
+}
+
+/*
+ * Add to "drop" and "set" the commands that take the defaults of our columns away
+ * from one table and give them back as bytea: a default that is merely cast would
+ * keep depending on the extension.
+ */
+static void
+convert_defaults(Oid relid, List **drop, List **set)
+{
+	Relation	rel = relation_open(relid, NoLock);
+	TupleDesc	desc = RelationGetDescr(rel);
+	const char *table = qualified_name(rel);
+
+	for (AttrNumber n = 0; (n = ab_next_column(desc, n)) > 0;)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, n - 1);
+		const char *column;
+		char	   *value;
+
+		if (!att->atthasdef || att->attgenerated != '\0')
+			continue;
+		column = quote_identifier(NameStr(att->attname));
+		value = plain_default(rel, n);
+		*drop = lappend(*drop, psprintf("ALTER TABLE ONLY %s ALTER COLUMN %s DROP DEFAULT",
+										table, column));
+		if (value != NULL)
+			*set = lappend(*set, psprintf("ALTER TABLE ONLY %s ALTER COLUMN %s SET DEFAULT %s",
+										  table, column, value));
+	}
+	relation_close(rel, NoLock);
+}
+
+/*
+ * Run commands as the owner of a table, each alone: an extension that sends DDL to other
+ * servers sends the whole text that a command was in.
+ */
+static void
+run_as_owner(Oid relid, List *commands)
+{
+	Relation	rel = relation_open(relid, NoLock);
+	Oid			user;
+	int			security;
+	ListCell   *lc;
+
+	ab_become_owner(rel, &user, &security);
+	relation_close(rel, NoLock);
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
-	if (SPI_execute(command, false, 0) < 0)
-		elog(ERROR, "could not run \"%s\"", command);
+	foreach(lc, commands)
+	{
+		if (SPI_execute(lfirst(lc), false, 0) < 0)
+			elog(ERROR, "could not run \"%s\"", (char *) lfirst(lc));
+	}
 	SPI_finish();
+	SetUserIdAndSecContext(user, security);
+	CommandCounterIncrement();
+}
+
+/*
+ * appendable_bytea_detach(regclass): put a table, and all that inherit from it, on
+ * heap with columns of type bytea.
+ */
+Datum
+appendable_bytea_detach(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+	List	   *tables;
+	ListCell   *lc;
+	List	   *commands = NIL;
+	List	   *set_defaults = NIL;
+	char	   *command;
+
+	lock_own_table(relid);
+	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
+		require_owner(lfirst_oid(lc));
+	tables = find_all_inheritors(relid, AccessExclusiveLock, NULL);
+	foreach(lc, tables)
+	{
+		require_owner(lfirst_oid(lc));
+		convert_defaults(lfirst_oid(lc), &commands, &set_defaults);
+	}
+	command = detach_command(relid);
+	if (command != NULL)
+		commands = lappend(commands, command);
+	run_as_owner(relid, list_concat(commands, set_defaults));
+	foreach(lc, tables)
+	{
+		Relation	rel = relation_open(lfirst_oid(lc), NoLock);
+		bool		appendable = ab_is_appendable(rel);
+
+		relation_close(rel, NoLock);
+		if (!appendable)
+			continue;
+		if (detach_command(lfirst_oid(lc)) != NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("table \"%s\" has columns of its own of type %s",
+							get_rel_name(lfirst_oid(lc)), AB_EXTENSION),
+					 errhint("Call appendable_bytea_detach() for that table first.")));
+		ab_set_access_method(lfirst_oid(lc), HEAP_TABLE_AM_OID);
+		ab_end_store(lfirst_oid(lc));
+	}
+	PG_RETURN_VOID();
 }
 
 /*
@@ -62,9 +277,7 @@ adopt_command(Oid relid)
 	AbRef		ref;
 
 	initStringInfo(&command);
-	appendStringInfo(&command, "UPDATE ONLY %s",
-					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
-												RelationGetRelationName(rel)));
+	appendStringInfo(&command, "UPDATE ONLY %s", qualified_name(rel));
 	for (AttrNumber n = 0; (n = ab_next_column(desc, n)) > 0;)
 	{
 		Form_pg_attribute att = TupleDescAttr(desc, n - 1);
@@ -90,24 +303,14 @@ repair_table(Oid relid, int64 *chunks, int64 *bytes)
 	char	   *command;
 
 	*chunks = *bytes = 0;
-	ab_lock_own_table(relid);
+	lock_own_table(relid);
 	ab_relation_changed(relid);
 	ab_store_match(relid);
 	if (get_rel_relkind(relid) != RELKIND_RELATION)
 		return;
 	command = adopt_command(relid);
 	if (command)
-	{
-		Relation	rel = table_open(relid, NoLock);
-		Oid			user;
-		int			security;
-
-		ab_become_owner(rel, &user, &security);
-		run_command(command);
-		SetUserIdAndSecContext(user, security);
-		table_close(rel, NoLock);
-		CommandCounterIncrement();
-	}
+		run_as_owner(relid, list_make1(command));
 	ab_free_unowned(relid, chunks, bytes);
 }
 

@@ -54,18 +54,10 @@ refuse_reindex(const ReindexStmt *stmt)
 {
 	ListCell   *lc;
 
-	if (!OidIsValid(ab_schema_oid()) || !reaches_stores(stmt) || !ab_logical_slots_exist())
+	if (!OidIsValid(ab_schema_oid()) || !reaches_stores(stmt))
 		return;
 	foreach(lc, ab_store_list())
-	{
-		Oid			heap = ab_store_find(lfirst_oid(lc));
-
-		if (OidIsValid(heap) && ab_store_decodable(heap))
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_IN_USE),
-					 errmsg("indexes of chunk stores cannot be rebuilt while logical replication slots exist"),
-					 errhint("Use REINDEX TABLE or REINDEX SCHEMA for what is not a chunk store.")));
-	}
+		ab_refuse_awaited(ab_store_find(lfirst_oid(lc)));
 }
 
 static void

@@ -20,10 +20,13 @@ ALTER EXTENSION appendable_bytea DROP TYPE appendable_bytea;
 ALTER EXTENSION appendable_bytea DROP ACCESS METHOD appendable_heap;
 ALTER EXTENSION appendable_bytea DROP SCHEMA appendable_store;
 ALTER EXTENSION appendable_bytea SET SCHEMA elsewhere;
+ALTER EVENT TRIGGER appendable_bytea_command_end DISABLE;
+ALTER EVENT TRIGGER appendable_bytea_dropped RENAME TO other;
 SELECT command, on_store(command) FROM unnest(ARRAY['ALTER TABLE %s RENAME TO other', 'ALTER TABLE %s SET SCHEMA elsewhere',
 	'ALTER TABLE %s ADD COLUMN x int', 'ALTER TABLE %s DROP COLUMN prev', 'ALTER TABLE %s RENAME COLUMN prev TO x',
 	'ALTER TABLE %s ALTER data SET STORAGE external',
 	'ALTER INDEX %s_index RENAME TO other', 'DROP INDEX %s_index', 'DROP TABLE %s']) command;
+SELECT on_store('ALTER EXTENSION appendable_bytea DROP TABLE %s') = 'done' AS taken_out;
 SELECT length(data), md5(data) = md5(repeat('o', 30000)) AS same FROM o;
 SELECT count(*) FROM appendable_bytea_check();
 -- nor is the catalog of stores changed by SQL

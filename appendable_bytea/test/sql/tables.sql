@@ -120,9 +120,7 @@ SELECT amname FROM pg_class c JOIN pg_am a ON a.oid = relam WHERE c.oid = 'made_
 DROP TABLE tr, made_by_replica;
 
 -- event triggers of others, and ours switched off: the hooks do what matters
-ALTER EVENT TRIGGER appendable_bytea_command_end DISABLE;
-ALTER EVENT TRIGGER appendable_bytea_command_start DISABLE;
-ALTER EVENT TRIGGER appendable_bytea_dropped DISABLE;
+UPDATE pg_event_trigger SET evtenabled = 'D' WHERE evtname ~ '^appendable_bytea_(command|dropped)';
 CREATE TABLE eo (id int, data appendable_bytea);
 INSERT INTO eo VALUES (1, bytes(9000, 'o'));
 ALTER TABLE eo SET UNLOGGED;
@@ -131,9 +129,7 @@ ALTER TABLE eo SET LOGGED;
 UPDATE eo SET data = data || bytes(9000, 'o');
 SELECT length(data), data = bytes(27000, 'o') AS same FROM eo;
 DROP TABLE eo;
-ALTER EVENT TRIGGER appendable_bytea_command_end ENABLE ALWAYS;
-ALTER EVENT TRIGGER appendable_bytea_command_start ENABLE ALWAYS;
-ALTER EVENT TRIGGER appendable_bytea_dropped ENABLE ALWAYS;
+UPDATE pg_event_trigger SET evtenabled = 'A' WHERE evtname ~ '^appendable_bytea_(command|dropped)';
 SELECT count(*) FROM pg_class c WHERE relnamespace = 'appendable_store'::regnamespace AND relname !~ '^stores' AND relkind = 'r' AND NOT EXISTS (SELECT FROM pg_class t WHERE 'chunks_' || t.oid = c.relname);
 SELECT appendable_bytea_repair();
 SELECT count(*) FROM pg_class c WHERE relnamespace = 'appendable_store'::regnamespace AND relname !~ '^stores' AND relkind = 'r' AND NOT EXISTS (SELECT FROM pg_class t WHERE 'chunks_' || t.oid = c.relname);

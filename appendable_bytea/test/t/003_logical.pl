@@ -123,6 +123,14 @@ is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_class WHERE relnamespa
 my ($status, $stdout, $stderr) = $node->psql('postgres',
 	q{SELECT format('VACUUM FULL %s', store) FROM appendable_bytea_stats('t') \gexec});
 like($stderr, qr/cannot be rewritten while logical replication slots exist/, 'a store is not rewritten under a slot');
+$node->safe_psql('postgres', q{SET allow_in_place_tablespaces = on; CREATE TABLESPACE aside LOCATION ''});
+for my $what ('TABLE %s', 'INDEX %s_index')
+{
+	($status, $stdout, $stderr) = $node->psql('postgres',
+		qq{SELECT format('ALTER $what SET TABLESPACE aside', store) FROM appendable_bytea_stats('t') \\gexec});
+	like($stderr, qr/cannot be rewritten while logical replication slots exist/, "nor moved: $what");
+}
+$node->safe_psql('postgres', 'ALTER TABLE t SET TABLESPACE aside');
 $node->safe_psql('sub', 'ALTER SUBSCRIPTION s ENABLE');
 same('after lagging through deletes, vacuum and truncation');
 is($node->safe_psql('sub', 'SELECT id, md5(data) = md5(bytes(50000, \'9\')) FROM gone'), '1|t', 'the table that was dropped meanwhile');
