@@ -99,7 +99,9 @@ is_own(Oid classid, Oid objid)
 		case ProcedureRelationId:
 			return objid == GetSysCacheOid1(AMOID, Anum_pg_am_amhandler, ObjectIdGetDatum(ab_am_oid()));
 		case EventTriggerRelationId:
-			return getExtensionOfObject(classid, objid) == get_extension_oid(AB_EXTENSION, true);
+			/* the one that loads the library for clients keeps nothing */
+			return getExtensionOfObject(classid, objid) == get_extension_oid(AB_EXTENSION, true) &&
+				strcmp(NameStr(((Form_pg_event_trigger) row_after(classid, objid))->evtevent), "login") != 0;
 		default:
 			return false;
 	}

@@ -22,6 +22,13 @@ ALTER EXTENSION appendable_bytea DROP SCHEMA appendable_store;
 ALTER EXTENSION appendable_bytea SET SCHEMA elsewhere;
 ALTER EVENT TRIGGER appendable_bytea_command_end DISABLE;
 ALTER EVENT TRIGGER appendable_bytea_dropped RENAME TO other;
+-- but for the one that loads the library for clients, where there is one
+DO $$ BEGIN
+	IF EXISTS (SELECT FROM pg_event_trigger WHERE evtname = 'appendable_bytea_login') THEN
+		ALTER EVENT TRIGGER appendable_bytea_login DISABLE;
+		ALTER EVENT TRIGGER appendable_bytea_login ENABLE ALWAYS;
+	END IF;
+END $$;
 SELECT command, on_store(command) FROM unnest(ARRAY['ALTER TABLE %s RENAME TO other', 'ALTER TABLE %s SET SCHEMA elsewhere',
 	'ALTER TABLE %s ADD COLUMN x int', 'ALTER TABLE %s DROP COLUMN prev', 'ALTER TABLE %s RENAME COLUMN prev TO x',
 	'ALTER TABLE %s ALTER data SET STORAGE external',
