@@ -115,6 +115,12 @@ MUTATIONS = [
              "if (more && vid == chunk.vid)", "if (more && vid != chunk.vid)", ("sql/ddl", "sql/tables")),
     Mutation(BYTEA + "stats.c", "a right not checked: appendable_bytea_check() of another's table",
              "return pg_class_aclcheck_ext(relid, GetUserId(), ACL_SELECT, &is_missing) == ACLCHECK_OK &&", "return !is_missing &&", ("specs/changing_tables", "sql/own_objects", "sql/ddl", "specs/rights")),
+    Mutation(BYTEA + "ddl/hook.c", "a table becomes durable without its chunks where event triggers are off",
+             "is_more_durable(lfirst_oid(lc)))", "lc == NULL)", ("sql/tables",)),
+    Mutation(BYTEA + "ddl/own.c", "an object that values are read through is altered",
+             "if (changed)", "if (changed && !OidIsValid(classid))", ("sql/own_objects",)),
+    Mutation(BYTEA + "store.c", "who publishes a table does not mark its store",
+             "pair->moved || (pair->published && !pair->decodable));", "pair->moved);", ("specs/publishing",)),
     # -- appendable_bytea: the type ----------------------------------------------------
     Mutation(BYTEA + "datum.c", "a forged segment reaches beyond the stored value",
              "if (source > value->base.stored - len)", "if (source > value->base.stored)", FORGED),

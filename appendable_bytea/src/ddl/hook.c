@@ -59,8 +59,9 @@ typedef struct ComputedColumn
 	int			attnum;
 } ComputedColumn;
 
-/* in TopTransactionContext */
+/* both in TopTransactionContext */
 static List *computed_columns = NIL;
+static List *made_permanent = NIL;	/* OIDs of tables */
 
 /* the first table with columns of the type that this statement drops; empty: none */
 static NameData dropped_table;
@@ -168,6 +169,36 @@ refuse_row_type_in_use(Oid relid)
 	relation_close(rel, NoLock);
 }
 
+/* Would a crash leave a table without its chunks? */
+static bool
+is_more_durable(Oid relid)
+{
+	Oid			store = ab_store_find(relid);
+
+	return OidIsValid(store) && get_rel_persistence(store) != RELPERSISTENCE_PERMANENT;
+}
+
+/*
+ * Has ALTER TABLE ... SET LOGGED left the store behind?  An event trigger makes it follow at
+ * the command's end; a superuser can switch those off.
+ */
+static void
+refuse_lost_stores(void)
+{
+	ListCell   *lc;
+
+	foreach(lc, made_permanent)
+	{
+		if (get_rel_persistence(lfirst_oid(lc)) == RELPERSISTENCE_PERMANENT &&
+			is_more_durable(lfirst_oid(lc)))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("chunk store of table \"%s\" is less durable than the table",
+							get_rel_name(lfirst_oid(lc))),
+					 errhint("Run the command with event triggers on, or call appendable_bytea_repair() for the table in the same transaction.")));
+	}
+}
+
 /*
  * A table has a column of the type: see that its access method is ours, and that it
  * has a chunk store.  The store comes with the table, as a TOAST table does: made at
@@ -196,8 +227,16 @@ attach(Oid relid, const FormData_pg_class *row, const AbType *type)
 				 errhint("Call appendable_bytea_detach() for the table.")));
 	if (row->relam != am)
 		ab_set_access_method(relid, am);
-	if (row->relpersistence != RELPERSISTENCE_TEMP && !OidIsValid(row->relrewrite))
-		ab_store_create(relid);
+	if (row->relpersistence == RELPERSISTENCE_TEMP || OidIsValid(row->relrewrite))
+		return;
+	ab_store_create(relid);
+	if (row->relpersistence == RELPERSISTENCE_PERMANENT && is_more_durable(relid))
+	{
+		MemoryContext oldcontext = MemoryContextSwitchTo(TopTransactionContext);
+
+		made_permanent = list_append_unique_oid(made_permanent, relid);
+		MemoryContextSwitchTo(oldcontext);
+	}
 }
 
 /* Called when a relation, or one of its columns, was made or altered. */
@@ -445,6 +484,7 @@ transaction_ended(XactEvent event, void *arg)
 	{
 		case XACT_EVENT_PRE_COMMIT:
 		case XACT_EVENT_PRE_PREPARE:
+			refuse_lost_stores();
 			if (loaded_meanwhile)
 				for (int i = 0; i < AB_NTYPES; i++)
 					refuse_unseen_tables(&ab_types()[i]);
@@ -454,7 +494,7 @@ transaction_ended(XactEvent event, void *arg)
 		case XACT_EVENT_PREPARE:
 		case XACT_EVENT_PARALLEL_COMMIT:
 		case XACT_EVENT_PARALLEL_ABORT:
-			computed_columns = NIL;
+			computed_columns = made_permanent = NIL;
 			ab_statement_begins();
 			loaded_meanwhile = false;
 			break;
