@@ -119,13 +119,21 @@ def test_the_filling_benchmark_says_which_plan_ran(lean, pg_lean, tmp_path):
     assert set(plans) == {(into, query) for into in fill.INTO for query in fill.QUERIES}
     # the server alone gives an INSERT no workers, nor does fast load; those who ask for them have them
     for query in ("filtered scan", "hash join"):
-        stock, fast, _, asked = plans["INSERT ... SELECT", query]
-        assert stock.startswith("serial") and fast.startswith("serial") and asked.startswith("Gather"), plans
+        stock, fast, _, _, asked = plans["INSERT ... SELECT", query]
+        assert stock.startswith("serial") and fast.startswith("serial") and asked.startswith("Gather") and not asked.endswith("pages"), plans
     cases = {(row["case"], row["variant"]) for row in result["raw"]}
     assert cases == {*((fill.case_of(*case), variant) for case in plans for variant in fill.VARIANTS), *((f"short, {name}", kind) for name in fill.SHORT for kind in (fill.OFF, fill.ON)),
+                     *((f"row costs, {query}", part) for query in fill.MODELLED for part in ("query", "load", "pages")),
                      (fill.SESSION, fill.NONE), (fill.SESSION, fill.GATHERED)}
     with lean.connect() as conn:
         assert conn.execute("SELECT count(*) FROM pg_class WHERE relname LIKE 'fill%'").fetchone() == (0,), "its tables were left"
+
+
+def test_more_workers_are_faster_until_the_leader_takes_pages_all_the_time():
+    costs = fill.RowCosts(rows=1_000_000, query=400, load=200, hand_over=200, take=100)
+    times = [costs.seconds(workers) for workers in (1, 2, 4, 8, 16)]
+    assert times[0] == (pytest.approx(1e-9 * 1_000_000 * 360_000 / 1100, rel=0.01), "all processes make rows")
+    assert times[-1] == (pytest.approx(0.1), "the leader takes pages") and sorted(times, reverse=True)[:3] == times[:3]
 
 
 def test_the_filling_benchmark_notices_a_wrong_answer(lean, monkeypatch):

@@ -41,6 +41,7 @@ double		pt_scan_buffer_cost = 0.01;
 bool		pt_parallel_insert = true;
 bool		pt_statistics = false;
 bool		pt_fast_load = true;
+bool		pt_fill_pages = true;
 bool		pt_lazy_files = true;
 bool		pt_explain = true;
 int			pt_flush_method = LOCALBUF_FLUSH_COALESCED;
@@ -222,6 +223,14 @@ pt_define_settings(void)
 							 true,
 							 PGC_USERSET,
 							 0,
+							 NULL, NULL, NULL);
+	DefineCustomBoolVariable("parallel_temp.fill_pages",
+							 "Lets parallel workers fill pages of the temporary table that their query's rows go into.",
+							 "Off, rows go to the session one by one. It applies to CREATE TEMP TABLE AS, SELECT INTO TEMP and INSERT ... SELECT with fast load, where nothing but the rows is to be put away. EXPLAIN shows the node \"Temp Load\" where workers do.",
+							 &pt_fill_pages,
+							 true,
+							 PGC_USERSET,
+							 GUC_EXPLAIN,
 							 NULL, NULL, NULL);
 	DefineCustomBoolVariable("parallel_temp.explain",
 							 "Lets EXPLAIN ANALYZE say how a temporary table was loaded.",

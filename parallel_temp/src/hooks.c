@@ -37,6 +37,7 @@
 #include "compat_executor.h"
 #include "hooks.h"
 #include "load/fastload.h"
+#include "parallel/plan_fill.h"
 #include "parallel/pool.h"
 #include "parallel/worker.h"
 #include "query.h"
@@ -68,8 +69,13 @@ hook_ExecutorStart(QueryDesc *queryDesc, int eflags)
 		fastload_explain_start(queryDesc, eflags);
 	if (unlikely(IsParallelWorker()))
 		worker_executor_start(queryDesc);
-	else if (queryDesc->operation == CMD_INSERT)
-		pool_before_insert(queryDesc->plannedstmt);
+	else
+	{
+		if (queryDesc->operation == CMD_INSERT)
+			pool_before_insert(queryDesc->plannedstmt);
+		if (queryDesc->plannedstmt->parallelModeNeeded)
+			plan_fill_start(queryDesc);
+	}
 	next.start(queryDesc, eflags);
 }
 
@@ -161,6 +167,8 @@ watched_utility(PROCESSUTILITY_PARAMS_compat)
 		pool_before_utility(statement);
 
 	query_push(&query);
+	if (IsA(statement, CreateTableAsStmt) && IsA(((CreateTableAsStmt *) statement)->query, Query))
+		query.fills_new = query_into_temporary(((CreateTableAsStmt *) statement)->into);
 	if (!transparent)
 		pt_running.utility_depth++;
 	if (IsA(statement, ExplainStmt))

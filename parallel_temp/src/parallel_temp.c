@@ -17,7 +17,7 @@
 
 #include "compat_module.h"
 #include "hooks.h"
-#include "load/fastload.h"
+#include "load/fastload_pages.h"
 #include "parallel/plan.h"
 #include "parallel/scan.h"
 #include "parallel_temp.h"
@@ -31,6 +31,7 @@ _PG_init(void)
 {
 	pt_define_settings();
 	scan_install();
+	filler_install();
 	plan_install();
 	fastload_explain_install();
 	hooks_install();

@@ -38,6 +38,7 @@ extern double pt_scan_buffer_cost;	/* parallel_temp.scan_buffer_cost */
 extern bool pt_parallel_insert; /* parallel_temp.parallel_insert */
 extern bool pt_statistics;		/* parallel_temp.statistics */
 extern bool pt_fast_load;		/* parallel_temp.fast_load */
+extern bool pt_fill_pages;		/* parallel_temp.fill_pages */
 extern bool pt_explain;			/* parallel_temp.explain */
 extern bool pt_lazy_files;		/* parallel_temp.lazy_files */
 extern int	pt_pool_read;		/* parallel_temp.pool_read, a PoolReadMethod */

@@ -17,6 +17,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_class.h"
 #include "nodes/execnodes.h"
 #include "optimizer/optimizer.h"
 #include "storage/proc.h"
@@ -36,6 +37,12 @@ int
 query_utility_depth(void)
 {
 	return pt_running.utility_depth;
+}
+
+bool
+query_into_temporary(const IntoClause *into)
+{
+	return into != NULL && into->rel->relpersistence == RELPERSISTENCE_TEMP && !into->skipData;
 }
 
 bool

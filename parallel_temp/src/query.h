@@ -11,6 +11,7 @@
 #define QUERY_H
 
 #include "executor/execdesc.h"
+#include "nodes/primnodes.h"
 #include "storage/lock.h"
 #include "tcop/dest.h"
 
@@ -42,6 +43,9 @@ typedef struct PtQuery
 	List	   *range_table;
 	DestReceiver *dest;
 
+	bool		fills_new;		/* the rows of its query go into a new
+								 * temporary table */
+	bool		planned_new;	/* and that is planned, or being planned */
 	bool		plans;			/* it is being planned (plan.c) */
 	struct Planning *planning;	/* NULL: without us */
 
@@ -114,6 +118,9 @@ extern void query_note_serial_source(const char *reason, uint64 planning);
 
 /* The statistics gathered of this table are used in planning: for EXPLAIN. */
 extern void query_note_statistics(Oid relid);
+
+/* Do rows go into a new temporary table (NULL: not into a table)? */
+extern bool query_into_temporary(const IntoClause *into);
 
 /* Is a statement being explained? */
 extern bool query_is_explained(void);

@@ -1,9 +1,10 @@
-"""Temporary tables filled from queries: stock, fast load, and fast load of what workers compute; what that costs a short statement; and a session without ANALYZE."""
+"""Temporary tables filled from queries: stock, fast load, fast load of rows and of pages that workers make; a model of more workers; what that costs a short statement; and a session without ANALYZE."""
 
 from __future__ import annotations
 
 import re
 import time
+from dataclasses import dataclass
 from typing import Any, Callable
 
 import psycopg
@@ -11,9 +12,9 @@ import psycopg
 from pg_lean import measure
 from pg_lean.bench import Bench, Check, Estimate, Headline, LabError, Plot, Result, Series, Table, human_bytes, not_slower
 from pg_lean.bench.extend import MARGIN, MARGIN_OF_ONE
-from pg_lean.measure import explain_text, timed
+from pg_lean.measure import cpu_seconds, explain_text, timed
 
-TITLE = "Temporary tables filled from a scan, a join and a group by: stock, fast load, fast load with workers"
+TITLE = "Temporary tables filled from a scan, a join and a group by: stock, fast load, fast load with workers that hand over rows or pages"
 PRELOAD = ("parallel_temp",)
 SETTINGS = {"shared_buffers": "1GB", "work_mem": "64MB", "max_worker_processes": "16", "max_parallel_workers": "16",
             "max_wal_size": "4GB", "checkpoint_timeout": "1h", "autovacuum": "off"}
@@ -21,14 +22,17 @@ SETTINGS = {"shared_buffers": "1GB", "work_mem": "64MB", "max_worker_processes":
 #: Permanent rows (fewer are not worth a worker to any server); items they belong to; groups for each ten rows.
 FULL, QUICK, ITEMS, GROUPS = 5_000_000, 150_000, 100_000, 5
 
-STOCK, FAST, LEAN, ASKED = "stock", "fast load", "pg_lean", "pg_lean, rows of workers at no price"
+STOCK, FAST, ROWS, LEAN, ASKED = "stock", "fast load", "pg_lean, rows one by one", "pg_lean", "rows one by one at no price"
 _PRICES = {"parallel_tuple_cost": 0.1, "parallel_setup_cost": 1000}
 VARIANTS: dict[str, dict[str, Any]] = {
     STOCK: {"parallel_temp.enabled": False, "parallel_temp.fast_load": False, "parallel_temp.parallel_insert": False, **_PRICES},
     FAST: {"parallel_temp.enabled": True, "parallel_temp.fast_load": True, "parallel_temp.parallel_insert": False, **_PRICES},
+    ROWS: {"parallel_temp.enabled": True, "parallel_temp.fast_load": True, "parallel_temp.parallel_insert": True, **_PRICES},
     LEAN: {"parallel_temp.enabled": True, "parallel_temp.fast_load": True, "parallel_temp.parallel_insert": True, **_PRICES},
     ASKED: {"parallel_temp.enabled": True, "parallel_temp.fast_load": True, "parallel_temp.parallel_insert": True, "parallel_tuple_cost": 0, "parallel_setup_cost": 0},
 }
+for _variant, _settings in VARIANTS.items():
+    _settings["parallel_temp.fill_pages"] = _variant == LEAN
 
 #: What a table is filled from; each has an "id" and an "amount", of which the answers are made.
 QUERIES = {
@@ -37,6 +41,13 @@ QUERIES = {
     "group by": 'SELECT "group" AS id, count(*) AS lines, sum(amount) AS amount FROM fill_source GROUP BY "group"',
 }
 INTO = ("CREATE TABLE AS", "INSERT ... SELECT")
+
+#: The loads whose parts are measured; and for how many workers they are put together.
+MODELLED, MODELLED_WORKERS = ("filtered scan", "hash join"), (1, 4, 8, 16)
+
+#: One worker makes all rows. It is planned for two, or it would not be worth one.
+_LEADER_TAKES = {"parallel_leader_participation": False, "max_parallel_workers_per_gather": 2, "max_parallel_workers": 1, "parallel_setup_cost": 0,
+                 "parallel_tuple_cost": 0, "min_parallel_table_scan_size": 0}
 
 #: Times as fast as fast load without workers (scan and join), and as stock, by statement.
 OVER_FAST, OVER_STOCK = 1.5, {"CREATE TABLE AS": 2.5, "INSERT ... SELECT": 4.0}
@@ -57,6 +68,7 @@ def run(bench: Bench) -> Result:
     repetitions = bench.iterations(full=5, quick=2)
     plans: dict[tuple[str, str, str], str] = {}
     sizes: dict[str, tuple[int, int]] = {}
+    costs: dict[str, RowCosts] = {}
     with bench.connect() as data:
         try:
             with bench.activity(f"making {rows:,} permanent rows"):
@@ -64,11 +76,15 @@ def run(bench: Bench) -> Result:
             for query in QUERIES:
                 for into in INTO:
                     fill(bench, into, query, repetitions, plans, sizes)
+            for query in MODELLED:
+                measured = row_costs(bench, query, bench.iterations(full=5, quick=1))
+                if measured:
+                    costs[query] = measured
             short(bench)
             session(bench, min(rows // TABLES, 100_000), bench.iterations(full=7, quick=2))
         finally:
             drop(data)
-    return present(bench, rows, repetitions, plans, sizes)
+    return present(bench, rows, repetitions, plans, sizes, costs)
 
 
 def make(conn: psycopg.Connection, rows: int) -> None:
@@ -104,7 +120,7 @@ def plan_of(text: str) -> str:
     launched = [int(number) for number in re.findall(r"Workers Launched: (\d+)", text)]
     reason = re.search(r"Parallel Select: not used \((.*)\)", text)
     if "Gather" in text:
-        return f"Gather, workers: {sum(launched)}"
+        return f"Gather, workers: {sum(launched)}" + (", pages" if "Temp Load" in text else "")
     return f"serial ({reason[1]})" if reason else "serial"
 
 
@@ -134,6 +150,65 @@ def fill(bench: Bench, into: str, query: str, repetitions: int, plans: dict[tupl
             plans[into, query, variant] = plan_of(load(variant, lambda: explain_text(conn, statement, "ANALYZE, TIMING OFF, COSTS OFF")))
         bench.interleave({variant: lambda variant=variant: load(variant, lambda: timed(conn, statement)) for variant in VARIANTS}, repetitions,
                          case=case, warmup=0, text=case)
+
+
+# -- what a row costs, and more workers ------------------------------------------
+
+
+@dataclass(frozen=True)
+class RowCosts:
+    """Processor time for each row, in ns: of the query; of forming and writing it in the leader alone; of forming and handing it over; of taking it."""
+
+    rows: int
+    query: float
+    load: float
+    hand_over: float
+    take: float
+
+    def seconds(self, workers: int) -> tuple[float, str]:
+        """Time with so many workers, and what limits it.
+
+        Workers make x of the n rows, the leader the others while it takes those of workers.  Both end together where
+        x (query + hand_over) / workers = x take + (1 - x) (query + load); if that x is more than 1, the leader does nothing but take.
+        """
+        alone, worker = self.query + self.load, self.query + self.hand_over
+        share = min(1.0, alone / (worker / workers + alone - self.take)) if worker / workers + alone > self.take else 1.0
+        by_leader, by_workers = share * self.take + (1 - share) * alone, share * worker / workers
+        return max(by_leader, by_workers) * self.rows / 1e9, "the leader takes pages" if by_leader > by_workers * 1.001 else "all processes make rows"
+
+
+def row_costs(bench: Bench, query: str, repetitions: int) -> RowCosts | None:
+    """Time the parts of a parallel load one by one: the query, the load without workers, and one in which the leader only takes what one worker makes."""
+    text, case = QUERIES[query], f"row costs, {query}"
+    with bench.connect(temp_buffers="8MB", jit=False, max_parallel_workers_per_gather=1) as conn:
+        conn.prepare_threshold = None
+        pid = conn.info.backend_pid
+        if cpu_seconds(pid) is None:
+            return None
+
+        def once(variant: str, statement: str, **settings: Any) -> dict[str, float]:
+            bench.server.set(conn, {**VARIANTS[variant], "max_parallel_workers_per_gather": 1, "max_parallel_workers": 8, "parallel_leader_participation": True, **settings})
+            before = cpu_seconds(pid) or 0.0
+            try:
+                ms = timed(conn, statement)["ms"]
+                return {"ms": ms, "cpu_ms": ((cpu_seconds(pid) or 0.0) - before) * 1000}
+            finally:
+                conn.execute("DROP TABLE IF EXISTS pg_temp.t")
+
+        load = f"CREATE TEMP TABLE t AS {text}"
+        bench.server.set(conn, {**VARIANTS[LEAN], **_LEADER_TAKES})
+        if "Temp Load" not in explain_text(conn, load, "COSTS OFF"):
+            return None
+        bench.interleave({
+            "query": lambda: once(FAST, f"EXPLAIN (ANALYZE, TIMING OFF, COSTS OFF) {text}", max_parallel_workers_per_gather=0),
+            "load": lambda: once(FAST, load, max_parallel_workers_per_gather=0),
+            "pages": lambda: once(LEAN, load, **_LEADER_TAKES)}, repetitions, case=case, text=case)
+        rows = conn.execute(f"SELECT count(*) FROM ({text}) q").fetchone()[0]
+
+    def ns(variant: str, column: str) -> float:
+        return bench.estimate(column, variant, case).median * 1e6 / rows
+
+    return RowCosts(rows, ns("query", "cpu_ms"), max(ns("load", "cpu_ms") - ns("query", "cpu_ms"), 0), max(ns("pages", "ms") - ns("query", "cpu_ms"), 0), ns("pages", "cpu_ms"))
 
 
 # -- short statements ----------------------------------------------------------
@@ -206,7 +281,8 @@ def many_tables(conn: psycopg.Connection, rows: int) -> list[tuple[Any, ...]]:
 # -- what came out -------------------------------------------------------------
 
 
-def present(bench: Bench, rows: int, repetitions: int, plans: dict[tuple[str, str, str], str], sizes: dict[str, tuple[int, int]]) -> Result:
+def present(bench: Bench, rows: int, repetitions: int, plans: dict[tuple[str, str, str], str], sizes: dict[str, tuple[int, int]],
+            costs: dict[str, RowCosts]) -> Result:
     cases = [(into, query) for into in INTO for query in QUERIES]
 
     def ratio(into: str, query: str, base: str, variant: str = LEAN) -> Estimate:
@@ -215,9 +291,19 @@ def present(bench: Bench, rows: int, repetitions: int, plans: dict[tuple[str, st
     times = Table("Time in ms", ["statement", "from", "rows", "size", *VARIANTS],
                   [[into, query, sizes[query][0], human_bytes(sizes[query][1]), *(bench.estimate("ms", variant, case_of(into, query)) for variant in VARIANTS)]
                    for into, query in cases])
-    ratios = Table("Time over that of others", ["statement", "from", "pg_lean | over stock", "pg_lean | over fast load", "fast load | over stock", "rows of workers at no price | over fast load"],
-                   [[into, query, ratio(into, query, STOCK), ratio(into, query, FAST), ratio(into, query, STOCK, FAST), ratio(into, query, FAST, ASKED)]
+    ratios = Table("Time over that of others", ["statement", "from", "pg_lean | over stock", "pg_lean | over fast load", "pg_lean | over rows one by one", "fast load | over stock",
+                                                "rows one by one at no price | over fast load"],
+                   [[into, query, ratio(into, query, STOCK), ratio(into, query, FAST), ratio(into, query, ROWS), ratio(into, query, STOCK, FAST), ratio(into, query, FAST, ASKED)]
                     for into, query in cases])
+    parts = Table("A row's parts: ns of processor time", ["from", "rows", "query", "formed and written by the leader", "formed and handed over by a worker", "taken and written by the leader"],
+                  [[query, cost.rows, cost.query, cost.load, cost.hand_over, cost.take] for query, cost in costs.items()],
+                  note="The query: EXPLAIN ANALYZE of it without workers. Forming: the load without workers, less that. Handing over: the time of a load in which one worker "
+                       "makes all rows and the leader only takes them, less the query. Taking: the leader's processor time in that load.")
+    model = Table("A model of more workers, from these parts: times as fast as without", ["from", *(f"{n} workers" for n in MODELLED_WORKERS), "at most", "limit"],
+                  [[query, *((cost.query + cost.load) * cost.rows / 1e9 / cost.seconds(n)[0] for n in MODELLED_WORKERS), (cost.query + cost.load) / cost.take if cost.take else 0.0,
+                    next((f"from {n} workers on {cost.seconds(n)[1]}" for n in MODELLED_WORKERS if not cost.seconds(n)[1].startswith("all")), f"{cost.seconds(MODELLED_WORKERS[-1])[1]}")]
+                   for query, cost in costs.items()],
+                  note="It counts processor time alone, with a processor for each process: no start of workers, no limit of memory or disks. Not measured.")
     plan = Table("Plans", ["statement", "from", *VARIANTS], [[into, query, *(plans[into, query, variant] for variant in VARIANTS)] for into, query in cases],
                  note="As EXPLAIN ANALYZE saw each run once. CREATE TABLE AS has workers on any server, where its price of rows that workers hand over "
                       "(parallel_tuple_cost) lets it; the last variant takes that price away.")
@@ -227,11 +313,12 @@ def present(bench: Bench, rows: int, repetitions: int, plans: dict[tuple[str, st
     gathered = bench.ratio("ms", GATHERED, NONE, SESSION)
     erp = Table("A session of 12 temporary tables, joined and never analyzed: ms", [NONE, GATHERED, "on / off"],
                 [[bench.estimate("ms", NONE, SESSION), bench.estimate("ms", GATHERED, SESSION), gathered]])
-    plot = Plot("Time over stock's", "", "ratio", [Series(variant, [case_of(*case) for case in cases], [ratio(*case, STOCK, variant).median for case in cases]) for variant in (FAST, LEAN)], kind="bar")
+    plot = Plot("Time over stock's", "", "ratio", [Series(variant, [case_of(*case) for case in cases], [ratio(*case, STOCK, variant).median for case in cases]) for variant in (FAST, ROWS, LEAN)], kind="bar")
     checks = [*(Check(f"time over fast load without workers, {case_of(into, query)}", ratio(into, query, FAST).median, "<=", 1 / OVER_FAST)
                 for into, query in cases if query != "group by"),
               *(Check(f"time over stock, {case_of(into, query)}", ratio(into, query, STOCK).median, "<=", 1 / OVER_STOCK[into]) for into, query in cases if query != "group by"),
               *(not_slower(f"{case_of(*case)}, over fast load without workers", ratio(*case, FAST), MARGIN_OF_ONE) for case in cases),
+              *(not_slower(f"{case_of(*case)}, over rows one by one", ratio(*case, ROWS), MARGIN_OF_ONE) for case in cases),
               *(not_slower(f"short INSERT ... SELECT, {name}", bench.ratio("us", ON, OFF, f"short, {name}"), MARGIN) for name in SHORT),
               Check(f"{SESSION}: time over that without statistics", gathered.median, "<=", WITH_STATISTICS)]
     join = ratio("INSERT ... SELECT", "hash join", FAST)
@@ -242,8 +329,8 @@ def present(bench: Bench, rows: int, repetitions: int, plans: dict[tuple[str, st
         what=f"{rows:,} permanent rows, and temporary tables filled from a scan that keeps three fifths of them, a hash join that keeps four, and a group by; "
              "short statements; and a session of a dozen tables that nobody analyzes.",
         how=f"{repetitions} interleaved repetitions in one session for each case, after one round that was explained; the leader and at most one worker. Time is the client's. "
-            f"`{STOCK}`: `parallel_temp.enabled` and `fast_load` off; `{FAST}`: on, `parallel_insert` off; `{LEAN}`: all on. temp_buffers is 8 MB. "
+            f"`{STOCK}`: `parallel_temp.enabled` and `fast_load` off; `{FAST}`: on, `parallel_insert` and `fill_pages` off; `{ROWS}`: `fill_pages` off; `{LEAN}`: all on. temp_buffers is 8 MB. "
             "The count and two sums of every table are compared with those of the query.",
         headlines=[Headline(f"INSERT ... SELECT of a {query} into a temporary table", bench.ratio("ms", STOCK, LEAN, case_of("INSERT ... SELECT", query)),
                             [(name, bench.estimate("ms", name, case_of("INSERT ... SELECT", query)).median) for name in (STOCK, LEAN)]) for query in ("hash join", "filtered scan")],
-        blocks=[times, ratios, plan, plot, brief, erp], checks=[] if bench.quick else checks)
+        blocks=[times, ratios, plan, plot, *([parts, model] if costs else []), brief, erp], checks=[] if bench.quick else checks)

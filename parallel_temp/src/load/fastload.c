@@ -39,7 +39,7 @@
 #include "utils/snapmgr.h"
 
 #include "compat_executor.h"
-#include "load/fastload.h"
+#include "load/fastload_pages.h"
 #include "parallel_temp.h"
 #include "query.h"
 
@@ -271,13 +271,17 @@ fastload_run_begin(PtQuery *query)
 		/* query_pop() puts the server's receiver back */
 		if (!(queryDesc->estate->es_top_eflags & EXEC_FLAG_WITH_NO_DATA))
 			queryDesc->dest = fastload_ctas_receiver(query, fastload_may_freeze());
-		return;
 	}
-	why_not = fastload_insert_prepare(query);
-	if (query->fill != NULL)
-		query->fill->row_by_row = why_not;
-	else if (why_not != NULL)
-		fastload_remember(NULL, NULL, why_not);
+	else
+	{
+		why_not = fastload_insert_prepare(query);
+		if (query->fill != NULL)
+			query->fill->row_by_row = why_not;
+		else if (why_not != NULL)
+			fastload_remember(NULL, NULL, why_not);
+	}
+	if (queryDesc->plannedstmt->parallelModeNeeded)
+		fastload_pages_prepare(query);
 }
 
 /*

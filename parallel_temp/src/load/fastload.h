@@ -9,6 +9,8 @@
  * fastload_am.c    COPY, and INSERT ... SELECT whose rows the server makes ready
  * fastload_write.c the bulk writer that all use: pages, their file, the end
  * fastload_rows.c  rows onto a page
+ * fastload_filler.c  pages filled by parallel workers: their part of it
+ * fastload_gather.c  ... and the leader's, who takes the pages
  * fastload_explain.c  what EXPLAIN says
  *
  * Copyright (c) 2026, the pg_lean authors
@@ -58,6 +60,9 @@ typedef struct FastLoad
 	Size		save_space;		/* free space that fillfactor asks for */
 	ResourceOwner owner;		/* holds the pin on the page being filled */
 	MemoryContext context;
+	void		(*next_page) (struct FastLoad *load);	/* leaves the page being
+														 * filled and begins
+														 * another */
 
 	/* the page being filled: NULL before the first and after the last */
 	Page		page;
@@ -76,6 +81,7 @@ typedef struct FastLoad
 	/* pages on their way to the file */
 	char	   *batch;
 	int			batch_pages;
+	int			batches;		/* written, or tried */
 	bool		batch_failed;	/* some of them may be there already */
 
 	bool		scanned;		/* the same statement scans the table, too */
@@ -83,6 +89,7 @@ typedef struct FastLoad
 	uint64		tuples;
 	uint64		pool_pages;		/* new pages filled in local buffers */
 	uint64		file_pages;		/* new pages written straight to the file */
+	uint64		taken_pages;	/* of both, those that workers have filled */
 	uint64		pool_limit;		/* go to the file after this many */
 } FastLoad;
 
@@ -132,6 +139,7 @@ typedef struct FastLoadNote
 	uint64		tuples;
 	uint64		pool_pages;
 	uint64		file_pages;
+	uint64		taken_pages;
 	const char *row_by_row;		/* why the server made the rows ready, or NULL */
 	const char *why_not;		/* NULL when the load was fast to its end */
 } FastLoadNote;
@@ -177,13 +185,14 @@ extern PGDLLEXPORT FastLoad *fastload_begin(Relation rel, CommandId cid, bool fr
 extern void fastload_continue_at_end(FastLoad *load);
 extern void fastload_stay_in_buffers(FastLoad *load);
 extern void fastload_keep_length(FastLoad *load);
-extern void fastload_next_page(FastLoad *load);
+extern void fastload_take_page(FastLoad *load, Page filled);
 extern void fastload_hand_back(FastLoad *load, bool thaw);
 extern PGDLLEXPORT void fastload_end(FastLoad *load);
 extern void fastload_abandon(FastLoad *load);
 
 /* fastload_rows.c */
 extern void fastload_add(FastLoad *load, TupleTableSlot *slot);
+extern bool fastload_add_untoasted(FastLoad *load, TupleTableSlot *slot);
 extern void fastload_add_tuple(FastLoad *load, HeapTuple tuple);
 
 /* fastload.c */

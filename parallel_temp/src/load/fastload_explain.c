@@ -67,6 +67,7 @@ fastload_remember(const FastLoad *load, const char *row_by_row, const char *why_
 		note->tuples = load->tuples;
 		note->pool_pages = load->pool_pages;
 		note->file_pages = load->file_pages;
+		note->taken_pages = load->taken_pages;
 	}
 }
 
@@ -110,6 +111,8 @@ fastload_print(QueryDesc *queryDesc)
 			appendStringInfo(&text, UINT64_FORMAT " rows%s, new pages: " UINT64_FORMAT " in local buffers, "
 							 UINT64_FORMAT " to the file",
 							 note.tuples, note.frozen ? " frozen" : "", note.pool_pages, note.file_pages);
+		if (note.taken_pages > 0)
+			appendStringInfo(&text, ", of which " UINT64_FORMAT " filled by workers", note.taken_pages);
 		if (note.tuples > 0 && note.row_by_row != NULL)
 			appendStringInfo(&text, "; row by row (%s)", note.row_by_row);
 		if (note.why_not != NULL)
@@ -131,6 +134,7 @@ fastload_ExplainOneQuery(EXPLAINONEQUERY_PARAMS_compat)
 	record.explain_state = es;
 	record.note = &note;
 	record.explain_context = CurrentMemoryContext;
+	record.fills_new = query_into_temporary(into);
 	pt_running.explained = pt_explain ? &record : NULL;
 	PG_TRY();
 	{

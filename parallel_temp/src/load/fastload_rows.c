@@ -60,7 +60,7 @@ reserve_space(FastLoad *load, Size len)
 						need, (Size) MaxHeapTupleSize)));
 
 	if (load->page == NULL || !page_has_room(load, need))
-		fastload_next_page(load);
+		load->next_page(load);
 
 	place = (char *) load->page + ((PageHeader) load->page)->pd_upper - need;
 	if (load->used_hole)
@@ -200,11 +200,11 @@ add_values(FastLoad *load, TupleTableSlot *slot)
 }
 
 /*
- * Add the row in a slot, whose descriptor has the columns of the table, and set the
- * slot's tts_tid to its place.
+ * Add the row in a slot, whose descriptor has the columns of the table.  False, and
+ * nothing is added, if it has to be toasted.
  */
-void
-fastload_add(FastLoad *load, TupleTableSlot *slot)
+bool
+fastload_add_untoasted(FastLoad *load, TupleTableSlot *slot)
 {
 	char	   *place;
 
@@ -220,31 +220,35 @@ fastload_add(FastLoad *load, TupleTableSlot *slot)
 		HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, false, NULL);
 
 		if (HeapTupleHasExternal(tuple) || tuple->t_len > TOAST_TUPLE_THRESHOLD)
-			add_toasted(load, slot);
-		else
-		{
-			place = reserve_space(load, tuple->t_len);
-			memcpy(place, tuple->t_data, tuple->t_len);
-			commit_tuple(load, (HeapTupleHeader) place, tuple->t_len);
-		}
+			return false;
+		place = reserve_space(load, tuple->t_len);
+		memcpy(place, tuple->t_data, tuple->t_len);
+		commit_tuple(load, (HeapTupleHeader) place, tuple->t_len);
+		return true;
 	}
-	else if (TTS_IS_MINIMALTUPLE(slot))
+	if (TTS_IS_MINIMALTUPLE(slot))
 	{
 		MinimalTuple tuple = ExecFetchSlotMinimalTuple(slot, NULL);
 		Size		len = tuple->t_len + MINIMAL_TUPLE_OFFSET;
+		const Size	common = offsetof(MinimalTupleData, t_infomask2);
 
 		if ((tuple->t_infomask & HEAP_HASEXTERNAL) || len > TOAST_TUPLE_THRESHOLD)
-			add_toasted(load, slot);
-		else
-		{
-			const Size	common = offsetof(MinimalTupleData, t_infomask2);
-
-			place = reserve_space(load, len);
-			memcpy(place + MINIMAL_TUPLE_OFFSET + common, (char *) tuple + common, tuple->t_len - common);
-			commit_tuple(load, (HeapTupleHeader) place, len);
-		}
+			return false;
+		place = reserve_space(load, len);
+		memcpy(place + MINIMAL_TUPLE_OFFSET + common, (char *) tuple + common, tuple->t_len - common);
+		commit_tuple(load, (HeapTupleHeader) place, len);
+		return true;
 	}
-	else if (!add_values(load, slot))
+	return add_values(load, slot);
+}
+
+/*
+ * Add the row in a slot, toasted if need be, and set the slot's tts_tid to its place.
+ */
+void
+fastload_add(FastLoad *load, TupleTableSlot *slot)
+{
+	if (!fastload_add_untoasted(load, slot))
 		add_toasted(load, slot);
 	ItemPointerSet(&slot->tts_tid, load->block, PageGetMaxOffsetNumber(load->page));
 }

@@ -8,7 +8,8 @@
  * resident for the queries that follow, as after the server's own path; their file
  * grows in large steps and is not written.  All further pages are filled in a
  * private batch of 256 kB and written to the file once, past its end; they reach
- * local buffers when somebody reads them.
+ * local buffers when somebody reads them.  Pages that parallel workers have filled
+ * (fastload_gather.c) are copied in between, each as the table's next block.
  *
  * What must hold.  Between two calls every row is either on a local buffer, or in
  * the batch: whoever may look at the table before the load ends must have
@@ -49,6 +50,7 @@
 /* The file grows by at most this many blocks at once. */
 #define MAX_STEP 512
 
+static void next_page(FastLoad *load);
 static void close_page(FastLoad *load, bool last);
 static void write_batch(FastLoad *load);
 static void give_back_blocks(FastLoad *load, bool keep_length);
@@ -89,6 +91,7 @@ fastload_begin(Relation rel, CommandId cid, bool frozen, MemoryContext context)
 	 */
 	load->lazy_file = pt_lazy_files && !ram_directory_is_tablespace(rel->rd_rel->reltablespace);
 	load->context = context;
+	load->next_page = next_page;
 	load->buffer = InvalidBuffer;
 	load->old_length = RelationGetNumberOfBlocks(rel);
 	load->first_block = load->old_length;
@@ -141,15 +144,15 @@ fastload_continue_at_end(FastLoad *load)
 }
 
 /*
- * Leave the page being filled and begin another.
+ * Room for the table's next block: a new page of a local buffer, or of the batch
+ * (*buffer is Invalid then).  The block counts when this returns, so the caller must
+ * make a page of it before anything can fail.
  */
-void
-fastload_next_page(FastLoad *load)
+static Page
+add_block(FastLoad *load, Buffer *buffer)
 {
-	CHECK_FOR_INTERRUPTS();
-	close_page(load, false);
+	Page		page;
 
-	Assert(load->state < LOAD_HANDED_BACK && load->page == NULL);
 	if (load->pool_pages < load->pool_limit)
 	{
 		Assert(load->state == LOAD_TO_BUFFERS && load->batch_pages == 0);
@@ -166,16 +169,16 @@ fastload_next_page(FastLoad *load)
 			load->file_length += n;
 			load->step = Min(n * 2, MAX_STEP);
 		}
-		load->buffer = ReadBufferExtended(load->rel, MAIN_FORKNUM, load->next_block,
-										  RBM_ZERO_AND_LOCK, NULL);
-		load->page = BufferGetPage(load->buffer);
-		if (unlikely(!PageIsNew(load->page)))
+		*buffer = ReadBufferExtended(load->rel, MAIN_FORKNUM, load->next_block,
+									 RBM_ZERO_AND_LOCK, NULL);
+		page = BufferGetPage(*buffer);
+		if (unlikely(!PageIsNew(page)))
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_IN_USE),
 					 errmsg("block %u of relation \"%s\" has been filled by something other than the load that added it",
 							load->next_block, RelationGetRelationName(load->rel)),
 					 errhint("Set parallel_temp.fast_load to off for this statement.")));
-		MarkBufferDirty(load->buffer);
+		MarkBufferDirty(*buffer);
 		load->pool_pages++;
 	}
 	else
@@ -189,14 +192,94 @@ fastload_next_page(FastLoad *load)
 		}
 		if (load->batch_pages == BATCH_PAGES)
 			write_batch(load);
-		load->page = (Page) (load->batch + (Size) load->batch_pages * BLCKSZ);
+		page = (Page) (load->batch + (Size) load->batch_pages * BLCKSZ);
 		load->batch_pages++;
 		load->file_pages++;
+		*buffer = InvalidBuffer;
 	}
+	load->next_block++;
+	pgBufferUsage.local_blks_written++;
+	return page;
+}
+
+/*
+ * Leave the page being filled and begin another.
+ */
+static void
+next_page(FastLoad *load)
+{
+	CHECK_FOR_INTERRUPTS();
+	close_page(load, false);
+
+	Assert(load->state < LOAD_HANDED_BACK && load->page == NULL);
+	load->page = add_block(load, &load->buffer);
 	PageInit(load->page, BLCKSZ, 0);
 	load->used_hole = false;
-	load->block = load->next_block++;
-	pgBufferUsage.local_blks_written++;
+	load->block = load->next_block - 1;
+}
+
+/*
+ * The rows of a page learn which block it is; "frozen" ones are made so.
+ */
+static void
+set_block(Page page, BlockNumber block, bool frozen)
+{
+	OffsetNumber last = PageGetMaxOffsetNumber(page);
+
+	for (OffsetNumber i = FirstOffsetNumber; i <= last; i++)
+	{
+		HeapTupleHeader tuple = (HeapTupleHeader) PageGetItem(page, PageGetItemId(page, i));
+
+		ItemPointerSetBlockNumber(&tuple->t_ctid, block);
+		if (frozen)
+			tuple->t_infomask |= HEAP_XMIN_FROZEN;
+	}
+}
+
+/*
+ * A page full of rows that somebody else has formed, with this load's transaction and
+ * command in them, becomes the table's next block.  The page being filled stays.
+ */
+void
+fastload_take_page(FastLoad *load, Page filled)
+{
+	Buffer		buffer;
+	Page		page;
+
+	Assert(load->state < LOAD_HANDED_BACK);
+	page = add_block(load, &buffer);
+	memcpy(page, filled, BLCKSZ);
+	set_block(page, load->next_block - 1, load->frozen);
+	if (load->frozen)
+		PageSetAllVisible(page);
+	if (BufferIsValid(buffer))
+		UnlockReleaseBuffer(buffer);
+	load->tuples += PageGetMaxOffsetNumber(page);
+	load->taken_pages++;
+}
+
+/*
+ * The batch is about to be written, and has the page being filled, which is not for
+ * the file yet: it becomes the last one.
+ */
+static void
+move_open_page_last(FastLoad *load)
+{
+	Page		last = (Page) (load->batch + (Size) (load->batch_pages - 1) * BLCKSZ);
+	BlockNumber last_block = load->file_length + load->batch_pages - 1;
+
+	if (load->page != last)
+	{
+		PGAlignedBlock open;
+
+		memcpy(open.data, load->page, BLCKSZ);
+		memcpy(load->page, last, BLCKSZ);
+		memcpy(last, open.data, BLCKSZ);
+		set_block(load->page, load->block, false);
+		set_block(last, last_block, false);
+		load->page = last;
+		load->block = last_block;
+	}
 }
 
 /*
@@ -229,18 +312,24 @@ close_page(FastLoad *load, bool last)
 }
 
 /*
- * Write the batch past the end of the file.
+ * Write the batch past the end of the file, but for the page being filled.
  */
 static void
 write_batch(FastLoad *load)
 {
 	SMgrRelation reln = RelationGetSmgr(load->rel);
+	int			pages = load->batch_pages;
 	bool		again;
 
-	if (load->batch_pages == 0)
+	if (load->page != NULL && !BufferIsValid(load->buffer))
+	{
+		move_open_page_last(load);
+		pages--;
+	}
+	if (pages == 0)
 		return;
 
-	if (load->file_pages % (CHECK_ROOM_BATCHES * BATCH_PAGES) == 0)
+	if (++load->batches % CHECK_ROOM_BATCHES == 0)
 	{
 		RamCheckRoom check = *(RamCheckRoom *) find_rendezvous_variable(RAM_CHECK_ROOM_VARIABLE);
 
@@ -254,10 +343,15 @@ write_batch(FastLoad *load)
 	 */
 	again = load->batch_failed;
 	load->batch_failed = true;
-	relfile_append(reln, load->file_length, load->batch, load->batch_pages, again);
+	relfile_append(reln, load->file_length, load->batch, pages, again);
 	load->batch_failed = false;
-	load->file_length += load->batch_pages;
-	load->batch_pages = 0;
+	load->file_length += pages;
+	load->batch_pages -= pages;
+	if (load->batch_pages > 0)
+	{
+		memcpy(load->batch, load->page, BLCKSZ);
+		load->page = (Page) load->batch;
+	}
 }
 
 /*
@@ -317,12 +411,16 @@ give_back_blocks(FastLoad *load, bool keep_length)
 void
 fastload_hand_back(FastLoad *load, bool thaw)
 {
+	BlockNumber target = load->page != NULL ? load->block : load->next_block - 1;
+
 	Assert(load->state < LOAD_HANDED_BACK);
 	close_page(load, true);
 	write_batch(load);
 	give_back_blocks(load, thaw && load->scanned);
+
+	/* where there is room: pages that were taken are full */
 	if (load->next_block > 0)
-		RelationSetTargetBlock(load->rel, load->next_block - 1);
+		RelationSetTargetBlock(load->rel, target);
 
 	if (thaw && load->frozen)
 	{

@@ -39,6 +39,7 @@
 #include "compat_planner.h"
 #include "hooks.h"
 #include "parallel/plan.h"
+#include "parallel/plan_fill.h"
 #include "parallel/plan_held.h"
 #include "parallel/plan_insert.h"
 #include "parallel/plan_paths.h"
@@ -333,6 +334,33 @@ is_forced(void)
 	return pt_force && !query_is_explained();
 }
 
+static PlannedStmt *plan_planner(PLANNER_PARAMS_compat);
+
+/*
+ * May workers fill pages of a table, as far as the session goes?
+ */
+static bool
+workers_may_fill(int cursor_options)
+{
+	return pt_enabled && pt_fast_load && pt_fill_pages && max_parallel_workers_per_gather > 0 && !IsInParallelMode() &&
+		(cursor_options & CURSOR_OPT_PARALLEL_OK) != 0 && !(InvisibleGather_compat() && query_is_explained());
+}
+
+/*
+ * Is this the query whose rows go into a new temporary table?  The first one that is
+ * planned is, and no other.
+ */
+static inline bool
+fills_new_table(void)
+{
+	PtQuery    *query = pt_running.innermost;
+
+	if (likely(query == NULL || !query->fills_new || query->planned_new))
+		return false;
+	query->planned_new = true;
+	return true;
+}
+
 /*
  * An insertion of a query's rows into a temporary table: the query gets workers where it
  * would alone.  Not worth a look is what costs less than starting them.  The server's plan
@@ -355,8 +383,12 @@ plan_insert(PLANNER_PARAMS_compat)
 	reason = insert_refusal(copy);
 	if (reason == NULL)
 	{
+		bool		fills = workers_may_fill(cursor_options) && insert_may_fill(copy, serial);
+
 		parse = insert_source(copy);
-		if (concerns_us(parse, &small) && !small)
+		if (fills)
+			result = plan_filling(plan_planner, PLANNER_ARGS_compat);
+		else if (concerns_us(parse, &small) && !small)
 			result = plan_beside(is_forced() ? NULL : serial, PLANNER_ARGS_compat);
 		else
 			result = plan_apart(PLANNER_ARGS_compat);
@@ -398,6 +430,8 @@ plan_planner(PLANNER_PARAMS_compat)
 		if (may_have_workers(cursor_options))
 			return plan_insert(PLANNER_ARGS_compat);
 	}
+	if (parse->commandType == CMD_SELECT && fills_new_table() && workers_may_fill(cursor_options))
+		return plan_filling(plan_planner, PLANNER_ARGS_compat);
 	if (!concerns_us(parse, &small))
 		return plan_apart(PLANNER_ARGS_compat);
 	if (small)

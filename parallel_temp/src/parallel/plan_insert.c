@@ -50,6 +50,7 @@
 #include "compat_planner.h"
 #include "parallel/plan_insert.h"
 #include "parallel/plan_leader.h"
+#include "parallel/plan_walk.h"
 
 static const char *
 trigger_refusal(TriggerDesc *triggers)
@@ -255,56 +256,6 @@ insert_source(Query *source)
 	return source;
 }
 
-static int	highest_node_id(Plan *plan);
-
-static int
-highest_of_list(List *plans)
-{
-	int			result = 0;
-	ListCell   *lc;
-
-	foreach(lc, plans)
-		result = Max(result, highest_node_id(lfirst(lc)));
-	return result;
-}
-
-static int
-highest_node_id(Plan *plan)
-{
-	int			result;
-
-	if (plan == NULL)
-		return 0;
-	check_stack_depth();
-	switch (nodeTag(plan))
-	{
-		case T_Append:
-			result = highest_of_list(((Append *) plan)->appendplans);
-			break;
-		case T_MergeAppend:
-			result = highest_of_list(((MergeAppend *) plan)->mergeplans);
-			break;
-		case T_BitmapAnd:
-			result = highest_of_list(((BitmapAnd *) plan)->bitmapplans);
-			break;
-		case T_BitmapOr:
-			result = highest_of_list(((BitmapOr *) plan)->bitmapplans);
-			break;
-		case T_SubqueryScan:
-			result = highest_node_id(((SubqueryScan *) plan)->subplan);
-			break;
-		case T_CustomScan:
-			result = highest_of_list(((CustomScan *) plan)->custom_plans);
-			break;
-		default:
-			result = 0;
-			break;
-	}
-	result = Max(result, plan->plan_node_id);
-	result = Max(result, highest_node_id(plan->lefttree));
-	return Max(result, highest_node_id(plan->righttree));
-}
-
 PlannedStmt *
 insert_with_source(PlannedStmt *serial, PlannedStmt *source, const char **reason)
 {
@@ -332,7 +283,7 @@ insert_with_source(PlannedStmt *serial, PlannedStmt *source, const char **reason
 
 	insert = copyObject(insert);
 	plan = &insert->plan;
-	plan->plan_node_id = Max(highest_node_id(rows), highest_of_list(source->subplans)) + 1;
+	plan->plan_node_id = plan_highest_node_id(source) + 1;
 	plan->lefttree = rows;
 	plan->initPlan = NIL;
 	plan->extParam = bms_copy(rows->extParam);

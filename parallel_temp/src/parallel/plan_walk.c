@@ -291,3 +291,59 @@ temp_plan_collect(PlannedStmt *stmt, TempPlan *result)
 	}
 	bms_free(context.initplans);
 }
+
+static int	highest_node_id(Plan *plan);
+
+static int
+highest_of_list(List *plans)
+{
+	int			result = 0;
+	ListCell   *lc;
+
+	foreach(lc, plans)
+		result = Max(result, highest_node_id(lfirst(lc)));
+	return result;
+}
+
+static int
+highest_node_id(Plan *plan)
+{
+	int			result;
+
+	if (plan == NULL)
+		return 0;
+	check_stack_depth();
+	switch (nodeTag(plan))
+	{
+		case T_Append:
+			result = highest_of_list(((Append *) plan)->appendplans);
+			break;
+		case T_MergeAppend:
+			result = highest_of_list(((MergeAppend *) plan)->mergeplans);
+			break;
+		case T_BitmapAnd:
+			result = highest_of_list(((BitmapAnd *) plan)->bitmapplans);
+			break;
+		case T_BitmapOr:
+			result = highest_of_list(((BitmapOr *) plan)->bitmapplans);
+			break;
+		case T_SubqueryScan:
+			result = highest_node_id(((SubqueryScan *) plan)->subplan);
+			break;
+		case T_CustomScan:
+			result = highest_of_list(((CustomScan *) plan)->custom_plans);
+			break;
+		default:
+			result = 0;
+			break;
+	}
+	result = Max(result, plan->plan_node_id);
+	result = Max(result, highest_node_id(plan->lefttree));
+	return Max(result, highest_node_id(plan->righttree));
+}
+
+int
+plan_highest_node_id(PlannedStmt *stmt)
+{
+	return Max(highest_node_id(stmt->planTree), highest_of_list(stmt->subplans));
+}

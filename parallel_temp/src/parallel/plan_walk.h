@@ -48,4 +48,7 @@ typedef struct TempPlan
 
 extern void temp_plan_collect(PlannedStmt *stmt, TempPlan *result);
 
+/* The highest plan_node_id, subplans included. */
+extern int	plan_highest_node_id(PlannedStmt *stmt);
+
 #endif							/* PLAN_WALK_H */

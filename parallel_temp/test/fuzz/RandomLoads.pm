@@ -214,11 +214,18 @@ sub load_of_workers
 	my $base = 1000000 * ++$self->{bases};
 	my $rows = $self->one(
 		"SELECT id + $base AS id, n, pad, id AS x FROM $from",
+		"SELECT a.id + $base + 10000 * s.id AS id, a.n, a.pad, s.id AS x FROM far a CROSS JOIN (SELECT id FROM far WHERE id <= 5) s",
 		"SELECT id + $base AS id, n, pad, n AS x FROM $from WHERE id % 3 = 0",
 		"SELECT a.id + $base AS id, b.n, a.pad, b.id AS x FROM $from a JOIN far b ON a.id = b.id",
 		"SELECT min(id) + $base AS id, n, max(pad) AS pad, count(*) AS x FROM $from GROUP BY n",
 		"SELECT id + $base AS id, n, pad, id AS x FROM $from ORDER BY id LIMIT 500000",
 		"SELECT id + $base AS id, n, pad, id AS x FROM far UNION ALL SELECT id + 2 * $base, n, pad, 1 FROM $from");
+	if ($self->chance(20))
+	{
+		my $name = 'made' . $self->{made}++;
+		my $made = $self->one("CREATE TEMP TABLE $name AS $rows", "CREATE TEMP TABLE $name WITH (fillfactor = 60) AS $rows", "SELECT * INTO TEMP $name FROM ($rows) r");
+		return "$made;\nSELECT 'made', count(*), sum(id), sum(hashtext(pad)::bigint), count(DISTINCT ctid) = count(*) FROM $name;\n" . $self->one('', "DELETE FROM $name WHERE x % 2 = 0;\nSELECT count(*) FROM $name;\n") . "DROP TABLE $name;\n";
+	}
 	my $insert = "INSERT INTO $t (id, n, pad, x) $rows";
 	return "\\o /dev/null\n$insert RETURNING id, pad;\n\\o\n" if $self->chance(10);
 	return "PREPARE p AS $insert;\nEXECUTE p;\nEXECUTE p;\nDEALLOCATE p;\n" if $self->chance(10);
@@ -299,6 +306,7 @@ sub blocks
 	$self->{tables} = [];
 	my @texts = ("\\set VERBOSITY sqlstate\nSET client_min_messages = error;\nSET temp_buffers = " . $self->one(100, 100, 200, 1000) . ";\nSET my.at = 0;\nSET statement_timeout = '60s';\nSET max_parallel_workers_per_gather = " . $self->one(0, 2) . ";\n");
 	push @texts, "SET parallel_temp.statistics = on;\n" if $self->chance(50);
+	push @texts, "SET parallel_leader_participation = off;\n" if $self->chance(50);
 	push @texts, "\\set ON_ERROR_ROLLBACK on\n" if $self->chance(50);
 	push @texts, "SET parallel_setup_cost = 0;\nSET parallel_tuple_cost = 0;\nSET min_parallel_table_scan_size = 0;\nSET parallel_temp.worker_start_cost = 0;\nSET parallel_temp.compare_plans = off;\n" if $self->chance(70);
 	push @texts, "CREATE TEMP SEQUENCE sq;\nCREATE TEMP TABLE log (what text, n bigint);\nCREATE TEMP TABLE ref AS SELECT n FROM generate_series(0, 5) n;\nALTER TABLE ref ADD PRIMARY KEY (n);\n"

@@ -27,7 +27,7 @@ for my $seed ($first .. $first + $sessions - 1)
 {
 	my @blocks = RandomLoads->new($seed)->blocks($dir, 30);
 	my $from = -s $node->logfile;
-	my ($own, $bulk) = map { run_script($node, 'postgres', \@blocks, settings => { 'parallel_temp.fast_load' => $_, 'parallel_temp.parallel_insert' => $_ }, name => "loads-$seed-$_") } qw(off on);
+	my ($own, $bulk) = map { run_script($node, 'postgres', \@blocks, settings => { 'parallel_temp.fast_load' => $_, 'parallel_temp.parallel_insert' => $_, 'parallel_temp.fill_pages' => $_ }, name => "loads-$seed-$_") } qw(off on);
 	if (grep { ($_->{err} // '') =~ /57014/ } @$own, @$bulk)
 	{
 		note("seed $seed: a statement took too long");

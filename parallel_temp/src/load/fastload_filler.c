@@ -1,0 +1,395 @@
+/*-------------------------------------------------------------------------
+ *
+ * fastload_filler.c
+ *	  The custom scan "Temp Load": parallel workers fill pages of a temporary table.
+ *
+ * The node stands below a Gather at the top of a query whose rows go into a temporary
+ * table (plan_fill.c puts it there).  In a worker it forms the rows of its child on
+ * heap pages in shared memory, and whole pages go to the leader (fastload_gather.c):
+ * no row is copied into a queue, read from it and formed again by the one process
+ * that has everything else to do as well.  Rows that only the leader can put away, which are
+ * those to be toasted and those that break a NOT NULL constraint, pass by.  In the
+ * leader itself all rows do.
+ *
+ * A page is formed with the leader's transaction and command in its rows; what
+ * depends on where it will lie, and on whether rows are frozen, the leader adds.  The
+ * last page of a worker is not full, and the leader takes it apart.
+ *
+ * What must hold.  A worker waits for room in its ring only, never for another
+ * worker: as with the server's queues, a leader that reads all rings while it waits
+ * cannot wait for ever.  A leader that ends early says so (closed).
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/parallel.h"
+#include "access/xact.h"
+#include "commands/explain.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/latch.h"
+#include "utils/rel.h"
+
+#include "compat_executor.h"
+#include "load/fastload_pages.h"
+
+static Node *filler_create_state(CustomScan *plan);
+
+static const CustomScanMethods methods = {
+	.CustomName = "Temp Load",
+	.CreateCustomScanState = filler_create_state,
+};
+
+const CustomScanMethods *
+filler_methods(void)
+{
+	return &methods;
+}
+
+void
+filler_install(void)
+{
+	RegisterCustomScanMethods(&methods);
+}
+
+/* ---- a worker ------------------------------------------------------------ */
+
+/*
+ * The page being filled is the leader's from now on.
+ */
+static void
+hand_over(PageFiller *filler, bool full)
+{
+	if (!full)
+		pg_atomic_write_u64(&filler->ring->unfinished, filler->filled);
+	pg_write_barrier();
+	pg_atomic_write_u64(&filler->ring->filled, ++filler->filled);
+	filler->load.page = NULL;
+	SetLatch(&filler->shared->leader->procLatch);
+}
+
+/*
+ * Hand over the page being filled and begin another.
+ */
+static void
+next_page(FastLoad *load)
+{
+	PageFiller *filler = (PageFiller *) ((char *) load - offsetof(PageFiller, load));
+
+	if (load->page != NULL)
+		hand_over(filler, true);
+	while (filler->filled - pg_atomic_read_u64(&filler->ring->taken) >= RING_PAGES)
+	{
+		/* what is put on pages from now on is thrown away */
+		if (pg_atomic_read_u32(&filler->shared->closed) != 0)
+		{
+			filler->finished = true;
+			break;
+		}
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH, 0, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+	pg_memory_barrier();
+	load->page = (Page) (filler->ring_pages + (Size) (filler->filled % RING_PAGES) * BLCKSZ);
+	PageInit(load->page, BLCKSZ, 0);
+}
+
+/*
+ * Is there a null where the table has none?  The leader raises the error.
+ */
+static inline bool
+breaks_not_null(FillShared *shared, TupleTableSlot *slot)
+{
+	for (int i = 0; i < shared->not_nulls; i++)
+	{
+		if (slot_attisnull(slot, shared->not_null[i]))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The node in a worker that fills pages: only rows for the server's queue come out.
+ */
+static TupleTableSlot *
+filler_exec_worker(PlanState *pstate)
+{
+	PageFiller *filler = (PageFiller *) pstate;
+	FastLoad   *load = &filler->load;
+	uint64		before = load->tuples;
+	TupleTableSlot *slot = NULL;
+
+	while (!filler->finished)
+	{
+		slot = ExecProcNode(outerPlanState(pstate));
+		if (TupIsNull(slot))
+		{
+			if (load->page != NULL)
+				hand_over(filler, false);
+			filler->finished = true;
+			slot = NULL;
+		}
+		else if (breaks_not_null(filler->shared, slot) || !fastload_add_untoasted(load, slot))
+		{
+			pg_atomic_write_u64(&filler->ring->rows, pg_atomic_read_u64(&filler->ring->rows) + 1);
+			break;
+		}
+		else
+			slot = NULL;
+	}
+	if (pstate->instrument)
+		pstate->instrument->tuplecount += load->tuples - before;
+	return slot;
+}
+
+/* ---- the node --------------------------------------------------------------- */
+
+/*
+ * Where rows pass by.  While the Gather starts workers it gets one that is none (see
+ * start_workers()).
+ */
+static TupleTableSlot *
+filler_exec_proc(PlanState *pstate)
+{
+	PageFiller *filler = (PageFiller *) pstate;
+
+	if (unlikely(filler->starting))
+		return ExecStoreAllNullTuple(filler->css.ss.ss_ScanTupleSlot);
+	return ExecProcNode(outerPlanState(pstate));
+}
+
+static TupleTableSlot *
+filler_exec(CustomScanState *node)
+{
+	return filler_exec_proc(&node->ss.ps);
+}
+
+static void
+filler_begin(CustomScanState *node, EState *estate, int eflags)
+{
+	PageFiller *filler = (PageFiller *) node;
+
+	filler->apart = -1;
+	node->ss.ps.ExecProcNode = filler_exec_proc;
+	outerPlanState(node) = ExecInitNode(outerPlan(node->ss.ps.plan), estate, eflags);
+}
+
+/*
+ * The leader takes no more pages: workers that wait for room go on, and end.
+ */
+static void
+close_rings(PageFiller *filler)
+{
+	FillShared *shared = filler->shared;
+
+	if (shared == NULL || IsParallelWorker())
+		return;
+	filler->shared = NULL;
+	if (!shared->active)
+		return;
+	pg_atomic_write_u32(&shared->closed, 1);
+	pg_memory_barrier();
+	for (int i = 0; i < filler->nrings; i++)
+	{
+		PageRing   *ring = page_ring(shared, i);
+
+		if (pg_atomic_read_u64(&ring->filled) > 0)
+			SetLatch(&ring->worker->procLatch);
+	}
+}
+
+static void
+filler_shutdown(CustomScanState *node)
+{
+	close_rings((PageFiller *) node);
+}
+
+static void
+filler_end(CustomScanState *node)
+{
+	close_rings((PageFiller *) node);
+	ExecEndNode(outerPlanState(node));
+}
+
+static void
+filler_rescan(CustomScanState *node)
+{
+	if (outerPlanState(node)->chgParam == NULL)
+		ExecReScan(outerPlanState(node));
+}
+
+/* Offsets of what follows the head of the shared memory. */
+static uint64
+rings_offset(int not_nulls)
+{
+	return TYPEALIGN(PG_CACHE_LINE_SIZE, offsetof(FillShared, not_null) + sizeof(AttrNumber) * not_nulls);
+}
+
+static uint64
+pages_offset(int not_nulls, int rings)
+{
+	return TYPEALIGN(PG_CACHE_LINE_SIZE, rings_offset(not_nulls) + sizeof(PageRing) * rings);
+}
+
+/*
+ * The leader is about to start workers: will they fill pages?
+ */
+static Size
+filler_estimate_dsm(CustomScanState *node, ParallelContext *pcxt)
+{
+	PageFiller *filler = (PageFiller *) node;
+
+	filler_activate(filler);
+	if (filler->fill == NULL)
+		return sizeof(FillShared);
+	filler->nrings = pcxt->nworkers;
+	return pages_offset(RelationGetNumberOfAttributes(filler->fill->rel), filler->nrings) +
+		(Size) filler->nrings * RING_PAGES * BLCKSZ;
+}
+
+static void
+clear_rings(PageFiller *filler)
+{
+	pg_atomic_write_u32(&filler->shared->closed, 0);
+	for (int i = 0; i < filler->nrings; i++)
+	{
+		PageRing   *ring = page_ring(filler->shared, i);
+
+		ring->worker = NULL;
+		pg_atomic_write_u64(&ring->filled, 0);
+		pg_atomic_write_u64(&ring->unfinished, PG_UINT64_MAX);
+		pg_atomic_write_u64(&ring->rows, 0);
+		pg_atomic_write_u64(&ring->taken, 0);
+	}
+}
+
+static void
+filler_initialize_dsm(CustomScanState *node, ParallelContext *pcxt, void *coordinate)
+{
+	PageFiller *filler = (PageFiller *) node;
+	FillShared *shared = coordinate;
+	EState	   *estate = node->ss.ps.state;
+	Relation	rel;
+
+	memset(shared, 0, sizeof(FillShared));
+	pg_atomic_init_u32(&shared->closed, 0);
+	filler->shared = shared;
+	if (filler->fill == NULL)
+		return;
+	rel = filler->fill->rel;
+	shared->leader = MyProc;
+	shared->xid = GetCurrentTransactionId();
+	shared->cid = filler->fill->load ? filler->fill->load->cid : estate->es_output_cid;
+	shared->save_space = RelationGetTargetPageFreeSpace(rel, HEAP_DEFAULT_FILLFACTOR);
+	for (int i = 0; i < RelationGetNumberOfAttributes(rel); i++)
+	{
+		if (TupleDescAttr(RelationGetDescr(rel), i)->attnotnull)
+			shared->not_null[shared->not_nulls++] = i + 1;
+	}
+	shared->rings = rings_offset(shared->not_nulls);
+	shared->pages = pages_offset(shared->not_nulls, filler->nrings);
+	for (int i = 0; i < filler->nrings; i++)
+	{
+		PageRing   *ring = page_ring(shared, i);
+
+		pg_atomic_init_u64(&ring->filled, 0);
+		pg_atomic_init_u64(&ring->unfinished, 0);
+		pg_atomic_init_u64(&ring->rows, 0);
+		pg_atomic_init_u64(&ring->taken, 0);
+	}
+	clear_rings(filler);
+	shared->active = true;
+}
+
+static void
+filler_reinitialize_dsm(CustomScanState *node, ParallelContext *pcxt, void *coordinate)
+{
+	PageFiller *filler = (PageFiller *) node;
+
+	filler->shared = coordinate;
+	if (filler->shared->active)
+		clear_rings(filler);
+}
+
+static void
+filler_initialize_worker(CustomScanState *node, shm_toc *toc, void *coordinate)
+{
+	PageFiller *filler = (PageFiller *) node;
+	FillShared *shared = coordinate;
+
+	filler->shared = shared;
+	if (!shared->active)
+		return;
+	filler->ring = page_ring(shared, ParallelWorkerNumber);
+	filler->ring->worker = MyProc;
+	filler->ring_pages = page_ring_pages(shared, ParallelWorkerNumber);
+	filler->load.xid = shared->xid;
+	filler->load.cid = shared->cid;
+	filler->load.save_space = shared->save_space;
+	filler->load.next_page = next_page;
+
+	/* what measures nodes calls on through ExecProcNodeReal */
+	if (node->ss.ps.ExecProcNode == node->ss.ps.ExecProcNodeReal)
+		node->ss.ps.ExecProcNode = filler_exec_worker;
+	node->ss.ps.ExecProcNodeReal = filler_exec_worker;
+}
+
+static void
+filler_explain(CustomScanState *node, List *ancestors, ExplainState *es)
+{
+	PageFiller *filler = (PageFiller *) node;
+	FastLoad   *load = filler->fill ? filler->fill->load : NULL;
+	StringInfoData text;
+
+	if (!es->analyze)
+		return;
+	initStringInfo(&text);
+	if (filler->fill == NULL)
+		appendStringInfo(&text, "by the leader only (%s)", filler->why_not ? filler->why_not : "no workers");
+	else
+	{
+		appendStringInfo(&text, UINT64_FORMAT " by the leader, by workers:",
+						 load ? load->pool_pages + load->file_pages - load->taken_pages : 0);
+		for (int i = 0; i < filler->nrings; i++)
+			appendStringInfo(&text, "%s " UINT64_FORMAT, i > 0 ? "," : "", filler->pages[i]);
+	}
+	ExplainPropertyText("Pages", text.data, es);
+	pfree(text.data);
+}
+
+static const CustomExecMethods exec_methods = {
+	.CustomName = "Temp Load",
+	.BeginCustomScan = filler_begin,
+	.ExecCustomScan = filler_exec,
+	.EndCustomScan = filler_end,
+	.ReScanCustomScan = filler_rescan,
+	.EstimateDSMCustomScan = filler_estimate_dsm,
+	.InitializeDSMCustomScan = filler_initialize_dsm,
+	.ReInitializeDSMCustomScan = filler_reinitialize_dsm,
+	.InitializeWorkerCustomScan = filler_initialize_worker,
+	.ShutdownCustomScan = filler_shutdown,
+	.ExplainCustomScan = filler_explain,
+};
+
+static Node *
+filler_create_state(CustomScan *plan)
+{
+	PageFiller *filler = palloc0(sizeof(PageFiller));
+
+	NodeSetTag(filler, T_CustomScanState);
+	filler->css.methods = &exec_methods;
+	return (Node *) filler;
+}
+
+PageFiller *
+filler_of(PlanState *planstate)
+{
+	if (planstate && IsA(planstate, CustomScanState) && ((CustomScanState *) planstate)->methods == &exec_methods)
+		return (PageFiller *) planstate;
+	return NULL;
+}

@@ -1,0 +1,279 @@
+-- Workers fill pages of the table that their query's rows go into.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS parallel_temp;
+
+RESET client_min_messages;
+CREATE SCHEMA fill_pages;
+SET search_path = fill_pages, public;
+CREATE EXTENSION pageinspect;
+SET min_parallel_table_scan_size = 0;
+SET parallel_setup_cost = 1;
+SET parallel_tuple_cost = 0;
+SET parallel_temp.worker_start_cost = 0;
+SET parallel_temp.enter_page_cost = 0;
+SET parallel_temp.compare_plans = off;
+SET max_parallel_workers_per_gather = 2;
+-- all rows are then made by workers
+SET parallel_leader_participation = off;
+SET temp_buffers = 200;
+CREATE TABLE source AS SELECT i AS id, i % 10 AS v, CASE WHEN i % 7 > 0 THEN 'row ' || i END AS s FROM generate_series(1, 20000) i;
+ANALYZE source;
+CREATE TEMP TABLE target (id int, v int, s text);
+
+-- What EXPLAIN ANALYZE says: of the node, of pages, of rows.
+CREATE FUNCTION explained(statement text, OUT node bool, OUT by_workers bool, OUT only_leader text, OUT gathered text, OUT fast_load text)
+LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+BEGIN
+	node := false;
+	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off) ' || statement LOOP
+		node := node OR line LIKE '%Custom Scan (Temp Load)%';
+		by_workers := coalesce(by_workers, line ~ 'Pages: .* by workers:.* [1-9]') OR line ~ 'Pages: .* by workers:.* [1-9]';
+		only_leader := coalesce(only_leader, substring(line FROM 'Pages: by the leader only \((.*)\)'));
+		gathered := coalesce(gathered, substring(line FROM 'Gather \(actual rows=(\d+)'));
+		fast_load := coalesce(fast_load, regexp_replace(substring(line FROM 'Fast Load: (.*)'), '\d\d+|\m\d\M', 'N', 'g'));
+	END LOOP;
+END $$;
+
+-- The same rows with pages and without.
+CREATE FUNCTION fill(statement text, relation text DEFAULT 'target', OUT node bool, OUT by_workers bool, OUT only_leader text, OUT gathered text, OUT same bool, OUT count bigint)
+LANGUAGE plpgsql AS $$
+DECLARE
+	left_by_rows text;
+	left_by_pages text;
+	is_new bool := statement !~ '^(INSERT|WITH)';
+	look text := format('SELECT sum(hashtext(t::text)::bigint), count(*) FROM %I t', relation);
+	clear text := CASE WHEN is_new THEN 'DROP TABLE ' ELSE 'TRUNCATE ' END || relation;
+	n bigint;
+BEGIN
+	SET LOCAL parallel_temp.fill_pages = off;
+	IF NOT is_new THEN EXECUTE clear; END IF;
+	EXECUTE statement;
+	EXECUTE look INTO left_by_rows, count;
+	EXECUTE clear;
+	SET LOCAL parallel_temp.fill_pages = on;
+	EXECUTE statement;
+	GET DIAGNOSTICS n = ROW_COUNT;
+	IF n <> count THEN RAISE '% rows instead of %', n, count; END IF;
+	EXECUTE look INTO left_by_pages, count;
+	EXECUTE clear;
+	same := left_by_rows IS NOT DISTINCT FROM left_by_pages;
+	SELECT e.node, e.by_workers, e.only_leader, e.gathered FROM explained(statement) e INTO node, by_workers, only_leader, gathered;
+	EXECUTE look INTO left_by_pages, count;
+	same := same AND left_by_rows IS NOT DISTINCT FROM left_by_pages;
+	IF is_new THEN EXECUTE clear; END IF;
+END $$;
+
+-- Rows of a table whose header is not as the server would have left it.
+CREATE FUNCTION odd_headers(relation text) RETURNS bigint LANGUAGE sql AS $$
+	SELECT count(*) FROM generate_series(0, pg_relation_size(relation) / 8192 - 1) block,
+		heap_page_items(get_raw_page(relation, block::int)) item
+		WHERE item.t_ctid IS DISTINCT FROM format('(%s,%s)', block, item.lp)::tid OR item.lp_flags <> 1 OR item.t_xmax <> '0'
+			OR item.t_infomask & 2048 = 0;
+$$;
+
+-- shape
+EXPLAIN (COSTS off) INSERT INTO target SELECT * FROM source WHERE v < 9;
+EXPLAIN (VERBOSE, COSTS off) INSERT INTO target (s, id) SELECT a.s, b.id + 1 FROM source a JOIN source b USING (id) WHERE b.v < 3;
+EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT id, s FROM source;
+EXPLAIN (COSTS off) CREATE TABLE made AS SELECT id, s FROM source;
+
+-- statements
+SELECT * FROM fill('INSERT INTO target SELECT * FROM source WHERE v < 9');
+SELECT * FROM fill('INSERT INTO target (s, id) SELECT s, id FROM source');
+SELECT * FROM fill('INSERT INTO target SELECT id, 7, ''same'' FROM source');
+SELECT * FROM fill('CREATE TEMP TABLE made AS SELECT * FROM source WHERE v < 9', 'made');
+SELECT * FROM fill('CREATE TEMP TABLE made (a, b) WITH (fillfactor = 40) AS SELECT id, md5(s) FROM source', 'made');
+SELECT * FROM fill('CREATE TEMP TABLE made ON COMMIT DROP AS SELECT source FROM source', 'made');
+SELECT * FROM fill('INSERT INTO target SELECT a.id, b.v, a.s FROM source a JOIN source b USING (id) WHERE b.v <> 4');
+SELECT * FROM fill('INSERT INTO target SELECT id, (SELECT max(v) FROM source), s FROM source WHERE id > (SELECT avg(id) FROM source)');
+SELECT * FROM fill('INSERT INTO target SELECT * FROM source WHERE v = 1 UNION ALL SELECT * FROM source WHERE v = 2');
+SELECT * FROM fill('INSERT INTO target SELECT * FROM source WHERE id < 0');
+SELECT * FROM fill('INSERT INTO target SELECT * FROM source WHERE id = 77');
+SELECT id, v, s INTO TEMP made FROM source;
+SELECT count(*), sum(id), odd_headers('made') FROM made;
+DROP TABLE made;
+
+-- an order, a group, a limit: rows
+SELECT * FROM fill('CREATE TEMP TABLE made AS SELECT * FROM source ORDER BY s', 'made');
+SELECT * FROM fill('CREATE TEMP TABLE made AS SELECT v, count(*) FROM source GROUP BY v', 'made');
+SELECT * FROM fill('INSERT INTO target SELECT * FROM source LIMIT 100000');
+SELECT * FROM fill('INSERT INTO target SELECT DISTINCT * FROM source');
+
+-- the leader takes part, or is alone
+SET parallel_leader_participation = on;
+SELECT node, gathered, same, count FROM fill('INSERT INTO target SELECT * FROM source');
+SELECT node, gathered, same, count FROM fill('CREATE TEMP TABLE made AS SELECT * FROM source', 'made');
+SET max_parallel_workers = 0;
+SELECT * FROM fill('INSERT INTO target SELECT * FROM source');
+SELECT * FROM fill('CREATE TEMP TABLE made AS SELECT * FROM source', 'made');
+RESET max_parallel_workers;
+SET parallel_leader_participation = off;
+
+-- from a temporary table; rows that are too wide for a page, and values out of line
+CREATE TEMP TABLE near AS SELECT id, v, CASE v WHEN 1 THEN repeat(s || md5(s), 300) WHEN 2 THEN repeat(s, 130) ELSE s END AS s FROM source WHERE id <= 10000;
+SELECT * FROM fill('INSERT INTO target SELECT * FROM near');
+SELECT * FROM fill('INSERT INTO target SELECT id, v, s || ''x'' FROM near');
+SELECT * FROM fill('INSERT INTO target SELECT * FROM near WHERE v = 1');
+SELECT * FROM fill('CREATE TEMP TABLE made AS SELECT * FROM near', 'made');
+SET parallel_temp.method = flush;
+SELECT * FROM fill('INSERT INTO target SELECT * FROM near WHERE v > 1');
+RESET parallel_temp.method;
+
+-- what a table may have
+CREATE TEMP TABLE not_nulls (dropped int, id int NOT NULL, v int, s text NOT NULL, more int DEFAULT 7);
+ALTER TABLE not_nulls DROP COLUMN dropped;
+ALTER TABLE not_nulls ADD COLUMN later int DEFAULT 8;
+SELECT * FROM fill('INSERT INTO not_nulls (id, s) SELECT id, v FROM source', 'not_nulls');
+SELECT * FROM fill('INSERT INTO not_nulls (id, s, more) SELECT id, coalesce(s, ''''), nullif(v, 3) FROM source', 'not_nulls');
+\set VERBOSITY sqlstate
+INSERT INTO not_nulls (id, s) SELECT nullif(id, 19000), 'x' FROM source;
+\set VERBOSITY default
+SELECT count(*) FILTER (WHERE id = 1) FROM not_nulls;
+ALTER TABLE target SET (fillfactor = 30);
+SELECT * FROM fill('INSERT INTO target SELECT * FROM source');
+SELECT pg_relation_size('target') > 2 * pg_relation_size('source'), odd_headers('target');
+ALTER TABLE target RESET (fillfactor);
+ALTER TABLE target ALTER s SET STORAGE EXTERNAL;
+SELECT * FROM fill('INSERT INTO target SELECT * FROM source');
+CREATE TEMP TABLE other (LIKE target);
+CREATE INDEX ON other (id);
+SELECT * FROM fill('INSERT INTO other SELECT * FROM source', 'other');
+DROP TABLE other;
+CREATE TEMP TABLE other (LIKE target, CHECK (id > 0));
+SELECT * FROM fill('INSERT INTO other SELECT * FROM source', 'other');
+DROP TABLE other;
+CREATE TEMP TABLE other (LIKE target, g int GENERATED ALWAYS AS (id + v) STORED);
+SELECT * FROM fill('INSERT INTO other (id, v) SELECT id, v FROM source', 'other');
+DROP TABLE other;
+CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+CREATE TEMP TABLE other (LIKE target);
+CREATE TRIGGER after_all AFTER INSERT ON other FOR EACH STATEMENT EXECUTE FUNCTION note();
+SELECT * FROM fill('INSERT INTO other SELECT * FROM source', 'other');
+DROP TABLE other;
+CREATE TABLE other (LIKE target);
+SELECT * FROM fill('INSERT INTO other SELECT * FROM source', 'other');
+DROP TABLE other;
+SELECT * FROM fill('CREATE TABLE made AS SELECT * FROM source', 'made');
+EXPLAIN (COSTS off) INSERT INTO target SELECT * FROM source RETURNING id;
+EXPLAIN (COSTS off) INSERT INTO target SELECT * FROM source ON CONFLICT DO NOTHING;
+SET parallel_temp.fast_load = off;
+SELECT * FROM explained('INSERT INTO target SELECT * FROM source');
+RESET parallel_temp.fast_load;
+SET parallel_temp.fill_pages = off;
+SELECT * FROM explained('INSERT INTO target SELECT * FROM source');
+SELECT * FROM explained('CREATE TEMP TABLE made AS SELECT * FROM source');
+DROP TABLE made;
+RESET parallel_temp.fill_pages;
+
+-- few rows
+SET parallel_temp.compare_plans = on;
+EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT id FROM source WHERE v < 3;
+SET parallel_temp.compare_plans = off;
+
+-- The planner's price of rows holds for those that come one by one.
+SET parallel_tuple_cost = 10;
+EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM source WHERE v < 9;
+EXPLAIN (COSTS off) INSERT INTO target SELECT * FROM source WHERE v < 9;
+EXPLAIN (COSTS off) SELECT * FROM source WHERE v < 9;
+EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT id, count(*) FROM source GROUP BY id;
+SHOW parallel_tuple_cost;
+SET parallel_temp.fill_pages = off;
+EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM source WHERE v < 9;
+RESET parallel_temp.fill_pages;
+SET parallel_tuple_cost = 0;
+
+-- a free place in the table is used first; a load that begins later; in buffers and beyond
+TRUNCATE target;
+INSERT INTO target SELECT * FROM source;
+DELETE FROM target WHERE id % 2 = 0;
+VACUUM target;
+SELECT pg_relation_size('target') AS before \gset
+INSERT INTO target SELECT * FROM source WHERE id % 2 = 0;
+SELECT count(*), sum(id), count(DISTINCT ctid), pg_relation_size('target') < 1.2 * :before AS reused FROM target;
+SELECT fast_load FROM explained('INSERT INTO target SELECT * FROM source');
+SELECT count(*), sum(id), count(DISTINCT ctid) FROM target;
+TRUNCATE target;
+
+-- pages are the transaction's
+BEGIN;
+INSERT INTO target SELECT * FROM source WHERE v = 1;
+SAVEPOINT one;
+INSERT INTO target SELECT * FROM source;
+SELECT count(*), count(DISTINCT xmin::text) FROM target;
+ROLLBACK TO one;
+SELECT count(*) FROM target;
+SAVEPOINT two;
+INSERT INTO target SELECT * FROM source WHERE v = 2;
+RELEASE two;
+DECLARE c CURSOR FOR SELECT count(*) FROM target;
+INSERT INTO target SELECT * FROM source WHERE v = 3;
+FETCH c;
+SELECT only_leader FROM explained('INSERT INTO target SELECT * FROM source WHERE v = 4');
+CLOSE c;
+COMMIT;
+SELECT count(*), count(DISTINCT xmin::text), odd_headers('target') FROM target;
+UPDATE target SET v = -1 WHERE v = 3;
+DELETE FROM target WHERE v = 1;
+CREATE INDEX ON target (id);
+SET enable_seqscan = off;
+SELECT count(*), sum(id) FROM target WHERE id > 10;
+RESET enable_seqscan;
+DROP TABLE target;
+
+-- a table of the same transaction gets frozen rows, until somebody looks
+BEGIN;
+CREATE TEMP TABLE target AS SELECT * FROM source;
+SELECT count(*), count(*) FILTER (WHERE item.t_infomask & 768 = 768) FROM generate_series(0, pg_relation_size('target') / 8192 - 1) block,
+	heap_page_items(get_raw_page('target', block::int)) item;
+SELECT odd_headers('target');
+ROLLBACK;
+BEGIN;
+CREATE TEMP TABLE target AS SELECT * FROM source;
+DELETE FROM target WHERE id % 2 = 0;
+SELECT count(*), odd_headers('target') FROM target WHERE id <= 100;
+COMMIT;
+SELECT count(*) FROM target;
+TRUNCATE target;
+
+-- Somebody looks at the table while it is filled: the leader, in its part of the plan.
+SELECT set_config('my.pid', pg_backend_pid()::text, false) IS NOT NULL;
+CREATE FUNCTION peek(i int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+	IF pg_backend_pid()::text = current_setting('my.pid') AND i % 3000 = 0 THEN
+		PERFORM count(*) FROM target;
+	END IF;
+	RETURN i;
+END $$;
+SET parallel_leader_participation = on;
+INSERT INTO target SELECT peek(id), v, s FROM source;
+SELECT count(*), sum(id), count(DISTINCT ctid) FROM target;
+SET parallel_leader_participation = off;
+
+-- a plan that is kept
+PREPARE p AS INSERT INTO target SELECT id, $1, s FROM source WHERE v = $1;
+SET plan_cache_mode = force_generic_plan;
+TRUNCATE target;
+EXPLAIN (COSTS off) EXECUTE p(1);
+EXECUTE p(1);
+SET parallel_temp.fill_pages = off;
+EXPLAIN (COSTS off) EXECUTE p(1);
+EXECUTE p(2);
+RESET parallel_temp.fill_pages;
+CREATE INDEX ON target (id);
+EXPLAIN (COSTS off) EXECUTE p(1);
+EXECUTE p(3);
+SELECT count(*), sum(v) FROM target;
+RESET plan_cache_mode;
+
+-- an error in a worker, with pages on their way
+DROP TABLE target;
+CREATE TEMP TABLE target (id int, v int, s text);
+\set VERBOSITY sqlstate
+INSERT INTO target SELECT id, 1 / (id - 19000), s FROM source;
+CREATE TEMP TABLE made AS SELECT id, 1 / (id - 19000) AS v, s FROM source;
+SELECT count(*) FROM target;
+SELECT count(*) FROM pg_local_buffers WHERE pins <> 0;
+SET client_min_messages = warning;
+DROP SCHEMA fill_pages CASCADE;
