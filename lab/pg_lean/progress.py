@@ -72,14 +72,17 @@ ENOUGH_ROWS = 1000
 SPILLED_ROWS_A_PAGE = 128
 
 #: What a merge pass of an external sort takes for each row, which is read, compared with the first ones of a few runs, and written.
-MERGE = 0.3
+MERGE = 0.5
 
 #: Bytes of memory that a row takes in a sort beyond its width (headers of the tuple and of its memory, its place in the array), and those that
 #: a run takes to be merged (tuplesort.c: a tape's page both ways, and 32 pages to read ahead), and of how many runs at least and at most.
 SORTED_ROW, MERGED_RUN, MERGED_RUNS = 48, (2 + 32) * 8192, (6, 500)
 
+#: Part of a sort's expected input from which it may have all of it.
+ALL_IN = 0.97
+
 #: Nodes whose time in a call that goes on tells what their rows take: they do the same for each of them from the first to the last.
-STEADY = ("Aggregate", "HashAggregate", "MixedAggregate", "Hash")
+STEADY = ("Aggregate", "HashAggregate", "MixedAggregate")
 
 #: Part of its spilled pages that an aggregate must have read for its groups to be foretold.
 ENOUGH_READ = 0.05
@@ -118,7 +121,7 @@ class Node:
     work_mem: float = 0.0
     #: Bytes of a row, as the planner expects; 0 if that is not known.
     width: float = 0.0
-    #: Processes that run it.
+    #: Processes that run its statement, and are seen.
     processes: int = 0
     #: Does the statement measure times?
     timed: bool = False
@@ -241,7 +244,7 @@ def tree(rows: Iterable[Mapping[str, Any]]) -> Node | None:
         node.temp_written += float(row.get("temp_written") or 0)
         node.work_mem = max(node.work_mem, float(row.get("work_mem") or 0))
         node.width = float(row.get("plan_width") or 0)
-        node.processes += bool(row["rows"] or row["called"])
+        node.processes += 1
         node.timed = node.timed or row["total_ms"] is not None
         node.plan_blocks = max(node.plan_blocks, float(row.get("plan_blocks") or 0))
     top = None
@@ -397,8 +400,10 @@ def estimate(rows: Iterable[Mapping[str, Any]], elapsed: float, before: Progress
     if top is None:
         return Progress(None, None, "not visible: it runs without instrumentation")
     clock(top, elapsed * 1000)
-    rates = _merging(top, before)
     reckon(top)
+    rates = _merging(top, before)
+    if any(node.merged for node in top.walk()):
+        reckon(top)
     nodes = list(top.walk())
     now = current(top)
     unsure = next((node for node in nodes if _unsure(node)), None)
@@ -429,11 +434,11 @@ def estimate(rows: Iterable[Mapping[str, Any]], elapsed: float, before: Progress
         price[node.id] = _price(node) * (max(node.expected, 1.0) / node.plan_blocks if known else 1.0)
         if known and node.plan_cost > 0:
             price[node.id] = node.plan_cost / node.plan_blocks
-    # where a node's time is known, it takes the place of the price, in the same money: the middle node's
+    # where a node's time is known, it takes the place of the price, in the same money: the middle node's, the lower of two
     measured = {node.id: node.own_ms / taken[node.id] for node in nodes if (node.rows > 0 or node.kind in STEADY) and node.own_ms > 0 and taken[node.id] >= ENOUGH_ROWS}
     measured.update({node.id: rates[node.id][0] / IN["Sort"] for node in nodes if node.id in rates and not node.rows and taken[node.id] >= ENOUGH_ROWS})
     relative = sorted(measured[node] / price[node] for node in measured)
-    rate = relative[len(relative) // 2] if relative else 1.0
+    rate = relative[(len(relative) - 1) // 2] if relative else 1.0
     done = total = 0.0
     for node in nodes:
         cost = measured.get(node.id, rate * price[node.id])
@@ -463,7 +468,8 @@ def _merging(top: Node, before: Progress | None) -> dict[int, tuple[float, float
     """Set how far sorts on disk are that have all of their input; returns what was learned of those that take theirs, for the next look.
 
     While its input comes, a sort's own time tells what a row takes.  When no more comes
-    and it returns nothing, it merges, and a pass takes each row in proportion.
+    and it returns nothing, it merges, and a pass takes each row in proportion.  Where more
+    is expected to come, it only sorts what fills its memory.
     """
     rates = {}
     for node in top.walk():
@@ -473,9 +479,9 @@ def _merging(top: Node, before: Progress | None) -> dict[int, tuple[float, float
         if taken < ENOUGH_ROWS or own <= 0:
             continue
         each, rows = before.rates.get(node.id, (0.0, 0.0)) if before is not None else (0.0, 0.0)
-        if rows == taken and each > 0:
+        if rows == taken and each > 0 and node.inputs()[0].share >= ALL_IN:
             node.merged = max(own - each * taken, 0.0) / (each * MERGE / IN["Sort"] * taken)
-        else:
+        elif rows != taken or not each:
             each = own / taken
         rates[node.id] = each, taken
     return rates

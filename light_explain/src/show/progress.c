@@ -21,10 +21,78 @@
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
+/* Blocks of temporary files. */
+typedef struct TempBlocks
+{
+	int64		read;
+	int64		written;
+} TempBlocks;
+
+/* Has a node been called, as far as its own record tells? */
+static bool
+was_called(const LightRecord *record)
+{
+	/* a node that core measures has no caller of ours */
+	return record->caller != NULL || record->core.running || record->core.nloops > 0;
+}
+
+/*
+ * What nodes read and wrote of temporary files in calls that began before there
+ * were records.  A node that takes all of its input in its first call has most of
+ * it there, and whether it went to disk is what tells how far it is.
+ *
+ * Core books such a call when it ends, with all that was called from it: less that
+ * it is the node's.  While it goes on the node is not on the stack of records, so
+ * what it uses is booked to the root; the lowest of such nodes is at work.
+ */
+static void
+early_temp_blocks(LightProgressSlot *copy, TempBlocks *early)
+{
+	LightProgressNode *nodes = light_slot_nodes(copy);
+	LightRecord *root = light_slot_records(copy);
+	LightRecord *records = root + 1;
+	TempBlocks	known = {0};
+	int			inside = -1;
+
+	for (int i = 0; i < copy->nnodes; i++)
+	{
+		BufferUsage *all = InstrBuffers_compat(&records[i].core);
+		bool		below_called = false;
+
+		early[i].read = all->temp_blks_read;
+		early[i].written = all->temp_blks_written;
+		for (int k = i + 1; k < copy->nnodes && nodes[k].depth > nodes[i].depth; k++)
+		{
+			early[i].read -= records[k].self.buffers.temp_blks_read;
+			early[i].written -= records[k].self.buffers.temp_blks_written;
+			if (nodes[k].parent == nodes[i].id)
+			{
+				early[i].read -= InstrBuffers_compat(&records[k].core)->temp_blks_read;
+				early[i].written -= InstrBuffers_compat(&records[k].core)->temp_blks_written;
+			}
+			below_called |= was_called(&records[k]);
+		}
+		early[i].read = Max(early[i].read, 0);
+		early[i].written = Max(early[i].written, 0);
+		known.read += early[i].read;
+		known.written += early[i].written;
+		if (below_called && !was_called(&records[i]) && (i == 0 || (inside >= 0 && nodes[i].parent == nodes[inside].id)))
+			inside = i;
+	}
+	if (inside >= 0)
+	{
+		early[inside].read += Max(root->self.buffers.temp_blks_read - known.read, 0);
+		early[inside].written += Max(root->self.buffers.temp_blks_written - known.written, 0);
+	}
+}
+
 /* Rows of one statement. */
 static void
 return_statement(ReturnSetInfo *result, uint32 pid, LightProgressSlot *copy)
 {
+	TempBlocks *early_temp = palloc(Max(copy->nnodes, 1) * sizeof(TempBlocks));
+
+	early_temp_blocks(copy, early_temp);
 	for (int i = 0; i < copy->nnodes; i++)
 	{
 		LightProgressNode *node = &light_slot_nodes(copy)[i];
@@ -59,15 +127,14 @@ return_statement(ReturnSetInfo *result, uint32 pid, LightProgressSlot *copy)
 		values[n++] = Float8GetDatum(node->plan_rows);
 		values[n++] = Float8GetDatum(record->core.ntuples + record->core.tuplecount);
 		values[n++] = Float8GetDatum(record->core.nloops + (record->core.running ? 1 : 0));
-		/* a node that core measures has no caller of ours */
-		values[n++] = BoolGetDatum(record->caller != NULL || record->core.running || record->core.nloops > 0);
+		values[n++] = BoolGetDatum(was_called(record));
 		nulls[n] = copy->tick == 0;
 		values[n++] = Float8GetDatum((InstrTotal_compat(&record->core) + record->total * copy->tick) * 1000.0);
 		values[n++] = Int64GetDatum(b->shared_blks_hit + early.shared_blks_hit);
 		values[n++] = Int64GetDatum(b->shared_blks_read + early.shared_blks_read);
 		values[n++] = Int64GetDatum(b->local_blks_hit + b->local_blks_read + early.local_blks_hit + early.local_blks_read);
-		values[n++] = Int64GetDatum(b->temp_blks_read);
-		values[n++] = Int64GetDatum(b->temp_blks_written);
+		values[n++] = Int64GetDatum(b->temp_blks_read + early_temp[i].read);
+		values[n++] = Int64GetDatum(b->temp_blks_written + early_temp[i].written);
 		values[n++] = Float8GetDatum(node->plan_cost);
 		nulls[n] = node->plan_blocks == 0;
 		values[n++] = Float8GetDatum(node->plan_blocks);
@@ -75,6 +142,7 @@ return_statement(ReturnSetInfo *result, uint32 pid, LightProgressSlot *copy)
 		values[n++] = Int32GetDatum(node->plan_width);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
+	pfree(early_temp);
 }
 
 PG_FUNCTION_INFO_V1(light_explain_progress);
