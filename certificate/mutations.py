@@ -140,7 +140,7 @@ MUTATIONS = [
              "ab_check_index(n, ab_length(value));", "ab_check_index(n, ab_length(value) + 1);", ("sql/type_functions",)),
     # -- parallel_temp -----------------------------------------------------------------
     Mutation(TEMP + "parallel/scan_visibility.c", "a snapshot too new: rows of the scan's own command are seen",
-             "if (HeapTupleHeaderGetCmin(tuple) >= snapshot->curcid)", "if (HeapTupleHeaderGetCmin(tuple) > snapshot->curcid)", READS),
+             "if (HeapTupleHeaderGetCmin(tuple) >= snapshot->curcid)", "if (HeapTupleHeaderGetCmin(tuple) > snapshot->curcid)", ("sql/parallel_tidy",)),
     Mutation(TEMP + "parallel/scan_visibility.c", "a snapshot too new: what a later command deletes is gone already",
              "return HeapTupleHeaderGetCmax(tuple) < snapshot->curcid;", "return HeapTupleHeaderGetCmax(tuple) <= snapshot->curcid;", ("sql/parallel_tidy",)),
     Mutation(TEMP + "parallel/scan_visibility.c", "rows of a subtransaction that was rolled back are seen",

@@ -171,3 +171,13 @@ SELECT value > 0 AS with_workers FROM parallel_temp_stats WHERE counter = 'queri
 SELECT count(*) FROM going;
 DROP FUNCTION there;
 DROP TABLE going;
+
+-- and what it has put there is not there yet
+CREATE TEMP TABLE coming AS SELECT g AS id FROM generate_series(1, 3000) g;
+CREATE FUNCTION there() RETURNS bigint STABLE LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT count(*) FROM coming); END';
+SELECT parallel_temp_stats_reset();
+INSERT INTO coming VALUES (there()), (there()), (there()) RETURNING id;
+SELECT value > 0 AS with_workers FROM parallel_temp_stats WHERE counter = 'queries with shared pages';
+SELECT count(*) FROM coming;
+DROP FUNCTION there;
+DROP TABLE coming;
