@@ -120,21 +120,21 @@ BEGIN
 	END LOOP;
 END $$;
 -- A variable whose bytes were appended in what was rolled back is gone when others stand in
--- their place, also when it had been read before.
+-- their place, also when it had been read before, and where the chunk is not the last.
 DO $$
 DECLARE
 	v appendable_bytea;
 BEGIN
 	BEGIN
-		UPDATE kept SET data = data || bytes(5000, 'mine') RETURNING data INTO v;
-		ASSERT substr(v, length(v) - 99, 50) = substr(bytes(5000, 'mine'), 4901, 50), 'not what was appended';
+		UPDATE kept SET data = data || bytes(30000, 'mine') RETURNING data INTO v;
+		ASSERT substr(v, length(v) - 29099, 50) = substr(bytes(30000, 'mine'), 901, 50), 'not what was appended';
 		RAISE division_by_zero;
 	EXCEPTION WHEN division_by_zero THEN
 		NULL;
 	END;
-	UPDATE kept SET data = data || bytes(5000, 'others');
+	UPDATE kept SET data = data || bytes(30000, 'others');
 	BEGIN
-		PERFORM substr(v, length(v) - 99, 50);
+		PERFORM substr(v, length(v) - 29099, 50);
 		RAISE assert_failure USING MESSAGE = 'bytes of others were read';
 	EXCEPTION WHEN data_corrupted THEN
 		NULL;
