@@ -9,7 +9,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $variants = "$FindBin::RealBin/../variant";
-(my $sql = slurp_file("$FindBin::RealBin/../../sql/light_explain--1.0.sql")) =~ s/^\\echo.*$//m;
+(my $sql = slurp_file("$FindBin::RealBin/../../sql/light_explain--1.0.sql")) =~ s/^(?:\\echo|SET LOCAL) .*$//mg;
+$sql =~ s/\@extschema\@/s/g;
 
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
