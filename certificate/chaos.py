@@ -55,7 +55,7 @@ from pathlib import Path
 
 import psycopg
 
-from pg_lean.cluster import LIBRARIES, Cluster, exit_on_signals
+from pg_lean.cluster import LIBRARIES, Cluster
 from pg_lean.errors import LabError
 from pg_lean.paths import SERVER_DIR
 import changes
@@ -757,15 +757,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=3.0, help="how long (default 3)")
     parser.add_argument("--kills", type=int, help="instead: until so many processes were killed or terminated")
     parser.add_argument("--pg-config", help="pg_config of a server or a label of ci/lib.sh (18-assert)")
-    parser.add_argument("--seed", type=int, default=None, help="of all random choices (default: a new one)")
     parser.add_argument("--only", action="append", metavar="FAULT", help="only these faults: postmaster, 'full disk' and so on, see kill()")
     parser.add_argument("--pause", type=float, default=1.5, help="seconds between two kills on average (default 1.5)")
-    parser.add_argument("--json", type=Path, help="write what happened to this file too")
-    args = parser.parse_args()
-    if args.seed is None:
-        args.seed = random.randrange(1 << 30)
-    print(f"seed {args.seed}", flush=True)
-    exit_on_signals()
+    args = record.begin(parser)
     chaos = Chaos(args)
     arguments = " ".join([*(["--pg-config", args.pg_config] if args.pg_config else []), *(f'--only "{kind}"' for kind in args.only or ())])
     run = record.about("make chaos " + (f"KILLS={args.kills}" if args.kills is not None else f"MINUTES={args.minutes:g}")

@@ -27,7 +27,6 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from pg_lean.cluster import exit_on_signals
 from pg_lean.paths import BUILD, SERVER_DIR, TOP
 import record
 
@@ -132,15 +131,10 @@ def generate(generator: Generator, seconds: int, rng: random.Random) -> dict:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--minutes", type=float, default=10.0, help="how long in all (default 10)")
-    parser.add_argument("--seed", type=int, default=None, help="of all random choices (default: a new one)")
     parser.add_argument("--only", action="append", default=[], metavar="TEXT", help="those whose name is this")
     parser.add_argument("--keep", action="store_true", help="renew certificate/corpus/ from what was found")
-    parser.add_argument("--json", type=Path, help="write what happened to this file too")
-    args = parser.parse_args()
-    seed = random.randrange(1 << 30) if args.seed is None else args.seed
-    rng = random.Random(seed)
-    print(f"seed {seed}", flush=True)
-    exit_on_signals()
+    args = record.begin(parser)
+    rng = random.Random(args.seed)
     run = record.about(f"make fuzz MINUTES={args.minutes:g}", os.environ.get("PG_CONFIG") or "pg_config")
     targets = [t for t in TARGETS if not args.only or t.name in args.only]
     generators = [g for g in GENERATORS if not args.only or g.name in args.only]
@@ -152,7 +146,7 @@ def main() -> int:
     failed = [result["name"] for result in results + random_sql if result["failed"]]
     print(f"{sum(result['inputs'] for result in results)} inputs and {sum(result['rounds'] for result in random_sql)} rounds of random SQL, {len(failed)} failed")
     if args.json:
-        record.write(args.json, run, {"seed": seed, "targets": results, "random_sql": random_sql, "failed": failed})
+        record.write(args.json, run, {"seed": args.seed, "targets": results, "random_sql": random_sql, "failed": failed})
     return 1 if failed else 0
 
 

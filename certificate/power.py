@@ -40,7 +40,7 @@ from typing import NamedTuple
 
 import psycopg
 
-from pg_lean.cluster import LIBRARIES, Cluster, exit_on_signals
+from pg_lean.cluster import LIBRARIES, Cluster
 from pg_lean.errors import LabError
 import changes
 import record
@@ -464,15 +464,9 @@ def main() -> int:
     parser.add_argument("--cuts", type=int, default=200, help="how often the power goes (default 200), rounds that must lose something not counted")
     parser.add_argument("--seconds", type=float, default=20.0, help="of work that is recorded in each round (default 20)")
     parser.add_argument("--pg-config", help="pg_config of a server, or a label of ci/lib.sh (18, 18-assert)")
-    parser.add_argument("--seed", type=int, default=None, help="of random choices (default: a new one); what the server does meanwhile is never the same")
     parser.add_argument("--only", help="rounds with this in their name")
     parser.add_argument("--keep", type=Path, help="copy what went wrong into this folder")
-    parser.add_argument("--json", type=Path, help="write what happened to this file too")
-    args = parser.parse_args()
-    if args.seed is None:
-        args.seed = random.randrange(1 << 30)
-    print(f"seed {args.seed}", flush=True)
-    exit_on_signals()
+    args = record.begin(parser, "random choices; what the server does meanwhile is never the same")
     power = Power(args)
     arguments = " ".join([*(["--pg-config", args.pg_config] if args.pg_config else []), *([f'--only "{args.only}"'] if args.only else [])])
     run = record.about(f"make power CUTS={args.cuts}" + (f" ARGS='{arguments}'" if arguments else ""))

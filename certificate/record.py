@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
+import random
 import subprocess
 import time
 from pathlib import Path
 
-from pg_lean.cluster import LIBRARIES
+from pg_lean.cluster import LIBRARIES, exit_on_signals
 from pg_lean.paths import TOP
 
 #: What is tried; the rest of the repository changes beside it.
@@ -31,6 +33,22 @@ def about(command: str, server: str | None = None) -> dict:
                  platform.machine()) if Path("/proc/cpuinfo").exists() else platform.machine()
     return {"date": time.strftime("%Y-%m-%d", time.gmtime()), "command": command, "commit": commit or "unknown", "server": server,
             "machine": f"{os.cpu_count()} x {model}, Linux {platform.release()}"}
+
+
+def begin(parser: argparse.ArgumentParser, chosen: str = "all random choices") -> argparse.Namespace:
+    """The arguments of a run that begins now, --seed and --json among them.
+
+    chosen: what the seed decides.  It is said before anything is tried, so that a run can be had
+    again however it ended; and who is told to end stops its servers first.
+    """
+    parser.add_argument("--seed", type=int, help=f"of {chosen} (default: a new one)")
+    parser.add_argument("--json", type=Path, help="write what happened to this file too")
+    args = parser.parse_args()
+    if args.seed is None:
+        args.seed = random.randrange(1 << 30)
+    print(f"seed {args.seed}", flush=True)
+    exit_on_signals()
+    return args
 
 
 def write(path: Path, run: dict, result: dict) -> None:

@@ -31,11 +31,10 @@ import re
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import psycopg
 
-from pg_lean.cluster import LIBRARIES, Cluster, exit_on_signals, without_pg_variables
+from pg_lean.cluster import LIBRARIES, Cluster, without_pg_variables
 import record
 
 #: Settings under which our features are on wherever they can be, and those under which they are off.
@@ -199,13 +198,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--minutes", type=float, default=4.0, help="how long (default 4)")
     parser.add_argument("--pg-config", help="pg_config of a server or a label of ci/lib.sh (18-assert)")
-    parser.add_argument("--seed", type=int, default=None, help="of all random choices (default: a new one)")
-    parser.add_argument("--json", type=Path, help="write what happened to this file too")
-    args = parser.parse_args()
-    if args.seed is None:
-        args.seed = random.randrange(1 << 30)
-    print(f"seed {args.seed}", flush=True)
-    exit_on_signals()
+    args = record.begin(parser)
     smith = Smith(args)
     run = record.about(f"make sqlsmith MINUTES={args.minutes:g}" + (f" ARGS='--pg-config {args.pg_config}'" if args.pg_config else ""))
     try:

@@ -1,5 +1,6 @@
 """docs/certificate.md says what the runs in results/certificate/ did, all of it and nothing else."""
 
+import argparse
 import json
 import os
 import re
@@ -18,6 +19,7 @@ import fuzz  # noqa: E402
 import keep  # noqa: E402
 import mutants  # noqa: E402
 from mutations import MUTATIONS, Mutation  # noqa: E402
+import record  # noqa: E402
 
 RUN = {"date": "2026-01-02", "command": "make it", "commit": "0123456789" * 4, "server": "15.20", "machine": "2 x a processor"}
 
@@ -65,6 +67,20 @@ def test_what_went_wrong_is_on_the_page(page):
 def test_what_sqlsmith_found_is_on_the_page(page):
     text = page(sqlsmith={"seed": 4, "counts": {"statements asked": 12345, "with the same rows, off and on": 678}, "wrong": ["other rows: SELECT\nmore"]})
     assert "| statements asked | 12,345 |" in text and "| **wrong** | **1** |" in text and "* other rows: SELECT\n" in text
+
+
+def test_a_run_says_its_seed_and_can_be_had_again(monkeypatch, capsys):
+    monkeypatch.setattr(record, "exit_on_signals", lambda: None)
+
+    def begin(*arguments):
+        monkeypatch.setattr(sys, "argv", ["run.py", *arguments])
+        args = record.begin(argparse.ArgumentParser())
+        assert capsys.readouterr().out == f"seed {args.seed}\n"
+        return args
+
+    assert begin().seed != begin().seed and begin().json is None
+    again = begin("--seed", "0", "--json", "run.json")
+    assert again.seed == 0 and again.json == Path("run.json")
 
 
 def test_a_bug_is_tried_first_with_a_test_that_caught_it(tmp_path, monkeypatch):
