@@ -13,6 +13,7 @@ whose lines between are replaced.  `pg-lean docs` writes, `--check` only compare
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shutil
@@ -109,8 +110,15 @@ def front() -> str:
     names = sorted({path.parent.name for path in RESULTS.glob("*/*/result.json")},
                    key=lambda name: (PICTURES[TOP / "docs" / "pg_lean"] + (name,)).index(name))
     found = [(name, next(kept(name))[1]) for name in names]
-    captions = dict.fromkeys(caption(result) for _, result in found if result.headlines)
-    return "\n" + headline_table(found) + "\n\n" + "\n".join(captions) + "\n\n"
+    shown = [result for _, result in found if result.headlines]
+    alike = [list(group) for _, group in itertools.groupby(sorted(shown, key=circumstances, reverse=True), circumstances)]
+    return "\n" + headline_table(found) + "\n\n" + "\n".join(caption(*group) for group in alike) + "\n\n"
+
+
+def circumstances(result: Result) -> tuple[Any, ...]:
+    """What results have in common that one caption speaks of: server, machine, commit and effort."""
+    machine = result.machine
+    return tuple(str(machine.get(name)) for name in ("server", "processor", "processors", "virtual_machine", "filesystem", "pg_lean")) + (result.quick, result.effort)
 
 
 def headline_table(results: list[tuple[str, Result]]) -> str:
@@ -123,14 +131,17 @@ def headline_table(results: list[tuple[str, Result]]) -> str:
     return "\n".join(lines)
 
 
-def caption(result: Result) -> str:
-    """Where and when, and what kind of run it was."""
-    machine = result.machine
+def caption(*results: Result) -> str:
+    """Where and when results of the same circumstances were measured, and what kind of runs they were: of several, their days and the most that was stolen."""
+    result, machine = results[0], results[0].machine
     server = " ".join(str(machine.get("server", "PostgreSQL")).split()[:2])
     where = ", ".join(filter(None, [machine.get("processor"), f"{machine.get('processors', '?')} processors", "virtual machine" if machine.get("virtual_machine") else "",
                                     machine.get("filesystem")]))
-    return textwrap.fill(f"*{server}; {where}; {machine.get('measured', '')}, pg_lean {machine.get('pg_lean', '')}"
-                         + (f"; the host gave others {stolen:.0%} of the processor time wanted" if (stolen := machine.get("stolen") or 0) >= 0.005 else "")
+    times = sorted({str(each.machine.get("measured", "")) for each in results})
+    when = times[0] if len(times) == 1 else " to ".join(dict.fromkeys((times[0].split()[0], times[-1].split()[0])))
+    stolen = max(each.machine.get("stolen") or 0 for each in results)
+    return textwrap.fill(f"*{server}; {where}; {when}, pg_lean {machine.get('pg_lean', '')}"
+                         + ((f"; the host gave others {'up to ' if len(results) > 1 else ''}{stolen:.0%} of the processor time wanted") if stolen >= 0.005 else "")
                          + ("; a quick run: few repetitions" if result.quick else f"; {result.effort:.0%} of a full run's repetitions" if result.effort < 1 else "")
                          + ".*", 100, break_on_hyphens=False)
 

@@ -246,6 +246,24 @@ def test_a_server_that_one_benchmark_is_missing_for_changes_nothing_else(house, 
     assert "PostgreSQL 15.1" in append and "PostgreSQL 18.1" not in append
 
 
+def test_one_caption_speaks_for_all_headlines_of_one_machine_and_commit(house, monkeypatch):
+    """Two benchmarks of one server on two days: one caption with both days; a third of another server has its own, after theirs."""
+    monkeypatch.setattr(docs, "PICTURES", {house / "docs" / "pg_lean": ("append", "temp", "flush")})
+    page = house / "README.md"
+    page.write_text("<!-- figures: front -->\n<!-- /figures -->\n")
+    for major, name, when, stolen in (("18", "append", "2026-11-02 10:00 UTC", 0.02), ("18", "temp", "2026-11-01 23:00 UTC", 0.04), ("15", "flush", "2026-10-01 10:00 UTC", 0.0)):
+        result = measured(major, 2.0)
+        result.name = name
+        result.machine |= {"measured": when, "stolen": stolen}
+        result.save(house / "build" / "bench" / name)
+        docs.keep(house / "build")
+    docs.write()
+    captions = re.findall(r"^\*PostgreSQL [^*]*\*$", page.read_text(), re.MULTILINE)
+    assert [" ".join(caption.split()) for caption in captions] == [
+        "*PostgreSQL 18.1; A <processor>, 2 processors; 2026-11-01 to 2026-11-02, pg_lean abc; the host gave others up to 4% of the processor time wanted.*",
+        "*PostgreSQL 15.1; A <processor>, 2 processors; 2026-10-01 10:00 UTC, pg_lean abc.*"]
+
+
 def test_pictures_are_well_formed_and_fit(house):
     import xml.etree.ElementTree as xml
 
