@@ -69,6 +69,9 @@ suites: ## regression suites of other extensions, with and without ours (LABEL=1
 minors: ## build for one minor release of this machine's PostgreSQL, test on another
 	@$(TOP)/ci/minors.sh
 
+valgrind: ## regression tests of the extensions below Valgrind (NAMES=light_explain, TESTS='roles'; builds a server for it)
+	@TESTS='$(TESTS)' $(TOP)/ci/valgrind.sh $(NAMES)
+
 pgspot: ## pgspot over the SQL scripts
 	@$(TOP)/ci/pgspot.sh
 
@@ -113,5 +116,5 @@ clean: ## remove everything made, here and in build/
 	+$(if $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null)),$(call in_each,clean))
 	@$(if $(HERE),$(TOP)/ci/clean.sh)
 
-.PHONY: docs suites minors pgspot sqlsmith all install uninstall installcheck help setup ready demo check matrix clients fresh neighbours citus arm deb dist image packages scenes chaos power mutants fuzz certificate indent clean
+.PHONY: docs suites minors valgrind pgspot sqlsmith all install uninstall installcheck help setup ready demo check matrix clients fresh neighbours citus arm deb dist image packages scenes chaos power mutants fuzz certificate indent clean
 .DEFAULT_GOAL := all

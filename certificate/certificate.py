@@ -44,6 +44,9 @@ KINDS = (
     ("fuzz", "Inputs tried",
      "libFuzzer with the address and undefined behaviour sanitizers on code compiled outside of a server, and random SQL with a feature on and off.",
      "make fuzz"),
+    ("valgrind", "Memory",
+     "Regression tests of the extensions on a server below Valgrind's memcheck: PostgreSQL 18 with assertions, built so that Valgrind knows its memory contexts. An error is a"
+     " read of what was never written or is freed, beyond an allocation's end, and the like, in the server or in a library.", "make valgrind"),
     ("sqlsmith", "Statements of SQLsmith's",
      "SQLsmith looks at a server with all libraries and extensions. Half of the time it asks that server, catalogs and all, with our features forced on; half of"
      " the time what it makes of our tables is run over temporary tables of the same names, with our features off and on, and the rows are compared.", "make sqlsmith"),
