@@ -6,7 +6,9 @@ must fail are run: those that the entry names, then, if they pass, all regressio
 and isolation tests of the extension.  A bug is caught if a test fails or the server
 crashes; one that passes everything has survived.  Of the named tests the one that
 caught it in a run that is kept comes first, alone.  Before that each set of tests is
-run once without a bug: tests that fail by themselves would catch anything.
+run once without a bug: tests that fail by themselves would catch anything.  Where no
+test is known that failed (they hang, the server does not start) they must pass without
+the bug once more, in the same time.
 
     mutants.py [--check] [--only TEXT]... [--jobs N] [--json FILE [--resume]]
 
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import fcntl
 import functools
 import json
 import os
@@ -28,6 +31,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import TextIO
 
 import psutil
 from certificate import RUNS
@@ -214,6 +218,25 @@ def end_all(session: int, tree: Path) -> None:
             pass
 
 
+def is_of_the_bug(workshop: Workshop, extension: str, tests: tuple[str, ...], failed: list[str], seconds: float) -> bool:
+    """Did tests fail of the bug, and not of the machine?  Leaves the workshop without a bug where that was asked."""
+    if not all(name.startswith("(") for name in failed):
+        return True
+    workshop.put(None)
+    return workshop.test(extension, tests, seconds)[0]
+
+
+def alone() -> TextIO:
+    """Folders of another run in the same place would be taken away below it.  The lock goes with the file."""
+    (SERVER_DIR / "work").mkdir(parents=True, exist_ok=True)
+    file = open(SERVER_DIR / "work" / "mutants.lock", "w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise Broken(f"another run plants bugs in {SERVER_DIR}: set PG_LEAN_BUILD to another folder") from None
+    return file
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--check", action="store_true", help="only see that each line to change is there exactly once")
@@ -243,6 +266,7 @@ def main() -> int:
         return 0
 
     exit_on_signals()
+    lock_file = alone()
     about = record.about("make mutants", os.environ.get("PG_CONFIG") or "pg_config")
     lock = threading.Lock()
     sound: dict[tuple[str, tuple[str, ...]], float | None] = {}  # seconds that tests take without a bug; None: they fail
@@ -292,9 +316,13 @@ def main() -> int:
                 except Broken as broken:
                     result["outcome"] = "not tried: " + str(broken)[:500]
                     break
-                passed, failed = workshop.test(extension, tests, patience(sound[extension, tests]))
+                seconds = patience(sound[extension, tests])
+                passed, failed = workshop.test(extension, tests, seconds)
                 if not passed:
-                    result["outcome"], result["by"] = "caught", failed
+                    if is_of_the_bug(workshop, extension, tests, failed, seconds):
+                        result["outcome"], result["by"] = "caught", failed
+                    else:
+                        result["outcome"] = "not tried: its tests do not end well without it either"
                     break
             result["seconds"] = round(time.monotonic() - started)
             results[n] = result
@@ -315,6 +343,7 @@ def main() -> int:
                 done.result()
         finally:
             waiting.clear()  # who is told to end leaves after the bug at hand
+    lock_file.close()
     caught = sum(result["outcome"] == "caught" for result in results)
     print(f"{caught} of {len(results)} planted bugs caught")
     return 0 if caught == len(results) else 1

@@ -95,6 +95,31 @@ def test_a_bug_is_tried_first_with_a_test_that_caught_it(tmp_path, monkeypatch):
     mutants.kept_runs.cache_clear()
 
 
+@pytest.mark.parametrize("failed, passes, caught", [(["tables"], False, True), (["(hangs)"], True, True), (["(hangs)"], False, False),
+                                                    (["(make: *** Error 2)"], False, False), (["(failed)", "tables"], False, True)])
+def test_a_machine_that_fails_catches_no_bug(failed, passes, caught):
+    class Workshop:
+        planted = "a bug"
+
+        def put(self, mutation):
+            self.planted = mutation
+
+        def test(self, extension, tests, seconds):
+            assert self.planted is None and (extension, tests, seconds) == ("a", ("sql/tables",), 130)
+            return passes, []
+
+    assert mutants.is_of_the_bug(Workshop(), "a", ("sql/tables",), failed, 130) == caught
+
+
+def test_only_one_run_plants_bugs(tmp_path, monkeypatch):
+    monkeypatch.setattr(mutants, "SERVER_DIR", tmp_path)
+    first = mutants.alone()
+    with pytest.raises(mutants.Broken, match="another run"):
+        mutants.alone()
+    first.close()
+    mutants.alone().close()
+
+
 def test_what_hangs_is_given_up_by_what_its_tests_took():
     assert mutants.patience(2) == 130 and mutants.patience(1000) == mutants.PATIENCE
 
