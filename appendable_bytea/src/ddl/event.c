@@ -20,6 +20,7 @@
 
 #include "access/relation.h"
 #include "access/xact.h"
+#include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_subscription_rel.h"
@@ -28,6 +29,7 @@
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
+#include "utils/catcache.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -200,6 +202,49 @@ match_stores(Oid relid)
 		ab_store_match(lfirst_oid(lc));
 }
 
+/* Does a publication name this table, its schema, or one that it is a partition of?  Takes no lock. */
+static bool
+named_by_publication(Oid relid)
+{
+	List	   *oids = list_make1_oid(relid);
+	ListCell   *lc;
+
+	if (get_rel_relispartition(relid))
+		oids = list_concat(oids, get_partition_ancestors(relid));
+	foreach(lc, oids)
+	{
+		CatCList   *tables = SearchSysCacheList1(PUBLICATIONRELMAP, ObjectIdGetDatum(lfirst_oid(lc)));
+		CatCList   *schemas = SearchSysCacheList1(PUBLICATIONNAMESPACEMAP, ObjectIdGetDatum(get_rel_namespace(lfirst_oid(lc))));
+		bool		found = tables->n_members > 0 || schemas->n_members > 0;
+
+		ReleaseSysCacheList(schemas);
+		ReleaseSysCacheList(tables);
+		if (found)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The tables with stores that a change of some publication may matter to.  Others are not
+ * even looked at, which takes a lock on them: a publication of something else must not
+ * wait for who rewrites a table of ours.
+ */
+static List *
+published_tables(void)
+{
+	bool		all = query_oids("SELECT oid FROM pg_catalog.pg_publication WHERE puballtables") != NIL;
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, ab_store_list())
+	{
+		if (all || named_by_publication(lfirst_oid(lc)))
+			result = lappend_oid(result, lfirst_oid(lc));
+	}
+	return result;
+}
+
 Datum
 appendable_bytea_command_end(PG_FUNCTION_ARGS)
 {
@@ -218,7 +263,7 @@ appendable_bytea_command_end(PG_FUNCTION_ARGS)
 	if (publication)
 	{
 		warn_of_stores();
-		oids = ab_store_list();
+		oids = published_tables();
 	}
 	else
 		oids = query_oids("SELECT DISTINCT objid FROM pg_catalog.pg_event_trigger_ddl_commands() "
