@@ -61,7 +61,7 @@ KINDS = (
      "With Citus, a coordinator and two workers: what is appended through the coordinator is compared with a distributed table of bytea that the same statements"
      " changed. [When one machine is not enough](more-machines.md) has the rest.", "make citus SRC=..."),
     ("versions", "Versions",
-     "Tests of the extensions (pg_regress, isolation tester, TAP), PostgreSQL's own regression suite with and without the libraries, pg_upgrade, ALTER EXTENSION"
+     "Tests of the extensions (pg_regress, isolation tester, TAP; SKIP_TAP=1 leaves TAP out), PostgreSQL's own regression suite with and without the libraries, pg_upgrade, ALTER EXTENSION"
      " UPDATE, and libraries that were built with the headers of one minor release on the server of another: what was run on which server.", "make check, make matrix, make minors"),
     ("scripts", "Scripts", "pgspot over the scripts of CREATE EXTENSION: what in them is found by the caller's search path, or adopts what somebody else made."
      " [Security](security.md) has what each function may do.", "make pgspot"),
