@@ -34,15 +34,16 @@ help: ## list the targets
 setup: ## install the packages that all below need: PostgreSQL with its headers, a compiler, Python
 	@$(TOP)/ci/server.sh host
 
-# What is measured is built, and installed for this machine's server.
+# What is measured is built, and installed for this machine's server, or that of LABEL=18-assert.
 ready:
-	@$(TOP)/ci/install.sh
+	@$(TOP)/ci/install.sh $(LABEL)
+on_label = $(if $(LABEL),--pg-config $(LABEL))
 
 demo: $(if $(DSN),,ready) ## measure everything on a private cluster (or DSN=...), write build/report/index.html
-	@$(LAB) demo $(if $(DSN),--dsn '$(DSN)') $(ARGS)
+	@$(LAB) demo $(if $(DSN),--dsn '$(DSN)',$(on_label)) $(ARGS)
 
 bench-%: $(if $(DSN),,ready)
-	@$(LAB) bench $* $(if $(DSN),--dsn '$(DSN)') $(ARGS)
+	@$(LAB) bench $* $(if $(DSN),--dsn '$(DSN)',$(on_label)) $(ARGS)
 
 check: ## build and run every test on this machine's server
 	@$(TOP)/ci/check.sh host
@@ -81,11 +82,11 @@ citus: ## on more than one machine: a coordinator and two workers with Citus (SR
 arm: ## build for ARM64 and test in an emulator, as far as that goes (NAMES='light_explain')
 	@$(TOP)/ci/arm.sh $(NAMES)
 
-chaos: ready ## kill and compare: everything at once against a model (MINUTES=3, HOURS=8 or KILLS=300; ARGS='--pg-config 18-assert')
-	@$(TOP)/certificate/run chaos $(if $(KILLS),--kills $(KILLS),--minutes $(if $(HOURS),$$(($(HOURS) * 60)),$(or $(MINUTES),3))) $(ARGS)
+chaos: ready ## kill and compare: everything at once against a model (MINUTES=3, HOURS=8 or KILLS=300; LABEL=18-assert)
+	@$(TOP)/certificate/run chaos $(if $(KILLS),--kills $(KILLS),--minutes $(if $(HOURS),$$(($(HOURS) * 60)),$(or $(MINUTES),3))) $(on_label) $(ARGS)
 
-power: ready ## the power goes at CUTS=200 moments of what a server did: what was acknowledged must be there (ARGS='--pg-config 18-assert')
-	@$(TOP)/certificate/run power --cuts $(or $(CUTS),200) $(ARGS)
+power: ready ## the power goes at CUTS=200 moments of what a server did: what was acknowledged must be there (LABEL=18)
+	@$(TOP)/certificate/run power --cuts $(or $(CUTS),200) $(on_label) $(ARGS)
 
 scenes: ready ## take the pictures of docs/seeing.md of a running server
 	@$(LAB) scenes $(ARGS)
@@ -96,8 +97,8 @@ mutants: ready ## plant bugs in the C code, one at a time: the tests must fail f
 fuzz: ready ## inputs that nobody thought of, by time: libFuzzer with sanitizers, and random SQL (MINUTES=10)
 	@$(TOP)/certificate/run fuzz --minutes $(or $(MINUTES),10) $(ARGS)
 
-sqlsmith: ready ## statements that SQLsmith makes, with our features off and on (MINUTES=4; ARGS='--pg-config 18-assert')
-	@$(TOP)/certificate/run sqlsmith --minutes $(or $(MINUTES),4) $(ARGS)
+sqlsmith: ready ## statements that SQLsmith makes, with our features off and on (MINUTES=4; LABEL=18-assert)
+	@$(TOP)/certificate/run sqlsmith --minutes $(or $(MINUTES),4) $(on_label) $(ARGS)
 
 certificate: ## draw docs/certificate.md from the runs in results/certificate/
 	@$(TOP)/certificate/run certificate

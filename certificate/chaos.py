@@ -761,9 +761,8 @@ def main() -> int:
     parser.add_argument("--pause", type=float, default=1.5, help="seconds between two kills on average (default 1.5)")
     args = record.begin(parser)
     chaos = Chaos(args)
-    arguments = " ".join([*(["--pg-config", args.pg_config] if args.pg_config else []), *(f'--only "{kind}"' for kind in args.only or ())])
-    run = record.about("make chaos " + (f"KILLS={args.kills}" if args.kills is not None else f"MINUTES={args.minutes:g}")
-                       + (f" ARGS='{arguments}'" if arguments else ""))
+    run = record.about(record.made("chaos " + (f"KILLS={args.kills}" if args.kills is not None else f"MINUTES={args.minutes:g}"), args.pg_config,
+                                   *(f'--only "{kind}"' for kind in args.only or ())))
     started = time.monotonic()
     try:
         chaos.run()

@@ -468,8 +468,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="copy what went wrong into this folder")
     args = record.begin(parser, "random choices; what the server does meanwhile is never the same")
     power = Power(args)
-    arguments = " ".join([*(["--pg-config", args.pg_config] if args.pg_config else []), *([f'--only "{args.only}"'] if args.only else [])])
-    run = record.about(f"make power CUTS={args.cuts}" + (f" ARGS='{arguments}'" if arguments else ""))
+    run = record.about(record.made(f"power CUTS={args.cuts}", args.pg_config, *([f'--only "{args.only}"'] if args.only else [])))
     try:
         power.run()
     except KeyboardInterrupt:

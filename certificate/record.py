@@ -35,6 +35,14 @@ def about(command: str, server: str | None = None) -> dict:
             "machine": f"{os.cpu_count()} x {model}, Linux {platform.release()}"}
 
 
+def made(target: str, server: str | None, *arguments: str) -> str:
+    """The command that tries this again: make's target, on a server (a label or a pg_config; None: the machine's), with these arguments."""
+    if server and "/" in server:
+        arguments = ("--pg-config", server, *arguments)
+    return (f"make {target}" + (f" LABEL={server}" if server and "/" not in server else "")
+            + (f" ARGS='{' '.join(arguments)}'" if arguments else ""))
+
+
 def begin(parser: argparse.ArgumentParser, chosen: str = "all random choices") -> argparse.Namespace:
     """The arguments of a run that begins now, --seed and --json among them.
 

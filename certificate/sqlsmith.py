@@ -200,7 +200,7 @@ def main() -> int:
     parser.add_argument("--pg-config", help="pg_config of a server or a label of ci/lib.sh (18-assert)")
     args = record.begin(parser)
     smith = Smith(args)
-    run = record.about(f"make sqlsmith MINUTES={args.minutes:g}" + (f" ARGS='--pg-config {args.pg_config}'" if args.pg_config else ""))
+    run = record.about(record.made(f"sqlsmith MINUTES={args.minutes:g}", args.pg_config))
     try:
         smith.run()
     except KeyboardInterrupt:

@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -81,6 +82,18 @@ def test_a_run_says_its_seed_and_can_be_had_again(monkeypatch, capsys):
     assert begin().seed != begin().seed and begin().json is None
     again = begin("--seed", "0", "--json", "run.json")
     assert again.seed == 0 and again.json == Path("run.json")
+
+
+@pytest.mark.parametrize("server,arguments,command", [(None, (), "make chaos KILLS=3"), ("18-assert", (), "make chaos KILLS=3 LABEL=18-assert"),
+                                                      ("18", ('--only "x y"',), """make chaos KILLS=3 LABEL=18 ARGS='--only "x y"'"""),
+                                                      ("/a/pg_config", (), "make chaos KILLS=3 ARGS='--pg-config /a/pg_config'")])
+def test_a_run_names_the_command_that_tries_it_again(server, arguments, command):
+    """A label goes where make also installs for it."""
+    assert record.made("chaos KILLS=3", server, *arguments) == command
+    if server is None or "/" not in server:
+        shown = subprocess.run([*shlex.split(command), "-n", "-C", TOP], check=True, capture_output=True, text=True, env={**os.environ, "MAKEFLAGS": ""}).stdout
+        assert f"ci/install.sh {server or ''}".rstrip() in [line.strip().removeprefix(f"{TOP}/") for line in shown.splitlines()]
+        assert (f"--pg-config {server}" in shown) == (server is not None)
 
 
 def test_a_bug_is_tried_first_with_a_test_that_caught_it(tmp_path, monkeypatch):
