@@ -171,11 +171,14 @@ reindex_relation_compat(Oid relid)
 /*
  * Take dead rows off a heap page that nobody else has pinned, as a sequential scan
  * does.  Since 19 that changes the visibility map, too, so there nothing is done.
+ * PRUNES_BY_BUFFER_compat: whether it takes no more than the buffer.
  */
 #if PG_VERSION_NUM >= 190000
 #define heap_page_prune_opt_compat(rel, buffer) ((void) 0)
+#define PRUNES_BY_BUFFER_compat false
 #else
 #define heap_page_prune_opt_compat(rel, buffer) heap_page_prune_opt(rel, buffer)
+#define PRUNES_BY_BUFFER_compat true
 #endif
 
 /* Count what a scan did in the relation's statistics. */

@@ -8,7 +8,8 @@
  * may be stored (resolve.c), those that end a row version, which delete the chunks of
  * its values with it, those that give a table a new or an empty file, which
  * empty its chunk store, and those that heap implements with heap_getnext, which
- * insists on heap's own routine and gets it for the duration.
+ * insists on heap's own routine and gets it for the duration; and the fetch of a row
+ * that an index names, which decides when to prune the row's page.
  *
  * Order in an update: look at the old version; if chunks are to be written, lock
  * the row and hand back any answer but TM_Ok, so that two appenders never write
@@ -233,16 +234,19 @@ row_is_private(HeapTuple tuple, CommandId cid, Buffer buffer)
 }
 
 /*
- * Have the next statement that comes to this page prune it.  An append makes a new
- * version of the row, and the next one walks all those that are still in the page;
- * with short tails that would be a hundred of them until the page is full.
+ * Have the next statement that comes to this page prune it, if it is time: an append makes a
+ * new version of the row.  The next one walks all those that are still in the page, with
+ * short tails a hundred of them until the page is full; and one that finds no room in the
+ * page goes to another, which takes entries in the table's indexes.
  */
 static void
-ask_for_pruning(Buffer buffer)
+ask_for_pruning(HeapTuple old, Buffer buffer)
 {
 	Page		page = BufferGetPage(buffer);
 
-	if (PageIsFull(page))
+	if (PageIsFull(page) ||
+		(ItemPointerGetOffsetNumber(&old->t_self) % PRUNE_EVERY != 0 &&
+		 PageGetHeapFreeSpace(page) >= 2 * MAXALIGN(old->t_len)))
 		return;
 	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
 	PageSetFull(page);
@@ -315,8 +319,7 @@ prepare_update(RowPlan *row, Relation rel, ItemPointer otid, TupleTableSlot *slo
 			ReleaseBuffer(buffer);
 		return TM_Ok;
 	}
-	if (ItemPointerGetOffsetNumber(otid) % PRUNE_EVERY == 0)
-		ask_for_pruning(buffer);
+	ask_for_pruning(&old, buffer);
 	row->context = AllocSetContextCreate(CurrentMemoryContext, "appendable_bytea row",
 										 ALLOCSET_DEFAULT_SIZES);
 	oldcontext = MemoryContextSwitchTo(row->context);
@@ -462,6 +465,42 @@ appendable_nontransactional_truncate(Relation rel)
 	ab_store_truncate(RelationGetRelid(rel));
 }
 
+/*
+ * Fetch a row that an index names.  heap prunes the page if it has less room than fillfactor
+ * leaves for updates, which a page that was filled up to there has after one of them: so each
+ * append would look at all rows of its page and log what it took away.  Use the room up
+ * first, but for a rest that a page may need until its dead rows are old enough.
+ *
+ * heap leaves pruning to whoever got the buffer: it is got here.
+ */
+static bool
+appendable_index_fetch(struct IndexFetchTableData *scan, ItemPointer tid, Snapshot snapshot,
+					   TupleTableSlot *slot, bool *call_again, bool *all_dead)
+{
+	IndexFetchHeapData *fetch = (IndexFetchHeapData *) scan;
+
+	if (!*call_again)
+	{
+		Buffer		before = fetch->xs_cbuf;
+
+		fetch->xs_cbuf = ReleaseAndReadBuffer(before, scan->rel, ItemPointerGetBlockNumber(tid));
+		if (fetch->xs_cbuf != before)
+		{
+			Page		page = BufferGetPage(fetch->xs_cbuf);
+			Size		kept = Min(RelationGetTargetPageFreeSpace(scan->rel, HEAP_DEFAULT_FILLFACTOR) / 2,
+								   BLCKSZ / 10);
+
+			/*
+			 * who has no lock may be wrong, and prunes once too often, or
+			 * later
+			 */
+			if (PageIsFull(page) || PageGetHeapFreeSpace(page) < kept)
+				heap_page_prune_opt_compat(scan->rel, fetch->xs_cbuf);
+		}
+	}
+	return heap->index_fetch_tuple(scan, tid, snapshot, slot, call_again, all_dead);
+}
+
 static Oid
 appendable_toast_am(Relation rel)
 {
@@ -564,6 +603,8 @@ ab_am_install(void)
 	routine.tuple_complete_speculative = appendable_complete_speculative;
 	routine.tuple_delete = appendable_delete;
 	routine.tuple_update = appendable_update;
+	if (PRUNES_BY_BUFFER_compat)
+		routine.index_fetch_tuple = appendable_index_fetch;
 	routine.relation_set_new_file_compat = appendable_new_file;
 	routine.relation_nontransactional_truncate = appendable_nontransactional_truncate;
 	routine.relation_toast_am = appendable_toast_am;
