@@ -49,7 +49,7 @@ PG_FUNCTION_INFO_V1(appendable_append);
 typedef struct KeptPlan
 {
 	char		query[512];		/* hash key; a longer one is not kept */
-	SPIPlanPtr	plan;
+	SPIPlanPtr	plan;			/* NULL: none was kept yet */
 } KeptPlan;
 
 static HTAB *kept_plans = NULL;
@@ -212,7 +212,6 @@ find_plan(const char *query, Oid key_type, Oid chunk_type)
 	char		name[512] = {0};
 	KeptPlan   *kept;
 	SPIPlanPtr	plan;
-	bool		found;
 
 	if (kept_plans == NULL)
 	{
@@ -223,18 +222,24 @@ find_plan(const char *query, Oid key_type, Oid chunk_type)
 	/* the types are part of the query here only */
 	snprintf(name, sizeof(name), "%u %u %s", key_type, chunk_type, query);
 	kept = strlen(name) < sizeof(name) - 1 ? hash_search(kept_plans, name, HASH_FIND, NULL) : NULL;
-	if (kept)
+	if (kept && kept->plan)
 		return kept->plan;
 
 	/* a row that is found by its key is planned alike for all keys */
 	plan = SPI_prepare_cursor(query, 2, types, CURSOR_OPT_GENERIC_PLAN);
 	if (plan == NULL)
 		elog(ERROR, "could not prepare \"%s\": %s", query, SPI_result_code_string(SPI_result));
-	if (strlen(name) < sizeof(name) - 1 && hash_get_num_entries(kept_plans) < KEPT_PLANS)
+
+	/* its place first: what fails after a plan is kept would keep it for ever */
+	if (kept == NULL && strlen(name) < sizeof(name) - 1 && hash_get_num_entries(kept_plans) < KEPT_PLANS)
+	{
+		kept = hash_search(kept_plans, name, HASH_ENTER, NULL);
+		kept->plan = NULL;
+	}
+	if (kept)
 	{
 		if (SPI_keepplan(plan) != 0)
 			elog(ERROR, "could not keep the plan of \"%s\"", query);
-		kept = hash_search(kept_plans, name, HASH_ENTER, &found);
 		kept->plan = plan;
 	}
 	return plan;

@@ -50,6 +50,7 @@ typedef struct FoundStore
 } FoundStore;
 
 static HTAB *found_stores = NULL;
+static FoundStore last_found;	/* an append asks four times */
 static Oid	found_in = InvalidOid;	/* the catalog that they were found in */
 static uint32 found_generation = 0;
 
@@ -63,6 +64,7 @@ ab_stores_invalidated(Oid relid)
 	if (found_stores)
 		hash_destroy(found_stores);
 	found_stores = NULL;
+	last_found.relid = InvalidOid;
 }
 
 static void
@@ -128,8 +130,13 @@ ab_store_find(Oid relid)
 	if (stores != found_in)
 		ab_stores_invalidated(InvalidOid);
 	found_in = stores;
+	if (OidIsValid(relid) && relid == last_found.relid)
+		return last_found.heap;
 	if (found_stores && (found = hash_search(found_stores, &relid, HASH_FIND, NULL)) != NULL)
+	{
+		last_found = *found;
 		return found->heap;
+	}
 
 	catalog = table_open(stores, AccessShareLock);
 	generation = found_generation;

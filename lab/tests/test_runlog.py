@@ -3,9 +3,9 @@
 import pytest
 from rich.console import Console
 
-from pg_lean import collecting, finished
+from pg_lean import collecting, finished, walrecords
 from pg_lean.bench import Bench, Options
-from pg_lean.bench.runlog import WAYS, Case, Log
+from pg_lean.bench.runlog import LEAN, TAKEN_APART, WAYS, Case, Log
 from pg_lean.cluster import Cluster
 
 
@@ -28,6 +28,13 @@ def test_every_way_keeps_the_same_lines():
                 assert log.ask("SELECT count(DISTINCT id) FROM {t} WHERE octet_length(data) BETWEEN 200 AND 10000") == 2
         for lives in found.values():
             assert len(set(lives.values())) == 1 and min(lives.values()) >= 2 * 5 * 200, lives
+
+
+def test_records_belong_to_parts():
+    for record, part in (("Heap/INSERT+INIT", walrecords.BYTES), ("Btree/SPLIT_R", walrecords.ENTRIES), ("Heap/HOT_UPDATE", walrecords.ROW), ("Heap/LOCK", walrecords.ROW),
+                         ("Heap2/PRUNE", walrecords.PRUNING), ("Heap2/PRUNE_ON_ACCESS", walrecords.PRUNING), ("Transaction/COMMIT", walrecords.COMMIT),
+                         ("Heap2/VISIBLE", walrecords.OTHER), ("Standby/RUNNING_XACTS", walrecords.OTHER)):
+        assert walrecords.part(record) == part
 
 
 @pytest.fixture(scope="module")
@@ -55,3 +62,21 @@ def test_finished_logs_are_compared_as_they_are_kept(quick):
     assert compaction["chunks_after"] < compaction["chunks_before"] / 5 and compaction["wal_a_byte"] < 1
     assert len(tables[0].rows) == len(size) >= 5 and len(checks) == 3
     assert not conn.execute("SELECT to_regclass('finished_grown'), to_regclass('collected_chunkrows')").fetchone()[0]
+
+
+def test_the_wal_of_a_line_is_taken_apart(quick):
+    bench, conn = quick
+    if not conn.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'pg_walinspect'").fetchone():
+        pytest.skip("pg_walinspect is not installed for this server")
+    logs = {name: Log(bench, bench.cluster, conn, WAYS[name], writers=2) for name in TAKEN_APART}
+    for log in logs.values():
+        log.do(log.way.empty)
+    table, = walrecords.measure(bench, conn, {name: log.line(walrecords.LENGTH) for name, log in logs.items()})
+    assert [row[0] for row in table.rows] == [*walrecords.PARTS, "all"]
+    wal = {row["variant"]: row for row in bench.raw.select(case=walrecords.CASE)}
+    appends = walrecords.BEFORE + walrecords.LINES
+    assert logs[LEAN].ask("SELECT octet_length(data) FROM {t} WHERE id = 1") == appends * walrecords.LENGTH
+    for name, parts in wal.items():
+        assert parts["all"] >= sum(parts[part] for part in walrecords.PARTS) and 30 < parts[walrecords.COMMIT] < 100
+        assert (walrecords.LENGTH < parts[walrecords.BYTES] < 1.2 * walrecords.LENGTH) == (name != "no append")
+        assert (parts[walrecords.ROW] > 50) == (name != "chunk rows")

@@ -11,7 +11,7 @@ from typing import Any, Iterator
 
 import psycopg
 
-from pg_lean import collecting, finished, loglines
+from pg_lean import collecting, finished, loglines, walrecords
 from pg_lean.bench import Bench, Check, Headline, LabError, Plot, Result, Series, Table, human_bytes
 from pg_lean.cluster import Cluster
 
@@ -76,6 +76,8 @@ WAYS = {way.name: way for way in (
         "SELECT :at + octet_length(substr(data, :at + 1)) AS at FROM {t} WHERE id = :id"),
 )}
 LEAN = "pg_lean, text"
+#: Whose WAL is taken apart.
+TAKEN_APART = (LEAN, "chunk rows", "no append")
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,10 @@ class Log:
 
     def ask(self, query: str) -> int:
         return int(self.conn.execute(self.sql(query)).fetchone()[0] or 0)
+
+    def line(self, length: int) -> str:
+        """The statement that appends a line of that length to the first log."""
+        return re.sub(r":(id|n)\b", lambda name: {"id": "1", "n": str(length)}[name[1]], self.sql(self.way.append))
 
     def pgbench(self, script: str, clients: int, transactions: int, case: Case, name: str, *options: str) -> Any:
         settings = f"-c search_path={self.cluster.schema},public -c synchronous_commit={'on' if case.synchronous else 'off'}"
@@ -177,11 +183,12 @@ def run(bench: Bench) -> Result:
             bench.interleave({name: lambda log=logs[name], case=case: log.measure(case) for name in case.ways}, repetitions, case=case.name, warmup=0, text=case.name)
         for log in logs.values():
             log.do(log.way.empty)
+        records = walrecords.measure(bench, conn, {name: logs[name].line(walrecords.LENGTH) for name in TAKEN_APART})
         collected = collecting.measure(bench, conn, LINE)
         compacted, compacted_checks = finished.measure(bench, conn)
     finally:
         conn.close()
-    return report(bench, cases, writers, [*collected, *compacted], compacted_checks)
+    return report(bench, cases, writers, [*records, *collected, *compacted], compacted_checks)
 
 
 def report(bench: Bench, cases: list[Case], writers: int, more: list[Any], more_checks: list[Check]) -> Result:
