@@ -53,7 +53,8 @@ KINDS = (
     ("neighbours", "Neighbours",
      "Beside libraries of others, loaded before and after them: a battery of statements prints what it prints without them, and no process dies. The last column"
      " says how many of the server's hooks the other library takes, as its symbols tell. (Where plpgsql_check differs on 15 its profiler was on, below which EXECUTE in a trigger"
-     " finds no transition table without our libraries either; since then it is tried without the profiler.)", "make neighbours"),
+     " finds no transition table without our libraries either; since then it is tried without the profiler. Where"
+     " pgtt differs it had refused to be loaded with the server; since then sessions load it, after ours.)", "make neighbours"),
     ("suites", "Their own tests",
      "Regression suites of others, from Debian's source packages, on a server with their libraries alone and on one with ours as well, our features forced on: the"
      " outputs are the same.", "make suites"),

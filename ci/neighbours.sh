@@ -8,7 +8,8 @@
 . "$(dirname "$0")/lib.sh"
 
 # plpgsql_check is without its profiler, below which EXECUTE in a trigger finds no
-# transition table, with our libraries or without.
+# transition table, with our libraries or without.  A library that refuses to be loaded
+# before sessions (pgtt) comes with them, which is after ours.
 #
 # name of the library, package (PGV is the major version), library that it needs before it, settings
 neighbours() {
@@ -40,7 +41,7 @@ pglogical postgresql-PGV-pglogical - wal_level=logical
 pg_squeeze postgresql-PGV-squeeze - wal_level=logical
 pgautofailover postgresql-PGV-auto-failover -
 pg_ivm postgresql-PGV-pg-ivm -
-pgtt postgresql-PGV-pgtt -
+pgtt postgresql-PGV-pgtt - session_preload_libraries=pgtt
 age postgresql-PGV-age -
 hll postgresql-PGV-hll -
 unit postgresql-PGV-unit -
@@ -103,8 +104,9 @@ on "$label" server "$bin/initdb -D $seen/template -A trust -N --locale=C -E UTF8
 # run NAME LIBRARIES SCRIPT SETTING...: what a battery prints, to NAME.out.  Fails if
 # a process died.
 run() {
-    local name=$1 preload=$2 script=$3 s
+    local name=$1 preload=$2 script=$3 extras="${2//,/ }" s
     shift 3
+    for s in "$@"; do case $s in session_preload_libraries=*) extras+=" ${s#*=}" ;; esac; done
     {
         echo "shared_preload_libraries = '$preload'"
         echo "listen_addresses = ''"
@@ -124,7 +126,7 @@ run() {
         echo \"unix_socket_directories = '\$sockets'\" >>data/postgresql.conf
         $bin/pg_ctl -D data -l $name.log -w start >/dev/null 2>&1 || { echo 'the server does not start' >$name.out; exit 1; }
         ask() { $bin/psql -XqAt -h \$sockets -d postgres \"\$@\"; }
-        for extra in ${preload//,/ }; do
+        for extra in $extras; do
             ask -c 'SET client_min_messages = error' -c \"CREATE EXTENSION IF NOT EXISTS \$extra\" >/dev/null 2>&1 || true
         done
         ask -c 'DROP EXTENSION IF EXISTS light_explain, parallel_temp, appendable_bytea, ram_tablespace' >/dev/null 2>&1 || true
@@ -146,7 +148,11 @@ beside() {
     local name=$1 library=$2 script=$3 reference=$4 order before=() results=()
     shift 4
     for order in first last; do
-        if [ "$order" = first ]; then before="$library,$ours"; else before="$ours,$library"; fi
+        if [[ " $* " == *" session_preload_libraries="* ]]; then
+            before=$ours
+            [ "$order" = last ] || { results+=("not tried") && continue; }
+        elif [ "$order" = first ]; then before="$library,$ours"
+        else before="$ours,$library"; fi
         # plprofiler keeps requests for locks from libraries before it, so that no server
         # starts that has pg_stat_statements or appendable_bytea there
         [ "$before" != "$ours,plprofiler" ] || before=parallel_temp,light_explain,ram_tablespace,plprofiler,appendable_bytea
