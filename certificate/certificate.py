@@ -105,7 +105,8 @@ def chaos(run: dict) -> str:
             *(("times for which the disk of " + name[len("full disks: "):] + " was full", number(counts[name]))
               for name in ("full disks: data", "full disks: WAL", "full disks: temporary files") if name in counts),
             *(("- " + what, number(counts[name])) for name, what in (("full disks: processes killed meanwhile", "processes killed meanwhile"),
-                                                                    ("full disks the server did not survive", "times the server went down of it")) if name in counts),
+                                                                    ("full disks the server did not survive", "times the server went down of it"),
+                                                                    ("full disks: postmasters that waited for a startup process that was gone", "times its recovery failed of it and the postmaster did not notice (a fault of the server's)")) if name in counts),
             ("loads that met a full disk", number(counts.get("temporary tables on a full disk", 0))),
             ("commits acknowledged", number(counts.get("commits acknowledged", 0))),
             ("values compared", number(counts.get("values compared", 0) + counts.get("values read", 0))),

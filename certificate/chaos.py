@@ -74,6 +74,8 @@ CALM_AFTER = 30
 #: struct faults of faults.c: the clock's seconds, which disk is full (see DISKS), of which data directory.
 FAULTS = struct.Struct("=qq4096s")
 DISKS = {"data": 1, "WAL": 2, "temporary files": 4}
+#: Seconds without a startup process after which a server that does not answer will never have one.
+ABANDONED = 30
 #: Seconds for which a disk is full.
 FULL = 3.0
 #: What is not done to a server meanwhile: it has to start again, or the disk is full already.
@@ -527,12 +529,22 @@ class Chaos:
         self.count("full disks: processes killed meanwhile", self.killed - killed)
         if self.panics() > panics:
             self.count("full disks the server did not survive")
-        # Recovery needs room too: where it met the full disk, the postmaster is gone.
+        # Recovery needs room too: where it met the full disk, the postmaster is gone; or waits for
+        # nobody: if recovery fails between its start and the postmaster's notice of that, which
+        # takes a busy machine, HandleChildCrash() takes the startup process for one that was
+        # told to go, and no other is started (seen on 18.6).
         deadline = time.monotonic() + PATIENCE
+        recovering = time.monotonic()
         while time.monotonic() < deadline:
             if self.primary.process.poll() is not None:
                 self.await_gone(self.primary, children)
                 self.relaunch(self.primary)
+            elif self.processes(self.primary, "startup"):
+                recovering = time.monotonic()
+            elif time.monotonic() > recovering + ABANDONED:
+                self.count("full disks: postmasters that waited for a startup process that was gone")
+                self.kill_postmaster(self.primary)
+                recovering = time.monotonic()
             with contextlib.suppress(*GONE), psycopg.connect(self.primary.conninfo, autocommit=True, connect_timeout=20) as conn:
                 conn.execute("SELECT 1")
                 return

@@ -50,7 +50,7 @@ def test_what_was_not_run_is_said_to_be_missing(page):
 
 
 def test_what_went_wrong_is_on_the_page(page):
-    text = page(chaos={"seed": 1, "minutes": 2, "killed": 7, "counts": {"killed: postmaster": 7, "values read": 9000, "full disks: WAL": 3, "full disks: temporary files": 5, "full disks: processes killed meanwhile": 4, "full disks the server did not survive": 2}, "wrong": ["a value was lost\nwhere"]},
+    text = page(chaos={"seed": 1, "minutes": 2, "killed": 7, "counts": {"killed: postmaster": 7, "values read": 9000, "full disks: WAL": 3, "full disks: temporary files": 5, "full disks: processes killed meanwhile": 4, "full disks the server did not survive": 2, "full disks: postmasters that waited for a startup process that was gone": 1}, "wrong": ["a value was lost\nwhere"]},
                 mutants={"planted": 2, "caught": 1, "bugs": [{"file": "a.c", "what": "a bug", "outcome": "survived", "by": []},
                                                              {"file": "b.c", "what": "another", "outcome": "caught", "by": ["sql/x"]}]},
                 fuzz={"seed": 3, "targets": [{"what": "bytes", "inputs": 12345, "seconds": 6, "failed": True}],
@@ -58,7 +58,7 @@ def test_what_went_wrong_is_on_the_page(page):
                 neighbours={"status": 1, "lines": ["pgaudit equal DIFFERENT"]})
     assert "**wrong** | **1**" in text and "* a value was lost\n" in text and "- postmaster | 7 |" in text
     assert "disk of temporary files was full | 5 |" in text and "killed meanwhile | 4 |" in text
-    assert "times for which the disk of WAL was full | 3 |" in text and "went down of it | 2 |" in text and "disk of data" not in text
+    assert "times for which the disk of WAL was full | 3 |" in text and "went down of it | 2 |" in text and "did not notice (a fault of the server's) | 1 |" in text and "disk of data" not in text
     assert "1 of 2 were caught" in text and "`a.c` | a bug | **survived** |" in text and "`b.c` | another | sql/x |" in text
     assert "bytes | 12,345 inputs | 6 | **failed** |" in text and "queries | 4 rounds | 7 | nothing found |" in text
     assert "pgaudit equal DIFFERENT" in text and "failed with status 1" in text
