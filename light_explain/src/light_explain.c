@@ -202,7 +202,6 @@ executor_finish(QueryDesc *queryDesc)
 {
 	LightQuery *query = light_query_find(queryDesc);
 	LightQuery *outer = light_chain.current;
-	bool		recorded;
 
 	if (query == NULL)
 	{
@@ -210,21 +209,24 @@ executor_finish(QueryDesc *queryDesc)
 		return;
 	}
 
-	/* without records there is nothing that could be on the stack */
-	recorded = light_recorded(query);
-	if (unlikely(recorded))
-		light_query_enter(query);
 	if (likely(finish_is_empty(query)))
 		light_total_finish_empty(queryDesc);
-	else if (unlikely(light_profile) && light_profiled(query))
-		finish_profiled(query, outer, queryDesc);
 	else
-		finish_next(query, queryDesc);
-	if (unlikely(recorded))
 	{
-		light_query_leave(query);
-		light_settle(query);
+		/* without records there is nothing that could be on the stack */
+		bool		recorded = light_recorded(query);
+
+		if (unlikely(recorded))
+			light_query_enter(query);
+		if (unlikely(light_profile) && light_profiled(query))
+			finish_profiled(query, outer, queryDesc);
+		else
+			finish_next(query, queryDesc);
+		if (unlikely(recorded))
+			light_query_leave(query);
 	}
+	if (unlikely(light_recorded(query)))
+		light_settle(query);
 	if (unlikely(query->explained || light_profile))
 		statement_finished(query);
 	if (unlikely(light_show_self))

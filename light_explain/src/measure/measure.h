@@ -94,15 +94,19 @@ light_blocks_at(const LightGlance *glance, BufferUsage *to)
 static inline void
 light_add_words(void *to, const void *what, int n)
 {
-	for (int i = 0; i < n; i++)
-		((LightWord *) to)[i] += ((const LightWord *) what)[i];
+	for (int i = 0; i < n / 2; i++)
+		((LightWords2 *) to)[i] += ((const LightWords2 *) what)[i];
+	if (n % 2 != 0)
+		((LightWord *) to)[n - 1] += ((const LightWord *) what)[n - 1];
 }
 
 static inline void
 light_subtract_words(void *from, const void *what, int n)
 {
-	for (int i = 0; i < n; i++)
-		((LightWord *) from)[i] -= ((const LightWord *) what)[i];
+	for (int i = 0; i < n / 2; i++)
+		((LightWords2 *) from)[i] -= ((const LightWords2 *) what)[i];
+	if (n % 2 != 0)
+		((LightWord *) from)[n - 1] -= ((const LightWord *) what)[n - 1];
 }
 
 /* Book what counters moved since they were seen; they are seen now. */
@@ -128,8 +132,11 @@ light_usage_add(LightUsage *to, const LightUsage *what)
 static inline void
 light_usage_add_since(LightUsage *to, const LightUsage *before, const LightUsage *now)
 {
-	for (int i = 0; i < LIGHT_USAGE_WORDS; i++)
-		((LightWord *) to)[i] += ((const LightWord *) now)[i] - ((const LightWord *) before)[i];
+	for (int i = 0; i < LIGHT_USAGE_WORDS / 2; i++)
+		((LightWords2 *) to)[i] += ((const LightWords2 *) now)[i] - ((const LightWords2 *) before)[i];
+	if (LIGHT_USAGE_WORDS % 2 != 0)
+		((LightWord *) to)[LIGHT_USAGE_WORDS - 1] +=
+			((const LightWord *) now)[LIGHT_USAGE_WORDS - 1] - ((const LightWord *) before)[LIGHT_USAGE_WORDS - 1];
 }
 
 static inline void
@@ -330,6 +337,7 @@ light_now(void)
 /* sample.c */
 extern LIGHT_PRIVATE void light_sample_init(void);
 extern LIGHT_PRIVATE double light_sample_cost(void);
+extern LIGHT_PRIVATE void light_quick_cost(double *in_node, double *in_caller);
 extern LIGHT_PRIVATE void light_sample_start(LightRecord *record, bool scans_pages);
 extern LIGHT_PRIVATE void light_sample(LightRecord *record, int kind, int64 elapsed);
 extern LIGHT_PRIVATE bool light_sampled(const LightRecord *record);

@@ -308,6 +308,18 @@ light_sample_cost(void)
 	return cost.untimed * light_seconds_per_tick() * 1e9;
 }
 
+/*
+ * About what a call costs that is timed before there are records (light_call_quickly()),
+ * in seconds: what its node shows of it, and what its caller does.  0 with the server's
+ * clock.
+ */
+void
+light_quick_cost(double *in_node, double *in_caller)
+{
+	*in_node = cost.inside * light_ns_per_tick * 1e-9;
+	*in_caller = Max(cost.timed - cost.inside, 0) * light_ns_per_tick * 1e-9;
+}
+
 /* Measure them; called once from _PG_init. */
 void
 light_sample_init(void)

@@ -50,6 +50,11 @@ typedef struct KeptNode
 static MemoryContext kept_context = NULL;
 static LightFigure *kept_figures = NULL;
 static KeptNode *kept = NULL;
+
+/* Statements of few nodes should not pay for memory. */
+static LightFigure brief_figures[LIGHT_BRIEF_NODES];
+static KeptNode brief_kept[LIGHT_BRIEF_NODES];
+
 static int	nkept = 0;
 static Oid	kept_role = InvalidOid; /* that ran it */
 static bool kept_hides_top = false;
@@ -79,7 +84,7 @@ analyzes(ExplainStmt *stmt)
 	{
 		DefElem    *option = lfirst_node(DefElem, lc);
 
-		if (strcmp(option->defname, "analyze") == 0)
+		if (option->defname[0] == 'a' && strcmp(option->defname, "analyze") == 0)
 			analyze = defGetBoolean(option);
 	}
 	return analyze;
@@ -182,19 +187,35 @@ light_keep_last(LightQuery *query)
 {
 	MemoryContext old;
 	LightFigure *figures;
+	KeptNode   *nodes;
 	int			n;
 
-	if (kept_context == NULL)
-		kept_context = AllocSetContextCreate(TopMemoryContext, "light_explain last statement", ALLOCSET_DEFAULT_SIZES);
 	forget_last();
-	old = MemoryContextSwitchTo(kept_context);
-	figures = light_figures(query, &n);
-	kept = palloc(n * sizeof(KeptNode));
-	light_figure_names(figures, n, &kept[0].name, sizeof(KeptNode));
-	for (int i = 0; i < n; i++)
-		kept[i].blocks = light_distinct_blocks_of(query, figures[i].planstate);
-	MemoryContextSwitchTo(old);
+	if (light_brief_figures(query, brief_figures, &n))
+	{
+		figures = brief_figures;
+		nodes = brief_kept;
+		light_figure_names(figures, n, &nodes[0].name, sizeof(KeptNode));
+		for (int i = 0; i < n; i++)
+			nodes[i].blocks = -1;
+		if (query->timer)
+			light_brief_added(figures, n);
+	}
+	else
+	{
+		if (kept_context == NULL)
+			kept_context = AllocSetContextCreate(TopMemoryContext, "light_explain last statement", ALLOCSET_DEFAULT_SIZES);
+		old = MemoryContextSwitchTo(kept_context);
+		figures = light_figures(query, &n);
+		nodes = palloc(n * sizeof(KeptNode));
+		if (!light_progress_names(query, &nodes[0].name, sizeof(KeptNode)))
+			light_figure_names(figures, n, &nodes[0].name, sizeof(KeptNode));
+		for (int i = 0; i < n; i++)
+			nodes[i].blocks = light_distinct_blocks_of(query, figures[i].planstate);
+		MemoryContextSwitchTo(old);
+	}
 	kept_figures = figures;
+	kept = nodes;
 	kept_role = GetUserId();
 	kept_hides_top = light_hides_top(query->queryDesc->planstate);
 	nkept = n;

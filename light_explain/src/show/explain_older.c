@@ -33,6 +33,12 @@
 
 /* ---- EXPLAIN ------------------------------------------------------------ */
 
+static bool
+is_light(const DefElem *option)
+{
+	return option->defname[0] == 'l' && strcmp(option->defname, "light") == 0;
+}
+
 /*
  * Is LIGHT asked for, by the option or by the setting, which the option overrides?
  * The statement is copied without the option, if it is there.
@@ -43,25 +49,27 @@ light_take_option(PlannedStmt **pstmt)
 	ExplainStmt *stmt = (ExplainStmt *) (*pstmt)->utilityStmt;
 	bool		asked = light_show_self;
 	bool		given = false;
-	List	   *others = NIL;
 	ListCell   *lc;
 
 	foreach(lc, stmt->options)
 	{
 		DefElem    *option = lfirst_node(DefElem, lc);
 
-		if (strcmp(option->defname, "light") == 0)
+		if (is_light(option))
 		{
 			asked = defGetBoolean(option);
 			given = true;
 		}
-		else
-			others = lappend(others, option);
 	}
 	if (given)
 	{
 		*pstmt = copyObject(*pstmt);
-		((ExplainStmt *) (*pstmt)->utilityStmt)->options = others;
+		stmt = (ExplainStmt *) (*pstmt)->utilityStmt;
+		foreach(lc, stmt->options)
+		{
+			if (is_light(lfirst_node(DefElem, lc)))
+				stmt->options = foreach_delete_current(stmt->options, lc);
+		}
 	}
 	return asked;
 }

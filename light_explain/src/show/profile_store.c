@@ -90,6 +90,9 @@ typedef struct KnownPlan
 
 static KnownPlan *known_plans = NULL;
 
+/* Statements of few nodes should not pay for memory: there is one array for all. */
+static LightFigure brief_figures[LIGHT_BRIEF_NODES];
+
 /* Where a plan of this statement would be; NULL if there is no memory. */
 static KnownPlan *
 known_plan(const LightPlanKey *key)
@@ -215,6 +218,19 @@ store_unknown(int part, const LightPlanKey *key, LightQuery *query, const LightF
 	return plan != NULL ? plan : store_new(part, key, query, figures, n, outcome);
 }
 
+/*
+ * What the nodes of a statement did, in "brief_figures" or palloc'd.  To reckon it takes
+ * long where there are many nodes: nobody may wait for that, so no lock is held ("holdoff"
+ * is how many interrupts were held off when we were called, which each lock does).
+ */
+static inline LightFigure *
+take_figures(LightQuery *query, uint32 holdoff, int *n)
+{
+	Assert(InterruptHoldoffCount == holdoff);
+	Assert(!LWLockAnyHeldByMe(light_part(0)->lock, light_profile_shared->nparts, sizeof(LWLockPadded)));
+	return light_brief_figures(query, brief_figures, n) ? brief_figures : light_figures(query, n);
+}
+
 /* A statement has ended and was left: add its figures to the profile. */
 static void pg_attribute_hot
 store(LightQuery *query, Oid role, LightOutcome outcome)
@@ -225,6 +241,7 @@ store(LightQuery *query, Oid role, LightOutcome outcome)
 	LightPlan  *plan;
 	LightFigure *figures;
 	KnownPlan  *known = NULL;
+	uint32		holdoff = InterruptHoldoffCount;
 	Spelling	spelling;
 	bool		brief;
 	int			n;
@@ -243,10 +260,8 @@ store(LightQuery *query, Oid role, LightOutcome outcome)
 	if (unlikely(outcome != LIGHT_DONE) &&
 		LWLockAnyHeldByMe(light_part(0)->lock, light_profile_shared->nparts, sizeof(LWLockPadded)))
 		return;
-	figures = light_brief_figures(query, &n);
-	brief = figures != NULL;
-	if (!brief)
-		figures = light_figures(query, &n);
+	figures = take_figures(query, holdoff, &n);
+	brief = figures == brief_figures;
 	if (n == 0)
 		return;
 	key.database = MyDatabaseId;

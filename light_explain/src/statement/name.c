@@ -300,7 +300,10 @@ alias_of(LightAliases *aliases, EState *estate, Index rti)
 static void
 copy_name(NameData *to, const char *from)
 {
-	strlcpy(NameStr(*to), from != NULL ? from : "", NAMEDATALEN);
+	if (from != NULL)
+		strlcpy(NameStr(*to), from, NAMEDATALEN);
+	else
+		NameStr(*to)[0] = '\0';
 }
 
 /*

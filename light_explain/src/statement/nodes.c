@@ -232,17 +232,13 @@ light_figures(LightQuery *query, int *n)
 
 /* ---- figures of short statements ---------------------------------------- */
 
-/* Statements of few nodes should not pay for memory: there is one array for all. */
-#define BRIEF_NODES 8
-
-static LightFigure brief_figures[BRIEF_NODES];
-
 typedef struct BriefContext
 {
+	LightFigure *figures;
 	int			n;
 	int			parent;			/* -1 at the top */
 	int			depth;
-	int			parents[BRIEF_NODES];
+	int			parents[LIGHT_BRIEF_NODES];
 } BriefContext;
 
 /* As add_nodes(), where there are no subplans; ends early if there are too many. */
@@ -257,11 +253,11 @@ add_brief(PlanState *node, void *arg)
 		return false;
 	if (node->instrument != NULL)
 	{
-		LightFigure *figure = &brief_figures[context->n];
+		LightFigure *figure = &context->figures[context->n];
 
-		if (context->n == BRIEF_NODES)
+		if (context->n == LIGHT_BRIEF_NODES)
 			return true;
-		take_figure(figure, node, parent >= 0 ? brief_figures[parent].planstate : NULL, context->depth);
+		take_figure(figure, node, parent >= 0 ? context->figures[parent].planstate : NULL, context->depth);
 		figure->self.time = figure->time;
 		figure->self.error = figure->self.added = 0;
 		figure->self.usage.buffers = *InstrBuffers_compat(node->instrument);
@@ -281,17 +277,17 @@ add_brief(PlanState *node, void *arg)
 
 /*
  * What light_figures() tells, for a statement with few nodes that got no records,
- * has no subplans and starts no workers; NULL for others.  What is returned is
- * good until the next call.
+ * has no subplans and starts no workers, written to the caller's array of
+ * LIGHT_BRIEF_NODES; false for others.
  */
-LightFigure *pg_attribute_hot
-light_brief_figures(LightQuery *query, int *n)
+bool		pg_attribute_hot
+light_brief_figures(LightQuery *query, LightFigure *figures, int *n)
 {
-	BriefContext context = {.parent = -1};
+	BriefContext context = {.figures = figures,.parent = -1};
 
 	if (light_recorded(query) || query->parallel || query->estate->es_subplanstates != NIL ||
 		add_brief(query->queryDesc->planstate, &context))
-		return NULL;
+		return false;
 	*n = context.n;
 
 	/* less what children took; theirs is whole in "time" and in core's struct */
@@ -301,17 +297,43 @@ light_brief_figures(LightQuery *query, int *n)
 
 		if (context.parents[i] < 0)
 			continue;
-		self = &brief_figures[context.parents[i]].self;
-		self->time -= brief_figures[i].time;
-		light_subtract_words(&self->usage.buffers, InstrBuffers_compat(brief_figures[i].planstate->instrument), LIGHT_BUFFER_WORDS);
-		light_subtract_words(&self->usage.wal, InstrWal_compat(brief_figures[i].planstate->instrument), LIGHT_WAL_WORDS);
+		self = &figures[context.parents[i]].self;
+		self->time -= figures[i].time;
+		light_subtract_words(&self->usage.buffers, InstrBuffers_compat(figures[i].planstate->instrument), LIGHT_BUFFER_WORDS);
+		light_subtract_words(&self->usage.wal, InstrWal_compat(figures[i].planstate->instrument), LIGHT_WAL_WORDS);
 	}
 	for (int i = 0; i < context.n - 1; i++)
 	{
-		brief_figures[i].self.time = Max(brief_figures[i].self.time, 0);
-		light_usage_clamp(&brief_figures[i].self.usage);
+		figures[i].self.time = Max(figures[i].self.time, 0);
+		light_usage_clamp(&figures[i].self.usage);
 	}
-	return brief_figures;
+	return true;
+}
+
+/* What measuring each call added to such figures' own times. */
+void
+light_brief_added(LightFigure *figures, int n)
+{
+	double		in_node;
+	double		in_caller;
+
+	light_quick_cost(&in_node, &in_caller);
+	for (int i = 0; i < n; i++)
+	{
+		double		calls = figures[i].rows + figures[i].loops;
+		int			parent = i - 1;
+
+		/* the server measures it once, however many rows it has */
+		if (light_left_to_core(figures[i].planstate))
+			continue;
+		figures[i].self.added += calls * in_node;
+		while (parent >= 0 && figures[parent].id != figures[i].parent)
+			parent--;
+		if (parent >= 0)
+			figures[parent].self.added += calls * in_caller;
+	}
+	for (int i = 0; i < n; i++)
+		figures[i].self.added = Min(figures[i].self.added, figures[i].self.time);
 }
 
 /* Write the names of nodes, each "stride" bytes after the one before. */

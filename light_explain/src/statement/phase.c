@@ -9,7 +9,7 @@
  * exactly what core measures, needs no memory and costs no more.
  *
  * When a node was called light_explain.switch_after times, or at once in EXPLAIN
- * ANALYZE, all nodes of the statement get a record, a copy of core's struct
+ * ANALYZE of a statement that is not brief (brief.c), all nodes of the statement get a record, a copy of core's struct
  * followed by ours, and a wrapper of hotpath.c.  Nodes that are inside a call at
  * that moment finish it the way they began: core's struct moved, but whoever stops
  * a node reads the pointer again.

@@ -241,8 +241,10 @@ light_query_start(QueryDesc *queryDesc, bool explained)
 	query->count_blocks = false;
 	if (light_switch_after >= 0)
 		query->switch_after = light_switch_after;
+	else if (unlikely(explained) && (light_timing != LIGHT_TIMING_AUTO || !light_is_brief(queryDesc->plannedstmt)))
+		query->switch_after = 0;
 	else
-		query->switch_after = explained ? 0 : DEFAULT_SWITCH_AFTER;
+		query->switch_after = DEFAULT_SWITCH_AFTER;
 	if (unlikely(light_distinct_blocks) && explained)
 	{
 		/* rows before the switch would be missing */

@@ -15,8 +15,8 @@
  * what it needs and drops the copy if the generation changed meanwhile.
  *
  * A login role may have three quarters of the slots: sessions of others, such as
- * the one that looks for the reason, find one.  Statements that got none are
- * counted.
+ * the one that looks for the reason, find one.  How many a role has is only looked at
+ * when as many are taken by all of them.  Statements that got none are counted.
  *
  * Without shared_preload_libraries there is no such memory: records are then
  * private, and nobody else sees them.
@@ -44,6 +44,7 @@ typedef struct LightProgressShared
 {
 	int			nslots;
 	int			nnodes;			/* per slot */
+	pg_atomic_uint32 taken;		/* at most this many slots have an owner */
 	pg_atomic_uint64 refused_full;
 	pg_atomic_uint64 refused_role;
 	pg_atomic_uint64 refused_nodes;
@@ -115,6 +116,7 @@ light_progress_startup(void)
 		memset(shared, 0, light_progress_size());
 		shared->nslots = light_progress_statements;
 		shared->nnodes = light_progress_nodes;
+		pg_atomic_init_u32(&shared->taken, 0);
 		pg_atomic_init_u64(&shared->refused_full, 0);
 		pg_atomic_init_u64(&shared->refused_role, 0);
 		pg_atomic_init_u64(&shared->refused_nodes, 0);
@@ -141,6 +143,7 @@ free_slot(int n)
 		pg_atomic_fetch_add_u32(&slot->generation, 1);
 	pg_write_barrier();
 	pg_atomic_write_u64(&shared->owners[n], 0);
+	pg_atomic_fetch_sub_u32(&shared->taken, 1);
 }
 
 /*
@@ -192,6 +195,60 @@ share_of_role(void)
 	return shared->nslots - (shared->nslots > 1 ? Max(shared->nslots / 4, 1) : 0);
 }
 
+/* Take a slot while there are so few that no role can have more than its share; -1 if all are taken. */
+static int
+take_any(Oid role)
+{
+	/* most likely the one that this process had last is free */
+	static int	last = -1;
+
+	if (last < 0)
+		last = MyProcPid % shared->nslots;
+	for (int i = 0; i < shared->nslots; i++)
+	{
+		int			n = last + i < shared->nslots ? last + i : last + i - shared->nslots;
+		uint64		nobody = 0;
+
+		if (pg_atomic_read_u64(&shared->owners[n]) == 0 &&
+			pg_atomic_compare_exchange_u64(&shared->owners[n], &nobody, OWNER(role, MyProcPid)))
+		{
+			last = n;
+			return n;
+		}
+	}
+	return -1;
+}
+
+/* Take a slot if the role has less than its share; -1 if not, or if all are taken. */
+static int
+take_within_share(Oid role, pg_atomic_uint64 **refused)
+{
+	uint64		nobody;
+	int			taken;
+	int			n;
+	int			ignored;
+
+	do
+	{
+		taken = slots_of_role(role, &n);
+		if (taken >= share_of_role() || n < 0)
+		{
+			*refused = taken >= share_of_role() ? &shared->refused_role : &shared->refused_full;
+			return -1;
+		}
+		nobody = 0;
+	} while (!pg_atomic_compare_exchange_u64(&shared->owners[n], &nobody, OWNER(role, MyProcPid)));
+
+	/* others of the role may have done the same meanwhile, but not all */
+	if (taken >= share_of_role() / 2 && slots_of_role(role, &ignored) > share_of_role())
+	{
+		*refused = &shared->refused_role;
+		pg_atomic_write_u64(&shared->owners[n], 0);
+		return -1;
+	}
+	return n;
+}
+
 /*
  * Memory for a statement's records that others can see, or NULL if it has too
  * many nodes, its login role has its share, or all slots are taken.
@@ -199,10 +256,8 @@ share_of_role(void)
 LightRecord *
 light_progress_claim(LightQuery *query, int nrecords)
 {
-	uint64		nobody;
+	pg_atomic_uint64 *refused;
 	Oid			role;
-	int			taken;
-	int			n;
 
 	if (shared == NULL || shared->nslots == 0)
 		return NULL;
@@ -222,23 +277,15 @@ light_progress_claim(LightQuery *query, int nrecords)
 		exit_registered = true;
 	}
 	role = GetSessionUserId();
-	do
+	refused = &shared->refused_full;
+	if (pg_atomic_fetch_add_u32(&shared->taken, 1) < share_of_role())
+		query->slot = take_any(role);
+	else
+		query->slot = take_within_share(role, &refused);
+	if (query->slot < 0)
 	{
-		taken = slots_of_role(role, &n);
-		if (taken >= share_of_role() || n < 0)
-		{
-			pg_atomic_fetch_add_u64(taken >= share_of_role() ? &shared->refused_role : &shared->refused_full, 1);
-			return NULL;
-		}
-		nobody = 0;
-	} while (!pg_atomic_compare_exchange_u64(&shared->owners[n], &nobody, OWNER(role, MyProcPid)));
-	query->slot = n;
-
-	/* others of the role may have done the same meanwhile, but not all */
-	if (taken >= share_of_role() / 2 && slots_of_role(role, &n) > share_of_role())
-	{
-		light_progress_release(query);
-		pg_atomic_fetch_add_u64(&shared->refused_role, 1);
+		pg_atomic_fetch_sub_u32(&shared->taken, 1);
+		pg_atomic_fetch_add_u64(refused, 1);
 		return NULL;
 	}
 	return light_slot_records(slot_at(query->slot));
@@ -300,6 +347,20 @@ light_progress_publish(LightQuery *query)
 	}
 	pg_write_barrier();
 	pg_atomic_fetch_add_u32(&slot->generation, 1);
+}
+
+/* Write the names of its nodes, each "stride" bytes after the one before; false if they are not there. */
+bool
+light_progress_names(LightQuery *query, LightNodeName *names, Size stride)
+{
+	const LightProgressNode *nodes;
+
+	if (query->slot < 0)
+		return false;
+	nodes = light_slot_nodes(slot_at(query->slot));
+	for (int i = 0; i < query->nodes.n - 1; i++)
+		*(LightNodeName *) ((char *) names + i * stride) = nodes[i].name;
+	return true;
 }
 
 /* The statement is finished and its figures are core's now: show them no more. */

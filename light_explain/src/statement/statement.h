@@ -21,7 +21,8 @@
 
 /*
  * How far a statement is.  It only goes forward, and from QUICK or PROBED to
- * RECORDED only if a node is called often, or at once in EXPLAIN ANALYZE.
+ * RECORDED only if a node is called often, or at once in EXPLAIN ANALYZE of a
+ * statement that is not brief.
  */
 typedef enum LightPhase
 {
@@ -318,6 +319,13 @@ light_query_begin(LightQuery *query)
 	return now;
 }
 
+/* brief.c */
+
+/* Plan nodes that such a statement may have. */
+#define LIGHT_BRIEF_NODES 8
+
+extern LIGHT_PRIVATE bool light_is_brief(const PlannedStmt *stmt);
+
 /* phase.c */
 extern LIGHT_PRIVATE void light_wrap(LightQuery *query);
 extern LIGHT_PRIVATE bool light_record(LightQuery *query);
@@ -329,7 +337,8 @@ extern LIGHT_PRIVATE bool light_nodes_below(PlanState *top, bool count_blocks, M
 extern LIGHT_PRIVATE LightNodes *light_nodes(LightQuery *query);
 extern LIGHT_PRIVATE int light_node_index(const LightNodes *nodes, PlanState *planstate);
 extern LIGHT_PRIVATE LightFigure *light_figures(LightQuery *query, int *n);
-extern LIGHT_PRIVATE LightFigure *light_brief_figures(LightQuery *query, int *n);
+extern LIGHT_PRIVATE bool light_brief_figures(LightQuery *query, LightFigure *figures, int *n);
+extern LIGHT_PRIVATE void light_brief_added(LightFigure *figures, int n);
 extern LIGHT_PRIVATE void light_figure_names(const LightFigure *figures, int n, LightNodeName *names, Size stride);
 extern LIGHT_PRIVATE uint64 light_plan_hash(const LightFigure *figures, int n);
 
@@ -359,6 +368,7 @@ extern LIGHT_PRIVATE void light_progress_startup(void);
 extern LIGHT_PRIVATE void light_progress_counts(LightProgressCounts *counts);
 extern LIGHT_PRIVATE LightRecord *light_progress_claim(LightQuery *query, int nrecords);
 extern LIGHT_PRIVATE void light_progress_publish(LightQuery *query);
+extern LIGHT_PRIVATE bool light_progress_names(LightQuery *query, LightNodeName *names, Size stride);
 extern LIGHT_PRIVATE void light_progress_hide(LightQuery *query);
 extern LIGHT_PRIVATE void light_progress_release(LightQuery *query);
 extern LIGHT_PRIVATE int light_slots(void);

@@ -121,6 +121,7 @@ my %met = map { $_ => 1 } run_battery('as EXPLAIN does', '', 'TIMING OFF');
 my @missing = grep { !$met{$_} } @required;
 is("@missing", '', 'every node type was met');
 
+run_battery('records from the first call on', 'SET light_explain.switch_after = 0', 'TIMING OFF');
 run_battery('track_io_timing', 'SET track_io_timing = on', 'TIMING ON');
 run_battery('switching while nodes run', 'SET light_explain.switch_after = 3', 'TIMING OFF');
 run_battery('switching late', 'SET light_explain.switch_after = 20', 'TIMING ON');

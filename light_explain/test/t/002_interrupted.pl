@@ -243,6 +243,38 @@ for my $timing (qw(auto exact))
 	is($node->safe_psql('postgres', 'SELECT count(*) FROM light_explain_progress()'), '0', "$timing: which gives it back");
 }
 
+# A statement that ends soon, or calls a node often, takes no slot before it has; one of
+# which nobody knows how long a call takes is seen from its beginning.
+{
+	my ($victim) = victim(q{SET application_name = 'holds'}, $slow);
+	$node->poll_query_until('postgres', q{SELECT count(*) > 0 FROM light_explain_progress() WHERE rows > 10}) or die 'no progress';
+	for my $statement (
+		[ 0, 'SELECT 1' ],
+		[ 0, 'SELECT * FROM t WHERE id = 7' ],
+		[ 0, 'SELECT count(*), max(b.k) FROM t a JOIN t b USING (id) WHERE a.id BETWEEN 1 AND 20' ],
+		[ 0, 'SELECT * FROM t ORDER BY id LIMIT 3' ],
+		[ 1, 'SELECT count(*) FROM t' ],
+		[ 1, 'SELECT pg_sleep(0)' ],
+		[ 1, 'SELECT * FROM t WHERE id = 7 AND pg_sleep(0) IS NOT NULL' ],
+		[ 1, 'SELECT * FROM t WHERE id = 7 FOR UPDATE' ],
+		[ 1, 'UPDATE t SET id = id WHERE id = 7' ],
+		[ 1, 'SELECT * FROM generate_series(1, 3)' ],
+		[ 1, 'SELECT (SELECT max(id) FROM t)' ])
+	{
+		my ($slots, $explained) = @$statement;
+		is($node->safe_psql('postgres', <<"SQL"), $slots, "slots that are asked for: $explained");
+\\o /dev/null
+SELECT progress_refused_full + progress_refused_role AS before FROM light_explain_status() \\gset
+SET enable_indexscan = on; SET enable_hashjoin = off;
+EXPLAIN ANALYZE $explained;
+\\o
+SELECT progress_refused_full + progress_refused_role - :before FROM light_explain_status();
+SQL
+	}
+	$node->safe_psql('postgres', q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'holds'});
+	$victim->finish;
+}
+
 # The first statement of a session that gets a slot may run where somebody has a
 # callback for errors around it, which must be the latest one when it is taken back.
 is($node->safe_psql('postgres', <<"SQL"), '3000', 'a callback around the first measured statement is the latest one');

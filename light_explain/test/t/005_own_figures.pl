@@ -1,6 +1,7 @@
 # What the profile shows of each node is what light_explain_last() shows after
 # EXPLAIN ANALYZE of the same statement, though the profile has no records of a
-# statement's first calls, or none at all, and reckons from core's figures.
+# statement's first calls, or none at all, and reckons from core's figures.  So does
+# EXPLAIN ANALYZE where a statement is brief: it shows what it shows with records.
 use strict;
 use warnings;
 
@@ -30,14 +31,21 @@ CREATE TYPE own AS (node int, label text, rows float8, loops float8, blocks bigi
 
 -- 'same', or what differs; 'whole' compares only what all nodes used together
 CREATE FUNCTION compare_own(statement text, whole bool, switch_after int) RETURNS text LANGUAGE plpgsql AS
-$$DECLARE last own[]; profile own[]; least bigint; sum_own float8; total float8; line text; differences text := '';
+$$DECLARE last own[]; brief own[]; profile own[]; least bigint; sum_own float8; total float8; line text; differences text := '';
 BEGIN
 	-- hint bits are set and catalogs read
 	EXECUTE statement;
 	PERFORM set_config('light_explain.switch_after', '-1', false);
 	EXECUTE 'EXPLAIN (ANALYZE, BUFFERS) ' || statement;
+	brief := ARRAY(SELECT (node, label, rows, loops, shared_hit + shared_read + local_blocks, temp_read + temp_written)::own
+		FROM light_explain_last() WHERE loops > 0);
+	PERFORM set_config('light_explain.switch_after', '0', false);
+	EXECUTE 'EXPLAIN (ANALYZE, BUFFERS) ' || statement;
 	last := ARRAY(SELECT (node, label, rows, loops, shared_hit + shared_read + local_blocks, temp_read + temp_written)::own
 		FROM light_explain_last() WHERE loops > 0);
+	IF NOT whole AND brief IS DISTINCT FROM last THEN
+		RETURN format(E'differs\n%s\nEXPLAIN ANALYZE as it begins: %s\nwith records: %s', statement, brief, last);
+	END IF;
 	PERFORM light_explain_profile_reset();
 	PERFORM set_config('light_explain.switch_after', switch_after::text, false);
 	PERFORM set_config('light_explain.profile', 'on', false);
