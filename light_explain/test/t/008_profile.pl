@@ -252,6 +252,19 @@ is($node->safe_psql('postgres', q{SELECT profile_nodes, profile_plans, profile_d
 profiled('SET compute_query_id = off', 'SELECT count(*) FROM t');
 is($node->safe_psql('postgres', q{SELECT profile_without_queryid FROM light_explain_status()}), '1', 'statements without identifier are counted');
 
+# The largest profile, with more text than one palloc gives: statements, views and the
+# file take what they need of it, plan by plan.
+$node->append_conf('postgresql.conf', "light_explain.profile_max = 1000000\nlight_explain.profile_text = 8192\nlight_explain.profile_save = on");
+$node->restart;
+is($node->safe_psql('postgres', q{SELECT profile_max_nodes >= 1000000, profile_max_nodes / 4 * 8192.0 > 2 ^ 30 FROM light_explain_status()}), 't|t', 'a profile beyond the limit of palloc');
+unlike(profiled(map { 'SELECT ' . join(', ', ('k') x $_) . ' FROM t LIMIT 1' } 1 .. 60), qr/ERROR/, 'takes statements');
+my $large = q{SELECT count(DISTINCT queryid), sum(executions) FROM light_explain_profile WHERE query ~ '^SELECT k.*LIMIT 1$'};
+is($node->safe_psql('postgres', $large), '60|120', 'shows them');
+$node->restart;
+is($node->safe_psql('postgres', $large), '60|120', 'keeps them');
+is($node->safe_psql('postgres', q{SELECT light_explain_profile_reset() >= 120}), 't', 'and forgets them');
+$node->append_conf('postgresql.conf', 'light_explain.profile_save = off');
+
 # ---- many sessions ----
 
 $node->append_conf('postgresql.conf', "light_explain.profile_max = 5000\nlight_explain.profile = on");
