@@ -6,9 +6,9 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/../diff";
 use PostgreSQL::Test::Utils;
-use PsqlSession;
 use SameAnswers qw(start_server bad_log_lines wait_until_back);
 use Test::More;
+use WorkerSession qw(worker_session workers_of);
 
 my $node = start_server('parallel_insert', <<'END');
 restart_after_crash = on
@@ -22,29 +22,14 @@ CREATE TABLE source AS SELECT i AS id, repeat('x', 100) AS pad FROM generate_ser
 ANALYZE source;
 END
 
-my %eager = (
-	min_parallel_table_scan_size => 0,
-	parallel_setup_cost => 0,
-	parallel_tuple_cost => 0,
-	max_parallel_workers_per_gather => 2,
-	temp_buffers => 100,
-	'parallel_temp.worker_start_cost' => 0, 'parallel_temp.compare_plans' => 'off');
 my $fill = 'INSERT INTO t SELECT * FROM source;';
 my $slow = 'INSERT INTO t SELECT * FROM source WHERE pg_sleep(0.01) IS NOT NULL;';
 
 sub new_session
 {
-	my $s = PsqlSession->new($node, 'postgres', name => 'insert', settings => \%eager);
+	my $s = worker_session($node, 'insert');
 	$s->query('CREATE TEMP TABLE t (id int PRIMARY KEY, pad text); CREATE TEMP TABLE near AS SELECT * FROM source;');
 	return $s;
-}
-
-sub workers_of
-{
-	my $pid = shift;
-	my $working = "SELECT pid FROM pg_stat_activity WHERE leader_pid = $pid AND backend_type = 'parallel worker' AND wait_event = 'PgSleep'";
-	$node->poll_query_until('postgres', "SELECT EXISTS ($working)");
-	return split /\n/, $node->safe_psql('postgres', $working);
 }
 
 # Nothing is there of the failed statement, and the next one is right.
@@ -63,14 +48,14 @@ for my $source ('source', 'near')
 {
 	(my $from = $slow) =~ s/source/$source/;
 	$s->send($from);
-	workers_of($s->pid);
+	workers_of($node, $s->pid);
 	$node->safe_psql('postgres', 'SELECT pg_cancel_backend(' . $s->pid . ')');
 	$s->wait;
 	like($s->error, qr/57014/, "$source: cancelled");
 	check($s, "$source, cancel");
 
 	$s->send($from);
-	my ($worker) = workers_of($s->pid);
+	my ($worker) = workers_of($node, $s->pid);
 	$node->safe_psql('postgres', "SELECT pg_terminate_backend($worker)");
 	$s->wait;
 	like($s->error, qr/57P01/, "$source: worker terminated");
@@ -101,7 +86,7 @@ is(join("\n", bad_log_lines(slurp_file($node->logfile))), '', 'no leak in the lo
 
 # A worker dies; the server starts again.
 $s->send($slow);
-my ($worker) = workers_of($s->pid);
+my ($worker) = workers_of($node, $s->pid);
 kill 'KILL', $worker;
 $s->wait;
 $s->quit;

@@ -6,9 +6,9 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/../diff";
 use PostgreSQL::Test::Utils;
-use PsqlSession;
 use SameAnswers qw(start_server bad_log_lines wait_until_back);
 use Test::More;
+use WorkerSession qw(worker_session workers_of);
 
 my $node = start_server('fill_pages', <<'END', [ '--wal-segsize=1' ]);
 restart_after_crash = on
@@ -24,30 +24,14 @@ CREATE TABLE source AS SELECT i AS id, repeat('x', 300) AS pad FROM generate_ser
 ANALYZE source;
 END
 
-my %eager = (
-	min_parallel_table_scan_size => 0,
-	parallel_setup_cost => 0,
-	parallel_tuple_cost => 0,
-	max_parallel_workers_per_gather => 2,
-	temp_buffers => 100,
-	'parallel_temp.worker_start_cost' => 0, 'parallel_temp.compare_plans' => 'off');
 my $sum = 40000 * 40001 / 2;
 
 sub new_session
 {
-	my %more = @_;
-	my $s = PsqlSession->new($node, 'postgres', name => 'fill', settings => { %eager, %more });
+	my $s = worker_session($node, 'fill', @_);
 	$s->query('SET my.pid = ' . $s->pid . ';');
 	$s->query('CREATE TEMP TABLE t (id int, pad text); CREATE TEMP TABLE near AS SELECT * FROM source; CREATE TEMP TABLE kept AS SELECT 1 AS id;');
 	return $s;
-}
-
-sub workers_of
-{
-	my $pid = shift;
-	my $working = "SELECT pid FROM pg_stat_activity WHERE leader_pid = $pid AND backend_type = 'parallel worker' AND wait_event = 'PgSleep'";
-	$node->poll_query_until('postgres', "SELECT EXISTS ($working)");
-	return split /\n/, $node->safe_psql('postgres', $working);
 }
 
 # Nothing is there of the failed statement, and the next ones are right.
@@ -74,14 +58,14 @@ for my $leader ('off', 'on')
 			my $slow = sprintf $load{$kind}, 'waits_at(id, 500)', $source;
 			like($s->query("EXPLAIN (COSTS off) $slow"), qr/Gather.*Temp Load/s, "$name: pages") if $leader eq 'off';
 			$s->send($slow);
-			workers_of($s->pid);
+			workers_of($node, $s->pid);
 			$node->safe_psql('postgres', 'SELECT pg_cancel_backend(' . $s->pid . ')');
 			$s->wait;
 			like($s->error, qr/57014/, "$name: cancelled");
 			check($s, "$name, cancel");
 
 			$s->send($slow);
-			my ($worker) = workers_of($s->pid);
+			my ($worker) = workers_of($node, $s->pid);
 			$node->safe_psql('postgres', "SELECT pg_terminate_backend($worker)");
 			$s->wait;
 			like($s->error, qr/57P01/, "$name: worker terminated");
@@ -127,7 +111,7 @@ is(join("\n", bad_log_lines(slurp_file($node->logfile))), '', 'no leak in the lo
 # A worker dies; the server starts again.
 my $s = new_session();
 $s->send(sprintf $load{insert}, 'waits_at(id, 500)', 'source');
-my ($worker) = workers_of($s->pid);
+my ($worker) = workers_of($node, $s->pid);
 kill 'KILL', $worker;
 $s->wait;
 $s->quit;
