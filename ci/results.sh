@@ -15,7 +15,7 @@ for label in "$@"; do
     server=
     "$TOP/ci/install.sh" "$label"
     [ "$label" = host ] || server="--pg-config $label"
-    for bench in ${BENCHES:-temp append runlog explain analytics extend fill profile flush progress watched}; do
+    for bench in ${BENCHES:-temp append runlog explain analytics extend fill gather catalog profile flush progress watched}; do
         say "bench $bench on PostgreSQL $label"
         # shellcheck disable=SC2086
         "$TOP/lab/run" bench "$bench" --effort "${EFFORT:-1}" $server || { say "bench $bench failed on PostgreSQL $label: what is kept of it stays as it was"; failed=1; }

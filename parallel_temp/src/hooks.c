@@ -274,7 +274,6 @@ hooks_watch_executor(void)
 	ExecutorRun_hook = hook_ExecutorRun;
 	next.end = ExecutorEnd_hook ? ExecutorEnd_hook : standard_ExecutorEnd;
 	ExecutorEnd_hook = hook_ExecutorEnd;
-	gathered_install();
 	watching = true;
 }
 

@@ -11,7 +11,9 @@
 #define RELFILE_H
 
 #include "storage/block.h"
+#include "storage/bufmgr.h"
 #include "storage/smgr.h"
+#include "utils/rel.h"
 
 #include "compat_storage.h"
 
@@ -84,5 +86,18 @@ extern void relfile_cut(SMgrRelation reln, BlockNumber from, BlockNumber to);
  * any number of segments, while an error is being handled: what cannot be cut stays.
  */
 extern void relfile_cut_quietly(SMgrRelation reln, BlockNumber from, BlockNumber extra, BlockNumber to);
+
+/*
+ * The blocks of a temporary table of this session, for an estimate.  Nobody else extends
+ * or truncates it, so what the storage manager remembers is right, where it remembers;
+ * that spares a system call.
+ */
+static inline BlockNumber
+relfile_known_blocks(Relation rel)
+{
+	BlockNumber known = RelationGetSmgr(rel)->smgr_cached_nblocks[MAIN_FORKNUM];
+
+	return known != InvalidBlockNumber ? known : RelationGetNumberOfBlocks(rel);
+}
 
 #endif							/* RELFILE_H */

@@ -36,6 +36,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
+#include "buffers/relfile.h"
 #include "compat_planner.h"
 #include "hooks.h"
 #include "parallel/plan.h"
@@ -48,6 +49,7 @@
 #include "parallel/plan_walk.h"
 #include "parallel_temp.h"
 #include "query.h"
+#include "statistics/gathered.h"
 
 static planner_hook_type previous_planner = NULL;
 
@@ -117,19 +119,6 @@ mentions_temporary(Node *node, void *context)
 }
 
 /*
- * The size of a temporary table, for an estimate.  Nobody else extends or truncates
- * it, so what the storage manager remembers is right, where it remembers; that
- * spares a system call.
- */
-static BlockNumber pg_attribute_hot
-temporary_pages(Relation rel)
-{
-	BlockNumber known = RelationGetSmgr(rel)->smgr_cached_nblocks[MAIN_FORKNUM];
-
-	return known != InvalidBlockNumber ? known : RelationGetNumberOfBlocks(rel);
-}
-
-/*
  * May the query read a temporary table?  "small" is set if one is all that it reads
  * and workers would not be used for so small a table.  Such queries are short and
  * many, so what is done for others is saved.
@@ -153,7 +142,7 @@ reads_temporary(Query *parse, bool *small)
 		(rte->inh && rel->rd_rel->relhassubclass);
 	if (temporary && !rel->rd_rel->relhassubclass && rel->rd_islocaltemp && !pt_force)
 		*small = RelationGetParallelWorkers(rel, -1) < 0 &&
-			temporary_pages(rel) < (BlockNumber) min_parallel_table_scan_size;
+			relfile_known_blocks(rel) < (BlockNumber) min_parallel_table_scan_size;
 	table_close(rel, NoLock);
 	return temporary;
 }
@@ -421,9 +410,8 @@ plan_planner(PLANNER_PARAMS_compat)
 	bool		small;
 
 	pt_running.plannings++;
-	/* from the session's first plan on, which a guess may make a bad one */
-	if (unlikely(pt_statistics))
-		watch();
+	if (pt_statistics)
+		gathered_watch();
 	if (parse->commandType == CMD_INSERT && fills_temporary(parse))
 	{
 		watch();

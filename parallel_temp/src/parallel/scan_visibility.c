@@ -164,3 +164,13 @@ visible_tuples(VisibilityMemo *memo, Page page, Snapshot snapshot, OffsetNumber 
 		*note = settled || others ? PAGE_SETTLED : PAGE_COMMITTED;
 	return count;
 }
+
+bool
+visible_tuple(VisibilityMemo *memo, HeapTupleHeader tuple, Snapshot snapshot)
+{
+	uint16		committed = HEAP_XMIN_COMMITTED;
+	bool		others = false;
+	bool		settled = false;
+
+	return tuple_visible(memo, tuple, snapshot, &committed, &others, &settled);
+}

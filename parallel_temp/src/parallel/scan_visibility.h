@@ -10,6 +10,7 @@
 #ifndef SCAN_VISIBILITY_H
 #define SCAN_VISIBILITY_H
 
+#include "access/htup.h"
 #include "storage/bufpage.h"
 #include "utils/rel.h"
 #include "utils/snapshot.h"
@@ -57,5 +58,8 @@ typedef enum PageNote
  * the page's line pointers make no sense.  *note gets a PageNote.
  */
 extern int	visible_tuples(VisibilityMemo *memo, Page page, Snapshot snapshot, OffsetNumber *visible, uint8 *note);
+
+/* Does the snapshot see this tuple?  "memo" is good for one snapshot. */
+extern bool visible_tuple(VisibilityMemo *memo, HeapTupleHeader tuple, Snapshot snapshot);
 
 #endif							/* SCAN_VISIBILITY_H */

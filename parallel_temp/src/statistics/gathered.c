@@ -32,6 +32,7 @@
 
 #include "access/table.h"
 #include "access/xact.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_statistic.h"
@@ -40,7 +41,6 @@
 #include "nodes/pathnodes.h"
 #include "optimizer/plancat.h"
 #include "parser/parsetree.h"
-#include "storage/bufmgr.h"
 #include "utils/acl.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
@@ -49,7 +49,9 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
+#include "buffers/relfile.h"
 #include "compat_planner.h"
+#include "hooks.h"
 #include "load/fastload.h"
 #include "parallel_temp.h"
 #include "query.h"
@@ -59,6 +61,9 @@
 #define CHANGED_ROWS 50
 #define CHANGED_PART 0.1
 
+/* As many pages as the server takes any small table for that was never vacuumed. */
+#define FEW_PAGES 10
+
 /* A sample of this size is kept. */
 #define KEEP_BYTES (1536 * 1024)
 
@@ -67,6 +72,13 @@ int			gathered_tables = 0;
 static HTAB *tables = NULL;
 static MemoryContext gathered_context = NULL;
 static bool sampling = false;
+
+/* A table that is not worth a look in the planning of this number. */
+static struct
+{
+	Oid			relid;
+	uint64		planning;
+}			passed_by;
 
 static struct
 {
@@ -149,6 +161,8 @@ new_table(Oid relid)
 		ctl.hcxt = gathered_context;
 		tables = hash_create("parallel_temp statistics", 32, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 		CacheRegisterRelcacheCallback(relation_invalidated, (Datum) 0);
+		/* from now on changes count */
+		hooks_watch_executor();
 		RegisterXactCallback(transaction_callback, NULL);
 	}
 	forget_dropped();
@@ -212,7 +226,7 @@ may_sample(Relation rel)
 {
 	FastFill   *fill;
 
-	if (sampling || IsInParallelMode() || !ActiveSnapshotSet())
+	if (sampling || IsInParallelMode() || !ActiveSnapshotSet() || !IsMVCCSnapshot(GetActiveSnapshot()))
 		return false;
 	foreach_fill(fill)
 	{
@@ -230,11 +244,18 @@ static Gathered *
 gathered_of(Relation rel, PlannerInfo *root)
 {
 	Oid			relid = RelationGetRelid(rel);
-	BlockNumber pages = RelationGetNumberOfBlocks(rel);
 	Gathered   *table = tables != NULL ? hash_search(tables, &relid, HASH_FIND, NULL) : NULL;
+	BlockNumber pages;
 
-	if (table != NULL && is_valid(table, rel, pages))
+	/* asked for each clause: once is enough */
+	if (table != NULL && !table->stale && table->planning == pt_running.plannings)
 		return table;
+	pages = relfile_known_blocks(rel);
+	if (table != NULL && is_valid(table, rel, pages))
+	{
+		table->planning = pt_running.plannings;
+		return table;
+	}
 	if (pages == 0 || !may_sample(rel))
 		return NULL;
 	if (table == NULL)
@@ -259,6 +280,7 @@ gathered_of(Relation rel, PlannerInfo *root)
 	table->density = table->sample->density;
 	table->sampled = table->sample->nrows;
 	table->changed = 0;
+	table->planning = pt_running.plannings;
 	table->stale = false;
 	return table;
 }
@@ -271,6 +293,23 @@ is_ours(Relation rel)
 {
 	return rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP && rel->rd_islocaltemp &&
 		rel->rd_rel->relkind == RELKIND_RELATION && rel->rd_rel->relam == HEAP_TABLE_AM_OID;
+}
+
+/*
+ * Is a table of few pages all that the query reads?  Then there is nothing to choose that
+ * a look at it would pay for, and such queries are short and many.
+ */
+static bool
+is_small_and_alone(Relation rel, PlannerInfo *root)
+{
+	Node	   *from = (Node *) root->parse->jointree;
+
+	if (root->parent_root != NULL || root->parse->hasSubLinks || root->parse->cteList != NIL ||
+		relfile_known_blocks(rel) > FEW_PAGES)
+		return false;
+	while (IsA(from, FromExpr) && list_length(((FromExpr *) from)->fromlist) == 1)
+		from = linitial(((FromExpr *) from)->fromlist);
+	return IsA(from, RangeTblRef);
 }
 
 /*
@@ -303,12 +342,19 @@ gathered_relation_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo 
 		return;
 	rel = table_open(relid, NoLock);
 	/* what a VACUUM, an ANALYZE or a new index has counted stands */
-	if (is_ours(rel) && rel->rd_rel->reltuples < 0 && (table = gathered_of(rel, root)) != NULL)
+	if (!is_ours(rel))
+		;
+	else if (is_small_and_alone(rel, root))
+	{
+		passed_by.relid = relid;
+		passed_by.planning = pt_running.plannings;
+	}
+	else if (rel->rd_rel->reltuples < 0 && (table = gathered_of(rel, root)) != NULL)
 	{
 		ListCell   *lc;
 
 		/* the server takes a table that was never vacuumed for ten pages */
-		info->pages = RelationGetNumberOfBlocks(rel);
+		info->pages = relfile_known_blocks(rel);
 		info->tuples = rint(table->density * info->pages);
 		for (int i = 0; i < table->natts; i++)
 		{
@@ -336,13 +382,13 @@ column_of(Gathered *table, Relation rel, AttrNumber attno, PlannerInfo *root)
 		MemoryContext context = table->context;
 		HeapTuple	column;
 
-		if (table->sample == NULL || (!table->keep_sample && table->planning != pt_running.plannings))
+		if (table->sample == NULL || (!table->keep_sample && table->sample_planning != pt_running.plannings))
 		{
 			if (!may_sample(rel))
 				return NULL;
 			take_sample(table, rel, root);
 		}
-		column = sample_column(rel, table->sample, attno, rint(table->density * RelationGetNumberOfBlocks(rel)), context);
+		column = sample_column(rel, table->sample, attno, rint(table->density * relfile_known_blocks(rel)), context);
 		table->columns[attno - 1] = column;
 		table->known[attno - 1] = true;
 	}
@@ -358,6 +404,8 @@ gathered_relation_stats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attno,
 
 	if (next.relation_stats && next.relation_stats(root, rte, attno, vardata))
 		return true;
+	if (passed_by.relid == rte->relid && passed_by.planning == pt_running.plannings)
+		return false;
 	if (!pt_statistics || rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_RELATION || rte->inh || attno <= 0 ||
 		get_rel_persistence(rte->relid) != RELPERSISTENCE_TEMP ||
 		SearchSysCacheExists3(STATRELATTINH, ObjectIdGetDatum(rte->relid), Int16GetDatum(attno), BoolGetDatum(false)))
@@ -449,12 +497,23 @@ gathered_each(void (*function) (Gathered *table, void *argument), void *argument
 }
 
 void
-gathered_install(void)
+gathered_watch(void)
 {
+	static bool watching = false;
+	Oid			namespace;
+	Oid			toast_namespace;
+
+	if (likely(watching))
+		return;
+	/* a session that has made no temporary table has nothing to look at */
+	GetTempNamespaceState(&namespace, &toast_namespace);
+	if (!OidIsValid(namespace))
+		return;
 	next.relation_info = get_relation_info_hook;
 	get_relation_info_hook = gathered_relation_info;
 	next.relation_stats = get_relation_stats_hook;
 	get_relation_stats_hook = gathered_relation_stats;
 	next.width = get_attavgwidth_hook;
 	get_attavgwidth_hook = gathered_width;
+	watching = true;
 }

@@ -23,6 +23,8 @@ typedef struct Gathered
 	Oid			relid;			/* must be first */
 	Oid			relfilenode;
 	bool		stale;			/* look again before it is used */
+	uint64		planning;		/* good for this one without a look at the
+								 * file */
 	int			level;			/* of the transaction that may undo what was
 								 * looked at; 0: none */
 	BlockNumber pages;
@@ -38,12 +40,15 @@ typedef struct Gathered
 	/* what further columns are computed from */
 	TableSample *sample;
 	bool		keep_sample;	/* longer than one statement is planned: */
-	uint64		planning;		/* this one */
+	uint64		sample_planning;	/* this one */
 	MemoryContextCallback sample_gone;
 } Gathered;
 
-/* Set the planner's hooks. */
-extern void gathered_install(void);
+/*
+ * A statement is going to be planned, and statistics are wanted: set the planner's hooks
+ * if the session has temporary tables.
+ */
+extern void gathered_watch(void);
 
 /* How many tables something is known of. */
 extern int	gathered_tables;

@@ -7,8 +7,13 @@
  * looked at as are taken, because this is done while somebody waits for a plan.  What a
  * column's statistics are is computed by the type's own function, that of ANALYZE.
  *
+ * Looking leaves no trace.  No hint bits are set, which would make clean pages dirty; a page
+ * that is in no buffer is read from the file into memory of our own, and takes the place
+ * of no other.
+ *
  * An error would fail a statement that the server would have planned, so nothing is
- * called that is not the server's own.
+ * called that is not the server's own, and a damaged page is passed by: the statement
+ * may not need it.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -26,6 +31,7 @@
 #include "catalog/pg_type.h"
 #include "commands/vacuum.h"
 #include "common/pg_prng.h"
+#include "executor/instrument.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "utils/array.h"
@@ -39,22 +45,29 @@
 #include "utils/typcache.h"
 
 #include "compat_statistics.h"
+#include "compat_storage.h"
+#include "parallel/scan_visibility.h"
 #include "statistics/sample.h"
 
 /*
- * Rows of a sample: a part of the table's, within bounds that follow
- * default_statistics_target, for which ANALYZE takes 300 times as many.
+ * Rows of a sample: by the root of how many the table has, so that what looking costs is
+ * an ever smaller part of what filling the table did, within bounds.  In units of
+ * default_statistics_target, for which ANALYZE takes 300 times as many of any table.
  */
-#define ROWS_PART 20
-#define LEAST_ROWS_PER_ENTRY 10
-#define ROWS_PER_ENTRY 100
+#define ROWS_BY_ROOT 0.03
+#define LEAST_ROWS 3
+#define MOST_ROWS 100
 
-/* Pages that are looked at, and memory for rows, at most. */
-#define SAMPLE_PAGES 2500
+/* Pages that are looked at: all of a small table, and by the root of a larger one. */
+#define LEAST_PAGES 200
+#define PAGES_BY_ROOT 13
+#define MOST_PAGES 2500
+
+/* Memory for rows, at most. */
 #define SAMPLE_BYTES (16 * 1024 * 1024)
 
 /* Rows whose widths are looked at. */
-#define WIDTH_ROWS 300
+#define WIDTH_ROWS 100
 
 /*
  * How many line pointers to pass by before the next one is looked at.  Steps of one
@@ -66,8 +79,55 @@ next_step(double step, pg_prng_state *random)
 	return step <= 1 ? 1 : 1 + 2 * (step - 1) * sampler_random_fract(random);
 }
 
-TableSample *
-sample_table(Relation rel, MemoryContext parent)
+/*
+ * A page of the table: in its buffer, which is pinned then, or read into "memory"; NULL
+ * if it is damaged.
+ */
+static Page
+sample_page(Relation rel, BlockNumber block, Buffer *buffer, Page memory)
+{
+	Buffer		recent = PrefetchBuffer(rel, MAIN_FORKNUM, block).recent_buffer;
+	instr_time	io_start;
+
+	*buffer = InvalidBuffer;
+	if (BufferIsValid(recent) && ReadRecentBuffer(rd_locator_compat(rel), MAIN_FORKNUM, block, recent))
+	{
+		*buffer = recent;
+		return BufferGetPage(recent);
+	}
+	io_start = IoTimeStart_compat();
+	smgrreadn_compat(RelationGetSmgr(rel), MAIN_FORKNUM, block, memory, 1);
+	CountTempRead_compat(io_start, 1);
+	pgBufferUsage.local_blks_read++;
+	return PageIsVerified_compat(memory, block, false) ? memory : NULL;
+}
+
+/*
+ * The row at a line pointer, if it is one that the transaction would find.
+ */
+static bool
+sample_row(Relation rel, Page page, BlockNumber block, OffsetNumber off, Snapshot snapshot,
+		   VisibilityMemo *memo, HeapTuple tuple)
+{
+	ItemId		item = PageGetItemId(page, off);
+
+	/* a header may be whole where the rest is not */
+	if (!ItemIdIsNormal(item) || ItemIdGetLength(item) < SizeofHeapTupleHeader ||
+		ItemIdGetOffset(item) + ItemIdGetLength(item) > BLCKSZ)
+		return false;
+	tuple->t_tableOid = RelationGetRelid(rel);
+	tuple->t_data = (HeapTupleHeader) PageGetItem(page, item);
+	tuple->t_len = ItemIdGetLength(item);
+	ItemPointerSet(&tuple->t_self, block, off);
+	return visible_tuple(memo, tuple->t_data, snapshot);
+}
+
+/*
+ * Take a sample, of a row out of "step" where that is not 0; it gets what was used.
+ * *wanted gets the rows that a sample of this table should have.
+ */
+static TableSample *
+sample_once(Relation rel, MemoryContext parent, double *step, double *wanted)
 {
 	MemoryContext context = AllocSetContextCreate(parent, "parallel_temp sample", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
@@ -75,16 +135,21 @@ sample_table(Relation rel, MemoryContext parent)
 	BlockNumber nblocks = RelationGetNumberOfBlocks(rel);
 	pg_prng_state random;
 	BlockSamplerData blocks;
-	double		npages = Min(nblocks, SAMPLE_PAGES);
+	SnapshotData snapshot = *GetActiveSnapshot();
+	VisibilityMemo memo = {0};
+	double		npages = Min(nblocks, Min(LEAST_PAGES + PAGES_BY_ROOT * sqrt(nblocks), MOST_PAGES));
 	double		pages = 0;
 	double		lines = 0;
 	double		looked_at = 0;
-	double		step = 0;
 	double		place = 0;
 	int			room = 0;
+	Page		memory = (Page) TYPEALIGN(4096, palloc(BLCKSZ + 4096));
 
+	Assert(IsMVCCSnapshot(&snapshot));
+	/* what the statement itself has done until now counts as well */
+	snapshot.curcid = InvalidCommandId;
 	sample->context = context;
-	(void) BlockSampler_Init(&blocks, nblocks, SAMPLE_PAGES, pg_prng_uint32(&pg_global_prng_state));
+	(void) BlockSampler_Init(&blocks, nblocks, (int) npages, pg_prng_uint32(&pg_global_prng_state));
 	sampler_random_init_state(pg_prng_uint32(&pg_global_prng_state), &random);
 
 	while (BlockSampler_HasMore(&blocks))
@@ -95,51 +160,65 @@ sample_table(Relation rel, MemoryContext parent)
 		int			on_page;
 
 		CHECK_FOR_INTERRUPTS();
-		buffer = ReadBuffer(rel, block);
-		LockBuffer(buffer, BUFFER_LOCK_SHARE);
-		page = BufferGetPage(buffer);
-		on_page = PageGetMaxOffsetNumber(page);
-		if (step == 0 && on_page > 0)
+		page = sample_page(rel, block, &buffer, memory);
+		if (page == NULL)
+			continue;
+		on_page = PageIsNew(page) ? 0 : Min(PageGetMaxOffsetNumber(page), MaxHeapTuplesPerPage);
+		if (room == 0 && on_page > 0)
 		{
 			double		rows = (double) nblocks * on_page;
-			double		target = default_statistics_target;
-			double		wanted = Max(Min(rows / ROWS_PART, ROWS_PER_ENTRY * target), LEAST_ROWS_PER_ENTRY * target);
 
+			*wanted = Max(Min(ROWS_BY_ROOT * sqrt(rows), MOST_ROWS), LEAST_ROWS) * default_statistics_target;
+			if (*step == 0)
+				*step = npages * on_page / *wanted;
+			if (*step < 2)
+				*step = 1;
 			/* no page is as this one: with room for twice as many */
-			step = npages * on_page / wanted;
-			if (step < 2)
-				step = 1;
-			room = (int) Min(2 * wanted, npages * MaxHeapTuplesPerPage) + 1;
+			room = (int) Min(2 * *wanted, npages * MaxHeapTuplesPerPage) + 1;
 			sample->rows = palloc(sizeof(HeapTuple) * room);
-			place = next_step(step, &random);
+			place = next_step(*step, &random);
 		}
 		pages++;
 		lines += on_page;
 		while (place <= lines && sample->nrows < room && sample->bytes < SAMPLE_BYTES)
 		{
 			OffsetNumber off = (OffsetNumber) (on_page - (int) (lines - place));
-			ItemId		item = PageGetItemId(page, off);
 			HeapTupleData tuple;
 
-			place = floor(place) + next_step(step, &random);
+			place = floor(place) + next_step(*step, &random);
 			looked_at++;
-			if (!ItemIdIsNormal(item))
-				continue;
-			tuple.t_tableOid = RelationGetRelid(rel);
-			tuple.t_data = (HeapTupleHeader) PageGetItem(page, item);
-			tuple.t_len = ItemIdGetLength(item);
-			ItemPointerSet(&tuple.t_self, block, off);
-			if (!HeapTupleSatisfiesVisibility(&tuple, SnapshotSelf, buffer))
+			if (!sample_row(rel, page, block, off, &snapshot, &memo, &tuple))
 				continue;
 			sample->rows[sample->nrows++] = heap_copytuple(&tuple);
 			sample->bytes += tuple.t_len + HEAPTUPLESIZE;
 			sample->external |= HeapTupleHasExternal(&tuple);
 		}
-		UnlockReleaseBuffer(buffer);
+		if (BufferIsValid(buffer))
+			ReleaseBuffer(buffer);
 	}
 	if (looked_at > 0)
 		sample->density = lines / pages * sample->nrows / looked_at;
 	MemoryContextSwitchTo(old);
+	return sample;
+}
+
+TableSample *
+sample_table(Relation rel, MemoryContext parent)
+{
+	double		step = 0;
+	double		wanted = 0;
+	TableSample *sample = sample_once(rel, parent, &step, &wanted);
+
+	/*
+	 * Most of the rows are dead.  To look at more from some page on would
+	 * count its rows for more than those before.
+	 */
+	if (sample->nrows < wanted / 2 && step > 1)
+	{
+		step *= Max(sample->nrows, 1) / wanted;
+		MemoryContextDelete(sample->context);
+		sample = sample_once(rel, parent, &step, &wanted);
+	}
 	return sample;
 }
 

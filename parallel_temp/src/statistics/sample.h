@@ -27,7 +27,8 @@ typedef struct TableSample
 /*
  * Take a sample of a temporary heap of this session, from pages spread evenly; its
  * memory is a child of "parent".  What it has is what the transaction itself would find
- * now.
+ * now; the active snapshot, which must be an MVCC snapshot, says what others have
+ * committed.
  */
 extern TableSample *sample_table(Relation rel, MemoryContext parent);
 
