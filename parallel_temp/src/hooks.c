@@ -159,7 +159,7 @@ watched_utility(PROCESSUTILITY_PARAMS_compat)
 	bool		transparent = context == PROCESS_UTILITY_TOPLEVEL &&
 		(IsA(statement, CreateTableAsStmt) || IsA(statement, ExplainStmt) || IsA(statement, ExecuteStmt));
 
-	if (!watching && (IsA(statement, CreateTableAsStmt) || IsA(statement, ExplainStmt) || fastload_may_copy(statement)))
+	if (IsA(statement, CreateTableAsStmt) || IsA(statement, ExplainStmt) || fastload_may_copy(statement))
 		hooks_watch_executor();
 	if (unlikely(pt_running.fills > 0))
 		fastload_before_utility(statement);
@@ -258,11 +258,29 @@ subtransaction_callback(SubXactEvent event, SubTransactionId mine, SubTransactio
 		gathered_end_level(level, false);
 }
 
+/*
+ * Who sets a hook for a while puts back what was there when he came, and that may have
+ * been before ours: then ours is gone, for nothing below it calls it.
+ */
+static void
+put_back_hooks(void)
+{
+	if (unlikely((ExecutorStart_hook ? ExecutorStart_hook : standard_ExecutorStart) == next.start))
+		ExecutorStart_hook = hook_ExecutorStart;
+	if (unlikely((ExecutorRun_hook ? ExecutorRun_hook : standard_ExecutorRun) == next.run))
+		ExecutorRun_hook = hook_ExecutorRun;
+	if (unlikely((ExecutorEnd_hook ? ExecutorEnd_hook : standard_ExecutorEnd) == next.end))
+		ExecutorEnd_hook = hook_ExecutorEnd;
+}
+
 void
 hooks_watch_executor(void)
 {
 	if (watching)
+	{
+		put_back_hooks();
 		return;
+	}
 
 	/* The subtransactions that have started already count from here. */
 	for (int level = 1; level <= GetCurrentTransactionNestLevel(); level++)

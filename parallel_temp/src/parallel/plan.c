@@ -200,9 +200,9 @@ watch(void)
 {
 	static bool watching = false;
 
+	hooks_watch_executor();
 	if (watching)
 		return;
-	hooks_watch_executor();
 	plan_paths_install();
 	plan_joins_install();
 	watching = true;

@@ -9,7 +9,8 @@
  *
  * It offers the planner a scan of permanent tables that costs nothing and that workers
  * cannot run, and it may put another file in the place of the one that a session shares
- * with its workers.
+ * with its workers.  It counts rows by reading pages as they are.  And it keeps what the
+ * executor's hooks are, to put it back later whatever has happened to them meanwhile.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -27,6 +28,7 @@
 #include "nodes/extensible.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
+#include "storage/bufmgr.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
@@ -41,6 +43,8 @@ PG_FUNCTION_INFO_V1(insert_without_plan);
 PG_FUNCTION_INFO_V1(own_data_is_untouched);
 PG_FUNCTION_INFO_V1(offer_own_scans);
 PG_FUNCTION_INFO_V1(exchange_pool);
+PG_FUNCTION_INFO_V1(count_without_plan);
+PG_FUNCTION_INFO_V1(executor_hooks);
 
 extern PGDLLEXPORT void _PG_init(void);
 extern PGDLLEXPORT char pt_running[4096];
@@ -222,6 +226,56 @@ exchange_pool(PG_FUNCTION_ARGS)
 		close(other);
 	}
 	PG_RETURN_BOOL(place >= 0);
+}
+
+/*
+ * count_without_plan(rel oid) -> integer: line pointers in use on all pages.
+ */
+Datum
+count_without_plan(PG_FUNCTION_ARGS)
+{
+	Relation	rel = table_open(PG_GETARG_OID(0), AccessShareLock);
+	BlockNumber blocks = RelationGetNumberOfBlocks(rel);
+	int32		count = 0;
+
+	for (BlockNumber block = 0; block < blocks; block++)
+	{
+		Buffer		buffer = ReadBuffer(rel, block);
+		Page		page = BufferGetPage(buffer);
+		OffsetNumber last = PageIsNew(page) ? InvalidOffsetNumber : PageGetMaxOffsetNumber(page);
+
+		for (OffsetNumber line = FirstOffsetNumber; line <= last; line++)
+			count += ItemIdIsNormal(PageGetItemId(page, line)) ? 1 : 0;
+		ReleaseBuffer(buffer);
+	}
+	table_close(rel, AccessShareLock);
+	PG_RETURN_INT32(count);
+}
+
+/*
+ * executor_hooks(put_back boolean) -> void: keep what the executor's hooks are, or put back
+ * what was kept.
+ */
+Datum
+executor_hooks(PG_FUNCTION_ARGS)
+{
+	static ExecutorStart_hook_type start;
+	static ExecutorRun_hook_type run;
+	static ExecutorEnd_hook_type end;
+
+	if (PG_GETARG_BOOL(0))
+	{
+		ExecutorStart_hook = start;
+		ExecutorRun_hook = run;
+		ExecutorEnd_hook = end;
+	}
+	else
+	{
+		start = ExecutorStart_hook;
+		run = ExecutorRun_hook;
+		end = ExecutorEnd_hook;
+	}
+	PG_RETURN_VOID();
 }
 
 void

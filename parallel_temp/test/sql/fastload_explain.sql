@@ -22,6 +22,13 @@ SELECT * FROM loaded('CREATE TABLE permanent AS SELECT * FROM source');
 SELECT * FROM loaded('SELECT count(*) FROM none');
 EXPLAIN (COSTS OFF) INSERT INTO none SELECT * FROM source;
 
+-- the server gives no place for the line in EXPLAIN EXECUTE of an insertion
+CREATE TEMP TABLE executed (LIKE source);
+PREPARE fills AS INSERT INTO executed SELECT * FROM source;
+SELECT * FROM loaded('EXECUTE fills');
+DEALLOCATE fills;
+DROP TABLE executed;
+
 -- rows that have index entries stay in local buffers
 CREATE TEMP TABLE indexed (LIKE source);
 CREATE UNIQUE INDEX ON indexed (id);

@@ -37,3 +37,49 @@ INSERT INTO t SELECT i, repeat('x', 500) FROM generate_series(1, 20000) i;
 SELECT count(*), sum(id) FROM t;
 DROP FUNCTION insert_without_plan;
 DROP TABLE t;
+
+-- one that reads pages without a plan sees what is finished of a load, and no more
+CREATE FUNCTION count_without_plan(rel regclass) RETURNS integer AS :'library' LANGUAGE C STRICT PARALLEL SAFE;
+CREATE TEMP TABLE t (id int, pad text, counted int);
+INSERT INTO t SELECT i, repeat('x', 500), CASE WHEN i = 9000 THEN count_without_plan('t') END FROM generate_series(1, 10000) i;
+SELECT counted BETWEEN 50 AND 8999 AS some FROM t WHERE counted IS NOT NULL;
+SELECT count_without_plan('t');
+
+-- in a worker that reads no index of a temporary table it is refused
+\set VERBOSITY sqlstate
+SET min_parallel_table_scan_size = 0;
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET parallel_temp.worker_start_cost = 0;
+SET parallel_temp.compare_plans = off;
+SET parallel_leader_participation = off;
+CREATE TEMP TABLE other AS SELECT i AS id FROM generate_series(1, 1000) i;
+SELECT count(*) FROM other WHERE count_without_plan('t') > id;
+SET max_parallel_workers_per_gather = 0;
+SELECT count(*) FROM other WHERE id < 10 AND count_without_plan('t') > id;
+DROP TABLE t, other;
+DROP FUNCTION count_without_plan;
+
+-- a library that sets the executor's hooks for a while and puts back what it saw: before ours were there
+\c -
+CREATE FUNCTION executor_hooks(put_back boolean) RETURNS void AS :'library' LANGUAGE C STRICT;
+CREATE FUNCTION fast_load(command text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE line text;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) ' || command LOOP
+		IF line ~ 'Fast Load' THEN RETURN line; END IF;
+	END LOOP;
+	RETURN 'none';
+END $$;
+\c -
+SELECT executor_hooks(false);
+CREATE TEMP TABLE t (id int);
+INSERT INTO t SELECT i FROM generate_series(1, 1000) i;
+SELECT executor_hooks(true);
+SELECT fast_load('INSERT INTO t SELECT i FROM generate_series(1, 1000) i') ~ '^Fast Load: [0-9]+ rows' AS loaded;
+SELECT executor_hooks(true);
+INSERT INTO t SELECT i FROM generate_series(1, 1000) i;
+SELECT fast_load('INSERT INTO t SELECT i FROM generate_series(1, 1000) i') ~ '^Fast Load: [0-9]+ rows' AS loaded;
+SELECT count(*), sum(id) FROM t;
+DROP TABLE t;
+DROP FUNCTION executor_hooks, fast_load;
