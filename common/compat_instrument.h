@@ -130,7 +130,6 @@ BufferUsageNormalize_compat(BufferUsage *usage)
 
 /* EXPLAIN takes options and prints fields of extensions since 18. */
 #if PG_VERSION_NUM >= 180000
-#define HAVE_EXPLAIN_HOOKS_COMPAT 1
 #include "commands/explain_format.h"
 #include "commands/explain_state.h"
 #if PG_VERSION_NUM >= 190000
@@ -138,8 +137,6 @@ BufferUsageNormalize_compat(BufferUsage *usage)
 #else
 #define RegisterExplainOption_compat(name, handler) RegisterExtensionExplainOption(name, handler)
 #endif
-#else
-#define HAVE_EXPLAIN_HOOKS_COMPAT 0
 #endif
 
 #endif							/* COMPAT_INSTRUMENT_H */

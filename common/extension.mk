@@ -1,6 +1,7 @@
 # What every extension's Makefile shares.  The extension sets EXTENSION, then
 # includes this file; sources, scripts, tests and flags are found by folder, so a
-# new file needs no line anywhere.  Sources are in src/ and in folders of src/; an
+# new file needs no line anywhere, unless it is for some servers only (OTHER_OBJS: those
+# that are not for this one).  Sources are in src/ and in folders of src/; an
 # include names the folder (#include "buffers/relfile.h").
 #
 #   PG_CONFIG=...   the server to build for (default: the one on PATH)
@@ -18,7 +19,7 @@ found = $(patsubst $(EXTENSION_DIR)%,%,$(sort $(wildcard $(addprefix $(EXTENSION
 
 MODULE_big ?= $(EXTENSION)
 DATA := $(call found,sql/$(EXTENSION)--*.sql)
-OBJS := $(patsubst %.c,%.o,$(call found,src/*.c src/*/*.c))
+OBJS := $(filter-out $(OTHER_OBJS),$(patsubst %.c,%.o,$(call found,src/*.c src/*/*.c)))
 ifneq ($(EXTENSION_DIR),./)
 $(shell mkdir -p $(dir $(OBJS)))
 endif

@@ -4,8 +4,8 @@
  *	  What EXPLAIN shows beyond core's figures.
  *
  * EXPLAIN (ANALYZE, LIGHT) prints the own time and buffers of each node beside the
- * inclusive ones, in all formats: since 18 through the server's hooks, before in
- * explain_older.c.  Every version keeps the nodes of the session's last EXPLAIN
+ * inclusive ones, in all formats: through the server's hooks in explain_hooks.c, where
+ * it has some, otherwise in explain_older.c.  Every version keeps the nodes of the session's last EXPLAIN
  * ANALYZE for the function light_explain_last().
  *
  * Copyright (c) 2026, the pg_lean authors
@@ -229,8 +229,6 @@ light_hides_top(PlanState *top)
 	return IsA(top, GatherState) && ((Gather *) top->plan)->invisible;
 }
 
-#if !HAVE_EXPLAIN_HOOKS_COMPAT
-
 /*
  * The nodes that the innermost EXPLAIN ANALYZE prints, palloc'd; NULL if it did not
  * run one statement under our eyes.
@@ -253,8 +251,6 @@ light_last_shown(int *n)
 	}
 	return shown;
 }
-
-#endif
 
 PG_FUNCTION_INFO_V1(light_explain_last);
 
@@ -305,65 +301,6 @@ light_explain_last(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* ---- EXPLAIN (LIGHT) ---------------------------------------------------- */
-
-#if HAVE_EXPLAIN_HOOKS_COMPAT
-
-static explain_per_node_hook_type prev_explain_per_node = NULL;
-static int	extension_id;
-
-/* The option's value is kept in the state's slot of ours: NULL if it was not given. */
-static void
-light_option(ExplainState *es, DefElem *opt, ParseState *pstate)
-{
-	static const bool values[] = {false, true};
-
-	SetExplainExtensionState(es, extension_id, (void *) &values[defGetBoolean(opt) ? 1 : 0]);
-}
-
-/* Is it asked for, by the option or by the setting, which the option overrides? */
-static bool
-shows_self(ExplainState *es)
-{
-	const bool *asked = GetExplainExtensionState(es, extension_id);
-
-	return asked != NULL ? *asked : light_show_self;
-}
-
-static void
-explain_per_node(PlanState *planstate, List *ancestors, const char *relationship,
-				 const char *plan_name, ExplainState *es)
-{
-	LightQuery *query;
-	LightShown	shown;
-	LightProperty properties[LIGHT_MAX_PROPERTIES];
-	int			n;
-
-	if (prev_explain_per_node)
-		prev_explain_per_node(planstate, ancestors, relationship, plan_name, es);
-	if (!es->analyze || planstate->instrument == NULL || planstate->instrument->nloops <= 0 ||
-		!shows_self(es))
-		return;
-	query = light_query_of(planstate->state);
-	shown.loops = planstate->instrument->nloops;
-	shown.blocks = light_distinct_blocks_of(query, planstate);
-	shown.self = light_self(query, planstate);
-	n = light_properties(&shown, es->timing, es->buffers, es->wal, properties);
-	for (int i = 0; i < n; i++)
-	{
-		const LightProperty *p = &properties[i];
-
-		if (es->format == EXPLAIN_FORMAT_TEXT && !p->always && p->value == 0)
-			continue;
-		if (p->unit != NULL)
-			ExplainPropertyFloat(p->name, p->unit, p->value, 3, es);
-		else
-			ExplainPropertyInteger(p->name, NULL, (int64) p->value, es);
-	}
-}
-
-#endif
-
 /* The library is off: say so at the session's first EXPLAIN, if LOAD has not. */
 static void
 off_process_utility(PROCESSUTILITY_PARAMS_compat)
@@ -394,12 +331,5 @@ light_explain_init(void)
 {
 	prev_ProcessUtility = ProcessUtility_hook;
 	ProcessUtility_hook = process_utility;
-#if HAVE_EXPLAIN_HOOKS_COMPAT
-	extension_id = GetExplainExtensionId("light_explain");
-	RegisterExplainOption_compat("light", light_option);
-	prev_explain_per_node = explain_per_node_hook;
-	explain_per_node_hook = explain_per_node;
-#else
-	light_explain_older_init();
-#endif
+	light_explain_show_init();
 }

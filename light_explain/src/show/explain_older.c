@@ -4,6 +4,9 @@
  *	  EXPLAIN (LIGHT), and own times in what auto_explain logs, on servers before
  *	  18, which ask no extension what to print of a node.
  *
+ * The Makefile takes this file, and weave.c, for those; explain_hooks.c has the same
+ * functions for others.
+ *
  * The option is taken out of the statement before core sees it.  What EXPLAIN sends
  * goes to a receiver of ours, which keeps it until it is whole, writes own figures
  * into it (weave.c) and sends it on.
@@ -28,8 +31,6 @@
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
-
-#if !HAVE_EXPLAIN_HOOKS_COMPAT
 
 /* ---- EXPLAIN ------------------------------------------------------------ */
 
@@ -261,12 +262,10 @@ emit_log(ErrorData *edata)
 		prev_emit_log(edata);
 }
 
-/* Take our place in the log; called once. */
+/* Take our place in the log; called once from light_explain_init(). */
 void
-light_explain_older_init(void)
+light_explain_show_init(void)
 {
 	prev_emit_log = emit_log_hook;
 	emit_log_hook = emit_log;
 }
-
-#endif							/* !HAVE_EXPLAIN_HOOKS_COMPAT */

@@ -27,8 +27,6 @@ extern LIGHT_PRIVATE void light_keep_last(LightQuery *query);
 
 extern LIGHT_PRIVATE bool light_hides_top(PlanState *top);
 
-/* weave.c */
-
 /* What is shown of a node that ran, beyond core's figures. */
 typedef struct LightShown
 {
@@ -48,24 +46,20 @@ typedef struct LightProperty
 
 #define LIGHT_MAX_PROPERTIES 12
 
+/* properties.c */
 extern LIGHT_PRIVATE int light_properties(const LightShown *node, bool timing, bool buffers, bool wal, LightProperty *to);
 
-#if HAVE_EXPLAIN_HOOKS_COMPAT
-#define light_note_finished(queryDesc) ((void) 0)
-#define light_take_option(pstmt) false
-#define light_weaving_receiver(stmt, to) (to)
-#else
+/* weave.c */
 extern LIGHT_PRIVATE char *light_weave(const char *plan, ExplainFormat format, const LightShown *nodes, int n);
 
 /* explain.c */
 extern LIGHT_PRIVATE LightShown *light_last_shown(int *n);
 
-/* explain_older.c */
+/* explain_hooks.c or explain_older.c: one of them is built */
 extern LIGHT_PRIVATE bool light_take_option(PlannedStmt **pstmt);
 extern LIGHT_PRIVATE DestReceiver *light_weaving_receiver(ExplainStmt *stmt, DestReceiver *to);
 extern LIGHT_PRIVATE void light_note_finished(QueryDesc *queryDesc);
-extern LIGHT_PRIVATE void light_explain_older_init(void);
-#endif
+extern LIGHT_PRIVATE void light_explain_show_init(void);
 
 /* profile.c */
 extern LIGHT_PRIVATE Size light_profile_size(void);

@@ -1,0 +1,103 @@
+/*-------------------------------------------------------------------------
+ *
+ * explain_hooks.c
+ *	  EXPLAIN (LIGHT) on servers that ask extensions what to print of a node:
+ *	  since 18.
+ *
+ * The Makefile takes this file for those; explain_older.c has the same functions for
+ * others.  Here the server takes the option, and what auto_explain logs is printed the
+ * same way, so nothing is left to do of what is done there.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "commands/defrem.h"
+#include "commands/explain.h"
+#include "compat_executor.h"
+#include "show/show.h"
+
+static explain_per_node_hook_type prev_explain_per_node = NULL;
+static int	extension_id;
+
+/* The option's value is kept in the state's slot of ours: NULL if it was not given. */
+static void
+light_option(ExplainState *es, DefElem *opt, ParseState *pstate)
+{
+	static const bool values[] = {false, true};
+
+	SetExplainExtensionState(es, extension_id, (void *) &values[defGetBoolean(opt) ? 1 : 0]);
+}
+
+/* Is it asked for, by the option or by the setting, which the option overrides? */
+static bool
+shows_self(ExplainState *es)
+{
+	const bool *asked = GetExplainExtensionState(es, extension_id);
+
+	return asked != NULL ? *asked : light_show_self;
+}
+
+static void
+explain_per_node(PlanState *planstate, List *ancestors, const char *relationship,
+				 const char *plan_name, ExplainState *es)
+{
+	LightQuery *query;
+	LightShown	shown;
+	LightProperty properties[LIGHT_MAX_PROPERTIES];
+	int			n;
+
+	if (prev_explain_per_node)
+		prev_explain_per_node(planstate, ancestors, relationship, plan_name, es);
+	if (!es->analyze || planstate->instrument == NULL || planstate->instrument->nloops <= 0 ||
+		!shows_self(es))
+		return;
+	query = light_query_of(planstate->state);
+	shown.loops = planstate->instrument->nloops;
+	shown.blocks = light_distinct_blocks_of(query, planstate);
+	shown.self = light_self(query, planstate);
+	n = light_properties(&shown, es->timing, es->buffers, es->wal, properties);
+	for (int i = 0; i < n; i++)
+	{
+		const LightProperty *p = &properties[i];
+
+		if (es->format == EXPLAIN_FORMAT_TEXT && !p->always && p->value == 0)
+			continue;
+		if (p->unit != NULL)
+			ExplainPropertyFloat(p->name, p->unit, p->value, 3, es);
+		else
+			ExplainPropertyInteger(p->name, NULL, (int64) p->value, es);
+	}
+}
+
+/* Is LIGHT an option of which the server knows nothing?  No. */
+bool
+light_take_option(PlannedStmt **pstmt)
+{
+	return false;
+}
+
+/* Who gets what EXPLAIN ANALYZE sends: who asked for it. */
+DestReceiver *
+light_weaving_receiver(ExplainStmt *stmt, DestReceiver *to)
+{
+	return to;
+}
+
+/* A statement has been finished, and may be logged: the server will ask. */
+void
+light_note_finished(QueryDesc *queryDesc)
+{
+}
+
+/* Take our place among the options; called once from light_explain_init(). */
+void
+light_explain_show_init(void)
+{
+	extension_id = GetExplainExtensionId("light_explain");
+	RegisterExplainOption_compat("light", light_option);
+	prev_explain_per_node = explain_per_node_hook;
+	explain_per_node_hook = explain_per_node;
+}
