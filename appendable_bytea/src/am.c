@@ -260,12 +260,24 @@ own_reference(Relation rel, Datum value, bool isnull, AbRef *ref)
 	return !isnull && ab_find_reference(value, ref) && ref->relid == RelationGetRelid(rel);
 }
 
+/* Does a column of the new row version continue what the old one has there? */
+static bool
+column_grows(const RowPlan *row, AttrNumber attnum)
+{
+	for (int i = 0; i < row->ncolumns; i++)
+	{
+		if (row->attnums[i] == attnum)
+			return row->plans[i]->grows;
+	}
+	return false;
+}
+
 /*
  * The values of a row version that end with it: all that the new version, if there is one,
- * does not continue.  Returns how many.
+ * does not continue.  row: what was planned for it.  Returns how many.
  */
 static int
-find_ended(Relation rel, HeapTuple old, TupleTableSlot *new, AbRef **ended)
+find_ended(Relation rel, HeapTuple old, TupleTableSlot *new, const RowPlan *row, AbRef **ended)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
 	int			count = 0;
@@ -276,8 +288,11 @@ find_ended(Relation rel, HeapTuple old, TupleTableSlot *new, AbRef **ended)
 		AbRef		ref,
 					continued;
 		bool		isnull;
-		Datum		value = heap_getattr(old, n, desc, &isnull);
+		Datum		value;
 
+		if (new && column_grows(row, n))
+			continue;
+		value = heap_getattr(old, n, desc, &isnull);
 		if (!own_reference(rel, value, isnull, &ref))
 			continue;
 		if (new)
@@ -342,7 +357,7 @@ prepare_update(RowPlan *row, Relation rel, ItemPointer otid, TupleTableSlot *slo
 	if (result == TM_Ok)
 	{
 		execute_row(row, rel, slot, later);
-		row->nended = find_ended(rel, &old, slot, &row->ended);
+		row->nended = find_ended(rel, &old, slot, row, &row->ended);
 	}
 	MemoryContextSwitchTo(oldcontext);
 	ReleaseBuffer(buffer);
@@ -405,7 +420,7 @@ delete_values(Relation rel, TupleTableSlot *slot)
 	AbRef	   *ended;
 	bool		copied;
 	HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, false, &copied);
-	int			count = find_ended(rel, tuple, NULL, &ended);
+	int			count = find_ended(rel, tuple, NULL, NULL, &ended);
 
 	delete_ended(ended, count);
 	pfree(ended);

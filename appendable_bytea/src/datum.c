@@ -548,7 +548,21 @@ ab_append(Datum datum, const char *data, int64 length)
 	Datum		result;
 
 	ab_parse(datum, &value);
-	result = splice_value(&value, value.length, 0, data, length);
+	if (value.edited)
+		result = splice_value(&value, value.length, 0, data, length);
+	else
+	{
+		/* chunks and a tail at most: this is what every append does */
+		AbSegment	segments[lengthof(value.space) + 1];
+		int			n = value.nsegments;
+
+		Assert(n <= lengthof(value.space) && length >= 0);
+		memcpy(segments, value.segments, n * sizeof(AbSegment));
+		segments[n].source = -1;
+		segments[n].length = length;
+		segments[n].data = data;
+		result = encode(&value.base, segments, n + 1);
+	}
 	ab_value_free(&value);
 	return result;
 }

@@ -268,7 +268,8 @@ typedef struct AbPlan
 	AbValue		value;
 	AbValue		old;
 	bool		has_old;
-	bool		grows;			/* inline part that grows: pad it */
+	bool		grows;			/* continues the old value, if that has
+								 * chunks; an inline part is padded */
 	AbWriter   *writer;			/* of a chunk that is written after the row */
 
 	/* what a rewrite leaves behind: chunks below its edition */
