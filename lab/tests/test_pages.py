@@ -92,6 +92,36 @@ def test_statements_of_a_page_can_be_pasted(preloaded, database, page):
             conn.execute("DROP ROLE reporting")
 
 
+def nodes_of(plan: list[str]) -> list[tuple[str, float]]:
+    """Name and rows of a loop of each node that ran, as EXPLAIN ANALYZE prints them."""
+    return [(name, float(rows)) for line in plan for name, rows in
+            re.findall(r"^\s*(?:->\s+)?(\S.*?)  \(cost=.*\(actual time=\S+ rows=([\d.]+) loops=[1-9]", line)]
+
+
+ASKS_FOR_LAST = [page for page in WITH_SQL if "FROM light_explain_last()" in "".join(blocks(page, "sql"))]
+
+
+@pytest.mark.parametrize("page", ASKS_FOR_LAST, ids=names(ASKS_FOR_LAST))
+def test_what_a_page_asks_of_the_last_explain_is_what_it_explained(preloaded, database, page):
+    """Whatever was switched off and on before."""
+    found = 0
+    with psycopg_session(preloaded, database) as conn:
+        conn.execute("CREATE EXTENSION light_explain")
+        for statement in statements("".join(blocks(page, "sql"))):
+            if statement.startswith(("CREATE EXTENSION", "ALTER SYSTEM")):
+                continue
+            done = conn.execute(statement)
+            if statement.startswith("EXPLAIN"):
+                explained = nodes_of([line for line, in done.fetchall()])
+            elif "light_explain_last()" in statement:
+                asked = conn.execute(re.sub("^SELECT .* FROM", "SELECT label, rows, loops FROM", statement)).fetchall()
+                assert asked
+                for label, rows, loops in asked:
+                    assert any(name == label.strip() and abs(rows / loops - shown) <= 0.5 for name, shown in explained), (label, rows, loops, explained)
+                found += 1
+    assert found
+
+
 def psycopg_session(server, database):
     """A session of that database as psql has it: autocommit, and statements one by one."""
     conn = psycopg.connect(f"{server.conninfo} dbname={database}", autocommit=True)
