@@ -39,7 +39,7 @@ double		pt_held_page_cost = 0.1;
 double		pt_flush_page_cost = 1.3;
 double		pt_scan_buffer_cost = 0.01;
 bool		pt_parallel_insert = true;
-bool		pt_statistics = true;
+bool		pt_statistics = false;
 bool		pt_fast_load = true;
 bool		pt_fill_pages = true;
 bool		pt_lazy_files = true;
@@ -212,7 +212,7 @@ pt_define_settings(void)
 							 "Lets the planner know a temporary table that nobody has analyzed by a sample of its rows.",
 							 "The sample is taken when the planner first asks for the table, and again when much of it has changed; what it tells is kept in the session's memory. EXPLAIN names tables whose statistics were used.",
 							 &pt_statistics,
-							 true,
+							 false,
 							 PGC_USERSET,
 							 GUC_EXPLAIN,
 							 NULL, NULL, NULL);

@@ -1,5 +1,6 @@
 -- The planner knows temporary tables that nobody has analyzed.
 CREATE EXTENSION IF NOT EXISTS parallel_temp;
+SET parallel_temp.statistics = on;
 SET max_parallel_workers_per_gather = 0;
 
 CREATE FUNCTION estimate(query text) RETURNS float8 LANGUAGE plpgsql AS $$
@@ -191,7 +192,7 @@ CREATE TEMP TABLE asked AS SELECT * FROM (VALUES ('SELECT count(*) FROM lines JO
 SET parallel_temp.statistics = off;
 ALTER TABLE asked ADD guessed text, ADD gathered text;
 UPDATE asked SET guessed = plan_of(q);
-RESET parallel_temp.statistics;
+SET parallel_temp.statistics = on;
 UPDATE asked SET gathered = plan_of(q);
 ANALYZE lines, chosen;
 SELECT q, gathered, plan_of(q) FROM asked WHERE gathered <> plan_of(q);
@@ -201,6 +202,7 @@ DROP FUNCTION plan_of;
 
 -- from the first plan of a session on, which nobody explains
 \c -
+SET parallel_temp.statistics = on;
 CREATE TEMP TABLE first (id int, v int);
 CREATE TEMP TABLE second (id int);
 INSERT INTO first VALUES (1, 10);

@@ -41,11 +41,11 @@ my %log_plans = (log_statement => 'all', debug_print_plan => 'on', debug_pretty_
 
 my %config = (
 	'share-1024' => { %log_plans, method => 'share', temp_buffers => 1024 },
-	'share-100' => { method => 'share', temp_buffers => 100, 'parallel_temp.statistics' => 'off', parallel_leader_participation => 'off', 'parallel_temp.pool_read' => 'copy' },
+	'share-100' => { method => 'share', temp_buffers => 100, 'parallel_temp.statistics' => 'on', parallel_leader_participation => 'off', 'parallel_temp.pool_read' => 'copy' },
 	'flush-1024' => { %log_plans, method => 'flush', temp_buffers => 1024, parallel_leader_participation => 'off', 'parallel_temp.batch_pages' => 128 },
 	'flush-100' => { method => 'flush', temp_buffers => 100, max_parallel_workers_per_gather => 4, 'parallel_temp.batch_pages' => 1 },
 	'auto-forced' => { method => 'auto', temp_buffers => 300, max_parallel_workers_per_gather => 1, $force => 'on' },
-	'auto-no-workers' => { method => 'auto', temp_buffers => 8192, 'parallel_temp.statistics' => 'off', max_parallel_workers => 0 });
+	'auto-no-workers' => { method => 'auto', temp_buffers => 8192, 'parallel_temp.statistics' => 'on', max_parallel_workers => 0 });
 my @usual = keys %config;
 if ($long)
 {

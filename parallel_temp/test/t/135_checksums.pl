@@ -17,7 +17,7 @@ my $data = $node->data_dir;
 sub damaged
 {
 	my ($settings, $read) = @_;
-	my ($code, $out, $err) = psql_text($node, 'postgres', <<"END", settings => { min_parallel_table_scan_size => 0, parallel_setup_cost => 0, parallel_tuple_cost => 0, 'parallel_temp.worker_start_cost' => 0, 'parallel_temp.flush_page_cost' => 0, 'parallel_temp.scan_buffer_cost' => 0 });
+	my ($code, $out, $err) = psql_text($node, 'postgres', <<"END", settings => { min_parallel_table_scan_size => 0, parallel_setup_cost => 0, parallel_tuple_cost => 0, 'parallel_temp.worker_start_cost' => 0, 'parallel_temp.flush_page_cost' => 0, 'parallel_temp.scan_buffer_cost' => 0, 'parallel_temp.statistics' => 'on' });
 CREATE TEMP TABLE t AS SELECT i AS id, repeat('x', 100) AS pad FROM generate_series(1, 5000) i;
 SELECT pg_flush_local_buffers('t') >= 0, pg_evict_temp_relation('t') > 0;
 SELECT pg_relation_filepath('t') AS path \\gset
