@@ -36,6 +36,20 @@ SELECT node, parent, label, rows, loops, shared_hit + shared_read > 0 AS used_bl
 FROM light_explain_last() ORDER BY node;
 SELECT abs(sum(self_ms) / max(total_ms) - 1) < 0.05 AS own_times_add_up FROM light_explain_last();
 
+-- calls are left out by the clock, and records made, by the number of calls: also in statements of a millisecond
+DO $$BEGIN EXECUTE 'EXPLAIN ANALYZE SELECT count(*), sum(k) FROM t WHERE id <= 5000'; END$$;
+SELECT rows, self_error_ms > 0 AS calls_were_left_out FROM light_explain_last() WHERE label LIKE '%Scan%';
+SET light_explain.timing = exact;
+DO $$BEGIN EXECUTE 'EXPLAIN ANALYZE SELECT count(*), sum(k) FROM t WHERE id <= 5000'; END$$;
+SELECT rows, self_error_ms > 0 AS calls_were_left_out FROM light_explain_last() WHERE label LIKE '%Scan%';
+RESET light_explain.timing;
+CREATE FUNCTION recorded(i int) RETURNS bool LANGUAGE plpgsql AS
+$$BEGIN RETURN CASE WHEN i IN (100, 200) THEN (SELECT count(*) > 0 FROM light_explain_progress() WHERE pid = pg_backend_pid()) END; END$$;
+SET light_explain.instrument_all = on;
+SELECT id, recorded FROM (SELECT id, recorded(id) FROM t ORDER BY id LIMIT 5000) s WHERE recorded IS NOT NULL;
+RESET light_explain.instrument_all;
+DROP FUNCTION recorded;
+
 -- a CTE and an InitPlan count where they run
 DO $$BEGIN EXECUTE 'EXPLAIN (ANALYZE, BUFFERS) WITH c AS MATERIALIZED (SELECT * FROM t WHERE id < 50) SELECT count(*) FROM c WHERE k = (SELECT min(k) FROM t)'; END$$;
 SELECT label, rows, loops FROM light_explain_last() ORDER BY node;

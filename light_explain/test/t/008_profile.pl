@@ -254,9 +254,9 @@ is($node->safe_psql('postgres', q{SELECT profile_without_queryid FROM light_expl
 
 # The largest profile, with more text than one palloc gives: statements, views and the
 # file take what they need of it, plan by plan.
-$node->append_conf('postgresql.conf', "light_explain.profile_max = 1000000\nlight_explain.profile_text = 8192\nlight_explain.profile_save = on");
+$node->append_conf('postgresql.conf', "light_explain.profile_max = 1000000\nlight_explain.profile_text = 4500\nlight_explain.profile_save = on");
 $node->restart;
-is($node->safe_psql('postgres', q{SELECT profile_max_nodes >= 1000000, profile_max_nodes / 4 * 8192.0 > 2 ^ 30 FROM light_explain_status()}), 't|t', 'a profile beyond the limit of palloc');
+is($node->safe_psql('postgres', q{SELECT profile_max_nodes >= 1000000, profile_max_nodes / 4 * 4500.0 > 2 ^ 30 FROM light_explain_status()}), 't|t', 'a profile beyond the limit of palloc');
 unlike(profiled(map { 'SELECT ' . join(', ', ('k') x $_) . ' FROM t LIMIT 1' } 1 .. 60), qr/ERROR/, 'takes statements');
 my $large = q{SELECT count(DISTINCT queryid), sum(executions) FROM light_explain_profile WHERE query ~ '^SELECT k.*LIMIT 1$'};
 is($node->safe_psql('postgres', $large), '60|120', 'shows them');
