@@ -132,7 +132,7 @@ def power(run: dict) -> str:
 
 def mutants(run: dict) -> str:
     rows = [(f"`{bug['file']}`", bug["what"], ", ".join(bug["by"][:3]) if bug["outcome"] == "caught" else f"**{bug['outcome']}**") for bug in run["bugs"]]
-    earlier = sorted({(bug["commit"][:10] + bug["commit"][40:], sum(other.get("commit") == bug["commit"] for other in run["bugs"])) for bug in run["bugs"] if "commit" in bug})
+    earlier = sorted({(bug["commit"][:10] + bug["commit"][40:], sum(other.get("commit") == bug["commit"] for other in run["bugs"])) for bug in run["bugs"] if bug.get("commit", run["commit"]) != run["commit"]})
     said = "".join(f" {n} of them were tried at commit {commit}." for commit, n in earlier)
     more = run.get("listed", run["planted"]) - run["planted"]
     said += f" {more} more on the list were not tried." if more else ""
