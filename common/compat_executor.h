@@ -42,6 +42,13 @@
 	const char *queryString, ParamListInfo params, QueryEnvironment *queryEnv
 #define EXPLAINONEQUERY_ARGS_compat query, cursorOptions, into, es, queryString, params, queryEnv
 
+/* What identifies a query is not for hooks to change since 19. */
+#if PG_VERSION_NUM >= 190000
+#define JumbleState_compat const JumbleState
+#else
+#define JumbleState_compat JumbleState
+#endif
+
 /* What EXPLAIN does with one query when no hook is set; exported since 17. */
 #if PG_VERSION_NUM >= 170000
 #define standard_ExplainOneQuery_compat(...) standard_ExplainOneQuery(__VA_ARGS__)

@@ -15,6 +15,7 @@
 #include "nodes/plannodes.h"
 #include "optimizer/cost.h"
 #include "optimizer/pathnode.h"
+#include "optimizer/plancat.h"
 #include "optimizer/planner.h"
 
 /* Parameter list of the planner's hook, to declare one and to call on; EXPLAIN's state since 19. */
@@ -26,6 +27,26 @@
 #define PLANNER_PARAMS_compat Query *parse, const char *query_string, int cursor_options, \
 	ParamListInfo params
 #define PLANNER_ARGS_compat parse, query_string, cursor_options, params
+#endif
+
+/*
+ * The hook behind what the planner reads of a table into "info".  Since 19 it is asked for
+ * entries that are no tables as well, whose relid is invalid.
+ */
+#if PG_VERSION_NUM >= 190000
+#define relation_info_hook_compat build_simple_rel_hook
+typedef build_simple_rel_hook_type relation_info_hook_type_compat;
+#define RELATION_INFO_PARAMS_compat PlannerInfo *root, RelOptInfo *info, RangeTblEntry *rte
+#define RELATION_INFO_ARGS_compat root, info, rte
+#define RelationInfoRelid_compat (rte->rtekind == RTE_RELATION ? rte->relid : InvalidOid)
+#define RelationInfoInh_compat (rte->inh)
+#else
+#define relation_info_hook_compat get_relation_info_hook
+typedef get_relation_info_hook_type relation_info_hook_type_compat;
+#define RELATION_INFO_PARAMS_compat PlannerInfo *root, Oid relationObjectId, bool inhparent, RelOptInfo *info
+#define RELATION_INFO_ARGS_compat root, relationObjectId, inhparent, info
+#define RelationInfoRelid_compat (relationObjectId)
+#define RelationInfoInh_compat (inhparent)
 #endif
 
 /* The relations that a plan changes: a list until 18, a set since. */

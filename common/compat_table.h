@@ -35,6 +35,13 @@
 #define MayMaintain_compat(relid, role) RelationOwnerCheck_compat(relid, role)
 #endif
 
+/* 19 asks whether it may look anew at what is running. */
+#if PG_VERSION_NUM >= 190000
+#define GlobalVisTestIsRemovableXid_compat(state, xid) GlobalVisTestIsRemovableXid(state, xid, true)
+#else
+#define GlobalVisTestIsRemovableXid_compat(state, xid) GlobalVisTestIsRemovableXid(state, xid)
+#endif
+
 /* 18 asks whether a primary key that is checked late counts, too. */
 #if PG_VERSION_NUM >= 180000
 #define RelationGetPrimaryKeyIndex_compat(rel) RelationGetPrimaryKeyIndex(rel, false)

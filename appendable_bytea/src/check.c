@@ -35,6 +35,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/tuplesort.h"
+#include "utils/tuplestore.h"
 
 #include "compat_table.h"
 #include "store.h"

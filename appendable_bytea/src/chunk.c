@@ -228,7 +228,7 @@ ab_chunk_removable(SysScanDesc scan)
 	if (tuple->t_data->t_infomask & HEAP_XMAX_INVALID)
 		return false;
 	return vacuum_state(scan, &dead_after) == HEAPTUPLE_RECENTLY_DEAD &&
-		GlobalVisTestIsRemovableXid(GlobalVisTestFor(scan->heap_rel), dead_after);
+		GlobalVisTestIsRemovableXid_compat(GlobalVisTestFor(scan->heap_rel), dead_after);
 }
 
 /*

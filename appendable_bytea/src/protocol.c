@@ -147,7 +147,7 @@ show_bytea(ParseState *pstate, Query *query)
 }
 
 static void
-analyzed(ParseState *pstate, Query *query, JumbleState *jstate)
+analyzed(ParseState *pstate, Query *query, JumbleState_compat *jstate)
 {
 	if (previous_analyze)
 		previous_analyze(pstate, query, jstate);

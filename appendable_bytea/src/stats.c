@@ -29,6 +29,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/rls.h"
+#include "utils/tuplestore.h"
 
 #include "compat_table.h"
 #include "store.h"

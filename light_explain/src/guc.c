@@ -10,6 +10,8 @@
  */
 #include "postgres.h"
 
+#include <limits.h>
+
 #include "measure/measure.h"
 #include "miscadmin.h"
 #include "utils/guc.h"

@@ -203,11 +203,10 @@ hook_ProcessUtility(PROCESSUTILITY_PARAMS_compat)
 		case T_TruncateStmt:
 		case T_DropStmt:
 			if (unlikely(pt_running.fills > 0))
-			{
 				watched_utility(PROCESSUTILITY_ARGS_compat);
-				break;
-			}
-			/* FALLTHROUGH */
+			else
+				next.utility(PROCESSUTILITY_ARGS_compat);
+			break;
 		case T_TransactionStmt:
 		case T_VariableSetStmt:
 			next.utility(PROCESSUTILITY_ARGS_compat);

@@ -32,6 +32,7 @@
 #include "tcop/pquery.h"
 #include "utils/builtins.h"
 #include "utils/portal.h"
+#include "utils/tuplestore.h"
 
 #include "ram_directory.h"
 #include "ram_tablespace.h"

@@ -39,6 +39,7 @@
 #include <math.h>
 #include <sys/resource.h>
 
+#include "executor/tuptable.h"
 #include "measure/measure.h"
 
 /*

@@ -23,6 +23,7 @@
 #include "show/show.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/tuplestore.h"
 
 #define CALLS 5000
 #define ROUNDS 40

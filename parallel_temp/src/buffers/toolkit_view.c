@@ -30,6 +30,7 @@
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/rel.h"
+#include "utils/tuplestore.h"
 
 #include "buffers/localbuf.h"
 #include "buffers/relfile.h"

@@ -35,6 +35,7 @@
 #include "pgstat.h"
 #include "storage/latch.h"
 #include "utils/rel.h"
+#include "utils/wait_event.h"
 
 #include "compat_table.h"
 #include "load/fastload_pages.h"

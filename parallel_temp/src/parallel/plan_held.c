@@ -183,7 +183,7 @@ saving_of_scan(Plan *plan, HeldWalk *walk)
 			return saving_on(plan->total_cost - plan->plan_rows * cpu_index_tuple_cost, rel->random_page_cost, rel);
 		case T_IndexOnlyScan:
 			rows_cost += plan->plan_rows * cpu_index_tuple_cost;
-			/* FALLTHROUGH */
+			return saving_on(plan->total_cost - plan->startup_cost - rows_cost, rel->random_page_cost, rel);
 		default:
 			return saving_on(plan->total_cost - plan->startup_cost - rows_cost, rel->random_page_cost, rel);
 	}

@@ -23,6 +23,7 @@
 #include "postgres.h"
 
 #include "access/detoast.h"
+#include "access/htup_details.h"
 #include "catalog/pg_class.h"
 #include "executor/executor.h"
 #include "executor/nodeSubplan.h"

@@ -10,6 +10,7 @@
 #ifndef SCAN_H
 #define SCAN_H
 
+#include "access/htup_details.h"
 #include "nodes/extensible.h"
 
 #include "parallel/pool.h"

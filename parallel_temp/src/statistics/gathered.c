@@ -30,6 +30,7 @@
 
 #include <math.h>
 
+#include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
@@ -39,7 +40,6 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/pathnodes.h"
-#include "optimizer/plancat.h"
 #include "parser/parsetree.h"
 #include "utils/acl.h"
 #include "utils/inval.h"
@@ -82,7 +82,7 @@ static struct
 
 static struct
 {
-	get_relation_info_hook_type relation_info;
+	relation_info_hook_type_compat relation_info;
 	get_relation_stats_hook_type relation_stats;
 	get_attavgwidth_hook_type width;
 }			next;
@@ -331,14 +331,15 @@ gathered_width(Oid relid, AttrNumber attno)
 }
 
 static void
-gathered_relation_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *info)
+gathered_relation_info(RELATION_INFO_PARAMS_compat)
 {
+	Oid			relid = RelationInfoRelid_compat;
 	Relation	rel;
 	Gathered   *table;
 
 	if (next.relation_info)
-		next.relation_info(root, relid, inhparent, info);
-	if (!pt_statistics || inhparent)
+		next.relation_info(RELATION_INFO_ARGS_compat);
+	if (!pt_statistics || RelationInfoInh_compat || !OidIsValid(relid))
 		return;
 	rel = table_open(relid, NoLock);
 	/* what a VACUUM, an ANALYZE or a new index has counted stands */
@@ -509,8 +510,8 @@ gathered_watch(void)
 	GetTempNamespaceState(&namespace, &toast_namespace);
 	if (!OidIsValid(namespace))
 		return;
-	next.relation_info = get_relation_info_hook;
-	get_relation_info_hook = gathered_relation_info;
+	next.relation_info = relation_info_hook_compat;
+	relation_info_hook_compat = gathered_relation_info;
 	next.relation_stats = get_relation_stats_hook;
 	get_relation_stats_hook = gathered_relation_stats;
 	next.width = get_attavgwidth_hook;

@@ -27,6 +27,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/rls.h"
+#include "utils/tuplestore.h"
 
 #include "buffers/toolkit.h"
 #include "statistics/gathered.h"
