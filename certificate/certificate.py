@@ -63,7 +63,8 @@ KINDS = (
      " changed. [When one machine is not enough](more-machines.md) has the rest.", "make citus SRC=..."),
     ("versions", "Versions",
      "Tests of the extensions (pg_regress, isolation tester, TAP; SKIP_TAP=1 leaves TAP out), PostgreSQL's own regression suite with and without the libraries, pg_upgrade, ALTER EXTENSION"
-     " UPDATE, and libraries that were built with the headers of one minor release on the server of another: what was run on which server.", "make check, make matrix, make minors"),
+     " UPDATE, and libraries that were built with the headers of one minor release on the server of another: what was run on which server. (What is built with"
+     " the headers of 15.20 does not load on 15.18 where it uses heap_getattr(): those headers call heap_datum_check() there, which 15.18 does not have.)", "make check, make matrix, make minors"),
     ("scripts", "Scripts", "pgspot over the scripts of CREATE EXTENSION: what in them is found by the caller's search path, or adopts what somebody else made."
      " [Security](security.md) has what each function may do.", "make pgspot"),
 )
