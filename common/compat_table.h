@@ -178,7 +178,7 @@ reindex_relation_compat(Oid relid)
 /*
  * Take dead rows off a heap page that nobody else has pinned, as a sequential scan
  * does.  Since 19 that changes the visibility map, too, so there nothing is done.
- * PRUNES_BY_BUFFER_compat: whether it takes no more than the buffer.
+ * PRUNES_BY_BUFFER_compat: whether it takes no more than the buffer, and so is done.
  */
 #if PG_VERSION_NUM >= 190000
 #define heap_page_prune_opt_compat(rel, buffer) ((void) 0)

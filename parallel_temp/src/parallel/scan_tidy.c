@@ -135,7 +135,7 @@ scan_tidy_page(TempScanState *scan, BlockNumber block, uint8 note)
 	}
 	if (scan->pages[block] < 0)
 		return;					/* a copy */
-	if (TransactionIdIsValid(((PageHeader) scan->page)->pd_prune_xid) &&
+	if (PRUNES_BY_BUFFER_compat && TransactionIdIsValid(((PageHeader) scan->page)->pd_prune_xid) &&
 		TransactionIdPrecedes(((PageHeader) scan->page)->pd_prune_xid, snapshot->xmin) &&
 		(PageIsFull(scan->page) || PageGetHeapFreeSpace(scan->page) < scan->crowded))
 		note |= PAGE_DEAD_ROWS;

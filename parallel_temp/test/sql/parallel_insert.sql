@@ -163,10 +163,12 @@ SELECT * FROM fill('INSERT INTO target SELECT * FROM source WHERE v = 1 RETURNIN
 TRUNCATE target;
 INSERT INTO target SELECT * FROM source WHERE id < 4 RETURNING id, v, s;
 SELECT gather, workers, refusal, same, count FROM fill('WITH w AS (INSERT INTO log SELECT 1 RETURNING n) INSERT INTO target SELECT id FROM source, w');
+SET client_min_messages = warning;
 CREATE VIEW pg_temp.narrow AS SELECT id, v FROM target WHERE v < 100;
 SELECT * FROM fill('INSERT INTO narrow SELECT id, v FROM source');
 CREATE OR REPLACE VIEW pg_temp.narrow AS SELECT id, v FROM target WHERE v < 100 WITH CHECK OPTION;
 SELECT * FROM fill('INSERT INTO narrow SELECT id, v FROM source');
+RESET client_min_messages;
 CREATE TEMP TABLE parted (id int, v int) PARTITION BY LIST (v);
 CREATE TEMP TABLE part PARTITION OF parted DEFAULT;
 SELECT * FROM fill('INSERT INTO parted SELECT id, v FROM source', 'parted');
