@@ -16,6 +16,7 @@ from pg_lean.paths import TOP
 
 sys.path.insert(0, str(TOP / "certificate"))
 import certificate  # noqa: E402
+import chaos  # noqa: E402
 import fuzz  # noqa: E402
 import keep  # noqa: E402
 import mutants  # noqa: E402
@@ -94,6 +95,23 @@ def test_a_run_names_the_command_that_tries_it_again(server, arguments, command)
         shown = subprocess.run([*shlex.split(command), "-n", "-C", TOP], check=True, capture_output=True, text=True, env={**os.environ, "MAKEFLAGS": ""}).stdout
         assert f"ci/install.sh {server or ''}".rstrip() in [line.strip().removeprefix(f"{TOP}/") for line in shown.splitlines()]
         assert (f"--pg-config {server}" in shown) == (server is not None)
+
+
+def test_what_a_server_died_of_is_told_from_what_was_done_to_it():
+    full = 'PANIC:  could not write to file "x": No space left on device'
+    aborted = "LOG:  server process (PID 1) was terminated by signal 6: Aborted"
+    trap = 'TRAP: failed Assert("false"), File: "standby.c", Line: 1054, PID: 2'
+    waited = "LOG:  RecoveryLockHash contains entry for lock no longer recorded by lock manager: xid 3 database 5 relation 6"
+
+    def found(*lines):
+        return list(chaos.deaths("\n".join(lines)))
+
+    assert found("LOG:  client backend (PID 7) was terminated by signal 9: Killed", full, aborted, waited, trap) == []
+    assert found(full, aborted, aborted) == [aborted]
+    assert found(trap) == [trap] and found(waited, trap, trap) == [trap]
+    other = 'TRAP: failed Assert("x"), File: "chunk.c", Line: 1, PID: 2'
+    assert found(waited, other) == [other]
+    assert found("PANIC:  corrupted page", aborted) == ["PANIC:  corrupted page", aborted]
 
 
 def test_a_bug_is_tried_first_with_a_test_that_caught_it(tmp_path, monkeypatch):
