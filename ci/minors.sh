@@ -3,6 +3,10 @@
 # machine's package lists offer of its own PostgreSQL's major version, built with the headers of one and tested
 # (pg_regress and the isolation tester) on the server of the other, both ways.  Debian's
 # packages are unpacked below build/, not installed.
+#
+# PostgreSQL keeps what libraries call from one minor release to the next, so what was built
+# for the older one must pass on the newer.  The other way it promises nothing (inline functions
+# of 15.20's headers call one that 15.18's server does not have): that is shown, and fails nothing.
 . "$(dirname "$0")/lib.sh"
 
 "$TOP/ci/server.sh" host
@@ -23,6 +27,8 @@ for version in "${versions[@]}"; do
     for package in "$base"/packages/*.deb; do dpkg-deb -x "$package" "$base/$version"; done
 done
 failed=0
+# shellcheck disable=SC2086
+tests=$(cd "$TOP" && for ext in $EXTENSIONS; do ls "$ext"/test/sql/*.sql "$ext"/test/specs/*.spec 2>/dev/null || true; done | wc -l)
 for built in "${versions[@]}"; do
     for server in "${versions[@]}"; do
         [ "$built" != "$server" ] || continue
@@ -42,12 +48,11 @@ for built in "${versions[@]}"; do
         for ext in $EXTENSIONS; do
             # built libraries are newer than their sources: nothing is made again
             as_server make -s -C "$work/$ext" PG_CONFIG="$on" TAP_TESTS= installcheck >"$base/$ext.log" 2>&1 ||
-                { failed=1; grep -E '^not ok|FAILED' "$base/$ext.log" >&2 || tail -n 20 "$base/$ext.log" >&2; }
+                { grep -E '^not ok|FAILED' "$base/$ext.log" >&2 || tail -n 20 "$base/$ext.log" >&2; }
         done
         good=$(cat "$base"/*.log | grep -cE '^(ok [0-9]+ |test .* \.\.\. ok|     .* \.\.\. ok)' || true)
-        bad=$(cat "$base"/*.log | grep -cE '^(not ok |test .* \.\.\. FAILED|     .* \.\.\. FAILED)' || true)
-        [ "$good" -gt 0 ] || failed=1
-        echo "minors: built for PostgreSQL ${built%%-*}, run on ${server%%-*}: $good passed, $bad failed"
+        [ "$good" = "$tests" ] || [ "$built" != "${versions[0]}" ] || failed=1
+        echo "minors: built for PostgreSQL ${built%%-*}, run on ${server%%-*}: $good passed, $((tests - good)) failed"
     done
 done
 as_root rm -rf "$base"
