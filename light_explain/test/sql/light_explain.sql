@@ -46,7 +46,7 @@ RESET light_explain.timing;
 CREATE FUNCTION recorded(i int) RETURNS bool LANGUAGE plpgsql AS
 $$BEGIN RETURN CASE WHEN i IN (100, 200) THEN (SELECT count(*) > 0 FROM light_explain_progress() WHERE pid = pg_backend_pid()) END; END$$;
 SET light_explain.instrument_all = on;
-SELECT id, recorded FROM (SELECT id, recorded(id) FROM t ORDER BY id LIMIT 5000) s WHERE recorded IS NOT NULL;
+SELECT id, recorded FROM (SELECT id, recorded(id) FROM t ORDER BY id LIMIT 300) s WHERE recorded IS NOT NULL;
 RESET light_explain.instrument_all;
 DROP FUNCTION recorded;
 
