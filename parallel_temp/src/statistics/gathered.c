@@ -198,7 +198,7 @@ take_sample(Gathered *table, Relation rel, PlannerInfo *root)
 	}
 	PG_END_TRY();
 	table->keep_sample = !table->sample->external && table->sample->bytes <= KEEP_BYTES;
-	table->planning = pt_running.plannings;
+	table->sample_planning = pt_running.plannings;
 	table->sample_gone.func = sample_is_gone;
 	table->sample_gone.arg = table;
 	MemoryContextRegisterResetCallback(table->sample->context, &table->sample_gone);

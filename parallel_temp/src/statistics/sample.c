@@ -143,7 +143,8 @@ sample_once(Relation rel, MemoryContext parent, double *step, double *wanted)
 	double		looked_at = 0;
 	double		place = 0;
 	int			room = 0;
-	Page		memory = (Page) TYPEALIGN(4096, palloc(BLCKSZ + 4096));
+	char	   *unaligned = palloc(BLCKSZ + 4096);
+	Page		memory = (Page) TYPEALIGN(4096, unaligned);
 
 	Assert(IsMVCCSnapshot(&snapshot));
 	/* what the statement itself has done until now counts as well */
@@ -198,6 +199,7 @@ sample_once(Relation rel, MemoryContext parent, double *step, double *wanted)
 	}
 	if (looked_at > 0)
 		sample->density = lines / pages * sample->nrows / looked_at;
+	pfree(unaligned);			/* the sample may be kept */
 	MemoryContextSwitchTo(old);
 	return sample;
 }

@@ -210,3 +210,21 @@ INSERT INTO second VALUES (1);
 SELECT count(*) FROM first JOIN second USING (id) WHERE v = 10;
 SELECT relation, attname, sampled FROM pg_temp_stats ORDER BY 1, 2;
 DROP TABLE first, second;
+
+-- a sample that cannot be kept is taken once for a statement, however many columns it asks for
+CREATE FUNCTION planning_blocks(query text) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE plan jsonb;
+BEGIN
+	EXECUTE 'EXPLAIN (BUFFERS, FORMAT JSON) ' || query INTO plan;
+	RETURN (plan -> 0 -> 'Planning' ->> 'Local Hit Blocks')::int + (plan -> 0 -> 'Planning' ->> 'Local Read Blocks')::int;
+END
+$$;
+CREATE TEMP TABLE outside (a int, b int, c int, d int, s text);
+ALTER TABLE outside ALTER s SET STORAGE EXTERNAL;
+INSERT INTO outside SELECT i, i % 7, i % 11, i % 13, repeat('x', 3000) FROM generate_series(1, 2000) i;
+CREATE TEMP TABLE other (LIKE outside INCLUDING STORAGE);
+INSERT INTO other SELECT * FROM outside;
+SELECT planning_blocks('SELECT s FROM outside WHERE a = 1') AS one, planning_blocks('SELECT s FROM other WHERE a = 1 AND b = 1 AND c = 1 AND d = 1') AS four \gset
+SELECT :one > 0 AS looked, :four < 2 * :one AS once;
+DROP TABLE outside, other;
+DROP FUNCTION planning_blocks;
