@@ -69,7 +69,7 @@ fi
 as_root chown -R "$SERVER_USER" "$work"
 
 # a socket's path may have no more than 107 characters
-sockets=$(as_server mktemp -d /tmp/pgl.XXXXXX)
+sockets=$(as_server mktemp -d -p /tmp)
 running=
 stop() { [ -z "$running" ] || as_server "$bin/pg_ctl" -D "$base/data" -m fast -w stop >/dev/null 2>&1 || true; running=; }
 trap 'stop; as_root rm -rf "$sockets" "$base/data"' EXIT

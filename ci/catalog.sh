@@ -8,7 +8,7 @@
 tables=${1:-300}
 command -v valgrind >/dev/null || die "valgrind is not installed"
 bindir=$("${PG_CONFIG:-pg_config}" --bindir)
-work=$(mktemp -d "$BUILD/catalog.XXXXXX")
+work=$(mktemp -d -p "$BUILD")
 chmod 755 "$work"
 [ "$(id -u)" != 0 ] || chown "$SERVER_USER" "$work"
 trap 'rm -rf "$work"' EXIT

@@ -119,7 +119,7 @@ run() {
         cd $seen
         rm -rf data
         cp -a template data
-        sockets=\$(mktemp -d /tmp/pgl.XXXXXX)
+        sockets=\$(mktemp -d -p /tmp)
         trap '$bin/pg_ctl -D data -m immediate -w stop >/dev/null 2>&1; rm -rf \$sockets' EXIT
         trap 'exit 1' INT TERM
         cat settings.conf >>data/postgresql.conf

@@ -27,7 +27,7 @@ as_server bash -euc '
     tar -C "$top" -cf - --exclude=bitcode --exclude=doc --exclude=pgxs "${bin#"$top"/}" "${lib#"$top"/}" "${share#"$top"/}" | tar -C server -xf -
     bin=server/${bin#"$top"/}
     scripts=server/${share#"$top"/}/extension
-    sockets=$(mktemp -d /tmp/pg_lean-update-XXXXXX)
+    sockets=$(mktemp -d -p /tmp)
     trap "$bin/pg_ctl -D data -m immediate stop >>log 2>&1 || true; rm -rf $sockets" EXIT
     "$bin/initdb" -D data -U postgres -A trust --no-sync >log
     libraries=$*

@@ -47,7 +47,7 @@ done
 as_root chown -R "$SERVER_USER" "$work"
 
 # a socket's path may have no more than 107 characters
-sockets=$(as_server mktemp -d /tmp/pgl.XXXXXX)
+sockets=$(as_server mktemp -d -p /tmp)
 server=
 stop() {
     [ -z "$server" ] || { as_server "$bin/pg_ctl" -D "$work/data" -m fast -t 300 -w stop >/dev/null 2>&1 || true; wait "$server" || true; }
