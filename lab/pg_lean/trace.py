@@ -190,6 +190,12 @@ def statement_of(query: str, line: str) -> Statement:
                      appends=n[6], appended_bytes=n[7], append_us=n[8] / 1000, shares=n[9], share_us=n[11] / 1000, loads=n[12], load_us=n[14] / 1000)
 
 
+def reason_of(said: list[str]) -> str:
+    """Why bpftrace ended, by what it said: its errors, but for the limit of locked memory, which it may not lift everywhere and does not always need."""
+    errors = [line for line in said if re.match(r"(\S+: )?ERROR\b", line) and "RLIMIT_MEMLOCK" not in line]
+    return " ".join(errors or said[-3:])
+
+
 class KernelTrace:
     """bpftrace attached to one session; iterate over its statements, or use `collect` around one."""
 
@@ -214,7 +220,7 @@ class KernelTrace:
                 self.said.append(line.rstrip())
             else:
                 self.close()
-                raise Unavailable("bpftrace cannot attach: " + (" ".join(self.said[-3:]) or "it said nothing"),
+                raise Unavailable("bpftrace cannot attach: " + (reason_of(self.said) or "it said nothing"),
                                   "The kernel must allow uprobes (CONFIG_UPROBE_EVENTS, no lockdown); or use --method counters.")
         finally:
             timer.cancel()

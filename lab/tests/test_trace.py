@@ -1,12 +1,10 @@
-"""The tracer's parsing, its program, and its counters, without a kernel that has to play along."""
+"""The tracer's parsing, its program, and its counters; with the kernel's probes where root, bpftrace and the kernel allow them, and what it says where they do not."""
 
 from __future__ import annotations
 
 import io
 import os
 import re
-import shutil
-import subprocess
 import threading
 from types import SimpleNamespace
 
@@ -88,9 +86,68 @@ def test_probes_are_on_what_the_libraries_export(server):
     for function in ("mdextend", "pgstat_report_activity", "relfile_append", "share_begin", "fastload_begin", "fastload_end", "ab_writer_open", "ab_writer_put", "ab_writer_close"):
         assert f":{function} /pid == {pid}/" in text, function
     assert text.count("{") == text.count("}") and text.count("%lld") == 3 * len(trace.KINDS) + 1
-    if shutil.which("bpftrace") is not None and os.geteuid() == 0:
-        done = subprocess.run(["bpftrace", "-d", "-e", text], capture_output=True, text=True)
-        assert "error" not in done.stderr.lower(), done.stderr
+
+
+#: What a session does while it is traced, and what must be seen of it.
+TRACED = [("SET max_parallel_workers_per_gather = 2; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0", {}),
+          ("CREATE TEMP TABLE traced AS SELECT g, repeat('x', 100) AS v FROM generate_series(1, 200000) g", {"loads": 1}),
+          ("SELECT count(*), max(v) FROM traced", {"shares": 1, "extends": 0}),
+          ("INSERT INTO public.traced_values SELECT repeat('x', 100000)::bytea", {"appends": 1, "appended_bytes": 100000}),
+          ("UPDATE public.traced_values SET data = data || repeat('y', 5000)::bytea", {"appends": 1})]
+
+
+def test_the_kernel_sees_what_a_session_does(server, pg_lean):
+    """With bpftrace itself; where it is not to be had or is refused, the command says so and asks the server."""
+    with server.connect() as conn:
+        conn.execute("CREATE TABLE public.traced_values (data appendable_bytea)")
+        pid, found = conn.info.backend_pid, []
+        try:
+            with trace.KernelTrace(pid) as kernel:
+                for statement, _ in TRACED:
+                    conn.execute(statement)
+                    found.append(kernel.wait_for(statement[:40]))
+                pages = conn.execute("SELECT pg_relation_size('traced') / 8192").fetchone()[0]
+        except Unavailable as reason:
+            assert re.search("need root|not installed|cannot attach", str(reason)) and reason.hint, reason
+        else:
+            for (statement, wanted), seen in zip(TRACED, found):
+                assert {name: getattr(seen, name) for name in wanted} == wanted, seen
+            assert pages <= found[1].extended_pages <= pages + 100 and 0 < found[1].load_us < found[1].total_us
+            assert 5000 <= found[4].appended_bytes < 50000, "what was added, not the value"
+        done = threading.Event()
+
+        def work():
+            while not done.wait(0.3):
+                conn.execute("CREATE TEMP TABLE IF NOT EXISTS t (g int, v text)")
+                conn.execute("INSERT INTO t SELECT g, repeat('x', 100) FROM generate_series(1, 20000) g")
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            told = pg_lean("trace", str(pid), "--dsn", server.conninfo, "--count", "4", timeout=120)
+        finally:
+            done.set()
+            thread.join()
+        conn.execute("DROP TABLE public.traced_values")
+    assert told.returncode == 0, told.stderr
+    assert ("with bpftrace; Ctrl-C" in told.stdout) if found else ("using the server's counters" in told.stdout), told.stdout
+    assert "INSERT INTO t SELECT" in told.stdout and (not found or re.search(r"extend +count: +[\d,]+  pages: +[1-9][\d,]*  time: ", told.stdout)), told.stdout
+
+
+def test_a_kernel_that_refuses_is_an_answer(server, tmp_path, monkeypatch, pg_lean_here):
+    """bpftrace says why it ended among other things; its reason is told, and the server's counters take its place."""
+    fake = tmp_path / "bpftrace"
+    fake.write_text("#!/bin/sh\necho 'ERROR: Unknown error -1: could not set RLIMIT_MEMLOCK for bpftrace.'\necho 'ERROR: Could not resolve symbol: mdextend'\necho 'stdin:1:2: WARNING: signs'\nexit 1\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(trace.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(trace, "watch_counters", lambda *_args, **_more: iter([trace.Statement("SELECT 1", 0, 0, None, 1, 1, None)]))
+    with server.connect() as conn:
+        status, out, _ = pg_lean_here("trace", str(conn.info.backend_pid), "--dsn", server.conninfo)
+    assert status == 0 and "bpftrace cannot attach: " in out and "using the server's counters" in out
+    assert trace.reason_of(["ERROR: could not set RLIMIT_MEMLOCK", "ERROR: Could not resolve symbol: mdextend", "WARNING: signs"]) == "ERROR: Could not resolve symbol: mdextend"
+    if os.getuid() == 0:
+        assert "Could not resolve symbol" in " ".join(out.split()) and "WARNING" not in out
 
 
 def test_what_is_seen_without_probes(server):
