@@ -243,7 +243,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", default=[], metavar="TEXT", help="those whose file or description holds this text")
     parser.add_argument("--jobs", type=int, default=1, help="so many at once (default 1)")
     parser.add_argument("--json", type=Path, help="write what happened to this file too")
-    parser.add_argument("--resume", action="store_true", help="go on from that file: bugs that it says were caught are not tried again")
+    parser.add_argument("--resume", action="store_true", help="go on from that file: bugs that it says were caught are not tried again, and with --only the others stay in it")
     args = parser.parse_args()
     if args.resume and not args.json:
         parser.error("--resume needs --json")
@@ -271,10 +271,12 @@ def main() -> int:
     lock = threading.Lock()
     sound: dict[tuple[str, tuple[str, ...]], float | None] = {}  # seconds that tests take without a bug; None: they fail
     results: list[dict | None] = [None] * len(chosen)
+    kept: list[dict] = []  # of an earlier run's bugs that are not chosen now
     if args.resume and args.json.exists():
         before = json.loads(args.json.read_text())
         caught_before = {(bug["file"], bug["old"], bug["new"]): {"commit": before["commit"], **bug} for bug in before["bugs"] if bug["outcome"] == "caught"}
         results = [caught_before.get((m.file, m.old, m.new)) for m in chosen]
+        kept = [caught_before[m.file, m.old, m.new] for m in MUTATIONS if m not in chosen and (m.file, m.old, m.new) in caught_before]
     waiting = [n for n, result in enumerate(results) if result is None]
 
     def is_sound(workshop: Workshop, extension: str, tests: tuple[str, ...]) -> bool:
@@ -332,10 +334,10 @@ def main() -> int:
 
     def write() -> None:
         """What is known so far: a run of an hour that is interrupted was not for nothing."""
-        known = [result for result in results if result is not None]
+        known = kept + [result for result in results if result is not None]
         if args.json:
             with lock:
-                record.write(args.json, about, {"listed": len(chosen), "planted": len(known), "caught": sum(result["outcome"] == "caught" for result in known), "bugs": known})
+                record.write(args.json, about, {"listed": len(kept) + len(chosen), "planted": len(known), "caught": sum(result["outcome"] == "caught" for result in known), "bugs": known})
 
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         try:
