@@ -181,7 +181,7 @@ while read -r name package needs settings <&3; do
             add_package libcurl4-openssl-dev
             as_root mkdir -p "$base/source"
             if [ -d "$SRC" ] && [ ! -e "$SRC/Makefile" ]; then
-                archive=$(find "$SRC" -maxdepth 1 -name "$name*.tar*" | sort | tail -n 1)
+                archive=$(find "$SRC/" -maxdepth 1 -name "$name*.tar*" | sort | tail -n 1)
                 [ -z "$archive" ] || SRC=$archive
             fi
             if [ -d "$SRC" ]; then (cd "$SRC" && tar -cf - .) | as_root tar -xf - -C "$base/source"; else as_root tar -xf "$SRC" -C "$base/source"; fi
