@@ -9,8 +9,8 @@ from typing import Any, Mapping
 import psycopg
 from psycopg.rows import dict_row
 
-from pg_lean import progress
-from pg_lean.progress import Progress
+from pg_lean import progress, timeleft
+from pg_lean.timeleft import Progress
 
 STATEMENTS = r"""
 SELECT a.pid, a.leader_pid, a.datname, a.usename, a.state, a.wait_event_type, a.wait_event, a.backend_type, a.query,
@@ -207,13 +207,13 @@ class Activity:
         last = self._before.get(key)
         if nodes:
             statement.nodes = nodes
-            result = progress.estimate(nodes, statement.seconds, last[3] if last else None)
+            result = timeleft.estimate(nodes, statement.seconds, last[3] if last else None)
             if result.top is not None:
                 progress.annotate(nodes, result.top)
                 statement.blocks = sum(node.blocks for node in result.top.walk())
         elif command is not None:
             share = command["share"]
-            result = Progress(share, statement.seconds * (1 - share) / share if share and statement.seconds > progress.TOO_EARLY_SECONDS else None,
+            result = Progress(share, statement.seconds * (1 - share) / share if share and statement.seconds > timeleft.TOO_EARLY_SECONDS else None,
                               "by the server's own progress view", command["phase"])
         elif statement.inner:
             result = Progress(None, None, "its own plan is not seen, only what its functions run")

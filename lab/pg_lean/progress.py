@@ -1,4 +1,4 @@
-"""How far a running statement is, and how long it will take, reckoned from the figures of its plan nodes so far.
+"""How far the nodes of a running statement's plan are, reckoned from their figures so far.
 
 A plan falls into pipelines: nodes that pass rows on as they get them.  A node that
 must have all its input first (Sort, Hash, HashAggregate ...) ends one pipeline and
@@ -16,26 +16,24 @@ return:
 * the inner side of a nested loop runs once for each row of its outer side, so it
   drives nothing.
 
-The share of the statement is rows done over rows expected, each node's weighted by
-what its rows cost: measured where the node has times, a usual figure by its kind
-where not.  It is an estimate: a filter that meets its rows at the end of a table
-cannot be foreseen.
+What that means in time is reckoned in timeleft.py.  All of it is an estimate: a filter that meets its rows at
+the end of a table cannot be foreseen.
 
 A hash that does not fit into memory has two phases.  While it takes its input it
 writes rows to temporary files; then it reads them again, batch by batch.  All that
 was written is read once (what a batch spills again is written again, too), so pages
 read over pages written is how far the second phase is, and a hash join that reads
 has had all of its outer side.  Before an aggregate reads its files nobody knows how
-many groups are in them: where they hold more rows than the planner expected groups,
-nothing is foretold until some of them were read.
+many groups are in them, where they hold more rows than the planner expected groups.
 
 A sort that does not fit writes sorted runs while it takes its input, and merges them.
 It merges as many at a time as its memory has room for buffers, so with little memory
 and much to sort all rows are written and read again one or several times before the
 merge that returns them.  How often follows from the rows that are expected, their width and
 work_mem, as in core's tuplesort.c.  All of these passes are in one call of the sort, during
-which no counter moves: how far they are is told by the time that it has taken since its
-input ended, beside what each row took until then.
+which no counter of the statement moves.  But its process writes nothing else then, so how far they are is told by
+the bytes that the kernel has counted, or, where the server cannot know them, by the time since the sort's
+input ended.
 
 A node that has not returned once has no time of its own in light_explain's figures.
 But the time since the statement began, less that of the other nodes below the one that
@@ -55,40 +53,19 @@ BLOCKING = ("Sort", "Hash", "HashAggregate", "MixedAggregate", "Aggregate", "Bit
 #: Aggregates whose groups may go to temporary files.
 HASH_AGGREGATES = ("HashAggregate", "MixedAggregate")
 
-#: What a row costs by kind, relative to a row of a sequential scan; measured times take its place.
-COSTS = {"Seq Scan": 1.0, "Index Scan": 4.0, "Index Only Scan": 2.0, "Bitmap Heap Scan": 3.0, "Bitmap Index Scan": 0.5, "Sort": 5.0, "Hash": 2.0,
-         "HashAggregate": 4.0, "Insert": 8.0, "Update": 12.0, "Delete": 8.0, "WindowAgg": 4.0, "Function Scan": 1.5, "Foreign Scan": 10.0}
-
-#: What a row that goes in, and one that comes out, costs a node whose work is mostly done before its first row.
-IN, OUT = {"Sort": 1.3}, {"Sort": 0.7}
-
-#: A row from a worker is priced so that the planner thinks twice about them, not by what it takes.
-GATHERED = 0.1
-
-#: Rows that must have gone in and out of a node for its own time to be taken as its cost.
-ENOUGH_ROWS = 1000
-
 #: Rows on a page of a spilled hash, of a usual width (about 60 bytes); there are never more than went in.
 SPILLED_ROWS_A_PAGE = 128
 
-#: What a merge pass of an external sort takes for each row, which is read, compared with the first ones of a few runs, and written.
-MERGE = 0.5
+#: Part of the pages that an aggregate wrote that it reads again: those of each of its partitions are set aside in advance, and a page
+#: that is written behind one that was set aside has zeros written there first (logtape.c).  0.55 to 0.67 were seen.
+READ_OF_WRITTEN = 0.62
+
+#: Part of its spilled pages that an aggregate must have read for its groups to be foretold by those that came of them.
+ENOUGH_READ = 0.05
 
 #: Bytes of memory that a row takes in a sort beyond its width (headers of the tuple and of its memory, its place in the array), and those that
 #: a run takes to be merged (tuplesort.c: a tape's page both ways, and 32 pages to read ahead), and of how many runs at least and at most.
 SORTED_ROW, MERGED_RUN, MERGED_RUNS = 48, (2 + 32) * 8192, (6, 500)
-
-#: Part of a sort's expected input from which it may have all of it.
-ALL_IN = 0.97
-
-#: Nodes whose time in a call that goes on tells what their rows take: they do the same for each of them from the first to the last.
-STEADY = ("Aggregate", "HashAggregate", "MixedAggregate")
-
-#: Part of its spilled pages that an aggregate must have read for its groups to be foretold.
-ENOUGH_READ = 0.05
-
-#: Below this share, or before this many seconds, no time is foretold.
-TOO_EARLY_SHARE, TOO_EARLY_SECONDS = 0.005, 0.5
 
 JOINS = ("Nested Loop", "Hash Join", "Merge Join", "Hash Left", "Hash Right", "Hash Full", "Hash Semi", "Hash Anti", "Merge Left", "Merge Right", "Merge Full",
          "Merge Semi", "Merge Anti", "Hash Right Semi", "Hash Right Anti", "Merge Right Anti")
@@ -117,6 +94,8 @@ class Node:
     plan_blocks: float = 0.0
     temp_read: float = 0.0
     temp_written: float = 0.0
+    #: Bytes that its processes have written since they began, whatever they did; None if the server cannot tell.
+    process_written: float | None = None
     #: Kilobytes that the node may take; 0 if that is not known.
     work_mem: float = 0.0
     #: Bytes of a row, as the planner expects; 0 if that is not known.
@@ -125,8 +104,9 @@ class Node:
     processes: int = 0
     #: Does the statement measure times?
     timed: bool = False
-    #: Passes of an external sort that are done, while it merges: see _merging().
+    #: Passes of an external sort that are done, while it merges, and what such a pass takes over what it usually takes: timeleft.py sets both.
     merged: float = 0.0
+    merge_price: float = 1.0
     #: Milliseconds in this node and those below it, also of a call that goes on; None if it is not known: see clock().
     elapsed_ms: float | None = None
     #: The planner's price of the node with all below it, for one loop; 0 if it is not known.
@@ -137,6 +117,8 @@ class Node:
     expected: float = 0.0
     done: bool = False
     share: float = 0.0
+    #: Has an aggregate as many groups as it can have?
+    most_groups: bool = False
     #: What is run again and again (inner sides, subplans): how much of its runs is done; 0: it runs once.
     driver: float = 0.0
 
@@ -146,9 +128,9 @@ class Node:
         return self.spilled_pages()[1] > 0
 
     def spilled_pages(self) -> tuple[float, float]:
-        """Pages of temporary files that a hash has read, and written."""
+        """Pages of temporary files that a hash has read, and those that it wrote to be read."""
         if self.kind in HASH_AGGREGATES:
-            return self.temp_read, self.temp_written
+            return self.temp_read, max(self.temp_written * READ_OF_WRITTEN, self.temp_read)
         if self.kind.startswith("Hash ") and len(self.children) > 1:
             table = self.children[1]
             return self.temp_read + table.temp_read, self.temp_written + table.temp_written
@@ -158,6 +140,18 @@ class Node:
         """Which part of what was written so far has been read: how far the second phase is; 0 while there is none."""
         read, written = self.spilled_pages()
         return min(1.0, read / written) if written > 0 else 0.0
+
+    def unsure(self) -> bool:
+        """Has an aggregate written more rows to disk than the planner expected groups, and not read enough of them to know better?"""
+        expected = max(self.plan_rows * max(self.loops, 1.0), 1.0)
+        return self.kind in HASH_AGGREGATES and not self.done and not self.driver and self.spilled_rows() > expected and self.read_again() < ENOUGH_READ
+
+    def groups(self, fewest: float) -> float:
+        """Groups of an aggregate with rows on disk: `fewest`, or if the most are asked for, or there are more already, as many more as rows are there."""
+        if not self.most_groups and (self.rows <= fewest or not self.spills):
+            return fewest
+        source = self.inputs()[0]
+        return min(fewest + self.spilled_rows() / max(min(source.share, 1.0), 0.01), max(source.expected, source.rows))
 
     def spilled_rows(self) -> float:
         """Rows that are in the temporary files by now, roughly."""
@@ -205,26 +199,6 @@ class Node:
         return self.children[:2 if self.kind.startswith(("Nested Loop", "Hash ", "Merge ")) and self.kind != "Hash" else 1]
 
 
-@dataclass
-class Progress:
-    """What is known of a statement."""
-
-    #: 0 to 1; None if nothing can be said.
-    share: float | None
-    #: Seconds; None if nothing can be said.
-    left: float | None
-    #: How it was reckoned, or why not; and why it went back if it did.
-    how: str
-    #: The node that works now.
-    current: str = ""
-    #: Its rows so far.
-    rows: float = 0.0
-    #: The plan that was reckoned with, or nothing.
-    top: Node | None = None
-    #: Of sorts that take their input: milliseconds of their own for each row, and rows, by node.
-    rates: dict[int, tuple[float, float]] = field(default_factory=dict)
-
-
 def tree(rows: Iterable[Mapping[str, Any]]) -> Node | None:
     """The plan of light_explain_progress() rows of one statement: the leader's nodes with the workers' figures added."""
     rows = sorted(rows, key=lambda row: (row["leader_pid"] is not None, row["node"]))
@@ -242,6 +216,8 @@ def tree(rows: Iterable[Mapping[str, Any]]) -> Node | None:
         node.blocks += sum(float(row.get(name) or 0) for name in ("shared_hit", "shared_read", "local_blocks"))
         node.temp_read += float(row.get("temp_read") or 0)
         node.temp_written += float(row.get("temp_written") or 0)
+        if row.get("process_written") is not None:
+            node.process_written = (node.process_written or 0.0) + float(row["process_written"])
         node.work_mem = max(node.work_mem, float(row.get("work_mem") or 0))
         node.width = float(row.get("plan_width") or 0)
         node.processes += 1
@@ -325,15 +301,15 @@ def _reckon(node: Node, loops: float, divided: float, begun: bool) -> float:
         node.share = source.share if source is not None else 0.0
         if feeding:
             # all of its input is there: what a sort returns is known
-            ready = source.rows if source is not None and node.kind == "Sort" else max(plan, node.rows)
+            ready = source.rows if source is not None and node.kind == "Sort" else max(node.groups(plan), node.rows)
             again = node.read_again()
-            if again and source is not None:
+            if again and source is not None and not node.unsure():
                 # each batch brings its groups: at most one for each row
                 ready = min(node.rows / again, max(source.rows, node.rows))
             node.share = min(again, 0.999) if again else min(1.0, node.rows / ready) if ready else 1.0
             node.expected = max(ready, node.rows)
         else:
-            node.expected = max(plan * factor, node.rows)
+            node.expected = max(node.groups(plan * factor), node.rows)
     elif not inputs:
         if node.plan_blocks:
             node.share = min(1.0, node.blocks / node.plan_blocks)
@@ -383,121 +359,14 @@ def reckon(top: Node) -> None:
     _reckon(top, 1.0, 1.0, False)
 
 
-def _price(node: Node) -> float:
-    """What the planner asks for one row that goes in or out of a node: its own part of the price, by the rows that it expected."""
-    inputs = node.inputs()
-    loops = [max(inputs[0].plan_rows, 1.0) if node.kind.startswith("Nested Loop") and number == 1 else 1.0 for number in range(len(inputs))]
-    if node.plan_cost <= 0:
-        return COSTS.get(node.kind, 1.0)
-    below = sum(child.plan_cost * times for child, times in zip(inputs, loops)) + sum(child.plan_cost for child in node.children[len(inputs):])
-    own = max(node.plan_cost - below, 0.001 * node.plan_cost) * (GATHERED if node.kind.startswith("Gather") else 1.0)
-    return own / max(node.plan_rows + sum(child.plan_rows * times for child, times in zip(inputs, loops)), 1.0)
-
-
-def estimate(rows: Iterable[Mapping[str, Any]], elapsed: float, before: Progress | None = None) -> Progress:
-    """Progress of one statement that has run for `elapsed` seconds; `before` is what was said of it last."""
-    top = tree(rows)
-    if top is None:
-        return Progress(None, None, "not visible: it runs without instrumentation")
-    clock(top, elapsed * 1000)
-    reckon(top)
-    rates = _merging(top, before)
-    if any(node.merged for node in top.walk()):
-        reckon(top)
-    nodes = list(top.walk())
-    now = current(top)
-    unsure = next((node for node in nodes if _unsure(node)), None)
-    if unsure is not None:
-        return Progress(None, None, f"{unsure.label} has more groups than memory was for: how many is not known before some of them are read from disk again", now.label, now.rows, top, rates)
-    taken, taking, price = {}, {}, {}
-    for node in nodes:
-        # a node that takes rows in pays for these, whatever it returns; a scan whose blocks are known pays for blocks
-        known = node.plan_blocks > 0 and not node.inputs()
-        goes_in, comes_out = IN.get(node.kind, 1.0), MERGE if node.runs() > 1 else OUT.get(node.kind, 1.0)
-        taken[node.id] = node.plan_blocks * node.share if known else goes_in * sum(child.rows for child in node.inputs()) + comes_out * node.rows
-        expected = goes_in * sum(child.rows / child.driver if child.driver else child.expected for child in node.inputs()) + comes_out * node.expected
-        taking[node.id] = node.plan_blocks if known else max(expected, taken[node.id])
-        if node.spills and not known:
-            # rows in temporary files go in once more; while the input goes on, as many more are expected as there is more of it
-            again = node.spilled_rows()
-            so_far = 1.0 if node.read_again() or node.done else max(min(1.0, sum(child.share for child in node.inputs()[:1])), 0.01)
-            most = sum(max(child.expected, child.rows) for child in node.inputs())
-            taken[node.id] += goes_in * again * (1.0 if node.done else node.read_again())
-            taking[node.id] += goes_in * min(again / so_far, most)
-        passes, merged = node.merges()
-        if passes:
-            taken[node.id] += MERGE * merged * sum(child.rows for child in node.inputs())
-            taking[node.id] += MERGE * passes * sum(child.expected for child in node.inputs())
-        if node.driver:
-            taken[node.id] = node.blocks if known else taken[node.id]
-            taking[node.id] = taken[node.id] / node.driver
-        price[node.id] = _price(node) * (max(node.expected, 1.0) / node.plan_blocks if known else 1.0)
-        if known and node.plan_cost > 0:
-            price[node.id] = node.plan_cost / node.plan_blocks
-    # where a node's time is known, it takes the place of the price, in the same money: the middle node's, the lower of two
-    measured = {node.id: node.own_ms / taken[node.id] for node in nodes if (node.rows > 0 or node.kind in STEADY) and node.own_ms > 0 and taken[node.id] >= ENOUGH_ROWS}
-    measured.update({node.id: rates[node.id][0] / IN["Sort"] for node in nodes if node.id in rates and not node.rows and taken[node.id] >= ENOUGH_ROWS})
-    relative = sorted(measured[node] / price[node] for node in measured)
-    rate = relative[(len(relative) - 1) // 2] if relative else 1.0
-    done = total = 0.0
-    for node in nodes:
-        cost = measured.get(node.id, rate * price[node.id])
-        done += cost * taken[node.id]
-        total += cost * taking[node.id]
-    share = done / total if total > 0 else None
-    if share is None or (share < TOO_EARLY_SHARE or elapsed < TOO_EARLY_SECONDS):
-        return Progress(share, None, "too early to tell", now.label, now.rows, top, rates)
-    share = min(share, 0.999)
-    how = f"rows of {len(nodes)} nodes, by what was returned so far"
-    batches = next((node for node in nodes if node.read_again() and not node.done and not node.driver), None)
-    if batches is not None:
-        read, written = batches.spilled_pages()
-        how += f"; {batches.label} has read {read:,.0f} of {written:,.0f} pages that it wrote to disk"
-    sort = next((node for node in nodes if node.merged > 0 and not node.rows and node.merges()[0]), None)
-    if sort is not None:
-        passes, merged = sort.merges()
-        how += f"; {sort.label} merges what it wrote to disk, by time in pass {int(merged) + 1} of {passes} before the last"
-    if before is not None and before.share is not None and share < before.share - 0.01:
-        spilled = next((node for node in nodes if node.spills and not node.done), None)
-        why = f"more rows than expected in {_wrong(nodes).label}" if spilled is None else f"{spilled.label} does not fit into memory, and reads from disk what it wrote there"
-        how = f"corrected from {before.share:.0%}: {why}"
-    return Progress(share, elapsed * (1 - share) / share, how, now.label, now.rows, top, rates)
-
-
-def _merging(top: Node, before: Progress | None) -> dict[int, tuple[float, float]]:
-    """Set how far sorts on disk are that have all of their input; returns what was learned of those that take theirs, for the next look.
-
-    While its input comes, a sort's own time tells what a row takes.  When no more comes
-    and it returns nothing, it merges, and a pass takes each row in proportion.  Where more
-    is expected to come, it only sorts what fills its memory.
-    """
-    rates = {}
-    for node in top.walk():
-        if node.rows or node.elapsed_ms is None or node.runs() <= 1:
-            continue
-        taken, own = node.inputs()[0].rows, node.own_ms
-        if taken < ENOUGH_ROWS or own <= 0:
-            continue
-        each, rows = before.rates.get(node.id, (0.0, 0.0)) if before is not None else (0.0, 0.0)
-        if rows == taken and each > 0 and node.inputs()[0].share >= ALL_IN:
-            node.merged = max(own - each * taken, 0.0) / (each * MERGE / IN["Sort"] * taken)
-        elif rows != taken or not each:
-            each = own / taken
-        rates[node.id] = each, taken
-    return rates
-
-
-def _unsure(node: Node) -> bool:
-    """Has an aggregate written more rows to disk than the planner expected groups, and not read enough of them to know better?"""
-    expected = max(node.plan_rows * max(node.loops, 1.0), 1.0)
-    return node.kind in HASH_AGGREGATES and not node.done and not node.driver and node.spilled_rows() > expected and node.read_again() < ENOUGH_READ
-
-
 def current(top: Node) -> Node:
     """The lowest node of the pipeline that runs: what moves is there."""
     node = top
     while True:
-        going = [child for child in node.inputs() if child.called and not child.done]
+        inputs = node.inputs()
+        going = [child for child in inputs if child.called and not child.done]
+        # before its inputs, what runs once for it: a subplan, a WITH query
+        going = going or [child for child in node.children[len(inputs):] if child.called and not child.done and not child.driver and not any(one.called for one in inputs)][:1]
         if not going:
             return node
         node = going[-1] if node.kind.startswith("Hash ") and len(going) > 1 and going[0].rows <= 1 else going[0]
@@ -510,11 +379,6 @@ def annotate(rows: Iterable[dict[str, Any]], top: Node) -> None:
         if row["leader_pid"] is None and row["node"] in nodes:
             node = nodes[row["node"]]
             row.update(expected=node.expected, elapsed_ms=node.elapsed_ms, own_ms=node.own_ms if node.elapsed_ms is not None else None)
-
-
-def _wrong(nodes: list[Node]) -> Node:
-    """The node that returned the most beyond the planner's estimate."""
-    return max(nodes, key=lambda node: node.rows / max(node.plan_rows * max(node.loops, 1), 1))
 
 
 #: Core's views of commands that have no plan: name, share of the work that its counters tell.

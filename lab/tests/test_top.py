@@ -16,11 +16,11 @@ import psycopg
 import pytest
 
 from conftest import profiling_cluster
-from pg_lean import progress, scenes, screen
+from pg_lean import progress, scenes, screen, timeleft
 from pg_lean.activity import Activity, Statement, by_leader, of_functions
 from pg_lean.cluster import Cluster, UserServer
 from pg_lean.paths import TOP
-from pg_lean.progress import Progress
+from pg_lean.timeleft import Progress
 
 SLOW = "SELECT count(*) FROM big x WHERE pg_sleep(0.0005) IS NOT NULL"
 
@@ -31,7 +31,7 @@ def row(node, parent, label, plan_rows, rows=0, called=None, pid=1, leader=None,
 
 
 def share(rows, elapsed=10.0, before=None):
-    return progress.estimate(rows, elapsed, before)
+    return timeleft.estimate(rows, elapsed, before)
 
 
 @pytest.mark.parametrize("label, kind", [
@@ -103,15 +103,15 @@ def test_rows_from_workers_take_less_than_they_are_priced():
 
 
 def spilled(rows, read, written, taken=10000, plan=100):
-    """A hash aggregate over 10,000 rows: those it has returned and taken, pages of temporary files that it has read and written."""
-    return [row(0, None, "HashAggregate", plan, rows, temp_read=read, temp_written=written), row(1, 0, "  Seq Scan on t", 10000, taken)]
+    """A hash aggregate over 10,000 rows: those it has returned and taken, pages of temporary files that it has read, and that there are to read."""
+    return [row(0, None, "HashAggregate", plan, rows, temp_read=read, temp_written=written / progress.READ_OF_WRITTEN), row(1, 0, "  Seq Scan on t", 10000, taken)]
 
 
 def test_a_hash_that_spilled_is_as_far_as_what_it_reads_again():
     top = progress.tree(spilled(2500, 50, 100))
     progress.reckon(top)
-    assert top.expected == 5000 and top.share == 0.5
-    shares = [share(spilled(rows, read, 100)).share for rows, read in ((100, 5), (1500, 25), (2500, 50), (3700, 75), (4900, 99))]
+    assert top.expected == pytest.approx(5000) and top.share == pytest.approx(0.5)
+    shares = [share(spilled(rows, read, 100)).share for rows, read in ((250, 5), (1250, 25), (2500, 50), (3700, 75), (4900, 99))]
     assert shares == sorted(shares) and shares[0] < 0.7 and shares[2] < 0.85 < shares[-1]
     assert "has read 50 of 100 pages" in share(spilled(2500, 50, 100)).how
     many = progress.tree(spilled(9000, 10, 100))
@@ -119,14 +119,22 @@ def test_a_hash_that_spilled_is_as_far_as_what_it_reads_again():
     assert many.expected == 10000, "at most a group for each row"
 
 
-def test_groups_on_disk_are_not_foretold_before_some_are_read():
-    for rows, read, taken in ((0, 0, 5000), (0, 0, 10000), (400, 0, 10000), (400, 3, 10000)):
+def test_groups_on_disk_are_told_between_their_fewest_and_most():
+    """As many as planned, or each row on disk its own: the middle is told if that makes no great difference, and nothing if it does."""
+    for rows, read, taken in ((0, 0, 5000), (0, 0, 10000), (50, 0, 10000), (50, 3, 10000)):
         found = share(spilled(rows, read, 100, taken))
-        assert (found.share, found.left) == (None, None) and "HashAggregate has more groups than memory was for" in found.how
-    assert share(spilled(0, 0, 100, 5000, plan=20000)).share is not None, "the planner expected them"
-    assert share(spilled(0, 0, 0, 5000)).share is not None, "nothing is on disk"
+        fewest, most = map(float, re.search(r"more groups than memory was for, ([\d.]+) to ([\d.]+) seconds in all", found.how).groups())
+        assert 10 < fewest < 10 + found.left < most < 2.5 * fewest
+        dear = [row(0, None, "Insert", 100, rows, True, plan_cost=100000.0), *[{**one, "node": one["node"] + 1, "parent": one["node"], "plan_cost": 100.0} for one in spilled(rows, read, 100, taken)]]
+        found = share(dear)
+        assert (found.share, found.left) == (None, None) and "HashAggregate has more groups than memory was for: how many is not known" in found.how
+    assert "more groups" not in share(spilled(0, 0, 100, 5000, plan=20000)).how, "the planner expected them"
+    assert "more groups" not in share(spilled(0, 0, 0, 5000)).how, "nothing is on disk"
     found = share(spilled(0, 0, 0, 5000, plan=20000))
     assert found.share > share(spilled(0, 0, 70, 5000, plan=20000)).share, "what is on disk is yet to be read"
+    more = progress.tree(spilled(400, 0, 100))
+    progress.reckon(more)
+    assert more.expected > 5000, "the planner is wrong already, so it is as many as there can be"
 
 
 def test_an_aggregate_that_spilled_and_is_over_keeps_nothing_back():
@@ -167,6 +175,7 @@ def test_going_back_says_why():
 def test_nothing_is_foretold_too_early():
     assert share([row(0, None, "Seq Scan on t", 1000000, 100)]).left is None
     assert share([row(0, None, "Seq Scan on t", 1000, 500)], elapsed=0.1).left is None
+    assert share([row(0, None, "Seq Scan on t", 1000, 500)], elapsed=0.3).left == pytest.approx(0.3)
     assert share([]).share is None and "instrumentation" in share([]).how
 
 
@@ -224,18 +233,80 @@ def test_merge_passes_follow_from_memory():
 
 
 def test_merge_passes_are_a_part_of_the_way():
-    """Rows took 0.1 ms each until all were there; a pass takes each of them 0.1 * 0.5 / 1.3 ms, so two take 0.77 s."""
-    looks = [(external(0, 5000, scan_ms=500), 1.0), (external(0), 2.0), (external(0), 2.1), (external(0), 2.5), (external(0), 9.0), (external(9000), 10.0)]
+    """Rows took 0.1 ms each until all were there; a pass takes each of them 0.1 * 0.6 / 1.3 ms, so two take 0.92 s."""
+    looks = [(external(0, 5000, scan_ms=500), 1.0), (external(0), 2.0), (external(0), 2.1), (external(0), 2.6), (external(0), 9.0), (external(9000), 10.0)]
     told, found = None, []
     for rows, seconds in looks:
         told = share(rows, seconds, told)
         found.append(told)
     shares = [one.share for one in found]
     assert shares == sorted(shares) and shares[3] - shares[1] > 0.05
-    assert "Sort merges what it wrote to disk, by time in pass 1 of 2 before the last" in found[2].how and "pass 2 of 2" in found[3].how
+    assert "Sort merges what it wrote to disk, pass 1 of 2 before the last" in found[2].how and "pass 2 of 2" in found[3].how
     assert not any("merges" in found[i].how for i in (0, 1, 5))
     assert found[2].top.children[0].done, "what merges has all of its input"
     assert found[4].share < 0.95, "late, but not over"
+
+
+def test_bytes_that_a_process_wrote_tell_how_far_its_merges_are():
+    """Two passes over 1,000 pages, of which each takes three times as long as usual: half of them after 1.4 s, so 1.4 s of them are left, and the last costs more, too."""
+    def look(seconds, taken, pages, before):
+        rows = external(0, taken, scan_ms=taken / 10)
+        rows[0].update(temp_written=1000 if taken == 10000 else 500)
+        for one in rows:
+            one["process_written"] = 1_000_000 + pages * 8192
+        return share(rows, seconds, before)
+
+    told = look(1.0, 5000, 500, None)
+    told = look(2.0, 10000, 1000, told)
+    slow = look(3.38, 10000, 2000, told)
+    node = slow.top
+    assert node.merged == pytest.approx(1.0) and node.merge_price == pytest.approx(3.0, rel=0.05)
+    assert "pass 2 of 2" in slow.how
+    for number, pages in enumerate((2200, 2400, 2600, 2800), 1):
+        slow = look(3.38 + number * 0.276, 10000, pages, slow)
+    assert slow.top.merged == pytest.approx(1.8)
+    plain = [{**one, "process_written": None} for one in external(0)]
+    late = share(plain, 3.38, share(plain, 2.0, share([{**one, "process_written": None} for one in external(0, 5000, scan_ms=500)], 1.0)))
+    assert late.top.merge_price == 1.0 and slow.left > 1.38 * 0.2, "without them a usual price is all there is"
+
+
+def test_a_pipeline_is_told_by_its_own_pace():
+    """A scan whose first half took ten seconds, and that has done a tenth in each second since."""
+    def look(seconds, blocks, before):
+        return share([row(0, None, "Aggregate", 1), row(1, 0, "  Seq Scan on t", 1000, blocks, plan_blocks=1000, shared_read=blocks)], seconds, before)
+
+    told = look(10.0, 500, None)
+    assert told.left == pytest.approx(10, rel=0.01)
+    told = look(11.0, 600, told)
+    told = look(12.0, 700, told)
+    assert told.left == pytest.approx(3, rel=0.02) and "Seq Scan on t by its pace" in told.how
+    again = look(5.0, 200, told)
+    assert again.left == pytest.approx(20, rel=0.02) and "corrected" not in again.how, "the statement began once more: nothing of its last run counts"
+    slower = look(13.0, 710, told)
+    slower = look(16.0, 715, slower)
+    assert slower.share < told.share and "corrected from" in slower.how and "slower than before" in slower.how
+
+
+def test_what_falls_back_a_little_stays_where_it_is():
+    plan = [row(0, None, "Aggregate", 1), row(1, 0, "Seq Scan on t", 1000, 250)]
+    held = share(plan, before=Progress(0.255, 5, ""))
+    assert held.share == 0.255 and "corrected" not in held.how and held.left == pytest.approx(10 * 0.745 / 0.255)
+
+
+def test_what_runs_once_before_the_rest_is_the_pipeline_that_runs():
+    """A WITH query is read by a subplan; the plan that needs both has not been called."""
+    rows = [row(0, None, "Aggregate", 1, called=True), row(1, 0, "  Hash Join", 100), row(2, 1, "    CTE Scan on s", 100), row(3, 1, "    Hash", 100), row(4, 3, "      Seq Scan on i", 100),
+            row(5, 0, "  HashAggregate", 100, called=True), row(6, 5, "    Seq Scan on t", 1000, 500)]
+    found = share(rows)
+    assert found.current == "Seq Scan on t" and found.looks[-1][1] == (6, "in") and found.looks[-1][2] == pytest.approx(0.5)
+    # subplans that run for each row belong to the pipeline that calls them
+    rows = [row(0, None, "Aggregate", 1), row(1, 0, "  Seq Scan on o", 1000, 100, plan_blocks=100, shared_read=10), row(2, 1, "    Seq Scan on i", 10, 1000)]
+    rows[2]["loops"] = 100
+    top = progress.tree(rows)
+    progress.reckon(top)
+    parts = {node.id: timeleft.work_of(node) for node in top.walk()}
+    running, driver, done = timeleft.running_pipeline(top, parts)
+    assert driver == (1, "in") and done == pytest.approx(0.1) and {part.node.id for part in running} == {0, 1, 2}
 
 
 def test_a_sort_that_fills_its_memory_does_not_merge():
@@ -376,6 +447,10 @@ def test_a_sort_on_disk_is_seen_to_merge(server):
         watch = Activity(conn)
         found = until(lambda: next((s for s in watch.look() if s.pid == pid and " merges what it wrote" in s.how), None), 240)
         assert found.nodes[0]["work_mem"] == 64 and 0 < found.share < 1
+        if sys.platform == "linux":
+            assert found.nodes[0]["process_written"] > 0 and "pass 1 of" in found.how, "as many bytes were written as the first runs have"
+            then = found.nodes[0]["process_written"]
+            until(lambda: next((s for s in watch.look() if s.pid == pid and s.nodes and s.nodes[0]["process_written"] > then + 8192), None))
 
 
 def test_elapsed_and_own_time_before_a_node_returns(server):

@@ -54,13 +54,15 @@ CREATE FUNCTION light_explain_progress(
     OUT plan_cost double precision,
     OUT plan_blocks double precision,
     OUT work_mem integer,
-    OUT plan_width integer)
+    OUT plan_width integer,
+    OUT process_read bigint,
+    OUT process_written bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'light_explain_progress'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION light_explain_progress() IS
-'the plan nodes of statements that run now with instrumentation, with their figures so far; work_mem is the process''s, in kilobytes; own statements, or all for pg_read_all_stats';
+'the plan nodes of statements that run now with instrumentation, with their figures so far; work_mem is the process''s, in kilobytes, and so are the bytes that it has read and written since it began, which only Linux tells; own statements, or all for pg_read_all_stats';
 
 -- What a view means is settled now, for whoever asks it later: nobody's operators but the server's.
 SET LOCAL search_path = pg_catalog, pg_temp;

@@ -6,7 +6,7 @@ import threading
 import time
 
 from pg_lean.activity import Activity
-from pg_lean.bench import Bench, Check, Estimate, LabError, Plot, Result, Series, Table
+from pg_lean.bench import Bench, Check, Estimate, LabError, Measurements, Plot, Result, Series, Table
 
 TITLE = "Time left: how wrong it is while statements run"
 PRELOAD = ("light_explain",)
@@ -20,30 +20,36 @@ UNTOLD = 100.0
 #: Seconds between two looks.
 LOOK = 0.1
 
-#: Tables: sales of {rows} rows over items and customers, some columns that go together, which the planner does not know.
+#: Tables: sales of {rows} rows over items and customers, some columns that go together, which the planner does not know; and {times} times as many of them.
 TABLES = """
 CREATE TABLE item AS SELECT g AS item_id, g % 50 AS kind, g % 50 AS shelf, md5(g::text) AS name FROM generate_series(1, {rows} / 20) g;
 CREATE TABLE customer AS SELECT g AS customer_id, g % 25 AS region, md5(g::text) AS name FROM generate_series(1, {rows} / 10) g;
 CREATE TABLE sale AS SELECT g AS sale_id, 1 + (g * 7919::bigint) % ({rows} / 20) AS item_id, 1 + (g * 104729::bigint) % ({rows} / 10) AS customer_id, g % 365 AS day, (g % 1000)::numeric / 7 AS amount
     FROM generate_series(1, {rows}) g;
+CREATE TABLE long_sale AS SELECT g AS sale_id, 1 + (g * 7919::bigint) % ({rows} / 20) AS item_id, 1 + (g * 104729::bigint) % ({rows} / 10) AS customer_id, g % 365 AS day, (g % 1000)::numeric / 7 AS amount
+    FROM generate_series(1, {times} * {rows}) g;
 CREATE INDEX ON item (item_id); CREATE INDEX ON customer (customer_id);
-VACUUM ANALYZE item; VACUUM ANALYZE customer; VACUUM ANALYZE sale"""
+VACUUM ANALYZE item; VACUUM ANALYZE customer; VACUUM ANALYZE sale; VACUUM ANALYZE long_sale"""
 
-#: Shapes that analytic work is made of; in brackets of the name what is hard about them.
+#: Rows of long_sale for each of sale.
+TIMES = 4
+
+#: Shapes that analytic work is made of; in brackets of the name what is hard about them.  Those that would take less than some seconds read long_sale:
+#: nobody looks at the time left of a statement that is over.
 QUERIES = {
-    "scan and sum": "SELECT day % 7, sum(amount) FROM sale GROUP BY 1",
-    "filter (rows at the end)": "SELECT count(*), sum(sqrt(amount)) FROM sale WHERE sale_id > {rows} / 2 AND amount::text LIKE '%1%'",
+    "scan and sum": "SELECT day % 7, count(*), sum(amount), avg(amount), sum(amount * 1.19), stddev(amount), max(amount) FROM long_sale GROUP BY 1",
+    "filter (rows at the end)": "SELECT count(*), sum(sqrt(amount)) FROM long_sale WHERE sale_id > {times} * {rows} / 2 AND amount::text LIKE '%1%'",
     "hash joins": "SELECT region, kind, sum(amount) FROM sale JOIN item USING (item_id) JOIN customer USING (customer_id) GROUP BY 1, 2",
-    "join (columns that go together)": "SELECT region, sum(amount) FROM sale JOIN item USING (item_id) JOIN customer USING (customer_id) WHERE kind < 25 AND shelf < 25 GROUP BY 1",
+    "join (columns that go together)": "SELECT region, sum(amount) FROM long_sale JOIN item USING (item_id) JOIN customer USING (customer_id) WHERE kind < 25 AND shelf < 25 GROUP BY 1",
     "sort": "SELECT count(name) FROM (SELECT c.name FROM sale JOIN customer c USING (customer_id) ORDER BY c.name, amount OFFSET 0) s",
     "sort (merge passes)": "SELECT count(*) FROM (SELECT amount, sale_id FROM sale ORDER BY amount, item_id OFFSET 0) s",
     "many groups": "SELECT count(*) FROM (SELECT customer_id, day, sum(amount) FROM sale GROUP BY 1, 2 OFFSET 0) s",
-    "distinct": "SELECT day, count(DISTINCT item_id) FROM sale GROUP BY day",
-    "nested loop": "SELECT count(*) FROM (SELECT * FROM sale WHERE day < 90 OFFSET 0) s, LATERAL (SELECT name FROM item WHERE item.item_id = s.item_id OFFSET 0) i",
-    "subplan": "SELECT count(*) FROM sale WHERE day < 60 AND amount > (SELECT avg(length(name)) FROM item WHERE item.item_id = sale.item_id)",
+    "distinct": "SELECT day, count(DISTINCT item_id) FROM long_sale GROUP BY day",
+    "nested loop": "SELECT count(*) FROM (SELECT * FROM long_sale WHERE day < 90 OFFSET 0) s, LATERAL (SELECT name FROM item WHERE item.item_id = s.item_id OFFSET 0) i",
+    "subplan": "SELECT count(*) FROM long_sale WHERE day < 60 AND amount > (SELECT avg(length(name)) FROM item WHERE item.item_id = long_sale.item_id)",
     "windows": "SELECT max(r) FROM (SELECT rank() OVER (PARTITION BY day ORDER BY amount) AS r FROM sale) s",
-    "two aggregates": "WITH s AS MATERIALIZED (SELECT item_id, sum(amount) AS t FROM sale GROUP BY 1) SELECT count(*) FROM s JOIN item USING (item_id) WHERE t > (SELECT avg(t) FROM s)",
-    "semi join": "SELECT count(*) FROM customer c WHERE EXISTS (SELECT 1 FROM sale WHERE sale.customer_id = c.customer_id AND amount > 100)",
+    "two aggregates": "WITH s AS MATERIALIZED (SELECT item_id, sum(amount) AS t FROM long_sale GROUP BY 1) SELECT count(*) FROM s JOIN item USING (item_id) WHERE t > (SELECT avg(t) FROM s)",
+    "semi join": "SELECT count(*) FROM customer c WHERE EXISTS (SELECT 1 FROM long_sale WHERE long_sale.customer_id = c.customer_id AND amount > 100)",
 }
 
 #: Settings of some of them.
@@ -56,14 +62,14 @@ def run(bench: Bench) -> Result:
     rows = bench.pick(full=4_000_000, quick=400_000)
     with bench.activity("filling tables"), bench.connect() as conn:
         bench.server.make_schema()
-    with bench.activity(f"{rows:,} sales"), bench.connect() as conn:
-        for statement in TABLES.format(rows=rows).split(";"):
+    with bench.activity(f"{rows:,} and {TIMES * rows:,} sales"), bench.connect() as conn:
+        for statement in TABLES.format(rows=rows, times=TIMES).split(";"):
             conn.execute(statement)
     repetitions = bench.iterations(full=5, quick=1)
     with bench.progress(repetitions * len(QUERIES), "statements") as step:
         for repetition in range(repetitions):
             for name, query in QUERIES.items():
-                watched(bench, name, query.format(rows=rows), repetition)
+                watched(bench, name, query.format(rows=rows, times=TIMES), repetition)
                 step(name)
     return present(bench, repetitions)
 
@@ -93,16 +99,40 @@ def watched(bench: Bench, name: str, query: str, repetition: int) -> None:
     if "error" in outcome:
         raise LabError(f"{name}: {outcome['error']}")
     seconds = outcome["end"] - outcome["start"]
+    keep(bench.raw, name, repetition, outcome["start"], outcome["end"], seen)
+
+
+def keep(raw: Measurements, name: str, repetition: int, start: float, end: float, seen: list[tuple[float, float | None, float | None]]) -> None:
+    """Put a row into `raw` for each of POINTS of a statement that ran from `start` to `end`: how wrong the look next to it was, or that nothing was told.
+
+    `seen` are the looks at which the statement was there: moment, time left and share.  No look near a point is no time told.
+    """
+    seconds = end - start
     for point in POINTS:
-        moment = outcome["start"] + point * seconds
-        near = [entry for entry in seen if abs(entry[0] - moment) < max(0.1 * seconds, LOOK)]
-        if near:
-            at, left, share = min(near, key=lambda entry: abs(entry[0] - moment))
-            true = outcome["end"] - at
-            if left is not None:
-                bench.raw.add("pg_lean", repetition, f"{name} at {point:.0%}", error=100 * abs(left - true) / true, left=left, true=true, share=share, seconds=seconds)
-            else:
-                bench.raw.add("unknown", repetition, f"{name} at {point:.0%}", true=true, seconds=seconds)
+        moment = start + point * seconds
+        near = [entry for entry in seen if abs(entry[0] - moment) < max(0.05 * seconds, LOOK)]
+        at, left, share = min(near, key=lambda entry: abs(entry[0] - moment)) if near else (moment, None, None)
+        true = end - at
+        if left is None:
+            raw.add("unknown", repetition, f"{name} at {point:.0%}", true=true, seconds=seconds)
+        else:
+            raw.add("pg_lean", repetition, f"{name} at {point:.0%}", error=100 * abs(left - true) / true, left=left, true=true, share=share, seconds=seconds)
+
+
+def middle(values: list[float]) -> float:
+    """The median; of an even number the upper one."""
+    return sorted(values)[len(values) // 2]
+
+
+def errors(raw: Measurements, point: float, untold: float | None) -> list[float]:
+    """The median error of each statement at a point over its repetitions; `untold` stands for a time that was not told, None leaves these out."""
+    found = []
+    for name in QUERIES:
+        rows = [row for row in raw.rows if row["case"] == f"{name} at {point:.0%}"]
+        values = [row["error"] if row["variant"] == "pg_lean" else untold for row in rows]
+        values = [value for value in values if value is not None]
+        found += [middle(values)] if values else []
+    return found
 
 
 def present(bench: Bench, repetitions: int) -> Result:
@@ -110,26 +140,31 @@ def present(bench: Bench, repetitions: int) -> Result:
         case = f"{name} at {point:.0%}"
         return bench.raw.estimate("error", "pg_lean", case) if any(row["case"] == case and "error" in row for row in bench.raw.rows) else None
 
-    table = Table("Error of the time left, in percent of the true time left", ["statement", *(f"at | {point:.0%}" for point in POINTS)],
-                  [[name, *(error(name, point) for point in POINTS)] for name in QUERIES], note="Empty: no time was told then; the medians in the text count that as 100 %.")
+    def told(point: float, name: str = "") -> float:
+        """Part of the moments in which a time was told."""
+        rows = [row for row in bench.raw.rows if row["case"].endswith(f" at {point:.0%}") and row["case"].startswith(name)]
+        return sum(row["variant"] == "pg_lean" for row in rows) / max(len(rows), 1)
 
-    def untold(name: str, point: float) -> int:
-        return sum(row["case"] == f"{name} at {point:.0%}" and row["variant"] == "unknown" for row in bench.raw.rows)
+    def seconds(name: str) -> float:
+        return middle([row["seconds"] for row in bench.raw.rows if row["case"] == f"{name} at 50%"])
 
-    def middle(point: float) -> float:
-        """Of all statements; where most looks got no time, the error counts as everything: to say nothing shall not make the figure better."""
-        found = {name: error(name, point) for name in QUERIES}
-        values = sorted(UNTOLD if estimate is None or untold(name, point) > estimate.n else estimate.median for name, estimate in found.items())
-        return values[len(values) // 2]
-
-    blocks = [table, Plot("Error of the time left at half time", "statement", "%", [Series("pg_lean", list(QUERIES), [found.median if (found := error(name, 0.5)) else 0 for name in QUERIES])], kind="bar")]
-    checks = [Check("median error at half time", middle(0.5), "<=", 25, "%")]
-    text = ", ".join(f"{middle(point):.0f} % at {point:.0%}" for point in POINTS)
-    summary = f"The time left is wrong by {text} of the statement's time (medians over {len(QUERIES)} kinds of statements, of the true time left). "
-    silent = sum(row["variant"] == "unknown" for row in bench.raw.rows)
-    summary += f"At {silent} of {len(bench.raw.rows)} looks no time was told."
+    table = Table("Error of the time left, in percent of the true time left", ["statement", "seconds", *(f"at | {point:.0%}" for point in POINTS), "told"],
+                  [[name, f"{seconds(name):.1f}", *(error(name, point) for point in POINTS), f"{sum(told(point, name + ' at ') for point in POINTS) / len(POINTS):.0%}"] for name in QUERIES],
+                  note="Errors are of the moments at which a time was told; the last column says how many of them. Empty: never.")
+    every = {point: errors(bench.raw, point, UNTOLD) for point in POINTS}
+    known = {point: errors(bench.raw, point, None) for point in POINTS}
+    medians = Table("Medians over the statements", ["", *(f"at | {point:.0%}" for point in POINTS)],
+                    [["error, %; 100 where no time was told", *(f"{middle(every[point]):.0f}" for point in POINTS)],
+                     ["error, %, where one was told", *(f"{middle(known[point]):.0f}" if known[point] else "" for point in POINTS)],
+                     ["moments at which one was told", *(f"{told(point):.0%}" for point in POINTS)]])
+    blocks = [table, medians, Plot("Error of the time left at half time", "statement", "%", [Series("pg_lean", list(QUERIES), [found.median if (found := error(name, 0.5)) else 0 for name in QUERIES])], kind="bar")]
+    checks = [Check("median error at half time, 100 % where no time was told", middle(every[0.5]), "<=", 25, "%")]
+    text = ", ".join(f"{middle(every[point]):.0f} % at {point:.0%}" for point in POINTS)
+    summary = f"The time left is wrong by {text} of the statement's time (medians over {len(QUERIES)} kinds of statements, of the true time left; 100 % where no time was told). "
+    summary += f"A time was told at {sum(row['variant'] == 'pg_lean' for row in bench.raw.rows)} of {len(bench.raw.rows)} moments."
     return Result(
         title=TITLE, summary=summary,
         what="While a statement runs, the time left that `pg-lean top` shows, against what it then took.",
-        how=f"{len(QUERIES)} statements, {repetitions} times each, on tables whose columns go together in ways that the planner does not know; looked at every {LOOK:g} s.",
+        how=f"{len(QUERIES)} statements, {repetitions} times each, on tables whose columns go together in ways that the planner does not know; looked at every {LOOK:g} s. "
+            "A moment is a quarter, half or three quarters of a statement's time.",
         blocks=blocks, checks=checks)

@@ -17,6 +17,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "show/show.h"
+#include "storage/fd.h"
 #include "utils/acl.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
@@ -86,11 +87,37 @@ early_temp_blocks(LightProgressSlot *copy, TempBlocks *early)
 	}
 }
 
+/*
+ * Bytes that a process has read and written since it began, by the kernel's
+ * count (Linux, proc(5)); false where that is not to be had.
+ *
+ * A sort that merges runs on disk is in one call all the while, in which none of
+ * our counters moves.  These do, and what it reads and writes then is its runs.
+ */
+static bool
+process_bytes(uint32 pid, int64 *read, int64 *written)
+{
+	char		path[64];
+	FILE	   *file;
+	bool		found;
+
+	snprintf(path, sizeof(path), "/proc/%u/io", pid);
+	file = AllocateFile(path, "r");
+	if (file == NULL)
+		return false;
+	found = fscanf(file, "rchar: " INT64_FORMAT " wchar: " INT64_FORMAT, read, written) == 2;
+	FreeFile(file);
+	return found;
+}
+
 /* Rows of one statement. */
 static void
 return_statement(ReturnSetInfo *result, uint32 pid, LightProgressSlot *copy)
 {
 	TempBlocks *early_temp = palloc(Max(copy->nnodes, 1) * sizeof(TempBlocks));
+	int64		bytes_read = 0;
+	int64		bytes_written = 0;
+	bool		bytes_known = process_bytes(pid, &bytes_read, &bytes_written);
 
 	early_temp_blocks(copy, early_temp);
 	for (int i = 0; i < copy->nnodes; i++)
@@ -98,8 +125,8 @@ return_statement(ReturnSetInfo *result, uint32 pid, LightProgressSlot *copy)
 		LightProgressNode *node = &light_slot_nodes(copy)[i];
 		LightRecord *record = &light_slot_records(copy)[i + 1];
 		BufferUsage *b = &record->self.buffers;
-		Datum		values[24];
-		bool		nulls[24] = {0};
+		Datum		values[26];
+		bool		nulls[26] = {0};
 		char	   *label = light_format_name(&node->name, copy->database);
 		int			n = 0;
 		BufferUsage early = {0};
@@ -140,6 +167,10 @@ return_statement(ReturnSetInfo *result, uint32 pid, LightProgressSlot *copy)
 		values[n++] = Float8GetDatum(node->plan_blocks);
 		values[n++] = Int32GetDatum(copy->work_mem);
 		values[n++] = Int32GetDatum(node->plan_width);
+		nulls[n] = !bytes_known;
+		values[n++] = Int64GetDatum(bytes_read);
+		nulls[n] = !bytes_known;
+		values[n++] = Int64GetDatum(bytes_written);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	pfree(early_temp);

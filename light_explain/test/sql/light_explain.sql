@@ -94,6 +94,8 @@ SET light_explain.nonsense = 1;
 SET light_explain.switch_after = 0;
 SET light_explain.instrument_all = on;
 SELECT count(*) > 0 AS seen FROM light_explain_progress WHERE pid = pg_backend_pid() AND called AND plan_rows > 0;
+-- bytes that the process has read and written, where the kernel tells
+SELECT count(*) > 0 AS seen, bool_and(process_read > 0 AND process_written > 0) IS NOT FALSE AS counted FROM light_explain_progress() WHERE pid = pg_backend_pid();
 RESET light_explain.instrument_all;
 RESET light_explain.switch_after;
 SELECT count(*) FROM light_explain_progress() WHERE pid = pg_backend_pid();
