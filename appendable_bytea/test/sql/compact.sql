@@ -193,7 +193,7 @@ DROP TABLE child, parent;
 -- expressions of indexes run as the table's owner
 CREATE ROLE ab_owner;
 CREATE TABLE mine (log appendable_text);
-CREATE FUNCTION who(appendable_text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE WARNING 'run as %', current_user; RETURN 'x'; END $$;
+CREATE FUNCTION who(appendable_text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE WARNING 'run as %', CASE current_user WHEN session_user THEN 'the caller' ELSE current_user END; RETURN 'x'; END $$;
 INSERT INTO mine VALUES (repeat('m', 50000));
 CREATE INDEX ON mine (who(log));
 ALTER TABLE mine OWNER TO ab_owner;
