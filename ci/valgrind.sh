@@ -20,7 +20,7 @@ major=18
 packages valgrind build-essential bison flex perl libreadline-dev zlib1g-dev liblz4-dev
 source=$("$TOP/ci/source.sh" "$major")
 prefix=$BUILD/server/$major-valgrind
-if [ ! -e "$prefix/.ready" ]; then
+if [ ! -e "$prefix/.ready" ] || [ ! -e "$prefix/lib/pgsql/pageinspect.so" ]; then
     say "building PostgreSQL $major for Valgrind"
     rm -rf "$prefix" "$BUILD/source/$major-valgrind"
     cp -a "$source" "$BUILD/source/$major-valgrind"
@@ -31,6 +31,8 @@ if [ ! -e "$prefix/.ready" ]; then
         make -s -j"$(nproc)"
         make -s install
         make -s -C src/test/regress install
+        make -s -j"$(nproc)" -C contrib
+        make -s -C contrib install
     ' valgrind "$BUILD/source/$major-valgrind" "$prefix" >"$BUILD/server-$major-valgrind.log" 2>&1 ||
         { tail -n 20 "$BUILD/server-$major-valgrind.log" >&2; die "building PostgreSQL $major failed"; }
     rm -rf "$BUILD/source/$major-valgrind"

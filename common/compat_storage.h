@@ -120,6 +120,19 @@ LocalBufferWaitIO_compat(BufferDesc *desc)
 #define LocalBufferWaitIO_compat(desc) ((void) 0)
 #endif
 
+/*
+ * 18 tells Valgrind that a temporary page nobody pins must not be looked at.  Who looks at
+ * one without a pin, because nothing can take its buffer meanwhile, says so before and
+ * after.  Nothing but in a build for Valgrind.
+ */
+#include "utils/memdebug.h"
+#define LocalPageBeginAccess_compat(page) VALGRIND_MAKE_MEM_DEFINED((page), BLCKSZ)
+#if PG_VERSION_NUM >= 180000
+#define LocalPageEndAccess_compat(page) VALGRIND_MAKE_MEM_NOACCESS((page), BLCKSZ)
+#else
+#define LocalPageEndAccess_compat(page) ((void) 0)
+#endif
+
 /* Room in the resource owner for one more pin; 17+ does it inside LocalBufferAlloc. */
 #if PG_VERSION_NUM >= 170000
 #define ResourceOwnerEnlargeBuffers_compat() ResourceOwnerEnlarge(CurrentResourceOwner)

@@ -140,9 +140,13 @@ localbuf_write_run(RelFile *file, const DirtyBuffer *run, int n, int elevel)
 	{
 		LocalBufferWaitIO_compat(GetLocalBufferDescriptor(run[i].buf_id));
 		pages[i] = LocalBufferBlockPointers[run[i].buf_id];
+		LocalPageBeginAccess_compat(pages[i]);
+	}
+	for (int i = 0; i < n; i++)
+	{
 		if (pt_flush_method == LOCALBUF_FLUSH_COALESCED)
 			page_set_checksum((Page) pages[i], run[i].block,
-							  i + 1 < n ? LocalBufferBlockPointers[run[i + 1].buf_id] : NULL);
+							  i + 1 < n ? pages[i + 1] : NULL);
 		else
 			PageSetChecksumInplace_compat((Page) pages[i], run[i].block);
 	}
@@ -166,6 +170,8 @@ localbuf_write_run(RelFile *file, const DirtyBuffer *run, int n, int elevel)
 		BufferDesc *desc = GetLocalBufferDescriptor(run[i].buf_id);
 
 		BufStateWrite_compat(desc, BufStateRead_compat(desc) & ~(BM_DIRTY | BM_JUST_DIRTIED_compat | BM_IO_ERROR));
+		if (LocalRefCount[run[i].buf_id] == 0)
+			LocalPageEndAccess_compat(pages[i]);
 	}
 	pgBufferUsage.local_blks_written += n;
 	return true;

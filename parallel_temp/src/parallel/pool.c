@@ -100,7 +100,9 @@ pool_move_buffers(void)
 			continue;
 		if (old != NULL)
 		{
+			LocalPageBeginAccess_compat(old);
 			memcpy(new, old, BLCKSZ);
+			LocalPageEndAccess_compat(new);
 			if (old != old_end)
 			{
 				pool_give_back_memory(old_start, old_end);
