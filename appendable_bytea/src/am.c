@@ -83,6 +83,7 @@ typedef struct RowPlan
 	bool		writes;
 	bool		deferrable;		/* what is written can wait until the row is
 								 * stored */
+	bool		may_end;		/* a column does not continue what it had */
 	int			nended;			/* values that end with the old version */
 	AbRef	   *ended;
 	MemoryContext context;		/* of all this, for an update */
@@ -112,13 +113,18 @@ plan_row(RowPlan *row, Relation rel, TupleTableSlot *slot, HeapTuple old)
 
 		value = slot_getattr(slot, n, &isnull);
 		if (isnull)
+		{
+			row->may_end = true;
 			continue;
+		}
 		if (old)
 			old_value = heap_getattr(old, n, desc, &old_isnull);
 		if (target.rewriting && ab_rewrite_computes(rel, n))
 			target.rewriting = false;
 		plan = palloc(sizeof(AbPlan));
 		ab_plan(plan, &target, value, !old_isnull, old_value);
+		if (!plan->grows)
+			row->may_end = true;
 		if (plan->action == AB_KEEP)
 			continue;
 		if (ab_plan_writes(plan))
@@ -145,14 +151,19 @@ execute_row(RowPlan *row, Relation rel, TupleTableSlot *slot, bool later)
 	ItemPointerData tid = slot->tts_tid;
 	Oid			table_oid = slot->tts_tableOid;
 	MemoryContext oldcontext;
+	bool		formed = !TTS_IS_BUFFERTUPLE(slot) || ((BufferHeapTupleTableSlot *) slot)->base.tuple != NULL;
 
 	if (row->ncolumns == 0)
 		return;
 	slot_getallattrs(slot);
-	values = palloc(desc->natts * sizeof(Datum));
-	nulls = palloc(desc->natts * sizeof(bool));
-	memcpy(values, slot->tts_values, desc->natts * sizeof(Datum));
-	memcpy(nulls, slot->tts_isnull, desc->natts * sizeof(bool));
+	values = slot->tts_values;
+	nulls = slot->tts_isnull;
+	if (formed)
+	{
+		/* what a tuple was taken apart into must stay what it says */
+		values = memcpy(palloc(desc->natts * sizeof(Datum)), values, desc->natts * sizeof(Datum));
+		nulls = memcpy(palloc(desc->natts * sizeof(bool)), nulls, desc->natts * sizeof(bool));
+	}
 	for (int i = 0; i < row->ncolumns; i++)
 	{
 		AbPlan	   *plan = row->plans[i];
@@ -161,6 +172,12 @@ execute_row(RowPlan *row, Relation rel, TupleTableSlot *slot, bool later)
 			ab_plan_execute_later(plan, &row->target) : ab_plan_execute(plan, &row->target);
 	}
 
+	if (!formed)
+	{
+		/* values that a plan computed: the slot makes its tuple of them */
+		ExecMaterializeSlot(slot);
+		return;
+	}
 	oldcontext = MemoryContextSwitchTo(slot->tts_mcxt);
 	tuple = heap_form_tuple(desc, values, nulls);
 	MemoryContextSwitchTo(oldcontext);
@@ -282,7 +299,7 @@ find_ended(Relation rel, HeapTuple old, TupleTableSlot *new, const RowPlan *row,
 	TupleDesc	desc = RelationGetDescr(rel);
 	int			count = 0;
 
-	*ended = palloc(desc->natts * sizeof(AbRef));
+	*ended = NULL;
 	for (AttrNumber n = 0; (n = ab_next_column(desc, n)) > 0;)
 	{
 		AbRef		ref,
@@ -298,7 +315,11 @@ find_ended(Relation rel, HeapTuple old, TupleTableSlot *new, const RowPlan *row,
 		if (new)
 			value = slot_getattr(new, n, &isnull);
 		if (!new || !own_reference(rel, value, isnull, &continued) || continued.vid != ref.vid)
+		{
+			if (*ended == NULL)
+				*ended = palloc(desc->natts * sizeof(AbRef));
 			(*ended)[count++] = ref;
+		}
 	}
 	return count;
 }
@@ -357,7 +378,8 @@ prepare_update(RowPlan *row, Relation rel, ItemPointer otid, TupleTableSlot *slo
 	if (result == TM_Ok)
 	{
 		execute_row(row, rel, slot, later);
-		row->nended = find_ended(rel, &old, slot, row, &row->ended);
+		if (row->may_end)
+			row->nended = find_ended(rel, &old, slot, row, &row->ended);
 	}
 	MemoryContextSwitchTo(oldcontext);
 	ReleaseBuffer(buffer);
@@ -423,7 +445,8 @@ delete_values(Relation rel, TupleTableSlot *slot)
 	int			count = find_ended(rel, tuple, NULL, NULL, &ended);
 
 	delete_ended(ended, count);
-	pfree(ended);
+	if (ended)
+		pfree(ended);
 	if (copied)
 		heap_freetuple(tuple);
 }

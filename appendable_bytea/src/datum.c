@@ -553,15 +553,23 @@ ab_append(Datum datum, const char *data, int64 length)
 	else
 	{
 		/* chunks and a tail at most: this is what every append does */
-		AbSegment	segments[lengthof(value.space) + 1];
-		int			n = value.nsegments;
+		int64		head = value.base.vid != 0 ? AB_REF_SIZE : 1;
+		int64		tail = value.length - value.base.stored;
+		struct varlena *v;
+		char	   *p;
 
-		Assert(n <= lengthof(value.space) && length >= 0);
-		memcpy(segments, value.segments, n * sizeof(AbSegment));
-		segments[n].source = -1;
-		segments[n].length = length;
-		segments[n].data = data;
-		result = encode(&value.base, segments, n + 1);
+		Assert(length >= 0 && value.nsegments == (head > 1) + (tail > 0));
+		ab_check_length(value.length + length);
+		p = alloc_datum(head + tail + length, &v);
+		if (head > 1)
+			write_reference(p, AB_REF, &value.base);
+		else
+			p[0] = AB_FLAT;
+		if (tail > 0)
+			memcpy(p + head, value.segments[value.nsegments - 1].data, tail);
+		if (length > 0)
+			memcpy(p + head + tail, data, length);
+		result = PointerGetDatum(v);
 	}
 	ab_value_free(&value);
 	return result;

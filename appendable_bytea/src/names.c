@@ -49,9 +49,9 @@ forget_names(Datum arg, int cacheid, uint32 hashvalue)
 	names_generation++;
 }
 
-/* Look everything up again if need be. */
+/* Look everything up again. */
 static void
-find_names(void)
+look_up_names(void)
 {
 	HeapTuple	tuple;
 	Oid			types[AB_NTYPES] = {InvalidOid};
@@ -60,8 +60,6 @@ find_names(void)
 				handler = InvalidOid;
 	uint32		generation = names_generation;
 
-	if (names_valid)
-		return;
 	if (!IsTransactionState() || !OidIsValid(MyDatabaseId))
 	{
 		for (int i = 0; i < AB_NTYPES; i++)
@@ -100,6 +98,13 @@ find_names(void)
 	 * meanwhile
 	 */
 	names_valid = generation == names_generation;
+}
+
+static inline void
+find_names(void)
+{
+	if (unlikely(!names_valid))
+		look_up_names();
 }
 
 /* The types in this database, AB_NTYPES of them. */
@@ -148,10 +153,9 @@ ab_schema_oid(void)
 Oid
 ab_stores_oid(void)
 {
-	Oid			schema = ab_schema_oid();
-
-	if (OidIsValid(schema) && !OidIsValid(cached_stores))
-		cached_stores = get_relname_relid(AB_STORES, schema);
+	find_names();
+	if (OidIsValid(cached_schema) && !OidIsValid(cached_stores))
+		cached_stores = get_relname_relid(AB_STORES, cached_schema);
 	return cached_stores;
 }
 

@@ -251,18 +251,21 @@ make_inline(AbPlan *plan, const AbTarget *target)
 						  tail, n, room_for(target, n));
 }
 
-/* The store of the table, made if need be, and fit to hold what is written. */
-static void
-require_store(const AbTarget *target)
+/* Start writing to the store of the table, made if need be, if it is fit to hold that. */
+static AbWriter *
+open_writer(const AbTarget *target, const AbRef *from, int64 expected)
 {
+	AbWriter   *writer;
+
 	ab_store_create(target->relid);
-	if (target->permanent && !target->rewriting &&
-		get_rel_persistence(ab_store_find(target->relid)) != RELPERSISTENCE_PERMANENT)
+	writer = ab_writer_open(target->relid, from, expected);
+	if (target->permanent && !target->rewriting && !ab_writer_is_permanent(writer))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("chunk store of table \"%s\" is less durable than the table",
 						get_rel_name(target->relid)),
 				 errhint("Call appendable_bytea_repair() for the table.")));
+	return writer;
 }
 
 /* How many of n new bytes stay inline behind the chunks. */
@@ -321,9 +324,8 @@ write_behind(AbPlan *plan, const AbTarget *target, const AbRef *ref)
 	AbWriter   *writer;
 	Datum		result;
 
-	require_store(target);
 	reader = ab_reader_open_value(&plan->value);
-	writer = ab_writer_open(target->relid, ref, n);
+	writer = open_writer(target, ref, n);
 	result = write_rest(plan, target, reader, writer, ref->stored, inline_rest(target, n));
 	ab_reader_close(reader);
 	return result;
@@ -363,8 +365,7 @@ ab_plan_execute_later(AbPlan *plan, const AbTarget *target)
 	AbSegment  *tail = &plan->value.segments[1];
 	AbRef		ref;
 
-	require_store(target);
-	plan->writer = ab_writer_open(target->relid, &plan->value.base, tail->length);
+	plan->writer = open_writer(target, &plan->value.base, tail->length);
 	ab_writer_put(plan->writer, tail->data, tail->length);
 	ab_writer_seal(plan->writer, &ref);
 	return ab_make_stored(&ref, NULL, 0, 0);
@@ -498,12 +499,11 @@ rewrite_value(AbPlan *plan, const AbTarget *target)
 	if (rest > tail_max(target))
 		rest = inline_rest(target, rest);
 
-	require_store(target);
 	from.edition++;
 	from.stored = kept;
 	plan->edition = from.edition;
 	plan->cut = kept;
-	writer = ab_writer_open(target->relid, &from, value->length - kept);
+	writer = open_writer(target, &from, value->length - kept);
 	overwrite_chunks(plan, reader, writer, kept, value->length - rest == kept);
 	result = write_rest(plan, target, reader, writer, kept, rest);
 	ab_reader_close(reader);

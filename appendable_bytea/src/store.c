@@ -50,6 +50,7 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
+#include "pgstat.h"
 #include "replication/slot.h"
 #include "storage/lmgr.h"
 #include "utils/lsyscache.h"
@@ -62,10 +63,45 @@
 
 bool		ab_store_matching = false;
 
+/* Lock and open a relation; NULL if it is gone.  try_relation_open() asks a catalog first. */
+static Relation
+try_open(Oid relid, LOCKMODE mode)
+{
+	Relation	rel;
+
+	LockRelationOid(relid, mode);
+	rel = RelationIdGetRelation(relid);
+	if (RelationIsValid(rel))
+		pgstat_init_relation(rel);
+	else
+		UnlockRelationOid(relid, mode);
+	return rel;
+}
+
 /*
- * Open the store of a table; false if it has none.  What REINDEX CONCURRENTLY makes of
- * its index is known when the store is locked, not before.
+ * Open the indexes of a store.  What REINDEX CONCURRENTLY makes of its index is known when
+ * the store is locked, not before.  Nearly always there is one, and no list to copy.
  */
+static void
+open_indexes(AbStore *store, LOCKMODE mode)
+{
+	Relation	heap = store->heap;
+	int			valid;
+
+	if (heap->rd_indexvalid && list_length(heap->rd_indexlist) == 1)
+	{
+		store->index = index_open(linitial_oid(heap->rd_indexlist), mode);
+		store->indexes = &store->index;
+		store->nindexes = 1;
+		if (store->index->rd_index->indisvalid)
+			return;
+		index_close(store->index, mode);
+	}
+	valid = toast_open_indexes(heap, mode, &store->indexes, &store->nindexes);
+	store->index = store->indexes[valid];
+}
+
+/* Open the store of a table; false if it has none.  It must not be copied while it is open. */
 bool
 ab_store_open(Oid relid, LOCKMODE mode, AbStore *store)
 {
@@ -73,12 +109,10 @@ ab_store_open(Oid relid, LOCKMODE mode, AbStore *store)
 
 	while (OidIsValid(heap = ab_store_find(relid)))
 	{
-		store->heap = try_relation_open(heap, mode);
+		store->heap = try_open(heap, mode);
 		if (store->heap)
 		{
-			int			valid = toast_open_indexes(store->heap, mode, &store->indexes, &store->nindexes);
-
-			store->index = store->indexes[valid];
+			open_indexes(store, mode);
 			return true;
 		}
 		/* it went meanwhile */
@@ -91,7 +125,10 @@ ab_store_open(Oid relid, LOCKMODE mode, AbStore *store)
 void
 ab_store_close(AbStore *store, LOCKMODE mode)
 {
-	toast_close_indexes(store->indexes, store->nindexes, mode);
+	if (store->indexes == &store->index)
+		index_close(store->index, mode);
+	else
+		toast_close_indexes(store->indexes, store->nindexes, mode);
 	table_close(store->heap, mode);
 }
 

@@ -105,7 +105,7 @@ typedef struct AbStore
 {
 	Relation	heap;
 	Relation	index;			/* the one to look things up in */
-	Relation   *indexes;
+	Relation   *indexes;		/* &index, if it is the only one */
 	int			nindexes;
 } AbStore;
 
@@ -178,6 +178,7 @@ extern void ab_chunks_delete_all(Relation heap);
 typedef struct AbWriter AbWriter;
 
 extern PGDLLEXPORT AbWriter *ab_writer_open(Oid relid, const AbRef *from, int64 expected);
+extern bool ab_writer_is_permanent(const AbWriter *writer);
 extern PGDLLEXPORT void ab_writer_put(AbWriter *writer, const char *data, int64 length);
 extern void ab_writer_put_compressed(AbWriter *writer, const struct varlena *compressed);
 extern void ab_writer_overwrite(AbWriter *writer, int64 off, const char *data, int length);

@@ -18,6 +18,7 @@
 #include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/xact.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
@@ -111,6 +112,13 @@ ab_writer_open(Oid relid, const AbRef *from, int64 expected)
 	writer->cid = GetCurrentCommandId(true);
 	writer->expected = expected;
 	return writer;
+}
+
+/* Does what is written survive a crash? */
+bool
+ab_writer_is_permanent(const AbWriter *writer)
+{
+	return writer->store.heap->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT;
 }
 
 static inline AbChunkRow *
