@@ -73,3 +73,20 @@ SELECT id, length(d) FROM (SELECT id, CASE WHEN id > 0 THEN data::bytea END AS d
 SELECT overlay(data PLACING 'xx' FROM 2147483647) FROM f LIMIT 1;
 DROP TABLE f CASCADE;
 DROP FUNCTION runs_as, variable;
+-- what is kept for planning is looked up again when the extension was dropped and made anew, or its drop rolled back
+CREATE TABLE f (data appendable_bytea);
+EXPLAIN (VERBOSE, COSTS OFF) SELECT sha256(data) FROM f;
+SET client_min_messages = warning;
+BEGIN;
+DROP TABLE f;
+DROP EXTENSION appendable_bytea CASCADE;
+SELECT sum(length(data)) FROM (SELECT sha256(convert_to('a', 'UTF8')) AS data) s;
+ROLLBACK;
+EXPLAIN (VERBOSE, COSTS OFF) SELECT sha256(data) FROM f;
+DROP TABLE f;
+DROP EXTENSION appendable_bytea CASCADE;
+SELECT sum(length(data)) FROM (SELECT sha256(convert_to('a', 'UTF8')) AS data) s;
+CREATE EXTENSION appendable_bytea;
+CREATE TABLE f (data appendable_bytea);
+EXPLAIN (VERBOSE, COSTS OFF) SELECT sha256(data) FROM f;
+DROP TABLE f;
