@@ -30,6 +30,7 @@
 
 #include "executor/tuptable.h"
 #include "measure/measure.h"
+#include "measure/quick.h"
 #include "storage/bufmgr.h"
 
 #if defined(__x86_64__)
@@ -50,6 +51,9 @@ typedef enum Compare
 	COMPARE_LITE,
 	COMPARE_ALL
 } Compare;
+
+/* Books to a record what changed since the last look, and returns its second argument. */
+typedef void *(*BookUsage) (LightRecord *record, void *pass);
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
@@ -103,12 +107,29 @@ changed_avx2(Compare compare)
 
 #endif
 
-/* Book what changed since the last look to a record. */
-static pg_noinline void
-book_usage_portable(LightRecord *record)
+/*
+ * Book what changed since the last look to a record.  "pass" is returned: what the
+ * caller needs afterwards then takes no register of its own while nothing changes.
+ */
+static pg_noinline void *
+book_all_portable(LightRecord *record, void *pass)
 {
 	light_book_words(&record->self.buffers, &light.seen.buffers, &pgBufferUsage, LIGHT_BUFFER_WORDS);
 	light_book_words(&record->self.wal, &light.seen.wal, &pgWalUsage, LIGHT_WAL_WORDS);
+	return pass;
+}
+
+/*
+ * The same where nobody looks at times of I/O: most often only blocks were counted,
+ * which in index lookups happens in every call.
+ */
+static pg_noinline void *
+book_lite_portable(LightRecord *record, void *pass)
+{
+	if (unlikely(pgWalUsage.wal_records != light.seen.wal.wal_records) || unlikely(track_io_timing))
+		return book_all_portable(record, pass);
+	light_book_blocks(&record->self.buffers, &light.seen.buffers, &pgBufferUsage);
+	return pass;
 }
 
 #if LIGHT_HAVE_AVX2
@@ -120,11 +141,19 @@ book_usage_portable(LightRecord *record)
  * as long.
  */
 __attribute__((target("avx2")))
-static pg_noinline void
-book_usage_avx2(LightRecord *record)
+static pg_noinline void *
+book_all_avx2(LightRecord *record, void *pass)
 {
 	_mm256_zeroupper();
-	book_usage_portable(record);
+	return book_all_portable(record, pass);
+}
+
+__attribute__((target("avx2")))
+static pg_noinline void *
+book_lite_avx2(LightRecord *record, void *pass)
+{
+	_mm256_zeroupper();
+	return book_lite_portable(record, pass);
 }
 
 #endif
@@ -137,7 +166,7 @@ void
 light_sync(LightRecord *record)
 {
 	if (changed_portable(COMPARE_ALL))
-		book_usage_portable(record);
+		(void) book_all_portable(record, NULL);
 }
 
 ALWAYS_INLINE int64
@@ -150,22 +179,9 @@ read_clock(LightClock clock)
 	return light_system_ns();
 }
 
-/* What core's struct keeps of a call that measured it itself. */
-ALWAYS_INLINE void
-count_row(NodeInstrumentation_compat *instr, TupleTableSlot *slot)
-{
-	if (!TupIsNull(slot))
-		instr->tuplecount += 1.0;
-	if (!instr->running)
-	{
-		instr->running = true;
-		InstrSetFirstTuple_compat(instr);
-	}
-}
-
 /* One call of a node. */
 ALWAYS_INLINE TupleTableSlot *
-call_node(PlanState *node, const LightClock clock, const Compare compare, bool (*changed) (Compare), void (*book) (LightRecord *))
+call_node(PlanState *node, const LightClock clock, const Compare compare, bool (*changed) (Compare), BookUsage book)
 {
 	LightRecord *record = (LightRecord *) node->instrument;
 	LightRecord *caller = light.top;
@@ -175,14 +191,14 @@ call_node(PlanState *node, const LightClock clock, const Compare compare, bool (
 	if (clock != LIGHT_CLOCK_NONE)
 		start = read_clock(clock);
 	if (compare != COMPARE_NOTHING && unlikely(changed(compare)))
-		book(caller);
+		(void) book(caller, NULL);
 	if (unlikely(record->caller != caller))
 		light_change_caller(record, caller);
 
 	light.top = record;
 	slot = node->ExecProcNodeReal(node);
 	if (compare != COMPARE_NOTHING && unlikely(changed(compare)))
-		book(record);
+		slot = book(record, slot);
 	light.top = caller;
 
 	if (!TupIsNull(slot))
@@ -205,7 +221,7 @@ call_node(PlanState *node, const LightClock clock, const Compare compare, bool (
 
 /* A call of a sampled node that is timed. */
 ALWAYS_INLINE TupleTableSlot *
-call_timed(PlanState *node, const Compare compare, bool (*changed) (Compare), void (*book) (LightRecord *))
+call_timed(PlanState *node, const Compare compare, bool (*changed) (Compare), BookUsage book)
 {
 	LightRecord *record = (LightRecord *) node->instrument;
 	LightRecord *caller = light.top;
@@ -218,12 +234,12 @@ call_timed(PlanState *node, const Compare compare, bool (*changed) (Compare), vo
 		light_change_caller(record, caller);
 	start = read_clock(LIGHT_CLOCK_SAMPLED);
 	if (compare != COMPARE_NOTHING && unlikely(changed(compare)))
-		book(caller);
+		(void) book(caller, NULL);
 
 	light.top = record;
 	slot = node->ExecProcNodeReal(node);
 	if (compare != COMPARE_NOTHING && unlikely(changed(compare)))
-		book(record);
+		slot = book(record, slot);
 	end = read_clock(LIGHT_CLOCK_SAMPLED);
 	light.top = caller;
 
@@ -234,15 +250,43 @@ call_timed(PlanState *node, const Compare compare, bool (*changed) (Compare), vo
 	return slot;
 }
 
-/* Any call of a sampled node. */
+/* The node is called by another one than before; returns it. */
+static pg_noinline PlanState *
+change_caller(PlanState *node)
+{
+	light_change_caller((LightRecord *) node->instrument, light.top);
+	return node;
+}
+
+/*
+ * Any call of a sampled node: nearly all are not timed.  Of what is needed after the
+ * call only the record is kept; its caller is found there.
+ */
 ALWAYS_INLINE TupleTableSlot *
-call_sampled(PlanState *node, ExecProcNodeMtd timed, const Compare compare, bool (*changed) (Compare), void (*book) (LightRecord *))
+call_sampled(PlanState *node, ExecProcNodeMtd timed, const Compare compare, bool (*changed) (Compare), BookUsage book)
 {
 	LightRecord *record = (LightRecord *) node->instrument;
+	TupleTableSlot *slot;
 
 	if (unlikely(--record->left[record->core.running ? 1 : 0] <= 0))
 		return timed(node);
-	return call_node(node, LIGHT_CLOCK_NONE, compare, changed, book);
+
+	if (compare != COMPARE_NOTHING && unlikely(changed(compare)))
+		node = book(light.top, node);
+	if (unlikely(((LightRecord *) node->instrument)->caller != light.top))
+		node = change_caller(node);
+	record = (LightRecord *) node->instrument;
+
+	light.top = record;
+	slot = node->ExecProcNodeReal(node);
+	if (compare != COMPARE_NOTHING && unlikely(changed(compare)))
+		slot = book(record, slot);
+	light.top = record->caller;
+
+	if (!TupIsNull(slot))
+		record->core.tuplecount += 1.0;
+	record->core.running = true;
+	return slot;
 }
 
 /*
@@ -283,48 +327,22 @@ light_call_as_core(PlanState *node, bool system_clock)
 		light_add_blocks_since(&before, InstrBuffers_compat(instr), buffers_at);
 	if (InstrNeedWal_compat(instr) && unlikely(wal_at->wal_records != before.wal.wal_records))
 		WalUsageAccumDiff(InstrWal_compat(instr), &pgWalUsage, &before.wal);
-	count_row(instr, slot);
+	light_count_row(instr, slot);
 	return slot;
 }
 
-/*
- * The same for the first calls of a statement of which most is known: it is
- * timed, by the processor's counter, whose rate is known, without times of I/O.
- * The call began at "start", or just now if that is 0.
- * The flags in core's struct are not asked: wrap_tree() in phase.c may have taken
- * them away, so that core does not measure the shutting down of a node that has
- * nothing to shut down.
- */
-TupleTableSlot *pg_attribute_hot
-light_call_quickly(PlanState *node, int64 start)
+/* WAL that a quick call wrote: see light_call_quickly(). */
+void
+light_add_wal_since(NodeInstrumentation_compat *instr, WalUsage before)
 {
-	NodeInstrumentation_compat *instr;
-	LightGlance before;
-	int			options;
-	TupleTableSlot *slot;
-
-	light_glance(&before, buffers_at, wal_at);
-	if (start == 0)
-		start = read_clock(LIGHT_CLOCK_TSC);
-	slot = node->ExecProcNodeReal(node);
-
-	/* the node may have got a record during the call */
-	instr = node->instrument;
-	InstrAddCounter_compat(instr, (int64) ((read_clock(LIGHT_CLOCK_TSC) - start) * light_ns_per_tick));
-	options = node->state->es_instrument;
-	if (options & INSTRUMENT_BUFFERS)
-		light_add_blocks_since(&before, InstrBuffers_compat(instr), buffers_at);
-	if (unlikely(wal_at->wal_records != before.wal.wal_records) && (options & INSTRUMENT_WAL))
-		WalUsageAccumDiff(InstrWal_compat(instr), &pgWalUsage, &before.wal);
-	count_row(instr, slot);
-	return slot;
+	WalUsageAccumDiff(InstrWal_compat(instr), &pgWalUsage, &before);
 }
 
 #define WRAPPER(name, clock, compare, with) \
 static TupleTableSlot * \
 name(PlanState *node) \
 { \
-	return call_node(node, clock, compare, changed_##with, book_usage_##with); \
+	return call_node(node, clock, compare, changed_##with, compare == COMPARE_ALL ? book_all_##with : book_lite_##with); \
 }
 
 #define WRAPPERS(clock, CLOCK) \
@@ -336,12 +354,12 @@ WRAPPER(clock##_all, CLOCK, COMPARE_ALL, portable)
 target static pg_noinline TupleTableSlot * \
 name##_timed(PlanState *node) \
 { \
-	return call_timed(node, compare, changed_##with, book_usage_##with); \
+	return call_timed(node, compare, changed_##with, compare == COMPARE_ALL ? book_all_##with : book_lite_##with); \
 } \
 target static TupleTableSlot * \
 name(PlanState *node) \
 { \
-	return call_sampled(node, name##_timed, compare, changed_##with, book_usage_##with); \
+	return call_sampled(node, name##_timed, compare, changed_##with, compare == COMPARE_ALL ? book_all_##with : book_lite_##with); \
 }
 
 #define FOR_ALL

@@ -122,6 +122,23 @@ light_book_words(void *to, void *seen, const void *counters, int n)
 	}
 }
 
+/* The same of the counters of blocks only. */
+static pg_attribute_always_inline void
+light_book_blocks(BufferUsage *to, BufferUsage *seen, const BufferUsage *counters)
+{
+	LightWords2 *sum = (LightWords2 *) to;
+	LightWords2 *before = (LightWords2 *) seen;
+
+#pragma GCC unroll 8
+	for (int i = 0; i < LIGHT_LITE_WORDS / 2; i++)
+	{
+		LightWords2 now = ((const LightWords2 *) counters)[i];
+
+		sum[i] += now - before[i];
+		before[i] = now;
+	}
+}
+
 static inline void
 light_usage_add(LightUsage *to, const LightUsage *what)
 {
@@ -349,7 +366,7 @@ extern LIGHT_PRIVATE void light_watched(LightBooks *books);
 
 /* hotpath.c */
 extern LIGHT_PRIVATE TupleTableSlot *light_call_as_core(PlanState *node, bool system_clock);
-extern LIGHT_PRIVATE TupleTableSlot *light_call_quickly(PlanState *node, int64 start);
+extern LIGHT_PRIVATE void light_add_wal_since(NodeInstrumentation_compat *instr, WalUsage before);
 extern LIGHT_PRIVATE void light_sync(LightRecord *record);
 extern LIGHT_PRIVATE ExecProcNodeMtd light_wrapper_for(LightClock clock, bool usage, bool full);
 extern LIGHT_PRIVATE void light_hotpath_init(void);

@@ -27,6 +27,7 @@
 #include <limits.h>
 
 #include "executor/executor.h"
+#include "measure/quick.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "statement/statement.h"

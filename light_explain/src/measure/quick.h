@@ -1,0 +1,83 @@
+/*-------------------------------------------------------------------------
+ *
+ * quick.h
+ *	  A call of a node before there are records, for statements of which most is
+ *	  known: see light_call_quickly().
+ *
+ * Short statements have no other calls.  So it is inlined where they begin, and
+ * what has to be remembered during the call is in plain variables: a compiler that
+ * guards stacks takes an array, or a variable whose address is taken, for something
+ * to be guarded, in each call.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LIGHT_QUICK_H
+#define LIGHT_QUICK_H
+
+#include "executor/tuptable.h"
+#include "measure/measure.h"
+
+/* What core's struct keeps of a call that measured it itself. */
+static pg_attribute_always_inline void
+light_count_row(NodeInstrumentation_compat *instr, TupleTableSlot *slot)
+{
+	if (!TupIsNull(slot))
+		instr->tuplecount += 1.0;
+	if (!instr->running)
+	{
+		instr->running = true;
+		InstrSetFirstTuple_compat(instr);
+	}
+}
+
+/*
+ * One call of a node as core's ExecProcNodeInstr makes it, with the same figures in
+ * core's own fields, in a statement that is timed by the processor's counter, whose
+ * rate is known, without times of I/O.  The call began at "start", or just now if
+ * that is 0.
+ * The flags in core's struct are not asked: wrap_tree() in phase.c may have taken
+ * them away, so that core does not measure the shutting down of a node that has
+ * nothing to shut down.
+ */
+static pg_attribute_always_inline TupleTableSlot *
+light_call_quickly(PlanState *node, int64 start)
+{
+	const LightWords2 *now = (const LightWords2 *) &pgBufferUsage;
+	LightWords2 before0 = now[0];
+	LightWords2 before1 = now[1];
+	LightWords2 before2 = now[2];
+	LightWords2 before3 = now[3];
+	LightWords2 before4 = now[4];
+	WalUsage	wal = pgWalUsage;
+	NodeInstrumentation_compat *instr;
+	int			options;
+	TupleTableSlot *slot;
+
+	StaticAssertStmt(LIGHT_LITE_WORDS == 10, "the counters of blocks are five pairs");
+	if (start == 0)
+		start = light_counter();
+	slot = node->ExecProcNodeReal(node);
+
+	/* the node may have got a record during the call */
+	instr = node->instrument;
+	InstrAddCounter_compat(instr, (int64) ((light_counter() - start) * light_ns_per_tick));
+	options = node->state->es_instrument;
+	if (likely(options & INSTRUMENT_BUFFERS))
+	{
+		LightWords2 *sum = (LightWords2 *) InstrBuffers_compat(instr);
+
+		sum[0] += now[0] - before0;
+		sum[1] += now[1] - before1;
+		sum[2] += now[2] - before2;
+		sum[3] += now[3] - before3;
+		sum[4] += now[4] - before4;
+	}
+	if (unlikely(pgWalUsage.wal_records != wal.wal_records) && (options & INSTRUMENT_WAL))
+		light_add_wal_since(instr, wal);
+	light_count_row(instr, slot);
+	return slot;
+}
+
+#endif							/* LIGHT_QUICK_H */
