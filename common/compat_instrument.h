@@ -120,7 +120,12 @@ BufferUsageNormalize_compat(BufferUsage *usage)
 
 	for (int i = 0; i < lengthof(times); i++)
 	{
-		int64		ns = times[i]->tv_sec * INT64CONST(1000000000) + times[i]->tv_nsec;
+		int64		ns;
+
+		/* they are taken with track_io_timing only */
+		if (likely(times[i]->tv_nsec == 0))
+			continue;
+		ns = times[i]->tv_sec * INT64CONST(1000000000) + times[i]->tv_nsec;
 
 		times[i]->tv_sec = ns / INT64CONST(1000000000);
 		times[i]->tv_nsec = ns % INT64CONST(1000000000);

@@ -286,6 +286,13 @@ typedef struct LightRecord
 StaticAssertDecl(sizeof(LightRecord) - sizeof(NodeInstrumentation_compat) + sizeof(LightUsage) <= 640,
 				 "a record takes at most 640 bytes beyond core's struct");
 
+/* Clear our part of a record. */
+static inline void
+light_record_clear(LightRecord *record)
+{
+	memset((char *) record + offsetof(LightRecord, caller), 0, sizeof(LightRecord) - offsetof(LightRecord, caller));
+}
+
 /* What the records of a statement have in common. */
 typedef struct LightBooks
 {

@@ -48,6 +48,12 @@
  */
 #define GROWTH 512
 
+/* So many calls have none left out after them. */
+#define ALL_TIMED 31
+
+StaticAssertDecl(ALL_TIMED * ALL_TIMED < 2 * GROWTH && (ALL_TIMED + 1) * (ALL_TIMED + 1) >= 2 * GROWTH,
+				 "a mean distance of two is the first that leaves out calls");
+
 /* Longest mean distance between timed calls. */
 #define MAX_DISTANCE 512
 
@@ -117,6 +123,13 @@ light_watched(LightBooks *books)
 
 /* ---- while a statement runs ---------------------------------------------- */
 
+/* Ticks of a usual call, of a number that is never negative: a shift, not a division. */
+static inline int64
+usual_call(const LightSamples *samples)
+{
+	return (int64) ((uint64) samples->average / AVERAGED);
+}
+
 /* A node gets a record: its first calls will be timed. */
 void
 light_sample_start(LightRecord *record, bool scans_pages)
@@ -125,16 +138,26 @@ light_sample_start(LightRecord *record, bool scans_pages)
 	record->cost = scans_pages ? cost.in_page : cost.untimed;
 }
 
-/*
- * A call of a node was timed.  "kind" is 0 for the first call of a cycle, 1 for
- * all others.
- */
-void
-light_sample(LightRecord *record, int kind, int64 elapsed)
+/* Keep a call that took "net", and for which "sum" is added to the node's time. */
+static inline void
+keep_sample(LightRecord *record, int kind, int64 net, int64 sum, int64 added)
 {
 	LightSamples *samples = &record->samples[kind];
-	int64		net = Max(elapsed - cost.inside, 0);
-	int64		usual = samples->average / AVERAGED;
+
+	record->total += sum;
+	record->added += added;
+	if (kind == 0)
+		record->startup += sum;
+	samples->timed++;
+	samples->average += net - usual_call(samples);
+}
+
+/* A call was timed, and others were left out before or will be now. */
+static pg_noinline void
+sample_further(LightRecord *record, int kind, int64 net)
+{
+	LightSamples *samples = &record->samples[kind];
+	int64		usual = usual_call(samples);
 	int64		untimed = Max(samples->weight, 1) - 1;
 	int64		sum = net + cost.timed;
 	int64		distance;
@@ -153,14 +176,9 @@ light_sample(LightRecord *record, int kind, int64 elapsed)
 		samples->v[1] += v * net;
 		samples->v[2] += v * net * net;
 	}
-	record->total += sum;
-	record->added += cost.timed + untimed * record->cost;
-	if (kind == 0)
-		record->startup += sum;
+	keep_sample(record, kind, net, sum, cost.timed + untimed * record->cost);
 
-	samples->timed++;
-	samples->average += net - usual;
-	usual = samples->average / AVERAGED;
+	usual = usual_call(samples);
 	distance = Min((int64) samples->timed * samples->timed / GROWTH, MAX_DISTANCE);
 	if (distance > 1)
 	{
@@ -171,6 +189,25 @@ light_sample(LightRecord *record, int kind, int64 elapsed)
 	}
 	samples->weight = distance > 1 ? 1 + draw(2 * distance - 1) : 1;
 	record->left[kind] = samples->weight;
+}
+
+/*
+ * A call of a node was timed.  "kind" is 0 for the first call of a cycle, 1 for
+ * all others.  In short statements all calls are first ones.
+ */
+void
+light_sample(LightRecord *record, int kind, int64 elapsed)
+{
+	LightSamples *samples = &record->samples[kind];
+	int64		net = Max(elapsed - cost.inside, 0);
+
+	if (samples->weight > 1 || samples->timed >= ALL_TIMED)
+	{
+		sample_further(record, kind, net);
+		return;
+	}
+	keep_sample(record, kind, net, net + cost.timed, cost.timed);
+	samples->weight = record->left[kind] = 1;
 }
 
 /* The square of the standard error of a node's time, in ticks. */

@@ -25,6 +25,7 @@
 #include "access/transam.h"
 #include "nodes/plannodes.h"
 #include "statement/statement.h"
+#include "utils/fmgroids.h"
 
 /* The planner's cost up to which a statement is cheap: at worst 250 pages in no order. */
 #define CHEAP 1000.0
@@ -51,6 +52,48 @@ function_is_plain(Oid function)
 	return function < FirstUnpinnedObjectId;
 }
 
+/* A function that returns rows without waiting, and of whose number the planner knows something? */
+static bool
+makes_rows(const FuncExpr *expr)
+{
+	switch (expr->funcid)
+	{
+		case F_GENERATE_SERIES_INT4_INT4:
+		case F_GENERATE_SERIES_INT4_INT4_INT4:
+		case F_GENERATE_SERIES_INT8_INT8:
+		case F_GENERATE_SERIES_INT8_INT8_INT8:
+		case F_UNNEST_ANYARRAY:
+			return true;
+		default:
+			return false;
+	}
+}
+
+/*
+ * A function scan keeps all rows in its first call: they must be as many as the planner
+ * took them for.
+ */
+static bool
+functions_are_plain(const List *functions)
+{
+	ListCell   *lc;
+
+	foreach(lc, functions)
+	{
+		const Node *expr = lfirst_node(RangeTblFunction, lc)->funcexpr;
+		ListCell   *arg;
+
+		if (!IsA(expr, FuncExpr) || !makes_rows((const FuncExpr *) expr))
+			return false;
+		foreach(arg, ((const FuncExpr *) expr)->args)
+		{
+			if (!IsA(lfirst(arg), Const))
+				return false;
+		}
+	}
+	return true;
+}
+
 /* Columns, values and what the server's operators and aggregates make of them? */
 static bool
 expression_is_plain(const Node *expr)
@@ -74,8 +117,12 @@ expression_is_plain(const Node *expr)
 			return function_is_plain(((const OpExpr *) expr)->opfuncid) && list_is_plain(((const OpExpr *) expr)->args);
 		case T_ScalarArrayOpExpr:
 			return function_is_plain(((const ScalarArrayOpExpr *) expr)->opfuncid) && list_is_plain(((const ScalarArrayOpExpr *) expr)->args);
+		case T_FuncExpr:
+			return makes_rows((const FuncExpr *) expr) && list_is_plain(((const FuncExpr *) expr)->args);
 		case T_BoolExpr:
 			return list_is_plain(((const BoolExpr *) expr)->args);
+		case T_ArrayExpr:
+			return list_is_plain(((const ArrayExpr *) expr)->elements);
 		case T_NullTest:
 			return expression_is_plain((const Node *) ((const NullTest *) expr)->arg);
 		case T_RelabelType:
@@ -88,7 +135,22 @@ expression_is_plain(const Node *expr)
 	}
 }
 
-/* Nodes whose children are the outer and the inner one, with nothing to wait for. */
+static bool plan_is_plain(const Plan *plan, int *nodes);
+
+static bool
+plans_are_plain(const List *plans, int *nodes)
+{
+	ListCell   *lc;
+
+	foreach(lc, plans)
+	{
+		if (!plan_is_plain(lfirst(lc), nodes))
+			return false;
+	}
+	return true;
+}
+
+/* Nodes with nothing to wait for. */
 static bool
 plan_is_plain(const Plan *plan, int *nodes)
 {
@@ -102,6 +164,7 @@ plan_is_plain(const Plan *plan, int *nodes)
 		case T_Group:
 		case T_Hash:
 		case T_Material:
+		case T_ProjectSet:
 		case T_SeqScan:
 		case T_Sort:
 		case T_Unique:
@@ -122,12 +185,28 @@ plan_is_plain(const Plan *plan, int *nodes)
 			if (!list_is_plain(((const IndexOnlyScan *) plan)->indexqual) || ((const IndexOnlyScan *) plan)->indexorderby != NIL)
 				return false;
 			break;
+		case T_BitmapAnd:
+			return plans_are_plain(((const BitmapAnd *) plan)->bitmapplans, nodes);
+		case T_BitmapOr:
+			return plans_are_plain(((const BitmapOr *) plan)->bitmapplans, nodes);
 		case T_BitmapHeapScan:
 			if (!list_is_plain(((const BitmapHeapScan *) plan)->bitmapqualorig))
 				return false;
 			break;
 		case T_BitmapIndexScan:
 			if (!list_is_plain(((const BitmapIndexScan *) plan)->indexqual))
+				return false;
+			break;
+		case T_TidScan:
+			if (!list_is_plain(((const TidScan *) plan)->tidquals))
+				return false;
+			break;
+		case T_FunctionScan:
+			if (!functions_are_plain(((const FunctionScan *) plan)->functions))
+				return false;
+			break;
+		case T_ValuesScan:
+			if (!list_is_plain(((const ValuesScan *) plan)->values_lists))
 				return false;
 			break;
 		case T_HashJoin:

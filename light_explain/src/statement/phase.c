@@ -316,6 +316,7 @@ move_to_record(LightQuery *query, const LightNode *node, LightRecord *record)
 	if (query->phase == LIGHT_QUICK)
 		InstrSetNeeds_compat(instr, query->estate->es_instrument);
 	record->core = *instr;
+	light_record_clear(record);
 	record->books = &query->books;
 	light_sample_start(record, node->role == LIGHT_PAGES);
 	planstate->instrument = &record->core;
@@ -351,7 +352,7 @@ choose_clock(const LightQuery *query)
 	return LIGHT_CLOCK_SYSTEM;
 }
 
-/* Memory for records, that others see if there is such, or NULL. */
+/* Memory for records, not cleared, that others see if there is such, or NULL. */
 static LightRecord *
 allocate_records(LightQuery *query, int n)
 {
@@ -366,7 +367,6 @@ allocate_records(LightQuery *query, int n)
 			return NULL;
 		records = (LightRecord *) TYPEALIGN(64, chunk);
 	}
-	memset(records, 0, n * sizeof(LightRecord));
 	return records;
 }
 
@@ -395,6 +395,7 @@ light_record(LightQuery *query)
 	books->usage_full = query->io_timing;
 	books->watched = false;
 	books->wrapper = light_wrapper_for(books->clock, books->usage, books->usage_full);
+	memset(&books->records[0], 0, sizeof(LightRecord));
 	books->records[0].books = books;
 	for (int i = 1; i < nodes->n; i++)
 		move_to_record(query, &nodes->node[i], &books->records[i]);

@@ -35,28 +35,42 @@ typedef struct SelfContext
 	const LightNodes *nodes;
 } SelfContext;
 
+/* Seconds of a node and all that it called, in this process. */
+static double
+inclusive_time(PlanState *node)
+{
+	double		time = InstrTotal_compat(node->instrument);
+
+	for (int i = 0; node->worker_instrument != NULL && i < node->worker_instrument->num_workers; i++)
+		time -= InstrTotal_compat(&node->worker_instrument->instrument[i]);
+	return time;
+}
+
 /* Inclusive figures of a node, in workers or in this process. */
 static LightSelf
 inclusive(PlanState *node, bool workers)
 {
 	LightSelf	result = {0};
 
+	if (!workers)
+	{
+		result.time = inclusive_time(node);
+		result.usage.buffers = *InstrBuffers_compat(node->instrument);
+		result.usage.wal = *InstrWal_compat(node->instrument);
+	}
 	for (int i = 0; node->worker_instrument != NULL && i < node->worker_instrument->num_workers; i++)
 	{
 		NodeInstrumentation_compat *instr = &node->worker_instrument->instrument[i];
+		LightUsage	usage = {0};
 
-		result.time += InstrTotal_compat(instr);
-		light_usage_add_core(&result.usage, instr);
-	}
-	if (!workers)
-	{
-		LightSelf	in_workers = result;
-
-		result.time = InstrTotal_compat(node->instrument) - in_workers.time;
-		result.usage.buffers = *InstrBuffers_compat(node->instrument);
-		result.usage.wal = *InstrWal_compat(node->instrument);
-		if (node->worker_instrument != NULL)
-			light_usage_subtract(&result.usage, &in_workers.usage);
+		light_usage_add_core(&usage, instr);
+		if (workers)
+		{
+			result.time += InstrTotal_compat(instr);
+			light_usage_add(&result.usage, &usage);
+		}
+		else
+			light_usage_subtract(&result.usage, &usage);
 	}
 	return result;
 }
@@ -348,8 +362,8 @@ self_in_process(const SelfContext *context, int i, bool workers)
 	callees = record->total_taken;
 	for (LightRecord *callee = record->callees; callee != NULL; callee = callee->next_callee)
 		callees += callee->total - callee->total_moved;
-	self = inclusive(node, workers);
-	self.time -= callees * context->query->tick;
+	self.time = inclusive_time(node) - callees * context->query->tick;
+	self.error = self.added = 0;
 	self.usage = record->self;
 	BufferUsageNormalize_compat(&self.usage.buffers);
 	subtract_left(context, &self, i);

@@ -80,7 +80,12 @@ light_slot_size(void)
 static LightProgressSlot *
 slot_at(int n)
 {
-	return (LightProgressSlot *) (TYPEALIGN64(64, (uintptr_t) &shared->owners[shared->nslots]) + (Size) n * TYPEALIGN64(64, light_slot_size()));
+	/* each statement with records asks */
+	static Size distance = 0;
+
+	if (unlikely(distance == 0))
+		distance = TYPEALIGN64(64, light_slot_size());
+	return (LightProgressSlot *) (TYPEALIGN64(64, (uintptr_t) &shared->owners[shared->nslots]) + (Size) n * distance);
 }
 
 LightProgressNode *

@@ -253,12 +253,20 @@ for my $timing (qw(auto exact))
 		[ 0, 'SELECT * FROM t WHERE id = 7' ],
 		[ 0, 'SELECT count(*), max(b.k) FROM t a JOIN t b USING (id) WHERE a.id BETWEEN 1 AND 20' ],
 		[ 0, 'SELECT * FROM t ORDER BY id LIMIT 3' ],
+		[ 0, 'SELECT * FROM (VALUES (1), (2)) v(i) WHERE i > 1' ],
+		[ 0, q{SELECT * FROM t WHERE ctid = '(0,1)'} ],
+		[ 0, 'SELECT * FROM t WHERE id = 7 OR id = 8' ],
+		[ 0, 'SELECT * FROM generate_series(1, 3)' ],
+		[ 0, 'SELECT unnest(ARRAY[id, k]) FROM t WHERE id = 7' ],
+		[ 1, 'SELECT * FROM generate_series(1, 1000000)' ],
+		[ 1, 'SELECT g.* FROM (VALUES (1), (2)) v(i), LATERAL generate_series(1, i) g' ],
+		[ 1, 'SELECT * FROM pg_sleep(0)' ],
+		[ 1, q{SELECT * FROM (VALUES (pg_sleep(0)), (NULL)) v(i)} ],
 		[ 1, 'SELECT count(*) FROM t' ],
 		[ 1, 'SELECT pg_sleep(0)' ],
 		[ 1, 'SELECT * FROM t WHERE id = 7 AND pg_sleep(0) IS NOT NULL' ],
 		[ 1, 'SELECT * FROM t WHERE id = 7 FOR UPDATE' ],
 		[ 1, 'UPDATE t SET id = id WHERE id = 7' ],
-		[ 1, 'SELECT * FROM generate_series(1, 3)' ],
 		[ 1, 'SELECT (SELECT max(id) FROM t)' ])
 	{
 		my ($slots, $explained) = @$statement;
