@@ -21,7 +21,7 @@ from pg_lean.result import Check, Table
 
 @dataclass(frozen=True)
 class Load:
-    """A statement over accounts from $1 on, how many of it a burst has (some 25 ms), and what being measured may make of it."""
+    """A statement over accounts from $1 on, how many of it a burst has (some 6 ms), and what being measured may make of it."""
 
     query: str
     accounts: int
@@ -51,9 +51,11 @@ LOOKUP = "SELECT abalance FROM pgbench_accounts WHERE aid = $1"
 RANGE = "SELECT aid, abalance FROM pgbench_accounts WHERE aid BETWEEN $1 AND $1 + 40"
 AGGREGATE = "SELECT count(*), sum(abalance) FROM pgbench_accounts WHERE aid BETWEEN $1 AND $1 + 4999"
 #: Sent as text, unless the name says otherwise.
-LOADS = {"pgbench -S": Load(LOOKUP, 1, 400, 1.08), "pgbench -S -M prepared": Load(LOOKUP, 1, 700, 1.08, prepared=True),
-         "range of 41 rows": Load(RANGE, 41, 250, 1.05), "range of 41 rows, prepared": Load(RANGE, 41, 400, 1.05, prepared=True),
-         "aggregate over 5,000 rows": Load(AGGREGATE, 5000, 25, 1.10)}
+LOADS = {"pgbench -S": Load(LOOKUP, 1, 130, 1.08), "pgbench -S -M prepared": Load(LOOKUP, 1, 230, 1.08, prepared=True),
+         "range of 41 rows": Load(RANGE, 41, 80, 1.05), "range of 41 rows, prepared": Load(RANGE, 41, 130, 1.05, prepared=True),
+         "aggregate over 5,000 rows": Load(AGGREGATE, 5000, 8, 1.10)}
+#: Bursts of a session, and sessions of each kind in a full run: intervals of a percent or two at a fifth of it, on a quiet machine.
+TURNS, SESSIONS = 12, 110
 
 ANALYTIC = "SELECT b.bid, count(*), sum(a.abalance) FROM pgbench_accounts a JOIN pgbench_branches b USING (bid) GROUP BY b.bid ORDER BY b.bid"
 ANALYTIC_AT_MOST = 1.03

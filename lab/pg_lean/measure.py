@@ -198,26 +198,32 @@ def interleave(variants: Mapping[str, Callable[[], Sample | float]], repetitions
                 after_each(name)
 
 
-#: Transactions of a new session, and before each burst, that are not measured; and bursts of a session.
+#: Transactions of a new session, and before each burst, that are not measured, at most; and bursts of a session.
 FIRST_TRANSACTIONS, TRANSACTIONS_BEFORE, BURSTS = 200, 20, 6
+#: Of short bursts fewer are left out: so many times a burst's of a new session, and a burst's divided by this.
+FIRST_BURSTS, PART_BEFORE = 4, 10
 
 
 def bursts(kinds: Mapping[str, Callable[[], psycopg.Connection]], transaction: Callable[[psycopg.pq.abc.PGconn], None], size: int, sessions: int, *,
            into: Measurements, case: Any = "", before: Callable[[], Any] = lambda: None,
-           after_each: Callable[[], None] = lambda: None, local: bool = False) -> None:
+           after_each: Callable[[], None] = lambda: None, local: bool = False, turns: int = BURSTS) -> None:
     """Microseconds of a short transaction in several kinds of sessions, for differences of a percent.
 
     A session of each kind is opened, and they take turns, in any order, in bursts of
-    `size` transactions; a size of some 25 ms is right, so that those that are
+    `size` transactions; a size of 25 ms or less is right, so that those that are
     compared ran side by side.  Then new sessions take their place, `sessions` times,
     because two equal ones differ, too, by where their memory happens to lie.  So a
     session, not a burst, is one row: "us", the median of its bursts, and each burst's;
-    of a local server also "cpu_us", processor time of the server's process, likewise.
+    of a local server also "cpu_us", processor time of the server's process: the lower
+    quartile of its bursts, what a transaction takes when nothing else is in the way.
+    More and shorter bursts tell more in the same time: what disturbs the machine meets
+    some of them only.
 
     kinds: how a session of each kind is opened
     transaction: runs one transaction
     before: called before new sessions are opened
     local: the server's processes are this machine's
+    turns: bursts of a session
     """
     for repetition in range(sessions):
         before()
@@ -225,13 +231,13 @@ def bursts(kinds: Mapping[str, Callable[[], psycopg.Connection]], transaction: C
         try:
             for kind in random.sample(list(kinds), len(kinds)):
                 opened[kind] = kinds[kind]()
-                _run(transaction, opened[kind], FIRST_TRANSACTIONS)
+                _run(transaction, opened[kind], min(FIRST_TRANSACTIONS, FIRST_BURSTS * size))
             took: dict[str, list[float]] = {kind: [] for kind in kinds}
             used: dict[str, list[float]] = {kind: [] for kind in kinds}
-            for _ in range(BURSTS):
+            for _ in range(turns):
                 for kind in random.sample(list(kinds), len(kinds)):
                     pid = opened[kind].info.backend_pid if local else None
-                    _run(transaction, opened[kind], TRANSACTIONS_BEFORE)
+                    _run(transaction, opened[kind], min(TRANSACTIONS_BEFORE, max(size // PART_BEFORE, 1)))
                     cpu, start = pid and cpu_seconds(pid), time.perf_counter()
                     _run(transaction, opened[kind], size)
                     took[kind].append((time.perf_counter() - start) * 1e6 / size)
@@ -241,7 +247,7 @@ def bursts(kinds: Mapping[str, Callable[[], psycopg.Connection]], transaction: C
             for conn in opened.values():
                 conn.close()
         for kind, each in took.items():
-            cpu_us = {"cpu_us": float(np.median(used[kind]))} if used[kind] else {}
+            cpu_us = {"cpu_us": float(np.quantile(used[kind], 0.25))} if used[kind] else {}
             into.add(kind, repetition, case, us=float(np.median(each)), **cpu_us, **{f"burst_{i}_us": us for i, us in enumerate(each, 1)})
         after_each()
 

@@ -1,6 +1,7 @@
 """Medians, intervals, ratios and interleaving, against values known from elsewhere."""
 
 import csv
+import itertools
 import math
 import os
 import random
@@ -17,7 +18,7 @@ import pytest
 from pg_lean import battery, docs, measure, prices
 from pg_lean.always import Goal, goal_checks
 from pg_lean.bench.calibrate import recommended
-from pg_lean.measure import (BURSTS, FIRST_TRANSACTIONS, TRANSACTIONS_BEFORE, Estimate, Measurements, bursts, cpu_seconds, filesystem_of,
+from pg_lean.measure import (BURSTS, FIRST_BURSTS, FIRST_TRANSACTIONS, TRANSACTIONS_BEFORE, Estimate, Measurements, bursts, cpu_seconds, filesystem_of,
                              interleave, interval_ranks, verdict)
 from pg_lean.result import Headline, Result, format_cost, format_value, human_bytes, not_slower
 
@@ -132,12 +133,28 @@ def test_bursts_open_new_sessions_and_keep_a_row_of_each():
     kinds = {kind: (lambda kind=kind: opened.append(Connection(kind)) or opened[-1]) for kind in "ab"}
     bursts(kinds, lambda pgconn: pgconn.append(time.sleep(0.0001)), 10, 3, into=raw, case="loop", before=lambda: rounds.append(len(opened)))
     assert rounds == [0, 2, 4]
-    assert all(conn.closed and len(conn.pgconn) == FIRST_TRANSACTIONS + BURSTS * (TRANSACTIONS_BEFORE + 10) for conn in opened)
+    assert all(conn.closed and len(conn.pgconn) == FIRST_BURSTS * 10 + BURSTS * (1 + 10) for conn in opened)
     assert [(row["variant"], row["repetition"]) for row in raw.rows] == [(kind, i) for i in range(3) for kind in "ab"]
     for row in raw.rows:
         each = [row[f"burst_{i}_us"] for i in range(1, BURSTS + 1)]
         assert row["us"] == pytest.approx(statistics.median(each)) and 100 <= min(each)
     assert raw.ratio("us", "a", "b", "loop").n == 3
+
+
+def test_bursts_of_a_local_server_are_processor_time_that_nothing_disturbed(monkeypatch):
+    """Of eight bursts, each of a thousand transactions, two were disturbed: what is kept is what the others took."""
+    class Connection:
+        def __init__(self):
+            self.pgconn, self.info = [], SimpleNamespace(backend_pid=1)
+
+        def close(self):
+            pass
+
+    opened, raw, clock = [], Measurements(), itertools.accumulate(itertools.cycle([0, 0.004, 0, 0.004, 0, 0.004, 0, 0.04]))
+    monkeypatch.setattr("pg_lean.measure.cpu_seconds", lambda pid: next(clock))
+    bursts({"a": lambda: opened.append(Connection()) or opened[-1]}, lambda pgconn: pgconn.append(1), 1000, 1, into=raw, local=True, turns=8)
+    assert raw.rows[0]["cpu_us"] == pytest.approx(4) and "burst_8_us" in raw.rows[0]
+    assert len(opened[0].pgconn) == FIRST_TRANSACTIONS + 8 * (TRANSACTIONS_BEFORE + 1000)
 
 
 def test_bursts_close_their_sessions_after_an_error():

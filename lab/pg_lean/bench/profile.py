@@ -47,11 +47,11 @@ def run(bench: Bench) -> Result:
 
     local = bench.server.private
     kinds = {kind: functools.partial(connect, kind) for kind in KINDS}
-    loads = {name: (load.transaction(name, accounts), bench.pick(load.size, load.quick_size)) for name, load in always.LOADS.items()} | {"TPC-B": (tpcb(scale), bench.pick(60, 10))}
-    sessions = bench.iterations(full=60, quick=3)
+    loads = {name: (load.transaction(name, accounts), bench.pick(load.size, load.quick_size)) for name, load in always.LOADS.items()} | {"TPC-B": (tpcb(scale), bench.pick(20, 10))}
+    sessions = bench.iterations(full=always.SESSIONS, quick=3)
     with bench.progress(sessions * len(loads), "sessions") as step:
         for name, (transaction, size) in loads.items():
-            bursts(kinds, transaction, size, sessions, into=bench.raw, case=name, after_each=lambda name=name: step(name), local=local)
+            bursts(kinds, transaction, size, sessions, into=bench.raw, case=name, after_each=lambda name=name: step(name), local=local, turns=always.TURNS)
 
     case = f"{accounts:,} rows"
     opened = {kind: make() for kind, make in kinds.items()}
