@@ -54,14 +54,14 @@
  * an ever smaller part of what filling the table did, within bounds.  In units of
  * default_statistics_target, for which ANALYZE takes 300 times as many of any table.
  */
-#define ROWS_BY_ROOT 0.03
+#define ROWS_BY_ROOT 0.02
 #define LEAST_ROWS 3
 #define MOST_ROWS 100
 
 /* Pages that are looked at: all of a small table, and by the root of a larger one. */
-#define LEAST_PAGES 200
-#define PAGES_BY_ROOT 13
-#define MOST_PAGES 2500
+#define LEAST_PAGES 100
+#define PAGES_BY_ROOT 6
+#define MOST_PAGES 1000
 
 /* Memory for rows, at most. */
 #define SAMPLE_BYTES (16 * 1024 * 1024)
@@ -80,46 +80,170 @@ next_step(double step, pg_prng_state *random)
 }
 
 /*
- * A page of the table: in its buffer, which is pinned then, or read into "memory"; NULL
- * if it is damaged.
+ * Rows that are looked at are spread over the table: each page's header, each line
+ * pointer and each row has to come from memory, and waiting for that took longer than
+ * all that is done with them.  Memory answers many at once.  So each of these steps is
+ * done for several pages, and for several rows, before the next one; each asks for what
+ * the next one needs.
  */
-static Page
-sample_page(Relation rel, BlockNumber block, Buffer *buffer, Page memory)
-{
-	Buffer		recent = PrefetchBuffer(rel, MAIN_FORKNUM, block).recent_buffer;
-	instr_time	io_start;
+#define PAGES_AT_ONCE 32
+#define ROWS_AT_ONCE 128
 
-	*buffer = InvalidBuffer;
-	if (BufferIsValid(recent) && ReadRecentBuffer(rd_locator_compat(rel), MAIN_FORKNUM, block, recent))
+typedef struct LookedAtPage
+{
+	BlockNumber block;
+	Buffer		recent;			/* where it was, or no buffer */
+	Buffer		buffer;			/* where it is pinned, or no buffer */
+	Page		page;			/* NULL: damaged */
+} LookedAtPage;
+
+typedef struct LookedAtRow
+{
+	LookedAtPage *from;
+	OffsetNumber offset;
+} LookedAtRow;
+
+/* A sample while it is taken. */
+typedef struct Look
+{
+	Relation	rel;
+	TableSample *sample;
+	BlockSamplerData blocks;
+	pg_prng_state random;
+	SnapshotData snapshot;
+	VisibilityMemo memo;
+	char	   *memory;			/* for pages that are in no buffer */
+	int			room;			/* rows that the sample can have */
+	double		looked_at;		/* rows until now, seen or not */
+	int			npages;
+	int			nrows;
+	LookedAtPage pages[PAGES_AT_ONCE];
+	LookedAtRow rows[ROWS_AT_ONCE];
+} Look;
+
+/*
+ * Choose the next pages, and find out where they are.  False if there are no more.
+ */
+static bool
+choose_pages(Look *look)
+{
+	look->npages = 0;
+	while (look->npages < PAGES_AT_ONCE && BlockSampler_HasMore(&look->blocks))
 	{
-		*buffer = recent;
-		return BufferGetPage(recent);
+		LookedAtPage *looked_at = &look->pages[look->npages++];
+
+		looked_at->block = BlockSampler_Next(&look->blocks);
+		looked_at->buffer = InvalidBuffer;
+		looked_at->recent = PrefetchBuffer(look->rel, MAIN_FORKNUM, looked_at->block).recent_buffer;
+		if (BufferIsValid(looked_at->recent))
+			__builtin_prefetch(BufferGetPage(looked_at->recent));
 	}
-	io_start = IoTimeStart_compat();
-	smgrreadn_compat(RelationGetSmgr(rel), MAIN_FORKNUM, block, memory, 1);
-	CountTempRead_compat(io_start, 1);
-	pgBufferUsage.local_blks_read++;
-	return PageIsVerified_compat(memory, block, false) ? memory : NULL;
+	return look->npages > 0;
 }
 
 /*
- * The row at a line pointer, if it is one that the transaction would find.
+ * Get a page: in its buffer, which is pinned then, or read into memory.
  */
-static bool
-sample_row(Relation rel, Page page, BlockNumber block, OffsetNumber off, Snapshot snapshot,
-		   VisibilityMemo *memo, HeapTuple tuple)
+static void
+open_page(Look *look, LookedAtPage *looked_at)
 {
-	ItemId		item = PageGetItemId(page, off);
+	Page		memory;
+	instr_time	io_start;
+
+	if (BufferIsValid(looked_at->recent) &&
+		ReadRecentBuffer(rd_locator_compat(look->rel), MAIN_FORKNUM, looked_at->block, looked_at->recent))
+	{
+		looked_at->buffer = looked_at->recent;
+		looked_at->page = BufferGetPage(looked_at->buffer);
+		return;
+	}
+	if (look->memory == NULL)
+		look->memory = palloc(PAGES_AT_ONCE * BLCKSZ + 4096);
+	memory = (Page) ((char *) TYPEALIGN(4096, look->memory) + (looked_at - look->pages) * BLCKSZ);
+	io_start = IoTimeStart_compat();
+	smgrreadn_compat(RelationGetSmgr(look->rel), MAIN_FORKNUM, looked_at->block, memory, 1);
+	CountTempRead_compat(io_start, 1);
+	pgBufferUsage.local_blks_read++;
+	looked_at->page = PageIsVerified_compat(memory, looked_at->block, false) ? memory : NULL;
+}
+
+/*
+ * The line pointer of a row, if it can be one.
+ */
+static ItemId
+item_of(const LookedAtRow *row)
+{
+	ItemId		item = PageGetItemId(row->from->page, row->offset);
 
 	/* a header may be whole where the rest is not */
 	if (!ItemIdIsNormal(item) || ItemIdGetLength(item) < SizeofHeapTupleHeader ||
 		ItemIdGetOffset(item) + ItemIdGetLength(item) > BLCKSZ)
-		return false;
-	tuple->t_tableOid = RelationGetRelid(rel);
-	tuple->t_data = (HeapTupleHeader) PageGetItem(page, item);
-	tuple->t_len = ItemIdGetLength(item);
-	ItemPointerSet(&tuple->t_self, block, off);
-	return visible_tuple(memo, tuple->t_data, snapshot);
+		return NULL;
+	return item;
+}
+
+/*
+ * Take those of the chosen rows that the transaction would find.
+ */
+static void
+take_rows(Look *look)
+{
+	TableSample *sample = look->sample;
+
+	for (int i = 0; i < look->nrows; i++)
+	{
+		ItemId		item = item_of(&look->rows[i]);
+
+		if (item != NULL)
+		{
+			const char *tuple = (const char *) PageGetItem(look->rows[i].from->page, item);
+
+			__builtin_prefetch(tuple);
+			__builtin_prefetch(tuple + Min(ItemIdGetLength(item) - 1, PG_CACHE_LINE_SIZE / 2));
+		}
+	}
+	for (int i = 0; i < look->nrows && sample->nrows < look->room && sample->bytes < SAMPLE_BYTES; i++)
+	{
+		LookedAtRow *row = &look->rows[i];
+		ItemId		item = item_of(row);
+		HeapTupleData tuple;
+
+		look->looked_at++;
+		if (item == NULL)
+			continue;
+		tuple.t_tableOid = RelationGetRelid(look->rel);
+		tuple.t_data = (HeapTupleHeader) PageGetItem(row->from->page, item);
+		tuple.t_len = ItemIdGetLength(item);
+		ItemPointerSet(&tuple.t_self, row->from->block, row->offset);
+		if (!visible_tuple(&look->memo, tuple.t_data, &look->snapshot))
+			continue;
+		sample->rows[sample->nrows++] = heap_copytuple(&tuple);
+		sample->bytes += tuple.t_len + HEAPTUPLESIZE;
+		sample->external |= HeapTupleHasExternal(&tuple);
+	}
+	look->nrows = 0;
+}
+
+static void
+choose_row(Look *look, LookedAtPage *from, OffsetNumber offset)
+{
+	LookedAtRow *row = &look->rows[look->nrows++];
+
+	row->from = from;
+	row->offset = offset;
+	__builtin_prefetch(PageGetItemId(from->page, offset));
+	if (look->nrows == ROWS_AT_ONCE)
+		take_rows(look);
+}
+
+static void
+close_pages(Look *look)
+{
+	for (int i = 0; i < look->npages; i++)
+	{
+		if (BufferIsValid(look->pages[i].buffer))
+			ReleaseBuffer(look->pages[i].buffer);
+	}
 }
 
 /*
@@ -132,74 +256,66 @@ sample_once(Relation rel, MemoryContext parent, double *step, double *wanted)
 	MemoryContext context = AllocSetContextCreate(parent, "parallel_temp sample", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 	TableSample *sample = palloc0(sizeof(TableSample));
+	Look	   *look = palloc0(sizeof(Look));
 	BlockNumber nblocks = RelationGetNumberOfBlocks(rel);
-	pg_prng_state random;
-	BlockSamplerData blocks;
-	SnapshotData snapshot = *GetActiveSnapshot();
-	VisibilityMemo memo = {0};
 	double		npages = Min(nblocks, Min(LEAST_PAGES + PAGES_BY_ROOT * sqrt(nblocks), MOST_PAGES));
-	double		pages = 0;
-	double		lines = 0;
-	double		looked_at = 0;
-	double		place = 0;
-	int			room = 0;
-	char	   *unaligned = palloc(BLCKSZ + 4096);
-	Page		memory = (Page) TYPEALIGN(4096, unaligned);
+	double		pages = 0;		/* until now */
+	double		lines = 0;		/* line pointers on these */
+	double		place = 0;		/* the next row to look at, counted as these */
 
-	Assert(IsMVCCSnapshot(&snapshot));
-	/* what the statement itself has done until now counts as well */
-	snapshot.curcid = InvalidCommandId;
 	sample->context = context;
-	(void) BlockSampler_Init(&blocks, nblocks, (int) npages, pg_prng_uint32(&pg_global_prng_state));
-	sampler_random_init_state(pg_prng_uint32(&pg_global_prng_state), &random);
+	look->rel = rel;
+	look->sample = sample;
+	look->snapshot = *GetActiveSnapshot();
+	Assert(IsMVCCSnapshot(&look->snapshot));
+	/* what the statement itself has done until now counts as well */
+	look->snapshot.curcid = InvalidCommandId;
+	(void) BlockSampler_Init(&look->blocks, nblocks, (int) npages, pg_prng_uint32(&pg_global_prng_state));
+	sampler_random_init_state(pg_prng_uint32(&pg_global_prng_state), &look->random);
 
-	while (BlockSampler_HasMore(&blocks))
+	while (choose_pages(look))
 	{
-		BlockNumber block = BlockSampler_Next(&blocks);
-		Buffer		buffer;
-		Page		page;
-		int			on_page;
-
 		CHECK_FOR_INTERRUPTS();
-		page = sample_page(rel, block, &buffer, memory);
-		if (page == NULL)
-			continue;
-		on_page = PageIsNew(page) ? 0 : Min(PageGetMaxOffsetNumber(page), MaxHeapTuplesPerPage);
-		if (room == 0 && on_page > 0)
+		for (int i = 0; i < look->npages; i++)
 		{
-			double		rows = (double) nblocks * on_page;
+			LookedAtPage *from = &look->pages[i];
+			int			on_page;
 
-			*wanted = Max(Min(ROWS_BY_ROOT * sqrt(rows), MOST_ROWS), LEAST_ROWS) * default_statistics_target;
-			if (*step == 0)
-				*step = npages * on_page / *wanted;
-			if (*step < 2)
-				*step = 1;
-			/* no page is as this one: with room for twice as many */
-			room = (int) Min(2 * *wanted, npages * MaxHeapTuplesPerPage) + 1;
-			sample->rows = palloc(sizeof(HeapTuple) * room);
-			place = next_step(*step, &random);
-		}
-		pages++;
-		lines += on_page;
-		while (place <= lines && sample->nrows < room && sample->bytes < SAMPLE_BYTES)
-		{
-			OffsetNumber off = (OffsetNumber) (on_page - (int) (lines - place));
-			HeapTupleData tuple;
-
-			place = floor(place) + next_step(*step, &random);
-			looked_at++;
-			if (!sample_row(rel, page, block, off, &snapshot, &memo, &tuple))
+			open_page(look, from);
+			if (from->page == NULL)
 				continue;
-			sample->rows[sample->nrows++] = heap_copytuple(&tuple);
-			sample->bytes += tuple.t_len + HEAPTUPLESIZE;
-			sample->external |= HeapTupleHasExternal(&tuple);
+			on_page = PageIsNew(from->page) ? 0 : Min(PageGetMaxOffsetNumber(from->page), MaxHeapTuplesPerPage);
+			if (look->room == 0 && on_page > 0)
+			{
+				double		rows = (double) nblocks * on_page;
+
+				*wanted = Max(Min(ROWS_BY_ROOT * sqrt(rows), MOST_ROWS), LEAST_ROWS) * default_statistics_target;
+				if (*step == 0)
+					*step = npages * on_page / *wanted;
+				if (*step < 2)
+					*step = 1;
+				/* no page is as this one: with room for twice as many */
+				look->room = (int) Min(2 * *wanted, npages * MaxHeapTuplesPerPage) + 1;
+				sample->rows = palloc(sizeof(HeapTuple) * look->room);
+				place = next_step(*step, &look->random);
+			}
+			pages++;
+			lines += on_page;
+			while (place <= lines && on_page > 0)
+			{
+				choose_row(look, from, (OffsetNumber) (on_page - (int) (lines - place)));
+				place = floor(place) + next_step(*step, &look->random);
+			}
 		}
-		if (BufferIsValid(buffer))
-			ReleaseBuffer(buffer);
+		take_rows(look);
+		close_pages(look);
 	}
-	if (looked_at > 0)
-		sample->density = lines / pages * sample->nrows / looked_at;
-	pfree(unaligned);			/* the sample may be kept */
+	if (look->looked_at > 0)
+		sample->density = lines / pages * sample->nrows / look->looked_at;
+	/* the sample may be kept */
+	if (look->memory != NULL)
+		pfree(look->memory);
+	pfree(look);
 	MemoryContextSwitchTo(old);
 	return sample;
 }

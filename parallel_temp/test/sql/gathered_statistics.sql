@@ -227,4 +227,15 @@ INSERT INTO other SELECT * FROM outside;
 SELECT planning_blocks('SELECT s FROM outside WHERE a = 1') AS one, planning_blocks('SELECT s FROM other WHERE a = 1 AND b = 1 AND c = 1 AND d = 1') AS four \gset
 SELECT :one > 0 AS looked, :four < 2 * :one AS once;
 DROP TABLE outside, other;
+
+-- few pages are looked at; rows are in the order of the table, wherever their pages are
+CREATE TEMP TABLE half AS SELECT i AS id, repeat('x', 200) AS s FROM generate_series(1, 32000) i;
+SELECT pg_evict_temp_relation('half') > 0 AS evicted;
+SET parallel_temp.statistics = off;
+SELECT count(*) > 0 AS there FROM half WHERE ctid < '(400,0)';
+SET parallel_temp.statistics = on;
+SELECT planning_blocks('SELECT * FROM half a JOIN half b USING (id)') BETWEEN 100 AND 350 AS few_pages;
+SELECT correlation, rows BETWEEN 31000 AND 33000 AS counted, sampled BETWEEN 250 AND 500 AS sampled FROM pg_temp_stats WHERE relation = 'half'::regclass AND attname = 'id';
+SELECT pages > buffered AS half_there FROM (SELECT r.pages, (SELECT count(*) FROM pg_local_buffers WHERE relation = 'half'::regclass AND fork = 'main') AS buffered FROM pg_temp_relations r WHERE r.relation = 'half'::regclass) p;
+DROP TABLE half;
 DROP FUNCTION planning_blocks;
