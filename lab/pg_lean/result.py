@@ -92,13 +92,19 @@ class Flame:
 
 @dataclass
 class Check:
-    """A figure held against a target: met if `value` <relation> `target` (relation "<=" or ">=")."""
+    """A figure held against a target: met if `value` <relation> `target` (relation "<=" or ">="); and its interval, if it has one."""
 
     what: str
     value: float
     relation: str
     target: float
     unit: str = ""
+    interval: tuple[float, float] | None = None
+
+    @classmethod
+    def of(cls, what: str, found: Estimate, relation: str, target: float, unit: str = "") -> "Check":
+        """The median of an estimate against a target, shown with its interval."""
+        return cls(what, found.median, relation, target, unit, (found.low, found.high))
 
     @property
     def met(self) -> bool:
@@ -108,9 +114,10 @@ class Check:
 
     @property
     def shown(self) -> str:
-        """The value with its unit; a count without digits after the point."""
+        """The value with its unit and interval; a count without digits after the point."""
         value = int(self.value) if float(self.value).is_integer() else float(self.value)
-        return f"{format_value(value)} {self.unit}".strip()
+        interval = f" ({format_value(self.interval[0])} to {format_value(self.interval[1])})" if self.interval else ""
+        return f"{format_value(value)} {self.unit}".strip() + interval
 
 
 def not_slower(what: str, ratio: Estimate, margin: float) -> Check:

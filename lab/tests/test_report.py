@@ -8,7 +8,7 @@ import re
 from pg_lean import report
 from pg_lean.bench import modules
 from pg_lean.measure import Estimate
-from pg_lean.result import Headline, Result
+from pg_lean.result import Check, Headline, Result
 
 def test_a_result_survives_being_kept(result, tmp_path):
     result.save(tmp_path)
@@ -18,6 +18,15 @@ def test_a_result_survives_being_kept(result, tmp_path):
     assert (tmp_path / "raw.csv").read_text().count("\n") == 1 + len(result.raw.rows)
     assert [check.met for check in again.checks] == [True, False, False]
     assert again.headlines == result.headlines
+
+
+def test_a_goal_shows_its_interval(result, tmp_path):
+    result.checks = [Check.of("sum", Estimate.of([0.5, 0.625, 0.75]), "<=", 0.62), Check("count", 3.0, "<=", 0)]
+    result.save(tmp_path)
+    goals = Result.load(tmp_path).checks
+    assert [goal.shown for goal in goals] == ["0.625 (0.500 to 0.750)", "3"]
+    assert [goal.met for goal in goals] == [False, False]
+    assert "0.625 (0.500 to 0.750)" in report.render([result], [])
 
 
 def test_the_page_needs_nothing_from_elsewhere(result):
