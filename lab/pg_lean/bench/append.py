@@ -85,8 +85,8 @@ def one_byte(bench: Bench, size: int) -> tuple[list, list]:
                   [[name, bench.estimate("us", name, "one byte"), bench.estimate("wal", name, "one byte"),
                     bench.estimate("us", name, "one byte, 400 in a row"), bench.estimate("wal", name, "one byte, 400 in a row")] for name in some])
     close(some)
-    return [table], [Check(f"times faster than stock, one byte to {human_bytes(size)}", ratio.median, ">=", 2750 if size >= 100 * MB else 275),
-                     Check("WAL of a one-byte append, median", wal.median, "<=", 143, "bytes")]
+    return [table], [Check.of(f"times faster than stock, one byte to {human_bytes(size)}", ratio, ">=", 2750 if size >= 100 * MB else 275),
+                     Check.of("WAL of a one-byte append, median", wal, "<=", 143, "bytes")]
 
 
 def latencies(bench: Bench) -> tuple[list, list]:
@@ -160,10 +160,10 @@ def streams(bench: Bench) -> tuple[list, list]:
         close(some)
     labels = [row[0] for row in rows]
     checks = [
-        Check(f"time of large objects over pg_lean's, {labels[0]}", bench.ratio("ms", "LO", "pg_lean", labels[0]).median, ">=", 1.5),
-        Check(f"pg_lean, {labels[1]}", bench.estimate("mb_per_s", "pg_lean", labels[1]).median, ">=", 20, "MB/s"),
-        Check(f"time of chunk rows over pg_lean's, {labels[1]}", bench.ratio("ms", "chunk rows", "pg_lean", labels[1]).median, ">=", 1.3),
-        Check(f"time of chunk rows over pg_lean's, {labels[2]}", bench.ratio("ms", "chunk rows", "pg_lean", labels[2]).median, ">=", 1.3),
+        Check.of(f"time of large objects over pg_lean's, {labels[0]}", bench.ratio("ms", "LO", "pg_lean", labels[0]), ">=", 1.5),
+        Check.of(f"pg_lean, {labels[1]}", bench.estimate("mb_per_s", "pg_lean", labels[1]), ">=", 20, "MB/s"),
+        Check.of(f"time of chunk rows over pg_lean's, {labels[1]}", bench.ratio("ms", "chunk rows", "pg_lean", labels[1]), ">=", 1.3),
+        Check.of(f"time of chunk rows over pg_lean's, {labels[2]}", bench.ratio("ms", "chunk rows", "pg_lean", labels[2]), ">=", 1.3),
         Check("share of HOT updates in the streams", min(hot / max(updates, 1) for _, _, updates, hot in pages), ">=", 1.0),
         Check("pages of the main table after the streams, most", max(size for _, size, _, _ in pages) / 8192, "<=", 1),
     ]

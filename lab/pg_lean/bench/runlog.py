@@ -202,9 +202,9 @@ def report(bench: Bench, cases: list[Case], writers: int, more: list[Any], more_
     loop, _, followed, _ = (case.name for case in cases)
     live = bench.estimate("live", LEAN, followed).median
     checks = [
-        Check("lines a second, pg_lean over chunk rows, closed loop", bench.ratio("tps", LEAN, "chunk rows", loop).median, ">=", 1.15),
-        Check("WAL bytes a byte, closed loop", bench.estimate("wal_a_byte", LEAN, loop).median, "<=", 1.15),
-        Check("disk by live bytes, closed loop", bench.estimate("disk_by_live", LEAN, loop).median, "<=", 1.10),
+        Check.of("lines a second, pg_lean over chunk rows, closed loop", bench.ratio("tps", LEAN, "chunk rows", loop), ">=", 1.15),
+        Check.of("WAL bytes a byte, closed loop", bench.estimate("wal_a_byte", LEAN, loop), "<=", 1.15),
+        Check.of("disk by live bytes, closed loop", bench.estimate("disk_by_live", LEAN, loop), "<=", 1.10),
         Check("row table by live bytes beside followers", bench.estimate("rows_bytes", LEAN, followed).median / live, "<=", 0.10),
     ]
     ratio = bench.ratio("latency_ms", "bytea EXTERNAL", LEAN, loop)
