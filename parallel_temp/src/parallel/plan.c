@@ -4,7 +4,7 @@
  *	  The planner hook: frame of a planning, and check of the finished plan.
  *
  * A query that may read temporary tables is planned by the server alone first.  If
- * that plan is not too cheap to gain from workers, the query is planned again from a
+ * that plan names one and is not too cheap to gain from workers, the query is planned again from a
  * copy with our paths on offer, and the server's plan stays unless workers read a
  * temporary table in the other one and it is cheaper by what pages cost where they
  * are (plan_held.c, plan_prices.c).  That is then walked: should workers have to run
@@ -234,6 +234,25 @@ workers_win(Planning *frame, PlannedStmt *workers, TempPlan *plan, PlannedStmt *
 }
 
 /*
+ * Does the query read a temporary table?  Children of a permanent table and bodies of
+ * functions may, which its text does not say; its plan names all relations.
+ */
+static bool
+plan_names_temporary(PlannedStmt *stmt)
+{
+	ListCell   *lc;
+
+	foreach(lc, stmt->rtable)
+	{
+		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+
+		if (rte->rtekind == RTE_RELATION && get_rel_persistence(rte->relid) == RELPERSISTENCE_TEMP)
+			return true;
+	}
+	return false;
+}
+
+/*
  * Plan with our paths on offer.  "serial" is the server's plan, which is returned unless
  * the other one is cheaper; NULL with parallel_temp.force, for tests, which wants our
  * scans in any plan.
@@ -248,6 +267,9 @@ plan_beside(PlannedStmt *serial, PLANNER_PARAMS_compat)
 	Refusal		refusal;
 	Oid			function;
 	bool		replanned = false;
+
+	if (serial != NULL && !plan_names_temporary(serial))
+		return serial;
 
 	/* What each table's own reason is only another planning tells. */
 	if (serial != NULL && !pt_explain_refusals && !ParallelIsTested_compat())

@@ -162,7 +162,19 @@ SELECT goes_parallel('SELECT count(*) FROM few a, few b WHERE a.kind + b.kind > 
 SELECT goes_parallel('DECLARE c CURSOR FOR SELECT count(*) FROM big WHERE k > told()') AS cursor;
 SELECT goes_parallel('SELECT count(*) FROM big WHERE k > told() AND may_write() = 1') AS unsafe;
 SELECT goes_parallel('SELECT * FROM big WHERE k > told() FOR UPDATE') AS locks;
+-- children of a permanent table, and what a function reads, may be temporary: the first plan tells
+CREATE TABLE parent (k int, pad text);
+CREATE TABLE heir () INHERITS (parent);
+INSERT INTO heir SELECT k, pad FROM big;
+ANALYZE heir;
+CREATE FUNCTION reads() RETURNS SETOF heir LANGUAGE sql STABLE PARALLEL SAFE AS 'SELECT * FROM heir';
+SELECT goes_parallel('SELECT count(*) FROM parent WHERE k > told()') AS permanent_child;
+SELECT goes_parallel('SELECT count(*) FROM parent a JOIN parent b USING (k) WHERE a.k > told()') AS permanent_children;
+SELECT goes_parallel('SELECT count(*) FROM reads() WHERE k > told()') AS permanent_of_function;
+CREATE TEMP TABLE near () INHERITS (parent);
+SELECT goes_parallel('SELECT count(*) FROM parent WHERE k > told()') AS temporary_child;
 SET client_min_messages = warning;
+DROP TABLE parent CASCADE;
 DROP FUNCTION told, may_write;
 DROP TABLE facts, few, filled;
 
