@@ -54,8 +54,8 @@ AGGREGATE = "SELECT count(*), sum(abalance) FROM pgbench_accounts WHERE aid BETW
 LOADS = {"pgbench -S": Load(LOOKUP, 1, 130, 1.08), "pgbench -S -M prepared": Load(LOOKUP, 1, 230, 1.08, prepared=True),
          "range of 41 rows": Load(RANGE, 41, 80, 1.05), "range of 41 rows, prepared": Load(RANGE, 41, 130, 1.05, prepared=True),
          "aggregate over 5,000 rows": Load(AGGREGATE, 5000, 8, 1.10)}
-#: Bursts of a session, and sessions of each kind in a full run: intervals of a percent or two at a fifth of it, on a quiet machine.
-TURNS, SESSIONS = 12, 110
+#: Bursts of a session, and sessions of each kind in a full run.
+TURNS, SESSIONS = 12, 90
 
 ANALYTIC = "SELECT b.bid, count(*), sum(a.abalance) FROM pgbench_accounts a JOIN pgbench_branches b USING (bid) GROUP BY b.bid ORDER BY b.bid"
 ANALYTIC_AT_MOST = 1.03
