@@ -2,16 +2,16 @@
 # ci/valgrind.sh [EXTENSION...]: regression tests of the extensions on a server below
 # Valgrind's memcheck: PostgreSQL 18 with assertions, built so that Valgrind knows its memory
 # contexts.  Fails if an error is found or a test fails.  TESTS='storage tables' runs only these;
-# by default a test or two of each, for everything takes thirty times as long as elsewhere.
+# by default some of each, for everything takes thirty times as long as elsewhere.
 . "$(dirname "$0")/lib.sh"
 
 # shellcheck disable=SC2086
 [ $# -gt 0 ] || set -- $EXTENSIONS
 chosen() {
     case $1 in
-        parallel_temp) echo "toolkit parallel_tidy fastload_same_rows" ;;
-        appendable_bytea) echo "storage type_write rollback" ;;
-        light_explain) echo "light_explain roles" ;;
+        parallel_temp) echo "toolkit parallel_tidy parallel_plans parallel_pins gathered_statistics fill_pages fastload_same_rows" ;;
+        appendable_bytea) echo "storage type_write rollback forged batch tail compact" ;;
+        light_explain) echo "light_explain option roles" ;;
         *) (cd "$TOP/$1/test/sql" && ls -- *.sql | sed 's/\.sql$//' | tr '\n' ' ') ;;
     esac
 }
