@@ -14,7 +14,7 @@ TITLE = "Statistics of temporary tables that nobody has analyzed: what they cost
 PRELOAD = ("parallel_temp",)
 SETTINGS = {"shared_buffers": "512MB", "max_wal_size": "4GB", "autovacuum": "off"}
 
-FULL, QUICK = (10_000, 100_000, 1_000_000), (10_000, 100_000)
+FULL, QUICK = (10_000, 100_000, 1_000_000, 3_000_000), (10_000, 100_000)
 ASKED = {"one column": "item = 5", "three columns": "item = 5 AND amount < 1000 AND part = 7", "text": "remark = 'x'"}
 ANALYZE = "ANALYZE"
 
