@@ -12,8 +12,9 @@ from typing import Any, Iterator
 import psycopg
 
 from pg_lean import collecting, finished, loglines, walrecords
-from pg_lean.bench import Bench, Check, Headline, LabError, Plot, Result, Series, Table, human_bytes
+from pg_lean.bench import Bench, Check, Headline, LabError, Note, Plot, Result, Series, Table, human_bytes
 from pg_lean.cluster import Cluster
+from pg_lean.result import format_value
 
 TITLE = "Logs that grow line by line: writers and followers"
 PRELOAD = ("appendable_bytea",)
@@ -208,6 +209,8 @@ def report(bench: Bench, cases: list[Case], writers: int, more: list[Any], more_
         Check("row table by live bytes beside followers", bench.estimate("rows_bytes", LEAN, followed).median / live, "<=", 0.10),
     ]
     ratio = bench.ratio("latency_ms", "bytea EXTERNAL", LEAN, loop)
+    most = Note(f"An UPDATE that stores no line has {format_value(bench.ratio('tps', 'no append', 'chunk rows', loop))} times the lines a second of the chunk table in a closed loop, "
+                f"and pg_lean {format_value(bench.ratio('tps', LEAN, 'no append', loop))} times those of that UPDATE.", title="The UPDATE alone")
     plot = Plot(f"Lines a second, {loop}", "", "lines a second", [Series("lines", list(cases[0].ways), [bench.estimate("tps", name, loop).median for name in cases[0].ways])],
                 kind="bar")
     return Result(
@@ -218,4 +221,4 @@ def report(bench: Bench, cases: list[Case], writers: int, more: list[Any], more_
         how="`pgbench` with prepared statements; each line is a transaction. Ways take turns in each repetition. WAL and sizes are the server's, of table, indexes, TOAST and chunks.",
         headlines=[Headline(f"a line of a run log, {writers} writers", ratio,
                             [("bytea", bench.estimate("latency_ms", "bytea EXTERNAL", loop).median), ("appendable_text", bench.estimate("latency_ms", LEAN, loop).median)])],
-        blocks=[*tables, *more, plot], checks=[*checks, *more_checks])
+        blocks=[*tables, most, *more, plot], checks=[*checks, *more_checks])
