@@ -173,7 +173,9 @@ def run(bench: Bench) -> Result:
     cluster.need_extension("appendable_bytea")
     writers, lines, followers = bench.pick(full=(200, 150, 20), quick=(20, 40, 4))
     every, fast = tuple(WAYS), tuple(name for name in WAYS if "EXTERNAL" not in name)
-    cases = [Case("closed loop", lines, every), Case("closed loop, waiting for the disk", max(lines // 3, 5), fast, synchronous=True),
+    # of the two ways that rewrite the value at every line, and take most of the time, one: their tables are alike
+    rewriting_once = tuple(name for name in every if name != "text EXTERNAL")
+    cases = [Case("closed loop", lines, rewriting_once), Case("closed loop, waiting for the disk", max(lines // 3, 5), fast, synchronous=True),
              Case(f"closed loop beside {followers} followers", lines, tuple(name for name in fast if name != "pg_lean, notifying"), followers=followers),
              Case(f"{PACE} lines a second beside {followers} followers", max(lines // 15, 5), every, synchronous=True, followers=followers, rate=PACE)]
     repetitions = bench.iterations(full=5, quick=1)
