@@ -414,6 +414,16 @@ def test_a_running_plan_is_seen(server):
         assert until(lambda: next((s for s in watch.look() if s.left), None)).left > 0
 
 
+def test_a_statement_that_has_returned_no_row_is_seen(server):
+    """Its scan is in its first call as long as no row passes; nobody can tell how far it is, but there it is."""
+    nothing = "SELECT count(*) FROM big WHERE pg_sleep(0.0005) IS NULL"
+    with running(server, nothing, max_parallel_workers_per_gather=0) as pid, server.connect() as conn:
+        watch = Activity(conn)
+        found = until(lambda: next((s for s in watch.look() if s.pid == pid and s.nodes), None))
+        assert [one["label"].strip() for one in found.nodes] == ["Aggregate", "Seq Scan on big"] and found.left is None
+        assert found.nodes[1]["rows"] == 0 and "too early to tell" in found.how
+
+
 @pytest.mark.parametrize("kind, statement", [
     ("HashAggregate", "SELECT count(*) FROM (SELECT id FROM big GROUP BY id OFFSET 0) s WHERE pg_sleep(0.0005) IS NOT NULL"),
     ("Hash Join", "SELECT count(*) FROM (SELECT id FROM big a JOIN big b USING (id) OFFSET 0) s WHERE pg_sleep(0.0005) IS NOT NULL")])

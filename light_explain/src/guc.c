@@ -71,7 +71,7 @@ light_define_settings(void)
 
 	DefineCustomIntVariable("light_explain.switch_after",
 							"Calls of a plan node after which a statement moves from the server's instrumentation to the light one.",
-							"-1 means after 128 calls, and at once in EXPLAIN ANALYZE of a statement that may be long.",
+							"-1 means after 128 calls, and at once in a statement that the planner expects to be long, or in EXPLAIN ANALYZE of one that may be.",
 							&light_switch_after, -1, -1, INT_MAX,
 							PGC_USERSET, 0, NULL, NULL, NULL);
 

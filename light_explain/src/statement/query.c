@@ -36,6 +36,13 @@
 #define DEFAULT_SWITCH_AFTER 128
 
 /*
+ * That is nothing to a statement which the planner expects to cost as much as this,
+ * some ten milliseconds or more.  It has its records before its first call: others see it although
+ * it returns no row, and so calls nothing again, for long.
+ */
+#define RECORDED_FROM_START 10000.0
+
+/*
  * Short statements should not pay for memory: the innermost ones take one of
  * these.  They are marked by their context.
  */
@@ -242,6 +249,8 @@ light_query_start(QueryDesc *queryDesc, bool explained)
 	if (light_switch_after >= 0)
 		query->switch_after = light_switch_after;
 	else if (unlikely(explained) && (light_timing != LIGHT_TIMING_AUTO || !light_is_brief(queryDesc->plannedstmt)))
+		query->switch_after = 0;
+	else if (unlikely(queryDesc->plannedstmt->planTree->total_cost >= RECORDED_FROM_START))
 		query->switch_after = 0;
 	else
 		query->switch_after = DEFAULT_SWITCH_AFTER;
