@@ -23,6 +23,7 @@
 #include "postgres.h"
 
 #include "access/transam.h"
+#include "nodes/parsenodes.h"
 #include "nodes/plannodes.h"
 #include "statement/statement.h"
 #include "utils/fmgroids.h"
