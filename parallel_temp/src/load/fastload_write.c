@@ -254,7 +254,7 @@ fastload_take_page(FastLoad *load, Page filled)
 		PageSetAllVisible(page);
 	if (BufferIsValid(buffer))
 		UnlockReleaseBuffer(buffer);
-	load->tuples += PageGetMaxOffsetNumber(page);
+	load->tuples += PageGetMaxOffsetNumber(filled);
 	load->taken_pages++;
 }
 
