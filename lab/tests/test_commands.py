@@ -125,7 +125,7 @@ def test_the_filling_benchmark_says_which_plan_ran(lean, pg_lean, tmp_path):
     cases = {(row["case"], row["variant"]) for row in result["raw"]}
     assert cases == {*((fill.case_of(*case), variant) for case in plans for variant in fill.VARIANTS), *((f"short, {name}", kind) for name in fill.SHORT for kind in (fill.OFF, fill.ON)),
                      *((f"row costs, {query}", part) for query in fill.MODELLED for part in ("query", "load", "pages")),
-                     (fill.SESSION, fill.NONE), (fill.SESSION, fill.GATHERED)}
+                     *((fill.SESSION, name) for name in fill.SESSIONS)}
     with lean.connect() as conn:
         assert conn.execute("SELECT count(*) FROM pg_class WHERE relname LIKE 'fill%'").fetchone() == (0,), "its tables were left"
 
