@@ -203,8 +203,10 @@ $node->append_conf('postgresql.conf', "shared_preload_libraries = 'light_explain
 $node->restart;
 is($node->safe_psql('postgres', $all), $before, 'and the profile comes back with it');
 is($node->safe_psql('postgres', $counted), $inserted, 'the statistics, too');
+# a new session has what the postmaster has read, which comes some time after the signal
 $node->append_conf('postgresql.conf', 'restart_after_crash = on');
 $node->reload;
+$node->poll_query_until('postgres', 'SHOW restart_after_crash', 'on') or die 'is not reloaded';
 my $session = IPC::Run::start([ 'psql', '-X', '-q', '-d', $node->connstr('postgres'), '-c', 'SELECT pg_sleep(600)' ], '>', \my $ignored, '2>', \my $ignored_too);
 $node->poll_query_until('postgres', q{SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'PgSleep'}) or die 'does not sleep';
 kill 'KILL', $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep'});
@@ -233,6 +235,7 @@ for my $content ([ 'a changed byte', substr($whole, 0, 200) . (substr($whole, 20
 profiled('SELECT count(*) FROM t WHERE k = 8');
 $node->append_conf('postgresql.conf', 'light_explain.profile_save = off');
 $node->reload;
+$node->poll_query_until('postgres', 'SHOW light_explain.profile_save', 'off') or die 'is not reloaded';
 $node->stop;
 ok(!-e $file, 'nothing is written if it is not wanted');
 
