@@ -108,7 +108,7 @@ def figures(name: str, title: str | None = None) -> str:
 def front() -> str:
     """The headlines of every benchmark, from the newest server that it was measured on."""
     names = sorted({path.parent.name for path in RESULTS.glob("*/*/result.json")},
-                   key=lambda name: (PICTURES[TOP / "docs" / "pg_lean"] + (name,)).index(name))
+                   key=lambda name: ((PICTURES[TOP / "docs" / "pg_lean"] + (name,)).index(name), name))
     found = [(name, next(kept(name))[1]) for name in names]
     shown = [result for _, result in found if result.headlines]
     alike = [list(group) for _, group in itertools.groupby(sorted(shown, key=circumstances, reverse=True), circumstances)]

@@ -1,6 +1,9 @@
 """Every document: its sessions run on a fresh database as they are pasted, its figures are those of the results, its links lead somewhere."""
 
+import os
 import re
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -196,6 +199,13 @@ def test_an_extensions_page_answers_what_a_stranger_asks(extension):
 
 def test_every_page_and_picture_is_what_the_results_give():
     assert not docs.different(), "run make docs (lab/run docs)"
+
+
+def test_pages_are_drawn_alike_by_every_process():
+    """What is kept in sets comes in another order in each process."""
+    for seed in ("1", "2", "3"):
+        done = subprocess.run([sys.executable, "-c", "from pg_lean import docs; print(docs.different())"], capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": seed})
+        assert done.stdout == "[]\n", done.stdout + done.stderr
 
 
 FIGURE = re.compile(r"\d\s?(?:ms|µs|MB/s|GB/s)\b|\d(?:\.\d+)? times (?:as|faster|slower)|\b\d\.\d+x\b")
