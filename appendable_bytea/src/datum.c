@@ -360,17 +360,28 @@ alloc_datum(int64 n, struct varlena **result)
 	return VARDATA(*result);
 }
 
+/* Room for a datum of a reference (NULL: none) and n bytes behind it, which are returned. */
+static inline char *
+alloc_plain(const AbRef *ref, bool padded, int64 n, struct varlena **result)
+{
+	int64		head = ref ? AB_REF_SIZE : 1;
+	char	   *p = alloc_datum(head + n, result);
+
+	if (ref)
+		write_reference(p, padded ? AB_REF_PADDED : AB_REF, ref);
+	else
+		p[0] = padded ? AB_FLAT_PADDED : AB_FLAT;
+	return p + head;
+}
+
 /* A flat value to be filled in by the caller. */
 Datum
 ab_alloc_flat(int64 length, char **data)
 {
 	struct varlena *result;
-	char	   *p;
 
 	ab_check_length(length);
-	p = alloc_datum(length + 1, &result);
-	p[0] = AB_FLAT;
-	*data = p + 1;
+	*data = alloc_plain(NULL, false, length, &result);
 	return PointerGetDatum(result);
 }
 
@@ -393,21 +404,16 @@ ab_make_flat(const char *data, int64 length)
 Datum
 ab_make_stored(const AbRef *ref, const char *tail, int64 n, int64 room)
 {
-	int64		head = ref ? AB_REF_SIZE : 1;
 	struct varlena *result;
-	char	   *p = alloc_datum(head + (room > 0 ? room : n), &result);
+	char	   *p = alloc_plain(ref, room > 0, room > 0 ? room : n, &result);
 
 	Assert(room == 0 || room > n);
-	if (ref)
-		write_reference(p, room > 0 ? AB_REF_PADDED : AB_REF, ref);
-	else
-		p[0] = room > 0 ? AB_FLAT_PADDED : AB_FLAT;
 	if (n > 0)
-		memcpy(p + head, tail, n);
+		memcpy(p, tail, n);
 	if (room > 0)
 	{
-		p[head + n] = PAD_MARK;
-		memset(p + head + n + 1, 0, room - n - 1);
+		p[n] = PAD_MARK;
+		memset(p + n + 1, 0, room - n - 1);
 	}
 	return PointerGetDatum(result);
 }
@@ -553,22 +559,18 @@ ab_append(Datum datum, const char *data, int64 length)
 	else
 	{
 		/* chunks and a tail at most: this is what every append does */
-		int64		head = value.base.vid != 0 ? AB_REF_SIZE : 1;
+		const AbRef *ref = value.base.vid != 0 ? &value.base : NULL;
 		int64		tail = value.length - value.base.stored;
 		struct varlena *v;
 		char	   *p;
 
-		Assert(length >= 0 && value.nsegments == (head > 1) + (tail > 0));
+		Assert(length >= 0 && value.nsegments == (ref != NULL) + (tail > 0));
 		ab_check_length(value.length + length);
-		p = alloc_datum(head + tail + length, &v);
-		if (head > 1)
-			write_reference(p, AB_REF, &value.base);
-		else
-			p[0] = AB_FLAT;
+		p = alloc_plain(ref, false, tail + length, &v);
 		if (tail > 0)
-			memcpy(p + head, value.segments[value.nsegments - 1].data, tail);
+			memcpy(p, value.segments[value.nsegments - 1].data, tail);
 		if (length > 0)
-			memcpy(p + head + tail, data, length);
+			memcpy(p + tail, data, length);
 		result = PointerGetDatum(v);
 	}
 	ab_value_free(&value);

@@ -67,9 +67,6 @@ ENOUGH_READ = 0.05
 #: a run takes to be merged (tuplesort.c: a tape's page both ways, and 32 pages to read ahead), and of how many runs at least and at most.
 SORTED_ROW, MERGED_RUN, MERGED_RUNS = 48, (2 + 32) * 8192, (6, 500)
 
-JOINS = ("Nested Loop", "Hash Join", "Merge Join", "Hash Left", "Hash Right", "Hash Full", "Hash Semi", "Hash Anti", "Merge Left", "Merge Right", "Merge Full",
-         "Merge Semi", "Merge Anti", "Hash Right Semi", "Hash Right Anti", "Merge Right Anti")
-
 
 def kind_of(label: str) -> str:
     """A label's kind of node: "Parallel Index Scan Backward using i on t" is an "Index Scan"."""

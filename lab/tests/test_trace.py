@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import re
 import threading
 from types import SimpleNamespace
+from typing import Iterator
 
+import psycopg
 import pytest
 
 from pg_lean import trace
@@ -20,6 +23,25 @@ def kernel(output: str) -> trace.KernelTrace:
     tracer = trace.KernelTrace.__new__(trace.KernelTrace)
     tracer.process = SimpleNamespace(stdout=io.StringIO(output), poll=lambda: 0, kill=lambda: None)
     return tracer
+
+
+@contextlib.contextmanager
+def loading(conn: psycopg.Connection) -> Iterator[None]:
+    """A session that fills a temporary table again and again meanwhile."""
+    done = threading.Event()
+
+    def work() -> None:
+        while not done.wait(0.3):
+            conn.execute("CREATE TEMP TABLE IF NOT EXISTS t (g int, v text)")
+            conn.execute("INSERT INTO t SELECT g, repeat('x', 100) FROM generate_series(1, 20000) g")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def test_statements_are_put_together() -> None:
@@ -114,20 +136,8 @@ def test_the_kernel_sees_what_a_session_does(server, pg_lean):
                 assert {name: getattr(seen, name) for name in wanted} == wanted, seen
             assert pages <= found[1].extended_pages <= pages + 100 and 0 < found[1].load_us < found[1].total_us
             assert 5000 <= found[4].appended_bytes < 50000, "what was added, not the value"
-        done = threading.Event()
-
-        def work():
-            while not done.wait(0.3):
-                conn.execute("CREATE TEMP TABLE IF NOT EXISTS t (g int, v text)")
-                conn.execute("INSERT INTO t SELECT g, repeat('x', 100) FROM generate_series(1, 20000) g")
-
-        thread = threading.Thread(target=work)
-        thread.start()
-        try:
+        with loading(conn):
             told = pg_lean("trace", str(pid), "--dsn", server.conninfo, "--count", "4", timeout=120)
-        finally:
-            done.set()
-            thread.join()
         conn.execute("DROP TABLE public.traced_values")
     assert told.returncode == 0, told.stderr
     assert ("with bpftrace; Ctrl-C" in told.stdout) if found else ("using the server's counters" in told.stdout), told.stdout
@@ -173,20 +183,8 @@ def test_what_is_seen_without_probes(server):
 
 def test_the_command_falls_back_and_says_what_it_cannot_see(server, pg_lean):
     with server.connect() as conn:
-        done = threading.Event()
-
-        def work():
-            while not done.wait(0.3):
-                conn.execute("CREATE TEMP TABLE IF NOT EXISTS t (g int, v text)")
-                conn.execute("INSERT INTO t SELECT g, repeat('x', 100) FROM generate_series(1, 20000) g")
-
-        thread = threading.Thread(target=work)
-        thread.start()
-        try:
+        with loading(conn):
             found = pg_lean("trace", str(conn.info.backend_pid), "--method", "counters", "--dsn", server.conninfo, "--count", "2", timeout=120)
-        finally:
-            done.set()
-            thread.join()
     assert found.returncode == 0, found.stderr
     assert "not seen without probes: " in found.stdout and "fast loads" in found.stdout
     assert "INSERT INTO t SELECT" in found.stdout and re.search(r"write +count: +[\d,]+  pages: +[\d,]+", found.stdout), found.stdout

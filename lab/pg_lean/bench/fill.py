@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from dataclasses import dataclass
-from typing import Any, Callable, Iterator
+from typing import Any, Iterator
 
 import psycopg
 
@@ -135,18 +136,24 @@ def fill(bench: Bench, into: str, query: str, repetitions: int, plans: dict[tupl
         bench.server.set(conn, VARIANTS[STOCK])
         expected = answer(conn, f"({text}) q")
 
-        def load(variant: str, action: Callable[[], Any]) -> Any:
+        @contextlib.contextmanager
+        def ready(variant: str) -> Iterator[None]:
+            """The settings of a variant, and a table to insert into; none is left."""
             bench.server.set(conn, VARIANTS[variant])
             if into != "CREATE TABLE AS":
                 conn.execute(f"CREATE TEMP TABLE t AS {text} LIMIT 0")
             try:
-                found = action()
+                yield
+            finally:
+                conn.execute("DROP TABLE IF EXISTS pg_temp.t")
+
+        def load(variant: str) -> Any:
+            with ready(variant):
+                found = timed(conn, statement)
                 if answer(conn, "pg_temp.t") != expected:
                     raise LabError(f"{case}: {variant} has a different answer", "This is a fault of pg_lean; please report it.")
                 sizes[query] = conn.execute("SELECT %s::bigint, pg_relation_size('pg_temp.t')", (expected[0],)).fetchone()
                 return found
-            finally:
-                conn.execute("DROP TABLE IF EXISTS pg_temp.t")
 
         def explained() -> str:
             # how many workers a plan gets shows only when it runs; one without them need not
@@ -154,14 +161,9 @@ def fill(bench: Bench, into: str, query: str, repetitions: int, plans: dict[tupl
             return explain_text(conn, statement, "ANALYZE, TIMING OFF, COSTS OFF") if "Gather" in text else text
 
         for variant in VARIANTS:
-            bench.server.set(conn, VARIANTS[variant])
-            if into != "CREATE TABLE AS":
-                conn.execute(f"CREATE TEMP TABLE t AS {text} LIMIT 0")
-            try:
+            with ready(variant):
                 plans[into, query, variant] = plan_of(explained())
-            finally:
-                conn.execute("DROP TABLE IF EXISTS pg_temp.t")
-        bench.interleave({variant: lambda variant=variant: load(variant, lambda: timed(conn, statement)) for variant in VARIANTS}, repetitions,
+        bench.interleave({variant: lambda variant=variant: load(variant) for variant in VARIANTS}, repetitions,
                          case=case, warmup=0, text=case)
 
 

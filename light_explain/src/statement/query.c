@@ -37,8 +37,8 @@
 
 /*
  * That is nothing to a statement which the planner expects to cost as much as this,
- * some ten milliseconds or more.  It has its records before its first call: others see it although
- * it returns no row, and so calls nothing again, for long.
+ * some ten milliseconds or more.  It has its records before its first call: others
+ * see it although it returns no row, and so calls nothing again, for long.
  */
 #define RECORDED_FROM_START 10000.0
 
