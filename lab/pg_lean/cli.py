@@ -41,7 +41,7 @@ SCALE = typer.Option(None, "--scale", min=1, max=10000, help="Scale of the pgben
 ITERATIONS = typer.Option(None, "--iterations", min=1, max=10000, help="Repetitions of each measurement.")
 DSN = typer.Option(None, "--dsn", help="Use this server instead of a private one; only an own schema and temp tables are touched.")
 PG_CONFIG = typer.Option(None, "--pg-config", envvar="PG_CONFIG", help="Server of the private cluster: path of its pg_config, or a label of make matrix (17, 18-assert).")
-EFFORT = typer.Option(1.0, "--effort", min=0.01, max=1.0, help="The part of a full run's repetitions to make, of each at least three; sizes stay, intervals grow.")
+EFFORT = typer.Option(1.0, "--effort", min=0.01, max=1.0, help="The part of a full run's repetitions to make, of each at least three; intervals grow. Sizes stay, but for some logs of bench-runlog, which are shorter.")
 JSON = typer.Option(False, "--json", help="Print the results as JSON on standard output; what people read goes to standard error.")
 
 

@@ -1,11 +1,14 @@
 """The run-log benchmark: every way to keep a log holds the same lines, also beside followers, of a collector, and when logs are finished."""
 
+import io
+
 import pytest
 from rich.console import Console
 
+from pg_lean import bench as frame
 from pg_lean import collecting, finished, walrecords
 from pg_lean.bench import Bench, Options
-from pg_lean.bench.runlog import LEAN, TAKEN_APART, WAYS, Case, Log
+from pg_lean.bench.runlog import LEAN, LINES, REWRITING, TAKEN_APART, WAYS, Case, Log, make_cases
 from pg_lean.cluster import Cluster
 
 
@@ -28,6 +31,28 @@ def test_every_way_keeps_the_same_lines():
                 assert log.ask("SELECT count(DISTINCT id) FROM {t} WHERE octet_length(data) BETWEEN 200 AND 10000") == 2
         for lives in found.values():
             assert len(set(lives.values())) == 1 and min(lives.values()) >= 2 * 5 * 200, lives
+
+
+def test_a_small_effort_takes_lines_only_where_waiting_and_rewriting_is_what_takes_long():
+    def lines(effort):
+        writers, cases = make_cases(Bench("runlog", None, Options(effort=effort)))
+        assert writers == 200 and [case.followers for case in cases] == [0, 0, 20, 20]
+        loop, synchronous, followed, paced = cases
+        assert {loop.lines_of(way) for way in loop.ways if way not in REWRITING} == {LINES} == {followed.lines}
+        return loop.lines_of("bytea EXTERNAL"), synchronous.lines, paced.lines
+    assert lines(1.0) == (LINES, LINES // 3, LINES // 15)
+    assert lines(0.1) == lines(0.01) == (LINES // 3, LINES // 9, 5)
+    assert make_cases(Bench("runlog", None, Options(effort=0.1)))[1][0].label("bytea EXTERNAL") == f"bytea EXTERNAL, {LINES // 3} lines each"
+    assert make_cases(Bench("runlog", None, Options()))[1][0].label("bytea EXTERNAL") == "bytea EXTERNAL"
+
+
+def test_steps_are_said_where_there_is_no_terminal(monkeypatch):
+    console = Console(file=io.StringIO(), force_terminal=False)
+    monkeypatch.setattr(frame, "SAID_EVERY", 0)
+    with Bench("runlog", None, console=console).progress(3, "a closed loop") as step:
+        for _ in range(3):
+            step("a way")
+    assert console.file.getvalue().splitlines() == ["  a closed loop ...", "  a closed loop: 1 of 3", "  a closed loop: 2 of 3"]
 
 
 def test_records_belong_to_parts():

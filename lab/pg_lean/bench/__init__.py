@@ -49,6 +49,8 @@ from pg_lean.result import Check, Flame, Headline, Listing, Note, Plot, Result, 
 PGBENCH_STEPS = "tgvp"
 #: Repetitions that no effort is too small for: fewer have no interval.
 FEWEST = 3
+#: Seconds after which steps are worth a further line where no bar can be drawn.
+SAID_EVERY = 10
 
 __all__ = ["Bench", "Options", "Result", "Note", "Table", "Series", "Plot", "Flame", "Listing", "SideBySide", "Check", "Headline",
            "Estimate", "Measurements", "Unavailable", "LabError", "human_bytes", "not_slower"]
@@ -162,13 +164,25 @@ class Bench:
         """A progress bar: `with bench.progress(12, "sizes") as step: ...; step("128 blocks")`."""
         if not self.console.is_terminal:
             self.say(f"  {text} ...")
-            yield lambda note="", advance=1: None
+            yield self._said_now_and_then(total, text)
             return
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
                    TextColumn("[dim]{task.fields[note]}"))
         with Progress(*columns, console=self.console, transient=True) as bar:
             task = bar.add_task(text, total=total, note="")
             yield lambda note="", advance=1: bar.update(task, advance=advance, note=note)
+
+    def _said_now_and_then(self, total: int, text: str) -> Callable[..., None]:
+        """Steps where there is no terminal: a line for those that end long after the line before."""
+        done, said = 0, time.monotonic()
+
+        def step(note: str = "", advance: int = 1) -> None:
+            nonlocal done, said
+            done += advance
+            if done < total and time.monotonic() - said >= SAID_EVERY:
+                self.say(f"  {text}: {done} of {total}")
+                said = time.monotonic()
+        return step
 
     @contextlib.contextmanager
     def activity(self, text: str) -> Iterator[None]:

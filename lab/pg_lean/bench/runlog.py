@@ -26,6 +26,9 @@ LINE = loglines.LENGTHS
 SNAPSHOT = 1
 #: Logs in the table for each that is written: in a table of some pages the server would scan all of them for a log.
 IDLE = 20
+#: Lines of each log, and the least part of them that a small effort leaves where it takes some away: what a way pays that writes the value again at every
+#: line grows with their square, and waiting for the disk or for the next line is most of other cases.
+LINES, LEAST = 150, 1 / 3
 #: Lines a second of all writers together, where they are paced.
 PACE = 400
 
@@ -77,6 +80,8 @@ WAYS = {way.name: way for way in (
         "SELECT :at + octet_length(substr(data, :at + 1)) AS at FROM {t} WHERE id = :id"),
 )}
 LEAN = "pg_lean, text"
+#: Which write the value again at every line.
+REWRITING = ("text EXTERNAL", "bytea EXTERNAL")
 #: Whose WAL is taken apart.
 TAKEN_APART = (LEAN, "chunk rows", "no append")
 
@@ -91,6 +96,15 @@ class Case:
     synchronous: bool = False
     followers: int = 0
     rate: int | None = None
+    #: Lines of the ways that rewrite the value at every one, if they get fewer.
+    rewritten: int | None = None
+
+    def lines_of(self, way: str) -> int:
+        return self.rewritten if self.rewritten and way in REWRITING else self.lines
+
+    def label(self, way: str) -> str:
+        """How a table names the way."""
+        return way if self.lines_of(way) == self.lines else f"{way}, {self.lines_of(way)} lines each"
 
 
 class Log:
@@ -113,6 +127,11 @@ class Log:
 
     def ask(self, query: str) -> int:
         return int(self.conn.execute(self.sql(query)).fetchone()[0] or 0)
+
+    def parts(self) -> dict[str, int]:
+        """Bytes on disk of the table and the chunks, and of the indexes of either."""
+        return {name: self.ask(f"SELECT pg_{kind}_size('{relation}')") if relation else 0 for name, (kind, relation) in
+                {"table": ("relation", "{t}"), "indexes": ("indexes", "{t}"), "chunks": ("relation", self.store), "chunk_indexes": ("indexes", self.store)}.items()}
 
     def line(self, length: int) -> str:
         """The statement that appends a line of that length to the first log."""
@@ -153,31 +172,41 @@ class Log:
         self.do(self.way.empty)
         start = self.conn.execute("SELECT pg_current_wal_insert_lsn()").fetchone()[0]
         script = f"\\set id :client_id + 1\n\\set n random({LINE[0]}, {LINE[1]})\n{self.way.append}" + ("" if "\n" in self.way.append else ";") + "\n"
+        lines = case.lines_of(self.way.name)
         with self.followers(case):
-            done = self.pgbench(script, self.writers, case.lines, case, "writer", "--random-seed=1", *([f"--rate={case.rate}"] if case.rate else []))
+            done = self.pgbench(script, self.writers, lines, case, "writer", "--random-seed=1", *([f"--rate={case.rate}"] if case.rate else []))
         found = {name: re.search(pattern, done.stdout, re.M) for name, pattern in
                  (("tps", r"^tps = ([\d.]+)"), ("ms", r"^latency average = ([\d.]+)"), ("lines", r"actually processed: (\d+)"))}
-        if done.returncode or not all(found.values()) or int(found["lines"][1]) != self.writers * case.lines:
+        if done.returncode or not all(found.values()) or int(found["lines"][1]) != self.writers * lines:
             raise LabError(f"pgbench failed for {self.way.name}: {done.stderr.strip() or done.stdout}")
         wal = self.ask(f"SELECT pg_current_wal_insert_lsn() - '{start}'::pg_lsn")
         live = self.ask(self.way.live)
-        rows, disk = self.ask("SELECT pg_relation_size('{t}')"), self.ask(self.way.disk)
+        rows, disk, parts = self.ask("SELECT pg_relation_size('{t}')"), self.ask(self.way.disk), self.parts()
         self.do(self.way.vacuum)
         return {"tps": float(found["tps"][1]), "latency_ms": float(found["ms"][1]), "wal_a_byte": wal / live, "live": live, "disk_by_live": disk / live,
-                "vacuumed_by_live": self.ask(self.way.disk) / live, "rows_bytes": rows}
+                "vacuumed_by_live": self.ask(self.way.disk) / live, "rows_bytes": rows,
+                **{name: size / live for name, size in parts.items()}}
+
+
+def make_cases(bench: Bench) -> tuple[int, list[Case]]:
+    """Writers, and what they write: at a small effort less, where that says the same."""
+    writers, lines, followers = bench.pick(full=(200, LINES, 20), quick=(20, 40, 4))
+    part = bench.pick(full=max(LEAST, bench.options.effort), quick=1)
+    some = round(lines * part)
+    every, fast = tuple(WAYS), tuple(name for name in WAYS if name not in REWRITING)
+    # of the two ways that rewrite the value at every line one: their tables are alike
+    rewriting_once = tuple(name for name in every if name != "text EXTERNAL")
+    return writers, [
+        Case("closed loop", lines, rewriting_once, rewritten=some), Case("closed loop, waiting for the disk", max(some // 3, 5), fast, synchronous=True),
+        Case(f"closed loop beside {followers} followers", lines, tuple(name for name in fast if name != "pg_lean, notifying"), followers=followers),
+        Case(f"{PACE} lines a second beside {followers} followers", max(some // 15, 5), every, synchronous=True, followers=followers, rate=PACE)]
 
 
 def run(bench: Bench) -> Result:
     """Every way in turns, for each case; what is written is bounded by size."""
     cluster = bench.need_private()
     cluster.need_extension("appendable_bytea")
-    writers, lines, followers = bench.pick(full=(200, 150, 20), quick=(20, 40, 4))
-    every, fast = tuple(WAYS), tuple(name for name in WAYS if "EXTERNAL" not in name)
-    # of the two ways that rewrite the value at every line, and take most of the time, one: their tables are alike
-    rewriting_once = tuple(name for name in every if name != "text EXTERNAL")
-    cases = [Case("closed loop", lines, rewriting_once), Case("closed loop, waiting for the disk", max(lines // 3, 5), fast, synchronous=True),
-             Case(f"closed loop beside {followers} followers", lines, tuple(name for name in fast if name != "pg_lean, notifying"), followers=followers),
-             Case(f"{PACE} lines a second beside {followers} followers", max(lines // 15, 5), every, synchronous=True, followers=followers, rate=PACE)]
+    writers, cases = make_cases(bench)
     repetitions = bench.iterations(full=5, quick=1)
     conn = bench.connect()
     try:
@@ -198,11 +227,14 @@ def report(bench: Bench, cases: list[Case], writers: int, more: list[Any], more_
     columns = {"tps": "lines a second", "latency_ms": "ms a line", "wal_a_byte": "WAL bytes a byte", "disk_by_live": "disk / live", "vacuumed_by_live": "after VACUUM",
                "rows_bytes": "bytes of the row table"}
     tables = [Table(f"{case.name.capitalize()}: {writers} writers, {case.lines} lines each", ["kept as", *columns.values()],
-                    [[name, *(bench.estimate(metric, name, case.name) for metric in columns)] for name in case.ways],
+                    [[case.label(name), *(bench.estimate(metric, name, case.name) for metric in columns)] for name in case.ways],
                     note=f"synchronous_commit = {'on' if case.synchronous else 'off'}; lines of {LINE[0]} to {LINE[1]:,} bytes; no autovacuum. "
                               f"One log in {IDLE} is written to. no append: an UPDATE of a number, which stores no line: what the statement takes in any case."
                          + (f" Followers keep each snapshot for {SNAPSHOT} s." if case.followers else "")) for case in cases]
     loop, _, followed, _ = (case.name for case in cases)
+    parts = {"table": "table", "indexes": "its indexes", "chunks": "chunks", "chunk_indexes": "their index"}
+    tables.append(Table(f"What is on disk, over live bytes: {loop}", ["kept as", *parts.values()], [[name, *(bench.estimate(metric, name, loop) for metric in parts)] for name in TAKEN_APART],
+                        note="Main forks. Every writer has a page that it is filling, and pages that the server has made in advance are not in use yet: the shorter the logs, the more that is of them."))
     live = bench.estimate("live", LEAN, followed).median
     checks = [
         Check.of("lines a second, pg_lean over chunk rows, closed loop", bench.ratio("tps", LEAN, "chunk rows", loop), ">=", 1.15),
@@ -213,6 +245,10 @@ def report(bench: Bench, cases: list[Case], writers: int, more: list[Any], more_
     ratio = bench.ratio("latency_ms", "bytea EXTERNAL", LEAN, loop)
     most = Note(f"An UPDATE that stores no line has {format_value(bench.ratio('tps', 'no append', 'chunk rows', loop))} times the lines a second of the chunk table in a closed loop, "
                 f"and pg_lean {format_value(bench.ratio('tps', LEAN, 'no append', loop))} times those of that UPDATE.", title="The UPDATE alone")
+    first = cases[0]
+    scaled = [] if first.rewritten in (None, first.lines) else [
+        Note(f"bytea EXTERNAL got {first.rewritten} lines a log in the closed loop, where a full run writes {first.lines}, and so in proportion all ways in the cases that wait for the disk. "
+             "What a way pays that writes the value again at every line grows with its length: in a full run it is further behind.", title="Smaller than a full run")]
     plot = Plot(f"Lines a second, {loop}", "", "lines a second", [Series("lines", list(cases[0].ways), [bench.estimate("tps", name, loop).median for name in cases[0].ways])],
                 kind="bar")
     return Result(
@@ -223,4 +259,4 @@ def report(bench: Bench, cases: list[Case], writers: int, more: list[Any], more_
         how="`pgbench` with prepared statements; each line is a transaction. Ways take turns in each repetition. WAL and sizes are the server's, of table, indexes, TOAST and chunks.",
         headlines=[Headline(f"a line of a run log, {writers} writers", ratio,
                             [("bytea", bench.estimate("latency_ms", "bytea EXTERNAL", loop).median), ("appendable_text", bench.estimate("latency_ms", LEAN, loop).median)])],
-        blocks=[*tables, most, *more, plot], checks=[*checks, *more_checks])
+        blocks=[*scaled, *tables, most, *more, plot], checks=[*checks, *more_checks])
