@@ -154,6 +154,8 @@ def test_single_queries_of_the_analytic_benchmark(lean, pg_lean, tmp_path):
     table = next(block for block in result["blocks"] if block.get("title", "").startswith("Each query"))
     plans = [row[table["columns"].index("plan here")] for row in table["rows"]]
     assert [row[0] for row in table["rows"]] == ["sales by flag", "sleeping customers"] and set(plans) <= {"parallel", "serial"}
+    again = [row[table["columns"].index("planned again, % of stock serial")] for row in table["rows"]]
+    assert all(isinstance(value, float) for value in again), "what is planned twice is shown beside what it takes"
 
 
 def test_prices_of_plans_come_from_plans_with_workers_and_without(lean):

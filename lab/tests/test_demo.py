@@ -63,6 +63,11 @@ def test_effort_takes_repetitions_and_never_sizes(experiment, options, full, mad
     assert bench.pick(full=5_000_000, quick=300_000) == (300_000 if bench.quick else 5_000_000)
 
 
+@pytest.mark.parametrize("options, made", [({}, 7), ({"effort": 0.2}, 6), ({"effort": 0.2, "iterations": 4}, 4), ({"effort": 0.2, "quick": True}, 2)])
+def test_a_small_effort_leaves_as_many_repetitions_as_three_variants_have_orders(experiment, options, made):
+    assert experiment(**options).all_orders(full=7, quick=2, variants=3) == made
+
+
 def test_iterations_that_the_user_asks_for_are_never_cut(experiment):
     assert temp_buffers.repetitions_of(experiment(iterations=12), 262144) == 12
 

@@ -96,6 +96,15 @@ class Bench:
         """Repetitions: --iterations if given, else one of these; of a full run's the part that --effort leaves, but FEWEST."""
         return self.options.iterations or self.pick(max(min(full, FEWEST), round(full * self.options.effort)), quick)
 
+    def all_orders(self, full: int, quick: int, variants: int) -> int:
+        """Repetitions, and so many at least that these variants have run in all orders in which they take turns (measure.interleave).
+
+        For what lives from pages in the processor's caches: a variant that always follows one
+        that reads the same pages has them there.
+        """
+        repetitions = self.iterations(full, quick)
+        return repetitions if self.quick or self.options.iterations else max(repetitions, 2 * variants)
+
     def scale(self, full: int, quick: int) -> int:
         """Scale of the pgbench data (100,000 accounts each): --scale if given, else one of these."""
         return self.options.scale or self.pick(full, quick)

@@ -6,6 +6,9 @@ and by the best plan with workers, whatever it costs to start them.  The prices 
 parallel plans are right if the first is nowhere much slower than the faster of the
 other two.  A cell is measured until the interval of that ratio tells, or long enough.
 
+A cell in which the chosen plan is the faster one itself takes few repetitions, as only
+the planner's time is between them.
+
 Cells that lose are asked of stock PostgreSQL over unlogged tables as well: an estimate
 of the server's that is wrong there, too, is not a price of ours.
 """
@@ -151,10 +154,16 @@ def measure_cell(bench: Bench, conn: psycopg.Connection, cell: Cell, variants: M
         answers[variant] = conn.execute(cell.query).fetchall()
     if len({str(answer) for answer in answers.values()}) != 1:
         raise LabError(f"{case}: the plans have different answers", "This is a fault of pg_lean; please report it.")
-    repetitions = bench.iterations(full=7, quick=3)
+    repetitions, enough = bench.iterations(full=7, quick=3), bench.all_orders(full=7, quick=3, variants=len(variants))
+
+    def settled() -> bool:
+        # between a plan and itself there is only the planner's time, so a few will do unless they lose
+        if plans["chosen"] == plans[faster(bench, case)]:
+            return judged(bench, case) != "lost" or len(bench.raw.select("chosen", case)) >= enough
+        return judged(bench, case) != "undecided" and len(bench.raw.select("chosen", case)) >= enough
+
     bench.interleave({variant: way(variant) for variant in variants}, repetitions, case=case, warmup=0, text=case,
-                     most=0 if bench.quick else repetitions * LONGER,
-                     settled=lambda: verdict(bench.ratio("ms", "chosen", faster(bench, case), case), MARGIN) != "undecided")
+                     most=0 if bench.quick else enough * LONGER, settled=settled)
     for name in KINDS[cell.kind][0]:
         conn.execute(f"RESET {name}")
     return plans
@@ -228,7 +237,7 @@ def present(bench: Bench, plans: dict[Cell, dict[str, str]], unlogged: dict[Cell
              "look-ups in either table's index; with conditions that leave little or all; with both tables in temporary buffers, and with buffers for a tenth.",
         how="`chosen` is the plan with everything on, `serial` the server's own without workers, `workers` the plan if starting workers and pages in buffers cost nothing (if a table is "
             "large enough for the server to consider workers at all). "
-            f"The three take turns, until the interval of the ratio tells, as far as {LONGER} times as many repetitions allow; time is the client's, planning included; answers are "
+            f"The three take turns in all orders, until the interval of the ratio tells, as far as {LONGER} times as many repetitions allow; time is the client's, planning included; answers are "
             "compared. The faster one is that of the lower median; ratios are taken within a repetition. Where both are one plan a cell counts only if the whole interval is above the margin.",
         blocks=blocks,
         checks=[] if bench.quick else [
