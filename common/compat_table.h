@@ -188,6 +188,40 @@ reindex_relation_compat(Oid relid)
 #define PRUNES_BY_BUFFER_compat true
 #endif
 
+/*
+ * Have the page of a block in the buffer of heap's fetch by an index; true if another one was
+ * there.  heap then finds it there and does not prune it.
+ */
+static inline bool
+heap_index_fetch_page_compat(IndexFetchHeapData *fetch, BlockNumber block)
+{
+#if PG_VERSION_NUM >= 190000
+	if (fetch->xs_blk == block)
+		return false;
+	if (BufferIsValid(fetch->xs_cbuf))
+		ReleaseBuffer(fetch->xs_cbuf);
+	fetch->xs_cbuf = InvalidBuffer;
+	fetch->xs_blk = InvalidBlockNumber;
+	fetch->xs_cbuf = ReadBuffer(fetch->xs_base.rel, block);
+	fetch->xs_blk = block;
+	return true;
+#else
+	Buffer		before = fetch->xs_cbuf;
+
+	fetch->xs_cbuf = ReleaseAndReadBuffer(before, fetch->xs_base.rel, block);
+	return fetch->xs_cbuf != before;
+#endif
+}
+
+/* Take dead rows off that page as heap does, which since 19 may change the visibility map, too. */
+#if PG_VERSION_NUM >= 190000
+#define heap_index_fetch_prune_compat(fetch) \
+	heap_page_prune_opt((fetch)->xs_base.rel, (fetch)->xs_cbuf, &(fetch)->xs_vmbuffer, \
+						((fetch)->xs_base.flags & SO_HINT_REL_READ_ONLY) != 0)
+#else
+#define heap_index_fetch_prune_compat(fetch) heap_page_prune_opt((fetch)->xs_base.rel, (fetch)->xs_cbuf)
+#endif
+
 /* Count what a scan did in the relation's statistics. */
 #if PG_VERSION_NUM >= 160000
 #define RelationStats_compat(rel, field) ((rel)->pgstat_info->counts.field)

@@ -517,24 +517,15 @@ appendable_index_fetch(struct IndexFetchTableData *scan, ItemPointer tid, Snapsh
 {
 	IndexFetchHeapData *fetch = (IndexFetchHeapData *) scan;
 
-	if (!*call_again)
+	if (!*call_again && heap_index_fetch_page_compat(fetch, ItemPointerGetBlockNumber(tid)))
 	{
-		Buffer		before = fetch->xs_cbuf;
+		Page		page = BufferGetPage(fetch->xs_cbuf);
+		Size		kept = Min(RelationGetTargetPageFreeSpace(scan->rel, HEAP_DEFAULT_FILLFACTOR) / 2,
+							   BLCKSZ / 10);
 
-		fetch->xs_cbuf = ReleaseAndReadBuffer(before, scan->rel, ItemPointerGetBlockNumber(tid));
-		if (fetch->xs_cbuf != before)
-		{
-			Page		page = BufferGetPage(fetch->xs_cbuf);
-			Size		kept = Min(RelationGetTargetPageFreeSpace(scan->rel, HEAP_DEFAULT_FILLFACTOR) / 2,
-								   BLCKSZ / 10);
-
-			/*
-			 * who has no lock may be wrong, and prunes once too often, or
-			 * later
-			 */
-			if (PageIsFull(page) || PageGetHeapFreeSpace(page) < kept)
-				heap_page_prune_opt_compat(scan->rel, fetch->xs_cbuf);
-		}
+		/* who has no lock may be wrong, and prunes once too often, or later */
+		if (PageIsFull(page) || PageGetHeapFreeSpace(page) < kept)
+			heap_index_fetch_prune_compat(fetch);
 	}
 	return heap->index_fetch_tuple(scan, tid, snapshot, slot, call_again, all_dead);
 }
@@ -641,8 +632,7 @@ ab_am_install(void)
 	routine.tuple_complete_speculative = appendable_complete_speculative;
 	routine.tuple_delete = appendable_delete;
 	routine.tuple_update = appendable_update;
-	if (PRUNES_BY_BUFFER_compat)
-		routine.index_fetch_tuple = appendable_index_fetch;
+	routine.index_fetch_tuple = appendable_index_fetch;
 	routine.relation_set_new_file_compat = appendable_new_file;
 	routine.relation_nontransactional_truncate = appendable_nontransactional_truncate;
 	routine.relation_toast_am = appendable_toast_am;
