@@ -7,9 +7,9 @@
  * function lives in the extension's schema, and so does the type.  search_path is
  * never used: it is empty in apply workers, in restores and in some event triggers.
  *
- * The answers are kept until a syscache that they came from is invalidated.  They
- * are OIDs, not pointers, and every caller asks again rather than keep one across
- * something that may process invalidations.
+ * The answers are kept until a syscache that they came from is invalidated, as are the
+ * types' casts (type_plan.c).  They are OIDs, not pointers, and every caller asks again
+ * rather than keep one across something that may process invalidations.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -32,8 +32,8 @@
 
 #include "store.h"
 
-static bool names_valid = false;
-static uint32 names_generation = 0;
+uint64		ab_names_generation = 1;
+static uint64 found_generation = 0; /* when everything was looked up */
 static Oid	cached_am = InvalidOid;
 static AbType cached_types[AB_NTYPES] = {
 	{"appendable_bytea", BYTEAOID, "bytea", "sha256", InvalidOid},
@@ -45,8 +45,7 @@ static Oid	cached_stores = InvalidOid;
 static void
 forget_names(Datum arg, int cacheid, uint32 hashvalue)
 {
-	names_valid = false;
-	names_generation++;
+	ab_names_generation++;
 }
 
 /* Look everything up again. */
@@ -58,7 +57,7 @@ look_up_names(void)
 	Oid			am = InvalidOid,
 				schema = InvalidOid,
 				handler = InvalidOid;
-	uint32		generation = names_generation;
+	uint64		generation = ab_names_generation;
 
 	if (!IsTransactionState() || !OidIsValid(MyDatabaseId))
 	{
@@ -97,13 +96,13 @@ look_up_names(void)
 	 * not before: a look-up may be cancelled, and an invalidation may come
 	 * meanwhile
 	 */
-	names_valid = generation == names_generation;
+	found_generation = generation;
 }
 
 static inline void
 find_names(void)
 {
-	if (unlikely(!names_valid))
+	if (unlikely(found_generation != ab_names_generation))
 		look_up_names();
 }
 
@@ -228,6 +227,7 @@ void
 ab_names_install(void)
 {
 	CacheRegisterSyscacheCallback(AMNAME, forget_names, (Datum) 0);
+	CacheRegisterSyscacheCallback(CASTSOURCETARGET, forget_names, (Datum) 0);
 	CacheRegisterSyscacheCallback(TYPENAMENSP, forget_names, (Datum) 0);
 	CacheRegisterSyscacheCallback(NAMESPACENAME, forget_names, (Datum) 0);
 	CacheRegisterSyscacheCallback(PROCOID, forget_names, (Datum) 0);

@@ -57,6 +57,9 @@ typedef struct AbType
 
 #define AB_NTYPES 2
 
+/* Another one whenever names, and what is found by them, must be looked up again. */
+extern uint64 ab_names_generation;
+
 extern const AbType *ab_types(void);
 extern const AbType *ab_type_of(Oid type);
 extern Oid	ab_am_oid(void);

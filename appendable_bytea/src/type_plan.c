@@ -41,7 +41,6 @@
 #include "optimizer/planner.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
-#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
@@ -121,23 +120,15 @@ cast_function(Oid source, Oid target)
 
 /* What was found last; looking it up is a tenth of what a short statement's planning takes. */
 static AbCasts kept_casts;
-static bool casts_kept = false;
-static uint32 casts_generation = 0;
-
-static void
-forget_casts(Datum arg, int cacheid, uint32 hashvalue)
-{
-	casts_kept = false;
-	casts_generation++;
-}
+static uint64 kept_generation = 0; /* of names, when they were looked up */
 
 /* The types and their casts in this database; false if it has none. */
 bool
 ab_find_casts(AbCasts *casts)
 {
-	uint32		generation = casts_generation;
+	uint64		generation = ab_names_generation;
 
-	if (casts_kept)
+	if (kept_generation == generation)
 	{
 		*casts = kept_casts;
 		return casts->ntypes > 0;
@@ -161,9 +152,9 @@ ab_find_casts(AbCasts *casts)
 		casts->schema = get_func_namespace(cast->from_plain);
 		casts->ntypes++;
 	}
+	/* what is invalidated while it is looked up leaves another generation */
 	kept_casts = *casts;
-	/* it may have changed while it was looked up */
-	casts_kept = generation == casts_generation;
+	kept_generation = generation;
 	return casts->ntypes > 0;
 }
 
@@ -489,9 +480,4 @@ ab_own_forms_install(void)
 {
 	previous_planner = planner_hook;
 	planner_hook = plan_own_forms;
-	/* and that of the access method, by which the types are found */
-	CacheRegisterSyscacheCallback(AMNAME, forget_casts, (Datum) 0);
-	CacheRegisterSyscacheCallback(CASTSOURCETARGET, forget_casts, (Datum) 0);
-	CacheRegisterSyscacheCallback(PROCOID, forget_casts, (Datum) 0);
-	CacheRegisterSyscacheCallback(TYPENAMENSP, forget_casts, (Datum) 0);
 }
