@@ -6,6 +6,7 @@ import pytest
 
 from pg_lean.appending import BATCHES, METHODS, Store, make_source
 from pg_lean.bench import Bench
+from pg_lean.bench.append import clean_buffers, compared, with_processor_time
 from pg_lean.cluster import Cluster
 
 
@@ -89,3 +90,31 @@ def test_methods_of_the_benchmark_hold_what_they_were_given(appendable):
             store.drop_values()
         finally:
             store.close()
+
+
+def test_processor_time_is_what_tells_methods_apart(appendable):
+    with appendable.connect() as conn:
+        sample = with_processor_time(conn, lambda: {"ms": float(conn.execute("SELECT count(*) FROM generate_series(1, 300000)").fetchone()[0])})()
+        assert sample["ms"] == 300000 and sample["cpu_ms"] > 0
+    bench = Bench("test", appendable)
+    bench.raw.add("pg_lean", 0, "seen", ms=1.0, cpu_ms=3.0)
+    bench.raw.add("stock", 0, "seen", ms=2.0, cpu_ms=2.0)
+    bench.raw.add("pg_lean", 0, "not seen", ms=1.0)
+    bench.raw.add("stock", 0, "not seen", ms=2.0)
+    assert [(name, ratio.median) for name, ratio in (compared(bench, "pg_lean", "stock", case) for case in ("seen", "not seen"))] == [("processor time", 1.5), ("time", 0.5)]
+
+
+def test_no_buffer_is_dirty_when_pages_are_to_be_made(appendable):
+    with appendable.connect() as conn:
+        if not conn.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'pg_buffercache'").fetchone():
+            pytest.skip("pg_buffercache is not installed for this server")
+        conn.execute("CREATE EXTENSION pg_buffercache")
+        conn.execute("CREATE TABLE dirtied AS SELECT i FROM generate_series(1, 10000) i")
+        dirty = "SELECT count(*) FROM pg_buffercache WHERE isdirty AND relfilenode = pg_relation_filenode('dirtied')"
+        try:
+            assert conn.execute(dirty).fetchone()[0] > 0
+            clean_buffers(conn)
+            assert conn.execute(dirty).fetchone()[0] == 0
+        finally:
+            conn.execute("DROP TABLE dirtied")
+            conn.execute("DROP EXTENSION pg_buffercache")
