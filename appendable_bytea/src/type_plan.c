@@ -120,7 +120,7 @@ cast_function(Oid source, Oid target)
 
 /* What was found last; looking it up is a tenth of what a short statement's planning takes. */
 static AbCasts kept_casts;
-static uint64 kept_generation = 0; /* of names, when they were looked up */
+static uint64 kept_generation = 0;	/* of names, when they were looked up */
 
 /* The types and their casts in this database; false if it has none. */
 bool
