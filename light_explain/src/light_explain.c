@@ -281,7 +281,7 @@ _PG_init(void)
 	}
 
 	light_clock_init();
-	light_hotpath_init();
+	light_phase_init(light_hotpath_init());
 	light_sample_init();
 	light_explain_init();
 

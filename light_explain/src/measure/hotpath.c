@@ -33,11 +33,8 @@
 #include "measure/quick.h"
 #include "storage/bufmgr.h"
 
-#if defined(__x86_64__)
+#if LIGHT_HAVE_AVX2
 #include <x86intrin.h>
-#define LIGHT_HAVE_AVX2 1
-#else
-#define LIGHT_HAVE_AVX2 0
 #endif
 
 LightState	light = {.top = &light_bottom};
@@ -56,13 +53,6 @@ typedef enum Compare
 typedef void *(*BookUsage) (LightRecord *record, void *pass);
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
-
-/*
- * Where core's counters are.  Volatile, so that a wrapper reads the pointers at
- * both looks instead of saving registers to keep them across the call.
- */
-static const BufferUsage *volatile buffers_at = &pgBufferUsage;
-static const WalUsage *volatile wal_at = &pgWalUsage;
 
 /* Has any counter moved since the last look? */
 ALWAYS_INLINE bool
@@ -87,7 +77,7 @@ changed_portable(Compare compare)
  */
 typedef long long Words4 __attribute__((vector_size(32), aligned(8), may_alias));
 
-__attribute__((target("avx2")))
+LIGHT_FOR_AVX2
 ALWAYS_INLINE bool
 changed_avx2(Compare compare)
 {
@@ -126,9 +116,11 @@ book_all_portable(LightRecord *record, void *pass)
 static pg_noinline void *
 book_lite_portable(LightRecord *record, void *pass)
 {
-	if (unlikely(pgWalUsage.wal_records != light.seen.wal.wal_records) || unlikely(track_io_timing))
+	if (unlikely(track_io_timing))
 		return book_all_portable(record, pass);
 	light_book_blocks(&record->self.buffers, &light.seen.buffers, &pgBufferUsage);
+	if (unlikely(pgWalUsage.wal_records != light.seen.wal.wal_records))
+		light_book_words(&record->self.wal, &light.seen.wal, &pgWalUsage, LIGHT_WAL_WORDS);
 	return pass;
 }
 
@@ -140,7 +132,7 @@ book_lite_portable(LightRecord *record, void *pass)
  * until the next look would wait for them: building a hash table took three times
  * as long.
  */
-__attribute__((target("avx2")))
+LIGHT_FOR_AVX2
 static pg_noinline void *
 book_all_avx2(LightRecord *record, void *pass)
 {
@@ -148,7 +140,7 @@ book_all_avx2(LightRecord *record, void *pass)
 	return book_all_portable(record, pass);
 }
 
-__attribute__((target("avx2")))
+LIGHT_FOR_AVX2
 static pg_noinline void *
 book_lite_avx2(LightRecord *record, void *pass)
 {
@@ -192,7 +184,7 @@ call_node(PlanState *node, const LightClock clock, const Compare compare, bool (
 		start = read_clock(clock);
 	if (compare != COMPARE_NOTHING && unlikely(changed(compare)))
 		(void) book(caller, NULL);
-	if (unlikely(record->caller != caller))
+	if (unlikely(record->under != caller))
 		light_change_caller(record, caller);
 
 	light.top = record;
@@ -230,7 +222,7 @@ call_timed(PlanState *node, const Compare compare, bool (*changed) (Compare), Bo
 	int64		start;
 	int64		end;
 
-	if (unlikely(record->caller != caller))
+	if (unlikely(record->under != caller))
 		light_change_caller(record, caller);
 	start = read_clock(LIGHT_CLOCK_SAMPLED);
 	if (compare != COMPARE_NOTHING && unlikely(changed(compare)))
@@ -273,7 +265,7 @@ call_sampled(PlanState *node, ExecProcNodeMtd timed, const Compare compare, bool
 
 	if (compare != COMPARE_NOTHING && unlikely(changed(compare)))
 		node = book(light.top, node);
-	if (unlikely(((LightRecord *) node->instrument)->caller != light.top))
+	if (unlikely(((LightRecord *) node->instrument)->under != light.top))
 		node = change_caller(node);
 	record = (LightRecord *) node->instrument;
 
@@ -281,7 +273,7 @@ call_sampled(PlanState *node, ExecProcNodeMtd timed, const Compare compare, bool
 	slot = node->ExecProcNodeReal(node);
 	if (compare != COMPARE_NOTHING && unlikely(changed(compare)))
 		slot = book(record, slot);
-	light.top = record->caller;
+	light.top = record->under;
 
 	if (!TupIsNull(slot))
 		record->core.tuplecount += 1.0;
@@ -331,11 +323,12 @@ light_call_as_core(PlanState *node, bool system_clock)
 	return slot;
 }
 
-/* WAL that a quick call wrote: see light_call_quickly(). */
-void
-light_add_wal_since(NodeInstrumentation_compat *instr, WalUsage before)
+/* WAL that a quick call wrote: see light_call_quickly().  Returns its last argument. */
+TupleTableSlot *
+light_add_wal_since(NodeInstrumentation_compat *instr, WalUsage before, TupleTableSlot *slot)
 {
 	WalUsageAccumDiff(InstrWal_compat(instr), &pgWalUsage, &before);
+	return slot;
 }
 
 #define WRAPPER(name, clock, compare, with) \
@@ -363,7 +356,6 @@ name(PlanState *node) \
 }
 
 #define FOR_ALL
-#define FOR_AVX2 __attribute__((target("avx2")))
 
 WRAPPERS(none, LIGHT_CLOCK_NONE)
 SAMPLED(sampled_nothing, COMPARE_NOTHING, portable, FOR_ALL)
@@ -386,15 +378,15 @@ static const ExecProcNodeMtd (*wrappers)[3] = portable_wrappers;
 #if LIGHT_HAVE_AVX2
 
 #define AVX2_WRAPPERS(clock, CLOCK) \
-__attribute__((target("avx2"))) WRAPPER(clock##_lite_avx2, CLOCK, COMPARE_LITE, avx2) \
-__attribute__((target("avx2"))) WRAPPER(clock##_all_avx2, CLOCK, COMPARE_ALL, avx2)
+LIGHT_FOR_AVX2 WRAPPER(clock##_lite_avx2, CLOCK, COMPARE_LITE, avx2) \
+LIGHT_FOR_AVX2 WRAPPER(clock##_all_avx2, CLOCK, COMPARE_ALL, avx2)
 
 AVX2_WRAPPERS(none, LIGHT_CLOCK_NONE)
 AVX2_WRAPPERS(system, LIGHT_CLOCK_SYSTEM)
 AVX2_WRAPPERS(tsc, LIGHT_CLOCK_TSC)
 AVX2_WRAPPERS(ordered, LIGHT_CLOCK_ORDERED)
-SAMPLED(sampled_lite_avx2, COMPARE_LITE, avx2, FOR_AVX2)
-SAMPLED(sampled_all_avx2, COMPARE_ALL, avx2, FOR_AVX2)
+SAMPLED(sampled_lite_avx2, COMPARE_LITE, avx2, LIGHT_FOR_AVX2)
+SAMPLED(sampled_all_avx2, COMPARE_ALL, avx2, LIGHT_FOR_AVX2)
 
 static const ExecProcNodeMtd avx2_wrappers[5][3] = {
 	[LIGHT_CLOCK_NONE] = {none_nothing, none_lite_avx2, none_all_avx2},
@@ -406,8 +398,8 @@ static const ExecProcNodeMtd avx2_wrappers[5][3] = {
 
 #endif
 
-/* Choose the wrappers that this processor can run. */
-void
+/* Choose the wrappers that this processor can run; returns whether those are for AVX2. */
+bool
 light_hotpath_init(void)
 {
 #if LIGHT_HAVE_AVX2
@@ -415,6 +407,7 @@ light_hotpath_init(void)
 	if (__builtin_cpu_supports("avx2"))
 		wrappers = avx2_wrappers;
 #endif
+	return wrappers != portable_wrappers;
 }
 
 /* The wrapper of nodes with records. */

@@ -52,6 +52,14 @@ typedef long long LightWords2 __attribute__((vector_size(16), aligned(8), may_al
 
 StaticAssertDecl(LIGHT_LITE_WORDS % 2 == 0, "counters are taken by twos");
 
+/* Functions that are compiled for newer processors as well. */
+#if defined(__x86_64__)
+#define LIGHT_HAVE_AVX2 1
+#define LIGHT_FOR_AVX2 __attribute__((target("avx2")))
+#else
+#define LIGHT_HAVE_AVX2 0
+#endif
+
 /* Block counters and WAL as they were: what short calls copy. */
 typedef struct LightGlance
 {
@@ -257,8 +265,10 @@ typedef struct LightRecord
 {
 	NodeInstrumentation_compat core;	/* must be first */
 
-	struct LightRecord *caller pg_attribute_aligned(64);	/* on top when this node
-															 * was last called */
+	struct LightRecord *caller pg_attribute_aligned(64);	/* who called this node
+															 * last */
+	struct LightRecord *under;	/* on top when it did: the caller, unless that
+								 * was passed: see joins.c */
 	int64		total;			/* ticks in this node and what it called */
 	int64		startup;		/* ... of the first call of each cycle */
 	struct LightRecord *callees;	/* list of nodes whose caller this is */
@@ -266,7 +276,7 @@ typedef struct LightRecord
 	int32		left[2];		/* calls until one is timed: first ones of a
 								 * cycle, others */
 	int32		in_page;		/* calls that need no look, of those that were */
-	int32		granted;		/* ... granted last: see pages.c */
+	int32		granted;		/* ... granted last: see pages.c and joins.c */
 
 	/* seldom touched */
 	LightUsage	self pg_attribute_aligned(64);	/* usage while on top */
@@ -277,6 +287,7 @@ typedef struct LightRecord
 								 * callers, less usage booked under earlier
 								 * callers of this node */
 	struct LightBooks *books;
+	struct LightRecord *passed; /* the join above it, if that may be passed */
 	struct LightBlocks *blocks; /* see blocks.c */
 	int64		cost;			/* ticks of a call that is not timed, for us */
 	int64		added;			/* part of total that measuring costs */
@@ -317,7 +328,7 @@ typedef struct LightBooks
 } LightBooks;
 
 /*
- * The stack of running nodes: its top; the links are LightRecord.caller.  The
+ * The stack of running nodes: its top; the links are LightRecord.under.  The
  * counters were last looked at when they were "seen".
  */
 typedef struct LightState
@@ -362,7 +373,7 @@ light_now(void)
 extern LIGHT_PRIVATE void light_sample_init(void);
 extern LIGHT_PRIVATE double light_sample_cost(void);
 extern LIGHT_PRIVATE void light_quick_cost(double *in_node, double *in_caller);
-extern LIGHT_PRIVATE void light_sample_start(LightRecord *record, bool scans_pages);
+extern LIGHT_PRIVATE void light_sample_start(LightRecord *record, bool unlooked);
 extern LIGHT_PRIVATE void light_sample(LightRecord *record, int kind, int64 elapsed);
 extern LIGHT_PRIVATE bool light_sampled(const LightRecord *record);
 extern LIGHT_PRIVATE void light_sample_finish(LightBooks *books, double seconds_per_tick);
@@ -373,15 +384,20 @@ extern LIGHT_PRIVATE void light_watched(LightBooks *books);
 
 /* hotpath.c */
 extern LIGHT_PRIVATE TupleTableSlot *light_call_as_core(PlanState *node, bool system_clock);
-extern LIGHT_PRIVATE void light_add_wal_since(NodeInstrumentation_compat *instr, WalUsage before);
+extern LIGHT_PRIVATE TupleTableSlot *light_add_wal_since(NodeInstrumentation_compat *instr, WalUsage before, TupleTableSlot *slot);
 extern LIGHT_PRIVATE void light_sync(LightRecord *record);
 extern LIGHT_PRIVATE ExecProcNodeMtd light_wrapper_for(LightClock clock, bool usage, bool full);
-extern LIGHT_PRIVATE void light_hotpath_init(void);
+extern LIGHT_PRIVATE bool light_hotpath_init(void);
 
 /* pages.c */
 extern LIGHT_PRIVATE bool light_scans_pages(PlanState *node);
 extern LIGHT_PRIVATE TupleTableSlot *light_scan_pages(PlanState *node);
+extern LIGHT_PRIVATE bool light_copies_columns(const Plan *plan);
 extern LIGHT_PRIVATE void light_pages_settle(LightRecord *record);
+
+/* joins.c */
+extern LIGHT_PRIVATE bool light_passes_join(PlanState *node);
+extern LIGHT_PRIVATE TupleTableSlot *light_pass_join(PlanState *node);
 
 /* blocks.c */
 extern LIGHT_PRIVATE bool light_counts_blocks(PlanState *node);
@@ -389,7 +405,7 @@ extern LIGHT_PRIVATE TupleTableSlot *light_count_blocks(PlanState *node);
 extern LIGHT_PRIVATE double light_blocks_estimate(const LightRecord *record);
 
 /* usage.c */
-extern LIGHT_PRIVATE void light_change_caller(LightRecord *record, LightRecord *caller);
+extern LIGHT_PRIVATE void light_change_caller(LightRecord *record, LightRecord *top);
 extern LIGHT_PRIVATE void light_root_enter(LightBooks *books, LightRecord *caller);
 extern LIGHT_PRIVATE void light_root_leave(LightBooks *books, LightRecord *caller);
 extern LIGHT_PRIVATE void light_settle_usage(LightBooks *books);

@@ -24,9 +24,9 @@
 #include "nodes/primnodes.h"
 #include "utils/rel.h"
 
-/* Does making a row of a scan's result no more than copy columns? */
-static bool
-copies_columns(const Plan *plan)
+/* Does making a row of a node's result no more than copy columns? */
+bool
+light_copies_columns(const Plan *plan)
 {
 	ListCell   *lc;
 
@@ -51,7 +51,7 @@ light_scans_pages(PlanState *node)
 	static int	trusted = -1;
 	Relation	relation;
 
-	if (!IsA(node, SeqScanState) || node->qual != NULL || (node->ps_ProjInfo != NULL && !copies_columns(node->plan)))
+	if (!IsA(node, SeqScanState) || node->qual != NULL || (node->ps_ProjInfo != NULL && !light_copies_columns(node->plan)))
 		return false;
 	if (trusted < 0)
 		trusted = !light_other_minor();
@@ -106,7 +106,7 @@ light_scan_pages(PlanState *node)
 	LightRecord *record = (LightRecord *) node->instrument;
 	TupleTableSlot *slot;
 
-	if (unlikely(record->in_page <= 0 || record->caller != light.top || !record->core.running ||
+	if (unlikely(record->in_page <= 0 || record->under != light.top || !record->core.running ||
 				 !ScanDirectionIsForward(node->state->es_direction)))
 		return look(node, record);
 

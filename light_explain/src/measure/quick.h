@@ -33,24 +33,34 @@ light_count_row(NodeInstrumentation_compat *instr, TupleTableSlot *slot)
 }
 
 /*
+ * Where core's counters are.  Volatile, so that a wrapper reads the pointers at
+ * both looks instead of saving registers to keep them across the call.
+ */
+static const BufferUsage *volatile buffers_at = &pgBufferUsage;
+static const WalUsage *volatile wal_at = &pgWalUsage;
+
+/*
  * One call of a node as core's ExecProcNodeInstr makes it, with the same figures in
  * core's own fields, in a statement that is timed by the processor's counter, whose
  * rate is known, without times of I/O.  The call began at "start", or just now if
- * that is 0.
+ * that is 0; "running" if it is not the first one of a cycle.
  * The flags in core's struct are not asked: wrap_tree() in phase.c may have taken
  * them away, so that core does not measure the shutting down of a node that has
  * nothing to shut down.
+ *
+ * Of what is needed after the call only the node is in a register: each of them
+ * would have to be saved first.
  */
 static pg_attribute_always_inline TupleTableSlot *
-light_call_quickly(PlanState *node, int64 start)
+light_call_quickly(PlanState *node, int64 start, bool running)
 {
-	const LightWords2 *now = (const LightWords2 *) &pgBufferUsage;
+	const LightWords2 *now = (const LightWords2 *) buffers_at;
 	LightWords2 before0 = now[0];
 	LightWords2 before1 = now[1];
 	LightWords2 before2 = now[2];
 	LightWords2 before3 = now[3];
 	LightWords2 before4 = now[4];
-	WalUsage	wal = pgWalUsage;
+	WalUsage	wal = *wal_at;
 	NodeInstrumentation_compat *instr;
 	int			options;
 	TupleTableSlot *slot;
@@ -68,15 +78,19 @@ light_call_quickly(PlanState *node, int64 start)
 	{
 		LightWords2 *sum = (LightWords2 *) InstrBuffers_compat(instr);
 
+		now = (const LightWords2 *) buffers_at;
 		sum[0] += now[0] - before0;
 		sum[1] += now[1] - before1;
 		sum[2] += now[2] - before2;
 		sum[3] += now[3] - before3;
 		sum[4] += now[4] - before4;
 	}
-	if (unlikely(pgWalUsage.wal_records != wal.wal_records) && (options & INSTRUMENT_WAL))
-		light_add_wal_since(instr, wal);
-	light_count_row(instr, slot);
+	if (unlikely(wal_at->wal_records != wal.wal_records) && (options & INSTRUMENT_WAL))
+		slot = light_add_wal_since(instr, wal, slot);
+	if (!running)
+		light_count_row(node->instrument, slot);
+	else if (!TupIsNull(slot))
+		node->instrument->tuplecount += 1.0;
 	return slot;
 }
 

@@ -69,7 +69,8 @@ static struct
 	int64		inside;			/* shown in the time of a timed call */
 	int64		timed;			/* all that a timed call costs */
 	int64		untimed;		/* all that another one costs */
-	int64		in_page;		/* ... that is not looked at: see pages.c */
+	int64		in_page;		/* ... that is not looked at: see pages.c and
+								 * joins.c */
 	int64		worth;			/* time for which one timed call is enough */
 }			cost;
 
@@ -130,12 +131,12 @@ usual_call(const LightSamples *samples)
 	return (int64) ((uint64) samples->average / AVERAGED);
 }
 
-/* A node gets a record: its first calls will be timed. */
+/* A node gets a record: its first calls will be timed.  Most others may need no look. */
 void
-light_sample_start(LightRecord *record, bool scans_pages)
+light_sample_start(LightRecord *record, bool unlooked)
 {
 	record->left[0] = record->left[1] = 1;
-	record->cost = scans_pages ? cost.in_page : cost.untimed;
+	record->cost = unlooked ? cost.in_page : cost.untimed;
 }
 
 /* Keep a call that took "net", and for which "sum" is added to the node's time. */
@@ -325,7 +326,7 @@ least(PlanState *node, LightRecord *record, bool timed, bool inside)
 
 		memset(record->samples, 0, sizeof(record->samples));
 		record->left[0] = record->left[1] = timed ? 1 : PG_INT32_MAX;
-		record->caller = light.top;
+		record->caller = record->under = light.top;
 		record->total = 0;
 		ticks = light_now();
 		for (int i = 0; i < CALLS; i++)

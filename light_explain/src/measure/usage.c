@@ -55,14 +55,34 @@ new_usage(LightBooks *books)
 }
 
 /*
- * A node is called by another one than before: close the account with the old
- * caller.  Called from the wrappers; may fail for lack of memory, with nothing
- * changed.
+ * Who calls a node?  Who is on the stack's top, but for a join that called it
+ * without being there.
+ */
+static inline LightRecord *
+caller_of(const LightRecord *record, LightRecord *top)
+{
+	LightRecord *join = record->passed;
+
+	return join != NULL && join->in_page < join->granted ? join : top;
+}
+
+/*
+ * A node is called by another one than before, or with another one on the stack's
+ * top: close the account with the old caller.  Called from the wrappers; may fail for
+ * lack of memory, with nothing changed.
  */
 void
-light_change_caller(LightRecord *record, LightRecord *caller)
+light_change_caller(LightRecord *record, LightRecord *top)
 {
-	LightRecord *owner = list_owner(record, caller);
+	LightRecord *caller = caller_of(record, top);
+	LightRecord *owner;
+
+	if (record->caller == caller)
+	{
+		record->under = top;
+		return;
+	}
+	owner = list_owner(record, caller);
 
 	if (record->caller != NULL)
 	{
@@ -75,6 +95,7 @@ light_change_caller(LightRecord *record, LightRecord *caller)
 		{
 			/* only another statement's node below our root: same list */
 			record->caller = caller;
+			record->under = top;
 			return;
 		}
 		if (record->books->usage)
@@ -104,6 +125,7 @@ light_change_caller(LightRecord *record, LightRecord *caller)
 	record->next_callee = owner->callees;
 	owner->callees = record;
 	record->caller = caller;
+	record->under = top;
 }
 
 /* ---- root --------------------------------------------------------------- */

@@ -70,7 +70,7 @@ measure(LightClock clock, double *inside, double *outside)
 
 		/* nothing in here fails, and no node of a statement changes its clock */
 		node->ExecProcNode = light_wrapper_for(clock, true, false);
-		record->caller = light.top;
+		record->caller = record->under = light.top;
 		record->total = 0;
 		ticks = call_often(node);
 		all = Min(all, ticks);

@@ -35,7 +35,9 @@ light_role(PlanState *node, bool count_blocks)
 		default:
 			if (count_blocks && light_counts_blocks(node))
 				return LIGHT_SCAN;
-			return light_scans_pages(node) ? LIGHT_PAGES : LIGHT_NODE;
+			if (light_scans_pages(node))
+				return LIGHT_PAGES;
+			return light_passes_join(node) ? LIGHT_JOIN : LIGHT_NODE;
 	}
 }
 

@@ -42,13 +42,13 @@ static TupleTableSlot *gather_call(PlanState *node);
 /*
  * What a node of a role carries in a phase of its statement.  Until its first call
  * it carries what it would in LIGHT_STARTED, but in the quick phase, which has one
- * function for all calls.
+ * function for all calls; light_phase_init() may take another one.
  */
-static const ExecProcNodeMtd wrappers[][LIGHT_ROLES] = {
-	[LIGHT_STARTED] = {first_call, first_call, first_call, first_call, NULL},
-	[LIGHT_QUICK] = {quick_call, quick_call, quick_call, quick_call, NULL},
-	[LIGHT_PROBED] = {probing_call, probing_call, probing_call, probing_call, NULL},
-	[LIGHT_RECORDED] = {recorded_call, light_count_blocks, light_scan_pages, gather_call, NULL},
+static ExecProcNodeMtd wrappers[][LIGHT_ROLES] = {
+	[LIGHT_STARTED] = {first_call, first_call, first_call, first_call, first_call, NULL},
+	[LIGHT_QUICK] = {quick_call, quick_call, quick_call, quick_call, quick_call, NULL},
+	[LIGHT_PROBED] = {probing_call, probing_call, probing_call, probing_call, probing_call, NULL},
+	[LIGHT_RECORDED] = {recorded_call, light_count_blocks, light_scan_pages, light_pass_join, gather_call, NULL},
 };
 
 StaticAssertDecl(lengthof(wrappers) == LIGHT_FINISHED, "all phases in which nodes are called");
@@ -73,7 +73,8 @@ wrapper_of(const LightQuery *query, LightPhase phase, LightRole role)
 	ExecProcNodeMtd wrapper = wrappers[phase][role];
 
 	/* the same in one step, for nodes with records are called often */
-	if (wrapper == recorded_call || (wrapper == light_scan_pages && times_each_call(query)))
+	if (wrapper == recorded_call ||
+		((wrapper == light_scan_pages || wrapper == light_pass_join) && times_each_call(query)))
 		return query->books.wrapper;
 	return wrapper;
 }
@@ -130,7 +131,7 @@ wrap_tree(LightQuery *query, PlanState *node)
 	{
 		if (query->phase == LIGHT_QUICK)
 		{
-			node->ExecProcNode = quick_call;
+			node->ExecProcNode = wrappers[LIGHT_QUICK][LIGHT_NODE];
 			if (!shuts_down && query->estate->es_subplanstates == NIL)
 				InstrSetNeeds_compat(node->instrument, 0);
 		}
@@ -241,14 +242,16 @@ calls_of(const NodeInstrumentation_compat *instr)
 	return instr->ntuples + instr->tuplecount + instr->nloops;
 }
 
-/* A call in the quick phase. */
-static TupleTableSlot *pg_attribute_hot
-quick_call(PlanState *node)
+/*
+ * A call in the quick phase that is a node's first one in a cycle, at which core looks
+ * at the stack's depth, or may be one too many for that phase.
+ */
+static pg_noinline TupleTableSlot *pg_attribute_hot
+quick_special(PlanState *node)
 {
 	LightQuery *query = light_chain.current;
 	int64		start = 0;
 
-	/* core looks in a node's first call */
 	if (!node->instrument->running)
 	{
 		check_stack_depth();
@@ -262,7 +265,45 @@ quick_call(PlanState *node)
 		calls_of(node->instrument) >= query->switch_after && change_to_records(node, query))
 		return node->ExecProcNode(node);
 
-	return light_call_quickly(node, start);
+	return light_call_quickly(node, start, false);
+}
+
+/* A call in the quick phase. */
+static pg_attribute_always_inline TupleTableSlot *
+call_in_quick_phase(PlanState *node)
+{
+	LightQuery *query = light_chain.current;
+
+	if (unlikely(query == NULL || !node->instrument->running || query->calls + 1 >= query->switch_after))
+		return quick_special(node);
+	query->calls++;
+	return light_call_quickly(node, 0, true);
+}
+
+static TupleTableSlot *pg_attribute_hot
+quick_call(PlanState *node)
+{
+	return call_in_quick_phase(node);
+}
+
+#if LIGHT_HAVE_AVX2
+/* The same instructions, but they take counters from memory wherever those are: some ten less. */
+LIGHT_FOR_AVX2
+static TupleTableSlot *pg_attribute_hot
+quick_call_avx2(PlanState *node)
+{
+	return call_in_quick_phase(node);
+}
+#endif
+
+/* The library was loaded: take the function that this processor can run. */
+void
+light_phase_init(bool avx2)
+{
+#if LIGHT_HAVE_AVX2
+	for (int role = 0; avx2 && role < LIGHT_LEFT; role++)
+		wrappers[LIGHT_QUICK][role] = quick_call_avx2;
+#endif
 }
 
 /* A call in the other phase without records: core's ExecProcNodeInstr. */
@@ -305,6 +346,17 @@ light_record_of(LightQuery *query, PlanState *planstate)
 	return (LightRecord *) instr;
 }
 
+/*
+ * The record of the join that calls a node and may be passed, or NULL.  Who calls a
+ * subplan is not known.
+ */
+static LightRecord *
+passed_join(LightQuery *query, const LightNode *node)
+{
+	return node->parent > 0 && !node->subplan && query->nodes.node[node->parent].role == LIGHT_JOIN ?
+		&query->books.records[node->parent] : NULL;
+}
+
 /* Move a node's instrumentation to its record. */
 static void
 move_to_record(LightQuery *query, const LightNode *node, LightRecord *record)
@@ -318,7 +370,8 @@ move_to_record(LightQuery *query, const LightNode *node, LightRecord *record)
 	record->core = *instr;
 	light_record_clear(record);
 	record->books = &query->books;
-	light_sample_start(record, node->role == LIGHT_PAGES);
+	light_sample_start(record, node->role == LIGHT_PAGES || node->role == LIGHT_JOIN);
+	record->passed = passed_join(query, node);
 	planstate->instrument = &record->core;
 	if (node->role != LIGHT_LEFT)
 	{

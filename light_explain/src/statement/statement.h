@@ -39,6 +39,7 @@ typedef enum LightRole
 	LIGHT_NODE,					/* any other */
 	LIGHT_SCAN,					/* a scan whose distinct blocks are counted */
 	LIGHT_PAGES,				/* a scan that moves counters page by page */
+	LIGHT_JOIN,					/* a join that moves none once it is prepared */
 	LIGHT_GATHER,				/* core sets entry functions below it anew */
 	LIGHT_LEFT					/* left to core, which measures it inside its
 								 * own code */
@@ -327,6 +328,7 @@ light_query_begin(LightQuery *query)
 extern LIGHT_PRIVATE bool light_is_brief(const PlannedStmt *stmt);
 
 /* phase.c */
+extern LIGHT_PRIVATE void light_phase_init(bool avx2);
 extern LIGHT_PRIVATE void light_wrap(LightQuery *query);
 extern LIGHT_PRIVATE bool light_record(LightQuery *query);
 extern LIGHT_PRIVATE LightRecord *light_record_of(LightQuery *query, PlanState *planstate);

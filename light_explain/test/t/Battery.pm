@@ -264,6 +264,13 @@ sub battery_statements
 		[ 'SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off', 'SELECT count(*) FROM u b JOIN t a ON b.id = a.k WHERE a.id < 500' ],
 		[ 'SET work_mem = 64', 'SELECT * FROM t ORDER BY v DESC, id' ],
 		[ 'SET work_mem = 64', 'SELECT count(*) FROM t a JOIN t b ON a.v = b.v AND a.id = b.id' ],
+		# joins that need no look, below an aggregate that goes to disk, below each other, and anew in each loop; and one that goes to disk itself
+		[ 'SET work_mem = 64; SET hash_mem_multiplier = 1; SET enable_sort = off; SET enable_mergejoin = off; SET enable_nestloop = off',
+			'SELECT t.id, count(*) FROM t JOIN parent ON t.k = parent.id GROUP BY t.id' ],
+		[ 'SET enable_mergejoin = off; SET enable_nestloop = off', 'SELECT count(*) FROM t JOIN u ON t.id = u.t_id JOIN parent ON t.k = parent.id' ],
+		[ 'SET work_mem = 64; SET hash_mem_multiplier = 1; SET enable_mergejoin = off; SET enable_nestloop = off', 'SELECT count(b.v) FROM t a JOIN t b USING (id)' ],
+		[ 'SET enable_mergejoin = off; SET enable_nestloop = off',
+			'SELECT p.id, (SELECT count(*) FROM par1 a JOIN parent b ON a.k = b.id WHERE b.id <> p.id) FROM parent p WHERE p.id < 5' ],
 		[ 'SET work_mem = 64; SET enable_sort = off', 'SELECT id, count(*) FROM t GROUP BY id' ],
 		[ 'SET work_mem = 64', 'WITH c AS MATERIALIZED (SELECT * FROM t) SELECT count(*) FROM c a, c b WHERE a.id = b.id AND a.id < 20' ],
 		[ 'SET work_mem = 64', 'SELECT sum(id) OVER (ORDER BY k ROWS BETWEEN 5 PRECEDING AND CURRENT ROW) FROM t' ],

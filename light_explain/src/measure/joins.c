@@ -1,0 +1,118 @@
+/*-------------------------------------------------------------------------
+ *
+ * joins.c
+ *	  Calls of a hash join whose table is in memory: measured by not looking.
+ *
+ * Once such a join has built its table, which it does in the first call of a cycle,
+ * it moves no counter itself: it compares plain values, copies columns, and has no
+ * second batch in a file.  Whatever moved since the last look is then its caller's,
+ * or of the node that it calls, which looks itself.  So there is no need to look at
+ * the counters, nor for the join to be on the stack: its caller stays on top, and
+ * what that one used is booked to it by the next look, wherever that is.
+ *
+ * The node that the join calls finds the join's caller on top then, but is called by
+ * the join: light_change_caller() knows by "granted", of which less are left in
+ * "in_page" from the first call that was passed until the next full one.
+ *
+ * A full wrapper runs in the first call of a cycle, when a call is to be timed, and
+ * when another node than before is on top.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "catalog/pg_type_d.h"
+#include "executor/hashjoin.h"
+#include "measure/measure.h"
+#include "nodes/primnodes.h"
+
+/* Is it a column whose value is where the row is, and is compared without asking a catalog? */
+static bool
+is_plain_column(const Node *expr)
+{
+	if (!IsA(expr, Var))
+		return false;
+	switch (((const Var *) expr)->vartype)
+	{
+		case BOOLOID:
+		case CHAROID:
+		case INT2OID:
+		case INT4OID:
+		case INT8OID:
+		case OIDOID:
+		case FLOAT4OID:
+		case FLOAT8OID:
+		case DATEOID:
+		case TIMEOID:
+		case TIMESTAMPOID:
+		case TIMESTAMPTZOID:
+		case UUIDOID:
+			return true;
+		default:
+			return false;
+	}
+}
+
+/*
+ * Does a node, once its first call has returned, move no counter itself as long as it
+ * has one batch?  The header of hash joins must be the server's.
+ */
+bool
+light_passes_join(PlanState *node)
+{
+	const HashJoin *join = (const HashJoin *) node->plan;
+	ListCell   *lc;
+
+	if (!IsA(node, HashJoinState) || node->qual != NULL || join->join.joinqual != NIL || node->plan->parallel_aware ||
+		innerPlan(join)->parallel_aware || !light_copies_columns(node->plan) || light_other_minor())
+		return false;
+	foreach(lc, join->hashclauses)
+	{
+		const OpExpr *clause = lfirst(lc);
+
+		if (!IsA(clause, OpExpr) || clause->opfuncid >= FirstUnpinnedObjectId || list_length(clause->args) != 2 ||
+			!is_plain_column(linitial(clause->args)) || !is_plain_column(lsecond(clause->args)))
+			return false;
+	}
+	return true;
+}
+
+static pg_noinline TupleTableSlot *
+look(PlanState *node, LightRecord *record)
+{
+	TupleTableSlot *slot;
+
+	light_pages_settle(record);
+	slot = record->books->wrapper(node);
+	if (!TupIsNull(slot))
+	{
+		const HashJoinTableData *table = ((HashJoinState *) node)->hj_HashTable;
+		int32		calls = 0;
+
+		/* the last one of them is to be timed */
+		if (table != NULL && table->nbatch == 1 && table->parallel_state == NULL)
+			calls = record->books->clock == LIGHT_CLOCK_SAMPLED ? record->left[1] - 1 : PG_INT32_MAX;
+		record->granted = record->in_page = Max(calls, 0);
+	}
+	return slot;
+}
+
+/* A call of such a join. */
+TupleTableSlot *pg_attribute_hot
+light_pass_join(PlanState *node)
+{
+	LightRecord *record = (LightRecord *) node->instrument;
+	TupleTableSlot *slot;
+
+	if (unlikely(record->in_page <= 0 || record->under != light.top || !record->core.running))
+		return look(node, record);
+
+	record->in_page--;
+	slot = node->ExecProcNodeReal(node);
+	if (!TupIsNull(slot))
+		record->core.tuplecount += 1.0;
+	return slot;
+}
