@@ -12,6 +12,7 @@ import psycopg
 
 from pg_lean import measure
 from pg_lean.bench import Bench, Check, Estimate, Headline, LabError, Plot, Result, Series, Table, human_bytes, not_slower
+from pg_lean.bench import sweep
 from pg_lean.bench.extend import MARGIN, MARGIN_OF_ONE
 from pg_lean.measure import cpu_seconds, explain_text, timed
 
@@ -53,6 +54,15 @@ _LEADER_TAKES = {"parallel_leader_participation": False, "max_parallel_workers_p
 #: Times as fast as fast load without workers (scan and join), and as stock, by statement.
 OVER_FAST, OVER_STOCK = 1.5, {"CREATE TABLE AS": 2.5, "INSERT ... SELECT": 4.0}
 
+#: What shows the price of rows in pages: columns and parts of the rows that a table is filled with, as chosen, without workers, and with workers at any price.
+WIDTHS = {"two numbers": "id, item", "all columns": "id, item, amount, remark", "wide rows": "id, repeat(remark, 8) AS remark"}
+PARTS = (0.004, 0.02, 0.1, 0.4)
+PRICED: dict[str, dict[str, Any]] = {
+    "chosen": VARIANTS[LEAN],
+    "serial": {**VARIANTS[LEAN], "parallel_setup_cost": 1e9},
+    "workers": {**VARIANTS[LEAN], "parallel_setup_cost": 0, "parallel_tuple_cost": 0},
+}
+
 OFF, ON = "parallel_insert off", "parallel_insert on"
 SHORT = {"prepared": True, "as text": False}
 
@@ -82,11 +92,12 @@ def run(bench: Bench) -> Result:
                 measured = row_costs(bench, query, bench.iterations(full=5, quick=1))
                 if measured:
                     costs[query] = measured
+            prices = priced(bench, rows)
             short(bench)
             session(bench, min(rows // 50, 100_000), bench.iterations(full=7, quick=2))
         finally:
             drop(data)
-    return present(bench, rows, repetitions, plans, sizes, costs)
+    return present(bench, rows, repetitions, plans, sizes, costs, prices)
 
 
 def make(conn: psycopg.Connection, rows: int) -> None:
@@ -226,6 +237,37 @@ def row_costs(bench: Bench, query: str, repetitions: int) -> RowCosts | None:
     return RowCosts(rows, ns("query", "cpu_ms"), max(ns("load", "cpu_ms") - ns("query", "cpu_ms"), 0), max(ns("pages", "ms") - ns("query", "cpu_ms"), 0), ns("pages", "cpu_ms"))
 
 
+# -- the price of rows in pages --------------------------------------------------
+
+
+def priced(bench: Bench, rows: int) -> dict[str, dict[str, str]]:
+    """Tables filled with rows of some widths and numbers, by the plan that is chosen and those that are not; the plans of each case."""
+    found: dict[str, dict[str, str]] = {}
+    with bench.connect(temp_buffers="8MB", jit=False, max_parallel_workers_per_gather=1) as conn:
+        conn.prepare_threshold = None
+        for width, columns in WIDTHS.items():
+            for part in bench.pick(full=PARTS, quick=PARTS[-1:]):
+                last = round(part * rows)
+                case = f"{width}, {last:,} rows"
+                statement = f"CREATE TEMP TABLE t AS SELECT {columns} FROM fill_source WHERE id <= {last}"
+
+                def way(variant: str, statement: str = statement) -> Any:
+                    def one() -> dict[str, float]:
+                        bench.server.set(conn, PRICED[variant])
+                        try:
+                            return timed(conn, statement)
+                        finally:
+                            conn.execute("DROP TABLE IF EXISTS pg_temp.t")
+                    return one
+
+                found[case] = {}
+                for variant, settings in PRICED.items():
+                    bench.server.set(conn, settings)
+                    found[case][variant] = explain_text(conn, statement, "COSTS OFF")
+                sweep.compare(bench, case, found[case], {variant: way(variant) for variant in PRICED})
+    return found
+
+
 # -- short statements ----------------------------------------------------------
 
 
@@ -319,7 +361,7 @@ def many_tables(conn: psycopg.Connection, rows: int) -> tuple[dict[str, float], 
 
 
 def present(bench: Bench, rows: int, repetitions: int, plans: dict[tuple[str, str, str], str], sizes: dict[str, tuple[int, int]],
-            costs: dict[str, RowCosts]) -> Result:
+            costs: dict[str, RowCosts], prices: dict[str, dict[str, str]]) -> Result:
     cases = [(into, query) for into in INTO for query in QUERIES]
 
     def ratio(into: str, query: str, base: str, variant: str = LEAN) -> Estimate:
@@ -344,6 +386,12 @@ def present(bench: Bench, rows: int, repetitions: int, plans: dict[tuple[str, st
     plan = Table("Plans", ["statement", "from", *VARIANTS], [[into, query, *(plans[into, query, variant] for variant in VARIANTS)] for into, query in cases],
                  note="As EXPLAIN shows each, and EXPLAIN ANALYZE the workers that one got. CREATE TABLE AS has workers on any server, where its price of rows that workers hand over "
                       "(parallel_tuple_cost) lets it; the last variant takes that price away.")
+    lost = [case for case in prices if sweep.judged(bench, case) == "lost"]
+    price = Table("The price of rows in pages: CREATE TABLE AS as chosen, and as not chosen", ["rows", "chosen", *(f"ms | {variant}" for variant in PRICED), "faster", "chosen / faster"],
+                  [[case, plan_of(prices[case]["chosen"]) if "Gather" not in prices[case]["chosen"] else "workers, pages" if "Temp Load" in prices[case]["chosen"] else "workers",
+                    *(bench.estimate("ms", variant, case).median for variant in PRICED), sweep.faster(bench, case),
+                    bench.ratio("ms", "chosen", sweep.faster(bench, case), case)] for case in prices],
+                  note="Without workers their start costs too much, with them it and rows that they hand over cost nothing.")
     # by the clock on the wall it counts whether client and server share a processor
     taken = "cpu_us" if bench.server.private else "us"
     brief = Table("INSERT ... SELECT of one row: µs" + (" of the server's processor time" if taken == "cpu_us" else ""), ["sent", OFF, ON, "on / off"],
@@ -364,6 +412,7 @@ def present(bench: Bench, rows: int, repetitions: int, plans: dict[tuple[str, st
               *(not_slower(f"{case_of(*case)}, over fast load without workers", ratio(*case, FAST), MARGIN_OF_ONE) for case in cases),
               *(not_slower(f"{case_of(*case)}, over rows one by one", ratio(*case, ROWS), MARGIN_OF_ONE) for case in cases),
               *(not_slower(f"short INSERT ... SELECT, {name}", bench.ratio(taken, ON, OFF, f"short, {name}"), MARGIN) for name in SHORT),
+              Check("tables filled by a plan that certainly takes more than " + f"{sweep.MARGIN:.2f} of the faster one's time", float(len(lost)), "<=", 0),
               Check.of(f"{SESSION}, statistics on: time over fast load without workers and statistics", gathered, "<=", OF_FAST_LOAD)]
     join = ratio("INSERT ... SELECT", "hash join", FAST)
     return Result(
@@ -377,4 +426,4 @@ def present(bench: Bench, rows: int, repetitions: int, plans: dict[tuple[str, st
             "The count and two sums of every table are compared with those of the query.",
         headlines=[Headline(f"INSERT ... SELECT of a {query} into a temporary table", bench.ratio("ms", STOCK, LEAN, case_of("INSERT ... SELECT", query)),
                             [(name, bench.estimate("ms", name, case_of("INSERT ... SELECT", query)).median) for name in (STOCK, LEAN)]) for query in ("hash join", "filtered scan")],
-        blocks=[times, ratios, plan, plot, *([parts, model] if costs else []), brief, erp], checks=[] if bench.quick else checks)
+        blocks=[times, ratios, plan, plot, *([parts, model] if costs else []), price, brief, erp], checks=[] if bench.quick else checks)

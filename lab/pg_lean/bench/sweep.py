@@ -154,7 +154,15 @@ def measure_cell(bench: Bench, conn: psycopg.Connection, cell: Cell, variants: M
         answers[variant] = conn.execute(cell.query).fetchall()
     if len({str(answer) for answer in answers.values()}) != 1:
         raise LabError(f"{case}: the plans have different answers", "This is a fault of pg_lean; please report it.")
-    repetitions, enough = bench.iterations(full=7, quick=3), bench.all_orders(full=7, quick=3, variants=len(variants))
+    compare(bench, case, plans, {variant: way(variant) for variant in variants})
+    for name in KINDS[cell.kind][0]:
+        conn.execute(f"RESET {name}")
+    return plans
+
+
+def compare(bench: Bench, case: str, plans: Mapping[str, str], ways: Mapping[str, Callable[[], dict[str, float]]]) -> None:
+    """Time "chosen", "serial" and "workers" in turns, until it is clear whether the first is within the margin of the faster one of the others."""
+    repetitions, enough = bench.iterations(full=7, quick=3), bench.all_orders(full=7, quick=3, variants=len(ways))
 
     def settled() -> bool:
         # between a plan and itself there is only the planner's time, so a few will do unless they lose
@@ -162,11 +170,7 @@ def measure_cell(bench: Bench, conn: psycopg.Connection, cell: Cell, variants: M
             return judged(bench, case) != "lost" or len(bench.raw.select("chosen", case)) >= enough
         return judged(bench, case) != "undecided" and len(bench.raw.select("chosen", case)) >= enough
 
-    bench.interleave({variant: way(variant) for variant in variants}, repetitions, case=case, warmup=0, text=case,
-                     most=0 if bench.quick else enough * LONGER, settled=settled)
-    for name in KINDS[cell.kind][0]:
-        conn.execute(f"RESET {name}")
-    return plans
+    bench.interleave(ways, repetitions, case=case, warmup=0, text=case, most=0 if bench.quick else enough * LONGER, settled=settled)
 
 
 def stock_cells(bench: Bench, conn: psycopg.Connection, cells: list[Cell]) -> dict[Cell, dict[str, str]]:

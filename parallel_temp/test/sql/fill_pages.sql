@@ -180,6 +180,10 @@ EXPLAIN (COSTS off) INSERT INTO target SELECT * FROM source WHERE v < 9;
 EXPLAIN (COSTS off) SELECT * FROM source WHERE v < 9;
 EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT id, count(*) FROM source GROUP BY id;
 SHOW parallel_tuple_cost;
+-- to take a row in a page is no more than to form it: what workers save of the query counts, however many rows it has
+SET parallel_setup_cost = 80;
+EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM source WHERE v < 9;
+SET parallel_setup_cost = 1;
 SET parallel_temp.fill_pages = off;
 EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM source WHERE v < 9;
 RESET parallel_temp.fill_pages;
