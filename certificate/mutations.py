@@ -178,7 +178,7 @@ MUTATIONS = [
     Mutation(LIGHT + "measure/usage.c", "a counter not booked: what other callers' calls used",
              "if (record->moved != NULL)", "if (record->moved != NULL && record->books == NULL)", FIGURES, after="settle_record(callee, &usage);"),
     Mutation(LIGHT + "measure/usage.c", "what a join calls is booked to the join's own caller",
-             "return join != NULL && join->in_page < join->granted ? join : top;", "return join != NULL && join->in_page < 0 ? join : top;", FIGURES),
+             "return join != NULL && light_passed(join) ? join : top;", "return join != NULL && join->in_page < 0 ? join : top;", FIGURES),
     Mutation(LIGHT + "measure/joins.c", "a join on disk is not looked at",
              "if (table != NULL && table->nbatch == 1 && table->parallel_state == NULL)", "if (table != NULL && table->parallel_state == NULL)", FIGURES),
     Mutation(LIGHT + "measure/joins.c", "what a join's caller used is booked to the join",

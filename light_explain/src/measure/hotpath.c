@@ -211,12 +211,13 @@ call_node(PlanState *node, const LightClock clock, const Compare compare, bool (
 	return slot;
 }
 
-/* A call of a sampled node that is timed. */
+/* A call of a sampled node that is timed.  One that is passed does not come on top. */
 ALWAYS_INLINE TupleTableSlot *
 call_timed(PlanState *node, const Compare compare, bool (*changed) (Compare), BookUsage book)
 {
 	LightRecord *record = (LightRecord *) node->instrument;
 	LightRecord *caller = light.top;
+	LightRecord *top = light_passed(record) ? caller : record;
 	int			kind = record->core.running ? 1 : 0;
 	TupleTableSlot *slot;
 	int64		start;
@@ -228,10 +229,10 @@ call_timed(PlanState *node, const Compare compare, bool (*changed) (Compare), Bo
 	if (compare != COMPARE_NOTHING && unlikely(changed(compare)))
 		(void) book(caller, NULL);
 
-	light.top = record;
+	light.top = top;
 	slot = node->ExecProcNodeReal(node);
 	if (compare != COMPARE_NOTHING && unlikely(changed(compare)))
-		slot = book(record, slot);
+		slot = book(top, slot);
 	end = read_clock(LIGHT_CLOCK_SAMPLED);
 	light.top = caller;
 

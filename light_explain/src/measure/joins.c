@@ -14,8 +14,10 @@
  * the join: light_change_caller() knows by "granted", of which less are left in
  * "in_page" from the first call that was passed until the next full one.
  *
- * A full wrapper runs in the first call of a cycle, when a call is to be timed, and
- * when another node than before is on top.
+ * A full wrapper runs in the first call of a cycle and when another node than before
+ * is on top.  In a call to be timed it looks at the counters, for that takes part of
+ * what it was found to cost, but the join is passed: what it calls would else find
+ * another one on top twice.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -85,8 +87,15 @@ look(PlanState *node, LightRecord *record)
 {
 	TupleTableSlot *slot;
 
+	bool		timed = record->granted > 0 && record->in_page == 0 && record->core.running && record->under == light.top;
+
 	light_pages_settle(record);
+
+	/* the call to be timed, for which the others were counted, is passed as they were */
+	if (timed)
+		record->granted = 1;
 	slot = record->books->wrapper(node);
+	record->granted = record->in_page = 0;
 	if (!TupIsNull(slot))
 	{
 		const HashJoinTableData *table = ((HashJoinState *) node)->hj_HashTable;

@@ -304,6 +304,13 @@ light_record_clear(LightRecord *record)
 	memset((char *) record + offsetof(LightRecord, caller), 0, sizeof(LightRecord) - offsetof(LightRecord, caller));
 }
 
+/* Is a join in a call in which its caller stays on the stack's top?  See joins.c. */
+static inline bool
+light_passed(const LightRecord *join)
+{
+	return join->in_page < join->granted;
+}
+
 /* What the records of a statement have in common. */
 typedef struct LightBooks
 {

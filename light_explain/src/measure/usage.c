@@ -63,7 +63,7 @@ caller_of(const LightRecord *record, LightRecord *top)
 {
 	LightRecord *join = record->passed;
 
-	return join != NULL && join->in_page < join->granted ? join : top;
+	return join != NULL && light_passed(join) ? join : top;
 }
 
 /*
