@@ -244,6 +244,7 @@ add_rest(LightRecord *record)
 	for (int kind = 0; kind < 2; kind++)
 	{
 		LightSamples *samples = &record->samples[kind];
+
 		/* an error may have left a call to be timed that did not return */
 		int64		untimed = Min((int64) samples->weight - record->left[kind], samples->weight);
 		int64		sum;
