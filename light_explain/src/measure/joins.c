@@ -91,7 +91,7 @@ look(PlanState *node, LightRecord *record)
 
 	light_pages_settle(record);
 
-	/* the call to be timed, for which the others were counted, is passed as they were */
+	/* the call to be timed, up to which they were granted, is passed too */
 	if (timed)
 		record->granted = 1;
 	slot = record->books->wrapper(node);
