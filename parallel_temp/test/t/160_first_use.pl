@@ -199,6 +199,7 @@ for my $name (sort keys %first)
 	is($err, $errors{$name} // '', "without the library: $name");
 }
 
+my $version = $node->safe_psql('postgres', 'SHOW server_version_num');
 for my $way ('session', 'server')
 {
 	if ($way eq 'server')
@@ -210,10 +211,12 @@ for my $way ('session', 'server')
 	{
 		my ($code, $out, $err) = psql_text($node, 'postgres', $first{$name} . $end . $stats,
 			settings => $way eq 'session' ? { session_preload_libraries => 'parallel_temp' } : {});
-		my $shared = $out =~ s/^shared\|t\n//m;
+		my $shared = $out =~ s/^shared\|([tf])\n//m && $1 eq 't';
 		ok($out =~ s/^pins\|0\n\z//m, "$way: no pin is left: $name");
 		is($out . $err, $expected{$name}, "$way: $name");
-		ok($shared, "$way: shared with workers: $name") unless $name =~ /trigger|VALUES/;
+		next if $name =~ /trigger|VALUES/;
+		# since 19 workers do not reach temporary tables by indexes
+		is($shared, $name =~ /index/ && $version >= 190000 ? '' : 1, "$way: shared with workers: $name");
 	}
 }
 

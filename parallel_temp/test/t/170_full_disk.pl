@@ -88,7 +88,9 @@ CREATE FUNCTION bytes(node text) RETURNS bigint LANGUAGE sql PARALLEL SAFE VOLAT
 END
 my $node_number = $s->query("SELECT pg_relation_filenode('t');");
 my $query = "SELECT max(bytes('$node_number')), count(pad) FROM t WHERE id BETWEEN 1 AND 19000 AND id % 4000 = 0";
-like($s->query("EXPLAIN (COSTS OFF) $query;"), qr/Gather.*Parallel Index Scan/s, 'workers use the index');
+# since 19 workers do not reach temporary tables by indexes
+my $plan = $s->query('SHOW server_version_num;') < 190000 ? qr/Gather.*Parallel Index Scan/s : qr/^Aggregate\n +->  Index Scan/;
+like($s->query("EXPLAIN (COSTS OFF) $query;"), $plan, 'workers use the index');
 is($s->query("$query;"), $s->query("SELECT pg_relation_size('t') || '|4';"), 'what they throw away takes no room') or diag($s->error);
 is($s->query("SELECT bytes('$node_number') = pg_relation_size('t');"), 't', 'and nothing is left of it');
 $s->quit;
