@@ -41,6 +41,7 @@ import contextlib
 import hashlib
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -58,7 +59,7 @@ import psycopg
 
 from pg_lean.cluster import LIBRARIES, Cluster
 from pg_lean.errors import LabError
-from pg_lean.paths import SERVER_DIR
+from pg_lean.paths import BUILD, SERVER_DIR
 import changes
 import record
 
@@ -742,8 +743,11 @@ class Chaos:
             if files:
                 raise Wrong(f"files are left: {files[:5]}")
             for server in (self.primary, self.standby, self.subscriber):
-                for line in deaths(server.log.read_text(errors="replace")):
-                    raise Wrong(f"in the server's log: {line}")
+                log = server.log.read_text(errors="replace")
+                for line in deaths(log):
+                    kept = shutil.copy(server.log, BUILD / f"chaos-{server.name}.log")
+                    print("\n".join(around(log, line)), flush=True)
+                    raise Wrong(f"in the server's log ({os.path.basename(kept)}): {line}")
         except Wrong as error:
             self.report(str(error))
         except Exception:
@@ -776,6 +780,15 @@ def deaths(log: str) -> Iterator[str]:
             full -= 1
         elif "TRAP:" in line or "PANIC:" in line or ("terminated by signal" in line and "signal 9" not in line):
             yield line
+
+
+def around(log: str, line: str) -> list[str]:
+    """What the process of a LINE of a server's log said before, and what follows there: the backtrace of a failed assertion."""
+    lines = log.splitlines()
+    at = lines.index(line)
+    pid = re.search(r"PID: (\d+)|process (\d+)|process \(PID (\d+)\)|\[(\d+)\]", line)
+    said = [other for other in lines[:at] if pid and f"[{next(filter(None, pid.groups()))}]" in other]
+    return said[-15:] + lines[at:at + 30]
 
 
 def main() -> int:

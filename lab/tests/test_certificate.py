@@ -114,6 +114,12 @@ def test_what_a_server_died_of_is_told_from_what_was_done_to_it():
     assert found("PANIC:  corrupted page", aborted) == ["PANIC:  corrupted page", aborted]
 
 
+def test_what_a_process_said_is_shown_with_its_failed_assertion():
+    trap = 'TRAP: failed Assert("x"), File: "chunk.c", Line: 1, PID: 12'
+    log = ["09:00 [12] LOG:  begins", "09:01 [13] LOG:  another's", "09:02 [12] ERROR:  that one", trap, "postgres: ab_one(+0x1)", "postgres: main(+0x2)"]
+    assert chaos.around("\n".join(log), trap) == [log[0], *log[2:]]
+
+
 def test_a_bug_is_tried_first_with_a_test_that_caught_it(tmp_path, monkeypatch):
     monkeypatch.setattr(mutants, "RUNS", tmp_path)
     mutants.kept_runs.cache_clear()
