@@ -766,13 +766,18 @@ def deaths(log: str) -> Iterator[str]:
     A full disk ends the process that met it, and another once the first was aborted.  A startup
     process that waits for a lock when its postmaster goes releases the lock that it never got,
     which trips an assertion of the server's (StandbyReleaseXidEntryLocks()); seen on 18.6 without
-    any library.
+    any library.  So does a session that waits for its parallel workers then: it cannot wait for
+    their end any more, so its rollback at exit fails, and statistics are reported in the midst of
+    a transaction (18.6 without any library: SIGSTOP to the workers, SIGKILL to the postmaster).
     """
     lines = log.splitlines()
     full = sum("PANIC:" in line and "No space left" in line for line in lines)
     waited = sum("RecoveryLockHash contains entry for lock no longer recorded" in line for line in lines)
+    orphans = {found[1] for line in lines if (found := re.search(r"\[(\d+)\] FATAL:  postmaster exited during a parallel transaction", line))}
     for line in lines:
         if "PANIC:" in line and "No space left" in line:
+            continue
+        if "!IsTransactionOrTransactionBlock()" in line and '"pgstat.c"' in line and line.rpartition(" ")[2] in orphans:
             continue
         if "TRAP:" in line and '"standby.c"' in line and waited > 0:
             waited -= 1

@@ -112,6 +112,11 @@ def test_what_a_server_died_of_is_told_from_what_was_done_to_it():
     other = 'TRAP: failed Assert("x"), File: "chunk.c", Line: 1, PID: 2'
     assert found(waited, other) == [other]
     assert found("PANIC:  corrupted page", aborted) == ["PANIC:  corrupted page", aborted]
+    trap = 'TRAP: failed Assert("!IsTransactionOrTransactionBlock()"), File: "pgstat.c", Line: 702, PID: 28722'
+    orphan = "2026-01-01 00:00:00.000 UTC [28722] FATAL:  postmaster exited during a parallel transaction"
+    assert found(trap) == [trap] and found(orphan, trap) == []
+    assert found(orphan.replace("28722", "28723"), trap) == [trap]
+    assert found(orphan, other.replace("PID: 2", "PID: 28722")) == [other.replace("PID: 2", "PID: 28722")]
 
 
 def test_what_a_process_said_is_shown_with_its_failed_assertion():
