@@ -28,6 +28,7 @@
 #include "access/transam.h"
 #include "catalog/pg_type_d.h"
 #include "executor/hashjoin.h"
+#include "executor/tuptable.h"
 #include "measure/measure.h"
 #include "nodes/primnodes.h"
 
