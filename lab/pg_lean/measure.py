@@ -11,6 +11,7 @@ variants is taken within a repetition before the median is.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import math
 import os
@@ -22,7 +23,7 @@ import time
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Callable, Iterable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import psutil
@@ -206,7 +207,7 @@ FIRST_BURSTS, PART_BEFORE = 4, 10
 
 def bursts(kinds: Mapping[str, Callable[[], psycopg.Connection]], transaction: Callable[[psycopg.pq.abc.PGconn], None], size: int, sessions: int, *,
            into: Measurements, case: Any = "", before: Callable[[], Any] = lambda: None,
-           after_each: Callable[[], None] = lambda: None, local: bool = False, turns: int = BURSTS) -> None:
+           after_each: Callable[[], None] = lambda: None, local: bool = False, turns: int = BURSTS, together: bool = False) -> None:
     """Microseconds of a short transaction in several kinds of sessions, for differences of a percent.
 
     A session of each kind is opened, and they take turns, in any order, in bursts of
@@ -224,13 +225,18 @@ def bursts(kinds: Mapping[str, Callable[[], psycopg.Connection]], transaction: C
     before: called before new sessions are opened
     local: the server's processes are this machine's
     turns: bursts of a session
+    together: client and server share a processor while they are measured; for transactions of
+        some ten microseconds, which take twice as long where the kernel has put the two apart
     """
     for repetition in range(sessions):
         before()
         opened: dict[str, psycopg.Connection] = {}
+        stack = contextlib.ExitStack()
         try:
             for kind in random.sample(list(kinds), len(kinds)):
                 opened[kind] = kinds[kind]()
+            stack.enter_context(on_one_processor([conn.info.backend_pid for conn in opened.values()] if local and together else []))
+            for kind in opened:
                 _run(transaction, opened[kind], min(FIRST_TRANSACTIONS, FIRST_BURSTS * size))
             took: dict[str, list[float]] = {kind: [] for kind in kinds}
             used: dict[str, list[float]] = {kind: [] for kind in kinds}
@@ -244,12 +250,30 @@ def bursts(kinds: Mapping[str, Callable[[], psycopg.Connection]], transaction: C
                     if cpu is not None:
                         used[kind].append((cpu_seconds(pid) - cpu) * 1e6 / size)
         finally:
+            stack.close()
             for conn in opened.values():
                 conn.close()
         for kind, each in took.items():
             cpu_us = {"cpu_us": float(np.quantile(used[kind], 0.25))} if used[kind] else {}
             into.add(kind, repetition, case, us=float(np.median(each)), **cpu_us, **{f"burst_{i}_us": us for i, us in enumerate(each, 1)})
         after_each()
+
+
+@contextlib.contextmanager
+def on_one_processor(pids: Sequence[int]) -> Iterator[None]:
+    """This thread and these processes on one processor, the last that this thread may use; where that is not allowed, or there are none, on any."""
+    ours = os.sched_getaffinity(0)
+    try:
+        for pid in pids:
+            os.sched_setaffinity(pid, {max(ours)})
+        if pids:
+            os.sched_setaffinity(0, {max(ours)})
+    except OSError:
+        pass
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, ours)
 
 
 def _run(transaction: Callable[[psycopg.pq.abc.PGconn], None], conn: psycopg.Connection, count: int) -> None:

@@ -157,6 +157,20 @@ def test_bursts_of_a_local_server_are_processor_time_that_nothing_disturbed(monk
     assert len(opened[0].pgconn) == FIRST_TRANSACTIONS + 8 * (TRANSACTIONS_BEFORE + 1000)
 
 
+def test_client_and_server_share_a_processor_for_a_while():
+    ours = os.sched_getaffinity(0)
+    with subprocess.Popen(["sleep", "60"]) as server:
+        with measure.on_one_processor([server.pid]):
+            assert os.sched_getaffinity(0) == os.sched_getaffinity(server.pid) == {max(ours)}
+        assert os.sched_getaffinity(0) == ours
+        with measure.on_one_processor([]):
+            assert os.sched_getaffinity(0) == ours
+        server.kill()
+    # a process that is gone, or another's
+    with measure.on_one_processor([server.pid]):
+        assert os.sched_getaffinity(0) == ours
+
+
 def test_bursts_close_their_sessions_after_an_error():
     class Connection:
         pgconn, closed = None, False

@@ -293,7 +293,7 @@ def short(bench: Bench) -> None:
 
         with bench.progress(sessions, f"short statements, {name}") as step:
             measure.bursts({OFF: lambda: opened(False), ON: lambda: opened(True)}, once, size, sessions, into=bench.raw, case=f"short, {name}", after_each=step,
-                           local=bench.server.private)
+                           local=bench.server.private, together=True)
 
 
 # -- a session without ANALYZE -------------------------------------------------
@@ -396,7 +396,7 @@ def present(bench: Bench, rows: int, repetitions: int, plans: dict[tuple[str, st
     taken = "cpu_us" if bench.server.private else "us"
     brief = Table("INSERT ... SELECT of one row: µs" + (" of the server's processor time" if taken == "cpu_us" else ""), ["sent", OFF, ON, "on / off"],
                   [[name, bench.estimate(taken, OFF, f"short, {name}"), bench.estimate(taken, ON, f"short, {name}"), bench.ratio(taken, ON, OFF, f"short, {name}")] for name in SHORT],
-                  note="Each value is a session's, of its bursts; both kinds of sessions took turns.")
+                  note="Each value is a session's, of its bursts; both kinds of sessions took turns, on the client's processor.")
     gathered = bench.ratio("ms", GATHERED, FAST, SESSION)
     parts_of = ("create", "insert", "ask", "drop")
     erp = Table("A session of 24 temporary tables, each filled from the one before it and never analyzed: ms",
