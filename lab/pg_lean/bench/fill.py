@@ -374,10 +374,12 @@ def present(bench: Bench, rows: int, repetitions: int, plans: dict[tuple[str, st
                                                 "rows one by one at no price | over fast load"],
                    [[into, query, ratio(into, query, STOCK), ratio(into, query, FAST), ratio(into, query, ROWS), ratio(into, query, STOCK, FAST), ratio(into, query, FAST, ASKED)]
                     for into, query in cases])
-    parts = Table("A row's parts: ns of processor time", ["from", "rows", "query", "formed and written by the leader", "formed and handed over by a worker", "taken and written by the leader"],
-                  [[query, cost.rows, cost.query, cost.load, cost.hand_over, cost.take] for query, cost in costs.items()],
+    parts = Table("A row's parts: ns of processor time", ["from", "rows", "query", "formed and written by the leader", "formed and handed over by a worker", "taken and written by the leader",
+                                                           *(f"half of query and forming, of stock's time | {into}" for into in INTO)],
+                  [[query, cost.rows, cost.query, cost.load, cost.hand_over, cost.take,
+                    *((cost.query + cost.load) * cost.rows / 2e6 / bench.estimate("ms", STOCK, case_of(into, query)).median for into in INTO)] for query, cost in costs.items()],
                   note="The query: EXPLAIN ANALYZE of it without workers. Forming: the load without workers, less that. Handing over: the time of a load in which one worker "
-                       "makes all rows and the leader only takes them, less the query. Taking: the leader's processor time in that load.")
+                       "makes all rows and the leader only takes them, less the query. Taking: the leader's processor time in that load. Half of query and forming: what two processes take that divide all of it, and hand nothing over.")
     model = Table("A model of more workers, from these parts: times as fast as without", ["from", *(f"{n} workers" for n in MODELLED_WORKERS), "at most", "limit"],
                   [[query, *((cost.query + cost.load) * cost.rows / 1e9 / cost.seconds(n)[0] for n in MODELLED_WORKERS), (cost.query + cost.load) / cost.take if cost.take else 0.0,
                     next((f"from {n} workers on {cost.seconds(n)[1]}" for n in MODELLED_WORKERS if not cost.seconds(n)[1].startswith("all")), f"{cost.seconds(MODELLED_WORKERS[-1])[1]}")]
