@@ -791,8 +791,8 @@ def around(log: str, line: str) -> list[str]:
     """What the process of a LINE of a server's log said before, and what follows there: the backtrace of a failed assertion."""
     lines = log.splitlines()
     at = lines.index(line)
-    pid = re.search(r"PID: (\d+)|process (\d+)|process \(PID (\d+)\)|\[(\d+)\]", line)
-    said = [other for other in lines[:at] if pid and f"[{next(filter(None, pid.groups()))}]" in other]
+    pid = re.search(r"(?:PID:? |\[)(\d+)", line)
+    said = [other for other in lines[:at] if pid and f"[{pid[1]}]" in other]
     return said[-15:] + lines[at:at + 30]
 
 

@@ -250,6 +250,12 @@ def reading(bench: Bench, size: int) -> tuple[list, list]:
     return [table], [not_slower(f"{found[case][0]} of {title}, pg_lean over stock", found[case][1], MARGIN) for case, title in cases.items()]
 
 
+def ended(store: Store, statement: str) -> dict[str, float]:
+    """Milliseconds and bytes of WAL of a statement on the store's table ({t})."""
+    plan = store.conn.execute("EXPLAIN (ANALYZE, WAL, TIMING OFF, FORMAT JSON) " + statement.format(t=store.table)).fetchone()[0][0]
+    return {"ms": plan["Execution Time"], "wal": plan["Plan"]["WAL Bytes"]}
+
+
 def ending(bench: Bench) -> tuple[list, list]:
     """DELETE of values, and UPDATEs that put others in their place: the chunks end with their row, as TOAST's do."""
     total = bench.pick(full=50 * MB, quick=10 * MB)
@@ -271,10 +277,7 @@ def ending(bench: Bench) -> tuple[list, list]:
                     clean_buffers(store.conn)
                     store.conn.execute(f"TRUNCATE {store.table}")
                     store.conn.execute(f"INSERT INTO {store.table} SELECT i, data FROM src, generate_series(1, {total // size}) i")
-                    pid = store.conn.info.backend_pid
-                    used = cpu_seconds(pid)
-                    plan = store.conn.execute("EXPLAIN (ANALYZE, WAL, TIMING OFF, FORMAT JSON) " + statement.format(t=store.table)).fetchone()[0][0]
-                    return {"ms": plan["Execution Time"], "wal": plan["Plan"]["WAL Bytes"]} | ({} if used is None else {"cpu_ms": (cpu_seconds(pid) - used) * 1000})
+                    return with_processor_time(store.conn, lambda: ended(store, statement))()
                 return measure
 
             bench.interleave({name: variant(store) for name, store in some.items()}, bench.iterations(full=17 if size < MB else 9, quick=5), case=case, text=case)

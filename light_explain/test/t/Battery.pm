@@ -118,11 +118,17 @@ BEGIN
 				ON CONFLICT DO NOTHING;
 			RETURN 'same';
 		END IF;
-		-- core must agree with itself before anything can be said, and more than once: a worker
-		-- on a busy machine may look a catalog up once more, in turns of either
+		-- core must agree with itself before anything can be said
 		PERFORM set_config('light_explain.enabled', 'off', false);
 		c := figures(run_explain(setup, statement, options));
-		IF a = c AND tries >= 4 THEN
+		IF a = c AND tries >= 2 THEN
+			-- workers on a busy machine look a catalog up once more now and then, without any
+			-- library (one in fifty parallel sorts): only what core is seen to do is excused
+			FOR i IN 1 .. CASE WHEN a::text ~ '"Workers Launched"' THEN 100 ELSE 0 END LOOP
+				c := figures(run_explain(setup, statement, options));
+				EXIT WHEN b = c;
+			END LOOP;
+			CONTINUE WHEN b = c AND tries < 12;
 			RETURN E'differs\n' || statement || E'\ncore: ' || jsonb_pretty(a) || E'\nlight: ' || jsonb_pretty(b);
 		END IF;
 		IF tries >= 12 THEN
