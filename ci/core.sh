@@ -56,7 +56,9 @@ run() {
         grep -E 'TRAP:|PANIC:|was terminated by signal' "$logs/$1.server.log" | head >&2
         die "core's suite ($1) crashed PostgreSQL $label"
     fi
-    [ -e "$work/$1/out/results" ] || { tail -n 20 "$logs/$1.log" >&2; die "core's suite ($1) did not run on PostgreSQL $label"; }
+    # pg_regress says at its end how many tests there were
+    grep -qE '^(1\.\.[0-9]+$| All [0-9]+ tests passed| [0-9]+ of [0-9]+ tests failed)' "$logs/$1.log" ||
+        { tail -n 20 "$logs/$1.log" >&2; die "core's suite ($1) did not run to its end on PostgreSQL $label"; }
 }
 
 say "core's regression suite on PostgreSQL $label: bare ${*:+($*)}"

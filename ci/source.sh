@@ -8,6 +8,24 @@
 major=$1
 package=${2:-postgresql-$major}
 target=$BUILD/source/$major
+# earlier_minor: the source of one of the two minor releases before the one that is listed.
+# A mirror can have the lists and the programs of a new one, and not yet its source; the
+# suite of the one before serves as well, for what is compared are two runs of it.
+earlier_minor() {
+    local uris uri listed minor
+    uris=$(apt-get "${options[@]}" source -qq --print-uris "$package" | sed -n "s/^'\([^']*\)'.*/\1/p")
+    listed=$(sed -nE "s,.*/${package}_$major\.([0-9]+)\.orig\..*,\1,p" <<<"$uris")
+    [ -n "$listed" ] || return 1
+    for minor in $((listed - 1)) $((listed - 2)); do
+        say "the source of $major.$listed is listed and cannot be fetched: trying $major.$minor"
+        rm -f "$state"/fetched/*
+        for uri in ${uris//_$major.$listed/_$major.$minor}; do
+            /usr/lib/apt/apt-helper "${options[@]}" download-file "$uri" "$state/fetched/$(basename "${uri//%2b/+}")" >&2 || continue 2
+        done
+        return 0
+    done
+    return 1
+}
 [ $# -eq 1 ] || target=$BUILD/source/$package-for-$major
 if [ ! -e "$target/.ready" ]; then
     packages dpkg-dev bzip2 xz-utils
@@ -30,7 +48,8 @@ if [ ! -e "$target/.ready" ]; then
     say "fetching the source package of $package"
     rm -rf "$state/fetched"
     mkdir -p "$state/fetched"
-    (cd "$state/fetched" && apt-get "${options[@]}" source -qq --download-only "$package" >&2)
+    (cd "$state/fetched" && apt-get "${options[@]}" source -qq --download-only "$package" >&2) ||
+        { [ $# -eq 1 ] && earlier_minor; } || die "no source of $package can be fetched"
     rm -rf "$target"
     dpkg-source --no-check -x "$state"/fetched/*.dsc "$target" >&2
     rm -rf "$state/fetched"
