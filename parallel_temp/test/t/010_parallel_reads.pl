@@ -103,6 +103,38 @@ SELECT 'only the rest: ' || (value BETWEEN 1 AND 250) FROM parallel_temp_stats W
 SELECT count(*) FROM tight;
 SQL
 
+# A plan with workers must win by what their start costs, or by a twentieth of the serial
+# one if that is less: from clearly cheaper to clearly dearer, by the price of a start.
+my $ties = run_session(<<'SQL');
+SET parallel_temp.compare_plans = on;
+SET temp_buffers = '32MB';
+CREATE TEMP TABLE tie AS SELECT g AS id FROM generate_series(1, 60000) g;
+ANALYZE tie;
+SET client_min_messages = debug1;
+DO $$
+DECLARE
+	plan json;
+BEGIN
+	FOR start IN 0 .. 400 BY 10 LOOP
+		PERFORM set_config('parallel_temp.worker_start_cost', start::text, false);
+		EXECUTE 'EXPLAIN (COSTS OFF, FORMAT JSON) SELECT count(*) FROM tie' INTO plan;
+		RAISE NOTICE 'start %: %', start, CASE WHEN plan::text ~ 'Gather' THEN 'parallel' ELSE 'serial' END;
+	END LOOP;
+END $$;
+SQL
+my ($won, $tied, $wrong) = (0, 0, '');
+while ($ties =~ /a plan with workers costs ([0-9.]+), the server's ([0-9.]+)\n(?:.*\n)?NOTICE:  start (\d+): (\w+)/g)
+{
+	my ($with, $without, $start, $chosen) = ($1, $2, $3, $4);
+	my $margin = $without * 0.05 < 2 * $start ? $without * 0.05 : 2 * $start;
+	$won++ if $chosen eq 'parallel';
+	$tied++ if $with < $without && $chosen eq 'serial';
+	$wrong .= "$with beside $without, start $start: $chosen\n" if $chosen ne ($with < $without - $margin ? 'parallel' : 'serial');
+}
+is($wrong, '', 'workers must win clearly');
+cmp_ok($won, '>', 5, 'they do where their start costs little');
+cmp_ok($tied, '>', 0, 'and a tie stays serial');
+
 unlike(slurp_file($node->logfile), qr/refcount leak|TRAP|PANIC|was terminated by signal/, 'no leak, no crash');
 $node->stop;
 done_testing();
