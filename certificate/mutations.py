@@ -149,6 +149,8 @@ MUTATIONS = [
              "if (infomask & HEAP_XMAX_INVALID || HEAP_XMAX_IS_LOCKED_ONLY(infomask))", "if (infomask & HEAP_XMAX_INVALID)", ("sql/parallel_tidy",)),
     Mutation(TEMP + "parallel/scan_visibility.c", "off by one at a page's end: its last row is left out",
              "for (OffsetNumber line = FirstOffsetNumber; line <= last; line++)", "for (OffsetNumber line = FirstOffsetNumber; line < last; line++)", PARALLEL),
+    Mutation(TEMP + "parallel/plan.c", "a plan with workers that is hardly cheaper takes the place of the serial one",
+             "return with < without - Min(without * WORKERS_MARGIN, plan->workers * pt_worker_start_cost);", "return with < without;", PARALLEL),
     Mutation(TEMP + "parallel/plan_refusal.c", "a function that is restricted to the leader runs in workers",
              "return is_parallel_safe(root, (Node *) rel->baserestrictinfo) &&", "return root != NULL || is_parallel_safe(root, (Node *) rel->baserestrictinfo) ||", READS),
     Mutation(TEMP + "buffers/localbuf_flush.c", "a run of pages goes on over a gap between blocks",
