@@ -14,7 +14,7 @@ from rich.console import Console
 from conftest import processes_below
 from pg_lean import __version__, always, cli, measure, prices
 from pg_lean.bench import Bench, Options, calibrate, explain, fill, profile, run_module, sweep
-from pg_lean.cluster import Cluster, UserServer
+from pg_lean.cluster import Cluster, Server, UserServer
 from pg_lean.commands import cat
 from pg_lean.demo import ORDER, append
 from pg_lean.errors import LabError
@@ -110,6 +110,24 @@ def test_the_sweep_tells_what_was_chosen_and_what_was_faster(lean, pg_lean, tmp_
     cells = next(block for block in result["blocks"] if block.get("title") == "All cells")["rows"]
     assert len(cells) == len(sweep.KINDS) * 4 and {row[5] for row in cells} <= {"serial", "workers"}
     assert {row["variant"] for row in result["raw"]} == set(sweep.VARIANTS)
+
+
+def test_a_cell_that_loses_is_the_servers_only_if_unlogged_tables_lose_as_well():
+    bench = Bench("sweep", Server("host=/nowhere"), Options(), Console(quiet=True))
+    cells = [sweep.Cell(1000, True, "scan", part) for part in (0.1, 0.2, 0.3)]
+    # chosen, serial, workers; of stock PostgreSQL also without Memoize
+    times = {str(cells[0]): (20, 10, 30), str(cells[1]): (20, 30, 10), str(cells[2]): (10, 10, 30),
+             f"unlogged: {cells[0]}": (10, 10, 30, 30), f"unlogged: {cells[1]}": (20, 30, 30, 10)}
+    for case, ways in times.items():
+        for repetition in range(20):
+            for variant, ms in zip(sweep.UNLOGGED, ways):
+                bench.raw.add(variant, repetition, case, ms=ms)
+    plans = {cell: {"chosen": "Gather 0", "serial": "scan", "workers": "Gather 1"} for cell in cells}
+    plans[cells[2]]["chosen"] = "scan"
+    result = sweep.present(bench, plans, {cell: {**plans[cell], "workers, no Memoize": "Gather 2"} for cell in cells[:2]})
+    assert [check.value for check in result.checks] == [2, 1, 0]
+    stock = next(block for block in result.blocks if "unlogged" in block.title)
+    assert [row[5] for row in stock.rows] == ["serial", "workers, no Memoize"] and {len(row) for row in stock.rows} == {len(stock.columns)}
 
 
 def test_the_filling_benchmark_says_which_plan_ran(lean, pg_lean, tmp_path):
