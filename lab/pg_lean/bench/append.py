@@ -232,8 +232,9 @@ def reading(bench: Bench, size: int) -> tuple[list, list]:
             return timed()
         return measure
 
-    # most of its time is the disk's, which differs from one to the next
-    bench.interleave({name: insert(store) for name, store in some.items()}, bench.iterations(full=9, quick=3), case="insert",
+    # most of its time is the kernel's, in which any of them takes twice as long now and then: in a virtual machine memory that was free may have to come from
+    # the host again, and the disk writes out what earlier ones made.  So many are needed for a median.
+    bench.interleave({name: insert(store) for name, store in some.items()}, bench.iterations(full=75, quick=3), case="insert",
                      text=f"INSERT of {human_bytes(size)}")
     for store in some.values():
         store.conn.execute(f"VACUUM {store.table}")
