@@ -45,6 +45,9 @@ demo: $(if $(DSN),,ready) ## measure everything on a private cluster (or DSN=...
 bench-%: $(if $(DSN),,ready)
 	@$(LAB) bench $* $(if $(DSN),--dsn '$(DSN)',$(on_label)) $(ARGS)
 
+instructions: ready ## count instructions that measuring adds to the statements of light_explain's goals (ARGS='--case join', '--battery all'; needs valgrind)
+	@$(LAB) instructions $(on_label) $(ARGS)
+
 check: ## build and run every test on this machine's server
 	@$(TOP)/ci/check.sh host
 	@$(TOP)/ci/update.sh
@@ -117,5 +120,5 @@ clean: ## remove everything made, here and in build/
 	+$(if $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null)),$(call in_each,clean))
 	@$(if $(HERE),$(TOP)/ci/clean.sh)
 
-.PHONY: docs suites minors valgrind pgspot sqlsmith all install uninstall installcheck help setup ready demo check matrix clients fresh neighbours citus arm deb dist image packages scenes chaos power mutants fuzz certificate indent clean
+.PHONY: instructions docs suites minors valgrind pgspot sqlsmith all install uninstall installcheck help setup ready demo check matrix clients fresh neighbours citus arm deb dist image packages scenes chaos power mutants fuzz certificate indent clean
 .DEFAULT_GOAL := all

@@ -59,13 +59,19 @@ def read() -> tuple[str, list[Statement]]:
                     if NEEDS_LIBRARY not in row[0] and not row[2].startswith(EXPLAINED_INSIDE)]
 
 
-def run(server: Cluster, repetitions: int, into: Measurements, step: Callable[[str], Any] = lambda note: None) -> list[Statement]:
-    """Measure each statement in each way, with the server's instrumentation and light_explain's in turns; returns the statements."""
+def make_tables(server: Cluster) -> list[Statement]:
+    """Make the statements' tables in their schema; returns the statements."""
     tables, statements = read()
     script = f"CREATE SCHEMA {SCHEMA}; SET search_path = {SCHEMA}, public;\n{tables.replace('CREATE TEMP TABLE', 'CREATE TABLE')}"
     done = server.run("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", input=script)
     if done.returncode != 0:
         raise LabError(f"the battery's tables cannot be made: {done.stderr.strip()}")
+    return statements
+
+
+def run(server: Cluster, repetitions: int, into: Measurements, step: Callable[[str], Any] = lambda note: None) -> list[Statement]:
+    """Measure each statement in each way, with the server's instrumentation and light_explain's in turns; returns the statements."""
+    statements = make_tables(server)
     with server.connect() as conn:
         conn.prepare_threshold = None
         for statement in statements:

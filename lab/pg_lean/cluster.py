@@ -259,6 +259,8 @@ class Cluster(Server):
         self.settings = dict(settings or {})
         self.checksums = checksums
         self.name = name
+        #: A program that the server runs below from its next start on, with its options: valgrind.
+        self.below: list[str] = []
         #: Seconds in which the server must accept connections once it is launched.
         self.patience = 60.0
         self.process: subprocess.Popen | None = None
@@ -422,7 +424,7 @@ class Cluster(Server):
         settings = {**QUIET, **self.settings, "port": PORT, "unix_socket_directories": self.inside(self.sockets)}
         if self.preload:  # else what ALTER SYSTEM says, which is nothing in a new cluster
             settings["shared_preload_libraries"] = ",".join(self.preload)
-        args = [str(self.bindir / "postgres"), "-D", self.inside(self.data)]
+        args = [*self.below, str(self.bindir / "postgres"), "-D", self.inside(self.data)]
         for name, value in settings.items():
             args += ["-c", f"{name}={_setting(value)}"]
         with open(self.log, "ab") as log:

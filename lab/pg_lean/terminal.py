@@ -33,7 +33,7 @@ def show(result: Result, console: Console) -> None:
     console.print(escape(result.summary), highlight=False)
     for block in result.blocks:
         if isinstance(block, Table):
-            _table(block, console)
+            show_table(block, console)
         elif isinstance(block, Note):
             console.print((f"[bold]{escape(block.title)}:[/] " if block.title else "") + escape(block.text), highlight=False)
         elif isinstance(block, Listing) and not block.folded:
@@ -72,7 +72,7 @@ def glance(results: list[Result], console: Console) -> None:
     console.print(shown)
 
 
-def _table(table: Table, console: Console) -> None:
+def show_table(table: Table, console: Console) -> None:
     """A table; its intervals are left to the report where the terminal is too narrow for them."""
     shown = _columns(table, format_value, table.note)
     if Measurement.get(console, console.options.update(max_width=1000), shown).maximum > console.width:

@@ -1,0 +1,203 @@
+"""pg-lean instructions: how many instructions measuring adds to a statement, counted and not timed."""
+
+from __future__ import annotations
+
+import functools
+import json
+import random
+import re
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable, Iterator, Optional
+
+import psycopg
+import typer
+from rich.console import Console
+
+from pg_lean import always, battery, terminal
+from pg_lean.bench.explain import ALWAYS_ON, OPTIONS, SETTINGS
+from pg_lean.cluster import Cluster
+from pg_lean.errors import LabError, Unavailable
+from pg_lean.measure import check_result
+from pg_lean.result import Table
+
+#: Of two branches, for with one the join is a nested loop.
+SCALE = 2
+ACCOUNTS = SCALE * 100_000
+LOOP = "index lookup in a loop of PL/pgSQL"
+LOOPED = 1000
+#: Settings of a session for each way of measuring, by kind: nothing measured, light_explain's way, the server's.
+NESTED = f"{ALWAYS_ON} -c auto_explain.log_nested_statements=on"
+WAYS = {
+    "auto_explain": {"plain": "", "light_explain": f"-c session_preload_libraries=light_explain,auto_explain {NESTED}",
+                     "core": f"-c session_preload_libraries=auto_explain {NESTED}"},
+    "profile": {"plain": "-c compute_query_id=off", "light_explain": "-c compute_query_id=on -c light_explain.profile=on"},
+    "EXPLAIN ANALYZE": {"plain": "", "light_explain": "-c session_preload_libraries=light_explain", "core": ""},
+}
+
+Step = Callable[[psycopg.Connection], Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A statement: how it is run plainly and under EXPLAIN ANALYZE, and how many rows it goes over."""
+
+    name: str
+    rows: int
+    run: Step
+    explained: Step
+    ready: Step = lambda conn: None
+
+    @property
+    def executions(self) -> int:
+        """So many are counted, of large statements few."""
+        return max(1, min(100, ACCOUNTS // self.rows))
+
+
+def register(app: typer.Typer, console: Console) -> None:
+    @app.command()
+    def instructions(
+        statement: Optional[str] = typer.Option(None, "--statement", help="Count this one; without it those of the goals: lookups to a join over all accounts."),
+        rows: int = typer.Option(1, "--rows", min=1, help="Rows that --statement goes over, to tell instructions of a row."),
+        setup: str = typer.Option("", "--setup", help="SQL that makes what --statement needs, before."),
+        numbers: Optional[str] = typer.Option(None, "--battery", help="Count these statements of light_explain's battery under EXPLAIN ANALYZE: numbers, comma separated, or all."),
+        only: Optional[str] = typer.Option(None, "--case", help="Of the goals' statements those whose name has this."),
+        ways: Optional[str] = typer.Option(None, "--ways", help=f"Of {', '.join(WAYS)} these, comma separated."),
+        pg_config: Optional[str] = typer.Option(None, "--pg-config", envvar="PG_CONFIG", help="Server of the private cluster: path of its pg_config, or a label of make matrix (18-assert)."),
+        as_json: bool = typer.Option(False, "--json", help="Print the counts as JSON on standard output."),
+    ) -> None:
+        """Count instructions of statements, plain and measured, by valgrind's callgrind on a private server; what the kernel does is not counted."""
+        if statement is not None and numbers is not None:
+            raise LabError("--statement and --battery exclude each other")
+        if shutil.which("valgrind") is None:
+            raise Unavailable("valgrind is not installed", "Install your system's package valgrind: its callgrind counts.")
+        chosen = ways.split(",") if ways else ["EXPLAIN ANALYZE"] if numbers else list(WAYS)
+        if unknown := [way for way in chosen if way not in WAYS]:
+            raise LabError(f"there is no way {unknown[0]}", f"Ways: {', '.join(WAYS)}.")
+        with Cluster(pg_config, settings=SETTINGS, name="instructions") as cluster:
+            if cluster.root is not None:
+                raise Unavailable("a server in a root of its own has no valgrind")
+            if not all(map(cluster.has_library, ("light_explain", "auto_explain"))):
+                raise Unavailable("light_explain or auto_explain is not installed for this server", "Run make install.")
+            cases = of_battery(cluster, numbers) if numbers else [of_statement(statement, rows)] if statement else [case for case in of_goals() if (only or "") in case.name]
+            if statement:
+                if (done := cluster.run("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", input=setup)).returncode != 0:
+                    raise LabError(f"--setup failed: {done.stderr.strip()}")
+            elif not numbers:
+                fill(cluster)
+            found = []
+            for way in chosen:
+                for case, counted in count(cluster, way, cases, console):
+                    found.append({"case": case.name, "way": way, "rows": case.rows, **counted})
+        if as_json:
+            print(json.dumps(found, indent=1))
+        else:
+            terminal.show_table(table(found), console)
+
+
+# -- what is counted ---------------------------------------------------------
+
+def fill(cluster: Cluster) -> None:
+    """Accounts, and a function that looks some of them up."""
+    done = cluster.run("pgbench", "-i", "-q", "-s", str(SCALE))
+    if done.returncode != 0:
+        raise LabError(f"pgbench: {done.stderr.strip()}")
+    with cluster.connect() as conn:
+        conn.execute(f"""CREATE FUNCTION look_up() RETURNS void LANGUAGE plpgsql AS $$
+            DECLARE r int; BEGIN FOR i IN 1..{LOOPED} LOOP SELECT abalance INTO r FROM pgbench_accounts WHERE aid = i; END LOOP; END$$""")
+        conn.execute("VACUUM ANALYZE")
+
+
+def of_statement(text: str, rows: int = 1, name: str | None = None) -> Case:
+    def run(conn: psycopg.Connection, before: str = "") -> None:
+        check_result(conn.pgconn.exec_(f"{before}{text}".encode()))
+    return Case(name or " ".join(text.split())[:60], rows, run, functools.partial(run, before=f"EXPLAIN ({OPTIONS}) "))
+
+
+def of_goals() -> list[Case]:
+    """The statements of every length that goals are about."""
+    cases = []
+    for name, load in always.LOADS.items():
+        run = load.transaction(name, ACCOUNTS)
+        explained = always.Load(f"EXPLAIN ({OPTIONS}) {load.query}", load.accounts, load.size, load.at_most).transaction(name, ACCOUNTS)
+        cases.append(Case(name, load.accounts, lambda conn, run=run: run(conn.pgconn), lambda conn, run=explained: run(conn.pgconn), always.prepare))
+    return [*cases, of_statement("SELECT look_up()", LOOPED, LOOP), of_statement(always.ANALYTIC, ACCOUNTS, "join with groups over all accounts")]
+
+
+def of_battery(cluster: Cluster, numbers: str) -> list[Case]:
+    """Statements of the battery; each is rolled back."""
+    statements = battery.make_tables(cluster)
+    wanted = None if numbers == "all" else {int(number) for number in numbers.split(",")}
+
+    def case(one: battery.Statement) -> Case:
+        def run(conn: psycopg.Connection, before: str = "") -> None:
+            with conn.transaction(force_rollback=True):
+                if one.before:
+                    conn.execute(one.before)
+                conn.execute(before + one.text)
+
+        # as if it had so many rows that ten executions are counted; of a row nothing is told
+        return Case(f"{one.number} {' '.join(one.text.split())[:60]}", ACCOUNTS // 10, run, functools.partial(run, before=battery.WAYS["EXPLAIN ANALYZE"][0]),
+                    lambda conn: battery.make_ready(conn, one))
+    # workers count for themselves
+    return [case(one) for one in statements if not one.parallel and (wanted is None or one.number in wanted)]
+
+
+# -- counting ----------------------------------------------------------------
+
+def count(cluster: Cluster, way: str, cases: list[Case], console: Console) -> Iterator[tuple[Case, dict[str, float]]]:
+    """Instructions of one execution of each case, by kind of session.
+
+    The difference between two sessions of which one executes it more often, so that
+    what a session begins and ends with is not counted, nor what first executions fill.
+    """
+    cluster.preload = ["light_explain"] if way == "profile" else []
+    cluster.below = ["valgrind", "--tool=callgrind", "--trace-children=yes", "--vgdb=no", f"--callgrind-out-file={cluster.data.parent}/callgrind.%p",
+                     f"--log-file={cluster.data.parent}/valgrind.%p"]
+    cluster.restart()
+    for case in cases:
+        counted = {}
+        with console.status(f"{case.name}, {way}"):
+            for kind, options in WAYS[way].items():
+                step = case.explained if way == "EXPLAIN ANALYZE" and kind != "plain" else case.run
+                few, more = (session(cluster, options, case, step, times) for times in (case.executions // 3 + 1, case.executions // 3 + 1 + case.executions))
+                counted[kind] = (more - few) / case.executions
+        yield case, counted
+
+
+def session(cluster: Cluster, options: str, case: Case, step: Step, times: int) -> int:
+    """Instructions of a whole session that executes a statement so often, for the same accounts each time."""
+    with cluster.connect(options) as conn:
+        conn.prepare_threshold = None
+        pid = conn.info.backend_pid
+        case.ready(conn)
+        random.seed(1)
+        for _ in range(times):
+            step(conn)
+    return total(cluster.data.parent / f"callgrind.{pid}")
+
+
+def total(file: Path) -> int:
+    """What a process wrote when it ended, which it is waited for."""
+    for _ in range(300):
+        if file.exists() and (found := re.search(r"^(?:totals|summary): (\d+)", file.read_text(), re.M)):
+            return int(found[1])
+        time.sleep(0.1)
+    raise LabError(f"callgrind wrote no counts to {file}")
+
+
+def table(found: list[dict[str, Any]]) -> Table:
+    """Counts, what they are of the plain statement, and what is more in each of its rows."""
+    def over(row: dict[str, Any], kind: str, base: str = "plain") -> str | None:
+        return f"{row[kind] / row[base]:.3f}" if kind in row else None
+
+    def each(row: dict[str, Any], kind: str) -> str | None:
+        return f"{(row[kind] - row['plain']) / row['rows']:,.0f}" if kind in row else None
+
+    return Table("Instructions of one execution", ["statement", "measured by", "plain", "light_explain", "core", "over plain | light_explain", "over plain | core",
+                                                   "light_explain over core", "more a row | light_explain", "more a row | core"],
+                 [[row["case"], row["way"], *(f"{row[kind]:,.0f}" if kind in row else None for kind in ("plain", "light_explain", "core")), over(row, "light_explain"), over(row, "core"),
+                   over(row, "light_explain", "core") if "core" in row else None, each(row, "light_explain"), each(row, "core")] for row in found],
+                 note="Counted by valgrind's callgrind: without the kernel, and a reading of the processor's counter is one instruction.")
