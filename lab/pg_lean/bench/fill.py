@@ -56,11 +56,13 @@ OVER_FAST, OVER_STOCK = 1.5, {"CREATE TABLE AS": 2.5, "INSERT ... SELECT": 4.0}
 
 #: What shows the price of rows in pages: columns and parts of the rows that a table is filled with, as chosen, without workers, and with workers at any price.
 WIDTHS = {"two numbers": "id, item", "all columns": "id, item, amount, remark", "wide rows": "id, repeat(remark, 8) AS remark"}
-PARTS = (0.004, 0.02, 0.1, 0.4)
+PARTS = (0.004, 0.01, 0.02, 0.04, 0.1, 0.4)
+#: And where they come from; {last} is their number.
+SOURCES = {"index range": "fill_source WHERE id <= {last}", "table": "fill_part", "temporary table": "pg_temp.fill_near"}
 PRICED: dict[str, dict[str, Any]] = {
-    "chosen": VARIANTS[LEAN],
-    "serial": {**VARIANTS[LEAN], "parallel_setup_cost": 1e9},
-    "workers": {**VARIANTS[LEAN], "parallel_setup_cost": 0, "parallel_tuple_cost": 0},
+    "chosen": {**VARIANTS[LEAN], "max_parallel_workers_per_gather": 1},
+    "serial": {**VARIANTS[LEAN], "max_parallel_workers_per_gather": 0},
+    "workers": {**VARIANTS[LEAN], "max_parallel_workers_per_gather": 1, "parallel_setup_cost": 0, "parallel_tuple_cost": 0, "parallel_temp.worker_start_cost": 0},
 }
 
 OFF, ON = "parallel_insert off", "parallel_insert on"
@@ -115,7 +117,7 @@ def make(conn: psycopg.Connection, rows: int) -> None:
 
 
 def drop(conn: psycopg.Connection) -> None:
-    conn.execute("DROP TABLE IF EXISTS fill_items, fill_source, fill_small")
+    conn.execute("DROP TABLE IF EXISTS fill_items, fill_source, fill_small, fill_part")
 
 
 # -- loads ---------------------------------------------------------------------
@@ -245,27 +247,42 @@ def priced(bench: Bench, rows: int) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     with bench.connect(temp_buffers="8MB", jit=False, max_parallel_workers_per_gather=1) as conn:
         conn.prepare_threshold = None
-        for width, columns in WIDTHS.items():
-            for part in bench.pick(full=PARTS, quick=PARTS[-1:]):
-                last = round(part * rows)
-                case = f"{width}, {last:,} rows"
-                statement = f"CREATE TEMP TABLE t AS SELECT {columns} FROM fill_source WHERE id <= {last}"
-
-                def way(variant: str, statement: str = statement) -> Any:
-                    def one() -> dict[str, float]:
-                        bench.server.set(conn, PRICED[variant])
-                        try:
-                            return timed(conn, statement)
-                        finally:
-                            conn.execute("DROP TABLE IF EXISTS pg_temp.t")
-                    return one
-
-                found[case] = {}
-                for variant, settings in PRICED.items():
-                    bench.server.set(conn, settings)
-                    found[case][variant] = explain_text(conn, statement, "COSTS OFF")
-                sweep.compare(bench, case, found[case], {variant: way(variant) for variant in PRICED})
+        for part in bench.pick(full=PARTS, quick=PARTS[-1:]):
+            last = round(part * rows)
+            bench.server.set(conn, PRICED["serial"])
+            for kind, table in (("TABLE", "fill_part"), ("TEMP TABLE", "fill_near")):
+                conn.execute(f"DROP TABLE IF EXISTS {table}")
+                conn.execute(f"CREATE {kind} {table} AS SELECT * FROM fill_source WHERE id <= {last}")
+                conn.execute(f"VACUUM ANALYZE {table}")
+            for width, columns in WIDTHS.items():
+                for source, text in SOURCES.items():
+                    case = f"{width}, {last:,} rows, {source}"
+                    found[case] = priced_case(bench, conn, case, f"CREATE TEMP TABLE t AS SELECT {columns} FROM {text.format(last=last)}")
     return found
+
+
+def priced_case(bench: Bench, conn: psycopg.Connection, case: str, statement: str) -> dict[str, str]:
+    """One statement in all ways of PRICED, in turns; their plans."""
+    plans: dict[str, str] = {}
+
+    def ready(variant: str) -> None:
+        conn.execute("RESET parallel_temp.worker_start_cost")
+        bench.server.set(conn, PRICED[variant])
+
+    def way(variant: str) -> Any:
+        def one() -> dict[str, float]:
+            ready(variant)
+            try:
+                return timed(conn, statement)
+            finally:
+                conn.execute("DROP TABLE IF EXISTS pg_temp.t")
+        return one
+
+    for variant in PRICED:
+        ready(variant)
+        plans[variant] = explain_text(conn, statement, "COSTS OFF")
+    sweep.compare(bench, case, plans, {variant: way(variant) for variant in PRICED})
+    return plans
 
 
 # -- short statements ----------------------------------------------------------
@@ -393,7 +410,7 @@ def present(bench: Bench, rows: int, repetitions: int, plans: dict[tuple[str, st
                   [[case, plan_of(prices[case]["chosen"]) if "Gather" not in prices[case]["chosen"] else "workers, pages" if "Temp Load" in prices[case]["chosen"] else "workers",
                     *(bench.estimate("ms", variant, case).median for variant in PRICED), sweep.faster(bench, case),
                     bench.ratio("ms", "chosen", sweep.faster(bench, case), case)] for case in prices],
-                  note="Without workers their start costs too much, with them it and rows that they hand over cost nothing.")
+                  note="With workers their start and rows that they hand over cost nothing.")
     # by the clock on the wall it counts whether client and server share a processor
     taken = "cpu_us" if bench.server.private else "us"
     brief = Table("INSERT ... SELECT of one row: µs" + (" of the server's processor time" if taken == "cpu_us" else ""), ["sent", OFF, ON, "on / off"],

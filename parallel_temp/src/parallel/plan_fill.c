@@ -13,8 +13,9 @@
  * The planner asks a price for each row that a worker hands over, which keeps workers
  * from queries that give many rows.  Rows in pages cost nothing of it: the
  * leader copies a page, and in return half of the rows, or more, are formed by
- * others.  So a query whose plan has no Gather at the top is planned once more at that
- * price; only if it has one then, that plan is taken.
+ * others, which is worth a part of what workers' start costs.  So a query whose plan has
+ * no Gather at the top is planned once more at these prices; only if it has one then,
+ * that plan is taken.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -39,13 +40,20 @@
 
 /*
  * What is asked for a row that comes in a page, where the server asks
- * parallel_tuple_cost.  Nothing: forming a row, in which processes share then, is in the
- * price of no plan, and takes the leader as long as it does to take one that is formed (67
- * and 69 ns in a filtered scan, 85 and 103 in a hash join, by "make bench-fill").  What
- * is left is what the query takes, and workers gain a part of that whatever the number
- * of rows.
+ * parallel_tuple_cost.
  */
 #define PAGE_TUPLE_COST 0.0
+
+/*
+ * What it saves the leader that others form rows, less taking their pages: by row and by
+ * byte, in the planner's units.  Forming a row is in the price of no plan, but takes a
+ * quarter to two thirds as long as making it.  A plan with workers also has to be better
+ * by this part of what the load takes, or a tie of estimates would take processors for
+ * nothing.
+ */
+#define SAVED_BY_ROW	0.004
+#define SAVED_BY_BYTE	0.0001
+#define FILL_MARGIN		0.05
 
 /* Fewer pages are not worth the node. */
 #define FEW_PAGES 64
@@ -67,13 +75,33 @@ passes_by(TargetEntry *tle, TargetEntry *below)
 }
 
 /*
+ * Bytes that the rows of this plan take on pages.
+ */
+static double
+bytes_on_pages(Plan *plan)
+{
+	return plan->plan_rows * (plan->plan_width + SizeofHeapTupleHeader + sizeof(ItemIdData));
+}
+
+/*
  * Are the rows of this plan too few for pages?  Tests want pages of any.
  */
 static bool
 few_rows(Plan *plan)
 {
-	return pt_compare_plans && !pt_force &&
-		plan->plan_rows * (plan->plan_width + SizeofHeapTupleHeader + sizeof(ItemIdData)) < (double) FEW_PAGES * BLCKSZ;
+	return pt_compare_plans && !pt_force && bytes_on_pages(plan) < (double) FEW_PAGES * BLCKSZ;
+}
+
+/*
+ * What workers that form the rows of this plan, which has none, save beyond what a plan
+ * with workers has to be better by.
+ */
+static Cost
+saved_by_forming(Plan *serial)
+{
+	Cost		saved = serial->plan_rows * SAVED_BY_ROW + bytes_on_pages(serial) * SAVED_BY_BYTE;
+
+	return Max(saved - serial->total_cost * FILL_MARGIN, 0);
 }
 
 /*
@@ -115,16 +143,22 @@ insert_may_fill(Query *insert, PlannedStmt *serial)
 }
 
 /*
- * Plan at the price of rows in pages.
+ * Plan at the price of rows in pages.  What forming them in workers saves is taken off the
+ * price of starting workers, the server's and ours, and no more than that: without that
+ * price a plan with workers still has to be the cheaper one.
  */
 static PlannedStmt *
-plan_at_price(PlanAsUsual plan, PLANNER_PARAMS_compat)
+plan_at_price(PlanAsUsual plan, Cost saved, PLANNER_PARAMS_compat)
 {
 	PlannedStmt *volatile result = NULL;
-	double		price = parallel_tuple_cost;
+	double		tuple_cost = parallel_tuple_cost;
+	double		setup_cost = parallel_setup_cost;
+	double		start_cost = pt_worker_start_cost;
 	bool		tells = pt_explain_refusals;
 
-	parallel_tuple_cost = Min(price, PAGE_TUPLE_COST);
+	parallel_tuple_cost = Min(tuple_cost, PAGE_TUPLE_COST);
+	parallel_setup_cost = Max(setup_cost - saved, 0);
+	pt_worker_start_cost = Max(start_cost - saved / max_parallel_workers_per_gather, 0);
 	pt_explain_refusals = false;
 	PG_TRY();
 	{
@@ -132,7 +166,9 @@ plan_at_price(PlanAsUsual plan, PLANNER_PARAMS_compat)
 	}
 	PG_FINALLY();
 	{
-		parallel_tuple_cost = price;
+		parallel_tuple_cost = tuple_cost;
+		parallel_setup_cost = setup_cost;
+		pt_worker_start_cost = start_cost;
 		pt_explain_refusals = tells;
 	}
 	PG_END_TRY();
@@ -150,7 +186,7 @@ plan_filling(PlanAsUsual plan, PLANNER_PARAMS_compat)
 		few_rows(usual->planTree) || page_gather(usual))
 		return usual;
 	parse = copy;
-	result = plan_at_price(plan, PLANNER_ARGS_compat);
+	result = plan_at_price(plan, saved_by_forming(usual->planTree), PLANNER_ARGS_compat);
 	return page_gather(result) ? result : usual;
 }
 

@@ -183,6 +183,32 @@ SHOW parallel_tuple_cost;
 -- to take a row in a page is no more than to form it: what workers save of the query counts, however many rows it has
 SET parallel_setup_cost = 80;
 EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM source WHERE v < 9;
+-- that they form rows is worth a part of what starting them costs, the more rows the more, and no more than that
+SET parallel_setup_cost = 180;
+EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM source WHERE v < 9;
+EXPLAIN (COSTS off) INSERT INTO target SELECT * FROM source WHERE v < 9;
+EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM source WHERE v < 2;
+SET parallel_setup_cost = 340;
+EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM source WHERE v < 9;
+SHOW parallel_setup_cost;
+-- the same of our own price of a worker
+CREATE TEMP TABLE nigh AS SELECT * FROM source;
+ANALYZE nigh;
+SET parallel_temp.compare_plans = on;
+SET parallel_setup_cost = 100;
+SET parallel_temp.worker_start_cost = 90;
+EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM nigh WHERE v < 9;
+SET parallel_temp.fill_pages = off;
+SET parallel_tuple_cost = 0;
+EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM nigh WHERE v < 9;
+SET parallel_tuple_cost = 10;
+RESET parallel_temp.fill_pages;
+SET parallel_temp.worker_start_cost = 200;
+EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM nigh WHERE v < 9;
+SHOW parallel_temp.worker_start_cost;
+DROP TABLE nigh;
+SET parallel_temp.compare_plans = off;
+SET parallel_temp.worker_start_cost = 0;
 SET parallel_setup_cost = 1;
 SET parallel_temp.fill_pages = off;
 EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM source WHERE v < 9;
