@@ -71,7 +71,9 @@ SHORT = {"prepared": True, "as text": False}
 #: The session of many tables: rounds of three tables, of so many fifths of the rows each; and what it may take of fast load's time.
 ROUNDS, FIFTHS, SESSION, OF_FAST_LOAD = 8, (1, 2, 5, 10), "session of 24 tables", 0.75
 GATHERED = "pg_lean, statistics on"
-SESSIONS = {STOCK: (STOCK, False), FAST: (FAST, False), LEAN: (LEAN, False), GATHERED: (LEAN, True)}
+#: What no way of loading can take from the session: its queries with the best of plans, whose rows go nowhere.
+ALONE = "its queries alone, statistics on, without workers"
+SESSIONS = {STOCK: (STOCK, False), FAST: (FAST, False), LEAN: (LEAN, False), GATHERED: (LEAN, True), ALONE: (FAST, True)}
 
 
 def run(bench: Bench) -> Result:
@@ -324,8 +326,8 @@ def session(bench: Bench, rows: int, repetitions: int) -> None:
 
         def once(name: str) -> dict[str, float]:
             variant, statistics = SESSIONS[name]
-            bench.server.set(conn, {**VARIANTS[variant], "parallel_temp.statistics": statistics})
-            took, found = many_tables(conn, rows)
+            bench.server.set(conn, {**VARIANTS[variant], "parallel_temp.statistics": statistics, "max_parallel_workers_per_gather": 0 if name == ALONE else 1})
+            took, found = many_tables(conn, rows, alone=name == ALONE)
             if answers.setdefault(SESSION, found) != found:
                 raise LabError(f"{SESSION}: {name} has a different answer", "This is a fault of pg_lean; please report it.")
             return {"ms": sum(took.values()), **{f"{part}_ms": ms for part, ms in took.items()}}
@@ -356,15 +358,18 @@ def statements(rows: int) -> Iterator[tuple[str, str]]:
     yield "drop", f"DROP TABLE {', '.join(made)}"
 
 
-def many_tables(conn: psycopg.Connection, rows: int) -> tuple[dict[str, float], list[Any]]:
-    """Milliseconds of each kind of statement, and the answers."""
+def many_tables(conn: psycopg.Connection, rows: int, alone: bool = False) -> tuple[dict[str, float], list[Any]]:
+    """Milliseconds of each kind of statement, and the answers; "alone": of the queries of INSERTs and of questions, and nothing else."""
     took: dict[str, float] = dict.fromkeys(("create", "insert", "ask", "drop"), 0.0)
     found = []
     try:
         for kind, text in statements(rows):
+            if alone and kind == "insert":
+                took[kind] += timed(conn, f"EXPLAIN (ANALYZE, TIMING OFF, COSTS OFF) {text[text.index('SELECT'):]}")["ms"]
             start = time.perf_counter()
             cursor = conn.execute(text)
-            took[kind] += (time.perf_counter() - start) * 1000
+            if not alone or kind == "ask":
+                took[kind] += (time.perf_counter() - start) * 1000
             if kind == "ask":
                 found.append(cursor.fetchall())
     except BaseException:
@@ -423,7 +428,8 @@ def present(bench: Bench, rows: int, repetitions: int, plans: dict[tuple[str, st
                 [[name, bench.estimate("ms", name, SESSION), *(bench.estimate(f"{part}_ms", name, SESSION).median for part in parts_of),
                   f"{bench.estimate('insert_ms', name, SESSION).median / bench.estimate('ms', name, SESSION).median:.0%}",
                   bench.ratio("ms", name, FAST, SESSION), bench.ratio("ms", name, STOCK, SESSION)] for name in SESSIONS],
-                note="Eight rounds: lines of orders out of an index, their prices from a join, totals of items; then who asks for few of them, and for the largest.")
+                note="Eight rounds: lines of orders out of an index, their prices from a join, totals of items; then who asks for few of them, and for the largest. "
+                     f"{ALONE[0].upper()}{ALONE[1:]}: EXPLAIN ANALYZE of the SELECT of each INSERT, and what is asked; no rows are put anywhere, and no table made or dropped. What no load can spare.")
     plot = Plot("Time over stock's", "", "ratio", [Series(variant, [case_of(*case) for case in cases], [ratio(*case, STOCK, variant).median for case in cases]) for variant in (FAST, ROWS, LEAN)], kind="bar")
     checks = [*(Check.of(f"time over fast load without workers, {case_of(into, query)}", ratio(into, query, FAST), "<=", 1 / OVER_FAST)
                 for into, query in cases if query != "group by"),
