@@ -171,6 +171,14 @@ read_clock(LightClock clock)
 	return light_system_ns();
 }
 
+/* A node returned no row.  Returns its second argument, as those that book usage do. */
+static pg_noinline TupleTableSlot *
+no_row(const LightRecord *record, TupleTableSlot *slot)
+{
+	light_joins_ended(record);
+	return slot;
+}
+
 /* One call of a node. */
 ALWAYS_INLINE TupleTableSlot *
 call_node(PlanState *node, const LightClock clock, const Compare compare, bool (*changed) (Compare), BookUsage book)
@@ -195,6 +203,8 @@ call_node(PlanState *node, const LightClock clock, const Compare compare, bool (
 
 	if (!TupIsNull(slot))
 		record->core.tuplecount += 1.0;
+	else
+		slot = no_row(record, slot);
 	if (clock != LIGHT_CLOCK_NONE)
 	{
 		int64		elapsed = read_clock(clock) - start;
@@ -238,6 +248,8 @@ call_timed(PlanState *node, const Compare compare, bool (*changed) (Compare), Bo
 
 	if (!TupIsNull(slot))
 		record->core.tuplecount += 1.0;
+	else
+		slot = no_row(record, slot);
 	record->core.running = true;
 	light_sample(record, kind, end - start);
 	return slot;
@@ -278,6 +290,8 @@ call_sampled(PlanState *node, ExecProcNodeMtd timed, const Compare compare, bool
 
 	if (!TupIsNull(slot))
 		record->core.tuplecount += 1.0;
+	else
+		slot = no_row(record, slot);
 	record->core.running = true;
 	return slot;
 }

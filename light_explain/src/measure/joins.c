@@ -19,6 +19,12 @@
  * what it was found to cost, but the join is passed: what it calls would else find
  * another one on top twice.
  *
+ * Of a call that is passed only its end is left to see: whether it returned a row.
+ * A join that returns no rows of the hashed side alone ends in the call in which the
+ * node below it does, and that one has a wrapper, which tells it: the call becomes a
+ * jump, with nothing after it ("leapt").  If an error ends such a call, its row
+ * stays counted.
+ *
  * Copyright (c) 2026, the pg_lean authors
  *
  *-------------------------------------------------------------------------
@@ -83,12 +89,56 @@ light_passes_join(PlanState *node)
 	return true;
 }
 
+/* A call that was passed returned no row. */
+static void
+passed_end(LightRecord *record)
+{
+	light_pages_settle(record);
+	record->core.ntuples -= 1.0;
+}
+
+/*
+ * A node returned no row: so does the join that waits for it, if it is in a call that
+ * was leapt over, and so on above that.
+ */
+void
+light_joins_ended(const LightRecord *record)
+{
+	for (LightRecord *join = record->passed; join != NULL && join->leapt && light_passed(join); join = join->passed)
+		passed_end(join);
+}
+
+/*
+ * Will the node below a join tell when it ends?  One that got its caller in this
+ * statement carries our wrapper.
+ */
+static bool
+learns_of_end(PlanState *node, const LightRecord *record)
+{
+	const LightBooks *books = record->books;
+	const LightRecord *outer = (const LightRecord *) outerPlanState(node)->instrument;
+
+	switch (((const HashJoin *) node->plan)->join.jointype)
+	{
+		case JOIN_INNER:
+		case JOIN_LEFT:
+		case JOIN_SEMI:
+		case JOIN_ANTI:
+			return outer > books->records && outer < books->records + books->nrecords && outer->passed == record && outer->caller == record;
+		default:
+			return false;
+	}
+}
+
+static TupleTableSlot *leap_join(PlanState *node);
+
 static pg_noinline TupleTableSlot *
 look(PlanState *node, LightRecord *record)
 {
 	TupleTableSlot *slot;
 
-	bool		timed = record->granted > 0 && record->in_page == 0 && record->core.running && record->under == light.top;
+	/* only the last call that was granted is counted below 0 */
+	bool		timed = record->granted > 0 && record->in_page < 0;
 
 	light_pages_settle(record);
 
@@ -106,8 +156,20 @@ look(PlanState *node, LightRecord *record)
 		if (table != NULL && table->nbatch == 1 && table->parallel_state == NULL)
 			calls = record->books->clock == LIGHT_CLOCK_SAMPLED ? record->left[1] - 1 : PG_INT32_MAX;
 		record->granted = record->in_page = Max(calls, 0);
+		if (!record->leapt && node->ExecProcNode == light_pass_join && learns_of_end(node, record))
+		{
+			record->leapt = true;
+			node->ExecProcNode = leap_join;
+		}
 	}
 	return slot;
+}
+
+/* May a call go past the wrapper?  It is counted then. */
+static inline bool
+passes(LightRecord *record)
+{
+	return likely(record->under == light.top && record->core.running && --record->in_page >= 0);
 }
 
 /* A call of such a join. */
@@ -117,12 +179,27 @@ light_pass_join(PlanState *node)
 	LightRecord *record = (LightRecord *) node->instrument;
 	TupleTableSlot *slot;
 
-	if (unlikely(record->in_page <= 0 || record->under != light.top || !record->core.running))
+	if (!passes(record))
 		return look(node, record);
-
-	record->in_page--;
 	slot = node->ExecProcNodeReal(node);
-	if (!TupIsNull(slot))
-		record->core.tuplecount += 1.0;
+	if (unlikely(TupIsNull(slot)))
+	{
+		passed_end(record);
+		light_joins_ended(record);
+	}
+	return slot;
+}
+
+/* A call of a join that learns of its end from below. */
+static TupleTableSlot *pg_attribute_hot
+leap_join(PlanState *node)
+{
+	LightRecord *record = (LightRecord *) node->instrument;
+	TupleTableSlot *slot;
+
+	if (!passes(record))
+		return look(node, record);
+	slot = node->ExecProcNodeReal(node);
+	Assert(TupIsNull(slot) == (record->granted == 0));
 	return slot;
 }

@@ -255,7 +255,8 @@ typedef struct LightSamples
 /*
  * The record of one plan node, to which PlanState.instrument points once the
  * statement's nodes have records.  Core goes on using its own part; of that part
- * the wrappers only keep "running" and "tuplecount".  What they measure is here
+ * the wrappers only keep "running", "tuplecount" and, for calls that needed no look,
+ * "ntuples".  What they measure is here
  * and is added to core's part when the statement is finished.
  *
  * The second part is one cache line: all that a call of the node touches beside
@@ -275,7 +276,8 @@ typedef struct LightRecord
 	struct LightRecord *next_callee;
 	int32		left[2];		/* calls until one is timed: first ones of a
 								 * cycle, others */
-	int32		in_page;		/* calls that need no look, of those that were */
+	int32		in_page;		/* calls that need no look, of those that
+								 * were; -1 in the call after them */
 	int32		granted;		/* ... granted last: see pages.c and joins.c */
 
 	/* seldom touched */
@@ -288,6 +290,8 @@ typedef struct LightRecord
 								 * callers of this node */
 	struct LightBooks *books;
 	struct LightRecord *passed; /* the join above it, if that may be passed */
+	bool		leapt;			/* a join that learns of its end from below:
+								 * see joins.c */
 	struct LightBlocks *blocks; /* see blocks.c */
 	int64		cost;			/* ticks of a call that is not timed, for us */
 	int64		added;			/* part of total that measuring costs */
@@ -302,6 +306,13 @@ static inline void
 light_record_clear(LightRecord *record)
 {
 	memset((char *) record + offsetof(LightRecord, caller), 0, sizeof(LightRecord) - offsetof(LightRecord, caller));
+}
+
+/* Rows of calls that needed no look since the last one, which are in no other count. */
+static inline int32
+light_rows_passed(const LightRecord *record)
+{
+	return record->granted - Max(record->in_page, 0);
 }
 
 /* Is a join in a call in which its caller stays on the stack's top?  See joins.c. */
@@ -404,6 +415,7 @@ extern LIGHT_PRIVATE void light_pages_settle(LightRecord *record);
 
 /* joins.c */
 extern LIGHT_PRIVATE bool light_passes_join(PlanState *node);
+extern LIGHT_PRIVATE void light_joins_ended(const LightRecord *record);
 extern LIGHT_PRIVATE TupleTableSlot *light_pass_join(PlanState *node);
 
 /* blocks.c */

@@ -6,8 +6,8 @@
  * A sequential scan of a heap without filter takes all visible rows of a page at
  * once.  Until it needs the next page it moves no counter: whatever moved since
  * the last look is its caller's, to whom the next look books it.  So there is no
- * need to look at the counters, nor for the scan to be on the stack, and the row
- * that will come can be counted before.
+ * need to look at the counters, nor for the scan to be on the stack, and each call
+ * returns a row: calls are counted down, and the rows are known from that.
  *
  * A full wrapper runs when a page ends, when a call is to be timed, and when
  * anything is not as it was: another caller, a new cycle, a scan backwards.  It is
@@ -59,13 +59,16 @@ light_scans_pages(PlanState *node)
 	return trusted && relation != NULL && relation->rd_tableam == GetHeapamTableAmRoutine();
 }
 
-/* Calls that went past the wrapper were calls. */
+/* Calls that went past the wrapper were calls, and each returned a row, of this cycle or the one before. */
 void
 light_pages_settle(LightRecord *record)
 {
+	int32		passed = light_rows_passed(record);
+
 	if (record->books->clock == LIGHT_CLOCK_SAMPLED)
-		record->left[1] -= record->granted - record->in_page;
+		record->left[1] -= passed;
 	record->granted = record->in_page = 0;
+	record->core.ntuples += passed;
 }
 
 /* How many rows will come from this page? */
@@ -106,12 +109,9 @@ light_scan_pages(PlanState *node)
 	LightRecord *record = (LightRecord *) node->instrument;
 	TupleTableSlot *slot;
 
-	if (unlikely(record->in_page <= 0 || record->under != light.top || !record->core.running ||
-				 !ScanDirectionIsForward(node->state->es_direction)))
+	if (unlikely(record->under != light.top || !record->core.running ||
+				 !ScanDirectionIsForward(node->state->es_direction) || --record->in_page < 0))
 		return look(node, record);
-
-	record->in_page--;
-	record->core.tuplecount += 1.0;
 	slot = node->ExecProcNodeReal(node);
 	Assert(!TupIsNull(slot));
 	return slot;

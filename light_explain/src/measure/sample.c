@@ -240,7 +240,6 @@ light_sample_added(const LightRecord *record)
 static void
 add_rest(LightRecord *record)
 {
-	light_pages_settle(record);
 	for (int kind = 0; kind < 2; kind++)
 	{
 		LightSamples *samples = &record->samples[kind];
@@ -301,12 +300,6 @@ light_sample_finish(LightBooks *books, double seconds_per_tick)
 
 #define CALLS 30				/* all of them are timed */
 #define ROUNDS 40
-
-static TupleTableSlot *
-do_nothing(PlanState *node)
-{
-	return NULL;
-}
 
 static TupleTableSlot *
 return_row(PlanState *node)
@@ -376,9 +369,9 @@ light_sample_init(void)
 				in_page;
 
 	memset(&cost, 0, sizeof(cost));
-	node->ExecProcNodeReal = do_nothing;
+	node->ExecProcNodeReal = return_row;
 	node->instrument = (NodeInstrumentation_compat *) record;
-	node->ExecProcNode = do_nothing;
+	node->ExecProcNode = return_row;
 	bare = least(node, record, false, false);
 	node->ExecProcNode = light_wrapper_for(LIGHT_CLOCK_SAMPLED, true, false);
 	untimed = least(node, record, false, false);
@@ -390,7 +383,6 @@ light_sample_init(void)
 	node->state = estate;
 	record->core.running = true;
 	record->in_page = PG_INT32_MAX;
-	node->ExecProcNodeReal = return_row;
 	node->ExecProcNode = light_scan_pages;
 	in_page = least(node, record, false, false);
 

@@ -152,7 +152,7 @@ return_statement(ReturnSetInfo *result, uint32 pid, LightProgressSlot *copy)
 		values[n++] = Int32GetDatum(node->depth);
 		values[n++] = light_text_datum(label, strlen(label), copy->encoding);
 		values[n++] = Float8GetDatum(node->plan_rows);
-		values[n++] = Float8GetDatum(record->core.ntuples + record->core.tuplecount);
+		values[n++] = Float8GetDatum(record->core.ntuples + record->core.tuplecount + light_rows_passed(record));
 		values[n++] = Float8GetDatum(record->core.nloops + (record->core.running ? 1 : 0));
 		values[n++] = BoolGetDatum(was_called(record));
 		nulls[n] = copy->tick == 0;

@@ -107,6 +107,8 @@ light_settle(LightQuery *query)
 		return;
 	Assert(query->nodes.n == books->nrecords);
 	light_progress_hide(query);
+	for (int i = 1; i < books->nrecords; i++)
+		light_pages_settle(&books->records[i]);
 	light_settle_usage(books);
 	if (query->timer)
 	{
