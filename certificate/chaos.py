@@ -433,16 +433,23 @@ class Chaos:
         """The postmaster as seen from here (in a root its pid file says the same: there is no pid namespace)."""
         return int((server.data / "postmaster.pid").read_text().split()[0])
 
-    def await_gone(self, server: Cluster, children: list[int]) -> None:
-        deadline = time.monotonic() + 60
-        while any(Path(f"/proc/{pid}").exists() for pid in children) and time.monotonic() < deadline:
+    def await_gone(self, children: list[int]) -> None:
+        """Wait for the children of a postmaster that was killed.
+
+        The server looks for its postmaster where it waits, so what computes goes on to its end: a VACUUM of
+        chunks beside a full machine took more than a minute.  Who is left after PATIENCE hangs.
+        """
+        deadline = time.monotonic() + PATIENCE
+        while left := {pid: title for pid in children if (title := title_of(pid))}:
+            if time.monotonic() > deadline:
+                raise LabError(f"children of a postmaster that was killed are still there: {left}", "Look at them with gdb.")
             time.sleep(0.1)
 
     def kill_postmaster(self, server: Cluster) -> None:
         children = self.processes(server, "")
         os.kill(self.postmaster(server), signal.SIGKILL)
         server.process.wait()
-        self.await_gone(server, children)
+        self.await_gone(children)
         self.relaunch(server)
 
     def relaunch(self, server: Cluster) -> None:
@@ -539,7 +546,7 @@ class Chaos:
         recovering = time.monotonic()
         while time.monotonic() < deadline:
             if self.primary.process.poll() is not None:
-                self.await_gone(self.primary, children)
+                self.await_gone(children)
                 self.relaunch(self.primary)
             elif self.processes(self.primary, "startup"):
                 recovering = time.monotonic()
@@ -785,6 +792,13 @@ def deaths(log: str) -> Iterator[str]:
             full -= 1
         elif "TRAP:" in line or "PANIC:" in line or ("terminated by signal" in line and "signal 9" not in line):
             yield line
+
+
+def title_of(pid: int) -> str:
+    """What a process calls itself; nothing if it is gone, or only its parent has not noticed."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    return ""
 
 
 def around(log: str, line: str) -> list[str]:
