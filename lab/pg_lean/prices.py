@@ -21,10 +21,11 @@ an operator: a parallel plan's price is held against that of rows.
 
 from __future__ import annotations
 
+import math
 import os
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Callable, Iterable
 
 import psycopg
 
@@ -106,6 +107,18 @@ class Tables:
         return float(found["Execution Time"])
 
 
+def measure_into(raw: Measurements, server: Server, sizes: Iterable[int], repetitions: int, after_each: Callable[[str], Any] = lambda text: None) -> None:
+    """Measure tables of these many pages in turns, so often each after a first time that does not count; a raw row of VARIANT for each."""
+    with ExitStack() as stack:
+        tables = {size: stack.enter_context(Tables(server, size)) for size in sizes}
+        for repetition in range(-1, repetitions):
+            for size, of_size in tables.items():
+                found = of_size.measure()
+                if repetition >= 0:
+                    raw.add(VARIANT, repetition, size, **found)
+                    after_each(f"{size:,} blocks")
+
+
 def _make(conn: psycopg.Connection, table: str, pages: int, options: str = "") -> int:
     """A table of exactly so many full pages; how many rows it has.  "tiny", of one page, has a hundred."""
     conn.execute(f"CREATE TEMP TABLE {table} (a int, b int) {options}")
@@ -142,8 +155,18 @@ def constants(raw: Measurements, pages: int) -> dict[str, Estimate]:
     return {name: Estimate.of(values) for name, values in found.items()}
 
 
+def sizes_of(raw: Measurements) -> list[int]:
+    """The sizes, in pages, that have been measured."""
+    return list(dict.fromkeys(row["case"] for row in raw.select(VARIANT)))
+
+
+def settings(raw: Measurements) -> dict[str, float]:
+    """recommended(), without what could not be told (on a machine that is very busy): that stays at its default."""
+    return {name: value for name, value in recommended(raw).items() if math.isfinite(value)}
+
+
 def recommended(raw: Measurements) -> dict[str, float]:
     """The settings that follow from the raw rows: medians over the sizes, as those of the flush cost are."""
-    sizes = list(dict.fromkeys(row["case"] for row in raw.select(VARIANT)))
+    sizes = sizes_of(raw)
     per_size = [constants(raw, size) for size in sizes]
     return {setting: Estimate.of(found[key].median for found in per_size).median for setting, key in SETTINGS_OF.items()}

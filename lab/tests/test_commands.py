@@ -109,7 +109,9 @@ def test_the_sweep_tells_what_was_chosen_and_what_was_faster(lean, pg_lean, tmp_
     result = json.loads((tmp_path / "bench" / "sweep" / "quick" / "result.json").read_text())
     cells = next(block for block in result["blocks"] if block.get("title") == "All cells")["rows"]
     assert len(cells) == len(sweep.KINDS) * 4 and {row[5] for row in cells} <= {"serial", "workers"}
-    assert {row["variant"] for row in result["raw"]} == set(sweep.VARIANTS)
+    assert {*sweep.VARIANTS, prices.VARIANT} <= {row["variant"] for row in result["raw"]} <= {*sweep.VARIANTS, prices.VARIANT, sweep.DEFAULTS}
+    told = {row[0]: row[1:] for row in next(block for block in result["blocks"] if block.get("title", "").startswith("Prices"))["rows"]}
+    assert set(told) == set(prices.DEFAULTS)
 
 
 def test_a_cell_that_loses_is_the_servers_only_if_unlogged_tables_lose_as_well():
@@ -124,8 +126,13 @@ def test_a_cell_that_loses_is_the_servers_only_if_unlogged_tables_lose_as_well()
                 bench.raw.add(variant, repetition, case, ms=ms)
     plans = {cell: {"chosen": "Gather 0", "serial": "scan", "workers": "Gather 1"} for cell in cells}
     plans[cells[2]]["chosen"] = "scan"
+    # the default prices choose workers in the first, which there take three times the serial plan's time
+    for cell, plan in zip(cells, ("Gather 1", "scan", "scan")):
+        plans[cell][sweep.DEFAULTS] = plan
     result = sweep.present(bench, plans, {cell: {**plans[cell], "workers, no Memoize": "Gather 2"} for cell in cells[:2]})
-    assert [check.value for check in result.checks] == [2, 1, 0]
+    assert [check.value for check in result.checks] == [2, 1, 0, 1]
+    otherwise = next(block for block in result.blocks if "choose otherwise" in block.title)
+    assert [row[5] for row in otherwise.rows] == ["workers", "serial"]
     stock = next(block for block in result.blocks if "unlogged" in block.title)
     assert [row[5] for row in stock.rows] == ["serial", "workers, no Memoize"] and {len(row) for row in stock.rows} == {len(stock.columns)}
 
@@ -146,7 +153,7 @@ def test_the_filling_benchmark_says_which_plan_ran(lean, pg_lean, tmp_path):
     assert cases == {*((fill.case_of(*case), variant) for case in plans for variant in fill.VARIANTS), *((f"short, {name}", kind) for name in fill.SHORT for kind in (fill.OFF, fill.ON)),
                      *((row[0], variant) for row in priced["rows"] for variant in fill.PRICED),
                      *((f"row costs, {query}", part) for query in fill.MODELLED for part in ("query", "load", "pages")),
-                     *((fill.SESSION, name) for name in fill.SESSIONS)}
+                     *((fill.SESSION, name) for name in fill.SESSIONS), *((row["case"], prices.VARIANT) for row in result["raw"] if row["variant"] == prices.VARIANT)}
     with lean.connect() as conn:
         assert conn.execute("SELECT count(*) FROM pg_class WHERE relname LIKE 'fill%'").fetchone() == (0,), "its tables were left"
 

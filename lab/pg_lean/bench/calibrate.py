@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-
 from pg_lean import prices, tempbuffers
 from pg_lean.bench import Bench, Estimate, Result, Table, human_bytes
 from pg_lean.measure import Measurements
@@ -32,14 +30,8 @@ def run(bench: Bench) -> Result:
                               **tempbuffers.ten_steps(bench.server, filler, size, method="coalesced", settings={}))
                 step(f"{size:,} blocks")
     in_plans = [size for size in bench.pick(full=(2048, 8192, 16384), quick=(1024, 2048)) if size <= largest] or [largest]
-    with contextlib.ExitStack() as stack, bench.progress(repetitions * len(in_plans), "prices of parallel plans") as step:
-        tables = {size: stack.enter_context(prices.Tables(bench.server, size)) for size in in_plans}
-        for size in in_plans:
-            tables[size].measure()
-        for repetition in range(repetitions):
-            for size in in_plans:
-                bench.raw.add(prices.VARIANT, repetition, size, **tables[size].measure())
-                step(f"{size:,} blocks")
+    with bench.progress(repetitions * len(in_plans), "prices of parallel plans") as step:
+        prices.measure_into(bench.raw, bench.server, in_plans, repetitions, step)
 
     found = {size: {**tempbuffers.constants(bench.raw, size, "this machine"),
                     "again": bench.raw.ratio("flush_again", "this machine", "this machine", size, base_metric="read")}

@@ -15,6 +15,7 @@ from pg_lean.bench import Bench, Check, Estimate, Headline, LabError, Plot, Resu
 from pg_lean.bench import sweep
 from pg_lean.bench.extend import MARGIN, MARGIN_OF_ONE
 from pg_lean.measure import cpu_seconds, explain_text, timed
+from pg_lean.prices import SETTINGS_OF
 
 TITLE = "Temporary tables filled from a scan, a join and a group by: stock, fast load, fast load with workers that hand over rows or pages"
 PRELOAD = ("parallel_temp",)
@@ -96,7 +97,7 @@ def run(bench: Bench) -> Result:
                 measured = row_costs(bench, query, bench.iterations(full=5, quick=1))
                 if measured:
                     costs[query] = measured
-            prices = priced(bench, rows)
+            prices = priced(bench, rows, sweep.machine_prices(bench))
             short(bench)
             session(bench, min(rows // 50, 100_000), bench.iterations(full=7, quick=2))
         finally:
@@ -244,9 +245,10 @@ def row_costs(bench: Bench, query: str, repetitions: int) -> RowCosts | None:
 # -- the price of rows in pages --------------------------------------------------
 
 
-def priced(bench: Bench, rows: int) -> dict[str, dict[str, str]]:
-    """Tables filled with rows of some widths and numbers, by the plan that is chosen and those that are not; the plans of each case."""
+def priced(bench: Bench, rows: int, prices: dict[str, float]) -> dict[str, dict[str, str]]:
+    """Tables filled with rows of some widths and numbers, by the plan that is chosen by this machine's prices and those that are not; the plans of each case."""
     found: dict[str, dict[str, str]] = {}
+    variants = {**PRICED, "chosen": {**PRICED["chosen"], **prices}}
     with bench.connect(temp_buffers="8MB", jit=False, max_parallel_workers_per_gather=1) as conn:
         conn.prepare_threshold = None
         for part in bench.pick(full=PARTS, quick=PARTS[-1:]):
@@ -259,17 +261,18 @@ def priced(bench: Bench, rows: int) -> dict[str, dict[str, str]]:
             for width, columns in WIDTHS.items():
                 for source, text in SOURCES.items():
                     case = f"{width}, {last:,} rows, {source}"
-                    found[case] = priced_case(bench, conn, case, f"CREATE TEMP TABLE t AS SELECT {columns} FROM {text.format(last=last)}")
+                    found[case] = priced_case(bench, conn, case, variants, f"CREATE TEMP TABLE t AS SELECT {columns} FROM {text.format(last=last)}")
     return found
 
 
-def priced_case(bench: Bench, conn: psycopg.Connection, case: str, statement: str) -> dict[str, str]:
+def priced_case(bench: Bench, conn: psycopg.Connection, case: str, variants: dict[str, dict[str, Any]], statement: str) -> dict[str, str]:
     """One statement in all ways of PRICED, in turns; their plans."""
     plans: dict[str, str] = {}
 
     def ready(variant: str) -> None:
-        conn.execute("RESET parallel_temp.worker_start_cost")
-        bench.server.set(conn, PRICED[variant])
+        for name in SETTINGS_OF:
+            conn.execute(f"RESET {name}")
+        bench.server.set(conn, variants[variant])
 
     def way(variant: str) -> Any:
         def one() -> dict[str, float]:

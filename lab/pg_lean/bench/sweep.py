@@ -6,6 +6,11 @@ and by the best plan with workers, whatever it costs to start them.  The prices 
 parallel plans are right if the first is nowhere much slower than the faster of the
 other two.  A cell is measured until the interval of that ratio tells, or long enough.
 
+The planner uses this machine's prices, measured at the beginning as "lab/run calibrate"
+does: the sweep tells whether few constants are enough, not whether all machines are
+alike.  What the library's defaults would choose is told beside it; that plan is mostly
+one of the other two, and needs no run of its own.
+
 A cell in which the chosen plan is the faster one itself takes few repetitions, as only
 the planner's time is between them.
 
@@ -21,6 +26,7 @@ from typing import Any, Callable, Iterator, Mapping
 
 import psycopg
 
+from pg_lean import prices
 from pg_lean.bench import Bench, Check, Estimate, LabError, Plot, Result, Series, Table
 from pg_lean.measure import explain_text, timed, verdict
 
@@ -55,19 +61,23 @@ KINDS: dict[str, tuple[dict[str, Any], str]] = {
     "any join": ({}, "SELECT count(*), sum(a.v + b.v) FROM a JOIN b ON b.id = a.b_id WHERE b.part < {part}"),
 }
 
-ON = {"parallel_temp__enabled": True}
+ON = {"parallel_temp.enabled": True}
+#: Pages of the tables that this machine's prices are measured with, with --quick one size of them.
+PRICED_PAGES = (2048, 8192)
+#: The plan of the library's defaults, which is run only where it is none of the others.
+DEFAULTS = "default prices"
 VARIANTS: dict[str, dict[str, Any]] = {
     "chosen": ON,
-    "serial": {"parallel_temp__enabled": False},
+    "serial": {"parallel_temp.enabled": False},
     # rows are so dear that dividing them always pays
-    "workers": {**ON, "parallel_setup_cost": 0, "parallel_temp__worker_start_cost": 0, "parallel_temp__enter_page_cost": 0,
-                "parallel_temp__held_page_cost": 0},
+    "workers": {**ON, "parallel_setup_cost": 0, "parallel_temp.worker_start_cost": 0, "parallel_temp.enter_page_cost": 0,
+                "parallel_temp.held_page_cost": 0},
 }
 #: The same of stock PostgreSQL over unlogged tables.
 UNLOGGED: dict[str, dict[str, Any]] = {
-    "chosen": {"parallel_temp__enabled": False},
-    "serial": {"parallel_temp__enabled": False, "max_parallel_workers_per_gather": 0},
-    "workers": {"parallel_temp__enabled": False, "parallel_setup_cost": 0, "parallel_tuple_cost": 0, "seq_page_cost": 0.1, "random_page_cost": 0.1},
+    "chosen": {"parallel_temp.enabled": False},
+    "serial": {"parallel_temp.enabled": False, "max_parallel_workers_per_gather": 0},
+    "workers": {"parallel_temp.enabled": False, "parallel_setup_cost": 0, "parallel_tuple_cost": 0, "seq_page_cost": 0.1, "random_page_cost": 0.1},
 }
 #: Whatever pages cost, the server takes a look-up that Memoize remembers for nearly free, so it never offers the loop that is faster without.
 UNLOGGED["workers, no Memoize"] = {**UNLOGGED["workers"], "enable_memoize": False}
@@ -95,6 +105,7 @@ def run(bench: Bench) -> Result:
     """All cells, one size and residence after the other."""
     bench.server.need_function("parallel_temp_stats()")
     bench.server.make_schema()
+    variants = {**VARIANTS, "chosen": {**ON, **machine_prices(bench)}}
     plans: dict[Cell, dict[str, str]] = {}
     unlogged: dict[Cell, dict[str, str]] = {}
     for rows in bench.pick(full=ROWS, quick=(30_000,)):
@@ -103,10 +114,23 @@ def run(bench: Bench) -> Result:
                 for kind in KINDS:
                     for part in bench.pick(full=PARTS, quick=(0.02, 1.0)):
                         cell = Cell(rows, resident, kind, part)
-                        plans[cell] = measure_cell(bench, conn, cell)
+                        plans[cell] = measure_cell(bench, conn, cell, {**variants, DEFAULTS: ON})
                 if not bench.quick:
                     unlogged |= stock_cells(bench, conn, [cell for cell in plans if (cell.rows, cell.resident) == (rows, resident) and loses(bench, cell, plans[cell])])
     return present(bench, plans, unlogged)
+
+
+def machine_prices(bench: Bench) -> dict[str, float]:
+    """This machine's prices of parallel plans, measured now as "lab/run calibrate" does, as settings."""
+    sizes, repetitions = bench.pick(full=PRICED_PAGES, quick=(1024,)), bench.iterations(full=30, quick=1)
+    with bench.progress(len(sizes) * repetitions, "this machine's prices") as step:
+        prices.measure_into(bench.raw, bench.server, sizes, repetitions, step)
+    return prices.settings(bench.raw)
+
+
+def prices_table(found: Mapping[str, float]) -> Table:
+    return Table("Prices that the plans were chosen by", ["setting", "default", "this machine"],
+                 [[name, default, found.get(name, default)] for name, default in prices.DEFAULTS.items()])
 
 
 @contextlib.contextmanager
@@ -135,10 +159,10 @@ def fill(conn: psycopg.Connection, rows: int, kind: str) -> None:
 
 
 def measure_cell(bench: Bench, conn: psycopg.Connection, cell: Cell, variants: Mapping[str, dict[str, Any]] = VARIANTS, case: str = "") -> dict[str, str]:
-    """Times of the three ways in turns; their plans, once their answers are the same."""
+    """Times of the ways in turns, once their answers are the same; their plans."""
     def ready(variant: str) -> None:
         for name in FORCED:
-            conn.execute(f"RESET {name.replace('__', '.')}")
+            conn.execute(f"RESET {name}")
         bench.server.set(conn, variants[variant])
 
     def way(variant: str) -> Callable[[], dict[str, float]]:
@@ -153,17 +177,19 @@ def measure_cell(bench: Bench, conn: psycopg.Connection, cell: Cell, variants: M
     for variant in variants:
         ready(variant)
         plans[variant] = explain_text(conn, cell.query, "COSTS OFF")
+        if variant == DEFAULTS and plans[variant] in [plans[other] for other in variants if other != variant]:
+            continue
         answers[variant] = conn.execute(cell.query).fetchall()
     if len({str(answer) for answer in answers.values()}) != 1:
         raise LabError(f"{case}: the plans have different answers", "This is a fault of pg_lean; please report it.")
-    compare(bench, case, plans, {variant: way(variant) for variant in variants})
+    compare(bench, case, plans, {variant: way(variant) for variant in answers})
     for name in KINDS[cell.kind][0]:
         conn.execute(f"RESET {name}")
     return plans
 
 
 def compare(bench: Bench, case: str, plans: Mapping[str, str], ways: Mapping[str, Callable[[], dict[str, float]]]) -> None:
-    """Time "chosen", "serial" and "workers" in turns, until it is clear whether the first is within the margin of the faster one of the others."""
+    """Time "chosen" and the others in turns, until it is clear whether the first is within the margin of the faster one of the others."""
     repetitions, enough = bench.iterations(full=7, quick=3), bench.all_orders(full=7, quick=3, variants=len(ways))
 
     def settled() -> bool:
@@ -196,6 +222,11 @@ def faster(bench: Bench, case: str) -> str:
     return min(others, key=lambda variant: bench.estimate("ms", variant, case).median)
 
 
+def default_variant(plans: Mapping[str, str]) -> str:
+    """Under which name the plan of the default prices was timed."""
+    return next((variant for variant in ("chosen", "serial", "workers") if plans[variant] == plans[DEFAULTS]), DEFAULTS)
+
+
 def judged(bench: Bench, case: str) -> str:
     return verdict(bench.ratio("ms", "chosen", faster(bench, case), case), MARGIN)
 
@@ -211,7 +242,7 @@ def present(bench: Bench, plans: dict[Cell, dict[str, str]], unlogged: dict[Cell
     ordered = sorted(plans, key=lambda cell: -ratios[cell].median)
 
     def chosen(cell: Cell, of: dict[Cell, dict[str, str]]) -> str:
-        return next((variant for variant in of[cell] if variant != "chosen" and of[cell][variant] == of[cell]["chosen"]),
+        return next((variant for variant in of[cell] if variant not in ("chosen", DEFAULTS) and of[cell][variant] == of[cell]["chosen"]),
                     "workers, another plan" if "Gather" in of[cell]["chosen"] else "serial, another plan")
 
     def figures(case: str, variants: Mapping[str, Any] = VARIANTS) -> list[Any]:
@@ -227,12 +258,20 @@ def present(bench: Bench, plans: dict[Cell, dict[str, str]], unlogged: dict[Cell
     lost = [cell for cell in ordered if judged(bench, str(cell)) == "lost"]
     open_ = [cell for cell in ordered if cell not in lost and loses(bench, cell, plans[cell])]
     ours = [cell for cell in lost if cell not in unlogged or judged(bench, f"unlogged: {cell}") != "lost"]
+    by_default = {cell: default_variant(plans[cell]) for cell in plans if DEFAULTS in plans[cell]}
+    regress = [cell for cell, variant in by_default.items() if variant != "serial" and verdict(bench.ratio("ms", variant, "serial", str(cell)), MARGIN) == "lost"]
     worst = max(lost or plans, key=lambda cell: ratios[cell].median)
     gain = {cell: bench.ratio("ms", "chosen", "serial", str(cell)).median for cell in plans}
     blocks = [Table("The cells in which the chosen plan loses most", columns(), lines(ordered[:12])),
               Plot("Chosen over faster, cell by cell, the worst first", "cell", "ratio",
                    [Series("chosen / faster", [str(number + 1) for number in range(len(ordered))], [ratios[cell].median for cell in ordered])], kind="bar"),
               Table("All cells", columns(), lines(list(plans)))]
+    otherwise = [cell for cell, variant in by_default.items() if plans[cell][variant] != plans[cell]["chosen"]]
+    if by_default:
+        blocks[1:1] = [prices_table(prices.settings(bench.raw)),
+                       Table("Cells in which the library's default prices choose otherwise", ["kind", "rows", "part", "in buffers", "chosen", "by default prices", "default / chosen", "default / serial"],
+                             [[cell.kind, cell.rows, f"{cell.part:.1%}", "yes" if cell.resident else "no", chosen(cell, plans), by_default[cell],
+                               *(bench.ratio("ms", by_default[cell], base, str(cell)) for base in ("chosen", "serial"))] for cell in otherwise])]
     if unlogged:
         blocks.insert(1, Table("Cells that lose, or might: stock PostgreSQL over unlogged tables", columns(UNLOGGED),
                                [[cell.kind, cell.rows, f"{cell.part:.1%}", "-", chosen(cell, unlogged), *figures(f"unlogged: {cell}", UNLOGGED)] for cell in unlogged]))
@@ -246,10 +285,11 @@ def present(bench: Bench, plans: dict[Cell, dict[str, str]], unlogged: dict[Cell
              "look-ups in either table's index; with conditions that leave little or all; with both tables in temporary buffers, and with buffers for a tenth.",
         how="`chosen` is the plan with everything on, `serial` the server's own without workers, `workers` the plan if starting workers and pages in buffers cost nothing (if a table is "
             "large enough for the server to consider workers at all). "
-            f"The three take turns in all orders, until the interval of the ratio tells, as far as {LONGER} times as many repetitions allow; time is the client's, planning included; answers are "
+            f"They take turns in all orders, until the interval of the ratio tells, as far as {LONGER} times as many repetitions allow; time is the client's, planning included; answers are "
             "compared. The faster one is that of the lowest median; ratios are taken within a repetition. Where both are one plan a cell counts only if the whole interval is above the margin.",
         blocks=blocks,
         checks=[] if bench.quick else [
             Check(f"cells in which the chosen plan certainly takes more than {MARGIN:.2f} of the faster one's time", float(len(lost)), "<=", 0),
             Check("of them, cells in which stock PostgreSQL's over unlogged tables does not", float(len(ours)), "<=", 0),
-            Check("cells with another plan than the faster one in which that is not decided", float(len(open_)), "<=", 0)])
+            Check("cells with another plan than the faster one in which that is not decided", float(len(open_)), "<=", 0),
+            Check(f"cells in which the plan of default prices certainly takes more than {MARGIN:.2f} of the serial one's time", float(len(regress)), "<=", 0)])
