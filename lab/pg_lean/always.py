@@ -9,9 +9,10 @@ of its interval meets it.
 
 from __future__ import annotations
 
+import functools
 import random
 from dataclasses import dataclass
-from typing import Callable, Iterable, Mapping
+from typing import Any, Callable, Iterable, Mapping
 
 import psycopg
 
@@ -69,14 +70,44 @@ def prepare(conn: psycopg.Connection) -> psycopg.Connection:
     return conn
 
 
-def analytic(sessions: Mapping[str, psycopg.Connection], *, local: bool) -> dict[str, Callable[[], dict[str, float]]]:
-    """The statement over all accounts in a session of each kind, for Bench.interleave()."""
-    def variant(conn: psycopg.Connection) -> Callable[[], dict[str, float]]:
-        def measure() -> dict[str, float]:
-            sample = timed(conn, ANALYTIC, cpu=local)
-            return {name.replace("ms", "us"): ms * 1000 for name, ms in sample.items()}
-        return measure
-    return {kind: variant(conn) for kind, conn in sessions.items()}
+class Analytic:
+    """ANALYTIC in a session of each kind, for Bench.interleave() without warmup: variants() in turns, before() first.
+
+    Sessions are new after every RUNS of them: two equal ones differ by where their memory
+    happens to lie, for as long as they live.  What a new one runs first is not measured.
+
+    kinds: how a session of each kind is opened
+    local: the server's processes are this machine's, so that processor time is told
+    """
+
+    RUNS = 2
+
+    def __init__(self, kinds: Mapping[str, Callable[[], psycopg.Connection]], *, local: bool):
+        self._kinds, self._local = kinds, local
+        self._rounds = 0
+        self._opened: dict[str, psycopg.Connection] = {}
+
+    def __enter__(self) -> "Analytic":
+        return self
+
+    def __exit__(self, *_exc: Any) -> None:
+        while self._opened:
+            self._opened.popitem()[1].close()
+
+    def before(self) -> None:
+        if self._rounds % self.RUNS == 0:
+            self.__exit__()
+            for kind, connect in self._kinds.items():
+                self._opened[kind] = connect()
+                timed(self._opened[kind], ANALYTIC)
+        self._rounds += 1
+
+    def variants(self) -> dict[str, Callable[[], dict[str, float]]]:
+        return {kind: functools.partial(self._measure, kind) for kind in self._kinds}
+
+    def _measure(self, kind: str) -> dict[str, float]:
+        sample = timed(self._opened[kind], ANALYTIC, cpu=self._local)
+        return {name.replace("ms", "us"): ms * 1000 for name, ms in sample.items()}
 
 
 # -- goals -------------------------------------------------------------------

@@ -228,9 +228,8 @@ def always_on(bench: Bench) -> None:
             with bench.progress(sessions, f"{case} under auto_explain") as step:
                 bursts(kinds, load.transaction(case, scale * 100_000), bench.pick(load.size, load.quick_size), sessions, into=bench.raw, case=case, after_each=step, local=True,
                        turns=always.TURNS)
-        with contextlib.ExitStack() as stack:
-            opened = {name: stack.enter_context(contextlib.closing(make())) for name, make in kinds.items()}
-            bench.interleave(always.analytic(opened, local=True), bench.iterations(full=45, quick=3), case=ANALYTIC_CASE)
+        with always.Analytic(kinds, local=True) as analytic:
+            bench.interleave(analytic.variants(), bench.iterations(full=60, quick=3), case=ANALYTIC_CASE, warmup=0, before=analytic.before)
 
 
 def loops(bench: Bench) -> None:

@@ -54,13 +54,10 @@ def run(bench: Bench) -> Result:
             bursts(kinds, transaction, size, sessions, into=bench.raw, case=name, after_each=lambda name=name: step(name), local=local, turns=always.TURNS)
 
     case = f"{accounts:,} rows"
-    opened = {kind: make() for kind, make in kinds.items()}
-    try:
-        bench.interleave(always.analytic(opened, local=local), bench.iterations(full=45, quick=6), case=case)
-        seen = opened["off"].execute("SELECT count(DISTINCT queryid) FROM light_explain_profile() WHERE executions > 0").fetchone()[0]
-    finally:
-        for conn in opened.values():
-            conn.close()
+    with always.Analytic(kinds, local=local) as analytic:
+        bench.interleave(analytic.variants(), bench.iterations(full=90, quick=6), case=case, warmup=0, before=analytic.before)
+    with bench.connect() as conn:
+        seen = conn.execute("SELECT count(DISTINCT queryid) FROM light_explain_profile() WHERE executions > 0").fetchone()[0]
     if seen < len(loads):
         raise LabError(f"the profile has {seen} statements only: what was measured is not the profile")
     busy_sessions(bench)
