@@ -43,7 +43,7 @@ PROCESSES = min(3, max(os.cpu_count() or 2, 2))
 #: Settings and what of constants() they are.
 SETTINGS_OF = {"parallel_temp.worker_start_cost": "start", "parallel_temp.enter_page_cost": "enter", "parallel_temp.held_page_cost": "held"}
 #: The defaults of the library.
-DEFAULTS = {"parallel_temp.worker_start_cost": 750, "parallel_temp.enter_page_cost": 0.05, "parallel_temp.held_page_cost": 0.1}
+DEFAULTS = {"parallel_temp.worker_start_cost": 1000, "parallel_temp.enter_page_cost": 0.05, "parallel_temp.held_page_cost": 0.15}
 
 #: Rows are so dear that any plan with workers wins.
 WORKERS = {"max_parallel_workers_per_gather": 2, "cpu_tuple_cost": 1000, "parallel_setup_cost": 0, "parallel_tuple_cost": 0,

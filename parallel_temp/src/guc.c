@@ -31,9 +31,9 @@ bool		pt_compare_plans = true;
  * of a worker depends on what else the machine does, and is twice as much at some
  * moments as at others: the default is a choice, rather for too few workers.
  */
-double		pt_worker_start_cost = 750;
+double		pt_worker_start_cost = 1000;
 double		pt_enter_page_cost = 0.05;
-double		pt_held_page_cost = 0.1;
+double		pt_held_page_cost = 0.15;
 
 /* The published constants. */
 double		pt_flush_page_cost = 1.3;
@@ -128,7 +128,7 @@ pt_define_settings(void)
 							 "Sets the planner's estimate of the cost of starting one worker for temporary tables, in units of seq_page_cost.",
 							 "What parallel_setup_cost does not cover of it, for all workers of a scan that they divide among them, is added to the scan. The lab's calibration measures this machine's.",
 							 &pt_worker_start_cost,
-							 750, 0, DBL_MAX,
+							 1000, 0, DBL_MAX,
 							 PGC_USERSET,
 							 GUC_EXPLAIN,
 							 NULL, NULL, NULL);
@@ -144,7 +144,7 @@ pt_define_settings(void)
 							 "Sets the planner's estimate of the cost of reading a page that is in temporary buffers, in units of seq_page_cost.",
 							 "It decides between a plan with workers and the server's serial plan, which is never changed. The lab's calibration measures this machine's.",
 							 &pt_held_page_cost,
-							 0.1, 0, DBL_MAX,
+							 0.15, 0, DBL_MAX,
 							 PGC_USERSET,
 							 GUC_EXPLAIN,
 							 NULL, NULL, NULL);

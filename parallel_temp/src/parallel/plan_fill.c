@@ -53,7 +53,7 @@
  */
 #define SAVED_BY_ROW	0.004
 #define SAVED_BY_BYTE	0.0001
-#define FILL_MARGIN		0.05
+#define FILL_MARGIN		0.15
 
 /* Fewer pages are not worth the node. */
 #define FEW_PAGES 64
