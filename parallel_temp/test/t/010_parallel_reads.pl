@@ -103,7 +103,7 @@ SELECT 'only the rest: ' || (value BETWEEN 1 AND 250) FROM parallel_temp_stats W
 SELECT count(*) FROM tight;
 SQL
 
-# A plan with workers must win by what their start costs, or by a twentieth of the serial
+# A plan with workers must win by what their start costs, or by a tenth of the serial
 # one if that is less: from clearly cheaper to clearly dearer, by the price of a start.
 my $ties = run_session(<<'SQL');
 SET parallel_temp.compare_plans = on;
@@ -126,7 +126,7 @@ my ($won, $tied, $wrong) = (0, 0, '');
 while ($ties =~ /a plan with workers costs ([0-9.]+), the server's ([0-9.]+)\n(?:.*\n)?NOTICE:  start (\d+): (\w+)/g)
 {
 	my ($with, $without, $start, $chosen) = ($1, $2, $3, $4);
-	my $margin = $without * 0.05 < 2 * $start ? $without * 0.05 : 2 * $start;
+	my $margin = $without * 0.10 < 2 * $start ? $without * 0.10 : 2 * $start;
 	$won++ if $chosen eq 'parallel';
 	$tied++ if $with < $without && $chosen eq 'serial';
 	$wrong .= "$with beside $without, start $start: $chosen\n" if $chosen ne ($with < $without - $margin ? 'parallel' : 'serial');
