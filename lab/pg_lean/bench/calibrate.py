@@ -29,7 +29,7 @@ def run(bench: Bench) -> Result:
                 bench.raw.add("this machine", repetition, size,
                               **tempbuffers.ten_steps(bench.server, filler, size, method="coalesced", settings={}))
                 step(f"{size:,} blocks")
-    in_plans = [size for size in bench.pick(full=(2048, 8192, 16384), quick=(1024, 2048)) if size <= largest] or [largest]
+    in_plans = [size for size in bench.pick(full=prices.PAGES, quick=(1024, 2048)) if size <= largest] or [largest]
     with bench.progress(repetitions * len(in_plans), "prices of parallel plans") as step:
         prices.measure_into(bench.raw, bench.server, in_plans, repetitions, step)
 

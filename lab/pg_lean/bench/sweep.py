@@ -62,8 +62,6 @@ KINDS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 ON = {"parallel_temp.enabled": True}
-#: Pages of the tables that this machine's prices are measured with, with --quick one size of them.
-PRICED_PAGES = (2048, 8192)
 #: The plan of the library's defaults, which is run only where it is none of the others.
 DEFAULTS = "default prices"
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -122,7 +120,7 @@ def run(bench: Bench) -> Result:
 
 def machine_prices(bench: Bench) -> dict[str, float]:
     """This machine's prices of parallel plans, measured now as "lab/run calibrate" does, as settings."""
-    sizes, repetitions = bench.pick(full=PRICED_PAGES, quick=(1024,)), bench.iterations(full=30, quick=1)
+    sizes, repetitions = bench.pick(full=prices.PAGES, quick=(1024,)), bench.iterations(full=30, quick=1)
     with bench.progress(len(sizes) * repetitions, "this machine's prices") as step:
         prices.measure_into(bench.raw, bench.server, sizes, repetitions, step)
     return prices.settings(bench.raw)
