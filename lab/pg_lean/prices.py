@@ -36,7 +36,7 @@ from pg_lean.tempbuffers import FILLFACTOR
 
 #: What a raw row of these measurements is called beside those of the flush cost.
 VARIANT = "prices"
-#: Pages of the tables that are measured: entering a page is told by the larger ones, a third as dear in the smallest as it is.
+#: Pages of the tables that are measured; by the smallest alone, entering a page came out at a third of its price by the others.
 PAGES = (2048, 8192, 16384)
 #: Pages of the table that is just worth two workers.
 WORTH_IT = 1024
