@@ -19,7 +19,7 @@ END
 $node->safe_psql('postgres', <<'END');
 CREATE EXTENSION parallel_temp;
 CREATE FUNCTION fails_at(i int, bad int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS 'BEGIN RETURN 1 / (i - bad); END';
-CREATE FUNCTION waits_at(i int, when_ int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$ BEGIN IF i % when_ = 0 AND pg_backend_pid()::text <> current_setting('my.pid') THEN PERFORM pg_sleep(100); END IF; RETURN i; END $$;
+CREATE FUNCTION waits_at(i int, when_ int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$ BEGIN IF i % when_ = 0 THEN PERFORM pg_sleep(CASE WHEN pg_backend_pid()::text <> current_setting('my.pid') THEN 100 ELSE 0.02 END); END IF; RETURN i; END $$;
 CREATE TABLE source AS SELECT i AS id, repeat('x', 300) AS pad FROM generate_series(1, 40000) i;
 ANALYZE source;
 END
@@ -45,7 +45,8 @@ sub check
 	return;
 }
 
-# A worker comes to a row at which it waits: pages are on their way then.
+# A worker comes to a row at which it waits: pages are on their way then.  A leader that
+# takes part rests there, or it has all rows before a worker of a busy machine starts.
 my %load = (insert => 'INSERT INTO t SELECT %s, pad FROM %s;', create => 'CREATE TEMP TABLE made AS SELECT %s AS id, pad FROM %s;');
 for my $leader ('off', 'on')
 {
