@@ -138,8 +138,17 @@ saving_on(Cost pages_cost, Cost page_cost, HeldRel *rel)
 }
 
 /*
- * The same for an index scan, of which the server takes a part of the visits for hits
- * in a cache that costs nothing.
+ * The same where so many visits are priced one by one.
+ */
+static Cost
+saving_on_visits(Cost pages_cost, double visits, HeldRel *rel)
+{
+	return Max(pages_cost, 0) - visits * held_page_price(rel->seq_page_cost, rel->held);
+}
+
+/*
+ * Of an index scan's visits the server takes a part for hits in a cache that costs
+ * nothing.
  */
 static Cost
 saving_on_index_scan(IndexScan *scan, Cost pages_cost, HeldRel *rel)
@@ -154,7 +163,26 @@ saving_on_index_scan(IndexScan *scan, Cost pages_cost, HeldRel *rel)
 	 * finds something
 	 */
 	visits = Max(visits, 1 + Min(rows, 1));
-	return Max(pages_cost, 0) - visits * held_page_price(rel->seq_page_cost, rel->held);
+	return saving_on_visits(pages_cost, visits, rel);
+}
+
+/*
+ * So it does for a bitmap scan that runs many times.  One run visits a page once,
+ * however many of its rows it wants: of T pages N rows at random are on 2TN / (2T + N),
+ * as core's compute_bitmap_pages() has it (Mackert and Lohman).
+ */
+static Cost
+saving_on_bitmap_scan(BitmapHeapScan *scan, Cost pages_cost, HeldRel *rel)
+{
+	Plan	   *bitmap = outerPlan(&scan->scan.plan);
+	double		visits = Max(pages_cost, 0) / Max(rel->random_page_cost, 1e-9);
+	double		pages = Max(rel->pages, 1);
+	double		rows = bitmap->plan_rows;
+	double		order = IsA(bitmap, BitmapIndexScan) ? index_order(((BitmapIndexScan *) bitmap)->indexid, rel->relid) : 0;
+
+	visits = Max(visits, Min(2 * pages * rows / (2 * pages + rows), pages) * (1 - order));
+	visits = Max(visits, Min(rows, 1));
+	return saving_on_visits(pages_cost, visits, rel);
 }
 
 static Cost
@@ -162,6 +190,7 @@ saving_of_scan(Plan *plan, HeldWalk *walk)
 {
 	HeldRel    *rel = held_rel(walk, ((Scan *) plan)->scanrelid);
 	Cost		rows_cost = plan->plan_rows * (cpu_tuple_cost + list_length(plan->qual) * cpu_operator_cost);
+	Cost		pages_cost;
 
 	if (!rel->temporary)
 		return 0;
@@ -179,12 +208,14 @@ saving_of_scan(Plan *plan, HeldWalk *walk)
 		case T_IndexScan:
 			rows_cost += plan->plan_rows * cpu_index_tuple_cost;
 			return saving_on_index_scan((IndexScan *) plan, plan->total_cost - plan->startup_cost - rows_cost, rel);
+		case T_BitmapHeapScan:
+			return saving_on_bitmap_scan((BitmapHeapScan *) plan, plan->total_cost - plan->startup_cost - rows_cost, rel);
 		case T_BitmapIndexScan:
-			return saving_on(plan->total_cost - plan->plan_rows * cpu_index_tuple_cost, rel->random_page_cost, rel);
-		case T_IndexOnlyScan:
-			rows_cost += plan->plan_rows * cpu_index_tuple_cost;
-			return saving_on(plan->total_cost - plan->startup_cost - rows_cost, rel->random_page_cost, rel);
+			pages_cost = plan->total_cost - plan->plan_rows * cpu_index_tuple_cost;
+			return saving_on_visits(pages_cost, Max(pages_cost / Max(rel->random_page_cost, 1e-9), 1), rel);
 		default:
+			Assert(IsA(plan, IndexOnlyScan));
+			rows_cost += plan->plan_rows * cpu_index_tuple_cost;
 			return saving_on(plan->total_cost - plan->startup_cost - rows_cost, rel->random_page_cost, rel);
 	}
 }
