@@ -120,7 +120,8 @@ def run(bench: Bench) -> Result:
 
 def machine_prices(bench: Bench) -> dict[str, float]:
     """This machine's prices of parallel plans, measured now as "lab/run calibrate" does, as settings."""
-    sizes, repetitions = bench.pick(full=prices.PAGES, quick=(1024,)), bench.iterations(full=30, quick=1)
+    # all cells stand on these few figures, and single ones differ by half: ten of each, however small the effort
+    sizes, repetitions = bench.pick(full=prices.PAGES, quick=(1024,)), bench.pick(full=max(bench.iterations(full=30, quick=1), 10), quick=1)
     with bench.progress(len(sizes) * repetitions, "this machine's prices") as step:
         prices.measure_into(bench.raw, bench.server, sizes, repetitions, step)
     return prices.settings(bench.raw)
