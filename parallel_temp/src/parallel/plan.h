@@ -26,6 +26,7 @@ typedef struct Planning
 	List	   *considered;		/* of ConsideredTable */
 	List	   *held;			/* of HeldTable: what was looked up of tables'
 								 * pages, once a statement (plan_prices.c) */
+	List	   *start_charges;	/* of StartCharge */
 	Cost		serial_cost;	/* of the server's plan, by held_cost(); 0:
 								 * not asked for yet */
 	List	   *refused_families;	/* append relations found not to be
@@ -39,6 +40,13 @@ typedef struct ConsideredTable
 								 * REFUSED_COST: there is one */
 	Oid			function;		/* that is the reason, or InvalidOid */
 } ConsideredTable;
+
+/* What a path of stock code was charged for being started in workers. */
+typedef struct StartCharge
+{
+	Oid			relid;
+	Cost		start;
+}			StartCharge;
 
 extern void plan_install(void);
 

@@ -67,6 +67,7 @@ typedef struct HeldWalk
 	List	   *rtable;
 	HeldRel    *rels;			/* by range table index */
 	bool		ours;			/* made with our paths on offer */
+	bool		alone;			/* where one process runs the plan, once */
 } HeldWalk;
 
 static Cost saving_of(Plan *plan, HeldWalk *walk);
@@ -185,6 +186,28 @@ saving_on_bitmap_scan(BitmapHeapScan *scan, Cost pages_cost, HeldRel *rel)
 	return saving_on_visits(pages_cost, visits, rel);
 }
 
+/*
+ * A path that workers could run was charged for its start there (plan_paths.c), which
+ * is too much if only the leader runs it.  Its start has that charge and little else.
+ */
+static Cost
+start_refund(Plan *plan, Oid relid, HeldWalk *walk)
+{
+	Cost		result = 0;
+	ListCell   *lc;
+
+	if (!walk->alone)
+		return 0;
+	foreach(lc, walk->planning->start_charges)
+	{
+		StartCharge *charge = lfirst(lc);
+
+		if (charge->relid == relid && charge->start <= plan->startup_cost)
+			result = Max(result, charge->start);
+	}
+	return result;
+}
+
 static Cost
 saving_of_scan(Plan *plan, HeldWalk *walk)
 {
@@ -198,7 +221,7 @@ saving_of_scan(Plan *plan, HeldWalk *walk)
 	/* What workers can run was made with these prices (plan_paths.c). */
 	if (walk->ours && plan->parallel_safe && !IsA(plan, CustomScan) &&
 		rel->random_page_cost == random_page_cost && rel->seq_page_cost == seq_page_cost)
-		return 0;
+		return start_refund(plan, rel->relid, walk);
 	switch (nodeTag(plan))
 	{
 		case T_SeqScan:
@@ -232,6 +255,21 @@ inner_loops(Plan *loop)
 	if (IsA(inner, Material) || inner->total_cost <= 0)
 		return 1;
 	return Max(Min((loop->total_cost - outer->total_cost) / inner->total_cost, outer->plan_rows), 0);
+}
+
+/*
+ * Of a part of a plan that workers run, or that runs for each row of another.
+ */
+static Cost
+saving_not_alone(Plan *plan, HeldWalk *walk)
+{
+	bool		alone = walk->alone;
+	Cost		result;
+
+	walk->alone = false;
+	result = saving_of(plan, walk);
+	walk->alone = alone;
+	return result;
 }
 
 static Cost
@@ -275,7 +313,10 @@ saving_of(Plan *plan, HeldWalk *walk)
 		case T_SubqueryScan:
 			return saving_of(((SubqueryScan *) plan)->subplan, walk);
 		case T_NestLoop:
-			return saving_of(outerPlan(plan), walk) + inner_loops(plan) * saving_of(innerPlan(plan), walk);
+			return saving_of(outerPlan(plan), walk) + inner_loops(plan) * saving_not_alone(innerPlan(plan), walk);
+		case T_Gather:
+		case T_GatherMerge:
+			return saving_not_alone(outerPlan(plan), walk);
 		case T_Limit:
 			return saving_of(outerPlan(plan), walk) *
 				Min(1, plan->total_cost / Max(outerPlan(plan)->total_cost, 1e-9));
@@ -287,11 +328,13 @@ saving_of(Plan *plan, HeldWalk *walk)
 Cost
 held_cost(Planning *planning, PlannedStmt *stmt, bool ours)
 {
-	HeldWalk	walk = {.planning = planning,.rtable = stmt->rtable,.ours = ours};
+	HeldWalk	walk = {.planning = planning,.rtable = stmt->rtable,.ours = ours,.alone = true};
 	Cost		result;
 
 	walk.rels = palloc0(sizeof(HeldRel) * list_length(stmt->rtable));
-	result = stmt->planTree->total_cost - saving_of(stmt->planTree, &walk) - saving_of_list(stmt->subplans, &walk);
+	result = stmt->planTree->total_cost - saving_of(stmt->planTree, &walk);
+	walk.alone = false;
+	result -= saving_of_list(stmt->subplans, &walk);
 	pfree(walk.rels);
 	return result;
 }

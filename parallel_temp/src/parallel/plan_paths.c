@@ -175,13 +175,23 @@ create_held_index_paths(PlannerInfo *root, RelOptInfo *rel, double held)
 	PG_END_TRY();
 }
 
+static StartCharge *
+start_charge(Oid relid, Cost start)
+{
+	StartCharge *charge = palloc(sizeof(StartCharge));
+
+	charge->relid = relid;
+	charge->start = start;
+	return charge;
+}
+
 /*
  * Stock index and bitmap scans run in workers as they are.  Paths that exist were
  * made for a table that workers cannot read; asking core for index paths once more
  * gives those that they can, partial ones among them.
  */
 static void
-add_index_paths(PlannerInfo *root, RelOptInfo *rel, const TablePrices *prices, Planning *planning,
+add_index_paths(PlannerInfo *root, RelOptInfo *rel, Oid relid, const TablePrices *prices, Planning *planning,
 				bool complete_pays, bool partial_pays)
 {
 	List	   *serial_paths = rel->pathlist;
@@ -215,6 +225,8 @@ add_index_paths(PlannerInfo *root, RelOptInfo *rel, const TablePrices *prices, P
 		{
 			if (outer != NULL)
 				start *= parallel_divisor(max_parallel_workers_per_gather) / path_loop_count(root, outer);
+			else
+				planning->start_charges = lappend(planning->start_charges, start_charge(relid, start));
 			path->startup_cost += start;
 			path->total_cost += start;
 		}
@@ -290,7 +302,7 @@ add_temp_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, Planning 
 		rel->consider_parallel = true;
 		(void) replace_seqscan(root, rel, planning);
 		if (index_access)
-			add_index_paths(root, rel, &prices, planning, false, false);
+			add_index_paths(root, rel, rte->relid, &prices, planning, false, false);
 		return;
 	}
 
@@ -309,7 +321,7 @@ add_temp_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, Planning 
 	 * together.
 	 */
 	if (index_access)
-		add_index_paths(root, rel, &prices, planning,
+		add_index_paths(root, rel, rte->relid, &prices, planning,
 						root->parent_root == NULL && rel->reloptkind == RELOPT_BASEREL, true);
 	start = prices.table + toast_start_cost(rel, rte->relid);
 	if (workers > 0)

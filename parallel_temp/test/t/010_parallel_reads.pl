@@ -155,6 +155,26 @@ my ($by_index, $by_bitmap) = $lookups =~ /a plan with workers costs [0-9.]+, the
 ok($by_bitmap && $by_index / $by_bitmap > 0.75 && $by_index / $by_bitmap < 1.33, "look-ups by a bitmap cost what those by an index do")
   or diag($lookups);
 
+# What an index costs to be read in workers is no price of a scan that only the leader runs.
+my $leaders = run_session(<<'SQL');
+SET parallel_temp.compare_plans = on;
+SET temp_buffers = '64MB';
+SET enable_hashjoin = off; SET enable_nestloop = off;
+CREATE TEMP TABLE few AS SELECT g AS id, repeat('b', 40) AS pad FROM generate_series(1, 30000) g;
+CREATE TEMP TABLE many AS SELECT (hashint8extended(g, 1) & 1073741823)::int % 30000 + 1 AS few_id, g % 50 AS part, repeat('a', 60) AS pad FROM generate_series(1, 300000) g;
+CREATE INDEX ON few (id);
+VACUUM ANALYZE few, many;
+SET client_min_messages = debug1;
+SET parallel_temp.enter_page_cost = 0.06;
+EXPLAIN (COSTS OFF) SELECT count(few.pad) FROM few JOIN many ON few_id = few.id WHERE part < 1;
+SET parallel_temp.enter_page_cost = 0.08;
+EXPLAIN (COSTS OFF) SELECT count(few.pad) FROM few JOIN many ON few_id = few.id WHERE part < 1;
+SQL
+my @shapes = $leaders =~ /(Merge Join.*?Index Scan using few_id_idx.*?Gather.*?Temp Scan\) on many)/gs;
+my @costs = $leaders =~ /a plan with workers costs ([0-9.]+)/g;
+ok(@shapes == 2 && @costs == 2 && $costs[0] == $costs[1], "the leader's own index scan costs the same at any price of entering pages")
+  or diag($leaders);
+
 unlike(slurp_file($node->logfile), qr/refcount leak|TRAP|PANIC|was terminated by signal/, 'no leak, no crash');
 $node->stop;
 done_testing();
