@@ -139,6 +139,11 @@ MUTATIONS = [
     Mutation(BYTEA + "type_write.c", "set_byte() takes an index beyond the end",
              "ab_check_index(n, ab_length(value));", "ab_check_index(n, ab_length(value) + 1);", ("sql/type_functions",)),
     # -- parallel_temp -----------------------------------------------------------------
+    Mutation(TEMP + "parallel/plan_held.c", "a bitmap scan visits fewer pages, the less its index's order is the table's",
+             "visits = Max(visits, Min(2 * pages * rows / (2 * pages + rows), pages) * (1 - order));",
+             "visits = Max(visits, Min(2 * pages * rows / (2 * pages + rows), pages) * order);", PARALLEL),
+    Mutation(TEMP + "parallel/plan_held.c", "scans in workers get their start back, and the leader's pay it",
+             "if (!walk->alone)", "if (walk->alone)", PARALLEL),
     Mutation(TEMP + "parallel/scan_visibility.c", "a snapshot too new: rows of the scan's own command are seen",
              "if (HeapTupleHeaderGetCmin(tuple) >= snapshot->curcid)", "if (HeapTupleHeaderGetCmin(tuple) > snapshot->curcid)", ("sql/parallel_tidy",)),
     Mutation(TEMP + "parallel/scan_visibility.c", "a snapshot too new: what a later command deletes is gone already",
