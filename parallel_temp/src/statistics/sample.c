@@ -3,9 +3,11 @@
  * sample.c
  *	  A sample of a temporary table's rows, and statistics computed from it.
  *
- * Pages are chosen as ANALYZE chooses them, but fewer, and of their rows only as many are
- * looked at as are taken, because this is done while somebody waits for a plan.  What a
- * column's statistics are is computed by the type's own function, that of ANALYZE.
+ * Pages are fewer than those that ANALYZE reads, and of their rows only as many are looked
+ * at as are taken, because this is done while somebody waits for a plan.  So they are
+ * chosen one out of each stretch of the table, not by chance alone: values that lie
+ * together are met as often as there are of them.  What a column's statistics are is
+ * computed by the type's own function, that of ANALYZE.
  *
  * Looking leaves no trace.  No hint bits are set, which would make clean pages dirty; a page
  * that is in no buffer is read from the file into memory of our own, and takes the place
@@ -55,12 +57,12 @@
  * default_statistics_target, for which ANALYZE takes 300 times as many of any table.
  */
 #define ROWS_BY_ROOT 0.02
-#define LEAST_ROWS 3
+#define LEAST_ROWS 2
 #define MOST_ROWS 100
 
 /* Pages that are looked at: all of a small table, and by the root of a larger one. */
-#define LEAST_PAGES 100
-#define PAGES_BY_ROOT 6
+#define LEAST_PAGES 50
+#define PAGES_BY_ROOT 3
 #define MOST_PAGES 1000
 
 /* Memory for rows, at most. */
@@ -108,7 +110,9 @@ typedef struct Look
 {
 	Relation	rel;
 	TableSample *sample;
-	BlockSamplerData blocks;
+	BlockNumber nblocks;		/* of the table */
+	uint32		nstretches;		/* that it is divided into */
+	uint32		stretch;		/* the next one */
 	pg_prng_state random;
 	SnapshotData snapshot;
 	VisibilityMemo memo;
@@ -122,17 +126,30 @@ typedef struct Look
 } Look;
 
 /*
+ * One block of the next stretch.  Their lengths differ by one at most.
+ */
+static BlockNumber
+choose_block(Look *look)
+{
+	BlockNumber first = (uint64) look->stretch * look->nblocks / look->nstretches;
+	BlockNumber end = (uint64) ++look->stretch * look->nblocks / look->nstretches;
+
+	Assert(first < end && end <= look->nblocks);
+	return end - first == 1 ? first : first + (BlockNumber) (sampler_random_fract(&look->random) * (end - first));
+}
+
+/*
  * Choose the next pages, and find out where they are.  False if there are no more.
  */
 static bool
 choose_pages(Look *look)
 {
 	look->npages = 0;
-	while (look->npages < PAGES_AT_ONCE && BlockSampler_HasMore(&look->blocks))
+	while (look->npages < PAGES_AT_ONCE && look->stretch < look->nstretches)
 	{
 		LookedAtPage *looked_at = &look->pages[look->npages++];
 
-		looked_at->block = BlockSampler_Next(&look->blocks);
+		looked_at->block = choose_block(look);
 		looked_at->buffer = InvalidBuffer;
 		looked_at->recent = PrefetchBuffer(look->rel, MAIN_FORKNUM, looked_at->block).recent_buffer;
 		if (BufferIsValid(looked_at->recent))
@@ -258,7 +275,7 @@ sample_once(Relation rel, MemoryContext parent, double *step, double *wanted)
 	TableSample *sample = palloc0(sizeof(TableSample));
 	Look	   *look = palloc0(sizeof(Look));
 	BlockNumber nblocks = RelationGetNumberOfBlocks(rel);
-	double		npages = Min(nblocks, Min(LEAST_PAGES + PAGES_BY_ROOT * sqrt(nblocks), MOST_PAGES));
+	uint32		npages = Min(nblocks, (uint32) Min(LEAST_PAGES + PAGES_BY_ROOT * sqrt(nblocks), MOST_PAGES));
 	double		pages = 0;		/* until now */
 	double		lines = 0;		/* line pointers on these */
 	double		place = 0;		/* the next row to look at, counted as these */
@@ -270,7 +287,8 @@ sample_once(Relation rel, MemoryContext parent, double *step, double *wanted)
 	Assert(IsMVCCSnapshot(&look->snapshot));
 	/* what the statement itself has done until now counts as well */
 	look->snapshot.curcid = InvalidCommandId;
-	(void) BlockSampler_Init(&look->blocks, nblocks, (int) npages, pg_prng_uint32(&pg_global_prng_state));
+	look->nblocks = nblocks;
+	look->nstretches = npages;
 	sampler_random_init_state(pg_prng_uint32(&pg_global_prng_state), &look->random);
 
 	while (choose_pages(look))
@@ -291,11 +309,11 @@ sample_once(Relation rel, MemoryContext parent, double *step, double *wanted)
 
 				*wanted = Max(Min(ROWS_BY_ROOT * sqrt(rows), MOST_ROWS), LEAST_ROWS) * default_statistics_target;
 				if (*step == 0)
-					*step = npages * on_page / *wanted;
+					*step = (double) npages * on_page / *wanted;
 				if (*step < 2)
 					*step = 1;
 				/* no page is as this one: with room for twice as many */
-				look->room = (int) Min(2 * *wanted, npages * MaxHeapTuplesPerPage) + 1;
+				look->room = (int) Min(2 * *wanted, (double) npages * MaxHeapTuplesPerPage) + 1;
 				sample->rows = palloc(sizeof(HeapTuple) * look->room);
 				place = next_step(*step, &look->random);
 			}
