@@ -262,6 +262,7 @@ Datum
 light_explain_last(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	MemoryContext row = AllocSetContextCreate(CurrentMemoryContext, "light_explain row", ALLOCSET_DEFAULT_SIZES);
 
 	InitMaterializedSRF(fcinfo, 0);
 	if (kept_role != GetUserId() && !has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS))
@@ -270,6 +271,7 @@ light_explain_last(PG_FUNCTION_ARGS)
 	{
 		LightFigure *node = &kept_figures[i];
 		BufferUsage *b = &node->self.usage.buffers;
+		MemoryContext old = MemoryContextSwitchTo(row);
 		Datum		values[20];
 		bool		nulls[20] = {0};
 		int			n = 0;
@@ -297,7 +299,10 @@ light_explain_last(PG_FUNCTION_ARGS)
 		values[n++] = Float8GetDatum(node->self.error * 1000.0);
 		values[n++] = Float8GetDatum(node->self.added * 1000.0);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(row);
 	}
+	MemoryContextDelete(row);
 	return (Datum) 0;
 }
 

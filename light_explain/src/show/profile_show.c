@@ -19,6 +19,7 @@
 #include "show/profile.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/memutils.h"
 #include "utils/tuplestore.h"
 
 static void
@@ -66,10 +67,12 @@ copy_plans(int part, Oid role, bool see_all, PlanCopy **copies)
 	return n;
 }
 
+/* A row's own memory is "row". */
 static void
-return_node(ReturnSetInfo *result, const LightPlan *plan, const LightPlanNode *node, Datum query)
+return_node(ReturnSetInfo *result, const LightPlan *plan, const LightPlanNode *node, Datum query, MemoryContext row)
 {
 	const BufferUsage *b = &node->self.buffers;
+	MemoryContext old = MemoryContextSwitchTo(row);
 	char	   *label = light_format_name(&node->name, plan->key.database);
 	Datum		values[27];
 	bool		nulls[27] = {0};
@@ -106,6 +109,8 @@ return_node(ReturnSetInfo *result, const LightPlan *plan, const LightPlanNode *n
 	nulls[n] = plan->text_length == 0;
 	values[n++] = query;
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(row);
 }
 
 PG_FUNCTION_INFO_V1(light_explain_profile);
@@ -114,11 +119,15 @@ PG_FUNCTION_INFO_V1(light_explain_profile);
 Datum
 light_explain_profile(PG_FUNCTION_ARGS)
 {
+	MemoryContext old = CurrentMemoryContext;
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	bool		see_all = has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
+	MemoryContext table = AllocSetContextCreate(CurrentMemoryContext, "light_explain plans of a table", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext row = AllocSetContextCreate(CurrentMemoryContext, "light_explain row", ALLOCSET_DEFAULT_SIZES);
 
 	check_shared();
 	InitMaterializedSRF(fcinfo, 0);
+	MemoryContextSwitchTo(table);
 	for (int part = 0; part < light_profile_shared->nparts; part++)
 	{
 		PlanCopy   *copies;
@@ -133,13 +142,14 @@ light_explain_profile(PG_FUNCTION_ARGS)
 			for (int k = 0; k < plan->nnodes; k++)
 			{
 				if (copies[i].nodes[k].executions > 0)
-					return_node(result, plan, &copies[i].nodes[k], query);
+					return_node(result, plan, &copies[i].nodes[k], query, row);
 			}
-			pfree(copies[i].nodes);
-			pfree(copies[i].source);
 		}
-		pfree(copies);
+		MemoryContextReset(table);
 	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(row);
+	MemoryContextDelete(table);
 	return (Datum) 0;
 }
 

@@ -19,6 +19,7 @@
 #include "show/show.h"
 #include "storage/fd.h"
 #include "utils/acl.h"
+#include "utils/memutils.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
@@ -110,9 +111,9 @@ process_bytes(uint32 pid, int64 *read, int64 *written)
 	return found;
 }
 
-/* Rows of one statement. */
+/* Rows of one statement.  A row's own memory is "row". */
 static void
-return_statement(ReturnSetInfo *result, uint32 pid, LightProgressSlot *copy)
+return_statement(ReturnSetInfo *result, uint32 pid, LightProgressSlot *copy, MemoryContext row)
 {
 	TempBlocks *early_temp = palloc(Max(copy->nnodes, 1) * sizeof(TempBlocks));
 	int64		bytes_read = 0;
@@ -125,6 +126,7 @@ return_statement(ReturnSetInfo *result, uint32 pid, LightProgressSlot *copy)
 		LightProgressNode *node = &light_slot_nodes(copy)[i];
 		LightRecord *record = &light_slot_records(copy)[i + 1];
 		BufferUsage *b = &record->self.buffers;
+		MemoryContext old = MemoryContextSwitchTo(row);
 		Datum		values[26];
 		bool		nulls[26] = {0};
 		char	   *label = light_format_name(&node->name, copy->database);
@@ -172,6 +174,8 @@ return_statement(ReturnSetInfo *result, uint32 pid, LightProgressSlot *copy)
 		nulls[n] = !bytes_known;
 		values[n++] = Int64GetDatum(bytes_written);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(row);
 	}
 	pfree(early_temp);
 }
@@ -184,6 +188,7 @@ light_explain_progress(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	bool		see_all = has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
+	MemoryContext row = AllocSetContextCreate(CurrentMemoryContext, "light_explain row", ALLOCSET_DEFAULT_SIZES);
 	char	   *buffer;
 	LightProgressSlot *copy;
 
@@ -197,8 +202,9 @@ light_explain_progress(PG_FUNCTION_ARGS)
 		uint32		pid = light_slot_copy(i, copy, see_all);
 
 		if (pid != 0)
-			return_statement(result, pid, copy);
+			return_statement(result, pid, copy, row);
 	}
 	pfree(buffer);
+	MemoryContextDelete(row);
 	return (Datum) 0;
 }
