@@ -18,7 +18,6 @@
  */
 #include "postgres.h"
 
-#include "access/parallel.h"
 #include "executor/executor.h"
 #include "fmgr.h"
 #include "compat_executor.h"
@@ -56,7 +55,7 @@ executor_start(QueryDesc *queryDesc, int eflags)
 	explained = unlikely(light_in_explain) && queryDesc->instrument_options != 0 && light_explaining(queryDesc);
 	if (unlikely(light_instrument_all))
 		queryDesc->instrument_options |= INSTRUMENT_ALL;
-	else if (unlikely(light_profile) && !IsParallelWorker())
+	else if (unlikely(light_profile) && light_profiled())
 		queryDesc->instrument_options |= INSTRUMENT_TIMER | INSTRUMENT_BUFFERS | INSTRUMENT_WAL;
 	next.start(queryDesc, eflags);
 	if (queryDesc->planstate != NULL && queryDesc->estate->es_instrument != 0)
@@ -129,6 +128,7 @@ run_profiled(LightQuery *query, EXECUTORRUN_PARAMS_compat)
 {
 	volatile int64 started = next.run == standard_ExecutorRun ? light_query_begin(query) : light_now();
 	Oid			role = GetUserId();
+	double		before = light_top_time(query);
 
 	PG_TRY();
 	{
@@ -136,7 +136,7 @@ run_profiled(LightQuery *query, EXECUTORRUN_PARAMS_compat)
 	}
 	PG_CATCH();
 	{
-		light_profile_failed(query, query->outer, role, started);
+		light_profile_failed(query, query->outer, role, started, before);
 	}
 	PG_END_TRY();
 }
@@ -152,7 +152,7 @@ finish_profiled(LightQuery *query, LightQuery *outer, QueryDesc *queryDesc)
 	}
 	PG_CATCH();
 	{
-		light_profile_failed(query, outer, role, 0);
+		light_profile_failed(query, outer, role, 0, 0);
 	}
 	PG_END_TRY();
 }
@@ -168,7 +168,7 @@ executor_run(EXECUTORRUN_PARAMS_compat)
 		return;
 	}
 	light_query_enter(query);
-	if (unlikely(light_profile) && light_profiled(query))
+	if (unlikely(light_profile) && light_profiled())
 		run_profiled(query, EXECUTORRUN_ARGS_compat);
 	else
 		run_next(query, EXECUTORRUN_ARGS_compat);
@@ -182,7 +182,7 @@ statement_finished(LightQuery *query)
 	query->callers = NULL;
 	if (query->explained)
 		light_keep_last(query);
-	if (light_profiled(query))
+	if (light_profiled())
 		light_profile_store(query);
 }
 
@@ -213,16 +213,16 @@ executor_finish(QueryDesc *queryDesc)
 		light_total_finish_empty(queryDesc);
 	else
 	{
-		/* without records there is nothing that could be on the stack */
-		bool		recorded = light_recorded(query);
+		/* what triggers and checks of keys run is called by this statement */
+		bool		calls = light_recorded(query) || (query->estate->es_top_eflags & EXEC_FLAG_SKIP_TRIGGERS) == 0;
 
-		if (unlikely(recorded))
+		if (calls)
 			light_query_enter(query);
-		if (unlikely(light_profile) && light_profiled(query))
+		if (unlikely(light_profile) && light_profiled())
 			finish_profiled(query, outer, queryDesc);
 		else
 			finish_next(query, queryDesc);
-		if (unlikely(recorded))
+		if (calls)
 			light_query_leave(query);
 	}
 	if (unlikely(light_recorded(query)))

@@ -290,9 +290,9 @@ store(LightQuery *query, Oid role, LightOutcome outcome)
 		pfree(figures);
 }
 
-/* Is the statement one for the profile? */
+/* Are statements of this process for the profile?  Not if there is no memory for one. */
 bool
-light_profiled(LightQuery *query)
+light_profiled(void)
 {
 	return light_profile && light_profile_shared != NULL && !IsParallelWorker();
 }
@@ -338,6 +338,15 @@ time_of(LightQuery *query, PlanState *node)
 	return InstrTotal_compat(node->instrument) + (record != NULL ? record->total * tick_of(query) : 0);
 }
 
+/* Time of a statement's top node until now: of fetches from a cursor before this one. */
+double
+light_top_time(LightQuery *query)
+{
+	PlanState  *top = query->queryDesc->planstate;
+
+	return top->instrument != NULL ? time_of(query, top) : 0;
+}
+
 typedef struct CalledContext
 {
 	LightQuery *query;
@@ -365,7 +374,8 @@ look_at_child(PlanState *node, void *arg)
 
 /*
  * The calls that an error ended have no time yet.  The top node was inside one
- * since the executor was called, so its time is known.  A node that never
+ * since the executor was called, so its time is known: "seconds" is that of all calls of
+ * the executor.  A node that never
  * returned was inside its first call since the one above was, less what
  * neighbours took that did return; that goes on as long as only one can be meant.
  * Where nodes return row by row, the call that was going on was a short one.
@@ -392,13 +402,26 @@ complete_times(LightQuery *query, double seconds)
 }
 
 /*
+ * Is an error the end of a statement that somebody cancelled, or a timeout?  That of
+ * waits for locks has the code of NOWAIT, which fails: what it says tells them apart,
+ * in the server's own words whatever language it speaks.
+ */
+static bool
+was_cancelled(const ErrorData *error)
+{
+	return error->sqlerrcode == ERRCODE_QUERY_CANCELED ||
+		(error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE && error->message_id != NULL &&
+		 strcmp(error->message_id, "canceling statement due to lock timeout") == 0);
+}
+
+/*
  * An error leaves the executor, which ran the statement inside of "outer" since
- * "started", or finished it if that is 0: called in PG_CATCH.  Keep what it did
- * until then, and throw the error again.  "role" is whose statement it is: the
- * current one may still be that of a function that failed.
+ * "started", or finished it if that is 0: called in PG_CATCH.  Its top node's time was
+ * "before" then.  Keep what it did until now, and throw the error again.  "role" is
+ * whose statement it is: the current one may still be that of a function that failed.
  */
 void
-light_profile_failed(LightQuery *query, LightQuery *outer, Oid role, int64 started)
+light_profile_failed(LightQuery *query, LightQuery *outer, Oid role, int64 started, double before)
 {
 	MemoryContext old = MemoryContextSwitchTo(query->context);
 	ErrorData  *error = CopyErrorData();
@@ -411,9 +434,9 @@ light_profile_failed(LightQuery *query, LightQuery *outer, Oid role, int64 start
 			light_query_leave(light_chain.current);
 		query->callers = NULL;
 		if (query->timer && started != 0)
-			complete_times(query, (light_now() - started) * light_seconds_per_tick());
+			complete_times(query, before + (light_now() - started) * light_seconds_per_tick());
 		light_settle(query);
-		store(query, role, error->sqlerrcode == ERRCODE_QUERY_CANCELED ? LIGHT_CANCELLED : LIGHT_FAILED);
+		store(query, role, was_cancelled(error) ? LIGHT_CANCELLED : LIGHT_FAILED);
 
 		/* nobody runs or finishes it any more, and its memory may go */
 		light_query_done(query);

@@ -65,9 +65,10 @@ extern LIGHT_PRIVATE void light_explain_show_init(void);
 extern LIGHT_PRIVATE Size light_profile_size(void);
 extern LIGHT_PRIVATE int light_profile_locks(void);
 extern LIGHT_PRIVATE void light_profile_startup(void);
-extern LIGHT_PRIVATE bool light_profiled(LightQuery *query);
+extern LIGHT_PRIVATE bool light_profiled(void);
+extern LIGHT_PRIVATE double light_top_time(LightQuery *query);
 extern LIGHT_PRIVATE void light_profile_store(LightQuery *query);
-extern LIGHT_PRIVATE void light_profile_failed(LightQuery *query, LightQuery *outer, Oid role, int64 started);
+extern LIGHT_PRIVATE void light_profile_failed(LightQuery *query, LightQuery *outer, Oid role, int64 started, double before);
 
 /* profile_show.c */
 

@@ -17,6 +17,7 @@ jit = off
 compute_query_id = on
 max_parallel_workers_per_gather = 0
 light_explain.profile_text = 60
+max_prepared_transactions = 1
 CONF
 $node->start;
 my $schema = <<'SQL';
@@ -93,6 +94,26 @@ for my $switch (0, 100000)
 	is(profile('DISTINCT wal_bytes', '^INSERT INTO no_wal'), '0', 'and none of others');
 }
 
+# triggers and checks of keys are run when a statement is finished, and called by it
+$node->safe_psql('postgres', <<'SQL');
+CREATE TABLE parents (id int PRIMARY KEY);
+INSERT INTO parents VALUES (1);
+CREATE TABLE children (id int REFERENCES parents);
+CREATE FUNCTION looks() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM count(*) FROM m WHERE k = 6; RETURN NULL; END$$;
+CREATE TRIGGER looks AFTER INSERT ON children FOR EACH ROW EXECUTE FUNCTION looks();
+CREATE FUNCTION adds() RETURNS void LANGUAGE plpgsql AS $$BEGIN INSERT INTO children VALUES (1); END$$;
+SQL
+for my $switch (0, 100000)
+{
+	$node->safe_psql('postgres', 'SELECT light_explain_profile_reset()');
+	profiled("SET light_explain.switch_after = $switch", 'INSERT INTO children VALUES (1)', 'SELECT adds()');
+	is($node->safe_psql('postgres', <<'SQL'), "a key|2|INSERT INTO children VALUES (1)\na trigger|2|INSERT INTO children VALUES (1)", "what a statement's triggers run is called by it, switch after $switch");
+SELECT DISTINCT CASE WHEN p.query ~ 'k = 6' THEN 'a trigger' ELSE 'a key' END, p.executions, c.query
+FROM light_explain_profile p LEFT JOIN light_explain_profile c ON c.queryid = p.caller_queryid
+WHERE p.query ~ 'k = 6|ONLY "public"."parents"' ORDER BY 1
+SQL
+}
+
 # ---- statements that do not end well ----
 
 like(profiled("SET statement_timeout = '200ms'", 'SELECT pg_sleep(600)', 'SET statement_timeout = 0', 'SELECT pg_sleep(0)'), qr/statement timeout/, 'a statement times out');
@@ -110,6 +131,16 @@ for my $switch (0, 3, 100000)
 }
 like(profiled('SELECT id FROM t WHERE id = 1', 'INSERT INTO u SELECT 1'), qr/not now/, 'a trigger fails at the end');
 is(profile('label, executions, failed, loops', 'INSERT'), "Insert on u|1|1|1\n  Result|1|1|1", 'and its statement is in the profile');
+
+# what was fetched before a fetch that fails is another call's time
+profiled('DO $$DECLARE c CURSOR FOR SELECT pg_sleep(0.1), 1 / (id - 5) FROM t; BEGIN OPEN c; MOVE FORWARD 3 FROM c; MOVE FORWARD 3 FROM c; END$$');
+is(profile('label, failed, loops, rows, total_ms >= 500', 'id - 5\)'), 'Seq Scan on t|1|1|4|t', 'a cursor that fails has the time of all its fetches');
+
+# a wait for a lock that lasts too long is a timeout; NOWAIT fails
+$node->safe_psql('postgres', q{BEGIN; SELECT id FROM t WHERE id = 600 FOR UPDATE; PREPARE TRANSACTION 'blocker'});
+like(profiled(q{SET lock_timeout = '50ms'}, 'SELECT k FROM t WHERE id = 600 FOR UPDATE', 'SELECT k FROM t WHERE id = 600 FOR UPDATE NOWAIT'), qr/lock timeout.*could not obtain lock/s, 'a lock is not to be had');
+is(profile('query, cancelled, failed', 'id = 600 FOR UPDATE', "WHERE label ~ 'LockRows' ORDER BY 1"), "SELECT k FROM t WHERE id = 600 FOR UPDATE|1|0\nSELECT k FROM t WHERE id = 600 FOR UPDATE NOWAIT|0|1", 'lock_timeout cancels a statement, NOWAIT fails');
+$node->safe_psql('postgres', q{ROLLBACK PREPARED 'blocker'});
 
 # a session that is told to stop
 {
@@ -291,6 +322,27 @@ append_to_file("$dir/fails.sql", "DO \$\$BEGIN PERFORM 1 / (id - 20) FROM t; EXC
 ok($node->run_log([ 'pgbench', '-n', '-c', '8', '-j', '2', '-t', '200', @scripts, '-f', "$dir/read.sql\@4", '-f', "$dir/reset.sql", '-f', "$dir/fails.sql\@4", '-h', $node->host, '-p', $node->port, 'postgres' ]),
 	'eight sessions that store, read and forget');
 is($node->safe_psql('postgres', q{SELECT profile_nodes <= profile_max_nodes AND profile_plans * 4 <= profile_max_nodes FROM light_explain_status()}), 't', 'the profile stays within its bounds');
+
+# ---- memory of who reads it ----
+
+SKIP:
+{
+	skip 'no /proc here', 2 unless -r '/proc/self/status';
+	$node->append_conf('postgresql.conf', "light_explain.profile_max = 20000\nlight_explain.profile = off");
+	$node->restart;
+	profiled(q{DO $$BEGIN FOR i IN 1..100 LOOP EXECUTE 'SELECT 1' || repeat(' UNION ALL SELECT 1', 200 + i); END LOOP; END$$});
+	my ($rows, $kb) = split /\|/, $node->safe_psql('postgres', <<'SQL');
+CREATE FUNCTION peak() RETURNS int LANGUAGE sql AS $$SELECT substring(pg_read_file('/proc/self/status') FROM 'VmPeak:\s+(\d+)')::int$$;
+SET work_mem = 64;
+SELECT count(*) AS nothing FROM pg_class a, pg_class b \gset
+SELECT peak() AS before \gset
+SELECT count(*) AS n FROM light_explain_profile() \gset
+SELECT :n, peak() - :before;
+SQL
+	cmp_ok($rows, '>', 10000, 'many rows of many plans');
+	# a row's own memory, if it were kept, would be more than a kilobyte
+	cmp_ok($kb, '<', $rows / 2, 'are not in memory at a time');
+}
 
 $node->stop;
 ok(slurp_file($node->logfile) !~ /TRAP:|PANIC|was terminated by signal (?!9)/, 'nothing bad in the server log');
