@@ -19,11 +19,14 @@
  * what it was found to cost, but the join is passed: what it calls would else find
  * another one on top twice.
  *
+ * A node below that another library wrapped does not look, and what it used would be
+ * booked to the join's caller: no call of a join above such a one is passed.
+ *
  * Of a call that is passed only its end is left to see: whether it returned a row.
  * A join that returns no rows of the hashed side alone ends in the call in which the
  * node below it does, and that one has a wrapper, which tells it: the call becomes a
- * jump, with nothing after it ("leapt").  If an error ends such a call, its row
- * stays counted.
+ * jump, with nothing after it ("leapt").  If an error ends a call that is passed, its
+ * row stays counted: nobody knows whether the call was going on or had returned.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -109,22 +112,30 @@ light_joins_ended(const LightRecord *record)
 }
 
 /*
- * Will the node below a join tell when it ends?  One that got its caller in this
- * statement carries our wrapper.
+ * Does the node below a join look at the counters itself?  One that got its caller in
+ * this statement carries our wrapper.  What another library's function calls is booked
+ * to who is on top, which has to be the join then.
  */
 static bool
-learns_of_end(PlanState *node, const LightRecord *record)
+looks_below(PlanState *node, const LightRecord *record)
 {
 	const LightBooks *books = record->books;
 	const LightRecord *outer = (const LightRecord *) outerPlanState(node)->instrument;
 
+	return outer > books->records && outer < books->records + books->nrecords && outer->caller == record;
+}
+
+/* Will the node below a join, which looks itself, tell when it ends? */
+static bool
+learns_of_end(PlanState *node, const LightRecord *record)
+{
 	switch (((const HashJoin *) node->plan)->join.jointype)
 	{
 		case JOIN_INNER:
 		case JOIN_LEFT:
 		case JOIN_SEMI:
 		case JOIN_ANTI:
-			return outer > books->records && outer < books->records + books->nrecords && outer->passed == record && outer->caller == record;
+			return ((const LightRecord *) outerPlanState(node)->instrument)->passed == record;
 		default:
 			return false;
 	}
@@ -153,10 +164,10 @@ look(PlanState *node, LightRecord *record)
 		int32		calls = 0;
 
 		/* the last one of them is to be timed */
-		if (table != NULL && table->nbatch == 1 && table->parallel_state == NULL)
+		if (table != NULL && table->nbatch == 1 && table->parallel_state == NULL && looks_below(node, record))
 			calls = record->books->clock == LIGHT_CLOCK_SAMPLED ? record->left[1] - 1 : PG_INT32_MAX;
 		record->granted = record->in_page = Max(calls, 0);
-		if (!record->leapt && node->ExecProcNode == light_pass_join && learns_of_end(node, record))
+		if (!record->leapt && node->ExecProcNode == light_pass_join && looks_below(node, record) && learns_of_end(node, record))
 		{
 			record->leapt = true;
 			node->ExecProcNode = leap_join;

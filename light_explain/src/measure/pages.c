@@ -12,6 +12,7 @@
  * A full wrapper runs when a page ends, when a call is to be timed, and when
  * anything is not as it was: another caller, a new cycle, a scan backwards.  It is
  * followed by a look at how many rows are left, and only so many calls go past it.
+ * If a call is cancelled, its row stays counted.
  *
  * Copyright (c) 2026, the pg_lean authors
  *

@@ -11,6 +11,12 @@
  *	  hidden  the node calls a child that nobody else can find,
  *	  leaf	  the node reads the table itself.
  *
+ * While light_test_custom.wrap is set, sequential scans carry a function of ours
+ * from ExecutorStart on, which does what the server's does that measures a node.
+ *
+ * The function light_test_instrumented() tells what is measured of the statement
+ * that calls it (INSTRUMENT_...).
+ *
  * The function light_test_interrupted(ms) sleeps in three of the ways that
  * procedural languages do and returns how many of them a signal ended early.
  *
@@ -39,15 +45,18 @@
 #include "fmgr.h"
 #include "nodes/extensible.h"
 #include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
 #include "storage/fd.h"
 #include "storage/ipc.h"
+#include "tcop/pquery.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/rel.h"
 
+#include "compat_instrument.h"
 #include "compat_table.h"
 
 PG_MODULE_MAGIC;
@@ -73,6 +82,7 @@ typedef struct TestScanState
 } TestScanState;
 
 static int	kind = KIND_OFF;
+static bool wrap = false;
 static char *wait_at_exit_file = NULL;
 
 static const struct config_enum_entry kinds[] = {
@@ -85,6 +95,7 @@ static const struct config_enum_entry kinds[] = {
 };
 
 static set_rel_pathlist_hook_type prev_set_rel_pathlist = NULL;
+static ExecutorStart_hook_type prev_start = NULL;
 
 static Plan *plan_path(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses, List *custom_plans);
 static Node *create_state(CustomScan *cscan);
@@ -273,6 +284,45 @@ rescan(CustomScanState *css)
 	ExecScanReScan(&css->ss);
 }
 
+/* ---- scans that somebody else wrapped ------------------------------------- */
+
+static TupleTableSlot *
+wrapped_scan(PlanState *node)
+{
+	TupleTableSlot *slot;
+
+	InstrStartNode(node->instrument);
+	slot = node->ExecProcNodeReal(node);
+	InstrStopNode(node->instrument, TupIsNull(slot) ? 0.0 : 1.0);
+	return slot;
+}
+
+static bool
+wrap_scans(PlanState *node, void *arg)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, SeqScanState) && node->instrument != NULL)
+		node->ExecProcNode = wrapped_scan;
+	return planstate_tree_walker(node, wrap_scans, arg);
+}
+
+static void
+start(QueryDesc *queryDesc, int eflags)
+{
+	prev_start(queryDesc, eflags);
+	if (wrap && queryDesc->planstate != NULL)
+		(void) wrap_scans(queryDesc->planstate, NULL);
+}
+
+PG_FUNCTION_INFO_V1(light_test_instrumented);
+
+Datum
+light_test_instrumented(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT32(ActivePortal->queryDesc->estate->es_instrument);
+}
+
 /* ---- a process that takes its time to end -------------------------------- */
 
 #define LONGEST_WAIT 60			/* seconds */
@@ -350,6 +400,10 @@ _PG_init(void)
 							   &wait_at_exit_file, "", PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("light_test_custom.kind", "Kind of custom scan that reads tables.", NULL,
 							 &kind, KIND_OFF, kinds, PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("light_test_custom.wrap", "Wraps sequential scans.", NULL,
+							 &wrap, false, PGC_USERSET, 0, NULL, NULL, NULL);
+	prev_start = ExecutorStart_hook ? ExecutorStart_hook : standard_ExecutorStart;
+	ExecutorStart_hook = start;
 	prev_set_rel_pathlist = set_rel_pathlist_hook;
 	set_rel_pathlist_hook = set_rel_pathlist;
 }

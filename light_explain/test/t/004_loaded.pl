@@ -3,6 +3,7 @@
 
 use strict;
 use warnings;
+use FindBin;
 use JSON::PP;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -37,6 +38,14 @@ for my $view ('light_explain_progress', 'light_explain_profile')
 }
 ($code, $out, $err) = $node->psql('postgres', "LOAD 'light_explain';\nSET light_explain.profile = on;\n$statements");
 is($code, 0, "light_explain.profile has no effect there: $err");
+is($node->safe_psql('postgres', <<"SQL"), "0\n1", 'and nothing is measured for it');
+CREATE FUNCTION light_test_instrumented() RETURNS int LANGUAGE c AS '$FindBin::RealBin/../custom/light_test_custom.so';
+LOAD 'light_explain';
+SET light_explain.profile = on;
+SELECT light_test_instrumented();
+SET light_explain.instrument_all = on;
+SELECT light_test_instrumented() & 1;
+SQL
 
 # Own times of nodes in what auto_explain logs and what EXPLAIN prints, in each format.
 my $version = $node->safe_psql('postgres', 'SHOW server_version_num');

@@ -342,6 +342,12 @@ sub battery_statements
 	  [ '', 'DROP TABLE IF EXISTS dp; CREATE TABLE dp (id int, k int) PARTITION BY LIST (k); CREATE TABLE dp0 PARTITION OF dp FOR VALUES IN (0); '
 		. 'CREATE TABLE dp1 PARTITION OF dp FOR VALUES IN (1, 2)', 'INSERT INTO dp SELECT g, g % 3 FROM generate_series(1, 100) g' ];
 
+	# scans that another library has wrapped: a join above them has to look
+	push @s, map { [ "SET light_test_custom.wrap = on; SET enable_mergejoin = off; SET enable_nestloop = off; $_->[0]", '', $_->[1] ] } (
+		[ '', 'SELECT count(*) FROM t JOIN parent ON t.k = parent.id' ],
+		[ '', 'SELECT * FROM t LEFT JOIN parent ON t.k = parent.id JOIN u ON t.id = u.t_id WHERE t.id > 100' ],
+		[ $leader, 'SELECT count(*) FROM t JOIN parent ON t.k = parent.id' ]);
+
 	# custom scans that read tables for all of these
 	for my $kind (qw(child hidden leaf))
 	{
