@@ -20,6 +20,7 @@
 
 #include "common/hashfn.h"
 #include "compat_planner.h"
+#include "mb/pg_wchar.h"
 #include "nodes/extensible.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/parsetree.h"
@@ -251,6 +252,19 @@ light_aliases_note(LightAliases *aliases, PlanState *node)
 		aliases->used = bms_add_member(aliases->used, parts.rti);
 }
 
+/* A palloc'd name with a number, of which as much is left out as there is no room for. */
+static char *
+numbered_name(const char *name, int *length, int number)
+{
+	char		digits[16];
+	int			room = NAMEDATALEN - 1 - snprintf(digits, sizeof(digits), "_%d", number);
+
+	/* character by character: a number that is shorter later takes no more of the name */
+	while (*length > room)
+		*length = pg_mbcliplen(name, *length, *length - 1);
+	return psprintf("%.*s%s", *length, name, digits);
+}
+
 /* Number relations that have the same name. */
 static void
 number_aliases(LightAliases *aliases, EState *estate)
@@ -271,12 +285,13 @@ number_aliases(LightAliases *aliases, EState *estate)
 			first++;
 		if (first < i && n <= MAX_NUMBERED)
 		{
+			int			length = strlen(name);
 			int			same;
 			char	   *numbered;
 
 			do
 			{
-				numbered = psprintf("%s_%d", name, ++counters[first]);
+				numbered = numbered_name(name, &length, ++counters[first]);
 				for (same = 0; same < i && strcmp(aliases->names[same], numbered) != 0; same++)
 					;
 			} while (same < i);

@@ -10,7 +10,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = PostgreSQL::Test::Cluster->new('main');
-$node->init;
+# names of several bytes a character, which are cut between them
+$node->init(extra => [ '--encoding=UTF8', '--locale=C' ]);
 $node->append_conf('postgresql.conf', "shared_preload_libraries = 'light_explain'\nautovacuum = off\njit = off\nmax_parallel_workers = 8\nmax_worker_processes = 16\n");
 $node->start;
 
@@ -19,6 +20,7 @@ CREATE TABLE "Odd name" (id int PRIMARY KEY, "a b" text);
 INSERT INTO "Odd name" SELECT g, g FROM generate_series(1, 100) g;
 CREATE INDEX "odd index" ON "Odd name" ("a b");
 ANALYZE "Odd name";
+SELECT format('CREATE TABLE %1$I (id int); INSERT INTO %1$I VALUES (1); ANALYZE %1$I', name) FROM (VALUES (repeat('l', 63)), (repeat('l', 62)), ('l' || repeat(U&'\00E4', 31)), (repeat(U&'\00E4', 31))) v(name) \gexec
 CREATE FUNCTION "Odd rows"() RETURNS SETOF int LANGUAGE plpgsql AS 'BEGIN RETURN NEXT 1; END';
 CREATE FUNCTION differs(setup text, statement text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE line text; theirs text[] := '{}'; ours text[];
@@ -55,6 +57,9 @@ my @statements = (battery_statements(), map { [ $_->[1] // '', '', $_->[0] ] } (
 	[ 'SELECT * FROM "Odd rows"() "And so", generate_series(1, 3), ROWS FROM (generate_series(1, 2), "Odd rows"()) r' ],
 	[ 'SELECT * FROM t a, t b, u t_1, t WHERE a.id = b.id AND t_1.t_id = b.id AND t.id = t_1.id' ],
 	[ 'SELECT * FROM par p, par WHERE p.id = par.id' ],
+	# numbers of names that are as long as may be
+	(map { my $table = $_; [ "SELECT * FROM " . join(' NATURAL JOIN ', map { "(SELECT id FROM \"$table\" OFFSET 0) x$_" } 1 .. 12) ] } 'l' x 63, 'l' x 62, 'l' . "\xc3\xa4" x 31, "\xc3\xa4" x 31),
+	[ 'SELECT * FROM "' . 'l' x 63 . '" NATURAL JOIN (SELECT * FROM "' . 'l' x 63 . '" OFFSET 0) x NATURAL JOIN (SELECT * FROM u "' . 'l' x 61 . '_1" OFFSET 0) y NATURAL JOIN (SELECT * FROM u "' . 'l' x 61 . '_1" OFFSET 0) z' ],
 	[ 'WITH RECURSIVE r AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM r WHERE i < 5) SELECT * FROM r JOIN r s USING (i)' ]));
 
 my $script = "\\pset format unaligned\n\\pset tuples_only on\nCREATE EXTENSION light_explain;\n$setup\n";
