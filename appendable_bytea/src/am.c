@@ -28,6 +28,7 @@
 #include "access/heapam.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "catalog/catalog.h"
 #include "catalog/pg_am.h"
 #include "executor/tuptable.h"
 #include "fmgr.h"
