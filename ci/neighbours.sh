@@ -99,7 +99,7 @@ on "$label" server "mkdir neighbours"
 trap 'on "$label" server "rm -rf neighbours/data neighbours/template"' EXIT
 
 perl "$TOP/ci/neighbours.pl" "$(seen_work_of "$label")/light_explain/test/custom/light_test_custom.so" | as_root tee "$base/whole.sql" >/dev/null
-perl "$TOP/ci/neighbours.pl" - fragile | as_root tee "$base/fragile.sql" >/dev/null
+perl "$TOP/ci/neighbours.pl" "$(seen_work_of "$label")/light_explain/test/custom/light_test_custom.so" fragile | as_root tee "$base/fragile.sql" >/dev/null
 on "$label" server "$bin/initdb -D $seen/template -A trust -N --locale=C -E UTF8 >$seen/initdb.log"
 
 # run NAME LIBRARIES SCRIPT SETTING...: what a battery prints, to NAME.out.  Fails if
@@ -137,10 +137,17 @@ run() {
 
 run none "$ours" whole.sql || die "the battery fails without any neighbour: see $base/none.log"
 run none-fragile "$ours" fragile.sql || die "the battery fails without any neighbour: see $base/none-fragile.log"
-grep -q '^0 same$' "$base/none.out" || die "the battery does not run: see $base/none.out"
-differing=$(grep -cE '^[0-9]+ ' "$base/none.out" || true)
-same=$(grep -cE '^[0-9]+ same$' "$base/none.out" || true)
-[ "$differing" = "$same" ] || die "figures differ without any neighbour: see $base/none.out"
+# same_in SCRIPT FILE: how many statements have the server's figures in what a script
+# printed, which must be all that it has.
+same_in() {
+    local same
+    same=$(grep -cE '^[0-9]+ same$' "$2" || true)
+    [ "$same" = "$(grep -cE "^SELECT '[0-9]+ ' \|\|" "$1" || true)" ] || die "figures differ without any neighbour, or are not there: see $2"
+    [ "$same" -gt 0 ] || die "the battery does not run: see $2"
+    echo "$same"
+}
+same=$(same_in "$base/whole.sql" "$base/none.out")
+outside=$(same_in "$base/fragile.sql" "$base/none-fragile.out")
 
 # beside NAME LIBRARY SCRIPT REFERENCE SETTING...: both load orders.
 rows=()
@@ -173,8 +180,10 @@ while read -r name package needs settings <&3; do
     library=$name reference=none taken=
     case $package in
         source)
-            # crashes in functions, cursors and parallel hash joins by itself
+            # crashes by itself where a function runs EXPLAIN (the battery's first statement)
+            # and in a parallel sort: all of the battery that is outside of functions and serial
             reference=none-fragile
+            taken="$outside statements"
             if [ -z "${SRC:-}" ]; then
                 skip "$name" 'no source was given (SRC=...)'
                 continue
@@ -222,5 +231,5 @@ done 3< <(neighbours)
 
 printf '%-20s %-10s %-10s\n' "PostgreSQL $label" 'loaded before' 'loaded after'
 printf '%s\n' "${rows[@]}"
-echo "neighbours: $good equal, $bad different, $skipped not tried; $same statements of light_explain's battery each"
+echo "neighbours: $good equal, $bad different, $skipped not tried; $same statements of light_explain's battery each, or as many as are told"
 [ "$bad" = 0 ] && [ "$good" -gt 0 ]
