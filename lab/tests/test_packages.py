@@ -101,11 +101,16 @@ def test_the_top_has_the_targets_of_pgxs_and_asks_no_package_manager(make, targe
     assert not re.search(r"apt-get|sudo|ci/(server|install)\.sh|setpriv", commands)
 
 
-@pytest.mark.skipif(shutil.which("clang") is None, reason="no clang")
-def test_clang_builds_what_is_close_to_the_processor(make, tmp_path):
-    """Counters, vectors and what a processor is asked for: there compilers differ."""
-    make("light_explain/Makefile", "-B", "CC=clang", "all")
-    assert (tmp_path / "elsewhere" / "light_explain.so").is_file()
+#: clang, or the newest of those that are installed by their version alone.
+CLANG = next((name for name in ("clang", *(f"clang-{version}" for version in range(30, 10, -1))) if shutil.which(name)), None)
+
+
+@pytest.mark.skipif(CLANG is None, reason="no clang")
+@pytest.mark.parametrize("name", META["provides"])
+def test_clang_builds_what_is_close_to_the_processor(make, tmp_path, name):
+    """Counters, vectors and what a processor is asked for: there compilers differ, and in what they warn of."""
+    make(f"{name}/Makefile", "-B", f"CC={CLANG}", "WERROR=1", "all")
+    assert (tmp_path / "elsewhere" / f"{name}.so").is_file()
 
 
 def test_an_extension_is_built_installed_and_taken_out_elsewhere(make, tmp_path):

@@ -16,6 +16,7 @@ autovacuum = off
 jit = off
 deadlock_timeout = 10min
 max_prepared_transactions = 1
+max_connections = 130
 CONF
 $node->start;
 $node->safe_psql('postgres', <<"SQL");
@@ -73,6 +74,47 @@ SKIP:
 	$psql->finish;
 	like($out, qr/LockRows .*actual time=/, 'and then it goes on');
 	skip 'no /proc here', 1 unless defined $before;
+}
+
+# A hundred of them, measured in each way: what do they use while they wait?
+SKIP:
+{
+	skip 'no /proc here', 5 unless -r '/proc/self/stat';
+	my $dir = PostgreSQL::Test::Utils::tempdir();
+	for my $how (keys %measured)
+	{
+		my ($settings, $explain) = @{ $measured{$how} };
+		append_to_file("$dir/$how.sql", "SET application_name = 'waits';\n$settings\n$explain SELECT i FROM t WHERE length(repeat(md5(i::text), 100)) > 0 FOR UPDATE;\n");
+	}
+	$node->safe_psql('postgres', "BEGIN; UPDATE t SET i = i WHERE i = 600; PREPARE TRANSACTION 'blocker'");
+	my $pgbench = IPC::Run::start([ 'pgbench', '-n', '-c', '100', '-t', '1', (map { ('-f', "$dir/$_.sql") } sort keys %measured), '-h', $node->host, '-p', $node->port, 'postgres' ], '>', \my $out, '2>', \my $err);
+	my $waiting = q{SELECT pid FROM pg_stat_activity WHERE application_name = 'waits' AND wait_event_type = 'Lock'};
+	ok($node->poll_query_until('postgres', "SELECT count(*) = 100 FROM ($waiting) w"), 'a hundred sessions wait for a lock');
+	my @pids = split /\n/, $node->safe_psql('postgres', $waiting);
+	# ticks of the processor, by the user and by the system, and how often it left the processor
+	my $used = sub {
+		my ($pid) = @_;
+		my @stat = split / /, slurp_file("/proc/$pid/stat") =~ s/^.*\) //sr;
+		my ($switches) = slurp_file("/proc/$pid/status") =~ /^voluntary_ctxt_switches:\s*(\d+)/m;
+		return ($stat[11] + $stat[12], $switches);
+	};
+	my %before = map { $_ => [ $used->($_) ] } @pids;
+	sleep 3;
+	my ($most, $ticks, $switches) = (0, 0, 0);
+	for my $pid (@pids)
+	{
+		my ($t, $s) = $used->($pid);
+		$most = $t - $before{$pid}[0] if $most < $t - $before{$pid}[0];
+		$ticks += $t - $before{$pid}[0];
+		$switches += $s - $before{$pid}[1];
+	}
+	# a timer of half a millisecond would make 600,000 switches and hundreds of ticks
+	cmp_ok($most, '<=', 1, 'none of them uses more than a tick of the processor in three seconds');
+	cmp_ok($ticks, '<=', 20, 'nor do all together');
+	cmp_ok($switches, '<', 1000, 'and nobody wakes them');
+	$node->safe_psql('postgres', q{COMMIT PREPARED 'blocker'});
+	$pgbench->finish;
+	like($out, qr/actually processed: 100\/100/, 'and then they go on');
 }
 
 $node->stop;
