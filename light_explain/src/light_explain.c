@@ -99,16 +99,25 @@ finish_measured(LightTotal *total, QueryDesc *queryDesc)
 	light_total_stop(total);
 }
 
-/* Call who is next: the executor itself or another extension's hook. */
+/*
+ * Call who is next: the executor itself or another extension's hook.  A plan that has
+ * nothing to shut down is left as it is, as if somebody might want to go backwards in
+ * it: see light_wrap().  Nobody runs a statement again after an error.
+ */
 static inline void
 run_next(LightQuery *query, EXECUTORRUN_PARAMS_compat)
 {
 	LightTotal	total;
+	EState	   *estate = query->estate;
+	int			eflags = estate->es_top_eflags;
 
+	if (likely(query->stays))
+		estate->es_top_eflags = eflags | EXEC_FLAG_BACKWARD;
 	if (next.run == standard_ExecutorRun && light_total_start(&total, query))
 		run_measured(&total, EXECUTORRUN_ARGS_compat);
 	else
 		next.run(EXECUTORRUN_ARGS_compat);
+	estate->es_top_eflags = eflags;
 }
 
 static inline void

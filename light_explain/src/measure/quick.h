@@ -44,9 +44,7 @@ static const WalUsage *volatile wal_at = &pgWalUsage;
  * core's own fields, in a statement that is timed by the processor's counter, whose
  * rate is known, without times of I/O.  The call began at "start", or just now if
  * that is 0; "running" if it is not the first one of a cycle.
- * The flags in core's struct are not asked: wrap_tree() in phase.c may have taken
- * them away, so that core does not measure the shutting down of a node that has
- * nothing to shut down.
+ * What to measure is asked of the statement, not of each node.
  *
  * Of what is needed after the call only the node is in a register: each of them
  * would have to be saved first.

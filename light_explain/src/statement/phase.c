@@ -42,7 +42,8 @@ static TupleTableSlot *gather_call(PlanState *node);
 /*
  * What a node of a role carries in a phase of its statement.  Until its first call
  * it carries what it would in LIGHT_STARTED, but in the quick phase, which has one
- * function for all calls; light_phase_init() may take another one.
+ * function for all calls; light_phase_init() may take another one.  Beside these
+ * there is only leap_join() of joins.c, which a join with a record may come to.
  */
 static ExecProcNodeMtd wrappers[][LIGHT_ROLES] = {
 	[LIGHT_STARTED] = {first_call, first_call, first_call, first_call, first_call, NULL},
@@ -94,12 +95,8 @@ static bool wrap_below_special(PlanState *node, void *arg);
  * for this, however short it is, so it goes down by itself where that is simple;
  * subplans are the caller's, who has a list of them.
  *
- * When a statement has all its rows, core starts and stops the instrumentation
- * of every node once more, around ExecShutdownNode().  Only in a few kinds of
- * nodes that does anything.  Where there are none of them, core is kept from it
- * by taking away the flags that say what to measure; our wrapper does not look
- * at them.  Not with subplans, which are shut down where they are used.  Returns
- * whether there are such nodes here or below.
+ * Returns whether there are nodes here or below in which ExecShutdownNode() does
+ * something.
  */
 static bool pg_attribute_hot
 wrap_tree(LightQuery *query, PlanState *node)
@@ -130,11 +127,7 @@ wrap_tree(LightQuery *query, PlanState *node)
 	if (node->instrument != NULL && node->ExecProcNode == light_core_first && !light_left_to_core(node))
 	{
 		if (query->phase == LIGHT_QUICK)
-		{
 			node->ExecProcNode = wrappers[LIGHT_QUICK][LIGHT_NODE];
-			if (!shuts_down && query->estate->es_subplanstates == NIL)
-				InstrSetNeeds_compat(node->instrument, 0);
-		}
 		else
 			node->ExecProcNode = first_call;
 	}
@@ -151,11 +144,19 @@ wrap_below_special(PlanState *node, void *arg)
 	return false;
 }
 
-/* The statement is run for the first time: put a wrapper around its nodes. */
+/*
+ * The statement is run for the first time: put a wrapper around its nodes.
+ *
+ * When the executor has returned its rows, it starts and stops the instrumentation
+ * of every node once more, around ExecShutdownNode(), which short statements would
+ * feel.  It is kept from going down a plan in which that does nothing; not with
+ * subplans, which are shut down where they are used.
+ */
 void		pg_attribute_hot
 light_wrap(LightQuery *query)
 {
 	ListCell   *lc;
+	bool		shuts_down;
 
 	Assert(query->phase == LIGHT_STARTED);
 	query->phase = query->quick && !query->parallel ? LIGHT_QUICK : LIGHT_PROBED;
@@ -164,7 +165,8 @@ light_wrap(LightQuery *query)
 		if (lfirst(lc) != NULL)
 			(void) wrap_tree(query, (PlanState *) lfirst(lc));
 	}
-	(void) wrap_tree(query, query->queryDesc->planstate);
+	shuts_down = wrap_tree(query, query->queryDesc->planstate);
+	query->stays = query->phase == LIGHT_QUICK && !shuts_down && query->estate->es_subplanstates == NIL;
 }
 
 /*
@@ -364,9 +366,6 @@ move_to_record(LightQuery *query, const LightNode *node, LightRecord *record)
 	PlanState  *planstate = node->planstate;
 	NodeInstrumentation_compat *instr = planstate->instrument;
 
-	/* what wrap_tree() took away */
-	if (query->phase == LIGHT_QUICK)
-		InstrSetNeeds_compat(instr, query->estate->es_instrument);
 	record->core = *instr;
 	light_record_clear(record);
 	record->books = &query->books;

@@ -198,6 +198,7 @@ typedef struct LightQuery
 	bool		whole;			/* nodes had records from their first call on */
 
 	/* the statement is being run: see light_query_enter() */
+	bool		stays;			/* nothing to shut down when it has its rows */
 	int			run_level;		/* of the transaction that runs it */
 	int64		begun;			/* clock when the executor was called, if the
 								 * top node's first call begins with that */

@@ -20,6 +20,7 @@
 #include "executor/executor.h"
 #include "fmgr.h"
 #include "lib/stringinfo.h"
+#include "nodes/nodeFuncs.h"
 #include "pg_compat.h"
 #include "utils/builtins.h"
 
@@ -60,6 +61,18 @@ fault(const char *hook, const char *what)
 	}
 }
 
+/* Nodes that are not measured as the statement asks for. */
+static bool
+is_changed(PlanState *node, void *arg)
+{
+	if (node == NULL)
+		return false;
+	if (node->instrument != NULL &&
+		(!node->instrument->need_timer || !node->instrument->need_bufusage || !node->instrument->need_walusage))
+		return true;
+	return planstate_tree_walker(node, is_changed, arg);
+}
+
 /* A statement that the executor does not run at this moment. */
 static bool
 look(const char *hook, QueryDesc *queryDesc)
@@ -73,6 +86,8 @@ look(const char *hook, QueryDesc *queryDesc)
 	}
 	if (!total->need_timer || !total->need_bufusage || !total->need_walusage)
 		fault(hook, "flags");
+	if (is_changed(queryDesc->planstate, NULL))
+		fault(hook, "flags of nodes");
 	return true;
 }
 
