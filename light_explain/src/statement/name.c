@@ -259,7 +259,7 @@ numbered_name(const char *name, int *length, int number)
 	char		digits[16];
 	int			room = NAMEDATALEN - 1 - snprintf(digits, sizeof(digits), "_%d", number);
 
-	/* character by character: a number that is shorter later takes no more of the name */
+	/* whole characters, however many bytes they have */
 	while (*length > room)
 		*length = pg_mbcliplen(name, *length, *length - 1);
 	return psprintf("%.*s%s", *length, name, digits);

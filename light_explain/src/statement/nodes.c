@@ -5,7 +5,9 @@
  *
  * It is made once, when the nodes get records or, in a statement that stays
  * short, when somebody asks what its nodes did.  Records, progress, the figures
- * of the last EXPLAIN ANALYZE and of the profile, and a plan's hash go over it.
+ * of the last EXPLAIN ANALYZE and of the profile, and a plan's hash go over it;
+ * but a statement of few nodes that got no records needs none for the profile,
+ * which takes the same figures in one walk (light_brief_figures()).
  * It has no nodes that were not instrumented, and no subplan that hangs at no
  * node, which nothing evaluates.
  *
