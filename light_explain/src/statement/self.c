@@ -322,6 +322,13 @@ by_difference(const SelfContext *context, int i, bool workers)
 	return self;
 }
 
+/* Is a node not measured by our wrapper?  Nor is one that another library wrapped. */
+static inline bool
+is_left(const SelfContext *context, int i)
+{
+	return context->nodes->node[i].role == LIGHT_LEFT || context->query->books.records[i].caller == NULL;
+}
+
 /*
  * Take away the own part of children that core measures, and of such children
  * below them, as the bitmap index scans below a BitmapAnd.
@@ -333,7 +340,7 @@ subtract_left(const SelfContext *context, LightSelf *self, int i)
 
 	for (int k = i + 1; k < context->nodes->n && nodes[k].depth > nodes[i].depth; k++)
 	{
-		if (nodes[k].parent == i && nodes[k].role == LIGHT_LEFT)
+		if (nodes[k].parent == i && is_left(context, k))
 		{
 			LightSelf	child = by_difference(context, k, false);
 
@@ -352,7 +359,7 @@ self_in_process(const SelfContext *context, int i, bool workers)
 	LightSelf	self;
 	int64		callees;
 
-	if (record == NULL || !context->query->whole || context->nodes->node[i].role == LIGHT_LEFT || record->caller == NULL)
+	if (record == NULL || !context->query->whole || is_left(context, i))
 		return by_difference(context, i, workers);
 
 	/*
