@@ -20,7 +20,7 @@
 #include "executor/executor.h"
 #include "fmgr.h"
 #include "lib/stringinfo.h"
-#include "pg_compat.h"
+#include "compat_executor.h"
 #include "utils/builtins.h"
 
 PG_MODULE_MAGIC;

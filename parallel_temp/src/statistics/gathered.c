@@ -51,7 +51,6 @@
 
 #include "buffers/relfile.h"
 #include "compat_planner.h"
-#include "hooks.h"
 #include "load/fastload.h"
 #include "parallel_temp.h"
 #include "query.h"
@@ -162,7 +161,7 @@ new_table(Oid relid)
 		tables = hash_create("parallel_temp statistics", 32, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 		CacheRegisterRelcacheCallback(relation_invalidated, (Datum) 0);
 		/* from now on changes count */
-		hooks_watch_executor();
+		query_watch_executor();
 		RegisterXactCallback(transaction_callback, NULL);
 	}
 	forget_dropped();

@@ -46,9 +46,9 @@
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
+#include "buffers/visibility.h"
 #include "compat_statistics.h"
 #include "compat_storage.h"
-#include "parallel/scan_visibility.h"
 #include "statistics/sample.h"
 
 /*
