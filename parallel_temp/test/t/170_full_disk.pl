@@ -42,6 +42,33 @@ SKIP:
 	$s->query('SELECT count(*) FROM t;');
 	is($s->query($alone), $before, 'with room again there are workers again');
 }
+
+# A function that the leader of another parallel query calls: nothing can be caught in a
+# subtransaction there.  The query around it has its own area by then.
+SKIP:
+{
+	skip 'no prlimit', 3 unless $limited;
+	my $go = $node->data_dir . '/go_on';
+	$s->query("CREATE TABLE outer_rows AS SELECT i AS id FROM generate_series(1, 20000) i; ANALYZE outer_rows;
+		CREATE FUNCTION nested() RETURNS int LANGUAGE plpgsql PARALLEL RESTRICTED AS \$\$
+		BEGIN
+			WHILE (pg_stat_file('$go', true)).size IS NULL LOOP
+				PERFORM pg_sleep(0.05);
+			END LOOP;
+			PERFORM count(*) FROM t;
+			RETURN 1;
+		END \$\$;");
+	my $query = 'SELECT count(*), nested() FROM outer_rows;';
+	like($s->query("EXPLAIN (COSTS OFF) $query"), qr/Gather/, 'a parallel query calls a function') or diag($s->error);
+	my $before = $s->query($alone);
+	$s->send($query);
+	$node->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_activity WHERE pid = $pid AND wait_event = 'PgSleep'");
+	system('prlimit', "--pid=$pid", '--fsize=4096:unlimited');
+	append_to_file($go, 'x');
+	is($s->wait, '20000|1', 'its query is right where shared memory is full') or diag($s->error);
+	system('prlimit', "--pid=$pid", '--fsize=unlimited:unlimited');
+	is($s->query($alone), $before + 1, 'and runs without workers');
+}
 $s->quit;
 
 # No descriptor is to be had when the file that workers share should be made: a later
