@@ -159,7 +159,7 @@ share_segment_has_room(Size size)
 
 	/* a number that is taken already would be a rare case of no room */
 	return dsm_impl_op(DSM_OP_CREATE, handle, size, &impl_private, &address, &mapped, DEBUG1) &&
-		dsm_impl_op(DSM_OP_DESTROY, handle, size, &impl_private, &address, &mapped, WARNING);
+		dsm_impl_op(DSM_OP_DESTROY, handle, 0, &impl_private, &address, &mapped, WARNING);
 }
 
 /*
