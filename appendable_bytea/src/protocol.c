@@ -32,8 +32,6 @@
  */
 #include "postgres.h"
 
-#include "pg_compat.h"
-
 #include "access/xact.h"
 #include "fmgr.h"
 #include "parser/analyze.h"
@@ -45,6 +43,7 @@
 #include "tcop/utility.h"
 #include "utils/plancache.h"
 
+#include "compat_executor.h"
 #include "protocol.h"
 
 PG_FUNCTION_INFO_V1(appendable_bytea_login);

@@ -22,8 +22,6 @@
  */
 #include "postgres.h"
 
-#include "pg_compat.h"
-
 #include "access/transam.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"

@@ -29,12 +29,11 @@
  */
 #include "postgres.h"
 
-#include "pg_compat.h"
-
 #include "access/htup_details.h"
 #include "catalog/pg_cast.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
+#include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/plannodes.h"
@@ -44,6 +43,7 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
+#include "compat_planner.h"
 #include "protocol.h"
 #include "store.h"
 

@@ -6,7 +6,7 @@
  */
 #include "stubs.h"
 
-#include "parallel/scan_visibility.c"
+#include "buffers/visibility.c"
 
 /* Some transactions: the first byte of their ids says what became of them. */
 bool

@@ -148,7 +148,7 @@ def test_the_filling_benchmark_says_which_plan_ran(lean, pg_lean, tmp_path):
         stock, fast, _, _, asked = plans["INSERT ... SELECT", query]
         assert stock.startswith("serial") and fast.startswith("serial") and asked.startswith("Gather") and not asked.endswith("pages"), plans
     priced = next(block for block in result["blocks"] if block.get("title", "").startswith("The price of rows in pages"))
-    assert len(priced["rows"]) == len(fill.WIDTHS) * len(fill.SOURCES) and {row[-2] for row in priced["rows"]} <= {"serial", "workers"}
+    assert len(priced["rows"]) == (len(fill.WIDTHS) + 1) * len(fill.SOURCES) and {row[-2] for row in priced["rows"]} <= {"serial", "workers"}
     cases = {(row["case"], row["variant"]) for row in result["raw"]}
     assert cases == {*((fill.case_of(*case), variant) for case in plans for variant in fill.VARIANTS), *((f"short, {name}", kind) for name in fill.SHORT for kind in (fill.OFF, fill.ON)),
                      *((row[0], variant) for row in priced["rows"] for variant in fill.PRICED),

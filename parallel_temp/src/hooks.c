@@ -8,7 +8,7 @@
  * whether a part of the library has something to do, and calls it only then.  The
  * executor's hooks are not even there in a session that has no use for them: the
  * first statement that may load or read a temporary table in our way sets them,
- * through hooks_watch_executor().
+ * through query_watch_executor().
  *
  * A statement that the library has to do with gets a record (query.c), pushed and popped
  * here around its run.  The PG_TRY of that would cost others as much as all the rest
@@ -142,6 +142,8 @@ hook_ExecutorEnd(QueryDesc *queryDesc)
 		worker_executor_end(queryDesc);
 }
 
+static void watch_executor(void);
+
 /*
  * A utility statement that a part of the library wants to see, or that may run
  * queries.
@@ -160,7 +162,7 @@ watched_utility(PROCESSUTILITY_PARAMS_compat)
 		(IsA(statement, CreateTableAsStmt) || IsA(statement, ExplainStmt) || IsA(statement, ExecuteStmt));
 
 	if (IsA(statement, CreateTableAsStmt) || IsA(statement, ExplainStmt) || fastload_may_copy(statement))
-		hooks_watch_executor();
+		watch_executor();
 	if (unlikely(pt_running.fills > 0))
 		fastload_before_utility(statement);
 	if (pool_descriptor() < 0)
@@ -272,8 +274,8 @@ put_back_hooks(void)
 		ExecutorEnd_hook = hook_ExecutorEnd;
 }
 
-void
-hooks_watch_executor(void)
+static void
+watch_executor(void)
 {
 	if (watching)
 	{
@@ -303,12 +305,13 @@ static void
 caches_forgotten(Datum arg, int cacheid, uint32 hashvalue)
 {
 	if (IsParallelWorker())
-		hooks_watch_executor();
+		watch_executor();
 }
 
 void
 hooks_install(void)
 {
+	query_watch_executor_by(watch_executor);
 	next.utility = ProcessUtility_hook ? ProcessUtility_hook : standard_ProcessUtility;
 	ProcessUtility_hook = hook_ProcessUtility;
 	next.object_access = object_access_hook;

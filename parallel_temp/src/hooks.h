@@ -10,9 +10,7 @@
 #ifndef HOOKS_H
 #define HOOKS_H
 
+/* Set the hooks that each session has, and tell query.c how to set the executor's. */
 extern void hooks_install(void);
-
-/* Set the executor's hooks, unless they are set: a statement that needs them will run. */
-extern void hooks_watch_executor(void);
 
 #endif							/* HOOKS_H */

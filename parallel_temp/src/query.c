@@ -27,6 +27,20 @@
 
 PtRunning	pt_running pg_attribute_aligned(PG_CACHE_LINE_SIZE);
 
+static void (*watch_executor) (void) = NULL;
+
+void
+query_watch_executor_by(void (*watch) (void))
+{
+	watch_executor = watch;
+}
+
+void
+query_watch_executor(void)
+{
+	watch_executor();
+}
+
 int			pg_attribute_hot
 query_executor_depth(void)
 {

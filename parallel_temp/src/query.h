@@ -99,6 +99,13 @@ extern void query_set_fill(PtQuery *query, struct FastFill *fill, void (*leave) 
 extern void query_end_fill(PtQuery *query);
 
 /*
+ * A statement that will run needs the executor's hooks: have them set, unless they are.
+ * Who has them (hooks.c) is above all that asks for them, and says once how.
+ */
+extern void query_watch_executor(void);
+extern void query_watch_executor_by(void (*watch) (void));
+
+/*
  * How many runs of the executor are inside each other, as far as their start was
  * seen: those that were running when the session first used the library are not.
  */

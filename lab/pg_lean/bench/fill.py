@@ -57,6 +57,8 @@ OVER_FAST, OVER_STOCK = 1.5, {"CREATE TABLE AS": 2.5, "INSERT ... SELECT": 4.0}
 
 #: What shows the price of rows in pages: columns and parts of the rows that a table is filled with, as chosen, without workers, and with workers at any price.
 WIDTHS = {"two numbers": "id, item", "all columns": "id, item, amount, remark", "wide rows": "id, repeat(remark, 8) AS remark"}
+#: Of these rows both kinds of statements are tried.
+INSERTED = "all columns"
 PARTS = (0.004, 0.01, 0.02, 0.04, 0.1, 0.4)
 #: And where they come from; {last} is their number.
 SOURCES = {"index range": "fill_source WHERE id <= {last}", "table": "fill_part", "temporary table": "pg_temp.fill_near"}
@@ -260,32 +262,39 @@ def priced(bench: Bench, rows: int, prices: dict[str, float]) -> dict[str, dict[
                 conn.execute(f"VACUUM ANALYZE {table}")
             for width, columns in WIDTHS.items():
                 for source, text in SOURCES.items():
-                    case = f"{width}, {last:,} rows, {source}"
-                    found[case] = priced_case(bench, conn, case, variants, f"CREATE TEMP TABLE t AS SELECT {columns} FROM {text.format(last=last)}")
+                    query, case = f"SELECT {columns} FROM {text.format(last=last)}", f"{width}, {last:,} rows, {source}"
+                    found[case] = priced_case(bench, conn, case, variants, f"CREATE TEMP TABLE t AS {query}")
+                    if width == INSERTED:
+                        case = f"INSERT of {case}"
+                        found[case] = priced_case(bench, conn, case, variants, f"INSERT INTO t {query}", f"CREATE TEMP TABLE t AS {query} LIMIT 0")
     return found
 
 
-def priced_case(bench: Bench, conn: psycopg.Connection, case: str, variants: dict[str, dict[str, Any]], statement: str) -> dict[str, str]:
-    """One statement in all ways of PRICED, in turns; their plans."""
+def priced_case(bench: Bench, conn: psycopg.Connection, case: str, variants: dict[str, dict[str, Any]], statement: str, before: str = "") -> dict[str, str]:
+    """One statement in all ways of PRICED, in turns, each time after what makes its table, if it does not; their plans."""
     plans: dict[str, str] = {}
 
-    def ready(variant: str) -> None:
+    @contextlib.contextmanager
+    def ready(variant: str) -> Iterator[None]:
         for name in SETTINGS_OF:
             conn.execute(f"RESET {name}")
         bench.server.set(conn, variants[variant])
+        if before:
+            conn.execute(before)
+        try:
+            yield
+        finally:
+            conn.execute("DROP TABLE IF EXISTS pg_temp.t")
 
     def way(variant: str) -> Any:
         def one() -> dict[str, float]:
-            ready(variant)
-            try:
+            with ready(variant):
                 return timed(conn, statement)
-            finally:
-                conn.execute("DROP TABLE IF EXISTS pg_temp.t")
         return one
 
     for variant in PRICED:
-        ready(variant)
-        plans[variant] = explain_text(conn, statement, "COSTS OFF")
+        with ready(variant):
+            plans[variant] = explain_text(conn, statement, "COSTS OFF")
     sweep.compare(bench, case, plans, {variant: way(variant) for variant in PRICED})
     return plans
 
@@ -414,7 +423,7 @@ def present(bench: Bench, rows: int, repetitions: int, plans: dict[tuple[str, st
                  note="As EXPLAIN shows each, and EXPLAIN ANALYZE the workers that one got. CREATE TABLE AS has workers on any server, where its price of rows that workers hand over "
                       "(parallel_tuple_cost) lets it; the last variant takes that price away.")
     lost = [case for case in prices if sweep.judged(bench, case) == "lost"]
-    price = Table("The price of rows in pages: CREATE TABLE AS as chosen, and as not chosen", ["rows", "chosen", *(f"ms | {variant}" for variant in PRICED), "faster", "chosen / faster"],
+    price = Table("The price of rows in pages: CREATE TABLE AS, and INSERT ... SELECT, as chosen and as not chosen", ["rows", "chosen", *(f"ms | {variant}" for variant in PRICED), "faster", "chosen / faster"],
                   [[case, plan_of(prices[case]["chosen"]) if "Gather" not in prices[case]["chosen"] else "workers, pages" if "Temp Load" in prices[case]["chosen"] else "workers",
                     *(bench.estimate("ms", variant, case).median for variant in PRICED), sweep.faster(bench, case),
                     bench.ratio("ms", "chosen", sweep.faster(bench, case), case)] for case in prices],

@@ -18,8 +18,8 @@ FULL, QUICK = (10_000, 100_000, 1_000_000, 3_000_000), (10_000, 100_000)
 ASKED = {"one column": "item = 5", "three columns": "item = 5 AND amount < 1000 AND part = 7", "text": "remark = 'x'"}
 ANALYZE = "ANALYZE"
 
-#: The least that a look takes, whatever is looked at: one column of a sample of three rows, which default_statistics_target asks for.
-LEAST = "one column, three rows"
+#: The least that a look takes, whatever is looked at: one column of a sample of two rows, which default_statistics_target asks for.
+LEAST = "one column, two rows"
 WAYS = {**ASKED, LEAST: ASKED["one column"]}
 
 #: What looking at a table for one column may cost of what filling it did.
@@ -134,7 +134,7 @@ def present(bench: Bench, sizes: tuple[int, ...], repetitions: int, wrong: dict[
                   [[rows, load(rows), bench.estimate("scan_us", "one column", rows), *(cost(rows, name) for name in (*WAYS, ANALYZE)),
                     *(f"{of_filling(rows, name).median:.1%}" for name in (*WAYS, ANALYZE))] for rows in sizes],
                   note="The first plan: EXPLAIN of a query with conditions on so many columns, less the same without statistics. Filling a table costs the same with and without. "
-                       "A table that no query asks for costs nothing. Of three rows: with default_statistics_target = 1, the least that a look takes, and too few to know anything.")
+                       "A table that no query asks for costs nothing. Of two rows: with default_statistics_target = 1, the least that a look takes, and too few to know anything.")
     good = Table("How wrong estimates are: by what factor", ["condition", GUESSED, GATHERED, ANALYZE], [[condition, *found.values()] for condition, found in wrong.items()],
                  note="60,000 rows, columns of several distributions; 1 is right. Gathered and analyzed several times, each from another sample.")
     largest = max(sizes)

@@ -19,9 +19,10 @@
 
 #include "executor/executor.h"
 #include "fmgr.h"
+#include "compat_executor.h"
+#include "compat_instrument.h"
 #include "lib/stringinfo.h"
 #include "nodes/nodeFuncs.h"
-#include "pg_compat.h"
 #include "utils/builtins.h"
 
 PG_MODULE_MAGIC;

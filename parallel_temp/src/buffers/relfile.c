@@ -244,6 +244,21 @@ begin_segment(SMgrRelation reln, BlockNumber block, char *page)
 	smgrextend(reln, MAIN_FORKNUM, block, page, true);
 }
 
+/*
+ * Room for blocks that lie in one segment, which is open.  0 or an error number.
+ */
+static int
+allocate_blocks(RelFile *file, BlockNumber from, BlockNumber n)
+{
+	int			rc;
+
+	do
+	{
+		rc = posix_fallocate(file->fd, offset_in_segment(from), (off_t) BLCKSZ * n);
+	} while (rc == EINTR);
+	return rc;
+}
+
 BlockNumber
 relfile_room_in_segment(BlockNumber from)
 {
@@ -283,12 +298,7 @@ relfile_extend(SMgrRelation reln, BlockNumber from, BlockNumber to, bool lazy)
 		if (lazy)
 			rc = ftruncate(file.fd, offset_in_segment(to - 1) + BLCKSZ) == 0 ? 0 : errno;
 		else
-		{
-			do
-			{
-				rc = posix_fallocate(file.fd, offset_in_segment(from), (off_t) BLCKSZ * (to - from));
-			} while (rc == EINTR);
-		}
+			rc = allocate_blocks(&file, from, to - from);
 		pgstat_report_wait_end();
 		if (rc != 0 && ftruncate(file.fd, offset_in_segment(to - asked)) != 0)
 			elog(DEBUG1, "could not truncate file \"%s\": %m", file.path);
@@ -298,6 +308,25 @@ relfile_extend(SMgrRelation reln, BlockNumber from, BlockNumber to, bool lazy)
 	}
 	CountTempExtend_compat(start, asked);
 	return true;
+}
+
+void
+relfile_reserve(SMgrRelation reln, BlockNumber from, BlockNumber to)
+{
+	check_length(reln, to, 0);
+	while (from < to)
+	{
+		BlockNumber n = Min(to - from, relfile_room_in_segment(from));
+		RelFile		file = open_main_fork(reln, from);
+
+		pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_EXTEND);
+		errno = allocate_blocks(&file, from, n);
+		pgstat_report_wait_end();
+		if (errno != 0)
+			report_cannot_extend(file.path);
+		close_main_fork(reln, &file);
+		from += n;
+	}
 }
 
 void

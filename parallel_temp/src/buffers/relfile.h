@@ -55,7 +55,7 @@ extern bool relfile_close(RelFile *file, int elevel);
 extern BlockNumber relfile_room_in_segment(BlockNumber from);
 
 /*
- * The next three change the main fork's length, by numbers that the caller has kept
+ * The next ones change the main fork's length, or what it takes, by numbers that the caller has kept
  * since it looked: who else has changed it meanwhile (a function in C that puts rows
  * without a plan) would lose what he wrote.  Each checks the length first, and that
  * is an ERROR.
@@ -71,6 +71,12 @@ extern BlockNumber relfile_room_in_segment(BlockNumber from);
  * as it was, and the result is false; for a single block that is an ERROR.
  */
 extern PGDLLEXPORT bool relfile_extend(SMgrRelation reln, BlockNumber from, BlockNumber to, bool lazy);
+
+/*
+ * Have the file system reserve room for blocks that a lazy extension has added.  An
+ * ERROR if there is none.
+ */
+extern void relfile_reserve(SMgrRelation reln, BlockNumber from, BlockNumber to);
 
 /*
  * Append n finished pages (checksums are set here) at block "first", where the main

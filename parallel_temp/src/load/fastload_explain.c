@@ -95,10 +95,17 @@ fastload_print(QueryDesc *queryDesc)
 		List	   *names = NIL;
 		ListCell   *lc;
 
+		/* a function that planning has evaluated may have dropped its own */
 		foreach(lc, explained->statistics)
-			names = lappend(names, get_rel_name(lfirst_oid(lc)));
+		{
+			char	   *name = get_rel_name(lfirst_oid(lc));
+
+			if (name != NULL)
+				names = lappend(names, name);
+		}
 		explained->statistics = NIL;
-		ExplainPropertyList("Gathered Statistics", names, explained->explain_state);
+		if (names != NIL)
+			ExplainPropertyList("Gathered Statistics", names, explained->explain_state);
 	}
 	if (explained->note->set)
 	{

@@ -76,7 +76,7 @@ hand_over(PageFiller *filler, bool full)
  * Hand over the page being filled and begin another.
  */
 static void
-next_page(FastLoad *load)
+filler_next_page(FastLoad *load)
 {
 	PageFiller *filler = (PageFiller *) ((char *) load - offsetof(PageFiller, load));
 
@@ -331,7 +331,7 @@ filler_initialize_worker(CustomScanState *node, shm_toc *toc, void *coordinate)
 	filler->load.xid = shared->xid;
 	filler->load.cid = shared->cid;
 	filler->load.save_space = shared->save_space;
-	filler->load.next_page = next_page;
+	filler->load.next_page = filler_next_page;
 
 	/* what measures nodes calls on through ExecProcNodeReal */
 	if (node->ss.ps.ExecProcNode == node->ss.ps.ExecProcNodeReal)

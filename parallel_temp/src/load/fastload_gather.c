@@ -72,7 +72,7 @@ fastload_pages_unfit(Relation rel)
 }
 
 static const char *
-unfit(PageFiller *filler)
+filler_unfit(PageFiller *filler)
 {
 	FastFill   *fill = filler->query ? filler->query->fill : NULL;
 	const char *why_not;
@@ -106,7 +106,7 @@ void
 filler_activate(PageFiller *filler)
 {
 	filler->fill = NULL;
-	filler->why_not = unfit(filler);
+	filler->why_not = filler_unfit(filler);
 	if (filler->why_not == NULL)
 		filler->fill = filler->query->fill;
 }

@@ -107,12 +107,16 @@ fastload_begin(Relation rel, CommandId cid, bool frozen, MemoryContext context)
 
 /*
  * Rows must be found by the buffer manager at once: nothing goes straight to the
- * file, and fastload_add() sets tts_tid.
+ * file, and fastload_add() sets tts_tid.  If the statement fails its pages stay, dirty,
+ * because an index may point into them, or somebody may have looked (see
+ * fastload_abandon()); so they must have room on the disk, or no later statement could
+ * evict them from the buffers.
  */
 void
 fastload_stay_in_buffers(FastLoad *load)
 {
 	load->pool_limit = PG_UINT64_MAX;
+	load->lazy_file = false;
 }
 
 /*
@@ -418,6 +422,10 @@ fastload_hand_back(FastLoad *load, bool thaw)
 	write_batch(load);
 	give_back_blocks(load, thaw && load->scanned);
 
+	/* the statement goes on, and can give nothing back any more if it fails */
+	if (thaw && load->lazy_file && load->file_length > load->old_length)
+		relfile_reserve(RelationGetSmgr(load->rel), load->old_length, load->file_length);
+
 	/* where there is room: pages that were taken are full */
 	if (load->next_block > 0)
 		RelationSetTargetBlock(load->rel, target);
@@ -456,7 +464,10 @@ fastload_hand_back(FastLoad *load, bool thaw)
  * would stay in the table as pages of dead rows and empty ones: with a full disk they
  * could not be written, and all later statements would fail at that.  So they go, out
  * of the buffers and off the file, unless an index points into them or somebody may
- * have looked at them; then only blocks without rows are cut off, if that is possible.
+ * have looked at them; then only blocks without rows are cut off, if that is possible,
+ * and the others have their room.  (They cannot be made empty pages instead: the server
+ * takes an index entry without a line pointer in the heap for damage when it deletes
+ * entries, and VACUUM would not find it before another row takes its place.)
  * No other error may be raised here.
  */
 void

@@ -38,7 +38,6 @@
 
 #include "buffers/relfile.h"
 #include "compat_planner.h"
-#include "hooks.h"
 #include "parallel/plan.h"
 #include "parallel/plan_fill.h"
 #include "parallel/plan_held.h"
@@ -200,7 +199,7 @@ watch(void)
 {
 	static bool watching = false;
 
-	hooks_watch_executor();
+	query_watch_executor();
 	if (watching)
 		return;
 	plan_paths_install();

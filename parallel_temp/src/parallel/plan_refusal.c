@@ -26,6 +26,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
+#include "compat_storage.h"
 #include "parallel/plan.h"
 #include "parallel/plan_refusal.h"
 #include "parallel_temp.h"
@@ -229,6 +230,28 @@ query_refusal(Query *query, bool *hazard, Oid *function)
 	return search.cause;
 }
 
+static bool
+has_index(Oid relid)
+{
+	Relation	rel = table_open(relid, NoLock);
+	bool		result = rel->rd_rel->relhasindex;
+
+	table_close(rel, NoLock);
+	return result;
+}
+
+/*
+ * What the user is told.  Where workers do not reach temporary tables by indexes, that may
+ * be why a serial plan is cheaper.
+ */
+static const char *
+refusal_detail(Oid relid, Refusal refusal, Oid function)
+{
+	if (refusal == REFUSED_COST && !StockReadsLeaveFiles_compat && has_index(relid))
+		return "A plan that reads it serially is cheaper; in this version of PostgreSQL workers do not use indexes of temporary tables.";
+	return refusal_text(refusal, function);
+}
+
 void		pg_attribute_hot
 refusal_tell(Oid relid, Refusal refusal, Oid function)
 {
@@ -236,7 +259,7 @@ refusal_tell(Oid relid, Refusal refusal, Oid function)
 	if (refusal != REFUSED_NOT && pt_explain_refusals)
 		ereport(NOTICE,
 				(errmsg("temporary table \"%s\" is not read in parallel", get_rel_name(relid)),
-				 errdetail_internal("%s", refusal_text(refusal, function))));
+				 errdetail_internal("%s", refusal_detail(relid, refusal, function))));
 }
 
 void

@@ -33,12 +33,14 @@
 #include "access/genam.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "common/pg_prng.h"
 #include "executor/executor.h"
 #include "executor/instrument.h"
 #include "miscadmin.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "storage/bufmgr.h"
+#include "storage/dsm_impl.h"
 #include "storage/smgr.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -144,6 +146,23 @@ share_compare_wanted(const ListCell *a, const ListCell *b)
 }
 
 /*
+ * Does the system have room for a segment of dynamic shared memory?  One is made and
+ * taken away, by the function for which that need not be an ERROR.
+ */
+static bool
+share_segment_has_room(Size size)
+{
+	void	   *impl_private = NULL;
+	void	   *address = NULL;
+	Size		mapped = 0;
+	dsm_handle	handle = pg_prng_uint32(&pg_global_prng_state) << 1;
+
+	/* a number that is taken already would be a rare case of no room */
+	return dsm_impl_op(DSM_OP_CREATE, handle, size, &impl_private, &address, &mapped, DEBUG1) &&
+		dsm_impl_op(DSM_OP_DESTROY, handle, 0, &impl_private, &address, &mapped, WARNING);
+}
+
+/*
  * Make a segment of dynamic shared memory.  NULL with *reason set where the system
  * has no room for it.  The error is caught in a subtransaction, which gives back
  * what the server had taken by then.
@@ -155,9 +174,18 @@ share_create_segment(Size size, const char **reason)
 	ResourceOwner owner = CurrentResourceOwner;
 	dsm_segment *volatile segment = NULL;
 
-	/* A query of a function that another parallel query calls. */
+	/*
+	 * A query of a function that the leader of another parallel query calls.
+	 * There can be no subtransaction now.  That somebody else takes the room
+	 * in between is an ERROR, as it is for the server's own segments.
+	 */
 	if (IsInParallelMode())
 	{
+		if (!share_segment_has_room(size))
+		{
+			*reason = "what workers need to know does not fit into shared memory";
+			return NULL;
+		}
 		segment = dsm_create(size, DSM_CREATE_NULL_IF_MAXSEGMENTS);
 		if (segment == NULL)
 			*reason = "there are too many dynamic shared memory segments";

@@ -13,10 +13,10 @@
 #include "access/htup_details.h"
 #include "nodes/extensible.h"
 
+#include "buffers/visibility.h"
 #include "parallel/pool.h"
 #include "parallel/scan_probe.h"
 #include "parallel/scan_project.h"
-#include "parallel/scan_visibility.h"
 
 /* How a worker gets at a page of the pool: parallel_temp.pool_read. */
 typedef enum PoolReadMethod

@@ -133,7 +133,7 @@ scan_projection_make(ScanState *ss)
  * offset; nulls is the row's null bitmap or NULL.
  */
 static void
-walk(const ScanProjection *projection, char *data, int column, uint32 offset, const uint8 *nulls)
+walk_columns(const ScanProjection *projection, char *data, int column, uint32 offset, const uint8 *nulls)
 {
 	Datum	   *values = projection->result->tts_values;
 	bool	   *isnull = projection->result->tts_isnull;
@@ -194,11 +194,11 @@ scan_project(const ScanProjection *projection, HeapTuple tuple)
 			/* From the last known place: its length may have to be looked up. */
 			int			start = projection->fixed - 1;
 
-			walk(projection, data, start, projection->columns[start].offset, NULL);
+			walk_columns(projection, data, start, projection->columns[start].offset, NULL);
 		}
 	}
 	else
-		walk(projection, data, 0, 0, header->t_bits);
+		walk_columns(projection, data, 0, 0, header->t_bits);
 	result->tts_flags &= ~TTS_FLAG_EMPTY;
 	result->tts_nvalid = result->tts_tupleDescriptor->natts;
 	return true;

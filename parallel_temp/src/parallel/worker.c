@@ -20,9 +20,10 @@
  * page dirty, and when it has to make room it would be written to a file named
  * after the worker.  That name is made beforehand and leads to /dev/null, so that
  * it takes no room on disk; nothing ever reads it.  (The storage manager wants the
- * segments in front of the last one to have their full length, so relations of
- * several segments get sparse files instead, and so do all with direct I/O.)  The
- * names are removed when the worker ends.
+ * segments in front of the last one to have their full length, and direct I/O wants
+ * a file.  The names of these all lead to one sparse file of a segment's length, so
+ * what is thrown away takes no more than that for each worker.)  The names are
+ * removed when the worker ends.
  *
  * Functions that workers run may not look at other temporary tables, whose pages
  * the leader has not shared: with the local buffer manager running core would no
@@ -63,9 +64,10 @@ static bool local_buffers = false;
 static ResourceOwner seed_pins = NULL;	/* parent of the owners of pins */
 static ResourceOwner pin_owner = NULL;
 
-/* Files that take evicted private pages: paths to remove. */
+/* Names that take evicted private pages, to remove, and the file that many lead to. */
 static char **sink_paths = NULL;
 static int	sink_count = 0;
+static char *segment_sink = NULL;
 
 SharedArea *
 worker_area(void)
@@ -138,44 +140,60 @@ worker_remember_sink(char *name)
 }
 
 /*
- * Make the file that takes private pages of this relation if they are evicted.
+ * Make a name that leads elsewhere.  One of a worker that crashed may be there still.
+ */
+static void
+worker_link_sink(const char *target, char *name)
+{
+	if (symlink(target, name) != 0 && (errno != EEXIST || unlink(name) != 0 || symlink(target, name) != 0))
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not create symbolic link \"%s\": %m", name)));
+	worker_remember_sink(name);
+}
+
+/*
+ * Make the file that all names share which must have the length of a whole segment.
+ */
+static void
+worker_make_segment_sink(char *name)
+{
+	int			fd;
+
+	(void) unlink(name);
+	fd = OpenTransientFile(name, O_RDWR | O_CREAT | O_TRUNC | PG_BINARY);
+	if (fd < 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not create file \"%s\": %m", name)));
+	worker_remember_sink(name);
+	if (ftruncate(fd, (off_t) RELSEG_SIZE * BLCKSZ) != 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not extend file \"%s\": %m", name)));
+	CloseTransientFile(fd);
+	segment_sink = psprintf("%s/%s", DataDir, name);
+}
+
+/*
+ * Make what takes private pages of this relation if they are evicted.
  */
 static void
 worker_make_sink(SharedRel *rel)
 {
-	int			segments = rel->nblocks / RELSEG_SIZE + 1;
+	BlockNumber last = rel->nblocks / RELSEG_SIZE;
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 
-	if (segments == 1 && !DirectIO_compat())
+	for (BlockNumber segment = 0; segment <= last; segment++)
 	{
-		char	   *path = relfile_path(rel->locator, MyFileOwner_compat(), MAIN_FORKNUM, 0);
-
-		/* One of a worker that crashed may be there still. */
-		if (symlink(DEVNULL, path) != 0 && (errno != EEXIST || unlink(path) != 0 || symlink(DEVNULL, path) != 0))
-			ereport(ERROR,
-					(errcode_for_file_access(),
-					 errmsg("could not create symbolic link \"%s\": %m", path)));
-		worker_remember_sink(path);
-		MemoryContextSwitchTo(old);
-		return;
-	}
-	for (int segment = 0; segment < segments; segment++)
-	{
-		BlockNumber length = segment < segments - 1 ? RELSEG_SIZE : rel->nblocks % RELSEG_SIZE;
 		char	   *name = relfile_path(rel->locator, MyFileOwner_compat(), MAIN_FORKNUM, segment);
-		int			fd;
 
-		fd = OpenTransientFile(name, O_RDWR | O_CREAT | O_TRUNC | PG_BINARY);
-		if (fd < 0)
-			ereport(ERROR,
-					(errcode_for_file_access(),
-					 errmsg("could not create file \"%s\": %m", name)));
-		worker_remember_sink(name);
-		if (ftruncate(fd, (off_t) length * BLCKSZ) != 0)
-			ereport(ERROR,
-					(errcode_for_file_access(),
-					 errmsg("could not extend file \"%s\": %m", name)));
-		CloseTransientFile(fd);
+		if (segment == last && !DirectIO_compat())
+			worker_link_sink(DEVNULL, name);
+		else if (segment_sink != NULL)
+			worker_link_sink(segment_sink, name);
+		else
+			worker_make_segment_sink(name);
 	}
 	MemoryContextSwitchTo(old);
 }

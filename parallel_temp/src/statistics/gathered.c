@@ -41,6 +41,7 @@
 #include "miscadmin.h"
 #include "nodes/pathnodes.h"
 #include "parser/parsetree.h"
+#include "storage/sinval.h"
 #include "utils/acl.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
@@ -51,7 +52,6 @@
 
 #include "buffers/relfile.h"
 #include "compat_planner.h"
-#include "hooks.h"
 #include "load/fastload.h"
 #include "parallel_temp.h"
 #include "query.h"
@@ -64,14 +64,16 @@
 /* As many pages as the server takes any small table for that was never vacuumed. */
 #define FEW_PAGES 10
 
-/* A sample of this size is kept. */
+/* A sample of this size is kept, and of all tables together so much. */
 #define KEEP_BYTES (1536 * 1024)
+#define KEEP_ALL_BYTES (32 * 1024 * 1024)
 
 int			gathered_tables = 0;
 
 static HTAB *tables = NULL;
 static MemoryContext gathered_context = NULL;
 static bool sampling = false;
+static Size kept_bytes = 0;		/* of samples that are kept */
 
 /* A table that is not worth a look in the planning of this number. */
 static struct
@@ -103,6 +105,23 @@ transaction_callback(XactEvent event, void *arg)
 		gathered_end_level(1, event == XACT_EVENT_ABORT);
 }
 
+/*
+ * What was looked at is undone.  Plans that this session has made with it go as well;
+ * of others none has the table, and at the end of what is aborted no message is sent.
+ */
+static void
+undone(Gathered *table)
+{
+	SharedInvalidationMessage message;
+
+	table->stale = true;
+	memset(&message, 0, sizeof(message));
+	message.rc.id = SHAREDINVALRELCACHE_ID;
+	message.rc.dbId = MyDatabaseId;
+	message.rc.relId = table->relid;
+	LocalExecuteInvalidationMessage(&message);
+}
+
 void
 gathered_end_level(int level, bool aborted)
 {
@@ -116,8 +135,8 @@ gathered_end_level(int level, bool aborted)
 	{
 		if (table->level < level)
 			continue;
-		if (aborted)
-			table->stale = true;
+		if (aborted && !table->stale)
+			undone(table);
 		table->level = level - 1;
 	}
 }
@@ -162,7 +181,7 @@ new_table(Oid relid)
 		tables = hash_create("parallel_temp statistics", 32, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 		CacheRegisterRelcacheCallback(relation_invalidated, (Datum) 0);
 		/* from now on changes count */
-		hooks_watch_executor();
+		query_watch_executor();
 		RegisterXactCallback(transaction_callback, NULL);
 	}
 	forget_dropped();
@@ -176,7 +195,11 @@ new_table(Oid relid)
 static void
 sample_is_gone(void *arg)
 {
-	((Gathered *) arg)->sample = NULL;
+	Gathered   *table = arg;
+
+	if (table->keep_sample)
+		kept_bytes -= table->sample->bytes;
+	table->sample = NULL;
 }
 
 /*
@@ -197,13 +220,17 @@ take_sample(Gathered *table, Relation rel, PlannerInfo *root)
 		sampling = false;
 	}
 	PG_END_TRY();
-	table->keep_sample = !table->sample->external && table->sample->bytes <= KEEP_BYTES;
+	table->keep_sample = !table->sample->external && table->sample->bytes <= KEEP_BYTES &&
+		kept_bytes + table->sample->bytes <= KEEP_ALL_BYTES;
 	table->sample_planning = pt_running.plannings;
 	table->sample_gone.func = sample_is_gone;
 	table->sample_gone.arg = table;
 	MemoryContextRegisterResetCallback(table->sample->context, &table->sample_gone);
 	if (table->keep_sample)
+	{
+		kept_bytes += table->sample->bytes;
 		MemoryContextSetParent(table->sample->context, gathered_context);
+	}
 }
 
 static bool
@@ -438,10 +465,21 @@ out_of_date(Gathered *table)
 	CacheInvalidateRelcacheByRelid(table->relid);
 }
 
+static void
+count_changed(Gathered *table, uint64 rows)
+{
+	table->changed += rows;
+	table->level = Max(table->level, GetCurrentTransactionNestLevel());
+	if (changed_too_much(table))
+		out_of_date(table);
+}
+
 void
 gathered_count_changes(QueryDesc *queryDesc)
 {
 	PlannedStmt *plan = queryDesc->plannedstmt;
+	uint64		rows = queryDesc->estate->es_processed;
+	bool		routed = false;
 	HASH_SEQ_STATUS scan;
 	Gathered   *table;
 
@@ -449,25 +487,32 @@ gathered_count_changes(QueryDesc *queryDesc)
 		return;
 	if (ResultRelationsCount_compat(plan) == 1 && !plan->hasModifyingCTE)
 	{
-		Oid			relid = rt_fetch(ResultRelationFirst_compat(plan), plan->rtable)->relid;
+		RangeTblEntry *rte = rt_fetch(ResultRelationFirst_compat(plan), plan->rtable);
 
-		table = hash_search(tables, &relid, HASH_FIND, NULL);
-		if (table != NULL)
+		routed = rte->relkind == RELKIND_PARTITIONED_TABLE;
+		if (!routed)
 		{
-			table->changed += queryDesc->estate->es_processed;
-			table->level = Max(table->level, GetCurrentTransactionNestLevel());
-			if (changed_too_much(table))
-				out_of_date(table);
+			table = hash_search(tables, &rte->relid, HASH_FIND, NULL);
+			if (table != NULL)
+				count_changed(table, rows);
+			return;
 		}
-		return;
 	}
 
-	/* rows of several tables, or in a WITH: how many of each is not known */
+	/*
+	 * Rows of several tables, or in a WITH: how many of each is not known;
+	 * nor which partitions rows were put into, but no more than all of them.
+	 */
 	hash_seq_init(&scan, tables);
 	while ((table = hash_seq_search(&scan)) != NULL)
 	{
-		if (list_member_oid(plan->relationOids, table->relid))
-			out_of_date(table);
+		if (!routed)
+		{
+			if (list_member_oid(plan->relationOids, table->relid))
+				out_of_date(table);
+		}
+		else if (get_rel_relispartition(table->relid))
+			count_changed(table, rows);
 	}
 }
 

@@ -46,9 +46,9 @@
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
+#include "buffers/visibility.h"
 #include "compat_statistics.h"
 #include "compat_storage.h"
-#include "parallel/scan_visibility.h"
 #include "statistics/sample.h"
 
 /*
@@ -67,6 +67,9 @@
 
 /* Memory for rows, at most. */
 #define SAMPLE_BYTES (16 * 1024 * 1024)
+
+/* A sample that became too large, or too small, is taken anew so often. */
+#define MOST_TRIES 4
 
 /* Rows whose widths are looked at. */
 #define WIDTH_ROWS 100
@@ -117,7 +120,8 @@ typedef struct Look
 	SnapshotData snapshot;
 	VisibilityMemo memo;
 	char	   *memory;			/* for pages that are in no buffer */
-	int			room;			/* rows that the sample can have */
+	int			room;			/* rows that the sample can have; 0: not known
+								 * yet */
 	double		looked_at;		/* rows until now, seen or not */
 	int			npages;
 	int			nrows;
@@ -185,6 +189,17 @@ open_page(Look *look, LookedAtPage *looked_at)
 }
 
 /*
+ * Line pointers of a page that was opened.
+ */
+static int
+lines_on(const LookedAtPage *looked_at)
+{
+	if (looked_at->page == NULL || PageIsNew(looked_at->page))
+		return 0;
+	return Min(PageGetMaxOffsetNumber(looked_at->page), MaxHeapTuplesPerPage);
+}
+
+/*
  * The line pointer of a row, if it can be one.
  */
 static ItemId
@@ -197,6 +212,12 @@ item_of(const LookedAtRow *row)
 		ItemIdGetOffset(item) + ItemIdGetLength(item) > BLCKSZ)
 		return NULL;
 	return item;
+}
+
+static bool
+is_full(const Look *look)
+{
+	return look->room > 0 && (look->sample->nrows >= look->room || look->sample->bytes >= SAMPLE_BYTES);
 }
 
 /*
@@ -219,7 +240,7 @@ take_rows(Look *look)
 			__builtin_prefetch(tuple + Min(ItemIdGetLength(item) - 1, PG_CACHE_LINE_SIZE / 2));
 		}
 	}
-	for (int i = 0; i < look->nrows && sample->nrows < look->room && sample->bytes < SAMPLE_BYTES; i++)
+	for (int i = 0; i < look->nrows && !is_full(look); i++)
 	{
 		LookedAtRow *row = &look->rows[i];
 		ItemId		item = item_of(row);
@@ -264,18 +285,40 @@ close_pages(Look *look)
 }
 
 /*
+ * Of how many rows one is taken, as the first pages have them, and room for them all:
+ * pages differ, so for twice as many.
+ */
+static void
+choose_step(Look *look, double *step, double *wanted)
+{
+	double		lines = 0;
+
+	for (int i = 0; i < look->npages; i++)
+		lines += lines_on(&look->pages[i]);
+	if (lines == 0)
+		return;
+	lines /= look->npages;
+	*wanted = Max(Min(ROWS_BY_ROOT * sqrt(look->nblocks * lines), MOST_ROWS), LEAST_ROWS) * default_statistics_target;
+	if (*step == 0)
+		*step = look->nstretches * lines / *wanted;
+	if (*step < 2)
+		*step = 1;
+	look->room = (int) Min(2 * *wanted, (double) look->nstretches * MaxHeapTuplesPerPage) + 1;
+	look->sample->rows = palloc(sizeof(HeapTuple) * look->room);
+}
+
+/*
  * Take a sample, of a row out of "step" where that is not 0; it gets what was used.
- * *wanted gets the rows that a sample of this table should have.
+ * *wanted gets the rows that a sample of this table should have, and *full_at the part of
+ * the pages after which the sample had no room for more (0: it had).
  */
 static TableSample *
-sample_once(Relation rel, MemoryContext parent, double *step, double *wanted)
+sample_once(Relation rel, MemoryContext parent, double *step, double *wanted, double *full_at)
 {
 	MemoryContext context = AllocSetContextCreate(parent, "parallel_temp sample", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 	TableSample *sample = palloc0(sizeof(TableSample));
 	Look	   *look = palloc0(sizeof(Look));
-	BlockNumber nblocks = RelationGetNumberOfBlocks(rel);
-	uint32		npages = Min(nblocks, (uint32) Min(LEAST_PAGES + PAGES_BY_ROOT * sqrt(nblocks), MOST_PAGES));
 	double		pages = 0;		/* until now */
 	double		lines = 0;		/* line pointers on these */
 	double		place = 0;		/* the next row to look at, counted as these */
@@ -287,36 +330,27 @@ sample_once(Relation rel, MemoryContext parent, double *step, double *wanted)
 	Assert(IsMVCCSnapshot(&look->snapshot));
 	/* what the statement itself has done until now counts as well */
 	look->snapshot.curcid = InvalidCommandId;
-	look->nblocks = nblocks;
-	look->nstretches = npages;
+	look->nblocks = RelationGetNumberOfBlocks(rel);
+	look->nstretches = Min(look->nblocks, (uint32) Min(LEAST_PAGES + PAGES_BY_ROOT * sqrt(look->nblocks), MOST_PAGES));
 	sampler_random_init_state(pg_prng_uint32(&pg_global_prng_state), &look->random);
 
-	while (choose_pages(look))
+	while (!is_full(look) && choose_pages(look))
 	{
 		CHECK_FOR_INTERRUPTS();
 		for (int i = 0; i < look->npages; i++)
+			open_page(look, &look->pages[i]);
+		if (look->room == 0)
+		{
+			choose_step(look, step, wanted);
+			place = next_step(*step, &look->random);
+		}
+		for (int i = 0; i < look->npages; i++)
 		{
 			LookedAtPage *from = &look->pages[i];
-			int			on_page;
+			int			on_page = lines_on(from);
 
-			open_page(look, from);
 			if (from->page == NULL)
 				continue;
-			on_page = PageIsNew(from->page) ? 0 : Min(PageGetMaxOffsetNumber(from->page), MaxHeapTuplesPerPage);
-			if (look->room == 0 && on_page > 0)
-			{
-				double		rows = (double) nblocks * on_page;
-
-				*wanted = Max(Min(ROWS_BY_ROOT * sqrt(rows), MOST_ROWS), LEAST_ROWS) * default_statistics_target;
-				if (*step == 0)
-					*step = (double) npages * on_page / *wanted;
-				if (*step < 2)
-					*step = 1;
-				/* no page is as this one: with room for twice as many */
-				look->room = (int) Min(2 * *wanted, (double) npages * MaxHeapTuplesPerPage) + 1;
-				sample->rows = palloc(sizeof(HeapTuple) * look->room);
-				place = next_step(*step, &look->random);
-			}
 			pages++;
 			lines += on_page;
 			while (place <= lines && on_page > 0)
@@ -328,6 +362,7 @@ sample_once(Relation rel, MemoryContext parent, double *step, double *wanted)
 		take_rows(look);
 		close_pages(look);
 	}
+	*full_at = is_full(look) ? (double) look->stretch / look->nstretches : 0;
 	if (look->looked_at > 0)
 		sample->density = lines / pages * sample->nrows / look->looked_at;
 	/* the sample may be kept */
@@ -343,17 +378,24 @@ sample_table(Relation rel, MemoryContext parent)
 {
 	double		step = 0;
 	double		wanted = 0;
-	TableSample *sample = sample_once(rel, parent, &step, &wanted);
+	double		full_at;
+	TableSample *sample = sample_once(rel, parent, &step, &wanted, &full_at);
 
 	/*
-	 * Most of the rows are dead.  To look at more from some page on would
-	 * count its rows for more than those before.
+	 * Most of the rows are dead; or there are many more of them, or wider
+	 * ones, than the first pages have.  To look at more, or less, from some
+	 * page on would count its rows for more, or less, than those before.
 	 */
-	if (sample->nrows < wanted / 2 && step > 1)
+	for (int tries = 1; tries < MOST_TRIES; tries++)
 	{
-		step *= Max(sample->nrows, 1) / wanted;
+		if (full_at > 0)
+			step *= Max(Max(sample->nrows / wanted, sample->bytes / (SAMPLE_BYTES / 2.0)) / full_at, 2);
+		else if (tries == 1 && sample->nrows < wanted / 2 && step > 1)
+			step *= Max(sample->nrows, 1) / wanted;
+		else
+			break;
 		MemoryContextDelete(sample->context);
-		sample = sample_once(rel, parent, &step, &wanted);
+		sample = sample_once(rel, parent, &step, &wanted, &full_at);
 	}
 	return sample;
 }

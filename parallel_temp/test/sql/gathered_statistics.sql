@@ -34,7 +34,8 @@ SELECT count(*) FROM pg_temp_stats;
 RESET ROLE;
 DROP ROLE pt_curious;
 
--- changes are followed, and taken back
+-- changes are followed, and taken back; samples of 400 rows, so that no bound below is met by chance
+SET default_statistics_target = 200;
 CREATE TEMP TABLE t AS SELECT i AS id, i % 10 AS v, repeat('x', i % 7) AS s FROM generate_series(1, 3000) i;
 SELECT estimate('SELECT * FROM t WHERE v = 3') BETWEEN 150 AND 600 AS three_hundred;
 UPDATE t SET s = 'y' WHERE v < 1;
@@ -87,8 +88,58 @@ SET plan_cache_mode = force_generic_plan;
 EXPLAIN (COSTS off) EXECUTE look;
 INSERT INTO grows SELECT i, i FROM generate_series(3, 20000) i;
 EXPLAIN (COSTS off) EXECUTE look;
+DEALLOCATE look;
+-- also after what it was made for is undone, if it was looked at for the first time
+CREATE TEMP TABLE undone (id int, v int);
+INSERT INTO undone VALUES (1, 1), (2, 2);
+PREPARE look AS SELECT count(*) FROM undone a JOIN undone b USING (v);
+BEGIN;
+INSERT INTO undone SELECT i, i FROM generate_series(3, 20000) i;
+EXPLAIN (COSTS off) EXECUTE look;
+ROLLBACK;
+EXPLAIN (COSTS off) EXECUTE look;
+TRUNCATE undone;
+INSERT INTO undone VALUES (1, 1), (2, 2);
+BEGIN;
+SAVEPOINT a;
+INSERT INTO undone SELECT i, i FROM generate_series(3, 20000) i;
+EXPLAIN (COSTS off) EXECUTE look;
+ROLLBACK TO a;
+EXPLAIN (COSTS off) EXECUTE look;
+COMMIT;
+DROP TABLE undone;
 RESET plan_cache_mode;
 DEALLOCATE look;
+
+-- rows that a partitioned table has put into a partition are changes of it
+CREATE TEMP TABLE parted (id int, v int) PARTITION BY RANGE (id);
+CREATE TEMP TABLE part PARTITION OF parted FOR VALUES FROM (0) TO (100000);
+INSERT INTO part SELECT i, i % 10 FROM generate_series(1, 3000) i;
+SELECT estimate('SELECT * FROM part WHERE v = 3') BETWEEN 150 AND 600 AS three_hundred;
+INSERT INTO parted SELECT i, 77 FROM generate_series(1, 20) i;
+SELECT sum(changed) FROM (SELECT DISTINCT relation, changed FROM pg_temp_stats WHERE relation = 'part'::regclass) s;
+DELETE FROM part WHERE id > 1500;
+SELECT estimate('SELECT * FROM part WHERE v = 77') < 100 AS few;
+INSERT INTO parted SELECT i, 77 FROM generate_series(1, 300) i;
+SELECT estimate('SELECT * FROM part WHERE v = 77') BETWEEN 160 AND 640 AS three_hundred;
+DROP TABLE parted;
+
+-- the first pages tell nothing of the others: few long rows, many short ones
+CREATE TEMP TABLE uneven AS SELECT i AS id, CASE WHEN i <= 400 THEN repeat('x', 1900) ELSE '' END AS s FROM generate_series(1, 36000) i;
+SELECT estimate('SELECT * FROM uneven WHERE id > 18000') BETWEEN 9000 AND 36000 AS half, estimate('SELECT * FROM uneven WHERE id <= 18000') BETWEEN 9000 AND 36000 AS other_half,
+	(SELECT sampled FROM pg_temp_stats WHERE relation = 'uneven'::regclass) BETWEEN 200 AND 1600 AS sampled;
+DROP TABLE uneven;
+
+-- a function that planning evaluates may drop a table whose statistics it used
+CREATE FUNCTION makes_and_drops() RETURNS int LANGUAGE plpgsql AS $$ BEGIN
+	CREATE TEMP TABLE passing AS SELECT i AS id FROM generate_series(1, 5000) i;
+	PERFORM count(*) FROM passing a JOIN passing b USING (id) WHERE a.id = 5;
+	DROP TABLE passing;
+	RETURN 1;
+END $$;
+CREATE FUNCTION while_planning() RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN makes_and_drops(); END';
+EXPLAIN (COSTS off) SELECT while_planning();
+DROP FUNCTION makes_and_drops, while_planning;
 
 -- inside functions, while a load fills the table, in cursors, with dropped columns and wide values
 CREATE TEMP TABLE wide AS SELECT i AS id, i AS gone, CASE WHEN i % 10 = 0 THEN repeat(md5(i::text), 500) ELSE 'short' END AS s, array_fill(i % 3, ARRAY[i % 30]) AS a FROM generate_series(1, 2000) i;
@@ -112,6 +163,8 @@ CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
 CREATE TEMP TABLE types AS SELECT (i, i)::pair AS p, (ARRAY['sad', 'ok', 'ok', 'happy']::mood[])[1 + i % 4] AS m, int4range(i, i + 5) AS r, i::numeric AS n, ('{"a": ' || i || '}')::jsonb AS j FROM generate_series(1, 1000) i;
 SELECT estimate('SELECT * FROM types WHERE m = ''ok''') BETWEEN 400 AND 600 AS half, estimate('SELECT * FROM types WHERE n <= 250') BETWEEN 200 AND 300 AS quarter, estimate('SELECT * FROM types WHERE r @> 500') < 100 AS some, estimate('SELECT * FROM types WHERE p = (1, 1)::pair') > 0 AS any;
 SELECT attname FROM pg_temp_stats WHERE relation = 'types'::regclass ORDER BY 1;
+
+RESET default_statistics_target;
 
 -- as good as ANALYZE: over distributions of values, by the factor that an estimate is wrong
 CREATE TEMP TABLE values_of (id int, uniform int, skewed int, few_values int, half_null int, normal int, clustered int, falling int, word text, at timestamptz, pad text);

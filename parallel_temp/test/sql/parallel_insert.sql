@@ -106,6 +106,24 @@ SELECT * FROM fill('INSERT INTO of_domain SELECT id FROM source', 'of_domain');
 SELECT * FROM fill('INSERT INTO target SELECT id FROM source WHERE odd(id)');
 SELECT * FROM fill('INSERT INTO target SELECT id FROM source WHERE odd_safe(id)');
 
+-- functions of defaults: workers call what is safe for them, and nothing else
+CREATE FUNCTION given() RETURNS int LANGUAGE plpgsql STABLE PARALLEL SAFE AS 'BEGIN RETURN 7; END';
+CREATE FUNCTION given_unsafe() RETURNS int LANGUAGE plpgsql STABLE AS 'BEGIN RETURN 8; END';
+CREATE FUNCTION given_restricted() RETURNS int LANGUAGE plpgsql STABLE PARALLEL RESTRICTED AS 'BEGIN RETURN pg_backend_pid(); END';
+CREATE TEMP TABLE given (id int, d int DEFAULT given());
+SELECT * FROM fill('INSERT INTO given (id) SELECT id FROM source', 'given');
+SELECT count(*) FROM given WHERE d = 7;
+ALTER TABLE given ALTER d SET DEFAULT given_restricted();
+SELECT * FROM fill('INSERT INTO given (id) SELECT id FROM source', 'given');
+SELECT count(*) FROM given WHERE d = pg_backend_pid();
+ALTER TABLE given ALTER d SET DEFAULT given_unsafe();
+SELECT * FROM fill('INSERT INTO given (id) SELECT id FROM source', 'given');
+SELECT count(*) FROM given WHERE d = 8;
+ALTER TABLE given ALTER d SET DEFAULT (random() * 1000)::int;
+SELECT gather, workers, refusal, count FROM fill('INSERT INTO given (id) SELECT id FROM source', 'given');
+DROP TABLE given;
+DROP FUNCTION given, given_unsafe, given_restricted;
+
 -- an error of the target's own
 INSERT INTO defaults SELECT id - 1 FROM source;
 INSERT INTO defaults SELECT nullif(id, 500) FROM source;

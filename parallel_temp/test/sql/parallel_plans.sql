@@ -149,9 +149,14 @@ SET parallel_temp.explain_refusals = on;
 SELECT count(*), peek(1) FROM big;
 RESET parallel_temp.explain_refusals;
 SELECT counter, value FROM parallel_temp_stats WHERE counter IN ('queries with shared pages', 'queries run without workers');
--- so does a function of the server's own that reads tables
+-- so do functions of the server's own that read tables: these, and there are no others
+SELECT proname, proparallel FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND prosrc ~ '_to_xml' ORDER BY 1;
 SET parallel_temp.explain_refusals = on;
-SELECT count(*), CASE WHEN count(*) < 0 THEN table_to_xml('pg_am', true, false, '')::text END AS never FROM big;
+SELECT format('SELECT count(*), CASE WHEN count(*) < 0 THEN %s::text END AS never FROM big', call)
+FROM unnest(ARRAY[
+	$$table_to_xml('pg_am', true, false, '')$$, $$table_to_xml_and_xmlschema('pg_am', true, false, '')$$,
+	$$schema_to_xml('public', true, false, '')$$, $$schema_to_xml_and_xmlschema('public', true, false, '')$$,
+	$$database_to_xml(true, false, '')$$, $$database_to_xml_and_xmlschema(true, false, '')$$]) call \gexec
 RESET parallel_temp.explain_refusals;
 SELECT sum(pins) FROM pg_local_buffers;
 

@@ -78,6 +78,47 @@ SKIP:
 	}
 }
 
+# ---- what a failed load has to leave in buffers has room on the disk ----
+# or statements that must evict it would fail on a full one.  All of it fits into the
+# buffers, so nothing has been written when the file is looked at.
+my %leaves = (
+	'an index' => "CREATE INDEX ON kept (id); INSERT INTO kept SELECT id / (19000 - id), pad FROM ($rows) s",
+	'a scan of the table' => "INSERT INTO kept SELECT s.id / (19000 - s.id), s.pad FROM ($rows) s LEFT JOIN kept USING (id)",
+	'a function that looks' => "INSERT INTO kept SELECT looks(id) / (19000 - id), pad FROM ($rows) s",
+	'an index, COPY' => "CREATE INDEX ON kept ((1 / (19000 - id))); COPY kept FROM PROGRAM '$program' WITH (FORMAT csv)");
+for my $what (sort keys %leaves)
+{
+	my ($out, $err) = session(qq{
+		SET temp_buffers = '32MB';
+		CREATE TEMP TABLE kept AS SELECT 1 AS id, 'x' AS pad;
+		CREATE FUNCTION pg_temp.looks(id int) RETURNS int LANGUAGE plpgsql AS 'BEGIN IF id = 15000 THEN PERFORM FROM kept LIMIT 1; END IF; RETURN id; END';
+		SET search_path = public, pg_temp;
+		@{[ $leaves{$what} =~ s/looks/pg_temp.looks/r ]};
+		SELECT pg_relation_filepath('kept') AS file, current_setting('data_directory') AS dir \\gset
+		\\setenv FILE :dir/:file
+		\\! stat -c 'room %s %b %B' "\$FILE"
+		SELECT 'alive', count(*), min(id) FROM kept;
+	});
+	like($err, qr/division by zero/, "$what: the load fails") or diag($err);
+	like($out, qr/^alive\|1\|1$/m, "$what: no row of it is seen");
+	my ($size, $blocks, $unit) = $out =~ /^room (\d+) (\d+) (\d+)$/m;
+	cmp_ok($size, '>', 1000 * 8192, "$what: its pages stay");
+	cmp_ok($blocks * $unit, '>=', $size, "$what: they have room") or diag($out);
+}
+# a load that gives its pages back when it fails takes none as long as it does not
+{
+	my ($out, $err) = session(qq{
+		SET temp_buffers = '32MB';
+		CREATE TEMP TABLE kept AS SELECT 1 AS id, 'x' AS pad;
+		INSERT INTO kept $rows;
+		SELECT pg_relation_filepath('kept') AS file, current_setting('data_directory') AS dir \\gset
+		\\setenv FILE :dir/:file
+		\\! stat -c 'room %s %b %B' "\$FILE"
+	});
+	my ($size, $blocks, $unit) = $out =~ /^room (\d+) (\d+) (\d+)$/m;
+	cmp_ok($blocks * $unit, '<', $size / 2, 'a lazy file takes little room') or diag($out, $err);
+}
+
 # ---- cancel ----
 for my $load (
 	"CREATE TEMP TABLE t AS SELECT i AS id, pg_sleep(CASE WHEN i = 15000 THEN 100 ELSE 0 END)::text FROM generate_series(1, 20000) i",

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * scan_visibility.c
+ * visibility.c
  *	  Which tuples of a page an MVCC snapshot sees, without setting hint bits.
  *
  * Core's test writes what it learns into the tuple.  A worker may not write to its
@@ -25,7 +25,7 @@
 #include "utils/combocid.h"
 #include "utils/snapmgr.h"
 
-#include "parallel/scan_visibility.h"
+#include "buffers/visibility.h"
 
 static pg_noinline XidFate
 xid_look_up(XidMemo *memo, TransactionId xid, bool known_committed, Snapshot snapshot)

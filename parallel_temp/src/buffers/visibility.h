@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
- * scan_visibility.h
+ * visibility.h
  *	  MVCC visibility that writes nothing.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
  *-------------------------------------------------------------------------
  */
-#ifndef SCAN_VISIBILITY_H
-#define SCAN_VISIBILITY_H
+#ifndef VISIBILITY_H
+#define VISIBILITY_H
 
 #include "access/htup.h"
 #include "storage/bufpage.h"
@@ -62,4 +62,4 @@ extern int	visible_tuples(VisibilityMemo *memo, Page page, Snapshot snapshot, Of
 /* Does the snapshot see this tuple?  "memo" is good for one snapshot. */
 extern bool visible_tuple(VisibilityMemo *memo, HeapTupleHeader tuple, Snapshot snapshot);
 
-#endif							/* SCAN_VISIBILITY_H */
+#endif							/* VISIBILITY_H */
