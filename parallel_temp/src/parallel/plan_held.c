@@ -56,6 +56,7 @@ typedef struct HeldRel
 	Oid			relid;
 	double		pages;
 	double		tuples;
+	double		visible;		/* part of its pages whose rows all see */
 	double		held;			/* part of its pages */
 	double		random_page_cost;
 	double		seq_page_cost;
@@ -72,30 +73,38 @@ typedef struct HeldWalk
 
 static Cost saving_of(Plan *plan, HeldWalk *walk);
 
-/*
- * Are the rows of a table in the order of an index?  0 for not at all, 1 for exactly.
- */
-static double
-index_order(Oid indexid, Oid relid)
+/* One index. */
+typedef struct HeldIndex
 {
-	Relation	index = index_open(indexid, AccessShareLock);
-	AttrNumber	attno = index->rd_index->indkey.values[0];
+	double		order;			/* that rows are in: 0 for not at all, 1 for
+								 * exactly */
+	double		pages;
+	int			columns;
+} HeldIndex;
+
+static HeldIndex
+held_index(Oid indexid, Oid relid)
+{
+	Relation	relation = index_open(indexid, AccessShareLock);
+	AttrNumber	attno = relation->rd_index->indkey.values[0];
 	HeapTuple	tuple = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(attno != 0 ? relid : indexid),
 										Int16GetDatum(attno != 0 ? attno : 1), BoolGetDatum(false));
 	AttStatsSlot slot;
-	double		result = 0;
+	HeldIndex	index = {0};
 
 	if (HeapTupleIsValid(tuple))
 	{
 		if (get_attstatsslot(&slot, tuple, STATISTIC_KIND_CORRELATION, InvalidOid, ATTSTATSSLOT_NUMBERS))
 		{
-			result = slot.nnumbers == 1 ? slot.numbers[0] * slot.numbers[0] : 0;
+			index.order = slot.nnumbers == 1 ? slot.numbers[0] * slot.numbers[0] : 0;
 			free_attstatsslot(&slot);
 		}
 		ReleaseSysCache(tuple);
 	}
-	index_close(index, NoLock);
-	return result;
+	index.pages = RelationGetNumberOfBlocks(relation);
+	index.columns = IndexRelationGetNumberOfKeyAttributes(relation);
+	index_close(relation, NoLock);
+	return index;
 }
 
 static HeldRel *
@@ -114,9 +123,11 @@ held_rel(HeldWalk *walk, Index scanrelid)
 
 		if (!RELATION_IS_OTHER_TEMP(relation))
 		{
+			BlockNumber pages;
+
 			rel->temporary = true;
 			rel->relid = rte->relid;
-			rel->tuples = Max(relation->rd_rel->reltuples, 0);
+			estimate_rel_size(relation, NULL, &pages, &rel->tuples, &rel->visible);
 			/* what the server charged is the tablespace's */
 			get_tablespace_page_costs(relation->rd_rel->reltablespace, &rel->random_page_cost, &rel->seq_page_cost);
 			rel->pages = held_table(walk->planning, relation)->pages;
@@ -147,17 +158,71 @@ saving_on_visits(Cost pages_cost, double visits, HeldRel *rel)
 	return Max(pages_cost, 0) - visits * held_page_price(rel->seq_page_cost, rel->held);
 }
 
+static Cost
+per_tuple_cost(List *exprs)
+{
+	QualCost	cost;
+
+	cost_qual_eval_node(&cost, (Node *) exprs, NULL);
+	return cost.per_tuple;
+}
+
+/*
+ * How many rows does an index scan take from its table before it filters them?  The
+ * plan has only what is left.  So many that core's cost_index() gives this cost for them.
+ * Of a table that is larger than the caches pages may be charged again and again, at
+ * most once a row.
+ */
+static double
+tuples_fetched(Plan *plan, List *indexqual, const HeldIndex *index, double heap_part, Cost run, Cost per_tuple, HeldRel *rel)
+{
+	double		all = Max(rel->tuples, plan->plan_rows);
+	double		least = plan->plan_rows;
+	double		most = all;
+	double		pages = Max(rel->pages, 1);
+	double		order = index->order * (index->columns > 1 ? 0.75 * 0.75 : 1);
+
+	if (indexqual == NIL)
+		return all;
+	if (plan->qual == NIL)
+		return least;
+	while (most - least > 0.5)
+	{
+		double		tuples = (least + most) / 2;
+		double		in_order = tuples / all * pages * heap_part;
+		double		at_random = Min(2 * pages * tuples / (2 * pages + tuples), pages);
+		Cost		cost;
+
+		if (pages + index->pages > effective_cache_size)
+			at_random = tuples;
+		cost = tuples * per_tuple + rel->random_page_cost * tuples / all * index->pages +
+			(in_order > 0 ? order * (rel->random_page_cost + Max(in_order - 1, 0) * rel->seq_page_cost) : 0) +
+			(1 - order) * rel->random_page_cost * at_random * heap_part;
+		if (cost < run)
+			least = tuples;
+		else
+			most = tuples;
+	}
+	return least;
+}
+
+/*
+ * At least so many visits were charged for.
+ */
+static double
+visits_charged(Cost pages_cost, HeldRel *rel)
+{
+	return Max(pages_cost, 0) / Max(rel->random_page_cost, 1e-9);
+}
+
 /*
  * Of an index scan's visits the server takes a part for hits in a cache that costs
  * nothing.
  */
 static Cost
-saving_on_index_scan(IndexScan *scan, Cost pages_cost, HeldRel *rel)
+saving_on_index_scan(Cost pages_cost, double rows, double order, HeldRel *rel)
 {
-	double		visits = Max(pages_cost, 0) / Max(rel->random_page_cost, 1e-9);
-	double		rows = scan->indexqual == NIL ? Max(rel->tuples, scan->scan.plan.plan_rows) : scan->scan.plan.plan_rows;
-
-	visits = Max(visits, rows * (1 - index_order(scan->indexid, rel->relid)));
+	double		visits = Max(visits_charged(pages_cost, rel), rows * (1 - order));
 
 	/*
 	 * each look-up visits a page of the index, and one of the table if it
@@ -173,13 +238,10 @@ saving_on_index_scan(IndexScan *scan, Cost pages_cost, HeldRel *rel)
  * as core's compute_bitmap_pages() has it (Mackert and Lohman).
  */
 static Cost
-saving_on_bitmap_scan(BitmapHeapScan *scan, Cost pages_cost, HeldRel *rel)
+saving_on_bitmap_scan(Cost pages_cost, double rows, double order, HeldRel *rel)
 {
-	Plan	   *bitmap = outerPlan(&scan->scan.plan);
-	double		visits = Max(pages_cost, 0) / Max(rel->random_page_cost, 1e-9);
+	double		visits = visits_charged(pages_cost, rel);
 	double		pages = Max(rel->pages, 1);
-	double		rows = bitmap->plan_rows;
-	double		order = IsA(bitmap, BitmapIndexScan) ? index_order(((BitmapIndexScan *) bitmap)->indexid, rel->relid) : 0;
 
 	visits = Max(visits, Min(2 * pages * rows / (2 * pages + rows), pages) * (1 - order));
 	visits = Max(visits, Min(rows, 1));
@@ -209,10 +271,41 @@ start_refund(Plan *plan, Oid relid, HeldWalk *walk)
 }
 
 static Cost
+saving_of_index_scan(Plan *plan, HeldRel *rel)
+{
+	bool		only = IsA(plan, IndexOnlyScan);
+	List	   *indexqual = only ? ((IndexOnlyScan *) plan)->indexqual : ((IndexScan *) plan)->indexqual;
+	List	   *orderby = only ? ((IndexOnlyScan *) plan)->indexorderby : ((IndexScan *) plan)->indexorderby;
+	HeldIndex	index = held_index(only ? ((IndexOnlyScan *) plan)->indexid : ((IndexScan *) plan)->indexid, rel->relid);
+	Cost		per_tuple = cpu_tuple_cost + per_tuple_cost(plan->qual) +
+		cpu_index_tuple_cost + (list_length(indexqual) + list_length(orderby)) * cpu_operator_cost;
+	Cost		run = plan->total_cost - plan->startup_cost - plan->plan_rows * per_tuple_cost(plan->targetlist);
+	double		tuples = tuples_fetched(plan, indexqual, &index, only ? 1 - rel->visible : 1, run, per_tuple, rel);
+	Cost		pages_cost = run - tuples * per_tuple;
+
+	return only ? saving_on(pages_cost, rel->random_page_cost, rel) :
+		saving_on_index_scan(pages_cost, tuples, index.order, rel);
+}
+
+/*
+ * Core charges a bitmap scan for all conditions on each row, those of the index too.
+ */
+static Cost
+saving_of_bitmap_scan(BitmapHeapScan *scan, HeldRel *rel)
+{
+	Plan	   *plan = &scan->scan.plan;
+	Plan	   *bitmap = outerPlan(plan);
+	Cost		pages_cost = plan->total_cost - plan->startup_cost - plan->plan_rows * per_tuple_cost(plan->targetlist) -
+		bitmap->plan_rows * (cpu_tuple_cost + per_tuple_cost(plan->qual) + per_tuple_cost(scan->bitmapqualorig));
+
+	return saving_on_bitmap_scan(pages_cost, bitmap->plan_rows,
+								 IsA(bitmap, BitmapIndexScan) ? held_index(((BitmapIndexScan *) bitmap)->indexid, rel->relid).order : 0, rel);
+}
+
+static Cost
 saving_of_scan(Plan *plan, HeldWalk *walk)
 {
 	HeldRel    *rel = held_rel(walk, ((Scan *) plan)->scanrelid);
-	Cost		rows_cost = plan->plan_rows * (cpu_tuple_cost + list_length(plan->qual) * cpu_operator_cost);
 	Cost		pages_cost;
 
 	if (!rel->temporary)
@@ -228,18 +321,15 @@ saving_of_scan(Plan *plan, HeldWalk *walk)
 		case T_CustomScan:
 			/* Where processes divide the table, pages are so priced already. */
 			return plan->parallel_aware ? 0 : saving_on(rel->seq_page_cost * rel->pages, rel->seq_page_cost, rel);
-		case T_IndexScan:
-			rows_cost += plan->plan_rows * cpu_index_tuple_cost;
-			return saving_on_index_scan((IndexScan *) plan, plan->total_cost - plan->startup_cost - rows_cost, rel);
 		case T_BitmapHeapScan:
-			return saving_on_bitmap_scan((BitmapHeapScan *) plan, plan->total_cost - plan->startup_cost - rows_cost, rel);
+			return saving_of_bitmap_scan((BitmapHeapScan *) plan, rel);
 		case T_BitmapIndexScan:
-			pages_cost = plan->total_cost - plan->plan_rows * cpu_index_tuple_cost;
-			return saving_on_visits(pages_cost, Max(pages_cost / Max(rel->random_page_cost, 1e-9), 1), rel);
+			pages_cost = plan->total_cost - plan->plan_rows *
+				(cpu_index_tuple_cost + list_length(((BitmapIndexScan *) plan)->indexqual) * cpu_operator_cost);
+			return saving_on_visits(pages_cost, Max(visits_charged(pages_cost, rel), 1), rel);
 		default:
-			Assert(IsA(plan, IndexOnlyScan));
-			rows_cost += plan->plan_rows * cpu_index_tuple_cost;
-			return saving_on(plan->total_cost - plan->startup_cost - rows_cost, rel->random_page_cost, rel);
+			Assert(IsA(plan, IndexScan) || IsA(plan, IndexOnlyScan));
+			return saving_of_index_scan(plan, rel);
 	}
 }
 

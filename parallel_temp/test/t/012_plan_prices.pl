@@ -1,0 +1,68 @@
+# What plans are taken to cost when one with workers is compared with the server's: the
+# plan that is chosen, and both costs as the debug message tells them.
+
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = PostgreSQL::Test::Cluster->new('prices');
+$node->init;
+$node->append_conf('postgresql.conf', <<'EOC');
+shared_preload_libraries = 'parallel_temp'
+autovacuum = off
+fsync = off
+parallel_setup_cost = 0
+parallel_tuple_cost = 0
+min_parallel_table_scan_size = 0
+min_parallel_index_scan_size = 0
+max_parallel_workers_per_gather = 2
+parallel_temp.worker_start_cost = 0
+parallel_temp.flush_page_cost = 0
+EOC
+$node->start;
+$node->safe_psql('postgres', <<'SQL');
+CREATE FUNCTION dear(int) RETURNS bool LANGUAGE plpgsql PARALLEL SAFE COST 100
+	AS 'BEGIN RETURN $1 > 0; END';
+SQL
+
+# What a session prints, and all costs that were compared, as pairs: with workers, the
+# server's.
+sub compared
+{
+	my ($sql) = @_;
+	my ($stdout, $stderr) = ('', '');
+	IPC::Run::run([ 'psql', '-XAtq', '-d', $node->connstr('postgres') ], '<', \$sql, '>', \$stdout, '2>', \$stderr);
+	my @costs;
+	push @costs, [ $1, $2 ] while $stderr =~ /a plan with workers costs (-?[0-9.]+), the server's (-?[0-9.]+)/g;
+	return ($stderr . $stdout, @costs);
+}
+
+sub near
+{
+	my ($got, $want, $part) = @_;
+	return defined $got && abs($got - $want) <= $part * $want;
+}
+
+# Every row that an index leads to costs its filter, and what the filter costs is not the
+# price of a page.
+my ($plans) = compared(<<'SQL');
+CREATE TEMP TABLE t AS SELECT g AS a, g % 1000 AS b, repeat('p', 60) AS pad FROM generate_series(1, 100000) g;
+CREATE INDEX ON t (a);
+VACUUM ANALYZE t;
+SET client_min_messages = debug1;
+SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off;
+EXPLAIN (COSTS OFF) SELECT count(pad) FROM t WHERE a < 30000 AND dear(b);
+SET enable_indexonlyscan = on;
+EXPLAIN (COSTS OFF) SELECT count(a) FROM t WHERE a < 30000 AND dear(a);
+SET enable_bitmapscan = on; SET enable_indexscan = off; SET enable_indexonlyscan = off;
+EXPLAIN (COSTS OFF) SELECT count(pad) FROM t WHERE a < 30000 AND dear(b);
+SQL
+like($plans, qr/Gather.*Parallel Index Scan.*Gather.*Parallel Index Only Scan.*Gather.*Parallel Bitmap Heap Scan/s,
+	'the cost of a filter stays with a serial plan')
+  or diag($plans);
+
+unlike(slurp_file($node->logfile), qr/refcount leak|TRAP|PANIC|was terminated by signal/, 'no leak, no crash');
+$node->stop;
+done_testing();
