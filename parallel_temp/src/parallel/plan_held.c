@@ -146,7 +146,7 @@ saving_on(Cost pages_cost, Cost page_cost, HeldRel *rel)
 {
 	Cost		price = held_page_price(Min(page_cost, rel->seq_page_cost), rel->held);
 
-	return Max(pages_cost, 0) * Max(1 - price / Max(page_cost, 1e-9), 0);
+	return page_cost > 0 ? Max(pages_cost, 0) * Max(1 - price / page_cost, 0) : 0;
 }
 
 /*
@@ -207,12 +207,23 @@ tuples_fetched(Plan *plan, List *indexqual, const HeldIndex *index, double heap_
 }
 
 /*
+ * No visit was charged more than this.  Either price may be 0.
+ */
+static Cost
+highest_page_cost(HeldRel *rel)
+{
+	return Max(rel->random_page_cost, rel->seq_page_cost);
+}
+
+/*
  * At least so many visits were charged for.
  */
 static double
 visits_charged(Cost pages_cost, HeldRel *rel)
 {
-	return Max(pages_cost, 0) / Max(rel->random_page_cost, 1e-9);
+	Cost		page_cost = highest_page_cost(rel);
+
+	return page_cost > 0 ? Max(pages_cost, 0) / page_cost : 0;
 }
 
 /*
@@ -283,7 +294,7 @@ saving_of_index_scan(Plan *plan, HeldRel *rel)
 	double		tuples = tuples_fetched(plan, indexqual, &index, only ? 1 - rel->visible : 1, run, per_tuple, rel);
 	Cost		pages_cost = run - tuples * per_tuple;
 
-	return only ? saving_on(pages_cost, rel->random_page_cost, rel) :
+	return only ? saving_on(pages_cost, highest_page_cost(rel), rel) :
 		saving_on_index_scan(pages_cost, tuples, index.order, rel);
 }
 

@@ -63,6 +63,33 @@ like($plans, qr/Gather.*Parallel Index Scan.*Gather.*Parallel Index Only Scan.*G
 	'the cost of a filter stays with a serial plan')
   or diag($plans);
 
+# Where a random read costs nothing, what is left of a cost is not read for a billion pages.
+my @costs;
+($plans, @costs) = compared(<<'SQL');
+CREATE TEMP TABLE t AS SELECT g AS a, repeat('p', 60) AS pad FROM generate_series(1, 100000) g;
+CREATE INDEX ON t (a);
+VACUUM ANALYZE t;
+SET client_min_messages = debug1;
+SET random_page_cost = 0;
+SET enable_seqscan = off; SET enable_bitmapscan = off;
+EXPLAIN SELECT count(pad) FROM t WHERE a < 30000;
+EXPLAIN SELECT count(a) FROM t WHERE a < 30000;
+SET enable_bitmapscan = on; SET enable_indexscan = off; SET enable_indexonlyscan = off;
+EXPLAIN SELECT count(pad) FROM t WHERE a < 30000;
+SQL
+ok(@costs == 3 && !(grep { $_->[1] < 300 || $_->[1] > 2000 } @costs), 'random reads for nothing') or diag($plans);
+
+# One worker without its leader is as slow as the leader alone.
+($plans, @costs) = compared(<<'SQL');
+CREATE TEMP TABLE t AS SELECT g AS a FROM generate_series(1, 100000) g;
+ALTER TABLE t SET (parallel_workers = 1);
+VACUUM ANALYZE t;
+SET client_min_messages = debug1;
+SET parallel_leader_participation = off;
+EXPLAIN (COSTS OFF) SELECT count(*) FROM t;
+SQL
+ok(@costs == 1 && $costs[0][0] >= $costs[0][1] && $plans !~ /Gather/, 'a worker in the place of the leader') or diag($plans);
+
 unlike(slurp_file($node->logfile), qr/refcount leak|TRAP|PANIC|was terminated by signal/, 'no leak, no crash');
 $node->stop;
 done_testing();
