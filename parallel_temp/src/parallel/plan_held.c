@@ -47,6 +47,7 @@
 #include "parallel/plan_prices.h"
 #include "parallel/scan.h"
 #include "parallel_temp.h"
+#include "statistics/gathered.h"
 
 /* One relation of the range table. */
 typedef struct HeldRel
@@ -89,18 +90,18 @@ held_index(Oid indexid, Oid relid)
 	AttrNumber	attno = relation->rd_index->indkey.values[0];
 	HeapTuple	tuple = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(attno != 0 ? relid : indexid),
 										Int16GetDatum(attno != 0 ? attno : 1), BoolGetDatum(false));
+	HeapTuple	column = HeapTupleIsValid(tuple) ? tuple : gathered_column(relid, attno);
 	AttStatsSlot slot;
 	HeldIndex	index = {0};
 
-	if (HeapTupleIsValid(tuple))
+	if (HeapTupleIsValid(column) &&
+		get_attstatsslot(&slot, column, STATISTIC_KIND_CORRELATION, InvalidOid, ATTSTATSSLOT_NUMBERS))
 	{
-		if (get_attstatsslot(&slot, tuple, STATISTIC_KIND_CORRELATION, InvalidOid, ATTSTATSSLOT_NUMBERS))
-		{
-			index.order = slot.nnumbers == 1 ? slot.numbers[0] * slot.numbers[0] : 0;
-			free_attstatsslot(&slot);
-		}
-		ReleaseSysCache(tuple);
+		index.order = slot.nnumbers == 1 ? slot.numbers[0] * slot.numbers[0] : 0;
+		free_attstatsslot(&slot);
 	}
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
 	index.pages = RelationGetNumberOfBlocks(relation);
 	index.columns = IndexRelationGetNumberOfKeyAttributes(relation);
 	index_close(relation, NoLock);
@@ -128,6 +129,8 @@ held_rel(HeldWalk *walk, Index scanrelid)
 			rel->temporary = true;
 			rel->relid = rte->relid;
 			estimate_rel_size(relation, NULL, &pages, &rel->tuples, &rel->visible);
+			if (relation->rd_rel->reltuples < 0 && gathered_rows(relation) >= 0)
+				rel->tuples = gathered_rows(relation);
 			/* what the server charged is the tablespace's */
 			get_tablespace_page_costs(relation->rd_rel->reltablespace, &rel->random_page_cost, &rel->seq_page_cost);
 			rel->pages = held_table(walk->planning, relation)->pages;

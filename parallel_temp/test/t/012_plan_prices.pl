@@ -90,6 +90,22 @@ EXPLAIN (COSTS OFF) SELECT count(*) FROM t;
 SQL
 ok(@costs == 1 && $costs[0][0] >= $costs[0][1] && $plans !~ /Gather/, 'a worker in the place of the leader') or diag($plans);
 
+# The order of a table is known without ANALYZE as well.
+($plans, @costs) = compared(<<'SQL');
+SET parallel_temp.statistics = on;
+CREATE TEMP TABLE t AS SELECT g AS a, g % 1000 AS b, repeat('p', 60) AS pad FROM generate_series(1, 100000) g;
+CREATE INDEX ON t (a);
+SET client_min_messages = debug1;
+SET enable_seqscan = off; SET enable_bitmapscan = off;
+EXPLAIN (COSTS OFF) SELECT count(pad) FROM t WHERE a < 30000;
+EXPLAIN (COSTS OFF) SELECT count(pad) FROM t WHERE a < 30000 AND dear(b);
+ANALYZE t;
+EXPLAIN (COSTS OFF) SELECT count(pad) FROM t WHERE a < 30000;
+EXPLAIN (COSTS OFF) SELECT count(pad) FROM t WHERE a < 30000 AND dear(b);
+SQL
+ok(@costs == 4 && near($costs[0][1], $costs[2][1], 0.1) && near($costs[1][1], $costs[3][1], 0.1), 'order without ANALYZE')
+  or diag($plans);
+
 unlike(slurp_file($node->logfile), qr/refcount leak|TRAP|PANIC|was terminated by signal/, 'no leak, no crash');
 $node->stop;
 done_testing();
