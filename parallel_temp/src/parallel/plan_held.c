@@ -69,7 +69,7 @@ typedef struct HeldWalk
 	List	   *rtable;
 	HeldRel    *rels;			/* by range table index */
 	bool		ours;			/* made with our paths on offer */
-	bool		alone;			/* where one process runs the plan, once */
+	bool		alone;			/* where only the leader runs the plan */
 } HeldWalk;
 
 static Cost saving_of(Plan *plan, HeldWalk *walk);
@@ -264,12 +264,11 @@ saving_on_bitmap_scan(Cost pages_cost, double rows, double order, HeldRel *rel)
 
 /*
  * A path that workers could run was charged for its start there (plan_paths.c), which
- * is too much if only the leader runs it.  Its start has that charge and little else.
+ * is too much if only the leader runs it.
  */
 static Cost
-start_refund(Plan *plan, Oid relid, HeldWalk *walk)
+start_refund(Plan *plan, HeldWalk *walk)
 {
-	Cost		result = 0;
 	ListCell   *lc;
 
 	if (!walk->alone)
@@ -278,10 +277,10 @@ start_refund(Plan *plan, Oid relid, HeldWalk *walk)
 	{
 		StartCharge *charge = lfirst(lc);
 
-		if (charge->relid == relid && charge->start <= plan->startup_cost)
-			result = Max(result, charge->start);
+		if (charge->rti == ((Scan *) plan)->scanrelid && charge->startup_cost == plan->startup_cost)
+			return charge->start;
 	}
-	return result;
+	return 0;
 }
 
 static Cost
@@ -328,7 +327,7 @@ saving_of_scan(Plan *plan, HeldWalk *walk)
 	/* What workers can run was made with these prices (plan_paths.c). */
 	if (walk->ours && plan->parallel_safe && !IsA(plan, CustomScan) &&
 		rel->random_page_cost == random_page_cost && rel->seq_page_cost == seq_page_cost)
-		return start_refund(plan, rel->relid, walk);
+		return start_refund(plan, walk);
 	switch (nodeTag(plan))
 	{
 		case T_SeqScan:
@@ -362,7 +361,7 @@ inner_loops(Plan *loop)
 }
 
 /*
- * Of a part of a plan that workers run, or that runs for each row of another.
+ * Of a part of a plan that workers run.
  */
 static Cost
 saving_not_alone(Plan *plan, HeldWalk *walk)
@@ -417,7 +416,7 @@ saving_of(Plan *plan, HeldWalk *walk)
 		case T_SubqueryScan:
 			return saving_of(((SubqueryScan *) plan)->subplan, walk);
 		case T_NestLoop:
-			return saving_of(outerPlan(plan), walk) + inner_loops(plan) * saving_not_alone(innerPlan(plan), walk);
+			return saving_of(outerPlan(plan), walk) + inner_loops(plan) * saving_of(innerPlan(plan), walk);
 		case T_Gather:
 		case T_GatherMerge:
 			return saving_not_alone(outerPlan(plan), walk);

@@ -106,6 +106,35 @@ SQL
 ok(@costs == 4 && near($costs[0][1], $costs[2][1], 0.1) && near($costs[1][1], $costs[3][1], 0.1), 'order without ANALYZE')
   or diag($plans);
 
+# What only the leader runs is not charged for its start in workers: neither look-ups by an
+# index for the rows of a Gather, nor a bitmap scan of a subquery, which was not charged either.
+($plans, @costs) = compared(<<'SQL');
+SET temp_buffers = '16MB';
+CREATE TEMP TABLE few AS SELECT g AS id, g % 50 AS part, repeat('b', 40) AS pad FROM generate_series(1, 30000) g;
+CREATE TEMP TABLE many AS SELECT (hashint8extended(g, 1) & 1073741823)::int % 30000 + 1 AS few_id, g % 50 AS part, repeat('a', 60) AS pad FROM generate_series(1, 100000) g;
+CREATE INDEX ON few (id);
+CREATE INDEX ON few (part);
+ALTER TABLE few SET (parallel_workers = 0);
+VACUUM ANALYZE few, many;
+SET client_min_messages = debug1;
+SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_memoize = off;
+SET parallel_temp.enter_page_cost = 0.06;
+EXPLAIN SELECT count(few.pad) FROM (SELECT few_id, count(*) FROM many WHERE part < 10 GROUP BY few_id) m JOIN few ON few_id = few.id;
+SET parallel_temp.enter_page_cost = 0.08;
+EXPLAIN SELECT count(few.pad) FROM (SELECT few_id, count(*) FROM many WHERE part < 10 GROUP BY few_id) m JOIN few ON few_id = few.id;
+SET enable_hashjoin = on; SET enable_nestloop = off; SET enable_indexscan = off;
+SET parallel_temp.enter_page_cost = 0.06;
+EXPLAIN SELECT count(many.pad), count(f.pad) FROM many JOIN (SELECT id, max(pad) AS pad FROM few WHERE part < 25 GROUP BY id OFFSET 0) f ON few_id = f.id
+	JOIN few g ON g.id = few_id AND g.part >= 0;
+SET parallel_temp.enter_page_cost = 0.08;
+EXPLAIN SELECT count(many.pad), count(f.pad) FROM many JOIN (SELECT id, max(pad) AS pad FROM few WHERE part < 25 GROUP BY id OFFSET 0) f ON few_id = f.id
+	JOIN few g ON g.id = few_id AND g.part >= 0;
+SQL
+is(scalar(() = $plans =~ /Nested Loop.*?Gather.*?->  Index Scan using few_id_idx/gs), 2, 'look-ups in the leader');
+ok(@costs == 4 && $costs[0][0] == $costs[1][0], 'are not charged for workers') or diag($plans);
+is(scalar(() = $plans =~ /Hash Join.*?Gather.*?Custom Scan.*?->  Bitmap Heap Scan/gs), 2, 'a bitmap scan in the leader');
+ok(@costs == 4 && $costs[2][0] == $costs[3][0], 'gets nothing back that it was not charged') or diag($plans);
+
 unlike(slurp_file($node->logfile), qr/refcount leak|TRAP|PANIC|was terminated by signal/, 'no leak, no crash');
 $node->stop;
 done_testing();
