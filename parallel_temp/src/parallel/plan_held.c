@@ -14,7 +14,8 @@
  * That is computed from the plans: what a node's cost has beyond that of its rows is
  * the price of pages.  The cost of an index scan's first row is that of the way down
  * the index, in which pages are not priced.  How often the inner side of a nested
- * loop runs, and how much of it, shows in the cost of the loop.
+ * loop runs, and how much of it, shows in the cost of the loop; and in that of any other
+ * node, how much of what is below it.
  *
  * Pages that are not in temporary buffers are mostly in the kernel's memory, where a
  * random read is as good as one in order.  But the server takes for granted that a
@@ -32,6 +33,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_statistic.h"
 #include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/paths.h"
@@ -66,7 +68,7 @@ typedef struct HeldRel
 typedef struct HeldWalk
 {
 	Planning   *planning;
-	List	   *rtable;
+	PlannedStmt *stmt;
 	HeldRel    *rels;			/* by range table index */
 	bool		ours;			/* made with our paths on offer */
 	bool		alone;			/* where only the leader runs the plan */
@@ -112,7 +114,7 @@ static HeldRel *
 held_rel(HeldWalk *walk, Index scanrelid)
 {
 	HeldRel    *rel = &walk->rels[scanrelid - 1];
-	RangeTblEntry *rte = rt_fetch(scanrelid, walk->rtable);
+	RangeTblEntry *rte = rt_fetch(scanrelid, walk->stmt->rtable);
 
 	if (rel->known)
 		return rel;
@@ -346,52 +348,162 @@ saving_of_scan(Plan *plan, HeldWalk *walk)
 	}
 }
 
+static bool
+collect_subplans(Node *node, void *context)
+{
+	List	  **result = context;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, SubPlan))
+		*result = lappend(*result, node);
+	return expression_tree_walker(node, collect_subplans, context);
+}
+
+/*
+ * The subplans that this node of a plan has run.
+ */
+static List *
+subplans_of(Plan *plan)
+{
+	List	   *result = list_copy(plan->initPlan);
+
+	(void) collect_subplans((Node *) plan->targetlist, &result);
+	(void) collect_subplans((Node *) plan->qual, &result);
+	if (IsA(plan, NestLoop) || IsA(plan, MergeJoin) || IsA(plan, HashJoin))
+		(void) collect_subplans((Node *) ((Join *) plan)->joinqual, &result);
+	return result;
+}
+
+/*
+ * What one run of a subplan was charged, and how much of that is too much.  Of one that
+ * asks for a first row only that is charged.
+ */
+static Cost
+subplan_charge(SubPlan *subplan, HeldWalk *walk, Cost *saving)
+{
+	Plan	   *plan = list_nth(walk->stmt->subplans, subplan->plan_id - 1);
+	Cost		charge = subplan->startup_cost + subplan->per_call_cost;
+
+	*saving = plan == NULL ? 0 : saving_of(plan, walk) * Min(charge / Max(plan->total_cost, 1e-9), 1);
+	return charge;
+}
+
+static List *
+children_of(Plan *plan)
+{
+	List	   *result = NIL;
+
+	switch (nodeTag(plan))
+	{
+		case T_CustomScan:
+			result = list_copy(((CustomScan *) plan)->custom_plans);
+			break;
+		case T_BitmapAnd:
+			result = list_copy(((BitmapAnd *) plan)->bitmapplans);
+			break;
+		case T_BitmapOr:
+			result = list_copy(((BitmapOr *) plan)->bitmapplans);
+			break;
+		case T_Append:
+			result = list_copy(((Append *) plan)->appendplans);
+			break;
+		case T_MergeAppend:
+			result = list_copy(((MergeAppend *) plan)->mergeplans);
+			break;
+		case T_SubqueryScan:
+			result = list_make1(((SubqueryScan *) plan)->subplan);
+			break;
+		default:
+			break;
+	}
+	if (outerPlan(plan) != NULL)
+		result = lappend(result, outerPlan(plan));
+	if (innerPlan(plan) != NULL)
+		result = lappend(result, innerPlan(plan));
+	return result;
+}
+
 /*
  * How often does the inner side of a nested loop run?
  */
 static double
-inner_loops(Plan *loop)
+inner_loops(Plan *loop, Cost cost)
 {
 	Plan	   *outer = outerPlan(loop);
 	Plan	   *inner = innerPlan(loop);
 
 	if (IsA(inner, Material) || inner->total_cost <= 0)
 		return 1;
-	return Max(Min((loop->total_cost - outer->total_cost) / inner->total_cost, outer->plan_rows), 0);
+	return Max(Min((cost - outer->total_cost) / inner->total_cost, outer->plan_rows), 0);
 }
 
 /*
- * Of a part of a plan that workers run.
+ * A merge join ends with one of its sides; what its cost does not have of both is of the
+ * other one's run.
  */
 static Cost
-saving_not_alone(Plan *plan, HeldWalk *walk)
+saving_of_merge_join(Plan *plan, Cost cost, HeldWalk *walk)
 {
-	bool		alone = walk->alone;
-	Cost		result;
+	Plan	   *shorter = outerPlan(plan);
+	Plan	   *longer = innerPlan(plan);
+	Cost		run = longer->total_cost - longer->startup_cost;
+	Cost		left_out = shorter->total_cost + longer->total_cost - cost;
+	double		part = 1;
 
-	walk->alone = false;
-	result = saving_of(plan, walk);
-	walk->alone = alone;
-	return result;
+	if (run < shorter->total_cost - shorter->startup_cost)
+	{
+		shorter = longer;
+		longer = outerPlan(plan);
+		run = longer->total_cost - longer->startup_cost;
+	}
+	if (left_out > 0)
+		part = run > left_out ? 1 - left_out / run : 0;
+	return Min(saving_of(shorter, walk) + part * saving_of(longer, walk), cost);
 }
 
+/*
+ * Of the plans below another node.  It may run less than the whole of them (below a LIMIT, or where
+ * processes take one each); how much shows in its cost.
+ */
 static Cost
-saving_of_list(List *plans, HeldWalk *walk)
+saving_of_children(Plan *plan, Cost cost, HeldWalk *walk)
 {
+	Cost		whole = 0;
 	Cost		result = 0;
 	ListCell   *lc;
 
-	foreach(lc, plans)
-		result += saving_of(lfirst(lc), walk);
-	return result;
+	foreach(lc, children_of(plan))
+	{
+		Plan	   *child = lfirst(lc);
+
+		whole += child->total_cost;
+		result += saving_of(child, walk);
+	}
+	return whole > cost ? result * Max(cost, 0) / whole : result;
 }
 
 static Cost
 saving_of(Plan *plan, HeldWalk *walk)
 {
+	Cost		cost;			/* without its subplans' */
+	Cost		result = 0;
+	Cost		saving;
+	bool		alone = walk->alone;
+	ListCell   *lc;
+
 	if (plan == NULL)
 		return 0;
 	check_stack_depth();
+	cost = plan->total_cost;
+	foreach(lc, subplans_of(plan))
+	{
+		Cost		charge = subplan_charge(lfirst_node(SubPlan, lc), walk, &saving);
+
+		if (list_member_ptr(plan->initPlan, lfirst(lc)))
+			cost -= charge;
+		result += saving;
+	}
 
 	switch (nodeTag(plan))
 	{
@@ -399,45 +511,37 @@ saving_of(Plan *plan, HeldWalk *walk)
 		case T_IndexScan:
 		case T_IndexOnlyScan:
 		case T_BitmapIndexScan:
-			return saving_of_scan(plan, walk);
+			return result + saving_of_scan(plan, walk);
 		case T_BitmapHeapScan:
-			return saving_of_scan(plan, walk) + saving_of(outerPlan(plan), walk);
+			return result + saving_of_scan(plan, walk) + saving_of(outerPlan(plan), walk);
 		case T_CustomScan:
-			return is_temp_scan(plan) ? saving_of_scan(plan, walk) :
-				saving_of_list(((CustomScan *) plan)->custom_plans, walk);
-		case T_BitmapAnd:
-			return saving_of_list(((BitmapAnd *) plan)->bitmapplans, walk);
-		case T_BitmapOr:
-			return saving_of_list(((BitmapOr *) plan)->bitmapplans, walk);
-		case T_Append:
-			return saving_of_list(((Append *) plan)->appendplans, walk);
-		case T_MergeAppend:
-			return saving_of_list(((MergeAppend *) plan)->mergeplans, walk);
-		case T_SubqueryScan:
-			return saving_of(((SubqueryScan *) plan)->subplan, walk);
+			if (is_temp_scan(plan))
+				return result + saving_of_scan(plan, walk);
+			break;
 		case T_NestLoop:
-			return saving_of(outerPlan(plan), walk) + inner_loops(plan) * saving_of(innerPlan(plan), walk);
+			return result + saving_of(outerPlan(plan), walk) + inner_loops(plan, cost) * saving_of(innerPlan(plan), walk);
+		case T_MergeJoin:
+			return result + saving_of_merge_join(plan, cost, walk);
 		case T_Gather:
 		case T_GatherMerge:
-			return saving_not_alone(outerPlan(plan), walk);
-		case T_Limit:
-			return saving_of(outerPlan(plan), walk) *
-				Min(1, plan->total_cost / Max(outerPlan(plan)->total_cost, 1e-9));
+			walk->alone = false;
+			break;
 		default:
-			return saving_of(outerPlan(plan), walk) + saving_of(innerPlan(plan), walk);
+			break;
 	}
+	result += saving_of_children(plan, cost, walk);
+	walk->alone = alone;
+	return result;
 }
 
 Cost
 held_cost(Planning *planning, PlannedStmt *stmt, bool ours)
 {
-	HeldWalk	walk = {.planning = planning,.rtable = stmt->rtable,.ours = ours,.alone = true};
+	HeldWalk	walk = {.planning = planning,.stmt = stmt,.ours = ours,.alone = true};
 	Cost		result;
 
 	walk.rels = palloc0(sizeof(HeldRel) * list_length(stmt->rtable));
 	result = stmt->planTree->total_cost - saving_of(stmt->planTree, &walk);
-	walk.alone = false;
-	result -= saving_of_list(stmt->subplans, &walk);
 	pfree(walk.rels);
 	return result;
 }
@@ -454,72 +558,86 @@ static bool
 is_divided(Plan *plan)
 {
 	ListCell   *lc;
-	List	   *plans = NIL;
 
-	if (plan == NULL)
-		return false;
 	if (plan->parallel_aware)
 		return true;
-	if (IsA(plan, Append))
-		plans = ((Append *) plan)->appendplans;
-	else if (IsA(plan, MergeAppend))
-		plans = ((MergeAppend *) plan)->mergeplans;
-	else if (IsA(plan, SubqueryScan))
-		return is_divided(((SubqueryScan *) plan)->subplan);
-	foreach(lc, plans)
+	foreach(lc, children_of(plan))
 	{
 		if (is_divided(lfirst(lc)))
 			return true;
 	}
-	return is_divided(outerPlan(plan)) || is_divided(innerPlan(plan));
+	return false;
 }
 
 /*
  * What each of the processes that run this part of a plan does as a whole: sides of
- * joins of which nothing is divided.  The inner side of a nested loop is repeated for
- * rows, which are divided, unless they are kept.
+ * joins of which nothing is divided, and subplans that are kept.  The inner side of a
+ * nested loop is repeated for rows, which are divided, unless it is kept.  Arms of an
+ * Append that only one process runs are no repetition.
  */
 static Cost
 repeated_cost(Plan *plan, HeldWalk *walk)
 {
-	Plan	   *inner;
+	Cost		result = 0;
+	Cost		saving;
+	ListCell   *lc;
 
-	if (plan == NULL)
-		return 0;
 	check_stack_depth();
 	if (!is_divided(plan))
 		return Max(plan->total_cost - saving_of(plan, walk), 0);
-	if (IsA(plan, SubqueryScan))
-		return repeated_cost(((SubqueryScan *) plan)->subplan, walk);
-	inner = innerPlan(plan);
-	if (IsA(plan, NestLoop) && inner != NULL && !IsA(inner, Material))
-		inner = NULL;
-	return repeated_cost(outerPlan(plan), walk) + repeated_cost(inner, walk);
+	foreach(lc, subplans_of(plan))
+	{
+		SubPlan    *subplan = lfirst_node(SubPlan, lc);
+
+		if (subplan->useHashTable || list_member_ptr(plan->initPlan, subplan))
+		{
+			result += subplan_charge(subplan, walk, &saving);
+			result -= saving;
+		}
+	}
+	foreach(lc, children_of(plan))
+	{
+		Plan	   *child = lfirst(lc);
+
+		if (IsA(plan, NestLoop) && child == innerPlan(plan) && !IsA(child, Material))
+			continue;
+		if (IsA(plan, Append) && plan->parallel_aware && foreach_current_index(lc) < ((Append *) plan)->first_partial_plan)
+			continue;
+		result += repeated_cost(child, walk);
+	}
+	return result;
 }
 
 static Cost
 repeated_below_gathers(Plan *plan, HeldWalk *walk)
 {
-	if (plan == NULL)
-		return 0;
+	Cost		result = 0;
+	ListCell   *lc;
+
 	check_stack_depth();
 	if (IsA(plan, Gather) && ((Gather *) plan)->single_copy)
 		return 0;
 	if (IsA(plan, Gather) || IsA(plan, GatherMerge))
 		return repeated_cost(outerPlan(plan), walk);
-	if (IsA(plan, SubqueryScan))
-		return repeated_below_gathers(((SubqueryScan *) plan)->subplan, walk);
-	return repeated_below_gathers(outerPlan(plan), walk) + repeated_below_gathers(innerPlan(plan), walk);
+	foreach(lc, children_of(plan))
+		result += repeated_below_gathers(lfirst(lc), walk);
+	return result;
 }
 
 Cost
 held_repeated_cost(Planning *planning, PlannedStmt *stmt)
 {
-	HeldWalk	walk = {.planning = planning,.rtable = stmt->rtable,.ours = true};
+	HeldWalk	walk = {.planning = planning,.stmt = stmt,.ours = true};
 	Cost		result;
+	ListCell   *lc;
 
 	walk.rels = palloc0(sizeof(HeldRel) * list_length(stmt->rtable));
 	result = repeated_below_gathers(stmt->planTree, &walk);
+	foreach(lc, stmt->subplans)
+	{
+		if (lfirst(lc) != NULL)
+			result += repeated_below_gathers(lfirst(lc), &walk);
+	}
 	pfree(walk.rels);
 	return result;
 }

@@ -45,6 +45,16 @@ sub near
 	return defined $got && abs($got - $want) <= $part * $want;
 }
 
+# What a plan with two workers costs whose Gather runs a part of this cost, of which each
+# process does so much as a whole: 2.4 of them count, and not more than the machine has processors run at once.
+chomp(my $processors = `getconf _NPROCESSORS_ONLN`);
+my $running = $processors < 2 ? 2 : $processors > 3 ? 3 : $processors;
+sub by_three
+{
+	my ($total, $part, $whole) = @_;
+	return $total - $part + ($part - $whole) * 2.4 / $running + $whole * 3 / $running;
+}
+
 # Every row that an index leads to costs its filter, and what the filter costs is not the
 # price of a page.
 my ($plans) = compared(<<'SQL');
@@ -134,6 +144,42 @@ is(scalar(() = $plans =~ /Nested Loop.*?Gather.*?->  Index Scan using few_id_idx
 ok(@costs == 4 && $costs[0][0] == $costs[1][0], 'are not charged for workers') or diag($plans);
 is(scalar(() = $plans =~ /Hash Join.*?Gather.*?Custom Scan.*?->  Bitmap Heap Scan/gs), 2, 'a bitmap scan in the leader');
 ok(@costs == 4 && $costs[2][0] == $costs[3][0], 'gets nothing back that it was not charged') or diag($plans);
+
+# Of a plan that is not run to its end no more is saved than was charged.
+($plans, @costs) = compared(<<'SQL');
+CREATE TEMP TABLE a AS SELECT g % 500 + 1 AS id FROM generate_series(1, 20000) g;
+CREATE TEMP TABLE b AS SELECT g AS id, repeat('b', 60) AS pad FROM generate_series(1, 200000) g;
+CREATE INDEX ON b (id);
+VACUUM ANALYZE a, b;
+SET client_min_messages = debug1;
+EXPLAIN SELECT count(*) FROM a;
+EXPLAIN SELECT count(*) FROM a WHERE EXISTS (SELECT 1 FROM b WHERE id >= 0);
+SET enable_hashjoin = off; SET enable_nestloop = off;
+EXPLAIN SELECT count(b.pad) FROM a JOIN b ON a.id = b.id;
+SQL
+ok(@costs == 3 && near($costs[1][1], $costs[0][1], 0.01), 'a subplan that ends with its first row') or diag($plans);
+my ($merge) = $plans =~ /Merge Join  \(cost=[0-9.]+?\.\.([0-9.]+)/;
+ok(@costs == 3 && near($costs[2][1], $merge, 0.2), 'a merge join that ends early') or diag($plans);
+
+# What each process does as a whole: it makes its own hash table of a subplan, and of an
+# inner side in each arm of an Append.
+($plans, @costs) = compared(<<'SQL');
+CREATE TABLE p AS SELECT g * 2 AS x FROM generate_series(1, 20000) g;
+ALTER TABLE p SET (parallel_workers = 0);
+CREATE TEMP TABLE t AS SELECT g AS id FROM generate_series(1, 100000) g;
+CREATE TEMP TABLE u AS SELECT g AS id FROM generate_series(1, 100000) g;
+VACUUM ANALYZE t, u, p;
+SET client_min_messages = debug1;
+SET enable_parallel_hash = off;
+EXPLAIN SELECT count(*) FROM t WHERE id NOT IN (SELECT x FROM p);
+SET enable_nestloop = off; SET enable_mergejoin = off;
+EXPLAIN SELECT count(*) FROM (SELECT t.id FROM t JOIN p ON x = t.id UNION ALL SELECT u.id FROM u JOIN p ON x = u.id) j;
+SQL
+my $cost = qr/\(cost=[0-9.]+?\.\.([0-9.]+) /;
+my ($total, $part, $inner) = $plans =~ /Finalize Aggregate  $cost.*?Partial Aggregate  $cost.*?SubPlan.*?Seq Scan on p  $cost/s;
+ok(@costs == 2 && near($costs[0][0], by_three($total, $part, $inner + 20000 * 0.0025), 0.01), 'hash tables of a subplan') or diag($plans);
+($total, $part, $inner) = $plans =~ /.*Finalize Aggregate  $cost.*?Partial Aggregate  $cost.*?Append.*?->  Hash  $cost/s;
+ok(@costs == 2 && near($costs[1][0], by_three($total, $part, 2 * $inner), 0.01), 'hash tables in arms of an Append') or diag($plans);
 
 unlike(slurp_file($node->logfile), qr/refcount leak|TRAP|PANIC|was terminated by signal/, 'no leak, no crash');
 $node->stop;
