@@ -41,12 +41,18 @@ typedef struct ConsideredTable
 	Oid			function;		/* that is the reason, or InvalidOid */
 } ConsideredTable;
 
-/* What a path of stock code was charged for being started in workers. */
+/*
+ * What a path of stock code was charged for being started in workers, each time that it
+ * runs.  Its table's index in the range table (the whole query's own tables have the first
+ * ones in the plan as well) and its cost before the first row, with the charge, tell it
+ * from others.
+ */
 typedef struct StartCharge
 {
-	Oid			relid;
+	Index		rti;
+	Cost		startup_cost;
 	Cost		start;
-}			StartCharge;
+} StartCharge;
 
 extern void plan_install(void);
 

@@ -175,14 +175,17 @@ create_held_index_paths(PlannerInfo *root, RelOptInfo *rel, double held)
 	PG_END_TRY();
 }
 
-static StartCharge *
-start_charge(Oid relid, Cost start)
+static void
+charge_start(Planning *planning, Path *path, Cost start)
 {
 	StartCharge *charge = palloc(sizeof(StartCharge));
 
-	charge->relid = relid;
+	path->startup_cost += start;
+	path->total_cost += start;
+	charge->rti = path->parent->relid;
+	charge->startup_cost = path->startup_cost;
 	charge->start = start;
-	return charge;
+	planning->start_charges = lappend(planning->start_charges, charge);
 }
 
 /*
@@ -191,7 +194,7 @@ start_charge(Oid relid, Cost start)
  * gives those that they can, partial ones among them.
  */
 static void
-add_index_paths(PlannerInfo *root, RelOptInfo *rel, Oid relid, const TablePrices *prices, Planning *planning,
+add_index_paths(PlannerInfo *root, RelOptInfo *rel, const TablePrices *prices, Planning *planning,
 				bool complete_pays, bool partial_pays)
 {
 	List	   *serial_paths = rel->pathlist;
@@ -225,10 +228,7 @@ add_index_paths(PlannerInfo *root, RelOptInfo *rel, Oid relid, const TablePrices
 		{
 			if (outer != NULL)
 				start *= parallel_divisor(max_parallel_workers_per_gather) / path_loop_count(root, outer);
-			else
-				planning->start_charges = lappend(planning->start_charges, start_charge(relid, start));
-			path->startup_cost += start;
-			path->total_cost += start;
+			charge_start(planning, path, start);
 		}
 		add_path(rel, path);
 	}
@@ -302,7 +302,7 @@ add_temp_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, Planning 
 		rel->consider_parallel = true;
 		(void) replace_seqscan(root, rel, planning);
 		if (index_access)
-			add_index_paths(root, rel, rte->relid, &prices, planning, false, false);
+			add_index_paths(root, rel, &prices, planning, false, false);
 		return;
 	}
 
@@ -321,7 +321,7 @@ add_temp_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, Planning 
 	 * together.
 	 */
 	if (index_access)
-		add_index_paths(root, rel, rte->relid, &prices, planning,
+		add_index_paths(root, rel, &prices, planning,
 						root->parent_root == NULL && rel->reloptkind == RELOPT_BASEREL, true);
 	start = prices.table + toast_start_cost(rel, rte->relid);
 	if (workers > 0)

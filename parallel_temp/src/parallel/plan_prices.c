@@ -251,7 +251,7 @@ processes_cost(Planning *planning, TempPlan *plan, Cost repeated)
 	if (plan->workers == 0)
 		return 0;
 	leader_foreseen(planning, plan, &out, &alone);
-	processes = alone ? 1 : plan->workers + (out ? 0 : 1);
+	processes = alone ? 1 : plan->workers + (out || !parallel_leader_participation ? 0 : 1);
 	running = Min(processes, Max(processors, 2));
 
 	/*

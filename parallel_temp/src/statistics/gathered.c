@@ -340,6 +340,33 @@ is_small_and_alone(Relation rel, PlannerInfo *root)
 }
 
 /*
+ * What is known already, whatever the catalogs have.
+ */
+static Gathered *
+known_table(Oid relid)
+{
+	Gathered   *table = pt_statistics && gathered_tables > 0 ? hash_search(tables, &relid, HASH_FIND, NULL) : NULL;
+
+	return table != NULL && !table->stale ? table : NULL;
+}
+
+HeapTuple
+gathered_column(Oid relid, AttrNumber attno)
+{
+	Gathered   *table = known_table(relid);
+
+	return table != NULL && attno > 0 && attno <= table->natts ? table->columns[attno - 1] : NULL;
+}
+
+double
+gathered_rows(Relation rel)
+{
+	Gathered   *table = known_table(RelationGetRelid(rel));
+
+	return table != NULL ? rint(table->density * relfile_known_blocks(rel)) : -1;
+}
+
+/*
  * Only what is known already: this is asked for every column of a result.
  */
 static int32
@@ -348,10 +375,10 @@ gathered_width(Oid relid, AttrNumber attno)
 	int32		width = next.width ? next.width(relid, attno) : 0;
 	Gathered   *table;
 
-	if (width > 0 || !pt_statistics || gathered_tables == 0 || attno <= 0)
+	if (width > 0 || attno <= 0)
 		return width;
-	table = hash_search(tables, &relid, HASH_FIND, NULL);
-	if (table == NULL || table->stale || attno > table->natts || table->widths[attno - 1] == 0 ||
+	table = known_table(relid);
+	if (table == NULL || attno > table->natts || table->widths[attno - 1] == 0 ||
 		SearchSysCacheExists3(STATRELATTINH, ObjectIdGetDatum(relid), Int16GetDatum(attno), BoolGetDatum(false)))
 		return 0;
 	return table->widths[attno - 1];

@@ -53,6 +53,14 @@ extern void gathered_watch(void);
 /* How many tables something is known of. */
 extern int	gathered_tables;
 
+/*
+ * What is known of a table that is being planned, as the planner was told: the row of
+ * pg_statistic of a column, or NULL; the number of rows, or less than 0.  Nothing is
+ * looked at for this.
+ */
+extern HeapTuple gathered_column(Oid relid, AttrNumber attno);
+extern double gathered_rows(Relation rel);
+
 /* A statement has run that changes rows. */
 extern void gathered_count_changes(QueryDesc *queryDesc);
 
