@@ -450,6 +450,7 @@ saving_of_merge_join(Plan *plan, Cost cost, HeldWalk *walk)
 	Cost		run = longer->total_cost - longer->startup_cost;
 	Cost		left_out = shorter->total_cost + longer->total_cost - cost;
 	double		part = 1;
+	Cost		result;
 
 	if (run < shorter->total_cost - shorter->startup_cost)
 	{
@@ -459,7 +460,8 @@ saving_of_merge_join(Plan *plan, Cost cost, HeldWalk *walk)
 	}
 	if (left_out > 0)
 		part = run > left_out ? 1 - left_out / run : 0;
-	return Min(saving_of(shorter, walk) + part * saving_of(longer, walk), cost);
+	result = saving_of(shorter, walk) + part * saving_of(longer, walk);
+	return Min(result, cost);
 }
 
 /*
@@ -584,7 +586,10 @@ repeated_cost(Plan *plan, HeldWalk *walk)
 
 	check_stack_depth();
 	if (!is_divided(plan))
-		return Max(plan->total_cost - saving_of(plan, walk), 0);
+	{
+		result = plan->total_cost - saving_of(plan, walk);
+		return Max(result, 0);
+	}
 	foreach(lc, subplans_of(plan))
 	{
 		SubPlan    *subplan = lfirst_node(SubPlan, lc);
