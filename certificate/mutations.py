@@ -153,7 +153,7 @@ MUTATIONS = [
              "if (subplan->useHashTable || list_member_ptr(plan->initPlan, subplan))", "if (list_member_ptr(plan->initPlan, subplan))", PRICES),
     Mutation(TEMP + "parallel/plan_held.c", "a scan gets back what another path of its table was charged",
              "if (charge->rti == ((Scan *) plan)->scanrelid && charge->startup_cost == plan->startup_cost)",
-             "if (charge->rti == ((Scan *) plan)->scanrelid)", PRICES),
+             "if (charge->rti == ((Scan *) plan)->scanrelid)", PARALLEL),
     Mutation(TEMP + "parallel/plan_prices.c", "a leader that does not take part is a process",
              "processes = alone ? 1 : plan->workers + (out || !parallel_leader_participation ? 0 : 1);",
              "processes = alone ? 1 : plan->workers + (out ? 0 : 1);", PRICES),
