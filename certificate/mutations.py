@@ -31,6 +31,7 @@ SESSIONS = ("specs/append", "specs/conflict", "specs/speculative", "specs/reinde
 ROWS = ("sql/fastload_visibility", "sql/fastload_nested", "sql/fastload_same_rows", "sql/fastload_features", "sql/fastload_copy")
 READS = ("sql/parallel_shapes", "sql/parallel_plans")
 PARALLEL = ("t/010_parallel_reads",)
+PRICES = ("t/012_plan_prices",)
 TOOLKIT = ("sql/toolkit", "sql/toolkit_errors", "sql/toolkit_counters", "sql/toolkit_transactions", "specs/other_session")
 LIGHT_SQL = ("sql/light_explain", "sql/roles")
 FIGURES = ("t/001_same_figures", "t/005_own_figures")
@@ -144,6 +145,18 @@ MUTATIONS = [
              "visits = Max(visits, Min(2 * pages * rows / (2 * pages + rows), pages) * order);", PARALLEL),
     Mutation(TEMP + "parallel/plan_held.c", "scans in workers get their start back, and the leader's pay it",
              "if (!walk->alone)", "if (walk->alone)", PARALLEL),
+    Mutation(TEMP + "parallel/plan_held.c", "rows that a filter drops behind an index cost nothing",
+             "if (plan->qual == NIL)", "if (plan->qual != NIL)", PRICES),
+    Mutation(TEMP + "parallel/plan_held.c", "of a merge join that ends early all pages are given back",
+             "part = run > left_out ? 1 - left_out / run : 0;", "part = 1;", PRICES),
+    Mutation(TEMP + "parallel/plan_held.c", "hash tables of subplans are made once for all processes",
+             "if (subplan->useHashTable || list_member_ptr(plan->initPlan, subplan))", "if (list_member_ptr(plan->initPlan, subplan))", PRICES),
+    Mutation(TEMP + "parallel/plan_held.c", "a scan gets back what another path of its table was charged",
+             "if (charge->rti == ((Scan *) plan)->scanrelid && charge->startup_cost == plan->startup_cost)",
+             "if (charge->rti == ((Scan *) plan)->scanrelid)", PARALLEL),
+    Mutation(TEMP + "parallel/plan_prices.c", "a leader that does not take part is a process",
+             "processes = alone ? 1 : plan->workers + (out || !parallel_leader_participation ? 0 : 1);",
+             "processes = alone ? 1 : plan->workers + (out ? 0 : 1);", PRICES),
     Mutation(TEMP + "buffers/visibility.c", "a snapshot too new: rows of the scan's own command are seen",
              "if (HeapTupleHeaderGetCmin(tuple) >= snapshot->curcid)", "if (HeapTupleHeaderGetCmin(tuple) > snapshot->curcid)", ("sql/parallel_tidy",)),
     Mutation(TEMP + "buffers/visibility.c", "a snapshot too new: what a later command deletes is gone already",
