@@ -12,8 +12,8 @@
  * of its own outside recovery, so it sees the result at its next lseek.
  *
  * Callers are the flush (localbuf_flush.c), the bulk writer (fastload_write.c), the
- * views, and workers that make files of their own, each in the session that owns the
- * relation.  A descriptor is closed by the transaction machinery if a call ends in
+ * views, workers that make files of their own, each in the session that owns the
+ * relation, and workers that fill its blocks.  A descriptor is closed by the transaction machinery if a call ends in
  * an ERROR.  Nothing is fsynced: files of temporary relations are removed after a
  * crash.
  *
@@ -152,7 +152,10 @@ relfile_write_run(RelFile *file, RelFileLocator_compat locator, ForkNumber fork,
 	}
 	errno = 0;
 	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_WRITE);
-	written = pg_pwritev_with_retry(file->fd, iov, n, offset_in_segment(first));
+	do
+	{
+		written = pg_pwritev_with_retry(file->fd, iov, n, offset_in_segment(first));
+	} while (written < 0 && errno == EINTR);
 	pgstat_report_wait_end();
 	if (written != (ssize_t) n * BLCKSZ)
 	{
@@ -171,6 +174,39 @@ relfile_write_run(RelFile *file, RelFileLocator_compat locator, ForkNumber fork,
 		return false;
 	}
 	return true;
+}
+
+static void
+report_changed_length(const char *path, BlockNumber length, BlockNumber expected)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_IN_USE),
+			 errmsg("file \"%s\" has %u blocks while %u are expected during a load",
+					path, length, expected),
+			 errdetail("Something other than the load has changed the table meanwhile, without a statement of its own."),
+			 errhint("Set parallel_temp.fast_load to off for this statement.")));
+}
+
+void
+relfile_fill(RelFile *file, RelFileLocator_compat locator, BlockNumber first, void **pages, int n)
+{
+	instr_time	start;
+	off_t		length;
+	BlockNumber in_segment = first % ((BlockNumber) RELSEG_SIZE);
+
+	relfile_open(file, locator, MAIN_FORKNUM, first, ERROR);
+	length = lseek(file->fd, 0, SEEK_END);
+	if (length < 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not seek to end of file \"%s\": %m", file->path)));
+	if (length < (off_t) BLCKSZ * (in_segment + n))
+		report_changed_length(file->path, (BlockNumber) (length / BLCKSZ), in_segment + n);
+	for (int i = 0; i < n; i++)
+		page_set_checksum((Page) pages[i], first + i, i + 1 < n ? pages[i + 1] : NULL);
+	start = IoTimeStart_compat();
+	(void) relfile_write_run(file, locator, MAIN_FORKNUM, first, pages, n, ERROR);
+	CountTempWrite_compat(start, n);
 }
 
 /*
@@ -204,12 +240,7 @@ check_length(SMgrRelation reln, BlockNumber expected, BlockNumber extra)
 	BlockNumber length = smgrnblocks(reln, MAIN_FORKNUM);
 
 	if (length < expected || length > expected + extra)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("file \"%s\" has %u blocks while %u are expected during a load",
-						smgr_path_compat(reln, MAIN_FORKNUM), length, expected),
-				 errdetail("Something other than the load has changed the table meanwhile, without a statement of its own."),
-				 errhint("Set parallel_temp.fast_load to off for this statement.")));
+		report_changed_length(smgr_path_compat(reln, MAIN_FORKNUM), length, expected);
 }
 
 static void

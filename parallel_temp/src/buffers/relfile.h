@@ -51,6 +51,14 @@ extern bool relfile_write_run(RelFile *file, RelFileLocator_compat locator, Fork
 							  void **pages, int n, int elevel);
 extern bool relfile_close(RelFile *file, int elevel);
 
+/*
+ * Write n finished pages (checksums are set here) over neighbouring blocks of the main
+ * fork, which lie in one segment and are there already.  For the session that owns the
+ * relation, and for its workers: nothing is asked of the storage manager.  An ERROR if
+ * the file does not have these blocks.
+ */
+extern void relfile_fill(RelFile *file, RelFileLocator_compat locator, BlockNumber first, void **pages, int n);
+
 /* How many blocks from "from" on lie in the same segment file. */
 extern BlockNumber relfile_room_in_segment(BlockNumber from);
 

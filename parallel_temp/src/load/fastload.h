@@ -10,7 +10,7 @@
  * fastload_write.c the bulk writer that all use: pages, their file, the end
  * fastload_rows.c  rows onto a page
  * fastload_filler.c  pages filled by parallel workers: their part of it
- * fastload_gather.c  ... and the leader's, who takes the pages
+ * fastload_gather.c  ... and the leader's, who takes the pages, or has them written
  * fastload_explain.c  what EXPLAIN says
  *
  * Copyright (c) 2026, the pg_lean authors
@@ -28,6 +28,7 @@
 #include "utils/rel.h"
 #include "utils/resowner.h"
 
+#include "buffers/relfile.h"
 #include "compat_executor.h"
 #include "parallel_temp.h"
 #include "query.h"
@@ -83,6 +84,12 @@ typedef struct FastLoad
 	int			batch_pages;
 	int			batches;		/* written, or tried */
 	bool		batch_failed;	/* some of them may be there already */
+
+	/* blocks that parallel workers write */
+	BlockNumber first_granted;	/* the first of them, or Invalid */
+	void		(*settle) (void *owner, bool write);	/* see fastload_settle();
+														 * NULL: there are none */
+	void	   *settle_owner;
 
 	bool		scanned;		/* the same statement scans the table, too */
 	int64		blocks_read;	/* the session's count when the load began */
@@ -166,6 +173,13 @@ fastload_is_loading(const FastFill *fill)
 	return fill->load != NULL && fill->load->state < LOAD_HANDED_BACK;
 }
 
+/* Do pages go straight to the file, whose end is known for sure? */
+static inline bool
+fastload_is_at_file(const FastLoad *load)
+{
+	return load->state == LOAD_TO_FILE && !load->batch_failed;
+}
+
 /*
  * Does anything but the statement have its target open?  That is a cursor, or a
  * query that calls the function with the statement: a scan that may go on at any
@@ -186,6 +200,10 @@ extern void fastload_continue_at_end(FastLoad *load);
 extern void fastload_stay_in_buffers(FastLoad *load);
 extern void fastload_keep_length(FastLoad *load);
 extern void fastload_take_page(FastLoad *load, Page filled);
+extern BlockNumber fastload_grant(FastLoad *load, int *pages);
+extern void fastload_write_granted(RelFile *file, RelFileLocator_compat locator, BlockNumber first,
+								   Page *pages, int n, bool frozen);
+extern void fastload_settle(FastLoad *load, bool write);
 extern void fastload_hand_back(FastLoad *load, bool thaw);
 extern PGDLLEXPORT void fastload_end(FastLoad *load);
 extern void fastload_abandon(FastLoad *load);

@@ -7,17 +7,22 @@
  * table (plan_fill.c puts it there).  In a worker it forms the rows of its child on
  * heap pages in shared memory, and whole pages go to the leader (fastload_gather.c):
  * no row is copied into a queue, read from it and formed again by the one process
- * that has everything else to do as well.  Rows that only the leader can put away, which are
+ * that has everything else to do as well.  Once pages go straight to the file the leader
+ * does not even take them: it grants blocks for those that wait, and the worker writes
+ * them, between two pages or where it waits for room.  Rows that only the leader can put away, which are
  * those to be toasted and those that break a NOT NULL constraint, pass by.  In the
  * leader itself all rows do.
  *
  * A page is formed with the leader's transaction and command in its rows; what
- * depends on where it will lie, and on whether rows are frozen, the leader adds.  The
- * last page of a worker is not full, and the leader takes it apart.
+ * depends on where it will lie, and on whether rows are frozen, is added by who takes
+ * or writes it.  The last page of a worker is not full, and the leader takes it apart.
  *
  * What must hold.  A worker waits for room in its ring only, never for another
  * worker: as with the server's queues, a leader that reads all rings while it waits
- * cannot wait for ever.  A leader that ends early says so (closed).
+ * cannot wait for ever.  A leader that ends early says so (closed).  A worker writes
+ * to the file only what it has got by compare-and-swap from GRANT_GIVEN, and leaves
+ * GRANT_WRITING without a look at interrupts, also with an error: the leader may wait
+ * for that.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -32,8 +37,10 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/latch.h"
+#include "utils/builtins.h"
 #include "utils/rel.h"
 
+#include "buffers/relfile.h"
 #include "compat_executor.h"
 #include "load/fastload_pages.h"
 
@@ -58,18 +65,106 @@ filler_install(void)
 
 /* ---- a worker ------------------------------------------------------------ */
 
+static inline void
+wake_leader(PageFiller *filler)
+{
+	SetLatch(&filler->shared->leader->procLatch);
+}
+
+/* Pages that were handed over and are not done with. */
+static inline uint64
+pages_waiting(PageFiller *filler)
+{
+	return filler->filled - Max(pg_atomic_read_u64(&filler->ring->taken), filler->written);
+}
+
 /*
- * The page being filled is the leader's from now on.
+ * The page being filled is the leader's from now on.  He is woken now and then: once he
+ * grants blocks, not before he would.
  */
 static void
 hand_over(PageFiller *filler, bool full)
 {
+	uint64		waiting;
+
 	if (!full)
 		pg_atomic_write_u64(&filler->ring->unfinished, filler->filled);
 	pg_write_barrier();
 	pg_atomic_write_u64(&filler->ring->filled, ++filler->filled);
 	filler->load.page = NULL;
-	SetLatch(&filler->shared->leader->procLatch);
+	waiting = pages_waiting(filler);
+	if (waiting % WAKE_PAGES == 0 && (waiting >= GRANT_PAGES || filler->written == 0))
+		wake_leader(filler);
+}
+
+static void
+writing_context(void *arg)
+{
+	errcontext("writing pages of temporary table \"%s\"", NameStr(((FillShared *) arg)->relname));
+}
+
+/*
+ * Write the pages that the leader has granted blocks for, if there are any.
+ */
+static void
+serve_grant(PageFiller *filler)
+{
+	PageRing   *ring = filler->ring;
+	uint32		state = GRANT_GIVEN;
+	uint64		first;
+	Page		pages[RING_PAGES];
+	ErrorContextCallback context;
+	MemoryContext old;
+
+	if (likely(pg_atomic_read_u32(&ring->grant) != GRANT_GIVEN) ||
+		!pg_atomic_compare_exchange_u32(&ring->grant, &state, GRANT_WRITING))
+		return;
+	first = pg_atomic_read_u64(&ring->taken);
+	for (int i = 0; i < ring->grant_pages; i++)
+		pages[i] = ring_page(filler->shared, ParallelWorkerNumber, first + i);
+
+	context.callback = writing_context;
+	context.arg = filler->shared;
+	context.previous = error_context_stack;
+	error_context_stack = &context;
+	/* the file stays open, and has a path */
+	old = MemoryContextSwitchTo(filler->css.ss.ps.state->es_query_cxt);
+	PG_TRY();
+	{
+		fastload_write_granted(&filler->file, filler->shared->locator, ring->grant_block,
+							   pages, ring->grant_pages, ring->grant_frozen);
+	}
+	PG_CATCH();
+	{
+		pg_memory_barrier();
+		pg_atomic_write_u32(&ring->grant, GRANT_FAILED);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(old);
+	error_context_stack = context.previous;
+
+	filler->written = first + ring->grant_pages;
+	pg_memory_barrier();
+	pg_atomic_write_u32(&ring->grant, GRANT_WRITTEN);
+	if (pages_waiting(filler) >= GRANT_PAGES)
+		wake_leader(filler);
+}
+
+/*
+ * There are no more rows.  A leader who sees the last page sees that this is the end, too,
+ * and grants no blocks for it; a grant that he gave before is served here, or he takes it
+ * back.
+ */
+static void
+hand_over_last(PageFiller *filler)
+{
+	pg_atomic_write_u32(&filler->ring->ended, 1);
+	if (filler->load.page != NULL)
+		hand_over(filler, false);
+	pg_memory_barrier();
+	serve_grant(filler);
+	wake_leader(filler);
 }
 
 /*
@@ -82,7 +177,8 @@ filler_next_page(FastLoad *load)
 
 	if (load->page != NULL)
 		hand_over(filler, true);
-	while (filler->filled - pg_atomic_read_u64(&filler->ring->taken) >= RING_PAGES)
+	serve_grant(filler);
+	while (pages_waiting(filler) >= RING_PAGES)
 	{
 		/* what is put on pages from now on is thrown away */
 		if (pg_atomic_read_u32(&filler->shared->closed) != 0)
@@ -90,9 +186,11 @@ filler_next_page(FastLoad *load)
 			filler->finished = true;
 			break;
 		}
+		wake_leader(filler);
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH, 0, PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
+		serve_grant(filler);
 	}
 	pg_memory_barrier();
 	load->page = (Page) (filler->ring_pages + (Size) (filler->filled % RING_PAGES) * BLCKSZ);
@@ -129,8 +227,7 @@ filler_exec_worker(PlanState *pstate)
 		slot = ExecProcNode(outerPlanState(pstate));
 		if (TupIsNull(slot))
 		{
-			if (load->page != NULL)
-				hand_over(filler, false);
+			hand_over_last(filler);
 			filler->finished = true;
 			slot = NULL;
 		}
@@ -175,12 +272,14 @@ filler_begin(CustomScanState *node, EState *estate, int eflags)
 	PageFiller *filler = (PageFiller *) node;
 
 	filler->apart = -1;
+	filler->file = RELFILE_NONE;
 	node->ss.ps.ExecProcNode = filler_exec_proc;
 	outerPlanState(node) = ExecInitNode(outerPlan(node->ss.ps.plan), estate, eflags);
 }
 
 /*
- * The leader takes no more pages: workers that wait for room go on, and end.
+ * The leader takes no more pages: workers that wait for room go on, and end.  What they
+ * put where pages lay that wait is settled before.
  */
 static void
 close_rings(PageFiller *filler)
@@ -189,6 +288,8 @@ close_rings(PageFiller *filler)
 
 	if (shared == NULL || IsParallelWorker())
 		return;
+	if (filler->fill != NULL && filler->fill->load != NULL)
+		fastload_settle(filler->fill->load, true);
 	filler->shared = NULL;
 	if (!shared->active)
 		return;
@@ -199,7 +300,10 @@ close_rings(PageFiller *filler)
 		PageRing   *ring = page_ring(shared, i);
 
 		if (pg_atomic_read_u64(&ring->filled) > 0)
+		{
+			pg_read_barrier();
 			SetLatch(&ring->worker->procLatch);
+		}
 	}
 }
 
@@ -212,7 +316,10 @@ filler_shutdown(CustomScanState *node)
 static void
 filler_end(CustomScanState *node)
 {
-	close_rings((PageFiller *) node);
+	PageFiller *filler = (PageFiller *) node;
+
+	close_rings(filler);
+	relfile_close(&filler->file, ERROR);
 	ExecEndNode(outerPlanState(node));
 }
 
@@ -264,7 +371,9 @@ clear_rings(PageFiller *filler)
 		pg_atomic_write_u64(&ring->filled, 0);
 		pg_atomic_write_u64(&ring->unfinished, PG_UINT64_MAX);
 		pg_atomic_write_u64(&ring->rows, 0);
+		pg_atomic_write_u32(&ring->ended, 0);
 		pg_atomic_write_u64(&ring->taken, 0);
+		pg_atomic_write_u32(&ring->grant, GRANT_NONE);
 	}
 }
 
@@ -286,6 +395,8 @@ filler_initialize_dsm(CustomScanState *node, ParallelContext *pcxt, void *coordi
 	shared->xid = GetCurrentTransactionId();
 	shared->cid = filler->fill->load ? filler->fill->load->cid : estate->es_output_cid;
 	shared->save_space = RelationGetTargetPageFreeSpace(rel, HEAP_DEFAULT_FILLFACTOR);
+	shared->locator = rd_locator_compat(rel);
+	namestrcpy(&shared->relname, RelationGetRelationName(rel));
 	for (int i = 0; i < RelationGetNumberOfAttributes(rel); i++)
 	{
 		if (TupleDescAttr(RelationGetDescr(rel), i)->attnotnull)
@@ -300,7 +411,9 @@ filler_initialize_dsm(CustomScanState *node, ParallelContext *pcxt, void *coordi
 		pg_atomic_init_u64(&ring->filled, 0);
 		pg_atomic_init_u64(&ring->unfinished, 0);
 		pg_atomic_init_u64(&ring->rows, 0);
+		pg_atomic_init_u32(&ring->ended, 0);
 		pg_atomic_init_u64(&ring->taken, 0);
+		pg_atomic_init_u32(&ring->grant, GRANT_NONE);
 	}
 	clear_rings(filler);
 	shared->active = true;

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * fastload_pages.h
- *	  Pages of a table that parallel workers fill and their leader takes.
+ *	  Pages of a table that parallel workers fill, and that their leader takes or lets
+ *	  them write.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -20,9 +21,32 @@
 /* Pages that a worker may be ahead of the leader: 256 kB. */
 #define RING_PAGES (256 * 1024 / BLCKSZ)
 
+/* A worker is granted no fewer blocks at once, but where a segment file ends. */
+#define GRANT_PAGES (RING_PAGES / 2)
+
+/* The leader is woken each time that so many more pages wait. */
+#define WAKE_PAGES (RING_PAGES / 4)
+
+/*
+ * What has become of the blocks that a worker was granted for its next pages.  The
+ * leader gives a grant, takes it back and ends it; the worker serves it.  Both try for
+ * one that was given by compare-and-swap, so the pages are written by one of them.
+ */
+typedef enum GrantState
+{
+	GRANT_NONE,					/* the leader's */
+	GRANT_GIVEN,				/* whoever gets it */
+	GRANT_WRITING,				/* the worker's, who does nothing else now */
+	GRANT_WRITTEN,				/* the leader's: all pages are in the file */
+	GRANT_FAILED,				/* the leader's: some may be; the worker has
+								 * an error */
+	GRANT_REVOKED				/* the leader's: none is */
+} GrantState;
+
 /*
  * One worker's pages on their way to the leader.  Page n is at place n % RING_PAGES.
- * Each half is written by one process alone, and has its own lines of memory.
+ * Each half is written by one process alone, and has its own lines of memory, but for
+ * the state of the grant.
  */
 typedef struct PageRing
 {
@@ -32,10 +56,15 @@ typedef struct PageRing
 	pg_atomic_uint64 unfinished;	/* number of the one that is not full, if
 									 * any: the last */
 	pg_atomic_uint64 rows;		/* rows that go through the server's queue */
+	pg_atomic_uint32 ended;		/* no page follows but the unfinished one */
 	char		pad1[PG_CACHE_LINE_SIZE];
 
 	/* the leader's */
 	pg_atomic_uint64 taken;		/* pages that are done with */
+	pg_atomic_uint32 grant;		/* GrantState */
+	int			grant_pages;	/* from the first on that is not taken */
+	BlockNumber grant_block;	/* of the first; the others follow */
+	bool		grant_frozen;	/* rows are stored frozen */
 	char		pad2[PG_CACHE_LINE_SIZE];
 } PageRing;
 
@@ -47,6 +76,8 @@ typedef struct FillShared
 	TransactionId xid;			/* of the rows */
 	CommandId	cid;
 	Size		save_space;		/* see FastLoad */
+	RelFileLocator_compat locator;	/* of the table */
+	NameData	relname;
 	pg_atomic_uint32 closed;	/* the leader takes no more */
 	uint64		rings;			/* offsets from here */
 	uint64		pages;
@@ -82,6 +113,9 @@ typedef struct PageFiller
 	PageRing   *ring;
 	char	   *ring_pages;
 	uint64		filled;			/* pages handed over */
+	uint64		written;		/* up to here pages are in the file: "taken"
+								 * says so later */
+	RelFile		file;
 	bool		finished;
 	FastLoad	load;			/* the page being filled; nothing else of a
 								 * load */
@@ -98,6 +132,21 @@ page_ring_pages(FillShared *shared, int number)
 {
 	return (char *) shared + shared->pages + (Size) number * RING_PAGES * BLCKSZ;
 }
+
+static inline Page
+ring_page(FillShared *shared, int number, uint64 page)
+{
+	return (Page) (page_ring_pages(shared, number) + (Size) (page % RING_PAGES) * BLCKSZ);
+}
+
+/* Pages that workers of this session have filled, and of these the ones that they wrote. */
+typedef struct FilledPages
+{
+	int64		filled;
+	int64		written;
+} FilledPages;
+
+extern FilledPages fastload_filled_pages;
 
 /* fastload_filler.c */
 extern const CustomScanMethods *filler_methods(void);

@@ -9,12 +9,16 @@
  * grows in large steps and is not written.  All further pages are filled in a
  * private batch of 256 kB and written to the file once, past its end; they reach
  * local buffers when somebody reads them.  Pages that parallel workers have filled
- * (fastload_gather.c) are copied in between, each as the table's next block.
+ * (fastload_gather.c) are copied in between, each as the table's next block; once
+ * pages go to the file, workers are granted blocks in it and write them themselves.
+ * Such blocks are in front of those of the batch, whose pages learn their numbers when
+ * they are written.
  *
- * What must hold.  Between two calls every row is either on a local buffer, or in
- * the batch: whoever may look at the table before the load ends must have
- * fastload_hand_back() called first (fastload.c sees to it).  Nobody else adds blocks
- * to the table while the load runs; each batch checks that.  At most one pin is
+ * What must hold.  Between two calls every row is either on a local buffer, in the
+ * file, in the batch, or on a page whose block is granted: whoever may look at the
+ * table before the load ends must have fastload_hand_back() called first (fastload.c
+ * sees to it).  Nobody else adds blocks to the table while the load runs; each batch
+ * and each grant check that.  No worker writes once grants are settled.  At most one pin is
  * held, by the resource owner that was current at the beginning.  An ERROR leaves
  * whole pages behind, whose rows belong to an aborted transaction, and perhaps
  * empty pages at the end of the file: what the server's own path leaves too.
@@ -97,6 +101,7 @@ fastload_begin(Relation rel, CommandId cid, bool frozen, MemoryContext context)
 	load->first_block = load->old_length;
 	load->next_block = load->old_length;
 	load->file_length = load->first_block;
+	load->first_granted = InvalidBlockNumber;
 	load->step = 1;
 	load->blocks_read = pgBufferUsage.local_blks_read;
 
@@ -258,6 +263,13 @@ fastload_take_page(FastLoad *load, Page filled)
 	load->taken_pages++;
 }
 
+/* Is the page being filled in the batch? */
+static inline bool
+open_page_in_batch(const FastLoad *load)
+{
+	return load->page != NULL && !BufferIsValid(load->buffer);
+}
+
 /*
  * The batch is about to be written, and has the page being filled, which is not for
  * the file yet: it becomes the last one.
@@ -266,7 +278,6 @@ static void
 move_open_page_last(FastLoad *load)
 {
 	Page		last = (Page) (load->batch + (Size) (load->batch_pages - 1) * BLCKSZ);
-	BlockNumber last_block = load->file_length + load->batch_pages - 1;
 
 	if (load->page != last)
 	{
@@ -275,11 +286,103 @@ move_open_page_last(FastLoad *load)
 		memcpy(open.data, load->page, BLCKSZ);
 		memcpy(load->page, last, BLCKSZ);
 		memcpy(last, open.data, BLCKSZ);
-		set_block(load->page, load->block, false);
-		set_block(last, last_block, false);
 		load->page = last;
-		load->block = last_block;
+		load->block = load->file_length + load->batch_pages - 1;
 	}
+}
+
+/*
+ * A page of the batch is written as this block.  Its rows may think of another one: pages
+ * change places, and blocks that are granted come in between.  Numbers only grow while a
+ * page is filled, so that of its first row is the one to look at; where a page went
+ * back, that has another number, too.
+ */
+static void
+number_page(Page page, BlockNumber block)
+{
+	HeapTupleHeader first;
+
+	if (PageGetMaxOffsetNumber(page) == 0)
+		return;
+	first = (HeapTupleHeader) PageGetItem(page, PageGetItemId(page, FirstOffsetNumber));
+	if (ItemPointerGetBlockNumberNoCheck(&first->t_ctid) != block)
+		set_block(page, block, false);
+}
+
+/*
+ * Another 256 kB or less are about to be written: look at a RAM tablespace's limit now
+ * and then.
+ */
+static void
+count_batch(FastLoad *load)
+{
+	if (++load->batches % CHECK_ROOM_BATCHES == 0)
+	{
+		RamCheckRoom check = *(RamCheckRoom *) find_rendezvous_variable(RAM_CHECK_ROOM_VARIABLE);
+
+		if (check)
+			check(load->rel->rd_rel->reltablespace);
+	}
+}
+
+/*
+ * The table's next blocks, up to *pages of them and in one segment file, are for full
+ * pages that somebody else writes (fastload_write_granted()).  The file gets its length
+ * here, so that it has always the one that is known, and no write changes it.  Returns
+ * the first block and sets *pages, or InvalidBlockNumber where the load has to write
+ * the pages itself.  Nothing can fail after blocks are granted.
+ */
+BlockNumber
+fastload_grant(FastLoad *load, int *pages)
+{
+	BlockNumber first = load->file_length;
+	int			n = Min(*pages, relfile_room_in_segment(first));
+
+	Assert(fastload_is_at_file(load) && load->next_block == load->file_length + load->batch_pages);
+	count_batch(load);
+	/* a full file system: whoever takes the pages says so */
+	if (!relfile_extend(RelationGetSmgr(load->rel), first, first + n, load->lazy_file))
+		return InvalidBlockNumber;
+	if (load->first_granted == InvalidBlockNumber)
+		load->first_granted = first;
+	load->file_length += n;
+	load->next_block += n;
+	if (open_page_in_batch(load))
+		load->block += n;
+	load->file_pages += n;
+	load->taken_pages += n;
+	pgBufferUsage.local_blks_written += n;
+	*pages = n;
+	return first;
+}
+
+/*
+ * Make pages of rows that blocks were granted for the table's, and write them there: in
+ * a worker, or in the leader whose worker did not.
+ */
+void
+fastload_write_granted(RelFile *file, RelFileLocator_compat locator, BlockNumber first,
+					   Page *pages, int n, bool frozen)
+{
+	for (int i = 0; i < n; i++)
+	{
+		set_block(pages[i], first + i, frozen);
+		if (frozen)
+			PageSetAllVisible(pages[i]);
+	}
+	relfile_fill(file, locator, first, (void **) pages, n);
+}
+
+/*
+ * No worker writes from now on.  With "write", all blocks that were granted have their
+ * pages.
+ */
+void
+fastload_settle(FastLoad *load, bool write)
+{
+	if (load->settle != NULL)
+		load->settle(load->settle_owner, write);
+	load->settle = NULL;
 }
 
 /*
@@ -321,7 +424,7 @@ write_batch(FastLoad *load)
 	int			pages = load->batch_pages;
 	bool		again;
 
-	if (load->page != NULL && !BufferIsValid(load->buffer))
+	if (open_page_in_batch(load))
 	{
 		move_open_page_last(load);
 		pages--;
@@ -329,13 +432,9 @@ write_batch(FastLoad *load)
 	if (pages == 0)
 		return;
 
-	if (++load->batches % CHECK_ROOM_BATCHES == 0)
-	{
-		RamCheckRoom check = *(RamCheckRoom *) find_rendezvous_variable(RAM_CHECK_ROOM_VARIABLE);
-
-		if (check)
-			check(load->rel->rd_rel->reltablespace);
-	}
+	count_batch(load);
+	for (int i = 0; i < pages; i++)
+		number_page((Page) (load->batch + (Size) i * BLCKSZ), load->file_length + i);
 
 	/*
 	 * A write that failed half-way (and whose error was caught further down)
@@ -380,6 +479,27 @@ unused_blocks_are_read(FastLoad *load)
 }
 
 /*
+ * Blocks that were granted have been in the file, empty, before they were written.
+ * Somebody may have read one then (see above): that copy goes.  Who has changed it, or
+ * still holds it, has done what cannot be put right.
+ */
+static void
+forget_granted_blocks(FastLoad *load)
+{
+	if (load->first_granted == InvalidBlockNumber)
+		return;
+	if (others_have_put_rows(load, load->first_granted) ||
+		(pgBufferUsage.local_blks_read != load->blocks_read &&
+		 !localbuf_discard_from(load->rel, load->first_granted, false)))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("blocks of relation \"%s\" have been used by something other than the load that added them",
+						RelationGetRelationName(load->rel)),
+				 errhint("Set parallel_temp.fast_load to off for this statement.")));
+	load->first_granted = InvalidBlockNumber;
+}
+
+/*
  * The file has blocks that were not used.  Cut them off; where a scan may come to
  * them they stay, empty, for the server's own path to use.
  */
@@ -414,6 +534,8 @@ fastload_hand_back(FastLoad *load, bool thaw)
 	BlockNumber target = load->page != NULL ? load->block : load->next_block - 1;
 
 	Assert(load->state < LOAD_HANDED_BACK);
+	fastload_settle(load, true);
+	forget_granted_blocks(load);
 	close_page(load, true);
 	write_batch(load);
 	give_back_blocks(load, thaw && load->scanned);
@@ -464,13 +586,14 @@ fastload_abandon(FastLoad *load)
 {
 	SMgrRelation reln;
 
+	fastload_settle(load, false);
 	if (load->state >= LOAD_HANDED_BACK || load->next_block == 0 || proc_exit_inprogress ||
 		others_have_put_rows(load, load->old_length) || unused_blocks_are_read(load))
 		return;
 	close_page(load, true);
 	reln = RelationGetSmgr(load->rel);
 	if (load->old_length > 0 && !load->scanned && !load->rel->rd_rel->relhasindex &&
-		localbuf_discard_from(load->rel, load->old_length))
+		localbuf_discard_from(load->rel, load->old_length, true))
 		relfile_cut_quietly(reln, load->file_length, Max(load->batch_pages, 1), load->old_length);
 	else if (load->batch == NULL && load->file_length > load->next_block)
 		relfile_cut_quietly(reln, load->file_length, 0, load->next_block);
