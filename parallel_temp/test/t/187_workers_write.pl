@@ -62,13 +62,16 @@ CREATE FUNCTION odd_headers(relation text) RETURNS bigint LANGUAGE sql AS \$\$
 	SELECT count(*) FROM generate_series(0, pg_relation_size(relation) / 8192 - 1) block, heap_page_items(get_raw_page(relation, block::int)) item
 		WHERE item.lp_flags <> 1 OR item.t_ctid IS DISTINCT FROM format('(%s,%s)', block, item.lp)::tid OR item.t_xmax <> '0' OR item.t_infomask & 2048 = 0;
 \$\$;
--- in a worker: wait a little now and then, so that grants wait, too; in the leader: do something
+-- In a worker: wait each time that half a ring is full, or more; in the leader: do something, and wait less, so that
+-- blocks are granted while the worker waits.
 CREATE FUNCTION meanwhile(i int, every int, what text) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS \$\$
 BEGIN
 	IF pg_backend_pid()::text <> current_setting('my.pid') THEN
-		IF i % 40 = 0 THEN PERFORM pg_sleep(0.0005); END IF;
+		IF i % 450 = 0 THEN PERFORM pg_sleep(0.005); END IF;
 	ELSIF i % every = 0 THEN
 		EXECUTE what;
+	ELSIF i % 20 = 0 THEN
+		PERFORM pg_sleep(0.0005);
 	END IF;
 	RETURN i;
 END \$\$;
