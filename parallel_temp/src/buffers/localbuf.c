@@ -159,7 +159,7 @@ localbuf_holds_from(Relation rel, BlockNumber block)
 }
 
 bool
-localbuf_discard_from(Relation rel, BlockNumber block, bool dirty)
+localbuf_discard_from(Relation rel, BlockNumber block)
 {
 	bool		found = false;
 
@@ -170,7 +170,7 @@ localbuf_discard_from(Relation rel, BlockNumber block, bool dirty)
 		if (!(BufStateRead_compat(desc) & BM_TAG_VALID) || desc->tag.blockNum < block ||
 			BufTagGetForkNum_compat(&desc->tag) != MAIN_FORKNUM || !tag_is_of(&desc->tag, &rel, 1))
 			continue;
-		if (LocalRefCount[i] != 0 || (!dirty && (BufStateRead_compat(desc) & BM_DIRTY)))
+		if (LocalRefCount[i] != 0)
 			return false;
 		LocalBufferWaitIO_compat(desc);
 		found = true;

@@ -92,10 +92,9 @@ extern bool localbuf_holds_from(Relation rel, BlockNumber block);
 
 /*
  * Take the main fork's pages at and behind this block out of the buffers without
- * writing them.  False, and nothing is done, if one of them is in use, or if one is
- * dirty and "dirty" does not allow that.
+ * writing them.  False, and nothing is done, if one of them is in use.
  */
-extern bool localbuf_discard_from(Relation rel, BlockNumber block, bool dirty);
+extern bool localbuf_discard_from(Relation rel, BlockNumber block);
 
 /*
  * Mark every resident page of the relation's main fork dirty.  Returns how many

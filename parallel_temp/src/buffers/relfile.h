@@ -51,19 +51,11 @@ extern bool relfile_write_run(RelFile *file, RelFileLocator_compat locator, Fork
 							  void **pages, int n, int elevel);
 extern bool relfile_close(RelFile *file, int elevel);
 
-/*
- * Write n finished pages (checksums are set here) over neighbouring blocks of the main
- * fork, which lie in one segment and are there already.  For the session that owns the
- * relation, and for its workers: nothing is asked of the storage manager.  An ERROR if
- * the file does not have these blocks.
- */
-extern void relfile_fill(RelFile *file, RelFileLocator_compat locator, BlockNumber first, void **pages, int n);
-
 /* How many blocks from "from" on lie in the same segment file. */
 extern BlockNumber relfile_room_in_segment(BlockNumber from);
 
 /*
- * The next three change the main fork's length, by numbers that the caller has kept
+ * The next ones change the main fork's length, by numbers that the caller has kept
  * since it looked: who else has changed it meanwhile (a function in C that puts rows
  * without a plan) would lose what he wrote.  Each checks the length first, and that
  * is an ERROR.
@@ -82,9 +74,20 @@ extern PGDLLEXPORT bool relfile_extend(SMgrRelation reln, BlockNumber from, Bloc
 
 /*
  * Append n finished pages (checksums are set here) at block "first", where the main
- * fork ends; "again" if an attempt has failed, for some of them may be there then.
+ * fork ends.  After an attempt that failed, up to "extra" blocks may be there already.
  */
-extern PGDLLEXPORT void relfile_append(SMgrRelation reln, BlockNumber first, char *pages, int n, bool again);
+extern PGDLLEXPORT void relfile_append(SMgrRelation reln, BlockNumber first, char *pages, int n, BlockNumber extra);
+
+/*
+ * The same in a parallel worker, without the storage manager, whose idea of the file is
+ * the leader's: n pages at block "first", where the main fork ends, all in one segment
+ * file, which is made if they are its first ones.  *file stays open for the next run.
+ */
+extern PGDLLEXPORT void relfile_append_in_worker(RelFile *file, RelFileLocator_compat locator, BlockNumber first,
+												 void **pages, int n);
+
+/* Others have changed the main fork's length: the storage manager forgets it. */
+extern void relfile_forget_length(SMgrRelation reln);
 
 /* Cut blocks behind "to", all of which lie in the last segment file, from a fork that has "from" of them. */
 extern void relfile_cut(SMgrRelation reln, BlockNumber from, BlockNumber to);

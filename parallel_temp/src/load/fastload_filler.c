@@ -7,9 +7,8 @@
  * table (plan_fill.c puts it there).  In a worker it forms the rows of its child on
  * heap pages in shared memory, and whole pages go to the leader (fastload_gather.c):
  * no row is copied into a queue, read from it and formed again by the one process
- * that has everything else to do as well.  Once pages go straight to the file the leader
- * does not even take them: it grants blocks for those that wait, and the worker writes
- * them, between two pages or where it waits for room.  Rows that only the leader can put away, which are
+ * that has everything else to do as well.  Once pages go straight to the file, the worker
+ * appends them to it, half a ring or more at once.  Rows that only the leader can put away, which are
  * those to be toasted and those that break a NOT NULL constraint, pass by.  In the
  * leader itself all rows do.
  *
@@ -19,10 +18,8 @@
  *
  * What must hold.  A worker waits for room in its ring only, never for another
  * worker: as with the server's queues, a leader that reads all rings while it waits
- * cannot wait for ever.  A leader that ends early says so (closed).  A worker writes
- * to the file only what it has got by compare-and-swap from GRANT_GIVEN, and leaves
- * GRANT_WRITING without a look at interrupts, also with an error: the leader may wait
- * for that.
+ * cannot wait for ever.  It holds the lock on the file's end for no longer than a write
+ * takes, and no error leaves it locked.  A leader that ends early says so (closed).
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -40,7 +37,6 @@
 #include "utils/builtins.h"
 #include "utils/rel.h"
 
-#include "buffers/relfile.h"
 #include "compat_executor.h"
 #include "load/fastload_pages.h"
 
@@ -75,95 +71,91 @@ wake_leader(PageFiller *filler)
 static inline uint64
 pages_waiting(PageFiller *filler)
 {
-	return filler->filled - Max(pg_atomic_read_u64(&filler->ring->taken), filler->written);
+	return filler->filled - ring_first(filler->ring);
+}
+
+static inline bool
+may_append(PageFiller *filler)
+{
+	return pg_atomic_read_u32(&filler->shared->end.open) != 0;
 }
 
 /*
- * The page being filled is the leader's from now on.  He is woken now and then: once he
- * grants blocks, not before he would.
+ * The page being filled is complete.  The leader is woken now and then, if it is for him.
  */
 static void
 hand_over(PageFiller *filler, bool full)
 {
-	uint64		waiting;
-
 	if (!full)
 		pg_atomic_write_u64(&filler->ring->unfinished, filler->filled);
 	pg_write_barrier();
 	pg_atomic_write_u64(&filler->ring->filled, ++filler->filled);
 	filler->load.page = NULL;
-	waiting = pages_waiting(filler);
-	if (waiting % WAKE_PAGES == 0 && (waiting >= GRANT_PAGES || filler->written == 0))
+	if (!may_append(filler) && pages_waiting(filler) % WAKE_PAGES == 0)
 		wake_leader(filler);
 }
 
 static void
-writing_context(void *arg)
+append_context(void *arg)
 {
 	errcontext("writing pages of temporary table \"%s\"", NameStr(((FillShared *) arg)->relname));
 }
 
 /*
- * Write the pages that the leader has granted blocks for, if there are any.
+ * Append pages to the file, if so many wait and this worker may.
  */
 static void
-serve_grant(PageFiller *filler)
+append_pages(PageFiller *filler, uint64 enough)
 {
+	FillShared *shared = filler->shared;
 	PageRing   *ring = filler->ring;
-	uint32		state = GRANT_GIVEN;
-	uint64		first;
 	Page		pages[RING_PAGES];
+	uint64		first;
+	uint64		rows = 0;
+	int			n = 0;
 	ErrorContextCallback context;
 	MemoryContext old;
 
-	if (likely(pg_atomic_read_u32(&ring->grant) != GRANT_GIVEN) ||
-		!pg_atomic_compare_exchange_u32(&ring->grant, &state, GRANT_WRITING))
+	if (pages_waiting(filler) < enough || !may_append(filler) || !fastload_end_lock(&shared->end))
 		return;
-	first = pg_atomic_read_u64(&ring->taken);
-	for (int i = 0; i < ring->grant_pages; i++)
-		pages[i] = ring_page(filler->shared, ParallelWorkerNumber, first + i);
 
-	context.callback = writing_context;
-	context.arg = filler->shared;
-	context.previous = error_context_stack;
-	error_context_stack = &context;
-	/* the file stays open, and has a path */
-	old = MemoryContextSwitchTo(filler->css.ss.ps.state->es_query_cxt);
-	PG_TRY();
+	/* the leader takes none of them now */
+	first = ring_first(ring);
+	for (uint64 page = first; page < filler->filled; page++)
+		pages[n++] = ring_page(shared, ParallelWorkerNumber, page);
+	if (n > 0)
 	{
-		fastload_write_granted(&filler->file, filler->shared->locator, ring->grant_block,
-							   pages, ring->grant_pages, ring->grant_frozen);
-	}
-	PG_CATCH();
-	{
-		pg_memory_barrier();
-		pg_atomic_write_u32(&ring->grant, GRANT_FAILED);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(old);
-	error_context_stack = context.previous;
+		context.callback = append_context;
+		context.arg = shared;
+		context.previous = error_context_stack;
+		error_context_stack = &context;
+		/* the file stays open, and has a path */
+		old = MemoryContextSwitchTo(filler->css.ss.ps.state->es_query_cxt);
+		n = fastload_end_append(&shared->end, &filler->file, shared->locator, pages, n, &rows);
+		MemoryContextSwitchTo(old);
+		error_context_stack = context.previous;
 
-	filler->written = first + ring->grant_pages;
-	pg_memory_barrier();
-	pg_atomic_write_u32(&ring->grant, GRANT_WRITTEN);
-	if (pages_waiting(filler) >= GRANT_PAGES)
+		pg_atomic_write_u64(&ring->written, first + n);
+		pg_atomic_write_u64(&ring->appended_rows, pg_atomic_read_u64(&ring->appended_rows) + rows);
+		pg_write_barrier();
+		pg_atomic_write_u64(&ring->appended_pages, pg_atomic_read_u64(&ring->appended_pages) + n);
+	}
+	fastload_end_unlock(&shared->end);
+	if (++filler->appends % WAKE_APPENDS == 0)
 		wake_leader(filler);
 }
 
 /*
- * There are no more rows.  A leader who sees the last page sees that this is the end, too,
- * and grants no blocks for it; a grant that he gave before is served here, or he takes it
- * back.
+ * There are no more rows.  What is left now is the leader's.
  */
 static void
 hand_over_last(PageFiller *filler)
 {
+	append_pages(filler, 1);
+	pg_write_barrier();
 	pg_atomic_write_u32(&filler->ring->ended, 1);
 	if (filler->load.page != NULL)
 		hand_over(filler, false);
-	pg_memory_barrier();
-	serve_grant(filler);
 	wake_leader(filler);
 }
 
@@ -177,7 +169,7 @@ filler_next_page(FastLoad *load)
 
 	if (load->page != NULL)
 		hand_over(filler, true);
-	serve_grant(filler);
+	append_pages(filler, APPEND_PAGES);
 	while (pages_waiting(filler) >= RING_PAGES)
 	{
 		/* what is put on pages from now on is thrown away */
@@ -190,7 +182,7 @@ filler_next_page(FastLoad *load)
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH, 0, PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
-		serve_grant(filler);
+		append_pages(filler, APPEND_PAGES);
 	}
 	pg_memory_barrier();
 	load->page = (Page) (filler->ring_pages + (Size) (filler->filled % RING_PAGES) * BLCKSZ);
@@ -278,8 +270,7 @@ filler_begin(CustomScanState *node, EState *estate, int eflags)
 }
 
 /*
- * The leader takes no more pages: workers that wait for room go on, and end.  What they
- * put where pages lay that wait is settled before.
+ * The leader takes no more pages: workers that wait for room go on, and end.
  */
 static void
 close_rings(PageFiller *filler)
@@ -288,11 +279,12 @@ close_rings(PageFiller *filler)
 
 	if (shared == NULL || IsParallelWorker())
 		return;
-	if (filler->fill != NULL && filler->fill->load != NULL)
-		fastload_settle(filler->fill->load, true);
 	filler->shared = NULL;
 	if (!shared->active)
 		return;
+	/* its lock is in memory that is about to go */
+	if (filler->fill != NULL && filler->fill->load != NULL)
+		fastload_close_end(filler->fill->load);
 	pg_atomic_write_u32(&shared->closed, 1);
 	pg_memory_barrier();
 	for (int i = 0; i < filler->nrings; i++)
@@ -363,6 +355,7 @@ static void
 clear_rings(PageFiller *filler)
 {
 	pg_atomic_write_u32(&filler->shared->closed, 0);
+	pg_atomic_write_u32(&filler->shared->end.open, 0);
 	for (int i = 0; i < filler->nrings; i++)
 	{
 		PageRing   *ring = page_ring(filler->shared, i);
@@ -371,9 +364,11 @@ clear_rings(PageFiller *filler)
 		pg_atomic_write_u64(&ring->filled, 0);
 		pg_atomic_write_u64(&ring->unfinished, PG_UINT64_MAX);
 		pg_atomic_write_u64(&ring->rows, 0);
+		pg_atomic_write_u64(&ring->written, 0);
+		pg_atomic_write_u64(&ring->appended_pages, 0);
+		pg_atomic_write_u64(&ring->appended_rows, 0);
 		pg_atomic_write_u32(&ring->ended, 0);
 		pg_atomic_write_u64(&ring->taken, 0);
-		pg_atomic_write_u32(&ring->grant, GRANT_NONE);
 	}
 }
 
@@ -387,6 +382,7 @@ filler_initialize_dsm(CustomScanState *node, ParallelContext *pcxt, void *coordi
 
 	memset(shared, 0, sizeof(FillShared));
 	pg_atomic_init_u32(&shared->closed, 0);
+	fastload_end_init(&shared->end);
 	filler->shared = shared;
 	if (filler->fill == NULL)
 		return;
@@ -411,9 +407,11 @@ filler_initialize_dsm(CustomScanState *node, ParallelContext *pcxt, void *coordi
 		pg_atomic_init_u64(&ring->filled, 0);
 		pg_atomic_init_u64(&ring->unfinished, 0);
 		pg_atomic_init_u64(&ring->rows, 0);
+		pg_atomic_init_u64(&ring->written, 0);
+		pg_atomic_init_u64(&ring->appended_pages, 0);
+		pg_atomic_init_u64(&ring->appended_rows, 0);
 		pg_atomic_init_u32(&ring->ended, 0);
 		pg_atomic_init_u64(&ring->taken, 0);
-		pg_atomic_init_u32(&ring->grant, GRANT_NONE);
 	}
 	clear_rings(filler);
 	shared->active = true;

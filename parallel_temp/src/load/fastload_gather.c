@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * fastload_gather.c
- *	  The leader takes pages that its parallel workers have filled, or has them written.
+ *	  The leader takes pages that its parallel workers have filled, or lets them write.
  *
  * Rows of a parallel query reach the leader through the server's queues, one at a
  * time.  Where the node "Temp Load" is below the Gather (fastload_filler.c), workers
@@ -12,12 +12,10 @@
  * to raise what errors they had.
  *
  * A page goes into the table as it is while the load is the bulk writer's: at first by
- * fastload_take_page(), which copies it.  When pages go straight to the file and half a
- * ring of them waits, the worker is granted blocks for them instead, and writes them
- * (fastload_filler.c).  The leader has counted them by then, and touches no row of them.
- * A worker has at most one grant.  Those that are not served yet when somebody is to look
- * at the table, or the file is to change otherwise, are settled: taken back, and written
- * by the leader, or waited for where the worker is writing.
+ * fastload_take_page(), which copies it.  When pages go straight to the file, its end is
+ * opened to the workers, who append theirs (fastload_filler.c), and the leader only
+ * counts them, until somebody is to look at the table or the load ends: the end is
+ * closed then.  What a worker leaves in its ring is taken here.
  *
  * Before the load begins, after the load was handed back, and where a page is not full, it
  * is taken apart: its rows come out of the Gather one by one, and whatever is
@@ -134,10 +132,10 @@ may_take(const PageFiller *filler)
 }
 
 static void
-done_with_pages(PageRing *ring, int pages)
+done_with_page(PageRing *ring, uint64 page)
 {
 	pg_memory_barrier();
-	pg_atomic_write_u64(&ring->taken, pg_atomic_read_u64(&ring->taken) + pages);
+	pg_atomic_write_u64(&ring->taken, page + 1);
 }
 
 /*
@@ -154,191 +152,96 @@ count_rows(PageFiller *filler, uint64 rows)
 		gather->ps.state->es_processed += rows;
 }
 
-/* ---- grants -------------------------------------------------------------------- */
-
 /*
- * The leader has a grant that the worker will not serve any more.
+ * Count what a worker has appended.  (The load has counted it, or will: follow_end().)
  */
 static void
-write_granted(PageFiller *filler, int i)
+count_appended(PageFiller *filler, int i)
 {
 	PageRing   *ring = page_ring(filler->shared, i);
-	RelFile		file = RELFILE_NONE;
-	Page		pages[RING_PAGES];
+	uint64		pages = pg_atomic_read_u64(&ring->appended_pages) - filler->counted_pages[i];
+	uint64		rows;
 
-	for (int j = 0; j < ring->grant_pages; j++)
-		pages[j] = ring_page(filler->shared, i, pg_atomic_read_u64(&ring->taken) + j);
-	fastload_write_granted(&file, filler->shared->locator, ring->grant_block, pages, ring->grant_pages, ring->grant_frozen);
-	relfile_close(&file, ERROR);
-}
-
-static void
-end_grant(PageRing *ring)
-{
-	done_with_pages(ring, ring->grant_pages);
-	pg_atomic_write_u32(&ring->grant, GRANT_NONE);
-}
-
-/*
- * A grant ends now.  Without "write" (after an error) the pages may be left unwritten,
- * and then it stays revoked.
- */
-static void
-settle_ring(PageFiller *filler, int i, bool write)
-{
-	PageRing   *ring = page_ring(filler->shared, i);
-
-	for (;;)
-	{
-		uint32		state = pg_atomic_read_u32(&ring->grant);
-
-		if (state == GRANT_GIVEN)
-		{
-			if (!pg_atomic_compare_exchange_u32(&ring->grant, &state, GRANT_REVOKED))
-				continue;
-			state = GRANT_REVOKED;
-		}
-		pg_memory_barrier();
-		switch ((GrantState) state)
-		{
-			case GRANT_WRITING:
-				/* no more than one write to the file, whatever happens */
-				pg_usleep(50);
-				continue;
-			case GRANT_FAILED:
-			case GRANT_REVOKED:
-				if (!write)
-					return;
-				write_granted(filler, i);
-				break;
-			case GRANT_WRITTEN:
-				fastload_filled_pages.written += ring->grant_pages;
-				break;
-			case GRANT_GIVEN:
-			case GRANT_NONE:
-				return;
-		}
-		end_grant(ring);
-		SetLatch(&ring->worker->procLatch);
+	if (likely(pages == 0))
 		return;
-	}
-}
-
-/* For fastload_settle(). */
-static void
-settle_rings(void *owner, bool write)
-{
-	PageFiller *filler = owner;
-
-	for (int i = 0; filler->shared != NULL && i < filler->nrings; i++)
-		settle_ring(filler, i, write);
-}
-
-/*
- * Is a ring's next page the leader's?  "ended" says that the worker serves no more grants, but for one
- * that it may be at.
- */
-static bool
-no_grant_is_left(PageFiller *filler, int i, bool ended)
-{
-	switch ((GrantState) pg_atomic_read_u32(&page_ring(filler->shared, i)->grant))
-	{
-		case GRANT_NONE:
-			return true;
-		case GRANT_WRITING:
-			return false;
-		case GRANT_WRITTEN:
-			settle_ring(filler, i, true);
-			return true;
-		case GRANT_GIVEN:
-		case GRANT_FAILED:
-		case GRANT_REVOKED:
-			break;
-	}
-	if (!ended)
-		return false;
-	settle_ring(filler, i, true);
-	return true;
-}
-
-/*
- * Grant blocks for a ring's next pages, which are full, as many as one segment file
- * takes.  False if the leader has to take them.
- */
-static bool
-grant_blocks(PageFiller *filler, int i, uint64 waiting)
-{
-	FastLoad   *load = filler->fill->load;
-	PageRing   *ring = page_ring(filler->shared, i);
-	uint64		taken = pg_atomic_read_u64(&ring->taken);
-	int			pages = (int) Min(waiting, RING_PAGES);
-	BlockNumber block = fastload_grant(load, &pages);
-	uint64		rows = 0;
-
-	if (block == InvalidBlockNumber)
-		return false;
-	Assert(taken + pages <= pg_atomic_read_u64(&ring->unfinished));
-	for (int j = 0; j < pages; j++)
-		rows += PageGetMaxOffsetNumber(ring_page(filler->shared, i, taken + j));
-	load->tuples += rows;
-	count_rows(filler, rows);
+	pg_read_barrier();
+	rows = pg_atomic_read_u64(&ring->appended_rows) - filler->counted_rows[i];
+	filler->counted_pages[i] += pages;
+	filler->counted_rows[i] += rows;
 	filler->pages[i] += pages;
 	fastload_filled_pages.filled += pages;
-
-	load->settle = settle_rings;
-	load->settle_owner = filler;
-	ring->grant_pages = pages;
-	ring->grant_block = block;
-	ring->grant_frozen = load->frozen;
-	pg_memory_barrier();
-	pg_atomic_write_u32(&ring->grant, GRANT_GIVEN);
-	SetLatch(&ring->worker->procLatch);
-	return true;
+	fastload_filled_pages.written += pages;
+	count_rows(filler, rows);
+	if (may_take(filler))
+		fastload_count_written(filler->fill->load, pages);
 }
 
-/* ---- all rings ------------------------------------------------------------------- */
+/*
+ * Workers append their pages while that is possible.
+ */
+static void
+open_or_close_end(PageFiller *filler)
+{
+	FastLoad   *load = filler->fill->load;
+
+	if (load->end != NULL)
+	{
+		if (unlikely(load->end->failed))
+			fastload_close_end(load);
+	}
+	else if (fastload_is_at_file(load))
+	{
+		fastload_open_end(load, &filler->shared->end);
+		for (int i = 0; i < filler->nrings; i++)
+		{
+			PageRing   *ring = page_ring(filler->shared, i);
+
+			if (pg_atomic_read_u64(&ring->filled) > 0)
+			{
+				pg_read_barrier();
+				SetLatch(&ring->worker->procLatch);
+			}
+		}
+	}
+}
 
 /*
- * Take the pages that are waiting, or have them written, until there is one that has to
- * be taken apart.  True if there were any.  "all_ended": there are no workers any more.
+ * Take the pages that are waiting and are not the workers' to write, until there is one
+ * that has to be taken apart.  True if there were any.  "all_ended": there are no workers
+ * any more.
  */
 static bool
 take_pages(PageFiller *filler, bool all_ended)
 {
 	bool		found = false;
+	bool		appended = false;
 
+	if (may_take(filler))
+	{
+		open_or_close_end(filler);
+		appended = filler->fill->load->end != NULL && !all_ended;
+	}
 	for (int i = 0; i < filler->nrings; i++)
 	{
 		PageRing   *ring = page_ring(filler->shared, i);
-		uint64		taken = pg_atomic_read_u64(&ring->taken);
 		uint64		filled = pg_atomic_read_u64(&ring->filled);
-		bool		ended;
+		uint64		taken;
 
-		if (likely(taken == filled))
-			continue;
 		pg_read_barrier();
-		ended = all_ended || pg_atomic_read_u32(&ring->ended) != 0;
-		if (!no_grant_is_left(filler, i, ended))
-			continue;
-		taken = pg_atomic_read_u64(&ring->taken);
-
-		/* who has ended leaves less than a ring, and nobody to write it */
-		if (!ended && may_take(filler) && fastload_is_at_file(filler->fill->load))
+		if (appended && pg_atomic_read_u32(&ring->ended) == 0)
 		{
-			if (filled - taken < GRANT_PAGES)
-				continue;
-			CHECK_FOR_INTERRUPTS();
-			if (grant_blocks(filler, i, filled - taken))
-			{
-				found = true;
-				continue;
-			}
+			count_appended(filler, i);
+			continue;
 		}
+		pg_read_barrier();
+		count_appended(filler, i);
+		taken = ring_first(ring);
+		if (likely(taken >= filled))
+			continue;
+		found = true;
 		for (; taken < filled; taken++)
 		{
 			Page		page = ring_page(filler->shared, i, taken);
-
-			found = true;
 
 			CHECK_FOR_INTERRUPTS();
 			if (taken == pg_atomic_read_u64(&ring->unfinished) || !may_take(filler))
@@ -352,7 +255,7 @@ take_pages(PageFiller *filler, bool all_ended)
 			count_rows(filler, PageGetMaxOffsetNumber(page));
 			filler->pages[i]++;
 			fastload_filled_pages.filled++;
-			done_with_pages(ring, 1);
+			done_with_page(ring, taken);
 		}
 		SetLatch(&ring->worker->procLatch);
 	}
@@ -366,7 +269,7 @@ static TupleTableSlot *
 next_row_apart(PageFiller *filler)
 {
 	PageRing   *ring = page_ring(filler->shared, filler->apart);
-	uint64		taken = pg_atomic_read_u64(&ring->taken);
+	uint64		taken = ring_first(ring);
 	Page		page = ring_page(filler->shared, filler->apart, taken);
 
 	if (filler->apart_row < PageGetMaxOffsetNumber(page))
@@ -381,7 +284,7 @@ next_row_apart(PageFiller *filler)
 	}
 	ExecClearTuple(filler->apart_slot);
 	filler->apart = -1;
-	done_with_pages(ring, 1);
+	done_with_page(ring, taken);
 	SetLatch(&ring->worker->procLatch);
 	return NULL;
 }
@@ -477,6 +380,8 @@ start_workers(PageFiller *filler)
 
 		filler->rows = slot != NULL ? 1 : 0;
 		filler->pages = palloc0(sizeof(uint64) * Max(filler->nrings, 1));
+		filler->counted_pages = palloc0(sizeof(uint64) * Max(filler->nrings, 1));
+		filler->counted_rows = palloc0(sizeof(uint64) * Max(filler->nrings, 1));
 		filler->apart_slot = ExecInitExtraTupleSlot(estate, ExecGetResultType(&filler->css.ss.ps), &TTSOpsHeapTuple);
 		MemoryContextSwitchTo(old);
 	}

@@ -9,16 +9,16 @@
  * grows in large steps and is not written.  All further pages are filled in a
  * private batch of 256 kB and written to the file once, past its end; they reach
  * local buffers when somebody reads them.  Pages that parallel workers have filled
- * (fastload_gather.c) are copied in between, each as the table's next block; once
- * pages go to the file, workers are granted blocks in it and write them themselves.
- * Such blocks are in front of those of the batch, whose pages learn their numbers when
- * they are written.
+ * (fastload_gather.c) are copied in between, each as the table's next block; once pages
+ * go to the file, workers append theirs by themselves.  Then the file's end is shared,
+ * whoever has its lock appends whole runs there, and a page learns its block when it is
+ * written.
  *
- * What must hold.  Between two calls every row is either on a local buffer, in the
- * file, in the batch, or on a page whose block is granted: whoever may look at the
- * table before the load ends must have fastload_hand_back() called first (fastload.c
- * sees to it).  Nobody else adds blocks to the table while the load runs; each batch
- * and each grant check that.  No worker writes once grants are settled.  At most one pin is
+ * What must hold.  Between two calls every row is either on a local buffer, or in
+ * the batch: whoever may look at the table before the load ends must have
+ * fastload_hand_back() called first (fastload.c sees to it).  Nobody else adds blocks
+ * to the table while the load runs; each batch, and each run of a worker's, checks
+ * that.  No worker appends once the end is closed.  At most one pin is
  * held, by the resource owner that was current at the beginning.  An ERROR leaves
  * whole pages behind, whose rows belong to an aborted transaction, and perhaps
  * empty pages at the end of the file: what the server's own path leaves too.
@@ -38,6 +38,7 @@
 #include "storage/bufmgr.h"
 #include "storage/freespace.h"
 #include "storage/ipc.h"
+#include "storage/lwlock.h"
 
 #include "buffers/localbuf.h"
 #include "buffers/relfile.h"
@@ -48,8 +49,8 @@
 /* Pages of one write to the file: 256 kB stay in the processor's cache. */
 #define BATCH_PAGES (256 * 1024 / BLCKSZ)
 
-/* A RAM tablespace's limit is looked at again after so many batches: 16 MB. */
-#define CHECK_ROOM_BATCHES 64
+/* A RAM tablespace's limit is looked at again after so many pages: 16 MB. */
+#define CHECK_ROOM_PAGES (16 * 1024 * 1024 / BLCKSZ)
 
 /* The file grows by at most this many blocks at once. */
 #define MAX_STEP 512
@@ -101,7 +102,6 @@ fastload_begin(Relation rel, CommandId cid, bool frozen, MemoryContext context)
 	load->first_block = load->old_length;
 	load->next_block = load->old_length;
 	load->file_length = load->first_block;
-	load->first_granted = InvalidBlockNumber;
 	load->step = 1;
 	load->blocks_read = pgBufferUsage.local_blks_read;
 
@@ -263,13 +263,6 @@ fastload_take_page(FastLoad *load, Page filled)
 	load->taken_pages++;
 }
 
-/* Is the page being filled in the batch? */
-static inline bool
-open_page_in_batch(const FastLoad *load)
-{
-	return load->page != NULL && !BufferIsValid(load->buffer);
-}
-
 /*
  * The batch is about to be written, and has the page being filled, which is not for
  * the file yet: it becomes the last one.
@@ -293,9 +286,9 @@ move_open_page_last(FastLoad *load)
 
 /*
  * A page of the batch is written as this block.  Its rows may think of another one: pages
- * change places, and blocks that are granted come in between.  Numbers only grow while a
- * page is filled, so that of its first row is the one to look at; where a page went
- * back, that has another number, too.
+ * change places, and workers append in between.  While a page is filled, numbers only
+ * grow, so that of its first row is the one to look at.  (What changes places with the
+ * page being filled was taken, and all its rows have the same number.)
  */
 static void
 number_page(Page page, BlockNumber block)
@@ -309,80 +302,166 @@ number_page(Page page, BlockNumber block)
 		set_block(page, block, false);
 }
 
+/* ---- an end of the file that is shared ------------------------------------- */
+
+/* Is the page being filled in the batch? */
+static inline bool
+open_page_in_batch(const FastLoad *load)
+{
+	return load->page != NULL && !BufferIsValid(load->buffer);
+}
+
 /*
- * Another 256 kB or less are about to be written: look at a RAM tablespace's limit now
- * and then.
+ * The leader has the lock, and learns what workers have appended.
  */
 static void
-count_batch(FastLoad *load)
+follow_end(FastLoad *load)
 {
-	if (++load->batches % CHECK_ROOM_BATCHES == 0)
+	FastLoadEnd *end = load->end;
+	BlockNumber added = end->length - load->file_length;
+
+	Assert(load->state == LOAD_TO_FILE && end->length >= load->file_length);
+	load->file_length = end->length;
+	load->next_block = load->file_length + load->batch_pages;
+	if (open_page_in_batch(load))
+		load->block = load->file_length + (((char *) load->page - load->batch) / BLCKSZ);
+	load->file_pages += added;
+	load->taken_pages += added;
+	load->tuples += end->rows;
+	end->rows = 0;
+	pgBufferUsage.local_blks_written += added;
+	if (end->failed)
+		load->batch_failed = true;
+}
+
+/*
+ * From now on workers may append pages: these are the load's own until then, and when
+ * the end is closed.
+ */
+void
+fastload_open_end(FastLoad *load, FastLoadEnd *end)
+{
+	Assert(fastload_is_at_file(load) && load->end == NULL);
+	LWLockAcquire(&end->lock, LW_EXCLUSIVE);
+	end->length = load->file_length;
+	end->frozen = load->frozen;
+	end->failed = false;
+	end->rows = 0;
+	pg_atomic_write_u32(&end->open, 1);
+	LWLockRelease(&end->lock);
+	load->end = end;
+}
+
+/*
+ * No worker appends from now on; what they have appended is counted.  Raises no error.
+ */
+void
+fastload_close_end(FastLoad *load)
+{
+	FastLoadEnd *end = load->end;
+
+	if (end == NULL)
+		return;
+	LWLockAcquire(&end->lock, LW_EXCLUSIVE);
+	pg_atomic_write_u32(&end->open, 0);
+	follow_end(load);
+	LWLockRelease(&end->lock);
+	load->end = NULL;
+	relfile_forget_length(RelationGetSmgr(load->rel));
+}
+
+void
+fastload_end_init(FastLoadEnd *end)
+{
+	/* what waits there waits for others that append, if to a file */
+	LWLockInitialize(&end->lock, LWTRANCHE_PARALLEL_APPEND);
+	pg_atomic_init_u32(&end->open, 0);
+}
+
+/*
+ * A worker wants to append.  False, without the lock, if it must not.
+ */
+bool
+fastload_end_lock(FastLoadEnd *end)
+{
+	LWLockAcquire(&end->lock, LW_EXCLUSIVE);
+	if (pg_atomic_read_u32(&end->open) != 0 && !end->failed)
+		return true;
+	LWLockRelease(&end->lock);
+	return false;
+}
+
+void
+fastload_end_unlock(FastLoadEnd *end)
+{
+	LWLockRelease(&end->lock);
+}
+
+/*
+ * What was written with the lock has failed.  It is given back before anybody hears of
+ * the error: the leader may be waiting for it, and does not listen meanwhile.
+ */
+static void
+end_failed(FastLoadEnd *end)
+{
+	end->failed = true;
+	HOLD_INTERRUPTS();			/* as they were before the error */
+	LWLockRelease(&end->lock);
+}
+
+static pg_noinline void
+append_or_fail(FastLoadEnd *end, RelFile *file, RelFileLocator_compat locator, Page *pages, int n)
+{
+	PG_TRY();
+	{
+		relfile_append_in_worker(file, locator, end->length, (void **) pages, n);
+	}
+	PG_CATCH();
+	{
+		end_failed(end);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}
+
+/*
+ * A worker that has the lock makes full pages of rows the table's next blocks, as many
+ * as fit into one segment file: the number is returned, and that of their rows is set.
+ */
+int
+fastload_end_append(FastLoadEnd *end, RelFile *file, RelFileLocator_compat locator, Page *pages, int n, uint64 *rows)
+{
+	n = Min(n, relfile_room_in_segment(end->length));
+	*rows = 0;
+	for (int i = 0; i < n; i++)
+	{
+		set_block(pages[i], end->length + i, end->frozen);
+		if (end->frozen)
+			PageSetAllVisible(pages[i]);
+		*rows += PageGetMaxOffsetNumber(pages[i]);
+	}
+	append_or_fail(end, file, locator, pages, n);
+	end->length += n;
+	end->rows += *rows;
+	return n;
+}
+
+/*
+ * So many pages more have been written, or are about to be: look at a RAM tablespace's
+ * limit now and then.
+ */
+void
+fastload_count_written(FastLoad *load, uint64 pages)
+{
+	load->unchecked += pages;
+	if (load->unchecked >= CHECK_ROOM_PAGES)
 	{
 		RamCheckRoom check = *(RamCheckRoom *) find_rendezvous_variable(RAM_CHECK_ROOM_VARIABLE);
 
+		load->unchecked = 0;
 		if (check)
 			check(load->rel->rd_rel->reltablespace);
 	}
-}
-
-/*
- * The table's next blocks, up to *pages of them and in one segment file, are for full
- * pages that somebody else writes (fastload_write_granted()).  The file gets its length
- * here, so that it has always the one that is known, and no write changes it.  Returns
- * the first block and sets *pages, or InvalidBlockNumber where the load has to write
- * the pages itself.  Nothing can fail after blocks are granted.
- */
-BlockNumber
-fastload_grant(FastLoad *load, int *pages)
-{
-	BlockNumber first = load->file_length;
-	int			n = Min(*pages, relfile_room_in_segment(first));
-
-	Assert(fastload_is_at_file(load) && load->next_block == load->file_length + load->batch_pages);
-	count_batch(load);
-	/* a full file system: whoever takes the pages says so */
-	if (!relfile_extend(RelationGetSmgr(load->rel), first, first + n, load->lazy_file))
-		return InvalidBlockNumber;
-	if (load->first_granted == InvalidBlockNumber)
-		load->first_granted = first;
-	load->file_length += n;
-	load->next_block += n;
-	if (open_page_in_batch(load))
-		load->block += n;
-	load->file_pages += n;
-	load->taken_pages += n;
-	pgBufferUsage.local_blks_written += n;
-	*pages = n;
-	return first;
-}
-
-/*
- * Make pages of rows that blocks were granted for the table's, and write them there: in
- * a worker, or in the leader whose worker did not.
- */
-void
-fastload_write_granted(RelFile *file, RelFileLocator_compat locator, BlockNumber first,
-					   Page *pages, int n, bool frozen)
-{
-	for (int i = 0; i < n; i++)
-	{
-		set_block(pages[i], first + i, frozen);
-		if (frozen)
-			PageSetAllVisible(pages[i]);
-	}
-	relfile_fill(file, locator, first, (void **) pages, n);
-}
-
-/*
- * No worker writes from now on.  With "write", all blocks that were granted have their
- * pages.
- */
-void
-fastload_settle(FastLoad *load, bool write)
-{
-	if (load->settle != NULL)
-		load->settle(load->settle_owner, write);
-	load->settle = NULL;
 }
 
 /*
@@ -415,10 +494,11 @@ close_page(FastLoad *load, bool last)
 }
 
 /*
- * Write the batch past the end of the file, but for the page being filled.
+ * Write the batch past the end of the file, which nobody else writes to, but for the page
+ * being filled.
  */
 static void
-write_batch(FastLoad *load)
+write_batch_at_end(FastLoad *load)
 {
 	SMgrRelation reln = RelationGetSmgr(load->rel);
 	int			pages = load->batch_pages;
@@ -431,8 +511,6 @@ write_batch(FastLoad *load)
 	}
 	if (pages == 0)
 		return;
-
-	count_batch(load);
 	for (int i = 0; i < pages; i++)
 		number_page((Page) (load->batch + (Size) i * BLCKSZ), load->file_length + i);
 
@@ -442,7 +520,7 @@ write_batch(FastLoad *load)
 	 */
 	again = load->batch_failed;
 	load->batch_failed = true;
-	relfile_append(reln, load->file_length, load->batch, pages, again);
+	relfile_append(reln, load->file_length, load->batch, pages, again ? BATCH_PAGES : 0);
 	load->batch_failed = false;
 	load->file_length += pages;
 	load->batch_pages -= pages;
@@ -451,6 +529,36 @@ write_batch(FastLoad *load)
 		memcpy(load->batch, load->page, BLCKSZ);
 		load->page = (Page) load->batch;
 	}
+}
+
+/*
+ * The same where workers may append as well.
+ */
+static void
+write_batch(FastLoad *load)
+{
+	FastLoadEnd *end = load->end;
+
+	fastload_count_written(load, load->batch_pages);
+	if (end == NULL)
+	{
+		write_batch_at_end(load);
+		return;
+	}
+	LWLockAcquire(&end->lock, LW_EXCLUSIVE);
+	PG_TRY();
+	{
+		follow_end(load);
+		write_batch_at_end(load);
+	}
+	PG_CATCH();
+	{
+		end_failed(end);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	end->length = load->file_length;
+	LWLockRelease(&end->lock);
 }
 
 /*
@@ -476,27 +584,6 @@ unused_blocks_are_read(FastLoad *load)
 	if (others_have_put_rows(load, load->next_block))
 		return true;
 	return pgBufferUsage.local_blks_read != load->blocks_read && localbuf_holds_from(load->rel, load->next_block);
-}
-
-/*
- * Blocks that were granted have been in the file, empty, before they were written.
- * Somebody may have read one then (see above): that copy goes.  Who has changed it, or
- * still holds it, has done what cannot be put right.
- */
-static void
-forget_granted_blocks(FastLoad *load)
-{
-	if (load->first_granted == InvalidBlockNumber)
-		return;
-	if (others_have_put_rows(load, load->first_granted) ||
-		(pgBufferUsage.local_blks_read != load->blocks_read &&
-		 !localbuf_discard_from(load->rel, load->first_granted, false)))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("blocks of relation \"%s\" have been used by something other than the load that added them",
-						RelationGetRelationName(load->rel)),
-				 errhint("Set parallel_temp.fast_load to off for this statement.")));
-	load->first_granted = InvalidBlockNumber;
 }
 
 /*
@@ -531,11 +618,11 @@ give_back_blocks(FastLoad *load, bool keep_length)
 void
 fastload_hand_back(FastLoad *load, bool thaw)
 {
-	BlockNumber target = load->page != NULL ? load->block : load->next_block - 1;
+	BlockNumber target;
 
 	Assert(load->state < LOAD_HANDED_BACK);
-	fastload_settle(load, true);
-	forget_granted_blocks(load);
+	fastload_close_end(load);
+	target = load->page != NULL ? load->block : load->next_block - 1;
 	close_page(load, true);
 	write_batch(load);
 	give_back_blocks(load, thaw && load->scanned);
@@ -586,15 +673,19 @@ fastload_abandon(FastLoad *load)
 {
 	SMgrRelation reln;
 
-	fastload_settle(load, false);
+	fastload_close_end(load);
 	if (load->state >= LOAD_HANDED_BACK || load->next_block == 0 || proc_exit_inprogress ||
 		others_have_put_rows(load, load->old_length) || unused_blocks_are_read(load))
 		return;
 	close_page(load, true);
 	reln = RelationGetSmgr(load->rel);
 	if (load->old_length > 0 && !load->scanned && !load->rel->rd_rel->relhasindex &&
-		localbuf_discard_from(load->rel, load->old_length, true))
-		relfile_cut_quietly(reln, load->file_length, Max(load->batch_pages, 1), load->old_length);
+		localbuf_discard_from(load->rel, load->old_length))
+	{
+		relfile_cut_quietly(reln, load->file_length, BATCH_PAGES, load->old_length);
+		/* where it has segments open that are empty now, it takes them for the end */
+		RelationCloseSmgr(load->rel);
+	}
 	else if (load->batch == NULL && load->file_length > load->next_block)
 		relfile_cut_quietly(reln, load->file_length, 0, load->next_block);
 }

@@ -45,8 +45,8 @@ INSERT INTO t SELECT i, repeat('x', 500), CASE WHEN i = 9000 THEN count_without_
 SELECT counted BETWEEN 50 AND 8999 AS some FROM t WHERE counted IS NOT NULL;
 SELECT count_without_plan('t');
 
--- In a load whose workers write pages: an empty copy of a block that was read too early hides no rows, and who puts rows there is
--- refused.  (The leader alone is told to do so.  A constant of type regclass would be a plan's that names the table.)
+-- The same where workers write pages: who reads them finds whole ones, and who puts rows there is refused.  (The leader alone does so.
+-- A plan with a constant of type regclass would name the table.)
 CREATE FUNCTION insert_without_plan(rel regclass, n integer) RETURNS void AS :'library' LANGUAGE C STRICT PARALLEL SAFE;
 CREATE FUNCTION meanwhile(i int, every int, what text) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
