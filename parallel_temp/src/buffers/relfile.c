@@ -12,8 +12,8 @@
  * of its own outside recovery, so it sees the result at its next lseek.
  *
  * Callers are the flush (localbuf_flush.c), the bulk writer (fastload_write.c), the
- * views, and workers that make files of their own, each in the session that owns the
- * relation.  A descriptor is closed by the transaction machinery if a call ends in
+ * views, workers that make files of their own, each in the session that owns the
+ * relation, and workers that append to their leader's.  A descriptor is closed by the transaction machinery if a call ends in
  * an ERROR.  Nothing is fsynced: files of temporary relations are removed after a
  * crash.
  *
@@ -102,7 +102,7 @@ relfile_close(RelFile *file, int elevel)
  * Make *file the open segment that holds this block.
  */
 static bool
-relfile_open(RelFile *file, RelFileLocator_compat locator, ForkNumber fork, BlockNumber block, int elevel)
+relfile_open(RelFile *file, RelFileLocator_compat locator, ForkNumber fork, BlockNumber block, int more_flags, int elevel)
 {
 	BlockNumber segment = block / ((BlockNumber) RELSEG_SIZE);
 
@@ -115,7 +115,7 @@ relfile_open(RelFile *file, RelFileLocator_compat locator, ForkNumber fork, Bloc
 	file->locator = locator;
 	file->fork = fork;
 	file->segment = segment;
-	file->fd = OpenTransientFile(file->path, O_RDWR | PG_BINARY);
+	file->fd = OpenTransientFile(file->path, O_RDWR | PG_BINARY | more_flags);
 	if (file->fd < 0)
 	{
 		int			saved_errno = errno;
@@ -143,7 +143,7 @@ relfile_write_run(RelFile *file, RelFileLocator_compat locator, ForkNumber fork,
 	ssize_t		written;
 
 	Assert(n > 0 && n <= PG_IOV_MAX && n <= relfile_room_in_segment(first));
-	if (!relfile_open(file, locator, fork, first, elevel))
+	if (!relfile_open(file, locator, fork, first, 0, elevel))
 		return false;
 	for (int i = 0; i < n; i++)
 	{
@@ -152,7 +152,10 @@ relfile_write_run(RelFile *file, RelFileLocator_compat locator, ForkNumber fork,
 	}
 	errno = 0;
 	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_WRITE);
-	written = pg_pwritev_with_retry(file->fd, iov, n, offset_in_segment(first));
+	do
+	{
+		written = pg_pwritev_with_retry(file->fd, iov, n, offset_in_segment(first));
+	} while (written < 0 && errno == EINTR);
 	pgstat_report_wait_end();
 	if (written != (ssize_t) n * BLCKSZ)
 	{
@@ -181,7 +184,7 @@ open_main_fork(SMgrRelation reln, BlockNumber block)
 {
 	RelFile		file = RELFILE_NONE;
 
-	relfile_open(&file, smgr_locator_compat(reln), MAIN_FORKNUM, block, ERROR);
+	relfile_open(&file, smgr_locator_compat(reln), MAIN_FORKNUM, block, 0, ERROR);
 	return file;
 }
 
@@ -192,7 +195,24 @@ static void
 close_main_fork(SMgrRelation reln, RelFile *file)
 {
 	relfile_close(file, ERROR);
+	relfile_forget_length(reln);
+}
+
+void
+relfile_forget_length(SMgrRelation reln)
+{
 	reln->smgr_cached_nblocks[MAIN_FORKNUM] = InvalidBlockNumber;
+}
+
+static void
+report_other_length(const char *path, BlockNumber length, BlockNumber expected)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_IN_USE),
+			 errmsg("file \"%s\" has %u blocks while %u are expected during a load",
+					path, length, expected),
+			 errdetail("Something other than the load has changed the table meanwhile, without a statement of its own."),
+			 errhint("Set parallel_temp.fast_load to off for this statement.")));
 }
 
 /*
@@ -204,12 +224,7 @@ check_length(SMgrRelation reln, BlockNumber expected, BlockNumber extra)
 	BlockNumber length = smgrnblocks(reln, MAIN_FORKNUM);
 
 	if (length < expected || length > expected + extra)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("file \"%s\" has %u blocks while %u are expected during a load",
-						smgr_path_compat(reln, MAIN_FORKNUM), length, expected),
-				 errdetail("Something other than the load has changed the table meanwhile, without a statement of its own."),
-				 errhint("Set parallel_temp.fast_load to off for this statement.")));
+		report_other_length(smgr_path_compat(reln, MAIN_FORKNUM), length, expected);
 }
 
 static void
@@ -226,13 +241,13 @@ report_cannot_extend(const char *path)
  * A relation has at most MaxBlockNumber + 1 blocks; the server's wording again.
  */
 static void
-check_block_number(SMgrRelation reln, BlockNumber first, BlockNumber n)
+check_block_number(RelFileLocator_compat locator, BlockNumber first, BlockNumber n)
 {
 	if ((uint64) first + n >= (uint64) MaxBlockNumber)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("cannot extend file \"%s\" beyond %u blocks",
-						smgr_path_compat(reln, MAIN_FORKNUM), MaxBlockNumber)));
+						relfile_path(locator, TempFileOwner_compat(), MAIN_FORKNUM, 0), MaxBlockNumber)));
 }
 
 /*
@@ -274,7 +289,7 @@ relfile_extend(SMgrRelation reln, BlockNumber from, BlockNumber to, bool lazy)
 	instr_time	start;
 
 	Assert(from < to && to - from <= relfile_room_in_segment(from));
-	check_block_number(reln, from, asked);
+	check_block_number(smgr_locator_compat(reln), from, asked);
 	check_length(reln, from, 0);
 
 	start = IoTimeStart_compat();
@@ -330,16 +345,15 @@ relfile_reserve(SMgrRelation reln, BlockNumber from, BlockNumber to)
 }
 
 void
-relfile_append(SMgrRelation reln, BlockNumber first, char *pages, int n, bool again)
+relfile_append(SMgrRelation reln, BlockNumber first, char *pages, int n, BlockNumber extra)
 {
 	instr_time	start;
 	BlockNumber block = first;
 	char	   *next = pages;
 	int			left = n;
 
-	check_block_number(reln, first, n);
-
-	check_length(reln, first, again ? n : 0);
+	check_block_number(smgr_locator_compat(reln), first, n);
+	check_length(reln, first, extra);
 	for (int i = 0; i < n; i++)
 	{
 		char	   *page = pages + (Size) i * BLCKSZ;
@@ -390,6 +404,29 @@ relfile_append(SMgrRelation reln, BlockNumber first, char *pages, int n, bool ag
 		}
 		close_main_fork(reln, &file);
 	}
+	CountTempExtend_compat(start, n);
+}
+
+void
+relfile_append_in_worker(RelFile *file, RelFileLocator_compat locator, BlockNumber first, void **pages, int n)
+{
+	instr_time	start;
+	off_t		length;
+
+	check_block_number(locator, first, n);
+	relfile_open(file, locator, MAIN_FORKNUM, first, first % RELSEG_SIZE == 0 ? O_CREAT : 0, ERROR);
+	/* that of other segments is known by the one that is being filled */
+	length = lseek(file->fd, 0, SEEK_END);
+	if (length < 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not seek to end of file \"%s\": %m", file->path)));
+	if (length / BLCKSZ != first % RELSEG_SIZE)
+		report_other_length(file->path, (BlockNumber) (length / BLCKSZ), first % RELSEG_SIZE);
+	for (int i = 0; i < n; i++)
+		page_set_checksum((Page) pages[i], first + i, i + 1 < n ? pages[i + 1] : NULL);
+	start = IoTimeStart_compat();
+	(void) relfile_write_run(file, locator, MAIN_FORKNUM, first, pages, n, ERROR);
 	CountTempExtend_compat(start, n);
 }
 

@@ -80,9 +80,20 @@ extern void relfile_reserve(SMgrRelation reln, BlockNumber from, BlockNumber to)
 
 /*
  * Append n finished pages (checksums are set here) at block "first", where the main
- * fork ends; "again" if an attempt has failed, for some of them may be there then.
+ * fork ends.  After an attempt that failed, up to "extra" blocks may be there already.
  */
-extern PGDLLEXPORT void relfile_append(SMgrRelation reln, BlockNumber first, char *pages, int n, bool again);
+extern PGDLLEXPORT void relfile_append(SMgrRelation reln, BlockNumber first, char *pages, int n, BlockNumber extra);
+
+/*
+ * The same in a parallel worker, without the storage manager, whose idea of the file is
+ * the leader's: n pages at block "first", where the main fork ends, all in one segment
+ * file, which is made if they are its first ones.  *file stays open for the next run.
+ */
+extern PGDLLEXPORT void relfile_append_in_worker(RelFile *file, RelFileLocator_compat locator, BlockNumber first,
+												 void **pages, int n);
+
+/* Others have changed the main fork's length: the storage manager forgets it. */
+extern void relfile_forget_length(SMgrRelation reln);
 
 /* Cut blocks behind "to", all of which lie in the last segment file, from a fork that has "from" of them. */
 extern void relfile_cut(SMgrRelation reln, BlockNumber from, BlockNumber to);

@@ -10,7 +10,7 @@
  * fastload_write.c the bulk writer that all use: pages, their file, the end
  * fastload_rows.c  rows onto a page
  * fastload_filler.c  pages filled by parallel workers: their part of it
- * fastload_gather.c  ... and the leader's, who takes the pages
+ * fastload_gather.c  ... and the leader's, who takes the pages, or lets them be written
  * fastload_explain.c  what EXPLAIN says
  *
  * Copyright (c) 2026, the pg_lean authors
@@ -23,11 +23,14 @@
 #include "executor/execdesc.h"
 #include "executor/tuptable.h"
 #include "nodes/parsenodes.h"
+#include "port/atomics.h"
 #include "storage/bufpage.h"
+#include "storage/lwlock.h"
 #include "tcop/utility.h"
 #include "utils/rel.h"
 #include "utils/resowner.h"
 
+#include "buffers/relfile.h"
 #include "compat_executor.h"
 #include "parallel_temp.h"
 #include "query.h"
@@ -44,6 +47,23 @@ typedef enum FastLoadState
 								 * ones go heap's way */
 	LOAD_ENDED					/* the statement has no more */
 } FastLoadState;
+
+/*
+ * The end of a table's file while parallel workers append pages, too: in memory that
+ * they share.  Who has the lock may write there, and all of this is his.
+ */
+typedef struct FastLoadEnd
+{
+	LWLock		lock;
+	pg_atomic_uint32 open;		/* workers may append (a hint for who has not
+								 * the lock) */
+	bool		failed;			/* a write did: some pages may be behind the
+								 * end */
+	bool		frozen;			/* rows are stored frozen */
+	BlockNumber length;			/* of the file, in blocks */
+	uint64		rows;			/* appended by workers; the load has not
+								 * counted them */
+}			FastLoadEnd;
 
 /*
  * The bulk writer's state for one load, in the per-query memory context.
@@ -81,8 +101,10 @@ typedef struct FastLoad
 	/* pages on their way to the file */
 	char	   *batch;
 	int			batch_pages;
-	int			batches;		/* written, or tried */
+	uint64		unchecked;		/* written, or tried, since a RAM tablespace's
+								 * limit was looked at */
 	bool		batch_failed;	/* some of them may be there already */
+	FastLoadEnd *end;			/* NULL: nobody else appends */
 
 	bool		scanned;		/* the same statement scans the table, too */
 	int64		blocks_read;	/* the session's count when the load began */
@@ -166,6 +188,13 @@ fastload_is_loading(const FastFill *fill)
 	return fill->load != NULL && fill->load->state < LOAD_HANDED_BACK;
 }
 
+/* Do pages go straight to the file, whose end is known for sure? */
+static inline bool
+fastload_is_at_file(const FastLoad *load)
+{
+	return load->state == LOAD_TO_FILE && !load->batch_failed;
+}
+
 /*
  * Does anything but the statement have its target open?  That is a cursor, or a
  * query that calls the function with the statement: a scan that may go on at any
@@ -186,6 +215,13 @@ extern void fastload_continue_at_end(FastLoad *load);
 extern void fastload_stay_in_buffers(FastLoad *load);
 extern void fastload_keep_length(FastLoad *load);
 extern void fastload_take_page(FastLoad *load, Page filled);
+extern void fastload_count_written(FastLoad *load, uint64 pages);
+extern void fastload_open_end(FastLoad *load, FastLoadEnd * end);
+extern void fastload_close_end(FastLoad *load);
+extern void fastload_end_init(FastLoadEnd * end);
+extern bool fastload_end_lock(FastLoadEnd * end);
+extern void fastload_end_unlock(FastLoadEnd * end);
+extern int	fastload_end_append(FastLoadEnd * end, RelFile *file, RelFileLocator_compat locator, Page *pages, int n, uint64 *rows);
 extern void fastload_hand_back(FastLoad *load, bool thaw);
 extern PGDLLEXPORT void fastload_end(FastLoad *load);
 extern void fastload_abandon(FastLoad *load);

@@ -7,17 +7,19 @@
  * table (plan_fill.c puts it there).  In a worker it forms the rows of its child on
  * heap pages in shared memory, and whole pages go to the leader (fastload_gather.c):
  * no row is copied into a queue, read from it and formed again by the one process
- * that has everything else to do as well.  Rows that only the leader can put away, which are
+ * that has everything else to do as well.  Once pages go straight to the file, the worker
+ * appends them to it, half a ring or more at once.  Rows that only the leader can put away, which are
  * those to be toasted and those that break a NOT NULL constraint, pass by.  In the
  * leader itself all rows do.
  *
  * A page is formed with the leader's transaction and command in its rows; what
- * depends on where it will lie, and on whether rows are frozen, the leader adds.  The
- * last page of a worker is not full, and the leader takes it apart.
+ * depends on where it will lie, and on whether rows are frozen, is added by who takes
+ * or writes it.  The last page of a worker is not full, and the leader takes it apart.
  *
  * What must hold.  A worker waits for room in its ring only, never for another
  * worker: as with the server's queues, a leader that reads all rings while it waits
- * cannot wait for ever.  A leader that ends early says so (closed).
+ * cannot wait for ever.  It holds the lock on the file's end for no longer than a write
+ * takes, and no error leaves it locked.  A leader that ends early says so (closed).
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -32,6 +34,7 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/latch.h"
+#include "utils/builtins.h"
 #include "utils/rel.h"
 
 #include "compat_executor.h"
@@ -58,8 +61,27 @@ filler_install(void)
 
 /* ---- a worker ------------------------------------------------------------ */
 
+static inline void
+wake_leader(PageFiller *filler)
+{
+	SetLatch(&filler->shared->leader->procLatch);
+}
+
+/* Pages that were handed over and are not done with. */
+static inline uint64
+pages_waiting(PageFiller *filler)
+{
+	return filler->filled - ring_first(filler->ring);
+}
+
+static inline bool
+may_append(PageFiller *filler)
+{
+	return pg_atomic_read_u32(&filler->shared->end.open) != 0;
+}
+
 /*
- * The page being filled is the leader's from now on.
+ * The page being filled is complete.  The leader is woken now and then, if it is for him.
  */
 static void
 hand_over(PageFiller *filler, bool full)
@@ -69,7 +91,72 @@ hand_over(PageFiller *filler, bool full)
 	pg_write_barrier();
 	pg_atomic_write_u64(&filler->ring->filled, ++filler->filled);
 	filler->load.page = NULL;
-	SetLatch(&filler->shared->leader->procLatch);
+	if (!may_append(filler) && pages_waiting(filler) % WAKE_PAGES == 0)
+		wake_leader(filler);
+}
+
+static void
+append_context(void *arg)
+{
+	errcontext("writing pages of temporary table \"%s\"", NameStr(((FillShared *) arg)->relname));
+}
+
+/*
+ * Append pages to the file, if so many wait and this worker may.
+ */
+static void
+append_pages(PageFiller *filler, uint64 enough)
+{
+	FillShared *shared = filler->shared;
+	PageRing   *ring = filler->ring;
+	Page		pages[RING_PAGES];
+	uint64		first;
+	uint64		rows = 0;
+	int			n = 0;
+	ErrorContextCallback context;
+	MemoryContext old;
+
+	if (pages_waiting(filler) < enough || !may_append(filler) || !fastload_end_lock(&shared->end))
+		return;
+
+	/* the leader takes none of them now */
+	first = ring_first(ring);
+	for (uint64 page = first; page < filler->filled; page++)
+		pages[n++] = ring_page(shared, ParallelWorkerNumber, page);
+	if (n > 0)
+	{
+		context.callback = append_context;
+		context.arg = shared;
+		context.previous = error_context_stack;
+		error_context_stack = &context;
+		/* the file stays open, and has a path */
+		old = MemoryContextSwitchTo(filler->css.ss.ps.state->es_query_cxt);
+		n = fastload_end_append(&shared->end, &filler->file, shared->locator, pages, n, &rows);
+		MemoryContextSwitchTo(old);
+		error_context_stack = context.previous;
+
+		pg_atomic_write_u64(&ring->written, first + n);
+		pg_atomic_write_u64(&ring->appended_rows, pg_atomic_read_u64(&ring->appended_rows) + rows);
+		pg_write_barrier();
+		pg_atomic_write_u64(&ring->appended_pages, pg_atomic_read_u64(&ring->appended_pages) + n);
+	}
+	fastload_end_unlock(&shared->end);
+	if (++filler->appends % WAKE_APPENDS == 0)
+		wake_leader(filler);
+}
+
+/*
+ * There are no more rows.  What is left now is the leader's.
+ */
+static void
+hand_over_last(PageFiller *filler)
+{
+	append_pages(filler, 1);
+	pg_write_barrier();
+	pg_atomic_write_u32(&filler->ring->ended, 1);
+	if (filler->load.page != NULL)
+		hand_over(filler, false);
+	wake_leader(filler);
 }
 
 /*
@@ -82,7 +169,8 @@ filler_next_page(FastLoad *load)
 
 	if (load->page != NULL)
 		hand_over(filler, true);
-	while (filler->filled - pg_atomic_read_u64(&filler->ring->taken) >= RING_PAGES)
+	append_pages(filler, APPEND_PAGES);
+	while (pages_waiting(filler) >= RING_PAGES)
 	{
 		/* what is put on pages from now on is thrown away */
 		if (pg_atomic_read_u32(&filler->shared->closed) != 0)
@@ -90,9 +178,11 @@ filler_next_page(FastLoad *load)
 			filler->finished = true;
 			break;
 		}
+		wake_leader(filler);
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH, 0, PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
+		append_pages(filler, APPEND_PAGES);
 	}
 	pg_memory_barrier();
 	load->page = (Page) (filler->ring_pages + (Size) (filler->filled % RING_PAGES) * BLCKSZ);
@@ -129,8 +219,7 @@ filler_exec_worker(PlanState *pstate)
 		slot = ExecProcNode(outerPlanState(pstate));
 		if (TupIsNull(slot))
 		{
-			if (load->page != NULL)
-				hand_over(filler, false);
+			hand_over_last(filler);
 			filler->finished = true;
 			slot = NULL;
 		}
@@ -175,6 +264,7 @@ filler_begin(CustomScanState *node, EState *estate, int eflags)
 	PageFiller *filler = (PageFiller *) node;
 
 	filler->apart = -1;
+	filler->file = RELFILE_NONE;
 	node->ss.ps.ExecProcNode = filler_exec_proc;
 	outerPlanState(node) = ExecInitNode(outerPlan(node->ss.ps.plan), estate, eflags);
 }
@@ -192,6 +282,9 @@ close_rings(PageFiller *filler)
 	filler->shared = NULL;
 	if (!shared->active)
 		return;
+	/* its lock is in memory that is about to go */
+	if (filler->fill != NULL && filler->fill->load != NULL)
+		fastload_close_end(filler->fill->load);
 	pg_atomic_write_u32(&shared->closed, 1);
 	pg_memory_barrier();
 	for (int i = 0; i < filler->nrings; i++)
@@ -199,7 +292,10 @@ close_rings(PageFiller *filler)
 		PageRing   *ring = page_ring(shared, i);
 
 		if (pg_atomic_read_u64(&ring->filled) > 0)
+		{
+			pg_read_barrier();
 			SetLatch(&ring->worker->procLatch);
+		}
 	}
 }
 
@@ -212,7 +308,10 @@ filler_shutdown(CustomScanState *node)
 static void
 filler_end(CustomScanState *node)
 {
-	close_rings((PageFiller *) node);
+	PageFiller *filler = (PageFiller *) node;
+
+	close_rings(filler);
+	relfile_close(&filler->file, ERROR);
 	ExecEndNode(outerPlanState(node));
 }
 
@@ -256,6 +355,7 @@ static void
 clear_rings(PageFiller *filler)
 {
 	pg_atomic_write_u32(&filler->shared->closed, 0);
+	pg_atomic_write_u32(&filler->shared->end.open, 0);
 	for (int i = 0; i < filler->nrings; i++)
 	{
 		PageRing   *ring = page_ring(filler->shared, i);
@@ -264,6 +364,10 @@ clear_rings(PageFiller *filler)
 		pg_atomic_write_u64(&ring->filled, 0);
 		pg_atomic_write_u64(&ring->unfinished, PG_UINT64_MAX);
 		pg_atomic_write_u64(&ring->rows, 0);
+		pg_atomic_write_u64(&ring->written, 0);
+		pg_atomic_write_u64(&ring->appended_pages, 0);
+		pg_atomic_write_u64(&ring->appended_rows, 0);
+		pg_atomic_write_u32(&ring->ended, 0);
 		pg_atomic_write_u64(&ring->taken, 0);
 	}
 }
@@ -278,6 +382,7 @@ filler_initialize_dsm(CustomScanState *node, ParallelContext *pcxt, void *coordi
 
 	memset(shared, 0, sizeof(FillShared));
 	pg_atomic_init_u32(&shared->closed, 0);
+	fastload_end_init(&shared->end);
 	filler->shared = shared;
 	if (filler->fill == NULL)
 		return;
@@ -286,6 +391,8 @@ filler_initialize_dsm(CustomScanState *node, ParallelContext *pcxt, void *coordi
 	shared->xid = GetCurrentTransactionId();
 	shared->cid = filler->fill->load ? filler->fill->load->cid : estate->es_output_cid;
 	shared->save_space = RelationGetTargetPageFreeSpace(rel, HEAP_DEFAULT_FILLFACTOR);
+	shared->locator = rd_locator_compat(rel);
+	namestrcpy(&shared->relname, RelationGetRelationName(rel));
 	for (int i = 0; i < RelationGetNumberOfAttributes(rel); i++)
 	{
 		if (TupleDescAttr(RelationGetDescr(rel), i)->attnotnull)
@@ -300,6 +407,10 @@ filler_initialize_dsm(CustomScanState *node, ParallelContext *pcxt, void *coordi
 		pg_atomic_init_u64(&ring->filled, 0);
 		pg_atomic_init_u64(&ring->unfinished, 0);
 		pg_atomic_init_u64(&ring->rows, 0);
+		pg_atomic_init_u64(&ring->written, 0);
+		pg_atomic_init_u64(&ring->appended_pages, 0);
+		pg_atomic_init_u64(&ring->appended_rows, 0);
+		pg_atomic_init_u32(&ring->ended, 0);
 		pg_atomic_init_u64(&ring->taken, 0);
 	}
 	clear_rings(filler);

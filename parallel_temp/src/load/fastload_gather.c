@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * fastload_gather.c
- *	  The leader takes pages that its parallel workers have filled.
+ *	  The leader takes pages that its parallel workers have filled, or lets them write.
  *
  * Rows of a parallel query reach the leader through the server's queues, one at a
  * time.  Where the node "Temp Load" is below the Gather (fastload_filler.c), workers
@@ -11,8 +11,13 @@
  * plan, in this order.  When all workers have ended, the server's gets to say so, and
  * to raise what errors they had.
  *
- * A page goes into the table as it is (fastload_take_page()) while the load is the bulk
- * writer's.  Before that, after the load was handed back, and where a page is not full, it
+ * A page goes into the table as it is while the load is the bulk writer's: at first by
+ * fastload_take_page(), which copies it.  When pages go straight to the file, its end is
+ * opened to the workers, who append theirs (fastload_filler.c), and the leader only
+ * counts them, until somebody is to look at the table or the load ends: the end is
+ * closed then.  What a worker leaves in its ring is taken here.
+ *
+ * Before the load begins, after the load was handed back, and where a page is not full, it
  * is taken apart: its rows come out of the Gather one by one, and whatever is
  * above does with them what it does with any row.  So nothing about when a load begins
  * or ends, about visibility or about errors is different with pages.
@@ -40,6 +45,8 @@
 #include "compat_table.h"
 #include "load/fastload_pages.h"
 #include "parallel_temp.h"
+
+FilledPages fastload_filled_pages;
 
 /*
  * Why rows of this table must come one by one; NULL if workers may fill pages of it.
@@ -125,10 +132,10 @@ may_take(const PageFiller *filler)
 }
 
 static void
-done_with_page(PageRing *ring)
+done_with_page(PageRing *ring, uint64 page)
 {
 	pg_memory_barrier();
-	pg_atomic_write_u64(&ring->taken, pg_atomic_read_u64(&ring->taken) + 1);
+	pg_atomic_write_u64(&ring->taken, page + 1);
 }
 
 /*
@@ -146,27 +153,95 @@ count_rows(PageFiller *filler, uint64 rows)
 }
 
 /*
- * Take the pages that are waiting, until there is one that has to be taken apart.  True
- * if there were any.
+ * Count what a worker has appended.  (The load has counted it, or will: follow_end().)
+ */
+static void
+count_appended(PageFiller *filler, int i)
+{
+	PageRing   *ring = page_ring(filler->shared, i);
+	uint64		pages = pg_atomic_read_u64(&ring->appended_pages) - filler->counted_pages[i];
+	uint64		rows;
+
+	if (likely(pages == 0))
+		return;
+	pg_read_barrier();
+	rows = pg_atomic_read_u64(&ring->appended_rows) - filler->counted_rows[i];
+	filler->counted_pages[i] += pages;
+	filler->counted_rows[i] += rows;
+	filler->pages[i] += pages;
+	fastload_filled_pages.filled += pages;
+	fastload_filled_pages.written += pages;
+	count_rows(filler, rows);
+	if (may_take(filler))
+		fastload_count_written(filler->fill->load, pages);
+}
+
+/*
+ * Workers append their pages while that is possible.
+ */
+static void
+open_or_close_end(PageFiller *filler)
+{
+	FastLoad   *load = filler->fill->load;
+
+	if (load->end != NULL)
+	{
+		if (unlikely(load->end->failed))
+			fastload_close_end(load);
+	}
+	else if (fastload_is_at_file(load))
+	{
+		fastload_open_end(load, &filler->shared->end);
+		for (int i = 0; i < filler->nrings; i++)
+		{
+			PageRing   *ring = page_ring(filler->shared, i);
+
+			if (pg_atomic_read_u64(&ring->filled) > 0)
+			{
+				pg_read_barrier();
+				SetLatch(&ring->worker->procLatch);
+			}
+		}
+	}
+}
+
+/*
+ * Take the pages that are waiting and are not the workers' to write, until there is one
+ * that has to be taken apart.  True if there were any.  "all_ended": there are no workers
+ * any more.
  */
 static bool
-take_pages(PageFiller *filler)
+take_pages(PageFiller *filler, bool all_ended)
 {
 	bool		found = false;
+	bool		appended = false;
 
+	if (may_take(filler))
+	{
+		open_or_close_end(filler);
+		appended = filler->fill->load->end != NULL && !all_ended;
+	}
 	for (int i = 0; i < filler->nrings; i++)
 	{
 		PageRing   *ring = page_ring(filler->shared, i);
-		uint64		taken = pg_atomic_read_u64(&ring->taken);
 		uint64		filled = pg_atomic_read_u64(&ring->filled);
+		uint64		taken;
 
-		if (likely(taken == filled))
+		pg_read_barrier();
+		if (appended && pg_atomic_read_u32(&ring->ended) == 0)
+		{
+			count_appended(filler, i);
+			continue;
+		}
+		pg_read_barrier();
+		count_appended(filler, i);
+		taken = ring_first(ring);
+		if (likely(taken >= filled))
 			continue;
 		found = true;
-		pg_read_barrier();
 		for (; taken < filled; taken++)
 		{
-			Page		page = (Page) (page_ring_pages(filler->shared, i) + (Size) (taken % RING_PAGES) * BLCKSZ);
+			Page		page = ring_page(filler->shared, i, taken);
 
 			CHECK_FOR_INTERRUPTS();
 			if (taken == pg_atomic_read_u64(&ring->unfinished) || !may_take(filler))
@@ -179,7 +254,8 @@ take_pages(PageFiller *filler)
 			fastload_take_page(filler->fill->load, page);
 			count_rows(filler, PageGetMaxOffsetNumber(page));
 			filler->pages[i]++;
-			done_with_page(ring);
+			fastload_filled_pages.filled++;
+			done_with_page(ring, taken);
 		}
 		SetLatch(&ring->worker->procLatch);
 	}
@@ -193,8 +269,8 @@ static TupleTableSlot *
 next_row_apart(PageFiller *filler)
 {
 	PageRing   *ring = page_ring(filler->shared, filler->apart);
-	uint64		taken = pg_atomic_read_u64(&ring->taken);
-	Page		page = (Page) (page_ring_pages(filler->shared, filler->apart) + (Size) (taken % RING_PAGES) * BLCKSZ);
+	uint64		taken = ring_first(ring);
+	Page		page = ring_page(filler->shared, filler->apart, taken);
 
 	if (filler->apart_row < PageGetMaxOffsetNumber(page))
 	{
@@ -208,7 +284,7 @@ next_row_apart(PageFiller *filler)
 	}
 	ExecClearTuple(filler->apart_slot);
 	filler->apart = -1;
-	done_with_page(ring);
+	done_with_page(ring, taken);
 	SetLatch(&ring->worker->procLatch);
 	return NULL;
 }
@@ -304,6 +380,8 @@ start_workers(PageFiller *filler)
 
 		filler->rows = slot != NULL ? 1 : 0;
 		filler->pages = palloc0(sizeof(uint64) * Max(filler->nrings, 1));
+		filler->counted_pages = palloc0(sizeof(uint64) * Max(filler->nrings, 1));
+		filler->counted_rows = palloc0(sizeof(uint64) * Max(filler->nrings, 1));
 		filler->apart_slot = ExecInitExtraTupleSlot(estate, ExecGetResultType(&filler->css.ss.ps), &TTSOpsHeapTuple);
 		MemoryContextSwitchTo(old);
 	}
@@ -353,7 +431,7 @@ exec_page_gather(PlanState *pstate)
 		 * those who have looked everywhere since the latch was set.
 		 */
 		pg_memory_barrier();
-		if (take_pages(filler) && (filler->apart >= 0 || !gather->need_to_scan_locally))
+		if (take_pages(filler, all_done) && (filler->apart >= 0 || !gather->need_to_scan_locally))
 			continue;
 
 		if (gather->need_to_scan_locally)

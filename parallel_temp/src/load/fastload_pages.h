@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * fastload_pages.h
- *	  Pages of a table that parallel workers fill and their leader takes.
+ *	  Pages of a table that parallel workers fill, and that their leader takes or that
+ *	  they write.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -20,9 +21,20 @@
 /* Pages that a worker may be ahead of the leader: 256 kB. */
 #define RING_PAGES (256 * 1024 / BLCKSZ)
 
+/* A worker that may write its pages does so when so many wait. */
+#define APPEND_PAGES (RING_PAGES / 2)
+
+/* The leader is woken each time that so many more pages wait for him, */
+#define WAKE_PAGES (RING_PAGES / 4)
+
+/* ... and after so many times that a worker has written pages, to count them. */
+#define WAKE_APPENDS 16
+
 /*
- * One worker's pages on their way to the leader.  Page n is at place n % RING_PAGES.
- * Each half is written by one process alone, and has its own lines of memory.
+ * One worker's pages on their way to the leader or to the file.  Page n is at place
+ * n % RING_PAGES.  Each half is written by one process alone, and has its own lines of
+ * memory.  Pages that wait are the worker's while the file's end is open to it
+ * (FastLoadEnd) and it has not ended; else they are the leader's.
  */
 typedef struct PageRing
 {
@@ -32,10 +44,17 @@ typedef struct PageRing
 	pg_atomic_uint64 unfinished;	/* number of the one that is not full, if
 									 * any: the last */
 	pg_atomic_uint64 rows;		/* rows that go through the server's queue */
+	pg_atomic_uint64 written;	/* pages before this one are done with: it has
+								 * written them, or the leader has taken them */
+	pg_atomic_uint64 appended_pages;	/* that it has written */
+	pg_atomic_uint64 appended_rows; /* on these */
+	pg_atomic_uint32 ended;		/* no page follows but the unfinished one, and
+								 * it writes none */
 	char		pad1[PG_CACHE_LINE_SIZE];
 
 	/* the leader's */
-	pg_atomic_uint64 taken;		/* pages that are done with */
+	pg_atomic_uint64 taken;		/* the same as "written", of pages that the
+								 * leader has taken */
 	char		pad2[PG_CACHE_LINE_SIZE];
 } PageRing;
 
@@ -47,6 +66,9 @@ typedef struct FillShared
 	TransactionId xid;			/* of the rows */
 	CommandId	cid;
 	Size		save_space;		/* see FastLoad */
+	RelFileLocator_compat locator;	/* of the table */
+	NameData	relname;
+	FastLoadEnd end;
 	pg_atomic_uint32 closed;	/* the leader takes no more */
 	uint64		rings;			/* offsets from here */
 	uint64		pages;
@@ -76,12 +98,17 @@ typedef struct PageFiller
 	OffsetNumber apart_row;		/* the last row taken */
 	HeapTupleData apart_tuple;
 	TupleTableSlot *apart_slot;
-	uint64	   *pages;			/* taken whole from each ring */
+	uint64	   *pages;			/* taken whole from each ring, or written by
+								 * its worker; */
+	uint64	   *counted_pages;	/* the latter, and the rows on them */
+	uint64	   *counted_rows;
 
 	/* a worker's */
 	PageRing   *ring;
 	char	   *ring_pages;
 	uint64		filled;			/* pages handed over */
+	uint64		appends;
+	RelFile		file;
 	bool		finished;
 	FastLoad	load;			/* the page being filled; nothing else of a
 								 * load */
@@ -98,6 +125,31 @@ page_ring_pages(FillShared *shared, int number)
 {
 	return (char *) shared + shared->pages + (Size) number * RING_PAGES * BLCKSZ;
 }
+
+static inline Page
+ring_page(FillShared *shared, int number, uint64 page)
+{
+	return (Page) (page_ring_pages(shared, number) + (Size) (page % RING_PAGES) * BLCKSZ);
+}
+
+/* The first page that is not done with. */
+static inline uint64
+ring_first(PageRing *ring)
+{
+	uint64		taken = pg_atomic_read_u64(&ring->taken);
+	uint64		written = pg_atomic_read_u64(&ring->written);
+
+	return Max(taken, written);
+}
+
+/* Pages that workers of this session have filled, and of these the ones that they wrote. */
+typedef struct FilledPages
+{
+	int64		filled;
+	int64		written;
+}			FilledPages;
+
+extern FilledPages fastload_filled_pages;
 
 /* fastload_filler.c */
 extern const CustomScanMethods *filler_methods(void);

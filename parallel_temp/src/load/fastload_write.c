@@ -9,12 +9,16 @@
  * grows in large steps and is not written.  All further pages are filled in a
  * private batch of 256 kB and written to the file once, past its end; they reach
  * local buffers when somebody reads them.  Pages that parallel workers have filled
- * (fastload_gather.c) are copied in between, each as the table's next block.
+ * (fastload_gather.c) are copied in between, each as the table's next block; once pages
+ * go to the file, workers append theirs by themselves.  Then the file's end is shared,
+ * whoever has its lock appends whole runs there, and a page learns its block when it is
+ * written.
  *
  * What must hold.  Between two calls every row is either on a local buffer, or in
  * the batch: whoever may look at the table before the load ends must have
  * fastload_hand_back() called first (fastload.c sees to it).  Nobody else adds blocks
- * to the table while the load runs; each batch checks that.  At most one pin is
+ * to the table while the load runs; each batch, and each run of a worker's, checks
+ * that.  No worker appends once the end is closed.  At most one pin is
  * held, by the resource owner that was current at the beginning.  An ERROR leaves
  * whole pages behind, whose rows belong to an aborted transaction, and perhaps
  * empty pages at the end of the file: what the server's own path leaves too.
@@ -34,6 +38,7 @@
 #include "storage/bufmgr.h"
 #include "storage/freespace.h"
 #include "storage/ipc.h"
+#include "storage/lwlock.h"
 
 #include "buffers/localbuf.h"
 #include "buffers/relfile.h"
@@ -44,8 +49,8 @@
 /* Pages of one write to the file: 256 kB stay in the processor's cache. */
 #define BATCH_PAGES (256 * 1024 / BLCKSZ)
 
-/* A RAM tablespace's limit is looked at again after so many batches: 16 MB. */
-#define CHECK_ROOM_BATCHES 64
+/* A RAM tablespace's limit is looked at again after so many pages: 16 MB. */
+#define CHECK_ROOM_PAGES (16 * 1024 * 1024 / BLCKSZ)
 
 /* The file grows by at most this many blocks at once. */
 #define MAX_STEP 512
@@ -270,7 +275,6 @@ static void
 move_open_page_last(FastLoad *load)
 {
 	Page		last = (Page) (load->batch + (Size) (load->batch_pages - 1) * BLCKSZ);
-	BlockNumber last_block = load->file_length + load->batch_pages - 1;
 
 	if (load->page != last)
 	{
@@ -279,10 +283,188 @@ move_open_page_last(FastLoad *load)
 		memcpy(open.data, load->page, BLCKSZ);
 		memcpy(load->page, last, BLCKSZ);
 		memcpy(last, open.data, BLCKSZ);
-		set_block(load->page, load->block, false);
-		set_block(last, last_block, false);
 		load->page = last;
-		load->block = last_block;
+		load->block = load->file_length + load->batch_pages - 1;
+	}
+}
+
+/*
+ * A page of the batch is written as this block.  Its rows may think of another one: pages
+ * change places, and workers append in between.  While a page is filled, numbers only
+ * grow, so that of its first row is the one to look at.  (What changes places with the
+ * page being filled was taken, and all its rows have the same number.)
+ */
+static void
+number_page(Page page, BlockNumber block)
+{
+	HeapTupleHeader first;
+
+	if (PageGetMaxOffsetNumber(page) == 0)
+		return;
+	first = (HeapTupleHeader) PageGetItem(page, PageGetItemId(page, FirstOffsetNumber));
+	if (ItemPointerGetBlockNumberNoCheck(&first->t_ctid) != block)
+		set_block(page, block, false);
+}
+
+/* ---- an end of the file that is shared ------------------------------------- */
+
+/* Is the page being filled in the batch? */
+static inline bool
+open_page_in_batch(const FastLoad *load)
+{
+	return load->page != NULL && !BufferIsValid(load->buffer);
+}
+
+/*
+ * The leader has the lock, and learns what workers have appended.
+ */
+static void
+follow_end(FastLoad *load)
+{
+	FastLoadEnd *end = load->end;
+	BlockNumber added = end->length - load->file_length;
+
+	Assert(load->state == LOAD_TO_FILE && end->length >= load->file_length);
+	load->file_length = end->length;
+	load->next_block = load->file_length + load->batch_pages;
+	if (open_page_in_batch(load))
+		load->block = load->file_length + (((char *) load->page - load->batch) / BLCKSZ);
+	load->file_pages += added;
+	load->taken_pages += added;
+	load->tuples += end->rows;
+	end->rows = 0;
+	pgBufferUsage.local_blks_written += added;
+	if (end->failed)
+		load->batch_failed = true;
+}
+
+/*
+ * From now on workers may append pages: these are the load's own until then, and when
+ * the end is closed.
+ */
+void
+fastload_open_end(FastLoad *load, FastLoadEnd * end)
+{
+	Assert(fastload_is_at_file(load) && load->end == NULL);
+	LWLockAcquire(&end->lock, LW_EXCLUSIVE);
+	end->length = load->file_length;
+	end->frozen = load->frozen;
+	end->failed = false;
+	end->rows = 0;
+	pg_atomic_write_u32(&end->open, 1);
+	LWLockRelease(&end->lock);
+	load->end = end;
+}
+
+/*
+ * No worker appends from now on; what they have appended is counted.  Raises no error.
+ */
+void
+fastload_close_end(FastLoad *load)
+{
+	FastLoadEnd *end = load->end;
+
+	if (end == NULL)
+		return;
+	LWLockAcquire(&end->lock, LW_EXCLUSIVE);
+	pg_atomic_write_u32(&end->open, 0);
+	follow_end(load);
+	LWLockRelease(&end->lock);
+	load->end = NULL;
+	relfile_forget_length(RelationGetSmgr(load->rel));
+}
+
+void
+fastload_end_init(FastLoadEnd * end)
+{
+	/* what waits there waits for others that append, if to a file */
+	LWLockInitialize(&end->lock, LWTRANCHE_PARALLEL_APPEND);
+	pg_atomic_init_u32(&end->open, 0);
+}
+
+/*
+ * A worker wants to append.  False, without the lock, if it must not.
+ */
+bool
+fastload_end_lock(FastLoadEnd * end)
+{
+	LWLockAcquire(&end->lock, LW_EXCLUSIVE);
+	if (pg_atomic_read_u32(&end->open) != 0 && !end->failed)
+		return true;
+	LWLockRelease(&end->lock);
+	return false;
+}
+
+void
+fastload_end_unlock(FastLoadEnd * end)
+{
+	LWLockRelease(&end->lock);
+}
+
+/*
+ * What was written with the lock has failed.  It is given back before anybody hears of
+ * the error: the leader may be waiting for it, and does not listen meanwhile.
+ */
+static void
+end_failed(FastLoadEnd * end)
+{
+	end->failed = true;
+	HOLD_INTERRUPTS();			/* as they were before the error */
+	LWLockRelease(&end->lock);
+}
+
+static pg_noinline void
+append_or_fail(FastLoadEnd * end, RelFile *file, RelFileLocator_compat locator, Page *pages, int n)
+{
+	PG_TRY();
+	{
+		relfile_append_in_worker(file, locator, end->length, (void **) pages, n);
+	}
+	PG_CATCH();
+	{
+		end_failed(end);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}
+
+/*
+ * A worker that has the lock makes full pages of rows the table's next blocks, as many
+ * as fit into one segment file: the number is returned, and that of their rows is set.
+ */
+int
+fastload_end_append(FastLoadEnd * end, RelFile *file, RelFileLocator_compat locator, Page *pages, int n, uint64 *rows)
+{
+	n = Min(n, relfile_room_in_segment(end->length));
+	*rows = 0;
+	for (int i = 0; i < n; i++)
+	{
+		set_block(pages[i], end->length + i, end->frozen);
+		if (end->frozen)
+			PageSetAllVisible(pages[i]);
+		*rows += PageGetMaxOffsetNumber(pages[i]);
+	}
+	append_or_fail(end, file, locator, pages, n);
+	end->length += n;
+	end->rows += *rows;
+	return n;
+}
+
+/*
+ * So many pages more have been written, or are about to be: look at a RAM tablespace's
+ * limit now and then.
+ */
+void
+fastload_count_written(FastLoad *load, uint64 pages)
+{
+	load->unchecked += pages;
+	if (load->unchecked >= CHECK_ROOM_PAGES)
+	{
+		RamCheckRoom check = *(RamCheckRoom *) find_rendezvous_variable(RAM_CHECK_ROOM_VARIABLE);
+
+		load->unchecked = 0;
+		if (check)
+			check(load->rel->rd_rel->reltablespace);
 	}
 }
 
@@ -316,30 +498,25 @@ close_page(FastLoad *load, bool last)
 }
 
 /*
- * Write the batch past the end of the file, but for the page being filled.
+ * Write the batch past the end of the file, which nobody else writes to, but for the page
+ * being filled.
  */
 static void
-write_batch(FastLoad *load)
+write_batch_at_end(FastLoad *load)
 {
 	SMgrRelation reln = RelationGetSmgr(load->rel);
 	int			pages = load->batch_pages;
 	bool		again;
 
-	if (load->page != NULL && !BufferIsValid(load->buffer))
+	if (open_page_in_batch(load))
 	{
 		move_open_page_last(load);
 		pages--;
 	}
 	if (pages == 0)
 		return;
-
-	if (++load->batches % CHECK_ROOM_BATCHES == 0)
-	{
-		RamCheckRoom check = *(RamCheckRoom *) find_rendezvous_variable(RAM_CHECK_ROOM_VARIABLE);
-
-		if (check)
-			check(load->rel->rd_rel->reltablespace);
-	}
+	for (int i = 0; i < pages; i++)
+		number_page((Page) (load->batch + (Size) i * BLCKSZ), load->file_length + i);
 
 	/*
 	 * A write that failed half-way (and whose error was caught further down)
@@ -347,7 +524,7 @@ write_batch(FastLoad *load)
 	 */
 	again = load->batch_failed;
 	load->batch_failed = true;
-	relfile_append(reln, load->file_length, load->batch, pages, again);
+	relfile_append(reln, load->file_length, load->batch, pages, again ? BATCH_PAGES : 0);
 	load->batch_failed = false;
 	load->file_length += pages;
 	load->batch_pages -= pages;
@@ -356,6 +533,36 @@ write_batch(FastLoad *load)
 		memcpy(load->batch, load->page, BLCKSZ);
 		load->page = (Page) load->batch;
 	}
+}
+
+/*
+ * The same where workers may append as well.
+ */
+static void
+write_batch(FastLoad *load)
+{
+	FastLoadEnd *end = load->end;
+
+	fastload_count_written(load, load->batch_pages);
+	if (end == NULL)
+	{
+		write_batch_at_end(load);
+		return;
+	}
+	LWLockAcquire(&end->lock, LW_EXCLUSIVE);
+	PG_TRY();
+	{
+		follow_end(load);
+		write_batch_at_end(load);
+	}
+	PG_CATCH();
+	{
+		end_failed(end);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	end->length = load->file_length;
+	LWLockRelease(&end->lock);
 }
 
 /*
@@ -415,9 +622,11 @@ give_back_blocks(FastLoad *load, bool keep_length)
 void
 fastload_hand_back(FastLoad *load, bool thaw)
 {
-	BlockNumber target = load->page != NULL ? load->block : load->next_block - 1;
+	BlockNumber target;
 
 	Assert(load->state < LOAD_HANDED_BACK);
+	fastload_close_end(load);
+	target = load->page != NULL ? load->block : load->next_block - 1;
 	close_page(load, true);
 	write_batch(load);
 	give_back_blocks(load, thaw && load->scanned);
@@ -475,6 +684,7 @@ fastload_abandon(FastLoad *load)
 {
 	SMgrRelation reln;
 
+	fastload_close_end(load);
 	if (load->state >= LOAD_HANDED_BACK || load->next_block == 0 || proc_exit_inprogress ||
 		others_have_put_rows(load, load->old_length) || unused_blocks_are_read(load))
 		return;
@@ -482,7 +692,15 @@ fastload_abandon(FastLoad *load)
 	reln = RelationGetSmgr(load->rel);
 	if (load->old_length > 0 && !load->scanned && !load->rel->rd_rel->relhasindex &&
 		localbuf_discard_from(load->rel, load->old_length))
-		relfile_cut_quietly(reln, load->file_length, Max(load->batch_pages, 1), load->old_length);
+	{
+		relfile_cut_quietly(reln, load->file_length, BATCH_PAGES, load->old_length);
+
+		/*
+		 * where it has segments open that are empty now, it takes them for
+		 * the end
+		 */
+		RelationCloseSmgr(load->rel);
+	}
 	else if (load->batch == NULL && load->file_length > load->next_block)
 		relfile_cut_quietly(reln, load->file_length, 0, load->next_block);
 }

@@ -5,7 +5,7 @@
  *
  * The planner counts each temporary table of each planned query once, under the
  * reason why it is not read in parallel, or as chosen; the executor counts what
- * sharing did.
+ * sharing did.  Pages that workers filled are counted where they are taken.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -19,6 +19,7 @@
 #include "utils/lsyscache.h"
 #include "utils/tuplestore.h"
 
+#include "load/fastload_pages.h"
 #include "parallel/stats.h"
 #include "parallel_temp.h"
 
@@ -148,6 +149,8 @@ parallel_temp_stats(PG_FUNCTION_ARGS)
 	stats_put(rsinfo, "pages with hint bits set", pages_tidied);
 	stats_put(rsinfo, "times a worker could not open the pool", pool_unreachable);
 	stats_put(rsinfo, "milliseconds spent sharing", share_time);
+	stats_put(rsinfo, "pages filled by workers", fastload_filled_pages.filled);
+	stats_put(rsinfo, "pages written by workers", fastload_filled_pages.written);
 	return (Datum) 0;
 }
 
@@ -159,5 +162,6 @@ parallel_temp_stats_reset(PG_FUNCTION_ARGS)
 	replanned = queries_shared = queries_flushed = queries_alone = 0;
 	pages_shared = pages_flushed = pages_tidied = pool_unreachable = 0;
 	share_time = 0;
+	memset(&fastload_filled_pages, 0, sizeof(fastload_filled_pages));
 	PG_RETURN_VOID();
 }

@@ -45,6 +45,41 @@ INSERT INTO t SELECT i, repeat('x', 500), CASE WHEN i = 9000 THEN count_without_
 SELECT counted BETWEEN 50 AND 8999 AS some FROM t WHERE counted IS NOT NULL;
 SELECT count_without_plan('t');
 
+-- The same where workers write pages: who reads them finds whole ones, and who puts rows there is refused.  (The leader alone does so.
+-- A plan with a constant of type regclass would name the table.)
+CREATE FUNCTION insert_without_plan(rel regclass, n integer) RETURNS void AS :'library' LANGUAGE C STRICT PARALLEL SAFE;
+CREATE FUNCTION meanwhile(i int, every int, what text) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+	IF pg_backend_pid()::text <> current_setting('my.pid') THEN
+		IF i % 450 = 0 THEN PERFORM pg_sleep(0.005); END IF;
+	ELSIF i % every = 0 THEN
+		EXECUTE what;
+	ELSIF i % 20 = 0 THEN
+		PERFORM pg_sleep(0.0005);
+	END IF;
+	RETURN i;
+END $$;
+SELECT set_config('my.pid', pg_backend_pid()::text, false) IS NOT NULL;
+CREATE TABLE source AS SELECT i AS id, repeat('x', 400) AS pad FROM generate_series(1, 20000) i;
+ANALYZE source;
+SET min_parallel_table_scan_size = 0;
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET parallel_temp.worker_start_cost = 0;
+SET parallel_temp.compare_plans = off;
+CREATE TEMP TABLE u (id int, pad text);
+EXPLAIN (COSTS off) INSERT INTO u SELECT meanwhile(id, 97, 'SELECT count_without_plan(''u''::text::regclass)'), pad FROM source;
+INSERT INTO u SELECT meanwhile(id, 97, 'SELECT count_without_plan(''u''::text::regclass)'), pad FROM source;
+SELECT count(*), sum(id), count_without_plan('u') FROM u;
+CREATE TEMP TABLE w AS SELECT meanwhile(id, 101, 'SELECT count_without_plan(''w''::text::regclass)') AS id, pad FROM source;
+SELECT count(*), sum(id), count_without_plan('w') FROM w;
+\set VERBOSITY sqlstate
+INSERT INTO u SELECT meanwhile(id, 997, 'SELECT insert_without_plan(''u''::text::regclass, 3000)'), pad FROM source;
+SELECT count(*), sum(id) FROM u WHERE id IS NOT NULL;
+\set VERBOSITY default
+DROP TABLE u, w, source;
+DROP FUNCTION insert_without_plan;
+
 -- in a worker that reads no index of a temporary table it is refused
 \set VERBOSITY sqlstate
 SET min_parallel_table_scan_size = 0;

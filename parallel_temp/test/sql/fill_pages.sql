@@ -282,6 +282,45 @@ INSERT INTO target SELECT peek(id), v, s FROM source;
 SELECT count(*), sum(id), count(DISTINCT ctid) FROM target;
 SET parallel_leader_participation = off;
 
+-- A table that goes to the file for the most part: workers write pages themselves.  Every block has rows, and every row is where
+-- it says it is.
+CREATE TABLE wide AS SELECT id, v, CASE WHEN id % 7 > 0 THEN repeat(md5(id::text), 12) END AS s FROM source;
+ANALYZE wide;
+CREATE FUNCTION blocks_without_rows(relation text, OUT n bigint) LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE format('SELECT pg_relation_size(%L) / 8192 - count(DISTINCT (ctid::text::point)[0]) FROM %I', relation, relation) INTO n;
+END $$;
+SET parallel_leader_participation = off;
+SELECT parallel_temp_stats_reset();
+TRUNCATE target;
+SELECT * FROM fill('INSERT INTO target SELECT * FROM wide');
+SELECT * FROM fill('INSERT INTO target SELECT id, v, s || ''x'' FROM wide WHERE v < 9');
+SELECT * FROM fill('CREATE TEMP TABLE made AS SELECT * FROM wide', 'made');
+SELECT * FROM fill('CREATE TEMP TABLE made WITH (fillfactor = 40) AS SELECT * FROM wide', 'made');
+SELECT value > 1000 AS written FROM parallel_temp_stats WHERE counter = 'pages written by workers';
+CREATE TEMP TABLE made AS SELECT * FROM wide;
+SELECT count(*), count(*) FILTER (WHERE item.t_infomask & 768 = 768) FROM generate_series(0, pg_relation_size('made') / 8192 - 1) block,
+	heap_page_items(get_raw_page('made', block::int)) item;
+SELECT odd_headers('made'), blocks_without_rows('made');
+VACUUM made;
+SELECT count(*), sum(id), sum(hashtext(s)::bigint), odd_headers('made'), blocks_without_rows('made') FROM made;
+INSERT INTO target SELECT * FROM wide;
+BEGIN;
+INSERT INTO target SELECT * FROM made;
+SELECT count(*), sum(id), odd_headers('target'), blocks_without_rows('target') FROM target;
+SAVEPOINT one;
+INSERT INTO target SELECT * FROM wide;
+ROLLBACK TO one;
+INSERT INTO target SELECT * FROM wide WHERE v = 1;
+SELECT count(*), sum(id), odd_headers('target') FROM target;
+COMMIT;
+DROP TABLE made;
+TRUNCATE target;
+SET parallel_leader_participation = on;
+INSERT INTO target SELECT peek(id), v, s FROM wide;
+SELECT count(*), sum(id), sum(hashtext(s)::bigint), odd_headers('target'), blocks_without_rows('target') FROM target;
+SET parallel_leader_participation = off;
+
 -- a plan that is kept
 PREPARE p AS INSERT INTO target SELECT id, $1, s FROM source WHERE v = $1;
 SET plan_cache_mode = force_generic_plan;

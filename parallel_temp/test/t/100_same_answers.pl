@@ -68,6 +68,7 @@ if ($long)
 # Workers of 19 use no indexes: the server's code would write visibility maps there.
 my $index_access = $node->safe_psql('postgres', 'SHOW server_version_num') < 190000;
 my $asked = 0;
+my %pages = (filled => 0, written => 0);
 for my $path (sort glob "$FindBin::RealBin/../diff/*.sql")
 {
 	my ($file) = $path =~ m{([^/]+)\.sql$};
@@ -77,6 +78,7 @@ for my $path (sort glob "$FindBin::RealBin/../diff/*.sql")
 
 	# At the end nothing may be left of any scan.
 	push @blocks, { line => 'end', text => "ROLLBACK;\nSET search_path = public;\nSELECT count(*) FROM pg_local_buffers WHERE pins <> 0;\n" };
+	my @told = (@blocks, { line => 'told', text => "SELECT counter, value FROM parallel_temp_stats WHERE counter LIKE 'pages % by workers';\n" });
 	my @jobs = { name => "$file-off", blocks => \@blocks, settings => { %common, temp_buffers => 1024, 'parallel_temp.enabled' => 'off', 'parallel_temp.fast_load' => 'off' } };
 	# A table of more than a gigabyte is made for the usual ones alone.
 	my @names = sort $file =~ /long/ ? @usual : keys %config;
@@ -85,7 +87,7 @@ for my $path (sort glob "$FindBin::RealBin/../diff/*.sql")
 		my %setting = (%common, %{ $config{$name} });
 		my $method = delete $setting{method};
 		$setting{'parallel_temp.method'} = $method if $there;
-		push @jobs, { name => "$file-$name", blocks => \@blocks, settings => \%setting };
+		push @jobs, { name => "$file-$name", blocks => $there ? \@told : \@blocks, settings => \%setting };
 	}
 	my $from = -s $node->logfile;
 	my $outcome = run_all($node, 2, @jobs);
@@ -95,6 +97,8 @@ for my $path (sort glob "$FindBin::RealBin/../diff/*.sql")
 	for my $name (@names)
 	{
 		my @reports = differences(\@blocks, $outcome->{"$file-off"}, $outcome->{"$file-$name"});
+		my $told = $there ? $outcome->{"$file-$name"}[-1]{out} // '' : '';
+		$pages{$1} += $2 while $told =~ /pages (\w+) by workers\|(\d+)/g;
 		is(scalar @reports, 0, "$file: $name answers as stock does (" . @blocks . ' blocks)');
 		diag("$file.sql, $name, $_") for @reports[ 0 .. ($#reports < 5 ? $#reports : 5) ];
 		diag(@reports - 6 . " more") if @reports > 6;
@@ -123,7 +127,9 @@ for my $path (sort glob "$FindBin::RealBin/../diff/*.sql")
 
 SKIP:
 {
-	skip 'this build has no parallel scan of temporary tables', 1 unless $there;
+	skip 'this build has no parallel scan of temporary tables', 3 unless $there;
+	skip 'some scripts were left out', 3 if $only && $only !~ /fill/;
+	cmp_ok($pages{$_}, '>', 100, "workers have $_ pages") for sort keys %pages;
 	skip 'some scripts were left out', 1 if $only;
 	cmp_ok($asked, '>', 100, 'enough statements were asked to go parallel');
 }

@@ -23,17 +23,22 @@ chmod 0777, $dir;
 $node->safe_psql('postgres', "CREATE EXTENSION parallel_temp;\n" . RandomLoads::setup($dir));
 
 my ($failed, $compared, $rows) = (0, 0, 0);
+my %pages = (filled => 0, written => 0);
 for my $seed ($first .. $first + $sessions - 1)
 {
 	my @blocks = RandomLoads->new($seed)->blocks($dir, 30);
 	my $from = -s $node->logfile;
-	my ($own, $bulk) = map { run_script($node, 'postgres', \@blocks, settings => { 'parallel_temp.fast_load' => $_, 'parallel_temp.parallel_insert' => $_, 'parallel_temp.fill_pages' => $_ }, name => "loads-$seed-$_") } qw(off on);
+	my @told = (@blocks, { line => 'told', text => "SELECT counter, value FROM parallel_temp_stats WHERE counter LIKE 'pages % by workers';\n" });
+	my ($own, $bulk) = map { run_script($node, 'postgres', \@told, settings => { 'parallel_temp.fast_load' => $_, 'parallel_temp.parallel_insert' => $_, 'parallel_temp.fill_pages' => $_ }, name => "loads-$seed-$_") } qw(off on);
 	if (grep { ($_->{err} // '') =~ /57014/ } @$own, @$bulk)
 	{
 		note("seed $seed: a statement took too long");
 		next;
 	}
 	$compared++;
+	my $told = $bulk->[-1]{out} // '';
+	$pages{$1} += $2 while $told =~ /pages (\w+) by workers\|(\d+)/g;
+	pop @$bulk;
 	my @reports = differences(\@blocks, $own, $bulk);
 	push @reports, "the server's log says:\n$_" for bad_log_lines(slurp_file($node->logfile, $from));
 	push @reports, "pins are left: $bulk->[-1]{out}" if ($bulk->[-1]{out} // '') !~ /^pins\|0$/m;
@@ -47,6 +52,6 @@ for my $seed ($first .. $first + $sessions - 1)
 is($failed, 0, "$sessions sessions from seed $first leave the same rows");
 cmp_ok($compared, '>', $sessions / 2, 'most sessions were fast enough');
 cmp_ok($rows, '>', 100 * $compared, 'tables were filled') or diag("$rows rows");
-note("$rows rows in $compared sessions");
+note("$rows rows in $compared sessions, $pages{filled} pages filled by workers, $pages{written} written");
 $node->stop;
 done_testing();
