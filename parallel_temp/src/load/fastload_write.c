@@ -339,7 +339,7 @@ follow_end(FastLoad *load)
  * the end is closed.
  */
 void
-fastload_open_end(FastLoad *load, FastLoadEnd *end)
+fastload_open_end(FastLoad *load, FastLoadEnd * end)
 {
 	Assert(fastload_is_at_file(load) && load->end == NULL);
 	LWLockAcquire(&end->lock, LW_EXCLUSIVE);
@@ -371,7 +371,7 @@ fastload_close_end(FastLoad *load)
 }
 
 void
-fastload_end_init(FastLoadEnd *end)
+fastload_end_init(FastLoadEnd * end)
 {
 	/* what waits there waits for others that append, if to a file */
 	LWLockInitialize(&end->lock, LWTRANCHE_PARALLEL_APPEND);
@@ -382,7 +382,7 @@ fastload_end_init(FastLoadEnd *end)
  * A worker wants to append.  False, without the lock, if it must not.
  */
 bool
-fastload_end_lock(FastLoadEnd *end)
+fastload_end_lock(FastLoadEnd * end)
 {
 	LWLockAcquire(&end->lock, LW_EXCLUSIVE);
 	if (pg_atomic_read_u32(&end->open) != 0 && !end->failed)
@@ -392,7 +392,7 @@ fastload_end_lock(FastLoadEnd *end)
 }
 
 void
-fastload_end_unlock(FastLoadEnd *end)
+fastload_end_unlock(FastLoadEnd * end)
 {
 	LWLockRelease(&end->lock);
 }
@@ -402,7 +402,7 @@ fastload_end_unlock(FastLoadEnd *end)
  * the error: the leader may be waiting for it, and does not listen meanwhile.
  */
 static void
-end_failed(FastLoadEnd *end)
+end_failed(FastLoadEnd * end)
 {
 	end->failed = true;
 	HOLD_INTERRUPTS();			/* as they were before the error */
@@ -410,7 +410,7 @@ end_failed(FastLoadEnd *end)
 }
 
 static pg_noinline void
-append_or_fail(FastLoadEnd *end, RelFile *file, RelFileLocator_compat locator, Page *pages, int n)
+append_or_fail(FastLoadEnd * end, RelFile *file, RelFileLocator_compat locator, Page *pages, int n)
 {
 	PG_TRY();
 	{
@@ -429,7 +429,7 @@ append_or_fail(FastLoadEnd *end, RelFile *file, RelFileLocator_compat locator, P
  * as fit into one segment file: the number is returned, and that of their rows is set.
  */
 int
-fastload_end_append(FastLoadEnd *end, RelFile *file, RelFileLocator_compat locator, Page *pages, int n, uint64 *rows)
+fastload_end_append(FastLoadEnd * end, RelFile *file, RelFileLocator_compat locator, Page *pages, int n, uint64 *rows)
 {
 	n = Min(n, relfile_room_in_segment(end->length));
 	*rows = 0;
@@ -683,7 +683,11 @@ fastload_abandon(FastLoad *load)
 		localbuf_discard_from(load->rel, load->old_length))
 	{
 		relfile_cut_quietly(reln, load->file_length, BATCH_PAGES, load->old_length);
-		/* where it has segments open that are empty now, it takes them for the end */
+
+		/*
+		 * where it has segments open that are empty now, it takes them for
+		 * the end
+		 */
 		RelationCloseSmgr(load->rel);
 	}
 	else if (load->batch == NULL && load->file_length > load->next_block)
