@@ -126,10 +126,11 @@ END
 			{
 				my $one = $every % 2 ? 'id' : 'id + 0';
 				$s->query(sprintf $insert{file}, "meanwhile(id, $every, 'SELECT count(*) FROM t')");
-				is(look($s, 't'), $t, "$name: INSERT, and the table is read at row $every") or diag($s->error);
+				is(look($s, 't') =~ s/empty blocks\|\d+/empty blocks|0/r, $t, "$name: INSERT, and the table is read at row $every") or diag($s->error);
 				$s->query("TRUNCATE t; INSERT INTO t VALUES (0, 'first');");
 				$s->query("CREATE TEMP TABLE made AS SELECT meanwhile(id, $every, 'SELECT count(*) FROM made') AS id, pad FROM source;");
-				is(look($s, 'made'), $made, "$name: CREATE, and the table is read at row $every") or diag($s->error);
+				# rows that follow come by the server, which leaves blocks empty at the end since 16
+				is(look($s, 'made') =~ s/empty blocks\|\d+/empty blocks|0/r, $made, "$name: CREATE, and the table is read at row $every") or diag($s->error);
 				$s->query('DROP TABLE made;');
 			}
 			# an outer statement's rows go on where the reader left them
