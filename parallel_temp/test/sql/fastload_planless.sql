@@ -74,7 +74,7 @@ SELECT count(*), sum(id), count_without_plan('u') FROM u;
 CREATE TEMP TABLE w AS SELECT meanwhile(id, 101, 'SELECT count_without_plan(''w''::text::regclass)') AS id, pad FROM source;
 SELECT count(*), sum(id), count_without_plan('w') FROM w;
 \set VERBOSITY sqlstate
-INSERT INTO u SELECT meanwhile(id, 997, 'SELECT insert_without_plan(''u''::text::regclass, 3000)'), pad FROM source;
+INSERT INTO u SELECT meanwhile(id, 197, 'SELECT insert_without_plan(''u''::text::regclass, 3000)'), pad FROM source;
 SELECT count(*), sum(id) FROM u WHERE id IS NOT NULL;
 \set VERBOSITY default
 DROP TABLE u, w, source;

@@ -1,6 +1,6 @@
-# Pages that workers write themselves, into blocks that their leader grants them: tables
-# far larger than temp_buffers, with checksums and without, frozen or not; somebody who
-# looks at the table, an error, a full disk while blocks are granted.
+# Pages that workers append to the file themselves: tables far larger than temp_buffers,
+# with checksums and without, frozen or not; somebody who looks at the table, an error,
+# a full disk meanwhile.
 
 use strict;
 use warnings;
@@ -63,7 +63,7 @@ CREATE FUNCTION odd_headers(relation text) RETURNS bigint LANGUAGE sql AS \$\$
 		WHERE item.lp_flags <> 1 OR item.t_ctid IS DISTINCT FROM format('(%s,%s)', block, item.lp)::tid OR item.t_xmax <> '0' OR item.t_infomask & 2048 = 0;
 \$\$;
 -- In a worker: wait each time that half a ring is full, or more; in the leader: do something, and wait less, so that
--- blocks are granted while the worker waits.
+-- it happens between what workers append.
 CREATE FUNCTION meanwhile(i int, every int, what text) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS \$\$
 BEGIN
 	IF pg_backend_pid()::text <> current_setting('my.pid') THEN
@@ -119,7 +119,7 @@ END
 		like(look($s, 'made'), qr/odd headers\|0\|empty blocks\|0\nnot where they say\|0$/, "$name: and its pages");
 		$s->query('RESET parallel_temp.lazy_files; DROP TABLE made;');
 
-		# Somebody looks at the table while blocks are granted.
+		# Somebody looks at the table while workers append.
 		if ($leader eq 'on')
 		{
 			for my $every (2000, 3001, 5003, 9001, 14009)
