@@ -381,6 +381,14 @@ def cpu_seconds(pid: int) -> float | None:
         return None
 
 
+def kernel_seconds(pid: int) -> float:
+    """Of that time of a local process what it spent in the kernel, counted in ticks of a hundredth of a second; 0 if that cannot be seen."""
+    try:
+        return psutil.Process(pid).cpu_times().system
+    except psutil.Error:
+        return 0.0
+
+
 # -- the machine -------------------------------------------------------------
 
 

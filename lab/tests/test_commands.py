@@ -159,10 +159,14 @@ def test_the_filling_benchmark_says_which_plan_ran(lean, pg_lean, tmp_path):
 
 
 def test_more_workers_are_faster_until_the_leader_takes_pages_all_the_time():
-    costs = fill.RowCosts(rows=1_000_000, query=400, load=200, hand_over=200, take=100)
+    costs = fill.RowCosts(rows=1_000_000, query=400, load=200, hand_over=200, take=100, write=50)
     times = [costs.seconds(workers) for workers in (1, 2, 4, 8, 16)]
     assert times[0] == (pytest.approx(1e-9 * 1_000_000 * 360_000 / 1100, rel=0.01), "all processes make rows")
     assert times[-1] == (pytest.approx(0.1), "the leader takes pages") and sorted(times, reverse=True)[:3] == times[:3]
+    assert costs.most == 6
+    slow_file = replace(costs, take=3, write=120)
+    assert slow_file.seconds(2)[1] == "all processes make rows" and slow_file.seconds(16) == (pytest.approx(0.12), "one process after the other writes")
+    assert slow_file.most == 5
 
 
 def test_the_filling_benchmark_notices_a_wrong_answer(lean, monkeypatch):

@@ -14,7 +14,7 @@ from pg_lean import measure
 from pg_lean.bench import Bench, Check, Estimate, Headline, LabError, Plot, Result, Series, Table, human_bytes, not_slower
 from pg_lean.bench import sweep
 from pg_lean.bench.extend import MARGIN, MARGIN_OF_ONE
-from pg_lean.measure import cpu_seconds, explain_text, timed
+from pg_lean.measure import cpu_seconds, explain_text, kernel_seconds, timed
 from pg_lean.prices import SETTINGS_OF
 
 TITLE = "Temporary tables filled from a scan, a join and a group by: stock, fast load, fast load with workers that hand over rows or pages"
@@ -190,28 +190,37 @@ def fill(bench: Bench, into: str, query: str, repetitions: int, plans: dict[tupl
 
 @dataclass(frozen=True)
 class RowCosts:
-    """Processor time for each row, in ns: of the query; of forming and writing it in the leader alone; of forming and handing it over; of taking it."""
+    """Processor time for each row, in ns: of the query; of forming and writing it in the leader alone; of the same in a worker; of what the leader has to do with that; and, of either, of the kernel, which writes."""
 
     rows: int
     query: float
     load: float
     hand_over: float
     take: float
+    write: float
 
     def seconds(self, workers: int) -> tuple[float, str]:
         """Time with so many workers, and what limits it.
 
         Workers make x of the n rows, the leader the others while it takes those of workers.  Both end together where
         x (query + hand_over) / workers = x take + (1 - x) (query + load); if that x is more than 1, the leader does nothing but take.
+        Only one process at a time writes to a file.
         """
         alone, worker = self.query + self.load, self.query + self.hand_over
         share = min(1.0, alone / (worker / workers + alone - self.take)) if worker / workers + alone > self.take else 1.0
         by_leader, by_workers = share * self.take + (1 - share) * alone, share * worker / workers
+        if self.write > max(by_leader, by_workers):
+            return self.write * self.rows / 1e9, "one process after the other writes"
         return max(by_leader, by_workers) * self.rows / 1e9, "the leader takes pages" if by_leader > by_workers * 1.001 else "all processes make rows"
+
+    @property
+    def most(self) -> float:
+        """Times as fast as without workers, with however many."""
+        return (self.query + self.load) / max(self.take, self.write, 1e-9)
 
 
 def row_costs(bench: Bench, query: str, repetitions: int) -> RowCosts | None:
-    """Time the parts of a parallel load one by one: the query, the load without workers, and one in which the leader only takes what one worker makes."""
+    """Time the parts of a parallel load one by one: the query, the load without workers, and one in which one worker makes all rows."""
     text, case = QUERIES[query], f"row costs, {query}"
     with bench.connect(temp_buffers="8MB", jit=False, max_parallel_workers_per_gather=1) as conn:
         conn.prepare_threshold = None
@@ -221,10 +230,10 @@ def row_costs(bench: Bench, query: str, repetitions: int) -> RowCosts | None:
 
         def once(variant: str, statement: str, **settings: Any) -> dict[str, float]:
             bench.server.set(conn, {**VARIANTS[variant], "max_parallel_workers_per_gather": 1, "max_parallel_workers": 8, "parallel_leader_participation": True, **settings})
-            before = cpu_seconds(pid) or 0.0
+            before, in_kernel = cpu_seconds(pid) or 0.0, kernel_seconds(pid)
             try:
                 ms = timed(conn, statement)["ms"]
-                return {"ms": ms, "cpu_ms": ((cpu_seconds(pid) or 0.0) - before) * 1000}
+                return {"ms": ms, "cpu_ms": ((cpu_seconds(pid) or 0.0) - before) * 1000, "kernel_ms": (kernel_seconds(pid) - in_kernel) * 1000}
             finally:
                 conn.execute("DROP TABLE IF EXISTS pg_temp.t")
 
@@ -241,7 +250,8 @@ def row_costs(bench: Bench, query: str, repetitions: int) -> RowCosts | None:
     def ns(variant: str, column: str) -> float:
         return bench.estimate(column, variant, case).median * 1e6 / rows
 
-    return RowCosts(rows, ns("query", "cpu_ms"), max(ns("load", "cpu_ms") - ns("query", "cpu_ms"), 0), max(ns("pages", "ms") - ns("query", "cpu_ms"), 0), ns("pages", "cpu_ms"))
+    return RowCosts(rows, ns("query", "cpu_ms"), max(ns("load", "cpu_ms") - ns("query", "cpu_ms"), 0), max(ns("pages", "ms") - ns("query", "cpu_ms"), 0), ns("pages", "cpu_ms"),
+                    max(ns("load", "kernel_ms") - ns("query", "kernel_ms"), 0))
 
 
 # -- the price of rows in pages --------------------------------------------------
@@ -408,14 +418,15 @@ def present(bench: Bench, rows: int, repetitions: int, plans: dict[tuple[str, st
                                                 "rows one by one at no price | over fast load"],
                    [[into, query, ratio(into, query, STOCK), ratio(into, query, FAST), ratio(into, query, ROWS), ratio(into, query, STOCK, FAST), ratio(into, query, FAST, ASKED)]
                     for into, query in cases])
-    parts = Table("A row's parts: ns of processor time", ["from", "rows", "query", "formed and written by the leader", "formed and handed over by a worker", "taken and written by the leader",
+    parts = Table("A row's parts: ns of processor time", ["from", "rows", "query", "formed and written by the leader", "formed and written by a worker", "what the leader does with it", "writing, in the kernel",
                                                            *(f"half of query and forming, of stock's time | {into}" for into in INTO)],
-                  [[query, cost.rows, cost.query, cost.load, cost.hand_over, cost.take,
+                  [[query, cost.rows, cost.query, cost.load, cost.hand_over, cost.take, cost.write,
                     *((cost.query + cost.load) * cost.rows / 2e6 / bench.estimate("ms", STOCK, case_of(into, query)).median for into in INTO)] for query, cost in costs.items()],
-                  note="The query: EXPLAIN ANALYZE of it without workers. Forming: the load without workers, less that. Handing over: the time of a load in which one worker "
-                       "makes all rows and the leader only takes them, less the query. Taking: the leader's processor time in that load. Half of query and forming: what two processes take that divide all of it, and hand nothing over.")
+                  note="The query: EXPLAIN ANALYZE of it without workers. By the leader: the load without workers, less that. By a worker: the time of a load in which one worker "
+                       "makes and writes all rows, less the query. What the leader does with it: his processor time in that load. Writing: the kernel's part of the load without workers. "
+                       "Half of query and forming: what two processes take that divide all of it.")
     model = Table("A model of more workers, from these parts: times as fast as without", ["from", *(f"{n} workers" for n in MODELLED_WORKERS), "at most", "limit"],
-                  [[query, *((cost.query + cost.load) * cost.rows / 1e9 / cost.seconds(n)[0] for n in MODELLED_WORKERS), (cost.query + cost.load) / cost.take if cost.take else 0.0,
+                  [[query, *((cost.query + cost.load) * cost.rows / 1e9 / cost.seconds(n)[0] for n in MODELLED_WORKERS), cost.most,
                     next((f"from {n} workers on {cost.seconds(n)[1]}" for n in MODELLED_WORKERS if not cost.seconds(n)[1].startswith("all")), f"{cost.seconds(MODELLED_WORKERS[-1])[1]}")]
                    for query, cost in costs.items()],
                   note="It counts processor time alone, with a processor for each process: no start of workers, no limit of memory or disks. Not measured.")

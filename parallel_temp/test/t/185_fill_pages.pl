@@ -110,15 +110,18 @@ for my $leader ('off', 'on')
 is(join("\n", bad_log_lines(slurp_file($node->logfile))), '', 'no leak in the log');
 
 # A worker dies; the server starts again.
-my $s = new_session();
-$s->send(sprintf $load{insert}, 'waits_at(id, 500)', 'source');
-my ($worker) = workers_of($node, $s->pid);
-kill 'KILL', $worker;
-$s->wait;
-$s->quit;
-ok(wait_until_back($node), 'the server comes back after a worker was killed');
-$s = new_session();
-check($s, 'after the restart');
-$s->quit;
+for my $kind (sort keys %load)
+{
+	my $s = new_session();
+	$s->send(sprintf $load{$kind}, 'waits_at(id, 500)', 'source');
+	my ($worker) = workers_of($node, $s->pid);
+	kill 'KILL', $worker;
+	$s->wait;
+	$s->quit;
+	ok(wait_until_back($node), "$kind: the server comes back after a worker was killed");
+	$s = new_session();
+	check($s, "$kind: after the restart");
+	$s->quit;
+}
 $node->stop;
 done_testing();
