@@ -62,7 +62,7 @@
 
 /* Pages that are looked at: all of a small table, and by the root of a larger one. */
 #define LEAST_PAGES 50
-#define PAGES_BY_ROOT 3
+#define PAGES_BY_ROOT 5
 #define MOST_PAGES 1000
 
 /* Memory for rows, at most. */
