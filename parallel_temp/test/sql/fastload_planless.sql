@@ -51,7 +51,7 @@ CREATE FUNCTION insert_without_plan(rel regclass, n integer) RETURNS void AS :'l
 CREATE FUNCTION meanwhile(i int, every int, what text) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
 	IF pg_backend_pid()::text <> current_setting('my.pid') THEN
-		IF i % 450 = 0 THEN PERFORM pg_sleep(0.005); END IF;
+		IF i % 150 = 0 THEN PERFORM pg_sleep(0.005); END IF;
 	ELSIF i % every = 0 THEN
 		EXECUTE what;
 	ELSIF i % 20 = 0 THEN
@@ -74,7 +74,7 @@ SELECT count(*), sum(id), count_without_plan('u') FROM u;
 CREATE TEMP TABLE w AS SELECT meanwhile(id, 101, 'SELECT count_without_plan(''w''::text::regclass)') AS id, pad FROM source;
 SELECT count(*), sum(id), count_without_plan('w') FROM w;
 \set VERBOSITY sqlstate
-INSERT INTO u SELECT meanwhile(id, 197, 'SELECT insert_without_plan(''u''::text::regclass, 3000)'), pad FROM source;
+INSERT INTO u SELECT meanwhile(id, 7, 'SELECT insert_without_plan(''u''::text::regclass, 3000)'), pad FROM source;
 SELECT count(*), sum(id) FROM u WHERE id IS NOT NULL;
 \set VERBOSITY default
 DROP TABLE u, w, source;
