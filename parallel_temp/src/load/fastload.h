@@ -63,7 +63,7 @@ typedef struct FastLoadEnd
 	BlockNumber length;			/* of the file, in blocks */
 	uint64		rows;			/* appended by workers; the load has not
 								 * counted them */
-}			FastLoadEnd;
+} FastLoadEnd;
 
 /*
  * The bulk writer's state for one load, in the per-query memory context.
@@ -216,12 +216,12 @@ extern void fastload_stay_in_buffers(FastLoad *load);
 extern void fastload_keep_length(FastLoad *load);
 extern void fastload_take_page(FastLoad *load, Page filled);
 extern void fastload_count_written(FastLoad *load, uint64 pages);
-extern void fastload_open_end(FastLoad *load, FastLoadEnd * end);
+extern void fastload_open_end(FastLoad *load, FastLoadEnd *end);
 extern void fastload_close_end(FastLoad *load);
-extern void fastload_end_init(FastLoadEnd * end);
-extern bool fastload_end_lock(FastLoadEnd * end);
-extern void fastload_end_unlock(FastLoadEnd * end);
-extern int	fastload_end_append(FastLoadEnd * end, RelFile *file, RelFileLocator_compat locator, Page *pages, int n, uint64 *rows);
+extern void fastload_end_init(FastLoadEnd *end);
+extern bool fastload_end_lock(FastLoadEnd *end);
+extern void fastload_end_unlock(FastLoadEnd *end);
+extern int	fastload_end_append(FastLoadEnd *end, RelFile *file, RelFileLocator_compat locator, Page *pages, int n, uint64 *rows);
 extern void fastload_hand_back(FastLoad *load, bool thaw);
 extern PGDLLEXPORT void fastload_end(FastLoad *load);
 extern void fastload_abandon(FastLoad *load);

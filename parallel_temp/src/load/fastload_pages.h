@@ -147,7 +147,7 @@ typedef struct FilledPages
 {
 	int64		filled;
 	int64		written;
-}			FilledPages;
+} FilledPages;
 
 extern FilledPages fastload_filled_pages;
 

@@ -343,7 +343,7 @@ follow_end(FastLoad *load)
  * the end is closed.
  */
 void
-fastload_open_end(FastLoad *load, FastLoadEnd * end)
+fastload_open_end(FastLoad *load, FastLoadEnd *end)
 {
 	Assert(fastload_is_at_file(load) && load->end == NULL);
 	LWLockAcquire(&end->lock, LW_EXCLUSIVE);
@@ -375,7 +375,7 @@ fastload_close_end(FastLoad *load)
 }
 
 void
-fastload_end_init(FastLoadEnd * end)
+fastload_end_init(FastLoadEnd *end)
 {
 	/* what waits there waits for others that append, if to a file */
 	LWLockInitialize(&end->lock, LWTRANCHE_PARALLEL_APPEND);
@@ -386,7 +386,7 @@ fastload_end_init(FastLoadEnd * end)
  * A worker wants to append.  False, without the lock, if it must not.
  */
 bool
-fastload_end_lock(FastLoadEnd * end)
+fastload_end_lock(FastLoadEnd *end)
 {
 	LWLockAcquire(&end->lock, LW_EXCLUSIVE);
 	if (pg_atomic_read_u32(&end->open) != 0 && !end->failed)
@@ -396,7 +396,7 @@ fastload_end_lock(FastLoadEnd * end)
 }
 
 void
-fastload_end_unlock(FastLoadEnd * end)
+fastload_end_unlock(FastLoadEnd *end)
 {
 	LWLockRelease(&end->lock);
 }
@@ -406,7 +406,7 @@ fastload_end_unlock(FastLoadEnd * end)
  * the error: the leader may be waiting for it, and does not listen meanwhile.
  */
 static void
-end_failed(FastLoadEnd * end)
+end_failed(FastLoadEnd *end)
 {
 	end->failed = true;
 	HOLD_INTERRUPTS();			/* as they were before the error */
@@ -414,7 +414,7 @@ end_failed(FastLoadEnd * end)
 }
 
 static pg_noinline void
-append_or_fail(FastLoadEnd * end, RelFile *file, RelFileLocator_compat locator, Page *pages, int n)
+append_or_fail(FastLoadEnd *end, RelFile *file, RelFileLocator_compat locator, Page *pages, int n)
 {
 	PG_TRY();
 	{
@@ -433,7 +433,7 @@ append_or_fail(FastLoadEnd * end, RelFile *file, RelFileLocator_compat locator, 
  * as fit into one segment file: the number is returned, and that of their rows is set.
  */
 int
-fastload_end_append(FastLoadEnd * end, RelFile *file, RelFileLocator_compat locator, Page *pages, int n, uint64 *rows)
+fastload_end_append(FastLoadEnd *end, RelFile *file, RelFileLocator_compat locator, Page *pages, int n, uint64 *rows)
 {
 	n = Min(n, relfile_room_in_segment(end->length));
 	*rows = 0;
