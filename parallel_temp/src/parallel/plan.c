@@ -10,6 +10,8 @@
  * are (plan_held.c, plan_prices.c).  That is then walked: should workers have to run
  * a node on a temporary table that only the leader can run, the server's plan stays
  * as well.  (The executor hook checks once more, for plans that come another way.)
+ * A statement that stays serial is remembered, and planned once from then on
+ * (plan_memo.c).
  * Here it is also known which tables are read in parallel in the end, and
  * parallel_temp.explain_refusals tells the user about the others.
  *
@@ -42,6 +44,7 @@
 #include "parallel/plan_fill.h"
 #include "parallel/plan_held.h"
 #include "parallel/plan_insert.h"
+#include "parallel/plan_memo.h"
 #include "parallel/plan_paths.h"
 #include "parallel/plan_prices.h"
 #include "parallel/plan_refusal.h"
@@ -276,6 +279,7 @@ plan_beside(PlannedStmt *serial, PLANNER_PARAMS_compat)
 	PlannedStmt *result;
 	Refusal		refusal;
 	Oid			function;
+	uint64		key = 0;
 	bool		replanned = false;
 
 	if (serial != NULL && !plan_names_temporary(serial))
@@ -292,6 +296,13 @@ plan_beside(PlannedStmt *serial, PLANNER_PARAMS_compat)
 		if (too_small_for_workers(serial))
 		{
 			refusals_tell(serial, REFUSED_SMALL, InvalidOid);
+			return serial;
+		}
+		if (pt_compare_plans && !query_is_explained())
+			key = plan_memo_key(parse, query_string, cursor_options, serial, held_serial_cost(&frame, serial));
+		if (plan_memo_stays_serial(key))
+		{
+			refusals_tell(serial, REFUSED_COST, InvalidOid);
 			return serial;
 		}
 	}
@@ -327,7 +338,11 @@ plan_beside(PlannedStmt *serial, PLANNER_PARAMS_compat)
 	else if (serial == NULL || (plan.below && (!frame.prices || workers_win(&frame, result, &plan, serial))))
 		serial = result;
 	else
+	{
 		memset(&plan, 0, sizeof(plan));
+		if (key != 0)
+			plan_memo_note_serial(key);
+	}
 	refusals_account(&frame, &plan, replanned);
 	if (serial == NULL)
 	{

@@ -183,6 +183,45 @@ ok(@costs == 2 && near($costs[0][0], by_three($total, $part, $inner + 20000 * 0.
 ($total, $part, $inner) = $plans =~ /.*Finalize Aggregate  $cost.*?Partial Aggregate  $cost.*?Append.*?->  Hash  $cost/s;
 ok(@costs == 2 && near($costs[1][0], by_three($total, $part, 2 * $inner), 0.01), 'hash tables in arms of an Append') or diag($plans);
 
+# A statement that stays serial is planned with workers once, until something changes.
+my $once = 'SELECT count(*) FROM t;';
+($plans) = compared(<<"SQL");
+CREATE TEMP TABLE t AS SELECT g AS a FROM generate_series(1, 100000) g;
+CREATE FUNCTION one() RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT 1';
+ALTER TABLE t SET (parallel_workers = 1);
+VACUUM ANALYZE t;
+SET client_min_messages = debug1;
+SET parallel_leader_participation = off;
+$once
+\\warn *again
+$once
+$once
+\\warn *another text
+SELECT count(*)  FROM t;
+\\warn *explained
+EXPLAIN (COSTS OFF) $once
+$once
+\\warn *another setting
+SET enable_mergejoin = off;
+$once
+$once
+\\warn *another function
+CREATE OR REPLACE FUNCTION one() RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT 2';
+$once
+\\warn *other rows
+INSERT INTO t SELECT g FROM generate_series(1, 20000) g;
+$once
+\\warn *compared no more
+SET parallel_temp.compare_plans = off;
+EXPLAIN (COSTS OFF) $once
+SET parallel_temp.compare_plans = on;
+\\warn *more workers
+ALTER TABLE t SET (parallel_workers = 4);
+$once
+SQL
+my @parts = map { scalar(() = /a plan with workers costs/g) } split /^\*/m, $plans;
+is("@parts", '1 0 1 1 1 1 1 0 1', 'planned with workers once') or diag($plans);
+
 unlike(slurp_file($node->logfile), qr/refcount leak|TRAP|PANIC|was terminated by signal/, 'no leak, no crash');
 $node->stop;
 done_testing();
