@@ -144,7 +144,8 @@ typedef struct LightNodeName
 typedef struct LightAliases
 {
 	Bitmapset  *used;
-	const char **names;			/* of each of them, once asked for */
+	const char **names;			/* of those with a number, by range table
+								 * index, once asked for */
 } LightAliases;
 
 /* What a node used without the nodes that it called. */
