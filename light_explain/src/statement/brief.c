@@ -43,7 +43,12 @@ list_is_plain(const List *list)
 
 	foreach(lc, list)
 	{
-		if (!expression_is_plain(lfirst(lc)))
+		const Node *expr = lfirst(lc);
+
+		/* most are columns of a target list: no calls for those */
+		if (expr != NULL && IsA(expr, TargetEntry))
+			expr = (const Node *) ((const TargetEntry *) expr)->expr;
+		if (expr != NULL && !IsA(expr, Var) && !expression_is_plain(expr))
 			return false;
 	}
 	return true;
@@ -111,8 +116,6 @@ expression_is_plain(const Node *expr)
 			return true;
 		case T_Param:
 			return ((const Param *) expr)->paramkind == PARAM_EXEC;
-		case T_TargetEntry:
-			return expression_is_plain((const Node *) ((const TargetEntry *) expr)->expr);
 		case T_List:
 			return list_is_plain((const List *) expr);
 		case T_OpExpr:
