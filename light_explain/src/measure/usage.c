@@ -167,12 +167,11 @@ light_root_leave(LightBooks *books, LightRecord *caller)
 static void
 settle_record(LightRecord *record, LightUsage *sum)
 {
-	LightUsage	usage = {0};
+	LightUsage	usage = record->self;
 
 	check_stack_depth();
 	for (LightRecord *callee = record->callees; callee != NULL; callee = callee->next_callee)
 		settle_record(callee, &usage);
-	light_usage_add(&usage, &record->self);
 	if (record->moved != NULL)
 		light_usage_add(&usage, record->moved);
 	light_usage_add(sum, &usage);

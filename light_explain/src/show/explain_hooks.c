@@ -57,7 +57,7 @@ explain_per_node(PlanState *planstate, List *ancestors, const char *relationship
 	query = light_query_of(planstate->state);
 	shown.loops = planstate->instrument->nloops;
 	shown.blocks = light_distinct_blocks_of(query, planstate);
-	shown.self = light_self(query, planstate);
+	light_self(query, planstate, &shown.self);
 	n = light_properties(&shown, es->timing, es->buffers, es->wal, properties);
 	for (int i = 0; i < n; i++)
 	{

@@ -224,7 +224,7 @@ finished_nodes(int *n)
 		shown[i].loops = node->instrument->nloops + (node->instrument->running ? 1 : 0);
 		shown[i].blocks = -1;
 		if (shown[i].loops > 0)
-			shown[i].self = light_self(query, node);
+			light_self(query, node, &shown[i].self);
 	}
 	if (light_hides_top(finished_top))
 	{

@@ -14,6 +14,9 @@
  * nodes used without those below them is the difference in the plan's tree: there must
  * be no subplans, which are evaluated elsewhere, and no workers.
  *
+ * Appends and set operations could be brief as well, but gather so many rows that
+ * records at once are cheaper.
+ *
  * All is read from the plan, when ExecutorStart has prepared it.
  *
  * Copyright (c) 2026, the pg_lean authors
@@ -40,7 +43,12 @@ list_is_plain(const List *list)
 
 	foreach(lc, list)
 	{
-		if (!expression_is_plain(lfirst(lc)))
+		const Node *expr = lfirst(lc);
+
+		/* most are columns of a target list: no calls for those */
+		if (expr != NULL && IsA(expr, TargetEntry))
+			expr = (const Node *) ((const TargetEntry *) expr)->expr;
+		if (expr != NULL && !IsA(expr, Var) && !expression_is_plain(expr))
 			return false;
 	}
 	return true;
@@ -108,8 +116,6 @@ expression_is_plain(const Node *expr)
 			return true;
 		case T_Param:
 			return ((const Param *) expr)->paramkind == PARAM_EXEC;
-		case T_TargetEntry:
-			return expression_is_plain((const Node *) ((const TargetEntry *) expr)->expr);
 		case T_List:
 			return list_is_plain((const List *) expr);
 		case T_OpExpr:
@@ -128,6 +134,9 @@ expression_is_plain(const Node *expr)
 			return expression_is_plain((const Node *) ((const NullTest *) expr)->arg);
 		case T_RelabelType:
 			return expression_is_plain((const Node *) ((const RelabelType *) expr)->arg);
+		case T_WindowFunc:
+			return function_is_plain(((const WindowFunc *) expr)->winfnoid) && list_is_plain(((const WindowFunc *) expr)->args) &&
+				expression_is_plain((const Node *) ((const WindowFunc *) expr)->aggfilter);
 		case T_Aggref:
 			return function_is_plain(((const Aggref *) expr)->aggfnoid) && list_is_plain(((const Aggref *) expr)->args) &&
 				expression_is_plain((const Node *) ((const Aggref *) expr)->aggfilter);
@@ -186,6 +195,13 @@ plan_is_plain(const Plan *plan, int *nodes)
 			if (!list_is_plain(((const IndexOnlyScan *) plan)->indexqual) || ((const IndexOnlyScan *) plan)->indexorderby != NIL)
 				return false;
 			break;
+		case T_WindowAgg:
+			if (!expression_is_plain(((const WindowAgg *) plan)->startOffset) || !expression_is_plain(((const WindowAgg *) plan)->endOffset) ||
+				!list_is_plain(((const WindowAgg *) plan)->runCondition))
+				return false;
+			break;
+		case T_SubqueryScan:
+			return plan_is_plain(((const SubqueryScan *) plan)->subplan, nodes);
 		case T_BitmapAnd:
 			return plans_are_plain(((const BitmapAnd *) plan)->bitmapplans, nodes);
 		case T_BitmapOr:

@@ -25,6 +25,7 @@
 #include "nodes/nodeFuncs.h"
 #include "parser/parsetree.h"
 #include "statement/statement.h"
+#include "utils/builtins.h"
 #include "utils/rel.h"
 
 /* More relations than this are not numbered: it takes the square of them. */
@@ -45,6 +46,36 @@ relation_name(Relation relation)
 	return relation != NULL ? RelationGetRelationName(relation) : NULL;
 }
 
+/* The relation whose alias a node's name shows, or 0. */
+static Index
+shown_relation(const Plan *plan)
+{
+	switch (nodeTag(plan))
+	{
+		case T_ModifyTable:
+			return ((const ModifyTable *) plan)->nominalRelation;
+		case T_SeqScan:
+		case T_SampleScan:
+		case T_IndexScan:
+		case T_IndexOnlyScan:
+		case T_BitmapHeapScan:
+		case T_TidScan:
+		case T_TidRangeScan:
+		case T_ForeignScan:
+		case T_CustomScan:
+		case T_FunctionScan:
+		case T_TableFuncScan:
+		case T_CteScan:
+		case T_WorkTableScan:
+		case T_NamedTuplestoreScan:
+		case T_SubqueryScan:
+		case T_ValuesScan:
+			return ((const Scan *) plan)->scanrelid;
+		default:
+			return 0;
+	}
+}
+
 static void
 take_parts(PlanState *node, NameParts *parts)
 {
@@ -55,11 +86,11 @@ take_parts(PlanState *node, NameParts *parts)
 	parts->kind.tag = nodeTag(plan);
 	parts->kind.parallel = plan->parallel_aware;
 	parts->kind.async = plan->async_capable;
+	parts->rti = shown_relation(plan);
 	switch (nodeTag(plan))
 	{
 		case T_ModifyTable:
 			parts->kind.kind = ((ModifyTable *) plan)->operation;
-			parts->rti = ((ModifyTable *) plan)->nominalRelation;
 			if (IsA(node, ModifyTableState) && ((ModifyTableState *) node)->rootResultRelInfo != NULL)
 				parts->object = relation_name(((ModifyTableState *) node)->rootResultRelInfo->ri_RelationDesc);
 			break;
@@ -110,7 +141,6 @@ take_parts(PlanState *node, NameParts *parts)
 		case T_TidRangeScan:
 		case T_ForeignScan:
 		case T_CustomScan:
-			parts->rti = ((Scan *) plan)->scanrelid;
 			if (parts->rti > 0)
 				parts->object = relation_name(((ScanState *) node)->ss_currentRelation);
 			break;
@@ -118,7 +148,6 @@ take_parts(PlanState *node, NameParts *parts)
 			{
 				List	   *functions = ((FunctionScan *) plan)->functions;
 
-				parts->rti = ((Scan *) plan)->scanrelid;
 				if (list_length(functions) == 1)
 				{
 					Node	   *expr = ((RangeTblFunction *) linitial(functions))->funcexpr;
@@ -129,23 +158,16 @@ take_parts(PlanState *node, NameParts *parts)
 			}
 			break;
 		case T_TableFuncScan:
-			parts->rti = ((Scan *) plan)->scanrelid;
 			parts->object = TableFuncName_compat((TableFuncScan *) plan);
 			break;
 		case T_CteScan:
 		case T_WorkTableScan:
-			parts->rti = ((Scan *) plan)->scanrelid;
 			rte = rt_fetch(parts->rti, node->state->es_range_table);
 			parts->object = rte->ctename;
 			break;
 		case T_NamedTuplestoreScan:
-			parts->rti = ((Scan *) plan)->scanrelid;
 			rte = rt_fetch(parts->rti, node->state->es_range_table);
 			parts->object = rte->enrname;
-			break;
-		case T_SubqueryScan:
-		case T_ValuesScan:
-			parts->rti = ((Scan *) plan)->scanrelid;
 			break;
 		default:
 			break;
@@ -224,7 +246,7 @@ void
 light_aliases_note(LightAliases *aliases, PlanState *node)
 {
 	Plan	   *plan = node->plan;
-	NameParts	parts;
+	Index		rti;
 
 	switch (nodeTag(plan))
 	{
@@ -247,22 +269,26 @@ light_aliases_note(LightAliases *aliases, PlanState *node)
 		default:
 			break;
 	}
-	take_parts(node, &parts);
-	if (parts.rti > 0)
-		aliases->used = bms_add_member(aliases->used, parts.rti);
+	rti = shown_relation(plan);
+	if (rti > 0)
+		aliases->used = bms_add_member(aliases->used, rti);
 }
 
-/* A palloc'd name with a number, of which as much is left out as there is no room for. */
-static char *
-numbered_name(const char *name, int *length, int number)
+/*
+ * Write a name with a number, of which as much is left out as there is no room for.
+ * By hand: psprintf() was half of what it takes to name the nodes of a statement.
+ */
+static void
+number_name(NameData *to, const char *name, int *length, int number)
 {
-	char		digits[16];
-	int			room = NAMEDATALEN - 1 - snprintf(digits, sizeof(digits), "_%d", number);
+	char		digits[16] = "_";
+	int			ndigits = 1 + pg_ltoa(number, digits + 1);
 
 	/* whole characters, however many bytes they have */
-	while (*length > room)
+	while (*length > NAMEDATALEN - 1 - ndigits)
 		*length = pg_mbcliplen(name, *length, *length - 1);
-	return psprintf("%.*s%s", *length, name, digits);
+	memcpy(NameStr(*to), name, *length);
+	memcpy(NameStr(*to) + *length, digits, ndigits + 1);
 }
 
 /* Number relations that have the same name. */
@@ -270,55 +296,64 @@ static void
 number_aliases(LightAliases *aliases, EState *estate)
 {
 	int			n = bms_num_members(aliases->used);
+	const char **names;			/* of those before */
 	int		   *counters;
 	int			i = 0;
 	int			rti = -1;
 
-	aliases->names = palloc(n * sizeof(char *));
+	aliases->names = palloc0((list_length(estate->es_range_table) + 1) * sizeof(char *));
+	if (n > MAX_NUMBERED)
+		return;
+	names = palloc(n * sizeof(char *));
 	counters = palloc0(n * sizeof(int));
 	while ((rti = bms_next_member(aliases->used, rti)) >= 0)
 	{
 		const char *name = plain_alias(estate, rti);
 		int			first = 0;
 
-		while (first < i && strcmp(aliases->names[first], name) != 0)
+		while (first < i && strcmp(names[first], name) != 0)
 			first++;
-		if (first < i && n <= MAX_NUMBERED)
+		if (first < i)
 		{
 			int			length = strlen(name);
 			int			same;
-			char	   *numbered;
+			NameData   *numbered = palloc(sizeof(NameData));
 
 			do
 			{
-				numbered = numbered_name(name, &length, ++counters[first]);
-				for (same = 0; same < i && strcmp(aliases->names[same], numbered) != 0; same++)
+				number_name(numbered, name, &length, ++counters[first]);
+				for (same = 0; same < i && strcmp(names[same], NameStr(*numbered)) != 0; same++)
 					;
 			} while (same < i);
-			name = numbered;
+			name = aliases->names[rti] = NameStr(*numbered);
 		}
-		aliases->names[i++] = name;
+		names[i++] = name;
 	}
+	pfree(names);
 	pfree(counters);
 }
 
 static const char *
 alias_of(LightAliases *aliases, EState *estate, Index rti)
 {
-	if (!bms_is_member(rti, aliases->used) || bms_num_members(aliases->used) == 1)
-		return plain_alias(estate, rti);
 	if (aliases->names == NULL)
+	{
+		if (bms_membership(aliases->used) != BMS_MULTIPLE)
+			return plain_alias(estate, rti);
 		number_aliases(aliases, estate);
-	return aliases->names[bms_member_index(aliases->used, rti)];
+	}
+	return aliases->names[rti] != NULL ? aliases->names[rti] : plain_alias(estate, rti);
 }
 
 static void
 copy_name(NameData *to, const char *from)
 {
-	if (from != NULL)
-		strlcpy(NameStr(*to), from, NAMEDATALEN);
-	else
-		NameStr(*to)[0] = '\0';
+	Size		length = from != NULL ? strnlen(from, NAMEDATALEN - 1) : 0;
+
+	/* not strlcpy(), which takes it letter by letter */
+	if (length > 0)
+		memcpy(NameStr(*to), from, length);
+	NameStr(*to)[length] = '\0';
 }
 
 /*

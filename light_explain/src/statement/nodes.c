@@ -227,7 +227,7 @@ light_figures(LightQuery *query, int *n)
 
 		take_figure(figure, node->planstate, nodes->node[node->parent].planstate, node->depth);
 		if (figure->loops > 0)
-			figure->self = light_self(query, node->planstate);
+			light_self(query, node->planstate, &figure->self);
 		else
 			memset(&figure->self, 0, sizeof(LightSelf));
 	}

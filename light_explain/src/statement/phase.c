@@ -145,12 +145,13 @@ wrap_below_special(PlanState *node, void *arg)
 }
 
 /*
- * The statement is run for the first time: put a wrapper around its nodes.
+ * The statement is run for the first time: put a wrapper around its nodes, with or
+ * without records.
  *
  * When the executor has returned its rows, it starts and stops the instrumentation
  * of every node once more, around ExecShutdownNode(), which short statements would
- * feel.  It is kept from going down a plan in which that does nothing; not with
- * subplans, which are shut down where they are used.
+ * feel.  It is kept from going down a plan in which that does nothing, subplans
+ * included.  light_record() finds out the same.
  */
 void		pg_attribute_hot
 light_wrap(LightQuery *query)
@@ -160,13 +161,18 @@ light_wrap(LightQuery *query)
 
 	Assert(query->phase == LIGHT_STARTED);
 	query->phase = query->quick && !query->parallel ? LIGHT_QUICK : LIGHT_PROBED;
+	if (unlikely(query->switch_after <= 0) && light_record(query))
+	{
+		query->whole = true;
+		return;
+	}
+	shuts_down = wrap_tree(query, query->queryDesc->planstate);
 	foreach(lc, query->estate->es_subplanstates)
 	{
 		if (lfirst(lc) != NULL)
-			(void) wrap_tree(query, (PlanState *) lfirst(lc));
+			shuts_down |= wrap_tree(query, (PlanState *) lfirst(lc));
 	}
-	shuts_down = wrap_tree(query, query->queryDesc->planstate);
-	query->stays = query->phase == LIGHT_QUICK && !shuts_down && query->estate->es_subplanstates == NIL;
+	query->stays = query->phase == LIGHT_QUICK && !shuts_down;
 }
 
 /*
@@ -211,15 +217,16 @@ static TupleTableSlot *
 first_call(PlanState *node)
 {
 	LightQuery *query = light_query_of(node->state);
-	LightPhase	phase = LIGHT_PROBED;
+	LightRecord *record = light_record_of(query, node);
 	ExecProcNodeMtd next;
 
 	check_stack_depth();
 	if (query != NULL && query->parallel)
 		rewrap_below(node, false);
-	if (light_record_of(query, node) != NULL)
-		phase = LIGHT_RECORDED;
-	next = wrapper_of(query, phase, light_role(node, phase == LIGHT_RECORDED && query->count_blocks));
+	if (record != NULL)
+		next = wrapper_of(query, LIGHT_RECORDED, query->nodes.node[record - query->books.records].role);
+	else
+		next = wrapper_of(query, LIGHT_PROBED, light_role(node, false));
 	/* somebody may have put a function of theirs before ours */
 	if (node->ExecProcNode == first_call)
 		node->ExecProcNode = next;
@@ -431,6 +438,7 @@ light_record(LightQuery *query)
 {
 	LightBooks *books = &query->books;
 	LightNodes *nodes = light_nodes(query);
+	bool		shuts_down = false;
 
 	Assert(light_chain.current == query && (query->phase == LIGHT_QUICK || query->phase == LIGHT_PROBED));
 	books->records = nodes != NULL ? allocate_records(query, nodes->n) : NULL;
@@ -450,7 +458,11 @@ light_record(LightQuery *query)
 	memset(&books->records[0], 0, sizeof(LightRecord));
 	books->records[0].books = books;
 	for (int i = 1; i < nodes->n; i++)
+	{
 		move_to_record(query, &nodes->node[i], &books->records[i]);
+		shuts_down |= (light_node_traits(nodes->node[i].planstate) & LIGHT_SHUTS_DOWN) != 0;
+	}
+	query->stays = query->phase == LIGHT_QUICK && !shuts_down;
 	light_progress_publish(query);
 
 	query->phase = LIGHT_RECORDED;

@@ -301,11 +301,7 @@ light_query_enter(LightQuery *query)
 	query->outer_top = light.top;
 	light_chain.current = query;
 	if (likely(query->phase == LIGHT_STARTED))
-	{
 		light_wrap(query);
-		if (unlikely(query->switch_after <= 0))
-			query->whole = light_record(query);
-	}
 	else if (query->phase == LIGHT_RECORDED)
 		light_root_enter(&query->books, query->outer_top);
 }

@@ -95,7 +95,7 @@ without_children(const SelfContext *context, int i, bool workers)
 
 	for (int k = i + 1; k < context->nodes->n && nodes[k].depth > nodes[i].depth; k++)
 	{
-		if (nodes[k].parent == i && (context->query == NULL || !nodes[k].subplan))
+		if (nodes[k].parent == i && (context->query == NULL || !nodes[k].subplan) && light_was_called(nodes[k].planstate))
 		{
 			LightSelf	child = inclusive(nodes[k].planstate, workers);
 
@@ -314,19 +314,12 @@ by_difference(const SelfContext *context, int i, bool workers)
 	{
 		PlanState  *subplan = lfirst(lc);
 
-		if (subplan != NULL && subplan->instrument != NULL)
+		if (subplan != NULL && subplan->instrument != NULL && light_was_called(subplan))
 			subtract_subplan(context, &self, &own, i, subplan, &callers[foreach_current_index(lc)], workers);
 	}
 	self.time = Max(self.time, 0);
 	light_usage_clamp(&self.usage);
 	return self;
-}
-
-/* Is a node not measured by our wrapper?  Nor is one that another library wrapped. */
-static inline bool
-is_left(const SelfContext *context, int i)
-{
-	return context->nodes->node[i].role == LIGHT_LEFT || context->query->books.records[i].caller == NULL;
 }
 
 /*
@@ -340,27 +333,31 @@ subtract_left(const SelfContext *context, LightSelf *self, int i)
 
 	for (int k = i + 1; k < context->nodes->n && nodes[k].depth > nodes[i].depth; k++)
 	{
-		if (nodes[k].parent == i && is_left(context, k))
+		if (nodes[k].parent != i || !light_measured_by_others(context->query, k))
+			continue;
+		if (light_was_called(nodes[k].planstate))
 		{
 			LightSelf	child = by_difference(context, k, false);
 
 			subtract(self, &child);
-			subtract_left(context, self, k);
 		}
+		subtract_left(context, self, k);
 	}
 }
 
 /* The part of workers (all together), or of this process. */
-static LightSelf
-self_in_process(const SelfContext *context, int i, bool workers)
+static void
+self_in_process(const SelfContext *context, int i, bool workers, LightSelf *self)
 {
 	PlanState  *node = context->nodes->node[i].planstate;
 	LightRecord *record = workers ? NULL : light_record_of(context->query, node);
-	LightSelf	self;
 	int64		callees;
 
-	if (record == NULL || !context->query->whole || is_left(context, i))
-		return by_difference(context, i, workers);
+	if (record == NULL || !context->query->whole || light_measured_by_others(context->query, i))
+	{
+		*self = by_difference(context, i, workers);
+		return;
+	}
 
 	/*
 	 * Nodes that were called from here, wherever they are in the plan, and
@@ -369,12 +366,11 @@ self_in_process(const SelfContext *context, int i, bool workers)
 	callees = record->total_taken;
 	for (LightRecord *callee = record->callees; callee != NULL; callee = callee->next_callee)
 		callees += callee->total - callee->total_moved;
-	self.time = inclusive_time(node) - callees * context->query->tick;
-	self.error = self.added = 0;
-	self.usage = record->self;
-	BufferUsageNormalize_compat(&self.usage.buffers);
-	subtract_left(context, &self, i);
-	return self;
+	self->time = inclusive_time(node) - callees * context->query->tick;
+	self->usage = record->self;
+	BufferUsageNormalize_compat(&self->usage.buffers);
+	if (context->query->others)
+		subtract_left(context, self, i);
 }
 
 /* The standard error of a node's own time: its own and that of what was taken away. */
@@ -384,6 +380,9 @@ error_of(const SelfContext *context, int i)
 	const LightNode *nodes = context->nodes->node;
 	double		variance = 0;
 
+	/* the usual short statement: no call was left out */
+	if (context->query == NULL || !light_recorded(context->query) || !context->query->books.watched)
+		return 0;
 	for (int k = i; k < context->nodes->n && (k == i || nodes[k].depth > nodes[i].depth); k++)
 	{
 		LightRecord *record = k == i || nodes[k].parent == i ? light_record_of(context->query, nodes[k].planstate) : NULL;
@@ -391,7 +390,7 @@ error_of(const SelfContext *context, int i)
 		if (record != NULL)
 			variance += light_sample_variance(record);
 	}
-	return context->query == NULL ? 0 : sqrt(variance) * context->query->tick;
+	return sqrt(variance) * context->query->tick;
 }
 
 /*
@@ -399,13 +398,12 @@ error_of(const SelfContext *context, int i)
  * The node must have been instrumented and its statement finished; "query" is
  * NULL if we had nothing to do with that.
  */
-LightSelf
-light_self(LightQuery *query, PlanState *planstate)
+void
+light_self(LightQuery *query, PlanState *planstate, LightSelf *self)
 {
 	LightNodes	below;
 	SelfContext context = {.query = query,.estate = planstate->state};
 	LightRecord *record = light_record_of(query, planstate);
-	LightSelf	self;
 	int			i;
 
 	context.nodes = query != NULL ? light_nodes(query) : NULL;
@@ -425,28 +423,28 @@ light_self(LightQuery *query, PlanState *planstate)
 	}
 	Assert(context.nodes->node[i].planstate == planstate);
 
-	self = self_in_process(&context, i, false);
+	self_in_process(&context, i, false, self);
 	if (planstate->worker_instrument != NULL)
 	{
-		LightSelf	workers = self_in_process(&context, i, true);
+		LightSelf	workers;
 
-		self.time = Max(self.time, 0) + Max(workers.time, 0);
-		light_usage_add(&self.usage, &workers.usage);
+		self_in_process(&context, i, true, &workers);
+		self->time = Max(self->time, 0) + Max(workers.time, 0);
+		light_usage_add(&self->usage, &workers.usage);
 	}
 	else if (IsA(planstate, GatherState) || IsA(planstate, GatherMergeState))
 	{
 		/* core books to Gather what the workers used, who booked it already */
 		LightSelf	workers = inclusive(outerPlanState(planstate), true);
 
-		light_usage_subtract(&self.usage, &workers.usage);
-		light_usage_clamp(&self.usage);
+		light_usage_subtract(&self->usage, &workers.usage);
+		light_usage_clamp(&self->usage);
 	}
-	self.time = Max(self.time, 0);
-	self.error = error_of(&context, i);
-	self.added = record == NULL ? 0 : light_sample_added(record) * query->tick;
+	self->time = Max(self->time, 0);
+	self->error = error_of(&context, i);
+	self->added = record == NULL ? 0 : light_sample_added(record) * query->tick;
 	if (context.nodes == &below)
 		pfree(below.node);
-	return self;
 }
 
 /*
@@ -456,9 +454,9 @@ light_self(LightQuery *query, PlanState *planstate)
 double
 light_distinct_blocks_of(LightQuery *query, PlanState *planstate)
 {
-	LightRecord *record = light_record_of(query, planstate);
+	LightRecord *record = query != NULL && query->count_blocks ? light_record_of(query, planstate) : NULL;
 
-	if (record == NULL || !query->count_blocks || !light_counts_blocks(planstate) || record->caller == NULL ||
+	if (record == NULL || !light_counts_blocks(planstate) || record->caller == NULL ||
 		(planstate->worker_instrument != NULL && planstate->worker_instrument->num_workers > 0))
 		return -1;
 	return light_blocks_estimate(record);

@@ -107,8 +107,12 @@ light_settle(LightQuery *query)
 		return;
 	Assert(query->nodes.n == books->nrecords);
 	light_progress_hide(query);
+	query->others = false;
 	for (int i = 1; i < books->nrecords; i++)
+	{
 		light_pages_settle(&books->records[i]);
+		query->others |= light_measured_by_others(query, i) && light_was_called(query->nodes.node[i].planstate);
+	}
 	light_settle_usage(books);
 	if (query->timer)
 	{
@@ -116,7 +120,9 @@ light_settle(LightQuery *query)
 		if (books->clock == LIGHT_CLOCK_SAMPLED)
 		{
 			light_sample_finish(books, query->tick);
-			agree(query);
+			/* where no call was left out there is no estimate */
+			if (books->watched)
+				agree(query);
 		}
 		for (int i = 1; i < books->nrecords; i++)
 		{

@@ -63,6 +63,13 @@ light_left_to_core(PlanState *node)
 	}
 }
 
+/* Was a node called, in this process or in a worker?  If not, it has no figures. */
+static inline bool
+light_was_called(const PlanState *node)
+{
+	return node->instrument->running || node->instrument->nloops > 0;
+}
+
 /* What kind of node is it to who goes down a plan? */
 #define LIGHT_SHUTS_DOWN 1		/* ExecShutdownNode() does something */
 #define LIGHT_OTHER_CHILDREN 2	/* beside or instead of outer and inner ones */
@@ -137,7 +144,8 @@ typedef struct LightNodeName
 typedef struct LightAliases
 {
 	Bitmapset  *used;
-	const char **names;			/* of each of them, once asked for */
+	const char **names;			/* of those with a number, by range table
+								 * index, once asked for */
 } LightAliases;
 
 /* What a node used without the nodes that it called. */
@@ -196,6 +204,8 @@ typedef struct LightQuery
 	bool		count_blocks;	/* estimate distinct heap blocks */
 	bool		io_timing;		/* times of I/O may change */
 	bool		whole;			/* nodes had records from their first call on */
+	bool		others;			/* nodes without our wrapper were called, once
+								 * finished: see self.c */
 
 	/* the statement is being run: see light_query_enter() */
 	bool		stays;			/* nothing to shut down when it has its rows */
@@ -334,6 +344,13 @@ extern LIGHT_PRIVATE void light_wrap(LightQuery *query);
 extern LIGHT_PRIVATE bool light_record(LightQuery *query);
 extern LIGHT_PRIVATE LightRecord *light_record_of(LightQuery *query, PlanState *planstate);
 
+/* Was a node with a record not measured by our wrapper?  Nor is one that another library wrapped. */
+static inline bool
+light_measured_by_others(const LightQuery *query, int i)
+{
+	return query->nodes.node[i].role == LIGHT_LEFT || query->books.records[i].caller == NULL;
+}
+
 /* nodes.c */
 extern LIGHT_PRIVATE LightRole light_role(PlanState *planstate, bool count_blocks);
 extern LIGHT_PRIVATE bool light_nodes_below(PlanState *top, bool count_blocks, MemoryContext context, LightNodes *nodes);
@@ -349,7 +366,7 @@ extern LIGHT_PRIVATE uint64 light_plan_hash(const LightFigure *figures, int n);
 extern LIGHT_PRIVATE void light_settle(LightQuery *query);
 
 /* self.c */
-extern LIGHT_PRIVATE LightSelf light_self(LightQuery *query, PlanState *planstate);
+extern LIGHT_PRIVATE void light_self(LightQuery *query, PlanState *planstate, LightSelf *self);
 extern LIGHT_PRIVATE double light_distinct_blocks_of(LightQuery *query, PlanState *planstate);
 
 /* name.c */
