@@ -293,6 +293,13 @@ SELECT count(*), sum(id) FROM made;
 COMMIT;
 SELECT count(*), sum(id) FROM made;
 DROP TABLE made;
+-- rows that come one by one from workers are
+BEGIN;
+CREATE TEMP TABLE made (LIKE source);
+CREATE INDEX ON made (id);
+INSERT INTO made SELECT * FROM source;
+SELECT rows, frozen > 19000 AS most_are_frozen FROM frozen('made');
+ROLLBACK;
 -- not those of a function, nor beside a snapshot that must not see them
 BEGIN;
 CREATE TEMP TABLE made (LIKE source);
