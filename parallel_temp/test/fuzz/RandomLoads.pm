@@ -290,6 +290,7 @@ sub around
 		"BEGIN;\nTRUNCATE $t;\n$insert;\n$rows$other;\n${rows}ROLLBACK;\n",
 		"BEGIN;\nDECLARE k CURSOR FOR SELECT count(*), sum(id) FROM $t;\n$insert;\nFETCH k;\nCLOSE k;\nCOMMIT;\n",
 		"BEGIN;\nTRUNCATE $t;\nDECLARE k CURSOR FOR SELECT rows_of('$t');\n$insert;\nFETCH k;\nCLOSE k;\nCOMMIT;\n",
+		"BEGIN;\nDECLARE k CURSOR FOR SELECT rows_of('$t');\nTRUNCATE $t;\n$insert;\nMOVE 0 FROM k;\n$other;\nFETCH k;\nCLOSE k;\nCOMMIT;\n",
 		"BEGIN ISOLATION LEVEL REPEATABLE READ;\nTRUNCATE $t;\n$insert;\n${rows}COMMIT;\n",
 		"DO \$d\$BEGIN TRUNCATE $t; $insert; EXCEPTION WHEN unique_violation OR not_null_violation OR division_by_zero THEN $other; END\$d\$;\n");
 }
@@ -305,8 +306,13 @@ sub load_of_workers
 		my $made = $self->one("CREATE TEMP TABLE $name AS $rows", "CREATE TEMP TABLE $name WITH (fillfactor = 60) AS $rows", "SELECT * INTO TEMP $name FROM ($rows) r");
 		return "$made;\nSELECT 'made', count(*), sum(id), sum(hashtext(pad)::bigint), count(DISTINCT ctid) = count(*) FROM $name;\n" . $self->one('', "DELETE FROM $name WHERE x % 2 = 0;\nSELECT count(*) FROM $name;\n") . "DROP TABLE $name;\n";
 	}
-	return "BEGIN;\n" . $self->make_plain_table($name) . $self->insert_by_workers($name) . ";\nSELECT rows_of('$name');\n" . $self->insert_by_workers($name) . ';' . $self->one("\nSAVEPOINT w;\n" . $self->insert_by_workers($name) . ";\nROLLBACK TO w;\n", "\n")
-	  . "COMMIT;\nSELECT '$name', count(*), sum(id), sum(hashtext(pad)::bigint), count(DISTINCT ctid) = count(*) FROM $name;\nDROP TABLE $name;\n" if $self->chance(20);
+	if ($self->chance(30))
+	{
+		my ($older, $looks) = $self->chance(50) ? ("DECLARE k CURSOR FOR SELECT rows_of('$name');\n", "FETCH k;\nCLOSE k;\n") : ('', '');
+		my $sql = "BEGIN;\n" . $self->make_plain_table($name) . $older . $self->insert_by_workers($name) . ";\nSELECT rows_of('$name');\n$looks" . $self->insert_by_workers($name) . ";\n";
+		$sql .= "SAVEPOINT w;\n" . $self->insert_by_workers($name) . ";\nROLLBACK TO w;\n" if $self->chance(50);
+		return $sql . "COMMIT;\nSELECT '$name', count(*), sum(id), sum(hashtext(pad)::bigint), count(DISTINCT ctid) = count(*) FROM $name;\nDROP TABLE $name;\n";
+	}
 	return $self->around($t) if $self->chance(40);
 	my $insert = $self->insert_by_workers($t);
 	return "\\o /dev/null\n$insert RETURNING id, pad;\n\\o\n" if $self->chance(10);

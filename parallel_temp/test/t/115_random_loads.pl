@@ -3,7 +3,7 @@
 # workers made, is what the server's own path leaves, and no buffer stays pinned.
 #
 #   PG_LEAN_FUZZ_SEED=N        start with this seed (default: changes daily; a failure prints it)
-#   PG_LEAN_FUZZ_SESSIONS=N    compare that many sessions (default 12)
+#   PG_LEAN_FUZZ_SESSIONS=N    compare that many sessions (default 20)
 
 use strict;
 use warnings;
@@ -14,7 +14,7 @@ use RandomLoads;
 use SameAnswers qw(start_server run_script differences bad_log_lines);
 use Test::More;
 
-my $sessions = $ENV{PG_LEAN_FUZZ_SESSIONS} // 12;
+my $sessions = $ENV{PG_LEAN_FUZZ_SESSIONS} // 20;
 my $first = $ENV{PG_LEAN_FUZZ_SEED} // int(time / 86400) * 1000;
 
 my $node = start_server('random_loads', "log_error_verbosity = verbose\n");
