@@ -450,9 +450,9 @@ relfile_cut_quietly(SMgrRelation reln, BlockNumber from, BlockNumber extra, Bloc
 {
 	BlockNumber length = 0;
 	BlockNumber last = from + extra;
-	BlockNumber kept = (to - 1) / RELSEG_SIZE;
+	BlockNumber kept = to > 0 ? (to - 1) / RELSEG_SIZE : 0;
 
-	Assert(to > 0 && from >= to);
+	Assert(from >= to);
 	for (BlockNumber segment = last / RELSEG_SIZE;; segment--)
 	{
 		char	   *path = relfile_path(smgr_locator_compat(reln), TempFileOwner_compat(), MAIN_FORKNUM, segment);
@@ -475,7 +475,7 @@ relfile_cut_quietly(SMgrRelation reln, BlockNumber from, BlockNumber extra, Bloc
 				}
 			}
 			/* as the storage manager does, whole segments stay, empty */
-			if (ftruncate(fd, segment > kept ? 0 : offset_in_segment(to - 1) + BLCKSZ) != 0)
+			if (ftruncate(fd, segment > kept || to == 0 ? 0 : offset_in_segment(to - 1) + BLCKSZ) != 0)
 				elog(DEBUG1, "could not truncate file \"%s\": %m", path);
 			close(fd);
 		}

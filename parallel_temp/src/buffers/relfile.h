@@ -99,7 +99,7 @@ extern void relfile_forget_length(SMgrRelation reln);
 extern void relfile_cut(SMgrRelation reln, BlockNumber from, BlockNumber to);
 
 /*
- * Cut blocks from "to" (not 0) to "from", and up to "extra" blocks behind these, in
+ * Cut blocks from "to" to "from", and up to "extra" blocks behind these, in
  * any number of segments, while an error is being handled: what cannot be cut stays.
  */
 extern void relfile_cut_quietly(SMgrRelation reln, BlockNumber from, BlockNumber extra, BlockNumber to);

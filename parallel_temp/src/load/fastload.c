@@ -139,6 +139,38 @@ fastload_fill_why_not(const FastFill *fill, bool held_open)
 	return fill->load->state == LOAD_HANDED_BACK ? READS_TABLE : NULL;
 }
 
+static bool
+may_freeze_from_the_start(void)
+{
+	return true;
+}
+
+/*
+ * Workers are about to start for a statement.  The server's parallel scans register a
+ * snapshot of their own in the leader, too, so whether rows may be frozen can only be
+ * asked before.
+ */
+static void
+settle_freezing(FastFill *fill)
+{
+	if (fill->may_freeze != NULL)
+		fill->may_freeze = fill->may_freeze() ? may_freeze_from_the_start : NULL;
+}
+
+/*
+ * Another plan starts before the load has a row.  It may be a cursor's, with a snapshot
+ * that must not see the rows.
+ */
+static void
+unsettle_freezing(FastFill *fill)
+{
+	if (fill->may_freeze != may_freeze_from_the_start || (fill->load != NULL && fill->load->tuples > 0))
+		return;
+	fill->may_freeze = NULL;
+	if (fill->load != NULL)
+		fill->load->frozen = false;
+}
+
 /*
  * COPY FREEZE's conditions that do not depend on the table: no snapshot but this
  * statement's own is registered.  A statement around this one has its own, so the
@@ -237,6 +269,8 @@ fastload_before_plan(PlannedStmt *plan)
 	FastFill   *fill;
 
 	check_fills();
+	foreach_fill(fill)
+		unsettle_freezing(fill);
 	if (plan->relationOids == NIL)
 		return;
 	foreach_fill(fill)
@@ -281,7 +315,11 @@ fastload_run_begin(PtQuery *query)
 			fastload_remember(NULL, NULL, why_not);
 	}
 	if (queryDesc->plannedstmt->parallelModeNeeded)
+	{
+		if (query->fill != NULL)
+			settle_freezing(query->fill);
 		fastload_pages_prepare(query);
+	}
 }
 
 /*

@@ -139,8 +139,8 @@ typedef struct FastFill
 								 * an INSERT ready; NULL if we do, or a COPY */
 	const char *given_up;		/* why heap got its routine back before the
 								 * statement's end, or NULL */
-	bool		(*may_freeze) (void);	/* asked when the load begins; NULL:
-										 * no */
+	bool		(*may_freeze) (void);	/* asked when the load begins, or
+										 * before workers start; NULL: no */
 	bool		in_buffers;		/* rows are looked at before the end */
 	bool		scanned;		/* the same statement scans the table, too */
 	int			own_references; /* how often the statement has it open, unless

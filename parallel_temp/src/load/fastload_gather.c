@@ -19,8 +19,9 @@
  *
  * Before the load begins, after the load was handed back, and where a page is not full, it
  * is taken apart: its rows come out of the Gather one by one, and whatever is
- * above does with them what it does with any row.  So nothing about when a load begins
- * or ends, about visibility or about errors is different with pages.
+ * above does with them what it does with any row.  So nothing about when a load
+ * ends, about visibility or about errors is different with pages.  An INSERT into a
+ * table that has no block begins its load before there are workers.
  *
  * Rows of pages are counted where the server would have counted them: as those of
  * the Gather and as those that the statement has processed.
@@ -460,6 +461,7 @@ void
 fastload_pages_prepare(PtQuery *query)
 {
 	PlanState  *top = query->queryDesc->planstate;
+	FastFill   *fill = query->fill;
 	PageFiller *filler;
 
 	if (IsA(top, ModifyTableState))
@@ -479,4 +481,14 @@ fastload_pages_prepare(PtQuery *query)
 	if (top->ExecProcNode == top->ExecProcNodeReal)
 		top->ExecProcNode = exec_page_gather;
 	top->ExecProcNodeReal = exec_page_gather;
+
+	/*
+	 * An INSERT that starts workers has more than a few rows, and a table
+	 * without a block no room that is to be used first.  So the load has all
+	 * rows: none of their pages has to be taken apart because it has not
+	 * begun, and a statement that fails leaves no block.
+	 */
+	if (fill != NULL && fill->state != NULL && fill->first_new_block == 0 && filler_unfit(filler) == NULL)
+		fastload_fill_load(fill, query->queryDesc->estate->es_output_cid,
+						   fill->may_freeze != NULL && fill->may_freeze());
 }

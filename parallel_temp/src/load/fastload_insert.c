@@ -14,7 +14,8 @@
  *
  * Rows go the server's own way until one of them comes to lie on a new page at the
  * end of the table, and is not one of the first few: free space inside the table is
- * used first, and small insertions never meet the bulk writer.  Of a table with
+ * used first, and small insertions never meet the bulk writer.  (A load by workers into a
+ * table without a block has begun before: fastload_gather.c.)  Of a table with
  * indexes every page is filled in local buffers, because a unique check may look at
  * any row at once.
  *
@@ -63,7 +64,7 @@ exec_fast_insert(PlanState *pstate)
 	}
 	if (fill == NULL || fill->state != state)
 		elog(ERROR, "fast load state of the insertion is lost");
-	Assert(fill->rel == rel && !fill->overrides && fill->load == NULL);
+	Assert(fill->rel == rel && !fill->overrides);
 	if (rel->rd_rel->relhasindex && target->ri_IndexRelationDescs == NULL)
 		ExecOpenIndices(target, false);
 	fill->in_buffers = target->ri_NumIndices > 0;

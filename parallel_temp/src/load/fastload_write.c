@@ -685,12 +685,12 @@ fastload_abandon(FastLoad *load)
 	SMgrRelation reln;
 
 	fastload_close_end(load);
-	if (load->state >= LOAD_HANDED_BACK || load->next_block == 0 || proc_exit_inprogress ||
+	if (load->state >= LOAD_HANDED_BACK || load->file_length == 0 || proc_exit_inprogress ||
 		others_have_put_rows(load, load->old_length) || unused_blocks_are_read(load))
 		return;
 	close_page(load, true);
 	reln = RelationGetSmgr(load->rel);
-	if (load->old_length > 0 && !load->scanned && !load->rel->rd_rel->relhasindex &&
+	if (!load->scanned && !load->rel->rd_rel->relhasindex &&
 		localbuf_discard_from(load->rel, load->old_length))
 	{
 		relfile_cut_quietly(reln, load->file_length, BATCH_PAGES, load->old_length);

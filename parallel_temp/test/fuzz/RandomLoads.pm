@@ -48,6 +48,22 @@ BEGIN
 	END IF;
 	RETURN do_at(nextval('sq')::int, current_setting('my.at')::int, current_setting('my.what'), current_setting('my.how'));
 END$$;
+-- in queries with workers: something that leaves no trace, in the leader if it gets the row
+CREATE FUNCTION leader_does(i int, every int, what text) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+	IF i % every = 0 AND pg_backend_pid()::text = current_setting('my.pid') THEN
+		EXECUTE what;
+	END IF;
+	RETURN i;
+END$$;
+-- the snapshot is the caller's, whose plan does not name the table
+CREATE FUNCTION rows_of(relation text) RETURNS text LANGUAGE plpgsql STABLE AS $$
+DECLARE
+	rows text;
+BEGIN
+	EXECUTE format('SELECT count(*) || '' '' || coalesce(sum(id), 0) FROM %I', relation) INTO rows;
+	RETURN rows;
+END$$;
 CREATE FUNCTION row_trigger() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	IF NEW.id % 997 = 1 THEN
@@ -205,32 +221,103 @@ sub select_for
 	return "SELECT id, n, pad FROM $from WHERE id % " . $self->one(1, 2, 5) . " = 0" . ($self->chance(20) ? ' ORDER BY id' : '');
 }
 
-# An insertion whose query may have workers: every column is given, and nothing of it
-# is parallel unsafe.
-sub load_of_workers
+# A table whose pages workers may fill.
+sub make_plain_table
+{
+	my ($self, $name) = @_;
+	my $sql = "CREATE TEMP TABLE $name (" . join(', ', $self->one('', 'gone int'), 'id int' . $self->one('', ' NOT NULL'), 'n int' . $self->one('', ' NOT NULL'), 'pad text' . $self->one('', ' NOT NULL'), 'x int DEFAULT do_as_set()') . ')' . $self->one('', '', ' WITH (fillfactor = 60)') . ";\n";
+	$sql =~ s/\(, /(/;
+	$sql .= "ALTER TABLE $name DROP COLUMN gone;\n" if $sql =~ /gone/;
+	$sql .= "ALTER TABLE $name ALTER pad SET STORAGE " . $self->one('EXTERNAL', 'PLAIN') . ";\n" if $self->chance(20);
+	return $sql;
+}
+
+# A query of many rows, all of whose columns are given, and of which nothing is parallel
+# unsafe.  Only one thing can go wrong with its rows: which of two is first would be chance.
+sub many_rows
+{
+	my ($self, $t, $base) = @_;
+	my $at = $self->between(1, 6000);
+	my ($id, $n, $pad) = ('a.id', 'a.n', 'a.pad');
+	my $what = $self->pick(10);
+	$id = "a.id + 0 / (a.id - $at)" if $what == 0;
+	$n = "CASE WHEN a.id = $at THEN NULL ELSE a.n END" if $what == 1;
+	$pad = "CASE WHEN a.id = $at THEN NULL ELSE a.pad END" if $what == 2;
+	$pad = 'CASE WHEN a.id % ' . $self->one(50, 300) . ' = 0 THEN repeat(a.pad, 30) ELSE a.pad END' if $what == 3 || $what == 4;
+	$pad = "a.pad || (SELECT md5(count(*)::text) FROM far)" if $what == 5;
+	if ($what == 6 || $what == 7)
+	{
+		my $action = $self->one("SELECT count(*) FROM $t", "SELECT sum(id) FROM $t WHERE n > 0", 'SELECT sum(i) FROM evictor', "SELECT pg_relation_size('$t')");
+		$id = 'leader_does(a.id, ' . $self->between(1000, 3000) . ", \$a\$$action\$a\$)";
+	}
+	my $times = $self->one(2, 5);
+	return "SELECT $id + $base + 10000 * s.id AS id, $n AS n, $pad AS pad, s.id AS x FROM far a " . $self->one("CROSS JOIN generate_series(1, $times) s (id)", "JOIN far s ON s.n = a.n AND s.id <= 6 * $times");
+}
+
+sub worker_rows
 {
 	my ($self, $t) = @_;
 	my $from = $self->one('far', 'far', 'evictor_as_rows', $self->table);
 	my $base = 1000000 * ++$self->{bases};
-	my $rows = $self->one(
+	return $self->many_rows($t, $base) if $self->chance(60);
+	return $self->one(
 		"SELECT id + $base AS id, n, pad, id AS x FROM $from",
-		"SELECT a.id + $base + 10000 * s.id AS id, a.n, a.pad, s.id AS x FROM far a CROSS JOIN (SELECT id FROM far WHERE id <= 5) s",
 		"SELECT id + $base AS id, n, pad, n AS x FROM $from WHERE id % 3 = 0",
 		"SELECT a.id + $base AS id, b.n, a.pad, b.id AS x FROM $from a JOIN far b ON a.id = b.id",
 		"SELECT min(id) + $base AS id, n, max(pad) AS pad, count(*) AS x FROM $from GROUP BY n",
 		"SELECT id + $base AS id, n, pad, id AS x FROM $from ORDER BY id LIMIT 500000",
-		"SELECT id + $base AS id, n, pad, id AS x FROM far UNION ALL SELECT id + 2 * $base, n, pad, 1 FROM $from");
+		"SELECT id + $base AS id, n, pad, id AS x FROM far UNION ALL SELECT id + 2 * $base, n, pad, 1 FROM $from",
+		"SELECT id + $base AS id, n, pad, 1 AS x FROM $from WHERE id < 0");
+}
+
+sub insert_by_workers
+{
+	my ($self, $t) = @_;
+	return "INSERT INTO $t (id, n, pad, x) " . $self->worker_rows($t);
+}
+
+# What an INSERT finds around it: whose rows those are, who may see them, and when.
+sub around
+{
+	my ($self, $t) = @_;
+	my $insert = $self->insert_by_workers($t);
+	my $other = $self->insert_by_workers($t);
+	my $rows = "SELECT '$t', rows_of('$t');\n";
+	return $self->one(
+		"BEGIN;\nSAVEPOINT w;\n$insert;\nROLLBACK TO w;\n$rows$other;\nCOMMIT;\n",
+		"BEGIN;\nSAVEPOINT w;\nTRUNCATE $t;\n$insert;\n${rows}ROLLBACK TO w;\n$rows$other;\nCOMMIT;\n",
+		"BEGIN;\nTRUNCATE $t;\n$insert;\nSAVEPOINT w;\n$other;\nROLLBACK TO w;\n${rows}COMMIT;\n",
+		"BEGIN;\nTRUNCATE $t;\n$insert;\n$rows$other;\n${rows}ROLLBACK;\n",
+		"BEGIN;\nDECLARE k CURSOR FOR SELECT count(*), sum(id) FROM $t;\n$insert;\nFETCH k;\nCLOSE k;\nCOMMIT;\n",
+		"BEGIN;\nTRUNCATE $t;\nDECLARE k CURSOR FOR SELECT rows_of('$t');\n$insert;\nFETCH k;\nCLOSE k;\nCOMMIT;\n",
+		"BEGIN;\nDECLARE k CURSOR FOR SELECT rows_of('$t');\nTRUNCATE $t;\n$insert;\nMOVE 0 FROM k;\n$other;\nFETCH k;\nCLOSE k;\nCOMMIT;\n",
+		"BEGIN ISOLATION LEVEL REPEATABLE READ;\nTRUNCATE $t;\n$insert;\n${rows}COMMIT;\n",
+		"DO \$d\$BEGIN TRUNCATE $t; $insert; EXCEPTION WHEN unique_violation OR not_null_violation OR division_by_zero THEN $other; END\$d\$;\n");
+}
+
+# A load whose query may have workers.
+sub load_of_workers
+{
+	my ($self, $t) = @_;
+	my $name = 'made' . $self->{made}++;
 	if ($self->chance(20))
 	{
-		my $name = 'made' . $self->{made}++;
+		my $rows = $self->worker_rows($name);
 		my $made = $self->one("CREATE TEMP TABLE $name AS $rows", "CREATE TEMP TABLE $name WITH (fillfactor = 60) AS $rows", "SELECT * INTO TEMP $name FROM ($rows) r");
 		return "$made;\nSELECT 'made', count(*), sum(id), sum(hashtext(pad)::bigint), count(DISTINCT ctid) = count(*) FROM $name;\n" . $self->one('', "DELETE FROM $name WHERE x % 2 = 0;\nSELECT count(*) FROM $name;\n") . "DROP TABLE $name;\n";
 	}
-	my $insert = "INSERT INTO $t (id, n, pad, x) $rows";
+	if ($self->chance(30))
+	{
+		my ($older, $looks) = $self->chance(50) ? ("DECLARE k CURSOR FOR SELECT rows_of('$name');\n", "FETCH k;\nCLOSE k;\n") : ('', '');
+		my $sql = "BEGIN;\n" . $self->make_plain_table($name) . $older . $self->insert_by_workers($name) . ";\nSELECT rows_of('$name');\n$looks" . $self->insert_by_workers($name) . ";\n";
+		$sql .= "SAVEPOINT w;\n" . $self->insert_by_workers($name) . ";\nROLLBACK TO w;\n" if $self->chance(50);
+		return $sql . "COMMIT;\nSELECT '$name', count(*), sum(id), sum(hashtext(pad)::bigint), count(DISTINCT ctid) = count(*) FROM $name;\nDROP TABLE $name;\n";
+	}
+	return $self->around($t) if $self->chance(40);
+	my $insert = $self->insert_by_workers($t);
 	return "\\o /dev/null\n$insert RETURNING id, pad;\n\\o\n" if $self->chance(10);
 	return "PREPARE p AS $insert;\nEXECUTE p;\nEXECUTE p;\nDEALLOCATE p;\n" if $self->chance(10);
-	return "DO \$d\$BEGIN $insert; EXCEPTION WHEN unique_violation THEN $insert; END\$d\$;\n" if $self->chance(15);
-	return "BEGIN;\nSAVEPOINT w;\n$insert;\nROLLBACK TO w;\n$insert;\nCOMMIT;\n" if $self->chance(10);
+	return "DO \$d\$BEGIN $insert; EXCEPTION WHEN unique_violation THEN $insert; END\$d\$;\n" if $self->chance(10);
 	return "$insert;\n";
 }
 
@@ -256,7 +343,7 @@ sub load
 		my $where = $self->chance(20) ? ' WHERE ' . $self->disturbed($t, $rows) =~ s/\bi\b/(id - 100000)/r . ' IS NOT NULL' : '';
 		return $set . "COPY $t (id, n, pad) FROM '$self->{dir}/$rows'$where;\nSET my.at = 0;\n";
 	}
-	return $self->load_of_workers($t) if $form >= 7;
+	return $self->load_of_workers($self->one($t, 'w1', 'w2')) if $form >= 7;
 	my $returning = $self->chance(15);
 	my $conflict = $self->chance(5) ? ' ON CONFLICT DO NOTHING' : '';
 	my $insert = "INSERT INTO $t (id, n, pad) " . $self->select_for($t) . $conflict;
@@ -295,7 +382,10 @@ sub look
 		$sql .= "SELECT '$t', count(*), count(DISTINCT ctid) = count(*), sum(id), sum(n), sum(hashtext(pad)::bigint) FROM ONLY $t;\n";
 		$sql .= "SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT '$t', count(*), sum(id) FROM $t WHERE id > 5; RESET enable_seqscan; RESET enable_bitmapscan;\n" if $self->chance(30);
 	}
-	return $sql . "SELECT what, count(*), sum(n) FROM log GROUP BY what ORDER BY what;\n";
+	$sql .= "SELECT what, count(*), sum(n) FROM log GROUP BY what ORDER BY what;\n";
+	# starting workers for each of many small tables would take most of the time
+	return $sql if !$self->{workers} || $self->chance(15);
+	return "SET max_parallel_workers_per_gather = 0;\n${sql}SET max_parallel_workers_per_gather = 2;\n";
 }
 
 sub blocks
@@ -304,11 +394,17 @@ sub blocks
 	$self->{dir} = $dir;
 	$self->{made} = 0;
 	$self->{tables} = [];
-	my @texts = ("\\set VERBOSITY sqlstate\nSET client_min_messages = error;\nSET temp_buffers = " . $self->one(100, 100, 200, 1000) . ";\nSET my.at = 0;\nSET statement_timeout = '60s';\nSET max_parallel_workers_per_gather = " . $self->one(0, 2) . ";\n");
+	my $buffers = $self->one(100, 100, 100, 200, 1000);
+	my $eager = $self->chance(90);
+	my $leader = $self->chance(50);
+	$self->{workers} = $self->chance(85);
+	# workers fill pages, and write them, however few rows they get
+	$self->{fills} = $self->{workers} && $eager && !$leader && $buffers < 1000;
+	my @texts = ("\\set VERBOSITY sqlstate\nSET client_min_messages = error;\nSET temp_buffers = $buffers;\nSET my.at = 0;\nSELECT set_config('my.pid', pg_backend_pid()::text, false) IS NOT NULL;\nSET statement_timeout = '60s';\nSET jit = off;\nSET max_parallel_workers_per_gather = " . ($self->{workers} ? 2 : 0) . ";\n");
 	push @texts, "SET parallel_temp.statistics = on;\n" if $self->chance(50);
-	push @texts, "SET parallel_leader_participation = off;\n" if $self->chance(50);
+	push @texts, "SET parallel_leader_participation = off;\n" unless $leader;
 	push @texts, "\\set ON_ERROR_ROLLBACK on\n" if $self->chance(50);
-	push @texts, "SET parallel_setup_cost = 0;\nSET parallel_tuple_cost = 0;\nSET min_parallel_table_scan_size = 0;\nSET parallel_temp.worker_start_cost = 0;\nSET parallel_temp.compare_plans = off;\n" if $self->chance(70);
+	push @texts, "SET parallel_setup_cost = 0;\nSET parallel_tuple_cost = 0;\nSET min_parallel_table_scan_size = 0;\nSET parallel_temp.worker_start_cost = 0;\nSET parallel_temp.compare_plans = off;\n" if $eager;
 	push @texts, "CREATE TEMP SEQUENCE sq;\nCREATE TEMP TABLE log (what text, n bigint);\nCREATE TEMP TABLE ref AS SELECT n FROM generate_series(0, 5) n;\nALTER TABLE ref ADD PRIMARY KEY (n);\n"
 		. "CREATE DOMAIN pg_temp.dom AS int;\nCREATE TEMP TABLE evictor AS SELECT i, repeat('e', 1000) AS pad FROM generate_series(1, 1000) i;\n"
 		. "CREATE TEMP VIEW evictor_as_rows AS SELECT i AS id, i % 6 AS n, CASE WHEN i % 50 = 0 THEN repeat(pad, 10) ELSE pad END AS pad FROM evictor;\n"
@@ -320,6 +416,12 @@ sub blocks
 	}
 	push @texts, "CREATE TEMP TABLE part_low PARTITION OF parent FOR VALUES IN (0, 1);\nCREATE TEMP TABLE part_other PARTITION OF parent DEFAULT;\n" . ($self->chance(40) ? $self->one("CREATE INDEX ON parent (id);\n", $self->make_trigger('part_other'), "CREATE UNIQUE INDEX ON part_other (id, n, pad);\n") : '');
 	push @{ $self->{tables} }, 'part_low', 'part_other';
+	for my $t ('w1', 'w2')
+	{
+		push @texts, $self->make_plain_table($t);
+		push @{ $self->{tables} }, $t;
+	}
+	push @texts, "INSERT INTO w1 (id, n, pad, x) SELECT a.id + 10000 * s, a.n, a.pad, s FROM far a CROSS JOIN generate_series(1, 3) s;\n";
 	for (1 .. $units)
 	{
 		my $what = $self->pick(10);

@@ -268,6 +268,110 @@ COMMIT;
 SELECT count(*) FROM target;
 TRUNCATE target;
 
+-- So does one that INSERT fills, be it empty before or not: where one process would freeze.
+CREATE FUNCTION frozen(relation text, OUT rows bigint, OUT frozen bigint, OUT not_all_visible bigint) LANGUAGE sql AS $$
+	SELECT sum(items), sum(frozen_items), count(*) FILTER (WHERE (page_header(page)).flags & 4 = 0)
+	FROM generate_series(0, pg_relation_size(relation) / 8192 - 1) block,
+		LATERAL (SELECT get_raw_page(relation, block::int) AS page OFFSET 0) pages,
+		LATERAL (SELECT count(*) AS items, count(*) FILTER (WHERE t_infomask & 768 = 768) AS frozen_items FROM heap_page_items(page)) items
+$$;
+BEGIN;
+CREATE TEMP TABLE made (LIKE source);
+INSERT INTO made SELECT * FROM source;
+SELECT rows, frozen, not_all_visible <= 1 AS all_visible, odd_headers('made') FROM frozen('made');
+-- rows that go to a page that is there are not
+INSERT INTO made SELECT * FROM source;
+SELECT rows, frozen > 39000 AND frozen < 40000 AS most_are_frozen, not_all_visible <= 3 AS all_visible, odd_headers('made') FROM frozen('made');
+SAVEPOINT one;
+INSERT INTO made SELECT * FROM source;
+SELECT rows, frozen < 40000 AS no_more_are_frozen FROM frozen('made');
+TRUNCATE made;
+INSERT INTO made SELECT * FROM source;
+SELECT rows, frozen FROM frozen('made');
+ROLLBACK TO one;
+SELECT count(*), sum(id) FROM made;
+COMMIT;
+SELECT count(*), sum(id) FROM made;
+DROP TABLE made;
+-- rows that come one by one from workers are
+BEGIN;
+CREATE TEMP TABLE made (LIKE source);
+CREATE INDEX ON made (id);
+INSERT INTO made SELECT * FROM source;
+SELECT rows, frozen > 19000 AS most_are_frozen FROM frozen('made');
+ROLLBACK;
+-- not those of a function, nor beside a snapshot that must not see them
+BEGIN;
+CREATE TEMP TABLE made (LIKE source);
+DO $$ BEGIN INSERT INTO made SELECT * FROM source; END $$;
+SELECT rows, frozen FROM frozen('made');
+TRUNCATE made;
+DECLARE c CURSOR FOR SELECT 1;
+INSERT INTO made SELECT * FROM source;
+SELECT rows, frozen FROM frozen('made');
+ROLLBACK;
+CREATE FUNCTION rows_of(relation text) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+DECLARE
+	n bigint;
+BEGIN
+	EXECUTE format('SELECT count(*) FROM %I', relation) INTO n;
+	RETURN n;
+END $$;
+CREATE FUNCTION opens_cursor() RETURNS int LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
+DECLARE
+	c refcursor := 'looks_later';
+BEGIN
+	OPEN c FOR SELECT rows_of('made');
+	RETURN 0;
+END $$;
+BEGIN;
+CREATE TEMP TABLE made (LIKE source);
+INSERT INTO made SELECT * FROM source WHERE id > (SELECT opens_cursor());
+FETCH looks_later;
+CLOSE looks_later;
+SELECT rows, frozen FROM frozen('made');
+INSERT INTO made SELECT * FROM source WHERE id > (SELECT opens_cursor());
+FETCH looks_later;
+CLOSE looks_later;
+SELECT rows, frozen FROM frozen('made');
+ROLLBACK;
+-- a query without rows; an error; a table that is another transaction's: nothing is left
+BEGIN;
+CREATE TEMP TABLE made (LIKE source);
+INSERT INTO made SELECT * FROM source WHERE id < 0;
+SELECT count(*), pg_relation_size('made') FROM made;
+INSERT INTO made SELECT * FROM source WHERE id = 77;
+SELECT rows, frozen FROM frozen('made');
+COMMIT;
+TRUNCATE made;
+INSERT INTO made SELECT * FROM source WHERE id < 0;
+SELECT fast_load FROM explained('INSERT INTO made SELECT * FROM source WHERE id < 0');
+\set VERBOSITY sqlstate
+INSERT INTO made SELECT id, 1 / (id - 19000), s FROM source;
+SELECT pg_relation_size('made');
+BEGIN;
+SAVEPOINT one;
+INSERT INTO made SELECT id, 1 / (id - 19000), s FROM source;
+ROLLBACK TO one;
+SELECT count(*), pg_relation_size('made') FROM made;
+INSERT INTO made SELECT * FROM source;
+SELECT rows, frozen FROM frozen('made');
+COMMIT;
+\set VERBOSITY default
+SELECT count(*), sum(id), odd_headers('made') FROM made;
+-- workers do not start
+BEGIN;
+TRUNCATE made;
+SET LOCAL max_parallel_workers = 0;
+INSERT INTO made SELECT * FROM source;
+SELECT rows, frozen FROM frozen('made');
+SET LOCAL parallel_temp.fill_pages = off;
+TRUNCATE made;
+INSERT INTO made SELECT * FROM source;
+SELECT rows, frozen > 19900 AS most_are_frozen FROM frozen('made');
+COMMIT;
+DROP TABLE made;
+
 -- Somebody looks at the table while it is filled: the leader, in its part of the plan.
 SELECT set_config('my.pid', pg_backend_pid()::text, false) IS NOT NULL;
 CREATE FUNCTION peek(i int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$

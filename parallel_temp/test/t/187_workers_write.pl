@@ -180,6 +180,42 @@ END
 			$s->query("TRUNCATE t; INSERT INTO t VALUES (0, 'first');");
 			is($s->query("BEGIN; DECLARE c CURSOR FOR SELECT count(*) FROM t; " . sprintf($insert{$source}, 'id') . ' FETCH c; CLOSE c; SELECT count(*) FROM t; COMMIT;'), "1\n" . ($rows + 1), "$name, $source: a cursor sees the table as it was") or diag($s->error);
 			$s->query("TRUNCATE t; INSERT INTO t VALUES (0, 'first');");
+
+			# Of a table without a block every row is the load's: no block is left, and rows of the
+			# transaction that made the table are frozen, but for those that follow who looks.
+			$s->query('TRUNCATE t;');
+			my $no_block_left = sub {
+				my $what = shift;
+				is($s->query("SELECT count(*), pg_relation_size('t') FROM t; SELECT count(*) FROM pg_local_buffers WHERE pins <> 0;"), "0|0\n0", "$name, $source, empty table, $what: no block is left") or diag($s->error);
+				return;
+			};
+			$s->send($late);
+			workers_of($node, $s->pid);
+			$node->safe_psql('postgres', 'SELECT pg_cancel_backend(' . $s->pid . ')');
+			$s->wait;
+			$no_block_left->('cancelled');
+			$s->send($late);
+			($worker) = workers_of($node, $s->pid);
+			$node->safe_psql('postgres', "SELECT pg_terminate_backend($worker)");
+			$s->wait;
+			$no_block_left->('worker terminated');
+			$s->query(sprintf $insert{$source}, 'id + 0 * fails_at(id, 35000)');
+			like($s->error, qr/22012/, "$name, $source, empty table: error in the query");
+			$no_block_left->('error in the query');
+			$s->query('BEGIN; SAVEPOINT a; ' . sprintf($insert{$source}, 'id + 0 * fails_at(id, 35000)') . ' ROLLBACK TO a; COMMIT;');
+			$no_block_left->('savepoint');
+			my $frozen = "SELECT count(*), count(*) FILTER (WHERE t_infomask & 768 = 768), count(DISTINCT block) FILTER (WHERE (page_header(get_raw_page('t', block::int))).flags & 4 = 0) <= 1 FROM generate_series(0, pg_relation_size('t') / 8192 - 1) block, heap_page_items(get_raw_page('t', block::int));";
+			is($s->query('BEGIN; TRUNCATE t; ' . sprintf($insert{$source}, 'id') . " $frozen"), "$rows|$rows|t", "$name, $source: all rows are frozen, all pages but one all-visible") or diag($s->error);
+			is((split /\n/, look($s, 't'))[1], 'odd headers|0|empty blocks|0', "$name, $source: and their pages are right");
+			$s->query('ROLLBACK;');
+			$no_block_left->('rollback');
+			is((split /\|/, $s->query(sprintf($insert{$source}, 'id') . $frozen))[1], '0', "$name, $source: none is frozen in a table that was there");
+			$s->query('TRUNCATE t; BEGIN; TRUNCATE t; DECLARE c CURSOR FOR SELECT 1; ' . sprintf($insert{$source}, 'id'));
+			is((split /\|/, $s->query($frozen))[1], '0', "$name, $source: none is frozen beside a cursor");
+			$s->query('ROLLBACK; BEGIN; TRUNCATE t; ' . sprintf($insert{$source}, "meanwhile(id, 400, 'SELECT count(*) FROM t')"));
+			is((split /\|/, $s->query($frozen))[1], '0', "$name, $source: none is frozen in a table that is read meanwhile") if $leader eq 'on' && $source eq 'file';
+			is($s->query('SELECT count(*), sum(id) FROM t; COMMIT; SELECT count(*), sum(id) FROM t;'), join("\n", ($rows . '|' . $rows * ($rows + 1) / 2) x 2), "$name, $source: all rows are there") or diag($s->error);
+			$s->query("TRUNCATE t; INSERT INTO t VALUES (0, 'first');");
 		}
 		$s->quit;
 	}
