@@ -64,7 +64,7 @@ static void pg_attribute_hot
 hook_ExecutorStart(QueryDesc *queryDesc, int eflags)
 {
 	if (unlikely(pt_running.fills > 0))
-		fastload_before_plan(queryDesc->plannedstmt);
+		fastload_plan_starts(queryDesc);
 	if (unlikely(pt_running.explained != NULL))
 		fastload_explain_start(queryDesc, eflags);
 	if (unlikely(IsParallelWorker()))
@@ -137,6 +137,8 @@ hook_ExecutorEnd(QueryDesc *queryDesc)
 {
 	if (unlikely(pt_running.explained != NULL))
 		fastload_print(queryDesc);
+	if (unlikely(pt_running.fills > 0))
+		fastload_plan_ended(queryDesc);
 	next.end(queryDesc);
 	if (unlikely(IsParallelWorker()))
 		worker_executor_end(queryDesc);
@@ -254,9 +256,15 @@ subtransaction_callback(SubXactEvent event, SubTransactionId mine, SubTransactio
 	{
 		pt_running.executor_depth = depth_at_start[level];
 		gathered_end_level(level, true);
+		if (unlikely(pt_running.fills > 0))
+			fastload_plans_end_level(level, true);
 	}
 	else if (event == SUBXACT_EVENT_COMMIT_SUB)
+	{
 		gathered_end_level(level, false);
+		if (unlikely(pt_running.fills > 0))
+			fastload_plans_end_level(level, false);
+	}
 }
 
 /*

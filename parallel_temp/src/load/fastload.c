@@ -280,6 +280,82 @@ fastload_before_plan(PlannedStmt *plan)
 	}
 }
 
+/*
+ * The same, and it starts now: if it is a cursor's it may outlive a load whose rows are
+ * frozen, and call functions that look at them with its snapshot.
+ */
+void
+fastload_plan_starts(QueryDesc *queryDesc)
+{
+	FastFill   *fill;
+
+	fastload_before_plan(queryDesc->plannedstmt);
+	foreach_fill(fill)
+	{
+		MemoryContext old;
+		OpenPlan   *open;
+
+		if (!fastload_is_loading(fill) || !fill->load->frozen)
+			continue;
+		old = MemoryContextSwitchTo(fill->context);
+		open = palloc(sizeof(OpenPlan));
+		open->queryDesc = queryDesc;
+		open->nest_level = GetCurrentTransactionNestLevel();
+		fill->load->open_plans = lappend(fill->load->open_plans, open);
+		MemoryContextSwitchTo(old);
+	}
+}
+
+/*
+ * It ends.
+ */
+void
+fastload_plan_ended(QueryDesc *queryDesc)
+{
+	FastFill   *fill;
+
+	foreach_fill(fill)
+	{
+		ListCell   *lc;
+
+		if (fill->load == NULL)
+			continue;
+		foreach(lc, fill->load->open_plans)
+		{
+			if (((OpenPlan *) lfirst(lc))->queryDesc == queryDesc)
+				fill->load->open_plans = foreach_delete_current(fill->load->open_plans, lc);
+		}
+	}
+}
+
+/*
+ * A subtransaction ends: a cursor that was opened in it is closed, or the outer one's.
+ */
+void
+fastload_plans_end_level(int nest_level, bool aborted)
+{
+	FastFill   *fill;
+
+	foreach_fill(fill)
+	{
+		ListCell   *lc;
+
+		if (fill->load == NULL)
+			continue;
+		foreach(lc, fill->load->open_plans)
+		{
+			OpenPlan   *open = lfirst(lc);
+
+			if (open->nest_level < nest_level)
+				continue;
+			if (aborted)
+				fill->load->open_plans = foreach_delete_current(fill->load->open_plans, lc);
+			else
+				open->nest_level = nest_level - 1;
+		}
+	}
+}
+
 /* The server's own code has put the last row of a statement. */
 static void
 override_finish(FastFill *fill, const char *row_by_row)

@@ -66,6 +66,16 @@ typedef struct FastLoadEnd
 } FastLoadEnd;
 
 /*
+ * A plan that has started while a load was running, and has not ended: if it is there
+ * still when the load ends, it is a cursor's, whose snapshot may be older than the rows.
+ */
+typedef struct OpenPlan
+{
+	QueryDesc  *queryDesc;
+	int			nest_level;		/* of the transaction that started it */
+} OpenPlan;
+
+/*
  * The bulk writer's state for one load, in the per-query memory context.
  */
 typedef struct FastLoad
@@ -107,6 +117,8 @@ typedef struct FastLoad
 	FastLoadEnd *end;			/* NULL: nobody else appends */
 
 	bool		scanned;		/* the same statement scans the table, too */
+	List	   *open_plans;		/* of OpenPlan: started inside it, while rows
+								 * are frozen */
 	int64		blocks_read;	/* the session's count when the load began */
 	uint64		tuples;
 	uint64		pool_pages;		/* new pages filled in local buffers */
@@ -235,6 +247,9 @@ extern void fastload_add_tuple(FastLoad *load, HeapTuple tuple);
 extern void fastload_run_begin(PtQuery *query);
 extern void fastload_run_end(PtQuery *query);
 extern void fastload_before_plan(PlannedStmt *plan);
+extern void fastload_plan_starts(QueryDesc *queryDesc);
+extern void fastload_plan_ended(QueryDesc *queryDesc);
+extern void fastload_plans_end_level(int nest_level, bool aborted);
 extern void fastload_before_utility(Node *statement);
 extern bool fastload_may_use(PlannedStmt *plan, Relation rel);
 extern const char *fastload_unfit(Relation rel);

@@ -711,8 +711,9 @@ fastload_abandon(FastLoad *load)
 void
 fastload_end(FastLoad *load)
 {
+	/* a cursor that was opened meanwhile stays, and is not to see the rows */
 	if (load->state < LOAD_HANDED_BACK)
-		fastload_hand_back(load, false);
+		fastload_hand_back(load, load->open_plans != NIL);
 	set_state(load, LOAD_ENDED);
 	if (load->tuples > 0)
 		pgstat_count_heap_insert(load->rel, load->tuples);

@@ -256,6 +256,69 @@ SELECT count(*) FROM e;
 DEALLOCATE ALL;
 DROP TABLE a, e;
 
+-- a cursor that was opened by a function of the load, and looks when that is over
+CREATE FUNCTION loads_rows(relation text) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  n bigint;
+BEGIN
+  EXECUTE format('SELECT count(*) FROM %I', relation) INTO n;
+  RETURN n;
+END $$;
+CREATE FUNCTION loads_open(i int, at int, how text) RETURNS int LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  c refcursor := 'later';
+BEGIN
+  IF i = at THEN
+    BEGIN
+      OPEN c FOR SELECT loads_rows('a');
+      IF how = 'undone' THEN
+        PERFORM 1 / 0;
+      END IF;
+    EXCEPTION WHEN division_by_zero THEN
+      NULL;
+    END;
+  ELSIF i = at + 1 AND how = 'and another one undone' THEN
+    BEGIN
+      PERFORM 1 / 0;
+    EXCEPTION WHEN division_by_zero THEN
+      NULL;
+    END;
+  ELSIF i = at + 1 AND how = 'closed' THEN
+    CLOSE c;
+  END IF;
+  RETURN i;
+END $$;
+BEGIN;
+CREATE TEMP TABLE a AS SELECT loads_open(i, 3000, 'left') AS id, i AS n FROM generate_series(1, 9000) i;
+FETCH later;
+CLOSE later;
+SELECT count(*), sum(n) FROM a;
+ROLLBACK;
+BEGIN;
+CREATE TEMP TABLE a AS SELECT loads_open(i, 1, 'and another one undone') AS id, i AS n FROM generate_series(1, 9000) i;
+FETCH later;
+ROLLBACK;
+BEGIN;
+CREATE TEMP TABLE a (id int, n int);
+INSERT INTO a SELECT loads_open(i, 3000, 'and another one undone'), i FROM generate_series(1, 9000) i;
+FETCH later;
+ROLLBACK;
+BEGIN;
+CREATE TEMP TABLE a (id int, n int GENERATED ALWAYS AS (id) STORED);
+INSERT INTO a SELECT loads_open(i, 3000, 'left') FROM generate_series(1, 9000) i;
+FETCH later;
+ROLLBACK;
+BEGIN;
+CREATE TEMP TABLE a AS SELECT loads_open(i, 3000, 'undone') AS id, i AS n FROM generate_series(1, 9000) i;
+SELECT name FROM pg_cursors;
+SELECT count(*), sum(n) FROM a;
+ROLLBACK;
+BEGIN;
+CREATE TEMP TABLE a AS SELECT loads_open(i, 3000, 'closed') AS id, i AS n FROM generate_series(1, 9000) i;
+SELECT name FROM pg_cursors;
+SELECT count(*), sum(n) FROM a;
+ROLLBACK;
+
 -- what happens to the rows at commit
 BEGIN;
 CREATE TEMP TABLE a ON COMMIT DELETE ROWS AS SELECT i AS id, i AS n FROM generate_series(1, 3000) i;
@@ -273,5 +336,5 @@ INSERT INTO a SELECT i, i FROM generate_series(1, 5000) i;
 SELECT count(*) FROM a;
 DROP TABLE a;
 
-DROP FUNCTION loads_v, loads_s, loads_fail, loads_write, loads_copy, loads_make;
+DROP FUNCTION loads_v, loads_s, loads_fail, loads_write, loads_copy, loads_make, loads_rows, loads_open;
 DROP PROCEDURE loads_commit;

@@ -335,6 +335,37 @@ FETCH looks_later;
 CLOSE looks_later;
 SELECT rows, frozen FROM frozen('made');
 ROLLBACK;
+-- rows are not frozen any more where a cursor opened meanwhile is there at the end
+CREATE FUNCTION opens_and(i int, how text) RETURNS int LANGUAGE plpgsql STABLE AS $$
+DECLARE
+	c refcursor := 'looks_later';
+BEGIN
+	IF i <> 3000 THEN
+		RETURN i;
+	END IF;
+	OPEN c FOR SELECT rows_of('made');
+	IF how = 'closes' THEN
+		CLOSE c;
+	ELSIF how = 'undoes' THEN
+		RAISE EXCEPTION 'undone';
+	END IF;
+	RETURN i;
+EXCEPTION WHEN raise_exception THEN
+	RETURN i;
+END $$;
+BEGIN;
+CREATE TEMP TABLE made AS SELECT opens_and(i, 'leaves') AS id FROM generate_series(1, 9000) i;
+SELECT rows, frozen FROM frozen('made');
+FETCH looks_later;
+ROLLBACK;
+BEGIN;
+CREATE TEMP TABLE made AS SELECT opens_and(i, 'closes') AS id FROM generate_series(1, 9000) i;
+SELECT rows, frozen FROM frozen('made');
+ROLLBACK;
+BEGIN;
+CREATE TEMP TABLE made AS SELECT opens_and(i, 'undoes') AS id FROM generate_series(1, 9000) i;
+SELECT rows, frozen FROM frozen('made');
+ROLLBACK;
 -- a query without rows; an error; a table that is another transaction's: nothing is left
 BEGIN;
 CREATE TEMP TABLE made (LIKE source);
