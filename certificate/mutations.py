@@ -154,6 +154,8 @@ MUTATIONS = [
     Mutation(TEMP + "parallel/plan_held.c", "a scan gets back what another path of its table was charged",
              "if (charge->rti == ((Scan *) plan)->scanrelid && charge->startup_cost == plan->startup_cost)",
              "if (charge->rti == ((Scan *) plan)->scanrelid)", PARALLEL),
+    Mutation(TEMP + "parallel/plan_held.c", "look-ups by workers are compared at half the price of the way down an index",
+             "return start_refund(plan, walk) - descent_charge(plan, rel);", "return start_refund(plan, walk);", PRICES),
     Mutation(TEMP + "parallel/plan_prices.c", "a leader that does not take part is a process",
              "processes = alone ? 1 : plan->workers + (out || !parallel_leader_participation ? 0 : 1);",
              "processes = alone ? 1 : plan->workers + (out ? 0 : 1);", PRICES),

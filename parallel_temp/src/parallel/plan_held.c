@@ -29,7 +29,9 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/nbtree.h"
 #include "access/table.h"
+#include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_statistic.h"
 #include "miscadmin.h"
@@ -83,6 +85,7 @@ typedef struct HeldIndex
 								 * exactly */
 	double		pages;
 	int			columns;
+	int			tree_height;	/* -1: no B-tree */
 } HeldIndex;
 
 static HeldIndex
@@ -106,6 +109,7 @@ held_index(Oid indexid, Oid relid)
 		ReleaseSysCache(tuple);
 	index.pages = RelationGetNumberOfBlocks(relation);
 	index.columns = IndexRelationGetNumberOfKeyAttributes(relation);
+	index.tree_height = relation->rd_rel->relam == BTREE_AM_OID ? _bt_getrootheight(relation) : -1;
 	index_close(relation, NoLock);
 	return index;
 }
@@ -285,13 +289,31 @@ start_refund(Plan *plan, HeldWalk *walk)
 	return 0;
 }
 
+static Oid
+index_of(Plan *plan)
+{
+	return IsA(plan, IndexOnlyScan) ? ((IndexOnlyScan *) plan)->indexid : ((IndexScan *) plan)->indexid;
+}
+
+/*
+ * Paths of ours are charged less for the way down an index (plan_paths.c), which tells
+ * the best one of them.  When it is held against the server's plan, both pay the server's price
+ * for it: a loop of look-ups is what suffers most where there are more rows than estimated,
+ * so it has to be the better one by a safe distance.
+ */
+static Cost
+descent_charge(Plan *plan, HeldRel *rel)
+{
+	return IsA(plan, IndexScan) || IsA(plan, IndexOnlyScan) ? descent_saving(held_index(index_of(plan), rel->relid).tree_height) : 0;
+}
+
 static Cost
 saving_of_index_scan(Plan *plan, HeldRel *rel)
 {
 	bool		only = IsA(plan, IndexOnlyScan);
 	List	   *indexqual = only ? ((IndexOnlyScan *) plan)->indexqual : ((IndexScan *) plan)->indexqual;
 	List	   *orderby = only ? ((IndexOnlyScan *) plan)->indexorderby : ((IndexScan *) plan)->indexorderby;
-	HeldIndex	index = held_index(only ? ((IndexOnlyScan *) plan)->indexid : ((IndexScan *) plan)->indexid, rel->relid);
+	HeldIndex	index = held_index(index_of(plan), rel->relid);
 	Cost		per_tuple = cpu_tuple_cost + per_tuple_cost(plan->qual) +
 		cpu_index_tuple_cost + (list_length(indexqual) + list_length(orderby)) * cpu_operator_cost;
 	Cost		run = plan->total_cost - plan->startup_cost - plan->plan_rows * per_tuple_cost(plan->targetlist);
@@ -329,7 +351,7 @@ saving_of_scan(Plan *plan, HeldWalk *walk)
 	/* What workers can run was made with these prices (plan_paths.c). */
 	if (walk->ours && plan->parallel_safe && !IsA(plan, CustomScan) &&
 		rel->random_page_cost == random_page_cost && rel->seq_page_cost == seq_page_cost)
-		return start_refund(plan, walk);
+		return start_refund(plan, walk) - descent_charge(plan, rel);
 	switch (nodeTag(plan))
 	{
 		case T_SeqScan:

@@ -175,6 +175,21 @@ create_held_index_paths(PlannerInfo *root, RelOptInfo *rel, double held)
 	PG_END_TRY();
 }
 
+/*
+ * What a path of core's costs less because the way down its index, if it is one, does.
+ */
+static void
+charge_less_for_descent(Path *path)
+{
+	Cost		saving;
+
+	if (!IsA(path, IndexPath))
+		return;
+	saving = descent_saving(((IndexPath *) path)->indexinfo->tree_height);
+	path->startup_cost = Max(path->startup_cost - saving, 0);
+	path->total_cost -= saving;
+}
+
 static void
 charge_start(Planning *planning, Path *path, Cost start)
 {
@@ -224,6 +239,8 @@ add_index_paths(PlannerInfo *root, RelOptInfo *rel, const TablePrices *prices, P
 		Relids		outer = PATH_REQ_OUTER(path);
 		Cost		start = prices->table + stock_start_cost(rel->pages + index_pages(path));
 
+		if (planning->prices)
+			charge_less_for_descent(path);
 		if (complete_pays)
 		{
 			if (outer != NULL)
@@ -236,6 +253,8 @@ add_index_paths(PlannerInfo *root, RelOptInfo *rel, const TablePrices *prices, P
 	{
 		Path	   *path = lfirst(lc);
 
+		if (planning->prices)
+			charge_less_for_descent(path);
 		if (partial_pays)
 		{
 			Cost		start = workers_start_cost(path->parallel_workers) + prices->query +

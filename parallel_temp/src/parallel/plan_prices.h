@@ -35,6 +35,12 @@ extern void table_prices(Planning *planning, TablePrices *prices, RelOptInfo *re
 extern Cost held_page_price(Cost page_cost, double held);
 
 /*
+ * What the server takes too much for the way down a B-tree of this height whose pages are in
+ * memory.
+ */
+extern Cost descent_saving(int tree_height);
+
+/*
  * A temporary table's pages, and which part of them is in temporary buffers, as it was when
  * the statement's planning first asked.
  */

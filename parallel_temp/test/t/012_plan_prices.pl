@@ -183,6 +183,27 @@ ok(@costs == 2 && near($costs[0][0], by_three($total, $part, $inner + 20000 * 0.
 ($total, $part, $inner) = $plans =~ /.*Finalize Aggregate  $cost.*?Partial Aggregate  $cost.*?Append.*?->  Hash  $cost/s;
 ok(@costs == 2 && near($costs[1][0], by_three($total, $part, 2 * $inner), 0.01), 'hash tables in arms of an Append') or diag($plans);
 
+# Workers' look-ups are charged half of what the server takes for the way down an index, by
+# which the best plan with workers is found, and the whole when it is compared.
+($plans, @costs) = compared(<<'SQL');
+SET temp_buffers = '16MB';
+SET parallel_temp.enter_page_cost = 0;
+CREATE TEMP TABLE few AS SELECT g AS id, repeat('b', 40) AS pad FROM generate_series(1, 30000) g;
+CREATE TEMP TABLE many AS SELECT g % 30000 + 1 AS few_id FROM generate_series(1, 100000) g;
+CREATE INDEX ON few (id);
+ALTER TABLE few SET (parallel_workers = 0);
+VACUUM ANALYZE few, many;
+SET client_min_messages = debug1;
+SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_memoize = off; SET enable_bitmapscan = off;
+EXPLAIN SELECT count(few.pad) FROM many JOIN few ON few_id = few.id;
+SET parallel_temp.enabled = off;
+EXPLAIN SELECT count(few.pad) FROM many JOIN few ON few_id = few.id;
+SQL
+my @starts = $plans =~ /Index Scan using few_id_idx on few\s+\(cost=([0-9.]+?)\.\./g;
+ok(@starts == 2 && near($starts[1] - $starts[0], 0.125, 0.2), 'half of the way down an index') or diag($plans);
+my ($loops) = $plans =~ /Partial Aggregate  \(cost=[0-9.]+?\.\.([0-9.]+)/;
+ok(@costs == 1 && $costs[0][0] > by_three($loops, $loops, 0) + 0.1 * 100000 / 2.4, 'and the whole of it') or diag("$loops: $plans");
+
 # A statement that stays serial is planned with workers once, until something changes.
 my $once = 'SELECT count(*) FROM t;';
 ($plans) = compared(<<"SQL");
