@@ -22,6 +22,9 @@
  * page is read once, however many rows of an index lead there, in any order.  Here each
  * such visit has its price.
  *
+ * All of this is one walk over a plan, in which each kind of node has its own part: it is
+ * longer than other files for that.
+ *
  * Copyright (c) 2026, the pg_lean authors
  *
  *-------------------------------------------------------------------------
