@@ -117,7 +117,7 @@ held_page_price(Cost page_cost, double held)
  * The server takes 50 operators for each page on the way (DEFAULT_PAGE_CPU_MULTIPLIER).
  * With the pages of index and table that are priced one by one, a look-up would cost 0.6 to
  * 0.75 of a page from a disk.  It takes 0.2 to 0.6 in the order of the index, 0.3 to 1.2 at
- * random, in tables from 20,000 rows to 4 million.  With half of it, it is in the middle.
+ * random, in tables from 20,000 rows to 4 million (on one machine).  With half of it, it is in the middle.
  */
 Cost
 descent_saving(int tree_height)
