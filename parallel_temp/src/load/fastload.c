@@ -307,32 +307,11 @@ fastload_plan_starts(QueryDesc *queryDesc)
 }
 
 /*
- * It ends.
+ * This plan is over; or, where it is NULL, a subtransaction, whose cursors are closed, or
+ * the outer one's.  There may be a plan for each row: nothing of it is kept.
  */
-void
-fastload_plan_ended(QueryDesc *queryDesc)
-{
-	FastFill   *fill;
-
-	foreach_fill(fill)
-	{
-		ListCell   *lc;
-
-		if (fill->load == NULL)
-			continue;
-		foreach(lc, fill->load->open_plans)
-		{
-			if (((OpenPlan *) lfirst(lc))->queryDesc == queryDesc)
-				fill->load->open_plans = foreach_delete_current(fill->load->open_plans, lc);
-		}
-	}
-}
-
-/*
- * A subtransaction ends: a cursor that was opened in it is closed, or the outer one's.
- */
-void
-fastload_plans_end_level(int nest_level, bool aborted)
+static void
+open_plans_end(QueryDesc *queryDesc, int nest_level, bool aborted)
 {
 	FastFill   *fill;
 
@@ -346,14 +325,29 @@ fastload_plans_end_level(int nest_level, bool aborted)
 		{
 			OpenPlan   *open = lfirst(lc);
 
-			if (open->nest_level < nest_level)
+			if (queryDesc != NULL ? open->queryDesc != queryDesc : open->nest_level < nest_level)
 				continue;
-			if (aborted)
+			if (queryDesc != NULL || aborted)
+			{
 				fill->load->open_plans = foreach_delete_current(fill->load->open_plans, lc);
+				pfree(open);
+			}
 			else
 				open->nest_level = nest_level - 1;
 		}
 	}
+}
+
+void
+fastload_plan_ended(QueryDesc *queryDesc)
+{
+	open_plans_end(queryDesc, 0, false);
+}
+
+void
+fastload_plans_end_level(int nest_level, bool aborted)
+{
+	open_plans_end(NULL, nest_level, aborted);
 }
 
 /* The server's own code has put the last row of a statement. */

@@ -340,8 +340,7 @@ plan_beside(PlannedStmt *serial, PLANNER_PARAMS_compat)
 	else
 	{
 		memset(&plan, 0, sizeof(plan));
-		if (key != 0)
-			plan_memo_note_serial(key);
+		plan_memo_note_serial(key);
 	}
 	refusals_account(&frame, &plan, replanned);
 	if (serial == NULL)

@@ -82,15 +82,14 @@ plan_memo_key(Query *parse, const char *query_string, int cursor_options, Planne
 	const double costs[] = {
 		serial->planTree->startup_cost, serial->planTree->total_cost, serial->planTree->plan_rows, held_cost
 	};
-	const char *text = query_string;
+	const char *statement = query_string;
 	uint64		hash;
 
-	if (text == NULL)
+	if (statement == NULL)
 		return 0;
 	if (parse->stmt_location > 0)
-		text	  +=parse->stmt_location;
-
-	hash = hash_bytes_extended((const unsigned char *) text, parse->stmt_len > 0 ? parse->stmt_len : strlen(text), 0);
+		statement += parse->stmt_location;
+	hash = hash_bytes_extended((const unsigned char *) statement, parse->stmt_len > 0 ? parse->stmt_len : strlen(statement), 0);
 	hash = hash_combine64(hash, hash_bytes_extended((const unsigned char *) costs, sizeof(costs), 0));
 	return hash_settings(hash_combine64(hash, (uint64) cursor_options));
 }
@@ -106,12 +105,13 @@ plan_memo_note_serial(uint64 key)
 {
 	static bool watching = false;
 
+	if (key == 0)
+		return;
 	if (!watching)
 	{
 		CacheRegisterRelcacheCallback(relation_changed, (Datum) 0);
 		CacheRegisterSyscacheCallback(PROCOID, function_changed, (Datum) 0);
 		watching = true;
 	}
-	if (key != 0)
-		remembered[key % REMEMBERED] = key;
+	remembered[key % REMEMBERED] = key;
 }
