@@ -228,6 +228,8 @@ hook_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId
 		next.object_access(access, classId, objectId, subId, arg);
 	if (access == OAT_POST_CREATE && classId == RelationRelationId && subId == 0 && !IsBootstrapProcessingMode())
 		fastload_ctas_saw_relation(objectId);
+	if (access == OAT_DROP && classId == RelationRelationId && subId == 0)
+		gathered_dropped(objectId);
 }
 
 static void

@@ -14,6 +14,8 @@
 #include "storage/block.h"
 #include "utils/relcache.h"
 
+#include "compat_storage.h"
+
 /* How localbuf_flush writes pages: parallel_temp.flush_method. */
 typedef enum LocalBufFlushMethod
 {
@@ -56,6 +58,11 @@ extern void localbuf_count(Relation *rels, int nrels, int *allocated, int *dirty
  * those?
  */
 extern bool localbuf_is_allocated(int buf_id);
+
+/*
+ * Does this buffer (0 .. NLocBuffer - 1) have that block of a relation's main fork?
+ */
+extern bool localbuf_holds(int buf_id, RelFileLocator_compat locator, BlockNumber block);
 
 /*
  * Write the dirty local buffers of these relations (every fork), sorted by file

@@ -74,6 +74,7 @@ static HTAB *tables = NULL;
 static MemoryContext gathered_context = NULL;
 static bool sampling = false;
 static Size kept_bytes = 0;		/* of samples that are kept */
+static int	deepest_level = 0;	/* the largest level of a table */
 
 /* A table that is not worth a look in the planning of this number. */
 static struct
@@ -128,7 +129,8 @@ gathered_end_level(int level, bool aborted)
 	HASH_SEQ_STATUS scan;
 	Gathered   *table;
 
-	if (gathered_tables == 0)
+	/* at the end of most transactions there is nothing to do for many tables */
+	if (gathered_tables == 0 || deepest_level < level)
 		return;
 	hash_seq_init(&scan, tables);
 	while ((table = hash_seq_search(&scan)) != NULL)
@@ -139,10 +141,31 @@ gathered_end_level(int level, bool aborted)
 			undone(table);
 		table->level = level - 1;
 	}
+	deepest_level = level - 1;
 }
 
 /*
- * Forget tables that are gone.  Only where catalogs can be read.
+ * The transaction of this level may undo what is known of the table.
+ */
+static void
+set_level(Gathered *table, int level)
+{
+	table->level = level;
+	deepest_level = Max(deepest_level, level);
+}
+
+void
+gathered_dropped(Oid relid)
+{
+	Gathered   *table = gathered_tables > 0 ? hash_search(tables, &relid, HASH_FIND, NULL) : NULL;
+
+	if (table != NULL)
+		table->stale = table->dropped = true;
+}
+
+/*
+ * Forget tables that are gone: dropped, whether or not that is undone yet, or never
+ * committed, which the catalogs tell.  Only where these can be read.
  */
 static void
 forget_dropped(void)
@@ -155,7 +178,7 @@ forget_dropped(void)
 	{
 		Oid			relid = table->relid;
 
-		if (!table->stale || SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+		if (!table->stale || (!table->dropped && SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid))))
 			continue;
 		/* the search may have brought invalidations, but takes nothing away */
 		if (table->context != NULL)
@@ -290,6 +313,7 @@ gathered_of(Relation rel, PlannerInfo *root)
 
 	/* until it is done nothing is known */
 	table->stale = true;
+	table->dropped = false;
 	if (table->context != NULL)
 		MemoryContextDelete(table->context);
 	table->context = NULL;
@@ -302,7 +326,7 @@ gathered_of(Relation rel, PlannerInfo *root)
 	table->columns = MemoryContextAllocZero(table->context, sizeof(HeapTuple) * table->natts);
 	sample_widths(rel, table->sample, table->widths);
 	table->relfilenode = rel->rd_rel->relfilenode;
-	table->level = GetCurrentTransactionNestLevel();
+	set_level(table, GetCurrentTransactionNestLevel());
 	table->pages = pages;
 	table->density = table->sample->density;
 	table->sampled = table->sample->nrows;
@@ -496,7 +520,7 @@ static void
 count_changed(Gathered *table, uint64 rows)
 {
 	table->changed += rows;
-	table->level = Max(table->level, GetCurrentTransactionNestLevel());
+	set_level(table, Max(table->level, GetCurrentTransactionNestLevel()));
 	if (changed_too_much(table))
 		out_of_date(table);
 }

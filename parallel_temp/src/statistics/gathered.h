@@ -23,6 +23,7 @@ typedef struct Gathered
 	Oid			relid;			/* must be first */
 	Oid			relfilenode;
 	bool		stale;			/* look again before it is used */
+	bool		dropped;		/* stale, and gone unless that was undone */
 	uint64		planning;		/* good for this one without a look at the
 								 * file */
 	int			level;			/* of the transaction that may undo what was
@@ -66,6 +67,9 @@ extern void gathered_count_changes(QueryDesc *queryDesc);
 
 /* A COPY has put rows into a table. */
 extern void gathered_copied(Oid relid);
+
+/* A relation is being dropped. */
+extern void gathered_dropped(Oid relid);
 
 /* A transaction or subtransaction of this level has ended. */
 extern void gathered_end_level(int level, bool aborted);

@@ -38,6 +38,7 @@
 #include "storage/bufmgr.h"
 #include "utils/array.h"
 #include "utils/attoptcache.h"
+#include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -46,10 +47,12 @@
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
+#include "buffers/localbuf.h"
 #include "buffers/visibility.h"
 #include "compat_statistics.h"
 #include "compat_storage.h"
 #include "statistics/sample.h"
+#include "statistics/sample_order.h"
 
 /*
  * Rows of a sample: by the root of how many the table has, so that what looking costs is
@@ -97,8 +100,7 @@ next_step(double step, pg_prng_state *random)
 typedef struct LookedAtPage
 {
 	BlockNumber block;
-	Buffer		recent;			/* where it was, or no buffer */
-	Buffer		buffer;			/* where it is pinned, or no buffer */
+	int			buf_id;			/* of the local buffer that has it, or -1 */
 	Page		page;			/* NULL: damaged */
 } LookedAtPage;
 
@@ -120,6 +122,8 @@ typedef struct Look
 	SnapshotData snapshot;
 	VisibilityMemo memo;
 	char	   *memory;			/* for pages that are in no buffer */
+	int			last_buf_id;	/* of the page that was found last, or -1 */
+	BlockNumber last_block;
 	int			room;			/* rows that the sample can have; 0: not known
 								 * yet */
 	double		looked_at;		/* rows until now, seen or not */
@@ -143,6 +147,37 @@ choose_block(Look *look)
 }
 
 /*
+ * Where a page is.  A load puts neighbours into neighbouring buffers, so the page is first
+ * looked for as far from the last one as their blocks are apart: that touches the one
+ * descriptor that has to be looked at in any case.
+ */
+static int
+find_page(Look *look, BlockNumber block)
+{
+	RelFileLocator_compat locator = rd_locator_compat(look->rel);
+	int			buf_id = -1;
+
+	if (look->last_buf_id >= 0)
+	{
+		int64		guess = (int64) look->last_buf_id + block - look->last_block;
+
+		if (guess >= 0 && guess < NLocBuffer && localbuf_holds((int) guess, locator, block))
+			buf_id = (int) guess;
+	}
+	if (buf_id < 0)
+	{
+		Buffer		recent = PrefetchBuffer(look->rel, MAIN_FORKNUM, block).recent_buffer;
+
+		if (!BufferIsValid(recent) || !localbuf_holds(-recent - 1, locator, block))
+			return -1;
+		buf_id = -recent - 1;
+	}
+	look->last_buf_id = buf_id;
+	look->last_block = block;
+	return buf_id;
+}
+
+/*
  * Choose the next pages, and find out where they are.  False if there are no more.
  */
 static bool
@@ -154,16 +189,18 @@ choose_pages(Look *look)
 		LookedAtPage *looked_at = &look->pages[look->npages++];
 
 		looked_at->block = choose_block(look);
-		looked_at->buffer = InvalidBuffer;
-		looked_at->recent = PrefetchBuffer(look->rel, MAIN_FORKNUM, looked_at->block).recent_buffer;
-		if (BufferIsValid(looked_at->recent))
-			__builtin_prefetch(BufferGetPage(looked_at->recent));
+		looked_at->buf_id = find_page(look, looked_at->block);
+		if (looked_at->buf_id >= 0)
+			__builtin_prefetch(LocalBufferBlockPointers[looked_at->buf_id]);
 	}
 	return look->npages > 0;
 }
 
 /*
- * Get a page: in its buffer, which is pinned then, or read into memory.
+ * Get a page: in its buffer, or read into memory.
+ *
+ * The buffer needs no pin: until the rows of these pages are taken nothing is called
+ * that could give it to another page (close_pages() asserts it).
  */
 static void
 open_page(Look *look, LookedAtPage *looked_at)
@@ -171,11 +208,10 @@ open_page(Look *look, LookedAtPage *looked_at)
 	Page		memory;
 	instr_time	io_start;
 
-	if (BufferIsValid(looked_at->recent) &&
-		ReadRecentBuffer(rd_locator_compat(look->rel), MAIN_FORKNUM, looked_at->block, looked_at->recent))
+	if (looked_at->buf_id >= 0)
 	{
-		looked_at->buffer = looked_at->recent;
-		looked_at->page = BufferGetPage(looked_at->buffer);
+		looked_at->page = (Page) LocalBufferBlockPointers[looked_at->buf_id];
+		pgBufferUsage.local_blks_hit++;
 		return;
 	}
 	if (look->memory == NULL)
@@ -274,14 +310,15 @@ choose_row(Look *look, LookedAtPage *from, OffsetNumber offset)
 		take_rows(look);
 }
 
+/*
+ * Done with these pages, which are still where they were.
+ */
 static void
 close_pages(Look *look)
 {
 	for (int i = 0; i < look->npages; i++)
-	{
-		if (BufferIsValid(look->pages[i].buffer))
-			ReleaseBuffer(look->pages[i].buffer);
-	}
+		Assert(look->pages[i].buf_id < 0 ||
+			   localbuf_holds(look->pages[i].buf_id, rd_locator_compat(look->rel), look->pages[i].block));
 }
 
 /*
@@ -326,6 +363,7 @@ sample_once(Relation rel, MemoryContext parent, double *step, double *wanted, do
 	sample->context = context;
 	look->rel = rel;
 	look->sample = sample;
+	look->last_buf_id = -1;
 	look->snapshot = *GetActiveSnapshot();
 	Assert(IsMVCCSnapshot(&look->snapshot));
 	/* what the statement itself has done until now counts as well */
@@ -437,9 +475,11 @@ fetch_value(VacAttrStatsP stats, int rownum, bool *isnull)
 
 /*
  * Are a type's comparisons, and what ANALYZE computes for it, the server's own?
+ * *less_than gets the operator by which the server's function for scalar types sorts, if
+ * it is that function.
  */
 static bool
-type_is_the_servers(Oid type, Form_pg_type form)
+type_is_the_servers(Oid type, Form_pg_type form, Oid *less_than)
 {
 	TypeCacheEntry *entry;
 
@@ -452,6 +492,7 @@ type_is_the_servers(Oid type, Form_pg_type form)
 	if (form->typtype == TYPTYPE_COMPOSITE || form->typtype == TYPTYPE_PSEUDO)
 		return false;
 	entry = lookup_type_cache(type, TYPECACHE_EQ_OPR | TYPECACHE_LT_OPR);
+	*less_than = !OidIsValid(form->typanalyze) && OidIsValid(entry->eq_opr) ? entry->lt_opr : InvalidOid;
 	return entry->eq_opr < FirstNormalObjectId && entry->lt_opr < FirstNormalObjectId;
 }
 
@@ -460,7 +501,7 @@ type_is_the_servers(Oid type, Form_pg_type form)
  * False if it would do nothing.
  */
 static bool
-examine_column(Relation rel, AttrNumber attno, VacAttrStats *stats)
+examine_column(Relation rel, AttrNumber attno, VacAttrStats *stats, Oid *less_than)
 {
 	Form_pg_attribute attr = TupleDescAttr(RelationGetDescr(rel), attno - 1);
 	HeapTuple	type;
@@ -484,7 +525,7 @@ examine_column(Relation rel, AttrNumber attno, VacAttrStats *stats)
 		stats->statypbyval[i] = stats->attrtype->typbyval;
 		stats->statypalign[i] = stats->attrtype->typalign;
 	}
-	if (!type_is_the_servers(typeid, stats->attrtype))
+	if (!type_is_the_servers(typeid, stats->attrtype, less_than))
 		return false;
 	if (OidIsValid(stats->attrtype->typanalyze))
 	{
@@ -541,30 +582,77 @@ form_statistics(Relation rel, AttrNumber attno, VacAttrStats *stats)
 	return result;
 }
 
+/*
+ * Let the type's function compute what it does; "in_order" has the values in order if it
+ * is faster so.
+ */
+static bool
+compute_column(Relation rel, const TableSample *sample, AttrNumber attno, double total_rows, bool in_order, OrderedColumn *column)
+{
+	VacAttrStats *stats = &column->stats;
+	Oid			less_than = InvalidOid;
+
+	if (!examine_column(rel, attno, stats, &less_than))
+		return false;
+	stats->rows = sample->rows;
+	stats->tupDesc = RelationGetDescr(rel);
+	in_order = in_order && sample_order(column, less_than, sample->nrows);
+	stats->compute_stats(stats, in_order ? sample_ordered_value : fetch_value, sample->nrows, Max(total_rows, sample->nrows));
+	if (in_order)
+		sample_set_correlation(column);
+	return stats->stats_valid;
+}
+
+#ifdef USE_ASSERT_CHECKING
+/*
+ * Are these the same statistics, to the last digit?
+ */
+static bool
+computed_alike(const VacAttrStats *a, const VacAttrStats *b)
+{
+	if (a->stanullfrac != b->stanullfrac || a->stawidth != b->stawidth || a->stadistinct != b->stadistinct)
+		return false;
+	for (int k = 0; k < STATISTIC_NUM_SLOTS; k++)
+	{
+		if (a->stakind[k] != b->stakind[k] || a->numnumbers[k] != b->numnumbers[k] || a->numvalues[k] != b->numvalues[k])
+			return false;
+		if (a->numnumbers[k] > 0 && memcmp(a->stanumbers[k], b->stanumbers[k], sizeof(float4) * a->numnumbers[k]) != 0)
+			return false;
+		for (int i = 0; i < a->numvalues[k]; i++)
+		{
+			if (!datumIsEqual(a->stavalues[k][i], b->stavalues[k][i], a->statypbyval[k], a->statyplen[k]))
+				return false;
+		}
+	}
+	return true;
+}
+#endif
+
 HeapTuple
 sample_column(Relation rel, TableSample *sample, AttrNumber attno, double total_rows, MemoryContext context)
 {
 	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "parallel_temp column", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(work);
-	VacAttrStats *stats = palloc0(sizeof(VacAttrStats));
+	OrderedColumn *column = palloc0(sizeof(OrderedColumn));
+	VacAttrStats *stats = &column->stats;
 	HeapTuple	result = NULL;
 
-	if (sample->nrows > 0 && examine_column(rel, attno, stats))
+	if (sample->nrows > 0 && compute_column(rel, sample, attno, total_rows, true, column))
 	{
 		AttributeOpts *options = get_attribute_options(RelationGetRelid(rel), attno);
+		HeapTuple	formed;
 
-		stats->rows = sample->rows;
-		stats->tupDesc = RelationGetDescr(rel);
-		stats->compute_stats(stats, fetch_value, sample->nrows, Max(total_rows, sample->nrows));
+#ifdef USE_ASSERT_CHECKING
+		OrderedColumn *again = palloc0(sizeof(OrderedColumn));
+
+		Assert(compute_column(rel, sample, attno, total_rows, false, again));
+		Assert(computed_alike(stats, &again->stats));
+#endif
 		if (options != NULL && options->n_distinct != 0.0)
 			stats->stadistinct = options->n_distinct;
-		if (stats->stats_valid)
-		{
-			HeapTuple	formed = form_statistics(rel, attno, stats);
-
-			MemoryContextSwitchTo(context);
-			result = heap_copytuple(formed);
-		}
+		formed = form_statistics(rel, attno, stats);
+		MemoryContextSwitchTo(context);
+		result = heap_copytuple(formed);
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(work);

@@ -1,5 +1,7 @@
 -- The planner knows temporary tables that nobody has analyzed.
+SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS parallel_temp;
+RESET client_min_messages;
 SET parallel_temp.statistics = on;
 SET max_parallel_workers_per_gather = 0;
 
@@ -202,7 +204,7 @@ EXPLAIN (COSTS off) SELECT * FROM small WHERE id = 3;
 EXPLAIN (COSTS off) UPDATE small SET id = id + 1 WHERE id = 8;
 EXPLAIN (COSTS off) INSERT INTO large SELECT id FROM small WHERE id < 3;
 SELECT count(*) FROM pg_temp_stats;
-EXPLAIN (COSTS off) SELECT * FROM small WHERE id IN (SELECT oid FROM pg_class WHERE relname = 'small');
+EXPLAIN (COSTS off) SELECT * FROM small WHERE id IN (SELECT g FROM generate_series(1, 3) g);
 UPDATE small SET id = id + 1 WHERE id = (SELECT max(id) FROM large);
 EXPLAIN (COSTS off) SELECT * FROM small WHERE id = 3 UNION ALL SELECT * FROM small WHERE id = 4;
 SELECT relation, attname, rows FROM pg_temp_stats ORDER BY 1, 2;
@@ -292,3 +294,19 @@ SELECT correlation, rows BETWEEN 31000 AND 33000 AS counted, sampled BETWEEN 250
 SELECT pages > buffered AS half_there FROM (SELECT r.pages, (SELECT count(*) FROM pg_local_buffers WHERE relation = 'half'::regclass AND fork = 'main') AS buffered FROM pg_temp_relations r WHERE r.relation = 'half'::regclass) p;
 DROP TABLE half;
 DROP FUNCTION planning_blocks;
+
+-- a table whose drop is undone is looked at again, whatever was looked at meanwhile
+CREATE TEMP TABLE kept AS SELECT i AS id, i % 10 AS v, repeat('x', 200) AS s FROM generate_series(1, 3000) i;
+CREATE TEMP TABLE meanwhile AS SELECT * FROM kept;
+SELECT estimate('SELECT * FROM kept WHERE v = 3') BETWEEN 150 AND 600 AS three_hundred;
+BEGIN;
+SAVEPOINT a;
+DROP TABLE kept;
+SELECT estimate('SELECT * FROM meanwhile WHERE v = 3') BETWEEN 150 AND 600 AS three_hundred;
+ROLLBACK TO a;
+SELECT estimate('SELECT * FROM kept WHERE v = 3') BETWEEN 150 AND 600 AS three_hundred;
+DROP TABLE meanwhile;
+ROLLBACK;
+SELECT estimate('SELECT * FROM kept WHERE v = 4') BETWEEN 150 AND 600 AS three_hundred, estimate('SELECT * FROM meanwhile WHERE v = 4') BETWEEN 150 AND 600 AS three_hundred;
+SELECT relation, count(*) FROM pg_temp_stats WHERE relation IN ('kept'::regclass, 'meanwhile'::regclass) GROUP BY 1 ORDER BY 1;
+DROP TABLE kept, meanwhile;
