@@ -167,7 +167,7 @@ bool
 sample_order(OrderedColumn *column, Oid less_than, int nrows)
 {
 	VacAttrStats *stats = &column->stats;
-	bool		varlena = stats->attrtype->typlen == -1;
+	bool		is_varlena = stats->attrtype->typlen == -1;
 	Order		order = {0};
 	OrderKey   *keys;
 	Datum	   *raw;			/* by row, as stored: what widths are of */
@@ -197,7 +197,7 @@ sample_order(OrderedColumn *column, Oid less_than, int nrows)
 		bool		isnull;
 		Datum		value = heap_getattr(stats->rows[row], stats->tupattnum, stats->tupDesc, &isnull);
 
-		if (isnull || (varlena && toast_raw_datum_size(value) > WIDEST_VALUE))
+		if (isnull || (is_varlena && toast_raw_datum_size(value) > WIDEST_VALUE))
 		{
 			column->values[--last] = value;
 			column->nulls[last] = isnull;
@@ -206,7 +206,7 @@ sample_order(OrderedColumn *column, Oid less_than, int nrows)
 		raw[row] = value;
 		if (order.plain != NULL)
 		{
-			order.plain[row] = varlena ? PointerGetDatum(PG_DETOAST_DATUM_PACKED(value)) : value;
+			order.plain[row] = is_varlena ? PointerGetDatum(PG_DETOAST_DATUM_PACKED(value)) : value;
 			keys[nkeys].key.datum = order.sort.abbrev_converter(order.plain[row], &order.sort);
 		}
 		else

@@ -113,6 +113,22 @@ DROP TABLE undone;
 RESET plan_cache_mode;
 DEALLOCATE look;
 
+-- a table whose drop is undone is looked at again, whatever was looked at meanwhile
+CREATE TEMP TABLE kept AS SELECT i AS id, i % 10 AS v, repeat('x', 200) AS s FROM generate_series(1, 3000) i;
+CREATE TEMP TABLE meanwhile AS SELECT * FROM kept;
+SELECT estimate('SELECT * FROM kept WHERE v = 3') BETWEEN 150 AND 600 AS three_hundred;
+BEGIN;
+SAVEPOINT a;
+DROP TABLE kept;
+SELECT estimate('SELECT * FROM meanwhile WHERE v = 3') BETWEEN 150 AND 600 AS three_hundred;
+ROLLBACK TO a;
+SELECT estimate('SELECT * FROM kept WHERE v = 3') BETWEEN 150 AND 600 AS three_hundred;
+DROP TABLE meanwhile;
+ROLLBACK;
+SELECT estimate('SELECT * FROM kept WHERE v = 4') BETWEEN 150 AND 600 AS three_hundred, estimate('SELECT * FROM meanwhile WHERE v = 4') BETWEEN 150 AND 600 AS three_hundred;
+SELECT relation, count(*) FROM pg_temp_stats WHERE relation IN ('kept'::regclass, 'meanwhile'::regclass) GROUP BY 1 ORDER BY 1;
+DROP TABLE kept, meanwhile;
+
 -- rows that a partitioned table has put into a partition are changes of it
 CREATE TEMP TABLE parted (id int, v int) PARTITION BY RANGE (id);
 CREATE TEMP TABLE part PARTITION OF parted FOR VALUES FROM (0) TO (100000);
@@ -294,19 +310,3 @@ SELECT correlation, rows BETWEEN 31000 AND 33000 AS counted, sampled BETWEEN 250
 SELECT pages > buffered AS half_there FROM (SELECT r.pages, (SELECT count(*) FROM pg_local_buffers WHERE relation = 'half'::regclass AND fork = 'main') AS buffered FROM pg_temp_relations r WHERE r.relation = 'half'::regclass) p;
 DROP TABLE half;
 DROP FUNCTION planning_blocks;
-
--- a table whose drop is undone is looked at again, whatever was looked at meanwhile
-CREATE TEMP TABLE kept AS SELECT i AS id, i % 10 AS v, repeat('x', 200) AS s FROM generate_series(1, 3000) i;
-CREATE TEMP TABLE meanwhile AS SELECT * FROM kept;
-SELECT estimate('SELECT * FROM kept WHERE v = 3') BETWEEN 150 AND 600 AS three_hundred;
-BEGIN;
-SAVEPOINT a;
-DROP TABLE kept;
-SELECT estimate('SELECT * FROM meanwhile WHERE v = 3') BETWEEN 150 AND 600 AS three_hundred;
-ROLLBACK TO a;
-SELECT estimate('SELECT * FROM kept WHERE v = 3') BETWEEN 150 AND 600 AS three_hundred;
-DROP TABLE meanwhile;
-ROLLBACK;
-SELECT estimate('SELECT * FROM kept WHERE v = 4') BETWEEN 150 AND 600 AS three_hundred, estimate('SELECT * FROM meanwhile WHERE v = 4') BETWEEN 150 AND 600 AS three_hundred;
-SELECT relation, count(*) FROM pg_temp_stats WHERE relation IN ('kept'::regclass, 'meanwhile'::regclass) GROUP BY 1 ORDER BY 1;
-DROP TABLE kept, meanwhile;
