@@ -227,7 +227,6 @@ sample_order(OrderedColumn *column, Oid less_than, int nrows)
 	/* of the numbers 0 to n - 1 with themselves in another order */
 	sum = (double) nkeys * (nkeys - 1) / 2;
 	squares = (double) nkeys * (nkeys - 1) * (2.0 * nkeys - 1) / 6;
-	column->ncounted = nkeys;
 	if (nkeys > 1)
 		column->correlation = (nkeys * products - sum * sum) / (nkeys * squares - sum * sum);
 	return true;
@@ -251,7 +250,7 @@ sample_set_correlation(OrderedColumn *column)
 	{
 		if (stats->stakind[k] != STATISTIC_KIND_CORRELATION)
 			continue;
-		Assert(column->ncounted > 1 && stats->numnumbers[k] == 1 && stats->stanumbers[k][0] > 0.999);
+		Assert(stats->numnumbers[k] == 1 && stats->stanumbers[k][0] > 0.999);
 		stats->stanumbers[k][0] = (float4) column->correlation;
 	}
 }

@@ -19,7 +19,6 @@ typedef struct OrderedColumn
 	Datum	   *values;			/* in order; those that are not counted last */
 	bool	   *nulls;
 	double		correlation;	/* of order and place in the table */
-	int			ncounted;		/* values that have a place in the order */
 } OrderedColumn;
 
 /*
