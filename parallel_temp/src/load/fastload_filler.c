@@ -10,7 +10,7 @@
  * that has everything else to do as well.  Once pages go straight to the file, the worker
  * appends them to it, half a ring or more at once.  Rows that only the leader can put away, which are
  * those to be toasted and those that break a NOT NULL constraint, pass by.  In the
- * leader itself all rows do.
+ * leader the node gives its rows to the bulk writer itself (fastload_gather.c).
  *
  * A page is formed with the leader's transaction and command in its rows; what
  * depends on where it will lie, and on whether rows are frozen, is added by who takes
@@ -190,20 +190,6 @@ filler_next_page(FastLoad *load)
 }
 
 /*
- * Is there a null where the table has none?  The leader raises the error.
- */
-static inline bool
-breaks_not_null(FillShared *shared, TupleTableSlot *slot)
-{
-	for (int i = 0; i < shared->not_nulls; i++)
-	{
-		if (slot_attisnull(slot, shared->not_null[i]))
-			return true;
-	}
-	return false;
-}
-
-/*
  * The node in a worker that fills pages: only rows for the server's queue come out.
  */
 static TupleTableSlot *
@@ -239,8 +225,8 @@ filler_exec_worker(PlanState *pstate)
 /* ---- the node --------------------------------------------------------------- */
 
 /*
- * Where rows pass by.  While the Gather starts workers it gets one that is none (see
- * start_workers()).
+ * In the leader, and wherever workers do not fill pages: rows pass by then.  While the
+ * Gather starts workers it gets one that is none (see start_workers()).
  */
 static TupleTableSlot *
 filler_exec_proc(PlanState *pstate)
@@ -248,7 +234,9 @@ filler_exec_proc(PlanState *pstate)
 	PageFiller *filler = (PageFiller *) pstate;
 
 	if (unlikely(filler->starting))
-		return ExecStoreAllNullTuple(filler->css.ss.ss_ScanTupleSlot);
+		return filler_no_row(filler);
+	if (filler->running && filler->fill != NULL && filler->shared != NULL)
+		return filler_exec_leader(filler);
 	return ExecProcNode(outerPlanState(pstate));
 }
 

@@ -7,8 +7,9 @@
  * time.  Where the node "Temp Load" is below the Gather (fastload_filler.c), workers
  * form pages instead, and for that node the server's function of the Gather has one
  * of ours in its place.  The server's starts the workers; from then on ours looks for
- * rows in the server's queues, for pages and for rows of the leader's own part of the
- * plan, in this order.  When all workers have ended, the server's gets to say so, and
+ * rows in the server's queues, for pages and for a page of rows of the leader's own part
+ * of the plan, in this order; the latter go onto the load's page below, without passing
+ * the nodes above.  When all workers have ended, the server's gets to say so, and
  * to raise what errors they had.
  *
  * A page goes into the table as it is while the load is the bulk writer's: at first by
@@ -293,6 +294,49 @@ next_row_apart(PageFiller *filler)
 /* ---- rows ------------------------------------------------------------------------ */
 
 /*
+ * The node "Temp Load" in a leader whose workers fill pages.  His own rows go onto the
+ * load's page here, as long as there is nothing else to do with them: what comes out is
+ * what the nodes above have to put away.  After each page it is a row that is none
+ * (filler_no_row()), so that he looks at his workers.
+ */
+TupleTableSlot *
+filler_exec_leader(PageFiller *filler)
+{
+	PlanState  *child = outerPlanState(filler);
+	TupleTableSlot *slot;
+	int64		rows = 0;		/* that do not come out */
+
+	for (;;)
+	{
+		FastLoad   *load;
+		BlockNumber next_block;
+
+		slot = ExecProcNode(child);
+
+		/* a function of the query may have had the load handed back */
+		if (TupIsNull(slot) || !may_take(filler) || breaks_not_null(filler->shared, slot))
+			break;
+		load = filler->fill->load;
+		next_block = load->next_block;
+		if (!fastload_add_untoasted(load, slot))
+			break;
+		rows++;
+		if (load->next_block != next_block)
+		{
+			slot = filler_no_row(filler);
+			break;
+		}
+	}
+	if (rows > 0)
+	{
+		count_rows(filler, rows);
+		if (filler->css.ss.ps.instrument)
+			filler->css.ss.ps.instrument->tuplecount += rows;
+	}
+	return slot;
+}
+
+/*
  * Has a worker sent rows through its queue that were not read?
  */
 static bool
@@ -339,6 +383,16 @@ next_row_of_workers(PageFiller *filler, bool *all_done)
 }
 
 /*
+ * The node has given a row that is none, and who measures nodes has counted it.
+ */
+static inline void
+uncount_no_row(PageFiller *filler)
+{
+	if (filler->css.ss.ps.instrument)
+		filler->css.ss.ps.instrument->tuplecount -= 1;
+}
+
+/*
  * Let the server's function of the Gather start the workers, and do no more.  It goes
  * on to the first row, for which it may wait; so the leader's part gives it one at
  * once that is none.  The result is a row of a worker's, should one have been faster.
@@ -368,9 +422,7 @@ start_workers(PageFiller *filler)
 	gather->need_to_scan_locally = gather->nworkers_launched == 0 || participation;
 	if (slot != gather->funnel_slot)
 	{
-		if (filler->css.ss.ps.instrument)
-			filler->css.ss.ps.instrument->tuplecount -= 1;
-		ExecClearTuple(slot);
+		uncount_no_row(filler);
 		slot = NULL;
 	}
 	if (filler->shared == NULL || !filler->shared->active)
@@ -441,9 +493,12 @@ exec_page_gather(PlanState *pstate)
 			estate->es_query_dsa = gather->pei ? gather->pei->area : NULL;
 			slot = ExecProcNode(outerPlanState(gather));
 			estate->es_query_dsa = NULL;
-			if (!TupIsNull(slot))
+			if (TupIsNull(slot))
+				gather->need_to_scan_locally = false;
+			else if (filler_is_no_row(filler, slot))
+				uncount_no_row(filler);
+			else
 				return slot;
-			gather->need_to_scan_locally = false;
 			continue;
 		}
 		if (all_done)

@@ -151,6 +151,36 @@ typedef struct FilledPages
 
 extern FilledPages fastload_filled_pages;
 
+/*
+ * Is there a null where the table has none?  The error is raised by who puts rows away
+ * one by one.
+ */
+static inline bool
+breaks_not_null(const FillShared *shared, TupleTableSlot *slot)
+{
+	for (int i = 0; i < shared->not_nulls; i++)
+	{
+		if (slot_attisnull(slot, shared->not_null[i]))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * In the leader the node gives this where it has no row and is not at its end.
+ */
+static inline TupleTableSlot *
+filler_no_row(PageFiller *filler)
+{
+	return ExecStoreAllNullTuple(filler->css.ss.ss_ScanTupleSlot);
+}
+
+static inline bool
+filler_is_no_row(const PageFiller *filler, const TupleTableSlot *slot)
+{
+	return slot == filler->css.ss.ss_ScanTupleSlot;
+}
+
 /* fastload_filler.c */
 extern const CustomScanMethods *filler_methods(void);
 extern PageFiller *filler_of(PlanState *planstate);
@@ -160,5 +190,6 @@ extern void filler_install(void);
 extern const char *fastload_pages_unfit(Relation rel);
 extern void fastload_pages_prepare(PtQuery *query);
 extern void filler_activate(PageFiller *filler);
+extern TupleTableSlot *filler_exec_leader(PageFiller *filler);
 
 #endif							/* FASTLOAD_PAGES_H */

@@ -122,6 +122,58 @@ SET parallel_temp.method = flush;
 SELECT * FROM fill('INSERT INTO target SELECT * FROM near WHERE v > 1');
 RESET parallel_temp.method;
 
+-- The leader's own rows, of which he makes all here, or some: of those kinds too.
+SET parallel_leader_participation = on;
+CREATE TEMP TABLE strict (id int NOT NULL, v int, s text NOT NULL);
+SELECT node, gathered, same, count FROM fill('INSERT INTO target SELECT * FROM near');
+SELECT node, gathered, same, count FROM fill('CREATE TEMP TABLE made WITH (fillfactor = 20) AS SELECT * FROM near', 'made');
+SET max_parallel_workers = 0;
+SELECT * FROM fill('INSERT INTO target SELECT * FROM near');
+SELECT * FROM fill('INSERT INTO target SELECT * FROM near WHERE v = 1');
+SELECT * FROM fill('INSERT INTO target SELECT * FROM near WHERE id < 0');
+SELECT * FROM fill('CREATE TEMP TABLE made AS SELECT id, v, s || ''x'' AS s FROM near', 'made');
+SELECT * FROM fill('INSERT INTO strict SELECT id, v, coalesce(s, '''') FROM near', 'strict');
+TRUNCATE strict;
+\set VERBOSITY sqlstate
+INSERT INTO strict SELECT nullif(id, 9500), v, '' FROM near;
+\set VERBOSITY default
+SELECT count(*), pg_relation_size('strict') FROM strict;
+INSERT INTO strict SELECT * FROM near WHERE s IS NOT NULL;
+INSERT INTO strict SELECT * FROM near WHERE s IS NOT NULL;
+SELECT count(*), count(DISTINCT id), count(DISTINCT ctid), odd_headers('strict') FROM strict;
+-- no row is counted twice, or not at all: of the insertion, the Gather, the node and the scan
+CREATE FUNCTION rows_of_nodes(statement text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+	found text := '';
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off) ' || statement LOOP
+		found := found || coalesce(substring(line FROM 'actual rows=(\d+)') || ' ', '');
+	END LOOP;
+	RETURN found;
+END $$;
+SELECT rows_of_nodes('INSERT INTO strict SELECT id, v, '''' FROM source');
+BEGIN;
+CREATE TEMP TABLE made AS SELECT * FROM source;
+SELECT count(*), count(*) FILTER (WHERE item.t_infomask & 768 = 768) FROM generate_series(0, pg_relation_size('made') / 8192 - 1) block,
+	heap_page_items(get_raw_page('made', block::int)) item;
+ROLLBACK;
+-- a function looks at the table (in a worker it could not)
+CREATE FUNCTION looks(i int) RETURNS int LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
+BEGIN
+	IF i = 7000 THEN
+		RETURN i + (SELECT count(*) FROM strict);
+	END IF;
+	RETURN i;
+END $$;
+TRUNCATE strict;
+SELECT fast_load FROM explained('INSERT INTO strict SELECT looks(id), v, '''' FROM source');
+SELECT fast_load FROM explained('INSERT INTO strict SELECT looks(id), v, '''' FROM source');
+SELECT count(*), count(DISTINCT ctid), sum(id) = 2 * (20000 * 20001 / 2) + 20000 AS seen_before, odd_headers('strict') FROM strict;
+RESET max_parallel_workers;
+SET parallel_leader_participation = off;
+DROP TABLE strict;
+
 -- what a table may have
 CREATE TEMP TABLE not_nulls (dropped int, id int NOT NULL, v int, s text NOT NULL, more int DEFAULT 7);
 ALTER TABLE not_nulls DROP COLUMN dropped;
