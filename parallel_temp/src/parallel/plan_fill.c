@@ -12,8 +12,8 @@
  *
  * The planner asks a price for each row that a worker hands over, which keeps workers
  * from queries that give many rows.  Rows in pages cost nothing of it: the
- * leader copies a page, and in return half of the rows, or more, are formed by
- * others, which is worth a part of what workers' start costs.  So a query whose plan has
+ * leader copies a page, or not even that, and in return others form their part of the
+ * rows, which is worth a part of what workers' start costs.  So a query whose plan has
  * no Gather at the top is planned once more at these prices; only if it has one then,
  * that plan is taken.
  *
@@ -34,6 +34,7 @@
 
 #include "load/fastload_pages.h"
 #include "parallel/plan_fill.h"
+#include "parallel/plan_prices.h"
 #include "parallel/plan_walk.h"
 #include "parallel_temp.h"
 #include "query.h"
@@ -45,15 +46,11 @@
 #define PAGE_TUPLE_COST 0.0
 
 /*
- * What it saves the leader that others form rows, less taking their pages: by row and by
- * byte, in the planner's units.  Forming a row is in the price of no plan, but takes a
- * quarter to two thirds as long as making it.  A plan with workers also has to be better
- * by this part of what the load takes, or a tie of estimates would take processors for
- * nothing.
+ * What it costs to form a row, and a byte of it, in the planner's units: it is in the
+ * price of no plan, but takes a quarter to two thirds as long as making the row.
  */
-#define SAVED_BY_ROW	0.004
-#define SAVED_BY_BYTE	0.0001
-#define FILL_MARGIN		0.15
+#define FORM_ROW_COST	0.004
+#define FORM_BYTE_COST	0.0001
 
 /* Fewer pages are not worth the node. */
 #define FEW_PAGES 64
@@ -93,15 +90,15 @@ few_rows(Plan *plan)
 }
 
 /*
- * What workers that form the rows of this plan, which has none, save beyond what a plan
- * with workers has to be better by.
+ * What so many workers that form rows of this plan, which has none, spare the leader: as the
+ * rest of what they do is divided.
  */
 static Cost
-saved_by_forming(Plan *serial)
+saved_by_forming(Plan *serial, int workers)
 {
-	Cost		saved = serial->plan_rows * SAVED_BY_ROW + bytes_on_pages(serial) * SAVED_BY_BYTE;
+	Cost		form = serial->plan_rows * FORM_ROW_COST + bytes_on_pages(serial) * FORM_BYTE_COST;
 
-	return Max(saved - serial->total_cost * FILL_MARGIN, 0);
+	return form * (1 - 1 / parallel_divisor(workers));
 }
 
 /*
@@ -153,12 +150,12 @@ plan_at_price(PlanAsUsual plan, Cost saved, PLANNER_PARAMS_compat)
 	PlannedStmt *volatile result = NULL;
 	double		tuple_cost = parallel_tuple_cost;
 	double		setup_cost = parallel_setup_cost;
-	double		start_cost = pt_worker_start_cost;
+	Cost		start_saved = workers_start_saved;
 	bool		tells = pt_explain_refusals;
 
 	parallel_tuple_cost = Min(tuple_cost, PAGE_TUPLE_COST);
 	parallel_setup_cost = Max(setup_cost - saved, 0);
-	pt_worker_start_cost = Max(start_cost - saved / max_parallel_workers_per_gather, 0);
+	workers_start_saved = saved;
 	pt_explain_refusals = false;
 	PG_TRY();
 	{
@@ -168,7 +165,7 @@ plan_at_price(PlanAsUsual plan, Cost saved, PLANNER_PARAMS_compat)
 	{
 		parallel_tuple_cost = tuple_cost;
 		parallel_setup_cost = setup_cost;
-		pt_worker_start_cost = start_cost;
+		workers_start_saved = start_saved;
 		pt_explain_refusals = tells;
 	}
 	PG_END_TRY();
@@ -181,13 +178,26 @@ plan_filling(PlanAsUsual plan, PLANNER_PARAMS_compat)
 	Query	   *copy = copyObject(parse);
 	PlannedStmt *usual = plan(PLANNER_ARGS_compat);
 	PlannedStmt *result;
+	Gather	   *gather;
+	Cost		saved;
+	Cost		saved_less;
 
 	if (parallel_tuple_cost <= PAGE_TUPLE_COST || usual->planTree->total_cost < parallel_setup_cost ||
 		few_rows(usual->planTree) || page_gather(usual))
 		return usual;
 	parse = copy;
-	result = plan_at_price(plan, saved_by_forming(usual->planTree), PLANNER_ARGS_compat);
-	return page_gather(result) ? result : usual;
+	saved = saved_by_forming(usual->planTree, max_parallel_workers_per_gather);
+	result = plan_at_price(plan, saved, PLANNER_ARGS_compat);
+	gather = page_gather(result);
+	if (gather == NULL)
+		return usual;
+
+	/* the table may be worth fewer workers, who save less */
+	saved_less = saved_by_forming(usual->planTree, gather->num_workers);
+	if (pt_compare_plans && !pt_force &&
+		result->planTree->total_cost + Min(saved, parallel_setup_cost) - Min(saved_less, parallel_setup_cost) > usual->planTree->total_cost)
+		return usual;
+	return result;
 }
 
 /*

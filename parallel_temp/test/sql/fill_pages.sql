@@ -243,6 +243,20 @@ EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM source WHERE v < 2;
 SET parallel_setup_cost = 340;
 EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM source WHERE v < 9;
 SHOW parallel_setup_cost;
+-- a table that is worth one worker: what one saves, however many there may be
+SET parallel_temp.compare_plans = on;
+SET parallel_leader_participation = on;
+ALTER TABLE source SET (parallel_workers = 1);
+SET max_parallel_workers_per_gather = 8;
+SET parallel_setup_cost = 160;
+EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM source WHERE v < 9;
+SET parallel_setup_cost = 200;
+EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM source WHERE v < 9;
+SET parallel_temp.compare_plans = off;
+EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM source WHERE v < 9;
+ALTER TABLE source RESET (parallel_workers);
+SET max_parallel_workers_per_gather = 2;
+SET parallel_leader_participation = off;
 -- the same of our own price of a worker
 CREATE TEMP TABLE nigh AS SELECT * FROM source;
 ANALYZE nigh;
