@@ -125,12 +125,10 @@ descent_saving(int tree_height)
 	return tree_height < 0 ? 0 : (tree_height + 1) * 50 * cpu_operator_cost / 2;
 }
 
-Cost		workers_start_saved = 0;
-
 Cost
 workers_start_cost(int workers)
 {
-	return Max(workers * pt_worker_start_cost - workers_start_saved - parallel_setup_cost, 0);
+	return Max(workers * pt_worker_start_cost - parallel_setup_cost, 0);
 }
 
 void

@@ -28,12 +28,6 @@ typedef struct TablePrices
 /* What the start of so many workers costs beside parallel_setup_cost. */
 extern Cost workers_start_cost(int workers);
 
-/*
- * What workers are worth beyond what plans show (plan_fill.c), which is off the price of their
- * start: off parallel_setup_cost already, as far as there is enough of it.
- */
-extern Cost workers_start_saved;
-
 /* Fill in the prices of a temporary table. */
 extern void table_prices(Planning *planning, TablePrices *prices, RelOptInfo *rel, Oid relid);
 

@@ -250,13 +250,19 @@ ALTER TABLE source SET (parallel_workers = 1);
 SET max_parallel_workers_per_gather = 8;
 SET parallel_setup_cost = 160;
 EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM source WHERE v < 9;
-SET parallel_setup_cost = 200;
+SET parallel_setup_cost = 280;
 EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM source WHERE v < 9;
 SET parallel_temp.compare_plans = off;
 EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM source WHERE v < 9;
 ALTER TABLE source RESET (parallel_workers);
 SET max_parallel_workers_per_gather = 2;
 SET parallel_leader_participation = off;
+-- our price of a worker's start, where the server's is less
+SET parallel_setup_cost = 100;
+EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM source WHERE v < 9;
+SET parallel_temp.worker_start_cost = 900;
+EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM source WHERE v < 9;
+SET parallel_temp.worker_start_cost = 0;
 -- the same of our own price of a worker
 CREATE TEMP TABLE nigh AS SELECT * FROM source;
 ANALYZE nigh;
