@@ -126,7 +126,7 @@ pt_define_settings(void)
 							 NULL, NULL, NULL);
 	DefineCustomRealVariable("parallel_temp.worker_start_cost",
 							 "Sets the planner's estimate of the cost of starting one worker for temporary tables, in units of seq_page_cost.",
-							 "What parallel_setup_cost does not cover of it, for all workers of a scan that they divide among them, is added to the scan. The lab's calibration measures this machine's.",
+							 "What parallel_setup_cost does not cover of it, for all workers of a scan that they divide among them, is added to the scan, and to a query whose workers fill pages. The lab's calibration measures this machine's.",
 							 &pt_worker_start_cost,
 							 1000, 0, DBL_MAX,
 							 PGC_USERSET,
