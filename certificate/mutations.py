@@ -226,7 +226,7 @@ MUTATIONS = [
     Mutation(TEMP + "parallel/plan_fill.c", "what workers that form rows are worth is not taken off our price of their start",
              "pt_worker_start_cost = Max(start_cost - saved / max_parallel_workers_per_gather, 0);", "pt_worker_start_cost = start_cost;", ("sql/fill_pages",)),
     Mutation(TEMP + "parallel/plan_fill.c", "a load from permanent tables does not ask for our price of a worker's start",
-             "parallel_setup_cost = Max(Max(setup_cost, start_cost) - saved, 0);", "parallel_setup_cost = Max(setup_cost - saved, 0);", ("sql/fill_pages",)),
+             "return Max(parallel_setup_cost, pt_worker_start_cost);", "return parallel_setup_cost;", ("sql/fill_pages",)),
     Mutation(TEMP + "load/fastload_rows.c", "a page's fill factor is not kept",
              "Size		wanted = need + load->save_space;", "Size		wanted = need;", ROWS),
     Mutation(TEMP + "load/fastload_rows.c", "rows look as if an earlier command had put them: older cursors see them",

@@ -48,7 +48,7 @@
 /*
  * What it costs to form a row, and a byte of it, in the planner's units: it is in the
  * price of no plan, but takes a quarter to two thirds as long as making the row.  (Of 73
- * bytes 36 to 49 ns, where a unit is 2.0 to 2.3 us: "make bench-fill" tells both.)
+ * bytes 48 ns on 15 where a unit was 2.3 us: results/15/fill.)
  */
 #define FORM_ROW_COST	0.008
 #define FORM_BYTE_COST	0.00016
@@ -100,6 +100,15 @@ saved_by_forming(Plan *serial, int workers)
 	Cost		form = serial->plan_rows * FORM_ROW_COST + bytes_on_pages(serial) * FORM_BYTE_COST;
 
 	return form * (1 - 1 / parallel_divisor(workers));
+}
+
+/*
+ * What starting workers costs in a plan that fills pages, whatever tables it reads.
+ */
+static inline Cost
+price_of_start(void)
+{
+	return Max(parallel_setup_cost, pt_worker_start_cost);
 }
 
 /*
@@ -156,7 +165,7 @@ plan_at_price(PlanAsUsual plan, Cost saved, PLANNER_PARAMS_compat)
 	bool		tells = pt_explain_refusals;
 
 	parallel_tuple_cost = Min(tuple_cost, PAGE_TUPLE_COST);
-	parallel_setup_cost = Max(Max(setup_cost, start_cost) - saved, 0);
+	parallel_setup_cost = Max(price_of_start() - saved, 0);
 	pt_worker_start_cost = Max(start_cost - saved / max_parallel_workers_per_gather, 0);
 	pt_explain_refusals = false;
 	PG_TRY();
@@ -197,7 +206,7 @@ plan_filling(PlanAsUsual plan, PLANNER_PARAMS_compat)
 	/* the table may be worth fewer workers, who save less */
 	saved_less = saved_by_forming(usual->planTree, gather->num_workers);
 	if (pt_compare_plans && !pt_force &&
-		result->planTree->total_cost + Min(saved, parallel_setup_cost) - Min(saved_less, parallel_setup_cost) > usual->planTree->total_cost)
+		result->planTree->total_cost + Min(saved, price_of_start()) - Min(saved_less, price_of_start()) > usual->planTree->total_cost)
 		return usual;
 	return result;
 }
