@@ -3,7 +3,7 @@
 #
 # all, install, installcheck, uninstall and clean are those of PGXS, for the server of
 # PG_CONFIG (default: the one on PATH), also with DESTDIR, and from another folder with
-# "make -f .../Makefile".  They call no package manager and become nobody else.
+# "make -f .../Makefile".  They call no package manager and do not change user.
 
 SHELL := /bin/bash
 EXTENSIONS := parallel_temp appendable_bytea light_explain ram_tablespace
@@ -34,12 +34,15 @@ help: ## list the targets
 setup: ## install the packages that all below need: PostgreSQL with its headers, a compiler, Python
 	@$(TOP)/ci/server.sh host
 
-# What is measured is built, and installed for this machine's server, or that of LABEL=18-assert.
+# Build and install for this machine's server, or that of LABEL=18-assert, before measuring.
 ready:
 	@$(TOP)/ci/install.sh $(LABEL)
 on_label = $(if $(LABEL),--pg-config $(LABEL))
 
-demo: $(if $(DSN),,ready) ## measure everything on a private cluster (or DSN=...), write build/report/index.html
+announce:
+	@$(TOP)/ci/server.sh announce$(if $(DSN),-dsn)
+
+demo: announce $(if $(DSN),,ready) ## measure everything on a private cluster (or DSN=...), write build/report/index.html
 	@$(LAB) demo $(if $(DSN),--dsn '$(DSN)',$(on_label)) $(ARGS)
 
 bench-%: $(if $(DSN),,ready)
@@ -48,7 +51,10 @@ bench-%: $(if $(DSN),,ready)
 instructions: ready ## count instructions that measuring adds to the statements of light_explain's goals (ARGS='--case join', '--battery all'; needs valgrind)
 	@$(LAB) instructions $(on_label) $(ARGS)
 
-check: ## build and run every test on this machine's server
+check: ## build, install and test on this machine's server, without the slow tests
+	@$(TOP)/ci/quick.sh
+
+check-all: ## every test on this machine's server
 	@$(TOP)/ci/check.sh host
 	@$(TOP)/ci/update.sh
 	@$(LAB) test
@@ -59,12 +65,15 @@ matrix: ## the same tests and PostgreSQL's own suite on 17, 18 and an assertion-
 fresh: ## both commands as a newcomer gives them, in pristine roots (STATES=..., ci/fresh.sh lists them)
 	@$(TOP)/ci/fresh.sh $(STATES)
 
-deb dist image: ## Debian packages; the archive for PGXN; the files of an extension image: made, and used where nothing of ours was
+deb dist image: ## Debian packages; the archive for PGXN; the files of an extension image: built, and installed in pristine roots
 	@$(TOP)/ci/package.sh $@ $(ARGS)
 
 packages: deb dist image ## all three
 
-neighbours: ## beside other extensions, loaded before and after them (SRC=... is pg_tracing's source, LABEL=18 another server)
+container: ## the steps of Dockerfile, run in pristine roots; the extensions are used
+	@$(TOP)/ci/container.sh
+
+neighbours: ## with other extensions, loaded before and after them (SRC=... is pg_tracing's source, LABEL=18 another server)
 	@SRC='$(SRC)' $(TOP)/ci/neighbours.sh $(LABEL) $(NAMES)
 
 suites: ## regression suites of other extensions, with and without ours (LABEL=17, NAMES='pgaudit hypopg', SRC=... has some of their sources)
@@ -88,7 +97,7 @@ arm: ## build for ARM64 and test in an emulator, as far as that goes (NAMES='lig
 chaos: ready ## kill and compare: everything at once against a model (MINUTES=3, HOURS=8 or KILLS=300; LABEL=18-assert)
 	@$(TOP)/certificate/run chaos $(if $(KILLS),--kills $(KILLS),--minutes $(if $(HOURS),$$(($(HOURS) * 60)),$(or $(MINUTES),3))) $(on_label) $(ARGS)
 
-power: ready ## the power goes at CUTS=200 moments of what a server did: what was acknowledged must be there (LABEL=18)
+power: ready ## cut the power at CUTS=200 moments of a server's run: acknowledged commits must survive (LABEL=18)
 	@$(TOP)/certificate/run power --cuts $(or $(CUTS),200) $(on_label) $(ARGS)
 
 scenes: ready ## take the pictures of docs/seeing.md of a running server
@@ -97,20 +106,29 @@ scenes: ready ## take the pictures of docs/seeing.md of a running server
 mutants: ready ## plant bugs in the C code, one at a time: the tests must fail for each (ARGS=--check: only see that they fit)
 	@$(TOP)/certificate/run mutants $(ARGS)
 
-fuzz: ready ## inputs that nobody thought of, by time: libFuzzer with sanitizers, and random SQL (MINUTES=10)
+fuzz: ready ## random inputs for a time: libFuzzer with sanitizers, and random SQL (MINUTES=10)
 	@$(TOP)/certificate/run fuzz --minutes $(or $(MINUTES),10) $(ARGS)
 
 sqlsmith: ready ## statements that SQLsmith makes, with our features off and on (MINUTES=4; LABEL=18-assert)
 	@$(TOP)/certificate/run sqlsmith --minutes $(or $(MINUTES),4) $(on_label) $(ARGS)
 
+tools: ready ## tools that people run against their databases, on our columns next to plain ones (ARGS='--tool dbt')
+	@$(TOP)/certificate/run tools $(ARGS)
+
 certificate: ## draw docs/certificate.md from the runs in results/certificate/
 	@$(TOP)/certificate/run certificate
+
+certificate-all: ## run every part that the current code lacks, and keep the results; hours, resumable (PARTS='chaos-15 power-18', ARGS=--list)
+	@$(TOP)/certificate/run all $(ARGS) $(PARTS)
 
 docs: ## draw the figures and pictures of the documents from results/ (ARGS=--keep: from build/bench first)
 	@$(LAB) docs $(ARGS)
 
 clients: ready ## drivers of five languages on both types: what they take and give is the same
 	@$(TOP)/ci/clients.sh
+
+lint: ## find faults in the Python and shell code, with ruff and shellcheck
+	@$(TOP)/ci/lint.sh
 
 indent: ## check the C code's layout with pgindent (needs the 18 source package)
 	@$(TOP)/ci/indent.sh --check
@@ -120,5 +138,5 @@ clean: ## remove everything made, here and in build/
 	+$(if $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null)),$(call in_each,clean))
 	@$(if $(HERE),$(TOP)/ci/clean.sh)
 
-.PHONY: instructions docs suites minors valgrind pgspot sqlsmith all install uninstall installcheck help setup ready demo check matrix clients fresh neighbours citus arm deb dist image packages scenes chaos power mutants fuzz certificate indent clean
+.PHONY: announce container lint tools instructions docs suites minors valgrind pgspot sqlsmith all install uninstall installcheck help setup ready demo check check-all matrix clients fresh neighbours citus arm deb dist image packages scenes chaos power mutants fuzz certificate certificate-all indent clean
 .DEFAULT_GOAL := all

@@ -1,8 +1,9 @@
 """Draw docs/certificate.md from the runs kept in results/certificate/.
 
 Each run is a file that a command wrote (chaos, power, mutants and fuzz with --json, others
-through keep.py); the page says what each of them did, when, on what, and by which
-command.  Nothing else is in it, and a kind that was not run is said to be missing.
+through keep.py).  The page has one line for each run: what was tried, how much, what was
+wrong, when, and how many commits to the C code have been made since.  The details of each
+run are in results/certificate/README.md.  A kind that was not run is listed as missing.
 
     certificate.py
 """
@@ -10,63 +11,146 @@ command.  Nothing else is in it, and a kind that was not run is said to be missi
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 import sys
 from pathlib import Path
 
 from pg_lean.paths import TOP
+import record
 
 PAGE = TOP / "docs" / "certificate.md"
 RUNS = TOP / "results" / "certificate"
+DETAILS = RUNS / "README.md"
 
-HEAD = """# Certificate: what was tried, and what came of it
+#: A run counts as a run of today's code up to this many commits to the C code later.
+DISTANCE = 40
 
-`make certificate` draws this page from the runs kept in `results/certificate/`; nothing is in it
-that was not run, and a test fails where it says something else. The commit is the last one of the
-code that was tried. Each command can be given again (`ARGS='--json results/certificate/NAME.json'`
-keeps what it did).
+HEAD = f"""# Certificate: what was tested, and when
+
+`make certificate` draws this page from the runs that are kept in
+[results/certificate](../results/certificate/README.md), where the details of each run are. The last
+column is the number of commits to `src/` and `common/` between a run and the drawing of this page. A
+document may refer to a run only if that number is at most {DISTANCE}; a test checks it. A run that
+failed stays in the table until a later one replaces it. (`make minors` also runs libraries on an older
+minor release than they were built for, which may refuse to load them: those tests count as wrong.)
+"""
+
+#: Sentences of documents that say that something was run: document, words, and the runs (names of files in RUNS) that they rest on.
+CLAIMS: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+
+DETAILS_HEAD = """# Details of the kept runs
+
+`make certificate` draws this page from the files next to it, which the commands wrote; [the
+certificate](../../docs/certificate.md) has one line for each run. The commit is the last one that
+changed the code that was tested. Each command can be repeated
+(`ARGS='--json results/certificate/NAME.json'` keeps its result).
 """
 
 #: Kind of run (how its files' names begin), heading, what it is, and how to have one.
 KINDS = (
-    ("chaos", "Faults survived",
-     "Writers of appended values, readers, temporary tables, maintenance, a standby and a logical subscriber at once, while"
-     " processes are killed, connections break, disks fill and clocks jump. A model outside knows what each row must hold; after each crash every"
-     " acknowledged value is compared, and every 30 kills all three servers.", "make chaos KILLS=300"),
-    ("power", "Power lost",
-     "A recorder below the server logs every call that changes a file: writers of appended values, tables that come and go, loads of temporary tables, VACUUM FULL,"
-     " checkpoints, a stop and a start. For each cut through that log a disk is built that holds what was synced before, and of the rest any part: sectors of an"
-     " earlier write, pages torn at 512 or 4096 bytes, files of another length, names lost whose folder was not synced. The server must start on it, hold every value"
-     " that was acknowledged, find nothing with appendable_bytea_check(), leave no file of ours, take more, and start once more. Where fsync,"
-     " full_page_writes or synchronous_commit is off, the same method must see a loss.", "make power"),
-    ("mutants", "Planted bugs",
-     "One line of the C code is changed at a time, so that it is wrong; the tests must fail, or the server crash. A set of tests counts only if it passes"
-     " without the bug.", "make mutants"),
-    ("fuzz", "Inputs tried",
-     "libFuzzer with the address and undefined behaviour sanitizers on code compiled outside of a server, and random SQL with a feature on and off.",
-     "make fuzz"),
-    ("valgrind", "Memory",
-     "Regression tests of the extensions on a server below Valgrind's memcheck: PostgreSQL 18 with assertions, built so that Valgrind knows its memory contexts. An error is a"
-     " read of what was never written or is freed, beyond an allocation's end, and the like, in the server or in a library.", "make valgrind"),
-    ("sqlsmith", "Statements of SQLsmith's",
-     "SQLsmith looks at a server with all libraries and extensions. Half of the time it asks that server, catalogs and all, with our features forced on; half of"
-     " the time what it makes of our tables is run over temporary tables of the same names, with our features off and on, and the rows are compared.", "make sqlsmith"),
-    ("neighbours", "Neighbours",
-     "Beside libraries of others, loaded before and after them: a battery of statements prints what it prints without them, and no process dies. The last column"
-     " says how many of the server's hooks the other library takes, as its symbols tell. (Where plpgsql_check differs on 15 its profiler was on, below which EXECUTE in a trigger"
-     " finds no transition table without our libraries either; since then it is tried without the profiler. Where"
-     " pgtt differs it had refused to be loaded with the server; since then sessions load it, after ours.)", "make neighbours"),
-    ("suites", "Their own tests",
-     "Regression suites of others, from Debian's source packages, on a server with their libraries alone and on one with ours as well, our features forced on: the"
-     " outputs are the same.", "make suites"),
-    ("citus", "More than one machine",
-     "With Citus, a coordinator and two workers: what is appended through the coordinator is compared with a distributed table of bytea that the same statements"
-     " changed. [When one machine is not enough](more-machines.md) has the rest.", "make citus SRC=..."),
-    ("versions", "Versions",
-     "Tests of the extensions (pg_regress, isolation tester, TAP; SKIP_TAP=1 leaves TAP out), PostgreSQL's own regression suite with and without the libraries, pg_upgrade, ALTER EXTENSION"
-     " UPDATE, and libraries that were built with the headers of one minor release on the server of another: what was run on which server. (What is built with"
-     " the headers of 15.20 does not load on 15.18 where it uses heap_getattr(): those headers call heap_datum_check() there, which 15.18 does not have.)", "make check, make matrix, make minors"),
-    ("scripts", "Scripts", "pgspot over the scripts of CREATE EXTENSION: what in them is found by the caller's search path, or adopts what somebody else made."
-     " [Security](security.md) has what each function may do.", "make pgspot"),
+    (
+        "chaos",
+        "Faults survived",
+        "Writers of appended values, readers, temporary tables, maintenance, a standby and a logical subscriber at once, while"
+        " processes are killed, connections break, disks fill and clocks jump. A model outside knows what each row must hold; after each crash every"
+        " acknowledged value is compared, and every 30 kills all three servers.",
+        "make chaos KILLS=300",
+    ),
+    (
+        "power",
+        "Power lost",
+        "A recorder below the server logs every call that changes a file: writers of appended values, tables that come and go, loads of temporary tables, "
+        "VACUUM FULL,"
+        " checkpoints, a stop and a start. For each cut through that log a disk is built that holds what was synced before, and of the rest any part: "
+        "sectors of an"
+        " earlier write, pages torn at 512 or 4096 bytes, files of another length, names lost whose folder was not synced. The server must start on it, hold "
+        "every value"
+        " that was acknowledged, find no error with appendable_bytea_check(), leave no file of the extensions, accept more, and start again. Where fsync,"
+        " full_page_writes or synchronous_commit is off, the same method must see a loss.",
+        "make power",
+    ),
+    (
+        "mutants",
+        "Planted bugs",
+        "One line of the C code is changed at a time, so that it is wrong; the tests must fail, or the server crash. A set of tests counts only if it passes"
+        " without the bug.",
+        "make mutants",
+    ),
+    (
+        "fuzz",
+        "Inputs tried",
+        "libFuzzer with the address and undefined behavior sanitizers on code compiled outside of a server, and random SQL with a feature on and off.",
+        "make fuzz",
+    ),
+    (
+        "valgrind",
+        "Memory",
+        "Regression tests of the extensions on a server below Valgrind's memcheck: PostgreSQL 18 with assertions, built so that Valgrind knows its memory "
+        "contexts. An error is a"
+        " read of memory that was never written or is freed, beyond an allocation's end, and the like, in the server or in a library.",
+        "make valgrind",
+    ),
+    (
+        "sqlsmith",
+        "Statements of SQLsmith's",
+        "SQLsmith looks at a server with all libraries and extensions. Half of the time it asks that server, catalogs and all, with our features forced on; "
+        "half of"
+        " the time what it makes of our tables is run over temporary tables of the same names, with our features off and on, and the rows are compared.",
+        "make sqlsmith",
+    ),
+    (
+        "neighbours",
+        "Neighbours",
+        "Beside libraries of others, loaded before and after them: a battery of statements prints what it prints without them, and no process dies. The last "
+        "column"
+        " says how many of the server's hooks the other library takes, as its symbols tell. (Where plpgsql_check differs on 15 its profiler was on, below "
+        "which EXECUTE in a trigger"
+        " finds no transition table without our libraries either; since then it is tried without the profiler. Where"
+        " pgtt differs it had refused to be loaded with the server; since then sessions load it, after pg_lean.)",
+        "make neighbours",
+    ),
+    (
+        "suites",
+        "Their own tests",
+        "Regression suites of others, from Debian's source packages, on a server with their libraries alone and on one with pg_lean's as well, its features "
+        "forced on: the"
+        " outputs are the same.",
+        "make suites",
+    ),
+    (
+        "tools",
+        "Tools that people run",
+        "A table holds each value in a plain column and in one of our types, and the same statements change both. After a tool has copied, restored, "
+        "rewound, checked or pooled the"
+        " database, and through applications (dbt, Django, Alembic), both columns are equal and appendable_bytea_check() finds nothing.",
+        "make tools",
+    ),
+    (
+        "citus",
+        "More than one machine",
+        "With Citus, a coordinator and two workers: what is appended through the coordinator is compared with a distributed table of bytea that the same "
+        "statements"
+        " changed. [When one machine is not enough](more-machines.md) has the rest.",
+        "make citus SRC=...",
+    ),
+    (
+        "versions",
+        "Versions",
+        "Tests of the extensions (pg_regress, isolation tester, TAP; SKIP_TAP=1 leaves TAP out), PostgreSQL's own regression suite with and without the "
+        "libraries, pg_upgrade, ALTER EXTENSION"
+        " UPDATE, and libraries that were built with the headers of one minor release on the server of another: what was run on which server. (What is built "
+        "with"
+        " the headers of 15.20 does not load on 15.18 where it uses heap_getattr(): those headers call heap_datum_check() there, which 15.18 does not have.)",
+        "make check, make matrix, make minors",
+    ),
+    (
+        "scripts",
+        "Scripts",
+        "pgspot over the scripts of CREATE EXTENSION: names that are found through the caller's search path, and objects of another role that are adopted."
+        " [Security](security.md) has what each function may do.",
+        "make pgspot",
+    ),
 )
 
 
@@ -98,23 +182,37 @@ def table(head: tuple[str, ...], rows: list[tuple]) -> str:
 def chaos(run: dict) -> str:
     counts = run["counts"]
     killed = sorted(((n, name[len("killed: "):]) for name, n in counts.items() if name.startswith("killed: ") and not name.endswith("cancel")), reverse=True)
-    rows = [("processes killed or terminated", number(run["killed"])),
-            *((f"- {name}", number(n)) for n, name in killed),
-            ("sessions cancelled", number(counts.get("killed: cancel", 0))),
-            ("connections broken", number(counts.get("connections broken", 0))),
-            ("clock jumps", number(counts.get("clock jumps ahead", 0) + counts.get("clock jumps back", 0))),
-            *(("times for which the disk of " + name[len("full disks: "):] + " was full", number(counts[name]))
-              for name in ("full disks: data", "full disks: WAL", "full disks: temporary files") if name in counts),
-            *(("- " + what, number(counts[name])) for name, what in (("full disks: processes killed meanwhile", "processes killed meanwhile"),
-                                                                    ("full disks the server did not survive", "times the server went down of it"),
-                                                                    ("full disks: postmasters that waited for a startup process that was gone", "times its recovery failed of it and the postmaster did not notice (a fault of the server's)")) if name in counts),
-            ("loads that met a full disk", number(counts.get("temporary tables on a full disk", 0))),
-            ("commits acknowledged", number(counts.get("commits acknowledged", 0))),
-            ("values compared", number(counts.get("values compared", 0) + counts.get("values read", 0))),
-            ("comparisons of all three servers", number(counts.get("comparisons of all three servers", 0))),
-            ("answers of temporary tables compared", number(counts.get("temporary answers compared", 0))),
-            ("minutes", run["minutes"]),
-            ("**wrong**", f"**{len(run['wrong'])}**")]
+    rows = [
+        ("processes killed or terminated", number(run["killed"])),
+        *((f"- {name}", number(n)) for n, name in killed),
+        ("sessions cancelled", number(counts.get("killed: cancel", 0))),
+        ("connections broken", number(counts.get("connections broken", 0))),
+        ("clock jumps", number(counts.get("clock jumps ahead", 0) + counts.get("clock jumps back", 0))),
+        *(
+            ("times for which the disk of " + name[len("full disks: ") :] + " was full", number(counts[name]))
+            for name in ("full disks: data", "full disks: WAL", "full disks: temporary files")
+            if name in counts
+        ),
+        *(
+            ("- " + what, number(counts[name]))
+            for name, what in (
+                ("full disks: processes killed meanwhile", "processes killed meanwhile"),
+                ("full disks the server did not survive", "times the server went down of it"),
+                (
+                    "full disks: postmasters that waited for a startup process that was gone",
+                    "times its recovery failed of it and the postmaster did not notice (a fault of the server's)",
+                ),
+            )
+            if name in counts
+        ),
+        ("loads that met a full disk", number(counts.get("temporary tables on a full disk", 0))),
+        ("commits acknowledged", number(counts.get("commits acknowledged", 0))),
+        ("values compared", number(counts.get("values compared", 0) + counts.get("values read", 0))),
+        ("comparisons of all three servers", number(counts.get("comparisons of all three servers", 0))),
+        ("answers of temporary tables compared", number(counts.get("temporary answers compared", 0))),
+        ("minutes", run["minutes"]),
+        ("**wrong**", f"**{len(run['wrong'])}**"),
+    ]
     wrong = "".join(f"\n* {text.splitlines()[0]}" for text in run["wrong"][:20])
     return table(("", "seed " + str(run["seed"])), rows) + (f"\n\nWrong were:\n{wrong}" if wrong else "")
 
@@ -128,12 +226,22 @@ def power(run: dict) -> str:
                      f"{lost}, as it must be" if result["loses"] and result["wrong"] else f"**{lost}**"))
     wrong = "".join(f"\n* {text.splitlines()[0]}" for text in run["wrong"][:20])
     blind = "".join(f"\n\n**No loss was seen with {name}.**" for name in run["blind"])
-    return table((f"seed {run['seed']}", "calls", "commits", "cuts", "values compared", "cuts with a loss"), rows) + (f"\n\nWrong were:\n{wrong}" if wrong else "") + blind
+    return (
+        table((f"seed {run['seed']}", "calls", "commits", "cuts", "values compared", "cuts with a loss"), rows)
+        + (f"\n\nWrong were:\n{wrong}" if wrong else "")
+        + blind
+    )
 
 
 def mutants(run: dict) -> str:
     rows = [(f"`{bug['file']}`", bug["what"], ", ".join(bug["by"][:3]) if bug["outcome"] == "caught" else f"**{bug['outcome']}**") for bug in run["bugs"]]
-    earlier = sorted({(bug["commit"][:10] + bug["commit"][40:], sum(other.get("commit") == bug["commit"] for other in run["bugs"])) for bug in run["bugs"] if bug.get("commit", run["commit"]) != run["commit"]})
+    earlier = sorted(
+        {
+            (bug["commit"][:10] + bug["commit"][40:], sum(other.get("commit") == bug["commit"] for other in run["bugs"]))
+            for bug in run["bugs"]
+            if bug.get("commit", run["commit"]) != run["commit"]
+        }
+    )
     said = "".join(f" {n} of them were tried at commit {commit}." for commit, n in earlier)
     more = run.get("listed", run["planted"]) - run["planted"]
     said += f" {more} more on the list were not tried." if more else ""
@@ -152,27 +260,113 @@ def sqlsmith(run: dict) -> str:
         f"\n\nWrong were:\n{wrong}" if wrong else "")
 
 
+def tools(run: dict) -> str:
+    return table(("tool", f"seed {run['seed']}", "what"), [(name, one["outcome"], one["what"]) for name, one in run["tools"].items()])
+
+
 def kept(run: dict) -> str:
     return "```\n" + "\n".join(run["lines"]) + "\n```" + ("" if run["status"] == 0 else f"\n\n**The command failed with status {run['status']}.**")
 
 
+
+# -- one line for a run ----------------------------------------------------------
+
+
+def since(commit: str) -> str:
+    """How many commits have changed the C code since that one; "?" if the history does not have it."""
+    done = subprocess.run(["git", "rev-list", "--count", f"{commit.split()[0]}..HEAD", "--", *record.SOURCE], cwd=TOP, capture_output=True, text=True)
+    return done.stdout.strip() if done.returncode == 0 else "?"
+
+
+def counted(run: dict, name: str) -> int:
+    """The sum of "N NAME" over the closing lines of a run."""
+    return sum(int(n) for line in run["lines"] for n in re.findall(rf"\b(\d+) {name}\b", line))
+
+
+def sum_chaos(run: dict) -> tuple[str, int]:
+    counts = run["counts"]
+    return (f"{number(run['killed'])} processes killed in {run['minutes']:.0f} minutes, "
+            f"{number(counts.get('values compared', 0) + counts.get('values read', 0))} values compared", len(run["wrong"]))
+
+
+def sum_power(run: dict) -> tuple[str, int]:
+    rounds = [one for one in run["rounds"] if not one["loses"]]
+    return (
+        f"{number(sum(one['cuts'] for one in rounds))} power cuts, {number(sum(one['counts'].get('values compared', 0) for one in rounds))} values compared",
+        len(run["wrong"]) + len(run["blind"]),
+    )
+
+
+def sum_mutants(run: dict) -> tuple[str, int]:
+    return f"{run['planted']} planted bugs of {run.get('listed', run['planted'])} listed then, {run['caught']} caught", run["planted"] - run["caught"]
+
+
+def sum_fuzz(run: dict) -> tuple[str, int]:
+    return (f"{number(sum(t['inputs'] for t in run['targets']))} inputs, {number(sum(g['rounds'] for g in run['random_sql']))} rounds of random SQL",
+            sum(bool(t["failed"]) for t in [*run["targets"], *run["random_sql"]]))
+
+
+def sum_sqlsmith(run: dict) -> tuple[str, int]:
+    return f"{number(run['counts'].get('statements asked', 0))} statements", len(run["wrong"])
+
+
+def sum_tools(run: dict) -> tuple[str, int]:
+    outcomes = [one["outcome"] for one in run["tools"].values()]
+    return f"{outcomes.count('equal')} of {len(outcomes)} tools with equal results, {outcomes.count('not tried')} not tried", outcomes.count("DIFFERENT")
+
+
+def sum_kept(run: dict) -> tuple[str, int]:
+    """Counts of passed and failed, equal and different, from the closing lines; a command that failed without a count is one."""
+    lines = run["lines"]
+    closing = [line for line in lines if re.search(r"\d+ (equal|passed)", line)] or lines
+    run = {**run, "lines": closing}
+    passed, equal, failed = counted(run, "passed"), counted(run, "equal"), counted(run, "failed") + counted(run, "different") + counted(run, "errors of memory")
+    much = ", ".join([f"{number(passed)} passed"] * bool(passed) + [f"{number(equal)} equal"] * bool(equal)) or "; ".join(lines[:1])
+    return much, failed or int(run["status"] != 0)
+
+
+def draw_line(kind: str, run: dict) -> tuple[str, ...]:
+    """A row of the page's table."""
+    much, wrong = globals().get(f"sum_{kind}", sum_kept)(run)
+    changes = " with changes" if run["commit"].endswith(" with changes") else ""
+    return (
+        f"`{run['command']}`",
+        much,
+        f"**{number(wrong)}**" if wrong else "0",
+        run["server"],
+        run["date"],
+        f"{run['commit'][:10]}{changes}",
+        since(run["commit"]),
+    )
+
+
+def runs_of(kind: str, folder: Path) -> list[dict]:
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json")) if path.stem.split("-")[0] == kind]
+
+
 def draw(folder: Path = RUNS) -> str:
-    """The whole page."""
-    parts = [HEAD]
+    """The page: one table."""
+    rows = []
+    for kind, heading, _, command in KINDS:
+        lines = [draw_line(kind, run) for run in runs_of(kind, folder)] or [(f"`{command}`", "not run", "", "", "", "", "")]
+        rows += [(heading if number == 0 else "", *line) for number, line in enumerate(lines)]
+    return HEAD + "\n" + table(("", "command", "how much", "wrong", "PostgreSQL", "date", "commit", "commits since"), rows) + "\n"
+
+
+def draw_details(folder: Path = RUNS) -> str:
+    """What each run did, all of it."""
+    parts = [DETAILS_HEAD]
     for kind, heading, what, command in KINDS:
         parts.append(f"## {heading}\n\n{wrapped(what)}\n")
-        files = sorted(path for path in folder.glob("*.json") if path.stem.split("-")[0] == kind)
-        for path in files:
-            run = json.loads(path.read_text())
-            parts.append(f"{origin(run)}\n\n{globals().get(kind, kept)(run)}\n")
-        if not files:
-            parts.append(f"No run is kept (`{command}`).\n")
+        found = runs_of(kind, folder)
+        parts += [f"{origin(run)}\n\n{globals().get(kind, kept)(run)}\n" for run in found] or [f"No run is kept (`{command}`).\n"]
     return "\n".join(parts)
 
 
 def main() -> int:
-    PAGE.write_text(draw())
-    print(PAGE)
+    for page, text in ((PAGE, draw()), (DETAILS, draw_details())):
+        page.write_text(text)
+        print(page)
     return 0
 
 

@@ -80,14 +80,14 @@ DISKS = {"data": 1, "WAL": 2, "temporary files": 4}
 ABANDONED = 30
 #: Seconds for which a disk is full.
 FULL = 3.0
-#: What is not done to a server meanwhile: it has to start again, or the disk is full already.
+#: Faults that are not injected at the same time: the server has to start again, or the disk is full already.
 NOT_WHEN_FULL = ("postmaster", "immediate stop", "standby postmaster", "full disk")
-#: A clock may go ahead by an hour, but back only so many seconds: the server's own timeouts (of deadlocks too) wait as much longer.
+#: A clock may go ahead by an hour, but back only this many seconds: the server's timeouts (also for deadlocks) wait that much longer.
 CLOCK_BACK = 15
 
 #: The server went away, is going, or is not there yet.
 GONE = (psycopg.OperationalError, psycopg.InterfaceError)
-#: What cancels, deadlocks, conflicts and DDL beside a statement may raise in a session of ours.
+#: Errors that cancels, deadlocks, conflicts and concurrent DDL may raise in a session of the test.
 REFUSED = (psycopg.errors.QueryCanceled, psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure, psycopg.errors.LockNotAvailable,
            psycopg.errors.DiskFull)
 
@@ -112,7 +112,7 @@ ANALYZE rows;
 """
 
 
-#: Every value with what it should be and what it is.
+#: Every value with its expected and its actual checksum.
 EVERY_VALUE = """(SELECT id, sum, length(data) AS n, sha256(data::bytea) AS digest FROM chaos
 UNION ALL SELECT id, sum, length(data), sha256(data::bytea) FROM chaos_parts
 UNION ALL SELECT id, sum, length(data), sha256(convert_to(data, 'UTF8')) FROM chaos_text) a"""
@@ -123,7 +123,7 @@ class Wrong(Exception):
 
 
 class Copy(Cluster):
-    """A standby of another cluster: its base backup, with `settings` of its own."""
+    """A standby of another cluster: its base backup, with separate `settings`."""
 
     def __init__(self, primary: Cluster, small: str | None):
         self.primary, self.small = primary, small
@@ -276,7 +276,9 @@ class Chaos:
                     raise Wrong(f"row {key} of {table} does not match its own checksum")
                 at = random.randrange(len(value) + 1)
                 start = len(changes.encoded(value[:at]))
-                piece = conn.execute(f"SELECT t.data, next_offset FROM {table}, appendable_tail(data, %s, 5000) t WHERE id = %s", (start, key), binary=True).fetchone()
+                piece = conn.execute(
+                    f"SELECT t.data, next_offset FROM {table}, appendable_tail(data, %s, 5000) t WHERE id = %s", (start, key), binary=True
+                ).fetchone()
                 if not value[at:].startswith(piece[0]) or piece[1] != start + len(changes.encoded(piece[0])) or (not piece[0] and at < len(value)):
                     raise Wrong(f"what follows byte {start} of row {key} of {table} is something else")
             self.count("values compared", len(rows))
@@ -430,7 +432,7 @@ class Chaos:
         return found
 
     def postmaster(self, server: Cluster) -> int:
-        """The postmaster as seen from here (in a root its pid file says the same: there is no pid namespace)."""
+        """The postmaster as seen from here (in a root its pid file contains the same: there is no pid namespace)."""
         return int((server.data / "postmaster.pid").read_text().split()[0])
 
     def await_gone(self, children: list[int]) -> None:
@@ -522,7 +524,7 @@ class Chaos:
             file.write(FAULTS.pack(clock + ahead, now_full if full is None else full, os.fsencode(self.primary.inside(self.primary.data))))
 
     def fill_disk(self, name: str) -> None:
-        """No room on the primary's disk of that name for a while, in which kills go on; then the server must be there again."""
+        """Fill the primary's disk of that name for a while, during which kills continue; then the server must come back."""
         children = self.processes(self.primary, "")
         panics, killed = self.panics(), self.killed
         self.set_faults(full=DISKS[name])
@@ -598,7 +600,7 @@ class Chaos:
         raise Wrong(f"{what} did not catch up")
 
     def compare_servers(self) -> None:
-        """Nobody writes: standby and subscriber catch up, and hold what the primary holds."""
+        """While no session writes, standby and subscriber catch up, and hold the same values as the primary."""
         self.marks += 1
         while True:
             try:
@@ -654,7 +656,9 @@ class Chaos:
                     "SELECT c.oid::regclass::text FROM pg_class c JOIN pg_depend d ON d.objid = c.oid AND d.deptype = 'e'"
                     " JOIN pg_extension e ON e.oid = d.refobjid WHERE relkind = 'v' AND extname <> 'appendable_bytea'")]
             self.standby = stack.enter_context(self.cluster(Copy, self.primary, self.small))
-            self.subscriber = subscriber = stack.enter_context(self.cluster(Cluster, self.args.pg_config, preload=("appendable_bytea",), settings=settings, name="subscriber"))
+            self.subscriber = subscriber = stack.enter_context(
+                self.cluster(Cluster, self.args.pg_config, preload=("appendable_bytea",), settings=settings, name="subscriber")
+            )
             self.make_subscription(subscriber)
             writers = [self.writer(number) for number in range(WRITERS)]
             threads = [thread for thread, _ in writers]

@@ -1,10 +1,10 @@
-"""Inputs that nobody thought of, by time.
+"""Random inputs, for a given time.
 
-Half of the time goes to libFuzzer, with the address and undefined behaviour
+Half of the time goes to libFuzzer, with the address and undefined behavior
 sanitizers, on code of the extensions that is compiled outside of a server
 (certificate/fuzz/): the datum parser of appendable_bytea, the page reader of
 parallel_temp's scans and the record arithmetic of light_explain.  It begins with
-the inputs of certificate/corpus/, which --keep renews from what was found.  The
+the inputs of certificate/corpus/, which --keep replaces by the inputs that were found.  The
 other half goes to the generators of random SQL that the tests have, each with new
 seeds until its share is over: the same statements with a feature on and off, or on
 bytea and appendable_bytea.
@@ -57,9 +57,11 @@ class Generator(NamedTuple):
 TARGETS = (Target("value", "bytes as a value of appendable_bytea", "appendable_bytea/src", 600),
            Target("page", "8 kB as a page of a temporary table", "parallel_temp/src", 8192),
            Target("usage", "calls among plan nodes, against a model", "light_explain/src", 600))
-GENERATORS = (Generator("queries", "random queries over temporary tables, serial and parallel", "parallel_temp", "110_random_queries", None, "PG_LEAN_FUZZ_SEED"),
-              Generator("loads", "random loads of temporary tables, with and without fast load", "parallel_temp", "115_random_loads", None, "PG_LEAN_FUZZ_SEED"),
-              Generator("statements", "random statements on bytea and on appendable_bytea", "appendable_bytea", "007_differential", "STRESS_SECONDS", None))
+GENERATORS = (
+    Generator("queries", "random queries over temporary tables, serial and parallel", "parallel_temp", "110_random_queries", None, "PG_LEAN_FUZZ_SEED"),
+    Generator("loads", "random loads of temporary tables, with and without fast load", "parallel_temp", "115_random_loads", None, "PG_LEAN_FUZZ_SEED"),
+    Generator("statements", "random statements on bytea and on appendable_bytea", "appendable_bytea", "007_differential", "STRESS_SECONDS", None),
+)
 
 
 def build(target: Target) -> Path:
@@ -95,14 +97,18 @@ def fuzz(target: Target, seconds: int, seed: int, keep: bool) -> dict:
             shutil.copy(path, corpus)
     result = {"name": target.name, "what": target.what, "seconds": seconds, "inputs": int(runs[1]) if runs else 0,
               "edges": int(covered[-1]) if covered else 0, "failed": done.returncode != 0}
-    print(f"{target.name}: {result['inputs']} inputs in {seconds} s, {result['edges']} edges of code" + (f"; FAILED, input in {failure}" if result["failed"] else ""), flush=True)
+    print(
+        f"{target.name}: {result['inputs']} inputs in {seconds} s, {result['edges']} edges of code"
+        + (f"; FAILED, input in {failure}" if result["failed"] else ""),
+        flush=True,
+    )
     if result["failed"]:
         print("\n".join(line for line in done.stderr.splitlines() if not re.match(r"#\d+\s", line))[-4000:], flush=True)
     return result
 
 
 def generate(generator: Generator, seconds: int, rng: random.Random) -> dict:
-    """Run a test that makes random SQL, again and again until the time is over."""
+    """Run a test that generates random SQL repeatedly until the time is over."""
     user = os.environ["PG_LEAN_SERVER_USER"]
     end = time.monotonic() + seconds
     rounds, failed, began = 0, False, time.monotonic()
@@ -132,7 +138,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--minutes", type=float, default=10.0, help="how long in all (default 10)")
     parser.add_argument("--only", action="append", default=[], metavar="TEXT", help="those whose name is this")
-    parser.add_argument("--keep", action="store_true", help="renew certificate/corpus/ from what was found")
+    parser.add_argument("--keep", action="store_true", help="replace certificate/corpus/ by the inputs that were found")
     args = record.begin(parser)
     rng = random.Random(args.seed)
     run = record.about(f"make fuzz MINUTES={args.minutes:g}", os.environ.get("PG_CONFIG") or "pg_config")
@@ -144,7 +150,9 @@ def main() -> int:
     results = [fuzz(target, share, rng.randrange(1 << 30), args.keep) for target in targets]
     random_sql = [generate(generator, share, rng) for generator in generators]
     failed = [result["name"] for result in results + random_sql if result["failed"]]
-    print(f"{sum(result['inputs'] for result in results)} inputs and {sum(result['rounds'] for result in random_sql)} rounds of random SQL, {len(failed)} failed")
+    print(
+        f"{sum(result['inputs'] for result in results)} inputs and {sum(result['rounds'] for result in random_sql)} rounds of random SQL, {len(failed)} failed"
+    )
     if args.json:
         record.write(args.json, run, {"seed": args.seed, "targets": results, "random_sql": random_sql, "failed": failed})
     return 1 if failed else 0

@@ -1,10 +1,10 @@
 """Run a command and keep its closing lines for the certificate.
 
-    keep.py [--server VERSION] NAME COMMAND...
+    keep.py [--server VERSION | --label LABEL] NAME COMMAND...
 
 NAME is that of the file in results/certificate/ and begins with the kind of run:
-neighbours-15, versions-17.  Its output goes on as it comes; what is kept are the lines that
-count: what passed and failed on a server, and what was equal beside which neighbour.
+neighbours-15, versions-17.  Its output is passed through; the lines that count are
+kept: tests that passed and failed on a server, and results with other extensions.
 Ends with the command's status.
 """
 
@@ -20,19 +20,23 @@ from certificate import RUNS
 from pg_lean.cluster import exit_on_signals
 import record
 
-COUNTS = re.compile(r"^(core's suite on PostgreSQL .*|(pg_upgrade|ALTER EXTENSION UPDATE|suites|minors|scripts|valgrind)\b.*: .*|PostgreSQL \S+.* \d+ passed, \d+ failed|\d+ passed, \d+ failed|\d+ passed.* in [\d.]+s.*|neighbours: .*|citus: .*|\w+ +(equal|DIFFERENT|not tried).*|PostgreSQL \d+ +loaded .*)$")
+COUNTS = re.compile(
+    r"^(core's suite on PostgreSQL .*|(pg_upgrade|ALTER EXTENSION UPDATE|suites|minors|scripts|valgrind)\b.*: .*|PostgreSQL \S+.* \d+ passed, \d+ failed|\d+ "
+    r"passed, \d+ failed|\d+ passed.* in [\d.]+s.*|neighbours: .*|citus: .*|\w+ +(equal|DIFFERENT|not tried).*|PostgreSQL \d+ +loaded .*)$"
+)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("name")
     parser.add_argument("--server", help="its version, if it is not the one of PG_CONFIG")
+    parser.add_argument("--label", help="that server's label (ci/lib.sh), which is asked for its version")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     args = parser.parse_args()
     exit_on_signals()
-    # where somebody keeps a source is nobody else's concern
+    # the folder of a source is not shown
     shown = [re.sub(r"=/\S*/", "=", word) for word in args.command]
-    run = record.about(" ".join(shown), args.server or os.environ.get("PG_CONFIG") or "pg_config")
+    run = record.about(" ".join(shown), args.server or (record.version_of(args.label) if args.label else None) or os.environ.get("PG_CONFIG") or "pg_config")
     lines = []
     with subprocess.Popen(args.command, stdout=subprocess.PIPE, text=True, errors="replace") as process:
         for line in process.stdout:

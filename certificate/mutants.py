@@ -1,14 +1,14 @@
 """Planted bugs: do the tests notice?
 
-Each entry of mutations.py changes one line of the C code.  It is built in a work
-tree of its own and installed into a private copy of the server, and the tests that
+Each entry of mutations.py changes one line of the C code.  It is built in a separate work
+tree and installed into a private copy of the server, and the tests that
 must fail are run: those that the entry names, then, if they pass, all regression
 and isolation tests of the extension.  A bug is caught if a test fails or the server
 crashes; one that passes everything has survived.  Of the named tests the one that
 caught it in a run that is kept comes first, alone.  Before that each set of tests is
 run once without a bug: tests that fail by themselves would catch anything.  Where no
 test is known that failed (they hang, the server does not start) they must pass without
-the bug once more, in the same time.
+the bug again, in the same time.
 
     mutants.py [--check] [--only TEXT]... [--jobs N] [--json FILE [--resume]]
 
@@ -227,7 +227,7 @@ def is_of_the_bug(workshop: Workshop, extension: str, tests: tuple[str, ...], fa
 
 
 def alone() -> TextIO:
-    """Folders of another run in the same place would be taken away below it.  The lock goes with the file."""
+    """Another run would remove this run's folders.  The lock is released with the file."""
     (SERVER_DIR / "work").mkdir(parents=True, exist_ok=True)
     file = open(SERVER_DIR / "work" / "mutants.lock", "w")
     try:
@@ -243,7 +243,9 @@ def main() -> int:
     parser.add_argument("--only", action="append", default=[], metavar="TEXT", help="those whose file or description holds this text")
     parser.add_argument("--jobs", type=int, default=1, help="so many at once (default 1)")
     parser.add_argument("--json", type=Path, help="write what happened to this file too")
-    parser.add_argument("--resume", action="store_true", help="go on from that file: bugs that it says were caught are not tried again, and with --only the others stay in it")
+    parser.add_argument(
+        "--resume", action="store_true", help="continue from that file: bugs that were caught are not tried again, and with --only the others stay in it"
+    )
     args = parser.parse_args()
     if args.resume and not args.json:
         parser.error("--resume needs --json")
@@ -337,7 +339,11 @@ def main() -> int:
         known = kept + [result for result in results if result is not None]
         if args.json:
             with lock:
-                record.write(args.json, about, {"listed": len(kept) + len(chosen), "planted": len(known), "caught": sum(result["outcome"] == "caught" for result in known), "bugs": known})
+                record.write(
+                    args.json,
+                    about,
+                    {"listed": len(kept) + len(chosen), "planted": len(known), "caught": sum(result["outcome"] == "caught" for result in known), "bugs": known},
+                )
 
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         try:

@@ -1,4 +1,4 @@
-"""The power goes, again and again, at any moment of what a server did; compared with a model outside.
+"""Cut the power at many moments of a server's run, and compare with a model outside.
 
 A server with all of the project's libraries and fsync on works for a while: writers
 change appended values of bytes and of text in every way, tables with such columns come and
@@ -113,7 +113,7 @@ class Recorded(Cluster):
         self.count_file.write_bytes(bytes(8))
         for path in (library, self.log_file, self.count_file):
             self._folder(path)
-        # a server in a root of its own knows them by other names
+        # a server in a chroot knows them by other names
         self.preloaded = {"LD_PRELOAD": self.inside(library), "POWER_ROOT": self.inside(self.data), "POWER_LOG": self.inside(self.log_file),
                           "POWER_COUNT": self.inside(self.count_file)}
         with open(self.count_file, "rb") as file:
@@ -134,7 +134,7 @@ class Recorded(Cluster):
 
 
 class Restored(Cluster):
-    """A server on what the power left of a disk."""
+    """A server on a disk after a power cut."""
 
     def _initdb(self) -> None:
         super()._initdb()
@@ -160,7 +160,7 @@ class Commit(NamedTuple):
 
 
 class Writer:
-    """One session that changes rows of its own, and what it was told of them."""
+    """One session that changes a set of rows, and the commits that were acknowledged."""
 
     def __init__(self, run: "Recording", number: int):
         self.run, self.name = run, f"writer{number}"
@@ -249,8 +249,11 @@ class Maker(Writer):
         time.sleep(0.05)
 
     def found(self, conn) -> dict:
-        return {key: (length, bytes(digest)) for (table,) in conn.execute("SELECT relname FROM pg_class WHERE relname ~ '^made_[0-9]+$' AND relkind = 'r'").fetchall()
-                for key, length, digest, _ in conn.execute(f"SELECT {COLUMNS['bytea']} FROM {table}", binary=True).fetchall()}
+        return {
+            key: (length, bytes(digest))
+            for (table,) in conn.execute("SELECT relname FROM pg_class WHERE relname ~ '^made_[0-9]+$' AND relkind = 'r'").fetchall()
+            for key, length, digest, _ in conn.execute(f"SELECT {COLUMNS['bytea']} FROM {table}", binary=True).fetchall()
+        }
 
 
 def load(conn, rng) -> None:
@@ -274,7 +277,7 @@ def maintain(conn, rng) -> None:
 
 
 class Recording:
-    """What a server did, and what it acknowledged meanwhile."""
+    """The calls that a server made, and the commits that it acknowledged."""
 
     def __init__(self, args: argparse.Namespace, round_: Round):
         self.args, self.round = args, round_
@@ -328,7 +331,7 @@ class Recording:
             self.log = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
     def cuts(self, rng: random.Random, n: int) -> list[int]:
-        """Where the power goes: half of them anywhere, half beside a sync or a change of names."""
+        """The moments of the cuts: half of them anywhere, half next to a sync or a change of names."""
         kinds = replay.kinds(self.log)
         if len(kinds) != self.server.records:
             raise Wrong(f"the log has {len(kinds)} records, and {self.server.records} were counted")
@@ -372,7 +375,7 @@ class Power:
                 server.schema = recording.server.schema
                 for number, cut in enumerate(cuts):
                     recording.disk.replay(recording.log, cut)
-                    # the seed of one cut, so that it can be had again
+                    # the seed of one cut, so that it can be repeated
                     problem = self.cut(server, recording, cut, random.Random(f"{self.args.seed} {round_.name} {cut} {number}"), counts)
                     if problem:
                         wrong.append(f"{round_.name}, cut {number} after {cut} calls: {problem}")
@@ -424,7 +427,7 @@ class Power:
             for writer in recording.writers:
                 writer.check(conn, cut, counts)
             self.check_stores(conn)
-            # and it goes on
+            # and it continues
             for writer in recording.writers[:2]:
                 key = writer.ids[-1] + 1
                 more = changes.some(rng, 9000, writer.kind == "text")

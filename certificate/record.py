@@ -14,8 +14,10 @@ from pathlib import Path
 from pg_lean.cluster import LIBRARIES, exit_on_signals
 from pg_lean.paths import TOP
 
-#: What is tried; the rest of the repository changes beside it.
+#: The tested code; the rest of the repository changes independently.
 CODE = ("common", *LIBRARIES)
+#: The C code: commits to it make a run older.
+SOURCE = ("common", *(f"{library}/src" for library in LIBRARIES))
 
 
 def output(*command: str) -> str:
@@ -35,6 +37,13 @@ def about(command: str, server: str | None = None) -> dict:
             "machine": f"{os.cpu_count()} x {model}, Linux {platform.release()}"}
 
 
+def version_of(label: str) -> str:
+    """The version of the server of a label, such as 18.6, or "18.6 with assertions"."""
+    script = '. "$1/ci/lib.sh"; on "$2" server "$(pg_config_of "$2") --version"'
+    found = output("bash", "-c", script, "version", str(TOP), label).removeprefix("PostgreSQL ").split()
+    return (found[0] if found else label) + (" with assertions" if label.endswith("-assert") else "")
+
+
 def made(target: str, server: str | None, *arguments: str) -> str:
     """The command that tries this again: make's target, on a server (a label or a pg_config; None: the machine's), with these arguments."""
     if server and "/" in server:
@@ -46,8 +55,8 @@ def made(target: str, server: str | None, *arguments: str) -> str:
 def begin(parser: argparse.ArgumentParser, chosen: str = "all random choices") -> argparse.Namespace:
     """The arguments of a run that begins now, --seed and --json among them.
 
-    chosen: what the seed decides.  It is said before anything is tried, so that a run can be had
-    again however it ended; and who is told to end stops its servers first.
+    chosen: what the seed decides.  It is printed first, so that a run can be
+    repeated however it ended; on a signal the servers are stopped first.
     """
     parser.add_argument("--seed", type=int, help=f"of {chosen} (default: a new one)")
     parser.add_argument("--json", type=Path, help="write what happened to this file too")

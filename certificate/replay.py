@@ -1,4 +1,4 @@
-"""What a disk may hold after the power went: a model of files, fed with what a server did to them.
+"""The possible contents of a disk after a power cut: a model of files, fed with the calls of a server.
 
 certificate/power/record.c logs every call; Disk.replay() follows the log up to a cut, and
 Disk.crash() writes a folder as it may be found then:
@@ -104,7 +104,7 @@ class Disk:
     """A folder's files, as they are and as they are for certain on the disk."""
 
     def __init__(self, path: Path):
-        """Of a folder that nobody changes: all of it counts as synced."""
+        """For a folder that no process changes: all of it counts as synced."""
         self.inodes: dict[int, Entry] = {}
         self.root = self._read(path)
         #: Changes of names that are not on the disk: lists of (folder, name, what it stands for or None).

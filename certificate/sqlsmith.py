@@ -25,7 +25,6 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
-import os
 import random
 import re
 import subprocess
@@ -38,14 +37,15 @@ from pg_lean.cluster import LIBRARIES, Cluster, without_pg_variables
 import record
 
 #: Settings under which our features are on wherever they can be, and those under which they are off.
-FORCED = {"parallel_temp.enabled": "on", "parallel_temp.force": "on", "parallel_temp.fast_load": "on", "parallel_temp.explain": "off",
+FORCED = {"parallel_temp.enabled": "on", "parallel_temp.debug_force": "on", "parallel_temp.fast_load": "on", "parallel_temp.explain": "off",
           "light_explain.enabled": "on", "light_explain.instrument_all": "on", "light_explain.switch_after": "2",
           "parallel_setup_cost": "0", "parallel_tuple_cost": "0", "min_parallel_table_scan_size": "0", "min_parallel_index_scan_size": "0"}
-OFF = {**FORCED, "parallel_temp.enabled": "off", "parallel_temp.force": "off", "parallel_temp.fast_load": "off", "light_explain.enabled": "off",
+OFF = {**FORCED, "parallel_temp.enabled": "off", "parallel_temp.debug_force": "off", "parallel_temp.fast_load": "off", "light_explain.enabled": "off",
        "light_explain.instrument_all": "off"}
 #: Tables, made in public for SQLsmith to see and in pg_temp for the sessions that run what it makes of them.
 TABLES = """
-CREATE {temp} TABLE {schema}.t_orders AS SELECT g AS id, g % 37 AS customer, (g * 7 % 1000)::numeric AS amount, 'note ' || g % 11 AS note, DATE '2024-01-01' + g % 90 AS day, g % 3 = 0 AS paid
+CREATE {temp} TABLE {schema}.t_orders AS SELECT g AS id, g % 37 AS customer, (g * 7 % 1000)::numeric AS amount, 'note ' || g % 11 AS note,
+    DATE '2024-01-01' + g % 90 AS day, g % 3 = 0 AS paid
     FROM generate_series(1, 1500) g;
 CREATE INDEX ON {schema}.t_orders (id);
 CREATE {temp} TABLE {schema}.t_customers AS SELECT g AS id, 'customer ' || g AS name, ARRAY[g, g + 1] AS near FROM generate_series(0, 36) g;
@@ -56,9 +56,12 @@ ANALYZE {schema}.t_orders; ANALYZE {schema}.t_customers; ANALYZE {schema}.t_logs
 """
 #: Statements that SQLsmith makes at a time.
 BATCH = 100
-#: Rows in an order that nobody asked for.
+#: Rows in an order that no ORDER BY requested.
 ANY_ROWS = re.compile(r"\b(limit|tablesample)\b", re.I)
-FOUND = re.compile(r"TRAP:|PANIC:|terminated by signal|WARNING: .*(leak|refcount)|ERROR: .*(could not find .* in (child|parent) target|unrecognized node type|cache lookup failed for .* 0$)")
+FOUND = re.compile(
+    r"TRAP:|PANIC:|terminated by signal|WARNING: .*(leak|refcount)|ERROR: .*(could not find .* in (child|parent) target|unrecognized node type|cache lookup "
+    r"failed for .* 0$)"
+)
 GONE = (psycopg.OperationalError, psycopg.InterfaceError)
 
 
@@ -82,8 +85,12 @@ class Smith:
         print(f"WRONG: {text}", flush=True)
 
     def run(self) -> None:
-        with Cluster(self.args.pg_config, preload=LIBRARIES, settings={**FORCED, "max_worker_processes": "16", "max_parallel_workers": "4", "log_min_messages": "warning"},
-                     name="sqlsmith") as server:
+        with Cluster(
+            self.args.pg_config,
+            preload=LIBRARIES,
+            settings={**FORCED, "max_worker_processes": "16", "max_parallel_workers": "4", "log_min_messages": "warning"},
+            name="sqlsmith",
+        ) as server:
             with server.connect() as conn:
                 self.version = conn.info.parameter_status("server_version").split()[0]
                 if conn.execute("SHOW debug_assertions").fetchone()[0] == "on":
@@ -101,7 +108,7 @@ class Smith:
                     self.report(f"in the server's log: {line[:300]}")
 
     def sqlsmith(self, server: Cluster, *options: str) -> list[str]:
-        # in its own words: libpq's, with no folder of ours in them
+        # in libpq's words, without folders
         return ["sqlsmith", f"--target={server.conninfo.replace('user=postgres', 'user=smith')}", f"--seed={self.rng.randrange(1 << 30)}", *options]
 
     def ask(self, server: Cluster, seconds: float) -> None:
@@ -123,7 +130,9 @@ class Smith:
     def made(self, server: Cluster) -> list[str]:
         """Statements over the tables alone."""
         with without_pg_variables():
-            done = subprocess.run(self.sqlsmith(server, "--dry-run", "--exclude-catalog", f"--max-queries={BATCH}"), capture_output=True, text=True, errors="replace")
+            done = subprocess.run(
+                self.sqlsmith(server, "--dry-run", "--exclude-catalog", f"--max-queries={BATCH}"), capture_output=True, text=True, errors="replace"
+            )
         return [statement.replace("public.t_", "pg_temp.t_").strip() for statement in done.stdout.split(";\n") if "public.t_" in statement]
 
     def session(self, server: Cluster) -> psycopg.Connection:
@@ -163,7 +172,7 @@ class Smith:
     def compare(self, server: Cluster, seconds: float) -> None:
         """The same statements over temporary tables, with our features off and on."""
         end = time.monotonic() + seconds
-        with server.connect() as conn:  # it makes statements of what it may read; views of ours say something else each time
+        with server.connect() as conn:  # it makes statements of everything that it can read; the extensions' views differ each time
             for (view,) in conn.execute("SELECT oid::regclass::text FROM pg_class WHERE relkind = 'v' AND relnamespace = 'public'::regnamespace").fetchall():
                 conn.execute(f"REVOKE ALL ON {view} FROM public, smith")
         conn = self.session(server)
@@ -207,7 +216,10 @@ def main() -> int:
         return 130
     for name, n in sorted(smith.counts.items()):
         print(f"{n:9} {name}")
-    print(f"{smith.counts['statements asked']} statements of SQLsmith's, {smith.counts['statements over temporary tables']} over temporary tables, {len(smith.wrong)} wrong")
+    print(
+        f"{smith.counts['statements asked']} statements of SQLsmith's, {smith.counts['statements over temporary tables']} over temporary tables, "
+        f"{len(smith.wrong)} wrong"
+    )
     if args.json:
         record.write(args.json, {**run, "server": smith.version}, {"seed": args.seed, "counts": dict(sorted(smith.counts.items())), "wrong": smith.wrong})
     return 1 if smith.wrong else 0

@@ -54,11 +54,11 @@ awk -v tables="$tables" '
             "CatalogTupleDelete|deleting rows|" \
             "systable_beginscan|looking up rows of catalogs: start|" \
             "systable_getnext|looking up rows of catalogs|" \
-            "GetNewOidWithIndex|numbers that nobody has yet|" \
+            "GetNewOidWithIndex|unused numbers|" \
             "XLogInsert|WAL records|" \
             "CommandCounterIncrement|making changes seen by what follows|" \
             "LocalExecuteInvalidationMessage|forgetting what caches hold|" \
-            "RelationBuildTupleDesc|descriptions of relations, built anew|" \
+            "RelationBuildTupleDesc|descriptions of relations, rebuilt|" \
             "RelationCreateStorage|creating files (without the kernel)|" \
             "smgrDoPendingDeletes|deleting files (without the kernel)", field, "|")
         print "instructions of one CREATE and DROP, and of functions with all that they call:"

@@ -3,27 +3,27 @@
 # server (see ci/lib.sh for labels).  Prints a closing line of counts; fails if
 # anything failed, and leaves what failed in build/check/LABEL*.failed.
 # TEST_CONF=test/FILE and PROVE_TESTS='...' pass through to the tests; SKIP_TAP=1
-# leaves the TAP tests out, SKIP_REGRESS=1 all others, PG_LEAN_QUICK=1 takes a minute.
+# leaves the TAP tests out, SKIP_REGRESS=1 all others, FAST=1 the TAP tests that have a
+# line "# Slow: why", PG_LEAN_QUICK=1 takes a minute.
 . "$(dirname "$0")/lib.sh"
 
 [ $# -ge 1 ] || die "usage: ci/check.sh LABEL [EXTENSION...]"
 label=$1
 shift
 # shellcheck disable=SC2086
-[ $# -gt 0 ] || set -- $EXTENSIONS
+[ $# -gt 0 ] || set -- $EXTENSIONS $UNSHIPPED
 [ "$label" = host ] && "$TOP/ci/server.sh" host
 pg_config=$(pg_config_of "$label")
 logs=$BUILD/check/$label
-# Another run with another configuration has counts and failures of its own.
+# A run with another configuration has separate counts and failures.
 sum=$logs${TEST_CONF:+-$(basename "$TEST_CONF" .conf)-$1}
 mkdir -p "$logs"
 rm -f "$sum.count" "$sum.failed"
 copy_tree "$label" common "$@"
 
-# A compiler that knows more warnings than ours builds what it is given, but in CI.
+# Warnings of other compilers do not stop a build, except in CI.
 vars="PG_CONFIG=$pg_config${WERROR:+ WERROR=1}"
 [ -n "${TEST_CONF:-}" ] && vars="$vars TEST_CONF=$TEST_CONF"
-[ -n "${PROVE_TESTS:-}" ] && vars="$vars PROVE_TESTS='$PROVE_TESTS'"
 [ "${PG_LEAN_QUICK:-}" = 1 ] && SKIP_TAP=1
 [ "${SKIP_TAP:-}" = 1 ] && vars="$vars TAP_TESTS="
 [ "${SKIP_REGRESS:-}" = 1 ] && vars="$vars REGRESS= ISOLATION="
@@ -38,8 +38,13 @@ for ext in "$@"; do
 done
 
 # The extensions' tests share nothing, so they run side by side.
+# tap_tests EXTENSION: the TAP tests that are run, relative to its folder.
+tap_tests() {
+    # shellcheck disable=SC2086
+    (cd "$TOP/$1" && if [ "${FAST:-}" = 1 ]; then grep -L '^# Slow: ' ${PROVE_TESTS:-test/t/*.pl}; else echo ${PROVE_TESTS:-test/t/*.pl}; fi) | tr '\n' ' '
+}
 test_one() {
-    on "$label" server "make -s -C $1 $vars installcheck" >"$logs/$1.log" 2>&1
+    on "$label" server "make -s -C $1 $vars PROVE_TESTS='$(tap_tests "$1")' installcheck" >"$logs/$1.log" 2>&1
 }
 declare -A job
 for ext in "$@"; do
@@ -66,8 +71,8 @@ progress() {
             all=0
             if [ "${SKIP_REGRESS:-}" != 1 ]; then all=$((all + $(count_of "$TOP/$ext"/test/sql/*.sql "$TOP/$ext"/test/specs/*.spec))); fi
             if [ "${SKIP_TAP:-}" != 1 ]; then
-                # shellcheck disable=SC2086
-                all=$((all + $(cd "$TOP/$ext" && count_of ${PROVE_TESTS:-test/t/*.pl})))
+                # shellcheck disable=SC2046
+                all=$((all + $(cd "$TOP/$ext" && count_of $(tap_tests "$ext"))))
             fi
             ended=$(grep -cE "$ENDED|^(test|t)/.*\.pl \.+ " "$logs/$ext.log" || true)
             line="$line, $ext ${ended:-0} of $all"
@@ -99,7 +104,7 @@ for ext in "$@"; do
         failed=1
         on "$label" server "head -n 200 $ext/regression.diffs $ext/output_iso/regression.diffs 2>/dev/null || true" >&2
         tail -n 60 "$logs/$ext.log" >&2
-        # What failed and why stands last, where a shortened log still has it.
+        # The failures are printed last, where a truncated log still has them.
         {
             echo "$ext on PostgreSQL $label:"
             grep -E '^(#|not ok |test .* FAILED|     .* FAILED|  Failed test)' "$logs/$ext.log" | cut -c1-300 | head -n 60 || true

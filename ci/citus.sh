@@ -58,5 +58,5 @@ if [ "$status" != 0 ]; then
     tail -n 60 "$log" >&2
     [ "$failed" -gt 0 ] || failed=1
 fi
-echo "PostgreSQL $label beside Citus: $passed passed, $failed failed"
+echo "PostgreSQL $label with Citus: $passed passed, $failed failed"
 exit "$status"

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # ci/clients.sh: run test/clients on the installed server: what drivers give and take
-# for a column of appendable_bytea, beside a column of bytea.
+# for a column of appendable_bytea, compared with a column of bytea.
 #
 # Starts a private server on the loopback interface with nothing preloaded, and stops
 # it.  Packages come from the languages' registries, as this machine has them set
-# up, into build/clients; a language whose toolchain is missing, or whose packages cannot be had, is
-# "skipped".  CLIENTS="python go ..." chooses some.
+# up, into build/clients; a language whose toolchain is missing, or whose packages are not available, is
+# "skipped".  CLIENTS="python go ..." chooses some; "languages" are the server's procedural
+# languages (test/t/020_languages.pl with Debian's packages of them).
 . "$(dirname "$0")/lib.sh"
 
 "$TOP/ci/server.sh" host
@@ -53,7 +54,7 @@ client() {
     local name=$1 prepare=$2 run=$3
     if ! (folder "$name" && timeout 150 bash -c "set -euo pipefail; $prepare") >"$work/$name.log" 2>&1; then
         tail -n 5 "$work/$name.log" >&2
-        skipped "$name" "its packages could not be had (whole log: $work/$name.log)"
+        skipped "$name" "its packages are not available (whole log: $work/$name.log)"
         return 0
     fi
     if ! (cd "$work/$name" && timeout 240 bash -c "set -euo pipefail; $run") >"$work/$name.out" 2>&1; then
@@ -66,9 +67,25 @@ client() {
 failed=0
 : >"$work/summary"
 export DOCUMENT=$TOP/appendable_bytea/docs/clients.md FOLLOWING=$TOP/appendable_bytea/docs/following.md PYTHONDONTWRITEBYTECODE=1 VENV=$work/venv GOFLAGS=-mod=mod CARGO_TARGET_DIR=$work/cargo
-for language in ${CLIENTS:-python node java go rust dotnet}; do
+for language in ${CLIENTS:-languages python node java go rust dotnet}; do
     say "clients: $language"
     case $language in
+        languages)
+            major=$(major_of "$pg_config")
+            # the packages are those of the server's minor release
+            release=$(dpkg-query -W -f='${Version}' "postgresql-$major" 2>/dev/null || true)
+            for name in plpython3 plperl pltcl; do
+                [ -e "$("$pg_config" --pkglibdir)/$name.so" ] || (packages "postgresql-$name-$major${release:+=$release}") >>"$work/summary.log" 2>&1 ||
+                    skipped "$name" "its package could not be had"
+            done
+            if SKIP_REGRESS=1 PROVE_TESTS=test/t/020_languages.pl "$TOP/ci/check.sh" host appendable_bytea >"$work/languages.out" 2>&1; then
+                echo "ok procedural languages: $(tail -n 1 "$work/languages.out")" | tee -a "$work/summary"
+            else
+                failed=1
+                echo "not ok procedural languages" | tee -a "$work/summary"
+                tail -n 40 "$work/languages.out" >&2
+            fi
+            ;;
         python)
             if PYTHON=$(find_python); then
                 export PYTHON

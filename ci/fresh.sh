@@ -12,7 +12,7 @@
 #   bookworm-behind  the same, and headers of its minor release are offered nowhere
 #   bookworm-nosudo  no PostgreSQL; a user without sudo is told what to ask for, gets it
 #   trixie-bare      no PostgreSQL; root
-#   trixie-own       17 with its headers; a user with sudo, who needs it for nothing but installing
+#   trixie-own       17 with its headers; a user with sudo, who needs it only for installing
 #   noble-bare       Ubuntu's 16; root
 #
 # One line for each state; logs are in build/fresh/STATE*.log.
@@ -34,6 +34,7 @@ both() {
     local quick="PG_LEAN_QUICK=1 "
     [ "${1:-}" != whole ] || [ "${PG_LEAN_QUICK:-}" = 1 ] || quick=
     expect "make demo failed" give demo "make demo ARGS=--quick"
+    expect "the first line does not say what is changed" eval 'head -n 1 "$log.demo.log" | grep -qE "== make demo installs .*build/"'
     expect "the demo left no report" as_root test -s "$root$place/build/report/index.html"
     expect "packages and compilers talk on the terminal" same "$(grep -cE '^(Setting up|Unpacking|gcc) ' "$log.demo.log")" 0
     expect "make check failed" give check "${quick}make check"
@@ -67,7 +68,7 @@ run_state() {
             expect "only one minor release is on offer ($newer)" test "$older" != "$newer"
             installed "postgresql-15=$older" "postgresql-client-15=$older"
             if [ "$state" = bookworm-behind ]; then
-                # all that comes from the release itself is there but for the headers;
+                # everything of the release is installed except the headers;
                 # apt would bring what has the same source to their version
                 installed "postgresql-15=$older" "postgresql-client-15=$older" "postgresql-server-dev-15=$newer" gcc libc6-dev libipc-run-perl perl python3 python3-venv
                 inside root "apt-get remove -y -qq postgresql-server-dev-15" >>"$log.prepare.log" 2>&1
@@ -79,7 +80,7 @@ run_state() {
             asked=$older
             if [ "$state" = bookworm-behind ]; then
                 asked=$newer
-                expect "nobody was told that the server was changed" grep -q 'server and headers become' "$log.demo.log"
+                expect "no message said that the server was changed" grep -q 'server and headers become' "$log.demo.log"
             fi
             expect "the server is $(have postgresql-15), not $asked" same "$(have postgresql-15)" "$asked"
             expect "the headers are $(have postgresql-server-dev-15), not $asked" same "$(have postgresql-server-dev-15)" "$asked"
@@ -87,13 +88,13 @@ run_state() {
         bookworm-nosudo)
             ann
             clone ann /home/ann/pg_lean
-            expect "a user without sudo went on" eval '! give refused "make check"'
+            expect "a user without sudo continued" eval '! give refused "make check"'
             expect "one line says what is missing" same "$(grep -vc '^make' "$log.refused.log")" 1
             asked=$(sed -n 's/^error: .*ask an administrator for: apt-get install //p' "$log.refused.log")
             expect "no packages were named" test -n "$asked"
             installed "$asked"
             both
-            expect "the server's own folder was written to" as_root test ! -e "$root/usr/lib/postgresql/15/lib/parallel_temp.so"
+            expect "the server's folder was written to" as_root test ! -e "$root/usr/lib/postgresql/15/lib/parallel_temp.so"
             ;;
         trixie-bare)
             clone root /opt/pg_lean

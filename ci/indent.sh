@@ -18,5 +18,5 @@ args=(--indent "$tool" --typedefs "$BUILD/typedefs")
 sort -u "$source/src/tools/pgindent/typedefs.list" "$TOP/typedefs.list" >"$BUILD/typedefs"
 [ "${1:-}" = --check ] && args+=(--check --diff)
 cd "$TOP"
-find common parallel_temp/src parallel_temp/test appendable_bytea/src light_explain/src light_explain/test ram_tablespace/src -name '*.[ch]' -print0 | sort -z |
+find common parallel_temp/src parallel_temp/test appendable_bytea/src light_explain/src light_explain/test ram_tablespace/src recycled_temp/src -name '*.[ch]' -print0 | sort -z |
     xargs -0 -r perl "$source/src/tools/pgindent/pgindent" "${args[@]}" && say "layout is as pgindent leaves it"

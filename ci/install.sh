@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # ci/install.sh [LABEL]: make what the demo and the benchmarks measure ready: build every
 # extension for a server (see ci/lib.sh; this machine's if none is named) and install it
-# there (into a copy of that server for who may not).  Does nothing when the installed
+# there (into a copy of that server for users who may not).  Does nothing when the installed
 # files are newer than the sources.
 . "$(dirname "$0")/lib.sh"
 

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Shell functions that every script in ci/ shares: where servers and work trees
 # live, who runs the server, and how to run a command where a given server is.
 #
@@ -25,7 +26,7 @@ fi
 say() { printf '%s == %s\n' "$(date +%H:%M:%S)" "$*" >&2; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
-# can_root: may we become root here, without a question that nobody answers?
+# can_root: can we become root here without a password prompt?
 can_root() {
     [ "$(id -u)" = 0 ] && return 0
     command -v sudo >/dev/null || return 1
@@ -49,14 +50,14 @@ as_server() {
 }
 
 # server_enters FOLDER: can the server's user go there?  Before PostgreSQL is
-# installed there is no such user, and another without rights answers for it: the
+# installed there is no such user, and an unprivileged one is checked instead: the
 # folder of servers must be the same one before and after.
 server_enters() {
     if id "$SERVER_USER" >/dev/null 2>&1; then as_server test -x "$1"
     else setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$1"; fi
 }
 
-# Everything made goes below build/ (OUT), but for what servers must reach (BUILD):
+# Everything built goes below build/ (OUT), except files that servers must reach (BUILD):
 # that is below a folder of /var/tmp when their user cannot enter the repository
 # (a clone in root's home).
 OUT=${PG_LEAN_BUILD:-$TOP/build}
@@ -69,7 +70,11 @@ if ! server_enters "$OUT"; then
     mkdir -p "$BUILD"
 fi
 
+# shellcheck disable=SC2034  # of the scripts that source this file
 EXTENSIONS="parallel_temp appendable_bytea light_explain ram_tablespace"
+# In development: tested, but neither installed for users nor packaged.
+# shellcheck disable=SC2034
+UNSHIPPED="recycled_temp"
 
 # not_installed PACKAGE...: those of these Debian packages that are not installed; with
 # PACKAGE=VERSION, not in that version.
@@ -104,7 +109,7 @@ packages() {
     say "installing ${wanted[*]} (log: $OUT/packages.log)"
     read_package_lists
     mapfile -t servers < <(servers_but "${wanted[@]}")
-    # naming them makes them packages that somebody asked for
+    # naming them marks them as manually installed
     mapfile -t automatic < <([ ${#servers[@]} = 0 ] || apt-mark showauto "${servers[@]%%=*}")
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends --allow-downgrades "${wanted[@]}" "${servers[@]}" \
         </dev/null >>"$OUT/packages.log" 2>&1 ||
@@ -124,7 +129,7 @@ find_python() {
     return 1
 }
 
-# read_package_lists: what the mirrors offer now; once in a run, and only for who may.
+# read_package_lists: update the package lists; once in a run, and only if permitted.
 read_package_lists() {
     [ "${PACKAGE_LISTS_READ:-}" != 1 ] && can_root || return 0
     as_root apt-get update >"$OUT/packages.log" 2>&1 || true
@@ -154,7 +159,7 @@ release_of() {
 root_of() { echo "$BUILD/root/$1"; }
 
 # in_root MAJOR USER COMMAND: run a shell command in a debootstrap root, with
-# /proc and /dev of its own mount namespace: nothing stays mounted afterwards.
+# /proc and /dev in a private mount namespace: nothing stays mounted afterwards.
 in_root() {
     local root user=$2 cmd=$3
     root=$(root_of "$1")
@@ -190,7 +195,7 @@ host_pg_config() {
 # major_of PG_CONFIG: 15
 major_of() { "$1" --version | sed 's/[^0-9]*\([0-9]*\).*/\1/'; }
 
-# A copy of this machine's server, for who may not write into the real one; the file
+# A copy of this machine's server, for users who may not write into the real one; the file
 # says whose copy it is (see ci/server.sh).
 PRIVATE=$BUILD/server/host
 
@@ -221,7 +226,8 @@ seen_work_of() { case $1 in host | *-assert) work_of "$1" ;; *) echo /pg_lean ;;
 # on LABEL root|server COMMAND: run a shell command where that server is, in its
 # work tree.
 on() {
-    local label=$1 who=$2 cmd="cd $(seen_work_of "$1") && $3"
+    local label=$1 who=$2 cmd
+    cmd="cd $(seen_work_of "$1") && $3"
     case $label in
         host | *-assert)
             if [ "$who" = server ]; then as_server sh -ec "$cmd"

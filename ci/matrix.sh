@@ -8,7 +8,7 @@ if [ $# -eq 0 ]; then
     set -- 17 18 18-assert
     if [ -n "${MIRROR_16:-}" ]; then set -- 16 "$@"; else say "16 is left out: set MIRROR_16 to the address of an Ubuntu mirror to have it"; fi
 fi
-# Servers are made side by side: mostly waiting for packages.  What they need on
+# Servers are made concurrently: mostly waiting for packages.  Packages that they need on
 # this machine is installed first, for there is one package lock.
 packages debootstrap dpkg-dev bzip2 xz-utils build-essential bison flex perl libreadline-dev zlib1g-dev liblz4-dev libipc-run-perl
 declare -A job

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # ci/minors.sh: what is built for one minor release runs on another: for each two that this
-# machine's package lists offer of its own PostgreSQL's major version, built with the headers of one and tested
+# machine's package lists offer of its PostgreSQL's major version, built with the headers of one and tested
 # (pg_regress and the isolation tester) on the server of the other, both ways.  Debian's
 # packages are unpacked below build/, not installed.
 #

@@ -108,6 +108,21 @@ EXPLAIN (COSTS OFF) SELECT region, count(*) FROM w GROUP BY region;
 EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT count(*) FROM w WHERE id < 0;
 SQL
 
+# A hint of pg_hint_plan, if that is the neighbor, applies to a temporary table as well.
+print <<'SQL' unless $fragile;
+RESET ALL; SET client_min_messages = error;
+\o hinted.json
+/*+ Parallel(w 3 hard) */ EXPLAIN (FORMAT JSON, COSTS OFF) SELECT count(*) FROM w;
+\o
+\set hinted `cat hinted.json`
+\o unhinted.json
+/*+ Parallel(w 0 hard) */ EXPLAIN (FORMAT JSON, COSTS OFF) SELECT region, count(*) FROM w GROUP BY region;
+\o
+\set unhinted `cat unhinted.json`
+SELECT CASE WHEN current_setting('pg_hint_plan.enable_hint', true) IS NULL OR :'hinted' ~ '"Workers Planned": 3.*"Temp Scan"' AND :'unhinted' !~ 'Gather'
+	THEN 'hints apply' ELSE 'hints do not apply: ' || :'hinted' || :'unhinted' END;
+SQL
+
 # ---- appendable_bytea: values beside bytea ----
 
 print <<'SQL';

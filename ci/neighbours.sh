@@ -3,7 +3,7 @@
 # that take part in planning and executing too, loaded before and after them.  What a
 # battery of statements prints must be what it prints on a server without them, and
 # no process may die.  Debian's packages for that server (default: host, see ci/lib.sh)
-# are installed if they can be had; SRC=FOLDER_OR_ARCHIVE is pg_tracing's source, or a
+# are installed if they can be had; "replicators" runs the test of pglogical and wal2json; SRC=FOLDER_OR_ARCHIVE is pg_tracing's source, or a
 # folder with its archive.  What could not be tried is said at the end.
 . "$(dirname "$0")/lib.sh"
 
@@ -153,7 +153,7 @@ outside=$(same_in "$base/fragile.sql" "$base/none-fragile.out")
 rows=()
 good=0 bad=0 skipped=0
 beside() {
-    local name=$1 library=$2 script=$3 reference=$4 order before=() results=()
+    local name=$1 library=$2 script=$3 reference=$4 order before results=()
     shift 4
     for order in first last; do
         if [[ " $* " == *" session_preload_libraries="* ]]; then
@@ -228,6 +228,25 @@ while read -r name package needs settings <&3; do
     # shellcheck disable=SC2086
     beside "$name" "$library" "$script" "$reference" $settings
 done 3< <(neighbours)
+
+# replicators: pglogical and wal2json have a test of what they replicate.
+if [ $# -eq 0 ] || [[ " $* " == *" replicators "* ]]; then
+    say "replication by others"
+    replicators=0
+    for name in pglogical wal2json; do
+        [[ $label == *-assert ]] || on_bare "$label" "test -e $libraries/$name.so" || add_package "postgresql-$major-$name"
+        if on_bare "$label" "test -e $libraries/$name.so"; then replicators=$((replicators + 1))
+        else skip "$name" 'not to be had for this server'; fi
+    done
+    if [ "$replicators" -gt 0 ]; then
+        if on "$label" server "make -s -C appendable_bytea PG_CONFIG=$pg_config installcheck REGRESS= ISOLATION= PROVE_TESTS=test/t/022_replicators.pl >$seen/replicators.log 2>&1"; then
+            good=$((good + 1))
+        else
+            bad=$((bad + 1))
+            tail -n 40 "$base/replicators.log" >&2
+        fi
+    fi
+fi
 
 printf '%-20s %-10s %-10s\n' "PostgreSQL $label" 'loaded before' 'loaded after'
 printf '%s\n' "${rows[@]}"

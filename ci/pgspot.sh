@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # ci/pgspot.sh [--explain CODE]: pgspot over the scripts of CREATE EXTENSION and of ALTER
 # EXTENSION UPDATE: what in them is found by the caller's search path, or adopts an object
-# that somebody else made.  It is installed into an environment of its own below build/,
+# that somebody else made.  It is installed into a separate environment below build/,
 # for it needs a parser of PostgreSQL that the lab does not.
 . "$(dirname "$0")/lib.sh"
 

@@ -1,4 +1,5 @@
-# Shell functions for what is tried in pristine roots (ci/fresh.sh, ci/package.sh): a
+# shellcheck shell=bash
+# Shell functions for tests in pristine roots (ci/fresh.sh, ci/package.sh): a
 # base root for each Debian release, copies of it in some state, commands in them.
 #
 # Sourced after ci/lib.sh, never run.  The caller sets state (a name), release, root
@@ -31,7 +32,7 @@ base() {
         noble) echo "deb $from noble-updates main universe" ;;
         *) [ -z "$(security_mirror)" ] || echo "deb $(security_mirror) $1-security main" ;;
     esac | as_root tee -a "$base/etc/apt/sources.list" >/dev/null
-    # What this machine needs to reach its mirrors is the root's, too; roots share the
+    # The settings by which this machine reaches its mirrors are copied into the root; roots share the
     # folder of packages.
     printf 'Acquire::Check-Valid-Until "false";\nAcquire::Check-Date "false";\nDebug::NoLocking "true";\n' | as_root tee "$base/etc/apt/apt.conf.d/90pristine" >/dev/null
     as_root cp -L /etc/ssl/certs/ca-certificates.crt "$base/etc/ssl/certs/ca-certificates.crt"
@@ -44,7 +45,7 @@ base() {
 }
 
 # inside USER COMMAND: run a command as that user logs in, in the state's root, with
-# mounts and processes of its own: none outlives it.
+# private mounts and processes: none outlives it.
 inside() {
     as_root unshare --mount --pid --fork --kill-child --propagation private sh -c '
         mount --rbind /dev "$1/dev" && mount -t proc proc "$1/proc" && mount --bind "$4" "$1/var/cache/apt/archives" || exit 1

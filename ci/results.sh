@@ -3,7 +3,7 @@
 # show, each on every server named (see ci/lib.sh for labels; "host" if none is), take
 # their full results into results/, and draw the documents.  Takes more than an hour
 # a server, with EFFORT=0.2 a quarter of that (a fifth of the repetitions, at least
-# three; all sizes, but for some logs of runlog, which are shorter); nothing else should
+# three; all sizes, except some logs of runlog, which are shorter); nothing else should
 # run on the machine.  BENCHES='temp append' runs only these.
 . "$(dirname "$0")/lib.sh"
 

@@ -56,7 +56,7 @@ make_assert() {
     # Debian's source puts modules into the system's /usr/lib/postgresql, whatever the
     # prefix, unless the name of libdir speaks of PostgreSQL.
     #
-    # A shell of its own: "set -e" has no effect in a subshell whose status is tested.
+    # A separate shell: "set -e" has no effect in a subshell whose status is tested.
     bash -euc '
         cd "$1"
         ./configure -q --prefix="$2" --libdir="$2/lib/pgsql" --enable-cassert --enable-debug --enable-tap-tests --without-icu --with-lz4 \
@@ -148,6 +148,22 @@ setup_host() {
     if may_install "$pg_config" || can_root; then rm -rf "$PRIVATE"; else private_copy "$pg_config"; fi
 }
 
+# announce: the first line of make demo: what it is about to install or change.  Nothing
+# is asked of apt yet, so the server's package is named without its version.
+announce() {
+    local pg_config missing=() changes
+    pg_config=$(host_pg_config) || pg_config=
+    if [ -z "$pg_config" ]; then missing=(postgresql and its headers)
+    elif ! headers_match "$pg_config"; then missing=("headers of PostgreSQL $(minor_of "$pg_config" server)"); fi
+    # shellcheck disable=SC2086
+    command -v dpkg-query >/dev/null && mapfile -t -O "${#missing[@]}" missing < <(not_installed $TOOLS libipc-run-perl perl)
+    find_python >/dev/null || missing+=(python3 python3-venv)
+    if [ -n "$pg_config" ] && ! may_install "$pg_config" && ! can_root; then changes="installs pg_lean's files into a copy of the server below build/"
+    else changes="installs pg_lean's files into the server's folders${pg_config:+ ($("$pg_config" --pkglibdir))}, not into a running server's databases"; fi
+    [ ${#missing[@]} = 0 ] || changes="installs packages (${missing[*]}), $changes"
+    say "make demo $changes, and measures on a temporary server; all else is written below build/"
+}
+
 # private_copy PG_CONFIG: Debian's server can be run from another place.
 private_copy() {
     local major
@@ -164,8 +180,10 @@ private_copy() {
     echo "$1" >"$PRIVATE/.copy_of"
 }
 
-[ $# -eq 1 ] || die "usage: ci/server.sh host|15|16|17|18|19|18-assert"
+[ $# -eq 1 ] || die "usage: ci/server.sh announce|host|15|16|17|18|19|18-assert"
 case $1 in
+    announce) announce ;;
+    announce-dsn) say "make demo creates temporary tables and a schema on your server, which it drops; all else is written below build/" ;;
     host) setup_host ;;
     *-assert) make_assert "${1%-assert}" ;;
     *) make_root "$1" ;;

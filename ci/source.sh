@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # ci/source.sh MAJOR [PACKAGE]: unpack Debian's source package of that PostgreSQL, or of
 # another package in the release that has it, below build/source and print the folder.
-# Uses an apt state of its own: the machine's source lists stay as they are.
+# Uses a separate apt state: the machine's source lists stay as they are.
 . "$(dirname "$0")/lib.sh"
 
 [ $# -eq 1 ] || [ $# -eq 2 ] || die "usage: ci/source.sh MAJOR [PACKAGE]"
@@ -10,7 +10,7 @@ package=${2:-postgresql-$major}
 target=$BUILD/source/$major
 # earlier_minor: the source of one of the two minor releases before the one that is listed.
 # A mirror can have the lists and the programs of a new one, and not yet its source; the
-# suite of the one before serves as well, for what is compared are two runs of it.
+# suite of the one before serves as well, because two runs of it are compared.
 earlier_minor() {
     local uris uri listed minor
     uris=$(apt-get "${options[@]}" source -qq --print-uris "$package" | sed -n "s/^'\([^']*\)'.*/\1/p")

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # ci/suites.sh [LABEL] [NAME...]: the regression suites of extensions of others that take
 # part in planning and executing, from their source packages in Debian, once on a server
-# with their libraries alone and once with ours as well, our features forced on (the
+# with their libraries alone and once with pg_lean's as well, its features forced on (the
 # extensions' test/core.conf).  The outputs must be the same; whether they are what the
 # suite expects is not asked, for it may expect another server.  A test whose output differs
-# between two runs without ours is left out and said.  LABEL: see ci/lib.sh (default
-# 17); who has no package of the neighbour for that server is told so.  SRC=FOLDER has
+# between two runs without pg_lean is left out and listed.  LABEL: see ci/lib.sh (default
+# 17); extensions without a package for that server are listed.  SRC=FOLDER has
 # sources of some of them, in folders with the names of their libraries, for mirrors
 # that have no source packages.
 . "$(dirname "$0")/lib.sh"
@@ -113,14 +113,14 @@ while read -r name package preload folder settings <&3; do
             lists_read=1
         elif ! there; then (packages "$package") >/dev/null 2>&1 || true; fi
         if ! there; then
-            skip "$name" 'not to be had for this server'
+            skip "$name" 'not available for this server'
             continue
         fi
         if [ -d "${SRC:-/dev/null}/$name" ]; then source=$SRC/$name
         else source=$("$TOP/ci/source.sh" "$major" "$package" 2>/dev/null) || source=; fi
     fi
     if [ ! -e "$source/$folder/Makefile" ]; then
-        skip "$name" 'its source is not to be had'
+        skip "$name" 'its source is not available'
         continue
     fi
     as_root mkdir -p "$work/$name"
@@ -139,7 +139,7 @@ while read -r name package preload folder settings <&3; do
     inputs=${inputs:-.}
     options=$(sed -E 's/--(temp-config|temp-instance|inputdir|outputdir|port)[= ]*[^ ]+//g' <<<"$options")
     [[ $options == *--dbname* ]] || options+=" --dbname=contrib_regression"
-    # their settings, but for the libraries and what pg_regress sees to
+    # their settings, except the libraries and those that pg_regress sets
     {
         if [ -n "$conf" ]; then cat "$work/$name/source/${conf##*"$folder/"}" 2>/dev/null || cat "$work/$name/source/$conf" 2>/dev/null || true; fi | grep -v '^ *shared_preload_libraries' || true
         printf '%s\n' "fsync = off" "max_worker_processes = 16"

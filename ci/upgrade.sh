@@ -46,16 +46,16 @@ as_root tar -C "$old_root$common" -cf - --exclude=bitcode --exclude=doc "${bindi
     as_root tar -C "$new_root$place" -xf -
 programs=$place/${bindir#"$common"/}
 
-# What a program wants and the new release has not comes from the old one.
+# Libraries that a program needs and the new release lacks come from the old one.
 missing() {
     in_root "$new" root "LD_LIBRARY_PATH=$place/libraries; export LD_LIBRARY_PATH
         for p in postgres initdb pg_ctl pg_resetwal pg_controldata; do ldd $programs/\$p; done" |
         awk '/=> not found/ { print $1 }' | sort -u
 }
 for _ in 1 2 3 4; do
-    wanted=$(missing)
-    [ -n "$wanted" ] || break
-    for library in $wanted; do
+    lacking=$(missing)
+    [ -n "$lacking" ] || break
+    for library in $lacking; do
         path=$(find "$old_root"/usr/lib/*-linux-gnu "$old_root"/lib/*-linux-gnu -maxdepth 1 -name "$library" 2>/dev/null | head -n 1)
         [ -n "$path" ] || die "no $library for the programs of PostgreSQL $old"
         as_root cp -L "$path" "$new_root$place/libraries/"

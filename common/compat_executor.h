@@ -42,7 +42,7 @@
 	const char *queryString, ParamListInfo params, QueryEnvironment *queryEnv
 #define EXPLAINONEQUERY_ARGS_compat query, cursorOptions, into, es, queryString, params, queryEnv
 
-/* What identifies a query is not for hooks to change since 19. */
+/* Since 19 hooks must not change the jumble state. */
 #if PG_VERSION_NUM >= 190000
 #define JumbleState_compat const JumbleState
 #else
@@ -78,17 +78,38 @@ standard_ExplainOneQuery_compat(EXPLAINONEQUERY_PARAMS_compat)
 #define CurrentLxid_compat (MyProc->lxid)
 #endif
 
-/* Index entries of a new row, no conflict handling; one more parameter since 16, flags since 19. */
+/*
+ * Index entries of a new row, no conflict handling: the list of those to check again.  One
+ * more parameter since 16, flags since 19.
+ */
 #if PG_VERSION_NUM >= 190000
 #define ExecInsertIndexTuples_compat(target, slot, estate) \
-	list_free(ExecInsertIndexTuples(target, estate, 0, slot, NIL, NULL))
+	ExecInsertIndexTuples(target, estate, 0, slot, NIL, NULL)
 #elif PG_VERSION_NUM >= 160000
 #define ExecInsertIndexTuples_compat(target, slot, estate) \
-	list_free(ExecInsertIndexTuples(target, slot, estate, false, false, NULL, NIL, false))
+	ExecInsertIndexTuples(target, slot, estate, false, false, NULL, NIL, false)
 #else
 #define ExecInsertIndexTuples_compat(target, slot, estate) \
-	list_free(ExecInsertIndexTuples(target, slot, estate, false, false, NULL, NIL))
+	ExecInsertIndexTuples(target, slot, estate, false, false, NULL, NIL)
 #endif
+
+/* The row that RETURNING of an INSERT computes; it may name the OLD row, which there is none of, since 18. */
+static inline TupleTableSlot *
+ExecInsertReturning_compat(ResultRelInfo *target, TupleTableSlot *slot, TupleTableSlot *plan_slot, EState *estate)
+{
+	ProjectionInfo *returning = target->ri_projectReturning;
+	ExprContext *econtext = returning->pi_exprContext;
+
+	econtext->ecxt_scantuple = slot;
+	econtext->ecxt_outertuple = plan_slot;
+#if PG_VERSION_NUM >= 180000
+	econtext->ecxt_newtuple = slot;
+	econtext->ecxt_oldtuple = (returning->pi_state.flags & EEO_FLAG_HAS_OLD) ? ExecGetAllNullSlot(estate, target) : NULL;
+	returning->pi_state.flags |= EEO_FLAG_OLD_IS_NULL;
+	returning->pi_state.flags &= ~EEO_FLAG_NEW_IS_NULL;
+#endif
+	return ExecProject(returning);
+}
 
 /*
  * The kind of slot that a custom scan returns: named in the state since 16.

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * compat_instrument.h
- *	  Differences between PostgreSQL 15 and 19 in what is measured of plan nodes
- *	  and in how extensions take part in EXPLAIN.
+ *	  Differences between PostgreSQL 15 and 19 in the instrumentation of plan
+ *	  nodes and in how extensions take part in EXPLAIN.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -22,6 +22,7 @@
 typedef NodeInstrumentation NodeInstrumentation_compat;
 #define InstrAllocNode_compat(options) InstrAllocNode(options, false)
 #define InstrNeedTimer_compat(node) ((node)->instr.need_timer)
+#define InstrStarted_compat(node) ((node)->instr.starttime)
 #define InstrNeedBuffers_compat(node) ((node)->instr.need_bufusage)
 #define InstrNeedWal_compat(node) ((node)->instr.need_walusage)
 #define InstrSetNeeds_compat(node, options) \
@@ -47,6 +48,7 @@ InstrAddTime_compat(NodeInstrumentation * node, double startup, double total)
 typedef Instrumentation NodeInstrumentation_compat;
 #define InstrAllocNode_compat(options) InstrAlloc(1, options, false)
 #define InstrNeedTimer_compat(node) ((node)->need_timer)
+#define InstrStarted_compat(node) ((node)->starttime)
 #define InstrNeedBuffers_compat(node) ((node)->need_bufusage)
 #define InstrNeedWal_compat(node) ((node)->need_walusage)
 #define InstrSetNeeds_compat(node, options) \
@@ -65,8 +67,8 @@ InstrAddTime_compat(Instrumentation *node, double startup, double total)
 #endif
 
 /*
- * Add nanoseconds to what a node has run in its present cycle.  19 has a quick
- * clock of its own, so nothing needs to be added.
+ * Add nanoseconds to a node's run time in its current cycle.  19 has a fast
+ * clock, so nothing needs to be added.
  */
 #if PG_VERSION_NUM >= 190000
 #define HAVE_QUICK_INSTR_CLOCK_COMPAT 1

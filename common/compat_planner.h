@@ -2,7 +2,7 @@
  *
  * compat_planner.h
  *	  Differences between PostgreSQL 15 and 19 in planning: the planner's hook,
- *	  paths, and what a finished plan says.
+ *	  paths, and finished plans.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -60,14 +60,23 @@ typedef get_relation_info_hook_type relation_info_hook_type_compat;
 #define SetResultRelations_compat(stmt, from) ((stmt)->resultRelations = (from)->resultRelations)
 #endif
 
-/* Until 17 a disabled path is a very dear one, since 18 a counted one. */
+/* Until 17 a disabled path has a very high cost, since 18 it is counted. */
 #if PG_VERSION_NUM >= 180000
 #define PathSetDisabled_compat(path) ((path)->disabled_nodes++)
+#define PathCopyDisabled_compat(path, from) ((path)->disabled_nodes = (from)->disabled_nodes)
 #define PlanIsDisabled_compat(plan) ((plan)->disabled_nodes > 0)
 #else
 #define PlanIsDisabled_compat(plan) ((plan)->total_cost >= disable_cost)
 #define PathSetDisabled_compat(path) \
 	((path)->startup_cost += disable_cost, (path)->total_cost += disable_cost)
+#define PathCopyDisabled_compat(path, from) ((void) 0)	/* it is in the cost */
+#endif
+
+/* May a relation be scanned sequentially?  A mask of the relation since 19. */
+#if PG_VERSION_NUM >= 190000
+#define SeqScanEnabled_compat(rel) (((rel)->pgs_mask & PGS_SEQSCAN) != 0)
+#else
+#define SeqScanEnabled_compat(rel) (enable_seqscan)
 #endif
 
 #if PG_VERSION_NUM >= 160000
@@ -78,16 +87,32 @@ typedef get_relation_info_hook_type relation_info_hook_type_compat;
 	create_subqueryscan_path(root, rel, subpath, pathkeys, outer)
 #endif
 
-/* 19: join paths name the kind of join that may be disabled. */
-#if PG_VERSION_NUM >= 190000
-#define initial_cost_nestloop_compat(root, workspace, jointype, outer, inner, extra) \
-	initial_cost_nestloop(root, workspace, jointype, \
-						  IsA(inner, MaterialPath) ? PGS_NESTLOOP_MATERIALIZE : PGS_NESTLOOP_PLAIN, outer, inner, extra)
-#define create_material_path_compat(rel, subpath) create_material_path(rel, subpath, true)
+/* The role whose privileges on a relation of a query count: the owner of the view that reads it, or the current user. */
+#include "miscadmin.h"
+#include "parser/parsetree.h"
+#if PG_VERSION_NUM >= 160000
+#include "parser/parse_relation.h"
+static inline Oid
+RelationReader_compat(PlannerInfo *root, Index varno)
+{
+	RelOptInfo *rel = root->simple_rel_array != NULL ? root->simple_rel_array[varno] : NULL;
+	RangeTblEntry *rte = planner_rt_fetch(varno, root);
+	Oid			role = InvalidOid;
+
+	if (rel != NULL)
+		role = rel->userid;
+	else if (rte->perminfoindex > 0)
+		role = getRTEPermissionInfo(root->parse->rteperminfos, rte)->checkAsUser;
+	return OidIsValid(role) ? role : GetUserId();
+}
 #else
-#define initial_cost_nestloop_compat(root, workspace, jointype, outer, inner, extra) \
-	initial_cost_nestloop(root, workspace, jointype, outer, inner, extra)
-#define create_material_path_compat(rel, subpath) create_material_path(rel, subpath)
+static inline Oid
+RelationReader_compat(PlannerInfo *root, Index varno)
+{
+	Oid			role = planner_rt_fetch(varno, root)->checkAsUser;
+
+	return OidIsValid(role) ? role : GetUserId();
+}
 #endif
 
 /* get_ordering_op_properties(): which comparison an operator is. */
@@ -97,14 +122,14 @@ typedef CompareType OrderingKind_compat;
 typedef int16 OrderingKind_compat;
 #endif
 
-/* What a JSON_VALUE() or its like gives: 17 and later. */
+/* The type of a JSON_VALUE() or similar expression: 17 and later. */
 #if PG_VERSION_NUM >= 170000
 #define JsonExprType_compat(node) (IsA(node, JsonExpr) ? exprType(node) : InvalidOid)
 #else
 #define JsonExprType_compat(node) ((void) (node), InvalidOid)
 #endif
 
-/* What a plan node says of itself. */
+/* Properties of plan nodes. */
 #if PG_VERSION_NUM >= 160000
 #define ForeignScanRelids_compat(plan) ((plan)->fs_base_relids)
 #define JoinIsRightAnti_compat(jointype) ((jointype) == JOIN_RIGHT_ANTI)

@@ -18,7 +18,7 @@
 
 /*
  * Tell a type's function how many entries the user wants for a column; false if none.
- * Since 17 that is a field of its own, and null in the catalog unless it was set.
+ * Since 17 it is a separate field, and null in the catalog unless it was set.
  */
 static inline bool
 StatsTargetSet_compat(VacAttrStats *stats, Relation rel, Form_pg_attribute attr)

@@ -5,9 +5,9 @@
  *	  relation files, local buffers, reading and writing pages, checksums, and
  *	  the counts of pg_stat_io.
  *
- * Each compat_*.h holds one subject.  A wrapper carries the name of what it wraps
- * and ends in _compat; nothing else in the project looks at PG_VERSION_NUM.  They
- * are included after postgres.h, by the files that use them.
+ * Each compat_*.h covers one subject.  A wrapper has the name of the function
+ * that it wraps, followed by _compat; no other file of the project uses
+ * PG_VERSION_NUM.  They are included after postgres.h, by the files that need them.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -70,6 +70,13 @@ typedef RelFileNode RelFileLocator_compat;
 #define DropForkLocalBuffers_compat(locator, fork, first) DropRelFileNodeLocalBuffers(locator, fork, first)
 #endif
 
+/* The same of all forks of a relation. */
+#if PG_VERSION_NUM >= 160000
+#define DropAllLocalBuffers_compat(locator) DropRelationAllLocalBuffers(locator)
+#else
+#define DropAllLocalBuffers_compat(locator) DropRelFileNodeAllLocalBuffers(locator)
+#endif
+
 /* The number in the names of this session's temporary files (the leader's, in a worker). */
 #if PG_VERSION_NUM >= 170000
 #define TempFileOwner_compat() ProcNumberForTempRelations()
@@ -103,7 +110,7 @@ typedef uint32 BufState_compat;
 #define BM_JUST_DIRTIED_compat BM_JUST_DIRTIED
 #endif
 
-/* Since 18 a read may still be under way when nobody holds a pin any more. */
+/* Since 18 a read might still be in progress after the last pin was released. */
 #if PG_VERSION_NUM >= 180000
 #include "storage/aio.h"
 static inline void
@@ -121,9 +128,9 @@ LocalBufferWaitIO_compat(BufferDesc *desc)
 #endif
 
 /*
- * 18 tells Valgrind that a temporary page nobody pins must not be looked at.  Who looks at
- * one without a pin, because nothing can take its buffer meanwhile, says so before and
- * after.  Nothing but in a build for Valgrind.
+ * PostgreSQL 18 marks unpinned local buffers as inaccessible to Valgrind.  Code that reads
+ * one without a pin, which is safe if the buffer cannot be evicted in the meantime, must
+ * bracket the access with these macros.  They do nothing except in Valgrind builds.
  */
 #include "utils/memdebug.h"
 #define LocalPageBeginAccess_compat(page) VALGRIND_MAKE_MEM_DEFINED((page), BLCKSZ)
@@ -166,7 +173,7 @@ PageIsVerified_compat(Page page, BlockNumber block, bool warn)
 #define PageIsVerified_compat(page, block, warn) PageIsVerifiedExtended(page, block, (warn) ? PIV_LOG_WARNING : 0)
 #endif
 
-/* Read n neighbouring blocks of one segment file, one after another into memory. */
+/* Read n adjacent blocks of one segment file, one after another into memory. */
 static inline void
 smgrreadn_compat(SMgrRelation reln, ForkNumber fork, BlockNumber block, char *to, int n)
 {

@@ -28,14 +28,14 @@
 #define RelationOwnerCheck_compat(relid, role) pg_class_ownercheck(relid, role)
 #endif
 
-/* Who may maintain a table: its owner, and since 17 whoever was granted that. */
+/* Roles that may maintain a table: its owner, and since 17 roles with that privilege. */
 #if PG_VERSION_NUM >= 170000
 #define MayMaintain_compat(relid, role) (pg_class_aclcheck(relid, role, ACL_MAINTAIN) == ACLCHECK_OK)
 #else
 #define MayMaintain_compat(relid, role) RelationOwnerCheck_compat(relid, role)
 #endif
 
-/* 19 asks whether it may look anew at what is running. */
+/* 19 has an argument that allows it to check again which transactions are running. */
 #if PG_VERSION_NUM >= 190000
 #define GlobalVisTestIsRemovableXid_compat(state, xid) GlobalVisTestIsRemovableXid(state, xid, true)
 #else
@@ -56,6 +56,20 @@
 #else
 #define CreatedInSubTransaction_compat(rel, subid) \
 	((rel)->rd_createSubid == (subid) || (rel)->rd_newRelfilenodeSubid == (subid))
+#endif
+
+/* Has the current transaction given the relation another file than it had before? */
+#if PG_VERSION_NUM >= 160000
+#define HasNewStorage_compat(rel) ((rel)->rd_firstRelfilelocatorSubid != InvalidSubTransactionId)
+#else
+#define HasNewStorage_compat(rel) ((rel)->rd_firstRelfilenodeSubid != InvalidSubTransactionId)
+#endif
+
+/* Does this transaction hold the lock? */
+#if PG_VERSION_NUM >= 170000
+#define LockHeldByMe_compat(tag, mode) LockHeldByMe(tag, mode, false)
+#else
+#define LockHeldByMe_compat(tag, mode) LockHeldByMe(tag, mode)
 #endif
 
 /* Virtual generated columns came with 18. */
@@ -160,6 +174,22 @@ reindex_relation_compat(Oid relid)
 #define PopulateCompactAttribute_compat(tupdesc, i) ((void) 0)
 #endif
 
+/* Since 17 a lock that is stronger may count, too. */
+#if PG_VERSION_NUM >= 170000
+#define LockHeldByMe_compat(tag, mode) LockHeldByMe(tag, mode, false)
+#else
+#define LockHeldByMe_compat(tag, mode) LockHeldByMe(tag, mode)
+#endif
+
+/* Since 19 the parameters of a VACUUM are passed by value. */
+#if PG_VERSION_NUM >= 190000
+typedef const VacuumParams VacuumParams_compat;
+#define VacuumOptions_compat(params) ((params).options)
+#else
+typedef VacuumParams *VacuumParams_compat;
+#define VacuumOptions_compat(params) ((params)->options)
+#endif
+
 #if PG_VERSION_NUM >= 180000
 #define vacuum_delay_point_compat(is_analyze) vacuum_delay_point(is_analyze)
 #else
@@ -176,7 +206,7 @@ reindex_relation_compat(Oid relid)
 #endif
 
 /*
- * Take dead rows off a heap page that nobody else has pinned, as a sequential scan
+ * Take dead rows off a heap page that no other process has pinned, as a sequential scan
  * does.  Since 19 that changes the visibility map, too, so there nothing is done.
  * PRUNES_BY_BUFFER_compat: whether it takes no more than the buffer, and so is done.
  */

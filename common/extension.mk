@@ -1,5 +1,5 @@
-# What every extension's Makefile shares.  The extension sets EXTENSION, then
-# includes this file; sources, scripts, tests and flags are found by folder, so a
+# What every extension's Makefile shares.  The extension sets EXTENSION (with a second
+# name also MODULE_big), then includes this file; sources, scripts, tests and flags are found by folder, so a
 # new file needs no line anywhere, unless it is for some servers only (OTHER_OBJS: those
 # that are not for this one).  Sources are in src/ and in folders of src/; an
 # include names the folder (#include "buffers/relfile.h").
@@ -18,7 +18,7 @@ EXTENSION_DIR := $(if $(VPATH),$(VPATH)/,$(dir $(firstword $(MAKEFILE_LIST))))
 found = $(patsubst $(EXTENSION_DIR)%,%,$(sort $(wildcard $(addprefix $(EXTENSION_DIR),$(1)))))
 
 MODULE_big ?= $(EXTENSION)
-DATA := $(call found,sql/$(EXTENSION)--*.sql)
+DATA := $(foreach name,$(EXTENSION),$(call found,sql/$(name)--*.sql))
 OBJS := $(filter-out $(OTHER_OBJS),$(patsubst %.c,%.o,$(call found,src/*.c src/*/*.c)))
 ifneq ($(EXTENSION_DIR),./)
 $(shell mkdir -p $(dir $(OBJS)))

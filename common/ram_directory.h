@@ -1,13 +1,19 @@
 /*-------------------------------------------------------------------------
  *
  * ram_directory.h
- *	  How a tablespace in memory is known: by the name of its directory.
+ *	  How a RAM tablespace is recognized: by a record in the data directory, or by
+ *	  the name of its directory.
  *
- * The link that the server keeps in pg_tblspc is all that has to be read, so such
- * tablespaces are known without catalogs, in every database and in the postmaster.
- * ram_tablespace makes them; whoever extends files there in steps of its own (a
- * load that promises itself room) looks here, and at the limit that ram_tablespace
- * leaves in a rendezvous variable if it is loaded.
+ * ram_tablespace records the OID of each RAM tablespace as an empty file below
+ * RAM_RECORD_FOLDER in the data directory.  A physical copy of the cluster contains
+ * the record, also if it maps the tablespace to another directory (pg_basebackup -T).
+ * A server that has not written the record yet, such as a standby that replays
+ * CREATE TABLESPACE, knows the tablespace by the name of its directory, which the
+ * link in pg_tblspc contains.  Neither needs a catalog, so the tablespace is
+ * recognized in every database and in the postmaster.
+ *
+ * Code that extends files ahead (a load that reserves space) checks here, and calls
+ * the limit check that ram_tablespace leaves in a rendezvous variable if it is loaded.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -23,6 +29,9 @@
 /* "ram_tablespace.<cluster>.<name>"; the other name is of tablespaces that parallel_temp made */
 #define RAM_DIRECTORY_PREFIX "ram_tablespace."
 #define RAM_DIRECTORY_OLD_PREFIX "parallel_temp_ram."
+
+/* Contains an empty file for each RAM tablespace, whose name is the OID. */
+#define RAM_RECORD_FOLDER "ram_tablespaces"
 
 /* Holds a RamCheckRoom: raise an ERROR if the tablespace may not hold more. */
 #define RAM_CHECK_ROOM_VARIABLE "ram_tablespace_check_room"
@@ -47,9 +56,9 @@ ram_directory_of(Oid tablespace)
 	return pnstrdup(target, len);
 }
 
-/* Is this (or NULL: no) the directory of a RAM tablespace? */
+/* Has this location (NULL: no) the name of a RAM tablespace's directory? */
 static inline bool
-ram_directory_is_ours(const char *location)
+ram_directory_is_named(const char *location)
 {
 	const char *slash = location ? strrchr(location, '/') : NULL;
 
@@ -58,15 +67,27 @@ ram_directory_is_ours(const char *location)
 		 strncmp(slash + 1, RAM_DIRECTORY_OLD_PREFIX, strlen(RAM_DIRECTORY_OLD_PREFIX)) == 0);
 }
 
+/* Is there a record of this tablespace? */
+static inline bool
+ram_directory_is_recorded(Oid tablespace)
+{
+	char		path[64];
+
+	snprintf(path, sizeof(path), RAM_RECORD_FOLDER "/%u", tablespace);
+	return access(path, F_OK) == 0;
+}
+
 /* Is this a RAM tablespace? */
 static inline bool
 ram_directory_is_tablespace(Oid tablespace)
 {
 	char	   *location = ram_directory_of(tablespace);
-	bool		result = ram_directory_is_ours(location);
+	bool		result;
 
-	if (location)
-		pfree(location);
+	if (location == NULL)
+		return false;
+	result = ram_directory_is_named(location) || ram_directory_is_recorded(tablespace);
+	pfree(location);
 	return result;
 }
 

@@ -197,6 +197,14 @@ COMMENT ON FUNCTION appendable_sha512(appendable_bytea) IS 'SHA-512 hash';
 
 -- ---- order and equality ----
 
+CREATE FUNCTION appendable_as_key(appendable_bytea) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'appendable_as_key' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_as_key(appendable_bytea) IS 'value as a key of an index on bytea; null if it is too large for one';
+
+CREATE FUNCTION appendable_equal_support(internal) RETURNS internal
+	AS 'MODULE_PATHNAME', 'appendable_equal_support' LANGUAGE C STRICT;
+COMMENT ON FUNCTION appendable_equal_support(internal) IS 'planner support for = operators with bytea and text';
+
 CREATE FUNCTION appendable_bytea_eq(appendable_bytea, appendable_bytea) RETURNS boolean
 	AS 'MODULE_PATHNAME', 'appendable_eq' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_bytea_eq(appendable_bytea, appendable_bytea) IS 'implementation of = operator';
@@ -222,7 +230,8 @@ CREATE FUNCTION appendable_bytea_ge(appendable_bytea, appendable_bytea) RETURNS 
 COMMENT ON FUNCTION appendable_bytea_ge(appendable_bytea, appendable_bytea) IS 'implementation of >= operator';
 
 CREATE FUNCTION appendable_bytea_eq(appendable_bytea, bytea) RETURNS boolean
-	AS 'MODULE_PATHNAME', 'appendable_bytea_eq' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+	AS 'MODULE_PATHNAME', 'appendable_bytea_eq' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
+	SUPPORT appendable_equal_support;
 COMMENT ON FUNCTION appendable_bytea_eq(appendable_bytea, bytea) IS 'implementation of = operator';
 
 CREATE FUNCTION appendable_bytea_ne(appendable_bytea, bytea) RETURNS boolean
@@ -246,7 +255,8 @@ CREATE FUNCTION appendable_bytea_ge(appendable_bytea, bytea) RETURNS boolean
 COMMENT ON FUNCTION appendable_bytea_ge(appendable_bytea, bytea) IS 'implementation of >= operator';
 
 CREATE FUNCTION appendable_bytea_eq(bytea, appendable_bytea) RETURNS boolean
-	AS 'MODULE_PATHNAME', 'bytea_appendable_eq' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+	AS 'MODULE_PATHNAME', 'bytea_appendable_eq' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
+	SUPPORT appendable_equal_support;
 COMMENT ON FUNCTION appendable_bytea_eq(bytea, appendable_bytea) IS 'implementation of = operator';
 
 CREATE FUNCTION appendable_bytea_ne(bytea, appendable_bytea) RETURNS boolean
@@ -572,6 +582,10 @@ CREATE FUNCTION appendable_text_length(appendable_text) RETURNS integer
 	AS 'MODULE_PATHNAME', 'appendable_text_length' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_text_length(appendable_text) IS 'length() of a value, in characters';
 
+CREATE FUNCTION appendable_octet_length(value appendable_text) RETURNS bigint
+	AS 'MODULE_PATHNAME', 'appendable_length' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_octet_length(appendable_text) IS 'bytes of the value, of any length';
+
 CREATE FUNCTION appendable_text_octet_length(appendable_text) RETURNS integer
 	AS 'MODULE_PATHNAME', 'appendable_length4' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_text_octet_length(appendable_text) IS 'octet_length() of a value';
@@ -599,6 +613,10 @@ COMMENT ON FUNCTION appendable_text_position(appendable_text, text) IS 'position
 CREATE FUNCTION appendable_text_md5(appendable_text) RETURNS text
 	AS 'MODULE_PATHNAME', 'appendable_md5' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_text_md5(appendable_text) IS 'md5() of a value';
+
+CREATE FUNCTION appendable_as_key(appendable_text) RETURNS text
+	AS 'MODULE_PATHNAME', 'appendable_as_key' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_as_key(appendable_text) IS 'value as a key of an index on text; null if it is too large for one';
 
 CREATE FUNCTION appendable_text_eq(appendable_text, appendable_text) RETURNS boolean
 	AS 'MODULE_PATHNAME', 'appendable_texts_eq' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -629,7 +647,8 @@ CREATE FUNCTION appendable_text_cmp(appendable_text, appendable_text) RETURNS in
 COMMENT ON FUNCTION appendable_text_cmp(appendable_text, appendable_text) IS 'less-equal-greater';
 
 CREATE FUNCTION appendable_text_eq(appendable_text, text) RETURNS boolean
-	AS 'MODULE_PATHNAME', 'appendable_text_eq' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+	AS 'MODULE_PATHNAME', 'appendable_text_eq' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
+	SUPPORT appendable_equal_support;
 COMMENT ON FUNCTION appendable_text_eq(appendable_text, text) IS 'implementation of = operator';
 
 CREATE FUNCTION appendable_text_ne(appendable_text, text) RETURNS boolean
@@ -657,7 +676,8 @@ CREATE FUNCTION appendable_text_cmp(appendable_text, text) RETURNS integer
 COMMENT ON FUNCTION appendable_text_cmp(appendable_text, text) IS 'less-equal-greater';
 
 CREATE FUNCTION appendable_text_eq(text, appendable_text) RETURNS boolean
-	AS 'MODULE_PATHNAME', 'text_appendable_eq' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+	AS 'MODULE_PATHNAME', 'text_appendable_eq' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
+	SUPPORT appendable_equal_support;
 COMMENT ON FUNCTION appendable_text_eq(text, appendable_text) IS 'implementation of = operator';
 
 CREATE FUNCTION appendable_text_ne(text, appendable_text) RETURNS boolean
@@ -930,24 +950,6 @@ CREATE SCHEMA appendable_store;
 COMMENT ON SCHEMA appendable_store IS 'chunks of appendable_bytea values, one table for each table that has any';
 REVOKE ALL ON SCHEMA appendable_store FROM PUBLIC;
 
-CREATE TABLE appendable_store.stores (
-	relation regclass PRIMARY KEY,
-	store regclass NOT NULL,
-	dropped_by xid8
-) WITH (user_catalog_table = true);
-COMMENT ON TABLE appendable_store.stores IS 'which chunk store belongs to which table';
-COMMENT ON COLUMN appendable_store.stores.relation IS 'table with columns of type appendable_bytea';
-COMMENT ON COLUMN appendable_store.stores.store IS 'its chunk store';
-COMMENT ON COLUMN appendable_store.stores.dropped_by IS 'transaction that dropped the table and left its store for logical replication slots';
-
-CREATE FUNCTION appendable_bytea_refuse_write() RETURNS trigger
-AS 'MODULE_PATHNAME' LANGUAGE c;
-COMMENT ON FUNCTION appendable_bytea_refuse_write() IS 'keeps SQL from writing to the catalog of chunk stores';
-REVOKE ALL ON FUNCTION appendable_bytea_refuse_write() FROM PUBLIC;
-CREATE TRIGGER refuse_write BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON appendable_store.stores
-	FOR EACH STATEMENT EXECUTE FUNCTION appendable_bytea_refuse_write();
-ALTER TABLE appendable_store.stores ENABLE ALWAYS TRIGGER refuse_write;
-
 CREATE FUNCTION appendable_heap_handler(internal) RETURNS table_am_handler
 AS 'MODULE_PATHNAME' LANGUAGE c STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_heap_handler(internal) IS 'handler of the table access method appendable_heap';
@@ -960,56 +962,25 @@ AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE;
 COMMENT ON FUNCTION appendable_bytea_command_start() IS 'loads the library before a command that may need it';
 REVOKE ALL ON FUNCTION appendable_bytea_command_start() FROM PUBLIC;
 
-CREATE FUNCTION appendable_bytea_command_end() RETURNS event_trigger
-AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE;
-COMMENT ON FUNCTION appendable_bytea_command_end() IS 'makes chunk stores follow their tables';
-REVOKE ALL ON FUNCTION appendable_bytea_command_end() FROM PUBLIC;
-
-CREATE FUNCTION appendable_bytea_dropped() RETURNS event_trigger
-AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE;
-COMMENT ON FUNCTION appendable_bytea_dropped() IS 'removes the chunk stores of dropped tables';
-REVOKE ALL ON FUNCTION appendable_bytea_dropped() FROM PUBLIC;
-
 CREATE EVENT TRIGGER appendable_bytea_command_start ON ddl_command_start
 	EXECUTE FUNCTION appendable_bytea_command_start();
 COMMENT ON EVENT TRIGGER appendable_bytea_command_start IS 'loads appendable_bytea before a command that may need it';
 ALTER EVENT TRIGGER appendable_bytea_command_start ENABLE ALWAYS;
 
-CREATE EVENT TRIGGER appendable_bytea_command_end ON ddl_command_end
-	WHEN TAG IN ('ALTER TABLE', 'CREATE TABLE', 'CREATE TABLE AS', 'SELECT INTO', 'CREATE SCHEMA',
-				 'CREATE PUBLICATION', 'ALTER PUBLICATION', 'CREATE SUBSCRIPTION', 'ALTER SUBSCRIPTION')
-	EXECUTE FUNCTION appendable_bytea_command_end();
-COMMENT ON EVENT TRIGGER appendable_bytea_command_end IS 'makes chunk stores follow their tables';
-ALTER EVENT TRIGGER appendable_bytea_command_end ENABLE ALWAYS;
-
-CREATE EVENT TRIGGER appendable_bytea_dropped ON sql_drop
-	EXECUTE FUNCTION appendable_bytea_dropped();
-COMMENT ON EVENT TRIGGER appendable_bytea_dropped IS 'removes the chunk stores of dropped tables';
-ALTER EVENT TRIGGER appendable_bytea_dropped ENABLE ALWAYS;
-
 -- Clients see bytea from the first statement of a session on if the library is loaded
--- when it is analysed.  From 17 on this does it, where nothing preloads the library.
-CREATE FUNCTION appendable_bytea_login() RETURNS event_trigger
-AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE;
-COMMENT ON FUNCTION appendable_bytea_login() IS 'loads the library before the first statement of a session';
-REVOKE ALL ON FUNCTION appendable_bytea_login() FROM PUBLIC;
-
+-- when it is analyzed.
 DO $$
 BEGIN
-	IF pg_catalog.current_setting('server_version_num')::pg_catalog.int4 OPERATOR(pg_catalog.>=) 170000 THEN
-		EXECUTE 'CREATE EVENT TRIGGER appendable_bytea_login ON login EXECUTE FUNCTION @extschema@.appendable_bytea_login()';
-		EXECUTE 'COMMENT ON EVENT TRIGGER appendable_bytea_login IS ''loads appendable_bytea before the first statement of a session''';
-		EXECUTE 'ALTER EVENT TRIGGER appendable_bytea_login ENABLE ALWAYS';
-	ELSIF current_setting('shared_preload_libraries') || current_setting('session_preload_libraries') !~ 'appendable_bytea' THEN
+	IF current_setting('shared_preload_libraries') || current_setting('session_preload_libraries') !~ 'appendable_bytea' THEN
 		RAISE NOTICE 'the library is not preloaded'
 			USING HINT = format('ALTER DATABASE %I SET session_preload_libraries = ''appendable_bytea'' lets clients see bytea in a session''s first statement, too.', current_database());
 	END IF;
 END $$;
 
-CREATE FUNCTION appendable_bytea_repair(relation regclass DEFAULT NULL,
+CREATE FUNCTION appendable_bytea_repair(relation regclass DEFAULT NULL, max_chunks bigint DEFAULT NULL,
 	OUT chunks_removed bigint, OUT bytes_removed bigint)
 AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE CALLED ON NULL INPUT;
-COMMENT ON FUNCTION appendable_bytea_repair(regclass) IS 'sees that a table with appendable_bytea columns and its chunk store are set up as they must be, and removes chunks of no value; without a table: stores of tables that are gone';
+COMMENT ON FUNCTION appendable_bytea_repair(regclass, bigint) IS 'sees that a table with appendable_bytea columns and its chunk store are set up as they must be, and removes chunks of no value, at most max_chunks; without a table: stores of tables that are gone';
 
 CREATE PROCEDURE appendable_compact(relation regclass, condition text DEFAULT NULL,
 	INOUT rows_compacted bigint DEFAULT NULL, INOUT rows_skipped bigint DEFAULT NULL,

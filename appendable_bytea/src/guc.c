@@ -15,8 +15,7 @@
 #include "access/toast_compression.h"
 #include "utils/guc.h"
 
-#include "protocol.h"
-#include "store.h"
+#include "client/client.h"
 
 int			ab_max_size_mb = 1023;
 int			ab_inline_max = 2000;

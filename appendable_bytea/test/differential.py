@@ -62,7 +62,8 @@ CREATE VIEW v AS SELECT id, n, d AS value FROM t WHERE id < 6;
 
 # what appendable_append() does, for the server's own types
 MODEL = """
-CREATE FUNCTION plain.appendable_append(relation regclass, keys int[], chunks @P[], column_name name, OUT key int, OUT length bigint) RETURNS SETOF record LANGUAGE plpgsql AS $$
+CREATE FUNCTION plain.appendable_append(relation regclass, keys int[], chunks @P[], column_name name, OUT key int,
+    OUT length bigint) RETURNS SETOF record LANGUAGE plpgsql AS $$
 DECLARE added @P;
 BEGIN
     FOR key, added IN SELECT k, string_agg(c, ''::@P ORDER BY at) FROM unnest(keys, chunks) WITH ORDINALITY u(k, c, at) GROUP BY k ORDER BY k LOOP
@@ -128,7 +129,10 @@ class Differential:
             # a source that has two rows for one and two for another: the first met decides
             answers["ours"] = answers["plain"]
         if answers["plain"] != answers["ours"]:
-            self.fail(f"{self.kind.plain} answers {str(answers['plain'])[:1500]}\n{self.kind.ours} answers {str(answers['ours'])[:1500]}\n{getattr(self, 'error', '')}")
+            self.fail(
+                f"{self.kind.plain} answers {str(answers['plain'])[:1500]}\n{self.kind.ours} answers "
+                f"{str(answers['ours'])[:1500]}\n{getattr(self, 'error', '')}"
+            )
         if isinstance(answers["plain"], str):
             self.count("error " + answers["plain"])
             return False
@@ -196,16 +200,25 @@ class Differential:
         if kind == 9:
             return f"UPDATE t SET d = e, e = {d} WHERE {where} RETURNING id, md5(d), md5(e)"
         if kind == 10:
-            return f"UPDATE t SET d = {self.change('t.d')} FROM (SELECT d AS o FROM p WHERE id = {i} ORDER BY part, md5(d) LIMIT 1) x WHERE {where} AND x.o IS DISTINCT FROM t.d"
+            return (
+                f"UPDATE t SET d = {self.change('t.d')} FROM (SELECT d AS o FROM p WHERE id = {i} ORDER BY part, md5(d) LIMIT 1) x WHERE {where} "
+                "AND x.o IS DISTINCT FROM t.d"
+            )
         if kind == 11:
             return f"UPDATE p SET part = {rng.randrange(4)}, d = {d} WHERE {where}"
         if kind == 12:
-            return f"INSERT INTO t VALUES ({i}, 0, {self.data()}, {self.data()}) ON CONFLICT (id) DO UPDATE SET d = t.d || excluded.d, n = t.n + 1 RETURNING n, md5(d)"
+            return (
+                f"INSERT INTO t VALUES ({i}, 0, {self.data()}, {self.data()}) ON CONFLICT (id) DO UPDATE SET d = t.d || excluded.d, n = t.n + 1 "
+                "RETURNING n, md5(d)"
+            )
         if kind == 13:
             return f"INSERT INTO k AS k VALUES ({i}, {self.data()}), ({j + 10}, {self.data()}) ON CONFLICT (id) DO UPDATE SET d = {self.change('k.d')}"
         if kind == 14:
-            return (f"MERGE INTO t USING (SELECT id, d FROM p0) x ON t.id = x.id + 1 WHEN MATCHED AND t.n % 2 = 0 THEN UPDATE SET d = {self.change('t.d')}, n = n + 1 "
-                    f"WHEN MATCHED THEN DO NOTHING WHEN NOT MATCHED THEN INSERT VALUES (x.id + 1, 0, x.d, NULL)")
+            return (
+                f"MERGE INTO t USING (SELECT id, d FROM p0) x ON t.id = x.id + 1 WHEN MATCHED AND t.n % 2 = 0 THEN UPDATE SET d = {self.change('t.d')}, n = "
+                "n + 1 "
+                f"WHEN MATCHED THEN DO NOTHING WHEN NOT MATCHED THEN INSERT VALUES (x.id + 1, 0, x.d, NULL)"
+            )
         if kind == 15:
             return f"INSERT INTO g (id, n, d) SELECT id, n, d FROM t WHERE {where} ON CONFLICT (id) DO UPDATE SET d = excluded.d"
         if kind == 16:
@@ -227,21 +240,35 @@ class Differential:
                     f"UPDATE t SET d = {self.change('d')} WHERE id = {i}; IF md5(v) IS DISTINCT FROM m THEN RAISE 'changed'; END IF; "
                     f"v := v || {self.data()}::@P; INSERT INTO u VALUES ({i}, 1, v); UPDATE t SET e = v WHERE id = {i}; END $$")
         if kind == 23:
-            return (f"DO $$ DECLARE r record; BEGIN FOR r IN SELECT id, d, md5(d) AS m FROM t ORDER BY id LOOP UPDATE t SET d = {d}, e = r.d WHERE id = r.id; "
-                    f"UPDATE t SET d = d || r.d WHERE id = r.id AND length(d) < 50000; IF md5(r.d) IS DISTINCT FROM r.m THEN RAISE 'changed'; END IF; END LOOP; END $$")
+            return (
+                f"DO $$ DECLARE r record; BEGIN FOR r IN SELECT id, d, md5(d) AS m FROM t ORDER BY id LOOP UPDATE t SET d = {d}, e = r.d WHERE id = r.id; "
+                "UPDATE t SET d = d || r.d WHERE id = r.id AND length(d) < 50000; IF md5(r.d) IS DISTINCT FROM r.m THEN RAISE 'changed'; END IF; END LOOP; "
+                "END $$"
+            )
         if kind == 24:
-            return f"SELECT id, md5(string_agg(c, '')) FROM (SELECT id, substr(d, o * 700 + 1, 700)::@P AS c FROM {table}, generate_series(0, 20) o ORDER BY id, md5(d), o) q GROUP BY id ORDER BY 1, 2"
+            return (
+                f"SELECT id, md5(string_agg(c, '')) FROM (SELECT id, substr(d, o * 700 + 1, 700)::@P AS c FROM {table}, generate_series(0, 20) o "
+                "ORDER BY id, md5(d), o) q GROUP BY id ORDER BY 1, 2"
+            )
         if kind == 25:
             return f"SELECT a.id, b.id FROM t a JOIN {table} b ON a.d = b.d ORDER BY 1, 2"
         if kind == 26:
-            return f"SELECT id, md5(d), count(*) OVER (PARTITION BY d), rank() OVER (ORDER BY d), md5(lag(d) OVER (ORDER BY d, id)) FROM {table} ORDER BY d, id, 2"
+            return (
+                f"SELECT id, md5(d), count(*) OVER (PARTITION BY d), rank() OVER (ORDER BY d), md5(lag(d) OVER (ORDER BY d, id)) FROM {table} ORDER BY d, id, 2"
+            )
         if kind == 27:
-            return f"SELECT count(DISTINCT d), count(d), min(length(d)) FROM (SELECT d FROM t UNION ALL SELECT d FROM p UNION SELECT e FROM t) q"
+            return "SELECT count(DISTINCT d), count(d), min(length(d)) FROM (SELECT d FROM t UNION ALL SELECT d FROM p UNION SELECT e FROM t) q"
         if kind == 28:
             looked_for = self.kind.literal(self.kind.random(rng, 1))
-            more = (f"ascii(d), left(d, {rng.randint(-50, 50)}), right(d, {rng.randint(-50, 50)}), octet_length(d), d LIKE '%' || {looked_for} || '_', d ~ 'a.*b'"
-                    if self.args.text else "get_byte(d, 0)")
-            return f"SELECT id, position({looked_for} IN d), {more}, substr(d, {rng.randint(-5, 9000)}, {rng.randint(0, 9000)}) FROM t WHERE length(d) > 0 ORDER BY id"
+            more = (
+                f"ascii(d), left(d, {rng.randint(-50, 50)}), right(d, {rng.randint(-50, 50)}), octet_length(d), d LIKE '%' || {looked_for} || '_', d ~ 'a.*b'"
+                if self.args.text
+                else "get_byte(d, 0)"
+            )
+            return (
+                f"SELECT id, position({looked_for} IN d), {more}, substr(d, {rng.randint(-5, 9000)}, {rng.randint(0, 9000)}) FROM t WHERE length(d) "
+                "> 0 ORDER BY id"
+            )
         if kind == 29:
             return f"SELECT id FROM k WHERE d = (SELECT d FROM {table} WHERE id = {i} ORDER BY d LIMIT 1) OR @H(d) = @H({self.data()}::@P) ORDER BY 1"
         if kind == 30:
@@ -272,7 +299,10 @@ class Differential:
         if choice == 5:
             return f"ALTER TABLE u SET {rng.choice(['LOGGED', 'UNLOGGED'])}"
         if choice == 6:
-            return f"ALTER TABLE t ADD COLUMN f @T DEFAULT {self.data()}; UPDATE t SET f = f || d WHERE {self.rows()}; UPDATE t SET e = f || e WHERE {self.rows()}; ALTER TABLE t DROP COLUMN f"
+            return (
+                f"ALTER TABLE t ADD COLUMN f @T DEFAULT {self.data()}; UPDATE t SET f = f || d WHERE {self.rows()}; UPDATE t SET e = f || e WHERE "
+                f"{self.rows()}; ALTER TABLE t DROP COLUMN f"
+            )
         if choice == 7:
             return "ALTER TABLE t RENAME COLUMN d TO tmp; ALTER TABLE t RENAME COLUMN e TO d; ALTER TABLE t RENAME COLUMN tmp TO e"
         if choice == 8:
@@ -280,7 +310,10 @@ class Differential:
         if choice == 9:
             return "ALTER TABLE p DETACH PARTITION p1; UPDATE p1 SET d = d || '\\x05'::@P; ALTER TABLE p ATTACH PARTITION p1 FOR VALUES IN (1)"
         if choice == 10:
-            return "CREATE TEMP TABLE x AS SELECT * FROM t; UPDATE x SET d = d || e; UPDATE t SET d = x.d FROM x WHERE x.id = t.id AND length(x.d) < 100000; DROP TABLE x"
+            return (
+                "CREATE TEMP TABLE x AS SELECT * FROM t; UPDATE x SET d = d || e; UPDATE t SET d = x.d FROM x WHERE x.id = t.id AND length(x.d) < "
+                "100000; DROP TABLE x"
+            )
         if choice == 11:
             return "CREATE TABLE x AS SELECT id, d FROM t; UPDATE x SET d = d || '\\x01'::@P; UPDATE t SET e = x.d FROM x WHERE x.id = t.id; DROP TABLE x"
         if choice == 12:

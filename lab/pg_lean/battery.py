@@ -1,7 +1,7 @@
 """The statements of light_explain's tests, which together use every plan node type, as something to be timed.
 
 light_explain/test/t/Battery.pm has them: [settings, what to run before each time, statement].
-They are run on a private server, in a schema of their own: under EXPLAIN ANALYZE,
+They are run on a private server, in a separate schema: under EXPLAIN ANALYZE,
 and as they are while auto_explain measures but logs nothing.
 """
 
@@ -24,11 +24,11 @@ FOLDER = TOP / "light_explain" / "test" / "t"
 SCHEMA = "battery"
 #: Custom scans need a library of the tests; one statement's trigger runs the EXPLAIN.
 NEEDS_LIBRARY, EXPLAINED_INSIDE = "light_test_custom", "TRIGGER:"
-#: What only EXPLAIN can run outside of a transaction.
+#: Statements that only EXPLAIN can run outside of a transaction.
 EXPLAIN_ONLY = "DECLARE"
 #: How a statement is run: what is before it, and auto_explain's least duration.
 WAYS = {"EXPLAIN ANALYZE": ("EXPLAIN (ANALYZE, BUFFERS, WAL) ", "-1"), "auto_explain": ("", "1h")}
-#: How many of the dearest are shown.
+#: Number of the most expensive statements that are shown.
 SHOWN = 6
 
 
@@ -114,7 +114,7 @@ def slower(found: dict[Statement, Estimate], margin: float) -> list[Statement]:
 
 
 def table(ways: dict[str, dict[Statement, Estimate]], margin: float) -> Table:
-    """The dearest of each way."""
+    """The most expensive statements of each variant."""
     rows: list[list[Any]] = []
     notes = []
     for way, found in ways.items():
@@ -122,6 +122,6 @@ def table(ways: dict[str, dict[Statement, Estimate]], margin: float) -> Table:
         rows += [[way, " ".join(statement.text.split())[:80] + (" (parallel)" if statement.parallel else ""), found[statement]] for statement in worst]
         notes.append(f"{way}: of {len(found)} statements {sum(ratio.high < 1 for ratio in found.values())} are certainly faster, "
                      f"{len(slower(found, margin))} certainly slower by more than {margin:.0%}.")
-    return Table("Statements of the battery, from a tenth of a millisecond to some: light_explain over the server's instrumentation, the dearest",
+    return Table("Statements of the battery, from a tenth of a millisecond to some: light_explain over the server's instrumentation, the most expensive",
                  ["", "statement", "light_explain / core"], rows,
                  note=" ".join(notes) + " Processor time of the session; time where workers take part. raw.csv has all of them.")

@@ -40,8 +40,17 @@ QUICK = typer.Option(False, "--quick", help="Fewer sizes and repetitions: a minu
 SCALE = typer.Option(None, "--scale", min=1, max=10000, help="Scale of the pgbench data (100,000 accounts each).")
 ITERATIONS = typer.Option(None, "--iterations", min=1, max=10000, help="Repetitions of each measurement.")
 DSN = typer.Option(None, "--dsn", help="Use this server instead of a private one; only an own schema and temp tables are touched.")
-PG_CONFIG = typer.Option(None, "--pg-config", envvar="PG_CONFIG", help="Server of the private cluster: path of its pg_config, or a label of make matrix (17, 18-assert).")
-EFFORT = typer.Option(1.0, "--effort", min=0.01, max=1.0, help="The part of a full run's repetitions to make, of each at least three; intervals grow. Sizes stay, but for some logs of bench-runlog, which are shorter.")
+PG_CONFIG = typer.Option(
+    None, "--pg-config", envvar="PG_CONFIG", help="Server of the private cluster: path of its pg_config, or a label of make matrix (17, 18-assert)."
+)
+EFFORT = typer.Option(
+    1.0,
+    "--effort",
+    min=0.01,
+    max=1.0,
+    help="The part of a full run's repetitions to make, of each at least three; intervals grow. Sizes stay, except some logs of bench-runlog, which are "
+         "shorter.",
+)
 JSON = typer.Option(False, "--json", help="Print the results as JSON on standard output; what people read goes to standard error.")
 
 
@@ -70,7 +79,10 @@ def demo(quick: bool = QUICK, scale: Optional[int] = SCALE, iterations: Optional
     if all(result.unavailable for result in results):
         raise LabError("no part of the demo could run here", "Each part says above what it needs.")
     if any(result.failed for result in results):
-        raise LabError("a part of the demo failed: " + ", ".join(result.name for result in results if result.failed), "The others were measured; the table and the report say why.")
+        raise LabError(
+            "a part of the demo failed: " + ", ".join(result.name for result in results if result.failed),
+            "The others were measured; the table and the report say why.",
+        )
 
 
 @app.command()
@@ -86,7 +98,9 @@ def bench(name: Optional[str] = typer.Argument(None, help="The benchmark; none l
             console.print(f"{known:16} {title}", highlight=False, soft_wrap=True)
         return
     out = make_console(stderr=True) if as_json else console
-    result = benches.run_bench(name, Options(quick, scale, iterations, dsn, pg_config, effort=effort, queries=tuple(queries.split(",")) if queries else ()), out)
+    result = benches.run_bench(
+        name, Options(quick, scale, iterations, dsn, pg_config, effort=effort, queries=tuple(queries.split(",")) if queries else ()), out
+    )
     terminal.show(result, out)
     folder = BUILD / "bench" / result.name / result.kind
     out.print(f"\nraw data: {folder}   report: {report.write(fresh=[result]).as_uri()}", highlight=False, soft_wrap=True)
@@ -127,6 +141,8 @@ def main() -> None:
         _fail(f"the server said: {str(error).strip()}", hint)
     except PermissionError as error:
         _fail(f"cannot write {error.filename}", "It belongs to another user: run make clean as that user, or set PG_LEAN_BUILD to a folder of yours.")
+    except OSError as error:
+        _fail(f"cannot read or write {error.filename or 'a file'}: {error.strerror or error}", "")
     except (KeyboardInterrupt, typer.Abort):
         _fail(f"interrupted after {time.monotonic() - started:.0f} s; nothing is left running, what was measured is kept", "", 130)
     except Exception as error:

@@ -33,6 +33,7 @@ import psycopg.conninfo
 from psycopg import sql
 
 from pg_lean.errors import LabError, Unavailable
+from pg_lean.names import need_extension_schema
 from pg_lean.paths import SERVER_DIR
 
 #: Every library of the project, in the order in which they are preloaded.
@@ -65,7 +66,7 @@ class Server:
         self._schema_made = False
 
     def connect(self, options: str = "", **settings: Any) -> psycopg.Connection:
-        """A new autocommit session whose search_path is the lab's own schema, the extensions' and public.
+        """A new autocommit session that looks names up in schemas in which no other role may create objects (path()).
 
         `options` are given to the server when the session starts, as in
         "-c session_preload_libraries=parallel_temp".  `settings` are applied with SET before anything else runs, so temp_buffers
@@ -74,18 +75,17 @@ class Server:
         """
         conn = self._open(autocommit=True, application_name="pg-lean", **({"options": options} if options else {}))
         try:
-            schemas = [self.schema] if self._schema_made else []
-            # public comes last: who may create there must not stand before an extension's own functions
-            schemas += [row[0] for row in conn.execute(
-                "SELECT DISTINCT nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace"
-                " WHERE extname = ANY(%s) AND nspname NOT IN ('pg_catalog', 'public') ORDER BY 1", (list(LIBRARIES),))]
-            schemas += ["public"]
-            conn.execute(sql.SQL("SET search_path = {}").format(sql.SQL(", ").join(map(sql.Identifier, schemas))))
+            # the first statement, whatever the role, the database or the connection string set
+            conn.execute(sql.SQL("SET search_path = {}").format(sql.SQL(", ").join(map(sql.Identifier, self.path()))))
             self.set(conn, settings)
         except Exception:
             conn.close()
             raise
         return conn
+
+    def path(self) -> list[str]:
+        """The search_path of sessions; pg_catalog is first, named or not, and of these only the lab's own schema can be created in."""
+        return [self.schema if self._schema_made else "pg_catalog", "pg_temp"]
 
     def _open(self, **parameters: Any) -> psycopg.Connection:
         try:
@@ -103,7 +103,7 @@ class Server:
     def set(conn: psycopg.Connection, settings: Mapping[str, Any]) -> None:
         """SET several settings in a session; names as in connect()."""
         for name, value in settings.items():
-            conn.execute("SELECT set_config(%s, %s, false)", (name.replace("__", "."), _setting(value)))
+            conn.execute("SELECT set_config(%s::text, %s::text, false)", (name.replace("__", "."), _setting(value)))
 
     def make_schema(self) -> None:
         """Create the lab's own schema; the first path of every later session."""
@@ -133,21 +133,16 @@ class Server:
         with self.connect() as conn:
             return conn.info.server_version
 
-    def has_extension(self, name: str) -> bool:
-        """Is the extension installed in this database?"""
+    def need_extension(self, name: str) -> str:
+        """The extension's schema, quoted, in which its functions are found; or Unavailable, which says how to get the extension."""
         with self.connect() as conn:
-            return conn.execute("SELECT 1 FROM pg_extension WHERE extname = %s", (name,)).fetchone() is not None
-
-    def need_extension(self, name: str) -> None:
-        """Make sure that the extension is there, or say how to get it."""
-        if not self.has_extension(name):
-            raise Unavailable(f'extension "{name}" is not installed in this database',
-                              f"Install it with make install, then: CREATE EXTENSION {name};")
+            return need_extension_schema(conn, name)
 
     def need_function(self, signature: str) -> None:
-        """Make sure that a function such as "pg_flush_local_buffers()" exists, or raise Unavailable."""
+        """Make sure that an extension of the project has a function such as "pg_flush_local_buffers()", or raise Unavailable."""
         with self.connect() as conn:
-            if conn.execute("SELECT to_regprocedure(%s)", (signature,)).fetchone()[0] is None:
+            if not conn.execute("SELECT count(to_regprocedure(quote_ident(n.nspname) || '.' || %s::text)) FROM pg_extension e JOIN pg_namespace n"
+                                " ON n.oid = e.extnamespace WHERE e.extname = ANY(%s::name[])", (signature, list(LIBRARIES))).fetchone()[0]:
                 raise Unavailable(f"this server has no function {signature}",
                                   "Install the current version of the extension, then ALTER EXTENSION ... UPDATE.")
 
@@ -240,7 +235,7 @@ class Cluster(Server):
     private = True
 
     def __init__(self, pg_config: str | None = None, *, preload: Sequence[str] = (),
-                 settings: Mapping[str, Any] | None = None, checksums: bool = True, name: str = "lab"):
+                 settings: Mapping[str, Any] | None = None, checksums: bool = True, name: str = "lab", extension_schema: str = "public"):
         #: A debootstrap root that the server runs in, or None.
         self.root: Path | None = None
         wanted = pg_config or os.environ.get("PG_CONFIG") or "pg_config"
@@ -259,6 +254,8 @@ class Cluster(Server):
         self.settings = dict(settings or {})
         self.checksums = checksums
         self.name = name
+        #: Schema of the project's extensions.  It is on the search_path: the server has no other users.
+        self.extension_schema = extension_schema
         #: A program that the server runs below from its next start on, with its options: valgrind.
         self.below: list[str] = []
         #: Seconds in which the server must accept connections once it is launched.
@@ -269,6 +266,9 @@ class Cluster(Server):
         self.user = _server_user(self.root)
         super().__init__("")
 
+    def path(self) -> list[str]:
+        return [*([self.schema] if self._schema_made else []), self.extension_schema]
+
     def ask_pg_config(self, option: str) -> str:
         inside = ["chroot", str(self.root)] if self.root else []
         return subprocess.run([*inside, self.pg_config, option], check=True, capture_output=True, text=True).stdout.strip()
@@ -278,7 +278,7 @@ class Cluster(Server):
         return self.root / path.relative_to("/") if self.root else path
 
     def inside(self, path: Path) -> str:
-        """A path of ours as the server sees it."""
+        """A path of this process as the server sees it."""
         return f"/{path.relative_to(self.root)}" if self.root else str(path)
 
     # -- life ----------------------------------------------------------------
@@ -357,9 +357,11 @@ class Cluster(Server):
         """Create the project's extensions, those that are installed and preloaded."""
         with self.connect() as conn:
             conn.execute("SET client_min_messages = warning")
+            schema = sql.Identifier(self.extension_schema)
+            conn.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {0}; GRANT USAGE ON SCHEMA {0} TO PUBLIC").format(schema))
             for (name,) in conn.execute("SELECT name FROM pg_available_extensions WHERE name = ANY(%s)",
                                         (self.preload,)).fetchall():
-                conn.execute(sql.SQL("CREATE EXTENSION IF NOT EXISTS {} CASCADE").format(sql.Identifier(name)))
+                conn.execute(sql.SQL("CREATE EXTENSION IF NOT EXISTS {} SCHEMA {} CASCADE").format(sql.Identifier(name), schema))
 
     # -- files and programs --------------------------------------------------
 
@@ -375,7 +377,7 @@ class Cluster(Server):
     def run(self, program: str, *args: str, **kwargs: Any) -> subprocess.CompletedProcess:
         """Run a program of the server's bin folder against this cluster, as the server's user."""
         env = {**_environment(), "PGHOST": self.inside(self.sockets), "PGPORT": str(PORT), "PGUSER": "postgres", "PGDATABASE": "postgres",
-               "PGOPTIONS": f"-c search_path={self.schema},public", **kwargs.pop("env", {})}
+               "PGOPTIONS": f"-c search_path={self.schema},{self.extension_schema}", **kwargs.pop("env", {})}
         return subprocess.run([*self._as_user(), str(self.bindir / program), *args], env=env, text=True,
                               capture_output=True, cwd="/", **kwargs)
 
@@ -386,7 +388,7 @@ class Cluster(Server):
         change = ["setpriv", f"--reuid={self.user.pw_uid}", f"--regid={self.user.pw_gid}", "--init-groups", *options]
         if self.root is None:
             return change
-        # /proc and /dev of a mount namespace of its own: nothing stays mounted.
+        # /proc and /dev of a separate mount namespace: nothing stays mounted.
         return ["unshare", "--mount", "--propagation", "private", "sh", "-ec",
                 'root=$1; shift; mount --rbind /dev "$root/dev"; mount -t proc proc "$root/proc"; exec chroot "$root" "$@"',
                 "in_root", str(self.root), *change]
@@ -428,7 +430,7 @@ class Cluster(Server):
         for name, value in settings.items():
             args += ["-c", f"{name}={_setting(value)}"]
         with open(self.log, "ab") as log:
-            # A session of its own: Ctrl-C reaches the lab alone, which then stops the server in order.
+            # A separate session: Ctrl-C reaches the lab alone, which then stops the server in order.
             self.process = subprocess.Popen([*self._as_user("--pdeathsig", "INT"), *args], stdin=subprocess.DEVNULL,
                                             stdout=log, stderr=log, env=_environment(), cwd="/", start_new_session=True)
         deadline = time.monotonic() + self.patience

@@ -27,17 +27,28 @@ class Way:
     each: bool = False
 
 
-_OURS = dict(setup="CREATE TABLE {t} (id int PRIMARY KEY, log appendable_text) WITH (fillfactor = 80, autovacuum_enabled = off)", fill="INSERT INTO {t} SELECT i, '' FROM generate_series(1, {n}) i")
+_OURS = dict(
+    setup="CREATE TABLE {t} (id int PRIMARY KEY, log appendable_text) WITH (fillfactor = 80, autovacuum_enabled = off)",
+    fill="INSERT INTO {t} SELECT i, '' FROM generate_series(1, {n}) i",
+)
 WAYS = {
     BATCH: Way(write="SELECT count(*) FROM appendable_append('{t}', %(ids)s::int[], %(lines)s::text[])", **_OURS),
     UPDATE: Way(write="UPDATE {t} SET log = log || line FROM unnest(%(ids)s::int[], %(lines)s::text[]) AS new(key, line) WHERE id = key", **_OURS),
     EACH: Way(write="UPDATE {t} SET log = log || %(line)s::text WHERE id = %(id)s", each=True, **_OURS),
-    CHUNKS: Way("CREATE TABLE {t} (id int, start bigint, log text, PRIMARY KEY (id, start)) WITH (autovacuum_enabled = off); ALTER TABLE {t} ALTER log SET STORAGE EXTERNAL", "",
-                "INSERT INTO {t} SELECT key, coalesce((SELECT start + octet_length(log) FROM {t} WHERE id = key ORDER BY start DESC LIMIT 1), 0), line"
-                " FROM unnest(%(ids)s::int[], %(lines)s::text[]) AS new(key, line)"),
-    LARGE: Way("CREATE TABLE {t} (id int PRIMARY KEY, log oid) WITH (autovacuum_enabled = off)", "INSERT INTO {t} SELECT i, lo_create(0) FROM generate_series(1, {n}) i",
-               "SELECT count(lo_put(log, at, convert_to(line, 'UTF8'))) FROM unnest(%(ids)s::int[], %(lines)s::text[], %(at)s::bigint[]) AS new(key, line, at) JOIN {t} ON id = key",
-               "SELECT sum(length(lo_get(log))) FROM {t}"),
+    CHUNKS: Way(
+        "CREATE TABLE {t} (id int, start bigint, log text, PRIMARY KEY (id, start)) WITH (autovacuum_enabled = off); ALTER TABLE {t} ALTER log SET STORAGE "
+        "EXTERNAL",
+        "",
+        "INSERT INTO {t} SELECT key, coalesce((SELECT start + octet_length(log) FROM {t} WHERE id = key ORDER BY start DESC LIMIT 1), 0), line"
+        " FROM unnest(%(ids)s::int[], %(lines)s::text[]) AS new(key, line)",
+    ),
+    LARGE: Way(
+        "CREATE TABLE {t} (id int PRIMARY KEY, log oid) WITH (autovacuum_enabled = off)",
+        "INSERT INTO {t} SELECT i, lo_create(0) FROM generate_series(1, {n}) i",
+        "SELECT count(lo_put(log, at, convert_to(line, 'UTF8'))) FROM unnest(%(ids)s::int[], %(lines)s::text[], %(at)s::bigint[]) AS new(key, line, at) JOIN "
+        "{t} ON id = key",
+        "SELECT sum(length(lo_get(log))) FROM {t}",
+    ),
 }
 
 
@@ -90,6 +101,14 @@ def measure(bench: Bench, conn: psycopg.Connection, lengths: tuple[int, int]) ->
         if collector.way is WAYS[LARGE]:
             conn.execute(f"SELECT count(lo_unlink(log)) FROM {collector.table}")
         conn.execute(f"DROP TABLE {collector.table}")
-    return [Table(f"A collector: {logs} logs, a line for each in one transaction, {count} of them", ["written by", "lines a second", "WAL bytes a byte", "speed, over chunk rows"],
-                  [[name, bench.estimate("lines_per_s", name, CASE), bench.estimate("wal_a_byte", name, CASE), bench.ratio("lines_per_s", name, CHUNKS, CASE)] for name in WAYS],
-                  note=f"One session in Python, arrays as parameters, lines of {lengths[0]} to {lengths[1]:,} bytes; synchronous_commit off.")]
+    return [
+        Table(
+            f"A collector: {logs} logs, a line for each in one transaction, {count} of them",
+            ["written by", "lines a second", "WAL bytes a byte", "speed, over chunk rows"],
+            [
+                [name, bench.estimate("lines_per_s", name, CASE), bench.estimate("wal_a_byte", name, CASE), bench.ratio("lines_per_s", name, CHUNKS, CASE)]
+                for name in WAYS
+            ],
+            note=f"One session in Python, arrays as parameters, lines of {lengths[0]} to {lengths[1]:,} bytes; synchronous_commit off.",
+        )
+    ]

@@ -1,27 +1,29 @@
 """Figures and pictures of the documents, drawn from the results that the repository keeps, so that none is written by hand.
 
-results/<major>/<benchmark>/ holds result.json (without raw rows) and raw.csv of the
-last full run on that version.  A page has blocks
+results/<major>/<benchmark>/ holds result.json (without raw rows) and the raw rows,
+compressed (raw.csv.xz), of the last full run on that version.  A page has blocks
 
     <!-- figures: temp -->                       headlines and all tables of a benchmark, every version
     <!-- figures: append, One byte -->           only the tables whose title begins so
-    <!-- figures: front -->                      the headlines of all benchmarks, newest version
+    <!-- figures: front -->                      the rows of FRONT, newest version
+    <!-- figures: answers -->                    the questions of docs/performance/ with their answers
     <!-- /figures -->
 
-whose lines between are replaced.  `pg-lean docs` writes, `--check` only compares.
+whose lines between are replaced.  The pages of docs/performance/, one per question,
+are written as a whole (questions.py).  `pg-lean docs` writes, `--check` only compares.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
+import lzma
 import re
-import shutil
 import textwrap
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, Iterator, Sequence
 from xml.sax.saxutils import escape
 
+from pg_lean import questions
 from pg_lean.measure import to_json
 from pg_lean.paths import BUILD, TOP
 from pg_lean.result import Headline, Note, Result, Table, format_cost, format_value, is_number
@@ -29,16 +31,24 @@ from pg_lean.result import Headline, Note, Result, Table, format_cost, format_va
 RESULTS = TOP / "results"
 BLOCK = re.compile(r"(<!-- figures: (?P<name>[\w-]+)(?:, (?P<title>[^>]*?))? -->\n).*?(<!-- /figures -->)", re.S)
 #: Benchmarks of the pictures: the page's, in the order of its story.
-PICTURES = {TOP / "docs" / "pg_lean": ("analytics", "temp", "append", "explain", "extend"), TOP / "parallel_temp" / "docs" / "parallel_temp": ("analytics", "temp", "extend", "flush"),
-            TOP / "appendable_bytea" / "docs" / "appendable_bytea": ("append",), TOP / "light_explain" / "docs" / "light_explain": ("explain", "profile")}
+PICTURES = {
+    TOP / "docs" / "pg_lean": ("analytics", "temp", "append", "explain", "extend"),
+    TOP / "parallel_temp" / "docs" / "parallel_temp": ("analytics", "temp", "extend", "flush"),
+    TOP / "appendable_bytea" / "docs" / "appendable_bytea": ("append",),
+    TOP / "light_explain" / "docs" / "light_explain": ("explain", "profile"),
+}
 COLORS = {"light": {"ink": "#16181d", "ink2": "#565c66", "stock": "#9aa1ab", "lean": "#1f6feb", "page": "#ffffff"},
           "dark": {"ink": "#e7e9ec", "ink2": "#a4abb6", "stock": "#7d8590", "lean": "#6ca8ff", "page": "#14161a"}}
 
 
 def pages() -> list[Path]:
     """Every document of the repository."""
-    return sorted(path for pattern in ("*.md", "docs/*.md", "*/README.md", "*/docs/*.md") for path in TOP.glob(pattern)
-                  if path.relative_to(TOP).parts[0] not in ("build", "results"))
+    return sorted(
+        path
+        for pattern in ("*.md", "docs/*.md", "docs/decisions/*.md", "docs/performance/*.md", "*/README.md", "*/src/README.md", "*/docs/*.md")
+        for path in TOP.glob(pattern)
+        if path.relative_to(TOP).parts[0] not in ("build", "results")
+    )
 
 
 def kept(name: str) -> Iterator[tuple[str, Result]]:
@@ -58,7 +68,7 @@ def keep(build: Path = BUILD) -> list[Path]:
         folder = RESULTS / major.group(1) / result.name
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "result.json").write_text(json.dumps({**result.as_dict(), "raw": []}, default=to_json, indent=1) + "\n")
-        shutil.copyfile(path.parent / "raw.csv", folder / "raw.csv")
+        (folder / "raw.csv.xz").write_bytes(lzma.compress((path.parent / "raw.csv").read_bytes(), preset=9))
         taken.append(folder)
     return taken
 
@@ -67,6 +77,9 @@ def drawn() -> dict[Path, str]:
     """Every page and picture as the kept results give it."""
     found = {page: BLOCK.sub(lambda block: block.group(1) + figures(block["name"], block["title"]) + block.group(4), page.read_text()) for page in pages()}
     found = {page: text for page, text in found.items() if BLOCK.search(text)}
+    performance = TOP / "docs" / "performance"
+    if performance.is_dir():
+        found |= questions.pages(performance, kept, caption_text)
     for path, names in PICTURES.items():
         most = 1 if path.name == "pg_lean" else 3
         headlines = [headline for name in names for _, result in list(kept(name))[:1] for headline in result.headlines[:most]]
@@ -97,6 +110,8 @@ def figures(name: str, title: str | None = None) -> str:
     """The lines of one block."""
     if name == "front":
         return front()
+    if name == "answers":
+        return "\n" + questions.answers(kept) + "\n\n"
     parts = []
     for _, result in kept(name):
         blocks = [block for block in result.blocks if isinstance(block, (Table, Note)) and (title is None or block.title.startswith(title))]
@@ -105,45 +120,100 @@ def figures(name: str, title: str | None = None) -> str:
     return "\n" + "\n\n".join(parts or [f"*Not measured yet: `make bench-{name}` measures it on your machine.*"]) + "\n\n"
 
 
+#: Rows of the front page: benchmark and number of its headline, one for each question that a visitor asks first.
+FRONT = (("analytics", 0), ("temp", 0), ("append", 0), ("runlog", 0), ("explain", 0), ("extend", 1), ("fill", 0))
+MARKS = "¹²³⁴⁵⁶⁷"
+
+#: The next best way on stock PostgreSQL, if a benchmark measures one: its name, the beginning of the table's title, the row's first cell and the column.
+NEXT_BEST = {
+    "analytics": ("`UNLOGGED`", "All 22 together, scale 0.3", "stock unlogged", "ratio", "of stock"),
+    "temp": ("`UNLOGGED`", "Milliseconds", "count", "time | stock unlogged", "ms"),
+    "append": ("chunk rows", "One byte appended to 100 MB", "chunk rows", "µs", "µs"),
+    "runlog": ("chunk rows", "Closed loop: ", "chunk rows", "ms a line", "ms"),
+}
+
+
+def next_best(name: str, result: Result) -> str:
+    """The time of the next best way on stock PostgreSQL with its name; empty if none was measured."""
+    way, title, first, column, unit = NEXT_BEST.get(name, ("", "", "", "", ""))
+    for block in result.blocks:
+        if isinstance(block, Table) and way and block.title.startswith(title) and column in block.columns:
+            for row in block.rows:
+                if row[0] == first:
+                    cell = row[list(block.columns).index(column)]
+                    return f"{format_cost(cell['median'] if isinstance(cell, dict) else float(getattr(cell, 'median', cell)), unit)} ({way})"
+    return ""
+
+
 def front() -> str:
-    """The headlines of every benchmark, from the newest server that it was measured on."""
-    names = sorted({path.parent.name for path in RESULTS.glob("*/*/result.json")},
-                   key=lambda name: ((PICTURES[TOP / "docs" / "pg_lean"] + (name,)).index(name), name))
-    found = [(name, next(kept(name))[1]) for name in names]
-    shown = [result for _, result in found if result.headlines]
-    alike = [list(group) for _, group in itertools.groupby(sorted(shown, key=circumstances, reverse=True), circumstances)]
-    return "\n" + headline_table(found) + "\n\n" + "\n".join(caption(*group) for group in alike) + "\n\n"
+    """One headline of each benchmark of FRONT, from the newest server that it was measured on; a mark leads from a row to its caption."""
+    found = [(name, result, result.headlines[number]) for name, number in FRONT for _, result in list(kept(name))[:1] if number < len(result.headlines)]
+    runs = sorted({circumstances(result) for _, result, _ in found}, reverse=True)
+    lines = ["| | stock | next best on stock | pg_lean | times as fast as stock | runs | measured by |", "|---|--:|--:|--:|--:|--:|---|"]
+    for name, result, headline in found:
+        mark = MARKS[runs.index(circumstances(result))] if len(runs) > 1 else ""
+        lines.append(headline_row(headline, f"{headline.ratio.n}{mark}", name, after_stock=[next_best(name, result)]))
+    captions = []
+    for mark, run in zip(MARKS, runs):
+        results = [result for _, result, _ in found if circumstances(result) == run]
+        captions.append(textwrap.fill((f"{mark} " if len(runs) > 1 else "") + caption_text(*results), 100, break_on_hyphens=False))
+    return "\n" + "\n".join(lines) + "\n\n" + "  \n".join(captions) + "\n\n"
 
 
 def circumstances(result: Result) -> tuple[Any, ...]:
     """What results have in common that one caption speaks of: server, machine, commit and effort."""
     machine = result.machine
-    return tuple(str(machine.get(name)) for name in ("server", "processor", "processors", "virtual_machine", "filesystem", "pg_lean")) + (result.quick, result.effort)
+    return tuple(str(machine.get(name)) for name in ("server", "processor", "processors", "virtual_machine", "filesystem", "pg_lean")) + (
+        result.quick,
+        result.effort,
+    )
+
+
+def headline_row(headline: Headline, *further: str, after_stock: Sequence[str] = ()) -> str:
+    """A row of a table: what, stock's cost, further cells, pg_lean's cost, times as fast with the interval of the repetitions, and the remaining cells."""
+    (_, stock), (_, lean) = headline.bars[0], headline.bars[-1]
+    ratio = f"**{headline.figure}**" + (f" ({headline.interval})" if headline.interval else "")
+    *runs, name = further
+    return (
+        "| "
+        + " | ".join([headline.what, format_cost(stock, headline.unit), *after_stock, format_cost(lean, headline.unit), ratio, *runs, f"`make bench-{name}`"])
+        + " |"
+    )
 
 
 def headline_table(results: list[tuple[str, Result]]) -> str:
-    lines = ["| | stock | pg_lean | | measured by |", "|---|--:|--:|--:|---|"]
-    for name, result in results:
-        for headline in result.headlines:
-            (_, stock), (_, lean) = headline.bars[0], headline.bars[-1]
-            ratio = f"**{headline.figure}**" + (f" ({headline.interval})" if headline.interval else "")
-            lines.append(f"| {headline.what} | {format_cost(stock, headline.unit)} | {format_cost(lean, headline.unit)} | {ratio} | `make bench-{name or result.name}` |")
+    lines = ["| | stock | pg_lean | | runs | measured by |", "|---|--:|--:|--:|--:|---|"]
+    lines += [headline_row(headline, str(headline.ratio.n), name or result.name) for name, result in results for headline in result.headlines]
     return "\n".join(lines)
 
 
 def caption(*results: Result) -> str:
+    """caption_text() in lines."""
+    return textwrap.fill(caption_text(*results), 100, break_on_hyphens=False)
+
+
+def caption_text(*results: Result) -> str:
     """Where and when results of the same circumstances were measured, and what kind of runs they were: of several, their days and the most that was stolen."""
     result, machine = results[0], results[0].machine
     server = " ".join(str(machine.get("server", "PostgreSQL")).split()[:2])
-    where = ", ".join(filter(None, [machine.get("processor"), f"{machine.get('processors', '?')} processors", "virtual machine" if machine.get("virtual_machine") else "",
-                                    machine.get("filesystem")]))
+    where = ", ".join(
+        filter(
+            None,
+            [
+                machine.get("processor"),
+                f"{machine.get('processors', '?')} processors",
+                "virtual machine" if machine.get("virtual_machine") else "",
+                machine.get("filesystem"),
+            ],
+        )
+    )
     times = sorted({str(each.machine.get("measured", "")) for each in results})
     when = times[0] if len(times) == 1 else " to ".join(dict.fromkeys((times[0].split()[0], times[-1].split()[0])))
     stolen = max(each.machine.get("stolen") or 0 for each in results)
-    return textwrap.fill(f"*{server}; {where}; {when}, pg_lean {machine.get('pg_lean', '')}"
-                         + ((f"; the host gave others {'up to ' if len(results) > 1 else ''}{stolen:.0%} of the processor time wanted") if stolen >= 0.005 else "")
-                         + ("; a quick run: few repetitions" if result.quick else f"; {result.effort:.0%} of a full run's repetitions" if result.effort < 1 else "")
-                         + ".*", 100, break_on_hyphens=False)
+    return (f"*{server}; {where}; {when}, pg_lean {machine.get('pg_lean', '')}"
+            + ((f"; the host gave others {'up to ' if len(results) > 1 else ''}{stolen:.0%} of the processor time wanted") if stolen >= 0.005 else "")
+            + ("; a quick run: few repetitions" if result.quick else f"; {result.effort:.0%} of a full run's repetitions" if result.effort < 1 else "")
+            + ".*")
 
 
 def markdown(block: Table | Note) -> str:

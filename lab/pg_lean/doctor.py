@@ -16,8 +16,9 @@ from psycopg.rows import dict_row
 from pg_lean import prices
 from pg_lean.bench import calibrate
 from pg_lean.cluster import LIBRARIES
+from pg_lean.names import extension_schema
 
-#: How bad, from nothing to the worst; the place in this list is the command's exit status but for the first two, which are 0.
+#: Severities in ascending order; the position is the command's exit status, except that of the first two, which are 0.
 LEVELS = ("ok", "note", "warning", "error")
 
 #: Major versions that the extensions are built for.
@@ -33,7 +34,7 @@ OLD_TRANSACTION, KEPT_WAL, DEAD_STORE, MANY_UPDATES, NEARLY_ALL = 3600, 1 << 30,
 #: Nanoseconds that reading a clock around a node may take.
 SLOW_CLOCK = 120
 
-#: What a look at one thing may take.
+#: Time limit of one check.
 TIMEOUT = "15s"
 
 
@@ -70,7 +71,7 @@ def status(findings: list[Finding]) -> int:
 def examine(conn: psycopg.Connection) -> list[Finding]:
     """Run every check; one that cannot look says why and hides no other."""
     conn.row_factory = dict_row
-    conn.execute("SELECT set_config('statement_timeout', %s, false), set_config('lock_timeout', '1s', false)", (TIMEOUT,))
+    conn.execute(f"SET statement_timeout = '{TIMEOUT}'; SET lock_timeout = '1s'")
     found = []
     for title, function in CHECKS.items():
         mine = []
@@ -96,12 +97,14 @@ def rows(conn: psycopg.Connection, query: str, *parameters: Any) -> list[dict[st
 
 def installed(conn: psycopg.Connection) -> dict[str, str]:
     """Versions of the project's extensions in this database."""
-    return {row["extname"]: row["extversion"] for row in rows(conn, "SELECT extname, extversion FROM pg_extension WHERE extname = ANY(%s)", list(LIBRARIES))}
+    return {
+        row["extname"]: row["extversion"] for row in rows(conn, "SELECT extname, extversion FROM pg_extension WHERE extname = ANY(%s::name[])", list(LIBRARIES))
+    }
 
 
 def setting(conn: psycopg.Connection, name: str) -> dict[str, Any]:
     """A setting's value, source and unit; empty if there is none of that name."""
-    found = rows(conn, "SELECT setting, source, unit, boot_val FROM pg_settings WHERE name = %s", name)
+    found = rows(conn, "SELECT setting, source, unit, boot_val FROM pg_settings WHERE name = %s::text", name)
     return found[0] if found else {}
 
 
@@ -128,7 +131,7 @@ def server_version(conn: psycopg.Connection) -> Iterator[Finding]:
 @check("extensions")
 def extension_versions(conn: psycopg.Connection) -> Iterator[Finding]:
     have = installed(conn)
-    for row in rows(conn, "SELECT name, default_version FROM pg_available_extensions WHERE name = ANY(%s) ORDER BY name", list(LIBRARIES)):
+    for row in rows(conn, "SELECT name, default_version FROM pg_available_extensions WHERE name = ANY(%s::name[]) ORDER BY name", list(LIBRARIES)):
         name = row["name"]
         if name not in have:
             yield Finding("note", f"{name} is installed on the server but not in this database", f"CREATE EXTENSION {name};")
@@ -137,7 +140,7 @@ def extension_versions(conn: psycopg.Connection) -> Iterator[Finding]:
         else:
             yield Finding("ok", f"{name} {have[name]}")
     for name in sorted(have):
-        if not rows(conn, "SELECT 1 FROM pg_available_extensions WHERE name = %s", name):
+        if not rows(conn, "SELECT 1 FROM pg_available_extensions WHERE name = %s::name", name):
             yield Finding("error", f"{name} is in this database, but its files are not on the server", "make install, for the server of this PG_CONFIG")
 
 
@@ -149,8 +152,10 @@ def libraries(conn: psycopg.Connection) -> Iterator[Finding]:
             yield Finding("note", "light_explain is not preloaded: no progress of other sessions, and no profile",
                           "ALTER SYSTEM SET shared_preload_libraries = light_explain, ...; and restart")
         elif names[0] != "light_explain":
-            yield Finding("note", f"light_explain is loaded after {names[0]}: statements of microseconds cost a little more", "Put it first in shared_preload_libraries.")
-        for row in rows(conn, "SELECT enabled, problem FROM light_explain_status()"):
+            yield Finding(
+                "note", f"light_explain is loaded after {names[0]}: statements of microseconds cost a little more", "Put it first in shared_preload_libraries."
+            )
+        for row in rows(conn, f"SELECT enabled, problem FROM {extension_schema(conn, 'light_explain')}.light_explain_status()"):
             if not row["enabled"]:
                 yield Finding("error" if row["problem"] else "note", f"light_explain is off: {row['problem'] or 'light_explain.enabled is off'}",
                               "make install, and restart the server" if row["problem"] else "")
@@ -160,9 +165,14 @@ def libraries(conn: psycopg.Connection) -> Iterator[Finding]:
         yield Finding("warning", "plprofiler comes after a library of pg_lean: it swallows the shared memory that those before it asked for",
                       "Put plprofiler in front of them in shared_preload_libraries, and restart.")
     if "ram_tablespace" in have and "ram_tablespace" not in names:
-        yield Finding("warning", "ram_tablespace is not preloaded: its directories are not made anew when the machine has started",
+        yield Finding("warning", "ram_tablespace is not preloaded: its directories are not created again after a reboot",
                       "Add ram_tablespace to shared_preload_libraries, and restart.")
-    for name, usual in (("parallel_temp.force", "off"), ("light_explain.instrument_all", "off"), ("parallel_temp.flush_method", "coalesced"), ("parallel_temp.pool_read", "map")):
+    for name, usual in (
+        ("parallel_temp.debug_force", "off"),
+        ("light_explain.instrument_all", "off"),
+        ("parallel_temp.debug_flush_method", "coalesced"),
+        ("parallel_temp.debug_pool_read", "map"),
+    ):
         now = setting(conn, name).get("setting")
         if now is not None and now != usual:
             yield Finding("warning", f"{name} = {now}, which is for tests and measurements", f"ALTER SYSTEM RESET {name}; SELECT pg_reload_conf();")
@@ -173,11 +183,20 @@ def library_files(conn: psycopg.Connection) -> Iterator[Finding]:
     mine = [name for name in preloaded(conn) if name in LIBRARIES]
     if not mine:
         return
-    newer = rows(conn, """SELECT name, (pg_stat_file((SELECT setting FROM pg_config WHERE name = 'PKGLIBDIR') || '/' || name || '.so', true)).modification > pg_postmaster_start_time() AS newer
-                          FROM unnest(%s::text[]) AS name ORDER BY name""", mine)
+    newer = rows(
+        conn,
+        """SELECT name, (pg_stat_file((SELECT setting FROM pg_config WHERE name = 'PKGLIBDIR') || '/' || name || '.so',
+            true)).modification > pg_postmaster_start_time() AS newer
+                          FROM unnest(%s::text[]) AS name ORDER BY name""",
+        mine,
+    )
     for row in newer:
         if row["newer"]:
-            yield Finding("warning", f"the file of {row['name']} is newer than the running server, which still has the one before", "Restart the server: sessions go on with the old code until then.")
+            yield Finding(
+                "warning",
+                f"the file of {row['name']} is newer than the running server, which still has the one before",
+                "Restart the server: sessions use the old code until then.",
+            )
     if not any(row["newer"] for row in newer):
         yield Finding("ok", f"{', '.join(mine)}: the files are older than the server's start")
 
@@ -205,7 +224,9 @@ def temporary_tables(conn: psycopg.Connection) -> Iterator[Finding]:
     found = rows(conn, """SELECT n.nspname, count(*) AS relations, coalesce(sum(pg_relation_size(c.oid)), 0) AS bytes
                           FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                           WHERE c.relpersistence = 't' AND c.relkind IN ('r', 'i', 't', 'm') GROUP BY 1 ORDER BY 3 DESC""")
-    buffers = int(rows(conn, "SELECT setting::bigint * current_setting('block_size')::bigint AS bytes FROM pg_settings WHERE name = 'temp_buffers'")[0]["bytes"])
+    buffers = int(
+        rows(conn, "SELECT setting::bigint * current_setting('block_size')::bigint AS bytes FROM pg_settings WHERE name = 'temp_buffers'")[0]["bytes"]
+    )
     if not found:
         yield Finding("ok", "no session has a temporary table now")
     elif (largest := int(found[0]["bytes"])) > buffers:
@@ -217,9 +238,10 @@ def temporary_tables(conn: psycopg.Connection) -> Iterator[Finding]:
 
 @check("RAM tablespaces")
 def ram_tablespaces(conn: psycopg.Connection) -> Iterator[Finding]:
-    if "ram_tablespace" not in installed(conn):
+    schema = extension_schema(conn, "ram_tablespace")
+    if schema is None:
         return
-    found = rows(conn, "SELECT name, problem, remedy FROM ram_tablespace_check()")
+    found = rows(conn, f"SELECT name, problem, remedy FROM {schema}.ram_tablespace_check()")
     for row in found:
         yield Finding("error", f"tablespace {row['name']}: {row['problem']}", row["remedy"] or "")
     if not found:
@@ -228,73 +250,139 @@ def ram_tablespaces(conn: psycopg.Connection) -> Iterator[Finding]:
 
 @check("instrumentation")
 def instrumentation(conn: psycopg.Connection) -> Iterator[Finding]:
-    if "light_explain" not in installed(conn):
+    schema = extension_schema(conn, "light_explain")
+    if schema is None:
         return
-    state = rows(conn, "SELECT * FROM light_explain_status()")[0]
+    state = rows(conn, f"SELECT * FROM {schema}.light_explain_status()")[0]
     for column, why, do in (("progress_refused_full", "no slot was free", "Raise light_explain.progress_statements, and restart."),
                             ("progress_refused_role", "their role had its share of the slots", "Raise light_explain.progress_statements, and restart."),
                             ("progress_refused_nodes", "their plans have too many nodes", "Raise light_explain.progress_nodes, and restart.")):
         if state[column]:
             yield Finding("note", f"{state[column]:,} statements were not visible while they ran: {why}", do)
+    # counters start with the server: they are warnings only as long as their cause is there
     if state["profile_dropped_plans"] or state["profile_dropped_nodes"]:
-        yield Finding("warning", f"the profile dropped {state['profile_dropped_plans']:,} plans and {state['profile_dropped_nodes']:,} nodes for want of room",
+        full = state["profile_nodes"] >= NEARLY_ALL * state["profile_max_nodes"]
+        yield Finding("warning" if full else "note",
+                      f"the profile dropped {state['profile_dropped_plans']:,} plans and {state['profile_dropped_nodes']:,} nodes since the server started, "
+                      f"because it had no space; it is {state['profile_nodes'] / max(state['profile_max_nodes'], 1):.0%} full now",
                       "Raise light_explain.profile_max, and restart.")
-    if state["profile_without_queryid"]:
-        yield Finding("warning", f"{state['profile_without_queryid']:,} statements are not in the profile, since they have no identifier",
+    profiling = setting(conn, "light_explain.profile").get("setting") == "on"
+    identified = rows(conn, "SELECT query_id IS NOT NULL AS known FROM pg_stat_activity WHERE pid = pg_backend_pid()")[0]["known"]
+    if profiling and not identified:
+        yield Finding("warning", "statements have no query identifier, and are not in the profile",
                       "ALTER SYSTEM SET compute_query_id = on; SELECT pg_reload_conf();")
+    elif state["profile_without_queryid"]:
+        yield Finding("note", f"{state['profile_without_queryid']:,} statements since the server started had no query identifier, and are not in the profile",
+                      "If that number grows, look for roles, databases and sessions that set compute_query_id = off.")
     if state["progress_slots"] and state["progress_used"] >= NEARLY_ALL * state["progress_slots"]:
-        yield Finding("note", f"{state['progress_used']} of {state['progress_slots']} slots for progress are taken: statements may soon not be visible", "Raise light_explain.progress_statements, and restart.")
-    costs = {row["timing"]: row["ns"] for row in rows(conn, "SELECT timing, in_node_ns + in_caller_ns AS ns FROM light_explain_clock_costs()")}
-    if state["clock"] == "system" or costs["exact"] > SLOW_CLOCK:
-        yield Finding("note", f"reading the clock around a node takes {costs['exact']:.0f} ns here (clock: {state['clock']}): the processor's counter is not used",
-                      "On Linux see /sys/devices/system/clocksource/clocksource0/current_clocksource: tsc is best. light_explain.timing = auto reads it seldom.")
-    if costs["core"] > SLOW_CLOCK and rows(conn, "SHOW track_io_timing")[0]["track_io_timing"] == "on":
-        yield Finding("note", f"track_io_timing is on, and the server's timer takes {costs['core']:.0f} ns each time", "pg_test_timing tells more; ALTER SYSTEM RESET track_io_timing; SELECT pg_reload_conf();")
-    if setting(conn, "light_explain.timing").get("setting") in ("ordered", "core"):
-        yield Finding("note", f"light_explain.timing = {setting(conn, 'light_explain.timing')['setting']}: every call of a node waits for a clock", "ALTER SYSTEM RESET light_explain.timing;")
+        yield Finding(
+            "note",
+            f"{state['progress_used']} of {state['progress_slots']} slots for progress are taken: statements may soon not be visible",
+            "Raise light_explain.progress_statements, and restart.",
+        )
+    costs = {row["timing"]: row["ns"] for row in rows(conn, f"SELECT timing, in_node_ns + in_caller_ns AS ns FROM {schema}.light_explain_clock_costs()")}
+    if state["clock"] == "system" or costs["auto"] > SLOW_CLOCK:
+        yield Finding(
+            "note",
+            f"reading the clock around a node takes {costs['auto']:.0f} ns here (clock: {state['clock']}): the processor's counter is not used",
+            "On Linux see /sys/devices/system/clocksource/clocksource0/current_clocksource: tsc is best.",
+        )
+    if costs["system"] > SLOW_CLOCK and rows(conn, "SHOW track_io_timing")[0]["track_io_timing"] == "on":
+        yield Finding(
+            "note",
+            f"track_io_timing is on, and the server's timer takes {costs['system']:.0f} ns each time",
+            "pg_test_timing tells more; ALTER SYSTEM RESET track_io_timing; SELECT pg_reload_conf();",
+        )
+    if setting(conn, "light_explain.timing").get("setting") in ("system", "reference"):
+        yield Finding(
+            "note",
+            f"light_explain.timing = {setting(conn, 'light_explain.timing')['setting']}: reading the clock takes longer than with auto",
+            "ALTER SYSTEM RESET light_explain.timing;",
+        )
     if state["progress_slots"]:
         memory = ""
         if rows(conn, "SELECT has_table_privilege('pg_shmem_allocations', 'SELECT') AS may")[0]["may"]:
             taken = rows(conn, "SELECT coalesce(sum(allocated_size), 0) AS bytes FROM pg_shmem_allocations WHERE name LIKE 'light_explain%%'")[0]["bytes"]
             memory = f", {int(taken) / (1 << 20):,.1f} MB of shared memory"
-        yield Finding("ok", f"progress: {state['progress_used']} of {state['progress_slots']} slots; profile: {state['profile_nodes']:,} of {state['profile_max_nodes']:,} nodes in {state['profile_plans']:,} plans{memory}; "
-                      f"clock: {state['clock']}, {costs['exact']:.0f} ns around a node, the server's {costs['core']:.0f} ns")
+        yield Finding(
+            "ok",
+            f"progress: {state['progress_used']} of {state['progress_slots']} slots; profile: {state['profile_nodes']:,} of {state['profile_max_nodes']:,} "
+            f"nodes in {state['profile_plans']:,} plans{memory}; "
+            f"clock: {state['clock']}, {costs['auto']:.0f} ns around a node, the server's {costs['system']:.0f} ns",
+        )
 
 
 @check("chunk stores")
 def chunk_stores(conn: psycopg.Connection) -> Iterator[Finding]:
-    if "appendable_bytea" not in installed(conn):
+    schema = extension_schema(conn, "appendable_bytea")
+    if schema is None:
         return
-    stores = rows(conn, """SELECT s.relname, s.n_live_tup, s.n_dead_tup, pg_total_relation_size(s.relid) AS bytes
-                           FROM pg_stat_all_tables s JOIN pg_class c ON c.oid = s.relid WHERE s.schemaname = 'appendable_store' AND s.relname <> 'stores' AND c.relkind = 'r'
-                           ORDER BY bytes DESC""")
+    stores = rows(
+        conn,
+        """SELECT s.relname, s.n_live_tup, s.n_dead_tup, pg_total_relation_size(s.relid) AS bytes
+                           FROM pg_stat_all_tables s JOIN pg_class c ON c.oid = s.relid WHERE s.schemaname = 'appendable_store'
+                               AND s.relname <> 'stores' AND c.relkind = 'r'
+                           ORDER BY bytes DESC""",
+    )
     for row in stores:
         dead = row["n_dead_tup"] / max(row["n_dead_tup"] + row["n_live_tup"], 1)
         if dead > 0.5 and row["bytes"] > DEAD_STORE:
-            yield Finding("warning", f"store {row['relname']}: {dead:.0%} of {row['bytes'] >> 20:,} MB are dead chunks", f"VACUUM appendable_store.{row['relname']}; and see what holds old rows (below)")
+            yield Finding(
+                "warning",
+                f"store {row['relname']}: {dead:.0%} of {row['bytes'] >> 20:,} MB are dead chunks",
+                f"VACUUM appendable_store.{row['relname']}; and see what holds old rows (below)",
+            )
     if stores:
-        yield Finding("ok", f"{len(stores)} stores, {sum(row['bytes'] for row in stores) >> 20:,} MB; whether each value is whole is seen by SELECT * FROM appendable_bytea_check();")
+        yield Finding(
+            "ok",
+            f"{len(stores)} stores, {sum(row['bytes'] for row in stores) >> 20:,} MB; whether each value is whole is seen by SELECT * FROM "
+            f"{schema}.appendable_bytea_check();",
+        )
     for row in rows(conn, """SELECT c.oid::regclass::text AS name, s.n_tup_upd, s.n_tup_hot_upd
                              FROM pg_class c JOIN pg_am a ON a.oid = c.relam JOIN pg_stat_all_tables s ON s.relid = c.oid
-                             WHERE a.amname = 'appendable_heap' AND s.n_tup_upd >= %s AND s.n_tup_hot_upd < 0.8 * s.n_tup_upd""", MANY_UPDATES):
-        yield Finding("note", f"only {row['n_tup_hot_upd'] / row['n_tup_upd']:.0%} of the {row['n_tup_upd']:,} updates of {row['name']} found room in their row's page",
-                      f"ALTER TABLE {row['name']} SET (fillfactor = 50); and no index on columns that appends change")
+                             WHERE a.amname = 'appendable_heap' AND s.n_tup_upd >= %s::bigint AND s.n_tup_hot_upd < 0.8 * s.n_tup_upd""", MANY_UPDATES):
+        yield Finding(
+            "note",
+            f"only {row['n_tup_hot_upd'] / row['n_tup_upd']:.0%} of the {row['n_tup_upd']:,} updates of {row['name']} found room in their row's page",
+            f"ALTER TABLE {row['name']} SET (fillfactor = 50); and no index on columns that appends change",
+        )
 
 
 @check("what holds old rows")
 def old_rows(conn: psycopg.Connection) -> Iterator[Finding]:
     if rows(conn, "SHOW autovacuum")[0]["autovacuum"] == "off":
         yield Finding("warning", "autovacuum is off: dead rows and chunks are never freed", "ALTER SYSTEM SET autovacuum = on; SELECT pg_reload_conf();")
-    for row in rows(conn, """SELECT pid, extract(epoch FROM clock_timestamp() - xact_start)::bigint AS seconds, state FROM pg_stat_activity
-                             WHERE backend_xmin IS NOT NULL AND xact_start < clock_timestamp() - make_interval(secs => %s) AND backend_type <> 'walsender' ORDER BY xact_start LIMIT 5""", OLD_TRANSACTION):
-        yield Finding("warning", f"process {row['pid']} ({row['state']}) has had a transaction open for {row['seconds'] // 60:,} minutes", f"SELECT pg_terminate_backend({row['pid']});")
-    for row in rows(conn, "SELECT gid, extract(epoch FROM clock_timestamp() - prepared)::bigint AS seconds FROM pg_prepared_xacts WHERE prepared < clock_timestamp() - make_interval(secs => %s) LIMIT 5", OLD_TRANSACTION):
+    for row in rows(
+        conn,
+        """SELECT pid, extract(epoch FROM clock_timestamp() - xact_start)::bigint AS seconds, state FROM pg_stat_activity
+                             WHERE backend_xmin IS NOT NULL AND xact_start < clock_timestamp() - make_interval(secs => %s::float8)
+                                 AND backend_type <> 'walsender' ORDER BY xact_start LIMIT 5""",
+        OLD_TRANSACTION,
+    ):
+        yield Finding(
+            "warning",
+            f"process {row['pid']} ({row['state']}) has had a transaction open for {row['seconds'] // 60:,} minutes",
+            f"SELECT pg_terminate_backend({row['pid']});",
+        )
+    for row in rows(
+        conn,
+        "SELECT gid, extract(epoch FROM clock_timestamp() - prepared)::bigint AS seconds FROM pg_prepared_xacts WHERE prepared < clock_timestamp() - "
+        "make_interval(secs => %s::float8) LIMIT 5",
+        OLD_TRANSACTION,
+    ):
         yield Finding("warning", f"transaction {row['gid']!r} has been prepared for {row['seconds'] // 60:,} minutes", "COMMIT PREPARED or ROLLBACK PREPARED")
-    for row in rows(conn, """SELECT slot_name, pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END, restart_lsn)::bigint AS bytes
-                             FROM pg_replication_slots WHERE NOT active AND restart_lsn IS NOT NULL"""):
+    for row in rows(
+        conn,
+        """SELECT slot_name, pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END,
+            restart_lsn)::bigint AS bytes
+                             FROM pg_replication_slots WHERE NOT active AND restart_lsn IS NOT NULL""",
+    ):
         if row["bytes"] >= KEPT_WAL:
-            yield Finding("warning", f"replication slot {row['slot_name']} is not in use and keeps {row['bytes'] >> 20:,} MB of WAL, and old rows of the catalogs",
-                          f"SELECT pg_drop_replication_slot('{row['slot_name']}');")
+            yield Finding(
+                "warning",
+                f"replication slot {row['slot_name']} is not in use and keeps {row['bytes'] >> 20:,} MB of WAL, and old rows of the catalogs",
+                f"SELECT pg_drop_replication_slot('{row['slot_name']}');",
+            )
 
 
 @check("who waits for whom")
@@ -304,13 +392,19 @@ def waiting(conn: psycopg.Connection) -> Iterator[Finding]:
                                    FROM pg_locks WHERE NOT granted GROUP BY pid) w
                              JOIN pg_stat_activity b ON b.pid = ANY(w.blockers) ORDER BY w.seconds DESC NULLS LAST, w.pid, b.pid LIMIT 10"""):
         seconds = row["seconds"] or 0
-        yield Finding("warning" if seconds >= LONG_WAIT else "note", f"process {row['pid']} has waited {seconds:,} s for a lock of process {row['blocker']} ({row['state'] or 'its state is not visible to you'})",
-                      f"pg-lean top shows both; SELECT pg_cancel_backend({row['blocker']}); ends a statement, pg_terminate_backend({row['blocker']}) an open transaction")
+        yield Finding(
+            "warning" if seconds >= LONG_WAIT else "note",
+            f"process {row['pid']} has waited {seconds:,} s for a lock of process {row['blocker']} ({row['state'] or 'its state is not visible to you'})",
+            f"pg-lean top shows both; SELECT pg_cancel_backend({row['blocker']}); ends a statement, pg_terminate_backend({row['blocker']}) an open transaction",
+        )
 
 
 @check("left by the lab")
 def leftovers(conn: psycopg.Connection) -> Iterator[Finding]:
     busy = rows(conn, "SELECT 1 FROM pg_stat_activity WHERE application_name = 'pg-lean' AND pid <> pg_backend_pid()")
     for row in rows(conn, r"SELECT nspname FROM pg_namespace WHERE nspname ~ '^lean_lab_[0-9a-f]{8}$'"):
-        yield Finding("ok" if busy else "note", f"schema {row['nspname']} is the lab's" + (", which seems to run now" if busy else ", and the lab is not running"),
-                      "" if busy else f"DROP SCHEMA {row['nspname']} CASCADE;")
+        yield Finding(
+            "ok" if busy else "note",
+            f"schema {row['nspname']} is the lab's" + (", which seems to run now" if busy else ", and the lab is not running"),
+            "" if busy else f"DROP SCHEMA {row['nspname']} CASCADE;",
+        )

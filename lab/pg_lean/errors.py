@@ -10,4 +10,4 @@ class LabError(Exception):
 
 
 class Unavailable(LabError):
-    """A part or benchmark that cannot run here (extension or right missing); the others go on."""
+    """A part or benchmark that cannot run here (an extension or privilege is missing); the others continue."""

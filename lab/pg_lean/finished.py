@@ -34,7 +34,10 @@ class Finished:
         self.ways = [GROWN, COMPACTED, WHOLE, LZ4, PGLZ, EXTERNAL]
         for way in self.ways[:]:
             table = self.table(way)
-            conn.execute(f"CREATE TABLE {table} (id int PRIMARY KEY, log {'appendable_text' if way in OURS else 'text'}) WITH (fillfactor = 80, autovacuum_enabled = off)")
+            conn.execute(
+                f"CREATE TABLE {table} (id int PRIMARY KEY, log {'appendable_text' if way in OURS else 'text'}) WITH (fillfactor = 80, autovacuum_enabled = "
+                "off)"
+            )
             try:
                 if way in (LZ4, PGLZ):
                     conn.execute(f"ALTER TABLE {table} ALTER log SET COMPRESSION {way.split()[1]}")
@@ -45,7 +48,7 @@ class Finished:
             if way not in (GROWN, COMPACTED):
                 with conn.cursor() as cursor:
                     cursor.executemany(f"INSERT INTO {table} VALUES (%s, %s)", [(number, "".join(log)) for number, log in enumerate(self.logs, 1)])
-        #: What the others are compared with: the server's own compression of whole values.
+        #: The variant with which the others are compared: the server's compression of whole values.
         self.stock = LZ4 if LZ4 in self.ways else PGLZ
 
     @staticmethod
@@ -71,10 +74,15 @@ class Finished:
         seconds = (self.conn.execute("SELECT clock_timestamp()").fetchone()[0] - start).total_seconds()
         if rows != self.count or skipped:
             raise LabError(f"{rows} of {self.count} finished logs were compacted")
-        return {"mb_per_s": self.live / seconds / (1 << 20), "wal_a_byte": (wal_position(self.conn) - wal) / self.live, "chunks_before": before, "chunks_after": after}
+        return {
+            "mb_per_s": self.live / seconds / (1 << 20),
+            "wal_a_byte": (wal_position(self.conn) - wal) / self.live,
+            "chunks_before": before,
+            "chunks_after": after,
+        }
 
     def vacuum(self) -> None:
-        """No dead rows are left, and files are as long as what is in them."""
+        """No dead rows are left, and files have the length of their contents."""
         for way in self.ways:
             self.conn.execute(f"VACUUM (FULL, ANALYZE) {self.table(way)}")
             if way in OURS:
@@ -84,7 +92,9 @@ class Finished:
         return self.conn.execute(f"SELECT store FROM appendable_bytea_stats('{self.table(way)}')").fetchone()[0]
 
     def disk(self, way: str) -> int:
-        return self.conn.execute(f"SELECT {'appendable_bytea' if way in OURS else 'pg'}_total{'' if way in OURS else '_relation'}_size('{self.table(way)}')").fetchone()[0]
+        return self.conn.execute(
+            f"SELECT {'appendable_bytea' if way in OURS else 'pg'}_total{'' if way in OURS else '_relation'}_size('{self.table(way)}')"
+        ).fetchone()[0]
 
     def read(self, way: str) -> Callable[[], dict[str, float]]:
         query = f"SELECT sum(octet_length(convert_to(log, 'UTF8'))) FROM {self.table(way)}"
@@ -128,15 +138,31 @@ def measure(bench: Bench, conn: psycopg.Connection) -> tuple[list[Any], list[Che
 
     size = {way: bench.estimate("disk", way, f"{CASE}, size").median for way in finished.ways}
     tables = [
-        Table(f"Finished logs: {count}, {lines} lines each", ["kept as", "disk / live", f"disk, over {stock}", "read whole, ms", "slices, ms"],
-              [[way, size[way] / finished.live, size[way] / size[stock], bench.estimate("ms", way, reading), bench.estimate("ms", way, slicing)] for way in finished.ways],
-              note=f"Table, index, TOAST and chunks after VACUUM FULL. Grown: appendable_text, line by line; compacted: the same after appendable_compact(); whole: appendable_text stored "
-                   f"whole; text: stored whole. {SLICES:,} slices of {SLICE:,} bytes at any place. Time is the server's (EXPLAIN ANALYZE)."),
-        Table("Compaction of finished logs", ["MB/s", "WAL bytes a byte", "chunks before", "chunks after"],
-              [[bench.estimate(metric, "compaction", CASE) for metric in ("mb_per_s", "wal_a_byte", "chunks_before", "chunks_after")]],
-              note="CALL appendable_compact(), a transaction for each log; MB of lines as they were written."),
-        Table("Compacted logs over those as they were grown, time", ["", "over grown", "over whole", f"over {stock}"],
-              [[what, *(bench.ratio("ms", COMPACTED, other, case) for other in (GROWN, WHOLE, stock))] for what, case in (("read whole", reading), ("slices", slicing))]),
+        Table(
+            f"Finished logs: {count}, {lines} lines each",
+            ["kept as", "disk / live", f"disk, over {stock}", "read whole, ms", "slices, ms"],
+            [
+                [way, size[way] / finished.live, size[way] / size[stock], bench.estimate("ms", way, reading), bench.estimate("ms", way, slicing)]
+                for way in finished.ways
+            ],
+            note="Table, index, TOAST and chunks after VACUUM FULL. Grown: appendable_text, line by line; compacted: the same after appendable_compact(); "
+                 "whole: appendable_text stored "
+            f"whole; text: stored whole. {SLICES:,} slices of {SLICE:,} bytes at any place. Time is the server's (EXPLAIN ANALYZE).",
+        ),
+        Table(
+            "Compaction of finished logs",
+            ["MB/s", "WAL bytes a byte", "chunks before", "chunks after"],
+            [[bench.estimate(metric, "compaction", CASE) for metric in ("mb_per_s", "wal_a_byte", "chunks_before", "chunks_after")]],
+            note="CALL appendable_compact(), a transaction for each log; MB of lines as they were written.",
+        ),
+        Table(
+            "Compacted logs over those as they were grown, time",
+            ["", "over grown", "over whole", f"over {stock}"],
+            [
+                [what, *(bench.ratio("ms", COMPACTED, other, case) for other in (GROWN, WHOLE, stock))]
+                for what, case in (("read whole", reading), ("slices", slicing))
+            ],
+        ),
     ]
     checks = [Check(f"disk of compacted logs over {stock}", size[COMPACTED] / size[stock], "<=", 1.15),
               Check.of("speed of reading compacted logs over those as they were grown", bench.ratio("ms", GROWN, COMPACTED, reading), ">=", 0.9),

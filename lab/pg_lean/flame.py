@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 from dataclasses import dataclass, field
 from typing import Any, Iterable, Iterator, Mapping
 
@@ -26,6 +27,8 @@ class Frame:
     own: float = 0.0
     children: list["Frame"] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    #: Is it a statement, and not a node of a plan?
+    statement: bool = False
 
     @property
     def total(self) -> float:
@@ -75,58 +78,37 @@ def _notes(row: Mapping[str, Any]) -> list[str]:
     return notes
 
 
-def of_profile(rows: Iterable[Mapping[str, Any]]) -> Frame:
-    """The profile as one tree: databases, their statements, each with its plans; widest first."""
-    statements: dict[tuple, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        statements.setdefault((row["datname"], row["queryid"], row["caller_queryid"], row["rolname"], row["planid"]), []).append(row)
-    databases: dict[str, Frame] = {}
-    for (database, queryid, caller, role, _), nodes in statements.items():
-        text = " ".join((nodes[0].get("query") or "").split()) or f"statement {queryid}"
-        notes = [f"role {role}, queryid {queryid}, {int(nodes[0]['executions']):,} executions"]
-        if caller:
-            notes.append(f"run in a function by statement {caller}")
-        stopped = [f"{int(nodes[0][what]):,} {what}" for what in ("cancelled", "failed") if nodes[0].get(what)]
-        if stopped:
-            notes.append(", ".join(stopped))
-        database = database or "dropped database"
-        databases.setdefault(database, Frame(database)).children.append(Frame(text, children=of_nodes(nodes), notes=notes))
-    root = Frame("all statements", children=list(databases.values()))
-    _sort(root, 2)
-    return root
-
-
-def _sort(frame: Frame, levels: int) -> None:
-    """Widest first in the lower levels; plan nodes keep the plan's order."""
-    if levels > 0:
-        frame.children.sort(key=lambda child: child.total, reverse=True)
-        for child in frame.children:
-            _sort(child, levels - 1)
-
-
 def of_explain(text: str) -> Frame:
     """The tree of EXPLAIN (ANALYZE, FORMAT JSON), of any server.
 
-    Own time is "Self Time" where EXPLAIN (LIGHT) wrote it.  Else it is reckoned: a
+    Own time is "Self Time" where EXPLAIN (LIGHT) wrote it.  Otherwise it is computed: a
     node's actual total time is a mean over its loops and contains the nodes below
-    it; a CTE runs within the nodes that read it, so these give its time away in
-    proportion to theirs.
+    it; a CTE runs within the nodes that read it, so it takes its time from them in
+    proportion to their own times.
     """
+    wrong = LabError("this is no plan of EXPLAIN (ANALYZE, FORMAT JSON)", "Write it with psql -XAtc \"EXPLAIN (ANALYZE, FORMAT JSON) ...\".")
     try:
-        plans = json.loads(text)
+        plans = json.loads(text, parse_constant=_no_number)
         plan = (plans[0] if isinstance(plans, list) else plans)["Plan"]
-    except (ValueError, LookupError, TypeError):
-        raise LabError("this is no plan of EXPLAIN (ANALYZE, FORMAT JSON)", "Write it with psql -XAtc \"EXPLAIN (ANALYZE, FORMAT JSON) ...\".") from None
-    if "Actual Total Time" not in plan:
-        raise LabError("the plan has no times", "Take EXPLAIN (ANALYZE, FORMAT JSON), with TIMING on.")
-    readers: dict[str, float] = {}
-    made: dict[str, float] = {}
-    for node in _walk(plan):
-        if node.get("CTE Name") and node["Node Type"] == "CTE Scan":
-            readers[node["CTE Name"]] = readers.get(node["CTE Name"], 0.0) + _inclusive(node)
-        if str(node.get("Subplan Name", "")).startswith("CTE "):
-            made[node["Subplan Name"][4:]] = _inclusive(node)
-    return _explained(plan, readers, made)
+        if "Actual Total Time" not in plan:
+            raise LabError("the plan has no times", "Take EXPLAIN (ANALYZE, FORMAT JSON), with TIMING on.")
+        readers: dict[str, float] = {}
+        made: dict[str, float] = {}
+        for node in _walk(plan):
+            if node.get("CTE Name") and node["Node Type"] == "CTE Scan":
+                readers[node["CTE Name"]] = readers.get(node["CTE Name"], 0.0) + _inclusive(node)
+            if str(node.get("Subplan Name", "")).startswith("CTE "):
+                made[node["Subplan Name"][4:]] = _inclusive(node)
+        found = _explained(plan, readers, made)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise wrong from None
+    if not math.isfinite(found.total):
+        raise wrong
+    return found
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no number")
 
 
 def _walk(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -195,7 +177,7 @@ def folded(root: Frame) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-#: Colours by what a node does, light and dark scheme: reading, joining, sorting and grouping, writing, moving rows, the rest.
+#: Colors by kind of node, light and dark scheme: reading, joining, sorting and grouping, writing, moving rows, the rest.
 KINDS = (("read", (" Scan", "Scan ", "Function"), "#8fc7a6", "#2f6b4a"), ("join", ("Join", "Nested Loop"), "#f2b880", "#8a5a1f"),
          ("group", ("Sort", "Aggregate", "Hash", "Unique", "WindowAgg", "Group", "SetOp"), "#a9b9ec", "#3c4f94"),
          ("write", ("Insert", "Update", "Delete", "Merge", "ModifyTable", "LockRows"), "#eda0a0", "#8f3434"),
@@ -244,7 +226,7 @@ def fragment(root: Frame, name: str = "flame") -> str:
     """The flame graph as a piece of a page: a click or Enter on a box makes it as wide as the page, the field finds names.
 
     `name` is the id of the piece, different for each on a page.  Without scripts it
-    is the whole picture, with what a pointer shows.
+    is the whole picture, with its tooltips.
     """
     return (f'<div class="flame" id="{name}"><style>{_style()}</style><p class="find"><input type="search" placeholder="find a name" aria-label="find a name">'
             f' <button type="button">whole picture</button> <output></output></p>'
@@ -252,7 +234,7 @@ def fragment(root: Frame, name: str = "flame") -> str:
 
 
 def still(root: Frame) -> str:
-    """The flame graph as a piece of a page that has no scripts: as wide as its place, light and dark, with what a pointer shows."""
+    """The flame graph as a piece of a page that has no scripts: as wide as its place, light and dark, with tooltips."""
     return f'<div class="flame"><style>{_style()}</style>{_boxes(root, False)}</div>'
 
 
@@ -263,7 +245,7 @@ def _boxes(root: Frame, keys: bool) -> str:
     lines = []
     for box in placed:
         frame = box.frame
-        shown = "\n".join([frame.name, f"{format_ms(frame.total)} ({frame.total / whole:.1%}), {format_ms(frame.own)} of its own", *frame.notes])
+        shown = "\n".join([frame.name, f"{format_ms(frame.total)} ({frame.total / whole:.1%}), {format_ms(frame.own)} self", *frame.notes])
         reached = f' tabindex="0" role="button" data-l="{box.left:.6f}" data-w="{box.width:.6f}"' if keys else ""
         lines.append(f'<div class="box {kind_of(frame.name) if box.level else "rest"}"{reached}'
                      f' style="left:{box.left * 100:.4f}%;width:{box.width * 100:.4f}%;bottom:{box.level * ROW}px"'
@@ -274,13 +256,14 @@ def _boxes(root: Frame, keys: bool) -> str:
 
 
 def _style() -> str:
-    light = "".join(f".flame .{kind}{{background:{colour}}}" for kind, _, colour, _ in KINDS)
-    dark = "".join(f".flame .{kind}{{background:{colour}}}" for kind, _, _, colour in KINDS)
-    return (".flame .boxes{position:relative;overflow:hidden}.flame .box{position:absolute;height:%dpx;box-sizing:border-box;border:1px solid #fff;"
-            "font:12px/17px system-ui,sans-serif;padding:0 3px;overflow:hidden;white-space:nowrap;text-overflow:ellipsis;cursor:pointer;color:#111}"
-            ".flame .box:focus{outline:2px solid #06c;outline-offset:-2px}.flame .faint{opacity:.45}.flame .found{background:#c9f!important;color:#111!important}"
-            ".flame .find{margin:.5em 0}" % ROW + light
-            + "@media(prefers-color-scheme:dark){.flame .box{color:#eee;border-color:#1b1b1b}%s}" % dark)
+    light = "".join(f".flame .{kind}{{background:{color}}}" for kind, _, color, _ in KINDS)
+    dark = "".join(f".flame .{kind}{{background:{color}}}" for kind, _, _, color in KINDS)
+    return (
+        ".flame .boxes{position:relative;overflow:hidden}.flame .box{position:absolute;height:%dpx;box-sizing:border-box;border:1px solid #fff;"
+        "font:12px/17px system-ui,sans-serif;padding:0 3px;overflow:hidden;white-space:nowrap;text-overflow:ellipsis;cursor:pointer;color:#111}"
+        ".flame .box:focus{outline:2px solid #06c;outline-offset:-2px}.flame .faint{opacity:.45}.flame .found{background:#c9f!important;color:#111!important}"
+        ".flame .find{margin:.5em 0}" % ROW + light + "@media(prefers-color-scheme:dark){.flame .box{color:#eee;border-color:#1b1b1b}%s}" % dark
+    )
 
 
 _SCRIPT = """function (flame) {
@@ -317,7 +300,7 @@ _SCRIPT = """function (flame) {
 
 
 def page(root: Frame, title: str, about: str) -> str:
-    """A page of its own with the flame graph."""
+    """A complete page with the flame graph."""
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
             f'<meta name="color-scheme" content="light dark"><title>{html.escape(title)}</title>'
             f'<style>body{{font:15px/1.4 system-ui,sans-serif;margin:1em;background:Canvas;color:CanvasText}}</style></head>'
@@ -325,19 +308,21 @@ def page(root: Frame, title: str, about: str) -> str:
 
 
 def svg(root: Frame, width: int = 1000, dark: bool = False) -> str:
-    """The flame graph as a picture for documents, in one colour scheme, with titles that a pointer shows."""
+    """The flame graph as a picture for documents, in one color scheme, with titles that a pointer shows."""
     placed = boxes(root, smallest=1.0 / width)
     height = (max((box.level for box in placed), default=0) + 1) * ROW
-    colours = {kind: (night if dark else day) for kind, _, day, night in KINDS}
+    colors = {kind: (night if dark else day) for kind, _, day, night in KINDS}
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="system-ui,sans-serif" font-size="12">']
     for number, box in enumerate(placed):
         x, w, y = box.left * width, box.width * width, height - (box.level + 1) * ROW
-        colour = colours[kind_of(box.frame.name) if box.level else "rest"]
+        color = colors[kind_of(box.frame.name) if box.level else "rest"]
         lines.append(f'<g><title>{html.escape(box.frame.name)}: {format_ms(box.frame.total)}</title>'
-                     f'<rect x="{x:.2f}" y="{y}" width="{max(w - 1, 0.5):.2f}" height="{ROW - 1}" fill="{colour}"/>')
+                     f'<rect x="{x:.2f}" y="{y}" width="{max(w - 1, 0.5):.2f}" height="{ROW - 1}" fill="{color}"/>')
         if w > 24:
-            lines.append(f'<clipPath id="c{number}"><rect x="{x:.2f}" y="{y}" width="{w - 4:.2f}" height="{ROW}"/></clipPath>'
-                         f'<text x="{x + 3:.2f}" y="{y + 13}" clip-path="url(#c{number})" fill="{"#eee" if dark else "#111"}">{html.escape(box.frame.name)}</text>')
+            lines.append(
+                f'<clipPath id="c{number}"><rect x="{x:.2f}" y="{y}" width="{w - 4:.2f}" height="{ROW}"/></clipPath>'
+                f'<text x="{x + 3:.2f}" y="{y + 13}" clip-path="url(#c{number})" fill="{"#eee" if dark else "#111"}">{html.escape(box.frame.name)}</text>'
+            )
         lines.append("</g>")
     return "\n".join([*lines, "</svg>"]) + "\n"
 

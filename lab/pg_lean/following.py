@@ -1,8 +1,8 @@
 """One value followed as it grows: everything once, in order, across restarts of the server and of connections.
 
-A Follower knows the offset to go on from, which is the client's alone: what the
-server forgets with a connection is only that there is somebody to be told of more.
-Each look also reads what is right before that offset, and the first one of a new
+A Follower remembers the offset at which to continue, which the server does not know: with a
+connection the server forgets only that a client wants notifications of more.
+Each check also reads what is right before that offset, and the first one of a new
 connection all that had been read last: where that is not what it was, the follower
 stops.  So a value that was replaced, or a server that took over without what had been
 read, is not continued as if nothing were.
@@ -18,14 +18,14 @@ import psycopg
 from psycopg import sql
 
 from pg_lean.cluster import Server
-from pg_lean.commands.cat import name_parts
 from pg_lean.errors import LabError
+from pg_lean.names import find_table, is_appendable, read_tables_only
 
 #: Bytes read at a time.
 PIECE = 1 << 20
-#: Seconds between two looks, where appends notify: for one that got lost on a way that nobody thought of.
+#: Seconds between two checks if appends notify, in case a notification was lost.
 SAFETY = 30.0
-#: Characters, or bytes, before the offset that each look compares.
+#: Characters, or bytes, before the offset that each check compares.
 KEPT = 64
 #: The longest pause between two tries to connect again, in seconds.
 PAUSE = 2.0
@@ -41,30 +41,29 @@ SELECT n.nspname, t.typname, current_setting('server_encoding'),
                                    WHERE i <= g.tgnargs)), '[]')
         FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid
         WHERE g.tgrelid = a.attrelid AND p.proname = 'appendable_notify' AND p.pronamespace = n.oid AND g.tgenabled IN ('O', 'A') AND g.tgnargs > 0
-          AND g.tgtype & 16 <> 0 AND g.tgqual IS NULL AND (g.tgattr = ''::int2vector OR a.attnum = ANY (g.tgattr)))
+          AND g.tgtype & 16::int2 <> 0::int2 AND g.tgqual IS NULL AND (g.tgattr = ''::int2vector OR a.attnum = ANY (g.tgattr)))
 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid JOIN pg_namespace n ON n.oid = t.typnamespace
-WHERE a.attrelid = %s::regclass AND a.attname = %s AND NOT a.attisdropped"""
+WHERE a.attrelid = %s::oid AND a.attname = %s::name AND a.attnum > 0 AND NOT a.attisdropped"""
 
 #: From one snapshot: what there is from an offset on with its own offset and the next, its last characters and their bytes, and what is before the offset.
 LOOK = """
 SELECT t.data, t.next_offset - octet_length(t.data), t.next_offset, {kept}, octet_length({kept}), b.data
 FROM (SELECT {column} AS value FROM {table} WHERE {where}
- LIMIT 2) v, {tail}(v.value, %s::bigint, %s::int, %s) t, {tail}(v.value, %s::bigint, %s::int) b"""
+ LIMIT 2) v, {tail}(v.value, %s::int8, %s::int4, %s::bool) t, {tail}(v.value, %s::int8, %s::int4, false) b"""
 
 
 class Follower:
     """Follows the value of `column` in the one row of `table` that satisfies `where`, from byte `start` (negative: from the end) on.
 
-    lines: only whole lines.  every: seconds between two looks where appends do not notify.  say: is told of what goes on.
+    lines: only whole lines.  every: seconds between two checks if appends do not notify.  say: receives progress messages.
     """
 
     def __init__(self, server: Server, table: str, column: str, where: str, start: int = 0, lines: bool = False, every: float = 1.0,
                  say: Callable[[str], None] = lambda text: None):
         self.server, self.table, self.column, self.where = server, table, column, where
         self.lines, self.every, self.say = lines, every, say
-        self.name = sql.SQL(".").join(map(sql.Identifier, name_parts(table)))
         self.offset = start
-        self.last: tuple[int, str | bytes] | None = None        # offset and bytes of what was read last
+        self.last: tuple[int, str | bytes] | None = None        # offset and contents of the last read
         self.before: list[tuple[str | bytes, int]] = []         # what is right before the offset, each with its bytes on the server
         self.conn: psycopg.Connection | None = None
 
@@ -92,8 +91,10 @@ class Follower:
         """A session that knows how to read the column, and is told of appends if its table's are told of."""
         self.conn = self.server.connect()
         self.conn.execute("SET client_encoding = UTF8")
-        found = self.conn.execute(COLUMN, (self.name.as_string(self.conn), self.column)).fetchone()
-        if found is None or found[1] not in ("appendable_bytea", "appendable_text"):
+        read_tables_only(self.conn)
+        oid, self.name = find_table(self.conn, self.table)
+        found = self.conn.execute(COLUMN, (oid, self.column)).fetchone()
+        if found is None or not is_appendable(self.conn, found[1], found[0]):
             raise LabError(f'column "{self.column}" of {self.table} ' + ("does not exist" if found is None else f"is of type {found[1]}"),
                            "Only appendable_bytea and appendable_text can be followed.")
         schema, kind, encoding, told = found
@@ -136,7 +137,7 @@ class Follower:
 
     def key(self, column: str) -> bytes | None:
         """The row's value in the column that notifications carry, as they do."""
-        rows = self.conn.execute(sql.SQL("SELECT convert_to(format('%%s', {}), %s) FROM {} WHERE {} LIMIT 2").format(
+        rows = self.conn.execute(sql.SQL("SELECT convert_to(format('%%s', {}), %s::name) FROM {} WHERE {} LIMIT 2").format(
             sql.Identifier(column), self.name, self.condition()), (self.encoding,)).fetchall()
         return rows[0][0] if len(rows) == 1 else None
 
@@ -149,9 +150,12 @@ class Follower:
         try:
             rows = self.conn.execute(self.query, (offset, most, lines, max(offset - size, 0), max(size, 1)), binary=True).fetchall()
         except psycopg.errors.InvalidParameterValue as error:
-            raise LabError(f"the value is not what was followed: {error.diag.message_primary}", error.diag.message_hint or "") from None
+            raise LabError(f"the value is not the one that was followed: {error.diag.message_primary}", error.diag.message_hint or "") from None
         if len(rows) != 1:
-            raise LabError(f"{'no row' if not rows else 'more than one row'} of {self.table} satisfies: {self.where}", "The condition must pick exactly one row, such as: id = 7.")
+            raise LabError(
+                f"{'no row' if not rows else 'more than one row'} of {self.table} satisfies: {self.where}",
+                "The condition must pick exactly one row, such as: id = 7.",
+            )
         if rows[0][2] is None:
             return None
         if before:
@@ -161,7 +165,7 @@ class Follower:
     def compare(self, found: str | bytes, data: str | bytes, offset: int) -> None:
         """What was read at an offset must still be there; more may be, a call gives whole characters."""
         if not found.startswith(data):
-            raise LabError(f"the value is not what was followed: its bytes from {offset} on were replaced", "Follow it anew.")
+            raise LabError(f"the value is not the one that was followed: its bytes from {offset} on were replaced", "Start to follow it again.")
 
     def check(self) -> None:
         """All that was read last must still be there."""
@@ -178,7 +182,7 @@ class Follower:
             found = self.ask(self.offset, PIECE, False)
         if found is None:
             if self.last is not None:
-                raise LabError("the value is not what was followed: it is null now", "Follow it anew.")
+                raise LabError("the value is not the one that was followed: it is null now", "Start to follow it again.")
             return None
         data, start, self.offset, *kept = found
         if not data:

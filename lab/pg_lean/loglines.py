@@ -7,9 +7,11 @@ import random
 #: Bytes of a line, evenly spread.
 LENGTHS = (200, 2000)
 
-_WORDS = ("request response worker started finished failed retrying connection timeout cache miss hit user session token build test step module compile link deploy "
-          "container image layer pulled pushed checksum verified skipped file directory created removed updated configuration loaded schema migration applied query "
-          "rows returned elapsed memory limit exceeded queue depth message published consumed offset partition leader election tool call argument result assistant").split()
+_WORDS = (
+    "request response worker started finished failed retrying connection timeout cache miss hit user session token build test step module compile link deploy "
+    "container image layer pulled pushed checksum verified skipped file directory created removed updated configuration loaded schema migration applied query "
+    "rows returned elapsed memory limit exceeded queue depth message published consumed offset partition leader election tool call argument result assistant"
+).split()
 _LEVELS = ("DEBUG", "INFO", "INFO", "INFO", "INFO", "WARN", "ERROR")
 
 

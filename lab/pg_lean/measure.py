@@ -172,10 +172,10 @@ def interleave(variants: Mapping[str, Callable[[], Sample | float]], repetitions
                most: int = 0, settled: Callable[[], bool] = lambda: True) -> None:
     """Run each variant once a repetition, the first one rotating, and keep what they return.
 
-    Every other time around they run backwards: what the one before has left in the
+    Every other time around they run backwards: the contents that the previous one left in the
     processor's caches is no advantage of a variant.  A variant returns a mapping of
     metrics, or one number, kept as `metric`; a variant that returns None is timed
-    here.  `warmup` rounds are run and thrown away; `before` is called before each
+    here.  `warmup` rounds are run and discarded; `before` is called before each
     round.  After `repetitions` rounds there are further ones, up to `most`, until
     it is `settled()`.
     """
@@ -393,10 +393,10 @@ def kernel_seconds(pid: int) -> float:
 
 
 def stolen_share(before: Any, after: Any) -> float | None:
-    """How much of the processor time that this machine wanted its host gave to others, between two `psutil.cpu_times()`, as a fraction; None where
-    the system does not count it, or wanted none.
+    """Return the fraction of the CPU time requested by this machine between two `psutil.cpu_times()` that its host gave to others (steal); None if
+    the system does not count it or requested none.
 
-    The system's `steal` is time in which something was ready to run and the host ran somebody else, so what was wanted is it and the time that was not idle.
+    The system's `steal` is time in which a process was ready to run and the host ran another machine, so the requested time is it plus the busy time.
     """
     if not hasattr(after, "steal"):
         return None
@@ -469,7 +469,9 @@ def _revision() -> str:
     git = ("git", "-c", f"safe.directory={TOP}", "-C", str(TOP))
     try:
         found = subprocess.run([*git, "describe", "--always", "--tags"], capture_output=True, text=True, timeout=10).stdout.strip()
-        changed = subprocess.run([*git, "status", "--porcelain", "--", ".", ":!results", ":!*.md", ":!*.svg"], capture_output=True, text=True, timeout=10).stdout
+        changed = subprocess.run(
+            [*git, "status", "--porcelain", "--", ".", ":!results", ":!*.md", ":!*.svg"], capture_output=True, text=True, timeout=10
+        ).stdout
         return f"{found}{'-dirty' if changed else ''}" if found else "unknown"
     except (OSError, subprocess.SubprocessError):
         return "unknown"

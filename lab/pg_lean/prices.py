@@ -12,11 +12,11 @@ the difference of two statements that differ in nothing else:
   library divides it: what is more than that is the start of two (the leader works
   while they start, so what passes until they have started and gone is not what they
   cost);
-- entering: a look-up by workers through the index of a large table, and through
+- entering: a lookup by workers through the index of a large table, and through
   that of a table of one page.
 
-Times become prices by what the server takes for a row of such a scan, a tuple and
-an operator: a parallel plan's price is held against that of rows.
+Times become costs relative to the server's time for a row of such a scan, a tuple and
+an operator: a parallel plan's cost is compared with that of rows.
 """
 
 from __future__ import annotations
@@ -25,29 +25,30 @@ import math
 import os
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Callable, Iterable
+from typing import Any, Callable, Iterable, Optional
 
 import psycopg
 
 from pg_lean.cluster import Server
 from pg_lean.errors import LabError
 from pg_lean.measure import Estimate, Measurements, execution_ms, explain
+from pg_lean.names import need_extension_schema
 from pg_lean.tempbuffers import FILLFACTOR
 
-#: What a raw row of these measurements is called beside those of the flush cost.
+#: The name of a raw row of these measurements, next to those of the flush cost.
 VARIANT = "prices"
-#: Pages of the tables that are measured; by the smallest alone, entering a page came out at a third of its price by the others.
+#: Pages of the tables that are measured; with the smallest alone, the result for entering a page was a third of that of the others.
 PAGES = (2048, 8192, 16384)
 #: Pages of the table that is just worth two workers.
 WORTH_IT = 1024
-#: How many of a leader and two workers can run at once, as the library counts them (plan_prices.c).
+#: How many of a leader and two workers can run at once, as the library counts them (plan_cost.c).
 PROCESSES = min(3, max(os.cpu_count() or 2, 2))
 #: Settings and what of constants() they are.
 SETTINGS_OF = {"parallel_temp.worker_start_cost": "start", "parallel_temp.enter_page_cost": "enter", "parallel_temp.held_page_cost": "held"}
 #: The defaults of the library.
 DEFAULTS = {"parallel_temp.worker_start_cost": 1000, "parallel_temp.enter_page_cost": 0.05, "parallel_temp.held_page_cost": 0.15}
 
-#: Rows are so dear that any plan with workers wins.
+#: Rows are so expensive that any plan with workers wins.
 WORKERS = {"max_parallel_workers_per_gather": 2, "cpu_tuple_cost": 1000, "parallel_setup_cost": 0, "parallel_tuple_cost": 0,
            "parallel_temp__worker_start_cost": 0, "parallel_temp__enter_page_cost": 0}
 ALONE = {"max_parallel_workers_per_gather": 0}
@@ -59,7 +60,7 @@ LOOK_UP = "SELECT count(b) FROM {} WHERE a < 50"
 
 @dataclass
 class Tables:
-    """Temporary tables of so many pages, resident, in a session of their own."""
+    """Temporary tables of this many pages, resident, in a separate session."""
 
     server: Server
     pages: int
@@ -73,9 +74,10 @@ class Tables:
             self.rows, self.thin_rows = rows, thin
             _make(self.conn, "worth_it", WORTH_IT)
             _make(self.conn, "tiny", 1)
+            ext = need_extension_schema(self.conn, "parallel_temp")
             for table in ("dense", "tiny"):
                 self.conn.execute(f"CREATE INDEX ON {table} (a)")
-                self.conn.execute(f"SELECT pg_read_temp_relation(indexrelid::regclass, false) FROM pg_index WHERE indrelid = '{table}'::regclass")
+                self.conn.execute(f"SELECT {ext}.pg_read_temp_relation(indexrelid::regclass, false) FROM pg_index WHERE indrelid = '{table}'::regclass")
             self.entered = self.conn.execute("SELECT (pg_relation_size('dense') + pg_indexes_size('dense')) / current_setting('block_size')::int").fetchone()[0]
             self.row_price = sum(float(row[0]) for row in self.conn.execute(
                 "SELECT reset_val FROM pg_settings WHERE name IN ('cpu_tuple_cost', 'cpu_operator_cost')"))
@@ -86,21 +88,32 @@ class Tables:
         self.conn.close()
 
     def measure(self) -> dict[str, float]:
-        """Milliseconds of each statement, with what they are divided by."""
-        return {"thin": self._alone(SCAN.format("thin")), "dense": self._alone(SCAN.format("dense")),
-                "worth_it": self._alone(SCAN.format("worth_it")), "worth_it_workers": self._workers(SCAN.format("worth_it")),
-                "look_up_tiny": self._workers(LOOK_UP.format("tiny"), INDEX), "look_up_dense": self._workers(LOOK_UP.format("dense"), INDEX),
-                "processes": PROCESSES, "pages": self.pages, "rows": self.rows, "thin_rows": self.thin_rows, "entered": self.entered, "row_price": self.row_price}
+        """Milliseconds of each statement, with their divisors."""
+        return {
+            "thin": self._alone(SCAN.format("thin")),
+            "dense": self._alone(SCAN.format("dense")),
+            "worth_it": self._alone(SCAN.format("worth_it")),
+            "worth_it_workers": self._workers(SCAN.format("worth_it")),
+            "look_up_tiny": self._workers(LOOK_UP.format("tiny"), INDEX),
+            "look_up_dense": self._workers(LOOK_UP.format("dense"), INDEX),
+            "processes": PROCESSES,
+            "pages": self.pages,
+            "rows": self.rows,
+            "thin_rows": self.thin_rows,
+            "entered": self.entered,
+            "row_price": self.row_price,
+        }
 
     def _alone(self, query: str) -> float:
         self.server.set(self.conn, ALONE)
         return execution_ms(self.conn, query)
 
-    def _workers(self, query: str, settings: dict[str, Any] = {}) -> float:
-        """A run with two workers; settings are taken back."""
-        self.server.set(self.conn, {**WORKERS, **settings})
+    def _workers(self, query: str, settings: Optional[dict[str, Any]] = None) -> float:
+        """The time of a run with two workers; settings are reset."""
+        settings = {**WORKERS, **(settings or {})}
+        self.server.set(self.conn, settings)
         found = explain(self.conn, query, "ANALYZE, TIMING OFF, BUFFERS OFF")
-        for name in (*WORKERS, *settings):
+        for name in settings:
             self.conn.execute(f"RESET {name.replace('__', '.')}")
         launched = _launched(found["Plan"])
         if launched != 2:

@@ -40,7 +40,7 @@ class Table:
 
 @dataclass
 class Series:
-    """One line (or one colour of bars) of a plot; low and high, if given, are its band."""
+    """One line (or one color of bars) of a plot; low and high, if given, are its band."""
 
     name: str
     x: Sequence[Any]
@@ -75,7 +75,7 @@ class Listing:
 
 @dataclass
 class SideBySide:
-    """Listings shown beside each other, such as two plans of one query."""
+    """Listings shown side by side, such as two plans of one query."""
 
     title: str
     listings: Sequence[Listing]
@@ -135,7 +135,7 @@ class Headline:
     #: Name and cost of each way, stock first.
     bars: Sequence[tuple[str, float]]
     unit: str = "ms"
-    #: What the ratio is, such as "times as fast".
+    #: The meaning of the ratio, such as "times as fast".
     phrase: str = "times as fast"
 
     #: Upper over lower end of an interval beyond which a figure says more about the machine than about what was measured.
@@ -153,7 +153,9 @@ class Headline:
 
     @property
     def interval(self) -> str:
-        return f"{_figure(self.ratio.low, 2)} to {_figure(self.ratio.high, 2)}" if self.ratio.n > 1 else ""
+        """Its ends, in as many digits as tell them apart."""
+        ends = [[_figure(end, digits) for end in (self.ratio.low, self.ratio.high)] for digits in (2, 3, 4)]
+        return " to ".join(next((pair for pair in ends if pair[0] != pair[1]), ends[0])) if self.ratio.n > 1 else ""
 
     @property
     def figure(self) -> str:
@@ -162,11 +164,11 @@ class Headline:
             return "not measured"
         if not self.loud:
             return f"{_figure(self.ratio.median, 2 if self.ratio.median < 100 else 3)}x"
-        return "too loud to tell" if not self.known else f"> {_figure(self.ratio.low, 2)}x" if self.ratio.low > 1 else f"< {_figure(self.ratio.high, 2)}x"
+        return "too noisy to tell" if not self.known else f"> {_figure(self.ratio.low, 2)}x" if self.ratio.low > 1 else f"< {_figure(self.ratio.high, 2)}x"
 
     @property
     def explanation(self) -> str:
-        """What stands beside the figure."""
+        """The text next to the figure."""
         if math.isnan(self.ratio.median):
             return ""
         spread = f" ({self.interval})" if self.interval else ""
@@ -194,7 +196,7 @@ class Result:
     effort: float = 1.0
     #: Why the part could not run; everything else is empty then.
     unavailable: str = ""
-    #: What went wrong; figures are missing then, but for the raw rows measured before.
+    #: The error, if any; figures are missing then, except the raw rows measured before.
     failed: str = ""
     #: The user ended it; as above.
     interrupted: bool = False
@@ -219,7 +221,7 @@ class Result:
 
     @property
     def kind(self) -> str:
-        """Where it is kept: "" for a full result, else the name of a folder beside it, so that it takes no full result's place."""
+        """The folder in which it is kept: "" for a full result, otherwise the name of a folder next to it, so that it replaces no full result."""
         return "interrupted" if self.interrupted else "failed" if not self.whole else "quick" if self.quick else ""
 
     def as_dict(self) -> dict[str, Any]:

@@ -24,21 +24,32 @@ from pg_lean.screen import Plan, Top
 
 #: Columns and lines of a picture.
 SIZE = (110, 22)
-#: What the screen must show is there within so many seconds, however slow the machine.
+#: The screen must show it within this many seconds, however slow the machine is.
 PATIENCE = 120.0
 #: Colour schemes: their names, and the screen's.
 SCHEMES = {"light": "textual-light", "dark": "textual-dark"}
-SETTINGS = {"compute_query_id": "on", "light_explain.profile": "on", "jit": "off", "max_parallel_workers_per_gather": 0, "work_mem": "32MB", "autovacuum": "off"}
+SETTINGS = {
+    "compute_query_id": "on",
+    "light_explain.profile": "on",
+    "jit": "off",
+    "max_parallel_workers_per_gather": 0,
+    "work_mem": "32MB",
+    "autovacuum": "off",
+}
 
 TABLES = """
 CREATE TABLE customer AS SELECT g AS customer_id, g % 25 AS region FROM generate_series(1, {rows} / 10) g;
 CREATE TABLE item AS SELECT g AS item_id, g % 50 AS kind, g % 50 AS shelf FROM generate_series(1, {rows} / 20) g;
-CREATE TABLE sale AS SELECT g AS sale_id, 1 + g * 7919::bigint % ({rows} / 20) AS item_id, 1 + g * 104729::bigint % ({rows} / 10) AS customer_id, g % 1000 AS amount
+CREATE TABLE sale AS SELECT g AS sale_id, 1 + g * 7919::bigint % ({rows} / 20) AS item_id, 1 + g * 104729::bigint % ({rows} / 10) AS customer_id,
+    g % 1000 AS amount
     FROM generate_series(1, {rows}) g;
 CREATE TABLE account AS SELECT g AS id, 0 AS balance FROM generate_series(1, 1000) g;
 ANALYZE customer; ANALYZE item; ANALYZE sale; ANALYZE account"""
 
-REPORT = "SELECT region, sum(amount) FROM sale JOIN item USING (item_id) JOIN customer USING (customer_id) WHERE kind < 25 AND shelf < 25 GROUP BY region ORDER BY 2 DESC"
+REPORT = (
+    "SELECT region, sum(amount) FROM sale JOIN item USING (item_id) JOIN customer USING (customer_id) WHERE kind < 25 AND shelf < 25 "
+    "GROUP BY region ORDER BY 2 DESC"
+)
 #: The same, slowed down so that it can be looked at: by so many short sleeps.
 SLOW_REPORT = REPORT.replace(" WHERE", " WHERE (sale_id % {every} > 0 OR pg_sleep(0.001) IS NOT NULL) AND")
 SLEEPS = 20_000
@@ -47,7 +58,7 @@ BLOCKED = "UPDATE account SET balance = balance - 10 WHERE id = 1"
 
 
 def take(folder: Path, rows: int = 2_000_000) -> list[Path]:
-    """Take all pictures into `folder`, each in both colour schemes; `rows` is the size of the largest table.  Returns their files."""
+    """Take all pictures into `folder`, each in both color schemes; `rows` is the size of the largest table.  Returns their files."""
     cluster = Cluster(name="scenes", preload=["light_explain"], settings=SETTINGS)
     if not cluster.has_library("light_explain"):
         raise LabError("light_explain is not installed for this server", "Run make install.")
@@ -57,7 +68,7 @@ def take(folder: Path, rows: int = 2_000_000) -> list[Path]:
         for statement in TABLES.format(rows=rows).split(";"):
             conn.execute(statement)
         conn.execute("CREATE FUNCTION slowly(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$BEGIN PERFORM pg_sleep(0.002); RETURN $1; END$$")
-        root = draw(conn, REPORT, None, None)[0]
+        root = draw(conn, REPORT, "", None, None)[0]
         pictures.update({f"flame-{scheme}.svg": flame.svg(root, dark=scheme == "dark") for scheme in SCHEMES})
         with cluster.connect() as owner, owner.transaction():
             owner.execute("UPDATE account SET balance = balance + 10 WHERE id = 1")
@@ -71,7 +82,7 @@ def take(folder: Path, rows: int = 2_000_000) -> list[Path]:
 
 @contextlib.contextmanager
 def running(server: Server, statement: str) -> Iterator[None]:
-    """The statement in a session of its own, cancelled at the end."""
+    """The statement in a separate session, canceled at the end."""
     conn = server.connect()
 
     def run() -> None:
@@ -106,7 +117,9 @@ async def look(server: Server, slow_report: str) -> dict[str, str]:
 
         def in_full() -> bool:
             report, index, blocked = map(statement, (slow_report, INDEX, BLOCKED))
-            return bool(report and (report.share or 0) > 0.3 and report.left and report.rows_per_second and index and index.share and blocked and blocked.blockers)
+            return bool(
+                report and (report.share or 0) > 0.3 and report.left and report.rows_per_second and index and index.share and blocked and blocked.blockers
+            )
 
         async def take(name: str, title: str) -> None:
             for scheme, theme in SCHEMES.items():

@@ -21,7 +21,7 @@ from pg_lean.errors import LabError
 #: Seconds without an answer that are worth a word.
 SILENCE_SECONDS = 3.0
 
-#: What the list can be sorted by, in the order in which the key goes through them.
+#: Columns by which the list can be sorted, in the order in which the key selects them.
 ORDERS = ("for", "left", "done", "pid")
 
 
@@ -120,38 +120,39 @@ class Plan(Screen):
         left = "time left unknown" if statement.left is None else f"{duration(statement.left)} left"
         share = "" if statement.share is None else f"{statement.share:.0%}, "
         seen = f"; {short(statement.blocks)} blocks" if statement.blocks else ""
-        self.query_one("#head", Static).update(Text(f"{' '.join(statement.query.split())[:400]}\n{share}{left}: {statement.how}\n{doing(statement)}{seen}", style="bold"))
+        self.query_one("#head", Static).update(
+            Text(f"{' '.join(statement.query.split())[:400]}\n{share}{left}: {statement.how}\n{doing(statement)}{seen}", style="bold")
+        )
         self.query_one("#plan", Static).update(plan_text(statement))
 
 
 def plan_text(statement: Statement) -> Text:
-    """The tree, a line each node: bar, rows of those expected, own time and all of it, of calls that go on as well; below it what its functions run."""
+    """The tree, a line each node: bar, rows of those expected, self and total time, including calls in progress; below it the statements of its functions."""
     text = Text(no_wrap=True, overflow="ellipsis")
-    top = progress.tree(statement.nodes)
-    if top is None:
+    if statement.top is None:
         text.append(statement.how + "\n")
     else:
-        text.append("       rows  of those expected, ms of its own/in all\n", style="dim")
-        progress.clock(top, statement.seconds * 1000)
-        _append_tree(text, top, statement.node)
+        text.append("       rows  of those expected, ms self/total\n", style="dim")
+        _append_tree(text, statement.top, statement.node)
     for rows in statement.inner:
         inner = progress.tree(rows)
         if inner is not None:
             text.append("in one of its functions:\n", style="dim")
+            progress.reckon(inner)
             _append_tree(text, inner, statement.node.rpartition(" > ")[2])
     return text
 
 
 def _append_tree(text: Text, top: progress.Node, now: str) -> None:
     """The lines of one plan; `now` is the label of the node that works."""
-    progress.reckon(top)
-
     def line(node: progress.Node, depth: int) -> None:
         share = min(node.rows / node.expected, 1.0) if node.expected else 0.0
         style = "dim" if not node.called else "green" if node.done else "bold" if node.label == now else ""
         known = not node.timed or node.elapsed_ms is not None or node.returned
         times = f"{short(node.own_ms):>5}/{short(node.total_ms if node.elapsed_ms is None else node.elapsed_ms):<5}" if known else f"{'?':>5}/{'?':<5}"
-        text.append(f"{bar(share if node.called else 0.0, 6)} {short(node.rows):>5} of {short(node.expected):>5} {times} {'  ' * depth}{node.label}\n", style=style)
+        text.append(
+            f"{bar(share if node.called else 0.0, 6)} {short(node.rows):>5} of {short(node.expected):>5} {times} {'  ' * depth}{node.label}\n", style=style
+        )
         for child in node.children:
             line(child, depth + 1)
 
@@ -163,8 +164,14 @@ class Top(App[None]):
 
     TITLE = "pg-lean top"
     CSS = "#status { height: 1; } #filter { display: none; height: 3; } #filter.shown { display: block; } DataTable { height: 1fr; }"
-    BINDINGS = [Binding("enter", "plan", "plan"), Binding("s", "sort", "sort"), Binding("slash", "filter", "filter", key_display="/"), Binding("p", "pause", "pause"),
-                Binding("c", "cancel", "cancel"), Binding("q", "quit", "quit")]
+    BINDINGS = [
+        Binding("enter", "plan", "plan"),
+        Binding("s", "sort", "sort"),
+        Binding("slash", "filter", "filter", key_display="/"),
+        Binding("p", "pause", "pause"),
+        Binding("c", "cancel", "cancel"),
+        Binding("q", "quit", "quit"),
+    ]
     ENABLE_COMMAND_PALETTE = False
 
     def __init__(self, server: Server, every: float):
@@ -207,7 +214,7 @@ class Top(App[None]):
 
     @work(thread=True)
     def ask(self) -> None:
-        """Ask the server, in a thread of its own; after a restart a new session is begun."""
+        """Query the server, in a separate thread; after a restart open a new session."""
         try:
             if self.watch is None:
                 self.watch = Activity(self.server.connect())
@@ -230,7 +237,12 @@ class Top(App[None]):
 
     def shown(self) -> list[Statement]:
         word = self.word.lower()
-        keys = {"for": lambda s: -s.seconds, "left": lambda s: -(s.left if s.left is not None else -1), "done": lambda s: -(s.share or 0), "pid": lambda s: s.pid}
+        keys = {
+            "for": lambda s: -s.seconds,
+            "left": lambda s: -(s.left if s.left is not None else -1),
+            "done": lambda s: -(s.share or 0),
+            "pid": lambda s: s.pid,
+        }
         return sorted((s for s in self.statements if word in f"{s.query} {s.user} {s.node} {s.database}".lower()), key=keys[self.order])
 
     def refill(self) -> None:
@@ -252,7 +264,11 @@ class Top(App[None]):
             keys = [key for key, _ in rows]
             if chosen is not None and str(chosen) in keys:
                 table.move_cursor(row=keys.index(str(chosen)))
-        state = f"{len(statements)} of {len(self.statements)} statements, by {self.order}" + (", paused" if self.paused else "") + (f", with \"{self.word}\"" if self.word else "")
+        state = (
+            f"{len(statements)} of {len(self.statements)} statements, by {self.order}"
+            + (", paused" if self.paused else "")
+            + (f', with "{self.word}"' if self.word else "")
+        )
         self.screen_stack[0].query_one("#status", Static).update(Text(f"{state}  {self.trouble or self.unseen}"))
 
     def chosen(self) -> int | None:
@@ -312,7 +328,7 @@ class Top(App[None]):
         """Cancel it, if the process still runs what was asked about."""
         try:
             with self.server.connect() as conn:
-                done = conn.execute("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE pid = %s AND query = %s AND state = 'active'",
+                done = conn.execute("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE pid = %s::int AND query = %s::text AND state = 'active'",
                                     (statement.pid, statement.query)).fetchone()
             text, level = ("cancelled" if done and done[0] else "that statement had ended already"), "information"
         except (psycopg.Error, LabError) as error:

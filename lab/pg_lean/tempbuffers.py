@@ -3,7 +3,7 @@
 The steps are those of the published experiment: create a temporary table that
 fills its buffers, flush it, flush again with nothing to write (dry), evict it,
 read it, read again with everything resident (dry), evict, read in random order,
-mark dirty, flush.  Each run has a session of its own, because temp_buffers is
+mark dirty, flush.  Each run has a new session, because temp_buffers is
 fixed at its first use in a session; it is set to 110 % of the table.
 
 Five more steps that the publication does not have cost little: the same pages are
@@ -24,6 +24,7 @@ import psycopg
 from pg_lean.cluster import Cluster, Server
 from pg_lean.errors import LabError, Unavailable
 from pg_lean.measure import Measurements, available_memory, explain
+from pg_lean.names import need_extension_schema
 
 BLOCK = 8192
 
@@ -42,6 +43,7 @@ FUNCTIONS = ("pg_flush_local_buffers()", "pg_read_temp_relation(regclass,boolean
 
 def need_toolkit(server: Server) -> None:
     """Raise Unavailable unless the server has the functions of parallel_temp's toolkit."""
+    server.need_extension("parallel_temp")
     for function in FUNCTIONS:
         server.need_function(function)
 
@@ -91,7 +93,7 @@ def ten_steps(server: Server, filler: Filler, blocks: int, *, method: str = "buf
               settings: Mapping[str, Any] = PLAIN) -> dict[str, float]:
     """Run the experiment once in a new session and return milliseconds by step.
 
-    `method` is parallel_temp.flush_method of the documents' steps; "buffer_order"
+    `method` is parallel_temp.debug_flush_method of the documents' steps; "buffer_order"
     writes page by page in the order of the buffers, as the publication does.
     `settings` are the session's: as stock by default, {} for pg_lean's defaults.
     Every step's block counts are checked, so that a time never stands for work
@@ -100,6 +102,8 @@ def ten_steps(server: Server, filler: Filler, blocks: int, *, method: str = "buf
     with server.connect(temp_buffers=temp_buffers_for(blocks), jit=False, max_parallel_workers_per_gather=0,
                         **settings) as conn:
         steps: dict[str, float] = {}
+        ext = need_extension_schema(conn, "parallel_temp")
+        table = "'pg_temp.t'::regclass"
 
         def step(name: str, call: str, **expected: int) -> None:
             plan = explain(conn, f"SELECT {call}")
@@ -110,28 +114,28 @@ def ten_steps(server: Server, filler: Filler, blocks: int, *, method: str = "buf
             steps[name] = plan["Execution Time"]
 
         def flush(name: str, how: str) -> None:
-            conn.execute("SELECT pg_temp_buffers_dirty('t')")
-            server.set(conn, {"parallel_temp.flush_method": how})
-            step(name, "pg_flush_local_buffers()", written=blocks)
-            server.set(conn, {"parallel_temp.flush_method": method})
+            conn.execute(f"SELECT {ext}.pg_temp_buffers_dirty({table})")
+            server.set(conn, {"parallel_temp.debug_flush_method": how})
+            step(name, f"{ext}.pg_flush_local_buffers()", written=blocks)
+            server.set(conn, {"parallel_temp.debug_flush_method": method})
 
-        server.set(conn, {"parallel_temp.flush_method": method})
+        server.set(conn, {"parallel_temp.debug_flush_method": method})
         steps["create"] = explain(conn, filler.statement("t", blocks))["Execution Time"]
-        pages = conn.execute("SELECT pg_relation_size('t') / current_setting('block_size')::int").fetchone()[0]
+        pages = conn.execute("SELECT pg_relation_size('pg_temp.t'::regclass) / current_setting('block_size')::int").fetchone()[0]
         if pages != blocks:
             raise LabError(f"the test table has {pages:,} pages instead of {blocks:,}")
-        steps["allocated"] = conn.execute("SELECT pg_allocated_local_buffers()").fetchone()[0]
+        steps["allocated"] = conn.execute(f"SELECT {ext}.pg_allocated_local_buffers()").fetchone()[0]
 
-        step("flush", "pg_flush_local_buffers()", written=blocks)
-        step("dry_flush", "pg_flush_local_buffers()")
-        steps["dry_flush_mean"] = repeated(conn, "pg_flush_local_buffers()", blocks)
-        conn.execute("SELECT pg_evict_temp_relation('t')")
-        step("read", "pg_read_temp_relation('t', false)", read=blocks)
-        step("dry_read", "pg_read_temp_relation('t', false)", hit=blocks)
+        step("flush", f"{ext}.pg_flush_local_buffers()", written=blocks)
+        step("dry_flush", f"{ext}.pg_flush_local_buffers()")
+        steps["dry_flush_mean"] = repeated(conn, f"{ext}.pg_flush_local_buffers()", blocks)
+        conn.execute(f"SELECT {ext}.pg_evict_temp_relation({table})")
+        step("read", f"{ext}.pg_read_temp_relation({table}, false)", read=blocks)
+        step("dry_read", f"{ext}.pg_read_temp_relation({table}, false)", hit=blocks)
         flush("flush_again", method)
         flush("flush_again_coalesced", "coalesced")
-        conn.execute("SELECT pg_evict_temp_relation('t')")
-        step("random_read", "pg_read_temp_relation('t', true)", read=blocks)
+        conn.execute(f"SELECT {ext}.pg_evict_temp_relation({table})")
+        step("random_read", f"{ext}.pg_read_temp_relation({table}, true)", read=blocks)
         flush("random_flush", method)
         flush("random_flush_coalesced", "coalesced")
         return steps

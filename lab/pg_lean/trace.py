@@ -32,14 +32,15 @@ from pg_lean.errors import LabError, Unavailable
 #: Function, pages in one call (a bpftrace expression), what it counts as.
 SERVER_PROBES = (("mdextend", "1", "extend"), ("mdzeroextend", "(uint64)(uint32)arg3", "extend"),
                  ("mdwrite", "1", "write"), ("mdwritev", "(uint64)(uint32)arg4", "write"))
-LIBRARY_PROBES = (("relfile_extend", "(uint64)(uint32)(arg2 - arg1)", "extend"), ("relfile_append", "(uint64)(uint32)arg3", "extend"),
-                  ("share_begin", "0", "share"), ("fastload_begin", "0", "load"), ("fastload_end", "0", "load"))
+LIBRARY_PROBES = (("relfile_extend", "(uint64)(uint32)(arg2 - arg1)", "extend"), ("pt_relfile_append", "(uint64)(uint32)arg3", "extend"),
+                  ("pt_share_begin", "0", "share"), ("pt_load_begin", "0", "load"), ("pt_load_end", "0", "load"))
 APPEND_PROBES = (("ab_writer_open", "0", "append"), ("ab_writer_put", "(uint64)arg2", "append"), ("ab_writer_close", "0", "append"))
+TRACEFS = Path("/sys/kernel/tracing")
 LIBRARY, APPEND_LIBRARY = "parallel_temp.so", "appendable_bytea.so"
 
 #: A call of it is a call of its kind; calls of others only add their pages (or bytes) and time to it.
 COUNTED = {"append": "ab_writer_open"}
-#: What a statement has of each kind, in the order in which the tracer prints them.
+#: Counters of a statement, in the order in which the tracer prints them.
 KINDS = ("extend", "write", "append", "share", "load")
 
 
@@ -99,7 +100,7 @@ def executable_of(pid: int) -> Path:
 
 
 def library_of(pid: int, name: str = LIBRARY) -> Path | None:
-    """A library of ours as that session has it loaded, or None."""
+    """The file of pg_lean's library that the session has loaded, or None."""
     try:
         maps = Path(f"/proc/{pid}/maps").read_text()
     except OSError:
@@ -109,7 +110,7 @@ def library_of(pid: int, name: str = LIBRARY) -> Path | None:
 
 
 def _seen_from_here(pid: int, path: str) -> Path:
-    """A path of the session's, through its root if that is not ours."""
+    """A path of the session, through its root if it has another one."""
     try:
         root = os.readlink(f"/proc/{pid}/root")
     except OSError:
@@ -144,7 +145,7 @@ def program(pid: int) -> str:
     mine = f"/pid == {pid}/"
     figures = ", ".join(f'@n["{kind}"], @pages["{kind}"], @ns["{kind}"]' for kind in KINDS)
     zeros = " ".join(f'@n["{kind}"] = 0; @pages["{kind}"] = 0; @ns["{kind}"] = 0; @inside["{_door(kind)}"] = 0;' for kind in KINDS)
-    text = [f'BEGIN {{ @running = 0; printf("@@ready\\n"); }}',
+    text = ['BEGIN { @running = 0; printf("@@ready\\n"); }',
             f"""uprobe:{binary}:pgstat_report_activity {mine} {{
   if (@running == 1) {{
     printf("@@end{' %lld' * (3 * len(KINDS) + 1)}\\n", {figures}, nsecs - @began);
@@ -161,7 +162,7 @@ def program(pid: int) -> str:
         door = _door(kind)
         if kind == "load":
             # a load is all that happens between two calls, in which statements' rows are made
-            text.append(f'uprobe:{path}:{function} {mine} {{ @n["load"] += 1; @loading = nsecs; }}' if function == "fastload_begin"
+            text.append(f'uprobe:{path}:{function} {mine} {{ @n["load"] += 1; @loading = nsecs; }}' if function == "pt_load_begin"
                         else f'uretprobe:{path}:{function} {mine} {{ if (@loading > 0) {{ @ns["load"] += nsecs - @loading; }} @loading = 0; }}')
             continue
         # functions of one kind call each other (parallel_temp's mdextend at the beginning of a segment): count the outer call alone
@@ -191,9 +192,20 @@ def statement_of(query: str, line: str) -> Statement:
 
 
 def reason_of(said: list[str]) -> str:
-    """Why bpftrace ended, by what it said: its errors, but for the limit of locked memory, which it may not lift everywhere and does not always need."""
+    """The reason why bpftrace ended: its error messages, except that about the limit of locked memory, which it may not be able to raise or need."""
     errors = [line for line in said if re.match(r"(\S+: )?ERROR\b", line) and "RLIMIT_MEMLOCK" not in line]
     return " ".join(errors or said[-3:])
+
+
+def with_tracefs(command: list[str]) -> list[str]:
+    """The command in a private mount namespace with tracefs, so that nothing stays mounted; as it is if tracefs is there.
+
+    In a chroot whose root is no mount point there can be no such namespace: the command then says what it misses.
+    """
+    private = ["unshare", "--mount", "--propagation", "private"]
+    if (TRACEFS / "uprobe_events").exists() or subprocess.run([*private, "true"], capture_output=True).returncode != 0:
+        return command
+    return [*private, "sh", "-c", f'mount -t tracefs tracefs {TRACEFS}; exec "$@"', "trace", *command]
 
 
 class KernelTrace:
@@ -203,11 +215,10 @@ class KernelTrace:
         if os.geteuid() != 0:
             raise Unavailable("probes on user programs need root", "Run it with sudo, or use --method counters.")
         if shutil.which("bpftrace") is None:
-            raise Unavailable("bpftrace is not installed", "apt-get install bpftrace, or name the server with --dsn: then what can be seen without it is shown.")
-        command = ["bpftrace", "-B", "line", "-e", program(pid)]
-        # tracefs in a mount namespace of bpftrace's own: nothing stays mounted
-        script = 'd=/sys/kernel/tracing; [ -e $d/uprobe_events ] || mount -t tracefs tracefs $d; exec "$@"'
-        self.process = subprocess.Popen(["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "trace", *command],
+            raise Unavailable(
+                "bpftrace is not installed", "apt-get install bpftrace, or name the server with --dsn: then what can be seen without it is shown."
+            )
+        self.process = subprocess.Popen(with_tracefs(["bpftrace", "-B", "line", "-e", program(pid)]),
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                                         env={**os.environ, "BPFTRACE_STRLEN": "180"}, start_new_session=True)
         self.said: list[str] = []
@@ -291,13 +302,13 @@ COLUMNS = ("coalesce(sum({extends}), 0)::bigint, coalesce(sum({extended}), 0)::b
 
 
 def counters_query(version: int) -> str:
-    """A query with %(pid)s whose row is extends, pages, ms, writes, pages, ms of temporary relations."""
+    """A query with %(pid)s::int whose row is extends, pages, ms, writes, pages, ms of temporary relations."""
     if version >= 180000:
         columns = COLUMNS.format(extends="extends", extended="extend_bytes / 8192", writes="writes", written="write_bytes / 8192")
-        return f"SELECT {columns} FROM pg_stat_get_backend_io(%(pid)s) WHERE object = 'temp relation'"
+        return f"SELECT {columns} FROM pg_stat_get_backend_io(%(pid)s::int) WHERE object = 'temp relation'"
     if version >= 160000:
         columns = COLUMNS.format(extends="extends", extended="extends", writes="writes", written="writes")
-        return f"SELECT {columns} FROM pg_stat_io WHERE object = 'temp relation' AND backend_type = 'client backend' AND %(pid)s > 0"
+        return f"SELECT {columns} FROM pg_stat_io WHERE object = 'temp relation' AND backend_type = 'client backend' AND %(pid)s::int > 0"
     raise Unavailable("PostgreSQL 15 has no pg_stat_io", 'Use bpftrace as root, or EXPLAIN (ANALYZE, BUFFERS): "local written" counts extensions and writes.')
 
 
@@ -305,12 +316,16 @@ def read_counters(conn: psycopg.Connection, pid: int) -> tuple[int, int, float |
     return conn.execute(counters_query(conn.info.server_version), {"pid": pid}).fetchone()
 
 
+def difference(before: float | None, after: float | None) -> float | None:
+    """What a counter grew by; None if it is unknown, or was reset in the meantime."""
+    return None if before is None or after is None or after < before else after - before
+
+
 def between(query: str, before: tuple, after: tuple, timed: bool) -> Statement:
     """What happened between two readings of the counters."""
-    def us(i: int) -> float | None:
-        return ((after[i] or 0) - (before[i] or 0)) * 1000 if timed else None
-
-    return Statement(query, after[0] - before[0], after[1] - before[1], us(2), after[3] - before[3], after[4] - before[4], us(5))
+    n = [difference(then or 0, now or 0) for then, now in zip(before, after)]
+    us = [1000 * n[i] if timed and n[i] is not None else None for i in (2, 5)]
+    return Statement(query, n[0], n[1], us[0], n[3], n[4], us[1])
 
 
 @dataclass
@@ -337,10 +352,14 @@ class Counters:
         self.process: Path | None = None
         if self.query is None:
             self.process = self._process_io()
-            self.blind.append("extensions of files, and which of the writes are to tables" if self.process else "extensions and writes (PostgreSQL 15 counts none, and the process is not on this machine or is another user's)")
+            self.blind.append(
+                "extensions of files, and which of the writes are to tables"
+                if self.process
+                else "extensions and writes (PostgreSQL 15 counts none, and the process is not on this machine or is another user's)"
+            )
         elif version < 180000:
             self.blind.append("which of all client sessions did it")
-        self.timed = self.query is not None and conn.execute("SELECT current_setting('track_io_timing')::bool").fetchone()[0]
+        self.timed = self.query is not None and conn.execute("SELECT current_setting('track_io_timing')::boolean").fetchone()[0]
         if not self.timed:
             self.blind.append("times" + (" (track_io_timing is off)" if self.query else ""))
         self.stores = conn.execute("SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'appendable_bytea')").fetchone()[0]
@@ -378,19 +397,22 @@ class Counters:
             except OSError:
                 pass
         if self.stores:
-            found.chunks = int(self.conn.execute("SELECT coalesce(sum(n_tup_ins), 0) FROM pg_stat_all_tables WHERE schemaname = 'appendable_store' AND relname <> 'stores'").fetchone()[0])
+            found.chunks = int(
+                self.conn.execute(
+                    "SELECT coalesce(sum(n_tup_ins), 0) FROM pg_stat_all_tables WHERE schemaname = 'appendable_store' AND relname <> 'stores'"
+                ).fetchone()[0]
+            )
         return found
 
     def between(self, query: str, before: Look, after: Look, workers: int) -> Statement:
-        """What happened between two looks."""
+        """The events between two samples."""
         if before.io is not None and after.io is not None:
             found = between(query, before.io, after.io, self.timed)
         else:
             found = Statement(query, extends=None, extended_pages=None, writes=None, written_pages=None)
             if before.written is not None and after.written is not None:
                 found.writes, found.written_pages = after.written[0] - before.written[0], (after.written[1] - before.written[1]) // 8192
-        if before.chunks is not None and after.chunks is not None:
-            found.chunks = after.chunks - before.chunks
+        found.chunks = difference(before.chunks, after.chunks)
         found.workers = workers
         return found
 
@@ -402,11 +424,15 @@ def watch_counters(conn: psycopg.Connection, pid: int, interval: float = 0.05, c
     """
     counters = counters or Counters(conn, pid)
     before, pending, workers = counters.look(), [], 0
-    seen = conn.execute("SELECT query_start FROM pg_stat_activity WHERE pid = %s AND state LIKE 'idle%%'", (pid,)).fetchone()
+    seen = conn.execute("SELECT query_start FROM pg_stat_activity WHERE pid = %s::int AND state LIKE 'idle%%'", (pid,)).fetchone()
     seen = seen[0] if seen else None
     ended = 0.0
     while True:
-        row = conn.execute("SELECT query_start, state, query, (SELECT count(*) FROM pg_stat_activity w WHERE w.leader_pid = a.pid) FROM pg_stat_activity a WHERE pid = %s", (pid,)).fetchone()
+        row = conn.execute(
+            "SELECT query_start, state, query, (SELECT count(*) FROM pg_stat_activity w WHERE w.leader_pid = a.pid) FROM pg_stat_activity a WHERE pid = "
+            "%s::int",
+            (pid,),
+        ).fetchone()
         if row is None:
             return
         start, state, query, now = row

@@ -43,7 +43,9 @@ def count(conn: psycopg.Connection, append: str) -> dict[str, float]:
     conn.execute("SELECT pg_switch_wal()")
     found = dict.fromkeys(PARTS, 0.0)
     lsn = "'0/0'::pg_lsn + %s::numeric"
-    for record, size in conn.execute(f'SELECT "resource_manager/record_type", record_size FROM pg_get_wal_stats({lsn}, {lsn}, true) WHERE count > 0', (start, end)):
+    for record, size in conn.execute(
+        f'SELECT "resource_manager/record_type", record_size FROM pg_get_wal_stats({lsn}, {lsn}, true) WHERE count > 0', (start, end)
+    ):
         found[part(record)] += float(size) / LINES
     return found | {"all": (end - start) / LINES}
 
@@ -61,6 +63,13 @@ def measure(bench: Bench, conn: psycopg.Connection, appends: Mapping[str, str]) 
 
     def cells(metric: str) -> list[Any]:
         return [round(bench.estimate(metric, name, CASE).median) for name in appends]
-    return [Table(f"What the WAL of a line of {LENGTH:,} bytes is made of, bytes", ["", *appends], [*([name, *cells(name)] for name in PARTS), ["all", *cells("all")]],
-                  note=f"One session, a transaction each, means of {LINES}, without images of pages; all: with what aligns records. A statement that updates a row writes a version of it, "
-                       "and its commit, whatever it stores.")]
+    return [
+        Table(
+            f"What the WAL of a line of {LENGTH:,} bytes is made of, bytes",
+            ["", *appends],
+            [*([name, *cells(name)] for name in PARTS), ["all", *cells("all")]],
+            note=f"One session, a transaction each, means of {LINES}, without images of pages; all: with what aligns records. A statement that updates a row "
+                 "writes a version of it, "
+            "and its commit, whatever it stores.",
+        )
+    ]

@@ -110,6 +110,10 @@ class Chromium:
         import base64
 
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-        data = self.call("Page.captureScreenshot", captureBeyondViewport=True, clip={"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 16000), "scale": 1})["data"]
+        data = self.call(
+            "Page.captureScreenshot",
+            captureBeyondViewport=True,
+            clip={"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 16000), "scale": 1},
+        )["data"]
         with open(path, "wb") as file:
             file.write(base64.b64decode(data))

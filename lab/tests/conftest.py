@@ -1,5 +1,6 @@
 """What the lab's tests share: one private server a session, and a way to run the command as a user does."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -7,12 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from pg_lean import cli
+from hostile import Hostile
+from pg_lean import cli, cluster
 from pg_lean.cluster import Cluster
 from pg_lean.flame import Frame
 from pg_lean.measure import Measurements, describe_machine
 from pg_lean.paths import SERVER_DIR
 from pg_lean.result import Check, Flame, Headline, Listing, Note, Plot, Result, Series, SideBySide, Table
+
+
+# Hostile objects are made in one transaction, with a lock for each.
+cluster.QUIET["max_locks_per_transaction"] = "512"
 
 
 @pytest.fixture(scope="session")
@@ -32,9 +38,34 @@ def lean():
         yield cluster
 
 
+#: Servers whose schema public is in the hands of another role.
+HOSTILE: list[Hostile] = []
+
+
+@contextlib.contextmanager
+def hostile(cluster):
+    """Start a cluster, with objects in schema public that match the lab's queries better than the server's; after each test none was called.
+
+    The cluster's own sessions do not look there: extensions and the tests' tables are in schema work.
+    """
+    with cluster:
+        HOSTILE.append(Hostile(cluster))
+        try:
+            yield cluster
+        finally:
+            HOSTILE.pop()
+
+
+@pytest.fixture(autouse=True)
+def no_hostile_object_is_called():
+    yield
+    for objects in HOSTILE:
+        objects.check()
+
+
 def profiling_cluster():
     """A private server, not started, whose statements are all measured and go to light_explain's profile."""
-    cluster = Cluster(name="test", preload=["light_explain"], settings={"compute_query_id": "on", "light_explain.profile": "on"})
+    cluster = Cluster(name="test", preload=["light_explain"], settings={"compute_query_id": "on", "light_explain.profile": "on"}, extension_schema="work")
     if not cluster.has_library("light_explain"):
         pytest.skip("light_explain is not installed for this server (make install)")
     return cluster
@@ -100,16 +131,32 @@ def make_result():
         return Series(name, SIZES, [e.median for e in found], [e.low for e in found], [e.high for e in found])
 
     return Result(
-        "Counting <rows>", "Half the time with `SET x = on`.", "The time of `count(*)`.", "Seven times & more.",
-        blocks=[Table("Times", ["rows", "time | stock", "time | pg_lean", "note"],
-                      [[size, raw.estimate("ms", "stock", size), raw.estimate("ms", "pg_lean", size), "<b>" if size == 128 else None]
-                       for size in SIZES], note="a note"),
-                Plot("Curves & lines", "rows", "ms", [series("stock"), series("pg_lean")], log_x=True, log_y=True),
-                Plot("Bars", "query", "ms", [Series("stock", ["count", "join"], [3.0, 30.0]), Series("pg_lean", ["count", "join"], [1, 10])],
-                     kind="bar"),
-                Note("What was left out."), Listing("A plan", "Seq Scan on <t>", folded=True),
-                SideBySide("Two plans", [Listing("stock", "Seq Scan"), Listing("pg_lean", "Gather")]),
-                Flame("Flames", Frame("statement", 0.0, [Frame("Sort", 3.0, [Frame("Seq Scan on <t>", 5.0, notes=["7 rows"]), Frame("Materialize", 1.0)])]), "wide is long")],
+        "Counting <rows>",
+        "Half the time with `SET x = on`.",
+        "The time of `count(*)`.",
+        "Seven times & more.",
+        blocks=[
+            Table(
+                "Times",
+                ["rows", "time | stock", "time | pg_lean", "note"],
+                [[size, raw.estimate("ms", "stock", size), raw.estimate("ms", "pg_lean", size), "<b>" if size == 128 else None] for size in SIZES],
+                note="a note",
+            ),
+            Plot("Curves & lines", "rows", "ms", [series("stock"), series("pg_lean")], log_x=True, log_y=True),
+            Plot("Bars", "query", "ms", [Series("stock", ["count", "join"], [3.0, 30.0]), Series("pg_lean", ["count", "join"], [1, 10])], kind="bar"),
+            Note("What was left out."),
+            Listing("A plan", "Seq Scan on <t>", folded=True),
+            SideBySide("Two plans", [Listing("stock", "Seq Scan"), Listing("pg_lean", "Gather")]),
+            Flame(
+                "Flames",
+                Frame("statement", 0.0, [Frame("Sort", 3.0, [Frame("Seq Scan on <t>", 5.0, notes=["7 rows"]), Frame("Materialize", 1.0)])]),
+                "wide is long",
+            ),
+        ],
         headlines=[Headline("three sizes", raw.ratio_of_sums("ms", "stock", "pg_lean", SIZES), [("stock", 30.0), ("pg_lean", 16.0)])],
         checks=[Check("ratio", 0.5, "<=", 0.8), Check("speed", 2.0, ">=", 3.0, "x"), Check("nothing", float("nan"), "<=", 1)],
-        name="counting", machine=describe_machine(), raw=raw, seconds=1.5)
+        name="counting",
+        machine=describe_machine(),
+        raw=raw,
+        seconds=1.5,
+    )

@@ -85,7 +85,7 @@ def test_methods_of_the_benchmark_hold_what_they_were_given(appendable):
             assert store.length(key) == 9000 and store.length(inserted) == 30000
             assert store.read_ms(key) > 0 and store.slices_ms(key, 10) > 0
             total = store.conn.execute(method.read.format(t=store.table, key=inserted)).fetchone()[0]
-            part = store.conn.execute("WITH o AS (SELECT 12345 AS off) " + method.slices.format(t=store.table, key=inserted)).fetchone()[0]
+            part = store.conn.execute("WITH o AS (SELECT 12345 AS off) " + method.slices.format(t=store.table, key=inserted, ext=store.ext)).fetchone()[0]
             assert (total, part) == (30000, 4096)
             store.drop_values()
         finally:
@@ -101,7 +101,10 @@ def test_processor_time_is_what_tells_methods_apart(appendable):
     bench.raw.add("stock", 0, "seen", ms=2.0, cpu_ms=2.0)
     bench.raw.add("pg_lean", 0, "not seen", ms=1.0)
     bench.raw.add("stock", 0, "not seen", ms=2.0)
-    assert [(name, ratio.median) for name, ratio in (compared(bench, "pg_lean", "stock", case) for case in ("seen", "not seen"))] == [("processor time", 1.5), ("time", 0.5)]
+    assert [(name, ratio.median) for name, ratio in (compared(bench, "pg_lean", "stock", case) for case in ("seen", "not seen"))] == [
+        ("processor time", 1.5),
+        ("time", 0.5),
+    ]
 
 
 def test_no_buffer_is_dirty_when_pages_are_to_be_made(appendable):

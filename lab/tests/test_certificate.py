@@ -15,26 +15,131 @@ import pytest
 from pg_lean.paths import TOP
 
 sys.path.insert(0, str(TOP / "certificate"))
-import certificate  # noqa: E402
-import chaos  # noqa: E402
-import fuzz  # noqa: E402
-import keep  # noqa: E402
-import mutants  # noqa: E402
-from mutations import MUTATIONS, Mutation  # noqa: E402
-import record  # noqa: E402
+import all as certificate_all
+import certificate
+import chaos
+import fuzz
+import keep
+import mutants
+from mutations import MUTATIONS, Mutation
+import record
 
 RUN = {"date": "2026-01-02", "command": "make it", "commit": "0123456789" * 4, "server": "15.20", "machine": "2 x a processor"}
 
 
-def test_the_page_is_what_the_runs_give():
-    assert certificate.PAGE.read_text() == certificate.draw(), "run make certificate"
+def without_counts(page: str) -> str:
+    """The page without its last column, which each commit changes."""
+    return re.sub(r"\| (\d+|\?) \|$", "|", page, flags=re.M)
 
 
-def test_each_kept_run_is_on_the_page():
+def test_the_pages_are_what_the_runs_give():
+    assert without_counts(certificate.PAGE.read_text()) == without_counts(certificate.draw()), "run make certificate"
+    assert certificate.DETAILS.read_text() == certificate.draw_details(), "run make certificate"
+
+
+def test_each_kept_run_is_on_the_pages():
+    page = certificate.PAGE.read_text()
     for path in certificate.RUNS.glob("*.json"):
         assert path.stem.split("-")[0] in [kind for kind, *_ in certificate.KINDS]
         run = json.loads(path.read_text())
-        assert f"`{run['command']}`, {run['date']}, PostgreSQL {run['server']}" in " ".join(certificate.PAGE.read_text().split())
+        assert f"`{run['command']}`, {run['date']}, PostgreSQL {run['server']}" in " ".join(certificate.DETAILS.read_text().split())
+        assert re.search(rf"\| `{re.escape(run['command'])}` \|.*\| {run['commit'][:10]}", page)
+
+
+def in_history() -> bool:
+    """Is this a clone with its history?  An archive has none."""
+    return subprocess.run(["git", "rev-list", "--max-parents=0", "HEAD"], cwd=TOP, capture_output=True).returncode == 0
+
+
+def unfounded(claims, runs=certificate.RUNS) -> list[str]:
+    """The claims whose words are not in their document, or whose runs are missing, failed or too old."""
+    found = []
+    for document, words, names in claims:
+        if words not in " ".join((TOP / document).read_text().split()):
+            found.append(f"{document} does not say: {words}")
+        for name in names:
+            path = runs / f"{name}.json"
+            if not path.exists():
+                found.append(f"{document}: {words}: no run {name} is kept")
+                continue
+            run = json.loads(path.read_text())
+            kind = name.split("-")[0]
+            *_, commits = certificate.draw_line(kind, run)
+            wrong = getattr(certificate, f"sum_{kind}", certificate.sum_kept)(run)[1]
+            if commits == "?" or int(commits) > certificate.DISTANCE or wrong:
+                found.append(f"{document}: {words}: {name} is {commits} commits old, {wrong} wrong")
+    return found
+
+
+def test_what_documents_say_was_run_was_run():
+    if not in_history():
+        pytest.skip("no history to count commits in")
+    assert not unfounded(certificate.CLAIMS)
+
+
+def test_a_claim_without_a_run_is_found(tmp_path):
+    if not in_history():
+        pytest.skip("no history to count commits in")
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=TOP, capture_output=True, text=True).stdout.strip()
+    first = subprocess.run(["git", "rev-list", "--max-parents=0", "HEAD"], cwd=TOP, capture_output=True, text=True).stdout.split()[0]
+    run = {**RUN, "commit": head, "status": 0, "lines": ["PostgreSQL 15: 3 passed, 0 failed"]}
+    assert unfounded([("README.md", "no such words", ())])
+    words = ("README.md", "Managed servers", ("versions-x",))
+    assert "no run" in unfounded([words], tmp_path)[0]
+    for change, fine in (({}, True), ({"commit": first}, False), ({"commit": "0" * 40}, False), ({"status": 1, "lines": []}, False),
+                         ({"lines": ["PostgreSQL 15: 3 passed, 1 failed"]}, False)):
+        (tmp_path / "versions-x.json").write_text(json.dumps({**run, **change}))
+        assert (not unfounded([words], tmp_path)) == fine, change
+
+
+def test_all_runs_the_parts_that_the_code_lacks(tmp_path, monkeypatch, capsys):
+    """A current one is skipped, an old one repeated, a failed one reported and the next one run."""
+    monkeypatch.setattr(certificate_all, "RUNS", tmp_path)
+    monkeypatch.setattr(certificate_all, "exit_on_signals", lambda: None)
+    monkeypatch.setattr(certificate_all, "since", lambda commit: "0" if commit == "now" else "7")
+    ran = []
+    monkeypatch.setattr(
+        certificate_all.subprocess, "run", lambda command, **_: ran.append(command) or subprocess.CompletedProcess(command, int(command == ["b"]))
+    )
+    monkeypatch.setattr(certificate_all, "parts", lambda: {"a": ["a"], "b": ["b"], "c": ["c"], "d": ["d"]})
+    for name, commit in (("a", "now"), ("c", "then")):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"commit": commit}))
+
+    def run(*arguments):
+        ran.clear()
+        monkeypatch.setattr(sys, "argv", ["all.py", *arguments])
+        return certificate_all.main()
+
+    assert run("--list") == 0 and not ran and "7 commits since" in capsys.readouterr().out
+    assert run() == 1 and ran[:-1] == [["b"], ["c"], ["d"]] and "failed: b" in capsys.readouterr().out
+    assert run("a", "--again") == 0 and ran[0] == ["a"]
+    with pytest.raises(SystemExit):
+        run("e")
+
+
+def test_the_parts_are_kinds_of_the_page_and_their_commands_exist():
+    targets = set(re.findall(r"^([\w-]+):", (TOP / "Makefile").read_text(), re.M))
+    for name, command in certificate_all.parts().items():
+        assert name.split("-")[0] in [kind for kind, *_ in certificate.KINDS]
+        words = [word for word in command if word in targets or word.startswith("ci/")]
+        assert words and all(word in targets or (TOP / word).exists() for word in words), command
+
+
+#: Words by which a document says that something was run; pages that describe tests which are part of the suite are not meant.
+SAYS = re.compile(r"\b(was|were|is|are) (tested|tried|fuzzed|compared) (by|on|with|under)\b|print the same output|\b(found|finds) nothing\b|were caught\b")
+
+
+def test_no_other_sentence_says_that_something_was_run():
+    pages = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md")), *sorted(TOP.glob("*/README.md"))]
+    known = " ".join(words for _, words, _ in certificate.CLAIMS)
+    for page in pages:
+        if page == certificate.PAGE:
+            continue
+        for sentence in re.split(r"(?<=[.:;])\s", " ".join(page.read_text().split())):
+            match = SAYS.search(sentence)
+            assert not match or match.group(0) in known or re.search(r"\d{4}-\d\d-\d\d", sentence), (
+                f"{page.name}: {sentence}: no claim of certificate.py, and no date"
+            )
 
 
 @pytest.fixture
@@ -42,24 +147,54 @@ def page(tmp_path):
     def draw(**runs):
         for name, run in runs.items():
             (tmp_path / f"{name}.json").write_text(json.dumps({**RUN, **run}))
-        return certificate.draw(tmp_path)
+        return certificate.draw(tmp_path) + certificate.draw_details(tmp_path)
     return draw
 
 
 def test_what_was_not_run_is_said_to_be_missing(page):
-    assert page().count("No run is kept") == len(certificate.KINDS)
+    assert page().count("No run is kept") == page().count("not run") == len(certificate.KINDS)
 
 
 def test_what_went_wrong_is_on_the_page(page):
-    text = page(chaos={"seed": 1, "minutes": 2, "killed": 7, "counts": {"killed: postmaster": 7, "values read": 9000, "full disks: WAL": 3, "full disks: temporary files": 5, "full disks: processes killed meanwhile": 4, "full disks the server did not survive": 2, "full disks: postmasters that waited for a startup process that was gone": 1}, "wrong": ["a value was lost\nwhere"]},
-                mutants={"planted": 2, "caught": 1, "bugs": [{"file": "a.c", "what": "a bug", "outcome": "survived", "by": []},
-                                                             {"file": "b.c", "what": "another", "outcome": "caught", "by": ["sql/x"]}]},
-                fuzz={"seed": 3, "targets": [{"what": "bytes", "inputs": 12345, "seconds": 6, "failed": True}],
-                      "random_sql": [{"what": "queries", "rounds": 4, "seconds": 7, "failed": False}]},
-                neighbours={"status": 1, "lines": ["pgaudit equal DIFFERENT"]})
+    text = page(
+        chaos={
+            "seed": 1,
+            "minutes": 2,
+            "killed": 7,
+            "counts": {
+                "killed: postmaster": 7,
+                "values read": 9000,
+                "full disks: WAL": 3,
+                "full disks: temporary files": 5,
+                "full disks: processes killed meanwhile": 4,
+                "full disks the server did not survive": 2,
+                "full disks: postmasters that waited for a startup process that was gone": 1,
+            },
+            "wrong": ["a value was lost\nwhere"],
+        },
+        mutants={
+            "planted": 2,
+            "caught": 1,
+            "bugs": [
+                {"file": "a.c", "what": "a bug", "outcome": "survived", "by": []},
+                {"file": "b.c", "what": "another", "outcome": "caught", "by": ["sql/x"]},
+            ],
+        },
+        fuzz={
+            "seed": 3,
+            "targets": [{"what": "bytes", "inputs": 12345, "seconds": 6, "failed": True}],
+            "random_sql": [{"what": "queries", "rounds": 4, "seconds": 7, "failed": False}],
+        },
+        neighbours={"status": 1, "lines": ["pgaudit equal DIFFERENT"]},
+    )
     assert "**wrong** | **1**" in text and "* a value was lost\n" in text and "- postmaster | 7 |" in text
     assert "disk of temporary files was full | 5 |" in text and "killed meanwhile | 4 |" in text
-    assert "times for which the disk of WAL was full | 3 |" in text and "went down of it | 2 |" in text and "did not notice (a fault of the server's) | 1 |" in text and "disk of data" not in text
+    assert (
+        "times for which the disk of WAL was full | 3 |" in text
+        and "went down of it | 2 |" in text
+        and "did not notice (a fault of the server's) | 1 |" in text
+        and "disk of data" not in text
+    )
     assert "1 of 2 were caught" in text and "`a.c` | a bug | **survived** |" in text and "`b.c` | another | sql/x |" in text
     assert "bytes | 12,345 inputs | 6 | **failed** |" in text and "queries | 4 rounds | 7 | nothing found |" in text
     assert "pgaudit equal DIFFERENT" in text and "failed with status 1" in text
@@ -166,11 +301,21 @@ def test_what_hangs_is_given_up_by_what_its_tests_took():
     assert mutants.patience(2) == 130 and mutants.patience(1000) == mutants.PATIENCE
 
 
-@pytest.mark.parametrize("line, counts", [("PostgreSQL 16: 98 passed, 0 failed", True), ("core's suite on PostgreSQL 16: 213 passed, 1 failed", True),
-                                          ("neighbours: 18 equal, 0 different", True), ("pgaudit              equal      DIFFERENT  7 hooks", True),
-                                          ("pgaudit              not tried: why", True), ("minors: built for PostgreSQL 15.18, run on 15.20: 9 passed, 0 failed", True),
-                                          ("ALTER EXTENSION UPDATE: 12 passed, 0 failed", True), ("scripts: pgspot 0.9 finds nothing in 4 of 4", True),
-                                          ("ok 1 - storage", False), ("21:00:00 == building", False)])
+@pytest.mark.parametrize(
+    "line, counts",
+    [
+        ("PostgreSQL 16: 98 passed, 0 failed", True),
+        ("core's suite on PostgreSQL 16: 213 passed, 1 failed", True),
+        ("neighbours: 18 equal, 0 different", True),
+        ("pgaudit              equal      DIFFERENT  7 hooks", True),
+        ("pgaudit              not tried: why", True),
+        ("minors: built for PostgreSQL 15.18, run on 15.20: 9 passed, 0 failed", True),
+        ("ALTER EXTENSION UPDATE: 12 passed, 0 failed", True),
+        ("scripts: pgspot 0.9 finds nothing in 4 of 4", True),
+        ("ok 1 - storage", False),
+        ("21:00:00 == building", False),
+    ],
+)
 def test_lines_that_count_are_kept(line, counts):
     assert bool(keep.COUNTS.match(line)) == counts
 

@@ -181,7 +181,7 @@ def test_a_library_that_is_not_preloaded_is_loaded_in_each_session(lean):
         with UserServer(lean.conninfo) as server:
             server.configure(preload=["parallel_temp"])
             with server.connect() as conn:
-                conn.execute("SELECT current_setting('parallel_temp.flush_method')")
+                conn.execute("SELECT current_setting('parallel_temp.debug_flush_method')")
     finally:
         lean.configure(preload=["parallel_temp"])
 

@@ -150,7 +150,11 @@ def unavailable(bench):
 
 def test_a_part_that_fails_is_shown_with_its_reason_and_the_others_go_on(parts, tmp_path):
     results = parts(parallel=bad, append=unavailable, explain=good)
-    assert [(bool(result.failed), bool(result.unavailable), result.whole) for result in results] == [(True, False, False), (False, True, False), (False, False, True)]
+    assert [(bool(result.failed), bool(result.unavailable), result.whole) for result in results] == [
+        (True, False, False),
+        (False, True, False),
+        (False, False, True),
+    ]
     page = (tmp_path / "report" / "index.html").read_text()
     for text in ("Failed:", "ZeroDivisionError: division by zero (test_demo.py", "Not measured: no such extension. Install it.", "All is well."):
         assert text in page, text

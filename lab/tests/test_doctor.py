@@ -10,18 +10,23 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from conftest import hostile
 from pg_lean import doctor
-from pg_lean.cluster import LIBRARIES, Cluster
+from pg_lean.cluster import LIBRARIES, Cluster, UserServer
 
 
 @pytest.fixture(scope="module")
 def server():
     """A private server with every library preloaded as the front page advises."""
-    cluster = Cluster(name="test", preload=["light_explain", "parallel_temp", "appendable_bytea", "ram_tablespace"],
-                      settings={"compute_query_id": "on", "max_prepared_transactions": "2", "light_explain.progress_nodes": "4", "light_explain.profile_max": "200"})
+    cluster = Cluster(
+        name="test",
+        preload=["light_explain", "parallel_temp", "appendable_bytea", "ram_tablespace"],
+        settings={"compute_query_id": "on", "max_prepared_transactions": "2", "light_explain.progress_nodes": "4", "light_explain.profile_max": "200"},
+        extension_schema="work",
+    )
     if not all(map(cluster.has_library, LIBRARIES)):
         pytest.skip("the extensions are not installed for this server (make install)")
-    with cluster:
+    with hostile(cluster):
         yield cluster
 
 
@@ -56,16 +61,16 @@ def test_every_statement_of_it_works_on_a_stock_server(stock):
 
 def test_wrong_settings_are_found(found, server):
     with server.connect() as conn:
-        conn.execute("ALTER DATABASE postgres SET parallel_temp.force = on")
+        conn.execute("ALTER DATABASE postgres SET parallel_temp.debug_force = on")
         conn.execute("ALTER DATABASE postgres SET max_parallel_workers_per_gather = 0")
-        conn.execute("ALTER DATABASE postgres SET light_explain.timing = 'ordered'")
+        conn.execute("ALTER DATABASE postgres SET light_explain.timing = 'system'")
         try:
             bad = found("warning")
-            assert says(bad, "parallel_temp.force = on") and says(bad, "max_parallel_workers_per_gather is 0")
-            assert says(found("note"), "light_explain.timing = ordered")
+            assert says(bad, "parallel_temp.debug_force = on") and says(bad, "max_parallel_workers_per_gather is 0")
+            assert says(found("note"), "light_explain.timing = system")
         finally:
             conn.execute("ALTER DATABASE postgres RESET ALL")
-    assert not says(found(), "parallel_temp.force")
+    assert not says(found(), "parallel_temp.debug_force")
 
 
 def test_old_versions_and_missing_extensions_are_found(found, server):
@@ -78,32 +83,32 @@ def test_old_versions_and_missing_extensions_are_found(found, server):
 
 def test_tables_whose_appends_find_no_room_are_found(found, server):
     with server.connect() as conn:
-        conn.execute("CREATE TABLE public.logs (id int, n int, data appendable_bytea)")
-        conn.execute("CREATE INDEX ON public.logs (n)")
-        conn.execute("INSERT INTO public.logs SELECT g, 0, repeat('x', 20000)::bytea FROM generate_series(1, 20) g")
-        conn.execute("DO $$ BEGIN FOR i IN 1 .. 60 LOOP UPDATE public.logs SET n = i, data = data || 'x'; END LOOP; END $$")
+        conn.execute("CREATE TABLE work.logs (id int, n int, data appendable_bytea)")
+        conn.execute("CREATE INDEX ON work.logs (n)")
+        conn.execute("INSERT INTO work.logs SELECT g, 0, repeat('x', 20000)::bytea FROM generate_series(1, 20) g")
+        conn.execute("DO $$ BEGIN FOR i IN 1 .. 60 LOOP UPDATE work.logs SET n = i, data = data || 'x'; END LOOP; END $$")
         conn.execute("SELECT pg_stat_force_next_flush()")
         conn.execute("SELECT 1")
         try:
             assert says(found("ok"), "1 stores")
             assert says(found("note"), "only 0%", "logs", "fillfactor")
         finally:
-            conn.execute("DROP TABLE public.logs")
+            conn.execute("DROP TABLE work.logs")
 
 
 def test_dead_chunks_of_a_store_are_found(found, server, monkeypatch):
     monkeypatch.setattr(doctor, "DEAD_STORE", 0)
     with server.connect() as conn:
-        conn.execute("CREATE TABLE public.dead (id int, data appendable_bytea)")
-        conn.execute("INSERT INTO public.dead SELECT g, repeat('x', 20000)::bytea FROM generate_series(1, 50) g")
+        conn.execute("CREATE TABLE work.dead (id int, data appendable_bytea)")
+        conn.execute("INSERT INTO work.dead SELECT g, repeat('x', 20000)::bytea FROM generate_series(1, 50) g")
         assert not says(found("warning"), "dead chunks")
-        conn.execute("DELETE FROM public.dead")
+        conn.execute("DELETE FROM work.dead")
         conn.execute("SELECT pg_stat_force_next_flush()")
         conn.execute("SELECT 1")
         try:
             assert says(found("warning"), "dead chunks", "VACUUM appendable_store.")
         finally:
-            conn.execute("DROP TABLE public.dead")
+            conn.execute("DROP TABLE work.dead")
 
 
 def test_a_library_that_was_built_anew_is_found(found, server):
@@ -122,7 +127,9 @@ def test_a_library_that_was_built_anew_is_found(found, server):
         conn.execute("CREATE ROLE watcher")
         conn.execute("GRANT pg_monitor TO watcher")
         try:
-            assert [finding for finding in found("note", role="watcher") if finding.check == "library files" and finding.what.startswith("not seen")], "never taken to be well"
+            assert [finding for finding in found("note", role="watcher") if finding.check == "library files" and finding.what.startswith("not seen")], (
+                "never taken to be well"
+            )
         finally:
             conn.execute("DROP ROLE watcher")
 
@@ -140,12 +147,23 @@ def test_slots_memory_and_clock_are_told(found, server, monkeypatch):
 @pytest.fixture(scope="module")
 def sick():
     """A private server on which much is wrong."""
-    cluster = Cluster(name="sick", preload=["parallel_temp", "light_explain", "ram_tablespace"],
-                      settings={"autovacuum": "off", "temp_buffers": "1MB", "light_explain.profile": "on", "light_explain.profile_max": "100", "light_explain.progress_statements": "1",
-                                "compute_query_id": "off", "max_prepared_transactions": "2"})
+    cluster = Cluster(
+        name="sick",
+        preload=["parallel_temp", "light_explain", "ram_tablespace"],
+        settings={
+            "autovacuum": "off",
+            "temp_buffers": "1MB",
+            "light_explain.profile": "on",
+            "light_explain.profile_max": "100",
+            "light_explain.progress_statements": "1",
+            "compute_query_id": "off",
+            "max_prepared_transactions": "2",
+        },
+        extension_schema="work",
+    )
     if not all(map(cluster.has_library, LIBRARIES)):
         pytest.skip("the extensions are not installed for this server (make install)")
-    with cluster:
+    with hostile(cluster):
         yield cluster
 
 
@@ -153,13 +171,13 @@ def test_what_holds_old_rows_is_found(sick, monkeypatch):
     for name in ("OLD_TRANSACTION", "KEPT_WAL"):
         monkeypatch.setattr(doctor, name, 0)
     with sick.connect() as conn, sick.connect() as old, sick.connect() as looker:
-        conn.execute("CREATE TABLE public.t (a int)")
+        conn.execute("CREATE TABLE work.t (a int)")
         conn.execute("SELECT pg_create_physical_replication_slot('forgotten', true)")
         conn.execute("BEGIN")
-        conn.execute("INSERT INTO public.t VALUES (1)")
+        conn.execute("INSERT INTO work.t VALUES (1)")
         conn.execute("PREPARE TRANSACTION 'left behind'")
         old.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
-        old.execute("SELECT count(*) FROM public.t")
+        old.execute("SELECT count(*) FROM work.t")
         try:
             bad = [finding for finding in doctor.examine(looker) if finding.level == "warning"]
             assert says(bad, f"process {old.info.backend_pid} (idle in transaction)", "pg_terminate_backend")
@@ -169,7 +187,7 @@ def test_what_holds_old_rows_is_found(sick, monkeypatch):
             old.execute("ROLLBACK")
             conn.execute("ROLLBACK PREPARED 'left behind'")
             conn.execute("SELECT pg_drop_replication_slot('forgotten')")
-            conn.execute("DROP TABLE public.t")
+            conn.execute("DROP TABLE work.t")
 
 
 def test_temporary_tables_beyond_their_buffers_are_found(sick):
@@ -183,8 +201,11 @@ def test_order_room_and_identifiers_are_looked_at(sick, monkeypatch):
         conn.execute("SELECT count(*) FROM generate_series(1, 1000)")
         findings = doctor.examine(conn)
         assert says(findings, "light_explain is loaded after parallel_temp", "Put it first")
-        assert says(findings, "they have no identifier", "compute_query_id = on")
+        assert [finding.level for finding in says(findings, "statements have no query identifier", "compute_query_id = on")] == ["warning"]
         conn.execute("SET compute_query_id = on")
+        findings = doctor.examine(conn)
+        assert not says(findings, "statements have no query identifier"), "what was wrong is no warning for ever"
+        assert [finding.level for finding in says(findings, "since the server started had no query identifier")] == ["note"]
         for n in range(1, conn.execute("SELECT profile_max_nodes FROM light_explain_status()").fetchone()["profile_max_nodes"] + 200):
             conn.execute(f"SELECT {', '.join(['1'] * (n % 300 + 1))}" + f" WHERE {' AND '.join(['1 = 1'] * (n // 300 + 1))}")
         assert says(doctor.examine(conn), "the profile dropped", "light_explain.profile_max")
@@ -228,7 +249,9 @@ def test_a_ram_tablespace_without_its_directory_is_found(sick):
 
 def test_statements_that_got_no_slot_are_counted(found, server):
     with server.connect() as conn:
-        conn.execute("EXPLAIN ANALYZE SELECT count(*) FROM (SELECT a FROM generate_series(1, 10) a JOIN pg_get_keywords() b ON a = length(b.word) ORDER BY 1 LIMIT 5) s")
+        conn.execute(
+            "EXPLAIN ANALYZE SELECT count(*) FROM (SELECT a FROM generate_series(1, 10) a JOIN pg_get_keywords() b ON a = length(b.word) ORDER BY 1 LIMIT 5) s"
+        )
     assert says(found("note"), "too many nodes", "light_explain.progress_nodes")
 
 
@@ -250,11 +273,13 @@ def test_a_role_without_rights_is_told_what_it_cannot_see(found, server):
 
 def test_functions_of_others_are_not_run(stock):
     """Who may create in public does not stand before an extension."""
-    with stock.connect() as conn, stock.connect() as other:
-        conn.execute("CREATE FUNCTION public.ram_tablespace_check(OUT name text, OUT problem text, OUT remedy text) LANGUAGE plpgsql AS $$BEGIN RAISE 'a stranger ran'; END$$")
+    with stock.connect() as conn, UserServer(stock.conninfo).connect() as other:
+        conn.execute(
+            "CREATE FUNCTION public.ram_tablespace_check(OUT name text, OUT problem text, OUT remedy text) LANGUAGE plpgsql AS $$BEGIN RAISE 'a stranger "
+            "ran'; END$$"
+        )
         try:
             assert not says(doctor.examine(other), "a stranger ran")
-            assert conn.execute("SHOW search_path").fetchone()[0].endswith("public")
         finally:
             conn.execute("DROP FUNCTION public.ram_tablespace_check()")
 
@@ -279,5 +304,9 @@ def test_one_check_that_fails_hides_no_other(server, monkeypatch):
         findings = doctor.examine(conn)
     assert says(findings, "division by zero") and {finding.check for finding in findings} == set(doctor.CHECKS)
     with pytest.raises(psycopg.OperationalError), server.connect() as conn, server.connect() as other:
-        monkeypatch.setitem(doctor.CHECKS, "extensions", lambda conn: other.execute("SELECT pg_terminate_backend(%s)", (conn.info.backend_pid,)) and conn.execute("SELECT 1").fetchall())
+        monkeypatch.setitem(
+            doctor.CHECKS,
+            "extensions",
+            lambda conn: other.execute("SELECT pg_terminate_backend(%s)", (conn.info.backend_pid,)) and conn.execute("SELECT 1").fetchall(),
+        )
         doctor.examine(conn)

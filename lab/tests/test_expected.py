@@ -23,7 +23,11 @@ ALTERNATIVES = [(script, output) for script in sorted(TOP.glob("*/test/sql/*.sql
 
 @pytest.mark.parametrize("script, output", ALTERNATIVES, ids=lambda path: path.name)
 def test_an_alternative_output_is_of_the_same_script(script, output):
-    assert echoed(script, output) == echoed(script, output.with_name(f"{script.stem}.out"))
+    expected = echoed(script, output.with_name(f"{script.stem}.out"))
+    if "\\quit" in output.read_text().splitlines():
+        # a server that lacks what is tested: the script ends there
+        expected = [*expected[:expected.index("\\if :no_xml") + 1], "\\quit"]
+    assert echoed(script, output) == expected
 
 
 def test_there_are_alternatives():

@@ -5,8 +5,8 @@ import json
 import pytest
 
 import chromium
-from conftest import profiling_cluster
-from pg_lean import flame
+from conftest import hostile, profiling_cluster
+from pg_lean import flame, nested
 from pg_lean.commands import flame as command
 from pg_lean.errors import LabError
 from pg_lean.flame import Frame
@@ -41,22 +41,128 @@ def test_names_are_text_in_pages_and_pictures():
         assert "&lt;b&gt;" in text and "on <b>" not in text
 
 
+def profile_of(*statements):
+    """Rows of the profile: for each statement (queryid, caller, self_ms of its nodes), with a node on each other, and more columns by name."""
+    rows = []
+    for queryid, caller, times, *more in statements:
+        for node, ms in enumerate(times):
+            rows.append(
+                dict(
+                    dict(
+                        dbid=1,
+                        datname="d",
+                        userid=10,
+                        rolname="r",
+                        queryid=queryid,
+                        caller_queryid=caller,
+                        planid=5,
+                        executions=2,
+                        cancelled=0,
+                        failed=0,
+                        query=f"q{queryid}",
+                        node=node,
+                        parent=node - 1 if node else None,
+                        label=f"n{queryid}.{node}",
+                        self_ms=ms,
+                        rows=1,
+                        loops=1,
+                        plan_rows=1,
+                    ),
+                    **(more[0] if more else {}),
+                )
+            )
+    return rows
+
+
+def names(frame):
+    return {frame.name: [names(child) for child in frame.children]} if frame.children else frame.name
+
+
+def drawn(frame, name):
+    """All frames of a name."""
+    return ([frame] if frame.name == name else []) + [found for child in frame.children for found in drawn(child, name)]
+
+
 def test_statements_of_the_profile_stand_apart():
-    one = dict(datname="d", rolname="r", queryid=1, caller_queryid=None, planid=5, executions=2, cancelled=1, failed=0, query="SELECT\n 1")
-    rows = [{**one, **node} for node in NODES] + [{**one, "queryid": 2, "caller_queryid": 1, "query": None, **node, "self_ms": 100.0} for node in NODES]
-    root = flame.of_profile(rows)
-    assert [child.name for child in root.children[0].children] == ["statement 2", "SELECT 1"], "widest first"
-    assert root.total == pytest.approx(410)
-    assert "run in a function by statement 1" in root.children[0].children[0].notes
-    assert "1 cancelled" in root.children[0].children[1].notes
+    root = nested.of_profile(profile_of((1, None, [3.0, 5.0], dict(cancelled=1)), (2, None, [100.0, 5.0], dict(query=None))))
+    assert names(root) == {"all statements": [{"d": [{"statement 2": [{"n2.0": ["n2.1"]}]}, {"q1": [{"n1.0": ["n1.1"]}]}]}]}, "widest first"
+    assert root.total == pytest.approx(113) and "1 cancelled" in drawn(root, "q1")[0].notes
 
 
-def test_a_running_statement_and_that_of_its_function_stand_apart():
-    rows = [dict(pid=1, leader_pid=leader, node=node, parent=parent, label=label, total_ms=ms)
-            for leader, node, parent, label, ms in ((None, 0, None, "Result", 10.0), (None, 0, None, "Aggregate", 8.0), (None, 1, 0, "  Seq Scan on t", 6.0))]
+def test_time_of_nested_statements_is_counted_once():
+    """As SELECT nest(1000000): its one node took 401.9 ms, which the function's statement took nearly all of."""
+    root = nested.of_profile(profile_of((1, None, [401.9]), (2, 1, [66.3, 320.8])))
+    assert root.total == pytest.approx(401.9)
+    assert names(root) == {"all statements": [{"d": [{"q1": [{"n1.0": [{"q2": [{"n2.0": ["n2.1"]}]}]}]}]}]}
+    assert drawn(root, "n1.0")[0].own == pytest.approx(14.8) and "run in a function by statement 1" in drawn(root, "q2")[0].notes
+    assert nested.of_profile(profile_of((1, None, [401.9]), (2, 1, [66.3, 320.8])), queryid=2).total == pytest.approx(387.1)
+
+
+def test_a_nested_statement_is_on_the_node_that_has_its_time():
+    root = nested.of_profile(profile_of((1, None, [2.0, 50.0, 3.0]), (2, 1, [20.0]), (3, 2, [15.0]), (4, 1, [25.0])))
+    assert root.total == pytest.approx(55)
+    assert [child.name for child in drawn(root, "n1.1")[0].children] == ["n1.2", "q4", "q2"] and drawn(root, "n2.0")[0].children[0].name == "q3"
+    assert drawn(root, "n1.1")[0].own == pytest.approx(5) and drawn(root, "n2.0")[0].own == pytest.approx(5)
+
+
+def test_a_nested_statement_of_several_nodes_is_divided():
+    root = nested.of_profile(profile_of((1, None, [30.0, 10.0]), (2, 1, [36.0])))
+    assert root.total == pytest.approx(40)
+    assert [found.total for found in drawn(root, "q2")] == pytest.approx([9.0, 27.0]) or [found.total for found in drawn(root, "q2")] == pytest.approx(
+        [27.0, 9.0]
+    )
+
+
+def test_time_that_no_node_has_is_next_to_the_plan():
+    """A trigger that fires after the plan has ended."""
+    root = nested.of_profile(profile_of((1, None, [4.0]), (2, 1, [10.0])))
+    assert root.total == pytest.approx(10) and [child.name for child in drawn(root, "q1")[0].children] == ["n1.0", "q2"]
+
+
+def test_a_statement_with_two_callers_is_divided_by_their_time():
+    root = nested.of_profile(profile_of((1, None, [30.0]), (2, None, [60.0]), (3, 1, [15.0]), (3, 2, [45.0]), (4, 3, [20.0])))
+    assert root.total == pytest.approx(90)
+    assert sorted(found.total for found in drawn(root, "q4")) == pytest.approx([5.0, 15.0])
+
+
+def test_recursion_takes_no_more_than_its_caller_has():
+    root = nested.of_profile(profile_of((1, None, [10.0]), (1, 1, [45.0])))
+    assert root.total == pytest.approx(10)
+    root = nested.of_profile(profile_of((1, None, [10.0]), (2, 1, [30.0]), (1, 2, [25.0])))
+    assert root.total == pytest.approx(10) and len(drawn(root, "q2")) == 1
+
+
+def test_a_caller_that_is_not_in_the_profile():
+    root = nested.of_profile(profile_of((2, 1, [10.0])))
+    assert root.total == 10 and "run in a function by statement 1" in drawn(root, "q2")[0].notes
+
+
+def test_dropped_databases_are_told_apart():
+    root = nested.of_profile(profile_of((1, None, [1.0], dict(dbid=7, datname=None)), (1, None, [2.0], dict(dbid=8, datname=None))))
+    assert [(child.name, child.total) for child in root.children] == [("dropped database 8", 2.0), ("dropped database 7", 1.0)]
+
+
+def test_a_running_statement_has_that_of_its_function_on_it():
+    rows = [
+        dict(
+            pid=1,
+            leader_pid=leader,
+            node=node,
+            parent=parent,
+            label=label,
+            node_type=label.strip().split(" on")[0],
+            total_ms=ms,
+            elapsed_ms=10.0,
+            plan_rows=1,
+            rows=1,
+            loops=1,
+            called=True,
+        )
+        for leader, node, parent, label, ms in ((None, 0, None, "Result", 10.0), (None, 0, None, "Aggregate", 8.0), (None, 1, 0, "  Seq Scan on t", 6.0))
+    ]
     root = command.of_running(rows)
-    assert [[frame.name for frame in process.children] for process in root.children] == [["Result"], ["Aggregate"]]
-    assert root.children[1].children[0].own == pytest.approx(2.0) and root.children[1].children[0].children[0].own == pytest.approx(6.0)
+    assert names(root) == {"statements": [{"process 1": [{"Result": [{"in a function": [{"Aggregate": ["Seq Scan on t"]}]}]}]}]}
+    assert root.total == pytest.approx(10.0) and drawn(root, "Aggregate")[0].own == pytest.approx(2.0)
 
 
 def test_ctes_count_once():
@@ -66,10 +172,18 @@ def test_ctes_count_once():
         {"Node Type": "Index Scan", "Index Name": "i", "Relation Name": "u", "Alias": "v", "Actual Total Time": 0.01, "Actual Loops": 100}]}}]
     root = flame.of_explain(json.dumps(plan))
     assert root.own == pytest.approx(1.0) and root.total == pytest.approx(10.0)
-    assert [(child.name, round(child.own, 6)) for child in root.children] == [("CTE c: Seq Scan on t", 6.0), ("CTE Scan on c", 2.0), ("Index Scan using i on u v", 1.0)]
+    assert [(child.name, round(child.own, 6)) for child in root.children] == [
+        ("CTE c: Seq Scan on t", 6.0),
+        ("CTE Scan on c", 2.0),
+        ("Index Scan using i on u v", 1.0),
+    ]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", "[1]", '[{"Plan": {"Node Type": "Result"}}]'])
+DAMAGED = ["1", '{"Plan": 1}', *('[{"Plan": {"Node Type": "Result", "Actual Total Time": 1, "Actual Loops": 1, %s}}]' % part for part in (
+    '"Plans": 5', '"Plans": [7]', '"Plans": [{}]', '"Actual Rows": "many"', '"Actual Loops": null', '"Actual Total Time": NaN', '"Self Time": "x"'))]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "[1]", '[{"Plan": {"Node Type": "Result"}}]', *DAMAGED])
 def test_what_is_no_plan_is_refused(text):
     with pytest.raises(LabError):
         flame.of_explain(text)
@@ -78,9 +192,9 @@ def test_what_is_no_plan_is_refused(text):
 @pytest.fixture(scope="module")
 def profiled():
     """A server that keeps a profile."""
-    with profiling_cluster() as cluster:
+    with hostile(profiling_cluster()) as cluster:
         with cluster.connect() as conn:
-            conn.execute("CREATE TABLE public.planted AS SELECT g, g % 10 AS k FROM generate_series(1, 200000) g")
+            conn.execute("CREATE TABLE work.planted AS SELECT g, g % 10 AS k FROM generate_series(1, 200000) g")
             conn.execute("SELECT k, count(*) FROM planted GROUP BY k").fetchall()
         yield cluster
 
@@ -100,9 +214,37 @@ def test_a_statement_is_run_and_taken_back(profiled, pg_lean):
     with profiled.connect() as conn:
         count = "SELECT count(*) FROM planted"
         before = conn.execute(count).fetchone()
-        done = pg_lean("flame", "--dsn", profiled.conninfo, "--statement", "DELETE FROM planted WHERE k = 1;", "--folded")
+        done = pg_lean("flame", "--dsn", profiled.conninfo, "--statement", "DELETE FROM work.planted WHERE k = 1;", "--folded")
         assert done.returncode == 0 and "Delete on planted" in done.stdout, done.stdout + done.stderr
         assert conn.execute(count).fetchone() == before
+
+
+@pytest.mark.parametrize(
+    "statement", ["DELETE FROM work.planted; COMMIT", "SELECT 1; DELETE FROM work.planted; COMMIT", "", "COMMIT", "VACUUM", "SELECT 1; SELECT 2"]
+)
+def test_one_statement_is_run_and_no_other(profiled, pg_lean_here, statement):
+    with profiled.connect() as conn:
+        before = conn.execute("SELECT count(*) FROM planted").fetchone()
+        status, out, err = pg_lean_here("flame", "--dsn", profiled.conninfo, "--statement", statement, "--folded")
+        assert status == 1 and "not one statement that EXPLAIN takes" in err and not out, out + err
+        assert conn.execute("SELECT count(*) FROM planted").fetchone() == before
+
+
+def test_names_of_the_statement_are_looked_up_where_the_user_says(profiled, pg_lean_here):
+    count = "SELECT count(*) FROM planted WHERE k % 2 = 0"
+    status, _, err = pg_lean_here("flame", "--dsn", profiled.conninfo, "--statement", count, "--folded")
+    assert status == 1 and 'relation "planted" does not exist' in err and "--search-path" in err
+    status, out, err = pg_lean_here("flame", "--dsn", profiled.conninfo, "--statement", count, "--search-path", "work", "--folded")
+    assert status == 0 and "Seq Scan on planted" in out, err
+
+
+def test_a_function_is_drawn_on_its_caller(profiled, pg_lean):
+    with profiled.connect() as conn:
+        conn.execute("CREATE FUNCTION work.nest() RETURNS bigint LANGUAGE plpgsql AS $$BEGIN RETURN (SELECT sum(g) FROM generate_series(1, 300000) g); END$$")
+        conn.execute("SELECT work.nest() AS outermost")
+    done = pg_lean("flame", "--dsn", profiled.conninfo, "--folded")
+    lines = [line for line in done.stdout.splitlines() if "generate_series(1, 300000)" in line]
+    assert lines and all("AS outermost;Result;" in line for line in lines), done.stdout
 
 
 def test_a_server_without_the_library_draws_plans(stock, pg_lean, tmp_path):

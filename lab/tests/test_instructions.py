@@ -11,6 +11,7 @@ from pg_lean.commands import instructions
 ROWS = 3000
 
 
+@pytest.mark.slow
 def test_the_way_of_measuring_shows_in_the_counts(pg_lean):
     if shutil.which("valgrind") is None:
         pytest.skip("valgrind is not installed")

@@ -275,7 +275,7 @@ def estimate(*values):
 
 @pytest.mark.parametrize("values, figure, loud", [
     ((2.4, 2.5, 2.5, 2.5, 2.6, 2.6), "2.5x", False), ((6600, 6601, 6599, 6605, 6600, 6602), "6,600x", False),
-    ((1.2, 2.0, 2.0, 2.1, 2.2, 3.0), "> 1.2x", True), ((0.8, 1.9, 2.0, 2.1, 2.2, 3.0), "too loud to tell", True),
+    ((1.2, 2.0, 2.0, 2.1, 2.2, 3.0), "> 1.2x", True), ((0.8, 1.9, 2.0, 2.1, 2.2, 3.0), "too noisy to tell", True),
     ((0.2, 0.3, 0.3, 0.4, 0.4, 0.5), "< 0.50x", True), ((), "not measured", False),
 ])
 def test_a_headline_never_shows_a_figure_that_misleads(values, figure, loud):
@@ -314,7 +314,10 @@ def test_every_comparison_of_the_benchmarks_is_decided_by_the_upper_end():
     assert not [path.name for path in folder.glob("*.py") if re.search(r"\blower end\b|\.low,? *[\"<]", path.read_text())]
 
 
-@pytest.mark.parametrize("value, unit, text", [(546.2, "ms", "546 ms"), (2270.0, "ms", "2.27 s"), (81.0, "µs", "81.0 µs"), (5300.0, "µs", "5.30 ms"), (1.0, "µs a page", "1.00 µs a page")])
+@pytest.mark.parametrize(
+    "value, unit, text",
+    [(546.2, "ms", "546 ms"), (2270.0, "ms", "2.27 s"), (81.0, "µs", "81.0 µs"), (5300.0, "µs", "5.30 ms"), (1.0, "µs a page", "1.00 µs a page")],
+)
 def test_costs_are_written_in_the_unit_of_a_person(value, unit, text):
     assert format_cost(value, unit) == text
 
@@ -325,8 +328,23 @@ def test_prices_are_what_the_times_were_made_of():
     for pages in (1000, 4000):
         for repetition in range(3):
             thin_rows, rows, entered = 20 * pages, 200 * pages, 2 * pages
-            raw.add(prices.VARIANT, repetition, pages, thin=pages * 0.0004 + thin_rows * 5e-5, dense=pages * 0.0004 + rows * 5e-5, worth_it=20.0, worth_it_workers=16.0, processes=2,
-                    look_up_tiny=7.0, look_up_dense=7.0 + entered * 0.0001, pages=pages, rows=rows, thin_rows=thin_rows, entered=entered, row_price=0.0125)
+            raw.add(
+                prices.VARIANT,
+                repetition,
+                pages,
+                thin=pages * 0.0004 + thin_rows * 5e-5,
+                dense=pages * 0.0004 + rows * 5e-5,
+                worth_it=20.0,
+                worth_it_workers=16.0,
+                processes=2,
+                look_up_tiny=7.0,
+                look_up_dense=7.0 + entered * 0.0001,
+                pages=pages,
+                rows=rows,
+                thin_rows=thin_rows,
+                entered=entered,
+                row_price=0.0125,
+            )
     # a moment in which few rows took longer than many says nothing
     raw.rows.append({**raw.rows[0], "thin": 1000.0})
     found = prices.recommended(raw)

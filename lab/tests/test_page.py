@@ -23,7 +23,8 @@ FAULTS = """(() => {
     if (!e.closest('svg') && e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 0) {
       const style = getComputedStyle(e);
       // a name in a box of a flame graph ends in three points, and a pointer shows the whole of it
-      if (style.display !== 'inline' && !(style.textOverflow === 'ellipsis' && e.title) && !(style.overflowX === 'auto' && style.backgroundImage.includes('gradient'))) faults.push('cut without a cue: ' + name(e));
+      if (style.display !== 'inline' && !(style.textOverflow === 'ellipsis' && e.title) &&
+          !(style.overflowX === 'auto' && style.backgroundImage.includes('gradient'))) faults.push('cut without a cue: ' + name(e));
     }
   }
   for (const svg of document.querySelectorAll('svg')) {
@@ -32,11 +33,13 @@ FAULTS = """(() => {
     const edge = svg.getBoundingClientRect();
     for (const [text, box] of texts) {
       if (box.height < 8.5 && box.width < 8.5) faults.push('too small: ' + text + ' ' + box.height);
-      if (box.left < edge.left - 1 || box.right > edge.right + 1 || box.top < edge.top - 1 || box.bottom > edge.bottom + 1) faults.push('outside its picture: ' + text);
+      if (box.left < edge.left - 1 || box.right > edge.right + 1 || box.top < edge.top - 1 || box.bottom > edge.bottom + 1)
+          faults.push('outside its picture: ' + text);
     }
     texts.forEach(([a, p], i) => texts.slice(i + 1).forEach(([b, q]) => {
       // lines of text are higher than their letters
-      if (Math.min(p.right, q.right) - Math.max(p.left, q.left) > 0 && Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top) > 4) faults.push('touch: ' + a + ' / ' + b);
+      if (Math.min(p.right, q.right) - Math.max(p.left, q.left) > 0 && Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top) > 4)
+          faults.push('touch: ' + a + ' / ' + b);
     }));
   }
   return faults;
@@ -59,7 +62,9 @@ def browser():
 
 def deep(levels):
     """Boxes on boxes, each with narrow ones beside it."""
-    return Frame("Index Only Scan using an_index_with_a_name on a_table", 1.0, [] if not levels else [deep(levels - 1)] + [Frame(f"Sort {n}", 0.1) for n in range(3)])
+    return Frame(
+        "Index Only Scan using an_index_with_a_name on a_table", 1.0, [] if not levels else [deep(levels - 1)] + [Frame(f"Sort {n}", 0.1) for n in range(3)]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -72,12 +77,29 @@ def page(tmp_path_factory):
         Flame("A deep flame graph", deep(40), "forty boxes high"),
         SideBySide("Wide plans", [Listing("stock", PLAN), Listing("pg_lean", PLAN)]),
         Table("A wide table", [f"group {n // 2} | column {n}" for n in range(14)], [[123456.0 + n for n in range(14)]] * 3),
-        Plot("Many bars", "statement", "ms", [Series(name, many, [1000.0 * (n + 1) for n in range(6)], [900.0] * 6, [7000.0] * 6) for name in ("stock", "pg_lean", "flush first")], kind="bar"),
+        Plot(
+            "Many bars",
+            "statement",
+            "ms",
+            [Series(name, many, [1000.0 * (n + 1) for n in range(6)], [900.0] * 6, [7000.0] * 6) for name in ("stock", "pg_lean", "flush first")],
+            kind="bar",
+        ),
         Plot("Logarithmic bars", "", "µs", [Series("stock", [long, "b"], [1e6, 3.0]), Series("pg_lean", [long, "b"], [1.0, 2.0])], kind="bar", log_y=True),
-        Plot("Many sizes", "table size in blocks", "µs a page", [Series(f"{name}, published", [128 << n for n in range(12)], [1.0 + n for n in range(12)], dashed=True)
-                                                                for name in ("write", "read", "random-order write")], log_x=True),
-        Plot("Seconds", "seconds", "MB", [Series("stock", [0.1 * n for n in range(300)], [n / 7 for n in range(300)])])]
-    result.headlines += [Headline(long, result.raw.ratio("ms", "stock", "pg_lean", SIZES[-1]), [("stock", 123456.7), ("pg_lean with a name", 0.3)], "µs a page")]
+        Plot(
+            "Many sizes",
+            "table size in blocks",
+            "µs a page",
+            [
+                Series(f"{name}, published", [128 << n for n in range(12)], [1.0 + n for n in range(12)], dashed=True)
+                for name in ("write", "read", "random-order write")
+            ],
+            log_x=True,
+        ),
+        Plot("Seconds", "seconds", "MB", [Series("stock", [0.1 * n for n in range(300)], [n / 7 for n in range(300)])]),
+    ]
+    result.headlines += [
+        Headline(long, result.raw.ratio("ms", "stock", "pg_lean", SIZES[-1]), [("stock", 123456.7), ("pg_lean with a name", 0.3)], "µs a page")
+    ]
     failed = Result("A part that failed", "", "", "", name="failed", failed="relation \"" + "x" * 200 + "\" does not exist")
     path = tmp_path_factory.mktemp("page") / "index.html"
     path.write_text(report.render([result, failed], []))
@@ -105,7 +127,10 @@ def test_dark_is_dark_and_every_text_can_be_told_from_what_it_is_on(browser, pag
 
 
 def test_a_flame_graph_fits_and_is_light_and_dark(browser, page):
-    shown = "[...document.querySelectorAll('.flame .box')].map(box => { const b = box.getBoundingClientRect(), s = getComputedStyle(box); return [b.left, b.right, b.height, s.backgroundColor, s.color]; })"
+    shown = (
+        "[...document.querySelectorAll('.flame .box')].map(box => { const b = box.getBoundingClientRect(), s = getComputedStyle(box); "
+        "return [b.left, b.right, b.height, s.backgroundColor, s.color]; })"
+    )
     seen = {}
     for scheme in ("light", "dark"):
         browser.open(page, 390, scheme=scheme)

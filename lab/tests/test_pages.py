@@ -1,17 +1,16 @@
 """Every document: its sessions run on a fresh database as they are pasted, its figures are those of the results, its links lead somewhere."""
 
+import lzma
 import os
 import re
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import psycopg
 import pytest
-from psycopg import sql
 
-from pg_lean import docs
+from pg_lean import docs, questions
 from pg_lean.cluster import LIBRARIES, Cluster
 from pg_lean.measure import Estimate
 from pg_lean.paths import TOP
@@ -28,33 +27,17 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.S | re.M)
 
 
-@pytest.fixture(scope="module")
-def preloaded():
-    """A private server set up by the front page's own preload advice: ALTER SYSTEM as it is written there, and a restart."""
-    advice = re.search(r"^ALTER SYSTEM SET shared_preload_libraries = .*;$", (TOP / "README.md").read_text(), re.M).group(0)
-    with Cluster(name="test", settings={"compute_query_id": "on"}) as cluster:
-        if not all(map(cluster.has_library, LIBRARIES)):
-            pytest.skip("the extensions are not installed for this server (make install)")
-        with cluster.connect() as conn:
-            conn.execute(advice)
-        cluster.restart()
-        yield cluster
+#: A fenced block of a page: its language ("" for none) and its text.
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)
 
 
 @pytest.fixture
-def database(preloaded):
-    """A fresh database, as a connection string."""
-    with preloaded.connect() as conn:
-        conn.execute("DROP DATABASE IF EXISTS fresh WITH (FORCE)")
-        conn.execute("CREATE DATABASE fresh")
-        yield "fresh"
-        conn.execute("DROP DATABASE fresh WITH (FORCE)")
-
-
-def test_the_preload_advice_starts_a_server_with_every_library(preloaded):
-    with preloaded.connect() as conn:
-        loaded = {name.strip() for name in conn.execute("SHOW shared_preload_libraries").fetchone()[0].split(",")}
-    assert loaded == set(LIBRARIES)
+def server():
+    """A private server that has the extensions' files and nothing else: no library preloaded, no extension created."""
+    with Cluster(name="test") as cluster:
+        if not all(map(cluster.has_library, LIBRARIES)):
+            pytest.skip("the extensions are not installed for this server (make install)")
+        yield cluster
 
 
 @pytest.mark.parametrize("page", PAGES, ids=names(PAGES))
@@ -63,36 +46,153 @@ def test_no_page_quotes_a_list_of_libraries_in_alter_system(page):
     assert not re.search(r"ALTER SYSTEM SET \w+_preload_libraries\s*=\s*'[^']*,", page.read_text())
 
 
-#: What pages name that a test's server has elsewhere or not at all.
+#: Places that pages name and that a test's server has elsewhere.
 PLACES = {"'/mnt/pg_ram'": "'/dev/shm'"}
-AFTERWARDS = {"ram_tablespace": ["ALTER ROLE reporting IN DATABASE fresh RESET ALL", "CALL ram_tablespace_drop('ram')", "DROP ROLE reporting"]}
+#: A comment of a page that ends a statement's line, and what it promises.
+PROMISE = re.compile(r"-- (?:shows: (?P<shown>.*)|writes (?P<relation>more|less) than (?P<bytes>\d+) bytes of WAL)$")
 
-WITH_SQL = [page for page in PAGES if blocks(page, "sql")]
+
+class Reader:
+    """Somebody who pastes the blocks of a page, one after the other, into one session of a database that was empty before."""
+
+    def __init__(self, server):
+        self.server = server
+        with server.connect() as conn:
+            conn.execute("CREATE DATABASE fresh")
+            conn.execute("CREATE ROLE reporting")
+        self.conn = None
+        self.log = []
+
+    def __enter__(self):
+        self.connect()
+        return self
+
+    def __exit__(self, *_):
+        self.conn.close()
+
+    def connect(self):
+        if self.conn:
+            self.conn.close()
+        self.conn = psycopg.connect(f"{self.server.conninfo} dbname=fresh", autocommit=True)
+        self.conn.prepare_threshold = None
+
+    def written(self):
+        return self.conn.execute("SELECT pg_current_wal_insert_lsn() - '0/0'").fetchone()[0]
+
+    def paste(self, block):
+        """The statements of a block of SQL, a line or several each, with what their comments promise."""
+        for place, here in PLACES.items():
+            block = block.replace(place, here)
+        statement = ""
+        for line in block.splitlines():
+            if line.startswith("-- restart the server"):
+                self.server.restart()
+                self.connect()
+                continue
+            code = re.sub(r"--.*", "", line).strip()
+            statement = f"{statement} {code}".strip()
+            if not code.endswith(";"):
+                continue
+            promise = PROMISE.search(line)
+            assert promise or not re.search("-- (shows|writes)", line), line
+            before = self.written() if promise and promise["bytes"] else 0
+            rows = []
+            for one in statements(statement):
+                rows = self.execute(one)
+            if promise and promise["bytes"]:
+                found, bound = self.written() - before, int(promise["bytes"])
+                assert found > bound if promise["relation"] == "more" else found < bound, (line, found)
+            elif promise:
+                text = "\n".join("\t".join(map(str, row)) for row in rows)
+                for shown in promise["shown"].split(", "):
+                    assert shown in text, (line, text)
+            statement = ""
+        assert not statement, f"without an end: {statement}"
+
+    def execute(self, statement):
+        done = self.conn.execute(statement)
+        rows = done.fetchall() if done.description else []
+        self.log.append((statement, rows))
+        return rows
+
+    def session(self, session):
+        """A session of psql prints what it shows; what the page has created before is only noticed."""
+        lines = session.splitlines()
+        commands = "\n".join(line[3:] for line in lines if line.startswith("=> "))
+        assert commands, "a session has statements"
+        done = self.server.run("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", "fresh", input=commands + "\n", env={"PGOPTIONS": ""})
+        errors = re.sub(r'^NOTICE:  extension "\w+" already exists, skipping\n', "", done.stderr, flags=re.M)
+        assert done.returncode == 0 and not errors, done.stderr
+        assert [line for line in done.stdout.splitlines() if line.strip()] == [line for line in lines if line.strip() and not line.startswith("=> ")]
+
+    def read(self, page):
+        """All blocks, in the order of the page."""
+        for language, block in FENCE.findall(page.read_text()):
+            if language == "sql":
+                self.paste(block)
+            elif language == "console":
+                self.session(block)
 
 
-@pytest.mark.parametrize("page", WITH_SQL, ids=names(WITH_SQL))
-def test_statements_of_a_page_can_be_pasted(preloaded, database, page):
-    """All ```sql blocks of a page, one after the other in one session, where the extensions are installed."""
-    with psycopg_session(preloaded, database) as conn:
-        for library in LIBRARIES:
-            conn.execute(sql.SQL("CREATE EXTENSION {}").format(sql.Identifier(library)))
-        conn.execute("DROP ROLE IF EXISTS reporting")
-        conn.execute("CREATE ROLE reporting")
+PASTED = [page for page in PAGES if blocks(page, "sql") or blocks(page, "console")]
+
+
+@pytest.mark.parametrize("page", PASTED, ids=names(PASTED))
+def test_the_blocks_of_a_page_can_be_pasted_in_its_order(server, page):
+    """Into a server that has only what the page itself has set up so far; comments promise what happens."""
+    with Reader(server) as reader:
         try:
-            for block in blocks(page, "sql"):
-                for place, here in PLACES.items():
-                    block = block.replace(place, here)
-                for statement in statements(block):
-                    if not statement.startswith("CREATE EXTENSION"):
-                        conn.execute(statement)
+            reader.read(page)
+            check_last_explain(reader.log)
         finally:
-            if page.parent.name == "ram_tablespace":
-                conn.execute("DROP OWNED BY reporting")
-                conn.execute("RESET temp_tablespaces")
-                conn.execute("ALTER ROLE reporting RESET ALL")
-                conn.execute("CALL ram_tablespace_drop('ram')")
-            conn.execute("DROP OWNED BY reporting")
-            conn.execute("DROP ROLE reporting")
+            reader.connect()
+            if reader.conn.execute("SELECT FROM pg_tablespace WHERE spcname = 'ram'").fetchone():
+                reader.conn.execute("DROP OWNED BY reporting")
+                reader.conn.execute("ALTER ROLE reporting RESET ALL")
+                reader.conn.execute("CALL ram_tablespace_drop('ram')")
+
+
+def functions(page):
+    """What the page's Python blocks define."""
+    found = {}
+    for block in blocks(TOP / "docs" / page, "python"):
+        exec(block, found)
+    return found
+
+
+def test_the_python_of_the_page_on_growing_logs_works(server):
+    page = functions("growing-logs.md")
+    with Reader(server) as reader:
+        for block in blocks(TOP / "docs" / "growing-logs.md", "sql"):
+            reader.paste(block)
+        page["append"](reader.conn, 1, "second line\n")
+        data, offset = page["read"](reader.conn, 1)
+        assert data == "first line\nsecond line\n"
+        page["append"](reader.conn, 1, "third")
+        assert page["read"](reader.conn, 1, offset) == ("third", offset + 5)
+
+
+def test_the_python_of_the_page_on_temporary_tables_works(server):
+    with functions("temporary-tables.md")["connect"](server.conninfo) as conn:
+        assert conn.execute("SHOW temp_buffers").fetchone()[0] == "512MB"
+
+
+def test_a_promise_that_is_not_kept_is_found(server):
+    with Reader(server) as reader:
+        reader.paste("SELECT 'abc';  -- shows: abc\nCREATE TABLE t AS SELECT 1;  -- writes more than 100 bytes of WAL\n")
+        for broken in ("SELECT 'abc';  -- shows: abd\n", "SELECT 1;  -- writes more than 100 bytes of WAL\n", "SELECT 1;  -- shows abc\n", "SELECT 1\n"):
+            with pytest.raises(AssertionError):
+                reader.paste(broken)
+    assert len(PASTED) >= 7 and sum(len(PROMISE.findall(line)) for page in PASTED for line in page.read_text().splitlines()) >= 6
+
+
+def test_the_front_page_preloads_every_library(server):
+    with server.connect() as conn:
+        conn.execute(re.search(r"^ALTER SYSTEM SET shared_preload_libraries = .*;$", (TOP / "README.md").read_text(), re.M).group(0))
+    server.restart()
+    with server.connect() as conn:
+        loaded = {name.strip() for name in conn.execute("SHOW shared_preload_libraries").fetchone()[0].split(",")}
+    assert loaded == set(LIBRARIES)
 
 
 def nodes_of(plan: list[str]) -> list[tuple[str, float]]:
@@ -101,56 +201,22 @@ def nodes_of(plan: list[str]) -> list[tuple[str, float]]:
             re.findall(r"^\s*(?:->\s+)?(\S.*?)  \(cost=.*\(actual time=\S+ rows=([\d.]+) loops=[1-9]", line)]
 
 
-ASKS_FOR_LAST = [page for page in WITH_SQL if "FROM light_explain_last()" in "".join(blocks(page, "sql"))]
-
-
-@pytest.mark.parametrize("page", ASKS_FOR_LAST, ids=names(ASKS_FOR_LAST))
-def test_what_a_page_asks_of_the_last_explain_is_what_it_explained(preloaded, database, page):
-    """Whatever was switched off and on before."""
-    found = 0
-    with psycopg_session(preloaded, database) as conn:
-        conn.execute("CREATE EXTENSION light_explain")
-        for statement in statements("".join(blocks(page, "sql"))):
-            if statement.startswith(("CREATE EXTENSION", "ALTER SYSTEM")):
-                continue
-            done = conn.execute(statement)
-            if statement.startswith("EXPLAIN"):
-                explained = nodes_of([line for line, in done.fetchall()])
-            elif "light_explain_last()" in statement:
-                asked = conn.execute(re.sub("^SELECT .* FROM", "SELECT label, rows, loops FROM", statement)).fetchall()
-                assert asked
-                for label, rows, loops in asked:
-                    assert any(name == label.strip() and abs(rows / loops - shown) <= 0.5 for name, shown in explained), (label, rows, loops, explained)
-                found += 1
-    assert found
-
-
-def psycopg_session(server, database):
-    """A session of that database as psql has it: autocommit, and statements one by one."""
-    conn = psycopg.connect(f"{server.conninfo} dbname={database}", autocommit=True)
-    conn.prepare_threshold = None
-    return conn
+def check_last_explain(log):
+    """light_explain_last() returns the nodes of the statement that was explained before it, whatever was switched off and on in between."""
+    explained = None
+    for statement, rows in log:
+        if statement.startswith("EXPLAIN"):
+            explained = nodes_of([line for line, in rows])
+        elif re.match(r"SELECT label, rows, loops,.* FROM light_explain_last\(\)$", statement):
+            assert rows
+            for label, count, loops, *_ in rows:
+                assert any(name == label.strip() and abs(count / loops - shown) <= 0.5 for name, shown in explained), (label, count, loops, explained)
 
 
 def statements(block: str) -> list[str]:
     """The statements of a block; none of the pages' has a semicolon inside."""
     bare = re.sub(r"--.*", "", block)
     return [statement.strip() for statement in bare.split(";") if statement.strip()]
-
-
-WITH_SESSIONS = [page for page in PAGES if blocks(page, "console")]
-
-
-@pytest.mark.parametrize("page", WITH_SESSIONS, ids=names(WITH_SESSIONS))
-def test_sessions_of_a_page_print_what_it_shows(preloaded, database, page):
-    """All ```console sessions of a page in one database that has nothing yet."""
-    for session in blocks(page, "console"):
-        lines = session.splitlines()
-        commands = "\n".join(line[3:] for line in lines if line.startswith("=> "))
-        assert commands, "a session has statements"
-        done = preloaded.run("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", database, input=commands + "\n", env={"PGOPTIONS": ""})
-        assert done.returncode == 0 and not done.stderr, done.stderr
-        assert [line for line in done.stdout.splitlines() if line.strip()] == [line for line in lines if line.strip() and not line.startswith("=> ")]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=names(PAGES))
@@ -168,6 +234,29 @@ def test_links_lead_somewhere(page):
             assert anchor in headings, f"{target}: no such section"
 
 
+def test_each_page_is_linked_from_another():
+    def links(page):
+        return {(page.parent / target.partition("#")[0]).resolve() for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()) if "://" not in target}
+    linked = set().union(*map(links, PAGES))
+    assert [page for page in PAGES if page.resolve() not in linked and page.parent != TOP and page.parent.name != "src"] == []
+
+
+def test_the_architecture_can_be_read_in_one_sitting():
+    assert len((TOP / "ARCHITECTURE.md").read_text().splitlines()) <= 150
+    for page in TOP.glob("*/src/README.md"):
+        assert len(page.read_text().splitlines()) <= 200, page
+
+
+@pytest.mark.parametrize("page", sorted((TOP / "docs" / "decisions").glob("*.md")), ids=lambda page: page.stem)
+def test_a_decision_has_a_date_its_context_and_evidence(page):
+    text = page.read_text()
+    if page.name == "README.md":
+        assert {path.name for path in page.parent.glob("*.md")} - set(re.findall(r"\]\(([\w-]+\.md)\)", text)) == {"README.md"}
+    else:
+        assert re.search(r"; recorded on \d{4}-\d\d-\d\d\.\*$", text, re.M)
+        assert {"Context", "Decision", "Evidence"} <= set(re.findall(r"^## (.*)$", text, re.M))
+
+
 #: The pages that only the lab's own engineers and make docs write; the others are read by their authors.
 READABLE = [TOP / "lab" / "README.md", *TOP.glob("*/docs/measured.md")]
 
@@ -181,9 +270,9 @@ def test_lines_can_be_read_in_a_terminal(page):
 
 def test_the_front_page_answers_what_a_stranger_asks():
     headings = re.findall(r"^## (.*)$", (TOP / "README.md").read_text(), re.M)
-    asked = ["Two commands", "Before and after", "What it gives", "When not to use it", "Is it safe?", "Versions and upgrades", "Alternatives", "Using it"]
-    assert [heading for heading in headings if heading in asked] == asked
-    assert "Managed servers" in (TOP / "README.md").read_text()
+    assert headings == ["Installation", "Examples", "Results", "Two commands", "When not to use it", "Is it safe?"]
+    text = (TOP / "README.md").read_text()
+    assert "Managed servers" in text and len(docs.BLOCK.sub("", text).splitlines()) <= 120
 
 
 @pytest.mark.parametrize("extension", LIBRARIES)
@@ -204,7 +293,12 @@ def test_every_page_and_picture_is_what_the_results_give():
 def test_pages_are_drawn_alike_by_every_process():
     """What is kept in sets comes in another order in each process."""
     for seed in ("1", "2", "3"):
-        done = subprocess.run([sys.executable, "-c", "from pg_lean import docs; print(docs.different())"], capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": seed})
+        done = subprocess.run(
+            [sys.executable, "-c", "from pg_lean import docs; print(docs.different())"],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        )
         assert done.stdout == "[]\n", done.stdout + done.stderr
 
 
@@ -254,12 +348,18 @@ def test_full_results_are_kept_and_drawn_and_a_changed_page_is_found(house):
     full, quick = measured("15", 2.0), measured("18", 9.0, quick=True)
     full.save(build / "bench" / "temp")
     assert docs.keep(build) == [house / "results" / "15" / "temp"]
+    assert lzma.decompress((house / "results" / "15" / "temp" / "raw.csv.xz").read_bytes()) == (build / "bench" / "temp" / "raw.csv").read_bytes()
     quick.save(build / "bench" / "temp")
     assert docs.keep(build) == [], "quick results are not kept"
     assert set(docs.write()) == {house / "README.md", house / "docs" / "pg_lean-light.svg", house / "docs" / "pg_lean-dark.svg"}
     page = (house / "README.md").read_text()
     assert page.startswith("Before.\n") and page.endswith("After.\n") and "old" not in page
-    for text in ("**2.0x** (2.0 to 2.0)", "| counting | 20.0 ms | 10.0 ms |", "| count \\| x | 12.5 |", "PostgreSQL 15.1; A <processor>, 2 processors; 2026, pg_lean abc"):
+    for text in (
+        "**2.0x** (2.0 to 2.0)",
+        "| counting | 20.0 ms | 10.0 ms |",
+        "| count \\| x | 12.5 |",
+        "PostgreSQL 15.1; A <processor>, 2 processors; 2026, pg_lean abc",
+    ):
         assert text in page, text
     assert docs.different() == []
     (house / "README.md").write_text(page.replace("2.0x", "3.0x"))
@@ -288,20 +388,68 @@ def test_a_server_that_one_benchmark_is_missing_for_changes_nothing_else(house, 
 
 def test_one_caption_speaks_for_all_headlines_of_one_machine_and_commit(house, monkeypatch):
     """Two benchmarks of one server on two days: one caption with both days; a third of another server has its own, after theirs."""
-    monkeypatch.setattr(docs, "PICTURES", {house / "docs" / "pg_lean": ("append", "temp", "flush")})
+    monkeypatch.setattr(docs, "PICTURES", {house / "docs" / "pg_lean": ("append", "temp", "runlog")})
     page = house / "README.md"
     page.write_text("<!-- figures: front -->\n<!-- /figures -->\n")
-    for major, name, when, stolen in (("18", "append", "2026-11-02 10:00 UTC", 0.02), ("18", "temp", "2026-11-01 23:00 UTC", 0.04), ("15", "flush", "2026-10-01 10:00 UTC", 0.0)):
+    for major, name, when, stolen in (
+        ("18", "append", "2026-11-02 10:00 UTC", 0.02),
+        ("18", "temp", "2026-11-01 23:00 UTC", 0.04),
+        ("15", "runlog", "2026-10-01 10:00 UTC", 0.0),
+    ):
         result = measured(major, 2.0)
         result.name = name
         result.machine |= {"measured": when, "stolen": stolen}
         result.save(house / "build" / "bench" / name)
         docs.keep(house / "build")
     docs.write()
-    captions = re.findall(r"^\*PostgreSQL [^*]*\*$", page.read_text(), re.MULTILINE)
+    captions = re.findall(r"^. \*PostgreSQL [^*]*\*", page.read_text(), re.MULTILINE)
     assert [" ".join(caption.split()) for caption in captions] == [
-        "*PostgreSQL 18.1; A <processor>, 2 processors; 2026-11-01 to 2026-11-02, pg_lean abc; the host gave others up to 4% of the processor time wanted.*",
-        "*PostgreSQL 15.1; A <processor>, 2 processors; 2026-10-01 10:00 UTC, pg_lean abc.*"]
+        "¹ *PostgreSQL 18.1; A <processor>, 2 processors; 2026-11-01 to 2026-11-02, pg_lean abc; the host gave others up to 4% of the processor time wanted.*",
+        "² *PostgreSQL 15.1; A <processor>, 2 processors; 2026-10-01 10:00 UTC, pg_lean abc.*"]
+    assert re.findall(r"\| 6(.) \| `make bench-(\w+)`", page.read_text()) == [("¹", "temp"), ("¹", "append"), ("²", "runlog")]
+
+
+@pytest.mark.parametrize("extension", ("parallel_temp", "light_explain"))
+def test_the_reference_names_every_column_of_every_view(extension):
+    with Cluster(name="test", preload=[extension]) as cluster, cluster.connect() as conn:
+        columns = conn.execute("SELECT c.relname, a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 JOIN pg_depend d"
+                               " ON d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e' WHERE c.relkind = 'v'").fetchall()
+    text = (TOP / extension / "docs" / "reference.md").read_text()
+    assert columns and [f"{view}.{column}" for view, column in columns if f"`{view}`" not in text or f"`{column}`" not in text] == []
+
+
+def test_the_reference_names_every_column_of_the_functions_of_ram_tablespace():
+    with Cluster(name="test", preload=["ram_tablespace"]) as cluster, cluster.connect() as conn:
+        conn.execute("CREATE EXTENSION IF NOT EXISTS ram_tablespace")
+        columns = conn.execute("SELECT proname, name FROM pg_proc, unnest(proargnames, proargmodes) AS a(name, mode)"
+                               " WHERE proname IN ('ram_tablespaces', 'ram_tablespace_check') AND mode = 'o'").fetchall()
+    text = (TOP / "ram_tablespace" / "docs" / "reference.md").read_text()
+    sections = {name: text.partition(f"### Columns of {name}()")[2].partition("\n##")[0] for name in ("ram_tablespaces", "ram_tablespace_check")}
+    assert len(columns) == 13 and [f"{name}.{column}" for name, column in columns if f"| `{column}` |" not in sections[name]] == []
+
+
+def test_the_front_page_has_the_next_best_way_on_stock_where_it_was_measured():
+    rows = {re.search(r"make bench-(\w+)", row).group(1): row.split(" | ") for row in docs.front().splitlines() if "`make bench-" in row}
+    assert re.fullmatch(r"[\d.,]+ \w+ \(`UNLOGGED`\)", rows["temp"][2]) and rows["append"][2].endswith("(chunk rows)")
+    assert {name for name, row in rows.items() if not row[2].strip()}.isdisjoint(docs.NEXT_BEST)
+
+
+@pytest.mark.parametrize("question", questions.QUESTIONS, ids=[question.name for question in questions.QUESTIONS])
+def test_a_question_is_answered_first_and_with_few_tables(question):
+    text = (TOP / "docs" / "performance" / f"{question.name}.md").read_text()
+    title, answer, *rest = text.split("\n\n")
+    assert title == f"# {question.question}" and question.question.endswith("?") and re.search(r"\d", answer) and len(answer.splitlines()) <= 3
+    heads = [part.splitlines()[0] for part in rest if part.startswith("|")]
+    assert 1 <= len(heads) <= 5 and len(question.tables) <= 5
+    assert all(re.search(r"\| 1[5-9](:| \|)", head) for head in heads), heads
+    assert "nan" not in text and "Not measured" not in text and "*PostgreSQL" in text
+
+
+def test_a_question_without_results_names_the_commands(house):
+    (docs.TOP / "docs" / "performance").mkdir(parents=True)
+    drawn = docs.drawn()
+    page = drawn[docs.TOP / "docs" / "performance" / "loads.md"]
+    assert "Not measured yet: `make bench-extend`, `make bench-fill`." in page and "\n|" not in page
 
 
 def test_pictures_are_well_formed_and_fit(house):
@@ -314,4 +462,4 @@ def test_pictures_are_well_formed_and_fit(house):
         width = float(root.get("width"))
         for rectangle in root.iter("{http://www.w3.org/2000/svg}rect"):
             assert float(rectangle.get("x") or 0) + float(rectangle.get("width")) <= width
-        assert "too loud to tell" in text
+        assert "too noisy to tell" in text

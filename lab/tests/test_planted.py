@@ -10,7 +10,7 @@ BAD = "SELECT count(*) FROM cars WHERE maker = 7 AND model = 7"
 
 def test_a_bad_estimate_and_a_lock_are_found(pg_lean):
     with profiling_cluster() as server, server.connect() as conn:
-        conn.execute("CREATE TABLE public.cars AS SELECT g % 100 AS maker, g % 100 AS model, g AS id FROM generate_series(1, 100000) g")
+        conn.execute("CREATE TABLE work.cars AS SELECT g % 100 AS maker, g % 100 AS model, g AS id FROM generate_series(1, 100000) g")
         conn.execute("ANALYZE cars")
         conn.execute("SELECT light_explain_profile_reset()")
         conn.execute(BAD)
@@ -31,7 +31,11 @@ def test_a_bad_estimate_and_a_lock_are_found(pg_lean):
                 until(lambda: conn.execute("SELECT 1 FROM pg_locks WHERE pid = %s AND NOT granted", (pid,)).fetchone())
                 blocker = owner.info.backend_pid
                 entry, = locks()
-                assert entry["level"] in ("note", "warning") and f"process {pid} has waited" in entry["what"] and f"lock of process {blocker} (idle in transaction)" in entry["what"]
+                assert (
+                    entry["level"] in ("note", "warning")
+                    and f"process {pid} has waited" in entry["what"]
+                    and f"lock of process {blocker} (idle in transaction)" in entry["what"]
+                )
                 assert f"pg_terminate_backend({blocker})" in entry["do"]
                 shown = pg_lean("top", "--dsn", server.conninfo, "--once", "--json")
                 statement = next(entry for entry in json.loads(shown.stdout) if entry["pid"] == pid)

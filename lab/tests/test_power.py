@@ -1,4 +1,4 @@
-"""What the model of a disk keeps and loses when the power goes (certificate/replay.py), and what is put below servers: the recorder, and disks that are full."""
+"""The model of a disk, which keeps and loses writes in a power failure (certificate/replay.py), the recorder below a server, and full disks."""
 
 import argparse
 import contextlib
@@ -14,8 +14,8 @@ import pytest
 from pg_lean.paths import TOP
 
 sys.path.insert(0, str(TOP / "certificate"))
-import chaos  # noqa: E402
-import replay  # noqa: E402
+import chaos
+import replay
 
 OLD, NEW = b"a" * 16384, b"b" * 16384
 
@@ -118,7 +118,9 @@ os.close(os.open("sub/moved", os.O_WRONLY | os.O_TRUNC))
 @pytest.mark.skipif(shutil.which("cc") is None or not sys.platform.startswith("linux"), reason="no compiler")
 def test_the_log_has_all_that_was_done(disk, tmp_path):
     library, data = tmp_path / "record.so", tmp_path / "data"
-    subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "-O2", "-shared", "-fPIC", "-o", library, TOP / "certificate" / "power" / "record.c", "-ldl"], check=True)
+    subprocess.run(
+        ["cc", "-Wall", "-Wextra", "-Werror", "-O2", "-shared", "-fPIC", "-o", library, TOP / "certificate" / "power" / "record.c", "-ldl"], check=True
+    )
     (tmp_path / "log").touch()
     (tmp_path / "count").write_bytes(bytes(8))
     subprocess.run([sys.executable, "-S", "-c", CALLS], cwd=data, check=True,
@@ -177,7 +179,10 @@ def test_a_disk_that_is_full_takes_what_does_not_grow(tmp_path, full, wal, data,
 
 def test_kills_go_on_while_a_disk_is_full(tmp_path, monkeypatch):
     run = chaos.Chaos(argparse.Namespace(seed=1, pause=0.05, kills=None, only=None))
-    run.faults, run.primary = tmp_path / "faults", types.SimpleNamespace(data=tmp_path, inside=str, conninfo="", process=types.SimpleNamespace(poll=lambda: None))
+    run.faults, run.primary = (
+        tmp_path / "faults",
+        types.SimpleNamespace(data=tmp_path, inside=str, conninfo="", process=types.SimpleNamespace(poll=lambda: None)),
+    )
     run.faults.write_bytes(chaos.FAULTS.pack(7, 0, b""))
     seen = []
 

@@ -40,7 +40,7 @@ def test_the_page_shows_everything_escaped(result):
     for text in ("Counting &lt;rows&gt;", "<code>SET x = on</code>", "Seven times &amp; more.", "&lt;b&gt;", "Seq Scan on &lt;t&gt;",
                  "What was left out.", "Gather", "a note", "What was measured", "not met", "1 of 3 targets met", 'colspan="2"'):
         assert text in page, text
-    assert 'title="Seq Scan on &lt;t&gt;\n5.0 ms (55.6%), 5.0 ms of its own\n7 rows"' in page and "wide is long" in page
+    assert 'title="Seq Scan on &lt;t&gt;\n5.0 ms (55.6%), 5.0 ms self\n7 rows"' in page and "wide is long" in page
     assert page.count("<svg") == 4 and page.count("var(--lean)") > 2
     assert not re.search(r"#0[123]0[12]0", page), "a stand-in color was left"
     assert result.machine["kernel"] in page
@@ -77,7 +77,7 @@ def test_every_module_has_a_title():
 def test_a_loud_run_says_so_instead_of_its_summary(result):
     result.headlines = [Headline("x", Estimate.of((0.8, 1.9, 2.0, 2.1, 2.2, 3.0)), [("stock", 2.0), ("pg_lean", 1.0)])]
     page = report.render([result], [])
-    assert "too loud to tell" in page and "The machine was busy" in page and page.count("Half the time with") == 1
+    assert "too noisy to tell" in page and "The machine was busy" in page and page.count("Half the time with") == 1
     result.headlines = [Headline("x", Estimate.of((2.0, 2.0, 2.0, 2.1, 2.1, 2.1)), [("stock", 2.0), ("pg_lean", 1.0)])]
     page = report.render([result], [])
     assert "The machine was busy" not in page and page.count("Half the time with") == 2

@@ -12,6 +12,7 @@ from pg_lean.bench.runlog import LEAN, LINES, REWRITING, TAKEN_APART, WAYS, Case
 from pg_lean.cluster import Cluster
 
 
+@pytest.mark.slow
 def test_every_way_keeps_the_same_lines():
     cluster = Cluster(name="test", preload=["appendable_bytea"])
     if not cluster.has_library("appendable_bytea"):
@@ -56,9 +57,17 @@ def test_steps_are_said_where_there_is_no_terminal(monkeypatch):
 
 
 def test_records_belong_to_parts():
-    for record, part in (("Heap/INSERT+INIT", walrecords.BYTES), ("Btree/SPLIT_R", walrecords.ENTRIES), ("Heap/HOT_UPDATE", walrecords.ROW), ("Heap/LOCK", walrecords.ROW),
-                         ("Heap2/PRUNE", walrecords.PRUNING), ("Heap2/PRUNE_ON_ACCESS", walrecords.PRUNING), ("Transaction/COMMIT", walrecords.COMMIT),
-                         ("Heap2/VISIBLE", walrecords.OTHER), ("Standby/RUNNING_XACTS", walrecords.OTHER)):
+    for record, part in (
+        ("Heap/INSERT+INIT", walrecords.BYTES),
+        ("Btree/SPLIT_R", walrecords.ENTRIES),
+        ("Heap/HOT_UPDATE", walrecords.ROW),
+        ("Heap/LOCK", walrecords.ROW),
+        ("Heap2/PRUNE", walrecords.PRUNING),
+        ("Heap2/PRUNE_ON_ACCESS", walrecords.PRUNING),
+        ("Transaction/COMMIT", walrecords.COMMIT),
+        ("Heap2/VISIBLE", walrecords.OTHER),
+        ("Standby/RUNNING_XACTS", walrecords.OTHER),
+    ):
         assert walrecords.part(record) == part
 
 

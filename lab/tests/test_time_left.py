@@ -17,7 +17,24 @@ def test_what_was_not_told_is_counted(monkeypatch):
     assert progress.errors(raw, 0.5, 100.0) == pytest.approx([10, 100, 100]) and progress.errors(raw, 0.5, None) == pytest.approx([10])
     assert progress.errors(raw, 0.75, 100.0) == pytest.approx([10, 50, 100]) and progress.errors(raw, 0.75, None) == pytest.approx([10, 50])
     bench = Bench("progress", UserServer.__new__(UserServer), raw=raw)
-    result = progress.present(bench, 1)
+    result = progress.present(bench, 1, {"PACE_OF": [12.0, 102.5, 60.0]})
     assert [check.value for check in result.checks] == pytest.approx([100]) and "told at 4 of 9 moments" in result.summary
     assert [row[-1] for row in result.blocks[0].rows] == ["100%", "33%", "0%"]
     assert result.blocks[1].rows[2][1:] == ["33%", "33%", "67%"]
+    assert result.blocks[2].rows == [["PACE_OF", "-88.0", "+2.5", "+10.0"]]
+
+
+def test_constants_are_left_out_of_recorded_looks(monkeypatch):
+    """A scan that reads its second half at twice the pace of the first."""
+    monkeypatch.setattr(progress, "QUERIES", {"scan": ""})
+    recording = progress.Recording("scan", 0, 100.0, 115.0)
+    for tenth in range(151):
+        seconds = tenth / 10
+        blocks = 50 * seconds if seconds <= 10 else 500 + 100 * (seconds - 10)
+        recording.looks.append((100 + seconds, seconds, [dict(
+            pid=1, leader_pid=None, node=0, parent=None, label="Seq Scan on t", node_type="Seq Scan", plan_rows=1000, rows=blocks, loops=1,
+            called=True, total_ms=None, shared_read=blocks, plan_blocks=1000)]))
+    raw = progress.Measurements()
+    recording.keep(raw)
+    found, without = progress.errors(raw, 0.75, 100.0)[0], progress.ablations([recording])["PACE_OF"][2]
+    assert found < without - 10, "the pace of the last part is the one that goes on"

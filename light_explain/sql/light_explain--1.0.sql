@@ -7,6 +7,10 @@ CREATE FUNCTION light_explain_last(
     OUT parent integer,
     OUT depth integer,
     OUT label text,
+    OUT node_type text,
+    OUT relation text,
+    OUT alias text,
+    OUT index text,
     OUT rows double precision,
     OUT loops double precision,
     OUT total_ms double precision,
@@ -20,15 +24,13 @@ CREATE FUNCTION light_explain_last(
     OUT temp_written bigint,
     OUT wal_records bigint,
     OUT wal_bytes bigint,
-    OUT distinct_blocks bigint,
-    OUT self_error_ms double precision,
-    OUT self_added_ms double precision)
+    OUT distinct_blocks bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'light_explain_last'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION light_explain_last() IS
-'the plan nodes of the session''s last EXPLAIN ANALYZE, for the role that ran it: rows over all loops, total time, and time, blocks and WAL of each node without the nodes that it calls; distinct_blocks with light_explain.distinct_blocks; self_error_ms is the standard error of self_ms, 0 where every call was timed; self_added_ms is the part of self_ms that measuring adds under timing = auto';
+'the plan nodes of the session''s last EXPLAIN ANALYZE, for the role that ran it: rows over all loops, total time, and time, blocks and WAL of each node without the nodes that it calls; distinct_blocks with light_explain.distinct_blocks';
 
 CREATE FUNCTION light_explain_progress(
     OUT pid integer,
@@ -41,6 +43,10 @@ CREATE FUNCTION light_explain_progress(
     OUT parent integer,
     OUT depth integer,
     OUT label text,
+    OUT node_type text,
+    OUT relation text,
+    OUT alias text,
+    OUT index text,
     OUT plan_rows double precision,
     OUT rows double precision,
     OUT loops double precision,
@@ -69,7 +75,7 @@ SET LOCAL search_path = pg_catalog, pg_temp;
 
 CREATE VIEW @extschema@.light_explain_progress AS
 SELECT p.pid, p.leader_pid, a.datname, a.usename, p.started, p.node, p.parent,
-       repeat('  ', p.depth) || p.label AS label,
+       repeat('  ', p.depth) || p.label AS label, p.node_type, p.relation, p.alias, p.index,
        p.plan_rows, p.rows, p.loops,
        CASE WHEN p.plan_rows > 0 THEN round((100 * p.rows / (p.plan_rows * greatest(p.loops, 1)))::numeric, 1) END AS percent_of_plan,
        p.called, p.total_ms, p.shared_hit, p.shared_read, p.local_blocks, p.temp_read, p.temp_written,
@@ -92,6 +98,10 @@ CREATE FUNCTION light_explain_profile(
     OUT parent integer,
     OUT depth integer,
     OUT label text,
+    OUT node_type text,
+    OUT relation text,
+    OUT alias text,
+    OUT index text,
     OUT executions bigint,
     OUT cancelled bigint,
     OUT failed bigint,
@@ -120,8 +130,8 @@ COMMENT ON FUNCTION light_explain_profile() IS
 SET LOCAL search_path = pg_catalog, pg_temp;
 
 CREATE VIEW @extschema@.light_explain_profile AS
-SELECT d.datname, r.rolname, p.queryid, p.caller_queryid, p.planid, p.node, p.parent,
-       repeat('  ', p.depth) || p.label AS label,
+SELECT p.dbid, d.datname, p.userid, r.rolname, p.queryid, p.caller_queryid, p.planid, p.node, p.parent,
+       repeat('  ', p.depth) || p.label AS label, p.node_type, p.relation, p.alias, p.index,
        p.executions, p.cancelled, p.failed, p.loops, p.rows, p.plan_rows, p.rows_filtered, p.total_ms, p.self_ms, p.max_self_ms,
        p.shared_hit, p.shared_read, p.shared_dirtied, p.local_blocks, p.temp_read, p.temp_written, p.wal_bytes, p.query
 FROM @extschema@.light_explain_profile() p
@@ -137,16 +147,17 @@ WITH node AS (
     SELECT *, CASE WHEN rows >= plan_rows THEN greatest(rows, 1) / greatest(plan_rows, 1) ELSE greatest(plan_rows, 1) / greatest(rows, 1) END AS factor
     FROM @extschema@.light_explain_profile
     WHERE loops > 0 AND cancelled + failed < executions)
-SELECT n.datname, n.rolname, n.queryid, n.planid, n.node, btrim(n.label) AS label, n.executions,
+SELECT n.dbid, n.datname, n.userid, n.rolname, n.queryid, n.caller_queryid, n.planid, n.node,
+       btrim(n.label) AS label, n.node_type, n.relation, n.alias, n.index, n.executions,
        n.rows / n.loops AS rows, n.plan_rows / n.loops AS plan_rows,
        CASE WHEN n.rows >= n.plan_rows THEN 'more' ELSE 'less' END AS than_expected,
-       n.factor, n.factor / below.factor AS own_factor, n.self_ms, sum(n.self_ms) OVER (PARTITION BY n.datname, n.rolname, n.queryid, n.caller_queryid, n.planid) AS plan_ms, n.query
+       n.factor, n.factor / below.factor AS own_factor, n.self_ms, sum(n.self_ms) OVER (PARTITION BY n.dbid, n.userid, n.queryid, n.caller_queryid, n.planid) AS plan_ms, n.query
 FROM node n
      CROSS JOIN LATERAL (
          SELECT coalesce(max(c.factor), 1) AS factor
          FROM node c
          WHERE c.parent = n.node AND (c.rows >= c.plan_rows) = (n.rows >= n.plan_rows)
-           AND (c.datname, c.rolname, c.queryid, c.caller_queryid, c.planid) IS NOT DISTINCT FROM (n.datname, n.rolname, n.queryid, n.caller_queryid, n.planid)) below
+           AND (c.dbid, c.userid, c.queryid, c.caller_queryid, c.planid) IS NOT DISTINCT FROM (n.dbid, n.userid, n.queryid, n.caller_queryid, n.planid)) below
 WHERE n.factor >= 10 AND abs(n.rows - n.plan_rows) / n.loops >= 10
 ORDER BY n.self_ms DESC;
 
@@ -165,8 +176,92 @@ COMMENT ON FUNCTION light_explain_profile_reset() IS
 
 REVOKE ALL ON FUNCTION light_explain_profile_reset() FROM PUBLIC;
 
+CREATE FUNCTION light_explain_waits(
+    OUT dbid oid,
+    OUT userid oid,
+    OUT queryid bigint,
+    OUT planid bigint,
+    OUT node integer,
+    OUT activity text,
+    OUT wait_event_type text,
+    OUT wait_event text,
+    OUT worker boolean,
+    OUT samples bigint,
+    OUT seconds double precision)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'light_explain_waits'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION light_explain_waits() IS
+'samples of running statements added up by statement, plan, node and wait event (CPU: no wait event), and the time that they stand for; workers of a parallel plan are rows of their own; own statements, or all for pg_read_all_stats; planid is NULL until a statement has ended, and without light_explain.profile';
+
+CREATE FUNCTION light_explain_samples(
+    OUT sampled timestamptz,
+    OUT pid integer,
+    OUT leader_pid integer,
+    OUT dbid oid,
+    OUT userid oid,
+    OUT queryid bigint,
+    OUT planid bigint,
+    OUT node integer,
+    OUT activity text,
+    OUT wait_event_type text,
+    OUT wait_event text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'light_explain_samples'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION light_explain_samples() IS
+'the last samples of running statements (light_explain.sample_ring of them), the oldest first; own statements, or all for pg_read_all_stats';
+
+SET LOCAL search_path = pg_catalog, pg_temp;
+
+CREATE VIEW @extschema@.light_explain_waits AS
+WITH named AS (
+    SELECT DISTINCT ON (dbid, userid, queryid, planid, node) dbid, userid, queryid, planid, node, label, node_type, relation, query
+    FROM @extschema@.light_explain_profile()
+    ORDER BY dbid, userid, queryid, planid, node)
+SELECT w.dbid, d.datname, w.userid, r.rolname, w.queryid, w.planid, w.node, n.label, n.node_type, n.relation,
+       w.activity, w.wait_event_type, w.wait_event, w.worker, w.samples, w.seconds, n.query
+FROM @extschema@.light_explain_waits() w
+     LEFT JOIN named n USING (dbid, userid, queryid, planid, node)
+     LEFT JOIN pg_database d ON d.oid = w.dbid
+     LEFT JOIN pg_roles r ON r.oid = w.userid
+ORDER BY w.samples DESC;
+
+COMMENT ON VIEW @extschema@.light_explain_waits IS
+'what statements waited for, by plan node, with the names that the profile has of nodes; the most frequent first';
+
+CREATE VIEW @extschema@.light_explain_samples AS
+WITH named AS (
+    SELECT DISTINCT ON (dbid, userid, queryid, planid, node) dbid, userid, queryid, planid, node, label, node_type, relation, query
+    FROM @extschema@.light_explain_profile()
+    ORDER BY dbid, userid, queryid, planid, node)
+SELECT s.sampled, s.pid, s.leader_pid, s.dbid, d.datname, s.userid, r.rolname, s.queryid, s.planid, s.node,
+       n.label, n.node_type, n.relation, s.activity, s.wait_event_type, s.wait_event, n.query
+FROM @extschema@.light_explain_samples() s
+     LEFT JOIN named n USING (dbid, userid, queryid, planid, node)
+     LEFT JOIN pg_database d ON d.oid = s.dbid
+     LEFT JOIN pg_roles r ON r.oid = s.userid
+ORDER BY s.sampled;
+
+COMMENT ON VIEW @extschema@.light_explain_samples IS
+'the last samples of running statements, with the names that the profile has of nodes; the oldest first';
+
+SET LOCAL search_path = @extschema@, pg_temp;
+
+CREATE FUNCTION light_explain_samples_reset()
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'light_explain_samples_reset'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION light_explain_samples_reset() IS
+'forgets all samples of running statements; returns how many were taken';
+
+REVOKE ALL ON FUNCTION light_explain_samples_reset() FROM PUBLIC;
+
 -- Each shows a role its own statements only, unless it has pg_read_all_stats.
-GRANT SELECT ON light_explain_progress, light_explain_profile, light_explain_misestimates TO PUBLIC;
+GRANT SELECT ON light_explain_progress, light_explain_profile, light_explain_misestimates, light_explain_waits, light_explain_samples TO PUBLIC;
 
 CREATE FUNCTION light_explain_clock_costs(
     OUT timing text,
@@ -193,10 +288,22 @@ CREATE FUNCTION light_explain_status(
     OUT profile_dropped_plans bigint,
     OUT profile_dropped_nodes bigint,
     OUT profile_without_queryid bigint,
-    OUT clock text)
+    OUT profile_utility_without_queryid bigint,
+    OUT clock text,
+    OUT sampler_pid integer,
+    OUT sampler_rounds bigint,
+    OUT sampler_late bigint,
+    OUT sampler_torn bigint,
+    OUT samples_taken bigint,
+    OUT samples_kept integer,
+    OUT samples_overwritten bigint,
+    OUT waits_max integer,
+    OUT waits_used integer,
+    OUT waits_discarded bigint,
+    OUT sampler_without_nodes bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'light_explain_status'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION light_explain_status() IS
-'whether light_explain is on, and what is wrong if it is not; slots for the progress of statements: how many there are and are taken, and how many statements got none because all were, because their login role had its share, or because they have too many nodes; room in the profile, how much is taken, plans that made room for others, nodes of too large plans, and statements that have no identifier; the clock: the processor''s counter by the name that Linux gives it, or system';
+'whether light_explain is on, and what is wrong if it is not; slots for the progress of statements: how many there are and are taken, and how many statements got none because all were, because their login role had its share, or because they have too many nodes; room in the profile, how much is taken, plans that made room for others, nodes of too large plans, and statements that have no identifier; the clock: the processor''s counter by the name that Linux gives it, or system; the sampler''s process, its rounds, those that were late, processes that it could not read; samples that were taken, that are kept one by one at most, and that newer ones replaced; sums by statement, plan, node and wait event: how many there may be and are, and samples of sums that made room; processes whose nodes it cannot see';

@@ -27,13 +27,15 @@ int			light_profile_max = 5000;
 int			light_profile_text = 1024;
 bool		light_profile_keep = true;
 int			light_progress_statements = 64;
-int			light_progress_nodes = 32;
+int			light_progress_nodes = 100;
+int			light_sample_interval = 100;
+int			light_sample_ring = 20000;
+int			light_sample_waits = 5000;
 
 static const struct config_enum_entry timing_options[] = {
 	{"auto", LIGHT_TIMING_AUTO, false},
-	{"exact", LIGHT_TIMING_EXACT, false},
-	{"ordered", LIGHT_TIMING_ORDERED, false},
-	{"core", LIGHT_TIMING_CORE, false},
+	{"system", LIGHT_TIMING_SYSTEM, false},
+	{"reference", LIGHT_TIMING_REFERENCE, true},	/* for tests */
 	{NULL, 0, false}
 };
 
@@ -63,9 +65,8 @@ light_define_settings(void)
 
 	DefineCustomEnumVariable("light_explain.timing",
 							 "Chooses the clock that times plan nodes.",
-							 "auto reads the processor's counter in the first calls of a node and in some of the others; "
-							 "exact and ordered read it at each call; "
-							 "core reads the system clock at each call.",
+							 "auto reads the processor's counter, or the system clock where the counter cannot be trusted; "
+							 "system reads the system clock.",
 							 &light_timing, LIGHT_TIMING_AUTO, timing_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 
@@ -132,7 +133,25 @@ light_define_settings(void)
 		DefineCustomIntVariable("light_explain.progress_nodes",
 								"Plan nodes that a statement may have for its progress to be visible.",
 								NULL,
-								&light_progress_nodes, 32, 4, 1000,
+								&light_progress_nodes, 100, 4, 1000,
+								PGC_POSTMASTER, 0, NULL, NULL, NULL);
+
+		DefineCustomIntVariable("light_explain.sample_interval",
+								"Sets the time between two samples of what all processes do.",
+								"It varies by half at random.  0 takes none; if it is 0 when the server starts, there is no sampler.",
+								&light_sample_interval, 100, 0, 60000,
+								PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+
+		DefineCustomIntVariable("light_explain.sample_ring",
+								"Sets how many of the last samples are kept one by one.",
+								NULL,
+								&light_sample_ring, 20000, 100, 100000000,
+								PGC_POSTMASTER, 0, NULL, NULL, NULL);
+
+		DefineCustomIntVariable("light_explain.sample_waits",
+								"Sets for how many combinations of statement, plan, node and wait event samples are added up.",
+								NULL,
+								&light_sample_waits, 5000, 100, 10000000,
 								PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	}
 

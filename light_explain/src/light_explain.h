@@ -28,9 +28,8 @@
 typedef enum LightTiming
 {
 	LIGHT_TIMING_AUTO,
-	LIGHT_TIMING_EXACT,
-	LIGHT_TIMING_ORDERED,
-	LIGHT_TIMING_CORE
+	LIGHT_TIMING_SYSTEM,
+	LIGHT_TIMING_REFERENCE
 } LightTiming;
 
 /* guc.c */
@@ -46,6 +45,9 @@ extern LIGHT_PRIVATE int light_profile_text;
 extern LIGHT_PRIVATE bool light_profile_keep;
 extern LIGHT_PRIVATE int light_progress_statements;
 extern LIGHT_PRIVATE int light_progress_nodes;
+extern LIGHT_PRIVATE int light_sample_interval;
+extern LIGHT_PRIVATE int light_sample_ring;
+extern LIGHT_PRIVATE int light_sample_waits;
 extern LIGHT_PRIVATE void light_define_settings(void);
 
 #endif							/* LIGHT_EXPLAIN_H */

@@ -63,6 +63,14 @@ LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION pg_evict_temp_relation(regclass) IS
 'write the dirty pages of a temporary relation and take its pages out of temporary buffers; returns the number of pages taken out';
 
+CREATE FUNCTION pg_truncate_temp_relation(rel regclass, force boolean DEFAULT false)
+RETURNS void
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION pg_truncate_temp_relation(regclass, boolean) IS
+'remove all rows of a temporary table without a transaction ID, WAL or catalog changes; cannot be rolled back';
+
 CREATE FUNCTION pg_temp_flush_cost(rel regclass DEFAULT NULL)
 RETURNS float8
 AS 'MODULE_PATHNAME'

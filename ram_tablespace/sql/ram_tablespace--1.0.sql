@@ -29,7 +29,7 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C;
 
 COMMENT ON PROCEDURE ram_tablespace_create(text, text) IS
-'makes a tablespace for temporary tables in a directory of its own on a tmpfs mount';
+'makes a tablespace for temporary tables in a separate directory on a tmpfs mount';
 
 CREATE PROCEDURE ram_tablespace_drop(name text)
 AS 'MODULE_PATHNAME'
@@ -38,16 +38,31 @@ LANGUAGE C;
 COMMENT ON PROCEDURE ram_tablespace_drop(text) IS
 'drops a RAM tablespace that holds no relations, with its directory';
 
-REVOKE ALL ON PROCEDURE ram_tablespace_create(text, text), ram_tablespace_drop(text) FROM PUBLIC;
+CREATE PROCEDURE ram_tablespace_protect(name text)
+AS 'MODULE_PATHNAME'
+LANGUAGE C;
+
+COMMENT ON PROCEDURE ram_tablespace_protect(text) IS
+'makes a tablespace in memory a RAM tablespace, which accepts temporary relations only';
+
+REVOKE ALL ON PROCEDURE ram_tablespace_create(text, text), ram_tablespace_drop(text), ram_tablespace_protect(text) FROM PUBLIC;
+
+CREATE FUNCTION ram_tablespace_is_protected(name text)
+RETURNS boolean
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION ram_tablespace_is_protected(text) IS
+'whether a tablespace is a RAM tablespace, which accepts temporary relations only';
 
 CREATE FUNCTION ram_tablespaces(OUT name name, OUT location text, OUT in_memory boolean, OUT usable boolean, OUT used_bytes bigint,
-    OUT limit_bytes bigint, OUT mount_bytes bigint, OUT mount_available_bytes bigint, OUT memory_available_bytes bigint)
+    OUT limit_bytes bigint, OUT mount_bytes bigint, OUT mount_available_bytes bigint, OUT memory_available_bytes bigint, OUT protected boolean)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION ram_tablespaces() IS
-'RAM tablespaces of the cluster: whether the file system is in memory and the directories are there, what they hold and may hold, what mount and machine have left';
+'RAM tablespaces of the cluster, and other tablespaces in memory, which are not protected: whether the file system is in memory and the directories are there, what they hold and may hold, what mount and machine have left';
 
 REVOKE ALL ON FUNCTION ram_tablespaces() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION ram_tablespaces() TO pg_monitor;
@@ -60,8 +75,12 @@ AS $$
 SELECT r.name, p.problem, p.remedy
 FROM @extschema@.ram_tablespaces() r,
 LATERAL (
-    SELECT 'directory is missing or belongs to somebody else', 'restart the server with ram_tablespace in shared_preload_libraries'
-    WHERE NOT r.usable
+    SELECT 'is located in memory and accepts relations that are not temporary, which a restart of the machine loses',
+           format('CALL ram_tablespace_protect(%L), or move it to a disk', r.name)
+    WHERE NOT r.protected
+    UNION ALL
+    SELECT 'directory is missing or belongs to another user', 'restart the server with ram_tablespace in shared_preload_libraries'
+    WHERE r.protected AND NOT r.usable
     UNION ALL
     SELECT 'file system is not in memory', 'stop the server, mount a tmpfs there, start the server'
     WHERE NOT r.in_memory
@@ -96,8 +115,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF name IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_tablespace t WHERE t.spcname = ram_tablespace_use.name
-            AND pg_tablespace_location(t.oid) ~ '/(ram_tablespace|parallel_temp_ram)\.[^/]*$') THEN
+    IF name IS NOT NULL AND NOT @extschema@.ram_tablespace_is_protected(name) THEN
         RAISE EXCEPTION '"%" is not a RAM tablespace', name USING ERRCODE = 'wrong_object_type';
     END IF;
     IF for_role IS NULL AND for_database IS NULL THEN

@@ -1,16 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * directory.c
- *	  The directories of RAM tablespaces.
+ *	  The directories of RAM tablespaces, and the record of them.
  *
- * A RAM tablespace is an ordinary tablespace whose directory lies on a tmpfs mount
- * and has a name of ours (see ram_directory.h), in which the cluster's identifier
- * keeps servers apart that share a mount.
+ * A RAM tablespace is an ordinary tablespace whose directory is located on a tmpfs mount.
+ * ram_tablespace_create() gives the directory a name (see ram_directory.h) with the
+ * cluster's identifier, which keeps servers apart that share a mount.  Its OID is
+ * recorded in the data directory, so that a copy of the cluster whose tablespace is
+ * mapped to another directory has the same rules.
  *
  * After a reboot the mount is empty.  ramspace_restore_directories() runs in the
- * postmaster while it loads libraries, before any session exists, and makes the
- * directories again.  A directory of that name that somebody else owns stops the
- * server: on a mount that everybody may write to, such as /dev/shm, it would hand
+ * postmaster while it loads libraries, before any session exists, and creates the
+ * directories again.  A directory of that name that another user owns stops the
+ * server: on a mount that all users may write to, such as /dev/shm, it would hand
  * temporary data to that user.
  *
  * Copyright (c) 2026, the pg_lean authors
@@ -20,6 +22,9 @@
 #include "postgres.h"
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -52,8 +57,74 @@ ramspace_in_memory(const char *path)
 		((unsigned long) fs.f_type == TYPE_TMPFS || (unsigned long) fs.f_type == TYPE_RAMFS);
 }
 
+static void
+record_path(char *path, Size size, Oid tablespace)
+{
+	snprintf(path, size, RAM_RECORD_FOLDER "/%u", tablespace);
+}
+
 /*
- * Bytes that the files below a directory take.  Files come and go meanwhile.
+ * Record a RAM tablespace, durably.  A failure is reported with "elevel".
+ */
+void
+ramspace_record(Oid tablespace, int elevel)
+{
+	char		path[64];
+	int			fd;
+
+	record_path(path, sizeof(path), tablespace);
+	if (ram_directory_is_recorded(tablespace))
+		return;
+	if (MakePGDirectory(RAM_RECORD_FOLDER) != 0 && errno != EEXIST)
+	{
+		ereport(elevel,
+				(errcode_for_file_access(),
+				 errmsg("could not create directory \"%s\": %m", RAM_RECORD_FOLDER)));
+		return;
+	}
+	fd = OpenTransientFile(path, O_CREAT | O_WRONLY | PG_BINARY);
+	if (fd < 0)
+	{
+		ereport(elevel,
+				(errcode_for_file_access(),
+				 errmsg("could not create file \"%s\": %m", path)));
+		return;
+	}
+	CloseTransientFile(fd);
+	fsync_fname(path, false);
+	fsync_fname(RAM_RECORD_FOLDER, true);
+	fsync_fname(".", true);
+}
+
+/*
+ * The tablespace was dropped, or is a new one that is not in memory.
+ */
+void
+ramspace_forget(Oid tablespace)
+{
+	char		path[64];
+
+	record_path(path, sizeof(path), tablespace);
+	if (unlink(path) != 0 && errno != ENOENT)
+		ereport(WARNING,
+				(errcode_for_file_access(),
+				 errmsg("could not remove file \"%s\": %m", path)));
+}
+
+/*
+ * The directory itself.  One that the administrator chose for a copy of the cluster may
+ * be a link; one that ram_tablespace_create() named must not be.
+ */
+static const char *
+resolve(const char *location, char *buffer)
+{
+	if (ram_directory_is_named(location) || realpath(location, buffer) == NULL)
+		return location;
+	return buffer;
+}
+
+/*
+ * Total size of the files below a directory.  Files might appear and vanish concurrently.
  */
 static int64
 bytes_below(const char *path)
@@ -101,8 +172,8 @@ number_in_file(const char *path)
 }
 
 /*
- * Memory that can still be had: what the kernel estimates for the machine, or what
- * the control group leaves if that is less (pages of tmpfs are charged to it).
+ * Available memory: the kernel's estimate for the machine, or the rest of the control
+ * group's limit if that is less (pages of tmpfs are charged to it).
  */
 static int64
 memory_available(void)
@@ -146,9 +217,12 @@ owned_directory(const char *path)
 void
 ramspace_inspect(const char *location, RamSpaceState *state)
 {
-	char	   *version = psprintf("%s/%s", location, TABLESPACE_VERSION_DIRECTORY);
+	char		buffer[PATH_MAX];
+	char	   *version;
 	struct statfs fs;
 
+	location = resolve(location, buffer);
+	version = psprintf("%s/%s", location, TABLESPACE_VERSION_DIRECTORY);
 	memset(state, 0, sizeof(*state));
 	state->usable = owned_directory(location) && owned_directory(version);
 	state->in_memory = ramspace_in_memory(location);
@@ -179,7 +253,7 @@ restore_directory(const char *path)
 		ereport(LOG,
 				(errcode_for_file_access(),
 				 errmsg("could not create directory \"%s\" of a RAM tablespace: %m", path),
-				 errhint("Mount the file system (see /etc/fstab) and restart the server.")));
+				 errhint("Mount the file system (see /etc/fstab), create the parent directory if it is missing, and restart the server.")));
 		return false;
 	}
 	if (!owned_directory(path))
@@ -206,15 +280,19 @@ ramspace_restore_directories(void)
 	{
 		char	   *end;
 		Oid			tablespace = strtoul(entry->d_name, &end, 10);
-		char	   *location;
+		char		buffer[PATH_MAX];
+		const char *location;
 		char	   *version;
 		struct stat st;
 
 		if (*end != '\0' || !OidIsValid(tablespace))
 			continue;
 		location = ram_directory_of(tablespace);
-		if (!ram_directory_is_ours(location))
+		if (!ram_directory_is_tablespace(tablespace))
 			continue;
+		/* created by a release without records, or replayed by a standby */
+		ramspace_record(tablespace, LOG);
+		location = resolve(location, buffer);
 		version = psprintf("%s/%s", location, TABLESPACE_VERSION_DIRECTORY);
 		if (lstat(location, &st) == 0 && lstat(version, &st) == 0 &&
 			owned_directory(location) && owned_directory(version))

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * procedures.c
- *	  What the administrator calls: make, drop and look at RAM tablespaces.
+ *	  Procedures and functions for the administrator: create, drop, protect and inspect
+ *	  RAM tablespaces.
  *
  * Making and dropping are procedures because a tablespace's directory cannot be
  * rolled back: like CREATE TABLESPACE they refuse to run inside a transaction
@@ -39,6 +40,8 @@
 
 PG_FUNCTION_INFO_V1(ram_tablespace_create);
 PG_FUNCTION_INFO_V1(ram_tablespace_drop);
+PG_FUNCTION_INFO_V1(ram_tablespace_protect);
+PG_FUNCTION_INFO_V1(ram_tablespace_is_protected);
 PG_FUNCTION_INFO_V1(ram_tablespaces);
 
 /* Is this call the client's own CALL statement? */
@@ -157,7 +160,7 @@ ram_tablespace_create(PG_FUNCTION_ARGS)
 	create->location = location;
 	PG_TRY();
 	{
-		CreateTableSpace(create);
+		ramspace_record(CreateTableSpace(create), WARNING);
 	}
 	PG_CATCH();
 	{
@@ -175,17 +178,20 @@ ram_tablespace_drop(PG_FUNCTION_ARGS)
 	char	   *name;
 	DropTableSpaceStmt *drop = makeNode(DropTableSpaceStmt);
 	char	   *location;
+	Oid			tablespace;
 
 	check_caller(fcinfo, "ram_tablespace_drop");
 	name = name_argument(fcinfo, 0);
-	location = ram_directory_of(get_tablespace_oid(name, false));
-	if (!ram_directory_is_ours(location))
+	tablespace = get_tablespace_oid(name, false);
+	location = ram_directory_of(tablespace);
+	if (!ram_directory_is_tablespace(tablespace))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a RAM tablespace", name),
 				 errhint("Use DROP TABLESPACE.")));
 	drop->tablespacename = name;
 	DropTableSpace(drop);
+	ramspace_forget(tablespace);
 
 	/* DROP TABLESPACE empties the directory but leaves it */
 	if (rmdir(location) != 0)
@@ -196,7 +202,43 @@ ram_tablespace_drop(PG_FUNCTION_ARGS)
 }
 
 /*
- * One row for each RAM tablespace of the cluster.
+ * Make a tablespace in memory a RAM tablespace: one of a copy of the cluster that has no
+ * record, or one that was created by CREATE TABLESPACE.
+ */
+Datum
+ram_tablespace_protect(PG_FUNCTION_ARGS)
+{
+	char	   *name;
+	char	   *location;
+	Oid			tablespace;
+
+	check_caller(fcinfo, "ram_tablespace_protect");
+	name = name_argument(fcinfo, 0);
+	tablespace = get_tablespace_oid(name, false);
+	location = ram_directory_of(tablespace);
+	if (location == NULL || !ramspace_in_memory(location))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("tablespace \"%s\" is not in memory", name),
+				 errdetail("Only a tablespace outside of the data directory, on a tmpfs mount, can be a RAM tablespace.")));
+	ramspace_record(tablespace, ERROR);
+	PG_RETURN_VOID();
+}
+
+/*
+ * Is this a RAM tablespace, which accepts temporary relations only?
+ */
+Datum
+ram_tablespace_is_protected(PG_FUNCTION_ARGS)
+{
+	Oid			tablespace = get_tablespace_oid(text_to_cstring(PG_GETARG_TEXT_PP(0)), true);
+
+	PG_RETURN_BOOL(ram_directory_is_tablespace(tablespace));
+}
+
+/*
+ * One row for each RAM tablespace of the cluster, and for each other tablespace outside
+ * of the data directory that is located in memory.
  */
 Datum
 ram_tablespaces(PG_FUNCTION_ARGS)
@@ -214,11 +256,18 @@ ram_tablespaces(PG_FUNCTION_ARGS)
 		Form_pg_tablespace form = (Form_pg_tablespace) GETSTRUCT(tuple);
 		char	   *location = ram_directory_of(form->oid);
 		RamSpaceState state;
-		Datum		values[9];
-		bool		nulls[9] = {0};
+		bool		protected;
+		Datum		values[10];
+		bool		nulls[10] = {0};
 
-		if (!ram_directory_is_ours(location))
+		if (location == NULL)
 			continue;
+		protected = ram_directory_is_tablespace(form->oid);
+		if (!protected && !ramspace_in_memory(location))
+			continue;
+		/* a standby that has replayed its creation */
+		if (protected)
+			ramspace_record(form->oid, LOG);
 		ramspace_inspect(location, &state);
 		values[0] = NameGetDatum(&form->spcname);
 		values[1] = CStringGetTextDatum(location);
@@ -226,13 +275,14 @@ ram_tablespaces(PG_FUNCTION_ARGS)
 		values[3] = BoolGetDatum(state.usable);
 		values[4] = Int64GetDatum(state.used);
 		values[5] = Int64GetDatum((int64) ramspace_max_size * 1024 * 1024);
-		nulls[5] = ramspace_max_size == 0;
+		nulls[5] = ramspace_max_size == 0 || !protected;
 		values[6] = Int64GetDatum(state.size);
 		nulls[6] = state.size == 0;
 		values[7] = Int64GetDatum(state.available);
 		nulls[7] = state.size == 0;
 		values[8] = Int64GetDatum(state.memory_available);
 		nulls[8] = state.memory_available < 0;
+		values[9] = BoolGetDatum(protected);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	systable_endscan(scan);

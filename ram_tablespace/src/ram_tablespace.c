@@ -3,9 +3,9 @@
  * ram_tablespace.c
  *	  Entry point: settings and hooks.
  *
- * The rules hold where the library is loaded, so it belongs into
- * shared_preload_libraries; only there it also makes directories anew that a reboot
- * took away.
+ * The rules apply only in processes that loaded the library, so it belongs in
+ * shared_preload_libraries; only then does it also create directories again that a
+ * reboot removed.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -18,6 +18,8 @@
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
+#include "catalog/pg_tablespace.h"
+#include "commands/tablespace.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "utils/guc.h"
@@ -40,9 +42,24 @@ void		_PG_init(void);
 static void
 ramspace_ProcessUtility(PROCESSUTILITY_PARAMS_compat)
 {
-	if (IsA(pstmt->utilityStmt, ReindexStmt))
-		ramspace_before_reindex((ReindexStmt *) pstmt->utilityStmt);
+	Node	   *statement = pstmt->utilityStmt;
+	Oid			dropped = InvalidOid;
+
+	if (IsA(statement, ReindexStmt))
+		ramspace_before_reindex((ReindexStmt *) statement);
+	else if (IsA(statement, DropTableSpaceStmt))
+		dropped = get_tablespace_oid(((DropTableSpaceStmt *) statement)->tablespacename, true);
 	next_utility(PROCESSUTILITY_ARGS_compat);
+	if (OidIsValid(dropped))
+		ramspace_forget(dropped);
+	else if (IsA(statement, CreateTableSpaceStmt))
+	{
+		/* restored from a dump */
+		Oid			created = get_tablespace_oid(((CreateTableSpaceStmt *) statement)->tablespacename, true);
+
+		if (ram_directory_is_tablespace(created))
+			ramspace_record(created, WARNING);
+	}
 }
 
 static void
@@ -56,6 +73,9 @@ ramspace_object_access(ObjectAccessType access, Oid classId, Oid objectId, int s
 		ramspace_saw_relation(objectId, access == OAT_POST_CREATE);
 	else if (classId == DatabaseRelationId)
 		ramspace_saw_database(objectId);
+	else if (classId == TableSpaceRelationId && access == OAT_POST_CREATE)
+		ramspace_forget(objectId);	/* of a tablespace that was dropped
+									 * without the library */
 }
 
 void

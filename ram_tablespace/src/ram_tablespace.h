@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * ram_tablespace.h
- *	  What the files of the extension share: settings and entry points.
+ *	  Settings and entry points that the files of the extension share.
  *
  * ram_tablespace.c  entry: settings and hooks
- * procedures.c      what the administrator calls
- * rules.c           nothing but temporary tables, warn before memory is short
- * directory.c       directories: name, state, size, what a reboot took away
+ * procedures.c      procedures and functions for administrators
+ * rules.c           accept only temporary tables, warn before memory is short
+ * directory.c       directories: record, name, state, size, restoring after a reboot
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -21,7 +21,7 @@
 typedef struct RamSpaceState
 {
 	bool		in_memory;		/* the file system is tmpfs or ramfs */
-	bool		usable;			/* the directories are there and ours */
+	bool		usable;			/* directories exist and are the server's */
 	int64		used;			/* bytes that the tablespace's files take */
 	int64		size;			/* bytes of the file system; 0: no limit */
 	int64		available;		/* bytes that it has left */
@@ -44,6 +44,8 @@ extern void ramspace_check_limit(Oid tablespace);
 extern char *ramspace_make_location(const char *mount_point, const char *name);
 extern void ramspace_inspect(const char *location, RamSpaceState *state);
 extern bool ramspace_in_memory(const char *path);
+extern void ramspace_record(Oid tablespace, int elevel);
+extern void ramspace_forget(Oid tablespace);
 extern void ramspace_restore_directories(void);
 
 #endif							/* RAM_TABLESPACE_H */

@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * rules.c
- *	  RAM tablespaces: nothing but temporary tables, and a word before memory is
+ *	  RAM tablespaces: accept only temporary tables, and warn before memory is
  *	  short.
  *
- * What lies in memory is gone after a reboot, so a relation or database that is
- * not temporary is refused there, however it got the idea: TABLESPACE clause,
+ * Files in memory are lost in a reboot, so a relation or database that is not
+ * temporary is refused there, by any command: with a TABLESPACE clause,
  * default_tablespace, ALTER ... SET TABLESPACE, REINDEX (TABLESPACE ...).  The
- * object access hook sees all but the last after the fact and before commit, with
- * the row as the command left it.
+ * object access hook is called for all of these except the last, after the command
+ * has written the catalog row and before commit.
  *
  * At the same place a new temporary relation is refused when the tablespace holds
  * more than ram_tablespace.max_size, and warned about when it, its mount or the
@@ -66,7 +66,7 @@ ramspace_hold_limit(Oid tablespace, const RamSpaceState *state)
 }
 
 /*
- * The same for who extends a file there; other tablespaces have no limit.
+ * The same for code that extends a file there; other tablespaces have no limit.
  */
 void
 ramspace_check_limit(Oid tablespace)
@@ -76,9 +76,9 @@ ramspace_check_limit(Oid tablespace)
 
 	if (ramspace_max_size == 0)
 		return;
-	location = ram_directory_of(tablespace);
-	if (!ram_directory_is_ours(location))
+	if (!ram_directory_is_tablespace(tablespace))
 		return;
+	location = ram_directory_of(tablespace);
 	ramspace_inspect(location, &state);
 	ramspace_hold_limit(tablespace, &state);
 	pfree(location);
@@ -95,7 +95,7 @@ ramspace_check_room(Oid tablespace)
 	int64		limit = ramspace_max_size * MEGABYTE;
 	int64		nearly = 100 - ramspace_warn_percent;
 
-	Assert(ram_directory_is_ours(location));
+	Assert(ram_directory_is_tablespace(tablespace));
 	ramspace_inspect(location, &state);
 	ramspace_hold_limit(tablespace, &state);
 	if (limit > 0 && state.used * 100 >= limit * ramspace_warn_percent)

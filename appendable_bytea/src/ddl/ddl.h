@@ -10,20 +10,36 @@
 #ifndef APPENDABLE_DDL_H
 #define APPENDABLE_DDL_H
 
-#include "utils/rel.h"
+#include "table/table.h"
 
-extern void ab_relation_changed(Oid relid);
-extern void ab_refuse_hidden_default(Oid relid);
+/* ---- command.c ----------------------------------------------------------- */
+
+extern void ab_ddl_install(void);
+extern void ab_table_changed(Oid relid);
+
+/* ---- relation.c ---------------------------------------------------------- */
+
+extern void ab_relation_install(void);
+extern HeapTuple ab_catalog_row(Oid catalog, Oid objid);
+extern void ab_check_relation(Oid relid, AttrNumber attnum);
+extern void ab_set_access_method(Oid relid, Oid am);
+extern void ab_refuse_unseen_tables(void);
+
+/* ---- hidden.c ------------------------------------------------------------ */
+
+extern bool ab_check_defaults(Oid relid);
 extern void ab_refuse_index_expressions(Oid indexid, const char *name);
-extern void ab_refuse_partition_key(Oid relid, const char *name);
+extern void ab_refuse_partition_key(Oid relid);
 extern void ab_refuse_domain(Oid typid);
 extern void ab_refuse_statistics(Oid statid);
-extern void ab_refuse_own_altered(Oid classid, Oid objid, int subid);
-extern void ab_refuse_own_table(Oid relid);
-extern void ab_statement_begins(void);
-extern void ab_end_store(Oid relid);
+
+/* ---- repair.c ------------------------------------------------------------ */
+
 extern void ab_become_owner(Relation rel, Oid *user, int *security);
-extern void ab_utility_install(void);
-extern void ab_drop_retained_stores(bool forgotten);
+
+/* ---- convert.c ----------------------------------------------------------- */
+
+extern void ab_check_conversion(const AlterTableStmt *stmt);
+extern void ab_require_no_dependents(List *tables);
 
 #endif							/* APPENDABLE_DDL_H */

@@ -6,8 +6,9 @@
  * Several catalogs keep values that a command computed: a column's default for the
  * rows that are there, bounds of partitions, statistics on columns, on expressions
  * of indexes and on extended statistics.  The chunks end with their row all the
- * same, and the next plan that looks would fail.  Called by hook.c when
- * an object is made or altered; each function raises an error or does nothing.
+ * same, and the next plan that looks would fail.  Called by relation.c when an
+ * object is created or altered, or by command.c at the end of its command; each
+ * function raises an error or does nothing.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -32,25 +33,24 @@
 #include "utils/syscache.h"
 
 #include "ddl/ddl.h"
-#include "store.h"
 
 /*
- * ALTER TABLE ... ADD COLUMN keeps a constant default for the rows that are there in
- * pg_attribute.  A default that is computed from a table could be a reference, which
- * would outlive its row.
+ * Does a table have columns of the type?  Raises an error if one has a default that must
+ * not be kept: ALTER TABLE ... ADD COLUMN keeps a constant default for the rows that are
+ * there in pg_attribute.  A default that is computed from a table could be a reference,
+ * which would outlive its row.
  */
-void
-ab_refuse_hidden_default(Oid relid)
+bool
+ab_check_defaults(Oid relid)
 {
-	Relation	rel = try_relation_open(relid, AccessShareLock);
-	TupleDesc	desc;
+	Relation	rel = relation_open(relid, AccessShareLock);
+	TupleDesc	desc = RelationGetDescr(rel);
+	bool		result = false;
 	AbRef		ref;
 
-	if (rel == NULL)
-		return;
-	desc = RelationGetDescr(rel);
 	for (AttrNumber n = 0; (n = ab_next_column(desc, n)) > 0;)
 	{
+		result = true;
 		if (desc->constr && desc->constr->missing && desc->constr->missing[n - 1].am_present &&
 			ab_parse_reference(desc->constr->missing[n - 1].am_value, &ref))
 			ereport(ERROR,
@@ -60,6 +60,7 @@ ab_refuse_hidden_default(Oid relid)
 					 errhint("Add the column without a default, fill it with UPDATE, and set the default then.")));
 	}
 	relation_close(rel, NoLock);
+	return result;
 }
 
 /*
@@ -135,7 +136,7 @@ kept_values(Oid relid, const int16 *columns, int ncolumns,
 void
 ab_refuse_index_expressions(Oid indexid, const char *name)
 {
-	HeapTuple	tuple = ab_catalog_row(IndexRelationId, indexid, SnapshotSelf);
+	HeapTuple	tuple = ab_catalog_row(IndexRelationId, indexid);
 	const AbType *found = NULL;
 
 	if (HeapTupleIsValid(tuple))
@@ -154,7 +155,7 @@ ab_refuse_index_expressions(Oid indexid, const char *name)
  * key is known at the end of the command that makes the table.
  */
 void
-ab_refuse_partition_key(Oid relid, const char *name)
+ab_refuse_partition_key(Oid relid)
 {
 	HeapTuple	tuple = SearchSysCache1(PARTRELID, ObjectIdGetDatum(relid));
 	Form_pg_partitioned_table form;
@@ -171,7 +172,7 @@ ab_refuse_partition_key(Oid relid, const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("table \"%s\" cannot be partitioned by values of type %s",
-						name, found->name),
+						get_rel_name(relid), found->name),
 				 errhint("Partition by hash, or by a digest such as %s(column).", found->digest)));
 }
 
@@ -179,7 +180,7 @@ ab_refuse_partition_key(Oid relid, const char *name)
 void
 ab_refuse_domain(Oid typid)
 {
-	HeapTuple	tuple = ab_catalog_row(TypeRelationId, typid, SnapshotSelf);
+	HeapTuple	tuple = ab_catalog_row(TypeRelationId, typid);
 	const AbType *found = NULL;
 
 	if (HeapTupleIsValid(tuple) && ((Form_pg_type) GETSTRUCT(tuple))->typtype == TYPTYPE_DOMAIN)
@@ -195,7 +196,7 @@ ab_refuse_domain(Oid typid)
 void
 ab_refuse_statistics(Oid statid)
 {
-	HeapTuple	tuple = ab_catalog_row(StatisticExtRelationId, statid, SnapshotSelf);
+	HeapTuple	tuple = ab_catalog_row(StatisticExtRelationId, statid);
 	const AbType *found = NULL;
 
 	if (HeapTupleIsValid(tuple))

@@ -44,33 +44,18 @@
 
 #include "compat_table.h"
 #include "ddl/ddl.h"
-#include "store.h"
 
 PG_FUNCTION_INFO_V1(appendable_bytea_detach);
 PG_FUNCTION_INFO_V1(appendable_bytea_repair);
 
-/* Raise an error unless the relation is there and the user owns it. */
-static void
-require_owner(Oid relid)
-{
-	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relid)));
-	if (!RelationOwnerCheck_compat(relid, GetUserId()))
-		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
-}
-
 /*
- * Lock a table of the user's against everybody.  Who has no right to it does not get to
- * wait for it, and what was true before the lock is asked again under it.
+ * Lock a table of the user's.  A role without the privilege does not get to wait for the
+ * lock.
  */
 static void
-lock_own_table(Oid relid)
+lock_own_table(Oid relid, LOCKMODE mode)
 {
-	require_owner(relid);
-	LockRelationOid(relid, AccessExclusiveLock);
-	require_owner(relid);
+	relation_close(ab_open_checked(relid, mode, AB_OWNER, false), NoLock);
 }
 
 static const char *
@@ -228,15 +213,13 @@ appendable_bytea_detach(PG_FUNCTION_ARGS)
 	List	   *set_defaults = NIL;
 	char	   *command;
 
-	lock_own_table(relid);
+	lock_own_table(relid, AccessExclusiveLock);
 	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
-		require_owner(lfirst_oid(lc));
+		lock_own_table(lfirst_oid(lc), AccessExclusiveLock);
 	tables = find_all_inheritors(relid, AccessExclusiveLock, NULL);
+	ab_require_no_dependents(tables);
 	foreach(lc, tables)
-	{
-		require_owner(lfirst_oid(lc));
 		convert_defaults(lfirst_oid(lc), &commands, &set_defaults);
-	}
 	command = detach_command(relid);
 	if (command != NULL)
 		commands = lappend(commands, command);
@@ -256,67 +239,69 @@ appendable_bytea_detach(PG_FUNCTION_ARGS)
 							get_rel_name(lfirst_oid(lc)), AB_EXTENSION),
 					 errhint("Call appendable_bytea_detach() for that table first.")));
 		ab_set_access_method(lfirst_oid(lc), HEAP_TABLE_AM_OID);
-		ab_end_store(lfirst_oid(lc));
+		ab_store_end(lfirst_oid(lc));
 	}
 	PG_RETURN_VOID();
 }
 
+/* Do the access method and the store of a table match it? */
+static bool
+is_set_up(Oid relid)
+{
+	Relation	rel = relation_open(relid, NoLock);
+	Oid			store = ab_store_find(relid);
+	bool		result = ab_is_appendable(rel) && OidIsValid(store) &&
+		get_rel_persistence(store) == rel->rd_rel->relpersistence;
+
+	relation_close(rel, NoLock);
+	return result;
+}
+
 /*
- * The command that stores every value of a table once more, if one of them has
- * chunks of another table; NULL if none has.
+ * See that a table and its store are as hooks leave them, and remove at most "max" chunks
+ * of no value.  Writers are locked out only if there is more to repair than chunks.
  */
-static char *
-adopt_command(Oid relid)
-{
-	Relation	rel = table_open(relid, NoLock);
-	TupleDesc	desc = RelationGetDescr(rel);
-	AbValueScan scan;
-	StringInfoData command;
-	const char *separator = " SET ";
-	bool		foreign = false;
-	AbRef		ref;
-
-	initStringInfo(&command);
-	appendStringInfo(&command, "UPDATE ONLY %s", qualified_name(rel));
-	for (AttrNumber n = 0; (n = ab_next_column(desc, n)) > 0;)
-	{
-		Form_pg_attribute att = TupleDescAttr(desc, n - 1);
-		const char *column = quote_identifier(NameStr(att->attname));
-
-		if (att->attgenerated != '\0')
-			continue;
-		appendStringInfo(&command, "%s%s = %s", separator, column, column);
-		separator = ", ";
-	}
-	ab_values_begin(&scan, rel, GetActiveSnapshot());
-	while (!foreign && ab_values_next(&scan))
-		foreign = ab_parse_reference(scan.value, &ref) && ref.relid != relid;
-	ab_values_end(&scan);
-	table_close(rel, NoLock);
-	return foreign && separator[0] == ',' ? command.data : NULL;
-}
-
-/* See that a table, its values and its store are as hooks and triggers leave them. */
 static void
-repair_table(Oid relid, int64 *chunks, int64 *bytes)
+repair_table(Oid relid, int64 max, int64 *chunks, int64 *bytes)
 {
-	char	   *command;
-
-	*chunks = *bytes = 0;
-	lock_own_table(relid);
-	ab_relation_changed(relid);
-	ab_store_match(relid);
-	if (get_rel_relkind(relid) != RELKIND_RELATION)
-		return;
-	command = adopt_command(relid);
-	if (command)
-		run_as_owner(relid, list_make1(command));
-	ab_free_unowned(relid, chunks, bytes);
+	lock_own_table(relid, ShareUpdateExclusiveLock);
+	if (!is_set_up(relid))
+	{
+		lock_own_table(relid, AccessExclusiveLock);
+		ab_check_relation(relid, 0);
+	}
+	ab_table_changed(relid);
+	if (get_rel_relkind(relid) == RELKIND_RELATION)
+		ab_free_unowned(relid, max, chunks, bytes);
 }
 
 /*
- * appendable_bytea_repair(regclass): see that a table is as it must be; without a table,
- * see to the stores of tables that are gone.
+ * Drop the stores that were kept for slots, and, for a superuser, those of tables that
+ * were dropped while event triggers were off.
+ */
+static void
+drop_stores(void)
+{
+	ListCell   *lc;
+
+	ab_store_drop_retained();
+	if (!superuser())
+		return;
+	foreach(lc, ab_store_tables())
+	{
+		Oid			relid = lfirst_oid(lc);
+
+		/* a table that is there, whatever has become of it, keeps its store */
+		LockRelationOid(relid, AccessShareLock);
+		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+			ab_store_end(relid);
+		UnlockRelationOid(relid, AccessShareLock);
+	}
+}
+
+/*
+ * appendable_bytea_repair(regclass, max_chunks): see that a table is as it must be; without a
+ * table, see to the stores of tables that were dropped.
  */
 Datum
 appendable_bytea_repair(PG_FUNCTION_ARGS)
@@ -330,9 +315,9 @@ appendable_bytea_repair(PG_FUNCTION_ARGS)
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	if (PG_ARGISNULL(0))
-		ab_drop_retained_stores(superuser());
+		drop_stores();
 	else
-		repair_table(PG_GETARG_OID(0), &chunks, &bytes);
+		repair_table(PG_GETARG_OID(0), PG_ARGISNULL(1) ? PG_INT64_MAX : PG_GETARG_INT64(1), &chunks, &bytes);
 	values[0] = Int64GetDatum(chunks);
 	values[1] = Int64GetDatum(bytes);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * ab_test_analyse.c
- *	  A function that analyses a statement as extensions do that run statements of
- *	  their own: with parameters whose types are still to be found.
+ *	  Functions that do what other extensions do: analyse a statement with parameters
+ *	  whose types are still to be found, and delete a row below the access method.
  *
  * ab_test_analyse(statement) gives the types of the statement's columns.  Who calls the
  * parser so within a statement takes rows itself; nothing of them goes to the client.
@@ -13,6 +13,8 @@
  */
 #include "postgres.h"
 
+#include "access/heapam.h"
+#include "access/table.h"
 #include "fmgr.h"
 #include "lib/stringinfo.h"
 #include "nodes/nodeFuncs.h"
@@ -46,4 +48,17 @@ ab_test_analyse(PG_FUNCTION_ARGS)
 	for (int i = 0; i < ntypes; i++)
 		appendStringInfo(&result, "; $%d %s", i + 1, format_type_be(types[i]));
 	PG_RETURN_TEXT_P(cstring_to_text(result.data));
+}
+
+PG_FUNCTION_INFO_V1(ab_test_heap_delete);
+
+/* ab_test_heap_delete(regclass, tid): delete a row as pglogical's apply worker does. */
+Datum
+ab_test_heap_delete(PG_FUNCTION_ARGS)
+{
+	Relation	rel = table_open(PG_GETARG_OID(0), RowExclusiveLock);
+
+	simple_heap_delete(rel, (ItemPointer) PG_GETARG_POINTER(1));
+	table_close(rel, NoLock);
+	PG_RETURN_VOID();
 }

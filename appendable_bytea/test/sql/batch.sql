@@ -26,6 +26,40 @@ BEGIN
 END $$;
 SELECT count(*) AS same FROM logs JOIN model USING (id) WHERE logs.log = model.log AND octet_length(logs.log) > 50000;
 SELECT problem FROM appendable_bytea_check('logs');
+-- a key finds the rows that WHERE finds: none is rounded or truncated to find another one
+SELECT * FROM appendable_append('logs', ARRAY[1.4, 1.6], ARRAY['x', 'y']);
+CREATE TABLE days (day date PRIMARY KEY, log appendable_text);
+INSERT INTO days VALUES ('2026-01-01', ''), ('2026-01-02', '');
+SELECT * FROM appendable_append('days', ARRAY['2026-01-01 12:00', '2026-01-02', '2026-01-01']::timestamp[], ARRAY['noon', 'second', 'first']);
+SELECT * FROM days ORDER BY day;
+CREATE TABLE measured (x numeric PRIMARY KEY, log appendable_text);
+INSERT INTO measured VALUES (1, ''), (1.5, '');
+SELECT * FROM appendable_append('measured', ARRAY[1, 1, 2], ARRAY['a', 'b', 'c']);
+SELECT * FROM appendable_append('measured', ARRAY[1.5, 1.0, 1.50], ARRAY['d', 'e', 'f']);
+SELECT * FROM measured ORDER BY x;
+CREATE TYPE mood AS ENUM ('sad', 'happy');
+CREATE DOMAIN short AS varchar(10);
+CREATE TABLE words (word short PRIMARY KEY, m mood UNIQUE, c char(3) UNIQUE, log appendable_text);
+INSERT INTO words VALUES ('a', 'happy', 'x', '');
+SELECT * FROM appendable_append('words', ARRAY['a', 'b']::text[], ARRAY['1', '2']);
+SELECT * FROM appendable_append('words', ARRAY['a', 'b']::short[], ARRAY['3', '4']);
+SELECT * FROM appendable_append('words', ARRAY['sad', 'happy']::mood[], ARRAY['5', '6'], 'log', 'm');
+SELECT * FROM appendable_append('words', ARRAY['x', 'x  ']::char(3)[], ARRAY['7', '8'], 'log', 'c');
+SELECT * FROM appendable_append('words', ARRAY['x']::text[], ARRAY['9'], 'log', 'c');
+SELECT log FROM words;
+-- keys that are equal by the column's type are of one row, whose pieces keep their order
+SET client_min_messages = warning;
+CREATE EXTENSION citext;
+RESET client_min_messages;
+CREATE TABLE names (name citext PRIMARY KEY, log appendable_text);
+INSERT INTO names VALUES ('b', '');
+SELECT * FROM appendable_append('names', ARRAY['b', 'B', 'b', 'B']::citext[], ARRAY['1', '2', '3', '4']);
+SELECT * FROM appendable_append('names', ARRAY['b', 'B']::text[], ARRAY['5', '6']);
+SELECT * FROM names;
+DROP TABLE days, measured, words, names;
+DROP DOMAIN short;
+DROP TYPE mood;
+DROP EXTENSION citext;
 -- HOT
 SELECT pg_stat_force_next_flush();
 SELECT hot_ratio > 0.8 AS hot FROM appendable_bytea_stats('logs');

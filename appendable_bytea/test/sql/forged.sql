@@ -110,6 +110,7 @@ EXCEPTION WHEN data_corrupted THEN RAISE WARNING '%', SQLERRM;
 END $$;
 DELETE FROM plain WHERE id = 2;
 SELECT appendable_bytea_repair('plain');
+UPDATE plain SET data = data;
 SELECT * FROM appendable_bytea_check('plain');
 SELECT p.data = d.data AS same FROM plain p, damaged d;
 -- chunks that were changed, or are not there

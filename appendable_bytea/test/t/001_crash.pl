@@ -166,7 +166,7 @@ ALTER TABLE u ALTER data TYPE bytea, SET ACCESS METHOD heap;
 });
 is($node->safe_psql('postgres', q{SELECT to_regclass('appendable_store.chunks_' || 'u'::regclass::oid) IS NULL}), 't', 'a store goes when its table does not need it');
 my $store = $node->safe_psql('postgres', q{SELECT store FROM appendable_bytea_stats('again')});
-$node->safe_psql('postgres', "ALTER TABLE $store SET (autovacuum_vacuum_threshold = 1, autovacuum_vacuum_scale_factor = 0)");
+$node->safe_psql('postgres', 'ALTER TABLE again SET (autovacuum_vacuum_threshold = 1, autovacuum_vacuum_scale_factor = 0)');
 my $vacuums = "SELECT autovacuum_count FROM pg_stat_all_tables WHERE relid = '$store'::regclass";
 for my $round (1 .. 3)
 {

@@ -117,26 +117,26 @@ $node->safe_psql('postgres', $_) for (
 	'VACUUM',
 	q{INSERT INTO gone VALUES (1, bytes(50000, '9'))},
 	q{ALTER PUBLICATION p DROP TABLE gone},
-	q{DROP TABLE gone}, q{SELECT appendable_bytea_repair()}, 'VACUUM');
-is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_class WHERE relnamespace = 'appendable_store'::regnamespace AND relname !~ '^stores' AND relkind = 'r'}),
+	q{DROP TABLE gone}, q{SELECT appendable_bytea_repair()}, 'VACUUM',
+	q{UPDATE t SET data = bytes(60000, 'r') WHERE id = 7});
+is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_class WHERE relnamespace = 'appendable_store'::regnamespace AND relkind = 'r'}),
 	'2', 'a store stays while a slot may need it');
-my ($status, $stdout, $stderr) = $node->psql('postgres',
-	q{SELECT format('VACUUM FULL %s', store) FROM appendable_bytea_stats('t') \gexec});
-like($stderr, qr/cannot be rewritten while logical replication slots exist/, 'a store is not rewritten under a slot');
+# a store that gets new files keeps what a slot needs
+$node->safe_psql('postgres', q{SELECT format('VACUUM FULL %s', store) FROM appendable_bytea_stats('t') \gexec});
+$node->safe_psql('postgres', q{SELECT format('REINDEX TABLE %s', store) FROM appendable_bytea_stats('t') \gexec});
 $node->safe_psql('postgres', q{SET allow_in_place_tablespaces = on; CREATE TABLESPACE aside LOCATION ''});
-for my $what ('TABLE %s', 'INDEX %s_index')
-{
-	($status, $stdout, $stderr) = $node->psql('postgres',
-		qq{SELECT format('ALTER $what SET TABLESPACE aside', store) FROM appendable_bytea_stats('t') \\gexec});
-	like($stderr, qr/cannot be rewritten while logical replication slots exist/, "nor moved: $what");
-}
 $node->safe_psql('postgres', 'ALTER TABLE t SET TABLESPACE aside');
+my ($status, $stdout, $stderr) = $node->psql('postgres',
+	q{SELECT format('REINDEX TABLE CONCURRENTLY %s', store) FROM appendable_bytea_stats('t') \gexec});
+like($stderr, qr/cannot be reindexed concurrently while logical replication slots exist/, 'an index without what a slot needs is refused');
+($status, $stdout, $stderr) = $node->psql('postgres', 'ALTER TABLE t SET UNLOGGED');
+like($stderr, qr/cannot be rewritten while logical replication slots exist|is part of a publication/, 'and so is a store without it');
 $node->safe_psql('sub', 'ALTER SUBSCRIPTION s ENABLE');
 same('after lagging through deletes, vacuum and truncation');
 is($node->safe_psql('sub', 'SELECT id, md5(data) = md5(bytes(50000, \'9\')) FROM gone'), '1|t', 'the table that was dropped meanwhile');
 $node->safe_psql('postgres', 'INSERT INTO t VALUES (8, bytes(10, \'x\'))');
 same('and goes on');
-my $stores = q{SELECT count(*) FROM pg_class WHERE relnamespace = 'appendable_store'::regnamespace AND relname !~ '^stores' AND relkind = 'r'};
+my $stores = q{SELECT count(*) FROM pg_class WHERE relnamespace = 'appendable_store'::regnamespace AND relkind = 'r'};
 for (1 .. 300)
 {
 	# what slots need is known when they meet a list of running transactions
@@ -209,33 +209,41 @@ is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_logical_slot_get_binar
 	'2', 'what was written before a table was detached is decoded');
 $node->safe_psql('postgres', "SELECT pg_drop_replication_slot('tree')");
 
-# What is not published can be decoded by other plugins while its chunks are there;
-# nothing keeps vacuum from them.
+# A table in no publication is decoded by plugins that need none, whatever vacuum does.
 $node->safe_psql('postgres', q{CREATE TABLE unpublished (id int PRIMARY KEY, data appendable_bytea)});
-$node->safe_psql('postgres', q{SELECT pg_create_logical_replication_slot('other', 'test_decoding')});
+my @plugins = ('test_decoding', -e $node->config_data('--pkglibdir') . '/wal2json.so' ? 'wal2json' : ());
+# since 15.20 and its like, a server names the plugins that may be used
+if ($node->safe_psql('postgres', q{SELECT count(*) FROM pg_settings WHERE name = 'output_plugin_libraries'}))
+{
+	$node->append_conf('postgresql.conf', "output_plugin_libraries = 'pgoutput, test_decoding, wal2json'\n");
+	$node->reload;
+}
+$node->safe_psql('postgres', qq{SELECT pg_create_logical_replication_slot('$_', '$_')}) for @plugins;
 $node->safe_psql('postgres', q{INSERT INTO unpublished VALUES (1, bytes(10000, 'p'))});
-is($node->safe_psql('postgres', q{SELECT string_agg(substr(data, 1, 40) || (length(data) > 20000), ' ') FROM pg_logical_slot_peek_changes('other', NULL, NULL, 'skip-empty-xacts', '1') WHERE data !~ 'BEGIN|COMMIT'}),
+is($node->safe_psql('postgres', q{SELECT string_agg(substr(data, 1, 40) || (length(data) > 20000), ' ') FROM pg_logical_slot_peek_changes('test_decoding', NULL, NULL, 'skip-empty-xacts', '1') WHERE data !~ 'BEGIN|COMMIT'}),
 	'table public.unpublished: INSERT: id[inttrue', 'chunks are no changes of their own');
-$node->safe_psql('postgres', 'DELETE FROM unpublished');
-$node->safe_psql('postgres', 'VACUUM');
-($status, $stdout, $stderr) = $node->psql('postgres', q{SELECT data FROM pg_logical_slot_get_changes('other', NULL, NULL)});
-like($stderr, qr/add the table to a publication/, 'a table without a publication');
-$node->safe_psql('postgres', q{SELECT pg_replication_slot_advance('other', pg_current_wal_lsn()); CREATE PUBLICATION u FOR TABLE unpublished; INSERT INTO unpublished VALUES (2, bytes(10000, 'p'))});
-is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_logical_slot_get_changes('other', NULL, NULL) WHERE length(data) > 20000}), '1', 'and with one');
+$node->safe_psql('postgres', $_) for (q{UPDATE unpublished SET data = bytes(12000, 'q')}, 'DELETE FROM unpublished', 'VACUUM',
+	'DROP TABLE unpublished', 'SELECT appendable_bytea_repair()', 'VACUUM');
+is($node->safe_psql('postgres', q{SELECT string_agg(split_part(data, ' ', 3) || (length(data) > 20000), ' ') FROM pg_logical_slot_get_changes('test_decoding', NULL, NULL, 'skip-empty-xacts', '1') WHERE data ~ '^table'}),
+	'INSERT:true UPDATE:true DELETE:false', 'a table without a publication, updated, emptied, vacuumed and dropped');
+SKIP:
+{
+	skip 'wal2json is not installed', 1 if @plugins < 2;
+	is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_logical_slot_get_changes('wal2json', NULL, NULL), json_array_elements(data::json->'change') c WHERE c->>'table' = 'unpublished'}),
+		'3', 'the same by wal2json');
+}
+$node->safe_psql('postgres', q{CREATE TABLE unpublished (id int PRIMARY KEY, data appendable_bytea); INSERT INTO unpublished VALUES (2, bytes(10000, 'p'))});
+is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_logical_slot_get_changes('test_decoding', NULL, NULL) WHERE length(data) > 20000}), '1', 'and another one of its name');
 $node->safe_psql('postgres', q{UPDATE unpublished SET data = appendable_write(data, '\xff', 0, 1); UPDATE unpublished SET data = data || bytes(10000, 'q'); DELETE FROM unpublished});
 $node->safe_psql('postgres', 'VACUUM');
-is($node->safe_psql('postgres', q{SELECT string_agg(split_part(data, ' ', 2) || split_part(data, ' ', 3), ' ') FROM pg_logical_slot_get_changes('other', NULL, NULL, 'skip-empty-xacts', '1') WHERE data !~ 'BEGIN|COMMIT'}),
+is($node->safe_psql('postgres', q{SELECT string_agg(split_part(data, ' ', 2) || split_part(data, ' ', 3), ' ') FROM pg_logical_slot_get_changes('test_decoding', NULL, NULL, 'skip-empty-xacts', '1') WHERE data !~ 'BEGIN|COMMIT'}),
 	'public.unpublished:UPDATE: public.unpublished:UPDATE: public.unpublished:DELETE:', 'chunks that end are no changes of their own either');
 
-# pg_upgrade does not bring along what has decoding leave out changes of the catalog of
-# stores: it is there again with the first of them, whatever it is.
-$node->safe_psql('postgres', 'CREATE TABLE plain (data appendable_bytea)');
-for my $change ('DROP TABLE plain', 'DROP TABLE unpublished', 'CREATE TABLE plain (data appendable_bytea)')
-{
-	$node->safe_psql('postgres', q{UPDATE pg_class SET relrewrite = 0 WHERE oid = 'appendable_store.stores'::regclass});
-	$node->safe_psql('postgres', $_) for (q{SELECT pg_replication_slot_advance('other', pg_current_wal_lsn())}, $change);
-	is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_logical_slot_get_changes('other', NULL, NULL) WHERE data ~ 'appendable_store'}), '0',
-		"after an upgrade: $change");
-}
+# pg_upgrade does not bring along what has decoding skip changes of a store: the first
+# writer sets it again.
+$node->safe_psql('postgres', q{INSERT INTO unpublished VALUES (3, bytes(10000, 'p'))});
+$node->safe_psql('postgres', q{UPDATE pg_class SET relrewrite = 0 WHERE oid = (SELECT store FROM appendable_bytea_stats('unpublished'))});
+$node->safe_psql('postgres', 'DELETE FROM unpublished');
+is($node->safe_psql('postgres', q{SELECT count(*) FILTER (WHERE data ~ 'appendable_store'), count(*) FILTER (WHERE data ~ 'DELETE') FROM pg_logical_slot_get_changes('test_decoding', NULL, NULL)}), '0|1', 'after an upgrade');
 $node->stop;
 done_testing();

@@ -1,3 +1,4 @@
+# Slow: random sessions
 
 # Everything at once against a model outside the server: test/stress.py.
 #

@@ -1,3 +1,4 @@
+# Slow: random statements
 
 # The same random statements on bytea and on appendable_bytea, and on text and
 # appendable_text: test/differential.py.

@@ -88,4 +88,12 @@ is(ask('SELECT sum(length(data)) FROM logs WHERE length(data) > 100'), ask('SELE
 
 my ($status, $stdout, $stderr) = $there[0]->psql('postgres', q{CREATE EXTENSION postgres_fdw; CREATE SERVER s FOREIGN DATA WRAPPER postgres_fdw; CREATE FOREIGN TABLE f (id int, data appendable_bytea) SERVER s});
 like($stderr, qr/foreign table "f" cannot have a column of type appendable_bytea.*Use bytea/s, 'a foreign column of the type is refused with what to do');
+# IMPORT FOREIGN SCHEMA makes columns of bytea and text
+there(0, sprintf(q{CREATE SERVER other FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '%s', port '%d', dbname 'postgres');
+	CREATE USER MAPPING FOR CURRENT_USER SERVER other;
+	CREATE SCHEMA imported;
+	IMPORT FOREIGN SCHEMA public FROM SERVER other INTO imported}, $there[1]->host, $there[1]->port));
+is(there(0, q{SELECT attname, atttypid::regtype FROM pg_attribute WHERE attrelid = 'imported.logs_here'::regclass AND attnum > 1}), "data|bytea\nlog|text", 'columns of an imported table');
+there(0, q{INSERT INTO imported.logs_here VALUES (4711, '\x00', 'imported'); UPDATE imported.logs_here SET data = data || '\x01' WHERE id = 4711});
+is(there(1, q{SELECT data, log FROM logs_here WHERE id = 4711}), '\x0001|imported', 'what is written there');
 done_testing();

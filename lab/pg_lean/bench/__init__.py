@@ -257,7 +257,7 @@ def open_server(options: Options, preload: Sequence[str] = (), settings: Mapping
 
 
 def run_module(module: ModuleType, name: str, server: Server, options: Options, console: Console, folder: Path) -> Result:
-    """Run one benchmark or part on a running server and keep its result in `folder`, or beside it if it is no full one.
+    """Run one benchmark or part on a running server and keep its result in `folder`, or next to it if it is not a full one.
 
     What went wrong is in the result, with the rows that had been measured; a user's interrupt is raised again when they are kept.
     """
@@ -300,7 +300,7 @@ def _reason(error: Exception) -> str:
 
 
 def run_bench(name: str, options: Options, console: Console) -> Result:
-    """Run one benchmark on a server of its own."""
+    """Run one benchmark on a private server."""
     module = load(name)
     if options.queries and not hasattr(module, "chosen_queries"):
         raise LabError(f'the benchmark "{name}" has no queries to choose from', "--queries is for analytics.")

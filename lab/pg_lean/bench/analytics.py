@@ -1,4 +1,4 @@
-"""A whole analytic workload over temporary tables: 22 queries at two scales, beside stock serial and stock parallel over unlogged tables.
+"""A whole analytic workload over temporary tables: 22 queries at two scales, compared with stock serial and stock parallel over unlogged tables.
 
 The data are those of an invented trading company, made here by the server and of
 the proportions such companies have: orders with lines, customers and vendors of
@@ -24,11 +24,11 @@ SETTINGS = {"shared_buffers": "1GB", "work_mem": "64MB", "max_worker_processes":
 
 #: Thousandths of a full data set (1.5 million orders) that are measured.
 SCALES = (100, 300)
-#: What the sum of all queries may take of stock serial, and any query alone.
+#: Largest accepted ratio to stock serial: of the sum of all queries, and of any single query.
 TOGETHER, ALONE = 0.62, 1.05
 #: Where that is not decided after the repetitions, so many times as many, and not less than MOST.
 LONGER, MOST = 4, 15
-#: The plan of a query that is the server's own, to the last node.
+#: The plan of a query that is identical to the server's.
 SERIAL = "serial"
 
 #: Hashes of the row's number, so that all variants have the same data and no column follows another.
@@ -153,7 +153,7 @@ def _case(scale: int, query: str) -> str:
 
 
 def _measure(bench: Bench, scale: int, chosen: Sequence[str]) -> dict[str, str]:
-    """Make the data, compare the answers, run the queries in turns; what plan each got: SERIAL (the server's own), "parallel", or "serial, another"."""
+    """Make the data, compare the answers, run the queries in turns; what plan each got: SERIAL (the server's), "parallel", or "serial, another"."""
     kinds = {}
     with contextlib.ExitStack() as stack:
         other = stack.enter_context(bench.connect(jit=False))
@@ -226,7 +226,7 @@ def _present(bench: Bench, plans: dict[int, dict[str, str]]) -> Result:
         ratios = {name: bench.ratio("ms", "pg_lean", "stock serial", _case(scale, name)) for name in kinds}
         together = _together(bench, scale, "pg_lean")
         verdicts = {name: verdict(ratios[name], ALONE) for name in kinds}
-        # where the plan is the server's own, as its column says, only the planner's time is between them: a wide interval is the machine's
+        # if the plan is the server's (see its column), they differ only by the planner's time, and a wide interval is noise of the machine
         open_ = [name for name in kinds if verdicts[name] == "undecided" and kinds[name] != SERIAL]
         lost = [name for name in kinds if verdicts[name] == "lost"]
         label = f"scale {scale / 1000:g}"
@@ -250,13 +250,22 @@ def _present(bench: Bench, plans: dict[int, dict[str, str]]) -> Result:
     return Result(
         title=TITLE,
         summary=f"{len(kinds)} analytic queries over temporary tables take {together.median:.2f} of the time of stock's serial plans "
-                f"({together.low:.2f} to {together.high:.2f}); stock's parallel plans over unlogged tables take {unlogged.median:.2f}. All answers are equal.",
+        f"({together.low:.2f} to {together.high:.2f}); stock's parallel plans over unlogged tables take {unlogged.median:.2f}. All answers are equal.",
         what="An invented trading company's tables (orders, their lines, customers, vendors, items, stock, countries) as temporary and as unlogged ones, "
-             "with indexes and statistics, and 22 questions that its people ask.",
-        how=f"Variants in turns, in all orders, as pages that the one before has left in the processor's caches shorten a query; so often as it takes to tell whether a query takes more than {ALONE:.2f} of stock serial, as far as {LONGER} times as many "
-            "repetitions allow. `stock serial` and `pg_lean` are one session over temporary tables with `parallel_temp.enabled` off and on, `stock unlogged` is the server's "
-            "own parallel plan; up to two workers beside the leader. `planned again` is what EXPLAIN's planning time is longer than stock's. Time as the client sees it; every answer is compared.",
-        headlines=[Headline(f"{len(kinds)} analytic queries over temporary tables, all together",
-                            bench.raw.ratio_of_sums("ms", "stock serial", "pg_lean", [_case(scale, name) for name in kinds]),
-                            [(variant, sum(bench.estimate("ms", variant, _case(scale, name)).median for name in kinds)) for variant in ("stock serial", "pg_lean")])],
-        blocks=blocks, checks=[] if bench.quick or bench.options.queries else checks)
+        "with indexes and statistics, and 22 questions that its people ask.",
+        how="Variants in turns, in all orders, as pages that the one before has left in the processor's caches shorten a query; so often as it takes to "
+            f"tell whether a query takes more than {ALONE:.2f} of stock serial, as far as {LONGER} times as many "
+        "repetitions allow. `stock serial` and `pg_lean` are one session over temporary tables with `parallel_temp.enabled` off and on, `stock unlogged` is "
+        "the server's "
+        "parallel plan; up to two workers and the leader. `planned again` is the planning time of EXPLAIN in excess of stock's. Time as the client "
+        "sees it; every answer is compared.",
+        headlines=[
+            Headline(
+                f"{len(kinds)} analytic queries over temporary tables, all together",
+                bench.raw.ratio_of_sums("ms", "stock serial", "pg_lean", [_case(scale, name) for name in kinds]),
+                [(variant, sum(bench.estimate("ms", variant, _case(scale, name)).median for name in kinds)) for variant in ("stock serial", "pg_lean")],
+            )
+        ],
+        blocks=blocks,
+        checks=[] if bench.quick or bench.options.queries else checks,
+    )

@@ -26,28 +26,44 @@ def run(bench: Bench) -> Result:
     bench.need_private()  # large objects are in no schema: on a server of the user's an interrupted run would leave some
     bench.server.need_extension("appendable_bytea")
     big = bench.pick(full=100 * MB, quick=10 * MB)
-    parts = [one_byte(bench, big), latencies(bench), streams(bench), reading(bench, big), ending(bench), run_log(bench), decoding(bench), memory(bench), untouched(bench)]
+    parts = [
+        one_byte(bench, big),
+        latencies(bench),
+        streams(bench),
+        reading(bench, big),
+        ending(bench),
+        run_log(bench),
+        decoding(bench),
+        memory(bench),
+        untouched(bench),
+    ]
     blocks = [block for part in parts for block in part[0]]
     checks = [check for part in parts for check in part[1]]
     stock, lean = (bench.estimate("us", name, "one byte").median for name in ("stock", "pg_lean"))
     return Result(
         title=TITLE,
         summary=f"One byte appended to {human_bytes(big)}: {lean:.0f} µs instead of {stock / 1000:,.0f} ms, "
-                f"{stock / lean:,.0f} times faster, with {bench.estimate('wal', 'pg_lean', 'one byte').median:.0f} bytes of WAL.",
+        f"{stock / lean:,.0f} times faster, with {bench.estimate('wal', 'pg_lean', 'one byte').median:.0f} bytes of WAL.",
         what="Time and WAL of appends, reads and inserts of one value kept as `appendable_bytea`, as `bytea` with STORAGE EXTERNAL, as a large object, "
-             "and as rows of a hand-written chunk table (chunk rows: the INSERT looks up where the value ends; blind rows: the application knows it, as it "
-             "does for large objects here).",
+        "and as rows of a hand-written chunk table (chunk rows: the INSERT looks up where the value ends; blind rows: the application knows it, as it "
+        "does for large objects here).",
         how="Random bytes. Every append commits; `synchronous_commit` is off, so that the disk's flush is not what is compared. Methods take turns in "
-            "each repetition. Time is taken in the server: by a procedure around its appends, by EXPLAIN for reads.",
-        headlines=[Headline(f"one byte added to {human_bytes(big)}", bench.ratio("us", "stock", "pg_lean", "one byte"), [("bytea", stock), ("appendable_bytea", lean)], "µs"),
-                   *streamed(bench)],
-        blocks=blocks, checks=checks)
+        "each repetition. Time is taken in the server: by a procedure around its appends, by EXPLAIN for reads.",
+        headlines=[
+            Headline(
+                f"one byte added to {human_bytes(big)}", bench.ratio("us", "stock", "pg_lean", "one byte"), [("bytea", stock), ("appendable_bytea", lean)], "µs"
+            ),
+            *streamed(bench),
+        ],
+        blocks=blocks,
+        checks=checks,
+    )
 
 
 def streamed(bench: Bench) -> list[Headline]:
-    """The longest stream that large objects took part in, beside them: the only other way for values of any length."""
+    """Compare with large objects, the only other way for values of any length, in the longest stream that included them."""
     case = next(case for case in bench.raw.cases if str(case).endswith("by 100,000 bytes"))
-    return [Headline(f"{case}, beside a large object", bench.ratio("ms", "LO", "pg_lean", case),
+    return [Headline(f"{case}, compared with a large object", bench.ratio("ms", "LO", "pg_lean", case),
                      [("large object", bench.estimate("ms", "LO", case).median), ("appendable_bytea", bench.estimate("ms", "pg_lean", case).median)])]
 
 
@@ -62,7 +78,7 @@ def close(some: dict[str, Store]) -> None:
 
 
 def with_processor_time(conn: psycopg.Connection, measure: Callable[[], dict[str, float]]) -> Callable[[], dict[str, float]]:
-    """What is measured, and as "cpu_ms" the processor time of the session's process meanwhile, where it can be seen."""
+    """The same measurements, and as "cpu_ms" the CPU time of the session's process in that time, if it is visible."""
     def measured() -> dict[str, float]:
         before = cpu_seconds(conn.info.backend_pid)
         sample = measure()
@@ -71,14 +87,14 @@ def with_processor_time(conn: psycopg.Connection, measure: Callable[[], dict[str
 
 
 def clean_buffers(conn: psycopg.Connection) -> None:
-    """Have no buffer dirty.  Who makes pages takes buffers of others, and writes out those that are dirty: as many as happen to be, which can take longer
-    than all that is measured.  What is made from here on is logged without images of pages, for all of its pages are new."""
+    """Leave no buffer dirty.  A process that creates pages evicts buffers and has to write the dirty ones, however many there are, which can take longer
+    than the measured work.  Pages created from here on are logged without page images, because they are new."""
     conn.execute("CHECKPOINT")
 
 
 def compared(bench: Bench, variant: str, base: str, case: str) -> tuple[str, Estimate]:
-    """By what statements of some milliseconds are compared, and their ratio: by processor time where it was seen, for the disk and other programs
-    are the same for both, and as large as what is to be told apart."""
+    """The unit in which statements of some milliseconds are compared, and their ratio.  It is CPU time if that is visible, because the disk and other programs
+    are the same for both, and their effect is as large as the difference."""
     name, metric = ("processor time", "cpu_ms") if all("cpu_ms" in row for row in bench.raw.select(case=case)) else ("time", "ms")
     return name, bench.ratio(metric, variant, base, case)
 
@@ -139,7 +155,8 @@ def latencies(bench: Bench) -> tuple[list, list]:
                         for us, wal in store.each(keys[name], chunk, 1 if slow else 4 if chunk >= MB else 20):
                             bench.raw.add(name, repetition, f"{chunk} to {size}", us=us, wal=wal, size=size, chunk=chunk)
                     step()
-    # sizes come one after the other above, and the last finds all buffers in use, so that each new page first has to write another: what a size itself makes of an append shows in turns
+    # Above, sizes come one after the other, and the last finds all buffers in use, so that each new page first has to evict another one.
+    # The effect of the size itself shows in interleaved runs.
     lean, longest = some["pg_lean"], keys["pg_lean"]
     for chunk in chunks:
         turns = 4 if chunk >= MB else 20
@@ -148,8 +165,13 @@ def latencies(bench: Bench) -> tuple[list, list]:
 
         def measure(key: int, chunk: int = chunk, turns: int = turns):
             return lambda: {"us": Estimate.of(us for us, _ in lean.each(key, chunk, turns)).median}
-        bench.interleave({human_bytes(MB): measure(lean.keys), human_bytes(sizes[-1]): measure(longest)}, bench.iterations(full=11, quick=3), case=f"{chunk} in turns",
-                         text=f"appends of {human_bytes(chunk)} to values of either size, in turns")
+
+        bench.interleave(
+            {human_bytes(MB): measure(lean.keys), human_bytes(sizes[-1]): measure(longest)},
+            bench.iterations(full=11, quick=3),
+            case=f"{chunk} in turns",
+            text=f"appends of {human_bytes(chunk)} to values of either size, in turns",
+        )
     close(some)
 
     def cell(metric: str, name: str, chunk: int, size: int) -> Estimate:
@@ -162,19 +184,44 @@ def latencies(bench: Bench) -> tuple[list, list]:
                        [Series(name, [size / MB for size in sizes], [cell("us", name, KB, size).median for size in sizes]) for name in some],
                        log_x=True, log_y=True))
     flat = {chunk: bench.ratio("us", human_bytes(sizes[-1]), human_bytes(MB), f"{chunk} in turns") for chunk in chunks}
-    blocks.append(Table("Microseconds of an append of pg_lean to a short and a long value, in turns", ["appended", *(f"to {human_bytes(size)}" for size in (MB, sizes[-1])), "ratio"],
-                        [[human_bytes(chunk), *(bench.estimate("us", human_bytes(size), f"{chunk} in turns") for size in (MB, sizes[-1])), flat[chunk]] for chunk in chunks],
-                        note="Of as many appends in a row as above, the median; both in the same table, in the same state of the buffers."))
-    return blocks, [Check.of(f"time of an append to {human_bytes(sizes[-1])} over one to 1 MB, in turns, worst size", max(flat.values(), key=lambda ratio: ratio.median), "<=", 1.5)]
+    blocks.append(
+        Table(
+            "Microseconds of an append of pg_lean to a short and a long value, in turns",
+            ["appended", *(f"to {human_bytes(size)}" for size in (MB, sizes[-1])), "ratio"],
+            [
+                [human_bytes(chunk), *(bench.estimate("us", human_bytes(size), f"{chunk} in turns") for size in (MB, sizes[-1])), flat[chunk]]
+                for chunk in chunks
+            ],
+            note="Of as many appends in a row as above, the median; both in the same table, in the same state of the buffers.",
+        )
+    )
+    return blocks, [
+        Check.of(
+            f"time of an append to {human_bytes(sizes[-1])} over one to 1 MB, in turns, worst size",
+            max(flat.values(), key=lambda ratio: ratio.median),
+            "<=",
+            1.5,
+        )
+    ]
 
 
 def streams(bench: Bench) -> tuple[list, list]:
     """A value grown from nothing by one commit per chunk."""
     ways = METHODS | {method.name: method for method in (NO_APPEND, BATCHES)}
-    cases = bench.pick(full=((MB, 10, ("pg_lean", "LO", "chunk rows", "blind rows", "no append", BATCHES.name)), (100 * MB, 1000, ("pg_lean", "LO", "chunk rows", "blind rows")),
-                             (100 * MB, 100_000, ("pg_lean", "LO", "chunk rows", "blind rows")), (10 * MB, 100_000, tuple(METHODS))),
-                       quick=((MB // 16, 10, ("pg_lean", "LO", "chunk rows", "blind rows", "no append", BATCHES.name)), (5 * MB, 1000, ("pg_lean", "LO", "chunk rows", "blind rows")),
-                              (10 * MB, 100_000, ("pg_lean", "LO", "chunk rows", "blind rows")), (2 * MB, 100_000, tuple(METHODS))))
+    cases = bench.pick(
+        full=(
+            (MB, 10, ("pg_lean", "LO", "chunk rows", "blind rows", "no append", BATCHES.name)),
+            (100 * MB, 1000, ("pg_lean", "LO", "chunk rows", "blind rows")),
+            (100 * MB, 100_000, ("pg_lean", "LO", "chunk rows", "blind rows")),
+            (10 * MB, 100_000, tuple(METHODS)),
+        ),
+        quick=(
+            (MB // 16, 10, ("pg_lean", "LO", "chunk rows", "blind rows", "no append", BATCHES.name)),
+            (5 * MB, 1000, ("pg_lean", "LO", "chunk rows", "blind rows")),
+            (10 * MB, 100_000, ("pg_lean", "LO", "chunk rows", "blind rows")),
+            (2 * MB, 100_000, tuple(METHODS)),
+        ),
+    )
     repetitions = bench.iterations(full=3, quick=2)
     rows, pages = [], []
     for total, chunk, names in cases:
@@ -208,7 +255,7 @@ def streams(bench: Bench) -> tuple[list, list]:
     ]
     floor = bench.ratio("ms", "LO", "no append", labels[0]).median
     return [Table("A value grown from nothing, MB/s", ["stream", *ways], rows,
-                  note=f"no append: an UPDATE of a number in a row of its own, counted as if it had appended. Large objects take {floor:.2f} times as long "
+                  note=f"no append: an UPDATE of a number in a separate row, counted as if it had appended. Large objects take {floor:.2f} times as long "
                        f"in the stream of {labels[0]}: nothing that updates a row by a statement can do much better. "
                        f"{BATCHES.name}: `appendable_append()`, which is given 100 chunks in a statement and a transaction."),
             Table("The main table of pg_lean after the streams", ["stream", "bytes", "updates", "HOT"], pages)], checks
@@ -238,10 +285,18 @@ def reading(bench: Bench, size: int) -> tuple[list, list]:
                      text=f"INSERT of {human_bytes(size)}")
     for store in some.values():
         store.conn.execute(f"VACUUM {store.table}")
-    bench.interleave({name: with_processor_time(store.conn, lambda store=store: {"ms": store.read_ms(keys[store.name])}) for name, store in some.items()}, repetitions, case="read",
-                     text=f"reading {human_bytes(size)}")
-    bench.interleave({name: with_processor_time(store.conn, lambda store=store: {"ms": store.slices_ms(keys[store.name], 2000)}) for name, store in some.items()}, repetitions,
-                     case="slices", text="slices of 4 kB")
+    bench.interleave(
+        {name: with_processor_time(store.conn, lambda store=store: {"ms": store.read_ms(keys[store.name])}) for name, store in some.items()},
+        repetitions,
+        case="read",
+        text=f"reading {human_bytes(size)}",
+    )
+    bench.interleave(
+        {name: with_processor_time(store.conn, lambda store=store: {"ms": store.slices_ms(keys[store.name], 2000)}) for name, store in some.items()},
+        repetitions,
+        case="slices",
+        text="slices of 4 kB",
+    )
     cases = {"insert": f"INSERT of {human_bytes(size)}", "read": f"reading {human_bytes(size)}", "slices": "2,000 slices of 4 kB"}
     found = {case: compared(bench, "pg_lean", "stock", case) for case in cases}
     table = Table("Milliseconds", ["", *some, "pg_lean / stock", "processor time"],
@@ -281,7 +336,9 @@ def ending(bench: Bench) -> tuple[list, list]:
                     return with_processor_time(store.conn, lambda: ended(store, statement))()
                 return measure
 
-            bench.interleave({name: variant(store) for name, store in some.items()}, bench.iterations(full=17 if size < MB else 9, quick=5), case=case, text=case)
+            bench.interleave(
+                {name: variant(store) for name, store in some.items()}, bench.iterations(full=17 if size < MB else 9, quick=5), case=case, text=case
+            )
             found[case] = compared(bench, "pg_lean", "stock", case)
             rows.append([case, *(bench.estimate(metric, name, case) for metric in ("ms", "wal") for name in some),
                          bench.ratio("ms", "pg_lean", "stock", case), found[case][1], bench.ratio("wal", "pg_lean", "stock", case)])
@@ -321,7 +378,7 @@ def run_log(bench: Bench) -> tuple[list, list]:
 
 
 def decoding(bench: Bench) -> tuple[list, list]:
-    """What logical decoding of appended and inserted values takes, on a server of its own: pgoutput sends the same bytes for both."""
+    """The time of logical decoding of appended and inserted values, on a private server: pgoutput sends the same bytes for both."""
     times = bench.pick(full=500, quick=100)
     try:
         cluster = bench.cluster(preload=PRELOAD, settings=SETTINGS | {"wal_level": "logical", "logical_decoding_work_mem": "1GB", "work_mem": "1GB"})
@@ -350,12 +407,19 @@ def decoding(bench: Bench) -> tuple[list, list]:
 
             def variant(store: Store, end: str):
                 def measure():
-                    plan = store.conn.execute(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) SELECT count(*) FROM pg_logical_slot_peek_binary_changes('{store.table}', "
-                                              f"'{end}', NULL, 'proto_version', '1', 'publication_names', '{store.table}')").fetchone()[0][0]
+                    plan = store.conn.execute(
+                        f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) SELECT count(*) FROM pg_logical_slot_peek_binary_changes('{store.table}', "
+                        f"'{end}', NULL, 'proto_version', '1', 'publication_names', '{store.table}')"
+                    ).fetchone()[0][0]
                     return plan["Execution Time"]
                 return measure
 
-            inner.interleave({name: variant(store, until[name]) for name, store in some.items()}, bench.iterations(full=11, quick=5), case=f"decode {case}", text=f"decoding {case}")
+            inner.interleave(
+                {name: variant(store, until[name]) for name, store in some.items()},
+                bench.iterations(full=11, quick=5),
+                case=f"decode {case}",
+                text=f"decoding {case}",
+            )
             rows.append([case, *(inner.estimate("ms", name, f"decode {case}") for name in some), inner.ratio("ms", "pg_lean", "stock", f"decode {case}")])
             for store in some.values():
                 store.conn.execute(f"SELECT pg_drop_replication_slot('{store.table}')")
@@ -435,8 +499,15 @@ def untouched(bench: Bench) -> tuple[list, list]:
             conns[name] = stack.enter_context(server.connect(synchronous_commit=False))
             for statement in setup.split(";\n        C"):
                 conns[name].execute(statement if statement.strip().startswith("C") else "C" + statement)
-        bench.interleave({name: with_processor_time(conn, lambda conn=conn: {"ms": conn.execute(f"CALL plain_updates({rounds}, 0)").fetchone()[0]}) for name, conn in conns.items()},
-                         bench.iterations(full=15, quick=5), case="plain table", text="a table without the type")
+        bench.interleave(
+            {
+                name: with_processor_time(conn, lambda conn=conn: {"ms": conn.execute(f"CALL plain_updates({rounds}, 0)").fetchone()[0]})
+                for name, conn in conns.items()
+            },
+            bench.iterations(full=15, quick=5),
+            case="plain table",
+            text="a table without the type",
+        )
     what, ratio = compared(bench, "with the library", "without", "plain table")
     return [Table(f"{rounds:,} updates of a table without the type, ms", ["", "time", "processor time"],
                   [[name, *(bench.estimate(metric, name, "plain table") for metric in ("ms", "cpu_ms"))] for name in conns]

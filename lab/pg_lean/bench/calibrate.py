@@ -15,7 +15,7 @@ PUBLISHED = {"parallel_temp.flush_page_cost": 1.3, "parallel_temp.scan_buffer_co
 
 
 def run(bench: Bench) -> Result:
-    """The ten-step experiment with the writes as pg_lean does them, for sizes where a cost matters; then the prices of parallel plans."""
+    """The ten-step experiment with pg_lean's writes, for sizes whose cost matters; then the cost constants of parallel plans."""
     tempbuffers.need_toolkit(bench.server)
     bench.pgbench_tables(bench.scale(full=5, quick=2))
     filler = tempbuffers.Filler.measure(bench.server)
@@ -43,7 +43,7 @@ def run(bench: Bench) -> Result:
                   [[size, human_bytes(size * tempbuffers.BLOCK), *(found[size][key] for key in columns)] for size in sizes],
                   note="The first write of a page of a new file also pays for its place on disk where the load only lengthened the file.")
     priced = {size: prices.constants(bench.raw, size) for size in in_plans}
-    plans = Table("Parallel plans, in units of what the server takes for rows", ["blocks", "start of a worker", "page in buffers", "entering a page",
+    plans = Table("Parallel plans, in units of the server's time for rows", ["blocks", "start of a worker", "page in buffers", "entering a page",
                   "a unit, us", "a row, us", "a page, us"],
                   [[size, *(priced[size][key] for key in ("start", "held", "enter", "unit", "row", "page"))] for size in in_plans])
     advice = Table("Settings", ["setting", "default", "this machine"],
@@ -51,17 +51,20 @@ def run(bench: Bench) -> Result:
     return Result(
         title=TITLE,
         summary=f"Here `parallel_temp.flush_page_cost = {best['parallel_temp.flush_page_cost']:.2f}` and "
-                f"`parallel_temp.scan_buffer_cost = {best['parallel_temp.scan_buffer_cost']:.4f}`; the published constants are 1.3 and 0.01. Plans: "
-                + ", ".join(f"`{name} = {best[name]:.3g}`" for name in prices.SETTINGS_OF) + ".",
+        f"`parallel_temp.scan_buffer_cost = {best['parallel_temp.scan_buffer_cost']:.4f}`; the published constants are 1.3 and 0.01. Plans: "
+        + ", ".join(f"`{name} = {best[name]:.3g}`" for name in prices.SETTINGS_OF)
+        + ".",
         what="What the planner prices: writing one dirty temporary page before a parallel query, and looking at one buffer, in units of reading "
-             "one page of a temporary table from its file; starting workers, entering a page into a worker's buffers, and reading a page that is in "
-             "temporary buffers, in units of what the server takes for rows.",
+        "one page of a temporary table from its file; starting workers, entering a page into a worker's buffers, and reading a page that is in "
+        "temporary buffers, in units of the server's time for rows.",
         how=f"The ten-step experiment with tables loaded and pages written as pg_lean does it, {repetitions} repetitions of each size in turns, a "
-            "new session each. A setting is the median over the sizes of each size's median. The write of a page of a new file is taken, "
-            "because a table is mostly flushed once, after its load. The prices of plans are differences of two statements each: "
-            "serial scans of as many pages with few rows and with many, a scan by two workers and without, less what they save by the server's estimate; look-ups by workers through a "
-            "large table's index and a small one's.",
-        blocks=[advice, table, plans])
+        "new session each. A setting is the median over the sizes of each size's median. The write of a page of a new file is taken, "
+        "because a table is mostly flushed once, after its load. The prices of plans are differences of two statements each: "
+        "serial scans of as many pages with few rows and with many, a scan by two workers and without, less what they save by the server's estimate; "
+        "lookups by workers through a "
+        "large table's index and a small one's.",
+        blocks=[advice, table, plans],
+    )
 
 
 def recommended(raw: Measurements) -> dict[str, float]:

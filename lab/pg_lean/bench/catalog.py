@@ -1,4 +1,4 @@
-"""What CREATE and DROP of a temporary table cost, and what of it the catalogs are: rows and index entries, files, invalidations, WAL, and how the catalogs grow."""
+"""The cost of CREATE and DROP of a temporary table, and the part of the catalogs: rows, index entries, files, invalidations, WAL, and growth."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TITLE = "Creating and dropping temporary tables: what it costs, and how the cata
 PRELOAD = ("parallel_temp",)
 SETTINGS = {"shared_buffers": "256MB", "autovacuum": "off", "synchronous_commit": "off", "track_counts": "on"}
 
-#: What is created each time; or what is done with a table that is there.
+#: Statements that create a table each time, or that use an existing one.
 CREATED = {
     "4 int columns": "CREATE TEMP TABLE made (a int, b int, c int, d int)",
     "20 int columns": f"CREATE TEMP TABLE made ({', '.join(f'c{n} int' for n in range(20))})",
@@ -25,6 +25,15 @@ CREATED = {
 }
 KEPT, EMPTY, IN_ONE = "TRUNCATE of one that is kept", "DELETE of one row from one that is kept", "4 int columns, both in one transaction"
 CASE = "a table"
+
+#: How a table that is kept, with a primary key, a second index and a TOAST table, is emptied.
+EMPTIED = {
+    "TRUNCATE": "TRUNCATE emptied",
+    "pg_truncate_temp_relation()": "SELECT pg_truncate_temp_relation('emptied')",
+    "DELETE": "DELETE FROM emptied",
+}
+#: Rows that it has then, and how many of them have a value out of line.
+CONTENTS = {"10 rows": (10, 0), "1,000 rows": (1000, 0), "1,000 rows, 100 with TOAST": (1000, 100)}
 
 #: A session that fills catalogs: rounds, tables of each, and how often the sizes are looked at.
 ROUNDS, TABLES, LOOKS = 150, 20, 5
@@ -43,6 +52,13 @@ def run(bench: Bench) -> Result:
         bench.interleave({name: lambda step=step: cycles(conn, step, times) for name, step in steps().items()}, repetitions, case=CASE,
                          before=lambda: vacuum(conn), text="creating and dropping")
         left = {name: traces(conn, CREATED[name]) for name in CREATED}
+        conn.execute("CREATE EXTENSION IF NOT EXISTS parallel_temp")
+        conn.execute(
+            "CREATE TEMP TABLE emptied (id int PRIMARY KEY, a int, b text); CREATE INDEX ON emptied (a); ALTER TABLE emptied ALTER b SET STORAGE EXTERNAL"
+        )
+        for contents in CONTENTS:
+            bench.interleave({name: lambda name=name: emptying(conn, EMPTIED[name], contents, times) for name in EMPTIED}, repetitions, case=contents,
+                             before=lambda: conn.execute("TRUNCATE emptied"), text=f"emptying {contents}")
     rounds = bench.pick(full=ROUNDS, quick=10)
     grown = {name: growth(bench, name, settings, rounds) for name, settings in
              {WITHOUT: {"autovacuum": "off"}, WITH: {"autovacuum": "on", "autovacuum_naptime": "1s"}}.items()}
@@ -84,8 +100,24 @@ def cycles(conn: psycopg.Connection, step: Callable[[psycopg.Connection], Any], 
             "wal": (wal_position(conn) - wal) / times}
 
 
+def emptying(conn: psycopg.Connection, statement: str, contents: str, times: int) -> dict[str, float]:
+    """Microseconds of emptying a table that is filled before each time, and of the server's processor time, and bytes of WAL."""
+    rows, wide = CONTENTS[contents]
+    fill = f"INSERT INTO emptied SELECT g, g % 10, CASE WHEN g <= {wide} THEN repeat('x', 10000) ELSE 'y' END FROM generate_series(1, {rows}) g"
+    pid = conn.info.backend_pid
+    took = cpu = wal = 0.0
+    for _ in range(times):
+        conn.execute(fill)
+        position, used, start = wal_position(conn), cpu_seconds(pid) or 0.0, time.perf_counter()
+        conn.execute(statement)
+        took += time.perf_counter() - start
+        cpu += (cpu_seconds(pid) or 0.0) - used
+        wal += wal_position(conn) - position
+    return {"us": took * 1e6 / times, "cpu_us": cpu * 1e6 / times, "wal": wal / times}
+
+
 def changed_rows(conn: psycopg.Connection) -> dict[str, int]:
-    """Rows of each catalog that were put in, changed or taken away since the server began."""
+    """Rows of each catalog that were inserted, updated or deleted since the server started."""
     conn.execute("SELECT pg_stat_force_next_flush()")
     return dict(conn.execute("SELECT relname, n_tup_ins + n_tup_upd + n_tup_del FROM pg_stat_sys_tables WHERE schemaname = 'pg_catalog'").fetchall())
 
@@ -94,8 +126,11 @@ def traces(conn: psycopg.Connection, create: str) -> dict[str, Any]:
     """What one CREATE and DROP leaves: rows of catalogs, entries of their indexes, files, messages of invalidation (None where they cannot be seen)."""
     before, start = changed_rows(conn), conn.execute("SELECT pg_current_wal_insert_lsn()").fetchone()[0]
     conn.execute(create)
-    files = conn.execute("SELECT count(*) FROM pg_class WHERE relfilenode <> 0 AND (oid = 'made'::regclass OR oid IN (SELECT reltoastrelid FROM pg_class WHERE oid = 'made'::regclass)"
-                         " OR oid IN (SELECT i.indexrelid FROM pg_index i JOIN pg_class c ON i.indrelid IN (c.oid, c.reltoastrelid) WHERE c.oid = 'made'::regclass))").fetchone()[0]
+    files = conn.execute(
+        "SELECT count(*) FROM pg_class WHERE relfilenode <> 0 AND (oid = 'made'::regclass OR oid IN (SELECT reltoastrelid FROM pg_class WHERE oid = "
+        "'made'::regclass)"
+        " OR oid IN (SELECT i.indexrelid FROM pg_index i JOIN pg_class c ON i.indrelid IN (c.oid, c.reltoastrelid) WHERE c.oid = 'made'::regclass))"
+    ).fetchone()[0]
     conn.execute("DROP TABLE made")
     end, after = conn.execute("SELECT pg_current_wal_insert_lsn()").fetchone()[0], changed_rows(conn)
     rows = {name: after[name] - before.get(name, 0) for name in after if after[name] != before.get(name, 0)}
@@ -117,7 +152,7 @@ def invalidations(conn: psycopg.Connection, start: str, end: str) -> int | None:
 
 
 def growth(bench: Bench, name: str, settings: dict[str, Any], rounds: int) -> list[tuple[int, dict[str, int], float]]:
-    """Rounds of tables that are created, filled with a row and dropped, on a server of its own: after some of them the catalogs' sizes, and milliseconds of a round."""
+    """Create tables, insert a row and drop them, in rounds, on a private server; after some rounds record the catalogs' sizes, and a round's time in ms."""
     looks = []
     with bench.cluster(settings={**SETTINGS, **settings}) as server, server.connect() as conn, bench.progress(rounds, f"catalogs grow, {name}") as step:
         conn.prepare_threshold = None
@@ -144,21 +179,63 @@ def present(bench: Bench, times: int, repetitions: int, rounds: int, left: dict[
     cost = Table("What it takes", ["what is created and dropped", "µs", "µs of the server's processor time", "of that in the kernel", "bytes of WAL"],
                  [[name, value("us", name), value("cpu_us", name), f"{value('kernel', name).median:.0%}", value("wal", name).median] for name in steps()],
                  note="The last three make nothing new for each step, or save a commit: they show what is not the table's own making.")
-    catalogs = sorted({catalog for found in left.values() for catalog in found["rows"]}, key=lambda catalog: -max(found["rows"].get(catalog, 0) for found in left.values()))
-    rows = Table("What it leaves in the catalogs", ["what is created and dropped", "rows made and deleted", "index entries", "files", "invalidation messages", *catalogs],
-                 [[name, found["made"], found["entries"], found["files"], "not seen" if found["messages"] is None else found["messages"],
-                   *(found["rows"].get(catalog, 0) for catalog in catalogs)] for name, found in left.items()],
-                 note="Of each catalog: rows that were made, changed and deleted. Index entries are those that a row needs in all of its catalog's indexes; deleting takes none away, "
-                      "that is VACUUM's work. Messages are those of the commit records, for other sessions and for standbys.")
-    growing = Table(f"How the catalogs grow: {TABLES} tables of six columns a round", ["server", "after rounds", *CATALOGS, "ms a round"],
-                    [[name, number, *(human_bytes(sizes[catalog]) for catalog in CATALOGS), "" if ms != ms else ms] for name, looks in grown.items() for number, sizes, ms in looks],
-                    note="Sizes with their indexes. Each server was made for this, and nothing else ran on it.")
+    emptied = Table(
+        "Emptying a table that is kept, with two indexes and a TOAST table",
+        ["rows", "how", "µs", "µs of the server's processor time", "bytes of WAL", "of TRUNCATE's µs"],
+        [
+            [
+                contents,
+                name,
+                bench.estimate("us", name, contents),
+                bench.estimate("cpu_us", name, contents),
+                bench.estimate("wal", name, contents).median,
+                "" if name == "TRUNCATE" else bench.ratio("us", name, "TRUNCATE", contents),
+            ]
+            for contents in CONTENTS
+            for name in EMPTIED
+        ],
+        note="DELETE leaves its rows for VACUUM, and the table grows with each round; it is truncated between repetitions.",
+    )
+    catalogs = sorted(
+        {catalog for found in left.values() for catalog in found["rows"]}, key=lambda catalog: -max(found["rows"].get(catalog, 0) for found in left.values())
+    )
+    rows = Table(
+        "What it leaves in the catalogs",
+        ["what is created and dropped", "rows made and deleted", "index entries", "files", "invalidation messages", *catalogs],
+        [
+            [
+                name,
+                found["made"],
+                found["entries"],
+                found["files"],
+                "not seen" if found["messages"] is None else found["messages"],
+                *(found["rows"].get(catalog, 0) for catalog in catalogs),
+            ]
+            for name, found in left.items()
+        ],
+        note="Of each catalog: rows that were made, changed and deleted. Index entries are those that a row needs in all of its catalog's indexes; deleting "
+             "removes none, "
+        "that is VACUUM's work. Messages are those of the commit records, for other sessions and for standbys.",
+    )
+    growing = Table(
+        f"How the catalogs grow: {TABLES} tables of six columns a round",
+        ["server", "after rounds", *CATALOGS, "ms a round"],
+        [
+            [name, number, *(human_bytes(sizes[catalog]) for catalog in CATALOGS), "" if ms != ms else ms]
+            for name, looks in grown.items()
+            for number, sizes, ms in looks
+        ],
+        note="Sizes with their indexes. Each server was made for this, and nothing else ran on it.",
+    )
     most = grown[WITHOUT]
     return Result(
         title=TITLE,
         summary=f"CREATE and DROP of a temporary table of four columns takes {value('cpu_us', '4 int columns').median:.0f} µs of processor time, and makes "
-                f"{left['4 int columns']['made']} rows of catalogs with {left['4 int columns']['entries']} index entries. Without autovacuum {rounds} rounds of {TABLES} tables "
-                f"made pg_attribute grow from {human_bytes(most[0][1]['pg_attribute'])} to {human_bytes(most[-1][1]['pg_attribute'])}.",
-        what="CREATE TEMP TABLE and DROP TABLE of empty tables on a stock server with parallel_temp loaded, which has no part in it; what a table that is kept takes instead.",
+        f"{left['4 int columns']['made']} rows of catalogs with {left['4 int columns']['entries']} index entries. Without autovacuum {rounds} rounds of "
+        f"{TABLES} tables "
+        f"made pg_attribute grow from {human_bytes(most[0][1]['pg_attribute'])} to {human_bytes(most[-1][1]['pg_attribute'])}.",
+        what="CREATE TEMP TABLE and DROP TABLE of empty tables on a stock server with parallel_temp loaded, which has no part in it; what a table that is "
+             "kept takes instead.",
         how=f"{repetitions} interleaved repetitions of {times} steps each, in one session; the catalogs are vacuumed before each round.",
-        blocks=[cost, rows, growing, Note("Instructions by function: `ci/catalog.sh`.")])
+        blocks=[cost, emptied, rows, growing, Note("Instructions by function: `ci/catalog.sh`.")],
+    )

@@ -88,7 +88,7 @@ def copy_data(conn: psycopg.Connection, rows: int) -> bytes:
 
 
 def measure(bench: Bench, load: str, fits: bool, rows: int, place: str, tablespace: str, repetitions: int, method: str) -> None:
-    """Time both variants in turns, then count once more with probes or counters (which slow what they watch)."""
+    """Time both variants in turns, then count in another run with probes or counters (which slow what they watch)."""
     pages = rows // ROWS_PER_PAGE
     buffers = f"{max(16, pages * 8192 * 3 // 1_000_000)}MB" if fits else "8MB"
     before, statement = steps(load, rows)
@@ -243,7 +243,7 @@ def counting(bench: Bench) -> str:
 
 @contextlib.contextmanager
 def counter(method: str, conn: psycopg.Connection) -> Iterator[Callable[..., trace.Statement | None]]:
-    """A function that runs an action and says what the server did meanwhile."""
+    """A function that runs an action and returns the server's activity during it."""
     pid = conn.info.backend_pid
     if method == "bpftrace":
         with trace.KernelTrace(pid) as kernel:
@@ -325,7 +325,7 @@ def present(bench: Bench, places: dict[str, str], repetitions: int, method: str,
     counts = Table("Extensions and writes of one statement",
                    ["statement", "table", "place", "variant", "extend | calls", "extend | pages", "extend | µs", "write | calls", "write | pages",
                     "write | µs", "share of the time"], counted,
-                   note="Counted in a run of its own, because probes slow what they watch." if method == "bpftrace" else
+                   note="Counted in a separate run, because probes slow the code that they watch." if method == "bpftrace" else
                         "From pg_stat_io, which counts calls and pages as the server's version does.")
     blocks: list[Any] = [times, counts] if counted else [times, Note("Extensions could not be counted here: neither bpftrace nor pg_stat_io is at hand.")]
     if empty:
@@ -348,19 +348,28 @@ def present(bench: Bench, places: dict[str, str], repetitions: int, method: str,
     slowest = max((case for case in cases if case[0] != "index build"), key=lambda case: ratio[case].high)
     return Result(
         title=TITLE,
-        summary=f"A table of {human_bytes(large // ROWS_PER_PAGE * 8192)} that does not fit temp_buffers is made in {create:.2f} and filled in {insert:.2f} of stock's time.",
+        summary=f"A table of {human_bytes(large // ROWS_PER_PAGE * 8192)} that does not fit temp_buffers is made in {create:.2f} and filled in {insert:.2f} "
+                "of stock's time.",
         what="The time of statements that fill temporary tables, the extensions and writes of their files, and the scan that follows; and loads of every size.",
-        how=f"{repetitions} interleaved repetitions in one session for each case, one round thrown away before; `parallel_temp.fast_load` off is stock. "
-            "Time is the client's. Row by row is one PL/pgSQL loop of INSERT. That and index builds are the server's own in both variants. "
-            "Tables that do not fit are loaded with the default temp_buffers of 8 MB.",
-        headlines=[Headline(f"{load} of a temporary table of {human_bytes(large // ROWS_PER_PAGE * 8192)}", bench.ratio("ms", STOCK, LEAN, case_of(load, False, "default")),
-                            [(name, bench.estimate("ms", name, case_of(load, False, "default")).median) for name in (STOCK, LEAN)])
-                   for load in ("CREATE TABLE AS", "INSERT ... SELECT")],
+        how=f"{repetitions} interleaved repetitions in one session for each case, after one round that is discarded; `parallel_temp.fast_load` off is stock. "
+        "Time is the client's. Row by row is one PL/pgSQL loop of INSERT. That and index builds use the server's code in both variants. "
+        "Tables that do not fit are loaded with the default temp_buffers of 8 MB.",
+        headlines=[
+            Headline(
+                f"{load} of a temporary table of {human_bytes(large // ROWS_PER_PAGE * 8192)}",
+                bench.ratio("ms", STOCK, LEAN, case_of(load, False, "default")),
+                [(name, bench.estimate("ms", name, case_of(load, False, "default")).median) for name in (STOCK, LEAN)],
+            )
+            for load in ("CREATE TABLE AS", "INSERT ... SELECT")
+        ],
         blocks=blocks,
-        checks=[Check("time of CREATE TABLE AS over stock, does not fit", create, "<=", 1 / 1.5 if old else 1 / 1.3),
-                Check("time of INSERT ... SELECT over stock, does not fit", insert, "<=", 1 / 1.25),
-                not_slower(f"worst of all ways of loading ({case_of(*slowest)})", ratio[slowest], MARGIN_OF_ONE),
-                *(not_slower(f"{load}, every size", sweep_ratio_of_all(bench, load), MARGIN) for load in SWEEP_LOADS)])
+        checks=[
+            Check("time of CREATE TABLE AS over stock, does not fit", create, "<=", 1 / 1.5 if old else 1 / 1.3),
+            Check("time of INSERT ... SELECT over stock, does not fit", insert, "<=", 1 / 1.25),
+            not_slower(f"worst of all ways of loading ({case_of(*slowest)})", ratio[slowest], MARGIN_OF_ONE),
+            *(not_slower(f"{load}, every size", sweep_ratio_of_all(bench, load), MARGIN) for load in SWEEP_LOADS),
+        ],
+    )
 
 
 def with_scan(bench: Bench, case: str) -> Estimate:

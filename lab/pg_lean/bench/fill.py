@@ -1,4 +1,5 @@
-"""Temporary tables filled from queries: stock, fast load, fast load of rows and of pages that workers make; a model of more workers; what that costs a short statement; and a session without ANALYZE."""
+"""Temporary tables filled from queries: stock, fast load, fast load of rows and of pages from workers; a model of more workers;
+the overhead for a short statement; and a session without ANALYZE."""
 
 from __future__ import annotations
 
@@ -25,19 +26,25 @@ SETTINGS = {"shared_buffers": "1GB", "work_mem": "64MB", "max_worker_processes":
 #: Permanent rows (fewer are not worth a worker to any server); items they belong to; groups for each ten rows.
 FULL, QUICK, ITEMS, GROUPS = 5_000_000, 150_000, 100_000, 5
 
-STOCK, FAST, ROWS, LEAN, ASKED = "stock", "fast load", "pg_lean, rows one by one", "pg_lean", "rows one by one at no price"
+STOCK, FAST, ROWS, LEAN, ASKED = "stock", "fast load", "pg_lean, rows one by one", "pg_lean", "rows one by one at no cost"
 _PRICES = {"parallel_tuple_cost": 0.1, "parallel_setup_cost": 1000}
 VARIANTS: dict[str, dict[str, Any]] = {
     STOCK: {"parallel_temp.enabled": False, "parallel_temp.fast_load": False, "parallel_temp.parallel_insert": False, **_PRICES},
     FAST: {"parallel_temp.enabled": True, "parallel_temp.fast_load": True, "parallel_temp.parallel_insert": False, **_PRICES},
     ROWS: {"parallel_temp.enabled": True, "parallel_temp.fast_load": True, "parallel_temp.parallel_insert": True, **_PRICES},
     LEAN: {"parallel_temp.enabled": True, "parallel_temp.fast_load": True, "parallel_temp.parallel_insert": True, **_PRICES},
-    ASKED: {"parallel_temp.enabled": True, "parallel_temp.fast_load": True, "parallel_temp.parallel_insert": True, "parallel_tuple_cost": 0, "parallel_setup_cost": 0},
+    ASKED: {
+        "parallel_temp.enabled": True,
+        "parallel_temp.fast_load": True,
+        "parallel_temp.parallel_insert": True,
+        "parallel_tuple_cost": 0,
+        "parallel_setup_cost": 0,
+    },
 }
 for _variant, _settings in VARIANTS.items():
     _settings["parallel_temp.fill_pages"] = _variant == LEAN
 
-#: What a table is filled from; each has an "id" and an "amount", of which the answers are made.
+#: Sources of rows for a table; each has an "id" and an "amount", of which the answers are made.
 QUERIES = {
     "filtered scan": "SELECT id, item, amount, remark FROM fill_source WHERE part < 60",
     "hash join": "SELECT s.id, s.amount, i.name FROM fill_source s JOIN fill_items i USING (item) WHERE i.kind <> 0",
@@ -55,7 +62,7 @@ _LEADER_TAKES = {"parallel_leader_participation": False, "max_parallel_workers_p
 #: Times as fast as fast load without workers (scan and join), and as stock, by statement.
 OVER_FAST, OVER_STOCK = 1.5, {"CREATE TABLE AS": 2.5, "INSERT ... SELECT": 4.0}
 
-#: What shows the price of rows in pages: columns and parts of the rows that a table is filled with, as chosen, without workers, and with workers at any price.
+#: Cases that show the cost of rows in pages: columns and fractions of the rows of a table, with the chosen plan, without workers, and with forced workers.
 WIDTHS = {"two numbers": "id, item", "all columns": "id, item, amount, remark", "wide rows": "id, repeat(remark, 8) AS remark"}
 #: Of these rows both kinds of statements are tried.
 INSERTED = "all columns"
@@ -65,7 +72,13 @@ SOURCES = {"index range": "fill_source WHERE id <= {last}", "table": "fill_part"
 PRICED: dict[str, dict[str, Any]] = {
     "chosen": {**VARIANTS[LEAN], "max_parallel_workers_per_gather": 1},
     "serial": {**VARIANTS[LEAN], "max_parallel_workers_per_gather": 0},
-    "workers": {**VARIANTS[LEAN], "max_parallel_workers_per_gather": 1, "parallel_setup_cost": 0, "parallel_tuple_cost": 0, "parallel_temp.worker_start_cost": 0},
+    "workers": {
+        **VARIANTS[LEAN],
+        "max_parallel_workers_per_gather": 1,
+        "parallel_setup_cost": 0,
+        "parallel_tuple_cost": 0,
+        "parallel_temp.worker_start_cost": 0,
+    },
 }
 
 OFF, ON = "parallel_insert off", "parallel_insert on"
@@ -74,7 +87,7 @@ SHORT = {"prepared": True, "as text": False}
 #: The session of many tables: rounds of three tables, of so many fifths of the rows each; and what it may take of fast load's time.
 ROUNDS, FIFTHS, SESSION, OF_FAST_LOAD = 8, (1, 2, 5, 10), "session of 24 tables", 0.75
 GATHERED = "pg_lean, statistics on"
-#: What no way of loading can take from the session: its queries with the best of plans, whose rows go nowhere.
+#: The part of the session that no way of loading can save: its queries with the best plans, whose rows are discarded.
 ALONE = "its queries alone, statistics on, without workers"
 SESSIONS = {STOCK: (STOCK, False), FAST: (FAST, False), LEAN: (LEAN, False), GATHERED: (LEAN, True), ALONE: (FAST, True)}
 
@@ -190,7 +203,8 @@ def fill(bench: Bench, into: str, query: str, repetitions: int, plans: dict[tupl
 
 @dataclass(frozen=True)
 class RowCosts:
-    """Processor time for each row, in ns: of the query; of forming and writing it in the leader alone; of the same in a worker; of what the leader has to do with that; and, of either, of the kernel, which writes."""
+    """CPU time for each row, in ns: of the query; of forming and writing it in the leader alone; of the same in a worker;
+    of the leader's work for such a row; and the kernel's part of each, which is writing."""
 
     rows: int
     query: float
@@ -203,7 +217,7 @@ class RowCosts:
         """Time with so many workers, and what limits it.
 
         Workers make x of the n rows, the leader the others while it takes those of workers.  Both end together where
-        x (query + hand_over) / workers = x take + (1 - x) (query + load); if that x is more than 1, the leader does nothing but take.
+        x (query + hand_over) / workers = x take + (1 - x) (query + load); if that x is more than 1, the leader only receives.
         Only one process at a time writes to a file.
         """
         alone, worker = self.query + self.load, self.query + self.hand_over
@@ -229,7 +243,9 @@ def row_costs(bench: Bench, query: str, repetitions: int) -> RowCosts | None:
             return None
 
         def once(variant: str, statement: str, **settings: Any) -> dict[str, float]:
-            bench.server.set(conn, {**VARIANTS[variant], "max_parallel_workers_per_gather": 1, "max_parallel_workers": 8, "parallel_leader_participation": True, **settings})
+            bench.server.set(
+                conn, {**VARIANTS[variant], "max_parallel_workers_per_gather": 1, "max_parallel_workers": 8, "parallel_leader_participation": True, **settings}
+            )
             before, in_kernel = cpu_seconds(pid) or 0.0, kernel_seconds(pid)
             try:
                 ms = timed(conn, statement)["ms"]
@@ -250,15 +266,21 @@ def row_costs(bench: Bench, query: str, repetitions: int) -> RowCosts | None:
     def ns(variant: str, column: str) -> float:
         return bench.estimate(column, variant, case).median * 1e6 / rows
 
-    return RowCosts(rows, ns("query", "cpu_ms"), max(ns("load", "cpu_ms") - ns("query", "cpu_ms"), 0), max(ns("pages", "ms") - ns("query", "cpu_ms"), 0), ns("pages", "cpu_ms"),
-                    max(ns("load", "kernel_ms") - ns("query", "kernel_ms"), 0))
+    return RowCosts(
+        rows,
+        ns("query", "cpu_ms"),
+        max(ns("load", "cpu_ms") - ns("query", "cpu_ms"), 0),
+        max(ns("pages", "ms") - ns("query", "cpu_ms"), 0),
+        ns("pages", "cpu_ms"),
+        max(ns("load", "kernel_ms") - ns("query", "kernel_ms"), 0),
+    )
 
 
-# -- the price of rows in pages --------------------------------------------------
+# -- the cost of rows in pages ---------------------------------------------------
 
 
 def priced(bench: Bench, rows: int, prices: dict[str, float]) -> dict[str, dict[str, str]]:
-    """Tables filled with rows of some widths and numbers, by the plan that is chosen by this machine's prices and those that are not; the plans of each case."""
+    """Fill tables with rows of several widths and numbers by the plan chosen with this machine's costs and by the others; return the plans of each case."""
     found: dict[str, dict[str, str]] = {}
     variants = {**PRICED, "chosen": {**PRICED["chosen"], **prices}}
     with bench.connect(temp_buffers="8MB", jit=False, max_parallel_workers_per_gather=1) as conn:
@@ -341,7 +363,7 @@ def short(bench: Bench) -> None:
 
 
 def session(bench: Bench, rows: int, repetitions: int) -> None:
-    """Rounds of three temporary tables, each filled from the one before it, and joined; nobody analyzes them."""
+    """Rounds of three temporary tables, each filled from the one before it, and joined; none is analyzed."""
     with bench.connect(temp_buffers="64MB", jit=False, max_parallel_workers_per_gather=1) as conn:
         conn.prepare_threshold = None
         answers: dict[str, list[Any]] = {}
@@ -367,11 +389,15 @@ def statements(rows: int) -> Iterator[tuple[str, str]]:
         first, part = n * rows // 2, rows * FIFTHS[n % len(FIFTHS)] // 5
         made += [f"pg_temp.{table}{n}" for table in ("positions", "priced", "totals")]
         yield "create", f"CREATE TEMP TABLE positions{n} (id int, item int, amount int, state text)"
-        # few rows have the state that is asked for, which nobody knows who has not looked
+        # few rows have the requested state, which the planner cannot know without statistics
         yield "insert", (f"INSERT INTO positions{n} SELECT id, item, amount, CASE WHEN part = 0 THEN 'open' ELSE 'done' END FROM fill_source"
                          f" WHERE id BETWEEN {first} AND {first + part}")
         yield "create", f"CREATE TEMP TABLE priced{n} (id int, item int, amount int, value numeric, name text)"
-        yield "insert", f"INSERT INTO priced{n} SELECT p.id, p.item, p.amount, p.amount * 1.19, i.name FROM positions{n} p JOIN fill_items i USING (item) WHERE i.kind <> 0"
+        yield (
+            "insert",
+            f"INSERT INTO priced{n} SELECT p.id, p.item, p.amount, p.amount * 1.19, i.name FROM positions{n} p JOIN fill_items i USING (item) WHERE i.kind "
+            "<> 0",
+        )
         yield "create", f"CREATE TEMP TABLE totals{n} (item int, lines bigint, value numeric)"
         yield "insert", f"INSERT INTO totals{n} SELECT item, count(*), sum(value) FROM priced{n} GROUP BY item"
         yield "ask", (f"SELECT count(*), sum(q.value) FROM positions{n} p JOIN priced{n} q USING (id) JOIN totals{n} t ON t.item = p.item"
@@ -414,64 +440,182 @@ def present(bench: Bench, rows: int, repetitions: int, plans: dict[tuple[str, st
     times = Table("Time in ms", ["statement", "from", "rows", "size", *VARIANTS],
                   [[into, query, sizes[query][0], human_bytes(sizes[query][1]), *(bench.estimate("ms", variant, case_of(into, query)) for variant in VARIANTS)]
                    for into, query in cases])
-    ratios = Table("Time over that of others", ["statement", "from", "pg_lean | over stock", "pg_lean | over fast load", "pg_lean | over rows one by one", "fast load | over stock",
-                                                "rows one by one at no price | over fast load"],
-                   [[into, query, ratio(into, query, STOCK), ratio(into, query, FAST), ratio(into, query, ROWS), ratio(into, query, STOCK, FAST), ratio(into, query, FAST, ASKED)]
-                    for into, query in cases])
-    parts = Table("A row's parts: ns of processor time", ["from", "rows", "query", "formed and written by the leader", "formed and written by a worker", "what the leader does with it", "writing, in the kernel",
-                                                           *(f"half of query and forming, of stock's time | {into}" for into in INTO)],
-                  [[query, cost.rows, cost.query, cost.load, cost.hand_over, cost.take, cost.write,
-                    *((cost.query + cost.load) * cost.rows / 2e6 / bench.estimate("ms", STOCK, case_of(into, query)).median for into in INTO)] for query, cost in costs.items()],
-                  note="The query: EXPLAIN ANALYZE of it without workers. By the leader: the load without workers, less that. By a worker: the time of a load in which one worker "
-                       "makes and writes all rows, less the query. What the leader does with it: his processor time in that load. Writing: the kernel's part of the load without workers. "
-                       "Half of query and forming: what two processes take that divide all of it.")
-    model = Table("A model of more workers, from these parts: times as fast as without", ["from", *(f"{n} workers" for n in MODELLED_WORKERS), "at most", "limit"],
-                  [[query, *((cost.query + cost.load) * cost.rows / 1e9 / cost.seconds(n)[0] for n in MODELLED_WORKERS), cost.most,
-                    next((f"from {n} workers on {cost.seconds(n)[1]}" for n in MODELLED_WORKERS if not cost.seconds(n)[1].startswith("all")), f"{cost.seconds(MODELLED_WORKERS[-1])[1]}")]
-                   for query, cost in costs.items()],
-                  note="It counts processor time alone, with a processor for each process: no start of workers, no limit of memory or disks. Not measured.")
-    plan = Table("Plans", ["statement", "from", *VARIANTS], [[into, query, *(plans[into, query, variant] for variant in VARIANTS)] for into, query in cases],
-                 note="As EXPLAIN shows each, and EXPLAIN ANALYZE the workers that one got. CREATE TABLE AS has workers on any server, where its price of rows that workers hand over "
-                      "(parallel_tuple_cost) lets it; the last variant takes that price away.")
+    ratios = Table(
+        "Time over that of others",
+        [
+            "statement",
+            "from",
+            "pg_lean | over stock",
+            "pg_lean | over fast load",
+            "pg_lean | over rows one by one",
+            "fast load | over stock",
+            "rows one by one at no cost | over fast load",
+        ],
+        [
+            [
+                into,
+                query,
+                ratio(into, query, STOCK),
+                ratio(into, query, FAST),
+                ratio(into, query, ROWS),
+                ratio(into, query, STOCK, FAST),
+                ratio(into, query, FAST, ASKED),
+            ]
+            for into, query in cases
+        ],
+    )
+    parts = Table(
+        "A row's parts: ns of processor time",
+        [
+            "from",
+            "rows",
+            "query",
+            "formed and written by the leader",
+            "formed and written by a worker",
+            "what the leader does with it",
+            "writing, in the kernel",
+            *(f"half of query and forming, of stock's time | {into}" for into in INTO),
+        ],
+        [
+            [
+                query,
+                cost.rows,
+                cost.query,
+                cost.load,
+                cost.hand_over,
+                cost.take,
+                cost.write,
+                *((cost.query + cost.load) * cost.rows / 2e6 / bench.estimate("ms", STOCK, case_of(into, query)).median for into in INTO),
+            ]
+            for query, cost in costs.items()
+        ],
+        note="The query: EXPLAIN ANALYZE of it without workers. By the leader: the load without workers, less that. By a worker: the time of a load in which "
+             "one worker "
+        "makes and writes all rows, less the query. Leader's work: its CPU time in that load. Writing: the kernel's part of the load "
+        "without workers. "
+        "Half of query and forming: what two processes take that divide all of it.",
+    )
+    model = Table(
+        "A model of more workers, from these parts: times as fast as without",
+        ["from", *(f"{n} workers" for n in MODELLED_WORKERS), "at most", "limit"],
+        [
+            [
+                query,
+                *((cost.query + cost.load) * cost.rows / 1e9 / cost.seconds(n)[0] for n in MODELLED_WORKERS),
+                cost.most,
+                next(
+                    (f"from {n} workers on {cost.seconds(n)[1]}" for n in MODELLED_WORKERS if not cost.seconds(n)[1].startswith("all")),
+                    f"{cost.seconds(MODELLED_WORKERS[-1])[1]}",
+                ),
+            ]
+            for query, cost in costs.items()
+        ],
+        note="It counts processor time alone, with a processor for each process: no start of workers, no limit of memory or disks. Not measured.",
+    )
+    plan = Table(
+        "Plans",
+        ["statement", "from", *VARIANTS],
+        [[into, query, *(plans[into, query, variant] for variant in VARIANTS)] for into, query in cases],
+        note="As EXPLAIN shows each, and EXPLAIN ANALYZE the workers that one got. CREATE TABLE AS has workers on any server, if its cost of rows that "
+             "workers hand over "
+        "(parallel_tuple_cost) lets it; the last variant sets that cost to zero.",
+    )
     lost = [case for case in prices if sweep.judged(bench, case) == "lost"]
-    price = Table("The price of rows in pages: CREATE TABLE AS, and INSERT ... SELECT, as chosen and as not chosen", ["rows", "chosen", *(f"ms | {variant}" for variant in PRICED), "faster", "chosen / faster"],
-                  [[case, plan_of(prices[case]["chosen"]) if "Gather" not in prices[case]["chosen"] else "workers, pages" if "Temp Load" in prices[case]["chosen"] else "workers",
-                    *(bench.estimate("ms", variant, case).median for variant in PRICED), sweep.faster(bench, case),
-                    bench.ratio("ms", "chosen", sweep.faster(bench, case), case)] for case in prices],
-                  note="With workers their start and rows that they hand over cost nothing.")
+    price = Table(
+        "The price of rows in pages: CREATE TABLE AS, and INSERT ... SELECT, as chosen and as not chosen",
+        ["rows", "chosen", *(f"ms | {variant}" for variant in PRICED), "faster", "chosen / faster"],
+        [
+            [
+                case,
+                plan_of(prices[case]["chosen"])
+                if "Gather" not in prices[case]["chosen"]
+                else "workers, pages"
+                if "Temp Load" in prices[case]["chosen"]
+                else "workers",
+                *(bench.estimate("ms", variant, case).median for variant in PRICED),
+                sweep.faster(bench, case),
+                bench.ratio("ms", "chosen", sweep.faster(bench, case), case),
+            ]
+            for case in prices
+        ],
+        note="With workers their start and rows that they hand over cost nothing.",
+    )
     # by the clock on the wall it counts whether client and server share a processor
     taken = "cpu_us" if bench.server.private else "us"
-    brief = Table("INSERT ... SELECT of one row: µs" + (" of the server's processor time" if taken == "cpu_us" else ""), ["sent", OFF, ON, "on / off"],
-                  [[name, bench.estimate(taken, OFF, f"short, {name}"), bench.estimate(taken, ON, f"short, {name}"), bench.ratio(taken, ON, OFF, f"short, {name}")] for name in SHORT],
-                  note="Each value is a session's, of its bursts; both kinds of sessions took turns, on the client's processor.")
+    brief = Table(
+        "INSERT ... SELECT of one row: µs" + (" of the server's processor time" if taken == "cpu_us" else ""),
+        ["sent", OFF, ON, "on / off"],
+        [
+            [name, bench.estimate(taken, OFF, f"short, {name}"), bench.estimate(taken, ON, f"short, {name}"), bench.ratio(taken, ON, OFF, f"short, {name}")]
+            for name in SHORT
+        ],
+        note="Each value is a session's, of its bursts; both kinds of sessions took turns, on the client's processor.",
+    )
     gathered = bench.ratio("ms", GATHERED, FAST, SESSION)
     parts_of = ("create", "insert", "ask", "drop")
-    erp = Table("A session of 24 temporary tables, each filled from the one before it and never analyzed: ms",
-                ["variant", "all", *parts_of, "inserting, of all", "over fast load", "over stock"],
-                [[name, bench.estimate("ms", name, SESSION), *(bench.estimate(f"{part}_ms", name, SESSION).median for part in parts_of),
-                  f"{bench.estimate('insert_ms', name, SESSION).median / bench.estimate('ms', name, SESSION).median:.0%}",
-                  bench.ratio("ms", name, FAST, SESSION), bench.ratio("ms", name, STOCK, SESSION)] for name in SESSIONS],
-                note="Eight rounds: lines of orders out of an index, their prices from a join, totals of items; then who asks for few of them, and for the largest. "
-                     f"{ALONE[0].upper()}{ALONE[1:]}: EXPLAIN ANALYZE of the SELECT of each INSERT, and what is asked; no rows are put anywhere, and no table made or dropped. What no load can spare.")
-    plot = Plot("Time over stock's", "", "ratio", [Series(variant, [case_of(*case) for case in cases], [ratio(*case, STOCK, variant).median for case in cases]) for variant in (FAST, ROWS, LEAN)], kind="bar")
-    checks = [*(Check.of(f"time over fast load without workers, {case_of(into, query)}", ratio(into, query, FAST), "<=", 1 / OVER_FAST)
-                for into, query in cases if query != "group by"),
-              *(Check.of(f"time over stock, {case_of(into, query)}", ratio(into, query, STOCK), "<=", 1 / OVER_STOCK[into]) for into, query in cases if query != "group by"),
-              *(not_slower(f"{case_of(*case)}, over fast load without workers", ratio(*case, FAST), MARGIN_OF_ONE) for case in cases),
-              *(not_slower(f"{case_of(*case)}, over rows one by one", ratio(*case, ROWS), MARGIN_OF_ONE) for case in cases),
-              *(not_slower(f"short INSERT ... SELECT, {name}", bench.ratio(taken, ON, OFF, f"short, {name}"), MARGIN) for name in SHORT),
-              Check("tables filled by a plan that certainly takes more than " + f"{sweep.MARGIN:.2f} of the faster one's time", float(len(lost)), "<=", 0),
-              Check.of(f"{SESSION}, statistics on: time over fast load without workers and statistics", gathered, "<=", OF_FAST_LOAD)]
+    erp = Table(
+        "A session of 24 temporary tables, each filled from the one before it and never analyzed: ms",
+        ["variant", "all", *parts_of, "inserting, of all", "over fast load", "over stock"],
+        [
+            [
+                name,
+                bench.estimate("ms", name, SESSION),
+                *(bench.estimate(f"{part}_ms", name, SESSION).median for part in parts_of),
+                f"{bench.estimate('insert_ms', name, SESSION).median / bench.estimate('ms', name, SESSION).median:.0%}",
+                bench.ratio("ms", name, FAST, SESSION),
+                bench.ratio("ms", name, STOCK, SESSION),
+            ]
+            for name in SESSIONS
+        ],
+        note="Eight rounds: lines of orders out of an index, their prices from a join, totals of items; then who asks for few of them, and for the largest. "
+        f"{ALONE[0].upper()}{ALONE[1:]}: EXPLAIN ANALYZE of the SELECT of each INSERT, and what is asked; no rows are put anywhere, and no table made or "
+        "dropped. No way of loading can save this part.",
+    )
+    plot = Plot(
+        "Time over stock's",
+        "",
+        "ratio",
+        [Series(variant, [case_of(*case) for case in cases], [ratio(*case, STOCK, variant).median for case in cases]) for variant in (FAST, ROWS, LEAN)],
+        kind="bar",
+    )
+    checks = [
+        *(
+            Check.of(f"time over fast load without workers, {case_of(into, query)}", ratio(into, query, FAST), "<=", 1 / OVER_FAST)
+            for into, query in cases
+            if query != "group by"
+        ),
+        *(
+            Check.of(f"time over stock, {case_of(into, query)}", ratio(into, query, STOCK), "<=", 1 / OVER_STOCK[into])
+            for into, query in cases
+            if query != "group by"
+        ),
+        *(not_slower(f"{case_of(*case)}, over fast load without workers", ratio(*case, FAST), MARGIN_OF_ONE) for case in cases),
+        *(not_slower(f"{case_of(*case)}, over rows one by one", ratio(*case, ROWS), MARGIN_OF_ONE) for case in cases),
+        *(not_slower(f"short INSERT ... SELECT, {name}", bench.ratio(taken, ON, OFF, f"short, {name}"), MARGIN) for name in SHORT),
+        Check("tables filled by a plan that certainly takes more than " + f"{sweep.MARGIN:.2f} of the faster one's time", float(len(lost)), "<=", 0),
+        Check.of(f"{SESSION}, statistics on: time over fast load without workers and statistics", gathered, "<=", OF_FAST_LOAD),
+    ]
     join = ratio("INSERT ... SELECT", "hash join", FAST)
     return Result(
         title=TITLE,
-        summary=f"INSERT ... SELECT of a hash join into a temporary table takes {ratio('INSERT ... SELECT', 'hash join', STOCK).median:.2f} of stock's time and "
-                f"{join.median:.2f} of fast load's without workers ({join.low:.2f} to {join.high:.2f}). All answers are equal.",
+        summary=f"INSERT ... SELECT of a hash join into a temporary table takes {ratio('INSERT ... SELECT', 'hash join', STOCK).median:.2f} of stock's time "
+                "and "
+        f"{join.median:.2f} of fast load's without workers ({join.low:.2f} to {join.high:.2f}). All answers are equal.",
         what=f"{rows:,} permanent rows, and temporary tables filled from a scan that keeps three fifths of them, a hash join that keeps four, and a group by; "
-             "short statements; and a session of two dozen tables that nobody analyzes.",
-        how=f"{repetitions} interleaved repetitions in one session for each case, after plans with workers ran once; the leader and at most one worker. Time is the client's. "
-            f"`{STOCK}`: `parallel_temp.enabled` and `fast_load` off; `{FAST}`: on, `parallel_insert` and `fill_pages` off; `{ROWS}`: `fill_pages` off; `{LEAN}`: all on. temp_buffers is 8 MB. "
-            "The count and two sums of every table are compared with those of the query.",
-        headlines=[Headline(f"INSERT ... SELECT of a {query} into a temporary table", bench.ratio("ms", STOCK, LEAN, case_of("INSERT ... SELECT", query)),
-                            [(name, bench.estimate("ms", name, case_of("INSERT ... SELECT", query)).median) for name in (STOCK, LEAN)]) for query in ("hash join", "filtered scan")],
-        blocks=[times, ratios, plan, plot, *([parts, model] if costs else []), price, brief, erp], checks=[] if bench.quick else checks)
+        "short statements; and a session of two dozen tables that are not analyzed.",
+        how=f"{repetitions} interleaved repetitions in one session for each case, after plans with workers ran once; the leader and at most one worker. Time "
+            "is the client's. "
+        f"`{STOCK}`: `parallel_temp.enabled` and `fast_load` off; `{FAST}`: on, `parallel_insert` and `fill_pages` off; `{ROWS}`: `fill_pages` off; "
+        f"`{LEAN}`: all on. temp_buffers is 8 MB. "
+        "The count and two sums of every table are compared with those of the query.",
+        headlines=[
+            Headline(
+                f"INSERT ... SELECT of a {query} into a temporary table",
+                bench.ratio("ms", STOCK, LEAN, case_of("INSERT ... SELECT", query)),
+                [(name, bench.estimate("ms", name, case_of("INSERT ... SELECT", query)).median) for name in (STOCK, LEAN)],
+            )
+            for query in ("hash join", "filtered scan")
+        ],
+        blocks=[times, ratios, plan, plot, *([parts, model] if costs else []), price, brief, erp],
+        checks=[] if bench.quick else checks,
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pg_lean import tempbuffers
 from pg_lean.bench import Bench, Check, Estimate, Headline, Plot, Result, Series, Table, human_bytes
 from pg_lean.measure import cpu_seconds, explain
+from pg_lean.names import need_extension_schema
 
 TITLE = "Flushing temporary buffers: sorted and coalesced against page by page"
 PRELOAD = ("parallel_temp",)
@@ -13,7 +14,7 @@ METHODS = {"one by one": "buffer_order", "sorted": "sorted", "pg_lean": "coalesc
 
 
 def run(bench: Bench) -> Result:
-    """Dirty the same resident pages again and again and flush them by each method in turn."""
+    """Dirty the same resident pages repeatedly and flush them by each method in turn."""
     tempbuffers.need_toolkit(bench.server)
     bench.pgbench_tables(bench.scale(full=10, quick=2))
     filler = tempbuffers.Filler.measure(bench.server)
@@ -25,15 +26,16 @@ def run(bench: Bench) -> Result:
         with bench.connect(temp_buffers=tempbuffers.temp_buffers_for(blocks), jit=False, **tempbuffers.PLAIN) as conn:
             pid = conn.info.backend_pid if bench.server.backend_is_local(conn) else None
             conn.execute(filler.statement("t", blocks))
+            ext = need_extension_schema(conn, "parallel_temp")
             for order in ("in order", "at random"):
-                conn.execute("SELECT pg_evict_temp_relation('t')")
-                conn.execute("SELECT pg_read_temp_relation('t', %s)", (order == "at random",))
+                conn.execute(f"SELECT {ext}.pg_evict_temp_relation('t'::regclass)")
+                conn.execute(f"SELECT {ext}.pg_read_temp_relation('t'::regclass, %s::bool)", (order == "at random",))
 
                 def flush(method: str) -> dict[str, float]:
-                    conn.execute("SELECT pg_temp_buffers_dirty('t')")
-                    bench.server.set(conn, {"parallel_temp.flush_method": method})
+                    conn.execute(f"SELECT {ext}.pg_temp_buffers_dirty('t'::regclass)")
+                    bench.server.set(conn, {"parallel_temp.debug_flush_method": method})
                     before = cpu_seconds(pid) if pid else None
-                    plan = explain(conn, "SELECT pg_flush_local_buffers()")
+                    plan = explain(conn, f"SELECT {ext}.pg_flush_local_buffers()")
                     after = cpu_seconds(pid) if pid else None
                     written = plan["Plan"]["Local Written Blocks"]
                     assert written >= blocks, f"{written} blocks written instead of {blocks}"
@@ -64,9 +66,9 @@ def present(bench: Bench, sizes: list[int], repetitions: int) -> Result:
         summary=f"A page costs {overall['in order'].median:.2f} of a page written alone when pages came in order, and "
                 f"{overall['at random'].median:.2f} when they came at random.",
         what="The time of `pg_flush_local_buffers()` over the pages written: one by one in the order of the buffers, one by one sorted by file "
-             "and block, and sorted with neighbours joined into one vectored write (what pg_lean does).",
+             "and block, and sorted with adjacent blocks joined into one vectored write (as pg_lean does).",
         how=f"One session for each size. The pages of one temporary table are resident, are marked dirty, and are flushed by each method in turn, "
-            f"{repetitions} times after two rounds thrown away. Every page has been written before, so no method pays for a new file's first "
+            f"{repetitions} times after two discarded rounds. Every page has been written before, so no method pays for a new file's first "
             "write. Time is EXPLAIN's Execution Time. Writes go to the kernel's page cache, as temporary files' writes do.",
         blocks=[table("Microseconds a page", "us_per_page", ""),
                 table("Microseconds of processor time a page", "cpu_us_per_page",

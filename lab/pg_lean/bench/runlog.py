@@ -26,7 +26,7 @@ LINE = loglines.LENGTHS
 SNAPSHOT = 1
 #: Logs in the table for each that is written: in a table of some pages the server would scan all of them for a log.
 IDLE = 20
-#: Lines of each log, and the least part of them that a small effort leaves where it takes some away: what a way pays that writes the value again at every
+#: Lines of each log, and the smallest part of them that a small effort leaves if it omits some: the cost of a method that rewrites the value at every
 #: line grows with their square, and waiting for the disk or for the next line is most of other cases.
 LINES, LEAST = 150, 1 / 3
 #: Lines a second of all writers together, where they are paced.
@@ -46,7 +46,7 @@ class Way:
     #: Bytes on disk, and what is vacuumed.
     disk: str = "SELECT pg_total_relation_size('{t}')"
     vacuum: str = "VACUUM {t}"
-    #: Take all logs away again, and make them anew.
+    #: Remove all logs, and create them again.
     empty: str = "TRUNCATE {t}; INSERT INTO {t} SELECT i, '' FROM generate_series(1, {rows}) i"
 
 
@@ -57,28 +57,61 @@ _FOLLOW = "SELECT next_offset AS at FROM {t}, appendable_tail(data, :at) WHERE i
 _EXTERNAL = "; ALTER TABLE {t} ALTER data SET STORAGE EXTERNAL"
 _TEXT, _BYTES = "repeat('x', :n)", "convert_to(repeat('x', :n), 'UTF8')"
 
-WAYS = {way.name: way for way in (
-    Way("pg_lean, text", _ROW.format("appendable_text"), f"UPDATE {{t}} SET data = data || {_TEXT} WHERE id = :id", _FOLLOW, disk=_STORE, vacuum=_VACUUM),
-    Way("pg_lean, bytea", _ROW.format("appendable_bytea"), f"UPDATE {{t}} SET data = data || {_BYTES} WHERE id = :id", _FOLLOW, disk=_STORE, vacuum=_VACUUM),
-    Way("pg_lean, notifying", _ROW.format("appendable_text") + "; CREATE TRIGGER told AFTER UPDATE OF data ON {t} FOR EACH ROW EXECUTE FUNCTION appendable_notify('{t}', 'id')",
-        f"UPDATE {{t}} SET data = data || {_TEXT} WHERE id = :id", _FOLLOW, disk=_STORE, vacuum=_VACUUM),
-    Way("chunk rows", "CREATE TABLE {t} (id int, start bigint, data text, PRIMARY KEY (id, start))" + _EXTERNAL,
-        f"INSERT INTO {{t}} SELECT :id, coalesce((SELECT start + octet_length(data) FROM {{t}} WHERE id = :id ORDER BY start DESC LIMIT 1), 0), {_TEXT}",
-        "SELECT :at + coalesce(sum(octet_length(data)), 0) AS at FROM {t} WHERE id = :id AND start >= :at", empty="TRUNCATE {t}"),
-    Way("large object", "CREATE TABLE {t} (id int PRIMARY KEY, data oid)",
-        f"SELECT lo_put(data, :done, {_BYTES}) FROM {{t}} WHERE id = :id;\n\\set done :done + :n",
-        "SELECT :at + length(lo_get(data, :at, 1048576)) AS at FROM {t} WHERE id = :id",
-        live="SELECT sum(length(lo_get(data))) FROM {t}", disk="SELECT pg_total_relation_size('{t}') + pg_total_relation_size('pg_largeobject')",
-        vacuum="VACUUM {t}; VACUUM pg_largeobject",
-        empty="SELECT count(lo_unlink(data)) FROM {t}; VACUUM pg_largeobject; TRUNCATE {t}; INSERT INTO {t} SELECT i, lo_create(0) FROM generate_series(1, {rows}) i"),
-    Way("no append", "CREATE TABLE {t} (id int PRIMARY KEY, n bigint) WITH (fillfactor = 80)", f"UPDATE {{t}} SET n = n + octet_length({_TEXT}) WHERE id = :id",
-        "SELECT :at + 0 AS at FROM {t} WHERE id = :id", live="SELECT sum(n) FROM {t}",
-        empty="TRUNCATE {t}; INSERT INTO {t} SELECT i, 0 FROM generate_series(1, {rows}) i"),
-    Way("text EXTERNAL", _ROW.format("text") + _EXTERNAL, f"UPDATE {{t}} SET data = data || {_TEXT} WHERE id = :id",
-        "SELECT :at + octet_length(substr(data, :at + 1)) AS at FROM {t} WHERE id = :id"),
-    Way("bytea EXTERNAL", _ROW.format("bytea") + _EXTERNAL, f"UPDATE {{t}} SET data = data || {_BYTES} WHERE id = :id",
-        "SELECT :at + octet_length(substr(data, :at + 1)) AS at FROM {t} WHERE id = :id"),
-)}
+WAYS = {
+    way.name: way
+    for way in (
+        Way("pg_lean, text", _ROW.format("appendable_text"), f"UPDATE {{t}} SET data = data || {_TEXT} WHERE id = :id", _FOLLOW, disk=_STORE, vacuum=_VACUUM),
+        Way(
+            "pg_lean, bytea", _ROW.format("appendable_bytea"), f"UPDATE {{t}} SET data = data || {_BYTES} WHERE id = :id", _FOLLOW, disk=_STORE, vacuum=_VACUUM
+        ),
+        Way(
+            "pg_lean, notifying",
+            _ROW.format("appendable_text") + "; CREATE TRIGGER told AFTER UPDATE OF data ON {t} FOR EACH ROW EXECUTE FUNCTION appendable_notify('{t}', 'id')",
+            f"UPDATE {{t}} SET data = data || {_TEXT} WHERE id = :id",
+            _FOLLOW,
+            disk=_STORE,
+            vacuum=_VACUUM,
+        ),
+        Way(
+            "chunk rows",
+            "CREATE TABLE {t} (id int, start bigint, data text, PRIMARY KEY (id, start))" + _EXTERNAL,
+            f"INSERT INTO {{t}} SELECT :id, coalesce((SELECT start + octet_length(data) FROM {{t}} WHERE id = :id ORDER BY start DESC LIMIT 1), 0), {_TEXT}",
+            "SELECT :at + coalesce(sum(octet_length(data)), 0) AS at FROM {t} WHERE id = :id AND start >= :at",
+            empty="TRUNCATE {t}",
+        ),
+        Way(
+            "large object",
+            "CREATE TABLE {t} (id int PRIMARY KEY, data oid)",
+            f"SELECT lo_put(data, :done, {_BYTES}) FROM {{t}} WHERE id = :id;\n\\set done :done + :n",
+            "SELECT :at + length(lo_get(data, :at, 1048576)) AS at FROM {t} WHERE id = :id",
+            live="SELECT sum(length(lo_get(data))) FROM {t}",
+            disk="SELECT pg_total_relation_size('{t}') + pg_total_relation_size('pg_largeobject')",
+            vacuum="VACUUM {t}; VACUUM pg_largeobject",
+            empty="SELECT count(lo_unlink(data)) FROM {t}; VACUUM pg_largeobject; TRUNCATE {t}; INSERT INTO {t} SELECT i, lo_create(0) FROM "
+                  "generate_series(1, {rows}) i",
+        ),
+        Way(
+            "no append",
+            "CREATE TABLE {t} (id int PRIMARY KEY, n bigint) WITH (fillfactor = 80)",
+            f"UPDATE {{t}} SET n = n + octet_length({_TEXT}) WHERE id = :id",
+            "SELECT :at + 0 AS at FROM {t} WHERE id = :id",
+            live="SELECT sum(n) FROM {t}",
+            empty="TRUNCATE {t}; INSERT INTO {t} SELECT i, 0 FROM generate_series(1, {rows}) i",
+        ),
+        Way(
+            "text EXTERNAL",
+            _ROW.format("text") + _EXTERNAL,
+            f"UPDATE {{t}} SET data = data || {_TEXT} WHERE id = :id",
+            "SELECT :at + octet_length(substr(data, :at + 1)) AS at FROM {t} WHERE id = :id",
+        ),
+        Way(
+            "bytea EXTERNAL",
+            _ROW.format("bytea") + _EXTERNAL,
+            f"UPDATE {{t}} SET data = data || {_BYTES} WHERE id = :id",
+            "SELECT :at + octet_length(substr(data, :at + 1)) AS at FROM {t} WHERE id = :id",
+        ),
+    )
+}
 LEAN = "pg_lean, text"
 #: Which write the value again at every line.
 REWRITING = ("text EXTERNAL", "bytea EXTERNAL")
@@ -130,8 +163,15 @@ class Log:
 
     def parts(self) -> dict[str, int]:
         """Bytes on disk of the table and the chunks, and of the indexes of either."""
-        return {name: self.ask(f"SELECT pg_{kind}_size('{relation}')") if relation else 0 for name, (kind, relation) in
-                {"table": ("relation", "{t}"), "indexes": ("indexes", "{t}"), "chunks": ("relation", self.store), "chunk_indexes": ("indexes", self.store)}.items()}
+        return {
+            name: self.ask(f"SELECT pg_{kind}_size('{relation}')") if relation else 0
+            for name, (kind, relation) in {
+                "table": ("relation", "{t}"),
+                "indexes": ("indexes", "{t}"),
+                "chunks": ("relation", self.store),
+                "chunk_indexes": ("indexes", self.store),
+            }.items()
+        }
 
     def line(self, length: int) -> str:
         """The statement that appends a line of that length to the first log."""
@@ -198,8 +238,8 @@ def make_cases(bench: Bench) -> tuple[int, list[Case]]:
     rewriting_once = tuple(name for name in every if name != "text EXTERNAL")
     return writers, [
         Case("closed loop", lines, rewriting_once, rewritten=some), Case("closed loop, waiting for the disk", max(some // 3, 5), fast, synchronous=True),
-        Case(f"closed loop beside {followers} followers", lines, tuple(name for name in fast if name != "pg_lean, notifying"), followers=followers),
-        Case(f"{PACE} lines a second beside {followers} followers", max(some // 15, 5), every, synchronous=True, followers=followers, rate=PACE)]
+        Case(f"closed loop with {followers} followers", lines, tuple(name for name in fast if name != "pg_lean, notifying"), followers=followers),
+        Case(f"{PACE} lines a second with {followers} followers", max(some // 15, 5), every, synchronous=True, followers=followers, rate=PACE)]
 
 
 def run(bench: Bench) -> Result:
@@ -212,7 +252,9 @@ def run(bench: Bench) -> Result:
     try:
         logs = {name: Log(bench, cluster, conn, way, writers) for name, way in WAYS.items()}
         for case in cases:
-            bench.interleave({name: lambda log=logs[name], case=case: log.measure(case) for name in case.ways}, repetitions, case=case.name, warmup=0, text=case.name)
+            bench.interleave(
+                {name: lambda log=logs[name], case=case: log.measure(case) for name in case.ways}, repetitions, case=case.name, warmup=0, text=case.name
+            )
         for log in logs.values():
             log.do(log.way.empty)
         records = walrecords.measure(bench, conn, {name: logs[name].line(walrecords.LENGTH) for name in TAKEN_APART})
@@ -224,8 +266,14 @@ def run(bench: Bench) -> Result:
 
 
 def report(bench: Bench, cases: list[Case], writers: int, more: list[Any], more_checks: list[Check]) -> Result:
-    columns = {"tps": "lines a second", "latency_ms": "ms a line", "wal_a_byte": "WAL bytes a byte", "disk_by_live": "disk / live", "vacuumed_by_live": "after VACUUM",
-               "rows_bytes": "bytes of the row table"}
+    columns = {
+        "tps": "lines a second",
+        "latency_ms": "ms a line",
+        "wal_a_byte": "WAL bytes a byte",
+        "disk_by_live": "disk / live",
+        "vacuumed_by_live": "after VACUUM",
+        "rows_bytes": "bytes of the row table",
+    }
     tables = [Table(f"{case.name.capitalize()}: {writers} writers, {case.lines} lines each", ["kept as", *columns.values()],
                     [[case.label(name), *(bench.estimate(metric, name, case.name) for metric in columns)] for name in case.ways],
                     note=f"synchronous_commit = {'on' if case.synchronous else 'off'}; lines of {LINE[0]} to {LINE[1]:,} bytes; no autovacuum. "
@@ -233,30 +281,66 @@ def report(bench: Bench, cases: list[Case], writers: int, more: list[Any], more_
                          + (f" Followers keep each snapshot for {SNAPSHOT} s." if case.followers else "")) for case in cases]
     loop, _, followed, _ = (case.name for case in cases)
     parts = {"table": "table", "indexes": "its indexes", "chunks": "chunks", "chunk_indexes": "their index"}
-    tables.append(Table(f"What is on disk, over live bytes: {loop}", ["kept as", *parts.values()], [[name, *(bench.estimate(metric, name, loop) for metric in parts)] for name in TAKEN_APART],
-                        note="Main forks. Every writer has a page that it is filling, and pages that the server has made in advance are not in use yet: the shorter the logs, the more that is of them."))
+    tables.append(
+        Table(
+            f"What is on disk, over live bytes: {loop}",
+            ["kept as", *parts.values()],
+            [[name, *(bench.estimate(metric, name, loop) for metric in parts)] for name in TAKEN_APART],
+            note="Main forks. Every writer has a page that it is filling, and pages that the server has made in advance are not in use yet: the shorter the "
+                 "logs, the more that is of them.",
+        )
+    )
     live = bench.estimate("live", LEAN, followed).median
     checks = [
         Check.of("lines a second, pg_lean over chunk rows, closed loop", bench.ratio("tps", LEAN, "chunk rows", loop), ">=", 1.15),
         Check.of("WAL bytes a byte, closed loop", bench.estimate("wal_a_byte", LEAN, loop), "<=", 1.15),
         Check.of("disk by live bytes, closed loop", bench.estimate("disk_by_live", LEAN, loop), "<=", 1.10),
-        Check("row table by live bytes beside followers", bench.estimate("rows_bytes", LEAN, followed).median / live, "<=", 0.10),
+        Check("row table by live bytes with followers", bench.estimate("rows_bytes", LEAN, followed).median / live, "<=", 0.10),
     ]
     ratio = bench.ratio("latency_ms", "bytea EXTERNAL", LEAN, loop)
-    most = Note(f"An UPDATE that stores no line has {format_value(bench.ratio('tps', 'no append', 'chunk rows', loop))} times the lines a second of the chunk table in a closed loop, "
-                f"and pg_lean {format_value(bench.ratio('tps', LEAN, 'no append', loop))} times those of that UPDATE.", title="The UPDATE alone")
+    most = Note(
+        f"An UPDATE that stores no line has {format_value(bench.ratio('tps', 'no append', 'chunk rows', loop))} times the lines a second of the chunk table "
+        "in a closed loop, "
+        f"and pg_lean {format_value(bench.ratio('tps', LEAN, 'no append', loop))} times those of that UPDATE.",
+        title="The UPDATE alone",
+    )
     first = cases[0]
-    scaled = [] if first.rewritten in (None, first.lines) else [
-        Note(f"bytea EXTERNAL got {first.rewritten} lines a log in the closed loop, where a full run writes {first.lines}, and so in proportion all ways in the cases that wait for the disk. "
-             "What a way pays that writes the value again at every line grows with its length: in a full run it is further behind.", title="Smaller than a full run")]
-    plot = Plot(f"Lines a second, {loop}", "", "lines a second", [Series("lines", list(cases[0].ways), [bench.estimate("tps", name, loop).median for name in cases[0].ways])],
-                kind="bar")
+    scaled = (
+        []
+        if first.rewritten in (None, first.lines)
+        else [
+            Note(
+                f"bytea EXTERNAL got {first.rewritten} lines a log in the closed loop, where a full run writes {first.lines}, and so in proportion all ways "
+                "in the cases that wait for the disk. "
+                "What a way pays that writes the value again at every line grows with its length: in a full run it is further behind.",
+                title="Smaller than a full run",
+            )
+        ]
+    )
+    plot = Plot(
+        f"Lines a second, {loop}",
+        "",
+        "lines a second",
+        [Series("lines", list(cases[0].ways), [bench.estimate("tps", name, loop).median for name in cases[0].ways])],
+        kind="bar",
+    )
     return Result(
-        TITLE, f"A line of a run log costs {bench.estimate('latency_ms', LEAN, loop).median:.3g} ms beside {bench.estimate('latency_ms', 'chunk rows', loop).median:.3g} in a chunk table by hand "
-               f"and {bench.estimate('latency_ms', 'bytea EXTERNAL', loop).median:.3g} in bytea.",
-        what=f"{writers} sessions append a line at a time to a log each, {human_bytes(live)} in the end, in columns of appendable_text and appendable_bytea, of text and bytea "
-             "with STORAGE EXTERNAL, as rows of a hand-written chunk table, and as large objects whose writers know where they end.",
-        how="`pgbench` with prepared statements; each line is a transaction. Ways take turns in each repetition. WAL and sizes are the server's, of table, indexes, TOAST and chunks.",
-        headlines=[Headline(f"a line of a run log, {writers} writers", ratio,
-                            [("bytea", bench.estimate("latency_ms", "bytea EXTERNAL", loop).median), ("appendable_text", bench.estimate("latency_ms", LEAN, loop).median)])],
-        blocks=[*scaled, *tables, most, *more, plot], checks=[*checks, *more_checks])
+        TITLE,
+        f"A line of a run log costs {bench.estimate('latency_ms', LEAN, loop).median:.3g} ms, compared with "
+        f"{bench.estimate('latency_ms', 'chunk rows', loop).median:.3g} in a chunk table by hand "
+        f"and {bench.estimate('latency_ms', 'bytea EXTERNAL', loop).median:.3g} in bytea.",
+        what=f"{writers} sessions append a line at a time to a log each, {human_bytes(live)} in the end, in columns of appendable_text and appendable_bytea, "
+             "of text and bytea "
+        "with STORAGE EXTERNAL, as rows of a hand-written chunk table, and as large objects whose writers know where they end.",
+        how="`pgbench` with prepared statements; each line is a transaction. Ways take turns in each repetition. WAL and sizes are the server's, of table, "
+            "indexes, TOAST and chunks.",
+        headlines=[
+            Headline(
+                f"a line of a run log, {writers} writers",
+                ratio,
+                [("bytea", bench.estimate("latency_ms", "bytea EXTERNAL", loop).median), ("appendable_text", bench.estimate("latency_ms", LEAN, loop).median)],
+            )
+        ],
+        blocks=[*scaled, *tables, most, *more, plot],
+        checks=[*checks, *more_checks],
+    )

@@ -8,14 +8,14 @@ other two.  A cell is measured until the interval of that ratio tells, or long e
 
 The planner uses this machine's prices, measured at the beginning as "lab/run calibrate"
 does: the sweep tells whether few constants are enough, not whether all machines are
-alike.  What the library's defaults would choose is told beside it; that plan is mostly
-one of the other two, and needs no run of its own.
+alike.  The plan that the library's defaults would choose is also shown; it is mostly
+one of the other two, and needs no separate run.
 
 A cell in which the chosen plan is the faster one itself takes few repetitions, as only
 the planner's time is between them.
 
-Cells that lose are asked of stock PostgreSQL over unlogged tables as well: an estimate
-of the server's that is wrong there, too, is not a price of ours.
+Cells that lose are also run on stock PostgreSQL over unlogged tables: a server's estimate
+that is wrong there as well is not one of parallel_temp's costs.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ import psycopg
 from pg_lean import prices
 from pg_lean.bench import Bench, Check, Estimate, LabError, Plot, Result, Series, Table
 from pg_lean.measure import explain_text, timed, verdict
+from pg_lean.names import need_extension_schema
 
-TITLE = "The plan that is chosen beside the faster one: sizes, selectivities, kinds of joins, in buffers or not"
+TITLE = "The chosen plan compared with the faster one: sizes, selectivities, kinds of joins, in buffers or not"
 PRELOAD = ("parallel_temp",)
 SETTINGS = {"shared_buffers": "128MB", "max_worker_processes": "16", "max_parallel_workers": "16", "autovacuum": "off"}
 
-#: What the chosen plan may take of the faster one's time.
+#: Largest accepted ratio of the chosen plan's time to the faster one's.
 MARGIN = 1.10
 
 #: Where that is not decided after the repetitions, so many times as many.
@@ -63,11 +64,11 @@ KINDS: dict[str, tuple[dict[str, Any], str]] = {
 
 ON = {"parallel_temp.enabled": True}
 #: The plan of the library's defaults, which is run only where it is none of the others.
-DEFAULTS = "default prices"
+DEFAULTS = "default costs"
 VARIANTS: dict[str, dict[str, Any]] = {
     "chosen": ON,
     "serial": {"parallel_temp.enabled": False},
-    # rows are so dear that dividing them always pays
+    # rows are so expensive that dividing them always pays
     "workers": {**ON, "parallel_setup_cost": 0, "parallel_temp.worker_start_cost": 0, "parallel_temp.enter_page_cost": 0,
                 "parallel_temp.held_page_cost": 0},
 }
@@ -77,7 +78,7 @@ UNLOGGED: dict[str, dict[str, Any]] = {
     "serial": {"parallel_temp.enabled": False, "max_parallel_workers_per_gather": 0},
     "workers": {"parallel_temp.enabled": False, "parallel_setup_cost": 0, "parallel_tuple_cost": 0, "seq_page_cost": 0.1, "random_page_cost": 0.1},
 }
-#: Whatever pages cost, the server takes a look-up that Memoize remembers for nearly free, so it never offers the loop that is faster without.
+#: Regardless of the cost of pages, the server treats a lookup in Memoize's cache as nearly free, so it never considers the loop that is faster without it.
 UNLOGGED["workers, no Memoize"] = {**UNLOGGED["workers"], "enable_memoize": False}
 FORCED = sorted({name for settings in (*VARIANTS.values(), *UNLOGGED.values()) for name in settings} - set(ON))
 
@@ -114,7 +115,9 @@ def run(bench: Bench) -> Result:
                         cell = Cell(rows, resident, kind, part)
                         plans[cell] = measure_cell(bench, conn, cell, {**variants, DEFAULTS: ON})
                 if not bench.quick:
-                    unlogged |= stock_cells(bench, conn, [cell for cell in plans if (cell.rows, cell.resident) == (rows, resident) and loses(bench, cell, plans[cell])])
+                    unlogged |= stock_cells(
+                        bench, conn, [cell for cell in plans if (cell.rows, cell.resident) == (rows, resident) and loses(bench, cell, plans[cell])]
+                    )
     return present(bench, plans, unlogged)
 
 
@@ -141,7 +144,8 @@ def tables(bench: Bench, rows: int, resident: bool) -> Iterator[psycopg.Connecti
         with bench.activity(f"making tables, {rows:,} rows, {'in buffers' if resident else 'in files'}"):
             fill(conn, rows, "TEMP")
             if resident:
-                conn.execute("SELECT pg_read_temp_relation(relation, false) FROM pg_temp_relations WHERE pages > 0")
+                ext = need_extension_schema(conn, "parallel_temp")
+                conn.execute(f"SELECT {ext}.pg_read_temp_relation(relation, false) FROM {ext}.pg_temp_relations WHERE pages > 0")
         yield conn
 
 
@@ -222,7 +226,7 @@ def faster(bench: Bench, case: str) -> str:
 
 
 def default_variant(plans: Mapping[str, str]) -> str:
-    """Under which name the plan of the default prices was timed."""
+    """The variant under which the plan with default costs was timed."""
     return next((variant for variant in ("chosen", "serial", "workers") if plans[variant] == plans[DEFAULTS]), DEFAULTS)
 
 
@@ -252,13 +256,25 @@ def present(bench: Bench, plans: dict[Cell, dict[str, str]], unlogged: dict[Cell
         return [[cell.kind, cell.rows, f"{cell.part:.1%}", "yes" if cell.resident else "no", chosen(cell, plans), *figures(str(cell))] for cell in cells]
 
     def columns(variants: Mapping[str, Any] = VARIANTS) -> list[str]:
-        return ["kind", "rows", "part", "in buffers", "chosen", "faster", *(f"ms | {variant}" for variant in variants), "chosen / faster", f"at most {MARGIN:.2f}"]
+        return [
+            "kind",
+            "rows",
+            "part",
+            "in buffers",
+            "chosen",
+            "faster",
+            *(f"ms | {variant}" for variant in variants),
+            "chosen / faster",
+            f"at most {MARGIN:.2f}",
+        ]
 
     lost = [cell for cell in ordered if judged(bench, str(cell)) == "lost"]
     open_ = [cell for cell in ordered if cell not in lost and loses(bench, cell, plans[cell])]
     ours = [cell for cell in lost if cell not in unlogged or judged(bench, f"unlogged: {cell}") != "lost"]
     by_default = {cell: default_variant(plans[cell]) for cell in plans if DEFAULTS in plans[cell]}
-    regress = [cell for cell, variant in by_default.items() if variant != "serial" and verdict(bench.ratio("ms", variant, "serial", str(cell)), MARGIN) == "lost"]
+    regress = [
+        cell for cell, variant in by_default.items() if variant != "serial" and verdict(bench.ratio("ms", variant, "serial", str(cell)), MARGIN) == "lost"
+    ]
     worst = max(lost or plans, key=lambda cell: ratios[cell].median)
     gain = {cell: bench.ratio("ms", "chosen", "serial", str(cell)).median for cell in plans}
     blocks = [Table("The cells in which the chosen plan loses most", columns(), lines(ordered[:12])),
@@ -267,28 +283,58 @@ def present(bench: Bench, plans: dict[Cell, dict[str, str]], unlogged: dict[Cell
               Table("All cells", columns(), lines(list(plans)))]
     otherwise = [cell for cell, variant in by_default.items() if plans[cell][variant] != plans[cell]["chosen"]]
     if by_default:
-        blocks[1:1] = [prices_table(prices.settings(bench.raw)),
-                       Table("Cells in which the library's default prices choose otherwise", ["kind", "rows", "part", "in buffers", "chosen", "by default prices", "default / chosen", "default / serial"],
-                             [[cell.kind, cell.rows, f"{cell.part:.1%}", "yes" if cell.resident else "no", chosen(cell, plans), by_default[cell],
-                               *(bench.ratio("ms", by_default[cell], base, str(cell)) for base in ("chosen", "serial"))] for cell in otherwise])]
+        blocks[1:1] = [
+            prices_table(prices.settings(bench.raw)),
+            Table(
+                "Cells in which the library's default costs choose another plan",
+                ["kind", "rows", "part", "in buffers", "chosen", "by default costs", "default / chosen", "default / serial"],
+                [
+                    [
+                        cell.kind,
+                        cell.rows,
+                        f"{cell.part:.1%}",
+                        "yes" if cell.resident else "no",
+                        chosen(cell, plans),
+                        by_default[cell],
+                        *(bench.ratio("ms", by_default[cell], base, str(cell)) for base in ("chosen", "serial")),
+                    ]
+                    for cell in otherwise
+                ],
+            ),
+        ]
     if unlogged:
-        blocks.insert(1, Table("Cells that lose, or might: stock PostgreSQL over unlogged tables", columns(UNLOGGED),
-                               [[cell.kind, cell.rows, f"{cell.part:.1%}", "-", chosen(cell, unlogged), *figures(f"unlogged: {cell}", UNLOGGED)] for cell in unlogged]))
+        blocks.insert(
+            1,
+            Table(
+                "Cells that lose, or might: stock PostgreSQL over unlogged tables",
+                columns(UNLOGGED),
+                [[cell.kind, cell.rows, f"{cell.part:.1%}", "-", chosen(cell, unlogged), *figures(f"unlogged: {cell}", UNLOGGED)] for cell in unlogged],
+            ),
+        )
     return Result(
         title=TITLE,
-        summary=f"Of {len(plans)} cells the chosen plan certainly takes more than {MARGIN:.2f} of the faster one's time in {len(lost)}, and in {len(open_)} with another plan "
-                f"the measurements cannot tell; the worst takes "
-                f"{ratios[worst].median:.2f} ({ratios[worst].low:.2f} to {ratios[worst].high:.2f}): {worst}. Beside serial plans the chosen ones take "
-                f"{Estimate.of(gain.values()).median:.2f} in the middle, {min(gain.values()):.2f} at best.",
-        what="One query a cell over a temporary table and one of a tenth of its rows: a scan, a range of an index, groups, and joins by hashing, by merging and by "
-             "look-ups in either table's index; with conditions that leave little or all; with both tables in temporary buffers, and with buffers for a tenth.",
-        how="`chosen` is the plan with everything on, `serial` the server's own without workers, `workers` the plan if starting workers and pages in buffers cost nothing (if a table is "
-            "large enough for the server to consider workers at all). "
-            f"They take turns in all orders, until the interval of the ratio tells, as far as {LONGER} times as many repetitions allow; time is the client's, planning included; answers are "
-            "compared. The faster one is that of the lowest median; ratios are taken within a repetition. Where both are one plan a cell counts only if the whole interval is above the margin.",
+        summary=f"Of {len(plans)} cells the chosen plan certainly takes more than {MARGIN:.2f} of the faster one's time in {len(lost)}, and in {len(open_)} "
+                "with another plan "
+        f"the measurements cannot tell; the worst takes "
+        f"{ratios[worst].median:.2f} ({ratios[worst].low:.2f} to {ratios[worst].high:.2f}): {worst}. Beside serial plans the chosen ones take "
+        f"{Estimate.of(gain.values()).median:.2f} in the middle, {min(gain.values()):.2f} at best.",
+        what="One query a cell over a temporary table and one of a tenth of its rows: a scan, a range of an index, groups, and joins by hashing, by merging "
+             "and by "
+        "lookups in either table's index; with conditions that leave little or all; with both tables in temporary buffers, and with buffers for a tenth.",
+        how="`chosen` is the plan with everything on, `serial` the server's plan without workers, `workers` the plan if starting workers and pages in buffers "
+            "cost nothing (if a table is "
+        "large enough for the server to consider workers at all). "
+        f"They take turns in all orders, until the interval of the ratio tells, as far as {LONGER} times as many repetitions allow; time is the client's, "
+        "planning included; answers are "
+        "compared. The faster one is that of the lowest median; ratios are taken within a repetition. Where both are one plan a cell counts only if the "
+        "whole interval is above the margin.",
         blocks=blocks,
-        checks=[] if bench.quick else [
+        checks=[]
+        if bench.quick
+        else [
             Check(f"cells in which the chosen plan certainly takes more than {MARGIN:.2f} of the faster one's time", float(len(lost)), "<=", 0),
             Check("of them, cells in which stock PostgreSQL's over unlogged tables does not", float(len(ours)), "<=", 0),
             Check("cells with another plan than the faster one in which that is not decided", float(len(open_)), "<=", 0),
-            Check(f"cells in which the plan of default prices certainly takes more than {MARGIN:.2f} of the serial one's time", float(len(regress)), "<=", 0)])
+            Check(f"cells in which the plan of default costs certainly takes more than {MARGIN:.2f} of the serial one's time", float(len(regress)), "<=", 0),
+        ],
+    )

@@ -17,6 +17,7 @@ import psycopg
 from pg_lean.bench import Bench, Check, Headline, LabError, Listing, Plot, Result, Series, Table, Unavailable, human_bytes, not_slower
 from pg_lean.measure import (Estimate, bursts, check_result, explain_text, memory_peak, prepare_select, private_memory, reset_memory_peak,
                              select_one, timed)
+from pg_lean.names import need_extension_schema
 
 TITLE = "Parallel queries over temporary tables: stock serial, stock parallel unlogged, shared, flushed"
 PRELOAD = ("parallel_temp",)
@@ -32,17 +33,17 @@ QUERIES = {
     "group by": ("SELECT k, count(*), sum(v) FROM {t} GROUP BY k", None, 1.0),
     "index join": ("SELECT count(t.v) FROM bench_big b JOIN {t} t ON t.id = b.id WHERE b.w = 0", None, None),
 }
-#: What a query needs beside the settings of its variant, to get the plan it is named after.
+#: Settings that a query needs in addition to those of its variant to get the plan of its name.
 QUERY_SETTINGS = {"index join": {"enable_hashjoin": False, "enable_mergejoin": False}}
 #: The scan as it is, and with one thing taken back.
 ABLATION = {
     "as it is": {},
-    "pages copied, 128 at once": {"parallel_temp.pool_read": "copy", "parallel_temp.batch_pages": 128},
-    "pages copied, 32 at once": {"parallel_temp.pool_read": "copy", "parallel_temp.batch_pages": 32},
-    "pages copied, 8 at once": {"parallel_temp.pool_read": "copy", "parallel_temp.batch_pages": 8},
-    "pages copied one by one": {"parallel_temp.pool_read": "copy", "parallel_temp.batch_pages": 1},
-    "no prefetch for hash joins": {"parallel_temp.hash_prefetch": False},
-    "no worker, the scan alone": {"parallel_temp.force": True},
+    "pages copied, 128 at once": {"parallel_temp.debug_pool_read": "copy", "parallel_temp.debug_batch_pages": 128},
+    "pages copied, 32 at once": {"parallel_temp.debug_pool_read": "copy", "parallel_temp.debug_batch_pages": 32},
+    "pages copied, 8 at once": {"parallel_temp.debug_pool_read": "copy", "parallel_temp.debug_batch_pages": 8},
+    "pages copied one by one": {"parallel_temp.debug_pool_read": "copy", "parallel_temp.debug_batch_pages": 1},
+    "no prefetch for hash joins": {"parallel_temp.debug_hash_prefetch": False},
+    "no worker, the scan alone": {"parallel_temp.debug_force": True},
     "no worker, stock's scan": {"parallel_temp.enabled": False},
 }
 ABLATED = ("count", "filter", "hash join")
@@ -130,7 +131,12 @@ def measure_queries(bench: Bench, conn: psycopg.Connection) -> None:
 def measure_ablation(bench: Bench, conn: psycopg.Connection) -> None:
     for name in ABLATED:
         table, settings = VARIANTS["pg_lean share"]
-        defaults = {"parallel_temp.pool_read": "map", "parallel_temp.batch_pages": 32, "parallel_temp.hash_prefetch": True, "parallel_temp.force": False}
+        defaults = {
+            "parallel_temp.debug_pool_read": "map",
+            "parallel_temp.debug_batch_pages": 32,
+            "parallel_temp.debug_hash_prefetch": True,
+            "parallel_temp.debug_force": False,
+        }
         bench.interleave({key: variant(bench, conn, table, {**settings, **defaults, **changed}, QUERIES[name][0])
                           for key, changed in ABLATION.items()},
                          bench.iterations(full=11, quick=3), case=f"{name}, ablation")
@@ -138,7 +144,7 @@ def measure_ablation(bench: Bench, conn: psycopg.Connection) -> None:
 
 
 def counters(conn: psycopg.Connection) -> dict[str, float]:
-    return dict(conn.execute("SELECT counter, value FROM parallel_temp_stats").fetchall())
+    return dict(conn.execute(f"SELECT counter, value FROM {need_extension_schema(conn, 'parallel_temp')}.parallel_temp_stats").fetchall())
 
 
 def measure_sharing(bench: Bench, conn: psycopg.Connection) -> tuple[float, Estimate]:
@@ -179,9 +185,11 @@ def measure_memory(bench: Bench, conn: psycopg.Connection) -> dict[str, tuple[in
     return result
 
 
-#: Scans one after another of a table of which each row is a transaction of its own, and who runs them.
+#: Scans one after another of a table in which each row is a separate transaction, and the processes that run them.
 SCANS = ("first scan", "second scan", "third scan")
-ROW_BY_ROW = {key: {**VARIANTS[key][1], "parallel_setup_cost": 0, "min_parallel_table_scan_size": 0} for key in ("stock serial", "pg_lean share", "pg_lean flush")}
+ROW_BY_ROW = {
+    key: {**VARIANTS[key][1], "parallel_setup_cost": 0, "min_parallel_table_scan_size": 0} for key in ("stock serial", "pg_lean share", "pg_lean flush")
+}
 
 
 def measure_row_by_row(bench: Bench) -> None:
@@ -275,23 +283,48 @@ def present(bench: Bench, rows: int, plan: str, sharing: tuple[float, Estimate],
     if stock_worker and lean_worker:
         checks.append(Check("a worker's own memory beyond stock's, MB", (lean_worker - stock_worker) / 2**20, "<=", 1.0, "MB"))
     blocks: list[Any] = [
-        Table("Milliseconds", ["query", *(f"time | {key}" for key in VARIANTS), "share is times as fast | serial", "share is times as fast | unlogged"],
-              [[name, *(bench.estimate("ms", key, name) for key in VARIANTS), faster(name, "stock serial"), faster(name, "stock unlogged")]
-               for name in QUERIES]),
-        Plot("Milliseconds", "query", "ms",
-             [Series(key, list(QUERIES), [bench.estimate("ms", key, name).median for name in QUERIES]) for key in VARIANTS], kind="bar"),
-        Table("Sharing", ["pages", "ms", "ns a page"], [[pages, ms, ms.median * 1e6 / max(pages, 1)]],
-              note="Time the leader spends before its workers start: looking at the buffers, pinning, telling."),
-        Table("The scan, with one thing taken back", ["workers get at pages", *(f"ms | {name}" for name in ABLATED)],
-              [[key, *(bench.estimate("ms", key, f"{name}, ablation") for name in ABLATED)] for key in ABLATION],
-              note="As it is, a worker looks at the pages in a mapping of the leader's buffers."),
-        Table("Memory while a filter runs", ["plan", "leader grew by", "leader's peak, shared buffers included", "a worker's own"],
-              [[name, *(human_bytes(value) if value is not None else "not seen" for value in values)] for name, values in memory.items()]),
-        Table("A table filled by one transaction a row: milliseconds", ["plan", *SCANS],
-              [[key, *(bench.estimate("ms", key, name) for name in SCANS)] for key in ROW_BY_ROW],
-              note="The scan that comes first looks up each row's transaction and leaves hint bits for the others."),
-        Table("Which plan is chosen, which is faster", ["rows", "pages", "ms | serial", "ms | parallel", "serial over parallel", "chosen", "lost by the choice"], sweep),
-        Listing("Plan of the hash join", plan, folded=True)]
+        Table(
+            "Milliseconds",
+            ["query", *(f"time | {key}" for key in VARIANTS), "share is times as fast | serial", "share is times as fast | unlogged"],
+            [[name, *(bench.estimate("ms", key, name) for key in VARIANTS), faster(name, "stock serial"), faster(name, "stock unlogged")] for name in QUERIES],
+        ),
+        Plot(
+            "Milliseconds",
+            "query",
+            "ms",
+            [Series(key, list(QUERIES), [bench.estimate("ms", key, name).median for name in QUERIES]) for key in VARIANTS],
+            kind="bar",
+        ),
+        Table(
+            "Sharing",
+            ["pages", "ms", "ns a page"],
+            [[pages, ms, ms.median * 1e6 / max(pages, 1)]],
+            note="Time the leader spends before its workers start: looking at the buffers, pinning, telling.",
+        ),
+        Table(
+            "The scan, with one thing taken back",
+            ["workers get at pages", *(f"ms | {name}" for name in ABLATED)],
+            [[key, *(bench.estimate("ms", key, f"{name}, ablation") for name in ABLATED)] for key in ABLATION],
+            note="As it is, a worker looks at the pages in a mapping of the leader's buffers.",
+        ),
+        Table(
+            "Memory while a filter runs",
+            ["plan", "leader grew by", "leader's peak, shared buffers included", "a worker's own"],
+            [[name, *(human_bytes(value) if value is not None else "not seen" for value in values)] for name, values in memory.items()],
+        ),
+        Table(
+            "A table filled by one transaction a row: milliseconds",
+            ["plan", *SCANS],
+            [[key, *(bench.estimate("ms", key, name) for name in SCANS)] for key in ROW_BY_ROW],
+            note="The scan that comes first looks up each row's transaction and leaves hint bits for the others.",
+        ),
+        Table(
+            "Which plan is chosen, which is faster",
+            ["rows", "pages", "ms | serial", "ms | parallel", "serial over parallel", "chosen", "lost by the choice"],
+            sweep,
+        ),
+        Listing("Plan of the hash join", plan, folded=True),
+    ]
     if overhead:
         blocks.insert(-1, Table("Statements with nothing to gain: microseconds of a transaction, with the library over without",
                                 ["load", "stock", "pg_lean", "ratio", "stock again over stock"],
@@ -300,11 +333,19 @@ def present(bench: Bench, rows: int, plan: str, sharing: tuple[float, Estimate],
     return Result(
         title=TITLE,
         summary=f"{rows:,} rows, leader and one worker: counting is {faster('count', 'stock serial').median:.2f} times as fast as serial and "
-                f"{faster('count', 'stock unlogged').median:.2f} times as fast as the same rows in an unlogged table; the hash join "
-                f"{faster('hash join', 'stock serial').median:.2f} and {faster('hash join', 'stock unlogged').median:.2f}.",
+        f"{faster('count', 'stock unlogged').median:.2f} times as fast as the same rows in an unlogged table; the hash join "
+        f"{faster('hash join', 'stock serial').median:.2f} and {faster('hash join', 'stock unlogged').median:.2f}.",
         what="Queries over one temporary table, resident in temp_buffers: " + "; ".join(f"{n}: `{q[0].format(t='t')}`" for n, q in QUERIES.items()) + ".",
-        how="One session, one worker beside the leader. `stock serial` is `parallel_temp.enabled = off`; `stock unlogged` is the server's own parallel plan "
-            "over the same rows in an unlogged table of shared buffers. Variants in turns; time as the client sees it; answers compared first.",
-        headlines=[Headline(f"{name} over a temporary table of {rows:,} rows, one worker", faster(name, "stock serial"),
-                            [(variant, bench.estimate("ms", variant, name).median) for variant in ("stock serial", "pg_lean share")]) for name in ("count", "filter", "hash join")],
-        blocks=blocks, checks=[] if bench.quick else checks)
+        how="One session, the leader and one worker. `stock serial` is `parallel_temp.enabled = off`; `stock unlogged` is the server's parallel plan "
+        "over the same rows in an unlogged table of shared buffers. Variants in turns; time as the client sees it; answers compared first.",
+        headlines=[
+            Headline(
+                f"{name} over a temporary table of {rows:,} rows, one worker",
+                faster(name, "stock serial"),
+                [(variant, bench.estimate("ms", variant, name).median) for variant in ("stock serial", "pg_lean share")],
+            )
+            for name in ("count", "filter", "hash join")
+        ],
+        blocks=blocks,
+        checks=[] if bench.quick else checks,
+    )

@@ -1,10 +1,10 @@
-"""What it costs to be watched: processor time of busy sessions' transactions while a screen looks twice a second, beside none.
+"""The cost of being watched: CPU time of busy sessions' transactions with and without a screen that polls twice a second.
 
 Wall clock on a machine with as many busy sessions as processors tells little in minutes: it wanders by percents.  So one pgbench
 runs all the while; the screen is there in some slices of a second and not in the others, in an order by chance; and of each slice it is
 taken how long the sessions' processes had a processor (the kernel's /proc/PID/schedstat, nanoseconds) and how many transactions ended
-(pgbench's log, microseconds).  Neighbouring slices are compared, so what drifts is in both.  What the screen's own
-session takes in the server is counted with it, and told by itself; so is the screen's own program, which may run elsewhere.
+(pgbench's log, microseconds).  Adjacent slices are compared, so drift affects both.  CPU time of the screen's
+session in the server is included, and also shown separately, as is that of the screen's program, which may run elsewhere.
 """
 
 from __future__ import annotations
@@ -25,17 +25,24 @@ from pg_lean.cluster import Cluster
 
 TITLE = "Being watched: what a screen of running statements costs those who run them"
 PRELOAD = ("light_explain",)
-SETTINGS = {"shared_buffers": "1GB", "jit": False, "autovacuum": False, "compute_query_id": True, "light_explain.profile": True, "light_explain.progress_statements": 100,
-            # who waits for the disk is not busy, and how many commits wait together is what processor time would tell
-            "synchronous_commit": False}
+SETTINGS = {
+    "shared_buffers": "1GB",
+    "jit": False,
+    "autovacuum": False,
+    "compute_query_id": True,
+    "light_explain.profile": True,
+    "light_explain.progress_statements": 100,
+    # who waits for the disk is not busy, and how many commits wait together is what processor time would tell
+    "synchronous_commit": False,
+}
 
-#: Seconds between two looks of the screen, looks of a slice, and busy sessions.
+#: Seconds between two samples of the screen, samples in a slice, and busy sessions.
 SCREEN, LOOKS, SESSIONS = 0.5, 1, 16
 #: How much more processor time a transaction may take.
 MARGIN = 0.01
 #: pgbench's options and what they are.
 LOADS = {"pgbench -S": ("-S",), "pgbench -N": ("-N",)}
-#: Slices of a block: the one that is watched is compared with the middle of the two that are not, and these with each other, which shows what chance makes of nothing.
+#: Slices of a block: the watched one is compared with the mean of the two others, and these with each other, which shows the noise.
 WAYS = ("alone", "watched", "alone again")
 #: Figures of a slice that are compared.
 COMPARED = ("us", "busy_us", "wall_us")
@@ -71,7 +78,7 @@ def run(bench: Bench) -> Result:
 
 
 def ran(pid: int) -> int | None:
-    """Nanoseconds for which a process had a processor; None if it is gone, or nobody counts them."""
+    """Nanoseconds for which a process had a processor; None if it is gone, or the kernel does not count them."""
     try:
         return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
     except (OSError, ValueError, IndexError):
@@ -94,8 +101,17 @@ def measure_load(bench: Bench, name: str, options: tuple[str, ...], blocks: int,
         transactions = bisect.bisect_left(ends, part.ended) - bisect.bisect_left(ends, part.began)
         if transactions == 0:
             raise LabError(f"{name}: no transaction ended within {part.ended - part.began:.1f} s")
-        bench.raw.add(part.way, part.block, name, us=(part.busy + part.session) / 1000 / transactions, busy_us=part.busy / 1000 / transactions,
-                      wall_us=1e6 * (part.ended - part.began) / transactions, transactions=transactions, session_ms=part.session / 1e6, screen_ms=part.screen / 1e6)
+        bench.raw.add(
+            part.way,
+            part.block,
+            name,
+            us=(part.busy + part.session) / 1000 / transactions,
+            busy_us=part.busy / 1000 / transactions,
+            wall_us=1e6 * (part.ended - part.began) / transactions,
+            transactions=transactions,
+            session_ms=part.session / 1e6,
+            screen_ms=part.screen / 1e6,
+        )
     for block in range(blocks):
         pair = [row for row in bench.raw.select(case=name) if row["repetition"] == block and row["variant"] != "watched"]
         bench.raw.add("unwatched", block, name, **{metric: sum(row[metric] for row in pair) / len(pair) for metric in COMPARED})
@@ -126,7 +142,22 @@ def busy(bench: Bench, options: tuple[str, ...], seconds: float) -> Iterator[tup
     stop = str(int(seconds * 1.1) + 15)
 
     def work() -> None:
-        done.append(server.run("pgbench", "-n", *options, "-c", str(SESSIONS), "-j", "2", "-T", stop, "-l", f"--log-prefix={server.inside(folder / prefix)}", env={"PGAPPNAME": prefix}))
+        done.append(
+            server.run(
+                "pgbench",
+                "-n",
+                *options,
+                "-c",
+                str(SESSIONS),
+                "-j",
+                "2",
+                "-T",
+                stop,
+                "-l",
+                f"--log-prefix={server.inside(folder / prefix)}",
+                env={"PGAPPNAME": prefix},
+            )
+        )
 
     def cancel() -> None:
         with bench.connect() as conn:
@@ -149,7 +180,10 @@ def busy(bench: Bench, options: tuple[str, ...], seconds: float) -> Iterator[tup
     try:
         with bench.connect() as conn:
             end = time.monotonic() + 30
-            while len(pids := [row[0] for row in conn.execute("SELECT pid FROM pg_stat_activity WHERE application_name = %s AND state IS NOT NULL", (prefix,))]) < SESSIONS:
+            while (
+                len(pids := [row[0] for row in conn.execute("SELECT pid FROM pg_stat_activity WHERE application_name = %s AND state IS NOT NULL", (prefix,))])
+                < SESSIONS
+            ):
                 if done or time.monotonic() > end:
                     raise Unavailable(f"pgbench did not run: {done[0].stderr.strip()[:300] if done else 'its sessions did not come'}")
                 time.sleep(0.1)
@@ -169,14 +203,57 @@ def present(bench: Bench, blocks: int) -> Result:
     def chance(name: str) -> Estimate:
         return bench.ratio("us", "alone again", "alone", name)
 
-    rows = [[name, bench.estimate("us", "unwatched", name), bench.estimate("us", "watched", name), ratio(name), ratio(name, "busy_us"), chance(name)] for name in LOADS]
-    looks = [[name, bench.estimate("session_ms", "watched", name), bench.estimate("screen_ms", "watched", name), bench.estimate("wall_us", "unwatched", name), ratio(name, "wall_us")] for name in LOADS]
-    told = "; ".join(f"{name}: {ratio(name).median:.3f} ({ratio(name).low:.3f} to {ratio(name).high:.3f}; unwatched in turns {chance(name).median:.3f})" for name in LOADS)
+    rows = [
+        [name, bench.estimate("us", "unwatched", name), bench.estimate("us", "watched", name), ratio(name), ratio(name, "busy_us"), chance(name)]
+        for name in LOADS
+    ]
+    looks = [
+        [
+            name,
+            bench.estimate("session_ms", "watched", name),
+            bench.estimate("screen_ms", "watched", name),
+            bench.estimate("wall_us", "unwatched", name),
+            ratio(name, "wall_us"),
+        ]
+        for name in LOADS
+    ]
+    told = "; ".join(
+        f"{name}: {ratio(name).median:.3f} ({ratio(name).low:.3f} to {ratio(name).high:.3f}; unwatched in turns {chance(name).median:.3f})" for name in LOADS
+    )
     return Result(
-        title=TITLE, summary=f"The server's processor time for a transaction of {SESSIONS} busy sessions with a screen that looks twice a second, over that without: {told}.",
-        what="Processor time of a transaction with and without `pg-lean top` looking, that of the screen's session included: " + "; ".join(f"`pgbench {' '.join(options)}`" for options in LOADS.values()) + ".",
-        how=f"{SESSIONS} sessions of one pgbench on a private server with light_explain's profile on and synchronous_commit off; {blocks} blocks of three slices of {LOOKS * SCREEN:g} s in an order by chance, one of them watched, which is compared with the middle of the others; "
-            "processor time by the kernel's account of each process, transactions by pgbench's log.",
-        blocks=[Table(f"Processor time of a transaction of {SESSIONS} busy sessions", ["load", "µs | unwatched", "µs | watched at 2 Hz", "over unwatched | watched", "over unwatched | without the screen's session", "over each other | unwatched"], rows),
-                Table("A look, and the clock on the wall", ["load", "ms of a look | in the server", "ms of a look | in the screen", "µs of a transaction by the clock | unwatched", "over unwatched | watched"], looks)],
-        checks=[] if bench.quick else [not_slower(f"watched over unwatched, {name}", ratio(name), MARGIN) for name in LOADS])
+        title=TITLE,
+        summary=f"The server's processor time for a transaction of {SESSIONS} busy sessions with a screen that looks twice a second, over that without: "
+                f"{told}.",
+        what="Processor time of a transaction with and without `pg-lean top` looking, that of the screen's session included: "
+        + "; ".join(f"`pgbench {' '.join(options)}`" for options in LOADS.values())
+        + ".",
+        how=f"{SESSIONS} sessions of one pgbench on a private server with light_explain's profile on and synchronous_commit off; {blocks} blocks of three "
+            f"slices of {LOOKS * SCREEN:g} s in an order by chance, one of them watched, which is compared with the middle of the others; "
+        "processor time by the kernel's account of each process, transactions by pgbench's log.",
+        blocks=[
+            Table(
+                f"Processor time of a transaction of {SESSIONS} busy sessions",
+                [
+                    "load",
+                    "µs | unwatched",
+                    "µs | watched at 2 Hz",
+                    "over unwatched | watched",
+                    "over unwatched | without the screen's session",
+                    "over each other | unwatched",
+                ],
+                rows,
+            ),
+            Table(
+                "A look, and the clock on the wall",
+                [
+                    "load",
+                    "ms of a sample | in the server",
+                    "ms of a sample | in the screen",
+                    "µs of a transaction by the clock | unwatched",
+                    "over unwatched | watched",
+                ],
+                looks,
+            ),
+        ],
+        checks=[] if bench.quick else [not_slower(f"watched over unwatched, {name}", ratio(name), MARGIN) for name in LOADS],
+    )

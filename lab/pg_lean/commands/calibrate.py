@@ -1,4 +1,4 @@
-"""pg-lean calibrate: measure the prices of a flush and of parallel plans, show them, and set them where asked."""
+"""pg-lean calibrate: measure the costs of a flush and of parallel plans, print them, and with --apply set them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def register(app: typer.Typer, console: Console) -> None:
         iterations: Optional[int] = typer.Option(None, "--iterations", min=1, help="Repetitions of each size."),
         scale: Optional[int] = typer.Option(None, "--scale", min=1, help="Scale of the pgbench data that tables are filled from."),
         dsn: Optional[str] = typer.Option(None, "--dsn", help="The server to measure, and to set with --apply."),
-        pg_config: Optional[str] = typer.Option(None, "--pg-config", envvar="PG_CONFIG", help="Server of the private cluster: path of its pg_config, or a label of make matrix (17, 18-assert)."),
+        pg_config: Optional[str] = typer.Option(
+            None, "--pg-config", envvar="PG_CONFIG", help="Server of the private cluster: path of its pg_config, or a label of make matrix (17, 18-assert)."
+        ),
         apply: str = typer.Option("none", "--apply", help="Set the constants: none, database (ALTER DATABASE) or system (ALTER SYSTEM)."),
         as_json: bool = typer.Option(False, "--json", help="Print settings and tables as JSON on standard output; what people read goes to standard error."),
     ) -> None:
@@ -35,7 +37,7 @@ def register(app: typer.Typer, console: Console) -> None:
         if apply not in ("none", "database", "system"):
             raise LabError(f'--apply is "none", "database" or "system", not "{apply}"')
         if apply != "none" and not dsn:
-            raise LabError("--apply needs a server", "Name yours with --dsn; a private cluster is thrown away.")
+            raise LabError("--apply needs a server", "Name yours with --dsn; a private cluster is removed at the end.")
         if apply != "none":
             check_rights(UserServer(dsn), apply)
         out = Console(stderr=True) if as_json else console

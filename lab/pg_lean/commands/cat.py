@@ -14,6 +14,7 @@ from rich.console import Console
 
 from pg_lean.cluster import UserServer
 from pg_lean.errors import LabError
+from pg_lean.names import find_table, is_appendable, need_extension_schema, read_tables_only
 from pg_lean.terminal import end_quietly
 
 UNITS = {"": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20}
@@ -22,9 +23,11 @@ UNITS = {"": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20}
 def register(app: typer.Typer, console: Console) -> None:
     @app.command()
     def cat(
-        table: str = typer.Argument(..., help="Table, with its schema if it is not on the search_path."),
+        table: str = typer.Argument(..., help="Table, with its schema if that is not on the role's search_path."),
         column: str = typer.Argument(..., help="Column of type appendable_bytea or bytea."),
-        where: str = typer.Option(..., "--where", help="Condition that picks one row, such as: id = 7."),
+        where: str = typer.Option(
+            ..., "--where", help="Condition that picks one row, such as: id = 7. Its names are looked up in pg_catalog."
+        ),
         dsn: str = typer.Option(..., "--dsn", help="The server."),
         output: Optional[str] = typer.Option(None, "--output", "-o", help="File to write; standard output otherwise."),
         slice: str = typer.Option("1MB", "--slice", help="Bytes in one piece, such as 256kB or 4MB (at most 256MB)."),
@@ -32,7 +35,9 @@ def register(app: typer.Typer, console: Console) -> None:
     ) -> None:
         """Write the value of one row to standard output or a file, slice by slice, from one snapshot."""
         size = parse_size(slice)
-        with UserServer(dsn).connect() as conn, contextlib.closing(slices(conn, table, column, where, size, start)) as pieces:
+        with UserServer(dsn).connect() as conn, contextlib.closing(
+            slices(conn, table, column, where, size, start)
+        ) as pieces:
             try:
                 if output:
                     with open(output, "wb") as file:
@@ -54,29 +59,43 @@ def parse_size(text: str) -> int:
 
 
 def slices(conn: psycopg.Connection, table: str, column: str, where: str, size: int, start: int = 0) -> Iterator[bytes]:
-    """The pieces of one value, all from one snapshot, however long it takes and whoever appends meanwhile."""
-    name = sql.SQL(".").join(sql.Identifier(part) for part in name_parts(table))
+    """The pieces of one value, all from one snapshot, however long it takes and even if other sessions append."""
+    read_tables_only(conn)
+    oid, name = find_table(conn, table)
     field = sql.Identifier(column)
     with conn.transaction():
         conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        kind = conn.execute(sql.SQL("SELECT pg_typeof({})::text FROM {} LIMIT 1").format(field, name)).fetchone()
-        if kind and kind[0] not in ("appendable_bytea", "bytea") and not kind[0].endswith(".appendable_bytea"):
-            raise LabError(f'column "{column}" is of type {kind[0]}', "Only appendable_bytea and bytea can be streamed.")
-        measure, part, integer = ("pg_catalog", "octet_length"), ("pg_catalog", "substr"), "int4"
-        if kind and kind[0] != "bytea":  # its functions for values of any length, wherever the extension is
-            schema = conn.execute("SELECT n.nspname FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace"
-                                  " WHERE t.typname = 'appendable_bytea'").fetchone()[0]
-            measure, part, integer = (schema, "appendable_length"), (schema, "appendable_substr"), "int8"
-        found = conn.execute(sql.SQL("SELECT tableoid, ctid, {}({}) FROM {} WHERE ").format(sql.Identifier(*measure), field, name)
-                             + sql.SQL(where + "\n LIMIT 2")).fetchall()
+        kind = conn.execute(
+            "SELECT t.typname, n.nspname FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid JOIN pg_namespace n ON n.oid = t.typnamespace"
+            " WHERE a.attrelid = %s::oid AND a.attname = %s::name AND a.attnum > 0 AND NOT a.attisdropped",
+            (oid, column),
+        ).fetchone()
+        if kind is None:
+            raise LabError(f'column "{column}" of {table} does not exist')
+        if kind == ("bytea", "pg_catalog"):
+            measure, part, integer = "pg_catalog.octet_length", "pg_catalog.substr", "int4"
+        elif is_appendable(conn, *kind) and kind[0] == "appendable_bytea":  # its functions for values of any length
+            schema = need_extension_schema(conn, "appendable_bytea")
+            measure, part, integer = f"{schema}.appendable_length", f"{schema}.appendable_substr", "int8"
+        else:
+            raise LabError(
+                f'column "{column}" is of type {kind[0]}', "Only appendable_bytea and bytea can be streamed."
+            )
+        found = conn.execute(
+            sql.SQL("SELECT tableoid, ctid, {}({}) FROM {} WHERE ").format(sql.SQL(measure), field, name)
+            + sql.SQL(where + "\n LIMIT 2")
+        ).fetchall()
         if len(found) != 1:
-            raise LabError(f"{'no row' if not found else 'more than one row'} of {table} satisfies: {where}",
-                           "The condition must pick exactly one row, such as: id = 7.")
+            raise LabError(
+                f"{'no row' if not found else 'more than one row'} of {table} satisfies: {where}",
+                "The condition must pick exactly one row, such as: id = 7.",
+            )
         tableoid, ctid, length = found[0]
         if length is None:
             raise LabError(f'column "{column}" of that row is null')
-        piece = sql.SQL("SELECT {}({}, (%s)::{}, (%s)::{}) FROM {} WHERE ctid = %s::tid AND tableoid = %s").format(
-            sql.Identifier(*part), field, sql.SQL(integer), sql.SQL(integer), name)
+        piece = sql.SQL("SELECT {}({}, (%s)::{}, (%s)::{}) FROM {} WHERE ctid = %s::tid AND tableoid = %s::oid").format(
+            sql.SQL(part), field, sql.SQL(integer), sql.SQL(integer), name
+        )
         for offset in range(start, length, size):
             row = conn.execute(piece, (offset + 1, size, ctid, tableoid), binary=True).fetchone()
             yield bytes(row[0])
@@ -86,9 +105,3 @@ def copy(pieces: Iterator[bytes], file: BinaryIO) -> None:
     for piece in pieces:
         file.write(piece)
     file.flush()
-
-
-def name_parts(table: str) -> list[str]:
-    """Split schema.table; quotes as in SQL."""
-    parts = re.findall(r'"((?:[^"]|"")+)"|([^".]+)', table)
-    return [quoted.replace('""', '"') or plain.lower() for quoted, plain in parts]

@@ -30,7 +30,7 @@ def register(app: typer.Typer, console: Console) -> None:
 
 
 def show(findings: list[checks.Finding], all_of_it: bool, console: Console) -> None:
-    """Worst first; what is to be typed stands on a line of its own, to be copied."""
+    """Worst first; commands are on separate lines, to be copied."""
     shown = sorted((finding for finding in findings if all_of_it or finding.level != "ok"), key=lambda finding: -checks.LEVELS.index(finding.level))
     for finding in shown:
         console.print(f"{MARKS[finding.level]} {escape(finding.check)}: {escape(finding.what)}", highlight=False, soft_wrap=True)

@@ -59,13 +59,19 @@ class Case:
 def register(app: typer.Typer, console: Console) -> None:
     @app.command()
     def instructions(
-        statement: Optional[str] = typer.Option(None, "--statement", help="Count this one; without it those of the goals: lookups to a join over all accounts."),
+        statement: Optional[str] = typer.Option(
+            None, "--statement", help="Count this one; without it those of the goals: lookups to a join over all accounts."
+        ),
         rows: int = typer.Option(1, "--rows", min=1, help="Rows that --statement goes over, to tell instructions of a row."),
         setup: str = typer.Option("", "--setup", help="SQL that makes what --statement needs, before."),
-        numbers: Optional[str] = typer.Option(None, "--battery", help="Count these statements of light_explain's battery under EXPLAIN ANALYZE: numbers, comma separated, or all."),
+        numbers: Optional[str] = typer.Option(
+            None, "--battery", help="Count these statements of light_explain's battery under EXPLAIN ANALYZE: numbers, comma separated, or all."
+        ),
         only: Optional[str] = typer.Option(None, "--case", help="Of the goals' statements those whose name has this."),
         ways: Optional[str] = typer.Option(None, "--ways", help=f"Of {', '.join(WAYS)} these, comma separated."),
-        pg_config: Optional[str] = typer.Option(None, "--pg-config", envvar="PG_CONFIG", help="Server of the private cluster: path of its pg_config, or a label of make matrix (18-assert)."),
+        pg_config: Optional[str] = typer.Option(
+            None, "--pg-config", envvar="PG_CONFIG", help="Server of the private cluster: path of its pg_config, or a label of make matrix (18-assert)."
+        ),
         as_json: bool = typer.Option(False, "--json", help="Print the counts as JSON on standard output."),
     ) -> None:
         """Count instructions of statements, plain and measured, by valgrind's callgrind on a private server; what the kernel does is not counted."""
@@ -78,10 +84,16 @@ def register(app: typer.Typer, console: Console) -> None:
             raise LabError(f"there is no way {unknown[0]}", f"Ways: {', '.join(WAYS)}.")
         with Cluster(pg_config, settings=SETTINGS, name="instructions") as cluster:
             if cluster.root is not None:
-                raise Unavailable("a server in a root of its own has no valgrind")
+                raise Unavailable("a server in a separate root has no valgrind")
             if not all(map(cluster.has_library, ("light_explain", "auto_explain"))):
                 raise Unavailable("light_explain or auto_explain is not installed for this server", "Run make install.")
-            cases = of_battery(cluster, numbers) if numbers else [of_statement(statement, rows)] if statement else [case for case in of_goals() if (only or "") in case.name]
+            cases = (
+                of_battery(cluster, numbers)
+                if numbers
+                else [of_statement(statement, rows)]
+                if statement
+                else [case for case in of_goals() if (only or "") in case.name]
+            )
             if statement:
                 if (done := cluster.run("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", input=setup)).returncode != 0:
                     raise LabError(f"--setup failed: {done.stderr.strip()}")
@@ -161,7 +173,7 @@ def count(cluster: Cluster, way: str, cases: list[Case], console: Console) -> It
         counted = {}
         few = case.executions // 3 + 1
         with console.status(f"{case.name}, {way}"):
-            # the server was started anew: who comes first reads all blocks
+            # the server was restarted: the first session reads all blocks
             session(cluster, "", case, case.run, few + case.executions)
             for kind, options in WAYS[way].items():
                 step = case.explained if way == "EXPLAIN ANALYZE" and kind != "plain" else case.run
@@ -199,8 +211,32 @@ def table(found: list[dict[str, Any]]) -> Table:
     def each(row: dict[str, Any], kind: str) -> str | None:
         return f"{(row[kind] - row['plain']) / row['rows']:,.0f}" if kind in row else None
 
-    return Table("Instructions of one execution", ["statement", "measured by", "plain", "light_explain", "core", "over plain | light_explain", "over plain | core",
-                                                   "light_explain over core", "more a row | light_explain", "more a row | core"],
-                 [[row["case"], row["way"], *(f"{row[kind]:,.0f}" if kind in row else None for kind in ("plain", "light_explain", "core")), over(row, "light_explain"), over(row, "core"),
-                   over(row, "light_explain", "core") if "core" in row else None, each(row, "light_explain"), each(row, "core")] for row in found],
-                 note="Counted by valgrind's callgrind: without the kernel, and a reading of the processor's counter is one instruction.")
+    return Table(
+        "Instructions of one execution",
+        [
+            "statement",
+            "measured by",
+            "plain",
+            "light_explain",
+            "core",
+            "over plain | light_explain",
+            "over plain | core",
+            "light_explain over core",
+            "more a row | light_explain",
+            "more a row | core",
+        ],
+        [
+            [
+                row["case"],
+                row["way"],
+                *(f"{row[kind]:,.0f}" if kind in row else None for kind in ("plain", "light_explain", "core")),
+                over(row, "light_explain"),
+                over(row, "core"),
+                over(row, "light_explain", "core") if "core" in row else None,
+                each(row, "light_explain"),
+                each(row, "core"),
+            ]
+            for row in found
+        ],
+        note="Counted by valgrind's callgrind: without the kernel, and a reading of the processor's counter is one instruction.",
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-import re
 from pathlib import Path
 from typing import Any, Optional
 
@@ -15,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pg_lean.cluster import UserServer
-from pg_lean.progress import kind_of
+from pg_lean.names import need_extension_schema, quoted
 from pg_lean.screen import duration, short
 
 #: A node explains its error itself if the nodes below leave at least so much of it.
@@ -31,11 +30,10 @@ def register(app: typer.Typer, console: Console) -> None:
         output: Optional[Path] = typer.Option(None, "--output", "-o", help="Write a page (HTML) instead."),
     ) -> None:
         """Show where the planner expected ten times too much or too little, over all executions in the profile, and what may be tried."""
-        server = UserServer(dsn)
-        server.need_extension("light_explain")
-        with server.connect() as conn:
+        with UserServer(dsn).connect() as conn:
+            schema = need_extension_schema(conn, "light_explain")
             conn.row_factory = dict_row
-            found = conn.execute("SELECT * FROM light_explain_misestimates LIMIT %s", (limit,)).fetchall()
+            found = conn.execute(f"SELECT * FROM {schema}.light_explain_misestimates LIMIT %s::bigint", (limit,)).fetchall()
         for row in found:
             row["advice"] = advice(row)
         if as_json:
@@ -50,9 +48,8 @@ def register(app: typer.Typer, console: Console) -> None:
 
 def advice(row: dict[str, Any]) -> str:
     """What may be tried for one node; never a promise, since only a trial tells."""
-    kind, label = kind_of(row["label"]), row["label"]
-    named = re.search(r' on ((?:"(?:[^"]|"")+"|[^\s."]+)(?:\.(?:"(?:[^"]|"")+"|[^\s."]+))?)', label)
-    table = named.group(1) if named and kind not in ("Bitmap Index Scan", "Function Scan") else "its_table"
+    kind = row["node_type"]
+    table = quoted(row["relation"]) if row["relation"] else "its_table"
     if row["own_factor"] < OWN:
         return "Most of it comes from the nodes below: begin there."
     tried = {
@@ -61,16 +58,22 @@ def advice(row: dict[str, Any]) -> str:
         "CTE Scan": "The planner knows little of a CTE's result: try NOT MATERIALIZED, or a temporary table with ANALYZE.",
     }.get(kind, "")
     if not tried and kind.endswith("Scan"):
-        tried = (f"Is ANALYZE {table} recent? If its condition names columns that go together: CREATE STATISTICS ON a, b FROM {table}; "
-                 f"if single values stand out: ALTER TABLE {table} ALTER COLUMN c SET STATISTICS 1000; for an expression: CREATE STATISTICS ON (expression) FROM {table}. Then ANALYZE {table}.")
+        tried = (
+            f"Is ANALYZE {table} recent? If its condition names columns that go together: CREATE STATISTICS ON a, b FROM {table}; "
+            f"if single values stand out: ALTER TABLE {table} ALTER COLUMN c SET STATISTICS 1000; for an expression: CREATE STATISTICS ON (expression) FROM "
+            f"{table}. Then ANALYZE {table}."
+        )
     if not tried and ("Join" in kind or kind == "Nested Loop"):
-        tried = "Look at n_distinct of the joined columns in pg_stats, and set it where it is wrong: ALTER TABLE t ALTER COLUMN c SET (n_distinct = n); then ANALYZE. Joins on several columns are taken for independent."
+        tried = (
+            "Look at n_distinct of the joined columns in pg_stats, and set it where it is wrong: ALTER TABLE t ALTER COLUMN c SET "
+            "(n_distinct = n); then ANALYZE. Joins on several columns are taken for independent."
+        )
     if not tried and ("Aggregate" in kind or kind in ("Group", "Unique", "HashSetOp", "SetOp")):
         tried = "If it groups by several columns or by an expression: CREATE STATISTICS (ndistinct) ON a, b FROM t; or ON (expression) FROM t; then ANALYZE t."
     if not tried:
         tried = "Look at the conditions of this node with EXPLAIN."
     if row["than_expected"] == "less":
-        tried = "Under LIMIT, EXISTS or a merge join, it may be that nobody asked for more rows: then nothing is wrong. Else: " + tried
+        tried = "Under LIMIT, EXISTS or a merge join, the node above may have needed no more rows; then nothing is wrong. Otherwise: " + tried
     return tried
 
 
@@ -79,25 +82,52 @@ def show(found: list[dict[str, Any]], console: Console) -> None:
         console.print("No node of the profile returned ten times more or less than was expected.")
         return
     table = Table(pad_edge=False, header_style="bold", show_lines=True)
-    for title, justify in (("node", "left"), ("rows", "right"), ("expected", "right"), ("factor", "right"), ("runs", "right"), ("own time", "right"), ("statement, and what may be tried", "left")):
+    for title, justify in (
+        ("node", "left"),
+        ("rows", "right"),
+        ("expected", "right"),
+        ("factor", "right"),
+        ("runs", "right"),
+        ("own time", "right"),
+        ("statement, and what may be tried", "left"),
+    ):
         table.add_column(title, justify=justify, overflow="fold")
     for row in found:
-        table.add_row(*(Text(str(cell)) for cell in (row["label"], short(row["rows"]), short(row["plan_rows"]), f"{short(row['factor'])} {row['than_expected']}", short(row["executions"]),
-                                                     duration(row["self_ms"] / 1000), f"{' '.join((row['query'] or str(row['queryid'])).split())[:200]}\n{row['advice']}")))
+        table.add_row(
+            *(
+                Text(str(cell))
+                for cell in (
+                    row["label"],
+                    short(row["rows"]),
+                    short(row["plan_rows"]),
+                    f"{short(row['factor'])} {row['than_expected']}",
+                    short(row["executions"]),
+                    duration(row["self_ms"] / 1000),
+                    f"{' '.join((row['query'] or str(row['queryid'])).split())[:200]}\n{row['advice']}",
+                )
+            )
+        )
     console.print(table)
 
 
 def page(found: list[dict[str, Any]]) -> str:
-    """The same as a page of its own."""
+    """The same as a complete page."""
     title = "Where estimates are wrong"
-    parts = [f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">'
-             f'<title>{title}</title><style>body{{font:15px/1.45 system-ui,sans-serif;margin:1em auto;max-width:60em;padding:0 1em}}h2{{font-size:1em;margin:1.5em 0 .2em}}'
-             f'code{{overflow-wrap:anywhere}}p{{margin:.2em 0}}</style></head><body><h1>{title}</h1>'
-             "<p>Nodes that returned ten times more or less rows than the planner expected, over all executions in the profile; the dearest first.</p>"]
+    parts = [
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta '
+        'name="color-scheme" content="light dark">'
+        f"<title>{title}</title><style>body{{font:15px/1.45 system-ui,sans-serif;margin:1em auto;max-width:60em;padding:0 1em}}"
+        f"h2{{font-size:1em;margin:1.5em 0 .2em}}"
+        f"code{{overflow-wrap:anywhere}}p{{margin:.2em 0}}</style></head><body><h1>{title}</h1>"
+        "<p>Nodes that returned ten times more or less rows than the planner expected, over all executions in the profile; the most expensive first.</p>"
+    ]
     if not found:
         parts.append("<p>None.</p>")
     for row in found:
-        parts.append(f"<h2>{html.escape(row['label'])}: {short(row['factor'])} times {row['than_expected']} than expected</h2>"
-                     f"<p>{short(row['rows'])} rows a loop, {short(row['plan_rows'])} expected; {short(row['executions'])} executions, {duration(row['self_ms'] / 1000)} of its own in them.</p>"
-                     f"<p><code>{html.escape(' '.join((row['query'] or str(row['queryid'])).split()))}</code></p><p>{html.escape(row['advice'])}</p>")
+        parts.append(
+            f"<h2>{html.escape(row['label'])}: {short(row['factor'])} times {row['than_expected']} than expected</h2>"
+            f"<p>{short(row['rows'])} rows a loop, {short(row['plan_rows'])} expected; {short(row['executions'])} executions, "
+            f"{duration(row['self_ms'] / 1000)} of self time in them.</p>"
+            f"<p><code>{html.escape(' '.join((row['query'] or str(row['queryid'])).split()))}</code></p><p>{html.escape(row['advice'])}</p>"
+        )
     return "\n".join([*parts, "</body></html>\n"])

@@ -1,8 +1,9 @@
-"""pg-lean top: running statements with what is left of them, and their plans while they run."""
+"""pg-lean top: running statements with their remaining time, and their plans while they run."""
 
 from __future__ import annotations
 
 import json
+import time
 
 import typer
 from rich.console import Console
@@ -12,16 +13,19 @@ from rich.text import Text
 from pg_lean import activity, screen
 from pg_lean.activity import Statement
 from pg_lean.cluster import UserServer
+from pg_lean.errors import LabError
 from pg_lean.measure import to_json
 
 
 def register(app: typer.Typer, console: Console) -> None:
     @app.command()
     def top(dsn: str = typer.Option(..., "--dsn", help="The server."),
-            every: float = typer.Option(1.0, "--every", min=0.2, max=60, help="Seconds between two looks."),
+            every: float = typer.Option(1.0, "--every", min=0.2, max=60, help="Seconds between two samples."),
             once: bool = typer.Option(False, "--once", help="Look twice, half a second apart, print, and end."),
             as_json: bool = typer.Option(False, "--json", help="With --once: print JSON.")) -> None:
         """Show running statements: percent done, time left, the node that works, waits and locks; Enter opens a plan."""
+        if as_json and not once:
+            raise LabError("--json prints one look", "Add --once.")
         server = UserServer(dsn)
         if not once:
             screen.Top(server, every).run()
@@ -29,7 +33,7 @@ def register(app: typer.Typer, console: Console) -> None:
         with server.connect() as conn:
             watch = activity.Activity(conn)
             watch.look()
-            conn.execute("SELECT pg_sleep(0.5)")
+            time.sleep(0.5)
             statements = watch.look()
             reasons = [reason for reason in (watch.reason, watch.unseen()) if reason]
         if as_json:

@@ -38,7 +38,7 @@ def register(app: typer.Typer, console: Console) -> None:
                 console.print(f"{reason}: using the server's counters", highlight=False)
         with contextlib.suppress(KeyboardInterrupt), UserServer(dsn).connect() as conn:
             whose = "that session" if conn.info.server_version >= 180000 else "all client sessions together"
-            if conn.execute("SELECT FROM pg_stat_activity WHERE pid = %s", (pid,)).fetchone() is None:
+            if conn.execute("SELECT FROM pg_stat_activity WHERE pid = %s::int", (pid,)).fetchone() is None:
                 raise LabError(f"the server has no process {pid}")
             counters = tracing.Counters(conn, pid)
             console.print(f"counters of {whose}, up to a second late; Ctrl-C ends it", highlight=False)
@@ -50,11 +50,14 @@ def register(app: typer.Typer, console: Console) -> None:
 
 
 def show(statements: Iterable[tracing.Statement], count: int | None, console: Console) -> None:
-    """A few lines for each statement: of what the source can see, extensions and writes always, the rest where there was any."""
+    """A few lines for each statement: extensions and writes always, other counters of the source if they are not zero."""
     for number, statement in enumerate(statements, 1):
         first = " ".join(statement.query.split())
         console.print(f"\n{first[:140]}{'...' if len(first) > 140 else ''}", highlight=False, markup=False)
-        lines = [line("extend", statement.extends, statement.extended_pages, statement.extend_us, "pages"), line("write", statement.writes, statement.written_pages, statement.write_us, "pages")]
+        lines = [
+            line("extend", statement.extends, statement.extended_pages, statement.extend_us, "pages"),
+            line("write", statement.writes, statement.written_pages, statement.write_us, "pages"),
+        ]
         if statement.appends:
             lines.append(line("append", statement.appends, statement.appended_bytes, statement.append_us, "bytes"))
         if statement.chunks:

@@ -1,4 +1,4 @@
-"""One byte added to 100 MB, and the run log: writers, followers, and finished logs that are compacted; beside stock.
+"""One byte added to 100 MB, and the run log: writers, followers, and finished logs that are compacted; compared with stock.
 
 All of it is bounded by size.  Writers append the same lines to a log each, one line a
 transaction, to `appendable_text` and to `text` in turns; followers read what is new
@@ -19,6 +19,7 @@ from pg_lean.appending import PG_LEAN, STOCK, Store, make_source
 from pg_lean.bench import Bench, Check, Estimate, Headline, LabError, Note, Plot, Result, Series, Table, human_bytes
 from pg_lean.loglines import logs
 from pg_lean.measure import wal_position
+from pg_lean.names import need_extension_schema
 
 TITLE = "One byte added to 100 MB, and logs that grow line by line"
 PRELOAD = ("appendable_bytea",)
@@ -27,14 +28,14 @@ SETTINGS = {"max_wal_size": "16GB"}
 MB = 1 << 20
 #: The value that a byte is added to.
 VALUE = 100 * MB
-#: Sessions that write a log each, sessions that follow some of them, and seconds between two looks of a follower.
+#: Sessions that write a log each, sessions that follow some of them, and seconds between two checks of a follower.
 WRITERS, FOLLOWERS, NAP = 8, 2, 0.02
 LOG = "run log"
 
 
 @dataclass(frozen=True)
 class Way:
-    """A table of logs: {t} is its name; parameters are what is appended, or what was read, and the log."""
+    """A table of logs: {t} is its name, {ext} the extension's schema; parameters are what is appended, or what was read, and the log."""
 
     setup: str
     follow: str
@@ -43,8 +44,11 @@ class Way:
 
 _TABLE = "CREATE TABLE {{t}} (id int PRIMARY KEY, log {0} NOT NULL) WITH (fillfactor = 80)"
 WAYS = {
-    "stock": Way(_TABLE.format("text") + "; ALTER TABLE {t} ALTER log SET STORAGE EXTERNAL", "SELECT substr(log, %s + 1) FROM {t} WHERE id = %s", "SELECT pg_total_relation_size('{t}')"),
-    "pg_lean": Way(_TABLE.format("appendable_text"), "SELECT (appendable_tail(log, %s)).data FROM {t} WHERE id = %s", "SELECT appendable_bytea_total_size('{t}')"),
+    "stock": Way(_TABLE.format("text") + "; ALTER TABLE {t} ALTER log SET STORAGE EXTERNAL", "SELECT substr(log, %s::int4 + 1) FROM {t} WHERE id = %s::int4",
+                 "SELECT pg_total_relation_size('{t}'::regclass)"),
+    "pg_lean": Way(_TABLE.format("{ext}.appendable_text"),
+                   "SELECT ({ext}.appendable_tail(log, %s::int8, 1048576, false)).data FROM {t} WHERE id = %s::int4",
+                   "SELECT {ext}.appendable_bytea_total_size('{t}'::regclass)"),
 }
 
 
@@ -56,14 +60,18 @@ class RunLog:
     name: str
     lines: list[list[str]]
     table: str = ""
-    #: What each line took in the last repetition, in the order of the log, of all writers.
+    #: The time of each line in the last repetition, in the order of the log, of all writers.
     ms: list[list[float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.table, self.way = f"run_log_{self.name}", WAYS[self.name]
         with self.bench.connect() as conn:
-            for statement in self.way.setup.format(t=self.table).split(";"):
+            self.ext = need_extension_schema(conn, "appendable_bytea")
+            for statement in self.sql(self.way.setup).split(";"):
                 conn.execute(statement)
+
+    def sql(self, text: str) -> str:
+        return text.format(t=self.table, ext=self.ext)
 
     def write(self, number: int, errors: list[Exception]) -> None:
         try:
@@ -71,16 +79,16 @@ class RunLog:
                 took = self.ms[number]
                 for line in self.lines[number]:
                     before = time.perf_counter()
-                    conn.execute(f"UPDATE {self.table} SET log = log || %s::text WHERE id = %s", (line, number), prepare=True)
+                    conn.execute(f"UPDATE {self.table} SET log = log || %s::text WHERE id = %s::int4", (line, number), prepare=True)
                     took.append((time.perf_counter() - before) * 1000)
         except Exception as error:
             errors.append(error)
 
     def follow(self, numbers: range, got: dict[int, str], done: threading.Event, errors: list[Exception]) -> None:
-        """Read what is new in these logs until nobody writes and nothing is new."""
+        """Read what is new in these logs until all writers have ended and nothing is new."""
         try:
             with self.bench.connect() as conn:
-                query = self.way.follow.format(t=self.table)
+                query = self.sql(self.way.follow)
                 while True:
                     last = done.is_set()
                     for number in numbers:
@@ -118,7 +126,7 @@ class RunLog:
                     raise LabError(f"the follower of log {number} in {self.table} has {len(got[number]):,} bytes that are not those that were written")
             written = sum(len(line) for log in self.lines for line in log)
             return {"ms": seconds * 1000 / len(self.lines[0]), "lines_per_s": sum(map(len, self.lines)) / seconds, "wal_a_byte": wal / written,
-                    "disk_by_live": conn.execute(self.way.disk.format(t=self.table)).fetchone()[0] / written}
+                    "disk_by_live": conn.execute(self.sql(self.way.disk)).fetchone()[0] / written}
 
     def growth(self) -> Series:
         """What a line took, by how long its log was."""
@@ -174,7 +182,9 @@ def one_byte(bench: Bench) -> None:
 def compact(bench: Bench, log: RunLog, lines: list[list[str]]) -> list[tuple[str, float]]:
     """Compact the logs, and keep them as the server compresses a text: bytes of each."""
     with bench.connect() as conn, bench.activity("compacting the finished logs"):
-        rows, _skipped, _before, _after, before, after = conn.execute(f"CALL appendable_compact('{bench.server.schema}.{log.table}')").fetchone()
+        rows, _skipped, _before, _after, before, after = conn.execute(
+            f"CALL {log.ext}.appendable_compact('{bench.server.schema}.{log.table}'::regclass, NULL::text, NULL::int8, NULL::int8,"
+            " NULL::int8, NULL::int8, NULL::int8, NULL::int8)").fetchone()
         conn.execute("CREATE TABLE finished_stock (id int, log text)")
         method = "LZ4"
         try:
@@ -183,13 +193,20 @@ def compact(bench: Bench, log: RunLog, lines: list[list[str]]) -> list[tuple[str
             method = "pglz"
             conn.execute("ALTER TABLE finished_stock ALTER log SET COMPRESSION pglz")
         with conn.cursor() as cursor:
-            cursor.executemany("INSERT INTO finished_stock VALUES (%s, %s)", [(number, "".join(log)) for number, log in enumerate(lines)])
-        differ = conn.execute(f"SELECT count(*) FROM {log.table} a FULL JOIN finished_stock b USING (id) WHERE md5(a.log) IS DISTINCT FROM md5(b.log)").fetchone()[0]
+            cursor.executemany("INSERT INTO finished_stock VALUES (%s::int4, %s::text)", [(number, "".join(log)) for number, log in enumerate(lines)])
+        differ = conn.execute(
+            f"SELECT count(*) FROM {log.table} a FULL JOIN finished_stock b USING (id) WHERE md5(a.log) IS DISTINCT FROM md5(b.log)"
+        ).fetchone()[0]
         stock = conn.execute("SELECT sum(pg_column_size(log)) FROM finished_stock").fetchone()[0]
         conn.execute(f"DROP TABLE {bench.server.schema}.finished_stock")
     if rows != len(lines) or differ:
         raise LabError(f"{rows} of {len(lines)} logs were compacted, {differ} are not what was written")
-    found = [("the lines", sum(len(line) for log in lines for line in log)), ("pg_lean, as they were grown", before), ("pg_lean, compacted", after), (f"stock, whole with {method}", stock)]
+    found = [
+        ("the lines", sum(len(line) for log in lines for line in log)),
+        ("pg_lean, as they were grown", before),
+        ("pg_lean, compacted", after),
+        (f"stock, whole with {method}", stock),
+    ]
     for name, size in found:
         bench.raw.add(name, 0, "finished logs", bytes=int(size))
     return [(name, float(size)) for name, size in found]
@@ -206,23 +223,41 @@ def present(bench: Bench, both: dict[str, RunLog], lines: list[list[str]], sizes
     return Result(
         title=TITLE,
         summary=f"One byte added to {human_bytes(VALUE)} takes {ms['pg_lean'].median * 1000:,.0f} µs and {wal['pg_lean'].median:,.0f} bytes of WAL instead of "
-                f"{ms['stock'].median:,.0f} ms and {human_bytes(wal['stock'].median)}. {WRITERS} writers get {bench.estimate('lines_per_s', 'pg_lean', LOG).median:,.0f} lines a "
-                f"second into their logs instead of {bench.estimate('lines_per_s', 'stock', LOG).median:,.0f}; finished and compacted, the logs take {compacted / written:.2f} of what was written.",
-        what=f"`UPDATE t SET data = data || $1`, with `appendable_bytea` or `appendable_text` and with `bytea` or `text` (STORAGE EXTERNAL): one byte added to a value of {human_bytes(VALUE)}; and "
-             f"{WRITERS} sessions that write {len(lines[0])} lines of 200 to 2,000 bytes to a log each, {human_bytes(written)} in all, while {FOLLOWERS} more read what is new. "
-             "Then `appendable_compact()`.",
-        how=f"Methods in turns, each append committed (`synchronous_commit` off). One byte: time and WAL as the server tells them. Run log: the client's time; {FOLLOWERS} followers look at each log every "
-            f"{NAP * 1000:.0f} ms, and what they have read in the end is compared with what was written, and so are the compacted logs.",
-        headlines=[Headline(f"one byte added to {human_bytes(VALUE)}", ratio, [("bytea", ms["stock"].median), ("appendable_bytea", ms["pg_lean"].median)]),
-                   Headline(f"a line of a run log, {WRITERS} writers and {FOLLOWERS} followers", bench.ratio("ms", "stock", "pg_lean", LOG),
-                            [("text", line["stock"].median), ("appendable_text", line["pg_lean"].median)])],
+        f"{ms['stock'].median:,.0f} ms and {human_bytes(wal['stock'].median)}. {WRITERS} writers get "
+        f"{bench.estimate('lines_per_s', 'pg_lean', LOG).median:,.0f} lines a "
+        f"second into their logs instead of {bench.estimate('lines_per_s', 'stock', LOG).median:,.0f}; finished and compacted, the logs take "
+        f"{compacted / written:.2f} of the bytes written.",
+        what="`UPDATE t SET data = data || $1`, with `appendable_bytea` or `appendable_text` and with `bytea` or `text` (STORAGE EXTERNAL): one byte added "
+             f"to a value of {human_bytes(VALUE)}; and "
+        f"{WRITERS} sessions that write {len(lines[0])} lines of 200 to 2,000 bytes to a log each, {human_bytes(written)} in all, while {FOLLOWERS} more "
+        "read what is new. "
+        "Then `appendable_compact()`.",
+        how="Methods in turns, each append committed (`synchronous_commit` off). One byte: time and WAL as the server tells them. Run log: the client's "
+            f"time; {FOLLOWERS} followers look at each log every "
+        f"{NAP * 1000:.0f} ms, and the bytes that they read, and the compacted logs, are compared with the bytes written.",
+        headlines=[
+            Headline(f"one byte added to {human_bytes(VALUE)}", ratio, [("bytea", ms["stock"].median), ("appendable_bytea", ms["pg_lean"].median)]),
+            Headline(
+                f"a line of a run log, {WRITERS} writers and {FOLLOWERS} followers",
+                bench.ratio("ms", "stock", "pg_lean", LOG),
+                [("text", line["stock"].median), ("appendable_text", line["pg_lean"].median)],
+            ),
+        ],
         blocks=[
             Table(f"One byte added to {human_bytes(VALUE)}", ["method", "ms", "WAL bytes"], [[name, ms[name], wal[name]] for name in WAYS]),
             Table(f"The run log: {WRITERS} writers, {len(lines[0])} lines each, {FOLLOWERS} followers", ["method", *columns.values()], table),
             Plot("What one line costs as its log grows", "kB in the log", "ms", [log.growth() for log in both.values()], log_y=True),
-            Table("The finished logs", ["", "bytes", "by what was written"], [[name, int(size), size / written] for name, size in sizes],
-                  note="As they were grown, and compacted: their chunks in pages, with headers. Stock: the compressed values alone, without their pages."),
-            Note("`text` writes the whole log again at every line, so each one takes longer than the one before it; `appendable_text` writes the line. `make bench-runlog` measures 200 writers, "
-                 "beside chunk tables and large objects, too."),
+            Table(
+                "The finished logs",
+                ["", "bytes", "by bytes written"],
+                [[name, int(size), size / written] for name, size in sizes],
+                note="As they were grown, and compacted: their chunks in pages, with headers. Stock: the compressed values alone, without their pages.",
+            ),
+            Note(
+                "`text` writes the whole log again at every line, so each one takes longer than the one before it; `appendable_text` writes the line. `make "
+                "bench-runlog` measures 200 writers, "
+                "also with chunk tables and large objects."
+            ),
         ],
-        checks=[Check("followers have read every byte, and compacted logs are what was written (1 is yes)", 1, ">=", 1)])
+        checks=[Check("followers have read every byte, and compacted logs are what was written (1 is yes)", 1, ">=", 1)],
+    )

@@ -44,8 +44,12 @@ def run(bench: Bench) -> Result:
             bench.server.set(conn, {"light_explain.enabled": enabled})
             plans.append(Listing(name, explain_text(conn, QUERIES[first], OPTIONS)))
         conn.row_factory = dict_row
-        flame = Flame(f"Where its time went: {first}", of_statement(conn, QUERIES[first]),
-                      "A box stands on the node that called it and is as wide as its own time and that of all boxes on it, under pg_lean's EXPLAIN ANALYZE; pg-lean flame draws any statement.")
+        flame = Flame(
+            f"Where its time went: {first}",
+            of_statement(conn, QUERIES[first]),
+            "A box stands on the node that called it and is as wide as its own time and that of all boxes on it, under pg_lean's EXPLAIN ANALYZE; pg-lean "
+            "flame draws any statement.",
+        )
     return present(bench, repetitions, plans, flame)
 
 

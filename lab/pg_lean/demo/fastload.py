@@ -82,14 +82,28 @@ def present(bench: Bench, cases: list[str], rows: int, size: int, repetitions: i
     return Result(
         title=TITLE,
         summary=f"{rows:,} rows ({human_bytes(size)}) are loaded and queried once {min(gains.values()):.2f} to {max(gains.values()):.2f} times as fast "
-                "as with stock PostgreSQL.",
+        "as with stock PostgreSQL.",
         what="The time of `CREATE TEMP TABLE AS` and of `INSERT ... SELECT` into a temporary table created in the same transaction, from "
-             "`pgbench_accounts`, and of the first query over it, because a load can leave work behind (pages to write, hint bits to set).",
-        how=f"One session for each case: the table spills (`temp_buffers` at its default, 8 MB) or fits; {repetitions} repetitions, `stock` (`parallel_temp.fast_load = off`) and `pg_lean` in turns; time as the "
-            "client sees it, no parallel workers. make bench-extend counts the file extensions and writes behind these times.",
-        headlines=[Headline(f"{cases[0].split(',')[0]} of {rows:,} rows, {human_bytes(size)}, and the first query", bench.ratio("both_ms", "stock", "pg_lean", cases[0]),
-                            [(variant, bench.estimate("both_ms", variant, cases[0]).median) for variant in VARIANTS])],
-        blocks=[table, Plot("Load and first query, milliseconds", "", "ms",
-                            [Series(variant, cases, [bench.estimate("both_ms", variant, case).median for case in cases]) for variant in VARIANTS],
-                            kind="bar"),
-                SideBySide("EXPLAIN (ANALYZE, BUFFERS) of CREATE TEMP TABLE AS with default temp_buffers", plans)])
+        "`pgbench_accounts`, and of the first query over it, because a load can leave work behind (pages to write, hint bits to set).",
+        how=f"One session for each case: the table spills (`temp_buffers` at its default, 8 MB) or fits; {repetitions} repetitions, `stock` "
+            "(`parallel_temp.fast_load = off`) and `pg_lean` in turns; time as the "
+        "client sees it, no parallel workers. make bench-extend counts the file extensions and writes behind these times.",
+        headlines=[
+            Headline(
+                f"{cases[0].split(',')[0]} of {rows:,} rows, {human_bytes(size)}, and the first query",
+                bench.ratio("both_ms", "stock", "pg_lean", cases[0]),
+                [(variant, bench.estimate("both_ms", variant, cases[0]).median) for variant in VARIANTS],
+            )
+        ],
+        blocks=[
+            table,
+            Plot(
+                "Load and first query, milliseconds",
+                "",
+                "ms",
+                [Series(variant, cases, [bench.estimate("both_ms", variant, case).median for case in cases]) for variant in VARIANTS],
+                kind="bar",
+            ),
+            SideBySide("EXPLAIN (ANALYZE, BUFFERS) of CREATE TEMP TABLE AS with default temp_buffers", plans),
+        ],
+    )

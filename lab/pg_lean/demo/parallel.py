@@ -9,12 +9,13 @@ import psycopg
 
 from pg_lean.bench import Bench, Check, Headline, LabError, Listing, Plot, Result, Series, SideBySide, Table, Unavailable, human_bytes
 from pg_lean.measure import explain, explain_text, timed
+from pg_lean.names import need_extension_schema
 
 TITLE = "A temporary table in parallel: stock PostgreSQL and pg_lean"
 PRELOAD = ("parallel_temp",)
 SETTINGS = {"shared_buffers": "512MB", "work_mem": "64MB", "max_worker_processes": "16", "max_parallel_workers": "16"}
 
-#: What an analyst does with an intermediate result: name, statement over temporary table "work".
+#: An analyst's queries over an intermediate result: name, statement over temporary table "work".
 QUERIES = {
     "count": "SELECT count(*) FROM work",
     "filter": "SELECT count(*), min(balance), max(balance) FROM work WHERE balance BETWEEN -50 AND 50 AND filler <> 'x'",
@@ -79,7 +80,8 @@ def fill(bench: Bench, conn: psycopg.Connection) -> None:
 def dirty(bench: Bench, conn: psycopg.Connection, settings: dict[str, Any]) -> None:
     """The state that a query finds after a load: every page of the table resident and not written."""
     bench.server.set(conn, settings)
-    conn.execute("SELECT pg_read_temp_relation('work', false), pg_temp_buffers_dirty('work')")
+    ext = need_extension_schema(conn, "parallel_temp")
+    conn.execute(f"SELECT {ext}.pg_read_temp_relation('work'::regclass, false), {ext}.pg_temp_buffers_dirty('work'::regclass)")
 
 
 def run_query(bench: Bench, conn: psycopg.Connection, settings: dict[str, Any], query: str) -> Callable[[], dict[str, float]]:
@@ -122,7 +124,7 @@ def present(bench: Bench, rows: int, size: int, workers: int, repetitions: int, 
     best = max(gains, key=lambda name: gains[name])
     return Result(
         title=TITLE,
-        summary=f"Over a temporary table of {rows:,} rows ({human_bytes(size)}), with {workers} worker{'s' if workers > 1 else ''} beside the leader, "
+        summary=f"Over a temporary table of {rows:,} rows ({human_bytes(size)}), with {workers} worker{'s' if workers > 1 else ''} and the leader, "
                 f"queries are {min(gains.values()):.2f} to {gains[best]:.2f} times as fast as stock ({best} most), with the same answers.",
         what="The time of an analyst's queries over a temporary table filled from `pgbench_accounts`: "
              + "; ".join(f"{name}: `{query}`" for name, query in QUERIES.items()) + ".",

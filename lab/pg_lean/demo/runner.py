@@ -19,7 +19,7 @@ from pg_lean.result import Result
 
 
 def run(options: Options, console: Console, only: Sequence[str] | None = None) -> list[Result]:
-    """Measure, print and write the report, whatever becomes of a part: the others go on, and the report says what is missing."""
+    """Measure, print and write the report, even if a part fails: the others continue, and the report lists the missing ones."""
     names = [name for name in ORDER if importlib.util.find_spec(f"pg_lean.demo.{name}")]
     for name in only or ():
         if name not in names:

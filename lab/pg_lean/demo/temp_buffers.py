@@ -1,4 +1,4 @@
-"""The published ten-step experiment on temporary buffers, repeated on this machine beside the published figures."""
+"""The published ten-step experiment on temporary buffers, repeated on this machine and compared with the published figures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ TITLE = "Temporary buffers: what writing and reading a page costs"
 PRELOAD = ("parallel_temp",)
 
 #: Where the published figures come from: the article, and its raw files.
-SOURCE = "danolivo, https://danolivo.substack.com/p/inventing-a-cost-model-for-postgresql, raw files in github.com/danolivo/conf, Scripts/temp_buffers_benchmark"
+SOURCE = (
+    "danolivo, https://danolivo.substack.com/p/inventing-a-cost-model-for-postgresql, raw files in github.com/danolivo/conf, Scripts/temp_buffers_benchmark"
+)
 
 #: Largest size with --quick, in blocks.
 QUICK_SIZE = 16384
@@ -62,7 +64,7 @@ def repetitions_of(bench: Bench, size: int) -> int:
 
 def measure(bench: Bench, filler: tempbuffers.Filler, repetitions: dict[int, int]) -> dict[int, int]:
     """All sizes in turns, so that a slow minute falls on each; returns the repetitions of each size."""
-    tempbuffers.ten_steps(bench.server, filler, next(iter(repetitions)))  # thrown away: first touch of code and catalogs
+    tempbuffers.ten_steps(bench.server, filler, next(iter(repetitions)))  # discarded: first touch of code and catalogs
     with bench.progress(sum(repetitions.values()), "ten-step experiment") as step:
         for repetition in range(max(repetitions.values())):
             for size, times in repetitions.items():
@@ -116,19 +118,28 @@ def present(bench: Bench, sizes: list[int], repetitions: dict[int, int], cuts: l
     large = sizes[-1]
     pages = {step: _per_page(ms(step, large), large) for step in ("random_flush", "random_flush_coalesced")}
     return Result(
-        title=TITLE, summary=summary, blocks=blocks,
-        headlines=[Headline(f"writing {large:,} dirty temporary pages that came in random order: one by one, and sorted and joined",
-                            _pair(bench, "random_flush", "random_flush_coalesced", large),
-                            [("one by one", pages["random_flush"]), ("pg_lean", pages["random_flush_coalesced"])], "µs a page")],
+        title=TITLE,
+        summary=summary,
+        blocks=blocks,
+        headlines=[
+            Headline(
+                f"writing {large:,} dirty temporary pages that came in random order: one by one, and sorted and joined",
+                _pair(bench, "random_flush", "random_flush_coalesced", large),
+                [("one by one", pages["random_flush"]), ("pg_lean", pages["random_flush_coalesced"])],
+                "µs a page",
+            )
+        ],
         what="Milliseconds of writing all dirty temporary buffers of a session (`pg_flush_local_buffers()`), of reading a temporary table into "
-             "them (`pg_read_temp_relation()`), in file order and at random, and of the same calls when there is nothing to do. Tables are "
-             "filled from `pgbench_accounts`.",
-        how=f"The ten steps of the publication ({SOURCE}), each run in a session of its own with `temp_buffers` at 110 % of the table, on {where}; "
-            f"{min(repetitions.values())} to {max(repetitions.values())} repetitions of each size, sizes in turns. Time is the Execution Time of `EXPLAIN (ANALYZE, TIMING OFF)`, and the counted local "
-            "blocks are checked at each step. Flushes are done page by page in buffer order as in the publication "
-            "(`parallel_temp.flush_method = buffer_order`), except where a column says coalesced. The scan term comes from many dry flushes in "
-            "one statement, because EXPLAIN shows no less than a microsecond. Parallel query over temporary tables is off meanwhile. "
-            "Medians with 95 % intervals; ratios are taken within a repetition.")
+        "them (`pg_read_temp_relation()`), in file order and at random, and of the same calls when there is nothing to do. Tables are "
+        "filled from `pgbench_accounts`.",
+        how=f"The ten steps of the publication ({SOURCE}), each run in a new session with `temp_buffers` at 110 % of the table, on {where}; "
+        f"{min(repetitions.values())} to {max(repetitions.values())} repetitions of each size, sizes in turns. Time is the Execution Time of `EXPLAIN "
+        "(ANALYZE, TIMING OFF)`, and the counted local "
+        "blocks are checked at each step. Flushes are done page by page in buffer order as in the publication "
+        "(`parallel_temp.debug_flush_method = buffer_order`), except in columns named coalesced. The scan term comes from many dry flushes in "
+        "one statement, because EXPLAIN shows no less than a microsecond. Parallel query over temporary tables is off. "
+        "Medians with 95 % intervals; ratios are taken within a repetition.",
+    )
 
 
 def _beside(size: int, ms: Any) -> list[Any]:

@@ -50,7 +50,9 @@ def collect(folder: Path, order: tuple[str, ...] = (), fresh: Sequence[Result] =
 def render(parts: list[Result], benches: list[Result]) -> str:
     """The page's text."""
     environment = Environment(loader=PackageLoader("pg_lean", "report"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters.update(value=format_value, parts=format_parts, heading=heading, prose=prose, facts=facts, raw_link=raw_link, server=server_name, cost=format_cost)
+    environment.filters.update(
+        value=format_value, parts=format_parts, heading=heading, prose=prose, facts=facts, raw_link=raw_link, server=server_name, cost=format_cost
+    )
     environment.globals.update(svg=_picture, still=lambda root: Markup(flame.still(root)))
     for kind in ("demo", "bench"):
         for result in parts if kind == "demo" else benches:
@@ -95,7 +97,7 @@ def facts(machine: dict[str, Any]) -> list[tuple[str, str]]:
             ("Memory", f"{human_bytes(machine.get('memory_bytes', 0))}, "
                        f"{human_bytes(machine.get('memory_available_bytes', 0))} available"),
             ("Kernel", machine.get("kernel", "")), ("File system", machine.get("filesystem", "")),
-            ("Processor time that the host gave to others", f"{machine['stolen']:.1%} of what was wanted" if machine.get("stolen") is not None else ""),
+            ("Processor time that the host gave to others", f"{machine['stolen']:.1%} of the requested time" if machine.get("stolen") is not None else ""),
             ("Load average afterwards", str(machine.get("load_average", ""))),
             ("Data checksums", machine.get("data_checksums", ""))]
     if machine.get("assertions"):

@@ -1,6 +1,6 @@
-"""Plots of results as SVG that follows the page: colours are CSS variables, so one picture serves light and dark.
+"""Plots of results as SVG that follows the page: colors are CSS variables, so one picture serves light and dark.
 
-matplotlib draws with stand-in colours, which are replaced in its output.
+matplotlib draws with stand-in colors, which are replaced in its output.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import matplotlib
 
 matplotlib.use("Agg")
 
-from matplotlib import pyplot, ticker  # noqa: E402
+from matplotlib import pyplot, ticker
 
-from pg_lean.result import Plot, Series, format_value  # noqa: E402
+from pg_lean.result import Plot, Series, format_value
 
 # Stand-ins and the variables of template.html that take their place.
 INK, RULE = "#010101", "#020202"
@@ -41,7 +41,7 @@ class Shape:
 
     width: float
     height: float
-    #: Room for numbers along the x axis, and for names beside bars (in letters).
+    #: Room for numbers along the x axis, and for names next to bars (in letters).
     ticks: int
     name: int
 
@@ -77,7 +77,7 @@ def _groups(plot: Plot) -> list[str]:
 
 
 def _height(plot: Plot, shape: Shape) -> float:
-    """Bars lie, each in a line of its own, so a plot is as high as they need."""
+    """Bars are horizontal, one per line, and determine the height of the plot."""
     legend = 0.25 * -(-len(plot.series) // shape.columns(plot)) if len(plot.series) > 1 else 0.0
     if plot.kind != "bar":
         return shape.height + max(0.0, legend - 0.25)
@@ -127,7 +127,7 @@ def _lines(axes: pyplot.Axes, plot: Plot, colors: list[str], shape: Shape) -> No
 
 
 def _bars(axes: pyplot.Axes, plot: Plot, colors: list[str], shape: Shape) -> None:
-    """Lying bars: names and figures of any length have a line of their own and never touch."""
+    """Horizontal bars: names and figures of any length are on separate lines and never touch."""
     groups, place, at = _groups(plot), {}, 0.0
     for group in groups:
         lines = max(len(plot.series), len(textwrap.wrap(group, shape.name)))
@@ -170,7 +170,7 @@ def _tick(value: float) -> str:
 
 
 def _adapt(text: str, title: str) -> str:
-    """Strip the XML prologue and fixed size, put the page's font and colours in."""
+    """Strip the XML prologue and fixed size, put the page's font and colors in."""
     text = text[text.index("<svg"):]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
     text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)

@@ -1,17 +1,24 @@
 /*-------------------------------------------------------------------------
  *
  * clock.c
- *	  Which clock this machine has, and what a tick of it is worth.
+ *	  Which clock this machine has, and what a tick of its counter is worth now.
  *
- * Times of nodes are kept in ticks: of the processor's counter where it runs at a
- * constant rate and the kernel would rely on it (the time stamp counter of x86-64,
- * the generic timer of ARM64), nanoseconds of clock_gettime() elsewhere.  The
- * counter's rate is measured once, when the library is loaded, which in a preloaded
- * library is when the server starts: all processes have the same.  Where the
- * processor tells the rate, as ARM64 does, that is taken unless the measurement
- * says otherwise.  Each process watches from its own start on whether the counter
- * keeps that rate: after a machine slept, or moved to another one, the rate is
- * measured anew, by the processes that were there; others begin after that.
+ * The processor's counter is taken where it runs at a constant rate and the kernel
+ * would rely on it: the time stamp counter of x86-64, the generic timer of ARM64.
+ * What a tick is worth is measured by each process for itself, in windows, with the
+ * system clock (CLOCK_MONOTONIC) as the standard:
+ *
+ *	  no rate	 The system clock is read each time, until a window of 10 ms has
+ *				 told the rate.
+ *	  a rate	 The counter is read for 10 ms.  Then, at the next reading, both
+ *				 clocks are looked at.  If the counter kept its rate meanwhile, the
+ *				 next 10 ms begin with what it was in these.
+ *
+ * The rate is measured again if the counter went back, jumped, or changed its rate
+ * (a virtual machine was moved or suspended), and if there was no look for a second,
+ * in which that may have happened unseen: so a new process begins without a rate.
+ * A wrong rate is believed for one window at most.  A counter that does not keep its
+ * rate for the third time is not used any more in this process.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -19,33 +26,36 @@
  */
 #include "postgres.h"
 
-#include "measure/measure.h"
-#include "miscadmin.h"
+#include "measure/clock.h"
 #include "storage/fd.h"
 
 #if LIGHT_HAVE_COUNTER && defined(__x86_64__)
 #include <cpuid.h>
 #endif
 
-/* Least time between two readings from which a rate is computed: 10 ms. */
-#define CALIBRATION_NS INT64CONST(10000000)
+/* All in nanoseconds. */
+#define WINDOW INT64CONST(10000000) /* between looks at the system clock */
+#define KNOWN_FOR INT64CONST(1000000000)	/* without a look, the rate is
+											 * measured again */
 
-bool		light_tsc_usable = false;
+/*
+ * Part of the rate by which windows may differ: 1 / this.  Time servers adjust the
+ * system clock by a quarter of it at most (adjtimex(2): 500 parts in a million).
+ */
+#define RATE_TOLERANCE 500
 
-/* What a tick of the processor's counter lasts; 0 if that is not known (yet). */
-double		light_ns_per_tick = 0;
+/* What may pass between looks at the one clock and the other: a fraction of the tolerance. */
+#define MAX_GAP INT64CONST(2000)
 
-/* Both clocks when this process began to watch the counter. */
-static int64 base_tsc;
-static int64 base_ns;
-static int	base_owner = 0;
+StaticAssertDecl(MAX_GAP * RATE_TOLERANCE * 10 <= WINDOW, "both clocks are looked at closely enough");
 
-/* Seconds a tick; 0 if that was not measured yet. */
-static double rate = 0;
+/* Wrong rates until the counter is given up. */
+#define MAX_WRONG 3
 
-/* Part of the rate by which the counter may differ from it, and since when. */
-#define RATE_TOLERANCE 0.002
-#define WATCH_NS INT64CONST(100000000)
+bool		light_counter_usable = false;
+LightScale	light_scale pg_attribute_aligned(64);
+
+static int	wrong = 0;
 
 /* What Linux calls the counter. */
 #if defined(__x86_64__)
@@ -69,30 +79,18 @@ counter_invariant(void)
 	return __get_cpuid(0x80000007, &eax, &ebx, &ecx, &edx) && (edx & (1 << 8)) != 0;
 }
 
-/* Ticks a second as the processor tells them; 0: it does not. */
-static int64
-counter_frequency(void)
-{
-	return 0;
-}
 #else
 /* ARM's is so by its architecture; slower than this it could not time a node. */
 #define LEAST_FREQUENCY 1000000
 
-static int64
-counter_frequency(void)
+static bool
+counter_invariant(void)
 {
 	int64		frequency;
 
 	__asm__ volatile ("mrs %0, cntfrq_el0":"=r" (frequency));
 
-	return frequency;
-}
-
-static bool
-counter_invariant(void)
-{
-	return counter_frequency() >= LEAST_FREQUENCY;
+	return frequency >= LEAST_FREQUENCY;
 }
 #endif
 
@@ -135,157 +133,69 @@ rejected_by_kernel(void)
 
 #endif
 
-/* Does a rate say the same as the one that is known? */
-static bool
-rate_is(double known, double found)
-{
-	return found >= known * (1 - RATE_TOLERANCE) && found <= known * (1 + RATE_TOLERANCE);
-}
-
-/* Read both clocks, as nearly at one time as can be had. */
-static void
-read_both(int64 *tsc, int64 *ns)
-{
-	int64		least = PG_INT64_MAX;
-
-	/* the process may be interrupted between them: the nearest of some */
-	for (int i = 0; i < 5; i++)
-	{
-		int64		before = light_now();
-		int64		between = light_system_ns();
-		int64		after = light_now();
-
-		if (after - before < least)
-		{
-			least = after - before;
-			*tsc = before + least / 2;
-			*ns = between;
-		}
-		if (least < 1000)
-			break;
-	}
-}
-
-/* Measure the rate, from now on; takes CALIBRATION_NS. */
-static void
-measure_rate(void)
-{
-	int64		tsc;
-	int64		ns;
-
-	read_both(&base_tsc, &base_ns);
-	do
-		read_both(&tsc, &ns);
-	while (ns - base_ns < CALIBRATION_NS || tsc <= base_tsc);
-	rate = (double) (ns - base_ns) / (double) (tsc - base_tsc) * 1e-9;
-	base_tsc = tsc;
-	base_ns = ns;
-	base_owner = MyProcPid;
-}
-
 /* The processor's counter, as Linux calls it, or "system". */
 const char *
 light_clock_name(void)
 {
-	return light_tsc_usable ? COUNTER_NAME : "system";
+	return light_counter_usable ? COUNTER_NAME : "system";
 }
 
-/* Find the clock and measure its rate. */
+/* Is there a counter to be relied on?  Its rate is measured when it is first read. */
 void
 light_clock_init(void)
 {
 #if LIGHT_HAVE_COUNTER
-	int64		frequency;
-
-	if (!counter_invariant() || rejected_by_kernel())
-		return;
-	light_tsc_usable = true;
-	frequency = counter_frequency();
-
-	/* one session alone learns it at its first measured statement's end */
-	if (process_shared_preload_libraries_in_progress)
-		measure_rate();
-	else
-	{
-		read_both(&base_tsc, &base_ns);
-		base_owner = MyProcPid;
-	}
-	if (frequency > 0 && (rate == 0 || rate_is(rate, 1.0 / frequency)))
-		rate = 1.0 / frequency;
+	light_counter_usable = counter_invariant() && !rejected_by_kernel();
 #endif
 }
 
-/*
- * What a tick of light_now() lasts, in seconds.  Waits up to CALIBRATION_NS when
- * the library was loaded just now by one session, or the counter no longer has
- * the rate that it had.
- */
-double
-light_seconds_per_tick(void)
+/* Look at both clocks, at one time as nearly as matters; false if we were interrupted each time. */
+static bool
+look_at_both(uint64 *ticks, int64 *ns)
 {
-	int64		tsc;
-	int64		ns;
-	double		now;
-
-	if (!light_tsc_usable)
-		return 1e-9;
-	if (base_owner != MyProcPid)
+	for (int i = 0; i < 5; i++)
 	{
-		/* what was before this process does not concern it */
-		read_both(&base_tsc, &base_ns);
-		base_owner = MyProcPid;
+		*ns = light_system_now();
+		*ticks = light_counter();
+		if (light_system_now() - *ns <= MAX_GAP)
+			return true;
 	}
-	if (rate == 0)
-	{
-		/* since the library was loaded */
-		do
-			read_both(&tsc, &ns);
-		while (ns - base_ns < CALIBRATION_NS);
-		if (tsc > base_tsc)
-			rate = (double) (ns - base_ns) / (double) (tsc - base_tsc) * 1e-9;
-		else
-			measure_rate();
-		return rate;
-	}
-
-	/* the longer it runs, the better it is known whether it keeps its rate */
-	read_both(&tsc, &ns);
-	if (ns - base_ns < WATCH_NS)
-		return rate;
-	now = tsc > base_tsc ? (double) (ns - base_ns) / (double) (tsc - base_tsc) * 1e-9 : 0;
-	if (!rate_is(rate, now))
-	{
-		measure_rate();
-		if (light_ns_per_tick != 0)
-			light_ns_per_tick = rate * 1e9;
-	}
-	return rate;
+	return false;
 }
 
 /*
- * Can the processor's counter take the place of the system clock, which shorter
- * statements are measured with?  Its rate is learnt as soon as that needs no
- * waiting.  The server has a quick clock of its own since 19.
+ * The counter was read when its scale was not valid, or not any more.  Returns the
+ * system clock's time.
  */
-bool
-light_clock_is_quick(void)
-{
-	if (light_ns_per_tick != 0)
-		return true;
-	if (HAVE_QUICK_INSTR_CLOCK_COMPAT || !light_tsc_usable ||
-		(rate == 0 && light_system_ns() - base_ns < CALIBRATION_NS))
-		return false;
-	light_ns_per_tick = light_seconds_per_tick() * 1e9;
-	return true;
-}
-
-/* About how many ticks a time is; good enough to show progress, and never waits. */
 int64
-light_ticks(double seconds)
+light_clock_look(void)
 {
-	if (!light_tsc_usable)
-		return (int64) (seconds * 1e9);
-	if (rate == 0)
-		return (int64) (seconds * 2e9);
-	return (int64) (seconds / rate);
+	LightScale	last = light_scale;
+	int64		ns = light_system_now();
+	uint64		ticks;
+	uint64		scale;
+
+	if (!light_counter_usable || (last.window == 0 && ns - last.ns < WINDOW) || !look_at_both(&ticks, &ns))
+		return ns;
+
+	/*
+	 * unless the rate of the time since then counts, it is measured from here
+	 * on
+	 */
+	light_scale = (LightScale)
+	{
+		.ticks = ticks,.ns = ns
+	};
+	if (ns - last.ns > KNOWN_FOR)
+		return ns;
+	scale = (int64) (ticks - last.ticks) > 0 ? ((uint64) (ns - last.ns) << LIGHT_SCALE_BITS) / (ticks - last.ticks) : 0;
+	if (scale == 0 || (last.window != 0 && llabs((int64) (scale - last.scale)) > (int64) (last.scale / RATE_TOLERANCE)))
+	{
+		if (++wrong >= MAX_WRONG)
+			light_counter_usable = false;
+		return ns;
+	}
+	light_scale.scale = scale;
+	light_scale.window = ((uint64) WINDOW << LIGHT_SCALE_BITS) / scale;
+	return ns;
 }

@@ -1,12 +1,20 @@
 /*-------------------------------------------------------------------------
  *
  * clock.h
- *	  How clocks are read: the system's, and the processor's counter where there
- *	  is one.
+ *	  The clock: nanoseconds, from the processor's counter where there is one
+ *	  that can be relied on, else from the system.
+ *
+ * It is what the kernel does for clock_gettime(), with a window of our own: at
+ * the last look at the system clock the counter said "ticks" and the clock "ns",
+ * and a tick was worth "scale".  As long as the counter is less than "window"
+ * ticks beyond that, the time is reckoned from it.  Any other reading, also of a
+ * counter that went back, looks at the system clock, see clock.c.  So a counter
+ * that changes its rate or jumps is believed for one window at most, and every
+ * reading by clock and counter belongs to one scale.
  *
  * A counter counts here if Linux can tell whether it is to be relied on; elsewhere,
- * and with LIGHT_NO_COUNTER, the system clock takes its place and its ticks are
- * nanoseconds.  Nothing but clock.c and what is inlined here knows processors.
+ * and with LIGHT_NO_COUNTER, the system clock takes its place.  Nothing but clock.c
+ * and what is inlined here knows processors.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -17,15 +25,42 @@
 
 #include <time.h>
 
+#include "light_explain.h"
+
 #if defined(__linux__) && !defined(LIGHT_NO_COUNTER) && (defined(__x86_64__) || defined(__aarch64__))
 #define LIGHT_HAVE_COUNTER 1
 #else
 #define LIGHT_HAVE_COUNTER 0
 #endif
 
+#define LIGHT_SECOND 1e9		/* in nanoseconds */
+
+/* What the counter is worth: valid for "window" ticks after "ticks". */
+typedef struct LightScale
+{
+	uint64		ticks;			/* counter at the last look at the system
+								 * clock */
+	uint64		window;			/* 0: the counter's rate is not known */
+	uint64		scale;			/* nanoseconds a tick, times
+								 * 2^LIGHT_SCALE_BITS */
+	int64		ns;				/* system clock at that look */
+} LightScale;
+
+/* A window is less than two seconds, so ticks * scale is below 2^63. */
+#define LIGHT_SCALE_BITS 32
+
+extern LIGHT_PRIVATE LightScale light_scale;
+extern LIGHT_PRIVATE bool light_counter_usable;
+extern LIGHT_PRIVATE void light_clock_init(void);
+extern LIGHT_PRIVATE const char *light_clock_name(void);
+extern LIGHT_PRIVATE int64 light_clock_look(void);
+
+/* The test of the clock has a counter and a system clock that it can change. */
+#ifndef LIGHT_TEST_CLOCK
+
 /* Nanoseconds of the system clock. */
 static inline int64
-light_system_ns(void)
+light_system_now(void)
 {
 	struct timespec t;
 
@@ -34,24 +69,24 @@ light_system_ns(void)
 }
 
 /* The processor's counter, as soon as it can be had. */
-static inline int64
+static inline uint64
 light_counter(void)
 {
 #if LIGHT_HAVE_COUNTER && defined(__x86_64__)
 	return __builtin_ia32_rdtsc();
 #elif LIGHT_HAVE_COUNTER
-	int64		ticks;
+	uint64		ticks;
 
 	__asm__ volatile ("mrs %0, cntvct_el0":"=r" (ticks));
 
 	return ticks;
 #else
-	return light_system_ns();
+	return 0;
 #endif
 }
 
-/* The same, but not before what comes earlier is done: a stall stays where it began. */
-static inline int64
+/* The same, but not before all loads of earlier instructions are done. */
+static inline uint64
 light_counter_ordered(void)
 {
 #if LIGHT_HAVE_COUNTER && defined(__x86_64__)
@@ -59,14 +94,48 @@ light_counter_ordered(void)
 
 	return __builtin_ia32_rdtscp(&cpu);
 #elif LIGHT_HAVE_COUNTER
-	int64		ticks;
+	uint64		ticks;
 
 	__asm__ volatile ("isb\n\tmrs %0, cntvct_el0":"=r" (ticks)::"memory");
 
 	return ticks;
 #else
-	return light_system_ns();
+	return 0;
 #endif
+}
+
+#endif							/* LIGHT_TEST_CLOCK */
+
+/* The time of a reading of the counter that was made just now. */
+static inline int64
+light_time_of(uint64 counter)
+{
+	uint64		ticks = counter - light_scale.ticks;
+
+	if (unlikely(ticks >= light_scale.window))
+		return light_clock_look();
+	return light_scale.ns + (int64) ((ticks * light_scale.scale) >> LIGHT_SCALE_BITS);
+}
+
+/* Nanoseconds, of which only differences mean anything: read as soon as the processor can. */
+static inline int64
+light_now(void)
+{
+	return light_time_of(light_counter());
+}
+
+/*
+ * The same where a node returns.  A processor that executes out of order would read
+ * the counter while the node still waits for memory, and the node's caller got that
+ * time: a sort's 0.38 of a statement, an index scan's 0.30 below a Memoize.  A
+ * node's first reading need not be ordered: what the caller waits for then is no
+ * more than the processor has begun, a few hundred instructions, and with both in
+ * order filters and lateral aggregates were 10 points off instead of 2 and 5.
+ */
+static inline int64
+light_now_ordered(void)
+{
+	return light_time_of(light_counter_ordered());
 }
 
 #endif							/* LIGHT_CLOCK_H */

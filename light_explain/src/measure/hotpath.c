@@ -6,7 +6,7 @@
  *
  * A wrapper does what core's ExecProcNodeInstr does, but it touches only what
  * changed.  Core copies all of pgBufferUsage and pgWalUsage at entry and adds
- * all differences at exit.  Here one copy, light.seen, serves all nodes: it is
+ * all differences at exit.  Here one copy, light_seen, serves all nodes: it is
  * compared with the counters when a node is entered and when it is left, and
  * only if something moved since the last look, the difference is booked to the
  * node that was on top of the stack meanwhile.  So usage is exclusive here;
@@ -18,7 +18,7 @@
  * track_io_timing, for which there are wrappers that compare everything.
  *
  * A wrapper is a copy of call_node() with constants for clock and comparison.
- * What must hold: light.top is never NULL (light_bottom is below every
+ * What must hold: light_stack.top is never NULL (light_bottom is below every
  * statement), and a node that carries a wrapper has a LightRecord where core
  * expects its instrumentation.
  *
@@ -37,7 +37,18 @@
 #include <x86intrin.h>
 #endif
 
-LightState	light = {.top = &light_bottom};
+LightStack	light_stack
+pg_attribute_aligned(4096) =
+{
+	.cell =
+	{
+		.top = &light_bottom,.doing =
+		{
+			.node = LIGHT_NO_NODE
+		}
+	}
+};
+LightUsage	light_seen pg_attribute_aligned(64);
 
 /* Below all statements; what is booked here is nobody's. */
 LightRecord light_bottom;
@@ -59,8 +70,8 @@ ALWAYS_INLINE bool
 changed_portable(Compare compare)
 {
 	const int64 *now = (const int64 *) buffers_at;
-	const int64 *seen = (const int64 *) &light.seen.buffers;
-	int64		difference = wal_at->wal_records ^ light.seen.wal.wal_records;
+	const int64 *seen = (const int64 *) &light_seen.buffers;
+	int64		difference = wal_at->wal_records ^ light_seen.wal.wal_records;
 	int			n = compare == COMPARE_LITE ? LIGHT_LITE_WORDS : LIGHT_BUFFER_WORDS;
 
 #pragma GCC unroll 16
@@ -82,7 +93,7 @@ ALWAYS_INLINE bool
 changed_avx2(Compare compare)
 {
 	const char *now = (const char *) buffers_at;
-	const char *seen = (const char *) &light.seen.buffers;
+	const char *seen = (const char *) &light_seen.buffers;
 	size_t		size = compare == COMPARE_LITE ? LIGHT_LITE_WORDS * sizeof(LightWord) : sizeof(BufferUsage);
 	Words4		difference = *(const Words4 *) now ^ *(const Words4 *) seen;
 
@@ -92,7 +103,7 @@ changed_avx2(Compare compare)
 	if (size % 32 != 0)
 		difference |= *(const Words4 *) (now + size - 32) ^ *(const Words4 *) (seen + size - 32);
 	return unlikely(!_mm256_testz_si256((__m256i) difference, (__m256i) difference)) ||
-		unlikely(wal_at->wal_records != light.seen.wal.wal_records);
+		unlikely(wal_at->wal_records != light_seen.wal.wal_records);
 }
 
 #endif
@@ -104,8 +115,8 @@ changed_avx2(Compare compare)
 static pg_noinline void *
 book_all_portable(LightRecord *record, void *pass)
 {
-	light_book_words(&record->self.buffers, &light.seen.buffers, &pgBufferUsage, LIGHT_BUFFER_WORDS);
-	light_book_words(&record->self.wal, &light.seen.wal, &pgWalUsage, LIGHT_WAL_WORDS);
+	light_book_words(&record->self.buffers, &light_seen.buffers, &pgBufferUsage, LIGHT_BUFFER_WORDS);
+	light_book_words(&record->self.wal, &light_seen.wal, &pgWalUsage, LIGHT_WAL_WORDS);
 	return pass;
 }
 
@@ -118,9 +129,9 @@ book_lite_portable(LightRecord *record, void *pass)
 {
 	if (unlikely(track_io_timing))
 		return book_all_portable(record, pass);
-	light_book_blocks(&record->self.buffers, &light.seen.buffers, &pgBufferUsage);
-	if (unlikely(pgWalUsage.wal_records != light.seen.wal.wal_records))
-		light_book_words(&record->self.wal, &light.seen.wal, &pgWalUsage, LIGHT_WAL_WORDS);
+	light_book_blocks(&record->self.buffers, &light_seen.buffers, &pgBufferUsage);
+	if (unlikely(pgWalUsage.wal_records != light_seen.wal.wal_records))
+		light_book_words(&record->self.wal, &light_seen.wal, &pgWalUsage, LIGHT_WAL_WORDS);
 	return pass;
 }
 
@@ -161,138 +172,63 @@ light_sync(LightRecord *record)
 		(void) book_all_portable(record, NULL);
 }
 
+/* "returning": the node is done. */
 ALWAYS_INLINE int64
-read_clock(LightClock clock)
+read_clock(LightClock clock, bool returning)
 {
-	if (clock == LIGHT_CLOCK_TSC)
-		return light_counter();
-	if (clock == LIGHT_CLOCK_ORDERED || (clock == LIGHT_CLOCK_SAMPLED && likely(light_tsc_usable)))
-		return light_counter_ordered();
-	return light_system_ns();
+	switch (clock)
+	{
+		case LIGHT_CLOCK_NONE:
+			return 0;
+		case LIGHT_CLOCK_SYSTEM:
+			return light_system_now();
+		case LIGHT_CLOCK_REFERENCE:
+			return light_now_ordered();
+		case LIGHT_CLOCK_AUTO:
+			break;
+	}
+	return returning ? light_now_ordered() : light_now();
 }
 
-/* A node returned no row.  Returns its second argument, as those that book usage do. */
-static pg_noinline TupleTableSlot *
-no_row(const LightRecord *record, TupleTableSlot *slot)
+/* The same for who reads it seldom. */
+int64
+light_read_clock(LightClock clock, bool returning)
 {
-	light_joins_ended(record);
-	return slot;
+	return read_clock(clock, returning);
 }
 
-/* One call of a node. */
+/*
+ * One call of a node: the clock, what changed until now is the caller's, the node on
+ * the stack; and the same the other way round.
+ */
 ALWAYS_INLINE TupleTableSlot *
 call_node(PlanState *node, const LightClock clock, const Compare compare, bool (*changed) (Compare), BookUsage book)
 {
 	LightRecord *record = (LightRecord *) node->instrument;
-	LightRecord *caller = light.top;
+	LightRecord *caller = light_stack.top;
 	TupleTableSlot *slot;
-	int64		start = 0;
+	int64		elapsed = -read_clock(clock, false);
 
-	if (clock != LIGHT_CLOCK_NONE)
-		start = read_clock(clock);
 	if (compare != COMPARE_NOTHING && unlikely(changed(compare)))
 		(void) book(caller, NULL);
-	if (unlikely(record->under != caller))
+	if (unlikely(record->caller != caller))
 		light_change_caller(record, caller);
+	light_stack.top = record;
 
-	light.top = record;
 	slot = node->ExecProcNodeReal(node);
+
 	if (compare != COMPARE_NOTHING && unlikely(changed(compare)))
 		slot = book(record, slot);
-	light.top = caller;
-
+	light_stack.top = caller;
 	if (!TupIsNull(slot))
 		record->core.tuplecount += 1.0;
-	else
-		slot = no_row(record, slot);
-	if (clock != LIGHT_CLOCK_NONE)
+	elapsed += read_clock(clock, true);
+	record->total += elapsed;
+	if (unlikely(!record->core.running))
 	{
-		int64		elapsed = read_clock(clock) - start;
-
-		record->total += elapsed;
-		if (unlikely(!record->core.running))
-		{
-			record->core.running = true;
-			record->startup += elapsed;
-		}
-	}
-	else
 		record->core.running = true;
-	return slot;
-}
-
-/* A call of a sampled node that is timed.  One that is passed does not come on top. */
-ALWAYS_INLINE TupleTableSlot *
-call_timed(PlanState *node, const Compare compare, bool (*changed) (Compare), BookUsage book)
-{
-	LightRecord *record = (LightRecord *) node->instrument;
-	LightRecord *caller = light.top;
-	LightRecord *top = light_passed(record) ? caller : record;
-	int			kind = record->core.running ? 1 : 0;
-	TupleTableSlot *slot;
-	int64		start;
-	int64		end;
-
-	if (unlikely(record->under != caller))
-		light_change_caller(record, caller);
-	start = read_clock(LIGHT_CLOCK_SAMPLED);
-	if (compare != COMPARE_NOTHING && unlikely(changed(compare)))
-		(void) book(caller, NULL);
-
-	light.top = top;
-	slot = node->ExecProcNodeReal(node);
-	if (compare != COMPARE_NOTHING && unlikely(changed(compare)))
-		slot = book(top, slot);
-	end = read_clock(LIGHT_CLOCK_SAMPLED);
-	light.top = caller;
-
-	if (!TupIsNull(slot))
-		record->core.tuplecount += 1.0;
-	else
-		slot = no_row(record, slot);
-	record->core.running = true;
-	light_sample(record, kind, end - start);
-	return slot;
-}
-
-/* The node is called by another one than before; returns it. */
-static pg_noinline PlanState *
-change_caller(PlanState *node)
-{
-	light_change_caller((LightRecord *) node->instrument, light.top);
-	return node;
-}
-
-/*
- * Any call of a sampled node: nearly all are not timed.  Of what is needed after the
- * call only the record is kept; its caller is found there.
- */
-ALWAYS_INLINE TupleTableSlot *
-call_sampled(PlanState *node, ExecProcNodeMtd timed, const Compare compare, bool (*changed) (Compare), BookUsage book)
-{
-	LightRecord *record = (LightRecord *) node->instrument;
-	TupleTableSlot *slot;
-
-	if (unlikely(--record->left[record->core.running ? 1 : 0] <= 0))
-		return timed(node);
-
-	if (compare != COMPARE_NOTHING && unlikely(changed(compare)))
-		node = book(light.top, node);
-	if (unlikely(((LightRecord *) node->instrument)->under != light.top))
-		node = change_caller(node);
-	record = (LightRecord *) node->instrument;
-
-	light.top = record;
-	slot = node->ExecProcNodeReal(node);
-	if (compare != COMPARE_NOTHING && unlikely(changed(compare)))
-		slot = book(record, slot);
-	light.top = record->under;
-
-	if (!TupIsNull(slot))
-		record->core.tuplecount += 1.0;
-	else
-		slot = no_row(record, slot);
-	record->core.running = true;
+		record->startup += elapsed;
+	}
 	return slot;
 }
 
@@ -300,36 +236,38 @@ call_sampled(PlanState *node, ExecProcNodeMtd timed, const Compare compare, bool
  * One call of a node as core's ExecProcNodeInstr makes it, for statements whose
  * nodes have no records: same figures in core's own fields, for less.  It copies
  * and subtracts the block counters only, unless times of I/O are kept, and reads
- * the processor's counter if its rate is known and the system clock is not asked
- * for.
+ * our clock unless the system's is asked for, or the server has a quick one.
  */
 TupleTableSlot *
 light_call_as_core(PlanState *node, bool system_clock)
 {
 	NodeInstrumentation_compat *instr = node->instrument;
-	double		ns_per_tick = light_ns_per_tick;
 	bool		usage = InstrNeedBuffers_compat(instr) || InstrNeedWal_compat(instr);
 	LightGlance before;
 	int64		start;
+	int32		outer = light_stack.cell.doing.node;
 	TupleTableSlot *slot;
 
-	if (HAVE_QUICK_INSTR_CLOCK_COMPAT || unlikely(ns_per_tick == 0) || (usage && unlikely(track_io_timing)) || system_clock)
+	light_stack.cell.doing.node = node->plan->plan_node_id;
+	if (HAVE_QUICK_INSTR_CLOCK_COMPAT || system_clock || (usage && unlikely(track_io_timing)))
 	{
 		InstrStartNode(instr);
 		slot = node->ExecProcNodeReal(node);
+		light_stack.cell.doing.node = outer;
 		InstrStopNode(node->instrument, TupIsNull(slot) ? 0.0 : 1.0);
 		return slot;
 	}
 
 	/* not asking whether they are needed is cheaper than asking */
 	light_glance(&before, buffers_at, wal_at);
-	start = read_clock(LIGHT_CLOCK_TSC);
+	start = light_now();
 	slot = node->ExecProcNodeReal(node);
+	light_stack.cell.doing.node = outer;
 
 	/* the node may have got a record during the call */
 	instr = node->instrument;
 	if (InstrNeedTimer_compat(instr))
-		InstrAddCounter_compat(instr, (int64) ((read_clock(LIGHT_CLOCK_TSC) - start) * ns_per_tick));
+		InstrAddCounter_compat(instr, Max(light_now_ordered() - start, 0));
 	if (InstrNeedBuffers_compat(instr))
 		light_add_blocks_since(&before, InstrBuffers_compat(instr), buffers_at);
 	if (InstrNeedWal_compat(instr) && unlikely(wal_at->wal_records != before.wal.wal_records))
@@ -358,34 +296,16 @@ WRAPPER(clock##_nothing, CLOCK, COMPARE_NOTHING, portable) \
 WRAPPER(clock##_lite, CLOCK, COMPARE_LITE, portable) \
 WRAPPER(clock##_all, CLOCK, COMPARE_ALL, portable)
 
-#define SAMPLED(name, compare, with, target) \
-target static pg_noinline TupleTableSlot * \
-name##_timed(PlanState *node) \
-{ \
-	return call_timed(node, compare, changed_##with, compare == COMPARE_ALL ? book_all_##with : book_lite_##with); \
-} \
-target static TupleTableSlot * \
-name(PlanState *node) \
-{ \
-	return call_sampled(node, name##_timed, compare, changed_##with, compare == COMPARE_ALL ? book_all_##with : book_lite_##with); \
-}
-
-#define FOR_ALL
-
 WRAPPERS(none, LIGHT_CLOCK_NONE)
-SAMPLED(sampled_nothing, COMPARE_NOTHING, portable, FOR_ALL)
-SAMPLED(sampled_lite, COMPARE_LITE, portable, FOR_ALL)
-SAMPLED(sampled_all, COMPARE_ALL, portable, FOR_ALL)
+WRAPPERS(auto, LIGHT_CLOCK_AUTO)
 WRAPPERS(system, LIGHT_CLOCK_SYSTEM)
-WRAPPERS(tsc, LIGHT_CLOCK_TSC)
-WRAPPERS(ordered, LIGHT_CLOCK_ORDERED)
+WRAPPERS(reference, LIGHT_CLOCK_REFERENCE)
 
-static const ExecProcNodeMtd portable_wrappers[5][3] = {
+static const ExecProcNodeMtd portable_wrappers[LIGHT_CLOCKS][3] = {
 	[LIGHT_CLOCK_NONE] = {none_nothing, none_lite, none_all},
+	[LIGHT_CLOCK_AUTO] = {auto_nothing, auto_lite, auto_all},
 	[LIGHT_CLOCK_SYSTEM] = {system_nothing, system_lite, system_all},
-	[LIGHT_CLOCK_SAMPLED] = {sampled_nothing, sampled_lite, sampled_all},
-	[LIGHT_CLOCK_TSC] = {tsc_nothing, tsc_lite, tsc_all},
-	[LIGHT_CLOCK_ORDERED] = {ordered_nothing, ordered_lite, ordered_all},
+	[LIGHT_CLOCK_REFERENCE] = {reference_nothing, reference_lite, reference_all},
 };
 
 static const ExecProcNodeMtd (*wrappers)[3] = portable_wrappers;
@@ -397,18 +317,15 @@ LIGHT_FOR_AVX2 WRAPPER(clock##_lite_avx2, CLOCK, COMPARE_LITE, avx2) \
 LIGHT_FOR_AVX2 WRAPPER(clock##_all_avx2, CLOCK, COMPARE_ALL, avx2)
 
 AVX2_WRAPPERS(none, LIGHT_CLOCK_NONE)
+AVX2_WRAPPERS(auto, LIGHT_CLOCK_AUTO)
 AVX2_WRAPPERS(system, LIGHT_CLOCK_SYSTEM)
-AVX2_WRAPPERS(tsc, LIGHT_CLOCK_TSC)
-AVX2_WRAPPERS(ordered, LIGHT_CLOCK_ORDERED)
-SAMPLED(sampled_lite_avx2, COMPARE_LITE, avx2, LIGHT_FOR_AVX2)
-SAMPLED(sampled_all_avx2, COMPARE_ALL, avx2, LIGHT_FOR_AVX2)
+AVX2_WRAPPERS(reference, LIGHT_CLOCK_REFERENCE)
 
-static const ExecProcNodeMtd avx2_wrappers[5][3] = {
+static const ExecProcNodeMtd avx2_wrappers[LIGHT_CLOCKS][3] = {
 	[LIGHT_CLOCK_NONE] = {none_nothing, none_lite_avx2, none_all_avx2},
+	[LIGHT_CLOCK_AUTO] = {auto_nothing, auto_lite_avx2, auto_all_avx2},
 	[LIGHT_CLOCK_SYSTEM] = {system_nothing, system_lite_avx2, system_all_avx2},
-	[LIGHT_CLOCK_SAMPLED] = {sampled_nothing, sampled_lite_avx2, sampled_all_avx2},
-	[LIGHT_CLOCK_TSC] = {tsc_nothing, tsc_lite_avx2, tsc_all_avx2},
-	[LIGHT_CLOCK_ORDERED] = {ordered_nothing, ordered_lite_avx2, ordered_all_avx2},
+	[LIGHT_CLOCK_REFERENCE] = {reference_nothing, reference_lite_avx2, reference_all_avx2},
 };
 
 #endif

@@ -19,6 +19,7 @@
 #include "compat_instrument.h"
 #include "executor/instrument.h"
 #include "light_explain.h"
+#include "measure/cell.h"
 #include "measure/clock.h"
 #include "nodes/execnodes.h"
 
@@ -29,6 +30,13 @@ typedef struct LightUsage
 	BufferUsage buffers;
 	WalUsage	wal;
 } LightUsage;
+
+/* What a node used without the nodes that it called. */
+typedef struct LightSelf
+{
+	double		time;			/* seconds */
+	LightUsage	usage;
+} LightSelf;
 
 /* Core's structs are counters of 64 bits, and so is ours; times of I/O, too. */
 typedef int64 LightWord __attribute__((may_alias));
@@ -217,47 +225,61 @@ light_usage_clamp(LightUsage *usage)
 	}
 }
 
-/* Does usage count at least as many blocks of each kind as another one? */
-static inline bool
-light_usage_covers(const LightUsage *usage, const LightUsage *other)
-{
-	for (int i = 0; i < LIGHT_LITE_WORDS; i++)
-	{
-		if (((const LightWord *) usage)[i] < ((const LightWord *) other)[i])
-			return false;
-	}
-	return true;
-}
-
 /* ---- records ------------------------------------------------------------ */
 
 /* How the wrapper around a node reads the clock. */
 typedef enum LightClock
 {
 	LIGHT_CLOCK_NONE,			/* not at all */
-	LIGHT_CLOCK_TSC,			/* processor's counter, unordered */
-	LIGHT_CLOCK_ORDERED,		/* processor's counter, ordered after loads */
+	LIGHT_CLOCK_AUTO,			/* light_now(), light_now_ordered() at the end */
 	LIGHT_CLOCK_SYSTEM,			/* clock_gettime(), as core up to 18 */
-	LIGHT_CLOCK_SAMPLED			/* in some of the calls: see sample.c */
+	LIGHT_CLOCK_REFERENCE		/* counter ordered after loads, no call left
+								 * out: for tests */
 } LightClock;
 
-/* Calls of a node that were timed, of one kind: see sample.c. */
-typedef struct LightSamples
+#define LIGHT_CLOCKS (LIGHT_CLOCK_REFERENCE + 1)
+
+/*
+ * What is known of the skipped calls of a scan, see pages.c.  All times are in
+ * nanoseconds.
+ */
+typedef struct LightSkipped
 {
-	int32		weight;			/* calls for which the next timed one stands */
-	int32		timed;			/* calls that were timed */
-	int64		average;		/* ticks of a usual call, many times */
-	int64		assumed;		/* ticks of calls that were not timed */
-	double		v[3];			/* of the estimate's variance: sums of w(w-1),
-								 * w(w-1)t, w(w-1)t^2 */
-} LightSamples;
+	int64		began;			/* clock when the skipped calls of this page
+								 * began */
+	int64		timed;			/* time of calls that were timed lately */
+	int32		timed_rows;		/* ... and rows of the table that they looked
+								 * at */
+	bool		warm;			/* more than one was timed */
+	int32		rows;			/* rows of this page that skipped calls looked
+								 * at */
+	int32		granted_later;	/* calls to be skipped, with the one to be
+								 * timed */
+
+	/* of a scan with a filter */
+	int32		rows_of_page;	/* that it had yet to see when calls were
+								 * granted */
+	int64		rows_to_filter; /* ... and has now; below 1: none are skipped */
+	int64		entered;		/* clock when the scan came to the page's last
+								 * row */
+	ExprStateEvalFunc filter;	/* the filter itself */
+
+	/* since the last look at the processor's time */
+	int64		time;			/* of skipped calls, not in "total" yet */
+	int64		most;			/* time from the first to the last one of each
+								 * page */
+	int64		looked;			/* clock then, or at the first page */
+	int64		processor;		/* processor's time of the process then; 0: no
+								 * look yet */
+	int64		waits;			/* voluntary ones of the process until then */
+} LightSkipped;
 
 /*
  * The record of one plan node, to which PlanState.instrument points once the
  * statement's nodes have records.  Core goes on using its own part; of that part
- * the wrappers only keep "running", "tuplecount" and, for calls that needed no look,
- * "ntuples".  What they measure is here
- * and is added to core's part when the statement is finished.
+ * the wrappers only keep "running", "tuplecount" and, for skipped calls,
+ * "ntuples".  What they measure is here and is added to core's part when the
+ * statement is finished.
  *
  * The second part is one cache line: all that a call of the node touches beside
  * the first line of core's part.
@@ -267,35 +289,30 @@ typedef struct LightRecord
 	NodeInstrumentation_compat core;	/* must be first */
 
 	struct LightRecord *caller pg_attribute_aligned(64);	/* who called this node
-															 * last */
-	struct LightRecord *under;	/* on top when it did: the caller, unless that
-								 * was passed: see joins.c */
-	int64		total;			/* ticks in this node and what it called */
+															 * last, and is below it
+															 * on the stack */
+	int64		total;			/* nanoseconds in this node and what it called */
 	int64		startup;		/* ... of the first call of each cycle */
 	struct LightRecord *callees;	/* list of nodes whose caller this is */
 	struct LightRecord *next_callee;
-	int32		left[2];		/* calls until one is timed: first ones of a
-								 * cycle, others */
-	int32		in_page;		/* calls that need no look, of those that
-								 * were; -1 in the call after them */
-	int32		granted;		/* ... granted last: see pages.c and joins.c */
+	int32		skip_left;		/* calls that may be skipped, of those that
+								 * were granted; -1 in the call after them */
+	int32		skip_granted;	/* ... last: see pages.c */
+	int32		node_id;		/* Plan.plan_node_id; -1 for the root */
+	bool		init_plan;		/* at its top: any node may evaluate it */
 
 	/* seldom touched */
 	LightUsage	self pg_attribute_aligned(64);	/* usage while on top */
-	int64		total_moved;	/* part of total booked under earlier callers */
-	int64		total_taken;	/* ticks of nodes called from here earlier,
-								 * from elsewhere now */
-	LightUsage *moved;			/* usage taken from callees that went to other
+	int64		reattributed_total; /* part of total booked under earlier
+									 * callers */
+	LightUsage *reattributed;	/* usage taken from callees that went to other
 								 * callers, less usage booked under earlier
 								 * callers of this node */
+	LightSelf  *init_plans;		/* what InitPlans used that this node
+								 * evaluated */
 	struct LightBooks *books;
-	struct LightRecord *passed; /* the join above it, if that may be passed */
-	bool		leapt;			/* a join that learns of its end from below:
-								 * see joins.c */
 	struct LightBlocks *blocks; /* see blocks.c */
-	int64		cost;			/* ticks of a call that is not timed, for us */
-	int64		added;			/* part of total that measuring costs */
-	LightSamples samples[2];	/* of first calls of a cycle, of others */
+	LightSkipped skipped;
 } LightRecord;
 
 StaticAssertDecl(sizeof(LightRecord) - sizeof(NodeInstrumentation_compat) + sizeof(LightUsage) <= 640,
@@ -308,18 +325,11 @@ light_record_clear(LightRecord *record)
 	memset((char *) record + offsetof(LightRecord, caller), 0, sizeof(LightRecord) - offsetof(LightRecord, caller));
 }
 
-/* Rows of calls that needed no look since the last one, which are in no other count. */
+/* Rows of calls that were skipped since the last one that was not, which are in no other count. */
 static inline int32
-light_rows_passed(const LightRecord *record)
+light_rows_skipped(const LightRecord *record)
 {
-	return record->granted - Max(record->in_page, 0);
-}
-
-/* Is a join in a call in which its caller stays on the stack's top?  See joins.c. */
-static inline bool
-light_passed(const LightRecord *join)
-{
-	return join->in_page < join->granted;
+	return record->skip_granted - Max(record->skip_left, 0);
 }
 
 /* What the records of a statement have in common. */
@@ -332,30 +342,14 @@ typedef struct LightBooks
 	ExecProcNodeMtd wrapper;	/* around the calls of nodes with records */
 	bool		usage;			/* count buffers and WAL */
 	bool		usage_full;		/* also times of I/O may change */
-	bool		watched;		/* a call was left out: see sample.c */
 	LightUsage	entry;			/* counters when the root was put on top */
 	int64		entered;		/* clock at that moment */
-
-	/* since a call was left out */
-	int64		watched_from;	/* clock at the last look */
-	int64		watched_cpu;	/* microseconds of the processor then */
-	int64		watched_waits;	/* voluntary ones, then */
-	int64		ran;			/* ticks between looks, ... */
-	int64		cpu;			/* microseconds of the processor, ... */
-	int64		waits;			/* and waits in them */
 } LightBooks;
 
-/*
- * The stack of running nodes: its top; the links are LightRecord.under.  The
- * counters were last looked at when they were "seen".
- */
-typedef struct LightState
-{
-	LightUsage	seen pg_attribute_aligned(64);
-	LightRecord *volatile top pg_attribute_aligned(64);
-} LightState;
+/* The stack of running nodes is in cell.h; its links are LightRecord.caller. */
 
-extern LIGHT_PRIVATE LightState light;
+/* The counters as they were when they were last looked at. */
+extern LIGHT_PRIVATE LightUsage light_seen;
 extern LIGHT_PRIVATE LightRecord light_bottom;
 
 /* ---- functions ---------------------------------------------------------- */
@@ -369,39 +363,9 @@ extern LIGHT_PRIVATE bool light_other_minor(void);
 extern LIGHT_PRIVATE void light_warn_version(void);
 extern LIGHT_PRIVATE void light_not_shared(const char *what);
 
-/* clock.c */
-extern LIGHT_PRIVATE bool light_tsc_usable;
-extern LIGHT_PRIVATE double light_ns_per_tick;
-extern LIGHT_PRIVATE bool light_clock_is_quick(void);
-extern LIGHT_PRIVATE void light_clock_init(void);
-extern LIGHT_PRIVATE const char *light_clock_name(void);
-extern LIGHT_PRIVATE double light_seconds_per_tick(void);
-extern LIGHT_PRIVATE int64 light_ticks(double seconds);
-
-/* The clock in ticks, as the wrappers of all but the system clock read it. */
-static inline int64
-light_now(void)
-{
-	if (likely(light_tsc_usable))
-		return light_counter();
-	return light_system_ns();
-}
-
-/* sample.c */
-extern LIGHT_PRIVATE void light_sample_init(void);
-extern LIGHT_PRIVATE double light_sample_cost(void);
-extern LIGHT_PRIVATE void light_quick_cost(double *in_node, double *in_caller);
-extern LIGHT_PRIVATE void light_sample_start(LightRecord *record, bool unlooked);
-extern LIGHT_PRIVATE void light_sample(LightRecord *record, int kind, int64 elapsed);
-extern LIGHT_PRIVATE bool light_sampled(const LightRecord *record);
-extern LIGHT_PRIVATE void light_sample_finish(LightBooks *books, double seconds_per_tick);
-extern LIGHT_PRIVATE double light_sample_added(const LightRecord *record);
-extern LIGHT_PRIVATE double light_sample_variance(const LightRecord *record);
-extern LIGHT_PRIVATE void light_watch(LightBooks *books);
-extern LIGHT_PRIVATE void light_watched(LightBooks *books);
-
 /* hotpath.c */
 extern LIGHT_PRIVATE TupleTableSlot *light_call_as_core(PlanState *node, bool system_clock);
+extern LIGHT_PRIVATE int64 light_read_clock(LightClock clock, bool returning);
 extern LIGHT_PRIVATE TupleTableSlot *light_add_wal_since(NodeInstrumentation_compat *instr, WalUsage before, TupleTableSlot *slot);
 extern LIGHT_PRIVATE void light_sync(LightRecord *record);
 extern LIGHT_PRIVATE ExecProcNodeMtd light_wrapper_for(LightClock clock, bool usage, bool full);
@@ -409,14 +373,9 @@ extern LIGHT_PRIVATE bool light_hotpath_init(void);
 
 /* pages.c */
 extern LIGHT_PRIVATE bool light_scans_pages(PlanState *node);
+extern LIGHT_PRIVATE void light_watch_filter(PlanState *node);
 extern LIGHT_PRIVATE TupleTableSlot *light_scan_pages(PlanState *node);
-extern LIGHT_PRIVATE bool light_copies_columns(const Plan *plan);
-extern LIGHT_PRIVATE void light_pages_settle(LightRecord *record);
-
-/* joins.c */
-extern LIGHT_PRIVATE bool light_passes_join(PlanState *node);
-extern LIGHT_PRIVATE void light_joins_ended(const LightRecord *record);
-extern LIGHT_PRIVATE TupleTableSlot *light_pass_join(PlanState *node);
+extern LIGHT_PRIVATE void light_pages_finish(LightRecord *record);
 
 /* blocks.c */
 extern LIGHT_PRIVATE bool light_counts_blocks(PlanState *node);

@@ -3,16 +3,45 @@
  * pages.c
  *	  Calls of a scan that stays on its page: measured by not looking.
  *
- * A sequential scan of a heap without filter takes all visible rows of a page at
- * once.  Until it needs the next page it moves no counter: whatever moved since
- * the last look is its caller's, to whom the next look books it.  So there is no
- * need to look at the counters, nor for the scan to be on the stack, and each call
- * returns a row: calls are counted down, and the rows are known from that.
+ * A sequential scan of a heap takes all visible rows of a page at once.  Until it
+ * needs the next page each call returns one of these rows, of which it copies columns,
+ * and moves no counter.  Without a filter, or with one of immutable built-in functions
+ * of values of fixed length, such a call is short, whatever the data, and whatever
+ * moved since the last look is its caller's, to whom the next look books it.  So there
+ * is no need to look at the counters or the clock, nor for the scan to be on the
+ * stack.  Calls are counted down, and the rows are known from that.  The same holds
+ * for an index scan without filter as long as its next index entries point to the page
+ * of the last row.
  *
- * A full wrapper runs when a page ends, when a call is to be timed, and when
- * anything is not as it was: another caller, a new cycle, a scan backwards.  It is
- * followed by a look at how many rows are left, and only so many calls go past it.
- * If a call is cancelled, its row stays counted.
+ * A call is not skipped when a page ends, and when anything is not as it was:
+ * another caller, a new cycle, a scan backwards.  It goes through the full wrapper
+ * and is followed by a look at how many rows are left, and so many calls are
+ * granted.  If one is cancelled, its row stays counted.
+ *
+ * With a filter nobody knows when a call begins whether it will leave the page.  So
+ * the filter is watched: at the last row of the page watch_filter() does what a full
+ * wrapper does when a node is entered, in the middle of a call, and what comes then,
+ * all pages without a match for example, is measured until the call returns.
+ *
+ * Of the skipped calls of a page one is timed, without what reading the clock takes,
+ * and by the rows of the table that it looked at it stands for all of them.  They never
+ * get more than the time from the first to the last of them.  The processor executes
+ * out of order and mixes the ends of so short a call with its caller, so how the clock
+ * is read there is decided by how far the parts of the nodes are from the true ones
+ * (the reference clock, less what it adds to each call), in points: read as soon as it
+ * can be, 1 for count(*), 1 to 6 with filters, 2 and 3 in index scans, but 14 in an
+ * index-only scan; in order 13, 3 to 7, 8 to 12, and 5.
+ *
+ * While other processes have the processor, time passes in skipped calls as in all
+ * others, but hardly ever in the one that is timed.  So the kernel is asked now and
+ * then how much of the time this process had the processor, and unless it waited
+ * of its own will, skipped calls get their part of the rest.
+ *
+ * What that gains, on 15, processor time over that of the plain statement, lower
+ * quartiles, with a reading of the clock in each call and like this (core): count(*) of
+ * a million rows 2.7 and 1.09 (3.1), of half of them by a filter 1.46 and 1.07 (1.66); a
+ * lateral sum of 150 rows each 1.53 and 1.10 in an index-only scan (1.80), 1.43 and 1.07
+ * in an index scan (1.57); a hash aggregate over a filter 1.43 and 1.18 (1.54).
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -20,14 +49,42 @@
  */
 #include "postgres.h"
 
+#include <sys/resource.h>
+
 #include "access/heapam.h"
+#include "access/nbtree.h"
+#include "access/relscan.h"
+#include "access/transam.h"
+#include "access/visibilitymap.h"
+#include "catalog/pg_am_d.h"
+#include "catalog/pg_proc.h"
 #include "measure/measure.h"
+#include "nodes/nodeFuncs.h"
 #include "nodes/primnodes.h"
+#include "storage/bufmgr.h"
+#include "utils/array.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
 #include "utils/rel.h"
 
+/* How often the kernel is asked, in nanoseconds: that takes a microsecond. */
+#define LOOK_EVERY INT64CONST(5000000)
+
+/* Fewer rows are not worth the readings of the clock that they take together. */
+#define MIN_ROWS 8
+
+/* More of an index are not looked at in one go. */
+#define MAX_ROWS 128
+
+/* Elements of an array with which a filter compares. */
+#define MAX_ELEMENTS 32
+
+/* When calls were timed that looked at so many rows, earlier ones count half. */
+#define TIMED_ROWS 1024
+
 /* Does making a row of a node's result no more than copy columns? */
-bool
-light_copies_columns(const Plan *plan)
+static bool
+copies_columns(const Plan *plan)
 {
 	ListCell   *lc;
 
@@ -42,9 +99,69 @@ light_copies_columns(const Plan *plan)
 	return true;
 }
 
+/* Does a function take a time that does not depend on its data?  Its types are checked where they are used. */
+static bool
+function_takes_long(Oid function, void *context)
+{
+	return function >= FirstUnpinnedObjectId || func_volatile(function) != PROVOLATILE_IMMUTABLE;
+}
+
+/* Are there parts of a filter that may take long, wait or move counters?  An expression_tree_walker. */
+static bool
+filter_takes_long(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	switch (nodeTag(node))
+	{
+		case T_List:
+		case T_BoolExpr:
+			break;
+		case T_Const:
+			/* the other side of an array's comparison has been checked there */
+			return get_typlen(((Const *) node)->consttype) < 0;
+		case T_Var:
+			/* columns of any length may be stored out of line */
+			return ((Var *) node)->varattno == 0 || get_typlen(((Var *) node)->vartype) < 0;
+		case T_Param:
+			return ((Param *) node)->paramkind != PARAM_EXTERN || get_typlen(((Param *) node)->paramtype) < 0;
+		case T_OpExpr:
+		case T_FuncExpr:
+			if (get_typlen(exprType(node)) < 0 || expression_returns_set(node))
+				return true;
+			break;
+		case T_ScalarArrayOpExpr:
+			{
+				ScalarArrayOpExpr *in = (ScalarArrayOpExpr *) node;
+				Const	   *array = lsecond(in->args);
+
+				if (function_takes_long(in->opfuncid, NULL) || !IsA(array, Const) || array->constisnull ||
+					get_typlen(ARR_ELEMTYPE(DatumGetArrayTypeP(array->constvalue))) < 0 ||
+					ArrayGetNItems(ARR_NDIM(DatumGetArrayTypeP(array->constvalue)), ARR_DIMS(DatumGetArrayTypeP(array->constvalue))) > MAX_ELEMENTS)
+					return true;
+				return filter_takes_long(linitial(in->args), context);
+			}
+		case T_NullTest:
+			return ((NullTest *) node)->argisrow || filter_takes_long((Node *) ((NullTest *) node)->arg, context);
+		case T_BooleanTest:
+		case T_RelabelType:
+			break;
+		default:
+			return true;
+	}
+	return check_functions_in_node(node, function_takes_long, NULL) || expression_tree_walker(node, filter_takes_long, context);
+}
+
+/* 19 fetches rows of an index scan in another way. */
+static bool
+is_btree(Relation index)
+{
+	return PG_VERSION_NUM < 190000 && index != NULL && index->rd_rel->relam == BTREE_AM_OID;
+}
+
 /*
- * Does a node move counters from page to page only?  The header of heaps must be
- * the server's.
+ * Does a node move counters from page to page only?  Headers of tables and indexes
+ * must be the server's.
  */
 bool
 light_scans_pages(PlanState *node)
@@ -52,54 +169,345 @@ light_scans_pages(PlanState *node)
 	static int	trusted = -1;
 	Relation	relation;
 
-	if (!IsA(node, SeqScanState) || node->qual != NULL || (node->ps_ProjInfo != NULL && !light_copies_columns(node->plan)))
+	if (node->ps_ProjInfo != NULL && !copies_columns(node->plan))
+		return false;
+	if (node->qual != NULL && (!IsA(node, SeqScanState) || filter_takes_long((Node *) node->plan->qual, NULL)))
 		return false;
 	if (trusted < 0)
 		trusted = !light_other_minor();
+	if (!trusted)
+		return false;
+	switch (nodeTag(node))
+	{
+		case T_SeqScanState:
+			break;
+		case T_IndexScanState:
+			if (((IndexScan *) node->plan)->indexorderby != NIL || !is_btree(((IndexScanState *) node)->iss_RelationDesc))
+				return false;
+			break;
+		case T_IndexOnlyScanState:
+			if (((IndexOnlyScan *) node->plan)->indexorderby != NIL || !is_btree(((IndexOnlyScanState *) node)->ioss_RelationDesc))
+				return false;
+			break;
+		default:
+			return false;
+	}
 	relation = ((ScanState *) node)->ss_currentRelation;
-	return trusted && relation != NULL && relation->rd_tableam == GetHeapamTableAmRoutine();
+	return relation != NULL && relation->rd_tableam == GetHeapamTableAmRoutine();
 }
 
-/* Calls that went past the wrapper were calls, and each returned a row, of this cycle or the one before. */
-void
-light_pages_settle(LightRecord *record)
+/* How many rows will a sequential scan return from this page? */
+static int32
+rows_left_of_page(const HeapScanDescData *scan)
 {
-	int32		passed = light_rows_passed(record);
+	if (scan == NULL || !scan->rs_inited || (scan->rs_base.rs_flags & SO_ALLOW_PAGEMODE) == 0)
+		return 0;
+	return (int32) ((int64) scan->rs_ntuples - (int64) scan->rs_cindex - 1);
+}
 
-	if (record->books->clock == LIGHT_CLOCK_SAMPLED)
-		record->left[1] -= passed;
-	record->granted = record->in_page = 0;
-	record->core.ntuples += passed;
+/*
+ * How many of the next entries that an index scan has read of the index's page point to
+ * the page of the table to which the one before points?
+ */
+static int32
+rows_of_block(const IndexScanDescData * scan)
+{
+	const BTScanOpaqueData *position = (const BTScanOpaqueData *) scan->opaque;
+	BlockNumber block = ItemPointerGetBlockNumber(&scan->xs_heaptid);
+	int32		rows = 0;
+
+	if (!BTScanPosIsValid(position->currPos))
+		return 0;
+	for (int i = position->currPos.itemIndex + 1; i <= position->currPos.lastItem && rows < MAX_ROWS; i++, rows++)
+	{
+		if (ItemPointerGetBlockNumber(&position->currPos.items[i].heapTid) != block)
+			break;
+	}
+	return rows;
+}
+
+/*
+ * How many will an index scan return before it needs another page of the index or the
+ * table?  All rows on the page of the row that it returned must be visible to all: so
+ * they are to its snapshot, whatever becomes of them now.
+ */
+static int32
+rows_left_of_index(const IndexScanDescData * scan)
+{
+	const IndexFetchHeapData *heap;
+
+	if (scan == NULL || scan->xs_heapfetch == NULL || scan->xs_recheck || scan->xs_heap_continue ||
+		!IsMVCCSnapshot(scan->xs_snapshot) || scan->xs_snapshot->takenDuringRecovery)
+		return 0;
+	heap = (const IndexFetchHeapData *) scan->xs_heapfetch;
+	if (!BufferIsValid(heap->xs_cbuf))
+		return 0;
+	if (!PageIsAllVisible(BufferGetPage(heap->xs_cbuf)))
+		return 0;
+	return rows_of_block(scan);
+}
+
+/*
+ * The same of an index-only scan, which looks at the visibility map for each row.  If
+ * somebody changes the page meanwhile, it fetches the rest of its rows, and the one
+ * buffer that it has to find for that is counted as its caller's.
+ */
+static int32
+rows_left_of_index_only(IndexOnlyScanState *node)
+{
+	const		IndexScanDescData *scan = node->ioss_ScanDesc;
+
+	if (scan == NULL || scan->xs_recheck || !BufferIsValid(node->ioss_VMBuffer) || !IsMVCCSnapshot(scan->xs_snapshot) ||
+		!VM_ALL_VISIBLE(node->ss.ss_currentRelation, ItemPointerGetBlockNumber(&scan->xs_heaptid), &node->ioss_VMBuffer))
+		return 0;
+	return rows_of_block(scan);
 }
 
 /* How many rows will come from this page? */
 static int32
 rows_left(PlanState *node)
 {
-	const HeapScanDescData *scan = (HeapScanDesc) ((ScanState *) node)->ss_currentScanDesc;
+	int32		rows;
 
-	if (scan == NULL || !scan->rs_inited || (scan->rs_base.rs_flags & SO_ALLOW_PAGEMODE) == 0 ||
-		!ScanDirectionIsForward(node->state->es_direction))
+	if (!ScanDirectionIsForward(node->state->es_direction))
 		return 0;
-	return (int32) ((int64) scan->rs_ntuples - (int64) scan->rs_cindex - 1);
+	if (IsA(node, SeqScanState))
+		rows = rows_left_of_page((HeapScanDesc) ((ScanState *) node)->ss_currentScanDesc);
+	else if (IsA(node, IndexScanState) && ScanDirectionIsForward(((IndexScan *) node->plan)->indexorderdir))
+		rows = rows_left_of_index(((IndexScanState *) node)->iss_ScanDesc);
+	else if (IsA(node, IndexOnlyScanState) && ScanDirectionIsForward(((IndexOnlyScan *) node->plan)->indexorderdir))
+		rows = rows_left_of_index_only((IndexOnlyScanState *) node);
+	else
+		rows = 0;
+	return rows >= MIN_ROWS ? rows : 0;
 }
 
-static pg_noinline TupleTableSlot *
-look(PlanState *node, LightRecord *record)
+/* Grant calls to be skipped. */
+static inline void
+grant(LightRecord *record, int32 calls)
+{
+	record->skip_granted = record->skip_left = calls;
+}
+
+/* Skipped calls were calls, and each returned a row, of this cycle or the one before. */
+static void
+count_skipped(LightRecord *record)
+{
+	LightSkipped *skipped = &record->skipped;
+	int32		rows = light_rows_skipped(record);
+
+	grant(record, 0);
+	record->core.ntuples += rows;
+	if (record->books->clock != LIGHT_CLOCK_NONE)
+		skipped->rows += skipped->filter == NULL ? rows : skipped->rows_of_page - (int32) Max(skipped->rows_to_filter, 0);
+	skipped->granted_later = skipped->rows_of_page = 0;
+	skipped->rows_to_filter = 0;
+}
+
+/* Add the time of skipped calls since the last time, "by" times as long as it was found. */
+static void
+add_skipped(LightRecord *record, double by)
+{
+	LightSkipped *skipped = &record->skipped;
+
+	record->total += (int64) Min(skipped->time * by, (double) skipped->most);
+	skipped->time = skipped->most = 0;
+}
+
+/* Ask the kernel; nothing is known of the time before the first look. */
+static void
+look_at_processor(LightRecord *record, int64 now)
+{
+	LightSkipped *skipped = &record->skipped;
+	int64		passed = now - skipped->looked;
+	int64		processor;
+	struct rusage usage;
+	struct timespec had;
+	double		by = 1;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &had);
+	getrusage(RUSAGE_SELF, &usage);
+	processor = had.tv_sec * INT64CONST(1000000000) + had.tv_nsec;
+	if (skipped->processor != 0 && usage.ru_nvcsw == skipped->waits && processor > skipped->processor)
+		by = Max((double) passed / (processor - skipped->processor), 1);
+	add_skipped(record, by);
+	skipped->looked = now;
+	skipped->processor = processor;
+	skipped->waits = usage.ru_nvcsw;
+}
+
+/* The skipped calls of a page are over. */
+static void
+end_page(LightRecord *record, int64 now)
+{
+	LightSkipped *skipped = &record->skipped;
+	int64		most = now - skipped->began;
+
+	if (most > 0 && skipped->timed_rows > 0)
+	{
+		skipped->time += Min((int64) ((double) skipped->timed / skipped->timed_rows * skipped->rows), most);
+		skipped->most += most;
+	}
+	skipped->rows = 0;
+	if (now - skipped->looked >= LOOK_EVERY)
+		look_at_processor(record, now);
+}
+
+/* The statement is finished: add what is known of skipped calls. */
+void
+light_pages_finish(LightRecord *record)
+{
+	count_skipped(record);
+	if (record->skipped.rows > 0)
+		end_page(record, light_read_clock(record->books->clock, false));
+	add_skipped(record, 1);
+}
+
+/* How many calls may be skipped before a scan with a filter needs the next page, if as many rows match as until now? */
+static int32
+calls_to_expect(PlanState *node, const LightRecord *record, int32 rows)
+{
+	double		matched = record->core.ntuples + record->core.tuplecount;
+
+	return node->qual == NULL ? rows : (int32) (rows * matched / (matched + record->core.nfiltered1));
+}
+
+/* After a row has been returned: may calls be skipped until the page ends? */
+static void
+grant_page(PlanState *node, LightRecord *record)
+{
+	LightSkipped *skipped = &record->skipped;
+	int32		rows = rows_left(node);
+	int32		calls = calls_to_expect(node, record, rows);
+
+	if (calls < MIN_ROWS)
+		return;
+	if (record->books->clock != LIGHT_CLOCK_NONE)
+	{
+		skipped->began = light_read_clock(record->books->clock, false);
+		if (skipped->looked == 0)
+			skipped->looked = skipped->began;
+		skipped->granted_later = skipped->timed_rows > 0 ? rows - calls / 2 : rows;
+	}
+	if (node->qual != NULL)
+		skipped->rows_of_page = skipped->rows_to_filter = rows;
+	grant(record, rows - skipped->granted_later);
+}
+
+/* The function around a filter: is this the last row of a page of which calls were skipped? */
+static Datum
+watch_filter(ExprState *filter, ExprContext *context, bool *isnull)
+{
+	LightRecord *record = (LightRecord *) filter->parent->instrument;
+	LightSkipped *skipped = &record->skipped;
+	Datum		matches;
+
+	if (unlikely(--skipped->rows_to_filter == 0))
+	{
+		int64		now = light_read_clock(record->books->clock, false);
+
+		Assert(light_stack.top == record->caller);
+		record->skip_left++;	/* this call is none of those */
+		count_skipped(record);
+		end_page(record, now);
+		if (record->books->usage)
+			light_sync(record->caller);
+		light_stack.top = record;
+		skipped->entered = now;
+	}
+	matches = skipped->filter(filter, context, isnull);
+
+	/* core replaces its function in the first call */
+	if (unlikely(filter->evalfunc != watch_filter))
+	{
+		skipped->filter = filter->evalfunc;
+		filter->evalfunc = watch_filter;
+	}
+	return matches;
+}
+
+/* A scan whose pages are skipped has got its record. */
+void
+light_watch_filter(PlanState *node)
+{
+	if (node->qual == NULL)
+		return;
+	Assert(node->qual->parent == node);
+	((LightRecord *) node->instrument)->skipped.filter = node->qual->evalfunc;
+	node->qual->evalfunc = watch_filter;
+}
+
+/* The call that left its page returns: the rest of what a full wrapper does. */
+static TupleTableSlot *
+leave_page(PlanState *node, LightRecord *record, TupleTableSlot *slot)
+{
+	if (record->books->usage)
+		light_sync(record);
+	light_stack.top = record->caller;
+	record->total += light_read_clock(record->books->clock, true) - record->skipped.entered;
+	if (!TupIsNull(slot))
+	{
+		record->core.tuplecount += 1.0;
+		grant_page(node, record);
+	}
+	return slot;
+}
+
+/* The call in the middle of a page, for all that are skipped there. */
+static TupleTableSlot *
+time_one(PlanState *node, LightRecord *record)
+{
+	LightSkipped *skipped = &record->skipped;
+	LightClock	clock = record->books->clock;
+	bool		ordered = IsA(node, IndexOnlyScanState);
+	int32		calls = skipped->granted_later;
+	int64		rows = skipped->rows_to_filter;
+	int64		before = light_read_clock(clock, ordered);
+	int64		start = light_read_clock(clock, ordered);
+	TupleTableSlot *slot = node->ExecProcNodeReal(node);
+	int64		end = light_read_clock(clock, ordered);
+
+	if (light_stack.top == record)
+		return leave_page(node, record, slot);
+	if (!skipped->warm)
+	{
+		/*
+		 * the first one of all had code and data to fetch: it only counts
+		 * until the next
+		 */
+		skipped->warm = skipped->timed_rows > 0;
+		skipped->timed = skipped->timed_rows = 0;
+	}
+	else if (skipped->timed_rows >= TIMED_ROWS)
+	{
+		skipped->timed /= 2;
+		skipped->timed_rows /= 2;
+	}
+	skipped->timed += Max((end - start) - (start - before), 0);
+	skipped->timed_rows += node->qual == NULL ? 1 : (int32) (rows - skipped->rows_to_filter);
+
+	/*
+	 * this one and those before it were skipped, and as many may be as are
+	 * left
+	 */
+	record->skip_left = calls - 1;
+	record->skip_granted += calls;
+	skipped->granted_later = 0;
+	return slot;
+}
+
+/* A call that is not skipped: most often the first one of a page. */
+static TupleTableSlot *
+call_and_grant(PlanState *node, LightRecord *record)
 {
 	TupleTableSlot *slot;
 
-	light_pages_settle(record);
+	count_skipped(record);
+	if (record->skipped.rows > 0)
+		end_page(record, light_read_clock(record->books->clock, false));
 	slot = record->books->wrapper(node);
 	if (!TupIsNull(slot))
-	{
-		int32		rows = rows_left(node);
-
-		/* the last one of them is to be timed */
-		if (record->books->clock == LIGHT_CLOCK_SAMPLED)
-			rows = Min(rows, record->left[1] - 1);
-		record->granted = record->in_page = Max(rows, 0);
-	}
+		grant_page(node, record);
 	return slot;
 }
 
@@ -110,10 +518,14 @@ light_scan_pages(PlanState *node)
 	LightRecord *record = (LightRecord *) node->instrument;
 	TupleTableSlot *slot;
 
-	if (unlikely(record->under != light.top || !record->core.running ||
-				 !ScanDirectionIsForward(node->state->es_direction) || --record->in_page < 0))
-		return look(node, record);
+	if (unlikely(record->caller != light_stack.top || !record->core.running ||
+				 !ScanDirectionIsForward(node->state->es_direction)))
+		return call_and_grant(node, record);
+	if (unlikely(--record->skip_left < 0))
+		return record->skipped.granted_later > 0 ? time_one(node, record) : call_and_grant(node, record);
 	slot = node->ExecProcNodeReal(node);
+	if (unlikely(light_stack.top == record))
+		return leave_page(node, record, slot);
 	Assert(!TupIsNull(slot));
 	return slot;
 }

@@ -41,16 +41,15 @@ static const WalUsage *volatile wal_at = &pgWalUsage;
 
 /*
  * One call of a node as core's ExecProcNodeInstr makes it, with the same figures in
- * core's own fields, in a statement that is timed by the processor's counter, whose
- * rate is known, without times of I/O.  The call began at "start", or just now if
- * that is 0; "running" if it is not the first one of a cycle.
+ * core's own fields, in a statement that is timed by our clock, without times of
+ * I/O.  "running": it is not the first one of a cycle.
  * What to measure is asked of the statement, not of each node.
  *
  * Of what is needed after the call only the node is in a register: each of them
  * would have to be saved first.
  */
 static pg_attribute_always_inline TupleTableSlot *
-light_call_quickly(PlanState *node, int64 start, bool running)
+light_call_quickly(PlanState *node, bool running)
 {
 	const LightWords2 *now = (const LightWords2 *) buffers_at;
 	LightWords2 before0 = now[0];
@@ -61,16 +60,19 @@ light_call_quickly(PlanState *node, int64 start, bool running)
 	WalUsage	wal = *wal_at;
 	NodeInstrumentation_compat *instr;
 	int			options;
+	int64		start;
+	int32		outer = light_stack.cell.doing.node;
 	TupleTableSlot *slot;
 
 	StaticAssertStmt(LIGHT_LITE_WORDS == 10, "the counters of blocks are five pairs");
-	if (start == 0)
-		start = light_counter();
+	light_stack.cell.doing.node = node->plan->plan_node_id;
+	start = light_now();
 	slot = node->ExecProcNodeReal(node);
+	light_stack.cell.doing.node = outer;
 
 	/* the node may have got a record during the call */
 	instr = node->instrument;
-	InstrAddCounter_compat(instr, (int64) ((light_counter() - start) * light_ns_per_tick));
+	InstrAddCounter_compat(instr, Max(light_now_ordered() - start, 0));
 	options = node->state->es_instrument;
 	if (likely(options & INSTRUMENT_BUFFERS))
 	{

@@ -42,8 +42,8 @@ static void
 add_usage(LightRecord *record, LightUsage *sum)
 {
 	light_usage_add(sum, &record->self);
-	if (record->moved != NULL)
-		light_usage_add(sum, record->moved);
+	if (record->reattributed != NULL)
+		light_usage_add(sum, record->reattributed);
 	for (LightRecord *callee = record->callees; callee != NULL; callee = callee->next_callee)
 		add_usage(callee, sum);
 }
@@ -54,36 +54,41 @@ new_usage(LightBooks *books)
 	return MemoryContextAllocZero(books->context, sizeof(LightUsage));
 }
 
-/*
- * Who calls a node?  Who is on the stack's top, but for a join that called it
- * without being there.
- */
-static inline LightRecord *
-caller_of(const LightRecord *record, LightRecord *top)
+/* Memory for what InitPlans used that a node evaluated; the root is no node. */
+static LightSelf *
+init_plans_of(LightRecord *caller)
 {
-	LightRecord *join = record->passed;
+	if (caller->init_plans == NULL && caller != caller->books->records)
+		caller->init_plans = MemoryContextAllocZero(caller->books->context, sizeof(LightSelf));
+	return caller->init_plans;
+}
 
-	return join != NULL && light_passed(join) ? join : top;
+/* A node has evaluated an InitPlan, which used this. */
+static void
+book_init_plan(LightRecord *caller, int64 total, const LightUsage *usage)
+{
+	LightSelf  *init_plans = init_plans_of(caller);
+
+	if (init_plans != NULL)
+	{
+		init_plans->time += total / LIGHT_SECOND;
+		light_usage_add(&init_plans->usage, usage);
+	}
 }
 
 /*
- * A node is called by another one than before, or with another one on the stack's
- * top: close the account with the old caller.  Called from the wrappers; may fail for
- * lack of memory, with nothing changed.
+ * A node is called by another one than before: close the account with the old
+ * caller.  Called from the wrappers; may fail for lack of memory, with nothing
+ * changed.
  */
 void
-light_change_caller(LightRecord *record, LightRecord *top)
+light_change_caller(LightRecord *record, LightRecord *caller)
 {
-	LightRecord *caller = caller_of(record, top);
-	LightRecord *owner;
+	LightRecord *owner = list_owner(record, caller);
 
-	if (record->caller == caller)
-	{
-		record->under = top;
+	/* somebody gave a node below the same instrumentation */
+	if (caller == record)
 		return;
-	}
-	owner = list_owner(record, caller);
-
 	if (record->caller != NULL)
 	{
 		LightRecord *old = list_owner(record, record->caller);
@@ -95,9 +100,10 @@ light_change_caller(LightRecord *record, LightRecord *top)
 		{
 			/* only another statement's node below our root: same list */
 			record->caller = caller;
-			record->under = top;
 			return;
 		}
+		if (record->init_plan)
+			(void) init_plans_of(old);
 		if (record->books->usage)
 		{
 			add_usage(record, &usage);
@@ -105,18 +111,19 @@ light_change_caller(LightRecord *record, LightRecord *top)
 			{
 				bool		to_root = old == record->books->records;
 
-				if (record->moved == NULL)
-					record->moved = new_usage(record->books);
-				if (!to_root && old->moved == NULL)
-					old->moved = new_usage(record->books);
+				if (record->reattributed == NULL)
+					record->reattributed = new_usage(record->books);
+				if (!to_root && old->reattributed == NULL)
+					old->reattributed = new_usage(record->books);
 				light_usage_add_to_core(&record->core, &usage);
-				light_usage_subtract(record->moved, &usage);
+				light_usage_subtract(record->reattributed, &usage);
 				if (!to_root)
-					light_usage_add(old->moved, &usage);
+					light_usage_add(old->reattributed, &usage);
 			}
 		}
-		old->total_taken += total - record->total_moved;
-		record->total_moved = total;
+		if (record->init_plan)
+			book_init_plan(old, total - record->reattributed_total, &usage);
+		record->reattributed_total = total;
 
 		for (link = &old->callees; *link != record; link = &(*link)->next_callee)
 			;
@@ -125,7 +132,6 @@ light_change_caller(LightRecord *record, LightRecord *top)
 	record->next_callee = owner->callees;
 	owner->callees = record;
 	record->caller = caller;
-	record->under = top;
 }
 
 /* ---- root --------------------------------------------------------------- */
@@ -136,14 +142,12 @@ light_root_enter(LightBooks *books, LightRecord *caller)
 {
 	LightRecord *root = &books->records[0];
 
-	Assert(light.top == caller && root->books == books);
+	Assert(light_stack.top == caller && root->books == books);
 	light_sync(caller);
-	books->entry = light.seen;
+	books->entry = light_seen;
 	root->caller = caller;
-	light.top = root;
-	books->entered = light_now();
-	if (unlikely(books->watched))
-		light_watch(books);
+	light_stack.top = root;
+	books->entered = light_read_clock(books->clock, false);
 }
 
 /*
@@ -153,12 +157,10 @@ light_root_enter(LightBooks *books, LightRecord *caller)
 void
 light_root_leave(LightBooks *books, LightRecord *caller)
 {
-	light_sync(light.top);
-	books->records[0].total += light_now() - books->entered;
-	if (books->watched)
-		light_watched(books);
-	light_usage_add_since(&caller->self, &books->entry, &light.seen);
-	light.top = caller;
+	light_sync(light_stack.top);
+	books->records[0].total += light_read_clock(books->clock, true) - books->entered;
+	light_usage_add_since(&caller->self, &books->entry, &light_seen);
+	light_stack.top = caller;
 }
 
 /* ---- settle ------------------------------------------------------------- */
@@ -172,11 +174,15 @@ settle_record(LightRecord *record, LightUsage *sum)
 	check_stack_depth();
 	for (LightRecord *callee = record->callees; callee != NULL; callee = callee->next_callee)
 		settle_record(callee, &usage);
-	if (record->moved != NULL)
-		light_usage_add(&usage, record->moved);
+	if (record->reattributed != NULL)
+		light_usage_add(&usage, record->reattributed);
 	light_usage_add(sum, &usage);
-	if (record != record->books->records)
+	if (record == record->books->records)
+		return;
+	if (record->books->usage)
 		light_usage_add_to_core(&record->core, &usage);
+	if (record->init_plan)
+		book_init_plan(list_owner(record, record->caller), record->total - record->reattributed_total, &usage);
 }
 
 /* A statement is finished: add what its wrappers measured to core's figures. */
@@ -185,6 +191,5 @@ light_settle_usage(LightBooks *books)
 {
 	LightUsage	all = {0};
 
-	if (books->usage)
-		settle_record(&books->records[0], &all);
+	settle_record(&books->records[0], &all);
 }

@@ -19,11 +19,8 @@
 
 #include "executor/executor.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "show/show.h"
 #include "miscadmin.h"
-#include "utils/builtins.h"
-#include "utils/tuplestore.h"
 
 #define CALLS 5000
 #define ROUNDS 40
@@ -34,7 +31,7 @@ do_nothing(PlanState *node)
 	return NULL;
 }
 
-/* Call a node many times.  Ticks a call, as seen from outside. */
+/* Call a node many times.  Nanoseconds a call, as seen from outside. */
 static double
 call_often(PlanState *node)
 {
@@ -46,7 +43,7 @@ call_often(PlanState *node)
 }
 
 /*
- * What one call of a node costs under a clock, in ticks: shown in the node, and
+ * What one call of a node costs under a clock, in nanoseconds: shown in the node, and
  * shown in its caller.  The least of many rounds, in which nothing interrupted.
  */
 static void
@@ -56,7 +53,7 @@ measure(LightClock clock, double *inside, double *outside)
 	LightRecord *record = (LightRecord *) TYPEALIGN(64, palloc0(sizeof(LightRecord) + 63));
 	double		bare = DBL_MAX;
 	double		all = DBL_MAX;
-	double		ticks;
+	double		ns;
 
 	*inside = DBL_MAX;
 	node->ExecProcNodeReal = do_nothing;
@@ -65,19 +62,17 @@ measure(LightClock clock, double *inside, double *outside)
 	{
 		CHECK_FOR_INTERRUPTS();
 		node->ExecProcNode = do_nothing;
-		ticks = call_often(node);
-		bare = Min(bare, ticks);
+		ns = call_often(node);
+		bare = Min(bare, ns);
 
 		/* nothing in here fails, and no node of a statement changes its clock */
 		node->ExecProcNode = light_wrapper_for(clock, true, false);
-		record->caller = record->under = light.top;
+		record->caller = light_stack.top;
 		record->total = 0;
-		ticks = call_often(node);
-		all = Min(all, ticks);
+		ns = call_often(node);
+		all = Min(all, ns);
 		*inside = Min(*inside, (double) record->total / CALLS);
 	}
-	if (clock == LIGHT_CLOCK_SYSTEM && light_tsc_usable)
-		*inside /= light_seconds_per_tick() * 1e9;
 	*inside = Max(*inside - bare, 0);
 	*outside = Max(all - bare - *inside, 0);
 }
@@ -93,39 +88,26 @@ light_explain_clock_costs(PG_FUNCTION_ARGS)
 		const char *timing;
 		LightClock	clock;
 	}			clocks[] = {
-		{"auto", LIGHT_CLOCK_SAMPLED},
-		{"exact", LIGHT_CLOCK_TSC},
-		{"ordered", LIGHT_CLOCK_ORDERED},
-		{"core", LIGHT_CLOCK_SYSTEM}
+		{"auto", LIGHT_CLOCK_AUTO},
+		{"system", LIGHT_CLOCK_SYSTEM},
+		{"reference", LIGHT_CLOCK_REFERENCE}
 	};
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	LightRows	rows;
 
-	InitMaterializedSRF(fcinfo, 0);
+	light_rows_begin(&rows, fcinfo);
 	if (light_core_first == NULL)
 		return (Datum) 0;		/* light_explain is off on this server */
 	for (int i = 0; i < lengthof(clocks); i++)
 	{
-		LightClock	clock = clocks[i].clock;
 		double		inside;
 		double		outside;
-		Datum		values[3];
-		bool		nulls[3] = {false};
 
-		if (!light_tsc_usable && clock != LIGHT_CLOCK_SAMPLED)
-			clock = LIGHT_CLOCK_SYSTEM;
-		values[0] = CStringGetTextDatum(clocks[i].timing);
-		if (clock == LIGHT_CLOCK_SAMPLED)
-		{
-			values[1] = Float8GetDatum(light_sample_cost());
-			values[2] = Float8GetDatum(0);
-		}
-		else
-		{
-			measure(clock, &inside, &outside);
-			values[1] = Float8GetDatum(inside * light_seconds_per_tick() * 1e9);
-			values[2] = Float8GetDatum(outside * light_seconds_per_tick() * 1e9);
-		}
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		measure(clocks[i].clock, &inside, &outside);
+		light_row_begin(&rows);
+		light_row_add_text(&rows, clocks[i].timing);
+		light_row_add(&rows, Float8GetDatum(inside));
+		light_row_add(&rows, Float8GetDatum(outside));
+		light_row_end(&rows);
 	}
 	return (Datum) 0;
 }

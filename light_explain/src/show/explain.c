@@ -20,15 +20,13 @@
 #include "commands/prepare.h"
 #include "executor/executor.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "compat_executor.h"
-#include "show/show.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "show/show.h"
 #include "tcop/utility.h"
 #include "utils/acl.h"
-#include "utils/builtins.h"
 #include "utils/memutils.h"
-#include "utils/tuplestore.h"
 
 static ProcessUtility_hook_type prev_ProcessUtility = NULL;
 
@@ -52,8 +50,8 @@ static LightFigure *kept_figures = NULL;
 static KeptNode *kept = NULL;
 
 /* Statements of few nodes should not pay for memory. */
-static LightFigure brief_figures[LIGHT_BRIEF_NODES];
-static KeptNode brief_kept[LIGHT_BRIEF_NODES];
+static LightFigure few_figures[LIGHT_FEW_NODES];
+static KeptNode few_kept[LIGHT_FEW_NODES];
 
 static int	nkept = 0;
 static Oid	kept_role = InvalidOid; /* that ran it */
@@ -157,7 +155,10 @@ static void
 process_utility(PROCESSUTILITY_PARAMS_compat)
 {
 	bool		analyze = false;
+	int			begun = 0;
 
+	if (light_sampled)
+		begun = light_activity_begin(LIGHT_UTILITY, pstmt->queryId, GetUserId(), 0);
 	if (IsA(pstmt->utilityStmt, ExplainStmt))
 	{
 		bool		weave = light_take_option(&pstmt);
@@ -177,6 +178,8 @@ process_utility(PROCESSUTILITY_PARAMS_compat)
 		if (discard)
 			forget_last();
 	}
+	if (light_sampled)
+		light_activity_end(begun);
 }
 
 /* ---- the session's last EXPLAIN ANALYZE --------------------------------- */
@@ -187,36 +190,24 @@ light_keep_last(LightQuery *query)
 {
 	MemoryContext old;
 	LightFigure *figures;
-	KeptNode   *nodes;
+	KeptNode   *nodes = few_kept;
 	int			n;
 
 	forget_last();
-	if (light_brief_figures(query, brief_figures, &n))
-	{
-		figures = brief_figures;
-		nodes = brief_kept;
-		light_figure_names(figures, n, &nodes[0].name, sizeof(KeptNode));
-		for (int i = 0; i < n; i++)
-			nodes[i].blocks = -1;
-		if (query->timer)
-			light_brief_added(figures, n);
-	}
-	else
-	{
-		if (kept_context == NULL)
-			kept_context = AllocSetContextCreate(TopMemoryContext, "light_explain last statement", ALLOCSET_DEFAULT_SIZES);
-		old = MemoryContextSwitchTo(kept_context);
-		figures = light_figures(query, &n);
+	if (kept_context == NULL)
+		kept_context = AllocSetContextCreate(TopMemoryContext, "light_explain last statement", ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(kept_context);
+	figures = light_figures(query, few_figures, &n);
+	if (n > LIGHT_FEW_NODES)
 		nodes = palloc(n * sizeof(KeptNode));
-		if (!light_progress_names(query, &nodes[0].name, sizeof(KeptNode)))
-			light_figure_names(figures, n, &nodes[0].name, sizeof(KeptNode));
-		for (int i = 0; i < n; i++)
-			nodes[i].blocks = light_distinct_blocks_of(query, figures[i].planstate);
-		MemoryContextSwitchTo(old);
-	}
+	if (!light_progress_names(query, &nodes[0].name, sizeof(KeptNode)))
+		light_figure_names(figures, n, &nodes[0].name, sizeof(KeptNode));
+	for (int i = 0; i < n; i++)
+		nodes[i].blocks = light_distinct_blocks_of(query, figures[i].planstate);
+	MemoryContextSwitchTo(old);
 	kept_figures = figures;
 	kept = nodes;
-	kept_role = GetUserId();
+	kept_role = query->role;
 	kept_hides_top = light_hides_top(query->queryDesc->planstate);
 	nkept = n;
 	explained++;
@@ -261,48 +252,37 @@ PG_FUNCTION_INFO_V1(light_explain_last);
 Datum
 light_explain_last(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	MemoryContext row = AllocSetContextCreate(CurrentMemoryContext, "light_explain row", ALLOCSET_DEFAULT_SIZES);
+	LightRows	rows;
 
-	InitMaterializedSRF(fcinfo, 0);
+	light_rows_begin(&rows, fcinfo);
 	if (kept_role != GetUserId() && !has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS))
 		return (Datum) 0;
 	for (int i = 0; i < nkept; i++)
 	{
 		LightFigure *node = &kept_figures[i];
 		BufferUsage *b = &node->self.usage.buffers;
-		MemoryContext old = MemoryContextSwitchTo(row);
-		Datum		values[20];
-		bool		nulls[20] = {0};
-		int			n = 0;
 
-		values[n++] = Int32GetDatum(node->id);
-		nulls[n] = node->parent < 0;
-		values[n++] = Int32GetDatum(node->parent);
-		values[n++] = Int32GetDatum(node->depth);
-		values[n++] = CStringGetTextDatum(light_format_name(&kept[i].name, MyDatabaseId));
-		values[n++] = Float8GetDatum(node->rows);
-		values[n++] = Float8GetDatum(node->loops);
-		values[n++] = Float8GetDatum(node->time * 1000.0);
-		values[n++] = Float8GetDatum(node->self.time * 1000.0);
-		values[n++] = Int64GetDatum(b->shared_blks_hit);
-		values[n++] = Int64GetDatum(b->shared_blks_read);
-		values[n++] = Int64GetDatum(b->shared_blks_dirtied);
-		values[n++] = Int64GetDatum(b->shared_blks_written);
-		values[n++] = Int64GetDatum(b->local_blks_hit + b->local_blks_read);
-		values[n++] = Int64GetDatum(b->temp_blks_read);
-		values[n++] = Int64GetDatum(b->temp_blks_written);
-		values[n++] = Int64GetDatum(node->self.usage.wal.wal_records);
-		values[n++] = Int64GetDatum((int64) node->self.usage.wal.wal_bytes);
-		nulls[n] = kept[i].blocks < 0;
-		values[n++] = Int64GetDatum((int64) kept[i].blocks);
-		values[n++] = Float8GetDatum(node->self.error * 1000.0);
-		values[n++] = Float8GetDatum(node->self.added * 1000.0);
-		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
-		MemoryContextSwitchTo(old);
-		MemoryContextReset(row);
+		light_row_begin(&rows);
+		light_row_add(&rows, Int32GetDatum(node->id));
+		light_row_add_if(&rows, node->parent >= 0, Int32GetDatum(node->parent));
+		light_row_add(&rows, Int32GetDatum(node->depth));
+		light_row_add_name(&rows, &kept[i].name, MyDatabaseId, GetDatabaseEncoding());
+		light_row_add(&rows, Float8GetDatum(node->rows));
+		light_row_add(&rows, Float8GetDatum(node->loops));
+		light_row_add(&rows, Float8GetDatum(node->time * 1000.0));
+		light_row_add(&rows, Float8GetDatum(node->self.time * 1000.0));
+		light_row_add(&rows, Int64GetDatum(b->shared_blks_hit));
+		light_row_add(&rows, Int64GetDatum(b->shared_blks_read));
+		light_row_add(&rows, Int64GetDatum(b->shared_blks_dirtied));
+		light_row_add(&rows, Int64GetDatum(b->shared_blks_written));
+		light_row_add(&rows, Int64GetDatum(b->local_blks_hit + b->local_blks_read));
+		light_row_add(&rows, Int64GetDatum(b->temp_blks_read));
+		light_row_add(&rows, Int64GetDatum(b->temp_blks_written));
+		light_row_add(&rows, Int64GetDatum(node->self.usage.wal.wal_records));
+		light_row_add(&rows, Int64GetDatum((int64) node->self.usage.wal.wal_bytes));
+		light_row_add_if(&rows, kept[i].blocks >= 0, Int64GetDatum((int64) kept[i].blocks));
+		light_row_end(&rows);
 	}
-	MemoryContextDelete(row);
 	return (Datum) 0;
 }
 

@@ -16,7 +16,9 @@
  * assoc_context which nobody else has a pointer to, is printed after the hook
  * returns, and is freed after that, so another chunk may take its place.  The plan is that of the
  * statement whose ExecutorFinish was the last: core's ExecutorEnd, around which
- * auto_explain writes, follows it at once.
+ * auto_explain writes, follows it at once.  What is supported, turning the message off and
+ * logging another one, would lose auto_explain.log_level and its context, and clients
+ * would be sent another plan than the log has.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -212,7 +214,7 @@ finished_nodes(int *n)
 	{
 		query = NULL;
 		nodes = &below;
-		if (!light_nodes_below(finished_top, false, CurrentMemoryContext, &below))
+		if (!light_nodes_below(finished_top, CurrentMemoryContext, &below))
 			return NULL;
 	}
 	*n = nodes->n - 1;
@@ -224,7 +226,7 @@ finished_nodes(int *n)
 		shown[i].loops = node->instrument->nloops + (node->instrument->running ? 1 : 0);
 		shown[i].blocks = -1;
 		if (shown[i].loops > 0)
-			light_self(query, node, &shown[i].self);
+			light_self_at(nodes, query, i + 1, &shown[i].self);
 	}
 	if (light_hides_top(finished_top))
 	{

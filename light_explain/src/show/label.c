@@ -91,82 +91,117 @@ setop_name(int command)
 	}
 }
 
-/* Names of nodes that have no more to say than their type. */
-static const char *
-type_name(int tag)
+/* Types of nodes that are named by their tag alone. */
+static const struct
 {
-	switch (tag)
+	NodeTag		tag;
+	const char *name;
+}			types[] = {
+	{T_Result, "Result"},
+	{T_ProjectSet, "ProjectSet"},
+	{T_Append, "Append"},
+	{T_MergeAppend, "Merge Append"},
+	{T_RecursiveUnion, "Recursive Union"},
+	{T_BitmapAnd, "BitmapAnd"},
+	{T_BitmapOr, "BitmapOr"},
+	{T_SeqScan, "Seq Scan"},
+	{T_SampleScan, "Sample Scan"},
+	{T_Gather, "Gather"},
+	{T_GatherMerge, "Gather Merge"},
+	{T_IndexScan, "Index Scan"},
+	{T_IndexOnlyScan, "Index Only Scan"},
+	{T_BitmapIndexScan, "Bitmap Index Scan"},
+	{T_BitmapHeapScan, "Bitmap Heap Scan"},
+	{T_TidScan, "Tid Scan"},
+	{T_TidRangeScan, "Tid Range Scan"},
+	{T_SubqueryScan, "Subquery Scan"},
+	{T_FunctionScan, "Function Scan"},
+	{T_TableFuncScan, "Table Function Scan"},
+	{T_ValuesScan, "Values Scan"},
+	{T_CteScan, "CTE Scan"},
+	{T_NamedTuplestoreScan, "Named Tuplestore Scan"},
+	{T_WorkTableScan, "WorkTable Scan"},
+	{T_Material, "Materialize"},
+	{T_Memoize, "Memoize"},
+	{T_Sort, "Sort"},
+	{T_IncrementalSort, "Incremental Sort"},
+	{T_Group, "Group"},
+	{T_WindowAgg, "WindowAgg"},
+	{T_Unique, "Unique"},
+	{T_LockRows, "LockRows"},
+	{T_Limit, "Limit"},
+	{T_Hash, "Hash"},
+	{T_NestLoop, "Nested Loop"},
+	{T_MergeJoin, "Merge Join"},
+	{T_HashJoin, "Hash Join"}
+};
+
+/*
+ * The palloc'd type of a node as EXPLAIN's text form has it, such as "Index Scan" or "HashAggregate",
+ * without the parts that it adds before and after: workers, kind of join, direction.
+ */
+char *
+light_format_type(const LightNodeName *name)
+{
+	const LightNodeKind *kind = &name->kind;
+
+	switch (kind->tag)
 	{
-		case T_Result:
-			return "Result";
-		case T_ProjectSet:
-			return "ProjectSet";
-		case T_Append:
-			return "Append";
-		case T_MergeAppend:
-			return "Merge Append";
-		case T_RecursiveUnion:
-			return "Recursive Union";
-		case T_BitmapAnd:
-			return "BitmapAnd";
-		case T_BitmapOr:
-			return "BitmapOr";
-		case T_SeqScan:
-			return "Seq Scan";
-		case T_SampleScan:
-			return "Sample Scan";
-		case T_Gather:
-			return "Gather";
-		case T_GatherMerge:
-			return "Gather Merge";
-		case T_IndexScan:
-			return "Index Scan";
-		case T_IndexOnlyScan:
-			return "Index Only Scan";
-		case T_BitmapIndexScan:
-			return "Bitmap Index Scan";
-		case T_BitmapHeapScan:
-			return "Bitmap Heap Scan";
-		case T_TidScan:
-			return "Tid Scan";
-		case T_TidRangeScan:
-			return "Tid Range Scan";
-		case T_SubqueryScan:
-			return "Subquery Scan";
-		case T_FunctionScan:
-			return "Function Scan";
-		case T_TableFuncScan:
-			return "Table Function Scan";
-		case T_ValuesScan:
-			return "Values Scan";
-		case T_CteScan:
-			return "CTE Scan";
-		case T_NamedTuplestoreScan:
-			return "Named Tuplestore Scan";
-		case T_WorkTableScan:
-			return "WorkTable Scan";
-		case T_Material:
-			return "Materialize";
-		case T_Memoize:
-			return "Memoize";
-		case T_Sort:
-			return "Sort";
-		case T_IncrementalSort:
-			return "Incremental Sort";
-		case T_Group:
-			return "Group";
-		case T_WindowAgg:
-			return "WindowAgg";
-		case T_Unique:
-			return "Unique";
-		case T_LockRows:
-			return "LockRows";
-		case T_Limit:
-			return "Limit";
-		case T_Hash:
-			return "Hash";
+		case T_ModifyTable:
+			return pstrdup(command_name(kind->kind));
+		case T_Agg:
+			return pstrdup(aggregate_name(kind->kind));
+		case T_SetOp:
+			return pstrdup(kind->kind == SETOP_HASHED ? "HashSetOp" : "SetOp");
+		case T_ForeignScan:
+			return psprintf("Foreign %s", kind->kind == CMD_SELECT ? "Scan" : command_name(kind->kind));
+		case T_CustomScan:
+			return NameStr(name->detail)[0] ? psprintf("Custom Scan (%s)", NameStr(name->detail)) : pstrdup("Custom Scan");
 		default:
-			return "???";
+			for (int i = 0; i < lengthof(types); i++)
+			{
+				if (types[i].tag == kind->tag)
+					return pstrdup(types[i].name);
+			}
+			return pstrdup("???");
+	}
+}
+
+/* The table that a node scans or changes, or NULL. */
+const char *
+light_name_relation(const LightNodeName *name)
+{
+	switch (name->kind.tag)
+	{
+		case T_ModifyTable:
+		case T_SeqScan:
+		case T_SampleScan:
+		case T_IndexScan:
+		case T_IndexOnlyScan:
+		case T_BitmapHeapScan:
+		case T_TidScan:
+		case T_TidRangeScan:
+		case T_ForeignScan:
+		case T_CustomScan:
+			return NameStr(name->object);
+		default:
+			return NULL;
+	}
+}
+
+/* The index that a node scans, or NULL. */
+const char *
+light_name_index(const LightNodeName *name)
+{
+	switch (name->kind.tag)
+	{
+		case T_IndexScan:
+		case T_IndexOnlyScan:
+			return NameStr(name->detail);
+		case T_BitmapIndexScan:
+			return NameStr(name->object);
+		default:
+			return NULL;
 	}
 }
 
@@ -179,44 +214,18 @@ append_type(StringInfo label, const LightNodeName *name)
 		appendStringInfoString(label, "Parallel ");
 	if (kind->async)
 		appendStringInfoString(label, "Async ");
-	switch (kind->tag)
-	{
-		case T_ModifyTable:
-			appendStringInfoString(label, command_name(kind->kind));
-			break;
-		case T_NestLoop:
-			appendStringInfo(label, "Nested Loop%s", join_name(kind));
-			break;
-		case T_MergeJoin:
-			appendStringInfo(label, "Merge%s", join_name(kind));
-			break;
-		case T_HashJoin:
-			appendStringInfo(label, "Hash%s", join_name(kind));
-			break;
-		case T_Agg:
-			appendStringInfo(label, "%s%s", kind->variant == 1 ? "Partial " : kind->variant == 2 ? "Finalize " : "",
-							 aggregate_name(kind->kind));
-			break;
-		case T_SetOp:
-			appendStringInfo(label, "%sSetOp %s", kind->kind == SETOP_HASHED ? "Hash" : "", setop_name(kind->variant));
-			break;
-		case T_ForeignScan:
-			appendStringInfo(label, "Foreign %s", kind->kind == CMD_SELECT ? "Scan" : command_name(kind->kind));
-			break;
-		case T_CustomScan:
-			appendStringInfoString(label, "Custom Scan");
-			if (NameStr(name->detail)[0])
-				appendStringInfo(label, " (%s)", NameStr(name->detail));
-			break;
-		case T_IndexScan:
-		case T_IndexOnlyScan:
-			appendStringInfo(label, "%s%s using %s", type_name(kind->tag), kind->variant ? " Backward" : "",
-							 quote_identifier(NameStr(name->detail)));
-			break;
-		default:
-			appendStringInfoString(label, type_name(kind->tag));
-			break;
-	}
+	if (kind->tag == T_Agg && kind->variant != 0)
+		appendStringInfoString(label, kind->variant == 1 ? "Partial " : "Finalize ");
+	if (kind->tag == T_MergeJoin || kind->tag == T_HashJoin)
+		appendStringInfoString(label, kind->tag == T_HashJoin ? "Hash" : "Merge");
+	else
+		appendStringInfoString(label, light_format_type(name));
+	if (kind->tag == T_NestLoop || kind->tag == T_MergeJoin || kind->tag == T_HashJoin)
+		appendStringInfoString(label, join_name(kind));
+	else if (kind->tag == T_SetOp)
+		appendStringInfo(label, " %s", setop_name(kind->variant));
+	else if (kind->tag == T_IndexScan || kind->tag == T_IndexOnlyScan)
+		appendStringInfo(label, "%s using %s", kind->variant ? " Backward" : "", quote_identifier(NameStr(name->detail)));
 }
 
 /*

@@ -168,6 +168,7 @@ light_part_empty(int part)
 		LightPlan  *plan = light_plan(part, i);
 
 		LWLockAcquire(&plan->lock, LW_EXCLUSIVE);
+		plan->serial = 0;
 		plan->nnodes = 0;
 		plan->chunk = -1;
 		plan->next = i + 1 < nplans ? i + 1 : -1;
@@ -198,11 +199,13 @@ light_profile_startup(void)
 		pg_atomic_init_u64(&shared->dropped_plans, 0);
 		pg_atomic_init_u64(&shared->dropped_nodes, 0);
 		pg_atomic_init_u64(&shared->without_id, 0);
+		pg_atomic_init_u64(&shared->utility_without_id, 0);
 		for (int part = 0; part < shared->nparts; part++)
 		{
 			LightPart  *p = light_part(part);
 
 			p->lock = &locks[part].lock;
+			p->made = 0;
 			pg_atomic_init_u64(&p->stores, 0);
 			for (int i = 0; i < shared->nplans; i++)
 				LWLockInitialize(&light_plan(part, i)->lock, p->lock->tranche);
@@ -282,6 +285,7 @@ drop_oldest(int part)
 	}
 	p->nplans--;
 	p->nnodes -= plan->nnodes;
+	plan->serial = 0;
 	plan->nnodes = 0;
 	LWLockRelease(&plan->lock);
 	plan->next = p->free_plan;
@@ -303,6 +307,7 @@ light_plan_make(int part, const LightPlanKey *key, int nnodes, bool evict)
 	int		   *link;
 	LightPlan  *plan;
 
+	Assert(!IsUnderPostmaster || LWLockHeldByMeInMode(p->lock, LW_EXCLUSIVE));
 	chunks = Min((nnodes + LIGHT_CHUNK_NODES - 1) / LIGHT_CHUNK_NODES, light_profile_shared->nplans);
 	while (p->free_plan < 0 || p->nfree_chunks < chunks)
 	{
@@ -315,6 +320,7 @@ light_plan_make(int part, const LightPlanKey *key, int nnodes, bool evict)
 	p->free_plan = plan->next;
 	LWLockAcquire(&plan->lock, LW_EXCLUSIVE);
 	plan->key = *key;
+	plan->serial = ++p->made;
 	plan->used = plan->executions = plan->cancelled = plan->failed = 0;
 	plan->nnodes = Min(nnodes, chunks * LIGHT_CHUNK_NODES);
 	plan->encoding = plan->text_length = 0;

@@ -62,6 +62,8 @@ typedef struct LightPlan
 								 * figures; its chunks come and go with the
 								 * plan only */
 	LightPlanKey key;
+	int64		serial;			/* unique among the plans that its part ever
+								 * had; 0 in a free one */
 	int64		used;			/* number of the store that used it last */
 	int64		executions;
 	int64		cancelled;		/* of them: by a user or by a timeout */
@@ -73,7 +75,14 @@ typedef struct LightPlan
 	int			text_length;
 } LightPlan;
 
-/* A part of the profile with a lock of its own. */
+/*
+ * A part of the profile with a lock of its own.
+ *
+ * Invariant: While a part's lock is held, the only other lock that is taken is that of
+ * one of its plans, and while a plan's is held, none.  So they may also be taken in
+ * PG_CATCH, where locks of the function that failed are still held: no process that has
+ * one of the profile's waits for those.
+ */
 typedef struct LightPart
 {
 	LWLock	   *lock;			/* shared: to find plans; exclusive: to make
@@ -86,6 +95,7 @@ typedef struct LightPart
 	int			nfree_chunks;
 	int			nplans;
 	int			nnodes;
+	int64		made;			/* plans until now */
 } LightPart;
 
 typedef struct LightProfileShared
@@ -95,7 +105,9 @@ typedef struct LightProfileShared
 	int			text_size;		/* bytes kept of a statement's text */
 	pg_atomic_uint64 dropped_plans; /* made room for others */
 	pg_atomic_uint64 dropped_nodes; /* of plans that are too large */
-	pg_atomic_uint64 without_id;	/* statements without an identifier */
+	pg_atomic_uint64 without_id;	/* statements, because none are computed */
+	pg_atomic_uint64 utility_without_id;	/* statements that the server
+											 * computes none for */
 } LightProfileShared;
 
 /* How a statement ended. */
@@ -119,6 +131,9 @@ extern LIGHT_PRIVATE LightPlan *light_plan_make(int part, const LightPlanKey *ke
 extern LIGHT_PRIVATE void light_plan_set_text(int part, LightPlan *plan, const char *source, int length, int encoding);
 extern LIGHT_PRIVATE void light_part_empty(int part);
 extern LIGHT_PRIVATE LightPlanNode *light_plan_node(int part, const LightPlan *plan, int n, int *chunk);
+
+/* profile_store.c */
+extern LIGHT_PRIVATE void light_profile_flush(void);
 
 /* profile_file.c */
 extern LIGHT_PRIVATE void light_profile_load(void);

@@ -14,13 +14,10 @@
 
 #include "catalog/pg_authid.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "miscadmin.h"
 #include "show/profile.h"
 #include "utils/acl.h"
-#include "utils/builtins.h"
 #include "utils/memutils.h"
-#include "utils/tuplestore.h"
 
 static void
 check_shared(void)
@@ -35,11 +32,11 @@ typedef struct PlanCopy
 	LightPlan	plan;
 	LightPlanNode *nodes;
 	char	   *source;
-} PlanCopy;
+}			PlanCopy;
 
 /* Copy the plans of a table that a role may see; returns how many. */
 static int
-copy_plans(int part, Oid role, bool see_all, PlanCopy **copies)
+copy_plans(int part, Oid role, bool see_all, PlanCopy * *copies)
 {
 	LightPart  *p = light_part(part);
 	int			n = 0;
@@ -67,50 +64,40 @@ copy_plans(int part, Oid role, bool see_all, PlanCopy **copies)
 	return n;
 }
 
-/* A row's own memory is "row". */
 static void
-return_node(ReturnSetInfo *result, const LightPlan *plan, const LightPlanNode *node, Datum query, MemoryContext row)
+return_node(LightRows *rows, const LightPlan *plan, const LightPlanNode *node, Datum query)
 {
 	const BufferUsage *b = &node->self.buffers;
-	MemoryContext old = MemoryContextSwitchTo(row);
-	char	   *label = light_format_name(&node->name, plan->key.database);
-	Datum		values[27];
-	bool		nulls[27] = {0};
-	int			n = 0;
 
-	values[n++] = ObjectIdGetDatum(plan->key.database);
-	values[n++] = ObjectIdGetDatum(plan->key.role);
-	values[n++] = Int64GetDatum((int64) plan->key.query_id);
-	nulls[n] = plan->key.caller_id == 0;
-	values[n++] = Int64GetDatum((int64) plan->key.caller_id);
-	values[n++] = Int64GetDatum((int64) plan->key.plan_id);
-	values[n++] = Int32GetDatum(node->id);
-	nulls[n] = node->parent < 0;
-	values[n++] = Int32GetDatum(node->parent);
-	values[n++] = Int32GetDatum(node->depth);
-	values[n++] = light_text_datum(label, strlen(label), plan->encoding);
-	values[n++] = Int64GetDatum(node->executions);
-	values[n++] = Int64GetDatum(plan->cancelled);
-	values[n++] = Int64GetDatum(plan->failed);
-	values[n++] = Float8GetDatum(node->loops);
-	values[n++] = Float8GetDatum(node->rows);
-	values[n++] = Float8GetDatum(node->plan_rows);
-	values[n++] = Float8GetDatum(node->filtered);
-	values[n++] = Float8GetDatum(node->total_time * 1000.0);
-	values[n++] = Float8GetDatum(node->self_time * 1000.0);
-	values[n++] = Float8GetDatum(node->max_self_time * 1000.0);
-	values[n++] = Int64GetDatum(b->shared_blks_hit);
-	values[n++] = Int64GetDatum(b->shared_blks_read);
-	values[n++] = Int64GetDatum(b->shared_blks_dirtied);
-	values[n++] = Int64GetDatum(b->local_blks_hit + b->local_blks_read);
-	values[n++] = Int64GetDatum(b->temp_blks_read);
-	values[n++] = Int64GetDatum(b->temp_blks_written);
-	values[n++] = Int64GetDatum((int64) node->self.wal.wal_bytes);
-	nulls[n] = plan->text_length == 0;
-	values[n++] = query;
-	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
-	MemoryContextSwitchTo(old);
-	MemoryContextReset(row);
+	light_row_begin(rows);
+	light_row_add(rows, ObjectIdGetDatum(plan->key.database));
+	light_row_add(rows, ObjectIdGetDatum(plan->key.role));
+	light_row_add(rows, Int64GetDatum((int64) plan->key.query_id));
+	light_row_add_if(rows, plan->key.caller_id != 0, Int64GetDatum((int64) plan->key.caller_id));
+	light_row_add(rows, Int64GetDatum((int64) plan->key.plan_id));
+	light_row_add(rows, Int32GetDatum(node->id));
+	light_row_add_if(rows, node->parent >= 0, Int32GetDatum(node->parent));
+	light_row_add(rows, Int32GetDatum(node->depth));
+	light_row_add_name(rows, &node->name, plan->key.database, plan->encoding);
+	light_row_add(rows, Int64GetDatum(node->executions));
+	light_row_add(rows, Int64GetDatum(plan->cancelled));
+	light_row_add(rows, Int64GetDatum(plan->failed));
+	light_row_add(rows, Float8GetDatum(node->loops));
+	light_row_add(rows, Float8GetDatum(node->rows));
+	light_row_add(rows, Float8GetDatum(node->plan_rows));
+	light_row_add(rows, Float8GetDatum(node->filtered));
+	light_row_add(rows, Float8GetDatum(node->total_time * 1000.0));
+	light_row_add(rows, Float8GetDatum(node->self_time * 1000.0));
+	light_row_add(rows, Float8GetDatum(node->max_self_time * 1000.0));
+	light_row_add(rows, Int64GetDatum(b->shared_blks_hit));
+	light_row_add(rows, Int64GetDatum(b->shared_blks_read));
+	light_row_add(rows, Int64GetDatum(b->shared_blks_dirtied));
+	light_row_add(rows, Int64GetDatum(b->local_blks_hit + b->local_blks_read));
+	light_row_add(rows, Int64GetDatum(b->temp_blks_read));
+	light_row_add(rows, Int64GetDatum(b->temp_blks_written));
+	light_row_add(rows, Int64GetDatum((int64) node->self.wal.wal_bytes));
+	light_row_add_if(rows, plan->text_length != 0, query);
+	light_row_end(rows);
 }
 
 PG_FUNCTION_INFO_V1(light_explain_profile);
@@ -120,13 +107,13 @@ Datum
 light_explain_profile(PG_FUNCTION_ARGS)
 {
 	MemoryContext old = CurrentMemoryContext;
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	bool		see_all = has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
 	MemoryContext table = AllocSetContextCreate(CurrentMemoryContext, "light_explain plans of a table", ALLOCSET_DEFAULT_SIZES);
-	MemoryContext row = AllocSetContextCreate(CurrentMemoryContext, "light_explain row", ALLOCSET_DEFAULT_SIZES);
+	LightRows	rows;
 
 	check_shared();
-	InitMaterializedSRF(fcinfo, 0);
+	light_profile_flush();
+	light_rows_begin(&rows, fcinfo);
 	MemoryContextSwitchTo(table);
 	for (int part = 0; part < light_profile_shared->nparts; part++)
 	{
@@ -142,13 +129,12 @@ light_explain_profile(PG_FUNCTION_ARGS)
 			for (int k = 0; k < plan->nnodes; k++)
 			{
 				if (copies[i].nodes[k].executions > 0)
-					return_node(result, plan, &copies[i].nodes[k], query, row);
+					return_node(&rows, plan, &copies[i].nodes[k], query);
 			}
 		}
 		MemoryContextReset(table);
 	}
 	MemoryContextSwitchTo(old);
-	MemoryContextDelete(row);
 	MemoryContextDelete(table);
 	return (Datum) 0;
 }
@@ -192,4 +178,5 @@ light_profile_counts(LightProfileCounts *counts)
 	counts->dropped_plans = (int64) pg_atomic_read_u64(&light_profile_shared->dropped_plans);
 	counts->dropped_nodes = (int64) pg_atomic_read_u64(&light_profile_shared->dropped_nodes);
 	counts->without_id = (int64) pg_atomic_read_u64(&light_profile_shared->without_id);
+	counts->utility_without_id = (int64) pg_atomic_read_u64(&light_profile_shared->utility_without_id);
 }

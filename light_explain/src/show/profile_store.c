@@ -13,7 +13,7 @@
  * session remembers plans of few nodes that it stored: what their names and shape
  * are, letter by letter, and where in the profile they were.  Both are compared
  * before they are relied on, so nobody has to tell when a table gets another name
- * or the plan had to make room.
+ * or the plan had to make room.  A plan's serial number tells whether it is still there.
  *
  * A statement that fails is seen in PG_CATCH around the executor: later its
  * memory, or that of its plan, may be gone.  Nothing that goes wrong there may
@@ -26,6 +26,7 @@
 #include "postgres.h"
 
 #include "access/parallel.h"
+#include "access/xact.h"
 #include "compat_instrument.h"
 #include "compat_planner.h"
 #include "mb/pg_wchar.h"
@@ -36,36 +37,61 @@
 
 /* ---- storing ------------------------------------------------------------ */
 
-/* Add the figures of one execution to a plan, whose lock is held. */
+/* Add what a node did in one execution. */
+static inline void
+add_figure(LightPlanNode *node, const LightFigure *figure)
+{
+	if (figure->loops <= 0)
+		return;
+	node->executions++;
+	node->loops += figure->loops;
+	node->rows += figure->rows;
+	node->plan_rows += figure->plan_rows * figure->loops;
+	node->filtered += figure->filtered;
+	node->total_time += figure->time;
+	node->self_time += figure->self.time;
+	node->max_self_time = Max(node->max_self_time, figure->self.time);
+	light_usage_add(&node->self, &figure->self.usage);
+}
+
+/* Add what it did in several. */
 static void
-add_execution(int part, LightPlan *plan, const LightFigure *figures, int n, LightOutcome outcome)
+add_node(LightPlanNode *node, const LightPlanNode *more)
+{
+	node->executions += more->executions;
+	node->loops += more->loops;
+	node->rows += more->rows;
+	node->plan_rows += more->plan_rows;
+	node->filtered += more->filtered;
+	node->total_time += more->total_time;
+	node->self_time += more->self_time;
+	node->max_self_time = Max(node->max_self_time, more->max_self_time);
+	light_usage_add(&node->self, &more->self);
+}
+
+/* A plan, whose lock is held, was executed this many times. */
+static inline void
+count_executions(int part, LightPlan *plan, int64 executions)
 {
 	pg_atomic_uint64 *stores = &light_part(part)->stores;
-	int			chunk = -1;
 
 	/* a number that another process takes as well does not matter */
 	plan->used = (int64) pg_atomic_read_u64(stores) + 1;
 	pg_atomic_write_u64(stores, plan->used);
-	plan->executions++;
+	plan->executions += executions;
+}
+
+/* Add the figures of one execution to a plan, whose lock is held. */
+static void
+add_execution(int part, LightPlan *plan, const LightFigure *figures, int n, LightOutcome outcome)
+{
+	int			chunk = -1;
+
+	count_executions(part, plan, 1);
 	plan->cancelled += outcome == LIGHT_CANCELLED;
 	plan->failed += outcome == LIGHT_FAILED;
 	for (int i = 0; i < Min(n, plan->nnodes); i++)
-	{
-		const LightFigure *figure = &figures[i];
-		LightPlanNode *node = light_plan_node(part, plan, i, &chunk);
-
-		if (figure->loops <= 0)
-			continue;
-		node->executions++;
-		node->loops += figure->loops;
-		node->rows += figure->rows;
-		node->plan_rows += figure->plan_rows * figure->loops;
-		node->filtered += figure->filtered;
-		node->total_time += figure->time;
-		node->self_time += figure->self.time;
-		node->max_self_time = Max(node->max_self_time, figure->self.time);
-		light_usage_add(&node->self, &figure->self.usage);
-	}
+		add_figure(light_plan_node(part, plan, i, &chunk), &figures[i]);
 }
 
 /* ---- plans that this session knows -------------------------------------- */
@@ -85,13 +111,64 @@ typedef struct KnownPlan
 	LightPlanKey key;
 	int			part;
 	LightPlan  *plan;
+	int64		serial;			/* of the plan that was there */
+	int64		npending;		/* executions that are kept until the plan's
+								 * lock is free */
+	LightPlanNode *pending;		/* what its nodes did in them, or NULL */
 	Spelling	spelling;
 } KnownPlan;
 
 static KnownPlan *known_plans = NULL;
+static void transaction_callback(XactEvent event, void *arg);
+
+/* Plans of which some are pending. */
+static int	pending_plans = 0;
 
 /* Statements of few nodes should not pay for memory: there is one array for all. */
-static LightFigure brief_figures[LIGHT_BRIEF_NODES];
+static LightFigure few_figures[LIGHT_FEW_NODES];
+
+/* Add what is pending, if its plan is still there. */
+static void
+add_pending(KnownPlan *known, bool there)
+{
+	int			chunk = -1;
+
+	if (there)
+	{
+		count_executions(known->part, known->plan, known->npending);
+		for (int i = 0; i < known->plan->nnodes; i++)
+			add_node(light_plan_node(known->part, known->plan, i, &chunk), &known->pending[i]);
+	}
+	known->npending = 0;
+	pending_plans--;
+}
+
+static void
+flush_plan(KnownPlan *known)
+{
+	LWLockAcquire(&known->plan->lock, LW_EXCLUSIVE);
+	add_pending(known, known->plan->serial == known->serial);
+	LWLockRelease(&known->plan->lock);
+}
+
+/* Store all that is pending in this session. */
+void
+light_profile_flush(void)
+{
+	for (int i = 0; i < KNOWN_PLANS && pending_plans > 0; i++)
+	{
+		if (known_plans[i].npending > 0)
+			flush_plan(&known_plans[i]);
+	}
+}
+
+/* Nothing is pending in a session that is idle, or that has ended. */
+static void
+transaction_callback(XactEvent event, void *arg)
+{
+	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
+		light_profile_flush();
+}
 
 /* Where a plan of this statement would be; NULL if there is no memory. */
 static KnownPlan *
@@ -100,8 +177,12 @@ known_plan(const LightPlanKey *key)
 	uint64		hash = key->query_id ^ (key->caller_id >> 7) ^ key->role;
 
 	if (unlikely(known_plans == NULL))
+	{
 		known_plans = MemoryContextAllocExtended(TopMemoryContext, KNOWN_PLANS * sizeof(KnownPlan),
 												 MCXT_ALLOC_NO_OOM | MCXT_ALLOC_ZERO);
+		if (known_plans != NULL)
+			RegisterXactCallback(transaction_callback, NULL);
+	}
 	return known_plans == NULL ? NULL : &known_plans[hash % KNOWN_PLANS];
 }
 
@@ -139,15 +220,48 @@ is_known(const KnownPlan *known, const LightPlanKey *key, const Spelling *spelli
 		memcmp(known->spelling.text, spelling->text, spelling->size) == 0;
 }
 
-/* Add to a plan if it is still where it was. */
+/* Keep an execution until the plan's lock is free; false if there is no memory. */
 static bool
-store_known(const KnownPlan *known, const LightFigure *figures, int n, LightOutcome outcome)
+keep_pending(KnownPlan *known, const LightFigure *figures, int n)
+{
+	if (known->pending == NULL)
+		known->pending = MemoryContextAllocExtended(TopMemoryContext, LIGHT_FEW_NODES * sizeof(LightPlanNode), MCXT_ALLOC_NO_OOM);
+	if (known->pending == NULL)
+		return false;
+	if (known->npending++ == 0)
+	{
+		memset(known->pending, 0, LIGHT_FEW_NODES * sizeof(LightPlanNode));
+		pending_plans++;
+	}
+	for (int i = 0; i < n; i++)
+		add_figure(&known->pending[i], &figures[i]);
+	return true;
+}
+
+/*
+ * Add to a plan if it is still where it was.
+ *
+ * A session that finds the plan's lock taken keeps the execution and adds it with a later
+ * one, at the end of the transaction at the latest.  With sessions that all run one
+ * statement in a loop, each would otherwise wait for the lock, and where there are more of
+ * them than CPUs, mostly for a process that was interrupted while it had it: of 16 sessions
+ * on two CPUs two thirds were waiting.
+ */
+static bool
+store_known(KnownPlan *known, const LightFigure *figures, int n, LightOutcome outcome)
 {
 	LightPlan  *plan = known->plan;
 	bool		there;
 
-	LWLockAcquire(&plan->lock, LW_EXCLUSIVE);
-	there = plan->nnodes > 0 && memcmp(&plan->key, &known->key, sizeof(LightPlanKey)) == 0;
+	if (!LWLockConditionalAcquire(&plan->lock, LW_EXCLUSIVE))
+	{
+		if (outcome == LIGHT_DONE && keep_pending(known, figures, n))
+			return true;
+		LWLockAcquire(&plan->lock, LW_EXCLUSIVE);
+	}
+	there = plan->serial == known->serial;
+	if (unlikely(known->npending > 0))
+		add_pending(known, there);
 	if (likely(there))
 		add_execution(known->part, plan, figures, n, outcome);
 	LWLockRelease(&plan->lock);
@@ -158,7 +272,7 @@ store_known(const KnownPlan *known, const LightFigure *figures, int n, LightOutc
 
 /* Make the plan of a statement that has none yet, with names and text. */
 static LightPlan *
-store_new(int part, const LightPlanKey *key, LightQuery *query, const LightFigure *figures, int n, LightOutcome outcome)
+store_new(int part, const LightPlanKey *key, LightQuery *query, const LightFigure *figures, int n, LightOutcome outcome, int64 *serial)
 {
 	LightNodeName *names = palloc(n * sizeof(LightNodeName));
 	int			location = query->queryDesc->plannedstmt->stmt_location;
@@ -193,6 +307,7 @@ store_new(int part, const LightPlanKey *key, LightQuery *query, const LightFigur
 	}
 	LWLockAcquire(&plan->lock, LW_EXCLUSIVE);
 	add_execution(part, plan, figures, n, outcome);
+	*serial = plan->serial;
 	LWLockRelease(&plan->lock);
 	light_part(part)->changing = false;
 	LWLockRelease(light_part(part)->lock);
@@ -202,7 +317,7 @@ store_new(int part, const LightPlanKey *key, LightQuery *query, const LightFigur
 
 /* Add to a plan, wherever it is; it is made if it is nowhere. */
 static LightPlan *
-store_unknown(int part, const LightPlanKey *key, LightQuery *query, const LightFigure *figures, int n, LightOutcome outcome)
+store_unknown(int part, const LightPlanKey *key, LightQuery *query, const LightFigure *figures, int n, LightOutcome outcome, int64 *serial)
 {
 	LightPlan  *plan;
 
@@ -212,14 +327,15 @@ store_unknown(int part, const LightPlanKey *key, LightQuery *query, const LightF
 	{
 		LWLockAcquire(&plan->lock, LW_EXCLUSIVE);
 		add_execution(part, plan, figures, n, outcome);
+		*serial = plan->serial;
 		LWLockRelease(&plan->lock);
 	}
 	LWLockRelease(light_part(part)->lock);
-	return plan != NULL ? plan : store_new(part, key, query, figures, n, outcome);
+	return plan != NULL ? plan : store_new(part, key, query, figures, n, outcome, serial);
 }
 
 /*
- * What the nodes of a statement did, in "brief_figures" or palloc'd.  To reckon it takes
+ * What the nodes of a statement did, in "few_figures" or palloc'd.  To reckon it takes
  * long where there are many nodes: nobody may wait for that, so no lock is held ("holdoff"
  * is how many interrupts were held off when we were called, which each lock does).
  */
@@ -228,12 +344,20 @@ take_figures(LightQuery *query, uint32 holdoff, int *n)
 {
 	Assert(InterruptHoldoffCount == holdoff);
 	Assert(!LWLockAnyHeldByMe(light_part(0)->lock, light_profile_shared->nparts, sizeof(LWLockPadded)));
-	return light_brief_figures(query, brief_figures, n) ? brief_figures : light_figures(query, n);
+	return light_figures(query, few_figures, n);
+}
+
+/* The sampler may have seen the statement, and does not know its plan. */
+static inline void
+answer_sampler(const LightQuery *query, uint64 plan_id)
+{
+	if (unlikely(light_cell->asked & LIGHT_ASKED(query->execution)))
+		light_activity_answer(query->execution, plan_id);
 }
 
 /* A statement has ended and was left: add its figures to the profile. */
 static void pg_attribute_hot
-store(LightQuery *query, Oid role, LightOutcome outcome)
+store(LightQuery *query, LightOutcome outcome)
 {
 	QueryDesc  *queryDesc = query->queryDesc;
 	LightQuery *caller = light_chain.current;
@@ -243,13 +367,19 @@ store(LightQuery *query, Oid role, LightOutcome outcome)
 	KnownPlan  *known = NULL;
 	uint32		holdoff = InterruptHoldoffCount;
 	Spelling	spelling;
+	int64		serial;
 	bool		brief;
 	int			n;
 	int			part;
 
+	/*
+	 * the query of a materialized view, and before 18 that of DECLARE CURSOR
+	 * has none
+	 */
 	if (queryDesc->plannedstmt->queryId == 0)
 	{
-		pg_atomic_fetch_add_u64(&light_profile_shared->without_id, 1);
+		pg_atomic_fetch_add_u64(IsQueryIdEnabled() ? &light_profile_shared->utility_without_id : &light_profile_shared->without_id, 1);
+		answer_sampler(query, LIGHT_NO_PLAN);
 		return;
 	}
 
@@ -261,11 +391,11 @@ store(LightQuery *query, Oid role, LightOutcome outcome)
 		LWLockAnyHeldByMe(light_part(0)->lock, light_profile_shared->nparts, sizeof(LWLockPadded)))
 		return;
 	figures = take_figures(query, holdoff, &n);
-	brief = figures == brief_figures;
+	brief = figures == few_figures;
 	if (n == 0)
 		return;
 	key.database = MyDatabaseId;
-	key.role = role;
+	key.role = query->role;
 	key.query_id = queryDesc->plannedstmt->queryId;
 	key.caller_id = caller != NULL ? caller->queryDesc->plannedstmt->queryId : 0;
 	if (brief)
@@ -273,16 +403,23 @@ store(LightQuery *query, Oid role, LightOutcome outcome)
 		known = known_plan(&key);
 		spell(figures, n, &spelling);
 		if (is_known(known, &key, &spelling) && store_known(known, figures, n, outcome))
+		{
+			answer_sampler(query, known->key.plan_id);
 			return;
+		}
 	}
 	key.plan_id = light_plan_hash(figures, n);
+	answer_sampler(query, key.plan_id);
 	part = light_part_of(&key);
-	plan = store_unknown(part, &key, query, figures, n, outcome);
+	plan = store_unknown(part, &key, query, figures, n, outcome, &serial);
 	if (known != NULL && spelling.size > 0)
 	{
+		if (unlikely(known->npending > 0))
+			flush_plan(known);
 		known->key = key;
 		known->part = part;
 		known->plan = plan;
+		known->serial = serial;
 		known->spelling.size = spelling.size;
 		memcpy(known->spelling.text, spelling.text, spelling.size);
 	}
@@ -303,18 +440,11 @@ light_profile_store(LightQuery *query)
 {
 	MemoryContext old = MemoryContextSwitchTo(query->context);
 
-	store(query, GetUserId(), LIGHT_DONE);
+	store(query, LIGHT_DONE);
 	MemoryContextSwitchTo(old);
 }
 
 /* ---- statements that fail ----------------------------------------------- */
-
-/* Seconds of a tick of the statement's records. */
-static double
-tick_of(LightQuery *query)
-{
-	return query->timing == LIGHT_TIMING_CORE ? 1e-9 : light_seconds_per_tick();
-}
 
 /* Time of calls that did not return, in seconds. */
 static void
@@ -324,8 +454,8 @@ add_time(LightQuery *query, PlanState *node, double seconds)
 
 	if (seconds <= 0)
 		return;
-	if (record != NULL && !light_left_to_core(node))
-		record->total += (int64) (seconds / tick_of(query));
+	if (record != NULL && !light_measured_by_core(node))
+		record->total += (int64) (seconds * LIGHT_SECOND);
 	else
 		InstrAddTime_compat(node->instrument, 0, seconds);
 }
@@ -335,7 +465,7 @@ time_of(LightQuery *query, PlanState *node)
 {
 	LightRecord *record = light_record_of(query, node);
 
-	return InstrTotal_compat(node->instrument) + (record != NULL ? record->total * tick_of(query) : 0);
+	return InstrTotal_compat(node->instrument) + (record != NULL ? record->total / LIGHT_SECOND : 0);
 }
 
 /* Time of a statement's top node until now: of fetches from a cursor before this one. */
@@ -415,16 +545,50 @@ was_cancelled(const ErrorData *error)
 }
 
 /*
+ * Copy the error that is being handled.  The next one's copy replaces it: in a deep recursion
+ * each level has one, with a context as long as the recursion is deep, and memory
+ * that every level took would be most of what the profile costs there.
+ */
+static MemoryContext error_context = NULL;
+
+static void
+forget_error_context(void *arg)
+{
+	error_context = NULL;
+}
+
+static ErrorData *
+copy_error(void)
+{
+	MemoryContext old;
+	ErrorData  *error;
+
+	if (error_context == NULL)
+	{
+		MemoryContext context = AllocSetContextCreate(TopTransactionContext, "light_explain error", ALLOCSET_SMALL_SIZES);
+		MemoryContextCallback *callback = MemoryContextAlloc(TopTransactionContext, sizeof(MemoryContextCallback));
+
+		callback->func = forget_error_context;
+		MemoryContextRegisterResetCallback(TopTransactionContext, callback);
+		error_context = context;
+	}
+	MemoryContextReset(error_context);
+	old = MemoryContextSwitchTo(error_context);
+	error = CopyErrorData();
+	MemoryContextSwitchTo(old);
+	return error;
+}
+
+/*
  * An error leaves the executor, which ran the statement inside of "outer" since
  * "started", or finished it if that is 0: called in PG_CATCH.  Its top node's time was
- * "before" then.  Keep what it did until now, and throw the error again.  "role" is
- * whose statement it is: the current one may still be that of a function that failed.
+ * "before" then.  Keep what it did until now, and throw the error again.
  */
 void
-light_profile_failed(LightQuery *query, LightQuery *outer, Oid role, int64 started, double before)
+light_profile_failed(LightQuery *query, LightQuery *outer, int64 started, double before)
 {
 	MemoryContext old = MemoryContextSwitchTo(query->context);
-	ErrorData  *error = CopyErrorData();
+	ErrorData  *error = copy_error();
 
 	FlushErrorState();
 	PG_TRY();
@@ -432,11 +596,10 @@ light_profile_failed(LightQuery *query, LightQuery *outer, Oid role, int64 start
 		HOLD_INTERRUPTS();
 		while (light_chain.current != NULL && light_chain.current != outer)
 			light_query_leave(light_chain.current);
-		query->callers = NULL;
 		if (query->timer && started != 0)
-			complete_times(query, before + (light_now() - started) * light_seconds_per_tick());
+			complete_times(query, before + (light_now() - started) / LIGHT_SECOND);
 		light_settle(query);
-		store(query, role, was_cancelled(error) ? LIGHT_CANCELLED : LIGHT_FAILED);
+		store(query, was_cancelled(error) ? LIGHT_CANCELLED : LIGHT_FAILED);
 
 		/* nobody runs or finishes it any more, and its memory may go */
 		light_query_done(query);

@@ -14,14 +14,11 @@
 
 #include "catalog/pg_authid.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "miscadmin.h"
 #include "show/show.h"
 #include "storage/fd.h"
 #include "utils/acl.h"
-#include "utils/memutils.h"
 #include "utils/timestamp.h"
-#include "utils/tuplestore.h"
 
 /* Blocks of temporary files. */
 typedef struct TempBlocks
@@ -111,9 +108,9 @@ process_bytes(uint32 pid, int64 *read, int64 *written)
 	return found;
 }
 
-/* Rows of one statement.  A row's own memory is "row". */
+/* Rows of one statement. */
 static void
-return_statement(ReturnSetInfo *result, uint32 pid, LightProgressSlot *copy, MemoryContext row)
+return_statement(LightRows *rows, uint32 pid, LightProgressSlot *copy)
 {
 	TempBlocks *early_temp = palloc(Max(copy->nnodes, 1) * sizeof(TempBlocks));
 	int64		bytes_read = 0;
@@ -126,11 +123,6 @@ return_statement(ReturnSetInfo *result, uint32 pid, LightProgressSlot *copy, Mem
 		LightProgressNode *node = &light_slot_nodes(copy)[i];
 		LightRecord *record = &light_slot_records(copy)[i + 1];
 		BufferUsage *b = &record->self.buffers;
-		MemoryContext old = MemoryContextSwitchTo(row);
-		Datum		values[26];
-		bool		nulls[26] = {0};
-		char	   *label = light_format_name(&node->name, copy->database);
-		int			n = 0;
 		BufferUsage early = {0};
 
 		/*
@@ -140,42 +132,34 @@ return_statement(ReturnSetInfo *result, uint32 pid, LightProgressSlot *copy, Mem
 		if (node->plan_blocks > 0)
 			early = *InstrBuffers_compat(&record->core);
 
-		values[n++] = Int32GetDatum((int32) pid);
-		nulls[n] = copy->leader == 0;
-		values[n++] = Int32GetDatum(copy->leader);
-		values[n++] = ObjectIdGetDatum(copy->database);
-		values[n++] = ObjectIdGetDatum(copy->role);
-		nulls[n] = copy->query_id == 0;
-		values[n++] = Int64GetDatum((int64) copy->query_id);
-		values[n++] = TimestampTzGetDatum(copy->started);
-		values[n++] = Int32GetDatum(node->id);
-		nulls[n] = node->parent < 0;
-		values[n++] = Int32GetDatum(node->parent);
-		values[n++] = Int32GetDatum(node->depth);
-		values[n++] = light_text_datum(label, strlen(label), copy->encoding);
-		values[n++] = Float8GetDatum(node->plan_rows);
-		values[n++] = Float8GetDatum(record->core.ntuples + record->core.tuplecount + light_rows_passed(record));
-		values[n++] = Float8GetDatum(record->core.nloops + (record->core.running ? 1 : 0));
-		values[n++] = BoolGetDatum(was_called(record));
-		nulls[n] = copy->tick == 0;
-		values[n++] = Float8GetDatum((InstrTotal_compat(&record->core) + record->total * copy->tick) * 1000.0);
-		values[n++] = Int64GetDatum(b->shared_blks_hit + early.shared_blks_hit);
-		values[n++] = Int64GetDatum(b->shared_blks_read + early.shared_blks_read);
-		values[n++] = Int64GetDatum(b->local_blks_hit + b->local_blks_read + early.local_blks_hit + early.local_blks_read);
-		values[n++] = Int64GetDatum(b->temp_blks_read + early_temp[i].read);
-		values[n++] = Int64GetDatum(b->temp_blks_written + early_temp[i].written);
-		values[n++] = Float8GetDatum(node->plan_cost);
-		nulls[n] = node->plan_blocks == 0;
-		values[n++] = Float8GetDatum(node->plan_blocks);
-		values[n++] = Int32GetDatum(copy->work_mem);
-		values[n++] = Int32GetDatum(node->plan_width);
-		nulls[n] = !bytes_known;
-		values[n++] = Int64GetDatum(bytes_read);
-		nulls[n] = !bytes_known;
-		values[n++] = Int64GetDatum(bytes_written);
-		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
-		MemoryContextSwitchTo(old);
-		MemoryContextReset(row);
+		light_row_begin(rows);
+		light_row_add(rows, Int32GetDatum((int32) pid));
+		light_row_add_if(rows, copy->leader != 0, Int32GetDatum(copy->leader));
+		light_row_add(rows, ObjectIdGetDatum(copy->database));
+		light_row_add(rows, ObjectIdGetDatum(copy->role));
+		light_row_add_if(rows, copy->query_id != 0, Int64GetDatum((int64) copy->query_id));
+		light_row_add(rows, TimestampTzGetDatum(copy->started));
+		light_row_add(rows, Int32GetDatum(node->id));
+		light_row_add_if(rows, node->parent >= 0, Int32GetDatum(node->parent));
+		light_row_add(rows, Int32GetDatum(node->depth));
+		light_row_add_name(rows, &node->name, copy->database, copy->encoding);
+		light_row_add(rows, Float8GetDatum(node->plan_rows));
+		light_row_add(rows, Float8GetDatum(record->core.ntuples + record->core.tuplecount + light_rows_skipped(record)));
+		light_row_add(rows, Float8GetDatum(record->core.nloops + (record->core.running ? 1 : 0)));
+		light_row_add(rows, BoolGetDatum(was_called(record)));
+		light_row_add_if(rows, copy->timed, Float8GetDatum((InstrTotal_compat(&record->core) + record->total / LIGHT_SECOND) * 1000.0));
+		light_row_add(rows, Int64GetDatum(b->shared_blks_hit + early.shared_blks_hit));
+		light_row_add(rows, Int64GetDatum(b->shared_blks_read + early.shared_blks_read));
+		light_row_add(rows, Int64GetDatum(b->local_blks_hit + b->local_blks_read + early.local_blks_hit + early.local_blks_read));
+		light_row_add(rows, Int64GetDatum(b->temp_blks_read + early_temp[i].read));
+		light_row_add(rows, Int64GetDatum(b->temp_blks_written + early_temp[i].written));
+		light_row_add(rows, Float8GetDatum(node->plan_cost));
+		light_row_add_if(rows, node->plan_blocks != 0, Float8GetDatum(node->plan_blocks));
+		light_row_add(rows, Int32GetDatum(copy->work_mem));
+		light_row_add(rows, Int32GetDatum(node->plan_width));
+		light_row_add_if(rows, bytes_known, Int64GetDatum(bytes_read));
+		light_row_add_if(rows, bytes_known, Int64GetDatum(bytes_written));
+		light_row_end(rows);
 	}
 	pfree(early_temp);
 }
@@ -186,15 +170,14 @@ PG_FUNCTION_INFO_V1(light_explain_progress);
 Datum
 light_explain_progress(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	LightRows	rows;
 	bool		see_all = has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
-	MemoryContext row = AllocSetContextCreate(CurrentMemoryContext, "light_explain row", ALLOCSET_DEFAULT_SIZES);
 	char	   *buffer;
 	LightProgressSlot *copy;
 
 	if (light_slots() < 0)
 		light_not_shared("progress of statements is not visible");
-	InitMaterializedSRF(fcinfo, 0);
+	light_rows_begin(&rows, fcinfo);
 	buffer = palloc(light_slot_size() + 64);
 	copy = (LightProgressSlot *) TYPEALIGN64(64, (uintptr_t) buffer);
 	for (int i = 0; i < light_slots(); i++)
@@ -202,9 +185,8 @@ light_explain_progress(PG_FUNCTION_ARGS)
 		uint32		pid = light_slot_copy(i, copy, see_all);
 
 		if (pid != 0)
-			return_statement(result, pid, copy, row);
+			return_statement(&rows, pid, copy);
 	}
 	pfree(buffer);
-	MemoryContextDelete(row);
 	return (Datum) 0;
 }

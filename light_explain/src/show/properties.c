@@ -36,10 +36,7 @@ light_properties(const LightShown *node, bool timing, bool buffers, bool wal, Li
 	if (node->loops <= 0)
 		return 0;
 	if (timing)
-	{
 		add(to, &n, "Self Time", "ms", node->self.time * 1000.0, true);
-		add(to, &n, "Self Time Error", "ms", node->self.error * 1000.0, false);
-	}
 	if (buffers)
 	{
 		add(to, &n, "Self Shared Hit Blocks", NULL, b->shared_blks_hit, false);

@@ -12,11 +12,38 @@
 #define LIGHT_SHOW_H
 
 #include "compat_executor.h"
+#include "fmgr.h"
 #include "statement/statement.h"
+#include "storage/lwlock.h"
 
 /* label.c */
 extern LIGHT_PRIVATE char *light_format_name(const LightNodeName *name, Oid database);
+extern LIGHT_PRIVATE char *light_format_type(const LightNodeName *name);
+extern LIGHT_PRIVATE const char *light_name_relation(const LightNodeName *name);
+extern LIGHT_PRIVATE const char *light_name_index(const LightNodeName *name);
 extern LIGHT_PRIVATE Datum light_text_datum(const char *string, int length, int encoding);
+
+/* rows.c */
+
+/* The rows that an SQL function returns. */
+typedef struct LightRows
+{
+	Tuplestorestate *store;
+	TupleDesc	desc;
+	Datum	   *values;
+	bool	   *nulls;
+	int			n;				/* columns of this row until now */
+	MemoryContext context;		/* of one row */
+	MemoryContext caller;
+} LightRows;
+
+extern LIGHT_PRIVATE void light_rows_begin(LightRows *rows, FunctionCallInfo fcinfo);
+extern LIGHT_PRIVATE void light_row_begin(LightRows *rows);
+extern LIGHT_PRIVATE void light_row_add(LightRows *rows, Datum value);
+extern LIGHT_PRIVATE void light_row_add_if(LightRows *rows, bool there, Datum value);
+extern LIGHT_PRIVATE void light_row_add_text(LightRows *rows, const char *string);
+extern LIGHT_PRIVATE void light_row_add_name(LightRows *rows, const LightNodeName *name, Oid database, int encoding);
+extern LIGHT_PRIVATE void light_row_end(LightRows *rows);
 
 /* explain.c */
 extern LIGHT_PRIVATE void light_explain_init(void);
@@ -68,7 +95,7 @@ extern LIGHT_PRIVATE void light_profile_startup(void);
 extern LIGHT_PRIVATE bool light_profiled(void);
 extern LIGHT_PRIVATE double light_top_time(LightQuery *query);
 extern LIGHT_PRIVATE void light_profile_store(LightQuery *query);
-extern LIGHT_PRIVATE void light_profile_failed(LightQuery *query, LightQuery *outer, Oid role, int64 started, double before);
+extern LIGHT_PRIVATE void light_profile_failed(LightQuery *query, LightQuery *outer, int64 started, double before);
 
 /* profile_show.c */
 
@@ -80,9 +107,38 @@ typedef struct LightProfileCounts
 	int			plans;
 	int64		dropped_plans;	/* made room for others */
 	int64		dropped_nodes;	/* of plans that are too large */
-	int64		without_id;		/* statements without an identifier */
+	int64		without_id;		/* statements, because none are computed */
+	int64		utility_without_id; /* statements that the server computes
+									 * none for */
 } LightProfileCounts;
 
 extern LIGHT_PRIVATE void light_profile_counts(LightProfileCounts *counts);
+
+/* samples.c */
+extern LIGHT_PRIVATE Size light_samples_size(void);
+extern LIGHT_PRIVATE void light_samples_startup(LWLock *lock);
+
+/* sampler.c */
+extern LIGHT_PRIVATE void light_sampler_init(void);
+
+/* samples_show.c */
+
+/* The sampler's state. */
+typedef struct LightSamplesCounts
+{
+	int			pid;			/* of the sampler, 0: it does not run */
+	int64		rounds;
+	int64		late;			/* of them, by more than an interval */
+	int64		torn;			/* processes that could not be read */
+	int64		taken;			/* samples */
+	int			ring;			/* of them are kept at most */
+	int64		overwritten;	/* in the ring */
+	int			max_waits;		/* sums */
+	int			waits;
+	int64		discarded;		/* samples of dropped sums */
+	int64		unmapped;		/* processes without nodes */
+} LightSamplesCounts;
+
+extern LIGHT_PRIVATE void light_samples_counts(LightSamplesCounts *counts);
 
 #endif							/* LIGHT_SHOW_H */

@@ -13,10 +13,7 @@
 #include "postgres.h"
 
 #include "fmgr.h"
-#include "funcapi.h"
 #include "show/show.h"
-#include "utils/builtins.h"
-#include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(light_explain_status);
 
@@ -24,37 +21,47 @@ PG_FUNCTION_INFO_V1(light_explain_status);
 Datum
 light_explain_status(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	LightRows	rows;
 	LightProgressCounts progress;
 	LightProfileCounts profile;
+	LightSamplesCounts samples;
 	const char *problem = light_off_reason;
-	Datum		values[14];
-	bool		nulls[14] = {0};
-	int			n = 0;
 
-	InitMaterializedSRF(fcinfo, 0);
+	light_rows_begin(&rows, fcinfo);
 	light_progress_counts(&progress);
 	light_profile_counts(&profile);
+	light_samples_counts(&samples);
 	if (problem == NULL && light_other_minor())
 		problem = "compiled for another minor version of the server";
 	else if (problem == NULL && profile.max_nodes == 0)
 		problem = "not in shared_preload_libraries: no progress and no profile";
-	values[n++] = BoolGetDatum(light_enabled);
-	nulls[n] = problem == NULL;
-	values[n++] = problem != NULL ? CStringGetTextDatum(problem) : (Datum) 0;
-	values[n++] = Int32GetDatum(progress.slots);
-	values[n++] = Int32GetDatum(progress.used);
-	values[n++] = Int64GetDatum(progress.refused_full);
-	values[n++] = Int64GetDatum(progress.refused_role);
-	values[n++] = Int64GetDatum(progress.refused_nodes);
-	values[n++] = Int32GetDatum(profile.max_nodes);
-	values[n++] = Int32GetDatum(profile.nodes);
-	values[n++] = Int32GetDatum(profile.plans);
-	values[n++] = Int64GetDatum(profile.dropped_plans);
-	values[n++] = Int64GetDatum(profile.dropped_nodes);
-	values[n++] = Int64GetDatum(profile.without_id);
-	nulls[n] = light_core_first == NULL;
-	values[n++] = CStringGetTextDatum(light_clock_name());
-	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	light_row_begin(&rows);
+	light_row_add(&rows, BoolGetDatum(light_enabled));
+	light_row_add_text(&rows, problem);
+	light_row_add(&rows, Int32GetDatum(progress.slots));
+	light_row_add(&rows, Int32GetDatum(progress.used));
+	light_row_add(&rows, Int64GetDatum(progress.refused_full));
+	light_row_add(&rows, Int64GetDatum(progress.refused_role));
+	light_row_add(&rows, Int64GetDatum(progress.refused_nodes));
+	light_row_add(&rows, Int32GetDatum(profile.max_nodes));
+	light_row_add(&rows, Int32GetDatum(profile.nodes));
+	light_row_add(&rows, Int32GetDatum(profile.plans));
+	light_row_add(&rows, Int64GetDatum(profile.dropped_plans));
+	light_row_add(&rows, Int64GetDatum(profile.dropped_nodes));
+	light_row_add(&rows, Int64GetDatum(profile.without_id));
+	light_row_add(&rows, Int64GetDatum(profile.utility_without_id));
+	light_row_add_text(&rows, light_core_first != NULL ? light_clock_name() : NULL);
+	light_row_add_if(&rows, samples.pid != 0, Int32GetDatum(samples.pid));
+	light_row_add(&rows, Int64GetDatum(samples.rounds));
+	light_row_add(&rows, Int64GetDatum(samples.late));
+	light_row_add(&rows, Int64GetDatum(samples.torn));
+	light_row_add(&rows, Int64GetDatum(samples.taken));
+	light_row_add(&rows, Int32GetDatum(samples.ring));
+	light_row_add(&rows, Int64GetDatum(samples.overwritten));
+	light_row_add(&rows, Int32GetDatum(samples.max_waits));
+	light_row_add(&rows, Int32GetDatum(samples.waits));
+	light_row_add(&rows, Int64GetDatum(samples.discarded));
+	light_row_add(&rows, Int64GetDatum(samples.unmapped));
+	light_row_end(&rows);
 	return (Datum) 0;
 }

@@ -18,7 +18,6 @@
  */
 #include "postgres.h"
 
-#include "common/hashfn.h"
 #include "compat_planner.h"
 #include "mb/pg_wchar.h"
 #include "nodes/extensible.h"
@@ -183,31 +182,10 @@ plain_alias(EState *estate, Index rti)
 	return rte->alias != NULL ? rte->alias->aliasname : rte->eref->aliasname;
 }
 
-/* Hash of a node's name without numbers of aliases, mixed with what came before. */
-uint64
-light_hash_name(uint64 hash, PlanState *node)
-{
-	NameParts	parts;
-	const char *strings[3];
-
-	take_parts(node, &parts);
-	strings[0] = parts.object;
-	strings[1] = parts.detail;
-	strings[2] = parts.rti > 0 ? plain_alias(node->state, parts.rti) : NULL;
-	/* the function's number differs from one installation to the next */
-	parts.kind.function = InvalidOid;
-	hash = hash_combine64(hash, hash_bytes_extended((unsigned char *) &parts.kind, sizeof(parts.kind), 0));
-	for (int i = 0; i < lengthof(strings); i++)
-	{
-		if (strings[i] != NULL)
-			hash = hash_combine64(hash, hash_bytes_extended((const unsigned char *) strings[i], strlen(strings[i]), i));
-	}
-	return hash;
-}
-
 /*
- * Write what light_hash_name() would hash, so that nodes are named the same if the
- * bytes are.  Returns how many there are, or 0 if there is no room.
+ * Write a node's name without numbers of aliases: nodes are named the same if the
+ * bytes are.  Returns how many there are, at most LIGHT_SPELLING_SIZE, or 0 if there
+ * is no room.
  */
 Size
 light_spell_name(PlanState *node, char *to, Size room)
@@ -223,6 +201,9 @@ light_spell_name(PlanState *node, char *to, Size room)
 	strings[0] = parts.object;
 	strings[1] = parts.detail;
 	strings[2] = parts.rti > 0 ? plain_alias(node->state, parts.rti) : NULL;
+	StaticAssertStmt(LIGHT_SPELLING_SIZE == sizeof(LightNodeKind) + 1 + lengthof(strings) * NAMEDATALEN, "all strings have room");
+	/* the function's number differs from one installation to the next */
+	parts.kind.function = InvalidOid;
 	memcpy(to, &parts.kind, sizeof(LightNodeKind));
 	for (int i = 0; i < lengthof(strings); i++)
 	{
@@ -231,11 +212,12 @@ light_spell_name(PlanState *node, char *to, Size room)
 		if (strings[i] == NULL)
 			continue;
 		there |= 1 << i;
-		length = strlen(strings[i]) + 1;
-		if (length > room - size)
+		length = strnlen(strings[i], NAMEDATALEN - 1);
+		if (length + 1 > room - size)
 			return 0;
 		memcpy(to + size, strings[i], length);
-		size += length;
+		to[size + length] = '\0';
+		size += length + 1;
 	}
 	to[sizeof(LightNodeKind)] = there;
 	return size;

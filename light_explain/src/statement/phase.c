@@ -9,10 +9,10 @@
  * exactly what core measures, needs no memory and costs no more.
  *
  * When a node was called light_explain.switch_after times, or at once in EXPLAIN
- * ANALYZE of a statement that is not brief (brief.c), all nodes of the statement get a record, a copy of core's struct
- * followed by ours, and a wrapper of hotpath.c.  Nodes that are inside a call at
- * that moment finish it the way they began: core's struct moved, but whoever stops
- * a node reads the pointer again.
+ * ANALYZE and where there are InitPlans (see self.c), all nodes of the statement get
+ * a record, a copy of core's struct followed by ours, and a wrapper of hotpath.c.
+ * Nodes that are inside a call at that moment finish it the way they began: core's
+ * struct moved, but whoever stops a node reads the pointer again.
  *
  * Nodes under Gather: a Parallel Hash Join's entry function is set anew by core
  * when Gather starts workers, so nodes look at their children in their first
@@ -34,145 +34,165 @@
 #include "utils/memutils.h"
 
 static TupleTableSlot *first_call(PlanState *node);
-static TupleTableSlot *quick_call(PlanState *node);
-static TupleTableSlot *probing_call(PlanState *node);
-static TupleTableSlot *recorded_call(PlanState *node);
+static TupleTableSlot *core_call(PlanState *node);
+static TupleTableSlot *core_fast_call(PlanState *node);
 static TupleTableSlot *gather_call(PlanState *node);
 
 /*
- * What a node of a role carries in a phase of its statement.  Until its first call
- * it carries what it would in LIGHT_STARTED, but in the quick phase, which has one
- * function for all calls; light_phase_init() may take another one.  Beside these
- * there is only leap_join() of joins.c, which a join with a record may come to.
+ * What all nodes carry before there are records: in LIGHT_CORE_FAST one function for
+ * all calls, which light_phase_init() chooses, in LIGHT_CORE first_call() and then
+ * core_call().
  */
-static ExecProcNodeMtd wrappers[][LIGHT_ROLES] = {
-	[LIGHT_STARTED] = {first_call, first_call, first_call, first_call, first_call, NULL},
-	[LIGHT_QUICK] = {quick_call, quick_call, quick_call, quick_call, quick_call, NULL},
-	[LIGHT_PROBED] = {probing_call, probing_call, probing_call, probing_call, probing_call, NULL},
-	[LIGHT_RECORDED] = {recorded_call, light_count_blocks, light_scan_pages, light_pass_join, gather_call, NULL},
-};
+static ExecProcNodeMtd core_fast = core_fast_call;
 
-StaticAssertDecl(lengthof(wrappers) == LIGHT_FINISHED, "all phases in which nodes are called");
-
-/* A node with a record of any role that has no wrapper of its own. */
-static TupleTableSlot *
-recorded_call(PlanState *node)
+static inline ExecProcNodeMtd
+untracked_function(const LightQuery *query)
 {
-	return ((LightRecord *) node->instrument)->books->wrapper(node);
+	return query->phase == LIGHT_CORE_FAST ? core_fast : core_call;
 }
 
-/* Is the clock read in every call? */
-static inline bool
-times_each_call(const LightQuery *query)
-{
-	return query->books.clock != LIGHT_CLOCK_SAMPLED && query->books.clock != LIGHT_CLOCK_NONE;
-}
-
+/* What a node with a record carries after its first call. */
 static ExecProcNodeMtd
-wrapper_of(const LightQuery *query, LightPhase phase, LightRole role)
+tracked_function(const LightQuery *query, LightTreatment treatment)
 {
-	ExecProcNodeMtd wrapper = wrappers[phase][role];
+	switch (treatment)
+	{
+		case LIGHT_COUNT_BLOCKS:
+			return light_count_blocks;
+		case LIGHT_SKIP_PAGES:
+			return light_scan_pages;
+		case LIGHT_GATHER:
+			return gather_call;
+		case LIGHT_EACH_CALL:
+		case LIGHT_BY_CORE:
+			break;
+	}
+	return query->books.wrapper;
+}
 
-	/* the same in one step, for nodes with records are called often */
-	if (wrapper == recorded_call ||
-		((wrapper == light_scan_pages || wrapper == light_pass_join) && times_each_call(query)))
-		return query->books.wrapper;
-	return wrapper;
+static LightTreatment
+choose_treatment(const LightQuery *query, PlanState *node, PlanState *parent)
+{
+	if (light_measured_by_core(node))
+		return LIGHT_BY_CORE;
+	if (IsA(node, GatherState) || IsA(node, GatherMergeState))
+		return LIGHT_GATHER;
+	if (query->count_blocks && light_counts_blocks(node))
+		return LIGHT_COUNT_BLOCKS;
+
+	/*
+	 * a join by merging goes back in its inner index scan, also through a
+	 * Result
+	 */
+	if (query->books.clock != LIGHT_CLOCK_REFERENCE && light_scans_pages(node) &&
+		(IsA(node, SeqScanState) || parent == NULL || !(IsA(parent, MergeJoinState) || IsA(parent, ResultState) || IsA(parent, CustomScanState))))
+		return LIGHT_SKIP_PAGES;
+	return LIGHT_EACH_CALL;
 }
 
 /* ---- wrap --------------------------------------------------------------- */
 
-typedef struct WrapContext
+/* Has a node children other than the outer and the inner one? */
+static inline bool
+has_other_children(PlanState *node)
 {
-	LightQuery *query;
-	bool		shuts_down;
-} WrapContext;
+	switch (nodeTag(node))
+	{
+		case T_CustomScanState:
+		case T_AppendState:
+		case T_MergeAppendState:
+		case T_BitmapAndState:
+		case T_BitmapOrState:
+		case T_SubqueryScanState:
+			return true;
+		default:
+			return false;
+	}
+}
 
-static bool wrap_below_special(PlanState *node, void *arg);
+/* Does ExecShutdownNode() do something in a node? */
+static inline bool
+shuts_down(PlanState *node)
+{
+	switch (nodeTag(node))
+	{
+		case T_GatherState:
+		case T_GatherMergeState:
+		case T_ForeignScanState:
+		case T_CustomScanState:
+		case T_HashState:
+		case T_HashJoinState:
+			return true;
+		default:
+			return false;
+	}
+}
+
+static bool wrap_below(PlanState *node, void *arg);
 
 /*
  * Put the first wrapper around a node and those below it.  Each statement pays
  * for this, however short it is, so it goes down by itself where that is simple;
  * subplans are the caller's, who has a list of them.
- *
- * Returns whether there are nodes here or below in which ExecShutdownNode() does
- * something.
  */
-static bool pg_attribute_hot
+static void pg_attribute_hot
 wrap_tree(LightQuery *query, PlanState *node)
 {
 	PlanState  *outer = outerPlanState(node);
 	PlanState  *inner = innerPlanState(node);
-	int			traits = light_node_traits(node);
-	bool		shuts_down = (traits & LIGHT_SHUTS_DOWN) != 0;
 
-	if ((traits & LIGHT_OTHER_CHILDREN) != 0)
+	if (has_other_children(node))
 	{
-		WrapContext context = {.query = query};
-
 		check_stack_depth();
-		(void) planstate_tree_walker(node, wrap_below_special, &context);
-		shuts_down |= context.shuts_down;
+		(void) planstate_tree_walker(node, wrap_below, query);
 	}
 	else if (outer != NULL || inner != NULL)
 	{
 		check_stack_depth();
 		if (outer != NULL)
-			shuts_down |= wrap_tree(query, outer);
+			wrap_tree(query, outer);
 		if (inner != NULL)
-			shuts_down |= wrap_tree(query, inner);
+			wrap_tree(query, inner);
 	}
 
+	query->init_plans |= node->initPlan != NIL;
+	query->shuts_down |= shuts_down(node);
 	/* a node that somebody else wrapped is theirs */
-	if (node->instrument != NULL && node->ExecProcNode == light_core_first && !light_left_to_core(node))
-	{
-		if (query->phase == LIGHT_QUICK)
-			node->ExecProcNode = wrappers[LIGHT_QUICK][LIGHT_NODE];
-		else
-			node->ExecProcNode = first_call;
-	}
-	return shuts_down;
+	if (node->instrument != NULL && node->ExecProcNode == light_core_first && !light_measured_by_core(node))
+		node->ExecProcNode = query->phase == LIGHT_CORE_FAST ? core_fast : first_call;
 }
 
 static bool
-wrap_below_special(PlanState *node, void *arg)
+wrap_below(PlanState *node, void *arg)
 {
-	WrapContext *context = arg;
-
 	if (node != NULL)
-		context->shuts_down |= wrap_tree(context->query, node);
+		wrap_tree(arg, node);
 	return false;
 }
 
 /*
  * The statement is run for the first time: put a wrapper around its nodes, with or
  * without records.
- *
- * When the executor has returned its rows, it starts and stops the instrumentation
- * of every node once more, around ExecShutdownNode(), which short statements would
- * feel.  It is kept from going down a plan in which that does nothing, subplans
- * included.  light_record() finds out the same.
  */
 void		pg_attribute_hot
 light_wrap(LightQuery *query)
 {
 	ListCell   *lc;
-	bool		shuts_down;
 
 	Assert(query->phase == LIGHT_STARTED);
-	query->phase = query->quick && !query->parallel ? LIGHT_QUICK : LIGHT_PROBED;
-	if (unlikely(query->switch_after <= 0) && light_record(query))
+	query->phase = query->fast && !query->parallel ? LIGHT_CORE_FAST : LIGHT_CORE;
+	query->init_plans = query->shuts_down = false;
+	if (likely(query->switch_after > 0))
 	{
-		query->whole = true;
-		return;
+		wrap_tree(query, query->queryDesc->planstate);
+		foreach(lc, query->estate->es_subplanstates)
+		{
+			if (lfirst(lc) != NULL)
+				wrap_tree(query, (PlanState *) lfirst(lc));
+		}
 	}
-	shuts_down = wrap_tree(query, query->queryDesc->planstate);
-	foreach(lc, query->estate->es_subplanstates)
-	{
-		if (lfirst(lc) != NULL)
-			shuts_down |= wrap_tree(query, (PlanState *) lfirst(lc));
-	}
-	query->stays = query->phase == LIGHT_QUICK && !shuts_down;
+	if (unlikely(query->switch_after <= 0 || query->init_plans))
+		query->whole = light_record(query);
 }
 
 /*
@@ -188,15 +208,15 @@ static bool
 rewrap(PlanState *node, void *arg)
 {
 	RewrapContext *context = arg;
-	bool		left;
+	bool		by_core;
 
 	if (node == NULL)
 		return false;
-	left = light_left_to_core(node);
-	if (node->instrument != NULL && !left &&
+	by_core = light_measured_by_core(node);
+	if (node->instrument != NULL && !by_core &&
 		(node->ExecProcNode == light_core_first || (context->all && node->ExecProcNode == light_core_instr)))
 		node->ExecProcNode = first_call;
-	return (context->all || left) && planstate_tree_walker(node, rewrap, arg);
+	return (context->all || by_core) && planstate_tree_walker(node, rewrap, arg);
 }
 
 static void
@@ -218,15 +238,13 @@ first_call(PlanState *node)
 {
 	LightQuery *query = light_query_of(node->state);
 	LightRecord *record = light_record_of(query, node);
-	ExecProcNodeMtd next;
+	ExecProcNodeMtd next = core_call;
 
 	check_stack_depth();
 	if (query != NULL && query->parallel)
 		rewrap_below(node, false);
 	if (record != NULL)
-		next = wrapper_of(query, LIGHT_RECORDED, query->nodes.node[record - query->books.records].role);
-	else
-		next = wrapper_of(query, LIGHT_PROBED, light_role(node, false));
+		next = tracked_function(query, query->nodes.node[record - query->books.records].treatment);
 	/* somebody may have put a function of theirs before ours */
 	if (node->ExecProcNode == first_call)
 		node->ExecProcNode = next;
@@ -241,7 +259,7 @@ static pg_noinline bool
 change_to_records(PlanState *node, LightQuery *query)
 {
 	return query->estate == node->state && !light_recorded(query) &&
-		node->ExecProcNode == wrappers[query->phase][LIGHT_NODE] && light_record(query);
+		node->ExecProcNode == untracked_function(query) && light_record(query);
 }
 
 /* Calls of a node until now; a cycle of them ends with an empty one. */
@@ -252,56 +270,48 @@ calls_of(const NodeInstrumentation_compat *instr)
 }
 
 /*
- * A call in the quick phase that is a node's first one in a cycle, at which core looks
+ * A call in LIGHT_CORE_FAST that is a node's first one in a cycle, at which core looks
  * at the stack's depth, or may be one too many for that phase.
  */
 static pg_noinline TupleTableSlot *pg_attribute_hot
-quick_special(PlanState *node)
+core_fast_special(PlanState *node)
 {
 	LightQuery *query = light_chain.current;
-	int64		start = 0;
 
 	if (!node->instrument->running)
-	{
 		check_stack_depth();
-		if (query != NULL && query->begun != 0 && node == query->queryDesc->planstate)
-		{
-			start = query->begun;
-			query->begun = 0;
-		}
-	}
 	if (query != NULL && unlikely(++query->calls >= query->switch_after) &&
 		calls_of(node->instrument) >= query->switch_after && change_to_records(node, query))
 		return node->ExecProcNode(node);
 
-	return light_call_quickly(node, start, false);
+	return light_call_quickly(node, false);
 }
 
-/* A call in the quick phase. */
+/* A call in that phase. */
 static pg_attribute_always_inline TupleTableSlot *
-call_in_quick_phase(PlanState *node)
+core_fast_inline(PlanState *node)
 {
 	LightQuery *query = light_chain.current;
 
 	if (unlikely(query == NULL || !node->instrument->running || query->calls + 1 >= query->switch_after))
-		return quick_special(node);
+		return core_fast_special(node);
 	query->calls++;
-	return light_call_quickly(node, 0, true);
+	return light_call_quickly(node, true);
 }
 
 static TupleTableSlot *pg_attribute_hot
-quick_call(PlanState *node)
+core_fast_call(PlanState *node)
 {
-	return call_in_quick_phase(node);
+	return core_fast_inline(node);
 }
 
 #if LIGHT_HAVE_AVX2
 /* The same instructions, but they take counters from memory wherever those are: some ten less. */
 LIGHT_FOR_AVX2
 static TupleTableSlot *pg_attribute_hot
-quick_call_avx2(PlanState *node)
+core_fast_call_avx2(PlanState *node)
 {
-	return call_in_quick_phase(node);
+	return core_fast_inline(node);
 }
 #endif
 
@@ -310,21 +320,21 @@ void
 light_phase_init(bool avx2)
 {
 #if LIGHT_HAVE_AVX2
-	for (int role = 0; avx2 && role < LIGHT_LEFT; role++)
-		wrappers[LIGHT_QUICK][role] = quick_call_avx2;
+	if (avx2)
+		core_fast = core_fast_call_avx2;
 #endif
 }
 
 /* A call in the other phase without records: core's ExecProcNodeInstr. */
 static TupleTableSlot *
-probing_call(PlanState *node)
+core_call(PlanState *node)
 {
 	LightQuery *query = light_chain.current;
 
 	if (query != NULL && unlikely(calls_of(node->instrument) >= query->switch_after) && change_to_records(node, query))
 		return node->ExecProcNode(node);
 
-	return light_call_as_core(node, query != NULL && query->timing == LIGHT_TIMING_CORE);
+	return light_call_as_core(node, query != NULL && query->timing != LIGHT_TIMING_AUTO);
 }
 
 /*
@@ -333,11 +343,12 @@ probing_call(PlanState *node)
 static TupleTableSlot *
 gather_call(PlanState *node)
 {
-	TupleTableSlot *slot = recorded_call(node);
+	LightBooks *books = ((LightRecord *) node->instrument)->books;
+	TupleTableSlot *slot = books->wrapper(node);
 
 	rewrap_below(node, true);
 	if (node->ExecProcNode == gather_call)
-		node->ExecProcNode = ((LightRecord *) node->instrument)->books->wrapper;
+		node->ExecProcNode = books->wrapper;
 	return slot;
 }
 
@@ -355,20 +366,9 @@ light_record_of(LightQuery *query, PlanState *planstate)
 	return (LightRecord *) instr;
 }
 
-/*
- * The record of the join that calls a node and may be passed, or NULL.  Who calls a
- * subplan is not known.
- */
-static LightRecord *
-passed_join(LightQuery *query, const LightNode *node)
-{
-	return node->parent > 0 && !node->subplan && query->nodes.node[node->parent].role == LIGHT_JOIN ?
-		&query->books.records[node->parent] : NULL;
-}
-
 /* Move a node's instrumentation to its record. */
 static void
-move_to_record(LightQuery *query, const LightNode *node, LightRecord *record)
+move_to_record(LightQuery *query, LightNode *node, LightRecord *record)
 {
 	PlanState  *planstate = node->planstate;
 	NodeInstrumentation_compat *instr = planstate->instrument;
@@ -376,20 +376,21 @@ move_to_record(LightQuery *query, const LightNode *node, LightRecord *record)
 	record->core = *instr;
 	light_record_clear(record);
 	record->books = &query->books;
-	light_sample_start(record, node->role == LIGHT_PAGES || node->role == LIGHT_JOIN);
-	record->passed = passed_join(query, node);
+	record->node_id = planstate->plan->plan_node_id;
+	record->init_plan = node->init_plan;
+	node->treatment = choose_treatment(query, planstate, query->nodes.node[node->parent].planstate);
 	planstate->instrument = &record->core;
-	if (node->role != LIGHT_LEFT)
+	if (node->treatment == LIGHT_SKIP_PAGES)
+		light_watch_filter(planstate);
+	if (node->treatment != LIGHT_BY_CORE)
 	{
 		if (planstate->ExecProcNode == light_core_first)
 			planstate->ExecProcNode = first_call;
-		else if (planstate->ExecProcNode == wrappers[query->phase][LIGHT_NODE])
-			planstate->ExecProcNode = calls_of(instr) > 0 ? wrapper_of(query, LIGHT_RECORDED, node->role) : first_call;
+		else if (planstate->ExecProcNode == untracked_function(query))
+			planstate->ExecProcNode = calls_of(instr) > 0 ? tracked_function(query, node->treatment) : first_call;
 	}
 
-	/* Nothing points to core's struct any more. */
-	if (GetMemoryChunkContext(instr) == query->context)
-		pfree(instr);
+	/* Core's struct stays where it is: somebody else's node may share it. */
 }
 
 static LightClock
@@ -397,18 +398,9 @@ choose_clock(const LightQuery *query)
 {
 	if (!query->timer)
 		return LIGHT_CLOCK_NONE;
-	switch (query->timing)
-	{
-		case LIGHT_TIMING_AUTO:
-			return LIGHT_CLOCK_SAMPLED;
-		case LIGHT_TIMING_EXACT:
-			return light_tsc_usable ? LIGHT_CLOCK_TSC : LIGHT_CLOCK_SYSTEM;
-		case LIGHT_TIMING_ORDERED:
-			return light_tsc_usable ? LIGHT_CLOCK_ORDERED : LIGHT_CLOCK_SYSTEM;
-		case LIGHT_TIMING_CORE:
-			break;
-	}
-	return LIGHT_CLOCK_SYSTEM;
+	if (query->timing == LIGHT_TIMING_REFERENCE)
+		return LIGHT_CLOCK_REFERENCE;
+	return query->timing == LIGHT_TIMING_AUTO && light_counter_usable ? LIGHT_CLOCK_AUTO : LIGHT_CLOCK_SYSTEM;
 }
 
 /* Memory for records, not cleared, that others see if there is such, or NULL. */
@@ -438,9 +430,8 @@ light_record(LightQuery *query)
 {
 	LightBooks *books = &query->books;
 	LightNodes *nodes = light_nodes(query);
-	bool		shuts_down = false;
 
-	Assert(light_chain.current == query && (query->phase == LIGHT_QUICK || query->phase == LIGHT_PROBED));
+	Assert(light_chain.current == query && (query->phase == LIGHT_CORE_FAST || query->phase == LIGHT_CORE));
 	books->records = nodes != NULL ? allocate_records(query, nodes->n) : NULL;
 	if (books->records == NULL)
 	{
@@ -453,19 +444,17 @@ light_record(LightQuery *query)
 	books->clock = choose_clock(query);
 	books->usage = (query->estate->es_instrument & (INSTRUMENT_BUFFERS | INSTRUMENT_WAL)) != 0;
 	books->usage_full = query->io_timing;
-	books->watched = false;
 	books->wrapper = light_wrapper_for(books->clock, books->usage, books->usage_full);
 	memset(&books->records[0], 0, sizeof(LightRecord));
 	books->records[0].books = books;
+	books->records[0].node_id = -1;
 	for (int i = 1; i < nodes->n; i++)
-	{
 		move_to_record(query, &nodes->node[i], &books->records[i]);
-		shuts_down |= (light_node_traits(nodes->node[i].planstate) & LIGHT_SHUTS_DOWN) != 0;
-	}
-	query->stays = query->phase == LIGHT_QUICK && !shuts_down;
 	light_progress_publish(query);
+	if (light_sampled && query->slot < 0)
+		light_activity_private(books);
 
-	query->phase = LIGHT_RECORDED;
+	query->phase = LIGHT_TRACKED;
 	light_root_enter(books, query->outer_top);
 	return true;
 }

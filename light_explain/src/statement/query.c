@@ -25,6 +25,7 @@
 
 #include "access/xact.h"
 #include "executor/executor.h"
+#include "miscadmin.h"
 #include "statement/statement.h"
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
@@ -47,6 +48,9 @@
  * these.  They are marked by their context.
  */
 #define SPARE_QUERIES 4
+
+/* LightQuery.begun of a statement that the sampler does not see. */
+#define NOT_SHOWN (-1)
 
 LightChain	light_chain;
 
@@ -167,6 +171,8 @@ subtransaction_callback(SubXactEvent event, SubTransactionId mine, SubTransactio
 		case SUBXACT_EVENT_ABORT_SUB:
 			while (light_chain.current != NULL && light_chain.current->run_level >= level)
 				abandon_current();
+			if (light_sampled)
+				light_activity_abort(level);
 			forget_from(level);
 			light_chain.level = level - 1;
 			break;
@@ -184,20 +190,27 @@ transaction_callback(XactEvent event, void *arg)
 		case XACT_EVENT_PARALLEL_ABORT:
 			while (light_chain.current != NULL)
 				light_query_leave(light_chain.current);
+			if (light_sampled)
+				light_activity_abort(0);
 			forget_from(0);
 			light_chain.level = 1;
 			break;
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_PARALLEL_COMMIT:
 		case XACT_EVENT_PREPARE:
+			if (light_sampled)
+				light_activity_committed();
 			/* there is none, unless somebody left out ExecutorFinish */
 			if (unlikely(light_chain.queries != NULL) && light_chain.current == NULL)
 				forget_from(0);
 			light_chain.level = 1;
 			break;
 		case XACT_EVENT_PRE_COMMIT:
-		case XACT_EVENT_PARALLEL_PRE_COMMIT:
 		case XACT_EVENT_PRE_PREPARE:
+			if (light_sampled)
+				light_activity_commit();
+			break;
+		case XACT_EVENT_PARALLEL_PRE_COMMIT:
 			break;
 	}
 }
@@ -213,7 +226,8 @@ light_query_init(void)
 
 /*
  * A statement was prepared for execution: if it has instrumentation, it becomes
- * ours.  "explained" is EXPLAIN ANALYZE's own statement.
+ * ours.  "explained" is EXPLAIN ANALYZE's own statement.  If light_explain is disabled, but
+ * the profile is not, the server's instrumentation measures it: its nodes get no wrappers.
  */
 void		pg_attribute_hot
 light_query_start(QueryDesc *queryDesc, bool explained)
@@ -234,23 +248,21 @@ light_query_start(QueryDesc *queryDesc, bool explained)
 	query->queryDesc = queryDesc;
 	query->estate = estate;
 	query->context = estate->es_query_cxt;
+	query->role = GetUserId();
 	query->level = light_chain.level;
 	query->timing = light_timing;
-	query->phase = LIGHT_STARTED;
+	query->phase = likely(light_enabled) ? LIGHT_STARTED : LIGHT_CORE;
 	query->calls = 0;
 	query->slot = -1;
-	query->tick = 0;
+	query->execution = light_sampled ? light_execution_number() : 0;
 	query->nodes.node = NULL;
-	query->callers = NULL;
 	query->explained = explained;
 	query->tied = false;
 	query->whole = false;
 	query->count_blocks = false;
 	if (light_switch_after >= 0)
 		query->switch_after = light_switch_after;
-	else if (unlikely(explained) && (light_timing != LIGHT_TIMING_AUTO || !light_is_brief(queryDesc->plannedstmt)))
-		query->switch_after = 0;
-	else if (unlikely(queryDesc->plannedstmt->planTree->total_cost >= RECORDED_FROM_START))
+	else if (unlikely(explained) || unlikely(queryDesc->plannedstmt->planTree->total_cost >= RECORDED_FROM_START))
 		query->switch_after = 0;
 	else
 		query->switch_after = DEFAULT_SWITCH_AFTER;
@@ -263,8 +275,7 @@ light_query_start(QueryDesc *queryDesc, bool explained)
 	query->timer = (estate->es_instrument & INSTRUMENT_TIMER) != 0;
 	query->io_timing = track_io_timing;
 	query->parallel = queryDesc->plannedstmt->parallelModeNeeded;
-	query->quick = query->timer && !query->io_timing && query->timing != LIGHT_TIMING_CORE &&
-		(likely(light_ns_per_tick != 0) || light_clock_is_quick());
+	query->fast = !HAVE_QUICK_INSTR_CLOCK_COMPAT && query->timer && !query->io_timing && query->timing == LIGHT_TIMING_AUTO;
 
 	query->next = light_chain.queries;
 	light_chain.queries = query;
@@ -288,22 +299,35 @@ light_query_of(EState *estate)
 	return NULL;
 }
 
-/* The executor runs a statement. */
-void		pg_attribute_hot
-light_query_enter(LightQuery *query)
+/* A statement is the innermost one: if its records are private, the sampler must know its nodes. */
+static inline void
+show_private(const LightQuery *query)
 {
-	Assert(light_chain.current != NULL || light.top == &light_bottom);
+	if (light_sampled && query->slot < 0 && query->phase == LIGHT_TRACKED)
+		light_activity_private(&query->books);
+}
+
+/* The executor runs a statement, or finishes it: "shown" to the sampler if that may take time. */
+void		pg_attribute_hot
+light_query_enter(LightQuery *query, bool shown)
+{
+	Assert(light_chain.current != NULL || light_stack.top == &light_bottom);
 	Assert(query->phase != LIGHT_FINISHED);
 
 	query->run_level = light_chain.level;
-	query->begun = 0;
 	query->outer = light_chain.current;
-	query->outer_top = light.top;
+	query->outer_top = light_stack.top;
+	query->begun = NOT_SHOWN;
+	if (light_sampled && likely(shown))
+		query->begun = light_activity_begin(LIGHT_EXECUTOR, query->queryDesc->plannedstmt->queryId, query->role, query->execution);
 	light_chain.current = query;
 	if (likely(query->phase == LIGHT_STARTED))
 		light_wrap(query);
-	else if (query->phase == LIGHT_RECORDED)
+	else if (query->phase == LIGHT_TRACKED)
+	{
+		show_private(query);
 		light_root_enter(&query->books, query->outer_top);
+	}
 }
 
 /*
@@ -315,16 +339,22 @@ light_query_leave(LightQuery *query)
 {
 	Assert(light_chain.current == query);
 
-	if (unlikely(query->phase == LIGHT_RECORDED))
+	if (unlikely(query->phase == LIGHT_TRACKED))
+	{
 		light_root_leave(&query->books, query->outer_top);
-	light.top = query->outer_top;
+		if (query->outer != NULL)
+			show_private(query->outer);
+	}
+	light_stack.top = query->outer_top;
 	light_chain.current = query->outer;
+	if (light_sampled && query->begun != NOT_SHOWN)
+		light_activity_end(query->begun);
 }
 
 /* Leave no trace of running statements: the process ends. */
 void
 light_forget_stack(void)
 {
-	light.top = &light_bottom;
+	light_stack.top = &light_bottom;
 	light_chain.current = NULL;
 }

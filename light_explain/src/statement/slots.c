@@ -325,10 +325,10 @@ light_progress_publish(LightQuery *query)
 	slot->leader = IsParallelWorker() && MyProc->lockGroupLeader != NULL ? MyProc->lockGroupLeader->pid : 0;
 	slot->database = MyDatabaseId;
 	slot->encoding = GetDatabaseEncoding();
-	slot->role = GetUserId();
+	slot->role = query->role;
 	slot->query_id = query->queryDesc->plannedstmt->queryId;
 	slot->started = GetCurrentStatementStartTimestamp();
-	slot->tick = query->timer ? (query->books.clock == LIGHT_CLOCK_SYSTEM ? 1e-9 : 1.0 / Max(light_ticks(1.0), 1)) : 0;
+	slot->timed = query->timer;
 	slot->work_mem = work_mem;
 	slot->nnodes = query->nodes.n - 1;
 	for (int i = 1; i < query->nodes.n; i++)
@@ -395,17 +395,82 @@ light_slot_copy(int n, LightProgressSlot *copy, bool see_all)
 	LightProgressSlot *slot = slot_at(n);
 	uint32		generation = pg_atomic_read_u32(&slot->generation);
 	uint64		owner = pg_atomic_read_u64(&shared->owners[n]);
+	int			nnodes;
 
 	if (owner == 0 || generation % 2 != 0)
 		return 0;
 	pg_read_barrier();
 	if (!see_all && slot->role != GetUserId())
 		return 0;
-	memcpy(copy, slot, light_slot_size());
+
+	/*
+	 * most statements have few nodes; how many changes with the generation
+	 * only
+	 */
+	nnodes = slot->nnodes;
+	if (nnodes < 0 || nnodes > shared->nnodes)
+		return 0;
+	memcpy(copy, slot, sizeof(LightProgressSlot));
+	memcpy(light_slot_nodes(copy), light_slot_nodes(slot), nnodes * sizeof(LightProgressNode));
+	memcpy(light_slot_records(copy), light_slot_records(slot), (nnodes + 1) * sizeof(LightRecord));
 	pg_read_barrier();
 	if (pg_atomic_read_u32(&slot->generation) != generation || pg_atomic_read_u64(&shared->owners[n]) != owner)
 		return 0;
 	return OWNER_PID(owner);
+}
+
+/* Is core inside of a node that it measures itself?  Known if it is timed. */
+static inline bool
+inside_by_core(const LightProgressNode *node, const LightRecord *record)
+{
+	switch (node->name.kind.tag)
+	{
+		case T_Hash:
+		case T_BitmapIndexScan:
+		case T_BitmapAnd:
+		case T_BitmapOr:
+			return !INSTR_TIME_IS_ZERO(InstrStarted_compat(&record->core));
+		default:
+			return false;
+	}
+}
+
+/*
+ * The node whose record another process has on top of its stack, or the node below it in which
+ * core is; LIGHT_NO_NODE for the root.  False if the record is in no slot.  The owner
+ * may do anything meanwhile, so nothing that is read is relied on.
+ */
+bool
+light_slot_node(const LightRecord *top, int *node)
+{
+	const char *first = shared != NULL && shared->nslots > 0 ? (const char *) slot_at(0) : NULL;
+	Size		distance = first != NULL ? (const char *) slot_at(1) - first : 0;
+	LightProgressSlot *slot;
+	const LightProgressNode *nodes;
+	const LightRecord *records;
+	int			nnodes;
+	int			i;
+
+	if (first == NULL || (const char *) top < first || (const char *) top >= first + distance * shared->nslots)
+		return false;
+	slot = slot_at(((const char *) top - first) / distance);
+	nodes = light_slot_nodes(slot);
+	records = light_slot_records(slot);
+	i = top - records;
+	if (top < records || i > shared->nnodes || &records[i] != top)
+		return false;
+	*node = top->node_id;
+	nnodes = slot->nnodes;
+	if (i == 0 || nnodes > shared->nnodes)
+		return true;
+	for (int k = i; k < nnodes; k++)
+	{
+		if (nodes[k].depth <= nodes[i - 1].depth)
+			break;
+		if (nodes[k].parent == *node && inside_by_core(&nodes[k], &records[k + 1]))
+			*node = nodes[k].id;
+	}
+	return true;
 }
 
 /* Slots, how many are taken, and how many statements got none. */

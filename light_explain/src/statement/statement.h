@@ -11,6 +11,7 @@
 #ifndef LIGHT_STATEMENT_H
 #define LIGHT_STATEMENT_H
 
+#include "compat_executor.h"
 #include "datatype/timestamp.h"
 #include "executor/execdesc.h"
 #include "measure/measure.h"
@@ -20,36 +21,33 @@
 /* ---- nodes -------------------------------------------------------------- */
 
 /*
- * How far a statement is.  It only goes forward, and from QUICK or PROBED to
- * RECORDED only if a node is called often, or at once in EXPLAIN ANALYZE of a
- * statement that is not brief.
+ * How far a statement is.  It only goes forward, and from LIGHT_CORE_FAST or
+ * LIGHT_CORE to LIGHT_TRACKED only if a node is called often, or at once in EXPLAIN
+ * ANALYZE and where there are InitPlans.
  */
 typedef enum LightPhase
 {
 	LIGHT_STARTED,				/* not run yet */
-	LIGHT_QUICK,				/* measured as core does, with the quick clock */
-	LIGHT_PROBED,				/* measured as core does */
-	LIGHT_RECORDED,				/* nodes have records */
+	LIGHT_CORE_FAST,			/* measured as core does, into core's structs,
+								 * by our clock and what short calls need */
+	LIGHT_CORE,					/* measured as core does, into core's structs */
+	LIGHT_TRACKED,				/* nodes have records */
 	LIGHT_FINISHED				/* what records had was added to core's */
 } LightPhase;
 
-/* What a node is to us. */
-typedef enum LightRole
+/* How the calls of a node with a record are measured. */
+typedef enum LightTreatment
 {
-	LIGHT_NODE,					/* any other */
-	LIGHT_SCAN,					/* a scan whose distinct blocks are counted */
-	LIGHT_PAGES,				/* a scan that moves counters page by page */
-	LIGHT_JOIN,					/* a join that moves none once it is prepared */
+	LIGHT_EACH_CALL,
+	LIGHT_COUNT_BLOCKS,			/* ... with the distinct blocks of a scan */
+	LIGHT_SKIP_PAGES,			/* but those that pages.c skips */
 	LIGHT_GATHER,				/* core sets entry functions below it anew */
-	LIGHT_LEFT					/* left to core, which measures it inside its
-								 * own code */
-} LightRole;
+	LIGHT_BY_CORE				/* by core, inside of its own code */
+} LightTreatment;
 
-#define LIGHT_ROLES (LIGHT_LEFT + 1)
-
-/* Is a node of the last role? */
+/* Is a node measured by core, inside of its own code? */
 static inline bool
-light_left_to_core(PlanState *node)
+light_measured_by_core(PlanState *node)
 {
 	switch (nodeTag(node))
 	{
@@ -70,34 +68,6 @@ light_was_called(const PlanState *node)
 	return node->instrument->running || node->instrument->nloops > 0;
 }
 
-/* What kind of node is it to who goes down a plan? */
-#define LIGHT_SHUTS_DOWN 1		/* ExecShutdownNode() does something */
-#define LIGHT_OTHER_CHILDREN 2	/* beside or instead of outer and inner ones */
-
-static inline int
-light_node_traits(PlanState *node)
-{
-	switch (nodeTag(node))
-	{
-		case T_GatherState:
-		case T_GatherMergeState:
-		case T_ForeignScanState:
-		case T_HashState:
-		case T_HashJoinState:
-			return LIGHT_SHUTS_DOWN;
-		case T_CustomScanState:
-			return LIGHT_SHUTS_DOWN | LIGHT_OTHER_CHILDREN;
-		case T_AppendState:
-		case T_MergeAppendState:
-		case T_BitmapAndState:
-		case T_BitmapOrState:
-		case T_SubqueryScanState:
-			return LIGHT_OTHER_CHILDREN;
-		default:
-			return 0;
-	}
-}
-
 /*
  * A node of a statement.  They are in the order of EXPLAIN, so what is below a
  * node follows it.  The first one is the root, which stands for the executor and
@@ -108,8 +78,8 @@ typedef struct LightNode
 	PlanState  *planstate;
 	int			parent;			/* index */
 	int16		depth;			/* 0 at the top */
-	uint8		role;			/* LightRole */
-	bool		subplan;		/* evaluated by who needs its value */
+	uint8		treatment;		/* LightTreatment, once there are records */
+	bool		init_plan;		/* evaluated by who needs its value */
 } LightNode;
 
 typedef struct LightNodes
@@ -140,6 +110,9 @@ typedef struct LightNodeName
 	NameData	alias;
 } LightNodeName;
 
+/* Bytes of a name as light_spell_name() writes it, at most. */
+#define LIGHT_SPELLING_SIZE (sizeof(LightNodeKind) + 1 + 3 * NAMEDATALEN)
+
 /* Relations that the nodes of a statement name. */
 typedef struct LightAliases
 {
@@ -148,14 +121,8 @@ typedef struct LightAliases
 								 * index, once asked for */
 } LightAliases;
 
-/* What a node used without the nodes that it called. */
-typedef struct LightSelf
-{
-	double		time;			/* seconds */
-	double		error;			/* standard error of the time */
-	double		added;			/* part of the time that measuring costs */
-	LightUsage	usage;
-} LightSelf;
+/* Plan nodes of a statement whose figures need no memory. */
+#define LIGHT_FEW_NODES 8
 
 /* A node of a statement that has ended. */
 typedef struct LightFigure
@@ -186,34 +153,32 @@ typedef struct LightQuery
 	QueryDesc  *queryDesc;
 	EState	   *estate;
 	MemoryContext context;		/* the statement's own */
+	Oid			role;			/* that started it */
 	int			level;			/* of the transaction in which it started */
 	LightPhase	phase;
 	LightTiming timing;
-	int			calls;			/* by nodes in the quick phase */
+	int			calls;			/* by nodes in LIGHT_CORE_FAST */
 	int			switch_after;	/* calls of a node before all get records */
 	int			slot;			/* shared memory that holds the records, or -1 */
+	uint32		execution;		/* its number, for the sampler */
 	LightNodes	nodes;
-	struct LightCallers *callers;	/* of each subplan, once asked for: see
-									 * self.c */
-	double		tick;			/* seconds a tick, once finished */
 	bool		explained;		/* EXPLAIN ANALYZE's own statement */
 	bool		tied;			/* lives until its memory context is reset */
 	bool		timer;
-	bool		quick;			/* may be measured by the quick clock */
+	bool		fast;			/* LIGHT_CORE_FAST is possible */
 	bool		parallel;		/* may start workers */
 	bool		count_blocks;	/* estimate distinct heap blocks */
 	bool		io_timing;		/* times of I/O may change */
 	bool		whole;			/* nodes had records from their first call on */
-	bool		others;			/* nodes without our wrapper were called, once
-								 * finished: see self.c */
+	bool		init_plans;		/* there are some */
+	bool		shuts_down;		/* a node has something to do in
+								 * ExecShutdownNode() */
 
 	/* the statement is being run: see light_query_enter() */
-	bool		stays;			/* nothing to shut down when it has its rows */
 	int			run_level;		/* of the transaction that runs it */
-	int64		begun;			/* clock when the executor was called, if the
-								 * top node's first call begins with that */
 	struct LightQuery *outer;	/* statement that runs around it */
-	LightRecord *outer_top;		/* light.top before */
+	LightRecord *outer_top;		/* of the stack, before */
+	int			begun;			/* as light_activity_begin() returned it */
 
 	/* set when the nodes get records */
 	LightBooks	books;
@@ -236,17 +201,8 @@ extern LIGHT_PRIVATE LightChain light_chain;
 static inline bool
 light_recorded(const LightQuery *query)
 {
-	return query->phase >= LIGHT_RECORDED;
+	return query->phase >= LIGHT_TRACKED;
 }
-
-/* The server's own measure of a whole statement, while we take it: see total.c. */
-typedef struct LightTotal
-{
-	Instrumentation *instr;		/* QueryDesc's */
-	bool		first;			/* it had not run before */
-	int64		start;
-	LightGlance before;
-} LightTotal;
 
 /* ---- records that others can see ---------------------------------------- */
 
@@ -275,7 +231,7 @@ typedef struct LightProgressSlot
 	Oid			role;
 	uint64		query_id;
 	TimestampTz started;
-	double		tick;			/* seconds; 0 if the statement is not timed */
+	bool		timed;
 	int			work_mem;		/* the process's, in kilobytes */
 	int			nnodes;
 } LightProgressSlot;
@@ -297,7 +253,7 @@ extern LIGHT_PRIVATE void light_query_init(void);
 extern LIGHT_PRIVATE void light_query_start(QueryDesc *queryDesc, bool explained);
 extern LIGHT_PRIVATE LightQuery *light_query_of(EState *estate);
 extern LIGHT_PRIVATE void light_query_tie(LightQuery *query);
-extern LIGHT_PRIVATE void light_query_enter(LightQuery *query);
+extern LIGHT_PRIVATE void light_query_enter(LightQuery *query, bool shown);
 extern LIGHT_PRIVATE void light_query_leave(LightQuery *query);
 extern LIGHT_PRIVATE void light_query_done(LightQuery *query);
 extern LIGHT_PRIVATE void light_forget_stack(void);
@@ -313,30 +269,26 @@ light_query_find(QueryDesc *queryDesc)
 	return query;
 }
 
-/*
- * The executor itself is called to run a statement in the quick phase: returns the
- * clock.  A reading takes as long as a hundred instructions or more, so the one
- * that begins the statement serves the first call of its top node as well.  What is
- * between them is the start of who receives the rows: no more than the making of a
- * memory context inside of functions, but a message to clients elsewhere.
- */
-static inline int64
-light_query_begin(LightQuery *query)
+/* activity.c */
+extern LIGHT_PRIVATE void light_activity_init(void);
+extern LIGHT_PRIVATE int light_activity_begin(LightActivity activity, uint64 query_id, Oid role, uint32 execution);
+extern LIGHT_PRIVATE void light_activity_end(int begun);
+extern LIGHT_PRIVATE void light_activity_commit(void);
+extern LIGHT_PRIVATE void light_activity_committed(void);
+extern LIGHT_PRIVATE void light_activity_abort(int level);
+extern LIGHT_PRIVATE void light_activity_private(const LightBooks *books);
+extern LIGHT_PRIVATE void light_activity_answer(uint32 execution, uint64 plan_id);
+
+/* A number for an execution of a statement, which is unique among the last ones of its cell. */
+static inline uint32
+light_execution_number(void)
 {
-	int64		now = light_now();
-	DestReceiver *dest = query->queryDesc->dest;
-
-	if (dest != NULL && (dest->mydest == DestSPI || dest->mydest == DestSQLFunction))
-		query->begun = now;
-	return now;
+	if (unlikely(light_cell->pid == 0))
+		light_cell_take();
+	if (unlikely(++light_cell->executions == 0))
+		light_cell->executions = 1;
+	return light_cell->executions;
 }
-
-/* brief.c */
-
-/* Plan nodes that such a statement may have. */
-#define LIGHT_BRIEF_NODES 8
-
-extern LIGHT_PRIVATE bool light_is_brief(const PlannedStmt *stmt);
 
 /* phase.c */
 extern LIGHT_PRIVATE void light_phase_init(bool avx2);
@@ -344,21 +296,11 @@ extern LIGHT_PRIVATE void light_wrap(LightQuery *query);
 extern LIGHT_PRIVATE bool light_record(LightQuery *query);
 extern LIGHT_PRIVATE LightRecord *light_record_of(LightQuery *query, PlanState *planstate);
 
-/* Was a node with a record not measured by our wrapper?  Nor is one that another library wrapped. */
-static inline bool
-light_measured_by_others(const LightQuery *query, int i)
-{
-	return query->nodes.node[i].role == LIGHT_LEFT || query->books.records[i].caller == NULL;
-}
-
 /* nodes.c */
-extern LIGHT_PRIVATE LightRole light_role(PlanState *planstate, bool count_blocks);
-extern LIGHT_PRIVATE bool light_nodes_below(PlanState *top, bool count_blocks, MemoryContext context, LightNodes *nodes);
+extern LIGHT_PRIVATE bool light_nodes_below(PlanState *top, MemoryContext context, LightNodes *nodes);
 extern LIGHT_PRIVATE LightNodes *light_nodes(LightQuery *query);
 extern LIGHT_PRIVATE int light_node_index(const LightNodes *nodes, PlanState *planstate);
-extern LIGHT_PRIVATE LightFigure *light_figures(LightQuery *query, int *n);
-extern LIGHT_PRIVATE bool light_brief_figures(LightQuery *query, LightFigure *figures, int *n);
-extern LIGHT_PRIVATE void light_brief_added(LightFigure *figures, int n);
+extern LIGHT_PRIVATE LightFigure *light_figures(LightQuery *query, LightFigure *few, int *n);
 extern LIGHT_PRIVATE void light_figure_names(const LightFigure *figures, int n, LightNodeName *names, Size stride);
 extern LIGHT_PRIVATE uint64 light_plan_hash(const LightFigure *figures, int n);
 
@@ -366,21 +308,18 @@ extern LIGHT_PRIVATE uint64 light_plan_hash(const LightFigure *figures, int n);
 extern LIGHT_PRIVATE void light_settle(LightQuery *query);
 
 /* self.c */
+extern LIGHT_PRIVATE void light_self_at(const LightNodes *nodes, LightQuery *query, int i, LightSelf *self);
 extern LIGHT_PRIVATE void light_self(LightQuery *query, PlanState *planstate, LightSelf *self);
 extern LIGHT_PRIVATE double light_distinct_blocks_of(LightQuery *query, PlanState *planstate);
 
 /* name.c */
-extern LIGHT_PRIVATE uint64 light_hash_name(uint64 hash, PlanState *planstate);
 extern LIGHT_PRIVATE Size light_spell_name(PlanState *planstate, char *to, Size room);
 extern LIGHT_PRIVATE void light_aliases_note(LightAliases *aliases, PlanState *planstate);
 extern LIGHT_PRIVATE void light_node_name(PlanState *planstate, LightAliases *aliases, LightNodeName *name);
 
 /* total.c */
-extern LIGHT_PRIVATE void light_total_provide(QueryDesc *queryDesc);
-extern LIGHT_PRIVATE bool light_total_start(LightTotal *total, LightQuery *query);
+extern LIGHT_PRIVATE void light_total_run(LightQuery *query, EXECUTORRUN_PARAMS_compat);
 extern LIGHT_PRIVATE void light_total_finish_empty(QueryDesc *queryDesc);
-extern LIGHT_PRIVATE void light_total_stop(LightTotal *total);
-extern LIGHT_PRIVATE void light_total_failed(LightTotal *total);
 
 /* slots.c */
 extern LIGHT_PRIVATE Size light_progress_size(void);
@@ -392,6 +331,7 @@ extern LIGHT_PRIVATE bool light_progress_names(LightQuery *query, LightNodeName 
 extern LIGHT_PRIVATE void light_progress_hide(LightQuery *query);
 extern LIGHT_PRIVATE void light_progress_release(LightQuery *query);
 extern LIGHT_PRIVATE int light_slots(void);
+extern LIGHT_PRIVATE bool light_slot_node(const LightRecord *top, int *node);
 extern LIGHT_PRIVATE Size light_slot_size(void);
 extern LIGHT_PRIVATE LightProgressNode *light_slot_nodes(LightProgressSlot *slot);
 extern LIGHT_PRIVATE LightRecord *light_slot_records(LightProgressSlot *slot);

@@ -16,10 +16,38 @@
 
 #include "fmgr.h"
 #include "lib/stringinfo.h"
-#include "measure/measure.h"
-#include "miscadmin.h"
 #include "storage/fd.h"
 #include "utils/builtins.h"
+
+/* Time goes on by each look at it: nanoseconds since the processor was started. */
+static int64 running = 0;
+static int64 slept = 0;			/* ... in which its counter stood still */
+static double ticks_per_ns = 2.0;
+static int64 tsc_offset = 0;
+
+#define LIGHT_TEST_CLOCK
+
+static inline uint64
+light_counter(void)
+{
+	running += 20;
+	return tsc_offset + (int64) (running * ticks_per_ns);
+}
+
+static inline uint64
+light_counter_ordered(void)
+{
+	return light_counter();
+}
+
+static inline int64
+light_system_now(void)
+{
+	running += 50;
+	return running + slept;
+}
+
+#include "measure/clock.h"
 #if LIGHT_HAVE_COUNTER && defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -27,28 +55,6 @@
 PG_MODULE_MAGIC;
 
 PG_FUNCTION_INFO_V1(light_test_watch);
-
-/* Time goes on by each look at it: nanoseconds since the processor was started. */
-static int64 running = 0;
-static int64 slept = 0;			/* ... in which its counter stood still */
-static double ticks_per_ns = 2.0;
-static int64 tsc_offset = 0;
-static int	pid = 1;
-static bool preloading = true;
-
-static int64
-look_at_counter(void)
-{
-	running += 50;
-	return tsc_offset + (int64) (running * ticks_per_ns);
-}
-
-static int64
-look_at_system(void)
-{
-	running += 50;
-	return running + slept;
-}
 
 /* From here on the counter is quicker by a part. */
 static void
@@ -72,10 +78,6 @@ open_kernels(const char *path)
 	return text[0] == '\0' ? NULL : fmemopen((void *) text, strlen(text), "r");
 }
 
-#define light_now() look_at_counter()
-#define light_system_ns() look_at_system()
-#define MyProcPid pid
-#define process_shared_preload_libraries_in_progress preloading
 #define AllocateFile(path, mode) open_kernels(path)
 #define FreeFile(file) fclose(file)
 #if LIGHT_HAVE_COUNTER && defined(__x86_64__)
@@ -90,19 +92,46 @@ taken(const char *current, const char *available)
 {
 	current_clock = current;
 	available_clocks = available;
-	light_tsc_usable = false;
+	light_counter_usable = false;
 	light_clock_init();
-	return light_tsc_usable;
+	return light_counter_usable;
 }
 
-/* What a tick is said to last, over what it lasts; and the milliseconds of asking. */
-static void
-ask(StringInfo found, const char *when)
-{
-	int64		before = running;
-	double		ratio = light_seconds_per_tick() * 1e9 * ticks_per_ns;
+#define MILLISECOND INT64CONST(1000000)
+#define SECOND (1000 * MILLISECOND)
 
-	appendStringInfo(found, "%s: %.3f after %d ms\n", when, ratio, (int) ((running - before) / 1000000));
+/* A process begins: what it knows of the clock is what the server's first one does. */
+static void
+begin_process(void)
+{
+	wrong = 0;
+	light_counter_usable = true;
+	memset(&light_scale, 0, sizeof(light_scale));
+}
+
+/*
+ * Read the clock each microsecond for a time: how long was that by our clock, over
+ * what it was?  And which clock was read in the end?
+ */
+static void
+spend(StringInfo found, const char *when, int64 ns)
+{
+	int64		began = running + slept;
+	int64		before = light_now();
+	int64		last = before;
+	bool		back = false;
+
+	while (running + slept - began < ns)
+	{
+		int64		now;
+
+		running += 1000;
+		now = light_now();
+		back |= now < last;
+		last = now;
+	}
+	appendStringInfo(found, "%s: %.3f%s by the %s\n", when, (double) (last - before) / (running + slept - began), back ? ", goes back" : "",
+					 light_scale.window != 0 ? "counter" : "system clock");
 }
 
 Datum
@@ -134,23 +163,36 @@ light_test_watch(PG_FUNCTION_ARGS)
 		PG_RETURN_TEXT_P(cstring_to_text(found.data));
 
 	taken("", "");
-	ask(&found, "preloaded");
-	pid++;
-	ask(&found, "another process");
-	slept += INT64CONST(3600) * 1000000000;
-	pid++;
-	ask(&found, "one that began after the machine slept");
-	running += INT64CONST(1000000000);
-	ask(&found, "... a second later");
-	slept += INT64CONST(3600) * 1000000000;
-	ask(&found, "one that was there when it slept");
-	ask(&found, "... once more");
-	change_rate(0.001);
-	running += INT64CONST(100000000000);
-	ask(&found, "a thousandth quicker");
-	change_rate(0.01);
-	running += INT64CONST(10000000000000);
-	ask(&found, "a hundredth quicker");
-	ask(&found, "... once more");
+	begin_process();
+	running += 3600 * SECOND;
+	spend(&found, "a process begins", 5 * MILLISECOND);
+	spend(&found, "... then", 20 * MILLISECOND);
+	spend(&found, "... then", SECOND);
+	running += 5 * SECOND;
+	spend(&found, "it did nothing for a while", 5 * MILLISECOND);
+	spend(&found, "... then", 20 * MILLISECOND);
+
+	change_rate(0.5);
+	spend(&found, "the counter became half as quick again", SECOND);
+	spend(&found, "... a second later", 20 * MILLISECOND);
+	begin_process();
+	spend(&found, "a process begins then", 5 * MILLISECOND);
+	spend(&found, "... then", 20 * MILLISECOND);
+
+	/* what was running then has that hour, as it should: look after a window */
+	slept += 3600 * SECOND;
+	running += 10 * MILLISECOND;
+	(void) light_now();
+	spend(&found, "the machine has slept", 20 * MILLISECOND);
+	spend(&found, "... then", SECOND);
+	tsc_offset += 100000 * SECOND;
+	spend(&found, "the counter jumped", 20 * MILLISECOND);
+	spend(&found, "... then", SECOND);
+	tsc_offset -= 200000 * SECOND;
+	spend(&found, "the counter went back", 20 * MILLISECOND);
+	spend(&found, "... then", SECOND);
+	change_rate(-0.5);
+	spend(&found, "a wrong rate for the third time", SECOND);
+	spend(&found, "... a second later", SECOND);
 	PG_RETURN_TEXT_P(cstring_to_text(found.data));
 }

@@ -75,9 +75,11 @@ RESET SESSION AUTHORIZATION;
 COMMIT;
 SELECT progress_used FROM light_explain_status();
 
--- too many plan nodes
+-- a plan of forty nodes is visible, one of too many is not
 SELECT progress_refused_nodes AS refused_before FROM light_explain_status() \gset
 DO $$BEGIN EXECUTE 'EXPLAIN ANALYZE ' || (SELECT string_agg('SELECT id FROM r', ' UNION ALL ') FROM generate_series(1, 40)); END$$;
+SELECT progress_refused_nodes - :refused_before AS refused FROM light_explain_status();
+DO $$BEGIN EXECUTE 'EXPLAIN ANALYZE ' || (SELECT string_agg('SELECT id FROM r', ' UNION ALL ') FROM generate_series(1, 120)); END$$;
 SELECT progress_refused_nodes - :refused_before AS refused FROM light_explain_status();
 
 DROP TABLE r, made;

@@ -1,4 +1,4 @@
-# Nodes are called what EXPLAIN calls them.
+# Nodes have the names, types, relations, aliases and indexes that EXPLAIN shows.
 use strict;
 use warnings;
 
@@ -23,16 +23,31 @@ ANALYZE "Odd name";
 SELECT format('CREATE TABLE %1$I (id int); INSERT INTO %1$I VALUES (1); ANALYZE %1$I', name) FROM (VALUES (repeat('l', 63)), (repeat('l', 62)), ('l' || repeat(U&'\00E4', 31)), (repeat(U&'\00E4', 31))) v(name) \gexec
 CREATE FUNCTION "Odd rows"() RETURNS SETOF int LANGUAGE plpgsql AS 'BEGIN RETURN NEXT 1; END';
 CREATE FUNCTION differs(setup text, statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE line text; theirs text[] := '{}'; ours text[];
+DECLARE line text; plan json; theirs text[] := '{}'; ours text[]; columns text[]; our_columns text[];
 BEGIN
 	IF setup <> '' THEN EXECUTE setup; END IF;
 	IF statement ~ '^TRIGGER:' THEN RETURN 'same'; END IF;
+	EXECUTE 'EXPLAIN (FORMAT JSON) ' || statement INTO plan;
+	SELECT array_agg(x ORDER BY x COLLATE "C") INTO columns
+	FROM jsonb_path_query(plan::jsonb, 'strict $.** ? (exists (@."Node Type"))') n, LATERAL (SELECT concat_ws(' | ',
+		CASE n ->> 'Node Type'
+			WHEN 'Aggregate' THEN CASE n ->> 'Strategy' WHEN 'Sorted' THEN 'Group' WHEN 'Plain' THEN '' ELSE replace(n ->> 'Strategy', 'Hashed', 'Hash') END || 'Aggregate'
+			WHEN 'SetOp' THEN CASE n ->> 'Strategy' WHEN 'Hashed' THEN 'Hash' ELSE '' END || 'SetOp'
+			WHEN 'ModifyTable' THEN n ->> 'Operation'
+			WHEN 'Foreign Scan' THEN 'Foreign ' || CASE n ->> 'Operation' WHEN 'Select' THEN 'Scan' ELSE n ->> 'Operation' END
+			WHEN 'Custom Scan' THEN format('Custom Scan (%s)', n ->> 'Custom Plan Provider')
+			ELSE n ->> 'Node Type' END,
+		'relation ' || (n ->> 'Relation Name'), 'alias ' || (n ->> 'Alias'), 'index ' || (n ->> 'Index Name')) AS x) c;
 	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) ' || statement LOOP
 		IF line ~ '\((actual rows|never executed)' AND line !~ '^ *Worker ' THEN
 			theirs := theirs || regexp_replace(line, '^ *(->  )?(.*?) +\((actual|never executed).*$', '\2');
 		END IF;
 	END LOOP;
-	SELECT array_agg(label) INTO ours FROM light_explain_last();
+	SELECT array_agg(label), array_agg(x ORDER BY x COLLATE "C") INTO ours, our_columns FROM light_explain_last(),
+		LATERAL (SELECT concat_ws(' | ', node_type, 'relation ' || relation, 'alias ' || alias, 'index ' || index) AS x) c;
+	IF columns <> our_columns THEN
+		RETURN format('columns by EXPLAIN: %s; ours: %s', columns, our_columns);
+	END IF;
 	IF (SELECT array_agg(x ORDER BY x COLLATE "C") FROM unnest(theirs) x) = (SELECT array_agg(x ORDER BY x COLLATE "C") FROM unnest(ours) x) THEN
 		RETURN 'same';
 	END IF;
@@ -75,6 +90,15 @@ diag($err) if $err =~ /ERROR/;
 my %result = $out =~ /^<<(\w+)>>(.*?)(?=^<<|\z)/msg;
 chomp(%result);
 is($result{$_} // 'no result', 'same', $statements[$_][2]) for 0 .. $#statements;
+
+# the reference has all columns
+my $reference = slurp_file("$FindBin::RealBin/../../docs/reference.md");
+my @columns = split /\n/, $node->safe_psql('postgres', <<'SQL');
+SELECT unnest(proargnames) FROM pg_proc WHERE proname ~ '^light_explain_' AND proname <> 'light_explain_clock_costs'
+UNION SELECT attname FROM pg_attribute WHERE attrelid IN (SELECT oid FROM pg_class WHERE relname ~ '^light_explain_' AND relkind = 'v') AND attnum > 0
+SQL
+cmp_ok(scalar @columns, '>', 50, 'columns of functions and views');
+is(join(' ', grep { $reference !~ /[`.]\Q$_\E`/ } @columns), '', 'are in the reference');
 
 $node->stop;
 done_testing();

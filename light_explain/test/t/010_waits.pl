@@ -32,7 +32,7 @@ my %measured = (
 for my $how (sort keys %measured)
 {
 	my ($settings, $explain) = @{ $measured{$how} };
-	for my $timing (qw(auto exact ordered core))
+	for my $timing (qw(auto system reference))
 	{
 		# rarely a signal of the server's own comes at that moment
 		my $interrupted;

@@ -42,6 +42,9 @@ INSERT INTO bm SELECT g % 31, g % 29, repeat('b', 100) FROM generate_series(1, 8
 CREATE INDEX ON bm (a);
 CREATE INDEX ON bm (b);
 CREATE TABLE trig_plan (plan json);
+CREATE SEQUENCE counter;
+CREATE TABLE ten AS SELECT generate_series(1, 10) AS id;
+ANALYZE ten;
 VACUUM ANALYZE t; VACUUM ANALYZE u; VACUUM ANALYZE big; VACUUM ANALYZE par; VACUUM ANALYZE toasted;
 VACUUM ANALYZE bm;
 VACUUM ANALYZE parent; VACUUM ANALYZE child; ANALYZE tmp;
@@ -170,6 +173,20 @@ sub battery_statements
 		'SELECT count(*) FROM t',
 		'SELECT count(*), sum(k), avg(n) FROM t WHERE k < 30',
 		'SELECT k, count(*) FROM t GROUP BY k',
+		# filters: rows on every page, on none, at the ends of pages, in several cycles; parts that may move counters or fail
+		'SELECT count(*) FROM t WHERE k <> 50',
+		'SELECT count(*) FROM t WHERE k % 2 = 1 AND (id > 1000 OR id < 990) AND NOT id = ANY (ARRAY[7, 1500])',
+		'SELECT count(*) FROM big WHERE id <= 1000 OR id > 3000',
+		'SELECT count(*) FROM ten a, ten b WHERE a.id <> b.id',
+		'SELECT a.id, b.id FROM ten a JOIN ten b ON a.id < b.id ORDER BY 1, 2',
+		'SELECT count(*) FROM u a WHERE EXISTS (SELECT 1 FROM ten b WHERE b.id > a.id)',
+		'SELECT count(*) FROM big WHERE id > 3990 OR id % 56 = 0',
+		'SELECT * FROM t WHERE k < 50 LIMIT 77',
+		'SELECT count(*) FROM u, LATERAL (SELECT count(*) FROM big WHERE id <> u.t_id OFFSET 0) s WHERE u.id <= 5',
+		q{SELECT count(*) FROM t WHERE k >= 0 AND setval('counter', id) > 0},
+		'SELECT count(*) FROM toasted WHERE id > 0 AND doc LIKE \'%a%\'',
+		'SELECT count(*) FROM toasted WHERE id > 0 AND hashtext(doc) <> 0',
+		'SELECT (SELECT count(*) FROM big b WHERE b.id <> a.id AND b.id <= 500) FROM u a WHERE a.id < 4',
 		'SELECT k, count(DISTINCT id) FROM t GROUP BY k',
 		'SELECT k, count(*) FROM t GROUP BY k HAVING count(*) > 1000',
 		'SELECT k, v, count(*) FROM t GROUP BY ROLLUP (k, v)',
@@ -260,6 +277,10 @@ sub battery_statements
 	}
 
 	my $join = 'SELECT count(*), sum(t.k) FROM t JOIN u ON t.id = u.t_id';
+	# rows that their own transaction deleted: entries of an index that lead from page to page without a row
+	push @s, [ 'SET enable_seqscan = off; SET enable_bitmapscan = off',
+		q{DROP TABLE IF EXISTS gone; CREATE TABLE gone AS SELECT g AS id, repeat('g', 60) AS v FROM generate_series(1, 3000) g; }
+		  . 'CREATE INDEX ON gone (id); DELETE FROM gone WHERE id % 200 > 20', 'SELECT count(v) FROM gone WHERE id > 0' ];
 	push @s, map { [ $_->[0], '', $_->[1] ] } (
 		[ 'SET enable_hashjoin = off; SET enable_mergejoin = off', $join ],
 		[ 'SET enable_hashjoin = off; SET enable_nestloop = off', $join ],

@@ -9,7 +9,7 @@
  * a slot is first used) and an array of pin counts, all exported; only the hash
  * table from tag to buffer is private to core's localbuf.c.  So everything here
  * walks the descriptors, and a page leaves the hash table through core's own
- * function alone (see localbuf_evict).
+ * function alone (see pt_localbuf_evict).
  *
  * Called by the SQL functions (toolkit*.c), the planner's estimate and the flush
  * before a parallel scan.  Nothing here calls up.  No lock is needed: no other
@@ -34,10 +34,10 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "buffers/localbuf.h"
+#include "buffers/buffers.h"
 #include "compat_storage.h"
 
-/* The range given to localbuf_reserve, and one past the last slot seen in use. */
+/* The range given to pt_localbuf_reserve, and one past the last slot seen in use. */
 static const char *reserved_start = NULL;
 static Size reserved_size = 0;
 static int	used_slots = 0;
@@ -50,7 +50,7 @@ static int	used_slots = 0;
  * pg_class will be wanted, and that is all.
  */
 void
-localbuf_ensure(void)
+pt_localbuf_ensure(void)
 {
 	Relation	rel;
 
@@ -89,7 +89,7 @@ note_used_slots(void)
 }
 
 void
-localbuf_reserve(const void *start, Size size)
+pt_localbuf_reserve(const void *start, Size size)
 {
 	note_used_slots();
 	reserved_start = start;
@@ -97,7 +97,7 @@ localbuf_reserve(const void *start, Size size)
 }
 
 bool
-localbuf_is_allocated(int buf_id)
+pt_localbuf_is_allocated(int buf_id)
 {
 	Assert(buf_id >= 0 && buf_id < NLocBuffer);
 
@@ -107,7 +107,7 @@ localbuf_is_allocated(int buf_id)
 }
 
 bool
-localbuf_holds(int buf_id, RelFileLocator_compat locator, BlockNumber block)
+pt_localbuf_holds(int buf_id, RelFileLocator_compat locator, BlockNumber block)
 {
 	BufferDesc *desc = GetLocalBufferDescriptor(buf_id);
 
@@ -131,8 +131,18 @@ tag_is_of(const BufferTag *tag, Relation *rels, int nrels)
 	return false;
 }
 
+/*
+ * Does the buffer have a block of the relation's main fork, this one or a later one?
+ */
+static inline bool
+holds_from(BufferDesc *desc, Relation rel, BlockNumber block)
+{
+	return (BufStateRead_compat(desc) & BM_TAG_VALID) && desc->tag.blockNum >= block &&
+		BufTagGetForkNum_compat(&desc->tag) == MAIN_FORKNUM && tag_is_of(&desc->tag, &rel, 1);
+}
+
 void
-localbuf_count(Relation *rels, int nrels, int *allocated, int *dirty)
+pt_localbuf_count(Relation *rels, int nrels, int *allocated, int *dirty)
 {
 	int			nallocated = 0;
 	int			ndirty = 0;
@@ -144,7 +154,7 @@ localbuf_count(Relation *rels, int nrels, int *allocated, int *dirty)
 		BufferDesc *desc = GetLocalBufferDescriptor(i);
 		BufState_compat state = BufStateRead_compat(desc);
 
-		if (allocated && localbuf_is_allocated(i))
+		if (allocated && pt_localbuf_is_allocated(i))
 			nallocated++;
 		if ((state & (BM_VALID | BM_DIRTY)) == (BM_VALID | BM_DIRTY) &&
 			(nrels == 0 || tag_is_of(&desc->tag, rels, nrels)))
@@ -157,21 +167,18 @@ localbuf_count(Relation *rels, int nrels, int *allocated, int *dirty)
 }
 
 bool
-localbuf_holds_from(Relation rel, BlockNumber block)
+pt_localbuf_holds_from(Relation rel, BlockNumber block)
 {
 	for (int i = 0; i < NLocBuffer; i++)
 	{
-		BufferDesc *desc = GetLocalBufferDescriptor(i);
-
-		if ((BufStateRead_compat(desc) & BM_TAG_VALID) && desc->tag.blockNum >= block &&
-			BufTagGetForkNum_compat(&desc->tag) == MAIN_FORKNUM && tag_is_of(&desc->tag, &rel, 1))
+		if (holds_from(GetLocalBufferDescriptor(i), rel, block))
 			return true;
 	}
 	return false;
 }
 
 bool
-localbuf_discard_from(Relation rel, BlockNumber block)
+pt_localbuf_discard_from(Relation rel, BlockNumber block)
 {
 	bool		found = false;
 
@@ -179,8 +186,7 @@ localbuf_discard_from(Relation rel, BlockNumber block)
 	{
 		BufferDesc *desc = GetLocalBufferDescriptor(i);
 
-		if (!(BufStateRead_compat(desc) & BM_TAG_VALID) || desc->tag.blockNum < block ||
-			BufTagGetForkNum_compat(&desc->tag) != MAIN_FORKNUM || !tag_is_of(&desc->tag, &rel, 1))
+		if (!holds_from(desc, rel, block))
 			continue;
 		if (LocalRefCount[i] != 0)
 			return false;
@@ -193,7 +199,7 @@ localbuf_discard_from(Relation rel, BlockNumber block)
 }
 
 int
-localbuf_mark_dirty(Relation rel)
+pt_localbuf_mark_dirty(Relation rel)
 {
 	int			marked = 0;
 
@@ -218,6 +224,19 @@ localbuf_mark_dirty(Relation rel)
 	return marked;
 }
 
+bool
+pt_localbuf_is_pinned(Relation *rels, int nrels)
+{
+	for (int i = 0; i < NLocBuffer; i++)
+	{
+		BufferDesc *desc = GetLocalBufferDescriptor(i);
+
+		if ((BufStateRead_compat(desc) & BM_TAG_VALID) && LocalRefCount[i] != 0 && tag_is_of(&desc->tag, rels, nrels))
+			return true;
+	}
+	return false;
+}
+
 /*
  * Take the relation's unpinned pages out of the buffers.
  *
@@ -226,7 +245,7 @@ localbuf_mark_dirty(Relation rel)
  * flag that says that their tag is valid, and shown again afterwards.
  */
 LocalBufEvicted
-localbuf_evict(Relation rel)
+pt_localbuf_evict(Relation rel)
 {
 	LocalBufEvicted result = {0, 0};
 	int		   *hidden;
@@ -236,7 +255,7 @@ localbuf_evict(Relation rel)
 	Assert(!IsInParallelMode());
 
 	/* Dropping discards dirty pages, so an ERROR here must end it. */
-	(void) localbuf_flush(&rel, 1);
+	(void) pt_localbuf_flush(&rel, 1);
 
 	for (int i = 0; i < NLocBuffer; i++)
 	{
@@ -294,7 +313,7 @@ localbuf_evict(Relation rel)
 }
 
 List *
-localbuf_family(Relation rel)
+pt_localbuf_family(Relation rel)
 {
 	List	   *family = list_make1_oid(RelationGetRelid(rel));
 	Oid			toast = rel->rd_rel->reltoastrelid;

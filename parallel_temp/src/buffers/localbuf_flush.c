@@ -34,9 +34,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "buffers/localbuf.h"
-#include "buffers/page_checksum.h"
-#include "buffers/relfile.h"
+#include "buffers/buffers.h"
 #include "compat_storage.h"
 #include "parallel_temp.h"
 
@@ -85,7 +83,7 @@ localbuf_collect_dirty(Relation *rels, int nrels, LocalBufFilter filter, void *c
 	int			ndirty;
 	int			last = 0;		/* the relation that matched last */
 
-	localbuf_count(rels, nrels, NULL, &ndirty);
+	pt_localbuf_count(rels, nrels, NULL, &ndirty);
 	*n = 0;
 	if (ndirty == 0)
 		return NULL;
@@ -144,9 +142,9 @@ localbuf_write_run(RelFile *file, const DirtyBuffer *run, int n, int elevel)
 	}
 	for (int i = 0; i < n; i++)
 	{
-		if (pt_flush_method == LOCALBUF_FLUSH_COALESCED)
-			page_set_checksum((Page) pages[i], run[i].block,
-							  i + 1 < n ? pages[i + 1] : NULL);
+		if (pt_debug_flush_method == LOCALBUF_FLUSH_COALESCED)
+			pt_page_set_checksum((Page) pages[i], run[i].block,
+								 i + 1 < n ? pages[i + 1] : NULL);
 		else
 			PageSetChecksumInplace_compat((Page) pages[i], run[i].block);
 	}
@@ -156,7 +154,7 @@ localbuf_write_run(RelFile *file, const DirtyBuffer *run, int n, int elevel)
 	start = IoTimeStart_compat();
 	if (own_write)
 	{
-		if (!relfile_write_run(file, run->locator, run->fork, run->block, pages, n, elevel))
+		if (!pt_relfile_write_run(file, run->locator, run->fork, run->block, pages, n, elevel))
 			return false;
 	}
 	else if (n == 1)
@@ -188,7 +186,7 @@ localbuf_flush_dirty(Relation *rels, int nrels, LocalBufFilter filter, void *con
 
 	if (dirty == NULL)
 		return 0;
-	if (pt_flush_method != LOCALBUF_FLUSH_BUFFER_ORDER)
+	if (pt_debug_flush_method != LOCALBUF_FLUSH_BUFFER_ORDER)
 		sort_dirty_buffers(dirty, n);
 
 	/*
@@ -196,7 +194,7 @@ localbuf_flush_dirty(Relation *rels, int nrels, LocalBufFilter filter, void *con
 	 * kernel's page cache, a second descriptor would have to as well; nobody
 	 * needs speed from such a setting of a developer's.
 	 */
-	if (pt_flush_method != LOCALBUF_FLUSH_COALESCED ||
+	if (pt_debug_flush_method != LOCALBUF_FLUSH_COALESCED ||
 		(!HAVE_SMGRWRITEV_COMPAT && DirectIO_compat()))
 		max_run = 1;
 
@@ -217,32 +215,32 @@ localbuf_flush_dirty(Relation *rels, int nrels, LocalBufFilter filter, void *con
 		{
 			int			saved_errno = errno;
 
-			(void) relfile_close(&file, elevel);
+			(void) pt_relfile_close(&file, elevel);
 			pfree(dirty);
 			errno = saved_errno;
 			return -1;
 		}
 	}
-	if (!relfile_close(&file, elevel))
+	if (!pt_relfile_close(&file, elevel))
 		n = -1;
 	pfree(dirty);
 	return n;
 }
 
 int
-localbuf_flush(Relation *rels, int nrels)
+pt_localbuf_flush(Relation *rels, int nrels)
 {
 	return nrels == 0 ? 0 : localbuf_flush_dirty(rels, nrels, NULL, NULL, ERROR);
 }
 
 int
-localbuf_flush_all(void)
+pt_localbuf_flush_all(void)
 {
 	return localbuf_flush_dirty(NULL, 0, NULL, NULL, ERROR);
 }
 
 int
-localbuf_try_flush(Relation rel, LocalBufFilter filter, void *context)
+pt_localbuf_try_flush(Relation rel, LocalBufFilter filter, void *context)
 {
 	return localbuf_flush_dirty(&rel, 1, filter, context, DEBUG1);
 }

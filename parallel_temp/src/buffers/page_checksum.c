@@ -26,7 +26,7 @@
 #include "access/xlog.h"
 #include "storage/checksum.h"
 
-#include "buffers/page_checksum.h"
+#include "buffers/buffers.h"
 #include "compat_storage.h"
 
 #if CHECKSUM_WORTH_COMPILING_COMPAT && defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -85,7 +85,7 @@ checksum_page_ahead(char *page, BlockNumber block, const char *next)
 #endif
 
 uint16
-page_checksum(Page page, BlockNumber block)
+pt_page_checksum(Page page, BlockNumber block)
 {
 #ifdef HAVE_CHECKSUM_AVX2
 	if (__builtin_cpu_supports("avx2"))
@@ -95,7 +95,7 @@ page_checksum(Page page, BlockNumber block)
 }
 
 void
-page_set_checksum(Page page, BlockNumber block, const void *next)
+pt_page_set_checksum(Page page, BlockNumber block, const void *next)
 {
 	if (PageIsNew(page) || !DataChecksumsEnabled())
 		return;
@@ -106,5 +106,5 @@ page_set_checksum(Page page, BlockNumber block, const void *next)
 		return;
 	}
 #endif
-	((PageHeader) page)->pd_checksum = page_checksum(page, block);
+	((PageHeader) page)->pd_checksum = pt_page_checksum(page, block);
 }

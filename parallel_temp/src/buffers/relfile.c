@@ -13,9 +13,9 @@
  *
  * Callers are the flush (localbuf_flush.c), the bulk writer (fastload_write.c), the
  * views, workers that make files of their own, each in the session that owns the
- * relation, and workers that append to their leader's.  A descriptor is closed by the transaction machinery if a call ends in
- * an ERROR.  Nothing is fsynced: files of temporary relations are removed after a
- * crash.
+ * relation, and workers that append to their leader's.  A descriptor is closed by the
+ * transaction machinery if a call ends in an ERROR.  Nothing is fsynced: files of temporary
+ * relations are removed after a crash.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -32,12 +32,11 @@
 #include "storage/fd.h"
 #include "utils/wait_event.h"
 
-#include "buffers/page_checksum.h"
-#include "buffers/relfile.h"
+#include "buffers/buffers.h"
 #include "compat_storage.h"
 
 char *
-relfile_path(RelFileLocator_compat locator, int owner, ForkNumber fork, BlockNumber segment)
+pt_relfile_path(RelFileLocator_compat locator, int owner, ForkNumber fork, BlockNumber segment)
 {
 	char	   *base = relpathbackend_compat(locator, owner, fork);
 	char	   *path;
@@ -50,14 +49,14 @@ relfile_path(RelFileLocator_compat locator, int owner, ForkNumber fork, BlockNum
 }
 
 int64
-relfile_fork_size(RelFileLocator_compat locator, ForkNumber fork, bool *exists)
+pt_relfile_fork_size(RelFileLocator_compat locator, ForkNumber fork, bool *exists)
 {
 	int64		size = 0;
 
 	*exists = false;
 	for (BlockNumber segment = 0;; segment++)
 	{
-		char	   *path = relfile_path(locator, TempFileOwner_compat(), fork, segment);
+		char	   *path = pt_relfile_path(locator, TempFileOwner_compat(), fork, segment);
 		struct stat st;
 
 		CHECK_FOR_INTERRUPTS();
@@ -77,7 +76,7 @@ relfile_fork_size(RelFileLocator_compat locator, ForkNumber fork, bool *exists)
 }
 
 bool
-relfile_close(RelFile *file, int elevel)
+pt_relfile_close(RelFile *file, int elevel)
 {
 	int			fd = file->fd;
 
@@ -109,9 +108,9 @@ relfile_open(RelFile *file, RelFileLocator_compat locator, ForkNumber fork, Bloc
 	if (file->fd >= 0 && file->fork == fork && file->segment == segment &&
 		RelFileLocatorEquals_compat(file->locator, locator))
 		return true;
-	if (!relfile_close(file, elevel))
+	if (!pt_relfile_close(file, elevel))
 		return false;
-	file->path = relfile_path(locator, TempFileOwner_compat(), fork, segment);
+	file->path = pt_relfile_path(locator, TempFileOwner_compat(), fork, segment);
 	file->locator = locator;
 	file->fork = fork;
 	file->segment = segment;
@@ -136,13 +135,13 @@ offset_in_segment(BlockNumber block)
 }
 
 bool
-relfile_write_run(RelFile *file, RelFileLocator_compat locator, ForkNumber fork, BlockNumber first,
-				  void **pages, int n, int elevel)
+pt_relfile_write_run(RelFile *file, RelFileLocator_compat locator, ForkNumber fork, BlockNumber first,
+					 void **pages, int n, int elevel)
 {
 	struct iovec iov[PG_IOV_MAX];
 	ssize_t		written;
 
-	Assert(n > 0 && n <= PG_IOV_MAX && n <= relfile_room_in_segment(first));
+	Assert(n > 0 && n <= PG_IOV_MAX && n <= pt_relfile_room_in_segment(first));
 	if (!relfile_open(file, locator, fork, first, 0, elevel))
 		return false;
 	for (int i = 0; i < n; i++)
@@ -194,12 +193,12 @@ open_main_fork(SMgrRelation reln, BlockNumber block)
 static void
 close_main_fork(SMgrRelation reln, RelFile *file)
 {
-	relfile_close(file, ERROR);
-	relfile_forget_length(reln);
+	pt_relfile_close(file, ERROR);
+	pt_relfile_forget_length(reln);
 }
 
 void
-relfile_forget_length(SMgrRelation reln)
+pt_relfile_forget_length(SMgrRelation reln)
 {
 	reln->smgr_cached_nblocks[MAIN_FORKNUM] = InvalidBlockNumber;
 }
@@ -247,16 +246,31 @@ check_block_number(RelFileLocator_compat locator, BlockNumber first, BlockNumber
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("cannot extend file \"%s\" beyond %u blocks",
-						relfile_path(locator, TempFileOwner_compat(), MAIN_FORKNUM, 0), MaxBlockNumber)));
+						pt_relfile_path(locator, TempFileOwner_compat(), MAIN_FORKNUM, 0), MaxBlockNumber)));
 }
 
 /*
- * The storage manager makes the file of a new segment, with its first page.
+ * Reserve space by writing what the file has there: zeroes past its end and in blocks
+ * that were never written.  No other process writes to it.
  */
-static void
-begin_segment(SMgrRelation reln, BlockNumber block, char *page)
+static int
+rewrite_blocks(RelFile *file, BlockNumber from, BlockNumber n)
 {
-	smgrextend(reln, MAIN_FORKNUM, block, page, true);
+	PGAlignedBlock_compat page;
+
+	for (BlockNumber block = from; block < from + n; block++)
+	{
+		off_t		offset = offset_in_segment(block);
+		ssize_t		there = pg_pread(file->fd, page.data, BLCKSZ, offset);
+
+		if (there < 0)
+			return errno;
+		memset(page.data + there, 0, BLCKSZ - there);
+		errno = 0;
+		if (pg_pwrite(file->fd, page.data, BLCKSZ, offset) != BLCKSZ)
+			return errno != 0 ? errno : ENOSPC;
+	}
+	return 0;
 }
 
 /*
@@ -265,30 +279,35 @@ begin_segment(SMgrRelation reln, BlockNumber block, char *page)
 static int
 allocate_blocks(RelFile *file, BlockNumber from, BlockNumber n)
 {
+#ifdef HAVE_POSIX_FALLOCATE
 	int			rc;
 
 	do
 	{
 		rc = posix_fallocate(file->fd, offset_in_segment(from), (off_t) BLCKSZ * n);
 	} while (rc == EINTR);
-	return rc;
+	/* as FileFallocate(): the file system, or the system, cannot */
+	if (rc != EINVAL && rc != EOPNOTSUPP && rc != ENOSYS)
+		return rc;
+#endif
+	return rewrite_blocks(file, from, n);
 }
 
 BlockNumber
-relfile_room_in_segment(BlockNumber from)
+pt_relfile_room_in_segment(BlockNumber from)
 {
 	return RELSEG_SIZE - from % RELSEG_SIZE;
 }
 
 bool
-relfile_extend(SMgrRelation reln, BlockNumber from, BlockNumber to, bool lazy)
+pt_relfile_extend(SMgrRelation reln, BlockNumber from, BlockNumber to, bool lazy)
 {
 	RelFile		file;
 	int			rc;
 	BlockNumber asked = to - from;
 	instr_time	start;
 
-	Assert(from < to && to - from <= relfile_room_in_segment(from));
+	Assert(from < to && to - from <= pt_relfile_room_in_segment(from));
 	check_block_number(smgr_locator_compat(reln), from, asked);
 	check_length(reln, from, 0);
 
@@ -303,7 +322,7 @@ relfile_extend(SMgrRelation reln, BlockNumber from, BlockNumber to, bool lazy)
 		PGAlignedBlock_compat zeroes;
 
 		memset(zeroes.data, 0, BLCKSZ);
-		begin_segment(reln, from, zeroes.data);
+		smgrextend(reln, MAIN_FORKNUM, from, zeroes.data, true);
 		from++;
 	}
 	if (from < to)
@@ -326,12 +345,12 @@ relfile_extend(SMgrRelation reln, BlockNumber from, BlockNumber to, bool lazy)
 }
 
 void
-relfile_reserve(SMgrRelation reln, BlockNumber from, BlockNumber to)
+pt_relfile_reserve(SMgrRelation reln, BlockNumber from, BlockNumber to)
 {
 	check_length(reln, to, 0);
 	while (from < to)
 	{
-		BlockNumber n = Min(to - from, relfile_room_in_segment(from));
+		BlockNumber n = Min(to - from, pt_relfile_room_in_segment(from));
 		RelFile		file = open_main_fork(reln, from);
 
 		pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_EXTEND);
@@ -345,7 +364,7 @@ relfile_reserve(SMgrRelation reln, BlockNumber from, BlockNumber to)
 }
 
 void
-relfile_append(SMgrRelation reln, BlockNumber first, char *pages, int n, BlockNumber extra)
+pt_relfile_append(SMgrRelation reln, BlockNumber first, char *pages, int n, BlockNumber extra)
 {
 	instr_time	start;
 	BlockNumber block = first;
@@ -358,7 +377,7 @@ relfile_append(SMgrRelation reln, BlockNumber first, char *pages, int n, BlockNu
 	{
 		char	   *page = pages + (Size) i * BLCKSZ;
 
-		page_set_checksum((Page) page, first + i, i + 1 < n ? page + BLCKSZ : NULL);
+		pt_page_set_checksum((Page) page, first + i, i + 1 < n ? page + BLCKSZ : NULL);
 	}
 
 	start = IoTimeStart_compat();
@@ -370,14 +389,15 @@ relfile_append(SMgrRelation reln, BlockNumber first, char *pages, int n, BlockNu
 
 		if (block % RELSEG_SIZE == 0 && block > 0)
 		{
-			begin_segment(reln, block, next);
+			/* the storage manager makes the file of a new segment */
+			smgrextend(reln, MAIN_FORKNUM, block, next, true);
 			block++;
 			next += BLCKSZ;
 			left--;
 			continue;
 		}
 
-		size = (Size) BLCKSZ * Min(left, relfile_room_in_segment(block));
+		size = (Size) BLCKSZ * Min(left, pt_relfile_room_in_segment(block));
 		offset = offset_in_segment(block);
 		file = open_main_fork(reln, block);
 		block += size / BLCKSZ;
@@ -408,7 +428,7 @@ relfile_append(SMgrRelation reln, BlockNumber first, char *pages, int n, BlockNu
 }
 
 void
-relfile_append_in_worker(RelFile *file, RelFileLocator_compat locator, BlockNumber first, void **pages, int n)
+pt_relfile_append_in_worker(RelFile *file, RelFileLocator_compat locator, BlockNumber first, void **pages, int n)
 {
 	instr_time	start;
 	off_t		length;
@@ -424,14 +444,14 @@ relfile_append_in_worker(RelFile *file, RelFileLocator_compat locator, BlockNumb
 	if (length / BLCKSZ != first % RELSEG_SIZE)
 		report_other_length(file->path, (BlockNumber) (length / BLCKSZ), first % RELSEG_SIZE);
 	for (int i = 0; i < n; i++)
-		page_set_checksum((Page) pages[i], first + i, i + 1 < n ? pages[i + 1] : NULL);
+		pt_page_set_checksum((Page) pages[i], first + i, i + 1 < n ? pages[i + 1] : NULL);
 	start = IoTimeStart_compat();
-	(void) relfile_write_run(file, locator, MAIN_FORKNUM, first, pages, n, ERROR);
+	(void) pt_relfile_write_run(file, locator, MAIN_FORKNUM, first, pages, n, ERROR);
 	CountTempExtend_compat(start, n);
 }
 
 void
-relfile_cut(SMgrRelation reln, BlockNumber from, BlockNumber to)
+pt_relfile_cut(SMgrRelation reln, BlockNumber from, BlockNumber to)
 {
 	RelFile		file;
 
@@ -446,7 +466,7 @@ relfile_cut(SMgrRelation reln, BlockNumber from, BlockNumber to)
 }
 
 void
-relfile_cut_quietly(SMgrRelation reln, BlockNumber from, BlockNumber extra, BlockNumber to)
+pt_relfile_cut_quietly(SMgrRelation reln, BlockNumber from, BlockNumber extra, BlockNumber to)
 {
 	BlockNumber length = 0;
 	BlockNumber last = from + extra;
@@ -455,7 +475,7 @@ relfile_cut_quietly(SMgrRelation reln, BlockNumber from, BlockNumber extra, Bloc
 	Assert(from >= to);
 	for (BlockNumber segment = last / RELSEG_SIZE;; segment--)
 	{
-		char	   *path = relfile_path(smgr_locator_compat(reln), TempFileOwner_compat(), MAIN_FORKNUM, segment);
+		char	   *path = pt_relfile_path(smgr_locator_compat(reln), TempFileOwner_compat(), MAIN_FORKNUM, segment);
 		int			fd = BasicOpenFile(path, O_RDWR | PG_BINARY);
 		struct stat st;
 
@@ -484,4 +504,26 @@ relfile_cut_quietly(SMgrRelation reln, BlockNumber from, BlockNumber extra, Bloc
 			break;
 	}
 	reln->smgr_cached_nblocks[MAIN_FORKNUM] = InvalidBlockNumber;
+}
+
+void
+pt_relfile_empty(RelFileLocator_compat locator)
+{
+	for (ForkNumber fork = MAIN_FORKNUM; fork <= MAX_FORKNUM; fork++)
+	{
+		for (BlockNumber segment = 0;; segment++)
+		{
+			char	   *path = pt_relfile_path(locator, TempFileOwner_compat(), fork, segment);
+			int			rc = truncate(path, 0);
+
+			/* as the storage manager does, whole segments stay, empty */
+			if (rc != 0 && (errno != ENOENT || (fork == MAIN_FORKNUM && segment == 0)))
+				ereport(ERROR,
+						(errcode_for_file_access(),
+						 errmsg("could not truncate file \"%s\": %m", path)));
+			pfree(path);
+			if (rc != 0)
+				break;
+		}
+	}
 }

@@ -25,6 +25,7 @@
 #include "access/parallel.h"
 #include "access/relation.h"
 #include "access/xact.h"
+#include "catalog/namespace.h"
 #include "catalog/objectaddress.h"
 #include "catalog/pg_class.h"
 #include "common/pg_prng.h"
@@ -35,9 +36,9 @@
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
-#include "buffers/localbuf.h"
-#include "buffers/toolkit.h"
+#include "buffers/buffers.h"
 #include "compat_table.h"
 #include "parallel_temp.h"
 
@@ -51,7 +52,7 @@ PG_FUNCTION_INFO_V1(pg_evict_temp_relation);
 PG_FUNCTION_INFO_V1(pg_temp_flush_cost);
 
 void
-toolkit_require_leader(void)
+pt_require_leader(void)
 {
 	if (IsParallelWorker())
 		ereport(ERROR,
@@ -60,8 +61,8 @@ toolkit_require_leader(void)
 				 errhint("The functions of parallel_temp must not be marked PARALLEL SAFE, nor functions that call them.")));
 }
 
-static void
-require_no_parallel_operation(void)
+void
+pt_require_no_parallel_operation(void)
 {
 	if (IsInParallelMode())
 		ereport(ERROR,
@@ -72,42 +73,52 @@ require_no_parallel_operation(void)
 
 /*
  * Open a temporary relation of this session that has pages.  "mutating" asks for
- * its ownership too.
+ * its ownership too.  The catalog row is checked first, so that nobody waits for a lock on,
+ * or locks, a relation that is not the session's.
  */
 static Relation
 open_temp_relation(Oid relid, bool mutating)
 {
-	Relation	rel = try_relation_open(relid, AccessShareLock);
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Relation	rel = NULL;
 
+	if (HeapTupleIsValid(tuple))
+	{
+		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
+		const char *name = NameStr(form->relname);
+
+		if (RELKIND_HAS_PARTITIONS(form->relkind))
+			ereport(ERROR,
+					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+					 errmsg("relation \"%s\" has no pages of its own", name),
+					 errdetail_relkind_not_supported(form->relkind),
+					 errhint("Name its partitions; pg_partition_tree() lists them.")));
+		if (!RELKIND_HAS_STORAGE(form->relkind))
+			ereport(ERROR,
+					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+					 errmsg("relation \"%s\" has no pages of its own", name),
+					 errdetail_relkind_not_supported(form->relkind),
+					 errhint("Name a temporary table, or an index or sequence that is temporary.")));
+		if (form->relpersistence != RELPERSISTENCE_TEMP)
+			ereport(ERROR,
+					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+					 errmsg("relation \"%s\" is not temporary", name),
+					 errhint("Pages of other relations are in shared buffers; see the extensions pg_buffercache and pg_prewarm.")));
+		if (!isTempOrTempToastNamespace(form->relnamespace))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("cannot access the temporary relation \"%s\" of another session", name),
+					 errhint("Its pages are in the memory of that session alone; call the function there.")));
+		if (mutating && !RelationOwnerCheck_compat(relid, GetUserId()))
+			aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(form->relkind), name);
+		ReleaseSysCache(tuple);
+		rel = try_relation_open(relid, AccessShareLock);
+	}
 	if (rel == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("relation with OID %u does not exist", relid)));
-	if (RELKIND_HAS_PARTITIONS(rel->rd_rel->relkind))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("relation \"%s\" has no pages of its own", RelationGetRelationName(rel)),
-				 errdetail_relkind_not_supported(rel->rd_rel->relkind),
-				 errhint("Name its partitions; pg_partition_tree() lists them.")));
-	if (!RELKIND_HAS_STORAGE(rel->rd_rel->relkind))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("relation \"%s\" has no pages of its own", RelationGetRelationName(rel)),
-				 errdetail_relkind_not_supported(rel->rd_rel->relkind),
-				 errhint("Name a temporary table, or an index or sequence that is temporary.")));
-	if (!RelationUsesLocalBuffers(rel))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("relation \"%s\" is not temporary", RelationGetRelationName(rel)),
-				 errhint("Pages of other relations are in shared buffers; see the extensions pg_buffercache and pg_prewarm.")));
-	if (RELATION_IS_OTHER_TEMP(rel))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot access the temporary relation \"%s\" of another session", RelationGetRelationName(rel)),
-				 errhint("Its pages are in the memory of that session alone; call the function there.")));
-	if (mutating && !RelationOwnerCheck_compat(relid, GetUserId()))
-		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(rel->rd_rel->relkind),
-					   RelationGetRelationName(rel));
+	Assert(RelationUsesLocalBuffers(rel) && !RELATION_IS_OTHER_TEMP(rel));
 	return rel;
 }
 
@@ -117,7 +128,7 @@ open_temp_relation(Oid relid, bool mutating)
 static Relation *
 open_family(Relation rel, int *n)
 {
-	List	   *family = localbuf_family(rel);
+	List	   *family = pt_localbuf_family(rel);
 	Relation   *rels = palloc_array(Relation, list_length(family));
 	ListCell   *lc;
 
@@ -146,8 +157,8 @@ pg_allocated_local_buffers(PG_FUNCTION_ARGS)
 {
 	int			allocated;
 
-	toolkit_require_leader();
-	localbuf_count(NULL, 0, &allocated, NULL);
+	pt_require_leader();
+	pt_localbuf_count(NULL, 0, &allocated, NULL);
 	PG_RETURN_INT32(allocated);
 }
 
@@ -159,8 +170,8 @@ pg_dirty_local_buffers(PG_FUNCTION_ARGS)
 {
 	int			dirty;
 
-	toolkit_require_leader();
-	localbuf_count(NULL, 0, NULL, &dirty);
+	pt_require_leader();
+	pt_localbuf_count(NULL, 0, NULL, &dirty);
 	PG_RETURN_INT32(dirty);
 }
 
@@ -170,8 +181,8 @@ pg_dirty_local_buffers(PG_FUNCTION_ARGS)
 Datum
 pg_flush_local_buffers(PG_FUNCTION_ARGS)
 {
-	require_no_parallel_operation();
-	PG_RETURN_INT32(localbuf_flush_all());
+	pt_require_no_parallel_operation();
+	PG_RETURN_INT32(pt_localbuf_flush_all());
 }
 
 /*
@@ -186,10 +197,10 @@ pg_flush_local_buffers_rel(PG_FUNCTION_ARGS)
 	int			n;
 	int			written;
 
-	require_no_parallel_operation();
+	pt_require_no_parallel_operation();
 	rel = open_temp_relation(PG_GETARG_OID(0), true);
 	family = open_family(rel, &n);
-	written = localbuf_flush(family, n);
+	written = pt_localbuf_flush(family, n);
 	close_family(family, n);
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_INT32(written);
@@ -231,9 +242,9 @@ pg_read_temp_relation(PG_FUNCTION_ARGS)
 	int64		read_before;
 	int64		read;
 
-	require_no_parallel_operation();
+	pt_require_no_parallel_operation();
 	rel = open_temp_relation(PG_GETARG_OID(0), true);
-	localbuf_ensure();
+	pt_localbuf_ensure();
 	nblocks = RelationGetNumberOfBlocks(rel);
 	for (int i = 0; i < NLocBuffer; i++)
 		unpinned += LocalRefCount[i] == 0;
@@ -273,9 +284,9 @@ pg_temp_buffers_dirty(PG_FUNCTION_ARGS)
 	Relation	rel;
 	int			marked;
 
-	require_no_parallel_operation();
+	pt_require_no_parallel_operation();
 	rel = open_temp_relation(PG_GETARG_OID(0), true);
-	marked = localbuf_mark_dirty(rel);
+	marked = pt_localbuf_mark_dirty(rel);
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_INT32(marked);
 }
@@ -290,9 +301,9 @@ pg_evict_temp_relation(PG_FUNCTION_ARGS)
 	Relation	rel;
 	LocalBufEvicted result;
 
-	require_no_parallel_operation();
+	pt_require_no_parallel_operation();
 	rel = open_temp_relation(PG_GETARG_OID(0), true);
-	result = localbuf_evict(rel);
+	result = pt_localbuf_evict(rel);
 	if (result.pinned > 0)
 		ereport(WARNING,
 				(errcode(ERRCODE_OBJECT_IN_USE),
@@ -319,16 +330,16 @@ pg_temp_flush_cost(PG_FUNCTION_ARGS)
 	int			allocated;
 	int			dirty;
 
-	toolkit_require_leader();
+	pt_require_leader();
 	if (PG_ARGISNULL(0))
-		localbuf_count(NULL, 0, &allocated, &dirty);
+		pt_localbuf_count(NULL, 0, &allocated, &dirty);
 	else
 	{
 		Relation	rel = open_temp_relation(PG_GETARG_OID(0), false);
 		int			n;
 		Relation   *family = open_family(rel, &n);
 
-		localbuf_count(family, n, &allocated, &dirty);
+		pt_localbuf_count(family, n, &allocated, &dirty);
 		close_family(family, n);
 		relation_close(rel, AccessShareLock);
 	}

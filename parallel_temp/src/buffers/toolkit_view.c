@@ -32,9 +32,7 @@
 #include "utils/rel.h"
 #include "utils/tuplestore.h"
 
-#include "buffers/localbuf.h"
-#include "buffers/relfile.h"
-#include "buffers/toolkit.h"
+#include "buffers/buffers.h"
 #include "compat_storage.h"
 
 PG_FUNCTION_INFO_V1(pg_local_buffers_info);
@@ -98,10 +96,10 @@ pg_local_buffers_info(PG_FUNCTION_ARGS)
 	HTAB	   *table;
 	int			allocated;
 
-	toolkit_require_leader();
+	pt_require_leader();
 	InitMaterializedSRF(fcinfo, 0);
 	table = collect_temp_relations();
-	localbuf_count(NULL, 0, &allocated, NULL);
+	pt_localbuf_count(NULL, 0, &allocated, NULL);
 	for (int i = 0; i < NLocBuffer; i++)
 	{
 		BufferDesc *desc = GetLocalBufferDescriptor(i);
@@ -110,7 +108,7 @@ pg_local_buffers_info(PG_FUNCTION_ARGS)
 		bool		nulls[9] = {0};
 
 		CHECK_FOR_INTERRUPTS();
-		if (!localbuf_is_allocated(i))
+		if (!pt_localbuf_is_allocated(i))
 			continue;
 		values[0] = Int32GetDatum(i + 1);
 		if (state & BM_TAG_VALID)
@@ -151,7 +149,7 @@ pg_temp_relations_info(PG_FUNCTION_ARGS)
 	HASH_SEQ_STATUS seq;
 	TempRelation *entry;
 
-	toolkit_require_leader();
+	pt_require_leader();
 	InitMaterializedSRF(fcinfo, 0);
 	table = collect_temp_relations();
 	for (int i = 0; i < NLocBuffer; i++)
@@ -176,16 +174,16 @@ pg_temp_relations_info(PG_FUNCTION_ARGS)
 	{
 		Datum		values[8];
 		bool		nulls[8] = {0};
-		char	   *path = relfile_path(entry->locator, TempFileOwner_compat(), MAIN_FORKNUM, 0);
+		char	   *path = pt_relfile_path(entry->locator, TempFileOwner_compat(), MAIN_FORKNUM, 0);
 		bool		exists;
-		int64		size = relfile_fork_size(entry->locator, MAIN_FORKNUM, &exists);
+		int64		size = pt_relfile_fork_size(entry->locator, MAIN_FORKNUM, &exists);
 		int64		total = size;
 
 		for (ForkNumber fork = MAIN_FORKNUM + 1; fork <= MAX_FORKNUM; fork++)
 		{
 			bool		ignored;
 
-			total += relfile_fork_size(entry->locator, fork, &ignored);
+			total += pt_relfile_fork_size(entry->locator, fork, &ignored);
 		}
 		values[0] = ObjectIdGetDatum(entry->relid);
 		values[1] = ObjectIdGetDatum(RelFileNumber_compat(entry->locator));

@@ -7,7 +7,7 @@
  * leader's pages, so this test writes nothing.  It remembers the last inserting and
  * the last deleting transaction instead: the rows of a temporary table mostly come
  * from a few transactions.  And it says what it has learned of the page's rows that
- * have no hint bits, for the leader to set them when nobody reads (scan_tidy.c).
+ * have no hint bits, for the leader to set them when nobody reads (scan_hint_bits.c).
  *
  * The rules are those of an MVCC snapshot: a tuple is seen if its insertion is
  * (inserted and committed before the snapshot, or by this transaction in an
@@ -22,10 +22,9 @@
 #include "access/htup_details.h"
 #include "access/transam.h"
 #include "access/xact.h"
-#include "utils/combocid.h"
 #include "utils/snapmgr.h"
 
-#include "buffers/visibility.h"
+#include "buffers/buffers.h"
 
 static pg_noinline XidFate
 xid_look_up(XidMemo *memo, TransactionId xid, bool known_committed, Snapshot snapshot)
@@ -126,7 +125,7 @@ tuple_visible(VisibilityMemo *memo, HeapTupleHeader tuple, Snapshot snapshot,
 }
 
 int
-visible_tuples(VisibilityMemo *memo, Page page, Snapshot snapshot, OffsetNumber *visible, uint8 *note)
+pt_visible_tuples(VisibilityMemo *memo, Page page, Snapshot snapshot, OffsetNumber *visible, uint8 *note)
 {
 	OffsetNumber last;
 	unsigned	lowest;
@@ -166,7 +165,7 @@ visible_tuples(VisibilityMemo *memo, Page page, Snapshot snapshot, OffsetNumber 
 }
 
 bool
-visible_tuple(VisibilityMemo *memo, HeapTupleHeader tuple, Snapshot snapshot)
+pt_visible_tuple(VisibilityMemo *memo, HeapTupleHeader tuple, Snapshot snapshot)
 {
 	uint16		committed = HEAP_XMIN_COMMITTED;
 	bool		others = false;

@@ -3,11 +3,12 @@
  * fastload.c
  *	  Fast load: when it starts, and who must see its rows before it ends.
  *
- * fastload_run_begin() decides: a statement whose rows go into a new table gets a receiver
- * in front of the server's (fastload_ctas.c), an insertion into a temporary table
- * is taken over (fastload_insert.c) or finds callbacks of ours in the table's access
- * method (fastload_am.c), as COPY does.  Each has one FastFill in its record (query.c)
- * for the time of its ExecutorRun or COPY, and leaves it when that returns or fails.
+ * pt_load_run_begin() decides: a statement whose rows go into a new table gets a receiver
+ * in front of the server's (fastload_ctas.c), and an insertion into a temporary table
+ * gets another function for its top node (fastload_insert.c).  Each has one FastFill in
+ * its record (query.c) for the time of its ExecutorRun, and leaves it when that returns
+ * or fails.  COPY is the server's: parsing is most of it, and the server has no place
+ * below COPY's privilege checks where another writer could begin.
  *
  * While a load runs, functions in its query may start statements of their own.  One
  * that names the table being filled must find every row that the server's own path
@@ -28,7 +29,6 @@
 
 #include "access/heapam.h"
 #include "access/parallel.h"
-#include "access/table.h"
 #include "access/xact.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
@@ -38,8 +38,7 @@
 #include "tcop/utility.h"
 #include "utils/snapmgr.h"
 
-#include "compat_executor.h"
-#include "load/fastload_pages.h"
+#include "load/fastload.h"
 #include "parallel_temp.h"
 #include "query.h"
 
@@ -50,7 +49,7 @@
  * matters only to INSERT is fastload_insert.c's to ask.
  */
 const char *
-fastload_unfit(Relation rel)
+pt_load_unfit(Relation rel)
 {
 	if (!pt_fast_load)
 		return "parallel_temp.fast_load is off";
@@ -64,111 +63,19 @@ fastload_unfit(Relation rel)
 }
 
 /*
- * The statement is over: after success its load has been handed back, after an error
- * perhaps not.
- */
-static void
-fill_leave(FastFill *fill)
-{
-	fastload_override_restore(fill);
-	if (fill->load != NULL)
-		fastload_abandon(fill->load);
-}
-
-/*
- * A statement is about to fill a relation that fastload_unfit() found no fault with.
+ * A statement is about to fill a relation that pt_load_unfit() found no fault with.
  */
 FastFill *
-fastload_fill_begin(PtQuery *query, Relation rel, MemoryContext context)
+pt_load_fill_begin(PtQuery *query, Relation rel, MemoryContext context)
 {
 	FastFill   *fill = MemoryContextAllocZero(context, sizeof(FastFill));
 
 	fill->rel = rel;
 	fill->relid = RelationGetRelid(rel);
 	fill->context = context;
-	fill->nest_level = GetCurrentTransactionNestLevel();
 	fill->first_new_block = RelationGetNumberOfBlocks(rel);
-	query_set_fill(query, fill, fill_leave);
+	pt_query_set_fill(query, fill);
 	return fill;
-}
-
-/*
- * The bulk writer takes the rows from now on.
- */
-void
-fastload_fill_load(FastFill *fill, CommandId cid, bool freeze)
-{
-	Assert(fill->load == NULL && fill->given_up == NULL);
-	fill->load = fastload_begin(fill->rel, cid, freeze, fill->context);
-	if (fill->in_buffers)
-		fastload_stay_in_buffers(fill->load);
-	if (fill->scanned)
-		fastload_keep_length(fill->load);
-}
-
-/*
- * Heap has put rows, the last one at "tid": go on with the bulk writer?  Not for the
- * first few; the row must be on a page that the statement has added, and that must be
- * the last one of the table, whatever heap has added ahead.
- */
-void
-fastload_fill_consider(FastFill *fill, ItemPointer tid, CommandId cid)
-{
-	BlockNumber block = ItemPointerGetBlockNumber(tid);
-
-	if (fill->load != NULL || fill->rebuilt || fill->rows <= FEW_ROWS || block < fill->first_new_block ||
-		(!fill->scanned && fastload_held_open(fill->rel, fill->own_references)) ||
-		block + 1 != RelationGetNumberOfBlocks(fill->rel))
-		return;
-	fastload_fill_load(fill, cid, fill->may_freeze != NULL && fill->may_freeze());
-	fastload_continue_at_end(fill->load);
-}
-
-/*
- * Why not all rows of a statement that has put its last one, and is about to end its
- * load, went to the bulk writer, or NULL.  "held_open" says that a cursor or an outer query has the table open.
- */
-const char *
-fastload_fill_why_not(const FastFill *fill, bool held_open)
-{
-	if (fill->given_up)
-		return fill->given_up;
-	if (fill->load == NULL)
-		return held_open ? "a cursor or an outer query has the table open" :
-			"few rows, or room for them in the table";
-	return fill->load->state == LOAD_HANDED_BACK ? READS_TABLE : NULL;
-}
-
-static bool
-may_freeze_from_the_start(void)
-{
-	return true;
-}
-
-/*
- * Workers are about to start for a statement.  The server's parallel scans register a
- * snapshot of their own in the leader, too, so whether rows may be frozen can only be
- * asked before.
- */
-static void
-settle_freezing(FastFill *fill)
-{
-	if (fill->may_freeze != NULL)
-		fill->may_freeze = fill->may_freeze() ? may_freeze_from_the_start : NULL;
-}
-
-/*
- * Another plan starts before the load has a row.  It may be a cursor's, with a snapshot
- * that must not see the rows.
- */
-static void
-unsettle_freezing(FastFill *fill)
-{
-	if (fill->may_freeze != may_freeze_from_the_start || (fill->load != NULL && fill->load->tuples > 0))
-		return;
-	fill->may_freeze = NULL;
-	if (fill->load != NULL)
-		fill->load->frozen = false;
 }
 
 /*
@@ -178,40 +85,100 @@ unsettle_freezing(FastFill *fill)
  * registered, so portals need no look (ThereAreNoReadyPortals() leaks a hash scan
  * when there are some).
  */
-bool
-fastload_may_freeze(void)
+static bool
+snapshots_allow_freezing(void)
 {
-	if (query_executor_depth() > 1 || query_utility_depth() > 0)
+	if (pt_query_executor_depth() > 1 || pt_running.utility_depth > 0)
 		return false;
 	InvalidateCatalogSnapshot();
 	return ThereAreNoPriorRegisteredSnapshots();
 }
 
 /*
- * The same while a COPY runs, which is a utility statement itself and has only
- * pushed its snapshot, so that a single registered one would be somebody else's.
+ * Are the rows of an INSERT stored frozen if its load begins now?
  */
 bool
-fastload_copy_may_freeze(void)
+pt_load_fill_freezes(const FastFill *fill)
 {
-	Snapshot	own;
-	bool		result;
+	return fill->may_freeze && (fill->freezing_settled || snapshots_allow_freezing());
+}
 
-	if (query_executor_depth() > 0 || query_utility_depth() > 1 || !ActiveSnapshotSet())
-		return false;
-	own = RegisterSnapshot(GetActiveSnapshot());
-	InvalidateCatalogSnapshot();
-	result = ThereAreNoPriorRegisteredSnapshots();
-	UnregisterSnapshot(own);
-	return result;
+/*
+ * The bulk writer takes the rows from now on.
+ */
+void
+pt_load_fill_load(FastFill *fill, CommandId cid, bool freeze)
+{
+	Assert(fill->load == NULL);
+	fill->load = pt_load_begin(fill->rel, cid, freeze, fill->context);
+	if (fill->in_buffers)
+		pt_load_stay_in_buffers(fill->load);
+	if (fill->scanned)
+		pt_load_keep_length(fill->load);
+}
+
+/*
+ * Heap has put rows, the last one at "tid": continue with the bulk writer?  Not for the
+ * first few; the row must be on a page that the statement has added, and that must be
+ * the last one of the table, whatever heap has added ahead.
+ */
+void
+pt_load_fill_consider(FastFill *fill, ItemPointer tid, CommandId cid)
+{
+	BlockNumber block = ItemPointerGetBlockNumber(tid);
+
+	if (fill->load != NULL || fill->rows <= FEW_ROWS || block < fill->first_new_block ||
+		pt_load_held_open(fill) || block + 1 != RelationGetNumberOfBlocks(fill->rel))
+		return;
+	pt_load_fill_load(fill, cid, pt_load_fill_freezes(fill));
+	pt_load_continue_at_end(fill->load);
+}
+
+/*
+ * Why not all rows of a statement that has put its last one, and is about to end its
+ * load, went to the bulk writer, or NULL.
+ */
+const char *
+pt_load_fill_why_not(const FastFill *fill)
+{
+	if (fill->load == NULL)
+		return pt_load_held_open(fill) ? "a cursor or an outer query has the table open" :
+			"few rows, or room for them in the table";
+	return fill->load->state == LOAD_HANDED_BACK ? READS_TABLE : NULL;
+}
+
+/*
+ * Workers are about to start for a statement.  The server's parallel scans register a
+ * snapshot in the leader, too, so whether rows may be frozen can only be determined
+ * before.
+ */
+static void
+settle_freezing(FastFill *fill)
+{
+	fill->may_freeze = fill->may_freeze && snapshots_allow_freezing();
+	fill->freezing_settled = true;
+}
+
+/*
+ * Another plan starts before the load has a row.  It may be a cursor's, with a snapshot
+ * that must not see the rows.
+ */
+static void
+unsettle_freezing(FastFill *fill)
+{
+	if (!fill->freezing_settled || (fill->load != NULL && fill->load->tuples > 0))
+		return;
+	fill->may_freeze = false;
+	if (fill->load != NULL)
+		fill->load->frozen = false;
 }
 
 /*
  * May this plan read or change the relation?  It names all that it may, except the
  * partitions that rows are routed to.
  */
-bool
-fastload_may_use(PlannedStmt *plan, Relation rel)
+static bool
+may_use(PlannedStmt *plan, Relation rel)
 {
 	ListCell   *cell;
 
@@ -230,53 +197,31 @@ fastload_may_use(PlannedStmt *plan, Relation rel)
 }
 
 /*
- * Somebody is about to look at the table: he must find every row where heap would
- * have put it, and heap's routine.
+ * The table is about to be read: every row must be found where heap would have put it.
  */
 static void
-fill_give_up(FastFill *fill, const char *why)
+hand_back(FastFill *fill)
 {
-	if (fastload_is_loading(fill))
-		fastload_hand_back(fill->load, true);
-	if (fill->overrides)
-	{
-		fill->given_up = why;
-		fastload_override_end(fill);
-	}
-}
-
-/*
- * Loads are about to be handed back: not if rows may have passed by one of them.
- */
-static void
-check_fills(void)
-{
-	FastFill   *fill;
-
-	foreach_fill(fill)
-	{
-		if (fill->overrides)
-			fastload_override_check(fill);
-	}
+	if (pt_load_is_loading(fill))
+		pt_load_hand_back(fill->load, true);
 }
 
 /*
  * A plan is about to start while tables are being filled.
  */
 void
-fastload_before_plan(PlannedStmt *plan)
+pt_load_before_plan(PlannedStmt *plan)
 {
 	FastFill   *fill;
 
-	check_fills();
 	foreach_fill(fill)
 		unsettle_freezing(fill);
 	if (plan->relationOids == NIL)
 		return;
 	foreach_fill(fill)
 	{
-		if ((fill->overrides || fastload_is_loading(fill)) && fastload_may_use(plan, fill->rel))
-			fill_give_up(fill, READS_TABLE);
+		if (pt_load_is_loading(fill) && may_use(plan, fill->rel))
+			hand_back(fill);
 	}
 }
 
@@ -285,17 +230,17 @@ fastload_before_plan(PlannedStmt *plan)
  * frozen, and call functions that look at them with its snapshot.
  */
 void
-fastload_plan_starts(QueryDesc *queryDesc)
+pt_load_plan_starts(QueryDesc *queryDesc)
 {
 	FastFill   *fill;
 
-	fastload_before_plan(queryDesc->plannedstmt);
+	pt_load_before_plan(queryDesc->plannedstmt);
 	foreach_fill(fill)
 	{
 		MemoryContext old;
 		OpenPlan   *open;
 
-		if (!fastload_is_loading(fill) || !fill->load->frozen)
+		if (!pt_load_is_loading(fill) || !fill->load->frozen)
 			continue;
 		old = MemoryContextSwitchTo(fill->context);
 		open = palloc(sizeof(OpenPlan));
@@ -310,8 +255,8 @@ fastload_plan_starts(QueryDesc *queryDesc)
  * This plan is over; or, where it is NULL, a subtransaction, whose cursors are closed, or
  * the outer one's.  There may be a plan for each row: nothing of it is kept.
  */
-static void
-open_plans_end(QueryDesc *queryDesc, int nest_level, bool aborted)
+void
+pt_load_open_plans_end(QueryDesc *queryDesc, int nest_level, bool aborted)
 {
 	FastFill   *fill;
 
@@ -338,69 +283,63 @@ open_plans_end(QueryDesc *queryDesc, int nest_level, bool aborted)
 	}
 }
 
-void
-fastload_plan_ended(QueryDesc *queryDesc)
-{
-	open_plans_end(queryDesc, 0, false);
-}
-
-void
-fastload_plans_end_level(int nest_level, bool aborted)
-{
-	open_plans_end(NULL, nest_level, aborted);
-}
-
-/* The server's own code has put the last row of a statement. */
-static void
-override_finish(FastFill *fill, const char *row_by_row)
-{
-	bool		held_open = !fill->scanned && fastload_held_open(fill->rel, fill->own_references);
-	const char *why_not = fastload_fill_why_not(fill, held_open);
-
-	fastload_override_end(fill);
-	fastload_remember(fill->load, row_by_row, why_not);
-}
-
 /*
  * A statement that may fill a new table, or inserts, is about to run.
  */
 void		pg_attribute_hot
-fastload_run_begin(PtQuery *query)
+pt_load_run_begin(PtQuery *query)
 {
 	QueryDesc  *queryDesc = query->queryDesc;
 	const char *why_not;
 
 	if (query->dest != NULL && query->dest->mydest == DestIntoRel)
 	{
-		/* query_pop() puts the server's receiver back */
+		/* pt_query_pop() puts the server's receiver back */
 		if (!(queryDesc->estate->es_top_eflags & EXEC_FLAG_WITH_NO_DATA))
-			queryDesc->dest = fastload_ctas_receiver(query, fastload_may_freeze());
+			queryDesc->dest = pt_load_ctas_receiver(query, snapshots_allow_freezing());
 	}
 	else
 	{
-		why_not = fastload_insert_prepare(query);
-		if (query->fill != NULL)
-			query->fill->row_by_row = why_not;
-		else if (why_not != NULL)
-			fastload_remember(NULL, NULL, why_not);
+		why_not = pt_load_insert_prepare(query);
+		if (why_not != NULL)
+			pt_load_remember(NULL, why_not);
 	}
 	if (queryDesc->plannedstmt->parallelModeNeeded)
 	{
 		if (query->fill != NULL)
 			settle_freezing(query->fill);
-		fastload_pages_prepare(query);
+		pt_load_pages_prepare(query);
 	}
 }
 
 /*
- * It has run.  Who makes its rows himself has ended his load.
+ * It has run.  One with RETURNING may have been stopped before its last row.
  */
 void
-fastload_run_end(PtQuery *query)
+pt_load_run_end(PtQuery *query)
 {
-	Assert(query->fill != NULL);
-	if (query->fill->row_by_row != NULL)
-		override_finish(query->fill, query->fill->row_by_row);
+	FastLoad   *load = query->fill->load;
+
+	if (load != NULL && load->state != LOAD_ENDED)
+		pt_load_end(load);
+}
+
+/*
+ * Its record has been popped: after success the load has been handed back, after an error
+ * perhaps not.
+ */
+void
+pt_load_run_leave(PtQuery *query)
+{
+	FastFill   *fill = query->fill ? pt_query_end_fill(query) : NULL;
+	MemoryContext old;
+
+	if (fill == NULL || fill->load == NULL)
+		return;
+	/* memory may be what the statement has run out of */
+	old = MemoryContextSwitchTo(ErrorContext);
+	pt_load_abandon(fill->load);
+	MemoryContextSwitchTo(old);
 }
 
 /*
@@ -419,23 +358,16 @@ reads_tables(Node *statement)
 }
 
 /*
- * A utility statement is about to run while tables are being filled.  One that looks
- * for rows without a plan may look at any table.  Others may touch any relcache
- * entry, which is noticed except in a subtransaction that fails: what overrides on a
- * level below gives up.
+ * A utility statement is about to run while tables are being filled.  One that searches
+ * for rows without a plan may read any table.
  */
 void
-fastload_before_utility(Node *statement)
+pt_load_before_utility(Node *statement)
 {
-	bool		reads = reads_tables(statement);
 	FastFill   *fill;
 
-	check_fills();
+	if (!reads_tables(statement))
+		return;
 	foreach_fill(fill)
-	{
-		if (reads)
-			fill_give_up(fill, READS_TABLE);
-		else if (fill->overrides && GetCurrentTransactionNestLevel() > fill->nest_level)
-			fill_give_up(fill, "a utility statement runs in a subtransaction");
-	}
+		hand_back(fill);
 }

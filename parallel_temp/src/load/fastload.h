@@ -3,16 +3,6 @@
  * fastload.h
  *	  Loading a temporary table past the per-row path of the server.
  *
- * fastload.c       when a load starts, and who must see its rows early
- * fastload_ctas.c  CREATE TABLE AS and SELECT INTO
- * fastload_insert.c  INSERT ... SELECT
- * fastload_am.c    COPY, and INSERT ... SELECT whose rows the server makes ready
- * fastload_write.c the bulk writer that all use: pages, their file, the end
- * fastload_rows.c  rows onto a page
- * fastload_filler.c  pages filled by parallel workers: their part of it
- * fastload_gather.c  ... and the leader's, who takes the pages, or lets them be written
- * fastload_explain.c  what EXPLAIN says
- *
  * Copyright (c) 2026, the pg_lean authors
  *
  *-------------------------------------------------------------------------
@@ -22,15 +12,19 @@
 
 #include "executor/execdesc.h"
 #include "executor/tuptable.h"
+#include "nodes/execnodes.h"
+#include "nodes/extensible.h"
 #include "nodes/parsenodes.h"
 #include "port/atomics.h"
 #include "storage/bufpage.h"
 #include "storage/lwlock.h"
+#include "storage/proc.h"
 #include "tcop/utility.h"
 #include "utils/rel.h"
+#include "utils/relcache.h"
 #include "utils/resowner.h"
 
-#include "buffers/relfile.h"
+#include "buffers/buffers.h"
 #include "compat_executor.h"
 #include "parallel_temp.h"
 #include "query.h"
@@ -129,34 +123,23 @@ typedef struct FastLoad
 
 /*
  * A statement that fills a temporary table.  It belongs to the statement's record
- * (query.h) from fastload_fill_begin() to the end of its ExecutorRun or COPY, however
- * that ends.
+ * (query.h) from pt_load_fill_begin() to the end of its ExecutorRun, however that ends.
  *
  * Its rows go heap's way at first; then a load begins (load is set), or never.  A
- * load goes on until it is handed back (FastLoadState).  Where the rows come from
- * the server's own code, the relation shows a routine of ours for as long as that
- * lasts (overrides).
+ * load continues until it is handed back (FastLoadState).
  */
 typedef struct FastFill
 {
 	Relation	rel;			/* held open by the statement */
 	Oid			relid;
-	struct ModifyTableState *state; /* whose rows we fetch and put ourselves;
-									 * or NULL */
-	bool		overrides;		/* the relation shows our routine */
-	bool		rebuilt;		/* its relcache entry may have been made again
-								 * behind our back */
-	int			nest_level;		/* of the transaction that began it */
-	const char *row_by_row;		/* why the server's own code makes the rows of
-								 * an INSERT ready; NULL if we do, or a COPY */
-	const char *given_up;		/* why heap got its routine back before the
-								 * statement's end, or NULL */
-	bool		(*may_freeze) (void);	/* asked when the load begins, or
-										 * before workers start; NULL: no */
+	struct ModifyTableState *state; /* an INSERT; NULL: CREATE TABLE AS */
+	const char *row_by_row;		/* why the executor has to see each row of an
+								 * INSERT, or NULL */
+	bool		may_freeze;		/* rows may be frozen, as far as the table is
+								 * concerned */
+	bool		freezing_settled;	/* and the snapshots, before workers start */
 	bool		in_buffers;		/* rows are looked at before the end */
 	bool		scanned;		/* the same statement scans the table, too */
-	int			own_references; /* how often the statement has it open, unless
-								 * it scans it */
 	MemoryContext context;
 	BlockNumber first_new_block;	/* a row here or beyond is on a new page */
 	uint64		rows;			/* rows put by heap */
@@ -174,111 +157,282 @@ typedef struct FastLoadNote
 	uint64		pool_pages;
 	uint64		file_pages;
 	uint64		taken_pages;
-	const char *row_by_row;		/* why the server made the rows ready, or NULL */
 	const char *why_not;		/* NULL when the load was fast to its end */
 } FastLoadNote;
 
 /* Is this an insertion, or a statement whose rows go into a new table, that we look at? */
 static inline bool
-fastload_may_fill(const QueryDesc *queryDesc)
+pt_load_may_fill(const QueryDesc *queryDesc)
 {
 	return (queryDesc->operation == CMD_INSERT ||
 			(queryDesc->dest != NULL && queryDesc->dest->mydest == DestIntoRel)) &&
 		(pt_fast_load || pt_running.explained != NULL);
 }
 
-static inline bool
-fastload_may_copy(Node *statement)
-{
-	return pt_fast_load && IsA(statement, CopyStmt) && ((CopyStmt *) statement)->is_from;
-}
-
 /* Do rows of the statement go to the bulk writer? */
 static inline bool
-fastload_is_loading(const FastFill *fill)
+pt_load_is_loading(const FastFill *fill)
 {
 	return fill->load != NULL && fill->load->state < LOAD_HANDED_BACK;
 }
 
 /* Do pages go straight to the file, whose end is known for sure? */
 static inline bool
-fastload_is_at_file(const FastLoad *load)
+pt_load_is_at_file(const FastLoad *load)
 {
 	return load->state == LOAD_TO_FILE && !load->batch_failed;
 }
 
 /*
- * Does anything but the statement have its target open?  That is a cursor, or a
- * query that calls the function with the statement: a scan that may go on at any
+ * Does anything except the statement have its target open?  That is a cursor, or a
+ * query that calls the function with the statement: a scan that may continue at any
  * time, sees the rows that its snapshot allows, and expects blocks to stay.  Rows of
- * such a statement go the server's way.  (What is opened while a load is running
+ * such a statement go heap's way.  (A plan that starts while a load is running
  * passes ExecutorStart, which ends the load.)  Not for a statement that scans its
- * target itself: scans count, too.
+ * target itself: its scans count, too.
  */
 static inline bool
-fastload_held_open(Relation rel, int own_references)
+pt_load_held_open(const FastFill *fill)
 {
-	return rel->rd_refcnt > own_references;
+	return !fill->scanned && fill->rel->rd_refcnt > 1;
 }
 
 /* fastload_write.c */
-extern PGDLLEXPORT FastLoad *fastload_begin(Relation rel, CommandId cid, bool frozen, MemoryContext context);
-extern void fastload_continue_at_end(FastLoad *load);
-extern void fastload_stay_in_buffers(FastLoad *load);
-extern void fastload_keep_length(FastLoad *load);
-extern void fastload_take_page(FastLoad *load, Page filled);
-extern void fastload_count_written(FastLoad *load, uint64 pages);
-extern void fastload_open_end(FastLoad *load, FastLoadEnd *end);
-extern void fastload_close_end(FastLoad *load);
-extern void fastload_end_init(FastLoadEnd *end);
-extern bool fastload_end_lock(FastLoadEnd *end);
-extern void fastload_end_unlock(FastLoadEnd *end);
-extern int	fastload_end_append(FastLoadEnd *end, RelFile *file, RelFileLocator_compat locator, Page *pages, int n, uint64 *rows);
-extern void fastload_hand_back(FastLoad *load, bool thaw);
-extern PGDLLEXPORT void fastload_end(FastLoad *load);
-extern void fastload_abandon(FastLoad *load);
+extern PGDLLEXPORT FastLoad *pt_load_begin(Relation rel, CommandId cid, bool frozen, MemoryContext context);
+extern void pt_load_continue_at_end(FastLoad *load);
+extern void pt_load_stay_in_buffers(FastLoad *load);
+extern void pt_load_keep_length(FastLoad *load);
+extern void pt_load_take_page(FastLoad *load, Page filled);
+extern void pt_load_count_written(FastLoad *load, uint64 pages);
+extern void pt_load_open_file_end(FastLoad *load, FastLoadEnd *end);
+extern void pt_load_close_file_end(FastLoad *load);
+extern void pt_file_end_init(FastLoadEnd *end);
+extern bool pt_file_end_lock(FastLoadEnd *end);
+extern void pt_file_end_unlock(FastLoadEnd *end);
+extern int	pt_file_end_append(FastLoadEnd *end, RelFile *file, RelFileLocator_compat locator, Page *pages, int n, uint64 *rows);
+extern void pt_load_hand_back(FastLoad *load, bool thaw);
+extern PGDLLEXPORT void pt_load_end(FastLoad *load);
+extern void pt_load_abandon(FastLoad *load);
 
 /* fastload_rows.c */
-extern void fastload_add(FastLoad *load, TupleTableSlot *slot);
-extern bool fastload_add_untoasted(FastLoad *load, TupleTableSlot *slot);
-extern void fastload_add_tuple(FastLoad *load, HeapTuple tuple);
+extern void pt_load_add(FastLoad *load, TupleTableSlot *slot);
+extern void pt_load_add_materialized(FastLoad *load, TupleTableSlot *slot);
+extern bool pt_load_add_untoasted(FastLoad *load, TupleTableSlot *slot);
 
 /* fastload.c */
-extern void fastload_run_begin(PtQuery *query);
-extern void fastload_run_end(PtQuery *query);
-extern void fastload_before_plan(PlannedStmt *plan);
-extern void fastload_plan_starts(QueryDesc *queryDesc);
-extern void fastload_plan_ended(QueryDesc *queryDesc);
-extern void fastload_plans_end_level(int nest_level, bool aborted);
-extern void fastload_before_utility(Node *statement);
-extern bool fastload_may_use(PlannedStmt *plan, Relation rel);
-extern const char *fastload_unfit(Relation rel);
-extern bool fastload_may_freeze(void);
-extern bool fastload_copy_may_freeze(void);
-extern FastFill *fastload_fill_begin(PtQuery *query, Relation rel, MemoryContext context);
-extern void fastload_fill_load(FastFill *fill, CommandId cid, bool freeze);
-extern void fastload_fill_consider(FastFill *fill, ItemPointer tid, CommandId cid);
-extern const char *fastload_fill_why_not(const FastFill *fill, bool held_open);
+extern void pt_load_run_begin(PtQuery *query);
+extern void pt_load_run_end(PtQuery *query);
+extern void pt_load_run_leave(PtQuery *query);
+extern void pt_load_before_plan(PlannedStmt *plan);
+extern void pt_load_plan_starts(QueryDesc *queryDesc);
+extern void pt_load_open_plans_end(QueryDesc *queryDesc, int nest_level, bool aborted);
+extern void pt_load_before_utility(Node *statement);
+extern const char *pt_load_unfit(Relation rel);
+extern FastFill *pt_load_fill_begin(PtQuery *query, Relation rel, MemoryContext context);
+extern bool pt_load_fill_freezes(const FastFill *fill);
+extern void pt_load_fill_load(FastFill *fill, CommandId cid, bool freeze);
+extern void pt_load_fill_consider(FastFill *fill, ItemPointer tid, CommandId cid);
+extern const char *pt_load_fill_why_not(const FastFill *fill);
 
 /* fastload_explain.c */
-extern void fastload_explain_install(void);
-extern void fastload_remember(const FastLoad *load, const char *row_by_row, const char *why_not);
-extern void fastload_explain_start(QueryDesc *queryDesc, int eflags);
-extern void fastload_print(QueryDesc *queryDesc);
+extern void pt_load_explain_install(void);
+extern void pt_load_remember(const FastLoad *load, const char *why_not);
+extern void pt_load_explain_start(QueryDesc *queryDesc, int eflags);
+extern void pt_load_print(QueryDesc *queryDesc);
 
 /* fastload_ctas.c */
-extern DestReceiver *fastload_ctas_receiver(PtQuery *query, bool may_freeze);
-extern void fastload_ctas_saw_relation(Oid relid);
+extern DestReceiver *pt_load_ctas_receiver(PtQuery *query, bool may_freeze);
+extern void pt_load_ctas_saw_relation(Oid relid);
 
 /* fastload_insert.c */
-extern const char *fastload_insert_prepare(PtQuery *query);
+extern const char *pt_load_insert_prepare(PtQuery *query);
 
-/* fastload_am.c */
-extern void fastload_override_begin(FastFill *fill);
-extern void fastload_override_end(FastFill *fill);
-extern void fastload_override_restore(FastFill *fill);
-extern void fastload_override_check(FastFill *fill);
-extern void fastload_copy_begin(PtQuery *query, CopyStmt *copy);
-extern void fastload_copy_end(PtQuery *query);
+/* ---- insert_target.c ------------------------------------------------------ */
+
+/*
+ * Why this expression, or the query (of which the planner leaves to the leader what only
+ * that can do), must not run while the leader stores rows of its workers; NULL if it may.
+ */
+extern const char *pt_leader_refusal(Node *node, bool query);
+
+/* Why the leader must not insert into this table while it has workers; NULL if it may. */
+extern const char *pt_insert_target_refusal(Relation rel);
+
+/* ---- pages that parallel workers fill ---------------------------------------- */
+
+/* Pages that a worker may be ahead of the leader: 256 kB. */
+#define RING_PAGES (256 * 1024 / BLCKSZ)
+
+/* A worker that may write its pages does so when so many wait. */
+#define APPEND_PAGES (RING_PAGES / 2)
+
+/* The leader is woken each time that so many more pages wait for him, */
+#define WAKE_PAGES (RING_PAGES / 4)
+
+/* ... and after so many times that a worker has written pages, to count them. */
+#define WAKE_APPENDS 16
+
+/*
+ * One worker's pages on their way to the leader or to the file.  Page n is at place
+ * n % RING_PAGES.  Each half is written by one process alone, and has its own lines of
+ * memory.  Pages that wait are the worker's while the file's end is open to it
+ * (FastLoadEnd) and it has not ended; else they are the leader's.
+ */
+typedef struct PageRing
+{
+	/* the worker's */
+	PGPROC	   *worker;			/* set before the first page */
+	pg_atomic_uint64 filled;	/* pages handed over */
+	pg_atomic_uint64 unfinished;	/* number of the one that is not full, if
+									 * any: the last */
+	pg_atomic_uint64 rows;		/* rows that go through the server's queue */
+	pg_atomic_uint64 written;	/* pages before this one are done with: it has
+								 * written them, or the leader has taken them */
+	pg_atomic_uint64 appended_pages;	/* that it has written */
+	pg_atomic_uint64 appended_rows; /* on these */
+	pg_atomic_uint32 ended;		/* no page follows but the unfinished one, and
+								 * it writes none */
+	char		pad1[PG_CACHE_LINE_SIZE];
+
+	/* the leader's */
+	pg_atomic_uint64 taken;		/* the same as "written", of pages that the
+								 * leader has taken */
+	char		pad2[PG_CACHE_LINE_SIZE];
+} PageRing;
+
+/* What leader and workers share of one Gather. */
+typedef struct FillShared
+{
+	uint32		build;			/* see parallel_temp.h */
+	bool		active;			/* workers fill pages; else rows pass by */
+	PGPROC	   *leader;
+	TransactionId xid;			/* of the rows */
+	CommandId	cid;
+	Size		save_space;		/* see FastLoad */
+	RelFileLocator_compat locator;	/* of the table */
+	NameData	relname;
+	FastLoadEnd end;
+	pg_atomic_uint32 closed;	/* the leader takes no more */
+	uint64		rings;			/* offsets from here */
+	uint64		pages;
+	int			not_nulls;		/* columns that must not be null */
+	AttrNumber	not_null[FLEXIBLE_ARRAY_MEMBER];
+} FillShared;
+
+/*
+ * The node "Temp Load" below a Gather whose rows go into a temporary table.
+ */
+typedef struct PageFiller
+{
+	CustomScanState css;
+	FillShared *shared;			/* NULL before there are workers, and after */
+
+	/* the leader's */
+	PtQuery    *query;			/* whose rows these are; NULL: not prepared */
+	FastFill   *fill;			/* NULL: workers do not fill pages */
+	GatherState *gather;
+	ExecProcNodeMtd gather_real;	/* the server's function of that node */
+	const char *why_not;		/* reason for the former */
+	bool		starting;		/* the Gather is starting workers */
+	bool		running;		/* it has */
+	int			nrings;
+	uint64		rows;			/* that came through the server's queues */
+	int			apart;			/* ring whose next page is taken apart, or -1 */
+	OffsetNumber apart_row;		/* the last row taken */
+	HeapTupleData apart_tuple;
+	TupleTableSlot *apart_slot;
+	uint64	   *pages;			/* taken whole from each ring, or written by
+								 * its worker; */
+	uint64	   *counted_pages;	/* the latter, and the rows on them */
+	uint64	   *counted_rows;
+
+	/* a worker's */
+	PageRing   *ring;
+	char	   *ring_pages;
+	uint64		filled;			/* pages handed over */
+	uint64		appends;
+	RelFile		file;
+	bool		finished;
+	FastLoad	load;			/* the page being filled; nothing else of a
+								 * load */
+} PageFiller;
+
+static inline PageRing *
+pt_page_ring(FillShared *shared, int number)
+{
+	return (PageRing *) ((char *) shared + shared->rings) + number;
+}
+
+static inline char *
+pt_page_ring_pages(FillShared *shared, int number)
+{
+	return (char *) shared + shared->pages + (Size) number * RING_PAGES * BLCKSZ;
+}
+
+static inline Page
+pt_ring_page(FillShared *shared, int number, uint64 page)
+{
+	return (Page) (pt_page_ring_pages(shared, number) + (Size) (page % RING_PAGES) * BLCKSZ);
+}
+
+/* The first page that is not done with. */
+static inline uint64
+pt_ring_first(PageRing *ring)
+{
+	uint64		taken = pg_atomic_read_u64(&ring->taken);
+	uint64		written = pg_atomic_read_u64(&ring->written);
+
+	return Max(taken, written);
+}
+
+/* Pages that workers of this session have filled, and of these the ones that they wrote. */
+typedef struct FilledPages
+{
+	int64		filled;
+	int64		written;
+} FilledPages;
+
+extern FilledPages pt_filled_pages;
+
+/*
+ * Is there a null where the table has none?  The error is raised by who puts rows away
+ * one by one.
+ */
+static inline bool
+pt_breaks_not_null(const FillShared *shared, TupleTableSlot *slot)
+{
+	for (int i = 0; i < shared->not_nulls; i++)
+	{
+		if (slot_attisnull(slot, shared->not_null[i]))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * In the leader the node gives this where it has no row and is not at its end.
+ */
+static inline TupleTableSlot *
+pt_filler_no_row(PageFiller *filler)
+{
+	return ExecStoreAllNullTuple(filler->css.ss.ss_ScanTupleSlot);
+}
+
+static inline bool
+pt_filler_is_no_row(const PageFiller *filler, const TupleTableSlot *slot)
+{
+	return slot == filler->css.ss.ss_ScanTupleSlot;
+}
+
+/* fastload_worker.c */
+extern const CustomScanMethods *pt_filler_methods(void);
+extern PageFiller *pt_filler_of(PlanState *planstate);
+extern void pt_filler_install(void);
+
+/* fastload_leader.c */
+extern const char *pt_load_pages_unfit(Relation rel);
+extern void pt_load_pages_prepare(PtQuery *query);
+extern void pt_filler_activate(PageFiller *filler);
+extern TupleTableSlot *pt_filler_exec_leader(PageFiller *filler);
 
 #endif							/* FASTLOAD_H */

@@ -46,7 +46,7 @@ static Oid	seen_relid = InvalidOid;
  * TOAST table and index come after it.
  */
 void
-fastload_ctas_saw_relation(Oid relid)
+pt_load_ctas_saw_relation(Oid relid)
 {
 	if (watching && !OidIsValid(seen_relid))
 		seen_relid = relid;
@@ -74,7 +74,7 @@ ctas_startup(DestReceiver *self, int operation, TupleDesc typeinfo)
 
 	/* the server's receiver holds the lock */
 	receiver->rel = table_open(seen_relid, NoLock);
-	receiver->why_not = fastload_unfit(receiver->rel);
+	receiver->why_not = pt_load_unfit(receiver->rel);
 	if (receiver->why_not == NULL && receiver->rel->rd_rel->relkind != RELKIND_RELATION)
 		receiver->why_not = "not a table";
 	if (receiver->why_not == NULL)
@@ -82,9 +82,9 @@ ctas_startup(DestReceiver *self, int operation, TupleDesc typeinfo)
 		bool		freeze = receiver->may_freeze &&
 			receiver->rel->rd_createSubid == GetCurrentSubTransactionId();
 
-		receiver->fill = fastload_fill_begin(receiver->query, receiver->rel,
-											 receiver->query->queryDesc->estate->es_query_cxt);
-		fastload_fill_load(receiver->fill, GetCurrentCommandId(true), freeze);
+		receiver->fill = pt_load_fill_begin(receiver->query, receiver->rel,
+											receiver->query->queryDesc->estate->es_query_cxt);
+		pt_load_fill_load(receiver->fill, GetCurrentCommandId(true), freeze);
 	}
 }
 
@@ -93,9 +93,9 @@ ctas_receive(TupleTableSlot *slot, DestReceiver *self)
 {
 	CtasReceiver *receiver = (CtasReceiver *) self;
 
-	if (receiver->fill == NULL || !fastload_is_loading(receiver->fill))
+	if (receiver->fill == NULL || !pt_load_is_loading(receiver->fill))
 		return receiver->inner->receiveSlot(slot, receiver->inner);
-	fastload_add(receiver->fill->load, slot);
+	pt_load_add(receiver->fill->load, slot);
 	return true;
 }
 
@@ -106,12 +106,12 @@ ctas_shutdown(DestReceiver *self)
 
 	if (receiver->fill != NULL)
 	{
-		receiver->why_not = fastload_fill_why_not(receiver->fill, false);
-		fastload_end(receiver->fill->load);
+		receiver->why_not = pt_load_fill_why_not(receiver->fill);
+		pt_load_end(receiver->fill->load);
 	}
 	if (receiver->rel != NULL)
 	{
-		fastload_remember(receiver->fill ? receiver->fill->load : NULL, NULL, receiver->why_not);
+		pt_load_remember(receiver->fill ? receiver->fill->load : NULL, receiver->why_not);
 		table_close(receiver->rel, NoLock);
 		receiver->rel = NULL;
 	}
@@ -121,17 +121,14 @@ ctas_shutdown(DestReceiver *self)
 static void
 ctas_destroy(DestReceiver *self)
 {
-	/*
-	 * lives in the per-query memory context; the server's receiver is not
-	 * ours
-	 */
+	/* it is in the per-query context, and the server's is not ours */
 }
 
 /*
  * A receiver to stand in front of the server's for one ExecutorRun.
  */
 DestReceiver *
-fastload_ctas_receiver(PtQuery *query, bool may_freeze)
+pt_load_ctas_receiver(PtQuery *query, bool may_freeze)
 {
 	CtasReceiver *receiver = MemoryContextAllocZero(query->queryDesc->estate->es_query_cxt, sizeof(CtasReceiver));
 

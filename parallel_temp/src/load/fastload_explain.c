@@ -30,13 +30,13 @@ static ExplainOneQuery_hook_type prev_ExplainOneQuery = NULL;
  * EXPLAIN runs; those of functions called by the planner come before, and are neither.
  */
 void
-fastload_explain_start(QueryDesc *queryDesc, int eflags)
+pt_load_explain_start(QueryDesc *queryDesc, int eflags)
 {
 	PtQuery    *explained = pt_running.explained;
 
 	if (explained->note->queryDesc == NULL &&
 		(queryDesc->instrument_options != 0 || (eflags & EXEC_FLAG_EXPLAIN_ONLY)) &&
-		query_executor_depth() == explained->executor_depth)
+		pt_query_executor_depth() == explained->executor_depth)
 	{
 		explained->note->queryDesc = queryDesc;
 		explained->explained_runs = true;
@@ -45,10 +45,9 @@ fastload_explain_start(QueryDesc *queryDesc, int eflags)
 
 /*
  * A load, or a statement that did without one, is done: note it for EXPLAIN.
- * "row_by_row" says why the server made the rows ready, if it did.
  */
 void
-fastload_remember(const FastLoad *load, const char *row_by_row, const char *why_not)
+pt_load_remember(const FastLoad *load, const char *why_not)
 {
 	PtQuery    *explained = pt_running.explained;
 	FastLoadNote *note;
@@ -59,7 +58,7 @@ fastload_remember(const FastLoad *load, const char *row_by_row, const char *why_
 	note = explained->note;
 	*note = (FastLoadNote)
 	{
-		.queryDesc = note->queryDesc,.set = true,.row_by_row = row_by_row,.why_not = why_not
+		.queryDesc = note->queryDesc,.set = true,.why_not = why_not
 	};
 	if (load != NULL)
 	{
@@ -76,7 +75,7 @@ fastload_remember(const FastLoad *load, const char *row_by_row, const char *why_
  * place for ours.
  */
 void
-fastload_print(QueryDesc *queryDesc)
+pt_load_print(QueryDesc *queryDesc)
 {
 	PtQuery    *explained = pt_running.explained;
 
@@ -120,8 +119,6 @@ fastload_print(QueryDesc *queryDesc)
 							 note.tuples, note.frozen ? " frozen" : "", note.pool_pages, note.file_pages);
 		if (note.taken_pages > 0)
 			appendStringInfo(&text, ", of which " UINT64_FORMAT " filled by workers", note.taken_pages);
-		if (note.tuples > 0 && note.row_by_row != NULL)
-			appendStringInfo(&text, "; row by row (%s)", note.row_by_row);
 		if (note.why_not != NULL)
 			appendStringInfo(&text, "%s (%s)", note.tuples > 0 ? "; then given up" : "not used", note.why_not);
 		if (text.len == 0)
@@ -137,11 +134,16 @@ fastload_ExplainOneQuery(EXPLAINONEQUERY_PARAMS_compat)
 	FastLoadNote note = {0};
 	PtQuery		record;
 
-	query_push(&record);
+	pt_query_push(&record);
 	record.explain_state = es;
 	record.note = &note;
 	record.explain_context = CurrentMemoryContext;
-	record.fills_new = query_into_temporary(into);
+	record.explained_query = query;
+	if (pt_query_into_temporary(into))
+	{
+		record.fills_new = query;
+		record.fills_new_text = queryString;
+	}
 	pt_running.explained = pt_explain ? &record : NULL;
 	PG_TRY();
 	{
@@ -152,13 +154,13 @@ fastload_ExplainOneQuery(EXPLAINONEQUERY_PARAMS_compat)
 	}
 	PG_FINALLY();
 	{
-		query_pop(&record);
+		pt_query_pop(&record);
 	}
 	PG_END_TRY();
 }
 
 void
-fastload_explain_install(void)
+pt_load_explain_install(void)
 {
 	prev_ExplainOneQuery = ExplainOneQuery_hook;
 	ExplainOneQuery_hook = fastload_ExplainOneQuery;

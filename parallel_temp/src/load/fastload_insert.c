@@ -3,21 +3,20 @@
  * fastload_insert.c
  *	  INSERT ... SELECT into a temporary table through the bulk writer.
  *
- * fastload_insert_prepare() looks at a started plan.  When its top is a plain
- * insertion into a temporary heap, with nothing that has to happen per row beyond
- * index entries, NOT NULL and CHECK constraints, it takes the place of the server's
- * function for that one node.  With more to do per row (triggers, which foreign keys
- * are too, transition tables, RETURNING, row security and view checks, generated
- * columns) the server's function stays, and hands ready rows to the bulk writer
- * (fastload_am.c).  ON CONFLICT and partition routing are the server's alone.
- * Defaults, identity columns and rules are worked into the plan before it gets here.
+ * pt_load_insert_prepare() checks a started plan.  If its top is an insertion into a
+ * temporary heap, a function of this file takes the place of the server's for that one
+ * node.  It does with each row what ExecInsert() does: triggers, which foreign keys are
+ * too, generated columns, policies, constraints, index entries, transition tables, view
+ * checks, RETURNING; only the row itself goes to the bulk writer.  ON CONFLICT and
+ * partition routing are left to the server.  Defaults, identity columns and rules are
+ * worked into the plan before it gets here.
  *
- * Rows go the server's own way until one of them comes to lie on a new page at the
- * end of the table, and is not one of the first few: free space inside the table is
- * used first, and small insertions never meet the bulk writer.  (A load by workers into a
- * table without a block has begun before: fastload_gather.c.)  Of a table with
- * indexes every page is filled in local buffers, because a unique check may look at
- * any row at once.
+ * Rows go heap's way until one of them is placed on a new page at the end of the
+ * table, and is not one of the first few: free space inside the table is
+ * used first, and small insertions never reach the bulk writer.  (A load by workers into a
+ * table without a block has begun before: fastload_leader.c.)  Of a table with
+ * indexes or triggers every page is filled in local buffers, because a unique check or
+ * a trigger may read any row at once.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -27,7 +26,9 @@
 
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "commands/trigger.h"
 #include "executor/executor.h"
+#include "executor/nodeModifyTable.h"
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
 #include "nodes/plannodes.h"
@@ -39,6 +40,69 @@
 #include "query.h"
 
 /*
+ * The row has its final values, as far as the plan and triggers are concerned: compute
+ * the others, and check it.
+ */
+static void
+complete_row(ResultRelInfo *target, TupleTableSlot *slot, EState *estate)
+{
+	Relation	rel = target->ri_RelationDesc;
+	TupleConstr *constr = rel->rd_att->constr;
+
+	slot->tts_tableOid = RelationGetRelid(rel);
+	if (constr != NULL && constr->has_generated_stored)
+		ExecComputeStoredGenerated(target, estate, slot, CMD_INSERT);
+	if (target->ri_WithCheckOptions != NIL)
+		ExecWithCheckOptions(WCO_RLS_INSERT_CHECK, target, slot, estate);
+	if (constr != NULL)
+		ExecConstraints(target, slot, estate);
+	if (rel->rd_rel->relispartition)
+		ExecPartitionCheck(target, slot, estate, true);
+}
+
+/*
+ * Store a row.  A cursor may run the statement on after the ExecutorRun that its fill
+ * belongs to; its rows are heap's then.
+ */
+static void
+store_row(FastFill *fill, ResultRelInfo *target, TupleTableSlot *slot, EState *estate)
+{
+	if (fill != NULL && pt_load_is_loading(fill))
+	{
+		if (slot == target->ri_newTupleSlot)
+			pt_load_add_materialized(fill->load, slot);
+		else
+			pt_load_add(fill->load, slot);
+	}
+	else
+	{
+		table_tuple_insert(target->ri_RelationDesc, slot, estate->es_output_cid, 0, NULL);
+		if (fill == NULL)
+			return;
+		fill->rows++;
+		pt_load_fill_consider(fill, &slot->tts_tid, estate->es_output_cid);
+	}
+}
+
+/*
+ * The last row is stored.
+ */
+static void
+end_insert(ModifyTableState *state, FastFill *fill)
+{
+	if (fill != NULL)
+	{
+		const char *why_not = pt_load_fill_why_not(fill);
+
+		if (fill->load != NULL)
+			pt_load_end(fill->load);
+		pt_load_remember(fill->load, why_not);
+	}
+	ExecASInsertTriggers(state->ps.state, state->rootResultRelInfo, state->mt_transition_capture);
+	state->mt_done = true;
+}
+
+/*
  * Takes the place of the server's function of the ModifyTable node.
  */
 static TupleTableSlot *
@@ -47,10 +111,9 @@ exec_fast_insert(PlanState *pstate)
 	ModifyTableState *state = castNode(ModifyTableState, pstate);
 	EState	   *estate = pstate->state;
 	ResultRelInfo *target = state->resultRelInfo;
+	TriggerDesc *triggers = target->ri_TrigDesc;
 	Relation	rel = target->ri_RelationDesc;
-	PlanState  *source = outerPlanState(state);
 	FastFill   *fill = NULL;
-	const char *why_not;
 
 	CHECK_FOR_INTERRUPTS();
 
@@ -62,53 +125,55 @@ exec_fast_insert(PlanState *pstate)
 		if (fill->state == state)
 			break;
 	}
-	if (fill == NULL || fill->state != state)
-		elog(ERROR, "fast load state of the insertion is lost");
-	Assert(fill->rel == rel && !fill->overrides);
+	if (fill != NULL && fill->state != state)
+		fill = NULL;
+	if (state->fireBSTriggers)
+	{
+		ExecBSInsertTriggers(estate, state->rootResultRelInfo);
+		state->fireBSTriggers = false;
+	}
 	if (rel->rd_rel->relhasindex && target->ri_IndexRelationDescs == NULL)
 		ExecOpenIndices(target, false);
-	fill->in_buffers = target->ri_NumIndices > 0;
 
 	for (;;)
 	{
+		TupleTableSlot *plan_slot;
 		TupleTableSlot *slot;
+		List	   *recheck = NIL;
 
 		ResetPerTupleExprContext(estate);
 		if (pstate->ps_ExprContext)
 			ResetExprContext(pstate->ps_ExprContext);
 
-		slot = ExecProcNode(source);
-		if (TupIsNull(slot))
+		plan_slot = ExecProcNode(outerPlanState(state));
+		if (TupIsNull(plan_slot))
 			break;
 
-		slot->tts_tableOid = RelationGetRelid(rel);
-		if (rel->rd_att->constr)
-			ExecConstraints(target, slot, estate);
-
-		if (fastload_is_loading(fill))
-			fastload_add(fill->load, slot);
-		else
-		{
-			table_tuple_insert(rel, slot, estate->es_output_cid, 0, NULL);
-			fill->rows++;
-			fastload_fill_consider(fill, &slot->tts_tid, estate->es_output_cid);
-		}
-
 		/*
-		 * Nothing comes back to be checked again: a deferrable constraint has
-		 * a trigger, and such tables are the server's.
+		 * values that are changed or read again are copied, as the server
+		 * does
 		 */
+		slot = plan_slot;
+		if (target->ri_newTupleSlot != NULL)
+			slot = ExecCopySlot(target->ri_newTupleSlot, plan_slot);
+		if (triggers != NULL && triggers->trig_insert_before_row &&
+			!ExecBRInsertTriggers(estate, target, slot))
+			continue;
+		complete_row(target, slot, estate);
+		store_row(fill, target, slot, estate);
 		if (target->ri_NumIndices > 0)
-			ExecInsertIndexTuples_compat(target, slot, estate);
+			recheck = ExecInsertIndexTuples_compat(target, slot, estate);
 		if (state->canSetTag)
 			estate->es_processed++;
+		if (triggers != NULL || state->mt_transition_capture != NULL)
+			ExecARInsertTriggers(estate, target, slot, recheck, state->mt_transition_capture);
+		list_free(recheck);
+		if (target->ri_WithCheckOptions != NIL)
+			ExecWithCheckOptions(WCO_VIEW_CHECK, target, slot, estate);
+		if (target->ri_projectReturning != NULL)
+			return ExecInsertReturning_compat(target, slot, plan_slot, estate);
 	}
-
-	why_not = fastload_fill_why_not(fill, !fill->scanned && fastload_held_open(rel, fill->own_references));
-	if (fill->load != NULL)
-		fastload_end(fill->load);
-	fastload_remember(fill->load, NULL, why_not);
-	state->mt_done = true;
+	end_insert(state, fill);
 	return NULL;
 }
 
@@ -123,24 +188,29 @@ unfit_plan(QueryDesc *queryDesc)
 	ResultRelInfo *target = state->resultRelInfo;
 	Relation	rel = target->ri_RelationDesc;
 	const char *why_not;
+	ListCell   *lc;
 
 	if (rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
 		return "the rows go to partitions";
 	if (rel->rd_rel->relkind != RELKIND_RELATION)
 		return "not a table";
-	why_not = fastload_unfit(rel);
+	why_not = pt_load_unfit(rel);
 	if (why_not != NULL)
 		return why_not;
 	if (ResultRelationsCount_compat(queryDesc->plannedstmt) != 1)
 		return "the statement writes other tables too";
 	if (plan->onConflictAction != ONCONFLICT_NONE)
 		return "ON CONFLICT";
+	foreach(lc, outerPlan(plan)->targetlist)
+	{
+		if (lfirst_node(TargetEntry, lc)->resjunk)
+			return "the plan's rows have other columns";
+	}
 	return NULL;
 }
 
 /*
- * Says why the plan's top node has to stay with the server, which makes the rows
- * ready; NULL if it need not.
+ * Says why the executor has to see each row; NULL if it need not.
  */
 static const char *
 work_per_row(ModifyTableState *state)
@@ -151,17 +221,29 @@ work_per_row(ModifyTableState *state)
 
 	if (plan->returningLists != NIL)
 		return "RETURNING";
-	if (rel->trigdesc != NULL)
+	if (rel->trigdesc != NULL || state->mt_transition_capture != NULL)
 		return "the table has triggers";
 	if (rel->rd_rel->relispartition)
 		return "the table is a partition";
-	if (plan->withCheckOptionLists != NIL || target->ri_WithCheckOptions != NIL)
+	if (target->ri_WithCheckOptions != NIL)
 		return "row security or WITH CHECK OPTION";
 	if (rel->rd_att->constr != NULL && HasGeneratedColumns_compat(rel->rd_att->constr))
 		return "the table has generated columns";
-	if (target->ri_projectNew != NULL || state->mt_transition_capture != NULL)
-		return "the rows need work per row";
 	return NULL;
+}
+
+/*
+ * A slot for rows that are changed after the plan has computed them, or that expressions
+ * read: where the server has one as well.
+ */
+static void
+make_slot(ResultRelInfo *target, EState *estate)
+{
+	MemoryContext old = MemoryContextSwitchTo(estate->es_query_cxt);
+
+	Assert(!target->ri_projectNewInfoValid);
+	target->ri_newTupleSlot = table_slot_create(target->ri_RelationDesc, &estate->es_tupleTable);
+	MemoryContextSwitchTo(old);
 }
 
 /*
@@ -186,14 +268,12 @@ reads_target(PlannedStmt *plan, Oid relid)
 }
 
 /*
- * If the statement is an insertion that the bulk writer can do, take it over; it
- * will run in the ExecutorRun that follows.  If the server has to make each row
- * ready, let them come by the table's access method.  Both have a fill then.  Returns
- * NULL for a statement taken over and for one that is no insertion into a temporary
- * table, else a reason.
+ * If the statement is an insertion that the bulk writer can do, take it over, with a
+ * fill; it will run in the ExecutorRun that follows.  Returns NULL then, and for a
+ * statement that is no insertion into a temporary table, otherwise a reason.
  */
 const char *pg_attribute_hot
-fastload_insert_prepare(PtQuery *query)
+pt_load_insert_prepare(PtQuery *query)
 {
 	QueryDesc  *queryDesc = query->queryDesc;
 	ModifyTableState *state = (ModifyTableState *) queryDesc->planstate;
@@ -201,8 +281,6 @@ fastload_insert_prepare(PtQuery *query)
 	Relation	rel;
 	FastFill   *fill;
 	const char *why_not;
-	bool		scanned;
-	bool		may_freeze;
 
 	if (queryDesc->operation != CMD_INSERT || !IsA(state, ModifyTableState) ||
 		state->operation != CMD_INSERT || state->mt_nrels != 1 || state->mt_done)
@@ -219,26 +297,18 @@ fastload_insert_prepare(PtQuery *query)
 	if (why_not != NULL)
 		return why_not;
 
-	scanned = reads_target(queryDesc->plannedstmt, RelationGetRelid(rel));
-	may_freeze = CreatedInSubTransaction_compat(rel, GetCurrentSubTransactionId()) && !scanned;
-	why_not = work_per_row(state);
-	fill = fastload_fill_begin(query, rel, queryDesc->estate->es_query_cxt);
-	fill->scanned = scanned;
-	fill->own_references = 1;
-	if (why_not != NULL)
-	{
-		if (may_freeze && rel->trigdesc == NULL)
-			fill->may_freeze = fastload_may_freeze;
-		fill->in_buffers = rel->rd_rel->relhasindex || rel->trigdesc != NULL;
-		fastload_override_begin(fill);
-		return why_not;
-	}
-	if (may_freeze)
-		fill->may_freeze = fastload_may_freeze;
+	fill = pt_load_fill_begin(query, rel, queryDesc->estate->es_query_cxt);
 	fill->state = state;
+	fill->scanned = reads_target(queryDesc->plannedstmt, RelationGetRelid(rel));
+	fill->in_buffers = rel->rd_rel->relhasindex || rel->trigdesc != NULL;
+	fill->may_freeze = !fill->scanned && rel->trigdesc == NULL &&
+		CreatedInSubTransaction_compat(rel, GetCurrentSubTransactionId());
+	fill->row_by_row = work_per_row(state);
+	if (fill->row_by_row != NULL && target->ri_newTupleSlot == NULL)
+		make_slot(target, queryDesc->estate);
 
 	/*
-	 * Instrumentation, ours or somebody else's, calls through
+	 * Instrumentation, of this or another library, calls through
 	 * ExecProcNodeReal; nothing has run yet.
 	 */
 	if (state->ps.ExecProcNode == state->ps.ExecProcNodeReal)

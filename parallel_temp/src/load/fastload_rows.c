@@ -3,7 +3,7 @@
  * fastload_rows.c
  *	  The bulk writer's rows: formed in place, without a tuple in between.
  *
- * Whoever has a row calls fastload_add() or fastload_add_tuple(); pages come from
+ * Code that has a row calls pt_load_add() or pt_load_add_materialized(); pages come from
  * fastload_write.c.  What must hold: between two calls every row of the page being
  * filled is whole, with its line pointer, so that an ERROR in between (of a TOAST
  * table, of a page that cannot be had) leaves a page that anybody may read.
@@ -19,7 +19,6 @@
 
 #include "access/heapam.h"
 #include "access/heaptoast.h"
-#include "access/hio.h"
 #include "access/htup_details.h"
 #include "executor/executor.h"
 
@@ -102,24 +101,31 @@ commit_tuple(FastLoad *load, HeapTupleHeader tuple, Size len)
 }
 
 /*
+ * A tuple that is complete but for its transaction data.
+ */
+static void
+add_tuple(FastLoad *load, HeapTuple tuple)
+{
+	char	   *place = reserve_space(load, tuple->t_len);
+
+	memcpy(place, tuple->t_data, tuple->t_len);
+	commit_tuple(load, (HeapTupleHeader) place, tuple->t_len);
+}
+
+/*
  * The slow way: a tuple that is long or has values stored elsewhere goes through
  * the server's TOAST code.
  */
 static void
 add_toasted_tuple(FastLoad *load, HeapTuple tuple)
 {
-	HeapTuple	stored;
+	HeapTuple	stored = tuple;
 	int			options = HEAP_INSERT_SKIP_FSM | (load->frozen ? HEAP_INSERT_FROZEN : 0);
-	char	   *place;
 
 	tuple->t_tableOid = load->relid;
 	if (HeapTupleHasExternal(tuple) || tuple->t_len > TOAST_TUPLE_THRESHOLD)
 		stored = heap_toast_insert_or_update(load->rel, tuple, NULL, options);
-	else
-		stored = tuple;
-	place = reserve_space(load, stored->t_len);
-	memcpy(place, stored->t_data, stored->t_len);
-	commit_tuple(load, (HeapTupleHeader) place, stored->t_len);
+	add_tuple(load, stored);
 	if (stored != tuple)
 		heap_freetuple(stored);
 }
@@ -204,10 +210,8 @@ add_values(FastLoad *load, TupleTableSlot *slot)
  * nothing is added, if it has to be toasted.
  */
 bool
-fastload_add_untoasted(FastLoad *load, TupleTableSlot *slot)
+pt_load_add_untoasted(FastLoad *load, TupleTableSlot *slot)
 {
-	char	   *place;
-
 	Assert(load->state < LOAD_HANDED_BACK);
 
 	/*
@@ -221,9 +225,7 @@ fastload_add_untoasted(FastLoad *load, TupleTableSlot *slot)
 
 		if (HeapTupleHasExternal(tuple) || tuple->t_len > TOAST_TUPLE_THRESHOLD)
 			return false;
-		place = reserve_space(load, tuple->t_len);
-		memcpy(place, tuple->t_data, tuple->t_len);
-		commit_tuple(load, (HeapTupleHeader) place, tuple->t_len);
+		add_tuple(load, tuple);
 		return true;
 	}
 	if (TTS_IS_MINIMALTUPLE(slot))
@@ -231,6 +233,7 @@ fastload_add_untoasted(FastLoad *load, TupleTableSlot *slot)
 		MinimalTuple tuple = ExecFetchSlotMinimalTuple(slot, NULL);
 		Size		len = tuple->t_len + MINIMAL_TUPLE_OFFSET;
 		const Size	common = offsetof(MinimalTupleData, t_infomask2);
+		char	   *place;
 
 		if ((tuple->t_infomask & HEAP_HASEXTERNAL) || len > TOAST_TUPLE_THRESHOLD)
 			return false;
@@ -246,31 +249,31 @@ fastload_add_untoasted(FastLoad *load, TupleTableSlot *slot)
  * Add the row in a slot, toasted if need be, and set the slot's tts_tid to its place.
  */
 void
-fastload_add(FastLoad *load, TupleTableSlot *slot)
+pt_load_add(FastLoad *load, TupleTableSlot *slot)
 {
-	if (!fastload_add_untoasted(load, slot))
+	if (!pt_load_add_untoasted(load, slot))
 		add_toasted(load, slot);
 	ItemPointerSet(&slot->tts_tid, load->block, PageGetMaxOffsetNumber(load->page));
 }
 
 /*
- * Add a tuple of the caller's own, and leave in it what heap_insert() does: the
- * place, and the header of a new row.
+ * Add the row in a slot of the table's kind, and leave in the slot's tuple what
+ * heap_insert() does, for expressions that read system columns: the place, and the
+ * header of a new row.
  */
 void
-fastload_add_tuple(FastLoad *load, HeapTuple tuple)
+pt_load_add_materialized(FastLoad *load, TupleTableSlot *slot)
 {
-	Assert(load->state < LOAD_HANDED_BACK);
-	tuple->t_tableOid = load->relid;
+	bool		free_tuple;
+	HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, true, &free_tuple);
+
+	Assert(load->state < LOAD_HANDED_BACK && !free_tuple);
 	if (HeapTupleHasExternal(tuple) || tuple->t_len > TOAST_TUPLE_THRESHOLD)
 		add_toasted_tuple(load, tuple);
 	else
-	{
-		char	   *place = reserve_space(load, tuple->t_len);
-
-		memcpy(place, tuple->t_data, tuple->t_len);
-		commit_tuple(load, (HeapTupleHeader) place, tuple->t_len);
-	}
+		add_tuple(load, tuple);
 	set_transaction(load, tuple->t_data);
+	tuple->t_tableOid = load->relid;
 	ItemPointerSet(&tuple->t_self, load->block, PageGetMaxOffsetNumber(load->page));
+	ItemPointerCopy(&tuple->t_self, &slot->tts_tid);
 }

@@ -9,14 +9,14 @@
  * grows in large steps and is not written.  All further pages are filled in a
  * private batch of 256 kB and written to the file once, past its end; they reach
  * local buffers when somebody reads them.  Pages that parallel workers have filled
- * (fastload_gather.c) are copied in between, each as the table's next block; once pages
+ * (fastload_leader.c) are copied in between, each as the table's next block; once pages
  * go to the file, workers append theirs by themselves.  Then the file's end is shared,
  * whoever has its lock appends whole runs there, and a page learns its block when it is
  * written.
  *
  * What must hold.  Between two calls every row is either on a local buffer, or in
  * the batch: whoever may look at the table before the load ends must have
- * fastload_hand_back() called first (fastload.c sees to it).  Nobody else adds blocks
+ * pt_load_hand_back() called first (fastload.c sees to it).  Nobody else adds blocks
  * to the table while the load runs; each batch, and each run of a worker's, checks
  * that.  No worker appends once the end is closed.  At most one pin is
  * held, by the resource owner that was current at the beginning.  An ERROR leaves
@@ -40,8 +40,7 @@
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 
-#include "buffers/localbuf.h"
-#include "buffers/relfile.h"
+#include "buffers/buffers.h"
 #include "load/fastload.h"
 #include "parallel_temp.h"
 #include "ram_directory.h"
@@ -71,16 +70,16 @@ set_state(FastLoad *load, FastLoadState state)
 }
 
 /*
- * Begin a load into a heap that fastload_unfit() found no fault with.  Rows get
+ * Begin a load into a heap that pt_load_unfit() found no fault with.  Rows get
  * the current transaction's id and this command id; "frozen" rows are visible to
  * every snapshot at once.
  */
 FastLoad *
-fastload_begin(Relation rel, CommandId cid, bool frozen, MemoryContext context)
+pt_load_begin(Relation rel, CommandId cid, bool frozen, MemoryContext context)
 {
 	FastLoad   *load = MemoryContextAllocZero(context, sizeof(FastLoad));
 
-	localbuf_ensure();
+	pt_localbuf_ensure();
 	load->rel = rel;
 	load->relid = RelationGetRelid(rel);
 	load->xid = GetCurrentTransactionId();
@@ -112,13 +111,13 @@ fastload_begin(Relation rel, CommandId cid, bool frozen, MemoryContext context)
 
 /*
  * Rows must be found by the buffer manager at once: nothing goes straight to the
- * file, and fastload_add() sets tts_tid.  If the statement fails its pages stay, dirty,
+ * file, and pt_load_add() sets tts_tid.  If the statement fails its pages stay, dirty,
  * because an index may point into them, or somebody may have looked (see
- * fastload_abandon()); so they must have room on the disk, or no later statement could
+ * pt_load_abandon()); so they must have room on the disk, or no later statement could
  * evict them from the buffers.
  */
 void
-fastload_stay_in_buffers(FastLoad *load)
+pt_load_stay_in_buffers(FastLoad *load)
 {
 	load->pool_limit = PG_UINT64_MAX;
 	load->lazy_file = false;
@@ -130,10 +129,10 @@ fastload_stay_in_buffers(FastLoad *load)
  * statement ends.
  */
 void
-fastload_keep_length(FastLoad *load)
+pt_load_keep_length(FastLoad *load)
 {
 	load->scanned = true;
-	fastload_stay_in_buffers(load);
+	pt_load_stay_in_buffers(load);
 }
 
 /*
@@ -141,7 +140,7 @@ fastload_keep_length(FastLoad *load)
  * row on (so it is not marked all-visible).
  */
 void
-fastload_continue_at_end(FastLoad *load)
+pt_load_continue_at_end(FastLoad *load)
 {
 	Assert(load->next_block > 0 && load->page == NULL && load->tuples == 0);
 	load->block = load->next_block - 1;
@@ -167,13 +166,13 @@ add_block(FastLoad *load, Buffer *buffer)
 		Assert(load->state == LOAD_TO_BUFFERS && load->batch_pages == 0);
 		if (load->next_block >= load->file_length)
 		{
-			BlockNumber n = Min(load->step, relfile_room_in_segment(load->file_length));
+			BlockNumber n = Min(load->step, pt_relfile_room_in_segment(load->file_length));
 
 			/* not beyond what buffers take: see below */
 			n = Min(n, load->pool_limit - load->pool_pages);
 			/* a nearly full file system may have room for a smaller step */
-			while (!relfile_extend(RelationGetSmgr(load->rel), load->file_length, load->file_length + n,
-								   load->lazy_file))
+			while (!pt_relfile_extend(RelationGetSmgr(load->rel), load->file_length, load->file_length + n,
+									  load->lazy_file))
 				n = (n + 1) / 2;
 			load->file_length += n;
 			load->step = Min(n * 2, MAX_STEP);
@@ -250,7 +249,7 @@ set_block(Page page, BlockNumber block, bool frozen)
  * command in them, becomes the table's next block.  The page being filled stays.
  */
 void
-fastload_take_page(FastLoad *load, Page filled)
+pt_load_take_page(FastLoad *load, Page filled)
 {
 	Buffer		buffer;
 	Page		page;
@@ -343,9 +342,9 @@ follow_end(FastLoad *load)
  * the end is closed.
  */
 void
-fastload_open_end(FastLoad *load, FastLoadEnd *end)
+pt_load_open_file_end(FastLoad *load, FastLoadEnd *end)
 {
-	Assert(fastload_is_at_file(load) && load->end == NULL);
+	Assert(pt_load_is_at_file(load) && load->end == NULL);
 	LWLockAcquire(&end->lock, LW_EXCLUSIVE);
 	end->length = load->file_length;
 	end->frozen = load->frozen;
@@ -360,7 +359,7 @@ fastload_open_end(FastLoad *load, FastLoadEnd *end)
  * No worker appends from now on; what they have appended is counted.  Raises no error.
  */
 void
-fastload_close_end(FastLoad *load)
+pt_load_close_file_end(FastLoad *load)
 {
 	FastLoadEnd *end = load->end;
 
@@ -371,11 +370,11 @@ fastload_close_end(FastLoad *load)
 	follow_end(load);
 	LWLockRelease(&end->lock);
 	load->end = NULL;
-	relfile_forget_length(RelationGetSmgr(load->rel));
+	pt_relfile_forget_length(RelationGetSmgr(load->rel));
 }
 
 void
-fastload_end_init(FastLoadEnd *end)
+pt_file_end_init(FastLoadEnd *end)
 {
 	/* what waits there waits for others that append, if to a file */
 	LWLockInitialize(&end->lock, LWTRANCHE_PARALLEL_APPEND);
@@ -386,7 +385,7 @@ fastload_end_init(FastLoadEnd *end)
  * A worker wants to append.  False, without the lock, if it must not.
  */
 bool
-fastload_end_lock(FastLoadEnd *end)
+pt_file_end_lock(FastLoadEnd *end)
 {
 	LWLockAcquire(&end->lock, LW_EXCLUSIVE);
 	if (pg_atomic_read_u32(&end->open) != 0 && !end->failed)
@@ -396,7 +395,7 @@ fastload_end_lock(FastLoadEnd *end)
 }
 
 void
-fastload_end_unlock(FastLoadEnd *end)
+pt_file_end_unlock(FastLoadEnd *end)
 {
 	LWLockRelease(&end->lock);
 }
@@ -418,7 +417,7 @@ append_or_fail(FastLoadEnd *end, RelFile *file, RelFileLocator_compat locator, P
 {
 	PG_TRY();
 	{
-		relfile_append_in_worker(file, locator, end->length, (void **) pages, n);
+		pt_relfile_append_in_worker(file, locator, end->length, (void **) pages, n);
 	}
 	PG_CATCH();
 	{
@@ -433,9 +432,9 @@ append_or_fail(FastLoadEnd *end, RelFile *file, RelFileLocator_compat locator, P
  * as fit into one segment file: the number is returned, and that of their rows is set.
  */
 int
-fastload_end_append(FastLoadEnd *end, RelFile *file, RelFileLocator_compat locator, Page *pages, int n, uint64 *rows)
+pt_file_end_append(FastLoadEnd *end, RelFile *file, RelFileLocator_compat locator, Page *pages, int n, uint64 *rows)
 {
-	n = Min(n, relfile_room_in_segment(end->length));
+	n = Min(n, pt_relfile_room_in_segment(end->length));
 	*rows = 0;
 	for (int i = 0; i < n; i++)
 	{
@@ -455,7 +454,7 @@ fastload_end_append(FastLoadEnd *end, RelFile *file, RelFileLocator_compat locat
  * limit now and then.
  */
 void
-fastload_count_written(FastLoad *load, uint64 pages)
+pt_load_count_written(FastLoad *load, uint64 pages)
 {
 	load->unchecked += pages;
 	if (load->unchecked >= CHECK_ROOM_PAGES)
@@ -524,7 +523,7 @@ write_batch_at_end(FastLoad *load)
 	 */
 	again = load->batch_failed;
 	load->batch_failed = true;
-	relfile_append(reln, load->file_length, load->batch, pages, again ? BATCH_PAGES : 0);
+	pt_relfile_append(reln, load->file_length, load->batch, pages, again ? BATCH_PAGES : 0);
 	load->batch_failed = false;
 	load->file_length += pages;
 	load->batch_pages -= pages;
@@ -543,7 +542,7 @@ write_batch(FastLoad *load)
 {
 	FastLoadEnd *end = load->end;
 
-	fastload_count_written(load, load->batch_pages);
+	pt_load_count_written(load, load->batch_pages);
 	if (end == NULL)
 	{
 		write_batch_at_end(load);
@@ -587,7 +586,7 @@ unused_blocks_are_read(FastLoad *load)
 {
 	if (others_have_put_rows(load, load->next_block))
 		return true;
-	return pgBufferUsage.local_blks_read != load->blocks_read && localbuf_holds_from(load->rel, load->next_block);
+	return pgBufferUsage.local_blks_read != load->blocks_read && pt_localbuf_holds_from(load->rel, load->next_block);
 }
 
 /*
@@ -607,7 +606,7 @@ give_back_blocks(FastLoad *load, bool keep_length)
 	}
 	else
 	{
-		relfile_cut(RelationGetSmgr(load->rel), load->file_length, load->next_block);
+		pt_relfile_cut(RelationGetSmgr(load->rel), load->file_length, load->next_block);
 		load->file_length = load->next_block;
 	}
 }
@@ -620,12 +619,12 @@ give_back_blocks(FastLoad *load, bool keep_length)
  * as it was.
  */
 void
-fastload_hand_back(FastLoad *load, bool thaw)
+pt_load_hand_back(FastLoad *load, bool thaw)
 {
 	BlockNumber target;
 
 	Assert(load->state < LOAD_HANDED_BACK);
-	fastload_close_end(load);
+	pt_load_close_file_end(load);
 	target = load->page != NULL ? load->block : load->next_block - 1;
 	close_page(load, true);
 	write_batch(load);
@@ -633,7 +632,7 @@ fastload_hand_back(FastLoad *load, bool thaw)
 
 	/* the statement goes on, and can give nothing back any more if it fails */
 	if (thaw && load->lazy_file && load->file_length > load->old_length)
-		relfile_reserve(RelationGetSmgr(load->rel), load->old_length, load->file_length);
+		pt_relfile_reserve(RelationGetSmgr(load->rel), load->old_length, load->file_length);
 
 	/* where there is room: pages that were taken are full */
 	if (load->next_block > 0)
@@ -680,20 +679,20 @@ fastload_hand_back(FastLoad *load, bool thaw)
  * No other error may be raised here.
  */
 void
-fastload_abandon(FastLoad *load)
+pt_load_abandon(FastLoad *load)
 {
 	SMgrRelation reln;
 
-	fastload_close_end(load);
+	pt_load_close_file_end(load);
 	if (load->state >= LOAD_HANDED_BACK || load->file_length == 0 || proc_exit_inprogress ||
 		others_have_put_rows(load, load->old_length) || unused_blocks_are_read(load))
 		return;
 	close_page(load, true);
 	reln = RelationGetSmgr(load->rel);
 	if (!load->scanned && !load->rel->rd_rel->relhasindex &&
-		localbuf_discard_from(load->rel, load->old_length))
+		pt_localbuf_discard_from(load->rel, load->old_length))
 	{
-		relfile_cut_quietly(reln, load->file_length, BATCH_PAGES, load->old_length);
+		pt_relfile_cut_quietly(reln, load->file_length, BATCH_PAGES, load->old_length);
 
 		/*
 		 * where it has segments open that are empty now, it takes them for
@@ -702,18 +701,18 @@ fastload_abandon(FastLoad *load)
 		RelationCloseSmgr(load->rel);
 	}
 	else if (load->batch == NULL && load->file_length > load->next_block)
-		relfile_cut_quietly(reln, load->file_length, 0, load->next_block);
+		pt_relfile_cut_quietly(reln, load->file_length, 0, load->next_block);
 }
 
 /*
  * The statement has delivered its last row.
  */
 void
-fastload_end(FastLoad *load)
+pt_load_end(FastLoad *load)
 {
 	/* a cursor that was opened meanwhile stays, and is not to see the rows */
 	if (load->state < LOAD_HANDED_BACK)
-		fastload_hand_back(load, load->open_plans != NIL);
+		pt_load_hand_back(load, load->open_plans != NIL);
 	set_state(load, LOAD_ENDED);
 	if (load->tuples > 0)
 		pgstat_count_heap_insert(load->rel, load->tuples);

@@ -36,7 +36,6 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_statistic.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/pathnodes.h"
@@ -50,7 +49,7 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
-#include "buffers/relfile.h"
+#include "buffers/buffers.h"
 #include "compat_planner.h"
 #include "load/fastload.h"
 #include "parallel_temp.h"
@@ -68,7 +67,7 @@
 #define KEEP_BYTES (1536 * 1024)
 #define KEEP_ALL_BYTES (32 * 1024 * 1024)
 
-int			gathered_tables = 0;
+int			pt_gathered_tables = 0;
 
 static HTAB *tables = NULL;
 static MemoryContext gathered_context = NULL;
@@ -103,42 +102,53 @@ static void
 transaction_callback(XactEvent event, void *arg)
 {
 	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
-		gathered_end_level(1, event == XACT_EVENT_ABORT);
+		pt_gathered_end_level(1, event == XACT_EVENT_ABORT);
 }
 
 /*
- * What was looked at is undone.  Plans that this session has made with it go as well;
- * of others none has the table, and at the end of what is aborted no message is sent.
+ * Plans of this session that were made with a table's statistics are made again.  No other
+ * session has plans over the table, so no message is sent, and nothing is written to WAL.
  */
 static void
-undone(Gathered *table)
+forget_plans(Oid relid)
 {
 	SharedInvalidationMessage message;
 
-	table->stale = true;
 	memset(&message, 0, sizeof(message));
 	message.rc.id = SHAREDINVALRELCACHE_ID;
 	message.rc.dbId = MyDatabaseId;
-	message.rc.relId = table->relid;
+	message.rc.relId = relid;
 	LocalExecuteInvalidationMessage(&message);
 }
 
+/*
+ * Look again before it is used; plans that were made with it are made again.
+ */
+static void
+out_of_date(Gathered *table)
+{
+	if (table->stale)
+		return;
+	table->stale = true;
+	forget_plans(table->relid);
+}
+
 void
-gathered_end_level(int level, bool aborted)
+pt_gathered_end_level(int level, bool aborted)
 {
 	HASH_SEQ_STATUS scan;
 	Gathered   *table;
 
 	/* at the end of most transactions there is nothing to do for many tables */
-	if (gathered_tables == 0 || deepest_level < level)
+	if (pt_gathered_tables == 0 || deepest_level < level)
 		return;
 	hash_seq_init(&scan, tables);
 	while ((table = hash_seq_search(&scan)) != NULL)
 	{
 		if (table->level < level)
 			continue;
-		if (aborted && !table->stale)
-			undone(table);
+		if (aborted)
+			out_of_date(table);
 		table->level = level - 1;
 	}
 	deepest_level = level - 1;
@@ -155,9 +165,9 @@ set_level(Gathered *table, int level)
 }
 
 void
-gathered_dropped(Oid relid)
+pt_gathered_dropped(Oid relid)
 {
-	Gathered   *table = gathered_tables > 0 ? hash_search(tables, &relid, HASH_FIND, NULL) : NULL;
+	Gathered   *table = pt_gathered_tables > 0 ? hash_search(tables, &relid, HASH_FIND, NULL) : NULL;
 
 	if (table != NULL)
 		table->stale = table->dropped = true;
@@ -186,7 +196,7 @@ forget_dropped(void)
 		if (table->sample != NULL)
 			MemoryContextDelete(table->sample->context);
 		hash_search(tables, &relid, HASH_REMOVE, NULL);
-		gathered_tables--;
+		pt_gathered_tables--;
 	}
 }
 
@@ -203,15 +213,13 @@ new_table(Oid relid)
 		ctl.hcxt = gathered_context;
 		tables = hash_create("parallel_temp statistics", 32, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 		CacheRegisterRelcacheCallback(relation_invalidated, (Datum) 0);
-		/* from now on changes count */
-		query_watch_executor();
 		RegisterXactCallback(transaction_callback, NULL);
 	}
 	forget_dropped();
 	table = hash_search(tables, &relid, HASH_ENTER, NULL);
 	memset(table, 0, sizeof(Gathered));
 	table->relid = relid;
-	gathered_tables++;
+	pt_gathered_tables++;
 	return table;
 }
 
@@ -236,7 +244,7 @@ take_sample(Gathered *table, Relation rel, PlannerInfo *root)
 	sampling = true;
 	PG_TRY();
 	{
-		table->sample = sample_table(rel, root->planner_cxt);
+		table->sample = pt_sample_table(rel, root->planner_cxt);
 	}
 	PG_FINALLY();
 	{
@@ -300,7 +308,7 @@ gathered_of(Relation rel, PlannerInfo *root)
 	/* asked for each clause: once is enough */
 	if (table != NULL && !table->stale && table->planning == pt_running.plannings)
 		return table;
-	pages = relfile_known_blocks(rel);
+	pages = pt_relfile_known_blocks(rel);
 	if (table != NULL && is_valid(table, rel, pages))
 	{
 		table->planning = pt_running.plannings;
@@ -324,7 +332,7 @@ gathered_of(Relation rel, PlannerInfo *root)
 	table->widths = MemoryContextAllocZero(table->context, sizeof(int32) * table->natts);
 	table->known = MemoryContextAllocZero(table->context, sizeof(bool) * table->natts);
 	table->columns = MemoryContextAllocZero(table->context, sizeof(HeapTuple) * table->natts);
-	sample_widths(rel, table->sample, table->widths);
+	pt_sample_widths(rel, table->sample, table->widths);
 	table->relfilenode = rel->rd_rel->relfilenode;
 	set_level(table, GetCurrentTransactionNestLevel());
 	table->pages = pages;
@@ -356,7 +364,7 @@ is_small_and_alone(Relation rel, PlannerInfo *root)
 	Node	   *from = (Node *) root->parse->jointree;
 
 	if (root->parent_root != NULL || root->parse->hasSubLinks || root->parse->cteList != NIL ||
-		relfile_known_blocks(rel) > FEW_PAGES)
+		pt_relfile_known_blocks(rel) > FEW_PAGES)
 		return false;
 	while (IsA(from, FromExpr) && list_length(((FromExpr *) from)->fromlist) == 1)
 		from = linitial(((FromExpr *) from)->fromlist);
@@ -369,25 +377,9 @@ is_small_and_alone(Relation rel, PlannerInfo *root)
 static Gathered *
 known_table(Oid relid)
 {
-	Gathered   *table = pt_statistics && gathered_tables > 0 ? hash_search(tables, &relid, HASH_FIND, NULL) : NULL;
+	Gathered   *table = pt_statistics && pt_gathered_tables > 0 ? hash_search(tables, &relid, HASH_FIND, NULL) : NULL;
 
 	return table != NULL && !table->stale ? table : NULL;
-}
-
-HeapTuple
-gathered_column(Oid relid, AttrNumber attno)
-{
-	Gathered   *table = known_table(relid);
-
-	return table != NULL && attno > 0 && attno <= table->natts ? table->columns[attno - 1] : NULL;
-}
-
-double
-gathered_rows(Relation rel)
-{
-	Gathered   *table = known_table(RelationGetRelid(rel));
-
-	return table != NULL ? rint(table->density * relfile_known_blocks(rel)) : -1;
 }
 
 /*
@@ -433,7 +425,7 @@ gathered_relation_info(RELATION_INFO_PARAMS_compat)
 		ListCell   *lc;
 
 		/* the server takes a table that was never vacuumed for ten pages */
-		info->pages = relfile_known_blocks(rel);
+		info->pages = pt_relfile_known_blocks(rel);
 		info->tuples = rint(table->density * info->pages);
 		for (int i = 0; i < table->natts; i++)
 		{
@@ -446,7 +438,7 @@ gathered_relation_info(RELATION_INFO_PARAMS_compat)
 
 			index->tuples = index->indpred == NIL ? info->tuples : Min(index->tuples, info->tuples);
 		}
-		query_note_statistics(relid);
+		pt_query_note_statistics(relid);
 	}
 	table_close(rel, NoLock);
 }
@@ -467,11 +459,49 @@ column_of(Gathered *table, Relation rel, AttrNumber attno, PlannerInfo *root)
 				return NULL;
 			take_sample(table, rel, root);
 		}
-		column = sample_column(rel, table->sample, attno, rint(table->density * relfile_known_blocks(rel)), context);
+		column = pt_sample_column(rel, table->sample, attno, rint(table->density * pt_relfile_known_blocks(rel)), context);
 		table->columns[attno - 1] = column;
 		table->known[attno - 1] = true;
 	}
 	return table->columns[attno - 1];
+}
+
+/*
+ * May the user read this column of all rows?  If not, the estimator passes values of
+ * the statistics only to leakproof functions.  As the server's all_rows_selectable(),
+ * which the first minor releases of 15, 16 and 17 do not have: privileges and policies
+ * are those of the table that the query names, so of the topmost parent of an
+ * inheritance tree.  The entry of a child never has policies.
+ */
+static bool
+column_is_selectable(PlannerInfo *root, const RangeTblEntry *entry, AttrNumber attno)
+{
+	Index		varno = 1;
+	RangeTblEntry *rte;
+	Oid			role;
+
+	while (varno < root->simple_rel_array_size && root->simple_rte_array[varno] != entry)
+		varno++;
+	if (varno >= root->simple_rel_array_size)
+		return false;
+	while (root->append_rel_array != NULL && root->append_rel_array[varno] != NULL)
+	{
+		AppendRelInfo *child = root->append_rel_array[varno];
+
+		/* a branch of UNION ALL is named by the query itself */
+		if (planner_rt_fetch(child->parent_relid, root)->rtekind != RTE_RELATION)
+			break;
+		if (attno > child->num_child_cols || child->parent_colnos[attno - 1] == 0)
+			return false;
+		attno = child->parent_colnos[attno - 1];
+		varno = child->parent_relid;
+	}
+	rte = planner_rt_fetch(varno, root);
+	if (rte->securityQuals != NIL)
+		return false;
+	role = RelationReader_compat(root, varno);
+	return pg_class_aclcheck(rte->relid, role, ACL_SELECT) == ACLCHECK_OK ||
+		pg_attribute_aclcheck(rte->relid, attno, role, ACL_SELECT) == ACLCHECK_OK;
 }
 
 static bool
@@ -498,22 +528,9 @@ gathered_relation_stats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attno,
 		return false;
 	vardata->statsTuple = heap_copytuple(column);
 	vardata->freefunc = heap_freetuple;
-	vardata->acl_ok = rte->securityQuals == NIL &&
-		pg_class_aclcheck(rte->relid, GetUserId(), ACL_SELECT) == ACLCHECK_OK;
-	query_note_statistics(rte->relid);
+	vardata->acl_ok = column_is_selectable(root, rte, attno);
+	pt_query_note_statistics(rte->relid);
 	return true;
-}
-
-/*
- * Look again before it is used; plans that were made with it are made again.
- */
-static void
-out_of_date(Gathered *table)
-{
-	if (table->stale)
-		return;
-	table->stale = true;
-	CacheInvalidateRelcacheByRelid(table->relid);
 }
 
 static void
@@ -526,7 +543,7 @@ count_changed(Gathered *table, uint64 rows)
 }
 
 void
-gathered_count_changes(QueryDesc *queryDesc)
+pt_gathered_count_changes(QueryDesc *queryDesc)
 {
 	PlannedStmt *plan = queryDesc->plannedstmt;
 	uint64		rows = queryDesc->estate->es_processed;
@@ -534,7 +551,7 @@ gathered_count_changes(QueryDesc *queryDesc)
 	HASH_SEQ_STATUS scan;
 	Gathered   *table;
 
-	if (gathered_tables == 0)
+	if (pt_gathered_tables == 0)
 		return;
 	if (ResultRelationsCount_compat(plan) == 1 && !plan->hasModifyingCTE)
 	{
@@ -568,21 +585,44 @@ gathered_count_changes(QueryDesc *queryDesc)
 }
 
 void
-gathered_copied(Oid relid)
+pt_gathered_emptied(Oid relid)
 {
-	Gathered   *table = gathered_tables > 0 ? hash_search(tables, &relid, HASH_FIND, NULL) : NULL;
+	Gathered   *table = pt_gathered_tables > 0 ? hash_search(tables, &relid, HASH_FIND, NULL) : NULL;
 
 	if (table != NULL)
-		out_of_date(table);
+		count_changed(table, (uint64) rint(table->density * table->pages));
+}
+
+/*
+ * A COPY has run; how many rows it has added, and to which partitions, is not known.
+ */
+void
+pt_gathered_after_copy(CopyStmt *copy)
+{
+	HASH_SEQ_STATUS scan;
+	Gathered   *table;
+	Oid			relid;
+	bool		partitioned;
+
+	if (!copy->is_from || pt_gathered_tables == 0)
+		return;
+	relid = RangeVarGetRelid(copy->relation, NoLock, true);
+	partitioned = OidIsValid(relid) && get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE;
+	hash_seq_init(&scan, tables);
+	while ((table = hash_seq_search(&scan)) != NULL)
+	{
+		if (table->relid == relid || (partitioned && get_rel_relispartition(table->relid)))
+			out_of_date(table);
+	}
 }
 
 void
-gathered_each(void (*function) (Gathered *table, void *argument), void *argument)
+pt_gathered_each(void (*function) (Gathered *table, void *argument), void *argument)
 {
 	HASH_SEQ_STATUS scan;
 	Gathered   *table;
 
-	if (gathered_tables == 0)
+	if (pt_gathered_tables == 0)
 		return;
 	forget_dropped();
 	hash_seq_init(&scan, tables);
@@ -594,7 +634,7 @@ gathered_each(void (*function) (Gathered *table, void *argument), void *argument
 }
 
 void
-gathered_watch(void)
+pt_gathered_watch(void)
 {
 	static bool watching = false;
 	Oid			namespace;

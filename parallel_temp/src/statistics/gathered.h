@@ -11,11 +11,70 @@
 #define GATHERED_H
 
 #include "access/htup.h"
+#include "commands/vacuum.h"
 #include "executor/execdesc.h"
 #include "utils/memutils.h"
 #include "utils/relcache.h"
 
-#include "statistics/sample.h"
+/* ---- sample.c ---------------------------------------------------------------- */
+
+typedef struct TableSample
+{
+	MemoryContext context;		/* holds all of it */
+	HeapTuple  *rows;			/* in the order of the table */
+	int			nrows;
+	double		density;		/* rows on a page */
+	Size		bytes;			/* of the rows */
+	bool		external;		/* some have values stored elsewhere, which
+								 * may go */
+} TableSample;
+
+/*
+ * Take a sample of a temporary heap of this session, from pages spread evenly; its
+ * memory is a child of "parent".  What it has is what the transaction itself would find
+ * now; the active snapshot, which must be an MVCC snapshot, says what others have
+ * committed.
+ */
+extern TableSample *pt_sample_table(Relation rel, MemoryContext parent);
+
+/* The mean width of each column of variable length, 0 for others, from some of the rows. */
+extern void pt_sample_widths(Relation rel, const TableSample *sample, int32 *widths);
+
+/*
+ * The row that ANALYZE would write into pg_statistic for a column, in memory of
+ * "context"; NULL if there is none, or if functions that are not the server's own would
+ * have to be called.
+ */
+extern HeapTuple pt_sample_column(Relation rel, TableSample *sample, AttrNumber attno, double total_rows, MemoryContext context);
+
+/* ---- sample_order.c: the values of a sample's column, in order --------------- */
+
+/* What a type's function works on; the server hands it on to pt_sample_ordered_value(). */
+typedef struct OrderedColumn
+{
+	VacAttrStats stats;			/* must be first */
+	Datum	   *values;			/* in order; those that are not counted last */
+	bool	   *nulls;
+	double		correlation;	/* of order and place in the table */
+} OrderedColumn;
+
+/*
+ * Put the values of the column that column->stats tells of in order, by the operator
+ * "less than" of its type: "nrows" rows of stats.rows.  False if that would not be faster
+ * than what ANALYZE does.
+ */
+extern bool pt_sample_order(OrderedColumn *column, Oid less_than, int nrows);
+
+/* An AnalyzeAttrFetchFunc for these values. */
+extern Datum pt_sample_ordered_value(VacAttrStatsP stats, int rownum, bool *isnull);
+
+/*
+ * Replace the correlation of statistics that were computed from ordered values, which
+ * is always 1.
+ */
+extern void pt_sample_set_correlation(OrderedColumn *column);
+
+/* ---- gathered.c -------------------------------------------------------------- */
 
 /* What is known of a table, as long as it stays about as it was. */
 typedef struct Gathered
@@ -49,32 +108,27 @@ typedef struct Gathered
  * A statement is going to be planned, and statistics are wanted: set the planner's hooks
  * if the session has temporary tables.
  */
-extern void gathered_watch(void);
+extern void pt_gathered_watch(void);
 
 /* How many tables something is known of. */
-extern int	gathered_tables;
-
-/*
- * What is known of a table that is being planned, as the planner was told: the row of
- * pg_statistic of a column, or NULL; the number of rows, or less than 0.  Nothing is
- * looked at for this.
- */
-extern HeapTuple gathered_column(Oid relid, AttrNumber attno);
-extern double gathered_rows(Relation rel);
+extern int	pt_gathered_tables;
 
 /* A statement has run that changes rows. */
-extern void gathered_count_changes(QueryDesc *queryDesc);
+extern void pt_gathered_count_changes(QueryDesc *queryDesc);
 
-/* A COPY has put rows into a table. */
-extern void gathered_copied(Oid relid);
+/* A table was emptied without the executor. */
+extern void pt_gathered_emptied(Oid relid);
+
+/* A COPY has run. */
+extern void pt_gathered_after_copy(CopyStmt *copy);
 
 /* A relation is being dropped. */
-extern void gathered_dropped(Oid relid);
+extern void pt_gathered_dropped(Oid relid);
 
 /* A transaction or subtransaction of this level has ended. */
-extern void gathered_end_level(int level, bool aborted);
+extern void pt_gathered_end_level(int level, bool aborted);
 
 /* For each table that something is known of and that is still there (gathered_view.c). */
-extern void gathered_each(void (*function) (Gathered *table, void *argument), void *argument);
+extern void pt_gathered_each(void (*function) (Gathered *table, void *argument), void *argument);
 
 #endif							/* GATHERED_H */

@@ -24,12 +24,11 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
-#include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/rls.h"
 #include "utils/tuplestore.h"
 
-#include "buffers/toolkit.h"
+#include "buffers/buffers.h"
 #include "statistics/gathered.h"
 
 #define COLUMNS 12
@@ -124,11 +123,11 @@ pg_temp_stats_info(PG_FUNCTION_ARGS)
 	ViewState	state = {.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo};
 	Relation	catalog;
 
-	toolkit_require_leader();
+	pt_require_leader();
 	InitMaterializedSRF(fcinfo, 0);
 	catalog = table_open(StatisticRelationId, AccessShareLock);
 	state.desc = RelationGetDescr(catalog);
-	gathered_each(put_table, &state);
+	pt_gathered_each(put_table, &state);
 	table_close(catalog, AccessShareLock);
 	return (Datum) 0;
 }

@@ -38,10 +38,9 @@
 #include "utils/sampling.h"
 #include "utils/snapmgr.h"
 
-#include "buffers/localbuf.h"
-#include "buffers/visibility.h"
+#include "buffers/buffers.h"
 #include "compat_storage.h"
-#include "statistics/sample.h"
+#include "statistics/gathered.h"
 
 /*
  * Rows of a sample: by the root of how many the table has, so that what looking costs is
@@ -150,14 +149,14 @@ find_page(Look *look, BlockNumber block)
 	{
 		int64		guess = (int64) look->last_buf_id + block - look->last_block;
 
-		if (guess >= 0 && guess < NLocBuffer && localbuf_holds((int) guess, locator, block))
+		if (guess >= 0 && guess < NLocBuffer && pt_localbuf_holds((int) guess, locator, block))
 			buf_id = (int) guess;
 	}
 	if (buf_id < 0)
 	{
 		Buffer		recent = PrefetchBuffer(look->rel, MAIN_FORKNUM, block).recent_buffer;
 
-		if (!BufferIsValid(recent) || !localbuf_holds(-recent - 1, locator, block))
+		if (!BufferIsValid(recent) || !pt_localbuf_holds(-recent - 1, locator, block))
 			return -1;
 		buf_id = -recent - 1;
 	}
@@ -278,7 +277,7 @@ take_rows(Look *look)
 		tuple.t_data = (HeapTupleHeader) PageGetItem(row->from->page, item);
 		tuple.t_len = ItemIdGetLength(item);
 		ItemPointerSet(&tuple.t_self, row->from->block, row->offset);
-		if (!visible_tuple(&look->memo, tuple.t_data, &look->snapshot))
+		if (!pt_visible_tuple(&look->memo, tuple.t_data, &look->snapshot))
 			continue;
 		sample->rows[sample->nrows++] = heap_copytuple(&tuple);
 		sample->bytes += tuple.t_len + HEAPTUPLESIZE;
@@ -307,7 +306,7 @@ close_pages(Look *look)
 {
 	for (int i = 0; i < look->npages; i++)
 		Assert(look->pages[i].buf_id < 0 ||
-			   localbuf_holds(look->pages[i].buf_id, rd_locator_compat(look->rel), look->pages[i].block));
+			   pt_localbuf_holds(look->pages[i].buf_id, rd_locator_compat(look->rel), look->pages[i].block));
 }
 
 /*
@@ -401,7 +400,7 @@ sample_once(Relation rel, MemoryContext parent, double *step, double *wanted, do
 }
 
 TableSample *
-sample_table(Relation rel, MemoryContext parent)
+pt_sample_table(Relation rel, MemoryContext parent)
 {
 	double		step = 0;
 	double		wanted = 0;
@@ -428,7 +427,7 @@ sample_table(Relation rel, MemoryContext parent)
 }
 
 void
-sample_widths(Relation rel, const TableSample *sample, int32 *widths)
+pt_sample_widths(Relation rel, const TableSample *sample, int32 *widths)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
 	int			step = Max(sample->nrows / WIDTH_ROWS, 1);

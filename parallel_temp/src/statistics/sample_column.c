@@ -30,8 +30,7 @@
 #include "utils/typcache.h"
 
 #include "compat_statistics.h"
-#include "statistics/sample.h"
-#include "statistics/sample_order.h"
+#include "statistics/gathered.h"
 
 static Datum
 fetch_value(VacAttrStatsP stats, int rownum, bool *isnull)
@@ -162,10 +161,10 @@ compute_column(Relation rel, const TableSample *sample, AttrNumber attno, double
 		return false;
 	stats->rows = sample->rows;
 	stats->tupDesc = RelationGetDescr(rel);
-	in_order = in_order && sample_order(column, less_than, sample->nrows);
-	stats->compute_stats(stats, in_order ? sample_ordered_value : fetch_value, sample->nrows, Max(total_rows, sample->nrows));
+	in_order = in_order && pt_sample_order(column, less_than, sample->nrows);
+	stats->compute_stats(stats, in_order ? pt_sample_ordered_value : fetch_value, sample->nrows, Max(total_rows, sample->nrows));
 	if (in_order)
-		sample_set_correlation(column);
+		pt_sample_set_correlation(column);
 	return stats->stats_valid;
 }
 
@@ -195,7 +194,7 @@ computed_alike(const VacAttrStats *a, const VacAttrStats *b)
 #endif
 
 HeapTuple
-sample_column(Relation rel, TableSample *sample, AttrNumber attno, double total_rows, MemoryContext context)
+pt_sample_column(Relation rel, TableSample *sample, AttrNumber attno, double total_rows, MemoryContext context)
 {
 	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "parallel_temp column", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(work);

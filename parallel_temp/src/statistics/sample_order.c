@@ -22,7 +22,7 @@
 #include "catalog/pg_statistic.h"
 #include "utils/sortsupport.h"
 
-#include "statistics/sample_order.h"
+#include "statistics/gathered.h"
 
 #define SIGN_BIT ((uint64) 1 << 63)
 #define KEY_BYTES 8
@@ -164,7 +164,7 @@ sort_keys(OrderKey *keys, int nkeys, Order *order)
 }
 
 bool
-sample_order(OrderedColumn *column, Oid less_than, int nrows)
+pt_sample_order(OrderedColumn *column, Oid less_than, int nrows)
 {
 	VacAttrStats *stats = &column->stats;
 	bool		is_varlena = stats->attrtype->typlen == -1;
@@ -233,7 +233,7 @@ sample_order(OrderedColumn *column, Oid less_than, int nrows)
 }
 
 Datum
-sample_ordered_value(VacAttrStatsP stats, int rownum, bool *isnull)
+pt_sample_ordered_value(VacAttrStatsP stats, int rownum, bool *isnull)
 {
 	OrderedColumn *column = (OrderedColumn *) stats;
 
@@ -242,7 +242,7 @@ sample_ordered_value(VacAttrStatsP stats, int rownum, bool *isnull)
 }
 
 void
-sample_set_correlation(OrderedColumn *column)
+pt_sample_set_correlation(OrderedColumn *column)
 {
 	VacAttrStats *stats = &column->stats;
 

@@ -146,8 +146,10 @@ SELECT count(*), max(a.s) FROM a JOIN p ON md5(a.s) = md5('a' || p.id);
 
 SELECT a.k, b.cnt FROM (SELECT k, count(*) AS cnt FROM a GROUP BY k) a JOIN (SELECT k, count(*) AS cnt FROM b GROUP BY k) b USING (k, cnt);
 
---@ parallel
 SELECT count(*) FROM a JOIN generate_series(1, 400) g ON a.id = g;
+
+--@ parallel
+SELECT count(*) FROM a JOIN generate_series(1, 400) g ON length(a.s) = g;
 
 SELECT count(*) FROM a JOIN (VALUES (1, 'x'), (7, 'y')) v (id, n) USING (id);
 

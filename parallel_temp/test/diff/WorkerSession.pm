@@ -16,7 +16,7 @@ my %eager = (
 	parallel_tuple_cost => 0,
 	max_parallel_workers_per_gather => 2,
 	temp_buffers => 100,
-	'parallel_temp.worker_start_cost' => 0, 'parallel_temp.compare_plans' => 'off');
+	'parallel_temp.worker_start_cost' => 0);
 
 # worker_session(node, name, setting => value...): a PsqlSession
 sub worker_session

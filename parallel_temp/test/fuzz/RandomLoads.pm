@@ -404,7 +404,7 @@ sub blocks
 	push @texts, "SET parallel_temp.statistics = on;\n" if $self->chance(50);
 	push @texts, "SET parallel_leader_participation = off;\n" unless $leader;
 	push @texts, "\\set ON_ERROR_ROLLBACK on\n" if $self->chance(50);
-	push @texts, "SET parallel_setup_cost = 0;\nSET parallel_tuple_cost = 0;\nSET min_parallel_table_scan_size = 0;\nSET parallel_temp.worker_start_cost = 0;\nSET parallel_temp.compare_plans = off;\n" if $eager;
+	push @texts, "SET parallel_setup_cost = 0;\nSET parallel_tuple_cost = 0;\nSET min_parallel_table_scan_size = 0;\nSET parallel_temp.worker_start_cost = 0;\n" if $eager;
 	push @texts, "CREATE TEMP SEQUENCE sq;\nCREATE TEMP TABLE log (what text, n bigint);\nCREATE TEMP TABLE ref AS SELECT n FROM generate_series(0, 5) n;\nALTER TABLE ref ADD PRIMARY KEY (n);\n"
 		. "CREATE DOMAIN pg_temp.dom AS int;\nCREATE TEMP TABLE evictor AS SELECT i, repeat('e', 1000) AS pad FROM generate_series(1, 1000) i;\n"
 		. "CREATE TEMP VIEW evictor_as_rows AS SELECT i AS id, i % 6 AS n, CASE WHEN i % 50 = 0 THEN repeat(pad, 10) ELSE pad END AS pad FROM evictor;\n"

@@ -44,7 +44,8 @@ PG_FUNCTION_INFO_V1(own_data_is_untouched);
 PG_FUNCTION_INFO_V1(offer_own_scans);
 PG_FUNCTION_INFO_V1(exchange_pool);
 PG_FUNCTION_INFO_V1(count_without_plan);
-PG_FUNCTION_INFO_V1(executor_hooks);
+PG_FUNCTION_INFO_V1(scan_without_plan);
+PG_FUNCTION_INFO_V1(restore_executor_hooks);
 
 extern PGDLLEXPORT void _PG_init(void);
 extern PGDLLEXPORT char pt_running[4096];
@@ -85,6 +86,24 @@ insert_without_plan(PG_FUNCTION_ARGS)
 	}
 	table_close(rel, NoLock);
 	PG_RETURN_VOID();
+}
+
+/*
+ * scan_without_plan(rel oid, unused integer) -> integer: rows, by heap's own scan, which accepts no other
+ * access method (as pgstattuple does).
+ */
+Datum
+scan_without_plan(PG_FUNCTION_ARGS)
+{
+	Relation	rel = table_open(PG_GETARG_OID(0), AccessShareLock);
+	TableScanDesc scan = table_beginscan(rel, SnapshotAny, 0, NULL);
+	int			n = 0;
+
+	while (heap_getnext(scan, ForwardScanDirection) != NULL)
+		n++;
+	table_endscan(scan);
+	table_close(rel, AccessShareLock);
+	PG_RETURN_INT32(n);
 }
 
 /* A scan that the leader alone can run: the server's sequential scan, within a node of this library. */
@@ -253,28 +272,15 @@ count_without_plan(PG_FUNCTION_ARGS)
 }
 
 /*
- * executor_hooks(put_back boolean) -> void: keep what the executor's hooks are, or put back
- * what was kept.
+ * restore_executor_hooks() -> void: what a library does that has set the executor's hooks
+ * before parallel_temp was loaded, and restores what it found: there were none.
  */
 Datum
-executor_hooks(PG_FUNCTION_ARGS)
+restore_executor_hooks(PG_FUNCTION_ARGS)
 {
-	static ExecutorStart_hook_type start;
-	static ExecutorRun_hook_type run;
-	static ExecutorEnd_hook_type end;
-
-	if (PG_GETARG_BOOL(0))
-	{
-		ExecutorStart_hook = start;
-		ExecutorRun_hook = run;
-		ExecutorEnd_hook = end;
-	}
-	else
-	{
-		start = ExecutorStart_hook;
-		run = ExecutorRun_hook;
-		end = ExecutorEnd_hook;
-	}
+	ExecutorStart_hook = NULL;
+	ExecutorRun_hook = NULL;
+	ExecutorEnd_hook = NULL;
 	PG_RETURN_VOID();
 }
 

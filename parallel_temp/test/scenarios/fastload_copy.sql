@@ -1,4 +1,4 @@
--- Rows that come from COPY, or that the server makes ready one by one.  Run by
+-- COPY, and INSERT ... SELECT with triggers and other work for each row.  Run by
 -- test/sql/fastload_copy.sql with the server's own path and with fast load.
 CREATE TABLE source AS SELECT i AS id, i % 10 AS k, CASE WHEN i % 7 > 0 THEN rpad('row ' || i, 90, '.') END AS t FROM generate_series(1, 8000) i;
 COPY source TO :'file';

@@ -1,4 +1,4 @@
--- COPY, and INSERT ... SELECT whose rows the server's own code makes ready: rows,
+-- COPY, and INSERT ... SELECT with triggers and other work for each row: rows,
 -- places, triggers, errors as without fast load.
 \getenv srcdir PG_ABS_SRCDIR
 \getenv builddir PG_ABS_BUILDDIR

@@ -40,7 +40,7 @@ SELECT count(*), sum(k) FROM indexed WHERE id BETWEEN 100 AND 29900;
 RESET enable_seqscan;
 SELECT count(*), sum(k), (SELECT sum(k) FROM source) FROM indexed;
 
--- rows that the server makes ready
+-- rows with more work for each
 SELECT * FROM loaded('INSERT INTO none SELECT * FROM source RETURNING id');
 SELECT * FROM loaded('INSERT INTO none SELECT * FROM source LIMIT 20 RETURNING id');
 CREATE TEMP TABLE triggered (LIKE source);
@@ -187,22 +187,6 @@ BEGIN;
 SELECT sum(caught(id)) FROM source;
 CREATE TEMP TABLE after_function AS SELECT * FROM source;
 SELECT frozen('after_function');
-COMMIT;
-
--- COPY freezes where INSERT does
-\getenv builddir PG_ABS_BUILDDIR
-\set file :builddir '/results/fastload_explain.data'
-COPY source TO :'file';
-COPY same_transaction FROM :'file';
-SELECT frozen('same_transaction');
-BEGIN;
-CREATE TEMP TABLE copied (LIKE source);
-COPY copied FROM :'file';
-SELECT frozen('copied');
-TRUNCATE copied;
-DECLARE c CURSOR FOR SELECT 1;
-COPY copied FROM :'file';
-SELECT frozen('copied');
 COMMIT;
 
 -- a table that fits takes no room on disk, whatever its file's length

@@ -22,8 +22,8 @@ SET parallel_temp.fast_load = on;
 \! diff "$OWN" "$BULK" && echo the same
 \! cat "$BULK"
 
--- A subtransaction that changes the table in the catalogs by hand, and fails: nothing
--- is known of what it leaves behind, so the statement fails, and no row is lost.
+-- A subtransaction that changes the table in the catalogs by hand, and fails: its
+-- relcache entry is rebuilt, and no row is lost.
 CREATE TEMP TABLE a (id int, pad text, twice int GENERATED ALWAYS AS (id * 2) STORED);
 CREATE FUNCTION pg_temp.by_hand(i int, at int) RETURNS int LANGUAGE plpgsql AS $$
 BEGIN

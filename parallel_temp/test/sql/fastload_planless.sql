@@ -45,6 +45,27 @@ INSERT INTO t SELECT i, repeat('x', 500), CASE WHEN i = 9000 THEN count_without_
 SELECT counted BETWEEN 50 AND 8999 AS some FROM t WHERE counted IS NOT NULL;
 SELECT count_without_plan('t');
 
+-- one that uses heap's scan may be called by triggers and generated columns
+CREATE FUNCTION scan_without_plan(rel regclass, unused int) RETURNS integer AS :'library' LANGUAGE C STRICT IMMUTABLE;
+CREATE TEMP TABLE triggered (id int, pad text, seen int);
+CREATE FUNCTION count_rows() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	IF NEW.id % 1000 = 0 THEN NEW.seen := scan_without_plan('triggered', NEW.id); END IF;
+	RETURN NEW;
+END $$;
+CREATE TRIGGER counts BEFORE INSERT ON triggered FOR EACH ROW EXECUTE FUNCTION count_rows();
+INSERT INTO triggered SELECT i, repeat('x', 100) FROM generate_series(1, 3000) i;
+SELECT id, seen FROM triggered WHERE seen IS NOT NULL ORDER BY id;
+CREATE TEMP TABLE generated (id int, pad text);
+ALTER TABLE generated ADD seen int GENERATED ALWAYS AS (CASE WHEN id % 1000 = 0 THEN scan_without_plan('generated', id) END) STORED;
+INSERT INTO generated SELECT i, repeat('x', 500) FROM generate_series(1, 3000) i;
+SELECT id, seen BETWEEN 50 AND id AS some FROM generated WHERE seen IS NOT NULL ORDER BY id;
+INSERT INTO generated SELECT i FROM generate_series(1, 3) i RETURNING id, scan_without_plan('generated', id);
+COPY triggered (id) FROM PROGRAM 'seq 1000 1000 2000';
+SELECT id, seen FROM triggered WHERE seen > 2999 ORDER BY id;
+DROP TABLE triggered, generated;
+DROP FUNCTION count_rows, scan_without_plan;
+
 -- The same where workers write pages: who reads them finds whole ones, and who puts rows there is refused.  (The leader alone does so.
 -- A plan with a constant of type regclass would name the table.)
 CREATE FUNCTION insert_without_plan(rel regclass, n integer) RETURNS void AS :'library' LANGUAGE C STRICT PARALLEL SAFE;
@@ -66,7 +87,6 @@ SET min_parallel_table_scan_size = 0;
 SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
 SET parallel_temp.worker_start_cost = 0;
-SET parallel_temp.compare_plans = off;
 CREATE TEMP TABLE u (id int, pad text);
 EXPLAIN (COSTS off) INSERT INTO u SELECT meanwhile(id, 97, 'SELECT count_without_plan(''u''::text::regclass)'), pad FROM source;
 INSERT INTO u SELECT meanwhile(id, 97, 'SELECT count_without_plan(''u''::text::regclass)'), pad FROM source;
@@ -86,7 +106,6 @@ SET min_parallel_table_scan_size = 0;
 SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
 SET parallel_temp.worker_start_cost = 0;
-SET parallel_temp.compare_plans = off;
 SET parallel_leader_participation = off;
 CREATE TEMP TABLE other AS SELECT i AS id FROM generate_series(1, 1000) i;
 SELECT count(*) FROM other WHERE count_without_plan('t') > id;
@@ -95,9 +114,9 @@ SELECT count(*) FROM other WHERE id < 10 AND count_without_plan('t') > id;
 DROP TABLE t, other;
 DROP FUNCTION count_without_plan;
 
--- a library that sets the executor's hooks for a while and puts back what it saw: before ours were there
+-- a library that restores the executor's hooks as they were before ours: ours are put back by the next statement that needs them
 \c -
-CREATE FUNCTION executor_hooks(put_back boolean) RETURNS void AS :'library' LANGUAGE C STRICT;
+CREATE FUNCTION restore_executor_hooks() RETURNS void AS :'library' LANGUAGE C STRICT;
 CREATE FUNCTION fast_load(command text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE line text;
 BEGIN
@@ -106,15 +125,25 @@ BEGIN
 	END LOOP;
 	RETURN 'none';
 END $$;
-\c -
-SELECT executor_hooks(false);
 CREATE TEMP TABLE t (id int);
 INSERT INTO t SELECT i FROM generate_series(1, 1000) i;
-SELECT executor_hooks(true);
+SELECT restore_executor_hooks();
 SELECT fast_load('INSERT INTO t SELECT i FROM generate_series(1, 1000) i') ~ '^Fast Load: [0-9]+ rows' AS loaded;
-SELECT executor_hooks(true);
+SELECT restore_executor_hooks();
 INSERT INTO t SELECT i FROM generate_series(1, 1000) i;
 SELECT fast_load('INSERT INTO t SELECT i FROM generate_series(1, 1000) i') ~ '^Fast Load: [0-9]+ rows' AS loaded;
 SELECT count(*), sum(id) FROM t;
+-- also by a cached plan with workers, which nothing plans
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0;
+SET max_parallel_workers_per_gather = 2;
+SET plan_cache_mode = force_generic_plan;
+PREPARE kept AS SELECT count(*), sum(id) FROM t;
+EXPLAIN (COSTS OFF) EXECUTE kept;
+EXECUTE kept;
+SELECT restore_executor_hooks();
+EXECUTE kept;
+EXECUTE kept;
 DROP TABLE t;
-DROP FUNCTION executor_hooks, fast_load;
+DROP FUNCTION restore_executor_hooks, fast_load;

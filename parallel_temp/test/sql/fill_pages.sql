@@ -7,11 +7,10 @@ CREATE SCHEMA fill_pages;
 SET search_path = fill_pages, public;
 CREATE EXTENSION pageinspect;
 SET min_parallel_table_scan_size = 0;
-SET parallel_setup_cost = 1;
+SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
 SET parallel_temp.worker_start_cost = 0;
 SET parallel_temp.enter_page_cost = 0;
-SET parallel_temp.compare_plans = off;
 SET max_parallel_workers_per_gather = 2;
 -- all rows are then made by workers
 SET parallel_leader_participation = off;
@@ -220,10 +219,10 @@ SELECT * FROM explained('CREATE TEMP TABLE made AS SELECT * FROM source');
 DROP TABLE made;
 RESET parallel_temp.fill_pages;
 
--- few rows
-SET parallel_temp.compare_plans = on;
+-- few rows, unless workers are free
 EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT id FROM source WHERE v < 3;
-SET parallel_temp.compare_plans = off;
+SET parallel_setup_cost = 1;
+EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT id FROM source WHERE v < 3;
 
 -- The planner's price of rows holds for those that come one by one.
 SET parallel_tuple_cost = 10;
@@ -244,7 +243,6 @@ SET parallel_setup_cost = 340;
 EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM source WHERE v < 9;
 SHOW parallel_setup_cost;
 -- a table that is worth one worker: what one saves, however many there may be
-SET parallel_temp.compare_plans = on;
 SET parallel_leader_participation = on;
 ALTER TABLE source SET (parallel_workers = 1);
 SET max_parallel_workers_per_gather = 8;
@@ -252,36 +250,32 @@ SET parallel_setup_cost = 160;
 EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM source WHERE v < 9;
 SET parallel_setup_cost = 280;
 EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM source WHERE v < 9;
-SET parallel_temp.compare_plans = off;
-EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM source WHERE v < 9;
 ALTER TABLE source RESET (parallel_workers);
 SET max_parallel_workers_per_gather = 2;
 SET parallel_leader_participation = off;
--- our price of a worker's start, where the server's is less
+-- the start of two workers, over permanent tables
 SET parallel_setup_cost = 100;
 EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM source WHERE v < 9;
-SET parallel_temp.worker_start_cost = 900;
+SET parallel_temp.worker_start_cost = 3000;
 EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM source WHERE v < 9;
 SET parallel_temp.worker_start_cost = 0;
--- the same of our own price of a worker
+-- and over temporary tables
 CREATE TEMP TABLE nigh AS SELECT * FROM source;
 ANALYZE nigh;
-SET parallel_temp.compare_plans = on;
 SET parallel_setup_cost = 100;
-SET parallel_temp.worker_start_cost = 90;
+SET parallel_temp.worker_start_cost = 900;
 EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM nigh WHERE v < 9;
 SET parallel_temp.fill_pages = off;
 SET parallel_tuple_cost = 0;
 EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM nigh WHERE v < 9;
 SET parallel_tuple_cost = 10;
 RESET parallel_temp.fill_pages;
-SET parallel_temp.worker_start_cost = 200;
+SET parallel_temp.worker_start_cost = 2000;
 EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM nigh WHERE v < 9;
 SHOW parallel_temp.worker_start_cost;
 DROP TABLE nigh;
-SET parallel_temp.compare_plans = off;
 SET parallel_temp.worker_start_cost = 0;
-SET parallel_setup_cost = 1;
+SET parallel_setup_cost = 0;
 SET parallel_temp.fill_pages = off;
 EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT * FROM source WHERE v < 9;
 RESET parallel_temp.fill_pages;

@@ -11,11 +11,10 @@ SET min_parallel_table_scan_size = 0;
 SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
 SET parallel_temp.worker_start_cost = 0;
-SET parallel_temp.compare_plans = off;
 
 -- the first member of a tree decides for all of them; a scan that another library added for it is not for workers
 CREATE TABLE others_first AS SELECT g AS id FROM generate_series(1, 10000) g;
-CREATE TEMP TABLE second AS SELECT g AS id FROM generate_series(1, 20000) g;
+CREATE TEMP TABLE second AS SELECT g AS id FROM generate_series(1, 60000) g;
 ANALYZE others_first;
 ANALYZE second;
 SET parallel_leader_participation = off;

@@ -46,7 +46,6 @@ SET min_parallel_table_scan_size = 0;
 SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
 SET parallel_temp.worker_start_cost = 0;
-SET parallel_temp.compare_plans = off;
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
 SET enable_material = off;

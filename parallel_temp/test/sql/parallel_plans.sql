@@ -6,7 +6,6 @@ SET max_parallel_workers_per_gather = 2;
 SET parallel_setup_cost = 0;
 -- what can be is asked here, not what pays
 SET parallel_temp.worker_start_cost = 0;
-SET parallel_temp.compare_plans = off;
 SET parallel_tuple_cost = 0;
 SET min_parallel_table_scan_size = 0;
 SET min_parallel_index_scan_size = 0;
@@ -104,9 +103,9 @@ SELECT * FROM prefetched('SELECT count(*) FROM probe LEFT JOIN large ON probe.id
 SELECT * FROM prefetched('SELECT count(*) FROM probe LEFT JOIN little USING (id)');
 SELECT * FROM prefetched('SELECT count(*) FROM probe LEFT JOIN large USING (txt)');
 SELECT * FROM prefetched('SELECT count(*) FROM probe LEFT JOIN large USING (id) WHERE probe.id8 > 0');
-SET parallel_temp.hash_prefetch = off;
+SET parallel_temp.debug_hash_prefetch = off;
 SELECT * FROM prefetched('SELECT count(*) FROM probe LEFT JOIN large USING (id)');
-RESET parallel_temp.hash_prefetch;
+RESET parallel_temp.debug_hash_prefetch;
 RESET enable_mergejoin;
 RESET enable_nestloop;
 DROP TABLE large, little, probe;

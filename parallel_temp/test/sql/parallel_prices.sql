@@ -1,4 +1,4 @@
--- What is not free has its price: plans are chosen by it.
+-- Costs by which plans are chosen, and the number of planner runs.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS parallel_temp;
 SET max_parallel_workers_per_gather = 2;
@@ -39,26 +39,62 @@ BEGIN
 	RETURN jsonb_path_exists(plan, '$.** ? (@."Node Type" like_regex "Gather").** ? (@."Node Type" like_regex "Index")');
 END
 $$;
--- Part of the start-up costs of a plan's temp scans, from EXPLAIN.
-CREATE FUNCTION start_cost(query text) RETURNS numeric LANGUAGE plpgsql AS $$
+CREATE FUNCTION total_cost(query text) RETURNS numeric LANGUAGE plpgsql AS $$
 DECLARE
 	plan jsonb;
 BEGIN
 	EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO plan;
-	RETURN (jsonb_path_query_first(plan, '$.**."Temp Start Cost"'))::numeric;
+	RETURN (plan -> 0 -> 'Plan' ->> 'Total Cost')::numeric;
 END
 $$;
 
--- the start of workers
+-- The start of workers costs parallel_temp.worker_start_cost where parallel_setup_cost is 1000, and a tenth of it here.
 SELECT goes_parallel('SELECT count(*) FROM big WHERE k = 3');
-SET parallel_temp.worker_start_cost = 5000;
+SET parallel_temp.worker_start_cost = 50000;
 SELECT goes_parallel('SELECT count(*) FROM big WHERE k = 3');
-SET parallel_temp.worker_start_cost = 200;
-SELECT start_cost('SELECT count(*) FROM big WHERE k = 3') AS with_200 \gset
+-- One worker is planned.  parallel_setup_cost covers the first 100 of its start; the margin is its start, at most a twentieth of the serial plan.
 SET parallel_temp.worker_start_cost = 0;
--- one worker is planned, and parallel_setup_cost covers a half
-SELECT :with_200 - start_cost('SELECT count(*) FROM big WHERE k = 3') AS difference;
+SELECT total_cost('SELECT count(*) FROM big WHERE k = 3') AS with_0 \gset
+SET parallel_temp.worker_start_cost = 1000;
+SELECT total_cost('SELECT count(*) FROM big WHERE k = 3') - :with_0 AS difference;
+SET parallel_temp.worker_start_cost = 6000;
+SELECT round((total_cost('SELECT count(*) FROM big WHERE k = 3') - :with_0)::numeric) AS difference;
 RESET parallel_temp.worker_start_cost;
+
+-- Settings that force workers over other tables do so over temporary ones, however expensive their start and sharing is.
+CREATE TEMP TABLE tiny AS SELECT g AS id FROM generate_series(1, 10) g;
+CREATE TEMP TABLE empty (id int);
+CREATE UNLOGGED TABLE prices_tiny AS SELECT * FROM tiny;
+ANALYZE tiny, empty, prices_tiny;
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0;
+SET parallel_temp.worker_start_cost = 1e6;
+SET parallel_temp.enter_page_cost = 1e6;
+SELECT goes_parallel('SELECT * FROM prices_tiny') AS unlogged, goes_parallel('SELECT * FROM tiny') AS temporary;
+SELECT goes_parallel('SELECT count(*) FROM prices_tiny a JOIN prices_tiny b USING (id)') AS unlogged, goes_parallel('SELECT count(*) FROM tiny a JOIN tiny b USING (id)') AS temporary;
+SET min_parallel_index_scan_size = 0;
+SELECT index_in_workers('SELECT count(pad) FROM prices_big WHERE id < 2000') AS unlogged, index_in_workers('SELECT count(pad) FROM big WHERE id < 2000') AS temporary;
+SET parallel_temp.method = flush;
+SET parallel_temp.flush_page_cost = 1e6;
+SELECT goes_parallel('SELECT * FROM tiny') AS flushed;
+RESET parallel_temp.flush_page_cost;
+RESET parallel_temp.method;
+SET parallel_setup_cost = 100;
+SELECT goes_parallel('SELECT * FROM tiny') AS not_forced;
+SET parallel_tuple_cost = 0.01;
+RESET min_parallel_table_scan_size;
+RESET min_parallel_index_scan_size;
+RESET parallel_temp.worker_start_cost;
+RESET parallel_temp.enter_page_cost;
+-- the server's settings of methods
+SET enable_seqscan = off;
+SELECT goes_parallel('SELECT count(*) FROM prices_big WHERE k = 3') = goes_parallel('SELECT count(*) FROM big WHERE k = 3') AS same;
+RESET enable_seqscan;
+ALTER TABLE big SET (parallel_workers = 0);
+SELECT goes_parallel('SELECT count(*) FROM big WHERE k = 3') AS no_workers;
+ALTER TABLE big RESET (parallel_workers);
+DROP TABLE tiny, empty, prices_tiny;
 
 -- a nested loop whose inner side makes each worker enter a table and its index: a few rows do not pay for that, many do
 SET enable_hashjoin = off;
@@ -72,14 +108,6 @@ SELECT index_in_workers('SELECT count(*) FROM outer_rows o JOIN big b USING (id)
 RESET parallel_temp.enter_page_cost;
 -- a serial plan pays nothing of it
 SET max_parallel_workers_per_gather = 0;
-CREATE FUNCTION total_cost(query text) RETURNS numeric LANGUAGE plpgsql AS $$
-DECLARE
-	plan jsonb;
-BEGIN
-	EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO plan;
-	RETURN (plan -> 0 -> 'Plan' ->> 'Total Cost')::numeric;
-END
-$$;
 SELECT total_cost('SELECT count(*) FROM outer_rows o JOIN big b USING (id) WHERE o.k = 3 AND o.id % 7 = 1') AS stock \gset
 SET max_parallel_workers_per_gather = 2;
 SET parallel_setup_cost = 1000000;
@@ -109,10 +137,13 @@ ANALYZE facts;
 ANALYZE few;
 SET parallel_setup_cost = 10;
 SET parallel_temp.worker_start_cost = 0;
-SELECT goes_parallel('SELECT count(pad) FROM facts JOIN few USING (k) WHERE kind = 3') AS held;
-SET parallel_temp.compare_plans = off;
-SELECT goes_parallel('SELECT count(pad) FROM facts JOIN few USING (k) WHERE kind = 3') AS as_of_a_disk;
-RESET parallel_temp.compare_plans;
+CREATE UNLOGGED TABLE prices_facts AS SELECT * FROM facts;
+CREATE INDEX ON prices_facts (k);
+CREATE UNLOGGED TABLE prices_few AS SELECT * FROM few;
+ANALYZE prices_facts, prices_few;
+SELECT goes_parallel('SELECT count(pad) FROM prices_facts JOIN prices_few USING (k) WHERE kind = 3') AS unlogged,
+	goes_parallel('SELECT count(pad) FROM facts JOIN few USING (k) WHERE kind = 3') AS temporary;
+DROP TABLE prices_facts, prices_few;
 -- a row that an index in no order leads to is a visit to a page: the server's plan of so many has to beat one that sorts in workers
 SET enable_hashjoin = off;
 SET enable_nestloop = off;
@@ -122,8 +153,8 @@ SELECT index_in_workers('SELECT count(f.pad) FROM facts f JOIN few USING (k)') A
 RESET enable_hashjoin;
 RESET enable_nestloop;
 -- pages of a file are divided like rows, as the kernel mostly has them
-SET parallel_temp.worker_start_cost = 750;
-SET parallel_setup_cost = 1000;
+SET parallel_temp.worker_start_cost = 1000;
+SET parallel_setup_cost = 800;
 SELECT goes_parallel('SELECT count(*) FROM facts') AS not_held;
 SELECT pg_read_temp_relation('facts', false) > 0 AS read;
 SELECT goes_parallel('SELECT count(*) FROM facts') AS held;
@@ -151,7 +182,7 @@ SELECT parallel_temp_stats_reset();
 SELECT goes_parallel('SELECT kind, count(*) FROM few GROUP BY kind');
 SELECT counter, value FROM parallel_temp_stats WHERE counter IN ('tables considered', 'refused: cost', 'refused: small');
 SET parallel_setup_cost = 100;
--- A second planning is for what may gain by it.
+-- A second planner run is for statements that may gain from it.
 CREATE FUNCTION told() RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS 'BEGIN RAISE NOTICE ''planned''; RETURN 1; END';
 CREATE FUNCTION may_write() RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN 1; END';
 CREATE TEMP TABLE filled (n bigint);
@@ -162,6 +193,74 @@ SELECT goes_parallel('SELECT count(*) FROM few a, few b WHERE a.kind + b.kind > 
 SELECT goes_parallel('DECLARE c CURSOR FOR SELECT count(*) FROM big WHERE k > told()') AS cursor;
 SELECT goes_parallel('SELECT count(*) FROM big WHERE k > told() AND may_write() = 1') AS unsafe;
 SELECT goes_parallel('SELECT * FROM big WHERE k > told() FOR UPDATE') AS locks;
+SELECT goes_parallel('CREATE TEMP TABLE made AS SELECT * FROM big WHERE k > told()') AS twice;
+SELECT goes_parallel('CREATE TEMP TABLE made AS SELECT * FROM prices_big WHERE k > told()') AS permanent;
+SELECT goes_parallel('CREATE TEMP TABLE made AS SELECT * FROM big WHERE k > told() AND may_write() = 1') AS unsafe;
+SELECT goes_parallel('INSERT INTO filled SELECT id FROM big WHERE k > told() AND may_write() = 1') AS unsafe;
+PREPARE kept AS SELECT count(*) FROM big WHERE k > told();
+EXPLAIN (COSTS OFF) EXECUTE kept;
+EXECUTE kept;
+DEALLOCATE kept;
+-- Many relations that can all be joined with each other take longer to plan than workers could save.
+SELECT goes_parallel('SELECT count(*) FROM few a JOIN few b USING (k) JOIN few c USING (k) JOIN few d USING (k) JOIN few e USING (k) JOIN few f USING (k) JOIN facts g USING (k) WHERE a.kind > told()') AS seven;
+
+-- Settings of the server are the user's while a function of the statement plans its own, and after it failed.
+SELECT set_config('regress.cost', total_cost('SELECT count(id) FROM prices_big WHERE k > 3')::text, false) <> '' AS set;
+CREATE FUNCTION shows() RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+	RAISE NOTICE 'same cost: %', total_cost('SELECT count(id) FROM prices_big WHERE k > 3') = current_setting('regress.cost')::numeric;
+	RETURN 1;
+END $$;
+SELECT goes_parallel('SELECT count(*) FROM big WHERE k > shows()') AS twice;
+SELECT goes_parallel('CREATE TEMP TABLE made AS SELECT * FROM big WHERE k > shows()') AS twice;
+CREATE SEQUENCE calls;
+CREATE FUNCTION fails() RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET parallel_setup_cost = 1 SET parallel_tuple_cost = 1 SET random_page_cost = 1 AS $$
+BEGIN
+	IF nextval('calls') % 2 = 0 THEN
+		RAISE EXCEPTION 'second run';
+	END IF;
+	RETURN 1;
+END $$;
+SELECT count(*) FROM big WHERE k > fails();
+SELECT name, setting, source FROM pg_settings WHERE name IN ('parallel_setup_cost', 'parallel_tuple_cost', 'random_page_cost', 'seq_page_cost', 'effective_cache_size', 'parallel_leader_participation') ORDER BY name;
+CREATE TEMP TABLE made AS SELECT * FROM big WHERE k > fails();
+INSERT INTO filled SELECT id FROM big WHERE k > fails();
+SELECT name, setting, source FROM pg_settings WHERE name IN ('parallel_setup_cost', 'parallel_tuple_cost', 'random_page_cost', 'seq_page_cost', 'effective_cache_size', 'parallel_leader_participation') ORDER BY name;
+DROP FUNCTION shows, fails;
+DROP SEQUENCE calls;
+
+-- CREATE TABLE AS EXECUTE leaves the plan that the server makes in the cache.
+SET parallel_tuple_cost = 10;
+SET plan_cache_mode = force_generic_plan;
+PREPARE rows_of(int) AS SELECT * FROM prices_big WHERE k >= $1;
+CREATE TEMP TABLE made AS EXECUTE rows_of(0);
+EXPLAIN (COSTS OFF) EXECUTE rows_of(0);
+DEALLOCATE rows_of;
+RESET plan_cache_mode;
+DROP TABLE made;
+-- A trigger whose query is planned first is not taken for the query of CREATE TABLE AS.
+CREATE FUNCTION reads_first() RETURNS event_trigger LANGUAGE plpgsql AS $$
+DECLARE
+	n int;
+BEGIN
+	SELECT 1 INTO n FROM prices_outer WHERE id > 0 LIMIT 1;
+END $$;
+CREATE EVENT TRIGGER reads_first ON ddl_command_start EXECUTE FUNCTION reads_first();
+-- (workers alone, so that it does not depend on when they start)
+SET parallel_leader_participation = off;
+SET max_parallel_workers_per_gather = 4;
+ALTER TABLE prices_big SET (parallel_workers = 4);
+SELECT parallel_temp_stats_reset();
+CREATE TEMP TABLE made AS SELECT id, k, pad FROM prices_big WHERE k >= 0;
+SELECT value > 0 AS pages_of_workers FROM parallel_temp_stats WHERE counter = 'pages filled by workers';
+RESET parallel_leader_participation;
+SET max_parallel_workers_per_gather = 2;
+ALTER TABLE prices_big RESET (parallel_workers);
+DROP EVENT TRIGGER reads_first;
+DROP FUNCTION reads_first;
+DROP TABLE made;
+SET parallel_tuple_cost = 0.01;
+
 -- children of a permanent table, and what a function reads, may be temporary: the first plan tells
 CREATE TABLE parent (k int, pad text);
 CREATE TABLE heir () INHERITS (parent);
@@ -180,9 +279,11 @@ DROP TABLE facts, few, filled;
 
 -- values out of line: their table has to be entered, but only if they may be asked for
 SET min_parallel_table_scan_size = 0;
-SET cpu_tuple_cost = 1;
+SET parallel_setup_cost = 10;
 SET parallel_temp.worker_start_cost = 0;
-SELECT start_cost('SELECT max(length(txt)) FROM long') - start_cost('SELECT max(id) FROM long') > 100 AS dearer;
+SET parallel_temp.enter_page_cost = 20;
+SELECT goes_parallel('SELECT max(length(txt)) FROM long WHERE id + id + id + id + id > 0') AS out_of_line, goes_parallel('SELECT max(id) FROM long WHERE id + id + id + id + id > 0') AS in_line;
+RESET parallel_temp.enter_page_cost;
 
 DROP TABLE big, outer_rows, long, prices_big, prices_outer;
 
@@ -198,4 +299,4 @@ SET max_parallel_workers_per_gather = 1;
 SELECT goes_parallel('SELECT count(pad) FROM filed');
 DROP TABLE filed;
 
-DROP FUNCTION goes_parallel, index_in_workers, start_cost, total_cost;
+DROP FUNCTION goes_parallel, index_in_workers, total_cost;

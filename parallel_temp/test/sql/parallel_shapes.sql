@@ -10,7 +10,6 @@ SET temp_buffers = '32MB';
 -- what can be is asked here, not what pays
 SET parallel_temp.worker_start_cost = 0;
 SET parallel_temp.enter_page_cost = 0;
-SET parallel_temp.compare_plans = off;
 
 -- The same tables twice, by the same names, so that one query is for both.
 CREATE SCHEMA shapes;

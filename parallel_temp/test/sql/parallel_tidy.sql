@@ -124,7 +124,7 @@ SELECT pruned FROM pages;
 SELECT count(*), sum(v) FROM t;
 
 -- a leader without workers does it as it reads
-SET parallel_temp.force = on;
+SET parallel_temp.debug_force = on;
 SET parallel_setup_cost = 1000000;
 TRUNCATE t;
 SELECT fill(1, 1000, 7);
@@ -161,7 +161,7 @@ DROP FUNCTION undeleted;
 DROP TABLE deleted;
 
 -- what the running command has deleted is still there for a snapshot of its own
-SET parallel_temp.force = off;
+SET parallel_temp.debug_force = off;
 SET parallel_leader_participation = on;
 CREATE TEMP TABLE going AS SELECT g AS id FROM generate_series(1, 3000) g;
 CREATE FUNCTION there(int) RETURNS SETOF bigint STABLE LANGUAGE plpgsql AS 'BEGIN RETURN QUERY SELECT count(*) FROM going; END';

@@ -76,13 +76,13 @@ UPDATE t SET filler = repeat('x', 100) WHERE id = 4321;
 SELECT md5(string_agg(id || filler, ',' ORDER BY id)) = :'before' AS unchanged FROM t;
 
 -- every method of flushing writes the same
-SET parallel_temp.flush_method = sorted;
+SET parallel_temp.debug_flush_method = sorted;
 SELECT pg_temp_buffers_dirty('t') > 0 AS marked, pg_flush_local_buffers() > 0 AS written, pg_dirty_local_buffers() AS dirty, pg_evict_temp_relation('t') > 0 AS evicted;
 SELECT md5(string_agg(id || filler, ',' ORDER BY id)) = :'before' AS unchanged FROM t;
-SET parallel_temp.flush_method = buffer_order;
+SET parallel_temp.debug_flush_method = buffer_order;
 SELECT pg_read_temp_relation('t', true) AS resident, pg_temp_buffers_dirty('t') > 0 AS marked, pg_flush_local_buffers() > 0 AS written, pg_dirty_local_buffers() AS dirty, pg_evict_temp_relation('t') > 0 AS evicted;
 SELECT md5(string_agg(id || filler, ',' ORDER BY id)) = :'before' AS unchanged FROM t;
-RESET parallel_temp.flush_method;
+RESET parallel_temp.debug_flush_method;
 
 -- blocks with gaps, in random order of buffers: runs of every length
 SELECT pg_evict_temp_relation('t') > 0 AS evicted, pg_read_temp_relation('t', true) > 0 AS read;

@@ -3,6 +3,7 @@
 #
 # PG_LEAN_LONG=1 runs every combination and the tables of more than one segment.
 # PG_LEAN_DIFF=NAME runs only the scripts whose name matches.
+# Slow: hundreds of statements, with each method
 
 use strict;
 use warnings;
@@ -35,15 +36,15 @@ my %common = (
 	max_parallel_workers_per_gather => 2,
 	statement_timeout => '60s',
 	'parallel_temp.flush_page_cost' => 0,
-	'parallel_temp.scan_buffer_cost' => 0, 'parallel_temp.worker_start_cost' => 0, 'parallel_temp.enter_page_cost' => 0, 'parallel_temp.compare_plans' => 'off',
+	'parallel_temp.scan_buffer_cost' => 0, 'parallel_temp.worker_start_cost' => 0, 'parallel_temp.enter_page_cost' => 0,
 	jit => 'off');
 my %log_plans = (log_statement => 'all', debug_print_plan => 'on', debug_pretty_print => 'off');
 
 my %config = (
 	'share-1024' => { %log_plans, method => 'share', temp_buffers => 1024 },
-	'share-100' => { method => 'share', temp_buffers => 100, 'parallel_temp.statistics' => 'on', parallel_leader_participation => 'off', 'parallel_temp.pool_read' => 'copy' },
-	'flush-1024' => { %log_plans, method => 'flush', temp_buffers => 1024, parallel_leader_participation => 'off', 'parallel_temp.batch_pages' => 128 },
-	'flush-100' => { method => 'flush', temp_buffers => 100, max_parallel_workers_per_gather => 4, 'parallel_temp.batch_pages' => 1 },
+	'share-100' => { method => 'share', temp_buffers => 100, 'parallel_temp.statistics' => 'on', parallel_leader_participation => 'off', 'parallel_temp.debug_pool_read' => 'copy' },
+	'flush-1024' => { %log_plans, method => 'flush', temp_buffers => 1024, parallel_leader_participation => 'off', 'parallel_temp.debug_batch_pages' => 128 },
+	'flush-100' => { method => 'flush', temp_buffers => 100, max_parallel_workers_per_gather => 4, 'parallel_temp.debug_batch_pages' => 1 },
 	'auto-forced' => { method => 'auto', temp_buffers => 300, max_parallel_workers_per_gather => 1, $force => 'on' },
 	'auto-no-workers' => { method => 'auto', temp_buffers => 8192, 'parallel_temp.statistics' => 'on', max_parallel_workers => 0 });
 my @usual = keys %config;

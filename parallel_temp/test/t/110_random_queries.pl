@@ -3,6 +3,7 @@
 #
 #   PG_LEAN_FUZZ_SEED=N    start with this seed (default: changes daily; a failure prints it)
 #   PG_LEAN_FUZZ_PAIRS=N   compare that many pairs (default 400)
+# Slow: random sessions
 
 use strict;
 use warnings;

@@ -4,6 +4,7 @@
 #
 #   PG_LEAN_FUZZ_SEED=N        start with this seed (default: changes daily; a failure prints it)
 #   PG_LEAN_FUZZ_SESSIONS=N    compare that many sessions (default 20)
+# Slow: random sessions
 
 use strict;
 use warnings;

@@ -35,7 +35,7 @@ for my $method ('share', 'flush')
 {
 	my $s = PsqlSession->new($node, 'postgres', name => "row-by-row-$method", settings => {
 			min_parallel_table_scan_size => 0, parallel_setup_cost => 0, parallel_tuple_cost => 0, max_parallel_workers_per_gather => 2,
-			'parallel_temp.flush_page_cost' => 0, 'parallel_temp.scan_buffer_cost' => 0, 'parallel_temp.worker_start_cost' => 0, 'parallel_temp.compare_plans' => 'off', 'parallel_temp.method' => $method });
+			'parallel_temp.flush_page_cost' => 0, 'parallel_temp.scan_buffer_cost' => 0, 'parallel_temp.worker_start_cost' => 0, 'parallel_temp.method' => $method });
 	$s->query('CREATE TEMP TABLE t (id int, pad text); CREATE INDEX ON t (id); CALL fill(1, 5000);');
 	like($s->query("EXPLAIN (COSTS OFF) $answer"), qr/Gather.*Temp Scan/s, "$method: parallel");
 	cmp_ok($s->query($unhinted), '>=', 4000, "$method: rows without hint bits");

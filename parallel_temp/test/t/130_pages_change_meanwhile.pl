@@ -100,7 +100,7 @@ for my $method ('share', 'flush')
 		$text .= "\\echo =#=\nSELECT count(*) FROM pg_local_buffers WHERE pins <> 0;\nSELECT counter, value FROM parallel_temp_stats WHERE value <> 0;\n";
 		my ($code, $out, $err) = psql_text($node, 'postgres', $text, timeout => 600, name => "change-$method", settings => {
 				min_parallel_table_scan_size => 0, min_parallel_index_scan_size => 0, parallel_setup_cost => 0, parallel_tuple_cost => 0, max_parallel_workers_per_gather => 2,
-				'parallel_temp.method' => $method, 'parallel_temp.flush_page_cost' => 0, 'parallel_temp.scan_buffer_cost' => 0, 'parallel_temp.worker_start_cost' => 0, 'parallel_temp.enter_page_cost' => 0, 'parallel_temp.compare_plans' => 'off', temp_buffers => $buffers });
+				'parallel_temp.method' => $method, 'parallel_temp.flush_page_cost' => 0, 'parallel_temp.scan_buffer_cost' => 0, 'parallel_temp.worker_start_cost' => 0, 'parallel_temp.enter_page_cost' => 0, temp_buffers => $buffers });
 		is("$code $err", '0 ', "$method, $buffers buffers: no error");
 		my @parts = split /^=#=\n/m, $out;
 		shift @parts;
@@ -126,7 +126,7 @@ for my $method ('share', 'flush')
 for my $case ([ 'pg_temp.reads_t(id)', 'a function' ], [ 'id::pg_temp.checked', 'a domain' ])
 {
 	my ($code, $out) = psql_text($node, 'postgres', "${setup}SELECT pg_evict_temp_relation('t') > 0;\nEXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) SELECT $case->[0] FROM t;\n", settings => {
-			min_parallel_table_scan_size => 0, parallel_setup_cost => 0, parallel_tuple_cost => 0, 'parallel_temp.flush_page_cost' => 0, 'parallel_temp.worker_start_cost' => 0, 'parallel_temp.enter_page_cost' => 0, 'parallel_temp.compare_plans' => 'off', temp_buffers => 100 });
+			min_parallel_table_scan_size => 0, parallel_setup_cost => 0, parallel_tuple_cost => 0, 'parallel_temp.flush_page_cost' => 0, 'parallel_temp.worker_start_cost' => 0, 'parallel_temp.enter_page_cost' => 0, temp_buffers => 100 });
 	like($out, qr/Temp Scan/, "$case->[1]: the plan is parallel");
 	unlike($out, qr/Workers Launched: [1-9]/, "$case->[1]: no worker reads the file while the leader may write it");
 }
@@ -138,7 +138,7 @@ if ($node->safe_psql('postgres', 'SHOW server_version_num') < 190000)
 	{
 		my ($code, $out) = psql_text($node, 'postgres', "${setup}SELECT pg_evict_temp_relation('t') > 0;\nSET enable_seqscan = off; SET enable_bitmapscan = off;\n" .
 			"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) SELECT count(*) FROM (SELECT a, min(chk) AS m FROM t WHERE id < 4000 GROUP BY a) x JOIN (SELECT a, max(chk) AS m FROM t WHERE id > 1000 GROUP BY a) y USING (a);\n", settings => {
-				'parallel_temp.worker_start_cost' => 0, 'parallel_temp.enter_page_cost' => 0, 'parallel_temp.compare_plans' => 'off',
+				'parallel_temp.worker_start_cost' => 0, 'parallel_temp.enter_page_cost' => 0,
 				min_parallel_index_scan_size => 0, min_parallel_table_scan_size => 0, parallel_setup_cost => 0, parallel_tuple_cost => 0, cpu_index_tuple_cost => 1, cpu_operator_cost => 1, temp_buffers => $buffers });
 		like($out, qr/Gather.*Index Scan using t_id on t.*Gather.*Index Scan using t_id on t/s, "two parallel parts, $buffers buffers: the plan is parallel");
 		my $launched = () = $out =~ /Workers Launched: [1-9]/g;

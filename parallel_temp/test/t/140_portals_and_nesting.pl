@@ -81,7 +81,7 @@ for my $method ('share', 'flush')
 		my $what = "$method, $buffers buffers";
 		connect_raw();
 		simple($_) for "SET temp_buffers = $buffers", 'SET min_parallel_table_scan_size = 0', 'SET parallel_setup_cost = 0', 'SET parallel_tuple_cost = 0',
-		  "SET parallel_temp.method = '$method'", 'SET parallel_temp.flush_page_cost = 0', 'SET parallel_temp.scan_buffer_cost = 0', 'SET parallel_temp.worker_start_cost = 0', 'SET parallel_temp.enter_page_cost = 0', 'SET parallel_temp.compare_plans = off', 'SET client_min_messages = error',
+		  "SET parallel_temp.method = '$method'", 'SET parallel_temp.flush_page_cost = 0', 'SET parallel_temp.scan_buffer_cost = 0', 'SET parallel_temp.worker_start_cost = 0', 'SET parallel_temp.enter_page_cost = 0', 'SET client_min_messages = error',
 		  "CREATE TEMP TABLE t AS SELECT i AS id, repeat('x', 300) AS pad FROM generate_series(1, $n) i";
 
 		# All at once: parallel.
@@ -150,7 +150,7 @@ SELECT 'twice', count(*), sum(s) FROM (SELECT id, (SELECT sum(c) FROM pg_temp.co
 SELECT 'pins', count(*) FROM pg_local_buffers WHERE pins <> 0;
 END
 				min_parallel_table_scan_size => 0, parallel_setup_cost => 0, parallel_tuple_cost => 0, 'parallel_temp.method' => $method,
-				'parallel_temp.flush_page_cost' => 0, 'parallel_temp.scan_buffer_cost' => 0, 'parallel_temp.worker_start_cost' => 0, 'parallel_temp.enter_page_cost' => 0, 'parallel_temp.compare_plans' => 'off', temp_buffers => $buffers });
+				'parallel_temp.flush_page_cost' => 0, 'parallel_temp.scan_buffer_cost' => 0, 'parallel_temp.worker_start_cost' => 0, 'parallel_temp.enter_page_cost' => 0, temp_buffers => $buffers });
 		my $nested = 0;
 		for (my $id = 400; $id <= 4000; $id += 400) { $nested += ($id < 3000 ? 3000 - $id : 0) + 4000 - $id; }
 		is(join(' ', grep { /\|/ } split /\n/, $out), "warm|2|7000 nested|10|$nested twice|3|21000 pins|0", "$method, $buffers buffers: nested queries are right");

@@ -52,7 +52,7 @@ my %eager = (
 	parallel_tuple_cost => 0,
 	max_parallel_workers_per_gather => 2,
 	'parallel_temp.flush_page_cost' => 0,
-	'parallel_temp.scan_buffer_cost' => 0, 'parallel_temp.worker_start_cost' => 0, 'parallel_temp.enter_page_cost' => 0, 'parallel_temp.compare_plans' => 'off',
+	'parallel_temp.scan_buffer_cost' => 0, 'parallel_temp.worker_start_cost' => 0, 'parallel_temp.enter_page_cost' => 0,
 	'auto_explain.log_min_duration' => 0,
 	'auto_explain.log_analyze' => 'on',
 	'auto_explain.log_buffers' => 'on');

@@ -27,7 +27,6 @@ parallel_setup_cost = 0
 parallel_tuple_cost = 0
 parallel_temp.worker_start_cost = 0
 parallel_temp.enter_page_cost = 0
-parallel_temp.compare_plans = off
 client_min_messages = warning
 END
 $node->start;
@@ -148,7 +147,6 @@ SET parallel_temp.flush_page_cost = 0;
 SET parallel_temp.scan_buffer_cost = 0;
 SET parallel_temp.worker_start_cost = 0;
 SET parallel_temp.enter_page_cost = 0;
-SET parallel_temp.compare_plans = off;
 SELECT count(*), sum(length(pad)) FROM t WHERE id > 10;
 SET enable_indexscan = off;
 SELECT count(*), sum(length(pad)) FROM t WHERE id > 10;

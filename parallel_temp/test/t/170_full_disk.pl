@@ -1,5 +1,6 @@
 # Where there is no room: shared memory that is full makes a query run without
 # workers, and what workers throw away takes no room on disk.
+# Slow: fills disks
 use strict;
 use warnings;
 use FindBin;
@@ -17,7 +18,6 @@ min_parallel_table_scan_size = 0
 min_parallel_index_scan_size = 0
 parallel_temp.worker_start_cost = 0
 parallel_temp.enter_page_cost = 0
-parallel_temp.compare_plans = off
 END
 $node->safe_psql('postgres', 'CREATE EXTENSION parallel_temp');
 

@@ -1,5 +1,6 @@
 # Pages that workers fill on their way to the table: after any failure nothing of the
 # statement is left, and the session goes on.
+# Slow: large tables
 
 use strict;
 use warnings;

@@ -1,6 +1,7 @@
 # Pages that workers append to the file themselves: tables far larger than temp_buffers,
 # with checksums and without, frozen or not; somebody who looks at the table, an error,
 # a full disk meanwhile.
+# Slow: large tables
 
 use strict;
 use warnings;

@@ -35,8 +35,8 @@ my $program = 'seq -f "%.0f,' . ('x' x 500) . '" 1 20000';
 # ---- checksums of pages that never were in local buffers ----
 is($node->safe_psql('postgres', "CREATE TEMP TABLE t AS $rows; INSERT INTO t $rows; SELECT count(*), sum(id) FROM t"),
 	'40000|400020000', 'pages written past the buffers have good checksums');
-is($node->safe_psql('postgres', "CREATE TEMP TABLE t (id int, pad text); COPY t FROM PROGRAM '$program' WITH (FORMAT csv); SELECT count(*), sum(id) FROM t"),
-	'20000|200010000', 'those of COPY, too');
+is($node->safe_psql('postgres', "CREATE TEMP TABLE t (id int, pad text, g int GENERATED ALWAYS AS (id + 1) STORED); INSERT INTO t $rows; SELECT count(*), sum(id), sum(g) FROM t"),
+	'20000|200010000|200030000', 'those of rows with generated columns, too');
 
 # ---- no room: a limit on the size of files stands for a full disk ----
 SKIP:
@@ -53,8 +53,8 @@ SKIP:
 			CREATE TEMP TABLE t AS $rows;
 			INSERT INTO kept $rows;
 			SELECT 'given back', pg_relation_size('kept') < 10 * 8192, count(*) < 10 FROM pg_local_buffers WHERE relation = 'kept'::regclass;
-			COPY kept FROM PROGRAM '$program' WITH (FORMAT csv);
-			SELECT 'given back', pg_relation_size('kept') < 10 * 8192, count(*) < 10 FROM pg_local_buffers WHERE relation = 'kept'::regclass;
+			INSERT INTO kept $rows RETURNING NULL;
+			SELECT 'given back', pg_relation_size('kept') < 20 * 8192, count(*) < 20 FROM pg_local_buffers WHERE relation = 'kept'::regclass;
 			BEGIN;
 			CREATE TEMP TABLE u (LIKE kept);
 			SAVEPOINT one;

@@ -1,4 +1,4 @@
--- What can be seen without a mount: rights, arguments, the views.
+-- Behavior without a mount: privileges, arguments, the views.
 CREATE EXTENSION ram_tablespace;
 
 -- procedures cannot be strict
@@ -9,6 +9,9 @@ CALL ram_tablespace_create('', '/');
 CALL ram_tablespace_drop(repeat('no_such_tablespace_', 4));
 CALL ram_tablespace_create('ram', 'relative');
 CALL ram_tablespace_drop('pg_default');
+CALL ram_tablespace_protect(NULL);
+CALL ram_tablespace_protect('pg_default');
+SELECT ram_tablespace_is_protected('pg_default'), ram_tablespace_is_protected('no_such_tablespace'), ram_tablespace_is_protected(NULL);
 
 -- the directory cannot be rolled back
 BEGIN;
@@ -20,13 +23,15 @@ CALL drops();
 CREATE PROCEDURE drops_sql() LANGUAGE sql AS 'CALL ram_tablespace_drop(''pg_default'')';
 CALL drops_sql();
 
--- rights: making and dropping for superusers, looking for monitors
+-- privileges: superusers create and drop, monitors read
 CREATE ROLE regress_ram_user;
 CREATE ROLE regress_ram_monitor;
 GRANT pg_monitor TO regress_ram_monitor;
 SET ROLE regress_ram_user;
 CALL ram_tablespace_create('ram', '/');
 CALL ram_tablespace_drop('pg_default');
+CALL ram_tablespace_protect('pg_default');
+SELECT ram_tablespace_is_protected('pg_default');
 SELECT * FROM ram_tablespaces();
 SELECT * FROM ram_tablespace_check();
 SELECT ram_tablespace_use('pg_default');

@@ -4,7 +4,7 @@ use strict;
 use warnings;
 use File::Temp qw(tempdir);
 
-# A small tmpfs takes a mount namespace of our own, in which this test runs again
+# A small tmpfs takes a separate mount namespace, in which this test runs again
 # (before the modules below take its output).
 BEGIN
 {
@@ -46,13 +46,9 @@ $node->safe_psql('postgres', "CALL ram_tablespace_create('ram', '$mount')");
 my $rows = "SELECT i AS id, repeat('x', 100) AS pad FROM generate_series(1, 200000) i";
 my $few = "SELECT i AS id, repeat('x', 100) AS pad FROM generate_series(1, 20000) i";
 my $program = 'seq -f "%.0f,' . ('x' x 100) . '" 1 200000';
+# A COPY that fails leaves the mount full, in pages that its table keeps, with fast load and without.
 for my $fast ($parallel_temp ? ('on', 'off') : ('off'))
 {
-	# A fast load that fails gives back its room; small ones that succeed take it again.
-	my $fill = $fast eq 'off' ? '' : q{
-			CREATE TEMP TABLE filler (pad text);
-			DO 'BEGIN LOOP INSERT INTO filler SELECT repeat(''x'', 1000) FROM generate_series(1, 40); END LOOP;
-				EXCEPTION WHEN disk_full THEN END';};
 	for my $buffers ('1MB', '64MB')
 	{
 		my ($rc, $out, $err) = $node->psql('postgres', qq{
@@ -65,7 +61,6 @@ for my $fast ($parallel_temp ? ('on', 'off') : ('off'))
 			COPY kept FROM PROGRAM '$program' WITH (FORMAT csv);
 			INSERT INTO kept $rows RETURNING NULL;
 			SELECT 'kept', count(*), sum(id) FROM kept;
-			$fill
 			CREATE TEMP TABLE warned (id int);
 			SELECT 'check', count(*) FROM ram_tablespace_check() WHERE problem ~ 'file system has';
 			SET temp_tablespaces = '';
@@ -82,7 +77,7 @@ for my $fast ($parallel_temp ? ('on', 'off') : ('off'))
 		is(scalar(my @errors = $err =~ /ERROR:/g), 4, "$name: no other does");
 		like($err, qr/WARNING:  RAM tablespace "ram" is nearly full/, "$name: the next table warns");
 		unlike($err, qr/FATAL|PANIC|server closed/, "$name: nothing worse");
-		like($out, qr/^kept\|20000\|200010000\ncheck\|1\nelsewhere\|200000\nagain\|20000$/m, "$name: the session goes on");
+		like($out, qr/^kept\|20000\|200010000\ncheck\|1\nelsewhere\|200000\nagain\|20000$/m, "$name: the session continues");
 	}
 }
 $node->poll_query_until('postgres', "SELECT used_bytes = 0 FROM ram_tablespaces()");

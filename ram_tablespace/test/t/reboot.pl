@@ -115,7 +115,7 @@ ok(!-e $location, 'the directory is gone');
 $node->start;
 is($node->safe_psql('postgres', "SELECT ram_tablespace_use('ram'); $load"), "\n100000|t", 'usable in the first session after a reboot');
 my $mode = (stat($location))[2] & 07777;
-is($mode, 0700, 'nobody else may look into the directory');
+is($mode, 0700, 'no other user may read the directory');
 
 # only the inner directory lost, and a crash
 $node->stop('immediate');

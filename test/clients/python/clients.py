@@ -1,4 +1,4 @@
-"""psycopg 3, psycopg2, asyncpg, SQLAlchemy on psycopg and psycopg2, and Django: what they give and take
+"""psycopg 3, psycopg2, asyncpg, SQLAlchemy on psycopg and psycopg2, Django, ADBC and Polars: what they give and take
 for a column of appendable_bytea is what they give and take for bytea.
 
 Each scenario is a function of a table's name that returns a list of anything that has a repr(); it is run on the
@@ -64,7 +64,13 @@ def psycopg3(binary, table):
             found.append(rows(cur.execute(f"SELECT data, id FROM {table} WHERE data = {p} OR data = ANY ({p}) ORDER BY data", (HEX, [b"", CHUNK]))))
         cur.execute(f"ALTER TABLE {table} SET (fillfactor = 77)")
         found.append(rows(cur.execute(f"UPDATE {table} SET data = data || {p} WHERE id = {p} RETURNING data, length(data)", (b"last", 1))))
-        found.append(rows(cur.execute(f"WITH new AS (UPDATE {table} SET data = overlay(data PLACING {p} FROM {p}) RETURNING data) SELECT data FROM new ORDER BY data", (b"XY", 5))))
+        found.append(
+            rows(
+                cur.execute(
+                    f"WITH new AS (UPDATE {table} SET data = overlay(data PLACING {p} FROM {p}) RETURNING data) SELECT data FROM new ORDER BY data", (b"XY", 5)
+                )
+            )
+        )
         found.append(rows(cur.execute(f"SELECT data FROM {table} UNION SELECT {p} ORDER BY 1", (b"z",))))
         found.append(rows(cur.execute(f"SELECT array_agg(data ORDER BY id) FROM {table}")))
     return found
@@ -131,8 +137,13 @@ def psycopg2_dbapi(table):
     for i, value in enumerate((b"", b"\0\1", CHUNK, HEX, None)):
         cur.execute(f"INSERT INTO {table} VALUES (%s, %s) RETURNING id, data", (i, value))
         found.append(rows(cur))
-    for sql, values in (("SELECT data FROM {t} ORDER BY id", ()), ("SELECT data FROM {t} WHERE data = %s ORDER BY data", (HEX,)), ("WITH new AS (UPDATE {t} SET data = data || %s RETURNING data) SELECT data FROM new ORDER BY data", (CHUNK,)),
-                        ("SELECT substr(data, %s, %s), length(data) FROM {t} ORDER BY id", (1, 2)), ("SELECT data FROM {t} WHERE data IN %s ORDER BY id", ((HEX, CHUNK),))):
+    for sql, values in (
+        ("SELECT data FROM {t} ORDER BY id", ()),
+        ("SELECT data FROM {t} WHERE data = %s ORDER BY data", (HEX,)),
+        ("WITH new AS (UPDATE {t} SET data = data || %s RETURNING data) SELECT data FROM new ORDER BY data", (CHUNK,)),
+        ("SELECT substr(data, %s, %s), length(data) FROM {t} ORDER BY id", (1, 2)),
+        ("SELECT data FROM {t} WHERE data IN %s ORDER BY id", ((HEX, CHUNK),)),
+    ):
         cur.execute(sql.format(t=table), values)
         found.append(rows(cur))
     conn.autocommit = False
@@ -157,9 +168,14 @@ def asyncpg_driver(table):
             for i, value in enumerate((b"", b"\0\1", CHUNK, HEX, None)):
                 found.append(kind(await conn.fetchval(f"INSERT INTO {table} VALUES ($1, $2) RETURNING data", i, value)))
             await conn.executemany(f"INSERT INTO {table} VALUES ($1, $2)", [(10, b"a"), (11, CHUNK)])
-            for sql, values in (("SELECT data FROM {t} ORDER BY id", ()), ("UPDATE {t} SET data = data || $1 WHERE id = $2 RETURNING data", (CHUNK, 1)), ("SELECT substr(data, $1, $2), length(data) FROM {t} ORDER BY id", (1, 2)),
-                                ("SELECT id, data FROM {t} WHERE data = $1 OR data = ANY ($2::bytea[]) ORDER BY data", (HEX, [b"", CHUNK])), ("SELECT id FROM {t} WHERE data = ANY ($1) ORDER BY id", ([b"", CHUNK],)),
-                                ("SELECT array_agg(data ORDER BY id) FROM {t}", ())):
+            for sql, values in (
+                ("SELECT data FROM {t} ORDER BY id", ()),
+                ("UPDATE {t} SET data = data || $1 WHERE id = $2 RETURNING data", (CHUNK, 1)),
+                ("SELECT substr(data, $1, $2), length(data) FROM {t} ORDER BY id", (1, 2)),
+                ("SELECT id, data FROM {t} WHERE data = $1 OR data = ANY ($2::bytea[]) ORDER BY data", (HEX, [b"", CHUNK])),
+                ("SELECT id FROM {t} WHERE data = ANY ($1) ORDER BY id", ([b"", CHUNK],)),
+                ("SELECT array_agg(data ORDER BY id) FROM {t}", ()),
+            ):
                 statement = await conn.prepare(sql.format(t=table))
                 found.append(([a.type.name for a in statement.get_attributes()], [p.name for p in statement.get_parameters()]))
                 for _ in range(3):
@@ -234,14 +250,19 @@ def django_setup():
     from django.conf import settings
 
     e = os.environ
-    settings.configure(DATABASES={"default": {"ENGINE": "django.db.backends.postgresql", "NAME": e["PGDATABASE"], "USER": e["PGUSER"], "HOST": e["PGHOST"], "PORT": e["PGPORT"]}},
-                       INSTALLED_APPS=[], USE_TZ=True, DEFAULT_AUTO_FIELD="django.db.models.AutoField")
+    settings.configure(
+        DATABASES={
+            "default": {"ENGINE": "django.db.backends.postgresql", "NAME": e["PGDATABASE"], "USER": e["PGUSER"], "HOST": e["PGHOST"], "PORT": e["PGPORT"]}
+        },
+        INSTALLED_APPS=[],
+        USE_TZ=True,
+        DEFAULT_AUTO_FIELD="django.db.models.AutoField",
+    )
     django.setup()
 
 
 def django_models(table):
     from django.db import connection, models
-    from django.db.models import F, Value
     from django.db.models.functions import Length, Substr
 
     class Meta:
@@ -249,7 +270,11 @@ def django_models(table):
         db_table = table
         managed = False
 
-    model = type(f"Item{table}", (models.Model,), {"__module__": __name__, "Meta": Meta, "id": models.IntegerField(primary_key=True), "data": models.BinaryField(null=True)})
+    model = type(
+        f"Item{table}",
+        (models.Model,),
+        {"__module__": __name__, "Meta": Meta, "id": models.IntegerField(primary_key=True), "data": models.BinaryField(null=True)},
+    )
     objects = model.objects
     objects.all().delete()
     for i, value in enumerate((b"", b"\0\1", CHUNK, HEX, None)):
@@ -274,12 +299,37 @@ def django_models(table):
     return found
 
 
+# ---- ADBC and Polars -------------------------------------------------------------
+
+def arrow(table):
+    import adbc_driver_postgresql.dbapi as adbc
+    import polars
+    import pyarrow
+
+    uri = f"postgresql://{URL}"
+    rows_in = pyarrow.table({"id": pyarrow.array(range(4), pyarrow.int32()), "data": [b"", b"\0\1", CHUNK, HEX]})
+    with adbc.connect(uri, autocommit=True) as conn, conn.cursor() as cur:
+        cur.execute(f"TRUNCATE {table}")
+        cur.adbc_ingest(table, rows_in, mode="append")
+        cur.execute(f"UPDATE {table} SET data = data || $1 WHERE id = $2", (CHUNK, 1))
+        cur.execute(f"SELECT * FROM {table} ORDER BY id")
+        found = [cur.fetch_arrow_table().to_pydict()]
+        found.append([str(f.type) for f in cur.adbc_execute_schema(f"SELECT * FROM {table}")])
+    polars.DataFrame({"id": [9], "data": [CHUNK]}, schema={"id": polars.Int32, "data": polars.Binary}).write_database(
+        table, uri, engine="adbc", if_table_exists="append"
+    )
+    frame = polars.read_database_uri(f"SELECT * FROM {table} ORDER BY id", uri, engine="adbc")
+    return found + [frame.schema, frame.rows()]
+
+
 # ---- reflection: what appendable_bytea/docs/clients.md says ------------------------------------------
 
 def reflection():
     global failed
     import sqlalchemy as sa
     import warnings
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
     from sqlalchemy.dialects.postgresql import base
 
     document = open(sys.argv[1]).read()
@@ -289,9 +339,25 @@ def reflection():
         warnings.simplefilter("always")
         before = sa.inspect(engine).get_columns("own")[1]["type"]
     good = repr(before) == "NullType()" and "Did not recognize type 'appendable_bytea' of column 'data'" in str(caught[0].message)
-    exec(example, {})
+    told = {}
+    exec(example, told)
     after = sa.inspect(engine).get_columns("own")[1]["type"]
     good = good and isinstance(after, sa.LargeBinary) and "appendable_bytea" in base.ischema_names
+    # a reflected table is created again, and Alembic notices both types
+    copied = sa.Table("own", sa.MetaData(), autoload_with=engine).to_metadata(sa.MetaData(), name="copied")
+    copied.append_column(sa.Column("log", told["AppendableText"]))
+    copied.primary_key.name = None
+    with engine.begin() as conn:
+        copied.metadata.create_all(conn)
+        types = conn.execute(sa.text("SELECT pg_typeof(data)::text, pg_typeof(log)::text FROM (SELECT) x LEFT JOIN copied ON true")).all()
+        good = good and types == [("appendable_bytea", "appendable_text")]
+        migrations = MigrationContext.configure(
+            conn, opts={"compare_type": True, "include_name": lambda name, kind, parents: kind != "table" or name == "copied"}
+        )
+        for binary, text, differences in ((told["AppendableBytea"], told["AppendableText"], 0), (sa.LargeBinary, sa.Text, 2)):
+            model = sa.MetaData()
+            sa.Table("copied", model, sa.Column("id", sa.Integer, primary_key=True), sa.Column("data", binary), sa.Column("log", text))
+            good = good and len(compare_metadata(migrations, model)) == differences
     engine.dispose()
 
     from io import StringIO
@@ -307,7 +373,11 @@ def reflection():
 
     names = {}
     exec(document.split("```python\n# Django\n", 1)[1].split("```", 1)[0], names)
-    made = type("Made", (models.Model,), {"__module__": __name__, "Meta": type("Meta", (), {"app_label": "clients", "db_table": "made"}), "data": names["AppendableField"]()})
+    made = type(
+        "Made",
+        (models.Model,),
+        {"__module__": __name__, "Meta": type("Meta", (), {"app_label": "clients", "db_table": "made"}), "data": names["AppendableField"]()},
+    )
     with connection.schema_editor() as editor:
         editor.create_model(made)
     made.objects.create(data=CHUNK)
@@ -315,7 +385,7 @@ def reflection():
         cursor.execute("SELECT pg_typeof(data)::text FROM made")
         good = good and cursor.fetchone()[0] == "appendable_bytea" and bytes(made.objects.get().data) == CHUNK
 
-    print(f"{'ok' if good else 'not ok'} reflection by SQLAlchemy and Django is as documented")
+    print(f"{'ok' if good else 'not ok'} reflection by SQLAlchemy, Alembic and Django is as documented")
     if not good:
         failed = True
         print(f"  {before!r} {[str(w.message) for w in caught]} {after!r} {inspected}")
@@ -332,6 +402,7 @@ if __name__ == "__main__":
     compare("SQLAlchemy on psycopg", lambda t: sqlalchemy_engine("psycopg", t))
     compare("SQLAlchemy on psycopg2", lambda t: sqlalchemy_engine("psycopg2", t))
     compare("SQLAlchemy ORM", sqlalchemy_orm)
+    compare("ADBC and Polars", arrow)
     django_setup()
     compare("Django BinaryField", django_models)
     reflection()

@@ -1,0 +1,42 @@
+/*-------------------------------------------------------------------------
+ *
+ * client.h
+ *	  What the files that show bytea and text to clients share.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef APPENDABLE_CLIENT_H
+#define APPENDABLE_CLIENT_H
+
+#include "nodes/parsenodes.h"
+#include "parser/parse_node.h"
+
+#include "compat_executor.h"
+#include "type/type.h"
+
+/* ---- protocol_query.c ---------------------------------------------------- */
+
+extern bool ab_may_concern(const Query *query, const Oid *types, int ntypes);
+extern void ab_parameters_as_plain(const AbCasts *casts, Query *query, Oid *types, int ntypes);
+extern void ab_results_as_plain(const AbCasts *casts, Query *query, TupleDesc shown);
+extern void ab_xml_of_plain(const AbCasts *casts, Query *query);
+
+/* ---- protocol_plpgsql.c -------------------------------------------------- */
+
+extern bool ab_is_from_c_code(void);
+extern TupleDesc ab_return_query_columns(const ParseState *pstate, bool hooks);
+
+/* ---- protocol.c ---------------------------------------------------------- */
+
+typedef enum AbClientType
+{
+	AB_CLIENT_BYTEA,
+	AB_CLIENT_OWN
+} AbClientType;
+
+extern void ab_protocol_utility(PROCESSUTILITY_PARAMS_compat, ProcessUtility_hook_type next);
+extern void ab_protocol_install(void);
+
+#endif							/* APPENDABLE_CLIENT_H */

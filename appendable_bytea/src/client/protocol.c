@@ -1,0 +1,274 @@
+/*-------------------------------------------------------------------------
+ *
+ * protocol.c
+ *	  Which statements give bytea and text instead of the extension's types.
+ *
+ * A client does not know the types, so its statements take and give bytea on the wire:
+ * Describe, parameters, rows.  Neither does C code that runs statements by SPI: it
+ * switches on the OIDs of columns, as xml.c and PL/Python do.  PL/pgSQL and SQL functions
+ * keep the types, so that a variable holds a reference and not the bytes.  So after a
+ * statement has been analyzed we have to know where it came from:
+ *
+ * - Statements analyzed with parameters whose types are still unknown: the Parse message
+ *	 and PREPARE.  No other part of the server uses that hook of the parser, but
+ *	 functions of other extensions do (Citus's EXPLAIN ANALYZE): no portal is active
+ *	 with the message, and PREPARE is known to run.
+ * - Statements of the simple protocol, and prepared ones that Bind or Describe have
+ *	 analyzed again: no portal is active, and no error context callback is set, or only
+ *	 that of Bind.  Functions that run while a statement is planned, at login or, as
+ *	 deferred triggers, at COMMIT, have no active portal either, but SPI and SQL
+ *	 functions set their callback.
+ * - Prepared statements that EXECUTE has analyzed again: EXECUTE names them.
+ * - Statements of SPI: below its callback and not PL/pgSQL's (protocol_plpgsql.c).  What a
+ *	 utility command analyzes, as CREATE VIEW does, is below the callback that was
+ *	 set when the command began.
+ *
+ * A prepared statement that is analyzed again, because a table changed, is shown as the
+ * settings and the loaded library are then.  If that differs from what its client was
+ * told, core raises "cached plan must not change result type".
+ *
+ * The parser's hooks are static functions; they are found by having them installed
+ * into an empty ParseState.
+ *
+ * The library must be loaded when the statement has been analyzed.  A table of ours
+ * in it has loaded it by then; a view, a function or a partitioned table has not.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "commands/prepare.h"
+#include "fmgr.h"
+#include "nodes/makefuncs.h"
+#include "nodes/params.h"
+#include "parser/analyze.h"
+#include "parser/parse_node.h"
+#include "parser/parse_param.h"
+#include "parser/parse_type.h"
+#include "tcop/dest.h"
+#include "tcop/pquery.h"
+#include "tcop/tcopprot.h"
+#include "utils/plancache.h"
+#include "utils/syscache.h"
+
+#include "compat_executor.h"
+#include "client/client.h"
+
+int			ab_client_type = AB_CLIENT_BYTEA;
+
+/* What setup_parse_variable_parameters() leaves in a ParseState; private to core. */
+typedef struct VariableParameters
+{
+	Oid		  **types;
+	int		   *ntypes;
+} VariableParameters;
+
+/* The innermost utility command that runs; all zero if there is none. */
+typedef struct UtilityCommand
+{
+	const Node *stmt;
+	const ErrorContextCallback *context;	/* innermost when it began */
+	const CachedPlanSource *executed;	/* by EXECUTE; NULL: another command */
+} UtilityCommand;
+
+static UtilityCommand utility;
+
+static post_parse_analyze_hook_type previous_analyze = NULL;
+
+static ParseParamRefHook fixed_parameters = NULL;
+static ParseParamRefHook list_parameters = NULL;
+static ParseParamRefHook variable_parameters = NULL;
+
+/* Does a client prepare the statement, so that its parameters' types are ours to change? */
+static bool
+is_prepared(const ParseState *pstate, const Query *query)
+{
+	ListCell   *lc;
+
+	if (whereToSendOutput != DestRemote || ab_client_type != AB_CLIENT_BYTEA ||
+		(ActivePortal != NULL && !(utility.stmt != NULL && IsA(utility.stmt, PrepareStmt))))
+		return false;
+	if (query->utilityStmt == NULL || !IsA(query->utilityStmt, ExplainStmt))
+		return true;
+
+	/*
+	 * EXPLAIN (GENERIC_PLAN) has the parser note parameters in variables of a
+	 * function that has returned when the hook is called.
+	 */
+	foreach(lc, ((ExplainStmt *) query->utilityStmt)->options)
+	{
+		if (strcmp(((DefElem *) lfirst(lc))->defname, "generic_plan") == 0)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Does a statement whose parameters have known types give bytea?  *shown: only in columns
+ * that are bytea there; NULL: in all.
+ */
+static bool
+gives_bytea(const ParseState *pstate, TupleDesc *shown)
+{
+	bool		hooks = pstate->p_paramref_hook != NULL &&
+		pstate->p_paramref_hook != fixed_parameters && pstate->p_paramref_hook != list_parameters;
+	const ErrorContextCallback *context = error_context_stack;
+
+	*shown = NULL;
+	if (context != NULL && context != utility.context)
+	{
+		*shown = ab_return_query_columns(pstate, hooks);
+		if (*shown != NULL)
+			return true;
+	}
+	if (hooks)
+		return false;			/* of PL/pgSQL, of SQL functions */
+	if (utility.executed != NULL && pstate->p_sourcetext == utility.executed->query_string)
+	{
+		*shown = utility.executed->resultDesc;
+		return *shown != NULL;
+	}
+	if (ActivePortal == NULL &&
+		(context == NULL || (context->callback == ParamsErrorCallback && context->previous == NULL)))
+		return whereToSendOutput == DestRemote && ab_client_type == AB_CLIENT_BYTEA;
+	return context != utility.context && ab_is_from_c_code();
+}
+
+/* XMLELEMENT and XMLFOREST are in few statements; this keeps all others from being searched. */
+static bool
+may_have_xml(const char *source)
+{
+	while (source != NULL && (source = strpbrk(source, "xX")) != NULL)
+	{
+		if (pg_strncasecmp(source, "xml", 3) == 0)
+			return true;
+		source++;
+	}
+	return false;
+}
+
+static void
+show_bytea(ParseState *pstate, Query *query)
+{
+	Oid		   *types = NULL;
+	int			ntypes = 0;
+	bool		prepares = pstate->p_paramref_hook == variable_parameters;
+	TupleDesc	shown = NULL;
+	AbCasts		casts;
+
+	if (!IsTransactionState() || IsAbortedTransactionBlockState())
+		return;
+	if (may_have_xml(pstate->p_sourcetext) && ab_find_casts(&casts))
+		ab_xml_of_plain(&casts, query);
+	if (prepares)
+	{
+		const VariableParameters *parameters = pstate->p_ref_hook_state;
+
+		if (!is_prepared(pstate, query))
+			return;
+		types = *parameters->types;
+		ntypes = *parameters->ntypes;
+	}
+	if (!ab_may_concern(query, types, ntypes) || !ab_find_casts(&casts))
+		return;
+	if (!prepares && !gives_bytea(pstate, &shown))
+		return;
+	ab_parameters_as_plain(&casts, query, types, ntypes);
+	ab_results_as_plain(&casts, query, shown);
+}
+
+static void
+analyzed(ParseState *pstate, Query *query, JumbleState_compat *jstate)
+{
+	if (previous_analyze)
+		previous_analyze(pstate, query, jstate);
+	show_bytea(pstate, query);
+}
+
+/* The prepared statement that a command executes, also EXPLAIN and CREATE TABLE AS; NULL if it executes none. */
+static const CachedPlanSource *
+executed_statement(const Node *stmt)
+{
+	const PreparedStatement *prepared;
+
+	if (IsA(stmt, ExplainStmt))
+		stmt = ((const ExplainStmt *) stmt)->query;
+	else if (IsA(stmt, CreateTableAsStmt))
+		stmt = ((const CreateTableAsStmt *) stmt)->query;
+	if (IsA(stmt, Query))
+		stmt = ((const Query *) stmt)->utilityStmt;
+	if (stmt == NULL || !IsA(stmt, ExecuteStmt))
+		return NULL;
+	prepared = FetchPreparedStatement(((const ExecuteStmt *) stmt)->name, false);
+	return prepared ? prepared->plansource : NULL;
+}
+
+/* IMPORT FOREIGN SCHEMA creates a foreign table: its columns are of bytea and text, as its server shows them. */
+static void
+import_as_plain(CreateForeignTableStmt *stmt)
+{
+	ListCell   *lc;
+
+	foreach(lc, stmt->base.tableElts)
+	{
+		ColumnDef  *column = lfirst(lc);
+		HeapTuple	tuple;
+		const AbType *type;
+
+		if (!IsA(column, ColumnDef) ||
+			(tuple = LookupTypeName(NULL, column->typeName, NULL, true)) == NULL)
+			continue;
+		type = ab_type_of(typeTypeId(tuple));
+		ReleaseSysCache(tuple);
+		if (type != NULL)
+			column->typeName = makeTypeNameFromOid(type->plain, -1);
+	}
+}
+
+/* Run a utility command by "next"; statements that are analyzed meanwhile know it. */
+void
+ab_protocol_utility(PROCESSUTILITY_PARAMS_compat, ProcessUtility_hook_type next)
+{
+	UtilityCommand outer = utility;
+
+	if (IsA(pstmt->utilityStmt, CreateForeignTableStmt) &&
+		outer.stmt != NULL && IsA(outer.stmt, ImportForeignSchemaStmt))
+		import_as_plain((CreateForeignTableStmt *) pstmt->utilityStmt);
+	PG_TRY();
+	{
+		utility.stmt = pstmt->utilityStmt;
+		utility.context = error_context_stack;
+		utility.executed = IsTransactionState() ? executed_statement(pstmt->utilityStmt) : NULL;
+		next(PROCESSUTILITY_ARGS_compat);
+	}
+	PG_FINALLY();
+	{
+		utility = outer;
+	}
+	PG_END_TRY();
+}
+
+/* Called once, from _PG_init. */
+void
+ab_protocol_install(void)
+{
+	ParseState *pstate = make_parsestate(NULL);
+	ParamListInfo list = makeParamList(0);
+	Oid		   *types = NULL;
+	int			ntypes = 0;
+
+	setup_parse_fixed_parameters(pstate, NULL, 0);
+	fixed_parameters = pstate->p_paramref_hook;
+	setup_parse_variable_parameters(pstate, &types, &ntypes);
+	variable_parameters = pstate->p_paramref_hook;
+	list->parserSetup(pstate, list->parserSetupArg);
+	list_parameters = pstate->p_paramref_hook;
+	pfree(list);
+	free_parsestate(pstate);
+
+	previous_analyze = post_parse_analyze_hook;
+	post_parse_analyze_hook = analyzed;
+}

@@ -1,0 +1,438 @@
+/*-------------------------------------------------------------------------
+ *
+ * protocol_query.c
+ *	  How an analysed statement is made to take and give bytea.
+ *
+ * A parameter of the type becomes one of bytea: as an operand the operator between
+ * the type and bytea takes it (data || $1 appends it without a detour), everywhere
+ * else a cast is put around it.  A result column of the type gets a cast to bytea.
+ *
+ * The cast of a result must run above sorts, DISTINCT and set operations: below
+ * them whole values would be sorted instead of references, and a set operation's
+ * columns must keep their type.  Such a query becomes a subquery of one that has
+ * nothing but the casts.  Its WITH clause moves up with them, for statements that
+ * write are allowed in a WITH clause of the top level only.
+ *
+ * Called by protocol.c, which knows when it is a client that will see the
+ * statement.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_type.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "parser/parse_coerce.h"
+#include "utils/lsyscache.h"
+
+#include "client/client.h"
+
+/* What a client sees instead of a type; InvalidOid for any other. */
+static Oid
+client_type(const AbCasts *casts, Oid type)
+{
+	for (int i = 0; i < casts->ntypes; i++)
+	{
+		if (type == casts->types[i].type)
+			return casts->types[i].plain;
+		if (type == casts->types[i].array && OidIsValid(type))
+			return casts->types[i].plain_array;
+	}
+	return InvalidOid;
+}
+
+static Node *
+cast_to(Node *node, Oid from, Oid to)
+{
+	Oid			collation = exprCollation(node);
+
+	node = coerce_to_target_type(NULL, node, from, to, -1, COERCION_EXPLICIT,
+								 COERCE_IMPLICIT_CAST, -1);
+	/* collations have been assigned by now */
+	if (type_is_collatable(to))
+		exprSetCollation(node, collation);
+	return node;
+}
+
+/* Does a list of columns have one of a type that is not the server's own? */
+static bool
+has_other_types(List *tlist)
+{
+	ListCell   *lc;
+
+	foreach(lc, tlist)
+	{
+		TargetEntry *tle = lfirst(lc);
+
+		if (!tle->resjunk && exprType((Node *) tle->expr) >= FirstNormalObjectId)
+			return true;
+	}
+	return false;
+}
+
+/* May there be anything to do?  Most statements are done with here. */
+bool
+ab_may_concern(const Query *query, const Oid *types, int ntypes)
+{
+	for (int i = 0; i < ntypes; i++)
+	{
+		if (types[i] >= FirstNormalObjectId)
+			return true;
+	}
+	if (query->commandType == CMD_UTILITY)
+		return query->utilityStmt != NULL && IsA(query->utilityStmt, DeclareCursorStmt);
+	return has_other_types(query->commandType == CMD_SELECT ?
+						   query->targetList : query->returningList);
+}
+
+/* ---- parameters ---------------------------------------------------------- */
+
+/* A parameter of the type, which is to become one of bytea. */
+static bool
+is_parameter(const AbCasts *casts, Node *node)
+{
+	return node != NULL && IsA(node, Param) &&
+		((Param *) node)->paramkind == PARAM_EXTERN &&
+		OidIsValid(client_type(casts, ((Param *) node)->paramtype));
+}
+
+static Node *
+bytea_parameter(const AbCasts *casts, Node *node)
+{
+	Param	   *param = copyObject((Param *) node);
+
+	param->paramtype = client_type(casts, param->paramtype);
+	param->paramtypmod = -1;
+	param->paramcollid = get_typcollation(param->paramtype);
+	return (Node *) param;
+}
+
+/*
+ * An operator whose one operand is a value and whose other is a parameter: the
+ * operator of the same name between the type and bytea, or NULL.
+ */
+static Node *
+operator_with_bytea(const AbCasts *casts, OpExpr *op)
+{
+	Node	   *left = linitial(op->args);
+	Node	   *right = lsecond(op->args);
+	const AbCast *cast = ab_cast_of(casts, exprType(left));
+	bool		left_bytea = is_parameter(casts, left);
+	bool		right_bytea = is_parameter(casts, right);
+	List	   *name;
+	Oid			found;
+
+	if (left_bytea == right_bytea || cast == NULL || exprType(right) != cast->type)
+		return NULL;
+	name = list_make2(makeString("pg_catalog"), makeString(get_opname(op->opno)));
+	/* somebody else's operator of the same name stays */
+	if (OpernameGetOprid(name, cast->type, cast->type) != op->opno)
+		return NULL;
+	found = OpernameGetOprid(name,
+							 left_bytea ? cast->plain : cast->type,
+							 right_bytea ? cast->plain : cast->type);
+	if (!OidIsValid(found))
+		return NULL;
+	op = copyObject(op);
+	op->opno = found;
+	op->opfuncid = get_opcode(found);
+	if (left_bytea)
+		linitial(op->args) = bytea_parameter(casts, left);
+	else
+		lsecond(op->args) = bytea_parameter(casts, right);
+	return (Node *) op;
+}
+
+static Node *
+change_parameters(Node *node, void *context)
+{
+	const AbCasts *casts = context;
+
+	if (node == NULL)
+		return NULL;
+	if (is_parameter(casts, node))
+		return cast_to(bytea_parameter(casts, node),
+					   client_type(casts, ((Param *) node)->paramtype),
+					   ((Param *) node)->paramtype);
+	if (IsA(node, OpExpr) && list_length(((OpExpr *) node)->args) == 2)
+	{
+		Node	   *op = operator_with_bytea(casts, (OpExpr *) node);
+
+		if (op != NULL)
+			node = op;
+	}
+	if (IsA(node, Query))
+		return (Node *) query_tree_mutator((Query *) node, change_parameters, context, 0);
+	return expression_tree_mutator(node, change_parameters, context);
+}
+
+/* The query inside a utility statement that has one, or NULL. */
+static Query *
+inner_query(const Query *query)
+{
+	Node	   *stmt = query->utilityStmt;
+	Node	   *inner = NULL;
+
+	if (stmt == NULL)
+		;
+	else if (IsA(stmt, DeclareCursorStmt))
+		inner = ((DeclareCursorStmt *) stmt)->query;
+	else if (IsA(stmt, ExplainStmt))
+		inner = ((ExplainStmt *) stmt)->query;
+	else if (IsA(stmt, CreateTableAsStmt))
+		inner = ((CreateTableAsStmt *) stmt)->query;
+	return inner != NULL && IsA(inner, Query) ? (Query *) inner : NULL;
+}
+
+/*
+ * Make parameters of the type parameters of bytea, in the statement and in the list
+ * of types that its sender gets.
+ */
+void
+ab_parameters_as_plain(const AbCasts *casts, Query *query, Oid *types, int ntypes)
+{
+	bool		found = false;
+	Query	   *inner;
+
+	for (int i = 0; i < ntypes; i++)
+	{
+		Oid			type = client_type(casts, types[i]);
+
+		if (OidIsValid(type))
+		{
+			types[i] = type;
+			found = true;
+		}
+	}
+	if (!found)
+		return;
+	for (inner = query; inner != NULL; inner = inner_query(inner))
+	{
+		Query	   *changed = query_tree_mutator(inner, change_parameters, (void *) casts, 0);
+
+		memcpy(inner, changed, sizeof(Query));
+		if (inner->utilityStmt != NULL && IsA(inner->utilityStmt, CallStmt))
+		{
+			CallStmt   *call = (CallStmt *) inner->utilityStmt;
+
+			call->funcexpr = (FuncExpr *) change_parameters((Node *) call->funcexpr, (void *) casts);
+			call->outargs = (List *) change_parameters((Node *) call->outargs, (void *) casts);
+		}
+	}
+}
+
+/* ---- results ------------------------------------------------------------- */
+
+/*
+ * Is it a column that gets a cast?  "shown" has the columns that the receiver of the
+ * rows expects; NULL: it gets bytea everywhere.
+ */
+static bool
+is_result(const AbCasts *casts, const TargetEntry *tle, TupleDesc shown)
+{
+	Oid			type;
+
+	if (tle->resjunk)
+		return false;
+	type = client_type(casts, exprType((Node *) tle->expr));
+	return OidIsValid(type) &&
+		(shown == NULL || tle->resno > shown->natts ||
+		 TupleDescAttr(shown, tle->resno - 1)->atttypid == type);
+}
+
+/* Cast the columns of the type in the target list of a query or of RETURNING. */
+static void
+cast_columns(const AbCasts *casts, List *tlist, TupleDesc shown)
+{
+	ListCell   *lc;
+
+	foreach(lc, tlist)
+	{
+		TargetEntry *tle = lfirst(lc);
+		Oid			type = exprType((Node *) tle->expr);
+
+		if (is_result(casts, tle, shown))
+			tle->expr = (Expr *) cast_to((Node *) tle->expr, type, client_type(casts, type));
+	}
+}
+
+/* References to the WITH clause that moves up reach one level further. */
+static bool
+reach_further(Node *node, void *context)
+{
+	int		   *depth = context;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+	{
+		RangeTblEntry *rte = (RangeTblEntry *) node;
+
+		if (rte->rtekind == RTE_CTE && rte->ctelevelsup == *depth)
+			rte->ctelevelsup++;
+		return false;
+	}
+	if (IsA(node, Query))
+	{
+		bool		result;
+
+		(*depth)++;
+		result = query_tree_walker((Query *) node, reach_further, context,
+								   QTW_EXAMINE_RTES_BEFORE);
+		(*depth)--;
+		return result;
+	}
+	return expression_tree_walker(node, reach_further, context);
+}
+
+/* Make a query a subquery of one with the same columns. */
+static void
+wrap_query(Query *query)
+{
+	Query	   *inner = makeNode(Query);
+	Query	   *outer = makeNode(Query);
+	RangeTblEntry *rte = makeNode(RangeTblEntry);
+	RangeTblRef *ref = makeNode(RangeTblRef);
+	List	   *names = NIL;
+	ListCell   *lc;
+	int			depth = 0;
+
+	memcpy(inner, query, sizeof(Query));
+	outer->commandType = CMD_SELECT;
+	outer->querySource = query->querySource;
+	outer->queryId = query->queryId;
+	outer->canSetTag = query->canSetTag;
+	outer->stmt_location = query->stmt_location;
+	outer->stmt_len = query->stmt_len;
+	inner->canSetTag = true;
+
+	if (query->cteList != NIL)
+	{
+		outer->cteList = query->cteList;
+		outer->hasModifyingCTE = query->hasModifyingCTE;
+		outer->hasRecursive = query->hasRecursive;
+		inner->cteList = NIL;
+		inner->hasModifyingCTE = false;
+		inner->hasRecursive = false;
+		query_tree_walker(inner, reach_further, &depth, QTW_EXAMINE_RTES_BEFORE);
+	}
+
+	foreach(lc, query->targetList)
+	{
+		TargetEntry *tle = lfirst(lc);
+		TargetEntry *column;
+		Var		   *var;
+
+		if (tle->resjunk)
+			continue;
+		names = lappend(names, makeString(pstrdup(tle->resname ? tle->resname : "?column?")));
+		var = makeVar(1, tle->resno, exprType((Node *) tle->expr),
+					  exprTypmod((Node *) tle->expr), exprCollation((Node *) tle->expr), 0);
+		column = makeTargetEntry((Expr *) var, list_length(names), tle->resname, false);
+		column->resorigtbl = tle->resorigtbl;
+		column->resorigcol = tle->resorigcol;
+		outer->targetList = lappend(outer->targetList, column);
+	}
+	rte->rtekind = RTE_SUBQUERY;
+	rte->subquery = inner;
+	rte->eref = makeAlias("result", names);
+	rte->inFromCl = true;
+	outer->rtable = list_make1(rte);
+	ref->rtindex = 1;
+	outer->jointree = makeFromExpr(list_make1(ref), NULL);
+	memcpy(query, outer, sizeof(Query));
+}
+
+/* Must the casts of a SELECT run above the rest of it? */
+static bool
+needs_wrapping(const AbCasts *casts, const Query *query, TupleDesc shown)
+{
+	bool		sorts = query->sortClause != NIL || query->distinctClause != NIL ||
+		query->setOperations != NULL;
+	ListCell   *lc;
+
+	foreach(lc, query->targetList)
+	{
+		TargetEntry *tle = lfirst(lc);
+
+		if (is_result(casts, tle, shown) && (sorts || tle->ressortgroupref != 0))
+			return true;
+	}
+	return false;
+}
+
+/* Make the result columns of the type columns of bytea, all or those that "shown" has as bytea. */
+void
+ab_results_as_plain(const AbCasts *casts, Query *query, TupleDesc shown)
+{
+	Query	   *inner;
+
+	switch (query->commandType)
+	{
+		case CMD_SELECT:
+			if (needs_wrapping(casts, query, shown))
+				wrap_query(query);
+			cast_columns(casts, query->targetList, shown);
+			break;
+		case CMD_INSERT:
+		case CMD_UPDATE:
+		case CMD_DELETE:
+		case CMD_MERGE:
+			cast_columns(casts, query->returningList, shown);
+			break;
+		case CMD_UTILITY:
+			inner = IsA(query->utilityStmt, DeclareCursorStmt) ? inner_query(query) : NULL;
+			if (inner != NULL)
+				ab_results_as_plain(casts, inner, NULL);
+			break;
+		default:
+			break;
+	}
+}
+
+/* ---- XML ----------------------------------------------------------------- */
+
+static bool
+cast_xml_values(Node *node, void *context)
+{
+	const AbCasts *casts = context;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, cast_xml_values, context, 0);
+	if (IsA(node, XmlExpr) && (((XmlExpr *) node)->op == IS_XMLELEMENT || ((XmlExpr *) node)->op == IS_XMLFOREST))
+	{
+		List	   *values[] = {((XmlExpr *) node)->named_args, ((XmlExpr *) node)->args};
+		ListCell   *lc;
+
+		for (int i = 0; i < lengthof(values); i++)
+		{
+			foreach(lc, values[i])
+			{
+				Oid			type = exprType(lfirst(lc));
+				Oid			plain = client_type(casts, type);
+
+				if (OidIsValid(plain))
+					lfirst(lc) = cast_to(lfirst(lc), type, plain);
+			}
+		}
+	}
+	return expression_tree_walker(node, cast_xml_values, context);
+}
+
+/*
+ * XMLELEMENT and XMLFOREST encode a bytea as the setting xmlbinary says, and any other
+ * type as its text: have them get bytea and text.
+ */
+void
+ab_xml_of_plain(const AbCasts *casts, Query *query)
+{
+	for (; query != NULL; query = inner_query(query))
+		query_tree_walker(query, cast_xml_values, (void *) casts, 0);
+}

@@ -1,0 +1,510 @@
+/*-------------------------------------------------------------------------
+ *
+ * compact.c
+ *	  appendable_compact: values that have gone quiet in full, compressed chunks.
+ *
+ * A row is compacted by an update of its own: under the row's lock its values are written
+ * once more, as new values in compressed chunks (compress.c), the row version that refers to
+ * them is put in the place of the old one, and the old chunks are deleted with that.  So
+ * snapshots, standbys, prepared transactions, rollback and vacuum meet nothing but what an
+ * UPDATE that replaces the value leaves, and for logical decoding it is one.  What it is
+ * not: no trigger fires, for no value changes.
+ *
+ * Each row is a transaction where the caller lets us commit (CALL outside of a transaction
+ * block), so that an append waits for one row at most; a row that somebody has locked, or
+ * has changed meanwhile, is left alone.  The rows are found first, by a query for each
+ * stretch of pages, with the caller's condition, which is asked once more when a row is ours:
+ * it may be about other rows, too.
+ *
+ * A value is compacted if more than an eighth of it is at its end in chunks that are plain,
+ * and they are small or do compress.  So nothing is compacted twice in vain, and growing
+ * values are written over again a limited number of times.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_type.h"
+#include "commands/trigger.h"
+#include "executor/executor.h"
+#include "executor/spi.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "compat_executor.h"
+#include "compat_table.h"
+#include "ddl/ddl.h"
+
+PG_FUNCTION_INFO_V1(appendable_compact);
+
+/* pages of a table whose rows are looked for at once */
+#define PAGES_AT_ONCE	1024
+
+/* plain chunks of a value that are tried to compress before it is left alone */
+#define SAMPLED_CHUNKS	16
+
+/* What was done, in the order of the procedure's results. */
+typedef struct Compaction
+{
+	int64		rows;
+	int64		skipped;		/* locked, or changed meanwhile: for a later
+								 * call */
+	int64		chunks_before;
+	int64		chunks_after;
+	int64		bytes_before;	/* that the chunks take in the store's pages */
+	int64		bytes_after;
+
+	/* what is not a result */
+	const char *condition;		/* that picks rows, or NULL */
+	bool		commits;		/* after each row */
+	MemoryContext context;		/* for one row */
+} Compaction;
+
+#define NRESULTS	6
+
+static void
+require_right(Oid relid)
+{
+	if (get_rel_name(relid) == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
+	if (!MayMaintain_compat(relid, GetUserId()))
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, get_rel_name(relid));
+}
+
+/*
+ * Is there something to gain from compacting a value?  Looks at the plain chunks at its
+ * end, and at no more of them than it takes.
+ */
+static bool
+is_worth_compacting(const AbStore *store, const AbRef *ref, Snapshot snapshot)
+{
+	SysScanDesc scan = ab_chunk_scan(store, snapshot, ref->vid, 0, ref->stored);
+	int64		enough = ref->stored / 8;
+	int64		chunks = 0;
+	int64		bytes = 0;
+	int			samples = 0;
+	bool		compressible = false;
+	AbChunk		chunk;
+
+	while (bytes <= enough && ab_chunk_next(scan, BackwardScanDirection, &chunk))
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (chunk.problem || chunk.compressed)
+			break;
+		chunks++;
+		bytes += chunk.length;
+		if (!compressible && samples++ < SAMPLED_CHUNKS)
+			compressible = ab_compressible(chunk.data, Min(chunk.length, ab_chunk_size));
+	}
+	systable_endscan_ordered(scan);
+	return bytes > enough &&
+		(compressible || chunks > 2 + bytes / ab_chunk_size + bytes / ab_chunk_size / 4);
+}
+
+/* Write a value once more, in compressed chunks; the datum to store. */
+static Datum
+write_compressed(Relation rel, Datum value, AbRef *ref)
+{
+	AbReader   *reader = ab_reader_open(value);
+	AbRef		none = {0};
+	AbWriter   *writer = ab_writer_open(RelationGetRelid(rel), &none, ab_reader_length(reader));
+	AbCompressor *compressor = ab_compressor_open(writer);
+	const char *piece;
+	int64		n;
+
+	while ((n = ab_reader_next(reader, &piece)) > 0)
+		ab_compressor_put(compressor, piece, n);
+	ab_compressor_close(compressor);
+	ab_writer_close(writer, ref);
+	ab_reader_close(reader);
+	return ab_make_stored(ref, NULL, 0, 0);
+}
+
+/* Put a row version in the place of another, with entries in indexes if they need any. */
+static void
+replace_row(Relation rel, ItemPointer tid, HeapTuple tuple, Snapshot snapshot)
+{
+	TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsHeapTuple);
+	TM_FailureData failure;
+	LockTupleMode mode;
+	TU_UpdateIndexes_compat indexes;
+	TM_Result	result;
+
+	ExecStoreHeapTuple(tuple, slot, false);
+
+	/* heap's own routine: the chunks of the new values are written already */
+	result = GetHeapamTableAmRoutine()->tuple_update(rel, tid, slot, GetCurrentCommandId(true),
+													 TABLE_UPDATE_NONE_compat snapshot,
+													 InvalidSnapshot, true, &failure, &mode,
+													 &indexes);
+	if (result != TM_Ok)
+		elog(ERROR, "row (%u,%u) of table \"%s\" cannot be updated while it is locked",
+			 ItemPointerGetBlockNumber(tid), ItemPointerGetOffsetNumber(tid),
+			 RelationGetRelationName(rel));
+
+	/* indexes that sum up pages know these values already */
+	if (indexes == TU_All_compat)
+	{
+		EState	   *estate = CreateExecutorState();
+		ResultRelInfo *target = makeNode(ResultRelInfo);
+		int			nesting = NewGUCNestLevel();
+		Oid			user;
+		int			security;
+
+		/* expressions are the owner's */
+		ab_become_owner(rel, &user, &security);
+		InitResultRelInfo(target, rel, 0, NULL, 0);
+		ExecOpenIndices(target, false);
+		ExecInsertIndexTuples_compat(target, slot, estate);
+		ExecCloseIndices(target);
+		FreeExecutorState(estate);
+		AtEOXact_GUC(false, nesting);
+		SetUserIdAndSecContext(user, security);
+	}
+	ExecDropSingleTupleTableSlot(slot);
+}
+
+/* Compact the values of a row version that is locked; wanted: which of its columns. */
+static void
+compact_row(Compaction *done, Relation rel, AbStore *store, TupleTableSlot *slot,
+			const bool *wanted, Snapshot snapshot)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	Datum	   *values = palloc0(desc->natts * sizeof(Datum));
+	bool	   *nulls = palloc0(desc->natts * sizeof(bool));
+	AbRef	   *before = palloc(desc->natts * sizeof(AbRef));
+	AbRef	   *after = palloc(desc->natts * sizeof(AbRef));
+	ItemPointerData tid = slot->tts_tid;
+	HeapTuple	old = ExecFetchSlotHeapTuple(slot, false, NULL);
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		bool		isnull;
+		Datum		value;
+
+		if (!wanted[i])
+			continue;
+		value = heap_getattr(old, i + 1, desc, &isnull);
+		(void) ab_parse_reference(value, &before[i]);
+		values[i] = write_compressed(rel, value, &after[i]);
+	}
+	replace_row(rel, &tid, heap_modify_tuple(old, desc, values, nulls, (bool *) wanted), snapshot);
+	for (int i = 0; i < desc->natts; i++)
+	{
+		if (!wanted[i])
+			continue;
+		ab_chunks_count(store, before[i].vid, snapshot, &done->chunks_before, &done->bytes_before);
+		ab_chunks_count(store, after[i].vid, SnapshotSelf, &done->chunks_after, &done->bytes_after);
+		ab_chunks_delete(RelationGetRelid(rel), before[i].vid, 0, PG_INT64_MAX, AB_ANY_EDITION);
+	}
+	done->rows++;
+}
+
+/* Which columns of a row are to be compacted?  False if none is. */
+static bool
+find_wanted(Relation rel, AbStore *store, TupleTableSlot *slot, Snapshot snapshot, bool *wanted)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	bool		any = false;
+
+	for (AttrNumber n = 0; (n = ab_next_column(desc, n)) > 0;)
+	{
+		AbRef		ref;
+		bool		isnull;
+		Datum		value = slot_getattr(slot, n, &isnull);
+
+		if (!isnull && ab_parse_reference(value, &ref) && ref.relid == RelationGetRelid(rel) &&
+			is_worth_compacting(store, &ref, snapshot))
+			any = wanted[n - 1] = true;
+	}
+	return any;
+}
+
+/*
+ * The rows that the caller's condition names, of those from one place in the table up to
+ * another; *count of them.
+ */
+static ItemPointerData *
+find_rows(Relation rel, BlockNumber from, OffsetNumber from_offset,
+		  BlockNumber before, OffsetNumber before_offset, const char *condition, uint64 *count)
+{
+	StringInfoData query;
+	ItemPointerData *rows;
+
+	initStringInfo(&query);
+	appendStringInfo(&query,
+					 "SELECT ctid FROM ONLY %s WHERE ctid OPERATOR(pg_catalog.>=) '(%u,%u)'::pg_catalog.tid"
+					 " AND ctid OPERATOR(pg_catalog.<) '(%u,%u)'::pg_catalog.tid",
+					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
+												RelationGetRelationName(rel)),
+					 from, from_offset, before, before_offset);
+	if (condition)
+		appendStringInfo(&query, " AND (%s)", condition);
+	if (SPI_execute(query.data, true, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not find the rows of table \"%s\"", RelationGetRelationName(rel));
+	if (SPI_tuptable->tupdesc->natts != 1 || SPI_gettypeid(SPI_tuptable->tupdesc, 1) != TIDOID)
+		ereport(ERROR,
+				(errcode(ERRCODE_SYNTAX_ERROR),
+				 errmsg("the condition must be one expression"),
+				 errhint("It is what would stand behind WHERE.")));
+	*count = SPI_processed;
+	rows = palloc(Max(*count, 1) * sizeof(ItemPointerData));
+	for (uint64 i = 0; i < *count; i++)
+	{
+		bool		isnull;
+		Datum		tid = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull);
+
+		/* only a "condition" that is more than one gives a null */
+		if (isnull)
+			ereport(ERROR,
+					(errcode(ERRCODE_SYNTAX_ERROR),
+					 errmsg("the condition must be one expression"),
+					 errhint("It is what would stand behind WHERE.")));
+		rows[i] = *(ItemPointer) DatumGetPointer(tid);
+	}
+	SPI_freetuptable(SPI_tuptable);
+	pfree(query.data);
+	return rows;
+}
+
+/* Does the condition, if there is one, still name a row version that is locked? */
+static bool
+still_named(Relation rel, ItemPointer tid, const char *condition)
+{
+	BlockNumber block = ItemPointerGetBlockNumber(tid);
+	OffsetNumber offset = ItemPointerGetOffsetNumber(tid);
+	uint64		count;
+
+	if (condition == NULL)
+		return true;
+	pfree(find_rows(rel, block, offset, block, offset + 1, condition, &count));
+	return count > 0;
+}
+
+/* Did a row end with a version that was seen before and is not seen any more? */
+static bool
+row_ended(Relation rel, ItemPointer tid)
+{
+	HeapTupleData tuple;
+	Buffer		buffer;
+	bool		ended = false;
+
+	tuple.t_self = *tid;
+	if (heap_fetch(rel, SnapshotAny, &tuple, &buffer, true))
+	{
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		ended = HeapTupleHeaderIndicatesMovedPartitions(tuple.t_data) ||
+			ItemPointerEquals(&tuple.t_self, &tuple.t_data->t_ctid);
+		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+	}
+	if (BufferIsValid(buffer))
+		ReleaseBuffer(buffer);
+	return ended;
+}
+
+/* Compact a row version if that is worth it and nobody else is at it. */
+static void
+visit_row(Compaction *done, Relation rel, ItemPointer tid)
+{
+	Snapshot	snapshot = GetActiveSnapshot();
+	TupleTableSlot *slot;
+	bool	   *wanted;
+	AbStore		store;
+	TM_FailureData failure;
+	TM_Result	result;
+
+	/* vacuum has cut the table, and nothing was there */
+	if (ItemPointerGetBlockNumber(tid) >= RelationGetNumberOfBlocks(rel))
+		return;
+	slot = table_slot_create(rel, NULL);
+	wanted = palloc0(RelationGetDescr(rel)->natts * sizeof(bool));
+	if (!table_tuple_fetch_row_version(rel, tid, snapshot, slot))
+		done->skipped += !row_ended(rel, tid);
+	else if (ab_store_open(RelationGetRelid(rel), RowExclusiveLock, &store))
+	{
+		if (find_wanted(rel, &store, slot, snapshot, wanted))
+		{
+			CheckCmdReplicaIdentity(rel, CMD_UPDATE);
+			result = table_tuple_lock(rel, tid, snapshot, slot, GetCurrentCommandId(true),
+									  LockTupleNoKeyExclusive, LockWaitSkip, 0, &failure);
+			if (result != TM_Ok)
+				done->skipped += result != TM_Deleted;
+			else if (still_named(rel, tid, done->condition))
+				compact_row(done, rel, &store, slot, wanted, snapshot);
+		}
+		ab_store_close(&store, NoLock);
+	}
+	ExecDropSingleTupleTableSlot(slot);
+}
+
+/* Begin what one transaction does, or a part of it where we may not commit. */
+static Relation
+begin_step(Compaction *done, Oid relid)
+{
+	Relation	rel;
+
+	if (get_rel_name(relid) == NULL)
+		return NULL;
+	require_right(relid);
+	rel = try_table_open(relid, RowExclusiveLock);
+	if (rel == NULL)
+		return NULL;
+	require_right(relid);
+
+	/*
+	 * deferred checks of constraints take a row version that was replaced for
+	 * one looked at since
+	 */
+	if (AfterTriggerPendingOnRel(relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("cannot compact table \"%s\" because it has pending trigger events",
+						RelationGetRelationName(rel)),
+				 errhint("Compact it outside of this transaction, or after SET CONSTRAINTS ALL IMMEDIATE.")));
+	if (done->commits)
+		(void) set_config_option("synchronous_commit", "off", PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_LOCAL, true, 0, false);
+	PushActiveSnapshot(GetTransactionSnapshot());
+	return rel;
+}
+
+static void
+end_step(Compaction *done, Relation rel)
+{
+	if (rel)
+	{
+		PopActiveSnapshot();
+		table_close(rel, NoLock);
+	}
+	if (done->commits)
+		SPI_commit();
+	else
+		CommandCounterIncrement();
+}
+
+/* Compact the rows of one table. */
+static void
+compact_table(Compaction *done, Oid relid)
+{
+	BlockNumber nblocks = 1;
+
+	for (BlockNumber from = 0; from < nblocks; from += PAGES_AT_ONCE)
+	{
+		Relation	rel = begin_step(done, relid);
+		ItemPointerData *rows = NULL;
+		uint64		count = 0;
+
+		if (rel && from == 0)
+			nblocks = ab_is_appendable(rel) ? RelationGetNumberOfBlocks(rel) : 0;
+		if (rel && from < nblocks)
+			rows = find_rows(rel, from, 0, from + PAGES_AT_ONCE, 0, done->condition, &count);
+		end_step(done, rel);
+		if (rel == NULL)
+			return;
+		for (uint64 i = 0; i < count; i++)
+		{
+			MemoryContext oldcontext = MemoryContextSwitchTo(done->context);
+
+			rel = begin_step(done, relid);
+			if (rel && ab_is_appendable(rel))
+				visit_row(done, rel, &rows[i]);
+			MemoryContextSwitchTo(oldcontext);
+			end_step(done, rel);
+			MemoryContextReset(done->context);
+			CHECK_FOR_INTERRUPTS();
+		}
+		if (rows)
+			pfree(rows);
+		if (nblocks - from <= PAGES_AT_ONCE)
+			break;
+	}
+}
+
+/* The table, or the partitions of a partitioned one. */
+static List *
+find_tables(Oid relid)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	require_right(relid);
+	if (get_rel_relkind(relid) == RELKIND_RELATION)
+		return list_make1_oid(relid);
+	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a table", get_rel_name(relid))));
+	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
+	{
+		if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_RELATION)
+			result = lappend_oid(result, lfirst_oid(lc));
+	}
+	return result;
+}
+
+/* appendable_compact(regclass, text): see the SQL script for the results. */
+Datum
+appendable_compact(PG_FUNCTION_ARGS)
+{
+	Compaction	done = {0};
+	TupleDesc	desc;
+	Datum		values[NRESULTS];
+	bool		nulls[NRESULTS] = {0};
+	HeapTuple	result;
+	List	   *tables;
+	ListCell   *lc;
+
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("a table must be given")));
+	PreventCommandDuringRecovery("appendable_compact()");
+	PreventCommandIfReadOnly("appendable_compact()");
+	PreventCommandIfParallelMode("appendable_compact()");
+	done.commits = fcinfo->context && IsA(fcinfo->context, CallContext) &&
+		!castNode(CallContext, fcinfo->context)->atomic;
+	if (SPI_connect_ext(done.commits ? SPI_OPT_NONATOMIC : 0) != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+
+	/* in memory that stays until the end */
+	if (!PG_ARGISNULL(1))
+		done.condition = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	tables = find_tables(PG_GETARG_OID(0));
+	done.context = AllocSetContextCreate(CurrentMemoryContext, "appendable_bytea compaction",
+										 ALLOCSET_DEFAULT_SIZES);
+	if (done.commits)
+		SPI_commit();
+	foreach(lc, tables)
+		compact_table(&done, lfirst_oid(lc));
+	SPI_finish();
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	values[0] = Int64GetDatum(done.rows);
+	values[1] = Int64GetDatum(done.skipped);
+	values[2] = Int64GetDatum(done.chunks_before);
+	values[3] = Int64GetDatum(done.chunks_after);
+	values[4] = Int64GetDatum(done.bytes_before);
+	values[5] = Int64GetDatum(done.bytes_after);
+	result = heap_form_tuple(BlessTupleDesc(desc), values, nulls);
+	PG_RETURN_DATUM(HeapTupleGetDatum(result));
+}

@@ -1,0 +1,362 @@
+/*-------------------------------------------------------------------------
+ *
+ * convert.c
+ *	  What prevents that a column gets a type of ours, or goes back to bytea or text.
+ *
+ * ALTER TABLE ... ALTER COLUMN TYPE stops at the first object that it cannot convert,
+ * and some others would work no more when it is done.  Before anything is changed, one
+ * error names all of them.  The command itself checks what it needs under its lock;
+ * here catalogs are read without one.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/dependency.h"
+#include "catalog/indexing.h"
+#include "catalog/namespace.h"
+#include "catalog/objectaddress.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_attrdef.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_constraint.h"
+#include "catalog/pg_depend.h"
+#include "catalog/pg_index.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_language.h"
+#include "catalog/pg_opclass.h"
+#include "catalog/pg_policy.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_publication_rel.h"
+#include "catalog/pg_rewrite.h"
+#include "catalog/pg_statistic_ext.h"
+#include "catalog/pg_trigger.h"
+#include "catalog/pg_type.h"
+#include "commands/defrem.h"
+#include "commands/proclang.h"
+#include "miscadmin.h"
+#include "parser/parse_type.h"
+#include "rewrite/rewriteSupport.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+#include "compat_table.h"
+#include "ddl/ddl.h"
+
+/* Add a line for an object to a list, once. */
+static void
+add_object(StringInfo list, const ObjectAddress *object, const char *why)
+{
+	char	   *description = getObjectDescription(object, true);
+	char	   *line = description ? psprintf("%s: %s\n", description, why) : NULL;
+
+	if (line && strstr(list->data, line) == NULL)
+		appendStringInfoString(list, line);
+}
+
+/* The lines, without the line feed after the last one. */
+static char *
+lines_of(StringInfo list)
+{
+	return pnstrdup(list->data, list->len - 1);
+}
+
+static bool
+contains(const int16 *columns, int ncolumns, AttrNumber attnum)
+{
+	for (int i = 0; i < ncolumns; i++)
+	{
+		if (columns[i] == attnum)
+			return true;
+	}
+	return false;
+}
+
+/* The view that a rule belongs to, if the rule is what a view is. */
+static void
+view_of_rule(ObjectAddress *object)
+{
+	Relation	rel = table_open(RewriteRelationId, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_rewrite_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(object->objectId));
+	scan = systable_beginscan(rel, RewriteOidIndexId, true, NULL, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple) && strcmp(NameStr(((Form_pg_rewrite) GETSTRUCT(tuple))->rulename), ViewSelectRuleName) == 0)
+		ObjectAddressSet(*object, RelationRelationId, ((Form_pg_rewrite) GETSTRUCT(tuple))->ev_class);
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+}
+
+/*
+ * Add the objects that refer to a column (or, column 0, to the row type of "relid") and
+ * whose definition would have to change with its type: what core refuses one by one.
+ */
+static void
+add_dependents(StringInfo list, Oid classid, Oid objid, AttrNumber attnum)
+{
+	Relation	rel = table_open(DependRelationId, AccessShareLock);
+	ScanKeyData key[3];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key[0], Anum_pg_depend_refclassid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(classid));
+	ScanKeyInit(&key[1], Anum_pg_depend_refobjid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(objid));
+	ScanKeyInit(&key[2], Anum_pg_depend_refobjsubid, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(attnum));
+	scan = systable_beginscan(rel, DependReferenceIndexId, true, NULL, 3, key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_depend depend = (Form_pg_depend) GETSTRUCT(tuple);
+		ObjectAddress object = {depend->classid, depend->objid, depend->objsubid};
+		const char *why = NULL;
+
+		switch (object.classId)
+		{
+			case RewriteRelationId:
+				why = "its query reads the column";
+				view_of_rule(&object);
+				break;
+			case TriggerRelationId:
+				if (depend->deptype == DEPENDENCY_NORMAL)
+					why = "its condition, or its list of columns, names the column";
+				break;
+			case PolicyRelationId:
+				why = "its expression reads the column";
+				break;
+			case ProcedureRelationId:
+				why = "its body reads the column";
+				break;
+			case PublicationRelRelationId:
+				why = "its WHERE clause reads the column";
+				break;
+			case AttrDefaultRelationId:
+				{
+					ObjectAddress column = GetAttrDefaultColumnAddress(object.objectId);
+
+					if (column.objectSubId != attnum || classid != RelationRelationId)
+						why = "the generated column is computed from the column";
+					break;
+				}
+			case RelationRelationId:
+				if (classid == TypeRelationId && depend->objsubid > 0)
+					why = "the column is of the table's row type";
+				break;
+			case TypeRelationId:
+				if (classid == TypeRelationId && get_typtype(object.objectId) == TYPTYPE_DOMAIN)
+					why = "the domain is over the table's row type";
+				break;
+			default:
+				break;
+		}
+		if (why != NULL)
+			add_object(list, &object, why);
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+}
+
+/* Indexes that keep the column's values, or compare them in another way than the type does. */
+static void
+add_indexes(StringInfo list, Relation table, AttrNumber attnum)
+{
+	List	   *indexes = RelationGetIndexList(table);
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+		const Form_pg_index form = index->rd_index;
+		ObjectAddress object;
+
+		ObjectAddressSet(object, RelationRelationId, RelationGetRelid(index));
+		if (!contains(form->indkey.values, form->indnatts, attnum))
+			;
+		else if (index->rd_rel->relam != HASH_AM_OID)
+			add_object(list, &object, "only a hash index can be on the column itself; others can be on a digest of it");
+		else
+		{
+			bool		isnull;
+			Datum		classes = SysCacheGetAttr(INDEXRELID, index->rd_indextuple, Anum_pg_index_indclass, &isnull);
+
+			if (((oidvector *) DatumGetPointer(classes))->values[0] != GetDefaultOpClass(TupleDescAttr(RelationGetDescr(table), attnum - 1)->atttypid, HASH_AM_OID))
+				add_object(list, &object, "its operator class does not accept the type");
+		}
+		index_close(index, AccessShareLock);
+	}
+	list_free(indexes);
+}
+
+/* Foreign keys of the column; what refers to it needs a unique index, which is listed. */
+static void
+add_foreign_keys(StringInfo list, Relation table, AttrNumber attnum)
+{
+	ListCell   *lc;
+
+	foreach(lc, RelationGetFKeyList(table))
+	{
+		const ForeignKeyCacheInfo *key = lfirst(lc);
+		ObjectAddress object;
+
+		ObjectAddressSet(object, ConstraintRelationId, key->conoid);
+		if (contains(key->conkey, key->nkeys, attnum))
+			add_object(list, &object, "a foreign key cannot be of the type");
+	}
+}
+
+/* Does a PL/Python function lack the transform for a type? */
+static bool
+lacks_transform(Oid function, Oid type)
+{
+	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+	Datum		transforms;
+	bool		isnull;
+	bool		lacks = false;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	if (((Form_pg_proc) GETSTRUCT(tuple))->prolang == get_language_oid("plpython3u", true))
+	{
+		transforms = SysCacheGetAttr(PROCOID, tuple, Anum_pg_proc_protrftypes, &isnull);
+		lacks = isnull || !list_member_oid(oid_array_to_list(transforms), type);
+	}
+	ReleaseSysCache(tuple);
+	return lacks;
+}
+
+/* Triggers for each row whose functions cannot read values of the type. */
+static void
+add_triggers(StringInfo list, Relation table, AttrNumber attnum, const AbType *type)
+{
+	const char *column = NameStr(TupleDescAttr(RelationGetDescr(table), attnum - 1)->attname);
+
+	for (int i = 0; table->trigdesc && i < table->trigdesc->numtriggers; i++)
+	{
+		const Trigger *trigger = &table->trigdesc->triggers[i];
+		ObjectAddress object;
+
+		ObjectAddressSet(object, TriggerRelationId, trigger->tgoid);
+		if (type->plain == BYTEAOID && TRIGGER_FOR_ROW(trigger->tgtype) && lacks_transform(trigger->tgfoid, type->oid))
+			add_object(list, &object, "its PL/Python function does not declare TRANSFORM FOR TYPE appendable_bytea");
+		if (trigger->tgfoid == F_TSVECTOR_UPDATE_TRIGGER || trigger->tgfoid == F_TSVECTOR_UPDATE_TRIGGER_COLUMN)
+		{
+			for (int n = 2; n < trigger->tgnargs; n++)
+			{
+				if (strcmp(trigger->tgargs[n], column) == 0)
+				{
+					add_object(list, &object, "its function accepts text only; a generated column can replace it");
+					break;
+				}
+			}
+		}
+	}
+}
+
+/* The column of a table that a command gives a type of ours, and the type; 0 if it does not. */
+static AttrNumber
+converted_column(Oid relid, const AlterTableCmd *cmd, const AbType **type)
+{
+	HeapTuple	tuple;
+
+	if (cmd->subtype != AT_AlterColumnType)
+		return InvalidAttrNumber;
+	tuple = LookupTypeName(NULL, ((ColumnDef *) cmd->def)->typeName, NULL, true);
+	if (tuple == NULL)
+		return InvalidAttrNumber;
+	*type = ab_type_of(typeTypeId(tuple));
+	ReleaseSysCache(tuple);
+	return *type != NULL ? get_attnum(relid, cmd->name) : InvalidAttrNumber;
+}
+
+/*
+ * Called before ALTER TABLE: raise an error that names all objects that cannot be used
+ * with a type of ours, if the command gives it to a column.  What the command refuses
+ * anyway, as a table that is not the user's, is left to it.
+ */
+void
+ab_check_conversion(const AlterTableStmt *stmt)
+{
+	StringInfoData list;
+	const AbType *type = NULL;
+	Oid			relid = InvalidOid;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	if (stmt->objtype != OBJECT_TABLE || !OidIsValid(ab_am_oid()))
+		return;
+	initStringInfo(&list);
+	foreach(lc, stmt->cmds)
+	{
+		const AlterTableCmd *cmd = lfirst(lc);
+		const AbType *to;
+
+		if (cmd->subtype != AT_AlterColumnType)
+			continue;
+		if (!OidIsValid(relid))
+			relid = RangeVarGetRelid(stmt->relation, NoLock, true);
+		if (!OidIsValid(relid) || !RelationOwnerCheck_compat(relid, GetUserId()) ||
+			converted_column(relid, cmd, &to) <= 0)
+			continue;
+		foreach(lc2, stmt->relation->inh ? find_all_inheritors(relid, NoLock, NULL) : list_make1_oid(relid))
+		{
+			Oid			child = lfirst_oid(lc2);
+			AttrNumber	attnum = get_attnum(child, cmd->name);
+			Relation	table;
+
+			if (attnum <= 0 || ab_type_of(get_atttype(child, attnum)) != NULL ||
+				(table = try_relation_open(child, AccessShareLock)) == NULL)
+				continue;
+			type = to;
+			add_dependents(&list, RelationRelationId, child, attnum);
+			add_dependents(&list, TypeRelationId, table->rd_rel->reltype, 0);
+			add_indexes(&list, table, attnum);
+			add_foreign_keys(&list, table, attnum);
+			add_triggers(&list, table, attnum, to);
+			relation_close(table, AccessShareLock);
+		}
+	}
+	if (list.len > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+				 errmsg("cannot change columns of table \"%s\" to type %s because other objects cannot be used with it",
+						stmt->relation->relname, type->name),
+				 errdetail("%s", lines_of(&list)),
+				 errhint("Drop or change these objects first.")));
+}
+
+/*
+ * Called before columns of our types go back to bytea and text in all of these tables:
+ * raise an error that names all objects that prevent it.
+ */
+void
+ab_require_no_dependents(List *tables)
+{
+	StringInfoData list;
+	ListCell   *lc;
+
+	initStringInfo(&list);
+	foreach(lc, tables)
+	{
+		Relation	table = relation_open(lfirst_oid(lc), NoLock);
+
+		for (AttrNumber n = 0; (n = ab_next_column(RelationGetDescr(table), n)) > 0;)
+			add_dependents(&list, RelationRelationId, RelationGetRelid(table), n);
+		relation_close(table, NoLock);
+	}
+	if (list.len > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+				 errmsg("cannot change columns of table \"%s\" to bytea and text because other objects depend on them",
+						get_rel_name(linitial_oid(tables))),
+				 errdetail("%s", lines_of(&list)),
+				 errhint("Drop these objects, and create them again afterwards.")));
+}

@@ -1,0 +1,23 @@
+/*-------------------------------------------------------------------------
+ *
+ * settings.h
+ *	  The settings, as all files see them.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef APPENDABLE_SETTINGS_H
+#define APPENDABLE_SETTINGS_H
+
+
+extern int	ab_inline_max;
+extern int	ab_tail_max;
+extern int	ab_chunk_size;
+extern int	ab_compression;
+extern int	ab_client_type;
+extern PGDLLIMPORT int ab_max_size_mb;	/* cap of a value's length */
+
+extern void ab_define_settings(void);
+
+#endif							/* APPENDABLE_SETTINGS_H */

@@ -1,0 +1,531 @@
+/*-------------------------------------------------------------------------
+ *
+ * chunk_cursor.c
+ *	  Find the chunk that covers a byte of a reference.
+ *
+ * Reading, comparing, checking and overwriting a value all use a chunk cursor.
+ * Among the chunks that count for the reference (chunk_counts() is the
+ * visibility rule) and cover the byte, the one with the highest edition not
+ * above the reference's is the right one.  Consecutive requests continue one
+ * index scan.  Otherwise a slice takes up to four descents of the index: twice
+ * for the chunk at the reference's end and twice for the one at its start,
+ * because chunks differ in size.
+ *
+ * Invariant: The result is the bytes that were written, or "no chunk", or an
+ * error, but never other bytes.  The chunk at the reference's end must be the
+ * one that was written with the reference, every chunk must match its crc, and
+ * a chunk that covers older ones must not be missing.  A caller that uses part
+ * of a value has the end verified first; one that uses nothing before it has
+ * requested the last chunk gets the end verified last, which saves a descent.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/relscan.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "miscadmin.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "store/store.h"
+
+/*
+ * The last reference whose end was verified and settled, in this subtransaction
+ * or an outer one: reading many slices of one value verifies its end once.
+ */
+static AbRef verified;
+
+static void
+forget_verified_subxact(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg)
+{
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		verified.vid = 0;
+}
+
+static void
+forget_verified_xact(XactEvent event, void *arg)
+{
+	verified.vid = 0;
+}
+
+/* Forget what was verified at the end of a transaction, or of a failed subtransaction. */
+void
+ab_chunk_cursor_install(void)
+{
+	RegisterXactCallback(forget_verified_xact, NULL);
+	RegisterSubXactCallback(forget_verified_subxact, NULL);
+}
+
+/* Name of the table that a reference belongs to, for messages. */
+static const char *
+home_name(const AbChunkCursor *cursor)
+{
+	const char *name = get_rel_name(cursor->ref.relid);
+
+	return name ? name : RelationGetRelationName(cursor->store.heap);
+}
+
+/*
+ * Open the store of a reference.  As in core's get_toast_snapshot(), a snapshot
+ * must be held: it is what keeps vacuum from removing chunks while we read.
+ */
+static void
+open_reference(AbChunkCursor *cursor, const AbRef *ref)
+{
+	if (!HaveRegisteredOrActiveSnapshot() && !HistoricSnapshotActive())
+		elog(ERROR, "cannot read an appendable_bytea value without an active snapshot");
+	if (!ab_store_open(ref->relid, AccessShareLock, &cursor->store))
+	{
+		const char *name = get_rel_name(ref->relid);
+
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("chunks of an appendable_bytea value are gone"),
+				 name ? errdetail("Table \"%s\" has no chunk store.", name) :
+				 errdetail("The value refers to table %u, which no longer exists in this database or has no chunks.",
+						   ref->relid)));
+	}
+	cursor->ref = *ref;
+}
+
+/* Forget the chunk that was found last, and end the scan. */
+void
+ab_chunk_cursor_rewind(AbChunkCursor *cursor)
+{
+	if (cursor->scan)
+		systable_endscan_ordered(cursor->scan);
+	cursor->scan = NULL;
+	cursor->chunk.length = 0;
+	if (cursor->decompressed)
+		pfree(cursor->decompressed);
+	cursor->decompressed = NULL;
+}
+
+/* Is a damaged chunk an answer, instead of an error? */
+static bool
+reports_damage(const AbChunkCursor *cursor)
+{
+	return cursor->mode == AB_READ_COMPARE || cursor->mode == AB_READ_CHECK;
+}
+
+/* Raise an error for a damaged chunk, or record the problem and return false. */
+static bool
+refuse_chunk(AbChunkCursor *cursor, const AbChunk *chunk)
+{
+	if (reports_damage(cursor) && chunk->problem)
+		cursor->problem = psprintf("the chunk after byte %lld has %s",
+								   (long long) cursor->scan_at, chunk->problem);
+	else if (reports_damage(cursor))
+		cursor->problem = psprintf("the chunk at offset %lld is damaged", (long long) chunk->off);
+	else
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("damaged chunk of an appendable_bytea value in table \"%s\"", home_name(cursor)),
+				 chunk->problem ?
+				 errdetail("A chunk of value " UINT64_FORMAT " after byte %lld has %s.",
+						   (uint64) cursor->ref.vid, (long long) cursor->scan_at, chunk->problem) :
+				 errdetail("The chunk at offset %lld of value " UINT64_FORMAT " does not match its checksum.",
+						   (long long) chunk->off, (uint64) chunk->vid),
+				 errhint("appendable_bytea_check() reports the row of each damaged value.")));
+	return false;
+}
+
+/*
+ * Scan the reference's value from one offset to another.  Once another transaction has
+ * written at the place of a chunk whose transaction failed, the entry of that chunk is
+ * marked as dead by the index's check for duplicates.
+ */
+static SysScanDesc
+begin_cursor_scan(AbChunkCursor *cursor, int64 from, int64 before)
+{
+	SysScanDesc scan = ab_chunk_scan(&cursor->store, cursor->snapshot, cursor->ref.vid,
+									 Max(from, 0), before);
+
+	if (cursor->traced)
+		scan->iscan->ignore_killed_tuples = false;
+	return scan;
+}
+
+/* Release the scan, the store and the memory. */
+void
+ab_chunk_cursor_close(AbChunkCursor *cursor)
+{
+	ab_chunk_cursor_rewind(cursor);
+	if (cursor->writes)
+		pfree(cursor->writes);
+	if (cursor->store.heap)
+		ab_store_close(&cursor->store, AccessShareLock);
+}
+
+/* Order chunks by their place in a value. */
+static int
+compare_places(const void *a, const void *b)
+{
+	const AbChunkPlace *x = a;
+	const AbChunkPlace *y = b;
+
+	if (x->off != y->off)
+		return x->off < y->off ? -1 : 1;
+	if (x->edition != y->edition)
+		return x->edition < y->edition ? -1 : 1;
+	return 0;
+}
+
+/*
+ * Does the chunk at which a scan is positioned count for the cursor's reference?
+ *
+ * This is the visibility rule; HeapTupleSatisfiesToast() is core's.  As there, no
+ * snapshot decides.  A process that has a reference has seen the row version that
+ * contains it: by some snapshot, or as a row in progress, as SnapshotDirty and
+ * index builds do.  Chunks are written before their row, so they exist; and they
+ * are read although their transaction has failed in the meantime, or has deleted
+ * them, until vacuum removes them.
+ *
+ * Core gives each TOAST value its own ID.  Here several transactions may have
+ * written at one place of a value, of which all but one have failed.  Call a chunk
+ * settled if its inserting transaction has committed or is our own.  Writers hold
+ * the row lock and continue only what the row version refers to (invariant I2 in
+ * storing.c), so there is at most one settled chunk for a place and edition, and
+ * whatever precedes a settled chunk in the order of writing is settled as well.
+ * Hence:
+ *
+ * 1. If the chunk at the reference's end is settled, the reference consists of
+ * settled chunks, and no others count.
+ *
+ * 2. Otherwise another transaction wrote the end, and is in progress or has failed.
+ * The chunks that the crc chain leads to count, whatever became of their
+ * transactions, and before them the settled chunks of the value that they continue:
+ * trace_unsettled_writes() finds both.
+ *
+ * A check reads by its own MVCC snapshot instead: see check.c.
+ */
+static bool
+chunk_counts(const AbChunkCursor *cursor, SysScanDesc scan, const AbChunk *chunk)
+{
+	const AbRef *ref = &cursor->ref;
+
+	if (!chunk->problem && chunk->edition > ref->edition)
+		return false;
+	if (cursor->snapshot != SnapshotAny)
+		return true;
+	if (cursor->traced && !chunk->problem)
+	{
+		AbChunkPlace place = {.off = chunk->off,.edition = chunk->edition};
+		AbChunkPlace *written = NULL;
+
+		if (cursor->nwrites > 0)
+			written = bsearch(&place, cursor->writes, cursor->nwrites, sizeof(AbChunkPlace), compare_places);
+		if (written)
+			return written->crc == chunk->crc;
+		if (chunk->off >= cursor->settled_end || chunk->edition > cursor->settled_edition)
+			return false;
+	}
+	return ab_chunk_is_settled(scan);
+}
+
+/*
+ * Follow the crc chain back from the reference's end, to the first chunk that is
+ * settled or to the value's start.  Records the unsettled chunks in cursor->writes,
+ * and where the settled part ends.  Returns false if the chain is broken.
+ *
+ * Writes within one edition have ascending offsets, so that one backward scan finds
+ * all of them; the first write of an edition continues the end of the one before it.
+ */
+static bool
+trace_unsettled_writes(AbChunkCursor *cursor)
+{
+	const AbRef *ref = &cursor->ref;
+	uint32		crc = ref->crc;
+	int			allocated = 0;
+
+	Assert(!cursor->traced && cursor->snapshot == SnapshotAny);
+	cursor->traced = true;
+	cursor->settled_end = 0;
+	for (int64 edition = ref->edition; edition >= 0; edition--)
+	{
+		SysScanDesc scan = begin_cursor_scan(cursor, 0, PG_INT64_MAX);
+		bool		found = false;
+		bool		settled = false;
+		AbChunk		chunk;
+
+		while (!settled && ab_chunk_next(scan, BackwardScanDirection, &chunk))
+		{
+			CHECK_FOR_INTERRUPTS();
+			if (chunk.problem || chunk.edition != edition || chunk.crc != crc ||
+				(cursor->nwrites == 0 && chunk.off + chunk.length != ref->stored))
+				continue;
+			found = true;
+			settled = ab_chunk_is_settled(scan);
+			if (settled)
+			{
+				cursor->settled_end = chunk.off + chunk.length;
+				cursor->settled_edition = chunk.edition;
+				break;
+			}
+			if (cursor->nwrites == allocated)
+			{
+				allocated = Max(2 * allocated, 16);
+				cursor->writes = cursor->writes ?
+					repalloc_huge(cursor->writes, allocated * sizeof(AbChunkPlace)) :
+					palloc(allocated * sizeof(AbChunkPlace));
+			}
+			cursor->writes[cursor->nwrites].off = chunk.off;
+			cursor->writes[cursor->nwrites].edition = chunk.edition;
+			cursor->writes[cursor->nwrites++].crc = chunk.crc;
+			crc = chunk.prev;
+		}
+		systable_endscan_ordered(scan);
+		if (settled || (found && edition == 0 && crc == AB_CRC_INIT))
+		{
+			if (cursor->nwrites > 0)
+				qsort(cursor->writes, cursor->nwrites, sizeof(AbChunkPlace), compare_places);
+			return true;
+		}
+		if (!found)
+			break;
+	}
+	cursor->traced = false;
+	return false;
+}
+
+/* The next chunk of a scan that counts for the reference; false at the end. */
+static bool
+next_counting(const AbChunkCursor *cursor, SysScanDesc scan, ScanDirection direction, AbChunk *chunk)
+{
+	while (ab_chunk_next(scan, direction, chunk))
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (chunk_counts(cursor, scan, chunk))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Find the chunk that covers byte "at" and does not begin more than "reach" bytes
+ * before it.  Its data must not be used.  Returns false if there is none.
+ */
+static bool
+find_covering(AbChunkCursor *cursor, int64 at, int reach, AbChunk *found)
+{
+	SysScanDesc scan = begin_cursor_scan(cursor, at - reach + 1, at + 1);
+	AbChunk		chunk;
+	AbChunk		damaged;
+
+	found->length = 0;
+	damaged.problem = NULL;
+	while (next_counting(cursor, scan, BackwardScanDirection, &chunk))
+	{
+		if (chunk.problem)
+			damaged = chunk;
+		else if (chunk.off + chunk.length > at &&
+				 (found->length == 0 || chunk.edition > found->edition))
+		{
+			*found = chunk;
+			/* it is the only one */
+			if (cursor->ref.edition == 0)
+				break;
+		}
+	}
+	systable_endscan_ordered(scan);
+	if (found->length == 0 && damaged.problem)
+	{
+		cursor->scan_at = at;
+		(void) refuse_chunk(cursor, &damaged);
+	}
+	return found->length > 0;
+}
+
+/*
+ * Is the chunk at the reference's end the one that was written with it?  Every write
+ * ends with that chunk, whose crc covers what was written before it.  Chooses between
+ * cases 1 and 2 of chunk_counts().
+ */
+static bool
+verify_end(AbChunkCursor *cursor)
+{
+	const AbRef *ref = &cursor->ref;
+	static const int reaches[] = {AB_CHUNK_MAX, AB_COMPRESSED_MAX};
+
+	if (cursor->traced || ab_same_reference(ref, &verified))
+		return true;
+	for (int i = 0; i < lengthof(reaches); i++)
+	{
+		AbChunk		chunk;
+
+		if (find_covering(cursor, ref->stored - 1, reaches[i], &chunk) &&
+			chunk.crc == ref->crc && chunk.off + chunk.length == ref->stored)
+		{
+			verified = *ref;
+			return true;
+		}
+	}
+	return trace_unsettled_writes(cursor);
+}
+
+/* Make the bytes of the chunk that was looked for available. */
+static bool
+accept_chunk(AbChunkCursor *cursor, AbChunk *chunk)
+{
+	if (cursor->decompressed)
+		pfree(cursor->decompressed);
+	cursor->decompressed = NULL;
+	if (chunk->compressed && cursor->mode == AB_READ_CHECK && !ab_decompressible(chunk))
+		cursor->undecompressed = true;
+	else if (chunk->compressed)
+	{
+		cursor->decompressed = ab_decompress(chunk, reports_damage(cursor));
+		if (cursor->decompressed == NULL)
+			return refuse_chunk(cursor, chunk);
+		chunk->data = VARDATA(cursor->decompressed);
+	}
+	cursor->chunk = *chunk;
+	return true;
+}
+
+/* Move the scan to the chunk that covers byte "at".  False if it is not there. */
+static bool
+advance(AbChunkCursor *cursor, int64 at)
+{
+	const AbRef *ref = &cursor->ref;
+	AbChunk		chunk;
+
+	cursor->chunk.length = 0;
+	while (next_counting(cursor, cursor->scan, ForwardScanDirection, &chunk))
+	{
+		if (chunk.problem)
+			return refuse_chunk(cursor, &chunk);
+
+		/*
+		 * scan_at is where a chunk of the reference's edition starts, except
+		 * at the start of a scan of a value that was never edited.  There any
+		 * chunk that covers it is the right one, because no two overlap.
+		 */
+		if (chunk.off + chunk.length <= cursor->scan_at ||
+			(chunk.off < cursor->scan_at && ref->edition != 0))
+			continue;
+		if (chunk.off > cursor->scan_at)
+			return false;
+
+		/*
+		 * If vacuum may remove this chunk, the one that covered it in the
+		 * reference's edition may be gone already: the reference was kept
+		 * while its row was changed and vacuumed.
+		 */
+		if (chunk.edition < ref->edition && ab_chunk_is_removable(cursor->scan))
+			return false;
+		if (!ab_chunk_intact(&chunk))
+			return refuse_chunk(cursor, &chunk);
+		cursor->scan_at = chunk.off + chunk.length;
+		if (cursor->scan_at > ref->stored ||
+			(cursor->scan_at == ref->stored && chunk.crc != ref->crc))
+		{
+			cursor->problem = "the last chunk is not the one that was written last";
+			return false;
+		}
+		if (cursor->scan_at > at)
+			return accept_chunk(cursor, &chunk);
+	}
+	return false;
+}
+
+/*
+ * Start a scan at the chunk that covers "at" and does not begin more than "reach"
+ * bytes before it.  False if there is none.
+ */
+static bool
+start_at(AbChunkCursor *cursor, int64 at, int64 until, int reach)
+{
+	const AbRef *ref = &cursor->ref;
+	int64		from = 0;
+	AbChunk		chunk;
+
+	ab_chunk_cursor_rewind(cursor);
+
+	/*
+	 * Chunks of older editions may overlap, and compressed ones may begin
+	 * anywhere
+	 */
+	if (at > 0 && ref->edition == 0 && reach == AB_CHUNK_MAX)
+		from = Max(at - AB_CHUNK_MAX + 1, 0);
+	else if (at > 0)
+	{
+		if (!find_covering(cursor, at, reach, &chunk))
+			return false;
+		from = chunk.off;
+	}
+
+	/*
+	 * An index scan reads all matching entries of a leaf page at once, so a
+	 * slice sets an end, too.
+	 */
+	cursor->scan_end = Min(ref->stored, Max(until, at + 1));
+	cursor->scan = begin_cursor_scan(cursor, from, cursor->scan_end);
+	cursor->scan_at = ref->edition == 0 ? at : from;
+	return advance(cursor, at);
+}
+
+/*
+ * The chunk that covers byte "at" of a reference, or NULL if there is none.  It is
+ * valid until the next call.  until: bytes before this one will be requested next.
+ * All calls for a cursor must pass the same reference.
+ */
+const AbChunk *
+ab_chunk_cursor_find(AbChunkCursor *cursor, const AbRef *ref, int64 at, int64 until)
+{
+	const AbChunk *chunk = &cursor->chunk;
+	MemoryContext oldcontext;
+	bool		found = false;
+
+	if (at >= chunk->off && at < chunk->off + chunk->length)
+		return chunk;
+	oldcontext = MemoryContextSwitchTo(cursor->context);
+	if (cursor->store.heap == NULL)
+		open_reference(cursor, ref);
+	if (cursor->scan && at == cursor->scan_at && at < cursor->scan_end)
+		found = advance(cursor, at);
+	else if (cursor->mode != AB_READ_PART || verify_end(cursor))
+	{
+		found = start_at(cursor, at, until, AB_CHUNK_MAX);
+
+		/*
+		 * A compressed chunk may begin further before it.  All of them are of
+		 * the first edition, so a plain one found above takes precedence.
+		 */
+		if (!found && at >= AB_CHUNK_MAX && cursor->problem == NULL)
+			found = start_at(cursor, at, until, AB_COMPRESSED_MAX);
+	}
+	MemoryContextSwitchTo(oldcontext);
+	return found ? chunk : NULL;
+}
+
+/* Raise the error for a byte of the reference that is in no chunk. */
+void
+ab_chunk_cursor_missing(AbChunkCursor *cursor, int64 at)
+{
+	/*
+	 * An index that was rebuilt on the primary has no entries for chunks that
+	 * only old snapshots of a replica see, and the server does not cancel
+	 * those for it
+	 */
+	if (RecoveryInProgress())
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("canceling statement due to conflict with recovery"),
+				 errdetail("The statement needs a chunk of an appendable_bytea value that the primary has removed."),
+				 errhint("Run the statement again.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("missing chunk of an appendable_bytea value in table \"%s\"", home_name(cursor)),
+			 errdetail("Byte %lld of value " UINT64_FORMAT " is in no chunk.",
+					   (long long) at, (uint64) cursor->ref.vid),
+			 errhint("appendable_bytea_check() reports the row if it is damaged.  A value that was kept outside its table, as in a variable or a holdable cursor, ends once its row is deleted or changed and vacuumed.")));
+}

@@ -1,0 +1,284 @@
+/*-------------------------------------------------------------------------
+ *
+ * reader.c
+ *	  Reading a value: literal bytes from the datum, the rest from chunks.
+ *
+ * Called by every function of the type that looks at bytes, and by the access
+ * method when it copies a value.  A reader walks the value's segments; chunk_cursor.c finds
+ * the chunks, and one that is not found is an error: a reader never returns part of a
+ * value.
+ * No predicate locks are taken: SERIALIZABLE transactions conflict on rows of the table
+ * alone.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+#include "store/store.h"
+
+struct AbReader
+{
+	AbValue    *value;
+	AbValue		own;			/* what value points to after ab_reader_open */
+	int64		position;		/* of the next piece */
+	int64		until;			/* value offset up to which is being read, or
+								 * 0 */
+	int			segment;		/* that position is in, or nsegments */
+	int64		segment_start;	/* value offset of that segment */
+	AbChunkCursor cursor;		/* of the value's chunks */
+};
+
+static AbReader *
+make_reader(void)
+{
+	AbReader   *reader = palloc0(sizeof(AbReader));
+
+	reader->cursor.context = CurrentMemoryContext;
+	reader->cursor.snapshot = SnapshotAny;
+	return reader;
+}
+
+/* Open a datum; see appendable.h. */
+AbReader *
+ab_reader_open(Datum datum)
+{
+	AbReader   *reader = make_reader();
+
+	ab_parse(datum, &reader->own);
+	reader->value = &reader->own;
+	return reader;
+}
+
+/* Open a value that is taken apart already and outlives the reader. */
+AbReader *
+ab_reader_open_value(AbValue *value)
+{
+	AbReader   *reader = make_reader();
+
+	reader->value = value;
+	return reader;
+}
+
+int64
+ab_reader_length(AbReader *reader)
+{
+	return reader->value->length;
+}
+
+/* Give back everything. */
+void
+ab_reader_close(AbReader *reader)
+{
+	ab_chunk_cursor_close(&reader->cursor);
+	if (reader->value == &reader->own)
+		ab_value_free(&reader->own);
+	pfree(reader);
+}
+
+/* Stand before byte "offset" of the value. */
+void
+ab_reader_seek(AbReader *reader, int64 offset)
+{
+	AbValue    *value = reader->value;
+
+	Assert(offset >= 0 && offset <= value->length);
+	if (offset < reader->segment_start)
+	{
+		reader->segment = 0;
+		reader->segment_start = 0;
+	}
+	while (reader->segment < value->nsegments &&
+		   offset >= reader->segment_start + value->segments[reader->segment].length)
+		reader->segment_start += value->segments[reader->segment++].length;
+	reader->position = offset;
+}
+
+/*
+ * The chunk of the value that covers byte "at" of the base; it lives until the next call.
+ * One that is missing is an error.
+ */
+const AbChunk *
+ab_reader_chunk(AbReader *reader, int64 at)
+{
+	const AbChunk *chunk = ab_chunk_cursor_find(&reader->cursor, &reader->value->base, at, PG_INT64_MAX);
+
+	if (chunk == NULL)
+		ab_chunk_cursor_missing(&reader->cursor, at);
+	return chunk;
+}
+
+/* The next piece; -1 if it is in no chunk, and 0 at the end. */
+static inline int64
+next_piece(AbReader *reader, const char **piece)
+{
+	AbValue    *value = reader->value;
+	AbSegment  *s;
+	int64		within;
+	int64		n;
+
+	*piece = NULL;
+	if (reader->position >= value->length)
+		return 0;
+	s = &value->segments[reader->segment];
+	within = reader->position - reader->segment_start;
+	if (s->source < 0)
+	{
+		*piece = s->data + within;
+		n = s->length - within;
+	}
+	else
+	{
+		int64		at = s->source + within;
+		int64		until = PG_INT64_MAX;
+		const AbChunk *chunk;
+
+		if (reader->until > reader->position)
+			until = at + Min(s->length - within, reader->until - reader->position);
+		chunk = ab_chunk_cursor_find(&reader->cursor, &value->base, at, until);
+		if (chunk == NULL)
+			return -1;
+		*piece = chunk->data + (at - chunk->off);
+		n = Min(chunk->off + chunk->length - at, s->length - within);
+	}
+	ab_reader_seek(reader, reader->position + n);
+	return n;
+}
+
+/* The next piece; see appendable.h. */
+int64
+ab_reader_next(AbReader *reader, const char **piece)
+{
+	int64		n = next_piece(reader, piece);
+
+	if (unlikely(n < 0))
+		ab_chunk_cursor_missing(&reader->cursor, reader->value->segments[reader->segment].source +
+								reader->position - reader->segment_start);
+	return n;
+}
+
+/*
+ * Copy "length" bytes from the reader's position to buf; false if a chunk is not
+ * found, which only happens with AB_READ_ALL.
+ */
+static bool
+copy_pieces(AbReader *reader, char *buf, int64 length)
+{
+	while (length > 0)
+	{
+		const char *piece;
+		int64		n = reader->cursor.mode == AB_READ_ALL ? next_piece(reader, &piece) :
+			ab_reader_next(reader, &piece);
+
+		if (n < 0)
+			return false;
+		Assert(n > 0);
+		n = Min(n, length);
+		memcpy(buf, piece, n);
+		buf += n;
+		length -= n;
+		CHECK_FOR_INTERRUPTS();
+	}
+	return true;
+}
+
+/*
+ * Copy a range; see appendable.h.  Nobody sees the buffer before we return, so a range
+ * that includes the end of the chunks is first read without verifying that end.
+ */
+void
+ab_reader_read(AbReader *reader, int64 offset, char *buf, int64 length)
+{
+	AbValue    *value = reader->value;
+
+	if (offset < 0 || length < 0 || offset > value->length - length)
+		elog(ERROR, "read of %lld bytes at %lld is outside a value of %lld bytes",
+			 (long long) length, (long long) offset, (long long) value->length);
+	ab_reader_seek(reader, offset);
+	reader->until = offset + length;
+	if (!value->edited && reader->until >= value->base.stored)
+		reader->cursor.mode = AB_READ_ALL;
+	if (!copy_pieces(reader, buf, length))
+	{
+		reader->cursor.mode = AB_READ_PART;
+		ab_chunk_cursor_rewind(&reader->cursor);
+		ab_reader_seek(reader, offset);
+		(void) copy_pieces(reader, buf, length);
+	}
+	reader->until = 0;
+	reader->cursor.mode = AB_READ_PART;
+	if (reader->position != offset + length)
+		ab_reader_seek(reader, offset + length);
+}
+
+/*
+ * Are the value's bytes from "from" on, as far as they are in chunks, those of "data"?
+ * A missing or damaged chunk is a difference.  The value must not be edited.
+ */
+bool
+ab_reader_equals(AbReader *reader, int64 from, const char *data, int64 length)
+{
+	const int64 end = reader->value->base.stored;
+
+	Assert(!reader->value->edited);
+	if (length < end - from)
+		return false;
+	reader->cursor.mode = AB_READ_COMPARE;
+	ab_reader_seek(reader, from);
+	while (from < end)
+	{
+		const char *piece;
+		int64		n = next_piece(reader, &piece);
+
+		if (n <= 0 || memcmp(data, piece, n) != 0)
+			return false;
+		data += n;
+		from += n;
+		CHECK_FOR_INTERRUPTS();
+	}
+	return true;
+}
+
+/*
+ * Is "ref" an earlier state of the value that has only been appended to since?  Then a
+ * chunk ends where it ends, with its crc.
+ */
+bool
+ab_reader_has_ancestor(AbReader *reader, const AbRef *ref)
+{
+	const AbRef *base = &reader->value->base;
+	const AbChunk *chunk;
+
+	if (ref->relid != base->relid || ref->vid != base->vid ||
+		ref->edition != base->edition || ref->stored >= base->stored)
+		return false;
+	reader->cursor.mode = AB_READ_COMPARE;
+	chunk = ab_chunk_cursor_find(&reader->cursor, base, ref->stored - 1, PG_INT64_MAX);
+	return chunk && chunk->off + chunk->length == ref->stored && chunk->crc == ref->crc;
+}
+
+/* A range as a bytea. */
+bytea *
+ab_read_bytea(Datum datum, int64 offset, int64 length)
+{
+	AbReader   *reader;
+	bytea	   *result;
+
+	if (length > (int64) MaxAllocSize - VARHDRSZ)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("cannot return %lld bytes of an appendable value at once",
+						(long long) length),
+				 errhint("Read it in slices, with substr().")));
+	result = palloc(length + VARHDRSZ);
+	SET_VARSIZE(result, length + VARHDRSZ);
+	reader = ab_reader_open(datum);
+	ab_reader_read(reader, offset, VARDATA(result), length);
+	ab_reader_close(reader);
+	return result;
+}

@@ -1,0 +1,584 @@
+/*-------------------------------------------------------------------------
+ *
+ * store.c
+ *	  Chunk stores as relations: finding, opening, creating and dropping them.
+ *
+ * The store of table T is the heap table chunks_<OID of T> in schema
+ * appendable_store, as a TOAST table is pg_toast_<OID>, with one unique index.  An
+ * OID survives pg_upgrade and CREATE DATABASE ... TEMPLATE, and the name is found by
+ * a syscache, so logical decoding finds the store that T had by its historic
+ * snapshot.  A store is a member of the extension, so pg_dump leaves it out.  It has
+ * no dependency on T: an object that is a member of an extension and depends on
+ * something else would take the extension with it when that is dropped.  Instead
+ * ddl/command.c ends the store at the end of the command that drops T.  No role has
+ * privileges on it.
+ *
+ * Every store is a user catalog table from its creation on, so that vacuum keeps the
+ * chunks that a logical replication slot still needs, whenever the slot is created.
+ * Without slots the horizon of catalogs is that of data, so the mark is free.  Its
+ * pg_class.relrewrite is T: decoding skips all changes of a relation that has it set,
+ * and nothing else in the server reads it.  There is no other way until 18 to keep the
+ * DELETE of a chunk from output plugins; heap_insert() has an option for that,
+ * heap_delete() has none.
+ *
+ * Lock order, everywhere: T first, then its store.  A store is created with its table
+ * (ddl/relation.c).  A table that was created without our hooks gets one when it first
+ * needs it; that takes SHARE UPDATE EXCLUSIVE on T, so that first users queue, and
+ * before any row is locked.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/toast_compression.h"
+#include "access/toast_internals.h"
+#include "access/xact.h"
+#include "catalog/dependency.h"
+#include "catalog/heap.h"
+#include "catalog/indexing.h"
+#include "catalog/namespace.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_extension.h"
+#include "catalog/pg_attribute.h"
+#include "catalog/pg_type.h"
+#include "commands/defrem.h"
+#include "commands/extension.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "replication/slot.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/relcache.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+#include "compat_storage.h"
+#include "store/store.h"
+
+/* Names of stores: of a table, and of a dropped table whose store a slot may need. */
+#define STORE_PREFIX	"chunks_"
+#define RETAINED_PREFIX	"dropped_"
+
+/* The store of a table; InvalidOid if it has none (yet). */
+Oid
+ab_store_find(Oid relid)
+{
+	char		name[NAMEDATALEN] = STORE_PREFIX;
+	Oid			schema = ab_schema_oid();
+
+	if (!OidIsValid(schema))
+		return InvalidOid;
+	name[strlen(STORE_PREFIX) + pg_ultoa_n(relid, name + strlen(STORE_PREFIX))] = '\0';
+	return get_relname_relid(name, schema);
+}
+
+/* A store with the number in its name: its table's OID, or what retain() gave it. */
+typedef struct NamedStore
+{
+	Oid			heap;
+	uint64		number;
+} NamedStore;
+
+/* The stores whose names begin with a prefix that ends with an underscore. */
+static List *
+find_stores(const char *prefix)
+{
+	List	   *result = NIL;
+	Relation	class = table_open(RelationRelationId, AccessShareLock);
+	NameData	from,
+				before;
+	ScanKeyData key[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	namestrcpy(&from, prefix);
+	namestrcpy(&before, prefix);
+	NameStr(before)[strlen(prefix) - 1]++;
+	ScanKeyInit(&key[0], Anum_pg_class_relname, BTGreaterEqualStrategyNumber, F_NAMEGE,
+				NameGetDatum(&from));
+	ScanKeyInit(&key[1], Anum_pg_class_relname, BTLessStrategyNumber, F_NAMELT,
+				NameGetDatum(&before));
+	scan = systable_beginscan(class, ClassNameNspIndexId, true, NULL, 2, key);
+	while ((tuple = systable_getnext(scan)) != NULL)
+	{
+		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
+		NamedStore *store;
+
+		if (form->relkind != RELKIND_RELATION || form->relnamespace != ab_schema_oid())
+			continue;
+		store = palloc(sizeof(NamedStore));
+		store->heap = form->oid;
+		store->number = strtou64(NameStr(form->relname) + strlen(prefix), NULL, 10);
+		result = lappend(result, store);
+	}
+	systable_endscan(scan);
+	table_close(class, AccessShareLock);
+	return result;
+}
+
+/* OIDs of the tables that have a store; some may be gone. */
+List *
+ab_store_tables(void)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	if (!OidIsValid(ab_schema_oid()))
+		return NIL;
+	foreach(lc, find_stores(STORE_PREFIX))
+		result = lappend_oid(result, (Oid) ((NamedStore *) lfirst(lc))->number);
+	return result;
+}
+
+/* Lock and open a relation; NULL if it is gone.  try_relation_open() asks a catalog first. */
+static Relation
+try_open(Oid relid, LOCKMODE mode)
+{
+	Relation	rel;
+
+	LockRelationOid(relid, mode);
+	rel = RelationIdGetRelation(relid);
+	if (RelationIsValid(rel))
+		pgstat_init_relation(rel);
+	else
+		UnlockRelationOid(relid, mode);
+	return rel;
+}
+
+/*
+ * Record that a table with a store depends on the extension, which it does by the types
+ * and the access method anyway: "pg_repack --exclude-extension" leaves out such tables.
+ */
+static void
+depend_on_extension(Oid relid)
+{
+	ObjectAddress table,
+				extension;
+
+	ObjectAddressSet(table, RelationRelationId, relid);
+	ObjectAddressSet(extension, ExtensionRelationId, get_extension_oid(AB_EXTENSION, false));
+	deleteDependencyRecordsForSpecific(RelationRelationId, relid, DEPENDENCY_NORMAL,
+									   ExtensionRelationId, extension.objectId);
+	recordDependencyOn(&table, &extension, DEPENDENCY_NORMAL);
+}
+
+/*
+ * Have a relation that logical decoding reads point to its present file, because the
+ * historic one is gone once it is rebuilt or moved.  The server does so for catalogs and
+ * user catalog tables, but not for the indexes of those, and with the historic tablespace.
+ * What was rebuilt has all rows and entries that a slot needs: see vacuum's horizon above.
+ */
+static void
+use_current_file(Relation rel)
+{
+	Relation	class = table_open(RelationRelationId, AccessShareLock);
+	Snapshot	snapshot = RegisterSnapshot(GetNonHistoricCatalogSnapshot(RelationRelationId));
+	ScanKeyData key[1];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key[0], Anum_pg_class_oid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(RelationGetRelid(rel)));
+	scan = systable_beginscan(class, ClassOidIndexId, true, snapshot, 1, key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+	{
+		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
+		RelFileLocator_compat file = MakeLocator_compat(OidIsValid(form->reltablespace) ? form->reltablespace : MyDatabaseTableSpace,
+														MyDatabaseId, form->relfilenode);
+
+		if (!RelFileLocatorEquals_compat(file, rd_locator_compat(rel)))
+		{
+			RelationCloseSmgr(rel);
+			rd_locator_compat(rel) = file;
+		}
+	}
+	systable_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	table_close(class, AccessShareLock);
+}
+
+/*
+ * Open the indexes of a store.  What REINDEX CONCURRENTLY makes of its index is known when
+ * the store is locked, not before.  Nearly always there is one, and no list to copy.
+ */
+static void
+open_indexes(AbStore *store, LOCKMODE mode)
+{
+	Relation	heap = store->heap;
+	int			valid;
+
+	if (heap->rd_indexvalid && list_length(heap->rd_indexlist) == 1)
+	{
+		store->index = index_open(linitial_oid(heap->rd_indexlist), mode);
+		store->indexes = &store->index;
+		store->nindexes = 1;
+		if (!store->index->rd_index->indisvalid)
+		{
+			index_close(store->index, mode);
+			store->indexes = NULL;
+		}
+	}
+	else
+		store->indexes = NULL;
+	if (store->indexes == NULL)
+	{
+		if (RelationGetIndexList(heap) == NIL)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("chunk store \"%s\" has no index", RelationGetRelationName(heap))));
+		valid = toast_open_indexes(heap, mode, &store->indexes, &store->nindexes);
+		store->index = store->indexes[valid];
+	}
+	if (unlikely(HistoricSnapshotActive()))
+	{
+		use_current_file(heap);
+		use_current_file(store->index);
+	}
+}
+
+/* Open the store of a table; false if it has none.  It must not be copied while it is open. */
+bool
+ab_store_open(Oid relid, LOCKMODE mode, AbStore *store)
+{
+	Oid			heap;
+
+	while (OidIsValid(heap = ab_store_find(relid)))
+	{
+		store->heap = try_open(heap, mode);
+		if (store->heap == NULL)
+			continue;			/* dropped in the meantime, which we know now */
+		/* pg_upgrade does not bring along relrewrite and the dependency */
+		if (mode == RowExclusiveLock && unlikely(!OidIsValid(store->heap->rd_rel->relrewrite)))
+		{
+			ab_store_set_class(heap, relid, NULL);
+			depend_on_extension(relid);
+		}
+		open_indexes(store, mode);
+		return true;
+	}
+	return false;
+}
+
+/* Close a store; mode: give back the lock, NoLock: keep it. */
+void
+ab_store_close(AbStore *store, LOCKMODE mode)
+{
+	if (store->indexes == &store->index)
+		index_close(store->index, mode);
+	else
+		toast_close_indexes(store->indexes, store->nindexes, mode);
+	table_close(store->heap, mode);
+}
+
+static void
+describe_column(TupleDesc tupdesc, AttrNumber attnum, const char *name, Oid type)
+{
+	TupleDescInitEntry(tupdesc, attnum, name, type, -1, 0);
+	TupleDescAttr(tupdesc, attnum - 1)->attstorage = TYPSTORAGE_PLAIN;
+	TupleDescAttr(tupdesc, attnum - 1)->attcompression = InvalidCompressionMethod;
+	PopulateCompactAttribute_compat(tupdesc, attnum - 1);
+}
+
+/* ANALYZE must not sample a store: no plan uses its statistics. */
+static void
+set_no_statistics(Oid heap)
+{
+	Relation	catalog = table_open(AttributeRelationId, RowExclusiveLock);
+
+	for (int i = 1; i <= AB_CHUNK_NATTS; i++)
+	{
+		HeapTuple	tuple = SearchSysCacheCopy2(ATTNUM, ObjectIdGetDatum(heap), Int16GetDatum(i));
+		Datum		values[Natts_pg_attribute] = {0};
+		bool		nulls[Natts_pg_attribute] = {0};
+		bool		replace[Natts_pg_attribute] = {0};
+
+		if (!HeapTupleIsValid(tuple))
+			elog(ERROR, "cache lookup failed for attribute %d of relation %u", i, heap);
+		replace[Anum_pg_attribute_attstattarget - 1] = true;
+		tuple = heap_modify_tuple(tuple, RelationGetDescr(catalog), values, nulls, replace);
+		CatalogTupleUpdate(catalog, &tuple->t_self, tuple);
+	}
+	table_close(catalog, RowExclusiveLock);
+	CommandCounterIncrement();
+}
+
+/*
+ * Create the store of a table that this session has open.  Another session may do so
+ * first.
+ */
+void
+ab_store_create(Oid relid)
+{
+	Oid			schema;
+	Oid			heapid = InvalidOid;
+	Relation	table;
+	Relation	heap;
+	TupleDesc	tupdesc;
+	IndexInfo  *info;
+	Oid			collations[3] = {InvalidOid, InvalidOid, InvalidOid};
+	Oid			opclasses[3];
+	int16		options[3] = {0, 0, INDOPTION_DESC | INDOPTION_NULLS_FIRST};
+	char		heapname[NAMEDATALEN];
+	char		indexname[NAMEDATALEN];
+	ObjectAddress object,
+				extension;
+	bool		in_script = creating_extension;
+
+	if (OidIsValid(ab_store_find(relid)))
+		return;
+	PreventCommandDuringRecovery("creation of a chunk store");
+	if (IsInParallelMode())
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+				 errmsg("cannot create the chunk store of table \"%s\" while a parallel plan runs",
+						get_rel_name(relid)),
+				 errhint("Set max_parallel_workers_per_gather to 0 for this command.")));
+
+	LockRelationOid(relid, ShareUpdateExclusiveLock);
+	if (OidIsValid(ab_store_find(relid)))
+		return;
+
+	schema = ab_schema_oid();
+	if (!OidIsValid(schema))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_SCHEMA),
+				 errmsg("schema \"%s\" of extension \"%s\" does not exist",
+						AB_SCHEMA, AB_EXTENSION)));
+	table = table_open(relid, NoLock);
+	snprintf(heapname, NAMEDATALEN, STORE_PREFIX "%u", relid);
+	snprintf(indexname, NAMEDATALEN, STORE_PREFIX "%u_index", relid);
+
+	tupdesc = CreateTemplateTupleDesc(AB_CHUNK_NATTS);
+	describe_column(tupdesc, AB_CHUNK_VID, "vid", INT8OID);
+	describe_column(tupdesc, AB_CHUNK_OFF, "off", INT8OID);
+	describe_column(tupdesc, AB_CHUNK_EDITION, "edition", INT4OID);
+	describe_column(tupdesc, AB_CHUNK_PREV, "prev", INT4OID);
+	describe_column(tupdesc, AB_CHUNK_CRC, "crc", INT4OID);
+	describe_column(tupdesc, AB_CHUNK_DATA, "data", BYTEAOID);
+
+	/* a store is no part of the extension whose script makes the table */
+	creating_extension = false;
+	PG_TRY();
+	{
+		heapid = heap_create_with_catalog(heapname, schema, table->rd_rel->reltablespace,
+										  InvalidOid, InvalidOid, InvalidOid, ab_schema_owner(),
+										  HEAP_TABLE_AM_OID, tupdesc, NIL,
+										  RELKIND_RELATION, table->rd_rel->relpersistence,
+										  false, false, ONCOMMIT_NOOP, ab_store_options(relid),
+										  false, true, true, relid, NULL);
+	}
+	PG_FINALLY();
+	{
+		creating_extension = in_script;
+	}
+	PG_END_TRY();
+	CommandCounterIncrement();
+
+	heap = table_open(heapid, ShareLock);
+	info = makeNode(IndexInfo);
+	info->ii_NumIndexAttrs = 3;
+	info->ii_NumIndexKeyAttrs = 3;
+	info->ii_IndexAttrNumbers[0] = AB_CHUNK_VID;
+	info->ii_IndexAttrNumbers[1] = AB_CHUNK_OFF;
+	info->ii_IndexAttrNumbers[2] = AB_CHUNK_EDITION;
+	info->ii_Unique = true;
+	info->ii_ReadyForInserts = true;
+	info->ii_Am = BTREE_AM_OID;
+	info->ii_Context = CurrentMemoryContext;
+	opclasses[0] = opclasses[1] = GetDefaultOpClass(INT8OID, BTREE_AM_OID);
+	opclasses[2] = GetDefaultOpClass(INT4OID, BTREE_AM_OID);
+	index_create_compat(heap, indexname, info,
+						list_make3("vid", "off", "edition"), BTREE_AM_OID,
+						table->rd_rel->reltablespace, collations, opclasses, options);
+	table_close(heap, NoLock);
+	table_close(table, NoLock);
+
+	ObjectAddressSet(object, RelationRelationId, heapid);
+	ObjectAddressSet(extension, ExtensionRelationId,
+					 get_extension_oid(AB_EXTENSION, false));
+	recordDependencyOn(&object, &extension, DEPENDENCY_EXTENSION);
+	set_no_statistics(heapid);
+	depend_on_extension(relid);
+}
+
+/*
+ * Do all logical replication slots of this database need nothing any more of what a
+ * transaction removed?  With InvalidTransactionId: are there none?
+ */
+static bool
+slots_passed(TransactionId xid)
+{
+	bool		passed = true;
+
+	LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
+	for (int i = 0; i < max_replication_slots && passed; i++)
+	{
+		ReplicationSlot *slot = &ReplicationSlotCtl->replication_slots[i];
+		TransactionId needed;
+
+		if (!slot->in_use)
+			continue;
+		SpinLockAcquire(&slot->mutex);
+		if (slot->data.database == MyDatabaseId)
+		{
+			needed = slot->effective_catalog_xmin;
+			passed = TransactionIdIsNormal(xid) && TransactionIdIsNormal(needed) &&
+				TransactionIdPrecedes(xid, needed);
+		}
+		SpinLockRelease(&slot->mutex);
+	}
+	LWLockRelease(ReplicationSlotControlLock);
+	return passed;
+}
+
+/* Are there logical replication slots that may have to read stores of this database? */
+bool
+ab_slots_exist(void)
+{
+	return !slots_passed(InvalidTransactionId);
+}
+
+static void
+drop_store(Oid heap)
+{
+	ObjectAddress object;
+
+	LockRelationOid(heap, AccessExclusiveLock);
+	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(heap)))
+		return;
+	ObjectAddressSet(object, RelationRelationId, heap);
+	performDeletion(&object, DROP_RESTRICT,
+					PERFORM_DELETION_INTERNAL | PERFORM_DELETION_SKIP_EXTENSIONS);
+}
+
+static void
+rename_relation(Oid relid, const char *name)
+{
+	Relation	catalog;
+	HeapTuple	tuple;
+	Form_pg_class form;
+
+	LockRelationOid(relid, ShareUpdateExclusiveLock);
+	catalog = table_open(RelationRelationId, RowExclusiveLock);
+	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(relid));
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for relation %u", relid);
+	form = (Form_pg_class) GETSTRUCT(tuple);
+	namestrcpy(&form->relname, name);
+	CatalogTupleUpdate(catalog, &tuple->t_self, tuple);
+	if (OidIsValid(form->reltype))
+		RenameTypeInternal(form->reltype, name, form->relnamespace);
+	table_close(catalog, RowExclusiveLock);
+	CommandCounterIncrement();
+}
+
+/*
+ * Keep the store of a table that a logical replication slot may still have to read, by a
+ * name that contains the transaction that drops the table: historic snapshots find it by
+ * its old name.  RenameRelationInternal() would take a lock that conflicts with a
+ * walsender's, and in synchronous replication this transaction waits for that at its end.
+ */
+static void
+retain_store(Oid heap)
+{
+	Relation	rel = table_open(heap, ShareUpdateExclusiveLock);
+	List	   *indexes = RelationGetIndexList(rel);
+	char	   *name = psprintf(RETAINED_PREFIX UINT64_FORMAT "_%u",
+								U64FromFullTransactionId(GetTopFullTransactionId()), heap);
+	ListCell   *lc;
+
+	table_close(rel, NoLock);
+	rename_relation(heap, name);
+	foreach(lc, indexes)
+		rename_relation(lfirst_oid(lc), psprintf("%s_index_%u", name, lfirst_oid(lc)));
+}
+
+/* Drop the stores that retain_store() kept, if all slots have passed the transaction that did. */
+void
+ab_store_drop_retained(void)
+{
+	uint64		now = U64FromFullTransactionId(ReadNextFullTransactionId());
+	ListCell   *lc;
+
+	foreach(lc, find_stores(RETAINED_PREFIX))
+	{
+		NamedStore *store = lfirst(lc);
+
+		if (store->number + PG_INT32_MAX < now || slots_passed((TransactionId) store->number))
+			drop_store(store->heap);
+	}
+}
+
+/* Drop the store of a table that needs none any more, if it has one. */
+void
+ab_store_end(Oid relid)
+{
+	Oid			heap = ab_store_find(relid);
+
+	if (!OidIsValid(heap))
+		return;
+	if (ab_slots_exist())
+		retain_store(heap);
+	else
+		drop_store(heap);
+	deleteDependencyRecordsForSpecific(RelationRelationId, relid, DEPENDENCY_NORMAL,
+									   ExtensionRelationId, get_extension_oid(AB_EXTENSION, false));
+	ab_store_drop_retained();
+}
+
+/* Would the end of this subtransaction throw away a relation's present file? */
+static bool
+file_is_temporary(Relation rel)
+{
+	SubTransactionId now = GetCurrentSubTransactionId();
+
+	return rel->rd_createSubid == now || rel->rd_newRelfileSubid_compat == now;
+}
+
+/*
+ * Empty the store of a table that is being truncated: in place if a rollback would
+ * throw its files away anyway, else by new ones, so that the old ones come back
+ * with it.  What may be done to the table's file says nothing about the store's: a
+ * table that was rewritten in this transaction, which its store was not, is
+ * truncated in place.  If there are logical replication slots, the chunks are deleted one
+ * by one: they still have to read them.
+ */
+void
+ab_store_truncate(Oid relid)
+{
+	AbStore		store;
+	Oid			heap;
+
+	if (IsBinaryUpgrade || !ab_store_open(relid, AccessExclusiveLock, &store))
+		return;
+	heap = RelationGetRelid(store.heap);
+	if (ab_slots_exist())
+	{
+		ab_chunks_delete_all(store.heap);
+		ab_store_close(&store, NoLock);
+	}
+	else if (file_is_temporary(store.heap) && file_is_temporary(store.index))
+	{
+		heap_truncate_one_rel(store.heap);
+		ab_store_close(&store, NoLock);
+	}
+	else
+	{
+		RelationSetNewRelfilenumber_compat(store.heap, store.heap->rd_rel->relpersistence);
+		ab_store_close(&store, NoLock);
+		reindex_relation_compat(heap);
+	}
+}

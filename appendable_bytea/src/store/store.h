@@ -1,0 +1,280 @@
+/*-------------------------------------------------------------------------
+ *
+ * store.h
+ *	  Chunk stores: their rows, writing and reading them.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef APPENDABLE_STORE_H
+#define APPENDABLE_STORE_H
+
+#include "access/genam.h"
+#include "access/hio.h"
+#include "access/tableam.h"
+#include "access/transam.h"
+#include "executor/tuptable.h"
+
+#include "compat_table.h"
+#include "value/value.h"
+
+/* Columns of a chunk store, as in its only index for the first three. */
+#define AB_CHUNK_VID		1
+#define AB_CHUNK_OFF		2
+#define AB_CHUNK_EDITION	3	/* descending in the index */
+#define AB_CHUNK_PREV		4	/* crc of the chunk written before this one */
+#define AB_CHUNK_CRC		5	/* over prev, vid, off, edition and data */
+#define AB_CHUNK_DATA		6
+#define AB_CHUNK_NATTS		6
+
+/* Data bytes of a chunk that fills a page. */
+#define AB_CHUNK_MAX \
+	((int) (MaxHeapTupleSize - MAXALIGN(SizeofHeapTupleHeader) - (8 + 8 + 4 + 4 + 4 + VARHDRSZ)))
+
+/*
+ * Bytes of a value in one compressed chunk, which is no larger than others as it is
+ * stored.  A slice decompresses the whole of it.
+ */
+#define AB_COMPRESSED_MAX	(8 * AB_CHUNK_MAX)
+
+/* ---- store.c: stores as relations ----------------------------------------- */
+
+/* An open store: its table and all indexes of that, which are the same. */
+typedef struct AbStore
+{
+	Relation	heap;
+	Relation	index;			/* the one to look things up in */
+	Relation   *indexes;		/* &index, if it is the only one */
+	int			nindexes;
+} AbStore;
+
+extern Oid	ab_store_find(Oid relid);
+extern List *ab_store_tables(void);
+extern bool ab_store_open(Oid relid, LOCKMODE mode, AbStore *store);
+extern void ab_store_close(AbStore *store, LOCKMODE mode);
+extern void ab_store_create(Oid relid);
+extern void ab_store_end(Oid relid);
+extern void ab_store_drop_retained(void);
+extern void ab_store_truncate(Oid relid);
+extern bool ab_slots_exist(void);
+
+/* ---- store_match.c: stores like their tables ------------------------------ */
+
+extern Oid	ab_schema_owner(void);
+extern Datum ab_store_options(Oid relid);
+extern void ab_store_set_class(Oid heap, Oid relid, const Datum *options);
+extern void ab_store_match(Oid relid);
+extern void ab_store_vacuum(Oid relid, VacuumParams_compat params, BufferAccessStrategy strategy);
+
+/* ---- chunk.c: rows of a store -------------------------------------------- */
+
+typedef struct AbChunk
+{
+	int64		vid;
+	int64		off;
+	uint32		edition;
+	uint32		prev;
+	uint32		crc;
+	int			length;			/* bytes of the value */
+	const char *data;			/* they; NULL: decompress them first */
+	bool		compressed;
+	int			stored_length;
+	const char *stored;			/* what the row holds of them */
+	const char *problem;		/* of its row, which is not taken apart then */
+} AbChunk;
+
+/*
+ * A row of a store as it lies in its tuple, behind the header.  describe_column()
+ * makes the data's storage plain, so that its length word has four bytes always.
+ */
+typedef struct AbChunkRow
+{
+	int64		vid;
+	int64		off;
+	uint32		edition;
+	uint32		prev;
+	uint32		crc;
+	char		length_word[VARHDRSZ];	/* of a varlena, plain or compressed */
+	char		data[FLEXIBLE_ARRAY_MEMBER];
+} AbChunkRow;
+
+#define AB_CHUNK_ROW_HEADER		MAXALIGN(SizeofHeapTupleHeader)
+
+/* Every edition; see ab_chunks_delete(). */
+#define AB_ANY_EDITION	PG_INT64_MAX
+
+extern bool ab_chunk_parse(HeapTuple tuple, AbChunk *chunk);
+extern uint32 ab_chunk_crc(const AbChunk *chunk);
+extern bool ab_chunk_intact(const AbChunk *chunk);
+extern int64 ab_new_vid(void);
+extern SysScanDesc ab_chunk_scan(const AbStore *store, Snapshot snapshot,
+								 int64 vid, int64 from, int64 before);
+extern bool ab_chunk_next(SysScanDesc scan, ScanDirection direction, AbChunk *chunk);
+extern void ab_chunks_count(const AbStore *store, int64 vid, Snapshot snapshot,
+							int64 *chunks, int64 *bytes);
+extern bool ab_chunk_is_settled(SysScanDesc scan);
+extern bool ab_chunk_is_removable(SysScanDesc scan);
+extern void ab_chunk_insert(Relation heap, HeapTuple tuple, CommandId cid,
+							struct BulkInsertStateData *bulk);
+extern void ab_chunk_delete(Relation heap, HeapTuple tuple);
+extern void ab_chunks_delete(Oid relid, int64 vid, int64 from, int64 before, int64 edition);
+extern void ab_chunks_delete_all(Relation heap);
+
+/* ---- writer.c: writing chunks -------------------------------------------- */
+
+typedef struct AbWriter AbWriter;
+
+extern PGDLLEXPORT AbWriter *ab_writer_open(Oid relid, const AbRef *from, int64 expected);
+extern bool ab_writer_is_permanent(const AbWriter *writer);
+extern PGDLLEXPORT void ab_writer_put(AbWriter *writer, const char *data, int64 length);
+extern void ab_writer_put_compressed(AbWriter *writer, const struct varlena *compressed);
+extern void ab_writer_overwrite(AbWriter *writer, int64 off, const char *data, int length);
+extern PGDLLEXPORT void ab_writer_close(AbWriter *writer, AbRef *ref);
+
+/* ---- compress.c ----------------------------------------------------------- */
+
+typedef struct AbCompressor AbCompressor;
+
+extern AbCompressor *ab_compressor_open(AbWriter *writer);
+extern void ab_compressor_put(AbCompressor *compressor, const char *data, int64 length);
+extern void ab_compressor_close(AbCompressor *compressor);
+extern bool ab_compressible(const char *data, int length);
+extern bool ab_decompressible(const AbChunk *chunk);
+extern struct varlena *ab_decompress(const AbChunk *chunk, bool lenient);
+
+/* ---- extend.c ------------------------------------------------------------ */
+
+extern int	ab_extend(Relation rel, int n, Buffer *buffers);
+
+/* ---- crc.c --------------------------------------------------------------- */
+
+extern uint32 ab_crc(uint32 crc, const char *data, size_t length);
+
+/* ---- chunk_cursor.c: which chunk covers a byte of a reference ------------- */
+
+typedef enum AbReadMode
+{
+	AB_READ_PART,				/* each chunk is used at once */
+	AB_READ_ALL,				/* no chunk is used before the last one was
+								 * requested; if one is not found, the caller
+								 * starts again with AB_READ_PART */
+	AB_READ_COMPARE,			/* the same, but a missing or damaged chunk is
+								 * an answer */
+	AB_READ_CHECK				/* the same by an MVCC snapshot; a chunk that
+								 * this server cannot decompress is found,
+								 * without its data */
+} AbReadMode;
+
+/* Where an unsettled chunk is in its value, and its crc. */
+typedef struct AbChunkPlace
+{
+	int64		off;
+	uint32		edition;
+	uint32		crc;
+} AbChunkPlace;
+
+/* Zero it, but for context, mode and snapshot, before use. */
+typedef struct AbChunkCursor
+{
+	MemoryContext context;		/* of the scan */
+	AbReadMode	mode;
+	Snapshot	snapshot;		/* SnapshotAny, see chunk_counts(); that of a
+								 * check */
+	AbRef		ref;			/* once the store is open */
+	AbStore		store;
+	SysScanDesc scan;			/* its next chunk covers or follows scan_at */
+	int64		scan_at;		/* chunk offset before which the scan is
+								 * positioned */
+	int64		scan_end;		/* chunks from this offset on are not in it */
+	AbChunk		chunk;			/* found last; no length: none */
+	struct varlena *decompressed;	/* its bytes, if it was compressed */
+	bool		undecompressed; /* a chunk was found without its data */
+	const char *problem;		/* why there is no chunk, for a check */
+
+	/*
+	 * if the reference's end is not settled, what trace_unsettled_writes()
+	 * found
+	 */
+	bool		traced;
+	AbChunkPlace *writes;		/* the unsettled chunks, sorted */
+	int			nwrites;
+	int64		settled_end;	/* the settled ones before them: off below
+								 * this ... */
+	uint32		settled_edition;	/* ... and no later edition */
+} AbChunkCursor;
+
+extern const AbChunk *ab_chunk_cursor_find(AbChunkCursor *cursor, const AbRef *ref,
+										   int64 at, int64 until);
+extern void ab_chunk_cursor_missing(AbChunkCursor *cursor, int64 at);
+extern void ab_chunk_cursor_rewind(AbChunkCursor *cursor);
+extern void ab_chunk_cursor_close(AbChunkCursor *cursor);
+extern void ab_chunk_cursor_install(void);
+
+/* ---- reader.c: reading a value --------------------------------------------------- */
+
+typedef struct AbReader AbReader;
+
+/*
+ * Open a value for reading, in the current memory context.  Holds the chunk
+ * store open (relation references are given back on error by the resource
+ * owner); memory is bounded by the inline part plus one chunk.
+ */
+extern AbReader *ab_reader_open(Datum datum);
+extern int64 ab_reader_length(AbReader *reader);
+
+/*
+ * Copy exactly "length" bytes at "offset" (both within the value) to buf.
+ * Consecutive calls continue one index scan.  Missing or damaged chunks raise
+ * ERRCODE_DATA_CORRUPTED: never partial data.
+ */
+extern void ab_reader_read(AbReader *reader, int64 offset, char *buf, int64 length);
+
+/*
+ * The next piece at the reader's position without copying: its length (0 at the
+ * end) and *piece, valid until the next call.  For hashing, comparing, encoding
+ * in bounded memory.  Start elsewhere with ab_reader_seek.
+ */
+extern int64 ab_reader_next(AbReader *reader, const char **piece);
+extern void ab_reader_seek(AbReader *reader, int64 offset);
+
+extern void ab_reader_close(AbReader *reader);
+
+/* Bytes [offset, offset + length) of a value as a bytea; checks the 1 GB limit. */
+extern bytea *ab_read_bytea(Datum datum, int64 offset, int64 length);
+
+extern AbReader *ab_reader_open_value(AbValue *value);
+extern const AbChunk *ab_reader_chunk(AbReader *reader, int64 at);
+extern bool ab_reader_equals(AbReader *reader, int64 from, const char *data, int64 length);
+extern bool ab_reader_has_ancestor(AbReader *reader, const AbRef *ref);
+
+/* ---- value_scan.c: the values of rows and tables ------------------------------ */
+
+typedef struct AbValueScan
+{
+	Relation	rel;
+	TableScanDesc scan;
+	TupleTableSlot *slot;		/* the row */
+	AttrNumber	attnum;
+	Datum		value;
+	MemoryContext context;		/* for what is needed until the next value */
+} AbValueScan;
+
+extern AttrNumber ab_next_column(TupleDesc desc, AttrNumber attnum);
+extern void ab_values_begin(AbValueScan *scan, Relation rel, Snapshot snapshot);
+extern bool ab_values_next(AbValueScan *scan);
+extern void ab_values_end(AbValueScan *scan);
+
+/* ---- privileges.c -------------------------------------------------------- */
+
+/* What a user needs to be given to use a table through a function of the extension. */
+typedef enum AbPrivilege
+{
+	AB_OWNER,
+	AB_MAINTAIN,				/* see MayMaintain_compat() */
+	AB_READ						/* SELECT on all rows and columns */
+} AbPrivilege;
+
+extern Relation ab_open_checked(Oid relid, LOCKMODE mode, AbPrivilege privilege, bool skip);
+
+#endif							/* APPENDABLE_STORE_H */

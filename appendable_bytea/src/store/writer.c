@@ -1,0 +1,327 @@
+/*-------------------------------------------------------------------------
+ *
+ * writer.c
+ *	  Writing chunks.
+ *
+ * A chunk is written once and never updated.  The writer is given the reference
+ * it continues and hands back the one that includes what it wrote; the caller
+ * holds the row lock that makes it the only one to continue that reference
+ * (invariant I2), and the unique index turns a mistake there into an error.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_index.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "storage/freespace.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "store/store.h"
+
+/* most new pages that a writer makes at once */
+#define PAGES_AHEAD		32
+
+struct AbWriter
+{
+	AbStore		store;
+	AbRef		ref;			/* includes all chunks written so far */
+	BulkInsertState bulk;		/* NULL for a write of a few chunks */
+	MemoryContext context;
+	HeapTupleHeader tuple;		/* the row being made; NULL before the first */
+	int			room;			/* for data in it */
+	int			npending;		/* data in it that do not fill a chunk yet */
+	CommandId	cid;
+	int64		expected;		/* bytes still to come, about */
+	Buffer		pages[PAGES_AHEAD]; /* new pages, pinned */
+	int			npages;
+	int			pages_used;
+};
+
+/*
+ * A store has one index, and one or two more while REINDEX CONCURRENTLY replaces it, or
+ * after that has failed.  They are the same, and must get the same entries.
+ */
+static void
+check_indexes(const AbStore *store)
+{
+	for (int i = 0; i < store->nindexes; i++)
+	{
+		Relation	index = store->indexes[i];
+		Form_pg_index form = index->rd_index;
+
+		if (form->indnatts != 3 || form->indkey.values[0] != AB_CHUNK_VID ||
+			form->indkey.values[1] != AB_CHUNK_OFF || form->indkey.values[2] != AB_CHUNK_EDITION ||
+			!heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("chunk store \"%s\" has an index that it cannot keep up to date, \"%s\"",
+							RelationGetRelationName(store->heap), RelationGetRelationName(index)),
+					 errhint("Drop the index.")));
+	}
+}
+
+/*
+ * Start writing to the store of "relid", which is created if it is missing.  from: the
+ * reference to continue; a vid of 0 starts a new value.  expected: about how many bytes
+ * will be written.
+ */
+AbWriter *
+ab_writer_open(Oid relid, const AbRef *from, int64 expected)
+{
+	AbWriter   *writer = palloc0(sizeof(AbWriter));
+
+	while (!ab_store_open(relid, RowExclusiveLock, &writer->store))
+		ab_store_create(relid);
+	if (writer->store.nindexes > 1)
+		check_indexes(&writer->store);
+	if (RelationGetDescr(writer->store.heap)->natts != AB_CHUNK_NATTS)
+		elog(ERROR, "chunk store \"%s\" has %d columns",
+			 RelationGetRelationName(writer->store.heap), RelationGetDescr(writer->store.heap)->natts);
+	writer->ref = *from;
+	writer->ref.relid = relid;
+	if (writer->ref.vid == 0)
+	{
+		writer->ref.vid = ab_new_vid();
+		writer->ref.stored = 0;
+		writer->ref.crc = AB_CRC_INIT;
+		writer->ref.edition = 0;
+	}
+	if (expected > 4 * ab_chunk_size)
+	{
+		/*
+		 * It keeps the page being filled; but no ring of buffers, which would
+		 * have this session flush WAL and write pages again and again.
+		 */
+		writer->bulk = GetBulkInsertState();
+		FreeAccessStrategy(writer->bulk->strategy);
+		writer->bulk->strategy = NULL;
+	}
+	writer->context = AllocSetContextCreate(CurrentMemoryContext,
+											"appendable_bytea chunk",
+											ALLOCSET_DEFAULT_SIZES);
+	writer->cid = GetCurrentCommandId(true);
+	writer->expected = expected;
+	return writer;
+}
+
+/* Does what is written survive a crash? */
+bool
+ab_writer_is_permanent(const AbWriter *writer)
+{
+	return writer->store.heap->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT;
+}
+
+static inline AbChunkRow *
+chunk_row(AbWriter *writer)
+{
+	return (AbChunkRow *) ((char *) writer->tuple + AB_CHUNK_ROW_HEADER);
+}
+
+/* Have room for n bytes of data in the row, and a little only for a short one. */
+static void
+make_room(AbWriter *writer, int n)
+{
+	HeapTupleHeader tuple;
+
+	if (n <= writer->room)
+		return;
+	Assert(n <= AB_CHUNK_MAX);
+	n = n <= AB_CHUNK_MAX / 4 ? n : AB_CHUNK_MAX;
+	tuple = palloc(AB_CHUNK_ROW_HEADER + offsetof(AbChunkRow, data) + n);
+	if (writer->tuple)
+	{
+		memcpy((char *) tuple + AB_CHUNK_ROW_HEADER, chunk_row(writer),
+			   offsetof(AbChunkRow, data) + writer->npending);
+		pfree(writer->tuple);
+	}
+	writer->tuple = tuple;
+	writer->room = n;
+}
+
+/*
+ * Direct the next insertion, of a chunk that fills a page, to a new page of ours.
+ * If the table has pages to reuse, or few are needed, it finds its way itself.
+ */
+static void
+aim_at_new_page(AbWriter *writer)
+{
+	if (writer->pages_used == writer->npages)
+	{
+		int			n = Min(writer->expected / AB_CHUNK_MAX, PAGES_AHEAD);
+
+		writer->npages = writer->pages_used = 0;
+		if (n < 4 || GetPageWithFreeSpace(writer->store.heap, MaxHeapTupleSize) != InvalidBlockNumber)
+			return;
+		writer->npages = ab_extend(writer->store.heap, n, writer->pages);
+		if (writer->npages == 0)
+			return;
+	}
+	if (BufferIsValid(writer->bulk->current_buf))
+		ReleaseBuffer(writer->bulk->current_buf);
+	writer->bulk->current_buf = writer->pages[writer->pages_used++];
+}
+
+/*
+ * Make a chunk of the row's data: all of it but where it will be.  The row is put
+ * together here instead of by heap_form_tuple, which would copy the data once more.
+ * length: of the data as they are stored.
+ */
+static void
+form_chunk(AbWriter *writer, int64 off, int length, bool compressed)
+{
+	AbChunkRow *row = chunk_row(writer);
+	AbChunk		chunk;
+
+	StaticAssertStmt(offsetof(AbChunkRow, data) + AB_CHUNK_MAX + AB_CHUNK_ROW_HEADER <= MaxHeapTupleSize,
+					 "a chunk of the largest size must fit a page");
+
+	chunk.vid = row->vid = writer->ref.vid;
+	chunk.off = row->off = off;
+	chunk.edition = row->edition = writer->ref.edition;
+	chunk.prev = row->prev = writer->ref.crc;
+	chunk.compressed = compressed;
+	chunk.stored_length = length;
+	chunk.stored = row->data;
+	row->crc = ab_chunk_crc(&chunk);
+	if (compressed)
+		SET_VARSIZE_COMPRESSED(row->length_word, length + VARHDRSZ);
+	else
+		SET_VARSIZE(row->length_word, length + VARHDRSZ);
+
+	memset(writer->tuple, 0, AB_CHUNK_ROW_HEADER);
+	ItemPointerSetInvalid(&writer->tuple->t_ctid);
+	HeapTupleHeaderSetNatts(writer->tuple, AB_CHUNK_NATTS);
+	writer->tuple->t_hoff = AB_CHUNK_ROW_HEADER;
+	writer->tuple->t_infomask = HEAP_HASVARWIDTH;
+}
+
+/* Insert the chunk that was formed last. */
+static void
+insert_chunk(AbWriter *writer)
+{
+	AbChunkRow *row = chunk_row(writer);
+	int			length = VARSIZE_4B(row->length_word) - VARHDRSZ;
+	Datum		values[AB_CHUNK_NATTS];
+	bool		nulls[AB_CHUNK_NATTS] = {0};
+	HeapTupleData tuple;
+	MemoryContext oldcontext = MemoryContextSwitchTo(writer->context);
+
+	tuple.t_len = AB_CHUNK_ROW_HEADER + offsetof(AbChunkRow, data) + length;
+	ItemPointerSetInvalid(&tuple.t_self);
+	tuple.t_tableOid = RelationGetRelid(writer->store.heap);
+	tuple.t_data = writer->tuple;
+	if (writer->bulk && length == AB_CHUNK_MAX)
+		aim_at_new_page(writer);
+
+	ab_chunk_insert(writer->store.heap, &tuple, writer->cid, writer->bulk);
+	writer->expected -= length;
+
+	values[AB_CHUNK_VID - 1] = Int64GetDatum(row->vid);
+	values[AB_CHUNK_OFF - 1] = Int64GetDatum(row->off);
+	values[AB_CHUNK_EDITION - 1] = UInt32GetDatum(row->edition);
+	for (int i = 0; i < writer->store.nindexes; i++)
+	{
+		Relation	index = writer->store.indexes[i];
+
+		if (index->rd_index->indisready)
+			index_insert(index, values, nulls, &tuple.t_self, writer->store.heap,
+						 UNIQUE_CHECK_YES, false, NULL);
+	}
+	writer->ref.crc = row->crc;
+	MemoryContextSwitchTo(oldcontext);
+	MemoryContextReset(writer->context);
+	CHECK_FOR_INTERRUPTS();
+}
+
+static void
+write_chunk(AbWriter *writer, int64 off, int length)
+{
+	form_chunk(writer, off, length, false);
+	insert_chunk(writer);
+}
+
+/* Append bytes to the value, in chunks as large as they may be. */
+void
+ab_writer_put(AbWriter *writer, const char *data, int64 length)
+{
+	while (length > 0)
+	{
+		int			n = Min(length, ab_chunk_size - writer->npending);
+
+		make_room(writer, writer->npending + n);
+		memcpy(chunk_row(writer)->data + writer->npending, data, n);
+		writer->npending += n;
+		data += n;
+		length -= n;
+		if (writer->npending == ab_chunk_size)
+		{
+			writer->npending = 0;
+			write_chunk(writer, writer->ref.stored, ab_chunk_size);
+			writer->ref.stored += ab_chunk_size;
+		}
+	}
+}
+
+/* Append a chunk of bytes that the caller compressed; none may be pending. */
+void
+ab_writer_put_compressed(AbWriter *writer, const struct varlena *compressed)
+{
+	int			length = VARSIZE(compressed) - VARHDRSZ;
+
+	Assert(writer->npending == 0 && VARATT_IS_COMPRESSED(compressed));
+	make_room(writer, length);
+	memcpy(chunk_row(writer)->data, VARDATA(compressed), length);
+	form_chunk(writer, writer->ref.stored, length, true);
+	insert_chunk(writer);
+	writer->ref.stored += VARDATA_COMPRESSED_GET_EXTSIZE(compressed);
+}
+
+/*
+ * Write a chunk that replaces the one at "off", of the same length, from the
+ * writer's edition on.
+ */
+void
+ab_writer_overwrite(AbWriter *writer, int64 off, const char *data, int length)
+{
+	Assert(writer->npending == 0);
+	Assert(off + length <= writer->ref.stored);
+	make_room(writer, length);
+	memcpy(chunk_row(writer)->data, data, length);
+	write_chunk(writer, off, length);
+}
+
+/* Write what is pending and close; *ref includes everything written. */
+void
+ab_writer_close(AbWriter *writer, AbRef *ref)
+{
+	if (writer->npending > 0)
+	{
+		write_chunk(writer, writer->ref.stored, writer->npending);
+		writer->ref.stored += writer->npending;
+	}
+	*ref = writer->ref;
+	if (writer->tuple)
+		pfree(writer->tuple);
+	while (writer->pages_used < writer->npages)
+	{
+		Buffer		buffer = writer->pages[writer->pages_used++];
+
+		RecordPageWithFreeSpace(writer->store.heap, BufferGetBlockNumber(buffer), MaxHeapTupleSize);
+		ReleaseBuffer(buffer);
+	}
+	if (writer->bulk)
+		FreeBulkInsertState(writer->bulk);
+	ab_store_close(&writer->store, NoLock);
+	MemoryContextDelete(writer->context);
+	pfree(writer);
+}

@@ -1,0 +1,477 @@
+/*-------------------------------------------------------------------------
+ *
+ * batch.c
+ *	  appendable_append: many appends to many rows in one statement.
+ *
+ * The pieces for one row are joined first, in the order of the arrays, so a row is updated
+ * once however many pieces it gets.  Then the rows are updated one after the other by an
+ * ordinary UPDATE that finds them by a unique column: privileges, row security, triggers,
+ * generated columns, partitions and HOT need no code here.  A row is found by a key if it is
+ * found by "WHERE column = key", and by the unique index, so keys are of the same row if the
+ * index's operator family has them equal.  Rows are updated in the order of that family, so
+ * that two concurrent calls wait for each other and do not deadlock.
+ *
+ * The plan of that UPDATE is kept for the session, by its text; the server makes it anew
+ * where something that it rests on has changed.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/nbtree.h"
+#include "access/table.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_index.h"
+#include "catalog/pg_operator.h"
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "parser/parse_coerce.h"
+#include "parser/parse_oper.h"
+#include "utils/acl.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/hsearch.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+#include "utils/tuplestore.h"
+
+#include "compat_table.h"
+#include "table/table.h"
+
+PG_FUNCTION_INFO_V1(appendable_append);
+
+/* plans that a session keeps */
+#define KEPT_PLANS		64
+
+typedef struct KeptPlan
+{
+	char		query[512];		/* hash key; a longer one is not kept */
+	SPIPlanPtr	plan;			/* NULL: none was kept yet */
+} KeptPlan;
+
+static HTAB *kept_plans = NULL;
+
+/* The table's columns that a call is about, and how keys are compared. */
+typedef struct Target
+{
+	Relation	rel;
+	Form_pg_attribute column;
+	Form_pg_attribute key;
+	Oid			opfamily;		/* of the unique index on the key */
+	Oid			equal;			/* its operator: key column = key */
+	Oid			key_type;		/* right operand of that operator */
+	FmgrInfo	compare;		/* orders values of key_type as the index does */
+} Target;
+
+/* One piece for a row. */
+typedef struct Piece
+{
+	Datum		given;			/* the key */
+	Datum		key;			/* the same as a value of Target.key_type */
+	struct varlena *data;
+	int			number;			/* among those that were given */
+} Piece;
+
+/* It must be a table of which the user may update anything; asked before it is locked.  The UPDATE asks for more. */
+static void
+require_table(Oid relid)
+{
+	char	   *name = get_rel_name(relid);
+	char		relkind = get_rel_relkind(relid);
+
+	if (name == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
+	if (relkind != RELKIND_RELATION && relkind != RELKIND_PARTITIONED_TABLE)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a table", name)));
+	if (pg_class_aclcheck(relid, GetUserId(), ACL_UPDATE) != ACLCHECK_OK &&
+		pg_attribute_aclcheck_all(relid, GetUserId(), ACL_UPDATE, ACLMASK_ANY) != ACLCHECK_OK)
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, name);
+}
+
+/* The column to append to: the one of that name, or the only one that takes such chunks. */
+static Form_pg_attribute
+find_column(Relation rel, const char *name, Oid chunk_type)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	Form_pg_attribute found = NULL;
+
+	for (AttrNumber n = 0; (n = ab_next_column(desc, n)) > 0;)
+	{
+		Form_pg_attribute column = TupleDescAttr(desc, n - 1);
+
+		if (ab_type_of(column->atttypid)->plain != chunk_type ||
+			(name && strcmp(NameStr(column->attname), name) != 0))
+			continue;
+		if (found)
+			ereport(ERROR,
+					(errcode(ERRCODE_AMBIGUOUS_COLUMN),
+					 errmsg("table \"%s\" has more than one column that %s can be appended to",
+							RelationGetRelationName(rel), format_type_be(chunk_type)),
+					 errhint("Give the column's name.")));
+		found = column;
+	}
+	if (found == NULL && name)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("table \"%s\" has no column \"%s\" that %s can be appended to",
+						RelationGetRelationName(rel), name, format_type_be(chunk_type))));
+	if (found == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("table \"%s\" has no column that %s can be appended to",
+						RelationGetRelationName(rel), format_type_be(chunk_type))));
+	return found;
+}
+
+/* Does an index keep one column, and that alone, unique over all rows? */
+static bool
+is_key(Relation index)
+{
+	Form_pg_index form = index->rd_index;
+
+	return form->indisunique && form->indisvalid && form->indimmediate && form->indnkeyatts == 1 &&
+		form->indkey.values[0] > 0 &&
+		heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL);
+}
+
+/* Find the column that rows are found by: the one of that name, which must be unique, or the primary key. */
+static void
+find_key(Target *target, const char *name)
+{
+	Relation	rel = target->rel;
+	List	   *indexes = RelationGetIndexList(rel);
+	ListCell   *lc;
+
+	target->key = NULL;
+	foreach(lc, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+
+		if (is_key(index))
+		{
+			Form_pg_attribute column = TupleDescAttr(RelationGetDescr(rel), index->rd_index->indkey.values[0] - 1);
+
+			if (name ? strcmp(NameStr(column->attname), name) == 0 : index->rd_index->indisprimary)
+			{
+				target->key = column;
+				target->opfamily = index->rd_opfamily[0];
+			}
+		}
+		index_close(index, AccessShareLock);
+	}
+	list_free(indexes);
+	if (target->key == NULL && name)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("table \"%s\" has no unique index on its column \"%s\" alone",
+						RelationGetRelationName(rel), name)));
+	if (target->key == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("table \"%s\" has no primary key of one column", RelationGetRelationName(rel)),
+				 errhint("Name a unique column, or write UPDATE ... FROM unnest(...).")));
+}
+
+/*
+ * Find how the key column is compared with keys of this type: by the operator that
+ * "column = key" means.  It must be one of the unique index, which then finds the row,
+ * and whose order tells which keys are of the same row.
+ */
+static void
+find_operator(Target *target, Oid type)
+{
+	Oid			column_type = getBaseType(target->key->atttypid);
+	Operator	operator = oper(NULL, list_make1(makeString("=")), column_type, type, true, -1);
+	int			strategy;
+	Oid			left;
+	Oid			right;
+	Oid			compare;
+
+	target->equal = operator ? oprid(operator) : InvalidOid;
+	if (operator)
+	{
+		target->key_type = ((Form_pg_operator) GETSTRUCT(operator))->oprright;
+		ReleaseSysCache((HeapTuple) operator);
+	}
+	if (!OidIsValid(target->equal) ||
+		get_op_opfamily_strategy(target->equal, target->opfamily) != BTEqualStrategyNumber)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_FUNCTION),
+				 errmsg("the unique index on column \"%s\" of table \"%s\" cannot find keys of type %s",
+						NameStr(target->key->attname), RelationGetRelationName(target->rel), format_type_be(type)),
+				 errhint("Cast the keys to %s[].", format_type_with_typemod(target->key->atttypid, target->key->atttypmod))));
+	get_op_opfamily_properties(target->equal, target->opfamily, false, &strategy, &left, &right);
+	compare = get_opfamily_proc(target->opfamily, right, right, BTORDER_PROC);
+	if (!OidIsValid(compare))
+		elog(ERROR, "operator family %u cannot compare type %u", target->opfamily, right);
+	fmgr_info(compare, &target->compare);
+	if (IsPolymorphicType(target->key_type))
+		target->key_type = type;
+}
+
+/* The UPDATE of one row: $1 its key, $2 what is appended. */
+static char *
+make_query(const Target *target)
+{
+	HeapTuple	operator = SearchSysCache1(OPEROID, ObjectIdGetDatum(target->equal));
+	Form_pg_operator form;
+	const char *column = quote_identifier(NameStr(target->column->attname));
+	const AbType *type = ab_type_of(target->column->atttypid);
+	AbCasts		casts;
+	char	   *query;
+
+	if (!HeapTupleIsValid(operator))
+		elog(ERROR, "cache lookup failed for operator %u", target->equal);
+	if (!ab_find_casts(&casts))
+		elog(ERROR, "could not find the casts of type %s", type->name);
+	form = (Form_pg_operator) GETSTRUCT(operator);
+	query = psprintf("UPDATE %s%s t SET %s = coalesce(t.%s, ''::%s) OPERATOR(pg_catalog.||) $2"
+					 " WHERE t.%s OPERATOR(%s.%s) $1 RETURNING %s.%s(t.%s)",
+					 target->rel->rd_rel->relkind == RELKIND_RELATION ? "ONLY " : "",
+					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(target->rel)),
+												RelationGetRelationName(target->rel)),
+					 column, column, format_type_be_qualified(type->oid),
+					 quote_identifier(NameStr(target->key->attname)),
+					 quote_identifier(get_namespace_name(form->oprnamespace)), NameStr(form->oprname),
+					 quote_identifier(get_namespace_name(casts.schema)),
+					 type->plain == TEXTOID ? "appendable_octet_length" : "appendable_length", column);
+	ReleaseSysCache(operator);
+	return query;
+}
+
+/* The plan of a query, kept if there is room. */
+static SPIPlanPtr
+find_plan(const char *query, Oid key_type, Oid chunk_type)
+{
+	Oid			types[2] = {key_type, chunk_type};
+	char		name[512] = {0};
+	KeptPlan   *kept;
+	SPIPlanPtr	plan;
+
+	if (kept_plans == NULL)
+	{
+		HASHCTL		info = {.keysize = sizeof(name),.entrysize = sizeof(KeptPlan)};
+
+		kept_plans = hash_create("appendable_bytea appends", KEPT_PLANS, &info, HASH_ELEM | HASH_BLOBS);
+	}
+	/* the types are part of the query here only */
+	snprintf(name, sizeof(name), "%u %u %s", key_type, chunk_type, query);
+	kept = strlen(name) < sizeof(name) - 1 ? hash_search(kept_plans, name, HASH_FIND, NULL) : NULL;
+	if (kept && kept->plan)
+		return kept->plan;
+
+	/* a row that is found by its key is planned alike for all keys */
+	plan = SPI_prepare_cursor(query, 2, types, CURSOR_OPT_GENERIC_PLAN);
+	if (plan == NULL)
+		elog(ERROR, "could not prepare \"%s\": %s", query, SPI_result_code_string(SPI_result));
+
+	/* its place first: what fails after a plan is kept would keep it for ever */
+	if (kept == NULL && strlen(name) < sizeof(name) - 1 && hash_get_num_entries(kept_plans) < KEPT_PLANS)
+	{
+		kept = hash_search(kept_plans, name, HASH_ENTER, NULL);
+		kept->plan = NULL;
+	}
+	if (kept)
+	{
+		if (SPI_keepplan(plan) != 0)
+			elog(ERROR, "could not keep the plan of \"%s\"", query);
+		kept->plan = plan;
+	}
+	return plan;
+}
+
+static int
+compare_keys(Target *target, const Piece *a, const Piece *b)
+{
+	return DatumGetInt32(FunctionCall2Coll(&target->compare, target->key->attcollation, a->key, b->key));
+}
+
+static int
+compare_pieces(const void *a, const void *b, void *arg)
+{
+	const Piece *x = a;
+	const Piece *y = b;
+	int			result = compare_keys(arg, x, y);
+
+	return result ? result : x->number - y->number;
+}
+
+/* The pieces of two arrays. */
+static Piece *
+take_pieces(ArrayType *keys, ArrayType *chunks, int *count)
+{
+	Oid			key_type = ARR_ELEMTYPE(keys);
+	int16		length;
+	bool		by_value;
+	char		align;
+	Datum	   *key_values;
+	Datum	   *chunk_values;
+	bool	   *key_nulls;
+	bool	   *chunk_nulls;
+	int			nchunks;
+	Piece	   *pieces;
+
+	get_typlenbyvalalign(key_type, &length, &by_value, &align);
+	deconstruct_array(keys, key_type, length, by_value, align, &key_values, &key_nulls, count);
+	get_typlenbyvalalign(ARR_ELEMTYPE(chunks), &length, &by_value, &align);
+	deconstruct_array(chunks, ARR_ELEMTYPE(chunks), length, by_value, align, &chunk_values, &chunk_nulls, &nchunks);
+	if (nchunks != *count)
+		ereport(ERROR,
+				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
+				 errmsg("numbers of keys and chunks differ: %d and %d", *count, nchunks),
+				 errhint("Each chunk is appended to the row of the key in the same place.")));
+	pieces = palloc(Max(*count, 1) * sizeof(Piece));
+	for (int i = 0; i < *count; i++)
+	{
+		if (key_nulls[i] || chunk_nulls[i])
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("key and chunk %d must not be null", i + 1)));
+		pieces[i].given = pieces[i].key = key_values[i];
+		pieces[i].data = PG_DETOAST_DATUM_PACKED(chunk_values[i]);
+		pieces[i].number = i;
+	}
+	return pieces;
+}
+
+/* Make the keys of type "from", by an implicit cast, those of type "to". */
+static void
+convert_keys(Piece *pieces, int count, Oid from, Oid to)
+{
+	Oid			function;
+	CoercionPathType path = find_coercion_pathway(to, getBaseType(from), COERCION_IMPLICIT, &function);
+
+	if (path == COERCION_PATH_RELABELTYPE || path == COERCION_PATH_NONE)
+		return;
+	Assert(path == COERCION_PATH_FUNC && get_func_nargs(function) == 1);
+	for (int i = 0; i < count; i++)
+		pieces[i].key = OidFunctionCall1(function, pieces[i].given);
+}
+
+/* What n pieces of one row make together. */
+static struct varlena *
+join_pieces(const Piece *pieces, int n)
+{
+	int64		size = VARHDRSZ;
+	struct varlena *result;
+	char	   *p;
+
+	if (n == 1)
+		return pieces->data;
+	for (int i = 0; i < n; i++)
+		size += VARSIZE_ANY_EXHDR(pieces[i].data);
+	if (size > MaxAllocSize)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("cannot append %lld bytes to a row at once", (long long) size)));
+	result = palloc(size);
+	SET_VARSIZE(result, size);
+	p = VARDATA(result);
+	for (int i = 0; i < n; i++)
+	{
+		memcpy(p, VARDATA_ANY(pieces[i].data), VARSIZE_ANY_EXHDR(pieces[i].data));
+		p += VARSIZE_ANY_EXHDR(pieces[i].data);
+	}
+	return result;
+}
+
+/* Append to one row; its value's length, or -1 if there is no such row. */
+static int64
+append_to_row(SPIPlanPtr plan, Datum key, struct varlena *data)
+{
+	Datum		values[2] = {key, PointerGetDatum(data)};
+	int			code = SPI_execute_plan(plan, values, NULL, false, 0);
+	int64		length = -1;
+
+	if (code < 0)
+		elog(ERROR, "could not append: %s", SPI_result_code_string(code));
+	if (code == SPI_OK_UPDATE_RETURNING && SPI_processed > 0)
+	{
+		bool		isnull;
+		Datum		result = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull);
+
+		/* a trigger may have set the value to null */
+		if (!isnull)
+			length = DatumGetInt64(result);
+	}
+	SPI_freetuptable(SPI_tuptable);
+	return length;
+}
+
+/* appendable_append(regclass, anyarray, text[] or bytea[], name, name): see the SQL script. */
+Datum
+appendable_append(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	const char *column = PG_ARGISNULL(3) ? NULL : NameStr(*PG_GETARG_NAME(3));
+	const char *key = PG_ARGISNULL(4) ? NULL : NameStr(*PG_GETARG_NAME(4));
+	ArrayType  *keys;
+	ArrayType  *chunks;
+	Target		target;
+	Oid			relid;
+	Oid			chunk_type;
+	Oid			key_type;
+	Piece	   *pieces;
+	int			count;
+	SPIPlanPtr	plan;
+	MemoryContext context;
+	MemoryContext oldcontext;
+
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || PG_ARGISNULL(2))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("table, keys and chunks must not be null")));
+	InitMaterializedSRF(fcinfo, 0);
+	relid = PG_GETARG_OID(0);
+	keys = PG_GETARG_ARRAYTYPE_P(1);
+	chunks = PG_GETARG_ARRAYTYPE_P(2);
+	key_type = ARR_ELEMTYPE(keys);
+	chunk_type = ARR_ELEMTYPE(chunks);
+	pieces = take_pieces(keys, chunks, &count);
+
+	require_table(relid);
+	target.rel = table_open(relid, RowExclusiveLock);
+	target.column = find_column(target.rel, column, chunk_type);
+	find_key(&target, key);
+	find_operator(&target, key_type);
+	convert_keys(pieces, count, key_type, target.key_type);
+	qsort_arg(pieces, count, sizeof(Piece), compare_pieces, &target);
+
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	plan = find_plan(make_query(&target), target.key_type, chunk_type);
+	context = AllocSetContextCreate(CurrentMemoryContext, "appendable_bytea append", ALLOCSET_DEFAULT_SIZES);
+	oldcontext = MemoryContextSwitchTo(context);
+	for (int i = 0, n; i < count; i += n)
+	{
+		Datum		values[2];
+		bool		nulls[2] = {false, false};
+		int64		length;
+
+		CHECK_FOR_INTERRUPTS();
+		for (n = 1; i + n < count && compare_keys(&target, &pieces[i], &pieces[i + n]) == 0;)
+			n++;
+		length = append_to_row(plan, pieces[i].key, join_pieces(&pieces[i], n));
+		values[0] = pieces[i].given;
+		values[1] = Int64GetDatum(length);
+		nulls[1] = length < 0;
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		MemoryContextReset(context);
+	}
+	MemoryContextSwitchTo(oldcontext);
+	SPI_finish();
+	table_close(target.rel, NoLock);
+	return (Datum) 0;
+}

@@ -1,0 +1,369 @@
+/*-------------------------------------------------------------------------
+ *
+ * check.c
+ *	  appendable_bytea_check: every reference against its chunks.
+ *
+ * Chunks begin and end in the transactions in which the row versions that refer to
+ * them do.  So one snapshot sees both or neither: the chunks that it sees of a value are
+ * exactly those that the value consists of, and all that it sees are those of values
+ * that it sees.  A problem is reported as a row instead of an error, so that one damaged
+ * value does not hide the next.  Memory does not depend on the size or number of values.
+ *
+ * Chunks without an owner are left by code that removes values without deleting rows by the
+ * access method: a dropped column, a rewrite that computes new values, pglogical's apply
+ * worker, which calls simple_heap_delete().  They are counted here, and removed by
+ * appendable_bytea_repair().
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "catalog/pg_operator.h"
+#include "catalog/pg_type.h"
+#include "executor/tuptable.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "storage/itemptr.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/tuplesort.h"
+#include "utils/tuplestore.h"
+
+#include "compat_table.h"
+#include "table/table.h"
+
+PG_FUNCTION_INFO_V1(appendable_bytea_check);
+
+typedef struct Check
+{
+	ReturnSetInfo *rsinfo;
+	Relation	rel;
+	Snapshot	snapshot;		/* taken when the table is locked */
+	bool		has_store;
+	AbStore		store;
+	Tuplesortstate *vids;		/* of all values */
+	int64		chunks;			/* that belong to them */
+	bool		undecompressed; /* some of them cannot be looked into */
+} Check;
+
+static void
+report_problem(Check *check, ItemPointer tid, const char *column, const char *problem)
+{
+	Datum		values[4];
+	bool		nulls[4] = {0};
+
+	values[0] = ObjectIdGetDatum(RelationGetRelid(check->rel));
+	values[1] = PointerGetDatum(tid);
+	nulls[1] = tid == NULL;
+	if (column)
+		values[2] = CStringGetTextDatum(column);
+	nulls[2] = column == NULL;
+	values[3] = CStringGetTextDatum(problem);
+	tuplestore_putvalues(check->rsinfo->setResult, check->rsinfo->setDesc, values, nulls);
+}
+
+/* What is wrong with the chunks of a reference, or NULL. */
+static const char *
+check_chunks(Check *check, const AbRef *ref)
+{
+	AbChunkCursor cursor = {.context = CurrentMemoryContext,.mode = AB_READ_CHECK,
+	.snapshot = check->snapshot};
+	int64		at = 0;
+	int64		chunks = 0;
+	uint32		crc = AB_CRC_INIT;
+	const char *problem = NULL;
+
+	if (!check->has_store)
+		return "the table has no chunk store";
+	while (problem == NULL && at < ref->stored)
+	{
+		const AbChunk *chunk = ab_chunk_cursor_find(&cursor, ref, at, ref->stored);
+
+		if (chunk == NULL)
+			problem = cursor.problem ? cursor.problem :
+				psprintf("byte %lld is in no chunk", (long long) at);
+		else if (ref->edition == 0 && chunk->prev != crc)
+			problem = psprintf("the chunk at offset %lld does not continue the one before it",
+							   (long long) chunk->off);
+		else
+		{
+			crc = chunk->crc;
+			at = chunk->off + chunk->length;
+			chunks++;
+		}
+	}
+	ab_chunk_cursor_close(&cursor);
+	check->undecompressed |= cursor.undecompressed;
+	if (problem)
+		ab_chunks_count(&check->store, ref->vid, check->snapshot, &check->chunks, NULL);
+	else
+		check->chunks += chunks;
+	return problem;
+}
+
+/*
+ * Take a datum apart; what is wrong with it, or NULL.  Nothing but memory is used
+ * once the datum is fetched, so that an error leaves nothing behind.
+ */
+static char *
+parse_value(Datum value, AbValue *parsed)
+{
+	MemoryContext context = CurrentMemoryContext;
+	const Datum fetched = PointerGetDatum(PG_DETOAST_DATUM_PACKED(value));
+	char	   *volatile problem = NULL;
+
+	PG_TRY();
+	{
+		ab_parse(fetched, parsed);
+		if (parsed->edited)
+			problem = "the value is one that is never stored";
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		if (error->sqlerrcode != ERRCODE_DATA_CORRUPTED)
+			PG_RE_THROW();
+		FlushErrorState();
+		problem = psprintf("%s: %s", error->message, error->detail ? error->detail : "");
+	}
+	PG_END_TRY();
+	return problem;
+}
+
+static void
+check_value(Check *check, ItemPointer tid, const char *column, Datum value)
+{
+	AbValue		parsed;
+	AbRef		ref;
+	const char *problem = parse_value(value, &parsed);
+
+	if (problem)
+	{
+		report_problem(check, tid, column, problem);
+		return;
+	}
+	ref = parsed.base;
+	if (ref.vid == 0)
+		return;
+	if (ref.relid != RelationGetRelid(check->rel))
+	{
+		report_problem(check, tid, column, psprintf("the chunks belong to table %u", ref.relid));
+		return;
+	}
+	tuplesort_putdatum(check->vids, Int64GetDatum(ref.vid), false);
+	problem = check_chunks(check, &ref);
+	if (problem)
+		report_problem(check, tid, column, problem);
+}
+
+/* Value ids, to be sorted: work memory, then files. */
+static Tuplesortstate *
+begin_vids(void)
+{
+	return tuplesort_begin_datum(INT8OID, Int8LessOperator, InvalidOid, false,
+								 maintenance_work_mem, NULL, TUPLESORT_NONE);
+}
+
+/* The next value id in order; false at the end. */
+static bool
+next_vid(Tuplesortstate *vids, int64 *vid)
+{
+	Datum		value;
+	bool		isnull;
+
+	if (!tuplesort_getdatum_compat(vids, true, &value, &isnull, NULL))
+		return false;
+	*vid = DatumGetInt64(value);
+	return true;
+}
+
+/* Report values that have their chunks in common, and chunks of no value. */
+static void
+check_owners(Check *check)
+{
+	int64		vid;
+	int64		last = 0;
+	int64		chunks = 0;
+	bool		common = false;
+	TableScanDesc scan;
+	TupleTableSlot *slot;
+
+	tuplesort_performsort(check->vids);
+	while (next_vid(check->vids, &vid))
+	{
+		if (vid == last)
+		{
+			report_problem(check, NULL, NULL, psprintf("value " INT64_FORMAT " is in more than one place", vid));
+			common = true;
+		}
+		last = vid;
+	}
+	if (!check->has_store || common)
+		return;
+	slot = table_slot_create(check->store.heap, NULL);
+	scan = table_beginscan_compat(check->store.heap, check->snapshot, 0, NULL);
+	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		chunks++;
+	}
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	if (chunks != check->chunks)
+		report_problem(check, NULL, NULL,
+					   psprintf(INT64_FORMAT " chunks belong to no value", chunks - check->chunks));
+}
+
+static void
+check_table(ReturnSetInfo *rsinfo, Relation rel)
+{
+	Check		check;
+	AbValueScan scan;
+
+	memset(&check, 0, sizeof(check));
+	check.rsinfo = rsinfo;
+	check.rel = rel;
+	check.snapshot = GetActiveSnapshot();
+	check.has_store = ab_store_open(RelationGetRelid(rel), AccessShareLock, &check.store);
+	check.vids = begin_vids();
+	ab_values_begin(&scan, check.rel, check.snapshot);
+	while (ab_values_next(&scan))
+	{
+		MemoryContext oldcontext = MemoryContextSwitchTo(scan.context);
+
+		check_value(&check, &scan.slot->tts_tid,
+					NameStr(TupleDescAttr(RelationGetDescr(check.rel), scan.attnum - 1)->attname),
+					scan.value);
+		MemoryContextSwitchTo(oldcontext);
+	}
+	ab_values_end(&scan);
+	check_owners(&check);
+	if (check.undecompressed)
+		ereport(NOTICE,
+				(errmsg("some values of table \"%s\" were verified by their checksums only",
+						RelationGetRelationName(rel)),
+				 errdetail("They have chunks compressed by a method that this server was built without.")));
+	tuplesort_end(check.vids);
+	if (check.has_store)
+		ab_store_close(&check.store, AccessShareLock);
+}
+
+/* Sort the ids of all values that the snapshot sees; each must be understood. */
+static Tuplesortstate *
+collect_vids(Relation rel, Snapshot snapshot)
+{
+	Tuplesortstate *vids = begin_vids();
+	AbValueScan scan;
+	AbRef		ref;
+
+	ab_values_begin(&scan, rel, snapshot);
+	while (ab_values_next(&scan))
+	{
+		if (ab_parse_reference(scan.value, &ref))
+			tuplesort_putdatum(vids, Int64GetDatum(ref.vid), false);
+	}
+	ab_values_end(&scan);
+	tuplesort_performsort(vids);
+	return vids;
+}
+
+/*
+ * Delete the chunks of no value of a table, at most "max" of them.  Raises an error, and
+ * deletes nothing, if there is a value that cannot be understood.
+ *
+ * The caller's lock excludes DDL and other repairs, not readers and writers.  The end of a
+ * value is proven by one snapshot, which is taken under that lock: a chunk that it sees
+ * belongs to a transaction that has committed, and so does the row version that the
+ * transaction stored with it.  If the snapshot sees no row with the value, the row has
+ * ended.  No later row can refer to the value, because only an update of its row would.
+ * A reader with an older snapshot may still see the row, and reads the chunk, which
+ * is deleted by an xmax that is newer than the row's, so vacuum keeps it longer.
+ */
+void
+ab_free_unowned(Oid relid, int64 max, int64 *chunks, int64 *bytes)
+{
+	Relation	rel = table_open(relid, NoLock);
+	AbStore		store;
+	Snapshot	snapshot;
+	Tuplesortstate *vids;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	int64		vid = 0;
+	bool		more;
+
+	*chunks = *bytes = 0;
+	Assert(CheckRelationLockedByMe(rel, ShareUpdateExclusiveLock, true));
+	if (!OidIsValid(ab_am_oid()) || !ab_is_appendable(rel) ||
+		!ab_store_open(relid, RowExclusiveLock, &store))
+	{
+		table_close(rel, NoLock);
+		return;
+	}
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	vids = collect_vids(rel, snapshot);
+	more = next_vid(vids, &vid);
+	scan = systable_beginscan_ordered(store.heap, store.index, snapshot, 0, NULL);
+	while (*chunks < max && (tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)
+	{
+		AbChunk		chunk;
+
+		CHECK_FOR_INTERRUPTS();
+		/* what a damaged row belongs to is not known */
+		if (!ab_chunk_parse(tuple, &chunk))
+			continue;
+		while (more && vid < chunk.vid)
+			more = next_vid(vids, &vid);
+		if (more && vid == chunk.vid)
+			continue;
+		ab_chunk_delete(store.heap, tuple);
+		(*chunks)++;
+		*bytes += chunk.length;
+	}
+	systable_endscan_ordered(scan);
+	tuplesort_end(vids);
+	UnregisterSnapshot(snapshot);
+	ab_store_close(&store, NoLock);
+	table_close(rel, NoLock);
+}
+
+/*
+ * appendable_bytea_check(regclass): a row for each value that is not as it must be;
+ * with NULL, of all tables that have chunks.  Tables are locked one after the other, and
+ * each is read with a snapshot that is taken when it is locked: an older one would not
+ * match the chunks of a table that was rewritten in the meantime.
+ */
+Datum
+appendable_bytea_check(PG_FUNCTION_ARGS)
+{
+	List	   *tables = PG_ARGISNULL(0) ? ab_store_tables() : list_make1_oid(PG_GETARG_OID(0));
+	ListCell   *lc;
+
+	InitMaterializedSRF(fcinfo, 0);
+	foreach(lc, tables)
+	{
+		Relation	rel = ab_open_checked(lfirst_oid(lc), AccessShareLock, AB_READ, PG_ARGISNULL(0));
+
+		if (rel == NULL)
+			continue;
+		if (ab_is_appendable(rel))
+		{
+			PushActiveSnapshot(GetLatestSnapshot());
+			check_table((ReturnSetInfo *) fcinfo->resultinfo, rel);
+			PopActiveSnapshot();
+		}
+		relation_close(rel, AccessShareLock);
+	}
+	return (Datum) 0;
+}

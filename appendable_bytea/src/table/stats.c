@@ -1,0 +1,196 @@
+/*-------------------------------------------------------------------------
+ *
+ * stats.c
+ *	  What a table's values take: appendable_bytea_stats and the total size.
+ *
+ * Reads the rows of the table, and of the chunks a sample: as dear as a sequential scan of a
+ * table without its large values.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/tableam.h"
+#include "executor/tuptable.h"
+#include "funcapi.h"
+#include "pgstat.h"
+#include "storage/bufmgr.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/tuplestore.h"
+
+#include "compat_table.h"
+#include "table/table.h"
+
+PG_FUNCTION_INFO_V1(appendable_bytea_stats);
+PG_FUNCTION_INFO_V1(appendable_bytea_total_size);
+
+static int64
+total_size(Oid relid)
+{
+	return DatumGetInt64(DirectFunctionCall1(pg_total_relation_size, ObjectIdGetDatum(relid)));
+}
+
+/* pages of a store that are looked at */
+#define SAMPLED_PAGES	100
+
+/* Count the bytes of values in the chunks of a page. */
+static void
+count_page(Relation heap, BlockNumber block, Snapshot snapshot, int64 *all, int64 *compressed)
+{
+	Buffer		buffer = ReadBuffer(heap, block);
+	Page		page = BufferGetPage(buffer);
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	for (OffsetNumber n = FirstOffsetNumber; n <= PageGetMaxOffsetNumber(page); n++)
+	{
+		ItemId		item = PageGetItemId(page, n);
+		HeapTupleData tuple;
+		AbChunk		chunk;
+
+		if (!ItemIdIsNormal(item))
+			continue;
+		tuple.t_data = (HeapTupleHeader) PageGetItem(page, item);
+		tuple.t_len = ItemIdGetLength(item);
+		tuple.t_tableOid = RelationGetRelid(heap);
+		ItemPointerSet(&tuple.t_self, block, n);
+		if (!HeapTupleSatisfiesVisibility(&tuple, snapshot, buffer) ||
+			!ab_chunk_parse(&tuple, &chunk))
+			continue;
+		*all += chunk.length;
+		if (chunk.compressed)
+			*compressed += chunk.length;
+	}
+	UnlockReleaseBuffer(buffer);
+}
+
+/* The share of bytes in chunks that are in compressed ones, by a sample; -1 if there are none. */
+static double
+compressed_share(Oid store)
+{
+	Relation	heap = try_relation_open(store, AccessShareLock);
+	BlockNumber nblocks;
+	int64		all = 0;
+	int64		compressed = 0;
+
+	if (heap == NULL)
+		return -1;
+	nblocks = RelationGetNumberOfBlocks(heap);
+	for (int i = 0; i < (int) Min(nblocks, SAMPLED_PAGES); i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		count_page(heap, (uint64) i * nblocks / Min(nblocks, SAMPLED_PAGES),
+				   GetActiveSnapshot(), &all, &compressed);
+	}
+	relation_close(heap, AccessShareLock);
+	return all > 0 ? (double) compressed / all : -1;
+}
+
+/* What the values of a table take: one row of appendable_bytea_stats(). */
+static void
+stats_row(Relation rel, Datum *values, bool *nulls)
+{
+	Oid			relid = RelationGetRelid(rel);
+	AbValueScan scan;
+	PgStat_StatTabEntry *counters = pgstat_fetch_stat_tabentry(relid);
+	Oid			store = ab_store_find(relid);
+	bool		has_store = OidIsValid(store);
+	int64		count = 0,
+				stored = 0,
+				inlined = 0,
+				in_chunks = 0,
+				file_size = 0;
+	double		share = -1;
+
+	ab_values_begin(&scan, rel, GetActiveSnapshot());
+	while (ab_values_next(&scan))
+	{
+		MemoryContext oldcontext = MemoryContextSwitchTo(scan.context);
+		AbRef		ref;
+
+		count++;
+		inlined += ab_length(scan.value);
+		if (ab_parse_reference(scan.value, &ref))
+		{
+			in_chunks++;
+			stored += ref.stored;
+			inlined -= ref.stored;
+		}
+		MemoryContextSwitchTo(oldcontext);
+	}
+	ab_values_end(&scan);
+	if (has_store)
+	{
+		file_size = DatumGetInt64(DirectFunctionCall1(pg_table_size, ObjectIdGetDatum(store)));
+		share = compressed_share(store);
+	}
+
+	values[0] = ObjectIdGetDatum(relid);
+	values[1] = ObjectIdGetDatum(store);
+	nulls[1] = !has_store;
+	values[2] = Int64GetDatum(count);
+	values[3] = Int64GetDatum(in_chunks);
+	values[4] = Int64GetDatum(stored);
+	values[5] = Int64GetDatum(inlined);
+	values[6] = Int64GetDatum(file_size);
+	values[7] = Int64GetDatum(Max(file_size - stored, 0));
+	values[8] = Int64GetDatum(has_store ? total_size(store) : 0);
+	if (counters == NULL || counters->tuples_updated == 0)
+		nulls[9] = true;
+	else
+		values[9] = Float8GetDatum((double) counters->tuples_hot_updated /
+								   counters->tuples_updated);
+	nulls[10] = share < 0;
+	values[10] = Float8GetDatum(share);
+}
+
+/* appendable_bytea_stats(regclass): see the SQL script for the columns. */
+Datum
+appendable_bytea_stats(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	List	   *tables = PG_ARGISNULL(0) ? ab_store_tables() : list_make1_oid(PG_GETARG_OID(0));
+	ListCell   *lc;
+
+	InitMaterializedSRF(fcinfo, 0);
+	foreach(lc, tables)
+	{
+		Relation	rel = ab_open_checked(lfirst_oid(lc), AccessShareLock, AB_READ, PG_ARGISNULL(0));
+		Datum		values[11];
+		bool		nulls[11] = {0};
+
+		if (rel == NULL)
+			continue;
+		if (ab_is_appendable(rel))
+		{
+			stats_row(rel, values, nulls);
+			tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		}
+		relation_close(rel, AccessShareLock);
+	}
+	return (Datum) 0;
+}
+
+/* appendable_bytea_total_size(regclass): the table with all that belongs to it. */
+Datum
+appendable_bytea_total_size(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+	Oid			store = ab_store_find(relid);
+	int64		size;
+
+	if (get_rel_name(relid) == NULL)
+		PG_RETURN_NULL();
+	size = total_size(relid);
+	if (OidIsValid(store))
+		size += total_size(store);
+	PG_RETURN_INT64(size);
+}

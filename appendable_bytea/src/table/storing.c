@@ -1,0 +1,502 @@
+/*-------------------------------------------------------------------------
+ *
+ * storing.c
+ *	  Convert a value computed by a statement into the datum to be stored.
+ *
+ * For each column of the type, the access method calls ab_storing_decide(), which
+ * writes nothing; then, after locking the row if any column writes chunks,
+ * ab_storing_write(), which writes them and returns the datum; and, once the row is
+ * stored, ab_storing_finish(), which deletes the chunks that the new row version
+ * supersedes.  So chunks exist before any row version that refers to them, as TOAST
+ * rows do (heaptoast.c): whoever finds the row, even in progress, finds them.
+ *
+ * Invariant I1: A stored reference names the table in which it is stored.
+ * Invariant I2: A row version continues the chunks of value v only if the version
+ * that it replaces contains a reference to v, and then from exactly that reference;
+ * or if v was created by the call that stores the row.  Any other value is copied to
+ * a new value.  Consequently, v belongs to a single chain of row versions, along
+ * which either "stored" or the edition increases.  The row version owns v's chunks:
+ * they are deleted in the transaction that deletes the row version or replaces it by
+ * one without v, and a rewrite deletes the chunks that it supersedes.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_class.h"
+#include "miscadmin.h"
+#include "utils/lsyscache.h"
+
+#include "table/table.h"
+
+/* The smallest append that becomes a chunk at once. */
+#define DIRECT_MIN			200
+
+/* That, and inline bytes, in a table that is decoded logically. */
+#define LOGGED_DIRECT_MIN	48
+#define LOGGED_TAIL_MAX		96
+
+static int
+tail_max(const AbTarget *target)
+{
+	return target->logged ? Min(ab_tail_max, LOGGED_TAIL_MAX) : ab_tail_max;
+}
+
+static int
+direct_min(const AbTarget *target)
+{
+	return target->logged ? LOGGED_DIRECT_MIN : DIRECT_MIN;
+}
+
+/*
+ * Bytes to keep for an inline part of n bytes, so that it keeps its size over the
+ * next appends; 0 for no padding.
+ */
+static int64
+room_for(const AbTarget *target, int64 n)
+{
+	int64		room = 32;
+
+	if (target->logged || target->temporary || n == 0)
+		return 0;
+	while (room <= n)
+		room *= 2;
+	if (room > ab_tail_max + 1)
+		room = Max(ab_tail_max + 1, n + 1);
+	return room;
+}
+
+/* Are two datums the same stored image? */
+static bool
+is_same_image(Datum a, Datum b)
+{
+	struct varlena *x = (struct varlena *) DatumGetPointer(a);
+	struct varlena *y = (struct varlena *) DatumGetPointer(b);
+
+	return VARSIZE_ANY(x) == VARSIZE_ANY(y) && memcmp(x, y, VARSIZE_ANY(x)) == 0;
+}
+
+/* Make a value continue the chunks of the old one, with n literal bytes after them. */
+static void
+set_tail(AbStoring *storing, const char *tail, int64 n)
+{
+	AbValue    *value = &storing->value;
+
+	value->base = storing->old.base;
+	value->segments = value->space;
+	value->nsegments = n > 0 ? 2 : 1;
+	value->segments[0].source = 0;
+	value->segments[0].length = value->base.stored;
+	value->segments[0].data = NULL;
+	value->segments[1].source = -1;
+	value->segments[1].length = n;
+	value->segments[1].data = tail;
+}
+
+/*
+ * Let a value that does not refer to the chunks of the row version that it replaces
+ * continue them, if it has their bytes.  Two kinds of values do:
+ *
+ * A flat value that starts with these bytes.  An application, or a subscriber of
+ * logical replication, that sends values whole appends to them at the cost of a read.
+ *
+ * A reference to an ancestor: the row's value before others, or this transaction,
+ * appended to it.  A variable that is appended to in a loop and UPDATE ... FROM after
+ * a concurrent append store it.  Only the bytes appended since need be compared; if
+ * they differ, the value is an edit of the row's, which truncates or overwrites it.
+ *
+ * A damaged old value is no reason to refuse the new one, which may be there to
+ * replace it.
+ */
+static void
+continue_old_value(AbStoring *storing)
+{
+	AbValue    *value = &storing->value;
+	AbValue    *old = &storing->old;
+	const int64 known = value->base.vid != 0 ? value->base.stored : 0;
+	AbReader   *reader;
+	const char *data = NULL;
+	int64		length = 0;
+
+	if (!OidIsValid(ab_store_find(old->base.relid)))
+		return;
+	reader = ab_reader_open_value(old);
+	if (known == 0 || ab_reader_has_ancestor(reader, &value->base))
+	{
+		if (value->nsegments > 0 && value->segments[value->nsegments - 1].source < 0)
+		{
+			data = value->segments[value->nsegments - 1].data;
+			length = value->segments[value->nsegments - 1].length;
+		}
+		if (!value->edited && ab_reader_equals(reader, known, data, length))
+			set_tail(storing, data + (old->base.stored - known), length - (old->base.stored - known));
+		else if (known > 0)
+		{
+			value->base = old->base;
+			value->edited = true;
+		}
+	}
+	ab_reader_close(reader);
+}
+
+static void
+decide_flat(AbStoring *storing, const AbTarget *target)
+{
+	int64		length = storing->value.length;
+
+	if (!storing->has_old || storing->old.base.vid != 0 || length <= storing->old.length)
+	{
+		/* a new value, not one that grows */
+		storing->action = length <= ab_inline_max ? AB_KEEP : AB_NEW_VALUE;
+		return;
+	}
+	storing->grows = true;
+	if (length <= tail_max(target) && length - storing->old.length < direct_min(target))
+		storing->action = AB_INLINE;
+	else
+		storing->action = AB_NEW_VALUE;
+}
+
+/*
+ * Decide what storing "datum" in target takes.  has_old/old: the column in the row
+ * version that is replaced.  Keeps pointers to both; writes nothing.
+ */
+void
+ab_storing_decide(AbStoring *storing, const AbTarget *target, Datum datum, bool has_old, Datum old)
+{
+	AbRef		ref;
+	AbValue    *value = &storing->value;
+
+	memset(storing, 0, sizeof(*storing));
+	storing->datum = datum;
+	if (has_old && is_same_image(datum, old) &&
+		(!ab_parse_reference(datum, &ref) || ref.relid == target->relid))
+	{
+		storing->action = AB_KEEP;
+		return;
+	}
+
+	ab_parse(datum, value);
+	ab_check_length(value->length);
+	if (target->temporary)
+	{
+		storing->action = value->base.vid == 0 ? AB_KEEP : AB_INLINE;
+		return;
+	}
+	if (target->rewriting && value->base.vid != 0 && !value->edited &&
+		value->base.relid == target->relid)
+	{
+		storing->action = AB_KEEP;
+		return;
+	}
+	if (has_old)
+	{
+		ab_parse(old, &storing->old);
+		storing->has_old = true;
+		if (storing->old.base.vid != 0 && storing->old.base.relid == target->relid &&
+			!ab_same_reference(&value->base, &storing->old.base))
+			continue_old_value(storing);
+	}
+
+	if (value->base.vid == 0)
+		decide_flat(storing, target);
+	else if (!has_old || value->base.relid != target->relid ||
+			 !ab_same_reference(&value->base, &storing->old.base))
+		storing->action = value->length <= ab_inline_max ? AB_INLINE : AB_NEW_VALUE;
+	else if (value->edited)
+		storing->action = value->length <= tail_max(target) ? AB_INLINE : AB_REWRITE;
+	else
+	{
+		int64		tail = value->length - value->base.stored;
+		int64		old_tail = storing->old.length - storing->old.base.stored;
+
+		storing->grows = true;
+		if (tail <= tail_max(target) && tail - old_tail < direct_min(target))
+			storing->action = AB_INLINE;
+		else
+			storing->action = AB_APPEND;
+	}
+}
+
+/* Will storing the value write chunks? */
+bool
+ab_storing_writes(const AbStoring *storing)
+{
+	return storing->action == AB_APPEND || storing->action == AB_REWRITE ||
+		storing->action == AB_NEW_VALUE;
+}
+
+/* The whole value as one flat datum. */
+static Datum
+flatten(AbStoring *storing)
+{
+	char	   *data;
+	Datum		result;
+	AbReader   *reader;
+
+	if (storing->value.length > AB_MAX_FLAT)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("cannot store an appendable_bytea value of %lld bytes in a temporary table",
+						(long long) storing->value.length)));
+	result = ab_alloc_flat(storing->value.length, &data);
+	reader = ab_reader_open_value(&storing->value);
+	ab_reader_read(reader, 0, data, storing->value.length);
+	ab_reader_close(reader);
+	return result;
+}
+
+static Datum
+make_inline(AbStoring *storing, const AbTarget *target)
+{
+	AbValue    *value = &storing->value;
+	AbSegment  *last = value->nsegments > 0 ? &value->segments[value->nsegments - 1] : NULL;
+	const char *tail = NULL;
+	int64		n = 0;
+
+	if (!storing->grows)
+		return flatten(storing);
+	if (last && last->source < 0)
+	{
+		tail = last->data;
+		n = last->length;
+	}
+	return ab_make_stored(value->base.vid != 0 ? &value->base : NULL,
+						  tail, n, room_for(target, n));
+}
+
+/* Start writing to the store of the table, if that is as durable as the table. */
+static AbWriter *
+open_writer(const AbTarget *target, const AbRef *from, int64 expected)
+{
+	AbWriter   *writer = ab_writer_open(target->relid, from, expected);
+
+	if (target->permanent && !target->rewriting && !ab_writer_is_permanent(writer))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("chunk store of table \"%s\" is less durable than the table",
+						get_rel_name(target->relid)),
+				 errhint("Call appendable_bytea_repair() for the table.")));
+	return writer;
+}
+
+/* How many of n new bytes stay inline behind the chunks. */
+static int64
+inline_rest(const AbTarget *target, int64 n)
+{
+	int64		rest = n % ab_chunk_size;
+
+	if (n <= ab_chunk_size || rest >= direct_min(target) || rest > tail_max(target))
+		return 0;
+	return rest;
+}
+
+/*
+ * Write bytes [from, length) of the value as chunks, except a short rest that stays
+ * inline; close the writer and make the datum.
+ */
+static Datum
+write_rest(AbStoring *storing, const AbTarget *target, AbReader *reader, AbWriter *writer,
+		   int64 from, int64 rest)
+{
+	int64		until = storing->value.length - rest;
+	char	   *tail = palloc(rest + 1);
+	AbRef		ref;
+	Datum		result;
+
+	ab_reader_seek(reader, from);
+	while (from < until)
+	{
+		const char *piece;
+		int64		n = ab_reader_next(reader, &piece);
+
+		Assert(n > 0);
+		n = Min(n, until - from);
+		ab_writer_put(writer, piece, n);
+		from += n;
+	}
+	ab_reader_read(reader, until, tail, rest);
+	ab_writer_close(writer, &ref);
+	result = ab_make_stored(&ref, tail, rest, storing->has_old ? room_for(target, rest) : 0);
+	pfree(tail);
+	return result;
+}
+
+/*
+ * Write the part of the value that follows a reference to its first chunks; a reference
+ * without a value id makes this write all of it under a new id.  By invariant I2, no
+ * other transaction continues the reference.  If one did, its first chunk would have the
+ * same offset and edition, and the unique index would raise an error.
+ */
+static Datum
+write_after(AbStoring *storing, const AbTarget *target, const AbRef *ref)
+{
+	int64		n = storing->value.length - ref->stored;
+	AbReader   *reader;
+	AbWriter   *writer;
+	Datum		result;
+
+	reader = ab_reader_open_value(&storing->value);
+	writer = open_writer(target, ref, n);
+	result = write_rest(storing, target, reader, writer, ref->stored, inline_rest(target, n));
+	ab_reader_close(reader);
+	return result;
+}
+
+/* Write the whole value under a new id. */
+static Datum
+write_new_value(AbStoring *storing, const AbTarget *target)
+{
+	AbRef		none = {0};
+
+	return write_after(storing, target, &none);
+}
+
+/*
+ * The row is stored: delete the chunks that the replaced row version had and the new
+ * one does not have.
+ */
+void
+ab_storing_finish(AbStoring *storing, const AbTarget *target)
+{
+	int64		vid = storing->value.base.vid;
+	ListCell   *lc;
+
+	if (storing->edition == 0)
+		return;
+	foreach(lc, storing->overwritten)
+	{
+		int64		off = *(int64 *) lfirst(lc);
+
+		if (off < storing->cut)
+			ab_chunks_delete(target->relid, vid, off, off + 1, storing->edition);
+	}
+	ab_chunks_delete(target->relid, vid, storing->cut, PG_INT64_MAX, storing->edition);
+}
+
+/*
+ * Write a chunk in the writer's edition, and record that it supersedes the one that was
+ * there.  A compressed chunk is replaced by as many plain ones as it takes, because it
+ * must not cover any of them.
+ */
+static void
+overwrite_chunk(AbStoring *storing, AbWriter *writer, int64 off, const char *data, int length)
+{
+	int64	   *superseded = palloc(sizeof(int64));
+
+	for (int done = 0; done < length; done += AB_CHUNK_MAX)
+		ab_writer_overwrite(writer, off + done, data + done, Min(length - done, AB_CHUNK_MAX));
+	*superseded = off;
+	storing->overwritten = lappend(storing->overwritten, superseded);
+}
+
+/*
+ * Write, once each and in order, the chunks before "kept" into which literal bytes
+ * fall; and last, if to_end, the one that ends at "kept", so that the writer ends with
+ * the crc of the chunk at the value's end, as every write does.
+ */
+static void
+overwrite_chunks(AbStoring *storing, AbReader *reader, AbWriter *writer, int64 kept, bool to_end)
+{
+	AbValue    *value = &storing->value;
+	char	   *buf = palloc(AB_COMPRESSED_MAX);
+	int64		position = 0;
+	int64		done = 0;
+
+	for (int i = 0; i < value->nsegments && position < kept; i++)
+	{
+		int64		end = position + value->segments[i].length;
+		int64		at = Max(position, done);
+
+		position = end;
+		if (value->segments[i].source >= 0)
+			continue;
+		while (at < Min(end, kept))
+		{
+			AbChunk		chunk = *ab_reader_chunk(reader, at);
+
+			ab_reader_read(reader, chunk.off, buf, chunk.length);
+			overwrite_chunk(storing, writer, chunk.off, buf, chunk.length);
+			at = done = chunk.off + chunk.length;
+		}
+	}
+	if (to_end && done < kept)
+	{
+		const AbChunk *chunk = ab_reader_chunk(reader, kept - 1);
+
+		memcpy(buf, chunk->data, chunk->length);
+		overwrite_chunk(storing, writer, chunk->off, buf, chunk->length);
+	}
+	pfree(buf);
+}
+
+/*
+ * Store an edit of the value that the replaced row version contains, in the next
+ * edition.  Chunks before the first byte that moved or is cut off stay where they are;
+ * those among them that were changed are written again, and all that follows is
+ * written after them.  By invariant I2, only transactions that failed have written
+ * chunks of that edition.
+ */
+static Datum
+rewrite_value(AbStoring *storing, const AbTarget *target)
+{
+	AbValue    *value = &storing->value;
+	AbRef		from = value->base;
+	int64		in_place = 0;
+	int64		kept = from.stored;
+	int64		rest;
+	AbReader   *reader;
+	AbWriter   *writer;
+	Datum		result;
+
+	for (int i = 0; i < value->nsegments; i++)
+	{
+		if (value->segments[i].source >= 0 && value->segments[i].source != in_place)
+			break;
+		in_place += value->segments[i].length;
+	}
+
+	reader = ab_reader_open_value(value);
+	if (in_place < from.stored)
+		kept = ab_reader_chunk(reader, in_place)->off;
+	rest = value->length - kept;
+	if (kept == 0 || from.edition >= PG_INT32_MAX)
+	{
+		ab_reader_close(reader);
+		return write_new_value(storing, target);
+	}
+	if (rest > tail_max(target))
+		rest = inline_rest(target, rest);
+
+	from.edition++;
+	from.stored = kept;
+	storing->edition = from.edition;
+	storing->cut = kept;
+	writer = open_writer(target, &from, value->length - kept);
+	overwrite_chunks(storing, reader, writer, kept, value->length - rest == kept);
+	result = write_rest(storing, target, reader, writer, kept, rest);
+	ab_reader_close(reader);
+	return result;
+}
+
+/* Write what has to be written; the datum to store in the row. */
+Datum
+ab_storing_write(AbStoring *storing, const AbTarget *target)
+{
+	switch (storing->action)
+	{
+		case AB_KEEP:
+			return storing->datum;
+		case AB_INLINE:
+			return make_inline(storing, target);
+		case AB_APPEND:
+			return write_after(storing, target, &storing->value.base);
+		case AB_REWRITE:
+			return rewrite_value(storing, target);
+		case AB_NEW_VALUE:
+			return write_new_value(storing, target);
+	}
+	return (Datum) 0;			/* not reached */
+}

@@ -1,0 +1,100 @@
+/*-------------------------------------------------------------------------
+ *
+ * table.h
+ *	  Rows of a table: what may be stored for a value, and checks.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef APPENDABLE_TABLE_H
+#define APPENDABLE_TABLE_H
+
+#include "nodes/parsenodes.h"
+
+#include "type/type.h"
+
+/* ---- storing.c: what is stored for a value -------------------------------- */
+
+typedef enum AbStoreAction
+{
+	AB_KEEP,					/* store the datum as it is */
+	AB_INLINE,					/* store another datum without writing chunks */
+	AB_APPEND,					/* write the tail as chunks of the same value */
+	AB_REWRITE,					/* overwrite chunks of the same value, or
+								 * truncate it */
+	AB_NEW_VALUE				/* write everything as a new value */
+} AbStoreAction;
+
+typedef struct AbTarget
+{
+	Oid			relid;			/* table whose store is written */
+	bool		temporary;		/* has flat values only */
+	bool		permanent;		/* survives a crash */
+	bool		rewriting;		/* transient table of a table rewrite */
+	bool		logged;			/* rows are logged whole for logical decoding */
+} AbTarget;
+
+/* One value on its way into a row. */
+typedef struct AbStoring
+{
+	AbStoreAction action;
+	Datum		datum;
+	AbValue		value;
+	AbValue		old;
+	bool		has_old;
+	bool		grows;			/* continues the old value, if that has
+								 * chunks; an inline part is padded */
+
+	/* what a rewrite supersedes: chunks before its edition */
+	int64		edition;		/* 0: no rewrite */
+	int64		cut;			/* all of them from here on ... */
+	List	   *overwritten;	/* ... and those at these offsets (int64 *) */
+} AbStoring;
+
+extern void ab_storing_decide(AbStoring *storing, const AbTarget *target, Datum datum,
+							  bool has_old, Datum old);
+extern bool ab_storing_writes(const AbStoring *storing);
+extern Datum ab_storing_write(AbStoring *storing, const AbTarget *target);
+extern void ab_storing_finish(AbStoring *storing, const AbTarget *target);
+
+/* ---- am.c ---------------------------------------------------------------- */
+
+extern void ab_am_install(void);
+
+/* ---- check.c ------------------------------------------------------------- */
+
+extern void ab_free_unowned(Oid relid, int64 max, int64 *chunks, int64 *bytes);
+
+/* ---- rewrite.c: the command that rewrites a table ------------------------- */
+
+/* A column that a command created or altered, so that a rewrite computes its values. */
+typedef struct AbComputedColumn
+{
+	Oid			relid;
+	AttrNumber	attnum;
+} AbComputedColumn;
+
+/*
+ * What is known of a utility command that runs.  The lists are in TopTransactionContext,
+ * and empty in a new transaction.
+ */
+typedef struct AbCommand
+{
+	struct AbCommand *outer;	/* the command that this one runs in */
+	Node	   *statement;		/* NULL: not known */
+	List	   *changed;		/* OIDs of tables that it created, altered or
+								 * dropped */
+	List	   *computed;		/* columns whose values a rewrite of their
+								 * table computes (AbComputedColumn *) */
+	NameData	dropped_table;	/* the first table with columns of the type
+								 * that it drops; empty: none */
+} AbCommand;
+
+/* The innermost command.  What the library has not seen begin shares one, without a statement. */
+extern AbCommand *ab_command;
+extern AbCommand ab_command_outside;
+
+extern bool ab_rewrite_computes(Relation rel, int attnum);
+
+#endif							/* APPENDABLE_TABLE_H */

@@ -1,0 +1,57 @@
+/*-------------------------------------------------------------------------
+ *
+ * type.h
+ *	  What the functions of the type call of each other, and its casts.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef APPENDABLE_TYPE_H
+#define APPENDABLE_TYPE_H
+
+#include "store/store.h"
+
+/* Raise ERRCODE_ARRAY_SUBSCRIPT_ERROR unless 0 <= n < limit. */
+extern void ab_check_index(int64 n, int64 limit);
+
+/* Where the bytes of a pattern are first, counted from 1; 0 if nowhere. */
+extern int64 ab_position(Datum value, bytea *pattern);
+
+/*
+ * True if both datums certainly hold the same bytes because they name the same
+ * chunks and equal tails; false says nothing.
+ */
+extern bool ab_identical(Datum a, Datum b);
+
+/* The byte at an offset that lies in the value. */
+extern int	ab_read_byte(Datum value, int64 offset);
+
+/* type_python.c */
+extern void ab_refuse_plpython(FmgrInfo *flinfo);
+
+/* A type of ours with its casts in this database. */
+typedef struct AbCast
+{
+	Oid			type;
+	Oid			array;			/* of the type */
+	Oid			plain;			/* the server's type that it is like */
+	Oid			plain_array;
+	Oid			to_plain;
+	Oid			from_plain;
+} AbCast;
+
+typedef struct AbCasts
+{
+	int			ntypes;
+	AbCast		types[AB_NTYPES];
+	Oid			schema;			/* of the types' functions */
+} AbCasts;
+
+/* ---- type_plan.c --------------------------------------------------------- */
+
+extern bool ab_find_casts(AbCasts *casts);
+extern const AbCast *ab_cast_of(const AbCasts *casts, Oid type);
+extern void ab_own_forms_install(void);
+
+#endif							/* APPENDABLE_TYPE_H */

@@ -1,0 +1,248 @@
+/*-------------------------------------------------------------------------
+ *
+ * type_io.c
+ *	  How a value of type appendable_bytea comes in and goes out: text, binary,
+ *	  and the casts from and to bytea.
+ *
+ * Outside, the type is bytea: the same two text formats (bytea_output chooses
+ * one for output, both are read), the same binary format (the bytes).  A
+ * reference to chunks never leaves the server, so nothing that comes in can
+ * forge one: whatever is read becomes a flat value.  Output streams the chunks
+ * into the result, so it needs memory for the result alone; a value that does
+ * not fit into one result is refused with the advice to read slices.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/detoast.h"
+#include "fmgr.h"
+#include "lib/stringinfo.h"
+#include "libpq/pqformat.h"
+#include "nodes/nodes.h"
+#include "utils/builtins.h"
+#include "utils/bytea.h"
+#include "utils/expandeddatum.h"
+#include "utils/memutils.h"
+
+#include "type/type.h"
+#include "compat_types.h"
+
+PG_FUNCTION_INFO_V1(appendable_in);
+PG_FUNCTION_INFO_V1(appendable_out);
+PG_FUNCTION_INFO_V1(appendable_recv);
+PG_FUNCTION_INFO_V1(appendable_send);
+PG_FUNCTION_INFO_V1(appendable_from_bytea);
+PG_FUNCTION_INFO_V1(appendable_to_bytea);
+
+/*
+ * appendable_bytea's input function: hex, or the escape format as bytea's own reads it.
+ * Soft errors are reported through the caller's context where the server has
+ * such a thing.
+ */
+Datum
+appendable_in(PG_FUNCTION_ARGS)
+{
+	char	   *text = PG_GETARG_CSTRING(0);
+	Node	   *escontext = fcinfo->context;
+	Datum		result;
+	char	   *data;
+	int64		n;
+
+	if (text[0] == '\\' && text[1] == 'x')
+	{
+		size_t		len = strlen(text) - 2;
+		int64		room = len / 2;
+
+		/* blanks between digits make the value shorter than half the text */
+		result = ab_alloc_flat(room, &data);
+		n = hex_decode_compat(text +2, len, data, escontext);
+		if (n < 0)
+			PG_RETURN_NULL();
+		if (n < room)
+			SET_VARSIZE(DatumGetPointer(result),
+						VARSIZE(DatumGetPointer(result)) - (room - n));
+		ab_check_length(n);
+		PG_RETURN_DATUM(result);
+	}
+
+	ab_refuse_plpython(fcinfo->flinfo);
+	result = byteain(fcinfo);
+	if (fcinfo->isnull || DatumGetPointer(result) == NULL)
+		PG_RETURN_NULL();
+	PG_RETURN_DATUM(ab_make_flat(VARDATA(DatumGetPointer(result)),
+								 VARSIZE(DatumGetPointer(result)) - VARHDRSZ));
+}
+
+/* Refuse to build a result that does not fit into one allocation. */
+static void
+check_result_size(int64 value_length, int64 result_size)
+{
+	if (result_size > (int64) MaxAllocSize)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("appendable value of %lld bytes is too large to be returned whole",
+						(long long) value_length),
+				 errhint("Read it in slices with appendable_substr() or appendable_chunks().")));
+}
+
+/* appendable_bytea's output function; bytea_output chooses the format. */
+Datum
+appendable_out(PG_FUNCTION_ARGS)
+{
+	Datum		value = PG_GETARG_DATUM(0);
+	AbReader   *reader;
+	int64		length;
+	const char *data;
+	int64		n;
+	char	   *result;
+	char	   *p;
+
+	ab_refuse_plpython(fcinfo->flinfo);
+	if (bytea_output == BYTEA_OUTPUT_ESCAPE)
+		return DirectFunctionCall1(byteaout, PointerGetDatum(ab_read_bytea(value, 0, ab_length(value))));
+	reader = ab_reader_open(value);
+	length = ab_reader_length(reader);
+	check_result_size(length, length * 2 + 3);
+	p = result = palloc(length * 2 + 3);
+	*p++ = '\\';
+	*p++ = 'x';
+	while ((n = ab_reader_next(reader, &data)) > 0)
+		p += hex_encode(data, n, p);
+	*p = '\0';
+	ab_reader_close(reader);
+	PG_RETURN_CSTRING(result);
+}
+
+/* Binary input: the bytes. */
+Datum
+appendable_recv(PG_FUNCTION_ARGS)
+{
+	StringInfo	buf = (StringInfo) PG_GETARG_POINTER(0);
+	int			n = buf->len - buf->cursor;
+	Datum		result;
+	char	   *data;
+
+	ab_check_length(n);
+	result = ab_alloc_flat(n, &data);
+	pq_copymsgbytes(buf, data, n);
+	PG_RETURN_DATUM(result);
+}
+
+/* Binary output: the bytes. */
+Datum
+appendable_send(PG_FUNCTION_ARGS)
+{
+	Datum		value = PG_GETARG_DATUM(0);
+
+	PG_RETURN_BYTEA_P(ab_read_bytea(value, 0, ab_length(value)));
+}
+
+/*
+ * The cast's result for a value in chunks: an expanded object, whose bytes are
+ * read when somebody asks for them.  length() asks for the size alone, and many
+ * conditions for nothing but whether there is a value.
+ */
+typedef struct LazyBytes
+{
+	ExpandedObjectHeader hdr;
+	Datum		value;
+	int64		length;
+} LazyBytes;
+
+static Size
+lazy_size(ExpandedObjectHeader *object)
+{
+	LazyBytes  *lazy = (LazyBytes *) object;
+
+	check_result_size(lazy->length, lazy->length + VARHDRSZ);
+	return lazy->length + VARHDRSZ;
+}
+
+static void
+lazy_flatten(ExpandedObjectHeader *object, void *result, Size size)
+{
+	LazyBytes  *lazy = (LazyBytes *) object;
+
+	/* The caller's context may be one that cannot free, as a sort's since 17. */
+	MemoryContext context = MemoryContextSwitchTo(object->eoh_context);
+	AbReader   *reader = ab_reader_open(lazy->value);
+
+	SET_VARSIZE(result, size);
+	ab_reader_read(reader, 0, VARDATA(result), lazy->length);
+	ab_reader_close(reader);
+	MemoryContextSwitchTo(context);
+}
+
+static const ExpandedObjectMethods lazy_methods = {lazy_size, lazy_flatten};
+
+/* A value with more than this in memory is not copied to be read later. */
+#define LAZY_MAX 8192
+
+/* The cast to bytea. */
+Datum
+appendable_to_bytea(PG_FUNCTION_ARGS)
+{
+	Datum		value = PG_GETARG_DATUM(0);
+	AbRef		ref;
+	LazyBytes  *lazy;
+	MemoryContext context;
+
+	if (!ab_parse_reference(value, &ref) || toast_raw_datum_size(value) > LAZY_MAX)
+		PG_RETURN_BYTEA_P(ab_read_bytea(value, 0, ab_length(value)));
+	context = AllocSetContextCreate(CurrentMemoryContext, "appendable_bytea as bytea",
+									ALLOCSET_START_SMALL_SIZES);
+	lazy = MemoryContextAlloc(context, sizeof(LazyBytes));
+	EOH_init_header(&lazy->hdr, &lazy_methods, context);
+	context = MemoryContextSwitchTo(context);
+	lazy->value = PointerGetDatum(PG_DETOAST_DATUM_COPY(value));
+	MemoryContextSwitchTo(context);
+	lazy->length = ab_length(lazy->value);
+	PG_RETURN_DATUM(EOHPGetRODatum(&lazy->hdr));
+}
+
+/* Bytes fetched at once from TOAST by the cast from bytea. */
+#define FETCH_SIZE (1 << 20)
+
+/*
+ * The cast from bytea: a flat value, spilled to chunks when it is stored.  A value
+ * that lies uncompressed in TOAST is fetched piece by piece into the result, so that
+ * it is not in memory twice.
+ */
+Datum
+appendable_from_bytea(PG_FUNCTION_ARGS)
+{
+	struct varlena *attr = (struct varlena *) PG_GETARG_POINTER(0);
+	bytea	   *bytes;
+
+	if (VARATT_IS_EXTERNAL_ONDISK(attr))
+	{
+		struct varatt_external pointer;
+
+		VARATT_EXTERNAL_GET_POINTER(pointer, attr);
+		if (!VARATT_EXTERNAL_IS_COMPRESSED(pointer))
+		{
+			int64		length = pointer.va_rawsize - VARHDRSZ;
+			Datum		result;
+			char	   *data;
+
+			ab_check_length(length);
+			result = ab_alloc_flat(length, &data);
+			for (int64 done = 0; done < length;)
+			{
+				int			n = Min(length - done, FETCH_SIZE);
+				struct varlena *part = detoast_attr_slice(attr, done, n);
+
+				memcpy(data + done, VARDATA_ANY(part), n);
+				pfree(part);
+				done += n;
+			}
+			PG_RETURN_DATUM(result);
+		}
+	}
+	bytes = PG_GETARG_BYTEA_PP(0);
+	ab_check_length(VARSIZE_ANY_EXHDR(bytes));
+	PG_RETURN_DATUM(ab_make_flat(VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)));
+}

@@ -1,0 +1,292 @@
+/*-------------------------------------------------------------------------
+ *
+ * type_ops.c
+ *	  Functions that read a value: its length, slices of it, single bytes and
+ *	  bits, the position of a pattern, and the stream of its chunks.
+ *
+ * Each answers what the function of the same name answers for bytea.  Forms with
+ * int4 have its signature, and calls written for bytea run as them (type_plan.c);
+ * those with int8 are called by their own names, for values longer than 2 GB.
+ * Lengths come from the datum alone; slices read only the chunks that hold them;
+ * a search holds one chunk and the pattern in memory.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/int.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "lib/stringinfo.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+
+#include "type/type.h"
+
+PG_FUNCTION_INFO_V1(appendable_length);
+PG_FUNCTION_INFO_V1(appendable_length4);
+PG_FUNCTION_INFO_V1(appendable_substr4);
+PG_FUNCTION_INFO_V1(appendable_substr8);
+PG_FUNCTION_INFO_V1(appendable_substr4_no_len);
+PG_FUNCTION_INFO_V1(appendable_substr8_no_len);
+PG_FUNCTION_INFO_V1(appendable_get_byte4);
+PG_FUNCTION_INFO_V1(appendable_get_byte8);
+PG_FUNCTION_INFO_V1(appendable_get_bit);
+PG_FUNCTION_INFO_V1(appendable_position);
+PG_FUNCTION_INFO_V1(appendable_position4);
+PG_FUNCTION_INFO_V1(appendable_chunks);
+
+Datum
+appendable_length(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT64(ab_length(PG_GETARG_DATUM(0)));
+}
+
+/* What fits into the result type of a function of bytea. */
+static int32
+narrow(int64 n, const char *own_form)
+{
+	if (n > PG_INT32_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("integer out of range"),
+				 errhint("Use %s() for values longer than 2 GB.", own_form)));
+	return (int32) n;
+}
+
+/* octet_length() and length() */
+Datum
+appendable_length4(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT32(narrow(ab_length(PG_GETARG_DATUM(0)), "appendable_length"));
+}
+
+/*
+ * Bytes [start, start + length) of the value, counted from 1, clipped to the
+ * value as the SQL standard wants; length is not looked at if to_end.
+ */
+static bytea *
+substring(Datum value, int64 start, int64 length, bool to_end)
+{
+	int64		total;
+	int64		from = Max(start, 1) - 1;
+	int64		end;
+
+	if (!to_end && length < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_SUBSTRING_ERROR),
+				 errmsg("negative substring length not allowed")));
+	total = ab_length(value);
+	if (to_end || pg_add_s64_overflow(start - 1, length, &end) || end > total)
+		end = total;
+	if (end <= from)
+		return ab_read_bytea(value, 0, 0);
+	return ab_read_bytea(value, from, end - from);
+}
+
+Datum
+appendable_substr4(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BYTEA_P(substring(PG_GETARG_DATUM(0), PG_GETARG_INT32(1),
+								PG_GETARG_INT32(2), false));
+}
+
+Datum
+appendable_substr8(PG_FUNCTION_ARGS)
+{
+	int64		start = PG_GETARG_INT64(1);
+
+	/* the one value that start - 1 cannot express */
+	if (start == PG_INT64_MIN)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("bigint out of range")));
+	PG_RETURN_BYTEA_P(substring(PG_GETARG_DATUM(0), start,
+								PG_GETARG_INT64(2), false));
+}
+
+Datum
+appendable_substr4_no_len(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BYTEA_P(substring(PG_GETARG_DATUM(0), PG_GETARG_INT32(1), 0, true));
+}
+
+Datum
+appendable_substr8_no_len(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BYTEA_P(substring(PG_GETARG_DATUM(0), PG_GETARG_INT64(1), 0, true));
+}
+
+/* Refuse an index outside [0, limit), with bytea's words. */
+void
+ab_check_index(int64 n, int64 limit)
+{
+	if (n < 0 || n >= limit)
+		ereport(ERROR,
+				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
+				 errmsg("index %lld out of valid range, 0..%lld",
+						(long long) n, (long long) limit - 1)));
+}
+
+/* The byte at an offset counted from 0, which must be in the value. */
+int
+ab_read_byte(Datum value, int64 offset)
+{
+	AbReader   *reader = ab_reader_open(value);
+	char		byte;
+
+	ab_reader_read(reader, offset, &byte, 1);
+	ab_reader_close(reader);
+	return (unsigned char) byte;
+}
+
+static int
+get_byte(Datum value, int64 n)
+{
+	ab_check_index(n, ab_length(value));
+	return ab_read_byte(value, n);
+}
+
+Datum
+appendable_get_byte4(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT32(get_byte(PG_GETARG_DATUM(0), PG_GETARG_INT32(1)));
+}
+
+Datum
+appendable_get_byte8(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT32(get_byte(PG_GETARG_DATUM(0), PG_GETARG_INT64(1)));
+}
+
+Datum
+appendable_get_bit(PG_FUNCTION_ARGS)
+{
+	Datum		value = PG_GETARG_DATUM(0);
+	int64		n = PG_GETARG_INT64(1);
+
+	ab_check_index(n, ab_length(value) * 8);
+	PG_RETURN_INT32((ab_read_byte(value, n / 8) >> (n % 8)) & 1);
+}
+
+/*
+ * Position, counted from 1, of the first occurrence of a pattern; 0 if there is
+ * none, 1 for an empty pattern.  Each piece that the reader hands out is
+ * searched together with the last bytes of what came before it, one fewer than
+ * the pattern has.
+ */
+int64
+ab_position(Datum value, bytea *pattern)
+{
+	const char *needle = VARDATA_ANY(pattern);
+	int			needle_len = VARSIZE_ANY_EXHDR(pattern);
+	AbReader   *reader;
+	StringInfoData window;
+	const char *data;
+	int64		len;
+	int64		base = 0;		/* offset in the value of the window's start */
+	int64		result = 0;
+
+	if (needle_len == 0)
+		return 1;
+	if (needle_len > ab_length(value))
+		return 0;
+
+	initStringInfo(&window);
+	reader = ab_reader_open(value);
+	while (result == 0 && (len = ab_reader_next(reader, &data)) > 0)
+	{
+		const char *hit;
+
+		/* a value that lies in memory as one piece needs no window */
+		if (window.len == 0 && len == ab_reader_length(reader))
+		{
+			hit = memmem(data, len, needle, needle_len);
+			result = hit ? (hit - data) + 1 : 0;
+			break;
+		}
+		appendBinaryStringInfo(&window, data, len);
+		hit = memmem(window.data, window.len, needle, needle_len);
+		if (hit != NULL)
+			result = base + (hit - window.data) + 1;
+		else if (window.len >= needle_len)
+		{
+			int			drop = window.len - (needle_len - 1);
+
+			memmove(window.data, window.data + drop, needle_len - 1);
+			window.len = needle_len - 1;
+			base += drop;
+		}
+	}
+	ab_reader_close(reader);
+	pfree(window.data);
+	return result;
+}
+
+Datum
+appendable_position(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT64(ab_position(PG_GETARG_DATUM(0), PG_GETARG_BYTEA_PP(1)));
+}
+
+Datum
+appendable_position4(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT32(narrow(ab_position(PG_GETARG_DATUM(0), PG_GETARG_BYTEA_PP(1)), "appendable_position"));
+}
+
+/*
+ * appendable_chunks(value, chunk_size): the value as a set of bytea values of
+ * chunk_size bytes, the last one shorter, in order; no row for an empty value.
+ * One call reads one slice, so a query that has the function in its select list
+ * streams a value of any length through a fixed amount of memory.
+ */
+Datum
+appendable_chunks(PG_FUNCTION_ARGS)
+{
+	typedef struct ChunksState
+	{
+		Datum		value;
+		int64		length;
+		int64		pos;
+		int			size;
+	} ChunksState;
+
+	FuncCallContext *call;
+	ChunksState *state;
+
+	if (SRF_IS_FIRSTCALL())
+	{
+		int32		size = PG_GETARG_INT32(1);
+		MemoryContext old;
+
+		if (size <= 0 || size > MaxAllocSize - VARHDRSZ)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("chunk size must be between 1 and %d",
+							(int) (MaxAllocSize - VARHDRSZ))));
+		call = SRF_FIRSTCALL_INIT();
+		old = MemoryContextSwitchTo(call->multi_call_memory_ctx);
+		state = palloc(sizeof(ChunksState));
+		/* the argument's memory may be gone at the next call */
+		state->value = PointerGetDatum(PG_DETOAST_DATUM_COPY(PG_GETARG_DATUM(0)));
+		state->length = ab_length(state->value);
+		state->pos = 0;
+		state->size = size;
+		call->user_fctx = state;
+		MemoryContextSwitchTo(old);
+	}
+	call = SRF_PERCALL_SETUP();
+	state = call->user_fctx;
+	if (state->pos < state->length)
+	{
+		int64		n = Min(state->size, state->length - state->pos);
+		bytea	   *slice = ab_read_bytea(state->value, state->pos, n);
+
+		state->pos += n;
+		SRF_RETURN_NEXT(call, PointerGetDatum(slice));
+	}
+	SRF_RETURN_DONE(call);
+}

@@ -1,0 +1,482 @@
+/*-------------------------------------------------------------------------
+ *
+ * type_plan.c
+ *	  Calls of bytea's functions on a value run as the type's own forms.
+ *
+ * The type has no overloads of functions: with them an untyped argument would
+ * mean something else in statements that have nothing to do with the type.  So
+ * sha256(x) is analysed as sha256(x::bytea), which would read the whole value.
+ * When a statement has been planned, its plan is walked here, and such a call
+ * becomes appendable_sha256(x), which streams; what makes a new value of one and
+ * stores it, x::bytea set to overlay(x PLACING ...), becomes the type's form too,
+ * which carries the change alone.  Results are the same.
+ *
+ * The finished plan is what is changed, and not the query, because indexes on
+ * expressions and constraints have been matched by then, against expressions that
+ * were stored as they were analysed.  Only what is done with parameters is changed
+ * before, for their values are put in and the cast computed while planning.  Nodes
+ * are changed in place: FuncExpr becomes FuncExpr with the same result type.  A plan
+ * without the cast costs a look at the functions that it depends on.
+ *
+ * Expressions that no plan holds (checks, generated columns, index keys while
+ * they are computed) run as they are.  There the cast's result is read when it is
+ * looked at (type_io.c), so that length() costs nothing, and the functions
+ * appendable_* can be called by name.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/pg_cast.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/plannodes.h"
+#include "optimizer/planner.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+#include "compat_planner.h"
+#include "type/type.h"
+
+/* A function of bytea and the name of the type's form of it. */
+typedef struct OwnForm
+{
+	Oid			function;
+	const char *name;
+} OwnForm;
+
+static const OwnForm readers[] = {
+	{F_LENGTH_BYTEA, "appendable_bytea_length"},
+	{F_OCTET_LENGTH_BYTEA, "appendable_bytea_length"},
+	{F_SUBSTR_BYTEA_INT4_INT4, "appendable_bytea_substr"},
+	{F_SUBSTR_BYTEA_INT4, "appendable_bytea_substr"},
+	{F_SUBSTRING_BYTEA_INT4_INT4, "appendable_bytea_substr"},
+	{F_SUBSTRING_BYTEA_INT4, "appendable_bytea_substr"},
+	{F_GET_BYTE, "appendable_bytea_get_byte"},
+	{F_GET_BIT_BYTEA_INT8, "appendable_bytea_get_bit"},
+	{F_POSITION_BYTEA_BYTEA, "appendable_bytea_position"},
+	{F_MD5_BYTEA, "appendable_md5"},
+	{F_SHA224, "appendable_sha224"},
+	{F_SHA256, "appendable_sha256"},
+	{F_SHA384, "appendable_sha384"},
+	{F_SHA512, "appendable_sha512"},
+	{F_LENGTH_TEXT, "appendable_text_length"},
+	{F_CHAR_LENGTH_TEXT, "appendable_text_length"},
+	{F_CHARACTER_LENGTH_TEXT, "appendable_text_length"},
+	{F_OCTET_LENGTH_TEXT, "appendable_text_octet_length"},
+	{F_SUBSTR_TEXT_INT4_INT4, "appendable_text_substr"},
+	{F_SUBSTR_TEXT_INT4, "appendable_text_substr"},
+	{F_SUBSTRING_TEXT_INT4_INT4, "appendable_text_substr"},
+	{F_SUBSTRING_TEXT_INT4, "appendable_text_substr"},
+	{F_LEFT, "appendable_text_left"},
+	{F_RIGHT, "appendable_text_right"},
+	{F_POSITION_TEXT_TEXT, "appendable_text_position"},
+	{F_STRPOS, "appendable_text_position"},
+	{F_MD5_TEXT, "appendable_text_md5"}
+};
+
+/* Those whose result is a new value. */
+static const OwnForm writers[] = {
+	{F_OVERLAY_BYTEA_BYTEA_INT4_INT4, "appendable_bytea_overlay"},
+	{F_OVERLAY_BYTEA_BYTEA_INT4, "appendable_bytea_overlay"},
+	{F_SET_BYTE, "appendable_bytea_set_byte"},
+	{F_SET_BIT_BYTEA_INT8_INT4, "appendable_bytea_set_bit"},
+	{F_BYTEACAT, "appendable_bytea_cat"},
+	{F_TEXTCAT, "appendable_text_cat"}
+};
+
+/* What a plan is searched for. */
+typedef struct Search
+{
+	AbCasts		casts;
+	bool		parameters;		/* change nothing but what is done with them */
+} Search;
+
+static planner_hook_type previous_planner = NULL;
+
+static Oid
+cast_function(Oid source, Oid target)
+{
+	HeapTuple	tuple = SearchSysCache2(CASTSOURCETARGET, ObjectIdGetDatum(source),
+										ObjectIdGetDatum(target));
+	Oid			function = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		function = ((Form_pg_cast) GETSTRUCT(tuple))->castfunc;
+		ReleaseSysCache(tuple);
+	}
+	return function;
+}
+
+/* What was found last; looking it up is a tenth of what a short statement's planning takes. */
+static AbCasts kept_casts;
+static uint64 kept_generation = 0;	/* of names, when they were looked up */
+
+/* The types and their casts in this database; false if it has none. */
+bool
+ab_find_casts(AbCasts *casts)
+{
+	uint64		generation = ab_names_generation;
+
+	if (kept_generation == generation)
+	{
+		*casts = kept_casts;
+		return casts->ntypes > 0;
+	}
+	casts->ntypes = 0;
+	casts->schema = InvalidOid;
+	for (int i = 0; i < AB_NTYPES; i++)
+	{
+		AbCast	   *cast = &casts->types[casts->ntypes];
+
+		cast->type = ab_types()[i].oid;
+		cast->plain = ab_types()[i].plain;
+		if (!OidIsValid(cast->type))
+			continue;
+		cast->array = get_array_type(cast->type);
+		cast->plain_array = get_array_type(cast->plain);
+		cast->to_plain = cast_function(cast->type, cast->plain);
+		cast->from_plain = cast_function(cast->plain, cast->type);
+		if (!OidIsValid(cast->to_plain) || !OidIsValid(cast->from_plain))
+			continue;
+		casts->schema = get_func_namespace(cast->from_plain);
+		casts->ntypes++;
+	}
+	/* what is invalidated while it is looked up leaves another generation */
+	kept_casts = *casts;
+	kept_generation = generation;
+	return casts->ntypes > 0;
+}
+
+/* That of one type, or NULL. */
+const AbCast *
+ab_cast_of(const AbCasts *casts, Oid type)
+{
+	for (int i = 0; i < casts->ntypes; i++)
+	{
+		if (casts->types[i].type == type)
+			return &casts->types[i];
+	}
+	return NULL;
+}
+
+/* Does a function cast a value of ours to the type it is like (to_plain), or back? */
+static bool
+is_cast(const AbCasts *casts, Oid function, bool to_plain)
+{
+	for (int i = 0; i < casts->ntypes; i++)
+	{
+		if (function == (to_plain ? casts->types[i].to_plain : casts->types[i].from_plain))
+			return true;
+	}
+	return false;
+}
+
+/* A type's form of a function: its name, first (or "at") argument of the type. */
+static Oid
+own_form(const AbCasts *casts, const OwnForm *forms, int nforms, Oid function, int at, Oid type)
+{
+	for (int i = 0; i < nforms; i++)
+	{
+		Oid		   *types;
+		Oid			argtypes[4];
+		int			nargs;
+
+		if (forms[i].function != function)
+			continue;
+		get_func_signature(function, &types, &nargs);
+		Assert(nargs <= lengthof(argtypes));
+		memcpy(argtypes, types, nargs * sizeof(Oid));
+		argtypes[at] = type;
+		return GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
+							   CStringGetDatum(forms[i].name),
+							   PointerGetDatum(buildoidvector(argtypes, nargs)),
+							   ObjectIdGetDatum(casts->schema));
+	}
+	return InvalidOid;
+}
+
+/* Does an expression depend on rows, and not on parameters alone? */
+static bool
+reads_rows(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Var))
+		return true;
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, reads_rows, context, 0);
+	return expression_tree_walker(node, reads_rows, context);
+}
+
+static bool
+is_cat(Oid function)
+{
+	return function == F_BYTEACAT || function == F_TEXTCAT;
+}
+
+/*
+ * For an expression of type bytea or text, one of our type with the same bytes that does
+ * not read them; NULL if there is none.
+ */
+static Expr *
+as_value(const Search *search, Node *node)
+{
+	Oid			function;
+	Oid			own;
+	List	   *args;
+	Expr	   *value;
+	int			at = 0;
+
+	check_stack_depth();
+	if (node != NULL && IsA(node, FuncExpr))
+	{
+		function = ((FuncExpr *) node)->funcid;
+		args = ((FuncExpr *) node)->args;
+		if (is_cast(&search->casts, function, true))
+		{
+			Node	   *arg = linitial(args);
+
+			if (search->parameters && reads_rows(arg, NULL))
+				return NULL;
+			return (Expr *) arg;
+		}
+	}
+	else if (node != NULL && IsA(node, OpExpr) && is_cat(((OpExpr *) node)->opfuncid))
+	{
+		function = ((OpExpr *) node)->opfuncid;
+		args = ((OpExpr *) node)->args;
+	}
+	else
+		return NULL;
+	if (args == NIL)
+		return NULL;
+	value = as_value(search, linitial(args));
+	if (value == NULL && is_cat(function))
+	{
+		at = 1;
+		value = as_value(search, lsecond(args));
+	}
+	if (value == NULL)
+		return NULL;
+	own = own_form(&search->casts, writers, lengthof(writers), function, at,
+				   exprType((Node *) value));
+	if (!OidIsValid(own))
+		return NULL;
+	args = list_copy(args);
+	lfirst(list_nth_cell(args, at)) = value;
+	return (Expr *) makeFuncExpr(own, exprType((Node *) value), args, exprCollation(node), InvalidOid,
+								 COERCE_EXPLICIT_CALL);
+}
+
+/* Put the type's forms into an expression, a list of them, or a query. */
+static bool
+change_expression(Node *node, void *context)
+{
+	const Search *search = context;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, change_expression, context, 0);
+	if (IsA(node, FuncExpr) && ((FuncExpr *) node)->args != NIL)
+	{
+		FuncExpr   *call = (FuncExpr *) node;
+		Expr	   *value = as_value(search, linitial(call->args));
+
+		if (value == NULL)
+			;
+		else if (is_cast(&search->casts, call->funcid, false))
+		{
+			const FuncExpr *bytes = linitial(call->args);
+
+			/* the cast of a value that nothing is done with stays */
+			if (!(IsA(bytes, FuncExpr) && is_cast(&search->casts, bytes->funcid, true)))
+				*call = *(FuncExpr *) value;
+		}
+		else
+		{
+			Oid			own = own_form(&search->casts, readers, lengthof(readers), call->funcid, 0,
+									   exprType((Node *) value));
+
+			if (OidIsValid(own))
+			{
+				call->funcid = own;
+				call->args = list_copy(call->args);
+				linitial(call->args) = value;
+			}
+		}
+	}
+	return expression_tree_walker(node, change_expression, context);
+}
+
+#define CHANGE(field) change_expression((Node *) (field), (void *) search)
+
+static void change_plan(const Search *search, Plan *plan);
+
+static void
+change_plans(const Search *search, List *plans)
+{
+	ListCell   *lc;
+
+	foreach(lc, plans)
+		change_plan(search, lfirst(lc));
+}
+
+/*
+ * The expressions that a node of one kind has beside those that every node has, but for
+ * those that no row's value comes to, as LIMIT's.
+ */
+static void
+change_node(const Search *search, Plan *plan)
+{
+	switch (nodeTag(plan))
+	{
+		case T_Result:
+			CHANGE(((Result *) plan)->resconstantqual);
+			break;
+		case T_ModifyTable:
+			CHANGE(((ModifyTable *) plan)->withCheckOptionLists);
+			CHANGE(((ModifyTable *) plan)->returningLists);
+			CHANGE(((ModifyTable *) plan)->onConflictSet);
+			CHANGE(((ModifyTable *) plan)->onConflictWhere);
+			CHANGE(((ModifyTable *) plan)->mergeActionLists);
+			break;
+		case T_Append:
+			change_plans(search, ((Append *) plan)->appendplans);
+			break;
+		case T_MergeAppend:
+			change_plans(search, ((MergeAppend *) plan)->mergeplans);
+			break;
+		case T_BitmapAnd:
+			change_plans(search, ((BitmapAnd *) plan)->bitmapplans);
+			break;
+		case T_BitmapOr:
+			change_plans(search, ((BitmapOr *) plan)->bitmapplans);
+			break;
+		case T_SubqueryScan:
+			change_plan(search, ((SubqueryScan *) plan)->subplan);
+			break;
+		case T_IndexScan:
+			CHANGE(((IndexScan *) plan)->indexqual);
+			CHANGE(((IndexScan *) plan)->indexqualorig);
+			break;
+		case T_IndexOnlyScan:
+			CHANGE(((IndexOnlyScan *) plan)->indexqual);
+			break;
+		case T_BitmapIndexScan:
+			CHANGE(((BitmapIndexScan *) plan)->indexqual);
+			break;
+		case T_BitmapHeapScan:
+			CHANGE(((BitmapHeapScan *) plan)->bitmapqualorig);
+			break;
+		case T_FunctionScan:
+			CHANGE(((FunctionScan *) plan)->functions);
+			break;
+		case T_TableFuncScan:
+			CHANGE(((TableFuncScan *) plan)->tablefunc);
+			break;
+		case T_ValuesScan:
+			CHANGE(((ValuesScan *) plan)->values_lists);
+			break;
+		case T_ForeignScan:
+			CHANGE(((ForeignScan *) plan)->fdw_recheck_quals);
+			break;
+		case T_CustomScan:
+			CHANGE(((CustomScan *) plan)->custom_exprs);
+			change_plans(search, ((CustomScan *) plan)->custom_plans);
+			break;
+		case T_NestLoop:
+			CHANGE(((NestLoop *) plan)->join.joinqual);
+			break;
+		case T_MergeJoin:
+			CHANGE(((MergeJoin *) plan)->join.joinqual);
+			CHANGE(((MergeJoin *) plan)->mergeclauses);
+			break;
+		case T_HashJoin:
+			CHANGE(((HashJoin *) plan)->join.joinqual);
+			CHANGE(((HashJoin *) plan)->hashclauses);
+			CHANGE(((HashJoin *) plan)->hashkeys);
+			break;
+		case T_Hash:
+			CHANGE(((Hash *) plan)->hashkeys);
+			break;
+		case T_Memoize:
+			CHANGE(((Memoize *) plan)->param_exprs);
+			break;
+		default:
+			break;
+	}
+}
+
+static void
+change_plan(const Search *search, Plan *plan)
+{
+	check_stack_depth();
+	if (plan == NULL)
+		return;
+	CHANGE(plan->targetlist);
+	CHANGE(plan->qual);
+	change_node(search, plan);
+	change_plan(search, plan->lefttree);
+	change_plan(search, plan->righttree);
+}
+
+/* Does a plan depend on a function that casts a value to the type it is like? */
+static bool
+casts_values(const PlannedStmt *stmt, const AbCasts *casts)
+{
+	for (int i = 0; i < casts->ntypes; i++)
+	{
+		uint32		hash = GetSysCacheHashValue1(PROCOID, ObjectIdGetDatum(casts->types[i].to_plain));
+		ListCell   *lc;
+
+		foreach(lc, stmt->invalItems)
+		{
+			const PlanInvalItem *item = lfirst(lc);
+
+			if (item->cacheId == PROCOID && item->hashValue == hash)
+				return true;
+		}
+	}
+	return false;
+}
+
+static PlannedStmt *
+plan_own_forms(PLANNER_PARAMS_compat)
+{
+	PlannedStmt *stmt;
+	Search		search;
+
+	if (params != NULL && params->numParams > 0 && ab_find_casts(&search.casts))
+	{
+		search.parameters = true;
+		change_expression((Node *) parse, &search);
+	}
+	stmt = previous_planner ? previous_planner(PLANNER_ARGS_compat) :
+		standard_planner(PLANNER_ARGS_compat);
+	if (stmt->invalItems != NIL && ab_find_casts(&search.casts) && casts_values(stmt, &search.casts))
+	{
+		search.parameters = false;
+		change_plan(&search, stmt->planTree);
+		change_plans(&search, stmt->subplans);
+	}
+	return stmt;
+}
+
+/* Called once, from _PG_init. */
+void
+ab_own_forms_install(void)
+{
+	previous_planner = planner_hook;
+	planner_hook = plan_own_forms;
+}

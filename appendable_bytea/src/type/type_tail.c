@@ -1,0 +1,383 @@
+/*-------------------------------------------------------------------------
+ *
+ * type_tail.c
+ *	  Following a value: what is new since an offset, and being told of more.
+ *
+ * appendable_tail() gives the bytes from an offset on and the offset to go on
+ * from; it reads those bytes and no others.  What it gives of a text ends with a
+ * whole character, and on request with a whole line, so a caller that goes on
+ * from next_offset never gets a part of either.
+ *
+ * appendable_lines() gives a text line by line and holds no more of it than a line
+ * and what it reads at once.
+ *
+ * appendable_notify() is a trigger's function: the table's owner puts it where
+ * appends are to be told of, and nobody else pays for it.  The server sends a
+ * transaction's equal notifications once, at its commit.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "commands/async.h"
+#include "commands/trigger.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/rel.h"
+
+#include "type/type.h"
+#include "compat_table.h"
+
+PG_FUNCTION_INFO_V1(appendable_tail);
+PG_FUNCTION_INFO_V1(appendable_text_tail);
+PG_FUNCTION_INFO_V1(appendable_lines);
+PG_FUNCTION_INFO_V1(appendable_notify);
+
+/* Bytes that are read at once to find lines. */
+#define LINES_SIZE 65536
+
+/* Where the first line that ends at or behind "at" ends; -1 if none does. */
+static int64
+line_end(Datum value, int64 at)
+{
+	AbReader   *reader = ab_reader_open(value);
+	const char *data;
+	const char *newline = NULL;
+	int64		n;
+
+	ab_reader_seek(reader, at);
+	while (newline == NULL && (n = ab_reader_next(reader, &data)) > 0)
+	{
+		newline = memchr(data, '\n', n);
+		at += newline ? newline + 1 - data : n;
+	}
+	ab_reader_close(reader);
+	return newline ? at : -1;
+}
+
+/* Where the line that byte "at" is in begins. */
+static int64
+line_begin(Datum value, int64 at)
+{
+	while (at > 0)
+	{
+		int64		size = Min(LINES_SIZE, at);
+		bytea	   *data = ab_read_bytea(value, at - size, size);
+		int64		n = size;
+
+		CHECK_FOR_INTERRUPTS();
+		while (n > 0 && VARDATA(data)[n - 1] != '\n')
+			n--;
+		pfree(data);
+		at -= size - n;
+		if (n > 0)
+			break;
+	}
+	return at;
+}
+
+static inline bool
+inside_character(int byte)
+{
+	return (byte & 0xC0) == 0x80;
+}
+
+/*
+ * Where reading begins: at "from", or where the last -from bytes do; those of a
+ * text with a whole character, and if wanted both with a whole line: the first one
+ * that begins there, else the last one if it has not ended.
+ */
+static int64
+tail_begin(Datum value, int64 length, int64 from, bool text, bool lines)
+{
+	if (from > length)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("offset %lld is beyond the end of the value, which has %lld bytes",
+						(long long) from, (long long) length),
+				 errhint("The value was truncated or replaced since. Begin anew at offset 0.")));
+	if (from >= 0)
+	{
+		if (text &&from > 0 && from < length && GetDatabaseEncoding() == PG_UTF8 &&
+			inside_character(ab_read_byte(value, from)))
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("offset %lld is inside a character", (long long) from),
+					 errhint("Go on from the next_offset that an earlier call gave.")));
+		return from;
+	}
+	from += length;
+	if (from <= 0)
+		return 0;
+	if (lines)
+	{
+		int64		next = line_end(value, from - 1);
+
+		/* a line that has not ended is still to come, with its first byte */
+		return next < 0 ? line_begin(value, from) : next;
+	}
+	if (text &&GetDatabaseEncoding() == PG_UTF8)
+	{
+		while (from < length && inside_character(ab_read_byte(value, from)))
+			from++;
+	}
+	else if (text &&pg_database_encoding_max_length() > 1)
+	{
+		/* where characters begin is told from the start only */
+		bytea	   *whole = ab_read_bytea(value, 0, length);
+
+		while (pg_mbcliplen(VARDATA(whole), length, from) < from)
+			from++;
+		pfree(whole);
+	}
+	return from;
+}
+
+/* {data, next_offset} of a value from an offset on. */
+static Datum
+tail(FunctionCallInfo fcinfo, bool text)
+{
+	Datum		value = PG_GETARG_DATUM(0);
+	int64		length = ab_length(value);
+	int64		max_bytes = PG_GETARG_INT32(2);
+	bool		lines = PG_GETARG_BOOL(3);
+	int64		from;
+	int64		end;
+	int64		n;
+	bytea	   *data;
+	TupleDesc	desc;
+	Datum		values[2];
+	bool		nulls[2] = {false, false};
+
+	if (max_bytes <= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("max_bytes must be positive")));
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	/* a character, at least: who goes on always gets ahead */
+	if (text)
+		max_bytes = Max(max_bytes, pg_database_encoding_max_length());
+	max_bytes = Min(max_bytes, AB_MAX_FLAT);
+
+	from = tail_begin(value, length, PG_GETARG_INT64(1), text, lines);
+	end = Min(from + max_bytes, length);
+	data = ab_read_bytea(value, from, end - from);
+	n = end - from;
+	if (lines)
+	{
+		while (n > 0 && VARDATA(data)[n - 1] != '\n')
+			n--;
+		if (n == 0 && end < length && (end = line_end(value, end)) >= 0)
+		{
+			/* a line longer than max_bytes comes whole */
+			pfree(data);
+			data = ab_read_bytea(value, from, end - from);
+			n = end - from;
+		}
+	}
+	else if (text &&end < length)
+		n = pg_mbcliplen(VARDATA(data), n, n);
+	SET_VARSIZE(data, VARHDRSZ + n);
+	/* an offset inside a character shows in no other way */
+	if (text &&GetDatabaseEncoding() != PG_UTF8 && pg_database_encoding_max_length() > 1)
+		pg_verify_mbstr(GetDatabaseEncoding(), VARDATA(data), n, false);
+
+	values[0] = PointerGetDatum(data);
+	values[1] = Int64GetDatum(from + n);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+}
+
+/* appendable_tail(appendable_bytea, from_offset, max_bytes, whole_lines) */
+Datum
+appendable_tail(PG_FUNCTION_ARGS)
+{
+	return tail(fcinfo, false);
+}
+
+/* appendable_tail(appendable_text, from_offset, max_bytes, whole_lines) */
+Datum
+appendable_text_tail(PG_FUNCTION_ARGS)
+{
+	return tail(fcinfo, true);
+}
+
+/*
+ * appendable_lines(appendable_text, from_offset, unfinished): {line, next_offset} of
+ * each line from an offset on, without its end; the last one also if it has none, where
+ * that is wanted.
+ */
+Datum
+appendable_lines(PG_FUNCTION_ARGS)
+{
+	typedef struct LinesState
+	{
+		Datum		value;
+		int64		length;
+		int64		read;		/* where the value was read to */
+		StringInfoData buf;		/* what was read last */
+		int			at;			/* in it: where the next line begins */
+		bool		unfinished;
+	} LinesState;
+
+	FuncCallContext *call;
+	LinesState *state;
+	const char *newline;
+	int			searched;
+	int			n;
+	Datum		values[2];
+	bool		nulls[2] = {false, false};
+
+	if (SRF_IS_FIRSTCALL())
+	{
+		MemoryContext old;
+
+		call = SRF_FIRSTCALL_INIT();
+		old = MemoryContextSwitchTo(call->multi_call_memory_ctx);
+		if (get_call_result_type(fcinfo, NULL, &call->tuple_desc) != TYPEFUNC_COMPOSITE)
+			elog(ERROR, "return type must be a row type");
+		BlessTupleDesc(call->tuple_desc);
+		state = palloc0(sizeof(LinesState));
+		/* the argument's memory may be gone at the next call */
+		state->value = PointerGetDatum(PG_DETOAST_DATUM_COPY(PG_GETARG_DATUM(0)));
+		state->length = ab_length(state->value);
+		state->read = tail_begin(state->value, state->length, PG_GETARG_INT64(1), true, true);
+		state->unfinished = PG_GETARG_BOOL(2);
+		initStringInfo(&state->buf);
+		call->user_fctx = state;
+		MemoryContextSwitchTo(old);
+	}
+	call = SRF_PERCALL_SETUP();
+	state = call->user_fctx;
+
+	searched = state->at;
+	while ((newline = memchr(state->buf.data + searched, '\n', state->buf.len - searched)) == NULL &&
+		   state->read < state->length)
+	{
+		int64		size = Min(LINES_SIZE, state->length - state->read);
+		bytea	   *more = ab_read_bytea(state->value, state->read, size);
+
+		CHECK_FOR_INTERRUPTS();
+		state->buf.len -= state->at;
+		memmove(state->buf.data, state->buf.data + state->at, state->buf.len);
+		state->at = 0;
+		searched = state->buf.len;
+		appendBinaryStringInfo(&state->buf, VARDATA(more), size);
+		state->read += size;
+		pfree(more);
+	}
+	if (newline == NULL && (!state->unfinished || state->at == state->buf.len))
+		SRF_RETURN_DONE(call);
+
+	n = (newline ? newline - state->buf.data : state->buf.len) - state->at;
+	if (GetDatabaseEncoding() != PG_UTF8 && pg_database_encoding_max_length() > 1)
+		pg_verify_mbstr(GetDatabaseEncoding(), state->buf.data + state->at, n, false);
+	values[0] = PointerGetDatum(cstring_to_text_with_len(state->buf.data + state->at, n));
+	state->at += newline ? n + 1 : n;
+	values[1] = Int64GetDatum(state->read - (state->buf.len - state->at));
+	SRF_RETURN_NEXT(call, HeapTupleGetDatum(heap_form_tuple(call->tuple_desc, values, nulls)));
+}
+
+/* Is a column's value certainly the same in both rows? */
+static bool
+is_unchanged(TupleDesc desc, AttrNumber attnum, HeapTuple old, HeapTuple new)
+{
+	Form_pg_attribute column = TupleDescAttr(desc, attnum - 1);
+	bool		old_null;
+	bool		new_null;
+	Datum		a = heap_getattr(old, attnum, desc, &old_null);
+	Datum		b = heap_getattr(new, attnum, desc, &new_null);
+
+	if (old_null || new_null)
+		return old_null == new_null;
+	if (ab_type_of(column->atttypid) != NULL)
+		return ab_identical(a, b);
+	return datumIsEqual(a, b, column->attbyval, column->attlen);
+}
+
+/*
+ * Does an update leave what the trigger is about as it was?  That is the columns it
+ * names, else all of the type.
+ */
+static bool
+changes_nothing(const TriggerData *data)
+{
+	const Trigger *trigger = data->tg_trigger;
+	TupleDesc	desc = RelationGetDescr(data->tg_relation);
+	AttrNumber	attnum = 0;
+
+	for (int i = 0; i < trigger->tgnattr; i++)
+	{
+		if (!is_unchanged(desc, trigger->tgattr[i], data->tg_trigtuple, data->tg_newtuple))
+			return false;
+	}
+	while (trigger->tgnattr == 0 && (attnum = ab_next_column(desc, attnum)) != InvalidAttrNumber)
+	{
+		if (!is_unchanged(desc, attnum, data->tg_trigtuple, data->tg_newtuple))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Trigger (AFTER, for each row or statement) with the arguments channel and, if
+ * followers are to know which row it was, the column whose value they are told.
+ */
+Datum
+appendable_notify(PG_FUNCTION_ARGS)
+{
+	const TriggerData *data = (TriggerData *) fcinfo->context;
+	const char *payload = NULL;
+	HeapTuple	row;
+	int			n;
+
+	if (!CALLED_AS_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"%s\" was not called by trigger manager", "appendable_notify")));
+	if (!TRIGGER_FIRED_AFTER(data->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"%s\" must be fired AFTER", "appendable_notify")));
+	n = data->tg_trigger->tgnargs;
+	if (n < 1 || n > 2 || (n == 2 && TRIGGER_FIRED_FOR_STATEMENT(data->tg_event)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("trigger \"%s\" gives function \"%s\" the wrong arguments", data->tg_trigger->tgname, "appendable_notify"),
+				 errhint("Write appendable_notify('channel') or, FOR EACH ROW, appendable_notify('channel', 'key column').")));
+
+	if (TRIGGER_FIRED_FOR_ROW(data->tg_event))
+	{
+		if (TRIGGER_FIRED_BY_UPDATE(data->tg_event) && changes_nothing(data))
+			return PointerGetDatum(NULL);
+		row = TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple;
+		if (n == 2)
+		{
+			TupleDesc	desc = RelationGetDescr(data->tg_relation);
+			int			attnum = SPI_fnumber(desc, data->tg_trigger->tgargs[1]);
+
+			if (attnum <= 0)
+				ereport(ERROR,
+						(errcode(ERRCODE_UNDEFINED_COLUMN),
+						 errmsg("column \"%s\" of relation \"%s\" does not exist",
+								data->tg_trigger->tgargs[1], RelationGetRelationName(data->tg_relation))));
+			if (IsVirtualColumn_compat(TupleDescAttr(desc, attnum - 1)))
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("column \"%s\" of relation \"%s\" is a virtual generated column",
+								data->tg_trigger->tgargs[1], RelationGetRelationName(data->tg_relation)),
+						 errhint("A row has no value of it that followers could be told. Name another column.")));
+			payload = SPI_getvalue(row, desc, attnum);
+		}
+	}
+	Async_Notify(data->tg_trigger->tgargs[0], payload ? payload : "");
+	return PointerGetDatum(NULL);
+}

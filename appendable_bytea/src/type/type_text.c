@@ -1,0 +1,355 @@
+/*-------------------------------------------------------------------------
+ *
+ * type_text.c
+ *	  Type appendable_text: input, output and the functions that count characters.
+ *
+ * A value is stored as the bytes of its text in the database's encoding; all of
+ * storage, and what works on bytes (type_io.c, type_write.c, type_hash.c,
+ * type_compare.c), is that of appendable_bytea.  Whatever makes a value takes a
+ * text, so its encoding is right; no function cuts one inside a character.
+ *
+ * What is counted in characters: in an encoding of one byte a character counts are
+ * bytes; in UTF8 bytes that begin one are counted as the value streams by, from the
+ * end where that is nearer to what is asked (right() costs what it returns); in
+ * others, whose characters cannot be found from the middle, core's function gets the
+ * whole text.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/int.h"
+#include "fmgr.h"
+#include "libpq/pqformat.h"
+#include "mb/pg_wchar.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
+
+#include "type/type.h"
+
+PG_FUNCTION_INFO_V1(appendable_text_in);
+PG_FUNCTION_INFO_V1(appendable_text_out);
+PG_FUNCTION_INFO_V1(appendable_text_recv);
+PG_FUNCTION_INFO_V1(appendable_text_send);
+PG_FUNCTION_INFO_V1(appendable_from_bpchar);
+PG_FUNCTION_INFO_V1(appendable_text_length);
+PG_FUNCTION_INFO_V1(appendable_text_substr);
+PG_FUNCTION_INFO_V1(appendable_text_substr_no_len);
+PG_FUNCTION_INFO_V1(appendable_text_left);
+PG_FUNCTION_INFO_V1(appendable_text_right);
+PG_FUNCTION_INFO_V1(appendable_text_position);
+
+/* Bytes read at once from the end. */
+#define BACKWARD_SIZE 8192
+
+/* How characters are found. */
+typedef enum Characters
+{
+	BYTES,						/* each byte is one */
+	UTF8,						/* by their first bytes */
+	OTHER						/* from the start only */
+} Characters;
+
+static Characters
+characters(void)
+{
+	if (pg_database_encoding_max_length() == 1)
+		return BYTES;
+	return GetDatabaseEncoding() == PG_UTF8 ? UTF8 : OTHER;
+}
+
+static inline bool
+begins_character(char byte)
+{
+	return ((unsigned char) byte & 0xC0) != 0x80;
+}
+
+static Datum
+whole(Datum value)
+{
+	return PointerGetDatum(ab_read_bytea(value, 0, ab_length(value)));
+}
+
+Datum
+appendable_text_in(PG_FUNCTION_ARGS)
+{
+	char	   *text = PG_GETARG_CSTRING(0);
+	int64		n = strlen(text);
+
+	ab_check_length(n);
+	PG_RETURN_DATUM(ab_make_flat(text, n));
+}
+
+Datum
+appendable_text_out(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_CSTRING(text_to_cstring((text *) DatumGetPointer(whole(PG_GETARG_DATUM(0)))));
+}
+
+Datum
+appendable_text_recv(PG_FUNCTION_ARGS)
+{
+	StringInfo	buf = (StringInfo) PG_GETARG_POINTER(0);
+	int			n;
+	char	   *text = pq_getmsgtext(buf, buf->len - buf->cursor, &n);
+
+	ab_check_length(n);
+	PG_RETURN_DATUM(ab_make_flat(text, n));
+}
+
+Datum
+appendable_text_send(PG_FUNCTION_ARGS)
+{
+	Datum		bytes = whole(PG_GETARG_DATUM(0));
+	StringInfoData buf;
+
+	pq_begintypsend(&buf);
+	pq_sendtext(&buf, VARDATA_ANY(DatumGetPointer(bytes)), VARSIZE_ANY_EXHDR(DatumGetPointer(bytes)));
+	PG_RETURN_BYTEA_P(pq_endtypsend(&buf));
+}
+
+/* The cast from character, without trailing blanks as for text. */
+Datum
+appendable_from_bpchar(PG_FUNCTION_ARGS)
+{
+	text	   *trimmed = DatumGetTextPP(DirectFunctionCall1(rtrim1, PG_GETARG_DATUM(0)));
+
+	PG_RETURN_DATUM(ab_make_flat(VARDATA_ANY(trimmed), VARSIZE_ANY_EXHDR(trimmed)));
+}
+
+/* Characters in the first "bytes" bytes of a value in UTF8. */
+static int64
+count_characters(Datum value, int64 bytes)
+{
+	AbReader   *reader = ab_reader_open(value);
+	const char *data;
+	int64		n;
+	int64		count = 0;
+
+	while (bytes > 0 && (n = ab_reader_next(reader, &data)) > 0)
+	{
+		n = Min(n, bytes);
+		for (int64 i = 0; i < n; i++)
+			count += begins_character(data[i]);
+		bytes -= n;
+	}
+	ab_reader_close(reader);
+	return count;
+}
+
+/* Where character "n" of a value begins, counted from 0; its length if it has none. */
+static int64
+offset_of(Datum value, int64 n, Characters kind)
+{
+	int64		length = ab_length(value);
+	AbReader   *reader;
+	const char *data;
+	int64		got;
+	int64		offset = 0;
+
+	if (n <= 0)
+		return 0;
+	if (kind == BYTES || n >= length)
+		return Min(n, length);
+	reader = ab_reader_open(value);
+	while ((got = ab_reader_next(reader, &data)) > 0)
+	{
+		for (int64 i = 0; i < got; i++)
+		{
+			if (begins_character(data[i]) && n-- == 0)
+			{
+				ab_reader_close(reader);
+				return offset + i;
+			}
+		}
+		offset += got;
+	}
+	ab_reader_close(reader);
+	return length;
+}
+
+/* Where the last "n" characters of a value begin. */
+static int64
+offset_from_end(Datum value, int64 n, Characters kind)
+{
+	int64		length = ab_length(value);
+	AbReader   *reader;
+	char	   *data;
+	int64		at = length;
+
+	if (n <= 0)
+		return length;
+	if (kind == BYTES || n >= length)
+		return Max(length - n, 0);
+	reader = ab_reader_open(value);
+	data = palloc(BACKWARD_SIZE);
+	while (at > 0)
+	{
+		int			got = Min(at, BACKWARD_SIZE);
+
+		at -= got;
+		ab_reader_read(reader, at, data, got);
+		for (int i = got - 1; i >= 0; i--)
+		{
+			if (begins_character(data[i]) && --n == 0)
+			{
+				ab_reader_close(reader);
+				pfree(data);
+				return at + i;
+			}
+		}
+	}
+	ab_reader_close(reader);
+	pfree(data);
+	return 0;
+}
+
+/* length() */
+Datum
+appendable_text_length(PG_FUNCTION_ARGS)
+{
+	Datum		value = PG_GETARG_DATUM(0);
+	int64		length = ab_length(value);
+
+	switch (characters())
+	{
+		case BYTES:
+			break;
+		case UTF8:
+			length = count_characters(value, length);
+			break;
+		case OTHER:
+			return DirectFunctionCall1(textlen, whole(value));
+	}
+	if (length > PG_INT32_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("integer out of range")));
+	PG_RETURN_INT32((int32) length);
+}
+
+static Datum
+slice(Datum value, int64 from, int64 end)
+{
+	return PointerGetDatum(ab_read_bytea(value, from, Max(end - from, 0)));
+}
+
+/* substr(value, start, length) */
+Datum
+appendable_text_substr(PG_FUNCTION_ARGS)
+{
+	Datum		value = PG_GETARG_DATUM(0);
+	int64		start = PG_GETARG_INT32(1);
+	int64		length = PG_GETARG_INT32(2);
+	Characters	kind = characters();
+	int64		from;
+
+	if (kind == OTHER)
+		return DirectFunctionCall3(text_substr, whole(value),
+								   PG_GETARG_DATUM(1), PG_GETARG_DATUM(2));
+	if (length < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_SUBSTRING_ERROR),
+				 errmsg("negative substring length not allowed")));
+	if (start + length <= 1)
+		return slice(value, 0, 0);
+	from = offset_of(value, start - 1, kind);
+	if (kind == BYTES)
+		return slice(value, from, Min(start - 1 + length, ab_length(value)));
+	else
+	{
+		/* the rest of the count goes on behind the start */
+		int64		n = start + length - Max(start, 1);
+		int64		total = ab_length(value);
+		AbReader   *reader;
+		const char *data;
+		int64		got;
+		int64		end = from;
+
+		/* no character is longer than four bytes */
+		if (total - from <= n)
+			return slice(value, from, total);
+		reader = ab_reader_open(value);
+		ab_reader_seek(reader, from);
+		while (n >= 0 && (got = ab_reader_next(reader, &data)) > 0)
+		{
+			int64		i;
+
+			for (i = 0; i < got; i++)
+			{
+				if (begins_character(data[i]) && n-- == 0)
+					break;
+			}
+			end += i;
+		}
+		ab_reader_close(reader);
+		return slice(value, from, end);
+	}
+}
+
+/* substr(value, start) */
+Datum
+appendable_text_substr_no_len(PG_FUNCTION_ARGS)
+{
+	Datum		value = PG_GETARG_DATUM(0);
+	Characters	kind = characters();
+
+	if (kind == OTHER)
+		return DirectFunctionCall2(text_substr_no_len, whole(value), PG_GETARG_DATUM(1));
+	return slice(value, offset_of(value, (int64) PG_GETARG_INT32(1) - 1, kind), ab_length(value));
+}
+
+/* left(value, n): with a negative n all but the last -n characters */
+Datum
+appendable_text_left(PG_FUNCTION_ARGS)
+{
+	Datum		value = PG_GETARG_DATUM(0);
+	int64		n = PG_GETARG_INT32(1);
+	Characters	kind = characters();
+
+	if (kind == OTHER)
+		return DirectFunctionCall2(text_left, whole(value), PG_GETARG_DATUM(1));
+	return slice(value, 0, n < 0 ? offset_from_end(value, -n, kind) : offset_of(value, n, kind));
+}
+
+/* right(value, n): with a negative n all but the first -n characters */
+Datum
+appendable_text_right(PG_FUNCTION_ARGS)
+{
+	Datum		value = PG_GETARG_DATUM(0);
+	int64		n = PG_GETARG_INT32(1);
+	Characters	kind = characters();
+
+	if (kind == OTHER)
+		return DirectFunctionCall2(text_right, whole(value), PG_GETARG_DATUM(1));
+	return slice(value, n < 0 ? offset_of(value, -n, kind) : offset_from_end(value, n, kind),
+				 ab_length(value));
+}
+
+/*
+ * position(pattern IN value) and strpos(): bytes are searched where a match cannot
+ * begin inside a character and the collation finds nothing else equal.
+ */
+Datum
+appendable_text_position(PG_FUNCTION_ARGS)
+{
+	Datum		value = PG_GETARG_DATUM(0);
+	text	   *pattern = PG_GETARG_TEXT_PP(1);
+	Oid			collation = PG_GET_COLLATION();
+	Characters	kind = characters();
+	int64		found;
+
+	if (kind == OTHER || !OidIsValid(collation) || !get_collation_isdeterministic(collation))
+		return DirectFunctionCall2Coll(textpos, collation, whole(value), PointerGetDatum(pattern));
+	found = ab_position(value, (bytea *) pattern);
+	if (found > 1 && kind == UTF8)
+		found = count_characters(value, found - 1) + 1;
+	if (found > PG_INT32_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("integer out of range")));
+	PG_RETURN_INT32((int32) found);
+}

@@ -1,0 +1,219 @@
+/*-------------------------------------------------------------------------
+ *
+ * oids.c
+ *	  Where the extension's type, access method and schema are in this database.
+ *
+ * Everything is found by syscaches from the access method's fixed name: its handler
+ * function lives in the extension's schema, and so does the type.  search_path is
+ * never used: it is empty in apply workers, in restores and in some event triggers.
+ *
+ * The answers are kept until a syscache that they came from is invalidated, as are the
+ * types' casts (type_plan.c).  They are OIDs, not pointers, and every caller asks again
+ * rather than keep one across something that may process invalidations.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_attribute.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+#include "value/value.h"
+
+uint64		ab_names_generation = 1;
+static uint64 found_generation = 0; /* when everything was looked up */
+static Oid	cached_am = InvalidOid;
+static AbType cached_types[AB_NTYPES] = {
+	{"appendable_bytea", BYTEAOID, "bytea", "sha256", InvalidOid},
+	{"appendable_text", TEXTOID, "text", "md5", InvalidOid}
+};
+static Oid	cached_schema = InvalidOid;
+
+static void
+forget_names(Datum arg, int cacheid, uint32 hashvalue)
+{
+	ab_names_generation++;
+}
+
+/* Look everything up again. */
+static void
+look_up_names(void)
+{
+	HeapTuple	tuple;
+	Oid			types[AB_NTYPES] = {InvalidOid};
+	Oid			am = InvalidOid,
+				schema = InvalidOid,
+				handler = InvalidOid;
+	uint64		generation = ab_names_generation;
+
+	if (!IsTransactionState() || !OidIsValid(MyDatabaseId))
+	{
+		for (int i = 0; i < AB_NTYPES; i++)
+			cached_types[i].oid = InvalidOid;
+		cached_am = cached_schema = InvalidOid;
+		return;
+	}
+
+	tuple = SearchSysCache1(AMNAME, CStringGetDatum(AB_AM));
+	if (HeapTupleIsValid(tuple))
+	{
+		am = ((Form_pg_am) GETSTRUCT(tuple))->oid;
+		handler = ((Form_pg_am) GETSTRUCT(tuple))->amhandler;
+		ReleaseSysCache(tuple);
+		tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(handler));
+		if (HeapTupleIsValid(tuple))
+		{
+			Oid			namespace = ((Form_pg_proc) GETSTRUCT(tuple))->pronamespace;
+
+			ReleaseSysCache(tuple);
+			for (int i = 0; i < AB_NTYPES; i++)
+				types[i] = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid,
+										   CStringGetDatum(cached_types[i].name),
+										   ObjectIdGetDatum(namespace));
+		}
+		schema = get_namespace_oid(AB_SCHEMA, true);
+	}
+	cached_am = am;
+	for (int i = 0; i < AB_NTYPES; i++)
+		cached_types[i].oid = types[i];
+	cached_schema = schema;
+
+	/*
+	 * not before: a look-up may be cancelled, and an invalidation may come
+	 * meanwhile
+	 */
+	found_generation = generation;
+}
+
+static inline void
+find_names(void)
+{
+	if (unlikely(found_generation != ab_names_generation))
+		look_up_names();
+}
+
+/* The types in this database, AB_NTYPES of them. */
+const AbType *
+ab_types(void)
+{
+	find_names();
+	return cached_types;
+}
+
+/* Which of ours a type is; NULL if it is another one. */
+const AbType *
+ab_type_of(Oid type)
+{
+	if (type < FirstNormalObjectId)
+		return NULL;
+	find_names();
+	for (int i = 0; i < AB_NTYPES; i++)
+	{
+		if (cached_types[i].oid == type)
+			return &cached_types[i];
+	}
+	return NULL;
+}
+
+/* The access method's OID, or InvalidOid. */
+Oid
+ab_am_oid(void)
+{
+	find_names();
+	return cached_am;
+}
+
+/* The schema of the chunk stores, or InvalidOid. */
+Oid
+ab_schema_oid(void)
+{
+	find_names();
+	return cached_schema;
+}
+
+/* Is it a table of our access method? */
+bool
+ab_is_appendable(Relation rel)
+{
+	return rel->rd_rel->relkind == RELKIND_RELATION &&
+		OidIsValid(rel->rd_rel->relam) && rel->rd_rel->relam == ab_am_oid();
+}
+
+/*
+ * Which of ours a type contains that is none itself; NULL if there is none.  Looks
+ * through domains, arrays, composites, ranges and multiranges.
+ */
+const AbType *
+ab_type_within(Oid type)
+{
+	char		kind;
+	Oid			inner;
+
+	check_stack_depth();
+	if (type < FirstNormalObjectId || !OidIsValid(ab_am_oid()) || ab_type_of(type) != NULL)
+		return NULL;
+	kind = get_typtype(type);
+	inner = InvalidOid;
+	if (kind == TYPTYPE_DOMAIN)
+		inner = getBaseType(type);
+	else if (kind == TYPTYPE_RANGE)
+		inner = get_range_subtype(type);
+	else if (kind == TYPTYPE_MULTIRANGE)
+		inner = get_range_subtype(get_multirange_range(type));
+	else if (kind == TYPTYPE_COMPOSITE)
+	{
+		Oid			relid = get_typ_typrelid(type);
+
+		for (int i = 1; i <= MaxHeapAttributeNumber; i++)
+		{
+			HeapTuple	tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(relid), Int16GetDatum(i));
+			Oid			atttype = InvalidOid;
+			const AbType *found;
+
+			if (!HeapTupleIsValid(tuple))
+				break;
+			if (!((Form_pg_attribute) GETSTRUCT(tuple))->attisdropped)
+				atttype = ((Form_pg_attribute) GETSTRUCT(tuple))->atttypid;
+			ReleaseSysCache(tuple);
+			found = ab_type_in(atttype);
+			if (found != NULL)
+				return found;
+		}
+		return NULL;
+	}
+	else
+		inner = get_element_type(type);
+	return ab_type_in(inner);
+}
+
+/* Which of ours a type is or contains. */
+const AbType *
+ab_type_in(Oid type)
+{
+	const AbType *found = ab_type_of(type);
+
+	return found != NULL ? found : ab_type_within(type);
+}
+
+/* Keep the cache right; called once, from _PG_init. */
+void
+ab_names_install(void)
+{
+	CacheRegisterSyscacheCallback(AMNAME, forget_names, (Datum) 0);
+	CacheRegisterSyscacheCallback(CASTSOURCETARGET, forget_names, (Datum) 0);
+	CacheRegisterSyscacheCallback(TYPENAMENSP, forget_names, (Datum) 0);
+	CacheRegisterSyscacheCallback(NAMESPACENAME, forget_names, (Datum) 0);
+	CacheRegisterSyscacheCallback(PROCOID, forget_names, (Datum) 0);
+}

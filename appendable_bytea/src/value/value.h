@@ -1,0 +1,185 @@
+/*-------------------------------------------------------------------------
+ *
+ * value.h
+ *	  The datum of type appendable_bytea, and the OIDs of its objects.
+ *
+ * A value is a list of *segments*: ranges of the chunks of at most one stored
+ * value (its base), and literal bytes.  Five encodings follow the varlena
+ * header; the first byte names the encoding:
+ *
+ *	AB_FLAT			bytes
+ *	AB_FLAT_PADDED	bytes 0x80 zeros
+ *	AB_REF			reference tail
+ *	AB_REF_PADDED	reference tail 0x80 zeros
+ *	AB_EDIT			reference length segments
+ *
+ * A reference is {relid, vid, stored, crc, edition}: the first "stored" bytes of
+ * value "vid" as chunks of table "relid" at "edition".  A tail is what follows
+ * those bytes.  Padding lets heap_update log only the bytes that changed; only
+ * the access method makes padded forms, and every reader takes them off.
+ *
+ * Functions of the type are PURE: they never write chunks.  They return flat
+ * values, references with a longer tail (ab_append) or edits (ab_splice), and
+ * the table access method turns what it is given into what may be stored: flat,
+ * or a reference to the table's own chunks, padded or not.  An edit is never on
+ * disk.  All of them can be read, at once and again, through AbReader.
+ *
+ * Chunks are immutable rows (vid, off, edition, prev, crc, data), of plain or compressed
+ * data.  Byte p of a
+ * reference is in the row that covers p and has the highest edition not above
+ * the reference's.  Appends write rows after "stored" in the same edition; an
+ * overwrite or a truncation below "stored" takes the next edition and writes
+ * rows for the chunks concerned alone.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef APPENDABLE_VALUE_H
+#define APPENDABLE_VALUE_H
+
+#include "access/tableam.h"
+#include "fmgr.h"
+#include "lib/stringinfo.h"
+#include "storage/itemptr.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapshot.h"
+
+#include "settings.h"
+
+#define AB_EXTENSION	"appendable_bytea"
+#define AB_AM			"appendable_heap"
+#define AB_SCHEMA		"appendable_store"
+
+/* ---- the datum: datum.c -------------------------------------------------- */
+
+#define AB_FLAT			1
+#define AB_FLAT_PADDED	2
+#define AB_REF			3
+#define AB_REF_PADDED	4
+#define AB_EDIT			5
+
+/* format, relid, vid, stored, crc, edition */
+#define AB_REF_SIZE		(1 + 4 + 8 + 8 + 4 + 4)
+
+/* a slice of this many bytes holds the header of any encoding */
+#define AB_HEADER_SIZE	(AB_REF_SIZE + 8)
+
+/* the largest value that fits a single datum (varlena limit, format byte) */
+#define AB_MAX_FLAT		((int64) MaxAllocSize - VARHDRSZ - 1)
+
+/* no value is ever longer than this, whatever the cap */
+#define AB_MAX_LENGTH	(INT64CONST(1) << 50)
+
+/* CRC32C chain of a value without chunks */
+#define AB_CRC_INIT		0xFFFFFFFF
+
+typedef struct AbRef
+{
+	Oid			relid;			/* table that the chunks belong to */
+	uint32		edition;		/* counts overwrites and truncations */
+	int64		vid;			/* value id, never 0 in a reference */
+	int64		stored;			/* bytes in chunks, > 0 in a reference */
+	uint32		crc;			/* chained CRC32C after the last chunk written */
+} AbRef;
+
+typedef struct AbSegment
+{
+	int64		source;			/* offset in the base's chunks, -1: literal */
+	int64		length;			/* > 0 */
+	const char *data;			/* literal bytes, NULL for chunks */
+} AbSegment;
+
+typedef struct AbValue
+{
+	AbRef		base;			/* vid is 0 if no segment is of chunks */
+	int64		length;			/* sum of the segments' lengths */
+	int			nsegments;
+	AbSegment  *segments;		/* in order of the value's bytes */
+	AbSegment	space[2];		/* what segments points to if it fits */
+	bool		edited;			/* encoding AB_EDIT */
+	void	   *copy;			/* the fetched datum, if it had to be fetched */
+} AbValue;
+
+/*
+ * Decode a datum of the type, from any varlena form (toasted, compressed, short
+ * header).  Literal segments point into the datum or into memory allocated in
+ * the current context.  Anything malformed raises ERRCODE_DATA_CORRUPTED.
+ * "value" must not be copied by assignment (segments may point into it).
+ */
+extern void ab_parse(Datum datum, AbValue *value);
+
+/* Free what ab_parse() allocated: segments and literal bytes end with it. */
+extern void ab_value_free(AbValue *value);
+
+/*
+ * Decode only the reference: true and *ref if the datum has chunks, false if it
+ * is flat.  Fetches no more than a header's slice of a toasted datum.
+ */
+extern bool ab_parse_reference(Datum datum, AbRef *ref);
+
+/* Bytes of the value.  Fetches a header, or a short tail when it is padded. */
+extern int64 ab_length(Datum datum);
+
+/* Do two references name the same bytes? */
+extern bool ab_same_reference(const AbRef *a, const AbRef *b);
+
+/* A flat value of these bytes. */
+extern Datum ab_make_flat(const char *data, int64 length);
+
+/* A flat value of "length" bytes that the caller fills in at *data. */
+extern Datum ab_alloc_flat(int64 length, char **data);
+
+/*
+ * value || data, in the cost of data and of the value's tail: existing chunks are
+ * neither read nor written.
+ */
+extern Datum ab_append(Datum value, const char *data, int64 length);
+
+/*
+ * Replace "removed" bytes at "offset" by "length" bytes of data (any of the two
+ * lengths may be 0).  offset and offset + removed must lie in the value: the
+ * caller checks the user's arguments and words the error.  Covers overwrite
+ * (removed == length), insertion, deletion, and truncation (offset + removed ==
+ * length of the value, data NULL).  Chunks are neither read nor written.
+ */
+extern Datum ab_splice(Datum value, int64 offset, int64 removed,
+					   const char *data, int64 length);
+
+/* Raise ERRCODE_PROGRAM_LIMIT_EXCEEDED if a value may not be that long. */
+extern void ab_check_length(int64 length);
+
+/* The reference of a datum that may be damaged: false if it has none that can be read. */
+extern bool ab_parse_reference_lenient(Datum datum, AbRef *ref);
+
+/* A reference with a tail of n bytes, padded to room. */
+extern Datum ab_make_stored(const AbRef *ref, const char *tail, int64 n, int64 room);
+
+/* ---- oids.c: the OIDs of the extension's objects in this database --------- */
+
+/* A type of ours and the server's own that it is like. */
+typedef struct AbType
+{
+	const char *name;
+	Oid			plain;
+	const char *plain_name;
+	const char *digest;			/* of it, for hints */
+	Oid			oid;			/* in this database; InvalidOid: not there */
+} AbType;
+
+#define AB_NTYPES 2
+
+/* Another one whenever names, and what is found by them, must be looked up again. */
+extern uint64 ab_names_generation;
+
+extern const AbType *ab_types(void);
+extern const AbType *ab_type_of(Oid type);
+extern Oid	ab_am_oid(void);
+extern Oid	ab_schema_oid(void);
+extern bool ab_is_appendable(Relation rel);
+extern const AbType *ab_type_within(Oid type);
+extern const AbType *ab_type_in(Oid type);
+extern void ab_names_install(void);
+
+#endif							/* APPENDABLE_VALUE_H */

@@ -1,0 +1,78 @@
+-- what prevents that a column gets the type, or loses it, is named before anything is changed
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS appendable_bytea;
+CREATE EXTENSION pg_trgm;
+RESET client_min_messages;
+CREATE TABLE docs (id int PRIMARY KEY, data bytea, body text UNIQUE, title text, v tsvector, half text GENERATED ALWAYS AS (left(body, 10)) STORED);
+CREATE INDEX docs_trgm ON docs USING gist (body gist_trgm_ops);
+CREATE INDEX docs_pattern ON docs USING hash (title text_pattern_ops);
+CREATE INDEX docs_fine ON docs USING hash (body);
+CREATE INDEX docs_digest ON docs (md5(body));
+CREATE INDEX docs_partial ON docs (id) INCLUDE (data);
+CREATE VIEW docs_view AS SELECT id, body, length(body) FROM docs;
+CREATE MATERIALIZED VIEW docs_matview AS SELECT data FROM docs;
+CREATE TABLE docs_rows (r docs);
+CREATE DOMAIN docs_domain AS docs;
+CREATE TABLE docs_refer (body text REFERENCES docs (body));
+CREATE TRIGGER vectors BEFORE INSERT OR UPDATE ON docs FOR EACH ROW EXECUTE FUNCTION tsvector_update_trigger(v, 'pg_catalog.simple', title, body);
+CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$;
+CREATE TRIGGER plain BEFORE UPDATE ON docs FOR EACH ROW EXECUTE FUNCTION nothing();
+CREATE TRIGGER conditional BEFORE UPDATE ON docs FOR EACH ROW WHEN (NEW.body <> OLD.body) EXECUTE FUNCTION nothing();
+CREATE TRIGGER columns BEFORE UPDATE OF data ON docs FOR EACH ROW EXECUTE FUNCTION nothing();
+CREATE POLICY readers ON docs USING (length(body) > 0);
+CREATE FUNCTION bodies() RETURNS SETOF text LANGUAGE sql BEGIN ATOMIC SELECT body FROM docs; END;
+CREATE TABLE docs_child (more text) INHERITS (docs);
+CREATE INDEX docs_child_body ON docs_child (body);
+\set VERBOSITY terse
+\set SHOW_CONTEXT never
+CREATE FUNCTION problems(command text) RETURNS TABLE (problem text) LANGUAGE plpgsql AS $$
+DECLARE detail text; message text; BEGIN
+	EXECUTE command;
+	RETURN QUERY SELECT 'done';
+EXCEPTION WHEN OTHERS THEN
+	GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL, message = MESSAGE_TEXT;
+	RETURN QUERY SELECT message;
+	RETURN QUERY SELECT * FROM string_to_table(detail, E'\n') d ORDER BY d COLLATE "C";
+END $$;
+SELECT * FROM problems('ALTER TABLE docs ALTER body TYPE appendable_text, ALTER data TYPE appendable_bytea');
+SELECT * FROM problems('ALTER TABLE docs ALTER title TYPE appendable_text');
+SELECT * FROM problems('ALTER TABLE docs_refer ALTER body TYPE appendable_text');
+-- all else is the command's own
+SELECT * FROM problems('ALTER TABLE docs ALTER body TYPE varchar(10)');
+SELECT * FROM problems('ALTER TABLE docs ALTER nothing TYPE appendable_text');
+SELECT * FROM problems('ALTER TABLE nothing ALTER body TYPE appendable_text');
+CREATE ROLE ab_converts;
+SET ROLE ab_converts;
+SELECT * FROM problems('ALTER TABLE docs ALTER body TYPE appendable_text');
+RESET ROLE;
+DROP ROLE ab_converts;
+DROP INDEX docs_trgm, docs_partial, docs_child_body, docs_pattern;
+DROP VIEW docs_view;
+DROP MATERIALIZED VIEW docs_matview;
+DROP TABLE docs_rows, docs_refer;
+DROP DOMAIN docs_domain;
+DROP TRIGGER vectors ON docs;
+DROP TRIGGER conditional ON docs;
+DROP TRIGGER columns ON docs;
+DROP POLICY readers ON docs;
+DROP FUNCTION bodies;
+ALTER TABLE docs DROP half, DROP CONSTRAINT docs_body_key;
+INSERT INTO docs VALUES (1, '\x0001', 'body', 'title');
+INSERT INTO docs_child VALUES (2, '\x0002', 'of the child', 'title');
+SELECT * FROM problems('ALTER TABLE docs ALTER body TYPE appendable_text, ALTER data TYPE appendable_bytea, ALTER title TYPE appendable_text');
+-- and back
+CREATE VIEW docs_view AS SELECT id, body, length(body) FROM docs;
+CREATE VIEW docs_rule AS SELECT * FROM docs_child;
+ALTER TABLE docs ADD half text GENERATED ALWAYS AS (left(body, 10)) STORED;
+CREATE POLICY readers ON docs USING (length(body) > 0);
+CREATE TRIGGER conditional BEFORE UPDATE ON docs FOR EACH ROW WHEN (NEW.body <> OLD.body) EXECUTE FUNCTION nothing();
+SELECT * FROM problems('SELECT appendable_bytea_detach(''docs'')');
+DROP VIEW docs_view, docs_rule;
+DROP POLICY readers ON docs;
+DROP TRIGGER conditional ON docs;
+ALTER TABLE docs DROP half;
+SELECT * FROM problems('SELECT appendable_bytea_detach(''docs'')');
+SELECT id, data, body FROM docs ORDER BY id;
+DROP TABLE docs CASCADE;
+DROP FUNCTION nothing, problems;
+DROP EXTENSION pg_trgm;

@@ -1,0 +1,94 @@
+"""Documents, comments and messages avoid words and constructions that readers have to decode (see CONTRIBUTING.md, English)."""
+
+import re
+import subprocess
+
+import pytest
+
+from pg_lean import docs
+from pg_lean.paths import TOP
+
+#: What is searched for, and what to write instead.
+PATTERNS = {
+    r"\b([Hh]e|[Hh]im(self)?|[Hh]is)\b": "a process, library or plan is it",
+    r"(^|[.;:(*#\"] +)Who(ever)? [a-z][^?]*$": "a noun: the process that, a caller that",
+    r"\b(by|for|to|of|from|than|but|with|told) who(ever)? [a-z]": "a noun: the process that, a caller that",
+    r"(^|[.;:(*#] +)What [a-z]+ [^?]*$": "a noun: the rows, the counters",
+    r"\b(of|by|with|from|than|for|to|but|as|into|in|on|over) what (is|was|are|were|has|it|they|the|an?|comes?)\b": "a noun",
+    r"\b(of|than|and|but|is|are|to|from|with|by|one|before|as|not|into) (ours|theirs)\b|\b[Oo]urs (is|are|was|were|of|that)\b": "name the owner",
+    r"\b([Ss]ome|[Nn]o|[Ee]very)body\b": "another session, no process, all roles",
+    r"server's own|\bof (its|their|our) own\b": "the server's; separate, private",
+    r"\banew\b|\b(as|so|very) dear\b|\bdear(er|est)\b|\bbe had\b|\b[Rr]eckon(s|ed|ing)?\b[^(]": "again; expensive; available; compute",
+    r"\b(put|threw|throw|thrown|take|taken|took)s? ([a-z]+ ){0,2}away\b|\b(giv(e|es|en|ing)|gave) ([a-z]+ "
+    r"){0,2}back\b": "store, remove, discard; release, return",
+    r"\b(the|a|no|its|page|our|default|server.s|same) prices?\b|\b[Pp]ricing\b|\b(is|are|was|be) priced\b": "cost, costed",
+    r"\b[Ll]ook-ups?\b|[ (]plannings\b|\b(a|one|each|second|own|same|first) planning\b": "lookup; planner run",
+    r"\b(a|one|another|each|every|no|first|last|second) look( |[.,;:)]|$)|\btwo looks\b": "a check, sample, read",
+    r"\brights\b": "privileges",
+    r"\bonce more\b|\bagain and again\b|\bgo(es|ing)? on\b|\bwent on\b": "again; continue",
+    r"\bbeside\b|[a-z] meanwhile[.,;:)]": "next to, compared with; concurrently",
+    r"\bbut for\b|\bnothing but\b|\ball but\b": "except, only",
+    r"\b(plan|page|file|name|word|header|view|entry|column|EXPLAIN|queue|screen|clock) "
+    r"(says?|tells?|asks?|wants?|learns?)\b|\b(feels?|felt)\b": "shows, contains, records",
+    r"\b(behaviour|colour|analysed|neighbour(s|ing)?)\b": "American spelling",
+}
+
+#: Parts of the repository and the number of hits that each may still have; a number is only ever lowered.
+ALLOWED = {
+    "README.md": 0, "ARCHITECTURE.md": 0, "CONTRIBUTING.md": 0, "SECURITY.md": 0, "docs/README.md": 0, "docs/decisions": 0, "docs/growing-logs.md": 0,
+    "docs/temporary-tables.md": 0, "test/README.md": 0, "light_explain/src/README.md": 0, "ram_tablespace/src/README.md": 0, "docs/install.md": 0,
+    "docs/security.md": 0, "docs/seeing.md": 0, "docs/more-machines.md": 0, "docs/temporary-indexes.md": 0, "docs/temporary-catalogs.md": 0,
+    "CHANGELOG.md": 0, "lab/README.md": 0, "appendable_bytea/README.md": 0, "light_explain/README.md": 0, "parallel_temp/README.md": 0,
+    "ram_tablespace/README.md": 0, "ram_tablespace": 0, "common": 0, "lab/pg_lean": 0, "recycled_temp/README.md": 0, "recycled_temp/src/README.md": 0,
+}
+
+#: Written by programs, or not text; this file and the list of words.
+GENERATED = re.compile(
+    r"^results/|docs/measured\.md$|^docs/certificate\.md$|^docs/performance/|/expected/|^certificate/corpus/"
+    r"|\.svg$|^lab/tests/test_english\.py$"
+)
+
+
+def hits(path: str) -> list[str]:
+    """The lines of a file that match a pattern, with what to write instead."""
+    text = re.sub(r"^```.*?^```", lambda block: "\n" * block.group(0).count("\n"), (TOP / path).read_text(errors="replace"), flags=re.S | re.M) \
+        if path.endswith(".md") else (TOP / path).read_text(errors="replace")
+    text = docs.BLOCK.sub(lambda block: "\n" * block.group(0).count("\n"), text)
+    text = re.sub(r"`[^`\n]*`", "", text)
+    return [f"{path}:{number}: {line.strip()[:120]}  ({instead})" for number, line in enumerate(text.splitlines(), 1)
+            for pattern, instead in PATTERNS.items() if re.search(pattern, line)]
+
+
+def tracked() -> list[str]:
+    done = subprocess.run(["git", "ls-files"], cwd=TOP, capture_output=True, text=True)
+    return [path for path in done.stdout.split() if re.search(r"\.(md|c|h|py|pl|pm|sql|sh|spec)$|Makefile$", path) and not GENERATED.search(path)]
+
+
+@pytest.mark.parametrize("part", ALLOWED)
+def test_words_that_readers_have_to_decode_become_fewer(part):
+    paths = [path for path in tracked() if path == part or path.startswith(f"{part}/")] or ([part] if (TOP / part).is_file() else [])
+    assert paths or not tracked(), part
+    found = [line for path in paths for line in hits(path)]
+    assert len(found) <= ALLOWED[part], "\n".join(found[:60])
+
+
+def test_the_patterns_find_what_they_are_for():
+    for text in (
+        "Who has the lock writes.",
+        "the library and what is kept by what the planner made",
+        "he has written his pages",
+        "nobody reads it",
+        "the server's own scan",
+        "as dear as that",
+        "a page is put away",
+        "the price of a row",
+        "two look-ups",
+        "it goes on",
+        "beside the table",
+        "nothing but rows",
+        "the view tells",
+        "all rights",
+        "another look.",
+    ):
+        assert any(re.search(pattern, text) for pattern in PATTERNS), text
+    assert not any(re.search(pattern, "The lock holder writes the page, and the cost of a lookup is added.") for pattern in PATTERNS)

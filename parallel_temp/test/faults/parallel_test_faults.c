@@ -1,0 +1,83 @@
+/*-------------------------------------------------------------------------
+ *
+ * parallel_test_faults.c
+ *	  Loaded into a test's server by LD_PRELOAD: calls of the system that fail as they do
+ *	  on other systems and in containers.  Never installed.
+ *
+ * PARALLEL_TEST_FAULTS has the names of those that fail: fallocate (no space can be
+ * reserved in tables' files), memfd (no anonymous files), proc (descriptors of other processes cannot be
+ * opened).
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+static int
+fails(const char *what)
+{
+	const char *faults = getenv("PARALLEL_TEST_FAULTS");
+
+	return faults != NULL && strstr(faults, what) != NULL;
+}
+
+int
+posix_fallocate(int fd, off_t offset, off_t len)
+{
+	int			(*real) (int, off_t, off_t) = (int (*) (int, off_t, off_t)) dlsym(RTLD_NEXT, "posix_fallocate");
+
+	char		link[64];
+	char		path[1024];
+	ssize_t		length;
+
+	/* not of shared memory, without which no server starts */
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	length = readlink(link, path, sizeof(path) - 1);
+	path[length > 0 ? length : 0] = '\0';
+	return fails("fallocate") && strstr(path, "/base/") != NULL ? EOPNOTSUPP : real(fd, offset, len);
+}
+
+int
+memfd_create(const char *name, unsigned int flags)
+{
+	int			(*real) (const char *, unsigned int) = (int (*) (const char *, unsigned int)) dlsym(RTLD_NEXT, "memfd_create");
+
+	if (!fails("memfd"))
+		return real(name, flags);
+	errno = ENOSYS;
+	return -1;
+}
+
+int
+open(const char *path, int flags,...)
+{
+	int			(*real) (const char *, int,...) = (int (*) (const char *, int,...)) dlsym(RTLD_NEXT, "open");
+	va_list		args;
+	mode_t		mode = 0;
+
+	if (flags & O_CREAT)
+	{
+		va_start(args, flags);
+		mode = va_arg(args, mode_t);
+		va_end(args);
+	}
+	if (strncmp(path, "/proc/", 6) == 0 && strstr(path, "/fd/") != NULL && fails("proc"))
+	{
+		errno = ENOENT;
+		return -1;
+	}
+	return real(path, flags, mode);
+}

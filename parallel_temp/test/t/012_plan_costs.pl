@@ -1,0 +1,125 @@
+# Which plan is chosen where workers take part of the work, and with how many processes: what
+# regression tests cannot show because it depends on the machine, or on other processes.
+
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = PostgreSQL::Test::Cluster->new('costs');
+$node->init;
+$node->append_conf('postgresql.conf', <<'EOC');
+shared_preload_libraries = 'parallel_temp'
+autovacuum = off
+fsync = off
+max_parallel_workers_per_gather = 2
+EOC
+$node->start;
+
+sub session
+{
+	my ($sql) = @_;
+	my ($stdout, $stderr) = ('', '');
+	IPC::Run::run([ 'psql', '-XAtq', '-d', $node->connstr('postgres') ], '<', \$sql, '>', \$stdout, '2>', \$stderr);
+	return $stderr . $stdout;
+}
+
+# The plans of statements in a session after "setup", each as serial or parallel.
+sub chosen
+{
+	my ($setup, @statements) = @_;
+	my $result = session("$setup;\n" . join('', map { "\\echo *\nEXPLAIN (COSTS OFF) $_;\n" } @statements));
+	my (undef, @plans) = split /^\*$/m, $result;
+	return (join(' ', map { /Gather/ ? 'parallel' : 'serial' } @plans), $result);
+}
+
+my $tables = <<'SQL';
+SET temp_buffers = '64MB';
+CREATE TEMP TABLE small AS SELECT g AS id, g % 10 AS k FROM generate_series(1, 5000) g;
+CREATE TEMP TABLE large AS SELECT g AS id, g % 1000 AS k, repeat('p', 60) AS pad FROM generate_series(1, 400000) g;
+CREATE INDEX ON small (id);
+CREATE INDEX ON large (id);
+VACUUM ANALYZE small, large
+SQL
+
+# By default: long statements have workers, short ones and those with few lookups do not.
+my ($plans, $output) = chosen(
+	$tables,
+	'SELECT count(*) FROM small',
+	'SELECT k, count(*) FROM large GROUP BY k',
+	'SELECT count(pad) FROM large WHERE id < 100',
+	'SELECT count(pad) FROM small JOIN large USING (id) WHERE small.id < 50',
+	'SELECT count(*) FROM large a JOIN large b USING (id) WHERE a.k < 900',
+	'SELECT id, pad FROM large',
+	'CREATE TEMP TABLE made AS SELECT id, pad FROM large WHERE k % 3 <> 1',
+	'INSERT INTO small SELECT id, k FROM large WHERE k % 30 = 1');
+is($plans, 'serial parallel serial serial parallel serial parallel parallel', 'what pays has workers') or diag($output);
+
+# One worker without its leader is as slow as the leader alone.
+($plans, $output) = chosen(
+	"$tables;\nALTER TABLE large SET (parallel_workers = 1);\nSET parallel_leader_participation = off",
+	'SELECT k, count(*) FROM large GROUP BY k');
+is($plans, 'serial', 'a worker in place of the leader') or diag($output);
+
+# A filter that costs much is divided, whatever path reads the rows.
+($plans, $output) = chosen(
+	<<"SQL",
+$tables;
+CREATE FUNCTION expensive(int) RETURNS bool LANGUAGE plpgsql PARALLEL SAFE COST 100 AS 'BEGIN RETURN \$1 > 0; END';
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+SET min_parallel_index_scan_size = 0;
+SET min_parallel_table_scan_size = 0
+SQL
+	'SELECT count(pad) FROM large WHERE id < 30000 AND expensive(k)',
+	'SELECT count(id) FROM large WHERE id < 30000 AND expensive(id)');
+is($plans, 'parallel parallel', 'a filter that costs much') or diag($output);
+
+# Random reads may cost nothing.
+($plans, $output) = chosen("$tables;\nSET random_page_cost = 0;\nSET seq_page_cost = 0",
+	'SELECT count(*) FROM small', 'SELECT k, count(*) FROM large GROUP BY k');
+is($plans, 'serial parallel', 'pages that cost nothing') or diag($output);
+
+# The setting that makes a plan parallel over an unlogged table, however small, does so over a
+# temporary one.
+my @shapes = (
+	'SELECT * FROM %s', 'SELECT count(*) FROM %s', 'SELECT * FROM %s ORDER BY k', 'SELECT DISTINCT k FROM %s',
+	'SELECT count(*) FROM %s a JOIN %s b USING (id)', 'SELECT count(*) FROM %s WHERE k IN (SELECT k FROM %s)',
+	'SELECT * FROM %s UNION ALL SELECT * FROM %s', 'SELECT max(id) OVER (PARTITION BY k) FROM %s');
+my $forced = <<'SQL';
+CREATE TEMP TABLE tt AS SELECT g AS id, g % 10 AS k FROM generate_series(1, 40) g;
+CREATE UNLOGGED TABLE IF NOT EXISTS ut AS SELECT g AS id, g % 10 AS k FROM generate_series(1, 40) g;
+ANALYZE tt; ANALYZE ut;
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0
+SQL
+my ($unlogged, $of_unlogged) = chosen($forced, map { s/%s/ut/gr } @shapes);
+my ($temporary, $of_temporary) = chosen($forced, map { s/%s/tt/gr } @shapes);
+is($temporary, $unlogged, 'forced plans are parallel over temporary tables too') or diag("$of_unlogged\n$of_temporary");
+like($unlogged, qr/^(parallel ?){7,}/, 'and forced at all') or diag($of_unlogged);
+
+# Not more workers than CPUs that this process may use: the server is started on one of them.
+my $cpus = `taskset -p $$ 2>/dev/null` =~ /mask: (\w+)/ ? hex($1) : undef;
+SKIP:
+{
+	skip 'no taskset', 2 unless defined $cpus;
+	my $many = "$tables;\nSET max_parallel_workers_per_gather = 8;\nSET min_parallel_table_scan_size = '8kB'";
+	my $count = grep { $cpus >> $_ & 1 } 0 .. 62;
+	my $limit = $count < 2 ? 2 : $count;
+	$output = session("$many;\nEXPLAIN (COSTS OFF) SELECT k, count(*) FROM large GROUP BY k;");
+	my ($workers) = $output =~ /Workers Planned: (\d+)/;
+	cmp_ok($workers // 99, '<=', $limit, 'as many workers as CPUs') or diag($output);
+	my $first = 0;
+	$first++ until $cpus >> $first & 1;
+	my $postmaster = (split /\n/, slurp_file($node->data_dir . '/postmaster.pid'))[0];
+	system_or_bail('taskset', '-p', sprintf('%x', 1 << $first), $postmaster);
+	$output = session("$many;\nEXPLAIN (COSTS OFF) SELECT k, count(*) FROM large GROUP BY k;");
+	($workers) = $output =~ /Workers Planned: (\d+)/;
+	is($workers, 2, 'two on one CPU') or diag($output);
+}
+
+unlike(slurp_file($node->logfile), qr/refcount leak|TRAP|PANIC|was terminated by signal/, 'no leak, no crash');
+$node->stop;
+done_testing();

@@ -1,0 +1,135 @@
+/*-------------------------------------------------------------------------
+ *
+ * recycled_temp.h
+ *	  Settings, and what the files of the library share.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef RECYCLED_TEMP_H
+#define RECYCLED_TEMP_H
+
+#include "access/htup.h"
+#include "catalog/pg_class.h"
+#include "datatype/timestamp.h"
+#include "executor/execdesc.h"
+#include "lib/stringinfo.h"
+#include "nodes/parsenodes.h"
+#include "nodes/pg_list.h"
+#include "nodes/primnodes.h"
+#include "storage/block.h"
+#include "utils/relcache.h"
+
+/* A pooled table is called this and its OID; so are its types, indexes and constraints. */
+#define RECYCLED_PREFIX "pg_temp_recycled_"
+
+/* settings: recycled_temp.c */
+extern bool recycled_enabled;
+extern int	recycled_max_tables;
+extern int	recycled_keep_size;
+extern int	recycled_idle_timeout;
+extern int	recycled_after_drops;
+
+/* counts of this session */
+extern long recycled_kept;
+extern long recycled_reused;
+
+/* A primary key or unique constraint, or a NOT NULL constraint (no index). */
+typedef struct RecycledKey
+{
+	Oid			constraint;
+	Oid			index;
+	bool		primary;
+	int			natts;
+	int16		columns[INDEX_MAX_KEYS];
+} RecycledKey;
+
+/* What the catalogs hold of one table, as the current transaction sees it. */
+typedef struct RecycledTable
+{
+	Oid			relid;
+	HeapTuple	row;			/* copy of its pg_class row */
+	Oid			rowtype;
+	Oid			arraytype;
+	Oid			toast;
+	List	   *keys;			/* RecycledKey, in the order of their making */
+	List	   *notnulls;		/* RecycledKey with one column (18 and later) */
+	List	   *indexes;		/* OIDs of all other indexes */
+	bool		has_statistics;
+	bool		toast_used;		/* the TOAST table has pages */
+	bool		key_used;		/* an index has more than its first page */
+	StringInfoData shape;
+} RecycledTable;
+
+/* One version of a table's pg_class row. */
+typedef struct RowVersion
+{
+	Oid			relid;
+	ItemPointerData tid;
+	TransactionId xmin;
+} RowVersion;
+
+/* A table that was pooled; a hint only, see pool.c. */
+typedef struct RecycledEntry
+{
+	Oid			relid;
+	uint32		hash;			/* of its shape */
+	TimestampTz since;
+} RecycledEntry;
+
+/* shape.c */
+extern void shape_begin(StringInfo shape, Oid owner, Oid tablespace);
+extern void shape_column(StringInfo shape, const char *name, Oid type, int32 typmod, Oid collation, int ndims, bool notnull);
+extern void shape_key(StringInfo shape, bool primary, int natts, const int16 *columns);
+extern bool shape_of_statement(CreateStmt *stmt, const char *source, StringInfo shape, List **key_names);
+extern bool shape_of_query(IntoClause *into, TupleDesc desc, StringInfo shape);
+extern uint32 shape_hash(StringInfo shape);
+extern char *shape_key_name(const char *relname, List *colnames, bool primary);
+
+/* inspect.c */
+extern const char *inspect_table(Oid relid, RecycledTable *table);
+extern BlockNumber inspect_blocks(Form_pg_class form);
+
+/* recycle.c */
+extern bool recycle_drop(DropStmt *stmt);
+extern Oid	recycle_create(RangeVar *relation, StringInfo shape, List *key_names, OnCommitAction oncommit);
+extern void recycle_at_pre_commit(void);
+extern void recycle_at_commit(void);
+extern void recycle_at_end(void);
+
+/* on_commit.c */
+extern bool on_commit_has_no_entry(Oid relid);
+extern void on_commit_created(Oid relid, OnCommitAction action);
+extern bool on_commit_has_drops(void);
+extern List *on_commit_take_drops(void);
+extern List *row_version_note(List *list, HeapTuple row, Oid relid);
+extern HeapTuple row_version_get(RowVersion *version);
+
+/* keep.c */
+extern void keep_table(Relation rel, RecycledTable *table);
+extern bool keep_worthwhile(Relation rel);
+
+/* pool.c */
+extern List *recycled_pool;
+extern char *pool_name(Oid relid);
+extern bool pool_has(uint32 hash);
+extern bool pool_knows(Oid relid);
+extern void pool_add(Oid relid, uint32 hash);
+extern bool pool_drop(RecycledEntry *entry);
+extern void pool_make_room(void);
+extern int	pool_empty(bool idle_only);
+extern void pool_arm_timer(void);
+extern bool pool_timer_fired(void);
+
+/* create_as.c */
+extern void create_as_begin(QueryDesc *queryDesc);
+extern IntoClause *create_as_into;
+extern bool create_as_reused;
+
+/* hooks.c */
+extern void hooks_install(void);
+extern const char *hooks_obstacle(void);
+extern bool hooks_usable(void);
+
+#endif							/* RECYCLED_TEMP_H */

@@ -1,0 +1,149 @@
+-- What the pool avoids, counted; its limits, and the functions that show and empty it.
+CREATE EXTENSION recycled_temp;
+CREATE FUNCTION pooled_tables() RETURNS bigint LANGUAGE sql AS $$SELECT count(*) FROM pg_class WHERE relname LIKE 'pg\_temp\_recycled\_%' AND relkind = 'r'$$;
+-- off by default
+SHOW recycled_temp.enabled;
+CREATE TEMP TABLE t (a int, b text);
+DROP TABLE t;
+SELECT pooled_tables(), * FROM recycled_temp_status();
+SET recycled_temp.enabled = on;
+CREATE TEMP TABLE t (a int, b text);
+INSERT INTO t SELECT g, 'x' FROM generate_series(1, 1000) g;
+DROP TABLE t;
+SELECT relation::text = 'pg_temp_recycled_' || relation::oid AS name, dropped_at <= now() AS time, bytes FROM recycled_temp_pool();
+SELECT * FROM pg_temp.t;
+
+-- Row versions of catalogs that a hundred tables make in one transaction, and locks that
+-- another hundred add: at most as many as there are kinds of objects.
+CREATE FUNCTION written() RETURNS TABLE (catalog text, versions bigint) LANGUAGE sql AS $$
+SELECT relname::text, n_tup_ins + n_tup_upd + n_tup_del FROM pg_stat_xact_sys_tables WHERE schemaname = 'pg_catalog' AND n_tup_ins + n_tup_upd + n_tup_del > 0
+$$;
+CREATE FUNCTION cycles(create_table text, n int) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  FOR i IN 1 .. n LOOP
+    EXECUTE create_table;
+    DROP TABLE t;
+  END LOOP;
+END $$;
+CREATE TABLE counted (what text, catalog text, n bigint);
+CREATE PROCEDURE count_cycles(what text, create_table text) LANGUAGE plpgsql AS $$
+DECLARE
+  locks bigint;
+BEGIN
+  PERFORM cycles(create_table, 2);
+  COMMIT;
+  INSERT INTO counted SELECT what, w.catalog, -w.versions FROM written() w;
+  PERFORM cycles(create_table, 100);
+  INSERT INTO counted SELECT what, w.catalog, w.versions FROM written() w;
+  SELECT count(*) INTO locks FROM pg_locks WHERE pid = pg_backend_pid() AND locktype <> 'virtualxid';
+  PERFORM cycles(create_table, 100);
+  INSERT INTO counted SELECT what, 'locks', count(*) - locks FROM pg_locks WHERE pid = pg_backend_pid() AND locktype <> 'virtualxid';
+  COMMIT;
+  PERFORM recycled_temp_empty();
+  COMMIT;
+END $$;
+CALL count_cycles('text', 'CREATE TEMP TABLE t (a int, b text)');
+CALL count_cycles('select', 'CREATE TEMP TABLE t AS SELECT 1 AS a, ''x''::text AS b');
+CALL count_cycles('key', 'CREATE TEMP TABLE t (a int UNIQUE, b text)');
+SELECT what, catalog, sum(n) FROM counted GROUP BY what, catalog HAVING sum(n) <> 0 ORDER BY what COLLATE "C", catalog COLLATE "C";
+
+-- The least recently dropped table makes room.
+SET recycled_temp.max_tables = 2;
+CREATE TEMP TABLE a (a int);
+CREATE TEMP TABLE b (a int, b int);
+CREATE TEMP TABLE c (a int, b int, c int);
+DROP TABLE a;
+DROP TABLE b;
+DROP TABLE c;
+SELECT (SELECT relnatts FROM pg_class WHERE oid = relation) AS columns FROM recycled_temp_pool();
+CREATE TEMP TABLE a (a int);
+CREATE TEMP TABLE b (a int, b int);
+CREATE TEMP TABLE c (a int, b int, c int);
+DROP TABLE a, b, c;
+SELECT count(*) FROM recycled_temp_pool();
+SET recycled_temp.max_tables = 0;
+CREATE TEMP TABLE a (a int);
+DROP TABLE a;
+SELECT count(*) FROM recycled_temp_pool();
+RESET recycled_temp.max_tables;
+
+-- Many tables at once, also in one statement.
+CREATE TEMP TABLE a (a int);
+CREATE TEMP TABLE b (a int);
+DROP TABLE a, b;
+SELECT recycled_temp_empty(), pooled_tables();
+BEGIN;
+CREATE TEMP TABLE a (a int);
+DROP TABLE a;
+SELECT recycled_temp_empty();
+ROLLBACK;
+SELECT pooled_tables();
+
+-- Large parts are not kept.
+SET recycled_temp.keep_size = '64kB';
+CREATE TEMP TABLE a (a int PRIMARY KEY);
+INSERT INTO a SELECT generate_series(1, 10000);
+DROP TABLE a;
+CREATE TEMP TABLE a (b text);
+ALTER TABLE a ALTER b SET STORAGE external;
+INSERT INTO a SELECT repeat('x', 100000);
+ALTER TABLE a ALTER b SET STORAGE extended;
+DROP TABLE a;
+SELECT pooled_tables();
+RESET recycled_temp.keep_size;
+
+-- Only what is dropped again is kept.
+SET recycled_temp.after_drops = 3;
+CREATE TEMP TABLE a (often int);
+DROP TABLE a;
+CREATE TEMP TABLE a (often int);
+DROP TABLE a;
+SELECT pooled_tables();
+CREATE TEMP TABLE a (often int);
+DROP TABLE a;
+SELECT pooled_tables();
+RESET recycled_temp.after_drops;
+
+-- A pooled table that a view refers to stays until the view is dropped.
+\set ECHO none
+SELECT format('CREATE VIEW v AS SELECT * FROM %s', relation) FROM recycled_temp_pool() \gexec
+\set ECHO all
+SELECT recycled_temp_empty(), pooled_tables();
+DROP VIEW v;
+SELECT recycled_temp_empty(), pooled_tables();
+DISCARD TEMP;
+SELECT pooled_tables();
+
+-- An unusual type is the server's.
+CREATE TYPE mood AS ENUM ('good');
+CREATE TEMP TABLE a (m mood);
+DROP TABLE a;
+DROP TYPE mood;
+SELECT pooled_tables();
+
+-- A table is used again in its tablespace only, where it is in the way of DROP TABLESPACE.
+SET allow_in_place_tablespaces = on;
+CREATE TABLESPACE regress_recycled_space LOCATION '';
+SET temp_tablespaces = regress_recycled_space;
+CREATE TEMP TABLE a (a int, b text);
+DROP TABLE a;
+CREATE TEMP TABLE a (a int, b text);
+SELECT c.reltablespace = s.oid AS table_there, t.reltablespace = s.oid AS toast_there, pooled_tables()
+FROM pg_class c JOIN pg_class t ON t.oid = c.reltoastrelid, pg_tablespace s WHERE c.oid = 'a'::regclass AND s.spcname = 'regress_recycled_space';
+DROP TABLE a;
+RESET temp_tablespaces;
+CREATE TEMP TABLE a (a int, b text);
+SELECT reltablespace, pooled_tables() FROM pg_class WHERE oid = 'a'::regclass;
+DROP TABLE a;
+SELECT pooled_tables();
+DROP TABLESPACE regress_recycled_space;
+SELECT recycled_temp_empty();
+DROP TABLESPACE regress_recycled_space;
+
+-- In a read-only transaction nothing is emptied.
+BEGIN READ ONLY;
+SELECT recycled_temp_empty();
+ROLLBACK;
+
+DROP TABLE counted;
+DROP EXTENSION recycled_temp;
