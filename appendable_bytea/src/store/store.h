@@ -147,10 +147,6 @@ extern struct varlena *ab_decompress(const AbChunk *chunk, bool lenient);
 
 extern int	ab_extend(Relation rel, int n, Buffer *buffers);
 
-/* ---- crc.c --------------------------------------------------------------- */
-
-extern uint32 ab_crc(uint32 crc, const char *data, size_t length);
-
 /* ---- chunk_cursor.c: which chunk covers a byte of a reference ------------- */
 
 typedef enum AbReadMode
