@@ -126,17 +126,11 @@ typedef int TableOptions_compat;
 #define table_beginscan_compat(rel, snapshot, nkeys, key) table_beginscan(rel, snapshot, nkeys, key)
 #endif
 
-/* Add up to n pages to a relation; their pinned buffers and how many there are.  Not defined before 16. */
+/* Ask an insertion with this state to extend its table by n pages, if it extends it; before 16, it does by one. */
 #if PG_VERSION_NUM >= 160000
-#define EXTEND_BY_compat(rel, n, buffers) extend_by_compat(rel, n, buffers)
-static inline int
-extend_by_compat(Relation rel, int n, Buffer *buffers)
-{
-	uint32		made = 0;
-
-	ExtendBufferedRelBy(BMR_REL(rel), MAIN_FORKNUM, NULL, 0, n, buffers, &made);
-	return made;
-}
+#define ExtendBulkBy_compat(bulk, n) ((bulk)->already_extended_by = (n))
+#else
+#define ExtendBulkBy_compat(bulk, n) ((void) 0)
 #endif
 
 /* A plain index for internal use; 17 added operator class options and statistics targets. */

@@ -143,10 +143,6 @@ extern bool ab_compressible(const char *data, int length);
 extern bool ab_decompressible(const AbChunk *chunk);
 extern struct varlena *ab_decompress(const AbChunk *chunk, bool lenient);
 
-/* ---- extend.c ------------------------------------------------------------ */
-
-extern int	ab_extend(Relation rel, int n, Buffer *buffers);
-
 /* ---- chunk_cursor.c: which chunk covers a byte of a reference ------------- */
 
 typedef enum AbReadMode

@@ -22,13 +22,12 @@
 #include "catalog/pg_index.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
-#include "storage/freespace.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "store/store.h"
 
-/* most new pages that a writer makes at once */
+/* most new pages that are added to a store at once */
 #define PAGES_AHEAD		32
 
 struct AbWriter
@@ -42,9 +41,6 @@ struct AbWriter
 	int			npending;		/* data in it that do not fill a chunk yet */
 	CommandId	cid;
 	int64		expected;		/* bytes still to come, about */
-	Buffer		pages[PAGES_AHEAD]; /* new pages, pinned */
-	int			npages;
-	int			pages_used;
 };
 
 /*
@@ -149,29 +145,6 @@ make_room(AbWriter *writer, int n)
 }
 
 /*
- * Direct the next insertion, of a chunk that fills a page, to a new page of ours.
- * If the table has pages to reuse, or few are needed, it finds its way itself.
- */
-static void
-aim_at_new_page(AbWriter *writer)
-{
-	if (writer->pages_used == writer->npages)
-	{
-		int			n = Min(writer->expected / AB_CHUNK_MAX, PAGES_AHEAD);
-
-		writer->npages = writer->pages_used = 0;
-		if (n < 4 || GetPageWithFreeSpace(writer->store.heap, MaxHeapTupleSize) != InvalidBlockNumber)
-			return;
-		writer->npages = ab_extend(writer->store.heap, n, writer->pages);
-		if (writer->npages == 0)
-			return;
-	}
-	if (BufferIsValid(writer->bulk->current_buf))
-		ReleaseBuffer(writer->bulk->current_buf);
-	writer->bulk->current_buf = writer->pages[writer->pages_used++];
-}
-
-/*
  * Make a chunk of the row's data: all of it but where it will be.  The row is put
  * together here instead of by heap_form_tuple, which would copy the data once more.
  * length: of the data as they are stored.
@@ -220,8 +193,10 @@ insert_chunk(AbWriter *writer)
 	ItemPointerSetInvalid(&tuple.t_self);
 	tuple.t_tableOid = RelationGetRelid(writer->store.heap);
 	tuple.t_data = writer->tuple;
-	if (writer->bulk && length == AB_CHUNK_MAX)
-		aim_at_new_page(writer);
+
+	/* a store without free space grows by many pages at once, on 16 and later */
+	if (writer->bulk)
+		ExtendBulkBy_compat(writer->bulk, Min(writer->expected / AB_CHUNK_MAX, PAGES_AHEAD));
 
 	ab_chunk_insert(writer->store.heap, &tuple, writer->cid, writer->bulk);
 	writer->expected -= length;
@@ -312,13 +287,6 @@ ab_writer_close(AbWriter *writer, AbRef *ref)
 	*ref = writer->ref;
 	if (writer->tuple)
 		pfree(writer->tuple);
-	while (writer->pages_used < writer->npages)
-	{
-		Buffer		buffer = writer->pages[writer->pages_used++];
-
-		RecordPageWithFreeSpace(writer->store.heap, BufferGetBlockNumber(buffer), MaxHeapTupleSize);
-		ReleaseBuffer(buffer);
-	}
 	if (writer->bulk)
 		FreeBulkInsertState(writer->bulk);
 	ab_store_close(&writer->store, NoLock);
