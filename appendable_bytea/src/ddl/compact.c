@@ -40,7 +40,6 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
@@ -78,17 +77,6 @@ typedef struct Compaction
 } Compaction;
 
 #define NRESULTS	6
-
-static void
-require_right(Oid relid)
-{
-	if (get_rel_name(relid) == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relid)));
-	if (!MayMaintain_compat(relid, GetUserId()))
-		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, get_rel_name(relid));
-}
 
 /*
  * Is there something to gain from compacting a value?  Looks at the plain chunks at its
@@ -360,15 +348,10 @@ visit_row(Compaction *done, Relation rel, ItemPointer tid)
 static Relation
 begin_step(Compaction *done, Oid relid)
 {
-	Relation	rel;
+	Relation	rel = ab_open_checked(relid, RowExclusiveLock, AB_MAINTAIN, AB_SKIP_MISSING);
 
-	if (get_rel_name(relid) == NULL)
-		return NULL;
-	require_right(relid);
-	rel = try_table_open(relid, RowExclusiveLock);
 	if (rel == NULL)
 		return NULL;
-	require_right(relid);
 
 	/*
 	 * deferred checks of constraints take a row version that was replaced for
@@ -443,16 +426,14 @@ compact_table(Compaction *done, Oid relid)
 static List *
 find_tables(Oid relid)
 {
+	Relation	rel = ab_open_table_checked(relid, AccessShareLock, AB_MAINTAIN);
+	bool		partitioned = rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE;
 	List	   *result = NIL;
 	ListCell   *lc;
 
-	require_right(relid);
-	if (get_rel_relkind(relid) == RELKIND_RELATION)
+	relation_close(rel, AccessShareLock);
+	if (!partitioned)
 		return list_make1_oid(relid);
-	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not a table", get_rel_name(relid))));
 	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
 	{
 		if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_RELATION)

@@ -55,7 +55,7 @@ PG_FUNCTION_INFO_V1(appendable_bytea_repair);
 static void
 lock_own_table(Oid relid, LOCKMODE mode)
 {
-	relation_close(ab_open_checked(relid, mode, AB_OWNER, false), NoLock);
+	relation_close(ab_open_checked(relid, mode, AB_OWNER, 0), NoLock);
 }
 
 static const char *

@@ -264,9 +264,15 @@ typedef enum AbPrivilege
 {
 	AB_OWNER,
 	AB_MAINTAIN,				/* see MayMaintain_compat() */
+	AB_UPDATE,					/* of any column */
 	AB_READ						/* SELECT on all rows and columns */
 } AbPrivilege;
 
-extern Relation ab_open_checked(Oid relid, LOCKMODE mode, AbPrivilege privilege, bool skip);
+/* What ab_open_checked() returns NULL for, instead of an error. */
+#define AB_SKIP_MISSING	0x1
+#define AB_SKIP_DENIED	0x2
+
+extern Relation ab_open_checked(Oid relid, LOCKMODE mode, AbPrivilege privilege, int skip);
+extern Relation ab_open_table_checked(Oid relid, LOCKMODE mode, AbPrivilege privilege);
 
 #endif							/* APPENDABLE_STORE_H */

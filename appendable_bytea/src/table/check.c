@@ -348,12 +348,13 @@ Datum
 appendable_bytea_check(PG_FUNCTION_ARGS)
 {
 	List	   *tables = PG_ARGISNULL(0) ? ab_store_tables() : list_make1_oid(PG_GETARG_OID(0));
+	const int	skip = PG_ARGISNULL(0) ? AB_SKIP_MISSING | AB_SKIP_DENIED : 0;
 	ListCell   *lc;
 
 	InitMaterializedSRF(fcinfo, 0);
 	foreach(lc, tables)
 	{
-		Relation	rel = ab_open_checked(lfirst_oid(lc), AccessShareLock, AB_READ, PG_ARGISNULL(0));
+		Relation	rel = ab_open_checked(lfirst_oid(lc), AccessShareLock, AB_READ, skip);
 
 		if (rel == NULL)
 			continue;
