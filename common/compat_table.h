@@ -88,14 +88,12 @@
 #if PG_VERSION_NUM >= 160000
 #define relation_set_new_file_compat relation_set_new_filelocator
 #define RelationSetNewRelfilenumber_compat(rel, persistence) RelationSetNewRelfilenumber(rel, persistence)
-#define rd_newRelfileSubid_compat rd_newRelfilelocatorSubid
 typedef TU_UpdateIndexes TU_UpdateIndexes_compat;
 #define TU_None_compat TU_None
 #define TU_All_compat TU_All
 #else
 #define relation_set_new_file_compat relation_set_new_filenode
 #define RelationSetNewRelfilenumber_compat(rel, persistence) RelationSetNewRelfilenode(rel, persistence)
-#define rd_newRelfileSubid_compat rd_newRelfilenodeSubid
 typedef bool TU_UpdateIndexes_compat;
 #define TU_None_compat false
 #define TU_All_compat true

@@ -237,6 +237,7 @@ find_rows(Relation rel, BlockNumber from, OffsetNumber from_offset,
 {
 	StringInfoData query;
 	ItemPointerData *rows;
+	bool		valid;
 
 	initStringInfo(&query);
 	appendStringInfo(&query,
@@ -249,26 +250,25 @@ find_rows(Relation rel, BlockNumber from, OffsetNumber from_offset,
 		appendStringInfo(&query, " AND (%s)", condition);
 	if (SPI_execute(query.data, true, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not find the rows of table \"%s\"", RelationGetRelationName(rel));
-	if (SPI_tuptable->tupdesc->natts != 1 || SPI_gettypeid(SPI_tuptable->tupdesc, 1) != TIDOID)
-		ereport(ERROR,
-				(errcode(ERRCODE_SYNTAX_ERROR),
-				 errmsg("the condition must be one expression"),
-				 errhint("It is what would stand behind WHERE.")));
 	*count = SPI_processed;
 	rows = palloc(Max(*count, 1) * sizeof(ItemPointerData));
-	for (uint64 i = 0; i < *count; i++)
+
+	/* a condition that is not an expression can give other columns, or rows without a ctid */
+	valid = SPI_tuptable->tupdesc->natts == 1 && SPI_gettypeid(SPI_tuptable->tupdesc, 1) == TIDOID;
+	for (uint64 i = 0; valid && i < *count; i++)
 	{
 		bool		isnull;
 		Datum		tid = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull);
 
-		/* only a "condition" that is more than one gives a null */
-		if (isnull)
-			ereport(ERROR,
-					(errcode(ERRCODE_SYNTAX_ERROR),
-					 errmsg("the condition must be one expression"),
-					 errhint("It is what would stand behind WHERE.")));
-		rows[i] = *(ItemPointer) DatumGetPointer(tid);
+		valid = !isnull;
+		if (valid)
+			rows[i] = *(ItemPointer) DatumGetPointer(tid);
 	}
+	if (!valid)
+		ereport(ERROR,
+				(errcode(ERRCODE_SYNTAX_ERROR),
+				 errmsg("the condition must be one expression"),
+				 errhint("It is what would stand behind WHERE.")));
 	SPI_freetuptable(SPI_tuptable);
 	pfree(query.data);
 	return rows;

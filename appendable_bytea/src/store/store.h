@@ -45,7 +45,7 @@ typedef struct AbStore
 {
 	Relation	heap;
 	Relation	index;			/* the one to look things up in */
-	Relation   *indexes;		/* &index, if it is the only one */
+	Relation   *indexes;
 	int			nindexes;
 } AbStore;
 
@@ -126,7 +126,6 @@ extern void ab_chunks_delete_all(Relation heap);
 typedef struct AbWriter AbWriter;
 
 extern PGDLLEXPORT AbWriter *ab_writer_open(Oid relid, const AbRef *from, int64 expected);
-extern bool ab_writer_is_permanent(const AbWriter *writer);
 extern PGDLLEXPORT void ab_writer_put(AbWriter *writer, const char *data, int64 length);
 extern void ab_writer_put_compressed(AbWriter *writer, const struct varlena *compressed);
 extern void ab_writer_overwrite(AbWriter *writer, int64 off, const char *data, int length);
@@ -234,6 +233,9 @@ extern void ab_reader_close(AbReader *reader);
 
 /* Bytes [offset, offset + length) of a value as a bytea; checks the 1 GB limit. */
 extern bytea *ab_read_bytea(Datum datum, int64 offset, int64 length);
+
+/* All of a value as a bytea. */
+extern bytea *ab_read_whole(Datum datum);
 
 extern AbReader *ab_reader_open_value(AbValue *value);
 extern const AbChunk *ab_reader_chunk(AbReader *reader, int64 at);

@@ -18,7 +18,6 @@
 #include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/xact.h"
-#include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
@@ -44,29 +43,6 @@ struct AbWriter
 };
 
 /*
- * A store has one index, and one or two more while REINDEX CONCURRENTLY replaces it, or
- * after that has failed.  They are the same, and must get the same entries.
- */
-static void
-check_indexes(const AbStore *store)
-{
-	for (int i = 0; i < store->nindexes; i++)
-	{
-		Relation	index = store->indexes[i];
-		Form_pg_index form = index->rd_index;
-
-		if (form->indnatts != 3 || form->indkey.values[0] != AB_CHUNK_VID ||
-			form->indkey.values[1] != AB_CHUNK_OFF || form->indkey.values[2] != AB_CHUNK_EDITION ||
-			!heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL))
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("chunk store \"%s\" has an index that it cannot keep up to date, \"%s\"",
-							RelationGetRelationName(store->heap), RelationGetRelationName(index)),
-					 errhint("Drop the index.")));
-	}
-}
-
-/*
  * Start writing to the store of "relid", which is created if it is missing.  from: the
  * reference to continue; a vid of 0 starts a new value.  expected: about how many bytes
  * will be written.
@@ -78,11 +54,6 @@ ab_writer_open(Oid relid, const AbRef *from, int64 expected)
 
 	while (!ab_store_open(relid, RowExclusiveLock, &writer->store))
 		ab_store_create(relid);
-	if (writer->store.nindexes > 1)
-		check_indexes(&writer->store);
-	if (RelationGetDescr(writer->store.heap)->natts != AB_CHUNK_NATTS)
-		elog(ERROR, "chunk store \"%s\" has %d columns",
-			 RelationGetRelationName(writer->store.heap), RelationGetDescr(writer->store.heap)->natts);
 	writer->ref = *from;
 	writer->ref.relid = relid;
 	if (writer->ref.vid == 0)
@@ -108,13 +79,6 @@ ab_writer_open(Oid relid, const AbRef *from, int64 expected)
 	writer->cid = GetCurrentCommandId(true);
 	writer->expected = expected;
 	return writer;
-}
-
-/* Does what is written survive a crash? */
-bool
-ab_writer_is_permanent(const AbWriter *writer)
-{
-	return writer->store.heap->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT;
 }
 
 static inline AbChunkRow *
