@@ -253,7 +253,10 @@ find_rows(Relation rel, BlockNumber from, OffsetNumber from_offset,
 	*count = SPI_processed;
 	rows = palloc(Max(*count, 1) * sizeof(ItemPointerData));
 
-	/* a condition that is not an expression can give other columns, or rows without a ctid */
+	/*
+	 * a condition that is not an expression can give other columns, or rows
+	 * without a ctid
+	 */
 	valid = SPI_tuptable->tupdesc->natts == 1 && SPI_gettypeid(SPI_tuptable->tupdesc, 1) == TIDOID;
 	for (uint64 i = 0; valid && i < *count; i++)
 	{
