@@ -134,6 +134,8 @@ MUTATIONS = [
              "while (*chunks < max && (tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)", "while (*chunks <= max && (tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)", ("t/021_leaked_chunks",)),
     Mutation(BYTEA + "store/privileges.c", "a right not checked: appendable_bytea_check() of another's table",
              "return pg_class_aclcheck_ext(relid, GetUserId(), ACL_SELECT, &is_missing) == ACLCHECK_OK &&", "return !is_missing &&", ("specs/changing_tables", "sql/own_objects", "sql/ddl", "specs/rights")),
+    Mutation(BYTEA + "store/privileges.c", "a right that is revoked while its holder waits for the lock still counts",
+             "if (require_privilege(relid, privilege, skip))", "if (rel != NULL || require_privilege(relid, privilege, skip))", ("specs/rights", "specs/changing_tables")),
     Mutation(BYTEA + "store/store_match.c", "a table becomes durable without its chunks",
              "if (store.relpersistence != table.relpersistence)", "if (store.relpersistence < table.relpersistence)", ("sql/tables", "sql/stores")),
     Mutation(BYTEA + "ddl/command.c", "what the library finds by its name is renamed",

@@ -25,9 +25,7 @@
  */
 #include "postgres.h"
 
-#include "catalog/pg_class.h"
 #include "miscadmin.h"
-#include "utils/lsyscache.h"
 
 #include "table/table.h"
 
@@ -267,21 +265,6 @@ make_inline(AbStoring *storing, const AbTarget *target)
 						  tail, n, room_for(target, n));
 }
 
-/* Start writing to the store of the table, if that is as durable as the table. */
-static AbWriter *
-open_writer(const AbTarget *target, const AbRef *from, int64 expected)
-{
-	AbWriter   *writer = ab_writer_open(target->relid, from, expected);
-
-	if (target->permanent && !target->rewriting && !ab_writer_is_permanent(writer))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("chunk store of table \"%s\" is less durable than the table",
-						get_rel_name(target->relid)),
-				 errhint("Call appendable_bytea_repair() for the table.")));
-	return writer;
-}
-
 /* How many of n new bytes stay inline behind the chunks. */
 static int64
 inline_rest(const AbTarget *target, int64 n)
@@ -339,7 +322,7 @@ write_after(AbStoring *storing, const AbTarget *target, const AbRef *ref)
 	Datum		result;
 
 	reader = ab_reader_open_value(&storing->value);
-	writer = open_writer(target, ref, n);
+	writer = ab_writer_open(target->relid, ref, n);
 	result = write_rest(storing, target, reader, writer, ref->stored, inline_rest(target, n));
 	ab_reader_close(reader);
 	return result;
@@ -474,7 +457,7 @@ rewrite_value(AbStoring *storing, const AbTarget *target)
 	from.stored = kept;
 	storing->edition = from.edition;
 	storing->cut = kept;
-	writer = open_writer(target, &from, value->length - kept);
+	writer = ab_writer_open(target->relid, &from, value->length - kept);
 	overwrite_chunks(storing, reader, writer, kept, value->length - rest == kept);
 	result = write_rest(storing, target, reader, writer, kept, rest);
 	ab_reader_close(reader);
