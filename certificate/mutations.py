@@ -46,6 +46,7 @@ COPY = ("t/copy",)
 CATALOGS = ("sql/catalogs",)
 TRANSACTIONS = ("sql/transactions",)
 POOLED = ("t/sessions",)
+LIMITS = ("sql/limits",)
 
 MUTATIONS = [
     # -- appendable_bytea: reading -----------------------------------------------------
@@ -389,10 +390,29 @@ MUTATIONS = [
              "if (pooled && form->relpages < 0)", CATALOGS),
     Mutation(RECYCLED + "inspect.c", "a comment stays with a reused table",
              "if (has_comments(table, DescriptionRelationId, DescriptionObjIndexId) || has_labels(table))", "if (has_labels(table))", CATALOGS),
-    Mutation(RECYCLED + "inspect.c", "an index of the TOAST table that was built again counts as new",
-             "return plain && only_part(depend, RelationRelationId, index, InvalidOid, InvalidOid);",
-             "return OidIsValid(index);", CATALOGS),
-    Mutation(RECYCLED + "inspect.c", "a renamed column of an index is not noticed",
+    Mutation(RECYCLED + "parts.c", "an index of the TOAST table that was built again counts as new",
+             "plain = form->relkind == RELKIND_INDEX && form->relpages == 1 && form->reltuples == 0 &&",
+             "plain = form->relkind == RELKIND_INDEX &&", CATALOGS),
+    Mutation(RECYCLED + "inspect.c", "privileges on a system column stay with a reused table",
+             "if (!plain_system_columns(table->relid))", "if (!OidIsValid(table->relid))", CATALOGS),
+    Mutation(RECYCLED + "inspect.c", "an index that depends on an extension counts as plain",
+             "plain = plain && depend_on_nothing_else(&depend, table, form->relnamespace);",
+             "(void) depend_on_nothing_else(&depend, table, form->relnamespace);", CATALOGS),
+    Mutation(RECYCLED + "inspect.c", "a comment on the TOAST table's index stays with a reused table",
+             "has_comment(&rows, RelationRelationId, table->toast_index)));", "false));", CATALOGS),
+    Mutation(RECYCLED + "inspect.c", "a pooled table that had an index is used",
+             "if (pooled && form->relhasindex != (table->keys != NIL))", "if (pooled && form->relhasindex && table->keys)", CATALOGS),
+    Mutation(RECYCLED + "defaults.c", "a reused table has another default",
+             "match = match && strcmp(nodeToString(expression), lfirst(lc)) == 0;", "match = match && expression != NULL;", CATALOGS),
+    Mutation(RECYCLED + "recycle.c", "a pooled table that a cursor reads is used",
+             "if (!pooled || pool_in_use(entry->relid) || !ConditionalLockRelationOid(entry->relid, AccessExclusiveLock))",
+             "if (!pooled || !ConditionalLockRelationOid(entry->relid, AccessExclusiveLock))", LIMITS),
+    Mutation(RECYCLED + "pool.c", "a pooled table that an extension has stops statements",
+             "if (OidIsValid(getExtensionOfObject(class, object)))", "if (!OidIsValid(object))", LIMITS),
+    Mutation(RECYCLED + "recycle.c", "a table that was renamed while DROP waited is dropped",
+             "if (rel != NULL && messages != SharedInvalidMessageCounter && droppable_table(rv) != relid)",
+             "if (rel != NULL && messages > SharedInvalidMessageCounter)", POOLED),
+    Mutation(RECYCLED + "parts.c", "a renamed column of an index is not noticed",
              "plain = key->columns[i] > 0 && name && index_name && strcmp(name, index_name) == 0;",
              "plain = key->columns[i] > 0 && name && index_name;", CATALOGS),
     Mutation(RECYCLED + "recycle.c", "rows that a rollback brings back are truncated",
@@ -402,8 +422,8 @@ MUTATIONS = [
     Mutation(RECYCLED + "recycle.c", "the index of a reused table has the entries of the one before",
              "if (in_place && (table.toast_used || table.key_used))", "if (in_place && table.toast_used)", TRANSACTIONS),
     Mutation(RECYCLED + "on_commit.c", "ON COMMIT DROP drops a table that was made again without it",
-             "if (HeapTupleIsValid(row) && (!ItemPointerEquals(&row->t_self, &version->tid) ||",
-             "if (HeapTupleIsValid(row) && (version->tid.ip_posid == 0 &&", TRANSACTIONS),
+             "if (HeapTupleIsValid(row) && (HeapTupleHeaderGetRawXmin(row->t_data) != version->xmin ||",
+             "if (HeapTupleIsValid(row) && (version->xmin == InvalidTransactionId &&", TRANSACTIONS),
     Mutation(RECYCLED + "recycle.c", "a rollback revives the ON COMMIT action of an earlier table",
              "if (!*settled && !on_commit_has_no_entry(entry->relid))", "if (!*settled && !OidIsValid(entry->relid))", TRANSACTIONS),
     Mutation(RECYCLED + "hooks.c", "event triggers do not see statements that go by way of the pool",

@@ -187,7 +187,7 @@ keep_table(Relation rel, RecycledTable *table)
 		RecycledKey *key = lfirst(lc);
 
 		LockRelationOid(key->index, AccessExclusiveLock);
-		rename_index(key->index, pool_name(key->constraint), 0);
+		rename_index(key->index, pool_name(key->index), 0);
 		rename_constraint(key->constraint, pool_name(key->constraint));
 		pgstat_drop_transactional(PGSTAT_KIND_RELATION, MyDatabaseId, key->index);
 	}
