@@ -54,11 +54,24 @@
 #include "compat_table.h"
 #include "rename.h"
 
+typedef struct KeptFile
+{
+	RowVersion	version;
+	RelFileLocator_compat locator;
+} KeptFile;
+
 /* Both in TopTransactionContext. */
-static List *kept = NIL;		/* RowVersion: pooled, the files have pages */
+static List *kept = NIL;		/* KeptFile: pooled, the file has pages */
 static List *to_empty = NIL;	/* RelFileLocator_compat: once committed */
 
 /* ---- DROP ---- */
+
+static RelFileLocator_compat
+locator_of(Form_pg_class form)
+{
+	return MakeLocator_compat(form->reltablespace ? form->reltablespace : MyDatabaseTableSpace,
+							  MyDatabaseId, form->relfilenode);
+}
 
 /* Pool a table that was inspected, and note that its files are to be emptied. */
 static void
@@ -69,13 +82,15 @@ keep(Relation rel, RecycledTable *table)
 	keep_table(rel, table);
 	if (!empty && !table->key_used)
 	{
-		HeapTuple	row = SearchSysCache1(RELOID, ObjectIdGetDatum(table->relid));
+		MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+		KeptFile   *file = palloc(sizeof(KeptFile));
 
-		if (HeapTupleIsValid(row))
-		{
-			kept = row_version_note(kept, row, table->relid);
-			ReleaseSysCache(row);
-		}
+		file->version.relid = table->relid;
+		file->version.xmin = GetCurrentTransactionId();
+		file->version.cmin = GetCurrentCommandId(false) - 1;
+		file->locator = locator_of((Form_pg_class) GETSTRUCT(table->row));
+		kept = lappend(kept, file);
+		MemoryContextSwitchTo(old);
 	}
 }
 
@@ -440,6 +455,10 @@ pool_on_commit_drop(void)
 	}
 }
 
+/*
+ * Which files are to be emptied: those of tables that are still as they were pooled.
+ * That is sure if no command came after the DROP, and no savepoint before it.
+ */
 static void
 note_files(void)
 {
@@ -447,21 +466,20 @@ note_files(void)
 
 	foreach(lc, kept)
 	{
-		HeapTuple	row = row_version_get(lfirst(lc));
-		Form_pg_class form;
-		RelFileLocator_compat *locator;
+		KeptFile   *file = lfirst(lc);
+		HeapTuple	row;
 		MemoryContext old;
 
-		if (!row)
-			continue;
-		form = (Form_pg_class) GETSTRUCT(row);
+		if (file->version.cmin + 1 != GetCurrentCommandId(false) || file->version.xmin != GetTopTransactionIdIfAny())
+		{
+			row = row_version_get(&file->version);
+			if (!row)
+				continue;
+			ReleaseSysCache(row);
+		}
 		old = MemoryContextSwitchTo(TopTransactionContext);
-		locator = palloc(sizeof(RelFileLocator_compat));
-		*locator = MakeLocator_compat(form->reltablespace ? form->reltablespace : MyDatabaseTableSpace,
-									  MyDatabaseId, form->relfilenode);
-		to_empty = lappend(to_empty, locator);
+		to_empty = lappend(to_empty, &file->locator);
 		MemoryContextSwitchTo(old);
-		ReleaseSysCache(row);
 	}
 }
 
@@ -473,6 +491,8 @@ recycle_at_pre_commit(void)
 	/* processes without a database come here, too */
 	if (!on_commit_has_drops() && kept == NIL && !expired)
 		return;
+	/* the last of several statements of one message has not done this */
+	CommandCounterIncrement();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	if (on_commit_has_drops() && hooks_usable())
 	{

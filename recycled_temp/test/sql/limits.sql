@@ -193,6 +193,19 @@ COMMIT;
 SELECT recycled_temp_empty(), pooled_tables();
 DROP TABLE a;
 
+-- The last statement of several in one message is not lost at the commit.
+CREATE TEMP TABLE a (a int);
+INSERT INTO a SELECT generate_series(1, 10);
+\set ECHO none
+SELECT format('DROP TABLE a; ALTER TABLE pg_temp.pg_temp_recycled_%s RENAME TO mine', 'a'::regclass::oid) \gexec
+\set ECHO all
+SELECT count(*) FROM mine;
+BEGIN;
+CREATE TEMP TABLE a (a int) ON COMMIT DROP;
+SELECT 'DROP TABLE a; CREATE TEMP TABLE a (a int); INSERT INTO a VALUES (1); COMMIT' \gexec
+SELECT * FROM a;
+DROP TABLE a, mine;
+SELECT recycled_temp_empty();
 -- In a read-only transaction nothing is emptied.
 BEGIN READ ONLY;
 SELECT recycled_temp_empty();
