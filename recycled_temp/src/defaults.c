@@ -6,7 +6,7 @@
  * A default is compared as the text that pg_attrdef has.  A statement's default is
  * transformed by the server's function for that, if it is made of constants,
  * functions, operators and keywords such as CURRENT_DATE.  inspect.c has found
- * that a table's defaults depend on nothing but pinned objects.
+ * that a table's defaults depend only on pinned objects.
  *
  * The text contains positions in the statement before PostgreSQL 17.  They are
  * compared, too, so that the row in pg_attrdef is the one of a new table.

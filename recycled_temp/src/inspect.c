@@ -123,7 +123,7 @@ index_of_toast(ObjectRows *depend, Oid toast)
 }
 
 /*
- * Do the table and its parts depend on nothing but each other and the schema?  Types
+ * Do the table and its parts depend only on each other and the schema?  Types
  * are pinned, and the owner is in pg_shdepend.  An extension may have been given the
  * table, one of its types or an index.
  */
