@@ -226,7 +226,7 @@ MUTATIONS = [
     Mutation(TEMP + "load/insert_target.c", "workers check the constraints of domains",
              "if (kind == TYPTYPE_DOMAIN && !DomainHasConstraints(type))", "if (kind == TYPTYPE_DOMAIN)", ("sql/parallel_insert",)),
     Mutation(TEMP + "load/insert_target.c", "workers sort by a function that is not parallel safe",
-             "if (method == BTREE_AM_OID || method == HASH_AM_OID)", "if (method == InvalidOid)", ("sql/parallel_insert",)),
+             "if (!is_pinned(operator))", "if (operator == InvalidOid)", ("sql/parallel_insert",)),
     Mutation(TEMP + "share/worker.c", "a worker reads what another build of the library shares",
              "pt_check_shared_build(pt_worker.area->build, SHARED_BUILD(SharedArea));", ";", ("t/175_faults",)),
     Mutation(TEMP + "buffers/relfile.c", "space that cannot be reserved is an error",
