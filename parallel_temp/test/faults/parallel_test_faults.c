@@ -84,7 +84,7 @@ open(const char *path, int flags,...)
 }
 
 int
-sched_getaffinity(pid_t pid, size_t size, cpu_set_t *mask)
+sched_getaffinity(pid_t pid, size_t size, cpu_set_t * mask)
 {
 	int			(*real) (pid_t, size_t, cpu_set_t *) = (int (*) (pid_t, size_t, cpu_set_t *)) dlsym(RTLD_NEXT, "sched_getaffinity");
 
@@ -99,7 +99,7 @@ sched_getaffinity(pid_t pid, size_t size, cpu_set_t *mask)
 FILE *
 fopen(const char *path, const char *mode)
 {
-	FILE	   *(*real) (const char *, const char *) = (FILE * (*) (const char *, const char *)) dlsym(RTLD_NEXT, "fopen");
+	FILE	   *(*real) (const char *, const char *) = (FILE *(*) (const char *, const char *)) dlsym(RTLD_NEXT, "fopen");
 	const char *name = strrchr(path, '/');
 	FILE	   *file;
 

@@ -13,7 +13,7 @@ use Test::More;
 my $node = start_server('worker_files', <<'END');
 remove_temp_files_after_crash = off
 restart_after_crash = on
-max_parallel_workers_per_gather = 1
+max_parallel_workers_per_gather = 2
 parallel_leader_participation = off
 parallel_setup_cost = 0
 parallel_tuple_cost = 0
@@ -28,7 +28,7 @@ plan skip_all => 'segments of an unusual size' if $segment * $block > 1024 * 102
 plan skip_all => 'workers do not use indexes of temporary tables' if $node->safe_psql('postgres', "SELECT current_setting('server_version_num')::int >= 190000") eq 't';
 $node->safe_psql('postgres', <<'END');
 CREATE EXTENSION parallel_temp;
-CREATE FUNCTION waits(i int) RETURNS bool LANGUAGE plpgsql PARALLEL SAFE AS 'BEGIN PERFORM pg_sleep(600); RETURN true; END';
+CREATE FUNCTION waits(i int) RETURNS bool LANGUAGE plpgsql PARALLEL SAFE COST 100000 AS 'BEGIN PERFORM pg_sleep(600); RETURN true; END';
 END
 
 my $gigabyte = $segment * $block;
@@ -43,7 +43,7 @@ SELECT current_setting('data_directory') || '/' || pg_relation_filepath('t') AS 
 \\setenv FILE :file
 \\! truncate -s $gigabyte \$FILE && truncate -s $hole \$FILE.1
 INSERT INTO t SELECT g, repeat('x', 1000) FROM generate_series(101, 1100) g;
-SELECT pg_relation_size('t') > 2 * $gigabyte;
+SELECT pg_relation_size('t') > 2 * ${gigabyte}::bigint;
 CREATE INDEX ON t (id);
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;
