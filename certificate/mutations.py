@@ -234,6 +234,8 @@ MUTATIONS = [
     Mutation(TEMP + "share/worker.c", "a killed worker leaves names that lead to a file that is removed",
              "if (segment_sink != NULL && link(segment_sink, name) == 0)",
              "if (segment_sink != NULL && symlink(psprintf(\"%s/%s\", DataDir, segment_sink), name) == 0)", ("t/145_worker_files",)),
+    Mutation(TEMP + "scan/scan_run.c", "a setting that is switched off for workers stays off after an error",
+             "nest_level = NewGUCNestLevel();", "parallel_leader_participation = false;", ("sql/parallel_prices",)),
     Mutation(TEMP + "plan/plan_cost.c", "a container's quota of CPUs is ignored",
              "if (quota > 0 && quota < cpus)", "if (quota < 0)", ("t/175_faults",)),
     Mutation(TEMP + "share/worker.c", "a worker reads what another build of the library shares",
