@@ -1,5 +1,7 @@
 -- The SELECT of INSERT ... SELECT into a temporary table has workers where it would alone.
+SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS parallel_temp;
+RESET client_min_messages;
 SET min_parallel_table_scan_size = 0;
 SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
