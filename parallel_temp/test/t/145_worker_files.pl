@@ -45,9 +45,10 @@ SELECT current_setting('data_directory') || '/' || pg_relation_filepath('t') AS 
 INSERT INTO t SELECT g, repeat('x', 1000) FROM generate_series(101, 1100) g;
 SELECT pg_relation_size('t') > 2 * ${gigabyte}::bigint;
 CREATE INDEX ON t (id);
+ALTER TABLE t SET (parallel_workers = 2);
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;
-EXPLAIN (COSTS OFF) SELECT count(filler) FROM t WHERE id < 5 AND waits(id);
+EXPLAIN (COSTS OFF) SELECT count(filler) FROM t WHERE id < 50 AND waits(id);
 \\echo :file
 END
 like($out, qr/^t\nt\n.*Gather.*Index Scan/s, 'a worker reads a table of three segments by an index') or diag($s->error);
@@ -60,9 +61,9 @@ sub taken
 	return map { ($_ => -l "$folder/$_" ? readlink("$folder/$_") : 'file') } grep { /^t\d+_\d+/ } readdir($dir);
 }
 my %before = taken();
-$s->send('SELECT count(filler) FROM t WHERE id < 5 AND waits(id);');
+$s->send('SELECT count(filler) FROM t WHERE id < 50 AND waits(id);');
 $node->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'parallel worker' AND wait_event = 'PgSleep'")
-  or BAIL_OUT('no worker waits');
+  or die 'no worker waits';
 my $worker = $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type = 'parallel worker'");
 kill 'KILL', $worker;
 $s->wait;
