@@ -9,7 +9,8 @@
 
 # plpgsql_check is without its profiler, below which EXECUTE in a trigger finds no
 # transition table, with our libraries or without.  A library that refuses to be loaded
-# before sessions (pgtt) comes with them, which is after ours.
+# before sessions (pgtt) comes with them, which is after ours.  pg_plan_advice and
+# pg_stash_advice come with the server since 19.
 #
 # name of the library, package (PGV is the major version), library that it needs before it, settings
 neighbours() {
@@ -26,6 +27,8 @@ powa postgresql-PGV-powa pg_stat_statements
 pgsentinel postgresql-PGV-pgsentinel pg_stat_statements
 pg_show_plans postgresql-PGV-show-plans -
 pg_hint_plan postgresql-PGV-pg-hint-plan - pg_hint_plan.debug_print=on
+pg_plan_advice - - pg_plan_advice.always_store_advice_details=on
+pg_stash_advice - pg_plan_advice pg_stash_advice.stash_name=neighbours
 hypopg postgresql-PGV-hypopg -
 plprofiler postgresql-PGV-plprofiler -
 plpgsql_check postgresql-PGV-plpgsql-check -

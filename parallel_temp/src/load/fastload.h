@@ -247,6 +247,9 @@ extern void pt_load_ctas_saw_relation(Oid relid);
 /* fastload_insert.c */
 extern const char *pt_load_insert_prepare(PtQuery *query);
 
+/* How many entries of a range table are this table? */
+extern int	pt_load_count_entries(List *rtable, Oid relid);
+
 /* ---- insert_target.c ------------------------------------------------------ */
 
 /*

@@ -246,25 +246,20 @@ make_slot(ResultRelInfo *target, EState *estate)
 	MemoryContextSwitchTo(old);
 }
 
-/*
- * Is the target named anywhere else in the statement?  Then a scan of it may come
- * back to the beginning after rows were added, and must not take frozen ones for
- * its own.
- */
-static bool
-reads_target(PlannedStmt *plan, Oid relid)
+int
+pt_load_count_entries(List *rtable, Oid relid)
 {
 	int			times = 0;
-	ListCell   *cell;
+	ListCell   *lc;
 
-	foreach(cell, plan->rtable)
+	foreach(lc, rtable)
 	{
-		RangeTblEntry *rte = lfirst_node(RangeTblEntry, cell);
+		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
 
 		if (rte->rtekind == RTE_RELATION && rte->relid == relid)
 			times++;
 	}
-	return times > 1;
+	return times;
 }
 
 /*
@@ -299,7 +294,12 @@ pt_load_insert_prepare(PtQuery *query)
 
 	fill = pt_load_fill_begin(query, rel, queryDesc->estate->es_query_cxt);
 	fill->state = state;
-	fill->scanned = reads_target(queryDesc->plannedstmt, RelationGetRelid(rel));
+
+	/*
+	 * If the statement also reads the target, a scan may return to the
+	 * beginning after rows were added, and must not return frozen ones.
+	 */
+	fill->scanned = pt_load_count_entries(queryDesc->plannedstmt->rtable, RelationGetRelid(rel)) > 1;
 	fill->in_buffers = rel->rd_rel->relhasindex || rel->trigdesc != NULL;
 	fill->may_freeze = !fill->scanned && rel->trigdesc == NULL &&
 		CreatedInSubTransaction_compat(rel, GetCurrentSubTransactionId());

@@ -3,14 +3,12 @@
  * insert_target.c
  *	  What must not run while the leader stores rows that its workers compute.
  *
- * The server gives no such statement workers, so functions in it do as they like.  With
- * workers every function, operator and type must be pinned (created by initdb) or consist
- * of functions that are marked parallel safe and not volatile.  The planner checks only
- * the functions that a query names.  The server also calls functions of operator families,
- * aggregates, window frames and types by itself, and workers may run them.  Their catalogs
- * are not searched, except for base types and enums: a statement gets no workers if it
- * sorts, groups, joins or aggregates by something else that is not pinned, or has values
- * of another kind of type that is not.
+ * The server gives no such statement workers, so its functions may run other statements.
+ * With workers each function must be pinned (created by initdb) or marked parallel safe,
+ * and must not begin commands.  Operators, aggregates and types call functions that the
+ * query does not name: support functions of operator families, transition functions,
+ * checks of domains.  These are not searched: if such an object is not pinned, there are
+ * no workers, except for enums and for arrays and domains of what is allowed.
  *
  * The planner checks the query and the target of an INSERT ... SELECT (plan_insert.c).
  * The executor checks the target again when a plan runs, because plans are cached, and the
@@ -23,11 +21,8 @@
 #include "postgres.h"
 
 #include "access/amapi.h"
-#include "access/genam.h"
-#include "access/htup_details.h"
 #include "access/transam.h"
 #include "catalog/pg_am.h"
-#include "catalog/pg_amop.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_trigger.h"
@@ -35,10 +30,8 @@
 #include "commands/trigger.h"
 #include "nodes/nodeFuncs.h"
 #include "utils/builtins.h"
-#include "utils/catcache.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
-#include "utils/syscache.h"
 #include "utils/typcache.h"
 
 #include "compat_planner.h"
@@ -59,149 +52,94 @@ is_pinned(Oid object)
 }
 
 static bool
-function_must_not(Oid funcid, bool may_be_restricted, LeaderSearch *search)
+unsafe_function(Oid funcid, void *context)
 {
+	LeaderSearch *search = context;
 	char		parallel = OidIsValid(funcid) ? func_parallel(funcid) : PROPARALLEL_SAFE;
 
-	if (parallel != PROPARALLEL_SAFE && !(may_be_restricted && parallel == PROPARALLEL_RESTRICTED))
+	if (parallel == PROPARALLEL_UNSAFE || (parallel == PROPARALLEL_RESTRICTED && !search->query))
 		search->found = psprintf("function %s() is not parallel safe", get_func_name(funcid));
+	else if (is_pinned(funcid))
+		return false;
 
 	/*
 	 * Before and after each of its statements a volatile function asks for a
 	 * new command id, which there is none of while the insertion uses the
 	 * current one and has workers.
 	 */
-	else if (!is_pinned(funcid) && func_volatile(funcid) == PROVOLATILE_VOLATILE)
+	else if (func_volatile(funcid) == PROVOLATILE_VOLATILE)
 		search->found = psprintf("function %s() is volatile", get_func_name(funcid));
+	else if (get_func_prokind(funcid) != PROKIND_FUNCTION)
+		search->found = psprintf("aggregate or window function %s() is not built in", get_func_name(funcid));
 	return search->found != NULL;
 }
 
 static bool
-named_must_not(Oid funcid, void *context)
+unsafe_operator(Oid operator, LeaderSearch *search)
 {
-	LeaderSearch *search = context;
-
-	return function_must_not(funcid, search->query, search);
-}
-
-/* An aggregate, window function or range function has other functions than the named one. */
-static bool
-compound_must_not(Oid funcid, LeaderSearch *search)
-{
-	if (!is_pinned(funcid))
-		search->found = psprintf("function %s() is not built in", get_func_name(funcid));
+	if (!is_pinned(operator))
+		search->found = psprintf("operator %s is not built in", get_opname(operator));
 	return search->found != NULL;
 }
 
-/*
- * An operator by which rows may be sorted, hashed or compared calls functions of its
- * family, too.
- */
 static bool
-operator_must_not(Oid operator, LeaderSearch *search)
+unsafe_type(Oid type, LeaderSearch *search)
 {
-	CatCList   *members;
-
-	if (is_pinned(operator))
-		return false;
-	members = SearchSysCacheList1(AMOPOPID, ObjectIdGetDatum(operator));
-	for (int i = 0; i < members->n_members; i++)
-	{
-		Oid			method = ((Form_pg_amop) GETSTRUCT(&members->members[i]->tuple))->amopmethod;
-
-		if (method == BTREE_AM_OID || method == HASH_AM_OID)
-			search->found = psprintf("operator %s is not built in", get_opname(operator));
-	}
-	ReleaseSysCacheList(members);
-	return search->found != NULL;
-}
-
-/*
- * Values of this type are computed, compared by its default operators, read or printed.
- */
-static bool
-type_must_not(Oid type, LeaderSearch *search)
-{
-	Oid			functions[8];
-	TypeCacheEntry *entry;
-	bool		is_varlena;
 	char		kind;
 
 	if (is_pinned(type))
 		return false;
+	if (OidIsValid(get_element_type(type)))
+		return unsafe_type(get_element_type(type), search);
 	kind = get_typtype(type);
 	if (kind == TYPTYPE_DOMAIN && !DomainHasConstraints(type))
-		return type_must_not(getBaseType(type), search);
-	if (OidIsValid(get_element_type(type)))
-		return type_must_not(get_element_type(type), search);
-	if (kind != TYPTYPE_BASE && kind != TYPTYPE_ENUM)
-	{
+		return unsafe_type(getBaseType(type), search);
+	if (kind != TYPTYPE_ENUM)
 		search->found = psprintf("type %s is not built in", format_type_be(type));
-		return true;
-	}
-	entry = lookup_type_cache(type, TYPECACHE_EQ_OPR | TYPECACHE_LT_OPR | TYPECACHE_GT_OPR | TYPECACHE_CMP_PROC |
-							  TYPECACHE_HASH_PROC | TYPECACHE_HASH_EXTENDED_PROC);
-	functions[0] = get_opcode(entry->eq_opr);
-	functions[1] = get_opcode(entry->lt_opr);
-	functions[2] = get_opcode(entry->gt_opr);
-	functions[3] = entry->cmp_proc;
-	functions[4] = entry->hash_proc;
-	functions[5] = entry->hash_extended_proc;
-	getTypeOutputInfo(type, &functions[6], &is_varlena);
-	getTypeInputInfo(type, &functions[7], &type);
-	for (int i = 0; i < lengthof(functions); i++)
-	{
-		if (function_must_not(functions[i], false, search))
-			return true;
-	}
-	return false;
+	return search->found != NULL;
 }
 
 static bool
-oids_must_not(List *oids, bool (*must_not) (Oid, LeaderSearch *), LeaderSearch *search)
+unsafe_in_list(List *oids, bool (*unsafe) (Oid, LeaderSearch *), LeaderSearch *search)
 {
 	ListCell   *lc;
 
 	foreach(lc, oids)
 	{
-		if (must_not(lfirst_oid(lc), search))
+		if (unsafe(lfirst_oid(lc), search))
 			return true;
 	}
 	return false;
 }
 
 /*
- * What a node calls besides the functions that it names.  Types are checked where values
- * of them first appear.
+ * Types are checked where values of them first appear: a pinned operator or aggregate
+ * returns a pinned type or one of its arguments'.
  */
 static bool
-node_must_not(Node *node, LeaderSearch *search)
+unsafe_node(Node *node, LeaderSearch *search)
 {
 	switch (nodeTag(node))
 	{
 		case T_SortGroupClause:
-			return operator_must_not(((SortGroupClause *) node)->eqop, search) ||
-				operator_must_not(((SortGroupClause *) node)->sortop, search);
+			return unsafe_operator(((SortGroupClause *) node)->eqop, search) ||
+				unsafe_operator(((SortGroupClause *) node)->sortop, search);
 		case T_WindowClause:
-			return compound_must_not(((WindowClause *) node)->startInRangeFunc, search) ||
-				compound_must_not(((WindowClause *) node)->endInRangeFunc, search);
+			return unsafe_function(((WindowClause *) node)->startInRangeFunc, search) ||
+				unsafe_function(((WindowClause *) node)->endInRangeFunc, search);
+		case T_OpExpr:
+			return unsafe_operator(((OpExpr *) node)->opno, search);
+		case T_ScalarArrayOpExpr:
+			return unsafe_operator(((ScalarArrayOpExpr *) node)->opno, search);
+		case T_RowCompareExpr:
+			return unsafe_in_list(((RowCompareExpr *) node)->opnos, unsafe_operator, search);
+		case T_RangeTblFunction:
+			return unsafe_in_list(((RangeTblFunction *) node)->funccoltypes, unsafe_type, search);
+		case T_TableFunc:
+			return unsafe_in_list(((TableFunc *) node)->coltypes, unsafe_type, search);
 		case T_NextValueExpr:
 			search->found = "a sequence is drawn from";
 			return true;
-		case T_OpExpr:
-			return operator_must_not(((OpExpr *) node)->opno, search) || type_must_not(exprType(node), search);
-		case T_ScalarArrayOpExpr:
-			return operator_must_not(((ScalarArrayOpExpr *) node)->opno, search);
-		case T_RowCompareExpr:
-			return oids_must_not(((RowCompareExpr *) node)->opnos, operator_must_not, search);
-		case T_Aggref:
-			return compound_must_not(((Aggref *) node)->aggfnoid, search) || type_must_not(exprType(node), search);
-		case T_WindowFunc:
-			return compound_must_not(((WindowFunc *) node)->winfnoid, search) || type_must_not(exprType(node), search);
-		case T_RangeTblFunction:
-			return oids_must_not(((RangeTblFunction *) node)->funccoltypes, type_must_not, search);
-		case T_TableFunc:
-			return oids_must_not(((TableFunc *) node)->coltypes, type_must_not, search);
 		case T_Var:
 		case T_Const:
 		case T_Param:
@@ -209,27 +147,25 @@ node_must_not(Node *node, LeaderSearch *search)
 		case T_RelabelType:
 		case T_CoerceToDomain:
 		case T_CoerceViaIO:
-		case T_ConvertRowtypeExpr:
 		case T_RowExpr:
-		case T_MinMaxExpr:
-			return type_must_not(exprType(node), search);
+			return unsafe_type(exprType(node), search);
 		default:
-			return type_must_not(JsonExprType_compat(node), search);
+			return unsafe_type(JsonExprType_compat(node), search);
 	}
 }
 
 static bool
-leader_must_not(Node *node, void *context)
+unsafe_walker(Node *node, void *context)
 {
 	if (node == NULL)
 		return false;
-	if (check_functions_in_node(node, named_must_not, context) || node_must_not(node, context))
+	if (check_functions_in_node(node, unsafe_function, context) || unsafe_node(node, context))
 		return true;
 	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, leader_must_not, context, QTW_EXAMINE_SORTGROUP);
-	if (IsA(node, SetOperationStmt) && leader_must_not((Node *) ((SetOperationStmt *) node)->groupClauses, context))
+		return query_tree_walker((Query *) node, unsafe_walker, context, QTW_EXAMINE_SORTGROUP);
+	if (IsA(node, SetOperationStmt) && unsafe_walker((Node *) ((SetOperationStmt *) node)->groupClauses, context))
 		return true;
-	return expression_tree_walker(node, leader_must_not, context);
+	return expression_tree_walker(node, unsafe_walker, context);
 }
 
 const char *
@@ -237,7 +173,7 @@ pt_leader_refusal(Node *node, bool query)
 {
 	LeaderSearch search = {.query = query};
 
-	(void) leader_must_not(node, &search);
+	(void) unsafe_walker(node, &search);
 	return search.found;
 }
 
@@ -274,9 +210,9 @@ index_refusal(Relation rel)
 		if (index->rd_index->indisexclusion)
 			search.found = "the table has an exclusion constraint";
 		for (int i = 0; i < functions && search.found == NULL; i++)
-			(void) function_must_not(index->rd_support[i], false, &search);
-		if (search.found == NULL && !leader_must_not((Node *) RelationGetIndexExpressions(index), &search))
-			(void) leader_must_not((Node *) RelationGetIndexPredicate(index), &search);
+			(void) unsafe_function(index->rd_support[i], &search);
+		if (search.found == NULL && !unsafe_walker((Node *) RelationGetIndexExpressions(index), &search))
+			(void) unsafe_walker((Node *) RelationGetIndexPredicate(index), &search);
 		index_close(index, NoLock);
 		if (search.found)
 			break;
@@ -298,19 +234,15 @@ column_refusal(TupleDesc desc)
 	{
 		Form_pg_attribute attr = TupleDescAttr(desc, i);
 
-		if (attr->attisdropped || get_typtype(attr->atttypid) != TYPTYPE_DOMAIN)
-			continue;
-		if (attr->attgenerated)
-			return "a generated column is of a domain";
-		if (type_must_not(attr->atttypid, &search))
+		if (!attr->attisdropped && unsafe_type(attr->atttypid, &search))
 			return search.found;
 	}
 	for (int i = 0; constr != NULL && i < constr->num_check && search.found == NULL; i++)
-		(void) leader_must_not(stringToNode(constr->check[i].ccbin), &search);
+		(void) unsafe_walker(stringToNode(constr->check[i].ccbin), &search);
 	for (int i = 0; constr != NULL && i < constr->num_defval && search.found == NULL; i++)
 	{
 		if (TupleDescAttr(desc, constr->defval[i].adnum - 1)->attgenerated)
-			(void) leader_must_not(stringToNode(constr->defval[i].adbin), &search);
+			(void) unsafe_walker(stringToNode(constr->defval[i].adbin), &search);
 	}
 	return search.found;
 }

@@ -117,12 +117,21 @@ mentions_temporary(Node *node, void *context)
 }
 
 /*
+ * May the statement have a hint for pg_hint_plan, which may ask for workers?
+ */
+static bool
+has_hint(const char *query_string)
+{
+	return query_string != NULL && strstr(query_string, "/*+") != NULL;
+}
+
+/*
  * May the query read a temporary table?  "small" is set if one is all that it reads
  * and workers would not be used for so small a table.  Such queries are short and
  * many, so what is done for others is saved.
  */
 static bool pg_attribute_hot
-reads_temporary(Query *parse, bool *small)
+reads_temporary(Query *parse, const char *query_string, bool *small)
 {
 	RangeTblEntry *rte;
 	Relation	rel;
@@ -138,7 +147,7 @@ reads_temporary(Query *parse, bool *small)
 	rel = table_open(rte->relid, NoLock);
 	temporary = rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP ||
 		(rte->inh && rel->rd_rel->relhassubclass);
-	if (temporary && !rel->rd_rel->relhassubclass && rel->rd_islocaltemp && !pt_debug_force)
+	if (temporary && !rel->rd_rel->relhassubclass && rel->rd_islocaltemp && !pt_debug_force && !has_hint(query_string))
 		*small = RelationGetParallelWorkers(rel, -1) < 0 &&
 			pt_relfile_known_blocks(rel) < (BlockNumber) min_parallel_table_scan_size;
 	table_close(rel, NoLock);
@@ -221,15 +230,6 @@ fills_temporary(Query *parse)
 }
 
 /*
- * May the statement have a hint for pg_hint_plan, which may ask for workers?
- */
-static bool
-has_hint(const char *query_string)
-{
-	return query_string != NULL && strstr(query_string, "/*+") != NULL;
-}
-
-/*
  * The highest number of workers that divide a table of this plan.
  */
 static int
@@ -309,7 +309,9 @@ plan_again(PlannedStmt *serial, uint64 pairs, bool temporary, bool fills, PLANNE
 		return serial;
 	}
 
-	result = plan_with_workers(&frame, pt_second_run_setup_cost(serial, workers), PLANNER_ARGS_compat);
+	/* The user who gives a hint decides what is worth while. */
+	result = plan_with_workers(&frame, has_hint(query_string) ? parallel_setup_cost : pt_second_run_setup_cost(serial, workers),
+							   PLANNER_ARGS_compat);
 	memset(&plan, 0, sizeof(plan));
 	if (result->parallelModeNeeded)
 		pt_temp_plan_collect(result, &plan);
@@ -358,10 +360,10 @@ plan_forced(PLANNER_PARAMS_compat)
  * "small" as of reads_temporary().
  */
 static bool pg_attribute_hot
-concerns_us(Query *parse, bool *small)
+concerns_us(Query *parse, const char *query_string, bool *small)
 {
 	return pt_enabled && parse->commandType == CMD_SELECT && max_parallel_workers_per_gather > 0 &&
-		!IsParallelWorker() && reads_temporary(parse, small);
+		!IsParallelWorker() && reads_temporary(parse, query_string, small);
 }
 
 /*
@@ -396,7 +398,7 @@ plan_insert(PLANNER_PARAMS_compat)
 
 	/* another library's planner may return a different node */
 	if (!IsA(serial->planTree, ModifyTable) ||
-		(serial->planTree->total_cost < parallel_setup_cost && !ParallelIsTested_compat()))
+		(serial->planTree->total_cost < parallel_setup_cost && !ParallelIsTested_compat() && !has_hint(query_string)))
 		return serial;
 	reason = pt_insert_refusal(copy);
 	if (reason == NULL)
@@ -407,7 +409,7 @@ plan_insert(PLANNER_PARAMS_compat)
 		PlannedStmt *result;
 
 		parse = pt_insert_source(copy);
-		temporary = concerns_us(parse, &small) && !small;
+		temporary = concerns_us(parse, query_string, &small) && !small;
 		pairs = pt_joined_pairs - pairs;
 		result = plan_again(serial, pairs, temporary, fills, PLANNER_ARGS_compat);
 		if (result == serial)
@@ -436,7 +438,7 @@ plan_any(PLANNER_PARAMS_compat)
 	if (parse->commandType == CMD_INSERT && fills_temporary(parse) && pt_parallel_insert && may_have_workers(cursor_options))
 		return plan_insert(PLANNER_ARGS_compat);
 	fills = unlikely(pt_query_fills_new_table(parse, query_string)) && workers_may_fill(cursor_options);
-	if (concerns_us(parse, &small))
+	if (concerns_us(parse, query_string, &small))
 	{
 		if (small)
 			pt_report_refusal(linitial_node(RangeTblEntry, parse->rtable)->relid, REFUSED_SMALL, InvalidOid);

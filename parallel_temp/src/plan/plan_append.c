@@ -94,6 +94,26 @@ core_allows(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 }
 
 /*
+ * The direct members of an append relation, except those that are known to be empty.
+ */
+static List *
+append_members(PlannerInfo *root, RelOptInfo *parent)
+{
+	List	   *members = NIL;
+	ListCell   *lc;
+
+	foreach(lc, root->append_rel_list)
+	{
+		AppendRelInfo *appinfo = lfirst_node(AppendRelInfo, lc);
+		RelOptInfo *member = root->simple_rel_array[appinfo->child_relid];
+
+		if (appinfo->parent_relid == parent->relid && member != NULL && !IS_DUMMY_REL(member))
+			members = lappend(members, member);
+	}
+	return members;
+}
+
+/*
  * Can every member below this append relation be read by workers?  *temporary is
  * set when a temporary table is among them.
  */
@@ -104,18 +124,11 @@ family_allows(PlannerInfo *root, RelOptInfo *parent, bool *temporary)
 
 	if (!pt_expressions_parallel_safe(root, parent))
 		return false;
-	foreach(lc, root->append_rel_list)
+	foreach(lc, append_members(root, parent))
 	{
-		AppendRelInfo *appinfo = lfirst_node(AppendRelInfo, lc);
-		RelOptInfo *member;
-		RangeTblEntry *rte;
+		RelOptInfo *member = lfirst(lc);
+		RangeTblEntry *rte = planner_rt_fetch(member->relid, root);
 
-		if (appinfo->parent_relid != parent->relid)
-			continue;
-		member = root->simple_rel_array[appinfo->child_relid];
-		if (member == NULL || IS_DUMMY_REL(member))
-			continue;
-		rte = planner_rt_fetch(appinfo->child_relid, root);
 		if (rte->inh)
 		{
 			if (!family_allows(root, member, temporary))
@@ -196,18 +209,11 @@ allow_family(PlannerInfo *root, RelOptInfo *parent, RelOptInfo *first)
 	ListCell   *lc;
 
 	parent->consider_parallel = true;
-	foreach(lc, root->append_rel_list)
+	foreach(lc, append_members(root, parent))
 	{
-		AppendRelInfo *appinfo = lfirst_node(AppendRelInfo, lc);
-		RelOptInfo *member;
-		RangeTblEntry *rte;
+		RelOptInfo *member = lfirst(lc);
+		RangeTblEntry *rte = planner_rt_fetch(member->relid, root);
 
-		if (appinfo->parent_relid != parent->relid)
-			continue;
-		member = root->simple_rel_array[appinfo->child_relid];
-		if (member == NULL || IS_DUMMY_REL(member))
-			continue;
-		rte = planner_rt_fetch(appinfo->child_relid, root);
 		if (rte->inh)
 			allow_family(root, member, first);
 		else if (!is_temporary_table(rte) && !member->consider_parallel)

@@ -129,17 +129,8 @@ pt_insert_with_source(PlannedStmt *serial, PlannedStmt *source, const char **rea
 	Oid			relid = rt_fetch(target, serial->rtable)->relid;
 	PlannedStmt *result;
 	Plan	   *plan;
-	int			times = 0;
-	ListCell   *lc;
 
-	foreach(lc, source->rtable)
-	{
-		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
-
-		if (rte->rtekind == RTE_RELATION && rte->relid == relid)
-			times++;
-	}
-	if (times != 1 || rt_fetch(target, source->rtable)->relid != relid)
+	if (pt_load_count_entries(source->rtable, relid) != 1 || rt_fetch(target, source->rtable)->relid != relid)
 	{
 		*reason = "the statement reads the table that it fills";
 		return NULL;

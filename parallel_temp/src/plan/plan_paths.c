@@ -363,6 +363,12 @@ add_temp_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, PtPlannin
 	{
 		table->refusal = REFUSED_COST;
 		pt_temp_table_cost(&cost, rel, rte->relid, planning->setup_scale);
+
+		/*
+		 * less would make the serial plan win where it does not over other
+		 * tables
+		 */
+		cost.saved = 0;
 		adopt_paths(rel, planning, &cost, index_access);
 		return;
 	}

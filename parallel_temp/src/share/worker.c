@@ -21,8 +21,8 @@
  * after the worker.  That name is made beforehand and leads to /dev/null, so that
  * it takes no room on disk; nothing ever reads it.  (The storage manager wants the
  * segments in front of the last one to have their full length, and direct I/O wants
- * a file.  The names of these all lead to one sparse file of a segment's length, so
- * what is thrown away takes no more than that for each worker.)  The names are
+ * a file.  The names of these are links of one sparse file of a segment's length, so
+ * what is thrown away takes no more than that for each worker and file system.)  The names are
  * removed when the worker ends.
  *
  * Functions that workers run may not look at other temporary tables, whose pages
@@ -62,7 +62,7 @@ static bool local_buffers = false;
 static ResourceOwner seed_pins = NULL;	/* parent of the owners of pins */
 static ResourceOwner pin_owner = NULL;
 
-/* Names that take evicted private pages, to remove, and the file that many lead to. */
+/* Names that take evicted private pages, to remove, and one of a whole segment. */
 static List *sink_paths = NIL;
 static char *segment_sink = NULL;
 
@@ -122,12 +122,12 @@ worker_remember_sink(char *name)
 }
 
 /*
- * Make a name that leads elsewhere.  One of a worker that crashed may be there still.
+ * Make a name that leads to /dev/null.  One of a worker that crashed may be there still.
  */
 static void
-worker_link_sink(const char *target, char *name)
+worker_link_null_sink(char *name)
 {
-	if (symlink(target, name) != 0 && (errno != EEXIST || unlink(name) != 0 || symlink(target, name) != 0))
+	if (symlink(DEVNULL, name) != 0 && (errno != EEXIST || unlink(name) != 0 || symlink(DEVNULL, name) != 0))
 		ereport(ERROR,
 				(errcode_for_file_access(),
 				 errmsg("could not create symbolic link \"%s\": %m", name)));
@@ -135,14 +135,24 @@ worker_link_sink(const char *target, char *name)
 }
 
 /*
- * Make the file that all names share which must have the length of a whole segment.
+ * Make a name of the file that has the length of a segment.  The names are hard links:
+ * one that a killed worker leaves behind never leads nowhere.  The server, when it
+ * chooses a file number, would not see such a name, and then fail to create the file.
  */
 static void
-worker_make_segment_sink(char *name)
+worker_link_segment_sink(char *name)
 {
 	int			fd;
 
+	/* a worker that crashed may have left it */
 	(void) unlink(name);
+	if (segment_sink != NULL && link(segment_sink, name) == 0)
+	{
+		worker_remember_sink(name);
+		return;
+	}
+
+	/* the first one in its file system */
 	fd = OpenTransientFile(name, O_RDWR | O_CREAT | O_TRUNC | PG_BINARY);
 	if (fd < 0)
 		ereport(ERROR,
@@ -154,7 +164,7 @@ worker_make_segment_sink(char *name)
 				(errcode_for_file_access(),
 				 errmsg("could not extend file \"%s\": %m", name)));
 	CloseTransientFile(fd);
-	segment_sink = psprintf("%s/%s", DataDir, name);
+	segment_sink = name;
 }
 
 /*
@@ -171,11 +181,9 @@ worker_make_sink(SharedRel *rel)
 		char	   *name = pt_relfile_path(rel->locator, MyFileOwner_compat(), MAIN_FORKNUM, segment);
 
 		if (segment == last && !DirectIO_compat())
-			worker_link_sink(DEVNULL, name);
-		else if (segment_sink != NULL)
-			worker_link_sink(segment_sink, name);
+			worker_link_null_sink(name);
 		else
-			worker_make_segment_sink(name);
+			worker_link_segment_sink(name);
 	}
 	MemoryContextSwitchTo(old);
 }

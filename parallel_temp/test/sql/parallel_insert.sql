@@ -1,5 +1,7 @@
 -- The SELECT of INSERT ... SELECT into a temporary table has workers where it would alone.
+SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS parallel_temp;
+RESET client_min_messages;
 SET min_parallel_table_scan_size = 0;
 SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
@@ -312,7 +314,9 @@ DROP AGGREGATE added(int);
 DROP FUNCTION looks, adds, is_there, is_right;
 DROP SEQUENCE drawn;
 
--- So do the functions of operator classes, of an index and of a sort.
+-- So do the functions of operator classes, of an index and of a sort.  Those of an index are
+-- checked.  Those of an operator are not searched for: one that is not built in has no workers,
+-- whatever its functions are marked as.
 CREATE FUNCTION compares(a int, b int) RETURNS int LANGUAGE plpgsql AS
 	'BEGIN PERFORM count(*) FROM generate_series(1, 2); RETURN sign(a - b); END';
 CREATE FUNCTION precedes(a int, b int) RETURNS bool LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT a < b';
@@ -349,7 +353,8 @@ DROP OPERATOR FAMILY hashed_by_query USING hash;
 DROP OPERATOR <<< (int, int), === (int, int), >>> (int, int), ==== (int, int);
 DROP FUNCTION compares, precedes, equals, follows, hashes;
 
--- Nor does a query name what the server calls by itself for the values of a type, or for a window's frame.
+-- Nor does a query name what the server calls by itself for the values of a type, or for a window's
+-- frame.  So types that are not built in have no workers either, except enums.
 CREATE TYPE measure AS (n int);
 CREATE FUNCTION measured(a measure, b measure) RETURNS int LANGUAGE plpgsql AS
 	'BEGIN PERFORM count(*) FROM generate_series(1, 2); RETURN sign(a.n - b.n); END';
@@ -406,6 +411,39 @@ DROP OPERATOR FAMILY measures USING btree;
 DROP OPERATOR <<< (measure, measure), === (measure, measure), >>> (measure, measure);
 DROP FUNCTION measured, lower(measure, measure), level, higher;
 DROP TYPE measure;
+
+-- What these rules lose: base types of extensions, operators in no operator family, aggregates.
+-- CREATE TABLE AS, which follows the server's rules, has workers for them.
+SET client_min_messages = error;
+CREATE TYPE base_text;
+CREATE FUNCTION base_text_in(cstring) RETURNS base_text LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE AS 'textin';
+CREATE FUNCTION base_text_out(base_text) RETURNS cstring LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE AS 'textout';
+CREATE TYPE base_text (INPUT = base_text_in, OUTPUT = base_text_out, LIKE = text);
+CREATE CAST (text AS base_text) WITHOUT FUNCTION;
+CREATE OPERATOR ~~~ (FUNCTION = int4eq, LEFTARG = int, RIGHTARG = int);
+CREATE AGGREGATE total(int) (SFUNC = int4pl, STYPE = int, COMBINEFUNC = int4pl, INITCOND = 0, PARALLEL = SAFE);
+RESET client_min_messages;
+CREATE TEMP TABLE of_base (id int, b base_text);
+SELECT * FROM fill('INSERT INTO of_base SELECT id, s::base_text FROM source', 'of_base');
+SELECT * FROM fill('INSERT INTO target (id) SELECT id FROM source WHERE v ~~~ 3');
+SELECT * FROM fill('INSERT INTO target (id) SELECT total(id) FROM source');
+EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT id, s::base_text FROM source WHERE v ~~~ 3;
+EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT total(id) FROM source;
+-- and what they do not: enums, arrays and domains of what is built in
+CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
+CREATE DOMAIN moods AS mood[];
+CREATE TEMP TABLE of_enum (id int, m mood DEFAULT 'ok', l mood[], d moods);
+SELECT * FROM fill('INSERT INTO of_enum (id, l, d) SELECT id, ARRAY[greatest(''sad'', ''ok''::mood)], ''{happy}'' FROM source', 'of_enum');
+ALTER DOMAIN moods ADD CHECK (cardinality(VALUE) < 2);
+SELECT * FROM fill('INSERT INTO of_enum (id) SELECT id FROM source', 'of_enum');
+DROP TABLE of_base, of_enum;
+DROP DOMAIN moods;
+DROP TYPE mood;
+DROP OPERATOR ~~~ (int, int);
+DROP AGGREGATE total(int);
+SET client_min_messages = error;
+DROP TYPE base_text CASCADE;
+RESET client_min_messages;
 
 -- EXPLAIN tells of its own statement, not of what a trigger or the planner runs.
 CREATE TEMP TABLE by_trigger (id int);

@@ -297,6 +297,20 @@ SET max_parallel_workers_per_gather = 0;
 SELECT count(pad) FROM filed;
 SET max_parallel_workers_per_gather = 1;
 SELECT goes_parallel('SELECT count(pad) FROM filed');
+
+-- A function fails that has its own setting of what is switched off where the leader leaves an index to its workers.
+CREATE INDEX ON filed (id);
+SET parallel_setup_cost = 0;
+SET min_parallel_table_scan_size = 0;
+SET min_parallel_index_scan_size = 0;
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+CREATE FUNCTION participation(n bigint) RETURNS text LANGUAGE plpgsql STABLE PARALLEL SAFE AS 'BEGIN RETURN current_setting(''parallel_leader_participation''); END';
+CREATE FUNCTION sets_and_fails(n bigint) RETURNS bigint LANGUAGE plpgsql PARALLEL SAFE SET parallel_leader_participation = on AS 'BEGIN RETURN 1 / (n - n); END';
+SELECT participation(count(pad)) = CASE WHEN current_setting('server_version_num')::int < 190000 THEN 'off' ELSE 'on' END AS left_to_workers FROM filed WHERE id < 150000;
+SELECT sets_and_fails(count(pad)) FROM filed WHERE id < 150000;
+SHOW parallel_leader_participation;
+DROP FUNCTION participation, sets_and_fails;
 DROP TABLE filed;
 
 DROP FUNCTION goes_parallel, index_in_workers, total_cost;

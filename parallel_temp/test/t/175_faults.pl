@@ -1,5 +1,5 @@
 # Where a call of the system is not supported: answers are those of the server, or an
-# error has a hint.
+# error has a hint.  And how many CPUs count where the system allows fewer than there are.
 use strict;
 use warnings;
 use FindBin;
@@ -95,6 +95,22 @@ for my $faults ('memfd', 'proc', 'memfd proc')
 	}
 	answer($s, 'SET parallel_temp.enabled = off; SELECT count(*), sum(id) FROM t;', '20000|200010000', 'another build in workers: off');
 	answer($s, 'RESET parallel_temp.enabled; RESET parallel_temp.debug_build; SELECT count(*), sum(id) FROM t;', '20000|200010000', 'the same build again');
+}
+
+# ---- CPUs that this server may use ----
+for my $case ([ 'cpus', 7, 'as many as the size of the table suggests' ], [ 'cpus quota', 3, 'not more than the quota of the control group' ])
+{
+	my ($faults, $workers, $name) = @$case;
+	my $s = restarted($faults);
+	my $got = $s->query(<<'END');
+SET max_parallel_workers_per_gather = 8;
+SET min_parallel_table_scan_size = '8kB';
+SET parallel_setup_cost = 1;
+CREATE TEMP TABLE t AS SELECT * FROM source;
+ANALYZE t;
+EXPLAIN (COSTS OFF) SELECT count(*) FROM t WHERE id % 7 = 3;
+END
+	like($got, qr/Workers Planned: $workers\n/, "workers: $name") or diag($got);
 }
 is_deeply([ bad_log_lines($node) ], [], 'nothing bad in the log');
 $node->stop;
