@@ -8,6 +8,7 @@ import (
 	"log"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -24,7 +25,7 @@ type database struct {
 	roles                            sync.Map // *pgx.Conn: the role that it has
 	me                               string
 	told                             chan int64
-	connects                         int // for tests: attempts of the listener
+	connects                         int64 // of the listener
 }
 
 func openDatabase(ctx context.Context, c *Config) (*database, error) {
@@ -94,7 +95,7 @@ func (d *database) as(ctx context.Context, pool *pgxpool.Pool, role string, f fu
 // listen is the only place that connects again, so a failure cannot multiply attempts.
 func (d *database) listen(ctx context.Context, channels []string, every time.Duration, wake func(channel, payload string), wakeAll func()) {
 	for ctx.Err() == nil {
-		d.connects++
+		atomic.AddInt64(&d.connects, 1)
 		err := d.listenOnce(ctx, channels, wake, wakeAll)
 		if ctx.Err() != nil {
 			return
@@ -165,3 +166,6 @@ func sqlState(err error) string {
 	}
 	return ""
 }
+
+// attempts returns how often the listener connected or tried to.
+func (d *database) attempts() int { return int(atomic.LoadInt64(&d.connects)) }

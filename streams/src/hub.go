@@ -11,7 +11,7 @@ import (
 type hub struct {
 	mu      sync.Mutex
 	entries map[string]*entry
-	reads   int // for tests: reads that were made for followers
+	reads   int // made for followers
 	closing chan struct{}
 	once    sync.Once
 }
@@ -105,12 +105,17 @@ func (e *entry) read(role string, from int64, read func() (*result, error)) (*re
 
 	f.r, f.err = read()
 	close(f.done)
-	if f.err != nil || len(f.r.data) > keptBytes || len(reads) > 64 {
-		e.hub.mu.Lock()
-		if reads[key] == f {
-			delete(reads, key)
-		}
-		e.hub.mu.Unlock()
+	e.hub.mu.Lock()
+	if (f.err != nil || len(f.r.data) > keptBytes || len(reads) > 64) && reads[key] == f {
+		delete(reads, key)
 	}
+	e.hub.mu.Unlock()
 	return f.r, f.err
+}
+
+// count returns how many reads were made for followers.
+func (h *hub) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.reads
 }

@@ -136,7 +136,8 @@ func (s *server) handle(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if role == "" {
+	// SET ROLE "none" would be the role of the server's connection
+	if role == "" || role == "none" {
 		return refuse(401, "A token is required", "WWW-Authenticate", "Bearer")
 	}
 	for _, t := range s.tables {

@@ -163,10 +163,11 @@ func (s stored) read(ctx context.Context, role string, from *int64, max int) (*r
 	return r, nil
 }
 
-// touch prolongs the life of a stream that is read.  It need not survive a crash.
+// touch prolongs the life of a stream that is read.  A read does not wait for a row that is held.
 func (d *database) touch(ctx context.Context, role string, id int64) error {
 	return d.as(ctx, d.slow, role, func(c *pgx.Conn) error {
-		_, err := c.Exec(ctx, "UPDATE streams.stream SET touched = clock_timestamp() WHERE id = $1", id)
+		_, err := c.Exec(ctx, `UPDATE streams.stream SET touched = clock_timestamp()
+			WHERE id = (SELECT id FROM streams.stream WHERE id = $1 FOR NO KEY UPDATE SKIP LOCKED)`, id)
 		return err
 	})
 }

@@ -65,7 +65,7 @@ DECLARE
 	first int := 1;
 	last int;
 	s streams.stream;
-	p record;
+	p streams.producer; -- the state of its producer, if known
 	known boolean;
 	more bytea;
 	changed boolean;
@@ -95,7 +95,7 @@ BEGIN
 		FOR i IN first .. last LOOP
 			n := i; epoch := epochs[i]; pseq := pseqs[i]; known := false;
 			IF producers[i] IS NOT NULL THEN
-				SELECT x.epoch, x.seq INTO p FROM streams.producer x WHERE x.stream_id = s.id AND x.producer = producers[i];
+				SELECT * INTO p FROM streams.producer x WHERE x.stream_id = s.id AND x.producer = producers[i];
 				known := FOUND;
 			END IF;
 			IF s.closed THEN
