@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS streams.stream (
 	touched      timestamptz NOT NULL DEFAULT clock_timestamp()
 ) WITH (fillfactor = 80);
 
--- In a table of its own: in the row, an append would log the state of all producers.
+-- In a separate table: in the row, an append would log the state of all producers.
 CREATE TABLE IF NOT EXISTS streams.producer (
 	stream_id bigint NOT NULL REFERENCES streams.stream ON DELETE CASCADE,
 	producer  text COLLATE "C" NOT NULL,

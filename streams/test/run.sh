@@ -51,7 +51,7 @@ SH
 chmod +x "$work/restart"
 
 say "tests over HTTP"
-(cd "$here/../src" && "$work/unit" -test.v -test.timeout 20m -test.run '^TestServer' | grep -vE '^(===|20[0-9][0-9]/)')
+(cd "$here/../src" && "$work/unit" -test.v -test.timeout 20m -test.run '^TestServer' 2>"$work/tests.log" | grep -v '^===')
 
 [ "${SUITE:-1}" = 1 ] || exit 0
 if ! command -v npm >/dev/null; then
