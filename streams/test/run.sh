@@ -58,6 +58,7 @@ if ! command -v npm >/dev/null; then
     say "skipped: the official suite (no npm)"
     exit 0
 fi
+# several of its tests measure seconds, and fail on a busy machine: a test has three attempts
 say "the protocol's official suite"
 mkdir -p "$work/suite"
 cp "$here"/suite/* "$work/suite/"
@@ -77,5 +78,5 @@ SQL
 "$work/streams" -config "$work/suite.json" >"$work/suite.log" 2>&1 &
 pid=$!
 (cd "$work/suite" && STREAMS_URL=http://127.0.0.1:$port STREAMS_LONG_POLL_MS=2000 \
-    npx vitest run --testTimeout=60000 --reporter=json --outputFile=result.json conformance.test.mjs >vitest.log 2>&1) || true
+    npx vitest run --testTimeout=60000 --retry=2 --reporter=json --outputFile=result.json conformance.test.mjs >vitest.log 2>&1) || true
 node "$work/suite/summary.mjs" "$work/suite/result.json"
