@@ -75,6 +75,9 @@ EXTENSIONS="parallel_temp appendable_bytea light_explain ram_tablespace"
 # In development: tested, but neither installed for users nor packaged.
 # shellcheck disable=SC2034
 UNSHIPPED="recycled_temp"
+# The same, but a program (make streams), not an extension.
+# shellcheck disable=SC2034
+UNSHIPPED_PROGRAMS="streams"
 
 # not_installed PACKAGE...: those of these Debian packages that are not installed; with
 # PACKAGE=VERSION, not in that version.

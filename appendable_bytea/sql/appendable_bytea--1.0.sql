@@ -942,6 +942,18 @@ CREATE FUNCTION appendable_notify() RETURNS trigger
 	AS 'MODULE_PATHNAME', 'appendable_notify' LANGUAGE C;
 COMMENT ON FUNCTION appendable_notify() IS 'trigger that notifies a channel of appends: arguments are the channel and, for each row, the column to tell';
 
+CREATE FUNCTION appendable_extends(new appendable_bytea, old appendable_bytea) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_extends' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_extends(appendable_bytea, appendable_bytea) IS 'whether new begins with the bytes of old';
+
+CREATE FUNCTION appendable_extends(new appendable_text, old appendable_text) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_extends' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_extends(appendable_text, appendable_text) IS 'whether new begins with the bytes of old';
+
+CREATE FUNCTION appendable_only() RETURNS trigger
+	AS 'MODULE_PATHNAME', 'appendable_only' LANGUAGE C;
+COMMENT ON FUNCTION appendable_only() IS 'trigger that rejects an update that changes bytes of a value: arguments are columns, or none for all of the types';
+
 --
 -- 3. Storage: access method, chunk stores, check, statistics
 --

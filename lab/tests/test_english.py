@@ -40,6 +40,7 @@ ALLOWED = {
     "docs/security.md": 0, "docs/seeing.md": 0, "docs/more-machines.md": 0, "docs/temporary-indexes.md": 0, "docs/temporary-catalogs.md": 0,
     "CHANGELOG.md": 0, "lab/README.md": 0, "appendable_bytea/README.md": 0, "light_explain/README.md": 0, "parallel_temp/README.md": 0,
     "ram_tablespace/README.md": 0, "ram_tablespace": 0, "common": 0, "lab/pg_lean": 0, "recycled_temp/README.md": 0, "recycled_temp/src/README.md": 0,
+    "streams": 0,
 }
 
 #: Written by programs, or not text; this file and the list of words.

@@ -57,6 +57,13 @@ def test_meta_provides_each_extension_of_the_repository():
     assert not set(META["provides"]) & set(unshipped)
 
 
+def test_programs_in_development_are_in_no_package():
+    programs = re.search(r'^UNSHIPPED_PROGRAMS="(.*)"$', (TOP / "ci/lib.sh").read_text(), re.M)[1].split()
+    assert programs and all("**In development, and in no package.**" in (TOP / name / "README.md").read_text() for name in programs)
+    packaging = [path for path in [*(TOP / "debian").rglob("*"), TOP / "Dockerfile", TOP / "ci/package.sh", TOP / "ci/install.sh"] if path.is_file()]
+    assert not [path for path in packaging for name in programs if re.search(rf"\b{name}/", path.read_text())]
+
+
 @pytest.mark.parametrize("name", META["provides"])
 def test_what_meta_provides_is_there_in_that_version(name):
     provided = META["provides"][name]

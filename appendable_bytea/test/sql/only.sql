@@ -1,0 +1,115 @@
+-- appendable_extends() and appendable_only(): values that can only be appended to.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS appendable_bytea;
+SET appendable_bytea.chunk_size = 64;
+SET appendable_bytea.inline_max = 50;
+SET appendable_bytea.tail_max = 30;
+CREATE TABLE kept (id int PRIMARY KEY, log appendable_text, data appendable_bytea, note text);
+CREATE TABLE states (n int, log appendable_text);
+
+-- every earlier state of a value is a beginning of every later one, and of no changed one
+INSERT INTO kept VALUES (1, '', '', ''), (2, NULL, NULL, '');
+DO $$
+DECLARE old appendable_text; grown appendable_text; n int := 0; wrong int := 0;
+BEGIN
+	FOR i IN 1 .. 60 LOOP
+		SELECT log INTO old FROM kept WHERE id = 1;
+		UPDATE kept SET log = log || ('line ' || i || repeat(' x', i % 9) || chr(10)) WHERE id = 1 RETURNING log INTO grown;
+		IF NOT appendable_extends(grown, old) THEN RAISE 'append % is not seen', i; END IF;
+		IF appendable_extends(old, grown) THEN RAISE 'a shorter value extends'; END IF;
+		INSERT INTO states VALUES (i, grown);
+	END LOOP;
+END $$;
+SELECT count(*) FILTER (WHERE appendable_extends(a.log, b.log)) AS extends, count(*) FILTER (WHERE appendable_extends(a.log, b.log) IS DISTINCT FROM (a.n >= b.n)) AS wrong
+	FROM states a, states b;
+SELECT count(*) AS wrong FROM states s, kept k WHERE k.id = 1 AND NOT appendable_extends(k.log, s.log);
+-- one byte changed at any place of the old value, in memory and stored
+SELECT count(*) AS places, count(*) FILTER (WHERE appendable_extends(convert_from(set_byte(k.log::text::bytea, i, 33), 'UTF8')::appendable_text, k.log)) AS flat_wrong
+	FROM kept k, generate_series(0, octet_length(log) - 1) i WHERE id = 1;
+UPDATE kept SET data = log::text::bytea WHERE id = 1;
+SELECT count(*) AS places, count(*) FILTER (WHERE appendable_extends(appendable_set_byte(data, i, 33), data)) AS edit_wrong,
+		count(*) FILTER (WHERE appendable_extends(data, appendable_set_byte(data, i, 33))) AS other_wrong,
+		count(*) FILTER (WHERE NOT appendable_extends(appendable_set_byte(data, i, get_byte(data, i)) || '\x00', data)) AS same_byte_wrong
+	FROM kept, generate_series(0, octet_length(data) - 1) i WHERE id = 1;
+-- bytes that are moved or left out
+SELECT appendable_extends(overlay(data placing '\x' from 10 for 1), data) AS shorter, appendable_extends(overlay(data placing '\x4142' from 10 for 1), data) AS longer,
+	appendable_extends(data || data, data) AS doubled, appendable_extends(appendable_truncate(data, 100), data) AS cut, appendable_extends(data, appendable_truncate(data, 100)) AS of_a_part,
+	appendable_extends(data, '') AS of_empty, appendable_extends(data, NULL) AS of_null
+	FROM kept WHERE id = 1;
+-- a value cut and grown again to the length that it had
+CREATE TABLE cuts AS SELECT data FROM kept WHERE id = 1;
+UPDATE kept SET data = appendable_truncate(data, appendable_length(data) - 40) WHERE id = 1;
+UPDATE kept SET data = data || convert_to(repeat('z', 200), 'UTF8') WHERE id = 1;
+SELECT appendable_extends(k.data, c.data), appendable_extends(k.data, appendable_truncate(c.data, appendable_length(c.data) - 40)) AS before_cut FROM kept k, cuts c WHERE id = 1;
+-- appends that were rolled back share offsets with those that took their place
+CREATE TABLE branches (n int, log appendable_text);
+INSERT INTO branches VALUES (0, repeat('b', 300));
+DO $$
+DECLARE before appendable_text; lost text; kept appendable_text;
+BEGIN
+	SELECT log INTO before FROM branches;
+	BEGIN
+		UPDATE branches SET log = log || repeat('1', 200) RETURNING log INTO lost;
+		RAISE 'back';
+	EXCEPTION WHEN raise_exception THEN NULL;
+	END;
+	UPDATE branches SET log = log || repeat('2', 300) RETURNING log INTO kept;
+	RAISE WARNING 'of the state before: %, of the lost one: %', appendable_extends(kept, before), appendable_extends(kept, lost::appendable_text);
+END $$;
+
+-- a large value is not read: its chunks are gone
+CREATE TABLE large (id int, log appendable_bytea);
+INSERT INTO large VALUES (1, convert_to(repeat('large', 20000), 'UTF8'));
+CREATE TRIGGER zz_only BEFORE UPDATE ON large FOR EACH ROW EXECUTE FUNCTION appendable_only();
+CREATE FUNCTION chunks_read(statement text) RETURNS bool LANGUAGE plpgsql AS $$
+DECLARE before bigint; after bigint; store regclass := ('appendable_store.chunks_' || 'large'::regclass::oid)::regclass;
+BEGIN
+	before := pg_stat_get_xact_tuples_fetched(i.indexrelid) FROM pg_index i WHERE indrelid = store;
+	EXECUTE statement;
+	after := pg_stat_get_xact_tuples_fetched(i.indexrelid) FROM pg_index i WHERE indrelid = store;
+	RETURN after - before > 20;
+END $$;
+SELECT chunks_read('UPDATE large SET log = log || ''\x0a''') AS append_reads, chunks_read('SELECT md5(log) FROM large') AS md5_reads;
+
+-- the trigger
+CREATE TRIGGER zz_only BEFORE UPDATE ON kept FOR EACH ROW EXECUTE FUNCTION appendable_only('log');
+UPDATE kept SET log = log || 'more', note = 'appended' WHERE id = 1;
+UPDATE kept SET log = 'first' WHERE id = 2;
+UPDATE kept SET note = 'not of the log', data = 'other' WHERE id = 1;
+SELECT * FROM appendable_append('kept', ARRAY[1, 2], ARRAY['a', 'b'], 'log', 'id');
+\set VERBOSITY sqlstate
+UPDATE kept SET log = 'other' WHERE id = 2;
+\set VERBOSITY default
+UPDATE kept SET log = NULL WHERE id = 2;
+UPDATE kept SET log = left(log, 10) WHERE id = 1;
+UPDATE kept SET log = overlay(log::text placing 'X' from 10 for 1) WHERE id = 1;
+INSERT INTO kept VALUES (2, 'upsert') ON CONFLICT (id) DO UPDATE SET log = excluded.log;
+INSERT INTO kept VALUES (2, 'upsert') ON CONFLICT (id) DO UPDATE SET log = kept.log || excluded.log;
+MERGE INTO kept USING (VALUES (2)) v(id) ON kept.id = v.id WHEN MATCHED THEN UPDATE SET log = 'merged';
+SELECT id, right(log, 20) AS log, note FROM kept ORDER BY id;
+-- a trigger that fires before it cannot evade it, nor one without the column in the list
+CREATE FUNCTION overwrite() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.log := 'overwritten'; RETURN NEW; END $$;
+CREATE TRIGGER aa BEFORE UPDATE ON kept FOR EACH ROW EXECUTE FUNCTION overwrite();
+UPDATE kept SET note = 'x' WHERE id = 2;
+DROP TRIGGER aa ON kept;
+-- all columns of the types; wrong triggers
+DROP TRIGGER zz_only ON kept;
+CREATE TRIGGER zz_only BEFORE UPDATE ON kept FOR EACH ROW EXECUTE FUNCTION appendable_only();
+UPDATE kept SET data = 'third' WHERE id = 1;
+DROP TRIGGER zz_only ON kept;
+CREATE TRIGGER zz_only BEFORE UPDATE ON kept FOR EACH ROW EXECUTE FUNCTION appendable_only('note');
+UPDATE kept SET note = 'x' WHERE id = 2;
+DROP TRIGGER zz_only ON kept;
+CREATE TRIGGER zz_only BEFORE UPDATE ON kept FOR EACH ROW EXECUTE FUNCTION appendable_only('nothing');
+UPDATE kept SET note = 'x' WHERE id = 2;
+DROP TRIGGER zz_only ON kept;
+CREATE TRIGGER zz_only AFTER UPDATE ON kept FOR EACH ROW EXECUTE FUNCTION appendable_only();
+UPDATE kept SET note = 'x' WHERE id = 2;
+DROP TRIGGER zz_only ON kept;
+
+-- an append that is retried after its answer was lost
+UPDATE kept SET log = log || 'once' WHERE id = 2 AND octet_length(log) = 12 RETURNING octet_length(log);
+UPDATE kept SET log = log || 'once' WHERE id = 2 AND octet_length(log) = 12 RETURNING octet_length(log);
+SELECT right(log, 8) FROM kept WHERE id = 2;
+DROP TABLE kept, cuts, states, branches, large;
+DROP FUNCTION overwrite, chunks_read;

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"log"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+const ownChannel = "pg_lean_streams"
+
+// A database has the pools, and the two connections that listen and notify.
+type database struct {
+	readers, writers, slow, notifier *pgxpool.Pool
+	config                           *pgx.ConnConfig
+	roles                            sync.Map // *pgx.Conn: the role that it has
+	me                               string
+	told                             chan int64
+	connects                         int64 // of the listener
+}
+
+func openDatabase(ctx context.Context, c *Config) (*database, error) {
+	id := make([]byte, 6)
+	if _, err := rand.Read(id); err != nil {
+		return nil, err
+	}
+	d := &database{me: hex.EncodeToString(id), told: make(chan int64, 65536)}
+	pool := func(n int, settings map[string]string) (*pgxpool.Pool, error) {
+		p, err := pgxpool.ParseConfig(c.Database)
+		if err != nil {
+			return nil, err
+		}
+		p.MaxConns = int32(n)
+		p.MinConns = 0
+		p.ConnConfig.ConnectTimeout = 5 * time.Second
+		for k, v := range settings {
+			p.ConnConfig.RuntimeParams[k] = v
+		}
+		p.ConnConfig.RuntimeParams["statement_timeout"] = formatInt(int64(c.StatementMS))
+		if _, there := p.ConnConfig.RuntimeParams["application_name"]; !there {
+			p.ConnConfig.RuntimeParams["application_name"] = "pg_lean streams"
+		}
+		p.BeforeClose = func(conn *pgx.Conn) { d.roles.Delete(conn) }
+		d.config = p.ConnConfig.Copy()
+		return pgxpool.NewWithConfig(ctx, p)
+	}
+	// "streams.quiet" silences the notification in the transaction: the server notifies after the commit
+	quiet := map[string]string{"streams.quiet": "on"}
+	var err error
+	if d.readers, err = pool(c.Connections, nil); err != nil {
+		return nil, err
+	}
+	if d.writers, err = pool(c.Lanes+2, quiet); err != nil {
+		return nil, err
+	}
+	if d.slow, err = pool(c.Connections, quiet); err != nil {
+		return nil, err
+	}
+	d.notifier, err = pool(1, map[string]string{"streams.quiet": "on", "synchronous_commit": "off"})
+	return d, err
+}
+
+func (d *database) close() {
+	for _, p := range []*pgxpool.Pool{d.readers, d.writers, d.slow, d.notifier} {
+		p.Close()
+	}
+}
+
+// as runs f on a connection that has the privileges of a role, and only those.
+func (d *database) as(ctx context.Context, pool *pgxpool.Pool, role string, f func(*pgx.Conn) error) error {
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	c := conn.Conn()
+	if has, _ := d.roles.Load(c); has != role {
+		if _, err := c.Exec(ctx, "SET ROLE "+pgx.Identifier{role}.Sanitize(), pgx.QueryExecModeSimpleProtocol); err != nil {
+			return err
+		}
+		d.roles.Store(c, role)
+	}
+	return f(c)
+}
+
+// listen is the only place that connects again, so a failure cannot multiply attempts.
+func (d *database) listen(ctx context.Context, channels []string, every time.Duration, wake func(channel, payload string), wakeAll func()) {
+	for ctx.Err() == nil {
+		atomic.AddInt64(&d.connects, 1)
+		err := d.listenOnce(ctx, channels, wake, wakeAll)
+		if ctx.Err() != nil {
+			return
+		}
+		log.Printf("listener: %v", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(every):
+		}
+	}
+}
+
+func (d *database) listenOnce(ctx context.Context, channels []string, wake func(channel, payload string), wakeAll func()) error {
+	conn, err := pgx.ConnectConfig(ctx, d.config.Copy())
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.Background())
+	for _, channel := range channels {
+		if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
+			return err
+		}
+	}
+	wakeAll() // notifications while nothing listened are lost
+	for {
+		n, err := conn.WaitForNotification(ctx)
+		if err != nil {
+			return err
+		}
+		wake(n.Channel, n.Payload)
+	}
+}
+
+// tell notifies the other servers of appends: one statement for all that came in the meantime.
+func (d *database) tell(ctx context.Context) {
+	for {
+		var id int64
+		select {
+		case <-ctx.Done():
+			return
+		case id = <-d.told:
+		}
+		ids := map[int64]bool{id: true}
+	more:
+		for len(ids) < 300 {
+			select {
+			case id = <-d.told:
+				ids[id] = true
+			default:
+				break more
+			}
+		}
+		list := make([]string, 0, len(ids))
+		for id := range ids {
+			list = append(list, formatInt(id))
+		}
+		if _, err := d.notifier.Exec(ctx, "SELECT pg_notify($1, $2)", ownChannel, d.me+":"+strings.Join(list, ",")); err != nil && ctx.Err() == nil {
+			log.Printf("notify: %v", err) // the other servers' next poll makes up for it
+		}
+	}
+}
+
+// sqlState returns the SQLSTATE of an error, or "".
+func sqlState(err error) string {
+	var e *pgconn.PgError
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
+
+// attempts returns how often the listener connected or tried to.
+func (d *database) attempts() int { return int(atomic.LoadInt64(&d.connects)) }
