@@ -10,7 +10,6 @@ so on.  What all scans share (execScan.c) does not tell which one, so scans coun
 from __future__ import annotations
 
 import bisect
-import functools
 import re
 import shutil
 import signal
@@ -58,7 +57,6 @@ class Program:
         self.names = {int(fields[0], 16): fields[2].split("@")[0] for fields in symbols if len(fields) == 3 and fields[1] in "TtWi"}
         self.exported = sorted(self.names)
 
-    @functools.cache
     def node(self, address: int) -> str | None:
         """The node whose function is there; None for all other functions."""
         start = self.functions[max(bisect.bisect(self.functions, address) - 1, 0)]

@@ -12,7 +12,8 @@ from pg_lean.commands import shares
 
 def test_a_function_is_its_node_s():
     program = object.__new__(profiler.Program)
-    program.names = {100: "ExecScan", 200: "ExecReScanSampleScan", 300: "ExecInitSeqScan", 500: "heap_getnextslot", 600: "ExecInitAgg", 700: "ExecProcNodeFirst"}
+    program.names = {100: "ExecScan", 200: "ExecReScanSampleScan", 300: "ExecInitSeqScan", 500: "heap_getnextslot", 600: "ExecInitAgg",
+                     700: "ExecProcNodeFirst"}
     program.exported = sorted(program.names)
     program.functions = [50, 100, 200, 250, 300, 500, 550, 600, 700, 750]
     seen = {address: program.node(address + 5) for address in program.functions}

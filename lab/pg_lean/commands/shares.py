@@ -18,7 +18,7 @@ from pg_lean.errors import LabError, Unavailable
 from pg_lean.names import need_extension_schema
 from pg_lean.result import Table
 
-#: Who says it.
+#: Sources of a share.
 LIGHT, REFERENCE, CORE = "light_explain", "reference clock", "core"
 CASES = {"count(*)": "SELECT count(*) FROM t", "sum of a column": "SELECT sum(id) FROM t", **STATEMENTS}
 
