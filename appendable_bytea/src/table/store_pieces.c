@@ -63,20 +63,25 @@ ab_pieces_within(const AbValue *value, const AbValue *old)
 
 	for (int i = 0; i < value->nsegments; i++)
 	{
-		const AbSegment *s = &value->segments[i];
+		int64		from = value->segments[i].source;
+		int64		until = from + value->segments[i].length;
 		int			tried = 0;
 
-		if (s->source < 0)
-			continue;
-		/* both are in the same order, as a rule */
-		while (tried < count && (s->source < old->segments[at].source ||
-								 s->source + s->length > old->segments[at].source + old->segments[at].length))
+		/* both are in the same order, as a rule; a segment may be of several pieces */
+		while (from >= 0 && from < until)
 		{
-			at = (at + 1) % count;
-			tried++;
+			const AbSegment *piece = &old->segments[at];
+
+			if (from >= piece->source && from < piece->source + piece->length)
+			{
+				from = piece->source + piece->length;
+				tried = 0;
+			}
+			else if (++tried > count)
+				return false;
+			else
+				at = (at + 1) % count;
 		}
-		if (tried == count)
-			return false;
 	}
 	return true;
 }
