@@ -262,11 +262,12 @@ ab_reader_common_prefix(AbReader *reader, const char *data, int64 length)
 	while (common < length)
 	{
 		const char *piece;
-		int64		n = Min(next_piece(reader, &piece), length - common);
+		int64		n = next_piece(reader, &piece);
 		int64		same;
 
 		if (n <= 0)
 			break;
+		n = Min(n, length - common);
 		same = ab_common_prefix(piece, data + common, n);
 		common += same;
 		if (same < n)
