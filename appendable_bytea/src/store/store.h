@@ -163,9 +163,9 @@ typedef enum AbReadMode
 								 * an answer */
 	AB_READ_TRY,				/* as AB_READ_PART, but a missing or damaged
 								 * chunk is an answer */
-	AB_READ_CHECK				/* as AB_READ_COMPARE by an MVCC snapshot; a chunk that
-								 * this server cannot decompress is found,
-								 * without its data */
+	AB_READ_CHECK				/* as AB_READ_COMPARE by an MVCC snapshot; a
+								 * chunk that this server cannot decompress is
+								 * found, without its data */
 } AbReadMode;
 
 /* Where an unsettled chunk is in its value, and its crc. */

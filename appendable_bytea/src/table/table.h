@@ -23,7 +23,7 @@ typedef enum AbStoreAction
 	AB_APPEND,					/* write the tail as chunks of the same value */
 	AB_REWRITE,					/* overwrite chunks of the same value, or
 								 * truncate it */
-	AB_STORE_PIECES,					/* write new bytes as chunks of the same
+	AB_STORE_PIECES,			/* write new bytes as chunks of the same
 								 * value, which has a list of pieces then */
 	AB_NEW_VALUE				/* write everything as a new value */
 } AbStoreAction;
@@ -81,10 +81,17 @@ extern AbWriter *ab_open_writer(const AbTarget *target, const AbRef *from, int64
 
 extern bool ab_pieces_within(const AbValue *value, const AbValue *old);
 extern bool ab_pieces_continue(const AbValue *value, const AbValue *old, bool same);
-extern bool ab_pieces_find(AbStoring *storing, const AbTarget *target, AbReader *reader, int64 common);
-extern bool ab_pieces_accept(AbStoring *storing, const AbTarget *target);
 extern Datum ab_pieces_write(AbStoring *storing, const AbTarget *target);
 extern void ab_pieces_finish(AbStoring *storing, const AbTarget *target);
+extern int	ab_join_segments(AbSegment *segments, int count);
+extern int64 ab_literal_bytes(const AbSegment *segments, int count);
+extern int	ab_needed_places(const AbSegment *segments, int count, int64 stored, AbSegment *places);
+extern bool ab_meets_place(const AbSegment *places, int n, int64 from, int64 until);
+
+/* ---- find_pieces.c: which pieces a value is stored as ---------------------- */
+
+extern bool ab_pieces_find(AbStoring *storing, const AbTarget *target, AbReader *reader, int64 common);
+extern bool ab_pieces_accept(AbStoring *storing, const AbTarget *target);
 
 /* ---- am.c ---------------------------------------------------------------- */
 

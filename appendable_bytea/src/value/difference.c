@@ -49,11 +49,11 @@
 /* of the rolling hash: the number of a byte's place, and how a hash is spread */
 #define MULTIPLIER		0x9E3779B1U
 
-typedef struct Entry
+typedef struct BlockEntry
 {
 	uint32		block;			/* number of the block plus 1; 0: no entry */
 	uint32		hash;
-} Entry;
+} BlockEntry;
 
 struct AbBlockIndex
 {
@@ -61,7 +61,7 @@ struct AbBlockIndex
 	int			block;			/* bytes of a block */
 	uint32		mask;
 	uint32		leaving;		/* MULTIPLIER to the power of "block" */
-	Entry		entries[FLEXIBLE_ARRAY_MEMBER];
+	BlockEntry	entries[FLEXIBLE_ARRAY_MEMBER];
 };
 
 /* Where two strings are found to agree. */
@@ -152,7 +152,7 @@ ab_index_blocks(const char *data, int64 n, int block)
 {
 	uint32		blocks = (uint32) (n / block);
 	uint32		size = pg_nextpower2_32(Max(2 * blocks, 16));
-	AbBlockIndex *index = palloc0(offsetof(AbBlockIndex, entries) + size * sizeof(Entry));
+	AbBlockIndex *index = palloc0(offsetof(AbBlockIndex, entries) + size * sizeof(BlockEntry));
 
 	Assert(blocks <= MAX_ENTRIES);
 	index->data = data;
@@ -169,7 +169,7 @@ ab_index_blocks(const char *data, int64 n, int block)
 		/* of equal blocks the first ones are found */
 		for (int probes = 0; probes < MAX_PROBES; probes++, at++)
 		{
-			Entry	   *entry = &index->entries[at & index->mask];
+			BlockEntry *entry = &index->entries[at & index->mask];
 
 			if (entry->block != 0)
 				continue;
@@ -202,7 +202,7 @@ ab_index_has_part(const AbBlockIndex *index, const char *data, int64 n)
 
 		for (int probes = 0; probes < MAX_PROBES; probes++, at++)
 		{
-			const Entry *entry = &index->entries[at & index->mask];
+			const BlockEntry *entry = &index->entries[at & index->mask];
 
 			if (entry->block == 0)
 				break;
@@ -260,7 +260,7 @@ search_window(Search *search, const AbBlockIndex *index, int64 old_from, int64 w
 		search->budget--;
 		for (int probes = 0; probes < MAX_PROBES; probes++, at++)
 		{
-			const Entry *entry = &index->entries[at & index->mask];
+			const BlockEntry *entry = &index->entries[at & index->mask];
 			int64		new_at;
 
 			if (entry->block == 0)

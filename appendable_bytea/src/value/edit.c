@@ -122,7 +122,10 @@ encode_value(const AbRef *base, AbSegment *segments, int count)
 	}
 	ab_check_length(length);
 
-	/* a list may be changed only by the access method, which counts the changes */
+	/*
+	 * a list may be changed only by the access method, which counts the
+	 * changes
+	 */
 	plain = chunks && !base->pieces && segments[0].source == 0 && segments[0].length == base->stored;
 	for (int i = 1; i < n; i++)
 		plain = plain && segments[i].source < 0;
