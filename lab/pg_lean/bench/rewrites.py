@@ -121,8 +121,8 @@ def present(bench: Bench, cases: list[str], repetitions: int) -> Result:
         title=TITLE,
         summary=f"{last[0].upper()}{last[1:]}: {lean:,.0f} bytes of WAL instead of {stock:,.0f}.",
         what="WAL and CPU time of an UPDATE by which an application that keeps a JSON text sends all of it again, with a little more in it.",
-        how=f"The client sends the whole text as a parameter. Ways take turns, {repetitions} times after two discarded rounds; each value is compared with what "
-            "was sent. There is no checkpoint in between, so that pages are not logged as images. CPU time is the server process's.",
+        how=f"The client sends the whole text as a parameter. Ways take turns, {repetitions} times after two discarded rounds; each value is compared with "
+            "what was sent. There is no checkpoint in between, so that pages are not logged as images. CPU time is the server process's.",
         headlines=[Headline(last, bench.ratio("wal", "stock lz4", "pg_lean", last), [("stock, lz4", stock), ("stored differences", lean)], "bytes of WAL")],
         blocks=[table("Bytes of WAL", "wal"), table("Milliseconds of CPU time", "cpu_ms")],
         checks=[])
