@@ -179,7 +179,7 @@ extern Datum ab_make_stored(const AbRef *ref, const AbSegment *pieces, int npiec
 							const char *tail, int64 n, int64 room);
 
 /* What the files of this folder share. */
-extern void ab_report_corrupted(const char *detail) pg_attribute_noreturn();
+extern void ab_report_corrupted(const char *detail);
 extern void ab_read_reference(const char *p, int64 n, AbRef *ref);
 extern void ab_write_reference(char *p, char format, const AbRef *ref);
 extern void ab_add_segment(AbValue *value, int64 source, int64 length, const char *data);
