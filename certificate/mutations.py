@@ -175,6 +175,8 @@ MUTATIONS = [
              "return dead <= DEAD_ALWAYS || dead <= length / DEAD_SHARE;", "return dead >= 0;", PIECES),
     Mutation(BYTEA + "value/difference.c", "a copy is found where it is not",
              "copy->new = new_at - before;", "copy->new = new_at;", PIECES),
+    Mutation(BYTEA + "store/chunk_cursor.c", "a change that wrote no chunk ends the trace of unsettled ones",
+             "if (chunk.problem || chunk.edition > edition || chunk.crc != crc ||", "if (chunk.problem || chunk.edition != edition || chunk.crc != crc ||", PIECES),
     Mutation(BYTEA + "ddl/compact.c", "compaction leaves a value in pieces",
              "if (ref->pieces)", "if (ref->pieces && ref->edition == 0)", PIECES),
     # -- appendable_bytea: the type ----------------------------------------------------

@@ -285,7 +285,11 @@ ab_storing_decide(AbStoring *storing, const AbTarget *target, Datum datum, bool 
 	if (has_old)
 	{
 		ab_parse(old, &storing->old);
-		storing->has_old = true;
+		/* an edit was never stored: what the row has is not continued */
+		has_old = storing->has_old = !storing->old.edited;
+	}
+	if (has_old)
+	{
 		if (storing->old.base.vid != 0 && storing->old.base.relid == target->relid &&
 			!ab_same_reference(&value->base, &storing->old.base))
 			continue_old_value(storing, target);

@@ -208,6 +208,26 @@ BEGIN
 END $$;
 SELECT data = wanted AS same FROM pieces;
 SELECT count(*) FROM appendable_bytea_check('pieces');
+-- what a transaction that failed stored is read by its own chunks, although others took
+-- their places, and the last change wrote none
+UPDATE pieces SET data = random_bytes(40, 50000), wanted = random_bytes(40, 50000);
+DO $$
+DECLARE
+	v appendable_bytea;
+	wanted_v bytea;
+BEGIN
+	BEGIN
+		UPDATE pieces SET data = overlay(wanted PLACING random_bytes(43, 2000) FROM 7001);
+		UPDATE pieces SET data = overlay(overlay(wanted PLACING random_bytes(43, 2000) FROM 7001) PLACING random_bytes(44, 9000) FROM 30001);
+		UPDATE pieces SET data = overlay(data::bytea PLACING '' FROM 20001 FOR 500) RETURNING data, data::bytea INTO v, wanted_v;
+		RAISE division_by_zero;
+	EXCEPTION WHEN division_by_zero THEN NULL;
+	END;
+	RAISE WARNING 'read after a rollback: %', v::bytea = wanted_v AND substr(v, 29501, 9000) = random_bytes(44, 9000);
+	UPDATE pieces SET data = overlay(wanted PLACING random_bytes(45, 11000) FROM 8001), wanted = overlay(wanted PLACING random_bytes(45, 11000) FROM 8001);
+	RAISE WARNING 'and after another change: %', v::bytea = wanted_v AND substr(v, 29501, 9000) = random_bytes(44, 9000);
+END $$;
+SELECT data = wanted AS same FROM pieces;
 -- savepoints that write at the same places
 UPDATE pieces SET data = random_bytes(50, 50000), wanted = random_bytes(50, 50000);
 BEGIN;
@@ -339,6 +359,17 @@ DELETE FROM plain WHERE id > 1;
 UPDATE plain SET data = random_bytes(80, 5000);
 SELECT count(*) FROM plain WHERE data = random_bytes(80, 5000);
 SELECT count(*) FROM appendable_bytea_check('plain');
+-- an edit on disk is not continued, whatever it refers to
+SELECT encode(raw(overlay(data PLACING 'edit' FROM 100)), 'hex') AS "EDIT", encode(raw(data), 'hex') AS "STORED" FROM pieces \gset
+UPDATE pg_attribute SET atttypid = 'bytea'::regtype WHERE attrelid = 'pieces'::regclass AND attname = 'data';
+UPDATE pieces SET data = decode(:'EDIT', 'hex');
+UPDATE pg_attribute SET atttypid = 'appendable_bytea'::regtype WHERE attrelid = 'pieces'::regclass AND attname = 'data';
+SELECT row_id, column_name, problem FROM appendable_bytea_check('pieces') WHERE row_id IS NOT NULL;
+UPDATE pieces SET data = overlay(wanted PLACING 'other' FROM 300), wanted = overlay(wanted PLACING 'other' FROM 300);
+SELECT data = wanted AS same FROM pieces;
+SELECT problem FROM appendable_bytea_check('pieces');
+SELECT chunks_removed FROM appendable_bytea_repair('pieces');
+SELECT r.* FROM pieces, replace_value('a list again', 1, overlay(wanted PLACING random_bytes(72, 700) FROM 20000 FOR 5)) r;
 -- a chunk that is missing or damaged: never a part of a value, and it can be replaced
 SELECT format('DELETE FROM %s WHERE off = 0', store) AS "BREAK", store AS "STORE" FROM appendable_bytea_stats('pieces') \gset
 :BREAK;

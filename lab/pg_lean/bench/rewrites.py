@@ -18,7 +18,7 @@ PRELOAD = ("appendable_bytea",)
 SETTINGS = {"shared_buffers": "512MB", "max_wal_size": "16GB", "autovacuum": False}
 
 KB, MB = 1 << 10, 1 << 20
-#: Bytes of what is added in one change.
+#: Bytes that one change adds.
 EXCHANGE, LINE = 5 * 1000, 306
 
 
