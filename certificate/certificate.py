@@ -25,13 +25,18 @@ DETAILS = RUNS / "README.md"
 
 #: A run counts as a run of today's code up to this many commits to the C code later.
 DISTANCE = 40
+#: ... and may have been written since, percent of the C code.
+WRITTEN = 25
+#: What git compares with to count all lines.
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 HEAD = f"""# Certificate: what was tested, and when
 
 `make certificate` draws this page from the runs that are kept in
 [results/certificate](../results/certificate/README.md), where the details of each run are. The last
-column is the number of commits to `src/` and `common/` between a run and the drawing of this page. A
-document may refer to a run only if that number is at most {DISTANCE}; a test checks it. A run that
+columns are the number of commits to `src/` and `common/` between a run and the drawing of this page,
+and how much of that code was written by them ("?" for a commit that the history does not have). A
+document may refer to a run only if these are at most {DISTANCE} and {WRITTEN} %; a test checks it. A run that
 failed stays in the table until a later one replaces it. (`make minors` also runs libraries on an older
 minor release than they were built for, which may refuse to load them: those tests count as wrong.)
 """
@@ -278,6 +283,20 @@ def since(commit: str) -> str:
     return done.stdout.strip() if done.returncode == 0 else "?"
 
 
+def changed(commit: str) -> str:
+    """How much of the C code has been written since that commit, percent of today's lines; "?" if the history does not have it.
+
+    Commits do not say it: one may change a line or an extension.  A file that moved counts with what changed in it.
+    """
+    def of(*command: str) -> int | None:
+        done = subprocess.run(["git", *command, "--", *record.SOURCE], cwd=TOP, capture_output=True, text=True)
+        return sum(int(line.split()[0]) for line in done.stdout.splitlines() if line[0].isdigit()) if done.returncode == 0 else None
+
+    written = of("diff", "-M", "--numstat", commit.split()[0], "HEAD")
+    everything = of("diff", "--numstat", EMPTY_TREE, "HEAD")
+    return "?" if written is None or not everything else f"{100 * written / everything:.0f} %"
+
+
 def counted(run: dict, name: str) -> int:
     """The sum of "N NAME" over the closing lines of a run."""
     return sum(int(n) for line in run["lines"] for n in re.findall(rf"\b(\d+) {name}\b", line))
@@ -337,6 +356,7 @@ def draw_line(kind: str, run: dict) -> tuple[str, ...]:
         run["date"],
         f"{run['commit'][:10]}{changes}",
         since(run["commit"]),
+        changed(run["commit"]),
     )
 
 
@@ -348,9 +368,9 @@ def draw(folder: Path = RUNS) -> str:
     """The page: one table."""
     rows = []
     for kind, heading, _, command in KINDS:
-        lines = [draw_line(kind, run) for run in runs_of(kind, folder)] or [(f"`{command}`", "not run", "", "", "", "", "")]
+        lines = [draw_line(kind, run) for run in runs_of(kind, folder)] or [(f"`{command}`", "not run", "", "", "", "", "", "")]
         rows += [(heading if number == 0 else "", *line) for number, line in enumerate(lines)]
-    return HEAD + "\n" + table(("", "command", "how much", "wrong", "PostgreSQL", "date", "commit", "commits since"), rows) + "\n"
+    return HEAD + "\n" + table(("", "command", "how much", "wrong", "PostgreSQL", "date", "commit", "commits since", "written since"), rows) + "\n"
 
 
 def draw_details(folder: Path = RUNS) -> str:
