@@ -160,7 +160,7 @@ MUTATIONS = [
     Mutation(BYTEA + "table/store_pieces.c", "a chunk of which a piece needs the end is deleted",
              "if (places[i].source + places[i].length > from)", "if (places[i].source < from && places[i].source + places[i].length > from)", PIECES),
     Mutation(BYTEA + "table/store_pieces.c", "chunks that were given up are taken for the row's",
-             "else if (++tried > count)", "else if (++tried > count && old == NULL)", PIECES),
+             "return false;", "return true;", PIECES, after="else if (++tried > count)"),
     Mutation(BYTEA + "table/storing.c", "the list of a transaction that failed is taken for an ancestor's",
              "bool		continues = !value->edited && ab_pieces_continue(value, old, false);", "bool		continues = !value->edited;", PIECES),
     Mutation(BYTEA + "table/storing.c", "the list of a transaction that failed is taken for the row's",
