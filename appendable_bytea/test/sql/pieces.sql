@@ -191,22 +191,40 @@ BEGIN
 	UPDATE pieces SET data = v || 'end'::bytea, wanted = wanted_v || 'end'::bytea;
 END $$;
 SELECT data = wanted AS same FROM pieces;
-UPDATE pieces SET data = random_bytes(40, 50000), wanted = random_bytes(40, 50000);
+UPDATE pieces SET data = random_bytes(47, 100000), wanted = random_bytes(47, 100000);
 DO $$
 DECLARE
 	v appendable_bytea;
-	wanted_v bytea := overlay(random_bytes(40, 50000) PLACING '' FROM 100 FOR 1000);
+	wanted_v bytea := overlay(random_bytes(47, 100000) PLACING '' FROM 100 FOR 1000);
 BEGIN
 	BEGIN
 		UPDATE pieces SET data = wanted_v RETURNING data INTO v;
 		RAISE division_by_zero;
 	EXCEPTION WHEN division_by_zero THEN NULL;
 	END;
-	UPDATE pieces SET data = overlay(random_bytes(40, 50000) PLACING '' FROM 30000 FOR 9000);
+	UPDATE pieces SET data = overlay(random_bytes(47, 100000) PLACING '' FROM 30000 FOR 20000);
 	-- an edit of it refers to chunks that the row has given up
 	UPDATE pieces SET data = overlay(v PLACING 'edit' FROM 31000), wanted = overlay(wanted_v PLACING 'edit' FROM 31000);
 END $$;
 SELECT data = wanted AS same FROM pieces;
+SELECT count(*) FROM appendable_bytea_check('pieces');
+-- a list that has less than the row's, and the same reference: what it does not need ends
+UPDATE pieces SET data = random_bytes(46, 100000), wanted = random_bytes(46, 100000);
+DO $$
+DECLARE
+	v appendable_bytea;
+	others bytea := overlay(random_bytes(46, 100000) PLACING '' FROM 30000 FOR 9000);
+	wanted_v bytea := overlay(others PLACING '' FROM 100 FOR 17000);
+BEGIN
+	BEGIN
+		UPDATE pieces SET data = wanted_v RETURNING data INTO v;
+		RAISE division_by_zero;
+	EXCEPTION WHEN division_by_zero THEN NULL;
+	END;
+	UPDATE pieces SET data = others;
+	UPDATE pieces SET data = v || 'end'::bytea, wanted = wanted_v || 'end'::bytea;
+END $$;
+SELECT data = wanted AS same, (list_of(raw(data))).pieces FROM pieces;
 SELECT count(*) FROM appendable_bytea_check('pieces');
 -- what a transaction that failed stored is read by its own chunks, although others took
 -- their places, and the last change wrote none
@@ -273,6 +291,8 @@ SELECT count(*) FROM appendable_bytea_check();
 CALL appendable_compact('pieces', 'id = 1');
 SELECT id, data = wanted AS same, (list_of(raw(data))).pieces FROM pieces ORDER BY id;
 SELECT r.change, r.pieces, r.same, r.checked FROM pieces p, replace_value('after compaction', 1, overlay(wanted PLACING random_bytes(60, 100) FROM 17000)) r WHERE p.id = 1;
+CALL appendable_compact('pieces', 'id = 1');
+SELECT id, data = wanted AS same, (list_of(raw(data))).pieces FROM pieces WHERE id = 1;
 DELETE FROM pieces WHERE id = 2;
 SELECT count(*) FROM appendable_bytea_check('pieces');
 -- back to bytea
