@@ -41,6 +41,9 @@ from pg_lean.cluster import LIBRARIES, exit_on_signals
 from pg_lean.paths import SERVER_DIR, TOP
 import record
 
+#: The extensions, those that are in no package included.
+BUILT = tuple(dict.fromkeys((*LIBRARIES, *(mutation.file.split("/")[0] for mutation in MUTATIONS if not mutation.file.startswith("common/")))))
+
 #: Tests that take longer than this hang; whole suites on a slow machine stay well below.
 PATIENCE = 900
 
@@ -116,10 +119,10 @@ class Workshop:
         self.pg_config = self.copy_server(Path(pg_config))
         self.pkglibdir = Path(self.ask("--pkglibdir"))
         shutil.rmtree(self.tree, ignore_errors=True)
-        for name in ("common", *LIBRARIES):
+        for name in ("common", *BUILT):
             shutil.copytree(TOP / name, self.tree / name, ignore=shutil.ignore_patterns("*.o", "*.so", "tmp_*", "results", "log", "output_iso"))
         self.own()
-        for name in LIBRARIES:
+        for name in BUILT:
             self.make(name, "all", "install")
         self.changed: str | None = None  # the source file that has a bug
         self.output = ""

@@ -2,7 +2,9 @@
 # ci/recycled.sh [CYCLES]: instructions of CREATE TEMP TABLE and DROP TABLE without and
 # with recycled_temp, counted by valgrind's callgrind in a single-user server: the
 # statements and their commits, the mean of so many cycles (40) after as many that fill caches.
-# CASES="text key" counts these only.  The library must be installed in the server of PG_CONFIG.
+# CASES="text key" counts these only.  The last case is a session that creates and drops one
+# table: what it costs more than a session without a statement, including the end.
+# The library must be installed in the server of PG_CONFIG.
 . "$(dirname "$0")/lib.sh"
 
 cycles=${1:-40}
@@ -46,9 +48,27 @@ cost() {
     run "$name" $((warm + cycles)) "$work/many" "$@"
     echo $((($(total "$work/many") - $(total "$work/few")) / cycles))
 }
+# whole COUNT OPTION...: instructions of a whole session with so many cycles
+whole() {
+    local count=$1
+    shift
+    for ((i = 0; i < count; i++)); do
+        echo "${statements[text]}"
+        echo "DROP TABLE t"
+    done | as_server valgrind --tool=callgrind --callgrind-out-file="$work/whole" \
+        "$bindir/postgres" --single -D "$work/data" -c fsync=off -c shared_buffers=64MB -c autovacuum=off "$@" postgres >"$work/log" 2>&1 ||
+        die "$(tail -n 5 "$work/log")"
+    total "$work/whole"
+}
 printf '%-10s %12s %12s %6s\n' statements without with ratio
-for name in ${CASES:-integers text twenty select key index default}; do
-    without=$(cost "$name")
-    with=$(cost "$name" -c shared_preload_libraries=recycled_temp -c recycled_temp.enabled=on)
+pool=(-c shared_preload_libraries=recycled_temp -c recycled_temp.enabled=on)
+for name in ${CASES:-integers text twenty select key index default session}; do
+    if [ "$name" = session ]; then
+        without=$(($(whole 1) - $(whole 0)))
+        with=$(($(whole 1 "${pool[@]}") - $(whole 0 "${pool[@]}")))
+    else
+        without=$(cost "$name")
+        with=$(cost "$name" "${pool[@]}")
+    fi
     printf '%-10s %12d %12d %6s\n' "$name" "$without" "$with" "$(awk -v a="$with" -v b="$without" 'BEGIN { printf "%.2f", a / b }')"
 done

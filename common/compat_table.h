@@ -88,14 +88,12 @@
 #if PG_VERSION_NUM >= 160000
 #define relation_set_new_file_compat relation_set_new_filelocator
 #define RelationSetNewRelfilenumber_compat(rel, persistence) RelationSetNewRelfilenumber(rel, persistence)
-#define rd_newRelfileSubid_compat rd_newRelfilelocatorSubid
 typedef TU_UpdateIndexes TU_UpdateIndexes_compat;
 #define TU_None_compat TU_None
 #define TU_All_compat TU_All
 #else
 #define relation_set_new_file_compat relation_set_new_filenode
 #define RelationSetNewRelfilenumber_compat(rel, persistence) RelationSetNewRelfilenode(rel, persistence)
-#define rd_newRelfileSubid_compat rd_newRelfilenodeSubid
 typedef bool TU_UpdateIndexes_compat;
 #define TU_None_compat false
 #define TU_All_compat true
@@ -126,17 +124,11 @@ typedef int TableOptions_compat;
 #define table_beginscan_compat(rel, snapshot, nkeys, key) table_beginscan(rel, snapshot, nkeys, key)
 #endif
 
-/* Add up to n pages to a relation; their pinned buffers and how many there are.  Not defined before 16. */
+/* Ask an insertion with this state to extend its table by n pages, if it extends it; before 16, it does by one. */
 #if PG_VERSION_NUM >= 160000
-#define EXTEND_BY_compat(rel, n, buffers) extend_by_compat(rel, n, buffers)
-static inline int
-extend_by_compat(Relation rel, int n, Buffer *buffers)
-{
-	uint32		made = 0;
-
-	ExtendBufferedRelBy(BMR_REL(rel), MAIN_FORKNUM, NULL, 0, n, buffers, &made);
-	return made;
-}
+#define ExtendBulkBy_compat(bulk, n) ((bulk)->already_extended_by = (n))
+#else
+#define ExtendBulkBy_compat(bulk, n) ((void) 0)
 #endif
 
 /* A plain index for internal use; 17 added operator class options and statistics targets. */

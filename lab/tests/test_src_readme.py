@@ -71,16 +71,21 @@ def order_problems(src: Path, module: str) -> list[str]:
 
 
 def size_problems(src: Path) -> list[str]:
-    """Where the README limits the part of the lines that a folder has."""
-    limit = re.search(r"No folder contains more than (\d+) % of the lines", (src / "README.md").read_text())
-    if limit is None:
-        return []
+    """Where the README limits the number of lines, or the part of them that a folder has."""
+    text = (src / "README.md").read_text()
     lines: dict[str, int] = {}
     for name in files_of(src):
         lines[folder_of(name)] = lines.get(folder_of(name), 0) + len((src / name).read_text().splitlines())
     total = sum(lines.values())
-    return [f"{folder or 'src'}/ contains {n * 100 / total:.0f} % of the lines" for folder, n in sorted(lines.items())
-            if n * 100 > total * int(limit[1])]
+    problems = []
+    most = re.search(r"The C code has at most ([\d,]+) lines", text)
+    if most is not None and total > int(most[1].replace(",", "")):
+        problems.append(f"there are {total} lines")
+    share = re.search(r"[Nn]o folder contains more than (\d+) % of the lines", text)
+    if share is not None:
+        problems += [f"{folder or 'src'}/ contains {n * 100 / total:.0f} % of the lines" for folder, n in sorted(lines.items())
+                     if n * 100 > total * int(share[1])]
+    return problems
 
 
 def name_problems(src: Path) -> list[str]:
@@ -128,3 +133,7 @@ def test_problems_are_found(tmp_path: Path):
     write("README.md", "No folder contains more than 50 % of the lines. Functions that other files call begin with `m_`.\n")
     write("low/b.h", "extern int b(void);\nextern int m_c(void);\n\n\n")
     assert size_problems(tmp_path) == ["low/ contains 67 % of the lines"] and name_problems(tmp_path) == ["b in low/b.h"]
+    write("README.md", "The C code has at most 5 lines.\n")
+    assert size_problems(tmp_path) == ["there are 6 lines"]
+    write("README.md", "The C code has at most 1,000 lines.\n")
+    assert size_problems(tmp_path) == []

@@ -46,11 +46,11 @@ static void
 into_startup(DestReceiver *self, int operation, TupleDesc desc)
 {
 	IntoReceiver *receiver = (IntoReceiver *) self;
-	StringInfoData shape;
+	RecycledRequest request = {.relation = receiver->into->rel,.oncommit = receiver->into->onCommit};
 	Oid			relid = InvalidOid;
 
-	if (shape_of_query(receiver->into, desc, &shape))
-		relid = recycle_create(receiver->into->rel, &shape, NIL, receiver->into->onCommit);
+	if (shape_of_query(receiver->into, desc, &request.shape))
+		relid = recycle_create(&request);
 	if (!OidIsValid(relid))
 	{
 		receiver->server->rStartup(receiver->server, operation, desc);

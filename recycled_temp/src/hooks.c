@@ -87,12 +87,10 @@ create_table(PROCESSUTILITY_PARAMS_compat)
 	CreateStmt *stmt = (CreateStmt *) pstmt->utilityStmt;
 	OnCommitAction oncommit = stmt->oncommit;
 	char	   *relname = stmt->relation->relname;
-	StringInfoData shape;
-	List	   *key_names;
+	RecycledRequest request = {.relation = stmt->relation,.oncommit = oncommit,.source = queryString};
 	bool		was_there = stmt->if_not_exists && OidIsValid(temporary_table(relname));
 
-	if (recycled_pool != NIL && shape_of_statement(stmt, queryString, &shape, &key_names) &&
-		OidIsValid(recycle_create(stmt->relation, &shape, key_names, oncommit)))
+	if (recycled_pool != NIL && shape_of_statement(stmt, &request) && OidIsValid(recycle_create(&request)))
 		return;
 	next_utility(PROCESSUTILITY_ARGS_compat);
 	note_created(relname, oncommit, was_there);

@@ -137,7 +137,8 @@ write_pages(Relation rel, RecycledTable *table)
 
 /*
  * Put a table into the pool and close it.  inspect_table() found it plain, it is
- * locked and not in use.
+ * locked and not in use.  "row" is afterwards the one that was stored, by the last
+ * command.
  */
 void
 keep_table(Relation rel, RecycledTable *table)
@@ -158,7 +159,9 @@ keep_table(Relation rel, RecycledTable *table)
 	if (table->has_statistics)
 		RemoveStatistics(table->relid, 0);
 
-	row = table->indexes ? SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(table->relid)) : table->row;
+	if (table->indexes)
+		table->row = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(table->relid));
+	row = table->row;
 	if (!HeapTupleIsValid(row))
 		elog(ERROR, "cache lookup failed for relation %u", table->relid);
 	form = (Form_pg_class) GETSTRUCT(row);
@@ -187,7 +190,7 @@ keep_table(Relation rel, RecycledTable *table)
 		RecycledKey *key = lfirst(lc);
 
 		LockRelationOid(key->index, AccessExclusiveLock);
-		rename_index(key->index, pool_name(key->constraint), 0);
+		rename_index(key->index, pool_name(key->index), 0);
 		rename_constraint(key->constraint, pool_name(key->constraint));
 		pgstat_drop_transactional(PGSTAT_KIND_RELATION, MyDatabaseId, key->index);
 	}

@@ -104,7 +104,11 @@ on_commit_has_drops(void)
 
 /* ---- versions of pg_class rows ---- */
 
-/* Append this version to a list in TopTransactionContext. */
+/*
+ * Append this version to a list in TopTransactionContext.  It was written by the
+ * current transaction.  Its place in pg_class would not do: VACUUM FULL by another
+ * session moves rows, and another version of the row may be in that place then.
+ */
 List *
 row_version_note(List *list, HeapTuple row, Oid relid)
 {
@@ -112,8 +116,8 @@ row_version_note(List *list, HeapTuple row, Oid relid)
 	RowVersion *version = palloc(sizeof(RowVersion));
 
 	version->relid = relid;
-	version->tid = row->t_self;
 	version->xmin = HeapTupleHeaderGetRawXmin(row->t_data);
+	version->cmin = HeapTupleHeaderGetCmin(row->t_data);
 	list = lappend(list, version);
 	MemoryContextSwitchTo(old);
 	return list;
@@ -125,8 +129,8 @@ row_version_get(RowVersion *version)
 {
 	HeapTuple	row = SearchSysCache1(RELOID, ObjectIdGetDatum(version->relid));
 
-	if (HeapTupleIsValid(row) && (!ItemPointerEquals(&row->t_self, &version->tid) ||
-								  HeapTupleHeaderGetRawXmin(row->t_data) != version->xmin))
+	if (HeapTupleIsValid(row) && (HeapTupleHeaderGetRawXmin(row->t_data) != version->xmin ||
+								  HeapTupleHeaderGetCmin(row->t_data) != version->cmin))
 	{
 		ReleaseSysCache(row);
 		row = NULL;

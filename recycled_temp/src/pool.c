@@ -22,6 +22,7 @@
 
 #include "access/genam.h"
 #include "access/htup_details.h"
+#include "access/relation.h"
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/dependency.h"
@@ -45,6 +46,7 @@
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
+#include "compat_table.h"
 #include "recycled_temp.h"
 
 PG_FUNCTION_INFO_V1(recycled_temp_pool);
@@ -122,30 +124,66 @@ pool_add(Oid relid, uint32 hash)
 	pool_arm_timer();
 }
 
-/* Does an object of a user depend on this one?  It would go, too. */
+/*
+ * Would something else be dropped with this object, or does an extension keep it?  An
+ * object that depends on a table automatically is part of it, except a sequence.
+ */
 static bool
 has_users(Oid class, Oid object)
 {
-	Relation	depend = table_open(DependRelationId, AccessShareLock);
+	Relation	depend;
 	ScanKeyData key[2];
 	SysScanDesc scan;
 	HeapTuple	row;
 	bool		found = false;
 
+	if (OidIsValid(getExtensionOfObject(class, object)))
+		return true;
+	depend = table_open(DependRelationId, AccessShareLock);
 	ScanKeyInit(&key[0], Anum_pg_depend_refclassid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(class));
 	ScanKeyInit(&key[1], Anum_pg_depend_refobjid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(object));
 	scan = systable_beginscan(depend, DependReferenceIndexId, true, NULL, 2, key);
 	while (!found && HeapTupleIsValid(row = systable_getnext(scan)))
-		found = ((Form_pg_depend) GETSTRUCT(row))->deptype == DEPENDENCY_NORMAL;
+	{
+		Form_pg_depend form = (Form_pg_depend) GETSTRUCT(row);
+
+		found = form->deptype == DEPENDENCY_NORMAL ||
+			(form->deptype == DEPENDENCY_AUTO && form->classid == RelationRelationId &&
+			 get_rel_relkind(form->objid) != RELKIND_INDEX);
+	}
 	systable_endscan(scan);
 	table_close(depend, AccessShareLock);
 	return found;
 }
 
 /*
+ * Does a statement or cursor of this session use the table, by its pooled name?  It
+ * holds a lock then, so the table's descriptor, which would have to be built, is read
+ * only if there is any lock.
+ */
+bool
+pool_in_use(Oid relid)
+{
+	LOCKTAG		tag;
+	Relation	rel;
+	bool		in_use;
+	bool		locked = false;
+
+	SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
+	for (LOCKMODE mode = AccessShareLock; !locked && mode <= AccessExclusiveLock; mode++)
+		locked = LockHeldByMe_compat(&tag, mode);
+	rel = locked ? try_relation_open(relid, NoLock) : NULL;
+	if (rel == NULL)
+		return false;
+	in_use = rel->rd_refcnt > 1;
+	relation_close(rel, NoLock);
+	return in_use;
+}
+
+/*
  * Drop a pooled table and forget it.  False if it is not in the pool, is locked by
- * another session, or a user's object depends on it.  In the last two cases it is
- * not used again, and stays until it can be dropped.
+ * another session, is in use, or a user's object depends on it.  In the last three
+ * cases it is not used again, and stays until it can be dropped.
  */
 bool
 pool_drop(RecycledEntry *entry)
@@ -155,7 +193,7 @@ pool_drop(RecycledEntry *entry)
 	bool		dropped = false;
 
 	entry->hash = 0;
-	if (remains && ConditionalLockRelationOid(relid, AccessExclusiveLock) && is_pooled(entry))
+	if (remains && !pool_in_use(relid) && ConditionalLockRelationOid(relid, AccessExclusiveLock) && is_pooled(entry))
 	{
 		Oid			rowtype = get_rel_type_id(relid);
 

@@ -41,6 +41,7 @@
 #include "nodes/value.h"
 #include "pgstat.h"
 #include "storage/lmgr.h"
+#include "storage/sinval.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -53,11 +54,24 @@
 #include "compat_table.h"
 #include "rename.h"
 
+typedef struct KeptFile
+{
+	RowVersion	version;
+	RelFileLocator_compat locator;
+} KeptFile;
+
 /* Both in TopTransactionContext. */
-static List *kept = NIL;		/* RowVersion: pooled, the files have pages */
+static List *kept = NIL;		/* KeptFile: pooled, the file has pages */
 static List *to_empty = NIL;	/* RelFileLocator_compat: once committed */
 
 /* ---- DROP ---- */
+
+static RelFileLocator_compat
+locator_of(Form_pg_class form)
+{
+	return MakeLocator_compat(form->reltablespace ? form->reltablespace : MyDatabaseTableSpace,
+							  MyDatabaseId, form->relfilenode);
+}
 
 /* Pool a table that was inspected, and note that its files are to be emptied. */
 static void
@@ -68,13 +82,15 @@ keep(Relation rel, RecycledTable *table)
 	keep_table(rel, table);
 	if (!empty && !table->key_used)
 	{
-		HeapTuple	row = SearchSysCache1(RELOID, ObjectIdGetDatum(table->relid));
+		MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+		KeptFile   *file = palloc(sizeof(KeptFile));
 
-		if (HeapTupleIsValid(row))
-		{
-			kept = row_version_note(kept, row, table->relid);
-			ReleaseSysCache(row);
-		}
+		file->version.relid = table->relid;
+		file->version.xmin = GetCurrentTransactionId();
+		file->version.cmin = GetCurrentCommandId(false) - 1;
+		file->locator = locator_of((Form_pg_class) GETSTRUCT(table->row));
+		kept = lappend(kept, file);
+		MemoryContextSwitchTo(old);
 	}
 }
 
@@ -124,6 +140,42 @@ droppable_table(RangeVar *rv)
 }
 
 /*
+ * Lock the table that a name means.  NULL if the session may not drop it, or if the
+ * name means another table by the time it is locked.
+ */
+static Relation
+open_droppable(List *name)
+{
+	RangeVar   *rv = makeRangeVarFromNameList(name);
+	uint64		messages = SharedInvalidMessageCounter;
+	Oid			relid = droppable_table(rv);
+	Relation	rel = OidIsValid(relid) ? try_relation_open(relid, AccessExclusiveLock) : NULL;
+
+	if (rel != NULL && messages != SharedInvalidMessageCounter && droppable_table(rv) != relid)
+	{
+		relation_close(rel, NoLock);
+		rel = NULL;
+	}
+	return rel;
+}
+
+/*
+ * Rows of pg_class are copied, judged and then updated.  Meanwhile VACUUM FULL by
+ * another session must not move them.
+ */
+static void
+lock_pg_class(void)
+{
+	LockRelationOid(RelationRelationId, RowExclusiveLock);
+}
+
+static void
+unlock_pg_class(void)
+{
+	UnlockRelationOid(RelationRelationId, RowExclusiveLock);
+}
+
+/*
  * Pool the tables of a DROP TABLE: all of them, or none, and then the server drops
  * them.
  */
@@ -143,21 +195,18 @@ recycle_drop(DropStmt *stmt)
 	tables = palloc(count * sizeof(RecycledTable));
 	foreach(lc, stmt->objects)
 	{
-		Oid			relid = droppable_table(makeRangeVarFromNameList(lfirst(lc)));
-
-		for (int i = 0; i < n; i++)
-			if (RelationGetRelid(rels[i]) == relid)
-				relid = InvalidOid;
-		rels[n] = OidIsValid(relid) ? try_relation_open(relid, AccessExclusiveLock) : NULL;
+		rels[n] = open_droppable(lfirst(lc));
 		all = rels[n] != NULL;
-		if (all)
-		{
-			all = may_keep(rels[n], &tables[n], false);
+		for (int i = 0; all && i < n; i++)
+			all = RelationGetRelid(rels[i]) != RelationGetRelid(rels[n]);
+		if (rels[n] != NULL)
 			n++;
-		}
 		if (!all)
 			break;
 	}
+	lock_pg_class();
+	for (int i = 0; all && i < n; i++)
+		all = may_keep(rels[i], &tables[i], false);
 	for (int i = 0; i < n; i++)
 	{
 		if (all)
@@ -168,6 +217,7 @@ recycle_drop(DropStmt *stmt)
 		else
 			relation_close(rels[i], NoLock);
 	}
+	unlock_pg_class();
 	if (all)
 		pool_make_room();
 	return all;
@@ -226,8 +276,10 @@ has_own_files(Oid relid)
  * be truncated; otherwise only its heap has rows, and it needs a new file.
  */
 static RecycledEntry *
-find_candidate(StringInfo shape, uint32 hash, Oid schema, RecycledTable *table, bool *settled, bool *in_place)
+find_candidate(RecycledRequest *request, uint32 hash, Oid schema, RecycledTable *table, bool *settled, bool *in_place)
 {
+	StringInfo	shape = &request->shape;
+
 	for (int i = 0; i < list_length(recycled_pool); i++)
 	{
 		RecycledEntry *entry = list_nth(recycled_pool, i);
@@ -244,7 +296,7 @@ find_candidate(StringInfo shape, uint32 hash, Oid schema, RecycledTable *table, 
 		form = (Form_pg_class) GETSTRUCT(row);
 		pooled = form->relnamespace == schema && strcmp(NameStr(form->relname), pool_name(entry->relid)) == 0;
 		ReleaseSysCache(row);
-		if (!pooled || !ConditionalLockRelationOid(entry->relid, AccessExclusiveLock))
+		if (!pooled || pool_in_use(entry->relid) || !ConditionalLockRelationOid(entry->relid, AccessExclusiveLock))
 			continue;
 
 		why_not = inspect_table(entry->relid, table);
@@ -261,6 +313,8 @@ find_candidate(StringInfo shape, uint32 hash, Oid schema, RecycledTable *table, 
 		}
 		*settled = !TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(table->row->t_data));
 		if (!*settled && !on_commit_has_no_entry(entry->relid))
+			continue;
+		if (!defaults_match(table, request))
 			continue;
 		*in_place = *settled || has_own_files(entry->relid);
 		if (*in_place || (!table->toast_used && table->keys == NIL))
@@ -285,31 +339,37 @@ may_create(RangeVar *rv, Oid *schema)
 }
 
 /*
- * Make the table "relation" of a pooled one.  Returns its OID, or none if the server
- * has to create a table.
+ * Make the table of a statement of a pooled one.  Returns its OID, or none if the
+ * server has to create a table.
  */
 Oid
-recycle_create(RangeVar *relation, StringInfo shape, List *key_names, OnCommitAction oncommit)
+recycle_create(RecycledRequest *request)
 {
 	RangeVar   *rv;
+	OnCommitAction oncommit = request->oncommit;
+	List	   *key_names = request->key_names;
 	Oid			schema;
 	RecycledEntry *entry;
 	RecycledTable table;
 	Form_pg_class form;
 	Relation	rel;
 	List	   *notnull_names = NIL;
-	uint32		hash = shape_hash(shape);
+	uint32		hash = shape_hash(&request->shape);
 	bool		settled;
 	bool		in_place;
 
 	if (!pool_has(hash))
 		return InvalidOid;
-	rv = copyObject(relation);
+	rv = copyObject(request->relation);
 	if (!may_create(rv, &schema))
 		return InvalidOid;
-	entry = find_candidate(shape, hash, schema, &table, &settled, &in_place);
+	lock_pg_class();
+	entry = find_candidate(request, hash, schema, &table, &settled, &in_place);
 	if (entry == NULL || !names_are_free(&table, rv->relname, schema, key_names, &notnull_names))
+	{
+		unlock_pg_class();
 		return InvalidOid;
+	}
 
 	form = (Form_pg_class) GETSTRUCT(table.row);
 	namestrcpy(&form->relname, rv->relname);
@@ -336,6 +396,7 @@ recycle_create(RangeVar *relation, StringInfo shape, List *key_names, OnCommitAc
 	}
 	for (int i = 0; i < list_length(table.notnulls); i++)
 		rename_constraint(((RecycledKey *) list_nth(table.notnulls, i))->constraint, list_nth(notnull_names, i));
+	unlock_pg_class();
 	CommandCounterIncrement();
 
 	rel = table_open(table.relid, NoLock);
@@ -385,13 +446,19 @@ pool_on_commit_drop(void)
 		rel = try_relation_open(made->relid, AccessExclusiveLock);
 		if (rel == NULL)
 			continue;
+		lock_pg_class();
 		if (rel->rd_refcnt == 1 && may_keep(rel, &table, true))
 			keep(rel, &table);
 		else
 			relation_close(rel, NoLock);
+		unlock_pg_class();
 	}
 }
 
+/*
+ * Which files are to be emptied: those of tables that are still as they were pooled.
+ * That is sure if no command came after the DROP, and no savepoint before it.
+ */
 static void
 note_files(void)
 {
@@ -399,21 +466,20 @@ note_files(void)
 
 	foreach(lc, kept)
 	{
-		HeapTuple	row = row_version_get(lfirst(lc));
-		Form_pg_class form;
-		RelFileLocator_compat *locator;
+		KeptFile   *file = lfirst(lc);
+		HeapTuple	row;
 		MemoryContext old;
 
-		if (!row)
-			continue;
-		form = (Form_pg_class) GETSTRUCT(row);
+		if (file->version.cmin + 1 != GetCurrentCommandId(false) || file->version.xmin != GetTopTransactionIdIfAny())
+		{
+			row = row_version_get(&file->version);
+			if (!row)
+				continue;
+			ReleaseSysCache(row);
+		}
 		old = MemoryContextSwitchTo(TopTransactionContext);
-		locator = palloc(sizeof(RelFileLocator_compat));
-		*locator = MakeLocator_compat(form->reltablespace ? form->reltablespace : MyDatabaseTableSpace,
-									  MyDatabaseId, form->relfilenode);
-		to_empty = lappend(to_empty, locator);
+		to_empty = lappend(to_empty, &file->locator);
 		MemoryContextSwitchTo(old);
-		ReleaseSysCache(row);
 	}
 }
 
@@ -425,6 +491,8 @@ recycle_at_pre_commit(void)
 	/* processes without a database come here, too */
 	if (!on_commit_has_drops() && kept == NIL && !expired)
 		return;
+	/* the last of several statements of one message has not done this */
+	CommandCounterIncrement();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	if (on_commit_has_drops() && hooks_usable())
 	{

@@ -53,21 +53,38 @@ typedef struct RecycledTable
 	Oid			rowtype;
 	Oid			arraytype;
 	Oid			toast;
+	Oid			toast_index;
 	List	   *keys;			/* RecycledKey, in the order of their making */
 	List	   *notnulls;		/* RecycledKey with one column (18 and later) */
 	List	   *indexes;		/* OIDs of all other indexes */
+	List	   *attrdefs;		/* OIDs of defaults */
+	List	   *defaults;		/* their expressions as text, by column */
 	bool		has_statistics;
 	bool		toast_used;		/* the TOAST table has pages */
 	bool		key_used;		/* an index has more than its first page */
 	StringInfoData shape;
 } RecycledTable;
 
-/* One version of a table's pg_class row. */
+/*
+ * The table that a statement asks for.  "source" is the text of the statement, for
+ * positions in errors.
+ */
+typedef struct RecycledRequest
+{
+	RangeVar   *relation;
+	OnCommitAction oncommit;
+	StringInfoData shape;
+	List	   *key_names;		/* in the order of their making */
+	List	   *defaults;		/* DefaultClause, by column */
+	const char *source;
+} RecycledRequest;
+
+/* A version of a table's pg_class row, written by the current transaction. */
 typedef struct RowVersion
 {
 	Oid			relid;
-	ItemPointerData tid;
 	TransactionId xmin;
+	CommandId	cmin;
 } RowVersion;
 
 /* A table that was pooled; a hint only, see pool.c. */
@@ -80,12 +97,18 @@ typedef struct RecycledEntry
 
 /* shape.c */
 extern void shape_begin(StringInfo shape, Oid owner, Oid tablespace);
-extern void shape_column(StringInfo shape, const char *name, Oid type, int32 typmod, Oid collation, int ndims, bool notnull);
+extern void shape_column(StringInfo shape, const char *name, Oid type, int32 typmod, Oid collation, int ndims,
+						 bool notnull, bool has_default);
 extern void shape_key(StringInfo shape, bool primary, int natts, const int16 *columns);
-extern bool shape_of_statement(CreateStmt *stmt, const char *source, StringInfo shape, List **key_names);
+extern bool shape_of_statement(CreateStmt *stmt, RecycledRequest *request);
 extern bool shape_of_query(IntoClause *into, TupleDesc desc, StringInfo shape);
 extern uint32 shape_hash(StringInfo shape);
 extern char *shape_key_name(const char *relname, List *colnames, bool primary);
+
+/* defaults.c */
+extern bool default_is_simple(Node *raw);
+extern List *default_add(List *defaults, Node *raw, const char *column, Oid type, int32 typmod);
+extern bool defaults_match(RecycledTable *table, RecycledRequest *request);
 
 /* inspect.c */
 extern const char *inspect_table(Oid relid, RecycledTable *table);
@@ -93,7 +116,7 @@ extern BlockNumber inspect_blocks(Form_pg_class form);
 
 /* recycle.c */
 extern bool recycle_drop(DropStmt *stmt);
-extern Oid	recycle_create(RangeVar *relation, StringInfo shape, List *key_names, OnCommitAction oncommit);
+extern Oid	recycle_create(RecycledRequest *request);
 extern void recycle_at_pre_commit(void);
 extern void recycle_at_commit(void);
 extern void recycle_at_end(void);
@@ -116,6 +139,7 @@ extern char *pool_name(Oid relid);
 extern bool pool_has(uint32 hash);
 extern bool pool_knows(Oid relid);
 extern void pool_add(Oid relid, uint32 hash);
+extern bool pool_in_use(Oid relid);
 extern bool pool_drop(RecycledEntry *entry);
 extern void pool_make_room(void);
 extern int	pool_empty(bool idle_only);

@@ -28,7 +28,10 @@
 #include "compat_storage.h"
 #include "rename.h"
 
-/* Store a changed copy of a pg_class row. */
+/*
+ * Store a changed copy of a pg_class row.  The caller has locked pg_class since before
+ * it copied the row: VACUUM FULL of pg_class by another session moves rows.
+ */
 void
 rename_class(HeapTuple row)
 {
@@ -66,6 +69,7 @@ rename_types(Oid rowtype, Oid arraytype, const char *name, const char *array_nam
 void
 rename_index(Oid index, const char *name, int pages)
 {
+	Relation	rel = table_open(RelationRelationId, RowExclusiveLock);
 	HeapTuple	row = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(index));
 	Form_pg_class form;
 
@@ -75,8 +79,9 @@ rename_index(Oid index, const char *name, int pages)
 	namestrcpy(&form->relname, name);
 	form->relpages = pages;
 	form->reltuples = 0;
-	rename_class(row);
+	CatalogTupleUpdate(rel, &row->t_self, row);
 	heap_freetuple(row);
+	table_close(rel, RowExclusiveLock);
 }
 
 void

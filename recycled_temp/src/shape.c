@@ -6,8 +6,9 @@
  * A shape is a string of bytes.  Two tables of the same shape cannot be told
  * apart by their catalog rows, except by names, OIDs and file numbers: it holds
  * the owner, the tablespace, and of each column the name, type, modifier,
- * collation, declared dimensions and whether it is NOT NULL; then the columns of
- * the primary key and of unique constraints.  shape_of_statement() and
+ * collation, declared dimensions, whether it is NOT NULL and whether it has a
+ * default; then the columns of the primary key and of unique constraints.  The
+ * expressions of defaults are compared later, by defaults.c.  shape_of_statement() and
  * shape_of_query() compute the shape that a statement asks for, inspect.c that of
  * a table.  A statement with anything that has no place in a shape has none, and
  * the server executes it.
@@ -58,7 +59,7 @@ shape_begin(StringInfo shape, Oid owner, Oid tablespace)
 
 void
 shape_column(StringInfo shape, const char *name, Oid type, int32 typmod,
-			 Oid collation, int ndims, bool notnull)
+			 Oid collation, int ndims, bool notnull, bool has_default)
 {
 	struct
 	{
@@ -66,8 +67,9 @@ shape_column(StringInfo shape, const char *name, Oid type, int32 typmod,
 		int32		typmod;
 		Oid			collation;
 		int32		ndims;
-		int32		notnull;
-	}			column = {type, typmod, collation, ndims, notnull};
+		int16		notnull;
+		int16		has_default;
+	}			column = {type, typmod, collation, ndims, notnull, has_default};
 
 	appendBinaryStringInfo(shape, name, strlen(name) + 1);
 	appendBinaryStringInfo(shape, (char *) &column, sizeof(column));
@@ -191,7 +193,8 @@ keys_of_statement(CreateStmt *stmt, List **keys)
 			{
 				Constraint *constraint = lfirst(lc2);
 
-				if (constraint->contype == CONSTR_NULL || constraint->contype == CONSTR_NOTNULL)
+				if (constraint->contype == CONSTR_NULL || constraint->contype == CONSTR_NOTNULL ||
+					constraint->contype == CONSTR_DEFAULT)
 					continue;
 				if (!add_key(keys, constraint, list_make1(makeString(column->colname))))
 					return false;
@@ -231,9 +234,30 @@ nullability(ColumnDef *column, List *keys, bool *notnull)
 	return !(null && *notnull);
 }
 
+/* The expression of a column's default, if any; false if it is not a simple one. */
 static bool
-append_column(StringInfo shape, ParseState *pstate, ColumnDef *column, List *keys)
+default_of_column(ColumnDef *column, Node **raw)
 {
+	ListCell   *lc;
+
+	*raw = NULL;
+	foreach(lc, column->constraints)
+	{
+		Constraint *constraint = lfirst(lc);
+
+		if (constraint->contype != CONSTR_DEFAULT)
+			continue;
+		if (*raw != NULL || !default_is_simple(constraint->raw_expr))
+			return false;
+		*raw = constraint->raw_expr;
+	}
+	return true;
+}
+
+static bool
+append_column(RecycledRequest *request, ParseState *pstate, ColumnDef *column, List *keys)
+{
+	Node	   *raw;
 	Type		type;
 	int32		typmod;
 	Oid			typeid,
@@ -243,7 +267,8 @@ append_column(StringInfo shape, ParseState *pstate, ColumnDef *column, List *key
 
 	if (column->raw_default || column->cooked_default || column->identity || column->generated ||
 		column->compression || column->fdwoptions || !column->typeName || column->storage ||
-		ColumnHasStorage_compat(column) || column->typeName->setof || column->typeName->pct_type || !nullability(column, keys, &notnull))
+		ColumnHasStorage_compat(column) || column->typeName->setof || column->typeName->pct_type ||
+		!default_of_column(column, &raw) || !nullability(column, keys, &notnull))
 		return false;
 	type = LookupTypeName(pstate, column->typeName, &typmod, true);
 	if (!type)
@@ -260,8 +285,12 @@ append_column(StringInfo shape, ParseState *pstate, ColumnDef *column, List *key
 		usable = usable && OidIsValid(collation);
 	}
 	if (usable)
-		shape_column(shape, column->colname, typeid, typmod, collation,
-					 list_length(column->typeName->arrayBounds), notnull);
+	{
+		shape_column(&request->shape, column->colname, typeid, typmod, collation,
+					 list_length(column->typeName->arrayBounds), notnull, raw != NULL);
+		if (raw)
+			request->defaults = default_add(request->defaults, raw, column->colname, typeid, typmod);
+	}
 	return usable;
 }
 
@@ -298,11 +327,11 @@ append_key(StringInfo shape, CreateStmt *stmt, KeyClause *key)
 }
 
 /*
- * The shape of the table that a CREATE TABLE makes, and the names of its keys in
- * the order of their making.  False if the statement has anything else.
+ * Fill in shape, names of keys and defaults of the table that a CREATE TABLE makes.
+ * False if the statement has anything else.
  */
 bool
-shape_of_statement(CreateStmt *stmt, const char *source, StringInfo shape, List **key_names)
+shape_of_statement(CreateStmt *stmt, RecycledRequest *request)
 {
 	List	   *keys = NIL;
 	Oid			tablespace;
@@ -310,28 +339,28 @@ shape_of_statement(CreateStmt *stmt, const char *source, StringInfo shape, List 
 	ListCell   *lc;
 	bool		found = true;
 
-	*key_names = NIL;
+	request->key_names = request->defaults = NIL;
 	if (stmt->inhRelations || stmt->partspec || stmt->partbound || stmt->ofTypename || stmt->constraints ||
 		stmt->options || stmt->tablespacename || stmt->tableElts == NIL ||
 		!storage_of_new_table(stmt->accessMethod, &tablespace) || !keys_of_statement(stmt, &keys))
 		return false;
-	shape_begin(shape, GetUserId(), tablespace);
+	shape_begin(&request->shape, GetUserId(), tablespace);
 	pstate = make_parsestate(NULL);
 
 	/*
 	 * looking up a type modifier may raise the server's error, with its
 	 * position
 	 */
-	pstate->p_sourcetext = source;
+	pstate->p_sourcetext = request->source;
 	foreach(lc, stmt->tableElts)
-		found = found && (!IsA(lfirst(lc), ColumnDef) || append_column(shape, pstate, lfirst(lc), keys));
+		found = found && (!IsA(lfirst(lc), ColumnDef) || append_column(request, pstate, lfirst(lc), keys));
 	free_parsestate(pstate);
 	foreach(lc, keys)
 	{
 		KeyClause  *key = lfirst(lc);
 
-		found = found && append_key(shape, stmt, key);
-		*key_names = lappend(*key_names, shape_key_name(stmt->relation->relname, key->colnames, key->primary));
+		found = found && append_key(&request->shape, stmt, key);
+		request->key_names = lappend(request->key_names, shape_key_name(stmt->relation->relname, key->colnames, key->primary));
 	}
 	return found;
 }
@@ -368,7 +397,7 @@ shape_of_query(IntoClause *into, TupleDesc desc, StringInfo shape)
 		ReleaseSysCache(type);
 		if (!usable)
 			return false;
-		shape_column(shape, name, column->atttypid, column->atttypmod, column->attcollation, 0, false);
+		shape_column(shape, name, column->atttypid, column->atttypmod, column->attcollation, 0, false, false);
 	}
 	return true;
 }

@@ -52,7 +52,6 @@
 #include "tcop/pquery.h"
 #include "tcop/tcopprot.h"
 #include "utils/plancache.h"
-#include "utils/syscache.h"
 
 #include "compat_executor.h"
 #include "client/client.h"
@@ -215,14 +214,11 @@ import_as_plain(CreateForeignTableStmt *stmt)
 	foreach(lc, stmt->base.tableElts)
 	{
 		ColumnDef  *column = lfirst(lc);
-		HeapTuple	tuple;
 		const AbType *type;
 
-		if (!IsA(column, ColumnDef) ||
-			(tuple = LookupTypeName(NULL, column->typeName, NULL, true)) == NULL)
+		if (!IsA(column, ColumnDef))
 			continue;
-		type = ab_type_of(typeTypeId(tuple));
-		ReleaseSysCache(tuple);
+		type = ab_type_of(LookupTypeNameOid(NULL, column->typeName, true));
 		if (type != NULL)
 			column->typeName = makeTypeNameFromOid(type->plain, -1);
 	}

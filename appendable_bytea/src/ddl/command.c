@@ -57,19 +57,11 @@ static bool loaded_meanwhile = false;
 void
 ab_table_changed(Oid relid)
 {
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	char		relkind = '\0';
-	Oid			am = InvalidOid;
+	char		relkind = get_rel_relkind(relid);
 
-	if (HeapTupleIsValid(tuple))
-	{
-		relkind = ((Form_pg_class) GETSTRUCT(tuple))->relkind;
-		am = ((Form_pg_class) GETSTRUCT(tuple))->relam;
-		ReleaseSysCache(tuple);
-	}
 	if (relkind == RELKIND_PARTITIONED_TABLE)
 		ab_refuse_partition_key(relid);
-	else if (relkind == RELKIND_RELATION && am == ab_am_oid() && ab_check_defaults(relid))
+	else if (relkind == RELKIND_RELATION && ab_rel_am(relid) == ab_am_oid() && ab_check_defaults(relid))
 		ab_store_match(relid);
 	else
 		ab_store_end(relid);

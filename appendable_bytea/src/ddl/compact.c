@@ -41,7 +41,6 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
@@ -79,17 +78,6 @@ typedef struct Compaction
 } Compaction;
 
 #define NRESULTS	6
-
-static void
-require_right(Oid relid)
-{
-	if (get_rel_name(relid) == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relid)));
-	if (!MayMaintain_compat(relid, GetUserId()))
-		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, get_rel_name(relid));
-}
 
 /*
  * Is there something to gain from compacting a value?  Looks at the plain chunks at its
@@ -253,6 +241,7 @@ find_rows(Relation rel, BlockNumber from, OffsetNumber from_offset,
 {
 	StringInfoData query;
 	ItemPointerData *rows;
+	bool		valid;
 
 	initStringInfo(&query);
 	appendStringInfo(&query,
@@ -265,26 +254,28 @@ find_rows(Relation rel, BlockNumber from, OffsetNumber from_offset,
 		appendStringInfo(&query, " AND (%s)", condition);
 	if (SPI_execute(query.data, true, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not find the rows of table \"%s\"", RelationGetRelationName(rel));
-	if (SPI_tuptable->tupdesc->natts != 1 || SPI_gettypeid(SPI_tuptable->tupdesc, 1) != TIDOID)
-		ereport(ERROR,
-				(errcode(ERRCODE_SYNTAX_ERROR),
-				 errmsg("the condition must be one expression"),
-				 errhint("It is what would stand behind WHERE.")));
 	*count = SPI_processed;
 	rows = palloc(Max(*count, 1) * sizeof(ItemPointerData));
-	for (uint64 i = 0; i < *count; i++)
+
+	/*
+	 * a condition that is not an expression can give other columns, or rows
+	 * without a ctid
+	 */
+	valid = SPI_tuptable->tupdesc->natts == 1 && SPI_gettypeid(SPI_tuptable->tupdesc, 1) == TIDOID;
+	for (uint64 i = 0; valid && i < *count; i++)
 	{
 		bool		isnull;
 		Datum		tid = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull);
 
-		/* only a "condition" that is more than one gives a null */
-		if (isnull)
-			ereport(ERROR,
-					(errcode(ERRCODE_SYNTAX_ERROR),
-					 errmsg("the condition must be one expression"),
-					 errhint("It is what would stand behind WHERE.")));
-		rows[i] = *(ItemPointer) DatumGetPointer(tid);
+		valid = !isnull;
+		if (valid)
+			rows[i] = *(ItemPointer) DatumGetPointer(tid);
 	}
+	if (!valid)
+		ereport(ERROR,
+				(errcode(ERRCODE_SYNTAX_ERROR),
+				 errmsg("the condition must be one expression"),
+				 errhint("It is what would stand behind WHERE.")));
 	SPI_freetuptable(SPI_tuptable);
 	pfree(query.data);
 	return rows;
@@ -364,15 +355,10 @@ visit_row(Compaction *done, Relation rel, ItemPointer tid)
 static Relation
 begin_step(Compaction *done, Oid relid)
 {
-	Relation	rel;
+	Relation	rel = ab_open_checked(relid, RowExclusiveLock, AB_MAINTAIN, AB_SKIP_MISSING);
 
-	if (get_rel_name(relid) == NULL)
-		return NULL;
-	require_right(relid);
-	rel = try_table_open(relid, RowExclusiveLock);
 	if (rel == NULL)
 		return NULL;
-	require_right(relid);
 
 	/*
 	 * deferred checks of constraints take a row version that was replaced for
@@ -447,16 +433,14 @@ compact_table(Compaction *done, Oid relid)
 static List *
 find_tables(Oid relid)
 {
+	Relation	rel = ab_open_table_checked(relid, AccessShareLock, AB_MAINTAIN);
+	bool		partitioned = rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE;
 	List	   *result = NIL;
 	ListCell   *lc;
 
-	require_right(relid);
-	if (get_rel_relkind(relid) == RELKIND_RELATION)
+	relation_close(rel, AccessShareLock);
+	if (!partitioned)
 		return list_make1_oid(relid);
-	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not a table", get_rel_name(relid))));
 	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
 	{
 		if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_RELATION)

@@ -41,7 +41,6 @@
 #include "commands/proclang.h"
 #include "miscadmin.h"
 #include "parser/parse_type.h"
-#include "rewrite/rewriteSupport.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -80,24 +79,6 @@ contains(const int16 *columns, int ncolumns, AttrNumber attnum)
 	return false;
 }
 
-/* The view that a rule belongs to, if the rule is what a view is. */
-static void
-view_of_rule(ObjectAddress *object)
-{
-	Relation	rel = table_open(RewriteRelationId, AccessShareLock);
-	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple	tuple;
-
-	ScanKeyInit(&key, Anum_pg_rewrite_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(object->objectId));
-	scan = systable_beginscan(rel, RewriteOidIndexId, true, NULL, 1, &key);
-	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple) && strcmp(NameStr(((Form_pg_rewrite) GETSTRUCT(tuple))->rulename), ViewSelectRuleName) == 0)
-		ObjectAddressSet(*object, RelationRelationId, ((Form_pg_rewrite) GETSTRUCT(tuple))->ev_class);
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
-}
-
 /*
  * Add the objects that refer to a column (or, column 0, to the row type of "relid") and
  * whose definition would have to change with its type: what core refuses one by one.
@@ -124,7 +105,6 @@ add_dependents(StringInfo list, Oid classid, Oid objid, AttrNumber attnum)
 		{
 			case RewriteRelationId:
 				why = "its query reads the column";
-				view_of_rule(&object);
 				break;
 			case TriggerRelationId:
 				if (depend->deptype == DEPENDENCY_NORMAL)
@@ -261,22 +241,6 @@ add_triggers(StringInfo list, Relation table, AttrNumber attnum, const AbType *t
 	}
 }
 
-/* The column of a table that a command gives a type of ours, and the type; 0 if it does not. */
-static AttrNumber
-converted_column(Oid relid, const AlterTableCmd *cmd, const AbType **type)
-{
-	HeapTuple	tuple;
-
-	if (cmd->subtype != AT_AlterColumnType)
-		return InvalidAttrNumber;
-	tuple = LookupTypeName(NULL, ((ColumnDef *) cmd->def)->typeName, NULL, true);
-	if (tuple == NULL)
-		return InvalidAttrNumber;
-	*type = ab_type_of(typeTypeId(tuple));
-	ReleaseSysCache(tuple);
-	return *type != NULL ? get_attnum(relid, cmd->name) : InvalidAttrNumber;
-}
-
 /*
  * Called before ALTER TABLE: raise an error that names all objects that cannot be used
  * with a type of ours, if the command gives it to a column.  What the command refuses
@@ -303,8 +267,10 @@ ab_check_conversion(const AlterTableStmt *stmt)
 			continue;
 		if (!OidIsValid(relid))
 			relid = RangeVarGetRelid(stmt->relation, NoLock, true);
-		if (!OidIsValid(relid) || !RelationOwnerCheck_compat(relid, GetUserId()) ||
-			converted_column(relid, cmd, &to) <= 0)
+		if (!OidIsValid(relid) || !RelationOwnerCheck_compat(relid, GetUserId()))
+			continue;
+		to = ab_type_of(LookupTypeNameOid(NULL, ((ColumnDef *) cmd->def)->typeName, true));
+		if (to == NULL || get_attnum(relid, cmd->name) <= 0)
 			continue;
 		foreach(lc2, stmt->relation->inh ? find_all_inheritors(relid, NoLock, NULL) : list_make1_oid(relid))
 		{

@@ -151,14 +151,7 @@ type_before(Oid relid, AttrNumber attnum)
 static bool
 was_appendable(Oid relid)
 {
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	bool		result;
-
-	if (!HeapTupleIsValid(tuple))
-		return false;
-	result = ((Form_pg_class) GETSTRUCT(tuple))->relam == ab_am_oid();
-	ReleaseSysCache(tuple);
-	return result;
+	return ab_rel_am(relid) == ab_am_oid();
 }
 
 /* Remember a table for the end of the command. */

@@ -34,7 +34,6 @@
 #include "optimizer/optimizer.h"
 #include "rewrite/rewriteHandler.h"
 #include "storage/lmgr.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -55,7 +54,7 @@ PG_FUNCTION_INFO_V1(appendable_bytea_repair);
 static void
 lock_own_table(Oid relid, LOCKMODE mode)
 {
-	relation_close(ab_open_checked(relid, mode, AB_OWNER, false), NoLock);
+	relation_close(ab_open_checked(relid, mode, AB_OWNER, 0), NoLock);
 }
 
 static const char *
@@ -128,7 +127,7 @@ plain_default(Relation rel, int attnum)
 		if (value->constisnull)
 			return NULL;
 		expr = (Node *) makeConst(type->plain, -1, get_typcollation(type->plain), -1,
-								  PointerGetDatum(ab_read_bytea(value->constvalue, 0, ab_length(value->constvalue))),
+								  PointerGetDatum(ab_read_whole(value->constvalue)),
 								  false, false);
 	}
 	else if (IsA(expr, FuncExpr) && list_length(((FuncExpr *) expr)->args) == 1)
@@ -226,11 +225,7 @@ appendable_bytea_detach(PG_FUNCTION_ARGS)
 	run_as_owner(relid, list_concat(commands, set_defaults));
 	foreach(lc, tables)
 	{
-		Relation	rel = relation_open(lfirst_oid(lc), NoLock);
-		bool		appendable = ab_is_appendable(rel);
-
-		relation_close(rel, NoLock);
-		if (!appendable)
+		if (get_rel_relkind(lfirst_oid(lc)) != RELKIND_RELATION || ab_rel_am(lfirst_oid(lc)) != ab_am_oid())
 			continue;
 		if (detach_command(lfirst_oid(lc)) != NULL)
 			ereport(ERROR,
@@ -248,13 +243,10 @@ appendable_bytea_detach(PG_FUNCTION_ARGS)
 static bool
 is_set_up(Oid relid)
 {
-	Relation	rel = relation_open(relid, NoLock);
 	Oid			store = ab_store_find(relid);
-	bool		result = ab_is_appendable(rel) && OidIsValid(store) &&
-		get_rel_persistence(store) == rel->rd_rel->relpersistence;
 
-	relation_close(rel, NoLock);
-	return result;
+	return ab_rel_am(relid) == ab_am_oid() && OidIsValid(store) &&
+		get_rel_persistence(store) == get_rel_persistence(relid);
 }
 
 /*

@@ -110,7 +110,8 @@ ab_chunk_crc(const AbChunk *chunk)
 	/* so that neither form of the data can pass for the other */
 	if (chunk->compressed)
 		COMP_CRC32C(crc, "compressed", 10);
-	return ab_crc(crc, chunk->stored, chunk->stored_length);
+	COMP_CRC32C(crc, chunk->stored, chunk->stored_length);
+	return crc;
 }
 
 /* Is the chunk what its crc says? */

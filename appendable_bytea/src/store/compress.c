@@ -280,27 +280,18 @@ ab_decompress(const AbChunk *chunk, bool lenient)
 				 errdetail("It was compressed on a server that has LZ4; this one was built without it."),
 				 errhint("Read the value on such a server, or replace it.")));
 	}
-	if (!lenient)
-		result = detoast_attr((struct varlena *) (chunk->stored - VARHDRSZ));
-	else
+	PG_TRY();
 	{
-		PG_TRY();
-		{
-			result = detoast_attr((struct varlena *) (chunk->stored - VARHDRSZ));
-		}
-		PG_CATCH();
-		{
-			ErrorData  *error;
-
-			MemoryContextSwitchTo(context);
-			error = CopyErrorData();
-			if (error->sqlerrcode != ERRCODE_DATA_CORRUPTED)
-				PG_RE_THROW();
-			FlushErrorState();
-			FreeErrorData(error);
-		}
-		PG_END_TRY();
+		result = detoast_attr((struct varlena *) (chunk->stored - VARHDRSZ));
 	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		if (!lenient || geterrcode() != ERRCODE_DATA_CORRUPTED)
+			PG_RE_THROW();
+		FlushErrorState();
+	}
+	PG_END_TRY();
 	if (result && (int) VARSIZE(result) - VARHDRSZ != chunk->length)
 	{
 		pfree(result);

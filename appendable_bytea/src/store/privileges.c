@@ -31,6 +31,9 @@ has_table_privilege(Oid relid, AbPrivilege privilege)
 			return RelationOwnerCheck_compat(relid, GetUserId());
 		case AB_MAINTAIN:
 			return MayMaintain_compat(relid, GetUserId());
+		case AB_UPDATE:
+			return pg_class_aclcheck_ext(relid, GetUserId(), ACL_UPDATE, &is_missing) == ACLCHECK_OK ||
+				pg_attribute_aclcheck_all(relid, GetUserId(), ACL_UPDATE, ACLMASK_ANY) == ACLCHECK_OK;
 		case AB_READ:
 			return pg_class_aclcheck_ext(relid, GetUserId(), ACL_SELECT, &is_missing) == ACLCHECK_OK &&
 				check_enable_rls(relid, InvalidOid, true) != RLS_ENABLED;
@@ -38,15 +41,17 @@ has_table_privilege(Oid relid, AbPrivilege privilege)
 	return false;
 }
 
-/* May the user go on?  skip: false if not, else an error. */
+/*
+ * May the user go on?  If not, raises an error, or returns false if skip has the case's bit.
+ */
 static bool
-require_privilege(Oid relid, AbPrivilege privilege, bool skip)
+require_privilege(Oid relid, AbPrivilege privilege, int skip)
 {
 	char	   *name = get_rel_name(relid);
 
 	if (name != NULL && has_table_privilege(relid, privilege))
 		return true;
-	if (skip)
+	if (skip & (name == NULL ? AB_SKIP_MISSING : AB_SKIP_DENIED))
 		return false;
 	if (name == NULL)
 		ereport(ERROR,
@@ -60,10 +65,11 @@ require_privilege(Oid relid, AbPrivilege privilege, bool skip)
  * Lock and open a relation on which the user has a privilege.  A user without it does not
  * queue for the lock; and it is checked again under the lock, because the table may have
  * been dropped or the privilege revoked in the meantime.  If there is no such table, or no
- * privilege, raises an error or, with skip, returns NULL and holds no lock.
+ * privilege, raises an error, or returns NULL and holds no lock, as "skip" says: a set of
+ * AB_SKIP_MISSING and AB_SKIP_DENIED.
  */
 Relation
-ab_open_checked(Oid relid, LOCKMODE mode, AbPrivilege privilege, bool skip)
+ab_open_checked(Oid relid, LOCKMODE mode, AbPrivilege privilege, int skip)
 {
 	Relation	rel;
 
@@ -75,4 +81,17 @@ ab_open_checked(Oid relid, LOCKMODE mode, AbPrivilege privilege, bool skip)
 	if (rel != NULL)
 		relation_close(rel, mode);
 	return NULL;
+}
+
+/* The same for a function that changes rows of a table, or of all its partitions. */
+Relation
+ab_open_table_checked(Oid relid, LOCKMODE mode, AbPrivilege privilege)
+{
+	Relation	rel = ab_open_checked(relid, mode, privilege, 0);
+
+	if (rel->rd_rel->relkind != RELKIND_RELATION && rel->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a table", RelationGetRelationName(rel))));
+	return rel;
 }

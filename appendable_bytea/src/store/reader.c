@@ -330,3 +330,10 @@ ab_read_bytea(Datum datum, int64 offset, int64 length)
 	ab_reader_close(reader);
 	return result;
 }
+
+/* All of it. */
+bytea *
+ab_read_whole(Datum datum)
+{
+	return ab_read_bytea(datum, 0, ab_length(datum));
+}

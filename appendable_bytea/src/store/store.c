@@ -53,7 +53,6 @@
 #include "commands/defrem.h"
 #include "commands/extension.h"
 #include "miscadmin.h"
-#include "pgstat.h"
 #include "replication/slot.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
@@ -142,21 +141,6 @@ ab_store_tables(void)
 	return result;
 }
 
-/* Lock and open a relation; NULL if it is gone.  try_relation_open() asks a catalog first. */
-static Relation
-try_open(Oid relid, LOCKMODE mode)
-{
-	Relation	rel;
-
-	LockRelationOid(relid, mode);
-	rel = RelationIdGetRelation(relid);
-	if (RelationIsValid(rel))
-		pgstat_init_relation(rel);
-	else
-		UnlockRelationOid(relid, mode);
-	return rel;
-}
-
 /*
  * Record that a table with a store depends on the extension, which it does by the types
  * and the access method anyway: "pg_repack --exclude-extension" leaves out such tables.
@@ -211,53 +195,18 @@ use_current_file(Relation rel)
 }
 
 /*
- * Open the indexes of a store.  What REINDEX CONCURRENTLY makes of its index is known when
- * the store is locked, not before.  Nearly always there is one, and no list to copy.
+ * Open the store of a table; false if it has none.  There is one index, and one or two more,
+ * which are the same, while REINDEX CONCURRENTLY replaces it or after that has failed.
  */
-static void
-open_indexes(AbStore *store, LOCKMODE mode)
-{
-	Relation	heap = store->heap;
-	int			valid;
-
-	if (heap->rd_indexvalid && list_length(heap->rd_indexlist) == 1)
-	{
-		store->index = index_open(linitial_oid(heap->rd_indexlist), mode);
-		store->indexes = &store->index;
-		store->nindexes = 1;
-		if (!store->index->rd_index->indisvalid)
-		{
-			index_close(store->index, mode);
-			store->indexes = NULL;
-		}
-	}
-	else
-		store->indexes = NULL;
-	if (store->indexes == NULL)
-	{
-		if (RelationGetIndexList(heap) == NIL)
-			ereport(ERROR,
-					(errcode(ERRCODE_DATA_CORRUPTED),
-					 errmsg("chunk store \"%s\" has no index", RelationGetRelationName(heap))));
-		valid = toast_open_indexes(heap, mode, &store->indexes, &store->nindexes);
-		store->index = store->indexes[valid];
-	}
-	if (unlikely(HistoricSnapshotActive()))
-	{
-		use_current_file(heap);
-		use_current_file(store->index);
-	}
-}
-
-/* Open the store of a table; false if it has none.  It must not be copied while it is open. */
 bool
 ab_store_open(Oid relid, LOCKMODE mode, AbStore *store)
 {
 	Oid			heap;
+	int			valid;
 
 	while (OidIsValid(heap = ab_store_find(relid)))
 	{
-		store->heap = try_open(heap, mode);
+		store->heap = try_table_open(heap, mode);
 		if (store->heap == NULL)
 			continue;			/* dropped in the meantime, which we know now */
 		/* pg_upgrade does not bring along relrewrite and the dependency */
@@ -266,7 +215,13 @@ ab_store_open(Oid relid, LOCKMODE mode, AbStore *store)
 			ab_store_set_class(heap, relid, NULL);
 			depend_on_extension(relid);
 		}
-		open_indexes(store, mode);
+		valid = toast_open_indexes(store->heap, mode, &store->indexes, &store->nindexes);
+		store->index = store->indexes[valid];
+		if (unlikely(HistoricSnapshotActive()))
+		{
+			use_current_file(store->heap);
+			use_current_file(store->index);
+		}
 		return true;
 	}
 	return false;
@@ -276,10 +231,7 @@ ab_store_open(Oid relid, LOCKMODE mode, AbStore *store)
 void
 ab_store_close(AbStore *store, LOCKMODE mode)
 {
-	if (store->indexes == &store->index)
-		index_close(store->index, mode);
-	else
-		toast_close_indexes(store->indexes, store->nindexes, mode);
+	toast_close_indexes(store->indexes, store->nindexes, mode);
 	table_close(store->heap, mode);
 }
 
@@ -539,15 +491,6 @@ ab_store_end(Oid relid)
 	ab_store_drop_retained();
 }
 
-/* Would the end of this subtransaction throw away a relation's present file? */
-static bool
-file_is_temporary(Relation rel)
-{
-	SubTransactionId now = GetCurrentSubTransactionId();
-
-	return rel->rd_createSubid == now || rel->rd_newRelfileSubid_compat == now;
-}
-
 /*
  * Empty the store of a table that is being truncated: in place if a rollback would
  * throw its files away anyway, else by new ones, so that the old ones come back
@@ -559,6 +502,7 @@ file_is_temporary(Relation rel)
 void
 ab_store_truncate(Oid relid)
 {
+	const SubTransactionId now = GetCurrentSubTransactionId();
 	AbStore		store;
 	Oid			heap;
 
@@ -570,7 +514,7 @@ ab_store_truncate(Oid relid)
 		ab_chunks_delete_all(store.heap);
 		ab_store_close(&store, NoLock);
 	}
-	else if (file_is_temporary(store.heap) && file_is_temporary(store.index))
+	else if (CreatedInSubTransaction_compat(store.heap, now) && CreatedInSubTransaction_compat(store.index, now))
 	{
 		heap_truncate_one_rel(store.heap);
 		ab_store_close(&store, NoLock);

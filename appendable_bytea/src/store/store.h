@@ -45,7 +45,7 @@ typedef struct AbStore
 {
 	Relation	heap;
 	Relation	index;			/* the one to look things up in */
-	Relation   *indexes;		/* &index, if it is the only one */
+	Relation   *indexes;
 	int			nindexes;
 } AbStore;
 
@@ -126,7 +126,6 @@ extern void ab_chunks_delete_all(Relation heap);
 typedef struct AbWriter AbWriter;
 
 extern PGDLLEXPORT AbWriter *ab_writer_open(Oid relid, const AbRef *from, int64 expected);
-extern bool ab_writer_is_permanent(const AbWriter *writer);
 extern PGDLLEXPORT void ab_writer_put(AbWriter *writer, const char *data, int64 length);
 extern void ab_writer_put_compressed(AbWriter *writer, const struct varlena *compressed);
 extern void ab_writer_overwrite(AbWriter *writer, int64 off, const char *data, int length);
@@ -142,14 +141,6 @@ extern void ab_compressor_close(AbCompressor *compressor);
 extern bool ab_compressible(const char *data, int length);
 extern bool ab_decompressible(const AbChunk *chunk);
 extern struct varlena *ab_decompress(const AbChunk *chunk, bool lenient);
-
-/* ---- extend.c ------------------------------------------------------------ */
-
-extern int	ab_extend(Relation rel, int n, Buffer *buffers);
-
-/* ---- crc.c --------------------------------------------------------------- */
-
-extern uint32 ab_crc(uint32 crc, const char *data, size_t length);
 
 /* ---- chunk_cursor.c: which chunk covers a byte of a reference ------------- */
 
@@ -245,6 +236,9 @@ extern void ab_reader_close(AbReader *reader);
 /* Bytes [offset, offset + length) of a value as a bytea; checks the 1 GB limit. */
 extern bytea *ab_read_bytea(Datum datum, int64 offset, int64 length);
 
+/* All of a value as a bytea. */
+extern bytea *ab_read_whole(Datum datum);
+
 extern AbReader *ab_reader_open_value(AbValue *value);
 extern const AbChunk *ab_reader_chunk(AbReader *reader, int64 at);
 extern bool ab_reader_equals(AbReader *reader, int64 from, const char *data, int64 length);
@@ -276,9 +270,15 @@ typedef enum AbPrivilege
 {
 	AB_OWNER,
 	AB_MAINTAIN,				/* see MayMaintain_compat() */
+	AB_UPDATE,					/* of any column */
 	AB_READ						/* SELECT on all rows and columns */
 } AbPrivilege;
 
-extern Relation ab_open_checked(Oid relid, LOCKMODE mode, AbPrivilege privilege, bool skip);
+/* What ab_open_checked() returns NULL for, instead of an error. */
+#define AB_SKIP_MISSING	0x1
+#define AB_SKIP_DENIED	0x2
+
+extern Relation ab_open_checked(Oid relid, LOCKMODE mode, AbPrivilege privilege, int skip);
+extern Relation ab_open_table_checked(Oid relid, LOCKMODE mode, AbPrivilege privilege);
 
 #endif							/* APPENDABLE_STORE_H */

@@ -18,17 +18,15 @@
 #include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/xact.h"
-#include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
-#include "storage/freespace.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "store/store.h"
 
-/* most new pages that a writer makes at once */
+/* most new pages that are added to a store at once */
 #define PAGES_AHEAD		32
 
 struct AbWriter
@@ -42,33 +40,7 @@ struct AbWriter
 	int			npending;		/* data in it that do not fill a chunk yet */
 	CommandId	cid;
 	int64		expected;		/* bytes still to come, about */
-	Buffer		pages[PAGES_AHEAD]; /* new pages, pinned */
-	int			npages;
-	int			pages_used;
 };
-
-/*
- * A store has one index, and one or two more while REINDEX CONCURRENTLY replaces it, or
- * after that has failed.  They are the same, and must get the same entries.
- */
-static void
-check_indexes(const AbStore *store)
-{
-	for (int i = 0; i < store->nindexes; i++)
-	{
-		Relation	index = store->indexes[i];
-		Form_pg_index form = index->rd_index;
-
-		if (form->indnatts != 3 || form->indkey.values[0] != AB_CHUNK_VID ||
-			form->indkey.values[1] != AB_CHUNK_OFF || form->indkey.values[2] != AB_CHUNK_EDITION ||
-			!heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL))
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("chunk store \"%s\" has an index that it cannot keep up to date, \"%s\"",
-							RelationGetRelationName(store->heap), RelationGetRelationName(index)),
-					 errhint("Drop the index.")));
-	}
-}
 
 /*
  * Start writing to the store of "relid", which is created if it is missing.  from: the
@@ -82,11 +54,6 @@ ab_writer_open(Oid relid, const AbRef *from, int64 expected)
 
 	while (!ab_store_open(relid, RowExclusiveLock, &writer->store))
 		ab_store_create(relid);
-	if (writer->store.nindexes > 1)
-		check_indexes(&writer->store);
-	if (RelationGetDescr(writer->store.heap)->natts != AB_CHUNK_NATTS)
-		elog(ERROR, "chunk store \"%s\" has %d columns",
-			 RelationGetRelationName(writer->store.heap), RelationGetDescr(writer->store.heap)->natts);
 	writer->ref = *from;
 	writer->ref.relid = relid;
 	if (writer->ref.vid == 0)
@@ -114,13 +81,6 @@ ab_writer_open(Oid relid, const AbRef *from, int64 expected)
 	return writer;
 }
 
-/* Does what is written survive a crash? */
-bool
-ab_writer_is_permanent(const AbWriter *writer)
-{
-	return writer->store.heap->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT;
-}
-
 static inline AbChunkRow *
 chunk_row(AbWriter *writer)
 {
@@ -146,29 +106,6 @@ make_room(AbWriter *writer, int n)
 	}
 	writer->tuple = tuple;
 	writer->room = n;
-}
-
-/*
- * Direct the next insertion, of a chunk that fills a page, to a new page of ours.
- * If the table has pages to reuse, or few are needed, it finds its way itself.
- */
-static void
-aim_at_new_page(AbWriter *writer)
-{
-	if (writer->pages_used == writer->npages)
-	{
-		int			n = Min(writer->expected / AB_CHUNK_MAX, PAGES_AHEAD);
-
-		writer->npages = writer->pages_used = 0;
-		if (n < 4 || GetPageWithFreeSpace(writer->store.heap, MaxHeapTupleSize) != InvalidBlockNumber)
-			return;
-		writer->npages = ab_extend(writer->store.heap, n, writer->pages);
-		if (writer->npages == 0)
-			return;
-	}
-	if (BufferIsValid(writer->bulk->current_buf))
-		ReleaseBuffer(writer->bulk->current_buf);
-	writer->bulk->current_buf = writer->pages[writer->pages_used++];
 }
 
 /*
@@ -220,8 +157,10 @@ insert_chunk(AbWriter *writer)
 	ItemPointerSetInvalid(&tuple.t_self);
 	tuple.t_tableOid = RelationGetRelid(writer->store.heap);
 	tuple.t_data = writer->tuple;
-	if (writer->bulk && length == AB_CHUNK_MAX)
-		aim_at_new_page(writer);
+
+	/* a store without free space grows by many pages at once, on 16 and later */
+	if (writer->bulk)
+		ExtendBulkBy_compat(writer->bulk, Min(writer->expected / AB_CHUNK_MAX, PAGES_AHEAD));
 
 	ab_chunk_insert(writer->store.heap, &tuple, writer->cid, writer->bulk);
 	writer->expected -= length;
@@ -312,13 +251,6 @@ ab_writer_close(AbWriter *writer, AbRef *ref)
 	*ref = writer->ref;
 	if (writer->tuple)
 		pfree(writer->tuple);
-	while (writer->pages_used < writer->npages)
-	{
-		Buffer		buffer = writer->pages[writer->pages_used++];
-
-		RecordPageWithFreeSpace(writer->store.heap, BufferGetBlockNumber(buffer), MaxHeapTupleSize);
-		ReleaseBuffer(buffer);
-	}
 	if (writer->bulk)
 		FreeBulkInsertState(writer->bulk);
 	ab_store_close(&writer->store, NoLock);

@@ -69,7 +69,6 @@ find_target(Relation rel, AbTarget *target)
 	target->rewriting = OidIsValid(rel->rd_rel->relrewrite);
 	target->relid = target->rewriting ? rel->rd_rel->relrewrite : RelationGetRelid(rel);
 	target->temporary = rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP;
-	target->permanent = rel->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT;
 	target->logged = RelationIsLogicallyLogged(rel);
 }
 

@@ -33,7 +33,6 @@
 #include "miscadmin.h"
 #include "parser/parse_coerce.h"
 #include "parser/parse_oper.h"
-#include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
@@ -79,26 +78,6 @@ typedef struct Piece
 	struct varlena *data;
 	int			number;			/* among those that were given */
 } Piece;
-
-/* It must be a table of which the user may update anything; asked before it is locked.  The UPDATE asks for more. */
-static void
-require_table(Oid relid)
-{
-	char	   *name = get_rel_name(relid);
-	char		relkind = get_rel_relkind(relid);
-
-	if (name == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relid)));
-	if (relkind != RELKIND_RELATION && relkind != RELKIND_PARTITIONED_TABLE)
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not a table", name)));
-	if (pg_class_aclcheck(relid, GetUserId(), ACL_UPDATE) != ACLCHECK_OK &&
-		pg_attribute_aclcheck_all(relid, GetUserId(), ACL_UPDATE, ACLMASK_ANY) != ACLCHECK_OK)
-		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, name);
-}
 
 /* The column to append to: the one of that name, or the only one that takes such chunks. */
 static Form_pg_attribute
@@ -420,7 +399,6 @@ appendable_append(PG_FUNCTION_ARGS)
 	ArrayType  *keys;
 	ArrayType  *chunks;
 	Target		target;
-	Oid			relid;
 	Oid			chunk_type;
 	Oid			key_type;
 	Piece	   *pieces;
@@ -434,15 +412,14 @@ appendable_append(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("table, keys and chunks must not be null")));
 	InitMaterializedSRF(fcinfo, 0);
-	relid = PG_GETARG_OID(0);
 	keys = PG_GETARG_ARRAYTYPE_P(1);
 	chunks = PG_GETARG_ARRAYTYPE_P(2);
 	key_type = ARR_ELEMTYPE(keys);
 	chunk_type = ARR_ELEMTYPE(chunks);
 	pieces = take_pieces(keys, chunks, &count);
 
-	require_table(relid);
-	target.rel = table_open(relid, RowExclusiveLock);
+	/* the UPDATE asks for more privileges */
+	target.rel = ab_open_table_checked(PG_GETARG_OID(0), RowExclusiveLock, AB_UPDATE);
 	target.column = find_column(target.rel, column, chunk_type);
 	find_key(&target, key);
 	find_operator(&target, key_type);

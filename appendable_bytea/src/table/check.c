@@ -30,7 +30,6 @@
 #include "miscadmin.h"
 #include "storage/itemptr.h"
 #include "storage/lmgr.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -371,31 +370,40 @@ ab_free_unowned(Oid relid, int64 max, int64 *chunks, int64 *bytes)
 }
 
 /*
- * appendable_bytea_check(regclass): a row for each value that is not as it must be;
- * with NULL, of all tables that have chunks.  Tables are locked one after the other, and
- * each is read with a snapshot that is taken when it is locked: an older one would not
- * match the chunks of a table that was rewritten in the meantime.
+ * Have a function add rows to the result of a set-returning function for its first argument,
+ * a table; or, if that is NULL, for each table with chunks that the user may read.  Tables
+ * are locked one after the other, and each is read with a snapshot that is taken when it is
+ * locked: an older one would not match the chunks of a table that was rewritten in the
+ * meantime.
  */
-Datum
-appendable_bytea_check(PG_FUNCTION_ARGS)
+void
+ab_report_tables(FunctionCallInfo fcinfo, void (*report) (ReturnSetInfo *rsinfo, Relation rel))
 {
 	List	   *tables = PG_ARGISNULL(0) ? ab_store_tables() : list_make1_oid(PG_GETARG_OID(0));
+	const int	skip = PG_ARGISNULL(0) ? AB_SKIP_MISSING | AB_SKIP_DENIED : 0;
 	ListCell   *lc;
 
 	InitMaterializedSRF(fcinfo, 0);
 	foreach(lc, tables)
 	{
-		Relation	rel = ab_open_checked(lfirst_oid(lc), AccessShareLock, AB_READ, PG_ARGISNULL(0));
+		Relation	rel = ab_open_checked(lfirst_oid(lc), AccessShareLock, AB_READ, skip);
 
 		if (rel == NULL)
 			continue;
 		if (ab_is_appendable(rel))
 		{
 			PushActiveSnapshot(GetLatestSnapshot());
-			check_table((ReturnSetInfo *) fcinfo->resultinfo, rel);
+			report((ReturnSetInfo *) fcinfo->resultinfo, rel);
 			PopActiveSnapshot();
 		}
 		relation_close(rel, AccessShareLock);
 	}
+}
+
+/* appendable_bytea_check(regclass): a row for each value that is not as it must be. */
+Datum
+appendable_bytea_check(PG_FUNCTION_ARGS)
+{
+	ab_report_tables(fcinfo, check_table);
 	return (Datum) 0;
 }

@@ -96,8 +96,10 @@ compressed_share(Oid store)
 
 /* What the values of a table take: one row of appendable_bytea_stats(). */
 static void
-stats_row(Relation rel, Datum *values, bool *nulls)
+stats_row(ReturnSetInfo *rsinfo, Relation rel)
 {
+	Datum		values[11];
+	bool		nulls[11] = {0};
 	Oid			relid = RelationGetRelid(rel);
 	AbValueScan scan;
 	PgStat_StatTabEntry *counters = pgstat_fetch_stat_tabentry(relid);
@@ -147,32 +149,14 @@ stats_row(Relation rel, Datum *values, bool *nulls)
 								   counters->tuples_updated);
 	nulls[10] = share < 0;
 	values[10] = Float8GetDatum(share);
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 
 /* appendable_bytea_stats(regclass): see the SQL script for the columns. */
 Datum
 appendable_bytea_stats(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	List	   *tables = PG_ARGISNULL(0) ? ab_store_tables() : list_make1_oid(PG_GETARG_OID(0));
-	ListCell   *lc;
-
-	InitMaterializedSRF(fcinfo, 0);
-	foreach(lc, tables)
-	{
-		Relation	rel = ab_open_checked(lfirst_oid(lc), AccessShareLock, AB_READ, PG_ARGISNULL(0));
-		Datum		values[11];
-		bool		nulls[11] = {0};
-
-		if (rel == NULL)
-			continue;
-		if (ab_is_appendable(rel))
-		{
-			stats_row(rel, values, nulls);
-			tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
-		}
-		relation_close(rel, AccessShareLock);
-	}
+	ab_report_tables(fcinfo, stats_row);
 	return (Datum) 0;
 }
 

@@ -214,7 +214,7 @@ ab_pieces_write(AbStoring *storing, const AbTarget *target)
 	if (value->edited)
 		ref.edition++;
 	if (written > 0)
-		writer = ab_open_writer(target, &ref, written);
+		writer = ab_writer_open(target->relid, &ref, written);
 	for (int i = 0; i < value->nsegments; i++)
 	{
 		AbSegment	s = value->segments[i];

@@ -25,9 +25,7 @@
  */
 #include "postgres.h"
 
-#include "catalog/pg_class.h"
 #include "miscadmin.h"
-#include "utils/lsyscache.h"
 
 #include "table/table.h"
 
@@ -352,21 +350,6 @@ make_inline(AbStoring *storing, const AbTarget *target)
 						  value->segments, ab_chunk_segments(value), tail, n, ab_room_for(target, n));
 }
 
-/* Start writing to the store of the table, if that is as durable as the table. */
-AbWriter *
-ab_open_writer(const AbTarget *target, const AbRef *from, int64 expected)
-{
-	AbWriter   *writer = ab_writer_open(target->relid, from, expected);
-
-	if (target->permanent && !target->rewriting && !ab_writer_is_permanent(writer))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("chunk store of table \"%s\" is less durable than the table",
-						get_rel_name(target->relid)),
-				 errhint("Call appendable_bytea_repair() for the table.")));
-	return writer;
-}
-
 /* How many of n new bytes stay inline behind the chunks. */
 int64
 ab_inline_rest(const AbTarget *target, int64 n)
@@ -424,7 +407,7 @@ write_after(AbStoring *storing, const AbTarget *target, const AbRef *ref)
 	Datum		result;
 
 	reader = ab_reader_open_value(&storing->value);
-	writer = ab_open_writer(target, ref, n);
+	writer = ab_writer_open(target->relid, ref, n);
 	result = write_rest(storing, target, reader, writer, ref->stored,
 						storing->kept_end > 0 ? Min(storing->kept_end, n) : ab_inline_rest(target, n));
 	ab_reader_close(reader);
@@ -562,7 +545,7 @@ rewrite_value(AbStoring *storing, const AbTarget *target)
 	from.stored = kept;
 	storing->edition = from.edition;
 	storing->cut = kept;
-	writer = ab_open_writer(target, &from, value->length - kept);
+	writer = ab_writer_open(target->relid, &from, value->length - kept);
 	overwrite_chunks(storing, reader, writer, kept, value->length - rest == kept);
 	result = write_rest(storing, target, reader, writer, kept, rest);
 	ab_reader_close(reader);

@@ -10,6 +10,7 @@
 #ifndef APPENDABLE_TABLE_H
 #define APPENDABLE_TABLE_H
 
+#include "nodes/execnodes.h"
 #include "nodes/parsenodes.h"
 
 #include "type/type.h"
@@ -32,7 +33,6 @@ typedef struct AbTarget
 {
 	Oid			relid;			/* table whose store is written */
 	bool		temporary;		/* has flat values only */
-	bool		permanent;		/* survives a crash */
 	bool		rewriting;		/* transient table of a table rewrite */
 	bool		logged;			/* rows are logged whole for logical decoding */
 } AbTarget;
@@ -75,7 +75,6 @@ extern int	ab_tail_max_of(const AbTarget *target);
 extern int	ab_direct_min_of(const AbTarget *target);
 extern int64 ab_room_for(const AbTarget *target, int64 n);
 extern int64 ab_inline_rest(const AbTarget *target, int64 n);
-extern AbWriter *ab_open_writer(const AbTarget *target, const AbRef *from, int64 expected);
 
 /* ---- store_pieces.c: changes stored as pieces ----------------------------- */
 
@@ -99,6 +98,7 @@ extern void ab_am_install(void);
 
 /* ---- check.c ------------------------------------------------------------- */
 
+extern void ab_report_tables(FunctionCallInfo fcinfo, void (*report) (ReturnSetInfo *rsinfo, Relation rel));
 extern void ab_free_unowned(Oid relid, int64 max, int64 *chunks, int64 *bytes);
 
 /* ---- rewrite.c: the command that rewrites a table ------------------------- */

@@ -15,6 +15,12 @@
 /* Raise ERRCODE_ARRAY_SUBSCRIPT_ERROR unless 0 <= n < limit. */
 extern void ab_check_index(int64 n, int64 limit);
 
+/*
+ * Raise ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE unless n is an int4; own_form is the function with
+ * an int8 result, NULL if there is none.
+ */
+extern int32 ab_narrow(int64 n, const char *own_form);
+
 /* Where the bytes of a pattern are first, counted from 1; 0 if nowhere. */
 extern int64 ab_position(Datum value, bytea *pattern);
 

@@ -141,16 +141,18 @@ compare_bytes(Side *a, Side *b)
 	return result;
 }
 
+/* The order of two values; if only their equality matters, those of other lengths are not read. */
 static int
-compare(FunctionCallInfo fcinfo, Sides sides)
+compare_values(FunctionCallInfo fcinfo, Sides sides, bool equality)
 {
 	Side		a;
 	Side		b;
-	int			result;
+	int			result = 0;
 
 	side_init(&a, PG_GETARG_DATUM(0), sides == BYTES_VALUE);
 	side_init(&b, PG_GETARG_DATUM(1), sides == VALUE_BYTES);
-	result = compare_bytes(&a, &b);
+	if (!equality || a.length == b.length)
+		result = compare_bytes(&a, &b);
 	if (result == 0 && a.length != b.length)
 		result = a.length < b.length ? -1 : 1;
 	side_end(&a);
@@ -158,31 +160,19 @@ compare(FunctionCallInfo fcinfo, Sides sides)
 	return result < 0 ? -1 : result > 0 ? 1 : 0;
 }
 
+static int
+compare(FunctionCallInfo fcinfo, Sides sides)
+{
+	return compare_values(fcinfo, sides, false);
+}
+
 static bool
 equal_values(FunctionCallInfo fcinfo, Sides sides)
 {
-	Side		a;
-	Side		b;
-	bool		result;
-
-	side_init(&a, PG_GETARG_DATUM(0), sides == BYTES_VALUE);
-	side_init(&b, PG_GETARG_DATUM(1), sides == VALUE_BYTES);
-	result = a.length == b.length && compare_bytes(&a, &b) == 0;
-	side_end(&a);
-	side_end(&b);
-	return result;
+	return compare_values(fcinfo, sides, true) == 0;
 }
 
-/* All of an argument in memory, where a collation has to look at it whole. */
-static bytea *
-whole(FunctionCallInfo fcinfo, int n, bool is_plain)
-{
-	Datum		value = PG_GETARG_DATUM(n);
-
-	return is_plain ? DatumGetByteaPP(value) : ab_read_bytea(value, 0, ab_length(value));
-}
-
-/* The order of the collation; "C" is that of the bytes. */
+/* The order of the collation, which needs all of both texts; "C" is that of the bytes. */
 static int
 compare_text(FunctionCallInfo fcinfo, Sides sides)
 {
@@ -192,8 +182,8 @@ compare_text(FunctionCallInfo fcinfo, Sides sides)
 
 	if (PG_GET_COLLATION() == C_COLLATION_OID)
 		return compare(fcinfo, sides);
-	a = whole(fcinfo, 0, sides == BYTES_VALUE);
-	b = whole(fcinfo, 1, sides == VALUE_BYTES);
+	a = sides == BYTES_VALUE ? PG_GETARG_BYTEA_PP(0) : ab_read_whole(PG_GETARG_DATUM(0));
+	b = sides == VALUE_BYTES ? PG_GETARG_BYTEA_PP(1) : ab_read_whole(PG_GETARG_DATUM(1));
 	result = varstr_cmp(VARDATA_ANY(a), VARSIZE_ANY_EXHDR(a),
 						VARDATA_ANY(b), VARSIZE_ANY_EXHDR(b), PG_GET_COLLATION());
 	if ((Pointer) a != DatumGetPointer(PG_GETARG_DATUM(0)))

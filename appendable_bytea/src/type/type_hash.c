@@ -267,23 +267,19 @@ is_deterministic(Oid collation)
 Datum
 appendable_text_hash(PG_FUNCTION_ARGS)
 {
-	Datum		value = PG_GETARG_DATUM(0);
-
 	if (is_deterministic(PG_GET_COLLATION()))
 		return appendable_hash(fcinfo);
 	return DirectFunctionCall1Coll(hashtext, PG_GET_COLLATION(),
-								   PointerGetDatum(ab_read_bytea(value, 0, ab_length(value))));
+								   PointerGetDatum(ab_read_whole(PG_GETARG_DATUM(0))));
 }
 
 Datum
 appendable_text_hash_extended(PG_FUNCTION_ARGS)
 {
-	Datum		value = PG_GETARG_DATUM(0);
-
 	if (is_deterministic(PG_GET_COLLATION()))
 		return appendable_hash_extended(fcinfo);
 	return DirectFunctionCall2Coll(hashtextextended, PG_GET_COLLATION(),
-								   PointerGetDatum(ab_read_bytea(value, 0, ab_length(value))),
+								   PointerGetDatum(ab_read_whole(PG_GETARG_DATUM(0))),
 								   PG_GETARG_DATUM(1));
 }
 

@@ -34,16 +34,6 @@
 PG_FUNCTION_INFO_V1(appendable_equal_support);
 PG_FUNCTION_INFO_V1(appendable_as_key);
 
-/* The function with SQL name appendable_as_key for a type of ours. */
-static Oid
-as_key_function(const AbCasts *casts, Oid type)
-{
-	return GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
-						   CStringGetDatum("appendable_as_key"),
-						   PointerGetDatum(buildoidvector(&type, 1)),
-						   ObjectIdGetDatum(casts->schema));
-}
-
 /* Planner support function of the operators "=" between a type of ours and its plain type. */
 Datum
 appendable_equal_support(PG_FUNCTION_ARGS)
@@ -68,7 +58,8 @@ appendable_equal_support(PG_FUNCTION_ARGS)
 	if (OidIsValid(req->indexcollation) && req->indexcollation != clause->inputcollid)
 		PG_RETURN_POINTER(NULL);
 	equal = cast->plain == TEXTOID ? TextEqualOperator : ByteaEqualOperator;
-	function = as_key_function(&casts, cast->type);
+	function = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid, CStringGetDatum("appendable_as_key"),
+							   PointerGetDatum(buildoidvector(&cast->type, 1)), ObjectIdGetDatum(casts.schema));
 	if (!op_in_opfamily(equal, req->opfamily) || !OidIsValid(function))
 		PG_RETURN_POINTER(NULL);
 	value = (Node *) makeFuncExpr(function, cast->plain, list_make1(value), exprCollation(value),

@@ -102,7 +102,7 @@ appendable_out(PG_FUNCTION_ARGS)
 
 	ab_refuse_plpython(fcinfo->flinfo);
 	if (bytea_output == BYTEA_OUTPUT_ESCAPE)
-		return DirectFunctionCall1(byteaout, PointerGetDatum(ab_read_bytea(value, 0, ab_length(value))));
+		return DirectFunctionCall1(byteaout, PointerGetDatum(ab_read_whole(value)));
 	reader = ab_reader_open(value);
 	length = ab_reader_length(reader);
 	check_result_size(length, length * 2 + 3);
@@ -135,9 +135,7 @@ appendable_recv(PG_FUNCTION_ARGS)
 Datum
 appendable_send(PG_FUNCTION_ARGS)
 {
-	Datum		value = PG_GETARG_DATUM(0);
-
-	PG_RETURN_BYTEA_P(ab_read_bytea(value, 0, ab_length(value)));
+	PG_RETURN_BYTEA_P(ab_read_whole(PG_GETARG_DATUM(0)));
 }
 
 /*
@@ -191,7 +189,7 @@ appendable_to_bytea(PG_FUNCTION_ARGS)
 	MemoryContext context;
 
 	if (!ab_parse_reference(value, &ref) || toast_raw_datum_size(value) > LAZY_MAX)
-		PG_RETURN_BYTEA_P(ab_read_bytea(value, 0, ab_length(value)));
+		PG_RETURN_BYTEA_P(ab_read_whole(value));
 	context = AllocSetContextCreate(CurrentMemoryContext, "appendable_bytea as bytea",
 									ALLOCSET_START_SMALL_SIZES);
 	lazy = MemoryContextAlloc(context, sizeof(LazyBytes));

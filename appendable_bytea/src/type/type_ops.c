@@ -44,15 +44,15 @@ appendable_length(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(ab_length(PG_GETARG_DATUM(0)));
 }
 
-/* What fits into the result type of a function of bytea. */
-static int32
-narrow(int64 n, const char *own_form)
+/* A result of a function whose result type is int4. */
+int32
+ab_narrow(int64 n, const char *own_form)
 {
 	if (n > PG_INT32_MAX)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("integer out of range"),
-				 errhint("Use %s() for values longer than 2 GB.", own_form)));
+				 own_form ? errhint("Use %s() for values longer than 2 GB.", own_form) : 0));
 	return (int32) n;
 }
 
@@ -60,7 +60,7 @@ narrow(int64 n, const char *own_form)
 Datum
 appendable_length4(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_INT32(narrow(ab_length(PG_GETARG_DATUM(0)), "appendable_length"));
+	PG_RETURN_INT32(ab_narrow(ab_length(PG_GETARG_DATUM(0)), "appendable_length"));
 }
 
 /*
@@ -234,7 +234,7 @@ appendable_position(PG_FUNCTION_ARGS)
 Datum
 appendable_position4(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_INT32(narrow(ab_position(PG_GETARG_DATUM(0), PG_GETARG_BYTEA_PP(1)), "appendable_position"));
+	PG_RETURN_INT32(ab_narrow(ab_position(PG_GETARG_DATUM(0), PG_GETARG_BYTEA_PP(1)), "appendable_position"));
 }
 
 /*

@@ -29,8 +29,6 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
-#include "catalog/pg_cast.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
@@ -38,6 +36,7 @@
 #include "nodes/nodeFuncs.h"
 #include "nodes/plannodes.h"
 #include "optimizer/planner.h"
+#include "parser/parse_coerce.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -102,21 +101,6 @@ typedef struct Search
 
 static planner_hook_type previous_planner = NULL;
 
-static Oid
-cast_function(Oid source, Oid target)
-{
-	HeapTuple	tuple = SearchSysCache2(CASTSOURCETARGET, ObjectIdGetDatum(source),
-										ObjectIdGetDatum(target));
-	Oid			function = InvalidOid;
-
-	if (HeapTupleIsValid(tuple))
-	{
-		function = ((Form_pg_cast) GETSTRUCT(tuple))->castfunc;
-		ReleaseSysCache(tuple);
-	}
-	return function;
-}
-
 /* What was found last; looking it up is a tenth of what a short statement's planning takes. */
 static AbCasts kept_casts;
 static uint64 kept_generation = 0;	/* of names, when they were looked up */
@@ -144,9 +128,8 @@ ab_find_casts(AbCasts *casts)
 			continue;
 		cast->array = get_array_type(cast->type);
 		cast->plain_array = get_array_type(cast->plain);
-		cast->to_plain = cast_function(cast->type, cast->plain);
-		cast->from_plain = cast_function(cast->plain, cast->type);
-		if (!OidIsValid(cast->to_plain) || !OidIsValid(cast->from_plain))
+		if (find_coercion_pathway(cast->plain, cast->type, COERCION_EXPLICIT, &cast->to_plain) != COERCION_PATH_FUNC ||
+			find_coercion_pathway(cast->type, cast->plain, COERCION_EXPLICIT, &cast->from_plain) != COERCION_PATH_FUNC)
 			continue;
 		casts->schema = get_func_namespace(cast->from_plain);
 		casts->ntypes++;

@@ -20,7 +20,6 @@
  */
 #include "postgres.h"
 
-#include "common/int.h"
 #include "fmgr.h"
 #include "libpq/pqformat.h"
 #include "mb/pg_wchar.h"
@@ -67,12 +66,6 @@ begins_character(char byte)
 	return ((unsigned char) byte & 0xC0) != 0x80;
 }
 
-static Datum
-whole(Datum value)
-{
-	return PointerGetDatum(ab_read_bytea(value, 0, ab_length(value)));
-}
-
 Datum
 appendable_text_in(PG_FUNCTION_ARGS)
 {
@@ -86,7 +79,7 @@ appendable_text_in(PG_FUNCTION_ARGS)
 Datum
 appendable_text_out(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_CSTRING(text_to_cstring((text *) DatumGetPointer(whole(PG_GETARG_DATUM(0)))));
+	PG_RETURN_CSTRING(text_to_cstring(ab_read_whole(PG_GETARG_DATUM(0))));
 }
 
 Datum
@@ -103,11 +96,11 @@ appendable_text_recv(PG_FUNCTION_ARGS)
 Datum
 appendable_text_send(PG_FUNCTION_ARGS)
 {
-	Datum		bytes = whole(PG_GETARG_DATUM(0));
+	bytea	   *bytes = ab_read_whole(PG_GETARG_DATUM(0));
 	StringInfoData buf;
 
 	pq_begintypsend(&buf);
-	pq_sendtext(&buf, VARDATA_ANY(DatumGetPointer(bytes)), VARSIZE_ANY_EXHDR(DatumGetPointer(bytes)));
+	pq_sendtext(&buf, VARDATA(bytes), VARSIZE(bytes) - VARHDRSZ);
 	PG_RETURN_BYTEA_P(pq_endtypsend(&buf));
 }
 
@@ -140,35 +133,37 @@ count_characters(Datum value, int64 bytes)
 	return count;
 }
 
-/* Where character "n" of a value begins, counted from 0; its length if it has none. */
+/*
+ * Where the character begins that follows n others, of which the first one begins at byte
+ * "from"; the value's length if there are not as many.
+ */
 static int64
-offset_of(Datum value, int64 n, Characters kind)
+skip_characters(Datum value, int64 from, int64 n, Characters kind)
 {
 	int64		length = ab_length(value);
 	AbReader   *reader;
 	const char *data;
 	int64		got;
-	int64		offset = 0;
 
 	if (n <= 0)
-		return 0;
-	if (kind == BYTES || n >= length)
-		return Min(n, length);
+		return from;
+	if (kind == BYTES || n >= length - from)
+		return Min(from + n, length);
 	reader = ab_reader_open(value);
-	while ((got = ab_reader_next(reader, &data)) > 0)
+	ab_reader_seek(reader, from);
+	while (n >= 0 && (got = ab_reader_next(reader, &data)) > 0)
 	{
-		for (int64 i = 0; i < got; i++)
+		int64		i;
+
+		for (i = 0; i < got; i++)
 		{
 			if (begins_character(data[i]) && n-- == 0)
-			{
-				ab_reader_close(reader);
-				return offset + i;
-			}
+				break;
 		}
-		offset += got;
+		from += i;
 	}
 	ab_reader_close(reader);
-	return length;
+	return from;
 }
 
 /* Where the last "n" characters of a value begin. */
@@ -222,13 +217,9 @@ appendable_text_length(PG_FUNCTION_ARGS)
 			length = count_characters(value, length);
 			break;
 		case OTHER:
-			return DirectFunctionCall1(textlen, whole(value));
+			return DirectFunctionCall1(textlen, PointerGetDatum(ab_read_whole(value)));
 	}
-	if (length > PG_INT32_MAX)
-		ereport(ERROR,
-				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("integer out of range")));
-	PG_RETURN_INT32((int32) length);
+	PG_RETURN_INT32(ab_narrow(length, NULL));
 }
 
 static Datum
@@ -248,7 +239,7 @@ appendable_text_substr(PG_FUNCTION_ARGS)
 	int64		from;
 
 	if (kind == OTHER)
-		return DirectFunctionCall3(text_substr, whole(value),
+		return DirectFunctionCall3(text_substr, PointerGetDatum(ab_read_whole(value)),
 								   PG_GETARG_DATUM(1), PG_GETARG_DATUM(2));
 	if (length < 0)
 		ereport(ERROR,
@@ -256,38 +247,8 @@ appendable_text_substr(PG_FUNCTION_ARGS)
 				 errmsg("negative substring length not allowed")));
 	if (start + length <= 1)
 		return slice(value, 0, 0);
-	from = offset_of(value, start - 1, kind);
-	if (kind == BYTES)
-		return slice(value, from, Min(start - 1 + length, ab_length(value)));
-	else
-	{
-		/* the rest of the count goes on behind the start */
-		int64		n = start + length - Max(start, 1);
-		int64		total = ab_length(value);
-		AbReader   *reader;
-		const char *data;
-		int64		got;
-		int64		end = from;
-
-		/* no character is longer than four bytes */
-		if (total - from <= n)
-			return slice(value, from, total);
-		reader = ab_reader_open(value);
-		ab_reader_seek(reader, from);
-		while (n >= 0 && (got = ab_reader_next(reader, &data)) > 0)
-		{
-			int64		i;
-
-			for (i = 0; i < got; i++)
-			{
-				if (begins_character(data[i]) && n-- == 0)
-					break;
-			}
-			end += i;
-		}
-		ab_reader_close(reader);
-		return slice(value, from, end);
-	}
+	from = skip_characters(value, 0, start - 1, kind);
+	return slice(value, from, skip_characters(value, from, start + length - Max(start, 1), kind));
 }
 
 /* substr(value, start) */
@@ -298,8 +259,8 @@ appendable_text_substr_no_len(PG_FUNCTION_ARGS)
 	Characters	kind = characters();
 
 	if (kind == OTHER)
-		return DirectFunctionCall2(text_substr_no_len, whole(value), PG_GETARG_DATUM(1));
-	return slice(value, offset_of(value, (int64) PG_GETARG_INT32(1) - 1, kind), ab_length(value));
+		return DirectFunctionCall2(text_substr_no_len, PointerGetDatum(ab_read_whole(value)), PG_GETARG_DATUM(1));
+	return slice(value, skip_characters(value, 0, (int64) PG_GETARG_INT32(1) - 1, kind), ab_length(value));
 }
 
 /* left(value, n): with a negative n all but the last -n characters */
@@ -311,8 +272,8 @@ appendable_text_left(PG_FUNCTION_ARGS)
 	Characters	kind = characters();
 
 	if (kind == OTHER)
-		return DirectFunctionCall2(text_left, whole(value), PG_GETARG_DATUM(1));
-	return slice(value, 0, n < 0 ? offset_from_end(value, -n, kind) : offset_of(value, n, kind));
+		return DirectFunctionCall2(text_left, PointerGetDatum(ab_read_whole(value)), PG_GETARG_DATUM(1));
+	return slice(value, 0, n < 0 ? offset_from_end(value, -n, kind) : skip_characters(value, 0, n, kind));
 }
 
 /* right(value, n): with a negative n all but the first -n characters */
@@ -324,8 +285,8 @@ appendable_text_right(PG_FUNCTION_ARGS)
 	Characters	kind = characters();
 
 	if (kind == OTHER)
-		return DirectFunctionCall2(text_right, whole(value), PG_GETARG_DATUM(1));
-	return slice(value, n < 0 ? offset_of(value, -n, kind) : offset_from_end(value, n, kind),
+		return DirectFunctionCall2(text_right, PointerGetDatum(ab_read_whole(value)), PG_GETARG_DATUM(1));
+	return slice(value, n < 0 ? skip_characters(value, 0, -n, kind) : offset_from_end(value, n, kind),
 				 ab_length(value));
 }
 
@@ -343,13 +304,9 @@ appendable_text_position(PG_FUNCTION_ARGS)
 	int64		found;
 
 	if (kind == OTHER || !OidIsValid(collation) || !get_collation_isdeterministic(collation))
-		return DirectFunctionCall2Coll(textpos, collation, whole(value), PointerGetDatum(pattern));
+		return DirectFunctionCall2Coll(textpos, collation, PointerGetDatum(ab_read_whole(value)), PointerGetDatum(pattern));
 	found = ab_position(value, (bytea *) pattern);
 	if (found > 1 && kind == UTF8)
 		found = count_characters(value, found - 1) + 1;
-	if (found > PG_INT32_MAX)
-		ereport(ERROR,
-				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("integer out of range")));
-	PG_RETURN_INT32((int32) found);
+	PG_RETURN_INT32(ab_narrow(found, NULL));
 }

@@ -48,8 +48,7 @@ appendable_cat_bytea(PG_FUNCTION_ARGS)
 Datum
 appendable_cat(PG_FUNCTION_ARGS)
 {
-	Datum		added = PG_GETARG_DATUM(1);
-	bytea	   *data = ab_read_bytea(added, 0, ab_length(added));
+	bytea	   *data = ab_read_whole(PG_GETARG_DATUM(1));
 
 	PG_RETURN_DATUM(ab_append(PG_GETARG_DATUM(0), VARDATA(data), VARSIZE(data) - VARHDRSZ));
 }

@@ -22,7 +22,6 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_attribute.h"
-#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "utils/inval.h"
@@ -51,11 +50,9 @@ forget_names(Datum arg, int cacheid, uint32 hashvalue)
 static void
 look_up_names(void)
 {
-	HeapTuple	tuple;
 	Oid			types[AB_NTYPES] = {InvalidOid};
-	Oid			am = InvalidOid,
-				schema = InvalidOid,
-				handler = InvalidOid;
+	Oid			am,
+				schema = InvalidOid;
 	uint64		generation = ab_names_generation;
 
 	if (!IsTransactionState() || !OidIsValid(MyDatabaseId))
@@ -66,23 +63,16 @@ look_up_names(void)
 		return;
 	}
 
-	tuple = SearchSysCache1(AMNAME, CStringGetDatum(AB_AM));
-	if (HeapTupleIsValid(tuple))
+	am = GetSysCacheOid1(AMNAME, Anum_pg_am_oid, CStringGetDatum(AB_AM));
+	if (OidIsValid(am))
 	{
-		am = ((Form_pg_am) GETSTRUCT(tuple))->oid;
-		handler = ((Form_pg_am) GETSTRUCT(tuple))->amhandler;
-		ReleaseSysCache(tuple);
-		tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(handler));
-		if (HeapTupleIsValid(tuple))
-		{
-			Oid			namespace = ((Form_pg_proc) GETSTRUCT(tuple))->pronamespace;
+		Oid			handler = GetSysCacheOid1(AMOID, Anum_pg_am_amhandler, ObjectIdGetDatum(am));
+		Oid			namespace = get_func_namespace(handler);
 
-			ReleaseSysCache(tuple);
-			for (int i = 0; i < AB_NTYPES; i++)
-				types[i] = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid,
-										   CStringGetDatum(cached_types[i].name),
-										   ObjectIdGetDatum(namespace));
-		}
+		for (int i = 0; i < AB_NTYPES; i++)
+			types[i] = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid,
+									   CStringGetDatum(cached_types[i].name),
+									   ObjectIdGetDatum(namespace));
 		schema = get_namespace_oid(AB_SCHEMA, true);
 	}
 	cached_am = am;
@@ -141,6 +131,13 @@ ab_schema_oid(void)
 {
 	find_names();
 	return cached_schema;
+}
+
+/* The access method of a relation, or InvalidOid. */
+Oid
+ab_rel_am(Oid relid)
+{
+	return GetSysCacheOid1(RELOID, Anum_pg_class_relam, ObjectIdGetDatum(relid));
 }
 
 /* Is it a table of our access method? */

@@ -242,6 +242,7 @@ extern const AbType *ab_types(void);
 extern const AbType *ab_type_of(Oid type);
 extern Oid	ab_am_oid(void);
 extern Oid	ab_schema_oid(void);
+extern Oid	ab_rel_am(Oid relid);
 extern bool ab_is_appendable(Relation rel);
 extern const AbType *ab_type_within(Oid type);
 extern const AbType *ab_type_in(Oid type);

@@ -25,6 +25,8 @@ CREATED = {
 }
 KEPT, EMPTY, IN_ONE = "TRUNCATE of one that is kept", "DELETE of one row from one that is kept", "4 int columns, both in one transaction"
 CASE = "a table"
+#: With the library recycled_temp, if it is installed: off and on, in one session.
+NOT_KEPT, KEPT_BY_POOL = "recycled_temp off", "recycled_temp on"
 
 #: How a table that is kept, with a primary key, a second index and a TOAST table, is emptied.
 EMPTIED = {
@@ -59,10 +61,11 @@ def run(bench: Bench) -> Result:
         for contents in CONTENTS:
             bench.interleave({name: lambda name=name: emptying(conn, EMPTIED[name], contents, times) for name in EMPTIED}, repetitions, case=contents,
                              before=lambda: conn.execute("TRUNCATE emptied"), text=f"emptying {contents}")
+    pooled = recycled(bench, times, repetitions) if bench.need_private().has_library("recycled_temp") else {}
     rounds = bench.pick(full=ROUNDS, quick=10)
     grown = {name: growth(bench, name, settings, rounds) for name, settings in
              {WITHOUT: {"autovacuum": "off"}, WITH: {"autovacuum": "on", "autovacuum_naptime": "1s"}}.items()}
-    return present(bench, times, repetitions, rounds, left, grown)
+    return present(bench, times, repetitions, rounds, left, grown, pooled)
 
 
 def steps() -> dict[str, Callable[[psycopg.Connection], Any]]:
@@ -151,6 +154,24 @@ def invalidations(conn: psycopg.Connection, start: str, end: str) -> int | None:
     return sum(len(re.findall(r"catcache|catalog|relcache|snapshot|relmap|smgr|unrecognized", text)) for text in found)
 
 
+def recycled(bench: Bench, times: int, repetitions: int) -> dict[str, dict[str, Any]]:
+    """The tables of CREATED without and with recycled_temp; what a cycle leaves with it, by table."""
+    left = {}
+    with bench.cluster(preload=("recycled_temp",), settings=SETTINGS) as server, server.connect() as conn:
+        conn.prepare_threshold = None
+
+        def measured(enabled: str, name: str) -> dict[str, float]:
+            conn.execute(f"SET recycled_temp.enabled = {enabled}")
+            return cycles(conn, steps()[name], times)
+
+        for name in CREATED:
+            bench.interleave({NOT_KEPT: lambda name=name: measured("off", name), KEPT_BY_POOL: lambda name=name: measured("on", name)}, repetitions,
+                             case=f"recycled, {name}", before=lambda: vacuum(conn), text=f"recycled_temp, {name}")
+            conn.execute("SET recycled_temp.enabled = on")
+            left[name] = traces(conn, CREATED[name])
+    return left
+
+
 def growth(bench: Bench, name: str, settings: dict[str, Any], rounds: int) -> list[tuple[int, dict[str, int], float]]:
     """Create tables, insert a row and drop them, in rounds, on a private server; after some rounds record the catalogs' sizes, and a round's time in ms."""
     looks = []
@@ -172,7 +193,7 @@ def growth(bench: Bench, name: str, settings: dict[str, Any], rounds: int) -> li
 
 
 def present(bench: Bench, times: int, repetitions: int, rounds: int, left: dict[str, dict[str, Any]],
-            grown: dict[str, list[tuple[int, dict[str, int], float]]]) -> Result:
+            grown: dict[str, list[tuple[int, dict[str, int], float]]], pooled: dict[str, dict[str, Any]]) -> Result:
     def value(metric: str, name: str) -> Any:
         return bench.estimate(metric, name, CASE)
 
@@ -227,6 +248,22 @@ def present(bench: Bench, times: int, repetitions: int, rounds: int, left: dict[
         ],
         note="Sizes with their indexes. Each server was made for this, and nothing else ran on it.",
     )
+    kept = Table(
+        "With recycled_temp",
+        ["what is created and dropped", "µs of CPU time, off", "on", "on / off", "bytes of WAL, off", "on", "rows written, off", "on", "messages, off", "on"],
+        [
+            [
+                name,
+                *(bench.estimate("cpu_us", variant, f"recycled, {name}") for variant in (NOT_KEPT, KEPT_BY_POOL)),
+                bench.ratio("cpu_us", KEPT_BY_POOL, NOT_KEPT, f"recycled, {name}"),
+                *(bench.estimate("wal", variant, f"recycled, {name}").median for variant in (NOT_KEPT, KEPT_BY_POOL)),
+                *(sum(found["rows"].values()) for found in (left[name], pooled[name])),
+                *("not seen" if found["messages"] is None else found["messages"] for found in (left[name], pooled[name])),
+            ]
+            for name in pooled
+        ],
+        note="An update of a row counts as one row that is written.",
+    )
     most = grown[WITHOUT]
     return Result(
         title=TITLE,
@@ -237,5 +274,5 @@ def present(bench: Bench, times: int, repetitions: int, rounds: int, left: dict[
         what="CREATE TEMP TABLE and DROP TABLE of empty tables on a stock server with parallel_temp loaded, which has no part in it; what a table that is "
              "kept takes instead.",
         how=f"{repetitions} interleaved repetitions of {times} steps each, in one session; the catalogs are vacuumed before each round.",
-        blocks=[cost, emptied, rows, growing, Note("Instructions by function: `ci/catalog.sh`.")],
+        blocks=[cost, emptied, rows, *([kept] if pooled else []), growing, Note("Instructions by function: `ci/catalog.sh`.")],
     )

@@ -88,6 +88,8 @@ SHORT = {"prepared": True, "as text": False}
 ROUNDS, FIFTHS, SESSION, OF_FAST_LOAD = 8, (1, 2, 5, 10), "session of 24 tables", 0.75
 GATHERED = "pg_lean, statistics on"
 #: The part of the session that no way of loading can save: its queries with the best plans, whose rows are discarded.
+#: On another server, with the library recycled_temp before the other, if it is installed.
+NOT_RECYCLED, RECYCLED = "the same, recycled_temp off", "the same, recycled_temp on"
 ALONE = "its queries alone, statistics on, without workers"
 SESSIONS = {STOCK: (STOCK, False), FAST: (FAST, False), LEAN: (LEAN, False), GATHERED: (LEAN, True), ALONE: (FAST, True)}
 
@@ -115,9 +117,12 @@ def run(bench: Bench) -> Result:
             prices = priced(bench, rows, sweep.machine_prices(bench))
             short(bench)
             session(bench, min(rows // 50, 100_000), bench.iterations(full=7, quick=2))
+            with_recycled = bench.server.private and bench.need_private().has_library("recycled_temp")
+            if with_recycled:
+                recycled_session(bench, min(rows // 50, 100_000), bench.iterations(full=7, quick=2))
         finally:
             drop(data)
-    return present(bench, rows, repetitions, plans, sizes, costs, prices)
+    return present(bench, rows, repetitions, plans, sizes, costs, prices, with_recycled)
 
 
 def make(conn: psycopg.Connection, rows: int) -> None:
@@ -382,6 +387,30 @@ def session(bench: Bench, rows: int, repetitions: int) -> None:
             bench.server.set(conn, {"parallel_temp.statistics": False})
 
 
+def recycled_session(bench: Bench, rows: int, repetitions: int) -> None:
+    """The session with statistics, without and with recycled_temp, on a server for this."""
+    with bench.cluster(preload=("recycled_temp", *PRELOAD), settings=SETTINGS) as server:
+        server.make_schema()
+        with server.connect() as data:
+            # the session reads so many rows of the permanent table
+            make(data, rows * (ROUNDS // 2 + max(FIFTHS) // 5))
+        with server.connect(temp_buffers="64MB", jit=False, max_parallel_workers_per_gather=1) as conn:
+            conn.prepare_threshold = None
+            server.set(conn, {**VARIANTS[LEAN], "parallel_temp.statistics": True})
+            answers: list[Any] = []
+
+            def once(enabled: str) -> dict[str, float]:
+                conn.execute(f"SET recycled_temp.enabled = {enabled}")
+                took, found = many_tables(conn, rows)
+                answers.append(found)
+                if found != answers[0]:
+                    raise LabError(f"{SESSION}: recycled_temp {enabled} has a different answer", "This is a fault of pg_lean; please report it.")
+                return {"ms": sum(took.values()), **{f"{part}_ms": ms for part, ms in took.items()}}
+
+            bench.interleave({NOT_RECYCLED: lambda: once("off"), RECYCLED: lambda: once("on")}, repetitions, case=f"{SESSION}, recycled",
+                             text=f"{SESSION}, recycled_temp")
+
+
 def statements(rows: int) -> Iterator[tuple[str, str]]:
     """The session: what each statement does (create, insert, ask, drop), and its text."""
     made = []
@@ -431,7 +460,7 @@ def many_tables(conn: psycopg.Connection, rows: int, alone: bool = False) -> tup
 
 
 def present(bench: Bench, rows: int, repetitions: int, plans: dict[tuple[str, str, str], str], sizes: dict[str, tuple[int, int]],
-            costs: dict[str, RowCosts], prices: dict[str, dict[str, str]]) -> Result:
+            costs: dict[str, RowCosts], prices: dict[str, dict[str, str]], with_recycled: bool) -> Result:
     cases = [(into, query) for into in INTO for query in QUERIES]
 
     def ratio(into: str, query: str, base: str, variant: str = LEAN) -> Estimate:
@@ -571,6 +600,20 @@ def present(bench: Bench, rows: int, repetitions: int, plans: dict[tuple[str, st
         f"{ALONE[0].upper()}{ALONE[1:]}: EXPLAIN ANALYZE of the SELECT of each INSERT, and what is asked; no rows are put anywhere, and no table made or "
         "dropped. No way of loading can save this part.",
     )
+    recycled = Table(
+        "The session with recycled_temp: ms",
+        ["variant", "all", *parts_of, "over recycled_temp off"],
+        [
+            [
+                name,
+                bench.estimate("ms", name, f"{SESSION}, recycled"),
+                *(bench.estimate(f"{part}_ms", name, f"{SESSION}, recycled").median for part in parts_of),
+                bench.ratio("ms", name, NOT_RECYCLED, f"{SESSION}, recycled"),
+            ]
+            for name in ((NOT_RECYCLED, RECYCLED) if with_recycled else ())
+        ],
+        note=f"On another server, with both libraries: `{GATHERED}` without and with recycled_temp.",
+    )
     plot = Plot(
         "Time over stock's",
         "",
@@ -616,6 +659,6 @@ def present(bench: Bench, rows: int, repetitions: int, plans: dict[tuple[str, st
             )
             for query in ("hash join", "filtered scan")
         ],
-        blocks=[times, ratios, plan, plot, *([parts, model] if costs else []), price, brief, erp],
+        blocks=[times, ratios, plan, plot, *([parts, model] if costs else []), price, brief, erp, *([recycled] if with_recycled else [])],
         checks=[] if bench.quick else checks,
     )

@@ -247,12 +247,18 @@ typedef struct LightSkipped
 {
 	int64		began;			/* clock when the skipped calls of this page
 								 * began */
-	int64		timed;			/* time of calls that were timed lately */
+	int64		timed;			/* time of calls that were timed lately, with
+								 * the clock's */
+	int64		timed_clock;	/* ... what reading the clock took of that */
+	int64		timed_caller;	/* ... time until the next call of each */
+	int32		timed_calls;	/* ... their number */
 	int32		timed_rows;		/* ... and rows of the table that they looked
 								 * at */
 	bool		warm;			/* more than one was timed */
-	int32		rows;			/* rows of this page that skipped calls looked
-								 * at */
+	int32		calls;			/* skipped calls of this page */
+	int32		rows;			/* ... and rows that they looked at */
+	int64		returned;		/* clock when the timed call returned, until
+								 * the next one begins */
 	int32		granted_later;	/* calls to be skipped, with the one to be
 								 * timed */
 

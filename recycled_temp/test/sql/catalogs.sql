@@ -26,6 +26,7 @@ BEGIN
     UNION ALL SELECT t.oid, 'row type' FROM pg_type t WHERE t.typrelid = rel
     UNION ALL SELECT t.typarray, 'array type' FROM pg_type t WHERE t.typrelid = rel
     UNION ALL SELECT t.oid, 'toast row type' FROM pg_type t JOIN pg_class c ON t.typrelid = c.reltoastrelid WHERE c.oid = rel AND c.reltoastrelid <> 0
+    UNION ALL SELECT d.oid, 'default ' || d.adnum FROM pg_attrdef d WHERE d.adrelid = rel
     UNION ALL SELECT c.oid, 'constraint ' || row_number() OVER (ORDER BY c.contype, c.conkey) FROM pg_constraint c WHERE c.conrelid = rel
   LOOP
     oids := oids || one.oid;
@@ -45,7 +46,7 @@ BEGIN
     UNION ALL SELECT 'pg_description ' || to_jsonb(d)::text FROM pg_description d WHERE d.objoid = ANY (oids)
     UNION ALL SELECT 'pg_statistic ' || s.staattnum FROM pg_statistic s WHERE s.starelid = rel
     UNION ALL SELECT 'pg_statistic_ext ' || s.stxname FROM pg_statistic_ext s WHERE s.stxrelid = rel
-    UNION ALL SELECT 'pg_attrdef ' || d.adnum FROM pg_attrdef d WHERE d.adrelid = rel
+    UNION ALL SELECT 'pg_attrdef ' || (to_jsonb(d) - 'oid')::text FROM pg_attrdef d WHERE d.adrelid = rel
     UNION ALL SELECT 'pg_trigger ' || t.tgname FROM pg_trigger t WHERE t.tgrelid = rel
     UNION ALL SELECT 'pg_rewrite ' || r.rulename FROM pg_rewrite r WHERE r.ev_class = rel
     UNION ALL SELECT 'pg_policy ' || p.polname FROM pg_policy p WHERE p.polrelid = rel
@@ -138,6 +139,7 @@ BEGIN
   CALL again(what, make, name IS NOT NULL);
 END $$;
 
+CREATE FUNCTION pg_temp.seven() RETURNS int LANGUAGE sql AS 'SELECT 7';
 \set plain '''CREATE TEMP TABLE t (a int, b text)'''
 \set keyed '''CREATE TEMP TABLE t (a int PRIMARY KEY, b text, c int)'''
 \set fill '''INSERT INTO t SELECT g, repeat(md5(g::text), 100) FROM generate_series(1, 50) g'''
@@ -155,6 +157,13 @@ CALL try('UNIQUE NOT NULL', 'CREATE TEMP TABLE t (a int UNIQUE NOT NULL, b varch
 CALL try('types with modifiers and dimensions', 'CREATE TEMP TABLE t (a int, b numeric(8,3), c varchar(5)[], d int[][], e timestamp(3), f "char", g text COLLATE "C")');
 CALL try('dimensions that differ', 'CREATE TEMP TABLE t (a int, d int[])', ARRAY['DROP TABLE t', 'CREATE TEMP TABLE t (a int, d int[][])']);
 CALL try('ON COMMIT DELETE ROWS', :plain || ' ON COMMIT PRESERVE ROWS', ARRAY['DROP TABLE t', :plain || ' ON COMMIT DELETE ROWS']);
+CALL try('defaults', 'CREATE TEMP TABLE t (a int DEFAULT -3, b text DEFAULT ''x'' NOT NULL, c date DEFAULT CURRENT_DATE, d varchar(3) DEFAULT ''y''::text, e timestamptz DEFAULT now(), f bool DEFAULT true, g int[] DEFAULT ''{1}'')', ARRAY['INSERT INTO t VALUES (1)']);
+CALL try('a default and a key', 'CREATE TEMP TABLE t (a int DEFAULT 7 PRIMARY KEY, b text DEFAULT ''x'')', ARRAY[:fill]);
+CALL try('a default of NULL', 'CREATE TEMP TABLE t (a int DEFAULT NULL)');
+CALL try('another default', 'CREATE TEMP TABLE t (a int DEFAULT 1, b int)', ARRAY['DROP TABLE t', 'CREATE TEMP TABLE t (a int DEFAULT 2, b int)']);
+CALL try('a default of another column', 'CREATE TEMP TABLE t (a int DEFAULT 1, b int)', ARRAY['DROP TABLE t', 'CREATE TEMP TABLE t (a int, b int DEFAULT 1)']);
+CALL try('a default by a function of a user', 'CREATE TEMP TABLE t (a int DEFAULT pg_temp.seven(), b int)');
+CALL try('a default that computes', 'CREATE TEMP TABLE t (a int DEFAULT 1 + 1, b int)');
 CALL try('CREATE TABLE AS', 'CREATE TEMP TABLE t AS SELECT a, ''x''::text AS b FROM generate_series(1, 0) a');
 CALL try('CREATE TABLE AS after CREATE TABLE', 'CREATE TEMP TABLE t (a, b) AS SELECT 1::int, ''x''::text WHERE false', ARRAY['DROP TABLE t', :plain]);
 
@@ -224,12 +233,15 @@ CALL try('NOT NULL of a renamed column', 'CREATE TEMP TABLE t (a int NOT NULL)',
 CALL try('GRANT', :plain, ARRAY['GRANT SELECT ON t TO PUBLIC']);
 CALL try('GRANT and REVOKE', :plain, ARRAY['GRANT SELECT ON t TO PUBLIC', 'REVOKE SELECT ON t FROM PUBLIC']);
 CALL try('GRANT on a column', :plain, ARRAY['GRANT SELECT (b) ON t TO PUBLIC']);
+CALL try('GRANT on a system column', :plain, ARRAY['GRANT SELECT (ctid) ON t TO PUBLIC']);
 CALL try('GRANT on the type', :plain, ARRAY['GRANT USAGE ON TYPE t TO regress_recycled_other']);
 CALL try('COMMENT', :plain, ARRAY['COMMENT ON TABLE t IS ''x''']);
 CALL try('COMMENT on a column', :plain, ARRAY['COMMENT ON COLUMN t.b IS ''x''']);
 CALL try('COMMENT on the type', :plain, ARRAY['COMMENT ON TYPE t IS ''x''']);
 CALL try('COMMENT on the array type', :plain, ARRAY['COMMENT ON TYPE _t IS ''x''']);
 CALL try('COMMENT on an index', :keyed, ARRAY['COMMENT ON INDEX t_pkey IS ''x''']);
+CALL try('COMMENT on a system column', :plain, ARRAY['COMMENT ON COLUMN t.ctid IS ''x''']);
+CALL try('COMMENT on the TOAST index', :plain, ARRAY['DO $c$ BEGIN EXECUTE format(''COMMENT ON INDEX %s IS %L'', (SELECT indexrelid::regclass FROM pg_index WHERE indrelid = (SELECT reltoastrelid FROM pg_class WHERE oid = ''t''::regclass)), ''x''); END $c$']);
 CALL try('COMMENT on a constraint', :keyed, ARRAY['COMMENT ON CONSTRAINT t_pkey ON t IS ''x''']);
 CALL try('SET STATISTICS', :plain, ARRAY['ALTER TABLE t ALTER a SET STATISTICS 5']);
 CALL try('SET STORAGE', :plain, ARRAY['ALTER TABLE t ALTER b SET STORAGE external']);
@@ -244,6 +256,17 @@ CALL try('another owner', :plain, ARRAY['ALTER TABLE t OWNER TO regress_recycled
 CALL try('REASSIGN OWNED', :plain, ARRAY['ALTER TABLE t OWNER TO regress_recycled_other', 'REASSIGN OWNED BY regress_recycled_other TO CURRENT_USER']);
 CALL try('another access method', 'CREATE TEMP TABLE t (a int) USING heap');
 
+CALL try('an index that depends on an extension', :keyed, ARRAY['ALTER INDEX t_pkey DEPENDS ON EXTENSION recycled_temp']);
+CALL try('a label', :plain, ARRAY['SET LOCAL allow_system_table_mods = on', 'INSERT INTO pg_seclabel VALUES (''t''::regclass, ''pg_class''::regclass, 0, ''x'', ''y'')']);
+CALL try('a label on the type', :plain, ARRAY['SET LOCAL allow_system_table_mods = on', 'INSERT INTO pg_seclabel VALUES (''t''::regtype, ''pg_type''::regclass, 0, ''x'', ''y'')']);
+CALL try('a cast from the row type', :plain, ARRAY['CREATE FUNCTION pg_temp.f(t) RETURNS int LANGUAGE sql AS ''SELECT 1''', 'CREATE CAST (t AS int) WITH FUNCTION pg_temp.f(t)']);
+CALL try('a domain of the row type', :plain, ARRAY['CREATE DOMAIN pg_temp.d AS t']);
+CALL try('a function with a body', :plain, ARRAY['CREATE FUNCTION pg_temp.g() RETURNS bigint BEGIN ATOMIC SELECT count(*) FROM t; END']);
+CALL try('a constraint trigger of another table', :plain, ARRAY['CREATE TEMP TABLE o (a int)', 'CREATE CONSTRAINT TRIGGER g AFTER UPDATE ON o FROM t FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()']);
+DROP TABLE IF EXISTS o;
+CREATE COLLATION regress_recycled_collation FROM "C";
+CALL try('a collation that is not pinned', 'CREATE TEMP TABLE t (a int, b text COLLATE regress_recycled_collation)');
+
 -- the pooled table, by its name
 CALL try('pooled: INSERT', :plain, '{}', ARRAY['INSERT INTO POOLED SELECT g, repeat(md5(g::text), 100) FROM generate_series(1, 50) g']);
 CALL try('pooled: INSERT into a key', :keyed, '{}', ARRAY['INSERT INTO POOLED SELECT generate_series(1, 1000)']);
@@ -252,6 +275,7 @@ CALL try('pooled: ANALYZE', :plain, ARRAY[:fill], ARRAY['ANALYZE POOLED']);
 CALL try('pooled: ANALYZE and TRUNCATE', :plain, '{}', ARRAY['INSERT INTO POOLED VALUES (1)', 'ANALYZE POOLED', 'TRUNCATE POOLED']);
 CALL try('pooled: REINDEX', :keyed, ARRAY[:fill], ARRAY['REINDEX TABLE POOLED']);
 CALL try('pooled: CREATE INDEX', :plain, '{}', ARRAY['CREATE INDEX ON POOLED (a)']);
+CALL try('pooled: CREATE INDEX, DROP INDEX', :plain, '{}', ARRAY['CREATE INDEX i ON POOLED (a)', 'DROP INDEX i']);
 CALL try('pooled: CREATE INDEX beside a key', :keyed, '{}', ARRAY['CREATE INDEX ON POOLED (c)']);
 CALL try('pooled: ADD COLUMN', :plain, '{}', ARRAY['ALTER TABLE POOLED ADD c int']);
 CALL try('pooled: RENAME COLUMN', :plain, '{}', ARRAY['ALTER TABLE POOLED RENAME b TO c']);
@@ -259,6 +283,37 @@ CALL try('pooled: SET STATISTICS', :plain, '{}', ARRAY['ALTER TABLE POOLED ALTER
 CALL try('pooled: SET STORAGE', :plain, '{}', ARRAY['ALTER TABLE POOLED ALTER b SET STORAGE plain']);
 CALL try('pooled: SET NOT NULL', :plain, '{}', ARRAY['ALTER TABLE POOLED ALTER a SET NOT NULL']);
 CALL try('pooled: default', :plain, '{}', ARRAY['ALTER TABLE POOLED ALTER a SET DEFAULT 5']);
+CALL try('pooled: another default', 'CREATE TEMP TABLE t (a int DEFAULT 5, b int)', '{}', ARRAY['ALTER TABLE POOLED ALTER a SET DEFAULT 6']);
+CALL try('pooled: DROP DEFAULT', 'CREATE TEMP TABLE t (a int DEFAULT 5, b int)', '{}', ARRAY['ALTER TABLE POOLED ALTER a DROP DEFAULT']);
+CALL try('pooled: DROP NOT NULL', 'CREATE TEMP TABLE t (a int NOT NULL, b int)', '{}', ARRAY['ALTER TABLE POOLED ALTER a DROP NOT NULL']);
+CALL try('pooled: DROP CONSTRAINT', :keyed, '{}', ARRAY['DO $c$ BEGIN EXECUTE format(''ALTER TABLE %s DROP CONSTRAINT %I'', ''POOLED'', (SELECT conname FROM pg_constraint WHERE conrelid = ''POOLED''::regclass AND contype = ''p'')); END $c$']);
+CALL try('pooled: RENAME CONSTRAINT', :keyed, '{}', ARRAY['DO $c$ BEGIN EXECUTE format(''ALTER TABLE %s RENAME CONSTRAINT %I TO other'', ''POOLED'', (SELECT conname FROM pg_constraint WHERE conrelid = ''POOLED''::regclass AND contype = ''p'')); END $c$']);
+CALL try('pooled: an index that depends on an extension', :keyed, '{}', ARRAY['DO $c$ BEGIN EXECUTE format(''ALTER INDEX %s DEPENDS ON EXTENSION recycled_temp'', (SELECT indexrelid::regclass FROM pg_index WHERE indrelid = ''POOLED''::regclass)); END $c$']);
+CALL try('pooled: options of an index', :keyed, '{}', ARRAY['DO $c$ BEGIN EXECUTE format(''ALTER INDEX %s SET (fillfactor = 50)'', (SELECT indexrelid::regclass FROM pg_index WHERE indrelid = ''POOLED''::regclass)); END $c$']);
+CALL try('pooled: DROP COLUMN, ADD COLUMN', :plain, '{}', ARRAY['ALTER TABLE POOLED DROP b', 'ALTER TABLE POOLED ADD b text']);
+CALL try('pooled: a rewrite', :plain, '{}', ARRAY['ALTER TABLE POOLED ALTER a TYPE bigint', 'ALTER TABLE POOLED ALTER a TYPE int']);
+CALL try('pooled: a rewrite with a key', :keyed, '{}', ARRAY['ALTER TABLE POOLED ALTER a TYPE bigint', 'ALTER TABLE POOLED ALTER a TYPE int']);
+CALL try('pooled: another type', :plain, '{}', ARRAY['ALTER TABLE POOLED ALTER b TYPE varchar(5)']);
+CALL try('pooled: SET COMPRESSION', :plain, '{}', ARRAY['ALTER TABLE POOLED ALTER b SET COMPRESSION pglz']);
+CALL try('pooled: column options', :plain, '{}', ARRAY['ALTER TABLE POOLED ALTER a SET (n_distinct = 5)']);
+CALL try('pooled: TOAST options', :plain, '{}', ARRAY['ALTER TABLE POOLED SET (toast.vacuum_truncate = off)']);
+CALL try('pooled: UPDATE, DELETE', :keyed, ARRAY[:fill], ARRAY['UPDATE POOLED SET c = a', 'DELETE FROM POOLED WHERE a > 10']);
+CALL try('pooled: foreign key', :keyed, '{}', ARRAY['CREATE TEMP TABLE f (a int REFERENCES POOLED)']);
+DROP TABLE IF EXISTS f;
+CALL try('pooled: INHERIT', :plain, '{}', ARRAY['CREATE TEMP TABLE p (a int)', 'ALTER TABLE POOLED INHERIT p']);
+DROP TABLE IF EXISTS p;
+CALL try('pooled: an owned sequence', :plain, '{}', ARRAY['CREATE TEMP SEQUENCE s OWNED BY POOLED.a']);
+SELECT nextval('s');
+DROP SEQUENCE IF EXISTS s;
+CALL try('pooled: GRANT on a system column', :plain, '{}', ARRAY['GRANT SELECT (ctid) ON POOLED TO PUBLIC']);
+CALL try('pooled: GRANT on the type', :plain, '{}', ARRAY['GRANT USAGE ON TYPE POOLED TO regress_recycled_other']);
+CALL try('pooled: COMMENT on a constraint', :keyed, '{}', ARRAY['DO $c$ BEGIN EXECUTE format(''COMMENT ON CONSTRAINT %I ON %s IS %L'', (SELECT conname FROM pg_constraint WHERE conrelid = ''POOLED''::regclass AND contype = ''p''), ''POOLED'', ''x''); END $c$']);
+CALL try('pooled: COMMENT on the TOAST index', :plain, '{}', ARRAY['DO $c$ BEGIN EXECUTE format(''COMMENT ON INDEX %s IS %L'', (SELECT indexrelid::regclass FROM pg_index WHERE indrelid = (SELECT reltoastrelid FROM pg_class WHERE oid = ''POOLED''::regclass)), ''x''); END $c$']);
+CALL try('pooled: a label', :plain, '{}', ARRAY['SET LOCAL allow_system_table_mods = on', 'INSERT INTO pg_seclabel VALUES (''POOLED''::regclass, ''pg_class''::regclass, 0, ''x'', ''y'')']);
+CALL try('pooled: an extension has it', :plain, '{}', ARRAY['ALTER EXTENSION recycled_temp ADD TABLE POOLED']);
+DO $$ BEGIN EXECUTE format('ALTER EXTENSION recycled_temp DROP TABLE %s', (SELECT objid::regclass FROM pg_depend WHERE deptype = 'e' AND classid = 'pg_class'::regclass AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'recycled_temp'))); END $$;
+CALL try('pooled: an extension has its type', :plain, '{}', ARRAY['ALTER EXTENSION recycled_temp ADD TYPE POOLED']);
+DO $$ BEGIN EXECUTE format('ALTER EXTENSION recycled_temp DROP TYPE %s', (SELECT objid::regtype FROM pg_depend WHERE deptype = 'e' AND classid = 'pg_type'::regclass AND objid::regtype::text !~ '\[\]$' AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'recycled_temp'))); END $$;
 CALL try('pooled: CHECK', :plain, '{}', ARRAY['ALTER TABLE POOLED ADD CHECK (a > 5000)']);
 CALL try('pooled: trigger', :plain, '{}', ARRAY['CREATE TRIGGER g BEFORE UPDATE ON POOLED FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()']);
 CALL try('pooled: rule', :plain, '{}', ARRAY['CREATE RULE r AS ON INSERT TO POOLED DO INSTEAD NOTHING']);
@@ -323,6 +378,9 @@ CALL again('pooled: VACUUM of the TOAST table', :plain, true);
 CALL make_and_drop(:keyed, ARRAY[:fill]);
 SELECT 'CLUSTER ' || pooled() || ' USING ' || indexrelid::regclass FROM pg_index WHERE indrelid = pooled()::regclass \gexec
 CALL again('pooled: CLUSTER USING', :keyed, true);
+CALL make_and_drop(:keyed, ARRAY[:fill]);
+SELECT 'REINDEX INDEX ' || indexrelid::regclass FROM pg_index WHERE indrelid = (SELECT reltoastrelid FROM pg_class WHERE oid = pooled()::regclass) \gexec
+CALL again('pooled: REINDEX of the TOAST index', :keyed, true);
 CREATE TEMP TABLE t (a int PRIMARY KEY, b text, c int);
 INSERT INTO t SELECT g, 'x' FROM generate_series(1, 5000) g;
 VACUUM (FREEZE, ANALYZE) t;
@@ -337,6 +395,7 @@ CALL again('VACUUM FREEZE of a table without TOAST', 'CREATE TEMP TABLE t (a int
 \set ECHO all
 SELECT what, kept, reused, same, empty, works FROM result ORDER BY n;
 SELECT what, difference FROM result WHERE (same AND empty AND works) IS NOT TRUE ORDER BY n;
+DROP COLLATION regress_recycled_collation;
 DROP OWNED BY regress_recycled_other;
 DROP ROLE regress_recycled_other;
 DROP EXTENSION recycled_temp;

@@ -114,6 +114,20 @@ SELECT recycled_temp_empty(), pooled_tables();
 DISCARD TEMP;
 SELECT pooled_tables();
 
+-- So does one that an extension has.
+CREATE TEMP TABLE a (a int);
+DROP TABLE a;
+\set ECHO none
+SELECT format('ALTER EXTENSION recycled_temp ADD TABLE %s', relation) FROM recycled_temp_pool() \gexec
+\set ECHO all
+CREATE TEMP TABLE a (a int);
+SELECT recycled_temp_empty(), pooled_tables();
+\set ECHO none
+SELECT format('ALTER EXTENSION recycled_temp DROP TABLE %s', relation) FROM recycled_temp_pool() \gexec
+\set ECHO all
+SELECT recycled_temp_empty(), pooled_tables();
+DROP TABLE a;
+SELECT recycled_temp_empty();
 -- An unusual type is the server's.
 CREATE TYPE mood AS ENUM ('good');
 CREATE TEMP TABLE a (m mood);
@@ -140,6 +154,58 @@ DROP TABLESPACE regress_recycled_space;
 SELECT recycled_temp_empty();
 DROP TABLESPACE regress_recycled_space;
 
+-- In another tablespace a pooled table is another one.
+SELECT recycled_temp_empty();
+CREATE TABLESPACE regress_recycled_space LOCATION '';
+CREATE TEMP TABLE a (a int, b text);
+DROP TABLE a;
+\set ECHO none
+SELECT format('ALTER TABLE %s SET TABLESPACE regress_recycled_space', relation) FROM recycled_temp_pool() \gexec
+\set ECHO all
+CREATE TEMP TABLE a (a int, b text);
+SELECT c.reltablespace, t.reltablespace FROM pg_class c JOIN pg_class t ON t.oid = c.reltoastrelid WHERE c.oid = 'a'::regclass;
+DROP TABLE a;
+SELECT recycled_temp_empty();
+DROP TABLESPACE regress_recycled_space;
+
+-- A pooled table that the session uses by its name is left alone.
+CREATE TEMP TABLE a (a int, b text);
+DROP TABLE a;
+\set ECHO none
+SELECT format('INSERT INTO %s SELECT g, ''x'' FROM generate_series(1, 500) g', relation) FROM recycled_temp_pool() \gexec
+SELECT relation::oid AS pooled FROM recycled_temp_pool() \gset
+SELECT format('CREATE TEMP TABLE a AS SELECT * FROM %s', relation) FROM recycled_temp_pool() \gexec
+\set ECHO all
+SELECT count(*), 'a'::regclass::oid = :pooled AS reused FROM a;
+BEGIN;
+\set ECHO none
+SELECT format('DECLARE c CURSOR FOR SELECT a FROM %s', relation) FROM recycled_temp_pool() \gexec
+\set ECHO all
+FETCH c;
+CREATE TEMP TABLE b (a int, b text);
+SELECT 'b'::regclass::oid = :pooled AS reused;
+FETCH c;
+SELECT recycled_temp_empty();
+SET LOCAL recycled_temp.max_tables = 1;
+DROP TABLE b;
+MOVE ALL c;
+COMMIT;
+SELECT recycled_temp_empty(), pooled_tables();
+DROP TABLE a;
+
+-- The last statement of several in one message is not lost at the commit.
+CREATE TEMP TABLE a (a int);
+INSERT INTO a SELECT generate_series(1, 10);
+\set ECHO none
+SELECT format('DROP TABLE a; ALTER TABLE pg_temp.pg_temp_recycled_%s RENAME TO mine', 'a'::regclass::oid) \gexec
+\set ECHO all
+SELECT count(*) FROM mine;
+BEGIN;
+CREATE TEMP TABLE a (a int) ON COMMIT DROP;
+SELECT 'DROP TABLE a; CREATE TEMP TABLE a (a int); INSERT INTO a VALUES (1); COMMIT' \gexec
+SELECT * FROM a;
+DROP TABLE a, mine;
+SELECT recycled_temp_empty();
 -- In a read-only transaction nothing is emptied.
 BEGIN READ ONLY;
 SELECT recycled_temp_empty();

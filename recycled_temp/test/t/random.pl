@@ -1,6 +1,8 @@
 # Random sessions of CREATE, DROP, savepoints, rows, keys, VACUUM, ANALYZE and changes of
 # pooled tables by name: each session prints the same with the pool off and on.
 # RECYCLED_STATEMENTS sets the number of statements (default 700), RECYCLED_SEED the first seed.
+# RECYCLED_STATE names a file that keeps counts and the next seed after each session: the
+# test continues from there (ci/random.sh).
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -9,6 +11,7 @@ use Test::More;
 
 my $wanted = $ENV{RECYCLED_STATEMENTS} // 700;
 my $seed = $ENV{RECYCLED_SEED} // 1;
+my $state = $ENV{RECYCLED_STATE};
 my $node = PostgreSQL::Test::Cluster->new('random');
 $node->init;
 $node->append_conf('postgresql.conf', <<'CONF');
@@ -26,10 +29,12 @@ $node->safe_psql('postgres', 'CREATE EXTENSION amcheck') if $amcheck;
 
 my @shapes = (
 	'(a int, b text)', '(a int, b int, c int)', '(a int PRIMARY KEY, b text)',
-	'(a int NOT NULL, b text, UNIQUE (a))', '(a int, b text, c int DEFAULT 3)', '(a int, b varchar(20))');
+	'(a int NOT NULL, b text, UNIQUE (a))', '(a int, b text, c int DEFAULT 3)', '(a int, b varchar(20))',
+	'(a int PRIMARY KEY, b text DEFAULT \'d\', c int UNIQUE)', '(a int, b text DEFAULT CURRENT_USER)');
 my @kinds = ('ANALYZE %s', 'TRUNCATE %s', 'CREATE INDEX ON %s (a)', 'COMMENT ON TABLE %s IS \'x\'', 'GRANT SELECT ON %s TO PUBLIC',
 	'ALTER TABLE %s ALTER a SET STATISTICS 7', 'ALTER TABLE %s RENAME b TO z', 'INSERT INTO %s SELECT g, g FROM generate_series(1, 40) g',
-	'REINDEX TABLE %s', 'DROP TABLE %s', 'ALTER TABLE %s ADD z int', 'ALTER TABLE %s ALTER b SET NOT NULL');
+	'REINDEX TABLE %s', 'DROP TABLE %s', 'GRANT SELECT (ctid) ON %s TO PUBLIC', 'ALTER TABLE %s ALTER b SET DEFAULT 5', 'DELETE FROM %s',
+	'ALTER TABLE %s ALTER b TYPE varchar(30)', 'ALTER TABLE %s ADD z int', 'ALTER TABLE %s ALTER b SET NOT NULL');
 
 # The statements of one session, with a model of what is there to keep errors rare.
 sub statements
@@ -65,7 +70,7 @@ sub statements
 			my $n = int(rand 60);
 			my $from = int(rand 4) * 1000;
 			my $text = $there{$name}{shape} == 0 && rand() < 0.3 ? "repeat(md5(g::text), 200)" : 'g';
-			push @lines, "INSERT INTO $name SELECT g, $text FROM generate_series($from, $from + $n) g" . ($there{$name}{shape} =~ /[23]/ ? ' ON CONFLICT DO NOTHING;' : ';');
+			push @lines, "INSERT INTO $name SELECT g, $text FROM generate_series($from, $from + $n) g" . ($there{$name}{shape} =~ /[236]/ ? ' ON CONFLICT DO NOTHING;' : ';');
 		}
 		elsif ($dice < 66) { push @lines, "DELETE FROM $name WHERE a % 3 = " . int(rand 3) . ";" }
 		elsif ($dice < 70) { push @lines, "CREATE INDEX ON $name (a);" }
@@ -127,6 +132,7 @@ sub statements
 }
 
 my ($count, $errors, $reused, @different) = (0, 0, 0);
+($seed, $count, $errors, $reused, @different) = split ' ', slurp_file($state) if defined $state && -e $state;
 while ($count < $wanted)
 {
 	srand $seed;
@@ -149,11 +155,18 @@ while ($count < $wanted)
 		diag "seed $seed: see $base.sql, .off and .on";
 	}
 	$seed++;
+	if (defined $state)
+	{
+		open(my $file, '>', "$state.new") or die "$state.new: $!";
+		print $file "$seed $count $errors $reused @different\n";
+		close($file) or die "$state.new: $!";
+		rename("$state.new", $state) or die "$state: $!";
+	}
 }
 is("@different", '', "$count statements, $reused tables reused: the same with the pool");
 cmp_ok($errors / $count, '<', 0.3, 'few statements fail');
 cmp_ok($reused, '>', $count / 100, 'tables were reused');
 $node->stop;
 unlike(slurp_file($node->logfile), qr/TRAP|PANIC|terminated by signal/, 'no process died');
-note "$errors errors";
+diag "$count statements, $errors errors, $reused tables reused, different: " . scalar(@different) if defined $state;
 done_testing();

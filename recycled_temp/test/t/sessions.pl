@@ -84,6 +84,22 @@ say_to("SET ROLE carol; CREATE TEMP TABLE t (a int); DROP TABLE t; RESET ROLE;")
 is(say_to("DROP ROLE carol; $count;"), "0\n", 'DROP ROLE in the session itself empties the pool');
 close_session();
 
+# ---- another session moves rows of pg_class, or renames a table ----
+open_session();
+say_to("CREATE TEMP TABLE t (a int); DROP TABLE t; BEGIN; CREATE TEMP TABLE t (a int) ON COMMIT DROP; INSERT INTO t VALUES (1);");
+$node->safe_psql('postgres', 'VACUUM FULL pg_class');
+is(say_to("COMMIT; SELECT kept, reused FROM recycled_temp_status(); SELECT to_regclass('t');"), "2|1\n\n", 'ON COMMIT DROP keeps a table whose row has moved');
+say_to("BEGIN; CREATE TEMP TABLE t (a int) ON COMMIT DROP; DROP TABLE t; CREATE TEMP TABLE t (a int); INSERT INTO t VALUES (2);");
+$node->safe_psql('postgres', 'VACUUM FULL pg_class');
+is(say_to("COMMIT; SELECT * FROM t; DROP TABLE t; CREATE TEMP TABLE t (a int); INSERT INTO t VALUES (3); SELECT * FROM t;"), "2\n3\n", 'and not the table that was created after it');
+my $schema = say_to('SELECT pg_my_temp_schema()::regnamespace;');
+chomp $schema;
+my $rename = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', "BEGIN; ALTER TABLE $schema.t RENAME TO moved; SELECT pg_sleep(3); COMMIT" ]);
+$node->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_locks l JOIN pg_class c ON c.oid = l.relation WHERE l.mode = 'AccessExclusiveLock' AND c.relnamespace = '$schema'::regnamespace") or die;
+like(say_to('DROP TABLE t;'), qr/table "t" does not exist/, 'DROP waits, and finds that the name is gone');
+$rename->finish;
+is(say_to('SELECT * FROM moved;'), "3\n", 'the renamed table is there');
+close_session();
 # ---- idle timeout ----
 open_session();
 say_to("SET recycled_temp.idle_timeout = '500ms'; CREATE TEMP TABLE t (a int); DROP TABLE t;");
