@@ -2,7 +2,7 @@
 
 Half of the time goes to libFuzzer, with the address and undefined behavior
 sanitizers, on code of the extensions that is compiled outside of a server
-(certificate/fuzz/): the datum parser of appendable_bytea, the page reader of
+(certificate/fuzz/): the datum parser and the difference finder of appendable_bytea, the page reader of
 parallel_temp's scans and the record arithmetic of light_explain.  It begins with
 the inputs of certificate/corpus/, which --keep replaces by the inputs that were found.  The
 other half goes to the generators of random SQL that the tests have, each with new
@@ -55,6 +55,7 @@ class Generator(NamedTuple):
 
 
 TARGETS = (Target("value", "bytes as a value of appendable_bytea", "appendable_bytea/src", 600),
+           Target("difference", "two strings, what they have in common", "appendable_bytea/src", 4096),
            Target("page", "8 kB as a page of a temporary table", "parallel_temp/src", 8192),
            Target("usage", "calls among plan nodes, against a model", "light_explain/src", 600))
 GENERATORS = (

@@ -21,6 +21,9 @@ int			ab_max_size_mb = 1023;
 int			ab_inline_max = 2000;
 int			ab_tail_max = 500;
 int			ab_chunk_size;
+bool		ab_store_differences = false;
+int			ab_difference_memory_kb = 65536;
+int			ab_max_pieces = AB_MAX_PIECES;
 
 /* LZ4 where the server has it */
 #ifdef USE_LZ4
@@ -80,6 +83,30 @@ ab_define_settings(void)
 							AB_CHUNK_MAX, 64, AB_CHUNK_MAX,
 							PGC_SUSET,
 							GUC_UNIT_BYTE | GUC_NOT_IN_SAMPLE,
+							NULL, NULL, NULL);
+	DefineCustomBoolVariable("appendable_bytea.store_differences",
+							 "Enables storing only the difference when a value is replaced or changed in the middle.",
+							 "A value that was stored in pieces stays in pieces when this is off.",
+							 &ab_store_differences,
+							 false,
+							 PGC_USERSET,
+							 0,
+							 NULL, NULL, NULL);
+	DefineCustomIntVariable("appendable_bytea.difference_memory",
+							"Sets the largest part of a replaced value that is searched for common bytes.",
+							"The part is what remains without the common start and end; it is held in memory. Zero compares start and end only.",
+							&ab_difference_memory_kb,
+							65536, 0, 262144,
+							PGC_USERSET,
+							GUC_UNIT_KB,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("appendable_bytea.max_pieces",
+							"Sets how many pieces a value may consist of.",
+							"Fewer pieces are read faster, and take more bytes to write.",
+							&ab_max_pieces,
+							AB_MAX_PIECES, 2, AB_MAX_PIECES,
+							PGC_USERSET,
+							0,
 							NULL, NULL, NULL);
 	DefineCustomEnumVariable("appendable_bytea.client_type",
 							 "Sets the type that clients see: bytea, or the type itself.",

@@ -10,7 +10,9 @@
 #ifndef APPENDABLE_SETTINGS_H
 #define APPENDABLE_SETTINGS_H
 
-
+extern bool ab_store_differences;
+extern int	ab_difference_memory_kb;
+extern int	ab_max_pieces;
 extern int	ab_inline_max;
 extern int	ab_tail_max;
 extern int	ab_chunk_size;

@@ -11,7 +11,7 @@ in them values are compacted; between them the chunks are vacuumed, tables are r
 and with --crash a server process is killed, so that the server recovers; after each all
 values are compared and checked.
 
-    differential.py --host DIR --port N [--seconds S] [--seed N] [--chunk-size N] [--crash] [--text]
+    differential.py --host DIR --port N [--seconds S] [--seed N] [--chunk-size N] [--crash] [--text] [--differences]
 
 Ends with status 0 only if nothing differed.  The statements of a failed transaction
 are printed, with the seed that makes them again.
@@ -156,6 +156,8 @@ class Differential:
     def change(self, d):
         """An expression of column d that is of the type."""
         rng = self.rng
+        if self.args.differences and rng.random() < 0.4:
+            return self.rewritten(d)
         at = rng.choice([1, 2, 100, 600, self.unit, self.unit + 1, 2 * self.unit, 5 * self.unit])
         kind = rng.randrange(17)
         if kind < 6:
@@ -182,6 +184,35 @@ class Differential:
             return f"{self.data()}::@T"
         return rng.choice([f"({d}::@P || {self.data()}::@P)::@T", "NULL", d, f"coalesce({d}, '')",
                            f"left({d}, {rng.choice((-1, 1)) * at})::@T" if self.args.text else f"set_bit(coalesce({d}, '') || '\\x00'::@P, 3, 1)"])
+
+    def rewritten(self, d):
+        """A whole new value that has much of column d, which is computed by the server's own type."""
+        rng, unit = self.rng, self.unit
+        whole = f"coalesce({d}::@P, '')"
+        at, other = (rng.choice([1, 2, 30, 100, 600, unit, unit + 1, 3 * unit, 9 * unit]) for _ in range(2))
+        new = [f"{self.data()}::@P" for _ in range(3)]
+        empty = "''::@P"
+        shape = rng.choice([
+            f"{new[0]} || {whole}",
+            f"{whole} || {new[0]}",
+            f"{new[0]} || substr({whole}, {at})",
+            f"overlay({whole} PLACING {new[0]} FROM {at} FOR {rng.choice([0, 1, 50, unit, 4 * unit])})",
+            f"overlay(overlay({whole} PLACING {new[0]} FROM {at} FOR {other}) PLACING {new[1]} FROM {other} FOR 3)",
+            f"overlay({whole} PLACING {empty} FROM {at} FOR {other})",
+            f"overlay({whole} PLACING {new[0]} FROM greatest(length({whole}) - {at}, 1) FOR 1)",
+            f"substr({whole}, {at}) || substr({whole}, 1, {at} - 1)",
+            f"CASE WHEN length({whole}) < 50000 THEN {whole} || {new[0]} || {whole} ELSE {whole} END",
+            f"substr({whole}, 1, {at}) || {new[0]} || substr({whole}, {at + other}) || {new[1]} || substr({whole}, {at}, {other}) || {new[2]}",
+            f"CASE WHEN length({whole}) > {at} THEN substr({whole}, 1, length({whole}) - {at}) || {new[0]} || substr({whole}, length({whole}) - {at} + 1) "
+            f"ELSE {whole} END",
+            empty,
+            new[0],
+            whole,
+            # every tenth part is another one
+            f"(SELECT coalesce(string_agg(CASE WHEN i % 10 = 3 THEN {new[0]} ELSE substr({whole}, i * 97 + 1, 97) END, {empty} ORDER BY i), '') "
+            f"FROM generate_series(0, least(length({whole}), 20000) / 97) i)",
+        ])
+        return f"({shape})::@T"
 
     def rows(self):
         rng = self.rng
@@ -320,10 +351,20 @@ class Differential:
             return "ALTER TABLE g ALTER d TYPE @P, ALTER c TYPE @P; ALTER TABLE g ALTER d TYPE @T, ALTER c TYPE @T"
         return rows
 
+    def set_differences(self):
+        """Settings about differences, which change nothing that can be seen."""
+        rng = self.rng
+        for setting in (f"store_differences = {rng.choice(['on', 'on', 'on', 'off'])}", f"max_pieces = {rng.choice([2, 3, 8, 256])}",
+                        f"difference_memory = {rng.choice([0, 1, 65536])}", f"inline_max = {rng.choice([0, 100, 2000])}"):
+            self.log.append(f"SET appendable_bytea.{setting}")
+            self.sessions["ours"].query(self.log[-1])
+
     def transaction(self):
         rng = self.rng
         self.log = []
         self.alone = rng.random() < 0.25
+        if self.args.differences:
+            self.set_differences()
         if self.alone:
             self.both(self.statement())
             return
@@ -448,6 +489,7 @@ def main():
     parser.add_argument("--chunk-size", type=int, default=0)
     parser.add_argument("--crash", action="store_true")
     parser.add_argument("--text", action="store_true")
+    parser.add_argument("--differences", action="store_true", help="whole values are replaced, and stored as differences or not")
     args = parser.parse_args()
     print(f"seed={args.seed}")
     Differential(args).run()

@@ -11,13 +11,13 @@ and none may be lost.  At the end every value is compared byte by byte and
 appendable_bytea_check() must find nothing.
 
     stress.py --host DIR --port N [--seconds S] [--writers N] [--rows N] [--seed N]
-              [--chunk-size N] [--quiet-rewrites] [--crash] [--standby DIR:PORT] [--text]
+              [--chunk-size N] [--quiet-rewrites] [--crash] [--standby DIR:PORT] [--text] [--differences]
 
 --crash kills a server process with SIGKILL every few seconds (run it as the server's
 user): a transaction whose COMMIT was under way must be there wholly or not at all.
 --standby reads a streaming replica meanwhile and compares it at the end.  --text does
 all of it with appendable_text, in characters of one to four bytes (the database must
-be in UTF8).
+be in UTF8).  --differences replaces whole values, of which the difference is stored.
 
 Needs nothing but Python; speaks the protocol's simple query itself (so it is longer than
 other files: tests of a bare server have no driver).  Ends with
@@ -231,6 +231,8 @@ class Stress:
         session.query("SET client_min_messages = error")
         if self.args.chunk_size:
             session.query(f"SET appendable_bytea.chunk_size = {self.args.chunk_size}")
+        if self.args.differences:
+            session.query("SET appendable_bytea.store_differences = on; SET appendable_bytea.inline_max = 200")
         return session
 
     def count(self, what):
@@ -268,6 +270,14 @@ class Stress:
         if kind < 0.63:
             return f"{literal(data)}::{plain} || data", data + value
         n = len(value)
+        if self.args.differences and kind < 0.90:
+            # a whole new value, most of which is the old one
+            for _ in range(rng.randint(1, 3)):
+                offset = rng.choice([0, n, rng.randint(0, n)])
+                length = rng.choice([0, 1, rng.randint(0, 40), rng.randint(0, n)])
+                value = value[:offset] + data + value[offset + length:]
+                data, n = kind_of.random(rng, rng.randint(0, 30)), len(value)
+            return f"{literal(value)}::{kind_of.ours}", value
         if kind < 0.80:
             offset = rng.randint(0, n)
             length = rng.choice([len(data), len(data), rng.randint(0, n - offset)])
@@ -661,6 +671,7 @@ def main():
     parser.add_argument("--crash", action="store_true")
     parser.add_argument("--standby")
     parser.add_argument("--text", action="store_true")
+    parser.add_argument("--differences", action="store_true", help="replace whole values, and store the differences")
     args = parser.parse_args()
     print(f"seed={args.seed}")
     sys.exit(Stress(args).run())

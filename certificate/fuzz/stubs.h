@@ -89,6 +89,12 @@ pfree(void *block)
 }
 
 void
+pg_qsort(void *base, size_t n, size_t size, int (*compare) (const void *, const void *))
+{
+	(qsort) (base, n, size, compare);
+}
+
+void
 check_stack_depth(void)
 {
 	check_stack_depth_calls++;

@@ -3,11 +3,14 @@
  *		Fuzz the datum parser of appendable_bytea: any bytes as a value.  Either they
  *		are refused as damaged, or as too large, or they are a value of which all
  *		functions say the same, whose literal bytes lie within the datum, and from
- *		which appending and splicing make another such value.
+ *		which appending and splicing make another such value.  A list of pieces that is
+ *		accepted is the one that is written for these pieces.
  */
 #include "stubs.h"
 
 #include "value/datum.c"
+#include "value/edit.c"
+#include "value/pieces.c"
 
 int			ab_max_size_mb = 64 * 1024;
 
@@ -46,6 +49,32 @@ datum_of(const uint8_t *data, size_t size)
 	return PointerGetDatum(v);
 }
 
+/* A list says what it must, in the only way in which it can be written. */
+static void
+look_at_list(Datum datum, const AbValue *value)
+{
+	int			n = ab_chunk_segments(value);
+	int64		sum = 0;
+	struct varlena *again;
+	char	   *end;
+
+	MUST(n > 0 && n <= AB_MAX_PIECES);
+	for (int i = 0; i < n; i++)
+	{
+		const AbSegment *s = &value->segments[i];
+
+		sum += s->length;
+		MUST(i == 0 || s->source != s[-1].source + s[-1].length);
+		for (int k = 0; k < i; k++)
+			MUST(s->source >= value->segments[k].source + value->segments[k].length ||
+				 value->segments[k].source >= s->source + s->length);
+	}
+	MUST(sum == ab_chunk_bytes(value) && sum == ab_length_in_chunks(datum) && sum <= value->base.stored);
+	end = ab_alloc_list(&value->base, value->segments, n, false, 0, &again);
+	MUST(end - VARDATA(again) <= VARSIZE_ANY_EXHDR(DatumGetPointer(datum)) &&
+		 memcmp(VARDATA(again) + 1, (char *) VARDATA_ANY(DatumGetPointer(datum)) + 1, end - VARDATA(again) - 1) == 0);
+}
+
 /* Take a datum apart and look whether everything agrees. */
 static int64
 look(Datum datum)
@@ -79,6 +108,8 @@ look(Datum datum)
 	if (value.base.vid != 0)
 		MUST(ab_same_reference(&ref, &value.base));
 	(void) ab_parse_reference_lenient(datum, &ref);
+	if (value.base.pieces && !value.edited)
+		look_at_list(datum, &value);
 	ab_value_free(&value);
 	return sum + 0 * bytes;
 }

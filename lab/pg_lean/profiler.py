@@ -3,8 +3,8 @@
 A session runs the plain statement while perf(1) looks at its stack some thousand times.
 Each sample belongs to the innermost plan node whose code is on the stack.  Packages'
 programs have no names of static functions, so a function without one is recognized by
-the exported ones beside it: a node's file has ExecInitSeqScan(), ExecReScanSeqScan() and
-so on.  What all scans share (execScan.c) does not tell which one, so scans count as one.
+the exported ones next to it: a node's file has ExecInitSeqScan(), ExecReScanSeqScan() and
+so on.  The code that all scans share (execScan.c) does not tell which one, so scans count as one.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class Program:
         if start in self.names:
             return self.by_name(self.names[start])
         after = bisect.bisect(self.exported, start)
-        beside = [self.names[self.exported[place]] for place in (after, after - 1) if 0 <= place < len(self.exported)]
-        return next(filter(None, map(self.by_name, beside)), None)
+        neighbours = [self.names[self.exported[place]] for place in (after, after - 1) if 0 <= place < len(self.exported)]
+        return next(filter(None, map(self.by_name, neighbours)), None)
 
     @staticmethod
     def by_name(name: str) -> str | None:

@@ -18,7 +18,8 @@
  *
  * A value is compacted if more than an eighth of it is at its end in chunks that are plain,
  * and they are small or do compress.  So nothing is compacted twice in vain, and growing
- * values are written over again a limited number of times.
+ * values are written over again a limited number of times.  A value in pieces is always
+ * compacted, to one piece.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -85,7 +86,7 @@ typedef struct Compaction
 static bool
 is_worth_compacting(const AbStore *store, const AbRef *ref, Snapshot snapshot)
 {
-	SysScanDesc scan = ab_chunk_scan(store, snapshot, ref->vid, 0, ref->stored);
+	SysScanDesc scan;
 	int64		enough = ref->stored / 8;
 	int64		chunks = 0;
 	int64		bytes = 0;
@@ -93,6 +94,9 @@ is_worth_compacting(const AbStore *store, const AbRef *ref, Snapshot snapshot)
 	bool		compressible = false;
 	AbChunk		chunk;
 
+	if (ref->pieces)
+		return true;
+	scan = ab_chunk_scan(store, snapshot, ref->vid, 0, ref->stored);
 	while (bytes <= enough && ab_chunk_next(scan, BackwardScanDirection, &chunk))
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -124,7 +128,7 @@ write_compressed(Relation rel, Datum value, AbRef *ref)
 	ab_compressor_close(compressor);
 	ab_writer_close(writer, ref);
 	ab_reader_close(reader);
-	return ab_make_stored(ref, NULL, 0, 0);
+	return ab_make_stored(ref, NULL, 0, NULL, 0, 0);
 }
 
 /* Put a row version in the place of another, with entries in indexes if they need any. */

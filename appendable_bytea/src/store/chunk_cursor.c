@@ -109,11 +109,19 @@ ab_chunk_cursor_rewind(AbChunkCursor *cursor)
 	cursor->decompressed = NULL;
 }
 
+/* Can at most one chunk that counts cover a byte of the reference? */
+static inline bool
+chunks_are_disjoint(const AbRef *ref)
+{
+	return ref->edition == 0 || ref->pieces;
+}
+
 /* Is a damaged chunk an answer, instead of an error? */
 static bool
 reports_damage(const AbChunkCursor *cursor)
 {
-	return cursor->mode == AB_READ_COMPARE || cursor->mode == AB_READ_CHECK;
+	return cursor->mode == AB_READ_COMPARE || cursor->mode == AB_READ_CHECK ||
+		cursor->mode == AB_READ_TRY;
 }
 
 /* Raise an error for a damaged chunk, or record the problem and return false. */
@@ -236,38 +244,43 @@ chunk_counts(const AbChunkCursor *cursor, SysScanDesc scan, const AbChunk *chunk
  * settled or to the value's start.  Records the unsettled chunks in cursor->writes,
  * and where the settled part ends.  Returns false if the chain is broken.
  *
- * Writes within one edition have ascending offsets, so that one backward scan finds
- * all of them; the first write of an edition continues the end of the one before it.
+ * Writes have ascending offsets, so that a backward scan finds them one after the other,
+ * except where an overwrite begins a new edition: its first chunk continues the end of
+ * the edition before it, for which another scan is needed.  Editions never ascend on the
+ * way back; those of a value with a list of pieces need not have a chunk.
  */
 static bool
 trace_unsettled_writes(AbChunkCursor *cursor)
 {
 	const AbRef *ref = &cursor->ref;
 	uint32		crc = ref->crc;
+	uint32		edition = ref->edition;
 	int			allocated = 0;
+	bool		found;
+	bool		complete = false;
 
 	Assert(!cursor->traced && cursor->snapshot == SnapshotAny);
 	cursor->traced = true;
 	cursor->settled_end = 0;
-	for (int64 edition = ref->edition; edition >= 0; edition--)
+	do
 	{
 		SysScanDesc scan = begin_cursor_scan(cursor, 0, PG_INT64_MAX);
-		bool		found = false;
-		bool		settled = false;
 		AbChunk		chunk;
 
-		while (!settled && ab_chunk_next(scan, BackwardScanDirection, &chunk))
+		found = false;
+		while (!complete && ab_chunk_next(scan, BackwardScanDirection, &chunk))
 		{
 			CHECK_FOR_INTERRUPTS();
-			if (chunk.problem || chunk.edition != edition || chunk.crc != crc ||
+			if (chunk.problem || chunk.edition > edition || chunk.crc != crc ||
 				(cursor->nwrites == 0 && chunk.off + chunk.length != ref->stored))
 				continue;
 			found = true;
-			settled = ab_chunk_is_settled(scan);
-			if (settled)
+			edition = chunk.edition;
+			if (ab_chunk_is_settled(scan))
 			{
 				cursor->settled_end = chunk.off + chunk.length;
 				cursor->settled_edition = chunk.edition;
+				complete = true;
 				break;
 			}
 			if (cursor->nwrites == allocated)
@@ -281,19 +294,14 @@ trace_unsettled_writes(AbChunkCursor *cursor)
 			cursor->writes[cursor->nwrites].edition = chunk.edition;
 			cursor->writes[cursor->nwrites++].crc = chunk.crc;
 			crc = chunk.prev;
+			complete = chunk.off == 0 && edition == 0 && crc == AB_CRC_INIT;
 		}
 		systable_endscan_ordered(scan);
-		if (settled || (found && edition == 0 && crc == AB_CRC_INIT))
-		{
-			if (cursor->nwrites > 0)
-				qsort(cursor->writes, cursor->nwrites, sizeof(AbChunkPlace), compare_places);
-			return true;
-		}
-		if (!found)
-			break;
-	}
-	cursor->traced = false;
-	return false;
+	} while (found && !complete);
+	cursor->traced = complete;
+	if (complete && cursor->nwrites > 0)
+		qsort(cursor->writes, cursor->nwrites, sizeof(AbChunkPlace), compare_places);
+	return complete;
 }
 
 /* The next chunk of a scan that counts for the reference; false at the end. */
@@ -331,7 +339,7 @@ find_covering(AbChunkCursor *cursor, int64 at, int reach, AbChunk *found)
 		{
 			*found = chunk;
 			/* it is the only one */
-			if (cursor->ref.edition == 0)
+			if (chunks_are_disjoint(&cursor->ref))
 				break;
 		}
 	}
@@ -406,11 +414,11 @@ advance(AbChunkCursor *cursor, int64 at)
 
 		/*
 		 * scan_at is where a chunk of the reference's edition starts, except
-		 * at the start of a scan of a value that was never edited.  There any
-		 * chunk that covers it is the right one, because no two overlap.
+		 * at the start of a scan of a value of which no two chunks overlap.
+		 * There any chunk that covers it is the right one.
 		 */
 		if (chunk.off + chunk.length <= cursor->scan_at ||
-			(chunk.off < cursor->scan_at && ref->edition != 0))
+			(chunk.off < cursor->scan_at && !chunks_are_disjoint(ref)))
 			continue;
 		if (chunk.off > cursor->scan_at)
 			return false;
@@ -420,7 +428,7 @@ advance(AbChunkCursor *cursor, int64 at)
 		 * reference's edition may be gone already: the reference was kept
 		 * while its row was changed and vacuumed.
 		 */
-		if (chunk.edition < ref->edition && ab_chunk_is_removable(cursor->scan))
+		if (chunk.edition < ref->edition && !ref->pieces && ab_chunk_is_removable(cursor->scan))
 			return false;
 		if (!ab_chunk_intact(&chunk))
 			return refuse_chunk(cursor, &chunk);
@@ -454,7 +462,7 @@ start_at(AbChunkCursor *cursor, int64 at, int64 until, int reach)
 	 * Chunks of older editions may overlap, and compressed ones may begin
 	 * anywhere
 	 */
-	if (at > 0 && ref->edition == 0 && reach == AB_CHUNK_MAX)
+	if (at > 0 && chunks_are_disjoint(ref) && reach == AB_CHUNK_MAX)
 		from = Max(at - AB_CHUNK_MAX + 1, 0);
 	else if (at > 0)
 	{
@@ -469,7 +477,7 @@ start_at(AbChunkCursor *cursor, int64 at, int64 until, int reach)
 	 */
 	cursor->scan_end = Min(ref->stored, Max(until, at + 1));
 	cursor->scan = begin_cursor_scan(cursor, from, cursor->scan_end);
-	cursor->scan_at = ref->edition == 0 ? at : from;
+	cursor->scan_at = chunks_are_disjoint(ref) ? at : from;
 	return advance(cursor, at);
 }
 
@@ -492,7 +500,7 @@ ab_chunk_cursor_find(AbChunkCursor *cursor, const AbRef *ref, int64 at, int64 un
 		open_reference(cursor, ref);
 	if (cursor->scan && at == cursor->scan_at && at < cursor->scan_end)
 		found = advance(cursor, at);
-	else if (cursor->mode != AB_READ_PART || verify_end(cursor))
+	else if ((cursor->mode != AB_READ_PART && cursor->mode != AB_READ_TRY) || verify_end(cursor))
 	{
 		found = start_at(cursor, at, until, AB_CHUNK_MAX);
 

@@ -140,6 +140,8 @@ next_piece(AbReader *reader, const char **piece)
 
 		if (reader->until > reader->position)
 			until = at + Min(s->length - within, reader->until - reader->position);
+		else if (value->base.pieces)
+			until = at + s->length - within;
 		chunk = ab_chunk_cursor_find(&reader->cursor, &value->base, at, until);
 		if (chunk == NULL)
 			return -1;
@@ -164,7 +166,7 @@ ab_reader_next(AbReader *reader, const char **piece)
 
 /*
  * Copy "length" bytes from the reader's position to buf; false if a chunk is not
- * found, which only happens with AB_READ_ALL.
+ * found, which is an error with AB_READ_PART.
  */
 static bool
 copy_pieces(AbReader *reader, char *buf, int64 length)
@@ -172,8 +174,8 @@ copy_pieces(AbReader *reader, char *buf, int64 length)
 	while (length > 0)
 	{
 		const char *piece;
-		int64		n = reader->cursor.mode == AB_READ_ALL ? next_piece(reader, &piece) :
-			ab_reader_next(reader, &piece);
+		int64		n = reader->cursor.mode == AB_READ_PART ? ab_reader_next(reader, &piece) :
+			next_piece(reader, &piece);
 
 		if (n < 0)
 			return false;
@@ -201,7 +203,8 @@ ab_reader_read(AbReader *reader, int64 offset, char *buf, int64 length)
 			 (long long) length, (long long) offset, (long long) value->length);
 	ab_reader_seek(reader, offset);
 	reader->until = offset + length;
-	if (!value->edited && reader->until >= value->base.stored)
+	/* only then the last chunk that is read is the one at the end */
+	if (!value->edited && !value->base.pieces && reader->until >= value->base.stored)
 		reader->cursor.mode = AB_READ_ALL;
 	if (!copy_pieces(reader, buf, length))
 	{
@@ -223,12 +226,12 @@ ab_reader_read(AbReader *reader, int64 offset, char *buf, int64 length)
 bool
 ab_reader_equals(AbReader *reader, int64 from, const char *data, int64 length)
 {
-	const int64 end = reader->value->base.stored;
+	AbValue    *value = reader->value;
+	const int64 end = ab_chunk_bytes(value);
 
-	Assert(!reader->value->edited);
 	if (length < end - from)
 		return false;
-	reader->cursor.mode = AB_READ_COMPARE;
+	reader->cursor.mode = value->base.pieces ? AB_READ_TRY : AB_READ_COMPARE;
 	ab_reader_seek(reader, from);
 	while (from < end)
 	{
@@ -245,6 +248,51 @@ ab_reader_equals(AbReader *reader, int64 from, const char *data, int64 length)
 }
 
 /*
+ * How many bytes of the value, from its start on, are those of "data".  A missing or
+ * damaged chunk is a difference.
+ */
+int64
+ab_reader_common_prefix(AbReader *reader, const char *data, int64 length)
+{
+	int64		common = 0;
+
+	reader->cursor.mode = AB_READ_TRY;
+	ab_reader_seek(reader, 0);
+	length = Min(length, reader->value->length);
+	while (common < length)
+	{
+		const char *piece;
+		int64		n = next_piece(reader, &piece);
+		int64		same;
+
+		if (n <= 0)
+			break;
+		n = Min(n, length - common);
+		same = ab_common_prefix(piece, data + common, n);
+		common += same;
+		if (same < n)
+			break;
+		CHECK_FOR_INTERRUPTS();
+	}
+	return common;
+}
+
+/* As ab_reader_read(), but false if a chunk is missing or damaged. */
+bool
+ab_reader_try_read(AbReader *reader, int64 offset, char *buf, int64 length)
+{
+	bool		done;
+
+	Assert(offset >= 0 && length >= 0 && offset <= reader->value->length - length);
+	reader->cursor.mode = AB_READ_TRY;
+	ab_reader_seek(reader, offset);
+	reader->until = offset + length;
+	done = copy_pieces(reader, buf, length);
+	reader->until = 0;
+	return done;
+}
+
+/*
  * Is "ref" an earlier state of the value that has only been appended to since?  Then a
  * chunk ends where it ends, with its crc.
  */
@@ -255,7 +303,7 @@ ab_reader_has_ancestor(AbReader *reader, const AbRef *ref)
 	const AbChunk *chunk;
 
 	if (ref->relid != base->relid || ref->vid != base->vid ||
-		ref->edition != base->edition || ref->stored >= base->stored)
+		ref->edition != base->edition || ref->pieces != base->pieces || ref->stored >= base->stored)
 		return false;
 	reader->cursor.mode = AB_READ_COMPARE;
 	chunk = ab_chunk_cursor_find(&reader->cursor, base, ref->stored - 1, PG_INT64_MAX);

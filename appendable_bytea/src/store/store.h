@@ -152,9 +152,11 @@ typedef enum AbReadMode
 								 * starts again with AB_READ_PART */
 	AB_READ_COMPARE,			/* the same, but a missing or damaged chunk is
 								 * an answer */
-	AB_READ_CHECK				/* the same by an MVCC snapshot; a chunk that
-								 * this server cannot decompress is found,
-								 * without its data */
+	AB_READ_TRY,				/* as AB_READ_PART, but a missing or damaged
+								 * chunk is an answer */
+	AB_READ_CHECK				/* as AB_READ_COMPARE by an MVCC snapshot; a
+								 * chunk that this server cannot decompress is
+								 * found, without its data */
 } AbReadMode;
 
 /* Where an unsettled chunk is in its value, and its crc. */
@@ -240,6 +242,8 @@ extern bytea *ab_read_whole(Datum datum);
 extern AbReader *ab_reader_open_value(AbValue *value);
 extern const AbChunk *ab_reader_chunk(AbReader *reader, int64 at);
 extern bool ab_reader_equals(AbReader *reader, int64 from, const char *data, int64 length);
+extern int64 ab_reader_common_prefix(AbReader *reader, const char *data, int64 length);
+extern bool ab_reader_try_read(AbReader *reader, int64 offset, char *buf, int64 length);
 extern bool ab_reader_has_ancestor(AbReader *reader, const AbRef *ref);
 
 /* ---- value_scan.c: the values of rows and tables ------------------------------ */

@@ -70,42 +70,74 @@ report_problem(Check *check, ItemPointer tid, const char *column, const char *pr
 	tuplestore_putvalues(check->rsinfo->setResult, check->rsinfo->setDesc, values, nulls);
 }
 
-/* What is wrong with the chunks of a reference, or NULL. */
-static const char *
-check_chunks(Check *check, const AbRef *ref)
+/* The chunks of a value that were checked so far. */
+typedef struct CheckedChunks
 {
-	AbChunkCursor cursor = {.context = CurrentMemoryContext,.mode = AB_READ_CHECK,
-	.snapshot = check->snapshot};
-	int64		at = 0;
-	int64		chunks = 0;
-	uint32		crc = AB_CRC_INIT;
+	AbChunkCursor cursor;
+	int64		count;
+	int64		end;			/* of the last one */
+	uint32		crc;			/* its checksum */
+} CheckedChunks;
+
+/* What is wrong with the chunks from one place of a reference up to another, or NULL. */
+static const char *
+check_range(CheckedChunks *checked, const AbRef *ref, int64 at, int64 until)
+{
+	while (at < until)
+	{
+		const AbChunk *chunk = ab_chunk_cursor_find(&checked->cursor, ref, at, until);
+
+		if (chunk == NULL)
+			return checked->cursor.problem ? checked->cursor.problem :
+				psprintf("byte %lld is in no chunk", (long long) at);
+		at = chunk->off + chunk->length;
+		/* a range may begin in the chunk in which the one before it ends */
+		if (at <= checked->end)
+			continue;
+
+		/*
+		 * without editions, chunks that touch were written one after the
+		 * other
+		 */
+		if ((ref->edition == 0 || ref->pieces) && chunk->off == checked->end && chunk->prev != checked->crc)
+			return psprintf("the chunk at offset %lld does not continue the one before it",
+							(long long) chunk->off);
+		checked->crc = chunk->crc;
+		checked->end = at;
+		checked->count++;
+	}
+	return NULL;
+}
+
+/*
+ * What is wrong with the chunks of a value, or NULL.  Those of a list are checked in
+ * their own order, and the last one although no piece may need it.
+ */
+static const char *
+check_chunks(Check *check, const AbValue *value)
+{
+	const AbRef *ref = &value->base;
+	CheckedChunks checked = {.cursor = {.context = CurrentMemoryContext,.mode = AB_READ_CHECK,
+	.snapshot = check->snapshot},.crc = AB_CRC_INIT};
+	int			count = ab_chunk_segments(value);
+	AbSegment  *pieces;
 	const char *problem = NULL;
 
 	if (!check->has_store)
 		return "the table has no chunk store";
-	while (problem == NULL && at < ref->stored)
-	{
-		const AbChunk *chunk = ab_chunk_cursor_find(&cursor, ref, at, ref->stored);
-
-		if (chunk == NULL)
-			problem = cursor.problem ? cursor.problem :
-				psprintf("byte %lld is in no chunk", (long long) at);
-		else if (ref->edition == 0 && chunk->prev != crc)
-			problem = psprintf("the chunk at offset %lld does not continue the one before it",
-							   (long long) chunk->off);
-		else
-		{
-			crc = chunk->crc;
-			at = chunk->off + chunk->length;
-			chunks++;
-		}
-	}
-	ab_chunk_cursor_close(&cursor);
-	check->undecompressed |= cursor.undecompressed;
+	pieces = palloc(count * sizeof(AbSegment));
+	memcpy(pieces, value->segments, count * sizeof(AbSegment));
+	qsort(pieces, count, sizeof(AbSegment), ab_compare_sources);
+	for (int i = 0; problem == NULL && i < count; i++)
+		problem = check_range(&checked, ref, pieces[i].source, pieces[i].source + pieces[i].length);
+	if (problem == NULL)
+		problem = check_range(&checked, ref, ref->stored - 1, ref->stored);
+	ab_chunk_cursor_close(&checked.cursor);
+	check->undecompressed |= checked.cursor.undecompressed;
 	if (problem)
 		ab_chunks_count(&check->store, ref->vid, check->snapshot, &check->chunks, NULL);
 	else
-		check->chunks += chunks;
+		check->chunks += checked.count;
 	return problem;
 }
 
@@ -162,7 +194,7 @@ check_value(Check *check, ItemPointer tid, const char *column, Datum value)
 		return;
 	}
 	tuplesort_putdatum(check->vids, Int64GetDatum(ref.vid), false);
-	problem = check_chunks(check, &ref);
+	problem = check_chunks(check, &parsed);
 	if (problem)
 		report_problem(check, tid, column, problem);
 }

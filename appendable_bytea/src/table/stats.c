@@ -116,16 +116,13 @@ stats_row(ReturnSetInfo *rsinfo, Relation rel)
 	while (ab_values_next(&scan))
 	{
 		MemoryContext oldcontext = MemoryContextSwitchTo(scan.context);
-		AbRef		ref;
+		int64		chunk_bytes = ab_length_in_chunks(scan.value);
 
 		count++;
-		inlined += ab_length(scan.value);
-		if (ab_parse_reference(scan.value, &ref))
-		{
+		stored += chunk_bytes;
+		inlined += ab_length(scan.value) - chunk_bytes;
+		if (chunk_bytes > 0)
 			in_chunks++;
-			stored += ref.stored;
-			inlined -= ref.stored;
-		}
 		MemoryContextSwitchTo(oldcontext);
 	}
 	ab_values_end(&scan);

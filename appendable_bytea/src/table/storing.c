@@ -36,14 +36,16 @@
 #define LOGGED_DIRECT_MIN	48
 #define LOGGED_TAIL_MAX		96
 
-static int
-tail_max(const AbTarget *target)
+/* Bytes that a row of the table gathers before they become a chunk. */
+int
+ab_tail_max_of(const AbTarget *target)
 {
 	return target->logged ? Min(ab_tail_max, LOGGED_TAIL_MAX) : ab_tail_max;
 }
 
-static int
-direct_min(const AbTarget *target)
+/* Bytes that become a chunk at once. */
+int
+ab_direct_min_of(const AbTarget *target)
 {
 	return target->logged ? LOGGED_DIRECT_MIN : DIRECT_MIN;
 }
@@ -52,8 +54,8 @@ direct_min(const AbTarget *target)
  * Bytes to keep for an inline part of n bytes, so that it keeps its size over the
  * next appends; 0 for no padding.
  */
-static int64
-room_for(const AbTarget *target, int64 n)
+int64
+ab_room_for(const AbTarget *target, int64 n)
 {
 	int64		room = 32;
 
@@ -81,16 +83,37 @@ static void
 set_tail(AbStoring *storing, const char *tail, int64 n)
 {
 	AbValue    *value = &storing->value;
+	int			chunks = ab_chunk_segments(&storing->old);
 
 	value->base = storing->old.base;
-	value->segments = value->space;
-	value->nsegments = n > 0 ? 2 : 1;
-	value->segments[0].source = 0;
-	value->segments[0].length = value->base.stored;
-	value->segments[0].data = NULL;
-	value->segments[1].source = -1;
-	value->segments[1].length = n;
-	value->segments[1].data = tail;
+	value->segments = chunks < lengthof(value->space) ? value->space : palloc((chunks + 1) * sizeof(AbSegment));
+	value->nsegments = 0;
+	value->length = 0;
+	for (int i = 0; i < chunks; i++)
+		ab_add_segment(value, storing->old.segments[i].source, storing->old.segments[i].length, NULL);
+	if (n > 0)
+		ab_add_segment(value, -1, n, tail);
+}
+
+/*
+ * A value that was sent whole continues the chunks of the old one: how many bytes at its
+ * end stay in the row, because the old row has them at its end as well?  What an
+ * application puts before them is then an append, also the next time.
+ */
+static int64
+common_end(const AbTarget *target, const AbValue *value, const AbValue *old)
+{
+	int64		most = target->logged ? ab_tail_max_of(target) : AB_KEPT_END_MAX;
+	const AbSegment *tail = &value->segments[value->nsegments - 1];
+	const AbSegment *old_tail = &old->segments[old->nsegments - 1];
+
+	if (!ab_store_differences || tail->source >= 0 || old_tail->source >= 0)
+		return 0;
+	/* an append to the row's tail is no other than any */
+	if (tail->length >= old_tail->length && memcmp(tail->data, old_tail->data, old_tail->length) == 0)
+		return 0;
+	return ab_common_suffix(tail->data + tail->length, old_tail->data + old_tail->length,
+							Min(Min(tail->length, old_tail->length), most));
 }
 
 /*
@@ -109,28 +132,52 @@ set_tail(AbStoring *storing, const char *tail, int64 n)
  * replace it.
  */
 static void
-continue_old_value(AbStoring *storing)
+continue_old_value(AbStoring *storing, const AbTarget *target)
 {
 	AbValue    *value = &storing->value;
 	AbValue    *old = &storing->old;
-	const int64 known = value->base.vid != 0 ? value->base.stored : 0;
+	const int64 stored = ab_chunk_bytes(old);
 	AbReader   *reader;
 	const char *data = NULL;
 	int64		length = 0;
 
 	if (!OidIsValid(ab_store_find(old->base.relid)))
 		return;
-	reader = ab_reader_open_value(old);
-	if (known == 0 || ab_reader_has_ancestor(reader, &value->base))
+	if (value->nsegments > 0 && value->segments[value->nsegments - 1].source < 0)
 	{
-		if (value->nsegments > 0 && value->segments[value->nsegments - 1].source < 0)
+		data = value->segments[value->nsegments - 1].data;
+		length = value->segments[value->nsegments - 1].length;
+	}
+	reader = ab_reader_open_value(old);
+	if (value->base.vid == 0)
+	{
+		bool		differences = ab_store_differences && value->length > ab_inline_max;
+		int64		common = 0;
+		bool		continues;
+
+		if (differences)
 		{
-			data = value->segments[value->nsegments - 1].data;
-			length = value->segments[value->nsegments - 1].length;
+			common = ab_reader_common_prefix(reader, data, length);
+			continues = common >= stored;
 		}
-		if (!value->edited && ab_reader_equals(reader, known, data, length))
-			set_tail(storing, data + (old->base.stored - known), length - (old->base.stored - known));
-		else if (known > 0)
+		else
+			continues = ab_reader_equals(reader, 0, data, length);
+		if (continues)
+		{
+			set_tail(storing, data + stored, length - stored);
+			storing->kept_end = common_end(target, value, old);
+		}
+		else if (differences)
+			(void) ab_pieces_find(storing, target, reader, common);
+	}
+	else if (ab_reader_has_ancestor(reader, &value->base))
+	{
+		bool		continues = !value->edited && ab_pieces_continue(value, old, false);
+		int64		known = continues ? ab_chunk_bytes(value) : 0;
+
+		if (continues && ab_reader_equals(reader, known, data, length))
+			set_tail(storing, data + (stored - known), length - (stored - known));
+		else
 		{
 			value->base = old->base;
 			value->edited = true;
@@ -151,10 +198,54 @@ decide_flat(AbStoring *storing, const AbTarget *target)
 		return;
 	}
 	storing->grows = true;
-	if (length <= tail_max(target) && length - storing->old.length < direct_min(target))
+	if (length <= ab_tail_max_of(target) && length - storing->old.length < ab_direct_min_of(target))
 		storing->action = AB_INLINE;
 	else
 		storing->action = AB_NEW_VALUE;
+}
+
+/*
+ * Decide for a value that consists of chunks of the row version that it replaces, and of
+ * other bytes.
+ */
+static void
+decide_own(AbStoring *storing, const AbTarget *target)
+{
+	AbValue    *value = &storing->value;
+	AbValue    *old = &storing->old;
+	int64		tail;
+	int64		old_tail;
+
+	if (!value->edited && value->base.pieces)
+	{
+		const AbSegment *last = &old->segments[ab_chunk_segments(old) - 1];
+
+		/*
+		 * A list that a transaction that failed made is another one; and an
+		 * append makes it longer if its last piece is not at the physical end
+		 */
+		if (!ab_pieces_continue(value, old, true) ||
+			(ab_chunk_segments(old) >= ab_max_pieces &&
+			 last->source + last->length != old->base.stored))
+			value->edited = true;
+	}
+	if (value->edited)
+	{
+		if (value->length <= ab_tail_max_of(target))
+			storing->action = AB_INLINE;
+		else if (storing->compared || ab_pieces_accept(storing, target))
+			storing->action = AB_STORE_PIECES;
+		else
+			storing->action = value->base.pieces ? AB_NEW_VALUE : AB_REWRITE;
+		return;
+	}
+	tail = value->length - ab_chunk_bytes(value);
+	old_tail = old->length - ab_chunk_bytes(old);
+	storing->grows = true;
+	if (tail <= ab_tail_max_of(target) && tail - old_tail < ab_direct_min_of(target))
+		storing->action = AB_INLINE;
+	else
+		storing->action = value->base.pieces ? AB_STORE_PIECES : AB_APPEND;
 }
 
 /*
@@ -192,30 +283,24 @@ ab_storing_decide(AbStoring *storing, const AbTarget *target, Datum datum, bool 
 	if (has_old)
 	{
 		ab_parse(old, &storing->old);
-		storing->has_old = true;
+		/* an edit was never stored: what the row has is not continued */
+		has_old = storing->has_old = !storing->old.edited;
+	}
+	if (has_old)
+	{
 		if (storing->old.base.vid != 0 && storing->old.base.relid == target->relid &&
 			!ab_same_reference(&value->base, &storing->old.base))
-			continue_old_value(storing);
+			continue_old_value(storing, target);
 	}
 
 	if (value->base.vid == 0)
 		decide_flat(storing, target);
 	else if (!has_old || value->base.relid != target->relid ||
-			 !ab_same_reference(&value->base, &storing->old.base))
+			 !ab_same_reference(&value->base, &storing->old.base) ||
+			 !ab_pieces_within(value, &storing->old))
 		storing->action = value->length <= ab_inline_max ? AB_INLINE : AB_NEW_VALUE;
-	else if (value->edited)
-		storing->action = value->length <= tail_max(target) ? AB_INLINE : AB_REWRITE;
 	else
-	{
-		int64		tail = value->length - value->base.stored;
-		int64		old_tail = storing->old.length - storing->old.base.stored;
-
-		storing->grows = true;
-		if (tail <= tail_max(target) && tail - old_tail < direct_min(target))
-			storing->action = AB_INLINE;
-		else
-			storing->action = AB_APPEND;
-	}
+		decide_own(storing, target);
 }
 
 /* Will storing the value write chunks? */
@@ -223,7 +308,7 @@ bool
 ab_storing_writes(const AbStoring *storing)
 {
 	return storing->action == AB_APPEND || storing->action == AB_REWRITE ||
-		storing->action == AB_NEW_VALUE;
+		storing->action == AB_STORE_PIECES || storing->action == AB_NEW_VALUE;
 }
 
 /* The whole value as one flat datum. */
@@ -262,16 +347,16 @@ make_inline(AbStoring *storing, const AbTarget *target)
 		n = last->length;
 	}
 	return ab_make_stored(value->base.vid != 0 ? &value->base : NULL,
-						  tail, n, room_for(target, n));
+						  value->segments, ab_chunk_segments(value), tail, n, ab_room_for(target, n));
 }
 
 /* How many of n new bytes stay inline behind the chunks. */
-static int64
-inline_rest(const AbTarget *target, int64 n)
+int64
+ab_inline_rest(const AbTarget *target, int64 n)
 {
 	int64		rest = n % ab_chunk_size;
 
-	if (n <= ab_chunk_size || rest >= direct_min(target) || rest > tail_max(target))
+	if (n <= ab_chunk_size || rest >= ab_direct_min_of(target) || rest > ab_tail_max_of(target))
 		return 0;
 	return rest;
 }
@@ -302,7 +387,7 @@ write_rest(AbStoring *storing, const AbTarget *target, AbReader *reader, AbWrite
 	}
 	ab_reader_read(reader, until, tail, rest);
 	ab_writer_close(writer, &ref);
-	result = ab_make_stored(&ref, tail, rest, storing->has_old ? room_for(target, rest) : 0);
+	result = ab_make_stored(&ref, NULL, 0, tail, rest, storing->has_old ? ab_room_for(target, rest) : 0);
 	pfree(tail);
 	return result;
 }
@@ -323,7 +408,8 @@ write_after(AbStoring *storing, const AbTarget *target, const AbRef *ref)
 
 	reader = ab_reader_open_value(&storing->value);
 	writer = ab_writer_open(target->relid, ref, n);
-	result = write_rest(storing, target, reader, writer, ref->stored, inline_rest(target, n));
+	result = write_rest(storing, target, reader, writer, ref->stored,
+						storing->kept_end > 0 ? Min(storing->kept_end, n) : ab_inline_rest(target, n));
 	ab_reader_close(reader);
 	return result;
 }
@@ -347,6 +433,8 @@ ab_storing_finish(AbStoring *storing, const AbTarget *target)
 	int64		vid = storing->value.base.vid;
 	ListCell   *lc;
 
+	if (storing->action == AB_STORE_PIECES)
+		ab_pieces_finish(storing, target);
 	if (storing->edition == 0)
 		return;
 	foreach(lc, storing->overwritten)
@@ -450,8 +538,8 @@ rewrite_value(AbStoring *storing, const AbTarget *target)
 		ab_reader_close(reader);
 		return write_new_value(storing, target);
 	}
-	if (rest > tail_max(target))
-		rest = inline_rest(target, rest);
+	if (rest > ab_tail_max_of(target))
+		rest = ab_inline_rest(target, rest);
 
 	from.edition++;
 	from.stored = kept;
@@ -478,6 +566,8 @@ ab_storing_write(AbStoring *storing, const AbTarget *target)
 			return write_after(storing, target, &storing->value.base);
 		case AB_REWRITE:
 			return rewrite_value(storing, target);
+		case AB_STORE_PIECES:
+			return ab_pieces_write(storing, target);
 		case AB_NEW_VALUE:
 			return write_new_value(storing, target);
 	}

@@ -24,6 +24,8 @@ typedef enum AbStoreAction
 	AB_APPEND,					/* write the tail as chunks of the same value */
 	AB_REWRITE,					/* overwrite chunks of the same value, or
 								 * truncate it */
+	AB_STORE_PIECES,			/* write new bytes as chunks of the same
+								 * value, which has a list of pieces then */
 	AB_NEW_VALUE				/* write everything as a new value */
 } AbStoreAction;
 
@@ -50,13 +52,45 @@ typedef struct AbStoring
 	int64		edition;		/* 0: no rewrite */
 	int64		cut;			/* all of them from here on ... */
 	List	   *overwritten;	/* ... and those at these offsets (int64 *) */
+
+	bool		compared;		/* ab_pieces_find() made an edit of it */
+	int64		kept_end;		/* bytes at its end that stay in the row, if
+								 * any do */
+
+	/* once an edit or an append is stored with a list: that, and the end */
+	AbSegment  *pieces;
+	int			npieces;
+	int64		stored;
 } AbStoring;
+
+/* A common end of at most this many bytes stays in the row. */
+#define AB_KEPT_END_MAX		300
 
 extern void ab_storing_decide(AbStoring *storing, const AbTarget *target, Datum datum,
 							  bool has_old, Datum old);
 extern bool ab_storing_writes(const AbStoring *storing);
 extern Datum ab_storing_write(AbStoring *storing, const AbTarget *target);
 extern void ab_storing_finish(AbStoring *storing, const AbTarget *target);
+extern int	ab_tail_max_of(const AbTarget *target);
+extern int	ab_direct_min_of(const AbTarget *target);
+extern int64 ab_room_for(const AbTarget *target, int64 n);
+extern int64 ab_inline_rest(const AbTarget *target, int64 n);
+
+/* ---- store_pieces.c: changes stored as pieces ----------------------------- */
+
+extern bool ab_pieces_within(const AbValue *value, const AbValue *old);
+extern bool ab_pieces_continue(const AbValue *value, const AbValue *old, bool same);
+extern Datum ab_pieces_write(AbStoring *storing, const AbTarget *target);
+extern void ab_pieces_finish(AbStoring *storing, const AbTarget *target);
+extern int	ab_join_segments(AbSegment *segments, int count);
+extern int64 ab_literal_bytes(const AbSegment *segments, int count);
+extern int	ab_needed_places(const AbSegment *segments, int count, int64 stored, AbSegment *places);
+extern bool ab_meets_place(const AbSegment *places, int n, int64 from, int64 until);
+
+/* ---- find_pieces.c: which pieces a value is stored as ---------------------- */
+
+extern bool ab_pieces_find(AbStoring *storing, const AbTarget *target, AbReader *reader, int64 common);
+extern bool ab_pieces_accept(AbStoring *storing, const AbTarget *target);
 
 /* ---- am.c ---------------------------------------------------------------- */
 

@@ -98,7 +98,12 @@ extends(Datum new, Datum old)
 	ab_parse(new, &a);
 	ab_parse(old, &b);
 	same = b.length <= a.length;
-	chunks = same && b.length > 0 && continues(&a, &b.base);
+
+	/*
+	 * pieces are the same bytes only where they are at the same place:
+	 * compare
+	 */
+	chunks = same && b.length > 0 && a.nsegments <= 2 && b.nsegments <= 2 && continues(&a, &b.base);
 	while (same && at < b.length)
 	{
 		const AbSegment *s = &a.segments[i];

@@ -4,7 +4,7 @@
  *	  The datum of type appendable_bytea, and the OIDs of its objects.
  *
  * A value is a list of *segments*: ranges of the chunks of at most one stored
- * value (its base), and literal bytes.  Five encodings follow the varlena
+ * value (its base), and literal bytes.  Eight encodings follow the varlena
  * header; the first byte names the encoding:
  *
  *	AB_FLAT			bytes
@@ -12,6 +12,9 @@
  *	AB_REF			reference tail
  *	AB_REF_PADDED	reference tail 0x80 zeros
  *	AB_EDIT			reference length segments
+ *	AB_PIECES		reference list tail
+ *	AB_PIECES_PADDED	reference list tail 0x80 zeros
+ *	AB_EDIT_PIECES	as AB_EDIT, of a value that has a list
  *
  * A reference is {relid, vid, stored, crc, edition}: the first "stored" bytes of
  * value "vid" as chunks of table "relid" at "edition".  A tail is what follows
@@ -30,6 +33,11 @@
  * the reference's.  Appends write rows after "stored" in the same edition; an
  * overwrite or a truncation below "stored" takes the next edition and writes
  * rows for the chunks concerned alone.
+ *
+ * A value that has a list of pieces (pieces.c) is read by that list, and no chunk of it
+ * covers another: what changes it writes the new bytes after "stored" and makes another
+ * list.  There the edition counts the lists, because a change without new bytes leaves
+ * all else in the reference as it is.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -59,12 +67,18 @@
 #define AB_REF			3
 #define AB_REF_PADDED	4
 #define AB_EDIT			5
+#define AB_PIECES		6
+#define AB_PIECES_PADDED	7
+#define AB_EDIT_PIECES	8
 
 /* format, relid, vid, stored, crc, edition */
 #define AB_REF_SIZE		(1 + 4 + 8 + 8 + 4 + 4)
 
 /* a slice of this many bytes holds the header of any encoding */
-#define AB_HEADER_SIZE	(AB_REF_SIZE + 8)
+#define AB_HEADER_SIZE	(AB_REF_SIZE + 8 + 2)
+
+/* pieces of a list */
+#define AB_MAX_PIECES	256
 
 /* the largest value that fits a single datum (varlena limit, format byte) */
 #define AB_MAX_FLAT		((int64) MaxAllocSize - VARHDRSZ - 1)
@@ -82,6 +96,7 @@ typedef struct AbRef
 	int64		vid;			/* value id, never 0 in a reference */
 	int64		stored;			/* bytes in chunks, > 0 in a reference */
 	uint32		crc;			/* chained CRC32C after the last chunk written */
+	bool		pieces;			/* has a list: no chunk covers another */
 } AbRef;
 
 typedef struct AbSegment
@@ -98,7 +113,7 @@ typedef struct AbValue
 	int			nsegments;
 	AbSegment  *segments;		/* in order of the value's bytes */
 	AbSegment	space[2];		/* what segments points to if it fits */
-	bool		edited;			/* encoding AB_EDIT */
+	bool		edited;			/* encoding AB_EDIT or AB_EDIT_PIECES */
 	void	   *copy;			/* the fetched datum, if it had to be fetched */
 } AbValue;
 
@@ -122,7 +137,13 @@ extern bool ab_parse_reference(Datum datum, AbRef *ref);
 /* Bytes of the value.  Fetches a header, or a short tail when it is padded. */
 extern int64 ab_length(Datum datum);
 
-/* Do two references name the same bytes? */
+/* Bytes of the value that are in chunks; 0 for an edit. */
+extern int64 ab_length_in_chunks(Datum datum);
+
+/*
+ * Do two references name the same chunks, and lists of the same change?  Transactions
+ * that failed may have made another list with the same edition.
+ */
 extern bool ab_same_reference(const AbRef *a, const AbRef *b);
 
 /* A flat value of these bytes. */
@@ -153,8 +174,52 @@ extern void ab_check_length(int64 length);
 /* The reference of a datum that may be damaged: false if it has none that can be read. */
 extern bool ab_parse_reference_lenient(Datum datum, AbRef *ref);
 
-/* A reference with a tail of n bytes, padded to room. */
-extern Datum ab_make_stored(const AbRef *ref, const char *tail, int64 n, int64 room);
+/* A reference with its list of pieces, if it has one, and a tail of n bytes, padded to room. */
+extern Datum ab_make_stored(const AbRef *ref, const AbSegment *pieces, int npieces,
+							const char *tail, int64 n, int64 room);
+
+/* What the files of this folder share. */
+extern void ab_report_corrupted(const char *detail);
+extern void ab_read_reference(const char *p, int64 n, AbRef *ref);
+extern void ab_write_reference(char *p, char format, const AbRef *ref);
+extern void ab_add_segment(AbValue *value, int64 source, int64 length, const char *data);
+extern char *ab_alloc_datum(int64 n, struct varlena **result);
+
+/* ---- edit.c -------------------------------------------------------------- */
+
+extern int	ab_chunk_segments(const AbValue *value);
+extern int64 ab_chunk_bytes(const AbValue *value);
+extern int	ab_cut_out_segments(const AbValue *value, int64 from, int64 until, AbSegment *segments);
+extern void ab_parse_edit(const char *p, int64 n, AbValue *value);
+
+/* ---- pieces.c: lists of pieces ------------------------------------------- */
+
+extern int64 ab_parse_list(const char *p, int64 n, AbValue *value);
+extern int64 ab_list_header(const char *p, int64 n, int64 whole, int64 *length);
+extern char *ab_alloc_list(const AbRef *ref, const AbSegment *pieces, int npieces, bool padded,
+						   int64 n, struct varlena **result);
+extern int	ab_compare_sources(const void *a, const void *b);
+
+/* ---- difference.c: what two strings of bytes have in common ---------------- */
+
+/* Bytes that two strings have in common. */
+typedef struct AbCopy
+{
+	int64		old;			/* where they are in the one */
+	int64		new;			/* and in the other */
+	int64		length;
+} AbCopy;
+
+typedef struct AbBlockIndex AbBlockIndex;
+
+extern int64 ab_common_prefix(const char *a, const char *b, int64 n);
+extern int64 ab_common_suffix(const char *a_end, const char *b_end, int64 n);
+extern AbBlockIndex *ab_index_blocks(const char *data, int64 n, int block);
+extern bool ab_index_has_part(const AbBlockIndex *index, const char *data, int64 n);
+extern int	ab_index_block_size(int64 n);
+extern void ab_index_free(AbBlockIndex *index);
+extern int	ab_find_copies(const char *old, int64 n, const char *new, int64 m,
+						   AbCopy *copies, int max);
 
 /* ---- oids.c: the OIDs of the extension's objects in this database --------- */
 

@@ -2,6 +2,8 @@
 -- Whatever they hold, the answer is an error or bytes that the datum itself holds:
 -- never another value's bytes, never a crash.
 SET client_min_messages = warning;
+-- chunks are counted as they are without differences
+SET appendable_bytea.store_differences = off;
 CREATE EXTENSION IF NOT EXISTS appendable_bytea;
 -- the bytes of a datum as they are, and back
 CREATE FUNCTION raw(appendable_bytea) RETURNS bytea LANGUAGE internal IMMUTABLE STRICT AS 'byteasend';

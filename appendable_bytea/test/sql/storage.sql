@@ -1,5 +1,7 @@
 -- Chunks: what is written when, and that nothing is lost or mixed.
 SET client_min_messages = warning;
+-- chunks are counted as they are without differences
+SET appendable_bytea.store_differences = off;
 CREATE EXTENSION IF NOT EXISTS appendable_bytea;
 SET appendable_bytea.chunk_size = 100;
 CREATE TABLE s (id int PRIMARY KEY, data appendable_bytea) WITH (fillfactor = 80, autovacuum_enabled = off);

@@ -65,7 +65,7 @@ def by_node(pairs: list[tuple[str, float]]) -> dict[str, float]:
 
 
 def compare(conn: psycopg.Connection, program: profiler.Program, case: str, query: str, seconds: float, runs: int) -> dict:
-    """Shares in percent by who says it, and how far each is from the profiler's at most."""
+    """Shares in percent by source, and how far each is from the profiler's at most."""
     schema = need_extension_schema(conn, "light_explain")
 
     def light(timing: str) -> dict[str, float]:
@@ -87,9 +87,9 @@ def compare(conn: psycopg.Connection, program: profiler.Program, case: str, quer
         conn.execute("SET light_explain.enabled = off")
         said[CORE].append(core())
     nodes = sorted(set(true).union(*(one for each in said.values() for one in each)))
-    medians = {who: {node: float(np.median([one.get(node, 0.0) for one in each])) for node in nodes} for who, each in said.items()}
+    medians = {source: {node: float(np.median([one.get(node, 0.0) for one in each])) for node in nodes} for source, each in said.items()}
     return {"case": case, "samples": samples, "profiler": {node: true.get(node, 0.0) for node in nodes}, **medians,
-            "points off": {who: max(abs(each[node] - true.get(node, 0.0)) for node in nodes) for who, each in medians.items()}}
+            "points off": {source: max(abs(each[node] - true.get(node, 0.0)) for node in nodes) for source, each in medians.items()}}
 
 
 def types(plan: dict) -> list[str]:
@@ -103,9 +103,9 @@ def table(found: list[dict]) -> Table:
 
     return Table(
         "Percent of a statement's time",
-        ["statement", "profiler", *(f"{who}" for who in (LIGHT, REFERENCE, CORE)), *(f"points off: {who}" for who in (LIGHT, REFERENCE, CORE))],
-        [[one["case"], text(one["profiler"]), *(text(one[who]) for who in (LIGHT, REFERENCE, CORE)),
-          *(f"{one['points off'][who]:.1f}" for who in (LIGHT, REFERENCE, CORE))] for one in found],
+        ["statement", "profiler", *(f"{source}" for source in (LIGHT, REFERENCE, CORE)), *(f"points off: {source}" for source in (LIGHT, REFERENCE, CORE))],
+        [[one["case"], text(one["profiler"]), *(text(one[source]) for source in (LIGHT, REFERENCE, CORE)),
+          *(f"{one['points off'][source]:.1f}" for source in (LIGHT, REFERENCE, CORE))] for one in found],
         note="Scans of a statement are counted together. The profiler's own error of a share p is about the square root of p (1 - p) / samples; "
         f"there were {min(one['samples'] for one in found):,} or more. The reference clock's and the server's shares are not freed of what their clocks take.",
     )

@@ -1,0 +1,402 @@
+/*-------------------------------------------------------------------------
+ *
+ * find_pieces.c
+ *	  Decide which pieces of the old value a new one is stored as.
+ *
+ * Called by storing.c, before the row is locked: it reads the old value and writes
+ * nothing.  A whole new value is compared with the old one; an edit that a function of
+ * the type made has its pieces already.  Both get a limited number of pieces, and are
+ * refused if a list would store little less than the value, or keep too many dead bytes:
+ * parts of chunks of which other parts are needed.
+ *
+ * Memory is bounded by the setting difference_memory, in addition to the new value.  A
+ * damaged old value is never an error here: the new one may be there to replace it.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "miscadmin.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+#include "table/table.h"
+
+/* Bytes of the old value that are read at once from its end on. */
+#define SUFFIX_BLOCK		65536
+
+/* Places of the old value that are looked for in the new one before all of it is read. */
+#define SAMPLES				32
+
+/* A part of a value that is not worth looking for other common bytes in. */
+#define PART_MIN			64
+
+/* Copies that are looked for at most; there can be fewer pieces. */
+#define COPIES_MAX			(4 * AB_MAX_PIECES)
+
+/* Dead bytes that a value may always have in its chunks, and else the share of its length. */
+#define DEAD_ALWAYS			16384
+#define DEAD_SHARE			4
+
+/* How many bytes at the end of the old value are those of "data"; -1 if it cannot be read. */
+static int64
+common_suffix(AbReader *reader, const char *data, int64 length, int64 most)
+{
+	const int64 n = ab_reader_length(reader);
+	char	   *buf = palloc(SUFFIX_BLOCK);
+	int64		common = 0;
+
+	while (common < most)
+	{
+		/* little of the end is compared if it differs */
+		int64		size = Min(Min(most - common, Max(4 * common, 1024)), SUFFIX_BLOCK);
+		int64		same;
+
+		if (!ab_reader_try_read(reader, n - common - size, buf, size))
+		{
+			common = -1;
+			break;
+		}
+		same = ab_common_suffix(buf + size, data + length - common, size);
+		common += same;
+		if (same < size)
+			break;
+		CHECK_FOR_INTERRUPTS();
+	}
+	pfree(buf);
+	return common;
+}
+
+/*
+ * Does a part of the old value have anything in common with the new one?  A quarter of
+ * some samples must be there.
+ */
+static bool
+shares_samples(AbReader *reader, int64 from, int64 n, const char *data, int64 m)
+{
+	AbBlockIndex *index;
+	const int	block = ab_index_block_size(m);
+	const int64 step = n / SAMPLES;
+	const int64 size = Min(3 * block, step);
+	char	   *buf;
+	int			found = 0;
+
+	if (n < SAMPLES * 128)
+		return true;
+	buf = palloc(size);
+	index = ab_index_blocks(data, m, block);
+	for (int i = 0; i < SAMPLES && found < SAMPLES / 4 && found + SAMPLES - i >= SAMPLES / 4; i++)
+	{
+		if (!ab_reader_try_read(reader, from + i * step, buf, size))
+		{
+			found = 0;
+			break;
+		}
+		if (ab_index_has_part(index, buf, size))
+			found++;
+		CHECK_FOR_INTERRUPTS();
+	}
+	ab_index_free(index);
+	pfree(buf);
+	return found >= SAMPLES / 4;
+}
+
+/*
+ * Find copies in the middle of a value, between the common start and end; returns how
+ * many, or -1 if the old value cannot be read.
+ */
+static int
+find_in_middle(AbReader *reader, int64 from, int64 n, const char *data, int64 m, int64 known,
+			   AbCopy *copies)
+{
+	char	   *old;
+	int			count;
+
+	if (n < PART_MIN || m < PART_MIN || n / 1024 >= ab_difference_memory_kb)
+		return 0;
+	/* a part that is small next to what is known to be common is read at once */
+	if (known < m && !shares_samples(reader, from, n, data, m))
+		return 0;
+	old = palloc_extended(n, MCXT_ALLOC_HUGE);
+	if (!ab_reader_try_read(reader, from, old, n))
+		count = -1;
+	else
+		count = ab_find_copies(old, n, data, m, copies, COPIES_MAX);
+	pfree(old);
+	for (int i = 0; i < count; i++)
+	{
+		copies[i].old += from;
+		copies[i].new += from;
+	}
+	return count;
+}
+
+/* The segments of a new value of which some parts are copied from the old one; returns how many. */
+static int
+plan_segments(const AbValue *old, const char *data, int64 length, const AbCopy *copies, int ncopies,
+			  AbSegment *segments)
+{
+	int			n = 0;
+	int64		at = 0;
+
+	for (int i = 0; i <= ncopies; i++)
+	{
+		int64		from = i < ncopies ? copies[i].new : length;
+		int			added;
+
+		segments[n].source = -1;
+		segments[n].length = from - at;
+		segments[n++].data = data + at;
+		at = from;
+		if (i == ncopies)
+			break;
+		added = ab_cut_out_segments(old, copies[i].old, copies[i].old + copies[i].length, segments + n);
+		for (int k = n; k < n + added; k++)
+		{
+			/* what the old row has in its tail */
+			if (segments[k].source < 0)
+				segments[k].data = data + at;
+			at += segments[k].length;
+		}
+		n += added;
+	}
+	return ab_join_segments(segments, n);
+}
+
+/* What joining a segment with a neighbor makes be written again. */
+static inline int64
+joining_cost(const AbSegment *segments, int i)
+{
+	return (segments[i].source >= 0 ? segments[i].length : 0) +
+		(segments[i + 1].source >= 0 ? segments[i + 1].length : 0);
+}
+
+static int
+compare_costs(const void *a, const void *b)
+{
+	int64		x = *(const int64 *) a;
+	int64		y = *(const int64 *) b;
+
+	return x < y ? -1 : x > y;
+}
+
+/*
+ * Have at most "most" segments: turn neighbors into new bytes, those with the fewest
+ * bytes first.  data: all of the value.  Goes down to three quarters, so that the next
+ * changes need not do it again.
+ */
+static int
+limit_segments(AbSegment *segments, int count, int most, const char *data)
+{
+	const int	target = Max(most * 3 / 4, 1);
+	int64	   *costs;
+	int64		at = 0;
+
+	if (count <= most)
+		return count;
+	for (int i = 0; i < count; i++)
+	{
+		if (segments[i].source < 0)
+			segments[i].data = data + at;
+		at += segments[i].length;
+	}
+	count = ab_join_segments(segments, count);
+	costs = palloc(count * sizeof(int64));
+	while (count > target)
+	{
+		int			excess = count - target;
+		int64		limit;
+
+		at = 0;
+
+		for (int i = 0; i + 1 < count; i++)
+			costs[i] = joining_cost(segments, i);
+		qsort(costs, count - 1, sizeof(int64), compare_costs);
+		limit = costs[Min(excess, count - 1) - 1];
+		for (int i = 0; i < count; i++)
+		{
+			bool		join = excess > 0 && i + 1 < count && joining_cost(segments, i) <= limit;
+
+			for (int k = i; k <= i + (join ? 1 : 0); k++)
+			{
+				if (join)
+				{
+					segments[k].source = -1;
+					segments[k].data = data + at;
+				}
+				at += segments[k].length;
+			}
+			if (join)
+			{
+				excess--;
+				i++;
+			}
+		}
+		count = ab_join_segments(segments, count);
+	}
+	pfree(costs);
+	return count;
+}
+
+/*
+ * Bytes of the old value's chunks that would be kept for others alone, if a value with these
+ * segments replaced it.
+ */
+static int64
+dead_bytes(const AbTarget *target, const AbRef *base, const AbSegment *segments, int count)
+{
+	AbSegment  *places = palloc((count + 1) * sizeof(AbSegment));
+	int			n = ab_needed_places(segments, count, base->stored, places);
+	int64		live = 0;
+	int64		kept = 0;
+	int64		most;
+	int64		at = 0;
+
+	/* new bytes will take the place of the old end */
+	if (ab_literal_bytes(segments, count) > 0)
+		n--;
+	most = 0;
+	for (int i = 0; i < n; i++)
+	{
+		live += places[i].length;
+		/* a gap's ends are in chunks that are needed on their other side */
+		most += Min(Max(places[i].source - at, 0), 2 * AB_COMPRESSED_MAX);
+		at = Max(at, places[i].source + places[i].length);
+	}
+	most += Min(base->stored - at, AB_COMPRESSED_MAX);
+	if (most > DEAD_ALWAYS)
+	{
+		AbStore		store;
+
+		if (ab_store_open(target->relid, AccessShareLock, &store))
+		{
+			SysScanDesc scan = ab_chunk_scan(&store, SnapshotSelf, base->vid, 0, base->stored);
+			AbChunk		chunk;
+
+			while (ab_chunk_next(scan, ForwardScanDirection, &chunk))
+			{
+				CHECK_FOR_INTERRUPTS();
+				if (!chunk.problem && ab_meets_place(places, n, chunk.off, chunk.off + chunk.length))
+					kept += chunk.length;
+			}
+			systable_endscan_ordered(scan);
+			ab_store_close(&store, AccessShareLock);
+		}
+		most = kept - live;
+	}
+	pfree(places);
+	return most;
+}
+
+/* Is a value with these segments worth a list: is most of it there, and do few dead bytes stay? */
+static bool
+is_worth_a_list(const AbTarget *target, const AbRef *base, const AbSegment *segments, int count, int64 length)
+{
+	int64		literals = ab_literal_bytes(segments, count);
+	int64		dead;
+
+	if (literals > length / 2 || base->edition >= PG_INT32_MAX)
+		return false;
+	dead = dead_bytes(target, base, segments, count);
+	return dead <= DEAD_ALWAYS || dead <= length / DEAD_SHARE;
+}
+
+static void
+add_copy(AbCopy *copies, int *count, int64 old, int64 new, int64 length)
+{
+	AbCopy	   *copy = &copies[(*count)++];
+
+	copy->old = old;
+	copy->new = new;
+	copy->length = length;
+}
+
+/*
+ * Let a flat value that replaces another be an edit of it, if that takes little of it.
+ * common: the bytes that both have at their start.  Returns false if the value is to be
+ * stored as a new one; a damaged old value is such a case.
+ */
+bool
+ab_pieces_find(AbStoring *storing, const AbTarget *target, AbReader *reader, int64 common)
+{
+	AbValue    *value = &storing->value;
+	AbValue    *old = &storing->old;
+	const char *data = value->segments[0].data;
+	const int64 n = old->length;
+	const int64 m = value->length;
+	const int	kept_end = target->logged ? ab_tail_max_of(target) : AB_KEPT_END_MAX;
+	AbCopy	   *copies;
+	AbSegment  *segments;
+	int			ncopies = 0;
+	int			found;
+	int			count;
+	int64		suffix;
+
+	Assert(value->nsegments == 1 && !old->edited);
+	if (old->base.edition > 0 && !old->base.pieces)
+		return false;
+	suffix = common_suffix(reader, data, m, Min(n, m) - common);
+	if (suffix < 0)
+		return false;
+	copies = palloc((COPIES_MAX + 2) * sizeof(AbCopy));
+	if (common > 0)
+		add_copy(copies, &ncopies, 0, 0, common);
+	found = find_in_middle(reader, common, n - suffix - common, data + common, m - suffix - common,
+						   common + suffix, copies + ncopies);
+	if (found < 0)
+		return false;
+	ncopies += found;
+
+	/*
+	 * a short end stays in the row, so that what is put before it is an
+	 * append
+	 */
+	if (suffix > kept_end)
+		add_copy(copies, &ncopies, n - suffix, m - suffix, suffix);
+	else
+		storing->kept_end = suffix;
+
+	segments = palloc((2 * ncopies + 2 + old->nsegments) * sizeof(AbSegment));
+	count = plan_segments(old, data, m, copies, ncopies, segments);
+	count = limit_segments(segments, count, ab_max_pieces, data);
+	pfree(copies);
+	if (!is_worth_a_list(target, &old->base, segments, count, m))
+	{
+		storing->kept_end = 0;
+		return false;
+	}
+	value->base = old->base;
+	value->segments = segments;
+	value->nsegments = count;
+	value->edited = storing->compared = true;
+	return true;
+}
+
+/*
+ * May an edit of the value in the replaced row version be stored with a list?  If it has
+ * too many segments, some become new bytes.
+ */
+bool
+ab_pieces_accept(AbStoring *storing, const AbTarget *target)
+{
+	AbValue    *value = &storing->value;
+
+	if (!value->base.pieces && (!ab_store_differences || value->base.edition > 0))
+		return false;
+	if (value->nsegments > ab_max_pieces)
+	{
+		char	   *data = palloc_extended(value->length, MCXT_ALLOC_HUGE);
+		AbReader   *reader = ab_reader_open_value(value);
+		AbSegment  *segments = palloc(value->nsegments * sizeof(AbSegment));
+
+		ab_reader_read(reader, 0, data, value->length);
+		ab_reader_close(reader);
+		memcpy(segments, value->segments, value->nsegments * sizeof(AbSegment));
+		value->nsegments = limit_segments(segments, value->nsegments, ab_max_pieces, data);
+		value->segments = segments;
+	}
+	return is_worth_a_list(target, &value->base, value->segments, value->nsegments, value->length);
+}

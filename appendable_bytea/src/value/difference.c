@@ -1,0 +1,394 @@
+/*-------------------------------------------------------------------------
+ *
+ * difference.c
+ *	  Find what two strings of bytes have in common.
+ *
+ * Works on memory alone; store_pieces.c calls it for the part of a replaced value that
+ * remains without the common start and end.
+ *
+ * ab_find_copies() goes through both strings from the front.  Where they differ, it looks
+ * for the next place at which they agree again: the aligned blocks of a window of the new
+ * string are put in a hash table, and a hash of as many bytes rolls over a window of the
+ * old one.  The windows begin small and grow, with larger blocks, so that a change costs
+ * what it moves, and a nearby match is preferred to a distant one: what applications store
+ * repeats itself.
+ *
+ * Invariants: Every copy was compared byte by byte, so a collision of hashes, also one
+ * that somebody made on purpose, costs time only.  Copies ascend in both strings.  Memory
+ * is bounded by MAX_ENTRIES.  Time is bounded: every byte that is hashed, rolled over or
+ * compared is taken from a budget that depends on the strings' lengths.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "port/pg_bitutils.h"
+#include "utils/memutils.h"
+
+#include "value/value.h"
+
+/* blocks of a hash table, which has twice as many entries */
+#define MAX_ENTRIES		65536
+
+/* entries with the same hash, or in the way, that are looked at */
+#define MAX_PROBES		8
+
+/* the shortest copy: reading a piece costs more than storing a few bytes again */
+#define MIN_COPY		64
+
+/* a copy of this length is taken however far away it is */
+#define LONG_COPY		4096
+
+/* the first window and its blocks; each further window is eight times as large */
+#define FIRST_WINDOW	512
+#define FIRST_BLOCK		16
+#define WINDOWS			8
+
+/* of the rolling hash: the number of a byte's place, and how a hash is spread */
+#define MULTIPLIER		0x9E3779B1U
+
+typedef struct BlockEntry
+{
+	uint32		block;			/* number of the block plus 1; 0: no entry */
+	uint32		hash;
+} BlockEntry;
+
+struct AbBlockIndex
+{
+	const char *data;			/* whose blocks they are */
+	int			block;			/* bytes of a block */
+	uint32		mask;
+	uint32		leaving;		/* MULTIPLIER to the power of "block" */
+	BlockEntry	entries[FLEXIBLE_ARRAY_MEMBER];
+};
+
+/* Where two strings are found to agree. */
+typedef struct Search
+{
+	const char *old;
+	const char *new;
+	int64		n;
+	int64		m;
+	int64		budget;			/* bytes that may still be looked at */
+} Search;
+
+/* How many bytes two strings of n bytes have in common at their start. */
+int64
+ab_common_prefix(const char *a, const char *b, int64 n)
+{
+	int64		at = 0;
+
+	while (n - at >= (int64) sizeof(uint64))
+	{
+		uint64		x,
+					y;
+
+		/* the library's comparison is faster where much is equal */
+		if (n - at >= 4096 && memcmp(a + at, b + at, 4096) == 0)
+		{
+			at += 4096;
+			continue;
+		}
+		memcpy(&x, a + at, sizeof(x));
+		memcpy(&y, b + at, sizeof(y));
+		if (x != y)
+			break;
+		at += sizeof(x);
+	}
+	while (at < n && a[at] == b[at])
+		at++;
+	return at;
+}
+
+/* How many bytes two strings of n bytes, which end before these places, have in common at their end. */
+int64
+ab_common_suffix(const char *a_end, const char *b_end, int64 n)
+{
+	int64		common = 0;
+
+	while (n - common >= (int64) sizeof(uint64) &&
+		   memcmp(a_end - common - sizeof(uint64), b_end - common - sizeof(uint64), sizeof(uint64)) == 0)
+		common += sizeof(uint64);
+	while (common < n && a_end[-common - 1] == b_end[-common - 1])
+		common++;
+	return common;
+}
+
+static inline uint32
+hash_block(const char *data, int block)
+{
+	uint32		hash = 0;
+
+	for (int i = 0; i < block; i++)
+		hash = hash * MULTIPLIER + (unsigned char) data[i];
+	return hash;
+}
+
+/* The place in a table where an entry of this hash is looked for first. */
+static inline uint32
+first_place(uint32 hash)
+{
+	hash ^= hash >> 15;
+	hash *= 0x85EBCA6BU;
+	return hash ^ (hash >> 13);
+}
+
+/* The smallest blocks of which a table has room for those of n bytes. */
+int
+ab_index_block_size(int64 n)
+{
+	int64		block = FIRST_BLOCK;
+
+	while (n / block > MAX_ENTRIES)
+		block *= 2;
+	return (int) block;
+}
+
+/* Put the aligned blocks of a string in a hash table. */
+AbBlockIndex *
+ab_index_blocks(const char *data, int64 n, int block)
+{
+	uint32		blocks = (uint32) (n / block);
+	uint32		size = pg_nextpower2_32(Max(2 * blocks, 16));
+	AbBlockIndex *index = palloc0(offsetof(AbBlockIndex, entries) + size * sizeof(BlockEntry));
+
+	Assert(blocks <= MAX_ENTRIES);
+	index->data = data;
+	index->block = block;
+	index->mask = size - 1;
+	index->leaving = 1;
+	for (int i = 0; i < block; i++)
+		index->leaving *= MULTIPLIER;
+	for (uint32 i = 0; i < blocks; i++)
+	{
+		uint32		hash = hash_block(data + (int64) i * block, block);
+		uint32		at = first_place(hash);
+
+		/* of equal blocks the first ones are found */
+		for (int probes = 0; probes < MAX_PROBES; probes++, at++)
+		{
+			BlockEntry *entry = &index->entries[at & index->mask];
+
+			if (entry->block != 0)
+				continue;
+			entry->block = i + 1;
+			entry->hash = hash;
+			break;
+		}
+	}
+	return index;
+}
+
+void
+ab_index_free(AbBlockIndex *index)
+{
+	pfree(index);
+}
+
+/* Does one of the indexed blocks occur anywhere in a string? */
+bool
+ab_index_has_part(const AbBlockIndex *index, const char *data, int64 n)
+{
+	uint32		hash;
+
+	if (n < index->block)
+		return false;
+	hash = hash_block(data, index->block);
+	for (int64 i = 0;; i++)
+	{
+		uint32		at = first_place(hash);
+
+		for (int probes = 0; probes < MAX_PROBES; probes++, at++)
+		{
+			const BlockEntry *entry = &index->entries[at & index->mask];
+
+			if (entry->block == 0)
+				break;
+			if (entry->hash == hash &&
+				memcmp(data + i, index->data + (int64) (entry->block - 1) * index->block, index->block) == 0)
+				return true;
+		}
+		if (i == n - index->block)
+			return false;
+		hash = hash * MULTIPLIER + (unsigned char) data[i + index->block] -
+			(unsigned char) data[i] * index->leaving;
+	}
+}
+
+/*
+ * A block of the new string was found in the old one: extend it both ways, but not before
+ * (old_from, new_from).  False if the copy is too short for its distance.
+ */
+static bool
+extend_copy(Search *search, int64 old_from, int64 new_from, int64 old_at, int64 new_at, AbCopy *copy)
+{
+	int64		after = ab_common_prefix(search->old + old_at, search->new + new_at,
+										 Min(search->n - old_at, search->m - new_at));
+	int64		before = ab_common_suffix(search->old + old_at, search->new + new_at,
+										  Min(old_at - old_from, new_at - new_from));
+	int64		skipped = Max(old_at - before - old_from, new_at - before - new_from);
+
+	search->budget -= (after + before) / 8 + 1;
+	copy->old = old_at - before;
+	copy->new = new_at - before;
+	copy->length = after + before;
+	return copy->length >= MIN_COPY && copy->length >= Min(skipped / 8, LONG_COPY);
+}
+
+/*
+ * Find a block of an index, which is of the new string from new_from on, in wo bytes of
+ * the old one from old_from on.
+ */
+static bool
+search_window(Search *search, const AbBlockIndex *index, int64 old_from, int64 wo,
+			  int64 new_from, AbCopy *copy)
+{
+	const char *old = search->old + old_from;
+	const int	block = index->block;
+	uint32		hash;
+
+	if (wo < block)
+		return false;
+	hash = hash_block(old, block);
+	for (int64 i = 0; search->budget > 0; i++)
+	{
+		uint32		at = first_place(hash);
+		int64		refused = 0;
+
+		search->budget--;
+		for (int probes = 0; probes < MAX_PROBES; probes++, at++)
+		{
+			const BlockEntry *entry = &index->entries[at & index->mask];
+			int64		new_at;
+
+			if (entry->block == 0)
+				break;
+			new_at = new_from + (int64) (entry->block - 1) * block;
+			if (entry->hash != hash || memcmp(old + i, search->new + new_at, block) != 0)
+				continue;
+			if (extend_copy(search, old_from, new_from, old_from + i, new_at, copy))
+				return true;
+			refused = Max(refused, copy->old + copy->length - (old_from + i));
+		}
+		if (refused > block)
+		{
+			/* no place within a copy that was refused begins a better one */
+			i += refused - 1;
+			if (i + 1 > wo - block)
+				return false;
+			hash = hash_block(old + i + 1, block);
+			search->budget -= block;
+			continue;
+		}
+		if (i >= wo - block)
+			return false;
+		hash = hash * MULTIPLIER + (unsigned char) old[i + block] - (unsigned char) old[i] * index->leaving;
+	}
+	return false;
+}
+
+/* Find the next place from which on the strings agree. */
+static bool
+find_next(Search *search, int64 old_from, int64 new_from, AbCopy *copy)
+{
+	int64		window = FIRST_WINDOW;
+	int			block = FIRST_BLOCK;
+
+	for (int level = 0; level < WINDOWS && search->budget > 0; level++)
+	{
+		bool		last = level == WINDOWS - 1;
+		int64		wo = last ? search->n - old_from : Min(window, search->n - old_from);
+		int64		wn = last ? search->m - new_from : Min(window, search->m - new_from);
+		AbBlockIndex *index;
+		bool		found;
+
+		block = Max(block, ab_index_block_size(wn));
+		search->budget -= wn;
+		index = ab_index_blocks(search->new + new_from, wn, block);
+		found = search_window(search, index, old_from, wo, new_from, copy);
+		ab_index_free(index);
+		if (found)
+			return true;
+		if (wo == search->n - old_from && wn == search->m - new_from)
+			break;
+		window *= 8;
+		block *= 2;
+	}
+	return false;
+}
+
+/*
+ * A copy that begins where the one before it ends may be longer still: then it takes over
+ * that one's end.  Short copies of what every part of a value contains come before long
+ * ones that only begin a little earlier.  Returns how many copies remain before it.
+ */
+static int
+take_over(Search *search, AbCopy *copies, int count, AbCopy *copy)
+{
+	while (count > 0 && copies[count - 1].length < copy->length)
+	{
+		AbCopy	   *before = &copies[count - 1];
+		int64		more;
+
+		if (copy->old != before->old + before->length && copy->new != before->new + before->length)
+			break;
+		more = ab_common_suffix(search->old + copy->old, search->new + copy->new,
+								Min(copy->old - before->old, copy->new - before->new));
+		search->budget -= more / 8 + 1;
+		if (more == 0)
+			break;
+		copy->old -= more;
+		copy->new -= more;
+		copy->length += more;
+		before->length = Min(before->length, Min(copy->old - before->old, copy->new - before->new));
+		if (before->length >= MIN_COPY)
+			break;
+		/* what was left of it may be reached by going back further */
+		count--;
+		if (before->length > 0)
+		{
+			int64		old_end = count > 0 ? copies[count - 1].old + copies[count - 1].length : 0;
+			int64		new_end = count > 0 ? copies[count - 1].new + copies[count - 1].length : 0;
+
+			more = ab_common_suffix(search->old + copy->old, search->new + copy->new,
+									Min(copy->old - old_end, copy->new - new_end));
+			copy->old -= more;
+			copy->new -= more;
+			copy->length += more;
+		}
+	}
+	return count;
+}
+
+/*
+ * Find parts of "old" in "new", in ascending order and at most "max" of them; returns how
+ * many.  What is in no copy need not be different.
+ */
+int
+ab_find_copies(const char *old, int64 n, const char *new, int64 m, AbCopy *copies, int max)
+{
+	Search		search = {.old = old,.new = new,.n = n,.m = m,.budget = 2 * (n + m) + 65536};
+	int64		old_at = 0,
+				new_at = 0,
+				copied = 0;
+	int			count = 0;
+
+	while (old_at < n && new_at < m && count < max)
+	{
+		AbCopy		copy;
+
+		/* many short copies: the strings are shuffled */
+		if (new_at > 65536 + m / 16 && copied < new_at / 4)
+			break;
+		if (!find_next(&search, old_at, new_at, &copy))
+			break;
+		count = take_over(&search, copies, count, &copy);
+		copies[count++] = copy;
+		copied += copy.length;
+		old_at = copy.old + copy.length;
+		new_at = copy.new + copy.length;
+	}
+	return count;
+}

@@ -1,0 +1,277 @@
+/*-------------------------------------------------------------------------
+ *
+ * edit.c
+ *	  Edits of appendable_bytea: values in memory only, made of ranges of a stored
+ *	  value and of new bytes.
+ *
+ * The functions of the type that change a value make one with ab_append or ab_splice;
+ * the access method stores what it says.  As pure as datum.c.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/memutils.h"
+
+#include "value/value.h"
+
+/* AB_EDIT after the reference: length, number of segments, the segments */
+#define EDIT_FIXED_SIZE		(AB_REF_SIZE + 8 + 4)
+#define EDIT_SEGMENT_SIZE	16
+
+/* Decode the segments of an edit. */
+void
+ab_parse_edit(const char *p, int64 n, AbValue *value)
+{
+	int64		length;
+	int32		count;
+	const char *table = p + EDIT_FIXED_SIZE;
+	const char *literal;
+
+	ab_read_reference(p, n, &value->base);
+	if (n < EDIT_FIXED_SIZE)
+		ab_report_corrupted("The edit is truncated.");
+	memcpy(&length, p + AB_REF_SIZE, 8);
+	memcpy(&count, p + AB_REF_SIZE + 8, 4);
+	if (count < 1 || count > (n - EDIT_FIXED_SIZE) / EDIT_SEGMENT_SIZE)
+		ab_report_corrupted("The edit has a wrong number of segments.");
+	literal = table + (int64) count * EDIT_SEGMENT_SIZE;
+	value->edited = true;
+	value->segments = palloc_extended(count * sizeof(AbSegment), MCXT_ALLOC_HUGE);
+	for (int i = 0; i < count; i++)
+	{
+		int64		source,
+					len;
+
+		memcpy(&source, table + (int64) i * EDIT_SEGMENT_SIZE, 8);
+		memcpy(&len, table + (int64) i * EDIT_SEGMENT_SIZE + 8, 8);
+		if (len <= 0 || len > AB_MAX_LENGTH || source < -1 ||
+			value->length + len > AB_MAX_LENGTH)
+			ab_report_corrupted("A segment of the edit is impossible.");
+		if (source < 0)
+		{
+			if (len > (p + n) - literal)
+				ab_report_corrupted("A segment of the edit exceeds its data.");
+			ab_add_segment(value, -1, len, literal);
+			literal += len;
+		}
+		else
+		{
+			if (source > value->base.stored - len)
+				ab_report_corrupted("A segment of the edit exceeds the stored value.");
+			ab_add_segment(value, source, len, NULL);
+		}
+	}
+	if (value->length != length || literal != p + n)
+		ab_report_corrupted("The edit's length is wrong.");
+}
+
+/* The segments of a value, which is no edit, before its tail: all are of chunks. */
+int
+ab_chunk_segments(const AbValue *value)
+{
+	int			n = value->nsegments;
+
+	Assert(!value->edited);
+	return n > 0 && value->segments[n - 1].source < 0 ? n - 1 : n;
+}
+
+/* Bytes of a value, which is no edit, that are in chunks. */
+int64
+ab_chunk_bytes(const AbValue *value)
+{
+	int			n = ab_chunk_segments(value);
+
+	return value->length - (n < value->nsegments ? value->segments[n].length : 0);
+}
+
+/*
+ * Encode base + segments in the simplest form that says the same.  The segments
+ * are merged in place where they touch.
+ */
+static Datum
+encode_value(const AbRef *base, AbSegment *segments, int count)
+{
+	int			n = 0;
+	int64		length = 0,
+				literals = 0;
+	bool		chunks = false;
+	bool		plain;
+	struct varlena *result;
+	char	   *p,
+			   *literal;
+
+	for (int i = 0; i < count; i++)
+	{
+		AbSegment  *s = &segments[i];
+
+		if (s->length == 0)
+			continue;
+		length += s->length;
+		if (s->source < 0)
+			literals += s->length;
+		else
+			chunks = true;
+		if (n > 0 && s->source >= 0 && segments[n - 1].source >= 0 &&
+			segments[n - 1].source + segments[n - 1].length == s->source)
+			segments[n - 1].length += s->length;
+		else
+			segments[n++] = *s;
+	}
+	ab_check_length(length);
+
+	/*
+	 * a list may be changed only by the access method, which counts the
+	 * changes
+	 */
+	plain = chunks && !base->pieces && segments[0].source == 0 && segments[0].length == base->stored;
+	for (int i = 1; i < n; i++)
+		plain = plain && segments[i].source < 0;
+
+	if (!chunks)
+	{
+		p = ab_alloc_datum(1 + literals, &result);
+		p[0] = AB_FLAT;
+		literal = p + 1;
+	}
+	else if (plain)
+	{
+		p = ab_alloc_datum(AB_REF_SIZE + literals, &result);
+		ab_write_reference(p, AB_REF, base);
+		literal = p + AB_REF_SIZE;
+	}
+	else
+	{
+		int32		nsegments = n;
+		char	   *table;
+
+		p = ab_alloc_datum(EDIT_FIXED_SIZE + (int64) n * EDIT_SEGMENT_SIZE + literals, &result);
+		ab_write_reference(p, base->pieces ? AB_EDIT_PIECES : AB_EDIT, base);
+		memcpy(p + AB_REF_SIZE, &length, 8);
+		memcpy(p + AB_REF_SIZE + 8, &nsegments, 4);
+		table = p + EDIT_FIXED_SIZE;
+		for (int i = 0; i < n; i++)
+		{
+			memcpy(table + (int64) i * EDIT_SEGMENT_SIZE, &segments[i].source, 8);
+			memcpy(table + (int64) i * EDIT_SEGMENT_SIZE + 8, &segments[i].length, 8);
+		}
+		literal = table + (int64) n * EDIT_SEGMENT_SIZE;
+	}
+	for (int i = 0; i < n; i++)
+	{
+		if (segments[i].source < 0)
+		{
+			memcpy(literal, segments[i].data, segments[i].length);
+			literal += segments[i].length;
+		}
+	}
+	return PointerGetDatum(result);
+}
+
+/* The segments of bytes [from, until) of a value; returns how many. */
+int
+ab_cut_out_segments(const AbValue *value, int64 from, int64 until, AbSegment *segments)
+{
+	int			n = 0;
+	int64		position = 0;
+
+	for (int i = 0; i < value->nsegments; i++)
+	{
+		AbSegment	s = value->segments[i];
+		int64		skip = Max(from - position, 0);
+		int64		end = Min(until - position, s.length);
+
+		position += s.length;
+		if (skip >= end)
+			continue;
+		if (s.source >= 0)
+			s.source += skip;
+		else
+			s.data += skip;
+		s.length = end - skip;
+		segments[n++] = s;
+	}
+	return n;
+}
+
+/* ab_splice for a value that is taken apart already. */
+static Datum
+splice_value(AbValue *value, int64 offset, int64 removed, const char *data, int64 length)
+{
+	/* one of the value's segments may come in two parts */
+	AbSegment  *segments = palloc((value->nsegments + 2) * sizeof(AbSegment));
+	int			n;
+	Datum		result;
+
+	if (offset < 0 || removed < 0 || length < 0 ||
+		removed > value->length || offset > value->length - removed)
+		elog(ERROR, "splice of %lld bytes at %lld is outside a value of %lld bytes",
+			 (long long) removed, (long long) offset, (long long) value->length);
+	n = ab_cut_out_segments(value, 0, offset, segments);
+	segments[n].source = -1;
+	segments[n].length = length;
+	segments[n++].data = data;
+	n += ab_cut_out_segments(value, offset + removed, value->length, segments + n);
+	result = encode_value(&value->base, segments, n);
+	pfree(segments);
+	return result;
+}
+
+/* value || data; see value.h. */
+Datum
+ab_append(Datum datum, const char *data, int64 length)
+{
+	AbValue		value;
+	Datum		result;
+
+	ab_parse(datum, &value);
+	if (value.edited)
+		result = splice_value(&value, value.length, 0, data, length);
+	else
+	{
+		/* chunks and a tail at most: this is what every append does */
+		int			nchunks = ab_chunk_segments(&value);
+		int64		tail = value.nsegments > nchunks ? value.segments[nchunks].length : 0;
+		const char *old = tail > 0 ? value.segments[nchunks].data : NULL;
+		struct varlena *v;
+		char	   *p;
+
+		Assert(length >= 0);
+		ab_check_length(value.length + length);
+		if (value.base.pieces)
+			p = ab_alloc_list(&value.base, value.segments, nchunks, false, tail + length, &v);
+		else if (value.base.vid != 0)
+		{
+			p = ab_alloc_datum(AB_REF_SIZE + tail + length, &v);
+			ab_write_reference(p, AB_REF, &value.base);
+			p += AB_REF_SIZE;
+		}
+		else
+		{
+			p = ab_alloc_datum(1 + tail + length, &v);
+			*p++ = AB_FLAT;
+		}
+		if (tail > 0)
+			memcpy(p, old, tail);
+		if (length > 0)
+			memcpy(p + tail, data, length);
+		result = PointerGetDatum(v);
+	}
+	ab_value_free(&value);
+	return result;
+}
+
+/* Replace a range; see value.h. */
+Datum
+ab_splice(Datum datum, int64 offset, int64 removed, const char *data, int64 length)
+{
+	AbValue		value;
+	Datum		result;
+
+	ab_parse(datum, &value);
+	result = splice_value(&value, offset, removed, data, length);
+	ab_value_free(&value);
+	return result;
+}
