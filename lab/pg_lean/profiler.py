@@ -63,8 +63,8 @@ class Program:
         if start in self.names:
             return self.by_name(self.names[start])
         after = bisect.bisect(self.exported, start)
-        neighbours = [self.names[self.exported[place]] for place in (after, after - 1) if 0 <= place < len(self.exported)]
-        return next(filter(None, map(self.by_name, neighbours)), None)
+        adjacent = [self.names[self.exported[place]] for place in (after, after - 1) if 0 <= place < len(self.exported)]
+        return next(filter(None, map(self.by_name, adjacent)), None)
 
     @staticmethod
     def by_name(name: str) -> str | None:
