@@ -113,3 +113,19 @@ UPDATE kept SET log = log || 'once' WHERE id = 2 AND octet_length(log) = 12 RETU
 SELECT right(log, 8) FROM kept WHERE id = 2;
 DROP TABLE kept, cuts, states, branches, large;
 DROP FUNCTION overwrite, chunks_read;
+
+-- values in pieces: the same chunks may be at other places
+SET appendable_bytea.store_differences = on;
+CREATE TABLE pieced (new appendable_text, old appendable_text);
+INSERT INTO pieced SELECT string_agg(md5(g::text), '') FROM generate_series(1, 20000) g;
+UPDATE pieced SET old = new;
+UPDATE pieced SET new = left(new::text, 100) || 'abc' || substr(new::text, 101);
+SELECT appendable_extends(new, old), appendable_extends(new, new) FROM pieced;
+UPDATE pieced SET old = new;
+UPDATE pieced SET new = new || 'tail';
+UPDATE pieced SET new = new::text || 'more';
+SELECT appendable_extends(new, old), appendable_extends(old, new) FROM pieced;
+UPDATE pieced SET new = left(new::text, 100000) || substr(new::text, 100002);
+SELECT appendable_extends(new, old) FROM pieced;
+RESET appendable_bytea.store_differences;
+DROP TABLE pieced;
