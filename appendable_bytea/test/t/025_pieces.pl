@@ -23,13 +23,9 @@ shared_preload_libraries = 'appendable_bytea'
 max_prepared_transactions = 10
 restart_after_crash = on
 fsync = off
+wal_keep_size = 8GB
 });
 $node->start;
-$node->backup('backup');
-my $standby = PostgreSQL::Test::Cluster->new('standby');
-$standby->init_from_backup($node, 'backup', has_streaming => 1);
-$standby->append_conf('postgresql.conf', 'max_standby_streaming_delay = 60s');
-$standby->start;
 my $seconds = $ENV{STRESS_SECONDS} || 8;
 my @to = ('--host', $node->host, '--port', $node->port, '--user', scalar getpwuid($<), '--seconds', $seconds, '--differences');
 
@@ -47,6 +43,12 @@ program_ok('statements on text with chunks of 64 bytes, and crashes', 'different
 program_ok('statements with chunks of a page, and crashes', 'differential', '--crash');
 program_ok('sessions with chunks of 64 bytes', 'stress', '--chunk-size', 64);
 program_ok('sessions on text, and crashes', 'stress', '--text', '--crash');
+# after the crashes, which leave it behind
+$node->backup('backup');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'backup', has_streaming => 1);
+$standby->append_conf('postgresql.conf', 'max_standby_streaming_delay = 60s');
+$standby->start;
 program_ok('sessions with a standby that reads', 'stress', '--standby', $standby->host . ':' . $standby->port);
 
 # What the standby reads, and what a dump restores, is what is there.
