@@ -47,9 +47,11 @@ program_ok('sessions on text, and crashes', 'stress', '--text', '--crash');
 $node->backup('backup');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($node, 'backup', has_streaming => 1);
-$standby->append_conf('postgresql.conf', 'max_standby_streaming_delay = 60s');
+$standby->append_conf('postgresql.conf', 'max_standby_streaming_delay = 1s');
 $standby->start;
 program_ok('sessions with a standby that reads', 'stress', '--standby', $standby->host . ':' . $standby->port);
+$standby->append_conf('postgresql.conf', 'max_standby_streaming_delay = 60s');
+$standby->reload;
 
 # What the standby reads, and what a dump restores, is what is there.
 $node->safe_psql('postgres', q{
