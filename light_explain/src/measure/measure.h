@@ -249,16 +249,16 @@ typedef struct LightSkipped
 								 * began */
 	int64		timed;			/* time of calls that were timed lately, with
 								 * the clock's */
-	int64		timed_clock;	/* ... what reading the clock took of that */
 	int64		timed_caller;	/* ... time until the next call of each */
+	int32		timed_clock;	/* ... what reading the clock took of both */
 	int32		timed_calls;	/* ... their number */
 	int32		timed_rows;		/* ... and rows of the table that they looked
 								 * at */
 	bool		warm;			/* more than one was timed */
+	bool		returned;		/* the timed call has, and the next one has
+								 * not begun */
 	int32		calls;			/* skipped calls of this page */
 	int32		rows;			/* ... and rows that they looked at */
-	int64		returned;		/* clock when the timed call returned, until
-								 * the next one begins */
 	int32		granted_later;	/* calls to be skipped, with the one to be
 								 * timed */
 
@@ -267,7 +267,8 @@ typedef struct LightSkipped
 								 * granted */
 	int64		rows_to_filter; /* ... and has now; below 1: none are skipped */
 	int64		entered;		/* clock when the scan came to the page's last
-								 * row */
+								 * row; between calls, when the timed one
+								 * returned */
 	ExprStateEvalFunc filter;	/* the filter itself */
 
 	/* since the last look at the processor's time */

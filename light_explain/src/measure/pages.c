@@ -82,6 +82,9 @@
 /* When so many calls were timed, earlier ones count half. */
 #define TIMED_CALLS 1024
 
+/* More than reading the clock takes, in nanoseconds: something interrupted it. */
+#define MOST_CLOCK 1000
+
 /* How many times as long as the calls before it a caller may take and be counted. */
 #define MOST_TIMES 64
 
@@ -307,7 +310,8 @@ count_skipped(LightRecord *record)
 		skipped->rows += skipped->filter == NULL ? rows : skipped->rows_of_page - (int32) Max(skipped->rows_to_filter, 0);
 	}
 	skipped->granted_later = skipped->rows_of_page = 0;
-	skipped->rows_to_filter = skipped->returned = 0;
+	skipped->rows_to_filter = 0;
+	skipped->returned = false;
 }
 
 /* Add the time of skipped calls since the last time, "by" times as long as it was found. */
@@ -501,8 +505,8 @@ time_one(PlanState *node, LightRecord *record)
 		 * until the next
 		 */
 		skipped->warm = skipped->timed_rows > 0;
-		skipped->timed = skipped->timed_clock = skipped->timed_caller = 0;
-		skipped->timed_rows = skipped->timed_calls = 0;
+		skipped->timed = skipped->timed_caller = 0;
+		skipped->timed_clock = skipped->timed_rows = skipped->timed_calls = 0;
 	}
 	else if (skipped->timed_calls >= TIMED_CALLS)
 	{
@@ -513,7 +517,7 @@ time_one(PlanState *node, LightRecord *record)
 		skipped->timed_calls /= 2;
 	}
 	skipped->timed += end - start;
-	skipped->timed_clock += start - before;
+	skipped->timed_clock += (int32) Min(start - before, MOST_CLOCK);
 	skipped->timed_rows += node->qual == NULL ? 1 : (int32) (rows - skipped->rows_to_filter);
 	skipped->timed_calls++;
 
@@ -524,7 +528,8 @@ time_one(PlanState *node, LightRecord *record)
 	record->skip_granted++;
 	record->skip_left = 0;
 	skipped->granted_later--;
-	skipped->returned = end;
+	skipped->returned = true;
+	skipped->entered = end;
 	return slot;
 }
 
@@ -533,11 +538,11 @@ static void
 time_caller(LightRecord *record)
 {
 	LightSkipped *skipped = &record->skipped;
-	int64		took = light_read_clock(record->books->clock, true) - skipped->returned;
+	int64		took = light_read_clock(record->books->clock, true) - skipped->entered;
 
 	/* one that waited is not all of them */
 	skipped->timed_caller += Min(took, MOST_TIMES * skipped->timed / skipped->timed_calls);
-	skipped->returned = 0;
+	skipped->returned = false;
 	record->skip_granted += skipped->granted_later;
 	record->skip_left = skipped->granted_later - 1;
 	skipped->granted_later = 0;
@@ -572,7 +577,7 @@ light_scan_pages(PlanState *node)
 	{
 		if (record->skipped.granted_later == 0)
 			return call_and_grant(node, record);
-		if (record->skipped.returned == 0)
+		if (!record->skipped.returned)
 			return time_one(node, record);
 		time_caller(record);
 	}
