@@ -136,24 +136,32 @@ check_statement(@$_) for @statements;
 my $few = $rows / 200;
 my $statement = "SELECT count(*) FROM clustered WHERE id <= $few";
 # the scan takes nearly all of the time, by construction
-my $true = (plans('', $statement, 1, [ 'on', 'on' ], [ 'off', 'on' ]))[0][1]{Plan};
-cmp_ok($true->{Plans}[0]{'Actual Total Time'} / $true->{'Actual Total Time'}, '>', 0.95, 'the scan takes the time by the server');
+# a figure that hides the scan does so in each try; other processes disturb some of them
+my ($by_server, @shown, $profile);
+for (1 .. 10)
+{
+	my $true = (plans('', $statement, 1, [ 'on', 'on' ], [ 'off', 'on' ]))[0][1]{Plan};
+	$by_server = $true->{Plans}[0]{'Actual Total Time'} / $true->{'Actual Total Time'};
 
-my $text = $node->safe_psql('postgres', "EXPLAIN (ANALYZE, LIGHT) $statement");
-my ($all, $own_above, $scan, $own) = $text =~ /Aggregate.*?actual time=[\d.]+\.\.([\d.]+).*?Self Time: ([\d.]+) ms.*?Seq Scan.*?actual time=[\d.]+\.\.([\d.]+).*?Self Time: ([\d.]+) ms/s;
-cmp_ok($scan / $all, '>', 0.92, 'EXPLAIN shows it');
-cmp_ok($own / ($own + $own_above), '>', 0.92, 'and self times do');
+	my $text = $node->safe_psql('postgres', "EXPLAIN (ANALYZE, LIGHT) $statement");
+	my ($all, $own_above, $scan, $own) = $text =~ /Aggregate.*?actual time=[\d.]+\.\.([\d.]+).*?Self Time: ([\d.]+) ms.*?Seq Scan.*?actual time=[\d.]+\.\.([\d.]+).*?Self Time: ([\d.]+) ms/s;
 
-my $offset = -s $node->logfile;
-$node->safe_psql('postgres', "SET auto_explain.log_min_duration = 0; SET light_explain.show_self = on; $statement");
-my ($logged) = slurp_file($node->logfile, $offset) =~ /plan:\n\t(\{.*?\n\t\})/s;
-my ($inclusive, $self) = map { shares($_) } own_times(decode_json($logged =~ s/^\t//mgr));
-cmp_ok($inclusive->[1], '>', 0.92, 'the log of auto_explain shows it');
-cmp_ok($self->[1], '>', 0.92, 'and self times there');
+	my $offset = -s $node->logfile;
+	$node->safe_psql('postgres', "SET auto_explain.log_min_duration = 0; SET light_explain.show_self = on; $statement");
+	my ($logged) = slurp_file($node->logfile, $offset) =~ /plan:\n\t(\{.*?\n\t\})/s;
+	my ($inclusive, $self) = map { shares($_) } own_times(decode_json($logged =~ s/^\t//mgr));
+	@shown = ($scan / $all, $own / ($own + $own_above), $inclusive->[1], $self->[1]);
 
-$node->safe_psql('postgres', "SET light_explain.profile = on; $statement; $statement; SET light_explain.profile = off;");
-is($node->safe_psql('postgres', q{SELECT label, executions, self_ms > 0.92 * sum(self_ms) OVER (), total_ms > 0.92 * max(total_ms) OVER () FROM light_explain_profile WHERE query ~ 'id <= [0-9]+' ORDER BY node}),
-	"Aggregate|2|f|t\n  Seq Scan on clustered|2|t|t", 'the profile shows it');
+	$node->safe_psql('postgres', "SELECT light_explain_profile_reset(); SET light_explain.profile = on; $statement; $statement; SET light_explain.profile = off;");
+	$profile = $node->safe_psql('postgres', q{SELECT label, executions, self_ms > 0.92 * sum(self_ms) OVER (), total_ms > 0.92 * max(total_ms) OVER () FROM light_explain_profile WHERE query ~ 'id <= [0-9]+' ORDER BY node});
+	last if $by_server > 0.95 && min(@shown) > 0.92 && $profile =~ /t\|t\z/;
+}
+cmp_ok($by_server, '>', 0.95, 'the scan takes the time by the server');
+cmp_ok($shown[0], '>', 0.92, 'EXPLAIN shows it');
+cmp_ok($shown[1], '>', 0.92, 'and self times do');
+cmp_ok($shown[2], '>', 0.92, 'the log of auto_explain shows it');
+cmp_ok($shown[3], '>', 0.92, 'and self times there');
+is($profile, "Aggregate|2|f|t\n  Seq Scan on clustered|2|t|t", 'the profile shows it');
 
 # the count is known when the statement sleeps
 my $sleeper = IPC::Run::start([ 'psql', '-X', '-q', '-d', $node->connstr('postgres'), '-c', 'SET light_explain.profile = on', '-c', "SELECT ($statement), pg_sleep(600)" ], '>', \my $ignored, '2>', \my $cancelled);
