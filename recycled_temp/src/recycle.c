@@ -188,8 +188,12 @@ recycle_drop(DropStmt *stmt)
 	RecycledTable *tables;
 	ListCell   *lc;
 	bool		all = true;
+	Oid			schema,
+				toast_schema;
 
-	if (count > recycled_max_tables || stmt->concurrent)
+	/* a session without temporary tables pays for no lookup */
+	GetTempNamespaceState(&schema, &toast_schema);
+	if (!OidIsValid(schema) || count > recycled_max_tables || stmt->concurrent)
 		return false;
 	rels = palloc(count * sizeof(Relation));
 	tables = palloc(count * sizeof(RecycledTable));
