@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# ci/package.sh deb [RELEASE...] | dist | image [LABEL]: make packages and use them
+# ci/package.sh deb [RELEASE...] | rpm | dist | image [LABEL]: make packages and use them
 # where nothing of ours has been before; what is made lies in build/packages/.
 #
 #   deb     Debian packages of those releases (default: this machine's), one for each
-#           PostgreSQL that the release supports: built in a pristine root, read by
-#           lintian, installed and used (debian/tests) in another one
+#           extension and PostgreSQL that the release supports: built in a pristine root,
+#           read by lintian, installed and used (debian/tests) in another one
+#   rpm     RPM packages, one for each extension: built with rpm's tools of this release
+#           for its PostgreSQL, installed by rpm in another root and used there.  That
+#           PostgreSQL is no RPM, so dependencies are not resolved; they are read.
 #   dist    the archive for PGXN, installed by pgxn's own client in a pristine root
 #   image   the files of an extension image (lib, share/extension), loaded through
 #           extension_control_path and dynamic_library_path (PostgreSQL 18, or LABEL)
@@ -49,11 +52,67 @@ deb() {
     as_root cp -r "$TOP/debian/tests" "$root/tests"
     installed "/packages/*.deb" postgresql-common
     step "$log.use.log" inside root "/tests/use"
-    expect "no README was installed" as_root test -s "$(echo "$root"/usr/share/doc/postgresql-*-pg-lean/README.md*)"
-    step "$log.remove.log" inside root "apt-get purge -y -qq 'postgresql-*-pg-lean'"
-    expect "files are left" same "$(as_root find "$root/usr" -name 'light_explain*')" ""
+    expect "no README was installed" as_root test -s "$(echo "$root"/usr/share/doc/postgresql-*-light-explain/README.md*)"
+    removed "apt-get purge -y -qq postgresql-$(server_there)-DASHED"
     as_root rm -rf "$root"
-    echo "Debian packages for $release_name: $(cd "$folder" && echo *pg-lean_*.deb)"
+    echo "Debian packages for $release_name: $(cd "$folder" && echo postgresql-*_"$VERSION"*.deb)"
+}
+
+# files_of EXTENSION: its library and scripts in the state's root.
+files_of() { as_root find "$root/usr/lib/postgresql" "$root/usr/share/postgresql" -name "$1*"; }
+
+# removed COMMAND: packages are removed one at a time, each with its files and no other's.
+# EXTENSION in the command is replaced by the name, DASHED by the name in Debian's spelling.
+removed() {
+    local ext other command
+    for ext in $EXTENSIONS; do
+        command=${1//EXTENSION/$ext}
+        step "$log.remove.log" inside root "${command//DASHED/${ext//_/-}}"
+        expect "files of $ext are left" same "$(files_of "$ext")" ""
+        for other in ${EXTENSIONS#*"$ext"}; do expect "files of $other were removed with $ext" test -n "$(files_of "$other")"; done
+    done
+}
+
+# server_there: the version of the newest server in the state's root.
+server_there() { inside root "ls /usr/lib/postgresql" | sort -n | tail -n 1; }
+
+rpm_packages() {
+    local name=pg_lean-$VERSION folder=$OUT_PACKAGES/rpm place major lists
+    place=/home/ann/$name
+    say "building the RPM packages"
+    pristine "$THIS_RELEASE-rpmbuild"
+    installed build-essential postgresql-server-dev-all rpm
+    ann
+    clone ann "$place"
+    major=$(server_there)
+    step "$log.build.log" inside ann "mkdir -p rpmbuild/SOURCES && tar -czf rpmbuild/SOURCES/$name.tar.gz -C /home/ann $name &&
+        rpmbuild -ba --nodeps --define 'pgmajor $major' --define 'pg_config /usr/lib/postgresql/$major/bin/pg_config' $place/rpm/pg_lean.spec"
+    as_root rm -rf "$folder"
+    mkdir -p "$folder"
+    as_root cp "$root"/home/ann/rpmbuild/RPMS/*/*.rpm "$root"/home/ann/rpmbuild/SRPMS/*.rpm "$folder/"
+    as_root rm -rf "$root"
+
+    say "using the RPM packages"
+    pristine "$THIS_RELEASE-rpm"
+    installed postgresql postgresql-common rpm
+    as_root mkdir "$root/packages"
+    as_root cp -r "$folder/." "$root/packages/"
+    as_root rm -f "$root"/packages/*.src.rpm
+    as_root cp -r "$TOP/debian/tests" "$root/tests"
+    lists=$(inside root "for file in /packages/*.rpm; do echo \"\$file\"; rpm -qlp \$file; rpm -qp --requires \$file; done")
+    printf '%s\n' "$lists" >"$log.lists.log"
+    for ext in $EXTENSIONS; do
+        expect "no package has the library $ext" same "$(grep -c "^/usr/lib/postgresql/$major/lib/$ext.so\$" "$log.lists.log")" 1
+        expect "no package has the script of $ext" grep -qE "^/usr/share/postgresql/$major/extension/$ext--[0-9.]+sql\$" "$log.lists.log"
+        expect "no package has the documents of $ext" grep -qE "^/usr/share/doc/${ext}_$major-[0-9.]+/README.md\$" "$log.lists.log"
+    done
+    expect "a package does not require the server" same "$(grep -cx "postgresql$major-server" "$log.lists.log")" "$(wc -w <<<"$EXTENSIONS")"
+    step "$log.install.log" inside root "rpm -i --nodeps --force-debian /packages/*.rpm"
+    step "$log.use.log" inside root "/tests/use"
+    step "$log.verify.log" inside root "rpm -V --nodeps $(for ext in $EXTENSIONS; do echo "${ext}_$major"; done | xargs)"
+    removed "rpm -e --force-debian EXTENSION_$major"
+    as_root rm -rf "$root"
+    echo "RPM packages: $(cd "$folder" && echo *.rpm)"
 }
 
 dist() {
@@ -119,7 +178,8 @@ case ${1:-} in
         [ $# -gt 0 ] || set -- "$THIS_RELEASE"
         for name in "$@"; do deb "$name"; done
         ;;
+    rpm) rpm_packages ;;
     dist) dist ;;
     image) image "${2:-18}" ;;
-    *) die "usage: ci/package.sh deb [RELEASE...] | dist | image [LABEL]" ;;
+    *) die "usage: ci/package.sh deb [RELEASE...] | rpm | dist | image [LABEL]" ;;
 esac

@@ -60,7 +60,8 @@ def test_meta_provides_each_extension_of_the_repository():
 def test_programs_in_development_are_in_no_package():
     programs = re.search(r'^UNSHIPPED_PROGRAMS="(.*)"$', (TOP / "ci/lib.sh").read_text(), re.M)[1].split()
     assert programs and all("**In development, and in no package.**" in (TOP / name / "README.md").read_text() for name in programs)
-    packaging = [path for path in [*(TOP / "debian").rglob("*"), TOP / "Dockerfile", TOP / "ci/package.sh", TOP / "ci/install.sh"] if path.is_file()]
+    files = (TOP / name for name in ("rpm/pg_lean.spec", "Dockerfile", "ci/package.sh", "ci/install.sh"))
+    packaging = [path for path in [*(TOP / "debian").rglob("*"), *files] if path.is_file()]
     assert not [path for path in packaging for name in programs if re.search(rf"\b{name}/", path.read_text())]
 
 
@@ -76,16 +77,31 @@ def test_what_meta_provides_is_there_in_that_version(name):
 def test_all_files_name_one_version():
     assert f'PG_LEAN_VERSION "{META["version"]}"' in (TOP / "common/compat_module.h").read_text()
     assert (TOP / "debian/changelog").read_text().startswith(f"pg-lean ({META['version']}-")
+    assert re.search(r"^Version: +(.*)$", (TOP / "rpm/pg_lean.spec").read_text(), re.M)[1] == META["version"]
 
 
-def test_debian_makes_a_package_of_each_server_that_is_there():
+def test_debian_makes_a_package_of_each_extension_and_server_that_is_there():
     """control is control.in for the versions of debian/pgversions; the build stops where it is not (pg_buildext checkcontrol)."""
     control, template = ((TOP / "debian" / name).read_text() for name in ("control", "control.in"))
+    wanted = sorted(f"postgresql-PGVERSION-{name.replace('_', '-')}" for name in META["provides"])
+    assert sorted(re.findall(r"^Package: (.*)$", template, re.M)) == wanted
     names = re.findall(r"^Package: (.*)$", control, re.M)
-    assert names and all(re.fullmatch(r"postgresql-1[5-9]-pg-lean", name) for name in names)
-    assert re.findall(r"^Package: (.*)$", template, re.M) == ["postgresql-PGVERSION-pg-lean"]
+    assert names and sorted({re.sub(r"-1[5-9]-", "-PGVERSION-", name) for name in names}) == wanted and len(names) % len(wanted) == 0
+    assert sorted(re.search(r"^EXTENSIONS = (.*)$", (TOP / "debian/rules").read_text(), re.M)[1].split()) == sorted(META["provides"])
     assert (TOP / "debian/source/format").read_text().strip() == "3.0 (quilt)"
     assert "use" in (TOP / "debian/tests/control").read_text() and (TOP / "debian/tests/use").stat().st_mode & 0o111
+
+
+def test_the_rpm_spec_makes_a_package_of_each_extension():
+    spec = (TOP / "rpm/pg_lean.spec").read_text()
+    wanted = sorted(f"{name}_%{{pgmajor}}" for name in META["provides"])
+    for section in ("package", "description", "files"):
+        assert sorted(re.findall(rf"^%{section} -n (.*)$", spec, re.M)) == wanted, section
+    assert spec.count("%license LICENSE\n") == spec.count("Requires:       %{pg_server}\n") == len(wanted)
+    controls = [path.name for name in META["provides"] for path in (TOP / name).glob("*.control")]
+    assert sorted(re.findall(r"^%\{scripts\}/(.*\.control)$", spec, re.M)) == sorted(controls)
+    packed = [name for name in re.findall(r"^%doc (.*)$", spec, re.M) for name in name.split()]
+    assert not [name for name in packed if not (TOP / name).exists()]
 
 
 # -- make ----------------------------------------------------------------------
