@@ -36,6 +36,7 @@ PATTERNS = {
 #: Parts of the repository and the number of hits that each may still have; a number is only ever lowered.
 ALLOWED = {
     "README.md": 0, "ARCHITECTURE.md": 0, "CONTRIBUTING.md": 0, "SECURITY.md": 0, "docs/README.md": 0, "docs/decisions": 0, "docs/growing-logs.md": 0,
+    "docs/first-changes.md": 0,
     "docs/temporary-tables.md": 0, "test/README.md": 0, "light_explain/src/README.md": 0, "ram_tablespace/src/README.md": 0, "docs/install.md": 0,
     "docs/security.md": 0, "docs/seeing.md": 0, "docs/more-machines.md": 0, "docs/temporary-indexes.md": 0, "docs/temporary-catalogs.md": 0,
     "CHANGELOG.md": 0, "lab/README.md": 0, "appendable_bytea/README.md": 0, "light_explain/README.md": 0, "parallel_temp/README.md": 0,
