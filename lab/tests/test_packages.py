@@ -5,6 +5,8 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -75,9 +77,38 @@ def test_what_meta_provides_is_there_in_that_version(name):
 
 
 def test_all_files_name_one_version():
+    """ci/version.sh writes it into them."""
+    version, short = META["version"], META["version"].rpartition(".")[0]
     assert f'PG_LEAN_VERSION "{META["version"]}"' in (TOP / "common/compat_module.h").read_text()
     assert (TOP / "debian/changelog").read_text().startswith(f"pg-lean ({META['version']}-")
-    assert re.search(r"^Version: +(.*)$", (TOP / "rpm/pg_lean.spec").read_text(), re.M)[1] == META["version"]
+    assert re.search(r"^Version: +(.*)$", (TOP / "rpm/pg_lean.spec").read_text(), re.M)[1] == version
+    assert re.search(r"^%changelog\n\* .* - (.*)-1$", (TOP / "rpm/pg_lean.spec").read_text(), re.M)[1] == version
+    assert f'\nversion = "{short}"\n' in (TOP / "lab/pyproject.toml").read_text() and f'"{short}"' in (TOP / "lab/pg_lean/__init__.py").read_text()
+    assert re.search(r"^## (.*?)( |$)", (TOP / "CHANGELOG.md").read_text(), re.M)[1] == short
+    for control in TOP.glob("*/*.control"):
+        assert f"default_version = '{short}'" in control.read_text() and (control.parent / f"sql/{control.stem}--{short}.sql").is_file(), control
+
+
+@pytest.mark.parametrize("released", [False, True])
+def test_a_new_version_is_written_into_all_files(tmp_path, released):
+    """In a copy of the repository: the tests of this file pass there, and a released version keeps its scripts."""
+    copy = tmp_path / "copy"
+    old, short = META["version"], META["version"].rpartition(".")[0]
+    subprocess.run(["git", "clone", "-q", str(TOP), str(copy)], check=True)
+    for path in ("ci/version.sh", "ci/lib.sh"):
+        shutil.copy(TOP / path, copy / path)
+    if released:
+        subprocess.run(["git", "tag", f"v{old}"], cwd=copy, check=True)
+    done = subprocess.run(["ci/version.sh", "7.8.9"], cwd=copy, capture_output=True, text=True, env={**os.environ, "PG_LEAN_BUILD": str(tmp_path / "build")})
+    assert done.returncode == 0, done.stderr
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_packages.py", "-k", "version and not written"],
+                          cwd=copy / "lab", capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(copy / "lab")})
+    assert done.returncode == 0, done.stdout
+    for control in copy.glob("*/*.control"):
+        assert (control.parent / f"sql/{control.stem}--{short}.sql").exists() == released
+    left = subprocess.run(["git", "grep", "-lE", "--", re.escape(f"--{short}.sql"), ":!results"], cwd=copy, capture_output=True, text=True).stdout.split()
+    assert [name for name in left if not name.endswith(f"--{short}.sql")] == []
+    assert ("(7.8.9-1)" in (copy / "debian/changelog").read_text()) and (f"({old}-1)" in (copy / "debian/changelog").read_text()) == released
 
 
 def test_debian_makes_a_package_of_each_extension_and_server_that_is_there():
@@ -165,7 +196,7 @@ def test_an_extension_is_built_installed_and_taken_out_elsewhere(make, tmp_path)
     assert " -Wall" in commands and "-Werror " not in commands
     assert "-Werror " in make(makefile, "-n", "-B", "WERROR=1", "all")
     make(makefile, "install", root)
-    assert {"ram_tablespace.so", "ram_tablespace.control", "ram_tablespace--1.0.sql"} <= installed()
+    assert {"ram_tablespace.so", "ram_tablespace.control", Path(META["provides"]["ram_tablespace"]["file"]).name} <= installed()
     make(makefile, "uninstall", root)
     assert not installed()
     assert sources() == before
