@@ -55,7 +55,7 @@ for part in "$@"; do
     PG_CONFIG=$copied PG_LEAN_BUILD=$mine/build COPT="--coverage -O0 -D_FORTIFY_SOURCE=0" FAST=$([ "${ALL:-}" = 1 ] || echo 1) \
         "$TOP/ci/check.sh" host "$part" >"$mine/$part.log" 2>&1 || say "tests of $part failed (log: $mine/$part.log)"
     work=$(PG_LEAN_BUILD=$mine/build bash -c '. "$1/ci/lib.sh"; work_of host' work "$TOP")/$part
-    # What a test compiles again from the same sources has its own counters.
+    # Sources that a test compiles again have other counters.
     gcovr --root "$work" --filter "$work/src/" --exclude-directories '.*/test/.*' --json "$mine/$part.json" "$work" >"$mine/$part.gcovr.log" 2>&1 ||
         { tail -n 20 "$mine/$part.gcovr.log" >&2; die "no coverage of $part"; }
 done

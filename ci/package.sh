@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # ci/package.sh deb [RELEASE...] | rpm | dist | image [LABEL]: make packages and use them
-# where nothing of ours has been before; what is made lies in build/packages/.
+# where nothing of pg_lean was installed; the packages are left in build/packages/.
 #
 #   deb     Debian packages of those releases (default: this machine's), one for each
 #           extension and PostgreSQL that the release supports: built in a pristine root,
