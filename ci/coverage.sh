@@ -41,6 +41,7 @@ as_root rm -rf "$mine/build"
 copy_server
 for part in "$@"; do
     rm -f "$mine/$part.json"
+    git -C "$TOP" describe --always --dirty --exclude '*' >"$mine/$part.revision" 2>/dev/null || true
     if [ "$part" = lab ]; then
         say "measuring the lab's Python code"
         rm -f "$mine"/.coverage*

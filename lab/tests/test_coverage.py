@@ -31,6 +31,8 @@ def collected(tmp_path):
     (folder / "light_explain.json").write_text(json.dumps(gcov))
     (folder / "light_explain.log").write_text("03:04:05 == testing\nPostgreSQL host: 139 passed, 2 failed\n")
     (folder / "lab.json").write_text(json.dumps(python))
+    for name in ("light_explain", "lab"):
+        (folder / f"{name}.revision").write_text("abc\n")
     (folder / "lab.log").write_text("....\n12 passed, 3 skipped in 4.5s\n")
     return folder
 
@@ -39,8 +41,9 @@ def test_lines_are_counted_by_file_and_folder(collected):
     found = coverage.result(coverage.parts(collected))
     folders, tests, files = found.blocks
     assert folders.rows == [
-        ["**light_explain**", 2, 6, 3, "50.0"], ["light_explain: `./`", 1, 2, 2, "100.0"], ["light_explain: `show/`", 1, 4, 1, "25.0"],
-        ["**lab**", 2, 6, 5, "83.3"], ["lab: `./`", 1, 2, 2, "100.0"], ["lab: `bench/`", 1, 4, 3, "75.0"]]
+        ["**light_explain**", 2, 6, 3, 50.0], ["light_explain: `./`", 1, 2, 2, 100.0], ["light_explain: `show/`", 1, 4, 1, 25.0],
+        ["**lab**", 2, 6, 5, 83.3], ["lab: `./`", 1, 2, 2, 100.0], ["lab: `bench/`", 1, 4, 3, 75.0]]
+    assert coverage.revisions(collected) == "abc"
     assert tests.rows == [["light_explain", 139, 2], ["lab", 12, 0]]
     assert [row[0] for row in files.rows] == ["light_explain: guc.c", "light_explain: show/explain.c", "lab: bench/temp.py", "lab: cli.py"]
     assert [(row["case"], row["missed"]) for row in found.raw.rows if row["missed"]] == [("show/explain.c", "4-5 9"), ("bench/temp.py", "8")]

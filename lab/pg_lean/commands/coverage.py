@@ -60,7 +60,7 @@ def register(app: typer.Typer, console: Console) -> None:
         found = result(parts(folder))
         program = Cluster(pg_config).bindir / "postgres"
         version = re.search(r"[\d.]+", subprocess.run([program, "-V"], capture_output=True, text=True, check=True).stdout).group()
-        found.machine = {**measure.describe_machine(), "server": f"PostgreSQL {version}", "filesystem": ""}
+        found.machine = {**measure.describe_machine(), "server": f"PostgreSQL {version}", "filesystem": "", "pg_lean": revisions(folder)}
         found.save(BUILD / "bench" / found.name)
         terminal.show(found, console)
 
@@ -72,6 +72,11 @@ def parts(folder: Path) -> list[Part]:
         raise LabError(f"no coverage was collected in {folder}", "Run make coverage.")
     return [Part(name, of_python(_json(folder, name)) if name == LAB else of_c(_json(folder, name)), *counts((folder / f"{name}.log").read_text()))
             for name in names]
+
+
+def revisions(folder: Path) -> str:
+    """The commits whose code was tested, usually one."""
+    return ", ".join(sorted({path.read_text().strip() for path in folder.glob("*.revision")}))
 
 
 def _json(folder: Path, name: str) -> dict[str, Any]:
@@ -117,8 +122,9 @@ def ranges(numbers: tuple[int, ...]) -> str:
     return " ".join(f"{first}-{last}" if last > first else str(first) for first, last in found)
 
 
-def share(lines: int, executed: int) -> str:
-    return f"{100 * executed / lines:.1f}"
+def share(lines: int, executed: int) -> float:
+    """Percent, with one digit after the point."""
+    return round(100 * executed / lines, 1)
 
 
 def result(collected: list[Part]) -> Result:
