@@ -65,7 +65,7 @@ matrix: ## the same tests and PostgreSQL's own suite on 17, 18 and an assertion-
 fresh: ## both commands as a newcomer gives them, in pristine roots (STATES=..., ci/fresh.sh lists them)
 	@$(TOP)/ci/fresh.sh $(STATES)
 
-deb rpm dist image: ## Debian packages; RPM packages; the archive for PGXN; the files of an extension image: built, and installed in pristine roots
+deb rpm dist image: ## Debian packages; RPM packages; the archive for PGXN; the files of extension images: built, and installed in pristine roots
 	@$(TOP)/ci/package.sh $@ $(ARGS)
 
 packages: deb rpm dist image ## all four

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ci/package.sh deb [RELEASE...] | rpm | dist | image [LABEL]: make packages and use them
+# ci/package.sh deb [RELEASE...] | rpm | dist | image [RELEASE]: make packages and use them
 # where nothing of pg_lean was installed; the packages are left in build/packages/.
 #
 #   deb     Debian packages of those releases (default: this machine's), one for each
@@ -9,8 +9,10 @@
 #           for its PostgreSQL, installed by rpm in another root and used there.  That
 #           PostgreSQL is no RPM, so dependencies are not resolved; they are read.
 #   dist    the archive for PGXN, installed by pgxn's own client in a pristine root
-#   image   the files of an extension image (lib, share/extension), loaded through
-#           extension_control_path and dynamic_library_path (PostgreSQL 18, or LABEL)
+#   image   the files of extension images for CloudNativePG, one for each extension, by the
+#           steps of ci/extension.Dockerfile from the Debian packages of that release
+#           (default: sid, which are built if they are not there), loaded through
+#           extension_control_path and dynamic_library_path; needs PostgreSQL 18 or later
 . "$(dirname "$0")/lib.sh"
 . "$TOP/ci/pristine.sh"
 
@@ -131,45 +133,68 @@ dist() {
     echo "archive for PGXN: $zip"
 }
 
+# image_of EXTENSION MAJOR PACKAGES TO: the files of its image, by the steps of ci/extension.Dockerfile.
+image_of() {
+    local EXTENSION=$1 PG_MAJOR=$2 PACKAGE=postgresql-$2-${1//_/-} word rest from to unpacked=$4.unpacked
+    rm -rf "$4" "$unpacked"
+    mkdir -p "$4" "$unpacked"
+    while read -r word rest; do
+        # the only variables of the file are those above
+        rest=${rest//'${EXTENSION}'/$EXTENSION}
+        rest=${rest//'${PG_MAJOR}'/$PG_MAJOR}
+        rest=${rest//'${PACKAGE}'/$PACKAGE}
+        from=${rest% *}
+        to=${rest##* }
+        case "$word $rest" in
+            "ARG "* | "FROM "* | "LABEL "* | "USER "* | "# "* | " ") ;;
+            "RUN dpkg -x "*) dpkg -x "$unpacked"/package/*.deb "$unpacked/unpacked" ;;
+            "COPY --from=build "*) mkdir -p "$4$to" && cp -a "$unpacked"${from#--from=build } "$4$to" ;;
+            "COPY "*) mkdir -p "$unpacked$to" && cp "$3"/$from "$unpacked$to" ;;
+            *) die "unknown step: $word $rest" ;;
+        esac
+    done <"$TOP/ci/extension.Dockerfile"
+    rm -rf "$unpacked"
+}
+
 image() {
-    local label=$1 pg_config major folder seen
-    "$TOP/ci/server.sh" "$label"
-    pg_config=$(pg_config_of "$label")
-    major=${label%-assert}
+    local release_name=$1 packages=$OUT_PACKAGES/deb-$1 major folder ext paths="" libraries=""
+    compgen -G "$packages/postgresql-*.deb" >/dev/null || deb "$release_name"
+    major=$(basename "$(printf '%s\n' "$packages"/postgresql-*.deb | sort -V | tail -n 1)" | cut -d- -f2)
     [ "$major" -ge 18 ] || die "extension images need PostgreSQL 18"
     folder=$OUT_PACKAGES/image-$major
-    # shellcheck disable=SC2086
-    copy_tree "$label" common $EXTENSIONS
-    say "laying out the extension image for PostgreSQL $major"
-    seen=$(seen_work_of "$label")
-    on "$label" server "rm -rf image made
+    say "laying out the extension images for PostgreSQL $major"
+    as_root rm -rf "$folder"
+    for ext in $EXTENSIONS; do
+        image_of "$ext" "$major" "$packages" "$folder/$ext"
+        expect "files of $ext's image" same "$(cd "$folder/$ext" && find . -type f -not -name '*.sql' | sort | xargs)" \
+            "./lib/$ext.so ./licenses/postgresql-$major-${ext//_/-}/copyright ./share/extension/$ext.control$([ "$ext" != appendable_bytea ] || echo " ./share/extension/${ext}_plpython3u.control")"
+        paths="$paths/extensions/$ext/share:"
+        libraries="$libraries/extensions/$ext/lib:"
+    done
+    say "using the extension images"
+    pristine "$release_name-image"
+    installed "postgresql-$major"
+    as_root mkdir "$root/extensions"
+    as_root cp -a "$folder/." "$root/extensions/"
+    # Loaded from there: nothing of pg_lean is in the server's folders.
+    step "$log.use.log" inside postgres "
+        PATH=/usr/lib/postgresql/$major/bin:\$PATH
+        initdb -D /tmp/used -A trust --no-sync
+        printf '%s\n' \"listen_addresses = ''\" \"unix_socket_directories = '/tmp'\" \
+            \"extension_control_path = '$paths\\\$system'\" \"dynamic_library_path = '$libraries\\\$libdir'\" \
+            \"shared_preload_libraries = '${EXTENSIONS// /,}'\" >>/tmp/used/postgresql.conf
+        pg_ctl -D /tmp/used -l /tmp/log -w start || { cat /tmp/log; exit 1; }
+        set -e
         for ext in $EXTENSIONS; do
-            make -s -j2 -C \$ext PG_CONFIG=$pg_config all
-            make -s -C \$ext PG_CONFIG=$pg_config install DESTDIR=$seen/made
+            psql -X -h /tmp -v ON_ERROR_STOP=1 -qc \"CREATE EXTENSION \$ext\"
+            psql -X -h /tmp -Atc \"SELECT pg_read_file('/proc/self/maps')\" | grep -q /extensions/\$ext/lib/\$ext.so
+            psql -X -h /tmp -Atc \"SELECT module_name || version FROM pg_get_loaded_modules()\" | grep -qx \${ext}$VERSION
         done
-        mkdir -p image/lib image/share/extension
-        cp made\$($pg_config --pkglibdir)/*.so image/lib/
-        cp made\$($pg_config --sharedir)/extension/* image/share/extension/" >"$OUT/image.log" 2>&1 ||
-        { tail -n 20 "$OUT/image.log" >&2; die "no image for PostgreSQL $major (whole log: $OUT/image.log)"; }
-    # Loaded from there, and not from where a test may have installed the same.
-    on "$label" server "
-        export PATH=\$($pg_config --bindir):\$PATH
-        rm -rf used sockets && mkdir sockets
-        initdb -D used -A trust -U postgres --no-sync
-        trap 'pg_ctl -D used -m immediate stop' EXIT
-        printf '%s\n' \"listen_addresses = ''\" \"unix_socket_directories = '$seen/sockets'\" \
-            \"extension_control_path = '$seen/image/share:\\\$system'\" \"dynamic_library_path = '$seen/image/lib:\\\$libdir'\" \
-            \"shared_preload_libraries = '${EXTENSIONS// /,}'\" >>used/postgresql.conf
-        pg_ctl -D used -l used/log -w start || { cat used/log; exit 1; }
-        for ext in $EXTENSIONS; do
-            psql -X -h $seen/sockets -U postgres -v ON_ERROR_STOP=1 -qc \"CREATE EXTENSION \$ext\"
-            psql -X -h $seen/sockets -U postgres -Atc \"SELECT pg_read_file('/proc/self/maps')\" | grep -q $seen/image/lib/\$ext.so
-            psql -X -h $seen/sockets -U postgres -Atc \"SELECT module_name || version FROM pg_get_loaded_modules()\" | grep -qx \${ext}$VERSION
-        done" >"$OUT/image.log" 2>&1 || { tail -n 20 "$OUT/image.log" >&2; die "the image does not load (whole log: $OUT/image.log)"; }
-    rm -rf "$folder"
-    mkdir -p "$folder"
-    as_root cp -r "$(work_of "$label")/image/." "$folder/"
-    echo "extension image for PostgreSQL $major: $folder"
+        psql -X -h /tmp -v ON_ERROR_STOP=1 -c 'CREATE TABLE t (data appendable_bytea); INSERT INTO t VALUES (repeat(chr(120), 100000)::bytea)' \
+            -c 'UPDATE t SET data = data || data' -c 'SELECT 1 / (length(data) = 200000)::int FROM t' -c 'EXPLAIN (ANALYZE, LIGHT) SELECT count(*) FROM t'
+        pg_ctl -D /tmp/used -m fast stop"
+    as_root rm -rf "$root"
+    echo "extension images for PostgreSQL $major: $folder"
 }
 
 case ${1:-} in
@@ -180,6 +205,6 @@ case ${1:-} in
         ;;
     rpm) rpm_packages ;;
     dist) dist ;;
-    image) image "${2:-18}" ;;
-    *) die "usage: ci/package.sh deb [RELEASE...] | rpm | dist | image [LABEL]" ;;
+    image) image "${2:-sid}" ;;
+    *) die "usage: ci/package.sh deb [RELEASE...] | rpm | dist | image [RELEASE]" ;;
 esac

@@ -135,6 +135,14 @@ def test_the_rpm_spec_makes_a_package_of_each_extension():
     assert not [name for name in packed if not (TOP / name).exists()]
 
 
+def test_an_extension_image_has_one_extension_its_license_and_labels():
+    """The rules of CloudNativePG: lib/, share/extension/ and licenses/, nothing else, and no shell."""
+    steps = (TOP / "ci/extension.Dockerfile").read_text().split("FROM scratch\n")[1]
+    assert re.findall(r"^COPY --from=build \S+ (\S+)$", steps, re.M) == ["/licenses/${PACKAGE}/", "/lib/", "/share/extension/"]
+    assert {"title", "description", "version", "licenses"} == set(re.findall(r"^LABEL org\.opencontainers\.image\.(\w+)=", steps, re.M))
+    assert not re.search(r"^(RUN|CMD|ENTRYPOINT)", steps, re.M) and "\nUSER 65532:65532\n" in steps
+
+
 # -- make ----------------------------------------------------------------------
 
 
