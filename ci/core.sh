@@ -34,7 +34,7 @@ libraries=
 [[ " 15 16 17 18 19 " == *" $major "* ]] || RECYCLED=
 [ "${RECYCLED:-}" != only ] || EXTENSIONS=
 for ext in ${RECYCLED:+recycled_temp} $EXTENSIONS; do
-    [ -e "$TOP/$ext/sql/$ext--1.0.sql" ] && libraries="$libraries${libraries:+,}$ext"
+    [ -e "$TOP/$ext/$ext.control" ] && libraries="$libraries${libraries:+,}$ext"
 done
 {
     cat "$work/bare.conf"
