@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # streams/test/run.sh (make streams): build the server, start a private PostgreSQL, and run
-# the unit tests, the tests over HTTP, kills under retries, and the protocol's official suite.
+# the unit tests, the tests over HTTP, kills under retries, and the protocol's official suite with one
+# server and with two behind a proxy that alternates between them.
 #
 #   KILLS=4    how often the server is killed under retries
 #   STOPS=2    how often PostgreSQL is stopped in immediate mode under retries
@@ -28,8 +29,10 @@ as_root chmod 755 "$sockets"
 as_root rm -rf "$work/server"
 mkdir -p "$work/server"
 as_root chown "$SERVER_USER" "$work/server"
+pids=""
 stop() {
-    [ -z "${pid:-}" ] || kill "$pid" 2>/dev/null || true
+    local pid
+    for pid in $pids; do kill "$pid" 2>/dev/null || true; done
     as_server "$bin/pg_ctl" -D "$work/server/data" -m immediate stop >/dev/null 2>&1 || true
     as_root rm -rf "$sockets"
 }
@@ -64,19 +67,31 @@ mkdir -p "$work/suite"
 cp "$here"/suite/* "$work/suite/"
 (cd "$work/suite" && npm install --silent --no-audit --no-fund)
 port=$((20000 + RANDOM % 12000))
-cat >"$work/suite.json" <<JSON
-{"listen": "127.0.0.1:$port", "database": "host=$sockets user=postgres dbname=suite", "anonymous": "web", "prefix": "/v1/stream/", "long_poll_ms": 2000}
-JSON
 psql() { "$bin/psql" -X -q -v ON_ERROR_STOP=1 -h "$sockets" -U postgres "$@"; }
 psql -d postgres -c "CREATE DATABASE suite"
-"$work/streams" -config "$work/suite.json" -setup
+for n in 1 2; do
+    cat >"$work/suite$n.json" <<JSON
+{"listen": "127.0.0.1:$((port + n))", "database": "host=$sockets user=postgres dbname=suite", "anonymous": "web", "prefix": "/v1/stream/", "long_poll_ms": 2000}
+JSON
+done
+"$work/streams" -config "$work/suite1.json" -setup
 psql -d suite <<'SQL'
 DO $$ BEGIN IF to_regrole('web') IS NULL THEN CREATE ROLE web; END IF; END $$;
 GRANT USAGE ON SCHEMA streams TO web;
 GRANT SELECT, INSERT, UPDATE, DELETE ON streams.stream, streams.producer TO web;
 SQL
-"$work/streams" -config "$work/suite.json" >"$work/suite.log" 2>&1 &
-pid=$!
-(cd "$work/suite" && STREAMS_URL=http://127.0.0.1:$port STREAMS_LONG_POLL_MS=2000 \
-    npx vitest run --testTimeout=60000 --retry=2 --reporter=json --outputFile=result.json conformance.test.mjs >vitest.log 2>&1) || true
-node "$work/suite/summary.mjs" "$work/suite/result.json"
+# suite NAME URL
+suite() {
+    (cd "$work/suite" && STREAMS_URL=$2 STREAMS_LONG_POLL_MS=2000 \
+        npx vitest run --testTimeout=60000 --retry=2 --reporter=json --outputFile="$1.json" conformance.test.mjs >"$1.log" 2>&1) || true
+    node "$work/suite/summary.mjs" "$work/suite/$1.json" "$1"
+}
+"$work/streams" -config "$work/suite1.json" >"$work/suite1.log" 2>&1 &
+pids="$pids $!"
+suite "one server" "http://127.0.0.1:$((port + 1))"
+"$work/streams" -config "$work/suite2.json" >"$work/suite2.log" 2>&1 &
+pids="$pids $!"
+STREAMS_TEST_PROXY=127.0.0.1:$port STREAMS_TEST_TARGETS="http://127.0.0.1:$((port + 1)) http://127.0.0.1:$((port + 2))" \
+    "$work/unit" -test.run '^TestProxy$' -test.timeout 0 >"$work/proxy.log" 2>&1 &
+pids="$pids $!"
+suite "two servers, requests alternating" "http://127.0.0.1:$port"
