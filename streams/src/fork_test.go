@@ -20,12 +20,12 @@ func TestUnitForkTokens(t *testing.T) {
 	}
 }
 
-func text(t *testing.T, c *pgx.Conn, query string) (value string) {
+func value(t *testing.T, c *pgx.Conn, query string) (result string) {
 	t.Helper()
-	if err := c.QueryRow(context.Background(), query).Scan(&value); err != nil {
+	if err := c.QueryRow(context.Background(), query).Scan(&result); err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
-	return value
+	return result
 }
 
 // background runs a query in another session, and returns when it waits for a lock.
@@ -105,7 +105,7 @@ func TestServerForks(t *testing.T) {
 			t.Fatalf("%s after %s: %q, expected %q", path, middle, got, want[4:])
 		}
 	}
-	if got := text(t, db, "SELECT string_agg(appendable_length(data)::text, ' ' ORDER BY path) FROM streams.stream"); got != "14 5 2 2" {
+	if got := value(t, db, "SELECT string_agg(appendable_length(data)::text, ' ' ORDER BY path) FROM streams.stream"); got != "14 5 2 2" {
 		t.Fatalf("lengths %s: a fork is a copy", got)
 	}
 	// an offset of the source is one of the fork, up to where it begins
@@ -158,7 +158,7 @@ func TestServerForks(t *testing.T) {
 	for _, path := range []string{"b", "c", "d"} {
 		ask(t, "DELETE", url+"/streams/"+path, "").want(t, 204, "")
 	}
-	if got := text(t, db, "SELECT string_agg(path, ' ' ORDER BY path) FROM streams.stream"); got != "/streams/j /streams/k" {
+	if got := value(t, db, "SELECT string_agg(path, ' ' ORDER BY path) FROM streams.stream"); got != "/streams/j /streams/k" {
 		t.Fatalf("left: %s", got)
 	}
 	// a source that has expired stays for its forks
@@ -166,7 +166,7 @@ func TestServerForks(t *testing.T) {
 	ask(t, "GET", url+"/streams/j", "").want(t, 410, "")
 	ask(t, "GET", url+"/streams/k?offset=-1", "").want(t, 200, `[{"n":1}]`)
 	ask(t, "DELETE", url+"/streams/k", "").want(t, 204, "")
-	if got := text(t, db, "SELECT count(*)::text FROM streams.stream"); got != "0" {
+	if got := value(t, db, "SELECT count(*)::text FROM streams.stream"); got != "0" {
 		t.Fatalf("%s streams are left", got)
 	}
 }
@@ -178,7 +178,7 @@ func TestServerForkLocks(t *testing.T) {
 	const remove = "SELECT status FROM streams.delete_stream('%s')"
 	paths := func(want string) {
 		t.Helper()
-		if got := text(t, db, "SELECT coalesce(string_agg(path || CASE WHEN deleted THEN '-' ELSE '' END, ' ' ORDER BY path), '') FROM streams.stream"); got != want {
+		if got := value(t, db, "SELECT coalesce(string_agg(path || CASE WHEN deleted THEN '-' ELSE '' END, ' ' ORDER BY path), '') FROM streams.stream"); got != want {
 			t.Fatalf("streams %q, expected %q", got, want)
 		}
 	}
@@ -188,54 +188,54 @@ func TestServerForkLocks(t *testing.T) {
 			t.Fatalf("%q, expected %q", got, want)
 		}
 	}
-	is(text(t, db, fmt.Sprintf(create, "a", "NULL")), "created")
+	is(value(t, db, fmt.Sprintf(create, "a", "NULL")), "created")
 
 	// the source's DELETE waits for a fork, and keeps the source
 	sql(t, db, "BEGIN")
-	is(text(t, db, fmt.Sprintf(create, "f1", "'a'")), "created")
+	is(value(t, db, fmt.Sprintf(create, "f1", "'a'")), "created")
 	waits := background(t, db, fmt.Sprintf(remove, "a"))
 	sql(t, db, "COMMIT")
 	is(<-waits, "ok")
 	paths("a- f1")
-	is(text(t, db, fmt.Sprintf(create, "f2", "'a'")), "source gone")
-	is(text(t, db, fmt.Sprintf(create, "a", "NULL")), "blocked")
+	is(value(t, db, fmt.Sprintf(create, "f2", "'a'")), "source gone")
+	is(value(t, db, fmt.Sprintf(create, "a", "NULL")), "blocked")
 
 	// of two last forks that are deleted at once, the second takes the source along
-	is(text(t, db, fmt.Sprintf(create, "g1", "'f1'")), "created")
-	is(text(t, db, fmt.Sprintf(create, "g2", "'f1'")), "created")
-	is(text(t, db, fmt.Sprintf(remove, "f1")), "ok")
+	is(value(t, db, fmt.Sprintf(create, "g1", "'f1'")), "created")
+	is(value(t, db, fmt.Sprintf(create, "g2", "'f1'")), "created")
+	is(value(t, db, fmt.Sprintf(remove, "f1")), "ok")
 	paths("a- f1- g1 g2")
 	sql(t, db, "BEGIN")
-	is(text(t, db, fmt.Sprintf(remove, "g1")), "ok")
+	is(value(t, db, fmt.Sprintf(remove, "g1")), "ok")
 	waits = background(t, db, fmt.Sprintf(remove, "g2"))
 	sql(t, db, "COMMIT")
 	is(<-waits, "ok")
 	paths("")
 
 	// a fork waits for its source's DELETE, and is not created; one that is rolled back leaves no trace
-	is(text(t, db, fmt.Sprintf(create, "a", "NULL")), "created")
+	is(value(t, db, fmt.Sprintf(create, "a", "NULL")), "created")
 	sql(t, db, "BEGIN")
-	is(text(t, db, fmt.Sprintf(remove, "a")), "ok")
+	is(value(t, db, fmt.Sprintf(remove, "a")), "ok")
 	waits = background(t, db, fmt.Sprintf(create, "f1", "'a'"))
 	sql(t, db, "COMMIT")
 	is(<-waits, "no source")
-	is(text(t, db, fmt.Sprintf(create, "a", "NULL")), "created")
+	is(value(t, db, fmt.Sprintf(create, "a", "NULL")), "created")
 	sql(t, db, "BEGIN")
-	is(text(t, db, fmt.Sprintf(create, "f1", "'a'")), "created")
+	is(value(t, db, fmt.Sprintf(create, "f1", "'a'")), "created")
 	waits = background(t, db, fmt.Sprintf(remove, "a"))
 	sql(t, db, "ROLLBACK")
 	is(<-waits, "ok")
 	paths("")
 
 	// a chain has an end
-	is(text(t, db, fmt.Sprintf(create, "0", "NULL")), "created")
+	is(value(t, db, fmt.Sprintf(create, "0", "NULL")), "created")
 	sql(t, db, `DO $$ DECLARE s text; BEGIN
 		FOR i IN 1 .. 1001 LOOP
 			SELECT status INTO s FROM streams.create_stream(i::text, NULL, NULL, 'y', false, NULL, NULL, (i - 1)::text);
 			IF s <> (CASE WHEN i <= 1000 THEN 'created' ELSE 'depth' END) THEN RAISE '%: %', i, s; END IF;
 		END LOOP; END $$`)
-	is(text(t, db, "SELECT convert_from(data, 'UTF8') FROM streams.read('1000', NULL, 0, 2000, false)"), "x"+strings.Repeat("y", 1000))
-	is(text(t, db, "SELECT (max(incarnation) < 1e16)::text FROM streams.stream"), "true")
+	is(value(t, db, "SELECT convert_from(data, 'UTF8') FROM streams.read('1000', NULL, 0, 2000, false)"), "x"+strings.Repeat("y", 1000))
+	is(value(t, db, "SELECT (max(incarnation) < 1e16)::text FROM streams.stream"), "true")
 	sql(t, db, "SELECT streams.delete_stream(i::text) FROM generate_series(0, 1000) i")
 	paths("")
 }

@@ -4,7 +4,7 @@
 # server and with two behind a proxy that alternates between them.
 #
 #   KILLS=4    how often the server is killed under retries
-#   STOPS=2    how often PostgreSQL is stopped in immediate mode under retries
+#   STOPS=3    how often PostgreSQL is stopped in immediate mode under retries
 #   SUITE=0    leave out the official suite (it is a package of npm)
 #   PG_CONFIG  the PostgreSQL server; appendable_bytea must be installed there
 #
@@ -39,9 +39,9 @@ stop() {
 trap stop EXIT
 as_server "$bin/initdb" -D "$work/server/data" -U postgres -A trust --no-sync -E UTF8 >/dev/null
 as_server "$bin/pg_ctl" -D "$work/server/data" -l "$work/server/log" -w -t 120 -o \
-    "-c listen_addresses='' -c unix_socket_directories='$sockets' -c max_connections=60" start >/dev/null
+    "-c listen_addresses='' -c unix_socket_directories='$sockets' -c max_connections=100" start >/dev/null
 
-export STREAMS_TEST_PROGRAM=$work/streams STREAMS_TEST_SOCKETS=$sockets STREAMS_TEST_KILLS=${KILLS:-4} STREAMS_TEST_STOPS=${STOPS:-2}
+export STREAMS_TEST_PROGRAM=$work/streams STREAMS_TEST_SOCKETS=$sockets STREAMS_TEST_KILLS=${KILLS:-4} STREAMS_TEST_STOPS=${STOPS:-3}
 export STREAMS_TEST_RESTART="$work/restart"
 # how the test stops PostgreSQL at once and starts it again
 cat >"$work/restart" <<SH
@@ -49,7 +49,7 @@ cat >"$work/restart" <<SH
 cd /
 run() { if [ "\$(id -un)" = "$SERVER_USER" ]; then "\$@"; else setpriv --reuid=$SERVER_USER --regid=$(id -g "$SERVER_USER") --init-groups "\$@"; fi; }
 [ "\$1" = start ] || run $bin/pg_ctl -D $work/server/data -m immediate -w stop
-[ "\$1" = stop ] || run $bin/pg_ctl -D $work/server/data -l $work/server/log -w -t 120 -o "-c listen_addresses='' -c unix_socket_directories='$sockets' -c max_connections=60" start
+[ "\$1" = stop ] || run $bin/pg_ctl -D $work/server/data -l $work/server/log -w -t 120 -o "-c listen_addresses='' -c unix_socket_directories='$sockets' -c max_connections=100" start
 SH
 chmod +x "$work/restart"
 
