@@ -954,6 +954,12 @@ CREATE FUNCTION appendable_only() RETURNS trigger
 	AS 'MODULE_PATHNAME', 'appendable_only' LANGUAGE C;
 COMMENT ON FUNCTION appendable_only() IS 'trigger that rejects an update that changes bytes of a value: arguments are columns, or none for all of the types';
 
+-- ---- deltas for consumers of logical decoding ----
+
+CREATE FUNCTION appendable_deltas() RETURNS trigger
+	AS 'MODULE_PATHNAME', 'appendable_deltas' LANGUAGE C;
+COMMENT ON FUNCTION appendable_deltas() IS 'trigger that writes what is appended as logical messages: arguments are the column that identifies a row, and columns, or none for all of the types';
+
 --
 -- 3. Storage: access method, chunk stores, check, statistics
 --
