@@ -6,6 +6,8 @@
 #   KILLS=4    how often the server is killed under retries
 #   STOPS=3    how often PostgreSQL is stopped in immediate mode under retries
 #   SUITE=0    leave out the official suite (it is a package of npm)
+#   APPENDS=500  appends of each case whose WAL is counted
+#   ONLY=^TestServerWAL  run these tests alone (make bench-streams)
 #   PG_CONFIG  the PostgreSQL server; appendable_bytea must be installed there
 #
 # Everything made is in build/streams, except the sockets, which are in a folder of /tmp.
@@ -39,9 +41,9 @@ stop() {
 trap stop EXIT
 as_server "$bin/initdb" -D "$work/server/data" -U postgres -A trust --no-sync -E UTF8 >/dev/null
 as_server "$bin/pg_ctl" -D "$work/server/data" -l "$work/server/log" -w -t 120 -o \
-    "-c listen_addresses='' -c unix_socket_directories='$sockets' -c max_connections=100" start >/dev/null
+    "-c listen_addresses='' -c unix_socket_directories='$sockets' -c max_connections=100 -c checkpoint_timeout=1h" start >/dev/null
 
-export STREAMS_TEST_PROGRAM=$work/streams STREAMS_TEST_SOCKETS=$sockets STREAMS_TEST_KILLS=${KILLS:-4} STREAMS_TEST_STOPS=${STOPS:-3}
+export STREAMS_TEST_PROGRAM=$work/streams STREAMS_TEST_SOCKETS=$sockets STREAMS_TEST_KILLS=${KILLS:-4} STREAMS_TEST_STOPS=${STOPS:-3} STREAMS_TEST_APPENDS=${APPENDS:-500}
 export STREAMS_TEST_RESTART="$work/restart"
 # how the test stops PostgreSQL at once and starts it again
 cat >"$work/restart" <<SH
@@ -49,14 +51,14 @@ cat >"$work/restart" <<SH
 cd /
 run() { if [ "\$(id -un)" = "$SERVER_USER" ]; then "\$@"; else setpriv --reuid=$SERVER_USER --regid=$(id -g "$SERVER_USER") --init-groups "\$@"; fi; }
 [ "\$1" = start ] || run $bin/pg_ctl -D $work/server/data -m immediate -w stop
-[ "\$1" = stop ] || run $bin/pg_ctl -D $work/server/data -l $work/server/log -w -t 120 -o "-c listen_addresses='' -c unix_socket_directories='$sockets' -c max_connections=100" start
+[ "\$1" = stop ] || run $bin/pg_ctl -D $work/server/data -l $work/server/log -w -t 120 -o "-c listen_addresses='' -c unix_socket_directories='$sockets' -c max_connections=100 -c checkpoint_timeout=1h" start
 SH
 chmod +x "$work/restart"
 
 say "tests over HTTP"
-(cd "$here/../src" && "$work/unit" -test.v -test.timeout 20m -test.run '^TestServer' 2>"$work/tests.log" | grep -v '^===')
+(cd "$here/../src" && "$work/unit" -test.v -test.timeout 20m -test.run "${ONLY:-^TestServer}" 2>"$work/tests.log" | grep -v '^===')
 
-[ "${SUITE:-1}" = 1 ] || exit 0
+[ "${SUITE:-1}" = 1 ] && [ -z "${ONLY:-}" ] || exit 0
 if ! command -v npm >/dev/null; then
     say "skipped: the official suite (no npm)"
     exit 0
