@@ -954,6 +954,12 @@ CREATE FUNCTION appendable_only() RETURNS trigger
 	AS 'MODULE_PATHNAME', 'appendable_only' LANGUAGE C;
 COMMENT ON FUNCTION appendable_only() IS 'trigger that rejects an update that changes bytes of a value: arguments are columns, or none for all of the types';
 
+-- ---- deltas for consumers of logical decoding ----
+
+CREATE FUNCTION appendable_deltas() RETURNS trigger
+	AS 'MODULE_PATHNAME', 'appendable_deltas' LANGUAGE C;
+COMMENT ON FUNCTION appendable_deltas() IS 'trigger that writes what is appended as logical messages: arguments are the column that identifies a row, and columns, or none for all of the types';
+
 --
 -- 3. Storage: access method, chunk stores, check, statistics
 --
@@ -1002,16 +1008,18 @@ AS 'MODULE_PATHNAME' LANGUAGE c;
 COMMENT ON PROCEDURE appendable_compact(regclass, text, bigint, bigint, bigint, bigint, bigint, bigint) IS 'writes values of a table that have gone quiet in full, compressed chunks, a transaction for each row';
 
 CREATE FUNCTION appendable_append(relation regclass, keys anyarray, chunks text[],
-	column_name name DEFAULT NULL, key_column name DEFAULT NULL, OUT key anyelement, OUT length bigint)
+	column_name name DEFAULT NULL, key_column name DEFAULT NULL, offsets bigint[] DEFAULT NULL, skip_locked boolean DEFAULT false,
+	OUT key anyelement, OUT length bigint, OUT done boolean)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE CALLED ON NULL INPUT;
-COMMENT ON FUNCTION appendable_append(regclass, anyarray, text[], name, name) IS 'appends each chunk to the row of the key in the same place; one row for each key, with the length of its value, or null if there is no such row';
+COMMENT ON FUNCTION appendable_append(regclass, anyarray, text[], name, name, bigint[], boolean) IS 'appends each chunk to the row of the key in the same place, if the value has the length that is the offset; one row for each key, with the length of its value, or null if there is no such row, and whether it was appended to, null if the row was locked and skipped';
 
 CREATE FUNCTION appendable_append(relation regclass, keys anyarray, chunks bytea[],
-	column_name name DEFAULT NULL, key_column name DEFAULT NULL, OUT key anyelement, OUT length bigint)
+	column_name name DEFAULT NULL, key_column name DEFAULT NULL, offsets bigint[] DEFAULT NULL, skip_locked boolean DEFAULT false,
+	OUT key anyelement, OUT length bigint, OUT done boolean)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE CALLED ON NULL INPUT;
-COMMENT ON FUNCTION appendable_append(regclass, anyarray, bytea[], name, name) IS 'appends each chunk to the row of the key in the same place; one row for each key, with the length of its value, or null if there is no such row';
+COMMENT ON FUNCTION appendable_append(regclass, anyarray, bytea[], name, name, bigint[], boolean) IS 'appends each chunk to the row of the key in the same place, if the value has the length that is the offset; one row for each key, with the length of its value, or null if there is no such row, and whether it was appended to, null if the row was locked and skipped';
 
 CREATE FUNCTION appendable_bytea_detach(regclass) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE STRICT;

@@ -30,6 +30,9 @@ extern int64 ab_position(Datum value, bytea *pattern);
  */
 extern bool ab_identical(Datum a, Datum b);
 
+/* type_extends.c: does "new" begin with the bytes of "old"?  Reads no chunk that both share. */
+extern bool ab_extends(Datum new, Datum old);
+
 /* The byte at an offset that lies in the value. */
 extern int	ab_read_byte(Datum value, int64 offset);
 
