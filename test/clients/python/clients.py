@@ -184,7 +184,8 @@ def asyncpg_json(table):
             await conn.execute(f"TRUNCATE {table}_json")
             for i, value in enumerate((DOCUMENT, [1, 2], {"a": None})):
                 found += [tuple(row) for row in await conn.fetch(f"INSERT INTO {table}_json VALUES ($1, $2) RETURNING id, data", i, encode(value))]
-            found += [tuple(row) for row in await conn.fetch(f"UPDATE {table}_json SET data = $1 WHERE id = $2 RETURNING data, data -> 'more'", encode({"more": 2}), 1)]
+            change = f"UPDATE {table}_json SET data = $1 WHERE id = $2 RETURNING data, data -> 'more'"
+            found += [tuple(row) for row in await conn.fetch(change, encode({"more": 2}), 1)]
             found.append(await conn.fetchval(f"SELECT array_agg(data ORDER BY id) FROM {table}_json"))
         await conn.close()
         return found
