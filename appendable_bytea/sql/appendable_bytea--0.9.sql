@@ -919,6 +919,61 @@ ALTER OPERATOR FAMILY appendable_text_ops USING btree ADD
 	OPERATOR 5 #># (text, text),
 	FUNCTION 1 (text, text) pg_catalog.bttextcmp(text, text);
 
+-- ---------------------------------------------------------------------------
+-- json.  The casts to and from json have functions: by that of the type to json,
+-- to_json(), json_build_object() and row_to_json() see that a value is JSON.  There is no
+-- operator of the type's own: json has none that compares or makes a value.
+-- ---------------------------------------------------------------------------
+
+CREATE TYPE appendable_json;
+
+CREATE FUNCTION appendable_json_in(cstring) RETURNS appendable_json
+	AS 'MODULE_PATHNAME', 'appendable_json_in' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_json_in(cstring) IS 'I/O';
+
+CREATE FUNCTION appendable_json_out(appendable_json) RETURNS cstring
+	AS 'MODULE_PATHNAME', 'appendable_text_out' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_json_out(appendable_json) IS 'I/O';
+
+CREATE FUNCTION appendable_json_recv(internal) RETURNS appendable_json
+	AS 'MODULE_PATHNAME', 'appendable_json_recv' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_json_recv(internal) IS 'I/O';
+
+CREATE FUNCTION appendable_json_send(appendable_json) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'appendable_text_send' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_json_send(appendable_json) IS 'I/O';
+
+CREATE TYPE appendable_json (
+	INPUT = appendable_json_in,
+	OUTPUT = appendable_json_out,
+	RECEIVE = appendable_json_recv,
+	SEND = appendable_json_send,
+	ANALYZE = appendable_bytea_typanalyze,
+	INTERNALLENGTH = VARIABLE,
+	ALIGNMENT = int4,
+	STORAGE = main,
+	CATEGORY = 'U'
+);
+COMMENT ON TYPE appendable_json IS 'json of which an UPDATE can store the difference';
+
+CREATE FUNCTION appendable_json_to_json(appendable_json) RETURNS json
+	AS 'MODULE_PATHNAME', 'appendable_to_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_json_to_json(appendable_json) IS 'convert appendable_json to json';
+
+CREATE FUNCTION appendable_json(json) RETURNS appendable_json
+	AS 'MODULE_PATHNAME', 'appendable_from_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_json(json) IS 'convert json to appendable_json';
+
+CREATE CAST (appendable_json AS json) WITH FUNCTION appendable_json_to_json(appendable_json) AS IMPLICIT;
+CREATE CAST (json AS appendable_json) WITH FUNCTION appendable_json(json) AS IMPLICIT;
+-- as between json and jsonb
+CREATE CAST (appendable_json AS jsonb) WITH INOUT AS ASSIGNMENT;
+CREATE CAST (jsonb AS appendable_json) WITH INOUT AS ASSIGNMENT;
+
+CREATE FUNCTION appendable_octet_length(value appendable_json) RETURNS bigint
+	AS 'MODULE_PATHNAME', 'appendable_length' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_octet_length(appendable_json) IS 'bytes of the value';
+
 --
 -- Following: what is new since an offset, and being told of more
 --

@@ -173,7 +173,7 @@ check_column(const TriggerData *data, AttrNumber attnum)
 
 /*
  * Trigger (BEFORE UPDATE, for each row).  Its arguments are the columns that can only
- * be appended to; without arguments it is all columns of the two types.
+ * be appended to; without arguments it is all columns of the types.
  */
 Datum
 appendable_only(PG_FUNCTION_ARGS)
@@ -206,7 +206,7 @@ appendable_only(PG_FUNCTION_ARGS)
 		if (ab_type_of(TupleDescAttr(desc, attnum - 1)->atttypid) == NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_DATATYPE_MISMATCH),
-					 errmsg("column \"%s\" of relation \"%s\" is not of type appendable_bytea or appendable_text",
+					 errmsg("column \"%s\" of relation \"%s\" is not of type appendable_bytea, appendable_text or appendable_json",
 							name, RelationGetRelationName(data->tg_relation))));
 		check_column(data, attnum);
 	}
