@@ -21,6 +21,7 @@
 #include "access/htup_details.h"
 #include "access/xlog.h"
 #include "catalog/partition.h"
+#include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "executor/spi.h"
 #include "fmgr.h"
@@ -42,6 +43,15 @@ PG_FUNCTION_INFO_V1(appendable_deltas);
 
 /* Number of bytes of a value in a message. */
 #define DELTA_SIZE (1024 * 1024)
+
+/* Is a column of a type that has appends?  Those of appendable_json are always written whole. */
+static bool
+is_sent(Form_pg_attribute column)
+{
+	const AbType *type = ab_type_of(column->atttypid);
+
+	return type != NULL && type->plain != JSONOID;
+}
 
 /* Begin a message: what happened to which row; NULL for key: to all. */
 static void
@@ -175,7 +185,7 @@ send_row_end(const TriggerData *data, const char *op, const char *key)
 
 /*
  * Trigger (AFTER, for each row, or for each statement of TRUNCATE).  Its arguments are the column that
- * identifies a row, and the columns to send; without those all of the types.
+ * identifies a row, and the columns to send; without those all of appendable_bytea and appendable_text.
  */
 Datum
 appendable_deltas(PG_FUNCTION_ARGS)
@@ -230,7 +240,7 @@ appendable_deltas(PG_FUNCTION_ARGS)
 		const char *name = trigger->tgargs[i];
 
 		attnum = SPI_fnumber(desc, name);
-		if (attnum <= 0 || ab_type_of(TupleDescAttr(desc, attnum - 1)->atttypid) == NULL)
+		if (attnum <= 0 || !is_sent(TupleDescAttr(desc, attnum - 1)))
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_COLUMN),
 					 errmsg("relation \"%s\" has no column \"%s\" of type appendable_bytea or appendable_text",
@@ -238,6 +248,7 @@ appendable_deltas(PG_FUNCTION_ARGS)
 		send_column(data, key, attnum, old, new);
 	}
 	while (trigger->tgnargs == 1 && (attnum = ab_next_column(desc, attnum)) != InvalidAttrNumber)
-		send_column(data, key, attnum, old, new);
+		if (is_sent(TupleDescAttr(desc, attnum - 1)))
+			send_column(data, key, attnum, old, new);
 	return PointerGetDatum(NULL);
 }

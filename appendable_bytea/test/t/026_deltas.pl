@@ -17,7 +17,7 @@ autovacuum = off
 $node->start;
 $node->safe_psql('postgres', q{
 CREATE EXTENSION appendable_bytea;
-CREATE TABLE runs (id int PRIMARY KEY, log appendable_text, data appendable_bytea, note text) WITH (fillfactor = 80);
+CREATE TABLE runs (id int PRIMARY KEY, log appendable_text, data appendable_bytea, note text, document appendable_json) WITH (fillfactor = 80);
 CREATE TRIGGER deltas AFTER INSERT OR UPDATE OR DELETE ON runs FOR EACH ROW EXECUTE FUNCTION appendable_deltas('id');
 CREATE TRIGGER deltas_truncate AFTER TRUNCATE ON runs FOR EACH STATEMENT EXECUTE FUNCTION appendable_deltas('id');
 CREATE TABLE parts (id int, log appendable_text, other appendable_text) PARTITION BY RANGE (id);
@@ -63,10 +63,13 @@ BEGIN; UPDATE runs SET log = log || 'lost'; ROLLBACK;
 BEGIN; UPDATE runs SET log = log || '1'; SAVEPOINT s; UPDATE runs SET log = log || 'lost'; ROLLBACK TO s; UPDATE runs SET log = log || '2'; COMMIT},
 	'{"op": "append", "table": "runs", "key": {"id": "1"}, "column": "log", "type": "text", "offset": 5, "length": 1}', '1',
 	'{"op": "append", "table": "runs", "key": {"id": "1"}, "column": "log", "type": "text", "offset": 6, "length": 1}', '2');
+writes('a column of json is not sent', q{
+UPDATE runs SET document = '[1]'; UPDATE runs SET document = '[1, 2]', log = log || '.'},
+	'{"op": "append", "table": "runs", "key": {"id": "1"}, "column": "log", "type": "text", "offset": 7, "length": 1}', '.');
 writes('another key, null, deletion', q{
 UPDATE runs SET id = 2, data = NULL; UPDATE runs SET log = NULL; DELETE FROM runs; TRUNCATE runs},
 	'{"op": "delete", "table": "runs", "key": {"id": "1"}}',
-	'{"op": "set", "table": "runs", "key": {"id": "2"}, "column": "log", "type": "text", "offset": 0, "length": 7}', 'other12',
+	'{"op": "set", "table": "runs", "key": {"id": "2"}, "column": "log", "type": "text", "offset": 0, "length": 8}', 'other12.',
 	'{"op": "null", "table": "runs", "key": {"id": "2"}, "column": "data"}',
 	'{"op": "null", "table": "runs", "key": {"id": "2"}, "column": "log"}',
 	'{"op": "delete", "table": "runs", "key": {"id": "2"}}',
@@ -106,7 +109,8 @@ for my $wrong (
 	[ q{CREATE TRIGGER w AFTER UPDATE ON runs FOR EACH ROW EXECUTE FUNCTION appendable_deltas()}, qr/no arguments/ ],
 	[ q{CREATE TRIGGER w AFTER UPDATE ON runs FOR EACH ROW EXECUTE FUNCTION appendable_deltas('none')}, qr/does not exist/ ],
 	[ q{CREATE TRIGGER w AFTER UPDATE ON runs FOR EACH ROW EXECUTE FUNCTION appendable_deltas('note')}, qr/must not be null/ ],
-	[ q{CREATE TRIGGER w AFTER UPDATE ON runs FOR EACH ROW EXECUTE FUNCTION appendable_deltas('id', 'note')}, qr/has no column "note" of type/ ])
+	[ q{CREATE TRIGGER w AFTER UPDATE ON runs FOR EACH ROW EXECUTE FUNCTION appendable_deltas('id', 'note')}, qr/has no column "note" of type/ ],
+	[ q{CREATE TRIGGER w AFTER UPDATE ON runs FOR EACH ROW EXECUTE FUNCTION appendable_deltas('id', 'document')}, qr/has no column "document" of type/ ])
 {
 	my ($create, $error) = @$wrong;
 	my ($code, $out, $err) = $node->psql('postgres', "BEGIN; $create; UPDATE runs SET log = log || 'x'; COMMIT");
