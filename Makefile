@@ -65,10 +65,10 @@ matrix: ## the same tests and PostgreSQL's own suite on 17, 18 and an assertion-
 fresh: ## both commands as a newcomer gives them, in pristine roots (STATES=..., ci/fresh.sh lists them)
 	@$(TOP)/ci/fresh.sh $(STATES)
 
-deb dist image: ## Debian packages; the archive for PGXN; the files of an extension image: built, and installed in pristine roots
+deb rpm dist image: ## Debian packages; RPM packages; the archive for PGXN; the files of extension images: built, and installed in pristine roots
 	@$(TOP)/ci/package.sh $@ $(ARGS)
 
-packages: deb dist image ## all three
+packages: deb rpm dist image ## all four
 
 container: ## the steps of Dockerfile, run in pristine roots; the extensions are used
 	@$(TOP)/ci/container.sh
@@ -124,11 +124,17 @@ certificate-all: ## run every part that the current code lacks, and keep the res
 docs: ## draw the figures and pictures of the documents from results/ (ARGS=--keep: from build/bench first)
 	@$(LAB) docs $(ARGS)
 
+coverage: ready ## which lines the tests of make check execute, in C and Python (ALL=1: those of make check-all; NAMES='light_explain lab')
+	@ALL='$(ALL)' $(TOP)/ci/coverage.sh $(NAMES)
+
 clients: ready ## drivers of five languages on both types: what they take and give is the same
 	@$(TOP)/ci/clients.sh
 
-streams: ready ## build streams/ (in development) and run its tests and the protocol's official suite (KILLS=4, STOPS=2, SUITE=1)
+streams: ready ## build streams/ (in development) and run its tests and the protocol's official suite (KILLS=4, STOPS=3, SUITE=1)
 	@$(TOP)/streams/test/run.sh
+
+bench-streams: ready ## count the WAL of appends to streams, and their HOT updates, next to an UPDATE in SQL (APPENDS=5000)
+	@ONLY='^TestServerWAL' APPENDS=$${APPENDS:-5000} $(TOP)/streams/test/run.sh
 
 lint: ## find faults in the Python and shell code, with ruff and shellcheck
 	@$(TOP)/ci/lint.sh
@@ -141,5 +147,5 @@ clean: ## remove everything made, here and in build/
 	+$(if $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null)),$(call in_each,clean))
 	@$(if $(HERE),$(TOP)/ci/clean.sh)
 
-.PHONY: announce container streams lint tools instructions docs suites minors valgrind pgspot sqlsmith all install uninstall installcheck help setup ready demo check check-all matrix clients fresh neighbours citus arm deb dist image packages scenes chaos power mutants fuzz certificate certificate-all indent clean
+.PHONY: announce container coverage streams bench-streams lint tools instructions docs suites minors valgrind pgspot sqlsmith all install uninstall installcheck help setup ready demo check check-all matrix clients fresh neighbours citus arm deb rpm dist image packages scenes chaos power mutants fuzz certificate certificate-all indent clean
 .DEFAULT_GOAL := all

@@ -27,7 +27,7 @@ DETAILS = RUNS / "README.md"
 DISTANCE = 40
 #: ... and may have been written since, percent of the C code.
 WRITTEN = 25
-#: What git compares with to count all lines.
+#: The tree that git compares with to count all lines.
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 HEAD = f"""# Certificate: what was tested, and when

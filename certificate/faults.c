@@ -8,7 +8,7 @@
  * monotonic clock is left alone, as an administrator or NTP leaves it.  While a
  * disk is full, files below `folder` neither grow nor come to be: for WAL those
  * in pg_wal, for data all others, for temporary files those of temporary tables and of
- * what spills, as in a temporary tablespace.  What is there can be written, as a file
+ * what spills, as in a temporary tablespace.  Existing files can be written, as a file
  * system does.
  */
 #define _GNU_SOURCE

@@ -4,7 +4,8 @@
 # anything failed, and leaves what failed in build/check/LABEL*.failed.
 # TEST_CONF=test/FILE and PROVE_TESTS='...' pass through to the tests; SKIP_TAP=1
 # leaves the TAP tests out, SKIP_REGRESS=1 all others, FAST=1 the TAP tests that have a
-# line "# Slow: why", PG_LEAN_QUICK=1 takes a minute.
+# line "# Slow: why", PG_LEAN_QUICK=1 takes a minute.  COPT='...' are further options of
+# the compiler.
 . "$(dirname "$0")/lib.sh"
 
 [ $# -ge 1 ] || die "usage: ci/check.sh LABEL [EXTENSION...]"
@@ -24,6 +25,7 @@ copy_tree "$label" common "$@"
 # Warnings of other compilers do not stop a build, except in CI.
 vars="PG_CONFIG=$pg_config${WERROR:+ WERROR=1}"
 [ -n "${TEST_CONF:-}" ] && vars="$vars TEST_CONF=$TEST_CONF"
+[ -n "${COPT:-}" ] && vars="$vars COPT='$COPT'"
 [ "${PG_LEAN_QUICK:-}" = 1 ] && SKIP_TAP=1
 [ "${SKIP_TAP:-}" = 1 ] && vars="$vars TAP_TESTS="
 [ "${SKIP_REGRESS:-}" = 1 ] && vars="$vars REGRESS= ISOLATION="

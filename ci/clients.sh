@@ -37,6 +37,9 @@ SET client_min_messages = warning;
 CREATE EXTENSION appendable_bytea;
 CREATE TABLE plain (id int PRIMARY KEY, data bytea) WITH (fillfactor = 80);
 CREATE TABLE own (id int PRIMARY KEY, data appendable_bytea) WITH (fillfactor = 80);
+CREATE TABLE plain_json (id int PRIMARY KEY, data json);
+CREATE TABLE own_json (id int PRIMARY KEY, data appendable_json);
+ALTER DATABASE postgres SET appendable_bytea.store_differences = on;
 SQL
 
 # ---- the languages ----

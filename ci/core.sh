@@ -31,10 +31,10 @@ as_root cp -r "$source/src/test/regress" "$work/regress"
 libraries=
 # RECYCLED=1: with recycled_temp, which must be the first library and refuses to load on other versions;
 # RECYCLED=only: with no other library
-[[ " 15 17 18 " == *" $major "* ]] || RECYCLED=
+[[ " 15 16 17 18 19 " == *" $major "* ]] || RECYCLED=
 [ "${RECYCLED:-}" != only ] || EXTENSIONS=
 for ext in ${RECYCLED:+recycled_temp} $EXTENSIONS; do
-    [ -e "$TOP/$ext/sql/$ext--1.0.sql" ] && libraries="$libraries${libraries:+,}$ext"
+    [ -e "$TOP/$ext/$ext.control" ] && libraries="$libraries${libraries:+,}$ext"
 done
 {
     cat "$work/bare.conf"

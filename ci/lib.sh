@@ -17,7 +17,7 @@ export LC_ALL=C.UTF-8
 # outermost make: what is built here never belongs to the make that called us.
 unset MAKELEVEL MAKEFLAGS MFLAGS
 
-# Servers of ours are private: where the user's own is (PGPORT, PGSERVICE,
+# The test servers are private: where the user's own is (PGPORT, PGSERVICE,
 # PGOPTIONS...) must not reach them.  With USER_SERVER=1 that is what is wanted.
 if [ "${USER_SERVER:-}" != 1 ]; then
     for name in $(compgen -e | grep '^PG[A-Z]' || true); do unset "$name"; done

@@ -3,7 +3,8 @@
 # that take part in planning and executing too, loaded before and after them.  What a
 # battery of statements prints must be what it prints on a server without them, and
 # no process may die.  Debian's packages for that server (default: host, see ci/lib.sh)
-# are installed if they can be had; "replicators" runs the test of pglogical and wal2json; SRC=FOLDER_OR_ARCHIVE is pg_tracing's source, or a
+# are installed if they can be had; "replicators" runs the test of pglogical and wal2json,
+# "auditors" that of recycled_temp with pgaudit and pgtt; SRC=FOLDER_OR_ARCHIVE is pg_tracing's source, or a
 # folder with its archive.  What could not be tried is said at the end.
 . "$(dirname "$0")/lib.sh"
 
@@ -86,7 +87,7 @@ bin=$(on_bare "$label" "$pg_config --bindir")
 libraries=$(on_bare "$label" "$pg_config --pkglibdir")
 major=$(on_bare "$label" "$pg_config --version" | sed 's/[^0-9]*\([0-9]*\).*/\1/')
 # shellcheck disable=SC2086
-copy_tree "$label" ci common $EXTENSIONS
+copy_tree "$label" ci common $EXTENSIONS $UNSHIPPED
 for ext in $EXTENSIONS; do
     on "$label" server "make -s -j2 -C $ext PG_CONFIG=$pg_config all" >/dev/null
     on "$label" root "make -s -C $ext PG_CONFIG=$pg_config install" >/dev/null
@@ -232,23 +233,32 @@ while read -r name package needs settings <&3; do
     beside "$name" "$library" "$script" "$reference" $settings
 done 3< <(neighbours)
 
-# replicators: pglogical and wal2json have a test of what they replicate.
-if [ $# -eq 0 ] || [[ " $* " == *" replicators "* ]]; then
-    say "replication by others"
-    replicators=0
-    for name in pglogical wal2json; do
-        [[ $label == *-assert ]] || on_bare "$label" "test -e $libraries/$name.so" || add_package "postgresql-$major-$name"
-        if on_bare "$label" "test -e $libraries/$name.so"; then replicators=$((replicators + 1))
-        else skip "$name" 'not to be had for this server'; fi
+# special NAME EXTENSION TEST LIBRARY...: a test of ours that needs libraries of others; it leaves out
+# what needs one that cannot be installed.
+special() {
+    local part=$1 ext=$2 test=$3 library found=0
+    shift 3
+    say "$part"
+    for library in "$@"; do
+        [[ $label == *-assert ]] || on_bare "$label" "test -e $libraries/$library.so" || add_package "postgresql-$major-$library"
+        if on_bare "$label" "test -e $libraries/$library.so"; then found=$((found + 1))
+        else skip "$library" 'not to be had for this server'; fi
     done
-    if [ "$replicators" -gt 0 ]; then
-        if on "$label" server "make -s -C appendable_bytea PG_CONFIG=$pg_config installcheck REGRESS= ISOLATION= PROVE_TESTS=test/t/022_replicators.pl >$seen/replicators.log 2>&1"; then
-            good=$((good + 1))
-        else
-            bad=$((bad + 1))
-            tail -n 40 "$base/replicators.log" >&2
-        fi
+    [ "$found" -gt 0 ] || return 0
+    if on "$label" server "make -s -C $ext PG_CONFIG=$pg_config installcheck REGRESS= ISOLATION= PROVE_TESTS=$test >$seen/$part.log 2>&1"; then
+        good=$((good + 1))
+    else
+        bad=$((bad + 1))
+        tail -n 40 "$base/$part.log" >&2
     fi
+}
+if [ $# -eq 0 ] || [[ " $* " == *" replicators "* ]]; then
+    special replicators appendable_bytea test/t/022_replicators.pl pglogical wal2json
+fi
+if [ $# -eq 0 ] || [[ " $* " == *" auditors "* ]]; then
+    on "$label" server "make -s -j2 -C recycled_temp PG_CONFIG=$pg_config all" >/dev/null
+    on "$label" root "make -s -C recycled_temp PG_CONFIG=$pg_config install" >/dev/null
+    special auditors recycled_temp test/t/auditors.pl pgaudit pgtt
 fi
 
 printf '%-20s %-10s %-10s\n' "PostgreSQL $label" 'loaded before' 'loaded after'

@@ -30,6 +30,7 @@ base() {
     # A newer minor release than that of the release itself comes from its updates.
     case $1 in
         noble) echo "deb $from noble-updates main universe" ;;
+        sid) ;; # has no separate updates
         *) [ -z "$(security_mirror)" ] || echo "deb $(security_mirror) $1-security main" ;;
     esac | as_root tee -a "$base/etc/apt/sources.list" >/dev/null
     # The settings by which this machine reaches its mirrors are copied into the root; roots share the

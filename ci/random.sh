@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# ci/random.sh LABEL [STATEMENTS]: random statements without and with recycled_temp (its
+# ci/random.sh host|LABEL-assert [STATEMENTS]: random statements without and with recycled_temp (its
 # test/t/random.pl), a million if no number is given.  Counts are kept in
 # build/random/LABEL after each session, so that an interrupted run is resumed by
-# starting it again; remove the file to begin again.
+# starting it again; remove the file to begin again.  RECYCLED_SEED=N is the first session.
 . "$(dirname "$0")/lib.sh"
 
 [ $# -ge 1 ] || die "usage: ci/random.sh LABEL [STATEMENTS]"

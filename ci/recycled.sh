@@ -2,13 +2,24 @@
 # ci/recycled.sh [CYCLES]: instructions of CREATE TEMP TABLE and DROP TABLE without and
 # with recycled_temp, counted by valgrind's callgrind in a single-user server: the
 # statements and their commits, the mean of so many cycles (40) after as many that fill caches.
-# CASES="text key" counts these only.  The last case is a session that creates and drops one
+# CASES="text key" counts these only; a table of "unpooled" is never kept.  The last case is a session that creates and drops one
 # table: what it costs more than a session without a statement, including the end.
-# The library must be installed in the server of PG_CONFIG.
+# The library must be installed in the server of PG_CONFIG.  LABEL=18 runs all of it in that
+# server's root (see ci/lib.sh), for which it installs the library and valgrind there.
 . "$(dirname "$0")/lib.sh"
 
 cycles=${1:-40}
 warm=40
+if [ "${LABEL:-host}" != host ]; then
+    "$TOP/ci/server.sh" "$LABEL"
+    pg_config=$(pg_config_of "$LABEL")
+    copy_tree "$LABEL" ci common recycled_temp
+    on "$LABEL" server "make -s -C recycled_temp PG_CONFIG=$pg_config all" >&2
+    on "$LABEL" root "make -s -C recycled_temp PG_CONFIG=$pg_config install" >&2
+    in_root "$LABEL" root "command -v valgrind >/dev/null || apt-get install -y -qq --no-install-recommends valgrind libc6-dbg" </dev/null >&2
+    on "$LABEL" server "LABEL=host CASES='${CASES:-}' PG_CONFIG=$pg_config ci/recycled.sh $cycles"
+    exit
+fi
 command -v valgrind >/dev/null || die "valgrind is not installed"
 bindir=$("${PG_CONFIG:-pg_config}" --bindir)
 work=$(mktemp -d -p "$BUILD")
@@ -26,6 +37,9 @@ declare -A statements=(
     [key]="CREATE TEMP TABLE t (a int PRIMARY KEY, b int, c int, d int)"
     [index]="CREATE TEMP TABLE t (a int, b int, c int, d text)|CREATE INDEX ON t (a)"
     [default]="CREATE TEMP TABLE t (a int DEFAULT 1, b int, c int, d int)"
+    [unpooled]="CREATE TEMP TABLE t (a int CHECK (a > 0), b int, c int, d text)"
+    [permanent]="CREATE TABLE t (a int, b int, c int, d int)"
+    [other]="SELECT 1"
 )
 # run NAME COUNT FILE OPTION...: the statements so many times
 run() {
@@ -33,7 +47,7 @@ run() {
     shift 3
     for ((i = 0; i < count; i++)); do
         tr '|' '\n' <<<"${statements[$name]}"
-        echo "DROP TABLE t"
+        [ "$name" = other ] || echo "DROP TABLE t"
     done | as_server valgrind --tool=callgrind --callgrind-out-file="$file" --collect-atstart=no \
         --toggle-collect=PortalRun --toggle-collect=CommitTransactionCommand \
         "$bindir/postgres" --single -D "$work/data" -c fsync=off -c shared_buffers=64MB -c autovacuum=off "$@" postgres >"$work/log" 2>&1 ||
@@ -62,7 +76,7 @@ whole() {
 }
 printf '%-10s %12s %12s %6s\n' statements without with ratio
 pool=(-c shared_preload_libraries=recycled_temp -c recycled_temp.enabled=on)
-for name in ${CASES:-integers text twenty select key index default session}; do
+for name in ${CASES:-integers text twenty select key index default unpooled permanent other session}; do
     if [ "$name" = session ]; then
         without=$(($(whole 1) - $(whole 0)))
         with=$(($(whole 1 "${pool[@]}") - $(whole 0 "${pool[@]}")))

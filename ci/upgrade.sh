@@ -68,6 +68,7 @@ for test in "$TOP"/*/test/t/*upgrade.pl; do
     ext=${test#"$TOP"/}
     file=${ext#*/}
     ext=${ext%%/*}
+    [ -e "$old_root$libdir/$ext.so" ] || die "$ext is not installed in PostgreSQL $old: run ci/check.sh $old $ext"
     say "pg_upgrade of $ext from PostgreSQL $old to $new"
     if on "$new" server "PG_LEAN_OLD_BINDIR=$programs LD_LIBRARY_PATH=$place/libraries \
         make -s -C $ext PG_CONFIG=$(pg_config_of "$new") REGRESS= ISOLATION= PROVE_TESTS='$file' installcheck" >>"$log" 2>&1 &&

@@ -13,7 +13,7 @@
 #include "fmgr.h"
 
 /* META.json's */
-#define PG_LEAN_VERSION "1.0.0"
+#define PG_LEAN_VERSION "0.9.0"
 
 /*
  * Stands where PG_MODULE_MAGIC would; from 18 on pg_get_loaded_modules() shows

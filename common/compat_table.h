@@ -85,6 +85,13 @@
 #define IsVirtualColumn_compat(attribute) false
 #endif
 
+/* 17 added an argument: whether a message that is not transactional is flushed. */
+#if PG_VERSION_NUM >= 170000
+#define LogLogicalMessage_compat(prefix, message, size, transactional) LogLogicalMessage(prefix, message, size, transactional, false)
+#else
+#define LogLogicalMessage_compat(prefix, message, size, transactional) LogLogicalMessage(prefix, message, size, transactional)
+#endif
+
 #if PG_VERSION_NUM >= 160000
 #define relation_set_new_file_compat relation_set_new_filelocator
 #define RelationSetNewRelfilenumber_compat(rel, persistence) RelationSetNewRelfilenumber(rel, persistence)

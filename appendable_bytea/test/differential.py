@@ -63,12 +63,13 @@ CREATE VIEW v AS SELECT id, n, d AS value FROM t WHERE id < 6;
 # what appendable_append() does, for the server's own types
 MODEL = """
 CREATE FUNCTION plain.appendable_append(relation regclass, keys int[], chunks @P[], column_name name, OUT key int,
-    OUT length bigint) RETURNS SETOF record LANGUAGE plpgsql AS $$
+    OUT length bigint, OUT done boolean) RETURNS SETOF record LANGUAGE plpgsql AS $$
 DECLARE added @P;
 BEGIN
     FOR key, added IN SELECT k, string_agg(c, ''::@P ORDER BY at) FROM unnest(keys, chunks) WITH ORDINALITY u(k, c, at) GROUP BY k ORDER BY k LOOP
         EXECUTE format($f$UPDATE %1$s SET %2$I = coalesce(%2$I, '') || $2 WHERE id = $1 RETURNING octet_length(%2$I)$f$, relation, column_name)
             INTO length USING key, added;
+        done := length IS NOT NULL;
         RETURN NEXT;
     END LOOP;
 END $$;

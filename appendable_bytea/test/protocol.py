@@ -8,6 +8,7 @@ Prints one line "ok - what" or "not ok - what" for each check.
 
     protocol.py HOST PORT statements     all statements, as bytea
     protocol.py HOST PORT texts          those that text has, in database "wire", as text
+    protocol.py HOST PORT jsons          json's, in database "wire", as json
     protocol.py HOST PORT first          types that first statements of sessions have
 """
 
@@ -265,6 +266,62 @@ def texts(host, port):
         ("SELECT format($1, data), upper(data || $2), data || $3::int FROM {t} ORDER BY data, id", ["%s!", "x", "5"]),
     ]
     statements(host, port)
+
+
+# json has no operator that makes or compares a value.
+JSON = '[1, {"key": "v\u00e4lue"}, "' + "long " * 2000 + '"]'
+JSONS = [
+    ("SELECT data, id, data AS again FROM {t} ORDER BY id", []),
+    ("SELECT data, data -> 'key', data ->> 'key', data #> '{{key}}', json_typeof(data), to_json(data), json_build_array(data) FROM {t} ORDER BY id", []),
+    ("INSERT INTO {t} VALUES (50, $1), (51, $2), (52, DEFAULT) RETURNING data", [JSON, None]),
+    ("UPDATE {t} SET data = $1 WHERE id = 2 RETURNING data, data -> $2 AS part", [JSON.encode(), "1"]),
+    ("UPDATE {t} SET data = coalesce($1, data) WHERE id = $2 RETURNING id, data", [None, "1"]),
+    ("UPDATE {t} SET data = CASE WHEN id = $1 THEN $2 ELSE data END RETURNING data", ["1", '{"a": 1}']),
+    ("UPDATE {t} SET data = $1 WHERE id = 1", ["[1,"]),
+    ("UPDATE {t} SET data = $1 WHERE id = 1", [b"[1,"]),
+    ("UPDATE {t} SET data = $1 WHERE id = 1", [b""]),
+    ("INSERT INTO {t} VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET data = excluded.data RETURNING data", ["1", JSON]),
+    ("WITH new AS (UPDATE {t} SET data = $1 WHERE id = $2 RETURNING data, id) SELECT data FROM new ORDER BY id", [JSON, "3"]),
+    ("SELECT data FROM {t} UNION ALL SELECT $1", [JSON]),
+    ("SELECT json_agg(data ORDER BY id), json_object_agg(id, data ORDER BY id) FROM {t}", []),
+    ("SELECT row_to_json({t}), row_to_json({t}) -> 'data' -> 'key' FROM {t} ORDER BY id", []),
+    ("SELECT array_agg(data ORDER BY id) FROM {t}", []),
+    ("SELECT data FROM {t}_view ORDER BY id", []),
+    ("UPDATE {t}_view SET data = $1 WHERE id = 1 RETURNING data", ["{}"]),
+    ("SELECT {t}_last() AS data", []),
+    ("SELECT * FROM json_each((SELECT data FROM {t} WHERE id = $1))", ["2"]),
+]
+JSON_SETUP = """
+CREATE TABLE {t} (id int PRIMARY KEY, data {type});
+INSERT INTO {t} VALUES (1, '{{"key": [1,  2], "key": "again"}}'), (2, json_build_object('key', repeat('l\u00f6ng', 3000))), (3, 'null'), (4, NULL);
+CREATE VIEW {t}_view AS SELECT id, data FROM {t};
+CREATE FUNCTION {t}_last() RETURNS {type} LANGUAGE plpgsql AS $$ DECLARE v {type}; BEGIN SELECT data FROM {t} INTO v WHERE id = 2; RETURN v; END $$;
+"""
+
+
+def jsons(host, port):
+    """Statements on a column of json and on one of appendable_json."""
+    Wire.dbname = "wire"
+    wires = {}
+    for t, type in (("plain", "json"), ("own", "appendable_json")):
+        wires[t] = Wire(host, port)
+        wires[t].simple(f"DROP TABLE IF EXISTS {t} CASCADE")
+        wires[t].simple(JSON_SETUP.format(t=t, type=type))
+
+    def run(wire, sql, values, binary):
+        wire.simple("BEGIN")
+        try:
+            return [wire.simple(sql) if not values else None, wire.prepare("", sql)] + [wire.execute("", values, binary=binary) for _ in range(2)]
+        finally:
+            wire.simple("ROLLBACK")
+
+    for sql, values in JSONS:
+        for binary in (False, True):
+            found = [outcome(run, wires[t], sql.format(t=t), values, binary) for t in ("plain", "own")]
+            same(f"json, {'binary' if binary else 'text'}: {sql}", [repr(f).replace("own", "plain") for f in found])
+    shown = [a for a in wires["own"].prepare("", "SELECT data, $1::appendable_json, ARRAY[data] FROM own") if a[0] in ("params", "columns")]
+    check(shown[0][1] == [114] and [c[2] for c in shown[1][1]] == [114, 114, 199], "json's own OIDs", shown)
+    check("VERROR C22P02" in str(outcome(wires["own"].simple, "UPDATE own SET data = '['")), "json's own error")
 
 
 def statements(host, port):
@@ -558,4 +615,4 @@ def first(host, port):
 
 
 if __name__ == "__main__":
-    {"statements": statements, "texts": texts, "first": first}[sys.argv[3]](sys.argv[1], int(sys.argv[2]))
+    {"statements": statements, "texts": texts, "jsons": jsons, "first": first}[sys.argv[3]](sys.argv[1], int(sys.argv[2]))

@@ -148,7 +148,7 @@ put_names(char kind, uint64_t inode, const char *one, const char *two)
 	put(kind, inode, 0, names, 2, names[0].iov_len + names[1].iov_len);
 }
 
-/* The name below the folder, in a buffer of PATH_MAX bytes; NULL for what is elsewhere. */
+/* The name below the folder, in a buffer of PATH_MAX bytes; NULL if it is elsewhere. */
 static const char *
 below(const char *path, char *buffer)
 {
@@ -396,7 +396,7 @@ int			posix_fallocate64(int fd, off_t offset, off_t length) __attribute__((alias
 
 /* ---- streams ------------------------------------------------------------- */
 
-/* What the stream's file holds now; the caller holds the lock, and flushed. */
+/* The contents of the stream's file; the caller holds the lock, and flushed. */
 static void
 put_stream(int fd)
 {

@@ -75,7 +75,7 @@ def test_wrong_settings_are_found(found, server):
 
 def test_old_versions_and_missing_extensions_are_found(found, server):
     with server.connect() as conn, conn.transaction(force_rollback=True):
-        conn.execute("UPDATE pg_extension SET extversion = '0.9' WHERE extname = 'parallel_temp'")
+        conn.execute("UPDATE pg_extension SET extversion = '0.1' WHERE extname = 'parallel_temp'")
         conn.execute("DROP EXTENSION ram_tablespace")
         findings = doctor.examine(conn)
         assert says(findings, "0.9", "ALTER EXTENSION parallel_temp UPDATE;") and says(findings, "CREATE EXTENSION ram_tablespace;")

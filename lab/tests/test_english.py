@@ -36,10 +36,13 @@ PATTERNS = {
 #: Parts of the repository and the number of hits that each may still have; a number is only ever lowered.
 ALLOWED = {
     "README.md": 0, "ARCHITECTURE.md": 0, "CONTRIBUTING.md": 0, "SECURITY.md": 0, "docs/README.md": 0, "docs/decisions": 0, "docs/growing-logs.md": 0,
+    "docs/first-changes.md": 0,
     "docs/temporary-tables.md": 0, "test/README.md": 0, "light_explain/src/README.md": 0, "ram_tablespace/src/README.md": 0, "docs/install.md": 0,
     "docs/security.md": 0, "docs/seeing.md": 0, "docs/more-machines.md": 0, "docs/temporary-indexes.md": 0, "docs/temporary-catalogs.md": 0,
     "CHANGELOG.md": 0, "lab/README.md": 0, "appendable_bytea/README.md": 0, "light_explain/README.md": 0, "parallel_temp/README.md": 0,
-    "ram_tablespace/README.md": 0, "ram_tablespace": 0, "common": 0, "lab/pg_lean": 0, "recycled_temp/README.md": 0, "recycled_temp/src/README.md": 0,
+    "ram_tablespace/README.md": 0, "ram_tablespace": 0, "common": 0, "lab/pg_lean": 0, "recycled_temp/README.md": 0, "recycled_temp/src": 0,
+    "parallel_temp/src": 15,  # messages and descriptions of settings
+    "ci/package.sh": 0, "ci/coverage.sh": 0, "ci/version.sh": 0, "ci/lib.sh": 0,
     "streams": 0,
 }
 

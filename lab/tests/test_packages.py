@@ -5,6 +5,8 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -60,7 +62,8 @@ def test_meta_provides_each_extension_of_the_repository():
 def test_programs_in_development_are_in_no_package():
     programs = re.search(r'^UNSHIPPED_PROGRAMS="(.*)"$', (TOP / "ci/lib.sh").read_text(), re.M)[1].split()
     assert programs and all("**In development, and in no package.**" in (TOP / name / "README.md").read_text() for name in programs)
-    packaging = [path for path in [*(TOP / "debian").rglob("*"), TOP / "Dockerfile", TOP / "ci/package.sh", TOP / "ci/install.sh"] if path.is_file()]
+    files = (TOP / name for name in ("rpm/pg_lean.spec", "Dockerfile", "ci/package.sh", "ci/install.sh"))
+    packaging = [path for path in [*(TOP / "debian").rglob("*"), *files] if path.is_file()]
     assert not [path for path in packaging for name in programs if re.search(rf"\b{name}/", path.read_text())]
 
 
@@ -74,18 +77,70 @@ def test_what_meta_provides_is_there_in_that_version(name):
 
 
 def test_all_files_name_one_version():
+    """ci/version.sh writes it into them."""
+    version, short = META["version"], META["version"].rpartition(".")[0]
     assert f'PG_LEAN_VERSION "{META["version"]}"' in (TOP / "common/compat_module.h").read_text()
     assert (TOP / "debian/changelog").read_text().startswith(f"pg-lean ({META['version']}-")
+    assert re.search(r"^Version: +(.*)$", (TOP / "rpm/pg_lean.spec").read_text(), re.M)[1] == version
+    assert re.search(r"^%changelog\n\* .* - (.*)-1$", (TOP / "rpm/pg_lean.spec").read_text(), re.M)[1] == version
+    assert f'\nversion = "{short}"\n' in (TOP / "lab/pyproject.toml").read_text() and f'"{short}"' in (TOP / "lab/pg_lean/__init__.py").read_text()
+    assert re.search(r"^## (.*?)( |$)", (TOP / "CHANGELOG.md").read_text(), re.M)[1] == short
+    for control in TOP.glob("*/*.control"):
+        assert f"default_version = '{short}'" in control.read_text() and (control.parent / f"sql/{control.stem}--{short}.sql").is_file(), control
 
 
-def test_debian_makes_a_package_of_each_server_that_is_there():
+@pytest.mark.parametrize("released", [False, True])
+def test_a_new_version_is_written_into_all_files(tmp_path, released):
+    """In a copy of the repository: the tests of this file pass there, and a released version keeps its scripts."""
+    copy = tmp_path / "copy"
+    old, short = META["version"], META["version"].rpartition(".")[0]
+    subprocess.run(["git", "clone", "-q", str(TOP), str(copy)], check=True)
+    for path in ("ci/version.sh", "ci/lib.sh"):
+        shutil.copy(TOP / path, copy / path)
+    if released:
+        subprocess.run(["git", "tag", f"v{old}"], cwd=copy, check=True)
+    done = subprocess.run(["ci/version.sh", "7.8.9"], cwd=copy, capture_output=True, text=True, env={**os.environ, "PG_LEAN_BUILD": str(tmp_path / "build")})
+    assert done.returncode == 0, done.stderr
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_packages.py", "-k", "version and not written"],
+                          cwd=copy / "lab", capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(copy / "lab")})
+    assert done.returncode == 0, done.stdout
+    for control in copy.glob("*/*.control"):
+        assert (control.parent / f"sql/{control.stem}--{short}.sql").exists() == released
+    left = subprocess.run(["git", "grep", "-lE", "--", re.escape(f"--{short}.sql"), ":!results"], cwd=copy, capture_output=True, text=True).stdout.split()
+    assert [name for name in left if not name.endswith(f"--{short}.sql")] == []
+    assert ("(7.8.9-1)" in (copy / "debian/changelog").read_text()) and (f"({old}-1)" in (copy / "debian/changelog").read_text()) == released
+
+
+def test_debian_makes_a_package_of_each_extension_and_server_that_is_there():
     """control is control.in for the versions of debian/pgversions; the build stops where it is not (pg_buildext checkcontrol)."""
     control, template = ((TOP / "debian" / name).read_text() for name in ("control", "control.in"))
+    wanted = sorted(f"postgresql-PGVERSION-{name.replace('_', '-')}" for name in META["provides"])
+    assert sorted(re.findall(r"^Package: (.*)$", template, re.M)) == wanted
     names = re.findall(r"^Package: (.*)$", control, re.M)
-    assert names and all(re.fullmatch(r"postgresql-1[5-9]-pg-lean", name) for name in names)
-    assert re.findall(r"^Package: (.*)$", template, re.M) == ["postgresql-PGVERSION-pg-lean"]
+    assert names and sorted({re.sub(r"-1[5-9]-", "-PGVERSION-", name) for name in names}) == wanted and len(names) % len(wanted) == 0
+    assert sorted(re.search(r"^EXTENSIONS = (.*)$", (TOP / "debian/rules").read_text(), re.M)[1].split()) == sorted(META["provides"])
     assert (TOP / "debian/source/format").read_text().strip() == "3.0 (quilt)"
     assert "use" in (TOP / "debian/tests/control").read_text() and (TOP / "debian/tests/use").stat().st_mode & 0o111
+
+
+def test_the_rpm_spec_makes_a_package_of_each_extension():
+    spec = (TOP / "rpm/pg_lean.spec").read_text()
+    wanted = sorted(f"{name}_%{{pgmajor}}" for name in META["provides"])
+    for section in ("package", "description", "files"):
+        assert sorted(re.findall(rf"^%{section} -n (.*)$", spec, re.M)) == wanted, section
+    assert spec.count("%license LICENSE\n") == spec.count("Requires:       %{pg_server}\n") == len(wanted)
+    controls = [path.name for name in META["provides"] for path in (TOP / name).glob("*.control")]
+    assert sorted(re.findall(r"^%\{scripts\}/(.*\.control)$", spec, re.M)) == sorted(controls)
+    packed = [name for name in re.findall(r"^%doc (.*)$", spec, re.M) for name in name.split()]
+    assert not [name for name in packed if not (TOP / name).exists()]
+
+
+def test_an_extension_image_has_one_extension_its_license_and_labels():
+    """The rules of CloudNativePG: lib/, share/extension/ and licenses/, nothing else, and no shell."""
+    steps = (TOP / "ci/extension.Dockerfile").read_text().split("FROM scratch\n")[1]
+    assert re.findall(r"^COPY --from=build \S+ (\S+)$", steps, re.M) == ["/licenses/${PACKAGE}/", "/lib/", "/share/extension/"]
+    assert {"title", "description", "version", "licenses"} == set(re.findall(r"^LABEL org\.opencontainers\.image\.(\w+)=", steps, re.M))
+    assert not re.search(r"^(RUN|CMD|ENTRYPOINT)", steps, re.M) and "\nUSER 65532:65532\n" in steps
 
 
 # -- make ----------------------------------------------------------------------
@@ -149,7 +204,7 @@ def test_an_extension_is_built_installed_and_taken_out_elsewhere(make, tmp_path)
     assert " -Wall" in commands and "-Werror " not in commands
     assert "-Werror " in make(makefile, "-n", "-B", "WERROR=1", "all")
     make(makefile, "install", root)
-    assert {"ram_tablespace.so", "ram_tablespace.control", "ram_tablespace--1.0.sql"} <= installed()
+    assert {"ram_tablespace.so", "ram_tablespace.control", Path(META["provides"]["ram_tablespace"]["file"]).name} <= installed()
     make(makefile, "uninstall", root)
     assert not installed()
     assert sources() == before

@@ -26,6 +26,10 @@ bool		light_profile = false;
 int			light_profile_max = 5000;
 int			light_profile_text = 1024;
 bool		light_profile_keep = true;
+int			light_history_interval = 900;
+int			light_history_buckets = 96;
+int			light_history_memory = 8192;
+int			light_history_save_interval = 900;
 int			light_progress_statements = 64;
 int			light_progress_nodes = 100;
 int			light_sample_interval = 100;
@@ -123,6 +127,30 @@ light_define_settings(void)
 								 NULL,
 								 &light_profile_keep, true,
 								 PGC_SIGHUP, 0, NULL, NULL, NULL);
+
+		DefineCustomIntVariable("light_explain.history_interval",
+								"Sets the length of a bucket of the history.",
+								"Buckets end at multiples of it.",
+								&light_history_interval, 900, 1, 86400,
+								PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+
+		DefineCustomIntVariable("light_explain.history_buckets",
+								"Sets how many buckets the history keeps.",
+								NULL,
+								&light_history_buckets, 96, 1, 100000,
+								PGC_POSTMASTER, 0, NULL, NULL, NULL);
+
+		DefineCustomIntVariable("light_explain.history_size",
+								"Sets the shared memory for the plans of all buckets of the history.",
+								"0 keeps no history.",
+								&light_history_memory, 8192, 0, MAX_KILOBYTES,
+								PGC_POSTMASTER, GUC_UNIT_KB, NULL, NULL, NULL);
+
+		DefineCustomIntVariable("light_explain.history_save",
+								"Sets the time after which the history is written to a file.",
+								"It is written when a bucket has ended, and when the server is shut down.  0 writes none.",
+								&light_history_save_interval, 900, 0, 86400,
+								PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 
 		DefineCustomIntVariable("light_explain.progress_statements",
 								"Instrumented statements whose progress other sessions can see at a time.",

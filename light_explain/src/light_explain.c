@@ -210,8 +210,8 @@ request_shmem(void)
 	if (prev_shmem_request)
 		prev_shmem_request();
 	shmem_requested = true;
-	RequestAddinShmemSpace(add_size(light_progress_size(), add_size(light_profile_size(), light_samples_size())));
-	/* the last one is that of the samples */
+	RequestAddinShmemSpace(add_size(add_size(light_progress_size(), light_profile_size()), add_size(light_history_size(), light_samples_size())));
+	/* those of the profile and the history, and that of the samples */
 	RequestNamedLWLockTranche("light_explain", light_profile_locks() + 1);
 }
 
@@ -231,6 +231,7 @@ startup_shmem(void)
 	}
 	light_progress_startup();
 	light_profile_startup();
+	light_history_startup(&GetNamedLWLockTranche("light_explain")[light_profile_locks() - 1].lock);
 	if (light_sampled)
 		light_cells_startup();
 	light_samples_startup(&GetNamedLWLockTranche("light_explain")[light_profile_locks()].lock);
@@ -271,5 +272,7 @@ _PG_init(void)
 		shmem_startup_hook = startup_shmem;
 		if (light_sample_interval > 0)
 			light_sampler_init();
+		if (light_history_memory > 0)
+			light_history_init();
 	}
 }

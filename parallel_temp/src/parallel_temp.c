@@ -194,7 +194,7 @@ hook_ProcessUtility(PROCESSUTILITY_PARAMS_compat)
 {
 	switch (nodeTag(pstmt->utilityStmt))
 	{
-			/* Short, many, and no business of ours. */
+			/* Short, frequent, and irrelevant here. */
 		case T_CreateStmt:
 		case T_TruncateStmt:
 		case T_DropStmt:

@@ -129,7 +129,10 @@ pt_query_push(PtQuery *query)
 void
 pt_query_pop(PtQuery *query)
 {
-	/* Whoever pushes catches every error, so no record inside is left. */
+	/*
+	 * The caller of pt_query_push() catches every error, so no inner record
+	 * is left.
+	 */
 	Assert(pt_running.innermost == query);
 
 	if (query->queryDesc != NULL)

@@ -101,7 +101,7 @@ extern struct FastFill *pt_query_end_fill(PtQuery *query);
 
 /*
  * Install the executor's hooks.  A library that sets a hook temporarily restores the value
- * that it found, which may be from before ours were installed; nothing calls ours then.
+ * that it found, which may predate our hooks; nothing calls them then.
  * pt_query_check_executor_hooks() puts them back.  It is called where a statement begins that
  * depends on them: when it is planned, and when a plan with our nodes starts.
  */

@@ -193,7 +193,7 @@ check_transaction(Relation rel, Relation *family, int n, bool force)
 /* ---- files and indexes ------------------------------------------------------ */
 
 /*
- * What the relation cache remembers of an index's pages.
+ * The data about an index's pages in the relation cache.
  */
 static void
 forget_pages(Relation rel)

@@ -8,8 +8,8 @@
  * ordinary updates of catalog rows, so a rollback undoes them and nothing is to be
  * done here.  The TOAST table, columns and dependencies are left as they are.
  *
- * The rows of the table are needed until the DROP is committed.  What becomes of
- * the files then is in recycle.c.  The horizon of pg_class (relfrozenxid) moves on
+ * The rows of the table are needed until the DROP is committed.  recycle.c decides
+ * about the files then.  The horizon of pg_class (relfrozenxid) moves on
  * only if the file is empty: VACUUM must not find rows that are older.
  *
  * Copyright (c) 2026, the pg_lean authors

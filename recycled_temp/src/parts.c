@@ -53,7 +53,7 @@ plain_types(RecycledTable *table, Oid owner)
 	return plain;
 }
 
-/* Is the TOAST table as a new one, but for its rows? */
+/* Is the TOAST table like a new one, except for its rows? */
 bool
 plain_toast(RecycledTable *table, Form_pg_class form)
 {

@@ -5,7 +5,7 @@
  *
  * A table is in the pool if its pg_class row has the name of a pooled table, as
  * the current transaction sees it.  The list here only has hints: relations that
- * may be worth a look for a shape.  It is never undone, and an entry whose table
+ * may have a shape.  It is never undone, and an entry whose table
  * is gone, renamed or not yet there is harmless.  Rollback, savepoints, errors,
  * DISCARD and DROP OWNED of other sessions therefore need no code.
  *
@@ -35,6 +35,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "storage/lock.h"
 #include "storage/sinval.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"

@@ -7,7 +7,7 @@
  * The rows in a pooled table's files are garbage for good once the transaction
  * that dropped it is committed.  A table whose pg_class row was last written by
  * another transaction is therefore truncated in place when it is used again:
- * whatever becomes of the current transaction, nobody can ask for these rows.  If
+ * however the current transaction ends, no statement can read these rows.  If
  * the row was written by the current transaction, a rollback may bring the old
  * table back, and the new one gets a new file, as TRUNCATE makes one; only a file
  * that this very subtransaction made is truncated in place.
@@ -188,8 +188,12 @@ recycle_drop(DropStmt *stmt)
 	RecycledTable *tables;
 	ListCell   *lc;
 	bool		all = true;
+	Oid			schema,
+				toast_schema;
 
-	if (count > recycled_max_tables || stmt->concurrent)
+	/* a session without temporary tables pays for no lookup */
+	GetTempNamespaceState(&schema, &toast_schema);
+	if (!OidIsValid(schema) || count > recycled_max_tables || stmt->concurrent)
 		return false;
 	rels = palloc(count * sizeof(Relation));
 	tables = palloc(count * sizeof(RecycledTable));
@@ -323,7 +327,7 @@ find_candidate(RecycledRequest *request, uint32 hash, Oid schema, RecycledTable 
 	return NULL;
 }
 
-/* What the server requires before it creates a temporary table; false: the server reports it. */
+/* The conditions under which the server creates a temporary table; false: the server reports why not. */
 static bool
 may_create(RangeVar *rv, Oid *schema)
 {

@@ -35,7 +35,7 @@ long		recycled_kept = 0;
 long		recycled_reused = 0;
 
 /* The major versions whose catalogs test/sql/catalogs.sql has compared. */
-static const int compared_majors[] = {15, 17, 18};
+static const int compared_majors[] = {15, 16, 17, 18, 19};
 
 static bool
 check_enabled(bool *newval, void **extra, GucSource source)

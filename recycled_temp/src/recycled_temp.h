@@ -45,7 +45,7 @@ typedef struct RecycledKey
 	int16		columns[INDEX_MAX_KEYS];
 } RecycledKey;
 
-/* What the catalogs hold of one table, as the current transaction sees it. */
+/* The catalog rows of one table, as the current transaction sees them. */
 typedef struct RecycledTable
 {
 	Oid			relid;

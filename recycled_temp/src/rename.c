@@ -3,7 +3,7 @@
  * rename.c
  *	  Updates of catalog rows that keep.c and recycle.c share.
  *
- * The callers have locked the table, so that nobody else updates these rows, and
+ * The callers have locked the table, so that no other session updates these rows, and
  * increment the command counter afterwards.
  *
  * Copyright (c) 2026, the pg_lean authors

@@ -20,12 +20,12 @@ const ownChannel = "pg_lean_streams"
 
 // A database has the pools, and the two connections that listen and notify.
 type database struct {
-	readers, writers, slow, notifier *pgxpool.Pool
-	config                           *pgx.ConnConfig
-	roles                            sync.Map // *pgx.Conn: the role that it has
-	me                               string
-	told                             chan int64
-	connects                         int64 // of the listener
+	readers, writers, slow, held, notifier *pgxpool.Pool // held: appends that wait for locked rows
+	config                                 *pgx.ConnConfig
+	roles                                  sync.Map // *pgx.Conn: the role that it has
+	me                                     string
+	told                                   chan int64
+	connects                               int64 // of the listener
 }
 
 func openDatabase(ctx context.Context, c *Config) (*database, error) {
@@ -65,12 +65,15 @@ func openDatabase(ctx context.Context, c *Config) (*database, error) {
 	if d.slow, err = pool(c.Connections, quiet); err != nil {
 		return nil, err
 	}
+	if d.held, err = pool(c.Connections, quiet); err != nil {
+		return nil, err
+	}
 	d.notifier, err = pool(1, map[string]string{"streams.quiet": "on", "synchronous_commit": "off"})
 	return d, err
 }
 
 func (d *database) close() {
-	for _, p := range []*pgxpool.Pool{d.readers, d.writers, d.slow, d.notifier} {
+	for _, p := range []*pgxpool.Pool{d.readers, d.writers, d.slow, d.held, d.notifier} {
 		p.Close()
 	}
 }

@@ -90,18 +90,17 @@ func (s *server) events(w http.ResponseWriter, r *http.Request, role string, src
 	defer e.leave()
 	over := time.NewTimer(ms(s.c.EventMS))
 	defer over.Stop()
-	incarnation := got.incarnation
 	for first := true; ; {
 		news := e.changed()
 		at := begin
 		got, err := e.read(role, at, func() (*result, error) { return src.read(s.ctx, role, &at, s.c.ChunkBytes) })
 		if err == nil {
-			if got.check(&begin, incarnation) != nil {
+			if got.check(&begin) != nil {
 				return nil
 			}
 			if len(got.data) > 0 || got.closed || first {
 				frame, next := got.format(begin)
-				c := control{NextOffset: token(got.incarnation, next)}
+				c := control{NextOffset: got.token(next)}
 				if got.closed && got.upToDate {
 					c.Closed = true
 				} else {

@@ -156,7 +156,7 @@ func (l *lanes) run(keys []laneKey, take []*appendRequest) {
 
 // wait appends to one stream when its row is released.
 func (l *lanes) wait(key laneKey, requests []*appendRequest) {
-	if _, err := l.statement(l.d.slow, key.role, requests, false); err != nil {
+	if _, err := l.statement(l.d.held, key.role, requests, false); err != nil {
 		for _, r := range requests {
 			r.done <- verdict{err: err}
 		}

@@ -30,16 +30,22 @@ func position(q url.Values) (from *int64, incarnation int64, err error) {
 	return &at, incarnation, nil
 }
 
-// check refuses an offset that names bytes which this stream does not have.
-func (r *result) check(from *int64, incarnation int64) error {
-	if !r.found {
+var errGone = refuse(410, "The stream was deleted; its forks read its bytes")
+
+// check refuses a stream that is not there, and an offset beyond its end.
+func (r *result) check(from *int64) error {
+	if r.gone {
+		return errGone
+	} else if !r.found {
 		return errNotFound
 	}
-	if from != nil && (*from > r.tail || *from > 0 && incarnation != r.incarnation) {
-		return refuse(410, "The offset is of a former value of the stream; begin again at offset -1")
+	if from != nil && *from > r.tail {
+		return errOffset
 	}
 	return nil
 }
+
+var errOffset = refuse(410, "The offset is of a former value of the stream; begin again at offset -1")
 
 func (r *result) etag(from, next int64) string {
 	h := fnv.New64a()
@@ -58,11 +64,11 @@ func (s *server) get(w http.ResponseWriter, r *http.Request, role string, src so
 		if err != nil {
 			return err
 		}
-		if !got.found {
-			return errNotFound
+		if err := got.check(nil); err != nil {
+			return err
 		}
 		h.Set("Content-Type", got.contentType)
-		h.Set("Stream-Next-Offset", token(got.incarnation, got.tail))
+		h.Set("Stream-Next-Offset", got.token(got.tail))
 		h.Set("Cache-Control", "no-store")
 		h.Set("ETag", got.etag(-1, got.tail))
 		if got.closed {
@@ -98,8 +104,11 @@ func (s *server) get(w http.ResponseWriter, r *http.Request, role string, src so
 	if err != nil {
 		return err
 	}
-	if err := got.check(from, incarnation); err != nil {
+	if err := got.check(from); err != nil {
 		return err
+	}
+	if from != nil && incarnation != got.incarnation(*from) { // the offset names bytes that this stream does not have
+		return errOffset
 	}
 	if got.touch != 0 {
 		if err := s.d.touch(r.Context(), role, got.touch); err != nil && sqlState(err) != "42501" {
@@ -125,7 +134,7 @@ func (s *server) get(w http.ResponseWriter, r *http.Request, role string, src so
 		}
 		h.Set("Stream-Cursor", cursor(q.Get("cursor")))
 		if len(got.data) == 0 {
-			h.Set("Stream-Next-Offset", token(got.incarnation, got.next))
+			h.Set("Stream-Next-Offset", got.token(got.next))
 			h.Set("Stream-Up-To-Date", "true")
 			if got.closed {
 				h.Set("Stream-Closed", "true")
@@ -141,7 +150,7 @@ func (s *server) get(w http.ResponseWriter, r *http.Request, role string, src so
 func (s *server) answer(w http.ResponseWriter, r *http.Request, role string, got *result, begin int64, now bool) error {
 	h := w.Header()
 	h.Set("Content-Type", got.contentType)
-	h.Set("Stream-Next-Offset", token(got.incarnation, got.next))
+	h.Set("Stream-Next-Offset", got.token(got.next))
 	if got.upToDate {
 		h.Set("Stream-Up-To-Date", "true")
 		if got.closed {
@@ -199,7 +208,7 @@ func (s *server) poll(r *http.Request, role string, src source, got *result, beg
 		news := e.changed()
 		got, err = e.read(role, begin, func() (*result, error) { return src.read(s.ctx, role, &begin, s.c.ChunkBytes) })
 		if err == nil {
-			if err := got.check(&begin, got.incarnation); err != nil {
+			if err := got.check(&begin); err != nil {
 				return nil, err
 			}
 			if len(got.data) > 0 || got.closed {

@@ -73,7 +73,8 @@ func (s *server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return data, nil
 }
 
-var allowHeaders = "authorization, content-type, if-none-match, stream-seq, stream-ttl, stream-expires-at, stream-closed, producer-id, producer-epoch, producer-seq"
+var allowHeaders = "authorization, content-type, if-none-match, stream-seq, stream-ttl, stream-expires-at, stream-closed, producer-id, producer-epoch, producer-seq, " +
+	"stream-forked-from, stream-fork-offset, stream-fork-sub-offset"
 var exposeHeaders = "content-encoding, content-type, etag, location, producer-epoch, producer-expected-seq, producer-received-seq, producer-seq, " +
 	"stream-closed, stream-cursor, stream-expires-at, stream-next-offset, stream-sse-data-encoding, stream-ttl, stream-up-to-date, vary"
 

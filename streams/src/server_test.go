@@ -353,20 +353,40 @@ func TestServerStored(t *testing.T) {
 	}
 }
 
+// Transactions that hold more rows than there are connections delay requests for these streams only.
 func TestServerHeldRow(t *testing.T) {
 	db, c := fresh(t)
+	c.Connections = 2
 	_, url := serve(t, c)
 	text := []string{"Content-Type", "text/plain"}
 	ask(t, "PUT", url+"/streams/held", "", text...).want(t, 201, "")
 	ask(t, "PUT", url+"/streams/free", "", text...).want(t, 201, "")
-	sql(t, db, "BEGIN; SELECT FROM streams.stream WHERE path = '/streams/held' FOR UPDATE")
+	for i := 0; i < 5; i++ {
+		ask(t, "PUT", fmt.Sprintf("%s/streams/held%d", url, i), "", text...).want(t, 201, "")
+	}
+	sql(t, db, "BEGIN; SELECT FROM streams.stream WHERE path LIKE '/streams/held%' FOR UPDATE")
 	done := make(chan answer, 40)
 	for i := 0; i < cap(done); i++ {
 		go func() { done <- ask(t, "POST", url+"/streams/held", "x", text...) }()
 	}
+	others := make(chan answer, 5)
+	for i := 0; i < cap(others); i++ {
+		go func(i int) { others <- ask(t, "POST", fmt.Sprintf("%s/streams/held%d", url, i), "z", text...) }(i)
+	}
+	waiting := "SELECT count(*)::text FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+	watch := connect(t, strings.ToLower(t.Name()))
+	for i := 0; value(t, watch, waiting) != "2"; i++ {
+		if i > 2000 {
+			t.Fatal("no append waits for a held row")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 	for i := 0; i < 50; i++ {
 		ask(t, "POST", url+"/streams/free", "y", text...).want(t, 204, "")
 	}
+	ask(t, "PUT", url+"/streams/new", "new", text...).want(t, 201, "")
+	ask(t, "GET", url+"/streams/held", "").want(t, 200, "")
+	ask(t, "DELETE", url+"/streams/new", "").want(t, 204, "")
 	select {
 	case a := <-done:
 		t.Fatalf("an append to the held row ended: %v", a)
@@ -375,6 +395,9 @@ func TestServerHeldRow(t *testing.T) {
 	sql(t, db, "COMMIT")
 	for i := 0; i < cap(done); i++ {
 		(<-done).want(t, 204, "")
+	}
+	for i := 0; i < cap(others); i++ {
+		(<-others).want(t, 204, "")
 	}
 	ask(t, "GET", url+"/streams/held", "").want(t, 200, strings.Repeat("x", cap(done)))
 }

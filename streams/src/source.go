@@ -13,9 +13,9 @@ import (
 // A result is a part of a stream, as of one snapshot.
 type result struct {
 	found       bool
+	gone        bool   // it ended, but has forks
 	key         string // of the hub
 	id          string // for ETags
-	incarnation int64
 	contentType string
 	data        []byte
 	next, tail  int64
@@ -25,10 +25,25 @@ type result struct {
 	expires     *string
 	touch       int64 // stream whose time of the last use is old; 0: none
 
+	// of a fork, and of its sources as far up as the read: where the bytes that each wrote begin
+	begins, incarnations []int64
+
 	once  sync.Once // frame: what followers get of it, formatted once
 	frame string
 	after int64
 }
+
+// incarnation is that of the stream which wrote the byte before an offset.
+func (r *result) incarnation(at int64) int64 {
+	for i := len(r.begins) - 1; i >= 0; i-- {
+		if r.begins[i] < at {
+			return r.incarnations[i]
+		}
+	}
+	return 0
+}
+
+func (r *result) token(at int64) string { return token(r.incarnation(at), at) }
 
 // media is the content type without parameters.
 func media(contentType string) string {
@@ -143,22 +158,26 @@ func (s stored) read(ctx context.Context, role string, from *int64, max int) (*r
 	if max < 1 {
 		max = 1
 	}
-	var id int64
-	var touch bool
+	var id, incarnation, next, tail *int64
+	var status string
+	var contentType *string
+	var closed, touch *bool
 	err := s.d.as(ctx, s.d.readers, role, func(c *pgx.Conn) error {
-		return c.QueryRow(ctx, `SELECT stream_id, incarnation, content_type, closed, data, next_offset, tail, ttl, expires, touch
+		return c.QueryRow(ctx, `SELECT status, stream_id, incarnation, content_type, closed, data, next_offset, tail, ttl, expires, touch, begins, incarnations
 			FROM streams.read($1, $2, $3, $4, true)`, path, byID, from, max).
-			Scan(&id, &r.incarnation, &r.contentType, &r.closed, &r.data, &r.next, &r.tail, &r.ttl, &r.expires, &touch)
+			Scan(&status, &id, &incarnation, &contentType, &closed, &r.data, &next, &tail, &r.ttl, &r.expires, &touch, &r.begins, &r.incarnations)
 	})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return &result{}, nil
-	} else if err != nil {
+	if err != nil {
 		return nil, err
 	}
-	r.found, r.key, r.id = true, storedKey(id), formatInt(r.incarnation)
+	if status != "ok" {
+		return &result{gone: status == "gone"}, nil
+	}
+	r.contentType, r.closed, r.next, r.tail = *contentType, *closed, *next, *tail
+	r.found, r.key, r.id = true, storedKey(*id), formatInt(*incarnation)
 	r.upToDate = r.next >= r.tail
-	if touch {
-		r.touch = id
+	if *touch {
+		r.touch = *id
 	}
 	return r, nil
 }

@@ -12,6 +12,14 @@ CREATE TABLE IF NOT EXISTS streams.stream (
 	data         appendable_bytea NOT NULL DEFAULT '', -- of JSON: one message a line
 	-- a stream created again under the same path has other offsets
 	incarnation  bigint NOT NULL DEFAULT 1 + floor(random() * 9e15)::bigint,
+	-- a fork: its first bytes are those of the source, and "data" is what follows them
+	source_id    bigint REFERENCES streams.stream,
+	source_bytes bigint NOT NULL DEFAULT 0,
+	forked_from  text COLLATE "C",                     -- path, offset and sub-offset as the client gave them
+	fork_offset  bigint,
+	fork_sub     bigint NOT NULL DEFAULT 0,
+	fork_depth   int NOT NULL DEFAULT 0,               -- number of sources above it
+	deleted      boolean NOT NULL DEFAULT false,       -- its row is kept for its forks
 	closed       boolean NOT NULL DEFAULT false,
 	closed_by    text COLLATE "C",                     -- the producer's request that closed it
 	closed_epoch bigint,
@@ -22,6 +30,8 @@ CREATE TABLE IF NOT EXISTS streams.stream (
 	expires_at   timestamptz,
 	touched      timestamptz NOT NULL DEFAULT clock_timestamp()
 ) WITH (fillfactor = 80);
+CREATE INDEX IF NOT EXISTS stream_source ON streams.stream (source_id) WHERE source_id IS NOT NULL;
+CREATE INDEX IF NOT EXISTS stream_expiring ON streams.stream (id) WHERE ttl IS NOT NULL OR expires_at IS NOT NULL;
 
 -- In a separate table: in the row, an append would log the state of all producers.
 CREATE TABLE IF NOT EXISTS streams.producer (
@@ -45,13 +55,43 @@ CREATE OR REPLACE TRIGGER zz_only BEFORE UPDATE ON streams.stream FOR EACH ROW E
 
 -- Writers in SQL notify in their transaction.  The server notifies after its commits, because
 -- transactions that notify commit one at a time.
-CREATE OR REPLACE TRIGGER notify AFTER DELETE OR UPDATE OF data, closed ON streams.stream FOR EACH ROW
+CREATE OR REPLACE TRIGGER notify AFTER DELETE OR UPDATE OF data, closed, deleted ON streams.stream FOR EACH ROW
 	WHEN (current_setting('streams.quiet', true) IS DISTINCT FROM 'on')
 	EXECUTE FUNCTION appendable_notify('pg_lean_streams', 'id');
 
 CREATE OR REPLACE FUNCTION streams.is_expired(s streams.stream) RETURNS boolean LANGUAGE sql VOLATILE AS
 $$ SELECT coalesce(s.expires_at <= clock_timestamp(), false)
 	OR coalesce(s.touched + s.ttl * interval '1 s' <= clock_timestamp(), false) $$;
+
+-- "ok", "none", or "gone": it ended, but has forks that read its bytes.
+CREATE OR REPLACE FUNCTION streams.state(s streams.stream) RETURNS text LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+	IF s.id IS NULL THEN
+		RETURN 'none';
+	ELSIF s.deleted THEN
+		RETURN 'gone';
+	ELSIF (s.ttl IS NOT NULL OR s.expires_at IS NOT NULL) AND streams.is_expired(s) THEN
+		RETURN CASE WHEN EXISTS (SELECT FROM streams.stream x WHERE x.source_id = s.id) THEN 'gone' ELSE 'none' END;
+	END IF;
+	RETURN 'ok';
+END $$;
+
+-- The incarnation in the token of an offset is that of the stream which wrote the byte before it.  An offset of the
+-- source therefore is one of the fork too, up to the fork's begin and not beyond.
+CREATE OR REPLACE FUNCTION streams.incarnation_at(by_id bigint, at bigint) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+DECLARE
+	s record;
+BEGIN
+	LOOP
+		SELECT x.source_id, x.source_bytes, x.incarnation INTO s FROM streams.stream x WHERE x.id = by_id;
+		IF NOT FOUND THEN
+			RAISE EXCEPTION 'the source of a fork cannot be read' USING ERRCODE = 'insufficient_privilege';
+		END IF;
+		EXIT WHEN s.source_id IS NULL OR at > s.source_bytes;
+		by_id := s.source_id;
+	END LOOP;
+	RETURN s.incarnation;
+END $$;
 
 -- Append request n of the arrays to paths[n]; requests of one path are adjacent and are one
 -- UPDATE.  A refusal is a row with its reason, not an error: others of the batch are not its victims.
@@ -80,9 +120,11 @@ BEGIN
 		ELSE
 			SELECT * INTO s FROM streams.stream x WHERE x.path = paths[first] FOR NO KEY UPDATE;
 		END IF;
-		IF s.id IS NULL OR streams.is_expired(s) THEN
-			status := CASE WHEN s.id IS NULL AND skip_locked AND EXISTS (SELECT FROM streams.stream x WHERE x.path = paths[first])
-				THEN 'locked' ELSE 'none' END;
+		status := streams.state(s);
+		IF status <> 'ok' THEN
+			IF s.id IS NULL AND skip_locked AND EXISTS (SELECT FROM streams.stream x WHERE x.path = paths[first]) THEN
+				status := 'locked';
+			END IF;
 			FOR i IN first .. last LOOP
 				n := i;
 				RETURN NEXT;
@@ -90,7 +132,7 @@ BEGIN
 			first := last + 1;
 			CONTINUE;
 		END IF;
-		stream_id := s.id; incarnation := s.incarnation; tail := appendable_length(s.data);
+		stream_id := s.id; tail := s.source_bytes + appendable_length(s.data);
 		more := ''; changed := false;
 		FOR i IN first .. last LOOP
 			n := i; epoch := epochs[i]; pseq := pseqs[i]; known := false;
@@ -132,6 +174,7 @@ BEGIN
 				END IF;
 			END IF;
 			closed := s.closed;
+			incarnation := CASE WHEN tail > s.source_bytes THEN s.incarnation ELSE streams.incarnation_at(s.id, tail) END;
 			RETURN NEXT;
 		END LOOP;
 		IF changed THEN
@@ -144,51 +187,192 @@ BEGIN
 	END LOOP;
 END $$;
 
+-- Remove a stream whose row the caller has locked FOR UPDATE, and the sources above it that were kept only for it.  A source
+-- is locked before its other forks are counted: of two last forks that are removed at once, the second sees that the
+-- first is gone.
+CREATE OR REPLACE FUNCTION streams.remove(by_id bigint) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	source bigint;
+	s streams.stream;
+BEGIN
+	LOOP
+		DELETE FROM streams.stream x WHERE x.id = by_id RETURNING x.source_id INTO source;
+		EXIT WHEN source IS NULL;
+		SELECT * INTO s FROM streams.stream x WHERE x.id = source FOR UPDATE;
+		EXIT WHEN NOT FOUND OR NOT (s.deleted OR streams.is_expired(s))
+			OR EXISTS (SELECT FROM streams.stream x WHERE x.source_id = s.id);
+		by_id := s.id;
+	END LOOP;
+END $$;
+
+CREATE OR REPLACE FUNCTION streams.delete_stream(old_path text) RETURNS TABLE (status text, stream_id bigint) LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	s streams.stream;
+BEGIN
+	SELECT * INTO s FROM streams.stream x WHERE x.path = old_path FOR UPDATE;
+	status := streams.state(s); stream_id := s.id;
+	IF status = 'ok' AND EXISTS (SELECT FROM streams.stream x WHERE x.source_id = s.id) THEN
+		UPDATE streams.stream x SET deleted = true WHERE x.id = s.id;
+		DELETE FROM streams.producer x WHERE x.stream_id = s.id;
+	ELSIF status = 'ok' OR s.id IS NOT NULL AND status = 'none' THEN
+		PERFORM streams.remove(s.id);
+	END IF;
+	RETURN NEXT;
+END $$;
+
+-- Create a stream.  A fork has the path of its source, and either an offset with its incarnation, or NULL for the source's end;
+-- new_sub_bytes is the length in bytes of sub-offset new_sub.  A fork has the settings of its source except those that are given.
 CREATE OR REPLACE FUNCTION streams.create_stream(new_path text, new_type text, new_media text, new_data bytea, new_closed boolean,
-	new_ttl bigint, new_expires text)
+	new_ttl bigint, new_expires text, from_path text DEFAULT NULL, from_offset bigint DEFAULT NULL, from_incarnation bigint DEFAULT NULL,
+	new_sub bigint DEFAULT 0, new_sub_bytes bigint DEFAULT 0)
 RETURNS TABLE (status text, stream_id bigint, incarnation bigint, tail bigint, content_type text, closed boolean)
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
 	s streams.stream;
+	source streams.stream;
+	source_tail bigint;
+	fork boolean := from_path IS NOT NULL;
+	inherits boolean := from_path IS NOT NULL AND new_ttl IS NULL AND new_expires IS NULL; -- the end of life
+	at bigint := 0;
 BEGIN
-	LOOP
-		INSERT INTO streams.stream AS x (path, content_type, media, data, closed, ttl, expires, expires_at)
-			VALUES (new_path, new_type, new_media, new_data, new_closed, new_ttl, new_expires, new_expires::timestamptz)
+	-- again if another session creates or removes the stream between the statements
+	FOR attempt IN 1 .. 20 LOOP
+		SELECT * INTO s FROM streams.stream x WHERE x.path = new_path FOR UPDATE;
+		IF FOUND THEN
+			status := streams.state(s);
+			IF status = 'none' THEN
+				PERFORM streams.remove(s.id);
+			ELSIF status = 'gone' THEN
+				status := 'blocked';
+				RETURN NEXT;
+				RETURN;
+			ELSE
+				status := CASE WHEN (s.media = new_media OR new_media IS NULL) AND s.closed = new_closed
+					AND (inherits OR s.ttl IS NOT DISTINCT FROM new_ttl AND s.expires IS NOT DISTINCT FROM new_expires)
+					AND s.forked_from IS NOT DISTINCT FROM from_path AND (from_offset IS NULL OR s.fork_offset = from_offset)
+					AND s.fork_sub = new_sub THEN 'exists' ELSE 'differs' END;
+				EXIT;
+			END IF;
+		END IF;
+		IF fork THEN
+			-- its DELETE waits for this lock, and then sees the fork
+			SELECT * INTO source FROM streams.stream x WHERE x.path = from_path FOR KEY SHARE;
+			status := streams.state(source);
+			source_tail := source.source_bytes + appendable_length(source.data);
+			at := coalesce(from_offset, source_tail) + new_sub_bytes;
+			status := CASE WHEN status = 'none' THEN 'no source'
+				WHEN status = 'gone' THEN 'source gone'
+				WHEN new_media <> source.media THEN 'media'
+				WHEN source.fork_depth >= 1000 THEN 'depth'
+				WHEN at IS NULL OR at > source_tail OR coalesce(from_offset, 0) > 0 AND from_incarnation <> streams.incarnation_at(source.id, from_offset)
+					THEN 'offset'
+				-- a message is not divided
+				WHEN at > 0 AND source.media = 'application/json'
+					AND (SELECT r.data FROM streams.read(NULL, source.id, at - 1, 1, false) r) <> '\x0a' THEN 'offset' END;
+			IF status IS NOT NULL THEN
+				RETURN NEXT;
+				RETURN;
+			END IF;
+		END IF;
+		INSERT INTO streams.stream AS x (path, content_type, media, data, closed, ttl, expires, expires_at,
+				incarnation, source_id, source_bytes, forked_from, fork_offset, fork_sub, fork_depth)
+			VALUES (new_path, coalesce(new_type, source.content_type), coalesce(new_media, source.media), new_data, new_closed,
+				CASE WHEN inherits THEN source.ttl ELSE new_ttl END, CASE WHEN inherits THEN source.expires ELSE new_expires END,
+				CASE WHEN inherits THEN source.expires_at ELSE new_expires::timestamptz END,
+				-- offsets sort by position: the fork's incarnation is later than the source's
+				CASE WHEN fork THEN source.incarnation + 1 + floor(random() * 9e11)::bigint ELSE 1 + floor(random() * 9e15)::bigint END,
+				source.id, at, from_path, at - new_sub_bytes, new_sub, CASE WHEN fork THEN source.fork_depth + 1 ELSE 0 END)
 			ON CONFLICT (path) DO NOTHING
 			RETURNING * INTO s;
 		IF FOUND THEN
 			status := 'created';
 			EXIT;
 		END IF;
-		SELECT * INTO s FROM streams.stream x WHERE x.path = new_path FOR UPDATE;
-		CONTINUE WHEN NOT FOUND;
-		IF streams.is_expired(s) THEN
-			DELETE FROM streams.stream x WHERE x.id = s.id;
-			CONTINUE;
-		END IF;
-		status := CASE WHEN s.media = new_media AND s.closed = new_closed AND s.ttl IS NOT DISTINCT FROM new_ttl
-			AND s.expires IS NOT DISTINCT FROM new_expires THEN 'exists' ELSE 'differs' END;
-		EXIT;
 	END LOOP;
-	stream_id := s.id; incarnation := s.incarnation; tail := appendable_length(s.data); content_type := s.content_type; closed := s.closed;
+	IF s.id IS NULL THEN
+		RAISE EXCEPTION 'stream "%" is one that this role cannot read', new_path USING ERRCODE = 'insufficient_privilege';
+	END IF;
+	stream_id := s.id; tail := s.source_bytes + appendable_length(s.data); content_type := s.content_type; closed := s.closed;
+	incarnation := streams.incarnation_at(s.id, tail);
 	RETURN NEXT;
 END $$;
 
--- Bytes from an offset, at most max_bytes (a line that is longer comes complete); from NULL, the end.
+-- Bytes from an offset, at most max_bytes (a line that is longer comes complete); from NULL, the end.  "begins" and "incarnations"
+-- are those of the stream, last, and of its sources as far up as the offset: where the bytes that each wrote begin.
 CREATE OR REPLACE FUNCTION streams.read(by_path text, by_id bigint, from_offset bigint, max_bytes int, whole_lines boolean)
-RETURNS TABLE (stream_id bigint, incarnation bigint, content_type text, closed boolean, data bytea, next_offset bigint, tail bigint,
-	ttl bigint, expires text, touch boolean)
-LANGUAGE sql STABLE AS $$
-	SELECT s.id, s.incarnation, s.content_type, s.closed, t.data, t.next_offset, appendable_length(s.data), s.ttl, s.expires,
-		-- a read prolongs the life of the stream, but is not written each time
-		s.ttl IS NOT NULL AND s.touched < clock_timestamp() - s.ttl * interval '0.05 s'
-	FROM streams.stream s, appendable_tail(s.data, least(coalesce(from_offset, appendable_length(s.data)), appendable_length(s.data)),
-		max_bytes, whole_lines AND s.media = 'application/json') t
-	WHERE (s.path = by_path OR by_path IS NULL) AND (s.id = by_id OR by_id IS NULL) AND NOT streams.is_expired(s)
-$$;
+RETURNS TABLE (status text, stream_id bigint, incarnation bigint, content_type text, closed boolean, data bytea, next_offset bigint, tail bigint,
+	ttl bigint, expires text, touch boolean, begins bigint[], incarnations bigint[])
+LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+DECLARE
+	s streams.stream;
+	source record;
+	piece record;
+	ids bigint[];
+	ends bigint[];                    -- where the next stream's bytes begin
+	end_of bigint;
+	value appendable_bytea;
+BEGIN
+	IF by_id IS NOT NULL THEN
+		SELECT * INTO s FROM streams.stream x WHERE x.id = by_id;
+	ELSE
+		SELECT * INTO s FROM streams.stream x WHERE x.path = by_path;
+	END IF;
+	status := streams.state(s);
+	IF status <> 'ok' THEN
+		RETURN NEXT;
+		RETURN;
+	END IF;
+	stream_id := s.id; incarnation := s.incarnation; content_type := s.content_type; closed := s.closed; ttl := s.ttl; expires := s.expires;
+	tail := s.source_bytes + appendable_length(s.data);
+	-- a read prolongs the life of the stream, but is not written each time
+	touch := s.ttl IS NOT NULL AND s.touched < clock_timestamp() - s.ttl * interval '0.05 s';
+	whole_lines := whole_lines AND s.media = 'application/json';
+	next_offset := least(coalesce(from_offset, tail), tail);
 
-CREATE OR REPLACE FUNCTION streams.remove_expired() RETURNS bigint LANGUAGE sql AS $$
-	WITH gone AS (DELETE FROM streams.stream s WHERE (s.ttl IS NOT NULL OR s.expires_at IS NOT NULL) AND streams.is_expired(s) RETURNING 1)
-	SELECT count(*) FROM gone
-$$;
+	ids := ARRAY[s.id]; begins := ARRAY[s.source_bytes]; incarnations := ARRAY[s.incarnation]; ends := ARRAY[tail];
+	source := s;
+	WHILE source.source_id IS NOT NULL AND source.source_bytes >= next_offset LOOP
+		end_of := least(ends[1], source.source_bytes);
+		SELECT x.id, x.source_id, x.source_bytes, x.incarnation INTO source FROM streams.stream x WHERE x.id = source.source_id;
+		IF NOT FOUND THEN
+			RAISE EXCEPTION 'the source of stream "%" cannot be read', s.path USING ERRCODE = 'insufficient_privilege';
+		END IF;
+		ids := source.id || ids; begins := source.source_bytes || begins; incarnations := source.incarnation || incarnations; ends := end_of || ends;
+	END LOOP;
+	data := '';
+	FOR i IN 1 .. cardinality(ids) LOOP
+		CONTINUE WHEN next_offset >= ends[i];
+		EXIT WHEN octet_length(data) >= max_bytes;
+		IF ids[i] = s.id THEN
+			value := s.data;
+		ELSE
+			SELECT x.data INTO value FROM streams.stream x WHERE x.id = ids[i];
+		END IF;
+		SELECT * INTO piece FROM appendable_tail(value, next_offset - begins[i],
+			least(max_bytes - octet_length(data), ends[i] - next_offset)::int, whole_lines);
+		data := CASE WHEN octet_length(data) = 0 THEN piece.data ELSE data || piece.data END;
+		next_offset := begins[i] + piece.next_offset;
+		EXIT WHEN next_offset < ends[i];
+	END LOOP;
+	RETURN NEXT;
+END $$;
+
+CREATE OR REPLACE FUNCTION streams.remove_expired() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	s streams.stream;
+	n bigint := 0;
+BEGIN
+	-- one server's turn at a time
+	IF NOT pg_try_advisory_xact_lock(hashtext('streams.remove_expired')) THEN
+		RETURN 0;
+	END IF;
+	FOR s IN SELECT * FROM streams.stream x WHERE (x.ttl IS NOT NULL OR x.expires_at IS NOT NULL) AND streams.is_expired(x) FOR UPDATE SKIP LOCKED LOOP
+		IF NOT EXISTS (SELECT FROM streams.stream x WHERE x.source_id = s.id) THEN
+			PERFORM streams.remove(s.id);
+			n := n + 1;
+		END IF;
+	END LOOP;
+	RETURN n;
+END $$;

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -16,6 +15,7 @@ const maxSafeInteger = 1<<53 - 1
 
 var digits = regexp.MustCompile(`^[0-9]+$`)
 var ttlForm = regexp.MustCompile(`^(0|[1-9][0-9]{0,11})$`)
+var subForm = regexp.MustCompile(`^(0|[1-9][0-9]{0,14})$`)
 
 func isTrue(header string) bool { return strings.EqualFold(header, "true") }
 
@@ -40,15 +40,25 @@ func headerNumber(value *string, name string) (*int64, error) {
 
 // put creates a stream.
 func (s *server) put(w http.ResponseWriter, r *http.Request, role, path string) error {
-	if header(r, "Stream-Forked-From") != nil {
-		return refuse(501, "Forks are not implemented")
+	from, err := s.forkOf(r)
+	if err != nil {
+		return err
 	}
-	contentType := r.Header.Get("Content-Type")
-	if contentType == "" {
-		contentType = "application/octet-stream"
+	contentType := header(r, "Content-Type")
+	if contentType != nil && *contentType == "" {
+		contentType = nil
 	}
-	if !strings.Contains(media(contentType), "/") {
-		return refuse(400, "Invalid Content-Type")
+	if contentType == nil && from == nil {
+		octets := "application/octet-stream"
+		contentType = &octets
+	}
+	var kind *string // NULL: that of the fork's source
+	if contentType != nil {
+		m := media(*contentType)
+		if !strings.Contains(m, "/") {
+			return refuse(400, "Invalid Content-Type")
+		}
+		kind = &m
 	}
 	var ttl *int64
 	given, expires := header(r, "Stream-TTL"), header(r, "Stream-Expires-At")
@@ -71,7 +81,10 @@ func (s *server) put(w http.ResponseWriter, r *http.Request, role, path string) 
 	if err != nil {
 		return err
 	}
-	if media(contentType) == "application/json" && len(data) > 0 {
+	if err := s.measure(r.Context(), role, from, kind == nil && len(data) > 0); err != nil {
+		return err
+	}
+	if len(data) > 0 && (kind != nil && *kind == "application/json" || kind == nil && from.media == "application/json") {
 		if data, err = toLines(data, true); err != nil {
 			return refuse(400, "Invalid JSON")
 		}
@@ -79,25 +92,43 @@ func (s *server) put(w http.ResponseWriter, r *http.Request, role, path string) 
 	if data == nil {
 		data = []byte{}
 	}
-	var status, hasType string
-	var id, incarnation, tail int64
-	var closed bool
+	if from == nil {
+		from = &fork{subBytes: new(int64)}
+	}
+	var status string
+	var id, incarnation, tail *int64
+	var hasType *string
+	var closed *bool
 	err = s.d.as(r.Context(), s.d.slow, role, func(c *pgx.Conn) error {
 		return c.QueryRow(r.Context(), `SELECT status, stream_id, incarnation, tail, content_type, closed
-			FROM streams.create_stream($1, $2, $3, $4, $5, $6, $7)`,
-			path, contentType, media(contentType), data, isTrue(r.Header.Get("Stream-Closed")), ttl, expires).
+			FROM streams.create_stream($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+			path, contentType, kind, data, isTrue(r.Header.Get("Stream-Closed")), ttl, expires,
+			from.path, from.at, from.incarnation, from.sub, from.subBytes).
 			Scan(&status, &id, &incarnation, &tail, &hasType, &closed)
 	})
 	if err != nil {
 		return err
 	}
-	if status == "differs" {
+	switch status {
+	case "differs":
 		return refuse(409, "The stream exists with another configuration")
+	case "blocked":
+		return refuse(409, "The stream was deleted; its forks read its bytes")
+	case "no source":
+		return refuse(404, "The stream to fork was not found")
+	case "source gone":
+		return refuse(409, "The stream to fork was deleted")
+	case "media":
+		return refuse(409, "The stream to fork has another content type")
+	case "offset":
+		return errForkOffset
+	case "depth":
+		return refuse(409, "The stream to fork is a fork of too many others")
 	}
 	h := w.Header()
-	h.Set("Content-Type", hasType)
-	h.Set("Stream-Next-Offset", token(incarnation, tail))
-	if closed {
+	h.Set("Content-Type", *hasType)
+	h.Set("Stream-Next-Offset", token(*incarnation, *tail))
+	if *closed {
 		h.Set("Stream-Closed", "true")
 	}
 	if status == "created" {
@@ -159,6 +190,8 @@ func (s *server) post(w http.ResponseWriter, r *http.Request, role, path string)
 	switch v.status {
 	case "none":
 		return errNotFound
+	case "gone":
+		return errGone
 	case "closed":
 		return refuse(409, "Stream is closed", "Stream-Closed", "true", "Stream-Next-Offset", next)
 	case "media":
@@ -194,10 +227,10 @@ func (s *server) invalidJSON(ctx context.Context, role, path string) error {
 	switch {
 	case err != nil:
 		return err
-	case !got.found:
-		return errNotFound
+	case got.check(nil) != nil:
+		return got.check(nil)
 	case got.closed:
-		return refuse(409, "Stream is closed", "Stream-Closed", "true", "Stream-Next-Offset", token(got.incarnation, got.tail))
+		return refuse(409, "Stream is closed", "Stream-Closed", "true", "Stream-Next-Offset", got.token(got.tail))
 	case media(got.contentType) != "application/json":
 		return refuse(409, "The stream has another content type")
 	}
@@ -205,19 +238,22 @@ func (s *server) invalidJSON(ctx context.Context, role, path string) error {
 }
 
 func (s *server) delete(w http.ResponseWriter, r *http.Request, role, path string) error {
-	var id int64
-	var expired bool
+	var status string
+	var id *int64
 	err := s.d.as(r.Context(), s.d.slow, role, func(c *pgx.Conn) error {
-		return c.QueryRow(r.Context(), "DELETE FROM streams.stream s WHERE path = $1 RETURNING id, streams.is_expired(s)", path).Scan(&id, &expired)
+		return c.QueryRow(r.Context(), "SELECT status, stream_id FROM streams.delete_stream($1)", path).Scan(&status, &id)
 	})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return errNotFound
-	} else if err != nil {
+	if err != nil {
 		return err
 	}
-	s.appended(id)
-	if expired {
+	if id != nil {
+		s.appended(*id)
+	}
+	switch status {
+	case "none":
 		return errNotFound
+	case "gone":
+		return errGone
 	}
 	w.WriteHeader(204)
 	return nil

@@ -202,8 +202,8 @@ refuse_repack(const LockStmt *stmt)
 		if (LockHeldByMe_compat(&tag, ExclusiveLock) && ab_check_defaults(relid))
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("table \"%s\" cannot be repacked because it has columns of type %s or appendable_text",
-							get_rel_name(relid), AB_EXTENSION),
+					 errmsg("table \"%s\" cannot be repacked because it has columns of type appendable_bytea, appendable_text or appendable_json",
+							get_rel_name(relid)),
 					 errhint("Use VACUUM and appendable_compact() for the table.")));
 	}
 }

@@ -146,7 +146,7 @@ ab_refuse_index_expressions(Oid indexid, const char *name)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("index \"%s\" cannot be on an expression that contains values of type %s",
 						name, found->name),
-				 errhint("Use an index on a digest such as %s(column).", found->digest)));
+				 errhint("Use an index on a digest such as %s.", found->digest)));
 }
 
 /*
@@ -173,7 +173,7 @@ ab_refuse_partition_key(Oid relid)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("table \"%s\" cannot be partitioned by values of type %s",
 						get_rel_name(relid), found->name),
-				 errhint("Partition by hash, or by a digest such as %s(column).", found->digest)));
+				 errhint("Partition by hash, or by a digest such as %s.", found->digest)));
 }
 
 /* Domains over the type are refused; other types are when a column has them. */

@@ -11,6 +11,10 @@
  * index's operator family has them equal.  Rows are updated in the order of that family, so
  * that two concurrent calls wait for each other and do not deadlock.
  *
+ * A call may give the length that each value must have, so that an append which is repeated
+ * changes nothing: it is a condition of that UPDATE, and a recheck after a wait sees it too.
+ * With skip_locked, each row is locked by a SELECT ... SKIP LOCKED first.
+ *
  * The plan of that UPDATE is kept for the session, by its text; the server makes it anew
  * where something that it rests on has changed.
  *
@@ -76,6 +80,7 @@ typedef struct Piece
 	Datum		given;			/* the key */
 	Datum		key;			/* the same as a value of Target.key_type */
 	struct varlena *data;
+	int64		offset;			/* where it must begin; -1: anywhere */
 	int			number;			/* among those that were given */
 } Piece;
 
@@ -200,41 +205,53 @@ find_operator(Target *target, Oid type)
 		target->key_type = type;
 }
 
-/* The UPDATE of one row: $1 its key, $2 what is appended. */
-static char *
-make_query(const Target *target)
+/* The statements about one row; $1 is its key. */
+typedef struct RowQueries
+{
+	char	   *append;			/* $2: what is appended; $3, if offsets are
+								 * given: the length before, or null */
+	char	   *length;			/* no row if there is no such row */
+	char	   *lock;			/* no row if there is none, or it is locked */
+} RowQueries;
+
+static void
+make_queries(const Target *target, bool offsets, RowQueries *queries)
 {
 	HeapTuple	operator = SearchSysCache1(OPEROID, ObjectIdGetDatum(target->equal));
 	Form_pg_operator form;
 	const char *column = quote_identifier(NameStr(target->column->attname));
 	const AbType *type = ab_type_of(target->column->atttypid);
 	AbCasts		casts;
-	char	   *query;
+	char	   *table;
+	char	   *where;
+	char	   *length;
 
 	if (!HeapTupleIsValid(operator))
 		elog(ERROR, "cache lookup failed for operator %u", target->equal);
 	if (!ab_find_casts(&casts))
 		elog(ERROR, "could not find the casts of type %s", type->name);
 	form = (Form_pg_operator) GETSTRUCT(operator);
-	query = psprintf("UPDATE %s%s t SET %s = coalesce(t.%s, ''::%s) OPERATOR(pg_catalog.||) $2"
-					 " WHERE t.%s OPERATOR(%s.%s) $1 RETURNING %s.%s(t.%s)",
-					 target->rel->rd_rel->relkind == RELKIND_RELATION ? "ONLY " : "",
+	table = psprintf("%s%s t", target->rel->rd_rel->relkind == RELKIND_RELATION ? "ONLY " : "",
 					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(target->rel)),
-												RelationGetRelationName(target->rel)),
-					 column, column, format_type_be_qualified(type->oid),
-					 quote_identifier(NameStr(target->key->attname)),
-					 quote_identifier(get_namespace_name(form->oprnamespace)), NameStr(form->oprname),
-					 quote_identifier(get_namespace_name(casts.schema)),
-					 type->plain == TEXTOID ? "appendable_octet_length" : "appendable_length", column);
+												RelationGetRelationName(target->rel)));
+	where = psprintf("t.%s OPERATOR(%s.%s) $1", quote_identifier(NameStr(target->key->attname)),
+					 quote_identifier(get_namespace_name(form->oprnamespace)), NameStr(form->oprname));
+	length = psprintf("%s.%s(t.%s)", quote_identifier(get_namespace_name(casts.schema)),
+					  type->plain == TEXTOID ? "appendable_octet_length" : "appendable_length", column);
+	queries->append = psprintf("UPDATE %s SET %s = coalesce(t.%s, ''::%s) OPERATOR(pg_catalog.||) $2 WHERE %s%s RETURNING %s",
+							   table, column, column, format_type_be_qualified(type->oid), where,
+							   offsets ? psprintf(" AND ($3 IS NULL OR coalesce(%s, 0) OPERATOR(pg_catalog.=) $3)", length) : "",
+							   length);
+	queries->length = psprintf("SELECT coalesce(%s, 0) FROM %s WHERE %s", length, table, where);
+	queries->lock = psprintf("SELECT FROM %s WHERE %s FOR NO KEY UPDATE SKIP LOCKED", table, where);
 	ReleaseSysCache(operator);
-	return query;
 }
 
-/* The plan of a query, kept if there is room. */
+/* The plan of a query of nargs parameters, kept if there is room. */
 static SPIPlanPtr
-find_plan(const char *query, Oid key_type, Oid chunk_type)
+find_plan(const char *query, int nargs, Oid key_type, Oid chunk_type)
 {
-	Oid			types[2] = {key_type, chunk_type};
+	Oid			types[3] = {key_type, chunk_type, INT8OID};
 	char		name[512] = {0};
 	KeptPlan   *kept;
 	SPIPlanPtr	plan;
@@ -252,7 +269,7 @@ find_plan(const char *query, Oid key_type, Oid chunk_type)
 		return kept->plan;
 
 	/* a row that is found by its key is planned alike for all keys */
-	plan = SPI_prepare_cursor(query, 2, types, CURSOR_OPT_GENERIC_PLAN);
+	plan = SPI_prepare_cursor(query, nargs, types, CURSOR_OPT_GENERIC_PLAN);
 	if (plan == NULL)
 		elog(ERROR, "could not prepare \"%s\": %s", query, SPI_result_code_string(SPI_result));
 
@@ -287,9 +304,9 @@ compare_pieces(const void *a, const void *b, void *arg)
 	return result ? result : x->number - y->number;
 }
 
-/* The pieces of two arrays. */
+/* The pieces of two arrays, or three: offsets may be NULL. */
 static Piece *
-take_pieces(ArrayType *keys, ArrayType *chunks, int *count)
+take_pieces(ArrayType *keys, ArrayType *chunks, ArrayType *offsets, int *count)
 {
 	Oid			key_type = ARR_ELEMTYPE(keys);
 	int16		length;
@@ -300,6 +317,9 @@ take_pieces(ArrayType *keys, ArrayType *chunks, int *count)
 	bool	   *key_nulls;
 	bool	   *chunk_nulls;
 	int			nchunks;
+	Datum	   *offset_values = NULL;
+	bool	   *offset_nulls = NULL;
+	int			noffsets;
 	Piece	   *pieces;
 
 	get_typlenbyvalalign(key_type, &length, &by_value, &align);
@@ -311,6 +331,16 @@ take_pieces(ArrayType *keys, ArrayType *chunks, int *count)
 				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
 				 errmsg("numbers of keys and chunks differ: %d and %d", *count, nchunks),
 				 errhint("Each chunk is appended to the row of the key in the same place.")));
+	if (offsets)
+	{
+		get_typlenbyvalalign(INT8OID, &length, &by_value, &align);
+		deconstruct_array(offsets, INT8OID, length, by_value, align, &offset_values, &offset_nulls, &noffsets);
+		if (noffsets != *count)
+			ereport(ERROR,
+					(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
+					 errmsg("numbers of keys and offsets differ: %d and %d", *count, noffsets),
+					 errhint("An offset is the length of the value before the chunk in the same place; null if it may have any.")));
+	}
 	pieces = palloc(Max(*count, 1) * sizeof(Piece));
 	for (int i = 0; i < *count; i++)
 	{
@@ -321,6 +351,15 @@ take_pieces(ArrayType *keys, ArrayType *chunks, int *count)
 		pieces[i].given = pieces[i].key = key_values[i];
 		pieces[i].data = PG_DETOAST_DATUM_PACKED(chunk_values[i]);
 		pieces[i].number = i;
+		pieces[i].offset = -1;
+		if (offsets && !offset_nulls[i])
+		{
+			pieces[i].offset = DatumGetInt64(offset_values[i]);
+			if (pieces[i].offset < 0)
+				ereport(ERROR,
+						(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						 errmsg("offset %d must not be negative: %lld", i + 1, (long long) pieces[i].offset)));
+		}
 	}
 	return pieces;
 }
@@ -366,36 +405,70 @@ join_pieces(const Piece *pieces, int n)
 	return result;
 }
 
-/* Append to one row; its value's length, or -1 if there is no such row. */
+/*
+ * Find the length that a value must have so that each of n pieces of its row begins at its
+ * offset: -1 if it may have any, PG_INT64_MAX, which no value has, if the offsets contradict
+ * each other.
+ */
 static int64
-append_to_row(SPIPlanPtr plan, Datum key, struct varlena *data)
+required_length(const Piece *pieces, int n)
 {
-	Datum		values[2] = {key, PointerGetDatum(data)};
-	int			code = SPI_execute_plan(plan, values, NULL, false, 0);
-	int64		length = -1;
+	int64		required = -1;
+	int64		before = 0;
 
-	if (code < 0)
-		elog(ERROR, "could not append: %s", SPI_result_code_string(code));
-	if (code == SPI_OK_UPDATE_RETURNING && SPI_processed > 0)
+	for (int i = 0; i < n; i++)
 	{
-		bool		isnull;
-		Datum		result = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull);
+		if (pieces[i].offset >= 0)
+		{
+			int64		begin = pieces[i].offset - before;
 
-		/* a trigger may have set the value to null */
-		if (!isnull)
-			length = DatumGetInt64(result);
+			if (begin < 0 || (required >= 0 && begin != required))
+				return PG_INT64_MAX;
+			required = begin;
+		}
+		before += VARSIZE_ANY_EXHDR(pieces[i].data);
 	}
-	SPI_freetuptable(SPI_tuptable);
-	return length;
+	return required;
 }
 
-/* appendable_append(regclass, anyarray, text[] or bytea[], name, name): see the SQL script. */
+/*
+ * Run a plan about one row: true if it finds the row, then *result is its first column, -1 if
+ * that is null or there is none.
+ */
+static bool
+run_plan(SPIPlanPtr plan, Datum *values, const char *nulls, int64 *result)
+{
+	int			code = SPI_execute_plan(plan, values, nulls, false, 0);
+	bool		found = false;
+
+	*result = -1;
+	if (code < 0)
+		elog(ERROR, "could not append: %s", SPI_result_code_string(code));
+	if (SPI_processed > 0 && SPI_tuptable)
+	{
+		found = true;
+		if (SPI_tuptable->tupdesc->natts > 0)
+		{
+			bool		isnull;
+			Datum		first = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull);
+
+			if (!isnull)
+				*result = DatumGetInt64(first);
+		}
+	}
+	SPI_freetuptable(SPI_tuptable);
+	return found;
+}
+
+/* appendable_append(regclass, anyarray, text[] or bytea[], name, name, bigint[], boolean): see the SQL script. */
 Datum
 appendable_append(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	const char *column = PG_ARGISNULL(3) ? NULL : NameStr(*PG_GETARG_NAME(3));
 	const char *key = PG_ARGISNULL(4) ? NULL : NameStr(*PG_GETARG_NAME(4));
+	ArrayType  *offsets = PG_ARGISNULL(5) ? NULL : PG_GETARG_ARRAYTYPE_P(5);
+	bool		skip_locked = !PG_ARGISNULL(6) && PG_GETARG_BOOL(6);
 	ArrayType  *keys;
 	ArrayType  *chunks;
 	Target		target;
@@ -403,7 +476,10 @@ appendable_append(PG_FUNCTION_ARGS)
 	Oid			key_type;
 	Piece	   *pieces;
 	int			count;
-	SPIPlanPtr	plan;
+	RowQueries	queries;
+	SPIPlanPtr	append;
+	SPIPlanPtr	read_length = NULL;
+	SPIPlanPtr	lock = NULL;
 	MemoryContext context;
 	MemoryContext oldcontext;
 
@@ -416,7 +492,7 @@ appendable_append(PG_FUNCTION_ARGS)
 	chunks = PG_GETARG_ARRAYTYPE_P(2);
 	key_type = ARR_ELEMTYPE(keys);
 	chunk_type = ARR_ELEMTYPE(chunks);
-	pieces = take_pieces(keys, chunks, &count);
+	pieces = take_pieces(keys, chunks, offsets, &count);
 
 	/* the UPDATE asks for more privileges */
 	target.rel = ab_open_table_checked(PG_GETARG_OID(0), RowExclusiveLock, AB_UPDATE);
@@ -428,22 +504,45 @@ appendable_append(PG_FUNCTION_ARGS)
 
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
-	plan = find_plan(make_query(&target), target.key_type, chunk_type);
+	make_queries(&target, offsets != NULL, &queries);
+	append = find_plan(queries.append, offsets ? 3 : 2, target.key_type, chunk_type);
+	if (skip_locked)
+		lock = find_plan(queries.lock, 1, target.key_type, chunk_type);
+	if (skip_locked || offsets)
+		read_length = find_plan(queries.length, 1, target.key_type, chunk_type);
 	context = AllocSetContextCreate(CurrentMemoryContext, "appendable_bytea append", ALLOCSET_DEFAULT_SIZES);
 	oldcontext = MemoryContextSwitchTo(context);
 	for (int i = 0, n; i < count; i += n)
 	{
-		Datum		values[2];
-		bool		nulls[2] = {false, false};
-		int64		length;
+		Datum		values[3];
+		bool		nulls[3] = {false, false, false};
+		int64		required;
+		int64		length = -1;
+		bool		done = false;
 
 		CHECK_FOR_INTERRUPTS();
 		for (n = 1; i + n < count && compare_keys(&target, &pieces[i], &pieces[i + n]) == 0;)
 			n++;
-		length = append_to_row(plan, pieces[i].key, join_pieces(&pieces[i], n));
+		values[0] = pieces[i].key;
+		if (lock && !run_plan(lock, values, NULL, &length))
+		{
+			/* whether it is locked or not there */
+			nulls[2] = run_plan(read_length, values, NULL, &length);
+			length = -1;
+		}
+		else
+		{
+			required = required_length(&pieces[i], n);
+			values[1] = PointerGetDatum(join_pieces(&pieces[i], n));
+			values[2] = Int64GetDatum(required);
+			done = run_plan(append, values, required < 0 ? "  n" : NULL, &length);
+			if (!done && required >= 0)
+				run_plan(read_length, values, NULL, &length);
+		}
 		values[0] = pieces[i].given;
 		values[1] = Int64GetDatum(length);
 		nulls[1] = length < 0;
+		values[2] = BoolGetDatum(done);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 		MemoryContextReset(context);
 	}

@@ -10,6 +10,8 @@
 #ifndef APPENDABLE_TYPE_H
 #define APPENDABLE_TYPE_H
 
+#include "nodes/primnodes.h"
+
 #include "store/store.h"
 
 /* Raise ERRCODE_ARRAY_SUBSCRIPT_ERROR unless 0 <= n < limit. */
@@ -29,6 +31,9 @@ extern int64 ab_position(Datum value, bytea *pattern);
  * chunks and equal tails; false says nothing.
  */
 extern bool ab_identical(Datum a, Datum b);
+
+/* type_extends.c: does "new" begin with the bytes of "old"?  Reads no chunk that both share. */
+extern bool ab_extends(Datum new, Datum old);
 
 /* The byte at an offset that lies in the value. */
 extern int	ab_read_byte(Datum value, int64 offset);
@@ -53,6 +58,26 @@ typedef struct AbCasts
 	AbCast		types[AB_NTYPES];
 	Oid			schema;			/* of the types' functions */
 } AbCasts;
+
+/* What expressions are searched for. */
+typedef struct AbSearch
+{
+	AbCasts		casts;
+	bool		parameters;		/* change nothing but what is done with them */
+} AbSearch;
+
+/* A function of bytea or text and the name of the type's form of it. */
+typedef struct AbOwnForm
+{
+	Oid			function;
+	const char *name;
+} AbOwnForm;
+
+/* ---- type_value.c -------------------------------------------------------- */
+
+extern bool ab_is_cast(const AbCasts *casts, Oid function, bool to_plain);
+extern Oid	ab_own_form(const AbCasts *casts, const AbOwnForm *forms, int nforms, Oid function, int at, Oid type);
+extern Expr *ab_as_value(const AbSearch *search, Node *node);
 
 /* ---- type_plan.c --------------------------------------------------------- */
 

@@ -79,9 +79,9 @@ same_bytes(AbReader *a, AbReader *b, int64 from, int64 length)
 	return same;
 }
 
-/* Does "new" begin with the bytes of "old"? */
-static bool
-extends(Datum new, Datum old)
+/* Does "new" begin with the bytes of "old"?  Both are values of one of the types. */
+bool
+ab_extends(Datum new, Datum old)
 {
 	AbValue		a,
 				b;
@@ -146,7 +146,7 @@ extends(Datum new, Datum old)
 Datum
 appendable_extends(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(extends(PG_GETARG_DATUM(0), PG_GETARG_DATUM(1)));
+	PG_RETURN_BOOL(ab_extends(PG_GETARG_DATUM(0), PG_GETARG_DATUM(1)));
 }
 
 /* Raise an error unless the column of the new row extends that of the old one. */
@@ -160,7 +160,7 @@ check_column(const TriggerData *data, AttrNumber attnum)
 	Datum		old = heap_getattr(data->tg_trigtuple, attnum, desc, &old_null);
 	Datum		new = heap_getattr(data->tg_newtuple, attnum, desc, &new_null);
 
-	if (old_null || (!new_null && extends(new, old)))
+	if (old_null || (!new_null && ab_extends(new, old)))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_CHECK_VIOLATION),
@@ -173,7 +173,7 @@ check_column(const TriggerData *data, AttrNumber attnum)
 
 /*
  * Trigger (BEFORE UPDATE, for each row).  Its arguments are the columns that can only
- * be appended to; without arguments it is all columns of the two types.
+ * be appended to; without arguments it is all columns of the types.
  */
 Datum
 appendable_only(PG_FUNCTION_ARGS)
@@ -206,7 +206,7 @@ appendable_only(PG_FUNCTION_ARGS)
 		if (ab_type_of(TupleDescAttr(desc, attnum - 1)->atttypid) == NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_DATATYPE_MISMATCH),
-					 errmsg("column \"%s\" of relation \"%s\" is not of type appendable_bytea or appendable_text",
+					 errmsg("column \"%s\" of relation \"%s\" is not of type appendable_bytea, appendable_text or appendable_json",
 							name, RelationGetRelationName(data->tg_relation))));
 		check_column(data, attnum);
 	}

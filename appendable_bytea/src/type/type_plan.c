@@ -9,7 +9,8 @@
  * When a statement has been planned, its plan is walked here, and such a call
  * becomes appendable_sha256(x), which streams; what makes a new value of one and
  * stores it, x::bytea set to overlay(x PLACING ...), becomes the type's form too,
- * which carries the change alone.  Results are the same.
+ * which carries the change alone.  So do other ways to append to a text: concat(),
+ * concat_ws(), format() and coalesce() (type_value.c).  Results are the same.
  *
  * The finished plan is what is changed, and not the query, because indexes on
  * expressions and constraints have been matched by then, against expressions that
@@ -45,14 +46,8 @@
 #include "compat_planner.h"
 #include "type/type.h"
 
-/* A function of bytea and the name of the type's form of it. */
-typedef struct OwnForm
-{
-	Oid			function;
-	const char *name;
-} OwnForm;
-
-static const OwnForm readers[] = {
+/* Functions of bytea and text that read, and the type's forms of them. */
+static const AbOwnForm readers[] = {
 	{F_LENGTH_BYTEA, "appendable_bytea_length"},
 	{F_OCTET_LENGTH_BYTEA, "appendable_bytea_length"},
 	{F_SUBSTR_BYTEA_INT4_INT4, "appendable_bytea_substr"},
@@ -81,23 +76,6 @@ static const OwnForm readers[] = {
 	{F_STRPOS, "appendable_text_position"},
 	{F_MD5_TEXT, "appendable_text_md5"}
 };
-
-/* Those whose result is a new value. */
-static const OwnForm writers[] = {
-	{F_OVERLAY_BYTEA_BYTEA_INT4_INT4, "appendable_bytea_overlay"},
-	{F_OVERLAY_BYTEA_BYTEA_INT4, "appendable_bytea_overlay"},
-	{F_SET_BYTE, "appendable_bytea_set_byte"},
-	{F_SET_BIT_BYTEA_INT8_INT4, "appendable_bytea_set_bit"},
-	{F_BYTEACAT, "appendable_bytea_cat"},
-	{F_TEXTCAT, "appendable_text_cat"}
-};
-
-/* What a plan is searched for. */
-typedef struct Search
-{
-	AbCasts		casts;
-	bool		parameters;		/* change nothing but what is done with them */
-} Search;
 
 static planner_hook_type previous_planner = NULL;
 
@@ -152,120 +130,11 @@ ab_cast_of(const AbCasts *casts, Oid type)
 	return NULL;
 }
 
-/* Does a function cast a value of ours to the type it is like (to_plain), or back? */
-static bool
-is_cast(const AbCasts *casts, Oid function, bool to_plain)
-{
-	for (int i = 0; i < casts->ntypes; i++)
-	{
-		if (function == (to_plain ? casts->types[i].to_plain : casts->types[i].from_plain))
-			return true;
-	}
-	return false;
-}
-
-/* A type's form of a function: its name, first (or "at") argument of the type. */
-static Oid
-own_form(const AbCasts *casts, const OwnForm *forms, int nforms, Oid function, int at, Oid type)
-{
-	for (int i = 0; i < nforms; i++)
-	{
-		Oid		   *types;
-		Oid			argtypes[4];
-		int			nargs;
-
-		if (forms[i].function != function)
-			continue;
-		get_func_signature(function, &types, &nargs);
-		Assert(nargs <= lengthof(argtypes));
-		memcpy(argtypes, types, nargs * sizeof(Oid));
-		argtypes[at] = type;
-		return GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
-							   CStringGetDatum(forms[i].name),
-							   PointerGetDatum(buildoidvector(argtypes, nargs)),
-							   ObjectIdGetDatum(casts->schema));
-	}
-	return InvalidOid;
-}
-
-/* Does an expression depend on rows, and not on parameters alone? */
-static bool
-reads_rows(Node *node, void *context)
-{
-	if (node == NULL)
-		return false;
-	if (IsA(node, Var))
-		return true;
-	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, reads_rows, context, 0);
-	return expression_tree_walker(node, reads_rows, context);
-}
-
-static bool
-is_cat(Oid function)
-{
-	return function == F_BYTEACAT || function == F_TEXTCAT;
-}
-
-/*
- * For an expression of type bytea or text, one of our type with the same bytes that does
- * not read them; NULL if there is none.
- */
-static Expr *
-as_value(const Search *search, Node *node)
-{
-	Oid			function;
-	Oid			own;
-	List	   *args;
-	Expr	   *value;
-	int			at = 0;
-
-	check_stack_depth();
-	if (node != NULL && IsA(node, FuncExpr))
-	{
-		function = ((FuncExpr *) node)->funcid;
-		args = ((FuncExpr *) node)->args;
-		if (is_cast(&search->casts, function, true))
-		{
-			Node	   *arg = linitial(args);
-
-			if (search->parameters && reads_rows(arg, NULL))
-				return NULL;
-			return (Expr *) arg;
-		}
-	}
-	else if (node != NULL && IsA(node, OpExpr) && is_cat(((OpExpr *) node)->opfuncid))
-	{
-		function = ((OpExpr *) node)->opfuncid;
-		args = ((OpExpr *) node)->args;
-	}
-	else
-		return NULL;
-	if (args == NIL)
-		return NULL;
-	value = as_value(search, linitial(args));
-	if (value == NULL && is_cat(function))
-	{
-		at = 1;
-		value = as_value(search, lsecond(args));
-	}
-	if (value == NULL)
-		return NULL;
-	own = own_form(&search->casts, writers, lengthof(writers), function, at,
-				   exprType((Node *) value));
-	if (!OidIsValid(own))
-		return NULL;
-	args = list_copy(args);
-	lfirst(list_nth_cell(args, at)) = value;
-	return (Expr *) makeFuncExpr(own, exprType((Node *) value), args, exprCollation(node), InvalidOid,
-								 COERCE_EXPLICIT_CALL);
-}
-
 /* Put the type's forms into an expression, a list of them, or a query. */
 static bool
 change_expression(Node *node, void *context)
 {
-	const Search *search = context;
+	const AbSearch *search = context;
 
 	if (node == NULL)
 		return false;
@@ -274,22 +143,22 @@ change_expression(Node *node, void *context)
 	if (IsA(node, FuncExpr) && ((FuncExpr *) node)->args != NIL)
 	{
 		FuncExpr   *call = (FuncExpr *) node;
-		Expr	   *value = as_value(search, linitial(call->args));
+		Expr	   *value = ab_as_value(search, linitial(call->args));
 
 		if (value == NULL)
 			;
-		else if (is_cast(&search->casts, call->funcid, false))
+		else if (ab_is_cast(&search->casts, call->funcid, false))
 		{
 			const FuncExpr *bytes = linitial(call->args);
 
 			/* the cast of a value that nothing is done with stays */
-			if (!(IsA(bytes, FuncExpr) && is_cast(&search->casts, bytes->funcid, true)))
+			if (IsA(value, FuncExpr) && !(IsA(bytes, FuncExpr) && ab_is_cast(&search->casts, bytes->funcid, true)))
 				*call = *(FuncExpr *) value;
 		}
 		else
 		{
-			Oid			own = own_form(&search->casts, readers, lengthof(readers), call->funcid, 0,
-									   exprType((Node *) value));
+			Oid			own = ab_own_form(&search->casts, readers, lengthof(readers), call->funcid, 0,
+										  exprType((Node *) value));
 
 			if (OidIsValid(own))
 			{
@@ -304,10 +173,10 @@ change_expression(Node *node, void *context)
 
 #define CHANGE(field) change_expression((Node *) (field), (void *) search)
 
-static void change_plan(const Search *search, Plan *plan);
+static void change_plan(const AbSearch *search, Plan *plan);
 
 static void
-change_plans(const Search *search, List *plans)
+change_plans(const AbSearch *search, List *plans)
 {
 	ListCell   *lc;
 
@@ -320,7 +189,7 @@ change_plans(const Search *search, List *plans)
  * those that no row's value comes to, as LIMIT's.
  */
 static void
-change_node(const Search *search, Plan *plan)
+change_node(const AbSearch *search, Plan *plan)
 {
 	switch (nodeTag(plan))
 	{
@@ -402,7 +271,7 @@ change_node(const Search *search, Plan *plan)
 }
 
 static void
-change_plan(const Search *search, Plan *plan)
+change_plan(const AbSearch *search, Plan *plan)
 {
 	check_stack_depth();
 	if (plan == NULL)
@@ -414,22 +283,32 @@ change_plan(const Search *search, Plan *plan)
 	change_plan(search, plan->righttree);
 }
 
-/* Does a plan depend on a function that casts a value to the type it is like? */
+/* Does a plan depend on a function? */
+static bool
+depends_on(const PlannedStmt *stmt, Oid function)
+{
+	uint32		hash = GetSysCacheHashValue1(PROCOID, ObjectIdGetDatum(function));
+	ListCell   *lc;
+
+	foreach(lc, stmt->invalItems)
+	{
+		const PlanInvalItem *item = lfirst(lc);
+
+		if (item->cacheId == PROCOID && item->hashValue == hash)
+			return true;
+	}
+	return false;
+}
+
+/* Does a plan cast a value to the type it is like, or what a function made of a text back? */
 static bool
 casts_values(const PlannedStmt *stmt, const AbCasts *casts)
 {
 	for (int i = 0; i < casts->ntypes; i++)
 	{
-		uint32		hash = GetSysCacheHashValue1(PROCOID, ObjectIdGetDatum(casts->types[i].to_plain));
-		ListCell   *lc;
-
-		foreach(lc, stmt->invalItems)
-		{
-			const PlanInvalItem *item = lfirst(lc);
-
-			if (item->cacheId == PROCOID && item->hashValue == hash)
-				return true;
-		}
+		if (depends_on(stmt, casts->types[i].to_plain) ||
+			(casts->types[i].plain == TEXTOID && depends_on(stmt, casts->types[i].from_plain)))
+			return true;
 	}
 	return false;
 }
@@ -438,7 +317,7 @@ static PlannedStmt *
 plan_own_forms(PLANNER_PARAMS_compat)
 {
 	PlannedStmt *stmt;
-	Search		search;
+	AbSearch	search;
 
 	if (params != NULL && params->numParams > 0 && ab_find_casts(&search.casts))
 	{

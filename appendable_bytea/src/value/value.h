@@ -229,11 +229,11 @@ typedef struct AbType
 	const char *name;
 	Oid			plain;
 	const char *plain_name;
-	const char *digest;			/* of it, for hints */
+	const char *digest;			/* of a column of it, for hints */
 	Oid			oid;			/* in this database; InvalidOid: not there */
 } AbType;
 
-#define AB_NTYPES 2
+#define AB_NTYPES 3
 
 /* Another one whenever names, and what is found by them, must be looked up again. */
 extern uint64 ab_names_generation;

@@ -144,3 +144,28 @@ INSERT INTO temporary VALUES (1, '');
 SELECT * FROM appendable_append('temporary', ARRAY[1, 1], ARRAY[repeat('x', 10000), 'y']);
 DROP TABLE temporary, parts, renamed, model;
 DROP FUNCTION tell;
+-- with the length that a value must have, a repeated call changes nothing, and a row that is not appended to has its length
+CREATE TABLE runs (id int PRIMARY KEY, log appendable_text, data appendable_bytea) WITH (fillfactor = 80);
+INSERT INTO runs VALUES (1, 'line 1', ''), (2, NULL, NULL), (3, repeat('x', 9000), 'abc');
+SELECT * FROM appendable_append('runs', ARRAY[1, 2, 3, 4], ARRAY['a', 'b', 'c', 'd'], 'log', offsets => ARRAY[6, 0, 8999, 0]);
+SELECT * FROM appendable_append('runs', ARRAY[1, 2, 3, 4], ARRAY['a', 'b', 'c', 'd'], 'log', offsets => ARRAY[6, 0, 9000, NULL]);
+SELECT * FROM appendable_append('runs', ARRAY[3, 2], ARRAY['\x64', '\x65']::bytea[], offsets => ARRAY[3, 1]);
+-- pieces of a row, all or none: the second begins where the first ends
+SELECT * FROM appendable_append('runs', ARRAY[1, 1, 1], ARRAY['é', '', 'end'], offsets => ARRAY[NULL, 9, 9]);
+SELECT * FROM appendable_append('runs', ARRAY[1, 1], ARRAY['one', 'two'], offsets => ARRAY[12, 14]);
+SELECT * FROM appendable_append('runs', ARRAY[1, 1], ARRAY['one', 'two'], offsets => ARRAY[NULL, 2]);
+SELECT * FROM appendable_append('runs', ARRAY[1, 1], ARRAY['one', 'two'], offsets => ARRAY[12, 15]);
+SELECT id, CASE WHEN octet_length(log) < 100 THEN replace(log::text, U&'\00E9', '~') END AS log, octet_length(log), data FROM runs ORDER BY id;
+SELECT * FROM appendable_append('runs', ARRAY[1, 2], ARRAY['x', 'y'], offsets => ARRAY[1]);
+SELECT * FROM appendable_append('runs', ARRAY[1], ARRAY['x'], offsets => ARRAY[-1]);
+SELECT * FROM appendable_append('runs', ARRAY[1, 4], ARRAY['x', 'y'], 'log', 'id', NULL, NULL);
+-- rows that are not locked, and not there
+SELECT * FROM appendable_append('runs', ARRAY[1, 2, 4], ARRAY['x', 'y', 'z'], 'log', offsets => ARRAY[19, 7, 0], skip_locked => true);
+SELECT * FROM appendable_append('runs', ARRAY[4, 3], ARRAY['x', 'y'], 'log', skip_locked => true);
+-- a trigger that keeps a row from being updated, and one that makes its value null
+CREATE FUNCTION stops() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.id = 1 THEN RETURN NULL; END IF; NEW.log := NULL; RETURN NEW; END $$;
+CREATE TRIGGER stops BEFORE UPDATE ON runs FOR EACH ROW EXECUTE FUNCTION stops();
+SELECT * FROM appendable_append('runs', ARRAY[1, 2, 3], ARRAY['x', 'y', 'z'], 'log', offsets => ARRAY[19, NULL, 9002], skip_locked => true);
+SELECT problem FROM appendable_bytea_check('runs');
+DROP TABLE runs;
+DROP FUNCTION stops;

@@ -10,7 +10,7 @@ use Test::More;
 my $readme = slurp_file('README.md');
 my $reference = slurp_file('docs/reference.md');
 my @sessions = "$readme$reference" =~ /^```console\n(.*?)^```$/msg;
-is(scalar(@sessions), 11, 'there are sessions to run');
+is(scalar(@sessions), 13, 'there are sessions to run');
 
 my $node = PostgreSQL::Test::Cluster->new('readme');
 $node->init;

@@ -24,7 +24,7 @@
 #include "common/hashfn.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
-#include "show/profile.h"
+#include "show/history.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 
@@ -41,6 +41,7 @@ static struct
 	Size		buckets;
 	Size		plans;
 	Size		chunks;
+	Size		times;
 	Size		texts;
 }			layout;
 
@@ -63,15 +64,17 @@ dimensions(int *nparts, int *nplans)
 #define PLANS_SIZE(nplans) MAXALIGN(mul_size(nplans, sizeof(LightPlan)))
 #define CHUNKS_SIZE(nplans) MAXALIGN(mul_size(nplans, sizeof(LightChunk)))
 #define TEXTS_SIZE(nplans, text) MAXALIGN(mul_size(nplans, text))
+#define TIMES_SIZE(nplans, timed) ((timed) ? MAXALIGN(mul_size(nplans, LIGHT_TIMES * sizeof(uint32))) : 0)
 
 static Size
-part_size(int nplans, int text_size)
+part_size(int nplans, int text_size, bool timed)
 {
 	Size		size = PART_SIZE;
 
 	size = add_size(size, BUCKETS_SIZE(nplans));
 	size = add_size(size, PLANS_SIZE(nplans));
 	size = add_size(size, CHUNKS_SIZE(nplans));
+	size = add_size(size, TIMES_SIZE(nplans, timed));
 	return add_size(size, TEXTS_SIZE(nplans, text_size));
 }
 
@@ -79,11 +82,12 @@ part_size(int nplans, int text_size)
 static void
 lay_out(const LightProfileShared *shared)
 {
-	layout.part = part_size(shared->nplans, shared->text_size);
+	layout.part = part_size(shared->nplans, shared->text_size, shared->timed);
 	layout.buckets = PART_SIZE;
 	layout.plans = layout.buckets + BUCKETS_SIZE(shared->nplans);
 	layout.chunks = layout.plans + PLANS_SIZE(shared->nplans);
-	layout.texts = layout.chunks + CHUNKS_SIZE(shared->nplans);
+	layout.times = layout.chunks + CHUNKS_SIZE(shared->nplans);
+	layout.texts = layout.times + TIMES_SIZE(shared->nplans, shared->timed);
 }
 
 LightPart *
@@ -118,6 +122,14 @@ light_plan_text(int part, int n)
 	return (char *) light_part(part) + layout.texts + (Size) n * light_profile_shared->text_size;
 }
 
+/* Executions of a plan in the open bucket of the history, by interval; only if they are "timed". */
+uint32 *
+light_plan_times(int part, const LightPlan *plan)
+{
+	Assert(light_profile_shared->timed);
+	return (uint32 *) ((char *) light_part(part) + layout.times) + (plan - light_plan(part, 0)) * LIGHT_TIMES;
+}
+
 /*
  * Node n of a plan.  *chunk is -1 for the first one asked for, then what the call
  * before left there; nodes are asked for in their order.
@@ -138,10 +150,23 @@ light_profile_size(void)
 	int			nplans;
 
 	dimensions(&nparts, &nplans);
-	return add_size(HEAD_SIZE, mul_size(nparts, part_size(nplans, light_profile_text)));
+	return add_size(HEAD_SIZE, mul_size(nparts, part_size(nplans, light_profile_text, light_history_memory > 0)));
 }
 
-/* Locks that are wanted. */
+/* Shared memory that the profile needs for the history. */
+Size
+light_profile_history_size(void)
+{
+	int			nparts;
+	int			nplans;
+
+	dimensions(&nparts, &nplans);
+	if (light_history_memory == 0)
+		return 0;
+	return mul_size(nparts, TIMES_SIZE(nplans, true) + mul_size(nplans, LIGHT_CHUNK_NODES * sizeof(LightNodeSums)));
+}
+
+/* Locks that are wanted: one for each table, and the history's after those. */
 int
 light_profile_locks(void)
 {
@@ -149,10 +174,37 @@ light_profile_locks(void)
 	int			nplans;
 
 	dimensions(&nparts, &nplans);
-	return nparts;
+	return nparts + 1;
 }
 
-/* Forget all plans of a table; its lock is held exclusively, or nobody knows it. */
+/*
+ * Lock a table exclusively.  With a history, a plan that is dropped is moved to it, and
+ * nobody who reads it may miss a plan on its way: its lock is taken first.
+ */
+void
+light_part_lock(int part)
+{
+	if (light_history != NULL)
+		LWLockAcquire(light_history->lock, LW_EXCLUSIVE);
+	LWLockAcquire(light_part(part)->lock, LW_EXCLUSIVE);
+}
+
+void
+light_part_unlock(int part)
+{
+	LWLockRelease(light_part(part)->lock);
+	if (light_history != NULL)
+		LWLockRelease(light_history->lock);
+}
+
+/* Has this process a lock of a table, or the history's? */
+bool
+light_profile_locked(void)
+{
+	return LWLockAnyHeldByMe(light_part(0)->lock, light_profile_shared->nparts + 1, sizeof(LWLockPadded));
+}
+
+/* Forget all plans of a table, but for the history; it is locked, or nobody knows it. */
 void
 light_part_empty(int part)
 {
@@ -168,6 +220,8 @@ light_part_empty(int part)
 		LightPlan  *plan = light_plan(part, i);
 
 		LWLockAcquire(&plan->lock, LW_EXCLUSIVE);
+		if (light_history != NULL && plan->nnodes > 0)
+			light_history_dropped(part, plan);
 		plan->serial = 0;
 		plan->nnodes = 0;
 		plan->chunk = -1;
@@ -186,6 +240,8 @@ light_profile_startup(void)
 {
 	bool		found;
 
+	/* after a crash it is that of the time before */
+	light_history = NULL;
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	light_profile_shared = ShmemInitStruct("light_explain profile", light_profile_size(), &found);
 	if (!found)
@@ -195,6 +251,7 @@ light_profile_startup(void)
 
 		dimensions(&shared->nparts, &shared->nplans);
 		shared->text_size = light_profile_text;
+		shared->timed = light_history_memory > 0;
 		lay_out(shared);
 		pg_atomic_init_u64(&shared->dropped_plans, 0);
 		pg_atomic_init_u64(&shared->dropped_nodes, 0);
@@ -276,6 +333,8 @@ drop_oldest(int part)
 		;
 	*link = plan->next;
 	LWLockAcquire(&plan->lock, LW_EXCLUSIVE);
+	if (light_history != NULL)
+		light_history_dropped(part, plan);
 	while ((chunk = plan->chunk) >= 0)
 	{
 		plan->chunk = light_chunk(part, chunk)->next;
@@ -322,6 +381,10 @@ light_plan_make(int part, const LightPlanKey *key, int nnodes, bool evict)
 	plan->key = *key;
 	plan->serial = ++p->made;
 	plan->used = plan->executions = plan->cancelled = plan->failed = 0;
+	plan->closed_executions = plan->closed_cancelled = plan->closed_failed = 0;
+	plan->max_time = 0;
+	if (light_profile_shared->timed)
+		memset(light_plan_times(part, plan), 0, LIGHT_TIMES * sizeof(uint32));
 	plan->nnodes = Min(nnodes, chunks * LIGHT_CHUNK_NODES);
 	plan->encoding = plan->text_length = 0;
 	bucket = bucket_of(part, key);

@@ -31,6 +31,20 @@ typedef struct LightPlanKey
 
 StaticAssertDecl(sizeof(LightPlanKey) == 32, "no gap in LightPlanKey");
 
+/* What the history keeps of a node. */
+typedef struct LightNodeSums
+{
+	int64		executions;
+	double		loops;
+	double		rows;
+	double		plan_rows;
+	double		total_time;
+	double		self_time;
+	int64		shared_hit;
+	int64		shared_read;
+	int64		temp_written;
+} LightNodeSums;
+
 /* Figures of a node over all executions. */
 typedef struct LightPlanNode
 {
@@ -47,6 +61,7 @@ typedef struct LightPlanNode
 	double		self_time;
 	double		max_self_time;
 	LightUsage	self;
+	LightNodeSums closed;		/* in buckets of the history that have ended */
 } LightPlanNode;
 
 typedef struct LightChunk
@@ -73,15 +88,23 @@ typedef struct LightPlan
 	int			nnodes;			/* 0 in a free one */
 	int			encoding;		/* of text and names */
 	int			text_length;
+
+	/* in buckets of the history that have ended */
+	int64		closed_executions;
+	int64		closed_cancelled;
+	int64		closed_failed;
+
+	double		max_time;		/* longest execution in the open one, in
+								 * seconds */
 } LightPlan;
 
 /*
  * A part of the profile with a lock of its own.
  *
- * Invariant: While a part's lock is held, the only other lock that is taken is that of
- * one of its plans, and while a plan's is held, none.  So they may also be taken in
- * PG_CATCH, where locks of the function that failed are still held: no process that has
- * one of the profile's waits for those.
+ * Invariant: While the history's lock is held, the only other locks that are taken are those
+ * of parts and plans; while a part's is held, that of one of its plans; and while a
+ * plan's is held, none.  So they may also be taken in PG_CATCH, where locks of the
+ * function that failed are still held: no process that has one of them waits for those.
  */
 typedef struct LightPart
 {
@@ -103,6 +126,8 @@ typedef struct LightProfileShared
 	int			nparts;			/* a power of two */
 	int			nplans;			/* a part: plans, buckets and chunks */
 	int			text_size;		/* bytes kept of a statement's text */
+	bool		timed;			/* executions are counted by their time, for
+								 * the history */
 	pg_atomic_uint64 dropped_plans; /* made room for others */
 	pg_atomic_uint64 dropped_nodes; /* of plans that are too large */
 	pg_atomic_uint64 without_id;	/* statements, because none are computed */
@@ -125,6 +150,11 @@ extern LIGHT_PRIVATE LightPart *light_part(int part);
 extern LIGHT_PRIVATE LightPlan *light_plan(int part, int n);
 extern LIGHT_PRIVATE LightChunk *light_chunk(int part, int n);
 extern LIGHT_PRIVATE char *light_plan_text(int part, int n);
+extern LIGHT_PRIVATE uint32 *light_plan_times(int part, const LightPlan *plan);
+extern LIGHT_PRIVATE void light_part_lock(int part);
+extern LIGHT_PRIVATE void light_part_unlock(int part);
+extern LIGHT_PRIVATE bool light_profile_locked(void);
+extern LIGHT_PRIVATE Size light_profile_history_size(void);
 extern LIGHT_PRIVATE int light_part_of(const LightPlanKey *key);
 extern LIGHT_PRIVATE LightPlan *light_plan_find(int part, const LightPlanKey *key);
 extern LIGHT_PRIVATE LightPlan *light_plan_make(int part, const LightPlanKey *key, int nnodes, bool evict);

@@ -20,12 +20,12 @@
 
 #include "pgstat.h"
 #include "port/pg_crc32c.h"
-#include "show/profile.h"
+#include "show/history.h"
 #include "storage/fd.h"
 
 #define PROFILE_FILE PGSTAT_STAT_PERMANENT_DIRECTORY "/light_explain_profile.stat"
 
-#define FILE_MAGIC 0x4C455031
+#define FILE_MAGIC 0x4C455032
 
 typedef struct FileHead
 {
@@ -216,6 +216,8 @@ load_plan(const char **at, const char *end)
 	light_plan_set_text(part, plan, source, head.text_length, head.encoding);
 	for (int i = 0; i < plan->nnodes; i++)
 		memcpy(light_plan_node(part, plan, i, &chunk), nodes + (Size) i * sizeof(LightPlanNode), sizeof(LightPlanNode));
+	/* the history had all of it when the server was shut down */
+	light_plan_closed(part, plan);
 	return true;
 }
 

@@ -15,7 +15,7 @@
 #include "catalog/pg_authid.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "show/profile.h"
+#include "show/history.h"
 #include "utils/acl.h"
 #include "utils/memutils.h"
 
@@ -141,7 +141,7 @@ light_explain_profile(PG_FUNCTION_ARGS)
 
 PG_FUNCTION_INFO_V1(light_explain_profile_reset);
 
-/* light_explain_profile_reset(): forget all; returns how many nodes there were. */
+/* light_explain_profile_reset(): forget all but the history; returns how many nodes there were. */
 Datum
 light_explain_profile_reset(PG_FUNCTION_ARGS)
 {
@@ -152,10 +152,10 @@ light_explain_profile_reset(PG_FUNCTION_ARGS)
 	{
 		LightPart  *p = light_part(part);
 
-		LWLockAcquire(p->lock, LW_EXCLUSIVE);
+		light_part_lock(part);
 		n += p->nnodes;
 		light_part_empty(part);
-		LWLockRelease(p->lock);
+		light_part_unlock(part);
 	}
 	PG_RETURN_INT64(n);
 }

@@ -32,7 +32,7 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
-#include "show/profile.h"
+#include "show/history.h"
 #include "utils/memutils.h"
 
 /* ---- storing ------------------------------------------------------------ */
@@ -81,6 +81,17 @@ count_executions(int part, LightPlan *plan, int64 executions)
 	plan->executions += executions;
 }
 
+/* Count an execution that took "seconds" for the history. */
+static inline void
+count_time(uint32 *times, double *max_time, double seconds)
+{
+	uint32	   *executions = &times[light_time_interval(seconds)];
+
+	/* more than four billion are too many to count */
+	*executions += *executions < PG_UINT32_MAX;
+	*max_time = Max(*max_time, seconds);
+}
+
 /* Add the figures of one execution to a plan, whose lock is held. */
 static void
 add_execution(int part, LightPlan *plan, const LightFigure *figures, int n, LightOutcome outcome)
@@ -90,6 +101,8 @@ add_execution(int part, LightPlan *plan, const LightFigure *figures, int n, Ligh
 	count_executions(part, plan, 1);
 	plan->cancelled += outcome == LIGHT_CANCELLED;
 	plan->failed += outcome == LIGHT_FAILED;
+	if (light_profile_shared->timed)
+		count_time(light_plan_times(part, plan), &plan->max_time, figures[0].time);
 	for (int i = 0; i < Min(n, plan->nnodes); i++)
 		add_figure(light_plan_node(part, plan, i, &chunk), &figures[i]);
 }
@@ -106,15 +119,22 @@ typedef struct Spelling
 	char text[	SPELLING_SIZE];
 } Spelling;
 
+/* What a plan did in executions that are kept until its lock is free. */
+typedef struct PendingSums
+{
+	LightPlanNode nodes[LIGHT_FEW_NODES];
+	double		max_time;
+	uint32		times[LIGHT_TIMES];
+} PendingSums;
+
 typedef struct KnownPlan
 {
 	LightPlanKey key;
 	int			part;
 	LightPlan  *plan;
 	int64		serial;			/* of the plan that was there */
-	int64		npending;		/* executions that are kept until the plan's
-								 * lock is free */
-	LightPlanNode *pending;		/* what its nodes did in them, or NULL */
+	int64		npending;		/* executions in "pending" */
+	PendingSums *pending;		/* or NULL */
 	Spelling	spelling;
 } KnownPlan;
 
@@ -137,7 +157,15 @@ add_pending(KnownPlan *known, bool there)
 	{
 		count_executions(known->part, known->plan, known->npending);
 		for (int i = 0; i < known->plan->nnodes; i++)
-			add_node(light_plan_node(known->part, known->plan, i, &chunk), &known->pending[i]);
+			add_node(light_plan_node(known->part, known->plan, i, &chunk), &known->pending->nodes[i]);
+		if (light_profile_shared->timed)
+		{
+			uint32	   *times = light_plan_times(known->part, known->plan);
+
+			for (int i = 0; i < LIGHT_TIMES; i++)
+				times[i] = Min((uint64) times[i] + known->pending->times[i], PG_UINT32_MAX);
+			known->plan->max_time = Max(known->plan->max_time, known->pending->max_time);
+		}
 	}
 	known->npending = 0;
 	pending_plans--;
@@ -225,16 +253,17 @@ static bool
 keep_pending(KnownPlan *known, const LightFigure *figures, int n)
 {
 	if (known->pending == NULL)
-		known->pending = MemoryContextAllocExtended(TopMemoryContext, LIGHT_FEW_NODES * sizeof(LightPlanNode), MCXT_ALLOC_NO_OOM);
+		known->pending = MemoryContextAllocExtended(TopMemoryContext, sizeof(PendingSums), MCXT_ALLOC_NO_OOM);
 	if (known->pending == NULL)
 		return false;
 	if (known->npending++ == 0)
 	{
-		memset(known->pending, 0, LIGHT_FEW_NODES * sizeof(LightPlanNode));
+		memset(known->pending, 0, sizeof(PendingSums));
 		pending_plans++;
 	}
 	for (int i = 0; i < n; i++)
-		add_figure(&known->pending[i], &figures[i]);
+		add_figure(&known->pending->nodes[i], &figures[i]);
+	count_time(known->pending->times, &known->pending->max_time, figures[0].time);
 	return true;
 }
 
@@ -286,7 +315,7 @@ store_new(int part, const LightPlanKey *key, LightQuery *query, const LightFigur
 	else
 		length = 0;
 
-	LWLockAcquire(light_part(part)->lock, LW_EXCLUSIVE);
+	light_part_lock(part);
 	light_part(part)->changing = true;
 	plan = light_plan_find(part, key);
 	if (plan == NULL)
@@ -310,7 +339,7 @@ store_new(int part, const LightPlanKey *key, LightQuery *query, const LightFigur
 	*serial = plan->serial;
 	LWLockRelease(&plan->lock);
 	light_part(part)->changing = false;
-	LWLockRelease(light_part(part)->lock);
+	light_part_unlock(part);
 	pfree(names);
 	return plan;
 }
@@ -343,7 +372,7 @@ static inline LightFigure *
 take_figures(LightQuery *query, uint32 holdoff, int *n)
 {
 	Assert(InterruptHoldoffCount == holdoff);
-	Assert(!LWLockAnyHeldByMe(light_part(0)->lock, light_profile_shared->nparts, sizeof(LWLockPadded)));
+	Assert(!light_profile_locked());
 	return light_figures(query, few_figures, n);
 }
 
@@ -387,8 +416,7 @@ store(LightQuery *query, LightOutcome outcome)
 	 * An error out of a look at the profile: locks go with the transaction,
 	 * and who has one must not wait for another.
 	 */
-	if (unlikely(outcome != LIGHT_DONE) &&
-		LWLockAnyHeldByMe(light_part(0)->lock, light_profile_shared->nparts, sizeof(LWLockPadded)))
+	if (unlikely(outcome != LIGHT_DONE) && light_profile_locked())
 		return;
 	figures = take_figures(query, holdoff, &n);
 	brief = figures == few_figures;

@@ -114,6 +114,30 @@ typedef struct LightProfileCounts
 
 extern LIGHT_PRIVATE void light_profile_counts(LightProfileCounts *counts);
 
+/* history.c */
+extern LIGHT_PRIVATE Size light_history_size(void);
+extern LIGHT_PRIVATE void light_history_startup(LWLock *lock);
+
+/* history_worker.c */
+extern LIGHT_PRIVATE void light_history_init(void);
+
+/* history_show.c */
+
+/* How full the history is, and what it does not have. */
+typedef struct LightHistoryCounts
+{
+	int			pid;			/* of the worker, 0: it does not run */
+	int			max_buckets;	/* that have ended */
+	int			buckets;
+	int64		overwritten;	/* buckets, by newer ones */
+	int64		other;			/* plans that a bucket had no room for */
+	int64		jumps;			/* of the system's time */
+	TimestampTz saved;			/* 0: the file was not written yet */
+	int64		bytes;			/* of shared memory */
+} LightHistoryCounts;
+
+extern LIGHT_PRIVATE void light_history_counts(LightHistoryCounts *counts);
+
 /* samples.c */
 extern LIGHT_PRIVATE Size light_samples_size(void);
 extern LIGHT_PRIVATE void light_samples_startup(LWLock *lock);

@@ -14,6 +14,7 @@
 
 #include "fmgr.h"
 #include "show/show.h"
+#include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(light_explain_status);
 
@@ -25,12 +26,14 @@ light_explain_status(PG_FUNCTION_ARGS)
 	LightProgressCounts progress;
 	LightProfileCounts profile;
 	LightSamplesCounts samples;
+	LightHistoryCounts history;
 	const char *problem = light_off_reason;
 
 	light_rows_begin(&rows, fcinfo);
 	light_progress_counts(&progress);
 	light_profile_counts(&profile);
 	light_samples_counts(&samples);
+	light_history_counts(&history);
 	if (problem == NULL && light_other_minor())
 		problem = "compiled for another minor version of the server";
 	else if (problem == NULL && profile.max_nodes == 0)
@@ -62,6 +65,14 @@ light_explain_status(PG_FUNCTION_ARGS)
 	light_row_add(&rows, Int32GetDatum(samples.waits));
 	light_row_add(&rows, Int64GetDatum(samples.discarded));
 	light_row_add(&rows, Int64GetDatum(samples.unmapped));
+	light_row_add_if(&rows, history.pid != 0, Int32GetDatum(history.pid));
+	light_row_add(&rows, Int32GetDatum(history.max_buckets));
+	light_row_add(&rows, Int32GetDatum(history.buckets));
+	light_row_add(&rows, Int64GetDatum(history.overwritten));
+	light_row_add(&rows, Int64GetDatum(history.other));
+	light_row_add(&rows, Int64GetDatum(history.jumps));
+	light_row_add_if(&rows, history.saved != 0, TimestampTzGetDatum(history.saved));
+	light_row_add(&rows, Int64GetDatum(history.bytes));
 	light_row_end(&rows);
 	return (Datum) 0;
 }

@@ -9,7 +9,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $variants = "$FindBin::RealBin/../variant";
-(my $sql = slurp_file("$FindBin::RealBin/../../sql/light_explain--1.0.sql")) =~ s/^(?:\\echo|SET LOCAL) .*$//mg;
+(my $sql = slurp_file("$FindBin::RealBin/../../sql/light_explain--0.9.sql")) =~ s/^(?:\\echo|SET LOCAL) .*$//mg;
 $sql =~ s/\@extschema\@/s/g;
 
 my $node = PostgreSQL::Test::Cluster->new('main');

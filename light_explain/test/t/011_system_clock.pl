@@ -10,7 +10,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $library = "$FindBin::RealBin/../variant/system_clock.so";
-(my $functions = slurp_file("$FindBin::RealBin/../../sql/light_explain--1.0.sql")) =~ s/^(?:\\echo|SET LOCAL) .*$//mg;
+(my $functions = slurp_file("$FindBin::RealBin/../../sql/light_explain--0.9.sql")) =~ s/^(?:\\echo|SET LOCAL) .*$//mg;
 $functions =~ s/\@extschema\@/public/g;
 $functions =~ s/MODULE_PATHNAME/$library/g;
 

@@ -25,8 +25,8 @@
 /* How pt_localbuf_flush writes pages: parallel_temp.debug_flush_method. */
 typedef enum LocalBufFlushMethod
 {
-	LOCALBUF_FLUSH_COALESCED,	/* sorted by file and block, neighbours in one
-								 * write */
+	LOCALBUF_FLUSH_COALESCED,	/* sorted by file and block, adjacent ones in
+								 * one write */
 	LOCALBUF_FLUSH_SORTED,		/* sorted, one write a page */
 	LOCALBUF_FLUSH_BUFFER_ORDER /* as the buffers lie, one write a page */
 } LocalBufFlushMethod;
@@ -72,7 +72,7 @@ extern bool pt_localbuf_holds(int buf_id, RelFileLocator_compat locator, BlockNu
 
 /*
  * Write the dirty local buffers of these relations (every fork), sorted by file
- * and block, neighbours in one vectored write.  Buffers stay resident and become
+ * and block, adjacent ones in one vectored write.  Buffers stay resident and become
  * clean.  Returns the number of pages written.  An ERROR leaves the pages that
  * were not written dirty.
  */
@@ -163,7 +163,7 @@ extern char *pt_relfile_path(RelFileLocator_compat locator, int owner, ForkNumbe
 extern int64 pt_relfile_fork_size(RelFileLocator_compat locator, ForkNumber fork, bool *exists);
 
 /*
- * Write n neighbouring blocks that lie in one segment, through *file, which is
+ * Write n adjacent blocks of one segment, through *file, which is
  * opened as needed and stays open for the next run.  A page of zero length at the
  * disk's end counts as a full disk.  False, with errno set, when that fails and
  * elevel is less than ERROR.
@@ -177,8 +177,8 @@ extern BlockNumber pt_relfile_room_in_segment(BlockNumber from);
 
 /*
  * The next ones change the main fork's length, or what it takes, by numbers that the caller has kept
- * since it looked: who else has changed it meanwhile (a function in C that puts rows
- * without a plan) would lose what he wrote.  Each checks the length first, and that
+ * since it looked: a function in C that has changed it in the meantime (by inserting
+ * rows without a plan) would lose its rows.  Each checks the length first, and that
  * is an ERROR.
  *
  * pt_relfile_extend() and pt_relfile_append() are exported under their names, so that
@@ -232,7 +232,7 @@ extern void pt_relfile_cut_quietly(SMgrRelation reln, BlockNumber from, BlockNum
 extern void pt_relfile_empty(RelFileLocator_compat locator);
 
 /*
- * The blocks of a temporary table of this session, for an estimate.  Nobody else extends
+ * The blocks of a temporary table of this session, for an estimate.  No other session extends
  * or truncates it, so what the storage manager remembers is right, where it remembers;
  * that spares a system call.
  */
@@ -248,20 +248,20 @@ pt_relfile_known_blocks(Relation rel)
 
 /*
  * The value that pg_checksum_page() of the server returns.  The page must not be
- * new; its checksum field is zeroed for the time of the call, so nobody else may
- * be writing the page.
+ * new; its checksum field is zeroed for the time of the call, so no other code
+ * may write the page.
  */
 extern uint16 pt_page_checksum(Page page, BlockNumber block);
 
 /*
  * What PageSetChecksumInplace() does, with pt_page_checksum().  "next" is the page that
- * the caller will ask for next, to be fetched into the cache meanwhile, or NULL.
+ * the caller will ask for next, which is prefetched into the cache, or NULL.
  */
 extern void pt_page_set_checksum(Page page, BlockNumber block, const void *next);
 
 /* ---- visibility.c: which rows of a page a snapshot sees ---------------------- */
 
-/* What a snapshot makes of a transaction. */
+/* The state of a transaction for a snapshot. */
 typedef enum XidFate
 {
 	XID_UNSEEN,					/* in progress for the snapshot */
@@ -284,8 +284,8 @@ typedef struct VisibilityMemo
 } VisibilityMemo;
 
 /*
- * What the test found out about rows without hint bits, which are good for whoever
- * reads the page next.  Bits, of which one page can have several.
+ * The state of rows without hint bits as the test found it, for the next reader of
+ * the page.  Bits, of which one page can have several.
  */
 typedef enum PageNote
 {

@@ -70,7 +70,7 @@ slot_is_reserved(int i)
 }
 
 /*
- * Raise used_slots to what the buffers show now.  Core hands out unused slots in
+ * Raise used_slots to the number of buffers in use now.  Core hands out unused slots in
  * the order of their numbers (a clock sweep that finds no pin and no usage count
  * on them), so one number tells which slots have ever held a page.
  */

@@ -4,19 +4,19 @@
  *	  Write dirty local buffers to their files, in few and ordered writes.
  *
  * Three phases: collect the dirty buffers of the relations asked for; sort them
- * by file, fork and block; write each run of neighbouring blocks with one vectored
+ * by file, fork and block; write each run of adjacent blocks with one vectored
  * write.  17 and later have smgrwritev() for that.  Before it the storage manager
  * writes one page a call, so a run is written with pwritev() through a descriptor
- * of our own on the same segment file (relfile.c); a page alone still goes through smgrwrite().
+ * opened here on the same segment file (relfile.c); a page alone still goes through smgrwrite().
  *
  * A page is marked clean only after the write that held it came back whole.  So
  * whatever ends the flush early (disk full, cancel) leaves every other page dirty,
  * and calling it again writes just those.  Pinned pages are written too, as core
- * does: nothing else runs in this process meanwhile.
+ * does: nothing else runs in this process at that time.
  *
  * Where a parallel query is about to start, a write that fails must not be an
  * ERROR: the leader can still run the query alone, with the pages in its buffers.
- * There every write goes through the descriptor of our own, on any version.
+ * There every write goes through the separate descriptor, on any version.
  *
  * Temporary files are never synced, so neither are these writes.
  *
@@ -191,8 +191,8 @@ localbuf_flush_dirty(Relation *rels, int nrels, LocalBufFilter filter, void *con
 
 	/*
 	 * Where the storage manager cannot write runs and the server avoids the
-	 * kernel's page cache, a second descriptor would have to as well; nobody
-	 * needs speed from such a setting of a developer's.
+	 * kernel's page cache, a second descriptor would have to as well; speed
+	 * is not needed with such a developer option.
 	 */
 	if (pt_debug_flush_method != LOCALBUF_FLUSH_COALESCED ||
 		(!HAVE_SMGRWRITEV_COMPAT && DirectIO_compat()))

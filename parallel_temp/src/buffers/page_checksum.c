@@ -6,15 +6,15 @@
  * Where data checksums are on, half the time of a flush is the checksum: servers
  * up to 18 are built for the oldest processor of their architecture, and that code
  * takes over a microsecond for a page.  The algorithm was made for vector units, and
- * core offers it to programs as a header; so it is compiled here once more with AVX2,
- * and used where the processor has it.  Everywhere else, core's function does the work.
+ * core offers it to programs as a header; so it is compiled here again, with AVX2,
+ * and used if the CPU has it.  Everywhere else, core's function does the work.
  *
  * With AVX2 memory is what it waits for: the pages of a flush lie anywhere in temporary
- * buffers, and at each page the processor's own prefetching starts anew.  Whoever knows
- * which page comes next says so, and that page is fetched meanwhile.  For this the
- * header's outer loop is written here once more, around the header's own step.
+ * buffers, and at each page the CPU's prefetching starts again.  A caller that knows
+ * the next page passes it, and that page is prefetched.  For this the header's outer
+ * loop is repeated here around the header's step.
  *
- * Called by the flush for every page, and by whoever verifies pages read from a
+ * Called by the flush for every page, and to verify pages that were read from a
  * file.
  *
  * Copyright (c) 2026, the pg_lean authors

@@ -5,14 +5,14 @@
  *
  * The server writes one page a call (several since 17) and extends a relation by
  * writing zeroes (15: one page a call; later versions: several, but still one a call
- * for INSERT).  A flush wants to write many neighbours at once on every version; the
+ * for INSERT).  A flush writes many adjacent blocks at once on every version; the
  * bulk writer needs files that are long enough for pages in local buffers, and to
  * append finished pages.  The storage manager has no call for either on all
- * versions, so the segment file is opened here by its path; it keeps no file length
- * of its own outside recovery, so it sees the result at its next lseek.
+ * versions, so the segment file is opened here by its path; it does not remember
+ * a file's length outside recovery, so it sees the result at its next lseek.
  *
  * Callers are the flush (localbuf_flush.c), the bulk writer (fastload_write.c), the
- * views, workers that make files of their own, each in the session that owns the
+ * views, workers that create files, each in the session that owns the
  * relation, and workers that append to their leader's.  A descriptor is closed by the
  * transaction machinery if a call ends in an ERROR.  Nothing is fsynced: files of temporary
  * relations are removed after a crash.
@@ -482,7 +482,7 @@ pt_relfile_cut_quietly(SMgrRelation reln, BlockNumber from, BlockNumber extra, B
 		if (fd >= 0)
 		{
 			/*
-			 * the last segment tells the length; not ours to cut if it is
+			 * the last segment determines the length; it is not cut if it is
 			 * another
 			 */
 			if (length == 0 && fstat(fd, &st) == 0 && st.st_size > 0)

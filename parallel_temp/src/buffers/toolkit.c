@@ -7,8 +7,8 @@
  * Each function checks what it is given (open_temp_relation), takes an ordinary
  * AccessShareLock, and leaves the work to localbuf*.c.
  *
- * Who may call what: local buffers belong to the session that asks, so counting
- * them tells nobody anything about others, and everyone may.  Functions that
+ * Privileges: local buffers belong to the session that calls the function, so
+ * counting them shows nothing about others, and all roles may.  Functions that
  * change the state of one relation's buffers are for its owner (superusers own
  * everything).  Flushing all of them changes no data, and any query of the session
  * that needs a buffer does the same, so it is for everyone again.
@@ -73,8 +73,8 @@ pt_require_no_parallel_operation(void)
 
 /*
  * Open a temporary relation of this session that has pages.  "mutating" asks for
- * its ownership too.  The catalog row is checked first, so that nobody waits for a lock on,
- * or locks, a relation that is not the session's.
+ * its ownership too.  The catalog row is checked first, so that no session waits
+ * for a lock on, or locks, a relation that is not the session's.
  */
 static Relation
 open_temp_relation(Oid relid, bool mutating)
@@ -321,8 +321,8 @@ pg_evict_temp_relation(PG_FUNCTION_ARGS)
  * for flushing the relation with its TOAST table and indexes (NULL: everything),
  * in units of seq_page_cost.
  *
- * The published formula: a price for each dirty page to write, and a small one for
- * each allocated buffer to look at.
+ * The published formula: a cost for each dirty page to write, and a small one for
+ * each allocated buffer to check.
  */
 Datum
 pg_temp_flush_cost(PG_FUNCTION_ARGS)

@@ -7,7 +7,7 @@
  * leader's pages, so this test writes nothing.  It remembers the last inserting and
  * the last deleting transaction instead: the rows of a temporary table mostly come
  * from a few transactions.  And it says what it has learned of the page's rows that
- * have no hint bits, for the leader to set them when nobody reads (scan_hint_bits.c).
+ * have no hint bits, for the leader to set them when no process reads (scan_hint_bits.c).
  *
  * The rules are those of an MVCC snapshot: a tuple is seen if its insertion is
  * (inserted and committed before the snapshot, or by this transaction in an

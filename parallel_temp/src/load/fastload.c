@@ -10,9 +10,9 @@
  * or fails.  COPY is the server's: parsing is most of it, and the server has no place
  * below COPY's privilege checks where another writer could begin.
  *
- * While a load runs, functions in its query may start statements of their own.  One
- * that names the table being filled must find every row that the server's own path
- * would have put there, so the load is handed back first, and its frozen rows
+ * While a load runs, functions in its query may start other statements.  One
+ * that names the table being filled must find every row that the server's code
+ * would have inserted, so the load is handed back first, and its frozen rows
  * become ordinary ones: ExecutorStart looks at the relations of each nested plan,
  * ProcessUtility at the few utility statements that read a table.  A statement that
  * puts rows into a partitioned table does not name the partition that they get to.
@@ -81,8 +81,8 @@ pt_load_fill_begin(PtQuery *query, Relation rel, MemoryContext context)
 /*
  * COPY FREEZE's conditions that do not depend on the table: no snapshot but this
  * statement's own is registered.  A statement around this one has its own, so the
- * depth decides nothing alone, and only spares the look.  An open cursor has its own
- * registered, so portals need no look (ThereAreNoReadyPortals() leaks a hash scan
+ * depth decides nothing alone, and only saves the check.  An open cursor has its own
+ * registered, so portals need not be checked (ThereAreNoReadyPortals() leaks a hash scan
  * when there are some).
  */
 static bool
@@ -345,7 +345,7 @@ pt_load_run_leave(PtQuery *query)
 /*
  * A utility statement inside a load's query that may read the table being filled
  * without a plan.  Most of those that do (CREATE INDEX, CLUSTER, changes of the table
- * itself) are refused while the table is in use.  What is left looks for rows that
+ * itself) are refused while the table is in use.  The remaining ones search for rows that
  * break a new constraint: of a domain, of a table that becomes a partition, of the
  * partition that takes what no other does.
  */

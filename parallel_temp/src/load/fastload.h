@@ -32,7 +32,7 @@
 /* Beginning a load costs about as much as putting this many rows. */
 #define FEW_ROWS 50
 
-/* What becomes of a load's pages; one state follows the other. */
+/* Where a load's pages go; the states follow each other. */
 typedef enum FastLoadState
 {
 	LOAD_TO_BUFFERS,			/* filled in local buffers */
@@ -43,14 +43,14 @@ typedef enum FastLoadState
 } FastLoadState;
 
 /*
- * The end of a table's file while parallel workers append pages, too: in memory that
- * they share.  Who has the lock may write there, and all of this is his.
+ * The end of a table's file while parallel workers also append pages to it; in
+ * shared memory.  The lock holder may write there, and the lock protects all fields.
  */
 typedef struct FastLoadEnd
 {
 	LWLock		lock;
-	pg_atomic_uint32 open;		/* workers may append (a hint for who has not
-								 * the lock) */
+	pg_atomic_uint32 open;		/* workers may append (a hint without the
+								 * lock) */
 	bool		failed;			/* a write did: some pages may be behind the
 								 * end */
 	bool		frozen;			/* rows are stored frozen */
@@ -108,7 +108,7 @@ typedef struct FastLoad
 	uint64		unchecked;		/* written, or tried, since a RAM tablespace's
 								 * limit was looked at */
 	bool		batch_failed;	/* some of them may be there already */
-	FastLoadEnd *end;			/* NULL: nobody else appends */
+	FastLoadEnd *end;			/* NULL: no other process appends */
 
 	bool		scanned;		/* the same statement scans the table, too */
 	List	   *open_plans;		/* of OpenPlan: started inside it, while rows
@@ -146,7 +146,7 @@ typedef struct FastFill
 	FastLoad   *load;			/* NULL: not begun */
 } FastFill;
 
-/* What EXPLAIN says of the statement being explained. */
+/* The output of EXPLAIN for the statement being explained. */
 typedef struct FastLoadNote
 {
 	QueryDesc  *queryDesc;		/* the statement that EXPLAIN runs, once it
@@ -269,7 +269,7 @@ extern const char *pt_insert_target_refusal(Relation rel);
 /* A worker that may write its pages does so when so many wait. */
 #define APPEND_PAGES (RING_PAGES / 2)
 
-/* The leader is woken each time that so many more pages wait for him, */
+/* The leader is woken each time that this many more pages wait for it, */
 #define WAKE_PAGES (RING_PAGES / 4)
 
 /* ... and after so many times that a worker has written pages, to count them. */
@@ -303,7 +303,7 @@ typedef struct PageRing
 	char		pad2[PG_CACHE_LINE_SIZE];
 } PageRing;
 
-/* What leader and workers share of one Gather. */
+/* Shared memory of the leader and the workers of one Gather. */
 typedef struct FillShared
 {
 	uint32		build;			/* see parallel_temp.h */
@@ -398,8 +398,8 @@ typedef struct FilledPages
 extern FilledPages pt_filled_pages;
 
 /*
- * Is there a null where the table has none?  The error is raised by who puts rows away
- * one by one.
+ * Is there a null where the table has none?  The error is raised by the code that
+ * stores single rows.
  */
 static inline bool
 pt_breaks_not_null(const FillShared *shared, TupleTableSlot *slot)

@@ -8,7 +8,7 @@
  * it: it lets the server's make the table, learns which table that was from the
  * object access hook, and if the table is one that the bulk writer may fill it
  * keeps the rows for itself.  In every other case, and from the moment a load is
- * handed back, rows go on to the server's receiver.
+ * handed back, rows continue to the server's receiver.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -70,7 +70,7 @@ ctas_startup(DestReceiver *self, int operation, TupleDesc typeinfo)
 	PG_END_TRY();
 
 	if (!OidIsValid(seen_relid) || get_rel_persistence(seen_relid) != RELPERSISTENCE_TEMP)
-		return;					/* not ours to speak of */
+		return;					/* not a temporary table */
 
 	/* the server's receiver holds the lock */
 	receiver->rel = table_open(seen_relid, NoLock);
@@ -121,7 +121,7 @@ ctas_shutdown(DestReceiver *self)
 static void
 ctas_destroy(DestReceiver *self)
 {
-	/* it is in the per-query context, and the server's is not ours */
+	/* in the per-query context; the server frees its receiver */
 }
 
 /*

@@ -117,7 +117,7 @@ exec_fast_insert(PlanState *pstate)
 
 	CHECK_FOR_INTERRUPTS();
 
-	/* ExecutorFinish calls once more when a rule made the statement */
+	/* ExecutorFinish calls again if a rule created the statement */
 	if (state->mt_done)
 		return NULL;
 	foreach_fill(fill)

@@ -5,18 +5,18 @@
  *
  * Rows of a parallel query reach the leader through the server's queues, one at a
  * time.  Where the node "Temp Load" is below the Gather (fastload_worker.c), workers
- * form pages instead, and for that node the server's function of the Gather has one
- * of ours in its place.  The server's starts the workers; from then on ours looks for
- * rows in the server's queues, for pages and for a page of rows of the leader's own part
- * of the plan, in this order; the latter go onto the load's page below, without passing
- * the nodes above.  When all workers have ended, the server's gets to say so, and
- * to raise what errors they had.
+ * form pages instead, and for that node the server's function of the Gather is
+ * replaced.  The server's function starts the workers; after that the replacement checks
+ * for rows in the server's queues, for pages, and for a page of rows of the leader's part
+ * of the plan, in this order; the latter are stored on the load's page below, without
+ * passing the nodes above.  When all workers have ended, the server's function is called
+ * to report that, and to raise the errors that they had.
  *
  * A page goes into the table as it is while the load is the bulk writer's: at first by
  * pt_load_take_page(), which copies it.  When pages go straight to the file, its end is
  * opened to the workers, who append theirs (fastload_worker.c), and the leader only
- * counts them, until somebody is to look at the table or the load ends: the end is
- * closed then.  What a worker leaves in its ring is taken here.
+ * counts them, until another statement reads the table or the load ends: the end is
+ * closed then.  Pages that are left in a worker's ring are taken here.
  *
  * Before the load begins, after the load was handed back, and where a page is not full, it
  * is taken apart: its rows come out of the Gather one by one, and whatever is
@@ -52,7 +52,7 @@ FilledPages pt_filled_pages;
 
 /*
  * Why rows of this table must come one by one; NULL if workers may fill pages of it.
- * What the statement is matters as well (plan_fill.c).
+ * The kind of statement matters as well (plan_fill.c).
  */
 const char *
 pt_load_pages_unfit(Relation rel)
@@ -292,10 +292,10 @@ next_row_apart(PageFiller *filler)
 /* ---- rows ------------------------------------------------------------------------ */
 
 /*
- * The node "Temp Load" in a leader whose workers fill pages.  His own rows go onto the
- * load's page here, as long as there is nothing else to do with them: what comes out is
- * what the nodes above have to put away.  After each page it is a row that is none
- * (pt_filler_no_row()), so that he looks at his workers.
+ * The node "Temp Load" in a leader whose workers fill pages.  The leader's rows are
+ * stored directly on the load's page if they need no other processing; only rows that the
+ * nodes above must store are returned.  After each page a dummy row is returned
+ * (pt_filler_no_row()), so that the leader checks its workers.
  */
 TupleTableSlot *
 pt_filler_exec_leader(PageFiller *filler)
@@ -474,8 +474,8 @@ exec_page_gather(PlanState *pstate)
 		}
 
 		/*
-		 * Who has ended has handed over his last page before.  Waiting is for
-		 * those who have looked everywhere since the latch was set.
+		 * A worker hands over its last page before it ends.  The leader waits
+		 * only if it has checked all workers since the latch was set.
 		 */
 		pg_memory_barrier();
 		if (take_pages(filler, all_done) && (filler->apart >= 0 || !gather->need_to_scan_locally))
@@ -504,7 +504,7 @@ exec_page_gather(PlanState *pstate)
 
 /*
  * A statement is about to run whose rows may go into a temporary table: if its plan
- * has the node, the Gather above it is ours.
+ * has the node, replace the function of the Gather above it.
  */
 void
 pt_load_pages_prepare(PtQuery *query)

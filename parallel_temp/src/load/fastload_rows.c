@@ -4,9 +4,9 @@
  *	  The bulk writer's rows: formed in place, without a tuple in between.
  *
  * Code that has a row calls pt_load_add() or pt_load_add_materialized(); pages come from
- * fastload_write.c.  What must hold: between two calls every row of the page being
- * filled is whole, with its line pointer, so that an ERROR in between (of a TOAST
- * table, of a page that cannot be had) leaves a page that anybody may read.
+ * fastload_write.c.  Invariant: between two calls every row of the page being
+ * filled is complete, with its line pointer, so that an ERROR in between (of a TOAST
+ * table, of a page that is not available) leaves a readable page.
  *
  * Rows land where the server would have put them: the same fill factor rule, the
  * same order, hence the same ctid.
@@ -67,7 +67,7 @@ reserve_space(FastLoad *load, Size len)
 	return place;
 }
 
-/* What a new row of this load says of transactions. */
+/* Set the transaction fields of a new row of this load. */
 static inline void
 set_transaction(FastLoad *load, HeapTupleHeader tuple)
 {
@@ -82,7 +82,7 @@ set_transaction(FastLoad *load, HeapTupleHeader tuple)
 }
 
 /*
- * The tuple at the place that reserve_space() gave is complete but for its
+ * The tuple at the place that reserve_space() returned is complete except for its
  * transaction data: take the space and give it a line pointer.
  */
 static inline void
@@ -101,7 +101,7 @@ commit_tuple(FastLoad *load, HeapTupleHeader tuple, Size len)
 }
 
 /*
- * A tuple that is complete but for its transaction data.
+ * A tuple that is complete except for its transaction data.
  */
 static void
 add_tuple(FastLoad *load, HeapTuple tuple)

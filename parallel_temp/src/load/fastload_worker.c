@@ -8,15 +8,15 @@
  * heap pages in shared memory, and whole pages go to the leader (fastload_leader.c):
  * no row is copied into a queue, read from it and formed again by the one process
  * that has everything else to do as well.  Once pages go straight to the file, the worker
- * appends them to it, half a ring or more at once.  Rows that only the leader can put away, which are
- * those to be toasted and those that break a NOT NULL constraint, pass by.  In the
+ * appends them to it, half a ring or more at once.  Rows that only the leader can store, which are
+ * those to be toasted and those that violate a NOT NULL constraint, are returned.  In the
  * leader the node gives its rows to the bulk writer itself (fastload_leader.c).
  *
  * A page is formed with the leader's transaction and command in its rows; what
- * depends on where it will lie, and on whether rows are frozen, is added by who takes
- * or writes it.  The last page of a worker is not full, and the leader takes it apart.
+ * depends on where it will lie, and on whether rows are frozen, is added by the process
+ * that takes or writes it.  The last page of a worker is not full, and the leader returns its rows.
  *
- * What must hold.  A worker waits for room in its ring only, never for another
+ * Invariants: A worker waits for space in its ring only, never for another
  * worker: as with the server's queues, a leader that reads all rings while it waits
  * cannot wait for ever.  It holds the lock on the file's end for no longer than a write
  * takes, and no error leaves it locked.  A leader that ends early says so (closed).
@@ -82,7 +82,7 @@ may_append(PageFiller *filler)
 }
 
 /*
- * The page being filled is complete.  The leader is woken now and then, if it is for him.
+ * The page being filled is complete.  Wake the leader from time to time, if it is to take the pages.
  */
 static void
 hand_over(PageFiller *filler, bool full)
@@ -147,7 +147,7 @@ append_pages(PageFiller *filler, uint64 enough)
 }
 
 /*
- * There are no more rows.  What is left now is the leader's.
+ * There are no more rows.  The leader takes the remaining pages.
  */
 static void
 hand_over_last(PageFiller *filler)
@@ -173,7 +173,7 @@ filler_next_page(FastLoad *load)
 	append_pages(filler, APPEND_PAGES);
 	while (pages_waiting(filler) >= RING_PAGES)
 	{
-		/* what is put on pages from now on is thrown away */
+		/* rows that are stored from now on are discarded */
 		if (pg_atomic_read_u32(&filler->shared->closed) != 0)
 		{
 			filler->finished = true;
@@ -259,7 +259,7 @@ filler_begin(CustomScanState *node, EState *estate, int eflags)
 }
 
 /*
- * The leader takes no more pages: workers that wait for room go on, and end.
+ * The leader takes no more pages: workers that wait for space continue, and end.
  */
 static void
 close_rings(PageFiller *filler)

@@ -5,23 +5,23 @@
  *
  * Rows are formed in place (fastload_rows.c).  The first pages, about as
  * many as temp_buffers has, are local buffers, so that a table that fits is
- * resident for the queries that follow, as after the server's own path; their file
+ * resident for the queries that follow, as after the server's code; their file
  * grows in large steps and is not written.  All further pages are filled in a
  * private batch of 256 kB and written to the file once, past its end; they reach
- * local buffers when somebody reads them.  Pages that parallel workers have filled
+ * local buffers when they are read.  Pages that parallel workers have filled
  * (fastload_leader.c) are copied in between, each as the table's next block; once pages
  * go to the file, workers append theirs by themselves.  Then the file's end is shared,
- * whoever has its lock appends whole runs there, and a page learns its block when it is
+ * the lock holder appends complete runs there, and a page's block is set when it is
  * written.
  *
- * What must hold.  Between two calls every row is either on a local buffer, or in
- * the batch: whoever may look at the table before the load ends must have
- * pt_load_hand_back() called first (fastload.c sees to it).  Nobody else adds blocks
+ * Invariants: Between two calls every row is either on a local buffer, or in
+ * the batch: before any other code reads the table during the load,
+ * pt_load_hand_back() is called (by fastload.c).  No other process adds blocks
  * to the table while the load runs; each batch, and each run of a worker's, checks
  * that.  No worker appends once the end is closed.  At most one pin is
  * held, by the resource owner that was current at the beginning.  An ERROR leaves
  * whole pages behind, whose rows belong to an aborted transaction, and perhaps
- * empty pages at the end of the file: what the server's own path leaves too.
+ * empty pages at the end of the file, as the server's code leaves too.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -112,7 +112,7 @@ pt_load_begin(Relation rel, CommandId cid, bool frozen, MemoryContext context)
 /*
  * Rows must be found by the buffer manager at once: nothing goes straight to the
  * file, and pt_load_add() sets tts_tid.  If the statement fails its pages stay, dirty,
- * because an index may point into them, or somebody may have looked (see
+ * because an index may point into them, or they may have been read (see
  * pt_load_abandon()); so they must have room on the disk, or no later statement could
  * evict them from the buffers.
  */
@@ -136,8 +136,8 @@ pt_load_keep_length(FastLoad *load)
 }
 
 /*
- * Go on filling the table's last page, which the server's own path has just put a
- * row on (so it is not marked all-visible).
+ * Go on filling the table's last page, on which the server's code has just stored a
+ * row (so it is not marked all-visible).
  */
 void
 pt_load_continue_at_end(FastLoad *load)
@@ -227,7 +227,7 @@ next_page(FastLoad *load)
 }
 
 /*
- * The rows of a page learn which block it is; "frozen" ones are made so.
+ * Set the block number in the rows of a page, and freeze them if "frozen".
  */
 static void
 set_block(Page page, BlockNumber block, bool frozen)
@@ -245,7 +245,7 @@ set_block(Page page, BlockNumber block, bool frozen)
 }
 
 /*
- * A page full of rows that somebody else has formed, with this load's transaction and
+ * A page full of rows that another process has formed, with this load's transaction and
  * command in them, becomes the table's next block.  The page being filled stays.
  */
 void
@@ -401,8 +401,8 @@ pt_file_end_unlock(FastLoadEnd *end)
 }
 
 /*
- * What was written with the lock has failed.  It is given back before anybody hears of
- * the error: the leader may be waiting for it, and does not listen meanwhile.
+ * A write with the lock held has failed.  Release the lock before the error is reported:
+ * the leader may be waiting for it, and does not process messages while it waits.
  */
 static void
 end_failed(FastLoadEnd *end)
@@ -468,7 +468,7 @@ pt_load_count_written(FastLoad *load, uint64 pages)
 }
 
 /*
- * The page being filled is complete.  A page with nothing but frozen rows is
+ * The page being filled is complete.  A page that has only frozen rows is
  * visible to all; the last page is left unmarked, since rows may follow and would
  * have to clear a visibility map that does not exist.
  */
@@ -484,8 +484,7 @@ close_page(FastLoad *load, bool last)
 		ResourceOwner current = CurrentResourceOwner;
 
 		/*
-		 * Once more if the page was new: somebody may have flushed it half
-		 * filled.
+		 * Again if the page was new: it may have been flushed half filled.
 		 */
 		MarkBufferDirty(load->buffer);
 		CurrentResourceOwner = load->owner;
@@ -497,7 +496,7 @@ close_page(FastLoad *load, bool last)
 }
 
 /*
- * Write the batch past the end of the file, which nobody else writes to, but for the page
+ * Write the batch past the end of the file, which no other process writes to, except for the page
  * being filled.
  */
 static void
@@ -519,7 +518,7 @@ write_batch_at_end(FastLoad *load)
 
 	/*
 	 * A write that failed half-way (and whose error was caught further down)
-	 * leaves a file that is too long; those blocks are ours to write again.
+	 * leaves a file that is too long; this load writes those blocks again.
 	 */
 	again = load->batch_failed;
 	load->batch_failed = true;
@@ -565,7 +564,7 @@ write_batch(FastLoad *load)
 }
 
 /*
- * Has somebody put rows without a plan (a function in C) at this block or behind it?
+ * Has a function in C inserted rows without a plan at this block or after it?
  * The load itself leaves no trace there until it is handed back.
  */
 static bool
@@ -577,7 +576,7 @@ others_have_put_rows(FastLoad *load, BlockNumber block)
 }
 
 /*
- * Has somebody read blocks that were added and not used (a function that reads a
+ * Were blocks read that were added and not used (by a function that reads a
  * relation's pages without a plan)?  A buffer must not hold a block behind the end
  * of the file: another load would write that block past it.
  */
@@ -590,8 +589,8 @@ unused_blocks_are_read(FastLoad *load)
 }
 
 /*
- * The file has blocks that were not used.  Cut them off; where a scan may come to
- * them they stay, empty, for the server's own path to use.
+ * The file has blocks that were not used.  Cut them off; where a scan may reach
+ * them they stay, empty, for the server's code to use.
  */
 static void
 give_back_blocks(FastLoad *load, bool keep_length)
@@ -612,9 +611,9 @@ give_back_blocks(FastLoad *load, bool keep_length)
 }
 
 /*
- * Make every row visible to the buffer manager, and let the server's own path do
+ * Make every row visible to the buffer manager, and let the server's code do
  * the rest of the load.  With "thaw", frozen rows become ordinary rows of this
- * transaction, because somebody is about to look at them with a snapshot that may
+ * transaction, because they are about to be read with a snapshot that may
  * be older.  May be called deeper than the load itself: a failure leaves the load
  * as it was.
  */
@@ -630,7 +629,7 @@ pt_load_hand_back(FastLoad *load, bool thaw)
 	write_batch(load);
 	give_back_blocks(load, thaw && load->scanned);
 
-	/* the statement goes on, and can give nothing back any more if it fails */
+	/* the statement continues, and can no longer remove its pages if it fails */
 	if (thaw && load->lazy_file && load->file_length > load->old_length)
 		pt_relfile_reserve(RelationGetSmgr(load->rel), load->old_length, load->file_length);
 
@@ -668,11 +667,11 @@ pt_load_hand_back(FastLoad *load, bool thaw)
 }
 
 /*
- * The statement has failed; its transaction will be aborted.  What the load has added
+ * The statement has failed; its transaction will be aborted.  The blocks that the load has added
  * would stay in the table as pages of dead rows and empty ones: with a full disk they
  * could not be written, and all later statements would fail at that.  So they go, out
- * of the buffers and off the file, unless an index points into them or somebody may
- * have looked at them; then only blocks without rows are cut off, if that is possible,
+ * of the buffers and off the file, unless an index points into them or they may
+ * have been read; then only blocks without rows are cut off, if that is possible,
  * and the others have their room.  (They cannot be made empty pages instead: the server
  * takes an index entry without a line pointer in the heap for damage when it deletes
  * entries, and VACUUM would not find it before another row takes its place.)

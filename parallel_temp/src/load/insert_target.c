@@ -8,7 +8,7 @@
  * and must not begin commands.  Operators, aggregates and types call functions that the
  * query does not name: support functions of operator families, transition functions,
  * checks of domains.  These are not searched: if such an object is not pinned, there are
- * no workers, except for enums and for arrays and domains of what is allowed.
+ * no workers, except for enums and for arrays and domains of allowed types.
  *
  * The planner checks the query and the target of an INSERT ... SELECT (plan_insert.c).
  * The executor checks the target again when a plan runs, because plans are cached, and the

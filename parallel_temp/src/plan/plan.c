@@ -63,7 +63,7 @@ pt_current_planning(void)
 }
 
 /*
- * Is one of these functions in FROM not the server's own?  Its body may be put in
+ * Is one of these functions in FROM not built in?  Its body may be put in
  * its place later, with the tables that it reads.
  */
 static bool
@@ -95,7 +95,7 @@ mentions_temporary(Node *node, void *context)
 
 		if (rte->rtekind == RTE_FUNCTION)
 			return calls_users_function(rte->functions);
-		/* What has rows put into it is locked for that. */
+		/* A target of INSERT has a stronger lock. */
 		if (rte->rtekind != RTE_RELATION || rte->rellockmode > RowShareLock)
 			return false;
 		if (get_rel_persistence(rte->relid) == RELPERSISTENCE_TEMP)

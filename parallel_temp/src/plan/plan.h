@@ -73,7 +73,7 @@ extern bool pt_append_members_parallel(PlannerInfo *root, RelOptInfo *rel, PtPla
 extern void pt_plan_paths_install(void);
 
 /*
- * A planner run of ours begins: have our path hook called after all others.  If this returns
+ * A second planner run begins: have our path hook called after all others.  If this returns
  * true, pt_plan_paths_restore_order() is called when the run ends, however it does.
  */
 extern bool pt_plan_paths_come_last(void);
@@ -197,8 +197,8 @@ extern PlannedStmt *pt_insert_with_source(PlannedStmt *serial, PlannedStmt *sour
 /* ---- plan_fill.c: workers that fill pages ------------------------------------ */
 
 /*
- * Does an insertion, of which the server's plan is known, put nothing but rows into a
- * table that workers may fill pages of, and enough of them?
+ * Does an insertion, of which the server's plan is known, insert only rows into a
+ * table whose pages workers may fill, and enough of them?
  */
 extern bool pt_insert_may_fill(Query *insert, PlannedStmt *serial);
 

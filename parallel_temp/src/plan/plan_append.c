@@ -189,7 +189,10 @@ repair_first(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 	{
 		Path	   *path = lfirst(lc);
 
-		/* What another library or a wrapper added is theirs to judge. */
+		/*
+		 * Paths of another library or a foreign-data wrapper stay as they
+		 * are.
+		 */
 		if (!IsA(path, CustomPath) && !IsA(path, ForeignPath))
 			path->parallel_safe = true;
 	}

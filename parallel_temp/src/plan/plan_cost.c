@@ -411,7 +411,7 @@ cgroup_quota(void)
 		path[strcspn(path, "\n")] = '\0';
 		if (*name != '\0' && strcmp(name, "cpu") != 0 && strcmp(name, "cpu,cpuacct") != 0)
 			continue;
-		/* from the group itself up to the root of what is mounted */
+		/* from the group itself up to the root of the mount */
 		do
 		{
 			char	   *folder = psprintf("/sys/fs/cgroup%s%s%s", *name ? "/" : "", name, path);

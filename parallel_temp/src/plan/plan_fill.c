@@ -7,7 +7,7 @@
  * the query whose rows go into the table: there nothing is done with a row but to put
  * it away, and no order is to be kept.  The node is put there when the plan starts, into
  * a copy of the few nodes above it: only then it is known where the rows go, for a plan
- * may be kept, and the table may get an index or a trigger meanwhile.  EXPLAIN starts a
+ * may be kept, and the table may get an index or a trigger later.  EXPLAIN starts a
  * plan, too.
  *
  * The server charges parallel_tuple_cost for each row that a worker sends, which keeps

@@ -10,7 +10,7 @@
  * ModifyTable node.  Nothing below that node knows of it, and the node is run by the
  * leader alone.
  *
- * What the leader must not do while it has workers: get a transaction id (it gets one
+ * The leader must not do the following while it has workers: get a transaction id (it gets one
  * before, see scan_run.c), make a new command visible, draw from a sequence, and call a
  * parallel unsafe function.  So the query, checks of the table and of domains, generated
  * columns, index expressions, operator classes and RETURNING are searched for that
@@ -69,7 +69,7 @@ pt_insert_refusal(Query *parse)
 }
 
 /*
- * What the server puts into a column that the statement does not name.
+ * The value of a column that the statement does not name.
  */
 static Expr *
 null_of_column(Form_pg_attribute attr)

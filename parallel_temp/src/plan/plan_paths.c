@@ -24,8 +24,8 @@
  *
  * pg_hint_plan drops all paths of a table that a hint names, creates core's again, and makes
  * the partial ones free.  So before other libraries' hooks we only tell core that workers can
- * read the table, and in a planner run of ours our paths are added after all others, whatever
- * was loaded later.  If the library has replaced core's paths, they are adopted instead.
+ * read the table, and in the second planner run our paths are added after all others, even of
+ * libraries that were loaded later.  If the library has replaced core's paths, they are adopted instead.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -51,7 +51,7 @@
 
 static set_rel_pathlist_hook_type previous_set_rel_pathlist = NULL;
 
-/* In a planner run of ours: the hook of a library that was loaded later, or NULL. */
+/* In the second planner run: the hook of a library that was loaded later, or NULL. */
 static set_rel_pathlist_hook_type above_ours = NULL;
 
 static Plan *
@@ -74,7 +74,7 @@ static const CustomPathMethods path_methods = {
 };
 
 /*
- * A path of ours, without costs.
+ * A custom path, without costs.
  */
 static CustomPath *
 make_path(RelOptInfo *rel, PtPlanning *planning, int workers, const TempTableCost * cost)

@@ -4,9 +4,9 @@
  *	  Why a temporary table is not read in parallel.
  *
  * plan_paths.c asks here for the first cause that keeps workers from a table, when
- * the planner comes to it; plan.c has the causes counted, and told to who wants to
- * know, when the plan is finished.  What a table's expressions do is looked at in
- * the order in which the server itself would stop.
+ * the planner comes to it; plan.c counts the causes when the plan is finished, and
+ * reports them on request.  A table's expressions are checked in the order in which
+ * the server would stop.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -172,7 +172,7 @@ look_at_function(Oid funcid, void *context)
 	}
 	switch (funcid)
 	{
-			/* Of the server's own, these read tables and are not unsafe. */
+			/* These built-in functions read tables and are not unsafe. */
 		case F_TABLE_TO_XML:
 		case F_TABLE_TO_XML_AND_XMLSCHEMA:
 		case F_SCHEMA_TO_XML:
@@ -240,7 +240,7 @@ has_index(Oid relid)
 }
 
 /*
- * What the user is told.  Where workers do not reach temporary tables by indexes, that may
+ * The text of the notice.  Where workers do not reach temporary tables by indexes, that may
  * be why a serial plan is cheaper.
  */
 static const char *

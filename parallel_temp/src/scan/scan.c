@@ -7,8 +7,8 @@
  * A partial scan divides the table: each process takes the next chunk of blocks
  * from a counter in shared memory.  A complete scan reads all of it in every
  * process that runs it (the inner side of a join, for instance) and needs no
- * shared memory of its own, so it is not parallel-aware; what workers need to know
- * about the table is in the area that the leader shared before the query started
+ * separate shared memory, so it is not parallel-aware; the facts about the table that
+ * workers need are in the area that the leader shared before the query started
  * (scan_run.c), found at the first call.
  *
  * The leader may run the node with or without such an area: without, it reads
@@ -308,7 +308,7 @@ temp_scan_reset_row_memory(ExprContext *econtext)
 }
 
 /*
- * What the executor calls for each row, in place of its own ExecCustomScan() and
+ * The executor calls this for each row, instead of ExecCustomScan() and
  * ExecScan(): the same with the row source known to the compiler.
  */
 static TupleTableSlot *
@@ -344,7 +344,7 @@ temp_scan_proc(PlanState *planstate)
 }
 
 /*
- * The same for rows of which nothing but columns is asked.
+ * The same for rows of which only columns are used.
  */
 static TupleTableSlot *
 temp_scan_proc_columns(PlanState *planstate)
@@ -469,8 +469,8 @@ temp_scan_initialize_worker(CustomScanState *node, shm_toc *toc, void *coordinat
 }
 
 /*
- * The counter goes away with the workers.  Whoever asks for more tuples before
- * the next rescan has got them all.
+ * The counter ends with the workers.  A caller that requests more tuples before
+ * the next rescan has received all of them.
  */
 static void
 temp_scan_shutdown(CustomScanState *node)

@@ -65,7 +65,7 @@ extern int	pt_column_offset(TupleDesc desc, AttrNumber column);
 
 /* ---- scan_probe.c ------------------------------------------------------------ */
 
-/* The look-ups that the parent of a scan makes for each of its rows. */
+/* The lookups that the parent of a scan does for each of its rows. */
 typedef struct ScanProbe
 {
 	HashJoinState *join;
@@ -77,7 +77,7 @@ typedef struct ScanProbe
 } ScanProbe;
 
 /*
- * What the hash join will look up for rows of this scan, its outer side, in the
+ * The hash values that the hash join will look up for rows of this scan, its outer side, in the
  * current memory context.  NULL if its key is not one column by value at a known
  * place of the row, or if rows of the scan may not reach the join.
  */
@@ -112,7 +112,7 @@ typedef struct TempScanPrivate
 /* How the processes of a partial scan divide the table, in shared memory. */
 typedef struct TempScanShared
 {
-	pg_atomic_uint64 next;		/* first block that nobody has taken */
+	pg_atomic_uint64 next;		/* first block that no process has taken */
 } TempScanShared;
 
 typedef struct TempScanState
@@ -209,7 +209,7 @@ extern void pt_scan_release(TempScanState *scan);
 
 /* ---- scan_hint_bits.c ---------------------------------------------------------- */
 
-/* The page at hand is read and has this to say to whoever reads it next. */
+/* Record the hint bits of the current page for its next reader. */
 extern void pt_scan_note_hint_bits(TempScanState *scan, BlockNumber block, uint8 note);
 
 /* No worker is left: do what the scans of a query have noted. */

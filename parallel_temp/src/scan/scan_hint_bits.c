@@ -7,7 +7,7 @@
  * A table that was filled row by row has another transaction in each row.  Without
  * hint bits every scan would look up every one of them.  The server's scan writes
  * what it learns onto the page; workers may not write to pages of their leader, which
- * they see read-only.  So they, and the leader beside them, note it in the shared
+ * they see read-only.  So they, and the leader with them, note it in the shared
  * area, a byte for each block, and the leader writes it when the last worker has
  * gone.  A scan in a leader without workers does it at once.
  *
@@ -16,14 +16,14 @@
  *  - A note is a fact that no longer changes.  "Committed" and "aborted" are said of
  *    a transaction only that the snapshot does not see in progress: its fate is in the
  *    commit log for good.  That includes subtransactions, where "committed" means that
- *    the whole transaction is.  Of the current transaction, and of its subtransactions
- *    that go on, nothing is noted.  An aborted subtransaction of the current one is no
- *    part of it any more, and not in progress either; so the server's own test sees it.
+ *    the whole transaction is.  Of the current transaction, and of its running
+ *    subtransactions, nothing is noted.  An aborted subtransaction of the current one is no
+ *    part of it any more, and not in progress either; so the server's test sees it.
  *  - The rows that a note is about are still those of the page: it was pinned by the
  *    leader from before the first reader to now, so it was not pruned, and while workers
  *    run the server refuses every statement that changes rows.  Processes that read the
  *    same block, as complete scans do, have one snapshot and note the same.
- *  - Nobody else reads when it is written: workers have ended, and the buffers of a
+ *  - No other process reads when it is written: workers have ended, and the buffers of a
  *    session are no other process's.  Should a query around this one have workers that
  *    read the page just now, the bits are such as stock code in the leader may set under
  *    them at any time: one aligned store to two bytes, good before and after.  But

@@ -8,9 +8,9 @@
  * tuple.  The scan that feeds it knows the rows of a page before it returns the
  * first of them.  So the keys of the whole page are hashed here, all bucket heads
  * are asked for, and then all first tuples: the processor waits for many of them at
- * once.  The join computes its hash values again, which is cheap beside a wait.
+ * once.  The join computes its hash values again, which is cheap compared with a wait.
  *
- * This changes nothing but caches.  It reads the join's hash table as the join
+ * This changes only caches.  It reads the join's hash table as the join
  * itself does, and only while that is complete: with one batch, in the phase of
  * looking up.
  *
@@ -59,7 +59,7 @@ pt_scan_probe_make(HashJoinState *join, ScanState *ss)
 
 	/*
 	 * A hash function of a user's could have effects, and be called for rows
-	 * that nobody asks for.
+	 * that are not needed.
 	 */
 	if (offset < 0 || !get_op_hash_functions(linitial_oid(plan->hashoperators), &outer_hash, &inner_hash) ||
 		outer_hash >= FirstUnpinnedObjectId)

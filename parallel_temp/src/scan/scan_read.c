@@ -6,14 +6,14 @@
  * Four places a page can come from:
  *
  *  - the leader, no workers: ReadBuffer, as every scan does;
- *  - the leader, beside workers, page pinned for the query: the buffer itself;
+ *  - the leader, with workers, page pinned for the query: the buffer itself;
  *  - a worker, page in the leader's pool: the pool itself, mapped read-only.  The
- *    kernel enters sixteen pages of its own at one fault, which costs a third of
+ *    kernel maps sixteen of its pages at one fault, which costs a third of
  *    copying them; where mapping fails, a private copy is read from the pool's
  *    descriptor;
  *  - leader or worker, page in no pinned buffer: read from the file, in batches.
  *
- * A batch is a run of neighbouring blocks of one segment from one source, so that
+ * A batch is a run of adjacent blocks of one segment from one source, so that
  * one system call fetches it, if any.  A page from the file is verified as core does; a
  * page that fails, or whose line pointers make no sense, may have been written
  * while it was read, and is read again before that is an error.
@@ -102,7 +102,7 @@ temp_scan_read_pool(TempScanState *scan, BlockNumber block, int n)
 	Assert(scan->in_worker && scan->pages[block] >= 0);
 	if (scan->pool_map)
 	{
-		/* The pages are pinned: nobody touches more of them than hint bits. */
+		/* The pages are pinned: nothing in them changes except hint bits. */
 		scan->batch = scan->pool_map + at;
 	}
 	else
@@ -152,7 +152,7 @@ pt_scan_read_page(TempScanState *scan, BlockNumber block)
 	if (scan->rel == NULL)
 	{
 		scan->buffer = ReadBuffer(rel, block);
-		/* as the server's own scan; it asks whether anybody else has a pin */
+		/* as the server's scan; it checks whether another process has a pin */
 		heap_page_prune_opt_compat(rel, scan->buffer);
 		return BufferGetPage(scan->buffer);
 	}

@@ -94,7 +94,7 @@ run_with_share(PtQuery *query, ExecutorRun_hook_type next, EXECUTORRUN_PARAMS_co
 	if (nest_level > 0)
 		AtEOXact_GUC(true, nest_level);
 
-	/* On an ERROR the resource owner gives back pins and segment instead. */
+	/* On an ERROR the resource owner releases pins and segment instead. */
 	query->share = NULL;
 	(void) pt_scan_finish(queryDesc->planstate, share);
 	pt_scan_set_hint_bits(share->area, estate->es_snapshot);
@@ -113,7 +113,7 @@ insertion_refusal(QueryDesc *queryDesc, uint64 count)
 		return "not a plan of this library";
 	if (!pt_enabled || !pt_parallel_insert)
 		return "parallel_temp.parallel_insert is off";
-	/* core would run it alone, too, but for some minor releases */
+	/* core would run it alone as well, except in some minor releases */
 	if (count != 0)
 		return "not all rows are asked for";
 	return pt_insert_target_refusal(state->resultRelInfo->ri_RelationDesc);
@@ -144,7 +144,7 @@ pt_run_parallel_plan(PtQuery *query, ExecutorRun_hook_type next, EXECUTORRUN_PAR
 			run_without_workers(query, next, EXECUTORRUN_ARGS_compat);
 			return;
 		}
-		/* nobody can get one while there are workers */
+		/* none can be assigned while there are workers */
 		(void) GetCurrentTransactionId();
 	}
 

@@ -8,9 +8,9 @@
  * to learn what the workers need.  Both walk the plan itself and trust no flag
  * set during planning.
  *
- * What workers run: everything below a Gather or Gather Merge, and every subplan
+ * Workers run everything below a Gather or Gather Merge, and every subplan
  * marked parallel-safe when the plan has a Gather (the executor sends them all),
- * but for initplans of nodes that only the leader has: their values are sent.
+ * except initplans of nodes that only the leader has: their values are sent.
  *
  * Copyright (c) 2026, the pg_lean authors
  *

@@ -77,7 +77,7 @@ values_fetch(Datum value)
 }
 
 /*
- * Replace references among the statement's parameters, in a list of our own.
+ * Replace references among the statement's parameters, in a copy of the list.
  */
 static void
 fetch_parameters(EState *estate)
@@ -204,7 +204,7 @@ values_watch_gather(PlanState *node, Bitmapset *sent)
 	MemoryContextRegisterResetCallback(estate->es_query_cxt, callback);
 	sending = gather;
 
-	/* What measures nodes calls on through ExecProcNodeReal. */
+	/* Instrumentation calls the node through ExecProcNodeReal. */
 	if (node->ExecProcNode == node->ExecProcNodeReal)
 		node->ExecProcNode = values_exec_gather;
 	node->ExecProcNodeReal = values_exec_gather;

@@ -5,7 +5,7 @@
  *
  * Core gives a local buffer memory only when its slot in
  * LocalBufferBlockPointers is still NULL, and nothing points into a buffer that
- * nobody has pinned.  So every slot can be pointed into one anonymous shared
+ * is not pinned.  So every slot can be pointed into one anonymous shared
  * file (memfd), page n at offset n * BLCKSZ: used, unpinned buffers are copied
  * once, unused ones get memory only when they are first written.  From then on a
  * worker reads the leader's pages through /proc/<leader>/fd/<descriptor>, opened
@@ -75,8 +75,8 @@ pool_strict_overcommit(bool *for_now)
 }
 
 /*
- * The old memory of the buffers that moved goes back to the kernel: core never
- * frees it.  Only whole pages of the system are given back.
+ * Return the old memory of the moved buffers to the kernel: core never
+ * frees it.  Only whole system pages are returned.
  */
 static void
 pool_give_back_memory(char *start, char *end)

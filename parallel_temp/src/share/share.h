@@ -50,7 +50,7 @@ typedef struct TempPlan
 									 * of line */
 	bool		single_copy;	/* a Gather in which a worker does all the
 								 * work */
-	int			gathers;		/* parts of the plan with workers of their own */
+	int			gathers;		/* parts of the plan with separate workers */
 	int			workers;		/* planned for one of them, at most */
 	bool		unknown_function;	/* a function of unknown doings runs in
 									 * the leader */
@@ -89,11 +89,10 @@ typedef struct SharedRel
 	pg_atomic_uint64 pool_reads;	/* pages workers took from the pool */
 	pg_atomic_uint64 file_reads;	/* pages workers and leader took from the
 									 * file */
-	pg_atomic_uint64 prefetches;	/* rows whose hash look-ups were
-									 * prefetched */
+	pg_atomic_uint64 prefetches;	/* rows whose hash lookups were prefetched */
 } SharedRel;
 
-/* What the leader of a parallel query tells its workers. */
+/* Data that the leader of a parallel query passes to its workers. */
 typedef struct SharedArea
 {
 	uint32		magic;
@@ -195,7 +194,7 @@ extern void pt_worker_executor_end(QueryDesc *queryDesc);
 /* Must this worker leave the query to the others (it cannot open the pool)? */
 extern bool pt_worker_leaves_work(QueryDesc *queryDesc);
 
-/* What the leader shares with this worker. */
+/* Data that the leader shares with this worker. */
 typedef struct PtWorker
 {
 	SharedArea *area;			/* NULL: nothing */

@@ -16,11 +16,11 @@
  *    no stock code on it: a plan with such a node outside the workers' part (or
  *    with a function of unknown doings) runs in the leader alone, and when only
  *    the workers' part has one, the leader leaves that part to the workers.  It
- *    cannot where no worker is to be had, so the plan must have one such part only,
+ *    cannot if no worker is available, so the plan must have one such part only,
  *    or the workers of another would be reading.
  *
- * Pins belong to resource owners of their own, below the current one: an ERROR
- * gives them back after the workers have ended, as transaction abort stops workers
+ * Pins belong to separate resource owners below the current one: an ERROR
+ * releases them after the workers have ended, as transaction abort stops workers
  * first.  A quarter of temp_buffers, at most 64 MB, is never pinned: the leader goes
  * on working with it (more where its scans need more, see pt_share_unpinned_buffers()).
  *
@@ -62,7 +62,7 @@
 /* A worker of this session opened the pool. */
 static bool pool_proven = false;
 
-/* What is collected about a relation before the area is made. */
+/* Facts about a relation, collected before the area is created. */
 typedef struct WantedRel
 {
 	Relation	rel;
@@ -142,8 +142,8 @@ share_compare_wanted(const ListCell *a, const ListCell *b)
 }
 
 /*
- * Does the system have room for a segment of dynamic shared memory?  One is made and
- * taken away, by the function for which that need not be an ERROR.
+ * Does the system have space for a segment of dynamic shared memory?  One is created and
+ * removed, by the function for which a failure need not be an ERROR.
  */
 static bool
 share_segment_has_room(Size size)
@@ -161,7 +161,7 @@ share_segment_has_room(Size size)
 /*
  * Make a segment of dynamic shared memory.  NULL with *reason set where the system has no
  * room for it.  (If another process takes the room in between, that is an ERROR, as it is
- * for the server's own segments.)
+ * for the server's segments.)
  */
 static dsm_segment *
 share_create_segment(Size size, const char **reason)

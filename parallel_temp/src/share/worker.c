@@ -22,7 +22,7 @@
  * it takes no room on disk; nothing ever reads it.  (The storage manager wants the
  * segments in front of the last one to have their full length, and direct I/O wants
  * a file.  The names of these are links of one sparse file of a segment's length, so
- * what is thrown away takes no more than that for each worker and file system.)  The names are
+ * discarded data takes no more than that for each worker and file system.)  The names are
  * removed when the worker ends.
  *
  * Functions that workers run may not look at other temporary tables, whose pages
@@ -225,8 +225,8 @@ worker_seed_relation(SharedRel *rel, char *pool, int next)
 }
 
 /*
- * Start the local buffer manager, which refuses a worker.  Its test looks at
- * nothing but the worker's number.
+ * Start the local buffer manager, which refuses a worker.  Its test checks
+ * only the worker's number.
  */
 static void
 worker_start_local_buffers(void)

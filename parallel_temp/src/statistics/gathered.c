@@ -1,18 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * gathered.c
- *	  Statistics of temporary tables that nobody has analyzed, for the planner.
+ *	  Statistics of temporary tables that were not analyzed, for the planner.
  *
- * Autovacuum does not see temporary tables.  Until somebody says ANALYZE the planner
+ * Autovacuum does not see temporary tables.  Until ANALYZE is run the planner
  * guesses how many rows such a table has, from the types of its columns, and knows
  * nothing of their values.  When it asks for a table's size or a column for the first
  * time, a sample is taken from the table (sample.c), which is in memory as a rule, and
  * what ANALYZE would have computed for that column is kept in this session's memory:
- * no catalog row, nothing for columns that nobody asks for, and nothing while a table
+ * no catalog row, nothing for columns that are not used, and nothing while a table
  * is filled.
  *
- * What must hold.  Once the user has analyzed a table, the catalogs have precedence.
- * What is kept is used while the table's file is the same one, about as long as it
+ * Invariants: Once the user has analyzed a table, the catalogs have precedence.
+ * The kept statistics are used while the table's file is the same one, about as long as it
  * was, and few of its rows were changed since (then plans that were made with it are made
  * again, too); and not after a transaction was undone
  * that had changed it or in which it was looked at.  The rows that were sampled are kept
@@ -75,7 +75,7 @@ static bool sampling = false;
 static Size kept_bytes = 0;		/* of samples that are kept */
 static int	deepest_level = 0;	/* the largest level of a table */
 
-/* A table that is not worth a look in the planning of this number. */
+/* A table that is not sampled in the planner run of this number. */
 static struct
 {
 	Oid			relid;
@@ -190,7 +190,7 @@ forget_dropped(void)
 
 		if (!table->stale || (!table->dropped && SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid))))
 			continue;
-		/* the search may have brought invalidations, but takes nothing away */
+		/* the search may have brought invalidations, but removes nothing */
 		if (table->context != NULL)
 			MemoryContextDelete(table->context);
 		if (table->sample != NULL)
@@ -295,8 +295,8 @@ may_sample(Relation rel)
 }
 
 /*
- * What is known of a table; it is looked at now if it has to be.  NULL if it cannot be,
- * or has nothing to look at.
+ * The statistics of a table, which is sampled now if required.  NULL if it cannot be
+ * sampled, or is empty.
  */
 static Gathered *
 gathered_of(Relation rel, PlannerInfo *root)
@@ -355,8 +355,8 @@ is_ours(Relation rel)
 }
 
 /*
- * Is a table of few pages all that the query reads?  Then there is nothing to choose that
- * a look at it would pay for, and such queries are short and many.
+ * Is a table of few pages all that the query reads?  Then no choice of a plan is
+ * worth a sample, and such queries are short and frequent.
  */
 static bool
 is_small_and_alone(Relation rel, PlannerInfo *root)
@@ -372,7 +372,7 @@ is_small_and_alone(Relation rel, PlannerInfo *root)
 }
 
 /*
- * What is known already, whatever the catalogs have.
+ * The statistics that are there already, even if the catalogs have some.
  */
 static Gathered *
 known_table(Oid relid)

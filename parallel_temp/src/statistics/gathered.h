@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * gathered.h
- *	  Statistics of temporary tables that nobody has analyzed.
+ *	  Statistics of temporary tables that were not analyzed.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -31,7 +31,7 @@ typedef struct TableSample
 
 /*
  * Take a sample of a temporary heap of this session, from pages spread evenly; its
- * memory is a child of "parent".  What it has is what the transaction itself would find
+ * memory is a child of "parent".  It contains the rows that the transaction itself would find
  * now; the active snapshot, which must be an MVCC snapshot, says what others have
  * committed.
  */
@@ -42,14 +42,14 @@ extern void pt_sample_widths(Relation rel, const TableSample *sample, int32 *wid
 
 /*
  * The row that ANALYZE would write into pg_statistic for a column, in memory of
- * "context"; NULL if there is none, or if functions that are not the server's own would
+ * "context"; NULL if there is none, or if functions that are not built in would
  * have to be called.
  */
 extern HeapTuple pt_sample_column(Relation rel, TableSample *sample, AttrNumber attno, double total_rows, MemoryContext context);
 
 /* ---- sample_order.c: the values of a sample's column, in order --------------- */
 
-/* What a type's function works on; the server hands it on to pt_sample_ordered_value(). */
+/* The input of a type's function; the server passes it to pt_sample_ordered_value(). */
 typedef struct OrderedColumn
 {
 	VacAttrStats stats;			/* must be first */
@@ -76,14 +76,14 @@ extern void pt_sample_set_correlation(OrderedColumn *column);
 
 /* ---- gathered.c -------------------------------------------------------------- */
 
-/* What is known of a table, as long as it stays about as it was. */
+/* The statistics of a table, valid until much of it has changed. */
 typedef struct Gathered
 {
 	Oid			relid;			/* must be first */
 	Oid			relfilenode;
 	bool		stale;			/* look again before it is used */
 	bool		dropped;		/* stale, and gone unless that was undone */
-	uint64		planning;		/* good for this one without a look at the
+	uint64		planning;		/* valid in this one without a check of the
 								 * file */
 	int			level;			/* of the transaction that may undo what was
 								 * looked at; 0: none */

@@ -3,19 +3,18 @@
  * sample.c
  *	  A sample of a temporary table's rows.
  *
- * Pages are fewer than those that ANALYZE reads, and of their rows only as many are looked
- * at as are taken, because this is done while somebody waits for a plan.  So they are
- * chosen one out of each stretch of the table, not by chance alone: values that lie
- * together are met as often as there are of them.  What is computed from them is in
- * sample_column.c.
+ * Pages are fewer than those that ANALYZE reads, and of their rows only as many are
+ * read as are taken, because a statement waits for its plan.  So they are
+ * chosen one out of each stretch of the table, not only at random: values that are
+ * stored together are found in proportion to their number.  sample_column.c computes
+ * statistics from them.
  *
- * Looking leaves no trace.  No hint bits are set, which would make clean pages dirty; a page
- * that is in no buffer is read from the file into memory of our own, and takes the place
- * of no other.
+ * Sampling has no side effects.  It sets no hint bits, which would dirty pages; a page
+ * that is not in a buffer is read from the file into private memory, without evicting
+ * another one.
  *
- * An error would fail a statement that the server would have planned, so nothing is
- * called that is not the server's own, and a damaged page is passed by: the statement
- * may not need it.
+ * An error would fail a statement that the server would have planned, so only built-in
+ * functions are called, and a damaged page is skipped: the statement might not need it.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -59,15 +58,15 @@
 /* Memory for rows, at most. */
 #define SAMPLE_BYTES (16 * 1024 * 1024)
 
-/* A sample that became too large, or too small, is taken anew so often. */
+/* A sample that became too large, or too small, is repeated this many times. */
 #define MOST_TRIES 4
 
 /* Rows whose widths are looked at. */
 #define WIDTH_ROWS 100
 
 /*
- * How many line pointers to pass by before the next one is looked at.  Steps of one
- * length would fall into step with what the table holds.
+ * How many line pointers to skip before the next one is checked.  Steps of one
+ * length could match a pattern in the table.
  */
 static double
 next_step(double step, pg_prng_state *random)
@@ -135,7 +134,7 @@ choose_block(Look *look)
 }
 
 /*
- * Where a page is.  A load puts neighbours into neighbouring buffers, so the page is first
+ * Where a page is.  A load puts adjacent pages into adjacent buffers, so the page is first
  * looked for as far from the last one as their blocks are apart: that touches the one
  * descriptor that has to be looked at in any case.
  */

@@ -5,7 +5,7 @@
  *
  * They are a row of pg_statistic that is in no catalog, computed by the type's own
  * function, that of ANALYZE; values that can be sorted faster come to it in order
- * (sample_order.c).  Nothing is called that is not the server's own: an error would fail
+ * (sample_order.c).  Only built-in functions are called: an error would fail
  * a statement that the server would have planned.
  *
  * Copyright (c) 2026, the pg_lean authors
@@ -39,7 +39,7 @@ fetch_value(VacAttrStatsP stats, int rownum, bool *isnull)
 }
 
 /*
- * Are a type's comparisons, and what ANALYZE computes for it, the server's own?
+ * Are a type's comparisons, and the functions of ANALYZE for it, built in?
  * *less_than gets the operator by which the server's function for scalar types sorts, if
  * it is that function.
  */

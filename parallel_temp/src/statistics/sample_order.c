@@ -8,8 +8,8 @@
  * sort support, but byte by byte where it compares integers, which abbreviated keys mostly
  * are, too; the server's sort finds that there is nothing to do, by one comparison a value.
  *
- * What comes out is the same to the last digit: equal values stay in the order of the
- * table, as there.  Only the correlation of values and places is known to nobody but us.
+ * The result is the same to the last digit: equal values stay in the order of the
+ * table, as there.  Only the correlation of values and places is computed here.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -30,7 +30,7 @@
 /* Wider values are counted, but not looked at: WIDTH_THRESHOLD of the server's analyze.c. */
 #define WIDEST_VALUE 1024
 
-/* What is sorted: a number in whose order the values are, or what the type's sort support compares. */
+/* The sort key: a number in whose order the values are, or the datum that the type's sort support compares. */
 typedef struct OrderKey
 {
 	union

@@ -106,7 +106,9 @@ RESET recycled_temp.after_drops;
 
 -- A pooled table that a view refers to stays until the view is dropped.
 \set ECHO none
+\set VERBOSITY terse
 SELECT format('CREATE VIEW v AS SELECT * FROM %s', relation) FROM recycled_temp_pool() \gexec
+\set VERBOSITY default
 \set ECHO all
 SELECT recycled_temp_empty(), pooled_tables();
 DROP VIEW v;

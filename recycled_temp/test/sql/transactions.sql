@@ -414,7 +414,9 @@ SELECT a, b, c = CURRENT_DATE FROM d;
 DROP TABLE d;
 \set VERBOSITY default
 CREATE TEMP TABLE d (a int DEFAULT 'x', b text DEFAULT 'x', c date DEFAULT CURRENT_DATE);
+\set VERBOSITY terse
 CREATE TEMP TABLE d (a int DEFAULT 3, b text DEFAULT 'x', c date DEFAULT nosuch(1));
+\set VERBOSITY default
 CREATE TEMP TABLE d (a int DEFAULT 3 DEFAULT 4, b text DEFAULT 'x', c date DEFAULT CURRENT_DATE);
 CREATE TEMP TABLE d (a int DEFAULT 3, b text DEFAULT 'x', c date DEFAULT true);
 CREATE TEMP TABLE d (a int DEFAULT 3, b text DEFAULT b, c date DEFAULT CURRENT_DATE);

@@ -103,10 +103,10 @@ close_session();
 # ---- idle timeout ----
 open_session();
 say_to("SET recycled_temp.idle_timeout = '500ms'; CREATE TEMP TABLE t (a int); DROP TABLE t;");
-is(pooled(), 1, 'a table is pooled');
+is(say_to('SELECT kept FROM recycled_temp_status();'), "1\n", 'a table is pooled');
 ok($node->poll_query_until('postgres', $count, '0'), 'and dropped in an idle session');
 say_to("CREATE TEMP TABLE t (a int); DROP TABLE t;");
-is(pooled(), 1, 'once more');
+is(say_to('SELECT kept FROM recycled_temp_status();'), "2\n", 'once more');
 ok($node->poll_query_until('postgres', $count, '0'), 'and dropped again');
 is(say_to("BEGIN; CREATE TEMP TABLE t (a int); DROP TABLE t; SELECT pg_sleep(1); COMMIT; CREATE TEMP TABLE t (a int); SELECT count(*) FROM t;"), "\n0\n", 'the timer fires in a transaction');
 close_session();

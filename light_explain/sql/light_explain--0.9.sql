@@ -1,4 +1,4 @@
-/* light_explain/sql/light_explain--1.0.sql */
+/* light_explain/sql/light_explain--0.9.sql */
 
 \echo Use "CREATE EXTENSION light_explain" to load this file. \quit
 
@@ -176,6 +176,133 @@ COMMENT ON FUNCTION light_explain_profile_reset() IS
 
 REVOKE ALL ON FUNCTION light_explain_profile_reset() FROM PUBLIC;
 
+CREATE FUNCTION light_explain_history(
+    OUT bucket bigint,
+    OUT bucket_start timestamptz,
+    OUT bucket_end timestamptz,
+    OUT dbid oid,
+    OUT userid oid,
+    OUT queryid bigint,
+    OUT caller_queryid bigint,
+    OUT planid bigint,
+    OUT node integer,
+    OUT executions bigint,
+    OUT loops double precision,
+    OUT rows double precision,
+    OUT plan_rows double precision,
+    OUT total_ms double precision,
+    OUT self_ms double precision,
+    OUT shared_hit bigint,
+    OUT shared_read bigint,
+    OUT temp_written bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'light_explain_history'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION light_explain_history() IS
+'counters of plan nodes in each of the last intervals of time (light_explain.history_interval); bucket_end is NULL in the open one; a plan that was dropped from the profile and came back within a bucket has several rows; own statements, or all for pg_read_all_stats';
+
+CREATE FUNCTION light_explain_latency(
+    OUT bucket bigint,
+    OUT bucket_start timestamptz,
+    OUT bucket_end timestamptz,
+    OUT dbid oid,
+    OUT userid oid,
+    OUT queryid bigint,
+    OUT caller_queryid bigint,
+    OUT planid bigint,
+    OUT executions bigint,
+    OUT cancelled bigint,
+    OUT failed bigint,
+    OUT total_ms double precision,
+    OUT max_ms double precision,
+    OUT times_ms double precision[],
+    OUT counts bigint[])
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'light_explain_latency'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION light_explain_latency() IS
+'executions of each plan in each bucket of the history, and how long they took: counts of them took times_ms, with a relative error of at most 6 percent; the plans for which a bucket had no room are one row without identifiers, for pg_read_all_stats; own statements, or all for pg_read_all_stats';
+
+SET LOCAL search_path = pg_catalog, pg_temp;
+
+CREATE VIEW @extschema@.light_explain_history AS
+WITH named AS (
+    SELECT DISTINCT ON (dbid, userid, queryid, planid, node) dbid, userid, queryid, planid, node, parent, depth, label, node_type, relation, query
+    FROM @extschema@.light_explain_profile()
+    ORDER BY dbid, userid, queryid, planid, node),
+summed AS (
+    SELECT bucket, bucket_start, bucket_end, dbid, userid, queryid, caller_queryid, planid, node,
+           sum(executions)::bigint AS executions, sum(loops) AS loops, sum(rows) AS rows, sum(plan_rows) AS plan_rows,
+           sum(total_ms) AS total_ms, sum(self_ms) AS self_ms,
+           sum(shared_hit)::bigint AS shared_hit, sum(shared_read)::bigint AS shared_read, sum(temp_written)::bigint AS temp_written
+    FROM @extschema@.light_explain_history()
+    GROUP BY bucket, bucket_start, bucket_end, dbid, userid, queryid, caller_queryid, planid, node)
+SELECT h.bucket, h.bucket_start, h.bucket_end, h.dbid, d.datname, h.userid, r.rolname, h.queryid, h.caller_queryid, h.planid, h.node, n.parent,
+       repeat('  ', n.depth) || n.label AS label, n.node_type, n.relation,
+       h.executions, h.loops, h.rows, h.plan_rows, h.total_ms, h.self_ms, h.shared_hit, h.shared_read, h.temp_written, n.query
+FROM summed h
+     LEFT JOIN named n USING (dbid, userid, queryid, planid, node)
+     LEFT JOIN pg_database d ON d.oid = h.dbid
+     LEFT JOIN pg_roles r ON r.oid = h.userid
+ORDER BY h.bucket, h.dbid, h.userid, h.queryid, h.caller_queryid, h.planid, h.node;
+
+COMMENT ON VIEW @extschema@.light_explain_history IS
+'the profile in intervals of time, the oldest first, one row a plan node, with the names that the profile has of nodes';
+
+CREATE VIEW @extschema@.light_explain_latency AS
+WITH plan AS MATERIALIZED (
+    SELECT bucket, bucket_start, bucket_end, coalesce(dbid, 0) AS dbid, coalesce(userid, 0) AS userid, coalesce(queryid, 0) AS queryid,
+           executions, cancelled, failed, total_ms, max_ms, times_ms, counts
+    FROM @extschema@.light_explain_latency()),
+statement AS (
+    SELECT bucket, bucket_start, bucket_end, dbid, userid, queryid, sum(executions)::bigint AS executions,
+           sum(cancelled)::bigint AS cancelled, sum(failed)::bigint AS failed, sum(total_ms) AS total_ms, max(max_ms) AS max_ms
+    FROM plan
+    GROUP BY bucket, bucket_start, bucket_end, dbid, userid, queryid),
+counted AS (
+    SELECT p.bucket, p.dbid, p.userid, p.queryid, t.ms, sum(t.executions) AS executions
+    FROM plan p CROSS JOIN LATERAL unnest(p.times_ms, p.counts) t(ms, executions)
+    GROUP BY p.bucket, p.dbid, p.userid, p.queryid, t.ms),
+running AS (
+    SELECT bucket, dbid, userid, queryid, ms, sum(executions) OVER (statement ORDER BY ms) / sum(executions) OVER statement AS share
+    FROM counted
+    WINDOW statement AS (PARTITION BY bucket, dbid, userid, queryid)),
+percentile AS (
+    SELECT bucket, dbid, userid, queryid, min(ms) FILTER (WHERE share >= 0.5) AS p50_ms, min(ms) FILTER (WHERE share >= 0.95) AS p95_ms,
+           min(ms) FILTER (WHERE share >= 0.99) AS p99_ms
+    FROM running
+    GROUP BY bucket, dbid, userid, queryid),
+text AS (
+    SELECT DISTINCT ON (dbid, userid, queryid) dbid, userid, queryid, query
+    FROM @extschema@.light_explain_profile()
+    ORDER BY dbid, userid, queryid)
+SELECT s.bucket, s.bucket_start, s.bucket_end, nullif(s.dbid, 0) AS dbid, d.datname, nullif(s.userid, 0) AS userid, r.rolname,
+       nullif(s.queryid, 0) AS queryid, s.executions, s.cancelled, s.failed, s.total_ms, s.total_ms / s.executions AS mean_ms,
+       p.p50_ms, p.p95_ms, p.p99_ms, s.max_ms, t.query
+FROM statement s
+     JOIN percentile p USING (bucket, dbid, userid, queryid)
+     LEFT JOIN text t USING (dbid, userid, queryid)
+     LEFT JOIN pg_database d ON d.oid = s.dbid
+     LEFT JOIN pg_roles r ON r.oid = s.userid
+ORDER BY s.bucket, s.total_ms DESC;
+
+COMMENT ON VIEW @extschema@.light_explain_latency IS
+'how long statements took in intervals of time, the oldest first; percentiles have a relative error of at most 6 percent; the row without identifiers is the statements for which there was no room';
+
+SET LOCAL search_path = @extschema@, pg_temp;
+
+CREATE FUNCTION light_explain_history_reset()
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'light_explain_history_reset'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION light_explain_history_reset() IS
+'forgets the history; returns the number of its buckets';
+
+REVOKE ALL ON FUNCTION light_explain_history_reset() FROM PUBLIC;
+
 CREATE FUNCTION light_explain_waits(
     OUT dbid oid,
     OUT userid oid,
@@ -261,7 +388,7 @@ COMMENT ON FUNCTION light_explain_samples_reset() IS
 REVOKE ALL ON FUNCTION light_explain_samples_reset() FROM PUBLIC;
 
 -- Each shows a role its own statements only, unless it has pg_read_all_stats.
-GRANT SELECT ON light_explain_progress, light_explain_profile, light_explain_misestimates, light_explain_waits, light_explain_samples TO PUBLIC;
+GRANT SELECT ON light_explain_progress, light_explain_profile, light_explain_misestimates, light_explain_history, light_explain_latency, light_explain_waits, light_explain_samples TO PUBLIC;
 
 CREATE FUNCTION light_explain_clock_costs(
     OUT timing text,
@@ -300,10 +427,18 @@ CREATE FUNCTION light_explain_status(
     OUT waits_max integer,
     OUT waits_used integer,
     OUT waits_discarded bigint,
-    OUT sampler_without_nodes bigint)
+    OUT sampler_without_nodes bigint,
+    OUT history_pid integer,
+    OUT history_buckets_max integer,
+    OUT history_buckets integer,
+    OUT history_overwritten bigint,
+    OUT history_other_plans bigint,
+    OUT history_clock_jumps bigint,
+    OUT history_saved timestamptz,
+    OUT history_bytes bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'light_explain_status'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION light_explain_status() IS
-'whether light_explain is on, and what is wrong if it is not; slots for the progress of statements: how many there are and are taken, and how many statements got none because all were, because their login role had its share, or because they have too many nodes; room in the profile, how much is taken, plans that made room for others, nodes of too large plans, and statements that have no identifier; the clock: the processor''s counter by the name that Linux gives it, or system; the sampler''s process, its rounds, those that were late, processes that it could not read; samples that were taken, that are kept one by one at most, and that newer ones replaced; sums by statement, plan, node and wait event: how many there may be and are, and samples of sums that made room; processes whose nodes it cannot see';
+'whether light_explain is on, and what is wrong if it is not; slots for the progress of statements: how many there are and are taken, and how many statements got none because all were, because their login role had its share, or because they have too many nodes; room in the profile, how much is taken, plans that made room for others, nodes of too large plans, and statements that have no identifier; the clock: the processor''s counter by the name that Linux gives it, or system; the sampler''s process, its rounds, those that were late, processes that it could not read; samples that were taken, that are kept one by one at most, and that newer ones replaced; sums by statement, plan, node and wait event: how many there may be and are, and samples of sums that made room; processes whose nodes it cannot see; the history''s process, the buckets that it may have and has, those that newer ones replaced, plans for which a bucket had no room, how often the system''s time was set, when the file was written, and bytes of shared memory that the history takes';

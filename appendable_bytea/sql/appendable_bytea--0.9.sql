@@ -1,4 +1,4 @@
-/* appendable_bytea--1.0.sql */
+/* appendable_bytea--0.9.sql */
 
 -- complain if the script is sourced in psql, rather than via CREATE EXTENSION
 \echo Use "CREATE EXTENSION appendable_bytea" to load this file. \quit
@@ -919,6 +919,61 @@ ALTER OPERATOR FAMILY appendable_text_ops USING btree ADD
 	OPERATOR 5 #># (text, text),
 	FUNCTION 1 (text, text) pg_catalog.bttextcmp(text, text);
 
+-- ---------------------------------------------------------------------------
+-- json.  The casts to and from json have functions: by that of the type to json,
+-- to_json(), json_build_object() and row_to_json() see that a value is JSON.  There is no
+-- operator of the type's own: json has none that compares or makes a value.
+-- ---------------------------------------------------------------------------
+
+CREATE TYPE appendable_json;
+
+CREATE FUNCTION appendable_json_in(cstring) RETURNS appendable_json
+	AS 'MODULE_PATHNAME', 'appendable_json_in' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_json_in(cstring) IS 'I/O';
+
+CREATE FUNCTION appendable_json_out(appendable_json) RETURNS cstring
+	AS 'MODULE_PATHNAME', 'appendable_text_out' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_json_out(appendable_json) IS 'I/O';
+
+CREATE FUNCTION appendable_json_recv(internal) RETURNS appendable_json
+	AS 'MODULE_PATHNAME', 'appendable_json_recv' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_json_recv(internal) IS 'I/O';
+
+CREATE FUNCTION appendable_json_send(appendable_json) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'appendable_text_send' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_json_send(appendable_json) IS 'I/O';
+
+CREATE TYPE appendable_json (
+	INPUT = appendable_json_in,
+	OUTPUT = appendable_json_out,
+	RECEIVE = appendable_json_recv,
+	SEND = appendable_json_send,
+	ANALYZE = appendable_bytea_typanalyze,
+	INTERNALLENGTH = VARIABLE,
+	ALIGNMENT = int4,
+	STORAGE = main,
+	CATEGORY = 'U'
+);
+COMMENT ON TYPE appendable_json IS 'json of which an UPDATE can store the difference';
+
+CREATE FUNCTION appendable_json_to_json(appendable_json) RETURNS json
+	AS 'MODULE_PATHNAME', 'appendable_to_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_json_to_json(appendable_json) IS 'convert appendable_json to json';
+
+CREATE FUNCTION appendable_json(json) RETURNS appendable_json
+	AS 'MODULE_PATHNAME', 'appendable_from_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_json(json) IS 'convert json to appendable_json';
+
+CREATE CAST (appendable_json AS json) WITH FUNCTION appendable_json_to_json(appendable_json) AS IMPLICIT;
+CREATE CAST (json AS appendable_json) WITH FUNCTION appendable_json(json) AS IMPLICIT;
+-- as between json and jsonb
+CREATE CAST (appendable_json AS jsonb) WITH INOUT AS ASSIGNMENT;
+CREATE CAST (jsonb AS appendable_json) WITH INOUT AS ASSIGNMENT;
+
+CREATE FUNCTION appendable_octet_length(value appendable_json) RETURNS bigint
+	AS 'MODULE_PATHNAME', 'appendable_length' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_octet_length(appendable_json) IS 'bytes of the value';
+
 --
 -- Following: what is new since an offset, and being told of more
 --
@@ -953,6 +1008,12 @@ COMMENT ON FUNCTION appendable_extends(appendable_text, appendable_text) IS 'whe
 CREATE FUNCTION appendable_only() RETURNS trigger
 	AS 'MODULE_PATHNAME', 'appendable_only' LANGUAGE C;
 COMMENT ON FUNCTION appendable_only() IS 'trigger that rejects an update that changes bytes of a value: arguments are columns, or none for all of the types';
+
+-- ---- deltas for consumers of logical decoding ----
+
+CREATE FUNCTION appendable_deltas() RETURNS trigger
+	AS 'MODULE_PATHNAME', 'appendable_deltas' LANGUAGE C;
+COMMENT ON FUNCTION appendable_deltas() IS 'trigger that writes what is appended as logical messages: arguments are the column that identifies a row, and columns, or none for all of the types';
 
 --
 -- 3. Storage: access method, chunk stores, check, statistics
@@ -1002,16 +1063,18 @@ AS 'MODULE_PATHNAME' LANGUAGE c;
 COMMENT ON PROCEDURE appendable_compact(regclass, text, bigint, bigint, bigint, bigint, bigint, bigint) IS 'writes values of a table that have gone quiet in full, compressed chunks, a transaction for each row';
 
 CREATE FUNCTION appendable_append(relation regclass, keys anyarray, chunks text[],
-	column_name name DEFAULT NULL, key_column name DEFAULT NULL, OUT key anyelement, OUT length bigint)
+	column_name name DEFAULT NULL, key_column name DEFAULT NULL, offsets bigint[] DEFAULT NULL, skip_locked boolean DEFAULT false,
+	OUT key anyelement, OUT length bigint, OUT done boolean)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE CALLED ON NULL INPUT;
-COMMENT ON FUNCTION appendable_append(regclass, anyarray, text[], name, name) IS 'appends each chunk to the row of the key in the same place; one row for each key, with the length of its value, or null if there is no such row';
+COMMENT ON FUNCTION appendable_append(regclass, anyarray, text[], name, name, bigint[], boolean) IS 'appends each chunk to the row of the key in the same place, if the value has the length that is the offset; one row for each key, with the length of its value, or null if there is no such row, and whether it was appended to, null if the row was locked and skipped';
 
 CREATE FUNCTION appendable_append(relation regclass, keys anyarray, chunks bytea[],
-	column_name name DEFAULT NULL, key_column name DEFAULT NULL, OUT key anyelement, OUT length bigint)
+	column_name name DEFAULT NULL, key_column name DEFAULT NULL, offsets bigint[] DEFAULT NULL, skip_locked boolean DEFAULT false,
+	OUT key anyelement, OUT length bigint, OUT done boolean)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE CALLED ON NULL INPUT;
-COMMENT ON FUNCTION appendable_append(regclass, anyarray, bytea[], name, name) IS 'appends each chunk to the row of the key in the same place; one row for each key, with the length of its value, or null if there is no such row';
+COMMENT ON FUNCTION appendable_append(regclass, anyarray, bytea[], name, name, bigint[], boolean) IS 'appends each chunk to the row of the key in the same place, if the value has the length that is the offset; one row for each key, with the length of its value, or null if there is no such row, and whether it was appended to, null if the row was locked and skipped';
 
 CREATE FUNCTION appendable_bytea_detach(regclass) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE STRICT;

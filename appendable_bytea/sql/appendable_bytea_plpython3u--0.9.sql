@@ -1,4 +1,4 @@
-/* appendable_bytea_plpython3u--1.0.sql */
+/* appendable_bytea_plpython3u--0.9.sql */
 
 -- complain if the script is sourced in psql, rather than via CREATE EXTENSION
 \echo Use "CREATE EXTENSION appendable_bytea_plpython3u" to load this file. \quit

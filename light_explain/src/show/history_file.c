@@ -1,0 +1,271 @@
+/*-------------------------------------------------------------------------
+ *
+ * history_file.c
+ *	  The history's file: buckets that have ended.
+ *
+ * The worker writes it now and then, and the postmaster when all other processes are
+ * gone, after it has ended the open bucket.  It is written under another name and renamed.  Buckets
+ * that have ended do not change, so the file is read at each start, also after a
+ * crash, which loses what was counted since.  It is in the directory that base
+ * backups leave out: a copy of the server has a history of its own.
+ *
+ * A file that is not whole, or of another major version, is reported and removed.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "port/pg_crc32c.h"
+#include "show/history.h"
+#include "storage/fd.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#define HISTORY_FILE PG_STAT_TMP_DIR "/light_explain_history.stat"
+
+#define FILE_MAGIC 0x4C454831
+
+typedef struct FileHead
+{
+	uint32		magic;
+	uint32		major;			/* of the server: plans have other identifiers */
+	uint32		bucket_size;
+	uint32		plan_size;
+	uint32		node_size;
+	uint32		nbuckets;
+} FileHead;
+
+static const FileHead expected_head = {
+	FILE_MAGIC, PG_VERSION_NUM / 10000, sizeof(LightBucket), sizeof(LightHistoryPlan), sizeof(LightHistoryNode), 0
+};
+
+/* ---- writing ------------------------------------------------------------ */
+
+static void
+report(const char *what)
+{
+	ereport(LOG,
+			(errcode_for_file_access(),
+			 errmsg("could not %s file \"%s\": %m", what, HISTORY_FILE)));
+}
+
+/* Write copied buckets to the file. */
+static void
+write_file(const LightHistoryCopy *copy)
+{
+	FileHead	head = expected_head;
+	FILE	   *file = AllocateFile(HISTORY_FILE ".tmp", PG_BINARY_W);
+	pg_crc32c	crc;
+	bool		failed;
+
+	if (file == NULL)
+	{
+		report("write");
+		return;
+	}
+	head.nbuckets = copy->nbuckets;
+	INIT_CRC32C(crc);
+	COMP_CRC32C(crc, &head, sizeof(head));
+	COMP_CRC32C(crc, copy->data, copy->size);
+	FIN_CRC32C(crc);
+	failed = fwrite(&head, sizeof(head), 1, file) != 1 ||
+		(copy->size > 0 && fwrite(copy->data, copy->size, 1, file) != 1) ||
+		fwrite(&crc, sizeof(crc), 1, file) != 1;
+	if (FreeFile(file) != 0 || failed)
+	{
+		report("write");
+		unlink(HISTORY_FILE ".tmp");
+		return;
+	}
+	if (durable_rename(HISTORY_FILE ".tmp", HISTORY_FILE, LOG) == 0)
+		light_history->saved = GetCurrentTimestamp();
+}
+
+/* Write the file while the server runs. */
+void
+light_history_write(void)
+{
+	LightHistoryCopy copy;
+	bool		copied;
+
+	LWLockAcquire(light_history->lock, LW_SHARED);
+	copied = light_history_copy(&copy, InvalidOid, true, false);
+	LWLockRelease(light_history->lock);
+	if (!copied)
+		return;
+	write_file(&copy);
+	pfree(copy.data);
+}
+
+/* The server is shut down: on_shmem_exit() callback of the postmaster. */
+void
+light_history_save(int code, Datum arg)
+{
+	LightHistoryCopy copy;
+
+	/* after a crash shared memory is not to be trusted */
+	if (code != 0 || light_history == NULL || light_history->changing || light_history_save_interval == 0)
+		return;
+	light_bucket_close(GetCurrentTimestamp());
+	if (light_history_copy(&copy, InvalidOid, true, false))
+		write_file(&copy);
+}
+
+/* ---- reading ------------------------------------------------------------ */
+
+/* The whole file in memory of its own, or NULL. */
+static char *
+read_file(Size *size)
+{
+	FILE	   *file = AllocateFile(HISTORY_FILE, PG_BINARY_R);
+	struct stat status;
+	char	   *data = NULL;
+
+	if (file == NULL)
+	{
+		if (errno != ENOENT)
+			report("read");
+		return NULL;
+	}
+	if (fstat(fileno(file), &status) == 0 && status.st_size > 0)
+	{
+		*size = status.st_size;
+		data = malloc(*size);
+	}
+	if (data == NULL || fread(data, *size, 1, file) != 1)
+	{
+		report("read");
+		free(data);
+		data = NULL;
+	}
+	FreeFile(file);
+	return data;
+}
+
+/* Bytes of the plans of a bucket of the file, from its beginning, that have room in a slot; -1 if they are not whole. */
+static int64
+fitting(const char *plans, Size used, LightHistoryOther *other)
+{
+	Size		fits = 0;
+
+	for (Size at = 0; at < used;)
+	{
+		LightHistoryPlan plan;
+		Size		size;
+
+		if (used - at < sizeof(plan))
+			return -1;
+		memcpy(&plan, plans + at, sizeof(plan));
+		if (plan.nnodes < 0 || plan.ntimes < 0 || plan.ntimes > LIGHT_TIMES || (Size) plan.nnodes > used / sizeof(LightHistoryNode))
+			return -1;
+		size = light_history_size_of(&plan);
+		if (size > used - at)
+			return -1;
+		if (fits == at && at + size <= light_history->bucket_size)
+			fits += size;
+		else
+		{
+			/* there is less room than there was */
+			LightHistoryTime times[LIGHT_TIMES];
+
+			memcpy(times, plans + at + size - plan.ntimes * sizeof(LightHistoryTime), plan.ntimes * sizeof(LightHistoryTime));
+			for (int i = 0; i < plan.ntimes; i++)
+			{
+				if (times[i].interval >= LIGHT_TIMES)
+					return -1;
+				other->times[times[i].interval] += times[i].executions;
+			}
+			other->plans++;
+			other->executions += plan.executions;
+			other->cancelled += plan.cancelled;
+			other->failed += plan.failed;
+			other->time += plan.time;
+			other->max_time = Max(other->max_time, plan.max_time);
+			light_history->other++;
+		}
+		at += size;
+	}
+	return fits;
+}
+
+/* Put a bucket of the file into its slot; false if it is not a whole one that follows the last one. */
+static bool
+load_bucket(const char **at, const char *end, int64 *last)
+{
+	LightBucket bucket;
+	const char *plans;
+	int64		fits;
+
+	if (end - *at < sizeof(bucket))
+		return false;
+	memcpy(&bucket, *at, sizeof(bucket));
+	plans = *at + sizeof(bucket);
+	if (bucket.number <= *last || bucket.used > end - plans)
+		return false;
+	fits = fitting(plans, bucket.used, &bucket.other);
+	if (fits < 0)
+		return false;
+	*at = plans + bucket.used;
+	*last = bucket.number;
+	bucket.used = fits;
+	memcpy(light_bucket(bucket.number), &bucket, sizeof(bucket));
+	memcpy(light_bucket(bucket.number) + 1, plans, fits);
+	return true;
+}
+
+/* Bring back the buckets of the time before, and begin one; called when the server starts. */
+void
+light_history_load(TimestampTz now)
+{
+	Size		size = 0;
+	bool		there = access(HISTORY_FILE, F_OK) == 0;
+	char	   *data = read_file(&size);
+	const char *at;
+	const char *end;
+	FileHead	head;
+	pg_crc32c	crc;
+	int64		last = 0;
+	bool		whole = false;
+
+	/* what is left of one that was being written when the power went */
+	unlink(HISTORY_FILE ".tmp");
+	if (data != NULL && size >= sizeof(FileHead) + sizeof(pg_crc32c))
+	{
+		at = data + sizeof(head);
+		end = data + size - sizeof(pg_crc32c);
+		memcpy(&head, data, sizeof(head));
+		INIT_CRC32C(crc);
+		COMP_CRC32C(crc, data, end - data);
+		FIN_CRC32C(crc);
+		whole = memcmp(&crc, end, sizeof(crc)) == 0 && memcmp(&head, &expected_head, offsetof(FileHead, nbuckets)) == 0;
+		for (uint32 i = 0; whole && i < head.nbuckets; i++)
+			whole = load_bucket(&at, end, &last);
+	}
+	if (!whole)
+	{
+		for (int i = 0; i < light_history->nbuckets; i++)
+			light_bucket(i)->number = 0;
+		last = 0;
+	}
+	if (there && !whole)
+	{
+		ereport(LOG,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("ignoring invalid data in file \"%s\"", HISTORY_FILE),
+				 errdetail("The history of plan nodes begins anew.")));
+		(void) durable_unlink(HISTORY_FILE, LOG);
+	}
+	free(data);
+	/* the system's time may have been set while the server was down */
+	if (last > 0 && light_bucket(last)->end > now)
+		light_history->jumps++;
+	light_bucket_open(last + 1, now);
+	light_history->discarded = 0;
+}
