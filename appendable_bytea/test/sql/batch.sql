@@ -155,7 +155,7 @@ SELECT * FROM appendable_append('runs', ARRAY[1, 1, 1], ARRAY['é', '', 'end'], 
 SELECT * FROM appendable_append('runs', ARRAY[1, 1], ARRAY['one', 'two'], offsets => ARRAY[12, 14]);
 SELECT * FROM appendable_append('runs', ARRAY[1, 1], ARRAY['one', 'two'], offsets => ARRAY[NULL, 2]);
 SELECT * FROM appendable_append('runs', ARRAY[1, 1], ARRAY['one', 'two'], offsets => ARRAY[12, 15]);
-SELECT id, CASE WHEN octet_length(log) < 100 THEN replace(log::text, U&'\00E9', '~') END AS log, octet_length(log), data FROM runs ORDER BY id;
+SELECT id, CASE WHEN octet_length(log) < 100 THEN replace(log::text, 'é', '~') END AS log, octet_length(log), data FROM runs ORDER BY id;
 SELECT * FROM appendable_append('runs', ARRAY[1, 2], ARRAY['x', 'y'], offsets => ARRAY[1]);
 SELECT * FROM appendable_append('runs', ARRAY[1], ARRAY['x'], offsets => ARRAY[-1]);
 SELECT * FROM appendable_append('runs', ARRAY[1, 4], ARRAY['x', 'y'], 'log', 'id', NULL, NULL);
