@@ -11,10 +11,12 @@ DECLARE
 	before pg_lsn;
 BEGIN
 	EXECUTE format('UPDATE a SET plain = %s', replace(expression, '@', 'plain'));
+	-- with checksums, the first look at a row, also of a catalog, after a checkpoint logs its page
+	PERFORM md5(data::text) FROM a;
+	EXECUTE format('UPDATE a SET data = %s WHERE id <> 1', replace(expression, '@', 'data'));
 	before := pg_current_wal_insert_lsn();
 	EXECUTE format('UPDATE a SET data = %s WHERE id = 1', replace(expression, '@', 'data'));
 	in_chunk := pg_current_wal_insert_lsn() - before < 2000;
-	EXECUTE format('UPDATE a SET data = %s WHERE id <> 1', replace(expression, '@', 'data'));
 	SELECT bool_and(a.data::text IS NOT DISTINCT FROM a.plain) INTO same FROM a;
 	RETURN NEXT;
 END $$;
@@ -35,7 +37,7 @@ SELECT e, runs_as(e), r.* FROM unnest(ARRAY['@ || ''x''', 'concat(@, ''x'')', 'c
 	'format(''%s line'', @, 1)', 'format(''%s%*s'', @, n, ''w'')', 'coalesce(@, '''') || ''x''', 'coalesce(@, ''''::text) || ''x''', 'coalesce(@::text, ''none'') || ''x'' || n', 'CASE WHEN n = 7 THEN concat(@, ''c'') ELSE @ END']) WITH ORDINALITY u(e, o), LATERAL append(e) r ORDER BY o;
 -- these read the value: the chunk alone is stored all the same, for the old value is the start of the new one
 SELECT e, runs_as(e), r.* FROM unnest(ARRAY['concat(VARIADIC ARRAY[@::text, ''x''])', 'format(''%1$s%2$s'', @, ''x'')', 'format(''%s%2$s'', @, ''x'')', '(SELECT concat(@, ''s''))', 'concat_ws('', '', @ || ''y'', ''x'')', 'rpad(@, length(@) + 1, ''r'')',
-	'coalesce(concat_ws(NULL, @, ''x''), @)', 'coalesce(@::text, d::text, n::text) || ''x''']) WITH ORDINALITY u(e, o), LATERAL append(e) r ORDER BY o;
+	'array_to_string(ARRAY[@, ''x''], '''')', 'coalesce(concat_ws(NULL, @, ''x''), @)', 'coalesce(@::text, d::text, n::text) || ''x''']) WITH ORDINALITY u(e, o), LATERAL append(e) r ORDER BY o;
 -- what reads the value, by looks at its store
 CREATE FUNCTION looks(expression text) RETURNS int8 LANGUAGE plpgsql AS $$
 DECLARE
