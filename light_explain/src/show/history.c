@@ -365,14 +365,25 @@ light_bucket_close(TimestampTz now)
 	pfree(candidates);
 }
 
-/* Forget all buckets, and begin one; the history's lock is held exclusively. */
-void
+/*
+ * End the open bucket, forget all, and begin one; returns how many had executions.  The
+ * history's lock is held exclusively.
+ */
+int64
 light_history_forget(TimestampTz now)
 {
+	int64		n = 0;
+
 	light_bucket_close(now);
 	for (int i = 0; i < light_history->nbuckets; i++)
-		light_bucket(i)->number = 0;
+	{
+		LightBucket *bucket = light_bucket(i);
+
+		n += bucket->number != 0 && bucket->end != 0;
+		bucket->number = 0;
+	}
 	light_bucket_open(light_history->open, now);
+	return n;
 }
 
 /* ---- copies ------------------------------------------------------------- */

@@ -141,7 +141,7 @@ light_history_times(const LightHistoryPlan *plan)
 extern LIGHT_PRIVATE LightBucket *light_bucket(int64 number);
 extern LIGHT_PRIVATE void light_bucket_open(int64 number, TimestampTz now);
 extern LIGHT_PRIVATE void light_bucket_close(TimestampTz now);
-extern LIGHT_PRIVATE void light_history_forget(TimestampTz now);
+extern LIGHT_PRIVATE int64 light_history_forget(TimestampTz now);
 extern LIGHT_PRIVATE void light_history_dropped(int part, LightPlan *plan);
 extern LIGHT_PRIVATE void light_plan_closed(int part, LightPlan *plan);
 extern LIGHT_PRIVATE bool light_history_copy(LightHistoryCopy *copy, Oid role, bool see_all, bool open);

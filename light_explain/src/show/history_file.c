@@ -17,7 +17,6 @@
  */
 #include "postgres.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "miscadmin.h"
@@ -49,11 +48,11 @@ static const FileHead expected_head = {
 /* ---- writing ------------------------------------------------------------ */
 
 static void
-report(const char *what)
+report_unwritten(void)
 {
 	ereport(LOG,
 			(errcode_for_file_access(),
-			 errmsg("could not %s file \"%s\": %m", what, HISTORY_FILE)));
+			 errmsg("could not write file \"%s\": %m", HISTORY_FILE ".tmp")));
 }
 
 /* Write copied buckets to the file. */
@@ -67,7 +66,7 @@ write_file(const LightHistoryCopy *copy)
 
 	if (file == NULL)
 	{
-		report("write");
+		report_unwritten();
 		return;
 	}
 	head.nbuckets = copy->nbuckets;
@@ -80,7 +79,7 @@ write_file(const LightHistoryCopy *copy)
 		fwrite(&crc, sizeof(crc), 1, file) != 1;
 	if (FreeFile(file) != 0 || failed)
 	{
-		report("write");
+		report_unwritten();
 		unlink(HISTORY_FILE ".tmp");
 		return;
 	}
@@ -119,35 +118,6 @@ light_history_save(int code, Datum arg)
 }
 
 /* ---- reading ------------------------------------------------------------ */
-
-/* The whole file in memory of its own, or NULL. */
-static char *
-read_file(Size *size)
-{
-	FILE	   *file = AllocateFile(HISTORY_FILE, PG_BINARY_R);
-	struct stat status;
-	char	   *data = NULL;
-
-	if (file == NULL)
-	{
-		if (errno != ENOENT)
-			report("read");
-		return NULL;
-	}
-	if (fstat(fileno(file), &status) == 0 && status.st_size > 0)
-	{
-		*size = status.st_size;
-		data = malloc(*size);
-	}
-	if (data == NULL || fread(data, *size, 1, file) != 1)
-	{
-		report("read");
-		free(data);
-		data = NULL;
-	}
-	FreeFile(file);
-	return data;
-}
 
 /* Bytes of the plans of a bucket of the file, from its beginning, that have room in a slot; -1 if they are not whole. */
 static int64
@@ -226,7 +196,7 @@ light_history_load(TimestampTz now)
 {
 	Size		size = 0;
 	bool		there = access(HISTORY_FILE, F_OK) == 0;
-	char	   *data = read_file(&size);
+	char	   *data = light_read_file(HISTORY_FILE, &size);
 	const char *at;
 	const char *end;
 	FileHead	head;
@@ -259,7 +229,7 @@ light_history_load(TimestampTz now)
 		ereport(LOG,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("ignoring invalid data in file \"%s\"", HISTORY_FILE),
-				 errdetail("The history of plan nodes begins anew.")));
+				 errdetail("The history of plan nodes is empty.")));
 		(void) durable_unlink(HISTORY_FILE, LOG);
 	}
 	free(data);

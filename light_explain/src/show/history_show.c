@@ -258,16 +258,12 @@ PG_FUNCTION_INFO_V1(light_explain_history_reset);
 Datum
 light_explain_history_reset(PG_FUNCTION_ARGS)
 {
-	TimestampTz now = GetCurrentTimestamp();
-	int64		n = 0;
+	int64		n;
 
 	check_shared();
 	light_profile_flush();
 	LWLockAcquire(light_history->lock, LW_EXCLUSIVE);
-	light_bucket_close(now);
-	for (int i = 0; i < light_history->nbuckets; i++)
-		n += light_bucket(i)->number != 0 && light_bucket(i)->end != 0;
-	light_history_forget(now);
+	n = light_history_forget(GetCurrentTimestamp());
 	LWLockRelease(light_history->lock);
 	PG_RETURN_INT64(n);
 }

@@ -168,5 +168,6 @@ extern LIGHT_PRIVATE void light_profile_flush(void);
 /* profile_file.c */
 extern LIGHT_PRIVATE void light_profile_load(void);
 extern LIGHT_PRIVATE void light_profile_save(int code, Datum arg);
+extern LIGHT_PRIVATE char *light_read_file(const char *path, Size *size);
 
 #endif							/* LIGHT_PROFILE_H */

@@ -135,11 +135,14 @@ light_profile_save(int code, Datum arg)
 
 /* ---- reading ------------------------------------------------------------ */
 
-/* The whole file in memory of its own, or NULL. */
-static char *
-read_file(Size *size)
+/*
+ * Read a whole file to memory that the caller frees with free().  Returns NULL, and *size is
+ * not set, if there is none, or after a report in the server's log if it cannot be read.
+ */
+char *
+light_read_file(const char *path, Size *size)
 {
-	FILE	   *file = AllocateFile(PROFILE_FILE, PG_BINARY_R);
+	FILE	   *file = AllocateFile(path, PG_BINARY_R);
 	struct stat status;
 	char	   *data = NULL;
 
@@ -148,7 +151,7 @@ read_file(Size *size)
 		if (errno != ENOENT)
 			ereport(LOG,
 					(errcode_for_file_access(),
-					 errmsg("could not read file \"%s\": %m", PROFILE_FILE)));
+					 errmsg("could not read file \"%s\": %m", path)));
 		return NULL;
 	}
 	if (fstat(fileno(file), &status) == 0 && status.st_size > 0)
@@ -160,7 +163,7 @@ read_file(Size *size)
 	{
 		ereport(LOG,
 				(errcode_for_file_access(),
-				 errmsg("could not read file \"%s\": %m", PROFILE_FILE)));
+				 errmsg("could not read file \"%s\": %m", path)));
 		free(data);
 		data = NULL;
 	}
@@ -227,7 +230,7 @@ light_profile_load(void)
 {
 	Size		size = 0;
 	bool		there = access(PROFILE_FILE, F_OK) == 0;
-	char	   *data = read_file(&size);
+	char	   *data = light_read_file(PROFILE_FILE, &size);
 	const char *at = data;
 	const char *end;
 	FileHead	head;
@@ -260,6 +263,6 @@ light_profile_load(void)
 		ereport(LOG,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("ignoring invalid data in file \"%s\"", PROFILE_FILE),
-				 errdetail("The profile of plan nodes begins anew.")));
+				 errdetail("The profile of plan nodes is empty.")));
 	free(data);
 }

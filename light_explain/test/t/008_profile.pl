@@ -300,7 +300,7 @@ for my $content ([ 'a changed byte', substr($whole, 0, 200) . (substr($whole, 20
 	}
 	my $offset = -s $node->logfile;
 	$node->start;
-	is($node->safe_psql('postgres', 'SELECT count(*) FROM light_explain_profile'), '0', "$what: the profile begins anew");
+	is($node->safe_psql('postgres', 'SELECT count(*) FROM light_explain_profile'), '0', "$what: the profile is empty");
 	like(slurp_file($node->logfile, $offset), qr/LOG:  (ignoring invalid data in|could not read) file "pg_stat\/light_explain_profile.stat"/, "$what: and the log says so");
 	ok(!-e $file && !-e "$file.tmp", "$what: and no file is left");
 }

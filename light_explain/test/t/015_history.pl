@@ -209,7 +209,7 @@ for my $content ([ 'a changed byte', substr($whole, 0, 3000) . (substr($whole, 3
 	}
 	my $offset = -s $node->logfile;
 	$node->start;
-	is(query('SELECT count(*) FROM light_explain_history()'), '0', "$what: the history begins anew");
+	is(query('SELECT count(*) FROM light_explain_history()'), '0', "$what: the history is empty");
 	like(slurp_file($node->logfile, $offset), qr/LOG:  ignoring invalid data in file "pg_stat_tmp\/light_explain_history.stat"/, "$what: and the log shows it");
 	ok(!-e $file && !-e "$file.tmp", "$what: and no file is left");
 }
