@@ -3,7 +3,7 @@
 # processor can tell.  A cross compiler builds them with the headers of Debian's ARM64
 # packages, an emulator of processes (qemu-user) runs that server with them, and
 # pg_regress asks it from outside, with light_explain on the system clock and on the
-# processor's counter.  A real one is needed for: times, and races between processors.
+# processor's counter.  Times, and races between processors, need a real one.
 . "$(dirname "$0")/lib.sh"
 
 # shellcheck disable=SC2086

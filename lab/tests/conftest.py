@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import chromium
 from hostile import Hostile
 from pg_lean import cli, cluster
 from pg_lean.cluster import Cluster
@@ -19,6 +20,21 @@ from pg_lean.result import Check, Flame, Headline, Listing, Note, Plot, Result, 
 
 # Hostile objects are made in one transaction, with a lock for each.
 cluster.QUIET["max_locks_per_transaction"] = "512"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium; without it, its tests are left out."""
+    program = chromium.find()
+    if program is None:
+        pytest.skip("there is no Chromium here (Debian's package chromium)")
+    opened = chromium.Chromium(program)
+    try:
+        opened.__enter__()
+    except (EOFError, OSError) as error:
+        pytest.skip(f"Chromium does not start on this machine: {error}")
+    yield opened
+    opened.__exit__()
 
 
 @pytest.fixture(scope="session")

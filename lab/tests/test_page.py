@@ -2,7 +2,6 @@
 
 import pytest
 
-import chromium
 from conftest import SIZES, make_result
 from pg_lean import report
 from pg_lean.flame import Frame
@@ -44,20 +43,6 @@ FAULTS = """(() => {
   }
   return faults;
 })()"""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    program = chromium.find()
-    if program is None:
-        pytest.skip("there is no Chromium here (Debian's package chromium)")
-    browser = chromium.Chromium(program)
-    try:
-        browser.__enter__()
-    except (EOFError, OSError) as error:
-        pytest.skip(f"Chromium does not start on this machine: {error}")
-    yield browser
-    browser.__exit__()
 
 
 def deep(levels):

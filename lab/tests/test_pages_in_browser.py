@@ -2,7 +2,6 @@
 
 from urllib.parse import quote
 
-import chromium
 import pytest
 from markdown_it import MarkdownIt
 
@@ -24,20 +23,6 @@ FAULTS = r"""(() => {
     }
     return faults;
 })()"""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    program = chromium.find()
-    if program is None:
-        pytest.skip("there is no Chromium here (Debian's package chromium)")
-    opened = chromium.Chromium(program)
-    try:
-        opened.__enter__()
-    except (EOFError, OSError) as error:
-        pytest.skip(f"Chromium does not start on this machine: {error}")
-    yield opened
-    opened.__exit__()
 
 
 def written(folder, markdown, base):
