@@ -1,9 +1,15 @@
 # Times are right: each node's part of a statement's time is the true one, wherever times are shown, also while other processes use the CPUs.
 #
-# The true part is the server's own, or what is left of that without what its clock adds to each call; light_explain adds less, so its part is
-# between the two.  Medians of some runs are compared.  They are short, so that other processes disturb few of them: a statement that others
-# interrupt ten times would have to be run hundreds of times.  LIGHT_TIMES_RUNS=20 (make check-times) makes that many runs over a million rows,
-# each of which must be right, and needs an idle machine.
+# The true part is the server's own, or what is left of that without what its clock adds to each call.  How much of that falls into the
+# node's time, and how much into its caller's, differs by statement and processor (compared with a profiler: a third to three quarters), so
+# what is true is known only within what lies between.  light_explain's part has to be there.  Medians of some runs are compared.  They are
+# short, so that other processes disturb few of them: a statement that others interrupt ten times would have to be run hundreds of times.
+#
+# LIGHT_TIMES_RUNS=20 (make check-times) makes that many runs over a million rows and needs an idle machine.  The medians must be closer, and
+# each run must be within what the server's runs show: rows that come from all over memory take longer in one run than in the next.
+#
+# This finds a node that hides where the time goes.  How close calls of some nanoseconds come to the truth is for pg-lean shares, which
+# compares with a profiler.
 # Slow: repeats statements beside busy processes
 use strict;
 use warnings;
@@ -20,10 +26,10 @@ use Test::More;
 use Time::HiRes qw(usleep);
 use TrueShares;
 
-use constant POINTS => 0.03;
 my $each_run = $ENV{LIGHT_TIMES_RUNS};
 my $runs = $each_run // 12;
 my $rows = $each_run ? 1_000_000 : 40_000;
+my $points = $each_run ? 0.03 : 0.05;
 
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
@@ -66,7 +72,7 @@ sub medians
 	return map { my $i = $_; median(map { $_->[$i] } @runs) } 0 .. $#{ $runs[0] };
 }
 
-# By how much the worst part is beyond what is between the two true ones.
+# By how much the worst part is beyond what is between the true ones.
 sub beyond
 {
 	my ($found, @true) = @_;
@@ -106,17 +112,24 @@ sub check_statement
 			push @timed, $run->[1];
 			push @longer, $run->[1]{'Execution Time'} - $run->[2]{'Execution Time'};
 		}
-		my @corrected = map { corrected_times($_, median(@longer), $each_call) } @timed;
-		my @true = map { [ medians(map { shares($_) } @$_) ] } \@server, \@corrected;
-		my @true_least = map { [ least(@$_) ] } \@server, \@corrected;
+		# each of these: the parts of all runs
+		my @ways = \@server;
+		for my $within (0.25, 0.75)
+		{
+			push @ways, [ map { corrected_times($_, median(@longer), $each_call, $within) } @timed ];
+		}
+		my @true = map { [ medians(map { shares($_) } @$_) ] } @ways;
+		my @true_least = map { [ least(@$_) ] } @ways;
+		my @true_each = map { map { shares($_) } @$_ } @ways;
 		@faults = ();
 		for my $found ([ 'total times', @total ], [ 'self times', @self ])
 		{
 			my ($kind, @found) = @$found;
 			my @shares = map { shares($_) } @found;
-			next if !$each_run && beyond([ least(@found) ], @true_least) <= POINTS;
-			@shares = ([ medians(@shares) ]) unless $each_run;
-			push @faults, map { "$kind " . shown($_) . ' true ' . shown($true[0]) . ' or ' . shown($true[1]) } grep { beyond($_, @true) > POINTS } @shares;
+			my $wrong = sub { map { "$kind " . shown($_) . ' true ' . join(' or ', map { shown($_) } @true) } @_ };
+			push @faults, $wrong->(grep { beyond($_, @true_each) > $points } @shares) if $each_run;
+			next if beyond([ least(@found) ], @true_least) <= $points;
+			push @faults, $wrong->(grep { beyond($_, @true) > $points } [ medians(@shares) ]);
 		}
 		# other processes may have disturbed some of the runs: more of them show that
 		last if !@faults || $each_run || @total >= 180;

@@ -86,21 +86,21 @@ sub own_times
 	return (counted($nodes, map { $_->{own} } @$nodes), defined $nodes->[0]{self} ? counted($nodes, map { $_->{self} // 0 } @$nodes) : undef);
 }
 
-# The same without what the clock adds to each call of a node: half of that while the node's time is taken, half in its caller's.  It
-# adds what the statement takes longer than untimed, in milliseconds, if that is plausible: at least $each, and up to three times that while
-# other processes use the CPUs.
+# The same without what the clock adds to each call of a node: this part of that while the node's time is taken, the rest in its caller's.
+# It adds what the statement takes longer than untimed, in milliseconds, if that is plausible: at least $each, and up to three times that
+# while other processes use the CPUs.
 sub corrected_times
 {
-	my ($plan, $longer, $each) = @_;
+	my ($plan, $longer, $each, $within) = @_;
 	my $nodes = nodes($plan->{Plan}, []);
 	my $calls = sum(map { $_->{calls} } @$nodes);
 	my @own;
 	$each = min(max($longer / $calls, $each), 3 * $each);
 	for my $node (@$nodes)
 	{
-		my $around = $node->{calls};
-		$around += $nodes->[$_]{calls} for @{ $node->{below} };
-		push @own, max(0, $node->{own} - $each * $around / 2);
+		my $added = $within * $node->{calls};
+		$added += (1 - $within) * $nodes->[$_]{calls} for @{ $node->{below} };
+		push @own, max(0, $node->{own} - $each * $added);
 	}
 	return counted($nodes, @own);
 }
