@@ -31,8 +31,6 @@ LONG_WAIT = 60
 #: updates from which their share that found room in the page counts, and the share of slots in use from which there may soon be none.
 OLD_TRANSACTION, KEPT_WAL, DEAD_STORE, MANY_UPDATES, NEARLY_ALL = 3600, 1 << 30, 64 << 20, 1000, 0.75
 
-#: Nanoseconds that reading a clock around a node may take.
-SLOW_CLOCK = 120
 
 #: Time limit of one check.
 TIMEOUT = "15s"
@@ -280,23 +278,11 @@ def instrumentation(conn: psycopg.Connection) -> Iterator[Finding]:
             f"{state['progress_used']} of {state['progress_slots']} slots for progress are taken: statements may soon not be visible",
             "Raise light_explain.progress_statements, and restart.",
         )
-    costs = {row["timing"]: row["ns"] for row in rows(conn, f"SELECT timing, in_node_ns + in_caller_ns AS ns FROM {schema}.light_explain_clock_costs()")}
-    if state["clock"] == "system" or costs["auto"] > SLOW_CLOCK:
+    yield from slow_clock(state["clock"], rows(conn, "SHOW track_io_timing")[0]["track_io_timing"] == "on")
+    if setting(conn, "light_explain.timing").get("setting") == "system":
         yield Finding(
             "note",
-            f"reading the clock around a node takes {costs['auto']:.0f} ns here (clock: {state['clock']}): the processor's counter is not used",
-            "On Linux see /sys/devices/system/clocksource/clocksource0/current_clocksource: tsc is best.",
-        )
-    if costs["system"] > SLOW_CLOCK and rows(conn, "SHOW track_io_timing")[0]["track_io_timing"] == "on":
-        yield Finding(
-            "note",
-            f"track_io_timing is on, and the server's timer takes {costs['system']:.0f} ns each time",
-            "pg_test_timing tells more; ALTER SYSTEM RESET track_io_timing; SELECT pg_reload_conf();",
-        )
-    if setting(conn, "light_explain.timing").get("setting") in ("system", "reference"):
-        yield Finding(
-            "note",
-            f"light_explain.timing = {setting(conn, 'light_explain.timing')['setting']}: reading the clock takes longer than with auto",
+            "light_explain.timing = system: reading the clock takes longer than with auto",
             "ALTER SYSTEM RESET light_explain.timing;",
         )
     if state["progress_slots"]:
@@ -308,7 +294,24 @@ def instrumentation(conn: psycopg.Connection) -> Iterator[Finding]:
             "ok",
             f"progress: {state['progress_used']} of {state['progress_slots']} slots; profile: {state['profile_nodes']:,} of {state['profile_max_nodes']:,} "
             f"nodes in {state['profile_plans']:,} plans{memory}; "
-            f"clock: {state['clock']}, {costs['auto']:.0f} ns around a node, the server's {costs['system']:.0f} ns",
+            f"clock: {state['clock']}",
+        )
+
+
+def slow_clock(clock: str, io_timing: bool) -> Iterator[Finding]:
+    """What it means that light_explain reads this clock; io_timing: track_io_timing is on."""
+    if clock != "system":
+        return
+    yield Finding(
+        "note",
+        "light_explain reads the system's clock, because the processor's counter cannot be relied on here",
+        "On Linux see /sys/devices/system/clocksource/clocksource0/current_clocksource: tsc is best.",
+    )
+    if io_timing:
+        yield Finding(
+            "note",
+            "track_io_timing is on, and the system's clock may be slow",
+            "pg_test_timing tells how slow; ALTER SYSTEM RESET track_io_timing; SELECT pg_reload_conf();",
         )
 
 

@@ -45,7 +45,10 @@ def name_of(node_type: str) -> str:
 class Program:
     """The server's program: whose code is at an address."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, root: Path | None = None):
+        """path: as the server sees it; root: directory that is the server's root."""
+        path = path if root is None else root / path.relative_to("/")
+
         def read(*command: str) -> str:
             if shutil.which(command[0]) is None:
                 raise Unavailable(f"{command[0]} is not installed", "Install your system's package binutils.")

@@ -134,14 +134,15 @@ def test_a_library_that_was_built_anew_is_found(found, server):
             conn.execute("DROP ROLE watcher")
 
 
-def test_slots_memory_and_clock_are_told(found, server, monkeypatch):
+def test_slots_memory_and_clock_are_told(found):
     ok = says(found("ok"), "slots; profile:", "MB of shared memory", "clock:")
     assert ok and ok[0].check == "instrumentation"
-    monkeypatch.setattr(doctor, "SLOW_CLOCK", -1)
-    assert says(found("note"), "reading the clock around a node takes")
-    with server.connect() as conn:
-        conn.execute("SET track_io_timing = on")
-        assert says(doctor.examine(conn), "track_io_timing is on")
+
+
+def test_a_slow_clock_is_told():
+    assert not list(doctor.slow_clock("tsc", io_timing=True))
+    assert [finding.what.split()[0] for finding in doctor.slow_clock("system", io_timing=False)] == ["light_explain"]
+    assert says(doctor.slow_clock("system", io_timing=True), "track_io_timing is on")
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,7 @@ import shutil
 
 import pytest
 
-from pg_lean import profiler
-from pg_lean.commands import shares
+from pg_lean import profiler, shares
 
 
 def test_a_function_is_its_node_s():
@@ -22,8 +21,21 @@ def test_a_function_is_its_node_s():
 
 def test_scans_of_a_statement_are_one():
     assert shares.by_node([("Aggregate", 1.0), ("Seq Scan", 2.0), ("Index Scan", 1.0)]) == {"Agg": 25.0, "Scan": 75.0}
-    plan = {"Node Type": "Aggregate", "Plans": [{"Node Type": "Hash Join", "Plans": [{"Node Type": "Seq Scan"}, {"Node Type": "Hash"}]}]}
-    assert shares.types(plan) == ["Aggregate", "Hash Join", "Seq Scan", "Hash"]
+
+
+def test_own_times_of_a_plan_and_how_they_are_rounded():
+    def node(node_type: str, ms: float, loops: int, *plans: dict) -> dict:
+        return {"Node Type": node_type, "Actual Total Time": ms, "Actual Loops": loops, "Plans": list(plans)}
+
+    shown = shares.shown_by_core(node("Aggregate", 10.0, 1, node("Nested Loop", 8.0, 1, node("Seq Scan", 1.0, 1), node("Index Scan", 0.5, 10))))
+    assert [(name, round(own, 6)) for name, own, _ in shown] == [("Aggregate", 2.0), ("Nested Loop", 2.0), ("Seq Scan", 1.0), ("Index Scan", 5.0)]
+    assert round(shown[3][2], 6) == 0.005
+
+
+def test_points_off_are_the_largest_difference():
+    found = shares.Shares({"Agg": 30.0, "Scan": 70.0}, 1000, {})
+    assert found.points_off({"Agg": 35.0, "Scan": 64.0, "Sort": 1.0}) == 6.0
+    assert found.points_off({"Agg": 100.0}) == 70.0
 
 
 def test_where_there_is_no_profiler_it_says_so(pg_lean_here, monkeypatch):

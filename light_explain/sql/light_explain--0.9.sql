@@ -390,17 +390,6 @@ REVOKE ALL ON FUNCTION light_explain_samples_reset() FROM PUBLIC;
 -- Each shows a role its own statements only, unless it has pg_read_all_stats.
 GRANT SELECT ON light_explain_progress, light_explain_profile, light_explain_misestimates, light_explain_history, light_explain_latency, light_explain_waits, light_explain_samples TO PUBLIC;
 
-CREATE FUNCTION light_explain_clock_costs(
-    OUT timing text,
-    OUT in_node_ns double precision,
-    OUT in_caller_ns double precision)
-RETURNS SETOF record
-AS 'MODULE_PATHNAME', 'light_explain_clock_costs'
-LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
-
-COMMENT ON FUNCTION light_explain_clock_costs() IS
-'nanoseconds that each light_explain.timing adds to a call of a plan node on this machine: shown in the node, and in the node that calls it; measured at each call of the function, in some milliseconds';
-
 CREATE FUNCTION light_explain_status(
     OUT enabled boolean,
     OUT problem text,

@@ -39,7 +39,6 @@ int			light_sample_waits = 5000;
 static const struct config_enum_entry timing_options[] = {
 	{"auto", LIGHT_TIMING_AUTO, false},
 	{"system", LIGHT_TIMING_SYSTEM, false},
-	{"reference", LIGHT_TIMING_REFERENCE, true},	/* for tests */
 	{NULL, 0, false}
 };
 

@@ -28,8 +28,7 @@
 typedef enum LightTiming
 {
 	LIGHT_TIMING_AUTO,
-	LIGHT_TIMING_SYSTEM,
-	LIGHT_TIMING_REFERENCE
+	LIGHT_TIMING_SYSTEM
 } LightTiming;
 
 /* guc.c */

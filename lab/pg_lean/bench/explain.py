@@ -8,14 +8,12 @@ import random
 import shutil
 from typing import Any, Iterable
 
-import numpy as np
 import psycopg
 
-from pg_lean import always, battery
+from pg_lean import always, battery, profiler, shares
 from pg_lean.always import Goal
 from pg_lean.bench import Bench, Check, Headline, Note, Plot, Result, Series, Table, not_slower
-from pg_lean.measure import Estimate, bursts, explain, explain_text, timed
-from pg_lean.names import need_extension_schema
+from pg_lean.measure import Estimate, bursts, explain_text, timed
 
 TITLE = "EXPLAIN ANALYZE: what measuring a query adds to it, core against light_explain"
 PRELOAD = ("light_explain", "auto_explain")
@@ -164,61 +162,24 @@ def make_tables(conn: psycopg.Connection, rows: int) -> None:
     conn.execute("VACUUM ANALYZE t, u, c")
 
 
-def shown_by_core(plan: dict[str, Any]) -> list[tuple[float, float]]:
-    """Own milliseconds of a node and of all below it, and how far rounding may put them off: the server shows thousandths for each loop."""
-    children = plan.get("Plans", [])
-    total = plan["Actual Total Time"] * plan["Actual Loops"]
-    own = total - sum(child["Actual Total Time"] * child["Actual Loops"] for child in children)
-    rounding = 0.0005 * (plan["Actual Loops"] + sum(child["Actual Loops"] for child in children))
-    return [(own, rounding), *(times for child in children for times in shown_by_core(child))]
-
-
-def own_times(conn: psycopg.Connection, query: str, in_node: float = 0, in_caller: float = 0) -> list[float]:
-    """Self milliseconds of each node under light_explain, less these nanoseconds of each call in the node and in its caller."""
-    schema = need_extension_schema(conn, "light_explain")
-    conn.execute(f"EXPLAIN ({OPTIONS}) {query}")
-    nodes = conn.execute("SELECT node, parent, node_type, rows + loops, self_ms"
-                         f" FROM {schema}.light_explain_last() ORDER BY node").fetchall()
-    own = {node: ms for node, _, _, _, ms in nodes}
-    for node, parent, node_type, calls, _ in nodes:
-        # the server measures a Hash itself, which has no call for each row; all others return their rows and then none
-        if node_type != "Hash":
-            own[node] -= calls * in_node / 1e6
-            if parent is not None:
-                own[parent] -= calls * in_caller / 1e6
-    return list(own.values())
-
-
 def share_errors(bench: Bench, conn: psycopg.Connection, queries: dict[str, str]) -> None:
     """How far the nodes' shares of the time are from the true ones: the largest difference of a statement's nodes, in points (percent of the statement).
 
-    True are the times of the reference clock, which is read at each call, in order, less
-    what that adds to each call, which light_explain_clock_costs() measures without any plan.
+    True is what a profiler sees of the plain statement, which it does not slow down.
     """
-    rounds = bench.iterations(full=9, quick=1)
-    with bench.progress(len(queries) * rounds, "shares of nodes") as step:
+    cluster = bench.server.private and bench.need_private()
+    if not cluster or shutil.which("perf") is None:
+        bench.console.print("  perf is not installed: how true the shares are is not measured (package linux-perf)")
+        return
+    runs = bench.iterations(full=25, quick=1)
+    program = profiler.Program(cluster.bindir / "postgres", cluster.root)
+    with bench.progress(len(queries), "shares of nodes") as step:
         for case, query in queries.items():
-            shares: dict[str, Any] = {}
-
-            def keep(name: str, own: list[float]) -> None:
-                shares.setdefault(name, []).append(np.array(own) / sum(own))
-
-            for _ in range(rounds):
-                costs = {clock: (inside, outside) for clock, inside, outside in conn.execute(
-                    f"SELECT timing, in_node_ns, in_caller_ns FROM {need_extension_schema(conn, 'light_explain')}.light_explain_clock_costs()")}
-                bench.server.set(conn, {"light_explain.enabled": True, "light_explain.timing": "reference"})
-                keep("reference", own_times(conn, query, *costs["reference"]))
-                bench.server.set(conn, {"light_explain.timing": "auto"})
-                keep("light_explain", own_times(conn, query))
-                bench.server.set(conn, {"light_explain.enabled": False})
-                times = shown_by_core(explain(conn, query, "ANALYZE, BUFFERS")["Plan"])
-                if max(rounding for _, rounding in times) < 0.01 * sum(own for own, _ in times):
-                    keep("core", [own for own, _ in times])
-                step(case)
-            reference = np.median(shares["reference"], axis=0)
-            for name, each in shares.items():
-                for repetition, one in enumerate(each):
-                    bench.raw.add(name, repetition, f"shares: {case}", percent=100 * float(np.abs(one - reference).max()))
+            found = shares.compare(conn, program, query, OPTIONS, bench.pick(full=5.0, quick=1.0), runs)
+            for source, said in found.said.items():
+                for run, one in enumerate(said):
+                    bench.raw.add(source, run, f"shares: {case}", percent=found.points_off(one))
+            step(case)
 
 
 def count_instructions(bench: Bench, queries: dict[str, str]) -> None:
@@ -335,17 +296,20 @@ def present(bench: Bench, cases: list[str], repetitions: int, statements: list[b
                      [[case, *(ratio(case, clock) if bench.raw.select(clock, case) else None for clock in clocks)] for case in cases])
 
     def share(case: str, name: str):
-        return bench.estimate("percent", name, f"shares: {case}") if bench.raw.select(name, f"shares: {case}") else "rounded"
+        if bench.raw.select(name, f"shares: {case}"):
+            return bench.estimate("percent", name, f"shares: {case}")
+        return "rounded" if bench.raw.select("light_explain", f"shares: {case}") else None
 
     def counted(case: str, name: str) -> str | None:
         rows = {row["variant"]: row["instructions"] for row in bench.raw.select(case=f"instructions: {case}")}
         return f"{rows[name] / rows['plain']:.3f}" if rows else None
 
-    shared = [case for case in cases if bench.raw.select("reference", f"shares: {case}")]
+    shared = [case for case in cases if bench.raw.select("light_explain", f"shares: {case}")]
+    small = [case for case in cases if "5,000,000" not in case]
     short = [case for case in (*always.LOADS, ANALYTIC_CASE) if bench.raw.select(case=case)]
     ways = {way: battery.ratios(bench.raw, statements, way) for way in battery.WAYS} if statements else {}
     held = goals(bench, cases, statements)
-    quartiles = {name: {case: bench.raw.quartile_ratio("cpu_ms" if bench.server.private else "ms", name, "plain", case) for case in shared}
+    quartiles = {name: {case: bench.raw.quartile_ratio("cpu_ms" if bench.server.private else "ms", name, "plain", case) for case in small}
                  for name in ("core", "core, tsc", "light_explain") if bench.raw.select(name)}
     both = Table(
         "What measuring costs, and how true it is",
@@ -353,23 +317,20 @@ def present(bench: Bench, cases: list[str], repetitions: int, statements: list[b
             "query",
             *(f"time over plain | {name}" for name in quartiles),
             *(f"instructions over plain | {name}" for name in ("core", "light_explain")),
-            *(f"points off | {name}" for name in ("core", "light_explain", "reference")),
+            *(f"points off | {name}" for name in ("core", "light_explain")),
         ],
         [
             [
                 case,
                 *(f"{found[case].median:.3f}" for found in quartiles.values()),
                 *(counted(case, name) for name in ("core", "light_explain")),
-                *(share(case, name) for name in ("core", "light_explain", "reference")),
+                *(share(case, name) for name in ("core", "light_explain")),
             ]
-            for case in shared
+            for case in small
         ],
         note="Lower quartiles of CPU time. Points off: the largest difference of a node's share of the time from the true one, percent of the statement. "
-             "True is the reference "
-        "clock, read in order around each call, less what it adds to each call as light_explain_clock_costs() measures it; the reference's own column shows "
-        "how "
-        "its runs differ. rounded: the server's figures are thousandths of a millisecond for each loop, which is too coarse here. Instructions: valgrind's "
-        "callgrind, "
+             "True is what a profiler sees of the plain statement. rounded: the server's figures are thousandths of a millisecond for each loop, which is "
+             "too coarse here. Instructions: valgrind's callgrind, "
         f"tables of {COUNTED_ROWS:,} rows.",
     )
     goal_table = always.goals_table(

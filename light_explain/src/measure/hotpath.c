@@ -182,8 +182,6 @@ read_clock(LightClock clock, bool returning)
 			return 0;
 		case LIGHT_CLOCK_SYSTEM:
 			return light_system_now();
-		case LIGHT_CLOCK_REFERENCE:
-			return light_now_ordered();
 		case LIGHT_CLOCK_AUTO:
 			break;
 	}
@@ -299,13 +297,11 @@ WRAPPER(clock##_all, CLOCK, COMPARE_ALL, portable)
 WRAPPERS(none, LIGHT_CLOCK_NONE)
 WRAPPERS(auto, LIGHT_CLOCK_AUTO)
 WRAPPERS(system, LIGHT_CLOCK_SYSTEM)
-WRAPPERS(reference, LIGHT_CLOCK_REFERENCE)
 
 static const ExecProcNodeMtd portable_wrappers[LIGHT_CLOCKS][3] = {
 	[LIGHT_CLOCK_NONE] = {none_nothing, none_lite, none_all},
 	[LIGHT_CLOCK_AUTO] = {auto_nothing, auto_lite, auto_all},
 	[LIGHT_CLOCK_SYSTEM] = {system_nothing, system_lite, system_all},
-	[LIGHT_CLOCK_REFERENCE] = {reference_nothing, reference_lite, reference_all},
 };
 
 static const ExecProcNodeMtd (*wrappers)[3] = portable_wrappers;
@@ -319,13 +315,10 @@ LIGHT_FOR_AVX2 WRAPPER(clock##_all_avx2, CLOCK, COMPARE_ALL, avx2)
 AVX2_WRAPPERS(none, LIGHT_CLOCK_NONE)
 AVX2_WRAPPERS(auto, LIGHT_CLOCK_AUTO)
 AVX2_WRAPPERS(system, LIGHT_CLOCK_SYSTEM)
-AVX2_WRAPPERS(reference, LIGHT_CLOCK_REFERENCE)
-
 static const ExecProcNodeMtd avx2_wrappers[LIGHT_CLOCKS][3] = {
 	[LIGHT_CLOCK_NONE] = {none_nothing, none_lite_avx2, none_all_avx2},
 	[LIGHT_CLOCK_AUTO] = {auto_nothing, auto_lite_avx2, auto_all_avx2},
 	[LIGHT_CLOCK_SYSTEM] = {system_nothing, system_lite_avx2, system_all_avx2},
-	[LIGHT_CLOCK_REFERENCE] = {reference_nothing, reference_lite_avx2, reference_all_avx2},
 };
 
 #endif

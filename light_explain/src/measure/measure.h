@@ -232,12 +232,10 @@ typedef enum LightClock
 {
 	LIGHT_CLOCK_NONE,			/* not at all */
 	LIGHT_CLOCK_AUTO,			/* light_now(), light_now_ordered() at the end */
-	LIGHT_CLOCK_SYSTEM,			/* clock_gettime(), as core up to 18 */
-	LIGHT_CLOCK_REFERENCE		/* counter ordered after loads, no call left
-								 * out: for tests */
+	LIGHT_CLOCK_SYSTEM			/* clock_gettime(), as core up to 18 */
 } LightClock;
 
-#define LIGHT_CLOCKS (LIGHT_CLOCK_REFERENCE + 1)
+#define LIGHT_CLOCKS (LIGHT_CLOCK_SYSTEM + 1)
 
 /*
  * What is known of the skipped calls of a scan, see pages.c.  All times are in

@@ -84,7 +84,7 @@ choose_treatment(const LightQuery *query, PlanState *node, PlanState *parent)
 	 * a join by merging goes back in its inner index scan, also through a
 	 * Result
 	 */
-	if (query->books.clock != LIGHT_CLOCK_REFERENCE && light_scans_pages(node) &&
+	if (light_scans_pages(node) &&
 		(IsA(node, SeqScanState) || parent == NULL || !(IsA(parent, MergeJoinState) || IsA(parent, ResultState) || IsA(parent, CustomScanState))))
 		return LIGHT_SKIP_PAGES;
 	return LIGHT_EACH_CALL;
@@ -398,8 +398,6 @@ choose_clock(const LightQuery *query)
 {
 	if (!query->timer)
 		return LIGHT_CLOCK_NONE;
-	if (query->timing == LIGHT_TIMING_REFERENCE)
-		return LIGHT_CLOCK_REFERENCE;
 	return query->timing == LIGHT_TIMING_AUTO && light_counter_usable ? LIGHT_CLOCK_AUTO : LIGHT_CLOCK_SYSTEM;
 }
 

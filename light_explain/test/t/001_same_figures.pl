@@ -128,7 +128,6 @@ run_battery('switching while nodes run', 'SET light_explain.switch_after = 3', '
 run_battery('switching late', 'SET light_explain.switch_after = 20', 'TIMING ON');
 run_battery('never switching', 'SET light_explain.switch_after = 1000000000', 'TIMING ON');
 run_battery('system clock', 'SET light_explain.timing = system', 'TIMING ON', qr/SELECT/);
-run_battery('reference clock', 'SET light_explain.timing = reference', 'TIMING ON', qr/JOIN|par|CTE/);
 run_battery('nested statements measured as well', 'SET light_explain.instrument_all = on', 'TIMING ON', qr/f_|UPDATE|DELETE|INSERT|EXECUTE|ft|fp/);
 
 # Figures of whole statements, which light_explain takes for others too.

@@ -94,7 +94,7 @@ is($result{$_} // 'no result', 'same', $statements[$_][2]) for 0 .. $#statements
 # the reference has all columns
 my $reference = slurp_file("$FindBin::RealBin/../../docs/reference.md");
 my @columns = split /\n/, $node->safe_psql('postgres', <<'SQL');
-SELECT unnest(proargnames) FROM pg_proc WHERE proname ~ '^light_explain_' AND proname <> 'light_explain_clock_costs'
+SELECT unnest(proargnames) FROM pg_proc WHERE proname ~ '^light_explain_'
 UNION SELECT attname FROM pg_attribute WHERE attrelid IN (SELECT oid FROM pg_class WHERE relname ~ '^light_explain_' AND relkind = 'v') AND attnum > 0
 SQL
 cmp_ok(scalar @columns, '>', 50, 'columns of functions and views');

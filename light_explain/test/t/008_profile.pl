@@ -120,7 +120,7 @@ like(profiled("SET statement_timeout = '200ms'", 'SELECT pg_sleep(600)', 'SET st
 is(profile('label, executions, cancelled, failed, loops, rows, self_ms > 0 AND total_ms >= self_ms', 'pg_sleep'), 'Result|2|1|0|2|1|t', 'and is in the profile');
 for my $switch (0, 3, 100000)
 {
-	for my $timing (qw(auto system reference))
+	for my $timing (qw(auto system))
 	{
 		$node->safe_psql('postgres', 'SELECT light_explain_profile_reset()');
 		like(profiled("SET light_explain.switch_after = $switch", "SET light_explain.timing = $timing", 'SELECT sum(1 / (id - 500)) FROM t', 'SELECT count(*) FROM t'),

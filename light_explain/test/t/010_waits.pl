@@ -32,7 +32,7 @@ my %measured = (
 for my $how (sort keys %measured)
 {
 	my ($settings, $explain) = @{ $measured{$how} };
-	for my $timing (qw(auto system reference))
+	for my $timing (qw(auto system))
 	{
 		# rarely a signal of the server's own comes at that moment
 		my $interrupted;

@@ -56,7 +56,7 @@ for my $name (sort keys %statement)
 	my $plan = sub { return decode_json($node->safe_psql('postgres', "SELECT count(*) FROM t \\g /dev/null\n$_[0];\n$explain"))->[0]{Plan} };
 	my $core = nodes($plan->('SET light_explain.enabled = off'), undef, []);
 
-	for my $timing (qw(auto system reference))
+	for my $timing (qw(auto system))
 	{
 		my @faults;
 		is(nodes($plan->("SET light_explain.timing = $timing"), undef, \@faults), $core, "$name, $timing: figures are core's");
@@ -65,8 +65,6 @@ for my $name (sort keys %statement)
 	}
 }
 
-is($node->safe_psql('postgres', q{SELECT string_agg(timing, ',' ORDER BY timing), bool_and(in_node_ns >= 0 AND in_caller_ns >= 0) FROM light_explain_clock_costs()}),
-	'auto,reference,system|t', 'clocks have their costs');
 $node->safe_psql('postgres', 'SET light_explain.profile = on; SELECT sum(k) FROM t');
 is($node->safe_psql('postgres', q{SELECT label, rows, total_ms > 0 AND self_ms <= total_ms FROM light_explain_profile WHERE query ~ 'sum' ORDER BY node}),
 	"Aggregate|1|t\n  Seq Scan on t|20000|t", 'the profile has times');
