@@ -190,8 +190,8 @@ copy_pieces(AbReader *reader, char *buf, int64 length)
 }
 
 /*
- * Copy a range; see appendable.h.  Nobody sees the buffer before we return, so a range
- * that includes the end of the chunks is first read without verifying that end.
+ * Copy a range; see appendable.h.  The caller uses the buffer only after we return, so a
+ * range that includes the end of the chunks is first read without verifying that end.
  */
 void
 ab_reader_read(AbReader *reader, int64 offset, char *buf, int64 length)

@@ -167,7 +167,7 @@ typedef struct AbChunkPlace
 	uint32		crc;
 } AbChunkPlace;
 
-/* Zero it, but for context, mode and snapshot, before use. */
+/* Zero it, except context, mode and snapshot, before use. */
 typedef struct AbChunkCursor
 {
 	MemoryContext context;		/* of the scan */
@@ -210,7 +210,7 @@ typedef struct AbReader AbReader;
 
 /*
  * Open a value for reading, in the current memory context.  Holds the chunk
- * store open (relation references are given back on error by the resource
+ * store open (relation references are released on error by the resource
  * owner); memory is bounded by the inline part plus one chunk.
  */
 extern AbReader *ab_reader_open(Datum datum);
@@ -255,7 +255,7 @@ typedef struct AbValueScan
 	TupleTableSlot *slot;		/* the row */
 	AttrNumber	attnum;
 	Datum		value;
-	MemoryContext context;		/* for what is needed until the next value */
+	MemoryContext context;		/* for memory needed until the next value */
 } AbValueScan;
 
 extern AttrNumber ab_next_column(TupleDesc desc, AttrNumber attnum);
@@ -265,7 +265,7 @@ extern void ab_values_end(AbValueScan *scan);
 
 /* ---- privileges.c -------------------------------------------------------- */
 
-/* What a user needs to be given to use a table through a function of the extension. */
+/* The privilege that a function of the extension requires on a table. */
 typedef enum AbPrivilege
 {
 	AB_OWNER,

@@ -66,8 +66,8 @@ ab_writer_open(Oid relid, const AbRef *from, int64 expected)
 	if (expected > 4 * ab_chunk_size)
 	{
 		/*
-		 * It keeps the page being filled; but no ring of buffers, which would
-		 * have this session flush WAL and write pages again and again.
+		 * It keeps the page being filled, but has no ring of buffers, with
+		 * which this session would flush WAL and write pages repeatedly.
 		 */
 		writer->bulk = GetBulkInsertState();
 		FreeAccessStrategy(writer->bulk->strategy);
@@ -109,8 +109,8 @@ make_room(AbWriter *writer, int n)
 }
 
 /*
- * Make a chunk of the row's data: all of it but where it will be.  The row is put
- * together here instead of by heap_form_tuple, which would copy the data once more.
+ * Form a chunk of the row's data, except its place.  The row is formed
+ * here instead of by heap_form_tuple, which would copy the data a second time.
  * length: of the data as they are stored.
  */
 static void

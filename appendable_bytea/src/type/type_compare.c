@@ -25,7 +25,7 @@
 
 #include "type/type.h"
 
-/* What the two arguments are. */
+/* The kinds of the two arguments. */
 typedef enum Sides
 {
 	VALUE_VALUE,

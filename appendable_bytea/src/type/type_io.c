@@ -140,8 +140,8 @@ appendable_send(PG_FUNCTION_ARGS)
 
 /*
  * The cast's result for a value in chunks: an expanded object, whose bytes are
- * read when somebody asks for them.  length() asks for the size alone, and many
- * conditions for nothing but whether there is a value.
+ * read on first use.  length() needs the size alone, and many
+ * conditions need only whether there is a value.
  */
 typedef struct LazyBytes
 {

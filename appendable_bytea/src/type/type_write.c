@@ -7,7 +7,7 @@
  * All of them are pure: they return a datum that refers to the old value's
  * chunks and carries only the new bytes (ab_append, ab_splice), so they cost
  * what they add, whatever the value's length.  Chunks are written when the datum
- * is stored in a row.  What is left to do here is the arithmetic of the
+ * is stored in a row.  These files only do the arithmetic of the
  * arguments and the wording of its errors, which are bytea's where bytea has the
  * function.
  *
