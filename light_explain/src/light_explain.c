@@ -65,11 +65,11 @@ executor_start(QueryDesc *queryDesc, int eflags)
 }
 
 /*
- * Call who is next: the executor itself or another extension's hook.
+ * Call the next one: the executor itself or another extension's hook.
  *
  * When the executor has returned its rows, it starts and stops the instrumentation of
- * each node once more, around ExecShutdownNode(), unless the statement may be asked to
- * go backwards.  Where that does nothing in any node, it is kept from it.
+ * each node again, around ExecShutdownNode(), unless the statement may run
+ * backwards.  If that has no effect in any node, it is prevented.
  *
  * Measured as in total.c: 1.12 instead of 1.14 with auto_explain, 1.14 instead of 1.15
  * with the profile, without what total.c saves.  In instructions that auto_explain adds to a

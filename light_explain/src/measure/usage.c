@@ -86,7 +86,7 @@ light_change_caller(LightRecord *record, LightRecord *caller)
 {
 	LightRecord *owner = list_owner(record, caller);
 
-	/* somebody gave a node below the same instrumentation */
+	/* another extension gave a node below the same instrumentation */
 	if (caller == record)
 		return;
 	if (record->caller != NULL)
@@ -151,8 +151,8 @@ light_root_enter(LightBooks *books, LightRecord *caller)
 }
 
 /*
- * Take it from the stack, with all that is above it.  What the statement used
- * belongs to the node that called it as well.
+ * Remove it from the stack, with all records above it.  The usage of the statement
+ * also belongs to the node that called it.
  */
 void
 light_root_leave(LightBooks *books, LightRecord *caller)

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * clockcost.c
- *	  What each clock adds to the times that it measures.
+ *	  The time that each clock adds to its measurements.
  *
  * A clock that is read around each call of a node takes time itself.  Part of it
  * passes between the two readings and is shown in the node, the rest is shown in
- * the node that called it.  Whoever compares shares of nodes under different
- * clocks must take that away: the function light_explain_clock_costs() measures
+ * the node that called it.  To compare shares of nodes under different
+ * clocks, this has to be subtracted: the function light_explain_clock_costs() measures
  * it, with a node that does nothing.
  *
  * Copyright (c) 2026, the pg_lean authors
@@ -43,8 +43,8 @@ call_often(PlanState *node)
 }
 
 /*
- * What one call of a node costs under a clock, in nanoseconds: shown in the node, and
- * shown in its caller.  The least of many rounds, in which nothing interrupted.
+ * Cost of one call of a node under a clock, in nanoseconds: shown in the node, and
+ * shown in its caller.  The least of many rounds, which was not interrupted.
  */
 static void
 measure(LightClock clock, double *inside, double *outside)

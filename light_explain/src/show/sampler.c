@@ -73,7 +73,7 @@ typedef struct Seen
 
 static Pending *(*pending_of)[LIGHT_QUESTIONS]; /* by process */
 static Seen *seen;				/* those of one round */
-static int64 resets;			/* ... of what is pending */
+static int64 resets;			/* ... of pending samples */
 
 PGDLLEXPORT void light_explain_sampler_main(Datum arg);
 
@@ -251,8 +251,8 @@ take_answers(int procno)
 }
 
 /*
- * What is pending of an execution of a process; it is asked for the plan the first time.
- * The oldest one of too many makes room: its plan is not stored.
+ * The pending samples of an execution of a process; the first time its plan is requested.
+ * If there are too many, the oldest one is dropped: its plan is not stored.
  */
 static Pending *
 pending_for(int procno, uint32 execution)

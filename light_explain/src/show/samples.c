@@ -65,7 +65,7 @@ light_samples_size(void)
 	return add_size(size, mul_size(light_sample_ring, sizeof(LightSample)));
 }
 
-/* Make or find it; "lock" is ours. */
+/* Create or find it, with its lock. */
 void
 light_samples_startup(LWLock *lock)
 {
@@ -86,7 +86,7 @@ light_samples_startup(LWLock *lock)
 	LWLockRelease(AddinShmemInitLock);
 }
 
-/* Forget all samples; the lock is held exclusively, or nobody knows it. */
+/* Forget all samples; the lock is held exclusively, or they are not shared yet. */
 void
 light_samples_empty(void)
 {

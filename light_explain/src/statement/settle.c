@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * settle.c
- *	  A finished statement: what its records measured becomes core's figures.
+ *	  A finished statement: add the records' measurements to core's counters.
  *
- * It is added to core's part of the records, after ExecutorFinish.  So whatever
- * core itself measured before (calls before there were records), beside (Hash,
+ * They are added to core's part of the records, after ExecutorFinish.  So whatever
+ * core measured before (calls before there were records), in the meantime (Hash,
  * bitmap index scans, asynchronous nodes, workers) or after them (shutting down
  * of Gather) needs no special case.
  *

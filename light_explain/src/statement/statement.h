@@ -41,11 +41,11 @@ typedef enum LightTreatment
 	LIGHT_EACH_CALL,
 	LIGHT_COUNT_BLOCKS,			/* ... with the distinct blocks of a scan */
 	LIGHT_SKIP_PAGES,			/* but those that pages.c skips */
-	LIGHT_GATHER,				/* core sets entry functions below it anew */
-	LIGHT_BY_CORE				/* by core, inside of its own code */
+	LIGHT_GATHER,				/* core sets entry functions below it again */
+	LIGHT_BY_CORE				/* by core, inside its code */
 } LightTreatment;
 
-/* Is a node measured by core, inside of its own code? */
+/* Is a node measured by core, inside its code? */
 static inline bool
 light_measured_by_core(PlanState *node)
 {
@@ -79,16 +79,16 @@ typedef struct LightNode
 	int			parent;			/* index */
 	int16		depth;			/* 0 at the top */
 	uint8		treatment;		/* LightTreatment, once there are records */
-	bool		init_plan;		/* evaluated by who needs its value */
+	bool		init_plan;		/* evaluated when its value is first needed */
 } LightNode;
 
 typedef struct LightNodes
 {
-	LightNode  *node;			/* NULL as long as nobody asked */
+	LightNode  *node;			/* NULL until it is first needed */
 	int			n;				/* with the root */
 } LightNodes;
 
-/* What kind of node: all of its name but strings.  Without gaps, it is hashed. */
+/* The kind of a node: all of its name except strings.  Without gaps, because it is hashed. */
 typedef struct LightNodeKind
 {
 	int16		tag;			/* of the plan node */
@@ -236,7 +236,7 @@ typedef struct LightProgressSlot
 	int			nnodes;
 } LightProgressSlot;
 
-/* What became of statements that wanted to be seen. */
+/* Counters of statements that needed a slot. */
 typedef struct LightProgressCounts
 {
 	int			slots;

@@ -36,9 +36,9 @@ can_measure(const LightQuery *query, const Instrumentation *total)
 }
 
 /*
- * standard_ExecutorRun(), with what core's InstrStartNode() and InstrStopNode() do
- * around it.  Those only count rows meanwhile, since the flags that say what to
- * measure are taken away.
+ * standard_ExecutorRun(), with the work of core's InstrStartNode() and InstrStopNode()
+ * around it.  Those only count rows then, since the flags that select
+ * measurements are cleared.
  */
 void		pg_attribute_hot
 light_total_run(LightQuery *query, EXECUTORRUN_PARAMS_compat)
@@ -97,7 +97,7 @@ light_total_finish_empty(QueryDesc *queryDesc)
 
 #else
 
-/* The server's own clock is as quick. */
+/* The server's clock is as fast. */
 void
 light_total_run(LightQuery *query, EXECUTORRUN_PARAMS_compat)
 {
