@@ -454,11 +454,11 @@ share_check_leader(PtShare *share, List *wanted, TempPlan *plan)
 		if (rel->resident == rel->nblocks)
 			continue;
 		if (plan->unknown_function)
-			return "temp_buffers cannot hold the table, and a function that is not parallel safe runs beside the workers";
+			return "temp_buffers cannot hold the table, and a function that is not parallel safe runs in the leader";
 		if (want->use->stock_above && !(want->toast && !want->use->toast_below))
 			return "temp_buffers cannot hold the table, and the leader reads it in another part of the plan";
 		if (want->toast && plan->gathers_varlena)
-			return "temp_buffers cannot hold the TOAST table, and the leader may read it beside the workers";
+			return "temp_buffers cannot hold the TOAST table, and the leader may also read it";
 		if (want->stock && plan->gathers > 1)
 			return "temp_buffers cannot hold the table, and the plan has several parallel parts";
 		if (want->stock)

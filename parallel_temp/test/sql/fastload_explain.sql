@@ -70,7 +70,7 @@ SELECT * FROM loaded('INSERT INTO none SELECT * FROM source');
 RESET parallel_temp.fast_load;
 SELECT * FROM loaded('INSERT INTO none SELECT * FROM source ON CONFLICT DO NOTHING');
 
--- a constraint is no work of its own
+-- a constraint does not count as work for each row
 CREATE TEMP TABLE checked (LIKE source, CHECK (id > 0));
 SELECT * FROM loaded('INSERT INTO checked SELECT * FROM source');
 CREATE FUNCTION look(i int) RETURNS bigint LANGUAGE plpgsql AS $$
@@ -81,7 +81,7 @@ BEGIN
 END $$;
 SELECT * FROM loaded('CREATE TEMP TABLE seen AS SELECT look(id) FROM source');
 
--- nothing but rows of the server's own output when asked to be quiet
+-- with the setting off, only the server's output
 SET parallel_temp.explain = off;
 SELECT * FROM loaded('CREATE TEMP TABLE quiet AS SELECT * FROM source');
 RESET parallel_temp.explain;
