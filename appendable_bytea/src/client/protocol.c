@@ -224,7 +224,7 @@ import_as_plain(CreateForeignTableStmt *stmt)
 	}
 }
 
-/* Run a utility command by "next"; statements that are analyzed meanwhile know it. */
+/* Run a utility command by "next"; statements that are analyzed during it know it. */
 void
 ab_protocol_utility(PROCESSUTILITY_PARAMS_compat, ProcessUtility_hook_type next)
 {

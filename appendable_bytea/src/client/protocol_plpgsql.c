@@ -43,7 +43,7 @@ is_function_of(void (*callback) (void *), const char *library)
 	return strncmp(name, library, strlen(library)) == 0 && name[strlen(library)] == '.';
 }
 
-/* The execution state of the PL/pgSQL function that has called SPI to analyze a statement; NULL: it is none. */
+/* The execution state of the PL/pgSQL function that has called SPI to analyze a statement; or NULL. */
 static PLpgSQL_execstate *
 calling_function(void)
 {

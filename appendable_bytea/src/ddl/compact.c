@@ -17,7 +17,7 @@
  * also be about other rows.
  *
  * A value is compacted if more than an eighth of it is at its end in chunks that are plain,
- * and they are small or do compress.  So nothing is compacted twice in vain, and growing
+ * and they are small or do compress.  So nothing is compacted twice needlessly, and growing
  * values are written over again a limited number of times.  A value in pieces is always
  * compacted, to one piece.
  *

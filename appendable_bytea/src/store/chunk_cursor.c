@@ -473,7 +473,7 @@ start_at(AbChunkCursor *cursor, int64 at, int64 until, int reach)
 
 	/*
 	 * An index scan reads all matching entries of a leaf page at once, so a
-	 * slice sets an end, too.
+	 * slice also sets an end.
 	 */
 	cursor->scan_end = Min(ref->stored, Max(until, at + 1));
 	cursor->scan = begin_cursor_scan(cursor, from, cursor->scan_end);

@@ -3,7 +3,7 @@
  * reader.c
  *	  Reading a value: literal bytes from the datum, the rest from chunks.
  *
- * Called by every function of the type that looks at bytes, and by the access
+ * Called by every function of the type that reads bytes, and by the access
  * method when it copies a value.  A reader walks the value's segments; chunk_cursor.c finds
  * the chunks, and one that is not found is an error: a reader never returns part of a
  * value.

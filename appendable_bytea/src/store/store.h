@@ -34,7 +34,7 @@
 
 /*
  * Bytes of a value in one compressed chunk, which is no larger than others as it is
- * stored.  A slice decompresses the whole of it.
+ * stored.  A slice decompresses all of it.
  */
 #define AB_COMPRESSED_MAX	(8 * AB_CHUNK_MAX)
 
@@ -85,7 +85,7 @@ typedef struct AbChunk
 } AbChunk;
 
 /*
- * A row of a store as it lies in its tuple, behind the header.  describe_column()
+ * A row of a store as it is stored in its tuple, after the header.  describe_column()
  * makes the data's storage plain, so that its length word has four bytes always.
  */
 typedef struct AbChunkRow

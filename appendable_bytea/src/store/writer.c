@@ -36,7 +36,7 @@ struct AbWriter
 	BulkInsertState bulk;		/* NULL for a write of a few chunks */
 	MemoryContext context;
 	HeapTupleHeader tuple;		/* the row being made; NULL before the first */
-	int			room;			/* for data in it */
+	int			room;			/* free space for data in it */
 	int			npending;		/* data in it that do not fill a chunk yet */
 	CommandId	cid;
 	int64		expected;		/* bytes still to come, about */
@@ -87,7 +87,7 @@ chunk_row(AbWriter *writer)
 	return (AbChunkRow *) ((char *) writer->tuple + AB_CHUNK_ROW_HEADER);
 }
 
-/* Have room for n bytes of data in the row, and a little only for a short one. */
+/* Allocate space for n bytes of data in the row, and only a little for a short one. */
 static void
 make_room(AbWriter *writer, int n)
 {

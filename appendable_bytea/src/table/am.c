@@ -244,7 +244,7 @@ row_is_private(HeapTuple tuple, CommandId cid, Buffer buffer)
 /*
  * Have the next statement that comes to this page prune it, if it is time: an append makes a
  * new version of the row.  The next one walks all those that are still in the page, with
- * short tails a hundred of them until the page is full; and one that finds no room in the
+ * short tails a hundred of them until the page is full; and one that finds no space in the
  * page goes to another, which takes entries in the table's indexes.
  */
 static void
@@ -539,7 +539,7 @@ appendable_nontransactional_truncate(Relation rel)
 }
 
 /*
- * Fetch a row that an index names.  heap prunes the page if it has less room than fillfactor
+ * Fetch a row that an index entry points to.  heap prunes the page if it has less space than fillfactor
  * leaves for updates, which a page that was filled up to there has after one of them: so each
  * append would examine all rows of its page and log which it removed.  Use up the free space
  * first, except a rest that a page may need until its dead rows are old enough.

@@ -247,7 +247,7 @@ make_queries(const Target *target, bool offsets, RowQueries *queries)
 	ReleaseSysCache(operator);
 }
 
-/* The plan of a query of nargs parameters, kept if there is room. */
+/* The plan of a query of nargs parameters, kept if there is space. */
 static SPIPlanPtr
 find_plan(const char *query, int nargs, Oid key_type, Oid chunk_type)
 {

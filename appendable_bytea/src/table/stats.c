@@ -39,7 +39,7 @@ total_size(Oid relid)
 	return DatumGetInt64(DirectFunctionCall1(pg_total_relation_size, ObjectIdGetDatum(relid)));
 }
 
-/* pages of a store that are looked at */
+/* pages of a store that are read */
 #define SAMPLED_PAGES	100
 
 /* Count the bytes of values in the chunks of a page. */

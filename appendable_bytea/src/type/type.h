@@ -35,7 +35,7 @@ extern bool ab_identical(Datum a, Datum b);
 /* type_extends.c: does "new" begin with the bytes of "old"?  Reads no chunk that both share. */
 extern bool ab_extends(Datum new, Datum old);
 
-/* The byte at an offset that lies in the value. */
+/* The byte at an offset inside the value. */
 extern int	ab_read_byte(Datum value, int64 offset);
 
 /* type_python.c */

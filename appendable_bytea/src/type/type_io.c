@@ -206,7 +206,7 @@ appendable_to_bytea(PG_FUNCTION_ARGS)
 
 /*
  * The cast from bytea: a flat value, spilled to chunks when it is stored.  A value
- * that lies uncompressed in TOAST is fetched piece by piece into the result, so that
+ * that is stored uncompressed in TOAST is fetched piece by piece into the result, so that
  * it is not in memory twice.
  */
 Datum

@@ -20,8 +20,8 @@
  * without the cast only the functions that it depends on are checked.
  *
  * Expressions that no plan holds (checks, generated columns, index keys while
- * they are computed) run as they are.  There the cast's result is read when it is
- * looked at (type_io.c), so that length() costs nothing, and the functions
+ * they are computed) run as they are.  There the cast's result is read on
+ * first use (type_io.c), so that length() costs nothing, and the functions
  * appendable_* can be called by name.
  *
  * Copyright (c) 2026, the pg_lean authors

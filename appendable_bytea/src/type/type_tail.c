@@ -132,7 +132,7 @@ tail_begin(Datum value, int64 length, int64 from, bool text, bool lines)
 	}
 	else if (text &&pg_database_encoding_max_length() > 1)
 	{
-		/* where characters begin is told from the start only */
+		/* characters can only be found from the start */
 		bytea	   *whole = ab_read_bytea(value, 0, length);
 
 		while (pg_mbcliplen(VARDATA(whole), length, from) < from)
@@ -329,8 +329,8 @@ changes_nothing(const TriggerData *data)
 }
 
 /*
- * Trigger (AFTER, for each row or statement) with the arguments channel and, if
- * followers are to know which row it was, the column whose value they are told.
+ * Trigger (AFTER, for each row or statement) with the arguments channel and, for
+ * followers of single rows, the column whose value is the payload.
  */
 Datum
 appendable_notify(PG_FUNCTION_ARGS)
@@ -375,7 +375,8 @@ appendable_notify(PG_FUNCTION_ARGS)
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						 errmsg("column \"%s\" of relation \"%s\" is a virtual generated column",
 								data->tg_trigger->tgargs[1], RelationGetRelationName(data->tg_relation)),
-						 errhint("A row has no value of it that followers could be told. Name another column.")));
+						 errdetail("Its value is not stored in the row."),
+						 errhint("Specify another column.")));
 			payload = SPI_getvalue(row, desc, attnum);
 		}
 	}

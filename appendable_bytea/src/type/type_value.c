@@ -92,7 +92,7 @@ is_cat(Oid function)
 	return function == F_BYTEACAT || function == F_TEXTCAT;
 }
 
-/* An argument that is a value of appendable_text, or the text of one; NULL if it is none. */
+/* An argument that is a value of appendable_text, or the text of one; otherwise NULL. */
 static Expr *
 as_text_value(const AbSearch *search, Node *arg)
 {
@@ -211,7 +211,7 @@ as_appended(const AbSearch *search, const FuncExpr *call)
 								 call->funccollid, call->inputcollid, COERCE_EXPLICIT_CALL);
 }
 
-/* coalesce(value, other) of the text of a value: the same of the type; NULL if it is none. */
+/* coalesce(value, other) of the text of a value: the same of the type; otherwise NULL. */
 static Expr *
 as_coalesced(const AbSearch *search, const CoalesceExpr *node)
 {

@@ -122,7 +122,7 @@ ab_write_reference(char *p, char format, const AbRef *ref)
 	memcpy(p + 25, &ref->edition, 4);
 }
 
-/* Add a segment to a value that has room for it. */
+/* Add a segment to a value that has space for it. */
 void
 ab_add_segment(AbValue *value, int64 source, int64 length, const char *data)
 {

@@ -32,7 +32,7 @@
 /* blocks of a hash table, which has twice as many entries */
 #define MAX_ENTRIES		65536
 
-/* entries with the same hash, or in the way, that are looked at */
+/* entries with the same hash, or in the way, that are checked */
 #define MAX_PROBES		8
 
 /* the shortest copy: reading a piece costs more than storing a few bytes again */
@@ -71,7 +71,7 @@ typedef struct Search
 	const char *new;
 	int64		n;
 	int64		m;
-	int64		budget;			/* bytes that may still be looked at */
+	int64		budget;			/* bytes that may still be read */
 } Search;
 
 /* How many bytes two strings of n bytes have in common at their start. */
@@ -135,7 +135,7 @@ first_place(uint32 hash)
 	return hash ^ (hash >> 13);
 }
 
-/* The smallest blocks of which a table has room for those of n bytes. */
+/* The smallest size of blocks with which n bytes fit into a table. */
 int
 ab_index_block_size(int64 n)
 {
