@@ -360,7 +360,7 @@ MUTATIONS = [
     Mutation(LIGHT + "measure/pages.c", "calls are skipped whose filter reads values out of line",
              "return ((Var *) node)->varattno == 0 || get_typlen(((Var *) node)->vartype) < 0;", "return ((Var *) node)->varattno == 0;", FIGURES),
     Mutation(LIGHT + "measure/pages.c", "the call that leaves a page is counted twice",
-             "record->skip_left++;	/* this call is none of those */", "", FIGURES),
+             "record->skip_left++;	/* this call is not one of those */", "", FIGURES),
     Mutation(LIGHT + "measure/hotpath.c", "what a node waits for is its caller's",
              "return returning ? light_now_ordered() : light_now();", "return light_now();", SHARES),
     Mutation(LIGHT + "measure/pages.c", "a scan's rows of a page are not counted",

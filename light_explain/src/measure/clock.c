@@ -48,7 +48,7 @@
 /* The time allowed between readings of the two clocks: a fraction of the tolerance. */
 #define MAX_GAP INT64CONST(2000)
 
-StaticAssertDecl(MAX_GAP * RATE_TOLERANCE * 10 <= WINDOW, "both clocks are looked at closely enough");
+StaticAssertDecl(MAX_GAP * RATE_TOLERANCE * 10 <= WINDOW, "both clocks are read within a short enough time");
 
 /* Wrong rates until the counter is given up. */
 #define MAX_WRONG 3
@@ -68,7 +68,7 @@ static int	wrong = 0;
 #if LIGHT_HAVE_COUNTER
 
 #if defined(__x86_64__)
-/* Does the processor promise a counter that neither stops nor changes its rate? */
+/* Does the CPU guarantee a counter that neither stops nor changes its rate? */
 static bool
 counter_invariant(void)
 {
@@ -134,7 +134,7 @@ rejected_by_kernel(void)
 
 #endif
 
-/* The processor's counter, as Linux calls it, or "system". */
+/* The CPU's counter, as Linux calls it, or "system". */
 const char *
 light_clock_name(void)
 {

@@ -117,7 +117,7 @@ light_time_of(uint64 counter)
 	return light_scale.ns + (int64) ((ticks * light_scale.scale) >> LIGHT_SCALE_BITS);
 }
 
-/* Nanoseconds, of which only differences mean anything: read as soon as the processor can. */
+/* Nanoseconds, of which only differences are meaningful: read as soon as the CPU can. */
 static inline int64
 light_now(void)
 {
@@ -125,11 +125,11 @@ light_now(void)
 }
 
 /*
- * The same where a node returns.  A processor that executes out of order would read
- * the counter while the node still waits for memory, and the node's caller got that
+ * The same when a node returns.  A CPU that executes out of order would read
+ * the counter while the node still waits for memory, and the node's caller would get that
  * time: a sort's 0.38 of a statement, an index scan's 0.30 below a Memoize.  A
- * node's first reading need not be ordered: what the caller waits for then is no
- * more than the processor has begun, a few hundred instructions, and with both in
+ * node's first reading need not be ordered: the caller then waits for no
+ * more than the CPU has begun, a few hundred instructions, and with both in
  * order filters and lateral aggregates were 10 points off instead of 2 and 5.
  */
 static inline int64

@@ -234,7 +234,7 @@ call_node(PlanState *node, const LightClock clock, const Compare compare, bool (
 
 /*
  * One call of a node as core's ExecProcNodeInstr makes it, for statements whose
- * nodes have no records: same figures in core's own fields, for less.  It copies
+ * nodes have no records: the same counters in core's fields, at a lower cost.  It copies
  * and subtracts the block counters only, unless times of I/O are kept, and reads
  * our clock unless the system's is asked for, or the server has a quick one.
  */
@@ -330,7 +330,7 @@ static const ExecProcNodeMtd avx2_wrappers[LIGHT_CLOCKS][3] = {
 
 #endif
 
-/* Choose the wrappers that this processor can run; returns whether those are for AVX2. */
+/* Choose the wrappers that this CPU can run; returns whether those are for AVX2. */
 bool
 light_hotpath_init(void)
 {

@@ -60,7 +60,7 @@ typedef long long LightWords2 __attribute__((vector_size(16), aligned(8), may_al
 
 StaticAssertDecl(LIGHT_LITE_WORDS % 2 == 0, "counters are taken by twos");
 
-/* Functions that are compiled for newer processors as well. */
+/* Functions that are also compiled for newer CPUs. */
 #if defined(__x86_64__)
 #define LIGHT_HAVE_AVX2 1
 #define LIGHT_FOR_AVX2 __attribute__((target("avx2")))
@@ -188,7 +188,7 @@ light_usage_any(const LightUsage *usage)
 	return any != 0;
 }
 
-/* Core's figures of a node. */
+/* Core's counters of a node. */
 static inline void
 light_usage_add_core(LightUsage *to, NodeInstrumentation_compat *instr)
 {
@@ -196,7 +196,7 @@ light_usage_add_core(LightUsage *to, NodeInstrumentation_compat *instr)
 	light_add_words(&to->wal, InstrWal_compat(instr), LIGHT_WAL_WORDS);
 }
 
-/* Add usage to core's figures of a node, as far as they are asked for. */
+/* Add usage to core's counters of a node, as far as they are enabled. */
 static inline void
 light_usage_add_to_core(NodeInstrumentation_compat *instr, const LightUsage *usage)
 {
@@ -355,7 +355,7 @@ typedef struct LightBooks
 
 /* The stack of running nodes is in cell.h; its links are LightRecord.caller. */
 
-/* The counters as they were when they were last looked at. */
+/* The counters as they were when they were last read. */
 extern LIGHT_PRIVATE LightUsage light_seen;
 extern LIGHT_PRIVATE LightRecord light_bottom;
 

@@ -66,13 +66,13 @@
 /* Fewer rows are not worth the readings of the clock that they take together. */
 #define MIN_ROWS 8
 
-/* More of an index are not looked at in one go. */
+/* More entries of an index are not checked at a time. */
 #define MAX_ROWS 128
 
 /* Elements of an array with which a filter compares. */
 #define MAX_ELEMENTS 32
 
-/* When so many calls were timed, earlier ones count half. */
+/* When this many calls were timed, earlier ones count half. */
 #define TIMED_CALLS 1024
 
 /* More than reading the clock takes, in nanoseconds: something interrupted it. */
@@ -346,7 +346,7 @@ look_at_processor(LightRecord *record, int64 now)
  * It is their part of "all", as one of them and its caller were timed in the same way.
  * Where that is more than the timed calls took with the readings of the clock, a caller
  * has waited, and where it is less than they took without, the readings kept the
- * processor from executing both at once.
+ * CPU from executing both at once.
  */
 static double
 time_of_page(const LightSkipped *skipped, double all)
@@ -431,7 +431,7 @@ watch_filter(ExprState *filter, ExprContext *context, bool *isnull)
 		int64		now = light_read_clock(record->books->clock, false);
 
 		Assert(light_stack.top == record->caller);
-		record->skip_left++;	/* this call is none of those */
+		record->skip_left++;	/* this call is not one of those */
 		count_skipped(record);
 		end_page(record, now);
 		if (record->books->usage)

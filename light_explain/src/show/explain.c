@@ -184,7 +184,7 @@ process_utility(PROCESSUTILITY_PARAMS_compat)
 
 /* ---- the session's last EXPLAIN ANALYZE --------------------------------- */
 
-/* Keep the figures of a statement's nodes for light_explain_last(). */
+/* Keep the counters of a statement's nodes for light_explain_last(). */
 void
 light_keep_last(LightQuery *query)
 {

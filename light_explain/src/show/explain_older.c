@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * explain_older.c
- *	  EXPLAIN (LIGHT), and own times in what auto_explain logs, on servers before
+ *	  EXPLAIN (LIGHT), and self times in plans that auto_explain logs, on servers before
  *	  18, which ask no extension what to print of a node.
  *
  * The Makefile uses this file, and weave.c, for those; explain_hooks.c has the same
@@ -142,7 +142,7 @@ format_of(const char *name)
 		strcmp(name, "xml") == 0 ? EXPLAIN_FORMAT_XML : EXPLAIN_FORMAT_TEXT;
 }
 
-/* A receiver of what EXPLAIN ANALYZE sends, which adds own figures. */
+/* A receiver of EXPLAIN ANALYZE's output, which adds our counters. */
 DestReceiver *
 light_weaving_receiver(ExplainStmt *stmt, DestReceiver *to)
 {
@@ -236,7 +236,7 @@ finished_nodes(int *n)
 	return shown;
 }
 
-/* A message goes to the log: write own figures into auto_explain's. */
+/* A message is logged: insert our counters into auto_explain's. */
 static void
 emit_log(ErrorData *edata)
 {

@@ -119,7 +119,7 @@ light_history_save(int code, Datum arg)
 
 /* ---- reading ------------------------------------------------------------ */
 
-/* Bytes of the plans of a bucket of the file, from its beginning, that have room in a slot; -1 if they are not whole. */
+/* Bytes of the plans of a bucket of the file, from its beginning, that fit into a slot; -1 if they are not complete. */
 static int64
 fitting(const char *plans, Size used, LightHistoryOther *other)
 {

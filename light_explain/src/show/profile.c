@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * profile.c
- *	  The profile's shared memory: plans and the figures of their nodes, added up
+ *	  The profile's shared memory: plans and the counters of their nodes, added up
  *	  over all executions of a statement.  profile_store.c adds to them.
  *
  * There is one plan for each database, role, statement (its query identifier),
- * plan and calling statement.  Plans of one statement are told apart by a hash
+ * plan and calling statement.  Plans of one statement are distinguished by a hash
  * over names and shape.
  *
  * The profile is an array of small hash tables, each with a lock and memory of

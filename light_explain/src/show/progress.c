@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * progress.c
- *	  light_explain_progress(): figures of running statements, from records in
+ *	  light_explain_progress(): counters of running statements, from records in
  *	  shared memory (statement/slots.c).
  *
  * A role sees its own statements, pg_read_all_stats all.

@@ -7,13 +7,13 @@
  * its wait event.  Neither is locked, and the process may continue in between, so the node is
  * read before and after the wait event: if it changed, or if the sampler was interrupted, both
  * are read again.  The time between two rounds varies at random, so that it does not coincide
- * with what statements do at intervals.
+ * with work that statements do at intervals.
  *
- * Which plan a statement has is known when it has ended and its figures go to the
+ * A statement's plan is known when it has ended and its counters are added to the
  * profile: its identifier takes too long for short statements, of which hardly any is ever
  * seen.  So a statement that was seen is noted in the cell of its process, and when it ends
  * the process answers with the plan.  Until then, and without the profile, its samples are
- * added up under no plan; what has to move to the plan is remembered here.  A parallel
+ * added up without a plan; the samples that have to be moved to the plan are remembered here.  A parallel
  * worker's samples are those of its leader's statement.
  *
  * The worker is connected to no database and reads no catalog.  It may be terminated, and

@@ -138,7 +138,7 @@ append_property(StringInfo to, ExplainFormat format, int indent, const LightProp
 }
 
 /*
- * A palloc'd copy of a plan with the own figures of its n nodes, in EXPLAIN's order;
+ * A palloc'd copy of a plan with our counters of its n nodes, in EXPLAIN's order;
  * NULL if the plan's lines are not those of the nodes.
  */
 char *

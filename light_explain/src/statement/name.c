@@ -201,7 +201,7 @@ light_spell_name(PlanState *node, char *to, Size room)
 	strings[0] = parts.object;
 	strings[1] = parts.detail;
 	strings[2] = parts.rti > 0 ? plain_alias(node->state, parts.rti) : NULL;
-	StaticAssertStmt(LIGHT_SPELLING_SIZE == sizeof(LightNodeKind) + 1 + lengthof(strings) * NAMEDATALEN, "all strings have room");
+	StaticAssertStmt(LIGHT_SPELLING_SIZE == sizeof(LightNodeKind) + 1 + lengthof(strings) * NAMEDATALEN, "all strings fit");
 	/* the function's number differs from one installation to the next */
 	parts.kind.function = InvalidOid;
 	memcpy(to, &parts.kind, sizeof(LightNodeKind));

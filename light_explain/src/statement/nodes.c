@@ -31,7 +31,7 @@ typedef struct WalkContext
 	bool		palloced;
 	int			parent;
 	int			depth;
-	Bitmapset  *subplans;		/* met already: expressions may share one */
+	Bitmapset  *subplans;		/* found already: expressions may share one */
 } WalkContext;
 
 static bool
@@ -53,7 +53,7 @@ enlarge(WalkContext *context)
 	return true;
 }
 
-/* The number of a subplan, from 1 on, or 0 for a node that is none. */
+/* The number of a subplan, from 1 on, or 0 for another node. */
 static int
 subplan_number(PlanState *node)
 {
@@ -194,7 +194,7 @@ light_node_index(const LightNodes *nodes, PlanState *planstate)
 
 /* ---- figures ------------------------------------------------------------ */
 
-/* What core's figures of a node say. */
+/* Core's counters of a node. */
 static void
 take_figure(LightFigure *figure, PlanState *planstate, PlanState *parent, int depth)
 {

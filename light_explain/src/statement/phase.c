@@ -315,7 +315,7 @@ core_fast_call_avx2(PlanState *node)
 }
 #endif
 
-/* The library was loaded: take the function that this processor can run. */
+/* The library was loaded: use the function that this CPU can run. */
 void
 light_phase_init(bool avx2)
 {

@@ -215,7 +215,7 @@ transaction_callback(XactEvent event, void *arg)
 	}
 }
 
-/* Be told of transactions that end. */
+/* Callback for transactions that end. */
 void
 light_query_init(void)
 {

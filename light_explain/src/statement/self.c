@@ -73,7 +73,7 @@ evaluated_by_core(const LightNodes *nodes, int i)
 	return 0;
 }
 
-/* Node i's figures without those of its children; InitPlans are none if the records know of them. */
+/* Node i's counters without those of its children; InitPlans do not count as children if the records have them. */
 static LightSelf
 without_children(const LightNodes *nodes, int i, bool workers, bool tracked)
 {
@@ -131,7 +131,7 @@ subtract_init_plans(const LightNodes *nodes, LightQuery *query, int i, LightSelf
 	light_usage_subtract(&self->usage, &part.usage);
 }
 
-/* Node i's figures without those of the nodes that it called, in workers or in this process. */
+/* Node i's counters without those of the nodes that it called, in workers or in this process. */
 static LightSelf
 own_part(const LightNodes *nodes, LightQuery *query, int i, bool workers)
 {
@@ -195,7 +195,7 @@ light_self(LightQuery *query, PlanState *planstate, LightSelf *self)
 
 /*
  * The estimate of distinct blocks for a node of a finished statement, or -1 if
- * there is none: not asked for, no such node, or a part of it ran in workers.
+ * there is none: not enabled, no such node, or a part of it ran in workers.
  */
 double
 light_distinct_blocks_of(LightQuery *query, PlanState *planstate)

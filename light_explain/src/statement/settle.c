@@ -28,7 +28,7 @@ settle_skipped(LightRecord *record)
 		record->total = Max(Min(record->total, caller->total), record->startup);
 }
 
-/* Add what the wrappers measured to core's figures: once, when all nodes are done. */
+/* Add the wrappers' measurements to core's counters: once, when all nodes are done. */
 void
 light_settle(LightQuery *query)
 {

@@ -368,7 +368,7 @@ light_progress_names(LightQuery *query, LightNodeName *names, Size stride)
 	return true;
 }
 
-/* The statement is finished and its figures are core's now: show them no more. */
+/* The statement is finished and its counters are core's now: stop showing them. */
 void
 light_progress_hide(LightQuery *query)
 {

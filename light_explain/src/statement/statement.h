@@ -61,7 +61,7 @@ light_measured_by_core(PlanState *node)
 	}
 }
 
-/* Was a node called, in this process or in a worker?  If not, it has no figures. */
+/* Was a node called, in this process or in a worker?  If not, it has no counters. */
 static inline bool
 light_was_called(const PlanState *node)
 {
@@ -70,7 +70,7 @@ light_was_called(const PlanState *node)
 
 /*
  * A node of a statement.  They are in the order of EXPLAIN, so what is below a
- * node follows it.  The first one is the root, which stands for the executor and
+ * node follows it.  The first one is the root, which represents the executor and
  * has no planstate; nodes at the top have it as parent.
  */
 typedef struct LightNode
@@ -121,7 +121,7 @@ typedef struct LightAliases
 								 * index, once asked for */
 } LightAliases;
 
-/* Plan nodes of a statement whose figures need no memory. */
+/* Plan nodes of a statement whose counters need no allocation. */
 #define LIGHT_FEW_NODES 8
 
 /* A node of a statement that has ended. */

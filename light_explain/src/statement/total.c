@@ -12,7 +12,7 @@
  * made of it.
  *
  * Measured on 15, lookups by key in PL/pgSQL under auto_explain with log_analyze:
- * processor time over that of plain statements, lower quartile of 31 rounds of 4,000
+ * CPU time over that of plain statements, lower quartile of 31 rounds of 4,000
  * statements, twice.  Core 1.09 and 1.12; we without this file 1.11 and 1.12, with it
  * 1.05 and 1.06.  In instructions that auto_explain adds to a prepared pgbench -S (lab/run
  * instructions --ways auto_explain): 0.93 of core's, without this file 1.02.
