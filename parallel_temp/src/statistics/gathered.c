@@ -13,11 +13,11 @@
  *
  * Invariants: Once the user has analyzed a table, the catalogs have precedence.
  * The kept statistics are used while the table's file is the same one, about as long as it
- * was, and few of its rows were changed since (then plans that were made with it are made
- * again, too); and not after a transaction was undone
- * that had changed it or in which it was looked at.  The rows that were sampled are kept
- * for columns that are asked for later, unless they are many or have values stored
- * out of line, which may go: then only while one statement is planned.
+ * was, and few of its rows were changed since (then plans that were made with it are also
+ * rebuilt); and not after the rollback of a transaction
+ * that had changed or sampled it.  The rows that were sampled are kept
+ * for columns that are needed later, unless they are many or have values stored
+ * out of line, which may be removed: then only while one statement is planned.
  *
  * No sample is taken while a load fills the table or while there are workers, which read
  * pages that must not move.
@@ -56,7 +56,7 @@
 #include "query.h"
 #include "statistics/gathered.h"
 
-/* Changed rows after which a table is looked at again: those of autovacuum. */
+/* Changed rows after which a table is sampled again: those of autovacuum. */
 #define CHANGED_ROWS 50
 #define CHANGED_PART 0.1
 
@@ -345,7 +345,7 @@ gathered_of(Relation rel, PlannerInfo *root)
 }
 
 /*
- * Is this a table that we look at?
+ * Is this a table that we sample?
  */
 static bool
 is_ours(Relation rel)
@@ -412,7 +412,7 @@ gathered_relation_info(RELATION_INFO_PARAMS_compat)
 	if (!pt_statistics || RelationInfoInh_compat || !OidIsValid(relid))
 		return;
 	rel = table_open(relid, NoLock);
-	/* what a VACUUM, an ANALYZE or a new index has counted stands */
+	/* the count of a VACUUM, an ANALYZE or a new index is kept */
 	if (!is_ours(rel))
 		;
 	else if (is_small_and_alone(rel, root))
@@ -642,7 +642,7 @@ pt_gathered_watch(void)
 
 	if (likely(watching))
 		return;
-	/* a session that has made no temporary table has nothing to look at */
+	/* a session that has created no temporary table has nothing to sample */
 	GetTempNamespaceState(&namespace, &toast_namespace);
 	if (!OidIsValid(namespace))
 		return;
