@@ -152,11 +152,11 @@ def front() -> str:
     lines = ["| | stock | next best on stock | pg_lean | times as fast as stock | runs | measured by |", "|---|--:|--:|--:|--:|--:|---|"]
     for name, result, headline in found:
         mark = MARKS[runs.index(circumstances(result))] if len(runs) > 1 else ""
-        lines.append(headline_row(headline, f"{headline.ratio.n}{mark}", name, after_stock=[next_best(name, result)]))
+        lines.append(headline_row(headline, f"{headline.ratio.n}{mark}", name, after_stock=[next_best(name, result) or "not measured"]))
     captions = []
     for mark, run in zip(MARKS, runs):
         results = [result for _, result, _ in found if circumstances(result) == run]
-        captions.append(textwrap.fill((f"{mark} " if len(runs) > 1 else "") + caption_text(*results), 100, break_on_hyphens=False))
+        captions.append(textwrap.fill((f"{mark} " if len(runs) > 1 else "") + caption_text(*results), 200, break_on_hyphens=False))
     return "\n" + "\n".join(lines) + "\n\n" + "  \n".join(captions) + "\n\n"
 
 
