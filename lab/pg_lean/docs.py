@@ -58,12 +58,12 @@ def kept(name: str) -> Iterator[tuple[str, Result]]:
 
 
 def keep(build: Path = BUILD) -> list[Path]:
-    """Take the full results of build/bench into results/; quick, failed and interrupted ones are never taken."""
+    """Take the full results of build/bench into results/; not those of quick, failed and interrupted runs, or of code that was not committed."""
     taken = []
     for path in sorted(build.glob("bench/*/result.json")):
         result = Result.load(path.parent)
         major = re.match(r"PostgreSQL (\d+)", result.machine.get("server", ""))
-        if result.kind or not major:
+        if result.kind or not major or str(result.machine.get("pg_lean", "")).endswith("-dirty"):
             continue
         folder = RESULTS / major.group(1) / result.name
         folder.mkdir(parents=True, exist_ok=True)

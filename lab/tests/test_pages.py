@@ -351,6 +351,11 @@ def test_full_results_are_kept_and_drawn_and_a_changed_page_is_found(house):
     assert lzma.decompress((house / "results" / "15" / "temp" / "raw.csv.xz").read_bytes()) == (build / "bench" / "temp" / "raw.csv").read_bytes()
     quick.save(build / "bench" / "temp")
     assert docs.keep(build) == [], "quick results are not kept"
+    uncommitted = measured("15", 2.0)
+    uncommitted.machine["pg_lean"] = "abc-dirty"
+    uncommitted.save(build / "bench" / "temp")
+    assert docs.keep(build) == [], "nor those of code that was not committed"
+    quick.save(build / "bench" / "temp")
     assert set(docs.write()) == {house / "README.md", house / "docs" / "pg_lean-light.svg", house / "docs" / "pg_lean-dark.svg"}
     page = (house / "README.md").read_text()
     assert page.startswith("Before.\n") and page.endswith("After.\n") and "old" not in page
