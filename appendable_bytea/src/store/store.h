@@ -28,7 +28,11 @@
 #define AB_CHUNK_DATA		6
 #define AB_CHUNK_NATTS		6
 
-/* Data bytes of a chunk that fills a page. */
+/*
+ * Data bytes of a chunk that fills a page, the largest chunk.  Part of the format: a reader
+ * looks back this far (AB_COMPRESSED_MAX in values with compressed chunks) for the chunk that
+ * covers a byte (chunk_cursor.c), so it must not become smaller than chunks that were written.
+ */
 #define AB_CHUNK_MAX \
 	((int) (MaxHeapTupleSize - MAXALIGN(SizeofHeapTupleHeader) - (8 + 8 + 4 + 4 + 4 + VARHDRSZ)))
 
