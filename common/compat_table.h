@@ -173,7 +173,7 @@ reindex_relation_compat(Oid relid)
 #define PopulateCompactAttribute_compat(tupdesc, i) ((void) 0)
 #endif
 
-/* Since 17 with an argument for stronger locks, which do not count here. */
+/* Since 17 a lock that is stronger may count, too. */
 #if PG_VERSION_NUM >= 170000
 #define LockHeldByMe_compat(tag, mode) LockHeldByMe(tag, mode, false)
 #else

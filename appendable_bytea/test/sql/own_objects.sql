@@ -3,9 +3,9 @@ SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS appendable_bytea;
 CREATE SCHEMA elsewhere;
 CREATE TABLE o (id int PRIMARY KEY, data appendable_bytea);
-CREATE TABLE other (id int PRIMARY KEY, data appendable_bytea);
+CREATE TABLE beside (id int PRIMARY KEY, data appendable_bytea);
 INSERT INTO o VALUES (1, convert_to(repeat('o', 30000), 'UTF8'));
-INSERT INTO other SELECT * FROM o;
+INSERT INTO beside SELECT * FROM o;
 CREATE FUNCTION on_store(command text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
 	EXECUTE replace(command, '%s', 'appendable_store.chunks_' || 'o'::regclass::oid);
@@ -47,12 +47,12 @@ SELECT md5(data) FROM o;
 SELECT length(data) FROM o;
 UPDATE o SET data = data || '\x01';
 SELECT problem FROM appendable_bytea_check('o');
-SELECT length(data), md5(data) = md5(repeat('o', 30000)) AS same FROM other;
+SELECT length(data), md5(data) = md5(repeat('o', 30000)) AS same FROM beside;
 INSERT INTO o VALUES (2, convert_to(repeat('q', 30000), 'UTF8'));
 SELECT md5(data) = md5(repeat('q', 30000)) AS same FROM o WHERE id = 2;
 DELETE FROM o WHERE id = 1;
 SELECT count(*) FROM appendable_bytea_check();
-DROP TABLE o, other;
+DROP TABLE o, beside;
 SELECT count(*) FROM pg_class WHERE relnamespace = 'appendable_store'::regnamespace;
 DROP SCHEMA elsewhere;
 DROP FUNCTION on_store;

@@ -345,7 +345,7 @@ gathered_of(Relation rel, PlannerInfo *root)
 }
 
 /*
- * Is this a table that we sample?
+ * Is this a table that we look at?
  */
 static bool
 is_ours(Relation rel)
@@ -412,7 +412,7 @@ gathered_relation_info(RELATION_INFO_PARAMS_compat)
 	if (!pt_statistics || RelationInfoInh_compat || !OidIsValid(relid))
 		return;
 	rel = table_open(relid, NoLock);
-	/* the count of a VACUUM, an ANALYZE or a new index is kept */
+	/* what a VACUUM, an ANALYZE or a new index has counted stands */
 	if (!is_ours(rel))
 		;
 	else if (is_small_and_alone(rel, root))
@@ -642,7 +642,7 @@ pt_gathered_watch(void)
 
 	if (likely(watching))
 		return;
-	/* a session that has created no temporary table has nothing to sample */
+	/* a session that has made no temporary table has nothing to look at */
 	GetTempNamespaceState(&namespace, &toast_namespace);
 	if (!OidIsValid(namespace))
 		return;

@@ -108,7 +108,7 @@ INSERT INTO shape (name, query, settings, reason) VALUES
 ('lookups that are memoized', 'SELECT count(*), sum(c.k) FROM big b JOIN big c ON c.id = b.v WHERE b.k < 300', 'enable_hashjoin=off,enable_mergejoin=off', NULL),
 ('join with itself', 'SELECT count(*) FROM big a JOIN big b ON a.id = b.v', 'enable_nestloop=off,enable_mergejoin=off', NULL),
 ('join of a group with a group', 'SELECT count(*) FROM (SELECT k, sum(v) AS n FROM big GROUP BY k) x JOIN (SELECT k, count(*) AS m FROM other GROUP BY k) y USING (k) WHERE n > m', NULL, NULL),
-('incremental sort', 'SELECT id, v FROM big WHERE v > 1000 ORDER BY id, v', 'enable_seqscan=off,enable_bitmapscan=off', NULL),
+('sort of what is sorted in part', 'SELECT id, v FROM big WHERE v > 1000 ORDER BY id, v', 'enable_seqscan=off,enable_bitmapscan=off', NULL),
 ('backwards by an index', 'SELECT id, v FROM big WHERE v > 1000 ORDER BY id DESC', 'enable_seqscan=off,enable_bitmapscan=off,enable_sort=off', NULL),
 ('distinct rows, sorted', 'SELECT count(*) FROM (SELECT DISTINCT k, v % 3 FROM big) x', 'enable_hashagg=off', NULL),
 ('first of each group', 'SELECT DISTINCT ON (k) k, v, id FROM big ORDER BY k, v, id', NULL, NULL),
@@ -152,7 +152,7 @@ INSERT INTO shape (name, query, settings, reason) VALUES
 UPDATE shape SET reason = why FROM (VALUES
 	('Workers do not read the table by an index.', ARRAY['index scan', 'index-only scan', 'bitmap heap scan', 'bitmap heap scan, two indexes',
 		'bitmap heap scan, both of two indexes', 'index on an expression of some rows', 'order in an aggregate']),
-	('Workers do not read the table in the order of an index.', ARRAY['index scan in order', 'backwards by an index', 'incremental sort']),
+	('Workers do not read the table in the order of an index.', ARRAY['index scan in order', 'backwards by an index', 'sort of what is sorted in part']),
 	('Workers do not read the inner table of the loop by an index.', ARRAY['nested loop with an index', 'antijoin by an index', 'LATERAL of a join']),
 	('The subquery reads a table by an index, so workers do not run it.', ARRAY['subquery by index', 'NOT IN of a subquery with a subquery']),
 	('Workers do not read the table by row addresses.', ARRAY['range of row addresses'])) AS since (why, names)
