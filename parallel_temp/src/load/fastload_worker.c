@@ -433,17 +433,37 @@ filler_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 {
 	PageFiller *filler = (PageFiller *) node;
 	FastLoad   *load = filler->fill ? filler->fill->load : NULL;
+	uint64		by_leader = load ? load->pool_pages + load->file_pages - load->taken_pages : 0;
+	const char *why_not = filler->why_not ? filler->why_not : "no workers";
 	StringInfoData text;
 
 	if (!es->analyze)
 		return;
+	if (es->format != EXPLAIN_FORMAT_TEXT)
+	{
+		if (filler->fill == NULL)
+		{
+			ExplainPropertyText("Pages by Leader Only", why_not, es);
+			return;
+		}
+		ExplainPropertyUInteger("Pages by Leader", NULL, by_leader, es);
+		ExplainOpenGroup("Pages by Workers", "Pages by Workers", false, es);
+		for (int i = 0; i < filler->nrings; i++)
+		{
+			ExplainOpenGroup("Worker", NULL, true, es);
+			ExplainPropertyInteger("Worker Number", NULL, i, es);
+			ExplainPropertyUInteger("Pages", NULL, filler->pages[i], es);
+			ExplainCloseGroup("Worker", NULL, true, es);
+		}
+		ExplainCloseGroup("Pages by Workers", "Pages by Workers", false, es);
+		return;
+	}
 	initStringInfo(&text);
 	if (filler->fill == NULL)
-		appendStringInfo(&text, "by the leader only (%s)", filler->why_not ? filler->why_not : "no workers");
+		appendStringInfo(&text, "by the leader only (%s)", why_not);
 	else
 	{
-		appendStringInfo(&text, UINT64_FORMAT " by the leader, by workers:",
-						 load ? load->pool_pages + load->file_pages - load->taken_pages : 0);
+		appendStringInfo(&text, UINT64_FORMAT " by the leader, by workers:", by_leader);
 		for (int i = 0; i < filler->nrings; i++)
 			appendStringInfo(&text, "%s " UINT64_FORMAT, i > 0 ? "," : "", filler->pages[i]);
 	}

@@ -86,14 +86,16 @@ SET parallel_temp.explain = off;
 SELECT * FROM loaded('CREATE TEMP TABLE quiet AS SELECT * FROM source');
 RESET parallel_temp.explain;
 
--- every format stays well-formed
-CREATE FUNCTION loaded_json(command text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE plan json;
+-- every format stays well-formed, and has numbers
+CREATE FUNCTION loaded_json(command text) RETURNS TABLE (key text, type text, value text) LANGUAGE plpgsql AS $$
+DECLARE plan jsonb;
 BEGIN
   EXECUTE 'EXPLAIN (ANALYZE, FORMAT JSON) ' || command INTO plan;
-  RETURN plan->0->>'Fast Load';
+  RETURN QUERY SELECT e.key, jsonb_typeof(e.value), e.value #>> '{}' FROM jsonb_each(plan->0) e WHERE e.key LIKE 'Fast Load%' ORDER BY e.key COLLATE "C";
 END $$;
-SELECT loaded_json('CREATE TEMP TABLE in_json AS SELECT * FROM source');
+SELECT * FROM loaded_json('CREATE TEMP TABLE in_json AS SELECT * FROM source');
+SELECT * FROM loaded_json('INSERT INTO in_json SELECT * FROM source ON CONFLICT DO NOTHING');
+SELECT * FROM loaded_json('INSERT INTO in_json SELECT * FROM source WHERE id < 0');
 
 -- a load of a trigger's statement, or of a function that the planner calls, is not the explained statement's
 CREATE TEMP TABLE journal (id int);

@@ -95,6 +95,25 @@ SELECT id, v, s INTO TEMP made FROM source;
 SELECT count(*), sum(id), odd_headers('made') FROM made;
 DROP TABLE made;
 
+-- other formats than text have numbers
+CREATE FUNCTION in_json(statement text, OUT leader text, OUT numbers bool, OUT pages bool, OUT leader_only text) LANGUAGE plpgsql AS $$
+DECLARE
+	plan jsonb;
+	node jsonb;
+BEGIN
+	EXECUTE 'EXPLAIN (ANALYZE, COSTS off, TIMING off, FORMAT JSON) ' || statement INTO plan;
+	node := jsonb_path_query_first(plan, 'strict $.** ? (@."Custom Plan Provider" == "Temp Load")');
+	leader := jsonb_typeof(node -> 'Pages by Leader');
+	leader_only := node ->> 'Pages by Leader Only';
+	SELECT bool_and(jsonb_typeof(w -> 'Pages') = 'number' AND jsonb_typeof(w -> 'Worker Number') = 'number'), sum((w ->> 'Pages')::int) > 0
+		INTO numbers, pages FROM jsonb_array_elements(node -> 'Pages by Workers') w;
+END $$;
+SELECT * FROM in_json('INSERT INTO target SELECT * FROM source');
+SET max_parallel_workers = 0;
+SELECT * FROM in_json('INSERT INTO target SELECT * FROM source');
+RESET max_parallel_workers;
+TRUNCATE target;
+
 -- an order, a group, a limit: rows
 SELECT * FROM fill('CREATE TEMP TABLE made AS SELECT * FROM source ORDER BY s', 'made');
 SELECT * FROM fill('CREATE TEMP TABLE made AS SELECT v, count(*) FROM source GROUP BY v', 'made');
