@@ -57,96 +57,91 @@ KINDS = (
     (
         "chaos",
         "Faults survived",
-        "Writers of appended values, readers, temporary tables, maintenance, a standby and a logical subscriber at once, while"
-        " processes are killed, connections break, disks fill and clocks jump. A model outside knows what each row must hold; after each crash every"
-        " acknowledged value is compared, and every 30 kills all three servers.",
+        "Writers of appended values, readers, temporary tables, maintenance, a standby and a logical subscriber run at the same time, while "
+        "processes are killed, connections break, disks fill and clocks jump. A model outside the servers has the expected contents of each "
+        "row; after each crash every acknowledged value is compared, and after every 30 kills all three servers.",
         "make chaos KILLS=300",
     ),
     (
         "power",
-        "Power lost",
-        "A recorder below the server logs every call that changes a file: writers of appended values, tables that come and go, loads of temporary tables, "
-        "VACUUM FULL,"
-        " checkpoints, a stop and a start. For each cut through that log a disk is built that holds what was synced before, and of the rest any part: "
-        "sectors of an"
-        " earlier write, pages torn at 512 or 4096 bytes, files of another length, names lost whose folder was not synced. The server must start on it, hold "
-        "every value"
-        " that was acknowledged, find no error with appendable_bytea_check(), leave no file of the extensions, accept more, and start again. Where fsync,"
-        " full_page_writes or synchronous_commit is off, the same method must see a loss.",
+        "Power cuts",
+        "A recorder below the server logs every call that changes a file: writers of appended values, tables that are created and dropped, "
+        "loads of temporary tables, VACUUM FULL, checkpoints, a stop and a start. For each cut through that log a disk is built that "
+        "contains all synced writes and any part of the others: sectors of an earlier write, pages torn at 512 or 4096 bytes, files of "
+        "another length, names lost whose folder was not synced. The server must start on it, have every acknowledged value, find no error "
+        "with appendable_bytea_check(), have no file of the extensions left over, accept more, and start again. With fsync, "
+        "full_page_writes or synchronous_commit off, the same method must detect a loss.",
         "make power",
     ),
     (
         "mutants",
         "Planted bugs",
-        "One line of the C code is changed at a time, so that it is wrong; the tests must fail, or the server crash. A set of tests counts only if it passes"
-        " without the bug.",
+        "One line of the C code is changed at a time, so that it is wrong; the tests must fail, or the server crash. A set of tests counts "
+        "only if it passes without the bug.",
         "make mutants",
     ),
     (
         "fuzz",
-        "Inputs tried",
-        "libFuzzer with the address and undefined behavior sanitizers on code compiled outside of a server, and random SQL with a feature on and off.",
+        "Random inputs",
+        "libFuzzer with the address and undefined behavior sanitizers on code compiled outside of a server, and random SQL with a feature "
+        "on and off.",
         "make fuzz",
     ),
     (
         "valgrind",
         "Memory",
-        "Regression tests of the extensions on a server below Valgrind's memcheck: PostgreSQL 18 with assertions, built so that Valgrind knows its memory "
-        "contexts. An error is a"
-        " read of memory that was never written or is freed, beyond an allocation's end, and the like, in the server or in a library.",
+        "Regression tests of the extensions on a server below Valgrind's memcheck: PostgreSQL 18 with assertions, built so that Valgrind "
+        "knows its memory contexts. An error is a read of memory that was never written or is freed, beyond an allocation's end, and the "
+        "like, in the server or in a library.",
         "make valgrind",
     ),
     (
         "sqlsmith",
-        "Statements of SQLsmith's",
-        "SQLsmith looks at a server with all libraries and extensions. Half of the time it asks that server, catalogs and all, with our features forced on; "
-        "half of"
-        " the time what it makes of our tables is run over temporary tables of the same names, with our features off and on, and the rows are compared.",
+        "SQLsmith's statements",
+        "SQLsmith reads a server with all libraries and extensions. Half of the time it queries that server, including the catalogs, with "
+        "the features forced on; half of the time its statements on the extensions' tables are run over temporary tables of the same names, "
+        "with the features off and on, and the rows are compared.",
         "make sqlsmith",
     ),
     (
         "neighbours",
-        "Neighbours",
-        "Beside libraries of others, loaded before and after them: a battery of statements prints what it prints without them, and no process dies. The last "
-        "column"
-        " says how many of the server's hooks the other library takes, as its symbols tell. (Where plpgsql_check differs on 15 its profiler was on, below "
-        "which EXECUTE in a trigger"
-        " finds no transition table without our libraries either; since then it is tried without the profiler. Where"
-        " pgtt differs it had refused to be loaded with the server; since then sessions load it, after pg_lean.)",
+        "Other extensions",
+        "With other libraries, loaded before and after them: the output of a battery of statements is the same as without them, and no "
+        "process dies. The last column is the number of the server's hooks that the other library uses, according to its symbols. (Where "
+        "plpgsql_check differs on 15, its profiler was on, with which EXECUTE in a trigger finds no transition table without our libraries "
+        "either; since then it is tried without the profiler. Where pgtt differs, it had refused to be loaded with the server; since then "
+        "sessions load it, after pg_lean.)",
         "make neighbours",
     ),
     (
         "suites",
-        "Their own tests",
-        "Regression suites of others, from Debian's source packages, on a server with their libraries alone and on one with pg_lean's as well, its features "
-        "forced on: the"
-        " outputs are the same.",
+        "Other extensions' tests",
+        "Regression suites of other extensions, from Debian's source packages, on a server with their libraries alone and on one with "
+        "pg_lean's as well, its features forced on: the outputs are the same.",
         "make suites",
     ),
     (
         "tools",
-        "Tools that people run",
-        "A table holds each value in a plain column and in one of our types, and the same statements change both. After a tool has copied, restored, "
-        "rewound, checked or pooled the"
-        " database, and through applications (dbt, Django, Alembic), both columns are equal and appendable_bytea_check() finds nothing.",
+        "Tools",
+        "A table has each value in a plain column and in one of the extension's types, and the same statements change both. After a tool "
+        "has copied, restored, rewound, checked or pooled the database, and through applications (dbt, Django, Alembic), both columns are "
+        "equal and appendable_bytea_check() finds nothing.",
         "make tools",
     ),
     (
         "citus",
-        "More than one machine",
-        "With Citus, a coordinator and two workers: what is appended through the coordinator is compared with a distributed table of bytea that the same "
-        "statements"
-        " changed. [When one machine is not enough](more-machines.md) has the rest.",
+        "Several machines",
+        "With Citus, a coordinator and two workers: values that are appended through the coordinator are compared with a distributed "
+        "table of bytea that the same statements changed. [When one machine is not enough](more-machines.md) has the rest.",
         "make citus SRC=...",
     ),
     (
         "versions",
         "Versions",
-        "Tests of the extensions (pg_regress, isolation tester, TAP; SKIP_TAP=1 leaves TAP out), PostgreSQL's own regression suite with and without the "
-        "libraries, pg_upgrade, ALTER EXTENSION"
-        " UPDATE, and libraries that were built with the headers of one minor release on the server of another: what was run on which server. (What is built "
-        "with"
-        " the headers of 15.20 does not load on 15.18 where it uses heap_getattr(): those headers call heap_datum_check() there, which 15.18 does not have.)",
+        "Tests of the extensions (pg_regress, isolation tester, TAP; SKIP_TAP=1 leaves TAP out), PostgreSQL's regression suite with and "
+        "without the libraries, pg_upgrade, ALTER EXTENSION UPDATE, and libraries that were built with the headers of one minor release on "
+        "the server of another. (A library built with the headers of 15.20 does not load on 15.18 if it uses heap_getattr(): those headers "
+        "call heap_datum_check() there, which 15.18 does not have.)",
         "make check, make matrix, make minors",
     ),
     (

@@ -9,7 +9,7 @@ subscriber.  At the same time:
 * readers compare value and checksum on the primary and, with snapshots that stay
   open, on the standby,
 * sessions load temporary tables and read them in parallel, some of them in a
-  tablespace too small for what they load; the answers are known,
+  tablespace that is too small for them; the answers are known,
 * sessions run EXPLAIN ANALYZE, and read progress and profile,
 * maintenance vacuums, rewrites, reindexes and alters the tables,
 
@@ -17,7 +17,7 @@ and a killer ends backends, workers, the walwriter, the checkpointer, the standb
 and the postmaster with SIGKILL, terminates and cancels sessions, breaks connections,
 lets the servers' wall clock jump, and the primary's disk be full for a while, that of
 its data, of its WAL or of its temporary files (faults.c), while processes are killed as
-before: it may go down, and must come back when there is room.
+before: it may stop, and must recover when there is space.
 
 After each crash every writer compares all its values.  A transaction whose commit
 was under way when the server went must be there wholly or not at all.  Every
@@ -438,8 +438,8 @@ class Chaos:
     def await_gone(self, children: list[int]) -> None:
         """Wait for the children of a postmaster that was killed.
 
-        The server looks for its postmaster where it waits, so what computes goes on to its end: a VACUUM of
-        chunks beside a full machine took more than a minute.  Who is left after PATIENCE hangs.
+        The server checks for its postmaster where it waits, so a running computation continues to its end: a VACUUM of
+        chunks on a busy machine took more than a minute.  A process that is left after PATIENCE hangs.
         """
         deadline = time.monotonic() + PATIENCE
         while left := {pid: title for pid in children if (title := title_of(pid))}:
@@ -540,10 +540,10 @@ class Chaos:
         self.count("full disks: processes killed meanwhile", self.killed - killed)
         if self.panics() > panics:
             self.count("full disks the server did not survive")
-        # Recovery needs room too: where it met the full disk, the postmaster is gone; or waits for
-        # nobody: if recovery fails between its start and the postmaster's notice of that, which
+        # Recovery also needs space: if it found the full disk, the postmaster has ended; or it waits for
+        # no process: if recovery fails between its start and the postmaster's notice of that, which
         # takes a busy machine, HandleChildCrash() takes the startup process for one that was
-        # told to go, and no other is started (seen on 18.6).
+        # told to exit, and no other is started (seen on 18.6).
         deadline = time.monotonic() + PATIENCE
         recovering = time.monotonic()
         while time.monotonic() < deadline:
@@ -772,7 +772,7 @@ class Chaos:
 
 
 def deaths(log: str) -> Iterator[str]:
-    """The lines of a server's log that tell of processes which ended otherwise than by what was done to them.
+    """The lines of a server's log about processes that ended otherwise than by the faults of this program.
 
     A full disk ends the process that met it, and another once the first was aborted.  A startup
     process that waits for a lock when its postmaster goes releases the lock that it never got,

@@ -5,11 +5,11 @@ change appended values of bytes and of text in every way, tables with such colum
 go, temporary tables are loaded, everything is vacuumed, rewritten and checkpointed, and
 halfway the server is stopped and started.  A recorder below it (power/record.c) logs
 every call that changes a file.  Then, for each of many cuts through that log,
-replay.py builds what a disk may hold if the power went there: all that was synced,
-any part of what was not, torn within pages, and with names lost.  The server must start on it;
-every value that was acknowledged before the cut must be there, and nothing
-else but what was being committed; appendable_bytea_check() must find nothing; the server must
-take more, and stop and start again with the same; and no file of the project's may be left.
+replay.py builds possible contents of the disk after a power cut at that point: all synced writes,
+any part of the others, torn within pages, and with names lost.  The server must start on it;
+every value that was acknowledged before the cut must be there, and otherwise
+only values that were being committed; appendable_bytea_check() must find nothing; the server must
+accept more, and stop and start again with the same; and no file of the project may be left over.
 
 That the method would see a loss is tried too: the same with fsync, full_page_writes or
 synchronous_commit off must fail.

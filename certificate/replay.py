@@ -3,8 +3,8 @@
 certificate/power/record.c logs every call; Disk.replay() follows the log up to a cut, and
 Disk.crash() writes a folder as it may be found then:
 
-* what was synced is there;
-* of what was not, each sector holds what it held after one of the writes since, or
+* synced writes are there;
+* of writes that were not synced, each sector has the contents after one of them, or
   before them (chosen at random, so pages of a file are torn at 512 or 4096 bytes), and the
   file's length is one that it had since it was synced;
 * of names that were made, moved and removed, any may be lost whose folder was not

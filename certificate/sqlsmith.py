@@ -1,16 +1,16 @@
 """Random statements that SQLsmith makes, of everything that the catalogs offer.
 
-SQLsmith (Debian's package) looks at a server with all of the project's libraries and
+SQLsmith (Debian's package) reads a server with all of the project's libraries and
 extensions and makes statements of the tables, types, operators and functions that it
-finds there; random statements of our own know what they look for.  Half of the time
+finds there; further random statements are made for special parts.  Half of the time
 
-* it asks the server itself, with the catalogs, as a role without rights, and our features
-  forced on in every session;
-* what it makes of tables of ours is run by sessions in which these are temporary tables:
-  with our features off, then on and forced, in a transaction that is rolled back each
-  time.  The rows must be the same, where they are the same when it is run off twice
-  and the statement has no LIMIT or TABLESAMPLE.  A statement that fails one way is not
-  compared further: which of a query's rows is looked at first is nobody's promise.
+* it queries that server, with the catalogs, as a role without privileges, and with the project's
+  features forced on in every session;
+* its statements on the project's tables are run by sessions in which these are temporary tables:
+  with the features off, then on and forced, in a transaction that is rolled back each
+  time.  The rows must be the same, if they are the same when the statement is run twice with the features off
+  and has no LIMIT or TABLESAMPLE.  A statement that fails one way is not
+  compared further: the order in which a query reads rows is not guaranteed.
 
 No process may die, and no message in the log may speak of a leak or of a failed
 assertion.

@@ -1,4 +1,4 @@
-"""Tools that people run against their databases, on columns of our types beside plain ones.
+"""Tools that people run against their databases, on columns of the extension's types next to plain ones.
 
 Each row of the table "twin" holds the same value in a column of bytea and one of
 appendable_bytea, and in one of text and one of appendable_text; the same statements change
@@ -46,7 +46,7 @@ CREATE TABLE twin (id int PRIMARY KEY, plain bytea NOT NULL, lean appendable_byt
 CREATE TABLE other (id int PRIMARY KEY, v text);
 INSERT INTO other SELECT g, repeat(md5(g::text), g % 50) FROM generate_series(1, 500) g;
 """
-#: What shows that the columns of each pair are equal, and which rows there are.
+#: Shows that the columns of each pair are equal, and which rows there are.
 VERIFY = """
 SELECT count(*), count(*) FILTER (WHERE plain IS DISTINCT FROM lean::bytea OR ptext IS DISTINCT FROM ltext::text),
        md5(string_agg(id || md5(plain) || coalesce(md5(ptext), 'null'), '' ORDER BY id))
@@ -152,7 +152,7 @@ class Tools:
 
     @contextlib.contextmanager
     def writer(self, server: Cluster, first: int = 1, last: int = 60) -> Iterator[None]:
-        """Changes go on in another session meanwhile."""
+        """Changes in another session continue in the meantime."""
         stop, failed = threading.Event(), []
 
         def write() -> None:
@@ -215,7 +215,7 @@ class Tools:
         return f"{count} rows of a backup taken while rows change"
 
     def try_pg_rewind(self) -> str:
-        """A former primary that has changed rows of its own follows the new one again."""
+        """A former primary that has changed rows alone follows the new one again."""
         with self.server(wal_log_hints="on", wal_keep_size="1GB") as old:
             with Copy(
                 lambda copy: check(old.run("pg_basebackup", "-R", "-D", str(copy.data), "-X", "stream", "-c", "fast"), "pg_basebackup"), wal_keep_size="1GB"

@@ -1,4 +1,4 @@
-# What the extensions do where Citus spreads tables over servers: a coordinator and two
+# The extensions on a server where Citus distributes tables: a coordinator and two
 # workers.  Run by ci/citus.sh.
 use strict;
 use warnings;

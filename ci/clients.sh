@@ -79,7 +79,7 @@ for language in ${CLIENTS:-languages python node java go rust dotnet}; do
             release=$(dpkg-query -W -f='${Version}' "postgresql-$major" 2>/dev/null || true)
             for name in plpython3 plperl pltcl; do
                 [ -e "$("$pg_config" --pkglibdir)/$name.so" ] || (packages "postgresql-$name-$major${release:+=$release}") >>"$work/summary.log" 2>&1 ||
-                    skipped "$name" "its package could not be had"
+                    skipped "$name" "its package is not available"
             done
             if SKIP_REGRESS=1 PROVE_TESTS=test/t/020_languages.pl "$TOP/ci/check.sh" host appendable_bytea >"$work/languages.out" 2>&1; then
                 echo "ok procedural languages: $(tail -n 1 "$work/languages.out")" | tee -a "$work/summary"

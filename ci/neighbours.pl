@@ -1,5 +1,5 @@
-# ci/neighbours.pl: writes the SQL that ci/neighbours.sh runs beside other libraries.
-# What it prints is the same on every server where pg_lean does what it should.
+# ci/neighbours.pl: writes the SQL that ci/neighbours.sh runs with other libraries.
+# The output is the same on every server if pg_lean works correctly.
 use strict;
 use warnings;
 
@@ -137,7 +137,7 @@ for my $case ($fragile ? () : @hinted)
 }
 print "SELECT count(*), sum(id) FROM hinted;\n" unless $fragile;
 
-# ---- appendable_bytea: values beside bytea ----
+# ---- appendable_bytea: values next to bytea ----
 
 print <<'SQL';
 RESET ALL; SET client_min_messages = error;

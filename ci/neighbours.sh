@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# ci/neighbours.sh [LABEL] [NEIGHBOUR...]: pg_lean's libraries beside libraries of others
-# that take part in planning and executing too, loaded before and after them.  What a
-# battery of statements prints must be what it prints on a server without them, and
+# ci/neighbours.sh [LABEL] [NAME...]: pg_lean's libraries together with other libraries
+# that also take part in planning and executing, loaded before and after them.  The output of a
+# battery of statements must be the same as on a server without them, and
 # no process may die.  Debian's packages for that server (default: host, see ci/lib.sh)
-# are installed if they can be had; "replicators" runs the test of pglogical and wal2json,
+# are installed if they are available; "replicators" runs the test of pglogical and wal2json,
 # "auditors" that of recycled_temp with pgaudit and pgtt; SRC=FOLDER_OR_ARCHIVE is pg_tracing's source, or a
-# folder with its archive.  What could not be tried is said at the end.
+# folder with its archive.  Libraries that could not be tried are listed at the end.
 . "$(dirname "$0")/lib.sh"
 
 # plpgsql_check is without its profiler, below which EXECUTE in a trigger finds no
@@ -54,7 +54,7 @@ pg_tracing source - pg_tracing.sample_rate=1
 END
 }
 
-# add_package PACKAGE: install it where that server is, if it can be had.
+# add_package PACKAGE: install it where that server is, if it is available.
 add_package() {
     case $label in
         host | *-assert) (packages "$1") >/dev/null 2>&1 || true ;;
@@ -139,24 +139,24 @@ run() {
     ! grep -E 'TRAP:|PANIC:|terminated by signal [0-9]' "$base/$name.log"
 }
 
-run none "$ours" whole.sql || die "the battery fails without any neighbour: see $base/none.log"
-run none-fragile "$ours" fragile.sql || die "the battery fails without any neighbour: see $base/none-fragile.log"
-# same_in SCRIPT FILE: how many statements have the server's figures in what a script
-# printed, which must be all that it has.
+run none "$ours" whole.sql || die "the battery fails without any other library: see $base/none.log"
+run none-fragile "$ours" fragile.sql || die "the battery fails without any other library: see $base/none-fragile.log"
+# same_in SCRIPT FILE: how many statements have the server's counters in the output of a
+# script, which must be all that it has.
 same_in() {
     local same
     same=$(grep -cE '^[0-9]+ same$' "$2" || true)
-    [ "$same" = "$(grep -cE "^SELECT '[0-9]+ ' \|\|" "$1" || true)" ] || die "figures differ without any neighbour, or are not there: see $2"
+    [ "$same" = "$(grep -cE "^SELECT '[0-9]+ ' \|\|" "$1" || true)" ] || die "counters differ without any other library, or are missing: see $2"
     [ "$same" -gt 0 ] || die "the battery does not run: see $2"
     echo "$same"
 }
 same=$(same_in "$base/whole.sql" "$base/none.out")
 outside=$(same_in "$base/fragile.sql" "$base/none-fragile.out")
 
-# beside NAME LIBRARY SCRIPT REFERENCE SETTING...: both load orders.
+# with_library NAME LIBRARY SCRIPT REFERENCE SETTING...: both load orders.
 rows=()
 good=0 bad=0 skipped=0
-beside() {
+with_library() {
     local name=$1 library=$2 script=$3 reference=$4 order before results=()
     shift 4
     for order in first last; do
@@ -180,7 +180,7 @@ beside() {
 
 while read -r name package needs settings <&3; do
     [ $# -eq 0 ] || [[ " $* " == *" $name "* ]] || continue
-    say "beside $name"
+    say "with $name"
     library=$name reference=none taken=
     case $package in
         source)
@@ -205,7 +205,7 @@ while read -r name package needs settings <&3; do
                 skip "$name" "$SRC is not its source"
                 continue
             fi
-            # warnings about a libcurl that is newer than it are not ours
+            # warnings about a libcurl that is newer than it have another cause
             as_root find "$base/source" -name Makefile -exec sed -i 's/-Werror//g' {} +
             if ! on "$label" server "make -s -C neighbours/source/$(dirname "$makefile") PG_CONFIG=$pg_config with_llvm=no all >neighbours/source.log 2>&1"; then
                 tail -n 20 "$base/source.log" >&2
@@ -220,7 +220,7 @@ while read -r name package needs settings <&3; do
                 add_package "${package/PGV/$major}"
             fi
             if ! there; then
-                skip "$name" 'not to be had for this server'
+                skip "$name" 'not available for this server'
                 continue
             fi
             taken="$(hooks_of "$name") hooks"
@@ -230,11 +230,11 @@ while read -r name package needs settings <&3; do
     [ "$reference" = none ] || script=fragile.sql
     [ "$needs" = - ] || library=$needs,$library
     # shellcheck disable=SC2086
-    beside "$name" "$library" "$script" "$reference" $settings
+    with_library "$name" "$library" "$script" "$reference" $settings
 done 3< <(neighbours)
 
-# special NAME EXTENSION TEST LIBRARY...: a test of ours that needs libraries of others; it leaves out
-# what needs one that cannot be installed.
+# special NAME EXTENSION TEST LIBRARY...: one of our tests that needs other libraries; it leaves out
+# parts whose library cannot be installed.
 special() {
     local part=$1 ext=$2 test=$3 library found=0
     shift 3
@@ -242,7 +242,7 @@ special() {
     for library in "$@"; do
         [[ $label == *-assert ]] || on_bare "$label" "test -e $libraries/$library.so" || add_package "postgresql-$major-$library"
         if on_bare "$label" "test -e $libraries/$library.so"; then found=$((found + 1))
-        else skip "$library" 'not to be had for this server'; fi
+        else skip "$library" 'not available for this server'; fi
     done
     [ "$found" -gt 0 ] || return 0
     if on "$label" server "make -s -C $ext PG_CONFIG=$pg_config installcheck REGRESS= ISOLATION= PROVE_TESTS=$test >$seen/$part.log 2>&1"; then
@@ -263,5 +263,5 @@ fi
 
 printf '%-20s %-10s %-10s\n' "PostgreSQL $label" 'loaded before' 'loaded after'
 printf '%s\n' "${rows[@]}"
-echo "neighbours: $good equal, $bad different, $skipped not tried; $same statements of light_explain's battery each, or as many as are told"
+echo "neighbours: $good equal, $bad different, $skipped not tried; $same statements of light_explain's battery each, or as many as are stated"
 [ "$bad" = 0 ] && [ "$good" -gt 0 ]

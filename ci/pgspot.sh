@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # ci/pgspot.sh [--explain CODE]: pgspot over the scripts of CREATE EXTENSION and of ALTER
-# EXTENSION UPDATE: what in them is found by the caller's search path, or adopts an object
-# that somebody else made.  It is installed into a separate environment below build/,
-# for it needs a parser of PostgreSQL that the lab does not.
+# EXTENSION UPDATE: names in them that are found by the caller's search path, and objects of another
+# role that they adopt.  It is installed into a separate environment below build/,
+# because it needs a parser of PostgreSQL that the lab does not.
 . "$(dirname "$0")/lib.sh"
 
 venv=$OUT/pgspot

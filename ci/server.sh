@@ -74,8 +74,7 @@ make_assert() {
     touch "$prefix/.ready"
 }
 
-# offered_server: the packages of a server that this machine is to get, which are those
-# of its own release.
+# offered_server: the packages of the server that this machine's release provides.
 offered_server() {
     local major
     command -v apt-cache >/dev/null || die "no PostgreSQL here: install version 15 to 19 with its headers and set PG_CONFIG"

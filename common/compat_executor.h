@@ -93,7 +93,7 @@ standard_ExplainOneQuery_compat(EXPLAINONEQUERY_PARAMS_compat)
 	ExecInsertIndexTuples(target, slot, estate, false, false, NULL, NIL)
 #endif
 
-/* The row that RETURNING of an INSERT computes; it may name the OLD row, which there is none of, since 18. */
+/* The row that RETURNING of an INSERT computes; since 18 it may name the OLD row, which does not exist. */
 static inline TupleTableSlot *
 ExecInsertReturning_compat(ResultRelInfo *target, TupleTableSlot *slot, TupleTableSlot *plan_slot, EState *estate)
 {

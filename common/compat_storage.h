@@ -85,7 +85,7 @@ typedef RelFileNode RelFileLocator_compat;
 #define TempFileOwner_compat() BackendIdForTempRelations()
 #endif
 
-/* This process's own number, as it stands in the names of its temporary files. */
+/* The number of this process in the names of its temporary files. */
 #if PG_VERSION_NUM >= 170000
 #define MyFileOwner_compat() MyProcNumber
 #else

@@ -42,7 +42,7 @@
 #define GlobalVisTestIsRemovableXid_compat(state, xid) GlobalVisTestIsRemovableXid(state, xid)
 #endif
 
-/* 18 asks whether a primary key that is checked late counts, too. */
+/* Since 18 with an argument for deferrable primary keys, which do not count here. */
 #if PG_VERSION_NUM >= 180000
 #define RelationGetPrimaryKeyIndex_compat(rel) RelationGetPrimaryKeyIndex(rel, false)
 #else
@@ -206,7 +206,7 @@ typedef VacuumParams *VacuumParams_compat;
 
 /*
  * Take dead rows off a heap page that no other process has pinned, as a sequential scan
- * does.  Since 19 that changes the visibility map, too, so there nothing is done.
+ * does.  Since 19 that also changes the visibility map, so there nothing is done.
  * PRUNES_BY_BUFFER_compat: whether it takes no more than the buffer, and so is done.
  */
 #if PG_VERSION_NUM >= 190000
@@ -242,7 +242,7 @@ heap_index_fetch_page_compat(IndexFetchHeapData *fetch, BlockNumber block)
 #endif
 }
 
-/* Take dead rows off that page as heap does, which since 19 may change the visibility map, too. */
+/* Prune that page as heap does, which since 19 may also change the visibility map. */
 #if PG_VERSION_NUM >= 190000
 #define heap_index_fetch_prune_compat(fetch) \
 	heap_page_prune_opt((fetch)->xs_base.rel, (fetch)->xs_cbuf, &(fetch)->xs_vmbuffer, \

@@ -1,4 +1,4 @@
-# What every extension's Makefile shares.  The extension sets EXTENSION (with a second
+# The rules that all extensions' Makefiles share.  The extension sets EXTENSION (with a second
 # name also MODULE_big), then includes this file; sources, scripts, tests and flags are found by folder, so a
 # new file needs no line anywhere, unless it is for some servers only (OTHER_OBJS: those
 # that are not for this one).  Sources are in src/ and in folders of src/; an
@@ -7,7 +7,7 @@
 #   PG_CONFIG=...   the server to build for (default: the one on PATH)
 #   CC=...          another compiler than the server's
 #   WERROR=1        warnings are errors (always in CI); without it a compiler that
-#                   knows more warnings than ours still builds
+#                   has more warnings than CI's still builds
 #
 # "make -f /path/to/EXTENSION/Makefile" builds in the current folder.
 
@@ -24,7 +24,7 @@ ifneq ($(EXTENSION_DIR),./)
 $(shell mkdir -p $(dir $(OBJS)))
 endif
 
-# pg_regress: behaviour a user sees.  A private instance each, so that libraries
+# pg_regress: behavior that a user sees.  A private instance each, so that libraries
 # can be preloaded and no server of the user's is touched.
 REGRESS := $(patsubst test/sql/%.sql,%,$(call found,test/sql/*.sql))
 REGRESS_OPTS = --inputdir=$(EXTENSION_DIR)test --temp-instance=tmp_regress --temp-config=$(EXTENSION_DIR)$(TEST_CONF)
@@ -40,7 +40,7 @@ TAP_TESTS = 1
 PROVE_TESTS ?= test/t/*.pl
 endif
 
-# No bitcode: nothing here is inlined by JIT, and it needs the server's own clang.
+# No bitcode: nothing here is inlined by JIT, and it needs the clang of the server's build.
 override with_llvm := no
 
 PG_CPPFLAGS += -I$(EXTENSION_DIR)src -I$(EXTENSION_DIR)../common -isystem $(shell $(PG_CONFIG) --includedir-server)
@@ -51,7 +51,7 @@ endif
 
 # Calls inside the library are direct and those out of it take one step less: what a
 # short statement pays for hooks is the code's memory pages, not its instructions.  Data
-# of a library that was loaded before is not taken for ours of the same name.
+# of a library that was loaded before does not replace data of the same name.
 ifeq ($(shell uname -s),Linux)
 PG_CFLAGS += -fno-plt
 SHLIB_LINK += -Wl,-Bsymbolic
@@ -66,7 +66,7 @@ endif
 
 $(OBJS): $(wildcard $(addprefix $(EXTENSION_DIR),src/*.h src/*/*.h ../common/*.h))
 
-# The server's flags are those of its own compiler.
+# The server's flags are those of the compiler that built it.
 ifneq ($(findstring clang,$(shell $(CC) --version)),)
 override CFLAGS += -Wno-unknown-warning-option -Wno-ignored-optimization-argument
 endif

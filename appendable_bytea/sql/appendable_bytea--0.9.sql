@@ -981,12 +981,12 @@ COMMENT ON FUNCTION appendable_octet_length(appendable_json) IS 'bytes of the va
 CREATE FUNCTION appendable_tail(value appendable_bytea, from_offset bigint, max_bytes integer DEFAULT 1048576,
 	whole_lines boolean DEFAULT false, OUT data bytea, OUT next_offset bigint)
 	AS 'MODULE_PATHNAME', 'appendable_tail' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION appendable_tail(appendable_bytea, bigint, integer, boolean) IS 'bytes from an offset on, and the offset to go on from';
+COMMENT ON FUNCTION appendable_tail(appendable_bytea, bigint, integer, boolean) IS 'bytes after an offset, and the offset to continue from';
 
 CREATE FUNCTION appendable_tail(value appendable_text, from_offset bigint, max_bytes integer DEFAULT 1048576,
 	whole_lines boolean DEFAULT false, OUT data text, OUT next_offset bigint)
 	AS 'MODULE_PATHNAME', 'appendable_text_tail' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION appendable_tail(appendable_text, bigint, integer, boolean) IS 'whole characters from an offset in bytes on, and the offset to go on from';
+COMMENT ON FUNCTION appendable_tail(appendable_text, bigint, integer, boolean) IS 'complete characters after an offset in bytes, and the offset to continue from';
 
 CREATE FUNCTION appendable_lines(value appendable_text, from_offset bigint DEFAULT 0, unfinished boolean DEFAULT true,
 	OUT line text, OUT next_offset bigint) RETURNS SETOF record

@@ -4,7 +4,7 @@
  *	  Entry point: settings first, then each part installs what it needs.
  *
  * The library works preloaded, and loaded by the first table or value of the type
- * that a session meets: its access method, its functions and its event trigger
+ * that a session uses: its access method, its functions and its event trigger
  * all load it.
  *
  * Copyright (c) 2026, the pg_lean authors

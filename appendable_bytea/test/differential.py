@@ -26,7 +26,7 @@ import time
 
 from stress import KINDS, ServerError, Session, when_back
 
-# what both schemas are made of; @T is the type, @P the server's own, @H a hash of it
+# the objects of both schemas; @T is the type, @P the built-in one, @H a hash of it
 SETUP = """
 CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL DEFAULT 0, d @T, e @T) WITH (fillfactor = 80);
 CREATE TABLE g (id int PRIMARY KEY, n int, d @T, c @T GENERATED ALWAYS AS (d || '\\x0a'::@P) STORED);
@@ -60,7 +60,7 @@ CREATE TRIGGER statement AFTER UPDATE ON k REFERENCING OLD TABLE AS old_rows NEW
 CREATE VIEW v AS SELECT id, n, d AS value FROM t WHERE id < 6;
 """
 
-# what appendable_append() does, for the server's own types
+# the same as appendable_append(), for the built-in types
 MODEL = """
 CREATE FUNCTION plain.appendable_append(relation regclass, keys int[], chunks @P[], column_name name, OUT key int,
     OUT length bigint, OUT done boolean) RETURNS SETOF record LANGUAGE plpgsql AS $$
@@ -121,7 +121,7 @@ class Differential:
         for schema, session in self.sessions.items():
             text = self.of_type(sql, self.types[schema])
             try:
-                # the order of rows in the table is nobody's promise
+                # the order of rows in the table is not guaranteed
                 answers[schema] = sorted(["<none>" if f is None else f for f in row] for row in session.query(text))
             except ServerError as e:
                 answers[schema] = e.sqlstate
@@ -187,7 +187,7 @@ class Differential:
                            f"left({d}, {rng.choice((-1, 1)) * at})::@T" if self.args.text else f"set_bit(coalesce({d}, '') || '\\x00'::@P, 3, 1)"])
 
     def rewritten(self, d):
-        """A whole new value that has much of column d, which is computed by the server's own type."""
+        """A new value that shares much with column d, which is computed by the built-in type."""
         rng, unit = self.rng, self.unit
         whole = f"coalesce({d}::@P, '')"
         at, other = (rng.choice([1, 2, 30, 100, 600, unit, unit + 1, 3 * unit, 9 * unit]) for _ in range(2))
@@ -306,8 +306,8 @@ class Differential:
         if kind == 30:
             return f"UPDATE t SET n = n + 1 WHERE {where}"
         if kind == 31:
-            # Rows locked by one (sub)transaction, updated by another that is rolled back and
-            # updated once more fail an assertion of heap_update(), without the extension too.
+            # Rows that one (sub)transaction locks, another one updates and rolls back, and that
+            # are then updated again fail an assertion of heap_update(), also without the extension.
             lock = " FOR UPDATE" if self.alone or not self.assertions else ""
             return f"SELECT x.id, md5(x.d), x = y FROM t x JOIN t y ON x.id = y.id WHERE x.d IS NOT DISTINCT FROM y.d ORDER BY 1{lock}"
         if kind in (32, 33):

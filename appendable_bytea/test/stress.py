@@ -15,11 +15,11 @@ appendable_bytea_check() must find nothing.
 
 --crash kills a server process with SIGKILL every few seconds (run it as the server's
 user): a transaction whose COMMIT was under way must be there wholly or not at all.
---standby reads a streaming replica meanwhile and compares it at the end.  --text does
+--standby also reads a streaming replica and compares it at the end.  --text does
 all of it with appendable_text, in characters of one to four bytes (the database must
 be in UTF8).  --differences replaces whole values, of which the difference is stored.
 
-Needs nothing but Python; speaks the protocol's simple query itself (so it is longer than
+Needs only Python; speaks the protocol's simple query itself (so it is longer than
 other files: tests of a bare server have no driver).  Ends with
 status 0 only if everything matched.
 """
@@ -377,8 +377,8 @@ class Stress:
             work.outcome = "committed" if commit else "rolled back"
 
     def after_crash(self, ids, work, model, appended, number):
-        """A new session and what there is now: (session, model, appended).  The server
-        may crash again meanwhile."""
+        """A new session and its view of the data: (session, model, appended).  The server
+        may crash again during the call."""
         while True:
             try:
                 session = self.session()
@@ -520,7 +520,7 @@ class Stress:
             time.sleep(pause * rng.random())
 
     def old_reader(self, connect, what):
-        """A REPEATABLE READ reader must see the same bytes again and again."""
+        """A REPEATABLE READ reader must see the same bytes each time."""
         session = None
         while time.time() < self.stop:
             try:
@@ -545,7 +545,7 @@ class Stress:
                 time.sleep(0.2)
 
     def killer(self):
-        """Kill a server process every few seconds; the server starts anew."""
+        """Kill a server process every few seconds; the server restarts."""
         rng = random.Random(self.args.seed)
         while time.time() < self.stop - 3:
             time.sleep(2 + 4 * rng.random())

@@ -1,9 +1,9 @@
 /*
  * stubs.h
- *		What code of the extensions needs of a server when it is fuzzed outside of
- *		one: memory that malloc gives, so that the sanitizer sees every byte beyond,
- *		and is given back when an input has been tried; and errors that jump back to
- *		the harness, whose SQLSTATE it may look at.
+ *		The functions of a server that code of the extensions calls, for fuzzing it
+ *		outside of one: memory from malloc, so that the sanitizer sees every byte beyond,
+ *		which is freed when an input has been tried; and errors that jump back to
+ *		the harness, which may check their SQLSTATE.
  */
 #ifndef FUZZ_STUBS_H
 #define FUZZ_STUBS_H

@@ -1,8 +1,8 @@
 /*
  * usage.c
  *		Fuzz the record arithmetic of light_explain: plan nodes call one another, from
- *		ever other callers, and use buffers meanwhile.  What core's figures say in the
- *		end must be what a simple model says: each block counts for all nodes that were
+ *		ever other callers, and use buffers.  Core's counters at the end must agree
+ *		with a simple model: each block counts for all nodes that were
  *		running when it was used.
  */
 #include "stubs.h"

@@ -58,12 +58,12 @@ def kept(name: str) -> Iterator[tuple[str, Result]]:
 
 
 def keep(build: Path = BUILD) -> list[Path]:
-    """Take the full results of build/bench into results/; quick, failed and interrupted ones are never taken."""
+    """Take the full results of build/bench into results/; not those of quick, failed and interrupted runs, or of code that was not committed."""
     taken = []
     for path in sorted(build.glob("bench/*/result.json")):
         result = Result.load(path.parent)
         major = re.match(r"PostgreSQL (\d+)", result.machine.get("server", ""))
-        if result.kind or not major:
+        if result.kind or not major or str(result.machine.get("pg_lean", "")).endswith("-dirty"):
             continue
         folder = RESULTS / major.group(1) / result.name
         folder.mkdir(parents=True, exist_ok=True)
@@ -152,11 +152,11 @@ def front() -> str:
     lines = ["| | stock | next best on stock | pg_lean | times as fast as stock | runs | measured by |", "|---|--:|--:|--:|--:|--:|---|"]
     for name, result, headline in found:
         mark = MARKS[runs.index(circumstances(result))] if len(runs) > 1 else ""
-        lines.append(headline_row(headline, f"{headline.ratio.n}{mark}", name, after_stock=[next_best(name, result)]))
+        lines.append(headline_row(headline, f"{headline.ratio.n}{mark}", name, after_stock=[next_best(name, result) or "not measured"]))
     captions = []
     for mark, run in zip(MARKS, runs):
         results = [result for _, result, _ in found if circumstances(result) == run]
-        captions.append(textwrap.fill((f"{mark} " if len(runs) > 1 else "") + caption_text(*results), 100, break_on_hyphens=False))
+        captions.append(textwrap.fill((f"{mark} " if len(runs) > 1 else "") + caption_text(*results), 200, break_on_hyphens=False))
     return "\n" + "\n".join(lines) + "\n\n" + "  \n".join(captions) + "\n\n"
 
 

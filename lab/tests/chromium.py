@@ -63,7 +63,7 @@ class Chromium:
         self.process.wait()
         self.out.close()
         self.into.close()
-        # a process of the browser's that is still ending may write once more
+        # a process of the browser that is still ending may write again
         end = time.monotonic() + PATIENCE
         while os.path.exists(self.profile) and time.monotonic() < end:
             shutil.rmtree(self.profile, ignore_errors=True)
@@ -91,7 +91,7 @@ class Chromium:
         return answer["result"]
 
     def open(self, url: str, width: int, height: int = 900, scheme: str = "light") -> None:
-        """Show a page in a window of that size and colour scheme, and wait until it is laid out."""
+        """Show a page in a window of that size and color scheme, and wait until it is laid out."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         self.call("Page.navigate", url=url)

@@ -34,7 +34,7 @@ TYPES = (
     "bytea",
 )
 
-#: What a call leaves in the server's log.
+#: Written to the server's log by each call.
 MARK = "HOSTILE"
 
 CREATE = r"""
@@ -163,7 +163,7 @@ class Hostile:
         self.called()
 
     def called(self) -> list[str]:
-        """The objects that were called since the last look, as the server's log has them."""
+        """The objects that were called since the last call of this function, according to the server's log."""
         with open(self.cluster.log, errors="replace") as log:
             log.seek(self.read)
             text = log.read()

@@ -1,4 +1,4 @@
-"""The loads of benchmarks of what is always on."""
+"""The loads of benchmarks of features that are always on."""
 
 from __future__ import annotations
 

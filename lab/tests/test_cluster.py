@@ -27,7 +27,7 @@ with Cluster(name="test") as cluster:
 
 
 def hold(action):
-    """Start a lab of its own that runs a server; returns the process and the server's two folders."""
+    """Start a separate lab that runs a server; returns the process and the server's two folders."""
     # A shell's background job has Ctrl-C switched off, and what it starts inherits that.
     process = subprocess.Popen([sys.executable, "-c", HOLD.format(action=action)], stdout=subprocess.PIPE,
                                stderr=subprocess.DEVNULL, text=True,

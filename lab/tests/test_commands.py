@@ -95,7 +95,7 @@ def test_calibrate_sets_the_database_only_when_asked(lean, pg_lean):
         conn.execute("ALTER DATABASE postgres RESET ALL")
     assert 0 < float(set_now["parallel_temp.flush_page_cost"]) < 1000
     assert 0 <= float(set_now["parallel_temp.scan_buffer_cost"]) < 1
-    for name in prices.SETTINGS_OF:  # on a machine that is very busy a price may be left out, and then it stays as it was
+    for name in prices.SETTINGS_OF:  # on a machine that is very busy a cost may be left out, and then it stays as it was
         assert float(set_now.get(name, 0)) >= 0
 
 
@@ -196,7 +196,7 @@ def test_single_queries_of_the_analytic_benchmark(lean, pg_lean, tmp_path):
     plans = [row[table["columns"].index("plan here")] for row in table["rows"]]
     assert [row[0] for row in table["rows"]] == ["sales by flag", "sleeping customers"] and set(plans) <= {"parallel", "serial"}
     again = [row[table["columns"].index("planned again, % of stock serial")] for row in table["rows"]]
-    assert all(isinstance(value, float) for value in again), "what is planned twice is shown beside what it takes"
+    assert all(isinstance(value, float) for value in again), "the cost of planning twice is shown next to stock's"
 
 
 def test_prices_of_plans_come_from_plans_with_workers_and_without(lean):
@@ -209,7 +209,7 @@ def test_prices_of_plans_come_from_plans_with_workers_and_without(lean):
         assert found["entered"] > 64 and all(found[name] > 0 for name in ("thin", "dense", "worth_it", "worth_it_workers", "look_up_tiny", "look_up_dense"))
         # what was set for the measurement is taken back
         assert tables.conn.execute("SELECT current_setting('cpu_tuple_cost')::float, current_setting('enable_seqscan')").fetchone() == (0.01, "on")
-        # a server without workers to give is an error, not a price
+        # a server without workers to give is an error, not a cost
         tables.conn.execute("SET max_parallel_workers = 0")
         with pytest.raises(LabError, match="got 0"):
             tables.measure()
@@ -233,7 +233,7 @@ def test_interrupting_keeps_the_rows_and_leaves_nothing(lean, tmp_path):
 
 
 def test_an_interrupt_says_what_is_true_of_every_command(pg_lean_here, monkeypatch):
-    """A command without a server of its own, such as trace, stops none."""
+    """A command without a private server, such as trace, stops none."""
     def interrupted(**_options):
         raise KeyboardInterrupt
 

@@ -33,18 +33,20 @@ PATTERNS = {
     r"\b(behaviour|colour|analysed|neighbour(s|ing)?)\b": "American spelling",
 }
 
-#: Parts of the repository and the number of hits that each may still have; a number is only ever lowered.
+#: The hits that a part of the repository may still have; everything else may have none. A number is only ever lowered.
 ALLOWED = {
-    "README.md": 0, "ARCHITECTURE.md": 0, "CONTRIBUTING.md": 0, "SECURITY.md": 0, "docs/README.md": 0, "docs/decisions": 0, "docs/growing-logs.md": 0,
-    "docs/first-changes.md": 0,
-    "docs/temporary-tables.md": 0, "test/README.md": 0, "light_explain/src/README.md": 0, "ram_tablespace/src/README.md": 0, "docs/install.md": 0,
-    "docs/security.md": 0, "docs/seeing.md": 0, "docs/more-machines.md": 0, "docs/temporary-indexes.md": 0, "docs/temporary-catalogs.md": 0,
-    "CHANGELOG.md": 0, "lab/README.md": 0, "appendable_bytea/README.md": 0, "light_explain/README.md": 0, "parallel_temp/README.md": 0,
-    "ram_tablespace/README.md": 0, "ram_tablespace": 0, "common": 0, "lab/pg_lean": 0, "recycled_temp/README.md": 0, "recycled_temp/src": 0,
-    "parallel_temp/src": 15,  # messages and descriptions of settings
-    "ci/package.sh": 0, "ci/coverage.sh": 0, "ci/version.sh": 0, "ci/lib.sh": 0,
-    "streams": 0,
+    ".ci": 1,
+    "certificate": 10,  # the command "make neighbours", by which kept results are named, "all but t/", and two planted bugs
+    "ci": 14,  # "make neighbours", and the user "nobody" of an environment
+    "Makefile": 3,  # "make neighbours"
+    "lab": 3,  # "make neighbours", and "nobody"
+    "recycled_temp": 1,  # ci/neighbours.sh
+    "appendable_bytea": 8,  # data of tests, and its src/README.md
+    "parallel_temp": 4,  # names of tests
 }
+
+#: Files that contain text or code.
+TEXT = re.compile(r"\.(md|c|h|py|pl|pm|sql|sh|spec|go|js|mjs|java|rs|html|conf|control|toml|yml|in|mk)$|(^|/)(Makefile|Dockerfile|run)$")
 
 #: Written by programs, or not text; this file and the list of words.
 GENERATED = re.compile(
@@ -65,15 +67,22 @@ def hits(path: str) -> list[str]:
 
 def tracked() -> list[str]:
     done = subprocess.run(["git", "ls-files"], cwd=TOP, capture_output=True, text=True)
-    return [path for path in done.stdout.split() if re.search(r"\.(md|c|h|py|pl|pm|sql|sh|spec)$|Makefile$", path) and not GENERATED.search(path)]
+    return [path for path in done.stdout.split() if TEXT.search(path) and not GENERATED.search(path)]
 
 
-@pytest.mark.parametrize("part", ALLOWED)
-def test_words_that_readers_have_to_decode_become_fewer(part):
-    paths = [path for path in tracked() if path == part or path.startswith(f"{part}/")] or ([part] if (TOP / part).is_file() else [])
-    assert paths or not tracked(), part
-    found = [line for path in paths for line in hits(path)]
-    assert len(found) <= ALLOWED[part], "\n".join(found[:60])
+@pytest.mark.parametrize("part", sorted({path.partition("/")[0] for path in tracked()}))
+def test_words_that_readers_have_to_decode_do_not_come_back(part):
+    """Documents, and comments, messages and names in C, Go, Perl, SQL, Python, JavaScript, Java and shell."""
+    found = [line for path in tracked() if path.partition("/")[0] == part for line in hits(path)]
+    assert len(found) <= ALLOWED.get(part, 0), "\n".join(found[:60])
+
+
+def test_the_short_description_of_a_setting_begins_with_a_verb_of_the_servers():
+    settings = {}
+    for path in (path for path in tracked() if re.search(r"/src/[^/]+\.c$", path)):
+        settings.update(re.findall(r'"(\w+\.\w+)",\s*(?:&\w+, [\w.]+, [\w |]+,\s*)?"((?:[^"\\]|\\.)*)"', (TOP / path).read_text()))
+    assert len(settings) > 50 or not tracked()
+    assert [(name, text) for name, text in settings.items() if not re.match(r"(Sets|Enables|Selects) ", text) or not text.endswith(".")] == []
 
 
 def test_the_patterns_find_what_they_are_for():

@@ -191,7 +191,7 @@ def test_a_standby_that_takes_over_without_everything_is_not_followed(pair):
             wait_until(lambda: there.execute("SELECT log <> '' FROM work.silent WHERE id = 2").fetchone()[0], "the standby does not follow")
             there.execute("ALTER SYSTEM SET primary_conninfo = ''")
             there.execute("SELECT pg_reload_conf()")
-            wait_until(lambda: not there.execute("SELECT count(*) FROM pg_stat_wal_receiver").fetchone()[0], "the standby goes on receiving")
+            wait_until(lambda: not there.execute("SELECT count(*) FROM pg_stat_wal_receiver").fetchone()[0], "the standby continues to receive")
         append_line(conn, "silent", "on the primary alone\n")
         wait_until(lambda: got == b"on both\non the primary alone\n", "the follower falls behind")
         primary.stop("immediate")

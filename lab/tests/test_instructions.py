@@ -1,4 +1,4 @@
-"""Counting instructions: what measuring adds shows in the counts, whatever the machine does meanwhile."""
+"""Counting instructions: the cost of measuring shows in the counts, whatever else the machine does."""
 
 import json
 import shutil
@@ -8,7 +8,7 @@ import pytest
 from pg_lean.cluster import Cluster
 from pg_lean.commands import instructions
 
-#: Enough that the 70,000 instructions of EXPLAIN itself are the smaller part of what is added.
+#: Enough that the 70,000 instructions of EXPLAIN itself are the smaller part of the difference.
 ROWS = 5000
 
 

@@ -148,10 +148,10 @@ def test_an_extension_image_has_one_extension_its_license_and_labels():
 
 @pytest.fixture
 def make(tmp_path, monkeypatch):
-    """Run make in an empty folder, as somebody does who builds elsewhere than in the sources; returns what it printed."""
+    """Run make in an empty folder, as for a build outside the source tree; returns its output."""
     bindir = Cluster().bindir
     if not (bindir / "pg_config").exists():
-        pytest.skip("this server has no pg_config beside it")
+        pytest.skip("this server has no pg_config next to it")
     for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "CI", "WERROR", "DESTDIR", "VPATH"):
         monkeypatch.delenv(name, raising=False)
 
@@ -166,7 +166,7 @@ def make(tmp_path, monkeypatch):
 
 
 def test_warnings_are_errors_in_ci_alone():
-    """A stranger's compiler knows warnings that nobody here has seen: make check must not end with them."""
+    """Other compilers have warnings that were never seen here: make check must not fail because of them."""
     check = (TOP / "ci/check.sh").read_text()
     assert not re.search(r"(?<!\+ )WERROR=1", re.sub(r"#.*", "", check)) and "${WERROR:+ WERROR=1}" in check
     assert "WERROR=1" in (TOP / ".ci/run").read_text()
@@ -187,7 +187,7 @@ CLANG = next((name for name in ("clang", *(f"clang-{version}" for version in ran
 @pytest.mark.parametrize("name", META["provides"])
 @pytest.mark.slow
 def test_clang_builds_what_is_close_to_the_processor(make, tmp_path, name):
-    """Counters, vectors and what a processor is asked for: there compilers differ, and in what they warn of."""
+    """Counters, vectors and CPU features: there compilers differ, and in their warnings."""
     make(f"{name}/Makefile", "-B", f"CC={CLANG}", "WERROR=1", "all")
     assert (tmp_path / "elsewhere" / f"{name}.so").is_file()
 

@@ -11,7 +11,7 @@ PLAN = "\n".join([" Finalize GroupAggregate (actual time=101.161..105.361 rows=1
                  + [f"{' ' * 4 * depth}->  Parallel Custom Scan (Temp Scan) on a_rather_long_table_name alias (actual time=0.021..83.613 rows=5000000 loops=2)"
                     for depth in range(1, 7)])
 
-#: What a browser is asked about a page: boxes over the right edge, text in pictures that touches or is too small, plans and tables cut without a cue.
+#: Run in a browser to find faults of a page: boxes over the right edge, text in pictures that touches or is too small, plans and tables cut without a cue.
 FAULTS = """(() => {
   const faults = [], shown = e => e.getClientRects().length > 0, name = e => e.tagName + '.' + e.className + ' ' + e.textContent.trim().slice(0, 40);
   if (document.documentElement.scrollWidth > innerWidth) faults.push('the page is ' + document.documentElement.scrollWidth + ' wide');
@@ -46,7 +46,7 @@ FAULTS = """(() => {
 
 
 def deep(levels):
-    """Boxes on boxes, each with narrow ones beside it."""
+    """Boxes on boxes, each next to narrow ones."""
     return Frame(
         "Index Only Scan using an_index_with_a_name on a_table", 1.0, [] if not levels else [deep(levels - 1)] + [Frame(f"Sort {n}", 0.1) for n in range(3)]
     )

@@ -1,4 +1,4 @@
-"""What was planted on a server is found by whoever looks: a bad estimate by the misestimates, a lock by top and doctor."""
+"""Problems that were planted on a server are found by the tools: a bad estimate by misestimates, a lock by top and doctor."""
 
 import json
 

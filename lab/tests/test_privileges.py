@@ -1,6 +1,6 @@
 """A role without privileges calls every function and reads every view of the project.
 
-Each argument is null, a plain value, or names a table of somebody else, which that role
+Each argument is null, a plain value, or names a table of another role, which that role
 may not read and which its owner has locked.  No call may wait for the lock, show a value of
 the table, change it, fail with an internal error or end the server.
 """
@@ -15,14 +15,14 @@ from pg_lean.cluster import LIBRARIES, Cluster
 
 SECRET = "the owner's secret value"
 OTHERS = """
-CREATE ROLE owner LOGIN; CREATE ROLE nobody LOGIN;
+CREATE ROLE owner LOGIN; CREATE ROLE stranger LOGIN;
 CREATE SCHEMA theirs AUTHORIZATION owner;
 SET ROLE owner;
 CREATE TABLE theirs.kept (id int PRIMARY KEY, data appendable_bytea, note appendable_text, plain bytea, v text);
 INSERT INTO theirs.kept SELECT g, convert_to(repeat(s, 500), 'UTF8'), repeat(s, 500), convert_to(s, 'UTF8'), s FROM generate_series(1, 50) g,
     (VALUES (%s)) s(s);
 CREATE INDEX kept_index ON theirs.kept (v);
-GRANT USAGE ON SCHEMA theirs TO nobody;
+GRANT USAGE ON SCHEMA theirs TO stranger;
 RESET ROLE;
 """
 FUNCTIONS = """
@@ -39,7 +39,7 @@ WHERE e.extname = ANY (%s) AND c.relkind IN ('r', 'v', 'm') ORDER BY 1
 """
 #: SQLSTATE of what must not happen: a lock or a time that ran out, the server's end, internal errors, out of memory.
 WRONG = re.compile("55P03|57014|57P0.|08...|XX...|53...")
-#: Sizes are what the server's own pg_total_relation_size() gives to everybody, and with its lock.
+#: Sizes are public and take a lock, as those of the server's pg_total_relation_size() are and do.
 LIKE_THE_SERVERS = "appendable_bytea_total_size(regclass)"
 
 
@@ -55,8 +55,8 @@ def server():
         yield cluster
 
 
-def nobody(server):
-    conn = psycopg.connect(server.conninfo.replace("user=postgres", "user=nobody"), autocommit=True)
+def stranger(server):
+    conn = psycopg.connect(server.conninfo.replace("user=postgres", "user=stranger"), autocommit=True)
     conn.execute("SET search_path = public; SET lock_timeout = '1s'; SET statement_timeout = '10s'; SET client_min_messages = error")
     return conn
 
@@ -89,7 +89,7 @@ def test_no_function_waits_for_shows_or_changes_what_is_somebody_elses(server):
         (oid,) = conn.execute("SELECT 'theirs.kept'::regclass::oid").fetchone()
         before = conn.execute("SELECT md5(string_agg(k::text, '' ORDER BY id)) FROM theirs.kept k").fetchone()
     wrong, called = [], set()
-    with server.connect() as owner, nobody(server) as conn:
+    with server.connect() as owner, stranger(server) as conn:
         owner.execute("BEGIN; LOCK TABLE theirs.kept IN ACCESS EXCLUSIVE MODE")
         pid = conn.info.backend_pid
         for signature, statement in calls(rows, oid):
@@ -112,8 +112,8 @@ def test_no_function_waits_for_shows_or_changes_what_is_somebody_elses(server):
         assert conn.execute("SELECT count(*) FROM appendable_bytea_check()").fetchone() == (0,)
 
 
-def test_no_view_shows_what_is_somebody_elses(server):
-    with psycopg.connect(server.conninfo.replace("user=postgres", "user=owner"), autocommit=True) as owner, nobody(server) as conn:
+def test_no_view_shows_rows_of_another_role(server):
+    with psycopg.connect(server.conninfo.replace("user=postgres", "user=owner"), autocommit=True) as owner, stranger(server) as conn:
         owner.execute("SET light_explain.enabled = on")
         owner.execute("CREATE TEMP TABLE mine AS SELECT * FROM theirs.kept")
         for _ in range(3):

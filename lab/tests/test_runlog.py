@@ -1,4 +1,4 @@
-"""The run-log benchmark: every way to keep a log holds the same lines, also beside followers, of a collector, and when logs are finished."""
+"""The run-log benchmark: every way to keep a log stores the same lines, also with followers, with a collector, and when logs are finished."""
 
 import io
 

@@ -83,7 +83,7 @@ def test_relations_of_the_project_cannot_be_changed_by_everyone(catalog):
 
 
 def test_views_use_the_servers_operators_whatever_is_in_the_extensions_schema(catalog):
-    """Somebody who may create in the schema, before the extension is, has no say in what its scripts and views do."""
+    """A role that may create in the schema, before the extension is created, cannot change what its scripts and views do."""
     for name in LIBRARIES:
         schema = f"trap_{name}"
         catalog.execute(f"DROP EXTENSION {name} CASCADE; CREATE SCHEMA {schema}")
@@ -113,6 +113,6 @@ def test_views_use_the_servers_operators_whatever_is_in_the_extensions_schema(ca
 def test_a_script_resolves_nothing_by_the_callers_search_path(script):
     """What CREATE EXTENSION runs as a superuser names no operator or function that another schema could give."""
     text = re.sub(r"/\*.*?\*/|--[^\n]*", "", script.read_text(), flags=re.S)
-    assert not re.search(r"\bCREATE\s+OR\s+REPLACE\b", text, re.I), "CREATE OR REPLACE takes over an object that somebody else made"
-    assert not re.search(r"\bIF\s+NOT\s+EXISTS\b", text, re.I), "IF NOT EXISTS adopts an object that somebody else made"
+    assert not re.search(r"\bCREATE\s+OR\s+REPLACE\b", text, re.I), "CREATE OR REPLACE takes over an object of another role"
+    assert not re.search(r"\bIF\s+NOT\s+EXISTS\b", text, re.I), "IF NOT EXISTS adopts an object of another role"
     assert text.lstrip().startswith("\\echo")

@@ -1,4 +1,4 @@
-"""The benchmark of the time left counts what was not told as what it is."""
+"""The benchmark of the time left counts moments without an estimate as such."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def test_what_was_not_told_is_counted(monkeypatch):
     progress.keep(raw, "told", 0, 100.0, 110.0, [(100 + at, 1.1 * (10 - at), 0.5) for at in every])
     progress.keep(raw, "late", 0, 100.0, 110.0, [(100 + at, None if at < 6 else 0.5 * (10 - at), 0.5) for at in every])
     progress.keep(raw, "never seen", 0, 100.0, 110.0, [])
-    assert len(raw.rows) == 9, "a moment without a look is a moment"
+    assert len(raw.rows) == 9, "a moment without a sample is a moment"
     assert progress.errors(raw, 0.5, 100.0) == pytest.approx([10, 100, 100]) and progress.errors(raw, 0.5, None) == pytest.approx([10])
     assert progress.errors(raw, 0.75, 100.0) == pytest.approx([10, 50, 100]) and progress.errors(raw, 0.75, None) == pytest.approx([10, 50])
     bench = Bench("progress", UserServer.__new__(UserServer), raw=raw)
@@ -37,4 +37,4 @@ def test_constants_are_left_out_of_recorded_looks(monkeypatch):
     raw = progress.Measurements()
     recording.keep(raw)
     found, without = progress.errors(raw, 0.75, 100.0)[0], progress.ablations([recording])["PACE_OF"][2]
-    assert found < without - 10, "the pace of the last part is the one that goes on"
+    assert found < without - 10, "the pace of the last part is the one that continues"

@@ -207,7 +207,7 @@ def test_a_pipeline_is_told_by_its_own_pace():
     told = look(12.0, 700, told)
     assert told.left == pytest.approx(3, rel=0.02) and "Seq Scan on t by its pace" in told.how
     again = look(5.0, 200, told)
-    assert again.left == pytest.approx(20, rel=0.02) and "corrected" not in again.how, "the statement began once more: nothing of its last run counts"
+    assert again.left == pytest.approx(20, rel=0.02) and "corrected" not in again.how, "the statement began again: nothing of its last run counts"
     slower = look(13.0, 710, told)
     slower = look(16.0, 715, slower)
     assert slower.share < told.share and "corrected from" in slower.how and "slower than before" in slower.how
@@ -263,8 +263,8 @@ def test_nodes_that_have_not_returned_have_times():
     assert (top.elapsed_ms, top.own_ms, built.elapsed_ms, built.own_ms, scan.elapsed_ms) == (9000, 0, 9000, 5000, 0)
 
 
-def test_times_that_nobody_knows_are_not_told():
-    """A node has returned rows, and is in a later call, as what it called: nobody knows since when."""
+def test_times_that_are_unknown_are_not_shown():
+    """A node has returned rows, and is in a later call, as is the node that it called: it is unknown since when."""
     plan = [timed(0, None, "Append", 100, 500.0), timed(1, 0, "  Seq Scan on a", 100, 400.0), timed(2, 0, "  Sort", 0, 0.0, True)]
     top = progress.tree(plan)
     progress.clock(top, 9000)
@@ -306,7 +306,7 @@ def server():
 
 @contextlib.contextmanager
 def running(server, statement, **settings):
-    """The statement in a session of its own, from when it is seen to run; cancelled at the end."""
+    """The statement in a separate session, from when it is seen to run; canceled at the end."""
     conn = server.connect(**settings)
 
     def run():
@@ -350,7 +350,7 @@ def test_a_running_plan_is_seen(server):
 
 
 def test_a_statement_that_has_returned_no_row_is_seen(server):
-    """Its scan is in its first call as long as no row passes; nobody can tell how far it is, but there it is."""
+    """Its scan is in its first call as long as no row passes; its progress is unknown, but it is shown."""
     nothing = "SELECT count(*) FROM big WHERE pg_sleep(0.0005) IS NULL"
     with running(server, nothing, max_parallel_workers_per_gather=0) as pid, server.connect() as conn:
         watch = Activity(conn)
@@ -378,7 +378,7 @@ def test_what_spills_is_seen_to_read_again(server, kind, statement):
             return next((node for node in top.walk() if node.kind == "HashAggregate" and not node.rows and node.temp_written > 0), None)
 
         if kind == "HashAggregate":
-            # its call goes on since before the statement's nodes had records
+            # its call began before the statement's nodes had records
             node = until(lambda: next((writes(progress.tree(s.nodes)) for s in watch.look() if s.pid == pid and s.nodes), None), 240)
             assert node.inputs()[0].rows <= 1_000_000
         node = until(reads_again, 240)
@@ -423,13 +423,13 @@ def test_statements_without_a_plan_are_counted_with_the_reason(server, pg_lean):
         conn.execute("EXPLAIN ANALYZE " + " UNION ALL ".join("SELECT count(*) FROM generate_series(1, 2)" for _ in range(60)))
         watch.look()
         assert sum(watch.refused.values()) == sum(before.values()) + 1 and "not seen since: too many plan nodes" in watch.unseen()
-        conn.execute("CREATE ROLE nobody")
-        conn.execute("SET ROLE nobody")
+        conn.execute("CREATE ROLE stranger")
+        conn.execute("SET ROLE stranger")
         strange = Activity(conn)
         strange.look()
         assert "of roles that you may not see" in strange.unseen()
         conn.execute("RESET ROLE")
-        conn.execute("DROP ROLE nobody")
+        conn.execute("DROP ROLE stranger")
 
 
 def test_blocks_are_told_only_where_they_are_counted(server):

@@ -28,7 +28,7 @@ def kernel(output: str) -> trace.KernelTrace:
 
 @contextlib.contextmanager
 def loading(conn: psycopg.Connection) -> Iterator[None]:
-    """A session that fills a temporary table again and again meanwhile."""
+    """A session that fills a temporary table repeatedly."""
     done = threading.Event()
 
     def work() -> None:
@@ -129,7 +129,7 @@ def test_probes_are_on_what_the_libraries_export(server):
     assert text.count("{") == text.count("}") and text.count("%lld") == 3 * len(trace.KINDS) + 1
 
 
-#: What a session does while it is traced, and what must be seen of it.
+#: Statements of a session that is traced, and the events that must be seen.
 TRACED = [("SET max_parallel_workers_per_gather = 2; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0", {}),
           ("CREATE TEMP TABLE traced AS SELECT g, repeat('x', 100) AS v FROM generate_series(1, 200000) g", {"loads": 1}),
           ("SELECT count(*), max(v) FROM traced", {"shares": 1, "extends": 0}),
@@ -138,7 +138,7 @@ TRACED = [("SET max_parallel_workers_per_gather = 2; SET min_parallel_table_scan
 
 
 def test_the_kernel_sees_what_a_session_does(server, pg_lean):
-    """With bpftrace itself; where it is not to be had or is refused, the command says so and asks the server."""
+    """With bpftrace itself; if it is not available or is refused, the command reports that and asks the server."""
     with server.connect() as conn:
         conn.execute("CREATE TABLE work.traced_values (data appendable_bytea)")
         pid, found = conn.info.backend_pid, []

@@ -70,7 +70,7 @@ LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION light_explain_progress() IS
 'the plan nodes of statements that run now with instrumentation, with their figures so far; work_mem is the process''s, in kilobytes, and so are the bytes that it has read and written since it began, which only Linux tells; own statements, or all for pg_read_all_stats';
 
--- What a view means is settled now, for whoever asks it later: nobody's operators but the server's.
+-- Resolve the names in views now, whatever the search_path: only the server's operators may be found.
 SET LOCAL search_path = pg_catalog, pg_temp;
 
 CREATE VIEW @extschema@.light_explain_progress AS
@@ -125,7 +125,7 @@ AS 'MODULE_PATHNAME', 'light_explain_profile'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION light_explain_profile() IS
-'figures of plan nodes added up over all executions while light_explain.profile was on, also of statements that were cancelled or failed, which are counted; own statements, or all for pg_read_all_stats; caller_queryid is the statement that ran it in a function; times, blocks and WAL of a node without the nodes that it calls, but for total_ms';
+'counters of plan nodes added up over all executions while light_explain.profile was on, also of statements that were canceled or failed, which are counted; own statements, or all for pg_read_all_stats; caller_queryid is the statement that ran it in a function; times, blocks and WAL of a node without the nodes that it calls, except total_ms';
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 
@@ -162,7 +162,7 @@ WHERE n.factor >= 10 AND abs(n.rows - n.plan_rows) / n.loops >= 10
 ORDER BY n.self_ms DESC;
 
 COMMENT ON VIEW @extschema@.light_explain_misestimates IS
-'nodes of the profile that returned ten times more or less than the planner expected, a loop; own_factor is what the nodes below do not explain; rows that nobody asked for (LIMIT, EXISTS) count as less';
+'nodes of the profile that returned ten times more or less than the planner expected, a loop; own_factor is the part that the nodes below do not explain; rows that were not requested (LIMIT, EXISTS) count as less';
 
 SET LOCAL search_path = @extschema@, pg_temp;
 
@@ -320,7 +320,7 @@ AS 'MODULE_PATHNAME', 'light_explain_waits'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION light_explain_waits() IS
-'samples of running statements added up by statement, plan, node and wait event (CPU: no wait event), and the time that they stand for; workers of a parallel plan are rows of their own; own statements, or all for pg_read_all_stats; planid is NULL until a statement has ended, and without light_explain.profile';
+'samples of running statements added up by statement, plan, node and wait event (CPU: no wait event), and the time that they represent; workers of a parallel plan are separate rows; own statements, or all for pg_read_all_stats; planid is NULL until a statement has ended, and without light_explain.profile';
 
 CREATE FUNCTION light_explain_samples(
     OUT sampled timestamptz,

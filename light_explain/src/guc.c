@@ -42,7 +42,7 @@ static const struct config_enum_entry timing_options[] = {
 	{NULL, 0, false}
 };
 
-/* Where the library cannot work, nobody can turn it on. */
+/* Refuse to turn the library on if the self test has failed. */
 static bool
 check_enabled(bool *newval, void **extra, GucSource source)
 {
@@ -61,68 +61,68 @@ light_define_settings(void)
 {
 	light_enabled = light_off_reason == NULL;
 	DefineCustomBoolVariable("light_explain.enabled",
-							 "Measures plan nodes with little overhead.",
-							 "When off, EXPLAIN ANALYZE and auto_explain use the server's own instrumentation.",
+							 "Enables measuring plan nodes with little overhead.",
+							 "When off, EXPLAIN ANALYZE and auto_explain use the server's instrumentation.",
 							 &light_enabled, light_enabled,
 							 PGC_USERSET, 0, check_enabled, NULL, NULL);
 
 	DefineCustomEnumVariable("light_explain.timing",
-							 "Chooses the clock that times plan nodes.",
-							 "auto reads the processor's counter, or the system clock where the counter cannot be trusted; "
+							 "Selects the clock that times plan nodes.",
+							 "auto reads the CPU's counter, or the system clock if the counter is not reliable; "
 							 "system reads the system clock.",
 							 &light_timing, LIGHT_TIMING_AUTO, timing_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 
 	DefineCustomIntVariable("light_explain.switch_after",
-							"Calls of a plan node after which a statement moves from the server's instrumentation to the light one.",
+							"Sets the number of calls of a plan node after which a statement uses the light instrumentation instead of the server's.",
 							"-1 means after 128 calls, and at once in a statement that the planner expects to be long, or in EXPLAIN ANALYZE of one that may be.",
 							&light_switch_after, -1, -1, INT_MAX,
 							PGC_USERSET, 0, NULL, NULL, NULL);
 
 	DefineCustomBoolVariable("light_explain.distinct_blocks",
-							 "Estimates how many different heap blocks the rows of each scan came from.",
-							 "Takes 4 kB a scan.  Shown by light_explain_last() and, since PostgreSQL 18, by EXPLAIN (ANALYZE, LIGHT).",
+							 "Enables an estimate of the distinct heap blocks from which each scan returned rows.",
+							 "Uses 4 kB of memory for each scan.  Shown by light_explain_last() and, since PostgreSQL 18, by EXPLAIN (ANALYZE, LIGHT).",
 							 &light_distinct_blocks, false,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 
 	DefineCustomBoolVariable("light_explain.show_self",
-							 "Shows own times and blocks of nodes in every EXPLAIN ANALYZE and in the plans that auto_explain logs.",
-							 "As the option LIGHT does for one EXPLAIN.",
+							 "Enables the output of self times and blocks of nodes in every EXPLAIN ANALYZE and in the plans that auto_explain logs.",
+							 "The option LIGHT does the same for one EXPLAIN.",
 							 &light_show_self, false,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 
 	DefineCustomBoolVariable("light_explain.instrument_all",
-							 "Instruments every statement as EXPLAIN (ANALYZE, BUFFERS, WAL) does, without printing anything.",
-							 "For tests of light_explain itself.",
+							 "Enables instrumentation of every statement, as by EXPLAIN (ANALYZE, BUFFERS, WAL), without printing anything.",
+							 "This is for testing.",
 							 &light_instrument_all, false,
 							 PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 
 	DefineCustomBoolVariable("light_explain.profile",
-							 "Adds up rows, loops, buffers and time of each plan node over all executions of a statement.",
+							 "Enables adding up rows, loops, buffers and time of each plan node over all executions of a statement.",
 							 "See the view light_explain_profile.  Needs light_explain in shared_preload_libraries and query identifiers.",
 							 &light_profile, false,
 							 PGC_SUSET, 0, NULL, NULL, NULL);
 
 	/*
 	 * Sizes of shared memory; a library that one session loads has none, and
-	 * may not make such settings.
+	 * must not define such settings.
 	 */
 	if (process_shared_preload_libraries_in_progress)
 	{
 		DefineCustomIntVariable("light_explain.profile_max",
-								"Plan nodes of which a profile is kept.",
+								"Sets the maximum number of plan nodes in the profile.",
 								NULL,
 								&light_profile_max, 5000, 100, 1000000,
 								PGC_POSTMASTER, 0, NULL, NULL, NULL);
 
 		DefineCustomIntVariable("light_explain.profile_text",
-								"Bytes that are kept of the text of a statement in the profile.",
+								"Sets the number of bytes of a statement's text that the profile keeps.",
 								NULL,
 								&light_profile_text, 1024, 0, 65536,
 								PGC_POSTMASTER, GUC_UNIT_BYTE, NULL, NULL, NULL);
 
 		DefineCustomBoolVariable("light_explain.profile_save",
-								 "Keeps the profile in a file while the server is down.",
+								 "Enables keeping the profile in a file while the server is down.",
 								 NULL,
 								 &light_profile_keep, true,
 								 PGC_SIGHUP, 0, NULL, NULL, NULL);
@@ -134,7 +134,7 @@ light_define_settings(void)
 								PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 
 		DefineCustomIntVariable("light_explain.history_buckets",
-								"Sets how many buckets the history keeps.",
+								"Sets the number of buckets that the history keeps.",
 								NULL,
 								&light_history_buckets, 96, 1, 100000,
 								PGC_POSTMASTER, 0, NULL, NULL, NULL);
@@ -152,31 +152,31 @@ light_define_settings(void)
 								PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 
 		DefineCustomIntVariable("light_explain.progress_statements",
-								"Instrumented statements whose progress other sessions can see at a time.",
-								"0 keeps the figures of running statements private.",
+								"Sets the maximum number of running statements whose progress other sessions can see.",
+								"0 keeps the counters of running statements private.",
 								&light_progress_statements, 64, 0, 10000,
 								PGC_POSTMASTER, 0, NULL, NULL, NULL);
 
 		DefineCustomIntVariable("light_explain.progress_nodes",
-								"Plan nodes that a statement may have for its progress to be visible.",
+								"Sets the maximum number of plan nodes of a statement whose progress is visible.",
 								NULL,
 								&light_progress_nodes, 100, 4, 1000,
 								PGC_POSTMASTER, 0, NULL, NULL, NULL);
 
 		DefineCustomIntVariable("light_explain.sample_interval",
-								"Sets the time between two samples of what all processes do.",
+								"Sets the time between two samples of the activity of all processes.",
 								"It varies by half at random.  0 takes none; if it is 0 when the server starts, there is no sampler.",
 								&light_sample_interval, 100, 0, 60000,
 								PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 
 		DefineCustomIntVariable("light_explain.sample_ring",
-								"Sets how many of the last samples are kept one by one.",
+								"Sets the number of samples that are kept one by one.",
 								NULL,
 								&light_sample_ring, 20000, 100, 100000000,
 								PGC_POSTMASTER, 0, NULL, NULL, NULL);
 
 		DefineCustomIntVariable("light_explain.sample_waits",
-								"Sets for how many combinations of statement, plan, node and wait event samples are added up.",
+								"Sets the maximum number of combinations of statement, plan, node and wait event for which samples are added up.",
 								NULL,
 								&light_sample_waits, 5000, 100, 10000000,
 								PGC_POSTMASTER, 0, NULL, NULL, NULL);

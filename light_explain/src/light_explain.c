@@ -6,7 +6,7 @@
  * ExecutorStart finds statements with instrumentation (EXPLAIN ANALYZE,
  * auto_explain, anything that sets QueryDesc.instrument_options) and makes
  * LightQuery entries of them; ExecutorRun and ExecutorFinish put the statement
- * on the stack; after ExecutorFinish core's figures are complete, which is when
+ * on the stack; after ExecutorFinish core's counters are complete, which is when
  * EXPLAIN, auto_explain and a parallel worker's report read them.
  *
  * Everything works per statement, so the order in which libraries with hooks of
@@ -53,7 +53,7 @@ executor_start(QueryDesc *queryDesc, int eflags)
 		return;
 	}
 
-	/* planning, too, may run statements: those of functions that it evaluates */
+	/* planning may also run statements: those of functions that it evaluates */
 	explained = unlikely(light_in_explain) && light_enabled && queryDesc->instrument_options != 0 && light_explaining(queryDesc);
 	if (unlikely(light_instrument_all) && light_enabled)
 		queryDesc->instrument_options |= INSTRUMENT_ALL;
@@ -65,11 +65,11 @@ executor_start(QueryDesc *queryDesc, int eflags)
 }
 
 /*
- * Call who is next: the executor itself or another extension's hook.
+ * Call the next one: the executor itself or another extension's hook.
  *
  * When the executor has returned its rows, it starts and stops the instrumentation of
- * each node once more, around ExecShutdownNode(), unless the statement may be asked to
- * go backwards.  Where that does nothing in any node, it is kept from it.
+ * each node again, around ExecShutdownNode(), unless the statement may run
+ * backwards.  If that has no effect in any node, it is prevented.
  *
  * Measured as in total.c: 1.12 instead of 1.14 with auto_explain, 1.14 instead of 1.15
  * with the profile, without what total.c saves.  In instructions that auto_explain adds to a
@@ -91,7 +91,7 @@ run_next(LightQuery *query, EXECUTORRUN_PARAMS_compat)
 	estate->es_top_eflags = eflags;
 }
 
-/* The profile wants statements that fail, too. */
+/* The profile also counts statements that fail. */
 static pg_noinline void
 run_profiled(LightQuery *query, EXECUTORRUN_PARAMS_compat)
 {
@@ -154,7 +154,7 @@ executor_run(EXECUTORRUN_PARAMS_compat)
 	light_query_leave(query);
 }
 
-/* Core's figures are complete: keep what we show ourselves. */
+/* Core's counters are complete: keep those that we show ourselves. */
 static void
 statement_finished(LightQuery *query)
 {

@@ -21,7 +21,7 @@
 #ifndef LIGHT_EXPLAIN_H
 #define LIGHT_EXPLAIN_H
 
-/* Functions and data of this library that its other files use, but nobody else. */
+/* Functions and data that are visible only to files of this library. */
 #define LIGHT_PRIVATE __attribute__((visibility("hidden")))
 
 /* light_explain.timing */

@@ -2,9 +2,9 @@
 
 -- ---- Toolkit: the session's temporary buffers -------------------------------
 --
--- A session's local buffers are in its own memory, and every function here looks
--- at those of the calling session alone.  So nobody learns anything about anybody
--- else, and all of this is for everyone; the functions that change the state of
+-- Temporary buffers are private to a session, and every function here reads
+-- those of the calling session alone.  So no session learns anything about another
+-- one, and PUBLIC may call all of them; the functions that change the state of
 -- one relation's pages check that the caller owns it.
 
 CREATE FUNCTION pg_allocated_local_buffers()
@@ -111,7 +111,7 @@ COMMENT ON VIEW pg_temp_relations IS
 
 GRANT SELECT ON pg_local_buffers, pg_temp_relations TO PUBLIC;
 
--- Statistics of tables that nobody has analyzed.
+-- Statistics of tables that have not been analyzed.
 
 CREATE FUNCTION pg_temp_stats_info(OUT relation regclass, OUT attnum smallint, OUT rows float8, OUT sampled integer, OUT changed float8,
 	OUT null_frac real, OUT avg_width integer, OUT n_distinct real, OUT most_common_vals text, OUT most_common_freqs real[],
@@ -129,7 +129,7 @@ FROM @extschema@.pg_temp_stats_info() s
 JOIN pg_catalog.pg_attribute a ON a.attrelid OPERATOR(pg_catalog.=) s.relation AND a.attnum OPERATOR(pg_catalog.=) s.attnum;
 
 COMMENT ON VIEW pg_temp_stats IS
-'statistics that the planner has of temporary tables of this session that nobody has analyzed, one row for each column that it asked for; changed counts rows since they were gathered';
+'statistics that the planner has of temporary tables of this session that have not been analyzed, one row for each column that it needed; changed counts rows since they were gathered';
 
 GRANT SELECT ON pg_temp_stats TO PUBLIC;
 

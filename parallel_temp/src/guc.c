@@ -57,36 +57,36 @@ static const struct
 
 {
 	{"parallel_temp.enabled", &pt_enabled, true, PLAN,
-		"Lets queries over temporary tables run in parallel.",
+		"Enables parallel queries over temporary tables.",
 	"When off, temporary tables are scanned by the session alone, as in stock PostgreSQL."},
 	{"parallel_temp.index_access", &pt_index_access, true, PLAN,
-	"Lets parallel workers use the indexes of temporary tables.", NULL},
+	"Enables the use of indexes of temporary tables in parallel workers.", NULL},
 	{"parallel_temp.explain_refusals", &pt_explain_refusals, false, 0,
-	"Tells, by a notice, why a temporary table of a query is not read in parallel.", NULL},
+	"Enables a notice with the reason why a temporary table of a query is not read in parallel.", NULL},
 	{"parallel_temp.parallel_insert", &pt_parallel_insert, true, PLAN,
-		"Lets the query of an INSERT ... SELECT into a temporary table run in parallel.",
-	"The session puts the rows that its workers compute into the table. EXPLAIN says why a statement that costs more than starting workers does without them."},
+		"Enables parallel workers for the query of an INSERT ... SELECT into a temporary table.",
+	"The session inserts the rows that its workers compute. EXPLAIN shows why a statement that costs more than starting workers does not use them."},
 	{"parallel_temp.statistics", &pt_statistics, false, PLAN,
-		"Lets the planner know a temporary table that nobody has analyzed by a sample of its rows.",
-	"The sample is taken when the planner first asks for the table, and again when much of it has changed; what it tells is kept in the session's memory. EXPLAIN names tables whose statistics were used."},
+		"Enables the planner's use of sampled statistics for temporary tables that have not been analyzed.",
+	"The sample is taken when the planner first needs it, and again when much of the table has changed; its statistics are kept in the session's memory. EXPLAIN names tables whose statistics were used."},
 	{"parallel_temp.fast_load", &pt_fast_load, true, 0,
-		"Lets CREATE TEMP TABLE AS, SELECT INTO TEMP and INSERT ... SELECT into a temporary table form rows directly on pages.",
-	"EXPLAIN ANALYZE says whether a statement was loaded this way, and if not, why."},
+		"Enables CREATE TEMP TABLE AS, SELECT INTO TEMP and INSERT ... SELECT into a temporary table to form rows directly on pages.",
+	"EXPLAIN ANALYZE shows whether a statement was loaded this way, and if not, why."},
 	{"parallel_temp.fill_pages", &pt_fill_pages, true, PLAN,
-		"Lets parallel workers fill pages of the temporary table that their query's rows go into.",
-	"Off, rows go to the session one by one. It applies to CREATE TEMP TABLE AS, SELECT INTO TEMP and INSERT ... SELECT with fast load, where nothing but the rows is to be put away. EXPLAIN shows the node \"Temp Load\" where workers do."},
+		"Enables parallel workers to fill pages of the temporary table that stores their query's rows.",
+	"When off, workers send rows to the session one by one. It applies to CREATE TEMP TABLE AS, SELECT INTO TEMP and INSERT ... SELECT with fast load, if the rows only have to be stored. EXPLAIN shows the node \"Temp Load\" if workers fill pages."},
 	{"parallel_temp.explain", &pt_explain, true, 0,
-		"Lets EXPLAIN ANALYZE say how a temporary table was loaded.",
-	"Off, the output of EXPLAIN is the server's own."},
+		"Enables a line of EXPLAIN ANALYZE that shows how a temporary table was loaded.",
+	"When off, EXPLAIN prints only the server's output."},
 	{"parallel_temp.lazy_files", &pt_lazy_files, true, 0,
-		"Lets a fast load lengthen the table's file without disk space for pages that stay in temporary buffers.",
-	"Space is then taken when a page is first written, and a full disk shows at that time. When off, and in RAM tablespaces, space is reserved as the table grows."},
+		"Enables a fast load to extend the table's file without disk space for pages that stay in temporary buffers.",
+	"Space is then allocated when a page is first written, and a full disk is reported at that time. When off, and in RAM tablespaces, space is reserved as the table grows."},
 	{"parallel_temp.debug_force", &pt_debug_force, false, DEBUG,
-		"Puts the extension's scan in the place of every sequential scan of a temporary table that workers could run.",
-	"This is for testing. EXPLAIN still shows what would be planned without it."},
+		"Enables the replacement of every sequential scan of a temporary table that workers could run by the extension's scan.",
+	"This is for testing. EXPLAIN still shows the plan without it."},
 	{"parallel_temp.debug_hash_prefetch", &pt_debug_hash_prefetch, true, DEBUG,
-		"Lets the scan of a temporary table below a hash join fetch what the join will look up into the processor's cache.",
-	"The choice exists to measure it."},
+		"Enables prefetching of hash table entries into the CPU's cache by the scan of a temporary table below a hash join.",
+	"This is for measurements."},
 };
 
 /*
@@ -118,7 +118,7 @@ static const struct
 		"Sets the planner's estimate of the cost of writing one dirty temporary buffer, in units of seq_page_cost.",
 	"The published constant is 1.3; the lab's calibration measures this machine's."},
 	{"parallel_temp.scan_buffer_cost", &pt_scan_buffer_cost, 0.01,
-		"Sets the planner's estimate of the cost of looking at one allocated temporary buffer during a flush, in units of seq_page_cost.",
+		"Sets the planner's estimate of the cost of checking one allocated temporary buffer during a flush, in units of seq_page_cost.",
 	"The published constant is 0.01; the lab's calibration measures this machine's."},
 };
 
@@ -155,24 +155,24 @@ pt_define_settings(void)
 		DefineCustomRealVariable(costs[i].name, costs[i].description, costs[i].detail,
 								 costs[i].variable, costs[i].value, 0, DBL_MAX, PGC_USERSET, PLAN, NULL, NULL, NULL);
 	DefineCustomEnumVariable("parallel_temp.method",
-							 "Selects how parallel workers get at the pages of temporary tables.",
-							 "\"share\" lets them read the session's temporary buffers, \"flush\" writes dirty buffers to the table's file first; \"auto\" shares wherever the system allows it.",
+							 "Selects the method by which parallel workers read the pages of temporary tables.",
+							 "\"share\" lets them read the session's temporary buffers, \"flush\" writes dirty buffers to the table's file first; \"auto\" shares them if the system allows it.",
 							 &pt_method, PT_METHOD_AUTO, methods, PGC_USERSET, PLAN, NULL, NULL, NULL);
 	DefineCustomEnumVariable("parallel_temp.debug_flush_method",
 							 "Sets the order and the size of the writes that flush temporary buffers.",
-							 "\"coalesced\" sorts the pages by file and block and writes neighbours together, \"sorted\" writes them one by one, "
-							 "\"buffer_order\" neither sorts nor joins. The last two exist to measure what the first one gains.",
+							 "\"coalesced\" sorts the pages by file and block and writes adjacent ones together, \"sorted\" writes them one by one, "
+							 "\"buffer_order\" neither sorts nor joins them. The last two are for measurements.",
 							 &pt_debug_flush_method, LOCALBUF_FLUSH_COALESCED, flush_methods, PGC_USERSET, DEBUG, NULL, NULL, NULL);
 	DefineCustomEnumVariable("parallel_temp.debug_pool_read",
-							 "Sets how a parallel worker gets at a shared page of a temporary table.",
-							 "\"map\" looks at pages where they are, \"copy\" reads them into private memory. The choice exists to measure it.",
+							 "Selects the method by which a parallel worker reads a shared page of a temporary table.",
+							 "\"map\" reads pages in place, \"copy\" copies them to private memory. This is for measurements.",
 							 &pt_debug_pool_read, POOL_READ_MAP, pool_read_methods, PGC_USERSET, DEBUG, NULL, NULL, NULL);
 	DefineCustomIntVariable("parallel_temp.debug_batch_pages",
-							"Sets how many neighbouring pages of a temporary table are read at once, at most, when a parallel query copies or reads them from the file.",
-							"The choice exists to measure it.",
+							"Sets the maximum number of adjacent pages of a temporary table that a parallel query copies or reads from the file at once.",
+							"This is for measurements.",
 							&pt_debug_batch_pages, 32, 1, MAX_SCAN_BATCH, PGC_USERSET, DEBUG, NULL, NULL, NULL);
 	DefineCustomIntVariable("parallel_temp.debug_build",
-							"Sets the difference between the number of this library's build and the one that parallel workers are told.",
+							"Sets the difference between the number of this library's build and the one that is sent to parallel workers.",
 							"This is for testing: workers refuse areas of another build.",
 							&pt_debug_build, 0, 0, 1, PGC_USERSET, DEBUG, NULL, NULL, NULL);
 	MarkGUCPrefixReserved("parallel_temp");

@@ -76,7 +76,7 @@ open_table(Oid relid)
 	if (get_rel_relkind(relid) != RELKIND_RELATION)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not a table with rows of its own", name),
+				 errmsg("\"%s\" is not a table with storage", name),
 				 errhint("Name a temporary table; of a partitioned one, each partition.")));
 	if (pg_class_aclcheck(relid, GetUserId(), ACL_TRUNCATE) != ACLCHECK_OK)
 		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, name);

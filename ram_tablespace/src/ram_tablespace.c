@@ -82,7 +82,7 @@ void
 _PG_init(void)
 {
 	DefineCustomIntVariable("ram_tablespace.max_size",
-							"Sets how much a RAM tablespace may hold before new temporary relations in it are refused.",
+							"Sets the size of a RAM tablespace above which new temporary relations in it are refused.",
 							"Zero means that the size of its file system is the only limit.",
 							&ramspace_max_size,
 							0, 0, INT_MAX,
@@ -90,8 +90,8 @@ _PG_init(void)
 							GUC_UNIT_MB,
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("ram_tablespace.warn_percent",
-							"Sets how full a RAM tablespace may be before new temporary relations in it bring a warning.",
-							"Counted against ram_tablespace.max_size and against the size of its file system.",
+							"Sets the percentage of a RAM tablespace in use above which new temporary relations in it cause a warning.",
+							"It is compared with ram_tablespace.max_size and with the size of its file system.",
 							&ramspace_warn_percent,
 							80, 1, 100,
 							PGC_SIGHUP,

@@ -6,7 +6,7 @@
  * The server runs the statement.  When its executor starts, a receiver of this file
  * takes the place of the server's: its start finds a pooled table and it stores the
  * rows, or it passes everything on to the server's receiver.  parallel_temp, which
- * stands in front of whichever receiver it finds while the executor runs, learns of
+ * precedes the receiver that it finds while the executor runs, is notified of
  * the table by the object access hook, as of a new one.
  *
  * Copyright (c) 2026, the pg_lean authors

@@ -9,7 +9,7 @@
  * that a table's defaults depend only on pinned objects.
  *
  * The text contains positions in the statement before PostgreSQL 17.  They are
- * compared, too, so that the row in pg_attrdef is the one of a new table.
+ * also compared, so that the row in pg_attrdef is the one of a new table.
  *
  * Defaults are transformed only for a pooled table that is alike otherwise.  So an
  * error in a default is raised after all errors that the server finds before, and

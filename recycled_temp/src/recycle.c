@@ -15,7 +15,7 @@
  * At commit, files of tables that were pooled in the transaction are emptied and
  * their pages leave the local buffers.  A heap with a filled index keeps both, so
  * that they agree if a command goes over them; recycle_create() empties them.  An
- * error at commit is ignored, because recycle_create() looks at the files anyway.
+ * error at commit is ignored, because recycle_create() checks the files anyway.
  *
  * Copyright (c) 2026, the pg_lean authors
  *

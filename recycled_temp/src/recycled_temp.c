@@ -77,7 +77,7 @@ _PG_init(void)
 							 check_enabled, NULL, NULL);
 	DefineCustomIntVariable("recycled_temp.max_tables",
 							"Sets the number of tables that a session keeps.",
-							"The table that was dropped first makes room for another one.",
+							"If there are more, the table that was dropped first is removed.",
 							&recycled_max_tables,
 							32, 0, 10000,
 							PGC_USERSET,
@@ -100,7 +100,7 @@ _PG_init(void)
 							GUC_UNIT_MS,
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("recycled_temp.after_drops",
-							"Sets the number of DROPs of like tables from which on one is kept.",
+							"Sets the number of DROPs of tables with the same columns from which on a table is kept.",
 							NULL,
 							&recycled_after_drops,
 							2, 1, INT_MAX,

@@ -3,8 +3,8 @@
  * shape.c
  *	  Which tables are alike.
  *
- * A shape is a string of bytes.  Two tables of the same shape cannot be told
- * apart by their catalog rows, except by names, OIDs and file numbers: it holds
+ * A shape is a string of bytes.  Two tables of the same shape cannot be
+ * distinguished by their catalog rows, except by names, OIDs and file numbers: it holds
  * the owner, the tablespace, and of each column the name, type, modifier,
  * collation, declared dimensions, whether it is NOT NULL and whether it has a
  * default; then the columns of the primary key and of unique constraints.  The

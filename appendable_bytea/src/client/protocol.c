@@ -30,7 +30,7 @@
  * The parser's hooks are static functions; they are found by having them installed
  * into an empty ParseState.
  *
- * The library must be loaded when the statement has been analyzed.  A table of ours
+ * The library must be loaded when the statement has been analyzed.  One of our tables
  * in it has loaded it by then; a view, a function or a partitioned table has not.
  *
  * Copyright (c) 2026, the pg_lean authors
@@ -81,7 +81,7 @@ static ParseParamRefHook fixed_parameters = NULL;
 static ParseParamRefHook list_parameters = NULL;
 static ParseParamRefHook variable_parameters = NULL;
 
-/* Does a client prepare the statement, so that its parameters' types are ours to change? */
+/* Does a client prepare the statement, so that we may change its parameters' types? */
 static bool
 is_prepared(const ParseState *pstate, const Query *query)
 {
@@ -224,7 +224,7 @@ import_as_plain(CreateForeignTableStmt *stmt)
 	}
 }
 
-/* Run a utility command by "next"; statements that are analyzed meanwhile know it. */
+/* Run a utility command by "next"; statements that are analyzed during it know it. */
 void
 ab_protocol_utility(PROCESSUTILITY_PARAMS_compat, ProcessUtility_hook_type next)
 {

@@ -6,7 +6,7 @@
  * PL/pgSQL converts what it assigns and returns, except the rows of RETURN QUERY: their
  * types must be those of the function's result.  A function that returns TABLE (body
  * text) from a column would fail when the column becomes appendable_text.  So when such
- * a statement has been analyzed, protocol.c casts its columns to what is declared.
+ * a statement has been analyzed, protocol.c casts its columns to the declared types.
  *
  * SPI analyzes a statement below its own error context callback, and PL/pgSQL calls SPI
  * below its callback, whose argument is the execution state (plpgsql.h): so the statement
@@ -43,7 +43,7 @@ is_function_of(void (*callback) (void *), const char *library)
 	return strncmp(name, library, strlen(library)) == 0 && name[strlen(library)] == '.';
 }
 
-/* The execution state of the PL/pgSQL function that has called SPI to analyze a statement; NULL: it is none. */
+/* The execution state of the PL/pgSQL function that has called SPI to analyze a statement; or NULL. */
 static PLpgSQL_execstate *
 calling_function(void)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * protocol_query.c
- *	  How an analysed statement is made to take and give bytea.
+ *	  Change an analyzed statement so that it takes and returns bytea.
  *
  * A parameter of the type becomes one of bytea: as an operand the operator between
  * the type and bytea takes it (data || $1 appends it without a detour), everywhere
@@ -10,7 +10,7 @@
  * The cast of a result must run above sorts, DISTINCT and set operations: below
  * them whole values would be sorted instead of references, and a set operation's
  * columns must keep their type.  Such a query becomes a subquery of one that has
- * nothing but the casts.  Its WITH clause moves up with them, for statements that
+ * only the casts.  Its WITH clause moves up with them, because statements that
  * write are allowed in a WITH clause of the top level only.
  *
  * Called by protocol.c, which knows when it is a client that will see the
@@ -32,7 +32,7 @@
 
 #include "client/client.h"
 
-/* What a client sees instead of a type; InvalidOid for any other. */
+/* The type by which a client sees a type of the extension; InvalidOid for any other. */
 static Oid
 client_type(const AbCasts *casts, Oid type)
 {
@@ -59,7 +59,7 @@ cast_to(Node *node, Oid from, Oid to)
 	return node;
 }
 
-/* Does a list of columns have one of a type that is not the server's own? */
+/* Does a list of columns have one whose type is not built in? */
 static bool
 has_other_types(List *tlist)
 {
@@ -130,7 +130,7 @@ operator_with_bytea(const AbCasts *casts, OpExpr *op)
 	if (left_bytea == right_bytea || cast == NULL || exprType(right) != cast->type)
 		return NULL;
 	name = list_make2(makeString("pg_catalog"), makeString(get_opname(op->opno)));
-	/* somebody else's operator of the same name stays */
+	/* an unrelated operator of the same name stays */
 	if (OpernameGetOprid(name, cast->type, cast->type) != op->opno)
 		return NULL;
 	found = OpernameGetOprid(name,

@@ -103,7 +103,7 @@ is_store(const RangeVar *name)
 	return OidIsValid(relid) && get_rel_namespace(relid) == ab_schema_oid();
 }
 
-/* What altering a TOAST table gives. */
+/* Refuse to alter a store, as the server refuses to alter a TOAST table. */
 static void
 refuse_store(const RangeVar *name)
 {
@@ -294,7 +294,7 @@ unsubscribe_stores(void)
 	}
 }
 
-/* A command has run, in a transaction that goes on. */
+/* A command has ended, and its transaction continues. */
 static void
 end_command(AbCommand *command)
 {
@@ -379,7 +379,7 @@ transaction_ends(XactEvent event, void *arg)
 		case XACT_EVENT_PREPARE:
 		case XACT_EVENT_PARALLEL_COMMIT:
 		case XACT_EVENT_PARALLEL_ABORT:
-			/* a procedure goes on after that */
+			/* a procedure continues after that */
 			for (AbCommand *command = ab_command; command != NULL; command = command->outer)
 			{
 				command->changed = command->computed = NIL;

@@ -1,23 +1,23 @@
 /*-------------------------------------------------------------------------
  *
  * compact.c
- *	  appendable_compact: values that have gone quiet in full, compressed chunks.
+ *	  appendable_compact: store values that no longer grow in full, compressed chunks.
  *
- * A row is compacted by an update of its own: under the row's lock its values are written
- * once more, as new values in compressed chunks (compress.c), the row version that refers to
- * them is put in the place of the old one, and the old chunks are deleted with that.  So
- * snapshots, standbys, prepared transactions, rollback and vacuum meet nothing but what an
- * UPDATE that replaces the value leaves, and for logical decoding it is one.  What it is
- * not: no trigger fires, for no value changes.
+ * A row is compacted by a separate update: under the row's lock its values are written
+ * again, as new values in compressed chunks (compress.c), the row version that refers to
+ * them replaces the old one, and the old chunks are deleted with that version.  So
+ * snapshots, standbys, prepared transactions, rollback, vacuum and logical decoding see the
+ * same as after an UPDATE that replaces the value.  Unlike an UPDATE, it fires no trigger,
+ * because no value changes.
  *
- * Each row is a transaction where the caller lets us commit (CALL outside of a transaction
- * block), so that an append waits for one row at most; a row that somebody has locked, or
- * has changed meanwhile, is left alone.  The rows are found first, by a query for each
- * stretch of pages, with the caller's condition, which is asked once more when a row is ours:
- * it may be about other rows, too.
+ * Each row is a transaction if the caller lets us commit (CALL outside of a transaction
+ * block), so that an append waits for one row at most; a row that another session has locked
+ * or changed is skipped.  The rows are found first, by a query for each range of pages,
+ * with the caller's condition, which is checked again once we hold the row's lock: it may
+ * also be about other rows.
  *
  * A value is compacted if more than an eighth of it is at its end in chunks that are plain,
- * and they are small or do compress.  So nothing is compacted twice in vain, and growing
+ * and they are small or do compress.  So nothing is compacted twice needlessly, and growing
  * values are written over again a limited number of times.  A value in pieces is always
  * compacted, to one piece.
  *
@@ -60,12 +60,12 @@ PG_FUNCTION_INFO_V1(appendable_compact);
 /* plain chunks of a value that are tried to compress before it is left alone */
 #define SAMPLED_CHUNKS	16
 
-/* What was done, in the order of the procedure's results. */
+/* Counters, in the order of the procedure's results. */
 typedef struct Compaction
 {
 	int64		rows;
-	int64		skipped;		/* locked, or changed meanwhile: for a later
-								 * call */
+	int64		skipped;		/* locked or changed concurrently: left to a
+								 * later call */
 	int64		chunks_before;
 	int64		chunks_after;
 	int64		bytes_before;	/* that the chunks take in the store's pages */
@@ -112,7 +112,7 @@ is_worth_compacting(const AbStore *store, const AbRef *ref, Snapshot snapshot)
 		(compressible || chunks > 2 + bytes / ab_chunk_size + bytes / ab_chunk_size / 4);
 }
 
-/* Write a value once more, in compressed chunks; the datum to store. */
+/* Write a value again, in compressed chunks; returns the datum to store. */
 static Datum
 write_compressed(Relation rel, Datum value, AbRef *ref)
 {
@@ -316,7 +316,7 @@ row_ended(Relation rel, ItemPointer tid)
 	return ended;
 }
 
-/* Compact a row version if that is worth it and nobody else is at it. */
+/* Compact a row version if that is worth it and no other session uses it. */
 static void
 visit_row(Compaction *done, Relation rel, ItemPointer tid)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * convert.c
- *	  What prevents that a column gets a type of ours, or goes back to bytea or text.
+ *	  Reasons why a column cannot get a type of the extension, or return to bytea or text.
  *
  * ALTER TABLE ... ALTER COLUMN TYPE stops at the first object that it cannot convert,
  * and some others would work no more when it is done.  Before anything is changed, one
@@ -243,7 +243,7 @@ add_triggers(StringInfo list, Relation table, AttrNumber attnum, const AbType *t
 
 /*
  * Called before ALTER TABLE: raise an error that names all objects that cannot be used
- * with a type of ours, if the command gives it to a column.  What the command refuses
+ * with a type of the extension, if the command gives it to a column.  A command that the server refuses
  * anyway, as a table that is not the user's, is left to it.
  */
 void

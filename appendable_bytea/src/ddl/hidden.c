@@ -100,8 +100,8 @@ may_hold(Node *expr)
 }
 
 /*
- * Which of ours does a catalog keep values of: those of some columns of a relation (0: an
- * expression), and those of a list of expressions in a column of the catalog's row.
+ * The type of the extension whose values a catalog contains, in some columns of a relation
+ * (0: an expression) or in a list of expressions in a column of the catalog's row; or NULL.
  */
 static const AbType *
 kept_values(Oid relid, const int16 *columns, int ncolumns,

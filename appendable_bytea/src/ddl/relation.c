@@ -9,9 +9,9 @@
  * all forms, CREATE TABLE AS, SELECT INTO, partitions, ALTER TABLE ... ADD COLUMN
  * and ... TYPE): its disk format is heap's, so pg_class.relam is all that changes.
  * A place where references could outlive their row is refused: arrays, composites,
- * domains, ranges, materialized views, indexes that keep keys, and what the catalogs
- * keep (hidden.c).  What can wait until the end of the command does (command.c): the
- * table is only remembered here.
+ * domains, ranges, materialized views, indexes that keep keys, and values in
+ * catalogs (hidden.c).  Work that can wait until the end of the command is only
+ * recorded here and done by command.c.
  *
  * The catalogs are read with SnapshotSelf, because the command that calls has not made
  * its rows visible yet.  An ALTER reads no more than the altered column.
@@ -86,7 +86,7 @@ read_class(Oid relid, FormData_pg_class *row)
 	return true;
 }
 
-/* What the columns of a relation are of interest for. */
+/* The facts about a relation's columns that decide how it is treated. */
 typedef struct ColumnTypes
 {
 	const AbType *direct;		/* a column's type is this */
@@ -140,7 +140,7 @@ read_columns(Oid relid, AttrNumber attnum, ColumnTypes *types)
 	table_close(rel, AccessShareLock);
 }
 
-/* The type of ours that a column had before the command; NULL if it had another, or was not there. */
+/* The type of the extension that a column had before the command; NULL if none. */
 static const AbType *
 type_before(Oid relid, AttrNumber attnum)
 {
@@ -214,11 +214,11 @@ refuse_row_type_in_use(Oid relid)
 }
 
 /*
- * A table has a column of the type: see that its access method is ours, and that it
- * has a chunk store.  The store comes with the table, as a TOAST table does: made at
- * the first need it would have sessions that write wait for each other until the end
- * of a transaction, and CREATE TABLE AS may fill the table in parallel mode, which
- * forbids to create anything.
+ * A table has a column of the type: make sure that it has our access method and a chunk
+ * store.  The store is created with the table, as a TOAST table is: if it were created
+ * when first needed, sessions that write would wait for each other until the end
+ * of a transaction, and CREATE TABLE AS may fill the table in parallel mode, in which
+ * nothing can be created.
  */
 static void
 attach(Oid relid, const FormData_pg_class *row, const AbType *type)
@@ -275,7 +275,7 @@ ab_check_relation(Oid relid, AttrNumber attnum)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("column \"%s\" of relation \"%s\" has a type that contains %s",
 						NameStr(types.name), NameStr(row.relname), types.within->name),
-				 errdetail("Values of this type live in columns of their own, so that their chunks end with the row."),
+				 errdetail("Values of this type must be in columns of the table itself, so that their chunks end with the row."),
 				 errhint("Use %s inside arrays, composite types, domains and ranges.",
 						 types.within->plain_name)));
 	if (types.direct == NULL)
@@ -380,7 +380,7 @@ object_dropped(Oid classid, Oid objid, int subid)
 		if (!read_class(objid, &row) || row.relnamespace == ab_schema_oid())
 			return;
 		remember_changed(objid);
-		/* partitions on heap are dropped with a partitioned table of ours */
+		/* partitions on heap are dropped with a partitioned table of our type */
 		if (NameStr(ab_command->dropped_table)[0] == '\0' &&
 			(row.relkind == RELKIND_RELATION || row.relkind == RELKIND_PARTITIONED_TABLE ||
 			 row.relkind == RELKIND_MATVIEW))

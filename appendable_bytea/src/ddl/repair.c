@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * repair.c
- *	  What owners of tables call: back to the server's own types, and repair.
+ *	  Functions for owners of tables: convert columns to built-in types, and repair.
  *
  * appendable_bytea_detach() puts a table on heap with columns of type bytea or text.
  *
@@ -64,7 +64,7 @@ qualified_name(Relation rel)
 									  RelationGetRelationName(rel));
 }
 
-/* ALTER COLUMN ... TYPE bytea or text for every column of ours; NULL if there is none. */
+/* ALTER COLUMN ... TYPE bytea or text for every column of our types; NULL if there is none. */
 static char *
 detach_command(Oid relid)
 {
@@ -92,9 +92,9 @@ detach_command(Oid relid)
 }
 
 /*
- * Go on as the owner of a table: functions of a default or a trigger are his, and must
- * not run with the rights of a superuser who looks after the table.  The former user
- * comes back by SetUserIdAndSecContext(), or with an error by the end of the
+ * Continue as the owner of a table: functions of a default or a trigger are the owner's, and
+ * must not run with the privileges of a superuser who maintains the table.  The former user
+ * is restored by SetUserIdAndSecContext(), or after an error at the end of the
  * transaction.
  */
 void
@@ -142,8 +142,8 @@ plain_default(Relation rel, int attnum)
 }
 
 /*
- * Add to "drop" and "set" the commands that take the defaults of our columns away
- * from one table and give them back as bytea: a default that is merely cast would
+ * Add to "drop" and "set" the commands that drop the defaults of one table's columns of
+ * our types and set them again as bytea: a default that is merely cast would
  * keep depending on the extension.
  */
 static void
@@ -230,7 +230,7 @@ appendable_bytea_detach(PG_FUNCTION_ARGS)
 		if (detach_command(lfirst_oid(lc)) != NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("table \"%s\" has columns of its own of type %s",
+					 errmsg("table \"%s\" has own columns of type %s",
 							get_rel_name(lfirst_oid(lc)), AB_EXTENSION),
 					 errhint("Call appendable_bytea_detach() for that table first.")));
 		ab_set_access_method(lfirst_oid(lc), HEAP_TABLE_AM_OID);

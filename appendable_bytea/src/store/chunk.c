@@ -11,8 +11,8 @@
  * A chunk's crc covers its predecessor's, its own key and its data as they are stored, so
  * one chunk can be verified alone, and a run of them as a chain.
  *
- * Data are stored plainly, or compressed in the server's own form, which the length word
- * tells: then a chunk holds up to eight pages of its value (compress.c).
+ * Data are stored plainly, or compressed in the server's format, which the length word
+ * shows: then a chunk holds up to eight pages of its value (compress.c).
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -47,7 +47,7 @@
 #define LONG_XID_BITS	48
 #define VID_BITS		63
 
-/* What is wrong with a row of a store, or NULL; takes it apart, data points into it. */
+/* Check and parse a row of a store; data points into it.  Returns the fault, or NULL. */
 static const char *
 parse_row(HeapTuple tuple, AbChunk *chunk)
 {
@@ -55,7 +55,7 @@ parse_row(HeapTuple tuple, AbChunk *chunk)
 	AbChunkRow *row = (AbChunkRow *) ((char *) header + header->t_hoff);
 	int			most = AB_CHUNK_MAX;
 
-	/* no nulls and no columns but ours: then everything has its fixed place */
+	/* no nulls and no further columns: then every field has a fixed place */
 	if (HeapTupleHasNulls(tuple) || HeapTupleHeaderGetNatts(header) != AB_CHUNK_NATTS)
 		return "a null, or a column too many or too few";
 	if (tuple->t_len < header->t_hoff + offsetof(AbChunkRow, data) ||
@@ -129,7 +129,7 @@ counter_bits(uint64 xid)
 }
 
 /*
- * A full transaction id that nobody else has and this transaction does not use yet:
+ * A full transaction id that no other session has and this transaction does not use yet:
  * that of a subtransaction that does nothing.
  */
 static uint64
@@ -318,7 +318,7 @@ ab_chunks_count(const AbStore *store, int64 vid, Snapshot snapshot, int64 *chunk
  * that changes a catalog: it makes a snapshot after each of those and hands it to all that
  * are in progress.  Chunks are read without a snapshot (chunk_cursor.c), and what keeps them is
  * the slot's catalog_xmin, which is no newer than any transaction that is still to be
- * decoded, whatever that changed.  Nobody else can see the mark of this session's relcache
+ * decoded, whatever that changed.  No other session can see the mark of this session's relcache
  * entry, or change the option: that takes a lock that conflicts with a writer's.
  */
 static pg_noinline bool
@@ -340,9 +340,9 @@ ab_chunk_insert(Relation heap, HeapTuple tuple, CommandId cid, BulkInsertState b
 	PG_TRY();
 	{
 		/*
-		 * Logical decoding reads chunks where values refer to them; as
-		 * changes of their own they must not go to anybody, as in a
-		 * publication of all tables
+		 * Logical decoding reads chunks where values refer to them; they must
+		 * not be sent as separate changes, for example by a publication of
+		 * all tables
 		 */
 		heap_insert(heap, tuple, cid, HEAP_INSERT_NO_LOGICAL, bulk);
 	}
@@ -354,8 +354,8 @@ ab_chunk_insert(Relation heap, HeapTuple tuple, CommandId cid, BulkInsertState b
 }
 
 /*
- * Delete one chunk that is there for SnapshotSelf.  Nobody else can be about to, for the
- * caller holds the row that it belongs to, or a lock that keeps everybody out.
+ * Delete one chunk that is visible to SnapshotSelf.  No other session can be about to,
+ * because the caller holds the row that it belongs to, or a lock that excludes all others.
  */
 void
 ab_chunk_delete(Relation heap, HeapTuple tuple)

@@ -198,7 +198,7 @@ compare_places(const void *a, const void *b)
  * them, until vacuum removes them.
  *
  * Core gives each TOAST value its own ID.  Here several transactions may have
- * written at one place of a value, of which all but one have failed.  Call a chunk
+ * written at one place of a value, of which all except one have failed.  Call a chunk
  * settled if its inserting transaction has committed or is our own.  Writers hold
  * the row lock and continue only what the row version refers to (invariant I2 in
  * storing.c), so there is at most one settled chunk for a place and edition, and
@@ -473,7 +473,7 @@ start_at(AbChunkCursor *cursor, int64 at, int64 until, int reach)
 
 	/*
 	 * An index scan reads all matching entries of a leaf page at once, so a
-	 * slice sets an end, too.
+	 * slice also sets an end.
 	 */
 	cursor->scan_end = Min(ref->stored, Max(until, at + 1));
 	cursor->scan = begin_cursor_scan(cursor, from, cursor->scan_end);

@@ -5,13 +5,13 @@
  *
  * A compressed chunk holds as many bytes of a value as fit a page when they are compressed,
  * up to eight pages of them, in the form in which the server compresses a value inside a
- * row.  So the server's own functions compress and decompress, and whoever reads a store
- * with SQL reads the bytes.  How many bytes will fit is not known in advance: two
+ * row.  So the server's functions compress and decompress, and a query on the store
+ * returns the bytes.  How many bytes will fit is not known in advance: two
  * lengths are tried, the first one that of the chunk before.  (Six tries save 0.2 % of the
  * bytes of JSON lines and none of those of logs.)  Bytes that do not get smaller by an eighth
  * become plain chunks.
  *
- * Only compaction (compact.c) makes compressed chunks, when it writes a value anew.  So
+ * Only compaction (compact.c) makes compressed chunks, when it writes a value again.  So
  * they are of edition 0, and no chunk of an earlier edition lies under them.
  *
  * Copyright (c) 2026, the pg_lean authors
@@ -31,7 +31,7 @@
 /* lengths that are tried for one chunk: a guess, and one computed from its result */
 #define MAX_TRIES		2
 
-/* what a chunk takes in a page beside its data */
+/* bytes of a page that a chunk takes in addition to its data */
 #define CHUNK_OVERHEAD	((int) (AB_CHUNK_ROW_HEADER + offsetof(AbChunkRow, data) + sizeof(ItemIdData)))
 
 struct AbCompressor
@@ -190,7 +190,7 @@ compress_to_fit(AbCompressor *compressor)
 	return best;
 }
 
-/* Write one chunk of what is pending. */
+/* Write one chunk of the pending bytes. */
 static void
 write_pending(AbCompressor *compressor)
 {

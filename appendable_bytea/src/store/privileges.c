@@ -42,7 +42,7 @@ has_table_privilege(Oid relid, AbPrivilege privilege)
 }
 
 /*
- * May the user go on?  If not, raises an error, or returns false if skip has the case's bit.
+ * May the user proceed?  If not, raises an error, or returns false if skip has the case's bit.
  */
 static bool
 require_privilege(Oid relid, AbPrivilege privilege, int skip)

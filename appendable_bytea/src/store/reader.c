@@ -3,7 +3,7 @@
  * reader.c
  *	  Reading a value: literal bytes from the datum, the rest from chunks.
  *
- * Called by every function of the type that looks at bytes, and by the access
+ * Called by every function of the type that reads bytes, and by the access
  * method when it copies a value.  A reader walks the value's segments; chunk_cursor.c finds
  * the chunks, and one that is not found is an error: a reader never returns part of a
  * value.
@@ -190,8 +190,8 @@ copy_pieces(AbReader *reader, char *buf, int64 length)
 }
 
 /*
- * Copy a range; see appendable.h.  Nobody sees the buffer before we return, so a range
- * that includes the end of the chunks is first read without verifying that end.
+ * Copy a range; see appendable.h.  The caller uses the buffer only after we return, so a
+ * range that includes the end of the chunks is first read without verifying that end.
  */
 void
 ab_reader_read(AbReader *reader, int64 offset, char *buf, int64 length)

@@ -162,7 +162,7 @@ depend_on_extension(Oid relid)
  * Have a relation that logical decoding reads point to its present file, because the
  * historic one is gone once it is rebuilt or moved.  The server does so for catalogs and
  * user catalog tables, but not for the indexes of those, and with the historic tablespace.
- * What was rebuilt has all rows and entries that a slot needs: see vacuum's horizon above.
+ * A rebuilt relation has all rows and entries that a slot needs: see vacuum's horizon above.
  */
 static void
 use_current_file(Relation rel)
@@ -227,7 +227,7 @@ ab_store_open(Oid relid, LOCKMODE mode, AbStore *store)
 	return false;
 }
 
-/* Close a store; mode: give back the lock, NoLock: keep it. */
+/* Close a store; mode: release the lock, NoLock: keep it. */
 void
 ab_store_close(AbStore *store, LOCKMODE mode)
 {
@@ -367,8 +367,8 @@ ab_store_create(Oid relid)
 }
 
 /*
- * Do all logical replication slots of this database need nothing any more of what a
- * transaction removed?  With InvalidTransactionId: are there none?
+ * Does no logical replication slot of this database need rows that a transaction removed?
+ * With InvalidTransactionId: are there no slots?
  */
 static bool
 slots_passed(TransactionId xid)
@@ -493,8 +493,8 @@ ab_store_end(Oid relid)
 
 /*
  * Empty the store of a table that is being truncated: in place if a rollback would
- * throw its files away anyway, else by new ones, so that the old ones come back
- * with it.  What may be done to the table's file says nothing about the store's: a
+ * discard its files anyway, else by new ones, so that the old ones come back
+ * with it.  The state of the table's file does not apply to the store's: a
  * table that was rewritten in this transaction, which its store was not, is
  * truncated in place.  If there are logical replication slots, the chunks are deleted one
  * by one: they still have to read them.

@@ -28,13 +28,17 @@
 #define AB_CHUNK_DATA		6
 #define AB_CHUNK_NATTS		6
 
-/* Data bytes of a chunk that fills a page. */
+/*
+ * Data bytes of a chunk that fills a page, the largest chunk.  Part of the format: a reader
+ * looks back this far (AB_COMPRESSED_MAX in values with compressed chunks) for the chunk that
+ * covers a byte (chunk_cursor.c), so it must not become smaller than chunks that were written.
+ */
 #define AB_CHUNK_MAX \
 	((int) (MaxHeapTupleSize - MAXALIGN(SizeofHeapTupleHeader) - (8 + 8 + 4 + 4 + 4 + VARHDRSZ)))
 
 /*
  * Bytes of a value in one compressed chunk, which is no larger than others as it is
- * stored.  A slice decompresses the whole of it.
+ * stored.  A slice decompresses all of it.
  */
 #define AB_COMPRESSED_MAX	(8 * AB_CHUNK_MAX)
 
@@ -85,7 +89,7 @@ typedef struct AbChunk
 } AbChunk;
 
 /*
- * A row of a store as it lies in its tuple, behind the header.  describe_column()
+ * A row of a store as it is stored in its tuple, after the header.  describe_column()
  * makes the data's storage plain, so that its length word has four bytes always.
  */
 typedef struct AbChunkRow
@@ -167,7 +171,7 @@ typedef struct AbChunkPlace
 	uint32		crc;
 } AbChunkPlace;
 
-/* Zero it, but for context, mode and snapshot, before use. */
+/* Zero it, except context, mode and snapshot, before use. */
 typedef struct AbChunkCursor
 {
 	MemoryContext context;		/* of the scan */
@@ -210,7 +214,7 @@ typedef struct AbReader AbReader;
 
 /*
  * Open a value for reading, in the current memory context.  Holds the chunk
- * store open (relation references are given back on error by the resource
+ * store open (relation references are released on error by the resource
  * owner); memory is bounded by the inline part plus one chunk.
  */
 extern AbReader *ab_reader_open(Datum datum);
@@ -255,7 +259,7 @@ typedef struct AbValueScan
 	TupleTableSlot *slot;		/* the row */
 	AttrNumber	attnum;
 	Datum		value;
-	MemoryContext context;		/* for what is needed until the next value */
+	MemoryContext context;		/* for memory needed until the next value */
 } AbValueScan;
 
 extern AttrNumber ab_next_column(TupleDesc desc, AttrNumber attnum);
@@ -265,7 +269,7 @@ extern void ab_values_end(AbValueScan *scan);
 
 /* ---- privileges.c -------------------------------------------------------- */
 
-/* What a user needs to be given to use a table through a function of the extension. */
+/* The privilege that a function of the extension requires on a table. */
 typedef enum AbPrivilege
 {
 	AB_OWNER,

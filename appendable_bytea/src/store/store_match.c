@@ -213,7 +213,7 @@ ab_store_match(Oid relid)
 		set_persistence(heap, relid, table.relpersistence);
 		options = (Datum) 0;
 	}
-	/* ALTER TABLE ALL IN TABLESPACE moves stores, too, but no indexes */
+	/* ALTER TABLE ALL IN TABLESPACE also moves stores, but no indexes */
 	if (store.reltablespace != table.reltablespace ||
 		get_rel_tablespace(get_relname_relid(psprintf("%s_index", NameStr(store.relname)), store.relnamespace)) != table.reltablespace)
 		set_tablespace(heap, table.reltablespace);
@@ -223,7 +223,7 @@ ab_store_match(Oid relid)
 }
 
 /*
- * VACUUM of a table vacuums its store, too, as it does a TOAST table: in the same
+ * VACUUM of a table also vacuums its store, as it does a TOAST table: in the same
  * transaction, as the table's owner, and unless PROCESS_TOAST is off.  That is how
  * autovacuum comes here, which visits stores by themselves.
  */

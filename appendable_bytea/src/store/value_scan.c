@@ -21,7 +21,7 @@
 #include "compat_table.h"
 #include "store/store.h"
 
-/* The first column of a type of ours behind "attnum" (0: of all); 0 if there is none. */
+/* The first column of the extension's types after "attnum" (0: of all); 0 if there is none. */
 AttrNumber
 ab_next_column(TupleDesc desc, AttrNumber attnum)
 {

@@ -36,7 +36,7 @@ struct AbWriter
 	BulkInsertState bulk;		/* NULL for a write of a few chunks */
 	MemoryContext context;
 	HeapTupleHeader tuple;		/* the row being made; NULL before the first */
-	int			room;			/* for data in it */
+	int			room;			/* free space for data in it */
 	int			npending;		/* data in it that do not fill a chunk yet */
 	CommandId	cid;
 	int64		expected;		/* bytes still to come, about */
@@ -66,8 +66,8 @@ ab_writer_open(Oid relid, const AbRef *from, int64 expected)
 	if (expected > 4 * ab_chunk_size)
 	{
 		/*
-		 * It keeps the page being filled; but no ring of buffers, which would
-		 * have this session flush WAL and write pages again and again.
+		 * It keeps the page being filled, but has no ring of buffers, with
+		 * which this session would flush WAL and write pages repeatedly.
 		 */
 		writer->bulk = GetBulkInsertState();
 		FreeAccessStrategy(writer->bulk->strategy);
@@ -87,7 +87,7 @@ chunk_row(AbWriter *writer)
 	return (AbChunkRow *) ((char *) writer->tuple + AB_CHUNK_ROW_HEADER);
 }
 
-/* Have room for n bytes of data in the row, and a little only for a short one. */
+/* Allocate space for n bytes of data in the row, and only a little for a short one. */
 static void
 make_room(AbWriter *writer, int n)
 {
@@ -109,8 +109,8 @@ make_room(AbWriter *writer, int n)
 }
 
 /*
- * Make a chunk of the row's data: all of it but where it will be.  The row is put
- * together here instead of by heap_form_tuple, which would copy the data once more.
+ * Form a chunk of the row's data, except its place.  The row is formed
+ * here instead of by heap_form_tuple, which would copy the data a second time.
  * length: of the data as they are stored.
  */
 static void

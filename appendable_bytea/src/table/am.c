@@ -224,8 +224,8 @@ appendable_multi_insert(Relation rel, TupleTableSlot **slots, int nslots,
 }
 
 /*
- * Is a row version this transaction's own and not updated yet?  Then nobody else
- * can see it, and whatever lock it carries is ours: no other lock is needed.  (Locks
+ * Was a row version created by this transaction and not updated yet?  Then no other session
+ * can see it, and any lock that it carries belongs to us: no other lock is needed.  (Locks
  * of several subtransactions would become a multixact with each update.)
  */
 static bool
@@ -244,7 +244,7 @@ row_is_private(HeapTuple tuple, CommandId cid, Buffer buffer)
 /*
  * Have the next statement that comes to this page prune it, if it is time: an append makes a
  * new version of the row.  The next one walks all those that are still in the page, with
- * short tails a hundred of them until the page is full; and one that finds no room in the
+ * short tails a hundred of them until the page is full; and one that finds no space in the
  * page goes to another, which takes entries in the table's indexes.
  */
 static void
@@ -539,12 +539,12 @@ appendable_nontransactional_truncate(Relation rel)
 }
 
 /*
- * Fetch a row that an index names.  heap prunes the page if it has less room than fillfactor
+ * Fetch a row that an index entry points to.  heap prunes the page if it has less space than fillfactor
  * leaves for updates, which a page that was filled up to there has after one of them: so each
- * append would look at all rows of its page and log what it took away.  Use the room up
- * first, but for a rest that a page may need until its dead rows are old enough.
+ * append would examine all rows of its page and log which it removed.  Use up the free space
+ * first, except a rest that a page may need until its dead rows are old enough.
  *
- * heap leaves pruning to whoever got the buffer: it is got here.
+ * heap leaves pruning to the code that reads the buffer, which is this function.
  */
 static bool
 appendable_index_fetch(struct IndexFetchTableData *scan, ItemPointer tid, Snapshot snapshot,
@@ -581,7 +581,7 @@ appendable_toast_am(Relation rel)
 
 /*
  * Show heap's routine in a relation while heap's own code walks it.  The relcache
- * callback renews it when the entry is rebuilt meanwhile, as by a GRANT on the
+ * callback renews it when the entry is rebuilt in the meantime, as by a GRANT on the
  * table during CREATE INDEX CONCURRENTLY.
  */
 static pg_noinline void

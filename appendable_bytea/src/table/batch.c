@@ -15,8 +15,8 @@
  * changes nothing: it is a condition of that UPDATE, and a recheck after a wait sees it too.
  * With skip_locked, each row is locked by a SELECT ... SKIP LOCKED first.
  *
- * The plan of that UPDATE is kept for the session, by its text; the server makes it anew
- * where something that it rests on has changed.
+ * The plan of that UPDATE is kept for the session, by its text; the server replans it
+ * if an object that it depends on has changed.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -247,7 +247,7 @@ make_queries(const Target *target, bool offsets, RowQueries *queries)
 	ReleaseSysCache(operator);
 }
 
-/* The plan of a query of nargs parameters, kept if there is room. */
+/* The plan of a query of nargs parameters, kept if there is space. */
 static SPIPlanPtr
 find_plan(const char *query, int nargs, Oid key_type, Oid chunk_type)
 {
@@ -378,7 +378,7 @@ convert_keys(Piece *pieces, int count, Oid from, Oid to)
 		pieces[i].key = OidFunctionCall1(function, pieces[i].given);
 }
 
-/* What n pieces of one row make together. */
+/* Join n pieces of one row. */
 static struct varlena *
 join_pieces(const Piece *pieces, int n)
 {

@@ -79,7 +79,7 @@ typedef struct CheckedChunks
 	uint32		crc;			/* its checksum */
 } CheckedChunks;
 
-/* What is wrong with the chunks from one place of a reference up to another, or NULL. */
+/* Check the chunks from one place of a reference up to another; the fault, or NULL. */
 static const char *
 check_range(CheckedChunks *checked, const AbRef *ref, int64 at, int64 until)
 {
@@ -110,8 +110,8 @@ check_range(CheckedChunks *checked, const AbRef *ref, int64 at, int64 until)
 }
 
 /*
- * What is wrong with the chunks of a value, or NULL.  Those of a list are checked in
- * their own order, and the last one although no piece may need it.
+ * Check the chunks of a value; returns the fault, or NULL.  Those of a list are checked in
+ * stored order, and the last one although no piece may need it.
  */
 static const char *
 check_chunks(Check *check, const AbValue *value)

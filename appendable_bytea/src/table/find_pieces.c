@@ -117,7 +117,7 @@ find_in_middle(AbReader *reader, int64 from, int64 n, const char *data, int64 m,
 
 	if (n < PART_MIN || m < PART_MIN || n / 1024 >= ab_difference_memory_kb)
 		return 0;
-	/* a part that is small next to what is known to be common is read at once */
+	/* a part that is small compared with the common bytes is read at once */
 	if (known < m && !shares_samples(reader, from, n, data, m))
 		return 0;
 	old = palloc_extended(n, MCXT_ALLOC_HUGE);
@@ -166,7 +166,7 @@ plan_segments(const AbValue *old, const char *data, int64 length, const AbCopy *
 	return ab_join_segments(segments, n);
 }
 
-/* What joining a segment with a neighbor makes be written again. */
+/* The bytes that have to be written again if a segment is joined with its neighbor. */
 static inline int64
 joining_cost(const AbSegment *segments, int i)
 {

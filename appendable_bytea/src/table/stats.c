@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * stats.c
- *	  What a table's values take: appendable_bytea_stats and the total size.
+ *	  Disk space of a table's values: appendable_bytea_stats and the total size.
  *
- * Reads the rows of the table, and of the chunks a sample: as dear as a sequential scan of a
+ * Reads the rows of the table, and of the chunks a sample: costs as much as a sequential scan of a
  * table without its large values.
  *
  * Copyright (c) 2026, the pg_lean authors
@@ -39,7 +39,7 @@ total_size(Oid relid)
 	return DatumGetInt64(DirectFunctionCall1(pg_total_relation_size, ObjectIdGetDatum(relid)));
 }
 
-/* pages of a store that are looked at */
+/* pages of a store that are read */
 #define SAMPLED_PAGES	100
 
 /* Count the bytes of values in the chunks of a page. */
@@ -94,7 +94,7 @@ compressed_share(Oid store)
 	return all > 0 ? (double) compressed / all : -1;
 }
 
-/* What the values of a table take: one row of appendable_bytea_stats(). */
+/* Measure the values of a table: one row of appendable_bytea_stats(). */
 static void
 stats_row(ReturnSetInfo *rsinfo, Relation rel)
 {

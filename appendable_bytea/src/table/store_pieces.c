@@ -16,11 +16,11 @@
  * once by transactions that did not fail, in ascending order.  A value some chunks of
  * which an overwrite covered before (edition above 0 without a list) gets no list.
  *
- * The row version at hand needs the chunks that its pieces meet and the one at the
+ * The row version at hand needs the chunks that its pieces overlap and the one at the
  * physical end, by whose checksum a reader verifies the reference.  All others of the
  * value are deleted.
  *
- * Every change but an append raises the edition, which counts lists: a change without new
+ * Every change except an append raises the edition, which counts lists: a change without new
  * bytes leaves value id, end and checksum as they are.  Transactions that failed may have
  * made another list of the same edition, so a value's pieces are compared as well before
  * it is taken for the row's (ab_pieces_within).
@@ -246,7 +246,7 @@ ab_pieces_write(AbStoring *storing, const AbTarget *target)
 	return result;
 }
 
-/* Delete the chunks that meet [from, until) and none of these places. */
+/* Delete the chunks that overlap [from, until) and none of these places. */
 static void
 delete_given_up(const AbStore *store, int64 vid, int64 from, int64 until, const AbSegment *places, int n)
 {

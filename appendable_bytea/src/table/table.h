@@ -111,7 +111,7 @@ typedef struct AbComputedColumn
 } AbComputedColumn;
 
 /*
- * What is known of a utility command that runs.  The lists are in TopTransactionContext,
+ * State of a running utility command.  The lists are in TopTransactionContext,
  * and empty in a new transaction.
  */
 typedef struct AbCommand
@@ -126,7 +126,7 @@ typedef struct AbCommand
 								 * that it drops; empty: none */
 } AbCommand;
 
-/* The innermost command.  What the library has not seen begin shares one, without a statement. */
+/* The innermost command.  Commands whose start the library did not see share one, without a statement. */
 extern AbCommand *ab_command;
 extern AbCommand ab_command_outside;
 

@@ -35,13 +35,13 @@ extern bool ab_identical(Datum a, Datum b);
 /* type_extends.c: does "new" begin with the bytes of "old"?  Reads no chunk that both share. */
 extern bool ab_extends(Datum new, Datum old);
 
-/* The byte at an offset that lies in the value. */
+/* The byte at an offset inside the value. */
 extern int	ab_read_byte(Datum value, int64 offset);
 
 /* type_python.c */
 extern void ab_refuse_plpython(FmgrInfo *flinfo);
 
-/* A type of ours with its casts in this database. */
+/* A type of the extension with its casts in this database. */
 typedef struct AbCast
 {
 	Oid			type;
@@ -59,11 +59,11 @@ typedef struct AbCasts
 	Oid			schema;			/* of the types' functions */
 } AbCasts;
 
-/* What expressions are searched for. */
+/* The parameters of a search through expressions. */
 typedef struct AbSearch
 {
 	AbCasts		casts;
-	bool		parameters;		/* change nothing but what is done with them */
+	bool		parameters;		/* change only calls on parameters */
 } AbSearch;
 
 /* A function of bytea or text and the name of the type's form of it. */

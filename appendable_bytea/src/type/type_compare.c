@@ -5,7 +5,7 @@
  *
  * The order is bytea's: byte by byte, a prefix before what it is a prefix of.
  * Two values are read side by side, a chunk of each at a time, and only as far
- * as they agree.  Equality looks at the lengths first, and two references to
+ * as they agree.  Equality compares the lengths first, and two references to
  * the same log with the same end and checksum are equal without reading it.
  *
  * Every function here has one body for the three combinations of types; the
@@ -25,7 +25,7 @@
 
 #include "type/type.h"
 
-/* What the two arguments are. */
+/* The kinds of the two arguments. */
 typedef enum Sides
 {
 	VALUE_VALUE,
@@ -90,7 +90,7 @@ side_fill(Side *side)
 	return side->left > 0;
 }
 
-/* The same bytes without looking at any chunk?  See appendable.h. */
+/* The same bytes, as far as known without reading a chunk?  See appendable.h. */
 bool
 ab_identical(Datum a, Datum b)
 {

@@ -3,9 +3,9 @@
  * type_index.c
  *	  bytea_column = value finds rows by an index of the bytea column.
  *
- * The operators between a type of ours and the type that it is like are not in the
+ * The operators between a type of the extension and the type that it is like are not in the
  * operator families of bytea and text, so an index on a column of bytea or text would
- * not be used for a comparison with a value of ours, whether of a join, of a subquery or
+ * not be used for a comparison with a value of our types, whether of a join, of a subquery or
  * of a PL/pgSQL variable.  The planner asks the support function of such an operator for
  * a condition that the index has: column = value cast to bytea or text.  The comparison
  * itself stays, as a filter.
@@ -34,7 +34,7 @@
 PG_FUNCTION_INFO_V1(appendable_equal_support);
 PG_FUNCTION_INFO_V1(appendable_as_key);
 
-/* Planner support function of the operators "=" between a type of ours and its plain type. */
+/* Planner support function of the operators "=" between a type of the extension and its plain type. */
 Datum
 appendable_equal_support(PG_FUNCTION_ARGS)
 {

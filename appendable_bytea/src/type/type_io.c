@@ -140,8 +140,8 @@ appendable_send(PG_FUNCTION_ARGS)
 
 /*
  * The cast's result for a value in chunks: an expanded object, whose bytes are
- * read when somebody asks for them.  length() asks for the size alone, and many
- * conditions for nothing but whether there is a value.
+ * read on first use.  length() needs the size alone, and many
+ * conditions need only whether there is a value.
  */
 typedef struct LazyBytes
 {
@@ -206,7 +206,7 @@ appendable_to_bytea(PG_FUNCTION_ARGS)
 
 /*
  * The cast from bytea: a flat value, spilled to chunks when it is stored.  A value
- * that lies uncompressed in TOAST is fetched piece by piece into the result, so that
+ * that is stored uncompressed in TOAST is fetched piece by piece into the result, so that
  * it is not in memory twice.
  */
 Datum

@@ -65,7 +65,7 @@ appendable_length4(PG_FUNCTION_ARGS)
 
 /*
  * Bytes [start, start + length) of the value, counted from 1, clipped to the
- * value as the SQL standard wants; length is not looked at if to_end.
+ * value as the SQL standard wants; length is ignored if to_end.
  */
 static bytea *
 substring(Datum value, int64 start, int64 length, bool to_end)
@@ -200,7 +200,7 @@ ab_position(Datum value, bytea *pattern)
 	{
 		const char *hit;
 
-		/* a value that lies in memory as one piece needs no window */
+		/* a value that is in memory as one piece needs no window */
 		if (window.len == 0 && len == ab_reader_length(reader))
 		{
 			hit = memmem(data, len, needle, needle_len);

@@ -5,23 +5,23 @@
  *
  * The type has no overloads of functions: with them an untyped argument would
  * mean something else in statements that have nothing to do with the type.  So
- * sha256(x) is analysed as sha256(x::bytea), which would read the whole value.
+ * sha256(x) is analyzed as sha256(x::bytea), which would read the whole value.
  * When a statement has been planned, its plan is walked here, and such a call
- * becomes appendable_sha256(x), which streams; what makes a new value of one and
- * stores it, x::bytea set to overlay(x PLACING ...), becomes the type's form too,
+ * becomes appendable_sha256(x), which streams; a call that makes a new value of one to
+ * store it, x::bytea set to overlay(x PLACING ...), also becomes the type's form,
  * which carries the change alone.  So do other ways to append to a text: concat(),
  * concat_ws(), format() and coalesce() (type_value.c).  Results are the same.
  *
- * The finished plan is what is changed, and not the query, because indexes on
+ * The finished plan is changed, and not the query, because indexes on
  * expressions and constraints have been matched by then, against expressions that
- * were stored as they were analysed.  Only what is done with parameters is changed
- * before, for their values are put in and the cast computed while planning.  Nodes
- * are changed in place: FuncExpr becomes FuncExpr with the same result type.  A plan
- * without the cast costs a look at the functions that it depends on.
+ * were stored as they were analyzed.  Only calls on parameters are changed
+ * before, because parameters' values are substituted and the cast computed while planning.  Nodes
+ * are changed in place: FuncExpr becomes FuncExpr with the same result type.  For a plan
+ * without the cast only the functions that it depends on are checked.
  *
  * Expressions that no plan holds (checks, generated columns, index keys while
- * they are computed) run as they are.  There the cast's result is read when it is
- * looked at (type_io.c), so that length() costs nothing, and the functions
+ * they are computed) run as they are.  There the cast's result is read on
+ * first use (type_io.c), so that length() costs nothing, and the functions
  * appendable_* can be called by name.
  *
  * Copyright (c) 2026, the pg_lean authors
@@ -79,7 +79,7 @@ static const AbOwnForm readers[] = {
 
 static planner_hook_type previous_planner = NULL;
 
-/* What was found last; looking it up is a tenth of what a short statement's planning takes. */
+/* The last result; looking it up takes a tenth of the time that planning a short statement takes. */
 static AbCasts kept_casts;
 static uint64 kept_generation = 0;	/* of names, when they were looked up */
 
@@ -185,8 +185,8 @@ change_plans(const AbSearch *search, List *plans)
 }
 
 /*
- * The expressions that a node of one kind has beside those that every node has, but for
- * those that no row's value comes to, as LIMIT's.
+ * Change the expressions that only nodes of one kind have, except
+ * those that get no value of a row, as LIMIT's.
  */
 static void
 change_node(const AbSearch *search, Plan *plan)

@@ -14,7 +14,7 @@
  * PL/Perl and PL/Tcl convert bytea by its text too, and so need nothing.
  *
  * Python's functions are found through PL/Python's library, which is linked with them,
- * so that ours is not, and works with any version of Python.
+ * so that our library is not linked, and works with any version of Python.
  *
  * Copyright (c) 2026, the pg_lean authors
  *

@@ -1,18 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * type_tail.c
- *	  Following a value: what is new since an offset, and being told of more.
+ *	  Following a value: read bytes after an offset, and notify of further ones.
  *
- * appendable_tail() gives the bytes from an offset on and the offset to go on
- * from; it reads those bytes and no others.  What it gives of a text ends with a
- * whole character, and on request with a whole line, so a caller that goes on
+ * appendable_tail() returns the bytes after an offset and the offset to continue
+ * from; it reads those bytes and no others.  Its result of a text ends with a
+ * complete character, and on request with a complete line, so a caller that continues
  * from next_offset never gets a part of either.
  *
  * appendable_lines() gives a text line by line and holds no more of it than a line
  * and what it reads at once.
  *
- * appendable_notify() is a trigger's function: the table's owner puts it where
- * appends are to be told of, and nobody else pays for it.  The server sends a
+ * appendable_notify() is a trigger's function: the table's owner creates the trigger on
+ * tables whose appends are to be notified, and other tables are not affected.  The server sends a
  * transaction's equal notifications once, at its commit.
  *
  * Copyright (c) 2026, the pg_lean authors
@@ -103,7 +103,8 @@ tail_begin(Datum value, int64 length, int64 from, bool text, bool lines)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("offset %lld is beyond the end of the value, which has %lld bytes",
 						(long long) from, (long long) length),
-				 errhint("The value was truncated or replaced since. Begin anew at offset 0.")));
+				 errdetail("The value has been truncated or replaced."),
+				 errhint("Start again at offset 0.")));
 	if (from >= 0)
 	{
 		if (text &&from > 0 && from < length && GetDatabaseEncoding() == PG_UTF8 &&
@@ -131,7 +132,7 @@ tail_begin(Datum value, int64 length, int64 from, bool text, bool lines)
 	}
 	else if (text &&pg_database_encoding_max_length() > 1)
 	{
-		/* where characters begin is told from the start only */
+		/* characters can only be found from the start */
 		bytea	   *whole = ab_read_bytea(value, 0, length);
 
 		while (pg_mbcliplen(VARDATA(whole), length, from) < from)
@@ -163,7 +164,7 @@ tail(FunctionCallInfo fcinfo, bool text)
 				 errmsg("max_bytes must be positive")));
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	/* a character, at least: who goes on always gets ahead */
+	/* at least a character: a caller that continues always makes progress */
 	if (text)
 		max_bytes = Max(max_bytes, pg_database_encoding_max_length());
 	max_bytes = Min(max_bytes, AB_MAX_FLAT);
@@ -328,8 +329,8 @@ changes_nothing(const TriggerData *data)
 }
 
 /*
- * Trigger (AFTER, for each row or statement) with the arguments channel and, if
- * followers are to know which row it was, the column whose value they are told.
+ * Trigger (AFTER, for each row or statement) with the arguments channel and, for
+ * followers of single rows, the column whose value is the payload.
  */
 Datum
 appendable_notify(PG_FUNCTION_ARGS)
@@ -374,7 +375,8 @@ appendable_notify(PG_FUNCTION_ARGS)
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						 errmsg("column \"%s\" of relation \"%s\" is a virtual generated column",
 								data->tg_trigger->tgargs[1], RelationGetRelationName(data->tg_relation)),
-						 errhint("A row has no value of it that followers could be told. Name another column.")));
+						 errdetail("Its value is not stored in the row."),
+						 errhint("Specify another column.")));
 			payload = SPI_getvalue(row, desc, attnum);
 		}
 	}

@@ -8,9 +8,9 @@
  * type_compare.c), is that of appendable_bytea.  Whatever makes a value takes a
  * text, so its encoding is right; no function cuts one inside a character.
  *
- * What is counted in characters: in an encoding of one byte a character counts are
- * bytes; in UTF8 bytes that begin one are counted as the value streams by, from the
- * end where that is nearer to what is asked (right() costs what it returns); in
+ * Functions that count characters: in an encoding of one byte a character they count
+ * bytes; in UTF8 they count bytes that begin a character as the value streams by, from the
+ * end if that is nearer (right() costs as much as it returns); in
  * others, whose characters cannot be found from the middle, core's function gets the
  * whole text.
  *
@@ -263,7 +263,7 @@ appendable_text_substr_no_len(PG_FUNCTION_ARGS)
 	return slice(value, skip_characters(value, 0, (int64) PG_GETARG_INT32(1) - 1, kind), ab_length(value));
 }
 
-/* left(value, n): with a negative n all but the last -n characters */
+/* left(value, n): with a negative n, omit the last -n characters */
 Datum
 appendable_text_left(PG_FUNCTION_ARGS)
 {
@@ -276,7 +276,7 @@ appendable_text_left(PG_FUNCTION_ARGS)
 	return slice(value, 0, n < 0 ? offset_from_end(value, -n, kind) : skip_characters(value, 0, n, kind));
 }
 
-/* right(value, n): with a negative n all but the first -n characters */
+/* right(value, n): with a negative n, omit the first -n characters */
 Datum
 appendable_text_right(PG_FUNCTION_ARGS)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * type_value.c
- *	  Expressions of bytea and text that are a value of ours with something done to it.
+ *	  Expressions of bytea and text that can be computed by a type of the extension.
  *
  * For type_plan.c: x::bytea is x; overlay(x::bytea PLACING ...) is the type's form of it; and
  * a text that begins with x is x with something appended, however the statement has it
@@ -37,7 +37,7 @@ static const AbOwnForm writers[] = {
 	{F_TEXTCAT, "appendable_text_cat"}
 };
 
-/* Does a function cast a value of ours to the type it is like (to_plain), or back? */
+/* Does a function cast a value of our types to the plain type (to_plain), or back? */
 bool
 ab_is_cast(const AbCasts *casts, Oid function, bool to_plain)
 {
@@ -92,7 +92,7 @@ is_cat(Oid function)
 	return function == F_BYTEACAT || function == F_TEXTCAT;
 }
 
-/* An argument that is a value of appendable_text, or the text of one; NULL if it is none. */
+/* An argument that is a value of appendable_text, or the text of one; otherwise NULL. */
 static Expr *
 as_text_value(const AbSearch *search, Node *arg)
 {
@@ -131,7 +131,7 @@ coalesce(Expr *first, Expr *second)
 }
 
 /*
- * What follows the first %s of format(): its format without that.  NULL if the format does not
+ * The rest of format()'s format after a leading %s.  NULL if the format does not
  * begin with %s, or if a position or a width that is an argument counts from the first one.
  */
 static const char *
@@ -211,7 +211,7 @@ as_appended(const AbSearch *search, const FuncExpr *call)
 								 call->funccollid, call->inputcollid, COERCE_EXPLICIT_CALL);
 }
 
-/* coalesce(value, other) of the text of a value: the same of the type; NULL if it is none. */
+/* coalesce(value, other) of the text of a value: the same of the type; otherwise NULL. */
 static Expr *
 as_coalesced(const AbSearch *search, const CoalesceExpr *node)
 {

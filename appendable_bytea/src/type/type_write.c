@@ -7,7 +7,7 @@
  * All of them are pure: they return a datum that refers to the old value's
  * chunks and carries only the new bytes (ab_append, ab_splice), so they cost
  * what they add, whatever the value's length.  Chunks are written when the datum
- * is stored in a row.  What is left to do here is the arithmetic of the
+ * is stored in a row.  These files only do the arithmetic of the
  * arguments and the wording of its errors, which are bytea's where bytea has the
  * function.
  *
@@ -189,7 +189,7 @@ appendable_set_bit(PG_FUNCTION_ARGS)
 /*
  * appendable_write(value, data, offset, length): replace length bytes of the
  * value from offset, counted from 0, by data, which may be longer or shorter.
- * offset NULL appends (length is not looked at then), length NULL replaces
+ * offset NULL appends (length is ignored then), length NULL replaces
  * everything from the offset on, data NULL truncates at the offset.  An offset
  * beyond the end is an error; a length that reaches beyond it is clipped.
  * A NULL value is an error: there is nothing to write into.

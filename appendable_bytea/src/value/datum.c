@@ -5,8 +5,8 @@
  *
  * Everything here is pure: no relation is opened and nothing is written.  The
  * type's functions make values with ab_make_flat, ab_append and ab_splice (edit.c); the
- * access method makes what goes to disk with ab_make_stored.  Whoever takes a
- * datum apart gets one form, a list of segments, whatever its encoding, and an
+ * access method makes stored datums with ab_make_stored.  A function that parses a
+ * datum gets one form, a list of segments, whatever its encoding, and an
  * error for anything that is not exactly what this file writes: a datum may come
  * from a damaged page or from a superuser's cast.
  *
@@ -122,7 +122,7 @@ ab_write_reference(char *p, char format, const AbRef *ref)
 	memcpy(p + 25, &ref->edition, 4);
 }
 
-/* Add a segment to a value that has room for it. */
+/* Add a segment to a value that has space for it. */
 void
 ab_add_segment(AbValue *value, int64 source, int64 length, const char *data)
 {
@@ -394,7 +394,7 @@ ab_make_flat(const char *data, int64 length)
 }
 
 /*
- * What goes to disk: the reference (NULL: none), with the list of its pieces if it has
+ * Make a datum to be stored: the reference (NULL: none), with the list of its pieces if it has
  * one, then n bytes, then padding so that the inline part takes "room" bytes (0: no
  * padding; else more than n).
  */

@@ -13,8 +13,8 @@
  * what it moves, and a nearby match is preferred to a distant one: what applications store
  * repeats itself.
  *
- * Invariants: Every copy was compared byte by byte, so a collision of hashes, also one
- * that somebody made on purpose, costs time only.  Copies ascend in both strings.  Memory
+ * Invariants: Every copy was compared byte by byte, so a collision of hashes, even a
+ * deliberate one, costs time only.  Copies ascend in both strings.  Memory
  * is bounded by MAX_ENTRIES.  Time is bounded: every byte that is hashed, rolled over or
  * compared is taken from a budget that depends on the strings' lengths.
  *
@@ -32,13 +32,13 @@
 /* blocks of a hash table, which has twice as many entries */
 #define MAX_ENTRIES		65536
 
-/* entries with the same hash, or in the way, that are looked at */
+/* entries with the same hash, or in the way, that are checked */
 #define MAX_PROBES		8
 
 /* the shortest copy: reading a piece costs more than storing a few bytes again */
 #define MIN_COPY		64
 
-/* a copy of this length is taken however far away it is */
+/* a copy of this length is used, whatever its distance */
 #define LONG_COPY		4096
 
 /* the first window and its blocks; each further window is eight times as large */
@@ -71,7 +71,7 @@ typedef struct Search
 	const char *new;
 	int64		n;
 	int64		m;
-	int64		budget;			/* bytes that may still be looked at */
+	int64		budget;			/* bytes that may still be read */
 } Search;
 
 /* How many bytes two strings of n bytes have in common at their start. */
@@ -135,7 +135,7 @@ first_place(uint32 hash)
 	return hash ^ (hash >> 13);
 }
 
-/* The smallest blocks of which a table has room for those of n bytes. */
+/* The smallest size of blocks with which n bytes fit into a table. */
 int
 ab_index_block_size(int64 n)
 {
@@ -364,7 +364,7 @@ take_over(Search *search, AbCopy *copies, int count, AbCopy *copy)
 
 /*
  * Find parts of "old" in "new", in ascending order and at most "max" of them; returns how
- * many.  What is in no copy need not be different.
+ * many.  Bytes outside all copies need not be different.
  */
 int
 ab_find_copies(const char *old, int64 n, const char *new, int64 m, AbCopy *copies, int max)

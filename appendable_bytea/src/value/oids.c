@@ -82,8 +82,8 @@ look_up_names(void)
 	cached_schema = schema;
 
 	/*
-	 * not before: a look-up may be cancelled, and an invalidation may come
-	 * meanwhile
+	 * not before: a lookup may be canceled, and an invalidation may arrive
+	 * during it
 	 */
 	found_generation = generation;
 }
@@ -103,7 +103,7 @@ ab_types(void)
 	return cached_types;
 }
 
-/* Which of ours a type is; NULL if it is another one. */
+/* The entry of a type of the extension; NULL for another type. */
 const AbType *
 ab_type_of(Oid type)
 {
@@ -150,7 +150,7 @@ ab_is_appendable(Relation rel)
 }
 
 /*
- * Which of ours a type contains that is none itself; NULL if there is none.  Looks
+ * The type of the extension that another type contains; NULL if there is none.  Looks
  * through domains, arrays, composites, ranges and multiranges.
  */
 const AbType *
@@ -196,7 +196,7 @@ ab_type_within(Oid type)
 	return ab_type_in(inner);
 }
 
-/* Which of ours a type is or contains. */
+/* The type of the extension that a type is or contains. */
 const AbType *
 ab_type_in(Oid type)
 {

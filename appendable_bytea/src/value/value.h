@@ -178,7 +178,7 @@ extern bool ab_parse_reference_lenient(Datum datum, AbRef *ref);
 extern Datum ab_make_stored(const AbRef *ref, const AbSegment *pieces, int npieces,
 							const char *tail, int64 n, int64 room);
 
-/* What the files of this folder share. */
+/* Functions that only the files of this folder call. */
 extern void ab_report_corrupted(const char *detail);
 extern void ab_read_reference(const char *p, int64 n, AbRef *ref);
 extern void ab_write_reference(char *p, char format, const AbRef *ref);
@@ -223,7 +223,7 @@ extern int	ab_find_copies(const char *old, int64 n, const char *new, int64 m,
 
 /* ---- oids.c: the OIDs of the extension's objects in this database --------- */
 
-/* A type of ours and the server's own that it is like. */
+/* A type of the extension and the built-in type that it is like. */
 typedef struct AbType
 {
 	const char *name;

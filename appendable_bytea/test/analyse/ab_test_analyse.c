@@ -4,8 +4,8 @@
  *	  Functions that do what other extensions do: analyse a statement with parameters
  *	  whose types are still to be found, and delete a row below the access method.
  *
- * ab_test_analyse(statement) gives the types of the statement's columns.  Who calls the
- * parser so within a statement takes rows itself; nothing of them goes to the client.
+ * ab_test_analyse(statement) returns the types of the statement's columns.  A caller of the
+ * parser within a statement takes rows itself; none of them goes to the client.
  *
  * Copyright (c) 2026, the pg_lean authors
  *

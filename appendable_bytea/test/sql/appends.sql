@@ -11,7 +11,7 @@ DECLARE
 	before pg_lsn;
 BEGIN
 	EXECUTE format('UPDATE a SET plain = %s', replace(expression, '@', 'plain'));
-	-- with checksums, the first look at a row, also of a catalog, after a checkpoint logs its page
+	-- with checksums, the first read of a row, also of a catalog, after a checkpoint logs its page
 	PERFORM md5(data::text) FROM a;
 	EXECUTE format('UPDATE a SET data = %s WHERE id <> 1', replace(expression, '@', 'data'));
 	before := pg_current_wal_insert_lsn();

@@ -9,7 +9,7 @@ SELECT * FROM appendable_append('logs', ARRAY[4, 1, 4, 9, 3, 1], ARRAY['d', 'a',
 SELECT * FROM appendable_append('logs', ARRAY['log 2', 'log 1', 'log 2'], ARRAY['\x01', '\x02', '\x03']::bytea[], 'data', 'name');
 SELECT id, log, data FROM logs ORDER BY id;
 SELECT * FROM appendable_append('logs', '{}'::int[], '{}'::text[]);
--- keys of another type, and many at once, beside a model
+-- keys of another type, and many at once, compared with a model
 SELECT * FROM appendable_append('logs', ARRAY[5, 4]::bigint[], ARRAY['e', 'd']);
 SELECT * FROM appendable_append('logs', ARRAY[5000000000], ARRAY['e']);
 CREATE TABLE model AS SELECT id, coalesce(log, '')::text AS log FROM logs;
@@ -113,13 +113,13 @@ ALTER TABLE parts ATTACH PARTITION parts2 FOR VALUES FROM (10) TO (20);
 INSERT INTO parts SELECT i, 'p' FROM generate_series(1, 19, 6) i;
 SELECT * FROM appendable_append('parts', ARRAY[19, 1, 13, 5], ARRAY['1', '22', '333', '']);
 SELECT tableoid::regclass, id, log FROM parts ORDER BY id;
--- an inherited table has keys of its own
+-- an inherited table has separate keys
 CREATE TABLE child () INHERITS (renamed);
 INSERT INTO child (id, log) VALUES (1, 'of the child');
 SELECT key FROM appendable_append('renamed', ARRAY[1], ARRAY['end'], 'log');
 SELECT log FROM child;
 DROP TABLE child;
--- rights: of the column, of the rows
+-- privileges: of the column, of the rows
 CREATE ROLE ab_appends;
 SET ROLE ab_appends;
 SELECT * FROM appendable_append('parts', ARRAY[1], ARRAY['x']);

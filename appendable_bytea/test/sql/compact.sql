@@ -202,7 +202,7 @@ SELECT :rows_compacted AS rows, current_user = session_user AS still;
 DROP TABLE mine;
 DROP FUNCTION who;
 DROP ROLE ab_owner;
--- by another method, beside what was compressed by this one
+-- by another method, next to chunks that were compressed by this one
 SET appendable_bytea.compression = pglz;
 SELECT both_tables('log = log || (SELECT string_agg(log_line(i), '''') FROM generate_series(1, 3000) i), data = data || decode(repeat(''00ff'', 30000), ''hex'') WHERE id < 3');
 CALL appendable_compact('c') \gset

@@ -259,7 +259,7 @@ SELECT * FROM appendable_bytea_detach('fresh');
 SELECT count(*) FROM appendable_bytea_check('fresh');
 SELECT count(*) FROM appendable_bytea_stats('selected');
 SELECT count(*) FROM appendable_bytea_check('selected');
--- stores are nobody's, by any name
+-- stores cannot be changed by any role, under any name
 SELECT format('appendable_store.chunks_%s', 'own'::regclass::oid) AS store \gset
 \set VERBOSITY sqlstate
 SELECT * FROM :store;
@@ -287,7 +287,7 @@ SELECT count(*) FROM appendable_bytea_check('fresh');
 RESET ROLE;
 SELECT has_schema_privilege('ab_user', 'appendable_store', 'USAGE') AS usage;
 
--- what a table's owner put into it does not run with the rights of who looks after it
+-- functions of a table's owner do not run with the privileges of the role that repairs it
 SET ROLE ab_user;
 CREATE FUNCTION who() RETURNS appendable_bytea LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN convert_to(current_user, 'UTF8'); END $$;
 CREATE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE WARNING 'trigger runs as %', current_user; RETURN NEW; END $$;

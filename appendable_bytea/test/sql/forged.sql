@@ -93,7 +93,7 @@ BEGIN
 			errors := errors + 1;
 		END;
 	END LOOP;
-	RAISE WARNING 'most are refused: %, some change nothing but what the datum holds itself: %', errors > n * 0.6, errors < n;
+	RAISE WARNING 'most are refused: %, some change only bytes that the datum itself contains: %', errors > n * 0.6, errors < n;
 END $$;
 -- nothing of other values came into any
 SELECT count(*) FROM appendable_bytea_check();

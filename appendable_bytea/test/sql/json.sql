@@ -151,7 +151,7 @@ SELECT appendable_bytea_detach('chats');
 INSERT INTO chats (id) VALUES (5);
 SELECT id, pg_typeof(chat), length(chat ->> 'messages'), pg_typeof(t), t FROM chats ORDER BY id;
 SELECT relname, am.amname FROM pg_class c JOIN pg_am am ON am.oid = relam WHERE relname = 'chats';
--- an application that reads, extends and writes back a whole array pays for what it adds
+-- an application that reads, extends and writes back a whole array pays only for the added bytes
 SET appendable_bytea.store_differences = on;
 CREATE TABLE logs (id int PRIMARY KEY, lines appendable_json) WITH (fillfactor = 50);
 INSERT INTO logs SELECT 1, json_agg(json_build_object('order', i, 'output', md5(i::text) || repeat(md5((-i)::text), 7))) FROM generate_series(1, 3600) i;

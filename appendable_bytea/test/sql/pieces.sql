@@ -70,7 +70,7 @@ SELECT r.* FROM pieces, replace_value('moved', 1, substr(wanted, 40001) || subst
 SELECT r.* FROM pieces, replace_value('doubled', 1, wanted || wanted) r;
 SELECT r.* FROM pieces, replace_value('a third', 1, substr(wanted, 1, 47000)) r;
 SELECT r.* FROM pieces, replace_value('all new', 1, random_bytes(10, 30000)) r;
--- the same bytes again and again: the common start and end meet
+-- the same bytes repeatedly: the common start and end meet
 SELECT r.* FROM pieces, replace_value('one byte', 1, convert_to(repeat('a', 30000), 'UTF8')) r;
 SELECT r.* FROM pieces, replace_value('fewer of them', 1, convert_to(repeat('a', 20000), 'UTF8')) r;
 SELECT r.* FROM pieces, replace_value('more of them', 1, convert_to(repeat('a', 25000) || 'b', 'UTF8')) r;
@@ -299,7 +299,7 @@ SELECT count(*) FROM appendable_bytea_check('pieces');
 SELECT appendable_bytea_detach('other');
 SELECT data = wanted AS same FROM other;
 
--- lists that nobody wrote
+-- lists that the type never writes
 TRUNCATE pieces;
 INSERT INTO pieces VALUES (1, random_bytes(70, 60000), random_bytes(70, 60000));
 SELECT r.* FROM pieces, replace_value('a list', 1, overlay(wanted PLACING random_bytes(71, 700) FROM 20000 FOR 5)) r;

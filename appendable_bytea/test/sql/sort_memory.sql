@@ -1,5 +1,5 @@
--- A sort gives back what it fetches to compare, as for bytea: what all memory contexts
--- take is asked while the sort is there, after some hundred MB were fetched.
+-- A sort frees what it fetches to compare, as for bytea: the memory of all contexts
+-- is summed up during the sort, after some hundred MB were fetched.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS appendable_bytea;
 SET appendable_bytea.inline_max = 4000;

@@ -25,7 +25,7 @@ UPDATE s SET data = data || bytes(250, 7) WHERE id = 2;
 SELECT length(data), data = bytes(1010) || bytes(250, 7) AS same FROM s WHERE id = 2;
 SELECT * FROM chunks() \gset
 SELECT :n AS n, :bytes AS bytes;
--- an append writes nothing of what was there
+-- an append does not write old bytes again
 BEGIN;
 UPDATE s SET data = data || bytes(300, 9) WHERE id = 2;
 SELECT n - :n AS added FROM chunks();

@@ -102,7 +102,7 @@ SELECT id, length(data), get_byte(data, 0), get_byte(other, 0), get_byte(data, 9
 SELECT regexp_replace(unowned('w'), '[0-9]+', 'N');
 SELECT chunks_removed > 0 AS removed FROM appendable_bytea_repair('w');
 SELECT unowned('w');
--- locks on tables that are looked at one by one are given back
+-- locks on tables that are checked one by one are released
 BEGIN;
 SELECT count(*) FROM appendable_bytea_check();
 SELECT count(*) >= 2 AS some FROM appendable_bytea_stats();

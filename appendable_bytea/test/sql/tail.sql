@@ -1,5 +1,5 @@
--- appendable_tail(): what is new since an offset, whole characters or whole lines, and
--- where to go on; appendable_notify(): being told of more.
+-- appendable_tail(): bytes after an offset, complete characters or lines, and
+-- the offset to continue from; appendable_notify(): notifications of appends.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS appendable_bytea;
 SET appendable_bytea.chunk_size = 64;
@@ -65,7 +65,7 @@ SELECT t.* FROM followed, appendable_tail(log, 0, 0) t WHERE id = 1;
 SELECT t.* FROM followed, appendable_tail(data, 0, -1) t WHERE id = 1;
 SELECT t.* FROM appendable_tail('abc'::text::appendable_text, 1) t;
 
--- line by line: all of it, also lines longer than what is read at once, and from an offset on
+-- line by line: all of it, also lines longer than one read, and after an offset
 CREATE TABLE events (id int PRIMARY KEY, log appendable_text, plain text);
 INSERT INTO events VALUES (1, '', ''), (2, '', ''), (3, 'one', 'one'), (4, E'\n', E'\n'), (5, NULL, NULL), (6, E'\n\nx\n', E'\n\nx\n');
 DO $$

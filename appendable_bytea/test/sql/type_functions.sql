@@ -186,7 +186,7 @@ SELECT expression, outcome(replace(expression, 'X', '''\x01020304ff''::appendabl
 	outcome(replace(expression, 'X', '''\x01020304ff''::appendable_bytea')) = outcome(replace(expression, 'X', '''\x01020304ff''::bytea')) AS as_bytea
 FROM expressions;
 
--- types are bytea's, but for operators with a value
+-- types are those of bytea, except for operators with a value
 SELECT pg_typeof(length(data)), pg_typeof(octet_length(data)), pg_typeof(bit_length(data)), pg_typeof(position('a' IN data)),
 	pg_typeof(overlay(data PLACING 'a' FROM 1)), pg_typeof(set_byte(data, 0, 1)), pg_typeof(data || 'a'), pg_typeof('a'::bytea || data), pg_typeof(data || data)
 FROM grid WHERE how = 'stored 1';

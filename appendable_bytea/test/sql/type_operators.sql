@@ -5,7 +5,7 @@
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS appendable_bytea;
 
--- the same content in different shapes, prefixes, and neighbours in the order
+-- the same content in different shapes, prefixes, and neighbors in the order
 CREATE TABLE ordered (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, data appendable_bytea, plain bytea);
 INSERT INTO ordered (data, plain)
 SELECT b, b FROM (SELECT convert_to(repeat(letter, n), 'UTF8') AS b
@@ -125,7 +125,7 @@ VACUUM ordered;
 REINDEX INDEX ordered_hash;
 SELECT count(*) FROM ordered a, ordered b WHERE a.id = 30 AND b.data = a.plain;
 RESET enable_seqscan;
--- and indexes on what is computed from the value
+-- and indexes on expressions of the value
 CREATE UNIQUE INDEX ordered_sha ON ordered (id, sha256(data));
 CREATE INDEX ordered_bytea ON ordered (substr(data, 1, 100));
 CREATE INDEX ordered_length ON ordered (length(data));

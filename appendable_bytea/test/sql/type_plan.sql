@@ -38,7 +38,7 @@ SET enable_seqscan = off;
 EXPLAIN (COSTS OFF) SELECT id FROM fv WHERE sum = '\xab';
 SELECT id FROM fv WHERE sum = sha256(convert_to(repeat('v', 9003), 'UTF8'));
 RESET enable_seqscan;
--- a value is appended to, changed and measured without a look at its chunks
+-- a value is appended to, changed and measured without reading its chunks
 DROP INDEX f_sha256;
 SELECT store::oid AS store FROM appendable_bytea_stats('f') \gset
 CREATE FUNCTION variable() RETURNS text LANGUAGE plpgsql AS $$
@@ -73,7 +73,7 @@ SELECT id, length(d) FROM (SELECT id, CASE WHEN id > 0 THEN data::bytea END AS d
 SELECT overlay(data PLACING 'xx' FROM 2147483647) FROM f LIMIT 1;
 DROP TABLE f CASCADE;
 DROP FUNCTION runs_as, variable;
--- what is kept for planning is looked up again when the extension was dropped and made anew, or its drop rolled back
+-- names cached for planning are looked up again after the extension was dropped and created again, or its drop rolled back
 CREATE TABLE f (data appendable_bytea);
 EXPLAIN (VERBOSE, COSTS OFF) SELECT sha256(data) FROM f;
 SET client_min_messages = warning;

@@ -157,8 +157,8 @@ is($node->safe_psql('postgres', 'SELECT count(*), sum((data = whole(id, n))::int
 $node->safe_psql('postgres', 'INSERT INTO u SELECT * FROM t');
 is($node->safe_psql('postgres', 'SELECT sum((data = whole(id, n))::int) FROM u'), '6', 'and can be filled again');
 
-# Ordinary autovacuum gives space back: nothing of ours has to run, and a value that is
-# written again and again takes room for a few.
+# Ordinary autovacuum frees space: no worker of the extension has to run, and a value that is
+# rewritten repeatedly takes the space of a few.
 $node->safe_psql('postgres', q{
 CREATE TABLE again (id int PRIMARY KEY, data appendable_bytea);
 INSERT INTO again SELECT i, whole(i, 30) FROM generate_series(1, 4) i;

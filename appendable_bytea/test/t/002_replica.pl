@@ -1,6 +1,6 @@
 
 # A streaming replica reads the same bytes, also while the primary appends and
-# vacuums, and goes on appending once it is promoted.
+# vacuums, and continues to append once it is promoted.
 use strict;
 use warnings;
 

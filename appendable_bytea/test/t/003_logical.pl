@@ -135,7 +135,7 @@ $node->safe_psql('sub', 'ALTER SUBSCRIPTION s ENABLE');
 same('after lagging through deletes, vacuum and truncation');
 is($node->safe_psql('sub', 'SELECT id, md5(data) = md5(bytes(50000, \'9\')) FROM gone'), '1|t', 'the table that was dropped meanwhile');
 $node->safe_psql('postgres', 'INSERT INTO t VALUES (8, bytes(10, \'x\'))');
-same('and goes on');
+same('and continues');
 my $stores = q{SELECT count(*) FROM pg_class WHERE relnamespace = 'appendable_store'::regnamespace AND relkind = 'r'};
 for (1 .. 300)
 {
@@ -150,7 +150,7 @@ is($node->safe_psql('postgres', $stores),
 	'1', 'the store goes when the slot has passed');
 
 # A publication of all tables includes stores, which nothing in the server prevents.
-# Their changes go to nobody, and a subscriber that has stores of the same names (its
+# Their changes are not sent, and a subscriber that has stores of the same names (its
 # database began as a copy) does not subscribe to them.
 $node->safe_psql('sub', 'DROP SUBSCRIPTION s');
 ($status, $stdout, $stderr) = $node->psql('postgres', 'CREATE PUBLICATION everything FOR ALL TABLES');
@@ -221,7 +221,7 @@ if ($node->safe_psql('postgres', q{SELECT count(*) FROM pg_settings WHERE name =
 $node->safe_psql('postgres', qq{SELECT pg_create_logical_replication_slot('$_', '$_')}) for @plugins;
 $node->safe_psql('postgres', q{INSERT INTO unpublished VALUES (1, bytes(10000, 'p'))});
 is($node->safe_psql('postgres', q{SELECT string_agg(substr(data, 1, 40) || (length(data) > 20000), ' ') FROM pg_logical_slot_peek_changes('test_decoding', NULL, NULL, 'skip-empty-xacts', '1') WHERE data !~ 'BEGIN|COMMIT'}),
-	'table public.unpublished: INSERT: id[inttrue', 'chunks are no changes of their own');
+	'table public.unpublished: INSERT: id[inttrue', 'chunks are not decoded as changes');
 $node->safe_psql('postgres', $_) for (q{UPDATE unpublished SET data = bytes(12000, 'q')}, 'DELETE FROM unpublished', 'VACUUM',
 	'DROP TABLE unpublished', 'SELECT appendable_bytea_repair()', 'VACUUM');
 is($node->safe_psql('postgres', q{SELECT string_agg(split_part(data, ' ', 3) || (length(data) > 20000), ' ') FROM pg_logical_slot_get_changes('test_decoding', NULL, NULL, 'skip-empty-xacts', '1') WHERE data ~ '^table'}),
@@ -237,7 +237,7 @@ is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_logical_slot_get_chang
 $node->safe_psql('postgres', q{UPDATE unpublished SET data = appendable_write(data, '\xff', 0, 1); UPDATE unpublished SET data = data || bytes(10000, 'q'); DELETE FROM unpublished});
 $node->safe_psql('postgres', 'VACUUM');
 is($node->safe_psql('postgres', q{SELECT string_agg(split_part(data, ' ', 2) || split_part(data, ' ', 3), ' ') FROM pg_logical_slot_get_changes('test_decoding', NULL, NULL, 'skip-empty-xacts', '1') WHERE data !~ 'BEGIN|COMMIT'}),
-	'public.unpublished:UPDATE: public.unpublished:UPDATE: public.unpublished:DELETE:', 'chunks that end are no changes of their own either');
+	'public.unpublished:UPDATE: public.unpublished:UPDATE: public.unpublished:DELETE:', 'neither are deleted chunks');
 
 # pg_upgrade does not bring along what has decoding skip changes of a store: the first
 # writer sets it again.

@@ -1,5 +1,5 @@
 
-# pg_dump and pg_restore carry values as bytes; stores are made anew.
+# pg_dump and pg_restore carry values as bytes; stores are created again.
 use strict;
 use warnings;
 

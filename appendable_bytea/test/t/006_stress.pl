@@ -32,7 +32,7 @@ my $seconds = $ENV{STRESS_SECONDS} || 8;
 my $user = getpwuid($<);
 my @command = ('python3', 'test/stress.py', '--host', $node->host, '--port', $node->port, '--user', $user, '--seconds', $seconds);
 
-# What went wrong is told, also where nobody keeps the test's own log.
+# Print the failure, also if the program's log is not kept.
 sub stress_ok
 {
 	my ($name, @options) = @_;

@@ -29,7 +29,7 @@ $node->start;
 my $seconds = $ENV{STRESS_SECONDS} || 8;
 my @command = ('python3', 'test/differential.py', '--host', $node->host, '--port', $node->port, '--user', scalar getpwuid($<), '--seconds', $seconds);
 
-# What went wrong is told, also where nobody keeps the test's own log.
+# Print the failure, also if the program's log is not kept.
 sub same
 {
 	my ($name, @options) = @_;

@@ -1,5 +1,5 @@
 
-# A server that has seen 2^39 transactions stores values as before, beside older ones:
+# A server that has seen 2^39 transactions stores values as before, next to older ones:
 # a value's id is made of the transaction's.
 use strict;
 use warnings;

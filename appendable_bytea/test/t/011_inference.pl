@@ -1,6 +1,6 @@
 # CREATE EXTENSION changes nothing for statements that do not touch a value of the
 # type: every function and operator of bytea and text, called with untyped, typed
-# and literal arguments, is analysed into the same tree (chosen functions, casts,
+# and literal arguments, is analyzed into the same tree (chosen functions, casts,
 # parameter and result types) before and after.
 use strict;
 use warnings;
@@ -15,7 +15,7 @@ $node->append_conf('postgresql.conf', "fsync = off\nautovacuum = off\n");
 $node->start;
 my $dir = $node->basedir;
 
-# Argument lists of each call.  U is untyped, T typed, S a literal, N of a neighbouring
+# Argument lists of each call.  U is untyped, T typed, S a literal, N of a neighboring
 # type (smallint for int, varchar for text, and so on): all of one kind, and each
 # argument in turn of another kind than the rest.
 $node->safe_psql('postgres', q{
@@ -52,8 +52,8 @@ FROM (SELECT 1 AS ord, p.oid, list, format('pg_catalog.%I(%s)', p.proname,
 		'bytea(A)', 'max(A)', 'string_agg(A, B)', 'A = ANY (ARRAY[B])', '(A, 1) < (B, 2)']) WITH ORDINALITY v(call, n)) x;
 });
 
-# What the analysis of all statements comes to in one session of a database.
-sub analysed
+# The results of analyzing all statements in one session of a database.
+sub analyzed
 {
 	my ($name, $first) = @_;
 	my ($script, $trees) = ("$dir/$name.sql", "$dir/$name.out");
@@ -69,9 +69,9 @@ sub analysed
 	return grep { !/^\s*$/ && !/^LOCATION: / } @lines;
 }
 
-my @before = analysed('before', '');
+my @before = analyzed('before', '');
 $node->safe_psql('postgres', 'CREATE EXTENSION appendable_bytea');
-my @after = analysed('after', "LOAD 'appendable_bytea';");
+my @after = analyzed('after', "LOAD 'appendable_bytea';");
 my $statements = $node->safe_psql('postgres', 'SELECT count(*) FROM statements');
 my $types = grep { /^types\|/ } @before;
 my $trees = grep { /QUERY/ } @before;
@@ -90,7 +90,7 @@ sub differences
 	}
 	return $n;
 }
-is(differences(\@before, \@after), 0, 'all are analysed as before');
+is(differences(\@before, \@after), 0, 'all are analyzed as before');
 
 # the test sees what overloads would do
 $node->safe_psql('postgres', q{CREATE FUNCTION pg_catalog.sha256(appendable_bytea) RETURNS bytea LANGUAGE sql AS 'SELECT sha256($1::bytea)'});
@@ -98,7 +98,7 @@ my $found;
 {
 	no warnings 'redefine';
 	local *main::diag = sub { };
-	$found = differences(\@before, [ analysed('overload', "LOAD 'appendable_bytea';") ]);
+	$found = differences(\@before, [ analyzed('overload', "LOAD 'appendable_bytea';") ]);
 }
 ok($found > 0, 'an overload of a function is seen');
 

@@ -43,12 +43,12 @@ is($lines[-1], 'ok - and bytea again', 'up to the last one');
 # A function of another extension that analyses a statement in order to run it takes the
 # rows itself: they stay what they are, and bytes of a bytea are not taken for a value.
 my $analyse = abs_path("$FindBin::RealBin/../analyse/ab_test_analyse.so");
-$node->safe_psql('postgres', "CREATE FUNCTION ab_test_analyse(text) RETURNS text LANGUAGE C STRICT AS '$analyse'; CREATE TABLE analysed (id int, data appendable_bytea, log appendable_text)");
+$node->safe_psql('postgres', "CREATE FUNCTION ab_test_analyse(text) RETURNS text LANGUAGE C STRICT AS '$analyse'; CREATE TABLE analyzed (id int, data appendable_bytea, log appendable_text)");
 my $own = 'integer, appendable_bytea, appendable_text; $1 appendable_bytea';
-my $call = q{SELECT ab_test_analyse('SELECT * FROM analysed WHERE data = $1')};
+my $call = q{SELECT ab_test_analyse('SELECT * FROM analyzed WHERE data = $1')};
 is($node->safe_psql('postgres', $call), $own, 'a statement of another extension');
 is($node->safe_psql('postgres', "PREPARE p AS $call; EXECUTE p; EXECUTE p"), "$own\n$own", 'run by a prepared statement');
-is($node->safe_psql('postgres', "DO \$\$BEGIN EXECUTE 'PREPARE p AS SELECT data FROM analysed WHERE data = \$1'; END\$\$; $call; SELECT parameter_types FROM pg_prepared_statements"), "$own\n{bytea}", 'PREPARE in a block, before it');
+is($node->safe_psql('postgres', "DO \$\$BEGIN EXECUTE 'PREPARE p AS SELECT data FROM analyzed WHERE data = \$1'; END\$\$; $call; SELECT parameter_types FROM pg_prepared_statements"), "$own\n{bytea}", 'PREPARE in a block, before it');
 $node->stop;
 
 # Nothing preloads the library: what is documented is what happens.
@@ -57,7 +57,7 @@ $node->safe_psql('postgres', 'CREATE ROLE postgres SUPERUSER LOGIN') if $node->s
 my $docs = slurp_file('docs/clients.md');
 my %found;
 
-# how it goes on with a statement that is kept prepared, and what was shown at first
+# The answers for a statement that is kept prepared, and the types that were shown at first.
 sub first_statements
 {
 	%found = ();
@@ -83,7 +83,7 @@ $node->safe_psql('postgres', q{ALTER DATABASE postgres SET session_preload_libra
 first_statements();
 is_deeply([ sort { $a cmp $b } values %found ], [ ('bytea, bytea, bytea') x 7 ], 'with session_preload_libraries all see bytea');
 
-# The parser notes its parameters where nobody may look when the statement is analysed.
+# The parser keeps its parameters in a state that no hook can see when the statement is analyzed.
 if ($node->safe_psql('postgres', 'SHOW server_version_num') >= 160000)
 {
 	$node->safe_psql('postgres', 'CREATE TABLE generic (id int, data appendable_bytea)');

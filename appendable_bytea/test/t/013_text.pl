@@ -166,13 +166,13 @@ ALTER TABLE a ALTER data TYPE text; SELECT count(*) FILTER (WHERE a.data IS DIST
 ALTER TABLE a ALTER data TYPE appendable_text; SELECT appendable_bytea_detach('a'); INSERT INTO a (id) VALUES (1002); INSERT INTO b VALUES (1002, 'né');
 SELECT count(*) FILTER (WHERE a.data IS DISTINCT FROM b.data), bool_and(pg_typeof(a.data) = 'text'::regtype), count(*) > 50 FROM a JOIN b USING (id)}), "0\n0|t\n\n0|t|t", 'conversions');
 
-# both types in one table, varchar and char beside it
+# both types in one table, next to varchar and char
 is( run($db, q{CREATE TABLE m (t appendable_text, b appendable_bytea, v varchar(10), c char(5)); INSERT INTO m VALUES ('é', 'e', 'é', 'é'); UPDATE m SET t = t || v || c || 'x'::varchar, b = b || '\x00';
 INSERT INTO m VALUES (5, '', 'a'::char(3), NULL); INSERT INTO m (t) SELECT v FROM m; UPDATE m SET v = left(t, 3);
 SELECT t, b, v, t = v, v <= t, t || 1, t LIKE v || '%', coalesce(v, t), rtrim(coalesce(c, t)), greatest(v, t), CASE WHEN true THEN t ELSE v END, t || NULL::text FROM m ORDER BY t}),
 	run($db, q{CREATE TABLE n (t text, b bytea, v varchar(10), c char(5)); INSERT INTO n VALUES ('é', 'e', 'é', 'é'); UPDATE n SET t = t || v || c || 'x'::varchar, b = b || '\x00';
 INSERT INTO n VALUES (5, '', 'a'::char(3), NULL); INSERT INTO n (t) SELECT v FROM n; UPDATE n SET v = left(t, 3);
-SELECT t, b, v, t = v, v <= t, t || 1, t LIKE v || '%', coalesce(v, t), rtrim(coalesce(c, t)), greatest(v, t), CASE WHEN true THEN t ELSE v END, t || NULL::text FROM n ORDER BY t}), 'beside other types');
+SELECT t, b, v, t = v, v <= t, t || 1, t LIKE v || '%', coalesce(v, t), rtrim(coalesce(c, t)), greatest(v, t), CASE WHEN true THEN t ELSE v END, t || NULL::text FROM n ORDER BY t}), 'next to other types');
 like(run($db, q{CREATE TABLE y (data appendable_text[])}), qr/has a type that contains appendable_text/, 'no arrays');
 like(run($db, q{CREATE DOMAIN y AS appendable_text}), qr/appendable_text cannot be the base of a domain/, 'no domains');
 like(run($db, q{ALTER TYPE appendable_text RENAME TO y}), qr/cannot rename or move an object/, 'the type stays what it is');
@@ -182,7 +182,7 @@ CREATE TABLE h1 PARTITION OF h FOR VALUES WITH (MODULUS 2, REMAINDER 1); INSERT 
 SELECT count(*) FILTER (WHERE n = 0) FROM (SELECT (SELECT count(*) FROM h WHERE h.data = r.plain) AS n FROM r WHERE plain IS NOT NULL) x; SELECT count(DISTINCT tableoid) FROM h}), "0\n2", 'partitions by hash');
 like(run($db, 'DROP EXTENSION appendable_bytea CASCADE'), qr/cannot drop extension "appendable_bytea" together with the tables/, 'tables are not dropped with the extension');
 
-# A collation is kept: by expressions of our own forms, by prepared statements, by a conversion back.
+# A collation is kept: by expressions of the type's forms, by prepared statements, by a conversion back.
 is( run($db, q{CREATE VIEW own AS SELECT ('x' || data)::appendable_text AS d FROM r; CREATE TABLE own2 AS SELECT d FROM own;
 	SELECT count(DISTINCT d) = (SELECT count(DISTINCT data) FROM r), count(DISTINCT o) = count(DISTINCT d) + 1 FROM own o; DROP TABLE own2; DROP VIEW own}),
 	't|t', 'own forms have a collation');
@@ -204,7 +204,7 @@ command_ok([ 'pg_dump', '-Fc', '-f', "$dir/dump", $node->connstr($db) ], 'dump')
 $node->safe_psql('postgres', q{CREATE DATABASE restored ENCODING 'UTF8' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'});
 command_ok([ 'pg_restore', '-d', $node->connstr('restored'), "$dir/dump" ], 'restore');
 is(run('restored', 'SELECT id, md5(data), data = plain FROM r ORDER BY id'), $want, 'restored');
-is(run('restored', q{UPDATE r SET data = data || 'é', plain = plain || 'é'; SELECT count(*) FILTER (WHERE data <> plain) FROM r; SELECT count(*) FROM appendable_bytea_check()}), "0\n0", 'and goes on');
+is(run('restored', q{UPDATE r SET data = data || 'é', plain = plain || 'é'; SELECT count(*) FILTER (WHERE data <> plain) FROM r; SELECT count(*) FROM appendable_bytea_check()}), "0\n0", 'and continues');
 
 # logical replication, into text and into appendable_text
 $node->safe_psql('restored', 'CREATE PUBLICATION p FOR TABLE r');

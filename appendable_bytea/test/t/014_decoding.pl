@@ -1,6 +1,6 @@
 
-# Logical decoding beside writers: transactions that write or delete chunks are none that
-# change a catalog, and still every change is decoded with the value that was written, by a
+# Logical decoding with concurrent writers: transactions that insert or delete chunks do not count as
+# catalog-changing, and every change is still decoded with the value that was written, by a
 # slot that follows and by one that lags behind deletes, overwrites, vacuum and DDL.
 use strict;
 use warnings;
@@ -28,7 +28,7 @@ CREATE PUBLICATION p FOR TABLE t;
 });
 my $store = $node->safe_psql('postgres', q{SELECT store FROM appendable_bytea_stats('t')});
 
-# Each writer has keys of its own, and some that all change.  Every row says what its value
+# Each writer has separate keys, and some that all change.  Every row records what its value
 # must be; a transaction changes one common row at most, so that none waits in a circle.
 $node->safe_psql('postgres', q{
 CREATE PROCEDURE change(k int) LANGUAGE plpgsql AS $$

@@ -1,5 +1,5 @@
 
-# Compaction beside those who read elsewhere: snapshots of a standby, and a server that lacks
+# Compaction with readers elsewhere: snapshots of a standby, and a server that lacks
 # the method by which chunks were compressed.
 use strict;
 use warnings;
@@ -34,8 +34,8 @@ $standby->start;
 
 my $right = 'SELECT count(*), sum((log = whole(id, n))::int), sum((log::text = whole(id, n))::int) FROM t';
 
-# A snapshot of the standby that is older than a compaction reads on where nothing that it
-# needs is taken away: because recovery waits, or because the primary knows of it.
+# A snapshot of the standby that is older than a compaction can still be read if no row that it
+# needs is removed: because recovery waits, or because the primary knows of it.
 for my $way ([ 'recovery waits', "max_standby_streaming_delay = 600s\nhot_standby_feedback = off" ],
 	[ 'feedback', "max_standby_streaming_delay = 0\nhot_standby_feedback = on" ],
 	[ 'neither', "max_standby_streaming_delay = 0\nhot_standby_feedback = off" ])
@@ -129,7 +129,7 @@ my ($status, $stdout, $stderr) = $primary->psql('postgres', 'SELECT md5(log) FRO
 like($stderr, qr/cannot decompress a chunk/, 'a value that cannot be decompressed is an error');
 is($primary->safe_psql('postgres', 'SELECT octet_length(log) FROM u WHERE id = 1'), '30000', 'its length is known');
 ($status, $stdout, $stderr) = $primary->psql('postgres', q{SELECT row_id, problem FROM appendable_bytea_check('u')});
-like($stdout, qr/^\(\d+,\d+\)\|.*(damaged|last chunk).*$/, 'check goes on, and finds what is wrong with another value');
+like($stdout, qr/^\(\d+,\d+\)\|.*(damaged|last chunk).*$/, 'check continues, and finds the fault of another value');
 is(scalar(split /\n/, $stdout), 1, 'and nothing else') or diag($stdout);
 like($stderr, qr/some values of table "u" were verified by their checksums only/, 'and says what it has not looked into');
 is($primary->safe_psql('postgres', q{UPDATE u SET log = 'new'; SELECT count(*) FROM appendable_bytea_check('u')}), '0', 'the values can be replaced');

@@ -1,6 +1,6 @@
 
 # Rows that other extensions delete below the access method, as pglogical's apply worker
-# does, leave chunks.  Repair removes those while readers and writers go on, in parts if
+# does, leave chunks.  Repair removes those while readers and writers continue, in parts if
 # it is asked to, and no chunk of a value that a transaction may still need.
 use strict;
 use warnings;

@@ -53,7 +53,7 @@ program_ok('sessions with a standby that reads', 'stress', '--standby', $standby
 $standby->append_conf('postgresql.conf', 'max_standby_streaming_delay = 60s');
 $standby->reload;
 
-# What the standby reads, and what a dump restores, is what is there.
+# The standby reads, and a dump restores, the same values.
 $node->safe_psql('postgres', q{
 CREATE DATABASE d;
 \c d

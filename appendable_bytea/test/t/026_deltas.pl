@@ -96,7 +96,7 @@ $node->safe_psql('postgres', q{UPDATE runs SET log = log || repeat('y', 1000)});
 my $bytes = $node->safe_psql('postgres', "SELECT sum(octet_length(data)) FROM pg_logical_slot_get_binary_changes('s', $options)");
 cmp_ok($bytes, '<=', 2000, 'at most 2 kB for 1 kB that is appended to 10 MB');
 
-# after a crash the slot continues with what was committed
+# after a crash the slot continues with the committed changes
 $node->safe_psql('postgres', q{UPDATE runs SET log = log || 'before the crash'});
 $node->stop('immediate');
 $node->start;

@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * blocks.c
- *	  How many different heap blocks a scan's rows came from.
+ *	  Estimate the number of distinct heap blocks from which a scan returned rows.
  *
- * Buffer counts say how often a block was looked at; a nested loop that looks
- * at one block a thousand times hits a thousand buffers.  With
+ * Buffer counts show how often blocks were accessed; a nested loop that reads
+ * one block a thousand times hits a thousand buffers.  With
  * light_explain.distinct_blocks every scan of a table keeps a sketch
  * (HyperLogLog, 4 kB, standard error 1.6 %) of the block numbers in the row
- * identifiers that it returns, over all its calls and rescans.  So blocks are
- * seen that returned a row; index-only scans, which return none, have no figure,
+ * identifiers that it returns, over all its calls and rescans.  So it counts
+ * blocks that returned a row; index-only scans, which return none, have no estimate,
  * nor do nodes that ran in parallel workers, whose sketches stay there.
  *
  * The sketch is made at the first row, in the statement's memory.

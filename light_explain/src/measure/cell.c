@@ -5,25 +5,25 @@
  *
  * Wrappers read and write light_stack.top in each call.  It is a variable of the
  * library at a fixed distance from its code, and should stay one: reached through a
- * pointer it would take three instructions more.  So the page in which it lies
- * is replaced: a process that is sampled maps the page that is its own in memory
- * shared by all processes over it.  What it does costs the same as before.
+ * pointer it would take three instructions more.  So the page that contains it
+ * is replaced: a sampled process maps its page of the memory that all processes share
+ * over it.  Accesses cost the same as before.
  *
  * The memory is a file without a name (memfd_create(2)) of a page for each process
  * that the server may have, made by the postmaster.  Its children inherit the
- * descriptor and a mapping of all of it.  Unlike a part of the server's own shared memory
- * it can be mapped a second time where that consists of huge pages.
+ * descriptor and a mapping of all of it.  Unlike a part of the server's shared memory
+ * it can be mapped a second time even if that consists of huge pages.
  *
  * Counted on 15 with the profile on (lab/run instructions --ways profile), with and without
  * the sampler's part: a join with groups over 200,000 rows, all of its calls recorded, 484.6
  * million instructions with both; a lookup in PL/pgSQL 28,611 instead of 28,507, of which 18
  * are those of two calls without records; an unmeasured one 25,840 instead of 25,773.  A round of the
- * sampler takes 42 microseconds of processor time without sessions, 75 with 200 idle ones and
+ * sampler takes 42 microseconds of CPU time without sessions, 75 with 200 idle ones and
  * 50 that execute scans.
  *
- * Where there is no such file, or it cannot be mapped over the variable's page, a process
- * writes what it does, statement by statement, into its page all the same, but which
- * node runs is not in it.  That is logged once.
+ * If there is no such file, or it cannot be mapped over the variable's page, a process
+ * still records its statements in its page, but not which
+ * node runs.  That is logged once.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -43,7 +43,7 @@
 LightCell  *light_cell = &light_stack.cell;
 bool		light_sampled = false;
 
-/* What the cells have in common, in a page before the first one. */
+/* State that all cells share, in a page before the first one. */
 typedef struct LightCellsHead
 {
 	pg_atomic_uint64 unmapped;	/* processes whose nodes are not seen */

@@ -13,7 +13,7 @@
 
 #include "light_explain.h"
 
-/* What a process is occupied with. */
+/* The kind of work that a process does. */
 typedef enum LightActivity
 {
 	LIGHT_IDLE,					/* nothing that a hook is called for */
@@ -28,7 +28,7 @@ typedef enum LightActivity
 /* No plan node. */
 #define LIGHT_NO_NODE (-1)
 
-/* What a process does: replaced and restored as a whole. */
+/* The activity of a process: replaced and restored as a whole. */
 typedef struct LightDoing
 {
 	uint64		query_id;
@@ -99,7 +99,7 @@ typedef union LightStack
 
 extern LIGHT_PRIVATE LightStack light_stack;
 
-/* The cell as others see it: the same page, or where that could not be had another one. */
+/* The cell that other processes see: the same page, or another one if it could not be mapped. */
 extern LIGHT_PRIVATE LightCell *light_cell;
 
 /* Is there a sampler, now or after the next change of settings? */

@@ -1,23 +1,23 @@
 /*-------------------------------------------------------------------------
  *
  * clock.c
- *	  Which clock this machine has, and what a tick of its counter is worth now.
+ *	  Choose the clock of this machine, and measure the length of a tick of its counter.
  *
- * The processor's counter is taken where it runs at a constant rate and the kernel
- * would rely on it: the time stamp counter of x86-64, the generic timer of ARM64.
- * What a tick is worth is measured by each process for itself, in windows, with the
+ * The CPU's counter is used if it runs at a constant rate and the kernel
+ * would use it: the time stamp counter of x86-64, the generic timer of ARM64.
+ * Each process measures the length of a tick for itself, in windows, with the
  * system clock (CLOCK_MONOTONIC) as the standard:
  *
  *	  no rate	 The system clock is read each time, until a window of 10 ms has
- *				 told the rate.
+ *				 given the rate.
  *	  a rate	 The counter is read for 10 ms.  Then, at the next reading, both
- *				 clocks are looked at.  If the counter kept its rate meanwhile, the
- *				 next 10 ms begin with what it was in these.
+ *				 clocks are read.  If the counter has kept its rate, the
+ *				 next 10 ms begin with the rate measured in these.
  *
  * The rate is measured again if the counter went back, jumped, or changed its rate
- * (a virtual machine was moved or suspended), and if there was no look for a second,
- * in which that may have happened unseen: so a new process begins without a rate.
- * A wrong rate is believed for one window at most.  A counter that does not keep its
+ * (a virtual machine was moved or suspended), and if both clocks were not compared for a
+ * second, in which that may have happened unnoticed: so a new process begins without a rate.
+ * A wrong rate is used for one window at most.  A counter that does not keep its
  * rate for the third time is not used any more in this process.
  *
  * Copyright (c) 2026, the pg_lean authors
@@ -34,9 +34,10 @@
 #endif
 
 /* All in nanoseconds. */
-#define WINDOW INT64CONST(10000000) /* between looks at the system clock */
-#define KNOWN_FOR INT64CONST(1000000000)	/* without a look, the rate is
-											 * measured again */
+#define WINDOW INT64CONST(10000000) /* between comparisons with the system
+									 * clock */
+#define KNOWN_FOR INT64CONST(1000000000)	/* after this the rate is measured
+											 * again */
 
 /*
  * Part of the rate by which windows may differ: 1 / this.  Time servers adjust the
@@ -44,10 +45,10 @@
  */
 #define RATE_TOLERANCE 500
 
-/* What may pass between looks at the one clock and the other: a fraction of the tolerance. */
+/* The time allowed between readings of the two clocks: a fraction of the tolerance. */
 #define MAX_GAP INT64CONST(2000)
 
-StaticAssertDecl(MAX_GAP * RATE_TOLERANCE * 10 <= WINDOW, "both clocks are looked at closely enough");
+StaticAssertDecl(MAX_GAP * RATE_TOLERANCE * 10 <= WINDOW, "both clocks are read within a short enough time");
 
 /* Wrong rates until the counter is given up. */
 #define MAX_WRONG 3
@@ -67,7 +68,7 @@ static int	wrong = 0;
 #if LIGHT_HAVE_COUNTER
 
 #if defined(__x86_64__)
-/* Does the processor promise a counter that neither stops nor changes its rate? */
+/* Does the CPU guarantee a counter that neither stops nor changes its rate? */
 static bool
 counter_invariant(void)
 {
@@ -133,7 +134,7 @@ rejected_by_kernel(void)
 
 #endif
 
-/* The processor's counter, as Linux calls it, or "system". */
+/* The CPU's counter, as Linux calls it, or "system". */
 const char *
 light_clock_name(void)
 {

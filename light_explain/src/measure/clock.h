@@ -1,20 +1,20 @@
 /*-------------------------------------------------------------------------
  *
  * clock.h
- *	  The clock: nanoseconds, from the processor's counter where there is one
- *	  that can be relied on, else from the system.
+ *	  The clock: nanoseconds, from the CPU's counter if it is reliable,
+ *	  otherwise from the system.
  *
- * It is what the kernel does for clock_gettime(), with a window of our own: at
- * the last look at the system clock the counter said "ticks" and the clock "ns",
- * and a tick was worth "scale".  As long as the counter is less than "window"
- * ticks beyond that, the time is reckoned from it.  Any other reading, also of a
- * counter that went back, looks at the system clock, see clock.c.  So a counter
- * that changes its rate or jumps is believed for one window at most, and every
+ * It works as the kernel's clock_gettime(), with a separate window: at
+ * the last comparison with the system clock the counter was "ticks" and the clock "ns",
+ * and the length of a tick was "scale".  As long as the counter is less than "window"
+ * ticks beyond that, the time is computed from it.  Any other reading, also of a
+ * counter that went back, reads the system clock, see clock.c.  So a counter
+ * that changes its rate or jumps is used for one window at most, and every
  * reading by clock and counter belongs to one scale.
  *
- * A counter counts here if Linux can tell whether it is to be relied on; elsewhere,
- * and with LIGHT_NO_COUNTER, the system clock takes its place.  Nothing but clock.c
- * and what is inlined here knows processors.
+ * A counter is used only if Linux reports whether it is reliable; otherwise,
+ * and with LIGHT_NO_COUNTER, the system clock takes its place.  Only clock.c
+ * and the functions inlined here depend on the CPU.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -35,11 +35,11 @@
 
 #define LIGHT_SECOND 1e9		/* in nanoseconds */
 
-/* What the counter is worth: valid for "window" ticks after "ticks". */
+/* The length of a tick: valid for "window" ticks after "ticks". */
 typedef struct LightScale
 {
-	uint64		ticks;			/* counter at the last look at the system
-								 * clock */
+	uint64		ticks;			/* counter at the last comparison with the
+								 * system clock */
 	uint64		window;			/* 0: the counter's rate is not known */
 	uint64		scale;			/* nanoseconds a tick, times
 								 * 2^LIGHT_SCALE_BITS */
@@ -68,7 +68,7 @@ light_system_now(void)
 	return t.tv_sec * INT64CONST(1000000000) + t.tv_nsec;
 }
 
-/* The processor's counter, as soon as it can be had. */
+/* The CPU's counter; earlier instructions may still be executing. */
 static inline uint64
 light_counter(void)
 {
@@ -117,7 +117,7 @@ light_time_of(uint64 counter)
 	return light_scale.ns + (int64) ((ticks * light_scale.scale) >> LIGHT_SCALE_BITS);
 }
 
-/* Nanoseconds, of which only differences mean anything: read as soon as the processor can. */
+/* Nanoseconds, of which only differences are meaningful: read as soon as the CPU can. */
 static inline int64
 light_now(void)
 {
@@ -125,11 +125,11 @@ light_now(void)
 }
 
 /*
- * The same where a node returns.  A processor that executes out of order would read
- * the counter while the node still waits for memory, and the node's caller got that
+ * The same when a node returns.  A CPU that executes out of order would read
+ * the counter while the node still waits for memory, and the node's caller would get that
  * time: a sort's 0.38 of a statement, an index scan's 0.30 below a Memoize.  A
- * node's first reading need not be ordered: what the caller waits for then is no
- * more than the processor has begun, a few hundred instructions, and with both in
+ * node's first reading need not be ordered: the caller then waits for no
+ * more than the CPU has begun, a few hundred instructions, and with both in
  * order filters and lateral aggregates were 10 points off instead of 2 and 5.
  */
 static inline int64

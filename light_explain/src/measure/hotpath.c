@@ -1,25 +1,25 @@
 /*-------------------------------------------------------------------------
  *
  * hotpath.c
- *	  The functions that stand in PlanState.ExecProcNode of an upgraded node,
- *	  run once per row and node: everything here is counted in instructions.
+ *	  ExecProcNode wrappers for plan nodes that have a LightRecord.
  *
- * A wrapper does what core's ExecProcNodeInstr does, but it touches only what
- * changed.  Core copies all of pgBufferUsage and pgWalUsage at entry and adds
+ * These functions run once per row and node, so every instruction counts.  A
+ * wrapper has the same effect as core's ExecProcNodeInstr, but touches only
+ * counters that changed.  Core copies all of pgBufferUsage and pgWalUsage at entry and adds
  * all differences at exit.  Here one copy, light_seen, serves all nodes: it is
  * compared with the counters when a node is entered and when it is left, and
- * only if something moved since the last look, the difference is booked to the
- * node that was on top of the stack meanwhile.  So usage is exclusive here;
- * light_settle_usage() makes core's inclusive figures of it.
+ * only if a counter has changed since the last comparison, the difference is charged to the
+ * node that was on top of the stack in that time.  So usage is exclusive here;
+ * light_settle_usage() converts it to core's inclusive counters.
  *
- * The comparison looks at the block counters and the number of WAL records
- * ("lite"), eleven of 18 to 21 words.  The other WAL counters never change
+ * The "lite" comparison covers the block counters and the number of WAL records,
+ * eleven of 18 to 21 words.  The other WAL counters never change
  * without the number of records, and times of I/O change only with
- * track_io_timing, for which there are wrappers that compare everything.
+ * track_io_timing, for which there are wrappers that compare all counters.
  *
  * A wrapper is a copy of call_node() with constants for clock and comparison.
- * What must hold: light_stack.top is never NULL (light_bottom is below every
- * statement), and a node that carries a wrapper has a LightRecord where core
+ * Invariants: light_stack.top is never NULL (light_bottom is below every
+ * statement), and a node that has a wrapper has a LightRecord where core
  * expects its instrumentation.
  *
  * Copyright (c) 2026, the pg_lean authors
@@ -50,7 +50,7 @@ pg_attribute_aligned(4096) =
 };
 LightUsage	light_seen pg_attribute_aligned(64);
 
-/* Below all statements; what is booked here is nobody's. */
+/* Below all statements; usage charged to it is not reported. */
 LightRecord light_bottom;
 
 typedef enum Compare
@@ -60,7 +60,7 @@ typedef enum Compare
 	COMPARE_ALL
 } Compare;
 
-/* Books to a record what changed since the last look, and returns its second argument. */
+/* Charges the usage since the last comparison to a record, and returns its second argument. */
 typedef void *(*BookUsage) (LightRecord *record, void *pass);
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -109,8 +109,8 @@ changed_avx2(Compare compare)
 #endif
 
 /*
- * Book what changed since the last look to a record.  "pass" is returned: what the
- * caller needs afterwards then takes no register of its own while nothing changes.
+ * Charge the usage since the last comparison to a record.  "pass" is returned: a value that the
+ * caller needs afterwards then takes no additional register while no counter changes.
  */
 static pg_noinline void *
 book_all_portable(LightRecord *record, void *pass)
@@ -121,7 +121,7 @@ book_all_portable(LightRecord *record, void *pass)
 }
 
 /*
- * The same where nobody looks at times of I/O: most often only blocks were counted,
+ * The same without times of I/O: most often only blocks were counted,
  * which in index lookups happens in every call.
  */
 static pg_noinline void *
@@ -188,7 +188,7 @@ read_clock(LightClock clock, bool returning)
 	return returning ? light_now_ordered() : light_now();
 }
 
-/* The same for who reads it seldom. */
+/* Read the clock outside the hot path. */
 int64
 light_read_clock(LightClock clock, bool returning)
 {
@@ -232,7 +232,7 @@ call_node(PlanState *node, const LightClock clock, const Compare compare, bool (
 
 /*
  * One call of a node as core's ExecProcNodeInstr makes it, for statements whose
- * nodes have no records: same figures in core's own fields, for less.  It copies
+ * nodes have no records: the same counters in core's fields, at a lower cost.  It copies
  * and subtracts the block counters only, unless times of I/O are kept, and reads
  * our clock unless the system's is asked for, or the server has a quick one.
  */
@@ -323,7 +323,7 @@ static const ExecProcNodeMtd avx2_wrappers[LIGHT_CLOCKS][3] = {
 
 #endif
 
-/* Choose the wrappers that this processor can run; returns whether those are for AVX2. */
+/* Choose the wrappers that this CPU can run; returns whether those are for AVX2. */
 bool
 light_hotpath_init(void)
 {

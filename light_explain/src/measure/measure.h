@@ -31,14 +31,14 @@ typedef struct LightUsage
 	WalUsage	wal;
 } LightUsage;
 
-/* What a node used without the nodes that it called. */
+/* Usage of a node without the nodes that it called. */
 typedef struct LightSelf
 {
 	double		time;			/* seconds */
 	LightUsage	usage;
 } LightSelf;
 
-/* Core's structs are counters of 64 bits, and so is ours; times of I/O, too. */
+/* Core's structs consist of 64-bit counters, and so does LightUsage; also times of I/O. */
 typedef int64 LightWord __attribute__((may_alias));
 
 #define LIGHT_BUFFER_WORDS (sizeof(BufferUsage) / sizeof(LightWord))
@@ -48,19 +48,19 @@ typedef int64 LightWord __attribute__((may_alias));
 StaticAssertDecl(offsetof(LightUsage, wal) == sizeof(BufferUsage) &&
 				 LIGHT_USAGE_WORDS == LIGHT_BUFFER_WORDS + LIGHT_WAL_WORDS, "no gap in LightUsage");
 
-/* The counters of blocks, all but times of I/O: the first ten of BufferUsage. */
+/* The counters of blocks, without times of I/O: the first ten of BufferUsage. */
 #define LIGHT_LITE_WORDS 10
 
 StaticAssertDecl(offsetof(BufferUsage, temp_blks_written) == (LIGHT_LITE_WORDS - 1) * sizeof(LightWord),
 				 "block counters come first in BufferUsage");
 StaticAssertDecl(offsetof(WalUsage, wal_records) == 0, "the number of records comes first in WalUsage");
 
-/* Two counters at a time, as every processor of ours can. */
+/* Two counters at a time, as every supported CPU can. */
 typedef long long LightWords2 __attribute__((vector_size(16), aligned(8), may_alias));
 
 StaticAssertDecl(LIGHT_LITE_WORDS % 2 == 0, "counters are taken by twos");
 
-/* Functions that are compiled for newer processors as well. */
+/* Functions that are also compiled for newer CPUs. */
 #if defined(__x86_64__)
 #define LIGHT_HAVE_AVX2 1
 #define LIGHT_FOR_AVX2 __attribute__((target("avx2")))
@@ -99,7 +99,7 @@ light_add_blocks_since(const LightGlance *glance, BufferUsage *to, const BufferU
 		sum[i] += now[i] - glance->blocks[i];
 }
 
-/* The counters as they were at the glance, but for times of I/O. */
+/* The counters as they were at the glance, without times of I/O. */
 static inline void
 light_blocks_at(const LightGlance *glance, BufferUsage *to)
 {
@@ -161,7 +161,7 @@ light_usage_add(LightUsage *to, const LightUsage *what)
 	light_add_words(to, what, LIGHT_USAGE_WORDS);
 }
 
-/* Add what was used from one look at the counters to another. */
+/* Add the usage between two readings of the counters. */
 static inline void
 light_usage_add_since(LightUsage *to, const LightUsage *before, const LightUsage *now)
 {
@@ -188,7 +188,7 @@ light_usage_any(const LightUsage *usage)
 	return any != 0;
 }
 
-/* Core's figures of a node. */
+/* Core's counters of a node. */
 static inline void
 light_usage_add_core(LightUsage *to, NodeInstrumentation_compat *instr)
 {
@@ -196,7 +196,7 @@ light_usage_add_core(LightUsage *to, NodeInstrumentation_compat *instr)
 	light_add_words(&to->wal, InstrWal_compat(instr), LIGHT_WAL_WORDS);
 }
 
-/* Add usage to core's figures of a node, as far as they are asked for. */
+/* Add usage to core's counters of a node, as far as they are enabled. */
 static inline void
 light_usage_add_to_core(NodeInstrumentation_compat *instr, const LightUsage *usage)
 {
@@ -238,7 +238,7 @@ typedef enum LightClock
 #define LIGHT_CLOCKS (LIGHT_CLOCK_SYSTEM + 1)
 
 /*
- * What is known of the skipped calls of a scan, see pages.c.  All times are in
+ * State of the skipped calls of a scan, see pages.c.  All times are in
  * nanoseconds.
  */
 typedef struct LightSkipped
@@ -250,13 +250,13 @@ typedef struct LightSkipped
 	int64		timed_caller;	/* ... time until the next call of each */
 	int32		timed_clock;	/* ... what reading the clock took of both */
 	int32		timed_calls;	/* ... their number */
-	int32		timed_rows;		/* ... and rows of the table that they looked
-								 * at */
+	int32		timed_rows;		/* ... and rows of the table that they
+								 * examined */
 	bool		warm;			/* more than one was timed */
 	bool		returned;		/* the timed call has, and the next one has
 								 * not begun */
 	int32		calls;			/* skipped calls of this page */
-	int32		rows;			/* ... and rows that they looked at */
+	int32		rows;			/* ... and rows that they examined */
 	int32		granted_later;	/* calls to be skipped, with the one to be
 								 * timed */
 
@@ -269,32 +269,32 @@ typedef struct LightSkipped
 								 * returned */
 	ExprStateEvalFunc filter;	/* the filter itself */
 
-	/* since the last look at the processor's time */
+	/* since the last reading of the process's CPU time */
 	int64		time;			/* of skipped calls, not in "total" yet */
 	int64		most;			/* time from the first to the last one of each
 								 * page */
 	int64		looked;			/* clock then, or at the first page */
-	int64		processor;		/* processor's time of the process then; 0: no
-								 * look yet */
+	int64		processor;		/* CPU time of the process then; 0: not read
+								 * yet */
 	int64		waits;			/* voluntary ones of the process until then */
 } LightSkipped;
 
 /*
  * The record of one plan node, to which PlanState.instrument points once the
- * statement's nodes have records.  Core goes on using its own part; of that part
+ * statement's nodes have records.  Core still uses its part; of that part
  * the wrappers only keep "running", "tuplecount" and, for skipped calls,
- * "ntuples".  What they measure is here and is added to core's part when the
+ * "ntuples".  Their measurements are here and are added to core's part when the
  * statement is finished.
  *
- * The second part is one cache line: all that a call of the node touches beside
- * the first line of core's part.
+ * The second part is one cache line: all that a call of the node touches in addition
+ * to the first line of core's part.
  */
 typedef struct LightRecord
 {
 	NodeInstrumentation_compat core;	/* must be first */
 
-	struct LightRecord *caller pg_attribute_aligned(64);	/* who called this node
-															 * last, and is below it
+	struct LightRecord *caller pg_attribute_aligned(64);	/* the last caller of
+															 * this node, below it
 															 * on the stack */
 	int64		total;			/* nanoseconds in this node and what it called */
 	int64		startup;		/* ... of the first call of each cycle */
@@ -337,7 +337,7 @@ light_rows_skipped(const LightRecord *record)
 	return record->skip_granted - Max(record->skip_left, 0);
 }
 
-/* What the records of a statement have in common. */
+/* State that all records of a statement share. */
 typedef struct LightBooks
 {
 	LightRecord *records;		/* [0] is the root: the executor itself */
@@ -353,7 +353,7 @@ typedef struct LightBooks
 
 /* The stack of running nodes is in cell.h; its links are LightRecord.caller. */
 
-/* The counters as they were when they were last looked at. */
+/* The counters as they were when they were last read. */
 extern LIGHT_PRIVATE LightUsage light_seen;
 extern LIGHT_PRIVATE LightRecord light_bottom;
 

@@ -1,49 +1,42 @@
 /*-------------------------------------------------------------------------
  *
  * pages.c
- *	  Calls of a scan that stays on its page: measured by not looking.
+ *	  Calls of a scan that stays on its page: only one of them is measured.
  *
- * A sequential scan of a heap takes all visible rows of a page at once.  Until it
+ * A sequential scan of a heap reads all visible rows of a page at once.  Until it
  * needs the next page each call returns one of these rows, of which it copies columns,
- * and moves no counter.  Without a filter, or with one of immutable built-in functions
- * of values of fixed length, such a call is short, whatever the data, and whatever
- * moved since the last look is its caller's, to whom the next look books it.  So there
- * is no need to look at the counters or the clock, nor for the scan to be on the
- * stack.  Calls are counted down, and the rows are known from that.  The same holds
+ * and changes no counter.  Without a filter, or with one of immutable built-in functions
+ * of values of fixed length, such a call is short, whatever the data, and any
+ * usage since the last comparison belongs to its caller, to which the next comparison
+ * charges it.  So neither the counters nor the clock have to be read, nor has the scan to
+ * be on the stack.  Calls are counted down, and the rows are known from that.  The same holds
  * for an index scan without filter as long as its next index entries point to the page
  * of the last row.
  *
- * A call is not skipped when a page ends, and when anything is not as it was:
- * another caller, a new cycle, a scan backwards.  It goes through the full wrapper
- * and is followed by a look at how many rows are left, and so many calls are
- * granted.  If one is cancelled, its row stays counted.
+ * A call is not skipped when a page ends, and when anything has changed:
+ * another caller, a new cycle, a scan backwards.  It runs the full wrapper,
+ * which then counts the rows that are left on the page, and grants that many
+ * calls.  If one is canceled, its row stays counted.
  *
- * With a filter nobody knows when a call begins whether it will leave the page.  So
+ * With a filter it is not known when a call begins whether it will leave the page.  So
  * the filter is watched: at the last row of the page watch_filter() does what a full
- * wrapper does when a node is entered, in the middle of a call, and what comes then,
- * all pages without a match for example, is measured until the call returns.
+ * wrapper does when a node is entered, in the middle of a call, and the rest of the call,
+ * all pages without a match for example, is measured until it returns.
  *
- * Of the skipped calls of a page one is timed, and what its caller does until the next
- * one: in order, for otherwise the processor executes the end of one with the beginning
+ * Of the skipped calls of a page one is timed, and also the work of its caller until the
+ * next one: in order, because otherwise the CPU executes the end of one with the beginning
  * of the other.  Their ratio divides the time from the first to the last of the skipped
- * calls, and by the rows of the table that it looked at the timed call stands for all
- * of them.  So what reading the clock takes, or keeps from being executed at once, is
+ * calls, and the timed call is extrapolated to all of them by the rows of the table that it
+ * examined.  So the time that reading the clock takes, or delays other instructions, is
  * in both.  Only a call that is timed alone, less the readings, was 39 to 54 % of a
  * count(*) on an AMD EPYC, where a profiler saw the scan in 64 to 68 % of its samples;
  * this way it is 62 to 65 % (lab/run shares).
  *
- * While other processes have the processor, time passes in skipped calls as in all
- * others, but hardly ever in the one that is timed.  So the kernel is asked now and
- * then how much of the time this process had the processor, and unless it waited
- * of its own will, skipped calls get their part of the rest.
+ * While other processes use the CPU, time passes in skipped calls as in all
+ * others, but hardly ever in the one that is timed.  So the kernel is asked from time to
+ * time how long this process had the CPU, and unless the process waited
+ * voluntarily, skipped calls get their part of the rest.
  *
- * What that gains, on 15, processor time over that of the plain statement, lower
- * quartiles, with a reading of the clock in each call and like this (core): count(*) of
- * a million rows 2.7 and 1.09 (3.1), of half of them by a filter 1.46 and 1.07 (1.66); a
- * lateral sum of 150 rows each 1.53 and 1.10 in an index-only scan (1.80), 1.43 and 1.07
- * in an index scan (1.57); a hash aggregate over a filter 1.43 and 1.18 (1.54).
- *
- * Copyright (c) 2026, the pg_lean authors
  *
  *-------------------------------------------------------------------------
  */
@@ -73,13 +66,13 @@
 /* Fewer rows are not worth the readings of the clock that they take together. */
 #define MIN_ROWS 8
 
-/* More of an index are not looked at in one go. */
+/* More entries of an index are not checked at a time. */
 #define MAX_ROWS 128
 
 /* Elements of an array with which a filter compares. */
 #define MAX_ELEMENTS 32
 
-/* When so many calls were timed, earlier ones count half. */
+/* When this many calls were timed, earlier ones count half. */
 #define TIMED_CALLS 1024
 
 /* More than reading the clock takes, in nanoseconds: something interrupted it. */
@@ -254,8 +247,8 @@ rows_left_of_index(const IndexScanDescData * scan)
 }
 
 /*
- * The same of an index-only scan, which looks at the visibility map for each row.  If
- * somebody changes the page meanwhile, it fetches the rest of its rows, and the one
+ * The same of an index-only scan, which checks the visibility map for each row.  If
+ * another session changes the page concurrently, it fetches the rest of its rows, and the one
  * buffer that it has to find for that is counted as its caller's.
  */
 static int32
@@ -324,7 +317,7 @@ add_skipped(LightRecord *record, double by)
 	skipped->time = skipped->most = 0;
 }
 
-/* Ask the kernel; nothing is known of the time before the first look. */
+/* Read the process's CPU time; before the first call its earlier time is unknown. */
 static void
 look_at_processor(LightRecord *record, int64 now)
 {
@@ -353,7 +346,7 @@ look_at_processor(LightRecord *record, int64 now)
  * It is their part of "all", as one of them and its caller were timed in the same way.
  * Where that is more than the timed calls took with the readings of the clock, a caller
  * has waited, and where it is less than they took without, the readings kept the
- * processor from executing both at once.
+ * CPU from executing both at once.
  */
 static double
 time_of_page(const LightSkipped *skipped, double all)
@@ -438,7 +431,7 @@ watch_filter(ExprState *filter, ExprContext *context, bool *isnull)
 		int64		now = light_read_clock(record->books->clock, false);
 
 		Assert(light_stack.top == record->caller);
-		record->skip_left++;	/* this call is none of those */
+		record->skip_left++;	/* this call is not one of those */
 		count_skipped(record);
 		end_page(record, now);
 		if (record->books->usage)
@@ -468,7 +461,7 @@ light_watch_filter(PlanState *node)
 	node->qual->evalfunc = watch_filter;
 }
 
-/* The call that left its page returns: the rest of what a full wrapper does. */
+/* The call that left its page returns: the rest of the full wrapper's work. */
 static TupleTableSlot *
 leave_page(PlanState *node, LightRecord *record, TupleTableSlot *slot)
 {

@@ -40,12 +40,12 @@ static const BufferUsage *volatile buffers_at = &pgBufferUsage;
 static const WalUsage *volatile wal_at = &pgWalUsage;
 
 /*
- * One call of a node as core's ExecProcNodeInstr makes it, with the same figures in
- * core's own fields, in a statement that is timed by our clock, without times of
+ * One call of a node as core's ExecProcNodeInstr makes it, with the same results in
+ * core's fields, in a statement that is timed by our clock, without times of
  * I/O.  "running": it is not the first one of a cycle.
- * What to measure is asked of the statement, not of each node.
+ * The statement, not the node, determines what is measured.
  *
- * Of what is needed after the call only the node is in a register: each of them
+ * Only the node is kept in a register across the call: each further register
  * would have to be saved first.
  */
 static pg_attribute_always_inline TupleTableSlot *

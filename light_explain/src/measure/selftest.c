@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * selftest.c
- *	  Does this server lay out and treat plan nodes as the headers say that
- *	  this library was compiled with?
+ *	  Check that this server lays out and treats plan nodes as the headers
+ *	  with which this library was compiled.
  *
- * light_explain puts its own struct where core's instrumentation is, so a
+ * light_explain puts its struct where core's instrumentation is, so a
  * server whose structs differ would be corrupted, not only measured wrongly.
- * Run once when the library is loaded: if anything is not as expected, the
- * feature stays off and whoever asks for it is told why.  What is found decides,
- * not the server's minor version: a minor update leaves the feature on, with a
- * warning.  On the way it learns the addresses of core's two own wrappers, which
+ * Run once when the library is loaded: if anything is unexpected, the
+ * feature stays off, and an attempt to turn it on reports the reason.  Only the result of
+ * this test counts, not the server's minor version: a minor update leaves the feature on, with
+ * a warning.  The test also finds the addresses of core's two wrappers, which
  * are not exported.
  *
  * Copyright (c) 2026, the pg_lean authors

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * usage.c
- *	  Who called whom: from what each node used itself to core's figures, which
- *	  contain what a node called.
+ *	  Callers of nodes: compute core's counters, which include the nodes that a
+ *	  node called, from the exclusive ones.
  *
  * Usage is exclusive in the records and core's is inclusive along the *dynamic*
  * tree of calls: an InitPlan or a CTE counts where it is evaluated.  So each
@@ -26,8 +26,8 @@
 /* ---- callers ------------------------------------------------------------ */
 
 /*
- * In whose list of callees a record is while it has this caller.  One that belongs to
- * another statement is not looked at: it may be gone.
+ * The record whose list of callees contains a record that has this caller.  A record of
+ * another statement is not read: it may be freed.
  */
 static LightRecord *
 list_owner(LightRecord *record, LightRecord *caller)
@@ -86,7 +86,7 @@ light_change_caller(LightRecord *record, LightRecord *caller)
 {
 	LightRecord *owner = list_owner(record, caller);
 
-	/* somebody gave a node below the same instrumentation */
+	/* another extension gave a node below the same instrumentation */
 	if (caller == record)
 		return;
 	if (record->caller != NULL)
@@ -151,8 +151,8 @@ light_root_enter(LightBooks *books, LightRecord *caller)
 }
 
 /*
- * Take it from the stack, with all that is above it.  What the statement used
- * belongs to the node that called it as well.
+ * Remove it from the stack, with all records above it.  The usage of the statement
+ * also belongs to the node that called it.
  */
 void
 light_root_leave(LightBooks *books, LightRecord *caller)
@@ -165,7 +165,7 @@ light_root_leave(LightBooks *books, LightRecord *caller)
 
 /* ---- settle ------------------------------------------------------------- */
 
-/* Add what the wrappers measured below a record to core's figures. */
+/* Add what the wrappers measured below a record to core's counters. */
 static void
 settle_record(LightRecord *record, LightUsage *sum)
 {
@@ -185,7 +185,7 @@ settle_record(LightRecord *record, LightUsage *sum)
 		book_init_plan(list_owner(record, record->caller), record->total - record->reattributed_total, &usage);
 }
 
-/* A statement is finished: add what its wrappers measured to core's figures. */
+/* A statement is finished: add its wrappers' measurements to core's counters. */
 void
 light_settle_usage(LightBooks *books)
 {

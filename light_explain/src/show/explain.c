@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * explain.c
- *	  What EXPLAIN shows beyond core's figures.
+ *	  Output of EXPLAIN in addition to core's counters.
  *
- * EXPLAIN (ANALYZE, LIGHT) prints the own time and buffers of each node beside the
- * inclusive ones, in all formats: through the server's hooks in explain_hooks.c, where
- * it has some, otherwise in explain_older.c.  Every version keeps the nodes of the session's last EXPLAIN
+ * EXPLAIN (ANALYZE, LIGHT) prints the self time and buffers of each node next to the
+ * inclusive ones, in all formats: through the server's hooks in explain_hooks.c, if
+ * it has them, otherwise in explain_older.c.  Every version keeps the nodes of the session's last EXPLAIN
  * ANALYZE for the function light_explain_last().
  *
  * Copyright (c) 2026, the pg_lean authors
@@ -63,7 +63,7 @@ static int	explained = 0;
 /*
  * Is the statement that starts now the one that EXPLAIN ANALYZE explains?
  * Planning may run others: those of functions that it evaluates, which have
- * texts of their own.
+ * other texts.
  */
 bool
 light_explaining(QueryDesc *queryDesc)
@@ -171,7 +171,7 @@ process_utility(PROCESSUTILITY_PARAMS_compat)
 		explain_analyze(PROCESSUTILITY_ARGS_compat);
 	else
 	{
-		/* a session of a pool that goes to somebody else */
+		/* a session of a pool that is passed to another client */
 		bool		discard = IsA(pstmt->utilityStmt, DiscardStmt) && ((DiscardStmt *) pstmt->utilityStmt)->target == DISCARD_ALL;
 
 		call_utility(PROCESSUTILITY_ARGS_compat);
@@ -184,7 +184,7 @@ process_utility(PROCESSUTILITY_PARAMS_compat)
 
 /* ---- the session's last EXPLAIN ANALYZE --------------------------------- */
 
-/* Keep the figures of a statement's nodes for light_explain_last(). */
+/* Keep the counters of a statement's nodes for light_explain_last(). */
 void
 light_keep_last(LightQuery *query)
 {

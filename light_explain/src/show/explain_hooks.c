@@ -4,9 +4,9 @@
  *	  EXPLAIN (LIGHT) on servers that ask extensions what to print of a node:
  *	  since 18.
  *
- * The Makefile takes this file for those; explain_older.c has the same functions for
- * others.  Here the server takes the option, and what auto_explain logs is printed the
- * same way, so nothing is left to do of what is done there.
+ * The Makefile uses this file for those; explain_older.c has the same functions for
+ * others.  Here the server handles the option, and auto_explain's plans are printed the
+ * same way, so most of the functions do nothing.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -22,7 +22,7 @@
 static explain_per_node_hook_type prev_explain_per_node = NULL;
 static int	extension_id;
 
-/* The option's value is kept in the state's slot of ours: NULL if it was not given. */
+/* The option's value is kept in our slot of the state: NULL if it was not given. */
 static void
 light_option(ExplainState *es, DefElem *opt, ParseState *pstate)
 {
@@ -79,7 +79,7 @@ light_take_option(PlannedStmt **pstmt)
 	return false;
 }
 
-/* Who gets what EXPLAIN ANALYZE sends: who asked for it. */
+/* The receiver of EXPLAIN ANALYZE's output: the client's, unchanged. */
 DestReceiver *
 light_weaving_receiver(ExplainStmt *stmt, DestReceiver *to)
 {

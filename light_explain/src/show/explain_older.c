@@ -1,22 +1,22 @@
 /*-------------------------------------------------------------------------
  *
  * explain_older.c
- *	  EXPLAIN (LIGHT), and own times in what auto_explain logs, on servers before
+ *	  EXPLAIN (LIGHT), and self times in plans that auto_explain logs, on servers before
  *	  18, which ask no extension what to print of a node.
  *
- * The Makefile takes this file, and weave.c, for those; explain_hooks.c has the same
+ * The Makefile uses this file, and weave.c, for those; explain_hooks.c has the same
  * functions for others.
  *
- * The option is taken out of the statement before core sees it.  What EXPLAIN sends
- * goes to a receiver of ours, which keeps it until it is whole, writes own figures
- * into it (weave.c) and sends it on.
+ * The option is removed from the statement before core sees it.  EXPLAIN sends its output
+ * to our receiver, which keeps it until it is complete, inserts our counters
+ * (weave.c) and sends it on.
  *
- * What auto_explain logs passes emit_log_hook.  Core's comment there allows a hook to
+ * auto_explain's messages pass emit_log_hook.  Core's comment there allows a hook to
  * turn a message off and supports no other change: but the text is a chunk of
- * assoc_context which nobody else has a pointer to, is printed after the hook
+ * assoc_context to which there is no other pointer, is printed after the hook
  * returns, and is freed after that, so another chunk may take its place.  The plan is that of the
  * statement whose ExecutorFinish was the last: core's ExecutorEnd, around which
- * auto_explain writes, follows it at once.  What is supported, turning the message off and
+ * auto_explain writes, follows it at once.  The supported way, turning the message off and
  * logging another one, would lose auto_explain.log_level and its context, and clients
  * would be sent another plan than the log has.
  *
@@ -77,7 +77,7 @@ light_take_option(PlannedStmt **pstmt)
 	return asked;
 }
 
-/* EXPLAIN's output on its way to who asked for it. */
+/* EXPLAIN's output on its way to the client. */
 typedef struct Weaver
 {
 	DestReceiver pub;			/* must be first */
@@ -142,7 +142,7 @@ format_of(const char *name)
 		strcmp(name, "xml") == 0 ? EXPLAIN_FORMAT_XML : EXPLAIN_FORMAT_TEXT;
 }
 
-/* A receiver of what EXPLAIN ANALYZE sends, which adds own figures. */
+/* A receiver of EXPLAIN ANALYZE's output, which adds our counters. */
 DestReceiver *
 light_weaving_receiver(ExplainStmt *stmt, DestReceiver *to)
 {
@@ -201,7 +201,7 @@ light_note_finished(QueryDesc *queryDesc)
 	finished_top = queryDesc->planstate;
 }
 
-/* What the nodes of that statement did. */
+/* The counters of that statement's nodes. */
 static LightShown *
 finished_nodes(int *n)
 {
@@ -236,7 +236,7 @@ finished_nodes(int *n)
 	return shown;
 }
 
-/* A message goes to the log: write own figures into auto_explain's. */
+/* A message is logged: insert our counters into auto_explain's. */
 static void
 emit_log(ErrorData *edata)
 {

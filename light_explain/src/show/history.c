@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * history.c
- *	  The history's shared memory: what the profile added up in each of the last
+ *	  The history's shared memory: the sums of the profile in each of the last
  *	  intervals of time.
  *
- * A statement that ends adds its figures to the profile only, with its time to the
- * intervals of its plan.  What a plan and its nodes had when the last bucket ended is kept
- * next to what they have now.  The open bucket is therefore the difference of the two, and
+ * A statement that ends adds its counters to the profile only, with its time to the
+ * intervals of its plan.  The counters that a plan and its nodes had when the last bucket ended are
+ * kept next to the present ones.  The open bucket is therefore the difference of the two, and
  * when it ends the differences are copied to shared memory of the history.  Nothing is added up twice, and
  * a statement takes no lock of the history.
  *
@@ -17,7 +17,7 @@
  *
  * Buckets have the times at which they really began and ended.  If a process that ends them
  * is late, or there is none, they are longer.  The length of a bucket is also measured with the
- * clock that nobody sets: if the system's time was set, the end is what it would have been,
+ * monotonic clock: if the system's time was set, the end is what it would have been,
  * the next bucket begins at the new time, and a counter shows it.  Buckets are
  * ordered by their numbers, not by time.
  *
@@ -34,7 +34,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-/* The system's time was set if it differs by more from what has passed, in microseconds. */
+/* The system's time was set if it differs by more from the monotonic clock, in microseconds. */
 #define SET_BY INT64CONST(1000000)
 
 LightHistoryShared *light_history = NULL;
@@ -73,7 +73,7 @@ light_bucket(int64 number)
 	return (LightBucket *) ((char *) light_history + HEAD_SIZE + slot * (sizeof(LightBucket) + light_history->bucket_size));
 }
 
-/* Make or find it; "lock" is ours.  The profile's memory is there already. */
+/* Create or find it, with its lock.  The profile's memory exists already. */
 void
 light_history_startup(LWLock *lock)
 {
@@ -113,7 +113,7 @@ lock_plan(LightPlan *plan)
 
 /* ---- the open bucket: what plans have since the last one ended ---------- */
 
-/* What a node has in the open bucket. */
+/* The counters of a node in the open bucket. */
 static void
 node_since(const LightPlanNode *node, LightNodeSums *sums)
 {
@@ -130,7 +130,7 @@ node_since(const LightPlanNode *node, LightNodeSums *sums)
 	sums->temp_written = node->self.buffers.temp_blks_written - closed->temp_written;
 }
 
-/* Fill in the head of what the open bucket has of a plan, whose lock is held; false if it has nothing. */
+/* Fill in the head of a plan, whose lock is held, for the open bucket; false if it has nothing. */
 static bool
 plan_since(int part, const LightPlan *plan, LightHistoryPlan *head)
 {
@@ -192,7 +192,7 @@ write_plan(int part, const LightPlan *plan, const LightHistoryPlan *head, char *
 	Assert((char *) time == to + light_history_size_of(head));
 }
 
-/* What a plan, whose lock is held, has until now is in buckets that have ended. */
+/* All counters of a plan, whose lock is held, are now in buckets that have ended. */
 void
 light_plan_closed(int part, LightPlan *plan)
 {
@@ -456,8 +456,8 @@ copy_room(bool open)
 }
 
 /*
- * Copy all buckets, the oldest first: with what a role may see of them, and with the open one
- * if that is wanted.  The history's lock is held, or all other processes are gone.
+ * Copy all buckets, the oldest first: the parts that a role may see, and also the open one
+ * if requested.  The history's lock is held, or all other processes have ended.
  * Returns false if there is no memory.
  */
 bool

@@ -38,7 +38,7 @@ light_time_interval(double seconds)
 }
 
 /*
- * What a bucket has of a plan.  The nodes that ran follow it (LightHistoryNode), then the
+ * A plan in a bucket.  The nodes that ran follow it (LightHistoryNode), then the
  * intervals with executions (LightHistoryTime).
  */
 typedef struct LightHistoryPlan

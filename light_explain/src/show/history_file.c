@@ -3,13 +3,13 @@
  * history_file.c
  *	  The history's file: buckets that have ended.
  *
- * The worker writes it now and then, and the postmaster when all other processes are
- * gone, after it has ended the open bucket.  It is written under another name and renamed.  Buckets
+ * The worker writes it from time to time, and the postmaster when all other processes have
+ * ended, after it has ended the open bucket.  It is written under another name and renamed.  Buckets
  * that have ended do not change, so the file is read at each start, also after a
- * crash, which loses what was counted since.  It is in the directory that base
- * backups leave out: a copy of the server has a history of its own.
+ * crash, which loses only later counts.  It is in the directory that base
+ * backups leave out: a copy of the server has a separate history.
  *
- * A file that is not whole, or of another major version, is reported and removed.
+ * A file that is incomplete, or of another major version, is reported and removed.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -119,7 +119,7 @@ light_history_save(int code, Datum arg)
 
 /* ---- reading ------------------------------------------------------------ */
 
-/* Bytes of the plans of a bucket of the file, from its beginning, that have room in a slot; -1 if they are not whole. */
+/* Bytes of the plans of a bucket of the file, from its beginning, that fit into a slot; -1 if they are not complete. */
 static int64
 fitting(const char *plans, Size used, LightHistoryOther *other)
 {

@@ -4,7 +4,7 @@
  *	  SQL functions over the history.
  *
  * A role sees its own statements, pg_read_all_stats all, and the sums of plans for
- * which there was no room: nothing else is copied.  Rows are made when the lock is
+ * which there was no space: nothing else is copied.  Rows are made when the lock is
  * released.
  *
  * Copyright (c) 2026, the pg_lean authors

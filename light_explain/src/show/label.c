@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * label.c
- *	  A plan node's name as EXPLAIN says it, from the parts that statement/name.c
- *	  took.
+ *	  A plan node's name as EXPLAIN prints it, from the parts that statement/name.c
+ *	  stored.
  *
- * The name of a function is looked up here, which only its own database has.
+ * The name of a function is looked up here, and only in a session of its database.
  *
  * Copyright (c) 2026, the pg_lean authors
  *

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * profile.c
- *	  The profile's shared memory: plans and the figures of their nodes, added up
+ *	  The profile's shared memory: plans and the counters of their nodes, added up
  *	  over all executions of a statement.  profile_store.c adds to them.
  *
  * There is one plan for each database, role, statement (its query identifier),
- * plan and calling statement.  Plans of one statement are told apart by a hash
+ * plan and calling statement.  Plans of one statement are distinguished by a hash
  * over names and shape.
  *
  * The profile is an array of small hash tables, each with a lock and memory of
@@ -57,7 +57,7 @@ dimensions(int *nparts, int *nplans)
 	*nplans = (light_profile_max / *nparts + LIGHT_CHUNK_NODES - 1) / LIGHT_CHUNK_NODES;
 }
 
-/* Sizes of what a table consists of. */
+/* Sizes of the parts of a table. */
 #define HEAD_SIZE MAXALIGN(sizeof(LightProfileShared))
 #define PART_SIZE MAXALIGN(sizeof(LightPart))
 #define BUCKETS_SIZE(nplans) MAXALIGN(mul_size(nplans, sizeof(int)))
@@ -179,7 +179,7 @@ light_profile_locks(void)
 
 /*
  * Lock a table exclusively.  With a history, a plan that is dropped is moved to it, and
- * nobody who reads it may miss a plan on its way: its lock is taken first.
+ * no reader may miss a plan that is being moved: its lock is taken first.
  */
 void
 light_part_lock(int part)
@@ -204,7 +204,7 @@ light_profile_locked(void)
 	return LWLockAnyHeldByMe(light_part(0)->lock, light_profile_shared->nparts + 1, sizeof(LWLockPadded));
 }
 
-/* Forget all plans of a table, but for the history; it is locked, or nobody knows it. */
+/* Forget all plans of a table, except in the history; it is locked, or not shared yet. */
 void
 light_part_empty(int part)
 {

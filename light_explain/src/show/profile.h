@@ -19,7 +19,7 @@
 /* Nodes of a plan are kept in chunks of these. */
 #define LIGHT_CHUNK_NODES 4
 
-/* What is told apart. */
+/* The key by which plans are distinguished. */
 typedef struct LightPlanKey
 {
 	Oid			database;
@@ -31,7 +31,7 @@ typedef struct LightPlanKey
 
 StaticAssertDecl(sizeof(LightPlanKey) == 32, "no gap in LightPlanKey");
 
-/* What the history keeps of a node. */
+/* The counters of a node in the history. */
 typedef struct LightNodeSums
 {
 	int64		executions;
@@ -99,7 +99,7 @@ typedef struct LightPlan
 } LightPlan;
 
 /*
- * A part of the profile with a lock of its own.
+ * A part of the profile with a separate lock.
  *
  * Invariant: While the history's lock is held, the only other locks that are taken are those
  * of parts and plans; while a part's is held, that of one of its plans; and while a

@@ -37,7 +37,7 @@ typedef struct FileHead
 	uint32		unused;
 } FileHead;
 
-/* What a plan has in the file before its text and its nodes. */
+/* A plan in the file, before its text and its nodes. */
 typedef struct FilePlan
 {
 	LightPlanKey key;
@@ -241,8 +241,8 @@ light_profile_load(void)
 	unlink(PROFILE_FILE ".tmp");
 
 	/*
-	 * Once it is read it is gone for good, so that no crash of the machine
-	 * brings it back beside what was counted since.
+	 * Once read, the file is removed durably, so that no crash of the machine
+	 * restores it in addition to later counts.
 	 */
 	if (there)
 		(void) durable_unlink(PROFILE_FILE, LOG);

@@ -141,7 +141,7 @@ light_explain_profile(PG_FUNCTION_ARGS)
 
 PG_FUNCTION_INFO_V1(light_explain_profile_reset);
 
-/* light_explain_profile_reset(): forget all but the history; returns how many nodes there were. */
+/* light_explain_profile_reset(): forget all except the history; returns how many nodes there were. */
 Datum
 light_explain_profile_reset(PG_FUNCTION_ARGS)
 {

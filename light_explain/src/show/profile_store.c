@@ -1,23 +1,23 @@
 /*-------------------------------------------------------------------------
  *
  * profile_store.c
- *	  What a statement that has ended adds to the profile.
+ *	  Add a statement that has ended to the profile.
  *
  * With light_explain.profile on, every statement is instrumented, which is cheap
- * enough with the light wrappers, and when one has ended, well or not, the
- * figures of its nodes are added to those of its plan.  All that takes time is
+ * enough with the light wrappers, and when one has ended, successfully or not, the
+ * counters of its nodes are added to those of its plan.  All work that takes time is
  * done before a lock is taken.
  *
- * For a short statement most of the time would go into finding its plan: names
- * are hashed for the plan's identifier, and tables are looked through.  So a
- * session remembers plans of few nodes that it stored: what their names and shape
- * are, letter by letter, and where in the profile they were.  Both are compared
- * before they are relied on, so nobody has to tell when a table gets another name
- * or the plan had to make room.  A plan's serial number tells whether it is still there.
+ * For a short statement most of the time would be spent finding its plan: names
+ * are hashed for the plan's identifier, and tables are searched.  So a
+ * session remembers plans of few nodes that it stored: the exact text of their names, their
+ * shape, and their places in the profile.  Both are compared
+ * before they are relied on, so no invalidation is needed when a table is renamed
+ * or the plan is evicted.  A plan's serial number shows whether it is still there.
  *
- * A statement that fails is seen in PG_CATCH around the executor: later its
- * memory, or that of its plan, may be gone.  Nothing that goes wrong there may
- * hide the error that brought us there.
+ * A statement that fails is handled in PG_CATCH around the executor: later its
+ * memory, or that of its plan, may be freed.  An error there must not
+ * hide the error that is being handled.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -92,7 +92,7 @@ count_time(uint32 *times, double *max_time, double seconds)
 	*max_time = Max(*max_time, seconds);
 }
 
-/* Add the figures of one execution to a plan, whose lock is held. */
+/* Add the counters of one execution to a plan, whose lock is held. */
 static void
 add_execution(int part, LightPlan *plan, const LightFigure *figures, int n, LightOutcome outcome)
 {
@@ -119,7 +119,7 @@ typedef struct Spelling
 	char text[	SPELLING_SIZE];
 } Spelling;
 
-/* What a plan did in executions that are kept until its lock is free. */
+/* The counters of executions that are kept until the plan's lock is free. */
 typedef struct PendingSums
 {
 	LightPlanNode nodes[LIGHT_FEW_NODES];
@@ -364,8 +364,8 @@ store_unknown(int part, const LightPlanKey *key, LightQuery *query, const LightF
 }
 
 /*
- * What the nodes of a statement did, in "few_figures" or palloc'd.  To reckon it takes
- * long where there are many nodes: nobody may wait for that, so no lock is held ("holdoff"
+ * The counters of a statement's nodes, in "few_figures" or palloc'd.  Computing them takes
+ * long if there are many nodes: no process should wait for that, so no lock is held ("holdoff"
  * is how many interrupts were held off when we were called, which each lock does).
  */
 static inline LightFigure *
@@ -384,7 +384,7 @@ answer_sampler(const LightQuery *query, uint64 plan_id)
 		light_activity_answer(query->execution, plan_id);
 }
 
-/* A statement has ended and was left: add its figures to the profile. */
+/* A statement has ended and was left: add its counters to the profile. */
 static void pg_attribute_hot
 store(LightQuery *query, LightOutcome outcome)
 {
@@ -413,8 +413,8 @@ store(LightQuery *query, LightOutcome outcome)
 	}
 
 	/*
-	 * An error out of a look at the profile: locks go with the transaction,
-	 * and who has one must not wait for another.
+	 * An error while the profile was read: locks are released with the
+	 * transaction, and a process that holds one must not wait for another.
 	 */
 	if (unlikely(outcome != LIGHT_DONE) && light_profile_locked())
 		return;
@@ -462,7 +462,7 @@ light_profiled(void)
 	return light_profile && light_profile_shared != NULL && !IsParallelWorker();
 }
 
-/* A statement is finished: add its figures to the profile. */
+/* A statement is finished: add its counters to the profile. */
 void
 light_profile_store(LightQuery *query)
 {
@@ -534,9 +534,9 @@ look_at_child(PlanState *node, void *arg)
  * The calls that an error ended have no time yet.  The top node was inside one
  * since the executor was called, so its time is known: "seconds" is that of all calls of
  * the executor.  A node that never
- * returned was inside its first call since the one above was, less what
- * neighbours took that did return; that goes on as long as only one can be meant.
- * Where nodes return row by row, the call that was going on was a short one.
+ * returned was inside its first call since the node above was, less the time of
+ * siblings that did return; this continues as long as only one node is possible.
+ * If nodes return row by row, the call that the error ended was a short one.
  */
 static void
 complete_times(LightQuery *query, double seconds)
@@ -560,9 +560,9 @@ complete_times(LightQuery *query, double seconds)
 }
 
 /*
- * Is an error the end of a statement that somebody cancelled, or a timeout?  That of
- * waits for locks has the code of NOWAIT, which fails: what it says tells them apart,
- * in the server's own words whatever language it speaks.
+ * Is an error the end of a statement that was canceled, or a timeout?  That of
+ * waits for locks has the code of NOWAIT, which fails: the message distinguishes them,
+ * compared with the server's translation.
  */
 static bool
 was_cancelled(const ErrorData *error)
@@ -574,8 +574,8 @@ was_cancelled(const ErrorData *error)
 
 /*
  * Copy the error that is being handled.  The next one's copy replaces it: in a deep recursion
- * each level has one, with a context as long as the recursion is deep, and memory
- * that every level took would be most of what the profile costs there.
+ * each level has one, with a context as long as the recursion is deep, and the memory
+ * of all levels would be most of the profile's cost there.
  */
 static MemoryContext error_context = NULL;
 
@@ -629,7 +629,7 @@ light_profile_failed(LightQuery *query, LightQuery *outer, int64 started, double
 		light_settle(query);
 		store(query, was_cancelled(error) ? LIGHT_CANCELLED : LIGHT_FAILED);
 
-		/* nobody runs or finishes it any more, and its memory may go */
+		/* it is not run or finished any more, and its memory may be freed */
 		light_query_done(query);
 		RESUME_INTERRUPTS();
 	}

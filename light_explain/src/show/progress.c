@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * progress.c
- *	  light_explain_progress(): figures of running statements, from records in
+ *	  light_explain_progress(): counters of running statements, from records in
  *	  shared memory (statement/slots.c).
  *
  * A role sees its own statements, pg_read_all_stats all.
@@ -27,22 +27,22 @@ typedef struct TempBlocks
 	int64		written;
 } TempBlocks;
 
-/* Has a node been called, as far as its own record tells? */
+/* Has a node been called, according to its record? */
 static bool
 was_called(const LightRecord *record)
 {
-	/* a node that core measures has no caller of ours */
+	/* a node that core measures has no caller in our records */
 	return record->caller != NULL || record->core.running || record->core.nloops > 0;
 }
 
 /*
- * What nodes read and wrote of temporary files in calls that began before there
- * were records.  A node that takes all of its input in its first call has most of
- * it there, and whether it went to disk is what tells how far it is.
+ * Temporary blocks that nodes read and wrote in calls that began before there
+ * were records.  A node that reads all of its input in its first call has most of
+ * them there, and the progress of a node that spills is computed from them.
  *
- * Core books such a call when it ends, with all that was called from it: less that
- * it is the node's.  While it goes on the node is not on the stack of records, so
- * what it uses is booked to the root; the lowest of such nodes is at work.
+ * Core charges such a call when it ends, with all nodes called from it: less those,
+ * it is the node's.  While the call runs, the node is not on the stack of records, so
+ * its usage is charged to the root; the lowest of such nodes is running.
  */
 static void
 early_temp_blocks(LightProgressSlot *copy, TempBlocks *early)
@@ -87,10 +87,10 @@ early_temp_blocks(LightProgressSlot *copy, TempBlocks *early)
 
 /*
  * Bytes that a process has read and written since it began, by the kernel's
- * count (Linux, proc(5)); false where that is not to be had.
+ * count (Linux, proc(5)); false if that is not available.
  *
- * A sort that merges runs on disk is in one call all the while, in which none of
- * our counters moves.  These do, and what it reads and writes then is its runs.
+ * A sort that merges runs on disk is in one call all the time, in which none of
+ * our counters changes.  These do, and most of these bytes are its runs.
  */
 static bool
 process_bytes(uint32 pid, int64 *read, int64 *written)

@@ -24,7 +24,7 @@ add(LightProperty *to, int *n, const char *name, const char *unit, double value,
 }
 
 /*
- * What is shown of a node beyond core's figures: "to" has room for
+ * The properties that are shown of a node in addition to core's: "to" has space for
  * LIGHT_MAX_PROPERTIES.  Returns how many there are.
  */
 int

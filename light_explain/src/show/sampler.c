@@ -7,13 +7,13 @@
  * its wait event.  Neither is locked, and the process may continue in between, so the node is
  * read before and after the wait event: if it changed, or if the sampler was interrupted, both
  * are read again.  The time between two rounds varies at random, so that it does not coincide
- * with what statements do at intervals.
+ * with work that statements do at intervals.
  *
- * Which plan a statement has is known when it has ended and its figures go to the
+ * A statement's plan is known when it has ended and its counters are added to the
  * profile: its identifier takes too long for short statements, of which hardly any is ever
  * seen.  So a statement that was seen is noted in the cell of its process, and when it ends
  * the process answers with the plan.  Until then, and without the profile, its samples are
- * added up under no plan; what has to move to the plan is remembered here.  A parallel
+ * added up without a plan; the samples that have to be moved to the plan are remembered here.  A parallel
  * worker's samples are those of its leader's statement.
  *
  * The worker is connected to no database and reads no catalog.  It may be terminated, and
@@ -73,7 +73,7 @@ typedef struct Seen
 
 static Pending *(*pending_of)[LIGHT_QUESTIONS]; /* by process */
 static Seen *seen;				/* those of one round */
-static int64 resets;			/* ... of what is pending */
+static int64 resets;			/* ... of pending samples */
 
 PGDLLEXPORT void light_explain_sampler_main(Datum arg);
 
@@ -251,8 +251,8 @@ take_answers(int procno)
 }
 
 /*
- * What is pending of an execution of a process; it is asked for the plan the first time.
- * The oldest one of too many makes room: its plan is not stored.
+ * The pending samples of an execution of a process; the first time its plan is requested.
+ * If there are too many, the oldest one is dropped: its plan is not stored.
  */
 static Pending *
 pending_for(int procno, uint32 execution)

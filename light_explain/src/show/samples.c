@@ -4,9 +4,9 @@
  *	  Shared memory for samples: sums by statement, plan, node and wait event, and a
  *	  ring of the last ones.
  *
- * Both have a fixed size.  When there is no room for another sum, those go that got no sample
- * for longest: all whose last one is in the older half of the time since the oldest.
- * Samples of sums that went are counted as discarded.
+ * Both have a fixed size.  When there is no space for another sum, the least recently used ones are dropped:
+ * all whose last sample is in the older half of the time since the oldest.
+ * Samples of dropped sums are counted as discarded.
  *
  * One lock serves all.  The sampler has it for some microseconds in each round,
  * readers while they copy; running statements never take it.
@@ -65,7 +65,7 @@ light_samples_size(void)
 	return add_size(size, mul_size(light_sample_ring, sizeof(LightSample)));
 }
 
-/* Make or find it; "lock" is ours. */
+/* Create or find it, with its lock. */
 void
 light_samples_startup(LWLock *lock)
 {
@@ -86,7 +86,7 @@ light_samples_startup(LWLock *lock)
 	LWLockRelease(AddinShmemInitLock);
 }
 
-/* Forget all samples; the lock is held exclusively, or nobody knows it. */
+/* Forget all samples; the lock is held exclusively, or they are not shared yet. */
 void
 light_samples_empty(void)
 {

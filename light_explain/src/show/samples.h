@@ -15,7 +15,7 @@
 #include "show/show.h"
 #include "storage/lwlock.h"
 
-/* What samples are added up by. */
+/* The key by which samples are added up. */
 typedef struct LightWaitKey
 {
 	Oid			database;
@@ -54,9 +54,9 @@ typedef struct LightSample
 
 typedef struct LightSamplesShared
 {
-	LWLock	   *lock;			/* for all that follows; the sampler alone
-								 * writes, but for a reset */
-	int			nwaits;			/* room */
+	LWLock	   *lock;			/* for all that follows; only the sampler
+								 * writes, except for a reset */
+	int			nwaits;			/* allocated */
 	int			nring;
 	int			pid;			/* the sampler's, or 0 */
 	int			used;			/* of nwaits */

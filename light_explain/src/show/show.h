@@ -54,7 +54,7 @@ extern LIGHT_PRIVATE void light_keep_last(LightQuery *query);
 
 extern LIGHT_PRIVATE bool light_hides_top(PlanState *top);
 
-/* What is shown of a node that ran, beyond core's figures. */
+/* The counters of a node that ran, in addition to core's. */
 typedef struct LightShown
 {
 	double		loops;

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * status.c
- *	  light_explain_status(): is the library on, and what it could not keep or
- *	  show, counted.
+ *	  light_explain_status(): is the library on, and counters of everything that it could not
+ *	  keep or show.
  *
- * For everybody: there is nothing of any statement in it.
+ * PUBLIC may call it: it contains nothing of any statement.
  *
  * Copyright (c) 2026, the pg_lean authors
  *

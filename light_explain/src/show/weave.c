@@ -1,18 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * weave.c
- *	  Own figures of nodes written into a plan that EXPLAIN has printed.
+ *	  Insert our counters of nodes into a plan that EXPLAIN has printed.
  *
- * Since 18 EXPLAIN asks extensions for what they know of each node.  Before, it
- * asks nobody; but what it prints has a line for each node that only nodes have:
+ * Since 18 EXPLAIN calls hooks of extensions for each node.  Before, there are
+ * none; but its output has a line for each node that only nodes have:
  * "Actual Loops" of JSON, YAML and XML (the first one after the node's type, as
  * workers have theirs), and the node's first line in text.  Nodes are printed in
- * the order in which we have them.  So each such line is taken for the next node's,
- * and ours follow it.
+ * the order of our array.  So each such line is taken for the next node's,
+ * and our lines are inserted after it.
  *
- * Literals of a query can look like anything, in text at least.  So nothing is
- * written unless there are as many such lines as nodes, each with the node's
- * number of loops: then the plan stays as it was printed.
+ * Literals of a query can look like anything, in text at least.  So lines are only
+ * inserted if there are as many such lines as nodes, each with the node's
+ * number of loops: otherwise the plan stays as it was printed.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -115,7 +115,7 @@ append_tag(StringInfo to, const char *name)
 		appendStringInfoChar(to, *c == ' ' ? '-' : *c);
 }
 
-/* One of ours, on a line of its own. */
+/* Print one property, on a separate line. */
 static void
 append_property(StringInfo to, ExplainFormat format, int indent, const LightProperty *property)
 {
@@ -138,7 +138,7 @@ append_property(StringInfo to, ExplainFormat format, int indent, const LightProp
 }
 
 /*
- * A palloc'd copy of a plan with the own figures of its n nodes, in EXPLAIN's order;
+ * A palloc'd copy of a plan with our counters of its n nodes, in EXPLAIN's order;
  * NULL if the plan's lines are not those of the nodes.
  */
 char *

@@ -25,7 +25,7 @@
 
 #define MAX_DEPTH 64
 
-/* What each of the activities that are in progress began within. */
+/* The activities in progress: the state that each of them interrupted. */
 static struct
 {
 	LightDoing	doing;

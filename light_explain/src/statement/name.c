@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * name.c
- *	  A plan node's name, as EXPLAIN says it.
+ *	  A plan node's name, as EXPLAIN prints it.
  *
- * Taken in parts, from what the executor has open: the catalogs must not be read
- * there, their buffers would count in the statement's figures, and a statement
- * that failed may not read them at all.  The parts hold no pointers, so they can
- * be kept and described to other sessions; show/label.c puts them together when
+ * Taken in parts, from objects that the executor has open: the catalogs must not be read
+ * there, because their buffers would be counted in the statement, and a statement
+ * that failed must not read them at all.  The parts contain no pointers, so they can
+ * be kept and shown to other sessions; show/label.c assembles them when
  * they are read.
  *
  * A relation that is named twice gets a number, by the rules of EXPLAIN
@@ -173,7 +173,7 @@ take_parts(PlanState *node, NameParts *parts)
 	}
 }
 
-/* What a range table entry is called before it gets a number. */
+/* The alias of a range table entry before a number is added to it. */
 static const char *
 plain_alias(EState *estate, Index rti)
 {
@@ -201,7 +201,7 @@ light_spell_name(PlanState *node, char *to, Size room)
 	strings[0] = parts.object;
 	strings[1] = parts.detail;
 	strings[2] = parts.rti > 0 ? plain_alias(node->state, parts.rti) : NULL;
-	StaticAssertStmt(LIGHT_SPELLING_SIZE == sizeof(LightNodeKind) + 1 + lengthof(strings) * NAMEDATALEN, "all strings have room");
+	StaticAssertStmt(LIGHT_SPELLING_SIZE == sizeof(LightNodeKind) + 1 + lengthof(strings) * NAMEDATALEN, "all strings fit");
 	/* the function's number differs from one installation to the next */
 	parts.kind.function = InvalidOid;
 	memcpy(to, &parts.kind, sizeof(LightNodeKind));
@@ -257,8 +257,8 @@ light_aliases_note(LightAliases *aliases, PlanState *node)
 }
 
 /*
- * Write a name with a number, of which as much is left out as there is no room for.
- * By hand: psprintf() was half of what it takes to name the nodes of a statement.
+ * Write a name with a number; the name is truncated so that the number fits.
+ * Without psprintf(), which took half of the time to name the nodes of a statement.
  */
 static void
 number_name(NameData *to, const char *name, int *length, int number)

@@ -3,11 +3,11 @@
  * nodes.c
  *	  The nodes of a statement as a flat array, in the order of EXPLAIN.
  *
- * It is made once, when the nodes get records or, in a statement that stays
- * short, when somebody asks what its nodes did.  Records, progress, the figures
- * of the last EXPLAIN ANALYZE and of the profile, and a plan's hash go over it.
- * It has no nodes that were not instrumented, and no subplan that hangs at no
- * node, which nothing evaluates.
+ * It is built once, when the nodes get records or, in a statement that stays
+ * short, when its nodes' counters are first requested.  Records, progress, the counters
+ * of the last EXPLAIN ANALYZE and of the profile, and a plan's hash are based on it.
+ * It does not contain nodes that were not instrumented, nor a subplan that belongs to no
+ * node, because that is never evaluated.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -31,7 +31,7 @@ typedef struct WalkContext
 	bool		palloced;
 	int			parent;
 	int			depth;
-	Bitmapset  *subplans;		/* met already: expressions may share one */
+	Bitmapset  *subplans;		/* found already: expressions may share one */
 } WalkContext;
 
 static bool
@@ -53,7 +53,7 @@ enlarge(WalkContext *context)
 	return true;
 }
 
-/* The number of a subplan, from 1 on, or 0 for a node that is none. */
+/* The number of a subplan, from 1 on, or 0 for another node. */
 static int
 subplan_number(PlanState *node)
 {
@@ -194,7 +194,7 @@ light_node_index(const LightNodes *nodes, PlanState *planstate)
 
 /* ---- figures ------------------------------------------------------------ */
 
-/* What core's figures of a node say. */
+/* Core's counters of a node. */
 static void
 take_figure(LightFigure *figure, PlanState *planstate, PlanState *parent, int depth)
 {
@@ -212,8 +212,8 @@ take_figure(LightFigure *figure, PlanState *planstate, PlanState *parent, int de
 }
 
 /*
- * An array of what the nodes of a statement did, when core's figures are whole: in
- * "few", which has room for LIGHT_FEW_NODES, or palloc'd.  No catalog is read and no
+ * An array of counters of a statement's nodes, once core's counters are complete: in
+ * "few", which has space for LIGHT_FEW_NODES, or palloc'd.  No catalog is read and no
  * lock taken.
  */
 LightFigure *pg_attribute_hot

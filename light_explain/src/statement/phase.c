@@ -1,22 +1,22 @@
 /*-------------------------------------------------------------------------
  *
  * phase.c
- *	  The phases of a statement, and the function that its nodes carry in each.
+ *	  The phases of a statement, and the entry function of its nodes in each.
  *
  * At the first ExecutorRun, when parallel workers have attached to their shared
- * state, every node that core would instrument and that still has core's own
- * entry function gets ours.  A short statement stays in that phase: it gets
- * exactly what core measures, needs no memory and costs no more.
+ * state, every node that core would instrument and that still has core's
+ * entry function gets ours.  A short statement stays in that phase: it measures
+ * exactly the same as core, needs no memory and costs no more.
  *
  * When a node was called light_explain.switch_after times, or at once in EXPLAIN
  * ANALYZE and where there are InitPlans (see self.c), all nodes of the statement get
- * a record, a copy of core's struct followed by ours, and a wrapper of hotpath.c.
+ * a record, a copy of core's struct followed by our fields, and a wrapper of hotpath.c.
  * Nodes that are inside a call at that moment finish it the way they began: core's
- * struct moved, but whoever stops a node reads the pointer again.
+ * struct moved, but the code that stops a node reads the pointer again.
  *
- * Nodes under Gather: a Parallel Hash Join's entry function is set anew by core
- * when Gather starts workers, so nodes look at their children in their first
- * call, and Gather looks at all nodes below it after its own.
+ * Nodes under Gather: core sets a Parallel Hash Join's entry function again
+ * when Gather starts workers, so nodes check their children in their first
+ * call, and Gather checks all nodes below it after its first call.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -39,7 +39,7 @@ static TupleTableSlot *core_fast_call(PlanState *node);
 static TupleTableSlot *gather_call(PlanState *node);
 
 /*
- * What all nodes carry before there are records: in LIGHT_CORE_FAST one function for
+ * The entry functions of all nodes before there are records: in LIGHT_CORE_FAST one function for
  * all calls, which light_phase_init() chooses, in LIGHT_CORE first_call() and then
  * core_call().
  */
@@ -51,7 +51,7 @@ untracked_function(const LightQuery *query)
 	return query->phase == LIGHT_CORE_FAST ? core_fast : core_call;
 }
 
-/* What a node with a record carries after its first call. */
+/* The entry function of a node with a record after its first call. */
 static ExecProcNodeMtd
 tracked_function(const LightQuery *query, LightTreatment treatment)
 {
@@ -157,7 +157,7 @@ wrap_tree(LightQuery *query, PlanState *node)
 
 	query->init_plans |= node->initPlan != NIL;
 	query->shuts_down |= shuts_down(node);
-	/* a node that somebody else wrapped is theirs */
+	/* a node that another extension wrapped is not changed */
 	if (node->instrument != NULL && node->ExecProcNode == light_core_first && !light_measured_by_core(node))
 		node->ExecProcNode = query->phase == LIGHT_CORE_FAST ? core_fast : first_call;
 }
@@ -196,8 +196,8 @@ light_wrap(LightQuery *query)
 }
 
 /*
- * Core set the entry function of nodes anew: put ours back.  Looks at the children
- * of a node, or at all nodes below it, which then is not inside a call.
+ * Core has set the entry function of nodes again: restore ours.  Checks the children
+ * of a node, or all nodes below it, which then is not inside a call.
  */
 typedef struct RewrapContext
 {
@@ -245,15 +245,15 @@ first_call(PlanState *node)
 		rewrap_below(node, false);
 	if (record != NULL)
 		next = tracked_function(query, query->nodes.node[record - query->books.records].treatment);
-	/* somebody may have put a function of theirs before ours */
+	/* another extension may have set a function that calls ours */
 	if (node->ExecProcNode == first_call)
 		node->ExecProcNode = next;
 	return next(node);
 }
 
 /*
- * A node was called often in the innermost statement: may all get records, and did
- * they?  Not if somebody put a function of theirs before ours.
+ * A node was called often in the innermost statement: may all nodes get records, and did
+ * they?  Not if another extension set a function that calls ours.
  */
 static pg_noinline bool
 change_to_records(PlanState *node, LightQuery *query)
@@ -315,7 +315,7 @@ core_fast_call_avx2(PlanState *node)
 }
 #endif
 
-/* The library was loaded: take the function that this processor can run. */
+/* The library was loaded: use the function that this CPU can run. */
 void
 light_phase_init(bool avx2)
 {
@@ -390,7 +390,7 @@ move_to_record(LightQuery *query, LightNode *node, LightRecord *record)
 			planstate->ExecProcNode = calls_of(instr) > 0 ? tracked_function(query, node->treatment) : first_call;
 	}
 
-	/* Core's struct stays where it is: somebody else's node may share it. */
+	/* Core's struct is not moved back: another extension's node may share it. */
 }
 
 static LightClock

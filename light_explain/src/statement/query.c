@@ -5,14 +5,14 @@
  *
  * While the executor runs a statement, it is the innermost of a chain of them
  * and, once its nodes have records, their root is on the stack of running nodes.
- * The statement remembers what was there before and puts it back when it is
+ * The statement saves the previous state and restores it when it is
  * left.  An error leaves any number of statements, and any number of nodes of
- * the innermost, without telling: there is no PG_TRY, which short statements
- * would feel.  They are left when their transaction or subtransaction is
- * aborted, which comes before anybody can go on after an error, or at the latest
- * when the memory of one goes away.
+ * the innermost, without notice: there is no PG_TRY, whose overhead would be noticeable
+ * in short statements.  They are left when their transaction or subtransaction is
+ * aborted, which happens before the session can continue after an error, or at the latest
+ * when the memory of one is reset.
  *
- * A LightQuery that has nothing but itself is forgotten by the end of
+ * A LightQuery without records is forgotten by the end of
  * ExecutorFinish, after which no statement is run, or when the transaction or
  * subtransaction in which it started is aborted.  One with records is tied to
  * the statement's memory context and is forgotten when that is reset.
@@ -31,8 +31,8 @@
 #include "utils/memutils.h"
 
 /*
- * Making records takes about 7,000 instructions, as long as what they save in some 60
- * calls; a statement that ends soon after that should not pay for both.
+ * Making records takes about as long as they save in 60 calls (lab/run instructions);
+ * a statement that ends soon after that should not pay for both.
  */
 #define DEFAULT_SWITCH_AFTER 128
 
@@ -71,8 +71,8 @@ forget(LightQuery *query)
 }
 
 /*
- * Leave the innermost statement, which an error ended.  Nobody runs it again, and its
- * memory may go before its transaction does, if it is a cursor that was opened outside
+ * Leave the innermost statement, which an error ended.  It does not run again, and its
+ * memory may be freed before its transaction ends, if it is a cursor that was opened outside
  * of the subtransaction that failed.
  */
 static void
@@ -200,7 +200,7 @@ transaction_callback(XactEvent event, void *arg)
 		case XACT_EVENT_PREPARE:
 			if (light_sampled)
 				light_activity_committed();
-			/* there is none, unless somebody left out ExecutorFinish */
+			/* there is none, unless an extension left out ExecutorFinish */
 			if (unlikely(light_chain.queries != NULL) && light_chain.current == NULL)
 				forget_from(0);
 			light_chain.level = 1;
@@ -215,7 +215,7 @@ transaction_callback(XactEvent event, void *arg)
 	}
 }
 
-/* Be told of transactions that end. */
+/* Callback for transactions that end. */
 void
 light_query_init(void)
 {
@@ -280,7 +280,7 @@ light_query_start(QueryDesc *queryDesc, bool explained)
 	query->next = light_chain.queries;
 	light_chain.queries = query;
 
-	/* EXPLAIN asks for figures after the statement was finished */
+	/* EXPLAIN reads the counters after the statement was finished */
 	if (unlikely(explained) || unlikely(query < spare || query >= spare + SPARE_QUERIES))
 		light_query_tie(query);
 }

@@ -1,18 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * self.c
- *	  What a node used itself, without the nodes that it called.
+ *	  Usage of a node itself, without the nodes that it called.
  *
- * Called when the figures of a finished statement are shown or added to a
- * profile.  All is reckoned from core's inclusive figures: a node's own part is
- * what it has more than the nodes that it called.  These are its children in the
- * plan tree, where a SubPlan hangs at the node whose expression it is in.  The part
- * of workers is reckoned apart, for a Gather has none of theirs.
+ * Called when the counters of a finished statement are shown or added to a
+ * profile.  All is computed from core's inclusive counters: a node's exclusive part is
+ * the difference to the nodes that it called.  These are its children in the
+ * plan tree, where a SubPlan belongs to the node whose expression contains it.  The part
+ * of workers is computed separately, because a Gather does not count them.
  *
- * An InitPlan (and a CTE) is no child of the node on which the plan hangs it: it is
- * evaluated by who first needs its value, and by several nodes if it is a CTE.  So
- * a statement that has some is tracked from its first call on, and the records know
- * what InitPlans used on whose behalf (LightRecord.init_plans).
+ * An InitPlan (and a CTE) is no child of the node to which it belongs in the plan: it is
+ * evaluated by the first node that needs its value, and by several nodes if it is a CTE.  So
+ * a statement that has some is tracked from its first call on, and the records contain
+ * the usage of InitPlans on behalf of each node (LightRecord.init_plans).
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -23,7 +23,7 @@
 #include "executor/executor.h"
 #include "statement/statement.h"
 
-/* Add, or take away, a node's inclusive figures: those of workers, or of this process. */
+/* Add or subtract a node's inclusive counters: those of workers, or of this process. */
 static void
 add_inclusive(LightSelf *to, PlanState *node, bool workers, int sign)
 {
@@ -53,8 +53,8 @@ add_inclusive(LightSelf *to, PlanState *node, bool workers, int sign)
 }
 
 /*
- * A node that core measures inside of its own code, such as a bitmap index scan whose
- * key is an InitPlan's value: what it evaluated is booked to the node above that has a
+ * A node that core measures inside its code, such as a bitmap index scan whose
+ * key is an InitPlan's value: the InitPlan is charged to the node above that has a
  * wrapper.  The first such node at or below i, or 0.
  */
 static int
@@ -73,7 +73,7 @@ evaluated_by_core(const LightNodes *nodes, int i)
 	return 0;
 }
 
-/* Node i's figures without those of its children; InitPlans are none if the records know of them. */
+/* Node i's counters without those of its children; InitPlans do not count as children if the records have them. */
 static LightSelf
 without_children(const LightNodes *nodes, int i, bool workers, bool tracked)
 {
@@ -92,8 +92,8 @@ without_children(const LightNodes *nodes, int i, bool workers, bool tracked)
 }
 
 /*
- * Take away what InitPlans used that a node evaluated: of what is booked to a node
- * above one that core measures, that one bears as much as it has.
+ * Subtract the usage of InitPlans that a node evaluated: of the amount charged to a node
+ * above one that core measures, subtract from that one as much as it has.
  */
 static void
 subtract_init_plans(const LightNodes *nodes, LightQuery *query, int i, LightSelf *self)
@@ -131,7 +131,7 @@ subtract_init_plans(const LightNodes *nodes, LightQuery *query, int i, LightSelf
 	light_usage_subtract(&self->usage, &part.usage);
 }
 
-/* Node i's figures without those of the nodes that it called, in workers or in this process. */
+/* Node i's counters without those of the nodes that it called, in workers or in this process. */
 static LightSelf
 own_part(const LightNodes *nodes, LightQuery *query, int i, bool workers)
 {
@@ -195,7 +195,7 @@ light_self(LightQuery *query, PlanState *planstate, LightSelf *self)
 
 /*
  * The estimate of distinct blocks for a node of a finished statement, or -1 if
- * there is none: not asked for, no such node, or a part of it ran in workers.
+ * there is none: not enabled, no such node, or a part of it ran in workers.
  */
 double
 light_distinct_blocks_of(LightQuery *query, PlanState *planstate)

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * settle.c
- *	  A finished statement: what its records measured becomes core's figures.
+ *	  A finished statement: add the records' measurements to core's counters.
  *
- * It is added to core's part of the records, after ExecutorFinish.  So whatever
- * core itself measured before (calls before there were records), beside (Hash,
+ * They are added to core's part of the records, after ExecutorFinish.  So whatever
+ * core measured before (calls before there were records), in the meantime (Hash,
  * bitmap index scans, asynchronous nodes, workers) or after them (shutting down
  * of Gather) needs no special case.
  *
@@ -28,7 +28,7 @@ settle_skipped(LightRecord *record)
 		record->total = Max(Min(record->total, caller->total), record->startup);
 }
 
-/* Add what the wrappers measured to core's figures: once, when all nodes are done. */
+/* Add the wrappers' measurements to core's counters: once, when all nodes are done. */
 void
 light_settle(LightQuery *query)
 {

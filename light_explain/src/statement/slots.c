@@ -3,23 +3,23 @@
  * slots.c
  *	  Shared memory for the records of running statements.
  *
- * The records of a statement's nodes are put into shared memory in the first
- * place, so there is nothing to report and no cost while it runs: whoever asks
- * (show/progress.c) reads the counters as they stand.  They are aligned 64-bit words that only
+ * The records of a statement's nodes are in shared memory from the
+ * start, so nothing is reported and nothing costs time while it runs: a reader
+ * (show/progress.c) reads the counters directly.  They are aligned 64-bit words that only
  * their owner writes.
  *
  * A slot belongs to one statement of one process.  It is claimed by an atomic
- * exchange of its owner, where all owners stand together, when the statement's
- * nodes get records, and given back when its memory is.  "generation" is
+ * exchange of its owner, in an array of all owners, when the statement's
+ * nodes get records, and released with their memory.  "generation" is
  * odd while the slot's description is being written or is void; a reader copies
- * what it needs and drops the copy if the generation changed meanwhile.
+ * what it needs and discards the copy if the generation has changed.
  *
- * A login role may have three quarters of the slots: sessions of others, such as
- * the one that looks for the reason, find one.  How many a role has is only looked at
+ * A login role can have three quarters of the slots: sessions of other roles, such as
+ * one that looks for the reason, find one.  The number of a role's slots is only counted
  * when as many are taken by all of them.  Statements that got none are counted.
  *
  * Without shared_preload_libraries there is no such memory: records are then
- * private, and nobody else sees them.
+ * private and not visible to other sessions.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -170,11 +170,11 @@ free_slots_at_exit(int code, Datum arg)
 }
 
 /*
- * How many slots has a role, and which one has nobody?  Processes begin to look at
+ * How many slots has a role, and which one is free?  Processes begin at
  * different places; -1 if all are taken.
  */
 static int
-slots_of_role(Oid role, int *nobodys)
+slots_of_role(Oid role, int *unowned)
 {
 	int			start = MyProcPid % shared->nslots;
 	int			before = -1;
@@ -189,7 +189,7 @@ slots_of_role(Oid role, int *nobodys)
 		if (owner == 0)
 			*(i < start ? &before : &after) = i;
 	}
-	*nobodys = after >= 0 ? after : before;
+	*unowned = after >= 0 ? after : before;
 	return taken;
 }
 
@@ -212,10 +212,10 @@ take_any(Oid role)
 	for (int i = 0; i < shared->nslots; i++)
 	{
 		int			n = last + i < shared->nslots ? last + i : last + i - shared->nslots;
-		uint64		nobody = 0;
+		uint64		unowned = 0;
 
 		if (pg_atomic_read_u64(&shared->owners[n]) == 0 &&
-			pg_atomic_compare_exchange_u64(&shared->owners[n], &nobody, OWNER(role, MyProcPid)))
+			pg_atomic_compare_exchange_u64(&shared->owners[n], &unowned, OWNER(role, MyProcPid)))
 		{
 			last = n;
 			return n;
@@ -228,7 +228,7 @@ take_any(Oid role)
 static int
 take_within_share(Oid role, pg_atomic_uint64 **refused)
 {
-	uint64		nobody;
+	uint64		unowned;
 	int			taken;
 	int			n;
 	int			ignored;
@@ -241,10 +241,10 @@ take_within_share(Oid role, pg_atomic_uint64 **refused)
 			*refused = taken >= share_of_role() ? &shared->refused_role : &shared->refused_full;
 			return -1;
 		}
-		nobody = 0;
-	} while (!pg_atomic_compare_exchange_u64(&shared->owners[n], &nobody, OWNER(role, MyProcPid)));
+		unowned = 0;
+	} while (!pg_atomic_compare_exchange_u64(&shared->owners[n], &unowned, OWNER(role, MyProcPid)));
 
-	/* others of the role may have done the same meanwhile, but not all */
+	/* others of the role may have done the same concurrently, but not all */
 	if (taken >= share_of_role() / 2 && slots_of_role(role, &ignored) > share_of_role())
 	{
 		*refused = &shared->refused_role;
@@ -344,8 +344,8 @@ light_progress_publish(LightQuery *query)
 		node->plan_width = from->planstate->plan->plan_width;
 
 		/*
-		 * without counters of buffers nobody can tell how many of them were
-		 * read
+		 * without counters of buffers the number of blocks read so far is not
+		 * known
 		 */
 		node->plan_blocks = query->books.usage ? scanned_blocks(from->planstate) : 0;
 		light_node_name(from->planstate, &aliases, &node->name);
@@ -368,7 +368,7 @@ light_progress_names(LightQuery *query, LightNodeName *names, Size stride)
 	return true;
 }
 
-/* The statement is finished and its figures are core's now: show them no more. */
+/* The statement is finished and its counters are core's now: stop showing them. */
 void
 light_progress_hide(LightQuery *query)
 {
@@ -438,7 +438,7 @@ inside_by_core(const LightProgressNode *node, const LightRecord *record)
 /*
  * The node whose record another process has on top of its stack, or the node below it in which
  * core is; LIGHT_NO_NODE for the root.  False if the record is in no slot.  The owner
- * may do anything meanwhile, so nothing that is read is relied on.
+ * may do anything in the meantime, so nothing that is read is relied on.
  */
 bool
 light_slot_node(const LightRecord *top, int *node)

@@ -41,11 +41,11 @@ typedef enum LightTreatment
 	LIGHT_EACH_CALL,
 	LIGHT_COUNT_BLOCKS,			/* ... with the distinct blocks of a scan */
 	LIGHT_SKIP_PAGES,			/* but those that pages.c skips */
-	LIGHT_GATHER,				/* core sets entry functions below it anew */
-	LIGHT_BY_CORE				/* by core, inside of its own code */
+	LIGHT_GATHER,				/* core sets entry functions below it again */
+	LIGHT_BY_CORE				/* by core, inside its code */
 } LightTreatment;
 
-/* Is a node measured by core, inside of its own code? */
+/* Is a node measured by core, inside its code? */
 static inline bool
 light_measured_by_core(PlanState *node)
 {
@@ -61,7 +61,7 @@ light_measured_by_core(PlanState *node)
 	}
 }
 
-/* Was a node called, in this process or in a worker?  If not, it has no figures. */
+/* Was a node called, in this process or in a worker?  If not, it has no counters. */
 static inline bool
 light_was_called(const PlanState *node)
 {
@@ -70,7 +70,7 @@ light_was_called(const PlanState *node)
 
 /*
  * A node of a statement.  They are in the order of EXPLAIN, so what is below a
- * node follows it.  The first one is the root, which stands for the executor and
+ * node follows it.  The first one is the root, which represents the executor and
  * has no planstate; nodes at the top have it as parent.
  */
 typedef struct LightNode
@@ -79,16 +79,16 @@ typedef struct LightNode
 	int			parent;			/* index */
 	int16		depth;			/* 0 at the top */
 	uint8		treatment;		/* LightTreatment, once there are records */
-	bool		init_plan;		/* evaluated by who needs its value */
+	bool		init_plan;		/* evaluated when its value is first needed */
 } LightNode;
 
 typedef struct LightNodes
 {
-	LightNode  *node;			/* NULL as long as nobody asked */
+	LightNode  *node;			/* NULL until it is first needed */
 	int			n;				/* with the root */
 } LightNodes;
 
-/* What kind of node: all of its name but strings.  Without gaps, it is hashed. */
+/* The kind of a node: all of its name except strings.  Without gaps, because it is hashed. */
 typedef struct LightNodeKind
 {
 	int16		tag;			/* of the plan node */
@@ -121,7 +121,7 @@ typedef struct LightAliases
 								 * index, once asked for */
 } LightAliases;
 
-/* Plan nodes of a statement whose figures need no memory. */
+/* Plan nodes of a statement whose counters need no allocation. */
 #define LIGHT_FEW_NODES 8
 
 /* A node of a statement that has ended. */
@@ -236,7 +236,7 @@ typedef struct LightProgressSlot
 	int			nnodes;
 } LightProgressSlot;
 
-/* What became of statements that wanted to be seen. */
+/* Counters of statements that needed a slot. */
 typedef struct LightProgressCounts
 {
 	int			slots;

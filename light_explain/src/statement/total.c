@@ -12,7 +12,7 @@
  * made of it.
  *
  * Measured on 15, lookups by key in PL/pgSQL under auto_explain with log_analyze:
- * processor time over that of plain statements, lower quartile of 31 rounds of 4,000
+ * CPU time over that of plain statements, lower quartile of 31 rounds of 4,000
  * statements, twice.  Core 1.09 and 1.12; we without this file 1.11 and 1.12, with it
  * 1.05 and 1.06.  In instructions that auto_explain adds to a prepared pgbench -S (lab/run
  * instructions --ways auto_explain): 0.93 of core's, without this file 1.02.
@@ -36,9 +36,9 @@ can_measure(const LightQuery *query, const Instrumentation *total)
 }
 
 /*
- * standard_ExecutorRun(), with what core's InstrStartNode() and InstrStopNode() do
- * around it.  Those only count rows meanwhile, since the flags that say what to
- * measure are taken away.
+ * standard_ExecutorRun(), with the work of core's InstrStartNode() and InstrStopNode()
+ * around it.  Those only count rows then, since the flags that select
+ * measurements are cleared.
  */
 void		pg_attribute_hot
 light_total_run(LightQuery *query, EXECUTORRUN_PARAMS_compat)
@@ -97,7 +97,7 @@ light_total_finish_empty(QueryDesc *queryDesc)
 
 #else
 
-/* The server's own clock is as quick. */
+/* The server's clock is as fast. */
 void
 light_total_run(LightQuery *query, EXECUTORRUN_PARAMS_compat)
 {

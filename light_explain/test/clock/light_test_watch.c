@@ -19,7 +19,7 @@
 #include "storage/fd.h"
 #include "utils/builtins.h"
 
-/* Time goes on by each look at it: nanoseconds since the processor was started. */
+/* Each reading advances the time: nanoseconds since the CPU was started. */
 static int64 running = 0;
 static int64 slept = 0;			/* ... in which its counter stood still */
 static double ticks_per_ns = 2.0;
@@ -66,7 +66,7 @@ change_rate(double part)
 	tsc_offset += before - (tsc_offset + (int64) (running * ticks_per_ns));
 }
 
-/* What the kernel says of clocks. */
+/* The kernel's answers about clocks. */
 static const char *current_clock;
 static const char *available_clocks;
 

@@ -8,11 +8,11 @@
  *
  *	  child	  the node calls a child that EXPLAIN shows,
  *	  twice	  ... and shows twice,
- *	  hidden  the node calls a child that nobody else can find,
+ *	  hidden  the node calls a child that other code cannot find,
  *	  leaf	  the node reads the table itself.
  *
- * While light_test_custom.wrap is set, sequential scans carry a function of ours
- * from ExecutorStart on, which does what the server's does that measures a node.
+ * While light_test_custom.wrap is set, sequential scans have our entry function
+ * from ExecutorStart on, which does the same as the server's that measures a node.
  *
  * The function light_test_instrumented() tells what is measured of the statement
  * that calls it (INSTRUMENT_...).
@@ -24,8 +24,8 @@
  * PG_ENSURE_ERROR_CLEANUP and returns the first value of the last one.
  *
  * A process that ends while light_test_custom.wait_at_exit names a file makes
- * FILE.waiting and goes on when FILE is there: after what libraries that were
- * loaded or first used later do at exit, before the transaction is aborted.
+ * FILE.waiting and continues when FILE is there: after the exit callbacks of libraries that
+ * were loaded or first used later, before the transaction is aborted.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -284,7 +284,7 @@ rescan(CustomScanState *css)
 	ExecScanReScan(&css->ss);
 }
 
-/* ---- scans that somebody else wrapped ------------------------------------- */
+/* ---- scans that another extension wrapped --------------------------------- */
 
 static TupleTableSlot *
 wrapped_scan(PlanState *node)

@@ -1,6 +1,6 @@
--- What a user sees: settings, functions, views, and figures beside core's.
+-- The user interface: settings, functions, views, and counters next to core's.
 CREATE EXTENSION light_explain;
--- all but one, which is there since 18: see option
+-- all except one, which exists since 18: see option
 SELECT name, setting, context FROM pg_settings WHERE name LIKE 'light\_explain.%' AND name <> 'light_explain.show_self' ORDER BY name;
 SET max_parallel_workers_per_gather = 0;
 SET jit = off;

@@ -1,4 +1,4 @@
--- EXPLAIN (LIGHT): on 18 through the server's hooks, before written into what it prints.
+-- EXPLAIN (LIGHT): on 18 through the server's hooks, before inserted into its output.
 \set VERBOSITY terse
 LOAD 'light_explain';
 SELECT name, setting, context FROM pg_settings WHERE name = 'light_explain.show_self';

@@ -21,13 +21,13 @@ SELECT last();
 RESET ROLE;
 SELECT last() AS reads_all_stats;
 
--- a function with its owner's rights runs statements of its owner
+-- a function with its owner's privileges runs statements of its owner
 SET ROLE regress_light_a;
 SELECT definers();
 SELECT last();
 RESET ROLE;
 
--- a session of a pool goes to somebody else
+-- a session of a pool is passed to another client
 SELECT explain('SELECT count(*) FROM r');
 SELECT last();
 DISCARD PLANS;

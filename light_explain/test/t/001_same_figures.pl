@@ -68,7 +68,7 @@ SQL
 		'SELECT * FROM fp LIMIT 20',
 		'UPDATE ft2 SET t_id = t_id WHERE id = 5');
 }
-# parallel_temp's own node, when it is installed beside
+# parallel_temp's node, if it is also installed
 if ($node->safe_psql('postgres', q{SELECT count(*) FROM pg_available_extensions WHERE name = 'parallel_temp'}))
 {
 	$setup = "LOAD 'parallel_temp';\n$setup";

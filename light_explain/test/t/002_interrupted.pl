@@ -54,7 +54,7 @@ sub logged_plans
 	return map { $json->encode(figures($json->decode($_))) } $log =~ /plan:\n((?:\t[^\n]*\n)+)/g;
 }
 
-# Run a script with core's instrumentation and with ours, compare all that was logged.
+# Run a script with core's instrumentation and with light_explain, and compare the logs.
 sub same_logged
 {
 	my ($name, $script, $settings) = @_;
@@ -175,7 +175,7 @@ same_logged('loaded before the others', 'SELECT f_caught(id), f_plpgsql(id) FROM
 my $slow = 'EXPLAIN (ANALYZE, BUFFERS) SELECT count(*) FROM t a, t b, t c WHERE a.k + b.k + c.k = 0';
 my $check = q{SELECT count(*) FROM light_explain_progress() WHERE pid <> pg_backend_pid()};
 
-# Start statements in a session of their own; returns the process and its errors.
+# Start statements in a separate session; returns the process and its errors.
 sub victim
 {
 	my $err = '';
@@ -218,7 +218,7 @@ for my $timing (qw(auto system))
 	ok($node->poll_query_until('postgres', 'SELECT count(*) FROM light_explain_progress()', '0'), 'workers of a killed session leave no slot');
 }
 
-# A killed session keeps its slot while it takes its time to end, and gives it back
+# A killed session keeps its slot until it has ended, and releases it
 # once: then it is the next one's.
 for my $timing (qw(auto system))
 {
@@ -235,12 +235,12 @@ for my $timing (qw(auto system))
 	$first->finish;
 	$node->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'victim'});
 	my ($second) = victim(q{SET application_name = 'second'}, $slow);
-	$node->poll_query_until('postgres', sprintf $seen, 'second') or die 'the slot was not given back';
+	$node->poll_query_until('postgres', sprintf $seen, 'second') or die 'the slot was not released';
 	is($node->safe_psql('postgres', sprintf $seen, 'second'), 't', "$timing: a session that ended leaves the slot to its new owner");
 	$node->safe_psql('postgres', 'EXPLAIN ANALYZE SELECT count(*) FROM u a JOIN t b ON a.t_id = b.id');
 	$node->safe_psql('postgres', q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'second'});
 	$second->finish;
-	is($node->safe_psql('postgres', 'SELECT count(*) FROM light_explain_progress()'), '0', "$timing: which gives it back");
+	is($node->safe_psql('postgres', 'SELECT count(*) FROM light_explain_progress()'), '0', "$timing: which releases it");
 }
 
 # EXPLAIN ANALYZE is seen from its first call on, others that are cheap when a node was
@@ -271,8 +271,8 @@ SQL
 	$victim->finish;
 }
 
-# The first statement of a session that gets a slot may run where somebody has a
-# callback for errors around it, which must be the latest one when it is taken back.
+# The first statement of a session that gets a slot may run inside a function that has a
+# callback for errors, which must be the latest one when it is removed.
 is($node->safe_psql('postgres', <<"SQL"), '3000', 'a callback around the first measured statement is the latest one');
 CREATE FUNCTION light_test_in_cleanup(text) RETURNS text STRICT LANGUAGE c AS '$FindBin::RealBin/../custom/light_test_custom.so';
 SELECT light_test_in_cleanup('SET light_explain.instrument_all = on; SET light_explain.switch_after = 0; SELECT count(*) FROM t');
@@ -284,7 +284,7 @@ $node->safe_psql('postgres', q{CREATE FUNCTION deep(i int) RETURNS int LANGUAGE 
 my ($rc, $out, $err) = $node->psql('postgres', q{SET max_stack_depth = '500kB'; SET light_explain.instrument_all = on; SET light_explain.switch_after = 0; SELECT deep(1);
 	SELECT count(*) FROM t;}, on_error_stop => 0);
 like($err, qr/stack depth limit exceeded/, 'deep recursion fails');
-is($out, '3000', 'and the session goes on');
+is($out, '3000', 'and the session continues');
 
 # ---- a custom scan that names its child twice, as another one's plan is kept in two places ----
 

@@ -34,7 +34,7 @@ my %query = (
 	# a small CTE: what the executor frees at its end belongs to no node
 	'subplans' => 'WITH c AS MATERIALIZED (SELECT id, k FROM t WHERE id <= 3000) SELECT (SELECT max(k) FROM c), count(*) FROM c, generate_series(1, 60) WHERE id > (SELECT avg(id) FROM c)');
 
-# What is wrong with the times of a node and all below it.
+# Faults in the times of a node and all nodes below it.
 sub faults
 {
 	my ($plan, $parent) = @_;
@@ -69,7 +69,7 @@ for my $timing (qw(auto system))
 			my $root = $result->{Plan}{'Actual Total Time'};
 			@faults = faults($result->{Plan});
 			push @faults, "top node above execution time" if $root > $result->{'Execution Time'} + 0.001;
-			# what the executor does outside every node, such as freeing a sort's memory, is in nobody's figures
+			# the executor's work outside every node, such as freeing a sort's memory, is not counted in a node
 			my $core = decode_json($node->safe_psql('postgres', "SET light_explain.enabled = off; EXPLAIN (ANALYZE, FORMAT JSON) $query{$name}"))->[0];
 			my $outside = $core->{'Execution Time'} - $core->{Plan}{'Actual Total Time'};
 			$apart = ($result->{'Execution Time'} - $root - $outside) / $result->{'Execution Time'};

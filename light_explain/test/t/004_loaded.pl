@@ -88,7 +88,7 @@ unlike($self, qr/Self Time/, 'the option decides where it is given');
 $self = decode_json($node->safe_psql('postgres', "LOAD 'light_explain'; SET light_explain.show_self = on; EXPLAIN (ANALYZE, BUFFERS, WAL, FORMAT JSON) SELECT count(*) FROM t"));
 is(scalar(grep { !/^[0-9.]+\z/ } map { $self->[0]{Plan}{$_} // 'none' } 'Self Time', 'Self Shared Hit Blocks', 'Self WAL Records'), 0, 'numbers are numbers in JSON');
 
-# A viewer of plans reads what the server prints: all of it must be there, and ours beside.
+# A viewer of plans reads the server's output: all of it must be there, and our additions.
 my $query = "SELECT a.i, (SELECT max(b.i) FROM t b WHERE b.i < 10), 'Node Type: x (actual time=1..2 rows=3 loops=4)' FROM t a JOIN t c USING (i) WHERE a.i < 1000 AND NOT EXISTS (SELECT FROM t d WHERE false AND d.i = a.i) ORDER BY 1";
 for my $options ('BUFFERS, WAL, VERBOSE', 'BUFFERS OFF, TIMING OFF', 'COSTS OFF, SUMMARY OFF')
 {
@@ -105,7 +105,7 @@ for my $options ('BUFFERS, WAL, VERBOSE', 'BUFFERS OFF, TIMING OFF', 'COSTS OFF,
 		my @missing = grep { !exists $light[$i]{$_} } keys %{ $stock[$i] };
 		is("@missing", '', "$stock[$i]{'Node Type'} has all keys that viewers know");
 		my @ours = grep { !exists $stock[$i]{$_} } keys %{ $light[$i] };
-		is(scalar(grep { !/^Self / } @ours), 0, 'and ours beside them');
+		is(scalar(grep { !/^Self / } @ours), 0, 'and the additions');
 		cmp_ok(scalar(@ours), '>', 0, "for a node that ran: @ours") if $stock[$i]{'Actual Loops'} > 0 && $options !~ /TIMING OFF/;
 	}
 	is(scalar(() = $node->safe_psql('postgres', "LOAD 'light_explain'; SET max_parallel_workers_per_gather = 0; EXPLAIN (ANALYZE, $options, FORMAT XML, LIGHT) $query") =~ /<Self-Time>[0-9.]+<\/Self-Time>/g),

@@ -1,7 +1,7 @@
-# What the profile shows of each node is what light_explain_last() shows after
+# The profile shows the same of each node as light_explain_last() after
 # EXPLAIN ANALYZE of the same statement, though the profile has no records of a
-# statement's first calls, or none at all, and reckons from core's figures.  So does
-# EXPLAIN ANALYZE where a statement is brief: it shows what it shows with records.
+# statement's first calls, or none at all, and computes from core's counters.  So does
+# EXPLAIN ANALYZE of a brief statement: the result is the same as with records.
 use strict;
 use warnings;
 
@@ -29,10 +29,10 @@ my $setup = "LOAD '$FindBin::RealBin/../custom/light_test_custom.so';\n" . batte
 CREATE EXTENSION light_explain;
 CREATE TYPE own AS (node int, label text, rows float8, loops float8, blocks bigint, temp bigint);
 
--- 'same', or what differs; 'whole' compares only what all nodes used together.
--- Workers on a busy machine look a catalog up once more now and then, without any library
+-- 'same', or the differences; 'whole' compares only the sums over all nodes.
+-- Workers on a busy machine sometimes look up a catalog again, without any library
 -- (Battery.pm: one in fifty parallel sorts), so theirs are added up and compared up to
--- five times: a figure that is wrong is wrong each time.
+-- five times: a wrong counter is wrong each time.
 CREATE FUNCTION compare_own(statement text, whole bool, switch_after int) RETURNS text LANGUAGE plpgsql AS
 $$DECLARE last own[]; brief own[]; profile own[]; least bigint; sum_own float8; total float8; line text; differences text;
 BEGIN
@@ -84,8 +84,8 @@ BEGIN
 END$$;
 SQL
 
-# where nobody knows which of several nodes evaluated a subplan, or a process
-# did what another one did before, only the whole is the same
+# if it is not known which of several nodes evaluated a subplan, or if a process
+# repeated the work of another one, only the sums are the same
 my $parallel = 'SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET max_parallel_workers_per_gather = 2';
 my @statements = map { [ $_->[0], $_->[2], $_->[0] =~ /parallel/ || $_->[2] =~ /WITH .* JOIN c|WITH c .*\(SELECT id FROM c|WITH c .* c a|FROM e UNION/s ? 'true' : 'false' ] }
   grep { $_->[1] eq '' && $_->[2] =~ /^(SELECT|WITH|\()/ && $_->[2] !~ /\bf_|FOR (UPDATE|SHARE)|pg_class/ && $_->[0] !~ /jit = on/ } battery_statements();
@@ -97,7 +97,7 @@ push @statements, map { [ $_->[0], $_->[1], 'true' ] } (
 	[ $parallel, 'SELECT count(*) FROM t WHERE k < (SELECT count(*) FROM u WHERE u.t_id = t.id)' ],
 	[ $parallel, 'SELECT count(*) FROM t WHERE k < (SELECT count(*) FROM u)' ],
 	[ '', 'WITH c AS MATERIALIZED (SELECT * FROM t LIMIT 3) SELECT count(*) FROM c a JOIN c b USING (id)' ],
-	# keys of an index scan that is started anew
+	# keys of an index scan that is restarted
 	[ '', 'SELECT id, ARRAY(SELECT k FROM t WHERE t.id < u.id + (SELECT min(id) FROM t)) FROM u WHERE id < 12' ]);
 push @statements, map { [ '', $_, 'false' ] } (
 	'WITH c AS MATERIALIZED (SELECT * FROM t LIMIT 3) SELECT count(*) FROM c',

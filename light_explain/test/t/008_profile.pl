@@ -42,7 +42,7 @@ sub profiled
 	return $err;
 }
 
-# What the profile says of nodes whose query matches.
+# The profile's rows of nodes whose query matches.
 sub profile
 {
 	my ($columns, $query, $group) = @_;
@@ -85,7 +85,7 @@ like($found[0], qr/Hash Join/, 'a join is in the profile');
 is($found[1], $found[0], 'with the same figures in both ways');
 is(profile('abs(sum(self_ms) - max(total_ms)) < 0.001 + 0.05 * max(total_ms)', 'FROM m a JOIN'), 't', 'and own times that make the whole');
 
-# WAL is booked to who wrote it
+# WAL is charged to the node that wrote it
 for my $switch (0, 100000)
 {
 	$node->safe_psql('postgres', 'SELECT light_explain_profile_reset()');
@@ -138,7 +138,7 @@ is(profile('label, failed, loops, rows, total_ms >= 500', 'id - 5\)'), 'Seq Scan
 
 # a wait for a lock that lasts too long is a timeout; NOWAIT fails
 $node->safe_psql('postgres', q{BEGIN; SELECT id FROM t WHERE id = 600 FOR UPDATE; PREPARE TRANSACTION 'blocker'});
-like(profiled(q{SET lock_timeout = '50ms'}, 'SELECT k FROM t WHERE id = 600 FOR UPDATE', 'SELECT k FROM t WHERE id = 600 FOR UPDATE NOWAIT'), qr/lock timeout.*could not obtain lock/s, 'a lock is not to be had');
+like(profiled(q{SET lock_timeout = '50ms'}, 'SELECT k FROM t WHERE id = 600 FOR UPDATE', 'SELECT k FROM t WHERE id = 600 FOR UPDATE NOWAIT'), qr/lock timeout.*could not obtain lock/s, 'a lock is not available');
 is(profile('query, cancelled, failed', 'id = 600 FOR UPDATE', "WHERE label ~ 'LockRows' ORDER BY 1"), "SELECT k FROM t WHERE id = 600 FOR UPDATE|1|0\nSELECT k FROM t WHERE id = 600 FOR UPDATE NOWAIT|0|1", 'lock_timeout cancels a statement, NOWAIT fails');
 $node->safe_psql('postgres', q{ROLLBACK PREPARED 'blocker'});
 
@@ -153,7 +153,7 @@ $node->safe_psql('postgres', q{ROLLBACK PREPARED 'blocker'});
 	is(profile('label, cancelled, failed, rows', 'id = 5'), "Aggregate|1|0|0\n  Seq Scan on t|1|0|1", 'a cancelled statement is in the profile');
 }
 
-# errors that somebody catches, and too deep a recursion
+# errors that are caught, and too deep a recursion
 unlike(profiled('SELECT caught(i) FROM generate_series(1, 4) i'), qr/ERROR/, 'a function catches errors');
 is(profile('label, sum(executions), sum(failed)', '1 / \(k - i\)', 'GROUP BY 1 ORDER BY 1 DESC'), "Result|4|4\n  Seq Scan on t|4|4", 'what failed inside is marked');
 is(profile('label, executions, failed', 'caught\(i\)'), "Function Scan on generate_series i|1|0", 'what was around is not');
@@ -161,7 +161,7 @@ my $err = profiled("SET max_stack_depth = '500kB'", 'SELECT deep(1)', 'SELECT co
 like($err, qr/stack depth limit exceeded/, 'too deep a recursion says so');
 unlike($err, qr/ERRORDATA|terminat|closed/, 'and nothing else');
 cmp_ok(profile('max(failed)', 'deep\(i \+ 1\)'), '>', 2, 'its statements are marked');
-is(profile('max(executions), max(failed)', 'k = 3'), '1|0', 'the session goes on');
+is(profile('max(executions), max(failed)', 'k = 3'), '1|0', 'the session continues');
 
 # a cursor that a function with another role's privileges opens stays that role's, with its constants
 $node->safe_psql('postgres', q{CREATE FUNCTION opened_cursor(refcursor) RETURNS refcursor LANGUAGE plpgsql SECURITY DEFINER AS $$BEGIN OPEN $1 FOR SELECT 'private', 1 / (id - 3) FROM t; RETURN $1; END$$;
@@ -263,7 +263,7 @@ SKIP:
 $node->start unless -e $node->data_dir . '/postmaster.pid';
 is($node->safe_psql('postgres', $all), $before, 'with all that was in it');
 
-# a server that goes on without the library loses nothing of its own, nor the profile
+# a server that continues without the library loses none of its statistics, nor the profile
 my $counted = q{SELECT n_tup_ins FROM pg_stat_user_tables WHERE relname = 't'};
 my $inserted = $node->safe_psql('postgres', $counted);
 cmp_ok($inserted, '>=', 1000, 'the server counts');
@@ -379,7 +379,7 @@ ok($node->run_log([ 'pgbench', '-n', '-c', '8', '-j', '2', '-t', '200', @scripts
 	'eight sessions that store, read and forget');
 is($node->safe_psql('postgres', q{SELECT profile_nodes <= profile_max_nodes AND profile_plans * 4 <= profile_max_nodes FROM light_explain_status()}), 't', 'the profile stays within its bounds');
 
-# ---- memory of who reads it ----
+# ---- memory of readers ----
 
 SKIP:
 {

@@ -1,5 +1,5 @@
-# A minor update of the server leaves the library on if what it relies on is the
-# same, with a warning; if it is not, everybody who asks is told.
+# A minor update of the server leaves the library on if the layout that it relies on is the
+# same, with a warning; if it is not, each attempt to turn it on is reported.
 use strict;
 use warnings;
 

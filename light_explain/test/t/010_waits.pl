@@ -1,5 +1,5 @@
-# What waits is left alone: no signal ends a sleep of user code early, and nobody
-# wakes a session that waits for a lock.
+# Waits are not disturbed: no signal ends a sleep of user code early, and a
+# session that waits for a lock is not woken.
 
 use strict;
 use warnings;
@@ -34,7 +34,7 @@ for my $how (sort keys %measured)
 	my ($settings, $explain) = @{ $measured{$how} };
 	for my $timing (qw(auto system))
 	{
-		# rarely a signal of the server's own comes at that moment
+		# rarely one of the server's signals arrives at that moment
 		my $interrupted;
 		for (1 .. 5)
 		{
@@ -68,11 +68,11 @@ SKIP:
 	{
 		sleep 2;
 		# a timer of half a millisecond would make thousands
-		cmp_ok($switches->() - $before, '<', 50, 'nobody wakes a session that waits for a lock');
+		cmp_ok($switches->() - $before, '<', 50, 'a session that waits for a lock is not woken');
 	}
 	$node->safe_psql('postgres', q{COMMIT PREPARED 'blocker'});
 	$psql->finish;
-	like($out, qr/LockRows .*actual time=/, 'and then it goes on');
+	like($out, qr/LockRows .*actual time=/, 'and then it continues');
 	skip 'no /proc here', 1 unless defined $before;
 }
 
@@ -111,10 +111,10 @@ SKIP:
 	# a timer of half a millisecond would make 600,000 switches and hundreds of ticks
 	cmp_ok($most, '<=', 1, 'none of them uses more than a tick of the processor in three seconds');
 	cmp_ok($ticks, '<=', 20, 'nor do all together');
-	cmp_ok($switches, '<', 1000, 'and nobody wakes them');
+	cmp_ok($switches, '<', 1000, 'and they are not woken');
 	$node->safe_psql('postgres', q{COMMIT PREPARED 'blocker'});
 	$pgbench->finish;
-	like($out, qr/actually processed: 100\/100/, 'and then they go on');
+	like($out, qr/actually processed: 100\/100/, 'and then they continue');
 }
 
 $node->stop;

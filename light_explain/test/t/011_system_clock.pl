@@ -39,7 +39,7 @@ sub nodes
 	my ($plan, $parent, $faults) = @_;
 	my $total = $plan->{'Actual Total Time'} * $plan->{'Actual Loops'};
 
-	# times of a loop are rounded to microseconds: a look-up may take none
+	# times of a loop are rounded to microseconds: a lookup may take none
 	push @$faults, "$plan->{'Node Type'} took no time" if $total <= 0 && $plan->{'Actual Loops'} == 1;
 	push @$faults, "$plan->{'Node Type'} $total above $parent" if defined $parent && $total > $parent + 0.0011 * ($plan->{'Actual Loops'} + 2);
 	return join("\n", join(' ', map { $plan->{$_} } 'Node Type', 'Actual Rows', 'Actual Loops', 'Shared Hit Blocks'), map { nodes($_, $total, $faults) } @{ $plan->{Plans} // [] });

@@ -31,7 +31,7 @@ hpet of counter and others: system
  of others: counter
 SOURCES
 
-is($rates, <<'RATES', 'a time is what the system clock says, whatever the counter does');
+is($rates, <<'RATES', 'times agree with the system clock, whatever the counter does');
 a process begins: 1.000 by the system clock
 ... then: 1.000 by the counter
 ... then: 1.000 by the counter

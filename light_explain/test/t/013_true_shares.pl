@@ -1,16 +1,16 @@
 # Times are right: each node's part of a statement's time is the true one, wherever times are shown, also while other processes use the CPUs.
 #
-# The true part is the server's own, or what is left of that without what its clock adds to each call.  How much of that falls into the
-# node's time, and how much into its caller's, differs by statement and processor (compared with a profiler: a third to three quarters), so
-# what is true is known only within what lies between.  light_explain's part has to be there.  Medians of some runs are compared.  They are
+# The true part is the server's, or the rest of that without the time that its clock adds to each call.  How much of that falls into the
+# node's time, and how much into its caller's, differs by statement and CPU (compared with a profiler: a third to three quarters), so
+# the true part is only known to be between these bounds.  light_explain's part must be there.  Medians of some runs are compared.  They are
 # short, so that other processes disturb few of them: a statement that others interrupt ten times would have to be run hundreds of times.
 #
 # LIGHT_TIMES_RUNS=20 (make check-times) makes that many runs over a million rows and needs an idle machine.  The medians must be closer, and
-# each run must be within what the server's runs show: rows that come from all over memory take longer in one run than in the next.
+# each run must be within the range of the server's runs: rows that come from all over memory take longer in one run than in the next.
 #
-# This finds a node that hides where the time goes.  How close calls of some nanoseconds come to the truth is for pg-lean shares, which
+# This finds a node whose time is shown elsewhere.  How close calls of some nanoseconds are to the truth is for pg-lean shares, which
 # compares with a profiler.
-# Slow: repeats statements beside busy processes
+# Slow: repeats statements concurrently with busy processes
 use strict;
 use warnings;
 

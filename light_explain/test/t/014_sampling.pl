@@ -149,7 +149,7 @@ for my $kind (sort keys %kinds)
 	$node->safe_psql('postgres', 'TRUNCATE once');
 }
 
-# ---- nodes that core measures inside of its own code ----
+# ---- nodes that core measures inside its code ----
 
 {
 	$node->safe_psql('postgres', 'CREATE FUNCTION many() RETURNS SETOF int LANGUAGE plpgsql ROWS 10 AS $$BEGIN RETURN QUERY SELECT generate_series(1, 1500000); END$$');
@@ -327,7 +327,7 @@ SQL
 	$standby->init_from_backup($node, 'base', has_streaming => 1);
 	$standby->start;
 	my $pid = run_in_session($standby, 'SELECT count(*) FROM t WHERE id <= 20 AND nap(0.02, true)');
-	like(samples($standby, $pid, 'label', q{wait_event = 'PgSleep'}), qr/\A(Seq|Index) Scan[^|]* on t\|\d+\z/, 'a standby has samples of its own');
+	like(samples($standby, $pid, 'label', q{wait_event = 'PgSleep'}), qr/\A(Seq|Index) Scan[^|]* on t\|\d+\z/, 'a standby has separate samples');
 	$standby->stop;
 }
 

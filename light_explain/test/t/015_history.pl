@@ -113,7 +113,7 @@ sleep 3;
 reload('history_interval', 86400);
 is(query('SELECT history_buckets <= ' . ($before + 1) . ' FROM light_explain_status()'), 't', 'buckets without executions take no room');
 
-# ---- percentiles, beside those of times that are known ----
+# ---- percentiles, compared with known times ----
 
 query('SELECT light_explain_history_reset()');
 is(query('SELECT count(*) FROM light_explain_history()'), '0', 'the history is forgotten');
@@ -121,7 +121,7 @@ profiled(q{DO $$BEGIN FOR i IN 1..100 LOOP PERFORM pg_sleep(CASE WHEN i > 90 THE
 is(query(q{SELECT executions, p50_ms BETWEEN 1.9 AND 20, p95_ms BETWEEN 47 AND 200, p99_ms BETWEEN p95_ms AND max_ms, abs(mean_ms - total_ms / 100) < 1e-9 FROM light_explain_latency WHERE query ~ 'pg_sleep'}),
 	'100|t|t|t|t', 'percentiles of naps');
 is(query(q{SELECT count(*) FROM light_explain_latency() WHERE (SELECT sum(c) FROM unnest(counts) c) <> executions OR array_length(counts, 1) <> array_length(times_ms, 1)}), '0', 'each execution is counted once');
-# each time is within 6 percent of what is shown for it: the mean of all tells, as all intervals have that error at most
+# each time is within 6 percent of the value that represents it: the mean of all shows that, as all intervals have that error at most
 is(query(q{SELECT count(*) FROM light_explain_latency() l, LATERAL (SELECT sum(t * c) AS ms FROM unnest(times_ms, counts) u(t, c)) s WHERE total_ms > 0.01 AND abs(s.ms - total_ms) > 0.06 * total_ms}), '0', 'within the stated error');
 
 # ---- roles ----
@@ -134,7 +134,7 @@ for my $view (qw(light_explain_history light_explain_latency light_explain_histo
 	is($node->safe_psql('postgres', "SELECT count(DISTINCT userid) > 1 FROM $view", extra_params => [ '-U', 'reader' ]), 't', "$view: pg_read_all_stats sees all");
 }
 my ($rc, $out, $err) = $node->psql('postgres', 'SELECT light_explain_history_reset()', extra_params => [ '-U', 'other' ]);
-like($err, qr/permission denied/, 'nobody else forgets it');
+like($err, qr/permission denied/, 'other roles cannot reset it');
 
 # ---- the profile makes room, and is forgotten ----
 
@@ -184,7 +184,7 @@ $session->finish;
 is(query(sprintf $ended, $last), $kept[0], 'so does a crash');
 is(query(q{SELECT count(*) FROM light_explain_latency() l WHERE bucket > } . $last . q{ AND executions = 1 AND bucket_end IS NOT NULL}), '0', 'which loses the open one');
 
-# a base backup has a history of its own
+# a base backup has a separate history
 $node->backup('copy');
 ok(!-e $node->backup_dir . '/copy/pg_stat_tmp/light_explain_history.stat', 'a base backup leaves it out');
 

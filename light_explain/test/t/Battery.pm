@@ -125,8 +125,8 @@ BEGIN
 		PERFORM set_config('light_explain.enabled', 'off', false);
 		c := figures(run_explain(setup, statement, options));
 		IF a = c AND tries >= 2 THEN
-			-- workers on a busy machine look a catalog up once more now and then, without any
-			-- library (one in fifty parallel sorts): only what core is seen to do is excused
+			-- workers on a busy machine sometimes look up a catalog again, without any
+			-- library (one in fifty parallel sorts): only differences that core also shows are excused
 			FOR i IN 1 .. CASE WHEN a::text ~ '"Workers Launched"' THEN 100 ELSE 0 END LOOP
 				c := figures(run_explain(setup, statement, options));
 				EXIT WHEN b = c;
@@ -292,7 +292,7 @@ sub battery_statements
 		[ 'SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off', 'SELECT count(*) FROM u b JOIN t a ON b.id = a.k WHERE a.id < 500' ],
 		[ 'SET work_mem = 64', 'SELECT * FROM t ORDER BY v DESC, id' ],
 		[ 'SET work_mem = 64', 'SELECT count(*) FROM t a JOIN t b ON a.v = b.v AND a.id = b.id' ],
-		# joins that need no look, below an aggregate that goes to disk, below each other, and anew in each loop; and one that goes to disk itself
+		# joins that need no clock, below an aggregate that goes to disk, below each other, and again in each loop; and one that goes to disk itself
 		[ 'SET work_mem = 64; SET hash_mem_multiplier = 1; SET enable_sort = off; SET enable_mergejoin = off; SET enable_nestloop = off',
 			'SELECT t.id, count(*) FROM t JOIN parent ON t.k = parent.id GROUP BY t.id' ],
 		[ 'SET enable_mergejoin = off; SET enable_nestloop = off', 'SELECT count(*) FROM t JOIN u ON t.id = u.t_id JOIN parent ON t.k = parent.id' ],

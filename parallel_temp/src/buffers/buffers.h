@@ -45,7 +45,7 @@ typedef struct LocalBufEvicted
 extern void pt_localbuf_ensure(void);
 
 /*
- * Tell that the slots whose memory lies in this range got it before they were
+ * Record that the slots whose memory is in this range got it before they were
  * used (the shared pool points every slot into one mapping).  Such a slot counts
  * as allocated only once it has held a page.  Call it once, before the first slot
  * is pointed there.
@@ -186,15 +186,15 @@ extern BlockNumber pt_relfile_room_in_segment(BlockNumber from);
  */
 
 /*
- * Lengthen the main fork from "from" to "to" blocks, which must lie in one
+ * Extend the main fork from "from" to "to" blocks, which must be in one
  * segment file.  The new blocks read as zeroes.  With "lazy" the file system
- * reserves no room for them.  If there is no room for all of them the file stays
+ * reserves no space for them.  If there is no space for all of them the file stays
  * as it was, and the result is false; for a single block that is an ERROR.
  */
 extern PGDLLEXPORT bool pt_relfile_extend(SMgrRelation reln, BlockNumber from, BlockNumber to, bool lazy);
 
 /*
- * Have the file system reserve room for blocks that a lazy extension has added.  An
+ * Have the file system reserve space for blocks that a lazy extension has added.  An
  * ERROR if there is none.
  */
 extern void pt_relfile_reserve(SMgrRelation reln, BlockNumber from, BlockNumber to);

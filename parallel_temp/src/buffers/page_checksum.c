@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * page_checksum.c
- *	  Page checksums, as fast as this processor can.
+ *	  Page checksums, with the instructions of this CPU.
  *
  * Where data checksums are on, half the time of a flush is the checksum: servers
- * up to 18 are built for the oldest processor of their architecture, and that code
+ * up to 18 are built for the oldest CPU of their architecture, and that code
  * takes over a microsecond for a page.  The algorithm was made for vector units, and
  * core offers it to programs as a header; so it is compiled here again, with AVX2,
  * and used if the CPU has it.  Everywhere else, core's function does the work.
@@ -31,7 +31,7 @@
 
 #if CHECKSUM_WORTH_COMPILING_COMPAT && defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define HAVE_CHECKSUM_AVX2 1
-#define CACHE_LINE 64			/* of every x86-64 processor */
+#define CACHE_LINE 64			/* of every x86-64 CPU */
 
 #pragma GCC push_options
 #pragma GCC optimize("O3", "no-loop-unroll-and-jam")

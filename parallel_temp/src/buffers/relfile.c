@@ -210,7 +210,7 @@ report_other_length(const char *path, BlockNumber length, BlockNumber expected)
 			(errcode(ERRCODE_OBJECT_IN_USE),
 			 errmsg("file \"%s\" has %u blocks while %u are expected during a load",
 					path, length, expected),
-			 errdetail("Something other than the load has changed the table meanwhile, without a statement of its own."),
+			 errdetail("The file was changed during the load, but not by the load."),
 			 errhint("Set parallel_temp.fast_load to off for this statement.")));
 }
 

@@ -90,13 +90,13 @@ open_temp_relation(Oid relid, bool mutating)
 		if (RELKIND_HAS_PARTITIONS(form->relkind))
 			ereport(ERROR,
 					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-					 errmsg("relation \"%s\" has no pages of its own", name),
+					 errmsg("relation \"%s\" has no storage", name),
 					 errdetail_relkind_not_supported(form->relkind),
 					 errhint("Name its partitions; pg_partition_tree() lists them.")));
 		if (!RELKIND_HAS_STORAGE(form->relkind))
 			ereport(ERROR,
 					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-					 errmsg("relation \"%s\" has no pages of its own", name),
+					 errmsg("relation \"%s\" has no storage", name),
 					 errdetail_relkind_not_supported(form->relkind),
 					 errhint("Name a temporary table, or an index or sequence that is temporary.")));
 		if (form->relpersistence != RELPERSISTENCE_TEMP)

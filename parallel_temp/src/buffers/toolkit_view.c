@@ -8,7 +8,7 @@
  * map from file to relation is no use here: other sessions' temporary relations
  * may have the same file number.)  A second pass over the local buffers adds what
  * is resident.  Sizes come from the files, as pg_relation_size() does it, so that
- * a missing file is a row to look at and not an error.
+ * a missing file is shown as a row and is not an error.
  *
  * Copyright (c) 2026, the pg_lean authors
  *

@@ -13,9 +13,9 @@
  * While a load runs, functions in its query may start other statements.  One
  * that names the table being filled must find every row that the server's code
  * would have inserted, so the load is handed back first, and its frozen rows
- * become ordinary ones: ExecutorStart looks at the relations of each nested plan,
+ * become ordinary ones: ExecutorStart checks the relations of each nested plan,
  * ProcessUtility at the few utility statements that read a table.  A statement that
- * puts rows into a partitioned table does not name the partition that they get to.
+ * inserts rows into a partitioned table does not name the partition that stores them.
  *
  * Rows are frozen under the conditions of COPY FREEZE and one more: a statement of
  * the user's own, not one inside a function or DO block, whose caller's snapshot
@@ -149,7 +149,7 @@ pt_load_fill_why_not(const FastFill *fill)
 
 /*
  * Workers are about to start for a statement.  The server's parallel scans register a
- * snapshot in the leader, too, so whether rows may be frozen can only be determined
+ * snapshot also in the leader, so whether rows may be frozen can only be determined
  * before.
  */
 static void
@@ -227,7 +227,7 @@ pt_load_before_plan(PlannedStmt *plan)
 
 /*
  * The same, and it starts now: if it is a cursor's it may outlive a load whose rows are
- * frozen, and call functions that look at them with its snapshot.
+ * frozen, and call functions that read them with its snapshot.
  */
 void
 pt_load_plan_starts(QueryDesc *queryDesc)

@@ -80,7 +80,7 @@ typedef struct FastLoad
 	TransactionId xid;			/* xmin of the rows */
 	CommandId	cid;			/* their cmin */
 	bool		frozen;			/* rows are stored frozen */
-	bool		lazy_file;		/* no room is reserved for pages in buffers */
+	bool		lazy_file;		/* no space is reserved for pages in buffers */
 	Size		save_space;		/* free space that fillfactor asks for */
 	ResourceOwner owner;		/* holds the pin on the page being filled */
 	MemoryContext context;
@@ -138,7 +138,7 @@ typedef struct FastFill
 	bool		may_freeze;		/* rows may be frozen, as far as the table is
 								 * concerned */
 	bool		freezing_settled;	/* and the snapshots, before workers start */
-	bool		in_buffers;		/* rows are looked at before the end */
+	bool		in_buffers;		/* rows are read before the end */
 	bool		scanned;		/* the same statement scans the table, too */
 	MemoryContext context;
 	BlockNumber first_new_block;	/* a row here or beyond is on a new page */
@@ -189,7 +189,7 @@ pt_load_is_at_file(const FastLoad *load)
  * time, sees the rows that its snapshot allows, and expects blocks to stay.  Rows of
  * such a statement go heap's way.  (A plan that starts while a load is running
  * passes ExecutorStart, which ends the load.)  Not for a statement that scans its
- * target itself: its scans count, too.
+ * target itself: its scans also count.
  */
 static inline bool
 pt_load_held_open(const FastFill *fill)
@@ -266,13 +266,13 @@ extern const char *pt_insert_target_refusal(Relation rel);
 /* Pages that a worker may be ahead of the leader: 256 kB. */
 #define RING_PAGES (256 * 1024 / BLCKSZ)
 
-/* A worker that may write its pages does so when so many wait. */
+/* A worker that may write its pages does so when this many wait. */
 #define APPEND_PAGES (RING_PAGES / 2)
 
 /* The leader is woken each time that this many more pages wait for it, */
 #define WAKE_PAGES (RING_PAGES / 4)
 
-/* ... and after so many times that a worker has written pages, to count them. */
+/* ... and each time that a worker has written pages this many times, to count them. */
 #define WAKE_APPENDS 16
 
 /*
@@ -307,7 +307,7 @@ typedef struct PageRing
 typedef struct FillShared
 {
 	uint32		build;			/* see parallel_temp.h */
-	bool		active;			/* workers fill pages; else rows pass by */
+	bool		active;			/* workers fill pages; else rows are returned */
 	PGPROC	   *leader;
 	TransactionId xid;			/* of the rows */
 	CommandId	cid;

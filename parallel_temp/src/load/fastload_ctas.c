@@ -4,7 +4,7 @@
  *	  CREATE TEMP TABLE AS and SELECT INTO TEMP through the bulk writer.
  *
  * The server hands the rows of such a statement to a receiver, whose start makes
- * the table.  For the length of one ExecutorRun another receiver stands in front of
+ * the table.  For the length of one ExecutorRun another receiver precedes
  * it: it lets the server's make the table, learns which table that was from the
  * object access hook, and if the table is one that the bulk writer may fill it
  * keeps the rows for itself.  In every other case, and from the moment a load is

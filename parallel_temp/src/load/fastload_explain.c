@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * fastload_explain.c
- *	  What EXPLAIN ANALYZE says of a load.
+ *	  The output of EXPLAIN ANALYZE about a load.
  *
  * The statement that EXPLAIN runs has a record (query.c) with a note, which is filled
  * in when the statement's load ends and printed when its executor ends, among the
@@ -71,6 +71,42 @@ pt_load_remember(const FastLoad *load, const char *why_not)
 }
 
 /*
+ * Print a load: a line of text, or properties with numbers in the other formats.
+ */
+static void
+print_note(const FastLoadNote *note, ExplainState *es)
+{
+	StringInfoData text;
+
+	if (es->format != EXPLAIN_FORMAT_TEXT)
+	{
+		if (note->why_not != NULL)
+			ExplainPropertyText(note->tuples > 0 ? "Fast Load Given Up" : "Fast Load Not Used", note->why_not, es);
+		if (note->why_not != NULL && note->tuples == 0)
+			return;
+		ExplainPropertyUInteger("Fast Load Rows", NULL, note->tuples, es);
+		ExplainPropertyBool("Fast Load Rows Frozen", note->frozen, es);
+		ExplainPropertyUInteger("Fast Load Pages in Local Buffers", NULL, note->pool_pages, es);
+		ExplainPropertyUInteger("Fast Load Pages to File", NULL, note->file_pages, es);
+		ExplainPropertyUInteger("Fast Load Pages Filled by Workers", NULL, note->taken_pages, es);
+		return;
+	}
+	initStringInfo(&text);
+	if (note->tuples > 0)
+		appendStringInfo(&text, UINT64_FORMAT " rows%s, new pages: " UINT64_FORMAT " in local buffers, "
+						 UINT64_FORMAT " to the file",
+						 note->tuples, note->frozen ? " frozen" : "", note->pool_pages, note->file_pages);
+	if (note->taken_pages > 0)
+		appendStringInfo(&text, ", of which " UINT64_FORMAT " filled by workers", note->taken_pages);
+	if (note->why_not != NULL)
+		appendStringInfo(&text, "%s (%s)", note->tuples > 0 ? "; then given up" : "not used", note->why_not);
+	if (text.len == 0)
+		appendStringInfoString(&text, "no rows");
+	ExplainPropertyText("Fast Load", text.data, es);
+	pfree(text.data);
+}
+
+/*
  * EXPLAIN ends the statement that it ran, and is about to print its closing lines: the
  * place for ours.
  */
@@ -108,23 +144,8 @@ pt_load_print(QueryDesc *queryDesc)
 	}
 	if (explained->note->set)
 	{
-		FastLoadNote note = *explained->note;
-		StringInfoData text;
-
 		explained->note->set = false;
-		initStringInfo(&text);
-		if (note.tuples > 0)
-			appendStringInfo(&text, UINT64_FORMAT " rows%s, new pages: " UINT64_FORMAT " in local buffers, "
-							 UINT64_FORMAT " to the file",
-							 note.tuples, note.frozen ? " frozen" : "", note.pool_pages, note.file_pages);
-		if (note.taken_pages > 0)
-			appendStringInfo(&text, ", of which " UINT64_FORMAT " filled by workers", note.taken_pages);
-		if (note.why_not != NULL)
-			appendStringInfo(&text, "%s (%s)", note.tuples > 0 ? "; then given up" : "not used", note.why_not);
-		if (text.len == 0)
-			appendStringInfoString(&text, "no rows");
-		ExplainPropertyText("Fast Load", text.data, explained->explain_state);
-		pfree(text.data);
+		print_note(explained->note, explained->explain_state);
 	}
 }
 

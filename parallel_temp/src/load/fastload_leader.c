@@ -381,7 +381,7 @@ next_row_of_workers(PageFiller *filler, bool *all_done)
 }
 
 /*
- * The node has given a row that is none, and who measures nodes has counted it.
+ * The node has returned the dummy row, and its instrumentation has counted it.
  */
 static inline void
 uncount_no_row(PageFiller *filler)
@@ -391,9 +391,9 @@ uncount_no_row(PageFiller *filler)
 }
 
 /*
- * Let the server's function of the Gather start the workers, and do no more.  It goes
- * on to the first row, for which it may wait; so the leader's part gives it one at
- * once that is none.  The result is a row of a worker's, should one have been faster.
+ * Let the server's function of the Gather only start the workers.  It continues
+ * to the first row, for which it may wait; so the leader's part returns a dummy row at
+ * once.  The result is a row of a worker, if one was faster.
  */
 static TupleTableSlot *
 start_workers(PageFiller *filler)

@@ -25,7 +25,7 @@
 #include "load/fastload.h"
 
 /*
- * Is there room for a tuple of this (aligned) length on the page being filled?
+ * Is there space for a tuple of this (aligned) length on the page being filled?
  */
 static inline bool
 page_has_room(FastLoad *load, Size need)
@@ -43,7 +43,7 @@ page_has_room(FastLoad *load, Size need)
 }
 
 /*
- * Find room for a tuple of this length; go to a new page if need be.  The bytes
+ * Find space for a tuple of this length; go to a new page if necessary.  The bytes
  * returned are zero.  Nothing is taken until commit_tuple().
  */
 static char *

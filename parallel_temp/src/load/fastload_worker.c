@@ -3,7 +3,7 @@
  * fastload_worker.c
  *	  The custom scan "Temp Load": parallel workers fill pages of a temporary table.
  *
- * The node stands below a Gather at the top of a query whose rows go into a temporary
+ * The node is below a Gather at the top of a query whose rows go into a temporary
  * table (plan_fill.c puts it there).  In a worker it forms the rows of its child on
  * heap pages in shared memory, and whole pages go to the leader (fastload_leader.c):
  * no row is copied into a queue, read from it and formed again by the one process
@@ -103,7 +103,7 @@ append_context(void *arg)
 }
 
 /*
- * Append pages to the file, if so many wait and this worker may.
+ * Append pages to the file, if enough of them wait and this worker may.
  */
 static void
 append_pages(PageFiller *filler, uint64 enough)
@@ -226,8 +226,8 @@ filler_exec_worker(PlanState *pstate)
 /* ---- the node --------------------------------------------------------------- */
 
 /*
- * In the leader, and wherever workers do not fill pages: rows pass by then.  While the
- * Gather starts workers it gets one that is none (see start_workers()).
+ * In the leader, and in workers that do not fill pages: rows are returned unchanged.  While the
+ * Gather starts workers it gets a dummy row (see start_workers()).
  */
 static TupleTableSlot *
 filler_exec_proc(PlanState *pstate)
@@ -433,17 +433,37 @@ filler_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 {
 	PageFiller *filler = (PageFiller *) node;
 	FastLoad   *load = filler->fill ? filler->fill->load : NULL;
+	uint64		by_leader = load ? load->pool_pages + load->file_pages - load->taken_pages : 0;
+	const char *why_not = filler->why_not ? filler->why_not : "no workers";
 	StringInfoData text;
 
 	if (!es->analyze)
 		return;
+	if (es->format != EXPLAIN_FORMAT_TEXT)
+	{
+		if (filler->fill == NULL)
+		{
+			ExplainPropertyText("Pages by Leader Only", why_not, es);
+			return;
+		}
+		ExplainPropertyUInteger("Pages by Leader", NULL, by_leader, es);
+		ExplainOpenGroup("Pages by Workers", "Pages by Workers", false, es);
+		for (int i = 0; i < filler->nrings; i++)
+		{
+			ExplainOpenGroup("Worker", NULL, true, es);
+			ExplainPropertyInteger("Worker Number", NULL, i, es);
+			ExplainPropertyUInteger("Pages", NULL, filler->pages[i], es);
+			ExplainCloseGroup("Worker", NULL, true, es);
+		}
+		ExplainCloseGroup("Pages by Workers", "Pages by Workers", false, es);
+		return;
+	}
 	initStringInfo(&text);
 	if (filler->fill == NULL)
-		appendStringInfo(&text, "by the leader only (%s)", filler->why_not ? filler->why_not : "no workers");
+		appendStringInfo(&text, "by the leader only (%s)", why_not);
 	else
 	{
-		appendStringInfo(&text, UINT64_FORMAT " by the leader, by workers:",
-						 load ? load->pool_pages + load->file_pages - load->taken_pages : 0);
+		appendStringInfo(&text, UINT64_FORMAT " by the leader, by workers:", by_leader);
 		for (int i = 0; i < filler->nrings; i++)
 			appendStringInfo(&text, "%s " UINT64_FORMAT, i > 0 ? "," : "", filler->pages[i]);
 	}

@@ -45,10 +45,10 @@
 #include "parallel_temp.h"
 #include "ram_directory.h"
 
-/* Pages of one write to the file: 256 kB stay in the processor's cache. */
+/* Pages of one write to the file: 256 kB stay in the CPU's cache. */
 #define BATCH_PAGES (256 * 1024 / BLCKSZ)
 
-/* A RAM tablespace's limit is looked at again after so many pages: 16 MB. */
+/* A RAM tablespace's limit is checked again after this many pages: 16 MB. */
 #define CHECK_ROOM_PAGES (16 * 1024 * 1024 / BLCKSZ)
 
 /* The file grows by at most this many blocks at once. */
@@ -104,7 +104,7 @@ pt_load_begin(Relation rel, CommandId cid, bool frozen, MemoryContext context)
 	load->step = 1;
 	load->blocks_read = pgBufferUsage.local_blks_read;
 
-	/* leave a little room for the buffers that the statement itself uses */
+	/* leave some buffers for the statement itself */
 	load->pool_limit = NLocBuffer - NLocBuffer / 16;
 	return load;
 }
@@ -113,7 +113,7 @@ pt_load_begin(Relation rel, CommandId cid, bool frozen, MemoryContext context)
  * Rows must be found by the buffer manager at once: nothing goes straight to the
  * file, and pt_load_add() sets tts_tid.  If the statement fails its pages stay, dirty,
  * because an index may point into them, or they may have been read (see
- * pt_load_abandon()); so they must have room on the disk, or no later statement could
+ * pt_load_abandon()); so they must have disk space, or no later statement could
  * evict them from the buffers.
  */
 void
@@ -170,7 +170,7 @@ add_block(FastLoad *load, Buffer *buffer)
 
 			/* not beyond what buffers take: see below */
 			n = Min(n, load->pool_limit - load->pool_pages);
-			/* a nearly full file system may have room for a smaller step */
+			/* a nearly full file system may have space for a smaller step */
 			while (!pt_relfile_extend(RelationGetSmgr(load->rel), load->file_length, load->file_length + n,
 									  load->lazy_file))
 				n = (n + 1) / 2;
@@ -288,9 +288,9 @@ move_open_page_last(FastLoad *load)
 }
 
 /*
- * A page of the batch is written as this block.  Its rows may think of another one: pages
+ * A page of the batch is written as this block.  Its rows may contain another number: pages
  * change places, and workers append in between.  While a page is filled, numbers only
- * grow, so that of its first row is the one to look at.  (What changes places with the
+ * grow, so that of its first row is the one to check.  (What changes places with the
  * page being filled was taken, and all its rows have the same number.)
  */
 static void
@@ -450,8 +450,8 @@ pt_file_end_append(FastLoadEnd *end, RelFile *file, RelFileLocator_compat locato
 }
 
 /*
- * So many pages more have been written, or are about to be: look at a RAM tablespace's
- * limit now and then.
+ * More pages have been written, or are about to be: check a RAM tablespace's
+ * limit from time to time.
  */
 void
 pt_load_count_written(FastLoad *load, uint64 pages)
@@ -633,7 +633,7 @@ pt_load_hand_back(FastLoad *load, bool thaw)
 	if (thaw && load->lazy_file && load->file_length > load->old_length)
 		pt_relfile_reserve(RelationGetSmgr(load->rel), load->old_length, load->file_length);
 
-	/* where there is room: pages that were taken are full */
+	/* where there is space: pages that were taken are full */
 	if (load->next_block > 0)
 		RelationSetTargetBlock(load->rel, target);
 
@@ -672,7 +672,7 @@ pt_load_hand_back(FastLoad *load, bool thaw)
  * could not be written, and all later statements would fail at that.  So they go, out
  * of the buffers and off the file, unless an index points into them or they may
  * have been read; then only blocks without rows are cut off, if that is possible,
- * and the others have their room.  (They cannot be made empty pages instead: the server
+ * and the others have their disk space.  (They cannot be made empty pages instead: the server
  * takes an index entry without a line pointer in the heap for damage when it deletes
  * entries, and VACUUM would not find it before another row takes its place.)
  * No other error may be raised here.
@@ -709,7 +709,10 @@ pt_load_abandon(FastLoad *load)
 void
 pt_load_end(FastLoad *load)
 {
-	/* a cursor that was opened meanwhile stays, and is not to see the rows */
+	/*
+	 * a cursor that was opened during the load stays, and must not see the
+	 * rows
+	 */
 	if (load->state < LOAD_HANDED_BACK)
 		pt_load_hand_back(load, load->open_plans != NIL);
 	set_state(load, LOAD_ENDED);

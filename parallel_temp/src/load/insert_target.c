@@ -64,7 +64,7 @@ unsafe_function(Oid funcid, void *context)
 
 	/*
 	 * Before and after each of its statements a volatile function asks for a
-	 * new command id, which there is none of while the insertion uses the
+	 * new command id, which does not exist while the insertion uses the
 	 * current one and has workers.
 	 */
 	else if (func_volatile(funcid) == PROVOLATILE_VOLATILE)

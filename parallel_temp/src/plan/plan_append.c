@@ -3,8 +3,8 @@
  * plan_append.c
  *	  UNION ALL, inheritance and partitioned tables with temporary members.
  *
- * Core takes an append relation as a whole out of parallel planning when it meets
- * a temporary member, and does not even look at the members after it.  By the
+ * Core excludes an append relation as a whole from parallel planning when it finds
+ * a temporary member, and does not even check the members after it.  By the
  * time of our hook this has happened, and the members' paths are made one after
  * another, each followed by the hook.  So at the call for the first member the
  * whole family is judged again, temporary members by our rules and all others by

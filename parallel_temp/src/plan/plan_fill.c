@@ -3,7 +3,7 @@
  * plan_fill.c
  *	  Plans whose workers fill pages of a temporary table.
  *
- * The node that does it (load/fastload_worker.c) stands below a Gather at the top of
+ * The node that does it (load/fastload_worker.c) is below a Gather at the top of
  * the query whose rows go into the table: there nothing is done with a row but to put
  * it away, and no order is to be kept.  The node is put there when the plan starts, into
  * a copy of the few nodes above it: only then it is known where the rows go, for a plan

@@ -43,7 +43,7 @@
 /* Blocks that a process of a partial scan takes at once. */
 #define MAX_CHUNK	64
 
-/* How many rows ahead of its turn a row is fetched into the processor's cache. */
+/* How many rows ahead of its turn a row is fetched into the CPU's cache. */
 #define ROWS_AHEAD	8
 
 static Node *temp_scan_create_state(CustomScan *plan);
@@ -196,8 +196,8 @@ temp_scan_next_page(TempScanState *scan)
 		scan->page = pt_scan_read_page(scan, block);
 
 		/*
-		 * Where the session scans alone, subtransactions may end between two
-		 * pages: who was current is none any more.
+		 * If the session scans alone, subtransactions may end between two
+		 * pages: a transaction that was current may no longer be.
 		 */
 		if (scan->rel == NULL)
 			scan->memo.xmin.xid = scan->memo.xmax.xid = InvalidTransactionId;
@@ -246,7 +246,7 @@ temp_scan_store_tuple(HeapTuple tuple, TupleTableSlot *slot)
 /*
  * Put the next row that the snapshot sees into scan->tuple; false at the end.
  * "touch" says that the caller will look into it: rows lie on a page backwards,
- * which the processor's own prefetching does not follow well, so they are asked for
+ * which the CPU's prefetching does not follow well, so they are asked for
  * some rows ahead.
  */
 static pg_attribute_always_inline bool

@@ -85,16 +85,16 @@ extern ScanProbe *pt_scan_probe_make(HashJoinState *join, ScanState *ss);
 
 /*
  * The scan is about to return these tuples of a page one after another: if the
- * hash table is too large for the processor's caches, begin to fetch what the join
- * will look at.  Returns for how many of them.
+ * hash table is too large for the CPU's caches, begin to fetch the entries that the join
+ * will read.  Returns for how many of them.
  */
 extern int	pt_scan_probe_prefetch(ScanProbe *probe, Page page, const OffsetNumber *tuples, int ntuples);
 
-/* How a worker gets at a page of the pool: parallel_temp.debug_pool_read. */
+/* How a worker reads a page of the pool: parallel_temp.debug_pool_read. */
 typedef enum PoolReadMethod
 {
 	POOL_READ_COPY,				/* read it into private memory */
-	POOL_READ_MAP				/* look at it in a mapping of the pool */
+	POOL_READ_MAP				/* read it in a mapping of the pool */
 }			PoolReadMethod;
 
 /* Most pages that are read at once. */
@@ -153,7 +153,8 @@ typedef struct TempScanState
 	OffsetNumber visible[MaxHeapTuplesPerPage];
 	HeapTupleData tuple;
 	VisibilityMemo memo;
-	int			crowded;		/* a page with less room than this is pruned */
+	int			crowded;		/* a page with less free space than this is
+								 * pruned */
 
 	/* For EXPLAIN, filled when the query has run. */
 	bool		reported;

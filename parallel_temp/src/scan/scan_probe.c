@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * scan_probe.c
- *	  Fetch into the processor's cache what a hash join will look up.
+ *	  Prefetch the hash table entries that a hash join will look up.
  *
  * A hash join over a table that is much larger than the caches spends most of its
  * time waiting for memory, one row at a time: the bucket's head, then the first
  * tuple.  The scan that feeds it knows the rows of a page before it returns the
  * first of them.  So the keys of the whole page are hashed here, all bucket heads
- * are asked for, and then all first tuples: the processor waits for many of them at
+ * are asked for, and then all first tuples: the CPU waits for many of them at
  * once.  The join computes its hash values again, which is cheap compared with a wait.
  *
  * This changes only caches.  It reads the join's hash table as the join

@@ -5,9 +5,9 @@
  *	  the leader and in its workers.
  *
  * The leader shares what the plan's workers will read before the executor runs
- * the plan, and takes it back afterwards, when no worker is left.  How workers
- * learn of it: the executor sends its range table to every worker, so an entry
- * that stands for no relation is added to it whose alias carries the handle of
+ * the plan, and unshares it afterwards, when no worker is left.  Workers
+ * find it as follows: the executor sends its range table to every worker, so an entry
+ * without a relation is added to it whose alias contains the handle of
  * the shared area.  A worker looks for that entry when its executor starts
  * (worker.c).  This reaches every worker of every Gather, whatever nodes its part
  * of the plan has.

@@ -82,7 +82,7 @@ pt_has_toastable_column(Relation rel, Bitmapset *attrs)
 }
 
 /*
- * Might the node look at a column whose value is stored out of line?
+ * Might the node read a column whose value is stored out of line?
  */
 static bool
 uses_toastable_column(Scan *scan, List *more_exprs, Oid relid)

@@ -32,7 +32,7 @@ typedef struct TempUse
 	Oid			relid;
 	bool		own_below;		/* scanned by our node below */
 	bool		stock_below;	/* read by a stock index or bitmap scan below */
-	int			stock_above;	/* so many stock nodes that only the leader
+	int			stock_above;	/* number of stock nodes that only the leader
 								 * runs read it */
 	bool		toast_below;	/* a column that may be out of line is used
 								 * below */
@@ -63,7 +63,7 @@ typedef struct TempPlan
 
 /*
  * Pins that a resource owner of any version keeps in its array.  More go to a hash
- * table, which costs three times as much, so many pins are given to many owners.
+ * table, which costs three times as much, so pins are divided among several owners.
  */
 #define PINS_AN_OWNER		32
 

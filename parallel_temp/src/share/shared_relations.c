@@ -153,14 +153,14 @@ share_segment_has_room(Size size)
 	Size		mapped = 0;
 	dsm_handle	handle = pg_prng_uint32(&pg_global_prng_state) << 1;
 
-	/* a number that is taken already would be a rare case of no room */
+	/* a number that is in use is treated as no space; this is rare */
 	return dsm_impl_op(DSM_OP_CREATE, handle, size, &impl_private, &address, &mapped, DEBUG1) &&
 		dsm_impl_op(DSM_OP_DESTROY, handle, 0, &impl_private, &address, &mapped, WARNING);
 }
 
 /*
- * Make a segment of dynamic shared memory.  NULL with *reason set where the system has no
- * room for it.  (If another process takes the room in between, that is an ERROR, as it is
+ * Make a segment of dynamic shared memory.  NULL with *reason set if the system has no
+ * space for it.  (If another process uses the space in between, that is an ERROR, as it is
  * for the server's segments.)
  */
 static dsm_segment *
@@ -239,7 +239,7 @@ share_create_area(List *wanted, const char **reason)
 }
 
 /*
- * Make a resource owner with room for one more pin the current one.
+ * Make a resource owner with space for one more pin the current one.
  */
 static void
 share_use_pin_owner(PtShare *share)
@@ -307,8 +307,8 @@ pt_share_unpinned_buffers(TempPlan *plan)
 
 /*
  * Pin resident pages of the wanted relations (they are in the order of their
- * locators), as far as there are buffers to spare, and write down where they are.
- * Returns how many more there are to spare.
+ * locators), as far as buffers may be pinned, and record where they are.
+ * Returns how many more may be pinned.
  */
 static int
 share_pin_pages(PtShare *share, List *wanted, TempPlan *plan)
@@ -364,7 +364,7 @@ share_pin_pages(PtShare *share, List *wanted, TempPlan *plan)
 		rel = &area->rels[last];
 
 		/*
-		 * Index-only scans in workers look at the visibility map: it is read
+		 * Index-only scans in workers read the visibility map: it is read
 		 * from its file.
 		 */
 		if (BufTagGetForkNum_compat(&desc->tag) == VISIBILITYMAP_FORKNUM && rel->stock && (state & BM_DIRTY))
@@ -454,11 +454,11 @@ share_check_leader(PtShare *share, List *wanted, TempPlan *plan)
 		if (rel->resident == rel->nblocks)
 			continue;
 		if (plan->unknown_function)
-			return "temp_buffers cannot hold the table, and a function that is not parallel safe runs beside the workers";
+			return "temp_buffers cannot hold the table, and a function that is not parallel safe runs in the leader";
 		if (want->use->stock_above && !(want->toast && !want->use->toast_below))
 			return "temp_buffers cannot hold the table, and the leader reads it in another part of the plan";
 		if (want->toast && plan->gathers_varlena)
-			return "temp_buffers cannot hold the TOAST table, and the leader may read it beside the workers";
+			return "temp_buffers cannot hold the TOAST table, and the leader may also read it";
 		if (want->stock && plan->gathers > 1)
 			return "temp_buffers cannot hold the table, and the plan has several parallel parts";
 		if (want->stock)

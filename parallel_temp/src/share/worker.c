@@ -17,15 +17,15 @@
  *
  * Blocks that are not in the leader's buffers come from the leader's file, whose
  * name the relation cache of a worker resolves by itself.  A hint bit makes such a
- * page dirty, and when it has to make room it would be written to a file named
- * after the worker.  That name is made beforehand and leads to /dev/null, so that
- * it takes no room on disk; nothing ever reads it.  (The storage manager wants the
- * segments in front of the last one to have their full length, and direct I/O wants
+ * page dirty, and when it is evicted it would be written to a file named
+ * after the worker.  That name is created before and leads to /dev/null, so that
+ * it takes no disk space; nothing ever reads it.  (The storage manager wants the
+ * segments before the last one to have their full length, and direct I/O wants
  * a file.  The names of these are links of one sparse file of a segment's length, so
  * discarded data takes no more than that for each worker and file system.)  The names are
  * removed when the worker ends.
  *
- * Functions that workers run may not look at other temporary tables, whose pages
+ * Functions that workers run must not read other temporary tables, whose pages
  * the leader has not shared: with the local buffer manager running core would no
  * longer refuse, so queries inside the worker are checked here instead.
  *

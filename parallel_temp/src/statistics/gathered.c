@@ -13,11 +13,11 @@
  *
  * Invariants: Once the user has analyzed a table, the catalogs have precedence.
  * The kept statistics are used while the table's file is the same one, about as long as it
- * was, and few of its rows were changed since (then plans that were made with it are made
- * again, too); and not after a transaction was undone
- * that had changed it or in which it was looked at.  The rows that were sampled are kept
- * for columns that are asked for later, unless they are many or have values stored
- * out of line, which may go: then only while one statement is planned.
+ * was, and few of its rows were changed since (then plans that were made with it are also
+ * rebuilt); and not after the rollback of a transaction
+ * that had changed or sampled it.  The rows that were sampled are kept
+ * for columns that are needed later, unless they are many or have values stored
+ * out of line, which may be removed: then only while one statement is planned.
  *
  * No sample is taken while a load fills the table or while there are workers, which read
  * pages that must not move.
@@ -56,7 +56,7 @@
 #include "query.h"
 #include "statistics/gathered.h"
 
-/* Changed rows after which a table is looked at again: those of autovacuum. */
+/* Changed rows after which a table is sampled again: those of autovacuum. */
 #define CHANGED_ROWS 50
 #define CHANGED_PART 0.1
 

@@ -50,7 +50,7 @@
 #define LEAST_ROWS 2
 #define MOST_ROWS 100
 
-/* Pages that are looked at: all of a small table, and by the root of a larger one. */
+/* Pages that are sampled: all of a small table, and by the root of a larger one. */
 #define LEAST_PAGES 50
 #define PAGES_BY_ROOT 5
 #define MOST_PAGES 1000
@@ -61,7 +61,7 @@
 /* A sample that became too large, or too small, is repeated this many times. */
 #define MOST_TRIES 4
 
-/* Rows whose widths are looked at. */
+/* Rows whose widths are measured. */
 #define WIDTH_ROWS 100
 
 /*
@@ -75,11 +75,11 @@ next_step(double step, pg_prng_state *random)
 }
 
 /*
- * Rows that are looked at are spread over the table: each page's header, each line
+ * Sampled rows are spread over the table: each page's header, each line
  * pointer and each row has to come from memory, and waiting for that took longer than
  * all that is done with them.  Memory answers many at once.  So each of these steps is
- * done for several pages, and for several rows, before the next one; each asks for what
- * the next one needs.
+ * done for several pages, and for several rows, before the next one; each prefetches the
+ * memory that the next one needs.
  */
 #define PAGES_AT_ONCE 32
 #define ROWS_AT_ONCE 128
@@ -309,7 +309,7 @@ close_pages(Look *look)
 }
 
 /*
- * Of how many rows one is taken, as the first pages have them, and room for them all:
+ * Of how many rows one is taken, as the first pages have them, and space for them all:
  * pages differ, so for twice as many.
  */
 static void
@@ -334,7 +334,7 @@ choose_step(Look *look, double *step, double *wanted)
 /*
  * Take a sample, of a row out of "step" where that is not 0; it gets what was used.
  * *wanted gets the rows that a sample of this table should have, and *full_at the part of
- * the pages after which the sample had no room for more (0: it had).
+ * the pages after which the sample had no space for more (0: it had).
  */
 static TableSample *
 sample_once(Relation rel, MemoryContext parent, double *step, double *wanted, double *full_at)
@@ -345,7 +345,7 @@ sample_once(Relation rel, MemoryContext parent, double *step, double *wanted, do
 	Look	   *look = palloc0(sizeof(Look));
 	double		pages = 0;		/* until now */
 	double		lines = 0;		/* line pointers on these */
-	double		place = 0;		/* the next row to look at, counted as these */
+	double		place = 0;		/* the next row to sample, counted as these */
 
 	sample->context = context;
 	look->rel = rel;
@@ -408,7 +408,7 @@ pt_sample_table(Relation rel, MemoryContext parent)
 
 	/*
 	 * Most of the rows are dead; or there are many more of them, or wider
-	 * ones, than the first pages have.  To look at more, or less, from some
+	 * ones, than the first pages have.  To sample more, or less, from some
 	 * page on would count its rows for more, or less, than those before.
 	 */
 	for (int tries = 1; tries < MOST_TRIES; tries++)

@@ -5,8 +5,8 @@
  *
  * Most of what ANALYZE's function for scalar types does is to sort the values, through
  * three calls for each comparison.  Here they are sorted before it gets them: by the same
- * sort support, but byte by byte where it compares integers, which abbreviated keys mostly
- * are, too; the server's sort finds that there is nothing to do, by one comparison a value.
+ * sort support, but byte by byte if it compares integers, as most abbreviated keys
+ * are; the server's sort then finds the values sorted, by one comparison a value.
  *
  * The result is the same to the last digit: equal values stay in the order of the
  * table, as there.  Only the correlation of values and places is computed here.
@@ -27,7 +27,7 @@
 #define SIGN_BIT ((uint64) 1 << 63)
 #define KEY_BYTES 8
 
-/* Wider values are counted, but not looked at: WIDTH_THRESHOLD of the server's analyze.c. */
+/* Wider values are counted, but not read: WIDTH_THRESHOLD of the server's analyze.c. */
 #define WIDEST_VALUE 1024
 
 /* The sort key: a number in whose order the values are, or the datum that the type's sort support compares. */
@@ -80,7 +80,7 @@ compare_datums(const OrderKey *a, const OrderKey *b, Order *order)
 
 /*
  * By number, byte after byte from the last one; bytes that are the same everywhere are
- * passed by.  Each step keeps the order of the one before, so equal numbers stay in the
+ * skipped.  Each step keeps the order of the one before, so equal numbers stay in the
  * order of the table.
  */
 static void

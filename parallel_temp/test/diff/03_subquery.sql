@@ -123,7 +123,7 @@ SELECT count(*) FROM (SELECT g, row_number() OVER (PARTITION BY g ORDER BY v, id
 
 SELECT count(*) FROM (SELECT * FROM t OFFSET 0) x JOIN (SELECT * FROM u OFFSET 0) y USING (id);
 
--- Subqueries whose temporary tables workers read themselves: a Gather in each of them would be dearer.
+-- Subqueries whose temporary tables workers read themselves: a Gather in each of them would be more expensive.
 SET parallel_setup_cost = 25;
 
 --@ parallel

@@ -120,7 +120,7 @@ RESET enable_indexscan;
 
 RESET enable_hashjoin; RESET enable_mergejoin;
 
--- Merge joins on index order, min and max from an index, k nearest neighbours.
+-- Merge joins on index order, min and max from an index, k nearest neighbors.
 SET enable_hashjoin = off; SET enable_nestloop = off;
 SELECT count(*), sum(t.v) FROM perm JOIN t ON t.id = perm.id;
 RESET enable_hashjoin; RESET enable_nestloop;

@@ -1,5 +1,5 @@
--- What crosses from one process, or one statement, to another: long values given to
--- workers, pages that somebody reads while a table is being filled.
+-- Data passed from one process, or one statement, to another: long values given to
+-- workers, pages that are read while a table is being filled.
 
 CREATE TEMP TABLE t (id int, ext text, arr int[]);
 ALTER TABLE t ALTER ext SET STORAGE EXTERNAL, ALTER arr SET STORAGE EXTERNAL;
@@ -89,7 +89,7 @@ CREATE TABLE perm AS SELECT id, g FROM narrow;
 SELECT count(*), sum("4711") FROM perm, abs(5) AS "parallel_temp share" ("4711") WHERE g < "4711";
 DROP TABLE perm;
 
--- A cursor opened before a load begins to read in the middle of it, and goes on after it.
+-- A cursor opened before a load begins to read in the middle of it, and continues after it.
 CREATE FUNCTION pg_temp.moves(i int, at int) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE early refcursor := 'early';
 BEGIN

@@ -43,7 +43,7 @@ SELECT sum(c1600), sum(c1599), count(*) FILTER (WHERE c1598), max(c5), count(c1)
 --@ parallel
 SELECT md5(string_agg(wide::text, '' ORDER BY c4, c1600)) FROM wide WHERE c4 % 50 = 0;
 
--- Rows that fill a page, and rows that fill it but for one byte.
+-- Rows that fill a page, and rows that fill all except one byte of it.
 CREATE TEMP TABLE full_page (id int, a text, b text, c text, d text, e text);
 ALTER TABLE full_page ALTER a SET STORAGE PLAIN, ALTER b SET STORAGE PLAIN, ALTER c SET STORAGE PLAIN, ALTER d SET STORAGE PLAIN, ALTER e SET STORAGE PLAIN;
 INSERT INTO full_page SELECT i, repeat('a', 8100 + i % 30) FROM generate_series(1, 300) i;

@@ -23,7 +23,7 @@ sub new
 
 sub pid { return $_[0]{pid}; }
 
-# What the last query wrote to stderr.
+# The output of the last query on stderr.
 sub error { return $_[0]{last_error}; }
 
 sub send
@@ -37,8 +37,8 @@ sub send
 	return;
 }
 
-# Wait for the end of what was sent; returns its output.  A lost connection ends
-# psql's wait too: psql goes on to the marks, or ends itself.  psql writes a mark on
+# Wait for the end of the output of the last query; returns it.  A lost connection ends
+# psql's wait as well: psql continues to the marks, or ends itself.  psql writes a mark on
 # stderr and the end of its line in two steps: the end must be there, or it would be
 # taken for a part of the next answer.
 sub wait

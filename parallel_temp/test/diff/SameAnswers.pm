@@ -9,11 +9,11 @@
 #   parallel   at least one configuration must plan this with a scan of a
 #              temporary table below a Gather
 #   index      likewise, with an index or bitmap scan below a Gather; for blocks
-#              that read nothing but temporary tables
+#              that read only temporary tables
 #
-# Each configuration runs the script in a session and a database of its own, so
-# that permanent objects of one run are nothing to the next.  What is compared
-# for each block is what psql prints: rows, command tags, and for errors their
+# Each configuration runs the script in a separate session and database, so
+# that permanent objects of one run are not seen by the next.  The compared output
+# of each block is that of psql: rows, command tags, and for errors their
 # SQLSTATE.  Scripts must therefore print nothing that differs between two runs
 # of a stock server (OIDs, times, random numbers, sums of floats).
 
@@ -157,7 +157,7 @@ sub run_script
 	return \@result;
 }
 
-# What of a block's outcome is compared.
+# The part of a block's outcome that is compared.
 sub comparable
 {
 	my ($block, $outcome) = @_;
@@ -233,7 +233,7 @@ sub planned_parallel
 	my $log = shift;
 	my (%statement, %parallel);
 
-	# A message goes on in lines that start with a tab; core breaks plans at spaces.
+	# A message continues in lines that start with a tab; core breaks plans at spaces.
 	for my $message (split /\n(?!\t)/, $log)
 	{
 		if ($message =~ /^([^|]*)\|LOG:  (?:statement|execute [^:]*): (.*)/s)

@@ -6,7 +6,7 @@
  *
  * PARALLEL_TEST_FAULTS has the names of those that fail: fallocate (no space can be
  * reserved in tables' files), memfd (no anonymous files), proc (descriptors of other processes cannot be
- * opened); and of what a machine has: cpus (16 CPUs), quota (the control group may use 3 of them).
+ * opened); and of the machine's properties: cpus (16 CPUs), quota (the control group may use 3 of them).
  *
  * Copyright (c) 2026, the pg_lean authors
  *

@@ -17,7 +17,7 @@ use RandomSQL;
 
 our @ISA = ('RandomSQL');
 
-# What a session needs in its database, once.  The directory takes files for COPY.
+# The objects that a session needs in its database, created once.  The directory takes files for COPY.
 sub setup
 {
 	my ($dir) = @_;
@@ -276,7 +276,7 @@ sub insert_by_workers
 	return "INSERT INTO $t (id, n, pad, x) " . $self->worker_rows($t);
 }
 
-# What an INSERT finds around it: whose rows those are, who may see them, and when.
+# The circumstances of an INSERT: whose rows are there, who may see them, and when.
 sub around
 {
 	my ($self, $t) = @_;
@@ -372,7 +372,7 @@ sub transaction
 	return $self->one("BEGIN;\n", "BEGIN ISOLATION LEVEL REPEATABLE READ;\n", "BEGIN;\n", "COMMIT;\n", "COMMIT;\n", "ROLLBACK;\n", "SAVEPOINT s;\n", "SAVEPOINT s;\n", "ROLLBACK TO s;\n", "RELEASE s;\n", "SAVEPOINT s;\nTRUNCATE " . $self->table . ";\n");
 }
 
-# What can be told of the tables in any state.
+# Queries on the tables that are valid in any state.
 sub look
 {
 	my $self = shift;

@@ -12,7 +12,7 @@
 # deterministic: no floats, no order that ties decide, no LIMIT without an order
 # over all columns, windows with the default frame, aggregates that are ordered
 # where order matters.  Every relation has the same columns (id, a, b int, c
-# bigint, t text, n numeric, f bool, big text), in a physical order of its own, with
+# bigint, t text, n numeric, f bool, big text), in a separate physical order, with
 # dropped and added columns between them; so any relation fits any place.
 
 package RandomSQL;

@@ -9,8 +9,8 @@
  *
  * It offers the planner a scan of permanent tables that costs nothing and that workers
  * cannot run, and it may put another file in the place of the one that a session shares
- * with its workers.  It counts rows by reading pages as they are.  And it keeps what the
- * executor's hooks are, to put it back later whatever has happened to them meanwhile.
+ * with its workers.  It counts rows by reading pages as they are.  And it saves the
+ * executor's hooks, to restore them later whatever has changed them since.
  *
  * Copyright (c) 2026, the pg_lean authors
  *

@@ -1,5 +1,5 @@
 -- COPY, and INSERT ... SELECT with triggers and other work for each row.  Run by
--- test/sql/fastload_copy.sql with the server's own path and with fast load.
+-- test/sql/fastload_copy.sql on the server's path and with fast load.
 CREATE TABLE source AS SELECT i AS id, i % 10 AS k, CASE WHEN i % 7 > 0 THEN rpad('row ' || i, 90, '.') END AS t FROM generate_series(1, 8000) i;
 COPY source TO :'file';
 CREATE FUNCTION loads_all(t text, OUT n bigint, OUT rows text) LANGUAGE plpgsql AS $$
@@ -161,7 +161,7 @@ SELECT * FROM a WHERE k = 0 AND t IN ('sum', 'first', 'too many');
 DROP TABLE a;
 
 -- triggers: before and after, for rows and statements, that look at the table,
--- change it, fail, or make its relcache entry anew
+-- change it, fail, or have its relcache entry rebuilt
 CREATE TABLE heard (n bigint, w text, x text);
 CREATE FUNCTION loads_hear() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -222,7 +222,7 @@ COPY a FROM :'file';
 SELECT * FROM heard WHERE w = 'transition';
 DROP TABLE a, heard;
 
--- defaults and checks whose functions look at the table, or make its relcache entry anew
+-- defaults and checks whose functions read the table, or have its relcache entry rebuilt
 CREATE TEMP TABLE a (id int, k int, t text);
 CREATE FUNCTION loads_count(i int) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 BEGIN

@@ -1,5 +1,5 @@
 -- Features of tables and statements.  Run by test/sql/fastload_features.sql with the
--- server's own path and with fast load.
+-- server's path and with fast load.
 CREATE TABLE source AS SELECT i AS id, i % 10 AS k, 'row ' || i AS t FROM generate_series(1, 3000) i;
 
 -- defaults, identity, sequences, generated columns

@@ -1,5 +1,5 @@
--- What a statement's functions do to the table being filled without naming it in a
--- query.  Run by test/sql/fastload_nested.sql with the server's own path and with
+-- Changes by a statement's functions to the table being filled without naming it in a
+-- query.  Run by test/sql/fastload_nested.sql on the server's path and with
 -- the bulk writer.
 CREATE TEMP TABLE evictor AS SELECT i, repeat('e', 1000) AS pad FROM generate_series(1, 2000) i;
 

@@ -1,5 +1,5 @@
--- Who sees which rows, when.  Run by test/sql/fastload_visibility.sql with the
--- server's own path and with the bulk writer.
+-- Visibility of rows during and after a load.  Run by test/sql/fastload_visibility.sql on the
+-- server's path and with the bulk writer.
 CREATE FUNCTION loads_v(t text) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE n bigint; BEGIN EXECUTE format('SELECT count(*) FROM %I', t) INTO n; RETURN n; END $$;
 CREATE FUNCTION loads_s(t text) RETURNS bigint LANGUAGE plpgsql STABLE AS $$

@@ -70,7 +70,7 @@ SELECT * FROM loaded('INSERT INTO none SELECT * FROM source');
 RESET parallel_temp.fast_load;
 SELECT * FROM loaded('INSERT INTO none SELECT * FROM source ON CONFLICT DO NOTHING');
 
--- a constraint is no work of its own
+-- a constraint does not count as work for each row
 CREATE TEMP TABLE checked (LIKE source, CHECK (id > 0));
 SELECT * FROM loaded('INSERT INTO checked SELECT * FROM source');
 CREATE FUNCTION look(i int) RETURNS bigint LANGUAGE plpgsql AS $$
@@ -81,19 +81,21 @@ BEGIN
 END $$;
 SELECT * FROM loaded('CREATE TEMP TABLE seen AS SELECT look(id) FROM source');
 
--- nothing but rows of the server's own output when asked to be quiet
+-- with the setting off, only the server's output
 SET parallel_temp.explain = off;
 SELECT * FROM loaded('CREATE TEMP TABLE quiet AS SELECT * FROM source');
 RESET parallel_temp.explain;
 
--- every format stays well-formed
-CREATE FUNCTION loaded_json(command text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE plan json;
+-- every format stays well-formed, and has numbers
+CREATE FUNCTION loaded_json(command text) RETURNS TABLE (key text, type text, value text) LANGUAGE plpgsql AS $$
+DECLARE plan jsonb;
 BEGIN
   EXECUTE 'EXPLAIN (ANALYZE, FORMAT JSON) ' || command INTO plan;
-  RETURN plan->0->>'Fast Load';
+  RETURN QUERY SELECT e.key, jsonb_typeof(e.value), e.value #>> '{}' FROM jsonb_each(plan->0) e WHERE e.key LIKE 'Fast Load%' ORDER BY e.key COLLATE "C";
 END $$;
-SELECT loaded_json('CREATE TEMP TABLE in_json AS SELECT * FROM source');
+SELECT * FROM loaded_json('CREATE TEMP TABLE in_json AS SELECT * FROM source');
+SELECT * FROM loaded_json('INSERT INTO in_json SELECT * FROM source ON CONFLICT DO NOTHING');
+SELECT * FROM loaded_json('INSERT INTO in_json SELECT * FROM source WHERE id < 0');
 
 -- a load of a trigger's statement, or of a function that the planner calls, is not the explained statement's
 CREATE TEMP TABLE journal (id int);

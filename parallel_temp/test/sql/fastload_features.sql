@@ -1,5 +1,5 @@
--- Everything that may have to happen per inserted row: what the server's own path
--- does, must happen with fast load on, in the bulk writer or left to the server.
+-- Everything that may have to happen per inserted row: the results of the server's
+-- path and of fast load must be the same, whether the bulk writer or the server does it.
 \getenv srcdir PG_ABS_SRCDIR
 \getenv builddir PG_ABS_BUILDDIR
 \set own :builddir '/results/fastload_features.own'

@@ -1,5 +1,5 @@
 -- Buffers flushed, rows routed, constraints added, subtransactions rolled back in the
--- middle of a load: what the server's own path gives, the bulk writer must give.
+-- middle of a load: the server's path and the bulk writer must have the same results.
 \getenv srcdir PG_ABS_SRCDIR
 \getenv builddir PG_ABS_BUILDDIR
 \set own :builddir '/results/fastload_nested.own'

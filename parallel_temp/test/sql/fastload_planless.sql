@@ -24,7 +24,7 @@ SET parallel_temp.fast_load = off;
 INSERT INTO t SELECT i, repeat('x', 500) || CASE WHEN i = 600 THEN insert_without_plan('t', 100000)::text ELSE '' END FROM generate_series(1, 1200) i;
 SELECT count(*), count(id) FROM t;
 
--- a load that fails gives back what it has added to the table
+-- a load that fails removes the pages that it has added to the table
 SET parallel_temp.fast_load = on;
 TRUNCATE t;
 INSERT INTO t SELECT i, repeat('x', 500) FROM generate_series(1, 100) i;
@@ -114,7 +114,7 @@ SELECT count(*) FROM other WHERE id < 10 AND count_without_plan('t') > id;
 DROP TABLE t, other;
 DROP FUNCTION count_without_plan;
 
--- a library that restores the executor's hooks as they were before ours: ours are put back by the next statement that needs them
+-- a library that restores the executor's hooks as they were before they were set: the next statement that needs the extension's sets them again
 \c -
 CREATE FUNCTION restore_executor_hooks() RETURNS void AS :'library' LANGUAGE C STRICT;
 CREATE FUNCTION fast_load(command text) RETURNS text LANGUAGE plpgsql AS $$

@@ -1,4 +1,4 @@
--- The same CREATE TEMP TABLE AS and INSERT ... SELECT by the server's own path and
+-- The same CREATE TEMP TABLE AS and INSERT ... SELECT on the server's path and
 -- by the bulk writer: rows and their size must be the same, and for a new table
 -- also their order and their place.
 SET parallel_temp.explain = off;

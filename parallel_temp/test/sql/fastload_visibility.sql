@@ -1,5 +1,5 @@
 -- Savepoints, cursors, snapshots, functions that look at the table being filled,
--- failures: what the server's own path shows, the bulk writer must show.
+-- failures: the server's path and the bulk writer must show the same.
 \getenv srcdir PG_ABS_SRCDIR
 \getenv builddir PG_ABS_BUILDDIR
 \set own :builddir '/results/fastload_visibility.own'

@@ -95,6 +95,25 @@ SELECT id, v, s INTO TEMP made FROM source;
 SELECT count(*), sum(id), odd_headers('made') FROM made;
 DROP TABLE made;
 
+-- other formats than text have numbers
+CREATE FUNCTION in_json(statement text, OUT leader text, OUT numbers bool, OUT pages bool, OUT leader_only text) LANGUAGE plpgsql AS $$
+DECLARE
+	plan jsonb;
+	node jsonb;
+BEGIN
+	EXECUTE 'EXPLAIN (ANALYZE, COSTS off, TIMING off, FORMAT JSON) ' || statement INTO plan;
+	node := jsonb_path_query_first(plan, 'strict $.** ? (@."Custom Plan Provider" == "Temp Load")');
+	leader := jsonb_typeof(node -> 'Pages by Leader');
+	leader_only := node ->> 'Pages by Leader Only';
+	SELECT bool_and(jsonb_typeof(w -> 'Pages') = 'number' AND jsonb_typeof(w -> 'Worker Number') = 'number'), sum((w ->> 'Pages')::int) > 0
+		INTO numbers, pages FROM jsonb_array_elements(node -> 'Pages by Workers') w;
+END $$;
+SELECT * FROM in_json('INSERT INTO target SELECT * FROM source');
+SET max_parallel_workers = 0;
+SELECT * FROM in_json('INSERT INTO target SELECT * FROM source');
+RESET max_parallel_workers;
+TRUNCATE target;
+
 -- an order, a group, a limit: rows
 SELECT * FROM fill('CREATE TEMP TABLE made AS SELECT * FROM source ORDER BY s', 'made');
 SELECT * FROM fill('CREATE TEMP TABLE made AS SELECT v, count(*) FROM source GROUP BY v', 'made');
@@ -121,7 +140,7 @@ SET parallel_temp.method = flush;
 SELECT * FROM fill('INSERT INTO target SELECT * FROM near WHERE v > 1');
 RESET parallel_temp.method;
 
--- The leader's own rows, of which he makes all here, or some: of those kinds too.
+-- The leader's rows, of which it forms all here, or some: also of those kinds.
 SET parallel_leader_participation = on;
 CREATE TEMP TABLE strict (id int NOT NULL, v int, s text NOT NULL);
 SELECT node, gathered, same, count FROM fill('INSERT INTO target SELECT * FROM near');
@@ -319,7 +338,7 @@ SELECT count(*), sum(id) FROM target WHERE id > 10;
 RESET enable_seqscan;
 DROP TABLE target;
 
--- a table of the same transaction gets frozen rows, until somebody looks
+-- a table of the same transaction gets frozen rows, until it is read
 BEGIN;
 CREATE TEMP TABLE target AS SELECT * FROM source;
 SELECT count(*), count(*) FILTER (WHERE item.t_infomask & 768 = 768) FROM generate_series(0, pg_relation_size('target') / 8192 - 1) block,
@@ -366,7 +385,7 @@ CREATE INDEX ON made (id);
 INSERT INTO made SELECT * FROM source;
 SELECT rows, frozen > 19000 AS most_are_frozen FROM frozen('made');
 ROLLBACK;
--- not those of a function, nor beside a snapshot that must not see them
+-- not those of a function, nor while a snapshot exists that must not see them
 BEGIN;
 CREATE TEMP TABLE made (LIKE source);
 DO $$ BEGIN INSERT INTO made SELECT * FROM source; END $$;
@@ -469,7 +488,7 @@ SELECT rows, frozen > 19900 AS most_are_frozen FROM frozen('made');
 COMMIT;
 DROP TABLE made;
 
--- Somebody looks at the table while it is filled: the leader, in its part of the plan.
+-- The table is read while it is filled: by the leader, in its part of the plan.
 SELECT set_config('my.pid', pg_backend_pid()::text, false) IS NOT NULL;
 CREATE FUNCTION peek(i int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN

@@ -1,4 +1,4 @@
--- The planner knows temporary tables that nobody has analyzed.
+-- The planner's estimates for temporary tables that have not been analyzed.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS parallel_temp;
 RESET client_min_messages;
@@ -16,7 +16,7 @@ END $$;
 -- by which factor two numbers of rows differ
 CREATE FUNCTION apart(a float8, b float8) RETURNS float8 LANGUAGE sql IMMUTABLE AS 'SELECT greatest(greatest(a, 1) / greatest(b, 1), greatest(b, 1) / greatest(a, 1))';
 
--- EXPLAIN tells, with and without; a table that is analyzed is the server's to judge
+-- EXPLAIN shows them, with and without; for a table that is analyzed the server's statistics are used
 CREATE TEMP TABLE few AS SELECT i AS id, i % 4 AS v, repeat('x', 300) || i AS s FROM generate_series(1, 300) i;
 EXPLAIN (COSTS off) SELECT * FROM few WHERE v = 3;
 SELECT relation, attname, rows, sampled, changed, null_frac, avg_width, n_distinct, most_common_freqs, histogram_bounds, correlation IS NOT NULL AS correlation FROM pg_temp_stats;
@@ -271,7 +271,7 @@ SELECT count(*) > 1 AS guesses_differ FROM asked WHERE guessed <> gathered;
 DROP TABLE items, lines, chosen, asked;
 DROP FUNCTION plan_of;
 
--- from the first plan of a session on, which nobody explains
+-- from the first plan of a session on, without EXPLAIN
 \c -
 SET parallel_temp.statistics = on;
 CREATE TEMP TABLE first (id int, v int);

@@ -198,7 +198,7 @@ SELECT * FROM fill('INSERT INTO part SELECT id, v FROM source', 'part');
 CREATE TABLE permanent (id int);
 EXPLAIN (COSTS off) INSERT INTO permanent SELECT id FROM source;
 
--- rights are those of the insertion
+-- privileges are those of the insertion
 CREATE ROLE pt_filler;
 GRANT SELECT ON source TO pt_filler;
 GRANT USAGE ON SCHEMA public TO pt_filler;
@@ -281,7 +281,7 @@ FETCH ALL FROM c;
 COMMIT;
 
 -- A volatile function begins commands, for which there are no ids while there are workers;
--- a domain checks columns that nobody names, and its function may change after planning.
+-- a domain checks columns that the statement does not name, and its function may change after planning.
 CREATE FUNCTION looks(n int) RETURNS text LANGUAGE plpgsql PARALLEL SAFE AS
 	'DECLARE r text; BEGIN SELECT count(*) INTO r FROM generate_series(1, n); RETURN r; END';
 CREATE FUNCTION adds(a int, b int) RETURNS int LANGUAGE plpgsql PARALLEL SAFE AS
@@ -429,7 +429,7 @@ SELECT * FROM fill('INSERT INTO target (id) SELECT id FROM source WHERE v ~~~ 3'
 SELECT * FROM fill('INSERT INTO target (id) SELECT total(id) FROM source');
 EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT id, s::base_text FROM source WHERE v ~~~ 3;
 EXPLAIN (COSTS off) CREATE TEMP TABLE made AS SELECT total(id) FROM source;
--- and what they do not: enums, arrays and domains of what is built in
+-- and what they do not: enums, arrays and domains of built-in types
 CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
 CREATE DOMAIN moods AS mood[];
 CREATE TEMP TABLE of_enum (id int, m mood DEFAULT 'ok', l mood[], d moods);
@@ -445,7 +445,7 @@ SET client_min_messages = error;
 DROP TYPE base_text CASCADE;
 RESET client_min_messages;
 
--- EXPLAIN tells of its own statement, not of what a trigger or the planner runs.
+-- EXPLAIN shows its statement, not those that a trigger or the planner runs.
 CREATE TEMP TABLE by_trigger (id int);
 CREATE TABLE has_trigger (id int);
 CREATE FUNCTION not_safe(n int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN n; END';
@@ -472,7 +472,7 @@ SELECT count(*) FROM by_trigger;
 DROP TABLE by_trigger, has_trigger;
 DROP FUNCTION filling, not_safe, inserts, planned, tells;
 
--- no worker to be had
+-- no worker is available
 SET max_parallel_workers = 0;
 TRUNCATE target;
 INSERT INTO target SELECT * FROM source WHERE v = 1;

@@ -1,4 +1,4 @@
--- Which plans a query over temporary tables gets, and what EXPLAIN says.
+-- The plans of queries over temporary tables, and EXPLAIN's output.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS parallel_temp;
 RESET client_min_messages;
@@ -148,7 +148,7 @@ SET parallel_temp.explain_refusals = on;
 SELECT count(*), peek(1) FROM big;
 RESET parallel_temp.explain_refusals;
 SELECT counter, value FROM parallel_temp_stats WHERE counter IN ('queries with shared pages', 'queries run without workers');
--- so do functions of the server's own that read tables: these, and there are no others
+-- so do built-in functions that read tables: these, and there are no others
 SELECT proname, proparallel FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND prosrc ~ '_to_xml' ORDER BY 1;
 SET parallel_temp.explain_refusals = on;
 SELECT format('SELECT count(*), CASE WHEN count(*) < 0 THEN %s::text END AS never FROM big', call)

@@ -129,7 +129,7 @@ RESET parallel_temp.worker_start_cost;
 RESET parallel_temp.enter_page_cost;
 RESET enable_seqscan;
 
--- pages in buffers: few look-ups by an index are cheaper than whole scans by workers, though the server prices them as reads of a disk
+-- pages in buffers: few index lookups are cheaper than full scans by workers, though the server's cost for them is that of disk reads
 CREATE TEMP TABLE facts AS SELECT g AS id, (g::bigint * 7919) % 4000 AS k, repeat('x', 60) AS pad FROM generate_series(1, 120000) g;
 CREATE INDEX ON facts (k);
 CREATE TEMP TABLE few AS SELECT g AS k, g % 133 AS kind FROM generate_series(1, 4000) g;
@@ -261,7 +261,7 @@ DROP FUNCTION reads_first;
 DROP TABLE made;
 SET parallel_tuple_cost = 0.01;
 
--- children of a permanent table, and what a function reads, may be temporary: the first plan tells
+-- children of a permanent table, and tables that a function reads, may be temporary: the first plan shows it
 CREATE TABLE parent (k int, pad text);
 CREATE TABLE heir () INHERITS (parent);
 INSERT INTO heir SELECT k, pad FROM big;
@@ -287,7 +287,7 @@ RESET parallel_temp.enter_page_cost;
 
 DROP TABLE big, outer_rows, long, prices_big, prices_outer;
 
--- A table that is larger than the buffers, which hold nothing but its pages after a scan:
+-- A table that is larger than the buffers, which contain only its pages after a scan:
 -- the processes divide it none the less.
 \c -
 SET temp_buffers = 100;
@@ -298,7 +298,7 @@ SELECT count(pad) FROM filed;
 SET max_parallel_workers_per_gather = 1;
 SELECT goes_parallel('SELECT count(pad) FROM filed');
 
--- A function fails that has its own setting of what is switched off where the leader leaves an index to its workers.
+-- A function fails that sets a setting that is switched off where the leader leaves an index to its workers.
 CREATE INDEX ON filed (id);
 SET parallel_setup_cost = 0;
 SET min_parallel_table_scan_size = 0;

@@ -41,7 +41,7 @@ END
 $$;
 SELECT make_tables('UNLOGGED', 'shapes');
 SELECT make_tables('TEMP', 'pg_temp');
--- from all rows: a sample of one table must not make a plan dearer than the other's
+-- from all rows: a sample of one table must not make a plan more expensive than the other's
 SET default_statistics_target = 200;
 VACUUM ANALYZE shapes.big, shapes.small, shapes.other, shapes.heir, shapes.parted;
 VACUUM ANALYZE pg_temp.big, pg_temp.small, pg_temp.other, pg_temp.heir, pg_temp.parted;
@@ -60,8 +60,8 @@ INSERT INTO shape (name, query, settings, reason) VALUES
 ('hash join, each its own table', 'SELECT count(*), sum(b.v) FROM big b JOIN small s ON b.k = s.k', 'enable_parallel_hash=off,enable_nestloop=off,enable_mergejoin=off', NULL),
 ('merge join', 'SELECT count(*), sum(b.v) FROM big b JOIN other o ON b.v = o.k', 'enable_hashjoin=off,enable_nestloop=off', NULL),
 ('nested loop with an index', 'SELECT count(*), sum(o.k) FROM big b JOIN other o ON b.v = o.id WHERE b.k < 20', 'enable_hashjoin=off,enable_mergejoin=off', NULL),
-('nested loop into a tree with a table without index', 'SELECT count(*) FROM big b JOIN (SELECT id FROM other UNION ALL SELECT id FROM small) o ON b.v = o.id WHERE b.k < 20', 'enable_hashjoin=off,enable_mergejoin=off', 'A sequential scan that depends on rows of another table is the server''s own.'),
-('subquery with such a nested loop', 'SELECT count(*) FROM big WHERE k NOT IN (SELECT s.k FROM small s JOIN (SELECT id FROM other UNION ALL SELECT id FROM small) o ON s.v = o.id)', 'enable_hashjoin=off,enable_mergejoin=off', 'A sequential scan that depends on rows of another table is the server''s own.'),
+('nested loop into a tree with a table without index', 'SELECT count(*) FROM big b JOIN (SELECT id FROM other UNION ALL SELECT id FROM small) o ON b.v = o.id WHERE b.k < 20', 'enable_hashjoin=off,enable_mergejoin=off', 'A sequential scan that depends on rows of another table is left to the server.'),
+('subquery with such a nested loop', 'SELECT count(*) FROM big WHERE k NOT IN (SELECT s.k FROM small s JOIN (SELECT id FROM other UNION ALL SELECT id FROM small) o ON s.v = o.id)', 'enable_hashjoin=off,enable_mergejoin=off', 'A sequential scan that depends on rows of another table is left to the server.'),
 ('nested loop without', 'SELECT count(*) FROM big b JOIN small s ON b.v < s.v WHERE s.id < 30', NULL, NULL),
 ('left join', 'SELECT count(*), count(s.id) FROM big b LEFT JOIN small s ON b.k = s.k', NULL, NULL),
 ('semijoin', 'SELECT count(*) FROM big WHERE k IN (SELECT k FROM small)', NULL, NULL),
@@ -78,7 +78,7 @@ INSERT INTO shape (name, query, settings, reason) VALUES
 ('join of partitions', 'SELECT count(*) FROM parted p JOIN parted q USING (id)', 'enable_partitionwise_join=on', NULL),
 ('inheritance', 'SELECT count(*), sum(k) FROM other', NULL, NULL),
 ('hashed NOT IN', 'SELECT count(*) FROM big WHERE k NOT IN (SELECT k FROM small)', NULL, NULL),
-('hashed IN beside another condition', 'SELECT count(*) FROM big WHERE k IN (SELECT k FROM small) OR v < 3', NULL, NULL),
+('hashed IN with another condition', 'SELECT count(*) FROM big WHERE k IN (SELECT k FROM small) OR v < 3', NULL, NULL),
 ('plain subquery in the filter', 'SELECT count(*) FROM big WHERE v > ALL (SELECT id FROM small WHERE id < 4)', NULL, NULL),
 ('subquery of a join', 'SELECT count(*) FROM big WHERE k NOT IN (SELECT s.k FROM small s JOIN small t USING (id))', NULL, NULL),
 ('subquery within a subquery', 'SELECT count(*) FROM big WHERE k NOT IN (SELECT k FROM small WHERE v NOT IN (SELECT v FROM small WHERE id < 4))', NULL, NULL),
@@ -87,8 +87,8 @@ INSERT INTO shape (name, query, settings, reason) VALUES
 ('scalar subquery', 'SELECT count(*) FROM big WHERE v > (SELECT avg(k) FROM small)', NULL, NULL),
 ('scalar subquery that is parallel', 'SELECT count(*) FROM small WHERE k > (SELECT avg(k) FROM big)', NULL, NULL),
 ('array of a subquery', 'SELECT count(*) FROM big WHERE k = ANY (ARRAY(SELECT k FROM small))', NULL, NULL),
-('scalar subquery beside', 'SELECT count(*), (SELECT max(id) FROM small) FROM big', NULL, NULL),
-('EXISTS beside another condition', 'SELECT count(*) FROM big b WHERE v < 3 OR EXISTS (SELECT FROM small s WHERE s.k = b.k)', NULL, NULL),
+('scalar subquery in the target list', 'SELECT count(*), (SELECT max(id) FROM small) FROM big', NULL, NULL),
+('EXISTS with another condition', 'SELECT count(*) FROM big b WHERE v < 3 OR EXISTS (SELECT FROM small s WHERE s.k = b.k)', NULL, NULL),
 ('correlated subquery', 'SELECT count(*) FROM small s WHERE id < 20 AND k < (SELECT avg(v) FROM other o JOIN big b USING (id) WHERE o.k = s.k)', NULL, NULL),
 ('subquery in FROM', 'SELECT count(*) FROM (SELECT k, count(*) AS n FROM big GROUP BY k) x JOIN small s USING (k) WHERE n > 2', NULL, NULL),
 ('WITH', 'WITH c AS (SELECT k, count(*) AS n FROM big GROUP BY k) SELECT count(*), sum(n) FROM c', NULL, NULL),
@@ -99,13 +99,13 @@ INSERT INTO shape (name, query, settings, reason) VALUES
 ('sample', 'SELECT count(*) FROM big TABLESAMPLE SYSTEM (100)', NULL, 'The query reads a sample of the table.'),
 ('range of row addresses', 'SELECT count(*) FROM big WHERE ctid < ''(100,1)''', NULL, NULL),
 ('function over the table''s rows', 'SELECT count(*) FROM big b, generate_series(1, b.k % 3) g', NULL, NULL),
-('beside a function in FROM', 'SELECT count(*) FROM big b JOIN generate_series(1, 100) g ON b.k = g', NULL, NULL),
-('beside VALUES', 'SELECT count(*) FROM big b JOIN (VALUES (1), (2), (3)) AS g (k) USING (k)', NULL, NULL),
+('join with a function in FROM', 'SELECT count(*) FROM big b JOIN generate_series(1, 100) g ON b.k = g', NULL, NULL),
+('join with VALUES', 'SELECT count(*) FROM big b JOIN (VALUES (1), (2), (3)) AS g (k) USING (k)', NULL, NULL),
 ('full join', 'SELECT count(*), count(b.id), count(o.id) FROM big b FULL JOIN other o ON b.v = o.id', 'enable_mergejoin=off', NULL),
 ('right join', 'SELECT count(*), count(s.id) FROM small s RIGHT JOIN big b ON b.k = s.k', NULL, NULL),
 ('semijoin by merging', 'SELECT count(*) FROM big b WHERE EXISTS (SELECT FROM other o WHERE o.k = b.v)', 'enable_hashjoin=off,enable_nestloop=off', NULL),
 ('antijoin by an index', 'SELECT count(*) FROM big b WHERE b.k < 50 AND NOT EXISTS (SELECT FROM big c WHERE c.id = b.v * 2)', 'enable_hashjoin=off,enable_mergejoin=off', NULL),
-('look-ups that are remembered', 'SELECT count(*), sum(c.k) FROM big b JOIN big c ON c.id = b.v WHERE b.k < 300', 'enable_hashjoin=off,enable_mergejoin=off', NULL),
+('lookups that are memoized', 'SELECT count(*), sum(c.k) FROM big b JOIN big c ON c.id = b.v WHERE b.k < 300', 'enable_hashjoin=off,enable_mergejoin=off', NULL),
 ('join with itself', 'SELECT count(*) FROM big a JOIN big b ON a.id = b.v', 'enable_nestloop=off,enable_mergejoin=off', NULL),
 ('join of a group with a group', 'SELECT count(*) FROM (SELECT k, sum(v) AS n FROM big GROUP BY k) x JOIN (SELECT k, count(*) AS m FROM other GROUP BY k) y USING (k) WHERE n > m', NULL, NULL),
 ('sort of what is sorted in part', 'SELECT id, v FROM big WHERE v > 1000 ORDER BY id, v', 'enable_seqscan=off,enable_bitmapscan=off', NULL),
@@ -132,12 +132,12 @@ INSERT INTO shape (name, query, settings, reason) VALUES
 ('bitmap heap scan, both of two indexes', 'SELECT sum(v) FROM big WHERE k < 100 AND id < 30000', 'enable_seqscan=off,enable_indexscan=off', NULL),
 ('index on an expression of some rows', 'SELECT count(*), sum(id) FROM big WHERE v % 100 < 30 AND k < 900', 'enable_seqscan=off,enable_bitmapscan=off', NULL),
 ('list of keys', 'SELECT count(*), sum(v) FROM big WHERE k IN (1, 5, 9, 700, 800)', 'enable_seqscan=off', NULL),
-('EXISTS of another table beside another condition', 'SELECT count(*) FROM big WHERE v < 3 OR EXISTS (SELECT FROM small WHERE k = 6)', NULL, NULL),
+('EXISTS of another table with another condition', 'SELECT count(*) FROM big WHERE v < 3 OR EXISTS (SELECT FROM small WHERE k = 6)', NULL, NULL),
 ('NOT IN of a subquery with a subquery', 'SELECT count(*) FROM big WHERE k NOT IN (SELECT k FROM small WHERE v > (SELECT min(v) FROM other o JOIN small USING (id)))', NULL, NULL),
 ('subquery in a condition of a join', 'SELECT count(*) FROM big b JOIN other o ON b.v = o.id AND b.k > (SELECT avg(v) FROM small)', NULL, NULL),
 ('CASE with a subquery', 'SELECT sum(CASE WHEN k > (SELECT avg(k) FROM small) THEN v END) FROM big', NULL, NULL),
 ('two subqueries of one table', 'SELECT count(*) FROM big WHERE v BETWEEN (SELECT min(k) FROM small) AND (SELECT max(k) FROM small)', NULL, NULL),
-('WITH RECURSIVE beside', 'WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 9) SELECT count(*) FROM big JOIN r ON big.k = r.n', NULL, NULL),
+('join with WITH RECURSIVE', 'WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 9) SELECT count(*) FROM big JOIN r ON big.k = r.n', NULL, NULL),
 ('WITH, materialized, of a small table', 'WITH c AS MATERIALIZED (SELECT * FROM small WHERE v = 1) SELECT count(*) FROM big b JOIN c USING (k)', NULL, NULL),
 ('LATERAL of a join', 'SELECT count(*), sum(x.k) FROM big b, LATERAL (SELECT o.k FROM other o WHERE o.id = b.v) x WHERE b.k < 20', 'enable_hashjoin=off,enable_mergejoin=off', NULL),
 ('whole rows', 'SELECT count(b), count(DISTINCT b.tableoid) FROM big b', NULL, NULL),
@@ -145,7 +145,7 @@ INSERT INTO shape (name, query, settings, reason) VALUES
 ('list of row addresses', 'SELECT count(*) FROM big WHERE ctid = ANY (ARRAY[''(0,1)'', ''(3,2)'']::tid[])', NULL, NULL),
 ('sample by rows', 'SELECT count(*) FROM big TABLESAMPLE BERNOULLI (100) REPEATABLE (1)', NULL, 'The query reads a sample of the table.'),
 ('comparison of rows', 'SELECT count(*) FROM big WHERE (k, v) > (500, 3)', NULL, NULL),
-('nothing but a limit', 'SELECT count(*) FROM (SELECT id FROM big WHERE v > 1000 LIMIT 300) x', NULL, NULL),
+('only a limit', 'SELECT count(*) FROM (SELECT id FROM big WHERE v > 1000 LIMIT 300) x', NULL, NULL),
 ('materialized once for each row of many', 'SELECT count(*) FROM big b JOIN small s ON b.k % 50 = s.id WHERE s.v = 1 AND b.k < 500', 'enable_hashjoin=off,enable_mergejoin=off', NULL);
 
 -- Since 19 the server changes the visibility map of a table that it reads by an index or by addresses, so workers do not.

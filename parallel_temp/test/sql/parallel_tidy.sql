@@ -66,7 +66,7 @@ SELECT count(*), sum(id) FROM t;
 SELECT unhinted, unhinted_deletions FROM pages;
 SELECT count(*), sum(id) FROM t;
 
--- nothing is said of a transaction that goes on, whatever becomes of its parts
+-- nothing is recorded of a transaction that continues, whatever becomes of its parts
 TRUNCATE t;
 BEGIN;
 SELECT fill(1, 1000, 9);
@@ -91,7 +91,7 @@ SELECT count(*) FROM t;
 FETCH c;
 COMMIT;
 
--- a locked row is there, whoever locked it: this transaction, a part of it beside
+-- a locked row is there, whichever transaction locked it: this transaction, also a part of it
 -- (a multixact), one that is over; and one that a part locked and another changed
 TRUNCATE t;
 INSERT INTO t SELECT i, 0, repeat('x', 50) FROM generate_series(1, 3000) i;
@@ -160,7 +160,7 @@ COMMIT;
 DROP FUNCTION undeleted;
 DROP TABLE deleted;
 
--- what the running command has deleted is still there for a snapshot of its own
+-- rows that the running command has deleted are still visible to an older snapshot of it
 SET parallel_temp.debug_force = off;
 SET parallel_leader_participation = on;
 CREATE TEMP TABLE going AS SELECT g AS id FROM generate_series(1, 3000) g;

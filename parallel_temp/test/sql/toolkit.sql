@@ -1,4 +1,4 @@
--- Counting, flushing, evicting, reading, dirtying and pricing temporary buffers,
+-- Counting, flushing, evicting, reading and dirtying temporary buffers, the cost of a flush,
 -- and the views over them.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS parallel_temp;

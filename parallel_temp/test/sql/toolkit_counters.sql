@@ -1,4 +1,4 @@
--- The server's own statistics stay right: EXPLAIN (BUFFERS) and pg_stat_io.
+-- The server's statistics stay correct: EXPLAIN (BUFFERS) and pg_stat_io.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS parallel_temp;
 RESET client_min_messages;

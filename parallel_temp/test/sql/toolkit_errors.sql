@@ -39,7 +39,7 @@ ROLLBACK TO s;
 SELECT pg_flush_local_buffers() > 0 AS written;
 COMMIT;
 
--- somebody else's table
+-- another role's table
 CREATE ROLE regress_pt_user;
 SET ROLE regress_pt_user;
 SELECT pg_flush_local_buffers('t');
@@ -94,7 +94,7 @@ SELECT sum(1 / (id - 5)) FROM t;
 SELECT pg_read_temp_relation('t', true) > 0 AS read, pg_temp_buffers_dirty('t') > 0 AS marked, pg_flush_local_buffers() > 0 AS written;
 SELECT count(*), sum(id) FROM t;
 
--- not below or beside a parallel plan, whatever a wrapper's marking says
+-- not below or next to a parallel plan, whatever a wrapper's marking says
 CREATE TABLE big AS SELECT g AS a FROM generate_series(1, 20000) g;
 ANALYZE big;
 CREATE FUNCTION flush_in_worker() RETURNS int LANGUAGE plpgsql PARALLEL SAFE AS 'BEGIN RETURN pg_flush_local_buffers(); END';

@@ -1,4 +1,4 @@
-# Runs of neighbouring pages end where a segment file ends: pages on both sides of
+# Runs of adjacent pages end where a segment file ends: pages on both sides of
 # 1 GB land in their own files.  The first gigabyte is a hole.
 use strict;
 use warnings;

@@ -1,4 +1,4 @@
-# What the README shows is what happens: its session is run and compared; the
+# The README is correct: its session is run and compared; the
 # reference's lists of settings and SQL objects are complete.
 use strict;
 use warnings;

@@ -1,4 +1,4 @@
-# What workers read from files: more files than descriptors, a damaged page; what they
+# Reads of workers from files: more files than descriptors, a damaged page; tables that they
 # must not read at all; and which pages are written before they start.
 
 use strict;
@@ -34,7 +34,7 @@ SET max_parallel_workers_per_gather = 2;
 SET parallel_temp.flush_page_cost = 0;
 SQL
 
-# What a session prints, errors in place; and last what must hold after all of it.
+# The output of a session, errors in place; and last the conditions that must hold after all of it.
 my $scripts = 0;
 sub run_session
 {
@@ -121,7 +121,7 @@ END $$;
 SQL
 like(join(' ', $starts =~ /start \d+: (\w+)/g), qr/^(parallel ){2,}(serial ?){2,}$/, 'workers while their start costs little') or diag($starts);
 
-# What an index costs to be read in workers is not charged to a scan that only the leader runs.
+# The cost of reading an index in workers is not charged to a scan that only the leader runs.
 my $leaders = run_session(<<'SQL');
 SET temp_buffers = '64MB';
 SET parallel_setup_cost = 1000;

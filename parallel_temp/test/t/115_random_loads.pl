@@ -1,6 +1,6 @@
 # Random sessions that fill temporary tables while functions of the statement do
-# something to the session: what fast load leaves in the tables, also of rows that
-# workers made, is what the server's own path leaves, and no buffer stays pinned.
+# something to the session: the tables after a fast load, also with rows that
+# workers formed, are the same as after a load on the server's path, and no buffer stays pinned.
 #
 #   PG_LEAN_FUZZ_SEED=N        start with this seed (default: changes daily; a failure prints it)
 #   PG_LEAN_FUZZ_SESSIONS=N    compare that many sessions (default 20)

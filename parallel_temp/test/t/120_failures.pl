@@ -1,4 +1,4 @@
-# A parallel query over temporary tables that fails in any way gives back pins,
+# A parallel query over temporary tables that fails in any way releases pins,
 # descriptors and mappings, and the next query in the session is right.
 # Slow: each failure at each place
 
@@ -180,7 +180,7 @@ END
 		$s->query("SELECT EXISTS (SELECT 1 FROM t WHERE id > 100);");
 		check($s, "$what, early end", $before);
 
-		# No worker to be had, at all or because another session has them.
+		# No worker is available, at all or because another session has them.
 		$s->query('SET max_parallel_workers = 0;');
 		is($s->query($answer), "$rows|$sum", "$what: right without workers");
 		$s->query('RESET max_parallel_workers;');

@@ -68,7 +68,7 @@ my @queries = (
 	[ 'anti join', "SELECT count(*) FROM t x WHERE NOT EXISTS (SELECT 1 FROM t y WHERE y.id = x.id AND y.chk = x.chk);", '0' ],
 	[ 'union', "SELECT count(*), count(DISTINCT chk) FROM (SELECT id, chk FROM t UNION ALL SELECT id, chk FROM t) x;", 2 * $n . "|$n" ]);
 
-# What happens between queries; rows stay as many and right.
+# Changes between queries; the number of rows and their values stay correct.
 my @changes = (
 	"UPDATE t SET a = a + 1, chk = md5(id || ':' || a + 1 || pad) WHERE id % 3 = 0;",
 	"BEGIN; DELETE FROM t WHERE id % 2 = 0; ROLLBACK;",
@@ -121,7 +121,7 @@ for my $method ('share', 'flush')
 		cmp_ok($chosen // 0, '>', $rounds * 3, "$method, $buffers buffers: queries were parallel");
 	}
 }
-# Where the leader may touch the table meanwhile, and pages are in the file alone,
+# If the leader may change the table during the query, and pages are in the file alone,
 # there are no workers at all.
 for my $case ([ 'pg_temp.reads_t(id)', 'a function' ], [ 'id::pg_temp.checked', 'a domain' ])
 {

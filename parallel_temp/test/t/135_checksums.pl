@@ -1,5 +1,5 @@
-# A damaged page of a temporary table's file: a parallel scan says so as the server's own
-# does, and goes on where ignore_checksum_failure tells it to.
+# A damaged page of a temporary table's file: a parallel scan reports it as the server's
+# scan does, and continues if ignore_checksum_failure is on.
 
 use strict;
 use warnings;
@@ -32,7 +32,7 @@ END
 
 my $count = 'SELECT count(*), count(*) FILTER (WHERE pad ~ $$y$$) FROM t;';
 my $stock = damaged('SET parallel_temp.enabled = off;', $count);
-like($stock, qr/ERROR:  XX001/, "the server's own scan: an error");
+like($stock, qr/ERROR:  XX001/, "the server's scan: an error");
 for my $method ('share', 'flush')
 {
 	my $found = damaged("SET parallel_temp.method = $method;", $count);

@@ -95,7 +95,7 @@ for my $method ('share', 'flush')
 		push @got, @{ (ask(execute('p', 50)))[0] };
 		simple("UPDATE t SET pad = 'changed' WHERE id % 2 = 0");
 		($rows) = simple('SELECT id FROM t WHERE id > 0');
-		is(scalar @$rows, $n, "$what: another query beside an open portal");
+		is(scalar @$rows, $n, "$what: another query while a portal is open");
 		push @got, @{ (ask(execute('p', 100)))[0] };
 		simple('DELETE FROM t WHERE id > 3000');
 		push @got, @{ (ask(execute('p', 0)))[0] };

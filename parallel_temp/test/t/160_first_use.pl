@@ -74,7 +74,7 @@ $one_by_one
 UPDATE t SET pad = 'z' WHERE id % 3 = 0;
 SELECT count(*), sum(id), sum(length(pad)) FROM t WHERE id > 10;
 END
-	'rows one by one beside an open cursor' => <<"END",
+	'rows one by one with an open cursor' => <<"END",
 CREATE TEMP TABLE t (id int, pad text);
 $one_by_one
 BEGIN;
@@ -184,7 +184,7 @@ SELECT count(*), sum(id) FROM t WHERE id > 1;
 END
 );
 
-# What every script ends with, and what is asked in addition of sessions with the library.
+# The last statements of every script, and further ones in sessions with the library.
 my $end = "SELECT 'log', n FROM log ORDER BY n;\nTRUNCATE log;\n";
 my $stats = "SELECT 'shared', value > 0 FROM parallel_temp_stats WHERE counter = 'queries with shared pages';\nSELECT 'pins', count(*) FROM pg_local_buffers WHERE pins <> 0;\n";
 my %errors = ('a failure' => "ERROR:  22012\n" x 3, 'a subtransaction that is rolled back' => "ERROR:  42P07\n");
@@ -260,7 +260,7 @@ END
 	$node->append_conf('postgresql.conf', "shared_preload_libraries = '$other, parallel_temp'");
 	$node->restart;
 	$node->safe_psql('postgres', "CREATE FUNCTION own_data_is_untouched() RETURNS boolean AS '$other' LANGUAGE C");
-	is($node->safe_psql('postgres', 'SELECT make(2000); SELECT own_data_is_untouched()'), "2000\nt", 'data of another library under a name of ours is left alone');
+	is($node->safe_psql('postgres', 'SELECT make(2000); SELECT own_data_is_untouched()'), "2000\nt", 'data of another library under one of our names is not changed');
 }
 
 is(join("\n", bad_log_lines(slurp_file($node->logfile))), '', 'no leak and no crash in the log');

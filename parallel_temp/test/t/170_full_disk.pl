@@ -1,5 +1,5 @@
-# Where there is no room: shared memory that is full makes a query run without
-# workers, and what workers throw away takes no room on disk.
+# Without space: shared memory that is full makes a query run without
+# workers, and pages discarded by workers take no disk space.
 # Slow: fills disks
 use strict;
 use warnings;
@@ -71,8 +71,8 @@ SKIP:
 }
 $s->quit;
 
-# No descriptor is to be had when the file that workers share should be made: a later
-# query makes it.
+# No descriptor is available when the file that workers share should be created: a later
+# query creates it.
 SKIP:
 {
 	skip 'no prlimit', 3 unless $limited;
@@ -93,7 +93,7 @@ SKIP:
 	$few->quit;
 }
 
-# Workers that use an index of a table that does not fit throw away pages with hint
+# Workers that use an index of a table that does not fit discard pages with hint
 # bits.  From within a worker: files of the table's number have no more bytes than
 # the leader's.
 $s = PsqlSession->new($node);
@@ -118,7 +118,7 @@ my $query = "SELECT max(bytes('$node_number')), count(pad) FROM t WHERE id BETWE
 # since 19 workers do not reach temporary tables by indexes
 my $plan = $s->query('SHOW server_version_num;') < 190000 ? qr/Gather.*Parallel Index Scan/s : qr/^Aggregate\n +->  Index Scan/;
 like($s->query("EXPLAIN (COSTS OFF) $query;"), $plan, 'workers use the index');
-is($s->query("$query;"), $s->query("SELECT pg_relation_size('t') || '|4';"), 'what they throw away takes no room') or diag($s->error);
+is($s->query("$query;"), $s->query("SELECT pg_relation_size('t') || '|4';"), 'pages discarded by workers take no disk space') or diag($s->error);
 is($s->query("SELECT bytes('$node_number') = pg_relation_size('t');"), 't', 'and nothing is left of it');
 $s->quit;
 # Of a table of several segments the last one's name leads to nowhere as well; the others
@@ -167,13 +167,13 @@ END
 		last if @last;
 		select undef, undef, undef, 0.1;
 	}
-	cmp_ok(scalar(@last), '>', 0, 'workers have names of their own');
+	cmp_ok(scalar(@last), '>', 0, 'workers have separate names');
 	my ($worker) = ($last[0] // '') =~ /^(.*)\.2$/;
 	ok(defined $worker && -c "$worker.2", 'the last one leads to a device');
 	is_deeply([ (stat "$worker.1")[ 0, 1, 7 ] ], [ (stat $worker)[ 0, 1 ], $segment ], 'the others to the same file');
 	append_to_file($go, 'x');
 	is($s->wait, '4|4', 'the answer is right') or diag($s->error);
-	is_deeply([ grep { index($_, $file) != 0 } glob "$pattern $pattern.?" ], [], 'and nothing of theirs is left');
+	is_deeply([ grep { index($_, $file) != 0 } glob "$pattern $pattern.?" ], [], 'and no file of the workers is left');
 	$s->quit;
 }
 is(join("\n", bad_log_lines(slurp_file($node->logfile))), '', 'no leak and no crash in the log');

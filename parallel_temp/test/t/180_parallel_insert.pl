@@ -1,5 +1,5 @@
-# INSERT ... SELECT into a temporary table whose rows workers make: after any failure
-# nothing of it is left, and the session goes on; without workers it is right as well.
+# INSERT ... SELECT into a temporary table whose rows workers compute: after any failure
+# no row of it is left, and the session continues; without workers the result is the same.
 
 use strict;
 use warnings;
@@ -65,7 +65,7 @@ for my $source ('source', 'near')
 	like($s->error, qr/22012/, "$source: error in the query");
 	check($s, "$source, error in the query");
 
-	# In the leader, beside workers: the second half of the rows are there already.
+	# In the leader, while workers run: the second half of the rows are there already.
 	$s->query("BEGIN; INSERT INTO t SELECT id + 10000, pad FROM $source; SAVEPOINT a;");
 	$s->query("INSERT INTO t SELECT * FROM $source;");
 	like($s->error, qr/23505/, "$source: error in the leader");

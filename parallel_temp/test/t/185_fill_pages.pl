@@ -1,5 +1,5 @@
-# Pages that workers fill on their way to the table: after any failure nothing of the
-# statement is left, and the session goes on.
+# Pages that workers fill on their way to the table: after any failure no row of the
+# statement is left, and the session continues.
 # Slow: large tables
 
 use strict;
@@ -100,7 +100,7 @@ for my $leader ('off', 'on')
 		{
 			$s->query(sprintf $load{$kind}, 'id', 'source');
 			like($s->error, qr/could not (?:extend|write).*File too large/, "$kind, leader takes part $leader: no room") or diag($s->error);
-			is($s->query("SELECT count(*), pg_relation_size('t') < 10 * 8192, to_regclass('made') IS NULL FROM t;"), '1|t|t', 'what was added is given back') or diag($s->error);
+			is($s->query("SELECT count(*), pg_relation_size('t') < 10 * 8192, to_regclass('made') IS NULL FROM t;"), '1|t|t', 'added pages are removed') or diag($s->error);
 		}
 		system('prlimit', "--pid=$pid", '--fsize=unlimited:unlimited');
 		$s->query('TRUNCATE t;');

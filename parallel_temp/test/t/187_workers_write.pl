@@ -1,13 +1,13 @@
 # Pages that workers append to the file themselves: tables far larger than temp_buffers,
-# with checksums and without, frozen or not; somebody who looks at the table, an error,
-# a full disk meanwhile.
+# with checksums and without, frozen or not; readers of the table, an error, and
+# a full disk during the load.
 # Slow: large tables
 
 use strict;
 use warnings;
 use File::Temp qw(tempdir);
 
-# A small tmpfs takes a mount namespace of our own, in which this test runs again
+# A small tmpfs takes a separate mount namespace, in which this test runs again
 # (before the modules below take its output).
 BEGIN
 {
@@ -40,7 +40,7 @@ my $initdb_can_be_told = `initdb --help` =~ /--no-data-checksums/;
 # How many pages workers of this session wrote.
 my $written = "SELECT value FROM parallel_temp_stats WHERE counter = 'pages written by workers';";
 
-# What must be the same as after a load by one process, and what must be zero.
+# The result that must be the same as after a load by one process, and numbers that must be zero.
 sub look
 {
 	my ($s, $table) = @_;
@@ -120,7 +120,7 @@ END
 		like(look($s, 'made'), qr/odd headers\|0\|empty blocks\|0\nnot where they say\|0$/, "$name: and its pages");
 		$s->query('RESET parallel_temp.lazy_files; DROP TABLE made;');
 
-		# Somebody looks at the table while workers append.
+		# The table is read while workers append.
 		if ($leader eq 'on')
 		{
 			for my $every (2000, 3001, 5003, 9001, 14009)
@@ -134,7 +134,7 @@ END
 				is(look($s, 'made') =~ s/empty blocks\|\d+/empty blocks|0/r, $made, "$name: CREATE, and the table is read at row $every") or diag($s->error);
 				$s->query('DROP TABLE made;');
 			}
-			# an outer statement's rows go on where the reader left them
+			# an outer statement's rows continue where the reader left them
 			is($s->query("BEGIN; INSERT INTO t SELECT meanwhile(id, 7001, 'SELECT count(*) FROM t'), pad FROM source; INSERT INTO t SELECT id, pad FROM source; SELECT count(*), sum(id) FROM t; ROLLBACK;"),
 				2 * $rows + 1 . '|' . $rows * ($rows + 1), "$name: loads after one that was read") or diag($s->error);
 			$s->query("TRUNCATE t; INSERT INTO t VALUES (0, 'first');");
@@ -144,7 +144,7 @@ END
 		my $nothing_left = sub {
 			my $what = shift;
 			is($s->query("SELECT count(*) FROM pg_local_buffers WHERE pins <> 0;"), '0', "$what: no buffer is pinned") or diag($s->error);
-			# but for what the server's own path has put before the load began
+			# except for the rows that the server's path has inserted before the load began
 			is($s->query("SELECT count(*), sum(id), greatest(4, pg_relation_size('t') / 8192) FROM t;"), '1|0|4', "$what: nothing is left");
 			is($s->query('BEGIN; INSERT INTO t SELECT * FROM source; SELECT count(*), sum(id) FROM t; ROLLBACK;'), $rows + 1 . '|' . $rows * ($rows + 1) / 2, "$what: the next one is right") or diag($s->error);
 			$s->query("TRUNCATE t; INSERT INTO t VALUES (0, 'first');");
@@ -182,8 +182,8 @@ END
 			is($s->query("BEGIN; DECLARE c CURSOR FOR SELECT count(*) FROM t; " . sprintf($insert{$source}, 'id') . ' FETCH c; CLOSE c; SELECT count(*) FROM t; COMMIT;'), "1\n" . ($rows + 1), "$name, $source: a cursor sees the table as it was") or diag($s->error);
 			$s->query("TRUNCATE t; INSERT INTO t VALUES (0, 'first');");
 
-			# Of a table without a block every row is the load's: no block is left, and rows of the
-			# transaction that made the table are frozen, but for those that follow who looks.
+			# If the table had no block, every row is the load's: no block is left, and rows of the
+			# transaction that created the table are frozen, except those after a read of the table.
 			$s->query('TRUNCATE t;');
 			my $no_block_left = sub {
 				my $what = shift;
@@ -212,7 +212,7 @@ END
 			$no_block_left->('rollback');
 			is((split /\|/, $s->query(sprintf($insert{$source}, 'id') . $frozen))[1], '0', "$name, $source: none is frozen in a table that was there");
 			$s->query('TRUNCATE t; BEGIN; TRUNCATE t; DECLARE c CURSOR FOR SELECT 1; ' . sprintf($insert{$source}, 'id'));
-			is((split /\|/, $s->query($frozen))[1], '0', "$name, $source: none is frozen beside a cursor");
+			is((split /\|/, $s->query($frozen))[1], '0', "$name, $source: none is frozen while a cursor is open");
 			$s->query('ROLLBACK; BEGIN; TRUNCATE t; ' . sprintf($insert{$source}, "meanwhile(id, 400, 'SELECT count(*) FROM t')"));
 			is((split /\|/, $s->query($frozen))[1], '0', "$name, $source: none is frozen in a table that is read meanwhile") if $leader eq 'on' && $source eq 'file';
 			is($s->query('SELECT count(*), sum(id) FROM t; COMMIT; SELECT count(*), sum(id) FROM t;'), join("\n", ($rows . '|' . $rows * ($rows + 1) / 2) x 2), "$name, $source: all rows are there") or diag($s->error);
@@ -221,7 +221,7 @@ END
 		$s->quit;
 	}
 
-	# Over the end of a segment file: the first gigabyte is a hole, but for its last blocks.
+	# Across the end of a segment file: the first gigabyte is a hole, except for its last blocks.
   SKIP:
 	{
 		my $block = $node->safe_psql('postgres', 'SHOW block_size');
@@ -236,13 +236,13 @@ END
 			my $before = $s->query($written);
 			$s->query("CREATE TEMP TABLE t (id int, pad text); INSERT INTO t VALUES (0, 'first'); SELECT pg_flush_local_buffers('t');");
 			truncate($node->data_dir . '/' . $s->query("SELECT pg_relation_filepath('t');"), $hole) or die $!;
-			# what fails gives back both segments
+			# a load that fails removes its pages from both segments
 			$s->query('INSERT INTO t SELECT id + 1 / (id - 39999), pad FROM source;');
 			like($s->error, qr/22012/, "$name: an error in the query");
 			is($s->query("SELECT pg_relation_size('t') / $block - $first < 5;"), 't', "$name: nothing is left");
 			$s->query('INSERT INTO t SELECT id, pad FROM source;');
 			is($s->query("SELECT count(*), sum(id), sum(hashtext(pad)::bigint) FROM t WHERE ctid >= '($first,0)';"), $s->query('SELECT count(*), sum(id), sum(hashtext(pad)::bigint) FROM source;'), "$name: all rows are there") or diag($s->error);
-			# the few blocks that the failed load left are of rows that nobody sees
+			# the few blocks that the failed load left contain only invisible rows
 			is($s->query("SELECT pg_relation_size('t') / $block > $segment + 500, pg_relation_size('t') / $block - count(DISTINCT (ctid::text::point)[0]) - $first < 5 FROM t WHERE ctid >= '($first,0)';"), 't|t', "$name: on every block");
 			cmp_ok($s->query($written) - $before, '>', 1000, "$name: workers wrote pages") if $leader eq 'off';
 			$s->quit;

@@ -19,7 +19,7 @@ autovacuum = off
 $node->start;
 $node->safe_psql('postgres', 'CREATE EXTENSION parallel_temp');
 
-# The whole output of a session that goes on after errors.
+# The whole output of a session that continues after errors.
 sub session
 {
 	my ($sql) = @_;
@@ -52,9 +52,9 @@ SKIP:
 			\\! prlimit --pid \$PID --fsize=4194304:
 			CREATE TEMP TABLE t AS $rows;
 			INSERT INTO kept $rows;
-			SELECT 'given back', pg_relation_size('kept') < 10 * 8192, count(*) < 10 FROM pg_local_buffers WHERE relation = 'kept'::regclass;
+			SELECT 'removed', pg_relation_size('kept') < 10 * 8192, count(*) < 10 FROM pg_local_buffers WHERE relation = 'kept'::regclass;
 			INSERT INTO kept $rows RETURNING NULL;
-			SELECT 'given back', pg_relation_size('kept') < 20 * 8192, count(*) < 20 FROM pg_local_buffers WHERE relation = 'kept'::regclass;
+			SELECT 'removed', pg_relation_size('kept') < 20 * 8192, count(*) < 20 FROM pg_local_buffers WHERE relation = 'kept'::regclass;
 			BEGIN;
 			CREATE TEMP TABLE u (LIKE kept);
 			SAVEPOINT one;
@@ -73,8 +73,8 @@ SKIP:
 		my @failures = $err =~ /ERROR:  could not (?:extend|write)[^\n]*File too large/g;
 		is(scalar(@failures), 4, "file size limit, lazy_files = $lazy: each statement fails");
 		unlike($err, qr/FATAL|PANIC|WARNING|server closed/, "file size limit, lazy_files = $lazy: nothing worse");
-		like($out, qr/^given back\|t\|t\ngiven back\|t\|t\nin block\|0\nalive\|1\|2000\|t$/m, "file size limit, lazy_files = $lazy: what was there is there, what was added is given back");
-		like($out, qr/^again\|20001\|202011000$/m, "file size limit, lazy_files = $lazy: goes on when there is room");
+		like($out, qr/^removed\|t\|t\nremoved\|t\|t\nin block\|0\nalive\|1\|2000\|t$/m, "file size limit, lazy_files = $lazy: old rows are there, added pages are removed");
+		like($out, qr/^again\|20001\|202011000$/m, "file size limit, lazy_files = $lazy: continues when there is space");
 	}
 }
 
@@ -105,7 +105,7 @@ for my $what (sort keys %leaves)
 	cmp_ok($size, '>', 1000 * 8192, "$what: its pages stay");
 	cmp_ok($blocks * $unit, '>=', $size, "$what: they have room") or diag($out);
 }
-# a load that gives its pages back when it fails takes none as long as it does not
+# a load that removes its pages when it fails removes none as long as it does not
 {
 	my ($out, $err) = session(qq{
 		SET temp_buffers = '32MB';
@@ -158,7 +158,7 @@ like(lost("CREATE TEMP TABLE t AS SELECT i AS id, CASE WHEN i = 15000 THEN pg_te
 $node->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE query ~ '^CREATE TEMP'");
 is(scalar(temp_files()), 0, 'no file stays');
 
-# ---- crash: the next start takes the files away ----
+# ---- crash: the next start removes the files ----
 lost(qq{
 	CREATE TEMP TABLE t AS $rows;
 	SELECT pg_backend_pid() AS pid \\gset

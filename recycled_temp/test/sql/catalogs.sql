@@ -8,7 +8,7 @@ CREATE ROLE regress_recycled_other;
 CREATE TABLE result (n serial, what text, kept boolean, reused boolean, same boolean, empty boolean, works boolean, difference text);
 CREATE TABLE expected (make text PRIMARY KEY, rows text[]);
 
--- All catalog rows of a table, with OIDs replaced by what they are.
+-- All catalog rows of a table, with OIDs replaced by names.
 CREATE FUNCTION catalog_rows(rel regclass) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
   oids oid[] := '{}';
@@ -276,7 +276,7 @@ CALL try('pooled: ANALYZE and TRUNCATE', :plain, '{}', ARRAY['INSERT INTO POOLED
 CALL try('pooled: REINDEX', :keyed, ARRAY[:fill], ARRAY['REINDEX TABLE POOLED']);
 CALL try('pooled: CREATE INDEX', :plain, '{}', ARRAY['CREATE INDEX ON POOLED (a)']);
 CALL try('pooled: CREATE INDEX, DROP INDEX', :plain, '{}', ARRAY['CREATE INDEX i ON POOLED (a)', 'DROP INDEX i']);
-CALL try('pooled: CREATE INDEX beside a key', :keyed, '{}', ARRAY['CREATE INDEX ON POOLED (c)']);
+CALL try('pooled: CREATE INDEX in addition to a key', :keyed, '{}', ARRAY['CREATE INDEX ON POOLED (c)']);
 CALL try('pooled: ADD COLUMN', :plain, '{}', ARRAY['ALTER TABLE POOLED ADD c int']);
 CALL try('pooled: RENAME COLUMN', :plain, '{}', ARRAY['ALTER TABLE POOLED RENAME b TO c']);
 CALL try('pooled: SET STATISTICS', :plain, '{}', ARRAY['ALTER TABLE POOLED ALTER a SET STATISTICS 5']);

@@ -1,4 +1,4 @@
-# pgaudit and pgtt, which process utility statements too.  One that is not installed is
+# pgaudit and pgtt, which also process utility statements.  One that is not installed is
 # left out; ci/neighbours.sh installs them.
 use strict;
 use warnings;
@@ -36,7 +36,7 @@ CREATE TEMP TABLE u AS SELECT 2 AS a;
 SELECT a FROM u;
 SQL
 
-# What pgaudit writes about the cycles: everything but the numbers of statements and of temporary schemas.
+# The messages of pgaudit about the cycles, without the numbers of statements and of temporary schemas.
 my $mark = 0;
 sub audited
 {
@@ -90,7 +90,7 @@ SQL
 	$node->safe_psql('postgres', $global);
 	my $uses = "INSERT INTO g VALUES (1, 'x'); SELECT a, b FROM g; $cycles INSERT INTO g VALUES (2, 'y'); SELECT count(*) FROM g;";
 	my $stock = $node->safe_psql('postgres', $uses);
-	like($stock, qr/^1\|x\n2\|y\n2\n2$/, 'global temporary tables beside the cycles');
+	like($stock, qr/^1\|x\n2\|y\n2\n2$/, 'global temporary tables and the cycles');
 	is($node->safe_psql('postgres', "SET recycled_temp.enabled = on; $uses"), $stock, 'print the same with the pool');
 	is($node->safe_psql('postgres', "SET recycled_temp.enabled = on; $uses DROP TABLE u; $uses SELECT count(*) FROM g"), $node->safe_psql('postgres', "$uses DROP TABLE u; $uses SELECT count(*) FROM g"), 'also when they are used again');
 	$node->stop;

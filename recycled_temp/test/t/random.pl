@@ -36,7 +36,7 @@ my @kinds = ('ANALYZE %s', 'TRUNCATE %s', 'CREATE INDEX ON %s (a)', 'COMMENT ON 
 	'REINDEX TABLE %s', 'DROP TABLE %s', 'GRANT SELECT (ctid) ON %s TO PUBLIC', 'ALTER TABLE %s ALTER b SET DEFAULT 5', 'DELETE FROM %s',
 	'ALTER TABLE %s ALTER b TYPE varchar(30)', 'ALTER TABLE %s ADD z int', 'ALTER TABLE %s ALTER b SET NOT NULL');
 
-# The statements of one session, with a model of what is there to keep errors rare.
+# The statements of one session, with a model of its tables to keep errors rare.
 sub statements
 {
 	my (%there, @levels, @lines);

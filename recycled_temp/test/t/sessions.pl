@@ -72,7 +72,7 @@ like($stderr, qr/owner of table pg_temp_\d+\.pg_temp_recycled_\d+/, 'DROP ROLE n
 $node->safe_psql('postgres', 'DROP OWNED BY carol');
 is(pooled(), 0, 'DROP OWNED drops it');
 is(say_to("$make; $fill; SELECT count(*), max(a) FROM t; CREATE TEMP TABLE filler AS SELECT repeat('x', 500) FROM generate_series(1, 30000); SELECT count(*) FROM filler;"),
-	"100|100\n30000\n", 'the session goes on, also when its buffers are reused');
+	"100|100\n30000\n", 'the session continues, also when its buffers are reused');
 say_to("DROP TABLE t;");
 $node->safe_psql('postgres', 'REASSIGN OWNED BY carol TO CURRENT_USER');
 is(say_to("$make; SELECT tableowner, (SELECT count(*) FROM t) FROM pg_tables WHERE tablename = 't';"), "carol|0\n", 'a table of another owner is not used');
@@ -106,7 +106,7 @@ say_to("SET recycled_temp.idle_timeout = '500ms'; CREATE TEMP TABLE t (a int); D
 is(say_to('SELECT kept FROM recycled_temp_status();'), "1\n", 'a table is pooled');
 ok($node->poll_query_until('postgres', $count, '0'), 'and dropped in an idle session');
 say_to("CREATE TEMP TABLE t (a int); DROP TABLE t;");
-is(say_to('SELECT kept FROM recycled_temp_status();'), "2\n", 'once more');
+is(say_to('SELECT kept FROM recycled_temp_status();'), "2\n", 'again');
 ok($node->poll_query_until('postgres', $count, '0'), 'and dropped again');
 is(say_to("BEGIN; CREATE TEMP TABLE t (a int); DROP TABLE t; SELECT pg_sleep(1); COMMIT; CREATE TEMP TABLE t (a int); SELECT count(*) FROM t;"), "\n0\n", 'the timer fires in a transaction');
 close_session();

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * light_test_neighbour.c
+ * light_test_neighbor.c
  *	  An extension that measures statements, as light_explain's tests load it
  *	  before and after.
  *
@@ -104,7 +104,7 @@ look_around(const char *hook)
 }
 
 static void
-neighbour_start(QueryDesc *queryDesc, int eflags)
+neighbor_start(QueryDesc *queryDesc, int eflags)
 {
 	look_around("start");
 	queryDesc->instrument_options = INSTRUMENT_ALL;
@@ -175,13 +175,13 @@ around(bool run, const char *hook, EXECUTORRUN_PARAMS_compat)
 }
 
 static void
-neighbour_run(EXECUTORRUN_PARAMS_compat)
+neighbor_run(EXECUTORRUN_PARAMS_compat)
 {
 	around(true, "run", EXECUTORRUN_ARGS_compat);
 }
 
 static void
-neighbour_finish(QueryDesc *queryDesc)
+neighbor_finish(QueryDesc *queryDesc)
 {
 	/* arguments that it does not look at */
 	ScanDirection direction = NoMovementScanDirection;
@@ -193,7 +193,7 @@ neighbour_finish(QueryDesc *queryDesc)
 }
 
 static void
-neighbour_end(QueryDesc *queryDesc)
+neighbor_end(QueryDesc *queryDesc)
 {
 	if (look("end", queryDesc))
 	{
@@ -233,12 +233,12 @@ _PG_init(void)
 {
 #if !HAVE_QUICK_INSTR_CLOCK_COMPAT
 	prev_start = ExecutorStart_hook ? ExecutorStart_hook : standard_ExecutorStart;
-	ExecutorStart_hook = neighbour_start;
+	ExecutorStart_hook = neighbor_start;
 	prev_run = ExecutorRun_hook ? ExecutorRun_hook : standard_ExecutorRun;
-	ExecutorRun_hook = neighbour_run;
+	ExecutorRun_hook = neighbor_run;
 	prev_finish = ExecutorFinish_hook ? ExecutorFinish_hook : standard_ExecutorFinish;
-	ExecutorFinish_hook = neighbour_finish;
+	ExecutorFinish_hook = neighbor_finish;
 	prev_end = ExecutorEnd_hook ? ExecutorEnd_hook : standard_ExecutorEnd;
-	ExecutorEnd_hook = neighbour_end;
+	ExecutorEnd_hook = neighbor_end;
 #endif
 }

@@ -10,7 +10,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $neighbour = abs_path("$FindBin::RealBin/../neighbour/light_test_neighbour.so");
+my $neighbor = abs_path("$FindBin::RealBin/../neighbor/light_test_neighbor.so");
 
 my $setup = <<'END';
 CREATE TABLE t AS SELECT i, i % 7 AS k FROM generate_series(1, 3000) i;
@@ -26,7 +26,7 @@ CREATE FUNCTION deep_fails(int) RETURNS int LANGUAGE plpgsql AS $$
 BEGIN RETURN deep($1, 10); EXCEPTION WHEN division_by_zero THEN RETURN deep($1, 9); END $$;
 END
 
-# What the statement does is the point, not what it returns.
+# The work of the statements matters, not their results.
 my @statements = (
 	'SELECT * FROM t WHERE i = 7',
 	'SELECT count(*), sum(k) FROM t',
@@ -41,7 +41,7 @@ my @statements = (
 	'SELECT inner_fails(20), inner_fails(k + 2000) FROM t LIMIT 3',
 	'BEGIN; DECLARE c CURSOR FOR SELECT * FROM t; FETCH 5 FROM c; FETCH 500 FROM c; MOVE BACKWARD 3 IN c; FETCH ALL FROM c; COMMIT',
 	'BEGIN; DECLARE c CURSOR FOR SELECT 1 / (i - 60) FROM t; FETCH 50 FROM c; FETCH 50 FROM c; ROLLBACK',
-	# more statements at a time than have a struct of ours for their whole
+	# more statements at a time than have one of our structs for their total
 	'SELECT deep(9, 9), deep_fails(7), deep(2, 3)',
 	'SELECT deep(9, 10)',
 	'BEGIN; ' . join('; ', map { "DECLARE c$_ CURSOR FOR SELECT * FROM t WHERE i > $_" } 1 .. 7) . '; ' . join('; ', map { ("FETCH 2 FROM c$_", "FETCH 30 FROM c" . (8 - $_)) } 1 .. 7) . '; COMMIT',
@@ -51,12 +51,12 @@ my @statements = (
 
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
-$node->append_conf('postgresql.conf', "shared_preload_libraries = 'light_explain,$neighbour'\nautovacuum = off\njit = off\ncompute_query_id = on\nmax_parallel_workers_per_gather = 0\n");
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'light_explain,$neighbor'\nautovacuum = off\njit = off\ncompute_query_id = on\nmax_parallel_workers_per_gather = 0\n");
 $node->start;
 $node->safe_psql('postgres', $setup);
-$node->safe_psql('postgres', "CREATE FUNCTION light_test_looks() RETURNS text STRICT LANGUAGE c AS '$neighbour', 'light_test_looks'");
+$node->safe_psql('postgres', "CREATE FUNCTION light_test_looks() RETURNS text STRICT LANGUAGE c AS '$neighbor', 'light_test_looks'");
 
-# What the neighbour saw of each statement, and of several ways to move to records.
+# The measurements that the neighbor saw of each statement, and of several ways to move to records.
 sub looks
 {
 	my ($enabled, $switch_after) = @_;
@@ -71,11 +71,11 @@ SKIP:
 {
 	# a release candidate of 19 is less than 19 to pg_version
 	skip 'no such measure of a statement since 19', 1 if $node->safe_psql('postgres', 'SHOW server_version_num') >= 190000;
-	for my $order ("light_explain,$neighbour", "$neighbour,light_explain")
+	for my $order ("light_explain,$neighbor", "$neighbor,light_explain")
 	{
 		$node->append_conf('postgresql.conf', "shared_preload_libraries = '$order'\n");
 		$node->restart;
-		my $first = $order =~ /^light/ ? 'light_explain' : 'the neighbour';
+		my $first = $order =~ /^light/ ? 'light_explain' : 'the neighbor';
 		my @core = looks('off', -1);
 		is(scalar(@core), scalar(@statements), "$first first: each statement was looked at");
 		like($core[$_], qr/^[1-9]\d* starts.*; $/, "$first first, core: $statements[$_]") for 0 .. $#statements;
