@@ -10,7 +10,7 @@ SET recycled_temp.enabled = on;
 CREATE TEMP TABLE t (a int, b text);
 INSERT INTO t SELECT g, 'x' FROM generate_series(1, 1000) g;
 DROP TABLE t;
-SELECT relation::text = 'pg_temp_recycled_' || relation::oid AS name, dropped_at <= now() AS time, bytes FROM recycled_temp_pool();
+SELECT relation::text = 'pg_temp_recycled_' || relation::oid AS name, dropped_at <= now() AS time, bytes FROM recycled_temp_tables;
 SELECT * FROM pg_temp.t;
 
 -- Row versions of catalogs that a hundred tables make in one transaction, and locks that
