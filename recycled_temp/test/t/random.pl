@@ -1,6 +1,6 @@
 # Random sessions of CREATE, DROP, savepoints, rows, keys, VACUUM, ANALYZE and changes of
 # pooled tables by name: each session prints the same with the pool off and on.
-# What a session writes into a pooled table stays in the file, as any dead rows do, if
+# Rows that a session writes into a pooled table stay in the file, as any dead rows do, if
 # the DROP is rolled back: from there on it does not print lengths of files.
 # RECYCLED_STATEMENTS sets the number of statements (default 700), RECYCLED_SEED the first seed.
 # RECYCLED_STATE names a file that keeps counts and the next seed after each session: the
