@@ -478,6 +478,8 @@ MUTATIONS = [
              "if (HeapTupleIsValid(row) && (version->xmin == InvalidTransactionId &&", TRANSACTIONS),
     Mutation(RECYCLED + "recycle.c", "a rollback revives the ON COMMIT action of an earlier table",
              "if (!*settled && !on_commit_has_no_entry(entry->relid))", "if (!*settled && !OidIsValid(entry->relid))", TRANSACTIONS),
+    Mutation(RECYCLED + "recycle.c", "a reused table does not count as new for COPY FREEZE and loads",
+             "RelationAssumeNewFile_compat(rel);", "(void) rel;", TRANSACTIONS),
     Mutation(RECYCLED + "hooks.c", "event triggers do not see statements that go by way of the pool",
              "EventCacheLookup(EVT_DDLCommandStart) == NIL && EventCacheLookup(EVT_DDLCommandEnd) == NIL &&", "EventCacheLookup(EVT_DDLCommandStart) == NIL &&",
              TRANSACTIONS),

@@ -2,7 +2,9 @@
 # ci/core.sh LABEL [SETTING...]: PostgreSQL's own regression suite, once on the
 # bare server and once with every library of the project preloaded and its
 # features forced on (the extensions' test/core.conf).  A difference between the
-# two outputs of any test fails.  SETTINGs ("name = value") apply to both runs.
+# two outputs of any test fails.  SETTINGs ("name = value") apply to both runs, with a
+# "+" in front to the second one only.
+# TESTS="test_setup temp ..." runs only these, for settings with which all take too long.
 # The extensions must be installed already (ci/check.sh does).
 . "$(dirname "$0")/lib.sh"
 
@@ -15,7 +17,7 @@ source=$("$TOP/ci/source.sh" "$major")
 pg_config=$(pg_config_of "$label")
 owner=$SERVER_USER
 case $label in host | *-assert) ;; *) owner=$(in_root "$label" root 'id -u postgres') ;; esac
-tag=$(printf '%s' "$*" | tr -cs 'a-z0-9_=' '-')
+tag=$(printf '%s' "$*${TESTS:+ some}" | tr -cs 'a-z0-9_=' '-')
 logs=$BUILD/core/$label${tag:+-$tag}
 rm -rf "$logs"
 mkdir -p "$logs"
@@ -24,8 +26,12 @@ seen=$(seen_work_of "$label")/core
 as_root rm -rf "$work"
 as_root mkdir -p "$work"
 as_root cp -r "$source/src/test/regress" "$work/regress"
+if [ -n "${TESTS:-}" ]; then
+    awk -v names=" $TESTS " '$1 == "test:" { line = ""; for (i = 2; i <= NF; i++) if (index(names, " " $i " ")) line = line " " $i
+        if (line) print "test:" line }' "$source/src/test/regress/parallel_schedule" | as_root tee "$work/regress/parallel_schedule" >/dev/null
+fi
 {
-    for setting in "$@"; do echo "$setting"; done
+    for setting in "$@"; do [[ "$setting" == +* ]] || echo "$setting"; done
     echo "fsync = off"
 } | as_root tee "$work/bare.conf" >/dev/null
 libraries=
@@ -38,6 +44,7 @@ for ext in ${RECYCLED:+recycled_temp} $EXTENSIONS; do
 done
 {
     cat "$work/bare.conf"
+    for setting in "$@"; do [[ "$setting" != +* ]] || echo "${setting#+}"; done
     echo "shared_preload_libraries = '$libraries'"
     for ext in ${libraries//,/ }; do cat "$TOP/$ext/test/core.conf"; done
 } | as_root tee "$work/loaded.conf" >/dev/null
@@ -94,4 +101,6 @@ fi
 [ ${#different[@]} -eq 0 ] || { head -n 120 "$logs/core.diffs" >&2; say "FAILED: ${different[*]} (diffs: $logs/core.diffs)"; }
 echo "core's suite on PostgreSQL $label: $((tests - ${#different[@]})) passed, ${#different[@]} failed"
 echo "$((tests - ${#different[@]})) ${#different[@]}" >"$BUILD/core/$label${tag:+-$tag}.count"
-[ "$tests" -gt 150 ] && [ ${#different[@]} -eq 0 ]
+fewest=150
+[ -z "${TESTS:-}" ] || fewest=1
+[ "$tests" -ge "$fewest" ] && [ ${#different[@]} -eq 0 ]

@@ -182,12 +182,25 @@ transaction_callback(XactEvent event, void *arg)
 			break;
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PREPARE:
-			create_as_into = NULL;
 			recycle_at_end();
 			break;
 		default:
 			break;
 	}
+}
+
+/*
+ * Call this library at the end of transactions from now on: a session pays for it after
+ * its first pooled table or ON COMMIT DROP only.
+ */
+void
+hooks_watch_transactions(void)
+{
+	static bool watching = false;
+
+	if (!watching)
+		RegisterXactCallback(transaction_callback, NULL);
+	watching = true;
 }
 
 void
@@ -198,5 +211,4 @@ hooks_install(void)
 	ProcessUtility_hook = recycled_ProcessUtility;
 	next_start = ExecutorStart_hook ? ExecutorStart_hook : standard_ExecutorStart;
 	ExecutorStart_hook = recycled_ExecutorStart;
-	RegisterXactCallback(transaction_callback, NULL);
 }

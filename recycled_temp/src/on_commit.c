@@ -81,6 +81,7 @@ on_commit_created(Oid relid, OnCommitAction action)
 
 		if (!HeapTupleIsValid(row))
 			return;
+		hooks_watch_transactions();
 		drop_at_commit = row_version_note(drop_at_commit, row, relid);
 		ReleaseSysCache(row);
 	}

@@ -122,6 +122,7 @@ pool_add(Oid relid, uint32 hash)
 	entry->since = GetCurrentStatementStartTimestamp();
 	recycled_pool = lcons(entry, recycled_pool);
 	MemoryContextSwitchTo(old);
+	hooks_watch_transactions();
 	pool_arm_timer();
 }
 

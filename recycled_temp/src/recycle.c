@@ -492,7 +492,6 @@ recycle_at_pre_commit(void)
 {
 	bool		expired = pool_timer_fired();
 
-	/* processes without a database come here, too */
 	if (!on_commit_has_drops() && kept == NIL && !expired)
 		return;
 	/* the last of several statements of one message has not done this */

@@ -153,6 +153,7 @@ extern bool create_as_reused;
 
 /* hooks.c */
 extern void hooks_install(void);
+extern void hooks_watch_transactions(void);
 extern const char *hooks_obstacle(void);
 extern bool hooks_usable(void);
 

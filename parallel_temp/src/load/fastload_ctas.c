@@ -23,6 +23,7 @@
 #include "tcop/dest.h"
 #include "utils/lsyscache.h"
 
+#include "compat_table.h"
 #include "load/fastload.h"
 #include "query.h"
 
@@ -79,8 +80,9 @@ ctas_startup(DestReceiver *self, int operation, TupleDesc typeinfo)
 		receiver->why_not = "not a table";
 	if (receiver->why_not == NULL)
 	{
+		/* recycled_temp gives an existing table a new file, or one that it has emptied */
 		bool		freeze = receiver->may_freeze &&
-			receiver->rel->rd_createSubid == GetCurrentSubTransactionId();
+			CreatedInSubTransaction_compat(receiver->rel, GetCurrentSubTransactionId());
 
 		receiver->fill = pt_load_fill_begin(receiver->query, receiver->rel,
 											receiver->query->queryDesc->estate->es_query_cxt);

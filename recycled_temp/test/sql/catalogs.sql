@@ -311,7 +311,7 @@ CALL try('pooled: COMMENT on a constraint', :keyed, '{}', ARRAY['DO $c$ BEGIN EX
 CALL try('pooled: COMMENT on the TOAST index', :plain, '{}', ARRAY['DO $c$ BEGIN EXECUTE format(''COMMENT ON INDEX %s IS %L'', (SELECT indexrelid::regclass FROM pg_index WHERE indrelid = (SELECT reltoastrelid FROM pg_class WHERE oid = ''POOLED''::regclass)), ''x''); END $c$']);
 CALL try('pooled: a label', :plain, '{}', ARRAY['SET LOCAL allow_system_table_mods = on', 'INSERT INTO pg_seclabel VALUES (''POOLED''::regclass, ''pg_class''::regclass, 0, ''x'', ''y'')']);
 CALL try('pooled: an extension has it', :plain, '{}', ARRAY['ALTER EXTENSION recycled_temp ADD TABLE POOLED']);
-DO $$ BEGIN EXECUTE format('ALTER EXTENSION recycled_temp DROP TABLE %s', (SELECT objid::regclass FROM pg_depend WHERE deptype = 'e' AND classid = 'pg_class'::regclass AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'recycled_temp'))); END $$;
+DO $$ BEGIN EXECUTE format('ALTER EXTENSION recycled_temp DROP TABLE %s', (SELECT objid::regclass FROM pg_depend WHERE deptype = 'e' AND classid = 'pg_class'::regclass AND objid <> 'recycled_temp_tables'::regclass AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'recycled_temp'))); END $$;
 CALL try('pooled: an extension has its type', :plain, '{}', ARRAY['ALTER EXTENSION recycled_temp ADD TYPE POOLED']);
 DO $$ BEGIN EXECUTE format('ALTER EXTENSION recycled_temp DROP TYPE %s', (SELECT objid::regtype FROM pg_depend WHERE deptype = 'e' AND classid = 'pg_type'::regclass AND objid::regtype::text !~ '\[\]$' AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'recycled_temp'))); END $$;
 CALL try('pooled: CHECK', :plain, '{}', ARRAY['ALTER TABLE POOLED ADD CHECK (a > 5000)']);

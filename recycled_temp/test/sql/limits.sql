@@ -10,7 +10,7 @@ SET recycled_temp.enabled = on;
 CREATE TEMP TABLE t (a int, b text);
 INSERT INTO t SELECT g, 'x' FROM generate_series(1, 1000) g;
 DROP TABLE t;
-SELECT relation::text = 'pg_temp_recycled_' || relation::oid AS name, dropped_at <= now() AS time, bytes FROM recycled_temp_pool();
+SELECT relation::text = 'pg_temp_recycled_' || relation::oid AS name, dropped_at <= now() AS time, bytes FROM recycled_temp_tables;
 SELECT * FROM pg_temp.t;
 
 -- Row versions of catalogs that a hundred tables make in one transaction, and locks that
@@ -207,6 +207,26 @@ CREATE TEMP TABLE a (a int) ON COMMIT DROP;
 SELECT 'DROP TABLE a; CREATE TEMP TABLE a (a int); INSERT INTO a VALUES (1); COMMIT' \gexec
 SELECT * FROM a;
 DROP TABLE a, mine;
+SELECT recycled_temp_empty();
+-- Rows that are written into a pooled table remain in its file if the DROP is rolled back,
+-- as rolled back rows of any table do.
+CREATE TEMP TABLE a (a int, b int);
+CREATE TEMP TABLE b (a int, b int);
+SELECT 'pg_temp.pg_temp_recycled_' || 'a'::regclass::oid AS pooled \gset
+BEGIN;
+SAVEPOINT s;
+DROP TABLE a;
+\set ECHO none
+INSERT INTO :pooled SELECT g, g FROM generate_series(1, 1000) g;
+\set ECHO all
+ROLLBACK TO s;
+INSERT INTO b SELECT g, g FROM generate_series(1, 1000) g;
+ROLLBACK TO s;
+COMMIT;
+ANALYZE a, b;
+SELECT relname, relpages, reltuples FROM pg_class WHERE oid IN ('a'::regclass, 'b'::regclass) ORDER BY 1;
+SELECT count(*) FROM a;
+DROP TABLE a, b;
 SELECT recycled_temp_empty();
 -- In a read-only transaction nothing is emptied.
 BEGIN READ ONLY;

@@ -154,39 +154,5 @@ SKIP:
 	like($stderr, qr/recycled_temp cannot be enabled.*HINT:  Make recycled_temp the first library/s, 'and says so');
 	like(slurp_file($node->logfile), qr/recycled_temp is disabled: another library/, 'also in the log');
 }
-# ---- with parallel_temp, loaded before and later ----
-SKIP:
-{
-	skip 'no parallel_temp', 2 unless -e $node->config_data('--sharedir') . '/extension/parallel_temp.control';
-	my $loads = <<'SQL';
-CREATE TEMP TABLE t AS SELECT g AS a, repeat('x', 50) AS b FROM generate_series(1, 100000) g;
-DROP TABLE t;
-CREATE TEMP TABLE t AS SELECT g AS a, repeat('x', 50) AS b FROM generate_series(1, 100000) g;
-BEGIN;
-DROP TABLE t;
-CREATE TEMP TABLE t AS SELECT g AS a, 'y'::text AS b FROM generate_series(1, 50000) g;
-ROLLBACK;
-SELECT count(*), sum(a), min(b) FROM t;
-DROP TABLE t;
-BEGIN;
-SAVEPOINT s;
-CREATE TEMP TABLE t (a int, b text);
-INSERT INTO t SELECT g, 'z' FROM generate_series(1, 100000) g;
-ROLLBACK TO s;
-CREATE TEMP TABLE t (a int, b text);
-SELECT count(*) FROM t;
-INSERT INTO t SELECT g, 'z' FROM generate_series(1, 50000) g;
-COMMIT;
-SELECT count(*), sum(a), count(DISTINCT a) FROM t;
-SELECT reused FROM recycled_temp_status();
-SQL
-	my $rows = "100000|5000050000|" . 'x' x 50 . "\n0\n50000|1250025000|50000\n";
-	for my $order ([ 'recycled_temp, parallel_temp', 4 ], [ 'parallel_temp, recycled_temp', 0 ])
-	{
-		$node->append_conf('postgresql.conf', "shared_preload_libraries = '$order->[0]'\nparallel_temp.debug_force = on\n");
-		$node->restart;
-		is($node->safe_psql('postgres', $loads), $rows . $order->[1], $order->[0]);
-	}
-}
 $node->stop;
 done_testing();
