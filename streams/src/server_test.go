@@ -150,7 +150,7 @@ func events(t *testing.T, url string, headers ...string) <-chan string {
 		defer w.Body.Close()
 		for lines := bufio.NewScanner(w.Body); lines.Scan(); {
 			if strings.HasPrefix(lines.Text(), "data:") {
-				out <- lines.Text()[5:]
+				out <- strings.TrimPrefix(lines.Text()[5:], " ")
 			}
 		}
 	}()
