@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -160,6 +162,105 @@ func TestServerDatabaseDown(t *testing.T) {
 		t.Errorf("%d connections were tried, expected at most %d", dials, most)
 	}
 	t.Logf("%d followers, %d other requests, %v without PostgreSQL: %d connections were tried, %d of them by the listener", len(all), requests, down.Round(time.Second), dials, attempts)
+}
+
+// A follower that takes nothing is disconnected.  Until then nothing is read or kept for it, and others get everything.
+func TestServerSlowFollower(t *testing.T) {
+	db, c := fresh(t)
+	c.WriteMS, c.PollMS, c.EventMS = 1500, 600000, 600000
+	s, url := serve(t, c)
+	sql(t, db, "INSERT INTO runs (id, log) VALUES (1, '')")
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.(*net.TCPConn).SetReadBuffer(4096)
+	fmt.Fprintf(conn, "GET /runs/1/log?offset=-1&live=sse HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secret\r\n\r\n")
+	following := func(n int64) {
+		t.Helper()
+		for i := 0; atomic.LoadInt64(&s.followers) != n; i++ {
+			if i > 1000 {
+				t.Fatalf("%d followers instead of %d", atomic.LoadInt64(&s.followers), n)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	following(1)
+	lines := events(t, url+"/runs/1/log?offset=-1&live=sse", token1...)
+	until(t, lines, "upToDate")
+	const pieces = 40
+	line := strings.Repeat("x", 999)
+	counted := make(chan int, 1)
+	go func() {
+		n := 0
+		for l := range lines {
+			if !strings.HasPrefix(l, "{") {
+				n += len(l) // an event may end inside a line
+			}
+			if l == "the end" {
+				n -= len(l)
+				break
+			}
+		}
+		counted <- n
+	}()
+	before := s.hub.count()
+	for i := 0; i < pieces; i++ {
+		sql(t, db, "UPDATE runs SET log = log || repeat('"+line+"' || chr(10), 500) WHERE id = 1")
+	}
+	sql(t, db, "UPDATE runs SET log = log || 'the end' WHERE id = 1")
+	select {
+	case n := <-counted:
+		if n != pieces*500*len(line) {
+			t.Errorf("%d bytes instead of %d", n, pieces*500*len(line))
+		}
+	case <-time.After(60 * time.Second):
+		t.Fatal("the other follower does not get everything")
+	}
+	following(1)
+	// the buffers of the connection took some of it; after that nothing was read for the slow one
+	if reads := s.hub.count() - before; reads > 3*pieces {
+		t.Errorf("%d reads for %d appends", reads, pieces)
+	}
+}
+
+// A commit while the listener has no connection is found when it connects again.
+func TestServerListenerLost(t *testing.T) {
+	db, c := fresh(t)
+	c.ReconnectMS, c.PollMS = 4000, 600000
+	s, url := serve(t, c)
+	sql(t, db, "INSERT INTO runs (id, log) VALUES (1, 'before')")
+	lines := events(t, url+"/runs/1/log?offset=-1&live=sse", token1...)
+	until(t, lines, "upToDate")
+	end := "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()"
+	listening := func(attempts int) {
+		t.Helper()
+		for i := 0; s.d.attempts() < attempts || value(t, db, "SELECT count(*)::text FROM pg_stat_activity WHERE query LIKE 'LISTEN \"runs\"' AND datname = current_database()") != "1"; i++ {
+			if i > 2000 {
+				t.Fatal("the listener does not connect")
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	listening(1)
+	sql(t, db, end)
+	for value(t, db, "SELECT count(*)::text FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()") != "0" {
+		time.Sleep(10 * time.Millisecond)
+	}
+	// it had not lasted, so the next attempt is seconds away
+	sql(t, db, "UPDATE runs SET log = log || 'while nothing listened' WHERE id = 1")
+	if n := s.d.attempts(); n != 1 {
+		t.Fatalf("%d attempts: the update came too late", n)
+	}
+	if line := until(t, lines, ""); line != "while nothing listened" {
+		t.Fatalf("%q", line)
+	}
+	listening(2)
+	sql(t, db, "UPDATE runs SET log = log || 'and after' WHERE id = 1")
+	if line := until(t, lines, "after"); line != "and after" {
+		t.Fatalf("%q", line)
+	}
 }
 
 // A server whose limit of open files is low refuses followers, not other requests.

@@ -9,6 +9,8 @@
 #   DOWN=30    seconds without PostgreSQL that followers survive
 #   APPENDS=500  appends of each case whose WAL is counted
 #   ONLY=^TestServerWAL  run these tests alone; with ONLY=^$ SUITE=1, the suite alone
+#   MUTANTS=1  plant bugs instead (mutants.py; ONLY=TEXT: those with this text)
+#   KEEP=FILE  write the results to this file, too (results/streams/)
 #   LABEL=host  the PostgreSQL server (ci/lib.sh; of host, PG_CONFIG's); appendable_bytea must be installed there
 #
 # Everything made is in build/streams, except the sockets, and the data of a server in a root, which are in /tmp.
@@ -63,6 +65,20 @@ on "$label" server "'$bin/initdb' -D '$data' -U postgres -A trust --no-sync -E U
 export STREAMS_TEST_PROGRAM=$work/streams STREAMS_TEST_SOCKETS=$sockets STREAMS_TEST_KILLS=${KILLS:-4} STREAMS_TEST_STOPS=${STOPS:-3}
 export STREAMS_TEST_APPENDS=${APPENDS:-500} STREAMS_TEST_DOWN=${DOWN:-30} STREAMS_TEST_RESTART="$work/restart"
 
+if [ -n "${KEEP:-}" ]; then
+    {
+        printf 'date     %s\ncommit   %s\n' "$(date -u +%F)" "$(git -C "$TOP" describe --always --dirty --exclude='*')"
+        printf 'server   %s\nmachine  %s x %s, Linux %s\n\n' "$("$bin/postgres" --version 2>/dev/null || on "$label" server "'$bin/postgres' --version")" "$(nproc)" \
+            "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(uname -r)"
+    } >"$KEEP"
+    exec > >(tee -a "$KEEP")
+fi
+if [ -n "${MUTANTS:-}" ]; then
+    say "planted bugs"
+    # shellcheck disable=SC2086
+    python3 "$here/mutants.py" "$work/mutants" ${ONLY:-}
+    exit
+fi
 say "tests over HTTP"
 (cd "$here/../src" && "$work/unit" -test.v -test.timeout 20m -test.run "${ONLY:-^TestServer}" 2>"$work/tests.log" | grep -v '^===')
 
