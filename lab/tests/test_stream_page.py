@@ -2,7 +2,6 @@
 
 import http.server
 import json
-import os
 import re
 import shutil
 import socket
@@ -173,9 +172,8 @@ def test_the_page_shows_what_sql_commits(browser, program, server, tmp_path):
 
 def test_the_session_with_streams_that_clients_write(program, server, tmp_path):
     """The commands of the document, with its paths and port replaced."""
-    for tool in ("curl",):
-        if shutil.which(tool) is None:
-            pytest.skip(f"there is no {tool} here")
+    if shutil.which("curl") is None:
+        pytest.skip("there is no curl here")
     with psycopg.connect(server.conninfo, autocommit=True) as conn:
         for statement in statements(block("sql")):
             conn.execute(statement)
@@ -184,9 +182,10 @@ def test_the_session_with_streams_that_clients_write(program, server, tmp_path):
     setup, grant, *requests = block("sh", 1).splitlines()
 
     def shell(command):
-        command = command.replace("streams/src/streams", str(program)).replace("streams.json", str(streams.config)).replace("http://127.0.0.1:4437", streams.url)
+        for shown, here in (("streams/src/streams", program), ("streams.json", streams.config), ("http://127.0.0.1:4437", streams.url)):
+            command = command.replace(shown, str(here))
         command = re.sub("^psql", f"{psql} -q '{server.conninfo}'", command)
-        return subprocess.run(["sh", "-c", command.replace("curl ", "curl -sf ")], check=True, capture_output=True, text=True, env={**os.environ}).stdout
+        return subprocess.run(["sh", "-c", command.replace("curl ", "curl -sf ")], check=True, capture_output=True, text=True).stdout
 
     shell(setup)
     shell(grant)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -192,6 +193,27 @@ func TestServerIncompleteRequests(t *testing.T) {
 	if reply := raw(head+"Content-Length: 100\r\n\r\npart of it", false); !strings.HasPrefix(reply, "HTTP/1.1 400") {
 		t.Fatalf("a client that sends no more got %q", reply)
 	}
+	// a connection that was idle for longer than that, and a client that sends its body when the server wants it
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	replies := bufio.NewReader(conn)
+	io.WriteString(conn, "HEAD /streams/j HTTP/1.1\r\nHost: x\r\n\r\n")
+	if w, err := http.ReadResponse(replies, &http.Request{Method: "HEAD"}); err != nil || w.StatusCode != 200 {
+		t.Fatalf("%v, %v", w, err)
+	}
+	time.Sleep(1500 * time.Millisecond)
+	io.WriteString(conn, "POST /streams/j HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n")
+	if line, err := replies.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 100") {
+		t.Fatalf("%q, %v", line, err)
+	}
+	io.WriteString(conn, "0")
+	if line, err := replies.ReadString('4'); err != nil || !strings.HasSuffix(line, "HTTP/1.1 204") {
+		t.Fatalf("%q, %v", line, err)
+	}
 	// the answer of a request that waited longer than a client may take for it
 	db2 := connect(t, strings.ToLower(t.Name()))
 	sql(t, db2, "BEGIN; SELECT FROM streams.stream WHERE path = '/streams/j' FOR UPDATE")
@@ -204,7 +226,7 @@ func TestServerIncompleteRequests(t *testing.T) {
 	ask(t, "POST", url+"/streams/a", "", plain...).want(t, 400, "")
 	ask(t, "GET", url+"/streams/new", "").want(t, 404, "")
 	ask(t, "GET", url+"/streams/a", "").want(t, 200, "")
-	ask(t, "GET", url+"/streams/j", "").want(t, 200, "[1]")
+	ask(t, "GET", url+"/streams/j", "").want(t, 200, "[0,1]")
 	ask(t, "POST", url+"/streams/a", "complete", produced("p", 0, 0)...).want(t, 200, "")
 	ask(t, "GET", url+"/streams/a", "").want(t, 200, "complete")
 }

@@ -115,6 +115,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Access-Control-Expose-Headers", exposeHeaders)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+	s.progress(r) // of a former request on the connection, the time is over; net/http writes "100 Continue"
 	w = answering{w, func() { s.progress(r) }}
 	err := s.handle(w, r)
 	if err == nil {
