@@ -130,11 +130,17 @@ coverage: ready ## which lines the tests of make check execute, in C and Python 
 clients: ready ## drivers of five languages on both types: what they take and give is the same
 	@$(TOP)/ci/clients.sh
 
-streams: ready ## build streams/ (in development) and run its tests and the protocol's official suite (KILLS=4, STOPS=3, SUITE=1)
-	@$(TOP)/streams/test/run.sh
+streams: ready ## build streams/ (in development) and run its tests and the protocol's official suite (KILLS=4, STOPS=3, SUITE=1, LABEL=17)
+	@LABEL=$(LABEL) $(TOP)/streams/test/run.sh
 
-bench-streams: ready ## count the WAL of appends to streams, and their HOT updates, next to an UPDATE in SQL (APPENDS=5000)
-	@ONLY='^TestServerWAL' APPENDS=$${APPENDS:-5000} $(TOP)/streams/test/run.sh
+streams-kills: ready ## kill the server of streams 200 times under retries, and stop PostgreSQL 50 times in immediate mode (KILLS=200, STOPS=50, LABEL=17)
+	@LABEL=$(LABEL) ONLY='^TestServerKills$$' KILLS=$${KILLS:-200} STOPS=$${STOPS:-50} $(TOP)/streams/test/run.sh
+
+streams-mutants: ready ## plant bugs in streams, one at a time; the tests must fail (ONLY=TEXT: those with this text)
+	@LABEL=$(LABEL) MUTANTS=1 DOWN=$${DOWN:-5} $(TOP)/streams/test/run.sh
+
+bench-streams: ready ## count the WAL of appends to streams and their HOT updates, and measure delays of followers and next to a locked row (APPENDS=5000)
+	@LABEL=$(LABEL) ONLY='^TestServerWAL|^TestBench' APPENDS=$${APPENDS:-5000} $(TOP)/streams/test/run.sh
 
 lint: ## find faults in the Python and shell code, with ruff and shellcheck
 	@$(TOP)/ci/lint.sh
@@ -147,5 +153,5 @@ clean: ## remove everything made, here and in build/
 	+$(if $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null)),$(call in_each,clean))
 	@$(if $(HERE),$(TOP)/ci/clean.sh)
 
-.PHONY: announce container coverage streams bench-streams lint tools instructions docs suites minors valgrind pgspot sqlsmith all install uninstall installcheck help setup ready demo check check-all matrix clients fresh neighbours citus arm deb rpm dist image packages scenes chaos power mutants fuzz certificate certificate-all indent clean
+.PHONY: announce container coverage streams streams-kills streams-mutants bench-streams lint tools instructions docs suites minors valgrind pgspot sqlsmith all install uninstall installcheck help setup ready demo check check-all matrix clients fresh neighbours citus arm deb rpm dist image packages scenes chaos power mutants fuzz certificate certificate-all indent clean
 .DEFAULT_GOAL := all

@@ -180,7 +180,7 @@ host_pg_config() {
     local found bindir major
     if [ -n "${PG_CONFIG:-}" ]; then
         command -v "$PG_CONFIG" || die "PG_CONFIG=$PG_CONFIG: no such program"
-        return
+        return 0 # in a trap, the status of a bare "return" would be that of the command before the trap
     fi
     while read -r found; do
         bindir=$("$found" --bindir 2>/dev/null || true)

@@ -81,6 +81,9 @@ func (a *auth) role(ctx context.Context, r *http.Request) (string, error) {
 	if ok && time.Now().Before(known.until) {
 		return known.role, nil
 	}
+	if err := a.d.usable(a.d.notifier); err != nil {
+		return "", err
+	}
 	var role *string
 	err := a.d.notifier.QueryRow(ctx, a.query, given).Scan(&role)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {

@@ -31,24 +31,54 @@ func restart(t *testing.T, how ...string) {
 	}
 }
 
+func programFile(t *testing.T) string {
+	t.Helper()
+	file := os.Getenv("STREAMS_TEST_PROGRAM")
+	if file == "" {
+		t.Fatal("STREAMS_TEST_PROGRAM is not set: run streams/test/run.sh")
+	}
+	return file
+}
+
+// child writes a configuration file for a server that is a separate process.
+func child(t *testing.T, c *Config) string {
+	t.Helper()
+	c.Listen = fmt.Sprintf("127.0.0.1:%d", 20000+time.Now().UnixNano()/1000%12000)
+	file := filepath.Join(t.TempDir(), "c.json")
+	text, _ := json.Marshal(c)
+	os.WriteFile(file, text, 0o600)
+	return file
+}
+
+// answers waits until a server answers at all.
+func answers(t *testing.T, url string) {
+	t.Helper()
+	for i := 0; ; i++ {
+		if r, err := http.Get(url); err == nil {
+			r.Body.Close()
+			return
+		} else if i > 200 {
+			t.Fatal("the server does not start")
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
 // Kills of the server and immediate stops of PostgreSQL while producers retry: each acknowledged line is
 // there once, complete and in order.
 func TestServerKills(t *testing.T) {
 	kills, stops := number(t, "STREAMS_TEST_KILLS"), number(t, "STREAMS_TEST_STOPS")
 	_, c := fresh(t)
-	c.Listen = fmt.Sprintf("127.0.0.1:%d", 20000+time.Now().UnixNano()/1000%12000)
-	file := filepath.Join(t.TempDir(), "c.json")
-	text, _ := json.Marshal(c)
-	os.WriteFile(file, text, 0o600)
-	var child *exec.Cmd
+	file := child(t, c)
+	var process *exec.Cmd
 	start := func() {
-		child = exec.Command(os.Getenv("STREAMS_TEST_PROGRAM"), "-config", file)
-		if err := child.Start(); err != nil {
+		process = exec.Command(programFile(t), "-config", file)
+		if err := process.Start(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	start()
-	defer func() { child.Process.Kill(); child.Wait() }()
+	defer func() { process.Process.Kill(); process.Wait() }()
 	url := "http://" + c.Listen + "/streams/crash"
 	client := &http.Client{Timeout: 5 * time.Second}
 	send := func(method, body string, headers ...string) (int, error) {
@@ -65,13 +95,9 @@ func TestServerKills(t *testing.T) {
 		_, err = io.ReadAll(w.Body)
 		return w.StatusCode, err
 	}
-	for i := 0; ; i++ {
-		if status, _ := send("PUT", ""); status == 201 || status == 200 {
-			break
-		} else if i > 100 {
-			t.Fatal("the server does not start")
-		}
-		time.Sleep(100 * time.Millisecond)
+	answers(t, url)
+	if status, err := send("PUT", ""); status != 201 {
+		t.Fatalf("status %d, %v", status, err)
 	}
 
 	const producers = 6
@@ -112,10 +138,39 @@ func TestServerKills(t *testing.T) {
 			}
 		}(p)
 	}
+	// a follower that connects again where it was
+	var followed bytes.Buffer
+	followerEnded := make(chan string, 1)
+	go func() {
+		next := "-1"
+		for {
+			w, err := client.Get(url + "?live=long-poll&offset=" + next)
+			if err != nil {
+				time.Sleep(20 * time.Millisecond)
+				continue
+			}
+			data, err := io.ReadAll(w.Body)
+			w.Body.Close()
+			switch {
+			case err != nil || w.StatusCode == 503:
+				time.Sleep(20 * time.Millisecond)
+			case w.StatusCode != 200 && w.StatusCode != 204:
+				followerEnded <- fmt.Sprintf("the follower got status %d", w.StatusCode)
+				return
+			default:
+				followed.Write(data)
+				next = w.Header.Get("Stream-Next-Offset")
+				if w.Header.Get("Stream-Closed") == "true" {
+					followerEnded <- ""
+					return
+				}
+			}
+		}
+	}()
 	for i := 0; i < kills; i++ {
 		time.Sleep(time.Duration(300+i*37%200) * time.Millisecond)
-		child.Process.Kill()
-		child.Wait()
+		process.Process.Kill()
+		process.Wait()
 		start()
 	}
 	for i := 0; i < stops; i++ {
@@ -125,6 +180,12 @@ func TestServerKills(t *testing.T) {
 	time.Sleep(700 * time.Millisecond)
 	close(stop)
 	wait.Wait()
+	if status, err := send("POST", "", "Stream-Closed", "true"); status != 204 {
+		t.Fatalf("close: status %d, %v", status, err)
+	}
+	if ended := <-followerEnded; ended != "" {
+		t.Fatal(ended)
+	}
 
 	var value string
 	if err := connect(t, strings.ToLower(t.Name())).QueryRow(context.Background(), "SELECT convert_from(data, 'UTF8') FROM streams.stream").Scan(&value); err != nil {
@@ -148,36 +209,11 @@ func TestServerKills(t *testing.T) {
 			t.Fatalf("producer %d: %d lines of %d acknowledged", p, seen[p], acknowledged[p])
 		}
 	}
+	if followed.String() != value {
+		t.Fatalf("the follower got %d bytes, which are not the %d of the stream", followed.Len(), len(value))
+	}
 	if kills+stops > 0 && retries == 0 {
 		t.Fatal("no request was retried: the kills hit nothing")
 	}
 	t.Logf("%d kills of the server, %d immediate stops of PostgreSQL, %d lines, %d retries", kills, stops, sum, retries)
-}
-
-// Followers outlive PostgreSQL: they continue where they were, and connect no more often than one loop does.
-func TestServerDatabaseDown(t *testing.T) {
-	db, c := fresh(t)
-	s, url := serve(t, c)
-	sql(t, db, "INSERT INTO runs (id, log) VALUES (1, 'before')")
-	var all []<-chan string
-	for i := 0; i < 50; i++ {
-		all = append(all, events(t, url+"/runs/1/log?offset=-1&live=sse", token1...))
-		until(t, all[i], "upToDate")
-	}
-	restart(t, "stop")
-	begin := time.Now()
-	time.Sleep(3 * time.Second)
-	ask(t, "GET", url+"/runs/1/log", "", token1...).want(t, 503, "")
-	restart(t, "start")
-	down := time.Since(begin)
-	db = connect(t, strings.ToLower(t.Name()))
-	sql(t, db, "UPDATE runs SET log = log || 'after' WHERE id = 1")
-	for _, lines := range all {
-		if line := until(t, lines, "after"); line != "after" {
-			t.Fatalf("%q", line)
-		}
-	}
-	if n := s.d.attempts(); n > int(down/ms(c.ReconnectMS))+3 {
-		t.Fatalf("%d attempts of the listener in %v", n, down)
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"log"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,7 +27,12 @@ type database struct {
 	me                                     string
 	told                                   chan int64
 	connects                               int64 // of the listener
+	dials                                  int64 // connections that were tried, of the pools and the listener
+	down                                   int32 // 1: the listener cannot connect
 }
+
+// errDown is the error of requests while the listener, which tries all the time, cannot connect.
+var errDown = errors.New("no connection to the database")
 
 func openDatabase(ctx context.Context, c *Config) (*database, error) {
 	id := make([]byte, 6)
@@ -48,6 +54,11 @@ func openDatabase(ctx context.Context, c *Config) (*database, error) {
 		p.ConnConfig.RuntimeParams["statement_timeout"] = formatInt(int64(c.StatementMS))
 		if _, there := p.ConnConfig.RuntimeParams["application_name"]; !there {
 			p.ConnConfig.RuntimeParams["application_name"] = "pg_lean streams"
+		}
+		dial := p.ConnConfig.DialFunc
+		p.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+			atomic.AddInt64(&d.dials, 1)
+			return dial(ctx, network, address)
 		}
 		p.BeforeClose = func(conn *pgx.Conn) { d.roles.Delete(conn) }
 		d.config = p.ConnConfig.Copy()
@@ -78,8 +89,22 @@ func (d *database) close() {
 	}
 }
 
+// usable returns errDown for a pool that would have to connect while the listener cannot: however many requests and
+// followers there are, one loop finds out when the database is back.
+func (d *database) usable(pool *pgxpool.Pool) error {
+	if d.isDown() && pool.Stat().TotalConns() == 0 {
+		return errDown
+	}
+	return nil
+}
+
+func (d *database) isDown() bool { return atomic.LoadInt32(&d.down) != 0 }
+
 // as runs f on a connection that has the privileges of a role, and only those.
 func (d *database) as(ctx context.Context, pool *pgxpool.Pool, role string, f func(*pgx.Conn) error) error {
+	if err := d.usable(pool); err != nil {
+		return err
+	}
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return err
@@ -98,12 +123,16 @@ func (d *database) as(ctx context.Context, pool *pgxpool.Pool, role string, f fu
 // listen is the only place that connects again, so a failure cannot multiply attempts.
 func (d *database) listen(ctx context.Context, channels []string, every time.Duration, wake func(channel, payload string), wakeAll func()) {
 	for ctx.Err() == nil {
+		begin := time.Now()
 		atomic.AddInt64(&d.connects, 1)
 		err := d.listenOnce(ctx, channels, wake, wakeAll)
 		if ctx.Err() != nil {
 			return
 		}
 		log.Printf("listener: %v", err)
+		if !d.isDown() && time.Since(begin) > every {
+			continue // a connection that lasted is tried again at once
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(every):
@@ -114,8 +143,10 @@ func (d *database) listen(ctx context.Context, channels []string, every time.Dur
 func (d *database) listenOnce(ctx context.Context, channels []string, wake func(channel, payload string), wakeAll func()) error {
 	conn, err := pgx.ConnectConfig(ctx, d.config.Copy())
 	if err != nil {
+		atomic.StoreInt32(&d.down, 1)
 		return err
 	}
+	atomic.StoreInt32(&d.down, 0)
 	defer conn.Close(context.Background())
 	for _, channel := range channels {
 		if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
@@ -155,6 +186,9 @@ func (d *database) tell(ctx context.Context) {
 		for id := range ids {
 			list = append(list, formatInt(id))
 		}
+		if d.usable(d.notifier) != nil {
+			continue // the other servers' followers read when their listeners are back
+		}
 		if _, err := d.notifier.Exec(ctx, "SELECT pg_notify($1, $2)", ownChannel, d.me+":"+strings.Join(list, ",")); err != nil && ctx.Err() == nil {
 			log.Printf("notify: %v", err) // the other servers' next poll makes up for it
 		}
@@ -172,3 +206,15 @@ func sqlState(err error) string {
 
 // attempts returns how often the listener connected or tried to.
 func (d *database) attempts() int { return int(atomic.LoadInt64(&d.connects)) }
+
+// dialed returns how many connections were tried.
+func (d *database) dialed() int { return int(atomic.LoadInt64(&d.dials)) }
+
+// most returns how many connections the pools and the listener have at most.
+func (d *database) most() int {
+	n := 1
+	for _, p := range []*pgxpool.Pool{d.readers, d.writers, d.slow, d.held, d.notifier} {
+		n += int(p.Config().MaxConns)
+	}
+	return n
+}

@@ -10,11 +10,14 @@ import (
 
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
-// event formats server-sent data; a line end inside is another data line.
+// event formats server-sent data; a line end inside is another data line.  A client removes one space after the colon.
 func event(name, data string) string {
 	var b strings.Builder
 	b.WriteString("event: " + name + "\n")
 	for _, line := range strings.Split(lineEnds.Replace(data), "\n") {
+		if strings.HasPrefix(line, " ") {
+			line = " " + line
+		}
 		b.WriteString("data:" + line + "\n")
 	}
 	b.WriteString("\n")
@@ -108,7 +111,6 @@ func (s *server) events(w http.ResponseWriter, r *http.Request, role string, src
 				}
 				text, _ := json.Marshal(c)
 				if next > begin || got.closed || first {
-					s.progress(r)
 					if _, err := w.Write([]byte(frame + event("control", string(text)))); err != nil {
 						return nil
 					}

@@ -78,6 +78,9 @@ func (s *server) tick(ctx context.Context) {
 			return
 		case <-t.C:
 		}
+		if s.d.isDown() {
+			continue // the listener wakes the followers when it is back
+		}
 		s.hub.wakeAll()
 		if s.c.Prefix != "" {
 			if _, err := s.d.notifier.Exec(ctx, "SELECT streams.remove_expired()"); err != nil && sqlState(err) != "42501" && ctx.Err() == nil {
@@ -85,6 +88,21 @@ func (s *server) tick(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// fitFollowers lowers the number of followers to what the limit of open files permits.  The connections to the database
+// and a quarter of the rest are for other requests, so followers cannot keep a server from answering.
+func fitFollowers(c *Config, connections int, files uint64) bool {
+	const others = 16 // the listening socket, the log ...
+	most := (int(files) - connections - others) * 3 / 4
+	if most < 1 {
+		most = 1
+	}
+	if c.Followers <= most {
+		return false
+	}
+	c.Followers = most
+	return true
 }
 
 func main() {
@@ -107,6 +125,10 @@ func main() {
 	s, err := newServer(ctx, c)
 	if err != nil {
 		log.Fatal(err)
+	}
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil && limit.Cur < 1<<30 && fitFollowers(c, s.d.most(), limit.Cur) {
+		log.Printf("at most %d followers, because of the limit of %d open files", c.Followers, limit.Cur)
 	}
 	l, err := net.Listen("tcp", c.Listen)
 	if err != nil {

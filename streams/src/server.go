@@ -51,6 +51,29 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
+// An answering writer gives the client time from the beginning of each write, not of the request, which may have waited.
+type answering struct {
+	http.ResponseWriter
+	progress func()
+}
+
+func (a answering) WriteHeader(status int) {
+	a.progress()
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a answering) Write(data []byte) (int, error) {
+	a.progress()
+	return a.ResponseWriter.Write(data)
+}
+
+func (a answering) Flush() {
+	if f, ok := a.ResponseWriter.(http.Flusher); ok {
+		a.progress()
+		f.Flush()
+	}
+}
+
 // progress gives a client so much time to take the next bytes.
 func (s *server) progress(r *http.Request) {
 	if c, ok := r.Context().Value(connKey{}).(net.Conn); ok {
@@ -59,18 +82,24 @@ func (s *server) progress(r *http.Request) {
 }
 
 func (s *server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if c, ok := r.Context().Value(connKey{}).(net.Conn); ok {
+	c, ok := r.Context().Value(connKey{}).(net.Conn)
+	if ok {
 		c.SetReadDeadline(time.Now().Add(ms(s.c.WriteMS)))
-		defer c.SetReadDeadline(time.Time{})
 	}
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(s.c.BodyBytes)))
+	if err == nil {
+		if ok {
+			c.SetReadDeadline(time.Time{})
+		}
+		return data, nil
+	}
+	// the deadline stays: nothing waits for the rest of the body
+	w.Header().Set("Connection", "close")
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
 		return nil, refuse(413, fmt.Sprintf("The body has more than %d bytes", s.c.BodyBytes))
-	} else if err != nil {
-		return nil, refuse(400, "The request is incomplete")
 	}
-	return data, nil
+	return nil, refuse(400, "The request is incomplete")
 }
 
 var allowHeaders = "authorization, content-type, if-none-match, stream-seq, stream-ttl, stream-expires-at, stream-closed, producer-id, producer-epoch, producer-seq, " +
@@ -86,7 +115,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Access-Control-Expose-Headers", exposeHeaders)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
-	s.progress(r)
+	s.progress(r) // of a former request on the connection, the time is over; net/http writes "100 Continue"
+	w = answering{w, func() { s.progress(r) }}
 	err := s.handle(w, r)
 	if err == nil {
 		return
@@ -94,7 +124,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var no refusal
 	if !errors.As(err, &no) {
 		no = databaseRefusal(err)
-		if r.Context().Err() == nil {
+		if r.Context().Err() == nil && !errors.Is(err, errDown) { // the listener logs why
 			log.Printf("%s %s: %v", r.Method, r.URL.Path, err)
 		}
 	}

@@ -48,6 +48,7 @@ func fresh(t *testing.T) (*pgx.Conn, *Config) {
 	admin := connect(t, "postgres")
 	sql(t, admin, `DO $$ DECLARE r text; BEGIN
 		FOR r IN SELECT n FROM unnest(ARRAY['web', 'reader']) n WHERE to_regrole(n) IS NULL LOOP EXECUTE 'CREATE ROLE ' || r; END LOOP; END $$`)
+	sql(t, admin, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
 	sql(t, admin, "CREATE DATABASE "+name)
 	file := filepath.Join(t.TempDir(), "c.json")
 	tokens := filepath.Join(t.TempDir(), "tokens")
@@ -150,7 +151,7 @@ func events(t *testing.T, url string, headers ...string) <-chan string {
 		defer w.Body.Close()
 		for lines := bufio.NewScanner(w.Body); lines.Scan(); {
 			if strings.HasPrefix(lines.Text(), "data:") {
-				out <- lines.Text()[5:]
+				out <- strings.TrimPrefix(lines.Text()[5:], " ")
 			}
 		}
 	}()
@@ -250,6 +251,28 @@ func TestServerTable(t *testing.T) {
 	until(t, lines, "upToDate")
 	sql(t, db, "DELETE FROM runs WHERE id = 1")
 	ended(t, lines)
+}
+
+// A request may spell a key differently; its followers are woken by the notification of the row.
+func TestServerSpelledKey(t *testing.T) {
+	db, c := fresh(t)
+	c.PollMS = 600000
+	sql(t, db, `CREATE TABLE files (id uuid PRIMARY KEY, log appendable_text); GRANT SELECT ON files TO reader;
+		CREATE TRIGGER told AFTER UPDATE OF log ON files FOR EACH ROW EXECUTE FUNCTION appendable_notify('files', 'id');
+		INSERT INTO files VALUES ('0a0b0c0d-0000-4000-8000-00000000000f', ''); INSERT INTO runs (id, log) VALUES (1, '')`)
+	c.Routes = append(c.Routes, Route{Path: "/files/{id}", Table: "files", Key: "id", Column: "log", Channel: "files"})
+	_, url := serve(t, c)
+	var all []<-chan string
+	for _, path := range []string{"/runs/1/log", "/runs/01/log", "/runs/%201/log", "/files/0A0B0C0D-0000-4000-8000-00000000000F", "/files/%7B0a0b0c0d000040008000-00000000000f%7D"} {
+		lines := events(t, url+path+"?offset=-1&live=sse", token1...)
+		until(t, lines, "upToDate")
+		all = append(all, lines)
+	}
+	time.Sleep(300 * time.Millisecond) // their first reads are over
+	sql(t, db, "UPDATE runs SET log = log || 'news'; UPDATE files SET log = log || 'news'")
+	for _, lines := range all {
+		until(t, lines, "news")
+	}
 }
 
 func TestServerNothingByDefault(t *testing.T) {

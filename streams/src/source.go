@@ -92,8 +92,9 @@ func openTable(ctx context.Context, d *database, r Route) (*table, error) {
 	if closed == "" {
 		closed = "false"
 	}
-	t.query = fmt.Sprintf(`SELECT s.closed, s.length, t.data, t.next_offset
-		FROM (SELECT coalesce((%s), false) AS closed, coalesce(%s, '') AS value, coalesce(%s(%[2]s), 0) AS length FROM %[4]s WHERE %[5]s = CAST($1::text AS %[6]s)) s,
+	// the key as notifications have it: a request may have another spelling of it, such as 01 or a UUID in capitals
+	t.query = fmt.Sprintf(`SELECT s.key, s.closed, s.length, t.data, t.next_offset
+		FROM (SELECT pg_catalog.format('%%s', %[5]s) AS key, coalesce((%[1]s), false) AS closed, coalesce(%[2]s, '') AS value, coalesce(%[3]s(%[2]s), 0) AS length FROM %[4]s WHERE %[5]s = CAST($1::text AS %[6]s)) s,
 			appendable_tail(s.value, least(coalesce($2::bigint, s.length), s.length), $3::int, $4::boolean) t`,
 		closed, pgx.Identifier{r.Column}.Sanitize(), length, name, pgx.Identifier{r.Key}.Sanitize(), keyType)
 	return t, nil
@@ -114,19 +115,21 @@ type tableSource struct {
 }
 
 func (s tableSource) read(ctx context.Context, role string, from *int64, max int) (*result, error) {
-	r := &result{found: true, key: s.t.route.Channel + "\x00" + s.key, id: s.t.name + "\x00" + s.key, contentType: s.t.contentType}
+	r := &result{found: true, contentType: s.t.contentType}
 	lines := media(s.t.contentType) == "application/json"
 	if max < 1 {
 		max = 1
 	}
+	var key string
 	err := s.d.as(ctx, s.d.readers, role, func(c *pgx.Conn) error {
-		return c.QueryRow(ctx, s.t.query, s.key, from, max, lines).Scan(&r.closed, &r.tail, &r.data, &r.next)
+		return c.QueryRow(ctx, s.t.query, s.key, from, max, lines).Scan(&key, &r.closed, &r.tail, &r.data, &r.next)
 	})
 	if state := sqlState(err); errors.Is(err, pgx.ErrNoRows) || state == "22P02" || state == "22003" || state == "22007" {
 		return &result{}, nil // no such row, or no key of that type
 	} else if err != nil {
 		return nil, err
 	}
+	r.key, r.id = s.t.route.Channel+"\x00"+key, s.t.name+"\x00"+key
 	begin := r.tail
 	if from != nil && *from < r.tail {
 		begin = *from

@@ -79,6 +79,10 @@ func TestUnitEvent(t *testing.T) {
 	if got := event("data", "a\r\nb\rc\nevent: x"); got != "event: data\ndata:a\ndata:b\ndata:c\ndata:event: x\n\n" {
 		t.Errorf("%q", got)
 	}
+	// a client removes one space after the colon, and no more
+	if got := event("data", "  a\n b"); got != "event: data\ndata:   a\ndata:  b\n\n" {
+		t.Errorf("%q", got)
+	}
 }
 
 func TestUnitHub(t *testing.T) {

@@ -65,6 +65,13 @@ func TestServerWAL(t *testing.T) {
 	line := string(bytes.Repeat([]byte("x"), 199)) + "\n"
 	sql(t, db, "ALTER TABLE streams.stream SET (autovacuum_enabled = off); ALTER TABLE streams.producer SET (autovacuum_enabled = off); "+
 		"CREATE TABLE plain (id int PRIMARY KEY, log appendable_bytea) WITH (fillfactor = 80, autovacuum_enabled = off); INSERT INTO plain VALUES (1, ''); CHECKPOINT")
+	// autovacuum would write WAL in the meantime
+	sql(t, db, "ALTER SYSTEM SET autovacuum = off")
+	sql(t, db, "SELECT pg_reload_conf()")
+	defer func() {
+		sql(t, db, "ALTER SYSTEM RESET autovacuum")
+		sql(t, db, "SELECT pg_reload_conf()")
+	}()
 	report := func(name string, wal, hot float64, most float64) {
 		t.Helper()
 		t.Logf("%-44s %6.0f bytes of WAL an append, %6.2f %% HOT", name, wal, 100*hot)

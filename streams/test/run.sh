@@ -6,16 +6,21 @@
 #   KILLS=4    how often the server is killed under retries
 #   STOPS=3    how often PostgreSQL is stopped in immediate mode under retries
 #   SUITE=0    leave out the official suite (it is a package of npm)
+#   DOWN=30    seconds without PostgreSQL that followers survive
 #   APPENDS=500  appends of each case whose WAL is counted
-#   ONLY=^TestServerWAL  run these tests alone (make bench-streams)
-#   PG_CONFIG  the PostgreSQL server; appendable_bytea must be installed there
+#   ONLY=^TestServerWAL  run these tests alone; with ONLY=^$ SUITE=1, the suite alone
+#   MUTANTS=1  plant bugs instead (mutants.py; ONLY=TEXT: those with this text)
+#   KEEP=FILE  write the results to this file, too (results/streams/)
+#   LABEL=host  the PostgreSQL server (ci/lib.sh; of host, PG_CONFIG's); appendable_bytea must be installed there
 #
-# Everything made is in build/streams, except the sockets, which are in a folder of /tmp.
+# Everything made is in build/streams, except the sockets, and the data of a server in a root, which are in /tmp.
 . "$(dirname "$0")/../../ci/lib.sh"
 
+label=${LABEL:-host}
 here=$(cd "$(dirname "$0")" && pwd)
 work=$BUILD/streams
-bin=$("$(pg_config_of host)" --bindir)
+[ -d "$(work_of "$label")" ] || copy_tree "$label" common
+bin=$(on "$label" server "$(pg_config_of "$label") --bindir")
 command -v go >/dev/null || die "the package golang is required"
 mkdir -p "$work"
 
@@ -25,40 +30,59 @@ say "unit tests"
 (cd "$here/../src" && "$work/unit" -test.v -test.run '^TestUnit' | grep -E '^(---|ok|PASS|FAIL)')
 
 # ---- the private server ----
+# The socket of a server in a root is in its /tmp; a link here leads to it, because the path of a socket must be short.
 sockets=$(mktemp -d /tmp/streams-XXXXXX)
-as_root chown "$SERVER_USER" "$sockets"
-as_root chmod 755 "$sockets"
-as_root rm -rf "$work/server"
-mkdir -p "$work/server"
-as_root chown "$SERVER_USER" "$work/server"
+case $label in
+    host | *-assert) data=$work/server/data ;;
+    *)
+        data=/tmp/streams-server/data
+        as_root ln -s "$(root_of "$label")$sockets" "$sockets/socket"
+        ;;
+esac
 pids=""
 stop() {
     local pid
     for pid in $pids; do kill "$pid" 2>/dev/null || true; done
-    as_server "$bin/pg_ctl" -D "$work/server/data" -m immediate stop >/dev/null 2>&1 || true
-    as_root rm -rf "$sockets"
+    on "$label" server "'$bin/pg_ctl' -D '$data' -m immediate stop" >/dev/null 2>&1 || true
+    on "$label" root "rm -rf '${sockets%/socket}'" || true
+    as_root rm -rf "${sockets%/socket}"
 }
 trap stop EXIT
-as_server "$bin/initdb" -D "$work/server/data" -U postgres -A trust --no-sync -E UTF8 >/dev/null
-as_server "$bin/pg_ctl" -D "$work/server/data" -l "$work/server/log" -w -t 120 -o \
-    "-c listen_addresses='' -c unix_socket_directories='$sockets' -c max_connections=100 -c checkpoint_timeout=1h" start >/dev/null
-
-export STREAMS_TEST_PROGRAM=$work/streams STREAMS_TEST_SOCKETS=$sockets STREAMS_TEST_KILLS=${KILLS:-4} STREAMS_TEST_STOPS=${STOPS:-3} STREAMS_TEST_APPENDS=${APPENDS:-500}
-export STREAMS_TEST_RESTART="$work/restart"
 # how the test stops PostgreSQL at once and starts it again
 cat >"$work/restart" <<SH
-#!/bin/sh
-cd /
-run() { if [ "\$(id -un)" = "$SERVER_USER" ]; then "\$@"; else setpriv --reuid=$SERVER_USER --regid=$(id -g "$SERVER_USER") --init-groups "\$@"; fi; }
-[ "\$1" = start ] || run $bin/pg_ctl -D $work/server/data -m immediate -w stop
-[ "\$1" = stop ] || run $bin/pg_ctl -D $work/server/data -l $work/server/log -w -t 120 -o "-c listen_addresses='' -c unix_socket_directories='$sockets' -c max_connections=100 -c checkpoint_timeout=1h" start
+#!/usr/bin/env bash
+. "$TOP/ci/lib.sh"
+[ "\$1" = start ] || on "$label" server "'$bin/pg_ctl' -D '$data' -m immediate -w stop"
+[ "\$1" = stop ] || on "$label" server "'$bin/pg_ctl' -D '$data' -l '$data.log' -w -t 120 -o \"-c listen_addresses='' -c unix_socket_directories='$sockets' -c max_connections=100 -c max_prepared_transactions=5 -c checkpoint_timeout=1h\" start" >/dev/null
 SH
 chmod +x "$work/restart"
+owner=$(on "$label" server "id -un")
+on "$label" root "rm -rf '$(dirname "$data")'; mkdir -p '$sockets' '$(dirname "$data")'; chown '$owner' '$sockets' '$(dirname "$data")'; chmod 755 '$sockets'"
+on "$label" server "'$bin/initdb' -D '$data' -U postgres -A trust --no-sync -E UTF8" >/dev/null
+"$work/restart" start
+[ ! -e "$sockets/socket" ] || sockets=$sockets/socket
 
+export STREAMS_TEST_PROGRAM=$work/streams STREAMS_TEST_SOCKETS=$sockets STREAMS_TEST_KILLS=${KILLS:-4} STREAMS_TEST_STOPS=${STOPS:-3}
+export STREAMS_TEST_APPENDS=${APPENDS:-500} STREAMS_TEST_DOWN=${DOWN:-30} STREAMS_TEST_RESTART="$work/restart"
+
+if [ -n "${KEEP:-}" ]; then
+    {
+        printf 'date     %s\ncommit   %s\n' "$(date -u +%F)" "$(git -C "$TOP" describe --always --dirty --exclude='*')"
+        printf 'server   %s\nmachine  %s x %s, Linux %s\n\n' "$("$bin/postgres" --version 2>/dev/null || on "$label" server "'$bin/postgres' --version")" "$(nproc)" \
+            "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(uname -r)"
+    } >"$KEEP"
+    exec > >(tee -a "$KEEP")
+fi
+if [ -n "${MUTANTS:-}" ]; then
+    say "planted bugs"
+    # shellcheck disable=SC2086
+    python3 "$here/mutants.py" "$work/mutants" ${ONLY:-}
+    exit
+fi
 say "tests over HTTP"
 (cd "$here/../src" && "$work/unit" -test.v -test.timeout 20m -test.run "${ONLY:-^TestServer}" 2>"$work/tests.log" | grep -v '^===')
 
-[ "${SUITE:-1}" = 1 ] && [ -z "${ONLY:-}" ] || exit 0
+[ "${SUITE:-$([ -n "${ONLY:-}" ] || echo 1)}" = 1 ] || exit 0
 if ! command -v npm >/dev/null; then
     say "skipped: the official suite (no npm)"
     exit 0
@@ -69,7 +93,7 @@ mkdir -p "$work/suite"
 cp "$here"/suite/* "$work/suite/"
 (cd "$work/suite" && npm install --silent --no-audit --no-fund)
 port=$((20000 + RANDOM % 12000))
-psql() { "$bin/psql" -X -q -v ON_ERROR_STOP=1 -h "$sockets" -U postgres "$@"; }
+psql() { "$("$(pg_config_of host)" --bindir)/psql" -X -q -v ON_ERROR_STOP=1 -h "$sockets" -U postgres "$@"; }
 psql -d postgres -c "CREATE DATABASE suite"
 for n in 1 2; do
     cat >"$work/suite$n.json" <<JSON

@@ -1,0 +1,143 @@
+"""Planted bugs of streams: one line of Go or SQL each, and the tests that must notice.
+
+streams/test/run.sh runs this (make streams-mutants) with its private server.  Each set of tests
+must pass once without a bug.  A bug is caught if a test fails, or hangs for minutes.
+
+    mutants.py WORK [TEXT...]
+
+WORK is a folder for the copies; with TEXT, only bugs whose file or description contains one of
+them are planted.  Ends with status 0 only if every bug was caught.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP / "certificate"))
+from mutations import Mutation  # noqa: E402
+
+SRC = "streams/src/"
+PATIENCE = 240
+
+MUTATIONS = [
+    Mutation(SRC + "streams.sql", "a retry of a producer's last append is a gap",
+             "ELSIF known AND epochs[i] = p.epoch AND pseqs[i] <= p.seq THEN", "ELSIF known AND epochs[i] = p.epoch AND pseqs[i] < p.seq THEN",
+             ("TestServerBadSequences",)),
+    Mutation(SRC + "streams.sql", "a gap in a producer's sequence is accepted",
+             "ELSIF producers[i] IS NOT NULL AND pseqs[i] > 0 AND NOT (known AND epochs[i] = p.epoch AND pseqs[i] = p.seq + 1) THEN", "ELSIF false THEN",
+             ("TestServerBadSequences",)),
+    Mutation(SRC + "streams.sql", "an epoch that decreases is accepted",
+             "ELSIF known AND epochs[i] < p.epoch THEN", "ELSIF false THEN", ("TestServerBadEpochs",)),
+    Mutation(SRC + "streams.sql", "Stream-Seq may repeat",
+             'ELSIF seqs[i] COLLATE "C" <= s.last_seq THEN', 'ELSIF seqs[i] COLLATE "C" < s.last_seq THEN', ("TestServerBadSequences",)),
+    Mutation(SRC + "streams.sql", "of the appends to a stream in one statement the last is stored",
+             "more := more || datas[i];", "more := datas[i];", ("TestServerHeldRow",)),
+    Mutation(SRC + "streams.sql", "a locked row is waited for in the statement of the others",
+             "SELECT * INTO s FROM streams.stream x WHERE x.path = paths[first] FOR NO KEY UPDATE SKIP LOCKED;",
+             "SELECT * INTO s FROM streams.stream x WHERE x.path = paths[first] FOR NO KEY UPDATE;", ("TestServerHeldRow",)),
+    Mutation(SRC + "streams.sql", "SQL appends to a stream that is closed",
+             "IF NOT NEW.closed OR appendable_length(NEW.data) <> appendable_length(OLD.data) THEN", "IF NOT NEW.closed THEN", ("TestServerStored",)),
+    Mutation(SRC + "streams.sql", "a producer's state is not stored",
+             "UPDATE streams.producer x SET epoch = epochs[i], seq = pseqs[i] WHERE x.stream_id = s.id AND x.producer = producers[i];", "NULL;",
+             ("TestServerBadSequences",)),
+    Mutation(SRC + "hub.go", "a read from before a notification is shared after it", "e.reads = map[string]*flight{}", "_ = e.reads", ("TestUnitHub",)),
+    Mutation(SRC + "hub.go", "each follower reads for itself", "if f != nil {", 'if f != nil && role == "" {',
+             ("TestServerManyFollowers",)),
+    Mutation(SRC + "server.go", "an append wakes the followers of other servers only", "s.hub.wake(storedKey(id))", "_ = storedKey(id)",
+             ("TestServerManyFollowers",)),
+    Mutation(SRC + "server.go", "a part of a request is appended", "if err == nil {", "if err == nil || len(data) > 0 {", ("TestServerIncompleteRequests",),
+             after="data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(s.c.BodyBytes)))"),
+    Mutation(SRC + "server.go", "a client that sends no more keeps its connection", "c.SetReadDeadline(time.Now().Add(ms(s.c.WriteMS)))",
+             "c.SetReadDeadline(time.Now().Add(100 * ms(s.c.WriteMS)))", ("TestServerIncompleteRequests",)),
+    Mutation(SRC + "server.go", "the size limit is an internal error", 'case state == "54000":', 'case state == "54xxx":', ("TestServerTooLarge",)),
+    Mutation(SRC + "server.go", "a client has time for an answer from the begin of its request", "a.progress()", "_ = a.progress",
+             ("TestServerIncompleteRequests",),
+             after="func (a answering) WriteHeader(status int) {"),
+    Mutation(SRC + "server.go", "the role none, that of the program's connection, is permitted", 'if role == "" || role == "none" {', 'if role == "" {',
+             ("TestServerNothingByDefault",)),
+    Mutation(SRC + "lanes.go", "an append that fails takes the others of its statement with it", "if len(take) == 1 {", "if len(take) > 0 {",
+             ("TestServerTooLarge",)),
+    Mutation(SRC + "events.go", "an event ends inside a character", "data = data[:wholeCharacters(data)]", "data = data[:len(data)]",
+             ("TestServerPartsOfCharacters",)),
+    Mutation(SRC + "events.go", "the offset after an event skips the part of a character", "r.after = begin + int64(len(data))", "r.after = r.next",
+             ("TestServerPartsOfCharacters",)),
+    Mutation(SRC + "events.go", "a line loses the space that it begins with", 'line = " " + line', 'line = "" + line', ("TestUnitEvent",)),
+    Mutation(SRC + "db.go", "each request tries to connect while PostgreSQL is down", "if d.isDown() && pool.Stat().TotalConns() == 0 {",
+             "if d.isDown() && pool == nil {", ("TestServerDatabaseDown",)),
+    Mutation(SRC + "db.go", "notifications are lost while the listener connects", "wakeAll() // notifications while nothing listened are lost", "_ = wakeAll",
+             ("TestServerListenerLost",)),
+    Mutation(SRC + "db.go", "a connection keeps the role of the request before", "if has, _ := d.roles.Load(c); has != role {",
+             "if has, _ := d.roles.Load(c); has == nil {", ("TestServerTable",)),
+    Mutation(SRC + "read.go", "an offset beyond the end is the end", "if from != nil && *from > r.tail {", "if from != nil && *from < 0 {",
+             ("TestServerBadOffsets",)),
+    Mutation(SRC + "read.go", "an offset of a former stream is one of the stream that took its path",
+             "if from != nil && incarnation != got.incarnation(*from) { // the offset names bytes that this stream does not have",
+             "if from != nil && incarnation < 0 {", ("TestServerBadOffsets",)),
+    Mutation(SRC + "main.go", "followers take all open files", "if c.Followers <= most {", "if c.Followers > 0 {", ("TestServerFewDescriptors",)),
+]
+
+
+def mutated(mutation: Mutation) -> str:
+    """The text of the mutation's file with its one line changed; ends the program if the line is not there once."""
+    lines = (TOP / mutation.file).read_text().split("\n")
+    start = 0
+    if mutation.after:
+        starts = [n for n, line in enumerate(lines) if line.strip() == mutation.after]
+        if len(starts) != 1:
+            sys.exit(f"{mutation.file}: {len(starts)} lines are '{mutation.after}'")
+        start = starts[0]
+    found = [n for n, line in enumerate(lines) if n >= start and line.strip() == mutation.old]
+    if not found or len(found) > 1 and not mutation.after:
+        sys.exit(f"{mutation.file}: {len(found)} lines are '{mutation.old}'")
+    lines[found[0]] = lines[found[0]].replace(mutation.old, mutation.new)
+    return "\n".join(lines)
+
+
+def test(work: Path, mutation: Mutation | None, tests: tuple[str, ...]) -> tuple[bool, list[str]]:
+    """Build a copy with this bug (None: without one) and run tests; whether they passed, and which failed."""
+    src = work / "src"
+    shutil.rmtree(src, ignore_errors=True)
+    shutil.copytree(TOP / SRC, src)
+    if mutation:
+        (src / Path(mutation.file).name).write_text(mutated(mutation))
+    for command in (["go", "build", "-o", work / "streams", "."], ["go", "test", "-c", "-o", work / "unit", "."]):
+        built = subprocess.run(command, cwd=src, capture_output=True, text=True)
+        if built.returncode:
+            sys.exit(f"{mutation.what if mutation else 'no bug'}: does not build:\n{built.stderr}")
+    try:
+        done = subprocess.run([work / "unit", "-test.v", "-test.run", f"^({'|'.join(tests)})$"], cwd=src, capture_output=True, text=True, errors="replace",
+                              timeout=PATIENCE, env={**os.environ, "STREAMS_TEST_PROGRAM": str(work / "streams")})
+    except subprocess.TimeoutExpired:
+        return False, ["(hangs)"]
+    failed = re.findall(r"^--- FAIL: (\w+)", done.stdout, re.M)
+    if mutation is None and done.returncode:
+        print(done.stdout[-2000:])
+    return done.returncode == 0, failed or ["(crashes)"]
+
+
+def main() -> int:
+    work = Path(sys.argv[1])
+    work.mkdir(parents=True, exist_ok=True)
+    chosen = [m for m in MUTATIONS if len(sys.argv) < 3 or any(text in f"{m.file} {m.what}" for text in sys.argv[2:])]
+    for mutation in MUTATIONS:
+        mutated(mutation)
+    names = tuple(sorted({name for mutation in chosen for name in mutation.tests}))
+    if not test(work, None, names)[0]:
+        sys.exit("tests fail without a bug")
+    caught = 0
+    for mutation in chosen:
+        passed, failed = test(work, mutation, mutation.tests)
+        caught += not passed
+        print(f"{'survived' if passed else 'caught  '} {mutation.file}: {mutation.what}  {'' if passed else ' '.join(failed)}", flush=True)
+    print(f"{caught} of {len(chosen)} planted bugs caught")
+    return 0 if caught == len(chosen) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
