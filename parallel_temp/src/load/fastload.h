@@ -146,19 +146,22 @@ typedef struct FastFill
 	FastLoad   *load;			/* NULL: not begun */
 } FastFill;
 
-/* The output of EXPLAIN for the statement being explained. */
-typedef struct FastLoadNote
+/* The statement that EXPLAIN shows, and what it shows besides the plan. */
+typedef struct PtExplained
 {
-	QueryDesc  *queryDesc;		/* the statement that EXPLAIN runs, once it
-								 * has started */
-	bool		set;
-	bool		frozen;
-	uint64		tuples;
-	uint64		pool_pages;
-	uint64		file_pages;
-	uint64		taken_pages;
+	const Query *query;
+	const char *text;			/* that the query is part of */
+	struct ExplainState *state;
+	QueryDesc  *queryDesc;		/* NULL until it starts */
+	MemoryContext context;		/* of the following */
+	List	   *statistics;		/* relids of tables whose gathered statistics
+								 * its planning used */
+	const char *serial_source;	/* why the rows that it inserts are computed
+								 * without workers, or NULL */
+	bool		load_ended;		/* the following is known: */
+	const FastLoad *load;		/* NULL: none */
 	const char *why_not;		/* NULL when the load was fast to its end */
-} FastLoadNote;
+} PtExplained;
 
 /* Is this an insertion, or a statement whose rows go into a new table, that we look at? */
 static inline bool
@@ -236,6 +239,8 @@ extern const char *pt_load_fill_why_not(const FastFill *fill);
 
 /* fastload_explain.c */
 extern void pt_load_explain_install(void);
+extern void pt_explain_serial_source(const Query *insert, const char *reason);
+extern void pt_explain_statistics(Oid relid);
 extern void pt_load_remember(const FastLoad *load, const char *why_not);
 extern void pt_load_explain_start(QueryDesc *queryDesc, int eflags);
 extern void pt_load_print(QueryDesc *queryDesc);

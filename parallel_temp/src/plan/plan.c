@@ -42,6 +42,7 @@
 
 #include "buffers/buffers.h"
 #include "compat_planner.h"
+#include "load/fastload.h"
 #include "parallel_temp.h"
 #include "plan/plan.h"
 #include "query.h"
@@ -418,7 +419,7 @@ plan_insert(PLANNER_PARAMS_compat)
 		if (result != NULL)
 			return result;
 	}
-	pt_query_note_serial_source(insert, reason);
+	pt_explain_serial_source(insert, reason);
 	return serial;
 }
 

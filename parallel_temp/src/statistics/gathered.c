@@ -438,7 +438,7 @@ gathered_relation_info(RELATION_INFO_PARAMS_compat)
 
 			index->tuples = index->indpred == NIL ? info->tuples : Min(index->tuples, info->tuples);
 		}
-		pt_query_note_statistics(relid);
+		pt_explain_statistics(relid);
 	}
 	table_close(rel, NoLock);
 }
@@ -529,7 +529,7 @@ gathered_relation_stats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attno,
 	vardata->statsTuple = heap_copytuple(column);
 	vardata->freefunc = heap_freetuple;
 	vardata->acl_ok = column_is_selectable(root, rte, attno);
-	pt_query_note_statistics(rte->relid);
+	pt_explain_statistics(rte->relid);
 	return true;
 }
 
