@@ -322,7 +322,7 @@ MUTATIONS = [
     Mutation(TEMP + "statistics/sample.c", "a page is taken to be where its neighbours' places suggest",
              "if (guess >= 0 && guess < NLocBuffer && pt_localbuf_holds((int) guess, locator, block))",
              "if (guess >= 0 && guess < NLocBuffer && LocalBufferBlockPointers[guess] != NULL)", ("sql/gathered_statistics",)),
-    Mutation(TEMP + "load/fastload_write.c", "the leader does not learn what workers have appended, and writes his pages over theirs",
+    Mutation(TEMP + "load/fastload_file_end.c", "the leader does not learn what workers have appended, and writes his pages over theirs",
              "load->file_length = end->length;", "load->file_length += 0;", ("t/187_workers_write",)),
     Mutation(TEMP + "load/fastload_write.c", "pages of the leader's batch keep the numbers that they had before workers appended theirs",
              "if (ItemPointerGetBlockNumberNoCheck(&first->t_ctid) != block)", "if (block == InvalidBlockNumber)", ("t/187_workers_write",)),

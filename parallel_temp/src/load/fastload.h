@@ -186,6 +186,13 @@ pt_load_is_at_file(const FastLoad *load)
 	return load->state == LOAD_TO_FILE && !load->batch_failed;
 }
 
+/* Is the page being filled in the batch? */
+static inline bool
+pt_load_page_in_batch(const FastLoad *load)
+{
+	return load->page != NULL && !BufferIsValid(load->buffer);
+}
+
 /*
  * Does anything except the statement have its target open?  That is a cursor, or a
  * query that calls the function with the statement: a scan that may continue at any
@@ -207,15 +214,20 @@ extern void pt_load_stay_in_buffers(FastLoad *load);
 extern void pt_load_keep_length(FastLoad *load);
 extern void pt_load_take_page(FastLoad *load, Page filled);
 extern void pt_load_count_written(FastLoad *load, uint64 pages);
+extern void pt_load_hand_back(FastLoad *load, bool thaw);
+extern PGDLLEXPORT void pt_load_end(FastLoad *load);
+extern void pt_load_abandon(FastLoad *load);
+
+/* fastload_file_end.c */
+extern void pt_load_set_block(Page page, BlockNumber block, bool frozen);
 extern void pt_load_open_file_end(FastLoad *load, FastLoadEnd *end);
+extern void pt_load_follow_file_end(FastLoad *load);
 extern void pt_load_close_file_end(FastLoad *load);
 extern void pt_file_end_init(FastLoadEnd *end);
 extern bool pt_file_end_lock(FastLoadEnd *end);
 extern void pt_file_end_unlock(FastLoadEnd *end);
+extern void pt_file_end_failed(FastLoadEnd *end);
 extern int	pt_file_end_append(FastLoadEnd *end, RelFile *file, RelFileLocator_compat locator, Page *pages, int n, uint64 *rows);
-extern void pt_load_hand_back(FastLoad *load, bool thaw);
-extern PGDLLEXPORT void pt_load_end(FastLoad *load);
-extern void pt_load_abandon(FastLoad *load);
 
 /* fastload_rows.c */
 extern void pt_load_add(FastLoad *load, TupleTableSlot *slot);

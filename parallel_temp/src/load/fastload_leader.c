@@ -153,7 +153,7 @@ count_rows(PageFiller *filler, uint64 rows)
 }
 
 /*
- * Count what a worker has appended.  (The load has counted it, or will: follow_end().)
+ * Count what a worker has appended.  (The load has counted it, or will: pt_load_follow_file_end().)
  */
 static void
 count_appended(PageFiller *filler, int i)
