@@ -229,6 +229,7 @@ _PG_init(void)
 	pt_scan_install();
 	pt_filler_install();
 	pt_plan_install();
+	pt_gathered_install();
 	pt_load_explain_install();
 	RegisterSubXactCallback(subtransaction_callback, NULL);
 

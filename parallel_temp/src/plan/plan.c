@@ -48,7 +48,6 @@
 #include "query.h"
 #include "scan/scan.h"
 #include "share/share.h"
-#include "statistics/gathered.h"
 
 static planner_hook_type previous_planner = NULL;
 
@@ -434,8 +433,6 @@ plan_any(PLANNER_PARAMS_compat)
 
 	pt_running.plannings++;
 	pt_query_check_executor_hooks();
-	if (pt_statistics)
-		pt_gathered_watch();
 	if (parse->commandType == CMD_INSERT && fills_temporary(parse) && pt_parallel_insert && may_have_workers(cursor_options))
 		return plan_insert(PLANNER_ARGS_compat);
 	fills = unlikely(pt_query_fills_new_table(parse, query_string)) && workers_may_fill(cursor_options);

@@ -140,10 +140,6 @@ extern void pt_gathered_each(void (*function) (Gathered *table, void *argument),
 
 /* ---- gathered_hooks.c -------------------------------------------------------- */
 
-/*
- * A statement is going to be planned, and statistics are wanted: set the planner's hooks
- * if the session has temporary tables.
- */
-extern void pt_gathered_watch(void);
+extern void pt_gathered_install(void);
 
 #endif							/* GATHERED_H */

@@ -20,7 +20,6 @@
 
 #include "access/htup_details.h"
 #include "access/table.h"
-#include "catalog/namespace.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "nodes/pathnodes.h"
@@ -190,9 +189,9 @@ gathered_relation_stats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attno,
 
 	if (next.relation_stats && next.relation_stats(root, rte, attno, vardata))
 		return true;
-	if (skipped.relid == rte->relid && skipped.planning == pt_running.plannings)
+	if (!pt_statistics || (skipped.relid == rte->relid && skipped.planning == pt_running.plannings))
 		return false;
-	if (!pt_statistics || rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_RELATION || rte->inh || attno <= 0 ||
+	if (rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_RELATION || rte->inh || attno <= 0 ||
 		get_rel_persistence(rte->relid) != RELPERSISTENCE_TEMP ||
 		SearchSysCacheExists3(STATRELATTINH, ObjectIdGetDatum(rte->relid), Int16GetDatum(attno), BoolGetDatum(false)))
 		return false;
@@ -211,23 +210,12 @@ gathered_relation_stats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attno,
 }
 
 void
-pt_gathered_watch(void)
+pt_gathered_install(void)
 {
-	static bool watching = false;
-	Oid			namespace;
-	Oid			toast_namespace;
-
-	if (likely(watching))
-		return;
-	/* a session that has made no temporary table has nothing to look at */
-	GetTempNamespaceState(&namespace, &toast_namespace);
-	if (!OidIsValid(namespace))
-		return;
 	next.relation_info = relation_info_hook_compat;
 	relation_info_hook_compat = gathered_relation_info;
 	next.relation_stats = get_relation_stats_hook;
 	get_relation_stats_hook = gathered_relation_stats;
 	next.width = get_attavgwidth_hook;
 	get_attavgwidth_hook = gathered_width;
-	watching = true;
 }
