@@ -119,10 +119,11 @@ extern bool pt_localbuf_is_pinned(Relation *rels, int nrels);
 extern int	pt_localbuf_mark_dirty(Relation rel);
 
 /*
- * OIDs of the relation, its TOAST table and the indexes of both: everything that
- * a scan of the relation may read.
+ * Open everything that a scan of the relation may read: the relation itself, which is the
+ * first, its indexes, its TOAST table and the index of that.  Close them.
  */
-extern List *pt_localbuf_family(Relation rel);
+extern Relation *pt_localbuf_open_relations(Relation rel, int *n);
+extern void pt_localbuf_close_relations(Relation *rels, int n, LOCKMODE lockmode);
 
 /* ---- toolkit.c: the SQL functions -------------------------------------------- */
 
