@@ -258,7 +258,7 @@ MUTATIONS = [
              "if (pt_load_is_loading(fill) && may_use(plan, fill->rel))",
              "if (false)", ROWS),
     Mutation(TEMP + "load/insert_target.c", "workers check the constraints of domains",
-             "if (kind == TYPTYPE_DOMAIN && !DomainHasConstraints(type))", "if (kind == TYPTYPE_DOMAIN)", ("sql/parallel_insert",)),
+             "if (kind == TYPTYPE_DOMAIN && !DomainHasConstraints_compat(type))", "if (kind == TYPTYPE_DOMAIN)", ("sql/parallel_insert",)),
     Mutation(TEMP + "load/insert_target.c", "workers sort by a function that is not parallel safe",
              "if (!is_pinned(operator))", "if (operator == InvalidOid)", ("sql/parallel_insert",)),
     Mutation(TEMP + "load/insert_target.c", "workers compare values of a type by a function that is not parallel safe",
