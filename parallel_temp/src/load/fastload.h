@@ -357,10 +357,11 @@ typedef struct PageFiller
 	bool		running;		/* it has */
 	int			nrings;
 	uint64		rows;			/* that came through the server's queues */
-	int			apart;			/* ring whose next page is taken apart, or -1 */
-	OffsetNumber apart_row;		/* the last row taken */
-	HeapTupleData apart_tuple;
-	TupleTableSlot *apart_slot;
+	int			split;			/* ring whose next page is split into rows, or
+								 * -1 */
+	OffsetNumber split_row;		/* the last row taken */
+	HeapTupleData split_tuple;
+	TupleTableSlot *split_slot;
 	uint64	   *pages;			/* taken whole from each ring, or written by
 								 * its worker; */
 	uint64	   *counted_pages;	/* the latter, and the rows on them */

@@ -194,7 +194,7 @@ plan_framed(PtPlanning *frame, PLANNER_PARAMS_compat)
  * taken for this one's.
  */
 static PlannedStmt *pg_attribute_hot
-plan_apart(PLANNER_PARAMS_compat)
+plan_without_us(PLANNER_PARAMS_compat)
 {
 	if (likely(pt_current_planning() == NULL))
 		return plan_next(PLANNER_ARGS_compat);
@@ -345,14 +345,14 @@ plan_forced(PLANNER_PARAMS_compat)
 	Oid			function;
 
 	if (pt_query_refusal(parse, &frame.unknown_function, &function) != REFUSED_NOT)
-		return plan_apart(PLANNER_ARGS_compat);
+		return plan_without_us(PLANNER_ARGS_compat);
 	result = plan_with_workers(&frame, parallel_setup_cost, PLANNER_ARGS_compat);
 	if (result->parallelModeNeeded)
 		pt_temp_plan_collect(result, &plan);
 	if (plan.unsafe_node == NULL)
 		return result;
 	parse = copy;
-	return plan_apart(PLANNER_ARGS_compat);
+	return plan_without_us(PLANNER_ARGS_compat);
 }
 
 /*
@@ -393,7 +393,7 @@ plan_insert(PLANNER_PARAMS_compat)
 	Query	   *insert = parse;
 	Query	   *copy = copyObject(parse);
 	uint64		pairs = pt_joined_pairs;
-	PlannedStmt *serial = plan_apart(PLANNER_ARGS_compat);
+	PlannedStmt *serial = plan_without_us(PLANNER_ARGS_compat);
 	const char *reason;
 
 	/* another library's planner may return a different node */
@@ -443,7 +443,7 @@ plan_any(PLANNER_PARAMS_compat)
 		else if ((cursor_options & CURSOR_OPT_PARALLEL_OK) == 0)
 		{
 			/* The server does not consider workers. */
-			serial = plan_apart(PLANNER_ARGS_compat);
+			serial = plan_without_us(PLANNER_ARGS_compat);
 			pt_report_refusals(serial, REFUSED_CURSOR, InvalidOid);
 			return serial;
 		}
@@ -459,7 +459,7 @@ plan_any(PLANNER_PARAMS_compat)
 		serial = plan_framed(&frame, PLANNER_ARGS_compat);
 	}
 	else
-		serial = plan_apart(PLANNER_ARGS_compat);
+		serial = plan_without_us(PLANNER_ARGS_compat);
 	if (copy == NULL)
 		return serial;
 	parse = copy;

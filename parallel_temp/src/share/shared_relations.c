@@ -538,7 +538,7 @@ pt_share_end(PtShare *share)
 		pool_proven = true;
 	if (pg_atomic_read_u32(&share->area->refused) > 0)
 	{
-		pt_pool_give_up();
+		pt_pool_disable();
 		pt_counters.pool_unreachable++;
 	}
 	pt_share_release_pins(share->pins);
