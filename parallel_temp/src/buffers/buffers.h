@@ -81,15 +81,13 @@ extern int	pt_localbuf_flush(Relation *rels, int nrels);
 /* The same for every temporary relation of the session. */
 extern int	pt_localbuf_flush_all(void);
 
-/* Must this buffer's page be written? */
-typedef bool (*LocalBufFilter) (int buf_id, void *context);
-
 /*
- * Write the dirty pages of one relation that the filter lets pass (all of them if
- * it is NULL).  A file that cannot be written is no ERROR here: returns -1 with
- * errno set, and the pages that were not written stay dirty.
+ * Write the dirty pages of one relation, except for the blocks below "nkept" of its main
+ * fork that are in the buffer kept[block] (NULL and 0: all are written).  A file that
+ * cannot be written is no ERROR here: returns -1 with errno set, and the pages that were
+ * not written stay dirty.
  */
-extern int	pt_localbuf_try_flush(Relation rel, LocalBufFilter filter, void *context);
+extern int	pt_localbuf_try_flush(Relation rel, const int32 *kept, BlockNumber nkept);
 
 /*
  * Write the relation's dirty pages, then take every page of it (all forks) that

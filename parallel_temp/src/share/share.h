@@ -133,7 +133,6 @@ typedef struct PtShare
 	ResourceOwner pins;			/* parent of the owners of pins */
 	ResourceOwner pin_owner;
 	int			npins;
-	SharedRel  *flushing;		/* whose pages are being written */
 	bool		leader_stays_out;	/* leader must not run the workers' part */
 	instr_time	time;
 } PtShare;
