@@ -15,7 +15,6 @@
 #include "executor/executor.h"
 #include "executor/instrument.h"
 #include "nodes/extensible.h"
-#include "storage/proc.h"
 #include "tcop/tcopprot.h"
 #include "tcop/utility.h"
 #include "utils/rel.h"
@@ -69,13 +68,6 @@ standard_ExplainOneQuery_compat(EXPLAINONEQUERY_PARAMS_compat)
 	BufferUsageAccumDiff(&used, &pgBufferUsage, &before);
 	ExplainOnePlan(plan, into, es, queryString, params, queryEnv, &duration, es->buffers ? &used : NULL);
 }
-#endif
-
-/* The backend's own number of the transaction it is in. */
-#if PG_VERSION_NUM >= 170000
-#define CurrentLxid_compat (MyProc->vxid.lxid)
-#else
-#define CurrentLxid_compat (MyProc->lxid)
 #endif
 
 /*

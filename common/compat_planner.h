@@ -122,6 +122,13 @@ typedef CompareType OrderingKind_compat;
 typedef int16 OrderingKind_compat;
 #endif
 
+/* Does a domain, or one that it is based on, have constraints?  Their volatility since 19. */
+#if PG_VERSION_NUM >= 190000
+#define DomainHasConstraints_compat(type) DomainHasConstraints(type, NULL)
+#else
+#define DomainHasConstraints_compat(type) DomainHasConstraints(type)
+#endif
+
 /* The type of a JSON_VALUE() or similar expression: 17 and later. */
 #if PG_VERSION_NUM >= 170000
 #define JsonExprType_compat(node) (IsA(node, JsonExpr) ? exprType(node) : InvalidOid)

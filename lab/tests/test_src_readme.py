@@ -98,12 +98,31 @@ def name_problems(src: Path) -> list[str]:
     return [f"{function} in {name}" for name, function in declared if not function.startswith(prefix[1])]
 
 
+def hook_problems(src: Path) -> list[str]:
+    """Where the README lists the functions that set hooks."""
+    listed = re.search(r"Hooks are set when the library is loaded, by `_PG_init\(\)` and the functions `\.\.\._install\(\)`([^.]*)\.",
+                       (src / "README.md").read_text())
+    if listed is None:
+        return []
+    names = ["_PG_init", *re.findall(r"`(\w+)\(\)`", listed[1])]
+    problems = []
+    for name in files_of(src):
+        function = ""
+        for line in (src / name).read_text().splitlines():
+            defined = re.match(r"(\w+)\(", line)
+            function = defined[1] if defined else function
+            if re.match(r"\s+\w+_hook(_compat)? = ", line) and function not in names and not function.endswith("_install"):
+                problems.append(f"{function} in {name} sets {line.split()[0]}")
+    return problems
+
+
 @pytest.mark.parametrize("src", SOURCES, ids=lambda src: src.parent.name)
 def test_the_readme_of_sources_is_right(src: Path):
     assert table_problems(src) == []
     assert order_problems(src, src.parent.name) == []
     assert size_problems(src) == []
     assert name_problems(src) == []
+    assert hook_problems(src) == []
     assert len((src / "README.md").read_text().splitlines()) <= 200
 
 
@@ -133,6 +152,12 @@ def test_problems_are_found(tmp_path: Path):
     write("README.md", "No folder contains more than 50 % of the lines. Functions that other files call begin with `m_`.\n")
     write("low/b.h", "extern int b(void);\nextern int m_c(void);\n\n\n")
     assert size_problems(tmp_path) == ["low/ contains 67 % of the lines"] and name_problems(tmp_path) == ["b in low/b.h"]
+    write("README.md", "Hooks are set when the library is loaded, by `_PG_init()` and the functions `..._install()`; later only by `m_later()`.\n")
+    write("m.c", "void\n_PG_init(void)\n{\n\ta_hook = b;\n}\nvoid\nm_install(void)\n{\n\ta_hook = b;\n}\nvoid\nm_later(void)\n{\n\ta_hook = b;\n}\n")
+    assert hook_problems(tmp_path) == []
+    write("m.c", "static void\nm_watch(void)\n{\n\ta_hook = b;\n}\n")
+    assert hook_problems(tmp_path) == ["m_watch in m.c sets a_hook"]
+    write("m.c", '#include "high/a.h"\n')
     write("README.md", "The C code has at most 5 lines.\n")
     assert size_problems(tmp_path) == ["there are 6 lines"]
     write("README.md", "The C code has at most 1,000 lines.\n")

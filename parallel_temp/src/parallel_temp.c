@@ -11,9 +11,6 @@
  *
  * A statement that the library has to do with gets a record (query.c), pushed and popped
  * here around its run.  The PG_TRY of that would cost others as much as all the rest here.
- * So a run without a record that fails leaves the depth of nesting too large, and it is
- * corrected where an error can be caught: in a utility statement, at the end of the
- * subtransaction, and of the transaction.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -29,7 +26,6 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "tcop/utility.h"
-#include "utils/memutils.h"
 
 #include "compat_executor.h"
 #include "compat_module.h"
@@ -54,10 +50,6 @@ static struct
 	object_access_hook_type object_access;	/* may be NULL */
 	ProcessUtility_hook_type utility;
 } next		pg_attribute_aligned(PG_CACHE_LINE_SIZE);
-
-/* executor_depth when the subtransaction of each nesting level started */
-static int *depth_at_start = NULL;
-static int	levels = 0;
 
 static void pg_attribute_hot
 hook_ExecutorStart(QueryDesc *queryDesc, int eflags)
@@ -87,7 +79,6 @@ run_recorded(EXECUTORRUN_PARAMS_compat)
 	PtQuery		query;
 
 	pt_query_push(&query);
-	pt_running.executor_depth = query.executor_depth + 1;
 	PG_TRY();
 	{
 		pt_query_set_run(&query, queryDesc);
@@ -111,23 +102,13 @@ run_recorded(EXECUTORRUN_PARAMS_compat)
 static void pg_attribute_hot
 hook_ExecutorRun(EXECUTORRUN_PARAMS_compat)
 {
-	int			depth = pt_query_executor_depth();
-
 	/* A cursor that is fetched from has started long ago. */
 	if (unlikely(pt_running.fills > 0))
 		pt_load_before_plan(queryDesc->plannedstmt);
-	pt_running.transaction = CurrentLxid_compat;
 	if (unlikely(queryDesc->plannedstmt->parallelModeNeeded || IsParallelWorker() || pt_load_may_fill(queryDesc)))
-	{
-		pt_running.executor_depth = depth;
 		run_recorded(EXECUTORRUN_ARGS_compat);
-	}
 	else
-	{
-		pt_running.executor_depth = depth + 1;
 		next.run(EXECUTORRUN_ARGS_compat);
-		pt_running.executor_depth = depth;
-	}
 	if (unlikely(pt_gathered_tables > 0 && (queryDesc->operation != CMD_SELECT || queryDesc->plannedstmt->hasModifyingCTE)))
 		pt_gathered_count_changes(queryDesc);
 }
@@ -152,6 +133,8 @@ static pg_noinline void
 watched_utility(PROCESSUTILITY_PARAMS_compat)
 {
 	Node	   *statement = pstmt->utilityStmt;
+	int			utility_depth = pt_running.utility_depth;
+	int			explain_depth = pt_running.explain_depth;
 	PtQuery		query;
 
 	/*
@@ -185,6 +168,8 @@ watched_utility(PROCESSUTILITY_PARAMS_compat)
 	PG_FINALLY();
 	{
 		pt_query_pop(&query);
+		pt_running.utility_depth = utility_depth;
+		pt_running.explain_depth = explain_depth;
 	}
 	PG_END_TRY();
 }
@@ -225,40 +210,16 @@ hook_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId
 }
 
 static void
-note_depth_at_start(int level)
-{
-	if (level >= levels)
-	{
-		int			wanted = Max(16, 2 * level);
-
-		depth_at_start = depth_at_start == NULL ?
-			MemoryContextAlloc(TopMemoryContext, wanted * sizeof(int)) :
-			repalloc(depth_at_start, wanted * sizeof(int));
-		levels = wanted;
-	}
-	depth_at_start[level] = pt_query_executor_depth();
-}
-
-static void
 subtransaction_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg)
 {
 	int			level = GetCurrentTransactionNestLevel();
+	bool		aborted = event == SUBXACT_EVENT_ABORT_SUB;
 
-	if (event == SUBXACT_EVENT_START_SUB)
-		note_depth_at_start(level);
-	else if (event == SUBXACT_EVENT_ABORT_SUB)
-	{
-		pt_running.executor_depth = depth_at_start[level];
-		pt_gathered_end_level(level, true);
-		if (unlikely(pt_running.fills > 0))
-			pt_load_open_plans_end(NULL, level, true);
-	}
-	else if (event == SUBXACT_EVENT_COMMIT_SUB)
-	{
-		pt_gathered_end_level(level, false);
-		if (unlikely(pt_running.fills > 0))
-			pt_load_open_plans_end(NULL, level, false);
-	}
+	if (!aborted && event != SUBXACT_EVENT_COMMIT_SUB)
+		return;
+	pt_gathered_end_level(level, aborted);
+	if (unlikely(pt_running.fills > 0))
+		pt_load_open_plans_end(NULL, level, aborted);
 }
 
 void
@@ -268,11 +229,8 @@ _PG_init(void)
 	pt_scan_install();
 	pt_filler_install();
 	pt_plan_install();
+	pt_gathered_install();
 	pt_load_explain_install();
-
-	/* The subtransactions that have started already count from here. */
-	for (int level = 1; level <= GetCurrentTransactionNestLevel(); level++)
-		note_depth_at_start(level);
 	RegisterSubXactCallback(subtransaction_callback, NULL);
 
 	next.start = ExecutorStart_hook ? ExecutorStart_hook : standard_ExecutorStart;

@@ -6,8 +6,7 @@
  * A record is pushed where the library begins to have to do with a statement
  * (parallel_temp.c for the executor and utility statements, plan.c, fastload_explain.c) and
  * popped there, after success and after an error: nowhere else, and nothing else
- * remembers what is running.  Most statements have none; of them only the depth is
- * counted, which is put right when a record around them is popped, or by parallel_temp.c.
+ * remembers what is running.  Most statements have none.
  *
  * Nothing here calls up: the executor's hooks are only stored here, so that every part of
  * the library can have them put back.
@@ -21,7 +20,6 @@
 #include "catalog/pg_class.h"
 #include "nodes/execnodes.h"
 
-#include "compat_executor.h"
 #include "query.h"
 
 PtRunning	pt_running pg_attribute_aligned(PG_CACHE_LINE_SIZE);
@@ -56,12 +54,6 @@ pt_query_check_executor_hooks(void)
 		ExecutorEnd_hook = ours.end;
 }
 
-int			pg_attribute_hot
-pt_query_executor_depth(void)
-{
-	return pt_running.transaction == CurrentLxid_compat ? pt_running.executor_depth : 0;
-}
-
 bool
 pt_query_into_temporary(const IntoClause *into)
 {
@@ -72,13 +64,6 @@ bool
 pt_query_is_explained(void)
 {
 	return pt_running.explain_depth > 0;
-}
-
-/* Is the statement that EXPLAIN shows being planned? */
-static bool
-explained_is_planned(const PtQuery *explained)
-{
-	return explained != NULL && !explained->explained_runs && pt_query_executor_depth() == explained->executor_depth;
 }
 
 bool		pg_attribute_hot
@@ -93,36 +78,10 @@ pt_query_fills_new_table(const Query *parse, const char *query_string)
 }
 
 void
-pt_query_note_serial_source(const Query *insert, const char *reason)
-{
-	PtQuery    *explained = pt_running.explained;
-
-	if (explained != NULL && explained->explained_query == insert)
-		explained->serial_source = reason ? MemoryContextStrdup(explained->explain_context, reason) : NULL;
-}
-
-void
-pt_query_note_statistics(Oid relid)
-{
-	PtQuery    *explained = pt_running.explained;
-	MemoryContext old;
-
-	if (!explained_is_planned(explained))
-		return;
-	old = MemoryContextSwitchTo(explained->explain_context);
-	explained->statistics = list_append_unique_oid(explained->statistics, relid);
-	MemoryContextSwitchTo(old);
-}
-
-void
 pt_query_push(PtQuery *query)
 {
 	memset(query, 0, sizeof(PtQuery));
 	query->outer = pt_running.innermost;
-	query->executor_depth = pt_query_executor_depth();
-	query->utility_depth = pt_running.utility_depth;
-	query->explain_depth = pt_running.explain_depth;
-	query->explained = pt_running.explained;
 	pt_running.innermost = query;
 }
 
@@ -141,10 +100,6 @@ pt_query_pop(PtQuery *query)
 		query->queryDesc->estate->es_range_table = query->range_table;
 		query->queryDesc->dest = query->dest;
 	}
-	pt_running.executor_depth = query->executor_depth;
-	pt_running.utility_depth = query->utility_depth;
-	pt_running.explain_depth = query->explain_depth;
-	pt_running.explained = query->explained;
 	pt_running.innermost = query->outer;
 }
 

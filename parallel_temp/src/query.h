@@ -14,29 +14,23 @@
 #include "executor/executor.h"
 #include "nodes/parsenodes.h"
 #include "nodes/primnodes.h"
-#include "storage/lock.h"
 #include "tcop/dest.h"
 
-struct ExplainState;
 struct FastFill;
-struct FastLoadNote;
+struct PtExplained;
 struct PtPlanning;
 struct PtShare;
 
 /*
  * A statement that is being planned, explained or run (utility statements, too), in
- * the frame of the function that called pt_query_push().  Its parts know nothing of each
- * other; each belongs to the file that is named.
+ * the frame of the function that called pt_query_push().  Each part belongs to the file
+ * that is named, and knows nothing of the others.
  */
 typedef struct PtQuery
 {
 	struct PtQuery *outer;		/* the statement that this one is part of */
 
-	/* put back by pt_query_pop(): depths as they were, and what a run changes */
-	int			executor_depth;
-	int			utility_depth;
-	int			explain_depth;
-	struct PtQuery *explained;
+	/* its run: put back by pt_query_pop() */
 	QueryDesc  *queryDesc;		/* NULL unless it is run by the executor */
 	PlannedStmt *plannedstmt;
 	List	   *range_table;
@@ -45,20 +39,9 @@ typedef struct PtQuery
 	const Query *fills_new;		/* the query of CREATE TABLE AS or EXPLAIN
 								 * whose rows go into a new temporary table, */
 	const char *fills_new_text; /* and the text that it is part of */
+
 	bool		plans;			/* it is being planned (plan.c) */
 	struct PtPlanning *planning;	/* NULL: without us */
-
-	List	   *statistics;		/* relids of tables whose gathered statistics
-								 * its planning used (gathered.c) */
-	MemoryContext explain_context;	/* of that list, and of serial_source */
-	const Query *explained_query;
-	bool		explained_runs; /* it is planned, and starts */
-	struct ExplainState *explain_state; /* it is being explained
-										 * (fastload_explain.c) */
-	struct FastLoadNote *note;
-	const char *serial_source;	/* why the rows that it inserts are made
-								 * without workers (plan.c), or NULL */
-
 	struct PtShare *share;		/* what its workers read (scan_run.c) */
 	struct FastFill *fill;		/* the table that it fills (fastload.c) */
 } PtQuery;
@@ -70,16 +53,14 @@ typedef struct PtQuery
 typedef struct PtRunning
 {
 	int			fills;			/* records with a fill */
-	int			executor_depth; /* see pt_query_executor_depth() */
-	LocalTransactionId transaction; /* that executor_depth belongs to */
-	PtQuery    *innermost;
-	PtQuery    *explained;		/* the record of the statement that EXPLAIN
-								 * shows, if it asks for us */
 	int			utility_depth;	/* utility statements that may run queries,
 								 * inside each other, the user's own included
 								 * (CREATE TABLE AS, EXPLAIN and EXECUTE do
 								 * not count) */
-	int			explain_depth;
+	int			explain_depth;	/* EXPLAIN inside each other */
+	PtQuery    *innermost;
+	struct PtExplained *explained;	/* the statement that EXPLAIN shows, if it
+									 * asks for us (fastload_explain.c) */
 	uint64		plannings;		/* counted at the start of each */
 } PtRunning;
 
@@ -109,25 +90,10 @@ extern void pt_query_set_executor_hooks(ExecutorStart_hook_type start, ExecutorR
 extern void pt_query_check_executor_hooks(void);
 
 /*
- * How many runs of the executor are inside each other, as far as their start was
- * seen: those that were running when the session first used the library are not.
- */
-extern int	pt_query_executor_depth(void);
-
-/*
  * Are the query's rows those of the innermost CREATE TABLE AS?  Core plans a copy of its
  * query; a function or trigger of the statement has a different text.
  */
 extern bool pt_query_fills_new_table(const Query *parse, const char *query_string);
-
-/*
- * The rows of this insertion are computed without workers: the reason, for EXPLAIN (NULL if
- * it is the cost).
- */
-extern void pt_query_note_serial_source(const Query *insert, const char *reason);
-
-/* The statistics gathered of this table are used in planning: for EXPLAIN. */
-extern void pt_query_note_statistics(Oid relid);
 
 /* Do rows go into a new temporary table (NULL: not into a table)? */
 extern bool pt_query_into_temporary(const IntoClause *into);

@@ -166,7 +166,7 @@ rows_may_have_changed(Relation rel)
  * "force", to other rows than the table has then.
  */
 static void
-check_transaction(Relation rel, Relation *family, int n, bool force)
+check_transaction(Relation rel, Relation *rels, int n, bool force)
 {
 	bool		changed = false;
 
@@ -174,7 +174,7 @@ check_transaction(Relation rel, Relation *family, int n, bool force)
 	if (CreatedInSubTransaction_compat(rel, GetCurrentSubTransactionId()))
 		return;
 	for (int i = 0; i < n; i++)
-		changed = changed || HasNewStorage_compat(family[i]);
+		changed = changed || HasNewStorage_compat(rels[i]);
 	/* DROP INDEX takes that lock on the table */
 	if (changed || (lock_is_held(rel, AccessExclusiveLock) && indexes_have_changed(rel)))
 		ereport(ERROR,
@@ -228,10 +228,8 @@ pg_truncate_temp_relation(PG_FUNCTION_ARGS)
 	Oid			relid = PG_GETARG_OID(0);
 	bool		force = PG_GETARG_BOOL(1);
 	Relation	rel;
-	List	   *oids;
-	ListCell   *lc;
-	Relation   *family;
-	int			n = 0;
+	Relation   *rels;
+	int			n;
 	MemoryContext context;
 	MemoryContext old;
 	Oid			user;
@@ -242,18 +240,15 @@ pg_truncate_temp_relation(PG_FUNCTION_ARGS)
 	rel = open_table(relid);
 	context = AllocSetContextCreate(CurrentMemoryContext, "pg_truncate_temp_relation", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(context);
-	oids = pt_localbuf_family(rel);
-	family = palloc(sizeof(Relation) * list_length(oids));
-	foreach(lc, oids)
-		family[n++] = relation_open(lfirst_oid(lc), AccessShareLock);
-	check_transaction(rel, family, n, force);
+	rels = pt_localbuf_open_relations(rel, &n);
+	check_transaction(rel, rels, n, force);
 
 	/* as for the server's build: functions of the table's owner may be called */
 	GetUserIdAndSecContext(&user, &security);
 	SetUserIdAndSecContext(rel->rd_rel->relowner, security | SECURITY_RESTRICTED_OPERATION);
 	nest_level = NewGUCNestLevel();
 
-	if (pt_localbuf_is_pinned(family, n))
+	if (pt_localbuf_is_pinned(rels, n))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("pages of table \"%s\" are in use", RelationGetRelationName(rel))));
@@ -261,23 +256,23 @@ pg_truncate_temp_relation(PG_FUNCTION_ARGS)
 	HOLD_INTERRUPTS();
 	for (int i = n - 1; i >= 0; i--)
 	{
-		pt_relfile_empty(rd_locator_compat(family[i]));
-		DropAllLocalBuffers_compat(rd_locator_compat(family[i]));
-		forget_pages(family[i]);
+		pt_relfile_empty(rd_locator_compat(rels[i]));
+		DropAllLocalBuffers_compat(rd_locator_compat(rels[i]));
+		forget_pages(rels[i]);
 	}
 	for (int i = 0; i < n; i++)
 	{
 		Relation	table = rel;
 
-		if (family[i]->rd_rel->relkind != RELKIND_INDEX)
+		if (rels[i]->rd_rel->relkind != RELKIND_INDEX)
 			continue;
 		/* the other one is the TOAST table, which precedes its index */
 		for (int j = 0; j < i; j++)
 		{
-			if (RelationGetRelid(family[j]) == family[i]->rd_index->indrelid)
-				table = family[j];
+			if (RelationGetRelid(rels[j]) == rels[i]->rd_index->indrelid)
+				table = rels[j];
 		}
-		build_empty(table, family[i]);
+		build_empty(table, rels[i]);
 	}
 	RESUME_INTERRUPTS();
 
@@ -285,8 +280,7 @@ pg_truncate_temp_relation(PG_FUNCTION_ARGS)
 	SetUserIdAndSecContext(user, security);
 	pgstat_count_truncate(rel);
 	pt_gathered_emptied(relid);
-	for (int i = 0; i < n; i++)
-		relation_close(family[i], NoLock);
+	pt_localbuf_close_relations(rels, n, NoLock);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	table_close(rel, NoLock);

@@ -99,6 +99,10 @@ LATERAL (
     FROM pg_class c JOIN pg_tablespace t ON t.oid = c.reltablespace
     WHERE t.spcname = r.name AND c.relpersistence <> 't'
     UNION ALL
+    SELECT format('holds database %I', d.datname), format('move it: ALTER DATABASE %I SET TABLESPACE pg_default', d.datname)
+    FROM pg_database d JOIN pg_tablespace t ON t.oid = d.dattablespace
+    WHERE t.spcname = r.name
+    UNION ALL
     SELECT 'ram_tablespace is not in shared_preload_libraries', 'add it, or the directory stays missing after a reboot'
     WHERE current_setting('shared_preload_libraries') !~ '\mram_tablespace\M'
 ) p (problem, remedy)

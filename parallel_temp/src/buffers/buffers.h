@@ -81,15 +81,13 @@ extern int	pt_localbuf_flush(Relation *rels, int nrels);
 /* The same for every temporary relation of the session. */
 extern int	pt_localbuf_flush_all(void);
 
-/* Must this buffer's page be written? */
-typedef bool (*LocalBufFilter) (int buf_id, void *context);
-
 /*
- * Write the dirty pages of one relation that the filter lets pass (all of them if
- * it is NULL).  A file that cannot be written is no ERROR here: returns -1 with
- * errno set, and the pages that were not written stay dirty.
+ * Write the dirty pages of one relation, except for the blocks below "nkept" of its main
+ * fork that are in the buffer kept[block] (NULL and 0: all are written).  A file that
+ * cannot be written is no ERROR here: returns -1 with errno set, and the pages that were
+ * not written stay dirty.
  */
-extern int	pt_localbuf_try_flush(Relation rel, LocalBufFilter filter, void *context);
+extern int	pt_localbuf_try_flush(Relation rel, const int32 *kept, BlockNumber nkept);
 
 /*
  * Write the relation's dirty pages, then take every page of it (all forks) that
@@ -119,10 +117,11 @@ extern bool pt_localbuf_is_pinned(Relation *rels, int nrels);
 extern int	pt_localbuf_mark_dirty(Relation rel);
 
 /*
- * OIDs of the relation, its TOAST table and the indexes of both: everything that
- * a scan of the relation may read.
+ * Open everything that a scan of the relation may read: the relation itself, which is the
+ * first, its indexes, its TOAST table and the index of that.  Close them.
  */
-extern List *pt_localbuf_family(Relation rel);
+extern Relation *pt_localbuf_open_relations(Relation rel, int *n);
+extern void pt_localbuf_close_relations(Relation *rels, int n, LOCKMODE lockmode);
 
 /* ---- toolkit.c: the SQL functions -------------------------------------------- */
 

@@ -24,6 +24,7 @@
 #include "postgres.h"
 
 #include "access/parallel.h"
+#include "access/relation.h"
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/pg_class.h"
@@ -312,20 +313,35 @@ pt_localbuf_evict(Relation rel)
 	return result;
 }
 
-List *
-pt_localbuf_family(Relation rel)
+Relation *
+pt_localbuf_open_relations(Relation rel, int *n)
 {
-	List	   *family = list_make1_oid(RelationGetRelid(rel));
+	List	   *oids = list_make1_oid(RelationGetRelid(rel));
 	Oid			toast = rel->rd_rel->reltoastrelid;
+	Relation   *rels;
+	ListCell   *lc;
 
 	if (rel->rd_rel->relhasindex)
-		family = list_concat(family, RelationGetIndexList(rel));
+		oids = list_concat(oids, RelationGetIndexList(rel));
 	if (OidIsValid(toast))
 	{
 		Relation	toastrel = table_open(toast, AccessShareLock);
 
-		family = list_concat(lappend_oid(family, toast), RelationGetIndexList(toastrel));
+		oids = list_concat(lappend_oid(oids, toast), RelationGetIndexList(toastrel));
 		table_close(toastrel, AccessShareLock);
 	}
-	return family;
+	*n = 0;
+	rels = palloc(sizeof(Relation) * list_length(oids));
+	foreach(lc, oids)
+		rels[(*n)++] = relation_open(lfirst_oid(lc), AccessShareLock);
+	list_free(oids);
+	return rels;
+}
+
+void
+pt_localbuf_close_relations(Relation *rels, int n, LOCKMODE lockmode)
+{
+	while (n-- > 0)
+		relation_close(rels[n], lockmode);
+	pfree(rels);
 }

@@ -73,11 +73,11 @@ dirty_buffer_compare(const DirtyBuffer *a, const DirtyBuffer *b)
 #include "lib/sort_template.h"
 
 /*
- * Collect the dirty buffers of these relations (all when nrels is 0) that the
- * filter lets pass.
+ * Collect the dirty buffers of these relations (all when nrels is 0), except for those
+ * that are kept, see pt_localbuf_try_flush().
  */
 static DirtyBuffer *
-localbuf_collect_dirty(Relation *rels, int nrels, LocalBufFilter filter, void *context, int *n)
+localbuf_collect_dirty(Relation *rels, int nrels, const int32 *kept, BlockNumber nkept, int *n)
 {
 	DirtyBuffer *dirty;
 	int			ndirty;
@@ -109,14 +109,13 @@ localbuf_collect_dirty(Relation *rels, int nrels, LocalBufFilter filter, void *c
 				continue;
 			}
 		}
-		if (filter && !filter(i, context))
-			continue;
 		d->fork = BufTagGetForkNum_compat(&desc->tag);
 		d->block = desc->tag.blockNum;
 		d->buf_id = i;
-		(*n)++;
+		if (d->fork != MAIN_FORKNUM || d->block >= nkept || kept[d->block] != i)
+			(*n)++;
 	}
-	Assert(filter || *n == ndirty);
+	Assert(nkept > 0 || *n == ndirty);
 	return dirty;
 }
 
@@ -176,10 +175,10 @@ localbuf_write_run(RelFile *file, const DirtyBuffer *run, int n, int elevel)
 }
 
 static int
-localbuf_flush_dirty(Relation *rels, int nrels, LocalBufFilter filter, void *context, int elevel)
+localbuf_flush_dirty(Relation *rels, int nrels, const int32 *kept, BlockNumber nkept, int elevel)
 {
 	int			n;
-	DirtyBuffer *dirty = localbuf_collect_dirty(rels, nrels, filter, context, &n);
+	DirtyBuffer *dirty = localbuf_collect_dirty(rels, nrels, kept, nkept, &n);
 	RelFile		file = RELFILE_NONE;
 	int			max_run = MAX_RUN;
 	int			length;
@@ -230,17 +229,17 @@ localbuf_flush_dirty(Relation *rels, int nrels, LocalBufFilter filter, void *con
 int
 pt_localbuf_flush(Relation *rels, int nrels)
 {
-	return nrels == 0 ? 0 : localbuf_flush_dirty(rels, nrels, NULL, NULL, ERROR);
+	return nrels == 0 ? 0 : localbuf_flush_dirty(rels, nrels, NULL, 0, ERROR);
 }
 
 int
 pt_localbuf_flush_all(void)
 {
-	return localbuf_flush_dirty(NULL, 0, NULL, NULL, ERROR);
+	return localbuf_flush_dirty(NULL, 0, NULL, 0, ERROR);
 }
 
 int
-pt_localbuf_try_flush(Relation rel, LocalBufFilter filter, void *context)
+pt_localbuf_try_flush(Relation rel, const int32 *kept, BlockNumber nkept)
 {
-	return localbuf_flush_dirty(&rel, 1, filter, context, DEBUG1);
+	return localbuf_flush_dirty(&rel, 1, kept, nkept, DEBUG1);
 }

@@ -123,33 +123,6 @@ open_temp_relation(Oid relid, bool mutating)
 }
 
 /*
- * Open everything a scan of the relation may read; rel itself is the first.
- */
-static Relation *
-open_family(Relation rel, int *n)
-{
-	List	   *family = pt_localbuf_family(rel);
-	Relation   *rels = palloc_array(Relation, list_length(family));
-	ListCell   *lc;
-
-	*n = 0;
-	foreach(lc, family)
-	{
-		rels[(*n)++] = relation_open(lfirst_oid(lc), AccessShareLock);
-	}
-	list_free(family);
-	return rels;
-}
-
-static void
-close_family(Relation *rels, int n)
-{
-	while (n-- > 0)
-		relation_close(rels[n], AccessShareLock);
-	pfree(rels);
-}
-
-/*
  * pg_allocated_local_buffers() -> integer: buffers that have memory.
  */
 Datum
@@ -193,15 +166,15 @@ Datum
 pg_flush_local_buffers_rel(PG_FUNCTION_ARGS)
 {
 	Relation	rel;
-	Relation   *family;
+	Relation   *rels;
 	int			n;
 	int			written;
 
 	pt_require_no_parallel_operation();
 	rel = open_temp_relation(PG_GETARG_OID(0), true);
-	family = open_family(rel, &n);
-	written = pt_localbuf_flush(family, n);
-	close_family(family, n);
+	rels = pt_localbuf_open_relations(rel, &n);
+	written = pt_localbuf_flush(rels, n);
+	pt_localbuf_close_relations(rels, n, AccessShareLock);
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_INT32(written);
 }
@@ -337,10 +310,10 @@ pg_temp_flush_cost(PG_FUNCTION_ARGS)
 	{
 		Relation	rel = open_temp_relation(PG_GETARG_OID(0), false);
 		int			n;
-		Relation   *family = open_family(rel, &n);
+		Relation   *rels = pt_localbuf_open_relations(rel, &n);
 
-		pt_localbuf_count(family, n, &allocated, &dirty);
-		close_family(family, n);
+		pt_localbuf_count(rels, n, &allocated, &dirty);
+		pt_localbuf_close_relations(rels, n, AccessShareLock);
 		relation_close(rel, AccessShareLock);
 	}
 	PG_RETURN_FLOAT8(pt_flush_page_cost * dirty + pt_scan_buffer_cost * allocated);

@@ -80,15 +80,14 @@ pt_load_fill_begin(PtQuery *query, Relation rel, MemoryContext context)
 
 /*
  * COPY FREEZE's conditions that do not depend on the table: no snapshot but this
- * statement's own is registered.  A statement around this one has its own, so the
- * depth decides nothing alone, and only saves the check.  An open cursor has its own
- * registered, so portals need not be checked (ThereAreNoReadyPortals() leaks a hash scan
- * when there are some).
+ * statement's own is registered.  A statement around this one and an open cursor have
+ * theirs registered, so portals need not be checked (ThereAreNoReadyPortals() leaks a hash
+ * scan when there are some).
  */
 static bool
 snapshots_allow_freezing(void)
 {
-	if (pt_query_executor_depth() > 1 || pt_running.utility_depth > 0)
+	if (pt_running.utility_depth > 0)
 		return false;
 	InvalidateCatalogSnapshot();
 	return ThereAreNoPriorRegisteredSnapshots();

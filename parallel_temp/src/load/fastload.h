@@ -146,19 +146,22 @@ typedef struct FastFill
 	FastLoad   *load;			/* NULL: not begun */
 } FastFill;
 
-/* The output of EXPLAIN for the statement being explained. */
-typedef struct FastLoadNote
+/* The statement that EXPLAIN shows, and what it shows besides the plan. */
+typedef struct PtExplained
 {
-	QueryDesc  *queryDesc;		/* the statement that EXPLAIN runs, once it
-								 * has started */
-	bool		set;
-	bool		frozen;
-	uint64		tuples;
-	uint64		pool_pages;
-	uint64		file_pages;
-	uint64		taken_pages;
+	const Query *query;
+	const char *text;			/* that the query is part of */
+	struct ExplainState *state;
+	QueryDesc  *queryDesc;		/* NULL until it starts */
+	MemoryContext context;		/* of the following */
+	List	   *statistics;		/* relids of tables whose gathered statistics
+								 * its planning used */
+	const char *serial_source;	/* why the rows that it inserts are computed
+								 * without workers, or NULL */
+	bool		load_ended;		/* the following is known: */
+	const FastLoad *load;		/* NULL: none */
 	const char *why_not;		/* NULL when the load was fast to its end */
-} FastLoadNote;
+} PtExplained;
 
 /* Is this an insertion, or a statement whose rows go into a new table, that we look at? */
 static inline bool
@@ -183,6 +186,13 @@ pt_load_is_at_file(const FastLoad *load)
 	return load->state == LOAD_TO_FILE && !load->batch_failed;
 }
 
+/* Is the page being filled in the batch? */
+static inline bool
+pt_load_page_in_batch(const FastLoad *load)
+{
+	return load->page != NULL && !BufferIsValid(load->buffer);
+}
+
 /*
  * Does anything except the statement have its target open?  That is a cursor, or a
  * query that calls the function with the statement: a scan that may continue at any
@@ -204,15 +214,20 @@ extern void pt_load_stay_in_buffers(FastLoad *load);
 extern void pt_load_keep_length(FastLoad *load);
 extern void pt_load_take_page(FastLoad *load, Page filled);
 extern void pt_load_count_written(FastLoad *load, uint64 pages);
+extern void pt_load_hand_back(FastLoad *load, bool thaw);
+extern PGDLLEXPORT void pt_load_end(FastLoad *load);
+extern void pt_load_abandon(FastLoad *load);
+
+/* fastload_file_end.c */
+extern void pt_load_set_block(Page page, BlockNumber block, bool frozen);
 extern void pt_load_open_file_end(FastLoad *load, FastLoadEnd *end);
+extern void pt_load_follow_file_end(FastLoad *load);
 extern void pt_load_close_file_end(FastLoad *load);
 extern void pt_file_end_init(FastLoadEnd *end);
 extern bool pt_file_end_lock(FastLoadEnd *end);
 extern void pt_file_end_unlock(FastLoadEnd *end);
+extern void pt_file_end_failed(FastLoadEnd *end);
 extern int	pt_file_end_append(FastLoadEnd *end, RelFile *file, RelFileLocator_compat locator, Page *pages, int n, uint64 *rows);
-extern void pt_load_hand_back(FastLoad *load, bool thaw);
-extern PGDLLEXPORT void pt_load_end(FastLoad *load);
-extern void pt_load_abandon(FastLoad *load);
 
 /* fastload_rows.c */
 extern void pt_load_add(FastLoad *load, TupleTableSlot *slot);
@@ -236,6 +251,8 @@ extern const char *pt_load_fill_why_not(const FastFill *fill);
 
 /* fastload_explain.c */
 extern void pt_load_explain_install(void);
+extern void pt_explain_serial_source(const Query *insert, const char *reason);
+extern void pt_explain_statistics(Oid relid);
 extern void pt_load_remember(const FastLoad *load, const char *why_not);
 extern void pt_load_explain_start(QueryDesc *queryDesc, int eflags);
 extern void pt_load_print(QueryDesc *queryDesc);
@@ -340,10 +357,11 @@ typedef struct PageFiller
 	bool		running;		/* it has */
 	int			nrings;
 	uint64		rows;			/* that came through the server's queues */
-	int			apart;			/* ring whose next page is taken apart, or -1 */
-	OffsetNumber apart_row;		/* the last row taken */
-	HeapTupleData apart_tuple;
-	TupleTableSlot *apart_slot;
+	int			split;			/* ring whose next page is split into rows, or
+								 * -1 */
+	OffsetNumber split_row;		/* the last row taken */
+	HeapTupleData split_tuple;
+	TupleTableSlot *split_slot;
 	uint64	   *pages;			/* taken whole from each ring, or written by
 								 * its worker; */
 	uint64	   *counted_pages;	/* the latter, and the rows on them */

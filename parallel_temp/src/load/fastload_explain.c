@@ -3,10 +3,10 @@
  * fastload_explain.c
  *	  The output of EXPLAIN ANALYZE about a load.
  *
- * The statement that EXPLAIN runs has a record (query.c) with a note, which is filled
- * in when the statement's load ends and printed when its executor ends, among the
- * closing lines.  Statements of functions and triggers inside it leave the note alone:
- * theirs is another QueryDesc.
+ * The planner's part and the end of a load are noted in a PtExplained, and printed when
+ * the executor of the statement that EXPLAIN runs ends, among the closing lines.
+ * Statements of functions and triggers inside it leave that alone: theirs is another
+ * QueryDesc.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -26,80 +26,115 @@
 static ExplainOneQuery_hook_type prev_ExplainOneQuery = NULL;
 
 /*
- * A statement starts.  The first one that is measured, or is only to be shown, is what
- * EXPLAIN runs; those of functions called by the planner come before, and are neither.
+ * A statement starts: if it is the one that EXPLAIN runs, remember it.  Statements of
+ * functions that the planner has called have another text.
  */
 void
 pt_load_explain_start(QueryDesc *queryDesc, int eflags)
 {
-	PtQuery    *explained = pt_running.explained;
+	PtExplained *explained = pt_running.explained;
 
-	if (explained->note->queryDesc == NULL &&
-		(queryDesc->instrument_options != 0 || (eflags & EXEC_FLAG_EXPLAIN_ONLY)) &&
-		pt_query_executor_depth() == explained->executor_depth)
-	{
-		explained->note->queryDesc = queryDesc;
-		explained->explained_runs = true;
-	}
+	if (explained->queryDesc == NULL && queryDesc->sourceText == explained->text &&
+		(queryDesc->instrument_options != 0 || (eflags & EXEC_FLAG_EXPLAIN_ONLY)))
+		explained->queryDesc = queryDesc;
 }
 
 /*
- * A load, or a statement that did without one, is done: note it for EXPLAIN.
+ * The rows of this insertion are computed without workers: the reason (NULL if it is the
+ * cost).
+ */
+void
+pt_explain_serial_source(const Query *insert, const char *reason)
+{
+	PtExplained *explained = pt_running.explained;
+
+	if (explained != NULL && explained->query == insert)
+		explained->serial_source = reason ? MemoryContextStrdup(explained->context, reason) : NULL;
+}
+
+/*
+ * The statistics gathered of this table are used in planning.
+ */
+void
+pt_explain_statistics(Oid relid)
+{
+	PtExplained *explained = pt_running.explained;
+	MemoryContext old;
+
+	if (explained == NULL || explained->queryDesc != NULL)
+		return;
+	old = MemoryContextSwitchTo(explained->context);
+	explained->statistics = list_append_unique_oid(explained->statistics, relid);
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * A load, or a statement that did without one, is done.  The load is in the memory of the
+ * statement's executor.
  */
 void
 pt_load_remember(const FastLoad *load, const char *why_not)
 {
-	PtQuery    *explained = pt_running.explained;
-	FastLoadNote *note;
+	PtExplained *explained = pt_running.explained;
 
-	if (explained == NULL || explained->note->queryDesc == NULL ||
-		pt_running.innermost->queryDesc != explained->note->queryDesc)
+	if (explained == NULL || explained->queryDesc == NULL || pt_running.innermost->queryDesc != explained->queryDesc)
 		return;
-	note = explained->note;
-	*note = (FastLoadNote)
+	explained->load_ended = true;
+	explained->load = load;
+	explained->why_not = why_not;
+}
+
+static void
+print_statistics(const List *relids, ExplainState *es)
+{
+	List	   *names = NIL;
+	const ListCell *lc;
+
+	/* a function that planning has evaluated may have dropped its own */
+	foreach(lc, relids)
 	{
-		.queryDesc = note->queryDesc,.set = true,.why_not = why_not
-	};
-	if (load != NULL)
-	{
-		note->frozen = load->frozen;
-		note->tuples = load->tuples;
-		note->pool_pages = load->pool_pages;
-		note->file_pages = load->file_pages;
-		note->taken_pages = load->taken_pages;
+		char	   *name = get_rel_name(lfirst_oid(lc));
+
+		if (name != NULL)
+			names = lappend(names, name);
 	}
+	if (names != NIL)
+		ExplainPropertyList("Gathered Statistics", names, es);
 }
 
 /*
  * Print a load: a line of text, or properties with numbers in the other formats.
+ * "load" is NULL if none was begun.
  */
 static void
-print_note(const FastLoadNote *note, ExplainState *es)
+print_load(const FastLoad *load, const char *why_not, ExplainState *es)
 {
+	uint64		tuples = load ? load->tuples : 0;
 	StringInfoData text;
 
 	if (es->format != EXPLAIN_FORMAT_TEXT)
 	{
-		if (note->why_not != NULL)
-			ExplainPropertyText(note->tuples > 0 ? "Fast Load Given Up" : "Fast Load Not Used", note->why_not, es);
-		if (note->why_not != NULL && note->tuples == 0)
+		if (why_not != NULL)
+			ExplainPropertyText(tuples > 0 ? "Fast Load Given Up" : "Fast Load Not Used", why_not, es);
+		if (why_not != NULL && tuples == 0)
 			return;
-		ExplainPropertyUInteger("Fast Load Rows", NULL, note->tuples, es);
-		ExplainPropertyBool("Fast Load Rows Frozen", note->frozen, es);
-		ExplainPropertyUInteger("Fast Load Pages in Local Buffers", NULL, note->pool_pages, es);
-		ExplainPropertyUInteger("Fast Load Pages to File", NULL, note->file_pages, es);
-		ExplainPropertyUInteger("Fast Load Pages Filled by Workers", NULL, note->taken_pages, es);
+		ExplainPropertyUInteger("Fast Load Rows", NULL, tuples, es);
+		ExplainPropertyBool("Fast Load Rows Frozen", load && load->frozen, es);
+		ExplainPropertyUInteger("Fast Load Pages in Local Buffers", NULL, load ? load->pool_pages : 0, es);
+		ExplainPropertyUInteger("Fast Load Pages to File", NULL, load ? load->file_pages : 0, es);
+		ExplainPropertyUInteger("Fast Load Pages Filled by Workers", NULL, load ? load->taken_pages : 0, es);
 		return;
 	}
+
 	initStringInfo(&text);
-	if (note->tuples > 0)
+	if (tuples > 0)
 		appendStringInfo(&text, UINT64_FORMAT " rows%s, new pages: " UINT64_FORMAT " in local buffers, "
 						 UINT64_FORMAT " to the file",
-						 note->tuples, note->frozen ? " frozen" : "", note->pool_pages, note->file_pages);
-	if (note->taken_pages > 0)
-		appendStringInfo(&text, ", of which " UINT64_FORMAT " filled by workers", note->taken_pages);
-	if (note->why_not != NULL)
-		appendStringInfo(&text, "%s (%s)", note->tuples > 0 ? "; then given up" : "not used", note->why_not);
+						 tuples, load->frozen ? " frozen" : "", load->pool_pages, load->file_pages);
+	if (load != NULL && load->taken_pages > 0)
+		appendStringInfo(&text, ", of which " UINT64_FORMAT " filled by workers", load->taken_pages);
+	if (why_not != NULL)
+		appendStringInfo(&text, "%s (%s)", tuples > 0 ? "; then given up" : "not used", why_not);
 	if (text.len == 0)
 		appendStringInfoString(&text, "no rows");
 	ExplainPropertyText("Fast Load", text.data, es);
@@ -113,59 +148,33 @@ print_note(const FastLoadNote *note, ExplainState *es)
 void
 pt_load_print(QueryDesc *queryDesc)
 {
-	PtQuery    *explained = pt_running.explained;
+	PtExplained *explained = pt_running.explained;
 
-	if (explained->note->queryDesc != queryDesc)
+	if (explained->queryDesc != queryDesc)
 		return;
 	if (explained->serial_source != NULL)
-	{
-		char	   *text = psprintf("not used (%s)", explained->serial_source);
-
-		explained->serial_source = NULL;
-		ExplainPropertyText("Parallel Select", text, explained->explain_state);
-		pfree(text);
-	}
+		ExplainPropertyText("Parallel Select", psprintf("not used (%s)", explained->serial_source), explained->state);
 	if (explained->statistics != NIL)
-	{
-		List	   *names = NIL;
-		ListCell   *lc;
-
-		/* a function that planning has evaluated may have dropped its own */
-		foreach(lc, explained->statistics)
-		{
-			char	   *name = get_rel_name(lfirst_oid(lc));
-
-			if (name != NULL)
-				names = lappend(names, name);
-		}
-		explained->statistics = NIL;
-		if (names != NIL)
-			ExplainPropertyList("Gathered Statistics", names, explained->explain_state);
-	}
-	if (explained->note->set)
-	{
-		explained->note->set = false;
-		print_note(explained->note, explained->explain_state);
-	}
+		print_statistics(explained->statistics, explained->state);
+	if (explained->load_ended)
+		print_load(explained->load, explained->why_not, explained->state);
+	pt_running.explained = NULL;
 }
 
 static void
 fastload_ExplainOneQuery(EXPLAINONEQUERY_PARAMS_compat)
 {
-	FastLoadNote note = {0};
+	PtExplained *outer = pt_running.explained;
+	PtExplained explained = {.query = query,.text = queryString,.state = es,.context = CurrentMemoryContext};
 	PtQuery		record;
 
 	pt_query_push(&record);
-	record.explain_state = es;
-	record.note = &note;
-	record.explain_context = CurrentMemoryContext;
-	record.explained_query = query;
 	if (pt_query_into_temporary(into))
 	{
 		record.fills_new = query;
 		record.fills_new_text = queryString;
 	}
-	pt_running.explained = pt_explain ? &record : NULL;
+	pt_running.explained = pt_explain ? &explained : NULL;
 	PG_TRY();
 	{
 		if (prev_ExplainOneQuery)
@@ -176,6 +185,7 @@ fastload_ExplainOneQuery(EXPLAINONEQUERY_PARAMS_compat)
 	PG_FINALLY();
 	{
 		pt_query_pop(&record);
+		pt_running.explained = outer;
 	}
 	PG_END_TRY();
 }

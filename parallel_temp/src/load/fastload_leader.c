@@ -19,7 +19,7 @@
  * closed then.  Pages that are left in a worker's ring are taken here.
  *
  * Before the load begins, after the load was handed back, and where a page is not full, it
- * is taken apart: its rows come out of the Gather one by one, and whatever is
+ * is split: its rows come out of the Gather one by one, and whatever is
  * above does with them what it does with any row.  So nothing about when a load
  * ends, about visibility or about errors is different with pages.  An INSERT into a
  * table that has no block begins its load before there are workers.
@@ -153,7 +153,7 @@ count_rows(PageFiller *filler, uint64 rows)
 }
 
 /*
- * Count what a worker has appended.  (The load has counted it, or will: follow_end().)
+ * Count what a worker has appended.  (The load has counted it, or will: pt_load_follow_file_end().)
  */
 static void
 count_appended(PageFiller *filler, int i)
@@ -207,7 +207,7 @@ open_or_close_end(PageFiller *filler)
 
 /*
  * Take the pages that are waiting and are not the workers' to write, until there is one
- * that has to be taken apart.  True if there were any.  "all_ended": there are no workers
+ * that has to be split.  True if there were any.  "all_ended": there are no workers
  * any more.
  */
 static bool
@@ -247,8 +247,8 @@ take_pages(PageFiller *filler, bool all_ended)
 			if (taken == pg_atomic_read_u64(&ring->unfinished) || !may_take(filler))
 			{
 				SetLatch(&ring->worker->procLatch);
-				filler->apart = i;
-				filler->apart_row = InvalidOffsetNumber;
+				filler->split = i;
+				filler->split_row = InvalidOffsetNumber;
 				return true;
 			}
 			pt_load_take_page(filler->fill->load, page);
@@ -263,27 +263,27 @@ take_pages(PageFiller *filler, bool all_ended)
 }
 
 /*
- * The next row of the page that is taken apart; NULL after the last one.
+ * The next row of the page that is split; NULL after the last one.
  */
 static TupleTableSlot *
-next_row_apart(PageFiller *filler)
+next_row_of_page(PageFiller *filler)
 {
-	PageRing   *ring = pt_page_ring(filler->shared, filler->apart);
+	PageRing   *ring = pt_page_ring(filler->shared, filler->split);
 	uint64		taken = pt_ring_first(ring);
-	Page		page = pt_ring_page(filler->shared, filler->apart, taken);
+	Page		page = pt_ring_page(filler->shared, filler->split, taken);
 
-	if (filler->apart_row < PageGetMaxOffsetNumber(page))
+	if (filler->split_row < PageGetMaxOffsetNumber(page))
 	{
-		ItemId		item = PageGetItemId(page, ++filler->apart_row);
+		ItemId		item = PageGetItemId(page, ++filler->split_row);
 
-		filler->apart_tuple.t_data = (HeapTupleHeader) PageGetItem(page, item);
-		filler->apart_tuple.t_len = ItemIdGetLength(item);
-		filler->apart_tuple.t_tableOid = InvalidOid;
-		ItemPointerSetInvalid(&filler->apart_tuple.t_self);
-		return ExecStoreHeapTuple(&filler->apart_tuple, filler->apart_slot, false);
+		filler->split_tuple.t_data = (HeapTupleHeader) PageGetItem(page, item);
+		filler->split_tuple.t_len = ItemIdGetLength(item);
+		filler->split_tuple.t_tableOid = InvalidOid;
+		ItemPointerSetInvalid(&filler->split_tuple.t_self);
+		return ExecStoreHeapTuple(&filler->split_tuple, filler->split_slot, false);
 	}
-	ExecClearTuple(filler->apart_slot);
-	filler->apart = -1;
+	ExecClearTuple(filler->split_slot);
+	filler->split = -1;
 	done_with_page(ring, taken);
 	SetLatch(&ring->worker->procLatch);
 	return NULL;
@@ -429,7 +429,7 @@ start_workers(PageFiller *filler)
 		filler->pages = palloc0(sizeof(uint64) * Max(filler->nrings, 1));
 		filler->counted_pages = palloc0(sizeof(uint64) * Max(filler->nrings, 1));
 		filler->counted_rows = palloc0(sizeof(uint64) * Max(filler->nrings, 1));
-		filler->apart_slot = ExecInitExtraTupleSlot(estate, ExecGetResultType(&filler->css.ss.ps), &TTSOpsHeapTuple);
+		filler->split_slot = ExecInitExtraTupleSlot(estate, ExecGetResultType(&filler->css.ss.ps), &TTSOpsHeapTuple);
 		MemoryContextSwitchTo(old);
 	}
 	return slot;
@@ -460,9 +460,9 @@ exec_page_gather(PlanState *pstate)
 		bool		all_done = false;
 
 		CHECK_FOR_INTERRUPTS();
-		if (filler->apart >= 0)
+		if (filler->split >= 0)
 		{
-			slot = next_row_apart(filler);
+			slot = next_row_of_page(filler);
 			if (slot != NULL)
 				return slot;
 		}
@@ -478,7 +478,7 @@ exec_page_gather(PlanState *pstate)
 		 * only if it has checked all workers since the latch was set.
 		 */
 		pg_memory_barrier();
-		if (take_pages(filler, all_done) && (filler->apart >= 0 || !gather->need_to_scan_locally))
+		if (take_pages(filler, all_done) && (filler->split >= 0 || !gather->need_to_scan_locally))
 			continue;
 
 		if (gather->need_to_scan_locally)
@@ -534,8 +534,8 @@ pt_load_pages_prepare(PtQuery *query)
 	/*
 	 * An INSERT that starts workers has more than a few rows, and a table
 	 * without a block no room that is to be used first.  So the load has all
-	 * rows: none of their pages has to be taken apart because it has not
-	 * begun, and a statement that fails leaves no block.
+	 * rows: none of their pages has to be split because it has not begun, and
+	 * a statement that fails leaves no block.
 	 */
 	if (fill != NULL && fill->state != NULL && fill->first_new_block == 0 && filler_unfit(filler) == NULL)
 		pt_load_fill_load(fill, query->queryDesc->estate->es_output_cid, pt_load_fill_freezes(fill));

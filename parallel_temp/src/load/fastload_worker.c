@@ -252,7 +252,7 @@ filler_begin(CustomScanState *node, EState *estate, int eflags)
 {
 	PageFiller *filler = (PageFiller *) node;
 
-	filler->apart = -1;
+	filler->split = -1;
 	filler->file = RELFILE_NONE;
 	node->ss.ps.ExecProcNode = filler_exec_proc;
 	outerPlanState(node) = ExecInitNode(outerPlan(node->ss.ps.plan), estate, eflags);

@@ -10,16 +10,14 @@
  * private batch of 256 kB and written to the file once, past its end; they reach
  * local buffers when they are read.  Pages that parallel workers have filled
  * (fastload_leader.c) are copied in between, each as the table's next block; once pages
- * go to the file, workers append theirs by themselves.  Then the file's end is shared,
- * the lock holder appends complete runs there, and a page's block is set when it is
- * written.
+ * go to the file, workers append theirs by themselves (fastload_file_end.c), and a page's
+ * block is set when it is written.
  *
  * Invariants: Between two calls every row is either on a local buffer, or in
  * the batch: before any other code reads the table during the load,
  * pt_load_hand_back() is called (by fastload.c).  No other process adds blocks
  * to the table while the load runs; each batch, and each run of a worker's, checks
- * that.  No worker appends once the end is closed.  At most one pin is
- * held, by the resource owner that was current at the beginning.  An ERROR leaves
+ * that.  At most one pin is held, by the resource owner that was current at the beginning.  An ERROR leaves
  * whole pages behind, whose rows belong to an aborted transaction, and perhaps
  * empty pages at the end of the file, as the server's code leaves too.
  *
@@ -57,7 +55,6 @@
 static void next_page(FastLoad *load);
 static void close_page(FastLoad *load, bool last);
 static void write_batch(FastLoad *load);
-static void give_back_blocks(FastLoad *load, bool keep_length);
 
 /*
  * A load's states follow each other.
@@ -227,24 +224,6 @@ next_page(FastLoad *load)
 }
 
 /*
- * Set the block number in the rows of a page, and freeze them if "frozen".
- */
-static void
-set_block(Page page, BlockNumber block, bool frozen)
-{
-	OffsetNumber last = PageGetMaxOffsetNumber(page);
-
-	for (OffsetNumber i = FirstOffsetNumber; i <= last; i++)
-	{
-		HeapTupleHeader tuple = (HeapTupleHeader) PageGetItem(page, PageGetItemId(page, i));
-
-		ItemPointerSetBlockNumber(&tuple->t_ctid, block);
-		if (frozen)
-			tuple->t_infomask |= HEAP_XMIN_FROZEN;
-	}
-}
-
-/*
  * A page full of rows that another process has formed, with this load's transaction and
  * command in them, becomes the table's next block.  The page being filled stays.
  */
@@ -257,7 +236,7 @@ pt_load_take_page(FastLoad *load, Page filled)
 	Assert(load->state < LOAD_HANDED_BACK);
 	page = add_block(load, &buffer);
 	memcpy(page, filled, BLCKSZ);
-	set_block(page, load->next_block - 1, load->frozen);
+	pt_load_set_block(page, load->next_block - 1, load->frozen);
 	if (load->frozen)
 		PageSetAllVisible(page);
 	if (BufferIsValid(buffer))
@@ -302,151 +281,7 @@ number_page(Page page, BlockNumber block)
 		return;
 	first = (HeapTupleHeader) PageGetItem(page, PageGetItemId(page, FirstOffsetNumber));
 	if (ItemPointerGetBlockNumberNoCheck(&first->t_ctid) != block)
-		set_block(page, block, false);
-}
-
-/* ---- an end of the file that is shared ------------------------------------- */
-
-/* Is the page being filled in the batch? */
-static inline bool
-open_page_in_batch(const FastLoad *load)
-{
-	return load->page != NULL && !BufferIsValid(load->buffer);
-}
-
-/*
- * The leader has the lock, and learns what workers have appended.
- */
-static void
-follow_end(FastLoad *load)
-{
-	FastLoadEnd *end = load->end;
-	BlockNumber added = end->length - load->file_length;
-
-	Assert(load->state == LOAD_TO_FILE && end->length >= load->file_length);
-	load->file_length = end->length;
-	load->next_block = load->file_length + load->batch_pages;
-	if (open_page_in_batch(load))
-		load->block = load->file_length + (((char *) load->page - load->batch) / BLCKSZ);
-	load->file_pages += added;
-	load->taken_pages += added;
-	load->tuples += end->rows;
-	end->rows = 0;
-	pgBufferUsage.local_blks_written += added;
-	if (end->failed)
-		load->batch_failed = true;
-}
-
-/*
- * From now on workers may append pages: these are the load's own until then, and when
- * the end is closed.
- */
-void
-pt_load_open_file_end(FastLoad *load, FastLoadEnd *end)
-{
-	Assert(pt_load_is_at_file(load) && load->end == NULL);
-	LWLockAcquire(&end->lock, LW_EXCLUSIVE);
-	end->length = load->file_length;
-	end->frozen = load->frozen;
-	end->failed = false;
-	end->rows = 0;
-	pg_atomic_write_u32(&end->open, 1);
-	LWLockRelease(&end->lock);
-	load->end = end;
-}
-
-/*
- * No worker appends from now on; what they have appended is counted.  Raises no error.
- */
-void
-pt_load_close_file_end(FastLoad *load)
-{
-	FastLoadEnd *end = load->end;
-
-	if (end == NULL)
-		return;
-	LWLockAcquire(&end->lock, LW_EXCLUSIVE);
-	pg_atomic_write_u32(&end->open, 0);
-	follow_end(load);
-	LWLockRelease(&end->lock);
-	load->end = NULL;
-	pt_relfile_forget_length(RelationGetSmgr(load->rel));
-}
-
-void
-pt_file_end_init(FastLoadEnd *end)
-{
-	/* what waits there waits for others that append, if to a file */
-	LWLockInitialize(&end->lock, LWTRANCHE_PARALLEL_APPEND);
-	pg_atomic_init_u32(&end->open, 0);
-}
-
-/*
- * A worker wants to append.  False, without the lock, if it must not.
- */
-bool
-pt_file_end_lock(FastLoadEnd *end)
-{
-	LWLockAcquire(&end->lock, LW_EXCLUSIVE);
-	if (pg_atomic_read_u32(&end->open) != 0 && !end->failed)
-		return true;
-	LWLockRelease(&end->lock);
-	return false;
-}
-
-void
-pt_file_end_unlock(FastLoadEnd *end)
-{
-	LWLockRelease(&end->lock);
-}
-
-/*
- * A write with the lock held has failed.  Release the lock before the error is reported:
- * the leader may be waiting for it, and does not process messages while it waits.
- */
-static void
-end_failed(FastLoadEnd *end)
-{
-	end->failed = true;
-	HOLD_INTERRUPTS();			/* as they were before the error */
-	LWLockRelease(&end->lock);
-}
-
-static pg_noinline void
-append_or_fail(FastLoadEnd *end, RelFile *file, RelFileLocator_compat locator, Page *pages, int n)
-{
-	PG_TRY();
-	{
-		pt_relfile_append_in_worker(file, locator, end->length, (void **) pages, n);
-	}
-	PG_CATCH();
-	{
-		end_failed(end);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
-}
-
-/*
- * A worker that has the lock makes full pages of rows the table's next blocks, as many
- * as fit into one segment file: the number is returned, and that of their rows is set.
- */
-int
-pt_file_end_append(FastLoadEnd *end, RelFile *file, RelFileLocator_compat locator, Page *pages, int n, uint64 *rows)
-{
-	n = Min(n, pt_relfile_room_in_segment(end->length));
-	*rows = 0;
-	for (int i = 0; i < n; i++)
-	{
-		set_block(pages[i], end->length + i, end->frozen);
-		if (end->frozen)
-			PageSetAllVisible(pages[i]);
-		*rows += PageGetMaxOffsetNumber(pages[i]);
-	}
-	append_or_fail(end, file, locator, pages, n);
-	end->length += n;
-	end->rows += *rows;
-	return n;
+		pt_load_set_block(page, block, false);
 }
 
 /*
@@ -506,7 +341,7 @@ write_batch_at_end(FastLoad *load)
 	int			pages = load->batch_pages;
 	bool		again;
 
-	if (open_page_in_batch(load))
+	if (pt_load_page_in_batch(load))
 	{
 		move_open_page_last(load);
 		pages--;
@@ -550,12 +385,12 @@ write_batch(FastLoad *load)
 	LWLockAcquire(&end->lock, LW_EXCLUSIVE);
 	PG_TRY();
 	{
-		follow_end(load);
+		pt_load_follow_file_end(load);
 		write_batch_at_end(load);
 	}
 	PG_CATCH();
 	{
-		end_failed(end);
+		pt_file_end_failed(end);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();

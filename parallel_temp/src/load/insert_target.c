@@ -92,7 +92,7 @@ unsafe_type(Oid type, LeaderSearch *search)
 	if (OidIsValid(get_element_type(type)))
 		return unsafe_type(get_element_type(type), search);
 	kind = get_typtype(type);
-	if (kind == TYPTYPE_DOMAIN && !DomainHasConstraints(type))
+	if (kind == TYPTYPE_DOMAIN && !DomainHasConstraints_compat(type))
 		return unsafe_type(getBaseType(type), search);
 	if (kind != TYPTYPE_ENUM)
 		search->found = psprintf("type %s is not built in", format_type_be(type));

@@ -42,12 +42,12 @@
 
 #include "buffers/buffers.h"
 #include "compat_planner.h"
+#include "load/fastload.h"
 #include "parallel_temp.h"
 #include "plan/plan.h"
 #include "query.h"
 #include "scan/scan.h"
 #include "share/share.h"
-#include "statistics/gathered.h"
 
 static planner_hook_type previous_planner = NULL;
 
@@ -194,7 +194,7 @@ plan_framed(PtPlanning *frame, PLANNER_PARAMS_compat)
  * taken for this one's.
  */
 static PlannedStmt *pg_attribute_hot
-plan_apart(PLANNER_PARAMS_compat)
+plan_without_us(PLANNER_PARAMS_compat)
 {
 	if (likely(pt_current_planning() == NULL))
 		return plan_next(PLANNER_ARGS_compat);
@@ -345,14 +345,14 @@ plan_forced(PLANNER_PARAMS_compat)
 	Oid			function;
 
 	if (pt_query_refusal(parse, &frame.unknown_function, &function) != REFUSED_NOT)
-		return plan_apart(PLANNER_ARGS_compat);
+		return plan_without_us(PLANNER_ARGS_compat);
 	result = plan_with_workers(&frame, parallel_setup_cost, PLANNER_ARGS_compat);
 	if (result->parallelModeNeeded)
 		pt_temp_plan_collect(result, &plan);
 	if (plan.unsafe_node == NULL)
 		return result;
 	parse = copy;
-	return plan_apart(PLANNER_ARGS_compat);
+	return plan_without_us(PLANNER_ARGS_compat);
 }
 
 /*
@@ -393,7 +393,7 @@ plan_insert(PLANNER_PARAMS_compat)
 	Query	   *insert = parse;
 	Query	   *copy = copyObject(parse);
 	uint64		pairs = pt_joined_pairs;
-	PlannedStmt *serial = plan_apart(PLANNER_ARGS_compat);
+	PlannedStmt *serial = plan_without_us(PLANNER_ARGS_compat);
 	const char *reason;
 
 	/* another library's planner may return a different node */
@@ -418,7 +418,7 @@ plan_insert(PLANNER_PARAMS_compat)
 		if (result != NULL)
 			return result;
 	}
-	pt_query_note_serial_source(insert, reason);
+	pt_explain_serial_source(insert, reason);
 	return serial;
 }
 
@@ -433,8 +433,6 @@ plan_any(PLANNER_PARAMS_compat)
 
 	pt_running.plannings++;
 	pt_query_check_executor_hooks();
-	if (pt_statistics)
-		pt_gathered_watch();
 	if (parse->commandType == CMD_INSERT && fills_temporary(parse) && pt_parallel_insert && may_have_workers(cursor_options))
 		return plan_insert(PLANNER_ARGS_compat);
 	fills = unlikely(pt_query_fills_new_table(parse, query_string)) && workers_may_fill(cursor_options);
@@ -445,7 +443,7 @@ plan_any(PLANNER_PARAMS_compat)
 		else if ((cursor_options & CURSOR_OPT_PARALLEL_OK) == 0)
 		{
 			/* The server does not consider workers. */
-			serial = plan_apart(PLANNER_ARGS_compat);
+			serial = plan_without_us(PLANNER_ARGS_compat);
 			pt_report_refusals(serial, REFUSED_CURSOR, InvalidOid);
 			return serial;
 		}
@@ -461,7 +459,7 @@ plan_any(PLANNER_PARAMS_compat)
 		serial = plan_framed(&frame, PLANNER_ARGS_compat);
 	}
 	else
-		serial = plan_apart(PLANNER_ARGS_compat);
+		serial = plan_without_us(PLANNER_ARGS_compat);
 	if (copy == NULL)
 		return serial;
 	parse = copy;

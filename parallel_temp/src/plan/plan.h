@@ -44,7 +44,7 @@ typedef struct PtPlanning
 	double		setup_scale;	/* see pt_plan_setup_scale() */
 	CostSettings settings;		/* the user's, if temp_paths is set */
 	List	   *considered;		/* of ConsideredTable */
-	List	   *refused_families;	/* append relations found not to be
+	List	   *refused_parents;	/* append relations found not to be
 									 * parallel */
 } PtPlanning;
 

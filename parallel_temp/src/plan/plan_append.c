@@ -7,7 +7,7 @@
  * a temporary member, and does not even check the members after it.  By the
  * time of our hook this has happened, and the members' paths are made one after
  * another, each followed by the hook.  So at the call for the first member the
- * whole family is judged again, temporary members by our rules and all others by
+ * whole append relation is judged again, temporary members by our rules and all others by
  * core's.  If it passes, the flags are put right before the other members' turn:
  * core then makes their parallel paths itself.  Paths that exist already (the
  * first member's own, and those of arms that stay subqueries, which are planned
@@ -118,7 +118,7 @@ append_members(PlannerInfo *root, RelOptInfo *parent)
  * set when a temporary table is among them.
  */
 static bool
-family_allows(PlannerInfo *root, RelOptInfo *parent, bool *temporary)
+members_allow(PlannerInfo *root, RelOptInfo *parent, bool *temporary)
 {
 	ListCell   *lc;
 
@@ -131,7 +131,7 @@ family_allows(PlannerInfo *root, RelOptInfo *parent, bool *temporary)
 
 		if (rte->inh)
 		{
-			if (!family_allows(root, member, temporary))
+			if (!members_allow(root, member, temporary))
 				return false;
 		}
 		else if (is_temporary_table(rte))
@@ -207,7 +207,7 @@ repair_first(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 }
 
 static void
-allow_family(PlannerInfo *root, RelOptInfo *parent, RelOptInfo *first)
+allow_members(PlannerInfo *root, RelOptInfo *parent, RelOptInfo *first)
 {
 	ListCell   *lc;
 
@@ -218,7 +218,7 @@ allow_family(PlannerInfo *root, RelOptInfo *parent, RelOptInfo *first)
 		RangeTblEntry *rte = planner_rt_fetch(member->relid, root);
 
 		if (rte->inh)
-			allow_family(root, member, first);
+			allow_members(root, member, first);
 		else if (!is_temporary_table(rte) && !member->consider_parallel)
 		{
 			member->consider_parallel = true;
@@ -242,13 +242,13 @@ pt_append_members_parallel(PlannerInfo *root, RelOptInfo *rel, PtPlanning *plann
 	top = parent;
 	while (parent_of(root, top) != NULL)
 		top = parent_of(root, top);
-	if (list_member_ptr(planning->refused_families, top))
+	if (list_member_ptr(planning->refused_parents, top))
 		return false;
-	if (!family_allows(root, top, &temporary) || !temporary)
+	if (!members_allow(root, top, &temporary) || !temporary)
 	{
-		planning->refused_families = lappend(planning->refused_families, top);
+		planning->refused_parents = lappend(planning->refused_parents, top);
 		return false;
 	}
-	allow_family(root, top, rel);
+	allow_members(root, top, rel);
 	return true;
 }

@@ -59,7 +59,7 @@ static create_upper_paths_hook_type previous_create_upper_paths = NULL;
  * constants and parameters computed in both nodes.
  */
 static bool
-passes_by(TargetEntry *tle, TargetEntry *below)
+is_passed_on(TargetEntry *tle, TargetEntry *below)
 {
 	Var		   *var = (Var *) tle->expr;
 
@@ -106,7 +106,7 @@ page_gather(PlannedStmt *stmt)
 		return NULL;
 	forboth(lc, top->targetlist, below, top->lefttree->targetlist)
 	{
-		if (!passes_by(lfirst_node(TargetEntry, lc), lfirst_node(TargetEntry, below)))
+		if (!is_passed_on(lfirst_node(TargetEntry, lc), lfirst_node(TargetEntry, below)))
 			return NULL;
 	}
 	return (Gather *) top;

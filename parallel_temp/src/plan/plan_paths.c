@@ -457,7 +457,7 @@ consider_table(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, PtPlannin
 	planning->considered = lappend(planning->considered, table);
 	if (table->refusal == REFUSED_NOT && rel->reloptkind == RELOPT_OTHER_MEMBER_REL &&
 		!pt_append_members_parallel(root, rel, planning))
-		table->refusal = REFUSED_FAMILY;
+		table->refusal = REFUSED_MEMBER;
 	rel->consider_parallel = table->refusal == REFUSED_NOT;
 	return table;
 }

@@ -159,7 +159,7 @@ pt_temp_table_refusal(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, Oi
 }
 
 static bool
-look_at_function(Oid funcid, void *context)
+check_function(Oid funcid, void *context)
 {
 	QuerySearch *search = context;
 	char		parallel = func_parallel(funcid);
@@ -193,13 +193,13 @@ look_at_function(Oid funcid, void *context)
  * Find what the server itself would find, in one walk with what may be a unknown_function.
  */
 static bool
-look_at_query(Node *node, void *context)
+check_query(Node *node, void *context)
 {
 	QuerySearch *search = context;
 
 	if (node == NULL)
 		return false;
-	if (check_functions_in_node(node, look_at_function, context))
+	if (check_functions_in_node(node, check_function, context))
 		return true;
 	/* The check of a domain may call anything, and runs in the leader. */
 	if (IsA(node, CoerceToDomain))
@@ -213,9 +213,9 @@ look_at_query(Node *node, void *context)
 			search->cause = REFUSED_WRITES;
 			return true;
 		}
-		return query_tree_walker(query, look_at_query, context, 0);
+		return query_tree_walker(query, check_query, context, 0);
 	}
-	return expression_tree_walker(node, look_at_query, context);
+	return expression_tree_walker(node, check_query, context);
 }
 
 PtRefusal
@@ -223,7 +223,7 @@ pt_query_refusal(Query *query, bool *unknown_function, Oid *function)
 {
 	QuerySearch search = {.cause = REFUSED_NOT};
 
-	(void) look_at_query((Node *) query, &search);
+	(void) check_query((Node *) query, &search);
 	*unknown_function = search.unknown_function;
 	*function = search.function;
 	return search.cause;
@@ -283,7 +283,7 @@ pt_report_refusals(PlannedStmt *serial, PtRefusal refusal, Oid function)
 void
 pt_account_refusals(PtPlanning *frame, TempPlan *plan, bool replanned)
 {
-	List	   *told = NIL;
+	List	   *reported = NIL;
 	ListCell   *lc;
 	ListCell   *lc2;
 
@@ -292,9 +292,9 @@ pt_account_refusals(PtPlanning *frame, TempPlan *plan, bool replanned)
 		ConsideredTable *table = lfirst(lc);
 
 		/* A subquery may be planned in two ways, and a table read twice. */
-		if (list_member_oid(told, table->relid))
+		if (list_member_oid(reported, table->relid))
 			continue;
-		told = lappend_oid(told, table->relid);
+		reported = lappend_oid(reported, table->relid);
 		foreach(lc2, plan->uses)
 		{
 			TempUse    *use = lfirst(lc2);
@@ -306,5 +306,5 @@ pt_account_refusals(PtPlanning *frame, TempPlan *plan, bool replanned)
 			table->refusal = REFUSED_REPLANNED;
 		pt_report_refusal(table->relid, table->refusal, table->function);
 	}
-	list_free(told);
+	list_free(reported);
 }

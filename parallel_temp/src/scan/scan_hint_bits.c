@@ -56,7 +56,7 @@
  * Rows of this page whose insertion has no hint are those of committed transactions.
  */
 static void
-scan_tidy_committed(Page page)
+scan_hint_committed(Page page)
 {
 	OffsetNumber last = PageGetMaxOffsetNumber(page);
 
@@ -80,7 +80,7 @@ scan_tidy_committed(Page page)
  * Let the server's test set what hint bits it can.
  */
 static void
-scan_tidy_each(Relation rel, Buffer buffer, Snapshot snapshot)
+scan_hint_each(Relation rel, Buffer buffer, Snapshot snapshot)
 {
 	Page		page = BufferGetPage(buffer);
 	OffsetNumber last = PageGetMaxOffsetNumber(page);
@@ -101,15 +101,15 @@ scan_tidy_each(Relation rel, Buffer buffer, Snapshot snapshot)
 }
 
 static void
-scan_tidy_buffer(Relation rel, Buffer buffer, uint8 note, Snapshot snapshot)
+scan_hint_buffer(Relation rel, Buffer buffer, uint8 note, Snapshot snapshot)
 {
 	Assert(BufferIsLocal(buffer) && LocalRefCount[-buffer - 1] > 0);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	if (note & PAGE_SETTLED)
-		scan_tidy_each(rel, buffer, snapshot);
+		scan_hint_each(rel, buffer, snapshot);
 	else if (note & PAGE_COMMITTED)
 	{
-		scan_tidy_committed(BufferGetPage(buffer));
+		scan_hint_committed(BufferGetPage(buffer));
 		MarkBufferDirtyHint(buffer, true);
 	}
 	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
@@ -127,8 +127,8 @@ pt_scan_note_hint_bits(TempScanState *scan, BlockNumber block, uint8 note)
 		/* Dead rows have gone before the page was read. */
 		if (note != PAGE_HINTED)
 		{
-			scan_tidy_buffer(scan->css.ss.ss_currentRelation, scan->buffer, note, snapshot);
-			pt_counters.pages_tidied++;
+			scan_hint_buffer(scan->css.ss.ss_currentRelation, scan->buffer, note, snapshot);
+			pt_counters.pages_hinted++;
 		}
 		return;
 	}
@@ -154,7 +154,7 @@ pt_scan_set_hint_bits(SharedArea *area, Snapshot snapshot)
 		int32	   *pages = pt_shared_relation_pages(area, shared);
 		uint8	   *notes = pt_shared_relation_notes(area, shared);
 		Relation	rel;
-		int64		tidied = 0;
+		int64		hinted = 0;
 
 		if (pg_atomic_read_u32(&shared->noted) == 0)
 			continue;
@@ -167,10 +167,10 @@ pt_scan_set_hint_bits(SharedArea *area, Snapshot snapshot)
 			CHECK_FOR_INTERRUPTS();
 			Assert(pages[block] >= 0);
 			Assert(GetLocalBufferDescriptor(pages[block])->tag.blockNum == block);
-			scan_tidy_buffer(rel, -pages[block] - 1, notes[block], snapshot);
-			tidied++;
+			scan_hint_buffer(rel, -pages[block] - 1, notes[block], snapshot);
+			hinted++;
 		}
 		table_close(rel, NoLock);
-		pt_counters.pages_tidied += tidied;
+		pt_counters.pages_hinted += hinted;
 	}
 }

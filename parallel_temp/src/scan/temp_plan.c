@@ -35,7 +35,7 @@ typedef struct WalkContext
 {
 	PlannedStmt *stmt;
 	TempPlan   *result;
-	bool		either;			/* the leader may run it as well as workers */
+	bool		leader_too;		/* the leader may run it as well as workers */
 	Bitmapset  *initplans;		/* plan_ids of subplans that the leader runs
 								 * once */
 } WalkContext;
@@ -152,7 +152,7 @@ note_scan(Scan *scan, WalkContext *context, bool below)
 			unsafe = "scan of another kind";
 			break;
 	}
-	if ((!below || context->either) && !pt_is_temp_scan((Plan *) scan))
+	if ((!below || context->leader_too) && !pt_is_temp_scan((Plan *) scan))
 		use->stock_above++;
 	if (!below)
 		return;
@@ -285,7 +285,7 @@ pt_temp_plan_collect(PlannedStmt *stmt, TempPlan *result)
 
 	memset(result, 0, sizeof(*result));
 	walk_plan(stmt->planTree, &context, false);
-	context.either = true;
+	context.leader_too = true;
 
 	/* A subplan within another one has the lower number. */
 	for (int id = list_length(stmt->subplans); id > 0; id--)

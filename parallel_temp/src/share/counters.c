@@ -42,7 +42,7 @@ static const struct
 	[REFUSED_SUBQUERY] = {"refused: subquery", "The filter or the output of the scan has a subquery that workers cannot run."},
 	[REFUSED_CORRELATED] = {"refused: correlated", "The scan depends on a row of the query around it (a correlated subquery)."},
 	[REFUSED_LATERAL] = {"refused: lateral", "The scan depends on another table of a LATERAL query."},
-	[REFUSED_FAMILY] = {"refused: append", "Another part of the same UNION ALL or inheritance tree cannot be read in parallel."},
+	[REFUSED_MEMBER] = {"refused: append", "Another part of the same UNION ALL or inheritance tree cannot be read in parallel."},
 	[REFUSED_SMALL] = {"refused: small", "The table is smaller than min_parallel_table_scan_size."},
 	[REFUSED_REPLANNED] = {"refused: plan", "The parallel plan had a node that cannot read a temporary table in a worker."},
 	[REFUSED_COST] = {"refused: cost", "A plan that reads it serially is cheaper."},
@@ -113,7 +113,7 @@ parallel_temp_stats(PG_FUNCTION_ARGS)
 	stats_put(rsinfo, "queries run without workers", pt_counters.queries_alone);
 	stats_put(rsinfo, "pages shared", pt_counters.pages_shared);
 	stats_put(rsinfo, "pages flushed", pt_counters.pages_flushed);
-	stats_put(rsinfo, "pages with hint bits set", pt_counters.pages_tidied);
+	stats_put(rsinfo, "pages with hint bits set", pt_counters.pages_hinted);
 	stats_put(rsinfo, "times a worker could not open the pool", pt_counters.pool_unreachable);
 	stats_put(rsinfo, "milliseconds spent sharing", pt_counters.share_time);
 	stats_put(rsinfo, "pages filled by workers", pt_filled_pages.filled);

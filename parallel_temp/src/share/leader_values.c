@@ -11,7 +11,7 @@
  * workers.  (The server alone refuses the query at this point; but there it has no
  * parallel part as often, because temporary tables are read serially.)
  *
- * pool_run() calls pt_fetch_values_for_workers() before a parallel plan runs.  A
+ * pt_run_parallel_plan() calls pt_fetch_values_for_workers() before a parallel plan runs.  A
  * statement's parameters are known then.  Results of subplans are not, and must not
  * be asked for before their time, so a Gather that sends them is entered through a
  * function here, which does so just before core would.

@@ -184,7 +184,7 @@ pt_pool_usable(void)
 }
 
 void
-pt_pool_give_up(void)
+pt_pool_disable(void)
 {
 	pool_refused = true;
 }

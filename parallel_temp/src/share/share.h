@@ -133,7 +133,6 @@ typedef struct PtShare
 	ResourceOwner pins;			/* parent of the owners of pins */
 	ResourceOwner pin_owner;
 	int			npins;
-	SharedRel  *flushing;		/* whose pages are being written */
 	bool		leader_stays_out;	/* leader must not run the workers' part */
 	instr_time	time;
 } PtShare;
@@ -150,7 +149,7 @@ extern bool pt_pool_ensure(void);
 extern bool pt_pool_usable(void);
 
 /* A worker could not open the pool: flush from now on. */
-extern void pt_pool_give_up(void);
+extern void pt_pool_disable(void);
 
 /* Does this local buffer (0 .. NLocBuffer - 1) lie in the pool? */
 extern bool pt_pool_has_buffer(int buf_id);
@@ -224,7 +223,7 @@ typedef enum PtRefusal
 	REFUSED_SUBQUERY,
 	REFUSED_CORRELATED,
 	REFUSED_LATERAL,
-	REFUSED_FAMILY,
+	REFUSED_MEMBER,
 	REFUSED_SMALL,
 	REFUSED_REPLANNED,
 	REFUSED_COST,
@@ -243,7 +242,7 @@ typedef struct PtCounters
 	int64		queries_alone;
 	int64		pages_shared;
 	int64		pages_flushed;
-	int64		pages_tidied;
+	int64		pages_hinted;
 	int64		pool_unreachable;
 	double		share_time;		/* milliseconds */
 } PtCounters;

@@ -396,20 +396,6 @@ share_pin_pages(PtShare *share, List *wanted, TempPlan *plan)
 }
 
 /*
- * A page that is pinned in the pool need not be written.
- */
-static bool
-share_page_is_not_pinned(int buf_id, void *context)
-{
-	PtShare    *share = context;
-	SharedRel  *rel = share->flushing;
-	BufferTag  *tag = &GetLocalBufferDescriptor(buf_id)->tag;
-
-	return BufTagGetForkNum_compat(tag) != MAIN_FORKNUM || tag->blockNum >= rel->nblocks ||
-		pt_shared_relation_pages(share->area, rel)[tag->blockNum] != buf_id;
-}
-
-/*
  * Bring the files up to date, wholly ("all") or for pages that are not pinned.  A
  * reason is returned when they cannot be written.
  */
@@ -426,8 +412,7 @@ share_flush_pages(PtShare *share, List *wanted, bool all)
 
 		if (!all && !want->must_flush)
 			continue;
-		share->flushing = rel;
-		written = pt_localbuf_try_flush(want->rel, all ? NULL : share_page_is_not_pinned, share);
+		written = pt_localbuf_try_flush(want->rel, pt_shared_relation_pages(share->area, rel), all ? 0 : rel->nblocks);
 		if (written < 0)
 			return psprintf("pages of \"%s\" could not be written: %m", RelationGetRelationName(want->rel));
 		rel->flushed = written;
@@ -538,7 +523,7 @@ pt_share_end(PtShare *share)
 		pool_proven = true;
 	if (pg_atomic_read_u32(&share->area->refused) > 0)
 	{
-		pt_pool_give_up();
+		pt_pool_disable();
 		pt_counters.pool_unreachable++;
 	}
 	pt_share_release_pins(share->pins);

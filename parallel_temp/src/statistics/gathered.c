@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * gathered.c
- *	  Statistics of temporary tables that were not analyzed, for the planner.
+ *	  Statistics of temporary tables that were not analyzed: gathered, kept, forgotten.
  *
  * Autovacuum does not see temporary tables.  Until ANALYZE is run the planner
  * guesses how many rows such a table has, from the types of its columns, and knows
@@ -30,22 +30,17 @@
 
 #include <math.h>
 
-#include "access/htup_details.h"
-#include "access/table.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
-#include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/pathnodes.h"
 #include "parser/parsetree.h"
 #include "storage/sinval.h"
-#include "utils/acl.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
-#include "utils/selfuncs.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
@@ -60,9 +55,6 @@
 #define CHANGED_ROWS 50
 #define CHANGED_PART 0.1
 
-/* As many pages as the server takes any small table for that was never vacuumed. */
-#define FEW_PAGES 10
-
 /* A sample of this size is kept, and of all tables together so much. */
 #define KEEP_BYTES (1536 * 1024)
 #define KEEP_ALL_BYTES (32 * 1024 * 1024)
@@ -74,20 +66,6 @@ static MemoryContext gathered_context = NULL;
 static bool sampling = false;
 static Size kept_bytes = 0;		/* of samples that are kept */
 static int	deepest_level = 0;	/* the largest level of a table */
-
-/* A table that is not sampled in the planner run of this number. */
-static struct
-{
-	Oid			relid;
-	uint64		planning;
-}			passed_by;
-
-static struct
-{
-	relation_info_hook_type_compat relation_info;
-	get_relation_stats_hook_type relation_stats;
-	get_attavgwidth_hook_type width;
-}			next;
 
 static void
 relation_invalidated(Datum arg, Oid relid)
@@ -294,12 +272,8 @@ may_sample(Relation rel)
 	return true;
 }
 
-/*
- * The statistics of a table, which is sampled now if required.  NULL if it cannot be
- * sampled, or is empty.
- */
-static Gathered *
-gathered_of(Relation rel, PlannerInfo *root)
+Gathered *
+pt_gathered_table(Relation rel, PlannerInfo *root)
 {
 	Oid			relid = RelationGetRelid(rel);
 	Gathered   *table = tables != NULL ? hash_search(tables, &relid, HASH_FIND, NULL) : NULL;
@@ -344,107 +318,16 @@ gathered_of(Relation rel, PlannerInfo *root)
 	return table;
 }
 
-/*
- * Is this a table that we look at?
- */
-static bool
-is_ours(Relation rel)
-{
-	return rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP && rel->rd_islocaltemp &&
-		rel->rd_rel->relkind == RELKIND_RELATION && rel->rd_rel->relam == HEAP_TABLE_AM_OID;
-}
-
-/*
- * Is a table of few pages all that the query reads?  Then no choice of a plan is
- * worth a sample, and such queries are short and frequent.
- */
-static bool
-is_small_and_alone(Relation rel, PlannerInfo *root)
-{
-	Node	   *from = (Node *) root->parse->jointree;
-
-	if (root->parent_root != NULL || root->parse->hasSubLinks || root->parse->cteList != NIL ||
-		pt_relfile_known_blocks(rel) > FEW_PAGES)
-		return false;
-	while (IsA(from, FromExpr) && list_length(((FromExpr *) from)->fromlist) == 1)
-		from = linitial(((FromExpr *) from)->fromlist);
-	return IsA(from, RangeTblRef);
-}
-
-/*
- * The statistics that are there already, even if the catalogs have some.
- */
-static Gathered *
-known_table(Oid relid)
+Gathered *
+pt_gathered_known(Oid relid)
 {
 	Gathered   *table = pt_statistics && pt_gathered_tables > 0 ? hash_search(tables, &relid, HASH_FIND, NULL) : NULL;
 
 	return table != NULL && !table->stale ? table : NULL;
 }
 
-/*
- * Only what is known already: this is asked for every column of a result.
- */
-static int32
-gathered_width(Oid relid, AttrNumber attno)
-{
-	int32		width = next.width ? next.width(relid, attno) : 0;
-	Gathered   *table;
-
-	if (width > 0 || attno <= 0)
-		return width;
-	table = known_table(relid);
-	if (table == NULL || attno > table->natts || table->widths[attno - 1] == 0 ||
-		SearchSysCacheExists3(STATRELATTINH, ObjectIdGetDatum(relid), Int16GetDatum(attno), BoolGetDatum(false)))
-		return 0;
-	return table->widths[attno - 1];
-}
-
-static void
-gathered_relation_info(RELATION_INFO_PARAMS_compat)
-{
-	Oid			relid = RelationInfoRelid_compat;
-	Relation	rel;
-	Gathered   *table;
-
-	if (next.relation_info)
-		next.relation_info(RELATION_INFO_ARGS_compat);
-	if (!pt_statistics || RelationInfoInh_compat || !OidIsValid(relid))
-		return;
-	rel = table_open(relid, NoLock);
-	/* what a VACUUM, an ANALYZE or a new index has counted stands */
-	if (!is_ours(rel))
-		;
-	else if (is_small_and_alone(rel, root))
-	{
-		passed_by.relid = relid;
-		passed_by.planning = pt_running.plannings;
-	}
-	else if (rel->rd_rel->reltuples < 0 && (table = gathered_of(rel, root)) != NULL)
-	{
-		ListCell   *lc;
-
-		/* the server takes a table that was never vacuumed for ten pages */
-		info->pages = pt_relfile_known_blocks(rel);
-		info->tuples = rint(table->density * info->pages);
-		for (int i = 0; i < table->natts; i++)
-		{
-			if (i + 1 <= info->max_attr && table->widths[i] > 0)
-				info->attr_widths[i + 1 - info->min_attr] = gathered_width(relid, i + 1);
-		}
-		foreach(lc, info->indexlist)
-		{
-			IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
-
-			index->tuples = index->indpred == NIL ? info->tuples : Min(index->tuples, info->tuples);
-		}
-		pt_query_note_statistics(relid);
-	}
-	table_close(rel, NoLock);
-}
-
-static HeapTuple
-column_of(Gathered *table, Relation rel, AttrNumber attno, PlannerInfo *root)
+HeapTuple
+pt_gathered_column(Gathered *table, Relation rel, AttrNumber attno, PlannerInfo *root)
 {
 	if (attno > table->natts)
 		return NULL;
@@ -464,73 +347,6 @@ column_of(Gathered *table, Relation rel, AttrNumber attno, PlannerInfo *root)
 		table->known[attno - 1] = true;
 	}
 	return table->columns[attno - 1];
-}
-
-/*
- * May the user read this column of all rows?  If not, the estimator passes values of
- * the statistics only to leakproof functions.  As the server's all_rows_selectable(),
- * which the first minor releases of 15, 16 and 17 do not have: privileges and policies
- * are those of the table that the query names, so of the topmost parent of an
- * inheritance tree.  The entry of a child never has policies.
- */
-static bool
-column_is_selectable(PlannerInfo *root, const RangeTblEntry *entry, AttrNumber attno)
-{
-	Index		varno = 1;
-	RangeTblEntry *rte;
-	Oid			role;
-
-	while (varno < root->simple_rel_array_size && root->simple_rte_array[varno] != entry)
-		varno++;
-	if (varno >= root->simple_rel_array_size)
-		return false;
-	while (root->append_rel_array != NULL && root->append_rel_array[varno] != NULL)
-	{
-		AppendRelInfo *child = root->append_rel_array[varno];
-
-		/* a branch of UNION ALL is named by the query itself */
-		if (planner_rt_fetch(child->parent_relid, root)->rtekind != RTE_RELATION)
-			break;
-		if (attno > child->num_child_cols || child->parent_colnos[attno - 1] == 0)
-			return false;
-		attno = child->parent_colnos[attno - 1];
-		varno = child->parent_relid;
-	}
-	rte = planner_rt_fetch(varno, root);
-	if (rte->securityQuals != NIL)
-		return false;
-	role = RelationReader_compat(root, varno);
-	return pg_class_aclcheck(rte->relid, role, ACL_SELECT) == ACLCHECK_OK ||
-		pg_attribute_aclcheck(rte->relid, attno, role, ACL_SELECT) == ACLCHECK_OK;
-}
-
-static bool
-gathered_relation_stats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attno, VariableStatData *vardata)
-{
-	Relation	rel;
-	Gathered   *table;
-	HeapTuple	column = NULL;
-
-	if (next.relation_stats && next.relation_stats(root, rte, attno, vardata))
-		return true;
-	if (passed_by.relid == rte->relid && passed_by.planning == pt_running.plannings)
-		return false;
-	if (!pt_statistics || rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_RELATION || rte->inh || attno <= 0 ||
-		get_rel_persistence(rte->relid) != RELPERSISTENCE_TEMP ||
-		SearchSysCacheExists3(STATRELATTINH, ObjectIdGetDatum(rte->relid), Int16GetDatum(attno), BoolGetDatum(false)))
-		return false;
-
-	rel = table_open(rte->relid, NoLock);
-	if (is_ours(rel) && (table = gathered_of(rel, root)) != NULL)
-		column = column_of(table, rel, attno, root);
-	table_close(rel, NoLock);
-	if (column == NULL)
-		return false;
-	vardata->statsTuple = heap_copytuple(column);
-	vardata->freefunc = heap_freetuple;
-	vardata->acl_ok = column_is_selectable(root, rte, attno);
-	pt_query_note_statistics(rte->relid);
-	return true;
 }
 
 static void
@@ -631,26 +447,4 @@ pt_gathered_each(void (*function) (Gathered *table, void *argument), void *argum
 		if (!table->stale)
 			function(table, argument);
 	}
-}
-
-void
-pt_gathered_watch(void)
-{
-	static bool watching = false;
-	Oid			namespace;
-	Oid			toast_namespace;
-
-	if (likely(watching))
-		return;
-	/* a session that has made no temporary table has nothing to look at */
-	GetTempNamespaceState(&namespace, &toast_namespace);
-	if (!OidIsValid(namespace))
-		return;
-	next.relation_info = relation_info_hook_compat;
-	relation_info_hook_compat = gathered_relation_info;
-	next.relation_stats = get_relation_stats_hook;
-	get_relation_stats_hook = gathered_relation_stats;
-	next.width = get_attavgwidth_hook;
-	get_attavgwidth_hook = gathered_width;
-	watching = true;
 }

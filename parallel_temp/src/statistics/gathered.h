@@ -13,6 +13,7 @@
 #include "access/htup.h"
 #include "commands/vacuum.h"
 #include "executor/execdesc.h"
+#include "nodes/pathnodes.h"
 #include "utils/memutils.h"
 #include "utils/relcache.h"
 
@@ -105,10 +106,16 @@ typedef struct Gathered
 } Gathered;
 
 /*
- * A statement is going to be planned, and statistics are wanted: set the planner's hooks
- * if the session has temporary tables.
+ * The statistics of a table, which is sampled now if required.  NULL if it cannot be
+ * sampled, or is empty.
  */
-extern void pt_gathered_watch(void);
+extern Gathered *pt_gathered_table(Relation rel, PlannerInfo *root);
+
+/* The statistics that are there already, even if the catalogs have some; or NULL. */
+extern Gathered *pt_gathered_known(Oid relid);
+
+/* The row of pg_statistic for a column, or NULL; the table may be sampled again. */
+extern HeapTuple pt_gathered_column(Gathered *table, Relation rel, AttrNumber attno, PlannerInfo *root);
 
 /* How many tables something is known of. */
 extern int	pt_gathered_tables;
@@ -130,5 +137,9 @@ extern void pt_gathered_end_level(int level, bool aborted);
 
 /* For each table that something is known of and that is still there (gathered_view.c). */
 extern void pt_gathered_each(void (*function) (Gathered *table, void *argument), void *argument);
+
+/* ---- gathered_hooks.c -------------------------------------------------------- */
+
+extern void pt_gathered_install(void);
 
 #endif							/* GATHERED_H */

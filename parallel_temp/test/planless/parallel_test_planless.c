@@ -96,7 +96,7 @@ Datum
 scan_without_plan(PG_FUNCTION_ARGS)
 {
 	Relation	rel = table_open(PG_GETARG_OID(0), AccessShareLock);
-	TableScanDesc scan = table_beginscan(rel, SnapshotAny, 0, NULL);
+	TableScanDesc scan = table_beginscan_strat(rel, SnapshotAny, 0, NULL, true, true);
 	int			n = 0;
 
 	while (heap_getnext(scan, ForwardScanDirection) != NULL)

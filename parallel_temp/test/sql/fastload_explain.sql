@@ -191,6 +191,16 @@ CREATE TEMP TABLE after_function AS SELECT * FROM source;
 SELECT frozen('after_function');
 COMMIT;
 
+-- a function that the planner calls, whose statement another library measures, is not the statement that EXPLAIN runs
+LOAD 'auto_explain';
+SET auto_explain.log_min_duration = 0;
+SET auto_explain.log_analyze = on;
+CREATE FUNCTION planned() RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN (SELECT count(*) FROM pg_type WHERE typname = 'int4'); END $$;
+CREATE TEMP TABLE filled (id int);
+SELECT * FROM loaded('INSERT INTO filled SELECT id FROM source WHERE id >= planned()');
+SET auto_explain.log_min_duration = -1;
+DROP FUNCTION planned;
+
 -- a table that fits takes no room on disk, whatever its file's length
 CREATE TEMP TABLE fits AS SELECT * FROM source LIMIT 5000;
 SELECT pg_relation_size('fits') / current_setting('block_size')::int AS pages;

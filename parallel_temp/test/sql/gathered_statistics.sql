@@ -209,6 +209,21 @@ CREATE TABLE analyzed AS SELECT q, apart(estimated, actual) AS wrong FROM ask();
 SELECT q, g.wrong, a.wrong FROM gathered g JOIN analyzed a USING (q) WHERE g.wrong > 2 * a.wrong ORDER BY 1;
 SELECT attname, n, estimate(format('SELECT %I FROM values_of GROUP BY 1', attname)) AS analyzed FROM groups WHERE apart(n, estimate(format('SELECT %I FROM values_of GROUP BY 1', attname))) > 3 ORDER BY 1;
 DROP TABLE gathered, analyzed, groups;
+-- of what is forgotten no other session hears: the message is not in WAL
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS pg_walinspect;
+RESET client_min_messages;
+CREATE TEMP TABLE of_session AS SELECT i AS id, i % 7 AS k FROM generate_series(1, 5000) i;
+CREATE TABLE of_all (id int);
+SELECT estimate('SELECT * FROM of_session WHERE k = 3') BETWEEN 500 AND 1000 AS seven_hundred;
+SELECT pg_current_wal_insert_lsn() AS start \gset
+INSERT INTO of_session SELECT i, 3 FROM generate_series(1, 5000) i;
+SELECT estimate('SELECT * FROM of_session WHERE k = 3') BETWEEN 4000 AND 8000 AS six_thousand;
+ALTER TABLE of_all SET (fillfactor = 90);
+SELECT bool_or(description ~ format('relcache %s\M', 'of_session'::regclass::oid)) AS of_session, bool_or(description ~ format('relcache %s\M', 'of_all'::regclass::oid)) AS of_all
+	FROM pg_get_wal_records_info(:'start', pg_current_wal_flush_lsn());
+DROP TABLE of_session, of_all;
+DROP EXTENSION pg_walinspect;
 DROP FUNCTION estimate, apart, ask, looks;
 DROP TABLE types, few, wide, values_of, grows;
 DROP TYPE pair, mood;

@@ -148,14 +148,13 @@ INSERT INTO shape (name, query, settings, reason) VALUES
 ('only a limit', 'SELECT count(*) FROM (SELECT id FROM big WHERE v > 1000 LIMIT 300) x', NULL, NULL),
 ('materialized once for each row of many', 'SELECT count(*) FROM big b JOIN small s ON b.k % 50 = s.id WHERE s.v = 1 AND b.k < 500', 'enable_hashjoin=off,enable_mergejoin=off', NULL);
 
--- Since 19 the server changes the visibility map of a table that it reads by an index or by addresses, so workers do not.
+-- Since 19 the server changes the visibility map of a table that it reads by an index, so workers do not.
 UPDATE shape SET reason = why FROM (VALUES
 	('Workers do not read the table by an index.', ARRAY['index scan', 'index-only scan', 'bitmap heap scan', 'bitmap heap scan, two indexes',
-		'bitmap heap scan, both of two indexes', 'index on an expression of some rows', 'order in an aggregate']),
+		'bitmap heap scan, both of two indexes', 'index on an expression of some rows', 'order in an aggregate', 'window function', 'sum of a frame']),
 	('Workers do not read the table in the order of an index.', ARRAY['index scan in order', 'backwards by an index', 'sort of what is sorted in part']),
 	('Workers do not read the inner table of the loop by an index.', ARRAY['nested loop with an index', 'antijoin by an index', 'LATERAL of a join']),
-	('The subquery reads a table by an index, so workers do not run it.', ARRAY['subquery by index', 'NOT IN of a subquery with a subquery']),
-	('Workers do not read the table by row addresses.', ARRAY['range of row addresses'])) AS since (why, names)
+	('The subquery reads a table by an index, so workers do not run it.', ARRAY['subquery by index', 'NOT IN of a subquery with a subquery'])) AS since (why, names)
 WHERE current_setting('server_version_num')::int >= 190000 AND name = ANY (names);
 
 -- The names of tables that workers read, from a plan.

@@ -1,7 +1,6 @@
-# The executor's hooks are set by the first statement of a session that may load or
-# read a temporary table in the library's way, and the pool is made when it is needed.
-# So that first statement comes here in many shapes, each in a session of its own:
-# inside functions, blocks with exception handlers, subtransactions, cursors, COPY.
+# The pool is made, and a library that is not preloaded is loaded, while a session runs.
+# So the first statement that uses them comes here in many shapes, each in a session of its
+# own: inside functions, blocks with exception handlers, subtransactions, cursors, COPY.
 # Answers are compared with a session without the library, for a library that
 # the session loads and for one that the server has preloaded.
 

@@ -98,14 +98,16 @@ $copy->safe_psql('postgres', 'ALTER SYSTEM RESET ram_tablespace.max_size');
 $copy->reload;
 $copy->safe_psql('postgres', "CREATE TABLESPACE plain LOCATION '$mount/plain'");
 $copy->safe_psql('postgres', 'CREATE TABLE kept (a int) TABLESPACE plain');
+$copy->safe_psql('postgres', 'CREATE DATABASE kept_too TABLESPACE plain');
 is($copy->safe_psql('postgres', $problems),
-	"plain|holds public.kept, which is not temporary\nplain|is located in memory and accepts relations that are not temporary, which a restart of the machine loses",
+	"plain|holds database kept_too\nplain|holds public.kept, which is not temporary\nplain|is located in memory and accepts relations that are not temporary, which a restart of the machine loses",
 	'an unprotected tablespace in memory is reported');
 my $plain = $copy->safe_psql('postgres', "SELECT oid FROM pg_tablespace WHERE spcname = 'plain'");
 ok(!-e $copy->data_dir . "/ram_tablespaces/$plain", 'it has no record');
 $copy->safe_psql('postgres', "CALL ram_tablespace_protect('plain')");
-is($copy->safe_psql('postgres', $problems), 'plain|holds public.kept, which is not temporary', 'protected, and what it holds is reported');
+is($copy->safe_psql('postgres', $problems), "plain|holds database kept_too\nplain|holds public.kept, which is not temporary", 'protected, and what it holds is reported');
 $copy->safe_psql('postgres', 'DROP TABLE kept');
+$copy->safe_psql('postgres', 'ALTER DATABASE kept_too SET TABLESPACE pg_default');
 refuses($copy, 'plain');
 is($copy->safe_psql('postgres', $problems), '', 'nothing is wrong any more');
 
