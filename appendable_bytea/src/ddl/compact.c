@@ -145,7 +145,7 @@ replace_row(Relation rel, ItemPointer tid, HeapTuple tuple, Snapshot snapshot)
 
 	/* heap's own routine: the chunks of the new values are written already */
 	result = GetHeapamTableAmRoutine()->tuple_update(rel, tid, slot, GetCurrentCommandId(true),
-													 TABLE_UPDATE_NONE_compat snapshot,
+													 SINCE_19_compat(0,) snapshot,
 													 InvalidSnapshot, true, &failure, &mode,
 													 &indexes);
 	if (result != TM_Ok)

@@ -401,7 +401,7 @@ accept_chunk(AbChunkCursor *cursor, AbChunk *chunk)
 
 /* Move the scan to the chunk that covers byte "at".  False if it is not there. */
 static bool
-advance(AbChunkCursor *cursor, int64 at)
+advance_cursor(AbChunkCursor *cursor, int64 at)
 {
 	const AbRef *ref = &cursor->ref;
 	AbChunk		chunk;
@@ -478,7 +478,7 @@ start_at(AbChunkCursor *cursor, int64 at, int64 until, int reach)
 	cursor->scan_end = Min(ref->stored, Max(until, at + 1));
 	cursor->scan = begin_cursor_scan(cursor, from, cursor->scan_end);
 	cursor->scan_at = chunks_are_disjoint(ref) ? at : from;
-	return advance(cursor, at);
+	return advance_cursor(cursor, at);
 }
 
 /*
@@ -499,7 +499,7 @@ ab_chunk_cursor_find(AbChunkCursor *cursor, const AbRef *ref, int64 at, int64 un
 	if (cursor->store.heap == NULL)
 		open_reference(cursor, ref);
 	if (cursor->scan && at == cursor->scan_at && at < cursor->scan_end)
-		found = advance(cursor, at);
+		found = advance_cursor(cursor, at);
 	else if ((cursor->mode != AB_READ_PART && cursor->mode != AB_READ_TRY) || verify_end(cursor))
 	{
 		found = start_at(cursor, at, until, AB_CHUNK_MAX);

@@ -430,7 +430,7 @@ finish_update(RowStoring *row)
 
 static TM_Result
 appendable_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid,
-				  TABLE_UPDATE_PARAM_compat Snapshot snapshot, Snapshot crosscheck, bool wait,
+				  SINCE_19_compat(uint32 options,) Snapshot snapshot, Snapshot crosscheck, bool wait,
 				  TM_FailureData *tmfd, LockTupleMode *lockmode,
 				  TU_UpdateIndexes_compat *update_indexes)
 {
@@ -446,7 +446,7 @@ appendable_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandI
 			return result;
 		}
 	}
-	result = heap->tuple_update(rel, otid, slot, cid, TABLE_UPDATE_ARG_compat snapshot, crosscheck, wait,
+	result = heap->tuple_update(rel, otid, slot, cid, SINCE_19_compat(options,) snapshot, crosscheck, wait,
 								tmfd, lockmode, update_indexes);
 	if (row.context == NULL)
 		return result;
@@ -487,9 +487,12 @@ delete_values(Relation rel, TupleTableSlot *slot)
 }
 
 static TM_Result
-appendable_delete(TABLE_DELETE_PARAMS_compat)
+appendable_delete(Relation rel, ItemPointer tid, CommandId cid, SINCE_19_compat(uint32 options,)
+				  Snapshot snapshot, Snapshot crosscheck, bool wait,
+				  TM_FailureData *tmfd BEFORE_19_compat(, bool changingPart))
 {
-	TM_Result	result = heap->tuple_delete(TABLE_DELETE_ARGS_compat);
+	TM_Result	result = heap->tuple_delete(rel, tid, cid, SINCE_19_compat(options,) snapshot, crosscheck, wait,
+											tmfd BEFORE_19_compat(, changingPart));
 
 	if (result == TM_Ok && has_appendable_column(rel))
 	{

@@ -313,7 +313,7 @@ ab_storing_writes(const AbStoring *storing)
 
 /* The whole value as one flat datum. */
 static Datum
-flatten(AbStoring *storing)
+flatten_value(AbStoring *storing)
 {
 	char	   *data;
 	Datum		result;
@@ -340,7 +340,7 @@ make_inline(AbStoring *storing, const AbTarget *target)
 	int64		n = 0;
 
 	if (!storing->grows)
-		return flatten(storing);
+		return flatten_value(storing);
 	if (last && last->source < 0)
 	{
 		tail = last->data;
