@@ -241,6 +241,15 @@ row_is_private(HeapTuple tuple, CommandId cid, Buffer buffer)
 	return result == TM_Ok || result == TM_BeingModified;
 }
 
+/* Have the next statement that comes to this page prune it. */
+static void
+set_page_full(Buffer buffer)
+{
+	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+	PageSetFull(BufferGetPage(buffer));
+	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+}
+
 /*
  * Have the next statement that comes to this page prune it, if it is time: an append makes a
  * new version of the row.  The next one walks all those that are still in the page, with
@@ -256,9 +265,7 @@ ask_for_pruning(HeapTuple old, Buffer buffer)
 		(ItemPointerGetOffsetNumber(&old->t_self) % PRUNE_EVERY != 0 &&
 		 PageGetHeapFreeSpace(page) >= 2 * MAXALIGN(old->t_len)))
 		return;
-	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
-	PageSetFull(page);
-	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+	set_page_full(buffer);
 }
 
 /* The reference in a column of a table's own row, if it is to the table's chunks. */
@@ -501,11 +508,18 @@ appendable_delete(Relation rel, ItemPointer tid, CommandId cid, SINCE_19_compat(
 		MemoryContext oldcontext = MemoryContextSwitchTo(context);
 		TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(rel),
 														&TTSOpsBufferHeapTuple);
+		Buffer		buffer;
 
 		/* it is there for as long as we have not committed */
 		if (!heap->tuple_fetch_row_version(rel, tid, SnapshotAny, slot))
 			elog(ERROR, "deleted row of table \"%s\" is not there", RelationGetRelationName(rel));
 		delete_values(rel, slot);
+
+		/* unlike for an append, heap's rule decides when the page is pruned */
+		buffer = ((BufferHeapTupleTableSlot *) slot)->buffer;
+		if (PageGetHeapFreeSpace(BufferGetPage(buffer)) <
+			Max(RelationGetTargetPageFreeSpace(rel, HEAP_DEFAULT_FILLFACTOR), BLCKSZ / 10))
+			set_page_full(buffer);
 		ExecDropSingleTupleTableSlot(slot);
 		MemoryContextSwitchTo(oldcontext);
 		MemoryContextDelete(context);
