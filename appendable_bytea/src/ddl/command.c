@@ -90,6 +90,7 @@ finish_command(AbCommand *command)
 	list_deduplicate_oid(changed);
 	foreach(lc, changed)
 		ab_table_changed(lfirst_oid(lc));
+	ab_store_drop_retained();
 	if (pushed)
 		PopActiveSnapshot();
 }
