@@ -194,7 +194,7 @@ MUTATIONS = [
     Mutation(BYTEA + "type/type_index.c", "an index of another collation is used",
              "if (OidIsValid(req->indexcollation) && req->indexcollation != clause->inputcollid)", "if (clause == NULL)", ("sql/readers",)),
     Mutation(BYTEA + "ddl/convert.c", "an index that includes the column is not listed",
-             "if (!contains(form->indkey.values, form->indnatts, attnum))", "if (!contains(form->indkey.values, form->indnkeyatts, attnum))", ("sql/convert",)),
+             "if (!has_column(form->indkey.values, form->indnatts, attnum))", "if (!has_column(form->indkey.values, form->indnkeyatts, attnum))", ("sql/convert",)),
     Mutation(BYTEA + "type/type_compare.c", "a prefix sorts behind what it is a prefix of",
              "result = a.length < b.length ? -1 : 1;", "result = a.length < b.length ? 1 : -1;", TYPE),
     Mutation(BYTEA + "type/type_compare.c", "a free missing: a comparison keeps its second reader",

@@ -65,7 +65,7 @@
 #define HasNewStorage_compat(rel) ((rel)->rd_firstRelfilenodeSubid != InvalidSubTransactionId)
 #endif
 
-/* Does this transaction hold the lock? */
+/* Does this transaction hold the lock?  Since 17 one that is stronger may count, too. */
 #if PG_VERSION_NUM >= 170000
 #define LockHeldByMe_compat(tag, mode) LockHeldByMe(tag, mode, false)
 #else
@@ -106,26 +106,23 @@ typedef bool TU_UpdateIndexes_compat;
 #define TU_All_compat true
 #endif
 
-/* Options of rows' way into a table got a type in 19, updates and scans such a parameter. */
+/* Parameters and arguments that callbacks and hooks have only since 19, and only before. */
+#if PG_VERSION_NUM >= 190000
+#define SINCE_19_compat(...) __VA_ARGS__
+#define BEFORE_19_compat(...)
+#else
+#define SINCE_19_compat(...)
+#define BEFORE_19_compat(...) __VA_ARGS__
+#endif
+
+/* Options of rows' way into a table got a type in 19, and deletions and scans such a parameter. */
 #if PG_VERSION_NUM >= 190000
 typedef uint32 TableOptions_compat;
-#define TABLE_UPDATE_PARAM_compat uint32 options,
-#define TABLE_UPDATE_ARG_compat options,
-#define TABLE_UPDATE_NONE_compat 0,
-#define TABLE_DELETE_PARAMS_compat Relation rel, ItemPointer tid, CommandId cid, uint32 options, \
-	Snapshot snapshot, Snapshot crosscheck, bool wait, TM_FailureData *tmfd
-#define TABLE_DELETE_ARGS_compat rel, tid, cid, options, snapshot, crosscheck, wait, tmfd
 #define table_tuple_delete_compat(rel, tid, cid, snapshot, crosscheck, wait, tmfd) \
 	table_tuple_delete(rel, tid, cid, 0, snapshot, crosscheck, wait, tmfd)
 #define table_beginscan_compat(rel, snapshot, nkeys, key) table_beginscan(rel, snapshot, nkeys, key, SO_NONE)
 #else
 typedef int TableOptions_compat;
-#define TABLE_UPDATE_PARAM_compat
-#define TABLE_UPDATE_ARG_compat
-#define TABLE_UPDATE_NONE_compat
-#define TABLE_DELETE_PARAMS_compat Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot, \
-	Snapshot crosscheck, bool wait, TM_FailureData *tmfd, bool changingPart
-#define TABLE_DELETE_ARGS_compat rel, tid, cid, snapshot, crosscheck, wait, tmfd, changingPart
 #define table_tuple_delete_compat(rel, tid, cid, snapshot, crosscheck, wait, tmfd) \
 	table_tuple_delete(rel, tid, cid, snapshot, crosscheck, wait, tmfd, false)
 #define table_beginscan_compat(rel, snapshot, nkeys, key) table_beginscan(rel, snapshot, nkeys, key)
@@ -171,13 +168,6 @@ reindex_relation_compat(Oid relid)
 #define PopulateCompactAttribute_compat(tupdesc, i) populate_compact_attribute(tupdesc, i)
 #else
 #define PopulateCompactAttribute_compat(tupdesc, i) ((void) 0)
-#endif
-
-/* Since 17 a lock that is stronger may count, too. */
-#if PG_VERSION_NUM >= 170000
-#define LockHeldByMe_compat(tag, mode) LockHeldByMe(tag, mode, false)
-#else
-#define LockHeldByMe_compat(tag, mode) LockHeldByMe(tag, mode)
 #endif
 
 /* Since 19 the parameters of a VACUUM are passed by value. */

@@ -53,7 +53,7 @@ void
 ab_define_settings(void)
 {
 	DefineCustomIntVariable("appendable_bytea.max_size",
-							"Sets the largest size of an appendable_bytea value.",
+							"Sets the largest size of an appendable value.",
 							"Values beyond 1 GB can be stored by appends and read in slices only; pg_dump cannot dump them.",
 							&ab_max_size_mb,
 							1023, 1, INT_MAX,

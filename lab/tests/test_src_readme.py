@@ -88,6 +88,18 @@ def size_problems(src: Path) -> list[str]:
     return problems
 
 
+def function_problems(src: Path) -> list[str]:
+    """Where the README wants them: static functions whose names say what they do in a backtrace, and visible parameters."""
+    if "Static functions have names of at least two words, and no macro hides a parameter list" not in (src / "README.md").read_text():
+        return []
+    problems = []
+    for name in files_of(src):
+        text = (src / name).read_text()
+        problems += [f"{function}() in {name}" for function in re.findall(r"^static [^\n;=(]*\n([a-z0-9]+)\(", text, re.M)]
+        problems += [f"{macro} in {name}" for macro in re.findall(r"\w+_(?:PARAMS|ARGS)_compat", text)]
+    return problems
+
+
 def name_problems(src: Path) -> list[str]:
     """Where the README has a prefix for functions that several files use."""
     prefix = re.search(r"Functions that other files call begin with `(\w+)`", (src / "README.md").read_text())
@@ -123,6 +135,7 @@ def test_the_readme_of_sources_is_right(src: Path):
     assert size_problems(src) == []
     assert name_problems(src) == []
     assert hook_problems(src) == []
+    assert function_problems(src) == []
     assert len((src / "README.md").read_text().splitlines()) <= 200
 
 
@@ -158,6 +171,10 @@ def test_problems_are_found(tmp_path: Path):
     write("m.c", "static void\nm_watch(void)\n{\n\ta_hook = b;\n}\n")
     assert hook_problems(tmp_path) == ["m_watch in m.c sets a_hook"]
     write("m.c", '#include "high/a.h"\n')
+    write("README.md", "Static functions have names of at least two words, and no macro hides a parameter list.\n")
+    write("low/b.c", "static int\ntail(int n)\n{\n}\n\nstatic void\nread_tail(SOME_PARAMS_compat)\n{\n}\n")
+    assert function_problems(tmp_path) == ["tail() in low/b.c", "SOME_PARAMS_compat in low/b.c"]
+    write("low/b.c", "")
     write("README.md", "The C code has at most 5 lines.\n")
     assert size_problems(tmp_path) == ["there are 6 lines"]
     write("README.md", "The C code has at most 1,000 lines.\n")

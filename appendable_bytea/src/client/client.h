@@ -36,7 +36,10 @@ typedef enum AbClientType
 	AB_CLIENT_OWN
 } AbClientType;
 
-extern void ab_protocol_utility(PROCESSUTILITY_PARAMS_compat, ProcessUtility_hook_type next);
+extern void ab_protocol_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
+								ProcessUtilityContext context, ParamListInfo params,
+								QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc,
+								ProcessUtility_hook_type next);
 extern void ab_protocol_install(void);
 
 #endif							/* APPENDABLE_CLIENT_H */

@@ -180,7 +180,7 @@ show_bytea(ParseState *pstate, Query *query)
 }
 
 static void
-analyzed(ParseState *pstate, Query *query, JumbleState_compat *jstate)
+statement_analyzed(ParseState *pstate, Query *query, JumbleState_compat *jstate)
 {
 	if (previous_analyze)
 		previous_analyze(pstate, query, jstate);
@@ -226,7 +226,10 @@ import_as_plain(CreateForeignTableStmt *stmt)
 
 /* Run a utility command by "next"; statements that are analyzed during it know it. */
 void
-ab_protocol_utility(PROCESSUTILITY_PARAMS_compat, ProcessUtility_hook_type next)
+ab_protocol_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
+					ProcessUtilityContext context, ParamListInfo params,
+					QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc,
+					ProcessUtility_hook_type next)
 {
 	UtilityCommand outer = utility;
 
@@ -238,7 +241,7 @@ ab_protocol_utility(PROCESSUTILITY_PARAMS_compat, ProcessUtility_hook_type next)
 		utility.stmt = pstmt->utilityStmt;
 		utility.context = error_context_stack;
 		utility.executed = IsTransactionState() ? executed_statement(pstmt->utilityStmt) : NULL;
-		next(PROCESSUTILITY_ARGS_compat);
+		next(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 	}
 	PG_FINALLY();
 	{
@@ -266,5 +269,5 @@ ab_protocol_install(void)
 	free_parsestate(pstate);
 
 	previous_analyze = post_parse_analyze_hook;
-	post_parse_analyze_hook = analyzed;
+	post_parse_analyze_hook = statement_analyzed;
 }

@@ -90,6 +90,7 @@ finish_command(AbCommand *command)
 	list_deduplicate_oid(changed);
 	foreach(lc, changed)
 		ab_table_changed(lfirst_oid(lc));
+	ab_store_drop_retained();
 	if (pushed)
 		PopActiveSnapshot();
 }
@@ -308,23 +309,27 @@ end_command(AbCommand *command)
 }
 
 static void
-call_next(PROCESSUTILITY_PARAMS_compat)
+call_next(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
+		  ProcessUtilityContext context, ParamListInfo params,
+		  QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
 {
 	if (previous_hook)
-		previous_hook(PROCESSUTILITY_ARGS_compat);
+		previous_hook(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 	else
-		standard_ProcessUtility(PROCESSUTILITY_ARGS_compat);
+		standard_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 }
 
 static void
-appendable_utility(PROCESSUTILITY_PARAMS_compat)
+appendable_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
+				   ProcessUtilityContext context, ParamListInfo params,
+				   QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
 {
 	AbCommand	command = {.outer = ab_command,.statement = pstmt->utilityStmt};
 
 	if (IsA(pstmt->utilityStmt, TransactionStmt) || context == PROCESS_UTILITY_SUBCOMMAND ||
 		!IsTransactionState() || IsAbortedTransactionBlockState())
 	{
-		ab_protocol_utility(PROCESSUTILITY_ARGS_compat, call_next);
+		ab_protocol_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc, call_next);
 		return;
 	}
 	if (OidIsValid(ab_schema_oid()))
@@ -332,7 +337,7 @@ appendable_utility(PROCESSUTILITY_PARAMS_compat)
 	ab_command = &command;
 	PG_TRY();
 	{
-		ab_protocol_utility(PROCESSUTILITY_ARGS_compat, call_next);
+		ab_protocol_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc, call_next);
 		if (IsTransactionState() && !IsBinaryUpgrade)
 			end_command(&command);
 	}

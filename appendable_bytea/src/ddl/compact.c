@@ -145,7 +145,7 @@ replace_row(Relation rel, ItemPointer tid, HeapTuple tuple, Snapshot snapshot)
 
 	/* heap's own routine: the chunks of the new values are written already */
 	result = GetHeapamTableAmRoutine()->tuple_update(rel, tid, slot, GetCurrentCommandId(true),
-													 TABLE_UPDATE_NONE_compat snapshot,
+													 SINCE_19_compat(0,) snapshot,
 													 InvalidSnapshot, true, &failure, &mode,
 													 &indexes);
 	if (result != TM_Ok)
@@ -241,8 +241,12 @@ find_rows(Relation rel, BlockNumber from, OffsetNumber from_offset,
 {
 	StringInfoData query;
 	ItemPointerData *rows;
+	ItemPointerData first;
+	ItemPointerData end;
 	bool		valid;
 
+	ItemPointerSet(&first, from, from_offset);
+	ItemPointerSet(&end, before, before_offset);
 	initStringInfo(&query);
 	appendStringInfo(&query,
 					 "SELECT ctid FROM ONLY %s WHERE ctid OPERATOR(pg_catalog.>=) '(%u,%u)'::pg_catalog.tid"
@@ -258,8 +262,8 @@ find_rows(Relation rel, BlockNumber from, OffsetNumber from_offset,
 	rows = palloc(Max(*count, 1) * sizeof(ItemPointerData));
 
 	/*
-	 * a condition that is not an expression can give other columns, or rows
-	 * without a ctid
+	 * a condition that is not an expression can give other columns, rows
+	 * without a ctid, or those of other places
 	 */
 	valid = SPI_tuptable->tupdesc->natts == 1 && SPI_gettypeid(SPI_tuptable->tupdesc, 1) == TIDOID;
 	for (uint64 i = 0; valid && i < *count; i++)
@@ -267,7 +271,8 @@ find_rows(Relation rel, BlockNumber from, OffsetNumber from_offset,
 		bool		isnull;
 		Datum		tid = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull);
 
-		valid = !isnull;
+		valid = !isnull && ItemPointerCompare((ItemPointer) DatumGetPointer(tid), &first) >= 0 &&
+			ItemPointerCompare((ItemPointer) DatumGetPointer(tid), &end) < 0;
 		if (valid)
 			rows[i] = *(ItemPointer) DatumGetPointer(tid);
 	}

@@ -69,7 +69,7 @@ lines_of(StringInfo list)
 }
 
 static bool
-contains(const int16 *columns, int ncolumns, AttrNumber attnum)
+has_column(const int16 *columns, int ncolumns, AttrNumber attnum)
 {
 	for (int i = 0; i < ncolumns; i++)
 	{
@@ -159,7 +159,7 @@ add_indexes(StringInfo list, Relation table, AttrNumber attnum)
 		ObjectAddress object;
 
 		ObjectAddressSet(object, RelationRelationId, RelationGetRelid(index));
-		if (!contains(form->indkey.values, form->indnatts, attnum))
+		if (!has_column(form->indkey.values, form->indnatts, attnum))
 			;
 		else if (index->rd_rel->relam != HASH_AM_OID)
 			add_object(list, &object, "only a hash index can be on the column itself; others can be on a digest of it");
@@ -188,7 +188,7 @@ add_foreign_keys(StringInfo list, Relation table, AttrNumber attnum)
 		ObjectAddress object;
 
 		ObjectAddressSet(object, ConstraintRelationId, key->conoid);
-		if (contains(key->conkey, key->nkeys, attnum))
+		if (has_column(key->conkey, key->nkeys, attnum))
 			add_object(list, &object, "a foreign key cannot be of the type");
 	}
 }

@@ -75,7 +75,7 @@ ab_catalog_row(Oid catalog, Oid objid)
 
 /* Read a pg_class row that may not be visible yet; false if there is none. */
 static bool
-read_class(Oid relid, FormData_pg_class *row)
+read_new_class(Oid relid, FormData_pg_class *row)
 {
 	HeapTuple	tuple = ab_catalog_row(RelationRelationId, relid);
 
@@ -221,7 +221,7 @@ refuse_row_type_in_use(Oid relid)
  * nothing can be created.
  */
 static void
-attach(Oid relid, const FormData_pg_class *row, const AbType *type)
+attach_store(Oid relid, const FormData_pg_class *row, const AbType *type)
 {
 	Oid			am = ab_am_oid();
 	FormData_pg_class old;
@@ -233,7 +233,7 @@ attach(Oid relid, const FormData_pg_class *row, const AbType *type)
 						OidIsValid(row->relrewrite) ? get_rel_name(row->relrewrite) : NameStr(row->relname),
 						type->name),
 				 errdetail("Its access method is neither \"%s\" nor \"heap\".", AB_AM)));
-	if (row->relam != am && read_class(row->relrewrite, &old) && old.relam == am)
+	if (row->relam != am && read_new_class(row->relrewrite, &old) && old.relam == am)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("table \"%s\" cannot leave access method \"%s\" with columns of type %s",
@@ -257,7 +257,7 @@ ab_check_relation(Oid relid, AttrNumber attnum)
 	FormData_pg_class row;
 	ColumnTypes types;
 
-	if (!read_class(relid, &row) || row.relnamespace == ab_schema_oid() ||
+	if (!read_new_class(relid, &row) || row.relnamespace == ab_schema_oid() ||
 		row.relkind == RELKIND_SEQUENCE || row.relkind == RELKIND_TOASTVALUE)
 		return;
 	read_columns(relid, attnum, &types);
@@ -284,7 +284,7 @@ ab_check_relation(Oid relid, AttrNumber attnum)
 	{
 		case RELKIND_RELATION:
 			refuse_row_type_in_use(relid);
-			attach(relid, &row, types.direct);
+			attach_store(relid, &row, types.direct);
 			remember_changed(relid);
 			break;
 		case RELKIND_PARTITIONED_TABLE:
@@ -377,7 +377,7 @@ object_dropped(Oid classid, Oid objid, int subid)
 	{
 		if (subid != 0 ? type_before(objid, subid) == NULL : !was_appendable(objid))
 			return;
-		if (!read_class(objid, &row) || row.relnamespace == ab_schema_oid())
+		if (!read_new_class(objid, &row) || row.relnamespace == ab_schema_oid())
 			return;
 		remember_changed(objid);
 		/* partitions on heap are dropped with a partitioned table of our type */

@@ -142,7 +142,7 @@ unused_xid(int most)
 	if (IsInParallelMode())
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("cannot store more than %d appendable_bytea values while a parallel plan runs",
+				 errmsg("cannot store more than %d appendable values while a parallel plan runs",
 						most),
 				 errhint("Set max_parallel_workers_per_gather to 0 for this command.")));
 	BeginInternalSubTransaction(NULL);
@@ -182,7 +182,7 @@ ab_new_vid(void)
 	if (xid >> LONG_XID_BITS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("transaction id is too large for an appendable_bytea value")));
+				 errmsg("transaction id is too large for an appendable value")));
 	vid = (int64) (xid << counter_bits(xid)) | ++counter;
 	if (xid >> SHORT_XID_BITS)
 		vid |= INT64CONST(1) << (VID_BITS - 1);

@@ -81,14 +81,14 @@ static void
 open_reference(AbChunkCursor *cursor, const AbRef *ref)
 {
 	if (!HaveRegisteredOrActiveSnapshot() && !HistoricSnapshotActive())
-		elog(ERROR, "cannot read an appendable_bytea value without an active snapshot");
+		elog(ERROR, "cannot read an appendable value without an active snapshot");
 	if (!ab_store_open(ref->relid, AccessShareLock, &cursor->store))
 	{
 		const char *name = get_rel_name(ref->relid);
 
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("chunks of an appendable_bytea value are gone"),
+				 errmsg("chunks of an %s value are gone", ab_value_type_name(ref->relid)),
 				 name ? errdetail("Table \"%s\" has no chunk store.", name) :
 				 errdetail("The value refers to table %u, which no longer exists in this database or has no chunks.",
 						   ref->relid)));
@@ -136,7 +136,8 @@ refuse_chunk(AbChunkCursor *cursor, const AbChunk *chunk)
 	else
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("damaged chunk of an appendable_bytea value in table \"%s\"", home_name(cursor)),
+				 errmsg("damaged chunk of an %s value in table \"%s\"",
+						ab_value_type_name(cursor->ref.relid), home_name(cursor)),
 				 chunk->problem ?
 				 errdetail("A chunk of value " UINT64_FORMAT " after byte %lld has %s.",
 						   (uint64) cursor->ref.vid, (long long) cursor->scan_at, chunk->problem) :
@@ -401,7 +402,7 @@ accept_chunk(AbChunkCursor *cursor, AbChunk *chunk)
 
 /* Move the scan to the chunk that covers byte "at".  False if it is not there. */
 static bool
-advance(AbChunkCursor *cursor, int64 at)
+advance_cursor(AbChunkCursor *cursor, int64 at)
 {
 	const AbRef *ref = &cursor->ref;
 	AbChunk		chunk;
@@ -478,7 +479,7 @@ start_at(AbChunkCursor *cursor, int64 at, int64 until, int reach)
 	cursor->scan_end = Min(ref->stored, Max(until, at + 1));
 	cursor->scan = begin_cursor_scan(cursor, from, cursor->scan_end);
 	cursor->scan_at = chunks_are_disjoint(ref) ? at : from;
-	return advance(cursor, at);
+	return advance_cursor(cursor, at);
 }
 
 /*
@@ -499,7 +500,7 @@ ab_chunk_cursor_find(AbChunkCursor *cursor, const AbRef *ref, int64 at, int64 un
 	if (cursor->store.heap == NULL)
 		open_reference(cursor, ref);
 	if (cursor->scan && at == cursor->scan_at && at < cursor->scan_end)
-		found = advance(cursor, at);
+		found = advance_cursor(cursor, at);
 	else if ((cursor->mode != AB_READ_PART && cursor->mode != AB_READ_TRY) || verify_end(cursor))
 	{
 		found = start_at(cursor, at, until, AB_CHUNK_MAX);
@@ -528,11 +529,13 @@ ab_chunk_cursor_missing(AbChunkCursor *cursor, int64 at)
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("canceling statement due to conflict with recovery"),
-				 errdetail("The statement needs a chunk of an appendable_bytea value that the primary has removed."),
+				 errdetail("The statement needs a chunk of an %s value that the primary has removed.",
+						   ab_value_type_name(cursor->ref.relid)),
 				 errhint("Run the statement again.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_CORRUPTED),
-			 errmsg("missing chunk of an appendable_bytea value in table \"%s\"", home_name(cursor)),
+			 errmsg("missing chunk of an %s value in table \"%s\"",
+					ab_value_type_name(cursor->ref.relid), home_name(cursor)),
 			 errdetail("Byte %lld of value " UINT64_FORMAT " is in no chunk.",
 					   (long long) at, (uint64) cursor->ref.vid),
 			 errhint("appendable_bytea_check() reports the row if it is damaged.  A value that was kept outside its table, as in a variable or a holdable cursor, ends once its row is deleted or changed and vacuumed.")));

@@ -276,7 +276,7 @@ ab_decompress(const AbChunk *chunk, bool lenient)
 			return NULL;
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot decompress a chunk of an appendable_bytea value"),
+				 errmsg("cannot decompress a chunk of an appendable value"),
 				 errdetail("It was compressed on a server that has LZ4; this one was built without it."),
 				 errhint("Read the value on such a server, or replace it.")));
 	}

@@ -458,7 +458,10 @@ retain_store(Oid heap)
 		rename_relation(lfirst_oid(lc), psprintf("%s_index_%u", name, lfirst_oid(lc)));
 }
 
-/* Drop the stores that retain_store() kept, if all slots have passed the transaction that did. */
+/*
+ * Drop the stores that retain_store() kept, if all slots have passed the transaction that did.
+ * Called at the end of each command that changes a table with columns of the type, and by repair.
+ */
 void
 ab_store_drop_retained(void)
 {
@@ -488,7 +491,6 @@ ab_store_end(Oid relid)
 		drop_store(heap);
 	deleteDependencyRecordsForSpecific(RelationRelationId, relid, DEPENDENCY_NORMAL,
 									   ExtensionRelationId, get_extension_oid(AB_EXTENSION, false));
-	ab_store_drop_retained();
 }
 
 /*

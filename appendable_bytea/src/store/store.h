@@ -263,6 +263,7 @@ typedef struct AbValueScan
 } AbValueScan;
 
 extern AttrNumber ab_next_column(TupleDesc desc, AttrNumber attnum);
+extern const char *ab_value_type_name(Oid relid);
 extern void ab_values_begin(AbValueScan *scan, Relation rel, Snapshot snapshot);
 extern bool ab_values_next(AbValueScan *scan);
 extern void ab_values_end(AbValueScan *scan);

@@ -17,6 +17,7 @@
 #include "access/tableam.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
+#include "utils/lsyscache.h"
 
 #include "compat_table.h"
 #include "store/store.h"
@@ -33,6 +34,27 @@ ab_next_column(TupleDesc desc, AttrNumber attnum)
 			return attnum;
 	}
 	return 0;
+}
+
+/*
+ * The type of a value of a table for messages, where only the reference is known: that of all
+ * of its columns of our types, or "appendable" if they differ or there is none.
+ */
+const char *
+ab_value_type_name(Oid relid)
+{
+	const AbType *found = NULL;
+
+	for (AttrNumber n = 1; get_attname(relid, n, true) != NULL; n++)
+	{
+		const AbType *column = ab_type_of(get_atttype(relid, n));
+
+		if (column != NULL && found != NULL && column != found)
+			return "appendable";
+		if (column != NULL)
+			found = column;
+	}
+	return found ? found->name : "appendable";
 }
 
 /* Begin to scan the values of a table, in the current memory context. */

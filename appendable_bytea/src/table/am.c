@@ -241,6 +241,15 @@ row_is_private(HeapTuple tuple, CommandId cid, Buffer buffer)
 	return result == TM_Ok || result == TM_BeingModified;
 }
 
+/* Have the next statement that comes to this page prune it. */
+static void
+set_page_full(Buffer buffer)
+{
+	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+	PageSetFull(BufferGetPage(buffer));
+	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+}
+
 /*
  * Have the next statement that comes to this page prune it, if it is time: an append makes a
  * new version of the row.  The next one walks all those that are still in the page, with
@@ -256,9 +265,7 @@ ask_for_pruning(HeapTuple old, Buffer buffer)
 		(ItemPointerGetOffsetNumber(&old->t_self) % PRUNE_EVERY != 0 &&
 		 PageGetHeapFreeSpace(page) >= 2 * MAXALIGN(old->t_len)))
 		return;
-	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
-	PageSetFull(page);
-	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+	set_page_full(buffer);
 }
 
 /* The reference in a column of a table's own row, if it is to the table's chunks. */
@@ -430,7 +437,7 @@ finish_update(RowStoring *row)
 
 static TM_Result
 appendable_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid,
-				  TABLE_UPDATE_PARAM_compat Snapshot snapshot, Snapshot crosscheck, bool wait,
+				  SINCE_19_compat(uint32 options,) Snapshot snapshot, Snapshot crosscheck, bool wait,
 				  TM_FailureData *tmfd, LockTupleMode *lockmode,
 				  TU_UpdateIndexes_compat *update_indexes)
 {
@@ -446,7 +453,7 @@ appendable_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandI
 			return result;
 		}
 	}
-	result = heap->tuple_update(rel, otid, slot, cid, TABLE_UPDATE_ARG_compat snapshot, crosscheck, wait,
+	result = heap->tuple_update(rel, otid, slot, cid, SINCE_19_compat(options,) snapshot, crosscheck, wait,
 								tmfd, lockmode, update_indexes);
 	if (row.context == NULL)
 		return result;
@@ -487,9 +494,12 @@ delete_values(Relation rel, TupleTableSlot *slot)
 }
 
 static TM_Result
-appendable_delete(TABLE_DELETE_PARAMS_compat)
+appendable_delete(Relation rel, ItemPointer tid, CommandId cid, SINCE_19_compat(uint32 options,)
+				  Snapshot snapshot, Snapshot crosscheck, bool wait,
+				  TM_FailureData *tmfd BEFORE_19_compat(, bool changingPart))
 {
-	TM_Result	result = heap->tuple_delete(TABLE_DELETE_ARGS_compat);
+	TM_Result	result = heap->tuple_delete(rel, tid, cid, SINCE_19_compat(options,) snapshot, crosscheck, wait,
+											tmfd BEFORE_19_compat(, changingPart));
 
 	if (result == TM_Ok && has_appendable_column(rel))
 	{
@@ -498,11 +508,18 @@ appendable_delete(TABLE_DELETE_PARAMS_compat)
 		MemoryContext oldcontext = MemoryContextSwitchTo(context);
 		TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(rel),
 														&TTSOpsBufferHeapTuple);
+		Buffer		buffer;
 
 		/* it is there for as long as we have not committed */
 		if (!heap->tuple_fetch_row_version(rel, tid, SnapshotAny, slot))
 			elog(ERROR, "deleted row of table \"%s\" is not there", RelationGetRelationName(rel));
 		delete_values(rel, slot);
+
+		/* unlike for an append, heap's rule decides when the page is pruned */
+		buffer = ((BufferHeapTupleTableSlot *) slot)->buffer;
+		if (PageGetHeapFreeSpace(BufferGetPage(buffer)) <
+			Max(RelationGetTargetPageFreeSpace(rel, HEAP_DEFAULT_FILLFACTOR), BLCKSZ / 10))
+			set_page_full(buffer);
 		ExecDropSingleTupleTableSlot(slot);
 		MemoryContextSwitchTo(oldcontext);
 		MemoryContextDelete(context);

@@ -313,7 +313,7 @@ ab_storing_writes(const AbStoring *storing)
 
 /* The whole value as one flat datum. */
 static Datum
-flatten(AbStoring *storing)
+flatten_value(AbStoring *storing, const AbTarget *target)
 {
 	char	   *data;
 	Datum		result;
@@ -322,8 +322,8 @@ flatten(AbStoring *storing)
 	if (storing->value.length > AB_MAX_FLAT)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("cannot store an appendable_bytea value of %lld bytes in a temporary table",
-						(long long) storing->value.length)));
+				 errmsg("cannot store an %s value of %lld bytes in a temporary table",
+						ab_value_type_name(target->relid), (long long) storing->value.length)));
 	result = ab_alloc_flat(storing->value.length, &data);
 	reader = ab_reader_open_value(&storing->value);
 	ab_reader_read(reader, 0, data, storing->value.length);
@@ -340,7 +340,7 @@ make_inline(AbStoring *storing, const AbTarget *target)
 	int64		n = 0;
 
 	if (!storing->grows)
-		return flatten(storing);
+		return flatten_value(storing, target);
 	if (last && last->source < 0)
 	{
 		tail = last->data;

@@ -161,7 +161,7 @@ compare_values(FunctionCallInfo fcinfo, Sides sides, bool equality)
 }
 
 static int
-compare(FunctionCallInfo fcinfo, Sides sides)
+compare_sides(FunctionCallInfo fcinfo, Sides sides)
 {
 	return compare_values(fcinfo, sides, false);
 }
@@ -181,7 +181,7 @@ compare_text(FunctionCallInfo fcinfo, Sides sides)
 	int			result;
 
 	if (PG_GET_COLLATION() == C_COLLATION_OID)
-		return compare(fcinfo, sides);
+		return compare_sides(fcinfo, sides);
 	a = sides == BYTES_VALUE ? PG_GETARG_BYTEA_PP(0) : ab_read_whole(PG_GETARG_DATUM(0));
 	b = sides == VALUE_BYTES ? PG_GETARG_BYTEA_PP(1) : ab_read_whole(PG_GETARG_DATUM(1));
 	result = varstr_cmp(VARDATA_ANY(a), VARSIZE_ANY_EXHDR(a),
@@ -230,9 +230,9 @@ equal_texts(FunctionCallInfo fcinfo, Sides sides)
 	COMPARISON(prefix##_ge, compare(fcinfo, sides) >= 0); \
 	ORDER(prefix##_cmp, compare(fcinfo, sides))
 
-COMPARISONS(appendable, VALUE_VALUE, equal_values, compare);
-COMPARISONS(appendable_bytea, VALUE_BYTES, equal_values, compare);
-COMPARISONS(bytea_appendable, BYTES_VALUE, equal_values, compare);
+COMPARISONS(appendable, VALUE_VALUE, equal_values, compare_sides);
+COMPARISONS(appendable_bytea, VALUE_BYTES, equal_values, compare_sides);
+COMPARISONS(bytea_appendable, BYTES_VALUE, equal_values, compare_sides);
 COMPARISONS(appendable_texts, VALUE_VALUE, equal_texts, compare_text);
 COMPARISONS(appendable_text, VALUE_BYTES, equal_texts, compare_text);
 COMPARISONS(text_appendable, BYTES_VALUE, equal_texts, compare_text);

@@ -37,7 +37,7 @@ PG_FUNCTION_INFO_V1(appendable_only);
  * ref->stored has the same bytes in both.
  */
 static bool
-continues(AbValue *value, const AbRef *ref)
+continues_reference(AbValue *value, const AbRef *ref)
 {
 	AbReader   *reader;
 	bool		result;
@@ -103,7 +103,7 @@ ab_extends(Datum new, Datum old)
 	 * pieces are the same bytes only where they are at the same place:
 	 * compare
 	 */
-	chunks = same && b.length > 0 && a.nsegments <= 2 && b.nsegments <= 2 && continues(&a, &b.base);
+	chunks = same && b.length > 0 && a.nsegments <= 2 && b.nsegments <= 2 && continues_reference(&a, &b.base);
 	while (same && at < b.length)
 	{
 		const AbSegment *s = &a.segments[i];

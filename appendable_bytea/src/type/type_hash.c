@@ -60,7 +60,7 @@ digest_failed(pg_cryptohash_ctx *ctx, const char *name)
  * owner on error; on other builds PG_TRY is what frees it, so use that always.
  */
 static void
-digest(Datum value, pg_cryptohash_type type, const char *name, uint8 *result, int size)
+compute_digest(Datum value, pg_cryptohash_type type, const char *name, uint8 *result, int size)
 {
 	AbReader   *reader = ab_reader_open(value);
 	pg_cryptohash_ctx *ctx;
@@ -95,43 +95,43 @@ appendable_md5(PG_FUNCTION_ARGS)
 	uint8		sum[MD5_DIGEST_LENGTH];
 	char		hex[MD5_DIGEST_LENGTH * 2];
 
-	digest(PG_GETARG_DATUM(0), PG_MD5, "MD5", sum, MD5_DIGEST_LENGTH);
+	compute_digest(PG_GETARG_DATUM(0), PG_MD5, "MD5", sum, MD5_DIGEST_LENGTH);
 	hex_encode((char *) sum, MD5_DIGEST_LENGTH, hex);
 	PG_RETURN_TEXT_P(cstring_to_text_with_len(hex, sizeof(hex)));
 }
 
 static bytea *
-sha2(Datum value, pg_cryptohash_type type, const char *name, int size)
+compute_sha2(Datum value, pg_cryptohash_type type, const char *name, int size)
 {
 	bytea	   *result = palloc(VARHDRSZ + size);
 
 	SET_VARSIZE(result, VARHDRSZ + size);
-	digest(value, type, name, (uint8 *) VARDATA(result), size);
+	compute_digest(value, type, name, (uint8 *) VARDATA(result), size);
 	return result;
 }
 
 Datum
 appendable_sha224(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BYTEA_P(sha2(PG_GETARG_DATUM(0), PG_SHA224, "SHA224", PG_SHA224_DIGEST_LENGTH));
+	PG_RETURN_BYTEA_P(compute_sha2(PG_GETARG_DATUM(0), PG_SHA224, "SHA224", PG_SHA224_DIGEST_LENGTH));
 }
 
 Datum
 appendable_sha256(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BYTEA_P(sha2(PG_GETARG_DATUM(0), PG_SHA256, "SHA256", PG_SHA256_DIGEST_LENGTH));
+	PG_RETURN_BYTEA_P(compute_sha2(PG_GETARG_DATUM(0), PG_SHA256, "SHA256", PG_SHA256_DIGEST_LENGTH));
 }
 
 Datum
 appendable_sha384(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BYTEA_P(sha2(PG_GETARG_DATUM(0), PG_SHA384, "SHA384", PG_SHA384_DIGEST_LENGTH));
+	PG_RETURN_BYTEA_P(compute_sha2(PG_GETARG_DATUM(0), PG_SHA384, "SHA384", PG_SHA384_DIGEST_LENGTH));
 }
 
 Datum
 appendable_sha512(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BYTEA_P(sha2(PG_GETARG_DATUM(0), PG_SHA512, "SHA512", PG_SHA512_DIGEST_LENGTH));
+	PG_RETURN_BYTEA_P(compute_sha2(PG_GETARG_DATUM(0), PG_SHA512, "SHA512", PG_SHA512_DIGEST_LENGTH));
 }
 
 /* Hash one block; "first" blocks hash as core hashes a bytea. */

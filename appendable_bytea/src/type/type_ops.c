@@ -68,7 +68,7 @@ appendable_length4(PG_FUNCTION_ARGS)
  * value as the SQL standard wants; length is ignored if to_end.
  */
 static bytea *
-substring(Datum value, int64 start, int64 length, bool to_end)
+value_substring(Datum value, int64 start, int64 length, bool to_end)
 {
 	int64		total;
 	int64		from = Max(start, 1) - 1;
@@ -89,8 +89,8 @@ substring(Datum value, int64 start, int64 length, bool to_end)
 Datum
 appendable_substr4(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BYTEA_P(substring(PG_GETARG_DATUM(0), PG_GETARG_INT32(1),
-								PG_GETARG_INT32(2), false));
+	PG_RETURN_BYTEA_P(value_substring(PG_GETARG_DATUM(0), PG_GETARG_INT32(1),
+									  PG_GETARG_INT32(2), false));
 }
 
 Datum
@@ -103,20 +103,20 @@ appendable_substr8(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("bigint out of range")));
-	PG_RETURN_BYTEA_P(substring(PG_GETARG_DATUM(0), start,
-								PG_GETARG_INT64(2), false));
+	PG_RETURN_BYTEA_P(value_substring(PG_GETARG_DATUM(0), start,
+									  PG_GETARG_INT64(2), false));
 }
 
 Datum
 appendable_substr4_no_len(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BYTEA_P(substring(PG_GETARG_DATUM(0), PG_GETARG_INT32(1), 0, true));
+	PG_RETURN_BYTEA_P(value_substring(PG_GETARG_DATUM(0), PG_GETARG_INT32(1), 0, true));
 }
 
 Datum
 appendable_substr8_no_len(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BYTEA_P(substring(PG_GETARG_DATUM(0), PG_GETARG_INT64(1), 0, true));
+	PG_RETURN_BYTEA_P(value_substring(PG_GETARG_DATUM(0), PG_GETARG_INT64(1), 0, true));
 }
 
 /* Refuse an index outside [0, limit), with bytea's words. */

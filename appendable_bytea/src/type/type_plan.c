@@ -314,7 +314,8 @@ casts_values(const PlannedStmt *stmt, const AbCasts *casts)
 }
 
 static PlannedStmt *
-plan_own_forms(PLANNER_PARAMS_compat)
+plan_own_forms(Query *parse, const char *query_string, int cursor_options,
+			   ParamListInfo params SINCE_19_compat(, ExplainState *es))
 {
 	PlannedStmt *stmt;
 	AbSearch	search;
@@ -324,8 +325,8 @@ plan_own_forms(PLANNER_PARAMS_compat)
 		search.parameters = true;
 		change_expression((Node *) parse, &search);
 	}
-	stmt = previous_planner ? previous_planner(PLANNER_ARGS_compat) :
-		standard_planner(PLANNER_ARGS_compat);
+	stmt = (previous_planner ? previous_planner : standard_planner)
+		(parse, query_string, cursor_options, params SINCE_19_compat(, es));
 	if (stmt->invalItems != NIL && ab_find_casts(&search.casts) && casts_values(stmt, &search.casts))
 	{
 		search.parameters = false;

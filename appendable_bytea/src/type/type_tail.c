@@ -144,7 +144,7 @@ tail_begin(Datum value, int64 length, int64 from, bool text, bool lines)
 
 /* {data, next_offset} of a value from an offset on. */
 static Datum
-tail(FunctionCallInfo fcinfo, bool text)
+tail_of_value(FunctionCallInfo fcinfo, bool text)
 {
 	Datum		value = PG_GETARG_DATUM(0);
 	int64		length = ab_length(value);
@@ -201,14 +201,14 @@ tail(FunctionCallInfo fcinfo, bool text)
 Datum
 appendable_tail(PG_FUNCTION_ARGS)
 {
-	return tail(fcinfo, false);
+	return tail_of_value(fcinfo, false);
 }
 
 /* appendable_tail(appendable_text, from_offset, max_bytes, whole_lines) */
 Datum
 appendable_text_tail(PG_FUNCTION_ARGS)
 {
-	return tail(fcinfo, true);
+	return tail_of_value(fcinfo, true);
 }
 
 /*

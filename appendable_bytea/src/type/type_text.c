@@ -53,7 +53,7 @@ typedef enum Characters
 } Characters;
 
 static Characters
-characters(void)
+character_kind(void)
 {
 	if (pg_database_encoding_max_length() == 1)
 		return BYTES;
@@ -209,7 +209,7 @@ appendable_text_length(PG_FUNCTION_ARGS)
 	Datum		value = PG_GETARG_DATUM(0);
 	int64		length = ab_length(value);
 
-	switch (characters())
+	switch (character_kind())
 	{
 		case BYTES:
 			break;
@@ -223,7 +223,7 @@ appendable_text_length(PG_FUNCTION_ARGS)
 }
 
 static Datum
-slice(Datum value, int64 from, int64 end)
+text_slice(Datum value, int64 from, int64 end)
 {
 	return PointerGetDatum(ab_read_bytea(value, from, Max(end - from, 0)));
 }
@@ -235,7 +235,7 @@ appendable_text_substr(PG_FUNCTION_ARGS)
 	Datum		value = PG_GETARG_DATUM(0);
 	int64		start = PG_GETARG_INT32(1);
 	int64		length = PG_GETARG_INT32(2);
-	Characters	kind = characters();
+	Characters	kind = character_kind();
 	int64		from;
 
 	if (kind == OTHER)
@@ -246,9 +246,9 @@ appendable_text_substr(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_SUBSTRING_ERROR),
 				 errmsg("negative substring length not allowed")));
 	if (start + length <= 1)
-		return slice(value, 0, 0);
+		return text_slice(value, 0, 0);
 	from = skip_characters(value, 0, start - 1, kind);
-	return slice(value, from, skip_characters(value, from, start + length - Max(start, 1), kind));
+	return text_slice(value, from, skip_characters(value, from, start + length - Max(start, 1), kind));
 }
 
 /* substr(value, start) */
@@ -256,11 +256,11 @@ Datum
 appendable_text_substr_no_len(PG_FUNCTION_ARGS)
 {
 	Datum		value = PG_GETARG_DATUM(0);
-	Characters	kind = characters();
+	Characters	kind = character_kind();
 
 	if (kind == OTHER)
 		return DirectFunctionCall2(text_substr_no_len, PointerGetDatum(ab_read_whole(value)), PG_GETARG_DATUM(1));
-	return slice(value, skip_characters(value, 0, (int64) PG_GETARG_INT32(1) - 1, kind), ab_length(value));
+	return text_slice(value, skip_characters(value, 0, (int64) PG_GETARG_INT32(1) - 1, kind), ab_length(value));
 }
 
 /* left(value, n): with a negative n, omit the last -n characters */
@@ -269,11 +269,11 @@ appendable_text_left(PG_FUNCTION_ARGS)
 {
 	Datum		value = PG_GETARG_DATUM(0);
 	int64		n = PG_GETARG_INT32(1);
-	Characters	kind = characters();
+	Characters	kind = character_kind();
 
 	if (kind == OTHER)
 		return DirectFunctionCall2(text_left, PointerGetDatum(ab_read_whole(value)), PG_GETARG_DATUM(1));
-	return slice(value, 0, n < 0 ? offset_from_end(value, -n, kind) : skip_characters(value, 0, n, kind));
+	return text_slice(value, 0, n < 0 ? offset_from_end(value, -n, kind) : skip_characters(value, 0, n, kind));
 }
 
 /* right(value, n): with a negative n, omit the first -n characters */
@@ -282,12 +282,12 @@ appendable_text_right(PG_FUNCTION_ARGS)
 {
 	Datum		value = PG_GETARG_DATUM(0);
 	int64		n = PG_GETARG_INT32(1);
-	Characters	kind = characters();
+	Characters	kind = character_kind();
 
 	if (kind == OTHER)
 		return DirectFunctionCall2(text_right, PointerGetDatum(ab_read_whole(value)), PG_GETARG_DATUM(1));
-	return slice(value, n < 0 ? skip_characters(value, 0, -n, kind) : offset_from_end(value, n, kind),
-				 ab_length(value));
+	return text_slice(value, n < 0 ? skip_characters(value, 0, -n, kind) : offset_from_end(value, n, kind),
+					  ab_length(value));
 }
 
 /*
@@ -300,7 +300,7 @@ appendable_text_position(PG_FUNCTION_ARGS)
 	Datum		value = PG_GETARG_DATUM(0);
 	text	   *pattern = PG_GETARG_TEXT_PP(1);
 	Oid			collation = PG_GET_COLLATION();
-	Characters	kind = characters();
+	Characters	kind = character_kind();
 	int64		found;
 
 	if (kind == OTHER || !OidIsValid(collation) || !get_collation_isdeterministic(collation))

@@ -119,7 +119,7 @@ text_constant(const char *text)
 
 /* coalesce(first, second), of the type and collation of the first. */
 static Expr *
-coalesce(Expr *first, Expr *second)
+make_coalesce(Expr *first, Expr *second)
 {
 	CoalesceExpr *result = makeNode(CoalesceExpr);
 
@@ -207,7 +207,7 @@ as_appended(const AbSearch *search, const FuncExpr *call)
 	if (!OidIsValid(cat))
 		return NULL;
 	empty = (Expr *) makeConst(cast->type, -1, exprCollation((Node *) value), -1, ab_make_flat("", 0), false, false);
-	return (Expr *) makeFuncExpr(cat, cast->type, list_make2(coalesce(value, empty), rest),
+	return (Expr *) makeFuncExpr(cat, cast->type, list_make2(make_coalesce(value, empty), rest),
 								 call->funccollid, call->inputcollid, COERCE_EXPLICIT_CALL);
 }
 
@@ -232,7 +232,7 @@ as_coalesced(const AbSearch *search, const CoalesceExpr *node)
 		return NULL;
 	if (same == NULL)
 		same = (Expr *) makeFuncExpr(cast->from_plain, cast->type, list_make1(other), node->coalescecollid, InvalidOid, COERCE_EXPLICIT_CALL);
-	return coalesce(value, same);
+	return make_coalesce(value, same);
 }
 
 /*

@@ -69,7 +69,7 @@ bytea_cat_appendable(PG_FUNCTION_ARGS)
  * a negative length repeats bytes.
  */
 static Datum
-overlay(Datum value, bytea *data, int64 start, int64 length)
+overlay_value(Datum value, bytea *data, int64 start, int64 length)
 {
 	int64		total;
 	int64		from;
@@ -117,15 +117,15 @@ Datum
 appendable_overlay4(PG_FUNCTION_ARGS)
 {
 	check_overlay4(PG_GETARG_INT32(2), PG_GETARG_INT32(3));
-	PG_RETURN_DATUM(overlay(PG_GETARG_DATUM(0), PG_GETARG_BYTEA_PP(1),
-							PG_GETARG_INT32(2), PG_GETARG_INT32(3)));
+	PG_RETURN_DATUM(overlay_value(PG_GETARG_DATUM(0), PG_GETARG_BYTEA_PP(1),
+								  PG_GETARG_INT32(2), PG_GETARG_INT32(3)));
 }
 
 Datum
 appendable_overlay8(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_DATUM(overlay(PG_GETARG_DATUM(0), PG_GETARG_BYTEA_PP(1),
-							PG_GETARG_INT64(2), PG_GETARG_INT64(3)));
+	PG_RETURN_DATUM(overlay_value(PG_GETARG_DATUM(0), PG_GETARG_BYTEA_PP(1),
+								  PG_GETARG_INT64(2), PG_GETARG_INT64(3)));
 }
 
 Datum
@@ -134,8 +134,8 @@ appendable_overlay4_no_len(PG_FUNCTION_ARGS)
 	bytea	   *data = PG_GETARG_BYTEA_PP(1);
 
 	check_overlay4(PG_GETARG_INT32(2), VARSIZE_ANY_EXHDR(data));
-	PG_RETURN_DATUM(overlay(PG_GETARG_DATUM(0), data, PG_GETARG_INT32(2),
-							VARSIZE_ANY_EXHDR(data)));
+	PG_RETURN_DATUM(overlay_value(PG_GETARG_DATUM(0), data, PG_GETARG_INT32(2),
+								  VARSIZE_ANY_EXHDR(data)));
 }
 
 Datum
@@ -143,8 +143,8 @@ appendable_overlay8_no_len(PG_FUNCTION_ARGS)
 {
 	bytea	   *data = PG_GETARG_BYTEA_PP(1);
 
-	PG_RETURN_DATUM(overlay(PG_GETARG_DATUM(0), data, PG_GETARG_INT64(2),
-							VARSIZE_ANY_EXHDR(data)));
+	PG_RETURN_DATUM(overlay_value(PG_GETARG_DATUM(0), data, PG_GETARG_INT64(2),
+								  VARSIZE_ANY_EXHDR(data)));
 }
 
 static Datum

@@ -30,7 +30,7 @@ ab_report_corrupted(const char *detail)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_CORRUPTED),
-			 errmsg("invalid appendable_bytea value"),
+			 errmsg("invalid appendable value"),
 			 errdetail_internal("%s", detail)));
 }
 

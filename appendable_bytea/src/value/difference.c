@@ -117,7 +117,7 @@ ab_common_suffix(const char *a_end, const char *b_end, int64 n)
 }
 
 static inline uint32
-hash_block(const char *data, int block)
+hash_of_block(const char *data, int block)
 {
 	uint32		hash = 0;
 
@@ -163,7 +163,7 @@ ab_index_blocks(const char *data, int64 n, int block)
 		index->leaving *= MULTIPLIER;
 	for (uint32 i = 0; i < blocks; i++)
 	{
-		uint32		hash = hash_block(data + (int64) i * block, block);
+		uint32		hash = hash_of_block(data + (int64) i * block, block);
 		uint32		at = first_place(hash);
 
 		/* of equal blocks the first ones are found */
@@ -195,7 +195,7 @@ ab_index_has_part(const AbBlockIndex *index, const char *data, int64 n)
 
 	if (n < index->block)
 		return false;
-	hash = hash_block(data, index->block);
+	hash = hash_of_block(data, index->block);
 	for (int64 i = 0;; i++)
 	{
 		uint32		at = first_place(hash);
@@ -251,7 +251,7 @@ search_window(Search *search, const AbBlockIndex *index, int64 old_from, int64 w
 
 	if (wo < block)
 		return false;
-	hash = hash_block(old, block);
+	hash = hash_of_block(old, block);
 	for (int64 i = 0; search->budget > 0; i++)
 	{
 		uint32		at = first_place(hash);
@@ -278,7 +278,7 @@ search_window(Search *search, const AbBlockIndex *index, int64 old_from, int64 w
 			i += refused - 1;
 			if (i + 1 > wo - block)
 				return false;
-			hash = hash_block(old + i + 1, block);
+			hash = hash_of_block(old + i + 1, block);
 			search->budget -= block;
 			continue;
 		}

@@ -189,6 +189,7 @@ COMMIT;
 -- what is more than a condition
 CALL appendable_compact('child', 'false) UNION ALL SELECT NULL::tid WHERE (true');
 CALL appendable_compact('child', 'true); SELECT 1 WHERE (true');
+CALL appendable_compact('child', 'false) UNION ALL SELECT ''(9999,1)''::tid WHERE (true');
 DROP TABLE child, parent;
 -- expressions of indexes run as the table's owner
 CREATE ROLE ab_owner;

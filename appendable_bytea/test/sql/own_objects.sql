@@ -52,6 +52,30 @@ INSERT INTO o VALUES (2, convert_to(repeat('q', 30000), 'UTF8'));
 SELECT md5(data) = md5(repeat('q', 30000)) AS same FROM o WHERE id = 2;
 DELETE FROM o WHERE id = 1;
 SELECT count(*) FROM appendable_bytea_check();
+-- messages name the type of the values
+CREATE TABLE t (id int PRIMARY KEY, dropped appendable_bytea, log appendable_text);
+ALTER TABLE t DROP dropped;
+CREATE TABLE j (chat appendable_json);
+CREATE TABLE several (log appendable_text, data appendable_bytea);
+INSERT INTO t SELECT 1, repeat('t', 30000);
+INSERT INTO j SELECT to_json(repeat('t', 30000));
+INSERT INTO several SELECT repeat('t', 30000), convert_to(repeat('t', 30000), 'UTF8');
+CREATE FUNCTION without_chunks(command text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE r record; BEGIN
+	FOR r IN SELECT relname FROM pg_class WHERE relnamespace = 'appendable_store'::regnamespace AND relkind = 'r' LOOP
+		EXECUTE format('TRUNCATE appendable_store.%I', r.relname);
+	END LOOP;
+	EXECUTE command;
+	RETURN 'done';
+EXCEPTION WHEN OTHERS THEN
+	RETURN SQLSTATE || ' ' || SQLERRM;
+END $$;
+SELECT without_chunks('SELECT md5(log) FROM t');
+SELECT without_chunks('SELECT chat::text FROM j');
+SELECT without_chunks('SELECT md5(log) FROM several');
+SELECT without_chunks('SELECT md5(data) FROM o');
+DROP FUNCTION without_chunks;
+DROP TABLE t, j, several;
 DROP TABLE o, beside;
 SELECT count(*) FROM pg_class WHERE relnamespace = 'appendable_store'::regnamespace;
 DROP SCHEMA elsewhere;

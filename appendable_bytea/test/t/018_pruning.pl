@@ -49,4 +49,24 @@ SELECT pg_relation_filenode('$t'), pg_relation_size('$t'), pg_current_wal_insert
 }
 is($node->safe_psql('postgres', q{SELECT count(*) FROM appendable_bytea_check('t80')}), 0, 'nothing is wrong');
 
+# Rows that are deleted by a key are pruned by the next statement that comes to their page,
+# as those of heap are, although the table leaves no room for appends.
+$node->safe_psql('postgres', q{
+CREATE TABLE own (id int PRIMARY KEY, log appendable_text);
+CREATE TABLE plain (id int PRIMARY KEY, log text);
+INSERT INTO own SELECT i, 'x' FROM generate_series(1, 2000) i;
+INSERT INTO plain SELECT * FROM own;
+CHECKPOINT});
+my %deleted;
+for my $table ('own', 'plain')
+{
+	my ($file, $start) = split /\|/, $node->safe_psql('postgres', "SELECT pg_relation_filenode('$table'), pg_current_wal_insert_lsn()");
+	$node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_bitmapscan = off; DELETE FROM $table WHERE id = 500 + $_") for 1 .. 10;
+	my $end = $node->safe_psql('postgres', 'SELECT pg_current_wal_insert_lsn() FROM pg_switch_wal()');
+	my ($waldump) = run_command([ 'pg_waldump', '-r', 'Heap2', '-p', $node->data_dir . '/pg_wal', '-s', $start, '-e', $end ]);
+	$deleted{$table} = grep { m{desc: PRUNE.* rel \d+/\d+/$file } } split /\n/, $waldump;
+}
+cmp_ok($deleted{plain}, '>', 0, 'heap prunes a page after deletions');
+is($deleted{own}, $deleted{plain}, 'and so does a table with columns of the type');
+
 done_testing();
