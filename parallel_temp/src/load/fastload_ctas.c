@@ -80,7 +80,10 @@ ctas_startup(DestReceiver *self, int operation, TupleDesc typeinfo)
 		receiver->why_not = "not a table";
 	if (receiver->why_not == NULL)
 	{
-		/* recycled_temp gives an existing table a new file, or one that it has emptied */
+		/*
+		 * recycled_temp gives an existing table a new file, or one that it
+		 * has emptied
+		 */
 		bool		freeze = receiver->may_freeze &&
 			CreatedInSubTransaction_compat(receiver->rel, GetCurrentSubTransactionId());
 

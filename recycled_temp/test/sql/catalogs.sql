@@ -313,7 +313,7 @@ CALL try('pooled: a label', :plain, '{}', ARRAY['SET LOCAL allow_system_table_mo
 CALL try('pooled: an extension has it', :plain, '{}', ARRAY['ALTER EXTENSION recycled_temp ADD TABLE POOLED']);
 DO $$ BEGIN EXECUTE format('ALTER EXTENSION recycled_temp DROP TABLE %s', (SELECT objid::regclass FROM pg_depend WHERE deptype = 'e' AND classid = 'pg_class'::regclass AND objid <> 'recycled_temp_tables'::regclass AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'recycled_temp'))); END $$;
 CALL try('pooled: an extension has its type', :plain, '{}', ARRAY['ALTER EXTENSION recycled_temp ADD TYPE POOLED']);
-DO $$ BEGIN EXECUTE format('ALTER EXTENSION recycled_temp DROP TYPE %s', (SELECT objid::regtype FROM pg_depend WHERE deptype = 'e' AND classid = 'pg_type'::regclass AND objid::regtype::text !~ '\[\]$' AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'recycled_temp'))); END $$;
+DO $$ BEGIN EXECUTE format('ALTER EXTENSION recycled_temp DROP TYPE %s', (SELECT objid::regtype FROM pg_depend WHERE deptype = 'e' AND classid = 'pg_type'::regclass AND objid <> 'recycled_temp_tables'::regtype AND objid::regtype::text !~ '\[\]$' AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'recycled_temp'))); END $$;
 CALL try('pooled: CHECK', :plain, '{}', ARRAY['ALTER TABLE POOLED ADD CHECK (a > 5000)']);
 CALL try('pooled: trigger', :plain, '{}', ARRAY['CREATE TRIGGER g BEFORE UPDATE ON POOLED FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()']);
 CALL try('pooled: rule', :plain, '{}', ARRAY['CREATE RULE r AS ON INSERT TO POOLED DO INSTEAD NOTHING']);
