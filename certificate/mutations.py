@@ -41,7 +41,7 @@ PROFILE = ("t/008_profile",)
 CLOCK = ("t/012_clock",)
 SHARES = ("t/013_true_shares",)
 SAMPLES = ("t/014_sampling",)
-PRIVILEGES = ("sql/privileges",)
+RIGHTS = ("sql/rights",)
 REBOOT = ("t/reboot",)
 COPY = ("t/copy",)
 CATALOGS = ("sql/catalogs",)
@@ -418,7 +418,7 @@ MUTATIONS = [
              "cell->doing = around[depth].doing;", "cell->doing.activity = LIGHT_IDLE;", SAMPLES),
     # -- ram_tablespace ----------------------------------------------------------------
     Mutation(RAM + "procedures.c", "a privilege not checked: every role can make RAM tablespaces",
-             "if (!superuser())", "if (!OidIsValid(GetUserId()))", PRIVILEGES),
+             "if (!superuser())", "if (!OidIsValid(GetUserId()))", RIGHTS),
     Mutation(RAM + "rules.c", "a table that is not temporary gets into memory",
              "if (persistence != RELPERSISTENCE_TEMP)", "if (persistence == RELPERSISTENCE_UNLOGGED)", REBOOT),
     Mutation(RAM + "rules.c", "REINDEX puts an index into memory",

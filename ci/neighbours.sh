@@ -3,9 +3,9 @@
 # that also take part in planning and executing, loaded before and after them.  The output of a
 # battery of statements must be the same as on a server without them, and
 # no process may die.  Debian's packages for that server (default: host, see ci/lib.sh)
-# are installed if they are available; "replicators" runs the test of pglogical and wal2json,
+# are installed if they can be had; "replicators" runs the test of pglogical and wal2json,
 # "auditors" that of recycled_temp with pgaudit and pgtt; SRC=FOLDER_OR_ARCHIVE is pg_tracing's source, or a
-# folder with its archive.  Libraries that could not be tried are listed at the end.
+# folder with its archive.  What could not be tried is said at the end.
 . "$(dirname "$0")/lib.sh"
 
 # plpgsql_check is without its profiler, below which EXECUTE in a trigger finds no

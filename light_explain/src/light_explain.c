@@ -154,7 +154,7 @@ executor_run(EXECUTORRUN_PARAMS_compat)
 	light_query_leave(query);
 }
 
-/* Core's counters are complete: keep those that we show ourselves. */
+/* Core's figures are complete: keep what we show ourselves. */
 static void
 statement_finished(LightQuery *query)
 {

@@ -201,7 +201,7 @@ light_note_finished(QueryDesc *queryDesc)
 	finished_top = queryDesc->planstate;
 }
 
-/* The counters of that statement's nodes. */
+/* What the nodes of that statement did. */
 static LightShown *
 finished_nodes(int *n)
 {
@@ -236,7 +236,7 @@ finished_nodes(int *n)
 	return shown;
 }
 
-/* A message is logged: insert our counters into auto_explain's. */
+/* A message goes to the log: write own figures into auto_explain's. */
 static void
 emit_log(ErrorData *edata)
 {

@@ -384,7 +384,7 @@ answer_sampler(const LightQuery *query, uint64 plan_id)
 		light_activity_answer(query->execution, plan_id);
 }
 
-/* A statement has ended and was left: add its counters to the profile. */
+/* A statement has ended and was left: add its figures to the profile. */
 static void pg_attribute_hot
 store(LightQuery *query, LightOutcome outcome)
 {
@@ -462,7 +462,7 @@ light_profiled(void)
 	return light_profile && light_profile_shared != NULL && !IsParallelWorker();
 }
 
-/* A statement is finished: add its counters to the profile. */
+/* A statement is finished: add its figures to the profile. */
 void
 light_profile_store(LightQuery *query)
 {
