@@ -228,7 +228,7 @@ func TestServerSlowFollower(t *testing.T) {
 // A commit while the listener has no connection is found when it connects again.
 func TestServerListenerLost(t *testing.T) {
 	db, c := fresh(t)
-	c.ReconnectMS, c.PollMS = 4000, 600000
+	c.ReconnectMS, c.PollMS = 10000, 600000
 	s, url := serve(t, c)
 	sql(t, db, "INSERT INTO runs (id, log) VALUES (1, 'before')")
 	lines := events(t, url+"/runs/1/log?offset=-1&live=sse", token1...)
