@@ -4,7 +4,7 @@
 # battery of statements must be the same as on a server without them, and
 # no process may die.  Debian's packages for that server (default: host, see ci/lib.sh)
 # are installed if they can be had; "replicators" runs the test of pglogical and wal2json,
-# "auditors" that of recycled_temp with pgaudit and pgtt; SRC=FOLDER_OR_ARCHIVE is pg_tracing's source, or a
+# "repack" that of pg_repack, "auditors" that of recycled_temp with pgaudit and pgtt; SRC=FOLDER_OR_ARCHIVE is pg_tracing's source, or a
 # folder with its archive.  What could not be tried is said at the end.
 . "$(dirname "$0")/lib.sh"
 
@@ -240,7 +240,7 @@ special() {
     shift 3
     say "$part"
     for library in "$@"; do
-        [[ $label == *-assert ]] || on_bare "$label" "test -e $libraries/$library.so" || add_package "postgresql-$major-$library"
+        [[ $label == *-assert ]] || on_bare "$label" "test -e $libraries/$library.so" || add_package "postgresql-$major-${library#pg_}"
         if on_bare "$label" "test -e $libraries/$library.so"; then found=$((found + 1))
         else skip "$library" 'not available for this server'; fi
     done
@@ -254,6 +254,9 @@ special() {
 }
 if [ $# -eq 0 ] || [[ " $* " == *" replicators "* ]]; then
     special replicators appendable_bytea test/t/022_replicators.pl pglogical wal2json
+fi
+if [ $# -eq 0 ] || [[ " $* " == *" repack "* ]]; then
+    special repack appendable_bytea test/t/024_repack.pl pg_repack
 fi
 if [ $# -eq 0 ] || [[ " $* " == *" auditors "* ]]; then
     on "$label" server "make -s -j2 -C recycled_temp PG_CONFIG=$pg_config all" >/dev/null

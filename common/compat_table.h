@@ -170,13 +170,11 @@ reindex_relation_compat(Oid relid)
 #define PopulateCompactAttribute_compat(tupdesc, i) ((void) 0)
 #endif
 
-/* Since 19 the parameters of a VACUUM are passed by value. */
+/* Since 19 the parameters of a VACUUM are constant. */
 #if PG_VERSION_NUM >= 190000
-typedef const VacuumParams VacuumParams_compat;
-#define VacuumOptions_compat(params) ((params).options)
+typedef const VacuumParams *VacuumParams_compat;
 #else
 typedef VacuumParams *VacuumParams_compat;
-#define VacuumOptions_compat(params) ((params)->options)
 #endif
 
 #if PG_VERSION_NUM >= 180000

@@ -45,7 +45,8 @@
 
 PG_FUNCTION_INFO_V1(appendable_bytea_command_start);
 
-static ProcessUtility_hook_type previous_hook = NULL;
+/* The hook that was set before ours, or what the server does without one. */
+static ProcessUtility_hook_type next_utility = NULL;
 
 /* Was the library loaded in this transaction? */
 static bool loaded_meanwhile = false;
@@ -309,17 +310,6 @@ end_command(AbCommand *command)
 }
 
 static void
-call_next(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
-		  ProcessUtilityContext context, ParamListInfo params,
-		  QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
-{
-	if (previous_hook)
-		previous_hook(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
-	else
-		standard_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
-}
-
-static void
 appendable_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 				   ProcessUtilityContext context, ParamListInfo params,
 				   QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
@@ -329,7 +319,7 @@ appendable_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTre
 	if (IsA(pstmt->utilityStmt, TransactionStmt) || context == PROCESS_UTILITY_SUBCOMMAND ||
 		!IsTransactionState() || IsAbortedTransactionBlockState())
 	{
-		ab_protocol_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc, call_next);
+		ab_protocol_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc, next_utility);
 		return;
 	}
 	if (OidIsValid(ab_schema_oid()))
@@ -337,7 +327,7 @@ appendable_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTre
 	ab_command = &command;
 	PG_TRY();
 	{
-		ab_protocol_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc, call_next);
+		ab_protocol_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc, next_utility);
 		if (IsTransactionState() && !IsBinaryUpgrade)
 			end_command(&command);
 	}
@@ -401,7 +391,7 @@ transaction_ends(XactEvent event, void *arg)
 void
 ab_ddl_install(void)
 {
-	previous_hook = ProcessUtility_hook;
+	next_utility = ProcessUtility_hook ? ProcessUtility_hook : standard_ProcessUtility;
 	ProcessUtility_hook = appendable_utility;
 	loaded_meanwhile = IsTransactionState();
 	RegisterXactCallback(transaction_ends, NULL);

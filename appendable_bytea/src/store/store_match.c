@@ -233,10 +233,10 @@ ab_store_vacuum(Oid relid, VacuumParams_compat params, BufferAccessStrategy stra
 	Oid			heap;
 	Relation	rel;
 
-	if ((VacuumOptions_compat(params) & VACOPT_PROCESS_TOAST) == 0 ||
+	if ((params->options & VACOPT_PROCESS_TOAST) == 0 ||
 		!OidIsValid(heap = ab_store_find(relid)))
 		return;
-	if ((VacuumOptions_compat(params) & VACOPT_SKIP_LOCKED) == 0)
+	if ((params->options & VACOPT_SKIP_LOCKED) == 0)
 		LockRelationOid(heap, ShareUpdateExclusiveLock);
 	else if (!ConditionalLockRelationOid(heap, ShareUpdateExclusiveLock))
 	{

@@ -77,7 +77,7 @@ static const AbOwnForm readers[] = {
 	{F_MD5_TEXT, "appendable_text_md5"}
 };
 
-static planner_hook_type previous_planner = NULL;
+static planner_hook_type next_planner = NULL;
 
 /* The last result; looking it up takes a tenth of the time that planning a short statement takes. */
 static AbCasts kept_casts;
@@ -325,8 +325,7 @@ plan_own_forms(Query *parse, const char *query_string, int cursor_options,
 		search.parameters = true;
 		change_expression((Node *) parse, &search);
 	}
-	stmt = (previous_planner ? previous_planner : standard_planner)
-		(parse, query_string, cursor_options, params SINCE_19_compat(, es));
+	stmt = next_planner(parse, query_string, cursor_options, params SINCE_19_compat(, es));
 	if (stmt->invalItems != NIL && ab_find_casts(&search.casts) && casts_values(stmt, &search.casts))
 	{
 		search.parameters = false;
@@ -340,6 +339,6 @@ plan_own_forms(Query *parse, const char *query_string, int cursor_options,
 void
 ab_own_forms_install(void)
 {
-	previous_planner = planner_hook;
+	next_planner = planner_hook ? planner_hook : standard_planner;
 	planner_hook = plan_own_forms;
 }

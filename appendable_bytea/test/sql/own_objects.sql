@@ -52,6 +52,13 @@ INSERT INTO o VALUES (2, convert_to(repeat('q', 30000), 'UTF8'));
 SELECT md5(data) = md5(repeat('q', 30000)) AS same FROM o WHERE id = 2;
 DELETE FROM o WHERE id = 1;
 SELECT count(*) FROM appendable_bytea_check();
+-- a database of a version that was never released is refused, and stays as it is
+BEGIN;
+UPDATE pg_extension SET extversion = '1.0' WHERE extname = 'appendable_bytea';
+\set VERBOSITY sqlstate
+ALTER EXTENSION appendable_bytea UPDATE;
+\set VERBOSITY default
+ROLLBACK;
 -- messages name the type of the values
 CREATE TABLE t (id int PRIMARY KEY, dropped appendable_bytea, log appendable_text);
 ALTER TABLE t DROP dropped;

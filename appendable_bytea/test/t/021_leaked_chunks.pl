@@ -56,6 +56,12 @@ ok($rest, 'one more row was deleted so meanwhile');
 is($node->safe_psql('postgres', q{SELECT chunks_removed FROM appendable_bytea_repair('t')}), $rest, 'its chunks go when it has ended');
 is($node->safe_psql('postgres', q{SELECT problem FROM appendable_bytea_check('t')}), '', 'and no others');
 
+# Only a snapshot keeps vacuum from chunks: who reads a value without one is told so.
+$node->safe_psql('postgres', qq{CREATE PROCEDURE ab_test_read_without_snapshot(appendable_bytea) LANGUAGE C AS '$library';
+	CREATE FUNCTION value(int) RETURNS appendable_bytea LANGUAGE sql AS 'SELECT data FROM t WHERE id = \$1'});
+my ($status, $stdout, $stderr) = $node->psql('postgres', q{CALL ab_test_read_without_snapshot(value(15))});
+like($stderr, qr/cannot read an appendable value without an active snapshot/, 'a reader without a snapshot');
+
 # pages are free again once vacuum has seen to them
 $node->safe_psql('postgres', q{SELECT ab_test_heap_delete('t', ctid) FROM t; SELECT appendable_bytea_repair('t'); VACUUM});
 is($node->safe_psql('postgres', q{SELECT chunk_bytes, "values" FROM appendable_bytea_stats('t')}), '0|0', 'nothing is left');
