@@ -308,7 +308,7 @@ MUTATIONS = [
     Mutation(TEMP + "load/fastload.c", "a cursor of a subtransaction that has committed ends with the next one that has not",
              "open->nest_level = nest_level - 1;", "open->nest_level += 0;", ROWS),
     Mutation(TEMP + "load/fastload_explain.c", "a function's statement is taken for the one that EXPLAIN runs",
-             "explained->queryDesc == NULL && queryDesc->sourceText == explained->text &&", "explained->queryDesc == NULL &&", ("sql/fastload_explain",)),
+             "if (explained->queryDesc == NULL && queryDesc->sourceText == explained->text &&", "if (explained->queryDesc == NULL &&", ("sql/fastload_explain",)),
     Mutation(TEMP + "statistics/gathered.c", "other sessions are sent the message that ends plans of this one",
              "LocalExecuteInvalidationMessage(&message);", "CacheInvalidateRelcacheByRelid(relid);", ("sql/gathered_statistics",)),
     Mutation(TEMP + "statistics/gathered_hooks.c", "a leaky operator gets values of rows that a parent's policy hides",
