@@ -41,6 +41,7 @@ PROFILE = ("t/008_profile",)
 CLOCK = ("t/012_clock",)
 SHARES = ("t/013_true_shares",)
 SAMPLES = ("t/014_sampling",)
+PLANS = ("t/016_plans",)
 RIGHTS = ("sql/rights",)
 REBOOT = ("t/reboot",)
 COPY = ("t/copy",)
@@ -416,6 +417,29 @@ MUTATIONS = [
              "return !INSTR_TIME_IS_ZERO(InstrStarted_compat(&record->core));", "return false;", SAMPLES),
     Mutation(LIGHT + "statement/activity.c", "the outer statement is not shown again after a nested one",
              "cell->doing = around[depth].doing;", "cell->doing.activity = LIGHT_IDLE;", SAMPLES),
+    Mutation(LIGHT + "show/plans.c", "a privilege not checked: plans of other roles are listed",
+             "if (plan->used && (see_all || plan->key.role == role))", "if (plan->used)", PLANS),
+    Mutation(LIGHT + "show/plans.c", "a privilege not checked: plans of other roles are returned",
+             "if (plan->used && (see_all || plan->key.role == role) && plan->key.query_id == query_id &&",
+             "if (plan->used && plan->key.query_id == query_id &&", PLANS),
+    Mutation(LIGHT + "show/plans.c", "a faster execution replaces the slowest one",
+             "if (seconds > plan->kept[LIGHT_SLOWEST].seconds)", "if (seconds > 0)", PLANS),
+    Mutation(LIGHT + "show/plans.c", "after a reset nothing is kept but what is slower than before",
+             "shared->resets++;", "shared->resets = 1;", PLANS),
+    Mutation(LIGHT + "show/plans_keep.c", "parameters are kept that nobody permitted",
+             "if (light_plans_parameters == 0 || queryDesc->params == NULL || queryDesc->params->numParams == 0)",
+             "if (queryDesc->params == NULL || queryDesc->params->numParams == 0)", PLANS),
+    Mutation(LIGHT + "show/plans_keep.c", "parameters are kept in full",
+             "return BuildParamLogString(queryDesc->params, NULL, light_plans_parameters);", "return BuildParamLogString(queryDesc->params, NULL, -1);", PLANS),
+    Mutation(LIGHT + "show/plans_keep.c", "a statement fails because its plan cannot be formatted",
+             "if (error != NULL && must_fail(error))", "if (error != NULL)", PLANS),
+    Mutation(LIGHT + "show/plans_keep.c", "a cancel does not end a statement whose plan is being formatted",
+             "return category == ERRCODE_OPERATOR_INTERVENTION || category == ERRCODE_TRANSACTION_ROLLBACK;",
+             "return category == ERRCODE_TRANSACTION_ROLLBACK;", PLANS),
+    Mutation(LIGHT + "show/plans_keep.c", "what one node waits for is shown on all",
+             "if (sampled[i].key.node != node)", "if (sampled[i].key.node < 0)", PLANS),
+    Mutation(LIGHT + "show/profile_store.c", "triggers that run after the top node do not make a statement slow",
+             "seconds += keep->seconds;", "", PLANS),
     # -- ram_tablespace ----------------------------------------------------------------
     Mutation(RAM + "procedures.c", "a privilege not checked: every role can make RAM tablespaces",
              "if (!superuser())", "if (!OidIsValid(GetUserId()))", RIGHTS),

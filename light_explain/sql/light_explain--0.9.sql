@@ -387,8 +387,66 @@ COMMENT ON FUNCTION light_explain_samples_reset() IS
 
 REVOKE ALL ON FUNCTION light_explain_samples_reset() FROM PUBLIC;
 
+CREATE FUNCTION light_explain_plans(
+    OUT dbid oid,
+    OUT userid oid,
+    OUT queryid bigint,
+    OUT caller_queryid bigint,
+    OUT planid bigint,
+    OUT which text,
+    OUT ended timestamptz,
+    OUT total_ms double precision,
+    OUT stored_bytes integer)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'light_explain_plans'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION light_explain_plans() IS
+'executions of which the plan is kept: the slowest and the last one of each plan; own statements, or all for pg_read_all_stats';
+
+CREATE FUNCTION light_explain_plan(
+    queryid bigint,
+    planid bigint DEFAULT NULL,
+    which text DEFAULT 'slowest',
+    format text DEFAULT 'text')
+RETURNS text
+AS 'MODULE_PATHNAME', 'light_explain_plan'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION light_explain_plan(bigint, bigint, text, text) IS
+'the plan of the slowest or last execution of a statement, as EXPLAIN ANALYZE prints it: as text or json; planid NULL: of any plan; own statements, or all for pg_read_all_stats';
+
+SET LOCAL search_path = pg_catalog, pg_temp;
+
+CREATE VIEW @extschema@.light_explain_plans AS
+WITH named AS (
+    SELECT DISTINCT ON (dbid, userid, queryid) dbid, userid, queryid, query
+    FROM @extschema@.light_explain_profile()
+    ORDER BY dbid, userid, queryid)
+SELECT p.dbid, d.datname, p.userid, r.rolname, p.queryid, p.caller_queryid, p.planid, p.which, p.ended, p.total_ms, p.stored_bytes, n.query
+FROM @extschema@.light_explain_plans() p
+     LEFT JOIN named n USING (dbid, userid, queryid)
+     LEFT JOIN pg_database d ON d.oid = p.dbid
+     LEFT JOIN pg_roles r ON r.oid = p.userid
+ORDER BY p.total_ms DESC, p.which DESC;
+
+COMMENT ON VIEW @extschema@.light_explain_plans IS
+'executions of which the plan is kept, the slowest first, with the texts that the profile has of statements; light_explain_plan() returns the plan';
+
+SET LOCAL search_path = @extschema@, pg_temp;
+
+CREATE FUNCTION light_explain_plans_reset()
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'light_explain_plans_reset'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION light_explain_plans_reset() IS
+'forgets all plans of slowest and last executions; returns how many there were';
+
+REVOKE ALL ON FUNCTION light_explain_plans_reset() FROM PUBLIC;
+
 -- Each shows a role its own statements only, unless it has pg_read_all_stats.
-GRANT SELECT ON light_explain_progress, light_explain_profile, light_explain_misestimates, light_explain_history, light_explain_latency, light_explain_waits, light_explain_samples TO PUBLIC;
+GRANT SELECT ON light_explain_progress, light_explain_profile, light_explain_misestimates, light_explain_history, light_explain_latency, light_explain_waits, light_explain_samples, light_explain_plans TO PUBLIC;
 
 CREATE FUNCTION light_explain_status(
     OUT enabled boolean,
@@ -424,10 +482,18 @@ CREATE FUNCTION light_explain_status(
     OUT history_other_plans bigint,
     OUT history_clock_jumps bigint,
     OUT history_saved timestamptz,
-    OUT history_bytes bigint)
+    OUT history_bytes bigint,
+    OUT plans_bytes_max bigint,
+    OUT plans_bytes bigint,
+    OUT plans_max integer,
+    OUT plans_used integer,
+    OUT plans_kept bigint,
+    OUT plans_dropped bigint,
+    OUT plans_too_large bigint,
+    OUT plans_failed bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'light_explain_status'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION light_explain_status() IS
-'whether light_explain is on, and what is wrong if it is not; slots for the progress of statements: how many there are and are taken, and how many statements got none because all were, because their login role had its share, or because they have too many nodes; room in the profile, how much is taken, plans that made room for others, nodes of too large plans, and statements that have no identifier; the clock: the processor''s counter by the name that Linux gives it, or system; the sampler''s process, its rounds, those that were late, processes that it could not read; samples that were taken, that are kept one by one at most, and that newer ones replaced; sums by statement, plan, node and wait event: how many there may be and are, and samples of sums that made room; processes whose nodes it cannot see; the history''s process, the buckets that it may have and has, those that newer ones replaced, plans for which a bucket had no room, how often the system''s time was set, when the file was written, and bytes of shared memory that the history takes';
+'whether light_explain is on, and what is wrong if it is not; slots for the progress of statements: how many there are and are taken, and how many statements got none because all were, because their login role had its share, or because they have too many nodes; room in the profile, how much is taken, plans that made room for others, nodes of too large plans, and statements that have no identifier; the clock: the processor''s counter by the name that Linux gives it, or system; the sampler''s process, its rounds, those that were late, processes that it could not read; samples that were taken, that are kept one by one at most, and that newer ones replaced; sums by statement, plan, node and wait event: how many there may be and are, and samples of sums that made room; processes whose nodes it cannot see; the history''s process, the buckets that it may have and has, those that newer ones replaced, plans for which a bucket had no room, how often the system''s time was set, when the file was written, and bytes of shared memory that the history takes; bytes that kept plans may take and take, how many there may be and are; executions that were kept until now, plans that made room for others, executions whose plan is too large, and those whose plan could not be formatted';

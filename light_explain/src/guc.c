@@ -35,6 +35,10 @@ int			light_progress_nodes = 100;
 int			light_sample_interval = 100;
 int			light_sample_ring = 20000;
 int			light_sample_waits = 5000;
+int			light_plans_size = 4096;
+int			light_plans_min_duration = 100;
+int			light_plans_interval = 1000;
+int			light_plans_parameters = 0;
 
 static const struct config_enum_entry timing_options[] = {
 	{"auto", LIGHT_TIMING_AUTO, false},
@@ -102,6 +106,24 @@ light_define_settings(void)
 							 "See the view light_explain_profile.  Needs light_explain in shared_preload_libraries and query identifiers.",
 							 &light_profile, false,
 							 PGC_SUSET, 0, NULL, NULL, NULL);
+
+	DefineCustomIntVariable("light_explain.plans_min_duration",
+							"Sets the time that an execution must take for its plan to be kept.",
+							"See the view light_explain_plans.  0 keeps plans of all statements, -1 keeps none.  Needs light_explain.profile.",
+							&light_plans_min_duration, 100, -1, INT_MAX,
+							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
+
+	DefineCustomIntVariable("light_explain.plans_interval",
+							"Sets the time after which the last execution of a plan is kept again.",
+							"The slowest execution is kept at any time.  0 keeps each last one.",
+							&light_plans_interval, 1000, 0, INT_MAX,
+							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
+
+	DefineCustomIntVariable("light_explain.plans_parameters",
+							"Sets the bytes that are kept of each parameter of a statement with its plan.",
+							"0 keeps no parameters, -1 keeps them in full.",
+							&light_plans_parameters, 0, -1, INT_MAX,
+							PGC_SUSET, GUC_UNIT_BYTE, NULL, NULL, NULL);
 
 	/*
 	 * Sizes of shared memory; a library that one session loads has none, and
@@ -180,6 +202,12 @@ light_define_settings(void)
 								NULL,
 								&light_sample_waits, 5000, 100, 10000000,
 								PGC_POSTMASTER, 0, NULL, NULL, NULL);
+
+		DefineCustomIntVariable("light_explain.plans_size",
+								"Sets the shared memory for the plans of the slowest and last executions.",
+								"0 keeps none; otherwise at least 64 kB are taken.",
+								&light_plans_size, 4096, 0, MAX_KILOBYTES,
+								PGC_POSTMASTER, GUC_UNIT_KB, NULL, NULL, NULL);
 	}
 
 	MarkGUCPrefixReserved("light_explain");

@@ -109,9 +109,12 @@ run_profiled(LightQuery *query, EXECUTORRUN_PARAMS_compat)
 	PG_END_TRY();
 }
 
-static pg_noinline void
+/* Returns how long it took, in seconds. */
+static pg_noinline double
 finish_profiled(LightQuery *query, LightQuery *outer, QueryDesc *queryDesc)
 {
+	volatile int64 started = light_now();
+
 	PG_TRY();
 	{
 		next.finish(queryDesc);
@@ -121,6 +124,7 @@ finish_profiled(LightQuery *query, LightQuery *outer, QueryDesc *queryDesc)
 		light_profile_failed(query, outer, 0, 0);
 	}
 	PG_END_TRY();
+	return (light_now() - started) / LIGHT_SECOND;
 }
 
 /* A statement without instrumentation: the sampler sees it, but none of its nodes. */
@@ -154,14 +158,14 @@ executor_run(EXECUTORRUN_PARAMS_compat)
 	light_query_leave(query);
 }
 
-/* Core's figures are complete: keep what we show ourselves. */
+/* Core's figures are complete: keep what we show ourselves.  Triggers took so many seconds. */
 static void
-statement_finished(LightQuery *query)
+statement_finished(LightQuery *query, double finishing)
 {
 	if (query->explained)
 		light_keep_last(query);
 	if (light_profiled())
-		light_profile_store(query);
+		light_profile_store(query, finishing);
 }
 
 static void pg_attribute_hot
@@ -169,6 +173,7 @@ executor_finish(QueryDesc *queryDesc)
 {
 	LightQuery *query = light_query_find(queryDesc);
 	LightQuery *outer = light_chain.current;
+	double		finishing = 0;
 	bool		runs;
 
 	if (query == NULL)
@@ -185,7 +190,7 @@ executor_finish(QueryDesc *queryDesc)
 	if (runs || light_recorded(query))
 		light_query_enter(query, queryDesc->operation != CMD_SELECT || queryDesc->plannedstmt->hasModifyingCTE);
 	if (unlikely(light_profile) && runs && light_profiled())
-		finish_profiled(query, outer, queryDesc);
+		finishing = finish_profiled(query, outer, queryDesc);
 	else if (!runs && next.finish == standard_ExecutorFinish)
 		light_total_finish_empty(queryDesc);
 	else
@@ -195,7 +200,7 @@ executor_finish(QueryDesc *queryDesc)
 	if (unlikely(light_recorded(query)))
 		light_settle(query);
 	if (unlikely(query->explained || light_profile))
-		statement_finished(query);
+		statement_finished(query, finishing);
 	if (unlikely(light_show_self))
 		light_note_finished(queryDesc);
 	light_query_done(query);
@@ -211,8 +216,13 @@ request_shmem(void)
 		prev_shmem_request();
 	shmem_requested = true;
 	RequestAddinShmemSpace(add_size(add_size(light_progress_size(), light_profile_size()), add_size(light_history_size(), light_samples_size())));
-	/* those of the profile and the history, and that of the samples */
-	RequestNamedLWLockTranche("light_explain", light_profile_locks() + 1);
+	RequestAddinShmemSpace(light_plans_wanted_size());
+
+	/*
+	 * those of the profile and the history, that of the samples, that of kept
+	 * plans
+	 */
+	RequestNamedLWLockTranche("light_explain", light_profile_locks() + 2);
 }
 
 static void
@@ -235,6 +245,7 @@ startup_shmem(void)
 	if (light_sampled)
 		light_cells_startup();
 	light_samples_startup(&GetNamedLWLockTranche("light_explain")[light_profile_locks()].lock);
+	light_plans_startup(&GetNamedLWLockTranche("light_explain")[light_profile_locks() + 1].lock);
 }
 
 /* Library initialization. */

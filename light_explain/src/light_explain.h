@@ -51,6 +51,10 @@ extern LIGHT_PRIVATE int light_progress_nodes;
 extern LIGHT_PRIVATE int light_sample_interval;
 extern LIGHT_PRIVATE int light_sample_ring;
 extern LIGHT_PRIVATE int light_sample_waits;
+extern LIGHT_PRIVATE int light_plans_size;
+extern LIGHT_PRIVATE int light_plans_min_duration;
+extern LIGHT_PRIVATE int light_plans_interval;
+extern LIGHT_PRIVATE int light_plans_parameters;
 extern LIGHT_PRIVATE void light_define_settings(void);
 
 #endif							/* LIGHT_EXPLAIN_H */

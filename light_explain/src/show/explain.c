@@ -238,6 +238,7 @@ light_last_shown(int *n)
 	{
 		shown[i].loops = kept_figures[i + hidden].loops;
 		shown[i].blocks = kept[i + hidden].blocks;
+		shown[i].sampled = NULL;
 		shown[i].self = kept_figures[i + hidden].self;
 	}
 	return shown;

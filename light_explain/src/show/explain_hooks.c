@@ -57,6 +57,7 @@ explain_per_node(PlanState *planstate, List *ancestors, const char *relationship
 	query = light_query_of(planstate->state);
 	shown.loops = planstate->instrument->nloops;
 	shown.blocks = light_distinct_blocks_of(query, planstate);
+	shown.sampled = light_sampled_text(planstate->plan->plan_node_id);
 	light_self(query, planstate, &shown.self);
 	n = light_properties(&shown, es->timing, es->buffers, es->wal, properties);
 	for (int i = 0; i < n; i++)
@@ -65,7 +66,9 @@ explain_per_node(PlanState *planstate, List *ancestors, const char *relationship
 
 		if (es->format == EXPLAIN_FORMAT_TEXT && !p->always && p->value == 0)
 			continue;
-		if (p->unit != NULL)
+		if (p->string != NULL)
+			ExplainPropertyText(p->name, p->string, es);
+		else if (p->unit != NULL)
 			ExplainPropertyFloat(p->name, p->unit, p->value, 3, es);
 		else
 			ExplainPropertyInteger(p->name, NULL, (int64) p->value, es);
@@ -90,6 +93,22 @@ light_weaving_receiver(ExplainStmt *stmt, DestReceiver *to)
 void
 light_note_finished(QueryDesc *queryDesc)
 {
+}
+
+/* A plan is going to be printed, with own figures of its nodes. */
+void
+light_own_ask(ExplainState *es)
+{
+	static const bool yes = true;
+
+	SetExplainExtensionState(es, extension_id, (void *) &yes);
+}
+
+/* The plan of a finished statement was printed: it has them. */
+char *
+light_own_add(char *plan, ExplainFormat format, LightQuery *query)
+{
+	return plan;
 }
 
 /* Take our place among the options; called once from light_explain_init(). */

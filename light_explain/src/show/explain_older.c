@@ -201,11 +201,10 @@ light_note_finished(QueryDesc *queryDesc)
 	finished_top = queryDesc->planstate;
 }
 
-/* What the nodes of that statement did. */
+/* What the nodes of a finished statement did; "query" is NULL if it is not known any more. */
 static LightShown *
-finished_nodes(int *n)
+finished_nodes(LightQuery *query, PlanState *top, int *n)
 {
-	LightQuery *query = light_query_of(finished);
 	LightNodes	below;
 	const LightNodes *nodes = query != NULL ? light_nodes(query) : NULL;
 	LightShown *shown;
@@ -214,7 +213,7 @@ finished_nodes(int *n)
 	{
 		query = NULL;
 		nodes = &below;
-		if (!light_nodes_below(finished_top, CurrentMemoryContext, &below))
+		if (!light_nodes_below(top, CurrentMemoryContext, &below))
 			return NULL;
 	}
 	*n = nodes->n - 1;
@@ -225,15 +224,33 @@ finished_nodes(int *n)
 
 		shown[i].loops = node->instrument->nloops + (node->instrument->running ? 1 : 0);
 		shown[i].blocks = -1;
+		shown[i].sampled = light_sampled_text(node->plan->plan_node_id);
 		if (shown[i].loops > 0)
 			light_self_at(nodes, query, i + 1, &shown[i].self);
 	}
-	if (light_hides_top(finished_top))
+	if (light_hides_top(top))
 	{
 		(*n)--;
 		shown++;
 	}
 	return shown;
+}
+
+/* A plan is going to be printed, with own figures of its nodes: they are added when it has been. */
+void
+light_own_ask(ExplainState *es)
+{
+}
+
+/* The plan of a finished statement was printed: one with own figures, or the same if that is not possible. */
+char *
+light_own_add(char *plan, ExplainFormat format, LightQuery *query)
+{
+	int			n;
+	LightShown *nodes = finished_nodes(query, query->queryDesc->planstate, &n);
+	char	   *woven = nodes != NULL ? light_weave(plan, format, nodes, n) : NULL;
+
+	return woven != NULL ? woven : plan;
 }
 
 /* A message goes to the log: write own figures into auto_explain's. */
@@ -247,7 +264,7 @@ emit_log(ErrorData *edata)
 		MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "light_explain log", ALLOCSET_DEFAULT_SIZES);
 		MemoryContext old = MemoryContextSwitchTo(context);
 		int			n;
-		LightShown *nodes = finished_nodes(&n);
+		LightShown *nodes = finished_nodes(light_query_of(finished), finished_top, &n);
 		char	   *woven = nodes != NULL ? light_weave(edata->message, format_of(format != NULL ? format : ""), nodes, n) : NULL;
 
 		MemoryContextSwitchTo(old);

@@ -382,7 +382,9 @@ light_plan_make(int part, const LightPlanKey *key, int nnodes, bool evict)
 	plan->serial = ++p->made;
 	plan->used = plan->executions = plan->cancelled = plan->failed = 0;
 	plan->closed_executions = plan->closed_cancelled = plan->closed_failed = 0;
-	plan->max_time = 0;
+	plan->max_time = plan->kept_slowest = 0;
+	plan->kept_resets = 0;
+	pg_atomic_init_u64(&plan->kept_last, 0);
 	if (light_profile_shared->timed)
 		memset(light_plan_times(part, plan), 0, LIGHT_TIMES * sizeof(uint32));
 	plan->nnodes = Min(nnodes, chunks * LIGHT_CHUNK_NODES);

@@ -96,7 +96,21 @@ typedef struct LightPlan
 
 	double		max_time;		/* longest execution in the open one, in
 								 * seconds */
+
+	/* what of it plans.c has, as plans_keep.c knows: also read without a lock */
+	double		kept_slowest;	/* seconds */
+	int64		kept_resets;	/* after which that was; 0: never */
+	pg_atomic_uint64 kept_last; /* TimestampTz when one was kept last */
 } LightPlan;
+
+/* A finished execution whose plan is to be kept. */
+typedef struct LightKeep
+{
+	LightPlan  *plan;
+	int64		serial;			/* of the plan; 0: it is not to be kept */
+	LightPlanKey key;
+	double		seconds;
+} LightKeep;
 
 /*
  * A part of the profile with a separate lock.
@@ -164,6 +178,10 @@ extern LIGHT_PRIVATE LightPlanNode *light_plan_node(int part, const LightPlan *p
 
 /* profile_store.c */
 extern LIGHT_PRIVATE void light_profile_flush(void);
+
+/* plans_keep.c */
+extern LIGHT_PRIVATE bool light_plans_wanted(LightPlan *plan, double seconds);
+extern LIGHT_PRIVATE void light_plans_keep(LightQuery *query, const LightKeep *keep);
 
 /* profile_file.c */
 extern LIGHT_PRIVATE void light_profile_load(void);

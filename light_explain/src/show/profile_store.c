@@ -33,6 +33,7 @@
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "show/history.h"
+#include "show/plans.h"
 #include "utils/memutils.h"
 
 /* ---- storing ------------------------------------------------------------ */
@@ -384,9 +385,27 @@ answer_sampler(const LightQuery *query, uint64 plan_id)
 		light_activity_answer(query->execution, plan_id);
 }
 
-/* A statement has ended and was left: add its figures to the profile. */
+/* An execution is in the profile: is its plan to be kept?  "keep" is NULL if none is. */
+static inline void
+decide_keep(LightKeep *keep, LightPlan *plan, int64 serial, const LightPlanKey *key, double seconds)
+{
+	if (keep == NULL)
+		return;
+	seconds += keep->seconds;
+	if (likely(seconds * 1000.0 < light_plans_min_duration) || !light_plans_wanted(plan, seconds))
+		return;
+	keep->plan = plan;
+	keep->serial = serial;
+	keep->key = *key;
+	keep->seconds = seconds;
+}
+
+/*
+ * A statement has ended and was left: add its figures to the profile.  If its plan is to be
+ * kept, "keep", in which "seconds" is the time of its end, says so.
+ */
 static void pg_attribute_hot
-store(LightQuery *query, LightOutcome outcome)
+store(LightQuery *query, LightOutcome outcome, LightKeep *keep)
 {
 	QueryDesc  *queryDesc = query->queryDesc;
 	LightQuery *caller = light_chain.current;
@@ -433,6 +452,7 @@ store(LightQuery *query, LightOutcome outcome)
 		if (is_known(known, &key, &spelling) && store_known(known, figures, n, outcome))
 		{
 			answer_sampler(query, known->key.plan_id);
+			decide_keep(keep, known->plan, known->serial, &known->key, figures[0].time);
 			return;
 		}
 	}
@@ -451,6 +471,7 @@ store(LightQuery *query, LightOutcome outcome)
 		known->spelling.size = spelling.size;
 		memcpy(known->spelling.text, spelling.text, spelling.size);
 	}
+	decide_keep(keep, plan, serial, &key, figures[0].time);
 	if (!brief)
 		pfree(figures);
 }
@@ -462,13 +483,27 @@ light_profiled(void)
 	return light_profile && light_profile_shared != NULL && !IsParallelWorker();
 }
 
-/* A statement is finished: add its figures to the profile. */
+/*
+ * A statement is finished, whose triggers ran for so many seconds at its end: add its
+ * figures to the profile, and keep its plan if it is one of those.
+ */
 void
-light_profile_store(LightQuery *query)
+light_profile_store(LightQuery *query, double finishing)
 {
 	MemoryContext old = MemoryContextSwitchTo(query->context);
 
-	store(query, LIGHT_DONE);
+	if (likely(light_plans == NULL || light_plans_min_duration < 0))
+		store(query, LIGHT_DONE, NULL);
+	else
+	{
+		LightKeep	keep;
+
+		keep.serial = 0;
+		keep.seconds = finishing;
+		store(query, LIGHT_DONE, &keep);
+		if (unlikely(keep.serial != 0))
+			light_plans_keep(query, &keep);
+	}
 	MemoryContextSwitchTo(old);
 }
 
@@ -627,7 +662,7 @@ light_profile_failed(LightQuery *query, LightQuery *outer, int64 started, double
 		if (query->timer && started != 0)
 			complete_times(query, before + (light_now() - started) / LIGHT_SECOND);
 		light_settle(query);
-		store(query, was_cancelled(error) ? LIGHT_CANCELLED : LIGHT_FAILED);
+		store(query, was_cancelled(error) ? LIGHT_CANCELLED : LIGHT_FAILED, NULL);
 
 		/* it is not run or finished any more, and its memory may be freed */
 		light_query_done(query);

@@ -20,6 +20,7 @@ add(LightProperty *to, int *n, const char *name, const char *unit, double value,
 	property->name = name;
 	property->unit = unit;
 	property->value = value;
+	property->string = NULL;
 	property->always = always;
 }
 
@@ -51,6 +52,11 @@ light_properties(const LightShown *node, bool timing, bool buffers, bool wal, Li
 		add(to, &n, "Self WAL Records", NULL, node->self.usage.wal.wal_records, false);
 	if (node->blocks >= 0)
 		add(to, &n, "Distinct Heap Blocks", NULL, node->blocks, true);
+	if (node->sampled != NULL)
+	{
+		add(to, &n, "Samples", NULL, 0, true);
+		to[n - 1].string = node->sampled;
+	}
 	Assert(n <= LIGHT_MAX_PROPERTIES);
 	return n;
 }

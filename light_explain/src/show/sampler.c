@@ -345,6 +345,7 @@ add_sample(Seen *found, TimestampTz now, double seconds)
 		sample.leader = ProcGlobal->allProcs[found->leader].pid;
 		take_leaders(found);
 	}
+	sample.execution = found->execution;
 	light_wait_add(&found->key, 1, seconds);
 	if (found->execution == 0)
 	{

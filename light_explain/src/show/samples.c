@@ -219,3 +219,46 @@ light_sample_add(const LightSample *sample)
 	*light_sample(number) = *sample;
 	return number;
 }
+
+/*
+ * Samples of an execution of this process, and of its workers, in plan nodes: added up by
+ * node and wait event, palloc'd.  None of them is older than "since".
+ */
+LightWait *
+light_samples_of(uint32 execution, TimestampTz since, int *n)
+{
+	LightSamplesShared *shared = light_samples_shared;
+	LightWait  *waits = NULL;
+	int			allocated = 0;
+
+	*n = 0;
+	if (shared == NULL || execution == 0)
+		return NULL;
+	LWLockAcquire(shared->lock, LW_SHARED);
+	for (int64 number = shared->taken - 1; number >= Max(shared->taken - shared->nring, 0); number--)
+	{
+		const LightSample *sample = light_sample(number);
+		int			i = 0;
+
+		if (sample->time < since)
+			break;
+		if (sample->execution != execution || (sample->leader != 0 ? sample->leader : sample->pid) != MyProcPid || sample->key.node < 0)
+			continue;
+		while (i < *n && (waits[i].key.node != sample->key.node || waits[i].key.wait != sample->key.wait))
+			i++;
+		if (i == allocated)
+		{
+			allocated = Max(2 * allocated, 16);
+			waits = waits == NULL ? palloc(allocated * sizeof(LightWait)) : repalloc(waits, allocated * sizeof(LightWait));
+		}
+		if (i == *n)
+		{
+			waits[i].key = sample->key;
+			waits[i].samples = 0;
+			(*n)++;
+		}
+		waits[i].samples++;
+	}
+	LWLockRelease(shared->lock);
+	return waits;
+}

@@ -50,6 +50,7 @@ typedef struct LightSample
 	int			leader;			/* its process in a parallel worker, else 0 */
 	int64		previous;		/* number of the one before of the same
 								 * execution, or -1 */
+	uint32		execution;		/* of the leader's statement, or 0 */
 } LightSample;
 
 typedef struct LightSamplesShared
@@ -80,6 +81,7 @@ extern LIGHT_PRIVATE LightSample *light_sample(int64 number);
 extern LIGHT_PRIVATE void light_wait_add(const LightWaitKey *key, int64 samples, double seconds);
 extern LIGHT_PRIVATE void light_wait_move(const LightWaitKey *from, uint64 plan_id, int64 samples, double seconds);
 extern LIGHT_PRIVATE int64 light_sample_add(const LightSample *sample);
+extern LIGHT_PRIVATE LightWait *light_samples_of(uint32 execution, TimestampTz since, int *n);
 extern LIGHT_PRIVATE void light_samples_empty(void);
 
 #endif							/* LIGHT_SAMPLES_H */

@@ -59,6 +59,7 @@ typedef struct LightShown
 {
 	double		loops;
 	double		blocks;			/* distinct ones, or -1 */
+	const char *sampled;		/* what it waited for, or NULL */
 	LightSelf	self;
 } LightShown;
 
@@ -68,10 +69,11 @@ typedef struct LightProperty
 	const char *name;
 	const char *unit;			/* of a fraction; NULL: a whole number */
 	double		value;
+	const char *string;			/* instead of a number, or NULL */
 	bool		always;			/* in text, too, where it is 0 */
 } LightProperty;
 
-#define LIGHT_MAX_PROPERTIES 12
+#define LIGHT_MAX_PROPERTIES 13
 
 /* properties.c */
 extern LIGHT_PRIVATE int light_properties(const LightShown *node, bool timing, bool buffers, bool wal, LightProperty *to);
@@ -86,6 +88,8 @@ extern LIGHT_PRIVATE LightShown *light_last_shown(int *n);
 extern LIGHT_PRIVATE bool light_take_option(PlannedStmt **pstmt);
 extern LIGHT_PRIVATE DestReceiver *light_weaving_receiver(ExplainStmt *stmt, DestReceiver *to);
 extern LIGHT_PRIVATE void light_note_finished(QueryDesc *queryDesc);
+extern LIGHT_PRIVATE void light_own_ask(ExplainState *es);
+extern LIGHT_PRIVATE char *light_own_add(char *plan, ExplainFormat format, LightQuery *query);
 extern LIGHT_PRIVATE void light_explain_show_init(void);
 
 /* profile.c */
@@ -94,7 +98,7 @@ extern LIGHT_PRIVATE int light_profile_locks(void);
 extern LIGHT_PRIVATE void light_profile_startup(void);
 extern LIGHT_PRIVATE bool light_profiled(void);
 extern LIGHT_PRIVATE double light_top_time(LightQuery *query);
-extern LIGHT_PRIVATE void light_profile_store(LightQuery *query);
+extern LIGHT_PRIVATE void light_profile_store(LightQuery *query, double finishing);
 extern LIGHT_PRIVATE void light_profile_failed(LightQuery *query, LightQuery *outer, int64 started, double before);
 
 /* profile_show.c */
@@ -164,5 +168,27 @@ typedef struct LightSamplesCounts
 } LightSamplesCounts;
 
 extern LIGHT_PRIVATE void light_samples_counts(LightSamplesCounts *counts);
+
+/* plans.c */
+
+/* How full the memory for plans is, and what it does not have. */
+typedef struct LightPlansCounts
+{
+	int64		max_bytes;
+	int64		bytes;
+	int			max_plans;
+	int			plans;
+	int64		kept;			/* executions until now */
+	int64		dropped;		/* plans that made room for others */
+	int64		too_large;		/* executions */
+	int64		failed;			/* executions that could not be formatted */
+} LightPlansCounts;
+
+extern LIGHT_PRIVATE Size light_plans_wanted_size(void);
+extern LIGHT_PRIVATE void light_plans_startup(LWLock *lock);
+extern LIGHT_PRIVATE void light_plans_counts(LightPlansCounts *counts);
+
+/* plans_keep.c */
+extern LIGHT_PRIVATE char *light_sampled_text(int node);
 
 #endif							/* LIGHT_SHOW_H */

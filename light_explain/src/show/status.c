@@ -27,6 +27,7 @@ light_explain_status(PG_FUNCTION_ARGS)
 	LightProfileCounts profile;
 	LightSamplesCounts samples;
 	LightHistoryCounts history;
+	LightPlansCounts plans;
 	const char *problem = light_off_reason;
 
 	light_rows_begin(&rows, fcinfo);
@@ -34,6 +35,7 @@ light_explain_status(PG_FUNCTION_ARGS)
 	light_profile_counts(&profile);
 	light_samples_counts(&samples);
 	light_history_counts(&history);
+	light_plans_counts(&plans);
 	if (problem == NULL && light_other_minor())
 		problem = "compiled for another minor version of the server";
 	else if (problem == NULL && profile.max_nodes == 0)
@@ -73,6 +75,14 @@ light_explain_status(PG_FUNCTION_ARGS)
 	light_row_add(&rows, Int64GetDatum(history.jumps));
 	light_row_add_if(&rows, history.saved != 0, TimestampTzGetDatum(history.saved));
 	light_row_add(&rows, Int64GetDatum(history.bytes));
+	light_row_add(&rows, Int64GetDatum(plans.max_bytes));
+	light_row_add(&rows, Int64GetDatum(plans.bytes));
+	light_row_add(&rows, Int32GetDatum(plans.max_plans));
+	light_row_add(&rows, Int32GetDatum(plans.plans));
+	light_row_add(&rows, Int64GetDatum(plans.kept));
+	light_row_add(&rows, Int64GetDatum(plans.dropped));
+	light_row_add(&rows, Int64GetDatum(plans.too_large));
+	light_row_add(&rows, Int64GetDatum(plans.failed));
 	light_row_end(&rows);
 	return (Datum) 0;
 }

@@ -23,6 +23,8 @@
 #include "compat_executor.h"
 #include "lib/stringinfo.h"
 #include "show/show.h"
+#include "utils/json.h"
+#include "utils/xml.h"
 
 /* How a format writes what we look for, and a property. */
 typedef struct Form
@@ -126,7 +128,15 @@ append_property(StringInfo to, ExplainFormat format, int indent, const LightProp
 		append_tag(to, property->name);
 	else
 		appendStringInfoString(to, property->name);
-	appendStringInfo(to, "%s%.*f", form->between, property->unit != NULL ? 3 : 0, property->value);
+	appendStringInfoString(to, form->between);
+	if (property->string == NULL)
+		appendStringInfo(to, "%.*f", property->unit != NULL ? 3 : 0, property->value);
+	else if (format == EXPLAIN_FORMAT_TEXT)
+		appendStringInfoString(to, property->string);
+	else if (format == EXPLAIN_FORMAT_XML)
+		appendStringInfoString(to, escape_xml(property->string));
+	else
+		escape_json(to, property->string);
 	if (format == EXPLAIN_FORMAT_TEXT && property->unit != NULL)
 		appendStringInfo(to, " %s", property->unit);
 	else if (format == EXPLAIN_FORMAT_XML)
