@@ -42,13 +42,6 @@
 #define GlobalVisTestIsRemovableXid_compat(state, xid) GlobalVisTestIsRemovableXid(state, xid)
 #endif
 
-/* Since 18 with an argument for deferrable primary keys, which do not count here. */
-#if PG_VERSION_NUM >= 180000
-#define RelationGetPrimaryKeyIndex_compat(rel) RelationGetPrimaryKeyIndex(rel, false)
-#else
-#define RelationGetPrimaryKeyIndex_compat(rel) RelationGetPrimaryKeyIndex(rel)
-#endif
-
 /* Was the relation, or its present storage, made in this subtransaction? */
 #if PG_VERSION_NUM >= 160000
 #define CreatedInSubTransaction_compat(rel, subid) \

@@ -136,7 +136,7 @@ kept_values(Oid relid, const int16 *columns, int ncolumns,
 void
 ab_refuse_index_expressions(Oid indexid, const char *name)
 {
-	HeapTuple	tuple = ab_catalog_row(IndexRelationId, indexid);
+	HeapTuple	tuple = ab_catalog_row(IndexRelationId, IndexRelidIndexId, indexid);
 	const AbType *found = NULL;
 
 	if (HeapTupleIsValid(tuple))
@@ -180,7 +180,7 @@ ab_refuse_partition_key(Oid relid)
 void
 ab_refuse_domain(Oid typid)
 {
-	HeapTuple	tuple = ab_catalog_row(TypeRelationId, typid);
+	HeapTuple	tuple = ab_catalog_row(TypeRelationId, TypeOidIndexId, typid);
 	const AbType *found = NULL;
 
 	if (HeapTupleIsValid(tuple) && ((Form_pg_type) GETSTRUCT(tuple))->typtype == TYPTYPE_DOMAIN)
@@ -196,7 +196,7 @@ ab_refuse_domain(Oid typid)
 void
 ab_refuse_statistics(Oid statid)
 {
-	HeapTuple	tuple = ab_catalog_row(StatisticExtRelationId, statid);
+	HeapTuple	tuple = ab_catalog_row(StatisticExtRelationId, StatisticExtOidIndexId, statid);
 	const AbType *found = NULL;
 
 	if (HeapTupleIsValid(tuple))

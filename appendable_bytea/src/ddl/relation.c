@@ -52,11 +52,11 @@
 static object_access_hook_type previous_hook = NULL;
 
 /*
- * A copy of an object's row in a catalog whose primary key is its first column, an OID, as
+ * A copy of an object's row in a catalog whose first column is an OID with an index, as
  * the command that runs has left it; NULL if there is none.
  */
 HeapTuple
-ab_catalog_row(Oid catalog, Oid objid)
+ab_catalog_row(Oid catalog, Oid index, Oid objid)
 {
 	Relation	rel = table_open(catalog, AccessShareLock);
 	ScanKeyData key[1];
@@ -64,7 +64,7 @@ ab_catalog_row(Oid catalog, Oid objid)
 	HeapTuple	tuple;
 
 	ScanKeyInit(&key[0], 1, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(objid));
-	scan = systable_beginscan(rel, RelationGetPrimaryKeyIndex_compat(rel), true, SnapshotSelf, 1, key);
+	scan = systable_beginscan(rel, index, true, SnapshotSelf, 1, key);
 	tuple = systable_getnext(scan);
 	if (HeapTupleIsValid(tuple))
 		tuple = heap_copytuple(tuple);
@@ -77,7 +77,7 @@ ab_catalog_row(Oid catalog, Oid objid)
 static bool
 read_new_class(Oid relid, FormData_pg_class *row)
 {
-	HeapTuple	tuple = ab_catalog_row(RelationRelationId, relid);
+	HeapTuple	tuple = ab_catalog_row(RelationRelationId, ClassOidIndexId, relid);
 
 	if (!HeapTupleIsValid(tuple))
 		return false;
