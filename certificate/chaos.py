@@ -39,6 +39,7 @@ import argparse
 import collections
 import contextlib
 import hashlib
+import itertools
 import os
 import random
 import re
@@ -780,16 +781,20 @@ def deaths(log: str) -> Iterator[str]:
     any library.  So does a session that waits for its parallel workers then: it cannot wait for
     their end any more, so its rollback at exit fails, and statistics are reported in the midst of
     a transaction (18.6 without any library: SIGSTOP to the workers, SIGKILL to the postmaster).
+    And so does a session of 18 that reads ahead: its rollback at exit waits for the read, sees
+    again that the postmaster is gone, and exits once more from within.
     """
     lines = log.splitlines()
     full = sum("PANIC:" in line and "No space left" in line for line in lines)
     waited = sum("RecoveryLockHash contains entry for lock no longer recorded" in line for line in lines)
     orphans = {found[1] for line in lines if (found := re.search(r"\[(\d+)\] FATAL:  postmaster exited during a parallel transaction", line))}
-    for line in lines:
+    for at, line in enumerate(lines):
         if "PANIC:" in line and "No space left" in line:
             continue
-        if "!IsTransactionOrTransactionBlock()" in line and '"pgstat.c"' in line and line.rpartition(" ")[2] in orphans:
-            continue
+        if "!IsTransactionOrTransactionBlock()" in line and '"pgstat.c"' in line:
+            trace = "\n".join(itertools.takewhile(lambda below: not re.match(r"\d{4}-", below), lines[at + 1:]))
+            if line.rpartition(" ")[2] in orphans or (trace.count("(proc_exit+") > 1 and "(pgaio_wref_wait+" in trace):
+                continue
         if "TRAP:" in line and '"standby.c"' in line and waited > 0:
             waited -= 1
         elif "terminated by signal 6" in line and full > 0:

@@ -252,6 +252,9 @@ def test_what_a_server_died_of_is_told_from_what_was_done_to_it():
     assert found(trap) == [trap] and found(orphan, trap) == []
     assert found(orphan.replace("28722", "28723"), trap) == [trap]
     assert found(orphan, other.replace("PID: 2", "PID: 28722")) == [other.replace("PID: 2", "PID: 28722")]
+    exits, waits = "postgres: CLUSTER(proc_exit+0x1f)[0x5]", "postgres: CLUSTER(pgaio_wref_wait+0x1d)[0x5]"
+    assert found(trap, exits, exits, waits) == []
+    assert found(trap, exits, waits) == found(trap, exits, exits) == found(trap, exits, "2026-01-01 LOG:  other", exits, waits) == [trap]
 
 
 def test_what_a_process_said_is_shown_with_its_failed_assertion():
