@@ -36,9 +36,8 @@ typedef enum AbClientType
 	AB_CLIENT_OWN
 } AbClientType;
 
-extern void ab_protocol_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
-								ProcessUtilityContext context, ParamListInfo params,
-								QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc,
+extern void ab_protocol_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, ProcessUtilityContext context,
+								ParamListInfo params, QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc,
 								ProcessUtility_hook_type next);
 extern void ab_protocol_install(void);
 

@@ -226,9 +226,8 @@ import_as_plain(CreateForeignTableStmt *stmt)
 
 /* Run a utility command by "next"; statements that are analyzed during it know it. */
 void
-ab_protocol_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
-					ProcessUtilityContext context, ParamListInfo params,
-					QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc,
+ab_protocol_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, ProcessUtilityContext context,
+					ParamListInfo params, QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc,
 					ProcessUtility_hook_type next)
 {
 	UtilityCommand outer = utility;

@@ -310,9 +310,8 @@ end_command(AbCommand *command)
 }
 
 static void
-appendable_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
-				   ProcessUtilityContext context, ParamListInfo params,
-				   QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
+appendable_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, ProcessUtilityContext context,
+				   ParamListInfo params, QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
 {
 	AbCommand	command = {.outer = ab_command,.statement = pstmt->utilityStmt};
 

@@ -49,10 +49,9 @@ ab_value_type_name(Oid relid)
 	{
 		const AbType *column = ab_type_of(get_atttype(relid, n));
 
-		if (column != NULL && found != NULL && column != found)
+		if (found != NULL && column != NULL && column != found)
 			return "appendable";
-		if (column != NULL)
-			found = column;
+		found = column ? column : found;
 	}
 	return found ? found->name : "appendable";
 }

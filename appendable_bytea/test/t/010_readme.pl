@@ -3,14 +3,17 @@
 use strict;
 use warnings;
 
+use FindBin;
+use lib "$FindBin::RealBin/../../../common/test";
+use PageSessions;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $readme = slurp_file('README.md');
 my $reference = slurp_file('docs/reference.md');
-my @sessions = "$readme$reference" =~ /^```console\n(.*?)^```$/msg;
-is(scalar(@sessions), 13, 'there are sessions to run');
+my @sessions = sessions_of($readme, $reference);
+is(scalar(@sessions), 13, 'all of them are found');
 
 my $node = PostgreSQL::Test::Cluster->new('readme');
 $node->init;
@@ -39,19 +42,7 @@ my @functions = split /\n/, $node->safe_psql('lists', q{
 ok(@functions > 20, 'the extension has functions');
 like($reference, qr/`[^`]*\b\Q$_\E\b/, "$_ is described") for @functions;
 
-my $number = 0;
-foreach my $session (@sessions)
-{
-	$number++;
-	my $commands = join '', map { s/^=> //r . "\n" } grep { /^=> / } split /\n/, $session;
-	my $expected = join '', map { "$_\n" } grep { !/^=> / && !/^\s*$/ } split /\n/, $session;
-	my $file = $node->basedir . "/session$number.sql";
-	append_to_file($file, $commands);
-	my ($stdout, $stderr) = run_command([ 'psql', '-X', '-q', '-d', $node->connstr('postgres'), '-f', $file ]);
-	$stdout = join '', map { "$_\n" } grep { !/^\s*$/ } split /\n/, $stdout;
-	is($stdout, $expected, "session $number prints what the page shows");
-	is($stderr, '', 'and nothing else');
-}
+run_sessions($node, @sessions);
 
 $node->stop;
 done_testing();

@@ -13,6 +13,7 @@ import psycopg
 from pg_lean import always, battery, profiler, shares
 from pg_lean.always import Goal
 from pg_lean.bench import Bench, Check, Headline, Note, Plot, Result, Series, Table, not_slower
+from pg_lean.errors import Unavailable
 from pg_lean.measure import Estimate, bursts, explain_text, timed
 
 TITLE = "EXPLAIN ANALYZE: what measuring a query adds to it, core against light_explain"
@@ -167,19 +168,22 @@ def share_errors(bench: Bench, conn: psycopg.Connection, queries: dict[str, str]
 
     True is what a profiler sees of the plain statement, which it does not slow down.
     """
-    cluster = bench.server.private and bench.need_private()
-    if not cluster or shutil.which("perf") is None:
-        bench.console.print("  perf is not installed: how true the shares are is not measured (package linux-perf)")
+    if not bench.server.private:
         return
+    cluster = bench.need_private()
     runs = bench.iterations(full=25, quick=1)
-    program = profiler.Program(cluster.bindir / "postgres", cluster.root)
-    with bench.progress(len(queries), "shares of nodes") as step:
-        for case, query in queries.items():
-            found = shares.compare(conn, program, query, OPTIONS, bench.pick(full=5.0, quick=1.0), runs)
-            for source, said in found.said.items():
-                for run, one in enumerate(said):
-                    bench.raw.add(source, run, f"shares: {case}", percent=found.points_off(one))
-            step(case)
+    try:
+        profiler.need()
+        program = profiler.Program(cluster.bindir / "postgres", cluster.root)
+        with bench.progress(len(queries), "shares of nodes") as step:
+            for case, query in queries.items():
+                found = shares.compare(conn, program, query, OPTIONS, bench.pick(full=5.0, quick=1.0), runs)
+                for source, said in found.said.items():
+                    for run, one in enumerate(said):
+                        bench.raw.add(source, run, f"shares: {case}", percent=found.points_off(one))
+                step(case)
+    except Unavailable as error:
+        bench.console.print(f"  how true the shares are is not measured: {error}")
 
 
 def count_instructions(bench: Bench, queries: dict[str, str]) -> None:

@@ -202,6 +202,15 @@ must_fail(const ErrorData *error)
 	return category == ERRCODE_OPERATOR_INTERVENTION || category == ERRCODE_TRANSACTION_ROLLBACK;
 }
 
+/* A plan was formatted, or could not be. */
+static void
+stop_keeping(void)
+{
+	keeping = false;
+	sampled = NULL;
+	nsampled = 0;
+}
+
 /* Keep the plan of a statement that was finished and whose nodes are still there. */
 void
 light_plans_keep(LightQuery *query, const LightKeep *keep)
@@ -233,6 +242,8 @@ light_plans_keep(LightQuery *query, const LightKeep *keep)
 	}
 	PG_CATCH();
 	{
+		/* first of all: there may be no memory for what follows */
+		stop_keeping();
 		MemoryContextSwitchTo(context);
 		error = CopyErrorData();
 		FlushErrorState();
@@ -240,9 +251,7 @@ light_plans_keep(LightQuery *query, const LightKeep *keep)
 		pg_atomic_fetch_add_u64(&light_plans->failed, 1);
 	}
 	PG_END_TRY();
-	keeping = false;
-	sampled = NULL;
-	nsampled = 0;
+	stop_keeping();
 	MemoryContextSwitchTo(old);
 	CurrentResourceOwner = owner;
 	if (error != NULL && must_fail(error))

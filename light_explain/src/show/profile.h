@@ -2,7 +2,7 @@
  *
  * profile.h
  *	  The profile's shared memory (profile.c), for the files that store into it
- *	  (profile_store.c), show it (profile_show.c) and keep it across a restart
+ *	  (profile_store.c, profile_failed.c), show it (profile_show.c) and keep it across a restart
  *	  (profile_file.c).
  *
  * Copyright (c) 2026, the pg_lean authors
@@ -177,6 +177,12 @@ extern LIGHT_PRIVATE void light_part_empty(int part);
 extern LIGHT_PRIVATE LightPlanNode *light_plan_node(int part, const LightPlan *plan, int n, int *chunk);
 
 /* profile_store.c */
+
+/*
+ * A statement has ended and was left: add its figures to the profile.  If its plan is to be
+ * kept, "keep", in which "seconds" is the time of its end, says so; NULL: it is not.
+ */
+extern LIGHT_PRIVATE void light_profile_add(LightQuery *query, LightOutcome outcome, LightKeep *keep);
 extern LIGHT_PRIVATE void light_profile_flush(void);
 
 /* plans_keep.c */

@@ -3,13 +3,15 @@
 use strict;
 use warnings;
 
+use FindBin;
+use lib "$FindBin::RealBin/../../../common/test";
+use PageSessions;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $reference = slurp_file('docs/reference.md');
-my @sessions = $reference =~ /^```console\n(.*?)^```$/msg;
-ok(@sessions > 0, 'there is a session to run');
+my @sessions = sessions_of($reference);
 
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
@@ -23,19 +25,7 @@ CONF
 $node->start;
 $node->safe_psql('postgres', 'CREATE EXTENSION light_explain');
 
-my $number = 0;
-foreach my $session (@sessions)
-{
-	$number++;
-	my $commands = join '', map { s/^=> //r . "\n" } grep { /^=> / } split /\n/, $session;
-	my $expected = join '', map { "$_\n" } grep { !/^=> / && !/^\s*$/ } split /\n/, $session;
-	my $file = $node->basedir . "/session$number.sql";
-	append_to_file($file, $commands);
-	my ($stdout, $stderr) = run_command([ 'psql', '-X', '-q', '-d', $node->connstr('postgres'), '-f', $file ]);
-	$stdout = join '', map { "$_\n" } grep { !/^\s*$/ } split /\n/, $stdout;
-	is($stdout, $expected, "session $number prints what the reference shows");
-	is($stderr, '', 'and nothing else');
-}
+run_sessions($node, @sessions);
 
 # With their unit, as SHOW does, or without.
 my %listed = $reference =~ /^\| `(light_explain\.\w+)` \| (\S+) \|/mg;

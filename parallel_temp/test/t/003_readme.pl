@@ -3,33 +3,23 @@
 use strict;
 use warnings;
 
+use FindBin;
+use lib "$FindBin::RealBin/../../../common/test";
+use PageSessions;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $readme = slurp_file('README.md');
 my $reference = slurp_file('docs/reference.md');
-my @sessions = $readme =~ /^```console\n(.*?)^```$/msg;
-ok(@sessions > 0, 'there is a session to run');
+my @sessions = sessions_of($readme);
 
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
 $node->append_conf('postgresql.conf', "session_preload_libraries = 'parallel_temp'\nmax_parallel_workers_per_gather = 2\n");
 $node->start;
 
-my $number = 0;
-foreach my $session (@sessions)
-{
-	$number++;
-	my $commands = join '', map { s/^=> //r . "\n" } grep { /^=> / } split /\n/, $session;
-	my $expected = join '', map { "$_\n" } grep { !/^=> / && !/^\s*$/ } split /\n/, $session;
-	my $file = $node->basedir . "/session$number.sql";
-	append_to_file($file, $commands);
-	my ($stdout, $stderr) = run_command([ 'psql', '-X', '-q', '-d', $node->connstr('postgres'), '-f', $file ]);
-	$stdout = join '', map { "$_\n" } grep { !/^\s*$/ } split /\n/, $stdout;
-	is($stdout, $expected, "session $number prints what the README shows");
-	is($stderr, '', 'and nothing else');
-}
+run_sessions($node, @sessions);
 
 # Every setting and every object of the extension has its place in the reference.
 my %settings = map { $_ => 1 } split /\n/,
