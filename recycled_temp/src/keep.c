@@ -59,15 +59,12 @@ static struct
 	int			drops;
 }			seen[SEEN];
 
-/* Count a DROP; is the table worth keeping? */
-bool
-keep_worthwhile(Relation rel)
+static uint32
+columns_hash(Relation rel)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
 	uint32		hash = desc->natts;
 
-	if (pool_knows(RelationGetRelid(rel)))
-		return true;
 	for (int i = 0; i < desc->natts; i++)
 	{
 		Form_pg_attribute column = TupleDescAttr(desc, i);
@@ -75,6 +72,15 @@ keep_worthwhile(Relation rel)
 		hash = hash_combine(hash, hash_bytes((const unsigned char *) NameStr(column->attname), strlen(NameStr(column->attname))));
 		hash = hash_combine(hash, column->atttypid);
 	}
+	return hash;
+}
+
+/* Count the DROP of a table.  A statement counts all of its tables first, so that the last one decides for all. */
+void
+keep_count_drop(Relation rel)
+{
+	uint32		hash = columns_hash(rel);
+
 	if (seen[hash % SEEN].hash != hash)
 	{
 		seen[hash % SEEN].hash = hash;
@@ -82,7 +88,18 @@ keep_worthwhile(Relation rel)
 	}
 	if (seen[hash % SEEN].drops < recycled_after_drops)
 		seen[hash % SEEN].drops++;
-	return seen[hash % SEEN].drops >= recycled_after_drops;
+}
+
+/* Were enough tables like this one dropped? */
+bool
+keep_worthwhile(Relation rel)
+{
+	uint32		hash;
+
+	if (pool_knows(RelationGetRelid(rel)))
+		return true;
+	hash = columns_hash(rel);
+	return seen[hash % SEEN].hash == hash && seen[hash % SEEN].drops >= recycled_after_drops;
 }
 
 static void

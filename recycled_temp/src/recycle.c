@@ -208,6 +208,8 @@ recycle_drop(DropStmt *stmt)
 		if (!all)
 			break;
 	}
+	for (int i = 0; all && i < n; i++)
+		keep_count_drop(rels[i]);
 	lock_pg_class();
 	for (int i = 0; all && i < n; i++)
 		all = may_keep(rels[i], &tables[i], false);
@@ -450,6 +452,7 @@ pool_on_commit_drop(void)
 		rel = try_relation_open(made->relid, AccessExclusiveLock);
 		if (rel == NULL)
 			continue;
+		keep_count_drop(rel);
 		lock_pg_class();
 		if (rel->rd_refcnt == 1 && may_keep(rel, &table, true))
 			keep(rel, &table);

@@ -131,6 +131,7 @@ extern HeapTuple row_version_get(RowVersion *version);
 
 /* keep.c */
 extern void keep_table(Relation rel, RecycledTable *table);
+extern void keep_count_drop(Relation rel);
 extern bool keep_worthwhile(Relation rel);
 
 /* pool.c */

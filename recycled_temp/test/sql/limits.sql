@@ -92,6 +92,19 @@ DROP TABLE a;
 SELECT pooled_tables();
 RESET recycled_temp.keep_size;
 
+-- A DROP of several tables counts each.
+SET recycled_temp.after_drops = 2;
+CREATE TEMP TABLE a (first int);
+CREATE TEMP TABLE b (second int);
+CREATE TEMP TABLE c (second int);
+DROP TABLE a, b, c;
+SELECT pooled_tables();
+CREATE TEMP TABLE a (first int);
+CREATE TEMP TABLE b (second int);
+DROP TABLE a, b;
+SELECT pooled_tables();
+SELECT recycled_temp_empty();
+
 -- Only what is dropped again is kept.
 SET recycled_temp.after_drops = 3;
 CREATE TEMP TABLE a (often int);
