@@ -412,7 +412,7 @@ class Chaos:
         command = rng.choice((f"VACUUM {table}", f"VACUUM {store}", f"VACUUM {table}", "ANALYZE chaos", "CHECKPOINT", f"VACUUM FULL {table}",
                               f"REINDEX TABLE {store}", f"REINDEX TABLE CONCURRENTLY {store}", f"CLUSTER {table} USING {table}_pkey",
                               "ALTER TABLE chaos ADD COLUMN IF NOT EXISTS more int DEFAULT 1; ALTER TABLE chaos DROP COLUMN more",
-                              f"CALL appendable_compact('{table}')", f"CALL appendable_compact('{table}', 'n % 2 = 0')"))
+                              f"CALL appendable_compact('{table}')", f"CALL appendable_compact('{table}', 'n % 2 = 0')", f"CALL appendable_shrink('{table}')"))
         self.count(f"maintenance: {command.split()[0]}")
         for part in command.split(";"):
             conn.execute(part)

@@ -1062,6 +1062,12 @@ CREATE PROCEDURE appendable_compact(relation regclass, condition text DEFAULT NU
 AS 'MODULE_PATHNAME' LANGUAGE c;
 COMMENT ON PROCEDURE appendable_compact(regclass, text, bigint, bigint, bigint, bigint, bigint, bigint) IS 'writes values of a table that have gone quiet in full, compressed chunks, a transaction for each row';
 
+CREATE PROCEDURE appendable_shrink(relation regclass, condition text DEFAULT NULL,
+	INOUT rows_compacted bigint DEFAULT NULL, INOUT rows_moved bigint DEFAULT NULL, INOUT rows_skipped bigint DEFAULT NULL,
+	INOUT pages_before bigint DEFAULT NULL, INOUT pages_after bigint DEFAULT NULL)
+AS 'MODULE_PATHNAME' LANGUAGE c;
+COMMENT ON PROCEDURE appendable_shrink(regclass, text, bigint, bigint, bigint, bigint, bigint) IS 'moves what is on the last pages of a table and its chunk store to free space before them, so that VACUUM can cut those pages off';
+
 CREATE FUNCTION appendable_append(relation regclass, keys anyarray, chunks text[],
 	column_name name DEFAULT NULL, key_column name DEFAULT NULL, offsets bigint[] DEFAULT NULL, skip_locked boolean DEFAULT false,
 	OUT key anyelement, OUT length bigint, OUT done boolean)

@@ -421,17 +421,18 @@ class Differential:
             self.count("crashes")
 
     def compact(self):
-        """Compact a table, in the transaction if there is one, which changes nothing that can be seen."""
+        """Compact or shrink a table, in the transaction if there is one, which changes nothing that can be seen."""
         table = self.rng.choice(["t", "g", "p", "u", "k"])
-        self.log.append(f"compact {table}")
+        procedure = self.rng.choice(["compact", "compact", "shrink"])
+        self.log.append(f"{procedure} {table}")
         try:
             if self.rng.random() < 0.3:
                 self.sessions["ours"].query("SET LOCAL appendable_bytea.compression = pglz")
-            rows = self.sessions["ours"].query(f"CALL appendable_compact('{table}')")[0][0]
+            rows = self.sessions["ours"].query(f"CALL appendable_{procedure}('{table}')")[0][0]
         except ServerError as e:
             if e.sqlstate == "25P02":  # the transaction has failed already
                 return
-            self.fail(f"compaction: {e}")
+            self.fail(f"{procedure}: {e}")
         self.counts["compacted"] = self.counts.get("compacted", 0) + int(rows)
 
     def crash(self):

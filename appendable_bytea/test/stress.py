@@ -615,8 +615,9 @@ class Stress:
         threads = [self.run_thread(self.writer, n + 1) for n in range(self.args.writers)]
         threads.append(self.run_thread(self.repeat, [f"VACUUM {store}", f"VACUUM {side_store}"], 0.1))
         threads.append(self.run_thread(self.repeat, ["VACUUM stress", "VACUUM", "ANALYZE stress"], 1))
-        threads.append(self.run_thread(self.repeat, ["CALL appendable_compact('stress')", "CALL appendable_compact('side')",
-                                                     "BEGIN; CALL appendable_compact('stress', 'id % 2 = 0'); ROLLBACK"], 0.3))
+        threads.append(self.run_thread(self.repeat, ["CALL appendable_compact('stress')", "CALL appendable_compact('side')", "CALL appendable_shrink('stress')",
+                                                     "BEGIN; CALL appendable_compact('stress', 'id % 2 = 0'); ROLLBACK",
+                                                     "BEGIN; CALL appendable_shrink('stress'); ROLLBACK"], 0.3))
         rewrites = ["VACUUM FULL stress", "CLUSTER stress USING stress_pkey", "REINDEX TABLE stress",
                     "ALTER TABLE stress ALTER other TYPE int8", "ALTER TABLE stress ALTER other TYPE int4",
                     f"BEGIN; TRUNCATE stress, side; INSERT INTO stress VALUES (0, 0, repeat('lost', 16)::{self.kind.ours}); ROLLBACK"]

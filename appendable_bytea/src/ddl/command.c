@@ -206,7 +206,7 @@ refuse_repack(const LockStmt *stmt)
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("table \"%s\" cannot be repacked because it has columns of type appendable_bytea, appendable_text or appendable_json",
 							get_rel_name(relid)),
-					 errhint("Use VACUUM and appendable_compact() for the table.")));
+					 errhint("Use appendable_shrink() and VACUUM for the table.")));
 	}
 }
 

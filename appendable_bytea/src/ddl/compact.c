@@ -2,6 +2,7 @@
  *
  * compact.c
  *	  appendable_compact: store values that no longer grow in full, compressed chunks.
+ *	  appendable_shrink: move what is on the last pages of a table and its store.
  *
  * A row is compacted by a separate update: under the row's lock its values are written
  * again, as new values in compressed chunks (compress.c), the row version that refers to
@@ -20,6 +21,12 @@
  * and they are small or do compress.  So nothing is compacted twice needlessly, and growing
  * values are written over again a limited number of times.  A value in pieces is always
  * compacted, to one piece.
+ *
+ * appendable_shrink() compacts the values that have chunks on the store's last pages, so that these are
+ * empty once vacuum has removed the old chunks.  Then it moves the rows on the table's last
+ * pages (pages.c has which those are).  An update puts the new version on the same page while that has
+ * room, so a row is updated until it is elsewhere; the rows of a page are moved by one
+ * transaction, because its first row fills the page for the others.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -53,6 +60,7 @@
 #include "ddl/ddl.h"
 
 PG_FUNCTION_INFO_V1(appendable_compact);
+PG_FUNCTION_INFO_V1(appendable_shrink);
 
 /* pages of a table whose rows are looked for at once */
 #define PAGES_AT_ONCE	1024
@@ -60,7 +68,7 @@ PG_FUNCTION_INFO_V1(appendable_compact);
 /* plain chunks of a value that are tried to compress before it is left alone */
 #define SAMPLED_CHUNKS	16
 
-/* Counters, in the order of the procedure's results. */
+/* Counters of a call. */
 typedef struct Compaction
 {
 	int64		rows;
@@ -75,9 +83,14 @@ typedef struct Compaction
 	const char *condition;		/* that picks rows, or NULL */
 	bool		commits;		/* after each row */
 	MemoryContext context;		/* for one row */
-} Compaction;
 
-#define NRESULTS	6
+	/* of appendable_shrink() */
+	bool		shrinks;
+	BlockNumber chunk_limit;	/* pages of the store that are to remain */
+	int64		moved;			/* rows */
+	int64		pages_before;
+	int64		pages_after;	/* once vacuum has cut off the others */
+} Compaction;
 
 /*
  * Is there something to gain from compacting a value?  Looks at the plain chunks at its
@@ -131,7 +144,7 @@ write_compressed(Relation rel, Datum value, AbRef *ref)
 	return ab_make_stored(ref, NULL, 0, NULL, 0, 0);
 }
 
-/* Put a row version in the place of another, with entries in indexes if they need any. */
+/* Put a row version in the place of another, with entries in indexes if they need any; sets tuple->t_self. */
 static void
 replace_row(Relation rel, ItemPointer tid, HeapTuple tuple, Snapshot snapshot)
 {
@@ -152,6 +165,8 @@ replace_row(Relation rel, ItemPointer tid, HeapTuple tuple, Snapshot snapshot)
 		elog(ERROR, "row (%u,%u) of table \"%s\" cannot be updated while it is locked",
 			 ItemPointerGetBlockNumber(tid), ItemPointerGetOffsetNumber(tid),
 			 RelationGetRelationName(rel));
+
+	tuple->t_self = slot->tts_tid;
 
 	/* indexes that sum up pages know these values already */
 	if (indexes == TU_All_compat)
@@ -213,7 +228,8 @@ compact_row(Compaction *done, Relation rel, AbStore *store, TupleTableSlot *slot
 
 /* Which columns of a row are to be compacted?  False if none is. */
 static bool
-find_wanted(Relation rel, AbStore *store, TupleTableSlot *slot, Snapshot snapshot, bool *wanted)
+find_wanted(const Compaction *done, Relation rel, AbStore *store, TupleTableSlot *slot,
+			Snapshot snapshot, bool *wanted)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
 	bool		any = false;
@@ -225,7 +241,8 @@ find_wanted(Relation rel, AbStore *store, TupleTableSlot *slot, Snapshot snapsho
 		Datum		value = slot_getattr(slot, n, &isnull);
 
 		if (!isnull && ab_parse_reference(value, &ref) && ref.relid == RelationGetRelid(rel) &&
-			is_worth_compacting(store, &ref, snapshot))
+			(done->shrinks ? ab_chunks_beyond(store, ref.vid, done->chunk_limit) :
+			 is_worth_compacting(store, &ref, snapshot)))
 			any = wanted[n - 1] = true;
 	}
 	return any;
@@ -341,7 +358,7 @@ visit_row(Compaction *done, Relation rel, ItemPointer tid)
 		done->skipped += !row_ended(rel, tid);
 	else if (ab_store_open(RelationGetRelid(rel), RowExclusiveLock, &store))
 	{
-		if (find_wanted(rel, &store, slot, snapshot, wanted))
+		if (find_wanted(done, rel, &store, slot, snapshot, wanted))
 		{
 			CheckCmdReplicaIdentity(rel, CMD_UPDATE);
 			result = table_tuple_lock(rel, tid, snapshot, slot, GetCurrentCommandId(true),
@@ -354,6 +371,44 @@ visit_row(Compaction *done, Relation rel, ItemPointer tid)
 		ab_store_close(&store, NoLock);
 	}
 	ExecDropSingleTupleTableSlot(slot);
+}
+
+/*
+ * Update a row version until it is on another page, if no other session uses it.  Each
+ * update needs a command of its own, because one cannot change what it has made.  Returns
+ * false if that page is none of those that are to remain: they are full.
+ */
+static bool
+move_row(Compaction *done, Relation rel, ItemPointer tid, BlockNumber limit)
+{
+	Snapshot	snapshot = GetActiveSnapshot();
+	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	TM_FailureData failure;
+	bool		has_room = true;
+
+	if (!table_tuple_fetch_row_version(rel, tid, snapshot, slot) ||
+		table_tuple_lock(rel, tid, snapshot, slot, GetCurrentCommandId(true),
+						 LockTupleNoKeyExclusive, LockWaitSkip, 0, &failure) != TM_Ok ||
+		!still_named(rel, tid, done->condition))
+		done->skipped++;
+	else
+	{
+		HeapTuple	tuple = ExecCopySlotHeapTuple(slot);
+		ItemPointerData from = *tid;
+
+		for (int i = 0; i < MaxHeapTuplesPerPage; i++)
+		{
+			replace_row(rel, &from, tuple, snapshot);
+			CommandCounterIncrement();
+			from = tuple->t_self;
+			if (ItemPointerGetBlockNumber(&from) != ItemPointerGetBlockNumber(tid))
+				break;
+		}
+		has_room = ItemPointerGetBlockNumber(&from) < limit;
+		done->moved += has_room;
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	return has_room;
 }
 
 /* Begin what one transaction does, or a part of it where we may not commit. */
@@ -434,6 +489,58 @@ compact_table(Compaction *done, Oid relid)
 	}
 }
 
+/*
+ * Decide what is to remain of a table and its store, and compact and move the rest.
+ */
+static void
+shrink_table(Compaction *done, Oid relid)
+{
+	Relation	rel = begin_step(done, relid);
+	BlockNumber limit = 0;
+	BlockNumber nblocks = 0;
+	bool		has_room = true;
+	AbStore		store;
+
+	if (rel && ab_is_appendable(rel))
+	{
+		CheckCmdReplicaIdentity(rel, CMD_UPDATE);
+		nblocks = RelationGetNumberOfBlocks(rel);
+		limit = ab_pages_needed(rel, rel->rd_rel->reltuples);
+		ab_pages_close(rel, limit);
+		done->pages_before += nblocks;
+		done->pages_after += limit;
+		done->chunk_limit = MaxBlockNumber;
+		if (ab_store_open(relid, RowExclusiveLock, &store))
+		{
+			done->chunk_limit = ab_pages_needed(store.heap, rel->rd_rel->reltuples);
+			ab_pages_close(store.heap, done->chunk_limit);
+			done->pages_before += RelationGetNumberOfBlocks(store.heap);
+			done->pages_after += done->chunk_limit;
+			ab_store_close(&store, NoLock);
+		}
+	}
+	end_step(done, rel);
+	compact_table(done, relid);
+	for (BlockNumber block = nblocks; has_room && block-- > limit;)
+	{
+		MemoryContext oldcontext = MemoryContextSwitchTo(done->context);
+
+		rel = begin_step(done, relid);
+		if (rel && ab_is_appendable(rel) && block < RelationGetNumberOfBlocks(rel))
+		{
+			uint64		count;
+			ItemPointerData *rows = find_rows(rel, block, 0, block + 1, 0, done->condition, &count);
+
+			for (uint64 i = 0; has_room && i < count; i++)
+				has_room = move_row(done, rel, &rows[i], limit);
+		}
+		MemoryContextSwitchTo(oldcontext);
+		end_step(done, rel);
+		MemoryContextReset(done->context);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
 /* The table, or the partitions of a partitioned one. */
 static List *
 find_tables(Oid relid)
@@ -454,15 +561,14 @@ find_tables(Oid relid)
 	return result;
 }
 
-/* appendable_compact(regclass, text): see the SQL script for the results. */
-Datum
-appendable_compact(PG_FUNCTION_ARGS)
+/* Do it for a table or its partitions, as a procedure was called; its results are values, or null. */
+static Datum
+process_tables(FunctionCallInfo fcinfo, Compaction *done, const char *name,
+			   void (*process) (Compaction *, Oid), int64 *const results[], int nresults)
 {
-	Compaction	done = {0};
 	TupleDesc	desc;
-	Datum		values[NRESULTS];
-	bool		nulls[NRESULTS] = {0};
-	HeapTuple	result;
+	Datum	   *values = palloc(nresults * sizeof(Datum));
+	bool	   *nulls = palloc0(nresults * sizeof(bool));
 	List	   *tables;
 	ListCell   *lc;
 
@@ -470,34 +576,54 @@ appendable_compact(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("a table must be given")));
-	PreventCommandDuringRecovery("appendable_compact()");
-	PreventCommandIfReadOnly("appendable_compact()");
-	PreventCommandIfParallelMode("appendable_compact()");
-	done.commits = fcinfo->context && IsA(fcinfo->context, CallContext) &&
+	PreventCommandDuringRecovery(name);
+	PreventCommandIfReadOnly(name);
+	PreventCommandIfParallelMode(name);
+	done->commits = fcinfo->context && IsA(fcinfo->context, CallContext) &&
 		!castNode(CallContext, fcinfo->context)->atomic;
-	if (SPI_connect_ext(done.commits ? SPI_OPT_NONATOMIC : 0) != SPI_OK_CONNECT)
+	if (SPI_connect_ext(done->commits ? SPI_OPT_NONATOMIC : 0) != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 
 	/* in memory that stays until the end */
 	if (!PG_ARGISNULL(1))
-		done.condition = text_to_cstring(PG_GETARG_TEXT_PP(1));
+		done->condition = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	tables = find_tables(PG_GETARG_OID(0));
-	done.context = AllocSetContextCreate(CurrentMemoryContext, "appendable_bytea compaction",
-										 ALLOCSET_DEFAULT_SIZES);
-	if (done.commits)
+	done->context = AllocSetContextCreate(CurrentMemoryContext, "appendable_bytea compaction",
+										  ALLOCSET_DEFAULT_SIZES);
+	if (done->commits)
 		SPI_commit();
 	foreach(lc, tables)
-		compact_table(&done, lfirst_oid(lc));
+		process(done, lfirst_oid(lc));
 	SPI_finish();
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	values[0] = Int64GetDatum(done.rows);
-	values[1] = Int64GetDatum(done.skipped);
-	values[2] = Int64GetDatum(done.chunks_before);
-	values[3] = Int64GetDatum(done.chunks_after);
-	values[4] = Int64GetDatum(done.bytes_before);
-	values[5] = Int64GetDatum(done.bytes_after);
-	result = heap_form_tuple(BlessTupleDesc(desc), values, nulls);
-	PG_RETURN_DATUM(HeapTupleGetDatum(result));
+	Assert(desc->natts == nresults);
+	for (int i = 0; i < nresults; i++)
+		values[i] = Int64GetDatum(*results[i]);
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+}
+
+/* appendable_compact(regclass, text): see the SQL script for the results. */
+Datum
+appendable_compact(PG_FUNCTION_ARGS)
+{
+	Compaction	done = {0};
+	int64	   *const results[] = {&done.rows, &done.skipped, &done.chunks_before,
+		&done.chunks_after, &done.bytes_before, &done.bytes_after};
+
+	PG_RETURN_DATUM(process_tables(fcinfo, &done, "appendable_compact()", compact_table,
+								   results, lengthof(results)));
+}
+
+/* appendable_shrink(regclass, text): see the SQL script for the results. */
+Datum
+appendable_shrink(PG_FUNCTION_ARGS)
+{
+	Compaction	done = {.shrinks = true};
+	int64	   *const results[] = {&done.rows, &done.moved, &done.skipped,
+		&done.pages_before, &done.pages_after};
+
+	PG_RETURN_DATUM(process_tables(fcinfo, &done, "appendable_shrink()", shrink_table,
+								   results, lengthof(results)));
 }

@@ -125,6 +125,12 @@ extern void ab_chunk_delete(Relation heap, HeapTuple tuple);
 extern void ab_chunks_delete(Oid relid, int64 vid, int64 from, int64 before, int64 edition);
 extern void ab_chunks_delete_all(Relation heap);
 
+/* ---- pages.c: pages that could be cut off -------------------------------- */
+
+extern BlockNumber ab_pages_needed(Relation rel, double rows);
+extern void ab_pages_close(Relation rel, BlockNumber limit);
+extern bool ab_chunks_beyond(const AbStore *store, int64 vid, BlockNumber limit);
+
 /* ---- writer.c: writing chunks -------------------------------------------- */
 
 typedef struct AbWriter AbWriter;

@@ -229,4 +229,59 @@ SELECT row_id IS NOT NULL AS row, problem FROM appendable_bytea_check('c');
 UPDATE c SET log = 'new';
 SELECT problem FROM appendable_bytea_check('c');
 DROP TABLE c, model;
-DROP FUNCTION log_line, noise, both_tables, differences, tell;
+
+-- shrinking: the last pages of table and store become empty, and vacuum cuts them off
+CREATE TABLE s (id int PRIMARY KEY, pad text, log appendable_text, data appendable_bytea) WITH (autovacuum_enabled = off);
+CREATE INDEX ON s (pad);
+INSERT INTO s SELECT i, repeat('p', 300) || i, '', noise(i, 20000) FROM generate_series(1, 300) i;
+UPDATE s SET log = log || (SELECT string_agg(log_line(n), '') FROM generate_series(1, 100) n);
+UPDATE s SET log = log || (SELECT string_agg(log_line(n), '') FROM generate_series(101, 200) n);
+CREATE TRIGGER tell BEFORE UPDATE ON s FOR EACH ROW EXECUTE FUNCTION tell();
+DELETE FROM s WHERE id % 10 < 7 AND id < 290;
+CREATE TABLE kept AS SELECT id, pad, log::text, data::bytea FROM s;
+CREATE FUNCTION other_values() RETURNS SETOF text LANGUAGE sql AS $$
+	SELECT format('%s', id) FROM s FULL JOIN kept k USING (id)
+	WHERE s.pad IS DISTINCT FROM k.pad OR s.log::text IS DISTINCT FROM k.log OR s.data::bytea IS DISTINCT FROM k.data
+	UNION ALL SELECT problem FROM appendable_bytea_check('s') $$;
+SELECT store AS "STORE" FROM appendable_bytea_stats('s') \gset
+-- without free space there is nothing to do
+CREATE TABLE full_table (id int, data appendable_bytea);
+INSERT INTO full_table SELECT i, noise(i, 20000) FROM generate_series(1, 10) i;
+CALL appendable_shrink('full_table') \gset
+SELECT :rows_compacted AS compacted, :rows_moved AS moved, :pages_after = :pages_before AS same;
+VACUUM s;
+SELECT pg_relation_size('s') AS table_before, pg_relation_size(:'STORE') AS store_before \gset
+-- rolled back; a cursor sees what it saw
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+DECLARE before CURSOR FOR SELECT log, data FROM s ORDER BY id DESC;
+CALL appendable_shrink('s') \gset
+SELECT :rows_compacted > 20 AS compacted, :rows_moved > 20 AS moved, :rows_skipped AS skipped, :pages_after < :pages_before * 0.6 AS fewer;
+FETCH 1 FROM before \gset
+SELECT length(:'log') = length(k.log) AS log, :'data'::bytea = k.data AS data FROM kept k WHERE id = 300;
+SELECT * FROM other_values();
+ROLLBACK;
+SELECT * FROM other_values();
+VACUUM s;
+-- canceled; the pages that were closed to new rows are found again
+SET statement_timeout = '100ms';
+\set VERBOSITY terse
+CALL appendable_shrink('s', 'pg_sleep(1) IS NOT NULL');
+\set VERBOSITY default
+RESET statement_timeout;
+CALL appendable_shrink('s') \gset
+SELECT :rows_compacted > 20 AS compacted, :rows_moved > 20 AS moved, :rows_skipped AS skipped, :pages_after < :pages_before * 0.6 AS fewer;
+VACUUM s;
+SELECT pg_relation_size('s') < :table_before * 0.6 AS table, pg_relation_size(:'STORE') < :store_before * 0.6 AS store;
+SELECT * FROM other_values();
+SET enable_seqscan = off;
+SELECT count(*) FROM s JOIN kept k ON s.pad = k.pad;
+RESET enable_seqscan;
+CALL appendable_shrink(NULL);
+CALL appendable_shrink('kept');
+CREATE VIEW over_s AS SELECT * FROM s;
+CALL appendable_shrink('over_s');
+START TRANSACTION READ ONLY;
+CALL appendable_shrink('s');
+ROLLBACK;
+DROP TABLE s, kept, full_table CASCADE;
+DROP FUNCTION log_line, noise, both_tables, differences, other_values, tell;

@@ -67,7 +67,7 @@ COMMIT;
 });
 
 my $compact = $node->basedir . '/compact.sql';
-append_to_file($compact, "CALL appendable_compact('t', 'id > 1');\n");
+append_to_file($compact, "CALL appendable_compact('t', 'id > 1');\nCALL appendable_shrink('t');\n");
 
 sub check_values
 {
