@@ -1,6 +1,6 @@
 """Planted bugs: do the tests notice?
 
-Each entry of mutations.py changes one line of the C code.  It is built in a separate work
+Each entry of mutations.py changes one line of the C code or of an SQL script.  It is built in a separate work
 tree and installed into a private copy of the server, and the tests that
 must fail are run: those that the entry names, then, if they pass, all regression
 and isolation tests of the extension.  A bug is caught if a test fails or the server

@@ -50,7 +50,7 @@ class Application:
     events: Callable[[int, int], Iterator[Event]]
     #: Gives the whole value with this number.
     whole: Callable[[int], Statement]
-    #: What an event is, and what a value is.
+    #: Names of an event and of a value.
     event: str
     value: str
 

@@ -38,6 +38,9 @@ END $do$;
 is($node->safe_psql('d', $same), '6|0', 'values are what was stored');
 is($node->safe_psql('d', 'SELECT count(*) FROM appendable_bytea_check()'), '0', 'and intact');
 
+is($node->safe_psql('d', q{SET client_encoding = 'LATIN1'; SELECT appendable_octet_length(j), appendable_json_send(j) FROM (SELECT U&'["\\00e9"]'::appendable_json) x(j)}),
+	'6|\x5b22e9225d', 'length in bytes, and binary output in the encoding of the client');
+
 # SQL/JSON knows text by its category, and json and bytea by their OIDs, which a cast gives.
 SKIP:
 {
