@@ -183,7 +183,7 @@ ab_index_blocks(const char *data, int64 n, int block, int step)
 	return index;
 }
 
-/* How many bytes of a sample are around blocks of an index of m bytes, at most about "enough"? */
+/* How many bytes of a sample can be copied from what an index is of, m bytes; at most about "enough". */
 int64
 ab_index_shared(const AbBlockIndex *index, int64 m, const char *sample, int64 n, int64 enough)
 {
@@ -208,7 +208,7 @@ ab_index_shared(const AbBlockIndex *index, int64 m, const char *sample, int64 n,
 			if (entry->hash == hash && memcmp(sample + i, index->data + place, index->block) == 0)
 				length = ab_common_prefix(sample + i, index->data + place, Min(n - i, m - place));
 		}
-		shared += length;
+		shared += length >= MIN_COPY ? length : 0;
 		if (length > 0)
 		{
 			i += length - 1;
