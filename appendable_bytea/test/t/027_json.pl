@@ -65,6 +65,10 @@ SELECT count(*), count(*) FILTER (WHERE i.data::text IS DISTINCT FROM wanted::te
 		'6|0', "COPY, $format");
 }
 
+$node->safe_psql('d', "COPY (SELECT 1, '[1, 2'::text) TO '$dir/copy' (FORMAT binary)");
+my (undef, undef, $refused) = $node->psql('d', "COPY docs (id, data) FROM '$dir/copy' (FORMAT binary)");
+like($refused, qr/invalid input syntax for type json/, 'COPY, binary, what is no JSON');
+
 # Each commit is there after a crash, and what was not committed is not.
 $node->safe_psql('d', q{UPDATE docs SET data = (left(data::text, -1) || element(7) || ']')::json, wanted = (left(wanted::text, -1) || element(7) || ']')::json WHERE id = 2});
 $node->stop('immediate');
