@@ -1,6 +1,6 @@
 """Planted bugs: do the tests notice?
 
-Each entry of mutations.py changes one line of the C code.  It is built in a separate work
+Each entry of mutations.py changes one line of the C code or of an SQL script.  It is built in a separate work
 tree and installed into a private copy of the server, and the tests that
 must fail are run: those that the entry names, then, if they pass, all regression
 and isolation tests of the extension.  A bug is caught if a test fails or the server
@@ -165,7 +165,7 @@ class Workshop:
             raise Broken(f"{extension} does not build:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
 
     def put(self, mutation: Mutation | None) -> None:
-        """Have this bug, instead of the one before, in the installed libraries; None: no bug."""
+        """Have this bug, instead of the one before, in what is installed; None: no bug."""
         changed = {}
         if self.changed:
             changed[self.changed] = source(self.changed)
@@ -180,6 +180,8 @@ class Workshop:
             library = self.pkglibdir / f"{extension}.so"
             library.unlink()
             shutil.copy(self.tree / extension / f"{extension}.so", library)
+        for script in (file for file in changed if file.endswith(".sql")):
+            shutil.copy(self.tree / script, Path(self.ask("--sharedir")) / "extension")
         self.own()
 
     def test(self, extension: str, tests: tuple[str, ...], seconds: float = PATIENCE) -> tuple[bool, list[str]]:

@@ -1,4 +1,4 @@
-"""The planted bugs of mutants.py: one line of C each, and the tests that must notice.
+"""The planted bugs of mutants.py: one line of C or of an SQL script each, and the tests that must notice.
 
 `old` and `new` are whole lines without their indentation; `old` must be the line once
 in the file, or be the first one behind the line `after`, which must be there once.
@@ -19,6 +19,7 @@ class Mutation(NamedTuple):
 
 
 BYTEA = "appendable_bytea/src/"
+BYTEA_SQL = "appendable_bytea/sql/appendable_bytea--0.9.sql"
 TEMP = "parallel_temp/src/"
 LIGHT = "light_explain/src/"
 RAM = "ram_tablespace/src/"
@@ -28,6 +29,9 @@ RECYCLED = "recycled_temp/src/"
 VALUES = ("sql/storage", "sql/tables", "sql/type_functions", "sql/type_write", "sql/rollback")
 FORGED = ("sql/forged", "sql/storage", "sql/type_usage")
 PIECES = ("sql/pieces",)
+COMPRESSED = ("sql/compress_new",)
+JSON = ("sql/json",)
+JSONS = ("t/027_json",)
 TYPE = ("sql/type_functions", "sql/type_operators", "sql/type_write")
 SESSIONS = ("specs/append", "specs/conflict", "specs/speculative", "specs/reindex", "specs/truncated", "specs/first_chunk")
 ROWS = ("sql/fastload_visibility", "sql/fastload_nested", "sql/fastload_same_rows", "sql/fastload_features", "sql/fastload_copy")
@@ -130,7 +134,7 @@ MUTATIONS = [
     Mutation(BYTEA + "table/storing.c", "the value of another row is shared instead of copied",
              "!ab_same_reference(&value->base, &storing->old.base) ||", "value->base.vid == 0 ||", VALUES, after="else if (!has_old || value->base.relid != target->relid ||"),
     Mutation(BYTEA + "store/reader.c", "a value that only begins like the old one continues it",
-             "if (n <= 0 || memcmp(data, piece, n) != 0)", "if (n <= 0 || memcmp(data, piece, 1) != 0)", VALUES),
+             "if (n > 0 && memcmp(data + (at - from), piece, n) != 0)", "if (n > 0 && memcmp(data + (at - from), piece, 1) != 0)", VALUES),
     Mutation(BYTEA + "store/reader.c", "a reference to a transaction that failed is taken for an ancestor",
              "return chunk && chunk->off + chunk->length == ref->stored && chunk->crc == ref->crc;", "return chunk && chunk->off + chunk->length == ref->stored;", ("sql/ancestors",)),
     Mutation(BYTEA + "table/storing.c", "an edit is not numbered",
@@ -185,12 +189,90 @@ MUTATIONS = [
              "count = limit_segments(segments, count, ab_max_pieces, data);", "ab_max_pieces = AB_MAX_PIECES;", PIECES),
     Mutation(BYTEA + "table/find_pieces.c", "there is no limit to dead bytes",
              "return dead <= DEAD_ALWAYS || dead <= length / DEAD_SHARE;", "return dead >= 0;", PIECES),
+    Mutation(BYTEA + "table/find_pieces.c", "no sample of the old value is in the new one",
+             "found = ab_index_shared(index, m, buf, size, size / 4) >= size / 4;", "found = ab_index_shared(index, m, buf, size, size / 4) > size;", PIECES),
+    Mutation(BYTEA + "value/difference.c", "blocks that are indexed are not those that are compared",
+             "uint32		hash = hash_of_block(data + (int64) i * step, block);", "uint32		hash = hash_of_block(data + (int64) i * block, block);", PIECES),
     Mutation(BYTEA + "value/difference.c", "a copy is found where it is not",
              "copy->new = new_at - before;", "copy->new = new_at;", PIECES),
     Mutation(BYTEA + "store/chunk_cursor.c", "a change that wrote no chunk ends the trace of unsettled ones",
              "if (chunk.problem || chunk.edition > edition || chunk.crc != crc ||", "if (chunk.problem || chunk.edition != edition || chunk.crc != crc ||", PIECES),
     Mutation(BYTEA + "ddl/compact.c", "compaction leaves a value in pieces",
              "if (ref->pieces)", "if (ref->pieces && ref->edition == 0)", PIECES),
+    # -- appendable_bytea: values that are compressed when they are stored ---------------
+    Mutation(BYTEA + "table/storing.c", "values that are stored whole are not compressed",
+             "if (storing->grows || !ab_compress_new)", "if (storing->grows || ab_compress_new)", COMPRESSED),
+    Mutation(BYTEA + "table/storing.c", "a value that grows is compressed",
+             "if (storing->grows || !ab_compress_new)", "if (!ab_compress_new)", COMPRESSED),
+    Mutation(BYTEA + "store/compress.c", "bytes after a chunk are those that are in it",
+             "memmove(data, data + n, compressor->npending);", "memmove(data, data, compressor->npending);", COMPRESSED),
+    Mutation(BYTEA + "store/compress.c", "a chunk is taken for as many bytes as it stores",
+             "n = VARDATA_COMPRESSED_GET_EXTSIZE(compressed);", "n = VARSIZE(compressed) - VARHDRSZ;", COMPRESSED),
+    Mutation(BYTEA + "store/compress.c", "a value's end is in no chunk",
+             "while (compressor.npending > 0)", "if (compressor.npending > 0)", COMPRESSED),
+    Mutation(BYTEA + "store/compress.c", "the first bytes of a piece are written for all of it",
+             "piece += n;", "(void) piece;", COMPRESSED),
+    Mutation(BYTEA + "store/compress.c", "nothing is compressed after bytes that did not get smaller",
+             "compressor->untried--;", "(void) 0;", COMPRESSED),
+    Mutation(BYTEA + "store/compress.c", "a chunk may be longer than a page",
+             "if (compressed && stored <= ab_chunk_size)", "if (compressed)", COMPRESSED),
+    # -- appendable_bytea: json ----------------------------------------------------------
+    Mutation(BYTEA + "type/type_json.c", "text that comes in need not be JSON",
+             "Datum		json = json_input(fcinfo);", "Datum		json = json_input == json_in ? textin(fcinfo) : json_input(fcinfo);", JSON),
+    Mutation(BYTEA + "type/type_json.c", "binary input need not be JSON", "return check_input(fcinfo, json_recv);", "return check_input(fcinfo, textrecv);", JSONS),
+    Mutation(BYTEA + "type/type_json.c", "the last byte of a value is lost",
+             "n = VARSIZE(DatumGetPointer(json)) - VARHDRSZ;", "n = VARSIZE(DatumGetPointer(json)) - VARHDRSZ - 1;", JSON),
+    Mutation(BYTEA + "value/oids.c", "clients see json as text",
+             '{"appendable_json", JSONOID, "json", "md5(column::text)", InvalidOid}',
+             '{"appendable_json", TEXTOID, "json", "md5(column::text)", InvalidOid}', JSONS),
+    Mutation(BYTEA + "value/oids.c", "a column that is put back has another type",
+             '{"appendable_json", JSONOID, "json", "md5(column::text)", InvalidOid}',
+             '{"appendable_json", JSONOID, "jsonb", "md5(column::text)", InvalidOid}', JSON),
+    Mutation(BYTEA_SQL, "functions that make JSON see no cast to it",
+             "CREATE CAST (appendable_json AS json) WITH FUNCTION appendable_json_to_json(appendable_json) AS IMPLICIT;",
+             "CREATE CAST (appendable_json AS json) WITH INOUT AS IMPLICIT;", JSON),
+    Mutation(BYTEA_SQL, "operators of json do not take the type",
+             "CREATE CAST (appendable_json AS json) WITH FUNCTION appendable_json_to_json(appendable_json) AS IMPLICIT;",
+             "CREATE CAST (appendable_json AS json) WITH FUNCTION appendable_json_to_json(appendable_json) AS ASSIGNMENT;", JSON),
+    Mutation(BYTEA_SQL, "json is no argument of the type",
+             "CREATE CAST (json AS appendable_json) WITH FUNCTION appendable_json(json) AS IMPLICIT;",
+             "CREATE CAST (json AS appendable_json) WITH FUNCTION appendable_json(json) AS ASSIGNMENT;", JSON),
+    Mutation(BYTEA_SQL, "operators are ambiguous between json and jsonb",
+             "CREATE CAST (appendable_json AS jsonb) WITH INOUT AS ASSIGNMENT;", "CREATE CAST (appendable_json AS jsonb) WITH INOUT AS IMPLICIT;", JSON),
+    Mutation(BYTEA_SQL, "a column takes no jsonb",
+             "CREATE CAST (jsonb AS appendable_json) WITH INOUT AS ASSIGNMENT;", "CREATE CAST (jsonb AS appendable_json) WITH INOUT;", JSON),
+    Mutation(BYTEA_SQL, "the input function is that of text",
+             "AS 'MODULE_PATHNAME', 'appendable_json_in' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;",
+             "AS 'MODULE_PATHNAME', 'appendable_text_in' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;", JSON),
+    Mutation(BYTEA_SQL, "the binary input function is that of text",
+             "AS 'MODULE_PATHNAME', 'appendable_json_recv' LANGUAGE C STABLE STRICT PARALLEL SAFE;",
+             "AS 'MODULE_PATHNAME', 'appendable_text_recv' LANGUAGE C STABLE STRICT PARALLEL SAFE;", JSONS),
+    Mutation(BYTEA_SQL, "the output function is that of bytea",
+             "AS 'MODULE_PATHNAME', 'appendable_text_out' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;",
+             "AS 'MODULE_PATHNAME', 'appendable_bytea_out' LANGUAGE C STABLE STRICT PARALLEL SAFE;", JSON,
+             after="CREATE FUNCTION appendable_json_out(appendable_json) RETURNS cstring"),
+    Mutation(BYTEA_SQL, "the binary output is in the server's encoding",
+             "AS 'MODULE_PATHNAME', 'appendable_text_send' LANGUAGE C STABLE STRICT PARALLEL SAFE;",
+             "AS 'MODULE_PATHNAME', 'appendable_bytea_send' LANGUAGE C STABLE STRICT PARALLEL SAFE;", JSONS,
+             after="CREATE FUNCTION appendable_json_send(appendable_json) RETURNS bytea"),
+    Mutation(BYTEA_SQL, "there is no binary input", "RECEIVE = appendable_json_recv,", "", JSONS),
+    Mutation(BYTEA_SQL, "there is no binary output", "SEND = appendable_json_send,", "", JSONS),
+    Mutation(BYTEA_SQL, "null is converted to json",
+             "AS 'MODULE_PATHNAME', 'appendable_to_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;",
+             "AS 'MODULE_PATHNAME', 'appendable_to_bytea' LANGUAGE C IMMUTABLE PARALLEL SAFE;", JSON,
+             after="CREATE FUNCTION appendable_json_to_json(appendable_json) RETURNS json"),
+    Mutation(BYTEA_SQL, "expressions over a value cannot be indexed",
+             "AS 'MODULE_PATHNAME', 'appendable_to_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;",
+             "AS 'MODULE_PATHNAME', 'appendable_to_bytea' LANGUAGE C STABLE STRICT PARALLEL SAFE;", JSON,
+             after="CREATE FUNCTION appendable_json_to_json(appendable_json) RETURNS json"),
+    Mutation(BYTEA_SQL, "null is converted from json",
+             "AS 'MODULE_PATHNAME', 'appendable_from_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;",
+             "AS 'MODULE_PATHNAME', 'appendable_from_bytea' LANGUAGE C IMMUTABLE PARALLEL SAFE;", JSON,
+             after="CREATE FUNCTION appendable_json(json) RETURNS appendable_json"),
+    Mutation(BYTEA_SQL, "the length is in characters",
+             "AS 'MODULE_PATHNAME', 'appendable_length' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;",
+             "AS 'MODULE_PATHNAME', 'appendable_text_length' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;", JSONS,
+             after="CREATE FUNCTION appendable_octet_length(value appendable_json) RETURNS bigint"),
     # -- appendable_bytea: the type ----------------------------------------------------
     Mutation(BYTEA + "value/edit.c", "a forged segment reaches beyond the stored value",
              "if (source > value->base.stored - len)", "if (source > value->base.stored)", FORGED),

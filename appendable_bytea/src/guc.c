@@ -22,6 +22,7 @@ int			ab_inline_max = 2000;
 int			ab_tail_max = 500;
 int			ab_chunk_size;
 bool		ab_store_differences = false;
+bool		ab_compress_new = true;
 int			ab_difference_memory_kb = 65536;
 int			ab_max_pieces = AB_MAX_PIECES;
 
@@ -92,6 +93,14 @@ ab_define_settings(void)
 							 PGC_USERSET,
 							 0,
 							 NULL, NULL, NULL);
+	DefineCustomBoolVariable("appendable_bytea.compress_new",
+							 "Enables compressing values that are stored whole.",
+							 "Appended bytes and differences are not compressed until compaction.",
+							 &ab_compress_new,
+							 true,
+							 PGC_USERSET,
+							 0,
+							 NULL, NULL, NULL);
 	DefineCustomIntVariable("appendable_bytea.difference_memory",
 							"Sets the largest part of a replaced value that is searched for common bytes.",
 							"The common start and end are not part of it. It is kept in memory. Zero compares start and end only.",
@@ -118,7 +127,7 @@ ab_define_settings(void)
 							 NULL, NULL, NULL);
 
 	DefineCustomEnumVariable("appendable_bytea.compression",
-							 "Selects the compression method of compaction.",
+							 "Selects the compression method of chunks.",
 							 "Compressed chunks are not changed, and every server that was built with the method can read them.",
 							 &ab_compression,
 							 ab_compression, compressions,

@@ -11,6 +11,7 @@
 #define APPENDABLE_SETTINGS_H
 
 extern bool ab_store_differences;
+extern bool ab_compress_new;
 extern int	ab_difference_memory_kb;
 extern int	ab_max_pieces;
 extern int	ab_inline_max;

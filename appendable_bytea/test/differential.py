@@ -353,10 +353,11 @@ class Differential:
         return rows
 
     def set_differences(self):
-        """Settings about differences, which change nothing that can be seen."""
+        """Settings about differences and compression, which change nothing that can be seen."""
         rng = self.rng
         for setting in (f"store_differences = {rng.choice(['on', 'on', 'on', 'off'])}", f"max_pieces = {rng.choice([2, 3, 8, 256])}",
-                        f"difference_memory = {rng.choice([0, 1, 65536])}", f"inline_max = {rng.choice([0, 100, 2000])}"):
+                        f"difference_memory = {rng.choice([0, 1, 65536])}", f"inline_max = {rng.choice([0, 100, 2000])}",
+                        f"compress_new = {rng.choice(['on', 'off'])}"):
             self.log.append(f"SET appendable_bytea.{setting}")
             self.sessions["ours"].query(self.log[-1])
 

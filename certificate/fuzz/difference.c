@@ -108,10 +108,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (new.length > 0)
 	{
-		AbBlockIndex *index = ab_index_blocks(b, new.length, ab_index_block_size(new.length));
+		AbBlockIndex *index = ab_index_blocks(b, new.length, ab_index_block_size(new.length), ab_index_block_size(new.length));
 
-		(void) ab_index_has_part(index, a, old.length);
-		ab_index_free(index);
+		(void) ab_index_shared(index, new.length, a, old.length, old.length);
+		pfree(index);
 	}
 	fuzz_free_all();
 	return 0;

@@ -2,7 +2,7 @@
 
 grown       appendable_text, appended to line by line
 compacted   the same after appendable_compact()
-whole       appendable_text that was stored whole and never compacted
+whole       appendable_text that was stored whole, uncompressed
 lz4, pglz   text that the server compresses, stored whole
 external    text with STORAGE EXTERNAL, stored whole
 """
@@ -31,6 +31,7 @@ class Finished:
         self.conn, self.count = conn, count
         self.logs = logs(count, lines)
         self.live = sum(len(line) for log in self.logs for line in log)
+        conn.execute("SET appendable_bytea.compress_new = off")
         self.ways = [GROWN, COMPACTED, WHOLE, LZ4, PGLZ, EXTERNAL]
         for way in self.ways[:]:
             table = self.table(way)

@@ -158,6 +158,17 @@ QUESTIONS = (
         "../../appendable_bytea/docs/measured.md#logs-that-grow-line-by-line",
     ),
     Question(
+        "applications", "What do applications gain that send the whole value again?",
+        lambda of: f"{of['apps'].headlines[0].what[0].upper()}{of['apps'].headlines[0].what[1:]} writes {of['apps'].headlines[0].bars[-1][1]:,.0f} bytes of "
+        f"WAL instead of {of['apps'].headlines[0].bars[0][1]:,.0f}, with the application's statements and one ALTER TABLE.",
+        tuple(
+            Columns("apps", title, title, ["application"], [("stock lz4", "stock lz4"), ("stock pglz", "stock pglz"), ("pg_lean", "pg_lean")])
+            for title in ("Bytes of WAL of an event", "Bytes on disk after VACUUM", "Median time of an event, ms",
+                          "99th percentile of the time of an event, ms", "CPU time of the server process")
+        ),
+        "../../appendable_bytea/docs/measured.md#applications",
+    ),
+    Question(
         "explain-overhead", "How much does EXPLAIN ANALYZE slow a query?",
         lambda of: f"EXPLAIN (ANALYZE, BUFFERS) of count(*) over 1,000,000 rows takes {_fact(of['explain'].headlines[0])}; the query alone takes "
         f"{format_cost(of['explain'].headlines[0].bars[1][1], 'ms')}.",
@@ -245,7 +256,7 @@ def page(question: Question, kept: Callable[[str], Any], caption: Callable[..., 
     parts.append("Columns are major versions of PostgreSQL. Figures are medians, with the range of the repetitions in parentheses, from six of them on a 95 % "
                  "interval.\nThe commands measure the same on your machine: " + ", ".join(f"`make bench-{name}`" for name in question.benchmarks()) + f".\n"
                  f"[All tables]({question.details}).")
-    parts.append("\n".join(f"* {name}: {caption(result)}" for name in question.benchmarks() for _, result in kept(name)))
+    parts += filter(None, ["\n".join(f"* {name}: {caption(result)}" for name in question.benchmarks() for _, result in kept(name))])
     return "\n\n".join(parts) + "\n"
 
 

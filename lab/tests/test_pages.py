@@ -443,6 +443,9 @@ def test_the_front_page_has_the_next_best_way_on_stock_where_it_was_measured():
 def test_a_question_is_answered_first_and_with_few_tables(question):
     text = (TOP / "docs" / "performance" / f"{question.name}.md").read_text()
     title, answer, *rest = text.split("\n\n")
+    if not all(list(docs.kept(name)) for name in question.benchmarks()):
+        assert answer.startswith("Not measured yet: `make bench-") and "\n|" not in text
+        return
     assert title == f"# {question.question}" and question.question.endswith("?") and re.search(r"\d", answer) and len(answer.splitlines()) <= 3
     heads = [part.splitlines()[0] for part in rest if part.startswith("|")]
     assert 1 <= len(heads) <= 5 and len(question.tables) <= 5

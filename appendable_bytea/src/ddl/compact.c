@@ -125,25 +125,6 @@ is_worth_compacting(const AbStore *store, const AbRef *ref, Snapshot snapshot)
 		(compressible || chunks > 2 + bytes / ab_chunk_size + bytes / ab_chunk_size / 4);
 }
 
-/* Write a value again, in compressed chunks; returns the datum to store. */
-static Datum
-write_compressed(Relation rel, Datum value, AbRef *ref)
-{
-	AbReader   *reader = ab_reader_open(value);
-	AbRef		none = {0};
-	AbWriter   *writer = ab_writer_open(RelationGetRelid(rel), &none, ab_reader_length(reader));
-	AbCompressor *compressor = ab_compressor_open(writer);
-	const char *piece;
-	int64		n;
-
-	while ((n = ab_reader_next(reader, &piece)) > 0)
-		ab_compressor_put(compressor, piece, n);
-	ab_compressor_close(compressor);
-	ab_writer_close(writer, ref);
-	ab_reader_close(reader);
-	return ab_make_stored(ref, NULL, 0, NULL, 0, 0);
-}
-
 /* Put a row version in the place of another, with entries in indexes if they need any; sets tuple->t_self. */
 static void
 replace_row(Relation rel, ItemPointer tid, HeapTuple tuple, Snapshot snapshot)
@@ -200,6 +181,7 @@ compact_row(Compaction *done, Relation rel, AbStore *store, TupleTableSlot *slot
 	bool	   *nulls = palloc0(desc->natts * sizeof(bool));
 	AbRef	   *before = palloc(desc->natts * sizeof(AbRef));
 	AbRef	   *after = palloc(desc->natts * sizeof(AbRef));
+	AbReader   *reader;
 	ItemPointerData tid = slot->tts_tid;
 	HeapTuple	old = ExecFetchSlotHeapTuple(slot, false, NULL);
 
@@ -212,7 +194,10 @@ compact_row(Compaction *done, Relation rel, AbStore *store, TupleTableSlot *slot
 			continue;
 		value = heap_getattr(old, i + 1, desc, &isnull);
 		(void) ab_parse_reference(value, &before[i]);
-		values[i] = write_compressed(rel, value, &after[i]);
+		reader = ab_reader_open(value);
+		ab_write_compressed(RelationGetRelid(rel), reader, false, &after[i]);
+		ab_reader_close(reader);
+		values[i] = ab_make_stored(&after[i], NULL, 0, NULL, 0, 0);
 	}
 	replace_row(rel, &tid, heap_modify_tuple(old, desc, values, nulls, (bool *) wanted), snapshot);
 	for (int i = 0; i < desc->natts; i++)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * compress.c
- *	  Compressed chunks: filling them, and reading them.
+ *	  Compressed chunks: writing values in them, and reading them.
  *
  * A compressed chunk holds as many bytes of a value as fit a page when they are compressed,
  * up to eight pages of them, in the form in which the server compresses a value inside a
@@ -11,7 +11,11 @@
  * bytes of JSON lines and none of those of logs.)  Bytes that do not get smaller by an eighth
  * become plain chunks.
  *
- * Only compaction (compact.c) makes compressed chunks, when it writes a value again.  So
+ * A statement that stores a value cannot spend more on it than the server does, which
+ * compresses each byte once.  So it takes a chunk that is full to three quarters, and after bytes
+ * that do not compress it stores twice as many as before without a try.
+ *
+ * Compressed chunks are of new values, which compaction (compact.c) and storing.c write.  So
  * they are of edition 0, and no chunk of an earlier edition lies under them.
  *
  * Copyright (c) 2026, the pg_lean authors
@@ -31,23 +35,28 @@
 /* lengths that are tried for one chunk: a guess, and one computed from its result */
 #define MAX_TRIES		2
 
+#define MAX_UNTRIED		255
+
 /* bytes of a page that a chunk takes in addition to its data */
 #define CHUNK_OVERHEAD	((int) (AB_CHUNK_ROW_HEADER + offsetof(AbChunkRow, data) + sizeof(ItemIdData)))
 
-struct AbCompressor
+typedef struct AbCompressor
 {
 	AbWriter   *writer;
+	bool		quick;			/* a statement waits for it */
 	struct varlena *pending;	/* bytes that are in no chunk yet */
 	int			npending;
 	int			most;			/* of them */
 	int			guess;			/* bytes that fit the next chunk */
-};
+	int			untried;		/* chunks that are plain before the next try */
+	int			failed;			/* what it was after the last try */
+} AbCompressor;
 
 /* Do "stored" bytes pay for being decompressed to n? */
 static bool
-compression_pays(int stored, int n)
+compression_pays(int stored, int n, bool quick)
 {
-	return stored <= n - n / 8;
+	return stored <= n - n / (quick ? 32 : 8);
 }
 
 /* The first n bytes of a varlena, compressed; NULL if they get no smaller. */
@@ -74,26 +83,11 @@ ab_compressible(const char *data, int length)
 	compressed = compress_start(plain, length);
 	if (compressed)
 	{
-		result = compression_pays(VARSIZE(compressed) - VARHDRSZ, length);
+		result = compression_pays(VARSIZE(compressed) - VARHDRSZ, length, false);
 		pfree(compressed);
 	}
 	pfree(plain);
 	return result;
-}
-
-/* Compress what is put to a writer, which has nothing pending. */
-AbCompressor *
-ab_compressor_open(AbWriter *writer)
-{
-	AbCompressor *compressor = palloc(sizeof(AbCompressor));
-
-	compressor->writer = writer;
-	/* smaller chunks are for tests */
-	compressor->most = Min(AB_COMPRESSED_MAX, 8 * ab_chunk_size);
-	compressor->guess = 2 * ab_chunk_size;
-	compressor->npending = 0;
-	compressor->pending = palloc(compressor->most + VARHDRSZ);
-	return compressor;
 }
 
 /*
@@ -135,6 +129,7 @@ compress_to_fit(AbCompressor *compressor)
 	int			available = compressor->npending;
 	int			n = Min(available, compressor->guess);
 	int			too_many = available + 1;	/* known not to fit */
+	int			margin = compressor->quick ? 16 : 50;
 	int			fits = 0;		/* known to fit, as "best" */
 	struct varlena *best = NULL;
 
@@ -150,27 +145,27 @@ compress_to_fit(AbCompressor *compressor)
 				pfree(best);
 			best = compressed;
 			fits = n;
-			/* full to a fiftieth, or nothing more to put in */
-			if (n == available || stored > ab_chunk_size - ab_chunk_size / 50)
+			/* full, or nothing more to put in */
+			if (n == available || stored > ab_chunk_size - ab_chunk_size / (compressor->quick ? 4 : 50))
 				break;
-			next -= next / 100;
+			next -= next / (2 * margin);
 		}
 		else
 		{
 			if (compressed)
 				pfree(compressed);
-			else if (n <= ab_chunk_size)
+			else if (n <= ab_chunk_size || compressor->quick)
 				break;
 			too_many = n;
-			next -= next / 50;
+			next -= next / margin;
 		}
 		n = Min(next, too_many - 1);
 		if (n <= fits)
 			break;
 	}
-	if (best && fits == compressor->most)
+	if (best && fits == compressor->most && !compressor->quick)
 		best = compress_to_share_page(compressor, best);
-	if (best && !compression_pays(VARSIZE(best) - VARHDRSZ, VARDATA_COMPRESSED_GET_EXTSIZE(best)))
+	if (best && !compression_pays(VARSIZE(best) - VARHDRSZ, VARDATA_COMPRESSED_GET_EXTSIZE(best), compressor->quick))
 	{
 		pfree(best);
 		best = NULL;
@@ -178,10 +173,10 @@ compress_to_fit(AbCompressor *compressor)
 
 	/* a plain chunk is only for what does not compress by itself either */
 	n = Min(available, ab_chunk_size);
-	if (best == NULL)
+	if (best == NULL && (!compressor->quick || too_many <= available))
 	{
 		best = compress_start(compressor->pending, n);
-		if (best && !compression_pays(VARSIZE(best) - VARHDRSZ, n))
+		if (best && !compression_pays(VARSIZE(best) - VARHDRSZ, n, compressor->quick))
 		{
 			pfree(best);
 			best = NULL;
@@ -194,16 +189,24 @@ compress_to_fit(AbCompressor *compressor)
 static void
 write_pending(AbCompressor *compressor)
 {
-	struct varlena *compressed = compress_to_fit(compressor);
+	struct varlena *compressed = NULL;
 	char	   *data = VARDATA(compressor->pending);
 	int			n;
 
+	if (compressor->untried > 0)
+		compressor->untried--;
+	else if ((compressed = compress_to_fit(compressor)) == NULL && compressor->quick)
+		compressor->untried = compressor->failed = Min(2 * compressor->failed + 1, MAX_UNTRIED);
 	if (compressed)
 	{
 		n = VARDATA_COMPRESSED_GET_EXTSIZE(compressed);
 		ab_writer_put_compressed(compressor->writer, compressed);
+		compressor->guess = n;
+		if (compressor->quick)
+			compressor->guess = (int64) n * (ab_chunk_size - ab_chunk_size / 16) / (VARSIZE(compressed) - VARHDRSZ);
+		compressor->guess = Max(compressor->guess, ab_chunk_size);
 		pfree(compressed);
-		compressor->guess = Max(n, ab_chunk_size);
+		compressor->failed = 0;
 	}
 	else
 	{
@@ -215,31 +218,42 @@ write_pending(AbCompressor *compressor)
 	memmove(data, data + n, compressor->npending);
 }
 
-/* Append bytes. */
+/*
+ * Write a value under a new id, in compressed chunks where that pays.  quick: a statement
+ * waits for it.
+ */
 void
-ab_compressor_put(AbCompressor *compressor, const char *data, int64 length)
+ab_write_compressed(Oid relid, AbReader *reader, bool quick, AbRef *ref)
 {
-	while (length > 0)
+	AbRef		none = {0};
+	AbCompressor compressor = {0};
+	const char *piece;
+	int64		length;
+
+	compressor.writer = ab_writer_open(relid, &none, ab_reader_length(reader));
+	compressor.quick = quick;
+	/* smaller chunks are for tests */
+	compressor.most = Min(AB_COMPRESSED_MAX, 8 * ab_chunk_size);
+	compressor.guess = quick ? ab_chunk_size + ab_chunk_size / 2 : 2 * ab_chunk_size;
+	compressor.pending = palloc(Min(compressor.most, ab_reader_length(reader)) + VARHDRSZ);
+	while ((length = ab_reader_next(reader, &piece)) > 0)
 	{
-		int			n = Min(length, compressor->most - compressor->npending);
+		while (length > 0)
+		{
+			int			n = Min(length, compressor.most - compressor.npending);
 
-		memcpy(VARDATA(compressor->pending) + compressor->npending, data, n);
-		compressor->npending += n;
-		data += n;
-		length -= n;
-		if (compressor->npending == compressor->most)
-			write_pending(compressor);
+			memcpy(VARDATA(compressor.pending) + compressor.npending, piece, n);
+			compressor.npending += n;
+			piece += n;
+			length -= n;
+			if (compressor.npending == compressor.most)
+				write_pending(&compressor);
+		}
 	}
-}
-
-/* Write what is pending; the writer is to be closed next. */
-void
-ab_compressor_close(AbCompressor *compressor)
-{
-	while (compressor->npending > 0)
-		write_pending(compressor);
-	pfree(compressor->pending);
-	pfree(compressor);
+	while (compressor.npending > 0)
+		write_pending(&compressor);
+	pfree(compressor.pending);
+	ab_writer_close(compressor.writer, ref);
 }
 
 /* Does this server have the method by which a chunk was compressed? */

@@ -220,61 +220,50 @@ ab_reader_read(AbReader *reader, int64 offset, char *buf, int64 length)
 }
 
 /*
- * Are the value's bytes from "from" on, as far as they are in chunks, those of "data"?
- * A missing or damaged chunk is a difference.  The value must not be edited.
+ * How many bytes of the value, in [from, until), are those of "data".  A missing or damaged
+ * chunk is a difference.
+ */
+static int64
+common_bytes(AbReader *reader, int64 from, int64 until, const char *data)
+{
+	int64		at = from;
+
+	ab_reader_seek(reader, from);
+	while (at < until)
+	{
+		const char *piece;
+		int64		n = next_piece(reader, &piece);
+
+		n = Min(n, until - at);
+		if (n > 0 && memcmp(data + (at - from), piece, n) != 0)
+			return at - from + ab_common_prefix(piece, data + (at - from), n);
+		if (n <= 0)
+			break;
+		at += n;
+		CHECK_FOR_INTERRUPTS();
+	}
+	return at - from;
+}
+
+/*
+ * Are the value's bytes from "from" on, as far as they are in chunks, those of "data"?  The
+ * value must not be edited.
  */
 bool
 ab_reader_equals(AbReader *reader, int64 from, const char *data, int64 length)
 {
-	AbValue    *value = reader->value;
-	const int64 end = ab_chunk_bytes(value);
+	const int64 end = ab_chunk_bytes(reader->value);
 
-	if (length < end - from)
-		return false;
-	reader->cursor.mode = value->base.pieces ? AB_READ_TRY : AB_READ_COMPARE;
-	ab_reader_seek(reader, from);
-	while (from < end)
-	{
-		const char *piece;
-		int64		n = next_piece(reader, &piece);
-
-		if (n <= 0 || memcmp(data, piece, n) != 0)
-			return false;
-		data += n;
-		from += n;
-		CHECK_FOR_INTERRUPTS();
-	}
-	return true;
+	reader->cursor.mode = reader->value->base.pieces ? AB_READ_TRY : AB_READ_COMPARE;
+	return length >= end - from && common_bytes(reader, from, end, data) >= end - from;
 }
 
-/*
- * How many bytes of the value, from its start on, are those of "data".  A missing or
- * damaged chunk is a difference.
- */
+/* How many bytes at the value's start are those of "data". */
 int64
 ab_reader_common_prefix(AbReader *reader, const char *data, int64 length)
 {
-	int64		common = 0;
-
 	reader->cursor.mode = AB_READ_TRY;
-	ab_reader_seek(reader, 0);
-	length = Min(length, reader->value->length);
-	while (common < length)
-	{
-		const char *piece;
-		int64		n = next_piece(reader, &piece);
-		int64		same;
-
-		if (n <= 0)
-			break;
-		n = Min(n, length - common);
-		same = ab_common_prefix(piece, data + common, n);
-		common += same;
-		if (same < n)
-			break;
-		CHECK_FOR_INTERRUPTS();
-	}
-	return common;
+	return common_bytes(reader, 0, Min(length, reader->value->length), data);
 }
 
 /* As ab_reader_read(), but false if a chunk is missing or damaged. */

@@ -141,17 +141,6 @@ extern void ab_writer_put_compressed(AbWriter *writer, const struct varlena *com
 extern void ab_writer_overwrite(AbWriter *writer, int64 off, const char *data, int length);
 extern PGDLLEXPORT void ab_writer_close(AbWriter *writer, AbRef *ref);
 
-/* ---- compress.c ----------------------------------------------------------- */
-
-typedef struct AbCompressor AbCompressor;
-
-extern AbCompressor *ab_compressor_open(AbWriter *writer);
-extern void ab_compressor_put(AbCompressor *compressor, const char *data, int64 length);
-extern void ab_compressor_close(AbCompressor *compressor);
-extern bool ab_compressible(const char *data, int length);
-extern bool ab_decompressible(const AbChunk *chunk);
-extern struct varlena *ab_decompress(const AbChunk *chunk, bool lenient);
-
 /* ---- chunk_cursor.c: which chunk covers a byte of a reference ------------- */
 
 typedef enum AbReadMode
@@ -255,6 +244,13 @@ extern bool ab_reader_equals(AbReader *reader, int64 from, const char *data, int
 extern int64 ab_reader_common_prefix(AbReader *reader, const char *data, int64 length);
 extern bool ab_reader_try_read(AbReader *reader, int64 offset, char *buf, int64 length);
 extern bool ab_reader_has_ancestor(AbReader *reader, const AbRef *ref);
+
+/* ---- compress.c ----------------------------------------------------------- */
+
+extern void ab_write_compressed(Oid relid, AbReader *reader, bool quick, AbRef *ref);
+extern bool ab_compressible(const char *data, int length);
+extern bool ab_decompressible(const AbChunk *chunk);
+extern struct varlena *ab_decompress(const AbChunk *chunk, bool lenient);
 
 /* ---- value_scan.c: the values of rows and tables ------------------------------ */
 

@@ -28,8 +28,11 @@
 /* Bytes of the old value that are read at once from its end on. */
 #define SUFFIX_BLOCK		65536
 
-/* Places of the old value that are looked for in the new one before all of it is read. */
-#define SAMPLES				32
+/* Samples of the old value, sought before all of it is read; the part of the new value that is indexed. */
+#define SAMPLES				16
+#define SAMPLE_SIZE			512
+#define SAMPLE_DISTANCE		131072
+#define SAMPLED				8
 
 /* A part of a value that is not worth looking for other common bytes in. */
 #define PART_MIN			64
@@ -71,37 +74,30 @@ common_suffix(AbReader *reader, const char *data, int64 length, int64 most)
 }
 
 /*
- * Does a part of the old value have anything in common with the new one?  A quarter of
- * some samples must be there.
+ * Does a part of the old value have anything in common with the new one?  A quarter of one
+ * of some samples must be there: what all values of an application contain is less.
  */
 static bool
 shares_samples(AbReader *reader, int64 from, int64 n, const char *data, int64 m)
 {
-	AbBlockIndex *index;
-	const int	block = ab_index_block_size(m);
-	const int64 step = n / SAMPLES;
-	const int64 size = Min(3 * block, step);
-	char	   *buf;
-	int			found = 0;
+	const int	block = ab_index_block_size(m / SAMPLED);
+	const int	samples = Min(2 + n / SAMPLE_DISTANCE, SAMPLES);
+	const int64 size = Min(SAMPLE_SIZE, n / 2);
+	AbBlockIndex *index = ab_index_blocks(data, m, block, SAMPLED * block);
+	char	   *buf = palloc(size);
+	bool		found = false;
 
-	if (n < SAMPLES * 128)
-		return true;
-	buf = palloc(size);
-	index = ab_index_blocks(data, m, block);
-	for (int i = 0; i < SAMPLES && found < SAMPLES / 4 && found + SAMPLES - i >= SAMPLES / 4; i++)
+	/* from the end on, where the reader is */
+	for (int i = samples - 1; i >= 0 && !found; i--)
 	{
-		if (!ab_reader_try_read(reader, from + i * step, buf, size))
-		{
-			found = 0;
+		if (!ab_reader_try_read(reader, from + (n - size) * i / (samples - 1), buf, size))
 			break;
-		}
-		if (ab_index_has_part(index, buf, size))
-			found++;
+		found = ab_index_shared(index, m, buf, size, size / 4) >= size / 4;
 		CHECK_FOR_INTERRUPTS();
 	}
-	ab_index_free(index);
+	pfree(index);
 	pfree(buf);
-	return found >= SAMPLES / 4;
+	return found;
 }
 
 /*
@@ -118,7 +114,7 @@ find_in_middle(AbReader *reader, int64 from, int64 n, const char *data, int64 m,
 	if (n < PART_MIN || m < PART_MIN || n / 1024 >= ab_difference_memory_kb)
 		return 0;
 	/* a part that is small compared with the common bytes is read at once */
-	if (known < m && !shares_samples(reader, from, n, data, m))
+	if (known < m && n >= 1024 && !shares_samples(reader, from, n, data, m))
 		return 0;
 	old = palloc_extended(n, MCXT_ALLOC_HUGE);
 	if (!ab_reader_try_read(reader, from, old, n))

@@ -414,13 +414,19 @@ write_after(AbStoring *storing, const AbTarget *target, const AbRef *ref)
 	return result;
 }
 
-/* Write the whole value under a new id. */
+/* Write the whole value under a new id, compressed unless it grew to its first chunk. */
 static Datum
 write_new_value(AbStoring *storing, const AbTarget *target)
 {
-	AbRef		none = {0};
+	AbRef		ref = {0};
+	AbReader   *reader;
 
-	return write_after(storing, target, &none);
+	if (storing->grows || !ab_compress_new)
+		return write_after(storing, target, &ref);
+	reader = ab_reader_open_value(&storing->value);
+	ab_write_compressed(target->relid, reader, true, &ref);
+	ab_reader_close(reader);
+	return ab_make_stored(&ref, NULL, 0, NULL, 0, 0);
 }
 
 /*

@@ -32,7 +32,6 @@ check_input(FunctionCallInfo fcinfo, PGFunction json_input)
 	if (fcinfo->isnull || DatumGetPointer(json) == NULL)
 		PG_RETURN_NULL();
 	n = VARSIZE(DatumGetPointer(json)) - VARHDRSZ;
-	ab_check_length(n);
 	PG_RETURN_DATUM(ab_make_flat(VARDATA(DatumGetPointer(json)), n));
 }
 

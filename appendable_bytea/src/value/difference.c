@@ -59,6 +59,7 @@ struct AbBlockIndex
 {
 	const char *data;			/* whose blocks they are */
 	int			block;			/* bytes of a block */
+	int			step;			/* from one block to the next */
 	uint32		mask;
 	uint32		leaving;		/* MULTIPLIER to the power of "block" */
 	BlockEntry	entries[FLEXIBLE_ARRAY_MEMBER];
@@ -146,24 +147,25 @@ ab_index_block_size(int64 n)
 	return (int) block;
 }
 
-/* Put the aligned blocks of a string in a hash table. */
+/* Put blocks of a string in a hash table, to be freed; step: from one to the next, "block" or more. */
 AbBlockIndex *
-ab_index_blocks(const char *data, int64 n, int block)
+ab_index_blocks(const char *data, int64 n, int block, int step)
 {
-	uint32		blocks = (uint32) (n / block);
+	uint32		blocks = (uint32) (n / step);
 	uint32		size = pg_nextpower2_32(Max(2 * blocks, 16));
 	AbBlockIndex *index = palloc0(offsetof(AbBlockIndex, entries) + size * sizeof(BlockEntry));
 
 	Assert(blocks <= MAX_ENTRIES);
 	index->data = data;
 	index->block = block;
+	index->step = step;
 	index->mask = size - 1;
 	index->leaving = 1;
 	for (int i = 0; i < block; i++)
 		index->leaving *= MULTIPLIER;
 	for (uint32 i = 0; i < blocks; i++)
 	{
-		uint32		hash = hash_of_block(data + (int64) i * block, block);
+		uint32		hash = hash_of_block(data + (int64) i * step, block);
 		uint32		at = first_place(hash);
 
 		/* of equal blocks the first ones are found */
@@ -181,40 +183,42 @@ ab_index_blocks(const char *data, int64 n, int block)
 	return index;
 }
 
-void
-ab_index_free(AbBlockIndex *index)
+/* How many bytes of a sample can be copied from what an index is of, m bytes; at most about "enough". */
+int64
+ab_index_shared(const AbBlockIndex *index, int64 m, const char *sample, int64 n, int64 enough)
 {
-	pfree(index);
-}
+	int64		shared = 0;
+	uint32		hash = 0;
 
-/* Does one of the indexed blocks occur anywhere in a string? */
-bool
-ab_index_has_part(const AbBlockIndex *index, const char *data, int64 n)
-{
-	uint32		hash;
-
-	if (n < index->block)
-		return false;
-	hash = hash_of_block(data, index->block);
-	for (int64 i = 0;; i++)
+	for (int64 i = 0; i <= n - index->block && shared < enough; i++)
 	{
-		uint32		at = first_place(hash);
+		uint32		at;
+		int64		length = 0;
 
-		for (int probes = 0; probes < MAX_PROBES; probes++, at++)
+		if (i == 0 || hash == 0)
+			hash = hash_of_block(sample + i, index->block);
+		at = first_place(hash);
+		for (int probes = 0; probes < MAX_PROBES && length == 0; probes++, at++)
 		{
 			const BlockEntry *entry = &index->entries[at & index->mask];
+			int64		place = (int64) (entry->block - 1) * index->step;
 
 			if (entry->block == 0)
 				break;
-			if (entry->hash == hash &&
-				memcmp(data + i, index->data + (int64) (entry->block - 1) * index->block, index->block) == 0)
-				return true;
+			if (entry->hash == hash && memcmp(sample + i, index->data + place, index->block) == 0)
+				length = ab_common_prefix(sample + i, index->data + place, Min(n - i, m - place));
 		}
-		if (i == n - index->block)
-			return false;
-		hash = hash * MULTIPLIER + (unsigned char) data[i + index->block] -
-			(unsigned char) data[i] * index->leaving;
+		shared += length >= MIN_COPY ? length : 0;
+		if (length > 0)
+		{
+			i += length - 1;
+			hash = 0;
+		}
+		else if (i < n - index->block)
+			hash = hash * MULTIPLIER + (unsigned char) sample[i + index->block] -
+				(unsigned char) sample[i] * index->leaving;
 	}
+	return shared;
 }
 
 /*
@@ -306,9 +310,9 @@ find_next(Search *search, int64 old_from, int64 new_from, AbCopy *copy)
 
 		block = Max(block, ab_index_block_size(wn));
 		search->budget -= wn;
-		index = ab_index_blocks(search->new + new_from, wn, block);
+		index = ab_index_blocks(search->new + new_from, wn, block, block);
 		found = search_window(search, index, old_from, wo, new_from, copy);
-		ab_index_free(index);
+		pfree(index);
 		if (found)
 			return true;
 		if (wo == search->n - old_from && wn == search->m - new_from)

@@ -2,6 +2,8 @@
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS appendable_bytea;
 RESET client_min_messages;
+-- values that compaction finds uncompressed
+SET appendable_bytea.compress_new = off;
 -- what compresses and what does not
 CREATE FUNCTION log_line(n int) RETURNS text LANGUAGE sql IMMUTABLE AS $$ SELECT format(E'%s worker-%s INFO step %s finished in %s ms, status=ok\n', n, n % 7, n, n * 7919 % 1000) $$;
 CREATE FUNCTION noise(seed int, n int) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$

@@ -3,6 +3,7 @@
 -- never another value's bytes, never a crash.
 SET client_min_messages = warning;
 -- chunks are counted as they are without differences
+SET appendable_bytea.compress_new = off;
 SET appendable_bytea.store_differences = off;
 CREATE EXTENSION IF NOT EXISTS appendable_bytea;
 -- the bytes of a datum as they are, and back

@@ -69,7 +69,7 @@ SELECT id, data FROM jsonb_populate_record(NULL::docs, '{"id": 8, "data": [1]}')
 SELECT id, plain FROM json_populate_record(NULL::docs, '{"id": 8, "plain": "s"}');
 SELECT id, data FROM json_populate_record(NULL::docs, '{"id": 8, "data": "s"}');
 -- assignments: json and jsonb are taken, text is not, and || makes text, as for json
-UPDATE docs SET data = plain WHERE id = 1;
+UPDATE docs SET data = plain WHERE id IN (1, 5);
 UPDATE docs SET data = jsonb_set(data::jsonb, '{a}', '3') WHERE id = 1;
 SELECT data FROM docs WHERE id = 1;
 UPDATE docs SET data = data || '[2]' WHERE id = 1;

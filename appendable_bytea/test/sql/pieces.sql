@@ -2,6 +2,8 @@
 -- and new chunks.  Whatever is changed, what is read is what was stored.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS appendable_bytea;
+-- chunks of a known size; compress_new.sql has compressed ones
+SET appendable_bytea.compress_new = off;
 SET appendable_bytea.store_differences = on;
 -- the bytes of a datum as they are, and back
 CREATE FUNCTION raw(appendable_bytea) RETURNS bytea LANGUAGE internal IMMUTABLE STRICT AS 'byteasend';

@@ -1,6 +1,8 @@
 -- Chunk stores follow TOAST's rules.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS appendable_bytea;
+-- chunks of a known size
+SET appendable_bytea.compress_new = off;
 CREATE SCHEMA st;
 SET search_path = st, public;
 CREATE FUNCTION bytes(n int, c text) RETURNS bytea LANGUAGE sql AS $$ SELECT convert_to(repeat(c, n), 'UTF8') $$;

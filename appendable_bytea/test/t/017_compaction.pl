@@ -11,7 +11,7 @@ use Test::More;
 
 my $primary = PostgreSQL::Test::Cluster->new('primary');
 $primary->init(allows_streaming => 1);
-$primary->append_conf('postgresql.conf', "shared_preload_libraries = 'appendable_bytea'\nautovacuum = off\n");
+$primary->append_conf('postgresql.conf', "shared_preload_libraries = 'appendable_bytea'\nautovacuum = off\nappendable_bytea.compress_new = off\n");
 $primary->start;
 $primary->safe_psql('postgres', q{
 CREATE EXTENSION appendable_bytea;

@@ -38,6 +38,9 @@ END $do$;
 is($node->safe_psql('d', $same), '6|0', 'values are what was stored');
 is($node->safe_psql('d', 'SELECT count(*) FROM appendable_bytea_check()'), '0', 'and intact');
 
+is($node->safe_psql('d', q{SET client_encoding = 'LATIN1'; SELECT appendable_octet_length(j), appendable_json_send(j) FROM (SELECT U&'["\\00e9"]'::appendable_json) x(j)}),
+	'6|\x5b22e9225d', 'length in bytes, and binary output in the encoding of the client');
+
 # SQL/JSON knows text by its category, and json and bytea by their OIDs, which a cast gives.
 SKIP:
 {
@@ -61,6 +64,10 @@ CREATE TABLE j (id int, data appendable_json); COPY j FROM '$dir/copy' (FORMAT $
 SELECT count(*), count(*) FILTER (WHERE i.data::text IS DISTINCT FROM wanted::text OR j.data::text IS DISTINCT FROM wanted::text) FROM docs JOIN i USING (id) JOIN j USING (id); DROP TABLE j}),
 		'6|0', "COPY, $format");
 }
+
+$node->safe_psql('d', "COPY (SELECT 1, '[1, 2'::text) TO '$dir/copy' (FORMAT binary)");
+my (undef, undef, $refused) = $node->psql('d', "COPY docs (id, data) FROM '$dir/copy' (FORMAT binary)");
+like($refused, qr/invalid input syntax for type json/, 'COPY, binary, what is no JSON');
 
 # Each commit is there after a crash, and what was not committed is not.
 $node->safe_psql('d', q{UPDATE docs SET data = (left(data::text, -1) || element(7) || ']')::json, wanted = (left(wanted::text, -1) || element(7) || ']')::json WHERE id = 2});

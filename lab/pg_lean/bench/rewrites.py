@@ -9,7 +9,7 @@ from typing import Callable, Iterator
 
 import psycopg
 
-from pg_lean.bench import Bench, Headline, Result, Table, human_bytes
+from pg_lean.bench import Bench, Check, Headline, Result, Table, human_bytes
 from pg_lean.measure import cpu_seconds, wal_position
 from pg_lean.names import extension_schema
 
@@ -72,6 +72,39 @@ def added_at_end(size: int) -> Iterator[str]:
         lines.append(json.dumps({"n": len(lines), "output": words(rng, LINE - 30)}))
 
 
+def document(rng: random.Random, size: int, title: str) -> str:
+    """A JSON text of that length and nothing of another one's."""
+    return json.dumps({"title": title, "paragraphs": [words(rng, min(1000, size - at)) for at in range(0, size, 1000)]})
+
+
+def all_new(size: int) -> Iterator[str]:
+    """Another document each time."""
+    rng = random.Random(size)
+    while True:
+        yield document(rng, size, words(rng, 30))
+
+
+def new_title(size: int) -> Iterator[str]:
+    """The same document with another title each time."""
+    number = 0
+    while True:
+        yield document(random.Random(size), size, f"document {number}")
+        number += 1
+
+
+def unchanged(size: int) -> Iterator[str]:
+    """The same document each time."""
+    while True:
+        yield document(random.Random(size), size, "document")
+
+
+#: Changes of short values, and their lengths: an application that replaces these must not pay for what differences gain with long ones.
+SHORT_CHANGES = {"all new": all_new, "another title": new_title, "unchanged": unchanged, "an exchange of 5 kB added": added_in_middle}
+SHORT = (7 * 1000, 10 * 1000, 30 * 1000, 100 * 1000)
+#: How much more than stock with lz4 a change of a short value may take.
+MARGIN = 0.05
+
+
 def measured(conn: psycopg.Connection, table: str, values: Iterator[str]) -> Callable[[], dict[str, float | None]]:
     def change() -> dict[str, float | None]:
         value = next(values)
@@ -90,7 +123,10 @@ def run(bench: Bench) -> Result:
     bench.server.need_extension("appendable_bytea")
     cases = {f"an exchange of 5 kB added to a chat of {human_bytes(size)}": (added_in_middle, size)
              for size in bench.pick(full=(100 * KB, MB, 10 * MB), quick=(MB, 10 * MB))}
+    longest = list(cases)[-1]
     cases |= {f"a line of {LINE} bytes added to an array of {human_bytes(size)} that ends in ]": (added_at_end, size) for size in (MB,)}
+    short = {f"{size // 1000} kB, {what}": (values, size) for what, values in SHORT_CHANGES.items() for size in bench.pick(full=SHORT, quick=SHORT[:1])}
+    cases |= short
     repetitions = bench.iterations(full=40, quick=5)
     for number, (case, (values, size)) in enumerate(cases.items()):
         variants = {}
@@ -106,16 +142,15 @@ def run(bench: Bench) -> Result:
             conn.execute("CHECKPOINT")
             variants[way.name] = measured(conn, table, texts)
         bench.interleave(variants, repetitions, case=case, warmup=2, text=case)
-    return present(bench, list(cases), repetitions)
+    return present(bench, list(cases), longest, list(short), repetitions)
 
 
-def present(bench: Bench, cases: list[str], repetitions: int) -> Result:
+def present(bench: Bench, cases: list[str], last: str, short: list[str], repetitions: int) -> Result:
     """Bytes of WAL and milliseconds of CPU time of a change."""
     def table(title: str, metric: str) -> Table:
         return Table(title, ["change", *(way.name for way in WAYS), "stock lz4 / pg_lean"],
                      [[case, *(bench.estimate(metric, way.name, case) for way in WAYS), bench.ratio(metric, "stock lz4", "pg_lean", case)] for case in cases])
 
-    last = cases[-2]
     stock, lean = (bench.estimate("wal", name, last).median for name in ("stock lz4", "pg_lean"))
     return Result(
         title=TITLE,
@@ -125,4 +160,5 @@ def present(bench: Bench, cases: list[str], repetitions: int) -> Result:
             "what was sent. There is no checkpoint in between, so that pages are not logged as images. CPU time is the server process's.",
         headlines=[Headline(last, bench.ratio("wal", "stock lz4", "pg_lean", last), [("stock, lz4", stock), ("stored differences", lean)], "bytes of WAL")],
         blocks=[table("Bytes of WAL", "wal"), table("Milliseconds of CPU time", "cpu_ms")],
-        checks=[])
+        checks=[Check.of(f"{what} of {case}, pg_lean / stock lz4", bench.ratio(metric, "pg_lean", "stock lz4", case), "<=", 1 + MARGIN)
+                for case in short for metric, what in (("wal", "WAL"), ("cpu_ms", "CPU time"))])

@@ -1,0 +1,36 @@
+"""The benchmark of replaced values: what is changed, and what is checked."""
+
+import json
+from itertools import islice
+
+import pytest
+
+from pg_lean.bench import Bench, Options, rewrites
+from pg_lean.cluster import Cluster
+
+
+def test_changes_are_what_they_are_called():
+    for size in (7000, 30000):
+        first, second = islice(rewrites.all_new(size), 2)
+        assert len(first) == pytest.approx(size, rel=0.05) and json.loads(first)["paragraphs"][0] != json.loads(second)["paragraphs"][0]
+        first, second = map(json.loads, islice(rewrites.new_title(size), 2))
+        assert first["title"] != second["title"] and first["paragraphs"] == second["paragraphs"]
+        first, second = islice(rewrites.unchanged(size), 2)
+        assert first == second
+    first, second = map(json.loads, islice(rewrites.added_in_middle(7000), 2))
+    assert second["messages"][:-2] == first["messages"]
+
+
+def test_short_values_take_no_more_wal_than_in_stock(monkeypatch):
+    cluster = Cluster(name="test", preload=["appendable_bytea"], settings={"autovacuum": False})
+    if not cluster.has_library("appendable_bytea"):
+        pytest.skip("appendable_bytea is not installed for this server (make install)")
+    monkeypatch.setattr(rewrites, "MB", 50000)
+    with cluster:
+        bench = Bench("rewrites", cluster, Options(quick=True, iterations=3))
+        result = rewrites.run(bench)
+    checks = {check.what: check for check in result.checks}
+    assert len(checks) == 2 * len(rewrites.SHORT_CHANGES)
+    for change in rewrites.SHORT_CHANGES:
+        assert checks[f"WAL of 7 kB, {change}, pg_lean / stock lz4"].met, change
+    assert len(result.blocks) == 2 and result.headlines[0].ratio.median > 1
