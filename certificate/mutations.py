@@ -225,6 +225,8 @@ MUTATIONS = [
              "return Max(start, Min(setup_scale, 1) * planning / SECOND_RUN_PART);", "return planning > 0 ? start : 0;", COSTS),
     Mutation(TEMP + "plan/plan_paths.c", "the leader's index scans are charged for workers",
              "add_path(rel, leaders);", "(void) leaders;", COSTS),
+    Mutation(TEMP + "plan/plan_paths.c", "a serial plan that is not used hides a parallel one",
+             "bool\t\tleader = !charged || server_reads_indexes(planning, path);", "bool\t\tleader = !charged || rel != NULL || server_reads_indexes(planning, path);", COSTS),
     Mutation(TEMP + "plan/plan_cost.c", "workers are charged for pages that are not in the leader's buffers",
              "double\t\tentered = pt_pool_usable() ? Min(pages, NLocBuffer) : 0;", "double\t\tentered = pages;", COSTS),
     Mutation(TEMP + "plan/plan_cost.c", "a worker's start never costs less than parallel_setup_cost",
