@@ -107,7 +107,7 @@ static const struct
 {
 	{"parallel_temp.worker_start_cost", &pt_worker_start_cost, 1000,
 		"Sets the planner's estimate of the cost of starting one worker for temporary tables, at the default parallel_setup_cost.",
-	"It is scaled with parallel_setup_cost, and replaces it if all workers of a query together cost more. The lab's calibration measures this machine's."},
+	"It is scaled with parallel_setup_cost, which it replaces. The lab's calibration measures this machine's."},
 	{"parallel_temp.enter_page_cost", &pt_enter_page_cost, 0.05,
 		"Sets the planner's estimate of the cost of entering one page into the buffers of a worker that uses indexes or out-of-line values, in units of seq_page_cost.",
 	"Creating each of these buffers costs 0.15 of it. Both are scaled with parallel_setup_cost. The lab's calibration measures this machine's."},

@@ -266,8 +266,8 @@ most_workers(PlannedStmt *serial)
 static PlannedStmt *
 plan_again(PlannedStmt *serial, uint64 pairs, bool temporary, bool fills, PLANNER_PARAMS_compat)
 {
-	PtPlanning	frame = {.temp_paths = temporary,.fills = fills};
 	TempPlan	plan;
+	PtPlanning	frame = {.temp_paths = temporary,.fills = fills,.serial = &plan};
 	bool		insert = serial->commandType == CMD_INSERT;
 	bool		replanned = false;
 	int			workers = most_workers(serial);

@@ -42,6 +42,7 @@ typedef struct PtPlanning
 	bool		unknown_function;	/* see TempScanPrivate */
 	bool		for_explain;	/* parallel_temp.debug_force has no effect */
 	double		setup_scale;	/* see pt_plan_setup_scale() */
+	const TempPlan *serial;		/* the server's plan, or NULL if there is none */
 	CostSettings settings;		/* the user's, if temp_paths is set */
 	List	   *considered;		/* of ConsideredTable */
 	List	   *refused_parents;	/* append relations found not to be

@@ -16,7 +16,8 @@
  *    over temporary tables as over others;
  *  - per table: pinning its pages, or the flush, per dirty page and allocated buffer;
  *  - per worker that runs core's index scans on a table, or detoasts its values:
- *    creating local buffers, and parallel_temp.enter_page_cost for each page.
+ *    creating local buffers, and parallel_temp.enter_page_cost for each page that can be
+ *    in the leader's buffers.
  *
  * "make bench-sweep" compares the plans chosen by these costs with the faster ones, and
  * "lab/run calibrate" measures the constants.
@@ -150,7 +151,7 @@ pt_workers_start_cost(int workers, double setup_scale)
 {
 	Cost		examine = pt_pool_usable() ? seq_page_cost * EXAMINE_BUFFER_COST * NLocBuffer : 0;
 
-	return setup_scale * (Max(workers * pt_worker_start_cost, DEFAULT_PARALLEL_SETUP_COST) + examine);
+	return setup_scale * (workers * pt_worker_start_cost + examine);
 }
 
 void
@@ -224,10 +225,16 @@ pt_table_workers(Relation relation, double setup_scale)
 	return pt_temp_table_workers(&rel, RelationGetNumberOfBlocks(relation), setup_scale);
 }
 
+/*
+ * A worker enters the pages that its leader has pinned (worker_seed_relation()), at most one for
+ * each of the leader's buffers, and none if workers read the file.
+ */
 Cost
 pt_enter_cost(double pages, double setup_scale)
 {
-	return setup_scale * pt_enter_page_cost * (CREATE_BUFFER_PART * num_temp_buffers + pages);
+	double		entered = pt_pool_usable() ? Min(pages, NLocBuffer) : 0;
+
+	return setup_scale * pt_enter_page_cost * (CREATE_BUFFER_PART * num_temp_buffers + entered);
 }
 
 Cost

@@ -22,6 +22,11 @@
  * parameterized path is charged once for each outer row, so its charge is divided by the
  * number of rows that core expects.
  *
+ * A serial plan of this planner run only represents the server's plan, which is used if it wins
+ * (plan.c).  So there is a path for the leader alone only if the server's plan reads its indexes.
+ * Otherwise a serial plan could win that is not used, for instance lookups in an index in place
+ * of the server's hash join, and hide a parallel plan that is cheaper than the server's.
+ *
  * pg_hint_plan drops all paths of a table that a hint names, creates core's again, and makes
  * the partial ones free.  So before other libraries' hooks we only tell core that workers can
  * read the table, and in the second planner run our paths are added after all others, even of
@@ -146,31 +151,62 @@ adjust_seqscan(RelOptInfo *rel, PtPlanning *planning, const TempTableCost * cost
 }
 
 /*
- * Pages of the indexes that a path reads.
+ * The indexes that a path reads, as IndexOptInfo.
  */
+static List *
+indexes_of(Path *path)
+{
+	List	   *quals;
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	switch (nodeTag(path))
+	{
+		case T_IndexPath:
+			return list_make1(((IndexPath *) path)->indexinfo);
+		case T_BitmapHeapPath:
+			return indexes_of(((BitmapHeapPath *) path)->bitmapqual);
+		case T_BitmapAndPath:
+			quals = ((BitmapAndPath *) path)->bitmapquals;
+			break;
+		case T_BitmapOrPath:
+			quals = ((BitmapOrPath *) path)->bitmapquals;
+			break;
+		default:
+			return NIL;
+	}
+	foreach(lc, quals)
+		result = list_concat(result, indexes_of(lfirst(lc)));
+	return result;
+}
+
 static double
 index_pages(Path *path)
 {
 	double		result = 0;
 	ListCell   *lc;
 
-	switch (nodeTag(path))
+	foreach(lc, indexes_of(path))
+		result += ((IndexOptInfo *) lfirst(lc))->pages;
+	return result;
+}
+
+/*
+ * Does the server's plan read all indexes of the path?
+ */
+static bool
+server_reads_indexes(PtPlanning *planning, Path *path)
+{
+	ListCell   *lc;
+
+	if (planning->serial == NULL)
+		return true;
+	foreach(lc, indexes_of(path))
 	{
-		case T_IndexPath:
-			return ((IndexPath *) path)->indexinfo->pages;
-		case T_BitmapHeapPath:
-			return index_pages(((BitmapHeapPath *) path)->bitmapqual);
-		case T_BitmapAndPath:
-			foreach(lc, ((BitmapAndPath *) path)->bitmapquals)
-				result += index_pages(lfirst(lc));
-			return result;
-		case T_BitmapOrPath:
-			foreach(lc, ((BitmapOrPath *) path)->bitmapquals)
-				result += index_pages(lfirst(lc));
-			return result;
-		default:
-			return 0;
+		if (!list_member_oid(planning->serial->indexes, ((IndexOptInfo *) lfirst(lc))->indexoid))
+			return false;
 	}
+	return true;
 }
 
 /*
@@ -231,7 +267,8 @@ loop_count(PlannerInfo *root, Relids outer)
 
 /*
  * Replace core's index paths.  Where "charged" is set, each one that workers can run has a
- * cheaper copy for the leader.
+ * cheaper copy for the leader.  A path for the leader alone is only added if the server's plan
+ * reads its indexes (see above).
  */
 static void
 replace_index_paths(PlannerInfo *root, RelOptInfo *rel, PtPlanning *planning, const TempTableCost * cost, bool charged)
@@ -256,20 +293,25 @@ replace_index_paths(PlannerInfo *root, RelOptInfo *rel, PtPlanning *planning, co
 	foreach(lc, paths)
 	{
 		Path	   *path = lfirst(lc);
+		bool		leader = !charged || server_reads_indexes(planning, path);
 		Cost		start = cost->share + pt_enter_cost(rel->pages + index_pages(path), planning->setup_scale);
 
 		if (charged && path->parallel_safe && start > 0)
 		{
-			Path	   *leaders = copy_index_path(path);
+			if (leader)
+			{
+				Path	   *leaders = copy_index_path(path);
 
-			leaders->parallel_safe = false;
-			add_path(rel, leaders);
+				leaders->parallel_safe = false;
+				add_path(rel, leaders);
+			}
 			if (PATH_REQ_OUTER(path) != NULL)
 				start *= pt_parallel_divisor(max_parallel_workers_per_gather) / loop_count(root, PATH_REQ_OUTER(path));
 			path->startup_cost += start;
 			path->total_cost += start;
 		}
-		add_path(rel, path);
+		if (leader || path->parallel_safe)
+			add_path(rel, path);
 	}
 	foreach(lc, partial_paths)
 	{

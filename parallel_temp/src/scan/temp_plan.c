@@ -106,6 +106,7 @@ note_scan(Scan *scan, WalkContext *context, bool below)
 	TempUse    *use;
 	List	   *more_exprs = NIL;
 	const char *unsafe = NULL;
+	Oid			index = InvalidOid;
 
 	if (scan->scanrelid == 0)
 		return;
@@ -123,17 +124,14 @@ note_scan(Scan *scan, WalkContext *context, bool below)
 				use->own_below = true;
 			break;
 		case T_IndexScan:
-			if (below)
-				use->indexes = list_append_unique_oid(use->indexes, ((IndexScan *) scan)->indexid);
+			index = ((IndexScan *) scan)->indexid;
 			more_exprs = ((IndexScan *) scan)->indexqualorig;
 			break;
 		case T_IndexOnlyScan:
-			if (below)
-				use->indexes = list_append_unique_oid(use->indexes, ((IndexOnlyScan *) scan)->indexid);
+			index = ((IndexOnlyScan *) scan)->indexid;
 			break;
 		case T_BitmapIndexScan:
-			if (below)
-				use->indexes = list_append_unique_oid(use->indexes, ((BitmapIndexScan *) scan)->indexid);
+			index = ((BitmapIndexScan *) scan)->indexid;
 			break;
 		case T_BitmapHeapScan:
 			more_exprs = ((BitmapHeapScan *) scan)->bitmapqualorig;
@@ -151,6 +149,12 @@ note_scan(Scan *scan, WalkContext *context, bool below)
 		default:
 			unsafe = "scan of another kind";
 			break;
+	}
+	if (OidIsValid(index))
+	{
+		context->result->indexes = list_append_unique_oid(context->result->indexes, index);
+		if (below)
+			use->indexes = list_append_unique_oid(use->indexes, index);
 	}
 	if ((!below || context->leader_too) && !pt_is_temp_scan((Plan *) scan))
 		use->stock_above++;

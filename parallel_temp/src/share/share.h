@@ -42,6 +42,7 @@ typedef struct TempUse
 typedef struct TempPlan
 {
 	List	   *uses;			/* of TempUse */
+	List	   *indexes;		/* OIDs of the indexes read, also above */
 	bool		below;			/* some use is below */
 	const char *unsafe_node;	/* a node that workers cannot run on a
 								 * temporary table, or NULL */

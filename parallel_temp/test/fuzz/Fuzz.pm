@@ -25,7 +25,7 @@ SET min_parallel_index_scan_size = 0;
 SET jit = off;
 SET parallel_temp.flush_page_cost = 0;
 SET parallel_temp.scan_buffer_cost = 0;
-SET parallel_temp.worker_start_cost = 0;
+SET parallel_temp.worker_start_cost = 500;
 SET parallel_temp.enter_page_cost = 0;
 SET statement_timeout = '20s';
 END

@@ -7,8 +7,8 @@ SET parallel_tuple_cost = 0;
 SET min_parallel_table_scan_size = 0;
 SET min_parallel_index_scan_size = 0;
 SET temp_buffers = '32MB';
--- what can be is asked here, not what pays
-SET parallel_temp.worker_start_cost = 0;
+-- what can be is asked here, not what pays; but a small subquery gets no workers of its own
+SET parallel_temp.worker_start_cost = 300;
 SET parallel_temp.enter_page_cost = 0;
 
 -- The same tables twice, by the same names, so that one query is for both.

@@ -76,6 +76,39 @@ SQL
 	'SELECT count(id) FROM large WHERE id < 30000 AND expensive(id)');
 is($plans, 'parallel parallel', 'a filter that costs much') or diag($output);
 
+# Where workers start faster than by default, one of them pays earlier, also if the server's
+# parallel_setup_cost is more.
+my $medium = "$tables;\nCREATE TEMP TABLE medium AS SELECT * FROM large WHERE id <= 100000;\nANALYZE medium";
+($plans, $output) = chosen($medium, 'SELECT count(*) FROM medium');
+is($plans, 'serial', 'the start of a worker costs more than it saves') or diag($output);
+($plans, $output) = chosen("$medium;\nSET parallel_temp.worker_start_cost = 300", 'SELECT count(*) FROM medium');
+is($plans, 'parallel', 'the start of a worker costs less than parallel_setup_cost') or diag($output);
+
+# The server hashes, because it takes lookups in an index for reads of a disk.  They would be the
+# cheapest serial plan, which is not used: workers must only be cheaper than the hash join.
+($plans, $output) = chosen(
+	<<"SQL",
+$tables;
+CREATE TEMP TABLE keys AS SELECT (g * 7919) % 400000 + 1 AS id, g % 100 AS k, repeat('k', 60) AS pad FROM generate_series(1, 60000) g;
+VACUUM ANALYZE keys;
+SET parallel_temp.enter_page_cost = 0.2
+SQL
+	'SELECT count(large.pad) FROM keys JOIN large USING (id) WHERE keys.k < 8');
+is($plans, 'parallel', 'a serial plan that is not used does not win') or diag($output);
+
+# A worker enters pages that are in buffers, however large the table is.
+($plans, $output) = chosen(
+	<<"SQL",
+SET temp_buffers = '8MB';
+@{[ $tables =~ s/SET temp_buffers[^;]*;//r ]};
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+SET parallel_temp.worker_start_cost = 0;
+SET parallel_temp.enter_page_cost = 1
+SQL
+	'SELECT count(pad) FROM large WHERE id < 390000');
+is($plans, 'parallel', 'pages in files are not entered') or diag($output);
+
 # Random reads may cost nothing.
 ($plans, $output) = chosen("$tables;\nSET random_page_cost = 0;\nSET seq_page_cost = 0",
 	'SELECT count(*) FROM small', 'SELECT k, count(*) FROM large GROUP BY k');

@@ -36,7 +36,7 @@ my %common = (
 	max_parallel_workers_per_gather => 2,
 	statement_timeout => '60s',
 	'parallel_temp.flush_page_cost' => 0,
-	'parallel_temp.scan_buffer_cost' => 0, 'parallel_temp.worker_start_cost' => 0, 'parallel_temp.enter_page_cost' => 0,
+	'parallel_temp.scan_buffer_cost' => 0, 'parallel_temp.worker_start_cost' => 500, 'parallel_temp.enter_page_cost' => 0,
 	jit => 'off');
 my %log_plans = (log_statement => 'all', debug_print_plan => 'on', debug_pretty_print => 'off');
 
