@@ -15,9 +15,12 @@ from typing import Any, Iterable, Iterator, NamedTuple
 #: W3C trace context in an SQL comment, as sqlcommenter writes it.
 TRACEPARENT = re.compile(r"/\*.*?traceparent=['\"]?00-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}\b.*?\*/", re.S)
 #: Properties of a plan node that become attributes, and their names.
-NUMBERS = {"Actual Rows": "rows", "Actual Loops": "loops", "Plan Rows": "plan_rows", "Self Time": "self_ms", "Rows Removed by Filter": "rows_removed", "Shared Hit Blocks": "shared_hit",
-           "Shared Read Blocks": "shared_read", "Temp Written Blocks": "temp_written", "Samples": "samples", "Relation Name": "relation", "Index Name": "index",
-           "Filter": "filter", "Index Cond": "index_condition", "Hash Cond": "hash_condition", "Sort Method": "sort_method"}
+NUMBERS = {
+    "Actual Rows": "rows", "Actual Loops": "loops", "Plan Rows": "plan_rows", "Self Time": "self_ms", "Rows Removed by Filter": "rows_removed",
+    "Shared Hit Blocks": "shared_hit", "Shared Read Blocks": "shared_read", "Temp Written Blocks": "temp_written", "Samples": "samples",
+    "Relation Name": "relation", "Index Name": "index", "Filter": "filter", "Index Cond": "index_condition", "Hash Cond": "hash_condition",
+    "Sort Method": "sort_method",
+}
 SECOND = 1_000_000_000
 
 
@@ -121,7 +124,8 @@ def export(executions: Iterable[tuple[dict[str, Any], dict[str, Any], str]], end
             context = above if span.parent is None else trace.set_span_in_context(made[span.parent])
             made.append(tracer.start_span(span.name, context, start_time=span.start, attributes=span.attributes,
                                           kind=trace.SpanKind.SERVER if span.parent is None else trace.SpanKind.INTERNAL))
-        made[0].add_event("db.server.query_plan", {"postgresql.query_plan": text, "postgresql.queryid": execution["queryid"], "db.query.text": execution["query"] or ""},
+        made[0].add_event("db.server.query_plan",
+                          {"postgresql.query_plan": text, "postgresql.queryid": execution["queryid"], "db.query.text": execution["query"] or ""},
                           timestamp=described[0].end)
         for span, one in zip(described, made):
             one.end(span.end)

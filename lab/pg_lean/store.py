@@ -59,8 +59,8 @@ class Store:
         wanted = "(%s::text IS NULL OR queryid::text = %s::text)"
         if minutes is None:
             return self.rows("""
-                SELECT datname AS database, queryid::text, planid::text, node, btrim(label) AS label, activity, wait_event_type, wait_event, sum(samples)::bigint AS samples,
-                       sum(seconds) AS seconds, min(query) AS query
+                SELECT datname AS database, queryid::text, planid::text, node, btrim(label) AS label, activity, wait_event_type, wait_event,
+                       sum(samples)::bigint AS samples, sum(seconds) AS seconds, min(query) AS query
                 FROM {s}.light_explain_waits WHERE """ + wanted + """
                 GROUP BY 1, 2, 3, 4, 5, 6, 7, 8 ORDER BY samples DESC LIMIT %s::bigint""", queryid, queryid, limit)
         return self.rows("""
@@ -71,8 +71,9 @@ class Store:
 
     def regressions(self, hours: float | None) -> list[dict[str, Any]]:
         """Statements that became slower: in the last bucket, or in the last hours, compared with the day before."""
-        columns = """d.datname AS database, r.rolname AS role, x.queryid::text, x.change, x.slower, x.planid::text, x.before_planid::text, x.node, btrim(x.label) AS label, x.factor, x.e_value,
-                     x.executions, x.mean_ms, x.before_mean_ms, x.node_ms, x.before_node_ms, x.rows, x.before_rows, x.blocks, x.before_blocks,
+        columns = """d.datname AS database, r.rolname AS role, x.queryid::text, x.change, x.slower, x.planid::text, x.before_planid::text,
+                     x.node, btrim(x.label) AS label, x.factor, x.e_value, x.executions,
+                     x.mean_ms, x.before_mean_ms, x.node_ms, x.before_node_ms, x.rows, x.before_rows, x.blocks, x.before_blocks,
                      x.temp_written, x.before_temp_written, x.query"""
         names = "LEFT JOIN pg_catalog.pg_database d ON d.oid = x.dbid LEFT JOIN pg_catalog.pg_roles r ON r.oid = x.userid"
         if hours is None:
@@ -84,8 +85,9 @@ class Store:
     def kept(self, least_ms: float = 0) -> list[dict[str, Any]]:
         """Executions of which the plan is kept, the slowest first; one that is both the slowest and the last is there once."""
         return self.rows("""
-            SELECT DISTINCT ON (total_ms, ended, k.queryid, planid, k.dbid, k.userid) datname AS database, rolname AS role, k.queryid::text, planid::text, which, ended, total_ms,
-                   query, coalesce(e.executions, 0)::bigint AS executions
+            SELECT DISTINCT ON (total_ms, ended, k.queryid, planid, k.dbid, k.userid)
+                   datname AS database, rolname AS role, k.queryid::text, planid::text, which,
+                   ended, total_ms, query, coalesce(e.executions, 0)::bigint AS executions
             FROM {s}.light_explain_plans k
                  LEFT JOIN (SELECT dbid, userid, queryid, sum(executions) AS executions FROM {s}.light_explain_profile() WHERE node = 0 GROUP BY 1, 2, 3) e
                  USING (dbid, userid, queryid)
@@ -101,7 +103,8 @@ class Store:
                 numbers.append(None if value is None else int(value))
             except ValueError:
                 raise LabError(f"not an identifier: {value}", "Take one of slowest_statements or regressions.") from None
-        return self.rows("SELECT {s}.light_explain_plan(%s::bigint, %s::bigint, %s::text, %s::text) AS plan", *numbers, which, "text" if as_text else "json")[0]["plan"]
+        return self.rows("SELECT {s}.light_explain_plan(%s::bigint, %s::bigint, %s::text, %s::text) AS plan",
+                         *numbers, which, "text" if as_text else "json")[0]["plan"]
 
     def kept_plans(self, least_ms: float) -> Iterator[tuple[dict[str, Any], dict[str, Any], str]]:
         """Kept executions and their plans, parsed and as text."""

@@ -48,7 +48,8 @@ def test_from_the_slowest_statement_to_its_plan(server):
     assert not failed and 1 <= len(found) <= 3
     slow = next(row for row in found if "pg_sleep" in row["query"])
     assert slow["executions"] == 2 and slow["mean_ms"] > 490 and slow["slowest_node"] == "Seq Scan on t" and isinstance(slow["queryid"], str)
-    _, answers = talk(server.conninfo, ("plan", {"queryid": slow["queryid"]}), ("plan", {"queryid": slow["queryid"], "which": "last"}), ("waits", {"queryid": slow["queryid"]}),
+    _, answers = talk(server.conninfo, ("plan", {"queryid": slow["queryid"]}), ("plan", {"queryid": slow["queryid"], "which": "last"}),
+                      ("waits", {"queryid": slow["queryid"]}),
                       ("waits", {"queryid": slow["queryid"], "minutes": 60}), ("waits", {"queryid": "1"}), ("plan", {"queryid": "1"}), ("regressions", {}),
                       ("regressions", {"hours": 1}), ("doctor", {}))
     assert not any(failed for failed, _ in answers)
@@ -62,7 +63,8 @@ def test_from_the_slowest_statement_to_its_plan(server):
 
 
 def test_nothing_is_changed_and_errors_are_answers(server):
-    _, answers = talk(server.conninfo, ("plan", {"queryid": "1; DROP TABLE work.t"}), ("plan", {"queryid": "1", "which": "first"}), ("waits", {"queryid": "'; DROP TABLE work.t; --"}),
+    _, answers = talk(server.conninfo, ("plan", {"queryid": "1; DROP TABLE work.t"}), ("plan", {"queryid": "1", "which": "first"}),
+                      ("waits", {"queryid": "'; DROP TABLE work.t; --"}),
                       ("slowest_statements", {"limit": -5}))
     assert [failed for failed, _ in answers] == [True, True, False, False]
     assert "not an identifier" in answers[0][1] and "unknown execution" in answers[1][1] and len(json.loads(answers[3][1])) == 1

@@ -101,7 +101,8 @@ def monitored(tmp_path_factory):
                                                f"  - {{job_name: postgresql, static_configs: [{{targets: ['127.0.0.1:{ports[0]}']}}]}}\n")
         with running([exporter, f"--web.listen-address=127.0.0.1:{ports[0]}", f"--extend.query-path={FOLDER / 'queries.yaml'}", "--disable-default-metrics",
                       "--disable-settings-metrics"], folder / "exporter.log", DATA_SOURCE_NAME=f"{cluster.conninfo} user=exporter sslmode=disable"), \
-                running([prometheus, f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'data'}", f"--web.listen-address=127.0.0.1:{ports[1]}"],
+                running([prometheus, f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'data'}",
+                         f"--web.listen-address=127.0.0.1:{ports[1]}"],
                         folder / "prometheus.log"):
             address = f"http://127.0.0.1:{ports[1]}"
             # two scrapes, so that rates exist
@@ -152,8 +153,8 @@ def test_statements(monitored, metric, column):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("metric, column", [("seconds_total", "self_ms / 1000"), ("rows_total", "rows"), ("plan_rows_total", "plan_rows"), ("hit_total", "shared_hit"),
-                                            ("read_total", "shared_read"), ("temp_written_total", "temp_written")])
+@pytest.mark.parametrize("metric, column", [("seconds_total", "self_ms / 1000"), ("rows_total", "rows"), ("plan_rows_total", "plan_rows"),
+                                            ("hit_total", "shared_hit"), ("read_total", "shared_read"), ("temp_written_total", "temp_written")])
 def test_nodes(monitored, metric, column):
     conn, address = monitored
     rows = conn.execute(f"SELECT queryid::text, planid::text, node::text, sum({column}) FROM work.light_explain_profile GROUP BY 1, 2, 3").fetchall()
@@ -205,6 +206,7 @@ def test_the_dashboard_asks_for_metrics_of_the_file():
             metrics.add(f"{query}_{found[1]}")
     asked = {name for _, expression in expressions() for name in NAME.findall(expression)}
     assert len(metrics) > 25 and len(asked) > 8 and asked <= metrics
-    assert all(name.endswith("_total") == ('"COUNTER"' in line) for line in queries if (name := (re.match(r"    - (\w+): .*(GAUGE|COUNTER)", line) or [""] * 2)[1]))
+    assert all(name.endswith("_total") == ('"COUNTER"' in line)
+               for line in queries if (name := (re.match(r"    - (\w+): .*(GAUGE|COUNTER)", line) or [""] * 2)[1]))
     variables = {entry["name"] for entry in BOARD["templating"]["list"]}
     assert set(re.findall(r"\$\{?(\w+)", json.dumps(BOARD))) - {"__rate_interval", "__all"} <= variables

@@ -60,7 +60,8 @@ def server():
             conn.execute("CREATE ROLE other LOGIN")
             conn.execute("SELECT light_explain_plans_reset(), light_explain_profile_reset()")
             for _ in range(2):
-                conn.execute(f"/*traceparent='00-{TRACE}-{SPAN}-01'*/ SELECT count(*) FROM work.t a JOIN work.t b USING (id) WHERE a.id <> 5 OR pg_sleep(0.2) IS NOT NULL")
+                conn.execute(f"/*traceparent='00-{TRACE}-{SPAN}-01'*/ SELECT count(*)"
+                             " FROM work.t a JOIN work.t b USING (id) WHERE a.id <> 5 OR pg_sleep(0.2) IS NOT NULL")
             conn.execute(f"SELECT id FROM work.t WHERE id <> 5 OR pg_sleep(0.1) IS NOT NULL /*app='shop',traceparent='00-{TRACE}-{SPAN}-01'*/")
         yield cluster
 
@@ -81,7 +82,8 @@ def test_a_span_for_each_node(server, pg_lean):
     assert 1 <= len(joined) <= 2
     for top in joined:
         found = attributes(top)
-        assert top.name == "SELECT" and found["db.system.name"] == "postgresql" and found["db.namespace"] == "postgres" and re.fullmatch(r"-?\d+", found["postgresql.queryid"])
+        assert top.name == "SELECT" and found["db.system.name"] == "postgresql" and found["db.namespace"] == "postgres"
+        assert re.fullmatch(r"-?\d+", found["postgresql.queryid"])
         assert 190e6 < top.end_time_unix_nano - top.start_time_unix_nano < 20e9 and not top.parent_span_id
         below = [span for _, span in first if span.trace_id == top.trace_id]
         assert {"Aggregate", "Seq Scan on t"} <= {span.name for span in below} and any("Join" in span.name for span in below) and len(below) >= 5

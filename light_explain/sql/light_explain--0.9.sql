@@ -315,7 +315,8 @@ LANGUAGE sql VOLATILE PARALLEL RESTRICTED
 -- the planner does not know how many rows the history has, and takes what is disabled for expensive
 SET enable_nestloop = off
 SET jit = off
-BEGIN ATOMIC
+SET search_path = pg_catalog, pg_temp
+AS $$
 -- executions, time and the sum of logarithms of times of plans in the buckets of the two periods
 WITH plan_bucket AS MATERIALIZED (
     SELECT l.bucket, bool_or(p.recent) AS recent, l.dbid, l.userid, l.queryid, coalesce(l.caller_queryid, 0) AS caller, l.planid,
@@ -434,7 +435,7 @@ FROM chosen c
      JOIN statement s USING (dbid, userid, queryid, caller)
      LEFT JOIN responsible m USING (dbid, userid, queryid, caller)
 ORDER BY c.slower DESC, s.ms - s.n * s.before_ms / s.before_n DESC;
-END;
+$$;
 
 COMMENT ON FUNCTION @extschema@.light_explain_regressions(timestamptz, timestamptz, timestamptz, timestamptz, double precision, double precision) IS
 'statements that became slower from one period of the history to another, have a plan that they did not have, or write temporary files that they did not write, with the node that is responsible; buckets belong to the period in which they begin; e_value bounds the number of false alarms of this size in as many buckets as the history has, and is at most false_alarms for what is slower, under the conditions that the reference states; own statements, or all for pg_read_all_stats';

@@ -60,7 +60,7 @@ is($alarms, '', 'have no false alarm');
 
 query('CREATE ROLE other LOGIN; CREATE ROLE reader LOGIN IN ROLE pg_read_all_stats');
 # everything that ran in both periods
-my $new = q{SELECT count(*) > 0 FROM light_explain_regressions((SELECT min(bucket_start) + (max(bucket_start) - min(bucket_start)) / 2 FROM light_explain_latency()), 'infinity', '-infinity', 'infinity', 1e300, 0)};
+my $new = q{SELECT count(*) > 0 FROM public.light_explain_regressions((SELECT min(bucket_start) + (max(bucket_start) - min(bucket_start)) / 2 FROM public.light_explain_latency()), 'infinity', '-infinity', 'infinity', 1e300, 0)};
 is($node->safe_psql('postgres', "SET light_explain.profile = off; $new"), 't', 'a superuser sees all statements');
 is($node->safe_psql('postgres', $new, extra_params => [ '-U', 'reader' ]), 't', 'pg_read_all_stats, too');
 is($node->safe_psql('postgres', $new =~ s/count\(\*\) > 0/count(*)/r, extra_params => [ '-U', 'other' ]), '0', 'another role its own');
