@@ -130,6 +130,9 @@ coverage: ready ## which lines the tests of make check execute, in C and Python 
 clients: ready ## drivers of five languages on both types: what they take and give is the same
 	@$(TOP)/ci/clients.sh
 
+monitoring: ready ## tools that read the query store: Prometheus, its exporter and the dashboard, PEV2, the Model Context Protocol, OpenTelemetry
+	@$(TOP)/ci/monitoring.sh $(ARGS)
+
 streams: ready ## build streams/ (in development) and run its tests and the protocol's official suite (KILLS=4, STOPS=3, SUITE=1, LABEL=17)
 	@LABEL=$(LABEL) $(TOP)/streams/test/run.sh
 
@@ -153,5 +156,5 @@ clean: ## remove everything made, here and in build/
 	+$(if $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null)),$(call in_each,clean))
 	@$(if $(HERE),$(TOP)/ci/clean.sh)
 
-.PHONY: announce container coverage streams streams-kills streams-mutants bench-streams lint tools instructions docs suites minors valgrind pgspot sqlsmith all install uninstall installcheck help setup ready demo check check-all matrix clients fresh neighbours citus arm deb rpm dist image packages scenes chaos power mutants fuzz certificate certificate-all indent clean
+.PHONY: announce container coverage monitoring streams streams-kills streams-mutants bench-streams lint tools instructions docs suites minors valgrind pgspot sqlsmith all install uninstall installcheck help setup ready demo check check-all matrix clients fresh neighbours citus arm deb rpm dist image packages scenes chaos power mutants fuzz certificate certificate-all indent clean
 .DEFAULT_GOAL := all

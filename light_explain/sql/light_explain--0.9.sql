@@ -293,6 +293,169 @@ COMMENT ON VIEW @extschema@.light_explain_latency IS
 
 SET LOCAL search_path = @extschema@, pg_temp;
 
+SET LOCAL search_path = pg_catalog, pg_temp;
+
+-- The reference explains the test.
+CREATE FUNCTION @extschema@.light_explain_regressions(
+    recent_start timestamptz,
+    recent_end timestamptz,
+    before_start timestamptz,
+    before_end timestamptz,
+    false_alarms double precision DEFAULT 0.01,
+    least_factor double precision DEFAULT 1.5,
+    OUT dbid oid, OUT userid oid, OUT queryid bigint, OUT caller_queryid bigint,
+    OUT change text, OUT slower boolean, OUT planid bigint, OUT before_planid bigint,
+    OUT node integer, OUT label text, OUT node_type text, OUT relation text, OUT factor double precision, OUT e_value double precision,
+    OUT executions bigint, OUT before_executions bigint, OUT before_buckets bigint, OUT mean_ms double precision, OUT before_mean_ms double precision,
+    OUT node_ms double precision, OUT before_node_ms double precision, OUT rows double precision, OUT before_rows double precision,
+    OUT blocks double precision, OUT before_blocks double precision, OUT temp_written double precision, OUT before_temp_written double precision,
+    OUT query text)
+RETURNS SETOF record
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED
+-- the planner does not know how many rows the history has, and takes what is disabled for expensive
+SET enable_nestloop = off
+SET jit = off
+SET search_path = pg_catalog, pg_temp
+AS $$
+-- executions, time and the sum of logarithms of times of plans in the buckets of the two periods
+WITH plan_bucket AS MATERIALIZED (
+    SELECT l.bucket, bool_or(p.recent) AS recent, l.dbid, l.userid, l.queryid, coalesce(l.caller_queryid, 0) AS caller, l.planid,
+           sum(l.executions)::double precision AS n, sum(l.total_ms) AS ms, sum(y.sum) AS y_sum, max(y.longest) AS y_longest
+    FROM @extschema@.light_explain_latency() l
+         CROSS JOIN LATERAL (SELECT l.bucket_start >= recent_start AND l.bucket_start < recent_end AS recent) p
+         CROSS JOIN LATERAL (SELECT sum(t.n * ln(t.ms + 0.001)) AS sum, max(ln(t.ms + 0.001)) AS longest FROM unnest(l.times_ms, l.counts) t(ms, n)) y
+    WHERE l.queryid IS NOT NULL AND (p.recent OR (l.bucket_start >= before_start AND l.bucket_start < before_end))
+    GROUP BY l.bucket, l.dbid, l.userid, l.queryid, coalesce(l.caller_queryid, 0), l.planid),
+plan AS MATERIALIZED (
+    SELECT b.dbid, b.userid, b.queryid, b.caller, b.planid, sum(b.n) FILTER (WHERE b.recent) AS n, sum(b.ms) FILTER (WHERE b.recent) AS ms,
+           sum(b.y_sum) FILTER (WHERE b.recent) AS y_sum, max(b.y_longest) FILTER (WHERE b.recent) AS y_longest, sum(b.n) FILTER (WHERE NOT b.recent) AS before_n
+    FROM plan_bucket b
+    GROUP BY b.dbid, b.userid, b.queryid, b.caller, b.planid),
+node AS MATERIALIZED (
+    SELECT b.dbid, b.userid, b.queryid, b.caller, b.planid, h.node,
+           sum(h.ms) FILTER (WHERE b.recent) / sum(b.n) FILTER (WHERE b.recent) AS ms, sum(h.ms) FILTER (WHERE NOT b.recent) / sum(b.n) FILTER (WHERE NOT b.recent) AS before_ms,
+           sum(h.rows) FILTER (WHERE b.recent) / sum(b.n) FILTER (WHERE b.recent) AS rows, sum(h.rows) FILTER (WHERE NOT b.recent) / sum(b.n) FILTER (WHERE NOT b.recent) AS before_rows,
+           sum(h.blocks) FILTER (WHERE b.recent) / sum(b.n) FILTER (WHERE b.recent) AS blocks, sum(h.blocks) FILTER (WHERE NOT b.recent) / sum(b.n) FILTER (WHERE NOT b.recent) AS before_blocks,
+           sum(h.temp) FILTER (WHERE b.recent) / sum(b.n) FILTER (WHERE b.recent) AS temp, sum(h.temp) FILTER (WHERE NOT b.recent) / sum(b.n) FILTER (WHERE NOT b.recent) AS before_temp
+    FROM plan_bucket b
+         JOIN (SELECT i.bucket, i.dbid, i.userid, i.queryid, coalesce(i.caller_queryid, 0) AS caller, i.planid, i.node, sum(i.self_ms) AS ms, sum(i.rows) AS rows,
+                      sum(i.shared_hit + i.shared_read)::double precision AS blocks, sum(i.temp_written)::double precision AS temp
+               FROM @extschema@.light_explain_history() i
+               GROUP BY i.bucket, i.dbid, i.userid, i.queryid, coalesce(i.caller_queryid, 0), i.planid, i.node) h USING (bucket, dbid, userid, queryid, caller, planid)
+    GROUP BY b.dbid, b.userid, b.queryid, b.caller, b.planid, h.node),
+-- statements: the recent period, and the distribution of buckets before, each without its longest execution
+statement_before AS (
+    SELECT b.dbid, b.userid, b.queryid, b.caller, count(*) AS k, sum(b.n) AS before_n, sum(b.ms) AS before_ms,
+           count(*) / sum(1 / b.n) AS usual_n, avg(b.y) AS center, stddev_samp(b.y) AS sd
+    FROM (SELECT s.dbid, s.userid, s.queryid, s.caller, sum(s.n) AS n, sum(s.ms) AS ms,
+                 CASE WHEN sum(s.n) > 1 THEN (sum(s.y_sum) - max(s.y_longest)) / (sum(s.n) - 1) ELSE sum(s.y_sum) END AS y
+          FROM plan_bucket s
+          WHERE NOT s.recent
+          GROUP BY s.bucket, s.dbid, s.userid, s.queryid, s.caller) b
+    GROUP BY b.dbid, b.userid, b.queryid, b.caller),
+statement_work AS (
+    SELECT n.dbid, n.userid, n.queryid, n.caller, sum(n.rows + n.blocks + n.temp) AS work, max(n.before_work) AS before_work
+    FROM (SELECT o.*, sum(o.before_rows + o.before_blocks + o.before_temp) OVER (PARTITION BY o.dbid, o.userid, o.queryid, o.caller, o.planid) AS before_work FROM node o) n
+    GROUP BY n.dbid, n.userid, n.queryid, n.caller),
+statement AS MATERIALIZED (
+    SELECT r.*, b.k, b.before_n, b.before_ms, b.usual_n, b.center, b.sd, coalesce(w.work > least_factor * w.before_work, false) AS more_work
+    FROM (SELECT p.dbid, p.userid, p.queryid, p.caller, sum(p.n) AS n, sum(p.ms) AS ms, sum(p.y_sum) AS y_sum, max(p.y_longest) AS y_longest,
+                 (array_agg(p.planid ORDER BY p.ms DESC NULLS LAST, p.planid))[1] AS planid,
+                 (array_agg(p.planid ORDER BY p.before_n DESC NULLS LAST, p.planid))[1] AS before_planid
+          FROM plan p
+          GROUP BY p.dbid, p.userid, p.queryid, p.caller) r
+         JOIN statement_before b USING (dbid, userid, queryid, caller)
+         LEFT JOIN statement_work w USING (dbid, userid, queryid, caller)
+    WHERE r.n IS NOT NULL),
+-- what is tested: statements and new plans; a single execution counts if it has a new plan, or did more
+candidate AS MATERIALIZED (
+    SELECT s.dbid, s.userid, s.queryid, s.caller, 'statement' AS what, s.planid, s.before_planid, NULL::integer AS node, s.ms, s.n,
+           CASE WHEN s.n > 1 THEN (s.y_sum - s.y_longest) / (s.n - 1) WHEN s.more_work THEN s.y_sum END AS y, s.k, s.usual_n, s.center, s.sd
+    FROM statement s
+    UNION ALL
+    SELECT s.dbid, s.userid, s.queryid, s.caller, 'plan', p.planid, s.before_planid, NULL, p.ms, p.n,
+           CASE WHEN p.n > 1 THEN (p.y_sum - p.y_longest) / (p.n - 1) ELSE p.y_sum END, s.k, s.usual_n, s.center, s.sd
+    FROM plan p
+         JOIN statement s USING (dbid, userid, queryid, caller)
+    WHERE p.before_n IS NULL),
+distance AS (
+    SELECT c.*, c.y - c.center AS d, greatest(c.sd, 0.05) * sqrt(1.0 / c.k + greatest(1, c.usual_n / greatest(c.n - 1, 1))) AS deviation
+    FROM candidate c),
+tested AS (
+    SELECT d.*, CASE WHEN d.d > 0 AND d.k > 2
+                     THEN count(*) OVER () * looks.n * 0.39895 * (d.k - 1) / (d.k - 2) / (d.d / d.deviation)
+                          * exp(-0.5 * (d.k - 2) * ln(1 + (d.d / d.deviation) ^ 2 / (d.k - 1))) END AS e
+    FROM distance d
+         CROSS JOIN (SELECT greatest(1, current_setting('light_explain.history_buckets')::double precision / greatest(count(DISTINCT b.bucket), 1)) AS n
+                     FROM plan_bucket b WHERE b.recent) looks),
+judged AS (
+    SELECT t.dbid, t.userid, t.queryid, t.caller, t.what, t.planid, t.before_planid, t.node, t.ms, t.d, t.e,
+           coalesce(t.e <= false_alarms AND t.d >= ln(greatest(least_factor, 1)), false) AS slower
+    FROM tested t
+    UNION ALL
+    SELECT n.dbid, n.userid, n.queryid, n.caller, 'spill', n.planid, s.before_planid, n.node, n.temp, NULL, NULL, false
+    FROM node n
+         JOIN statement s USING (dbid, userid, queryid, caller)
+    WHERE n.temp > 0 AND n.before_temp = 0),
+-- one row for a statement: a new plan or the statement that is slower, otherwise a new plan, otherwise a node that spills
+chosen AS MATERIALIZED (
+    SELECT DISTINCT ON (j.dbid, j.userid, j.queryid, j.caller) j.*
+    FROM judged j
+    WHERE j.slower OR j.what <> 'statement'
+    ORDER BY j.dbid, j.userid, j.queryid, j.caller, j.slower DESC, CASE j.what WHEN 'plan' THEN 1 WHEN 'statement' THEN 2 ELSE 3 END, j.ms DESC, j.planid, j.node),
+named AS MATERIALIZED (
+    SELECT DISTINCT ON (f.dbid, f.userid, f.queryid, f.planid, f.node) f.dbid, f.userid, f.queryid, f.planid, f.node, f.label, f.node_type, f.relation, f.query
+    FROM @extschema@.light_explain_profile() f
+    WHERE f.queryid IN (SELECT c.queryid FROM chosen c)
+    ORDER BY f.dbid, f.userid, f.queryid, f.planid, f.node),
+-- nodes of the chosen plans: compared with themselves, or with nodes of the same name in the usual plan
+usual AS (
+    SELECT c.dbid, c.userid, c.queryid, c.caller, m.label, max(n.before_ms) AS before_ms, max(n.before_rows) AS before_rows,
+           max(n.before_blocks) AS before_blocks, max(n.before_temp) AS before_temp
+    FROM chosen c
+         JOIN node n ON (n.dbid, n.userid, n.queryid, n.caller, n.planid) = (c.dbid, c.userid, c.queryid, c.caller, c.before_planid)
+         JOIN named m ON (m.dbid, m.userid, m.queryid, m.planid, m.node) = (n.dbid, n.userid, n.queryid, n.planid, n.node)
+    WHERE c.planid <> c.before_planid
+    GROUP BY c.dbid, c.userid, c.queryid, c.caller, m.label),
+responsible AS (
+    SELECT DISTINCT ON (c.dbid, c.userid, c.queryid, c.caller) c.dbid, c.userid, c.queryid, c.caller, n.node, m.label, m.node_type, m.relation, m.query,
+           n.ms, n.rows, n.blocks, n.temp,
+           CASE WHEN u.label IS NULL THEN n.before_ms ELSE u.before_ms END AS before_ms, CASE WHEN u.label IS NULL THEN n.before_rows ELSE u.before_rows END AS before_rows,
+           CASE WHEN u.label IS NULL THEN n.before_blocks ELSE u.before_blocks END AS before_blocks, CASE WHEN u.label IS NULL THEN n.before_temp ELSE u.before_temp END AS before_temp
+    FROM chosen c
+         JOIN node n USING (dbid, userid, queryid, caller, planid)
+         LEFT JOIN named m ON (m.dbid, m.userid, m.queryid, m.planid, m.node) = (n.dbid, n.userid, n.queryid, n.planid, n.node)
+         LEFT JOIN usual u ON (u.dbid, u.userid, u.queryid, u.caller, u.label) = (c.dbid, c.userid, c.queryid, c.caller, m.label)
+    WHERE n.ms IS NOT NULL AND (c.node IS NULL OR n.node = c.node)
+    ORDER BY c.dbid, c.userid, c.queryid, c.caller, n.ms - coalesce(CASE WHEN c.planid = c.before_planid THEN n.before_ms ELSE u.before_ms END, 0) DESC, n.node)
+SELECT c.dbid, c.userid, c.queryid, nullif(c.caller, 0), CASE WHEN c.planid <> c.before_planid THEN 'plan' WHEN m.temp > 0 AND m.before_temp = 0 THEN 'spill' ELSE 'node' END, c.slower, c.planid, c.before_planid,
+       m.node, m.label, m.node_type, m.relation, exp(c.d), c.e, s.n::bigint, s.before_n::bigint, s.k, s.ms / s.n, s.before_ms / s.before_n,
+       m.ms, m.before_ms, m.rows, m.before_rows, m.blocks, m.before_blocks, m.temp, m.before_temp, m.query
+FROM chosen c
+     JOIN statement s USING (dbid, userid, queryid, caller)
+     LEFT JOIN responsible m USING (dbid, userid, queryid, caller)
+ORDER BY c.slower DESC, s.ms - s.n * s.before_ms / s.before_n DESC;
+$$;
+
+COMMENT ON FUNCTION @extschema@.light_explain_regressions(timestamptz, timestamptz, timestamptz, timestamptz, double precision, double precision) IS
+'statements that became slower from one period of the history to another, have a plan that they did not have, or write temporary files that they did not write, with the node that is responsible; buckets belong to the period in which they begin; e_value bounds the number of false alarms of this size in as many buckets as the history has, and is at most false_alarms for what is slower, under the conditions that the reference states; own statements, or all for pg_read_all_stats';
+
+CREATE VIEW @extschema@.light_explain_regressions AS
+SELECT p.recent_start, p.recent_end, x.dbid, d.datname, x.userid, r.rolname, x.queryid, x.caller_queryid, x.change, x.slower, x.planid, x.before_planid,
+       x.node, x.label, x.node_type, x.relation, x.factor, x.e_value, x.executions, x.before_executions, x.before_buckets,
+       x.mean_ms, x.before_mean_ms, x.node_ms, x.before_node_ms, x.rows, x.before_rows, x.blocks, x.before_blocks, x.temp_written, x.before_temp_written, x.query
+FROM (SELECT bucket_start AS recent_start, bucket_end AS recent_end
+      FROM @extschema@.light_explain_latency() WHERE bucket_end IS NOT NULL ORDER BY bucket DESC LIMIT 1) p
+     CROSS JOIN LATERAL @extschema@.light_explain_regressions(p.recent_start, p.recent_end, p.recent_start - interval '1 day', p.recent_start) x
+     LEFT JOIN pg_database d ON d.oid = x.dbid
+     LEFT JOIN pg_roles r ON r.oid = x.userid
+ORDER BY x.slower DESC, x.executions * (x.mean_ms - x.before_mean_ms) DESC;
+
+COMMENT ON VIEW @extschema@.light_explain_regressions IS
+'statements of the last bucket that ended that are slower than in the day before it, have a new plan, or began to spill, with the node that is responsible; what took most additional time first';
+
+SET LOCAL search_path = @extschema@, pg_temp;
+
 CREATE FUNCTION light_explain_history_reset()
 RETURNS bigint
 AS 'MODULE_PATHNAME', 'light_explain_history_reset'
@@ -446,7 +609,7 @@ COMMENT ON FUNCTION light_explain_plans_reset() IS
 REVOKE ALL ON FUNCTION light_explain_plans_reset() FROM PUBLIC;
 
 -- Each shows a role its own statements only, unless it has pg_read_all_stats.
-GRANT SELECT ON light_explain_progress, light_explain_profile, light_explain_misestimates, light_explain_history, light_explain_latency, light_explain_waits, light_explain_samples, light_explain_plans TO PUBLIC;
+GRANT SELECT ON light_explain_progress, light_explain_profile, light_explain_misestimates, light_explain_history, light_explain_latency, light_explain_regressions, light_explain_waits, light_explain_samples, light_explain_plans TO PUBLIC;
 
 CREATE FUNCTION light_explain_status(
     OUT enabled boolean,
