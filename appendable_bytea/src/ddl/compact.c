@@ -595,7 +595,7 @@ appendable_compact(PG_FUNCTION_ARGS)
 {
 	Compaction	done = {0};
 	int64	   *const results[] = {&done.rows, &done.skipped, &done.chunks_before,
-		&done.chunks_after, &done.bytes_before, &done.bytes_after};
+	&done.chunks_after, &done.bytes_before, &done.bytes_after};
 
 	PG_RETURN_DATUM(process_tables(fcinfo, &done, "appendable_compact()", compact_table,
 								   results, lengthof(results)));
@@ -607,7 +607,7 @@ appendable_shrink(PG_FUNCTION_ARGS)
 {
 	Compaction	done = {.shrinks = true};
 	int64	   *const results[] = {&done.rows, &done.moved, &done.skipped,
-		&done.pages_before, &done.pages_after};
+	&done.pages_before, &done.pages_after};
 
 	PG_RETURN_DATUM(process_tables(fcinfo, &done, "appendable_shrink()", shrink_table,
 								   results, lengthof(results)));

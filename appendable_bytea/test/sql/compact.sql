@@ -264,11 +264,14 @@ SELECT * FROM other_values();
 ROLLBACK;
 SELECT * FROM other_values();
 VACUUM s;
+CREATE EXTENSION pg_freespacemap;
+SELECT max(avail) FILTER (WHERE blkno > (SELECT max(blkno) - 10 FROM pg_freespace(:'STORE'))) > 0 AS last FROM pg_freespace(:'STORE');
 -- canceled; the pages that were closed to new rows are found again
 SET statement_timeout = '100ms';
 \set VERBOSITY terse
 CALL appendable_shrink('s', 'pg_sleep(1) IS NOT NULL');
 \set VERBOSITY default
+SELECT max(avail) FILTER (WHERE blkno < 10) > 0 AS first, max(avail) FILTER (WHERE blkno > (SELECT max(blkno) - 10 FROM pg_freespace(:'STORE'))) > 0 AS last FROM pg_freespace(:'STORE');
 RESET statement_timeout;
 CALL appendable_shrink('s') \gset
 SELECT :rows_compacted > 20 AS compacted, :rows_moved > 20 AS moved, :rows_skipped AS skipped, :pages_after < :pages_before * 0.6 AS fewer;
@@ -286,4 +289,5 @@ START TRANSACTION READ ONLY;
 CALL appendable_shrink('s');
 ROLLBACK;
 DROP TABLE s, kept, full_table CASCADE;
+DROP EXTENSION pg_freespacemap;
 DROP FUNCTION log_line, noise, both_tables, differences, other_values, tell;
