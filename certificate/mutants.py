@@ -165,7 +165,7 @@ class Workshop:
             raise Broken(f"{extension} does not build:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
 
     def put(self, mutation: Mutation | None) -> None:
-        """Have this bug, instead of the one before, in what is installed; None: no bug."""
+        """Install the code with this bug instead of the previous one; None: without a bug."""
         changed = {}
         if self.changed:
             changed[self.changed] = source(self.changed)

@@ -520,7 +520,7 @@ MUTATIONS = [
              "if (plan->used && plan->key.query_id == query_id &&", PLANS),
     Mutation(LIGHT + "show/plans.c", "a faster execution replaces the slowest one",
              "if (seconds > plan->kept[LIGHT_SLOWEST].seconds)", "if (seconds > 0)", PLANS),
-    Mutation(LIGHT + "show/plans.c", "after a reset nothing is kept but what is slower than before",
+    Mutation(LIGHT + "show/plans.c", "after a reset only slower executions are kept",
              "shared->resets++;", "shared->resets = 1;", PLANS),
     Mutation(LIGHT + "show/plans_keep.c", "parameters are kept that nobody permitted",
              "if (light_plans_parameters == 0 || queryDesc->params == NULL || queryDesc->params->numParams == 0)",

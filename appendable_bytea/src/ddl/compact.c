@@ -360,7 +360,7 @@ visit_row(Compaction *done, Relation rel, ItemPointer tid)
 
 /*
  * Update a row version until it is on another page, if no other session uses it.  Each
- * update needs a command of its own, because one cannot change what it has made.  Returns
+ * update is a separate command, because a command does not update the versions that it creates.  Returns
  * false if that page is none of those that are to remain: they are full.
  */
 static bool

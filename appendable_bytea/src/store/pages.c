@@ -3,8 +3,8 @@
  * pages.c
  *	  Which pages of a table or store could be cut off its end.
  *
- * VACUUM cuts empty pages off the end of a file.  What is stored there can only become
- * empty if it is written again somewhere else, and the free space map decides where: it
+ * VACUUM cuts empty pages off the end of a file.  A page becomes empty only
+ * if its rows are stored elsewhere, and the free space map decides where: it
  * offers any page that has room, also one at the end.  So the map is told that the pages to be
  * emptied have no room.  It is only a hint, which other sessions' inserts follow too; VACUUM
  * corrects it when it visits a page from which rows were deleted.

@@ -183,7 +183,7 @@ ab_index_blocks(const char *data, int64 n, int block, int step)
 	return index;
 }
 
-/* How many bytes of a sample can be copied from what an index is of, m bytes; at most about "enough". */
+/* The number of bytes of a sample that can be copied from the m indexed bytes; at most about "enough". */
 int64
 ab_index_shared(const AbBlockIndex *index, int64 m, const char *sample, int64 n, int64 enough)
 {
