@@ -1,4 +1,4 @@
-/* light_explain/sql/light_explain--0.9.sql */
+/* light_explain/sql/light_explain--0.9.sql: one file, because CREATE EXTENSION runs one */
 
 \echo Use "CREATE EXTENSION light_explain" to load this file. \quit
 

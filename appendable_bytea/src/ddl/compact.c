@@ -516,6 +516,7 @@ shrink_table(Compaction *done, Oid relid)
 			uint64		count;
 			ItemPointerData *rows = find_rows(rel, block, 0, block + 1, 0, done->condition, &count);
 
+			CheckCmdReplicaIdentity(rel, CMD_UPDATE);
 			for (uint64 i = 0; has_room && i < count; i++)
 				has_room = move_row(done, rel, &rows[i], limit);
 		}

@@ -22,6 +22,9 @@
  *	  the chunks to a transaction that failed.
  * 5. Delete the chunks that end with the old version.
  *
+ * The file is longer than 600 lines because all callbacks of an access method belong to one
+ * struct, and most of those here are a few lines each.
+ *
  * Copyright (c) 2026, the pg_lean authors
  *
  *-------------------------------------------------------------------------
