@@ -323,6 +323,24 @@ row_ended(Relation rel, ItemPointer tid)
 	return ended;
 }
 
+/* Lock a row version, unless another session uses it or the condition names it no more. */
+static bool
+lock_row(Compaction *done, Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot)
+{
+	TM_FailureData failure;
+	TM_Result	result;
+
+	CheckCmdReplicaIdentity(rel, CMD_UPDATE);
+	result = table_tuple_lock(rel, tid, snapshot, slot, GetCurrentCommandId(true),
+							  LockTupleNoKeyExclusive, LockWaitSkip, 0, &failure);
+	if (result != TM_Ok)
+	{
+		done->skipped += result != TM_Deleted;
+		return false;
+	}
+	return still_named(rel, tid, done->condition);
+}
+
 /* Compact a row version if that is worth it and no other session uses it. */
 static void
 visit_row(Compaction *done, Relation rel, ItemPointer tid)
@@ -331,8 +349,6 @@ visit_row(Compaction *done, Relation rel, ItemPointer tid)
 	TupleTableSlot *slot;
 	bool	   *wanted;
 	AbStore		store;
-	TM_FailureData failure;
-	TM_Result	result;
 
 	/* vacuum has cut the table, and nothing was there */
 	if (ItemPointerGetBlockNumber(tid) >= RelationGetNumberOfBlocks(rel))
@@ -343,16 +359,9 @@ visit_row(Compaction *done, Relation rel, ItemPointer tid)
 		done->skipped += !row_ended(rel, tid);
 	else if (ab_store_open(RelationGetRelid(rel), RowExclusiveLock, &store))
 	{
-		if (find_wanted(done, rel, &store, slot, snapshot, wanted))
-		{
-			CheckCmdReplicaIdentity(rel, CMD_UPDATE);
-			result = table_tuple_lock(rel, tid, snapshot, slot, GetCurrentCommandId(true),
-									  LockTupleNoKeyExclusive, LockWaitSkip, 0, &failure);
-			if (result != TM_Ok)
-				done->skipped += result != TM_Deleted;
-			else if (still_named(rel, tid, done->condition))
-				compact_row(done, rel, &store, slot, wanted, snapshot);
-		}
+		if (find_wanted(done, rel, &store, slot, snapshot, wanted) &&
+			lock_row(done, rel, tid, snapshot, slot))
+			compact_row(done, rel, &store, slot, wanted, snapshot);
 		ab_store_close(&store, NoLock);
 	}
 	ExecDropSingleTupleTableSlot(slot);
@@ -368,15 +377,11 @@ move_row(Compaction *done, Relation rel, ItemPointer tid, BlockNumber limit)
 {
 	Snapshot	snapshot = GetActiveSnapshot();
 	TupleTableSlot *slot = table_slot_create(rel, NULL);
-	TM_FailureData failure;
 	bool		has_room = true;
 
-	if (!table_tuple_fetch_row_version(rel, tid, snapshot, slot) ||
-		table_tuple_lock(rel, tid, snapshot, slot, GetCurrentCommandId(true),
-						 LockTupleNoKeyExclusive, LockWaitSkip, 0, &failure) != TM_Ok ||
-		!still_named(rel, tid, done->condition))
-		done->skipped++;
-	else
+	if (!table_tuple_fetch_row_version(rel, tid, snapshot, slot))
+		done->skipped += !row_ended(rel, tid);
+	else if (lock_row(done, rel, tid, snapshot, slot))
 	{
 		HeapTuple	tuple = ExecCopySlotHeapTuple(slot);
 		ItemPointerData from = *tid;
@@ -516,7 +521,6 @@ shrink_table(Compaction *done, Oid relid)
 			uint64		count;
 			ItemPointerData *rows = find_rows(rel, block, 0, block + 1, 0, done->condition, &count);
 
-			CheckCmdReplicaIdentity(rel, CMD_UPDATE);
 			for (uint64 i = 0; has_room && i < count; i++)
 				has_room = move_row(done, rel, &rows[i], limit);
 		}
@@ -547,7 +551,10 @@ find_tables(Oid relid)
 	return result;
 }
 
-/* Do it for a table or its partitions, as a procedure was called; its results are values, or null. */
+/*
+ * Call "process" for the table or its partitions, as a procedure's arguments say; returns the
+ * procedure's row, of "results" in their order.
+ */
 static Datum
 process_tables(FunctionCallInfo fcinfo, Compaction *done, const char *name,
 			   void (*process) (Compaction *, Oid), int64 *const results[], int nresults)
