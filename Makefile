@@ -52,15 +52,15 @@ instructions: ready ## count instructions that measuring adds to the statements 
 	@$(LAB) instructions $(on_label) $(ARGS)
 
 check: ## build, install and test on this machine's server, without the slow tests
-	@$(TOP)/ci/quick.sh
+	@$(TOP)/ci/tests.sh fast
 
-check-all: ## every test on this machine's server
-	@$(TOP)/ci/check.sh host
-	@$(TOP)/ci/update.sh
-	@$(LAB) test
+check-slow: ## the tests that check leaves out
+	@$(TOP)/ci/tests.sh slow
 
-matrix: ## the same tests and PostgreSQL's own suite on 17, 18 and an assertion-enabled 18
-	@$(TOP)/ci/matrix.sh $(LABELS)
+check-all: check check-slow ## every test on this machine's server
+
+matrix: ## on 17 and 18 the tests of check, on an assertion-enabled 18 all of the extensions, and PostgreSQL's own suite on each (ALL=1: the slow ones on each)
+	@ALL='$(ALL)' $(TOP)/ci/matrix.sh $(LABELS)
 
 fresh: ## both commands as a newcomer gives them, in pristine roots (STATES=..., ci/fresh.sh lists them)
 	@$(TOP)/ci/fresh.sh $(STATES)
@@ -156,5 +156,5 @@ clean: ## remove everything made, here and in build/
 	+$(if $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null)),$(call in_each,clean))
 	@$(if $(HERE),$(TOP)/ci/clean.sh)
 
-.PHONY: announce container coverage monitoring streams streams-kills streams-mutants bench-streams lint tools instructions docs suites minors valgrind pgspot sqlsmith all install uninstall installcheck help setup ready demo check check-all matrix clients fresh neighbours citus arm deb rpm dist image packages scenes chaos power mutants fuzz certificate certificate-all indent clean
+.PHONY: announce container coverage monitoring streams streams-kills streams-mutants bench-streams lint tools instructions docs suites minors valgrind pgspot sqlsmith all install uninstall installcheck help setup ready demo check check-slow check-all matrix clients fresh neighbours citus arm deb rpm dist image packages scenes chaos power mutants fuzz certificate certificate-all indent clean
 .DEFAULT_GOAL := all

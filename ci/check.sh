@@ -4,8 +4,9 @@
 # anything failed, and leaves what failed in build/check/LABEL*.failed.
 # TEST_CONF=test/FILE and PROVE_TESTS='...' pass through to the tests; SKIP_TAP=1
 # leaves the TAP tests out, SKIP_REGRESS=1 all others, FAST=1 the TAP tests that have a
-# line "# Slow: why", PG_LEAN_QUICK=1 takes a minute.  COPT='...' are further options of
-# the compiler.
+# line "# Slow: why"; SLOW=1 runs only these.  PG_LEAN_QUICK=1 takes a minute.  NO_TESTS=1
+# builds and installs, BUILT=1 tests what was built and installed before.  COPT='...' are
+# further options of the compiler.
 . "$(dirname "$0")/lib.sh"
 
 [ $# -ge 1 ] || die "usage: ci/check.sh LABEL [EXTENSION...]"
@@ -20,18 +21,20 @@ logs=$BUILD/check/$label
 sum=$logs${TEST_CONF:+-$(basename "$TEST_CONF" .conf)-$1}
 mkdir -p "$logs"
 rm -f "$sum.count" "$sum.failed"
-copy_tree "$label" common "$@"
+[ "${BUILT:-}" = 1 ] || copy_tree "$label" common "$@"
 
 # Warnings of other compilers do not stop a build, except in CI.
 vars="PG_CONFIG=$pg_config${WERROR:+ WERROR=1}"
 [ -n "${TEST_CONF:-}" ] && vars="$vars TEST_CONF=$TEST_CONF"
 [ -n "${COPT:-}" ] && vars="$vars COPT='$COPT'"
 [ "${PG_LEAN_QUICK:-}" = 1 ] && SKIP_TAP=1
+[ "${SLOW:-}" = 1 ] && SKIP_REGRESS=1
 [ "${SKIP_TAP:-}" = 1 ] && vars="$vars TAP_TESTS="
 [ "${SKIP_REGRESS:-}" = 1 ] && vars="$vars REGRESS= ISOLATION="
 
 # Other extensions may be preloaded by a test, so all are installed before any runs.
 for ext in "$@"; do
+    [ "${BUILT:-}" != 1 ] || break
     say "building $ext for PostgreSQL $label"
     on "$label" server "make -s -j2 -C $ext $vars all" >"$logs/$ext.build.log" 2>&1 ||
         { tail -n 40 "$logs/$ext.build.log" >&2; die "$ext does not build for PostgreSQL $label"; }
@@ -39,15 +42,25 @@ for ext in "$@"; do
         { tail -n 40 "$logs/$ext.build.log" >&2; die "$ext does not install for PostgreSQL $label"; }
 done
 
+[ "${NO_TESTS:-}" != 1 ] || exit 0
+
 # The extensions' tests share nothing, so they run side by side.
 # tap_tests EXTENSION: the TAP tests that are run, relative to its folder.
 tap_tests() {
     # shellcheck disable=SC2086
-    (cd "$TOP/$1" && if [ "${FAST:-}" = 1 ]; then grep -L '^# Slow: ' ${PROVE_TESTS:-test/t/*.pl}; else echo ${PROVE_TESTS:-test/t/*.pl}; fi) | tr '\n' ' '
+    (cd "$TOP/$1" && if [ "${FAST:-}" = 1 ]; then grep -L '^# Slow: ' ${PROVE_TESTS:-test/t/*.pl}
+        elif [ "${SLOW:-}" = 1 ]; then grep -l '^# Slow: ' ${PROVE_TESTS:-test/t/*.pl} || true
+        else echo ${PROVE_TESTS:-test/t/*.pl}; fi) | tr '\n' ' '
 }
 test_one() {
     on "$label" server "make -s -C $1 $vars PROVE_TESTS='$(tap_tests "$1")' installcheck" >"$logs/$1.log" 2>&1
 }
+if [ "${SLOW:-}" = 1 ]; then
+    for ext in "$@"; do
+        shift
+        [ -z "$(tap_tests "$ext")" ] || set -- "$@" "$ext"
+    done
+fi
 declare -A job
 for ext in "$@"; do
     say "testing $ext on PostgreSQL $label"

@@ -1,8 +1,15 @@
 #!/usr/bin/env bash
-# ci/matrix.sh [LABEL...]: the project's tests and PostgreSQL's own suite on other
+# ci/matrix.sh [--servers] [LABEL...]: the project's tests and PostgreSQL's own suite on other
 # servers (default: 17, 18 and an assertion-enabled 18; 16 too with MIRROR_16, for no
-# Debian release has it).
+# Debian release has it).  The slow tests run where assertions do, with ALL=1 everywhere.
+# --servers only makes the servers.
 . "$(dirname "$0")/lib.sh"
+
+only=
+if [ "${1:-}" = --servers ]; then
+    only=servers
+    shift
+fi
 
 if [ $# -eq 0 ]; then
     set -- 17 18 18-assert
@@ -19,6 +26,7 @@ done
 for label in "$@"; do
     wait "${job[$label]}" || die "no server $label"
 done
+[ "$only" != servers ] || exit 0
 "$TOP/ci/indent.sh" --check || die "the C code is not as pgindent leaves it (run ci/indent.sh)"
 
 # part COMMAND...: a part of the tests.  One that fails is named at the end with the
@@ -26,17 +34,19 @@ done
 # does not have, a server that does not start).
 failed=0
 part() {
-    local said=$BUILD/check/part.said
+    local said=$BUILD/check/part-$label.said
     if ! "$@" 2> >(tee "$said" >&2); then
         failed=$((failed + 1))
         { echo "failed: ${*#"$TOP"/}"; tail -n 12 "$said" | cut -c1-300; } >>"$BUILD/check/parts.failed"
     fi
 }
 
-mkdir -p "$BUILD/check"
-rm -rf "$BUILD"/check/*.count "$BUILD"/check/*.failed "$BUILD"/core/*.count
-for label in "$@"; do
-    part "$TOP/ci/check.sh" "$label"
+# server LABEL: all parts on one server, one after another.
+server() {
+    local label=$1 ext fast='' failed=0
+    case $label in *-assert) ;; *) fast=1 ;; esac
+    [ "${ALL:-}" != 1 ] || fast=
+    FAST=$fast part "$TOP/ci/check.sh" "$label"
     part "$TOP/ci/core.sh" "$label"
     case $label in
         *-assert)
@@ -48,7 +58,26 @@ for label in "$@"; do
             ;;
         *) part "$TOP/ci/upgrade.sh" "$label" ;;
     esac
+    [ "$failed" = 0 ]
+}
+
+mkdir -p "$BUILD/check"
+rm -rf "$BUILD"/check/*.count "$BUILD"/check/*.failed "$BUILD"/core/*.count
+# Two servers at a time: tests wait more than they compute.
+failed=0
+running=0
+for label in "$@"; do
+    if [ "$running" = 2 ]; then
+        wait -n || failed=$((failed + 1))
+        running=1
+    fi
+    server "$label" &
+    running=$((running + 1))
 done
-cat "$BUILD"/check/*.count "$BUILD"/core/*.count | awk -v parts="$failed" '{ p += $1; f += $2 } END { print p " passed, " f " failed; parts that failed: " parts }'
+while [ "$running" -gt 0 ]; do
+    wait -n || failed=$((failed + 1))
+    running=$((running - 1))
+done
+cat "$BUILD"/check/*.count "$BUILD"/core/*.count | awk -v servers="$failed" '{ p += $1; f += $2 } END { print p " passed, " f " failed; servers on which a part failed: " servers }'
 cat "$BUILD"/check/*.failed 2>/dev/null || true
 [ "$failed" = 0 ]
