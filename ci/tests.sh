@@ -3,7 +3,7 @@
 # command: it builds and installs each extension, and runs its regression and isolation
 # tests, the TAP tests that are not marked slow, ALTER EXTENSION UPDATE, and the lab's tests
 # that are not marked slow.  "slow" is what that leaves out.
-# The lab's tests run beside those of the extensions: both wait more than they compute.
+# The lab's tests run concurrently with those of the extensions: both wait more than they compute.
 # Ends with one line of counts.
 . "$(dirname "$0")/lib.sh"
 
