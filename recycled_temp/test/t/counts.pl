@@ -1,6 +1,7 @@
 # The cost of a cycle of CREATE and DROP, in numbers that do not depend on the machine:
 # WAL, invalidation messages in commit records, growth of catalogs, and locks of a
 # transaction, without and with the pool.  RECYCLED_COUNTS=1 prints them as a table.
+# Slow: hundreds of cycles of many kinds of tables
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
