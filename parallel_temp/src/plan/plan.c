@@ -242,6 +242,8 @@ most_workers(PlannedStmt *serial)
 	{
 		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
 
+		if (rte->rtekind == RTE_SUBQUERY && rte->inh)
+			workers = Max(workers, 1);	/* a UNION ALL is an append relation */
 		if (rte->rtekind != RTE_RELATION || rte->relkind == RELKIND_VIEW)
 			continue;
 		if (!rte->inh && (rte->relkind == RELKIND_RELATION || rte->relkind == RELKIND_MATVIEW))

@@ -299,6 +299,7 @@ pt_second_run_setup_cost(PlannedStmt *serial, int workers)
 {
 	double		setup_scale = pt_plan_setup_scale();
 
+	workers = Max(workers, 1);
 	return pt_workers_start_cost(workers, setup_scale) +
 		Min(WORKERS_MARGIN * serial->planTree->total_cost, setup_scale * workers * pt_worker_start_cost);
 }

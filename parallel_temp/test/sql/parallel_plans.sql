@@ -161,3 +161,12 @@ SELECT sum(pins) FROM pg_local_buffers;
 
 DROP TABLE t, s, big, plans_perm;
 DROP FUNCTION scan_properties, scan_lines, restricted, unsafe, peek;
+
+-- to find the reason there is a second planner run, in which tables of a page get no workers
+RESET ALL;
+CREATE TEMP TABLE page1 AS SELECT 1::numeric AS a;
+CREATE TEMP TABLE page2 AS SELECT 2::numeric AS a;
+SET parallel_temp.explain_refusals = on;
+EXPLAIN (COSTS OFF) SELECT a FROM page1 WHERE a = 1 UNION ALL SELECT a FROM page2 WHERE a = 1;
+RESET parallel_temp.explain_refusals;
+DROP TABLE page1, page2;
