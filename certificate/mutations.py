@@ -22,6 +22,7 @@ BYTEA = "appendable_bytea/src/"
 BYTEA_SQL = "appendable_bytea/sql/appendable_bytea--0.9.sql"
 TEMP = "parallel_temp/src/"
 LIGHT = "light_explain/src/"
+LIGHT_SCRIPT = "light_explain/sql/light_explain--0.9.sql"
 RAM = "ram_tablespace/src/"
 RECYCLED = "recycled_temp/src/"
 
@@ -535,6 +536,13 @@ MUTATIONS = [
              "return category == ERRCODE_TRANSACTION_ROLLBACK;", PLANS),
     Mutation(LIGHT + "show/plans_keep.c", "what one node waits for is shown on all",
              "if (sampled[i].key.node != node)", "if (sampled[i].key.node < 0)", PLANS),
+    Mutation(LIGHT_SCRIPT, "a plan that was used before counts as a new one",
+             "WHERE p.before_n IS NULL),", "WHERE true),", ("t/019_false_alarms",)),
+    Mutation(LIGHT_SCRIPT, "a node that spilled before is reported as one that began to",
+             "WHERE n.temp > 0 AND n.before_temp = 0),", "WHERE n.temp > 0),", ("t/019_false_alarms",)),
+    Mutation(LIGHT_SCRIPT, "a statement is slower by any factor",
+             "coalesce(t.e <= false_alarms AND t.d >= ln(greatest(least_factor, 1)), false) AS slower",
+             "coalesce(t.e <= false_alarms, false) AS slower", ("t/019_false_alarms",)),
     Mutation(LIGHT + "show/profile_store.c", "triggers that run after the top node do not make a statement slow",
              "seconds += keep->seconds;", "", PLANS),
     # -- ram_tablespace ----------------------------------------------------------------

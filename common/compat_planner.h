@@ -170,6 +170,39 @@ typedef int16 OrderingKind_compat;
 #endif
 
 /*
+ * The advice from which pg_plan_advice, of 19 and later, has the planner make a plan again; NULL
+ * if the plan does not have it.  Asking whether there is any information of other libraries
+ * is cheaper.
+ */
+#if PG_VERSION_NUM >= 190000
+#define PlanIsExtended_compat(stmt) ((stmt)->extension_state != NIL)
+static inline DefElem *
+DefinedElement_compat(List *list, const char *name)
+{
+	ListCell   *cell;
+
+	foreach(cell, list)
+	{
+		if (IsA(lfirst(cell), DefElem) && strcmp(lfirst_node(DefElem, cell)->defname, name) == 0)
+			return lfirst_node(DefElem, cell);
+	}
+	return NULL;
+}
+static inline const char *
+PlanAdvice_compat(const PlannedStmt *stmt)
+{
+	DefElem    *found = DefinedElement_compat(stmt->extension_state, "pg_plan_advice");
+
+	if (found != NULL && found->arg != NULL && IsA(found->arg, List))
+		found = DefinedElement_compat((List *) found->arg, "advice_string");
+	return found != NULL && found->arg != NULL && IsA(found->arg, String) ? strVal(found->arg) : NULL;
+}
+#else
+#define PlanIsExtended_compat(stmt) ((void) (stmt), false)
+#define PlanAdvice_compat(stmt) ((void) (stmt), (const char *) NULL)
+#endif
+
+/*
  * Is the setting on that puts a Gather on top of plans, or an invisible one?  Output
  * then has to be that of a serial plan.
  */

@@ -9,7 +9,7 @@ from typing import Any, Mapping
 import psycopg
 from psycopg.rows import dict_row
 
-from pg_lean import progress
+from pg_lean import progress, waits
 from pg_lean.names import extension_schema
 from pg_lean.progress import Progress
 
@@ -37,6 +37,12 @@ FROM pg_locks WHERE NOT granted"""
 #: Counters of light_explain_status() of statements that ran and could not be seen, and why.
 REFUSED = {"progress_refused_full": "no slot was free (light_explain.progress_statements)", "progress_refused_role": "their role had its share of the slots",
            "progress_refused_nodes": "too many plan nodes (light_explain.progress_nodes)"}
+
+#: Names of samples without a plan node.
+PHASES = {"execute": "execution", "plan": "planning", "utility": "utility command", "commit": "commit", "other": "parsing and locks"}
+
+#: Seconds after which the history of a statement is read again: its buckets are longer, and reading it is not cheap.
+HISTORY_SECONDS = 30.0
 
 #: Seconds in which a statement may not have called any node often enough to be seen.
 YOUNG = 1.0
@@ -73,6 +79,12 @@ class Statement:
     nodes: list[dict[str, Any]] = field(default_factory=list)
     #: The same of each statement that one of its functions runs now.
     inner: list[list[dict[str, Any]]] = field(default_factory=list)
+    #: Identifier of the statement, if the server computes one; not of EXPLAIN, EXECUTE and the like, which run others.
+    queryid: int | None = None
+    #: Samples since it began: rows of node (its label, or the phase), wait and samples, the most frequent first; filled by details().
+    waited: list[dict[str, Any]] = field(default_factory=list)
+    #: Buckets of the history in which it ran, the last one first; filled by details().
+    history: list[dict[str, Any]] = field(default_factory=list)
     #: The plan as it was estimated.
     top: progress.Node | None = None
 
@@ -124,6 +136,17 @@ def of_functions(rows: list[dict[str, Any]], own: Mapping[int, list[dict[str, An
     return found
 
 
+def waited(statement: Statement, samples: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Samples of a statement by node and wait; those of its functions' statements are one node."""
+    labels = {row["node"]: row["label"].strip() for row in statement.nodes}
+    found: dict[tuple[str, str], int] = {}
+    for row in samples:
+        own = statement.queryid is None or row["queryid"] in (None, statement.queryid)
+        node = (labels.get(row["node"], f"node {row['node']}") if row["node"] is not None else PHASES[row["activity"]]) if own else "in a function"
+        found[node, row["wait"]] = found.get((node, row["wait"]), 0) + int(row["samples"])
+    return [{"node": node, "wait": wait, "samples": count} for (node, wait), count in sorted(found.items(), key=lambda item: (-item[1], item[0]))]
+
+
 class Activity:
     """Polls a server; the previous sample is kept to compute rates and to detect corrected estimates."""
 
@@ -133,6 +156,7 @@ class Activity:
         #: Statements of the last sample.
         self.found: list[Statement] = []
         self._before: dict[tuple[int, str], tuple[float, float, str, Progress]] = {}
+        self._histories: dict[tuple[str, int], tuple[float, list[dict[str, Any]]]] = {}
         conn.execute("SET statement_timeout = '10s'")
         #: Schema of light_explain, quoted; None if it is not in this database.
         self.schema = extension_schema(conn, "light_explain")
@@ -181,6 +205,7 @@ class Activity:
                 lock=locks.get(row["pid"], ""),
                 blockers=list(dict.fromkeys(row["blockers"])),
                 inner=inner.get(row["pid"], []),
+                queryid=row["queryid"],
             )
             self._reckon(statement, nodes.get(row["pid"], []), commands.get(row["pid"]), now)
         for pid, rows in helpers.items():
@@ -191,6 +216,21 @@ class Activity:
         self._before = {key: value for key, value in self._before.items() if key[0] in found}
         self.found = list(found.values())
         return self.found
+
+    def details(self, statements: list[Statement]) -> None:
+        """Fill in what these statements of the last sample have waited for, and how long their executions took before."""
+        if not self.schema or self.reason:
+            return
+        now = time.monotonic()
+        samples = waits.present(self.conn, self.schema, [statement.pid for statement in statements])
+        for statement in statements:
+            statement.waited = waited(statement, [row for row in samples if statement.pid in (row["pid"], row["leader_pid"])])
+            if statement.queryid is None:
+                continue
+            key = (statement.database, statement.queryid)
+            if key not in self._histories or now - self._histories[key][0] > HISTORY_SECONDS:
+                self._histories[key] = (now, waits.history(self.conn, self.schema, statement.queryid, statement.database))
+            statement.history = self._histories[key][1]
 
     def unseen(self) -> str:
         """The number of statements in the last sample without a visible plan, and of those without a slot since the first sample, with reasons; or nothing."""

@@ -16,6 +16,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Iterable, Iterator, Mapping
 
+from pg_lean import waits as sampled
 from pg_lean.errors import LabError
 
 
@@ -29,6 +30,8 @@ class Frame:
     notes: list[str] = field(default_factory=list)
     #: Is it a statement, and not a node of a plan?
     statement: bool = False
+    #: Milliseconds that samples found it waiting, by wait; part of `own`.
+    waits: dict[str, float] = field(default_factory=dict)
 
     @property
     def total(self) -> float:
@@ -38,7 +41,8 @@ class Frame:
     @classmethod
     def of_dict(cls, data: Mapping[str, Any]) -> "Frame":
         """A frame and all on it, as dataclasses.asdict() wrote them."""
-        return cls(data["name"], data["own"], [cls.of_dict(child) for child in data["children"]], list(data["notes"]))
+        return cls(data["name"], data["own"], [cls.of_dict(child) for child in data["children"]], list(data["notes"]),
+                   waits=dict(data.get("waits", {})))
 
     def depth(self) -> int:
         """How many frames stand one on the other."""
@@ -53,7 +57,7 @@ def of_nodes(rows: Iterable[Mapping[str, Any]], own: str = "self_ms") -> list[Fr
     Nodes whose parent is not among the rows stand side by side at the bottom.
     """
     rows = list(rows)
-    frames = {row["node"]: Frame(str(row["label"]).strip(), max(0.0, float(row[own] or 0)), notes=_notes(row)) for row in rows}
+    frames = {row["node"]: Frame(str(row["label"]).strip(), max(0.0, float(row[own] or 0)), notes=_notes(row), waits=row.get("waits") or {}) for row in rows}
     bottom = []
     for row in rows:
         parent = frames.get(row["parent"]) if row["parent"] != row["node"] else None
@@ -134,7 +138,9 @@ def _explained(node: Mapping[str, Any], readers: Mapping[str, float], made: Mapp
            "plan_rows": float(node.get("Plan Rows", 0)) * float(node.get("Actual Loops", 0)),
            "shared_hit": node.get("Shared Hit Blocks", 0) - sum(child.get("Shared Hit Blocks", 0) for child in children),
            "shared_read": node.get("Shared Read Blocks", 0) - sum(child.get("Shared Read Blocks", 0) for child in children)}
-    return Frame(_label(node), max(0.0, float(own)), [_explained(child, readers, made) for child in children], _notes(row))
+    own = max(0.0, float(own))
+    waits = sampled.of_text(node["Samples"], own) if "Samples" in node else {}
+    return Frame(_label(node), own, [_explained(child, readers, made) for child in children], _notes(row), waits=waits)
 
 
 def _label(node: Mapping[str, Any]) -> str:
@@ -190,6 +196,10 @@ def kind_of(name: str) -> str:
     return next(kind for kind, words, _, _ in KINDS if any(word in name for word in words))
 
 
+#: The color of the part of a box on which others are, if colors show waits.
+BELOW = ("on", "#f1f1ee", "#2a2a29")
+
+
 @dataclass
 class Box:
     """A frame's place: left and width as shares of the bottom's, level from 0."""
@@ -222,37 +232,76 @@ def boxes(root: Frame, smallest: float = 0.0002) -> list[Box]:
 ROW = 19
 
 
-def fragment(root: Frame, name: str = "flame") -> str:
+def shares(frame: Frame) -> list[tuple[str, float, float]]:
+    """How a box is divided from left to right, if colors show waits: (kind, from, to), the boxes on it first, then its own time."""
+    total = frame.total
+    if total <= 0:
+        return []
+    at = 1.0 - frame.own / total
+    found = [("on", 0.0, at)] if at > 1e-9 else []
+    for wait, ms in sampled.ordered(sampled.parts(frame.waits, frame.own)):
+        kind, to = sampled.kind_of(wait), min(at + ms / total, 1.0)
+        found.append((kind, at, to))
+        at = to
+    return found
+
+
+def waited(root: Frame) -> set[str]:
+    """Kinds of waits that a picture shows."""
+    return {kind for box in boxes(root) for kind, _, _ in shares(box.frame)} - {"on"}
+
+
+def _gradient(frame: Frame) -> str:
+    return "background:linear-gradient(90deg," + ",".join(f"var(--w-{kind}) {left:.2%} {to:.2%}" for kind, left, to in shares(frame)) + ")"
+
+
+def _legend(root: Frame) -> str:
+    shown = [kind for kind in sampled.TYPES if kind in waited(root)]
+    return '<p class="legend">' + " ".join(f'<span style="background:var(--w-{kind})">{kind}</span>' for kind in shown) + "</p>"
+
+
+def fragment(root: Frame, name: str = "flame", waits: bool = False) -> str:
     """The flame graph as a piece of a page: a click or Enter on a box makes it as wide as the page, the field finds names.
 
-    `name` is the id of the piece, different for each on a page.  Without scripts it
-    is the whole picture, with its tooltips.
+    `name` is the id of the piece, different for each on a page; `waits`: colors show what nodes waited for instead of
+    their kinds.  Without scripts it is the whole picture, with its tooltips.
     """
     return (f'<div class="flame" id="{name}"><style>{_style()}</style><p class="find"><input type="search" placeholder="find a name" aria-label="find a name">'
             f' <button type="button">whole picture</button> <output></output></p>'
-            f'{_boxes(root, True)}<script>({_SCRIPT})(document.getElementById({json.dumps(name)}))</script></div>')
+            f'{_legend(root) if waits else ""}{_boxes(root, True, waits)}<script>({_SCRIPT})(document.getElementById({json.dumps(name)}))</script></div>')
 
 
 def still(root: Frame) -> str:
     """The flame graph as a piece of a page that has no scripts: as wide as its place, light and dark, with tooltips."""
-    return f'<div class="flame"><style>{_style()}</style>{_boxes(root, False)}</div>'
+    return f'<div class="flame"><style>{_style()}</style>{_boxes(root, False, False)}</div>'
 
 
-def _boxes(root: Frame, keys: bool) -> str:
-    """The boxes at their places; `keys`: they can be clicked and reached by keys."""
+def _boxes(root: Frame, keys: bool, waits: bool) -> str:
+    """The boxes at their places; `keys`: they can be clicked and reached by keys; `waits`: their colors show waits."""
     placed = boxes(root)
     whole = root.total
     lines = []
     for box in placed:
         frame = box.frame
-        shown = "\n".join([frame.name, f"{format_ms(frame.total)} ({frame.total / whole:.1%}), {format_ms(frame.own)} self", *frame.notes])
+        shown = "\n".join([frame.name, f"{format_ms(frame.total)} ({frame.total / whole:.1%}), {format_ms(frame.own)} self", *frame.notes, *_waits_note(frame)])
         reached = f' tabindex="0" role="button" data-l="{box.left:.6f}" data-w="{box.width:.6f}"' if keys else ""
-        lines.append(f'<div class="box {kind_of(frame.name) if box.level else "rest"}"{reached}'
-                     f' style="left:{box.left * 100:.4f}%;width:{box.width * 100:.4f}%;bottom:{box.level * ROW}px"'
+        kind = "w" if waits else kind_of(frame.name) if box.level else "rest"
+        lines.append(f'<div class="box {kind}"{reached}'
+                     f' style="left:{box.left * 100:.4f}%;width:{box.width * 100:.4f}%;bottom:{box.level * ROW}px{";" + _gradient(frame) if waits else ""}"'
                      f' title="{html.escape(shown)}">{html.escape(frame.name)}</div>')
     height = (max((box.level for box in placed), default=0) + 1) * ROW
     body = "\n".join(lines) if placed else '<p>Nothing took any time.</p>'
     return f'<div class="boxes" style="height:{height}px">{body}</div>'
+
+
+def _waits_note(frame: Frame) -> list[str]:
+    found = [f"{wait} {format_ms(ms)}" for wait, ms in sampled.ordered(sampled.parts(frame.waits, frame.own))] if frame.waits else []
+    return ["waits: " + ", ".join(found)] if found else []
+
+
+def wait_colors(dark: bool) -> str:
+    """CSS variables of the colors of waits in one scheme."""
+    return "".join(f"--w-{kind}:{night if dark else day};" for kind, day, night in (*sampled.KINDS, BELOW))
 
 
 def _style() -> str:
@@ -262,7 +311,9 @@ def _style() -> str:
         ".flame .boxes{position:relative;overflow:hidden}.flame .box{position:absolute;height:%dpx;box-sizing:border-box;border:1px solid #fff;"
         "font:12px/17px system-ui,sans-serif;padding:0 3px;overflow:hidden;white-space:nowrap;text-overflow:ellipsis;cursor:pointer;color:#111}"
         ".flame .box:focus{outline:2px solid #06c;outline-offset:-2px}.flame .faint{opacity:.45}.flame .found{background:#c9f!important;color:#111!important}"
-        ".flame .find{margin:.5em 0}" % ROW + light + "@media(prefers-color-scheme:dark){.flame .box{color:#eee;border-color:#1b1b1b}%s}" % dark
+        ".flame .find{margin:.5em 0}.flame .legend span{padding:1px 8px;margin-right:4px;color:#111}.flame{%s}" % (ROW, wait_colors(False)) + light
+        + "@media(prefers-color-scheme:dark){.flame .box,.flame .legend span{color:#eee}"
+        ".flame .box{border-color:#1b1b1b}%s.flame{%s}}" % (dark, wait_colors(True))
     )
 
 
@@ -299,25 +350,28 @@ _SCRIPT = """function (flame) {
 }"""
 
 
-def page(root: Frame, title: str, about: str) -> str:
-    """A complete page with the flame graph."""
+def page(root: Frame, title: str, about: str, waits: bool = False) -> str:
+    """A complete page with the flame graph; `waits`: its colors show waits."""
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
             f'<meta name="color-scheme" content="light dark"><title>{html.escape(title)}</title>'
             f'<style>body{{font:15px/1.4 system-ui,sans-serif;margin:1em;background:Canvas;color:CanvasText}}</style></head>'
-            f'<body><h1>{html.escape(title)}</h1><p>{html.escape(about)}</p>\n{fragment(root)}\n</body></html>\n')
+            f'<body><h1>{html.escape(title)}</h1><p>{html.escape(about)}</p>\n{fragment(root, waits=waits)}\n</body></html>\n')
 
 
-def svg(root: Frame, width: int = 1000, dark: bool = False) -> str:
-    """The flame graph as a picture for documents, in one color scheme, with titles that a pointer shows."""
+def svg(root: Frame, width: int = 1000, dark: bool = False, waits: bool = False) -> str:
+    """The flame graph as a picture for documents, in one color scheme, with titles that a pointer shows; `waits`: its colors show waits."""
     placed = boxes(root, smallest=1.0 / width)
     height = (max((box.level for box in placed), default=0) + 1) * ROW
     colors = {kind: (night if dark else day) for kind, _, day, night in KINDS}
+    wait_of = {kind: (night if dark else day) for kind, day, night in (*sampled.KINDS, BELOW)}
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="system-ui,sans-serif" font-size="12">']
     for number, box in enumerate(placed):
         x, w, y = box.left * width, box.width * width, height - (box.level + 1) * ROW
-        color = colors[kind_of(box.frame.name) if box.level else "rest"]
-        lines.append(f'<g><title>{html.escape(box.frame.name)}: {format_ms(box.frame.total)}</title>'
-                     f'<rect x="{x:.2f}" y="{y}" width="{max(w - 1, 0.5):.2f}" height="{ROW - 1}" fill="{color}"/>')
+        drawn, wide = max(w - 1, 0.5), "" if waits else colors[kind_of(box.frame.name) if box.level else "rest"]
+        pieces = [(wait_of[kind], left, to) for kind, left, to in shares(box.frame)] if waits else [(wide, 0.0, 1.0)]
+        title = "\n".join([f"{box.frame.name}: {format_ms(box.frame.total)}", *_waits_note(box.frame)])
+        lines.append(f'<g><title>{html.escape(title)}</title>' + "".join(
+            f'<rect x="{x + left * drawn:.2f}" y="{y}" width="{(to - left) * drawn:.2f}" height="{ROW - 1}" fill="{color}"/>' for color, left, to in pieces))
         if w > 24:
             lines.append(
                 f'<clipPath id="c{number}"><rect x="{x:.2f}" y="{y}" width="{w - 4:.2f}" height="{ROW}"/></clipPath>'

@@ -130,7 +130,12 @@ def nodes_of(frame: Frame) -> list[Frame]:
 def scaled(frame: Frame, part: float) -> Frame:
     """A copy with that part of the time."""
     return Frame(
-        frame.name, frame.own * part, [scaled(child, part) for child in frame.children], frame.notes, frame.statement
+        frame.name,
+        frame.own * part,
+        [scaled(child, part) for child in frame.children],
+        frame.notes,
+        frame.statement,
+        {wait: ms * part for wait, ms in frame.waits.items()},
     )
 
 

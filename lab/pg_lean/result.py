@@ -15,6 +15,7 @@ from typing import Any, Sequence
 
 from pg_lean.flame import Frame
 from pg_lean.measure import Estimate, Measurements, to_json
+from pg_lean.waits import kind_of, ordered
 
 
 @dataclass
@@ -88,6 +89,41 @@ class Flame:
     title: str
     root: Frame
     note: str = ""
+
+
+@dataclass
+class Waits:
+    """What statements waited for: rows of statement, plan node, wait ("Type:Event", or CPU) and number of samples."""
+
+    title: str
+    rows: Sequence[Sequence[Any]]
+    note: str = ""
+
+    def statements(self) -> list[dict[str, Any]]:
+        """Statements with their nodes, and nodes with their waits, the most samples first; `share` is of all samples, `part` of the node's."""
+        every = sum(row[3] for row in self.rows)
+        found: dict[str, dict[str, dict[str, float]]] = {}
+        for query, node, wait, samples in self.rows:
+            waits = found.setdefault(query, {}).setdefault(node, {})
+            waits[wait] = waits.get(wait, 0) + samples
+        statements = []
+        for query, nodes in found.items():
+            shown = []
+            for node, waits in nodes.items():
+                total = sum(waits.values())
+                shown.append({"node": node, "samples": total, "share": total / every,
+                              "waits": [{"wait": wait, "kind": kind_of(wait), "part": samples / total} for wait, samples in ordered(waits)]})
+            shown.sort(key=lambda one: (-one["samples"], one["node"]))
+            samples = sum(one["samples"] for one in shown)
+            statements.append({"query": query, "samples": samples, "share": samples / every, "nodes": shown})
+        return sorted(statements, key=lambda one: (-one["samples"], one["query"]))
+
+    def table(self) -> Table:
+        """The same as a table, for a terminal."""
+        return Table(self.title, ["statement", "node", "samples", "% of all", "waits"],
+                     [[one["query"], node["node"], node["samples"], 100 * node["share"],
+                       ", ".join(f"{wait['wait']} {wait['part']:.0%}" for wait in node["waits"])] for one in self.statements() for node in one["nodes"]],
+                     self.note)
 
 
 @dataclass
@@ -246,7 +282,7 @@ class Result:
     @classmethod
     def load(cls, folder: Path) -> "Result":
         data = json.loads((folder / "result.json").read_text())
-        kinds = {kind.__name__: kind for kind in (Note, Table, Plot, Listing, SideBySide, Flame)}
+        kinds = {kind.__name__: kind for kind in (Note, Table, Plot, Listing, SideBySide, Flame, Waits)}
         blocks = []
         for block in data.pop("blocks"):
             kind = kinds[block.pop("type")]

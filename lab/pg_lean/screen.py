@@ -17,6 +17,7 @@ from pg_lean import progress
 from pg_lean.activity import Activity, Statement
 from pg_lean.cluster import Server
 from pg_lean.errors import LabError
+from pg_lean.waits import KINDS, kind_of
 
 #: Seconds without an answer that are worth a word.
 SILENCE_SECONDS = 3.0
@@ -74,6 +75,10 @@ def cells(statement: Statement) -> list[str]:
             duration(statement.seconds), doing(statement), " ".join(statement.query.split())]
 
 
+#: Backgrounds of waits, dark enough for light letters.
+WAIT_COLORS = {kind: dark for kind, _, dark in KINDS}
+
+
 class Question(ModalScreen[bool]):
     """Asks before something is done to another's session."""
 
@@ -123,7 +128,7 @@ class Plan(Screen):
         self.query_one("#head", Static).update(
             Text(f"{' '.join(statement.query.split())[:400]}\n{share}{left}: {statement.how}\n{doing(statement)}{seen}", style="bold")
         )
-        self.query_one("#plan", Static).update(plan_text(statement))
+        self.query_one("#plan", Static).update(Text.assemble(plan_text(statement), waits_text(statement), history_text(statement)))
 
 
 def plan_text(statement: Statement) -> Text:
@@ -140,6 +145,37 @@ def plan_text(statement: Statement) -> Text:
             text.append("in one of its functions:\n", style="dim")
             progress.reckon(inner)
             _append_tree(text, inner, statement.node.rpartition(" > ")[2])
+    return text
+
+
+def waits_text(statement: Statement, most: int = 6) -> Text:
+    """What samples of this execution show: node, wait, and share of the samples, the most frequent first."""
+    text = Text(no_wrap=True, overflow="ellipsis")
+    total = sum(row["samples"] for row in statement.waited)
+    if total:
+        text.append(f"waited for, of {total:,} samples of this execution\n", style="dim")
+    for row in statement.waited[:most]:
+        share = row["samples"] / total
+        text.append(f"{bar(share, 6)} {share:>4.0%} ")
+        text.append(row["wait"], style=f"on {WAIT_COLORS[kind_of(row['wait'])]}")
+        text.append(f" {row['node']}\n")
+    if len(statement.waited) > most:
+        text.append(f"and {len(statement.waited) - most} more\n", style="dim")
+    return text
+
+
+def history_text(statement: Statement, most: int = 6) -> Text:
+    """The last buckets of the history in which the statement ran: executions, mean time with a bar, 95 percent and longest."""
+    text = Text(no_wrap=True, overflow="ellipsis")
+    if not statement.history:
+        return text
+    text.append("history: from, executions, mean, 95 % at most, longest\n", style="dim")
+    longest = max(row["mean_ms"] for row in statement.history) or 1.0
+    for row in statement.history[:most]:
+        begin = row["bucket_start"].astimezone()
+        now = " now" if row["bucket_end"] is None else ""
+        text.append(f"{bar(row['mean_ms'] / longest, 6)} {begin:%d %H:%M}{now} {short(row['executions']):>5}"
+                    + "".join(f" {duration(row[name] / 1000):>7}" for name in ("mean_ms", "p95_ms", "max_ms")) + "\n")
     return text
 
 
@@ -210,15 +246,16 @@ class Top(App[None]):
                 self.refill()
         elif not self.paused:
             self.asked_at = time.monotonic()
-            self.ask()
+            self.ask(self.screen.pid if isinstance(self.screen, Plan) else None)
 
     @work(thread=True)
-    def ask(self) -> None:
-        """Query the server, in a separate thread; after a restart open a new session."""
+    def ask(self, opened: int | None) -> None:
+        """Query the server, in a separate thread; after a restart open a new session.  `opened` is the process whose plan is shown."""
         try:
             if self.watch is None:
                 self.watch = Activity(self.server.connect())
             found = self.watch.look()
+            self.watch.details([statement for statement in found if statement.pid == opened])
             trouble, unseen = self.watch.reason, self.watch.unseen()
         except (psycopg.Error, LabError) as error:
             if self.watch is not None:

@@ -74,7 +74,7 @@ class Store:
         columns = """d.datname AS database, r.rolname AS role, x.queryid::text, x.change, x.slower, x.planid::text, x.before_planid::text,
                      x.node, btrim(x.label) AS label, x.factor, x.e_value, x.executions,
                      x.mean_ms, x.before_mean_ms, x.node_ms, x.before_node_ms, x.rows, x.before_rows, x.blocks, x.before_blocks,
-                     x.temp_written, x.before_temp_written, x.query"""
+                     x.temp_written, x.before_temp_written, x.query, x.pin"""
         names = "LEFT JOIN pg_catalog.pg_database d ON d.oid = x.dbid LEFT JOIN pg_catalog.pg_roles r ON r.oid = x.userid"
         if hours is None:
             return self.rows(f"SELECT {columns} FROM {{s}}.light_explain_regressions x {names}")

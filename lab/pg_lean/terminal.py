@@ -12,7 +12,7 @@ from rich.measure import Measurement
 from rich.panel import Panel
 from rich.table import Table as RichTable
 
-from pg_lean.result import Flame, Listing, Note, Result, SideBySide, Table, format_cost, format_parts, format_value, is_number
+from pg_lean.result import Flame, Listing, Note, Result, SideBySide, Table, Waits, format_cost, format_parts, format_value, is_number
 
 
 def end_quietly() -> None:
@@ -38,6 +38,8 @@ def show(result: Result, console: Console) -> None:
             console.print((f"[bold]{escape(block.title)}:[/] " if block.title else "") + escape(block.text), highlight=False)
         elif isinstance(block, Listing) and not block.folded:
             console.print(Panel(escape(block.text), title=escape(block.title), title_align="left"), highlight=False)
+        elif isinstance(block, Waits):
+            show_table(block.table(), console)
         elif isinstance(block, (SideBySide, Flame)):
             console.print(f"[dim]{escape(block.title)}: see the report[/]", highlight=False)
     for check in result.checks:

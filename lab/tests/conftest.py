@@ -15,7 +15,7 @@ from pg_lean.cluster import Cluster
 from pg_lean.flame import Frame
 from pg_lean.measure import Measurements, describe_machine
 from pg_lean.paths import SERVER_DIR
-from pg_lean.result import Check, Flame, Headline, Listing, Note, Plot, Result, Series, SideBySide, Table
+from pg_lean.result import Check, Flame, Headline, Listing, Note, Plot, Result, Series, SideBySide, Table, Waits
 
 
 # Hostile objects are made in one transaction, with a lock for each.
@@ -167,6 +167,13 @@ def make_result():
                 "Flames",
                 Frame("statement", 0.0, [Frame("Sort", 3.0, [Frame("Seq Scan on <t>", 5.0, notes=["7 rows"]), Frame("Materialize", 1.0)])]),
                 "wide is long",
+            ),
+            Waits(
+                "Waits",
+                [("SELECT <1>", "Seq Scan on <t>", "IO:DataFileRead", 30), ("SELECT <1>", "Seq Scan on <t>", "CPU", 10), ("SELECT <1>", "Sort", "CPU", 20),
+                 ("UPDATE " + "a_long_name_without_a_place_to_break_it_" * 4 + "long", "Update on " + "t" * 63, "Lock:transactionid", 60),
+                 ("COMMIT", "(commit)", "IO:WALSync", 1), ("COMMIT", "(commit)", "LWLock:WALWrite", 1)],
+                "bars are samples",
             ),
         ],
         headlines=[Headline("three sizes", raw.ratio_of_sums("ms", "stock", "pg_lean", SIZES), [("stock", 30.0), ("pg_lean", 16.0)])],

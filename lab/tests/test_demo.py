@@ -10,7 +10,7 @@ from rich.console import Console
 from pg_lean import demo, loglines, report, tempbuffers
 from pg_lean.bench import Bench, Options, Result, Table
 from pg_lean.cluster import Cluster, Server
-from pg_lean.demo import append, runner, temp_buffers
+from pg_lean.demo import append, runner, temp_buffers, waits
 from pg_lean.errors import LabError, Unavailable
 
 SIZES = [128, 2048, 4096]
@@ -198,6 +198,25 @@ def test_only_a_full_run_takes_a_full_results_place(parts, tmp_path, monkeypatch
     assert "A good part" in (full / "result.json").read_text()
 
 
+def test_waits_are_those_of_the_sessions_of_the_run():
+    cluster = Cluster(name="test", preload=list(waits.PRELOAD), settings=waits.SETTINGS)
+    if not cluster.has_library("light_explain"):
+        pytest.skip("light_explain is not installed for this server (make install)")
+    with cluster:
+        bench = Bench("waits", cluster, Options(quick=True, scale=1, iterations=10), Console(quiet=True))
+        result = waits.run(bench)
+        rows = result.blocks[0].rows
+        found = {(query, node): wait for query, node, wait, _ in sorted(rows, key=lambda row: row[3])}
+        assert found[waits.UPDATE, "Update on waits_counter"].startswith("Lock:"), found
+        assert found[waits.SENT, "(sending rows)"] == "Client:ClientWrite"
+        assert any(query == waits.SORT and wait.startswith("IO:BufFile") and node == "Sort" for query, node, wait, _ in rows), rows
+        assert any(query == waits.GROUP and wait == "CPU" for query, _, wait, _ in rows)
+        assert sum(row[3] for row in rows) == sum(row["samples"] for row in bench.raw.rows) > 100
+        assert "were of processes that waited" in result.summary and not any("light_explain" in row[0] for row in rows)
+        with cluster.connect(light_explain__profile=False) as conn, pytest.raises(Unavailable, match="profile is off"):
+            waits.check(conn, cluster.need_extension("light_explain"))
+
+
 def test_the_story_begins_with_what_most_people_ask_for():
-    assert demo.ORDER == ("parallel", "append", "explain", "fastload", "temp_buffers")
+    assert demo.ORDER == ("parallel", "append", "explain", "waits", "fastload", "temp_buffers")
     assert "danolivo.substack.com" in temp_buffers.SOURCE

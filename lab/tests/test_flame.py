@@ -1,12 +1,13 @@
 """pg-lean flame: widths are times, everything is drawn once, and pages open in a browser."""
 
 import json
+import re
 
 import pytest
 
 import chromium
 from conftest import hostile, profiling_cluster
-from pg_lean import flame, nested
+from pg_lean import flame, nested, waits
 from pg_lean.commands import flame as command
 from pg_lean.errors import LabError
 from pg_lean.flame import Frame
@@ -28,6 +29,46 @@ def test_a_frame_is_as_wide_as_its_time():
     assert placed["Hash"].left == 0.5 and placed["Hash"].width == pytest.approx(0.2)
     assert placed["Index Scan using i on <b>"].left == pytest.approx(0.5), "on its parent"
     assert "7 hit" in placed["Seq Scan on a"].frame.notes[1]
+
+
+def test_colors_of_waits_divide_a_nodes_own_time():
+    nodes = [{**NODES[0], "waits": {"Lock:relation": 0.75, "CPU": 9.0}}, {**NODES[1], "waits": {"IO:DataFileRead": 6.0, "IO:BufFileRead": 4.0}}, *NODES[2:]]
+    root = Frame("statement", children=flame.of_nodes(nodes))
+    join, scan = root.children[0], root.children[0].children[0]
+    assert [(kind, round(left, 3), round(to, 3)) for kind, left, to in flame.shares(join)] == [("on", 0, 0.7), ("CPU", 0.7, 0.925), ("Lock", 0.925, 1)], \
+        "what is on it, then CPU by the clock, then waits"
+    assert [(kind, round(to, 3)) for kind, _, to in flame.shares(scan)] == [("IO", 0.6), ("IO", 1.0)], "samples of more time than the clock's are parts of it"
+    assert flame.waited(root) == {"CPU", "Lock", "IO"} and flame.shares(Frame("nothing")) == []
+    page = flame.page(root, "a title", "about", True)
+    assert "waits: IO:DataFileRead 3.0 ms, IO:BufFileRead 2.0 ms" in page and "var(--w-Lock) 92.50% 100.00%" in page and '>Lock</span>' in page
+    assert "linear-gradient" not in flame.page(root, "a title", "about")
+    assert len(re.findall("<rect", flame.svg(root, waits=True))) == len(re.findall("<rect", flame.svg(root))) + 4
+    assert nested.scaled(root, 0.5).children[0].waits == {"Lock:relation": 0.375, "CPU": 4.5}
+
+
+def test_samples_of_a_kept_plan_are_its_waits():
+    plan = {"Node Type": "Sort", "Actual Total Time": 8.0, "Actual Loops": 1, "Samples": "IO:BufFileWrite 3, CPU 1"}
+    assert flame.of_explain(json.dumps([{"Plan": plan}])).waits == {"IO:BufFileWrite": 6.0, "CPU": 2.0}
+
+
+def test_waits_of_the_profile_are_divided_among_callers():
+    class Cursor:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def execute(self, _query, _parameters):
+            return self
+
+        def fetchall(self):
+            return [dict(dbid=1, userid=10, queryid=3, planid=5, node=0, wait_event_type=kind, wait_event=event, seconds=seconds)
+                    for kind, event, seconds in (("IO", "DataFileRead", 0.02), ("CPU", "CPU", 0.01), ("IO", "DataFileRead", 0.02))]
+
+    conn = type("Connection", (), {"cursor": lambda self, row_factory: Cursor()})()
+    rows = waits.of_profile(conn, "s", profile_of((1, None, [30.0]), (3, 1, [10.0]), (3, 2, [30.0])))
+    assert [row["waits"] for row in rows] == [{}, {"IO:DataFileRead": 10.0, "CPU": 2.5}, {"IO:DataFileRead": 30.0, "CPU": 7.5}]
 
 
 def test_folded_stacks_add_up():
@@ -180,7 +221,8 @@ def test_ctes_count_once():
 
 
 DAMAGED = ["1", '{"Plan": 1}', *('[{"Plan": {"Node Type": "Result", "Actual Total Time": 1, "Actual Loops": 1, %s}}]' % part for part in (
-    '"Plans": 5', '"Plans": [7]', '"Plans": [{}]', '"Actual Rows": "many"', '"Actual Loops": null', '"Actual Total Time": NaN', '"Self Time": "x"'))]
+    '"Plans": 5', '"Plans": [7]', '"Plans": [{}]', '"Actual Rows": "many"', '"Actual Loops": null', '"Actual Total Time": NaN', '"Self Time": "x"',
+    '"Samples": 7', '"Samples": "CPU many"', '"Samples": "CPU inf"'))]
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "[1]", '[{"Plan": {"Node Type": "Result"}}]', *DAMAGED])
@@ -208,6 +250,17 @@ def test_the_profile_is_drawn(profiled, pg_lean, tmp_path):
     assert "Seq Scan on planted" in text and "SELECT k, count(*) FROM planted" in text
     done = pg_lean("flame", "--dsn", profiled.conninfo, "--folded")
     assert any("HashAggregate;Seq Scan on planted " in line for line in done.stdout.splitlines()), done.stdout
+
+
+def test_waits_of_the_profile_are_drawn(profiled, pg_lean, pg_lean_here, tmp_path):
+    with profiled.connect() as conn:
+        conn.execute("SELECT count(*) FROM (SELECT g FROM planted LIMIT 300) s WHERE pg_sleep(0.005) IS NOT NULL")
+    for name in ("waits.html", "waits.svg"):
+        done = pg_lean("flame", "--dsn", profiled.conninfo, "--waits", "-o", str(tmp_path / name))
+        assert done.returncode == 0, done.stderr
+        assert re.search(r"waits: CPU [^,\n]*, Timeout:PgSleep (1[.,]|[4-9]\d\d|\d,\d\d\d)", (tmp_path / name).read_text()), name
+    status, _, err = pg_lean_here("flame", "--dsn", profiled.conninfo, "--waits", "--statement", "SELECT 1")
+    assert status == 1 and "--waits is for" in err
 
 
 def test_a_statement_is_run_and_taken_back(profiled, pg_lean):

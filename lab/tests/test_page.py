@@ -124,6 +124,26 @@ def test_a_flame_graph_fits_and_is_light_and_dark(browser, page):
     assert all(one[3:] != other[3:] for one, other in zip(seen["light"], seen["dark"]))
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_bars_of_waits_can_be_read(browser, page, width):
+    """The longest node has a bar of the whole width, its parts are as long as its waits; on a narrow screen name, bar and parts stand below each other."""
+    browser.open(page, width)
+    rows = browser.ask("""[...document.querySelectorAll('.waits li')].map(row => [row.querySelector('.name').textContent,
+        ...['.name', '.track', '.bar', '.parts'].map(part => { const b = row.querySelector(part).getBoundingClientRect(); return [b.top, b.bottom, b.width]; }),
+        [...row.querySelectorAll('.bar i')].map(part => [part.title, part.getBoundingClientRect().width, getComputedStyle(part).backgroundColor])])""")
+    scan, sort, update, commit = rows
+    assert [row[0] for row in (scan, sort, commit)] == ["Seq Scan on <t>", "Sort", "(commit)"] and update[0].startswith("Update on ttt")
+    track = update[2][2]
+    assert track > (400 if width > 1000 else 250) and update[3][2] == pytest.approx(track, abs=1)
+    assert scan[3][2] == pytest.approx(track * 40 / 60, abs=1) and [part[0] for part in scan[5]] == ["CPU", "IO:DataFileRead"]
+    assert scan[5][1][1] == pytest.approx(track * 30 / 60, abs=1) and scan[5][0][2] != scan[5][1][2]
+    name, bar, parts = scan[1], scan[2], scan[4]
+    assert (name[1] <= bar[0] + 1 and bar[1] <= parts[0] + 1) if width < 1000 else name[0] < bar[1] and bar[0] < parts[1]
+    shown = browser.ask("document.querySelector('.waits').textContent")
+    for text in ("SELECT <1>", "IO:DataFileRead 75 %", "CPU 25 %", "49 % of the samples"):
+        assert text in shown.replace("\n", " "), text
+
+
 def test_big_numbers_come_first_and_plans_stand_below_each_other_where_they_would_be_cut(browser, page):
     browser.open(page, 1280)
     assert browser.ask("document.querySelector('.card').getBoundingClientRect().top") < 300

@@ -37,7 +37,8 @@ def test_the_page_needs_nothing_from_elsewhere(result):
 
 def test_the_page_shows_everything_escaped(result):
     page = report.render([result], [])
-    for text in ("Counting &lt;rows&gt;", "<code>SET x = on</code>", "Seven times &amp; more.", "&lt;b&gt;", "Seq Scan on &lt;t&gt;",
+    for text in ("Counting &lt;rows&gt;", "SELECT &lt;1&gt;",
+                 "IO:DataFileRead 75 %", "Update on ttt", "<code>SET x = on</code>", "Seven times &amp; more.", "&lt;b&gt;", "Seq Scan on &lt;t&gt;",
                  "What was left out.", "Gather", "a note", "What was measured", "not met", "1 of 3 targets met", 'colspan="2"'):
         assert text in page, text
     assert 'title="Seq Scan on &lt;t&gt;\n5.0 ms (55.6%), 5.0 ms self\n7 rows"' in page and "wide is long" in page

@@ -293,6 +293,20 @@ COMMENT ON VIEW @extschema@.light_explain_latency IS
 
 SET LOCAL search_path = @extschema@, pg_temp;
 
+CREATE FUNCTION light_explain_advice(
+    OUT dbid oid,
+    OUT userid oid,
+    OUT queryid bigint,
+    OUT caller_queryid bigint,
+    OUT planid bigint,
+    OUT advice text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'light_explain_advice'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION light_explain_advice() IS
+'the advice with which pg_plan_advice has the planner make a plan of the profile again, of plans of which it is known (PostgreSQL 19); own statements, or all for pg_read_all_stats';
+
 SET LOCAL search_path = pg_catalog, pg_temp;
 
 -- The reference explains the test.
@@ -309,7 +323,7 @@ CREATE FUNCTION @extschema@.light_explain_regressions(
     OUT executions bigint, OUT before_executions bigint, OUT before_buckets bigint, OUT mean_ms double precision, OUT before_mean_ms double precision,
     OUT node_ms double precision, OUT before_node_ms double precision, OUT rows double precision, OUT before_rows double precision,
     OUT blocks double precision, OUT before_blocks double precision, OUT temp_written double precision, OUT before_temp_written double precision,
-    OUT query text)
+    OUT query text, OUT pin text)
 RETURNS SETOF record
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED
 -- the planner does not know how many rows the history has, and takes what is disabled for expensive
@@ -427,13 +441,22 @@ responsible AS (
          LEFT JOIN named m ON (m.dbid, m.userid, m.queryid, m.planid, m.node) = (n.dbid, n.userid, n.queryid, n.planid, n.node)
          LEFT JOIN usual u ON (u.dbid, u.userid, u.queryid, u.caller, u.label) = (c.dbid, c.userid, c.queryid, c.caller, m.label)
     WHERE n.ms IS NOT NULL AND (c.node IS NULL OR n.node = c.node)
-    ORDER BY c.dbid, c.userid, c.queryid, c.caller, n.ms - coalesce(CASE WHEN c.planid = c.before_planid THEN n.before_ms ELSE u.before_ms END, 0) DESC, n.node)
+    ORDER BY c.dbid, c.userid, c.queryid, c.caller, n.ms - coalesce(CASE WHEN c.planid = c.before_planid THEN n.before_ms ELSE u.before_ms END, 0) DESC, n.node),
+-- the statement that pins the plan of before; NULL if pg_stash_advice is not in this database, or this session has no stash
+pin AS (
+    SELECT a.dbid, a.userid, a.queryid, coalesce(a.caller_queryid, 0) AS caller, a.planid AS before_planid,
+           'SELECT ' || quote_ident((SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'pg_stash_advice')) ||
+           '.pg_set_stashed_advice(' || quote_literal(nullif(current_setting('pg_stash_advice.stash_name', true), '')) || ', ' || quote_literal(a.queryid) || ', ' || quote_literal(a.advice) || ')' AS pin
+    FROM @extschema@.light_explain_advice() a
+    WHERE a.dbid = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()))
 SELECT c.dbid, c.userid, c.queryid, nullif(c.caller, 0), CASE WHEN c.planid <> c.before_planid THEN 'plan' WHEN m.temp > 0 AND m.before_temp = 0 THEN 'spill' ELSE 'node' END, c.slower, c.planid, c.before_planid,
        m.node, m.label, m.node_type, m.relation, exp(c.d), c.e, s.n::bigint, s.before_n::bigint, s.k, s.ms / s.n, s.before_ms / s.before_n,
-       m.ms, m.before_ms, m.rows, m.before_rows, m.blocks, m.before_blocks, m.temp, m.before_temp, m.query
+       m.ms, m.before_ms, m.rows, m.before_rows, m.blocks, m.before_blocks, m.temp, m.before_temp, m.query,
+       CASE WHEN c.slower AND c.planid <> c.before_planid THEN i.pin END
 FROM chosen c
      JOIN statement s USING (dbid, userid, queryid, caller)
      LEFT JOIN responsible m USING (dbid, userid, queryid, caller)
+     LEFT JOIN pin i ON (i.dbid, i.userid, i.queryid, i.caller, i.before_planid) = (c.dbid, c.userid, c.queryid, c.caller, c.before_planid)
 ORDER BY c.slower DESC, s.ms - s.n * s.before_ms / s.before_n DESC;
 $$;
 
@@ -443,7 +466,7 @@ COMMENT ON FUNCTION @extschema@.light_explain_regressions(timestamptz, timestamp
 CREATE VIEW @extschema@.light_explain_regressions AS
 SELECT p.recent_start, p.recent_end, x.dbid, d.datname, x.userid, r.rolname, x.queryid, x.caller_queryid, x.change, x.slower, x.planid, x.before_planid,
        x.node, x.label, x.node_type, x.relation, x.factor, x.e_value, x.executions, x.before_executions, x.before_buckets,
-       x.mean_ms, x.before_mean_ms, x.node_ms, x.before_node_ms, x.rows, x.before_rows, x.blocks, x.before_blocks, x.temp_written, x.before_temp_written, x.query
+       x.mean_ms, x.before_mean_ms, x.node_ms, x.before_node_ms, x.rows, x.before_rows, x.blocks, x.before_blocks, x.temp_written, x.before_temp_written, x.query, x.pin
 FROM (SELECT bucket_start AS recent_start, bucket_end AS recent_end
       FROM @extschema@.light_explain_latency() WHERE bucket_end IS NOT NULL ORDER BY bucket DESC LIMIT 1) p
      CROSS JOIN LATERAL @extschema@.light_explain_regressions(p.recent_start, p.recent_end, p.recent_start - interval '1 day', p.recent_start) x

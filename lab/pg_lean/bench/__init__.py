@@ -43,7 +43,7 @@ from pg_lean.cluster import Cluster, Server, UserServer
 from pg_lean.errors import LabError, Unavailable
 from pg_lean.measure import Estimate, Measurements, Sample
 from pg_lean.paths import BUILD
-from pg_lean.result import Check, Flame, Headline, Listing, Note, Plot, Result, Series, SideBySide, Table, human_bytes, not_slower
+from pg_lean.result import Check, Flame, Headline, Listing, Note, Plot, Result, Series, SideBySide, Table, Waits, human_bytes, not_slower
 
 #: Steps of pgbench -i without its first, which drops tables: those of a user's must never be at risk.
 PGBENCH_STEPS = "tgvp"
@@ -52,7 +52,7 @@ FEWEST = 3
 #: Seconds after which steps are worth a further line where no bar can be drawn.
 SAID_EVERY = 10
 
-__all__ = ["Bench", "Options", "Result", "Note", "Table", "Series", "Plot", "Flame", "Listing", "SideBySide", "Check", "Headline",
+__all__ = ["Bench", "Options", "Result", "Note", "Table", "Series", "Plot", "Flame", "Listing", "SideBySide", "Waits", "Check", "Headline",
            "Estimate", "Measurements", "Unavailable", "LabError", "human_bytes", "not_slower"]
 
 

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from pg_lean import flame as flames
 from pg_lean import nested, progress
+from pg_lean import waits as sampled
 from pg_lean.activity import by_statement
 from pg_lean.cluster import UserServer
 from pg_lean.errors import LabError
@@ -55,10 +56,15 @@ def register(app: typer.Typer, console: Console) -> None:
         folded: bool = typer.Option(
             False, "--folded", help="Print folded stacks (microseconds) on standard output, and write no file."
         ),
+        waits: bool = typer.Option(
+            False, "--waits", help="Colors show what nodes waited for, from light_explain's samples, instead of kinds of nodes."
+        ),
     ) -> None:
         """Draw the server's profile, one statement, or a plan as a flame graph: width is time, a box stands on the node that called it."""
         if sum(given is not None for given in (statement, pid, queryid, file)) > 1:
             raise LabError("--statement, --pid, --queryid and --file exclude each other")
+        if waits and (statement is not None or folded):
+            raise LabError("--waits is for pictures of the profile, of a running process and of kept plans", "Leave out --statement and --folded.")
         if search_path != "pg_catalog" and statement is None:
             raise LabError("--search-path is for --statement")
         if file is None and dsn is None:
@@ -75,12 +81,12 @@ def register(app: typer.Typer, console: Console) -> None:
         path = output or BUILD / "report" / "flame.html"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(
-            flames.svg(root)
+            flames.svg(root, waits=waits)
             if path.suffix == ".svg"
             else (
                 flames.folded(root)
                 if path.suffix == ".folded"
-                else flames.page(root, title, f"{about} Times of parallel workers are added up.")
+                else flames.page(root, title, f"{about} Times of parallel workers are added up.", waits)
             )
         )
         console.print(path.resolve().as_uri(), highlight=False, soft_wrap=True)
@@ -113,7 +119,7 @@ def draw(
                 "pg_read_all_stats.",
             )
         return (
-            of_running(rows),
+            of_running(sampled.of_running(conn, schema, rows)),
             f"Process {pid}",
             f"What it had done when it was looked at: {' '.join((rows[0]['query'] or '').split())[:200]}",
         )
@@ -124,7 +130,7 @@ def draw(
             "It is filled while light_explain.profile and compute_query_id are on; you see your own statements, and all with pg_read_all_stats.",
         )
     return (
-        nested.of_profile(rows, queryid),
+        nested.of_profile(sampled.of_profile(conn, schema, rows), queryid),
         "Profile" if queryid is None else f"Statement {queryid}",
         "All executions since the profile was last reset.",
     )

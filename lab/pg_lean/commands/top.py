@@ -35,6 +35,7 @@ def register(app: typer.Typer, console: Console) -> None:
             watch.look()
             time.sleep(0.5)
             statements = watch.look()
+            watch.details(statements)
             reasons = [reason for reason in (watch.reason, watch.unseen()) if reason]
         if as_json:
             print(json.dumps([statement.as_dict() for statement in statements], default=to_json_or_text, indent=1))

@@ -53,7 +53,7 @@ def render(parts: list[Result], benches: list[Result]) -> str:
     environment.filters.update(
         value=format_value, parts=format_parts, heading=heading, prose=prose, facts=facts, raw_link=raw_link, server=server_name, cost=format_cost
     )
-    environment.globals.update(svg=_picture, still=lambda root: Markup(flame.still(root)))
+    environment.globals.update(svg=_picture, still=lambda root: Markup(flame.still(root)), wait_colors=lambda dark: Markup(flame.wait_colors(dark)))
     for kind in ("demo", "bench"):
         for result in parts if kind == "demo" else benches:
             result.anchor = f"{kind}-{result.name}"

@@ -63,7 +63,7 @@ dimensions(int *nparts, int *nplans)
 #define BUCKETS_SIZE(nplans) MAXALIGN(mul_size(nplans, sizeof(int)))
 #define PLANS_SIZE(nplans) MAXALIGN(mul_size(nplans, sizeof(LightPlan)))
 #define CHUNKS_SIZE(nplans) MAXALIGN(mul_size(nplans, sizeof(LightChunk)))
-#define TEXTS_SIZE(nplans, text) MAXALIGN(mul_size(nplans, text))
+#define TEXTS_SIZE(nplans, text) MAXALIGN(mul_size(nplans, (text) + LIGHT_ADVICE_SIZE))
 #define TIMES_SIZE(nplans, timed) ((timed) ? MAXALIGN(mul_size(nplans, LIGHT_TIMES * sizeof(uint32))) : 0)
 
 static Size
@@ -119,7 +119,14 @@ light_chunk(int part, int n)
 char *
 light_plan_text(int part, int n)
 {
-	return (char *) light_part(part) + layout.texts + (Size) n * light_profile_shared->text_size;
+	return (char *) light_part(part) + layout.texts + (Size) n * (light_profile_shared->text_size + LIGHT_ADVICE_SIZE);
+}
+
+/* Where a plan has its advice: after the text. */
+char *
+light_plan_advice(int part, int n)
+{
+	return light_plan_text(part, n) + light_profile_shared->text_size;
 }
 
 /* Executions of a plan in the open bucket of the history, by interval; only if they are "timed". */
@@ -388,7 +395,7 @@ light_plan_make(int part, const LightPlanKey *key, int nnodes, bool evict)
 	if (light_profile_shared->timed)
 		memset(light_plan_times(part, plan), 0, LIGHT_TIMES * sizeof(uint32));
 	plan->nnodes = Min(nnodes, chunks * LIGHT_CHUNK_NODES);
-	plan->encoding = plan->text_length = 0;
+	plan->encoding = plan->text_length = plan->advice_length = 0;
 	bucket = bucket_of(part, key);
 	plan->next = *bucket;
 	*bucket = n;
@@ -421,4 +428,14 @@ light_plan_set_text(int part, LightPlan *plan, const char *source, int length, i
 	plan->text_length = length <= light_profile_shared->text_size ? length :
 		pg_encoding_mbcliplen(encoding, source, length, light_profile_shared->text_size);
 	memcpy(light_plan_text(part, plan - light_plan(part, 0)), source, plan->text_length);
+}
+
+/* Keep a plan's advice; its lock is held, or its table's exclusively.  Part of one is of no use. */
+void
+light_plan_set_advice(int part, LightPlan *plan, const char *advice, int length)
+{
+	if (length > LIGHT_ADVICE_SIZE)
+		return;
+	plan->advice_length = length;
+	memcpy(light_plan_advice(part, plan - light_plan(part, 0)), advice, length);
 }

@@ -19,6 +19,13 @@
 /* Nodes of a plan are kept in chunks of these. */
 #define LIGHT_CHUNK_NODES 4
 
+/* Bytes for a plan's advice, from which the server makes the plan again: 19 and later. */
+#if PG_VERSION_NUM >= 190000
+#define LIGHT_ADVICE_SIZE 1024
+#else
+#define LIGHT_ADVICE_SIZE 0
+#endif
+
 /* The key by which plans are distinguished. */
 typedef struct LightPlanKey
 {
@@ -88,6 +95,7 @@ typedef struct LightPlan
 	int			nnodes;			/* 0 in a free one */
 	int			encoding;		/* of text and names */
 	int			text_length;
+	int			advice_length;	/* 0: it is not known, or too long */
 
 	/* in buckets of the history that have ended */
 	int64		closed_executions;
@@ -164,6 +172,7 @@ extern LIGHT_PRIVATE LightPart *light_part(int part);
 extern LIGHT_PRIVATE LightPlan *light_plan(int part, int n);
 extern LIGHT_PRIVATE LightChunk *light_chunk(int part, int n);
 extern LIGHT_PRIVATE char *light_plan_text(int part, int n);
+extern LIGHT_PRIVATE char *light_plan_advice(int part, int n);
 extern LIGHT_PRIVATE uint32 *light_plan_times(int part, const LightPlan *plan);
 extern LIGHT_PRIVATE void light_part_lock(int part);
 extern LIGHT_PRIVATE void light_part_unlock(int part);
@@ -173,6 +182,7 @@ extern LIGHT_PRIVATE int light_part_of(const LightPlanKey *key);
 extern LIGHT_PRIVATE LightPlan *light_plan_find(int part, const LightPlanKey *key);
 extern LIGHT_PRIVATE LightPlan *light_plan_make(int part, const LightPlanKey *key, int nnodes, bool evict);
 extern LIGHT_PRIVATE void light_plan_set_text(int part, LightPlan *plan, const char *source, int length, int encoding);
+extern LIGHT_PRIVATE void light_plan_set_advice(int part, LightPlan *plan, const char *advice, int length);
 extern LIGHT_PRIVATE void light_part_empty(int part);
 extern LIGHT_PRIVATE LightPlanNode *light_plan_node(int part, const LightPlan *plan, int n, int *chunk);
 

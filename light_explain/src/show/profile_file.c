@@ -25,7 +25,7 @@
 
 #define PROFILE_FILE PGSTAT_STAT_PERMANENT_DIRECTORY "/light_explain_profile.stat"
 
-#define FILE_MAGIC 0x4C455032
+#define FILE_MAGIC 0x4C455033
 
 typedef struct FileHead
 {
@@ -47,7 +47,7 @@ typedef struct FilePlan
 	int32		nnodes;
 	int32		encoding;
 	int32		text_length;
-	int32		unused;
+	int32		advice_length;
 } FilePlan;
 
 static const FileHead expected_head = {FILE_MAGIC, PG_VERSION_NUM / 10000, sizeof(FilePlan), sizeof(LightPlanNode), 0, 0};
@@ -75,11 +75,12 @@ put_plan(Writer *writer, int part, int n)
 {
 	LightPlan  *plan = light_plan(part, n);
 	FilePlan	head = {.key = plan->key,.executions = plan->executions,.cancelled = plan->cancelled,.failed = plan->failed,
-	.nnodes = plan->nnodes,.encoding = plan->encoding,.text_length = plan->text_length};
+	.nnodes = plan->nnodes,.encoding = plan->encoding,.text_length = plan->text_length,.advice_length = plan->advice_length};
 	int			chunk = -1;
 
 	put(writer, &head, sizeof(head));
 	put(writer, light_plan_text(part, n), plan->text_length);
+	put(writer, light_plan_advice(part, n), plan->advice_length);
 	for (int i = 0; i < plan->nnodes; i++)
 		put(writer, light_plan_node(part, plan, i, &chunk), sizeof(LightPlanNode));
 }
@@ -190,6 +191,7 @@ load_plan(const char **at, const char *end)
 	const char *from = take(at, end, sizeof(FilePlan));
 	FilePlan	head;
 	const char *source;
+	const char *advice;
 	const char *nodes;
 	LightPlan  *plan;
 	int			part;
@@ -198,11 +200,12 @@ load_plan(const char **at, const char *end)
 	if (from == NULL)
 		return false;
 	memcpy(&head, from, sizeof(head));
-	if (head.nnodes <= 0 || head.text_length < 0)
+	if (head.nnodes <= 0 || head.text_length < 0 || head.advice_length < 0)
 		return false;
 	source = take(at, end, head.text_length);
+	advice = take(at, end, head.advice_length);
 	nodes = take(at, end, (Size) head.nnodes * sizeof(LightPlanNode));
-	if (source == NULL || nodes == NULL)
+	if (source == NULL || advice == NULL || nodes == NULL)
 		return false;
 
 	part = light_part_of(&head.key);
@@ -217,6 +220,7 @@ load_plan(const char **at, const char *end)
 	plan->cancelled = head.cancelled;
 	plan->failed = head.failed;
 	light_plan_set_text(part, plan, source, head.text_length, head.encoding);
+	light_plan_set_advice(part, plan, advice, head.advice_length);
 	for (int i = 0; i < plan->nnodes; i++)
 		memcpy(light_plan_node(part, plan, i, &chunk), nodes + (Size) i * sizeof(LightPlanNode), sizeof(LightPlanNode));
 	/* the history had all of it when the server was shut down */

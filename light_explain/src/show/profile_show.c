@@ -32,6 +32,7 @@ typedef struct PlanCopy
 	LightPlan	plan;
 	LightPlanNode *nodes;
 	char	   *source;
+	char	   *advice;
 }			PlanCopy;
 
 /* Copy the plans of a table that a role may see; returns how many. */
@@ -58,6 +59,7 @@ copy_plans(int part, Oid role, bool see_all, PlanCopy * *copies)
 		copy->plan = *plan;
 		for (int k = 0; k < plan->nnodes; k++)
 			copy->nodes[k] = *light_plan_node(part, plan, k, &chunk);
+		copy->advice = pnstrdup(light_plan_advice(part, i), plan->advice_length);
 		LWLockRelease(&plan->lock);
 	}
 	LWLockRelease(p->lock);
@@ -100,11 +102,40 @@ return_node(LightRows *rows, const LightPlan *plan, const LightPlanNode *node, D
 	light_row_end(rows);
 }
 
-PG_FUNCTION_INFO_V1(light_explain_profile);
+/* Add the rows of a plan: nodes that ran. */
+static void
+return_nodes(LightRows *rows, const PlanCopy * copy)
+{
+	Datum		query = light_text_datum(copy->source, copy->plan.text_length, copy->plan.encoding);
 
-/* light_explain_profile(): nodes that ran, of all plans that the caller may see. */
-Datum
-light_explain_profile(PG_FUNCTION_ARGS)
+	for (int k = 0; k < copy->plan.nnodes; k++)
+	{
+		if (copy->nodes[k].executions > 0)
+			return_node(rows, &copy->plan, &copy->nodes[k], query);
+	}
+}
+
+/* Add the row of a plan whose advice is known. */
+static void
+return_advice(LightRows *rows, const PlanCopy * copy)
+{
+	const LightPlan *plan = &copy->plan;
+
+	if (plan->advice_length == 0)
+		return;
+	light_row_begin(rows);
+	light_row_add(rows, ObjectIdGetDatum(plan->key.database));
+	light_row_add(rows, ObjectIdGetDatum(plan->key.role));
+	light_row_add(rows, Int64GetDatum((int64) plan->key.query_id));
+	light_row_add_if(rows, plan->key.caller_id != 0, Int64GetDatum((int64) plan->key.caller_id));
+	light_row_add(rows, Int64GetDatum((int64) plan->key.plan_id));
+	light_row_add(rows, light_text_datum(copy->advice, plan->advice_length, plan->encoding));
+	light_row_end(rows);
+}
+
+/* The rows of all plans that the caller may see. */
+static void
+return_plans(FunctionCallInfo fcinfo, void (*return_plan) (LightRows *rows, const PlanCopy * copy))
 {
 	MemoryContext old = CurrentMemoryContext;
 	bool		see_all = has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
@@ -122,20 +153,30 @@ light_explain_profile(PG_FUNCTION_ARGS)
 
 		CHECK_FOR_INTERRUPTS();
 		for (int i = 0; i < n; i++)
-		{
-			LightPlan  *plan = &copies[i].plan;
-			Datum		query = light_text_datum(copies[i].source, plan->text_length, plan->encoding);
-
-			for (int k = 0; k < plan->nnodes; k++)
-			{
-				if (copies[i].nodes[k].executions > 0)
-					return_node(&rows, plan, &copies[i].nodes[k], query);
-			}
-		}
+			return_plan(&rows, &copies[i]);
 		MemoryContextReset(table);
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(table);
+}
+
+PG_FUNCTION_INFO_V1(light_explain_profile);
+
+/* light_explain_profile(): nodes that ran, of all plans that the caller may see. */
+Datum
+light_explain_profile(PG_FUNCTION_ARGS)
+{
+	return_plans(fcinfo, return_nodes);
+	return (Datum) 0;
+}
+
+PG_FUNCTION_INFO_V1(light_explain_advice);
+
+/* light_explain_advice(): from what the server makes a plan again, of plans of which it is known. */
+Datum
+light_explain_advice(PG_FUNCTION_ARGS)
+{
+	return_plans(fcinfo, return_advice);
 	return (Datum) 0;
 }
 

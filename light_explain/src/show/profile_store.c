@@ -130,6 +130,8 @@ typedef struct KnownPlan
 	int			part;
 	LightPlan  *plan;
 	int64		serial;			/* of the plan that was there */
+	bool		extended;		/* other libraries added to its last plan,
+								 * perhaps advice */
 	int64		npending;		/* executions in "pending" */
 	PendingSums *pending;		/* or NULL */
 	Spelling	spelling;
@@ -235,11 +237,14 @@ spell(const LightFigure *figures, int n, Spelling *spelling)
 	spelling->size = size < SPELLING_SIZE ? size : 0;
 }
 
-/* Is this the plan of a statement?  All of "key" but the plan's own identifier counts. */
+/*
+ * Is this the plan of a statement?  All of "key" but the plan's own identifier counts.  A plan
+ * that other libraries extended counts as another one the first time: its advice is to be stored.
+ */
 static bool
-is_known(const KnownPlan *known, const LightPlanKey *key, const Spelling *spelling)
+is_known(const KnownPlan *known, const LightPlanKey *key, const Spelling *spelling, bool extended)
 {
-	return known != NULL && spelling->size > 0 && known->spelling.size == spelling->size &&
+	return known != NULL && spelling->size > 0 && known->spelling.size == spelling->size && known->extended >= extended &&
 		known->key.query_id == key->query_id && known->key.caller_id == key->caller_id &&
 		known->key.role == key->role && known->key.database == key->database &&
 		memcmp(known->spelling.text, spelling->text, spelling->size) == 0;
@@ -296,6 +301,16 @@ store_known(KnownPlan *known, const LightFigure *figures, int n, LightOutcome ou
 
 /* ---- storing ------------------------------------------------------------ */
 
+/* Store the advice of a plan, whose lock is held, unless it is there. */
+static void
+store_advice(int part, LightPlan *plan, const PlannedStmt *stmt)
+{
+	const char *advice = plan->advice_length == 0 ? PlanAdvice_compat(stmt) : NULL;
+
+	if (advice != NULL)
+		light_plan_set_advice(part, plan, advice, strlen(advice));
+}
+
 /* Make the plan of a statement that has none yet, with names and text. */
 static LightPlan *
 store_new(int part, const LightPlanKey *key, LightQuery *query, const LightFigure *figures, int n, LightOutcome outcome, int64 *serial)
@@ -333,6 +348,7 @@ store_new(int part, const LightPlanKey *key, LightQuery *query, const LightFigur
 	}
 	LWLockAcquire(&plan->lock, LW_EXCLUSIVE);
 	add_execution(part, plan, figures, n, outcome);
+	store_advice(part, plan, query->queryDesc->plannedstmt);
 	*serial = plan->serial;
 	LWLockRelease(&plan->lock);
 	light_part(part)->changing = false;
@@ -353,6 +369,7 @@ store_unknown(int part, const LightPlanKey *key, LightQuery *query, const LightF
 	{
 		LWLockAcquire(&plan->lock, LW_EXCLUSIVE);
 		add_execution(part, plan, figures, n, outcome);
+		store_advice(part, plan, query->queryDesc->plannedstmt);
 		*serial = plan->serial;
 		LWLockRelease(&plan->lock);
 	}
@@ -441,7 +458,7 @@ light_profile_add(LightQuery *query, LightOutcome outcome, LightKeep *keep)
 	{
 		known = known_plan(&key);
 		spell(figures, n, &spelling);
-		if (is_known(known, &key, &spelling) && store_known(known, figures, n, outcome))
+		if (is_known(known, &key, &spelling, PlanIsExtended_compat(queryDesc->plannedstmt)) && store_known(known, figures, n, outcome))
 		{
 			answer_sampler(query, known->key.plan_id);
 			decide_keep(keep, known->plan, known->serial, &known->key, figures[0].time);
@@ -460,6 +477,7 @@ light_profile_add(LightQuery *query, LightOutcome outcome, LightKeep *keep)
 		known->part = part;
 		known->plan = plan;
 		known->serial = serial;
+		known->extended = PlanIsExtended_compat(queryDesc->plannedstmt);
 		known->spelling.size = spelling.size;
 		memcpy(known->spelling.text, spelling.text, spelling.size);
 	}
