@@ -226,21 +226,13 @@ ab_chunk_is_settled(SysScanDesc scan)
 {
 	HeapTupleHeader tuple = ((BufferHeapTupleTableSlot *) scan->slot)->base.tuple->t_data;
 	TransactionId dead_after;
+	HTSV_Result state;
 
 	if (HeapTupleHeaderXminCommitted(tuple) ||
 		TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetRawXmin(tuple)))
 		return true;
-	switch (chunk_vacuum_state(scan, &dead_after))
-	{
-		case HEAPTUPLE_LIVE:
-		case HEAPTUPLE_RECENTLY_DEAD:
-		case HEAPTUPLE_DELETE_IN_PROGRESS:
-			return true;
-		case HEAPTUPLE_INSERT_IN_PROGRESS:
-		case HEAPTUPLE_DEAD:
-			break;
-	}
-	return false;
+	state = chunk_vacuum_state(scan, &dead_after);
+	return state == HEAPTUPLE_LIVE || state == HEAPTUPLE_RECENTLY_DEAD || state == HEAPTUPLE_DELETE_IN_PROGRESS;
 }
 
 /* May vacuum remove the chunk at which a scan is positioned, and those deleted before it? */
@@ -282,6 +274,11 @@ ab_chunk_next(SysScanDesc scan, ScanDirection direction, AbChunk *chunk)
 
 	while ((tuple = systable_getnext_ordered(scan, direction)) != NULL)
 	{
+		/*
+		 * a chunk is never updated: no other version of it is to be looked
+		 * for
+		 */
+		scan->iscan->xs_heap_continue = false;
 		if (!ab_chunk_parse(tuple, chunk) || is_in_scan(scan, chunk))
 			return true;
 	}

@@ -7,9 +7,8 @@
  * Among the chunks that count for the reference (chunk_counts() is the
  * visibility rule) and cover the byte, the one with the highest edition not
  * above the reference's is the right one.  Consecutive requests continue one
- * index scan.  Otherwise a slice takes up to four descents of the index: twice
- * for the chunk at the reference's end and twice for the one at its start,
- * because chunks differ in size.
+ * index scan.  Otherwise a slice takes three descents of the index: for the chunk at the
+ * reference's end, for the one at its start, and for those that follow it.
  *
  * Invariant: The result is the bytes that were written, or "no chunk", or an
  * error, but never other bytes.  The chunk at the reference's end must be the
@@ -319,32 +318,45 @@ next_counting(const AbChunkCursor *cursor, SysScanDesc scan, ScanDirection direc
 }
 
 /*
- * Find the chunk that covers byte "at" and does not begin more than "reach" bytes
- * before it.  Its data must not be used.  Returns false if there is none.
+ * Find the chunk that covers byte "at".  Its data must not be used.  Returns false if there
+ * is none.
  */
 static bool
-find_covering(AbChunkCursor *cursor, int64 at, int reach, AbChunk *found)
+find_covering(AbChunkCursor *cursor, int64 at, AbChunk *found)
 {
-	SysScanDesc scan = begin_cursor_scan(cursor, at - reach + 1, at + 1);
+	/*
+	 * A compressed chunk may begin further before it.  All of them are of the
+	 * first edition, so a plain one takes precedence.
+	 */
+	const bool	disjoint = chunks_are_disjoint(&cursor->ref);
+	int			reach = disjoint ? AB_COMPRESSED_MAX : AB_CHUNK_MAX;
 	AbChunk		chunk;
 	AbChunk		damaged;
 
 	found->length = 0;
 	damaged.problem = NULL;
-	while (next_counting(cursor, scan, BackwardScanDirection, &chunk))
+	for (;;)
 	{
-		if (chunk.problem)
-			damaged = chunk;
-		else if (chunk.off + chunk.length > at &&
-				 (found->length == 0 || chunk.edition > found->edition))
+		SysScanDesc scan = begin_cursor_scan(cursor, at - reach + 1, at + 1);
+
+		while (next_counting(cursor, scan, BackwardScanDirection, &chunk))
 		{
-			*found = chunk;
-			/* it is the only one */
-			if (chunks_are_disjoint(&cursor->ref))
-				break;
+			if (chunk.problem)
+				damaged = chunk;
+			else if (chunk.off + chunk.length > at &&
+					 (found->length == 0 || chunk.edition > found->edition))
+			{
+				*found = chunk;
+				/* it is the only one */
+				if (disjoint)
+					break;
+			}
 		}
+		systable_endscan_ordered(scan);
+		if (found->length > 0 || damaged.problem || reach == AB_COMPRESSED_MAX || at < AB_CHUNK_MAX)
+			break;
+		reach = AB_COMPRESSED_MAX;
 	}
-	systable_endscan_ordered(scan);
 	if (found->length == 0 && damaged.problem)
 	{
 		cursor->scan_at = at;
@@ -362,28 +374,26 @@ static bool
 verify_end(AbChunkCursor *cursor)
 {
 	const AbRef *ref = &cursor->ref;
-	static const int reaches[] = {AB_CHUNK_MAX, AB_COMPRESSED_MAX};
+	AbChunk		chunk;
 
 	if (cursor->traced || ab_same_reference(ref, &verified))
 		return true;
-	for (int i = 0; i < lengthof(reaches); i++)
-	{
-		AbChunk		chunk;
-
-		if (find_covering(cursor, ref->stored - 1, reaches[i], &chunk) &&
-			chunk.crc == ref->crc && chunk.off + chunk.length == ref->stored)
-		{
-			verified = *ref;
-			return true;
-		}
-	}
-	return trace_unsettled_writes(cursor);
+	if (!find_covering(cursor, ref->stored - 1, &chunk) ||
+		chunk.crc != ref->crc || chunk.off + chunk.length != ref->stored)
+		return trace_unsettled_writes(cursor);
+	verified = *ref;
+	return true;
 }
 
-/* Make the bytes of the chunk that was looked for available. */
+/*
+ * Make the bytes of the chunk that was looked for available, or those up to byte "at" and
+ * as many more as are needed.
+ */
 static bool
-accept_chunk(AbChunkCursor *cursor, AbChunk *chunk)
+accept_chunk(AbChunkCursor *cursor, AbChunk *chunk, int64 at)
 {
+	int			length = chunk->length;
+
 	if (cursor->decompressed)
 		pfree(cursor->decompressed);
 	cursor->decompressed = NULL;
@@ -391,24 +401,28 @@ accept_chunk(AbChunkCursor *cursor, AbChunk *chunk)
 		cursor->undecompressed = true;
 	else if (chunk->compressed)
 	{
-		cursor->decompressed = ab_decompress(chunk, reports_damage(cursor));
+		if (cursor->needed > 0)
+			length = Min(length, at - chunk->off + cursor->needed);
+		cursor->decompressed = ab_decompress(chunk, length, reports_damage(cursor));
 		if (cursor->decompressed == NULL)
 			return refuse_chunk(cursor, chunk);
 		chunk->data = VARDATA(cursor->decompressed);
 	}
+	cursor->chunk_length = chunk->length;
 	cursor->chunk = *chunk;
+	cursor->chunk.length = length;
 	return true;
 }
 
 /* Move the scan to the chunk that covers byte "at".  False if it is not there. */
 static bool
-advance_cursor(AbChunkCursor *cursor, int64 at)
+advance_cursor(AbChunkCursor *cursor, int64 at, ScanDirection direction)
 {
 	const AbRef *ref = &cursor->ref;
 	AbChunk		chunk;
 
 	cursor->chunk.length = 0;
-	while (next_counting(cursor, cursor->scan, ForwardScanDirection, &chunk))
+	while (next_counting(cursor, cursor->scan, direction, &chunk))
 	{
 		if (chunk.problem)
 			return refuse_chunk(cursor, &chunk);
@@ -441,45 +455,46 @@ advance_cursor(AbChunkCursor *cursor, int64 at)
 			return false;
 		}
 		if (cursor->scan_at > at)
-			return accept_chunk(cursor, &chunk);
+			return accept_chunk(cursor, &chunk, at);
 	}
 	return false;
 }
 
-/*
- * Start a scan at the chunk that covers "at" and does not begin more than "reach"
- * bytes before it.  False if there is none.
- */
+/* Start a scan at the chunk that covers "at".  False if there is none. */
 static bool
-start_at(AbChunkCursor *cursor, int64 at, int64 until, int reach)
+start_at(AbChunkCursor *cursor, int64 at, int64 until)
 {
 	const AbRef *ref = &cursor->ref;
-	int64		from = 0;
+	const bool	disjoint = chunks_are_disjoint(ref);
+	bool		follows = cursor->chunk.length > 0 && at == cursor->chunk.off + cursor->chunk_length;
+	ScanDirection direction = ForwardScanDirection;
+	int64		from = at;
 	AbChunk		chunk;
 
 	ab_chunk_cursor_rewind(cursor);
-
-	/*
-	 * Chunks of older editions may overlap, and compressed ones may begin
-	 * anywhere
-	 */
-	if (at > 0 && chunks_are_disjoint(ref) && reach == AB_CHUNK_MAX)
-		from = Max(at - AB_CHUNK_MAX + 1, 0);
-	else if (at > 0)
-	{
-		if (!find_covering(cursor, at, reach, &chunk))
-			return false;
-		from = chunk.off;
-	}
 
 	/*
 	 * An index scan reads all matching entries of a leaf page at once, so a
 	 * slice also sets an end.
 	 */
 	cursor->scan_end = Min(ref->stored, Max(until, at + 1));
+	cursor->scan_at = at;
+	if (at > 0 && disjoint && !follows)
+	{
+		/* a step back is enough, whatever the length of chunks */
+		direction = BackwardScanDirection;
+		cursor->scan_end = at + 1;
+		from = at - AB_COMPRESSED_MAX + 1;
+	}
+	else if (at > 0 && !disjoint)
+	{
+		/* chunks of older editions may overlap */
+		if (!find_covering(cursor, at, &chunk))
+			return false;
+		from = cursor->scan_at = chunk.off;
+	}
 	cursor->scan = begin_cursor_scan(cursor, from, cursor->scan_end);
-	cursor->scan_at = chunks_are_disjoint(ref) ? at : from;
-	return advance_cursor(cursor, at);
+	return advance_cursor(cursor, at, direction);
 }
 
 /*
@@ -499,19 +514,19 @@ ab_chunk_cursor_find(AbChunkCursor *cursor, const AbRef *ref, int64 at, int64 un
 	oldcontext = MemoryContextSwitchTo(cursor->context);
 	if (cursor->store.heap == NULL)
 		open_reference(cursor, ref);
-	if (cursor->scan && at == cursor->scan_at && at < cursor->scan_end)
-		found = advance_cursor(cursor, at);
-	else if ((cursor->mode != AB_READ_PART && cursor->mode != AB_READ_TRY) || verify_end(cursor))
+	if (chunk->length > 0 && at >= chunk->off && at < chunk->off + cursor->chunk_length)
 	{
-		found = start_at(cursor, at, until, AB_CHUNK_MAX);
+		/* more of the chunk at which the scan is positioned */
+		AbChunk		whole = *chunk;
 
-		/*
-		 * A compressed chunk may begin further before it.  All of them are of
-		 * the first edition, so a plain one found above takes precedence.
-		 */
-		if (!found && at >= AB_CHUNK_MAX && cursor->problem == NULL)
-			found = start_at(cursor, at, until, AB_COMPRESSED_MAX);
+		whole.length = cursor->chunk_length;
+		cursor->chunk.length = 0;
+		found = accept_chunk(cursor, &whole, at);
 	}
+	else if (cursor->scan && at == cursor->scan_at && at < cursor->scan_end)
+		found = advance_cursor(cursor, at, ForwardScanDirection);
+	else if ((cursor->mode != AB_READ_PART && cursor->mode != AB_READ_TRY) || verify_end(cursor))
+		found = start_at(cursor, at, until);
 	MemoryContextSwitchTo(oldcontext);
 	return found ? chunk : NULL;
 }

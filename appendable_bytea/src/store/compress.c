@@ -225,6 +225,9 @@ write_pending(AbCompressor *compressor)
 void
 ab_write_compressed(Oid relid, AbReader *reader, bool quick, AbRef *ref)
 {
+	/* values of a table compress alike */
+	static Oid	guessed_for = InvalidOid;
+	static int	guessed = 0;
 	AbRef		none = {0};
 	AbCompressor compressor = {0};
 	const char *piece;
@@ -235,6 +238,8 @@ ab_write_compressed(Oid relid, AbReader *reader, bool quick, AbRef *ref)
 	/* smaller chunks are for tests */
 	compressor.most = Min(AB_COMPRESSED_MAX, 8 * ab_chunk_size);
 	compressor.guess = quick ? ab_chunk_size + ab_chunk_size / 2 : 2 * ab_chunk_size;
+	if (quick && relid == guessed_for)
+		compressor.guess = guessed;
 	compressor.pending = palloc(Min(compressor.most, ab_reader_length(reader)) + VARHDRSZ);
 	while ((length = ab_reader_next(reader, &piece)) > 0)
 	{
@@ -252,6 +257,8 @@ ab_write_compressed(Oid relid, AbReader *reader, bool quick, AbRef *ref)
 	}
 	while (compressor.npending > 0)
 		write_pending(&compressor);
+	guessed_for = relid;
+	guessed = compressor.guess;
 	pfree(compressor.pending);
 	ab_writer_close(compressor.writer, ref);
 }
@@ -274,13 +281,14 @@ ab_decompressible(const AbChunk *chunk)
 }
 
 /*
- * The bytes of a compressed chunk that is what its crc says.  Only one that was forged can
+ * The first bytes of a compressed chunk that is what its crc says.  Only one that was forged can
  * be no compressed data, and only one of another server be compressed by a method that this
  * one lacks: an error, or NULL for the lenient.
  */
 struct varlena *
-ab_decompress(const AbChunk *chunk, bool lenient)
+ab_decompress(const AbChunk *chunk, int length, bool lenient)
 {
+	struct varlena *compressed = (struct varlena *) (chunk->stored - VARHDRSZ);
 	MemoryContext context = CurrentMemoryContext;
 	struct varlena *volatile result = NULL;
 
@@ -296,7 +304,7 @@ ab_decompress(const AbChunk *chunk, bool lenient)
 	}
 	PG_TRY();
 	{
-		result = detoast_attr((struct varlena *) (chunk->stored - VARHDRSZ));
+		result = length == chunk->length ? detoast_attr(compressed) : detoast_attr_slice(compressed, 0, length);
 	}
 	PG_CATCH();
 	{
@@ -306,7 +314,7 @@ ab_decompress(const AbChunk *chunk, bool lenient)
 		FlushErrorState();
 	}
 	PG_END_TRY();
-	if (result && (int) VARSIZE(result) - VARHDRSZ != chunk->length)
+	if (result && (int) VARSIZE(result) - VARHDRSZ != length)
 	{
 		pfree(result);
 		result = NULL;

@@ -22,6 +22,9 @@
 
 #include "store/store.h"
 
+/* Bytes that are compared before more than the start of a chunk is decompressed. */
+#define FIRST_COMPARED	512
+
 struct AbReader
 {
 	AbValue    *value;
@@ -32,6 +35,8 @@ struct AbReader
 	int			segment;		/* that position is in, or nsegments */
 	int64		segment_start;	/* value offset of that segment */
 	AbChunkCursor cursor;		/* of the value's chunks */
+	char	   *loaded;			/* the value's bytes from here on, or NULL */
+	int64		loaded_from;
 };
 
 static AbReader *
@@ -76,6 +81,8 @@ void
 ab_reader_close(AbReader *reader)
 {
 	ab_chunk_cursor_close(&reader->cursor);
+	if (reader->loaded)
+		pfree(reader->loaded);
 	if (reader->value == &reader->own)
 		ab_value_free(&reader->own);
 	pfree(reader);
@@ -246,39 +253,63 @@ common_bytes(AbReader *reader, int64 from, int64 until, const char *data)
 }
 
 /*
- * Are the value's bytes from "from" on, as far as they are in chunks, those of "data"?  The
- * value must not be edited.
+ * How many bytes of the value, from "from" on, are those of "data".  whole: the caller reads
+ * all that follows, in order, before it relies on that.
  */
-bool
-ab_reader_equals(AbReader *reader, int64 from, const char *data, int64 length)
-{
-	const int64 end = ab_chunk_bytes(reader->value);
-
-	reader->cursor.mode = reader->value->base.pieces ? AB_READ_TRY : AB_READ_COMPARE;
-	return length >= end - from && common_bytes(reader, from, end, data) >= end - from;
-}
-
-/* How many bytes at the value's start are those of "data". */
 int64
-ab_reader_common_prefix(AbReader *reader, const char *data, int64 length)
+ab_reader_common(AbReader *reader, int64 from, const char *data, int64 length, bool whole)
 {
-	reader->cursor.mode = AB_READ_TRY;
-	return common_bytes(reader, 0, Min(length, reader->value->length), data);
+	const int64 until = from + Min(length, reader->value->length - from);
+	const int64 first = Min(until, from + FIRST_COMPARED);
+	int64		common;
+
+	reader->cursor.mode = whole && !reader->value->base.pieces ? AB_READ_COMPARE : AB_READ_TRY;
+	/* most values that have nothing in common differ here */
+	reader->cursor.needed = FIRST_COMPARED;
+	common = common_bytes(reader, from, first, data);
+	reader->cursor.needed = 0;
+	if (from + common == first)
+		common += common_bytes(reader, first, until, data + common);
+	return common;
 }
 
-/* As ab_reader_read(), but false if a chunk is missing or damaged. */
+/* As ab_reader_read() after ab_reader_common(), but false if a chunk is missing or damaged. */
 bool
 ab_reader_try_read(AbReader *reader, int64 offset, char *buf, int64 length)
 {
 	bool		done;
 
 	Assert(offset >= 0 && length >= 0 && offset <= reader->value->length - length);
-	reader->cursor.mode = AB_READ_TRY;
+	if (reader->loaded)
+	{
+		memcpy(buf, reader->loaded + (offset - reader->loaded_from), length);
+		return true;
+	}
 	ab_reader_seek(reader, offset);
 	reader->until = offset + length;
+	reader->cursor.needed = length;
 	done = copy_pieces(reader, buf, length);
-	reader->until = 0;
+	reader->until = reader->cursor.needed = 0;
 	return done;
+}
+
+/*
+ * The whole value is to be read (see ab_reader_common()): have all bytes from "from" on in memory,
+ * for ab_reader_try_read().  False if a chunk is missing or damaged.
+ */
+bool
+ab_reader_load(AbReader *reader, int64 from)
+{
+	char	   *loaded;
+
+	if (reader->cursor.mode != AB_READ_COMPARE)
+		return true;
+	loaded = palloc(reader->value->length - from);
+	if (!ab_reader_try_read(reader, from, loaded, reader->value->length - from))
+		return false;
+	reader->loaded = loaded;
+	reader->loaded_from = from;
+	return true;
 }
 
 /*

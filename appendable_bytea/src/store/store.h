@@ -179,7 +179,10 @@ typedef struct AbChunkCursor
 	int64		scan_at;		/* chunk offset before which the scan is
 								 * positioned */
 	int64		scan_end;		/* chunks from this offset on are not in it */
-	AbChunk		chunk;			/* found last; no length: none */
+	AbChunk		chunk;			/* found last, as far as it is decompressed;
+								 * no length: none */
+	int			chunk_length;	/* of all of it */
+	int64		needed;			/* bytes that will be used; 0: all that follow */
 	struct varlena *decompressed;	/* its bytes, if it was compressed */
 	bool		undecompressed; /* a chunk was found without its data */
 	const char *problem;		/* why there is no chunk, for a check */
@@ -240,8 +243,8 @@ extern bytea *ab_read_whole(Datum datum);
 
 extern AbReader *ab_reader_open_value(AbValue *value);
 extern const AbChunk *ab_reader_chunk(AbReader *reader, int64 at);
-extern bool ab_reader_equals(AbReader *reader, int64 from, const char *data, int64 length);
-extern int64 ab_reader_common_prefix(AbReader *reader, const char *data, int64 length);
+extern int64 ab_reader_common(AbReader *reader, int64 from, const char *data, int64 length, bool whole);
+extern bool ab_reader_load(AbReader *reader, int64 from);
 extern bool ab_reader_try_read(AbReader *reader, int64 offset, char *buf, int64 length);
 extern bool ab_reader_has_ancestor(AbReader *reader, const AbRef *ref);
 
@@ -250,7 +253,7 @@ extern bool ab_reader_has_ancestor(AbReader *reader, const AbRef *ref);
 extern void ab_write_compressed(Oid relid, AbReader *reader, bool quick, AbRef *ref);
 extern bool ab_compressible(const char *data, int length);
 extern bool ab_decompressible(const AbChunk *chunk);
-extern struct varlena *ab_decompress(const AbChunk *chunk, bool lenient);
+extern struct varlena *ab_decompress(const AbChunk *chunk, int length, bool lenient);
 
 /* ---- value_scan.c: the values of rows and tables ------------------------------ */
 

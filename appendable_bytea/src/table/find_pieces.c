@@ -9,6 +9,10 @@
  * refused if a list would store little less than the value, or keep too many dead bytes:
  * parts of chunks of which other parts are needed.
  *
+ * A new value that has nothing in common with a short old one must not cost much more than
+ * without differences.  So the start of a compressed chunk is compared, and a sample is sought,
+ * before the rest is decompressed: that only the first part was replaced is not noticed.
+ *
  * Memory is bounded by the setting difference_memory, in addition to the new value.  A
  * damaged old value is never an error here: the new one may be there to replace it.
  *
@@ -28,14 +32,25 @@
 /* Bytes of the old value that are read at once from its end on. */
 #define SUFFIX_BLOCK		65536
 
-/* Samples of the old value, sought before all of it is read; the part of the new value that is indexed. */
+/*
+ * Samples of the old value, sought before all of it is read: blocks of a part of the new value
+ * are indexed, and a sample has two of them.  A short value has some at any length; the first
+ * one, which decides whether more than its start is decompressed, follows a part of it.
+ */
 #define SAMPLES				16
-#define SAMPLE_SIZE			512
 #define SAMPLE_DISTANCE		131072
 #define SAMPLED				8
+#define SAMPLED_OF_LONG		32
+#define SHORT_MAX			65536
+#define SHORT_SAMPLES		5
+#define SHORT_FIRST			8
 
 /* A part of a value that is not worth looking for other common bytes in. */
 #define PART_MIN			64
+
+/* A part that is searched without a sample, also as a share of the bytes known to be common. */
+#define SMALL_PART			1024
+#define SMALL_SHARE			16
 
 /* Copies that are looked for at most; there can be fewer pieces. */
 #define COPIES_MAX			(4 * AB_MAX_PIECES)
@@ -59,10 +74,7 @@ common_suffix(AbReader *reader, const char *data, int64 length, int64 most)
 		int64		same;
 
 		if (!ab_reader_try_read(reader, n - common - size, buf, size))
-		{
-			common = -1;
-			break;
-		}
+			return -1;
 		same = ab_common_suffix(buf + size, data + length - common, size);
 		common += same;
 		if (same < size)
@@ -74,29 +86,30 @@ common_suffix(AbReader *reader, const char *data, int64 length, int64 most)
 }
 
 /*
- * Does a part of the old value have anything in common with the new one?  A quarter of one
- * of some samples must be there: what all values of an application contain is less.
+ * Does a part of the old value have anything in common with the new one?  Half of one of
+ * some samples must be there: what all values of an application contain is less.
  */
 static bool
-shares_samples(AbReader *reader, int64 from, int64 n, const char *data, int64 m)
+shares_samples(AbReader *reader, int64 from, int64 n, const char *data, int64 m, bool first)
 {
-	const int	block = ab_index_block_size(m / SAMPLED);
-	const int	samples = Min(2 + n / SAMPLE_DISTANCE, SAMPLES);
-	const int64 size = Min(SAMPLE_SIZE, n / 2);
-	AbBlockIndex *index = ab_index_blocks(data, m, block, SAMPLED * block);
+	const int	sampled = m > SHORT_MAX ? SAMPLED_OF_LONG : SAMPLED;
+	const int	block = ab_index_block_size(m / sampled);
+	const int	samples = n > SHORT_MAX ? Min(2 + n / SAMPLE_DISTANCE, SAMPLES) : first ? 1 : SHORT_SAMPLES;
+	const int64 size = Min(2 * sampled * block, n / 2);
+	AbBlockIndex *index = ab_index_blocks(data, m, block, sampled * block);
 	char	   *buf = palloc(size);
 	bool		found = false;
 
-	/* from the end on, where the reader is */
-	for (int i = samples - 1; i >= 0 && !found; i--)
+	for (int i = 0; i < samples && !found; i++)
 	{
-		if (!ab_reader_try_read(reader, from + (n - size) * i / (samples - 1), buf, size))
+		int64		at = samples == 1 ? n / SHORT_FIRST : (n - size) * i / (samples - 1);
+
+		if (!ab_reader_try_read(reader, from + at, buf, size))
 			break;
-		found = ab_index_shared(index, m, buf, size, size / 4) >= size / 4;
+		found = ab_index_shared(index, m, buf, size, size / 2) >= size / 2;
 		CHECK_FOR_INTERRUPTS();
 	}
 	pfree(index);
-	pfree(buf);
 	return found;
 }
 
@@ -113,8 +126,7 @@ find_in_middle(AbReader *reader, int64 from, int64 n, const char *data, int64 m,
 
 	if (n < PART_MIN || m < PART_MIN || n / 1024 >= ab_difference_memory_kb)
 		return 0;
-	/* a part that is small compared with the common bytes is read at once */
-	if (known < m && n >= 1024 && !shares_samples(reader, from, n, data, m))
+	if (Min(n, m) >= SMALL_PART && known < SMALL_SHARE * m && !shares_samples(reader, from, n, data, m, false))
 		return 0;
 	old = palloc_extended(n, MCXT_ALLOC_HUGE);
 	if (!ab_reader_try_read(reader, from, old, n))
@@ -170,70 +182,39 @@ joining_cost(const AbSegment *segments, int i)
 		(segments[i + 1].source >= 0 ? segments[i + 1].length : 0);
 }
 
-static int
-compare_costs(const void *a, const void *b)
-{
-	int64		x = *(const int64 *) a;
-	int64		y = *(const int64 *) b;
-
-	return x < y ? -1 : x > y;
-}
-
 /*
- * Have at most "most" segments: turn neighbors into new bytes, those with the fewest
- * bytes first.  data: all of the value.  Goes down to three quarters, so that the next
+ * Have at most "most" segments: turn neighbors into new bytes, those with few bytes
+ * first.  data: all of the value.  Goes down to three quarters, so that the next
  * changes need not do it again.
  */
 static int
 limit_segments(AbSegment *segments, int count, int most, const char *data)
 {
 	const int	target = Max(most * 3 / 4, 1);
-	int64	   *costs;
 	int64		at = 0;
 
 	if (count <= most)
 		return count;
 	for (int i = 0; i < count; i++)
 	{
-		if (segments[i].source < 0)
-			segments[i].data = data + at;
+		segments[i].data = data + at;
 		at += segments[i].length;
 	}
 	count = ab_join_segments(segments, count);
-	costs = palloc(count * sizeof(int64));
-	while (count > target)
+	for (int64 limit = PART_MIN; count > target; limit *= 2)
 	{
 		int			excess = count - target;
-		int64		limit;
 
-		at = 0;
-
-		for (int i = 0; i + 1 < count; i++)
-			costs[i] = joining_cost(segments, i);
-		qsort(costs, count - 1, sizeof(int64), compare_costs);
-		limit = costs[Min(excess, count - 1) - 1];
-		for (int i = 0; i < count; i++)
+		for (int i = 0; i + 1 < count && excess > 0; i++)
 		{
-			bool		join = excess > 0 && i + 1 < count && joining_cost(segments, i) <= limit;
-
-			for (int k = i; k <= i + (join ? 1 : 0); k++)
-			{
-				if (join)
-				{
-					segments[k].source = -1;
-					segments[k].data = data + at;
-				}
-				at += segments[k].length;
-			}
-			if (join)
-			{
-				excess--;
-				i++;
-			}
+			if (joining_cost(segments, i) > limit)
+				continue;
+			segments[i].source = segments[i + 1].source = -1;
+			excess--;
+			i++;
 		}
 		count = ab_join_segments(segments, count);
 	}
-	pfree(costs);
 	return count;
 }
 
@@ -300,22 +281,12 @@ is_worth_a_list(const AbTarget *target, const AbRef *base, const AbSegment *segm
 	return dead <= DEAD_ALWAYS || dead <= length / DEAD_SHARE;
 }
 
-static void
-add_copy(AbCopy *copies, int *count, int64 old, int64 new, int64 length)
-{
-	AbCopy	   *copy = &copies[(*count)++];
-
-	copy->old = old;
-	copy->new = new;
-	copy->length = length;
-}
-
 /*
  * Let a flat value that replaces another be an edit of it, if that takes little of it.
- * common: the bytes that both have at their start.  Returns false if the value is to be
- * stored as a new one; a damaged old value is such a case.
+ * common: the bytes that both have at their start.  Otherwise it is stored as a new one; a
+ * damaged old value is such a case.
  */
-bool
+void
 ab_pieces_find(AbStoring *storing, const AbTarget *target, AbReader *reader, int64 common)
 {
 	AbValue    *value = &storing->value;
@@ -326,49 +297,49 @@ ab_pieces_find(AbStoring *storing, const AbTarget *target, AbReader *reader, int
 	const int	kept_end = target->logged ? ab_tail_max_of(target) : AB_KEPT_END_MAX;
 	AbCopy	   *copies;
 	AbSegment  *segments;
-	int			ncopies = 0;
-	int			found;
+	int			ncopies;
 	int			count;
 	int64		suffix;
+	int64		kept;
 
 	Assert(value->nsegments == 1 && !old->edited);
 	if (old->base.edition > 0 && !old->base.pieces)
-		return false;
+		return;
+	if (common < SMALL_PART && Min(n, m) - common >= SMALL_PART &&
+		!shares_samples(reader, common, n - common, data + common, m - common, true))
+		return;
+	if (!ab_reader_load(reader, common))
+		return;
 	suffix = common_suffix(reader, data, m, Min(n, m) - common);
 	if (suffix < 0)
-		return false;
+		return;
+	/* the first and the last one may be empty */
 	copies = palloc((COPIES_MAX + 2) * sizeof(AbCopy));
-	if (common > 0)
-		add_copy(copies, &ncopies, 0, 0, common);
-	found = find_in_middle(reader, common, n - suffix - common, data + common, m - suffix - common,
-						   common + suffix, copies + ncopies);
-	if (found < 0)
-		return false;
-	ncopies += found;
+	copies[0].old = copies[0].new = 0;
+	copies[0].length = common;
+	ncopies = find_in_middle(reader, common, n - suffix - common, data + common, m - suffix - common,
+							 common + suffix, copies + 1) + 2;
+	if (ncopies < 2)
+		return;
 
 	/*
 	 * a short end stays in the row, so that what is put before it is an
 	 * append
 	 */
-	if (suffix > kept_end)
-		add_copy(copies, &ncopies, n - suffix, m - suffix, suffix);
-	else
-		storing->kept_end = suffix;
-
+	kept = suffix > kept_end ? 0 : suffix;
+	copies[ncopies - 1].length = suffix - kept;
+	copies[ncopies - 1].old = n - (suffix - kept);
+	copies[ncopies - 1].new = m - (suffix - kept);
 	segments = palloc((2 * ncopies + 2 + old->nsegments) * sizeof(AbSegment));
 	count = plan_segments(old, data, m, copies, ncopies, segments);
 	count = limit_segments(segments, count, ab_max_pieces, data);
-	pfree(copies);
 	if (!is_worth_a_list(target, &old->base, segments, count, m))
-	{
-		storing->kept_end = 0;
-		return false;
-	}
+		return;
+	storing->kept_end = kept;
 	value->base = old->base;
 	value->segments = segments;
 	value->nsegments = count;
 	value->edited = storing->compared = true;
-	return true;
 }
 
 /*

@@ -36,6 +36,9 @@
 #define LOGGED_DIRECT_MIN	48
 #define LOGGED_TAIL_MAX		96
 
+/* A shorter value is read once, from the front, for the one that replaces it. */
+#define READ_ONCE_MAX		262144
+
 /* Bytes that a row of the table gathers before they become a chunk. */
 int
 ab_tail_max_of(const AbTarget *target)
@@ -153,29 +156,25 @@ continue_old_value(AbStoring *storing, const AbTarget *target)
 	{
 		bool		differences = ab_store_differences && value->length > ab_inline_max;
 		int64		common = 0;
-		bool		continues;
 
-		if (differences)
-		{
-			common = ab_reader_common_prefix(reader, data, length);
-			continues = common >= stored;
-		}
-		else
-			continues = ab_reader_equals(reader, 0, data, length);
-		if (continues)
+		if (differences || length >= stored)
+			common = ab_reader_common(reader, 0, data, length, !differences ||
+									  old->length <= Min(READ_ONCE_MAX, (int64) ab_difference_memory_kb * 1024));
+		if (common >= stored)
 		{
 			set_tail(storing, data + stored, length - stored);
 			storing->kept_end = common_end(target, value, old);
 		}
 		else if (differences)
-			(void) ab_pieces_find(storing, target, reader, common);
+			ab_pieces_find(storing, target, reader, common);
 	}
 	else if (ab_reader_has_ancestor(reader, &value->base))
 	{
 		bool		continues = !value->edited && ab_pieces_continue(value, old, false);
 		int64		known = continues ? ab_chunk_bytes(value) : 0;
 
-		if (continues && ab_reader_equals(reader, known, data, length))
+		if (continues && length >= stored - known &&
+			ab_reader_common(reader, known, data, stored - known, true) == stored - known)
 			set_tail(storing, data + (stored - known), length - (stored - known));
 		else
 		{

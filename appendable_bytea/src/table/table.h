@@ -89,7 +89,7 @@ extern bool ab_meets_place(const AbSegment *places, int n, int64 from, int64 unt
 
 /* ---- find_pieces.c: which pieces a value is stored as ---------------------- */
 
-extern bool ab_pieces_find(AbStoring *storing, const AbTarget *target, AbReader *reader, int64 common);
+extern void ab_pieces_find(AbStoring *storing, const AbTarget *target, AbReader *reader, int64 common);
 extern bool ab_pieces_accept(AbStoring *storing, const AbTarget *target);
 
 /* ---- am.c ---------------------------------------------------------------- */

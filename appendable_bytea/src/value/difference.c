@@ -152,7 +152,7 @@ AbBlockIndex *
 ab_index_blocks(const char *data, int64 n, int block, int step)
 {
 	uint32		blocks = (uint32) (n / step);
-	uint32		size = pg_nextpower2_32(Max(2 * blocks, 16));
+	uint32		size = pg_nextpower2_32(Max((step > block ? 4 : 2) * blocks, 16));
 	AbBlockIndex *index = palloc0(offsetof(AbBlockIndex, entries) + size * sizeof(BlockEntry));
 
 	Assert(blocks <= MAX_ENTRIES);
@@ -187,36 +187,46 @@ ab_index_blocks(const char *data, int64 n, int block, int step)
 int64
 ab_index_shared(const AbBlockIndex *index, int64 m, const char *sample, int64 n, int64 enough)
 {
+	const int	block = index->block;
+	const uint32 mask = index->mask;
+	const uint32 leaving = index->leaving;
 	int64		shared = 0;
-	uint32		hash = 0;
+	int64		from = 0;		/* bytes before this one were found */
+	int64		i = 0;
 
-	for (int64 i = 0; i <= n - index->block && shared < enough; i++)
+	while (i <= n - block && shared < enough)
 	{
-		uint32		at;
+		uint32		hash = hash_of_block(sample + i, block);
 		int64		length = 0;
 
-		if (i == 0 || hash == 0)
-			hash = hash_of_block(sample + i, index->block);
-		at = first_place(hash);
-		for (int probes = 0; probes < MAX_PROBES && length == 0; probes++, at++)
+		for (;; i++)
 		{
-			const BlockEntry *entry = &index->entries[at & index->mask];
-			int64		place = (int64) (entry->block - 1) * index->step;
+			const BlockEntry *entry = &index->entries[first_place(hash) & mask];
 
-			if (entry->block == 0)
+			for (int probes = 0; entry->block != 0 && probes < MAX_PROBES; probes++)
+			{
+				int64		place = (int64) (entry->block - 1) * index->step;
+
+				if (entry->hash == hash && memcmp(sample + i, index->data + place, block) == 0)
+				{
+					int64		before = ab_common_suffix(sample + i, index->data + place, Min(i - from, place));
+					int64		after = ab_common_prefix(sample + i, index->data + place, Min(n - i, m - place));
+
+					/* a shorter one may be a block that repeats itself */
+					if (before + after >= MIN_COPY)
+					{
+						shared += before + after;
+						length = after;
+						break;
+					}
+				}
+				entry = &index->entries[(entry - index->entries + 1) & mask];
+			}
+			if (length > 0 || i >= n - block)
 				break;
-			if (entry->hash == hash && memcmp(sample + i, index->data + place, index->block) == 0)
-				length = ab_common_prefix(sample + i, index->data + place, Min(n - i, m - place));
+			hash = hash * MULTIPLIER + (unsigned char) sample[i + block] - (unsigned char) sample[i] * leaving;
 		}
-		shared += length >= MIN_COPY ? length : 0;
-		if (length > 0)
-		{
-			i += length - 1;
-			hash = 0;
-		}
-		else if (i < n - index->block)
-			hash = hash * MULTIPLIER + (unsigned char) sample[i + index->block] -
-				(unsigned char) sample[i] * index->leaving;
+		from = i += Max(length, 1);
 	}
 	return shared;
 }

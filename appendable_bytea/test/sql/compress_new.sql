@@ -56,6 +56,32 @@ SELECT both_tables('UPDATE @ SET log = ''front '' || substr(log::text, 1, 50000)
 SELECT * FROM differences();
 SELECT both_tables('UPDATE @ SET log = reverse(log::text)');
 SELECT * FROM differences();
+-- short values, of which little is decompressed if they have nothing in common: what they have is found
+SELECT both_tables('TRUNCATE @');
+SELECT both_tables('INSERT INTO @ SELECT i, lines(i, 70 * i * i) FROM generate_series(1, 4) i');
+CREATE FUNCTION replaced(command text, OUT kept bool, OUT wrong text) LANGUAGE plpgsql AS $$
+DECLARE
+	vids text := (SELECT format('SELECT array_agg(DISTINCT vid ORDER BY vid)::text FROM %s', store) FROM appendable_bytea_stats('stored'));
+	before text;
+	after text;
+BEGIN
+	EXECUTE vids INTO before;
+	PERFORM both_tables('UPDATE @ SET log = ' || command);
+	EXECUTE vids INTO after;
+	kept := before = after;
+	wrong := (SELECT string_agg(d, ', ') FROM differences() d);
+END $$;
+SELECT * FROM replaced($$substr(log::text, 1, 700) || 'inserted' || substr(log::text, 701)$$);
+SELECT * FROM replaced($$lines(1000 + id, 70 * id * id)$$);
+SELECT * FROM replaced($$substr(log::text, 1, length(log) - 700) || 'inserted' || right(log::text, 700)$$);
+SELECT * FROM replaced($$lines(20000 + id, 70 * id * id)$$);
+SELECT * FROM replaced($$'another front' || substr(log::text, 300)$$);
+SELECT * FROM replaced($$lines(30000 + id, 70 * id * id)$$);
+SELECT * FROM replaced($$substr(log::text, 400) || lines(5000, 10)$$);
+SELECT * FROM replaced($$substr(log::text, 1, length(log) - 2000)$$);
+SELECT * FROM replaced($$lines(40000 + id, 70 * id * id) || 'the same end'$$);
+SELECT * FROM replaced($$lines(50000 + id, 70 * id * id) || 'the same end'$$);
+DROP FUNCTION replaced;
 RESET appendable_bytea.store_differences;
 -- rolled back, and in a subtransaction
 BEGIN;
