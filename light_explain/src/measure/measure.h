@@ -252,6 +252,8 @@ typedef struct LightSkipped
 	int32		timed_calls;	/* ... their number */
 	int32		timed_rows;		/* ... and rows of the table that they
 								 * examined */
+	uint8		pages;			/* of which no call was timed because enough
+								 * were */
 	bool		warm;			/* more than one was timed */
 	bool		returned;		/* the timed call has, and the next one has
 								 * not begun */
@@ -376,10 +378,13 @@ extern LIGHT_PRIVATE void light_sync(LightRecord *record);
 extern LIGHT_PRIVATE ExecProcNodeMtd light_wrapper_for(LightClock clock, bool usage, bool full);
 extern LIGHT_PRIVATE bool light_hotpath_init(void);
 
-/* pages.c */
+/* short.c */
 extern LIGHT_PRIVATE bool light_scans_pages(PlanState *node);
+
+/* pages.c */
 extern LIGHT_PRIVATE void light_watch_filter(PlanState *node);
 extern LIGHT_PRIVATE TupleTableSlot *light_scan_pages(PlanState *node);
+extern LIGHT_PRIVATE TupleTableSlot *light_filter_pages(PlanState *node);
 extern LIGHT_PRIVATE void light_pages_finish(LightRecord *record);
 
 /* blocks.c */

@@ -16,6 +16,26 @@
 
 #include "statement/statement.h"
 
+static inline bool
+skips(const LightNode *node)
+{
+	return node->treatment == LIGHT_SKIP_PAGES || node->treatment == LIGHT_SKIP_FILTERED;
+}
+
+/*
+ * The statement is about to run backwards, where no calls are skipped: nor are
+ * those that were granted before.
+ */
+void
+light_turn_back(LightQuery *query)
+{
+	for (int i = 1; query->phase == LIGHT_TRACKED && i < query->books.nrecords; i++)
+	{
+		if (skips(&query->nodes.node[i]))
+			light_pages_finish(&query->books.records[i]);
+	}
+}
+
 /* The skipped calls of a node took no longer than the node that called it. */
 static void
 settle_skipped(LightRecord *record)
@@ -40,7 +60,7 @@ light_settle(LightQuery *query)
 	light_progress_hide(query);
 	for (int i = 1; i < books->nrecords; i++)
 	{
-		if (query->nodes.node[i].treatment == LIGHT_SKIP_PAGES)
+		if (skips(&query->nodes.node[i]))
 			settle_skipped(&books->records[i]);
 	}
 	light_settle_usage(books);
