@@ -252,8 +252,6 @@ typedef struct LightSkipped
 	int32		timed_calls;	/* ... their number */
 	int32		timed_rows;		/* ... and rows of the table that they
 								 * examined */
-	uint8		pages;			/* of which no call was timed because enough
-								 * were */
 	bool		warm;			/* more than one was timed */
 	bool		returned;		/* the timed call has, and the next one has
 								 * not begun */
