@@ -151,6 +151,8 @@ executor_run(EXECUTORRUN_PARAMS_compat)
 		return;
 	}
 	light_query_enter(query, true);
+	if (unlikely(!ScanDirectionIsForward(direction)))
+		light_turn_back(query);
 	if (unlikely(light_profile) && light_profiled())
 		run_profiled(query, EXECUTORRUN_ARGS_compat);
 	else

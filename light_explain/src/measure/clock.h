@@ -90,9 +90,16 @@ static inline uint64
 light_counter_ordered(void)
 {
 #if LIGHT_HAVE_COUNTER && defined(__x86_64__)
-	unsigned	cpu;
+	uint32		low;
+	uint32		high;
 
-	return __builtin_ia32_rdtscp(&cpu);
+	/*
+	 * not the compiler's function: it stores the CPU's number, and callers
+	 * then guard their stack
+	 */
+	__asm__ volatile ("rdtscp":"=a" (low), "=d"(high)::"rcx", "memory");
+
+	return low | ((uint64) high << 32);
 #elif LIGHT_HAVE_COUNTER
 	uint64		ticks;
 

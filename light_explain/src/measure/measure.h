@@ -376,10 +376,13 @@ extern LIGHT_PRIVATE void light_sync(LightRecord *record);
 extern LIGHT_PRIVATE ExecProcNodeMtd light_wrapper_for(LightClock clock, bool usage, bool full);
 extern LIGHT_PRIVATE bool light_hotpath_init(void);
 
-/* pages.c */
+/* short.c */
 extern LIGHT_PRIVATE bool light_scans_pages(PlanState *node);
+
+/* pages.c */
 extern LIGHT_PRIVATE void light_watch_filter(PlanState *node);
 extern LIGHT_PRIVATE TupleTableSlot *light_scan_pages(PlanState *node);
+extern LIGHT_PRIVATE TupleTableSlot *light_filter_pages(PlanState *node);
 extern LIGHT_PRIVATE void light_pages_finish(LightRecord *record);
 
 /* blocks.c */

@@ -61,6 +61,8 @@ tracked_function(const LightQuery *query, LightTreatment treatment)
 			return light_count_blocks;
 		case LIGHT_SKIP_PAGES:
 			return light_scan_pages;
+		case LIGHT_SKIP_FILTERED:
+			return light_filter_pages;
 		case LIGHT_GATHER:
 			return gather_call;
 		case LIGHT_EACH_CALL:
@@ -86,7 +88,7 @@ choose_treatment(const LightQuery *query, PlanState *node, PlanState *parent)
 	 */
 	if (light_scans_pages(node) &&
 		(IsA(node, SeqScanState) || parent == NULL || !(IsA(parent, MergeJoinState) || IsA(parent, ResultState) || IsA(parent, CustomScanState))))
-		return LIGHT_SKIP_PAGES;
+		return node->qual == NULL ? LIGHT_SKIP_PAGES : LIGHT_SKIP_FILTERED;
 	return LIGHT_EACH_CALL;
 }
 
@@ -380,7 +382,7 @@ move_to_record(LightQuery *query, LightNode *node, LightRecord *record)
 	record->init_plan = node->init_plan;
 	node->treatment = choose_treatment(query, planstate, query->nodes.node[node->parent].planstate);
 	planstate->instrument = &record->core;
-	if (node->treatment == LIGHT_SKIP_PAGES)
+	if (node->treatment == LIGHT_SKIP_FILTERED)
 		light_watch_filter(planstate);
 	if (node->treatment != LIGHT_BY_CORE)
 	{

@@ -16,16 +16,75 @@
 
 #include "statement/statement.h"
 
-/* The skipped calls of a node took no longer than the node that called it. */
-static void
-settle_skipped(LightRecord *record)
+static inline bool
+skips(const LightNode *node)
 {
-	const LightRecord *records = record->books->records;
-	const LightRecord *caller = record->caller;
+	return node->treatment == LIGHT_SKIP_PAGES || node->treatment == LIGHT_SKIP_FILTERED;
+}
 
-	light_pages_finish(record);
-	if (caller > records && caller < records + record->books->nrecords)
-		record->total = Max(Min(record->total, caller->total), record->startup);
+/*
+ * The statement is about to run backwards, where no calls are skipped: nor are
+ * those that were granted before.
+ */
+void
+light_turn_back(LightQuery *query)
+{
+	for (int i = 1; query->phase == LIGHT_TRACKED && i < query->books.nrecords; i++)
+	{
+		if (skips(&query->nodes.node[i]))
+			light_pages_finish(&query->books.records[i]);
+	}
+}
+
+/* Did a node of the same statement call this one? */
+static inline bool
+is_called(const LightQuery *query, int i)
+{
+	const LightRecord *caller = query->books.records[i].caller;
+
+	return caller > query->books.records && caller < query->books.records + query->books.nrecords;
+}
+
+/*
+ * The skipped calls of a node took no longer than the node that called it did without the other
+ * nodes that it called, whose calls were timed.  While other processes use the CPU skipped calls
+ * get their part of that (see pages.c), although it may have been in the others.
+ */
+static void
+settle_skipped(LightQuery *query)
+{
+	LightRecord *records = query->books.records;
+	int			n = query->books.nrecords;
+	int64	   *called = NULL;	/* by caller: time of the nodes that it called */
+
+	for (int i = 1; i < n; i++)
+	{
+		if (skips(&query->nodes.node[i]))
+		{
+			light_pages_finish(&records[i]);
+			if (called == NULL)
+				called = palloc0(n * sizeof(int64));
+		}
+	}
+	if (called == NULL)
+		return;
+	for (int i = 1; i < n; i++)
+	{
+		if (!query->nodes.node[i].init_plan && is_called(query, i))
+			called[records[i].caller - records] += records[i].total;
+	}
+	for (int i = 1; i < n; i++)
+	{
+		if (skips(&query->nodes.node[i]) && is_called(query, i))
+		{
+			int64		excess = called[records[i].caller - records] - records[i].caller->total;
+
+			excess = Max(Min(excess, records[i].total - records[i].startup), 0);
+			records[i].total -= excess;
+			called[records[i].caller - records] -= excess;
+		}
+	}
+	pfree(called);
 }
 
 /* Add the wrappers' measurements to core's counters: once, when all nodes are done. */
@@ -38,11 +97,7 @@ light_settle(LightQuery *query)
 		return;
 	Assert(query->nodes.n == books->nrecords);
 	light_progress_hide(query);
-	for (int i = 1; i < books->nrecords; i++)
-	{
-		if (query->nodes.node[i].treatment == LIGHT_SKIP_PAGES)
-			settle_skipped(&books->records[i]);
-	}
+	settle_skipped(query);
 	light_settle_usage(books);
 	for (int i = 1; query->timer && i < books->nrecords; i++)
 	{

@@ -41,6 +41,7 @@ typedef enum LightTreatment
 	LIGHT_EACH_CALL,
 	LIGHT_COUNT_BLOCKS,			/* ... with the distinct blocks of a scan */
 	LIGHT_SKIP_PAGES,			/* but those that pages.c skips */
+	LIGHT_SKIP_FILTERED,		/* ... of a scan with a filter */
 	LIGHT_GATHER,				/* core sets entry functions below it again */
 	LIGHT_BY_CORE				/* by core, inside its code */
 } LightTreatment;
@@ -305,6 +306,7 @@ extern LIGHT_PRIVATE void light_figure_names(const LightFigure *figures, int n, 
 extern LIGHT_PRIVATE uint64 light_plan_hash(const LightFigure *figures, int n);
 
 /* settle.c */
+extern LIGHT_PRIVATE void light_turn_back(LightQuery *query);
 extern LIGHT_PRIVATE void light_settle(LightQuery *query);
 
 /* self.c */
