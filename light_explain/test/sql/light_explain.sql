@@ -56,8 +56,8 @@ DROP TABLE d; DROP FUNCTION same_as_core;
 RESET enable_seqscan; RESET enable_bitmapscan; RESET enable_hashjoin; RESET enable_nestloop; RESET enable_sort; RESET enable_material;
 -- a scan's last call, which returns no row, may be the long one: each call is timed
 CREATE FUNCTION last_one_sleeps(i int) RETURNS bool LANGUAGE plpgsql AS
-$$BEGIN IF i > 5000 THEN PERFORM pg_sleep(0.1); RETURN false; END IF; RETURN true; END$$;
-DO $$BEGIN EXECUTE 'EXPLAIN ANALYZE SELECT count(*) FROM (SELECT * FROM t WHERE id <= 5001 OFFSET 0) s WHERE last_one_sleeps(id)'; END$$;
+$$BEGIN IF i > 500 THEN PERFORM pg_sleep(0.1); RETURN false; END IF; RETURN true; END$$;
+DO $$BEGIN EXECUTE 'EXPLAIN ANALYZE SELECT count(*) FROM (SELECT * FROM t WHERE id <= 501 OFFSET 0) s WHERE last_one_sleeps(id)'; END$$;
 SELECT label, rows, self_ms > 90 AS slept FROM light_explain_last() ORDER BY node;
 DROP FUNCTION last_one_sleeps;
 -- a row of the page that is being scanned takes the scan's time, not the caller's
