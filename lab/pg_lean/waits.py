@@ -90,7 +90,7 @@ def of_profile(conn: psycopg.Connection, schema: str, rows: Iterable[Mapping[str
 
 
 def of_running(conn: psycopg.Connection, schema: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of light_explain_progress() in the same way, from samples of what the processes run now."""
+    """Rows of light_explain_progress() in the same way, from samples of the statements that are running."""
     milliseconds = float(_query(conn, schema, "SELECT setting::float8 AS ms FROM pg_settings WHERE name = 'light_explain.sample_interval'")[0]["ms"])
     found: dict[tuple[Any, ...], Waits] = {}
     for sample in present(conn, schema, {row["leader_pid"] or row["pid"] for row in rows}):
