@@ -174,7 +174,8 @@ typedef int16 OrderingKind_compat;
  * if the plan does not have it.  Asking whether there is any information of other libraries
  * is cheaper.
  */
-#if PG_VERSION_NUM >= 190000
+#define HAVE_PLAN_ADVICE_COMPAT (PG_VERSION_NUM >= 190000)
+#if HAVE_PLAN_ADVICE_COMPAT
 #define PlanIsExtended_compat(stmt) ((stmt)->extension_state != NIL)
 static inline DefElem *
 DefinedElement_compat(List *list, const char *name)

@@ -12,6 +12,7 @@
 #ifndef LIGHT_PROFILE_H
 #define LIGHT_PROFILE_H
 
+#include "compat_planner.h"
 #include "port/atomics.h"
 #include "show/show.h"
 #include "storage/lwlock.h"
@@ -19,12 +20,8 @@
 /* Nodes of a plan are kept in chunks of these. */
 #define LIGHT_CHUNK_NODES 4
 
-/* Bytes for a plan's advice, from which the server makes the plan again: 19 and later. */
-#if PG_VERSION_NUM >= 190000
-#define LIGHT_ADVICE_SIZE 1024
-#else
-#define LIGHT_ADVICE_SIZE 0
-#endif
+/* Bytes for a plan's advice, from which the server makes the plan again: none where plans have none. */
+#define LIGHT_ADVICE_SIZE (HAVE_PLAN_ADVICE_COMPAT ? 1024 : 0)
 
 /* The key by which plans are distinguished. */
 typedef struct LightPlanKey
