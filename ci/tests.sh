@@ -28,6 +28,8 @@ read -r passed bad <"$BUILD/check/host.count"
 count() { tail -n 1 "$log" | grep -oE "[0-9]+ $1" | cut -d' ' -f1 || true; }
 lab=$(count passed)
 lab_bad=$(count failed)
+# Printed again at the end, where a truncated log still has them.
+cat "$BUILD/check/host.failed" 2>/dev/null || true
 [ "$failed" = 1 ] || [ "$1" = slow ] || say "all fast tests passed; make check-all also runs the slow ones"
 echo "$((passed + ${lab:-0})) passed, $((bad + ${lab_bad:-0})) failed"
 exit "$failed"

@@ -35,7 +35,9 @@ def test_waits_and_history_of_a_statement(server, pg_lean):  # noqa: F811
         assert entry["waited"][0]["wait"] == "Timeout:PgSleep" and entry["history"][0]["executions"] >= 3
         drawn = pg_lean("flame", "--pid", str(pid), "--waits", "--dsn", server.conninfo, "-o", str(server.home / "waits.html"))
         page = (server.home / "waits.html").read_text()
-        assert drawn.returncode == 0 and "waits: CPU" in page and "Timeout:PgSleep" in page and "var(--w-Timeout)" in page
+        assert drawn.returncode == 0 and "var(--w-Timeout)" in page
+        # few of the samples of a sleeping statement are on the CPU, in a short time none
+        assert re.search(r"waits: (CPU [^,\n]*, )?Timeout:PgSleep \d", page)
         conn.execute("CREATE ROLE stranger")
         conn.execute("SET ROLE stranger")
         strange = Activity(conn)
