@@ -258,7 +258,8 @@ def test_waits_of_the_profile_are_drawn(profiled, pg_lean, pg_lean_here, tmp_pat
     for name in ("waits.html", "waits.svg"):
         done = pg_lean("flame", "--dsn", profiled.conninfo, "--waits", "-o", str(tmp_path / name))
         assert done.returncode == 0, done.stderr
-        assert re.search(r"waits: CPU [^,\n]*, Timeout:PgSleep (1[.,]|[4-9]\d\d|\d,\d\d\d)", (tmp_path / name).read_text()), name
+        # the sampler may have seen it on the CPU never or a few times
+        assert re.search(r"waits: (CPU [^,\n]*, )?Timeout:PgSleep (\d,\d\d\d|[4-9]\d\d)\.\d ms", (tmp_path / name).read_text()), name
     status, _, err = pg_lean_here("flame", "--dsn", profiled.conninfo, "--waits", "--statement", "SELECT 1")
     assert status == 1 and "--waits is for" in err
 
