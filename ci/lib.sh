@@ -230,7 +230,8 @@ seen_work_of() { case $1 in host | *-assert) work_of "$1" ;; *) echo /pg_lean ;;
 # work tree.
 on() {
     local label=$1 who=$2 cmd
-    cmd="cd $(seen_work_of "$1") && $3"
+    # pg_regress and pg_ctl wait a minute for a server to start, which on a busy machine is not enough
+    cmd="export PGCTLTIMEOUT=600; cd $(seen_work_of "$1") && $3"
     case $label in
         host | *-assert)
             if [ "$who" = server ]; then as_server sh -ec "$cmd"
