@@ -378,11 +378,13 @@ extern LIGHT_PRIVATE bool light_hotpath_init(void);
 
 /* short.c */
 extern LIGHT_PRIVATE bool light_scans_pages(PlanState *node);
+extern LIGHT_PRIVATE bool light_joins_pages(PlanState *node);
 
 /* pages.c */
 extern LIGHT_PRIVATE void light_watch_filter(PlanState *node);
 extern LIGHT_PRIVATE TupleTableSlot *light_scan_pages(PlanState *node);
 extern LIGHT_PRIVATE TupleTableSlot *light_filter_pages(PlanState *node);
+extern LIGHT_PRIVATE TupleTableSlot *light_join_pages(PlanState *node);
 extern LIGHT_PRIVATE void light_pages_finish(LightRecord *record);
 
 /* blocks.c */

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * pages.c
- *	  Calls of a scan that stays on its page: only one of them is measured.
+ *	  Calls of a scan that stays on its page, and of a hash join above it: only
+ *	  one of them is measured.
  *
  * A sequential scan of a heap reads all visible rows of a page at once.  Until it
  * needs the next page each call returns one of these rows, of which it copies columns,
@@ -22,6 +23,11 @@
  * the filter is watched: at the last row of the page watch_filter() does what a full
  * wrapper does when a node is entered, in the middle of a call, and the rest of the call,
  * all pages without a match for example, is measured until it returns.
+ *
+ * A hash join whose outer rows come from such a scan, and which finds at most one row for each in
+ * a hash table in memory (see short.c), has short calls until the scan leaves its page: that is
+ * when the join is entered in the middle of its call, before the scan.  It is on the
+ * stack in all of its calls, as the scan's caller.  Its timed call is another one than the scan's.
  *
  * Of the skipped calls of a page one is timed, and also the work of its caller until the
  * next one: in order, because otherwise the CPU executes the end of one with the beginning
@@ -49,6 +55,7 @@
 #include "access/nbtree.h"
 #include "access/relscan.h"
 #include "access/visibilitymap.h"
+#include "executor/hashjoin.h"
 #include "measure/measure.h"
 #include "storage/bufmgr.h"
 #include "utils/snapmgr.h"
@@ -139,6 +146,38 @@ rows_left_of_index_only(IndexOnlyScanState *node)
 	return rows_of_block(scan);
 }
 
+/* Calls of a node are being skipped. */
+static inline bool
+is_skipping(const LightRecord *record)
+{
+	return record->skip_granted > 0 || record->skipped.granted_later > 0;
+}
+
+/* The record of the node that gives a join its outer rows, or NULL: another extension may have replaced it. */
+static LightRecord *
+outer_record(PlanState *join)
+{
+	LightRecord *outer = (LightRecord *) outerPlanState(join)->instrument;
+	const LightBooks *books = ((LightRecord *) join->instrument)->books;
+
+	return outer > books->records && outer < books->records + books->nrecords ? outer : NULL;
+}
+
+/*
+ * How many outer rows will a join get before the scan below leaves its page?  Each
+ * returns one row at most.
+ */
+static int32
+rows_left_of_outer(PlanState *join)
+{
+	const HashJoinTableData *table = ((HashJoinState *) join)->hj_HashTable;
+	const LightRecord *outer = outer_record(join);
+
+	if (table == NULL || table->nbatch != 1 || outer == NULL || !is_skipping(outer))
+		return 0;
+	return outer->skip_left + outer->skipped.granted_later;
+}
+
 /* How many rows will come from this page? */
 static int32
 rows_left(PlanState *node)
@@ -147,7 +186,9 @@ rows_left(PlanState *node)
 
 	if (!ScanDirectionIsForward(node->state->es_direction))
 		return 0;
-	if (IsA(node, SeqScanState))
+	if (IsA(node, HashJoinState))
+		rows = rows_left_of_outer(node);
+	else if (IsA(node, SeqScanState))
 		rows = rows_left_of_page((HeapScanDesc) ((ScanState *) node)->ss_currentScanDesc);
 	else if (IsA(node, IndexScanState) && ScanDirectionIsForward(((IndexScan *) node->plan)->indexorderdir))
 		rows = rows_left_of_index(((IndexScanState *) node)->iss_ScanDesc);
@@ -264,13 +305,31 @@ light_pages_finish(LightRecord *record)
 	add_skipped(record, 1);
 }
 
-/* How many calls may be skipped before a scan with a filter needs the next page, if as many rows match as until now? */
+/* How many calls will there be before a node needs the next page, if as many rows match its filter or join as until now? */
 static int32
 calls_to_expect(PlanState *node, const LightRecord *record, int32 rows)
 {
 	double		matched = record->core.ntuples + record->core.tuplecount;
 
+	if (IsA(node, HashJoinState))
+	{
+		const LightRecord *outer = outer_record(node);
+
+		return (int32) (rows * Min(matched / (outer->core.ntuples + outer->core.tuplecount), 1));
+	}
 	return node->qual == NULL ? rows : (int32) (rows * matched / (matched + record->core.nfiltered1));
+}
+
+/*
+ * After how many skipped calls is one timed: in the middle of the page, and for a join before
+ * the node below, so that neither times the other's readings of the clock.
+ */
+static int32
+calls_before_timed(PlanState *node, int32 calls, int32 rows)
+{
+	if (IsA(node, HashJoinState))
+		return (int32) ((double) calls / rows * outer_record(node)->skip_left / 2);
+	return calls / 2;
 }
 
 /* After a row has been returned: may calls be skipped until the page ends?  "now": the clock then, 0 if it was not read. */
@@ -288,20 +347,29 @@ grant_page(PlanState *node, LightRecord *record, int64 now)
 		skipped->began = now != 0 ? now : light_read_clock(record->books->clock, false);
 		if (skipped->looked == 0)
 			skipped->looked = skipped->began;
-		skipped->granted_later = skipped->timed_rows > 0 ? rows - calls / 2 : rows;
+		skipped->granted_later = skipped->timed_rows > 0 ? rows - calls_before_timed(node, calls, rows) : rows;
 	}
 	if (node->qual != NULL)
 		skipped->rows_of_page = skipped->rows_to_filter = rows;
 	grant(record, rows - skipped->granted_later);
 }
 
-/* Calls were skipped, and this one leaves the page: what a full wrapper does when a node is entered. */
+/*
+ * Calls were skipped, and this one leaves the page: what a full wrapper does when a node is
+ * entered.  The call of a join in which that happens is not one of those that are skipped either.
+ */
 static void
 enter_page(LightRecord *record)
 {
-	int64		now = light_read_clock(record->books->clock, false);
+	int64		now;
 
-	Assert(light_stack.top == record->caller);
+	if (is_skipping(record->caller))
+	{
+		record->caller->skip_left++;
+		enter_page(record->caller);
+	}
+	Assert(light_stack.top == record->caller || light_stack.top == record);
+	now = light_read_clock(record->books->clock, false);
 	count_skipped(record);
 	end_page(record, now);
 	if (record->books->usage)
@@ -364,6 +432,21 @@ leave_page(PlanState *node, LightRecord *record, TupleTableSlot *slot)
 	return slot;
 }
 
+/* A call that is not measured: if it leaves the page its node stays on the stack. */
+static pg_attribute_always_inline TupleTableSlot *
+call_short(PlanState *node, LightRecord *record)
+{
+	TupleTableSlot *slot;
+
+	if (!IsA(node, HashJoinState))
+		return node->ExecProcNodeReal(node);
+	light_stack.top = record;
+	slot = node->ExecProcNodeReal(node);
+	if (is_skipping(record))
+		light_stack.top = record->caller;
+	return slot;
+}
+
 /* The call in the middle of a page, for all that are skipped there. */
 static TupleTableSlot *
 time_one(PlanState *node, LightRecord *record)
@@ -373,7 +456,7 @@ time_one(PlanState *node, LightRecord *record)
 	int64		rows = skipped->rows_to_filter;
 	int64		before = light_read_clock(clock, true);
 	int64		start = light_read_clock(clock, true);
-	TupleTableSlot *slot = node->ExecProcNodeReal(node);
+	TupleTableSlot *slot = call_short(node, record);
 	int64		end = light_read_clock(clock, true);
 
 	if (light_stack.top == record)
@@ -471,7 +554,7 @@ end_of_skipped(PlanState *node, LightRecord *record)
 	if (!record->skipped.returned)
 		return time_one(node, record);
 	time_caller(record);
-	slot = node->ExecProcNodeReal(node);
+	slot = call_short(node, record);
 	return unlikely(light_stack.top == record) ? leave_page(node, record, slot) : slot;
 }
 
@@ -500,4 +583,23 @@ light_filter_pages(PlanState *node)
 		return end_of_skipped(node, record);
 	slot = node->ExecProcNodeReal(node);
 	return unlikely(light_stack.top == record) ? leave_page(node, record, slot) : slot;
+}
+
+/* A call of a hash join above such a scan, which puts it on the stack. */
+TupleTableSlot *pg_attribute_hot
+light_join_pages(PlanState *node)
+{
+	LightRecord *record = (LightRecord *) node->instrument;
+	LightRecord *caller = light_stack.top;
+	TupleTableSlot *slot;
+
+	if (unlikely(record->caller != caller || !record->core.running || --record->skip_left < 0))
+		return end_of_skipped(node, record);
+	light_stack.top = record;
+	slot = node->ExecProcNodeReal(node);
+	if (unlikely(!is_skipping(record)))
+		return leave_page(node, record, slot);
+	light_stack.top = caller;
+	Assert(!TupIsNull(slot));
+	return slot;
 }

@@ -1,11 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * short.c
- *	  Scans of which most calls are short, whatever the data: see pages.c.
+ *	  Nodes of which most calls are short, whatever the data: see pages.c.
  *
  * Such a call returns the next row of a page that the scan has read.  It copies
  * columns, and at most evaluates a filter of immutable built-in functions of values
  * of fixed length.  Nothing else runs in it, it waits for nothing, and it changes no counter.
+ * A probe of a hash table is short as well if the planner has proved that the keys in it are
+ * unique: no bucket is long.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -139,4 +141,36 @@ light_scans_pages(PlanState *node)
 	}
 	relation = ((ScanState *) node)->ss_currentRelation;
 	return relation != NULL && relation->rd_tableam == GetHeapamTableAmRoutine();
+}
+
+/* Does a join take hashes of an operator's operands by functions that are short? */
+static bool
+hashes_take_long(Oid operator)
+{
+	RegProcedure outer;
+	RegProcedure inner;
+
+	return !get_op_hash_functions(operator, &outer, &inner) || function_takes_long(outer, NULL) || function_takes_long(inner, NULL);
+}
+
+/*
+ * Does a join do no more than look up the rows of such a scan, or of such a join, in a hash table
+ * with unique keys?  Whether the table is in memory is known when it has been built.
+ */
+bool
+light_joins_pages(PlanState *node)
+{
+	HashJoin   *join = (HashJoin *) node->plan;
+	ListCell   *lc;
+
+	if (!IsA(node, HashJoinState) || !join->join.inner_unique || join->join.plan.parallel_aware ||
+		node->qual != NULL || join->join.joinqual != NIL || (node->ps_ProjInfo != NULL && !copies_columns(node->plan)) ||
+		filter_takes_long((Node *) join->hashclauses, NULL) || filter_takes_long((Node *) join->hashkeys, NULL))
+		return false;
+	foreach(lc, join->hashoperators)
+	{
+		if (hashes_take_long(lfirst_oid(lc)))
+			return false;
+	}
+	return light_scans_pages(outerPlanState(node)) || light_joins_pages(outerPlanState(node));
 }

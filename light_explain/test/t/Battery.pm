@@ -299,6 +299,12 @@ sub battery_statements
 		[ 'SET work_mem = 64; SET hash_mem_multiplier = 1; SET enable_mergejoin = off; SET enable_nestloop = off', 'SELECT count(b.v) FROM t a JOIN t b USING (id)' ],
 		[ 'SET enable_mergejoin = off; SET enable_nestloop = off',
 			'SELECT p.id, (SELECT count(*) FROM par1 a JOIN parent b ON a.k = b.id WHERE b.id <> p.id) FROM parent p WHERE p.id < 5' ],
+		# ... of each kind, with rows that match nowhere, in the middle of a page only, or after a filter, and one that ends early
+		(map { [ 'SET enable_mergejoin = off; SET enable_nestloop = off', "SELECT count(*), sum(t.k) FROM t $_" ] } (
+			'LEFT JOIN parent ON t.id = parent.id', 'RIGHT JOIN parent ON t.id = parent.id', 'FULL JOIN parent ON t.id = parent.id',
+			'JOIN parent ON t.k = parent.id WHERE t.k > 20 AND t.k < 90', 'JOIN parent ON t.id = parent.id + 9999',
+			'WHERE k IN (SELECT id FROM parent)', 'WHERE NOT EXISTS (SELECT FROM parent WHERE parent.id = t.k)')),
+		[ 'SET enable_mergejoin = off; SET enable_nestloop = off', 'SELECT t.id, parent.id FROM t JOIN parent ON t.k = parent.id LIMIT 333' ],
 		[ 'SET work_mem = 64; SET enable_sort = off', 'SELECT id, count(*) FROM t GROUP BY id' ],
 		[ 'SET work_mem = 64', 'WITH c AS MATERIALIZED (SELECT * FROM t) SELECT count(*) FROM c a, c b WHERE a.id = b.id AND a.id < 20' ],
 		[ 'SET work_mem = 64', 'SELECT sum(id) OVER (ORDER BY k ROWS BETWEEN 5 PRECEDING AND CURRENT ROW) FROM t' ],
