@@ -47,8 +47,9 @@ is_called(const LightQuery *query, int i)
 
 /*
  * The skipped calls of a node took no longer than the node that called it did without the other
- * nodes that it called, whose calls were timed.  While other processes use the CPU skipped calls
- * get their part of that (see pages.c), although it may have been in the others.
+ * nodes that it called, InitPlans among them, whose calls were timed.  While other processes use
+ * the CPU skipped calls get their part of that (see pages.c), although it may have been in the
+ * others.
  */
 static void
 settle_skipped(LightQuery *query)
@@ -70,8 +71,13 @@ settle_skipped(LightQuery *query)
 		return;
 	for (int i = 1; i < n; i++)
 	{
-		if (!query->nodes.node[i].init_plan && is_called(query, i))
-			called[records[i].caller - records] += records[i].total;
+		/* an InitPlan's earlier callers have their part of it already */
+		int64		earlier = records[i].init_plan ? records[i].reattributed_total : 0;
+
+		if (is_called(query, i))
+			called[records[i].caller - records] += records[i].total - earlier;
+		if (records[i].init_plans != NULL)
+			called[i] += (int64) (records[i].init_plans->time * LIGHT_SECOND);
 	}
 	for (int i = 1; i < n; i++)
 	{
