@@ -27,7 +27,9 @@
  * A hash join whose outer rows come from such a scan, and which finds at most one row for each in
  * a hash table in memory (see short.c), has short calls until the scan leaves its page: that is
  * when the join is entered in the middle of its call, before the scan.  It is on the
- * stack in all of its calls, as the scan's caller.  Its timed call is another one than the scan's.
+ * stack in all of its calls, as the scan's caller.  Its timed call is another one than the scan's,
+ * and is extrapolated by outer rows: where matches come in clusters, a call that is long because
+ * rows without a match lie between two of them is hardly ever the one that is timed.
  *
  * Of the skipped calls of a page one is timed, and also the work of its caller until the
  * next one: in order, because otherwise the CPU executes the end of one with the beginning
@@ -51,24 +53,10 @@
 
 #include <sys/resource.h>
 
-#include "access/heapam.h"
-#include "access/nbtree.h"
-#include "access/relscan.h"
-#include "access/visibilitymap.h"
-#include "executor/hashjoin.h"
 #include "measure/measure.h"
-#include "storage/bufmgr.h"
-#include "utils/snapmgr.h"
-#include "utils/rel.h"
 
 /* How often the kernel is asked, in nanoseconds: that takes a microsecond. */
 #define LOOK_EVERY INT64CONST(5000000)
-
-/* Fewer rows are not worth the readings of the clock that they take together. */
-#define MIN_ROWS 8
-
-/* More entries of an index are not checked at a time. */
-#define MAX_ROWS 128
 
 /* When this many calls were timed, earlier ones count half. */
 #define TIMED_CALLS 256
@@ -79,131 +67,20 @@
 /* How many times as long as those before it a timed call or its caller may take and be counted. */
 #define MOST_TIMES 64
 
-/* How many rows will a sequential scan return from this page? */
-static int32
-rows_left_of_page(const HeapScanDescData *scan)
-{
-	if (scan == NULL || !scan->rs_inited || (scan->rs_base.rs_flags & SO_ALLOW_PAGEMODE) == 0)
-		return 0;
-	return (int32) ((int64) scan->rs_ntuples - (int64) scan->rs_cindex - 1);
-}
-
-/*
- * How many of the next entries that an index scan has read of the index's page point to
- * the page of the table to which the one before points?
- */
-static int32
-rows_of_block(const IndexScanDescData * scan)
-{
-	const BTScanOpaqueData *position = (const BTScanOpaqueData *) scan->opaque;
-	BlockNumber block = ItemPointerGetBlockNumber(&scan->xs_heaptid);
-	int32		rows = 0;
-
-	if (!BTScanPosIsValid(position->currPos))
-		return 0;
-	for (int i = position->currPos.itemIndex + 1; i <= position->currPos.lastItem && rows < MAX_ROWS; i++, rows++)
-	{
-		if (ItemPointerGetBlockNumber(&position->currPos.items[i].heapTid) != block)
-			break;
-	}
-	return rows;
-}
-
-/*
- * How many will an index scan return before it needs another page of the index or the
- * table?  All rows on the page of the row that it returned must be visible to all: so
- * they are to its snapshot, whatever becomes of them now.
- */
-static int32
-rows_left_of_index(const IndexScanDescData * scan)
-{
-	const IndexFetchHeapData *heap;
-
-	if (scan == NULL || scan->xs_heapfetch == NULL || scan->xs_recheck || scan->xs_heap_continue ||
-		!IsMVCCSnapshot(scan->xs_snapshot) || scan->xs_snapshot->takenDuringRecovery)
-		return 0;
-	heap = (const IndexFetchHeapData *) scan->xs_heapfetch;
-	if (!BufferIsValid(heap->xs_cbuf))
-		return 0;
-	if (!PageIsAllVisible(BufferGetPage(heap->xs_cbuf)))
-		return 0;
-	return rows_of_block(scan);
-}
-
-/*
- * The same of an index-only scan, which checks the visibility map for each row.  If
- * another session changes the page concurrently, it fetches the rest of its rows, and the one
- * buffer that it has to find for that is counted as its caller's.
- */
-static int32
-rows_left_of_index_only(IndexOnlyScanState *node)
-{
-	const		IndexScanDescData *scan = node->ioss_ScanDesc;
-
-	if (scan == NULL || scan->xs_recheck || !BufferIsValid(node->ioss_VMBuffer) || !IsMVCCSnapshot(scan->xs_snapshot) ||
-		!VM_ALL_VISIBLE(node->ss.ss_currentRelation, ItemPointerGetBlockNumber(&scan->xs_heaptid), &node->ioss_VMBuffer))
-		return 0;
-	return rows_of_block(scan);
-}
-
-/* Calls of a node are being skipped. */
-static inline bool
-is_skipping(const LightRecord *record)
-{
-	return record->skip_granted > 0 || record->skipped.granted_later > 0;
-}
-
-/* The record of the node that gives a join its outer rows, or NULL: another extension may have replaced it. */
-static LightRecord *
-outer_record(PlanState *join)
-{
-	LightRecord *outer = (LightRecord *) outerPlanState(join)->instrument;
-	const LightBooks *books = ((LightRecord *) join->instrument)->books;
-
-	return outer > books->records && outer < books->records + books->nrecords ? outer : NULL;
-}
-
-/*
- * How many outer rows will a join get before the scan below leaves its page?  Each
- * returns one row at most.
- */
-static int32
-rows_left_of_outer(PlanState *join)
-{
-	const HashJoinTableData *table = ((HashJoinState *) join)->hj_HashTable;
-	const LightRecord *outer = outer_record(join);
-
-	if (table == NULL || table->nbatch != 1 || outer == NULL || !is_skipping(outer))
-		return 0;
-	return outer->skip_left + outer->skipped.granted_later;
-}
-
-/* How many rows will come from this page? */
-static int32
-rows_left(PlanState *node)
-{
-	int32		rows;
-
-	if (!ScanDirectionIsForward(node->state->es_direction))
-		return 0;
-	if (IsA(node, HashJoinState))
-		rows = rows_left_of_outer(node);
-	else if (IsA(node, SeqScanState))
-		rows = rows_left_of_page((HeapScanDesc) ((ScanState *) node)->ss_currentScanDesc);
-	else if (IsA(node, IndexScanState) && ScanDirectionIsForward(((IndexScan *) node->plan)->indexorderdir))
-		rows = rows_left_of_index(((IndexScanState *) node)->iss_ScanDesc);
-	else if (IsA(node, IndexOnlyScanState) && ScanDirectionIsForward(((IndexOnlyScan *) node->plan)->indexorderdir))
-		rows = rows_left_of_index_only((IndexOnlyScanState *) node);
-	else
-		rows = 0;
-	return rows >= MIN_ROWS ? rows : 0;
-}
-
 /* Grant calls to be skipped. */
 static inline void
 grant(LightRecord *record, int32 calls)
 {
 	record->skip_granted = record->skip_left = calls;
+}
+
+/* The rows that a node has examined since calls were granted of which it returned this many. */
+static int32
+rows_examined(const LightSkipped *skipped, int32 returned)
+{
+	if (skipped->outer != NULL)
+		return (int32) (light_rows_returned(skipped->outer) - skipped->outer_rows);
+	return skipped->filter == NULL ? returned : skipped->rows_of_page - (int32) Max(skipped->rows_to_filter, 0);
 }
 
 /* Skipped calls were calls, and each returned a row, of this cycle or the one before. */
@@ -212,13 +89,14 @@ count_skipped(LightRecord *record)
 {
 	LightSkipped *skipped = &record->skipped;
 	int32		rows = light_rows_skipped(record);
+	int32		examined = rows_examined(skipped, rows);
 
 	grant(record, 0);
 	record->core.ntuples += rows;
 	if (record->books->clock != LIGHT_CLOCK_NONE)
 	{
 		skipped->calls += rows;
-		skipped->rows += skipped->filter == NULL ? rows : skipped->rows_of_page - (int32) Max(skipped->rows_to_filter, 0);
+		skipped->rows += examined;
 	}
 	skipped->granted_later = skipped->rows_of_page = 0;
 	skipped->rows_to_filter = 0;
@@ -312,11 +190,7 @@ calls_to_expect(PlanState *node, const LightRecord *record, int32 rows)
 	double		matched = record->core.ntuples + record->core.tuplecount;
 
 	if (IsA(node, HashJoinState))
-	{
-		const LightRecord *outer = outer_record(node);
-
-		return (int32) (rows * Min(matched / (outer->core.ntuples + outer->core.tuplecount), 1));
-	}
+		return (int32) (rows * Min(matched / light_rows_returned(light_outer_record(node)), 1));
 	return node->qual == NULL ? rows : (int32) (rows * matched / (matched + record->core.nfiltered1));
 }
 
@@ -328,7 +202,7 @@ static int32
 calls_before_timed(PlanState *node, int32 calls, int32 rows)
 {
 	if (IsA(node, HashJoinState))
-		return (int32) ((double) calls / rows * outer_record(node)->skip_left / 2);
+		return (int32) ((double) calls / rows * light_outer_record(node)->skip_left / 2);
 	return calls / 2;
 }
 
@@ -337,10 +211,10 @@ static void
 grant_page(PlanState *node, LightRecord *record, int64 now)
 {
 	LightSkipped *skipped = &record->skipped;
-	int32		rows = rows_left(node);
+	int32		rows = light_rows_left(node);
 	int32		calls = calls_to_expect(node, record, rows);
 
-	if (calls < MIN_ROWS)
+	if (calls < LIGHT_MIN_ROWS)
 		return;
 	if (record->books->clock != LIGHT_CLOCK_NONE)
 	{
@@ -351,6 +225,11 @@ grant_page(PlanState *node, LightRecord *record, int64 now)
 	}
 	if (node->qual != NULL)
 		skipped->rows_of_page = skipped->rows_to_filter = rows;
+	else if (IsA(node, HashJoinState))
+	{
+		skipped->outer = light_outer_record(node);
+		skipped->outer_rows = light_rows_returned(skipped->outer);
+	}
 	grant(record, rows - skipped->granted_later);
 }
 
@@ -363,7 +242,7 @@ enter_page(LightRecord *record)
 {
 	int64		now;
 
-	if (is_skipping(record->caller))
+	if (light_is_skipping(record->caller))
 	{
 		record->caller->skip_left++;
 		enter_page(record->caller);
@@ -442,7 +321,7 @@ call_short(PlanState *node, LightRecord *record)
 		return node->ExecProcNodeReal(node);
 	light_stack.top = record;
 	slot = node->ExecProcNodeReal(node);
-	if (is_skipping(record))
+	if (light_is_skipping(record))
 		light_stack.top = record->caller;
 	return slot;
 }
@@ -453,7 +332,7 @@ time_one(PlanState *node, LightRecord *record)
 {
 	LightSkipped *skipped = &record->skipped;
 	LightClock	clock = record->books->clock;
-	int64		rows = skipped->rows_to_filter;
+	int32		rows = rows_examined(skipped, 0);
 	int64		before = light_read_clock(clock, true);
 	int64		start = light_read_clock(clock, true);
 	TupleTableSlot *slot = call_short(node, record);
@@ -486,7 +365,7 @@ time_one(PlanState *node, LightRecord *record)
 	 */
 	skipped->timed += skipped->timed_calls == 0 ? end - start : Min(end - start, MOST_TIMES * skipped->timed / skipped->timed_calls);
 	skipped->timed_clock += (int32) Min(start - before, MOST_CLOCK);
-	skipped->timed_rows += node->qual == NULL ? 1 : (int32) (rows - skipped->rows_to_filter);
+	skipped->timed_rows += rows_examined(skipped, 1) - rows;
 	skipped->timed_calls++;
 
 	/*
@@ -597,7 +476,7 @@ light_join_pages(PlanState *node)
 		return end_of_skipped(node, record);
 	light_stack.top = record;
 	slot = node->ExecProcNodeReal(node);
-	if (unlikely(!is_skipping(record)))
+	if (unlikely(!light_is_skipping(record)))
 		return leave_page(node, record, slot);
 	light_stack.top = caller;
 	Assert(!TupIsNull(slot));
