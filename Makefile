@@ -59,7 +59,7 @@ check-slow: ## the tests that check leaves out
 
 check-all: check check-slow ## every test on this machine's server
 
-matrix: ## on 17 and 18 the tests of check, on an assertion-enabled 18 all of the extensions, and PostgreSQL's own suite on each (ALL=1: the slow ones on each)
+matrix: ## on 17, 18 and an assertion-enabled 18 the extensions' tests of check (ALL=1: the slow ones, too), and PostgreSQL's own suite
 	@ALL='$(ALL)' $(TOP)/ci/matrix.sh $(LABELS)
 
 fresh: ## both commands as a newcomer gives them, in pristine roots (STATES=..., ci/fresh.sh lists them)
