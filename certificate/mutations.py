@@ -476,7 +476,7 @@ MUTATIONS = [
              "return ((Var *) node)->varattno == 0 || get_typlen(((Var *) node)->vartype) < 0;", "return ((Var *) node)->varattno == 0;", FIGURES),
     Mutation(LIGHT + "measure/pages.c", "the call that leaves a page is counted twice",
              "record->skip_left++;	/* this call is not one of those */", "", FIGURES),
-    Mutation(LIGHT + "measure/pages.c", "the scan leaves its page in a call of a join that goes on being skipped",
+    Mutation(LIGHT + "measure/pages.c", "the scan leaves its page in a call of a join that is not entered",
              "if (light_is_skipping(record->caller))", "if (record->caller == record)", FIGURES),
     Mutation(LIGHT + "measure/pages.c", "the call of a join that leaves a page is counted twice",
              "record->caller->skip_left++;", "", FIGURES),

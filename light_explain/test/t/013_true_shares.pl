@@ -29,7 +29,7 @@ use TrueShares;
 my $each_run = $ENV{LIGHT_TIMES_RUNS};
 my $runs = $each_run // 12;
 
-# Other tests that run at the same time have caches and half of each CPU, which makes reading the clock dearer.
+# Other tests that run concurrently use the caches and half of each CPU, so a reading of the clock takes longer.
 use constant POINTS => $ENV{LIGHT_TIMES_RUNS} ? 0.03 : 0.05;
 my $rows = $each_run ? 1_000_000 : 40_000;
 
