@@ -53,6 +53,7 @@
 
 #include <sys/resource.h>
 
+#include "executor/tuptable.h"
 #include "measure/measure.h"
 
 /* How often the kernel is asked, in nanoseconds: that takes a microsecond. */
