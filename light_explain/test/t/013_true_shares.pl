@@ -26,11 +26,9 @@ use Test::More;
 use Time::HiRes qw(usleep);
 use TrueShares;
 
+use constant POINTS => 0.03;
 my $each_run = $ENV{LIGHT_TIMES_RUNS};
 my $runs = $each_run // 12;
-
-# Other tests that run concurrently use the caches and half of each CPU, so a reading of the clock takes longer.
-use constant POINTS => $ENV{LIGHT_TIMES_RUNS} ? 0.03 : 0.05;
 my $rows = $each_run ? 1_000_000 : 40_000;
 
 my $node = PostgreSQL::Test::Cluster->new('main');
