@@ -186,8 +186,8 @@ light_joins_pages(PlanState *node)
 
 	/*
 	 * A join above such a join is timed: what its caller does in some ten
-	 * nanoseconds would be too small beside a call of three nodes (4 to 8
-	 * points off in 013's "join of two tables").
+	 * nanoseconds would be too small compared with a call of three nodes (4
+	 * to 8 points off in 013's "join of two tables").
 	 */
 	return light_scans_pages(outerPlanState(node));
 }
