@@ -213,8 +213,11 @@ grant_page(PlanState *node, LightRecord *record, int64 now)
 {
 	LightSkipped *skipped = &record->skipped;
 	int32		rows = light_rows_left(node);
-	int32		calls = calls_to_expect(node, record, rows);
+	int32		calls;
 
+	if (rows == 0)
+		return;
+	calls = calls_to_expect(node, record, rows);
 	if (calls < LIGHT_MIN_ROWS)
 		return;
 	if (record->books->clock != LIGHT_CLOCK_NONE)

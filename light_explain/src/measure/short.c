@@ -7,7 +7,8 @@
  * columns, and at most evaluates a filter of immutable built-in functions of values
  * of fixed length.  Nothing else runs in it, it waits for nothing, and it changes no counter.
  * A probe of a hash table is short as well if the planner has proved that the keys in it are
- * unique: no bucket is long.
+ * unique, and there are no nulls among them, which a right or full join keeps: all in one
+ * bucket.  So no bucket is long.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -164,6 +165,13 @@ hashes_take_long(Oid operator)
 	return !get_op_hash_functions(operator, &outer, &inner) || function_takes_long(outer, NULL) || function_takes_long(inner, NULL);
 }
 
+/* Has the hash table of a join of this type rows without a key? */
+static bool
+keeps_nulls(JoinType type)
+{
+	return type != JOIN_INNER && type != JOIN_LEFT && type != JOIN_SEMI && type != JOIN_ANTI;
+}
+
 /*
  * Does a join do no more than look up the rows of such a scan in a hash table with unique
  * keys?  Whether the table is in memory is known when it has been built.
@@ -174,7 +182,7 @@ light_joins_pages(PlanState *node)
 	HashJoin   *join = (HashJoin *) node->plan;
 	ListCell   *lc;
 
-	if (!IsA(node, HashJoinState) || !join->join.inner_unique || join->join.plan.parallel_aware ||
+	if (!IsA(node, HashJoinState) || !join->join.inner_unique || keeps_nulls(join->join.jointype) || join->join.plan.parallel_aware ||
 		node->qual != NULL || join->join.joinqual != NIL || (node->ps_ProjInfo != NULL && !copies_columns(node->plan)) ||
 		filter_takes_long((Node *) join->hashclauses, NULL) || filter_takes_long((Node *) join->hashkeys, NULL))
 		return false;
