@@ -237,9 +237,6 @@ typedef enum LightClock
 
 #define LIGHT_CLOCKS (LIGHT_CLOCK_SYSTEM + 1)
 
-/* Fewer rows are not worth the readings of the clock that they take together. */
-#define LIGHT_MIN_ROWS 8
-
 /*
  * State of the skipped calls of a scan, see pages.c.  All times are in
  * nanoseconds.
@@ -253,8 +250,8 @@ typedef struct LightSkipped
 	int64		timed_caller;	/* ... time until the next call of each */
 	int32		timed_clock;	/* ... what reading the clock took of both */
 	int32		timed_calls;	/* ... their number */
-	int32		timed_rows;		/* ... and rows of the table, or outer rows,
-								 * that they examined */
+	int32		timed_rows;		/* ... and rows of the table that they
+								 * examined */
 	bool		warm;			/* more than one was timed */
 	bool		returned;		/* the timed call has, and the next one has
 								 * not begun */
@@ -271,11 +268,6 @@ typedef struct LightSkipped
 								 * row; between calls, when the timed one
 								 * returned */
 	ExprStateEvalFunc filter;	/* the filter itself */
-
-	/* of a hash join */
-	struct LightRecord *outer;	/* the node that its rows come from */
-	int64		outer_rows;		/* that this had returned when calls were
-								 * granted */
 
 	/* since the last reading of the process's CPU time */
 	int64		time;			/* of skipped calls, not in "total" yet */
@@ -345,20 +337,6 @@ light_rows_skipped(const LightRecord *record)
 	return record->skip_granted - Max(record->skip_left, 0);
 }
 
-/* Rows that a node has returned. */
-static inline int64
-light_rows_returned(const LightRecord *record)
-{
-	return (int64) (record->core.ntuples + record->core.tuplecount) + light_rows_skipped(record);
-}
-
-/* Calls of a node are being skipped. */
-static inline bool
-light_is_skipping(const LightRecord *record)
-{
-	return record->skip_granted > 0 || record->skipped.granted_later > 0;
-}
-
 /* State that all records of a statement share. */
 typedef struct LightBooks
 {
@@ -372,16 +350,6 @@ typedef struct LightBooks
 	LightUsage	entry;			/* counters when the root was put on top */
 	int64		entered;		/* clock at that moment */
 } LightBooks;
-
-/* The record of the node that gives a join its outer rows, or NULL: another extension may have replaced it. */
-static inline LightRecord *
-light_outer_record(PlanState *join)
-{
-	LightRecord *outer = (LightRecord *) outerPlanState(join)->instrument;
-	const LightBooks *books = ((LightRecord *) join->instrument)->books;
-
-	return outer > books->records && outer < books->records + books->nrecords ? outer : NULL;
-}
 
 /* The stack of running nodes is in cell.h; its links are LightRecord.caller. */
 
@@ -410,14 +378,11 @@ extern LIGHT_PRIVATE bool light_hotpath_init(void);
 
 /* short.c */
 extern LIGHT_PRIVATE bool light_scans_pages(PlanState *node);
-extern LIGHT_PRIVATE bool light_joins_pages(PlanState *node);
-extern LIGHT_PRIVATE int32 light_rows_left(PlanState *node);
 
 /* pages.c */
 extern LIGHT_PRIVATE void light_watch_filter(PlanState *node);
 extern LIGHT_PRIVATE TupleTableSlot *light_scan_pages(PlanState *node);
 extern LIGHT_PRIVATE TupleTableSlot *light_filter_pages(PlanState *node);
-extern LIGHT_PRIVATE TupleTableSlot *light_join_pages(PlanState *node);
 extern LIGHT_PRIVATE void light_pages_finish(LightRecord *record);
 
 /* blocks.c */

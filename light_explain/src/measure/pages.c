@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pages.c
- *	  Calls of a scan that stays on its page, and of a hash join above it: only
- *	  one of them is measured.
+ *	  Calls of a scan that stays on its page: only one of them is measured.
  *
  * A sequential scan of a heap reads all visible rows of a page at once.  Until it
  * needs the next page each call returns one of these rows, of which it copies columns,
@@ -23,13 +22,6 @@
  * the filter is watched: at the last row of the page watch_filter() does what a full
  * wrapper does when a node is entered, in the middle of a call, and the rest of the call,
  * all pages without a match for example, is measured until it returns.
- *
- * A hash join whose outer rows come from such a scan, and which finds at most one row for each in
- * a hash table in memory (see short.c), has short calls until the scan leaves its page: that is
- * when the join is entered in the middle of its call, before the scan.  It is on the
- * stack in all of its calls, as the scan's caller.  Its timed call is another one than the scan's,
- * and is extrapolated by outer rows: where matches come in clusters, a call that is long because
- * rows without a match lie between two of them is hardly ever the one that is timed.
  *
  * Of the skipped calls of a page one is timed, and also the work of its caller until the
  * next one: in order, because otherwise the CPU executes the end of one with the beginning
@@ -53,11 +45,23 @@
 
 #include <sys/resource.h>
 
-#include "executor/tuptable.h"
+#include "access/heapam.h"
+#include "access/nbtree.h"
+#include "access/relscan.h"
+#include "access/visibilitymap.h"
 #include "measure/measure.h"
+#include "storage/bufmgr.h"
+#include "utils/snapmgr.h"
+#include "utils/rel.h"
 
 /* How often the kernel is asked, in nanoseconds: that takes a microsecond. */
 #define LOOK_EVERY INT64CONST(5000000)
+
+/* Fewer rows are not worth the readings of the clock that they take together. */
+#define MIN_ROWS 8
+
+/* More entries of an index are not checked at a time. */
+#define MAX_ROWS 128
 
 /* When this many calls were timed, earlier ones count half. */
 #define TIMED_CALLS 256
@@ -68,20 +72,97 @@
 /* How many times as long as those before it a timed call or its caller may take and be counted. */
 #define MOST_TIMES 64
 
+/* How many rows will a sequential scan return from this page? */
+static int32
+rows_left_of_page(const HeapScanDescData *scan)
+{
+	if (scan == NULL || !scan->rs_inited || (scan->rs_base.rs_flags & SO_ALLOW_PAGEMODE) == 0)
+		return 0;
+	return (int32) ((int64) scan->rs_ntuples - (int64) scan->rs_cindex - 1);
+}
+
+/*
+ * How many of the next entries that an index scan has read of the index's page point to
+ * the page of the table to which the one before points?
+ */
+static int32
+rows_of_block(const IndexScanDescData * scan)
+{
+	const BTScanOpaqueData *position = (const BTScanOpaqueData *) scan->opaque;
+	BlockNumber block = ItemPointerGetBlockNumber(&scan->xs_heaptid);
+	int32		rows = 0;
+
+	if (!BTScanPosIsValid(position->currPos))
+		return 0;
+	for (int i = position->currPos.itemIndex + 1; i <= position->currPos.lastItem && rows < MAX_ROWS; i++, rows++)
+	{
+		if (ItemPointerGetBlockNumber(&position->currPos.items[i].heapTid) != block)
+			break;
+	}
+	return rows;
+}
+
+/*
+ * How many will an index scan return before it needs another page of the index or the
+ * table?  All rows on the page of the row that it returned must be visible to all: so
+ * they are to its snapshot, whatever becomes of them now.
+ */
+static int32
+rows_left_of_index(const IndexScanDescData * scan)
+{
+	const IndexFetchHeapData *heap;
+
+	if (scan == NULL || scan->xs_heapfetch == NULL || scan->xs_recheck || scan->xs_heap_continue ||
+		!IsMVCCSnapshot(scan->xs_snapshot) || scan->xs_snapshot->takenDuringRecovery)
+		return 0;
+	heap = (const IndexFetchHeapData *) scan->xs_heapfetch;
+	if (!BufferIsValid(heap->xs_cbuf))
+		return 0;
+	if (!PageIsAllVisible(BufferGetPage(heap->xs_cbuf)))
+		return 0;
+	return rows_of_block(scan);
+}
+
+/*
+ * The same of an index-only scan, which checks the visibility map for each row.  If
+ * another session changes the page concurrently, it fetches the rest of its rows, and the one
+ * buffer that it has to find for that is counted as its caller's.
+ */
+static int32
+rows_left_of_index_only(IndexOnlyScanState *node)
+{
+	const		IndexScanDescData *scan = node->ioss_ScanDesc;
+
+	if (scan == NULL || scan->xs_recheck || !BufferIsValid(node->ioss_VMBuffer) || !IsMVCCSnapshot(scan->xs_snapshot) ||
+		!VM_ALL_VISIBLE(node->ss.ss_currentRelation, ItemPointerGetBlockNumber(&scan->xs_heaptid), &node->ioss_VMBuffer))
+		return 0;
+	return rows_of_block(scan);
+}
+
+/* How many rows will come from this page? */
+static int32
+rows_left(PlanState *node)
+{
+	int32		rows;
+
+	if (!ScanDirectionIsForward(node->state->es_direction))
+		return 0;
+	if (IsA(node, SeqScanState))
+		rows = rows_left_of_page((HeapScanDesc) ((ScanState *) node)->ss_currentScanDesc);
+	else if (IsA(node, IndexScanState) && ScanDirectionIsForward(((IndexScan *) node->plan)->indexorderdir))
+		rows = rows_left_of_index(((IndexScanState *) node)->iss_ScanDesc);
+	else if (IsA(node, IndexOnlyScanState) && ScanDirectionIsForward(((IndexOnlyScan *) node->plan)->indexorderdir))
+		rows = rows_left_of_index_only((IndexOnlyScanState *) node);
+	else
+		rows = 0;
+	return rows >= MIN_ROWS ? rows : 0;
+}
+
 /* Grant calls to be skipped. */
 static inline void
 grant(LightRecord *record, int32 calls)
 {
 	record->skip_granted = record->skip_left = calls;
-}
-
-/* The rows that a node has examined since calls were granted of which it returned this many. */
-static int32
-rows_examined(const LightSkipped *skipped, int32 returned)
-{
-	if (skipped->outer != NULL)
-		return (int32) (light_rows_returned(skipped->outer) - skipped->outer_rows);
-	return skipped->filter == NULL ? returned : skipped->rows_of_page - (int32) Max(skipped->rows_to_filter, 0);
 }
 
 /* Skipped calls were calls, and each returned a row, of this cycle or the one before. */
@@ -90,14 +171,13 @@ count_skipped(LightRecord *record)
 {
 	LightSkipped *skipped = &record->skipped;
 	int32		rows = light_rows_skipped(record);
-	int32		examined = rows_examined(skipped, rows);
 
 	grant(record, 0);
 	record->core.ntuples += rows;
 	if (record->books->clock != LIGHT_CLOCK_NONE)
 	{
 		skipped->calls += rows;
-		skipped->rows += examined;
+		skipped->rows += skipped->filter == NULL ? rows : skipped->rows_of_page - (int32) Max(skipped->rows_to_filter, 0);
 	}
 	skipped->granted_later = skipped->rows_of_page = 0;
 	skipped->rows_to_filter = 0;
@@ -184,27 +264,13 @@ light_pages_finish(LightRecord *record)
 	add_skipped(record, 1);
 }
 
-/* How many calls will there be before a node needs the next page, if as many rows match its filter or join as until now? */
+/* How many calls may be skipped before a scan with a filter needs the next page, if as many rows match as until now? */
 static int32
 calls_to_expect(PlanState *node, const LightRecord *record, int32 rows)
 {
 	double		matched = record->core.ntuples + record->core.tuplecount;
 
-	if (IsA(node, HashJoinState))
-		return (int32) (rows * Min(matched / light_rows_returned(light_outer_record(node)), 1));
 	return node->qual == NULL ? rows : (int32) (rows * matched / (matched + record->core.nfiltered1));
-}
-
-/*
- * After how many skipped calls is one timed: in the middle of the page, and for a join before
- * the node below, so that neither times the other's readings of the clock.
- */
-static int32
-calls_before_timed(PlanState *node, int32 calls, int32 rows)
-{
-	if (IsA(node, HashJoinState))
-		return (int32) ((double) calls / rows * light_outer_record(node)->skip_left / 2);
-	return calls / 2;
 }
 
 /* After a row has been returned: may calls be skipped until the page ends?  "now": the clock then, 0 if it was not read. */
@@ -212,47 +278,30 @@ static void
 grant_page(PlanState *node, LightRecord *record, int64 now)
 {
 	LightSkipped *skipped = &record->skipped;
-	int32		rows = light_rows_left(node);
-	int32		calls;
+	int32		rows = rows_left(node);
+	int32		calls = calls_to_expect(node, record, rows);
 
-	if (rows == 0)
-		return;
-	calls = calls_to_expect(node, record, rows);
-	if (calls < LIGHT_MIN_ROWS)
+	if (calls < MIN_ROWS)
 		return;
 	if (record->books->clock != LIGHT_CLOCK_NONE)
 	{
 		skipped->began = now != 0 ? now : light_read_clock(record->books->clock, false);
 		if (skipped->looked == 0)
 			skipped->looked = skipped->began;
-		skipped->granted_later = skipped->timed_rows > 0 ? rows - calls_before_timed(node, calls, rows) : rows;
+		skipped->granted_later = skipped->timed_rows > 0 ? rows - calls / 2 : rows;
 	}
 	if (node->qual != NULL)
 		skipped->rows_of_page = skipped->rows_to_filter = rows;
-	else if (IsA(node, HashJoinState))
-	{
-		skipped->outer = light_outer_record(node);
-		skipped->outer_rows = light_rows_returned(skipped->outer);
-	}
 	grant(record, rows - skipped->granted_later);
 }
 
-/*
- * Calls were skipped, and this one leaves the page: what a full wrapper does when a node is
- * entered.  The call of a join in which that happens is not one of those that are skipped either.
- */
+/* Calls were skipped, and this one leaves the page: what a full wrapper does when a node is entered. */
 static void
 enter_page(LightRecord *record)
 {
-	int64		now;
+	int64		now = light_read_clock(record->books->clock, false);
 
-	if (light_is_skipping(record->caller))
-	{
-		record->caller->skip_left++;
-		enter_page(record->caller);
-	}
-	Assert(light_stack.top == record->caller || light_stack.top == record);
-	now = light_read_clock(record->books->clock, false);
+	Assert(light_stack.top == record->caller);
 	count_skipped(record);
 	end_page(record, now);
 	if (record->books->usage)
@@ -315,31 +364,16 @@ leave_page(PlanState *node, LightRecord *record, TupleTableSlot *slot)
 	return slot;
 }
 
-/* A call that is not measured: if it leaves the page its node stays on the stack. */
-static pg_attribute_always_inline TupleTableSlot *
-call_short(PlanState *node, LightRecord *record)
-{
-	TupleTableSlot *slot;
-
-	if (!IsA(node, HashJoinState))
-		return node->ExecProcNodeReal(node);
-	light_stack.top = record;
-	slot = node->ExecProcNodeReal(node);
-	if (light_is_skipping(record))
-		light_stack.top = record->caller;
-	return slot;
-}
-
 /* The call in the middle of a page, for all that are skipped there. */
 static TupleTableSlot *
 time_one(PlanState *node, LightRecord *record)
 {
 	LightSkipped *skipped = &record->skipped;
 	LightClock	clock = record->books->clock;
-	int32		rows = rows_examined(skipped, 0);
+	int64		rows = skipped->rows_to_filter;
 	int64		before = light_read_clock(clock, true);
 	int64		start = light_read_clock(clock, true);
-	TupleTableSlot *slot = call_short(node, record);
+	TupleTableSlot *slot = node->ExecProcNodeReal(node);
 	int64		end = light_read_clock(clock, true);
 
 	if (light_stack.top == record)
@@ -369,7 +403,7 @@ time_one(PlanState *node, LightRecord *record)
 	 */
 	skipped->timed += skipped->timed_calls == 0 ? end - start : Min(end - start, MOST_TIMES * skipped->timed / skipped->timed_calls);
 	skipped->timed_clock += (int32) Min(start - before, MOST_CLOCK);
-	skipped->timed_rows += rows_examined(skipped, 1) - rows;
+	skipped->timed_rows += node->qual == NULL ? 1 : (int32) (rows - skipped->rows_to_filter);
 	skipped->timed_calls++;
 
 	/*
@@ -437,7 +471,7 @@ end_of_skipped(PlanState *node, LightRecord *record)
 	if (!record->skipped.returned)
 		return time_one(node, record);
 	time_caller(record);
-	slot = call_short(node, record);
+	slot = node->ExecProcNodeReal(node);
 	return unlikely(light_stack.top == record) ? leave_page(node, record, slot) : slot;
 }
 
@@ -466,23 +500,4 @@ light_filter_pages(PlanState *node)
 		return end_of_skipped(node, record);
 	slot = node->ExecProcNodeReal(node);
 	return unlikely(light_stack.top == record) ? leave_page(node, record, slot) : slot;
-}
-
-/* A call of a hash join above such a scan, which puts it on the stack. */
-TupleTableSlot *pg_attribute_hot
-light_join_pages(PlanState *node)
-{
-	LightRecord *record = (LightRecord *) node->instrument;
-	LightRecord *caller = light_stack.top;
-	TupleTableSlot *slot;
-
-	if (unlikely(record->caller != caller || !record->core.running || --record->skip_left < 0))
-		return end_of_skipped(node, record);
-	light_stack.top = record;
-	slot = node->ExecProcNodeReal(node);
-	if (unlikely(!light_is_skipping(record)))
-		return leave_page(node, record, slot);
-	light_stack.top = caller;
-	Assert(!TupIsNull(slot));
-	return slot;
 }

@@ -63,8 +63,6 @@ tracked_function(const LightQuery *query, LightTreatment treatment)
 			return light_scan_pages;
 		case LIGHT_SKIP_FILTERED:
 			return light_filter_pages;
-		case LIGHT_SKIP_PROBES:
-			return light_join_pages;
 		case LIGHT_GATHER:
 			return gather_call;
 		case LIGHT_EACH_CALL:
@@ -91,8 +89,6 @@ choose_treatment(const LightQuery *query, PlanState *node, PlanState *parent)
 	if (light_scans_pages(node) &&
 		(IsA(node, SeqScanState) || parent == NULL || !(IsA(parent, MergeJoinState) || IsA(parent, ResultState) || IsA(parent, CustomScanState))))
 		return node->qual == NULL ? LIGHT_SKIP_PAGES : LIGHT_SKIP_FILTERED;
-	if (light_joins_pages(node))
-		return LIGHT_SKIP_PROBES;
 	return LIGHT_EACH_CALL;
 }
 

@@ -19,7 +19,7 @@
 static inline bool
 skips(const LightNode *node)
 {
-	return node->treatment == LIGHT_SKIP_PAGES || node->treatment == LIGHT_SKIP_FILTERED || node->treatment == LIGHT_SKIP_PROBES;
+	return node->treatment == LIGHT_SKIP_PAGES || node->treatment == LIGHT_SKIP_FILTERED;
 }
 
 /*

@@ -292,14 +292,14 @@ sub battery_statements
 		[ 'SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off', 'SELECT count(*) FROM u b JOIN t a ON b.id = a.k WHERE a.id < 500' ],
 		[ 'SET work_mem = 64', 'SELECT * FROM t ORDER BY v DESC, id' ],
 		[ 'SET work_mem = 64', 'SELECT count(*) FROM t a JOIN t b ON a.v = b.v AND a.id = b.id' ],
-		# joins that need no clock, below an aggregate that goes to disk, below each other, and again in each loop; and one that goes to disk itself
+		# hash joins with unique keys below an aggregate that goes to disk, below each other, and again in each loop; and one that goes to disk itself
 		[ 'SET work_mem = 64; SET hash_mem_multiplier = 1; SET enable_sort = off; SET enable_mergejoin = off; SET enable_nestloop = off',
 			'SELECT t.id, count(*) FROM t JOIN parent ON t.k = parent.id GROUP BY t.id' ],
 		[ 'SET enable_mergejoin = off; SET enable_nestloop = off', 'SELECT count(*) FROM t JOIN u ON t.id = u.t_id JOIN parent ON t.k = parent.id' ],
 		[ 'SET work_mem = 64; SET hash_mem_multiplier = 1; SET enable_mergejoin = off; SET enable_nestloop = off', 'SELECT count(b.v) FROM t a JOIN t b USING (id)' ],
 		[ 'SET enable_mergejoin = off; SET enable_nestloop = off',
 			'SELECT p.id, (SELECT count(*) FROM par1 a JOIN parent b ON a.k = b.id WHERE b.id <> p.id) FROM parent p WHERE p.id < 5' ],
-		# ... of each kind, with rows that match nowhere, in the middle of a page only, or after a filter, and one that ends early
+		# ... and of each kind, with rows that match nowhere, in the middle of a page only, or after a filter, and one that ends early
 		(map { [ 'SET enable_mergejoin = off; SET enable_nestloop = off', "SELECT count(*), sum(t.k) FROM t $_" ] } (
 			'LEFT JOIN parent ON t.id = parent.id', 'RIGHT JOIN parent ON t.id = parent.id', 'FULL JOIN parent ON t.id = parent.id',
 			'JOIN parent ON t.k = parent.id WHERE t.k > 20 AND t.k < 90', 'JOIN parent ON t.id = parent.id + 9999',
