@@ -192,6 +192,8 @@ CREATE FUNCTION light_explain_history(
     OUT plan_rows double precision,
     OUT total_ms double precision,
     OUT self_ms double precision,
+    OUT self_log_sum double precision,
+    OUT self_log_max double precision,
     OUT shared_hit bigint,
     OUT shared_read bigint,
     OUT temp_written bigint)
@@ -200,7 +202,7 @@ AS 'MODULE_PATHNAME', 'light_explain_history'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION light_explain_history() IS
-'counters of plan nodes in each of the last intervals of time (light_explain.history_interval); bucket_end is NULL in the open one; a plan that was dropped from the profile and came back within a bucket has several rows; own statements, or all for pg_read_all_stats';
+'counters of plan nodes in each of the last intervals of time (light_explain.history_interval); self_log_sum and self_log_max are of ln(self time of an execution in milliseconds + 0.001), and too small by at most 0.06 for each; bucket_end is NULL in the open one; a plan that was dropped from the profile and came back within a bucket has several rows; own statements, or all for pg_read_all_stats';
 
 CREATE FUNCTION light_explain_latency(
     OUT bucket bigint,
@@ -319,7 +321,7 @@ CREATE FUNCTION @extschema@.light_explain_regressions(
     least_factor double precision DEFAULT 1.5,
     OUT dbid oid, OUT userid oid, OUT queryid bigint, OUT caller_queryid bigint,
     OUT change text, OUT slower boolean, OUT planid bigint, OUT before_planid bigint,
-    OUT node integer, OUT label text, OUT node_type text, OUT relation text, OUT factor double precision, OUT e_value double precision,
+    OUT node integer, OUT label text, OUT node_type text, OUT relation text, OUT tested text, OUT factor double precision, OUT e_value double precision,
     OUT executions bigint, OUT before_executions bigint, OUT before_buckets bigint, OUT mean_ms double precision, OUT before_mean_ms double precision,
     OUT node_ms double precision, OUT before_node_ms double precision, OUT rows double precision, OUT before_rows double precision,
     OUT blocks double precision, OUT before_blocks double precision, OUT temp_written double precision, OUT before_temp_written double precision,
@@ -345,15 +347,22 @@ plan AS MATERIALIZED (
            sum(b.y_sum) FILTER (WHERE b.recent) AS y_sum, max(b.y_longest) FILTER (WHERE b.recent) AS y_longest, sum(b.n) FILTER (WHERE NOT b.recent) AS before_n
     FROM plan_bucket b
     GROUP BY b.dbid, b.userid, b.queryid, b.caller, b.planid),
+-- the nodes of these plans: means of an execution of the plan, and what is tested, of an execution of the node
 node AS MATERIALIZED (
     SELECT b.dbid, b.userid, b.queryid, b.caller, b.planid, h.node,
            sum(h.ms) FILTER (WHERE b.recent) / sum(b.n) FILTER (WHERE b.recent) AS ms, sum(h.ms) FILTER (WHERE NOT b.recent) / sum(b.n) FILTER (WHERE NOT b.recent) AS before_ms,
            sum(h.rows) FILTER (WHERE b.recent) / sum(b.n) FILTER (WHERE b.recent) AS rows, sum(h.rows) FILTER (WHERE NOT b.recent) / sum(b.n) FILTER (WHERE NOT b.recent) AS before_rows,
            sum(h.blocks) FILTER (WHERE b.recent) / sum(b.n) FILTER (WHERE b.recent) AS blocks, sum(h.blocks) FILTER (WHERE NOT b.recent) / sum(b.n) FILTER (WHERE NOT b.recent) AS before_blocks,
-           sum(h.temp) FILTER (WHERE b.recent) / sum(b.n) FILTER (WHERE b.recent) AS temp, sum(h.temp) FILTER (WHERE NOT b.recent) / sum(b.n) FILTER (WHERE NOT b.recent) AS before_temp
+           sum(h.temp) FILTER (WHERE b.recent) / sum(b.n) FILTER (WHERE b.recent) AS temp, sum(h.temp) FILTER (WHERE NOT b.recent) / sum(b.n) FILTER (WHERE NOT b.recent) AS before_temp,
+           sum(b.n) FILTER (WHERE b.recent) AS plan_n,
+           sum(h.n) FILTER (WHERE b.recent) AS n, sum(h.y_sum) FILTER (WHERE b.recent) AS y_sum, max(h.y_longest) FILTER (WHERE b.recent) AS y_longest,
+           count(*) FILTER (WHERE NOT b.recent) AS k, count(*) FILTER (WHERE NOT b.recent) / sum(1 / h.n) FILTER (WHERE NOT b.recent) AS usual_n,
+           avg(h.y) FILTER (WHERE NOT b.recent) AS center, stddev_samp(h.y) FILTER (WHERE NOT b.recent) AS sd
     FROM plan_bucket b
          JOIN (SELECT i.bucket, i.dbid, i.userid, i.queryid, coalesce(i.caller_queryid, 0) AS caller, i.planid, i.node, sum(i.self_ms) AS ms, sum(i.rows) AS rows,
-                      sum(i.shared_hit + i.shared_read)::double precision AS blocks, sum(i.temp_written)::double precision AS temp
+                      sum(i.shared_hit + i.shared_read)::double precision AS blocks, sum(i.temp_written)::double precision AS temp,
+                      sum(i.executions)::double precision AS n, sum(i.self_log_sum) AS y_sum, max(i.self_log_max) AS y_longest,
+                      CASE WHEN sum(i.executions) > 1 THEN (sum(i.self_log_sum) - max(i.self_log_max)) / (sum(i.executions) - 1) ELSE sum(i.self_log_sum) END AS y
                FROM @extschema@.light_explain_history() i
                GROUP BY i.bucket, i.dbid, i.userid, i.queryid, coalesce(i.caller_queryid, 0), i.planid, i.node) h USING (bucket, dbid, userid, queryid, caller, planid)
     GROUP BY b.dbid, b.userid, b.queryid, b.caller, b.planid, h.node),
@@ -381,7 +390,7 @@ statement AS MATERIALIZED (
          JOIN statement_before b USING (dbid, userid, queryid, caller)
          LEFT JOIN statement_work w USING (dbid, userid, queryid, caller)
     WHERE r.n IS NOT NULL),
--- what is tested: statements and new plans; a single execution counts if it has a new plan, or did more
+-- what is tested: statements, new plans, and nodes of other plans; a single execution counts if it has a new plan, or did more
 candidate AS MATERIALIZED (
     SELECT s.dbid, s.userid, s.queryid, s.caller, 'statement' AS what, s.planid, s.before_planid, NULL::integer AS node, s.ms, s.n,
            CASE WHEN s.n > 1 THEN (s.y_sum - s.y_longest) / (s.n - 1) WHEN s.more_work THEN s.y_sum END AS y, s.k, s.usual_n, s.center, s.sd
@@ -391,13 +400,20 @@ candidate AS MATERIALIZED (
            CASE WHEN p.n > 1 THEN (p.y_sum - p.y_longest) / (p.n - 1) ELSE p.y_sum END, s.k, s.usual_n, s.center, s.sd
     FROM plan p
          JOIN statement s USING (dbid, userid, queryid, caller)
-    WHERE p.before_n IS NULL),
+    WHERE p.before_n IS NULL
+    UNION ALL
+    SELECT n.dbid, n.userid, n.queryid, n.caller, 'node', n.planid, n.planid, n.node, n.plan_n * (n.ms - n.before_ms), n.n,
+           CASE WHEN n.n > 1 THEN (n.y_sum - n.y_longest) / (n.n - 1)
+                WHEN n.rows + n.blocks + n.temp > least_factor * (n.before_rows + n.before_blocks + n.before_temp) THEN n.y_sum END, n.k, n.usual_n, n.center, n.sd
+    FROM node n
+    WHERE n.n IS NOT NULL AND n.k > 0),
 distance AS (
     SELECT c.*, c.y - c.center AS d, greatest(c.sd, 0.05) * sqrt(1.0 / c.k + greatest(1, c.usual_n / greatest(c.n - 1, 1))) AS deviation
     FROM candidate c),
+-- half of the false alarms are for nodes, however many there are, and half for the others
 tested AS (
     SELECT d.*, CASE WHEN d.d > 0 AND d.k > 2
-                     THEN count(*) OVER () * looks.n * 0.39895 * (d.k - 1) / (d.k - 2) / (d.d / d.deviation)
+                     THEN 2 * count(*) OVER (PARTITION BY d.node IS NULL) * looks.n * 0.39895 * (d.k - 1) / (d.k - 2) / (d.d / d.deviation)
                           * exp(-0.5 * (d.k - 2) * ln(1 + (d.d / d.deviation) ^ 2 / (d.k - 1))) END AS e
     FROM distance d
          CROSS JOIN (SELECT greatest(1, current_setting('light_explain.history_buckets')::double precision / greatest(count(DISTINCT b.bucket), 1)) AS n
@@ -411,12 +427,12 @@ judged AS (
     FROM node n
          JOIN statement s USING (dbid, userid, queryid, caller)
     WHERE n.temp > 0 AND n.before_temp = 0),
--- one row for a statement: a new plan or the statement that is slower, otherwise a new plan, otherwise a node that spills
+-- one row for a statement: a new plan, the statement or a node that is slower, otherwise a new plan, otherwise a node that spills
 chosen AS MATERIALIZED (
     SELECT DISTINCT ON (j.dbid, j.userid, j.queryid, j.caller) j.*
     FROM judged j
-    WHERE j.slower OR j.what <> 'statement'
-    ORDER BY j.dbid, j.userid, j.queryid, j.caller, j.slower DESC, CASE j.what WHEN 'plan' THEN 1 WHEN 'statement' THEN 2 ELSE 3 END, j.ms DESC, j.planid, j.node),
+    WHERE j.slower OR j.what IN ('plan', 'spill')
+    ORDER BY j.dbid, j.userid, j.queryid, j.caller, j.slower DESC, array_position(ARRAY['plan', 'statement', 'node', 'spill'], j.what), j.ms DESC, j.planid, j.node),
 named AS MATERIALIZED (
     SELECT DISTINCT ON (f.dbid, f.userid, f.queryid, f.planid, f.node) f.dbid, f.userid, f.queryid, f.planid, f.node, f.label, f.node_type, f.relation, f.query
     FROM @extschema@.light_explain_profile() f
@@ -450,32 +466,32 @@ pin AS (
     FROM @extschema@.light_explain_advice() a
     WHERE a.dbid = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()))
 SELECT c.dbid, c.userid, c.queryid, nullif(c.caller, 0), CASE WHEN c.planid <> c.before_planid THEN 'plan' WHEN m.temp > 0 AND m.before_temp = 0 THEN 'spill' ELSE 'node' END, c.slower, c.planid, c.before_planid,
-       m.node, m.label, m.node_type, m.relation, exp(c.d), c.e, s.n::bigint, s.before_n::bigint, s.k, s.ms / s.n, s.before_ms / s.before_n,
+       m.node, m.label, m.node_type, m.relation, nullif(c.what, 'spill'), exp(c.d), c.e, s.n::bigint, s.before_n::bigint, s.k, s.ms / s.n, s.before_ms / s.before_n,
        m.ms, m.before_ms, m.rows, m.before_rows, m.blocks, m.before_blocks, m.temp, m.before_temp, m.query,
        CASE WHEN c.slower AND c.planid <> c.before_planid THEN i.pin END
 FROM chosen c
      JOIN statement s USING (dbid, userid, queryid, caller)
      LEFT JOIN responsible m USING (dbid, userid, queryid, caller)
      LEFT JOIN pin i ON (i.dbid, i.userid, i.queryid, i.caller, i.before_planid) = (c.dbid, c.userid, c.queryid, c.caller, c.before_planid)
-ORDER BY c.slower DESC, s.ms - s.n * s.before_ms / s.before_n DESC;
+ORDER BY c.slower DESC, CASE c.what WHEN 'node' THEN c.ms ELSE s.ms - s.n * s.before_ms / s.before_n END DESC;
 $$;
 
 COMMENT ON FUNCTION @extschema@.light_explain_regressions(timestamptz, timestamptz, timestamptz, timestamptz, double precision, double precision) IS
-'statements that became slower from one period of the history to another, have a plan that they did not have, or write temporary files that they did not write, with the node that is responsible; buckets belong to the period in which they begin; e_value bounds the number of false alarms of this size in as many buckets as the history has, and is at most false_alarms for what is slower, under the conditions that the reference states; own statements, or all for pg_read_all_stats';
+'statements that became slower, or of which a node did, from one period of the history to another, have a plan that they did not have, or write temporary files that they did not write, with the node that is responsible; buckets belong to the period in which they begin; e_value bounds the number of false alarms of this size in as many buckets as the history has, and is at most false_alarms for what is slower, under the conditions that the reference states; own statements, or all for pg_read_all_stats';
 
 CREATE VIEW @extschema@.light_explain_regressions AS
 SELECT p.recent_start, p.recent_end, x.dbid, d.datname, x.userid, r.rolname, x.queryid, x.caller_queryid, x.change, x.slower, x.planid, x.before_planid,
-       x.node, x.label, x.node_type, x.relation, x.factor, x.e_value, x.executions, x.before_executions, x.before_buckets,
+       x.node, x.label, x.node_type, x.relation, x.tested, x.factor, x.e_value, x.executions, x.before_executions, x.before_buckets,
        x.mean_ms, x.before_mean_ms, x.node_ms, x.before_node_ms, x.rows, x.before_rows, x.blocks, x.before_blocks, x.temp_written, x.before_temp_written, x.query, x.pin
 FROM (SELECT bucket_start AS recent_start, bucket_end AS recent_end
       FROM @extschema@.light_explain_latency() WHERE bucket_end IS NOT NULL ORDER BY bucket DESC LIMIT 1) p
      CROSS JOIN LATERAL @extschema@.light_explain_regressions(p.recent_start, p.recent_end, p.recent_start - interval '1 day', p.recent_start) x
      LEFT JOIN pg_database d ON d.oid = x.dbid
      LEFT JOIN pg_roles r ON r.oid = x.userid
-ORDER BY x.slower DESC, x.executions * (x.mean_ms - x.before_mean_ms) DESC;
+ORDER BY x.slower DESC, x.executions * CASE x.tested WHEN 'node' THEN x.node_ms - x.before_node_ms ELSE x.mean_ms - x.before_mean_ms END DESC;
 
 COMMENT ON VIEW @extschema@.light_explain_regressions IS
-'statements of the last bucket that ended that are slower than in the day before it, have a new plan, or began to spill, with the node that is responsible; what took most additional time first';
+'statements of the last bucket that ended that are slower, or have a node that is slower, than in the day before it, have a new plan, or began to spill, with the node that is responsible; what took most additional time first';
 
 SET LOCAL search_path = @extschema@, pg_temp;
 

@@ -125,6 +125,7 @@ node_since(const LightPlanNode *node, LightNodeSums *sums)
 	sums->plan_rows = node->plan_rows - closed->plan_rows;
 	sums->total_time = node->total_time - closed->total_time;
 	sums->self_time = node->self_time - closed->self_time;
+	sums->log_sum = node->log_sum - closed->log_sum;
 	sums->shared_hit = node->self.buffers.shared_blks_hit - closed->shared_hit;
 	sums->shared_read = node->self.buffers.shared_blks_read - closed->shared_read;
 	sums->temp_written = node->self.buffers.temp_blks_written - closed->temp_written;
@@ -177,7 +178,7 @@ write_plan(int part, const LightPlan *plan, const LightHistoryPlan *head, char *
 		if (from->executions == from->closed.executions)
 			continue;
 		node->id = from->id;
-		node->padding = 0;
+		node->log_max = from->log_max;
 		node_since(from, &node->sums);
 		node++;
 	}
@@ -213,6 +214,7 @@ light_plan_closed(int part, LightPlan *plan)
 		};
 		node_since(node, &since);
 		node->closed = since;
+		node->log_max = 0;
 	}
 	if (light_profile_shared->timed)
 		memset(light_plan_times(part, plan), 0, LIGHT_TIMES * sizeof(uint32));

@@ -72,6 +72,13 @@ add_key(LightRows *rows, const LightBucket *bucket, const LightPlanKey *key)
 	light_row_add_if(rows, named, named ? Int64GetDatum((int64) key->plan_id) : (Datum) 0);
 }
 
+/* The sum of natural logarithms of times in milliseconds, from that of light_time_log() of "n" of them. */
+static double
+natural_log(int64 sum, int64 n)
+{
+	return (ldexp((double) sum, -LIGHT_LOG_BITS) + (double) n * LIGHT_TIMES_LEAST) * log(2.0) + (double) n * log(1000.0);
+}
+
 static void
 return_node(LightRows *rows, const LightBucket *bucket, const LightPlanKey *key, const LightHistoryNode *node)
 {
@@ -86,6 +93,8 @@ return_node(LightRows *rows, const LightBucket *bucket, const LightPlanKey *key,
 	light_row_add(rows, Float8GetDatum(sums->plan_rows));
 	light_row_add(rows, Float8GetDatum(sums->total_time * 1000.0));
 	light_row_add(rows, Float8GetDatum(sums->self_time * 1000.0));
+	light_row_add(rows, Float8GetDatum(natural_log(sums->log_sum, sums->executions)));
+	light_row_add(rows, Float8GetDatum(natural_log(node->log_max, 1)));
 	light_row_add(rows, Int64GetDatum(sums->shared_hit));
 	light_row_add(rows, Int64GetDatum(sums->shared_read));
 	light_row_add(rows, Int64GetDatum(sums->temp_written));

@@ -170,7 +170,7 @@ light_profile_history_size(void)
 	dimensions(&nparts, &nplans);
 	if (light_history_memory == 0)
 		return 0;
-	return mul_size(nparts, TIMES_SIZE(nplans, true) + mul_size(nplans, LIGHT_CHUNK_NODES * sizeof(LightNodeSums)));
+	return mul_size(nparts, TIMES_SIZE(nplans, true) + mul_size(nplans, LIGHT_CHUNK_NODES * (sizeof(LightPlanNode) - offsetof(LightPlanNode, log_sum))));
 }
 
 /* Locks that are wanted: one for each table, and the history's after those. */

@@ -44,6 +44,7 @@ typedef struct LightNodeSums
 	double		plan_rows;
 	double		total_time;
 	double		self_time;
+	int64		log_sum;		/* of light_time_log() of self times */
 	int64		shared_hit;
 	int64		shared_read;
 	int64		temp_written;
@@ -65,7 +66,11 @@ typedef struct LightPlanNode
 	double		self_time;
 	double		max_self_time;
 	LightUsage	self;
-	LightNodeSums closed;		/* in buckets of the history that have ended */
+
+	/* for the history */
+	int64		log_sum;		/* of light_time_log() of self times */
+	int32		log_max;		/* the largest one in the open bucket */
+	LightNodeSums closed;		/* in buckets that have ended */
 } LightPlanNode;
 
 typedef struct LightChunk

@@ -38,8 +38,11 @@
 static inline void
 add_figure(LightPlanNode *node, const LightFigure *figure)
 {
+	int32		log;
+
 	if (figure->loops <= 0)
 		return;
+	log = light_time_log(figure->self.time);
 	node->executions++;
 	node->loops += figure->loops;
 	node->rows += figure->rows;
@@ -48,6 +51,8 @@ add_figure(LightPlanNode *node, const LightFigure *figure)
 	node->total_time += figure->time;
 	node->self_time += figure->self.time;
 	node->max_self_time = Max(node->max_self_time, figure->self.time);
+	node->log_sum += log;
+	node->log_max = Max(node->log_max, log);
 	light_usage_add(&node->self, &figure->self.usage);
 }
 
@@ -63,6 +68,8 @@ add_node(LightPlanNode *node, const LightPlanNode *more)
 	node->total_time += more->total_time;
 	node->self_time += more->self_time;
 	node->max_self_time = Max(node->max_self_time, more->max_self_time);
+	node->log_sum += more->log_sum;
+	node->log_max = Max(node->log_max, more->log_max);
 	light_usage_add(&node->self, &more->self);
 }
 

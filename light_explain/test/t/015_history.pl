@@ -84,6 +84,11 @@ SELECT count(*) FROM (SELECT dbid, userid, queryid, planid, node, caller_queryid
 	JOIN light_explain_profile() p USING (dbid, userid, queryid, planid, node)
 WHERE h.caller_queryid IS NOT DISTINCT FROM p.caller_queryid AND (abs(h.total_ms - p.total_ms) > 1e-6 + 1e-9 * p.total_ms OR abs(h.self_ms - p.self_ms) > 1e-6 + 1e-9 * p.total_ms)
 SQL
+# Logarithms of self times: of one execution that of its time, with the stated error; of several at most that of their mean.
+my $logs_differ = <<'SQL';
+SELECT count(*) FROM light_explain_history() h, LATERAL (SELECT ln(self_ms / executions + 0.001) AS log, self_log_sum / executions AS mean) l
+WHERE NOT CASE WHEN executions = 1 THEN mean BETWEEN log - 0.06 AND log + 1e-6 AND self_log_max = mean ELSE mean < log + 1e-6 AND self_log_max >= mean END
+SQL
 
 # ---- buckets ----
 
@@ -99,6 +104,7 @@ profiled('SELECT count(*) FROM t WHERE k = 3');
 is(query($ends), "1|f|3|3\n2|f|2|2\n3|t|1|1", 'and the next one');
 is(query($differs), '0', 'buckets add up to the profile');
 is(query($times_differ), '0', 'their times, too');
+is(query($logs_differ), '0', 'and logarithms of times are those of the times');
 is(query(q{SELECT executions, cancelled, failed, max_ms >= 40 AND p50_ms BETWEEN 30 AND max_ms FROM light_explain_latency WHERE query ~ 'pg_sleep'}), '1|1|0|t', 'a statement that timed out');
 is(query(q{SELECT executions, cancelled, failed FROM light_explain_latency WHERE query ~ '1 / \(id - 500'}), '1|0|1', 'one that failed');
 is(query(q{SELECT executions, failed FROM light_explain_latency WHERE query ~ '1 / \(k - 3'}), '1|1', 'one whose error was caught');
@@ -123,6 +129,15 @@ is(query(q{SELECT executions, p50_ms BETWEEN 1.9 AND 20, p95_ms BETWEEN 47 AND 2
 is(query(q{SELECT count(*) FROM light_explain_latency() WHERE (SELECT sum(c) FROM unnest(counts) c) <> executions OR array_length(counts, 1) <> array_length(times_ms, 1)}), '0', 'each execution is counted once');
 # each time is within 6 percent of the value that represents it: the mean of all shows that, as all intervals have that error at most
 is(query(q{SELECT count(*) FROM light_explain_latency() l, LATERAL (SELECT sum(t * c) AS ms FROM unnest(times_ms, counts) u(t, c)) s WHERE total_ms > 0.01 AND abs(s.ms - total_ms) > 0.06 * total_ms}), '0', 'within the stated error');
+
+# The logarithm of a node's time is that of its naps: nine short ones, a long one, and in the next bucket one that is shorter.
+query('SELECT light_explain_history_reset()');
+profiled(q{DO $$BEGIN FOR i IN 1..10 LOOP PERFORM pg_sleep(CASE WHEN i = 5 THEN 0.5 ELSE 0.01 END); END LOOP; END$$});
+end_bucket();
+profiled(q{DO $$BEGIN FOR i IN 4..4 LOOP PERFORM pg_sleep(CASE WHEN i = 5 THEN 0.5 ELSE 0.01 END); END LOOP; END$$});
+is(query(q{SELECT string_agg(format('%s %s %s', h.executions, exp(self_log_max) BETWEEN 470 AND 5000, exp((self_log_sum - self_log_max) / nullif(h.executions - 1, 0)) BETWEEN 9 AND 100), ',' ORDER BY bucket)
+	FROM light_explain_history() h JOIN light_explain_history v USING (bucket, queryid, planid, node) WHERE label = 'Result' AND query ~ 'pg_sleep'}),
+	'10 t t,1 f ', 'the sum and the maximum of logarithms');
 
 # ---- roles ----
 
@@ -272,6 +287,7 @@ append_to_file("$dir/$_.sql", 'SELECT ' . join(', ', ('k') x $_) . " FROM t LIMI
 ok($node->run_log([ 'pgbench', '-n', '-c', '8', '-j', '2', '-t', '1000', '-f', "$dir/one.sql\@200", '-f', "$dir/read.sql", (map { ('-f', "$dir/$_.sql\@4") } 1 .. 40), '-h', $node->host, '-p', $node->port, 'postgres' ]), 'eight sessions while buckets end');
 # the last one before was the reset
 is(query(q{SELECT sum(executions) FROM light_explain_latency()}), '8001', 'nothing is lost or counted twice');
+is(query($logs_differ), '0', 'also of logarithms');
 
 # none
 $node->append_conf('postgresql.conf', 'light_explain.history_size = 0');

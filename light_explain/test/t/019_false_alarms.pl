@@ -77,24 +77,26 @@ is(query("SET light_explain.profile = off; SET search_path = bad, public, pg_cat
 $node->append_conf('postgresql.conf', "light_explain.profile = off\nlight_explain.history_interval = 86400");
 $node->reload;
 query(<<'SQL');
-CREATE TABLE simulated (bucket bigint, queryid bigint, planid bigint, times float8[], node_ms float8[], rows float8, temp bigint DEFAULT 0);
+-- times of executions; node_times: of each node
+CREATE TABLE simulated (bucket bigint, queryid bigint, planid bigint, times float8[], node_times float8[][], rows float8, temp bigint DEFAULT 0);
 CREATE FUNCTION at(bucket bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE AS $$SELECT timestamptz '2026-01-01 00:00+00' + bucket * interval '15min'$$;
 CREATE OR REPLACE FUNCTION light_explain_history(OUT bucket bigint, OUT bucket_start timestamptz, OUT bucket_end timestamptz, OUT dbid oid, OUT userid oid, OUT queryid bigint, OUT caller_queryid bigint, OUT planid bigint, OUT node integer,
-	OUT executions bigint, OUT loops double precision, OUT rows double precision, OUT plan_rows double precision, OUT total_ms double precision, OUT self_ms double precision, OUT shared_hit bigint, OUT shared_read bigint, OUT temp_written bigint)
-RETURNS SETOF record LANGUAGE sql AS $$SELECT bucket, public.at(bucket), public.at(bucket + 1), 1::oid, 10::oid, queryid, NULL::bigint, planid, node::int - 1, cardinality(times)::bigint, 1::float8, rows, 1::float8, ms, ms, 0::bigint, 0::bigint,
-	CASE node WHEN 2 THEN temp ELSE 0 END FROM public.simulated, unnest(node_ms) WITH ORDINALITY n(ms, node)$$;
+	OUT executions bigint, OUT loops double precision, OUT rows double precision, OUT plan_rows double precision, OUT total_ms double precision, OUT self_ms double precision, OUT self_log_sum double precision, OUT self_log_max double precision, OUT shared_hit bigint, OUT shared_read bigint, OUT temp_written bigint)
+RETURNS SETOF record LANGUAGE sql AS $$SELECT bucket, public.at(bucket), public.at(bucket + 1), 1::oid, 10::oid, queryid, NULL::bigint, planid, node - 1, array_length(node_times, 2)::bigint, 1::float8, rows, 1::float8, ms, ms, log_sum, log_max, 0::bigint, 0::bigint,
+	CASE node WHEN 2 THEN temp ELSE 0 END FROM public.simulated, generate_subscripts(node_times, 1) node, LATERAL (SELECT sum(t), sum(ln(t + 0.001)), max(ln(t + 0.001)) FROM unnest(node_times[node:node]) t) s(ms, log_sum, log_max)$$;
 CREATE OR REPLACE FUNCTION light_explain_latency(OUT bucket bigint, OUT bucket_start timestamptz, OUT bucket_end timestamptz, OUT dbid oid, OUT userid oid, OUT queryid bigint, OUT caller_queryid bigint, OUT planid bigint,
 	OUT executions bigint, OUT cancelled bigint, OUT failed bigint, OUT total_ms double precision, OUT max_ms double precision, OUT times_ms double precision[], OUT counts bigint[])
 RETURNS SETOF record LANGUAGE sql AS $$SELECT bucket, public.at(bucket), public.at(bucket + 1), 1::oid, 10::oid, queryid, NULL::bigint, planid, cardinality(times)::bigint, 0::bigint, 0::bigint, (SELECT sum(t) FROM unnest(times) t), (SELECT max(t) FROM unnest(times) t), times,
 	array_fill(1::bigint, ARRAY[cardinality(times)]) FROM public.simulated$$;
--- 300 statements, 25 buckets of 20 executions; what is compared is the last bucket
+-- 100 statements with five nodes, 25 buckets of 20 executions; what is compared is the last bucket
 CREATE FUNCTION normal(anything bigint) RETURNS float8 LANGUAGE sql VOLATILE AS $$SELECT sqrt(-2 * ln(1 - random())) * cos(2 * pi() * random())$$;
 CREATE FUNCTION simulate(kind text) RETURNS void LANGUAGE sql AS $$
 	TRUNCATE simulated;
-	INSERT INTO simulated SELECT bucket, queryid, 1, times, ARRAY[(SELECT sum(t) FROM unnest(times) t)], 1
-	FROM (SELECT bucket, queryid, normal(bucket) AS z FROM generate_series(1, 25) bucket, generate_series(1, 300) queryid) b,
+	INSERT INTO simulated SELECT bucket, queryid, 1, (array_agg(times ORDER BY node))[1:1], array_agg(times ORDER BY node) FILTER (WHERE node > 0), 1
+	FROM (SELECT bucket, queryid, node, normal(bucket) AS z FROM generate_series(1, 25) bucket, generate_series(1, 100) queryid, generate_series(0, 5) node) b,
 		LATERAL (SELECT array_agg(CASE kind WHEN 'normal' THEN 10 * exp(0.3 * z) WHEN 'exponential' THEN -ln(1 - random()) * 10
-			ELSE -ln(1 - random()) * 10 + CASE WHEN i % 5 = 0 AND random() < 0.1 THEN 5000 ELSE 0 END END) AS times FROM generate_series(1, 20) i WHERE z IS NOT NULL) t$$;
+			ELSE -ln(1 - random()) * 10 + CASE WHEN i % 5 = 0 AND random() < 0.1 THEN 5000 ELSE 0 END END) AS times FROM generate_series(1, 20) i WHERE z IS NOT NULL) t
+	GROUP BY bucket, queryid$$;
 SQL
 # The times of a kind and a round are the same in each run: with random ones a bound would be exceeded now and then.
 my $kinds = 0;
@@ -125,28 +127,59 @@ sub changed
 	my ($change) = @_;
 	query(<<"SQL");
 TRUNCATE simulated;
-INSERT INTO simulated SELECT bucket, 1, 1, array_fill(10 * exp(0.1 * cos(bucket * 7)), ARRAY[10]), ARRAY[50, 50 * exp(0.1 * cos(bucket * 7))], 10 FROM generate_series(1, 25) bucket;
+INSERT INTO simulated SELECT bucket, 1, 1, array_fill(10 * exp(0.1 * cos(bucket * 7)), ARRAY[10]), ARRAY[array_fill(5::float8, ARRAY[10]), array_fill(5 * exp(0.1 * cos(bucket * 7)), ARRAY[10])], 10 FROM generate_series(1, 25) bucket;
 $change
 SQL
-	return query(q{SELECT change, slower, node, CASE WHEN slower THEN round((factor / 4)::numeric) END, executions, before_buckets FROM light_explain_regressions(at(25), at(26), at(1), at(25))});
+	return query(q{SELECT change, slower, node, CASE WHEN slower THEN round((factor / 4)::numeric) END, executions, before_buckets, tested FROM light_explain_regressions(at(25), at(26), at(1), at(25))});
 }
-my $times = sub { my ($factor, $where) = @_; return "UPDATE simulated SET times = (SELECT array_agg(t * $factor) FROM unnest(times) t), node_ms[1] = node_ms[1] * 2, node_ms[2] = node_ms[2] * $factor WHERE $where;" };
+# In times that are slower by a factor, the first node is slower by less than what is reported.
+my $times = sub {
+	my ($factor, $where) = @_;
+	return "UPDATE simulated SET times = (SELECT array_agg(t * $factor) FROM unnest(times) t), node_times = ARRAY[(SELECT array_agg(t * 1.2) FROM unnest(node_times[1:1]) t), (SELECT array_agg(t * $factor) FROM unnest(node_times[2:2]) t)] WHERE $where;";
+};
+my $node_times = sub { my ($factor, $where) = @_; return "UPDATE simulated SET node_times = node_times[1:1] || (SELECT array_agg(t * $factor) FROM unnest(node_times[2:2]) t) WHERE $where;" };
 is(changed(''), '', 'nothing is reported without a change');
-is(changed($times->(8, 'bucket = 25')), 'node|t|1|2|10|24', 'a statement that is slower, with the node');
-is(changed('UPDATE simulated SET times[3] = 100000, node_ms[1] = 100000 WHERE bucket = 25'), '', 'one execution that waited is not reported');
-is(changed('UPDATE simulated SET times[3] = 100, times[4] = 100, node_ms[1] = 200 WHERE bucket = 25'), '', 'nor are two of ten');
-is(changed('UPDATE simulated SET times = ARRAY[100], node_ms[1] = 90, rows = 1 WHERE bucket = 25'), '', 'nor is a single execution');
-is(changed('UPDATE simulated SET times = ARRAY[100], node_ms[1] = 90, rows = 10000 WHERE bucket = 25; UPDATE simulated SET times = times[1:1] WHERE bucket < 25'), 'node|t|0|3|1|24', 'unless it did more work');
-is(changed('UPDATE simulated SET planid = 2 WHERE bucket = 25;' . $times->(20, 'bucket = 25')), 'plan|t|1|5|10|24', 'a new plan that is slower');
-is(changed('UPDATE simulated SET planid = 2 WHERE bucket = 25'), 'plan|f|1||10|24', 'a new plan that is not');
-is(changed('UPDATE simulated SET planid = 2 WHERE bucket = 25; INSERT INTO simulated SELECT 3, queryid, planid, times, node_ms, rows FROM simulated WHERE bucket = 25'), '', 'a plan that was used before');
-is(changed('UPDATE simulated SET temp = 7 WHERE bucket = 25'), 'spill|f|1||10|24', 'a node that spills');
+is(changed($times->(8, 'bucket = 25')), 'node|t|1|2|10|24|statement', 'a statement that is slower, with the node');
+is(changed('UPDATE simulated SET times[3] = 100000, node_times[1][3] = 100000 WHERE bucket = 25'), '', 'one execution that waited is not reported');
+is(changed('UPDATE simulated SET times[3] = 100, times[4] = 100, node_times[1][3] = 95, node_times[1][4] = 95 WHERE bucket = 25'), '', 'nor are two of ten');
+is(changed('UPDATE simulated SET times = ARRAY[100], node_times = ARRAY[[90], [10]], rows = 1 WHERE bucket = 25'), '', 'nor is a single execution');
+is(changed('UPDATE simulated SET times = ARRAY[100], node_times = ARRAY[[90], [10]], rows = 10000 WHERE bucket = 25; UPDATE simulated SET times = times[1:1], node_times = node_times[1:2][1:1] WHERE bucket < 25'), 'node|t|0|3|1|24|statement', 'unless it did more work');
+is(changed('UPDATE simulated SET planid = 2 WHERE bucket = 25;' . $times->(20, 'bucket = 25')), 'plan|t|1|5|10|24|plan', 'a new plan that is slower');
+is(changed('UPDATE simulated SET planid = 2 WHERE bucket = 25'), 'plan|f|1||10|24|plan', 'a new plan that is not');
+is(changed('UPDATE simulated SET planid = 2 WHERE bucket = 25; INSERT INTO simulated SELECT 3, queryid, planid, times, node_times, rows FROM simulated WHERE bucket = 25'), '', 'a plan that was used before');
+is(changed('UPDATE simulated SET temp = 7 WHERE bucket = 25'), 'spill|f|1||10|24|', 'a node that spills');
 is(changed('UPDATE simulated SET temp = 7 WHERE bucket IN (3, 25)'), '', 'a node that spilled before');
 is(changed($times->(20, 'bucket % 8 = 1')), '', 'a time that recurs is not reported');
 is(changed($times->(20, 'bucket = 25') . 'DELETE FROM simulated WHERE bucket < 22'), '', 'nor is anything after three buckets');
 is(changed($times->(20, 'bucket = 25') . 'DELETE FROM simulated WHERE bucket < 25'), '', 'or without any');
 is(changed($times->(1e-7, 'true') . $times->(20, 'bucket = 25')), '', 'or below a microsecond');
 is(changed($times->(1.4, 'bucket = 25') . $times->(0.9, 'bucket = 0')), '', 'or a factor below 1.5');
+
+# A node whose statement takes as long as before.
+is(changed($node_times->(8, 'bucket = 25')), 'node|t|1|2|10|24|node', 'a node that is slower than before');
+is(query('SELECT mean_ms / before_mean_ms < 1.2, node_ms / before_node_ms > 7, planid = before_planid, label FROM light_explain_regressions(at(25), at(26), at(1), at(25))'), 't|t|t|', 'in a statement that is not');
+is(changed($node_times->(8, 'bucket = 25') . 'UPDATE simulated SET node_times[1][3] = 100000 WHERE bucket = 25'), 'node|t|1|2|10|24|node', 'the node is the one that is slower, not the one that waited');
+is(changed($node_times->(8, 'bucket = 25') . 'UPDATE simulated SET node_times = array_fill(100::float8, ARRAY[10]) || node_times[2:2] WHERE bucket = 25'), 'node|t|0|5|10|24|node', 'of two slower nodes the one that takes more time');
+is(changed('UPDATE simulated SET node_times[2][3] = 100000 WHERE bucket = 25'), '', 'one execution of a node that waited is not reported');
+is(changed('UPDATE simulated SET node_times[2][3] = 95, node_times[2][4] = 95 WHERE bucket = 25'), '', 'nor are two of ten');
+is(changed('UPDATE simulated SET times = times[1:1], node_times = ARRAY[[5], [95]], rows = 1 WHERE bucket = 25'), '', 'nor is a single execution of a node');
+is(changed('UPDATE simulated SET times = times[1:1], node_times = ARRAY[[5], [95]], rows = 10000 WHERE bucket = 25; UPDATE simulated SET times = times[1:1], node_times = node_times[1:2][1:1] WHERE bucket < 25'), 'node|t|1|5|1|24|node', 'unless it did more work');
+is(changed($node_times->(20, 'bucket = 25') . 'UPDATE simulated SET temp = 7 WHERE bucket = 25'), 'spill|t|1|5|10|24|node', 'a node that is slower and spills');
+is(changed($node_times->(20, 'bucket % 8 = 1')), '', 'a time of a node that recurs is not reported');
+is(changed($node_times->(20, 'bucket = 25') . 'DELETE FROM simulated WHERE bucket < 22'), '', 'nor is a node after three buckets');
+is(changed($node_times->(1e-7, 'true') . $node_times->(20, 'bucket = 25')), '', 'or below a microsecond');
+is(changed($node_times->(1.4, 'bucket = 25')), '', 'or a factor below 1.5');
+is(changed($node_times->(20, 'bucket = 25') . 'UPDATE simulated SET planid = 2 WHERE bucket = 25'), 'plan|f|1||10|24|plan', 'nodes of a new plan are not tested');
+changed('INSERT INTO simulated SELECT bucket, queryid, 2, times[1:5], node_times[1:2][1:5], rows FROM simulated;' . $node_times->(20, 'bucket = 25 AND planid = 2'));
+is(query('SELECT change, tested, node, planid, before_planid, before_executions, executions FROM light_explain_regressions(at(25), at(26), at(1), at(25))'), 'node|node|1|2|2|360|15', 'nodes of each plan are compared with themselves');
+# each of the two tests' halves counts its tests
+my $e_value = sub { my ($change) = @_; changed($change); return query('SELECT max(e_value) FROM light_explain_regressions(at(25), at(26), at(1), at(25))') };
+my $more = sub { my ($n) = @_; return "UPDATE simulated SET node_times = node_times || (SELECT array_agg(array_fill(5::float8, ARRAY[10])) FROM generate_series(1, $n)) WHERE true;" };
+my $of_node = $e_value->($node_times->(2, 'bucket = 25'));
+is(sprintf('%.3f', $e_value->($node_times->(2, 'bucket = 25') . $more->(8)) / $of_node), '5.000', 'with five times as many nodes one has five times the number of false alarms');
+my $of_statement = $e_value->($times->(2, 'bucket = 25'));
+is(sprintf('%.3f', $e_value->($times->(2, 'bucket = 25') . $more->(8)) / $of_statement), '1.000', 'and a statement the same one');
+is(sprintf('%.3f', $e_value->($times->(2, 'bucket = 25') . 'INSERT INTO simulated SELECT bucket, 2, planid, array_fill(1::float8, ARRAY[10]), node_times[1:1], rows FROM simulated') / $of_statement), '2.000', 'but not with another statement');
 changed($times->(20, 'bucket > 20'));
 is(query(q{SELECT before_buckets, executions, round((factor / 4)::numeric) FROM light_explain_regressions(at(21), 'infinity', '-infinity', at(21))}), '20|50|5', 'periods of several buckets');
 is(query(q{SELECT count(*) FROM light_explain_regressions(at(21), at(22), '-infinity', 'infinity')}), '0', 'a bucket in both periods is a recent one, and the others are those before');
