@@ -70,9 +70,9 @@ class Store:
             GROUP BY 1, 2, 3, 4, 5, 6, 7, 8 ORDER BY samples DESC LIMIT %s::bigint""", queryid, queryid, minutes, limit)
 
     def regressions(self, hours: float | None) -> list[dict[str, Any]]:
-        """Statements that became slower: in the last bucket, or in the last hours, compared with the day before."""
+        """Statements that became slower, or of which a node did: in the last bucket, or in the last hours, compared with the day before."""
         columns = """d.datname AS database, r.rolname AS role, x.queryid::text, x.change, x.slower, x.planid::text, x.before_planid::text,
-                     x.node, btrim(x.label) AS label, x.factor, x.e_value, x.executions,
+                     x.node, btrim(x.label) AS label, x.tested, x.factor, x.e_value, x.executions,
                      x.mean_ms, x.before_mean_ms, x.node_ms, x.before_node_ms, x.rows, x.before_rows, x.blocks, x.before_blocks,
                      x.temp_written, x.before_temp_written, x.query, x.pin"""
         names = "LEFT JOIN pg_catalog.pg_database d ON d.oid = x.dbid LEFT JOIN pg_catalog.pg_roles r ON r.oid = x.userid"

@@ -64,7 +64,7 @@ def make(dsn: str) -> Any:
 
     @server.tool(annotations=only_reads)
     def regressions(hours: Optional[float] = None) -> str:
-        """Statements that became slower, have a new plan or began to spill, with the responsible node.
+        """Statements that became slower, or of which a node did, have a new plan or began to spill, with the responsible node.
 
         In the last bucket of the history (15 minutes), or in the last hours if given, compared with the day before."""
         with errors_are_answers(), Store(dsn) as store:
