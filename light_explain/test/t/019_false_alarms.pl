@@ -160,6 +160,7 @@ is(changed($node_times->(8, 'bucket = 25')), 'node|t|1|2|10|24|node', 'a node th
 is(query('SELECT mean_ms / before_mean_ms < 1.2, node_ms / before_node_ms > 7, planid = before_planid, label FROM light_explain_regressions(at(25), at(26), at(1), at(25))'), 't|t|t|', 'in a statement that is not');
 is(changed($node_times->(8, 'bucket = 25') . 'UPDATE simulated SET node_times[1][3] = 100000 WHERE bucket = 25'), 'node|t|1|2|10|24|node', 'the node is the one that is slower, not the one that waited');
 is(changed($node_times->(8, 'bucket = 25') . 'UPDATE simulated SET node_times = array_fill(100::float8, ARRAY[10]) || node_times[2:2] WHERE bucket = 25'), 'node|t|0|5|10|24|node', 'of two slower nodes the one that takes more time');
+is(changed($node_times->(3, 'bucket = 25') . 'UPDATE simulated SET node_times[2][3] = 100000 WHERE bucket < 25'), 'node|t|1|1|10|24|node', 'one execution in each bucket that waited before does not hide it');
 is(changed('UPDATE simulated SET node_times[2][3] = 100000 WHERE bucket = 25'), '', 'one execution of a node that waited is not reported');
 is(changed('UPDATE simulated SET node_times[2][3] = 95, node_times[2][4] = 95 WHERE bucket = 25'), '', 'nor are two of ten');
 is(changed('UPDATE simulated SET times = times[1:1], node_times = ARRAY[[5], [95]], rows = 1 WHERE bucket = 25'), '', 'nor is a single execution of a node');
