@@ -13,8 +13,6 @@
  */
 #include "postgres.h"
 
-#include "fmgr.h"
-
 #include "compat_module.h"
 #include "client/client.h"
 #include "ddl/ddl.h"

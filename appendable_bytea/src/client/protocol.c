@@ -41,11 +41,9 @@
 
 #include "access/xact.h"
 #include "commands/prepare.h"
-#include "fmgr.h"
 #include "nodes/makefuncs.h"
 #include "nodes/params.h"
 #include "parser/analyze.h"
-#include "parser/parse_node.h"
 #include "parser/parse_param.h"
 #include "parser/parse_type.h"
 #include "tcop/dest.h"
@@ -53,7 +51,6 @@
 #include "tcop/tcopprot.h"
 #include "utils/plancache.h"
 
-#include "compat_executor.h"
 #include "client/client.h"
 
 int			ab_client_type = AB_CLIENT_BYTEA;

@@ -22,9 +22,7 @@
  */
 #include "postgres.h"
 
-#include "access/transam.h"
 #include "catalog/namespace.h"
-#include "catalog/pg_type.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/parse_coerce.h"

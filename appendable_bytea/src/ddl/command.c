@@ -19,7 +19,6 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
@@ -30,7 +29,6 @@
 #include "commands/event_trigger.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
-#include "nodes/parsenodes.h"
 #include "parser/parse_func.h"
 #include "parser/parse_type.h"
 #include "storage/lock.h"
@@ -39,7 +37,6 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
-#include "compat_executor.h"
 #include "client/client.h"
 #include "ddl/ddl.h"
 

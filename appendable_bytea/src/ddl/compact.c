@@ -34,7 +34,6 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
@@ -51,12 +50,9 @@
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
 
 #include "compat_executor.h"
-#include "compat_table.h"
 #include "ddl/ddl.h"
 
 PG_FUNCTION_INFO_V1(appendable_compact);

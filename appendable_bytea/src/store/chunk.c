@@ -20,22 +20,17 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/relscan.h"
-#include "access/tableam.h"
 #include "access/xact.h"
-#include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "port/pg_crc32c.h"
 #include "storage/bufmgr.h"
 #include "utils/fmgroids.h"
-#include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "utils/snapmgr.h"
 
-#include "compat_table.h"
 #include "store/store.h"
 
 /*

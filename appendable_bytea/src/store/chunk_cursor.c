@@ -23,15 +23,11 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/relscan.h"
-#include "access/transam.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "miscadmin.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
 
 #include "store/store.h"

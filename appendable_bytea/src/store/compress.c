@@ -28,7 +28,6 @@
 #include "access/toast_compression.h"
 #include "access/toast_internals.h"
 #include "miscadmin.h"
-#include "utils/memutils.h"
 
 #include "store/store.h"
 

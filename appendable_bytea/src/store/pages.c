@@ -15,12 +15,10 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/htup_details.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/freespace.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
 
 #include "store/store.h"

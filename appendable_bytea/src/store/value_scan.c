@@ -14,12 +14,9 @@
  */
 #include "postgres.h"
 
-#include "access/tableam.h"
-#include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "utils/lsyscache.h"
 
-#include "compat_table.h"
 #include "store/store.h"
 
 /* The first column of the extension's types after "attnum" (0: of all); 0 if there is none. */

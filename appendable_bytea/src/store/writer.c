@@ -14,15 +14,11 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/xact.h"
-#include "catalog/pg_index.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
-#include "utils/memutils.h"
-#include "utils/rel.h"
 
 #include "store/store.h"
 

@@ -33,21 +33,13 @@
 
 #include "access/heapam.h"
 #include "access/sysattr.h"
-#include "access/tableam.h"
 #include "access/xact.h"
-#include "catalog/catalog.h"
 #include "catalog/pg_am.h"
-#include "executor/tuptable.h"
-#include "fmgr.h"
-#include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "utils/datum.h"
 #include "utils/inval.h"
-#include "utils/memutils.h"
-#include "utils/rel.h"
 
 #include "compat_storage.h"
-#include "compat_table.h"
 #include "table/table.h"
 
 static TableAmRoutine routine;

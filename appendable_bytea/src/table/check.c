@@ -20,24 +20,17 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/table.h"
-#include "access/tableam.h"
 #include "catalog/pg_operator.h"
 #include "catalog/pg_type.h"
-#include "executor/tuptable.h"
 #include "funcapi.h"
 #include "miscadmin.h"
-#include "storage/itemptr.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
-#include "utils/memutils.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/tuplesort.h"
 #include "utils/tuplestore.h"
 
-#include "compat_table.h"
 #include "table/table.h"
 
 PG_FUNCTION_INFO_V1(appendable_bytea_check);

@@ -15,19 +15,14 @@
 #include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
-#include "access/tableam.h"
-#include "executor/tuptable.h"
 #include "funcapi.h"
 #include "pgstat.h"
 #include "storage/bufmgr.h"
 #include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/tuplestore.h"
 
-#include "compat_table.h"
 #include "table/table.h"
 
 PG_FUNCTION_INFO_V1(appendable_bytea_stats);

@@ -31,9 +31,7 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "miscadmin.h"
-#include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
 #include "table/table.h"

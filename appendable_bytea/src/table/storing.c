@@ -25,8 +25,6 @@
  */
 #include "postgres.h"
 
-#include "miscadmin.h"
-
 #include "table/table.h"
 
 /* The smallest append that becomes a chunk at once. */

@@ -16,12 +16,9 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "commands/vacuum.h"
-#include "fmgr.h"
 
 #include "type/type.h"
-#include "compat_table.h"
 
 PG_FUNCTION_INFO_V1(appendable_typanalyze);
 

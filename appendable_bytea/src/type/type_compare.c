@@ -18,8 +18,6 @@
 #include "postgres.h"
 
 #include "catalog/pg_collation.h"
-#include "fmgr.h"
-#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/varlena.h"
 

@@ -24,16 +24,13 @@
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "executor/spi.h"
-#include "fmgr.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "replication/message.h"
 #include "utils/builtins.h"
 #include "utils/json.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
 
-#include "compat_table.h"
 #include "type/type.h"
 
 PG_FUNCTION_INFO_V1(appendable_deltas);

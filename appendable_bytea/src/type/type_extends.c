@@ -19,10 +19,7 @@
 #include "access/htup_details.h"
 #include "commands/trigger.h"
 #include "executor/spi.h"
-#include "fmgr.h"
 #include "miscadmin.h"
-#include "utils/builtins.h"
-#include "utils/rel.h"
 
 #include "type/type.h"
 

@@ -23,7 +23,6 @@
 #include "common/hashfn.h"
 #include "common/md5.h"
 #include "common/sha2.h"
-#include "fmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"

@@ -18,14 +18,10 @@
 #include "postgres.h"
 
 #include "access/detoast.h"
-#include "fmgr.h"
-#include "lib/stringinfo.h"
 #include "libpq/pqformat.h"
-#include "nodes/nodes.h"
 #include "utils/builtins.h"
 #include "utils/bytea.h"
 #include "utils/expandeddatum.h"
-#include "utils/memutils.h"
 
 #include "type/type.h"
 #include "compat_types.h"

@@ -14,7 +14,6 @@
  */
 #include "postgres.h"
 
-#include "fmgr.h"
 #include "utils/fmgrprotos.h"
 
 #include "type/type.h"

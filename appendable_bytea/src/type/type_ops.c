@@ -17,11 +17,7 @@
 #include "postgres.h"
 
 #include "common/int.h"
-#include "fmgr.h"
 #include "funcapi.h"
-#include "lib/stringinfo.h"
-#include "utils/builtins.h"
-#include "utils/memutils.h"
 
 #include "type/type.h"
 

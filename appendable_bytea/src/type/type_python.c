@@ -22,10 +22,6 @@
  */
 #include "postgres.h"
 
-#include "fmgr.h"
-#include "utils/builtins.h"
-#include "utils/memutils.h"
-
 #include "type/type.h"
 
 PG_FUNCTION_INFO_V1(appendable_to_plpython);

@@ -25,16 +25,13 @@
 #include "commands/async.h"
 #include "commands/trigger.h"
 #include "executor/spi.h"
-#include "fmgr.h"
 #include "funcapi.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
-#include "utils/rel.h"
 
 #include "type/type.h"
-#include "compat_table.h"
 
 PG_FUNCTION_INFO_V1(appendable_tail);
 PG_FUNCTION_INFO_V1(appendable_text_tail);

@@ -20,7 +20,6 @@
  */
 #include "postgres.h"
 
-#include "fmgr.h"
 #include "libpq/pqformat.h"
 #include "mb/pg_wchar.h"
 #include "utils/builtins.h"

@@ -18,7 +18,6 @@
 #include "postgres.h"
 
 #include "common/int.h"
-#include "fmgr.h"
 
 #include "type/type.h"
 

@@ -17,7 +17,6 @@
 #include "postgres.h"
 
 #include "access/detoast.h"
-#include "utils/memutils.h"
 
 #include "value/value.h"
 

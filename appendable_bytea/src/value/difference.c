@@ -25,7 +25,6 @@
 #include "postgres.h"
 
 #include "port/pg_bitutils.h"
-#include "utils/memutils.h"
 
 #include "value/value.h"
 

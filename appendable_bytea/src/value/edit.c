@@ -13,8 +13,6 @@
  */
 #include "postgres.h"
 
-#include "utils/memutils.h"
-
 #include "value/value.h"
 
 /* AB_EDIT after the reference: length, number of segments, the segments */

@@ -21,8 +21,6 @@
  */
 #include "postgres.h"
 
-#include "utils/memutils.h"
-
 #include "value/value.h"
 
 #define LIST_FIXED_SIZE		(AB_REF_SIZE + 8 + 2)
