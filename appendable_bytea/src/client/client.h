@@ -12,6 +12,7 @@
 
 #include "nodes/parsenodes.h"
 #include "parser/parse_node.h"
+#include "utils/plancache.h"
 
 #include "compat_executor.h"
 #include "type/type.h"
@@ -36,9 +37,16 @@ typedef enum AbClientType
 	AB_CLIENT_OWN
 } AbClientType;
 
-extern void ab_protocol_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, ProcessUtilityContext context,
-								ParamListInfo params, QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc,
-								ProcessUtility_hook_type next);
+/* The innermost utility command that runs; all zero if there is none. */
+typedef struct AbUtility
+{
+	const Node *stmt;
+	const ErrorContextCallback *context;	/* innermost when it began */
+	const CachedPlanSource *executed;	/* by EXECUTE; NULL: another command */
+} AbUtility;
+
+extern AbUtility ab_utility;
+extern void ab_protocol_begin(const PlannedStmt *pstmt);
 extern void ab_protocol_install(void);
 
 #endif							/* APPENDABLE_CLIENT_H */

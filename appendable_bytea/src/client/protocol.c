@@ -49,7 +49,6 @@
 #include "tcop/dest.h"
 #include "tcop/pquery.h"
 #include "tcop/tcopprot.h"
-#include "utils/plancache.h"
 
 #include "client/client.h"
 
@@ -62,15 +61,7 @@ typedef struct VariableParameters
 	int		   *ntypes;
 } VariableParameters;
 
-/* The innermost utility command that runs; all zero if there is none. */
-typedef struct UtilityCommand
-{
-	const Node *stmt;
-	const ErrorContextCallback *context;	/* innermost when it began */
-	const CachedPlanSource *executed;	/* by EXECUTE; NULL: another command */
-} UtilityCommand;
-
-static UtilityCommand utility;
+AbUtility	ab_utility;
 
 static post_parse_analyze_hook_type previous_analyze = NULL;
 
@@ -85,7 +76,7 @@ is_prepared(const ParseState *pstate, const Query *query)
 	ListCell   *lc;
 
 	if (whereToSendOutput != DestRemote || ab_client_type != AB_CLIENT_BYTEA ||
-		(ActivePortal != NULL && !(utility.stmt != NULL && IsA(utility.stmt, PrepareStmt))))
+		(ActivePortal != NULL && !(ab_utility.stmt != NULL && IsA(ab_utility.stmt, PrepareStmt))))
 		return false;
 	if (query->utilityStmt == NULL || !IsA(query->utilityStmt, ExplainStmt))
 		return true;
@@ -114,7 +105,7 @@ gives_bytea(const ParseState *pstate, TupleDesc *shown)
 	const ErrorContextCallback *context = error_context_stack;
 
 	*shown = NULL;
-	if (context != NULL && context != utility.context)
+	if (context != NULL && context != ab_utility.context)
 	{
 		*shown = ab_return_query_columns(pstate, hooks);
 		if (*shown != NULL)
@@ -122,15 +113,15 @@ gives_bytea(const ParseState *pstate, TupleDesc *shown)
 	}
 	if (hooks)
 		return false;			/* of PL/pgSQL, of SQL functions */
-	if (utility.executed != NULL && pstate->p_sourcetext == utility.executed->query_string)
+	if (ab_utility.executed != NULL && pstate->p_sourcetext == ab_utility.executed->query_string)
 	{
-		*shown = utility.executed->resultDesc;
+		*shown = ab_utility.executed->resultDesc;
 		return *shown != NULL;
 	}
 	if (ActivePortal == NULL &&
 		(context == NULL || (context->callback == ParamsErrorCallback && context->previous == NULL)))
 		return whereToSendOutput == DestRemote && ab_client_type == AB_CLIENT_BYTEA;
-	return context != utility.context && ab_is_from_c_code();
+	return context != ab_utility.context && ab_is_from_c_code();
 }
 
 /* XMLELEMENT and XMLFOREST are in few statements; this keeps all others from being searched. */
@@ -221,29 +212,19 @@ import_as_plain(CreateForeignTableStmt *stmt)
 	}
 }
 
-/* Run a utility command by "next"; statements that are analyzed during it know it. */
+/*
+ * A utility command begins: statements that are analyzed from now on know it, until the
+ * caller restores ab_utility.
+ */
 void
-ab_protocol_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, ProcessUtilityContext context,
-					ParamListInfo params, QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc,
-					ProcessUtility_hook_type next)
+ab_protocol_begin(const PlannedStmt *pstmt)
 {
-	UtilityCommand outer = utility;
-
 	if (IsA(pstmt->utilityStmt, CreateForeignTableStmt) &&
-		outer.stmt != NULL && IsA(outer.stmt, ImportForeignSchemaStmt))
+		ab_utility.stmt != NULL && IsA(ab_utility.stmt, ImportForeignSchemaStmt))
 		import_as_plain((CreateForeignTableStmt *) pstmt->utilityStmt);
-	PG_TRY();
-	{
-		utility.stmt = pstmt->utilityStmt;
-		utility.context = error_context_stack;
-		utility.executed = IsTransactionState() ? executed_statement(pstmt->utilityStmt) : NULL;
-		next(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
-	}
-	PG_FINALLY();
-	{
-		utility = outer;
-	}
-	PG_END_TRY();
+	ab_utility.stmt = pstmt->utilityStmt;
+	ab_utility.context = error_context_stack;
+	ab_utility.executed = IsTransactionState() ? executed_statement(pstmt->utilityStmt) : NULL;
 }
 
 /* Called once, from _PG_init. */

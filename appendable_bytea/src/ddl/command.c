@@ -311,25 +311,28 @@ appendable_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTre
 				   ParamListInfo params, QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
 {
 	AbCommand	command = {.outer = ab_command,.statement = pstmt->utilityStmt};
+	const AbUtility outer = ab_utility;
+	const bool	followed = !IsA(pstmt->utilityStmt, TransactionStmt) && context != PROCESS_UTILITY_SUBCOMMAND &&
+		IsTransactionState() && !IsAbortedTransactionBlockState();
 
-	if (IsA(pstmt->utilityStmt, TransactionStmt) || context == PROCESS_UTILITY_SUBCOMMAND ||
-		!IsTransactionState() || IsAbortedTransactionBlockState())
+	if (followed)
 	{
-		ab_protocol_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc, next_utility);
-		return;
+		if (OidIsValid(ab_schema_oid()))
+			begin_command(pstmt->utilityStmt);
+		ab_command = &command;
 	}
-	if (OidIsValid(ab_schema_oid()))
-		begin_command(pstmt->utilityStmt);
-	ab_command = &command;
+	ab_protocol_begin(pstmt);
 	PG_TRY();
 	{
-		ab_protocol_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc, next_utility);
-		if (IsTransactionState() && !IsBinaryUpgrade)
+		next_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+		if (followed && IsTransactionState() && !IsBinaryUpgrade)
 			end_command(&command);
 	}
 	PG_FINALLY();
 	{
-		ab_command = command.outer;
+		ab_utility = outer;
+		if (followed)
+			ab_command = command.outer;
 	}
 	PG_END_TRY();
 }
