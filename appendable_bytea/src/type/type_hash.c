@@ -45,45 +45,21 @@ PG_FUNCTION_INFO_V1(appendable_text_hash_extended);
 PG_FUNCTION_INFO_V1(text_hash);
 PG_FUNCTION_INFO_V1(text_hash_extended);
 
-static void
-digest_failed(pg_cryptohash_ctx *ctx, const char *name)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_INTERNAL_ERROR),
-			 errmsg("could not compute %s hash: %s", name, pg_cryptohash_error(ctx))));
-}
-
-/*
- * Compute a cryptographic hash of "size" bytes.  The context is not memory of
- * ours where the server uses OpenSSL, but the server frees it with the resource
- * owner on error; on other builds PG_TRY is what frees it, so use that always.
- */
+/* Compute a cryptographic hash of "size" bytes. */
 static void
 compute_digest(Datum value, pg_cryptohash_type type, const char *name, uint8 *result, int size)
 {
 	AbReader   *reader = ab_reader_open(value);
-	pg_cryptohash_ctx *ctx;
+	pg_cryptohash_ctx *ctx = pg_cryptohash_create(type);
+	bool		failed = pg_cryptohash_init(ctx) < 0;
 	const char *data;
 	int64		len;
 
-	ctx = pg_cryptohash_create(type);
-	PG_TRY();
-	{
-		if (pg_cryptohash_init(ctx) < 0)
-			digest_failed(ctx, name);
-		while ((len = ab_reader_next(reader, &data)) > 0)
-		{
-			if (pg_cryptohash_update(ctx, (const uint8 *) data, len) < 0)
-				digest_failed(ctx, name);
-		}
-		if (pg_cryptohash_final(ctx, result, size) < 0)
-			digest_failed(ctx, name);
-	}
-	PG_FINALLY();
-	{
-		pg_cryptohash_free(ctx);
-	}
-	PG_END_TRY();
+	while (!failed && (len = ab_reader_next(reader, &data)) > 0)
+		failed = pg_cryptohash_update(ctx, (const uint8 *) data, len) < 0;
+	if (failed || pg_cryptohash_final(ctx, result, size) < 0)
+		elog(ERROR, "could not compute %s hash: %s", name, pg_cryptohash_error(ctx));
+	pg_cryptohash_free(ctx);
 	ab_reader_close(reader);
 }
 
@@ -133,25 +109,35 @@ appendable_sha512(PG_FUNCTION_ARGS)
 	PG_RETURN_BYTEA_P(compute_sha2(PG_GETARG_DATUM(0), PG_SHA512, "SHA512", PG_SHA512_DIGEST_LENGTH));
 }
 
-/* Hash one block; "first" blocks hash as core hashes a bytea. */
-static uint64
-hash_block(uint64 hash, bool first, const char *data, int len, uint64 seed)
-{
-	if (first)
-		return hash_bytes_extended((const unsigned char *) data, len, seed);
-	/* a seed of 0 means "no seed" to the hash function */
-	return hash_bytes_extended((const unsigned char *) data, len, hash | 1);
-}
-
 /* The internal hash being computed. */
 typedef struct ValueHash
 {
 	uint64		seed;
 	uint64		hash;			/* of the blocks that are complete */
 	bool		first;			/* no block is */
-	char	   *block;			/* the block that is being filled */
 	int			fill;
+	char		block[HASH_BLOCK];	/* that is being filled */
 } ValueHash;
+
+static void
+hash_begin(ValueHash *state, uint64 seed)
+{
+	state->seed = seed;
+	state->hash = 0;
+	state->first = true;
+	state->fill = 0;
+}
+
+/* Hash the block; the first one is hashed as core hashes a bytea. */
+static void
+hash_block(ValueHash *state)
+{
+	/* a seed of 0 means "no seed" to the hash function */
+	state->hash = hash_bytes_extended((const unsigned char *) state->block, state->fill,
+									  state->first ? state->seed : state->hash | 1);
+	state->first = false;
+	state->fill = 0;
+}
 
 static void
 hash_add(ValueHash *state, const char *data, int64 len)
@@ -159,25 +145,11 @@ hash_add(ValueHash *state, const char *data, int64 len)
 	while (len > 0)
 	{
 		int			n = Min(len, HASH_BLOCK - state->fill);
-		const char *block = data;
 
-		if (n < HASH_BLOCK)
-		{
-			/* not a whole block in one piece: gather it */
-			if (state->block == NULL)
-				state->block = palloc(HASH_BLOCK);
-			memcpy(state->block + state->fill, data, n);
-			state->fill += n;
-			block = state->block;
-		}
-		else
-			state->fill = HASH_BLOCK;
+		memcpy(state->block + state->fill, data, n);
+		state->fill += n;
 		if (state->fill == HASH_BLOCK)
-		{
-			state->hash = hash_block(state->hash, state->first, block, HASH_BLOCK, state->seed);
-			state->first = false;
-			state->fill = 0;
-		}
+			hash_block(state);
 		data += n;
 		len -= n;
 	}
@@ -187,10 +159,7 @@ static uint64
 hash_finish(ValueHash *state)
 {
 	if (state->fill > 0 || state->first)
-		state->hash = hash_block(state->hash, state->first,
-								 state->block ? state->block : "", state->fill, state->seed);
-	if (state->block)
-		pfree(state->block);
+		hash_block(state);
 	return state->hash;
 }
 
@@ -201,11 +170,12 @@ hash_finish(ValueHash *state)
 static uint64
 hash_value(Datum value, uint64 seed)
 {
-	ValueHash	state = {.seed = seed,.first = true};
+	ValueHash	state;
 	AbReader   *reader = ab_reader_open(value);
 	const char *data;
 	int64		len;
 
+	hash_begin(&state, seed);
 	while ((len = ab_reader_next(reader, &data)) > 0)
 		hash_add(&state, data, len);
 	ab_reader_close(reader);
@@ -215,8 +185,9 @@ hash_value(Datum value, uint64 seed)
 static uint64
 hash_bytea(bytea *bytes, uint64 seed)
 {
-	ValueHash	state = {.seed = seed,.first = true};
+	ValueHash	state;
 
+	hash_begin(&state, seed);
 	hash_add(&state, VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes));
 	return hash_finish(&state);
 }
