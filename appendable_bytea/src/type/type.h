@@ -38,6 +38,9 @@ extern bool ab_extends(Datum new, Datum old);
 /* The byte at an offset inside the value. */
 extern int	ab_read_byte(Datum value, int64 offset);
 
+/* type_io.c */
+extern Datum ab_input_by(FunctionCallInfo fcinfo, PGFunction input);
+
 /* type_python.c */
 extern void ab_refuse_plpython(FmgrInfo *flinfo);
 

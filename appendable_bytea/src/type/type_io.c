@@ -18,13 +18,12 @@
 #include "postgres.h"
 
 #include "access/detoast.h"
-#include "libpq/pqformat.h"
 #include "utils/builtins.h"
 #include "utils/bytea.h"
+#include "utils/fmgrprotos.h"
 #include "utils/expandeddatum.h"
 
 #include "type/type.h"
-#include "compat_types.h"
 
 PG_FUNCTION_INFO_V1(appendable_in);
 PG_FUNCTION_INFO_V1(appendable_out);
@@ -33,43 +32,25 @@ PG_FUNCTION_INFO_V1(appendable_send);
 PG_FUNCTION_INFO_V1(appendable_from_bytea);
 PG_FUNCTION_INFO_V1(appendable_to_bytea);
 
-/*
- * appendable_bytea's input function: hex, or the escape format as bytea's own reads it.
- * Soft errors are reported through the caller's context where the server has
- * such a thing.
- */
+/* The value of what a built-in type's input function makes of the same call; NULL after a soft error. */
+Datum
+ab_input_by(FunctionCallInfo fcinfo, PGFunction input)
+{
+	Datum		plain = input(fcinfo);
+
+	if (fcinfo->isnull || DatumGetPointer(plain) == NULL)
+		PG_RETURN_NULL();
+	PG_RETURN_DATUM(ab_make_flat(VARDATA(DatumGetPointer(plain)),
+								 VARSIZE(DatumGetPointer(plain)) - VARHDRSZ));
+}
+
+/* appendable_bytea's input function: both formats are bytea's. */
 Datum
 appendable_in(PG_FUNCTION_ARGS)
 {
-	char	   *text = PG_GETARG_CSTRING(0);
-	Node	   *escontext = fcinfo->context;
-	Datum		result;
-	char	   *data;
-	int64		n;
-
-	if (text[0] == '\\' && text[1] == 'x')
-	{
-		size_t		len = strlen(text) - 2;
-		int64		room = len / 2;
-
-		/* blanks between digits make the value shorter than half the text */
-		result = ab_alloc_flat(room, &data);
-		n = hex_decode_compat(text +2, len, data, escontext);
-		if (n < 0)
-			PG_RETURN_NULL();
-		if (n < room)
-			SET_VARSIZE(DatumGetPointer(result),
-						VARSIZE(DatumGetPointer(result)) - (room - n));
-		ab_check_length(n);
-		PG_RETURN_DATUM(result);
-	}
-
-	ab_refuse_plpython(fcinfo->flinfo);
-	result = byteain(fcinfo);
-	if (fcinfo->isnull || DatumGetPointer(result) == NULL)
-		PG_RETURN_NULL();
-	PG_RETURN_DATUM(ab_make_flat(VARDATA(DatumGetPointer(result)),
-								 VARSIZE(DatumGetPointer(result)) - VARHDRSZ));
+	if (strncmp(PG_GETARG_CSTRING(0), "\\x", 2) != 0)
+		ab_refuse_plpython(fcinfo->flinfo);
+	return ab_input_by(fcinfo, byteain);
 }
 
 /* Refuse to build a result that does not fit into one allocation. */
@@ -116,15 +97,7 @@ appendable_out(PG_FUNCTION_ARGS)
 Datum
 appendable_recv(PG_FUNCTION_ARGS)
 {
-	StringInfo	buf = (StringInfo) PG_GETARG_POINTER(0);
-	int			n = buf->len - buf->cursor;
-	Datum		result;
-	char	   *data;
-
-	ab_check_length(n);
-	result = ab_alloc_flat(n, &data);
-	pq_copymsgbytes(buf, data, n);
-	PG_RETURN_DATUM(result);
+	return ab_input_by(fcinfo, bytearecv);
 }
 
 /* Binary output: the bytes. */
@@ -222,7 +195,6 @@ appendable_from_bytea(PG_FUNCTION_ARGS)
 			Datum		result;
 			char	   *data;
 
-			ab_check_length(length);
 			result = ab_alloc_flat(length, &data);
 			for (int64 done = 0; done < length;)
 			{
@@ -237,6 +209,5 @@ appendable_from_bytea(PG_FUNCTION_ARGS)
 		}
 	}
 	bytes = PG_GETARG_BYTEA_PP(0);
-	ab_check_length(VARSIZE_ANY_EXHDR(bytes));
 	PG_RETURN_DATUM(ab_make_flat(VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)));
 }

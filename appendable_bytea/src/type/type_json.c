@@ -21,27 +21,14 @@
 PG_FUNCTION_INFO_V1(appendable_json_in);
 PG_FUNCTION_INFO_V1(appendable_json_recv);
 
-/* The value of what one of json's input functions returns; NULL after a soft error. */
-static Datum
-check_input(FunctionCallInfo fcinfo, PGFunction json_input)
-{
-	Datum		json = json_input(fcinfo);
-	int64		n;
-
-	if (fcinfo->isnull || DatumGetPointer(json) == NULL)
-		PG_RETURN_NULL();
-	n = VARSIZE(DatumGetPointer(json)) - VARHDRSZ;
-	PG_RETURN_DATUM(ab_make_flat(VARDATA(DatumGetPointer(json)), n));
-}
-
 Datum
 appendable_json_in(PG_FUNCTION_ARGS)
 {
-	return check_input(fcinfo, json_in);
+	return ab_input_by(fcinfo, json_in);
 }
 
 Datum
 appendable_json_recv(PG_FUNCTION_ARGS)
 {
-	return check_input(fcinfo, json_recv);
+	return ab_input_by(fcinfo, json_recv);
 }

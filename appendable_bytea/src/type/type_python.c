@@ -93,7 +93,6 @@ appendable_from_plpython(PG_FUNCTION_ARGS)
 		python_error(ERROR, "could not create bytes representation of Python object");
 	PG_TRY();
 	{
-		ab_check_length(bytes_size(bytes));
 		result = ab_make_flat(bytes_data(bytes), bytes_size(bytes));
 	}
 	PG_FINALLY();

@@ -68,11 +68,7 @@ begins_character(char byte)
 Datum
 appendable_text_in(PG_FUNCTION_ARGS)
 {
-	char	   *text = PG_GETARG_CSTRING(0);
-	int64		n = strlen(text);
-
-	ab_check_length(n);
-	PG_RETURN_DATUM(ab_make_flat(text, n));
+	return ab_input_by(fcinfo, textin);
 }
 
 Datum
@@ -84,12 +80,7 @@ appendable_text_out(PG_FUNCTION_ARGS)
 Datum
 appendable_text_recv(PG_FUNCTION_ARGS)
 {
-	StringInfo	buf = (StringInfo) PG_GETARG_POINTER(0);
-	int			n;
-	char	   *text = pq_getmsgtext(buf, buf->len - buf->cursor, &n);
-
-	ab_check_length(n);
-	PG_RETURN_DATUM(ab_make_flat(text, n));
+	return ab_input_by(fcinfo, textrecv);
 }
 
 Datum
