@@ -355,13 +355,20 @@ ab_alloc_datum(int64 n, struct varlena **result)
 	return VARDATA(*result);
 }
 
-/* Room for a datum of a reference (NULL: none) and n bytes behind it, which are returned. */
-static char *
-alloc_plain(const AbRef *ref, bool padded, int64 n, struct varlena **result)
+/*
+ * Room for a datum that may be stored: the reference (NULL: none), with the list of its pieces
+ * if it has one, and n bytes behind that, which are returned.
+ */
+char *
+ab_alloc_stored(const AbRef *ref, const AbSegment *pieces, int npieces, bool padded,
+				int64 n, struct varlena **result)
 {
 	int64		head = ref ? AB_REF_SIZE : 1;
-	char	   *p = ab_alloc_datum(head + n, result);
+	char	   *p;
 
+	if (ref && ref->pieces)
+		return ab_alloc_list(ref, pieces, npieces, padded, n, result);
+	p = ab_alloc_datum(head + n, result);
 	if (ref)
 		ab_write_reference(p, padded ? AB_REF_PADDED : AB_REF, ref);
 	else
@@ -376,7 +383,7 @@ ab_alloc_flat(int64 length, char **data)
 	struct varlena *result;
 
 	ab_check_length(length);
-	*data = alloc_plain(NULL, false, length, &result);
+	*data = ab_alloc_stored(NULL, NULL, 0, false, length, &result);
 	return PointerGetDatum(result);
 }
 
@@ -402,12 +409,8 @@ ab_make_stored(const AbRef *ref, const AbSegment *pieces, int npieces,
 			   const char *tail, int64 n, int64 room)
 {
 	struct varlena *result;
-	char	   *p;
+	char	   *p = ab_alloc_stored(ref, pieces, npieces, room > 0, room > 0 ? room : n, &result);
 
-	if (ref && ref->pieces)
-		p = ab_alloc_list(ref, pieces, npieces, room > 0, room > 0 ? room : n, &result);
-	else
-		p = alloc_plain(ref, room > 0, room > 0 ? room : n, &result);
 	Assert(room == 0 || room > n);
 	if (n > 0)
 		memcpy(p, tail, n);

@@ -98,8 +98,7 @@ encode_value(const AbRef *base, AbSegment *segments, int count)
 	bool		chunks = false;
 	bool		plain;
 	struct varlena *result;
-	char	   *p,
-			   *literal;
+	char	   *literal;
 
 	for (int i = 0; i < count; i++)
 	{
@@ -128,28 +127,17 @@ encode_value(const AbRef *base, AbSegment *segments, int count)
 	for (int i = 1; i < n; i++)
 		plain = plain && segments[i].source < 0;
 
-	if (!chunks)
-	{
-		p = ab_alloc_datum(1 + literals, &result);
-		p[0] = AB_FLAT;
-		literal = p + 1;
-	}
-	else if (plain)
-	{
-		p = ab_alloc_datum(AB_REF_SIZE + literals, &result);
-		ab_write_reference(p, AB_REF, base);
-		literal = p + AB_REF_SIZE;
-	}
+	if (!chunks || plain)
+		literal = ab_alloc_stored(plain ? base : NULL, NULL, 0, false, literals, &result);
 	else
 	{
 		int32		nsegments = n;
-		char	   *table;
+		char	   *p = ab_alloc_datum(EDIT_FIXED_SIZE + (int64) n * EDIT_SEGMENT_SIZE + literals, &result);
+		char	   *table = p + EDIT_FIXED_SIZE;
 
-		p = ab_alloc_datum(EDIT_FIXED_SIZE + (int64) n * EDIT_SEGMENT_SIZE + literals, &result);
 		ab_write_reference(p, base->pieces ? AB_EDIT_PIECES : AB_EDIT, base);
 		memcpy(p + AB_REF_SIZE, &length, 8);
 		memcpy(p + AB_REF_SIZE + 8, &nsegments, 4);
-		table = p + EDIT_FIXED_SIZE;
 		for (int i = 0; i < n; i++)
 		{
 			memcpy(table + (int64) i * EDIT_SEGMENT_SIZE, &segments[i].source, 8);
@@ -238,19 +226,8 @@ ab_append(Datum datum, const char *data, int64 length)
 
 		Assert(length >= 0);
 		ab_check_length(value.length + length);
-		if (value.base.pieces)
-			p = ab_alloc_list(&value.base, value.segments, nchunks, false, tail + length, &v);
-		else if (value.base.vid != 0)
-		{
-			p = ab_alloc_datum(AB_REF_SIZE + tail + length, &v);
-			ab_write_reference(p, AB_REF, &value.base);
-			p += AB_REF_SIZE;
-		}
-		else
-		{
-			p = ab_alloc_datum(1 + tail + length, &v);
-			*p++ = AB_FLAT;
-		}
+		p = ab_alloc_stored(value.base.vid != 0 ? &value.base : NULL, value.segments, nchunks, false,
+							tail + length, &v);
 		if (tail > 0)
 			memcpy(p, old, tail);
 		if (length > 0)

@@ -184,6 +184,8 @@ extern void ab_read_reference(const char *p, int64 n, AbRef *ref);
 extern void ab_write_reference(char *p, char format, const AbRef *ref);
 extern void ab_add_segment(AbValue *value, int64 source, int64 length, const char *data);
 extern char *ab_alloc_datum(int64 n, struct varlena **result);
+extern char *ab_alloc_stored(const AbRef *ref, const AbSegment *pieces, int npieces, bool padded,
+							 int64 n, struct varlena **result);
 
 /* ---- edit.c -------------------------------------------------------------- */
 
