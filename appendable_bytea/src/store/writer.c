@@ -31,8 +31,8 @@ struct AbWriter
 	AbRef		ref;			/* includes all chunks written so far */
 	BulkInsertState bulk;		/* NULL for a write of a few chunks */
 	MemoryContext context;
-	HeapTupleHeader tuple;		/* the row being made; NULL before the first */
-	int			room;			/* free space for data in it */
+	HeapTupleHeader tuple;		/* the row being made, with space for the
+								 * largest chunk */
 	int			npending;		/* data in it that do not fill a chunk yet */
 	CommandId	cid;
 	int64		expected;		/* bytes still to come, about */
@@ -72,6 +72,7 @@ ab_writer_open(Oid relid, const AbRef *from, int64 expected)
 	writer->context = AllocSetContextCreate(CurrentMemoryContext,
 											"appendable_bytea chunk",
 											ALLOCSET_DEFAULT_SIZES);
+	writer->tuple = palloc(AB_CHUNK_ROW_HEADER + offsetof(AbChunkRow, data) + AB_CHUNK_MAX);
 	writer->cid = GetCurrentCommandId(true);
 	writer->expected = expected;
 	return writer;
@@ -81,27 +82,6 @@ static inline AbChunkRow *
 chunk_row(AbWriter *writer)
 {
 	return (AbChunkRow *) ((char *) writer->tuple + AB_CHUNK_ROW_HEADER);
-}
-
-/* Allocate space for n bytes of data in the row, and only a little for a short one. */
-static void
-make_room(AbWriter *writer, int n)
-{
-	HeapTupleHeader tuple;
-
-	if (n <= writer->room)
-		return;
-	Assert(n <= AB_CHUNK_MAX);
-	n = n <= AB_CHUNK_MAX / 4 ? n : AB_CHUNK_MAX;
-	tuple = palloc(AB_CHUNK_ROW_HEADER + offsetof(AbChunkRow, data) + n);
-	if (writer->tuple)
-	{
-		memcpy((char *) tuple + AB_CHUNK_ROW_HEADER, chunk_row(writer),
-			   offsetof(AbChunkRow, data) + writer->npending);
-		pfree(writer->tuple);
-	}
-	writer->tuple = tuple;
-	writer->room = n;
 }
 
 /*
@@ -193,7 +173,6 @@ ab_writer_put(AbWriter *writer, const char *data, int64 length)
 	{
 		int			n = Min(length, ab_chunk_size - writer->npending);
 
-		make_room(writer, writer->npending + n);
 		memcpy(chunk_row(writer)->data + writer->npending, data, n);
 		writer->npending += n;
 		data += n;
@@ -213,8 +192,7 @@ ab_writer_put_compressed(AbWriter *writer, const struct varlena *compressed)
 {
 	int			length = VARSIZE(compressed) - VARHDRSZ;
 
-	Assert(writer->npending == 0 && VARATT_IS_COMPRESSED(compressed));
-	make_room(writer, length);
+	Assert(writer->npending == 0 && VARATT_IS_COMPRESSED(compressed) && length <= AB_CHUNK_MAX);
 	memcpy(chunk_row(writer)->data, VARDATA(compressed), length);
 	form_chunk(writer, writer->ref.stored, length, true);
 	insert_chunk(writer);
@@ -229,8 +207,7 @@ void
 ab_writer_overwrite(AbWriter *writer, int64 off, const char *data, int length)
 {
 	Assert(writer->npending == 0);
-	Assert(off + length <= writer->ref.stored);
-	make_room(writer, length);
+	Assert(off + length <= writer->ref.stored && length <= AB_CHUNK_MAX);
 	memcpy(chunk_row(writer)->data, data, length);
 	write_chunk(writer, off, length);
 }
@@ -245,8 +222,7 @@ ab_writer_close(AbWriter *writer, AbRef *ref)
 		writer->ref.stored += writer->npending;
 	}
 	*ref = writer->ref;
-	if (writer->tuple)
-		pfree(writer->tuple);
+	pfree(writer->tuple);
 	if (writer->bulk)
 		FreeBulkInsertState(writer->bulk);
 	ab_store_close(&writer->store, NoLock);
