@@ -81,7 +81,6 @@ typedef struct RowStoring
 	AttrNumber *attnums;
 	AbStoring **columns;
 	bool		writes;			/* chunks */
-	bool		may_end;		/* a column does not continue what it had */
 	int			nended;			/* values that end with the old version */
 	AbRef	   *ended;
 	MemoryContext context;		/* of all this, for an update */
@@ -110,18 +109,13 @@ decide_row(RowStoring *row, Relation rel, TupleTableSlot *slot, HeapTuple old)
 
 		value = slot_getattr(slot, n, &isnull);
 		if (isnull)
-		{
-			row->may_end = true;
 			continue;
-		}
 		if (old)
 			old_value = heap_getattr(old, n, desc, &old_isnull);
 		if (target.rewriting && ab_rewrite_computes(rel, n))
 			target.rewriting = false;
 		storing = palloc(sizeof(AbStoring));
 		ab_storing_decide(storing, &target, value, !old_isnull, old_value);
-		if (!storing->grows)
-			row->may_end = true;
 		if (storing->action == AB_KEEP)
 			continue;
 		if (ab_storing_writes(storing))
@@ -270,24 +264,12 @@ own_reference(Relation rel, Datum value, bool isnull, AbRef *ref)
 	return !isnull && ab_parse_reference_lenient(value, ref) && ref->relid == RelationGetRelid(rel);
 }
 
-/* Does a column of the new row version continue what the old one has there? */
-static bool
-column_grows(const RowStoring *row, AttrNumber attnum)
-{
-	for (int i = 0; i < row->ncolumns; i++)
-	{
-		if (row->attnums[i] == attnum)
-			return row->columns[i]->grows;
-	}
-	return false;
-}
-
 /*
  * The values of a row version that end with it: all that the new version, if there is one,
- * does not continue.  row: how that one is stored.  Returns how many.
+ * does not continue.  Returns how many.
  */
 static int
-find_ended(Relation rel, HeapTuple old, TupleTableSlot *new, const RowStoring *row, AbRef **ended)
+find_ended(Relation rel, HeapTuple old, TupleTableSlot *new, AbRef **ended)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
 	int			count = 0;
@@ -300,8 +282,6 @@ find_ended(Relation rel, HeapTuple old, TupleTableSlot *new, const RowStoring *r
 		bool		isnull;
 		Datum		value;
 
-		if (new && column_grows(row, n))
-			continue;
 		value = heap_getattr(old, n, desc, &isnull);
 		if (!own_reference(rel, value, isnull, &ref))
 			continue;
@@ -408,8 +388,7 @@ prepare_update(RowStoring *row, Relation rel, ItemPointer otid, TupleTableSlot *
 	if (result == TM_Ok)
 	{
 		write_row(row, rel, slot);
-		if (row->may_end)
-			row->nended = find_ended(rel, &old, slot, row, &row->ended);
+		row->nended = find_ended(rel, &old, slot, &row->ended);
 	}
 	MemoryContextSwitchTo(oldcontext);
 	ReleaseBuffer(buffer);
@@ -479,7 +458,7 @@ delete_values(Relation rel, TupleTableSlot *slot)
 	AbRef	   *ended;
 	bool		copied;
 	HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, false, &copied);
-	int			count = find_ended(rel, tuple, NULL, NULL, &ended);
+	int			count = find_ended(rel, tuple, NULL, &ended);
 
 	delete_ended(ended, count);
 	if (ended)
