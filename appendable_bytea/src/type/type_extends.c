@@ -52,27 +52,28 @@ continues_reference(AbValue *value, const AbRef *ref)
 	return result;
 }
 
-/* Compare "length" bytes at the same offset of two values. */
+/* Are bytes [from, until) of two values the same? */
 static bool
-same_bytes(AbReader *a, AbReader *b, int64 from, int64 length)
+same_bytes(Datum a, Datum b, int64 from, int64 until)
 {
-	char	   *x = palloc(COMPARE_SIZE);
-	char	   *y = palloc(COMPARE_SIZE);
+	AbReader   *x = ab_reader_open(a);
+	AbReader   *y = ab_reader_open(b);
+	char	   *buf = palloc(COMPARE_SIZE);
+	char	   *other = palloc(COMPARE_SIZE);
 	bool		same = true;
 
-	while (same && length > 0)
+	for (int64 n; same && from < until; from += n)
 	{
-		int64		n = Min(length, COMPARE_SIZE);
-
 		CHECK_FOR_INTERRUPTS();
-		ab_reader_read(a, from, x, n);
-		ab_reader_read(b, from, y, n);
-		same = memcmp(x, y, n) == 0;
-		from += n;
-		length -= n;
+		n = Min(until - from, COMPARE_SIZE);
+		ab_reader_read(x, from, buf, n);
+		ab_reader_read(y, from, other, n);
+		same = memcmp(buf, other, n) == 0;
 	}
-	pfree(x);
-	pfree(y);
+	pfree(buf);
+	pfree(other);
+	ab_reader_close(x);
+	ab_reader_close(y);
 	return same;
 }
 
@@ -82,15 +83,8 @@ ab_extends(Datum new, Datum old)
 {
 	AbValue		a,
 				b;
-	AbReader   *x = NULL;
-	AbReader   *y = NULL;
-	int			i = 0,
-				j = 0;
-	int64		i_at = 0,		/* bytes of the segments that are behind "at" */
-				j_at = 0;
-	int64		at = 0;
+	int64		shared = 0;		/* bytes that both take from the same chunks */
 	bool		same;
-	bool		chunks;
 
 	ab_parse(new, &a);
 	ab_parse(old, &b);
@@ -100,40 +94,10 @@ ab_extends(Datum new, Datum old)
 	 * pieces are the same bytes only where they are at the same place:
 	 * compare
 	 */
-	chunks = same && b.length > 0 && a.nsegments <= 2 && b.nsegments <= 2 && continues_reference(&a, &b.base);
-	while (same && at < b.length)
-	{
-		const AbSegment *s = &a.segments[i];
-		const AbSegment *t = &b.segments[j];
-		int64		n = Min(s->length - i_at, t->length - j_at);
-
-		if (s->source >= 0 && t->source >= 0)
-			same = chunks && s->source + i_at == t->source + j_at;
-		else
-			same = s->source < 0 && t->source < 0 &&
-				memcmp(s->data + i_at, t->data + j_at, n) == 0;
-		if (!same)
-		{
-			if (x == NULL)
-			{
-				x = ab_reader_open(new);
-				y = ab_reader_open(old);
-			}
-			same = same_bytes(x, y, at, n);
-		}
-		at += n;
-		i_at += n;
-		j_at += n;
-		if (i_at == s->length)
-			i++, i_at = 0;
-		if (j_at == t->length)
-			j++, j_at = 0;
-	}
-	if (x != NULL)
-	{
-		ab_reader_close(x);
-		ab_reader_close(y);
-	}
+	if (same && b.length > 0 && a.nsegments <= 2 && b.nsegments <= 2 &&
+		a.segments[0].source == 0 && b.segments[0].source == 0 && continues_reference(&a, &b.base))
+		shared = Min(a.segments[0].length, b.segments[0].length);
+	same = same && same_bytes(new, old, shared, b.length);
 	ab_value_free(&a);
 	ab_value_free(&b);
 	return same;
