@@ -73,7 +73,7 @@ MUTATIONS = [
     Mutation(BYTEA + "store/reader.c", "a piece is not cut where its segment ends",
              "n = Min(chunk->off + chunk->length - at, s->length - within);", "n = chunk->off + chunk->length - at;", VALUES),
     Mutation(BYTEA + "store/chunk_cursor.c", "a damaged chunk is returned as it is",
-             "if (!ab_chunk_intact(&chunk))", "if (chunk.length == 0)", FORGED),
+             "if (ab_chunk_crc(&chunk) != chunk.crc)", "if (chunk.length == 0)", FORGED),
     Mutation(BYTEA + "ddl/compact.c", "a row that the condition names no more is compacted",
              "return still_named(rel, tid, done->condition);", "return true;", ("specs/compacting_rows",)),
     Mutation(BYTEA + "ddl/compact.c", "a row that was deleted meanwhile is said to be left for a later call",

@@ -109,13 +109,6 @@ ab_chunk_crc(const AbChunk *chunk)
 	return crc;
 }
 
-/* Is the chunk what its crc says? */
-bool
-ab_chunk_intact(const AbChunk *chunk)
-{
-	return ab_chunk_crc(chunk) == chunk->crc;
-}
-
 /* The bits that count the values of a transaction. */
 static int
 counter_bits(uint64 xid)

@@ -115,8 +115,7 @@ chunks_are_disjoint(const AbRef *ref)
 static bool
 reports_damage(const AbChunkCursor *cursor)
 {
-	return cursor->mode == AB_READ_COMPARE || cursor->mode == AB_READ_CHECK ||
-		cursor->mode == AB_READ_TRY;
+	return cursor->mode == AB_READ_COMPARE || cursor->mode == AB_READ_TRY;
 }
 
 /* Raise an error for a damaged chunk, or record the problem and return false. */
@@ -393,9 +392,7 @@ accept_chunk(AbChunkCursor *cursor, AbChunk *chunk, int64 at)
 	if (cursor->decompressed)
 		pfree(cursor->decompressed);
 	cursor->decompressed = NULL;
-	if (chunk->compressed && cursor->mode == AB_READ_CHECK && !ab_decompressible(chunk))
-		cursor->undecompressed = true;
-	else if (chunk->compressed)
+	if (chunk->compressed)
 	{
 		if (cursor->needed > 0)
 			length = Min(length, at - chunk->off + cursor->needed);
@@ -441,7 +438,7 @@ advance_cursor(AbChunkCursor *cursor, int64 at, ScanDirection direction)
 		 */
 		if (chunk.edition < ref->edition && !ref->pieces && ab_chunk_is_removable(cursor->scan))
 			return false;
-		if (!ab_chunk_intact(&chunk))
+		if (ab_chunk_crc(&chunk) != chunk.crc)
 			return refuse_chunk(cursor, &chunk);
 		cursor->scan_at = chunk.off + chunk.length;
 		if (cursor->scan_at > ref->stored ||

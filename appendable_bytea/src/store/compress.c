@@ -262,27 +262,10 @@ ab_write_compressed(Oid relid, AbReader *reader, bool quick, AbRef *ref)
 	ab_writer_close(compressor.writer, ref);
 }
 
-/* Does this server have the method by which a chunk was compressed? */
-bool
-ab_decompressible(const AbChunk *chunk)
-{
-	switch (VARDATA_COMPRESSED_GET_COMPRESS_METHOD(chunk->stored - VARHDRSZ))
-	{
-		case TOAST_PGLZ_COMPRESSION_ID:
-			return true;
-#ifdef USE_LZ4
-		case TOAST_LZ4_COMPRESSION_ID:
-			return true;
-#endif
-		default:
-			return false;
-	}
-}
-
 /*
  * The first bytes of a compressed chunk that is what its crc says.  Only one that was forged can
  * be no compressed data, and only one of another server be compressed by a method that this
- * one lacks: an error, or NULL for the lenient.
+ * one lacks: an error of the server's, or NULL for the lenient.
  */
 struct varlena *
 ab_decompress(const AbChunk *chunk, int length, bool lenient)
@@ -291,24 +274,17 @@ ab_decompress(const AbChunk *chunk, int length, bool lenient)
 	MemoryContext context = CurrentMemoryContext;
 	struct varlena *volatile result = NULL;
 
-	if (!ab_decompressible(chunk))
-	{
-		if (lenient)
-			return NULL;
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot decompress a chunk of an appendable value"),
-				 errdetail("It was compressed on a server that has LZ4; this one was built without it."),
-				 errhint("Read the value on such a server, or replace it.")));
-	}
 	PG_TRY();
 	{
 		result = length == chunk->length ? detoast_attr(compressed) : detoast_attr_slice(compressed, 0, length);
 	}
 	PG_CATCH();
 	{
+		int			code = geterrcode();
+
 		MemoryContextSwitchTo(context);
-		if (!lenient || geterrcode() != ERRCODE_DATA_CORRUPTED)
+		if (!lenient || (code != ERRCODE_DATA_CORRUPTED && code != ERRCODE_FEATURE_NOT_SUPPORTED &&
+						 code != ERRCODE_INTERNAL_ERROR))
 			PG_RE_THROW();
 		FlushErrorState();
 	}

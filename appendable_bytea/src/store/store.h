@@ -110,7 +110,6 @@ typedef struct AbChunkRow
 
 extern bool ab_chunk_parse(HeapTuple tuple, AbChunk *chunk);
 extern uint32 ab_chunk_crc(const AbChunk *chunk);
-extern bool ab_chunk_intact(const AbChunk *chunk);
 extern int64 ab_new_vid(void);
 extern SysScanDesc ab_chunk_scan(const AbStore *store, Snapshot snapshot,
 								 int64 vid, int64 from, int64 before);
@@ -151,11 +150,8 @@ typedef enum AbReadMode
 								 * starts again with AB_READ_PART */
 	AB_READ_COMPARE,			/* the same, but a missing or damaged chunk is
 								 * an answer */
-	AB_READ_TRY,				/* as AB_READ_PART, but a missing or damaged
+	AB_READ_TRY					/* as AB_READ_PART, but a missing or damaged
 								 * chunk is an answer */
-	AB_READ_CHECK				/* as AB_READ_COMPARE by an MVCC snapshot; a
-								 * chunk that this server cannot decompress is
-								 * found, without its data */
 } AbReadMode;
 
 /* Where an unsettled chunk is in its value, and its crc. */
@@ -184,7 +180,6 @@ typedef struct AbChunkCursor
 	int			chunk_length;	/* of all of it */
 	int64		needed;			/* bytes that will be used; 0: all that follow */
 	struct varlena *decompressed;	/* its bytes, if it was compressed */
-	bool		undecompressed; /* a chunk was found without its data */
 	const char *problem;		/* why there is no chunk, for a check */
 
 	/*
@@ -252,7 +247,6 @@ extern bool ab_reader_has_ancestor(AbReader *reader, const AbRef *ref);
 
 extern void ab_write_compressed(Oid relid, AbReader *reader, bool quick, AbRef *ref);
 extern bool ab_compressible(const char *data, int length);
-extern bool ab_decompressible(const AbChunk *chunk);
 extern struct varlena *ab_decompress(const AbChunk *chunk, int length, bool lenient);
 
 /* ---- value_scan.c: the values of rows and tables ------------------------------ */

@@ -44,7 +44,6 @@ typedef struct Check
 	AbStore		store;
 	Tuplesortstate *vids;		/* of all values */
 	int64		chunks;			/* that belong to them */
-	bool		undecompressed; /* some of them cannot be looked into */
 } Check;
 
 static void
@@ -110,7 +109,7 @@ static const char *
 check_chunks(Check *check, const AbValue *value)
 {
 	const AbRef *ref = &value->base;
-	CheckedChunks checked = {.cursor = {.context = CurrentMemoryContext,.mode = AB_READ_CHECK,
+	CheckedChunks checked = {.cursor = {.context = CurrentMemoryContext,.mode = AB_READ_COMPARE,
 	.snapshot = check->snapshot},.crc = AB_CRC_INIT};
 	int			count = ab_chunk_segments(value);
 	AbSegment  *pieces;
@@ -126,7 +125,6 @@ check_chunks(Check *check, const AbValue *value)
 	if (problem == NULL)
 		problem = check_range(&checked, ref, ref->stored - 1, ref->stored);
 	ab_chunk_cursor_close(&checked.cursor);
-	check->undecompressed |= checked.cursor.undecompressed;
 	if (problem)
 		ab_chunks_count(&check->store, ref->vid, check->snapshot, &check->chunks, NULL);
 	else
@@ -274,11 +272,6 @@ check_table(ReturnSetInfo *rsinfo, Relation rel)
 	}
 	ab_values_end(&scan);
 	check_owners(&check);
-	if (check.undecompressed)
-		ereport(NOTICE,
-				(errmsg("some values of table \"%s\" were verified by their checksums only",
-						RelationGetRelationName(rel)),
-				 errdetail("They have chunks compressed by a method that this server was built without.")));
 	tuplesort_end(check.vids);
 	if (check.has_store)
 		ab_store_close(&check.store, AccessShareLock);
@@ -329,8 +322,7 @@ ab_free_unowned(Oid relid, int64 max, int64 *chunks, int64 *bytes)
 
 	*chunks = *bytes = 0;
 	Assert(CheckRelationLockedByMe(rel, ShareUpdateExclusiveLock, true));
-	if (!OidIsValid(ab_am_oid()) || !ab_is_appendable(rel) ||
-		!ab_store_open(relid, RowExclusiveLock, &store))
+	if (!ab_is_appendable(rel) || !ab_store_open(relid, RowExclusiveLock, &store))
 	{
 		table_close(rel, NoLock);
 		return;

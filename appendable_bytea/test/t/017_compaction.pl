@@ -126,12 +126,10 @@ for my $file ([ $files[0], $stored_file ], [ $files[1], $table_file ])
 }
 $primary->start;
 my ($status, $stdout, $stderr) = $primary->psql('postgres', 'SELECT md5(log) FROM u WHERE id = 1');
-like($stderr, qr/cannot decompress a chunk/, 'a value that cannot be decompressed is an error');
+like($stderr, qr/invalid compression method/, 'a value that cannot be decompressed is an error');
 is($primary->safe_psql('postgres', 'SELECT octet_length(log) FROM u WHERE id = 1'), '30000', 'its length is known');
 ($status, $stdout, $stderr) = $primary->psql('postgres', q{SELECT row_id, problem FROM appendable_bytea_check('u')});
-like($stdout, qr/^\(\d+,\d+\)\|.*(damaged|last chunk).*$/, 'check continues, and finds the fault of another value');
-is(scalar(split /\n/, $stdout), 1, 'and nothing else') or diag($stdout);
-like($stderr, qr/some values of table "u" were verified by their checksums only/, 'and says what it has not looked into');
+like($stdout, qr/^(\(\d+,\d+\)\|.*(damaged|last chunk).*\n?){2}$/, 'check reports it, and finds the fault of another value');
 is($primary->safe_psql('postgres', q{UPDATE u SET log = 'new'; SELECT count(*) FROM appendable_bytea_check('u')}), '0', 'the values can be replaced');
 $primary->stop;
 done_testing();
