@@ -136,20 +136,6 @@ read_columns(Oid relid, AttrNumber attnum, ColumnTypes *types)
 	table_close(rel, AccessShareLock);
 }
 
-/* The type of the extension that a column had before the command; NULL if none. */
-static const AbType *
-type_before(Oid relid, AttrNumber attnum)
-{
-	return ab_type_of(get_atttype(relid, attnum));
-}
-
-/* Was a relation a table of our access method before the command? */
-static bool
-was_appendable(Oid relid)
-{
-	return ab_rel_am(relid) == ab_am_oid();
-}
-
 /* Remember a table for the end of the command. */
 static void
 remember_changed(Oid relid)
@@ -339,7 +325,7 @@ static void
 column_changed(Oid relid, AttrNumber attnum, bool created)
 {
 	ColumnTypes types;
-	const AbType *before = created ? NULL : type_before(relid, attnum);
+	const AbType *before = created ? NULL : ab_type_of(get_atttype(relid, attnum));
 
 	read_columns(relid, attnum, &types);
 	if (types.direct != NULL && (types.direct != before || types.generated || computes_values(relid, attnum)))
@@ -371,7 +357,7 @@ object_dropped(Oid classid, Oid objid, int subid)
 
 	if (classid == RelationRelationId)
 	{
-		if (subid != 0 ? type_before(objid, subid) == NULL : !was_appendable(objid))
+		if (subid != 0 ? ab_type_of(get_atttype(objid, subid)) == NULL : ab_rel_am(objid) != ab_am_oid())
 			return;
 		if (!read_new_class(objid, &row) || row.relnamespace == ab_schema_oid())
 			return;
@@ -411,7 +397,7 @@ object_accessed(ObjectAccessType access, Oid classid, Oid objid, int subid, void
 		ab_check_relation(objid, 0);
 	else if (classid == RelationRelationId)
 	{
-		if (was_appendable(objid))
+		if (ab_rel_am(objid) == ab_am_oid())
 			remember_changed(objid);
 	}
 	else if (classid == TypeRelationId && access == OAT_POST_CREATE)
@@ -420,62 +406,60 @@ object_accessed(ObjectAccessType access, Oid classid, Oid objid, int subid, void
 		ab_refuse_statistics(objid);
 }
 
+/* Did this transaction make a table that is not on our access method? */
+static bool
+is_new_on_heap(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	bool		result;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	result = ((Form_pg_class) GETSTRUCT(tuple))->relkind == RELKIND_RELATION &&
+		((Form_pg_class) GETSTRUCT(tuple))->relam != ab_am_oid() &&
+		TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
+	ReleaseSysCache(tuple);
+	return result;
+}
+
 /*
  * The library was loaded in the middle of a transaction that may have made tables before,
  * as EXPLAIN ANALYZE CREATE TABLE AS does, whose query is run when the table is there: one
- * with a column of the type would stay on heap.
+ * with a column of the type would stay on heap.  Called before the commit of such a transaction.
  */
-static void
-refuse_unseen(const AbType *type)
-{
-	Relation	depend;
-	ScanKeyData key[2];
-	SysScanDesc scan;
-	HeapTuple	tuple;
-	Oid			unseen = InvalidOid;
-
-	if (!TransactionIdIsValid(GetTopTransactionIdIfAny()) || !OidIsValid(type->oid))
-		return;
-	depend = table_open(DependRelationId, AccessShareLock);
-	ScanKeyInit(&key[0], Anum_pg_depend_refclassid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(TypeRelationId));
-	ScanKeyInit(&key[1], Anum_pg_depend_refobjid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(type->oid));
-	scan = systable_beginscan(depend, DependReferenceIndexId, true, NULL, 2, key);
-	while ((tuple = systable_getnext(scan)) != NULL)
-	{
-		Form_pg_depend form = (Form_pg_depend) GETSTRUCT(tuple);
-		HeapTuple	class;
-
-		if (form->classid != RelationRelationId || form->objsubid == 0)
-			continue;
-		class = SearchSysCache1(RELOID, ObjectIdGetDatum(form->objid));
-		if (HeapTupleIsValid(class))
-		{
-			Form_pg_class row = (Form_pg_class) GETSTRUCT(class);
-
-			if (row->relkind == RELKIND_RELATION && row->relam != ab_am_oid() &&
-				TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(class->t_data)))
-				unseen = form->objid;
-			ReleaseSysCache(class);
-		}
-	}
-	systable_endscan(scan);
-	table_close(depend, AccessShareLock);
-	if (OidIsValid(unseen))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("table \"%s\" with a column of type %s was made before library \"%s\" was loaded",
-						get_rel_name(unseen), type->name, AB_EXTENSION),
-				 errhint("Run the command again.")));
-}
-
-/* The same for all types; called before the commit of such a transaction. */
 void
 ab_refuse_unseen_tables(void)
 {
-	for (int i = 0; i < AB_NTYPES; i++)
-		refuse_unseen(&ab_types()[i]);
+	Relation	depend;
+
+	if (!TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		return;
+	depend = table_open(DependRelationId, AccessShareLock);
+	for (const AbType *type = ab_types(); type < ab_types() + AB_NTYPES; type++)
+	{
+		ScanKeyData key[2];
+		SysScanDesc scan;
+		HeapTuple	tuple;
+
+		ScanKeyInit(&key[0], Anum_pg_depend_refclassid, BTEqualStrategyNumber, F_OIDEQ,
+					ObjectIdGetDatum(TypeRelationId));
+		ScanKeyInit(&key[1], Anum_pg_depend_refobjid, BTEqualStrategyNumber, F_OIDEQ,
+					ObjectIdGetDatum(type->oid));
+		scan = systable_beginscan(depend, DependReferenceIndexId, true, NULL, 2, key);
+		while ((tuple = systable_getnext(scan)) != NULL)
+		{
+			Form_pg_depend form = (Form_pg_depend) GETSTRUCT(tuple);
+
+			if (form->classid == RelationRelationId && form->objsubid != 0 && is_new_on_heap(form->objid))
+				ereport(ERROR,
+						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						 errmsg("table \"%s\" with a column of type %s was made before library \"%s\" was loaded",
+								get_rel_name(form->objid), type->name, AB_EXTENSION),
+						 errhint("Run the command again.")));
+		}
+		systable_endscan(scan);
+	}
+	table_close(depend, AccessShareLock);
 }
 
 /* Called once, from _PG_init. */

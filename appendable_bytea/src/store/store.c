@@ -128,8 +128,6 @@ ab_store_tables(void)
 	List	   *result = NIL;
 	ListCell   *lc;
 
-	if (!OidIsValid(ab_schema_oid()))
-		return NIL;
 	foreach(lc, find_stores(STORE_PREFIX))
 		result = lappend_oid(result, (Oid) ((NamedStore *) lfirst(lc))->number);
 	return result;
@@ -285,14 +283,6 @@ ab_store_create(Oid relid)
 
 	if (OidIsValid(ab_store_find(relid)))
 		return;
-	PreventCommandDuringRecovery("creation of a chunk store");
-	if (IsInParallelMode())
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
-				 errmsg("cannot create the chunk store of table \"%s\" while a parallel plan runs",
-						get_rel_name(relid)),
-				 errhint("Set max_parallel_workers_per_gather to 0 for this command.")));
-
 	LockRelationOid(relid, ShareUpdateExclusiveLock);
 	if (OidIsValid(ab_store_find(relid)))
 		return;
