@@ -85,19 +85,23 @@ chunk_row(AbWriter *writer)
 }
 
 /*
- * Form a chunk of the row's data, except its place.  The row is formed
- * here instead of by heap_form_tuple, which would copy the data a second time.
- * length: of the data as they are stored.
+ * Write a chunk of the row's data.  The row is formed here instead of by heap_form_tuple,
+ * which would copy the data a second time.  length: of the data as they are stored.
  */
 static void
-form_chunk(AbWriter *writer, int64 off, int length, bool compressed)
+write_chunk(AbWriter *writer, int64 off, int length, bool compressed)
 {
 	AbChunkRow *row = chunk_row(writer);
 	AbChunk		chunk;
+	Datum		values[AB_CHUNK_NATTS];
+	bool		nulls[AB_CHUNK_NATTS] = {0};
+	HeapTupleData tuple;
+	MemoryContext oldcontext = MemoryContextSwitchTo(writer->context);
 
 	StaticAssertStmt(offsetof(AbChunkRow, data) + AB_CHUNK_MAX + AB_CHUNK_ROW_HEADER <= MaxHeapTupleSize,
 					 "a chunk of the largest size must fit a page");
 
+	Assert(length <= AB_CHUNK_MAX);
 	chunk.vid = row->vid = writer->ref.vid;
 	chunk.off = row->off = off;
 	chunk.edition = row->edition = writer->ref.edition;
@@ -116,19 +120,6 @@ form_chunk(AbWriter *writer, int64 off, int length, bool compressed)
 	HeapTupleHeaderSetNatts(writer->tuple, AB_CHUNK_NATTS);
 	writer->tuple->t_hoff = AB_CHUNK_ROW_HEADER;
 	writer->tuple->t_infomask = HEAP_HASVARWIDTH;
-}
-
-/* Insert the chunk that was formed last. */
-static void
-insert_chunk(AbWriter *writer)
-{
-	AbChunkRow *row = chunk_row(writer);
-	int			length = VARSIZE_4B(row->length_word) - VARHDRSZ;
-	Datum		values[AB_CHUNK_NATTS];
-	bool		nulls[AB_CHUNK_NATTS] = {0};
-	HeapTupleData tuple;
-	MemoryContext oldcontext = MemoryContextSwitchTo(writer->context);
-
 	tuple.t_len = AB_CHUNK_ROW_HEADER + offsetof(AbChunkRow, data) + length;
 	ItemPointerSetInvalid(&tuple.t_self);
 	tuple.t_tableOid = RelationGetRelid(writer->store.heap);
@@ -158,13 +149,6 @@ insert_chunk(AbWriter *writer)
 	CHECK_FOR_INTERRUPTS();
 }
 
-static void
-write_chunk(AbWriter *writer, int64 off, int length)
-{
-	form_chunk(writer, off, length, false);
-	insert_chunk(writer);
-}
-
 /* Append bytes to the value, in chunks as large as they may be. */
 void
 ab_writer_put(AbWriter *writer, const char *data, int64 length)
@@ -180,7 +164,7 @@ ab_writer_put(AbWriter *writer, const char *data, int64 length)
 		if (writer->npending == ab_chunk_size)
 		{
 			writer->npending = 0;
-			write_chunk(writer, writer->ref.stored, ab_chunk_size);
+			write_chunk(writer, writer->ref.stored, ab_chunk_size, false);
 			writer->ref.stored += ab_chunk_size;
 		}
 	}
@@ -192,10 +176,9 @@ ab_writer_put_compressed(AbWriter *writer, const struct varlena *compressed)
 {
 	int			length = VARSIZE(compressed) - VARHDRSZ;
 
-	Assert(writer->npending == 0 && VARATT_IS_COMPRESSED(compressed) && length <= AB_CHUNK_MAX);
+	Assert(writer->npending == 0 && VARATT_IS_COMPRESSED(compressed));
 	memcpy(chunk_row(writer)->data, VARDATA(compressed), length);
-	form_chunk(writer, writer->ref.stored, length, true);
-	insert_chunk(writer);
+	write_chunk(writer, writer->ref.stored, length, true);
 	writer->ref.stored += VARDATA_COMPRESSED_GET_EXTSIZE(compressed);
 }
 
@@ -207,9 +190,9 @@ void
 ab_writer_overwrite(AbWriter *writer, int64 off, const char *data, int length)
 {
 	Assert(writer->npending == 0);
-	Assert(off + length <= writer->ref.stored && length <= AB_CHUNK_MAX);
+	Assert(off + length <= writer->ref.stored);
 	memcpy(chunk_row(writer)->data, data, length);
-	write_chunk(writer, off, length);
+	write_chunk(writer, off, length, false);
 }
 
 /* Write what is pending and close; *ref includes everything written. */
@@ -218,7 +201,7 @@ ab_writer_close(AbWriter *writer, AbRef *ref)
 {
 	if (writer->npending > 0)
 	{
-		write_chunk(writer, writer->ref.stored, writer->npending);
+		write_chunk(writer, writer->ref.stored, writer->npending, false);
 		writer->ref.stored += writer->npending;
 	}
 	*ref = writer->ref;
