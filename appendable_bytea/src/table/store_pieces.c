@@ -95,40 +95,6 @@ ab_pieces_continue(const AbValue *value, const AbValue *old, bool same)
 	return true;
 }
 
-/* Join literal segments that follow each other in memory, and pieces that touch; returns how many remain. */
-int
-ab_join_segments(AbSegment *segments, int count)
-{
-	int			n = 0;
-
-	for (int i = 0; i < count; i++)
-	{
-		AbSegment  *s = &segments[i];
-		AbSegment  *last = n > 0 ? &segments[n - 1] : NULL;
-
-		if (s->length == 0)
-			continue;
-		if (last && last->source >= 0 && s->source == last->source + last->length)
-			last->length += s->length;
-		else if (last && last->source < 0 && s->source < 0 && last->data + last->length == s->data)
-			last->length += s->length;
-		else
-			segments[n++] = *s;
-	}
-	return n;
-}
-
-/* Bytes of the literal segments. */
-int64
-ab_literal_bytes(const AbSegment *segments, int count)
-{
-	int64		result = 0;
-
-	for (int i = 0; i < count; i++)
-		result += segments[i].source < 0 ? segments[i].length : 0;
-	return result;
-}
-
 /*
  * The places of chunks that a value with these segments and this end needs, sorted;
  * returns how many.

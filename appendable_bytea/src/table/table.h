@@ -82,8 +82,6 @@ extern bool ab_pieces_within(const AbValue *value, const AbValue *old);
 extern bool ab_pieces_continue(const AbValue *value, const AbValue *old, bool same);
 extern Datum ab_pieces_write(AbStoring *storing, const AbTarget *target);
 extern void ab_pieces_finish(AbStoring *storing, const AbTarget *target);
-extern int	ab_join_segments(AbSegment *segments, int count);
-extern int64 ab_literal_bytes(const AbSegment *segments, int count);
 extern int	ab_needed_places(const AbSegment *segments, int count, int64 stored, AbSegment *places);
 extern bool ab_meets_place(const AbSegment *places, int n, int64 from, int64 until);
 

@@ -84,6 +84,12 @@ unpadded_length(const char *data, int64 n)
 	return n - 1;
 }
 
+static inline bool
+is_padded(char format)
+{
+	return format == AB_FLAT_PADDED || format == AB_REF_PADDED || format == AB_PIECES_PADDED;
+}
+
 /* False if it is not one that was ever written. */
 static bool
 decode_reference(const char *p, AbRef *ref)
@@ -140,8 +146,8 @@ ab_parse(Datum datum, AbValue *value)
 	int64		n;
 	void	   *copy;
 	char	   *p = detoast_payload(datum, &n, &copy);
-	int64		tail,
-				head;
+	int64		head = 0;
+	int64		tail;
 
 	memset(value, 0, sizeof(*value));
 	value->copy = copy;
@@ -150,38 +156,28 @@ ab_parse(Datum datum, AbValue *value)
 	{
 		case AB_FLAT:
 		case AB_FLAT_PADDED:
-			tail = n - 1;
-			if (p[0] == AB_FLAT_PADDED)
-				tail = unpadded_length(p + 1, tail);
-			if (tail > 0)
-				ab_add_segment(value, -1, tail, p + 1);
+			head = 1;
 			break;
 		case AB_REF:
 		case AB_REF_PADDED:
 			ab_read_reference(p, n, &value->base);
-			tail = n - AB_REF_SIZE;
-			if (p[0] == AB_REF_PADDED)
-				tail = unpadded_length(p + AB_REF_SIZE, tail);
 			ab_add_segment(value, 0, value->base.stored, NULL);
-			if (tail > 0)
-				ab_add_segment(value, -1, tail, p + AB_REF_SIZE);
+			head = AB_REF_SIZE;
 			break;
 		case AB_PIECES:
 		case AB_PIECES_PADDED:
 			head = ab_parse_list(p, n, value);
-			tail = n - head;
-			if (p[0] == AB_PIECES_PADDED)
-				tail = unpadded_length(p + head, tail);
-			if (tail > 0)
-				ab_add_segment(value, -1, tail, p + head);
 			break;
 		case AB_EDIT:
 		case AB_EDIT_PIECES:
 			ab_parse_edit(p, n, value);
-			break;
+			return;
 		default:
 			ab_report_corrupted("The format byte is unknown.");
 	}
+	tail = is_padded(p[0]) ? unpadded_length(p + head, n - head) : n - head;
+	if (tail > 0)
+		ab_add_segment(value, -1, tail, p + head);
 }
 
 /* Free what ab_parse() allocated. */
@@ -212,20 +208,6 @@ copy_header(Datum datum, char *buf, int64 *n, int64 *whole)
 	memcpy(buf, VARDATA_ANY(v), *n);
 	if (v != (struct varlena *) DatumGetPointer(datum))
 		pfree(v);
-}
-
-/* Bytes of a padded datum, whose fixed part has "head" bytes, without the padding. */
-static int64
-unpadded_datum_length(Datum datum, int64 head)
-{
-	int64		n;
-	void	   *copy;
-	char	   *p = detoast_payload(datum, &n, &copy);
-	int64		length = unpadded_length(p + head, n - head);
-
-	if (copy)
-		pfree(copy);
-	return length;
 }
 
 /* As copy_header(), and the reference that is in it (vid 0: none); returns the encoding. */
@@ -271,33 +253,37 @@ ab_parse_reference_lenient(Datum datum, AbRef *ref)
 		n >= AB_REF_SIZE && decode_reference(p, ref);
 }
 
-/* Bytes of a value; see value.h. */
-int64
-ab_length(Datum datum)
+/*
+ * Bytes of a value, and those of them that are in chunks (of an edit: 0).  Fetches a header,
+ * or a short tail when it is padded.
+ */
+static int64
+measure_value(Datum datum, int64 *in_chunks)
 {
 	int64		n,
 				whole,
-				length,
-				head;
+				head = 1,
+				length;
 	char		p[AB_HEADER_SIZE];
+	char	   *padded;
+	void	   *copy;
 	AbRef		ref;
 
+	*in_chunks = 0;
 	switch (header_reference(datum, p, &n, &whole, &ref))
 	{
 		case AB_FLAT:
-			return whole - 1;
 		case AB_FLAT_PADDED:
-			return unpadded_datum_length(datum, 1);
+			break;
 		case AB_REF:
-			return ref.stored + whole - AB_REF_SIZE;
 		case AB_REF_PADDED:
-			return ref.stored + unpadded_datum_length(datum, AB_REF_SIZE);
+			*in_chunks = ref.stored;
+			head = AB_REF_SIZE;
+			break;
 		case AB_PIECES:
-			head = ab_list_header(p, n, whole, &length);
-			return length + whole - head;
 		case AB_PIECES_PADDED:
-			head = ab_list_header(p, n, whole, &length);
-			return length + unpadded_datum_length(datum, head);
+			head = ab_list_header(p, n, whole, in_chunks);
+			break;
 		default:
 			if (n < AB_HEADER_SIZE)
 				ab_report_corrupted("The edit is truncated.");
@@ -306,30 +292,32 @@ ab_length(Datum datum)
 				ab_report_corrupted("The edit's length is wrong.");
 			return length;
 	}
+	if (!is_padded(p[0]))
+		return *in_chunks + whole - head;
+	padded = detoast_payload(datum, &n, &copy);
+	length = *in_chunks + unpadded_length(padded + head, n - head);
+	if (copy)
+		pfree(copy);
+	return length;
+}
+
+/* Bytes of a value; see value.h. */
+int64
+ab_length(Datum datum)
+{
+	int64		in_chunks;
+
+	return measure_value(datum, &in_chunks);
 }
 
 /* Bytes of a value that are in chunks. */
 int64
 ab_length_in_chunks(Datum datum)
 {
-	int64		n,
-				whole,
-				length = 0;
-	char		p[AB_HEADER_SIZE];
-	AbRef		ref;
+	int64		in_chunks;
 
-	switch (header_reference(datum, p, &n, &whole, &ref))
-	{
-		case AB_REF:
-		case AB_REF_PADDED:
-			return ref.stored;
-		case AB_PIECES:
-		case AB_PIECES_PADDED:
-			(void) ab_list_header(p, n, whole, &length);
-			return length;
-		default:
-			return 0;
-	}
+	(void) measure_value(datum, &in_chunks);
+	return in_chunks;
 }
 
 /* Do two references name the same chunks, and lists of the same change? */

@@ -85,38 +85,58 @@ ab_chunk_bytes(const AbValue *value)
 	return value->length - (n < value->nsegments ? value->segments[n].length : 0);
 }
 
-/*
- * Encode base + segments in the simplest form that says the same.  The segments
- * are merged in place where they touch.
- */
-static Datum
-encode_value(const AbRef *base, AbSegment *segments, int count)
+/* Join literal segments that follow each other in memory, and pieces that touch; returns how many remain. */
+int
+ab_join_segments(AbSegment *segments, int count)
 {
 	int			n = 0;
-	int64		length = 0,
-				literals = 0;
-	bool		chunks = false;
-	bool		plain;
-	struct varlena *result;
-	char	   *literal;
 
 	for (int i = 0; i < count; i++)
 	{
 		AbSegment  *s = &segments[i];
+		AbSegment  *last = n > 0 ? &segments[n - 1] : NULL;
 
 		if (s->length == 0)
 			continue;
-		length += s->length;
-		if (s->source < 0)
-			literals += s->length;
-		else
-			chunks = true;
-		if (n > 0 && s->source >= 0 && segments[n - 1].source >= 0 &&
-			segments[n - 1].source + segments[n - 1].length == s->source)
-			segments[n - 1].length += s->length;
+		if (last && last->source >= 0 && s->source == last->source + last->length)
+			last->length += s->length;
+		else if (last && last->source < 0 && s->source < 0 && last->data + last->length == s->data)
+			last->length += s->length;
 		else
 			segments[n++] = *s;
 	}
+	return n;
+}
+
+/* Bytes of the literal segments. */
+int64
+ab_literal_bytes(const AbSegment *segments, int count)
+{
+	int64		result = 0;
+
+	for (int i = 0; i < count; i++)
+		result += segments[i].source < 0 ? segments[i].length : 0;
+	return result;
+}
+
+/*
+ * Encode base + segments in the simplest form that says the same.  The segments
+ * are joined in place.
+ */
+static Datum
+encode_value(const AbRef *base, AbSegment *segments, int count)
+{
+	int			n = ab_join_segments(segments, count);
+	int64		literals = ab_literal_bytes(segments, n);
+	int64		length = literals;
+	bool		chunks;
+	bool		plain;
+	struct varlena *result;
+	char	   *literal;
+
+	for (int i = 0; i < n; i++)
+		length += segments[i].source >= 0 ? segments[i].length : 0;
+	chunks = length > literals;
 	ab_check_length(length);
 
 	/*

@@ -193,6 +193,8 @@ extern int	ab_chunk_segments(const AbValue *value);
 extern int64 ab_chunk_bytes(const AbValue *value);
 extern int	ab_cut_out_segments(const AbValue *value, int64 from, int64 until, AbSegment *segments);
 extern void ab_parse_edit(const char *p, int64 n, AbValue *value);
+extern int	ab_join_segments(AbSegment *segments, int count);
+extern int64 ab_literal_bytes(const AbSegment *segments, int count);
 
 /* ---- pieces.c: lists of pieces ------------------------------------------- */
 
