@@ -170,44 +170,11 @@ appendable_to_bytea(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(EOHPGetRODatum(&lazy->hdr));
 }
 
-/* Bytes fetched at once from TOAST by the cast from bytea. */
-#define FETCH_SIZE (1 << 20)
-
-/*
- * The cast from bytea: a flat value, spilled to chunks when it is stored.  A value
- * that is stored uncompressed in TOAST is fetched piece by piece into the result, so that
- * it is not in memory twice.
- */
+/* The cast from bytea: a flat value, spilled to chunks when it is stored. */
 Datum
 appendable_from_bytea(PG_FUNCTION_ARGS)
 {
-	struct varlena *attr = (struct varlena *) PG_GETARG_POINTER(0);
-	bytea	   *bytes;
+	bytea	   *bytes = PG_GETARG_BYTEA_PP(0);
 
-	if (VARATT_IS_EXTERNAL_ONDISK(attr))
-	{
-		struct varatt_external pointer;
-
-		VARATT_EXTERNAL_GET_POINTER(pointer, attr);
-		if (!VARATT_EXTERNAL_IS_COMPRESSED(pointer))
-		{
-			int64		length = pointer.va_rawsize - VARHDRSZ;
-			Datum		result;
-			char	   *data;
-
-			result = ab_alloc_flat(length, &data);
-			for (int64 done = 0; done < length;)
-			{
-				int			n = Min(length - done, FETCH_SIZE);
-				struct varlena *part = detoast_attr_slice(attr, done, n);
-
-				memcpy(data + done, VARDATA_ANY(part), n);
-				pfree(part);
-				done += n;
-			}
-			PG_RETURN_DATUM(result);
-		}
-	}
-	bytes = PG_GETARG_BYTEA_PP(0);
 	PG_RETURN_DATUM(ab_make_flat(VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)));
 }
