@@ -200,33 +200,23 @@ equal_texts(FunctionCallInfo fcinfo, Sides sides)
 	return compare_text(fcinfo, sides) == 0;
 }
 
-#define COMPARISON(name, expression) \
+#define COMPARISON(name, return_result) \
 	PG_FUNCTION_INFO_V1(name); \
 	Datum \
 	name(PG_FUNCTION_ARGS) \
 	{ \
-		PG_RETURN_BOOL(expression); \
-	} \
-	extern Datum name(PG_FUNCTION_ARGS)
-
-/* btree support function 1 */
-#define ORDER(name, expression) \
-	PG_FUNCTION_INFO_V1(name); \
-	Datum \
-	name(PG_FUNCTION_ARGS) \
-	{ \
-		PG_RETURN_INT32(expression); \
+		return_result; \
 	} \
 	extern Datum name(PG_FUNCTION_ARGS)
 
 #define COMPARISONS(prefix, sides, equal, compare) \
-	COMPARISON(prefix##_eq, equal(fcinfo, sides)); \
-	COMPARISON(prefix##_ne, !equal(fcinfo, sides)); \
-	COMPARISON(prefix##_lt, compare(fcinfo, sides) < 0); \
-	COMPARISON(prefix##_le, compare(fcinfo, sides) <= 0); \
-	COMPARISON(prefix##_gt, compare(fcinfo, sides) > 0); \
-	COMPARISON(prefix##_ge, compare(fcinfo, sides) >= 0); \
-	ORDER(prefix##_cmp, compare(fcinfo, sides))
+	COMPARISON(prefix##_eq, PG_RETURN_BOOL(equal(fcinfo, sides))); \
+	COMPARISON(prefix##_ne, PG_RETURN_BOOL(!equal(fcinfo, sides))); \
+	COMPARISON(prefix##_lt, PG_RETURN_BOOL(compare(fcinfo, sides) < 0)); \
+	COMPARISON(prefix##_le, PG_RETURN_BOOL(compare(fcinfo, sides) <= 0)); \
+	COMPARISON(prefix##_gt, PG_RETURN_BOOL(compare(fcinfo, sides) > 0)); \
+	COMPARISON(prefix##_ge, PG_RETURN_BOOL(compare(fcinfo, sides) >= 0)); \
+	COMPARISON(prefix##_cmp, PG_RETURN_INT32(compare(fcinfo, sides)))
 
 COMPARISONS(appendable, VALUE_VALUE, equal_values, compare_sides);
 COMPARISONS(appendable_bytea, VALUE_BYTES, equal_values, compare_sides);
