@@ -172,25 +172,6 @@ set_tablespace(Oid heap, Oid tablespace)
 		alter_store(lfirst_oid(lc), AT_SetTableSpace, name);
 }
 
-/* Read a relation's row of pg_class, and with options != NULL its storage parameters. */
-static bool
-read_class(Oid relid, FormData_pg_class *class, Datum *options)
-{
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	bool		isnull;
-
-	if (!HeapTupleIsValid(tuple))
-		return false;
-	memcpy(class, GETSTRUCT(tuple), CLASS_TUPLE_SIZE);
-	if (options != NULL)
-	{
-		*options = SysCacheGetAttr(RELOID, tuple, Anum_pg_class_reloptions, &isnull);
-		*options = isnull ? (Datum) 0 : PointerGetDatum(PG_DETOAST_DATUM_COPY(*options));
-	}
-	ReleaseSysCache(tuple);
-	return true;
-}
-
 /*
  * Make the store of a table, if it has one, like the table.  The caller holds a lock on
  * the table that keeps others from altering it.
@@ -198,25 +179,31 @@ read_class(Oid relid, FormData_pg_class *class, Datum *options)
 void
 ab_store_match(Oid relid)
 {
-	FormData_pg_class table;
-	FormData_pg_class store;
 	Oid			heap = ab_store_find(relid);
-	Datum		options = (Datum) 0;
+	HeapTuple	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(heap));
+	const char	persistence = get_rel_persistence(relid);
+	const Oid	tablespace = get_rel_tablespace(relid);
+	Form_pg_class store;
+	bool		isnull;
+	Datum		options;
 	Datum		wanted;
 
-	if (!read_class(relid, &table, NULL) || !read_class(heap, &store, &options))
+	if (!HeapTupleIsValid(tuple))
 		return;
-	if (store.relpersistence != table.relpersistence)
+	store = (Form_pg_class) GETSTRUCT(tuple);
+	options = SysCacheGetAttr(RELOID, tuple, Anum_pg_class_reloptions, &isnull);
+	if (store->relpersistence != persistence)
 	{
-		set_persistence(heap, relid, table.relpersistence);
-		options = (Datum) 0;
+		set_persistence(heap, relid, persistence);
+		isnull = true;
 	}
 	/* ALTER TABLE ALL IN TABLESPACE also moves stores, but no indexes */
-	if (store.reltablespace != table.reltablespace ||
-		get_rel_tablespace(get_relname_relid(psprintf("%s_index", NameStr(store.relname)), store.relnamespace)) != table.reltablespace)
-		set_tablespace(heap, table.reltablespace);
+	if (store->reltablespace != tablespace ||
+		get_rel_tablespace(get_relname_relid(psprintf("%s_index", NameStr(store->relname)), store->relnamespace)) != tablespace)
+		set_tablespace(heap, tablespace);
 	wanted = ab_store_options(relid);
-	if (store.relrewrite != relid || options == (Datum) 0 || !datumIsEqual(options, wanted, false, -1))
+	if (store->relrewrite != relid || isnull ||
+		!datumIsEqual(PointerGetDatum(PG_DETOAST_DATUM(options)), wanted, false, -1))
 		ab_store_set_class(heap, relid, &wanted);
 }
 
