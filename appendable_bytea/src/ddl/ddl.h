@@ -20,7 +20,6 @@ extern void ab_table_changed(Oid relid);
 /* ---- relation.c ---------------------------------------------------------- */
 
 extern void ab_relation_install(void);
-extern HeapTuple ab_catalog_row(Oid catalog, Oid index, Oid objid);
 extern void ab_check_relation(Oid relid, AttrNumber attnum);
 extern void ab_set_access_method(Oid relid, Oid am);
 extern void ab_refuse_unseen_tables(void);

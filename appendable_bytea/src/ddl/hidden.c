@@ -134,7 +134,7 @@ kept_values(Oid relid, const int16 *columns, int ncolumns,
 void
 ab_refuse_index_expressions(Oid indexid, const char *name)
 {
-	HeapTuple	tuple = ab_catalog_row(IndexRelationId, IndexRelidIndexId, indexid);
+	HeapTuple	tuple = ab_catalog_row(IndexRelationId, IndexRelidIndexId, indexid, SnapshotSelf);
 	const AbType *found = NULL;
 
 	if (HeapTupleIsValid(tuple))
@@ -178,7 +178,7 @@ ab_refuse_partition_key(Oid relid)
 void
 ab_refuse_domain(Oid typid)
 {
-	HeapTuple	tuple = ab_catalog_row(TypeRelationId, TypeOidIndexId, typid);
+	HeapTuple	tuple = ab_catalog_row(TypeRelationId, TypeOidIndexId, typid, SnapshotSelf);
 	const AbType *found = NULL;
 
 	if (HeapTupleIsValid(tuple) && ((Form_pg_type) GETSTRUCT(tuple))->typtype == TYPTYPE_DOMAIN)
@@ -194,7 +194,7 @@ ab_refuse_domain(Oid typid)
 void
 ab_refuse_statistics(Oid statid)
 {
-	HeapTuple	tuple = ab_catalog_row(StatisticExtRelationId, StatisticExtOidIndexId, statid);
+	HeapTuple	tuple = ab_catalog_row(StatisticExtRelationId, StatisticExtOidIndexId, statid, SnapshotSelf);
 	const AbType *found = NULL;
 
 	if (HeapTupleIsValid(tuple))

@@ -47,33 +47,11 @@
 
 static object_access_hook_type previous_hook = NULL;
 
-/*
- * A copy of an object's row in a catalog whose first column is an OID with an index, as
- * the command that runs has left it; NULL if there is none.
- */
-HeapTuple
-ab_catalog_row(Oid catalog, Oid index, Oid objid)
-{
-	Relation	rel = table_open(catalog, AccessShareLock);
-	ScanKeyData key[1];
-	SysScanDesc scan;
-	HeapTuple	tuple;
-
-	ScanKeyInit(&key[0], 1, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(objid));
-	scan = systable_beginscan(rel, index, true, SnapshotSelf, 1, key);
-	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
-		tuple = heap_copytuple(tuple);
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
-	return tuple;
-}
-
 /* Read a pg_class row that may not be visible yet; false if there is none. */
 static bool
 read_new_class(Oid relid, FormData_pg_class *row)
 {
-	HeapTuple	tuple = ab_catalog_row(RelationRelationId, ClassOidIndexId, relid);
+	HeapTuple	tuple = ab_catalog_row(RelationRelationId, ClassOidIndexId, relid, SnapshotSelf);
 
 	if (!HeapTupleIsValid(tuple))
 		return false;

@@ -64,6 +64,28 @@
 #define STORE_PREFIX	"chunks_"
 #define RETAINED_PREFIX	"dropped_"
 
+/*
+ * A copy of an object's row in a catalog whose first column is an OID with an index, as a
+ * snapshot sees it (SnapshotSelf: as the command that runs has left it); NULL if there is none.
+ */
+HeapTuple
+ab_catalog_row(Oid catalog, Oid index, Oid objid, Snapshot snapshot)
+{
+	Relation	rel = table_open(catalog, AccessShareLock);
+	ScanKeyData key[1];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key[0], 1, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(objid));
+	scan = systable_beginscan(rel, index, true, snapshot, 1, key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		tuple = heap_copytuple(tuple);
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return tuple;
+}
+
 /* The store of a table; InvalidOid if it has none (yet). */
 Oid
 ab_store_find(Oid relid)
@@ -159,16 +181,10 @@ depend_on_extension(Oid relid)
 static void
 use_current_file(Relation rel)
 {
-	Relation	class = table_open(RelationRelationId, AccessShareLock);
 	Snapshot	snapshot = RegisterSnapshot(GetNonHistoricCatalogSnapshot(RelationRelationId));
-	ScanKeyData key[1];
-	SysScanDesc scan;
-	HeapTuple	tuple;
+	HeapTuple	tuple = ab_catalog_row(RelationRelationId, ClassOidIndexId, RelationGetRelid(rel), snapshot);
 
-	ScanKeyInit(&key[0], Anum_pg_class_oid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(RelationGetRelid(rel)));
-	scan = systable_beginscan(class, ClassOidIndexId, true, snapshot, 1, key);
-	tuple = systable_getnext(scan);
+	UnregisterSnapshot(snapshot);
 	if (HeapTupleIsValid(tuple))
 	{
 		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
@@ -180,10 +196,8 @@ use_current_file(Relation rel)
 			RelationCloseSmgr(rel);
 			rd_locator_compat(rel) = file;
 		}
+		heap_freetuple(tuple);
 	}
-	systable_endscan(scan);
-	UnregisterSnapshot(snapshot);
-	table_close(class, AccessShareLock);
 }
 
 /*

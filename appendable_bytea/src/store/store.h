@@ -53,6 +53,7 @@ typedef struct AbStore
 	int			nindexes;
 } AbStore;
 
+extern HeapTuple ab_catalog_row(Oid catalog, Oid index, Oid objid, Snapshot snapshot);
 extern Oid	ab_store_find(Oid relid);
 extern List *ab_store_tables(void);
 extern bool ab_store_open(Oid relid, LOCKMODE mode, AbStore *store);
