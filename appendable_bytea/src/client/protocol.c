@@ -222,9 +222,9 @@ ab_protocol_begin(const PlannedStmt *pstmt)
 	if (IsA(pstmt->utilityStmt, CreateForeignTableStmt) &&
 		ab_utility.stmt != NULL && IsA(ab_utility.stmt, ImportForeignSchemaStmt))
 		import_as_plain((CreateForeignTableStmt *) pstmt->utilityStmt);
+	ab_utility.executed = IsTransactionState() ? executed_statement(pstmt->utilityStmt) : NULL;
 	ab_utility.stmt = pstmt->utilityStmt;
 	ab_utility.context = error_context_stack;
-	ab_utility.executed = IsTransactionState() ? executed_statement(pstmt->utilityStmt) : NULL;
 }
 
 /* Called once, from _PG_init. */
