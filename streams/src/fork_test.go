@@ -91,7 +91,12 @@ func TestServerForks(t *testing.T) {
 	ask(t, "PUT", url+"/streams/a", "0123456789", plain...).want(t, 201, "")
 	middle := ask(t, "GET", url+"/streams/a?offset=-1", "").want(t, 200, "0123").header.Get("Stream-Next-Offset")
 	end := ask(t, "HEAD", url+"/streams/a", "").want(t, 200, "").header.Get("Stream-Next-Offset")
-	ask(t, "PUT", url+"/streams/b", "", fork("a")...).want(t, 201, "")
+	// a fork without bytes of its own has its source's end
+	begin := ask(t, "PUT", url+"/streams/b", "", fork("a")...).want(t, 201, "").header.Get("Stream-Next-Offset")
+	if begin != end {
+		t.Fatalf("the fork begins at %s, its source ends at %s", begin, end)
+	}
+	ask(t, "GET", url+"/streams/b?offset="+begin, "").want(t, 200, "")
 	ask(t, "POST", url+"/streams/b", "bbbbb", plain...).want(t, 204, "")
 	ask(t, "PUT", url+"/streams/c", "cc", fork("b", "Stream-Fork-Offset", middle, "Stream-Fork-Sub-Offset", "1")...).want(t, 201, "")
 	ask(t, "PUT", url+"/streams/d", "", fork("c")...).want(t, 201, "")

@@ -48,6 +48,27 @@ MUTATIONS = [
     Mutation(SRC + "streams.sql", "a producer's state is not stored",
              "UPDATE streams.producer x SET epoch = epochs[i], seq = pseqs[i] WHERE x.stream_id = s.id AND x.producer = producers[i];", "NULL;",
              ("TestServerBadSequences",)),
+    Mutation(SRC + "streams.sql", "a source that has forks is removed",
+             "IF status = 'ok' AND EXISTS (SELECT FROM streams.stream x WHERE x.source_id = s.id) THEN", "IF false THEN", ("TestServerForkLocks",)),
+    Mutation(SRC + "streams.sql", "the source is not locked while a fork of it is created",
+             "SELECT * INTO source FROM streams.stream x WHERE x.path = from_path FOR KEY SHARE;",
+             "SELECT * INTO source FROM streams.stream x WHERE x.path = from_path;", ("TestServerForkLocks",)),
+    Mutation(SRC + "streams.sql", "two last forks that are removed at once leave their source",
+             "SELECT * INTO s FROM streams.stream x WHERE x.id = source FOR UPDATE;", "SELECT * INTO s FROM streams.stream x WHERE x.id = source;",
+             ("TestServerForkLocks",)),
+    Mutation(SRC + "streams.sql", "the last byte before a fork is of the fork's incarnation", "EXIT WHEN s.source_id IS NULL OR at > s.source_bytes;",
+             "EXIT WHEN s.source_id IS NULL OR at >= s.source_bytes;", ("TestServerForks",)),
+    Mutation(SRC + "streams.sql", "a fork divides a JSON message", "AND (SELECT r.data FROM streams.read(NULL, source.id, at - 1, 1, false) r) <> '\\x0a' THEN 'offset' END;",
+             "AND false THEN 'offset' END;", ("TestServerForks",)),
+    Mutation(SRC + "streams.sql", "a chain of forks has no end", "WHEN source.fork_depth >= 1000 THEN 'depth'", "WHEN source.fork_depth >= 100000 THEN 'depth'",
+             ("TestServerForkLocks",)),
+    Mutation(SRC + "fork.go", "a sub-offset of JSON counts bytes", 'if f.media = media(got.contentType); f.media != "application/json" {',
+             'if f.media = media(got.contentType); f.media != "" {', ("TestServerForks",)),
+    Mutation(SRC + "source.go", "an offset of the source is none of its fork", "if r.begins[i] < at {", "if r.begins[i] <= at {", ("TestUnitForkTokens",)),
+    Mutation(SRC + "jsonlines.go", "an empty line is a message", "if line = bytes.TrimSpace(line); len(line) > 0 {", "if line = bytes.TrimSpace(line); len(line) >= 0 {",
+             ("TestUnitJSON",)),
+    Mutation(SRC + "jsonlines.go", "a character that is not complete is sent", "if b >= utf8.RuneSelf && !utf8.FullRune(text[len(text)-back:]) {",
+             "if b >= utf8.RuneSelf && utf8.FullRune(text[len(text)-back:]) {", ("TestUnitCharacters",)),
     Mutation(SRC + "hub.go", "a read from before a notification is shared after it", "e.reads = map[string]*flight{}", "_ = e.reads", ("TestUnitHub",)),
     Mutation(SRC + "hub.go", "each follower reads for itself", "if f != nil {", 'if f != nil && role == "" {',
              ("TestServerManyFollowers",)),
@@ -130,6 +151,8 @@ def main() -> int:
     work = Path(sys.argv[1])
     work.mkdir(parents=True, exist_ok=True)
     chosen = [m for m in MUTATIONS if len(sys.argv) < 3 or any(text in f"{m.file} {m.what}" for text in sys.argv[2:])]
+    if not chosen:
+        sys.exit("no planted bug has this text")
     for mutation in MUTATIONS:
         mutated(mutation)
     names = tuple(sorted({name for mutation in chosen for name in mutation.tests}))
