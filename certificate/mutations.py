@@ -30,6 +30,7 @@ RECYCLED = "recycled_temp/src/"
 VALUES = ("sql/storage", "sql/tables", "sql/type_functions", "sql/type_write", "sql/rollback")
 FORGED = ("sql/forged", "sql/storage", "sql/type_usage")
 PIECES = ("sql/pieces",)
+ONLY = ("sql/only",)
 COMPRESSED = ("sql/compress_new",)
 JSON = ("sql/json",)
 JSONS = ("t/027_json",)
@@ -199,8 +200,15 @@ MUTATIONS = [
              "kept = suffix > kept_end ? 0 : suffix;", "kept = 0;", PIECES),
     Mutation(BYTEA + "table/find_pieces.c", "there is no limit to the pieces",
              "count = limit_segments(segments, count, ab_max_pieces, data);", "ab_max_pieces = AB_MAX_PIECES;", PIECES),
+    Mutation(BYTEA + "table/find_pieces.c", "a value that loses its front is written again", "return value->segments[0].source > 0;", "return false;", ONLY),
+    Mutation(BYTEA + "table/find_pieces.c", "the chunks of a long value are read to drop its front", "if (most > allowed)", "if (most > DEAD_ALWAYS)", ONLY),
+    Mutation(BYTEA + "type/type_extends.c", "a column that counts dropped bytes may decrease", "if (dropped < 0 || dropped > ab_length(old))",
+             "if (dropped > ab_length(old))", ONLY),
+    Mutation(BYTEA + "type/type_extends.c", "bytes are dropped without being counted", "int64		dropped = begin == 0 ? 0 : increase_of(data, begin);",
+             "int64		dropped = Max(begin == 0 ? 0 : increase_of(data, begin), ab_length(old) - ab_length(new));", ONLY),
+    Mutation(BYTEA + "type/type_tail.c", "a text loses a part of a character", "check_character_begin(value, length, bytes);", ";", ONLY),
     Mutation(BYTEA + "table/find_pieces.c", "there is no limit to dead bytes",
-             "return dead <= DEAD_ALWAYS || dead <= length / DEAD_SHARE;", "return dead >= 0;", PIECES),
+             "return dead_bytes(target, base, segments, count, allowed) <= allowed;", "return dead_bytes(target, base, segments, count, allowed) >= 0;", PIECES),
     Mutation(BYTEA + "table/find_pieces.c", "no sample of the old value is in the new one",
              "found = ab_index_shared(index, m, buf, size, size / 2) >= size / 2;", "found = ab_index_shared(index, m, buf, size, size / 2) > 2 * size;", PIECES),
     Mutation(BYTEA + "value/difference.c", "blocks that are indexed are not those that are compared",

@@ -1007,7 +1007,15 @@ COMMENT ON FUNCTION appendable_extends(appendable_text, appendable_text) IS 'whe
 
 CREATE FUNCTION appendable_only() RETURNS trigger
 	AS 'MODULE_PATHNAME', 'appendable_only' LANGUAGE C;
-COMMENT ON FUNCTION appendable_only() IS 'trigger that rejects an update that changes bytes of a value: arguments are columns, or none for all of the types';
+COMMENT ON FUNCTION appendable_only() IS 'trigger that rejects an update that changes bytes of a value: arguments are columns, each followed by the one that counts dropped bytes, if any; or none for all of the types';
+
+CREATE FUNCTION appendable_drop_front(value appendable_bytea, bytes bigint) RETURNS appendable_bytea
+	AS 'MODULE_PATHNAME', 'appendable_drop_front' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_drop_front(appendable_bytea, bigint) IS 'the value without its first bytes';
+
+CREATE FUNCTION appendable_drop_front(value appendable_text, bytes bigint) RETURNS appendable_text
+	AS 'MODULE_PATHNAME', 'appendable_text_drop_front' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_drop_front(appendable_text, bigint) IS 'the text without its first bytes, which end with a character';
 
 -- ---- deltas for consumers of logical decoding ----
 

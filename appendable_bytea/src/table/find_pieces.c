@@ -218,10 +218,11 @@ limit_segments(AbSegment *segments, int count, int most, const char *data)
 
 /*
  * Bytes of the old value's chunks that would be kept for others alone, if a value with these
- * segments replaced it.
+ * segments replaced it; or what they are at most, if that is not above "allowed": then the chunks
+ * need not be read.
  */
 static int64
-dead_bytes(const AbTarget *target, const AbRef *base, const AbSegment *segments, int count)
+dead_bytes(const AbTarget *target, const AbRef *base, const AbSegment *segments, int count, int64 allowed)
 {
 	AbSegment  *places = palloc((count + 1) * sizeof(AbSegment));
 	int			n = ab_needed_places(segments, count, base->stored, places);
@@ -238,11 +239,11 @@ dead_bytes(const AbTarget *target, const AbRef *base, const AbSegment *segments,
 	{
 		live += places[i].length;
 		/* a gap's ends are in chunks that are needed on their other side */
-		most += Min(Max(places[i].source - at, 0), 2 * AB_COMPRESSED_MAX);
+		most += Min(Max(places[i].source - at, 0), (at > 0 ? 2 : 1) * AB_COMPRESSED_MAX);
 		at = Max(at, places[i].source + places[i].length);
 	}
 	most += Min(base->stored - at, AB_COMPRESSED_MAX);
-	if (most > DEAD_ALWAYS)
+	if (most > allowed)
 	{
 		AbStore		store;
 
@@ -271,12 +272,11 @@ static bool
 is_worth_a_list(const AbTarget *target, const AbRef *base, const AbSegment *segments, int count, int64 length)
 {
 	int64		literals = ab_literal_bytes(segments, count);
-	int64		dead;
+	int64		allowed = Max(DEAD_ALWAYS, length / DEAD_SHARE);
 
 	if (literals > length / 2 || base->edition >= PG_INT32_MAX)
 		return false;
-	dead = dead_bytes(target, base, segments, count);
-	return dead <= DEAD_ALWAYS || dead <= length / DEAD_SHARE;
+	return dead_bytes(target, base, segments, count, allowed) <= allowed;
 }
 
 /*
@@ -340,8 +340,21 @@ ab_pieces_find(AbStoring *storing, const AbTarget *target, AbReader *reader, int
 	value->edited = storing->compared = true;
 }
 
+/* Is an edit the rest of the chunks, without some at the front, and what follows it in the row? */
+static bool
+drops_front(const AbValue *value)
+{
+	for (int i = 1; i < value->nsegments; i++)
+	{
+		if (value->segments[i].source >= 0)
+			return false;
+	}
+	return value->segments[0].source > 0;
+}
+
 /*
- * May an edit of the value in the replaced row version be stored with a list?  If it has
+ * May an edit of the value in the replaced row version be stored with a list?  One that drops
+ * bytes at the front (appendable_drop_front()) also if differences are not stored as a rule.  If it has
  * too many segments, some become new bytes.
  */
 bool
@@ -349,7 +362,7 @@ ab_pieces_accept(AbStoring *storing, const AbTarget *target)
 {
 	AbValue    *value = &storing->value;
 
-	if (!value->base.pieces && (!ab_store_differences || value->base.edition > 0))
+	if (!value->base.pieces && ((!ab_store_differences && !drops_front(value)) || value->base.edition > 0))
 		return false;
 	if (value->nsegments > ab_max_pieces)
 	{

@@ -8,7 +8,8 @@
  * "old".  Parts that both values take from the same chunks are not read, so the
  * check of an append costs the tail of the row, whatever the length of the value.
  *
- * appendable_only() is a trigger function that rejects any other update.
+ * appendable_only() is a trigger function that rejects any other update, but bytes may be
+ * dropped at the front if another column counts them: so offsets stay the same.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -17,7 +18,9 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "catalog/pg_type_d.h"
 #include "commands/trigger.h"
+#include "common/int.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 
@@ -90,12 +93,9 @@ ab_extends(Datum new, Datum old)
 	ab_parse(old, &b);
 	same = b.length <= a.length;
 
-	/*
-	 * pieces are the same bytes only where they are at the same place:
-	 * compare
-	 */
-	if (same && b.length > 0 && a.nsegments <= 2 && b.nsegments <= 2 &&
-		a.segments[0].source == 0 && b.segments[0].source == 0 && continues_reference(&a, &b.base))
+	/* values of which one continues the other's chunks have the same bytes there */
+	if (same && b.length > 0 && a.segments[0].source >= 0 &&
+		a.segments[0].source == b.segments[0].source && continues_reference(&a, &b.base))
 		shared = Min(a.segments[0].length, b.segments[0].length);
 	same = same && same_bytes(new, old, shared, b.length);
 	ab_value_free(&a);
@@ -110,9 +110,28 @@ appendable_extends(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(ab_extends(PG_GETARG_DATUM(0), PG_GETARG_DATUM(1)));
 }
 
-/* Raise an error unless the column of the new row extends that of the old one. */
+/* By how much a column of type bigint has increased; a null value is 0. */
+static int64
+increase_of(const TriggerData *data, AttrNumber attnum)
+{
+	TupleDesc	desc = RelationGetDescr(data->tg_relation);
+	bool		old_null;
+	bool		new_null;
+	Datum		old = heap_getattr(data->tg_trigtuple, attnum, desc, &old_null);
+	Datum		new = heap_getattr(data->tg_newtuple, attnum, desc, &new_null);
+	int64		increase;
+
+	if (pg_sub_s64_overflow(new_null ? 0 : DatumGetInt64(new), old_null ? 0 : DatumGetInt64(old), &increase))
+		return -1;
+	return increase;
+}
+
+/*
+ * Raise an error unless the column of the new row extends that of the old one, less as many bytes
+ * at its front as the column "begin" increased, if that is not 0.
+ */
 static void
-check_column(const TriggerData *data, AttrNumber attnum)
+check_column(const TriggerData *data, AttrNumber attnum, AttrNumber begin)
 {
 	Relation	rel = data->tg_relation;
 	TupleDesc	desc = RelationGetDescr(rel);
@@ -120,21 +139,50 @@ check_column(const TriggerData *data, AttrNumber attnum)
 	bool		new_null;
 	Datum		old = heap_getattr(data->tg_trigtuple, attnum, desc, &old_null);
 	Datum		new = heap_getattr(data->tg_newtuple, attnum, desc, &new_null);
+	int64		dropped = begin == 0 ? 0 : increase_of(data, begin);
 
-	if (old_null || (!new_null && ab_extends(new, old)))
+	if (old_null)
+		return;
+	if (dropped < 0 || dropped > ab_length(old))
+		ereport(ERROR,
+				(errcode(ERRCODE_CHECK_VIOLATION),
+				 errmsg("column \"%s\" of relation \"%s\" can only increase by the bytes that are dropped",
+						NameStr(TupleDescAttr(desc, begin - 1)->attname), RelationGetRelationName(rel)),
+				 errdetail("The old value of column \"%s\" has %lld bytes.",
+						   NameStr(TupleDescAttr(desc, attnum - 1)->attname), (long long) ab_length(old)),
+				 errtablecol(rel, begin)));
+	if (!new_null && ab_extends(new, dropped == 0 ? old : ab_splice(old, 0, dropped, NULL, 0)))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_CHECK_VIOLATION),
 			 errmsg("column \"%s\" of relation \"%s\" can only be appended to",
 					NameStr(TupleDescAttr(desc, attnum - 1)->attname), RelationGetRelationName(rel)),
+			 dropped == 0 ?
 			 errdetail("The new value does not begin with the %lld bytes of the old one.",
-					   (long long) ab_length(old)),
+					   (long long) ab_length(old)) :
+			 errdetail("The new value does not begin with the bytes of the old one after the first %lld.",
+					   (long long) dropped),
 			 errtablecol(rel, attnum)));
+}
+
+/* The column that argument i of the trigger names. */
+static AttrNumber
+column_of_argument(const TriggerData *data, int i)
+{
+	AttrNumber	attnum = SPI_fnumber(RelationGetDescr(data->tg_relation), data->tg_trigger->tgargs[i]);
+
+	if (attnum <= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("column \"%s\" of relation \"%s\" does not exist",
+						data->tg_trigger->tgargs[i], RelationGetRelationName(data->tg_relation))));
+	return attnum;
 }
 
 /*
  * Trigger (BEFORE UPDATE, for each row).  Its arguments are the columns that can only
- * be appended to; without arguments it is all columns of the types.
+ * be appended to; without arguments it is all columns of the types.  After a column,
+ * one of type bigint may be named that has the number of bytes dropped at its front.
  */
 Datum
 appendable_only(PG_FUNCTION_ARGS)
@@ -156,23 +204,24 @@ appendable_only(PG_FUNCTION_ARGS)
 	desc = RelationGetDescr(data->tg_relation);
 	for (int i = 0; i < data->tg_trigger->tgnargs; i++)
 	{
-		const char *name = data->tg_trigger->tgargs[i];
+		AttrNumber	begin = 0;
 
-		attnum = SPI_fnumber(desc, name);
-		if (attnum <= 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_UNDEFINED_COLUMN),
-					 errmsg("column \"%s\" of relation \"%s\" does not exist",
-							name, RelationGetRelationName(data->tg_relation))));
+		attnum = column_of_argument(data, i);
 		if (ab_type_of(TupleDescAttr(desc, attnum - 1)->atttypid) == NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_DATATYPE_MISMATCH),
 					 errmsg("column \"%s\" of relation \"%s\" is not of type appendable_bytea, appendable_text or appendable_json",
-							name, RelationGetRelationName(data->tg_relation))));
-		check_column(data, attnum);
+							data->tg_trigger->tgargs[i], RelationGetRelationName(data->tg_relation))));
+		if (i + 1 < data->tg_trigger->tgnargs)
+			begin = column_of_argument(data, i + 1);
+		if (begin != 0 && TupleDescAttr(desc, begin - 1)->atttypid == INT8OID)
+			i++;
+		else
+			begin = 0;
+		check_column(data, attnum, begin);
 	}
 	attnum = 0;
 	while (data->tg_trigger->tgnargs == 0 && (attnum = ab_next_column(desc, attnum)) != InvalidAttrNumber)
-		check_column(data, attnum);
+		check_column(data, attnum, 0);
 	return PointerGetDatum(data->tg_newtuple);
 }

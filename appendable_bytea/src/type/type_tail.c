@@ -36,6 +36,8 @@
 PG_FUNCTION_INFO_V1(appendable_tail);
 PG_FUNCTION_INFO_V1(appendable_text_tail);
 PG_FUNCTION_INFO_V1(appendable_lines);
+PG_FUNCTION_INFO_V1(appendable_drop_front);
+PG_FUNCTION_INFO_V1(appendable_text_drop_front);
 PG_FUNCTION_INFO_V1(appendable_notify);
 
 /* Bytes that are read at once to find lines. */
@@ -87,6 +89,18 @@ inside_character(int byte)
 	return (byte & 0xC0) == 0x80;
 }
 
+/* Raise an error if an offset is in the middle of a character. */
+static void
+check_character_begin(Datum value, int64 length, int64 offset)
+{
+	if (offset > 0 && offset < length && GetDatabaseEncoding() == PG_UTF8 &&
+		inside_character(ab_read_byte(value, offset)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("offset %lld is inside a character", (long long) offset),
+				 errhint("Go on from the next_offset that an earlier call gave.")));
+}
+
 /*
  * Where reading begins: at "from", or where the last -from bytes do; those of a
  * text with a whole character, and if wanted both with a whole line: the first one
@@ -104,12 +118,8 @@ tail_begin(Datum value, int64 length, int64 from, bool text, bool lines)
 				 errhint("Start again at offset 0.")));
 	if (from >= 0)
 	{
-		if (text &&from > 0 && from < length && GetDatabaseEncoding() == PG_UTF8 &&
-			inside_character(ab_read_byte(value, from)))
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("offset %lld is inside a character", (long long) from),
-					 errhint("Go on from the next_offset that an earlier call gave.")));
+		if (text)
+			check_character_begin(value, length, from);
 		return from;
 	}
 	from += length;
@@ -282,6 +292,36 @@ appendable_lines(PG_FUNCTION_ARGS)
 	state->at += newline ? n + 1 : n;
 	values[1] = Int64GetDatum(state->read - (state->buf.len - state->at));
 	SRF_RETURN_NEXT(call, HeapTupleGetDatum(heap_form_tuple(call->tuple_desc, values, nulls)));
+}
+
+/* The value without its first bytes, which are neither read nor copied. */
+static Datum
+drop_front(Datum value, int64 bytes, bool text)
+{
+	int64		length = ab_length(value);
+
+	if (bytes < 0 || bytes > length)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("number of bytes to drop must be between 0 and the value's length, %lld",
+						(long long) length)));
+	if (text)
+		check_character_begin(value, length, bytes);
+	return ab_splice(value, 0, bytes, NULL, 0);
+}
+
+/* appendable_drop_front(value, bytes) */
+Datum
+appendable_drop_front(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_DATUM(drop_front(PG_GETARG_DATUM(0), PG_GETARG_INT64(1), false));
+}
+
+/* The same of a text, which must remain whole characters. */
+Datum
+appendable_text_drop_front(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_DATUM(drop_front(PG_GETARG_DATUM(0), PG_GETARG_INT64(1), true));
 }
 
 /* Is a column's value certainly the same in both rows? */

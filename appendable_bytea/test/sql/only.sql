@@ -129,3 +129,61 @@ UPDATE pieced SET new = left(new::text, 100000) || substr(new::text, 100002);
 SELECT appendable_extends(new, old) FROM pieced;
 RESET appendable_bytea.store_differences;
 DROP TABLE pieced;
+
+-- retention: bytes are dropped at the front, and positions in the whole value stay the same
+CREATE TABLE trimmed (id int PRIMARY KEY, log appendable_text, log_begin bigint NOT NULL DEFAULT 0, data appendable_bytea) WITH (fillfactor = 80);
+CREATE TRIGGER zz_only BEFORE UPDATE ON trimmed FOR EACH ROW EXECUTE FUNCTION appendable_only('log', 'log_begin', 'data');
+INSERT INTO trimmed SELECT 1, string_agg(lpad(g::text, 9, '0') || chr(10), '' ORDER BY g), 0, 'data' FROM generate_series(0, 49999) g;
+-- each step appends, drops or both, in its own transaction; the kept lines are as in a text
+CREATE PROCEDURE trim_and_append() LANGUAGE plpgsql AS $$
+DECLARE plain text; r record;
+BEGIN
+	SELECT log INTO plain FROM trimmed;
+	FOR i IN 0 .. 199 LOOP
+		plain := substr(plain, CASE WHEN i % 3 > 0 THEN 1501 ELSE 1 END) || CASE WHEN i % 3 < 2 THEN repeat('x', i) || chr(10) ELSE '' END;
+		UPDATE trimmed SET log = appendable_drop_front(log, CASE WHEN i % 3 > 0 THEN 1500 ELSE 0 END) || CASE WHEN i % 3 < 2 THEN repeat('x', i) || chr(10) ELSE '' END,
+			log_begin = log_begin + CASE WHEN i % 3 > 0 THEN 1500 ELSE 0 END;
+		SELECT log = plain AS same, octet_length(log) AS n INTO r FROM trimmed;
+		IF NOT r.same OR r.n <> octet_length(plain) THEN RAISE 'step %: % bytes, expected %', i, r.n, octet_length(plain); END IF;
+		COMMIT;
+	END LOOP;
+END $$;
+CALL trim_and_append();
+SELECT log_begin, octet_length(log), left(log, 10) AS first FROM trimmed;
+-- neither is the rest of the value read
+CREATE FUNCTION chunks_read(statement text) RETURNS bool LANGUAGE plpgsql AS $$
+DECLARE before bigint; after bigint; store regclass := ('appendable_store.chunks_' || 'trimmed'::regclass::oid)::regclass;
+BEGIN
+	before := pg_stat_get_xact_tuples_fetched(i.indexrelid) FROM pg_index i WHERE indrelid = store;
+	EXECUTE statement;
+	after := pg_stat_get_xact_tuples_fetched(i.indexrelid) FROM pg_index i WHERE indrelid = store;
+	RETURN after - before > 20;
+END $$;
+SELECT chunks_read($$UPDATE trimmed SET log = appendable_drop_front(log, 100) || 'x', log_begin = log_begin + 100$$) AS drop_reads, chunks_read('SELECT md5(log) FROM trimmed') AS md5_reads;
+-- the store gives up what was dropped
+UPDATE trimmed SET log = appendable_drop_front(log, octet_length(log) - 1000), log_begin = log_begin + octet_length(log) - 1000;
+VACUUM trimmed;
+SELECT chunk_bytes < 40000 AS small FROM appendable_bytea_stats('trimmed');
+SELECT count(*) FROM appendable_bytea_check('trimmed');
+-- all of it, and again an append
+UPDATE trimmed SET log = appendable_drop_front(log, octet_length(log)), log_begin = log_begin + octet_length(log);
+UPDATE trimmed SET log = log || 'new';
+SELECT log, log_begin FROM trimmed;
+-- what is refused
+UPDATE trimmed SET log = appendable_drop_front(log, 1);
+UPDATE trimmed SET log_begin = log_begin + 1;
+UPDATE trimmed SET log = appendable_drop_front(log, 1), log_begin = log_begin + 2;
+UPDATE trimmed SET log_begin = log_begin + 4;
+UPDATE trimmed SET log_begin = log_begin - 1;
+UPDATE trimmed SET log_begin = -9223372036854775808;
+UPDATE trimmed SET data = 'other';
+SELECT appendable_drop_front(log, 4) FROM trimmed;
+SELECT appendable_drop_front(log, -1) FROM trimmed;
+SELECT appendable_drop_front('äb'::appendable_text, 1);
+SELECT appendable_drop_front('äb'::appendable_text, 2), appendable_drop_front('\x010203'::appendable_bytea, 2), appendable_drop_front(''::appendable_text, 0) = '' AS none;
+DROP TRIGGER zz_only ON trimmed;
+CREATE TRIGGER zz_only BEFORE UPDATE ON trimmed FOR EACH ROW EXECUTE FUNCTION appendable_only('log_begin', 'log');
+UPDATE trimmed SET log = log || 'x';
+DROP TABLE trimmed;
+DROP PROCEDURE trim_and_append;
+DROP FUNCTION chunks_read;
