@@ -64,7 +64,11 @@ def change(conn: psycopg.Connection, rng: random.Random, table: str, ids: Sequen
     elif kind < 0.83 and old:
         new = old[:rng.randrange(len(old) + 1)]
         cut = "left(data, %s)" if text else "appendable_truncate(data, %s::bigint)"
-        conn.execute(f"UPDATE {table} SET data = {cut}, sum = %s WHERE id = %s", (len(new), digest(new), key))
+        at = len(new)
+        if rng.random() < 0.4:  # the same from the front
+            cut, new = "appendable_drop_front(data, %s::bigint)", old[at:]
+            at = len(old[:at].encode()) if text else at
+        conn.execute(f"UPDATE {table} SET data = {cut}, sum = %s WHERE id = %s", (at, digest(new), key))
     elif kind < 0.93:
         new = some(rng, rng.choice((0, 100, 3000, 30000)), text)
         conn.execute(f"UPDATE {table} SET data = %s::{kind_of}, sum = %s WHERE id = %s", (new, digest(new), key))

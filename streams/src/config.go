@@ -16,6 +16,7 @@ type Route struct {
 	Table       string `json:"table"`        // "runs" or "public.runs"
 	Key         string `json:"key"`          // column with the key
 	Column      string `json:"column"`       // column of type appendable_text or appendable_bytea
+	Begin       string `json:"begin"`        // SQL expression on the row: bytes that were dropped at the front
 	Closed      string `json:"closed"`       // SQL condition on the row: the stream has ended
 	Channel     string `json:"channel"`      // channel of the table's appendable_notify() trigger
 	ContentType string `json:"content_type"` // with application/json, a line is a message

@@ -36,7 +36,7 @@ func encoding(contentType string) string {
 }
 
 // format makes the data event of a result, and the position after it.  All followers at a position share it.
-func (r *result) format(begin int64) (string, int64) {
+func (r *result) format() (string, int64) {
 	r.once.Do(func() {
 		data := r.data
 		r.after = r.next
@@ -44,7 +44,7 @@ func (r *result) format(begin int64) (string, int64) {
 		if kind == "text" && !(r.closed && r.upToDate) {
 			// the rest of a character comes with the next append
 			data = data[:wholeCharacters(data)]
-			r.after = begin + int64(len(data))
+			r.after = r.begin + int64(len(data))
 		}
 		if len(data) == 0 {
 			return
@@ -102,7 +102,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request, role string, src
 				return nil
 			}
 			if len(got.data) > 0 || got.closed || first {
-				frame, next := got.format(begin)
+				frame, next := got.format()
 				c := control{NextOffset: got.token(next)}
 				if got.closed && got.upToDate {
 					c.Closed = true

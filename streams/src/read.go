@@ -42,10 +42,15 @@ func (r *result) check(from *int64) error {
 	if from != nil && *from > r.tail {
 		return errOffset
 	}
+	if from != nil && *from < r.first && *from > 0 { // at 0, what is kept is the beginning
+		return errDropped
+	}
 	return nil
 }
 
 var errOffset = refuse(410, "The offset is of a former value of the stream; begin again at offset -1")
+
+var errDropped = refuse(410, "The bytes at the offset are no longer kept; begin again at offset -1")
 
 func (r *result) etag(from, next int64) string {
 	h := fnv.New64a()
@@ -115,10 +120,7 @@ func (s *server) get(w http.ResponseWriter, r *http.Request, role string, src so
 			return err
 		}
 	}
-	begin := got.tail
-	if from != nil {
-		begin = *from
-	}
+	begin := got.begin
 	if in, ok := src.(stored); ok { // followers stay with this stream if another takes its path
 		in.id = mustID(got.key)
 		src = in

@@ -18,8 +18,10 @@ type result struct {
 	id          string // for ETags
 	contentType string
 	data        []byte
+	begin       int64 // of data
 	next, tail  int64
-	upToDate    bool // no more can be read now
+	first       int64 // bytes before it are no longer kept
+	upToDate    bool  // no more can be read now
 	closed      bool
 	ttl         *int64
 	expires     *string
@@ -41,6 +43,17 @@ func (r *result) incarnation(at int64) int64 {
 		}
 	}
 	return 0
+}
+
+// beginAt notes where the bytes of a read from an offset begin; nil is the end.
+func (r *result) beginAt(from *int64) {
+	r.begin = r.tail
+	if from != nil && *from < r.tail {
+		r.begin = *from
+	}
+	if r.begin < r.first {
+		r.begin = r.first
+	}
 }
 
 func (r *result) token(at int64) string { return token(r.incarnation(at), at) }
@@ -93,10 +106,14 @@ func openTable(ctx context.Context, d *database, r Route) (*table, error) {
 		closed = "false"
 	}
 	// the key as notifications have it: a request may have another spelling of it, such as 01 or a UUID in capitals
-	t.query = fmt.Sprintf(`SELECT s.key, s.closed, s.length, t.data, t.next_offset
-		FROM (SELECT pg_catalog.format('%%s', %[5]s) AS key, coalesce((%[1]s), false) AS closed, coalesce(%[2]s, '') AS value, coalesce(%[3]s(%[2]s), 0) AS length FROM %[4]s WHERE %[5]s = CAST($1::text AS %[6]s)) s,
-			appendable_tail(s.value, least(coalesce($2::bigint, s.length), s.length), $3::int, $4::boolean) t`,
-		closed, pgx.Identifier{r.Column}.Sanitize(), length, name, pgx.Identifier{r.Key}.Sanitize(), keyType)
+	begin := r.Begin
+	if begin == "" {
+		begin = "0"
+	}
+	t.query = fmt.Sprintf(`SELECT s.key, s.closed, s.begin + s.length, t.data, s.begin + t.next_offset, s.begin
+		FROM (SELECT pg_catalog.format('%%s', %[5]s) AS key, coalesce((%[1]s), false) AS closed, coalesce(%[2]s, '') AS value, coalesce(%[3]s(%[2]s), 0) AS length, coalesce((%[7]s)::bigint, 0) AS begin FROM %[4]s WHERE %[5]s = CAST($1::text AS %[6]s)) s,
+			appendable_tail(s.value, greatest(least($2::bigint - s.begin, s.length), 0), $3::int, $4::boolean) t`,
+		closed, pgx.Identifier{r.Column}.Sanitize(), length, name, pgx.Identifier{r.Key}.Sanitize(), keyType, begin)
 	return t, nil
 }
 
@@ -122,7 +139,7 @@ func (s tableSource) read(ctx context.Context, role string, from *int64, max int
 	}
 	var key string
 	err := s.d.as(ctx, s.d.readers, role, func(c *pgx.Conn) error {
-		return c.QueryRow(ctx, s.t.query, s.key, from, max, lines).Scan(&key, &r.closed, &r.tail, &r.data, &r.next)
+		return c.QueryRow(ctx, s.t.query, s.key, from, max, lines).Scan(&key, &r.closed, &r.tail, &r.data, &r.next, &r.first)
 	})
 	if state := sqlState(err); errors.Is(err, pgx.ErrNoRows) || state == "22P02" || state == "22003" || state == "22007" {
 		return &result{}, nil // no such row, or no key of that type
@@ -130,12 +147,9 @@ func (s tableSource) read(ctx context.Context, role string, from *int64, max int
 		return nil, err
 	}
 	r.key, r.id = s.t.route.Channel+"\x00"+key, s.t.name+"\x00"+key
-	begin := r.tail
-	if from != nil && *from < r.tail {
-		begin = *from
-	}
+	r.beginAt(from)
 	// without a complete line, the rest is a line that the application has not ended
-	r.upToDate = r.next >= r.tail || lines && begin+int64(max) >= r.tail || lines && r.next == begin
+	r.upToDate = r.next >= r.tail || lines && r.begin+int64(max) >= r.tail || lines && r.next == r.begin
 	return r, nil
 }
 
@@ -161,14 +175,14 @@ func (s stored) read(ctx context.Context, role string, from *int64, max int) (*r
 	if max < 1 {
 		max = 1
 	}
-	var id, incarnation, next, tail *int64
+	var id, incarnation, next, tail, first *int64
 	var status string
 	var contentType *string
 	var closed, touch *bool
 	err := s.d.as(ctx, s.d.readers, role, func(c *pgx.Conn) error {
-		return c.QueryRow(ctx, `SELECT status, stream_id, incarnation, content_type, closed, data, next_offset, tail, ttl, expires, touch, begins, incarnations
+		return c.QueryRow(ctx, `SELECT status, stream_id, incarnation, content_type, closed, data, next_offset, tail, ttl, expires, touch, begins, incarnations, first
 			FROM streams.read($1, $2, $3, $4, true)`, path, byID, from, max).
-			Scan(&status, &id, &incarnation, &contentType, &closed, &r.data, &next, &tail, &r.ttl, &r.expires, &touch, &r.begins, &r.incarnations)
+			Scan(&status, &id, &incarnation, &contentType, &closed, &r.data, &next, &tail, &r.ttl, &r.expires, &touch, &r.begins, &r.incarnations, &first)
 	})
 	if err != nil {
 		return nil, err
@@ -176,7 +190,8 @@ func (s stored) read(ctx context.Context, role string, from *int64, max int) (*r
 	if status != "ok" {
 		return &result{gone: status == "gone"}, nil
 	}
-	r.contentType, r.closed, r.next, r.tail = *contentType, *closed, *next, *tail
+	r.contentType, r.closed, r.next, r.tail, r.first = *contentType, *closed, *next, *tail, *first
+	r.beginAt(from)
 	r.found, r.key, r.id = true, storedKey(*id), formatInt(*incarnation)
 	r.upToDate = r.next >= r.tail
 	if *touch {

@@ -10,6 +10,7 @@ CREATE TABLE IF NOT EXISTS streams.stream (
 	content_type text NOT NULL,                        -- as the client wrote it
 	media        text NOT NULL,                        -- in lower case, without parameters
 	data         appendable_bytea NOT NULL DEFAULT '', -- of JSON: one message a line
+	dropped      bigint NOT NULL DEFAULT 0,            -- bytes that were before "data" and are no longer kept
 	-- a stream created again under the same path has other offsets
 	incarnation  bigint NOT NULL DEFAULT 1 + floor(random() * 9e15)::bigint,
 	-- a fork: its first bytes are those of the source, and "data" is what follows them
@@ -30,6 +31,7 @@ CREATE TABLE IF NOT EXISTS streams.stream (
 	expires_at   timestamptz,
 	touched      timestamptz NOT NULL DEFAULT clock_timestamp()
 ) WITH (fillfactor = 80);
+ALTER TABLE streams.stream ADD COLUMN IF NOT EXISTS dropped bigint NOT NULL DEFAULT 0;
 CREATE INDEX IF NOT EXISTS stream_source ON streams.stream (source_id) WHERE source_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS stream_expiring ON streams.stream (id) WHERE ttl IS NOT NULL OR expires_at IS NOT NULL;
 
@@ -44,14 +46,14 @@ CREATE TABLE IF NOT EXISTS streams.producer (
 
 CREATE OR REPLACE FUNCTION streams.refuse_closed() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-	IF NOT NEW.closed OR appendable_length(NEW.data) <> appendable_length(OLD.data) THEN
+	IF NOT NEW.closed OR NEW.dropped + appendable_length(NEW.data) <> OLD.dropped + appendable_length(OLD.data) THEN
 		RAISE EXCEPTION 'stream "%" is closed', OLD.path USING ERRCODE = 'check_violation';
 	END IF;
 	RETURN NEW;
 END $$;
 CREATE OR REPLACE TRIGGER zz_closed BEFORE UPDATE ON streams.stream FOR EACH ROW
 	WHEN (OLD.closed) EXECUTE FUNCTION streams.refuse_closed();
-CREATE OR REPLACE TRIGGER zz_only BEFORE UPDATE ON streams.stream FOR EACH ROW EXECUTE FUNCTION appendable_only('data');
+CREATE OR REPLACE TRIGGER zz_only BEFORE UPDATE ON streams.stream FOR EACH ROW EXECUTE FUNCTION appendable_only('data', 'dropped');
 
 -- Writers in SQL notify in their transaction.  The server notifies after its commits, because
 -- transactions that notify commit one at a time.
@@ -132,7 +134,7 @@ BEGIN
 			first := last + 1;
 			CONTINUE;
 		END IF;
-		stream_id := s.id; tail := s.source_bytes + appendable_length(s.data);
+		stream_id := s.id; tail := s.source_bytes + s.dropped + appendable_length(s.data);
 		more := ''; changed := false;
 		FOR i IN first .. last LOOP
 			n := i; epoch := epochs[i]; pseq := pseqs[i]; known := false;
@@ -259,13 +261,13 @@ BEGIN
 			-- its DELETE waits for this lock, and then sees the fork
 			SELECT * INTO source FROM streams.stream x WHERE x.path = from_path FOR KEY SHARE;
 			status := streams.state(source);
-			source_tail := source.source_bytes + appendable_length(source.data);
+			source_tail := source.source_bytes + source.dropped + appendable_length(source.data);
 			at := coalesce(from_offset, source_tail) + new_sub_bytes;
 			status := CASE WHEN status = 'none' THEN 'no source'
 				WHEN status = 'gone' THEN 'source gone'
 				WHEN new_media <> source.media THEN 'media'
 				WHEN source.fork_depth >= 1000 THEN 'depth'
-				WHEN at IS NULL OR at > source_tail OR coalesce(from_offset, 0) > 0 AND from_incarnation <> streams.incarnation_at(source.id, from_offset)
+				WHEN at IS NULL OR at > source_tail OR source.dropped > 0 AND at < source.source_bytes + source.dropped OR coalesce(from_offset, 0) > 0 AND from_incarnation <> streams.incarnation_at(source.id, from_offset)
 					THEN 'offset'
 				-- a message is not divided
 				WHEN at > 0 AND source.media = 'application/json'
@@ -293,16 +295,17 @@ BEGIN
 	IF s.id IS NULL THEN
 		RAISE EXCEPTION 'stream "%" is one that this role cannot read', new_path USING ERRCODE = 'insufficient_privilege';
 	END IF;
-	stream_id := s.id; tail := s.source_bytes + appendable_length(s.data); content_type := s.content_type; closed := s.closed;
+	stream_id := s.id; tail := s.source_bytes + s.dropped + appendable_length(s.data); content_type := s.content_type; closed := s.closed;
 	incarnation := streams.incarnation_at(s.id, tail);
 	RETURN NEXT;
 END $$;
 
--- Bytes from an offset, at most max_bytes (a line that is longer comes complete); from NULL, the end.  "begins" and "incarnations"
+-- Bytes from an offset, or from "first" if those before it are no longer kept, at most max_bytes (a line that is longer comes complete); from NULL, the end.  "begins" and "incarnations"
 -- are those of the stream, last, and of its sources as far up as the offset: where the bytes that each wrote begin.
-CREATE OR REPLACE FUNCTION streams.read(by_path text, by_id bigint, from_offset bigint, max_bytes int, whole_lines boolean)
+DROP FUNCTION IF EXISTS streams.read(text, bigint, bigint, int, boolean);
+CREATE FUNCTION streams.read(by_path text, by_id bigint, from_offset bigint, max_bytes int, whole_lines boolean)
 RETURNS TABLE (status text, stream_id bigint, incarnation bigint, content_type text, closed boolean, data bytea, next_offset bigint, tail bigint,
-	ttl bigint, expires text, touch boolean, begins bigint[], incarnations bigint[])
+	ttl bigint, expires text, touch boolean, begins bigint[], incarnations bigint[], first bigint)
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
@@ -311,6 +314,7 @@ DECLARE
 	piece record;
 	ids bigint[];
 	ends bigint[];                    -- where the next stream's bytes begin
+	drops bigint[];
 	end_of bigint;
 	value appendable_bytea;
 BEGIN
@@ -325,22 +329,25 @@ BEGIN
 		RETURN;
 	END IF;
 	stream_id := s.id; incarnation := s.incarnation; content_type := s.content_type; closed := s.closed; ttl := s.ttl; expires := s.expires;
-	tail := s.source_bytes + appendable_length(s.data);
+	tail := s.source_bytes + s.dropped + appendable_length(s.data);
 	-- a read prolongs the life of the stream, but is not written each time
 	touch := s.ttl IS NOT NULL AND s.touched < clock_timestamp() - s.ttl * interval '0.05 s';
 	whole_lines := whole_lines AND s.media = 'application/json';
 	next_offset := least(coalesce(from_offset, tail), tail);
 
-	ids := ARRAY[s.id]; begins := ARRAY[s.source_bytes]; incarnations := ARRAY[s.incarnation]; ends := ARRAY[tail];
+	ids := ARRAY[s.id]; begins := ARRAY[s.source_bytes]; incarnations := ARRAY[s.incarnation]; ends := ARRAY[tail]; drops := ARRAY[s.dropped];
 	source := s;
-	WHILE source.source_id IS NOT NULL AND source.source_bytes >= next_offset LOOP
+	WHILE source.source_id IS NOT NULL AND source.source_bytes >= next_offset AND source.dropped = 0 LOOP
 		end_of := least(ends[1], source.source_bytes);
-		SELECT x.id, x.source_id, x.source_bytes, x.incarnation INTO source FROM streams.stream x WHERE x.id = source.source_id;
+		SELECT x.id, x.source_id, x.source_bytes, x.incarnation, x.dropped INTO source FROM streams.stream x WHERE x.id = source.source_id;
 		IF NOT FOUND THEN
 			RAISE EXCEPTION 'the source of stream "%" cannot be read', s.path USING ERRCODE = 'insufficient_privilege';
 		END IF;
 		ids := source.id || ids; begins := source.source_bytes || begins; incarnations := source.incarnation || incarnations; ends := end_of || ends;
+		drops := source.dropped || drops;
 	END LOOP;
+	first := CASE WHEN source.dropped > 0 THEN least(source.source_bytes + source.dropped, ends[1]) ELSE 0 END;
+	next_offset := greatest(next_offset, first);
 	data := '';
 	FOR i IN 1 .. cardinality(ids) LOOP
 		CONTINUE WHEN next_offset >= ends[i];
@@ -350,13 +357,35 @@ BEGIN
 		ELSE
 			SELECT x.data INTO value FROM streams.stream x WHERE x.id = ids[i];
 		END IF;
-		SELECT * INTO piece FROM appendable_tail(value, next_offset - begins[i],
+		SELECT * INTO piece FROM appendable_tail(value, next_offset - begins[i] - drops[i],
 			least(max_bytes - octet_length(data), ends[i] - next_offset)::int, whole_lines);
 		data := CASE WHEN octet_length(data) = 0 THEN piece.data ELSE data || piece.data END;
-		next_offset := begins[i] + piece.next_offset;
+		next_offset := begins[i] + drops[i] + piece.next_offset;
 		EXIT WHEN next_offset < ends[i];
 	END LOOP;
 	RETURN NEXT;
+END $$;
+
+-- Retention: keep no bytes before an offset, which is one of the stream's own and in JSON the end of a message.  Returns how many were
+-- dropped.  Offsets of what is kept stay the same; reads before it are refused.
+CREATE OR REPLACE FUNCTION streams.drop_front(of_path text, before bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	s streams.stream;
+	n bigint;
+BEGIN
+	SELECT * INTO s FROM streams.stream x WHERE x.path = of_path FOR NO KEY UPDATE;
+	IF streams.state(s) <> 'ok' THEN
+		RAISE EXCEPTION 'stream "%" does not exist', of_path USING ERRCODE = 'no_data_found';
+	END IF;
+	n := before - s.source_bytes - s.dropped;
+	IF n > appendable_length(s.data) THEN
+		RAISE EXCEPTION 'offset % is beyond the end of stream "%", %', before, of_path, before - n + appendable_length(s.data) USING ERRCODE = 'invalid_parameter_value';
+	ELSIF n > 0 AND s.media = 'application/json' AND appendable_get_byte(s.data, n - 1) <> 10 THEN
+		RAISE EXCEPTION 'offset % of stream "%" is inside a message', before, of_path USING ERRCODE = 'invalid_parameter_value';
+	ELSIF n > 0 THEN
+		UPDATE streams.stream x SET data = appendable_drop_front(x.data, n), dropped = x.dropped + n WHERE x.id = s.id;
+	END IF;
+	RETURN greatest(n, 0);
 END $$;
 
 CREATE OR REPLACE FUNCTION streams.remove_expired() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$

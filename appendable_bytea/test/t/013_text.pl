@@ -76,6 +76,7 @@ BEGIN
 			WHEN 2 THEN UPDATE r SET data = left(data, -n), plain = left(plain, -n) WHERE id = one;
 			WHEN 3 THEN UPDATE r SET data = substr(data, n), plain = substr(plain, n) WHERE id = one;
 			WHEN 4 THEN UPDATE r SET data = data || n || w, plain = plain || n || w WHERE id = one;
+			WHEN 6 THEN UPDATE r SET data = appendable_drop_front(data, octet_length(left(plain, n))), plain = substr(plain, n + 1) WHERE id = one;
 			WHEN 5 THEN UPDATE r SET data = replace(data, 'a', w), plain = replace(plain, 'a', w) WHERE id = one AND length(plain) < 2000;
 			ELSE UPDATE r SET data = data || w, plain = plain || w WHERE id = one;
 		END CASE;

@@ -41,6 +41,7 @@ BEGIN
 		WHEN 2 THEN UPDATE t SET data = overlay(data placing '\x2b2b2b' FROM length(data) / 2), sum = md5(overlay(data::bytea placing '\x2b2b2b' FROM length(data) / 2))
 			WHERE id = k AND length(data) > 1;
 		WHEN 3 THEN UPDATE t SET data = appendable_truncate(data, length(data) / 2), sum = md5(substr(data::bytea, 1, length(data) / 2)) WHERE id = k;
+		WHEN 5 THEN UPDATE t SET data = appendable_drop_front(data, length(data) / 3), sum = md5(substr(data::bytea, 1 + length(data) / 3)) WHERE id = k;
 		ELSE UPDATE t SET data = data || x, sum = md5(data::bytea || x) WHERE id = k;
 	END CASE;
 END $$;

@@ -68,6 +68,8 @@ DO $do$ BEGIN
 		UPDATE t SET data = d, wanted = d FROM (SELECT id AS i, overlay(wanted PLACING random_bytes(i, i * 11) FROM 1 + i * 1237 FOR i) AS d FROM t) q WHERE id = q.i;
 	END LOOP;
 END $do$;
+UPDATE t SET data = appendable_drop_front(data, 5000 * id), wanted = substr(wanted, 5000 * id + 1);
+UPDATE t SET data = appendable_drop_front(data, 1) || random_bytes(4, 10000), wanted = substr(wanted, 2) || random_bytes(4, 10000);
 });
 my $digest = 'SELECT id, md5(data), md5(data) = md5(wanted), data = wanted, substr(data, 20000, 5000) = substr(wanted, 20000, 5000) FROM t ORDER BY id';
 my $values = $node->safe_psql('d', $digest);
