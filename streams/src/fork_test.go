@@ -91,7 +91,7 @@ func TestServerForks(t *testing.T) {
 	ask(t, "PUT", url+"/streams/a", "0123456789", plain...).want(t, 201, "")
 	middle := ask(t, "GET", url+"/streams/a?offset=-1", "").want(t, 200, "0123").header.Get("Stream-Next-Offset")
 	end := ask(t, "HEAD", url+"/streams/a", "").want(t, 200, "").header.Get("Stream-Next-Offset")
-	// a fork without bytes of its own has its source's end
+	// a fork to which nothing was appended ends where its source does
 	begin := ask(t, "PUT", url+"/streams/b", "", fork("a")...).want(t, 201, "").header.Get("Stream-Next-Offset")
 	if begin != end {
 		t.Fatalf("the fork begins at %s, its source ends at %s", begin, end)

@@ -79,7 +79,7 @@ func TestServerRetention(t *testing.T) {
 	ask(t, "GET", url+"/streams/g?offset=-1", "").want(t, 200, "ag")
 	sql(t, db, "SELECT streams.drop_front('/streams/a', 16)")
 	ask(t, "GET", url+"/streams/g?offset=-1", "").want(t, 200, "g")
-	// appends go on at the same offsets, and the end is the end
+	// appends continue at the same offsets, and the end can be reached
 	ask(t, "POST", url+"/streams/a", "more", plain...).want(t, 204, "").has(t, "Stream-Next-Offset", token(incarnation, 20))
 	ask(t, "POST", url+"/streams/a", "", "Stream-Closed", "true").want(t, 204, "")
 	sql(t, db, "SELECT streams.drop_front('/streams/a', 17)")

@@ -367,7 +367,7 @@ BEGIN
 END $$;
 
 -- Retention: keep no bytes before an offset, which is one of the stream's own and in JSON the end of a message.  Returns how many were
--- dropped.  Offsets of what is kept stay the same; reads before it are refused.
+-- dropped.  The offsets of the others stay the same; reads before them are refused.
 CREATE OR REPLACE FUNCTION streams.drop_front(of_path text, before bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	s streams.stream;

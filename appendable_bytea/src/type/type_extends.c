@@ -93,7 +93,10 @@ ab_extends(Datum new, Datum old)
 	ab_parse(old, &b);
 	same = b.length <= a.length;
 
-	/* values of which one continues the other's chunks have the same bytes there */
+	/*
+	 * values of which one continues the other's chunks have the same bytes
+	 * there
+	 */
 	if (same && b.length > 0 && a.segments[0].source >= 0 &&
 		a.segments[0].source == b.segments[0].source && continues_reference(&a, &b.base))
 		shared = Min(a.segments[0].length, b.segments[0].length);
