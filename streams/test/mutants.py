@@ -72,7 +72,8 @@ MUTATIONS = [
     Mutation(SRC + "streams.sql", "a fork begins where its source has no bytes",
              "WHEN at IS NULL OR at > source_tail OR source.dropped > 0 AND at < source.source_bytes + source.dropped OR "
              "coalesce(from_offset, 0) > 0 AND from_incarnation <> streams.incarnation_at(source.id, from_offset)",
-             "WHEN at IS NULL OR at > source_tail OR false OR coalesce(from_offset, 0) > 0 AND from_incarnation <> streams.incarnation_at(source.id, from_offset)",
+             "WHEN at IS NULL OR at > source_tail OR false OR "
+             "coalesce(from_offset, 0) > 0 AND from_incarnation <> streams.incarnation_at(source.id, from_offset)",
              ("TestServerRetention",)),
     Mutation(SRC + "streams.sql", "a fork has bytes that its source has dropped",
              "first := CASE WHEN source.dropped > 0 THEN least(source.source_bytes + source.dropped, ends[1]) ELSE 0 END;",
