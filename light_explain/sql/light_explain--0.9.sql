@@ -347,7 +347,7 @@ plan AS MATERIALIZED (
            sum(b.y_sum) FILTER (WHERE b.recent) AS y_sum, max(b.y_longest) FILTER (WHERE b.recent) AS y_longest, sum(b.n) FILTER (WHERE NOT b.recent) AS before_n
     FROM plan_bucket b
     GROUP BY b.dbid, b.userid, b.queryid, b.caller, b.planid),
--- the nodes of these plans: means of an execution of the plan, and what is tested, of an execution of the node
+-- the nodes of these plans: means of an execution of the plan, and those that are tested, of an execution of the node
 node AS MATERIALIZED (
     SELECT b.dbid, b.userid, b.queryid, b.caller, b.planid, h.node,
            sum(h.ms) FILTER (WHERE b.recent) / sum(b.n) FILTER (WHERE b.recent) AS ms, sum(h.ms) FILTER (WHERE NOT b.recent) / sum(b.n) FILTER (WHERE NOT b.recent) AS before_ms,
@@ -390,7 +390,7 @@ statement AS MATERIALIZED (
          JOIN statement_before b USING (dbid, userid, queryid, caller)
          LEFT JOIN statement_work w USING (dbid, userid, queryid, caller)
     WHERE r.n IS NOT NULL),
--- what is tested: statements, new plans, and nodes of other plans; a single execution counts if it has a new plan, or did more
+-- the tests: of statements, new plans, and nodes of other plans; a single execution counts if it has a new plan, or did more
 candidate AS MATERIALIZED (
     SELECT s.dbid, s.userid, s.queryid, s.caller, 'statement' AS what, s.planid, s.before_planid, NULL::integer AS node, s.ms, s.n,
            CASE WHEN s.n > 1 THEN (s.y_sum - s.y_longest) / (s.n - 1) WHEN s.more_work THEN s.y_sum END AS y, s.k, s.usual_n, s.center, s.sd
@@ -477,7 +477,7 @@ ORDER BY c.slower DESC, CASE c.what WHEN 'node' THEN c.ms ELSE s.ms - s.n * s.be
 $$;
 
 COMMENT ON FUNCTION @extschema@.light_explain_regressions(timestamptz, timestamptz, timestamptz, timestamptz, double precision, double precision) IS
-'statements that became slower, or of which a node did, from one period of the history to another, have a plan that they did not have, or write temporary files that they did not write, with the node that is responsible; buckets belong to the period in which they begin; e_value bounds the number of false alarms of this size in as many buckets as the history has, and is at most false_alarms for what is slower, under the conditions that the reference states; own statements, or all for pg_read_all_stats';
+'statements that became slower, or of which a node did, from one period of the history to another, have a plan that they did not have, or write temporary files that they did not write, with the node that is responsible; buckets belong to the period in which they begin; e_value bounds the number of false alarms of this size in as many buckets as the history has, and is at most false_alarms for slower ones, under the conditions that the reference states; own statements, or all for pg_read_all_stats';
 
 CREATE VIEW @extschema@.light_explain_regressions AS
 SELECT p.recent_start, p.recent_end, x.dbid, d.datname, x.userid, r.rolname, x.queryid, x.caller_queryid, x.change, x.slower, x.planid, x.before_planid,

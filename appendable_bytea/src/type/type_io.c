@@ -32,7 +32,7 @@ PG_FUNCTION_INFO_V1(appendable_send);
 PG_FUNCTION_INFO_V1(appendable_from_bytea);
 PG_FUNCTION_INFO_V1(appendable_to_bytea);
 
-/* The value of what a built-in type's input function makes of the same call; NULL after a soft error. */
+/* Input by the function of a built-in type, with the arguments of this call; NULL after a soft error. */
 Datum
 ab_input_by(FunctionCallInfo fcinfo, PGFunction input)
 {
