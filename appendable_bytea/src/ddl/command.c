@@ -289,9 +289,9 @@ appendable_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTre
 			begin_command(pstmt->utilityStmt);
 		ab_command = &command;
 	}
-	ab_protocol_begin(pstmt);
 	PG_TRY();
 	{
+		ab_protocol_begin(pstmt);
 		next_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 		if (followed && IsTransactionState() && !IsBinaryUpgrade)
 			end_command(&command);
