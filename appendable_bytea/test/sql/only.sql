@@ -165,6 +165,12 @@ UPDATE trimmed SET log = appendable_drop_front(log, octet_length(log) - 1000), l
 VACUUM trimmed;
 SELECT chunk_bytes < 40000 AS small FROM appendable_bytea_stats('trimmed');
 SELECT count(*) FROM appendable_bytea_check('trimmed');
+-- compaction stores the rest as one value
+CREATE TEMP TABLE rest AS SELECT log::text AS log, appendable_octet_length(log) AS n FROM trimmed;
+CALL appendable_compact('trimmed') \gset
+SELECT :rows_compacted AS rows, t.log = r.log AS same, appendable_octet_length(t.log) = r.n AS same_length FROM trimmed t, rest r;
+UPDATE trimmed SET log = appendable_drop_front(log, 100) || 'y', log_begin = log_begin + 100;
+SELECT t.log = substr(r.log, 101) || 'y' AS same FROM trimmed t, rest r;
 -- all of it, and again an append
 UPDATE trimmed SET log = appendable_drop_front(log, octet_length(log)), log_begin = log_begin + octet_length(log);
 UPDATE trimmed SET log = log || 'new';
