@@ -164,6 +164,8 @@ MUTATIONS = [
              "if (require_privilege(relid, privilege, skip))", "if (rel != NULL || require_privilege(relid, privilege, skip))", ("specs/privileges", "specs/changing_tables")),
     Mutation(BYTEA + "store/store_match.c", "a table becomes durable without its chunks",
              "if (store->relpersistence != persistence)", "if (store->relpersistence < persistence)", ("sql/tables", "sql/stores")),
+    Mutation(BYTEA + "ddl/command.c", "what the library finds by its name is renamed",
+             "if (found)", "if (found && kind == OBJECT_INDEX)", ("sql/own_objects",)),
     Mutation(BYTEA + "ddl/relation.c", "values that ALTER TYPE computes are shared with the row that they came from",
              "if (cmd->subtype == AT_AlterColumnType && strcmp(cmd->name, get_attname(relid, attnum, false)) == 0)",
              "if (cmd->subtype == AT_AlterColumnType && cmd->name == NULL)", ("sql/stores", "sql/ddl")),

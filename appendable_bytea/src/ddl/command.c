@@ -19,18 +19,23 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_subscription_rel.h"
 #include "commands/event_trigger.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
+#include "parser/parse_func.h"
+#include "parser/parse_type.h"
 #include "storage/lock.h"
 #include "tcop/utility.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
 #include "client/client.h"
 #include "ddl/ddl.h"
@@ -105,6 +110,29 @@ refuse_store(const RangeVar *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied: \"%s\" is a chunk store", name->relname)));
+}
+
+/*
+ * Refuse to rename or move what the library finds by its name: columns of the type would
+ * not be recognized any more, and be stored as they are.
+ */
+static void
+refuse_rename(ObjectType kind, Node *object, const char *schema)
+{
+	bool		found = false;
+
+	if (kind == OBJECT_TYPE)
+		found = ab_type_of(LookupTypeNameOid(NULL, makeTypeNameFromNameList(castNode(List, object)), true)) != NULL;
+	else if (kind == OBJECT_SCHEMA)
+		found = strcmp(schema, AB_SCHEMA) == 0;
+	else if (kind == OBJECT_FUNCTION)
+		found = LookupFuncWithArgs(kind, castNode(ObjectWithArgs, object), true) ==
+			GetSysCacheOid1(AMOID, Anum_pg_am_amhandler, ObjectIdGetDatum(ab_am_oid()));
+	if (found)
+		ereport(ERROR,
+				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+				 errmsg("cannot rename or move an object by whose name extension \"%s\" finds values",
+						AB_EXTENSION)));
 }
 
 /*
@@ -200,9 +228,13 @@ begin_command(Node *statement)
 			break;
 		case T_RenameStmt:
 			refuse_store(((RenameStmt *) statement)->relation);
+			refuse_rename(((RenameStmt *) statement)->renameType, ((RenameStmt *) statement)->object,
+						  ((RenameStmt *) statement)->subname);
 			break;
 		case T_AlterObjectSchemaStmt:
 			refuse_store(((AlterObjectSchemaStmt *) statement)->relation);
+			refuse_rename(((AlterObjectSchemaStmt *) statement)->objectType,
+						  ((AlterObjectSchemaStmt *) statement)->object, NULL);
 			break;
 		case T_IndexStmt:
 			refuse_store(((IndexStmt *) statement)->relation);

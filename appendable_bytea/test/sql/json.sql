@@ -98,6 +98,7 @@ EXPLAIN (COSTS off) SELECT id FROM made WHERE data ->> 'k' = 'seven';
 EXPLAIN (COSTS off) SELECT id FROM made WHERE data::jsonb @> '{"n": 5}';
 SELECT id FROM made WHERE data::jsonb @> '{"n": 5}';
 RESET enable_seqscan;
+ALTER TYPE appendable_json RENAME TO other;
 CREATE DOMAIN object AS appendable_json;
 CREATE DOMAIN object AS json CHECK (json_typeof(VALUE) = 'object');
 SELECT data::object AS checked FROM made WHERE id = 1;

@@ -1,4 +1,4 @@
--- Stores are altered as little as TOAST tables.
+-- What the library finds by its name stays where it is; stores are altered as little as TOAST tables.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS appendable_bytea;
 CREATE SCHEMA elsewhere;
@@ -13,6 +13,11 @@ BEGIN
 EXCEPTION WHEN OTHERS THEN
 	RETURN SQLSTATE || ' ' || regexp_replace(SQLERRM, '[0-9]+', 'N', 'g');
 END $$;
+ALTER TYPE appendable_bytea SET SCHEMA elsewhere;
+ALTER TYPE appendable_bytea RENAME TO other;
+ALTER TYPE appendable_text RENAME TO other;
+ALTER FUNCTION appendable_heap_handler(internal) SET SCHEMA elsewhere;
+ALTER SCHEMA appendable_store RENAME TO other;
 ALTER EXTENSION appendable_bytea SET SCHEMA elsewhere;
 SELECT command, on_store(command) FROM unnest(ARRAY['ALTER TABLE %s RENAME TO other', 'ALTER TABLE %s SET SCHEMA elsewhere',
 	'ALTER TABLE %s ADD COLUMN x int', 'ALTER TABLE %s DROP COLUMN prev', 'ALTER TABLE %s RENAME COLUMN prev TO x',
