@@ -208,7 +208,7 @@ MUTATIONS = [
              "if (dropped > ab_length(old))", ONLY),
     Mutation(BYTEA + "type/type_extends.c", "bytes are dropped without being counted", "int64		dropped = begin == 0 ? 0 : increase_of(data, begin);",
              "int64		dropped = Max(begin == 0 ? 0 : increase_of(data, begin), ab_length(old) - ab_length(new));", ONLY),
-    Mutation(BYTEA + "type/type_tail.c", "a text loses a part of a character", "check_character_begin(value, length, bytes);", ";", ONLY),
+    Mutation(BYTEA + "type/type_tail.c", "a text loses a part of a character", "check_character_begin(value, length, bytes);", ";", ("t/013_text",)),
     Mutation(BYTEA + "table/find_pieces.c", "there is no limit to dead bytes",
              "return dead_bytes(target, base, segments, count, allowed) <= allowed;", "return dead_bytes(target, base, segments, count, allowed) >= 0;", PIECES),
     Mutation(BYTEA + "table/find_pieces.c", "no sample of the old value is in the new one",

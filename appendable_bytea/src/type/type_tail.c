@@ -89,16 +89,22 @@ inside_character(int byte)
 	return (byte & 0xC0) == 0x80;
 }
 
-/* Raise an error if an offset is in the middle of a character. */
+static void
+refuse_part_of_character(int64 offset)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("offset %lld is inside a character", (long long) offset),
+			 errhint("Go on from the next_offset that an earlier call gave.")));
+}
+
+/* Raise an error if an offset is in the middle of a character, where its byte tells. */
 static void
 check_character_begin(Datum value, int64 length, int64 offset)
 {
 	if (offset > 0 && offset < length && GetDatabaseEncoding() == PG_UTF8 &&
 		inside_character(ab_read_byte(value, offset)))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("offset %lld is inside a character", (long long) offset),
-				 errhint("Go on from the next_offset that an earlier call gave.")));
+		refuse_part_of_character(offset);
 }
 
 /*
@@ -307,6 +313,15 @@ drop_front(Datum value, int64 bytes, bool text)
 						(long long) length)));
 	if (text)
 		check_character_begin(value, length, bytes);
+	if (text &&GetDatabaseEncoding() != PG_UTF8 && pg_database_encoding_max_length() > 1)
+	{
+		/* there, characters can only be found from the start */
+		bytea	   *front = ab_read_bytea(value, 0, bytes);
+
+		if (pg_mbcliplen(VARDATA(front), bytes, bytes) != bytes)
+			refuse_part_of_character(bytes);
+		pfree(front);
+	}
 	return ab_splice(value, 0, bytes, NULL, 0);
 }
 

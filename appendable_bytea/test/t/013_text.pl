@@ -159,6 +159,12 @@ like(run($db, q{INSERT INTO r VALUES (99, convert_from('\xc3', 'UTF8'))}), qr/in
 is(run('d_latin1', q{UPDATE r SET data = data || 'é' WHERE id = 1; SELECT right(data, 1) = 'é', octet_length(right(data, 1)) FROM r WHERE id = 1}), 't|1', "a client's encoding is converted");
 like(run('d_latin1', q{UPDATE r SET data = data || '漢' WHERE id = 1}), qr/no equivalent in encoding/, 'a character that the database does not have');
 
+for my $of ([ $db, 'äb' ], [ 'd_euc_jp', 'あb' ])
+{
+	like(run($of->[0], "SELECT appendable_drop_front('$of->[1]'::appendable_text, 1)"), qr/offset 1 is inside a character/, 'half a character is not dropped');
+	is(run($of->[0], "SELECT appendable_drop_front('$of->[1]'::appendable_text, 2)"), 'b', 'but a whole one');
+}
+
 # conversions of a column, both ways, and the call that undoes all
 is( run($db, q{CREATE TABLE a (id int, data text DEFAULT 'né'); INSERT INTO a SELECT id, plain FROM r; INSERT INTO a (id) VALUES (1000); CREATE TABLE b AS TABLE a;
 ALTER TABLE a ALTER data TYPE appendable_text; UPDATE a SET data = data || '€'; UPDATE b SET data = data || '€'; INSERT INTO a (id) VALUES (1001); INSERT INTO b VALUES (1001, 'né');
