@@ -61,15 +61,15 @@ END $$;
 CREATE TABLE large (id int, log appendable_bytea);
 INSERT INTO large VALUES (1, convert_to(repeat('large', 20000), 'UTF8'));
 CREATE TRIGGER zz_only BEFORE UPDATE ON large FOR EACH ROW EXECUTE FUNCTION appendable_only();
-CREATE FUNCTION chunks_read(statement text) RETURNS bool LANGUAGE plpgsql AS $$
-DECLARE before bigint; after bigint; store regclass := ('appendable_store.chunks_' || 'large'::regclass::oid)::regclass;
+CREATE FUNCTION chunks_read(of regclass, statement text) RETURNS bool LANGUAGE plpgsql AS $$
+DECLARE before bigint; after bigint; store regclass := ('appendable_store.chunks_' || of::oid)::regclass;
 BEGIN
 	before := pg_stat_get_xact_tuples_fetched(i.indexrelid) FROM pg_index i WHERE indrelid = store;
 	EXECUTE statement;
 	after := pg_stat_get_xact_tuples_fetched(i.indexrelid) FROM pg_index i WHERE indrelid = store;
 	RETURN after - before > 20;
 END $$;
-SELECT chunks_read('UPDATE large SET log = log || ''\x0a''') AS append_reads, chunks_read('SELECT md5(log) FROM large') AS md5_reads;
+SELECT chunks_read('large', 'UPDATE large SET log = log || ''\x0a''') AS append_reads, chunks_read('large', 'SELECT md5(log) FROM large') AS md5_reads;
 
 -- the trigger
 CREATE TRIGGER zz_only BEFORE UPDATE ON kept FOR EACH ROW EXECUTE FUNCTION appendable_only('log');
@@ -112,7 +112,7 @@ UPDATE kept SET log = log || 'once' WHERE id = 2 AND octet_length(log) = 12 RETU
 UPDATE kept SET log = log || 'once' WHERE id = 2 AND octet_length(log) = 12 RETURNING octet_length(log);
 SELECT right(log, 8) FROM kept WHERE id = 2;
 DROP TABLE kept, cuts, states, branches, large;
-DROP FUNCTION overwrite, chunks_read;
+DROP FUNCTION overwrite;
 
 -- values in pieces: the same chunks may be at other places
 SET appendable_bytea.store_differences = on;
@@ -151,15 +151,7 @@ END $$;
 CALL trim_and_append();
 SELECT log_begin, octet_length(log), left(log, 10) AS first FROM trimmed;
 -- neither is the rest of the value read
-CREATE FUNCTION chunks_read(statement text) RETURNS bool LANGUAGE plpgsql AS $$
-DECLARE before bigint; after bigint; store regclass := ('appendable_store.chunks_' || 'trimmed'::regclass::oid)::regclass;
-BEGIN
-	before := pg_stat_get_xact_tuples_fetched(i.indexrelid) FROM pg_index i WHERE indrelid = store;
-	EXECUTE statement;
-	after := pg_stat_get_xact_tuples_fetched(i.indexrelid) FROM pg_index i WHERE indrelid = store;
-	RETURN after - before > 20;
-END $$;
-SELECT chunks_read($$UPDATE trimmed SET log = appendable_drop_front(log, 100) || 'x', log_begin = log_begin + 100$$) AS drop_reads, chunks_read('SELECT md5(log) FROM trimmed') AS md5_reads;
+SELECT chunks_read('trimmed', $$UPDATE trimmed SET log = appendable_drop_front(log, 100) || 'x', log_begin = log_begin + 100$$) AS drop_reads, chunks_read('trimmed', 'SELECT md5(log) FROM trimmed') AS md5_reads;
 -- the store gives up what was dropped
 UPDATE trimmed SET log = appendable_drop_front(log, octet_length(log) - 1000), log_begin = log_begin + octet_length(log) - 1000;
 VACUUM trimmed;
