@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 )
@@ -103,5 +104,18 @@ func TestServerRetention(t *testing.T) {
 			t.Fatalf("%s bytes are dropped, expected %s", got, want)
 		}
 	}
-	ask(t, "GET", url+"/streams/j?offset=-1", "").want(t, 200, `[23,4]`)
+	begin := ask(t, "GET", url+"/streams/j?offset=-1", "").want(t, 200, `[23,4]`).header.Get("Stream-Next-Offset")[:17] + token(0, 2)[17:]
+	ask(t, "PUT", url+"/streams/k", "", "Stream-Forked-From", "/streams/j", "Stream-Fork-Offset", begin).want(t, 201, "")
+	inside := begin[:17] + token(0, 3)[17:]
+	ask(t, "PUT", url+"/streams/l", "", "Stream-Forked-From", "/streams/j", "Stream-Fork-Offset", inside).want(t, 400, "")
+	// a second setup changes nothing: not the function either
+	oid := value(t, db, "SELECT 'streams.read'::regproc::oid::text")
+	text, err := os.ReadFile("streams.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sql(t, db, string(text))
+	if got := value(t, db, "SELECT 'streams.read'::regproc::oid::text"); got != oid {
+		t.Fatalf("function %s has become %s", oid, got)
+	}
 }

@@ -269,9 +269,9 @@ BEGIN
 				WHEN source.fork_depth >= 1000 THEN 'depth'
 				WHEN at IS NULL OR at > source_tail OR source.dropped > 0 AND at < source.source_bytes + source.dropped OR coalesce(from_offset, 0) > 0 AND from_incarnation <> streams.incarnation_at(source.id, from_offset)
 					THEN 'offset'
-				-- a message is not divided
+				-- a message is not divided; that of the first byte that is kept begins there
 				WHEN at > 0 AND source.media = 'application/json'
-					AND (SELECT r.data FROM streams.read(NULL, source.id, at - 1, 1, false) r) <> '\x0a' THEN 'offset' END;
+					AND (SELECT r.data FROM streams.read(NULL, source.id, at - 1, 1, false) r WHERE r.first < at) <> '\x0a' THEN 'offset' END;
 			IF status IS NOT NULL THEN
 				RETURN NEXT;
 				RETURN;
@@ -300,10 +300,16 @@ BEGIN
 	RETURN NEXT;
 END $$;
 
+-- one that was made before bytes could be dropped has another result
+DO $$ BEGIN
+	IF (SELECT NOT 'first' = ANY (proargnames) FROM pg_proc WHERE oid = to_regprocedure('streams.read(text, bigint, bigint, int, boolean)')) THEN
+		DROP FUNCTION streams.read(text, bigint, bigint, int, boolean);
+	END IF;
+END $$;
+
 -- Bytes from an offset, or from "first" if those before it are no longer kept, at most max_bytes (a line that is longer comes complete); from NULL, the end.  "begins" and "incarnations"
 -- are those of the stream, last, and of its sources as far up as the offset: where the bytes that each wrote begin.
-DROP FUNCTION IF EXISTS streams.read(text, bigint, bigint, int, boolean);
-CREATE FUNCTION streams.read(by_path text, by_id bigint, from_offset bigint, max_bytes int, whole_lines boolean)
+CREATE OR REPLACE FUNCTION streams.read(by_path text, by_id bigint, from_offset bigint, max_bytes int, whole_lines boolean)
 RETURNS TABLE (status text, stream_id bigint, incarnation bigint, content_type text, closed boolean, data bytea, next_offset bigint, tail bigint,
 	ttl bigint, expires text, touch boolean, begins bigint[], incarnations bigint[], first bigint)
 LANGUAGE plpgsql STABLE AS $$

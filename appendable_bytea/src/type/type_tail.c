@@ -300,7 +300,7 @@ appendable_lines(PG_FUNCTION_ARGS)
 	SRF_RETURN_NEXT(call, HeapTupleGetDatum(heap_form_tuple(call->tuple_desc, values, nulls)));
 }
 
-/* The value without its first bytes, which are neither read nor copied. */
+/* The value without its first bytes, of which nothing is copied. */
 static Datum
 drop_front(Datum value, int64 bytes, bool text)
 {
