@@ -9,7 +9,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def bench(monkeypatch):
-    """A bench on a server of its own, with small data and two kinds of store."""
+    """A bench on a separate server, with small data and two kinds of store."""
     if not Cluster().has_library("light_explain"):
         pytest.skip("light_explain is not installed for this server (make install)")
     kept = {"light_explain.plans_min_duration": 0, "light_explain.sample_interval": 20}

@@ -1,6 +1,6 @@
 """The query store: what samples, history and kept plans add to the profile alone, and what the sampler takes.
 
-Each kind of store is a server of its own: memory of the store is taken when a server starts.  All have equal data,
+Each kind of store has a separate server, because memory of the store is allocated when a server starts.  All have equal data,
 and start again together every few sessions: two equal servers differ by where their memory happens to lie.
 """
 

@@ -278,16 +278,23 @@ SKIP:
 	$node->restart;
 }
 
-# ---- no impossible pair of node and wait ----
+# ---- no impossible pair of node and wait, in LOOKS samples (10,000 if that is not set) ----
 {
+	my $looks = $ENV{LOOKS} || 10_000;
 	# naps in the scan only; above it work that never waits
 	my $sql = PostgreSQL::Test::Utils::tempdir() . '/torn.sql';
 	append_to_file($sql, <<'SQL');
 SELECT max(md5(md5(md5(v)))) FROM (SELECT v FROM t WHERE id <= 300 AND CASE WHEN id % 3 = 0 THEN pg_sleep(0.0001) IS NOT NULL ELSE true END OFFSET 0) s;
 SQL
 	my ($rc) = $node->psql('postgres', 'SELECT light_explain_samples_reset()');
-	$node->command_ok([ 'pgbench', '-n', '-c', '6', '-T', '8', '-f', $sql, '-h', $node->host, '-p', $node->port, 'postgres' ], 'sessions that nap and work in turns');
-	settle_samples($node);
+	my $taken = sub { $node->safe_psql('postgres', 'SELECT samples_taken FROM light_explain_status()') };
+	my $begun = $taken->();
+	do
+	{
+		$node->command_ok([ 'pgbench', '-n', '-c', '30', '-T', '4', '-f', $sql, '-h', $node->host, '-p', $node->port, 'postgres' ], 'sessions that nap and work in turns');
+		settle_samples($node);
+		note($taken->() - $begun . " of $looks samples");
+	} while ($taken->() - $begun < $looks);
 	my $found = $node->safe_psql('postgres', q{SELECT node_type, wait_event, sum(samples) FROM light_explain_waits WHERE query ~ 'md5.md5' AND wait_event_type IN ('CPU', 'Timeout') AND planid IS NOT NULL GROUP BY 1, 2 ORDER BY 3 DESC});
 	note($found);
 	unlike($found, qr/^(Aggregate|Subquery Scan)\|PgSleep/m, 'a node that does not wait is never seen waiting');
