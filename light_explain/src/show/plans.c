@@ -309,7 +309,7 @@ plan_for(const LightPlanKey *key, int encoding, double seconds)
 
 /*
  * Keep an execution as the last one of its plan, and as the slowest one if it is.
- * "kept" describes it, but for its blocks; "data" are its "stored" bytes.  Returns the
+ * "kept" describes it, except its blocks; "data" are its "stored" bytes.  Returns the
  * duration of the slowest execution that is kept now, in seconds, or -1 if it is too large.
  */
 double
