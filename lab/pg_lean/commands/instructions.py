@@ -17,6 +17,7 @@ import typer
 from rich.console import Console
 
 from pg_lean import always, battery, terminal
+from pg_lean.bench import store
 from pg_lean.bench.explain import ALWAYS_ON, OPTIONS, SETTINGS
 from pg_lean.cluster import Cluster
 from pg_lean.errors import LabError, Unavailable
@@ -29,11 +30,14 @@ ACCOUNTS = SCALE * 100_000
 LOOP = "index lookup in a loop of PL/pgSQL"
 LOOPED = 1000
 #: Settings of a session for each way of measuring, by kind: nothing measured, light_explain's way, the server's.
+#: "profile" is with samples, history and kept plans, "profile alone" without.
 NESTED = f"{ALWAYS_ON} -c auto_explain.log_nested_statements=on"
+PROFILED = {"plain": "-c compute_query_id=off", "light_explain": "-c compute_query_id=on -c light_explain.profile=on"}
 WAYS = {
     "auto_explain": {"plain": "", "light_explain": f"-c session_preload_libraries=light_explain,auto_explain {NESTED}",
                      "core": f"-c session_preload_libraries=auto_explain {NESTED}"},
-    "profile": {"plain": "-c compute_query_id=off", "light_explain": "-c compute_query_id=on -c light_explain.profile=on"},
+    "profile": PROFILED,
+    "profile alone": PROFILED,
     "EXPLAIN ANALYZE": {"plain": "", "light_explain": "-c session_preload_libraries=light_explain", "core": ""},
 }
 
@@ -165,7 +169,8 @@ def count(cluster: Cluster, way: str, cases: list[Case], console: Console) -> It
     The difference between two sessions of which one executes it more often, so that
     what a session begins and ends with is not counted, nor what first executions fill.
     """
-    cluster.preload = ["light_explain"] if way == "profile" else []
+    cluster.preload = ["light_explain"] if WAYS[way] is PROFILED else []
+    cluster.settings = {**SETTINGS, **(store.PROFILE if way == "profile alone" else {})}
     cluster.below = ["valgrind", "--tool=callgrind", "--trace-children=yes", "--vgdb=no", f"--callgrind-out-file={cluster.data.parent}/callgrind.%p",
                      f"--log-file={cluster.data.parent}/valgrind.%p"]
     cluster.restart()
@@ -207,7 +212,8 @@ def session(cluster: Cluster, options: str, case: Case, step: Step, times: int) 
 def total(file: Path) -> Counts:
     """What a process wrote when it ended, which it is waited for."""
     for _ in range(300):
-        if file.exists() and (found := re.search(r"^(?:totals|summary): (\d+)", text := file.read_text(), re.M)):
+        # its last line
+        if file.exists() and (found := re.search(r"^totals: (\d+)", text := file.read_text(), re.M)):
             return Counts(int(found[1]), locks(text))
         time.sleep(0.1)
     raise LabError(f"callgrind wrote no counts to {file}")
