@@ -23,6 +23,10 @@ from pg_lean.cluster import exit_on_signals
 from pg_lean.paths import TOP
 
 
+#: Samples in which no node may be seen waiting that does not.
+LOOKS = 1_000_000
+
+
 def kept(name: str, label: str, *command: str) -> list[str]:
     """A command whose closing lines keep.py keeps, and the label of the server that it tests."""
     return [str(TOP / "certificate" / "run"), "keep", "--label", label, name, *command]
@@ -43,6 +47,10 @@ def parts() -> dict[str, list[str]]:
     for label in ("17", "18"):
         found[f"versions-upgrade-{label}"] = kept(f"versions-upgrade-{label}", label, "ci/upgrade.sh", label)
     found["versions-upgrade-17-18"] = kept("versions-upgrade-17-18", "18", "ci/upgrade.sh", "18", "17")
+    for label in ("host", "18-assert"):
+        version = "15" if label == "host" else label
+        found[f"times-{version}"] = kept(f"times-{version}", label, "env", f"LOOKS={LOOKS}", "SKIP_REGRESS=1",
+                                         "PROVE_TESTS=test/t/013_true_shares.pl test/t/014_sampling.pl", "ci/check.sh", label, "light_explain")
     found["mutants-15"] = tried("mutants-15", "mutants")
     for label, minutes in (("15", "60"), ("18-assert", "60"), ("19", "15")):
         found[f"chaos-{label}"] = tried(f"chaos-{label}", "chaos", MINUTES=minutes, **({} if label == "15" else {"LABEL": label}))

@@ -81,6 +81,14 @@ KINDS = (
         "make mutants",
     ),
     (
+        "times",
+        "Times of plan nodes",
+        "Statements of which the true part of each node is known run alone and while two processes keep the CPUs busy; the parts that EXPLAIN, "
+        "auto_explain's log, the profile, progress and the flame graph show must be within three points of it. Then the sampler: LOOKS samples of "
+        "statements in which only one node waits, none of which may show another node waiting.",
+        "certificate/run all times-15",
+    ),
+    (
         "fuzz",
         "Random inputs",
         "libFuzzer with the address and undefined behavior sanitizers on code compiled outside of a server, and random SQL with a feature "

@@ -129,7 +129,12 @@ class Goal:
 
 def goals_table(goals: Iterable[Goal], note: str = "") -> Table:
     return Table("Goals", ["goal", "at most", "found", "upper end of its interval", "holds"],
-                 [[goal.what, f"{goal.at_most:.2f}", f"{goal.found.median:.3f}", f"{goal.found.high:.3f}", goal.holds] for goal in goals], note=note)
+                 [[goal.what, _limit(goal.at_most), f"{goal.found.median:.3f}", f"{goal.found.high:.3f}", goal.holds] for goal in goals], note=note)
+
+
+def _limit(at_most: float) -> str:
+    """Two digits, unless the limit has more."""
+    return f"{at_most:.2f}" if round(at_most, 2) == at_most else f"{at_most:g}"
 
 
 def goal_checks(goals: Iterable[Goal]) -> list[Check]:

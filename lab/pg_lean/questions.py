@@ -189,6 +189,8 @@ QUESTIONS = (
         (
             Columns("profile", "Microseconds of a transaction", "A transaction with the profile on; the second column of a version is the noise", ["load"],
                     [("over off | profile", "profile / off"), ("over off | off again", "off / off")]),
+            Columns("store", "Processor time of a transaction", "CPU time with samples, history and kept plans; the second column of a version is the noise",
+                    ["load"], [("over profile | store", "store / profile"), ("over profile | profile again", "profile / profile")]),
             Columns("watched", "Processor time of a transaction", "CPU time of a transaction while a screen polls the server", ["load"],
                     [("over unwatched | watched", "watched / unwatched")]),
             Columns("progress", "Medians over the statements", "Error of the time left, percent of the true time left", [""],

@@ -12,7 +12,7 @@ from pg_lean import profiler
 from pg_lean.measure import explain
 from pg_lean.names import need_extension_schema
 
-#: Who says what a node's share is.
+#: Sources of a node's share.
 LIGHT, CORE = "light_explain", "core"
 #: Figures of the server are thousandths of a millisecond for each loop: where that is more than this part of the time, they are left out.
 TOO_COARSE = 0.01

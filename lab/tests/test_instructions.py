@@ -29,6 +29,8 @@ def test_the_way_of_measuring_shows_in_the_counts(pg_lean):
         assert row["light_explain"] > row["plain"] + ROWS, f"{way}: a call that is measured takes more"
         if "core" in row:
             assert row["core"] > row["light_explain"] + 20 * ROWS, f"{way}: the server's way takes many more"
+    assert found["EXPLAIN ANALYZE"]["locks"] == 0 and 0.9 <= found["profile"]["locks"] <= 1, "the lock of the statement's plan, once an execution"
+    assert found["profile"]["light_explain"] == pytest.approx(found["profile alone"]["light_explain"], rel=0.005), "sessions do nothing for the store"
     assert found["auto_explain"]["plain"] == pytest.approx(found["profile"]["plain"], rel=0.02), "the same statement"
 
 
@@ -36,3 +38,31 @@ def test_where_nothing_counts_it_says_so(pg_lean_here, monkeypatch):
     monkeypatch.setattr(instructions.shutil, "which", lambda _program: None)
     status, _out, err = pg_lean_here("instructions")
     assert status == 1 and "valgrind is not installed" in err
+
+
+def test_locks_are_those_that_light_explain_acquires():
+    written = """ob=(1) /usr/lib/postgresql/15/lib/light_explain.so
+fn=(1) light_profile_merge
+cob=(2) /usr/lib/postgresql/15/bin/postgres
+cfn=(2) LWLockAcquire
+calls=3 0
+16 90
+fn=(3) light_now
+cob=(2)
+cfn=(4) LWLockRelease
+calls=3 0
+16 30
+ob=(2)
+fn=(5) ReadBuffer
+cfn=(2)
+calls=70 0
+16 700
+ob=(1)
+fn=(1)
+cob=(2)
+cfn=(6) LWLockConditionalAcquire
+calls=2 0
+16 20
+totals: 840
+"""
+    assert instructions.locks(written) == 5

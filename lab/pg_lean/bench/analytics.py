@@ -161,9 +161,9 @@ def _measure(bench: Bench, scale: int, chosen: Sequence[str]) -> dict[str, str]:
         for conn in (other, temp):
             conn.prepare_threshold = None  # a prepared statement would keep the plan of the variant that came first
         with bench.activity(f"making the data, scale {scale / 1000:g}"):
-            _make(other, scale, "UNLOGGED")
-            stack.callback(_drop, other)
-            _make(temp, scale, "TEMP")
+            make_tables(other, scale, "UNLOGGED")
+            stack.callback(drop_tables, other)
+            make_tables(temp, scale, "TEMP")
         conns = {variant: other if variant == "stock unlogged" else temp for variant in VARIANTS}
 
         def measure(variant: str, query: str) -> Callable[[], dict[str, float]]:
@@ -190,7 +190,7 @@ def _measure(bench: Bench, scale: int, chosen: Sequence[str]) -> dict[str, str]:
     return kinds
 
 
-def _make(conn: psycopg.Connection, scale: int, kind: str) -> None:
+def make_tables(conn: psycopg.Connection, scale: int, kind: str) -> None:
     """All tables with indexes and statistics in the session's first schema (or its temporary one); scale in thousandths."""
     sizes = {"customers": 150 * scale, "vendors": 10 * scale, "items": 200 * scale, "orders": 1500 * scale}
     for table, rows in DATA.items():
@@ -200,7 +200,7 @@ def _make(conn: psycopg.Connection, scale: int, kind: str) -> None:
         conn.execute(f"VACUUM ANALYZE {table}")
 
 
-def _drop(conn: psycopg.Connection) -> None:
+def drop_tables(conn: psycopg.Connection) -> None:
     conn.execute(f"DROP TABLE IF EXISTS {', '.join(DATA)}")
 
 

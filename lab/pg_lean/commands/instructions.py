@@ -17,6 +17,7 @@ import typer
 from rich.console import Console
 
 from pg_lean import always, battery, terminal
+from pg_lean.bench import store
 from pg_lean.bench.explain import ALWAYS_ON, OPTIONS, SETTINGS
 from pg_lean.cluster import Cluster
 from pg_lean.errors import LabError, Unavailable
@@ -29,11 +30,14 @@ ACCOUNTS = SCALE * 100_000
 LOOP = "index lookup in a loop of PL/pgSQL"
 LOOPED = 1000
 #: Settings of a session for each way of measuring, by kind: nothing measured, light_explain's way, the server's.
+#: "profile" is with samples, history and kept plans, "profile alone" without.
 NESTED = f"{ALWAYS_ON} -c auto_explain.log_nested_statements=on"
+PROFILED = {"plain": "-c compute_query_id=off", "light_explain": "-c compute_query_id=on -c light_explain.profile=on"}
 WAYS = {
     "auto_explain": {"plain": "", "light_explain": f"-c session_preload_libraries=light_explain,auto_explain {NESTED}",
                      "core": f"-c session_preload_libraries=auto_explain {NESTED}"},
-    "profile": {"plain": "-c compute_query_id=off", "light_explain": "-c compute_query_id=on -c light_explain.profile=on"},
+    "profile": PROFILED,
+    "profile alone": PROFILED,
     "EXPLAIN ANALYZE": {"plain": "", "light_explain": "-c session_preload_libraries=light_explain", "core": ""},
 }
 
@@ -165,7 +169,8 @@ def count(cluster: Cluster, way: str, cases: list[Case], console: Console) -> It
     The difference between two sessions of which one executes it more often, so that
     what a session begins and ends with is not counted, nor what first executions fill.
     """
-    cluster.preload = ["light_explain"] if way == "profile" else []
+    cluster.preload = ["light_explain"] if WAYS[way] is PROFILED else []
+    cluster.settings = {**SETTINGS, **(store.PROFILE if way == "profile alone" else {})}
     cluster.below = ["valgrind", "--tool=callgrind", "--trace-children=yes", "--vgdb=no", f"--callgrind-out-file={cluster.data.parent}/callgrind.%p",
                      f"--log-file={cluster.data.parent}/valgrind.%p"]
     cluster.restart()
@@ -178,12 +183,22 @@ def count(cluster: Cluster, way: str, cases: list[Case], console: Console) -> It
             for kind, options in WAYS[way].items():
                 step = case.explained if way == "EXPLAIN ANALYZE" and kind != "plain" else case.run
                 less, more = (session(cluster, options, case, step, times) for times in (few, few + case.executions))
-                counted[kind] = (more - less) / case.executions
+                counted[kind] = (more.instructions - less.instructions) / case.executions
+                if kind == "light_explain":
+                    counted["locks"] = (more.locks - less.locks) / case.executions
         yield case, counted
 
 
-def session(cluster: Cluster, options: str, case: Case, step: Step, times: int) -> int:
-    """Instructions of a whole session that executes a statement so often, for the same accounts each time."""
+@dataclass(frozen=True)
+class Counts:
+    """What a process did: instructions, and how many times light_explain acquired a lightweight lock."""
+
+    instructions: int
+    locks: int
+
+
+def session(cluster: Cluster, options: str, case: Case, step: Step, times: int) -> Counts:
+    """Counts of a whole session that executes a statement so often, for the same accounts each time."""
     with cluster.connect(options) as conn:
         conn.prepare_threshold = None
         pid = conn.info.backend_pid
@@ -194,13 +209,28 @@ def session(cluster: Cluster, options: str, case: Case, step: Step, times: int) 
     return total(cluster.data.parent / f"callgrind.{pid}")
 
 
-def total(file: Path) -> int:
+def total(file: Path) -> Counts:
     """What a process wrote when it ended, which it is waited for."""
     for _ in range(300):
-        if file.exists() and (found := re.search(r"^(?:totals|summary): (\d+)", file.read_text(), re.M)):
-            return int(found[1])
+        # its last line
+        if file.exists() and (found := re.search(r"^totals: (\d+)", text := file.read_text(), re.M)):
+            return Counts(int(found[1]), locks(text))
         time.sleep(0.1)
     raise LabError(f"callgrind wrote no counts to {file}")
+
+
+def locks(text: str) -> int:
+    """Calls of LWLockAcquire() and its kin by functions of light_explain, in callgrind's format: a name follows its number only the first time."""
+    names: dict[tuple[str, str], str] = {}
+    now = {"ob": "", "fn": "", "cob": "", "cfn": ""}
+    calls = 0
+    for line in text.splitlines():
+        if named := re.match(r"(c?)(ob|fn)=(\(\d+\))(?: (.*))?$", line):
+            called, what, number, name = named.groups()
+            now[called + what] = names.setdefault((what, number), name or "")
+        elif (counted := re.match(r"calls=(\d+)", line)) and now["cfn"].startswith("LWLock") and "Acquire" in now["cfn"] and "light_explain" in now["ob"]:
+            calls += int(counted[1])
+    return calls
 
 
 def table(found: list[dict[str, Any]]) -> Table:
@@ -224,6 +254,7 @@ def table(found: list[dict[str, Any]]) -> Table:
             "light_explain over core",
             "more a row | light_explain",
             "more a row | core",
+            "locks | light_explain",
         ],
         [
             [
@@ -235,8 +266,10 @@ def table(found: list[dict[str, Any]]) -> Table:
                 over(row, "light_explain", "core") if "core" in row else None,
                 each(row, "light_explain"),
                 each(row, "core"),
+                f"{row['locks']:.2f}" if "locks" in row else None,
             ]
             for row in found
         ],
-        note="Counted by valgrind's callgrind: without the kernel, and a reading of the processor's counter is one instruction.",
+        note="Counted by valgrind's callgrind: without the kernel, and a reading of the processor's counter is one instruction. "
+        "Locks are the lightweight locks that light_explain acquires.",
     )

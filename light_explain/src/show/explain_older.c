@@ -201,7 +201,7 @@ light_note_finished(QueryDesc *queryDesc)
 	finished_top = queryDesc->planstate;
 }
 
-/* What the nodes of a finished statement did; "query" is NULL if it is not known any more. */
+/* The counters of a finished statement's nodes; "query" is NULL if it is no longer known. */
 static LightShown *
 finished_nodes(LightQuery *query, PlanState *top, int *n)
 {

@@ -103,7 +103,7 @@ light_plans_wanted_size(void)
 	return add_size(size, mul_size(nblocks, sizeof(Block)));
 }
 
-/* Make or find it; "lock" is ours. */
+/* Create the shared memory of kept plans, or find it; "lock" protects it. */
 void
 light_plans_startup(LWLock *lock)
 {
@@ -124,7 +124,7 @@ light_plans_startup(LWLock *lock)
 	LWLockRelease(AddinShmemInitLock);
 }
 
-/* Forget all plans; the lock is held exclusively, or nobody knows it. */
+/* Forget all plans; the caller holds the lock exclusively, or is the only process. */
 void
 light_plans_empty(void)
 {
@@ -280,8 +280,9 @@ make(const LightPlanKey *key, int encoding)
 }
 
 /*
- * The plan for an execution that took "seconds", made if there is none.  What that replaces is
- * freed; "same" tells where it belongs.
+ * The plan to which an execution that took "seconds" belongs; it is made if there is none.  Frees
+ * the execution that the new one replaces; "same" becomes true if the new one is both the
+ * slowest and the last.
  */
 static LightKeptPlan *
 plan_for(const LightPlanKey *key, int encoding, double seconds)
@@ -308,8 +309,8 @@ plan_for(const LightPlanKey *key, int encoding, double seconds)
 
 /*
  * Keep an execution as the last one of its plan, and as the slowest one if it is.
- * "kept" describes it, but for its blocks; "data" are its "stored" bytes.  Returns how long the
- * slowest execution that is kept now took, in seconds, or -1 if it is too large.
+ * "kept" describes it, except its blocks; "data" are its "stored" bytes.  Returns the
+ * duration of the slowest execution that is kept now, in seconds, or -1 if it is too large.
  */
 double
 light_plans_put(const LightPlanKey *key, const LightKept *kept, const char *data)

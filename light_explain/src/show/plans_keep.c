@@ -5,9 +5,9 @@
  *
  * A plan is formatted at the end of the executions that are kept and of no others: when one
  * took longer than any before, which soon becomes rare, and when none was kept
- * for light_explain.plans_interval.  What decides that is in the plan's entry of the profile,
- * which the statement has just added to, so there is nothing to look for.  It is a hint and is read
- * without a lock: what is kept really, plans.c decides.
+ * for light_explain.plans_interval.  The plan's entry of the profile, to which the
+ * statement has just added, has both figures.  They are hints and are read without a lock: plans.c
+ * decides whether the plan is kept.
  *
  * To format a plan reads catalogs, and calls functions of types for constants and
  * parameters.  If that fails the statement does not: it is done in a subtransaction, and
@@ -93,8 +93,8 @@ more_samples(const void *a, const void *b)
 }
 
 /*
- * What samples found a node of the plan that is being formatted waiting for, by
- * plan_node_id; palloc'd, or NULL if there are none.
+ * The wait events in samples of a node of the plan that is being formatted, by plan_node_id;
+ * palloc'd, or NULL if there are none.
  */
 char *
 light_sampled_text(int node)

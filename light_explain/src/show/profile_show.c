@@ -172,7 +172,7 @@ light_explain_profile(PG_FUNCTION_ARGS)
 
 PG_FUNCTION_INFO_V1(light_explain_advice);
 
-/* light_explain_advice(): from what the server makes a plan again, of plans of which it is known. */
+/* light_explain_advice(): the advice with which the server makes a plan again, of plans whose advice is known. */
 Datum
 light_explain_advice(PG_FUNCTION_ARGS)
 {

@@ -34,6 +34,7 @@
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
+#include "storage/procarray.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
@@ -163,7 +164,11 @@ read_process(int procno, Seen *found, int64 *torn)
 
 		if (doing.activity == LIGHT_IDLE)
 		{
-			if (waits_for_work(wait))
+			/*
+			 * a process that has ended has its PGPROC until another one takes
+			 * it, before 17 with its pid, too
+			 */
+			if (waits_for_work(wait) || BackendPidGetProc(pid) != proc)
 				return false;
 			doing.role = proc->roleId;
 			doing.query_id = 0;

@@ -235,7 +235,7 @@ for (1 .. 2)
 }
 check_statement(@$_[ 0 .. 2 ], 1) for $each_run ? @statements : grep { $_->[0] =~ ($assertions ? qr/^(5000|hash|each|parallel)/ : qr/^(5000|hash|each|lateral|parallel)/) } @statements;
 
-# Whoever has the CPU meanwhile, self times are parts of the whole time.
+# Also while other processes have the CPU, self times are parts of the whole time.
 my $parts = $node->safe_psql('postgres', <<'SQL');
 CREATE TABLE parts (part float8);
 DO $$BEGIN

@@ -17,6 +17,7 @@ shared_preload_libraries = 'light_explain'
 light_explain.profile = on
 light_explain.sample_interval = 10
 light_explain.sample_ring = 100000
+max_connections = 40
 compute_query_id = on
 autovacuum = off
 jit = off
@@ -278,16 +279,24 @@ SKIP:
 	$node->restart;
 }
 
-# ---- no impossible pair of node and wait ----
+# ---- no impossible pair of node and wait, in LOOKS samples (10,000 if that is not set) ----
 {
+	my $looks = $ENV{LOOKS} || 10_000;
 	# naps in the scan only; above it work that never waits
 	my $sql = PostgreSQL::Test::Utils::tempdir() . '/torn.sql';
 	append_to_file($sql, <<'SQL');
 SELECT max(md5(md5(md5(v)))) FROM (SELECT v FROM t WHERE id <= 300 AND CASE WHEN id % 3 = 0 THEN pg_sleep(0.0001) IS NOT NULL ELSE true END OFFSET 0) s;
 SQL
 	my ($rc) = $node->psql('postgres', 'SELECT light_explain_samples_reset()');
-	$node->command_ok([ 'pgbench', '-n', '-c', '6', '-T', '8', '-f', $sql, '-h', $node->host, '-p', $node->port, 'postgres' ], 'sessions that nap and work in turns');
-	settle_samples($node);
+	my $taken = sub { $node->safe_psql('postgres', q{SELECT coalesce(sum(samples), 0) FROM light_explain_waits WHERE query ~ 'md5.md5' AND planid IS NOT NULL}) };
+	my $seconds = 0;
+	while ($taken->() < $looks)
+	{
+		$seconds += 4;
+		PostgreSQL::Test::Utils::system_or_bail('pgbench', '-n', '-c', '30', '-T', '4', '-f', $sql, '-h', $node->host, '-p', $node->port, 'postgres');
+		settle_samples($node);
+	}
+	note($taken->() . " samples in $seconds s");
 	my $found = $node->safe_psql('postgres', q{SELECT node_type, wait_event, sum(samples) FROM light_explain_waits WHERE query ~ 'md5.md5' AND wait_event_type IN ('CPU', 'Timeout') AND planid IS NOT NULL GROUP BY 1, 2 ORDER BY 3 DESC});
 	note($found);
 	unlike($found, qr/^(Aggregate|Subquery Scan)\|PgSleep/m, 'a node that does not wait is never seen waiting');
@@ -297,6 +306,17 @@ SQL
 
 # ---- statements and processes that are ended ----
 {
+	# ten sessions end, so that their places are free; then nobody works
+	my $sql = PostgreSQL::Test::Utils::tempdir() . '/one.sql';
+	append_to_file($sql, "SELECT 1;\n");
+	PostgreSQL::Test::Utils::system_or_bail('pgbench', '-n', '-c', '10', '-t', '5', '-f', $sql, '-h', $node->host, '-p', $node->port, 'postgres');
+	my $watcher = $node->background_psql('postgres');
+	$watcher->query_safe('SELECT light_explain_samples_reset()');
+	$watcher->query_safe('SELECT pg_sleep(1)');
+	is($watcher->query_safe('SELECT count(*) FROM light_explain_samples WHERE pid <> pg_backend_pid()'), '0', 'processes that have ended do not work');
+	cmp_ok($watcher->query_safe('SELECT sampler_rounds FROM light_explain_status()'), '>', 20, 'and it was looked often enough');
+	$watcher->quit;
+
 	my $pid = run_in_session($node, "SET statement_timeout = '50ms'", ('SELECT nested()', 'SELECT count(*) FROM t WHERE nap(0.01, true)') x 5,
 		'SET statement_timeout = 0', 'SELECT count(*) FROM t WHERE id <= 20 AND nap(0.02, true) -- last');
 	settle_samples($node);

@@ -88,7 +88,7 @@ sub run_statements
 my $superuser = query('SELECT current_user');
 sub profiled { return (run_statements($superuser, @_))[1]; }
 
-# How many executions of queries are kept; the pattern is no query of ours.
+# How many executions of queries are kept; the query of the test itself does not match the pattern.
 sub kept { return query("SELECT count(*) FROM light_explain_plans WHERE which = 'last' AND query ~ '$_[0]' AND query !~ 'light_explain'"); }
 
 # The plan of a query.
@@ -125,7 +125,7 @@ is(status('plans_failed'), '0', 'none failed');
 # Identifiers of queries do not depend on constants and names of columns: the statements of these tests
 # differ in more than that.
 
-# Statements that nobody explains have the same plan as under EXPLAIN.
+# Statements without EXPLAIN have the same plan as with it.
 query('SELECT light_explain_plans_reset()');
 my $workers = 'SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET max_parallel_workers_per_gather = 2';
 for my $case ([ '', 'SELECT k, count(*) FROM s GROUP BY k ORDER BY k' ], [ '', 'SELECT * FROM s WHERE id = 17' ], [ '', 'SELECT count(*) FROM s a JOIN s b USING (id) WHERE a.k < 3' ],
@@ -215,7 +215,7 @@ is(kept('of_prepared'), '1', 'a prepared statement');
 profiled('BEGIN', 'DECLARE held CURSOR WITH HOLD FOR SELECT id AS of_hold FROM s', 'COMMIT', 'FETCH 3 FROM held');
 ok(kept('of_hold') eq ($node->pg_version < 18 ? '0' : '1'), 'a cursor that outlives its transaction');
 ($out) = run_statements($superuser, 'BEGIN', 'SAVEPOINT a', 'SELECT count(*) AS in_block, min(k) FROM s', 'ROLLBACK TO a', 'SELECT count(*) AS in_block, min(k) FROM s', 'SELECT pg_current_xact_id_if_assigned() IS NULL', 'COMMIT');
-is($out, "1000|0\n1000|0\nt", 'a transaction goes on, and none gets a number');
+is($out, "1000|0\n1000|0\nt", 'a transaction continues, and gets no transaction ID');
 is(kept('in_block'), '1', 'its statements are kept');
 query('CREATE TABLE deferred (id int PRIMARY KEY, up int REFERENCES deferred DEFERRABLE INITIALLY DEFERRED)');
 is(profiled('INSERT INTO deferred VALUES (1, 1), (2, 1)'), '', 'what runs at commit');
@@ -264,7 +264,7 @@ for my $role ([ 'other', 'f', '1' ], [ 'reader', 't', '2' ])
 		}
 	}
 }
-like((run_statements('reader', 'SELECT light_explain_plans_reset()'))[1], qr/permission denied for function/, 'nobody else forgets them');
+like((run_statements('reader', 'SELECT light_explain_plans_reset()'))[1], qr/permission denied for function/, 'other roles cannot forget them');
 like(profiled(q{SELECT light_explain_plan(1, 1, 'first')}), qr/unrecognized value for argument "which": "first"\nHINT:  Available values: slowest, last./, 'which');
 like(profiled(q{SELECT light_explain_plan(1, 1, 'last', 'yaml')}), qr/unrecognized value for argument "format": "yaml"\nHINT:  Available values: text, json./, 'format');
 is(query(q{SELECT light_explain_plan(1, 1) IS NULL, light_explain_plan(NULL) IS NULL, light_explain_plan(1, 1, NULL) IS NULL}), 't|t|t', 'what is not there is null');

@@ -1,4 +1,4 @@
-# What the reference shows is what happens: its sessions are run and compared; its lists of settings,
+# The reference is correct: its sessions are run and compared; its lists of settings,
 # functions and views are complete.
 use strict;
 use warnings;

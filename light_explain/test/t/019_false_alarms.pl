@@ -132,7 +132,7 @@ $change
 SQL
 	return query(q{SELECT change, slower, node, CASE WHEN slower THEN round((factor / 4)::numeric) END, executions, before_buckets, tested FROM light_explain_regressions(at(25), at(26), at(1), at(25))});
 }
-# In times that are slower by a factor, the first node is slower by less than what is reported.
+# In times that are slower by a factor, the first node is slower by less than the factor that is reported.
 my $times = sub {
 	my ($factor, $where) = @_;
 	return "UPDATE simulated SET times = (SELECT array_agg(t * $factor) FROM unnest(times) t), node_times = ARRAY[(SELECT array_agg(t * 1.2) FROM unnest(node_times[1:1]) t), (SELECT array_agg(t * $factor) FROM unnest(node_times[2:2]) t)] WHERE $where;";

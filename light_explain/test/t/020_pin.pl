@@ -92,7 +92,7 @@ query('CREATE DATABASE elsewhere');
 $node->safe_psql('elsewhere', 'CREATE EXTENSION light_explain; CREATE EXTENSION pg_stash_advice');
 is($node->safe_psql('elsewhere', "$stash; SELECT count(*), count(pin) $found"), '3|0', 'statements of another database have another stash, perhaps');
 
-# What it prints does it, for sessions that have the stash.
+# The printed statements pin the plans, for sessions that have the stash.
 my @pins = map { pack 'H*', $_ } split /\n/, query("$stash; SELECT encode(convert_to(pin, 'UTF8'), 'hex') $found");
 is(scalar(@pins), 3, 'statements are printed');
 for my $n (0 .. 1)
