@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"sort"
 	"strings"
 	"sync"
 	"testing"
@@ -13,10 +12,11 @@ import (
 
 // Measurements for make bench-streams; nothing here asserts a time.
 
-func percentiles(all []time.Duration) string {
-	sort.Slice(all, func(i, j int) bool { return all[i] < all[j] })
-	at := func(p int) float64 { return float64(all[(len(all)-1)*p/100].Microseconds()) / 1000 }
-	return fmt.Sprintf("%7.2f ms median, %7.2f ms 99th percentile", at(50), at(99))
+// A table of delays, which the documents show (lab/pg_lean/docs.py).
+const delayHead = "\n| delay | appends | median | 99th percentile |\n|---|--:|--:|--:|\n"
+
+func delayRow(what string, all []time.Duration) string {
+	return fmt.Sprintf("| %s | %d | %.2f ms | %.2f ms |\n", what, len(all), percentile(all, 50), percentile(all, 99))
 }
 
 // How long after an UPDATE in SQL was sent, and after its commit was acknowledged, the last of the followers has its bytes.
@@ -25,6 +25,7 @@ func TestBenchDelay(t *testing.T) {
 	c.EventMS = 600000
 	_, url := serve(t, c)
 	n := number(t, "STREAMS_TEST_APPENDS") / 5
+	table := delayHead
 	for i, followers := range []int{1, 200} {
 		sql(t, db, fmt.Sprintf("INSERT INTO runs (id, log) VALUES (%d, '')", i))
 		all := crowd(t, followers, fmt.Sprintf("%s/runs/%d/log?offset=-1&live=sse", url, i), token1...)
@@ -43,9 +44,10 @@ func TestBenchDelay(t *testing.T) {
 				until(t, lines, "upToDate")
 			}
 		}
-		t.Logf("UPDATE to %3d followers, since it was sent:           %s (%d appends)", followers, percentiles(sent), n)
-		t.Logf("UPDATE to %3d followers, since its commit was answered: %s", followers, percentiles(acknowledged))
+		table += delayRow(fmt.Sprintf("from an `UPDATE` to the last of its followers (%d)", followers), sent)
+		table += delayRow(fmt.Sprintf("from its answer to the last of its followers (%d)", followers), acknowledged)
 	}
+	fmt.Println(table)
 }
 
 // Appends to other streams, alternately without and with a transaction that holds one stream's row, to which requests wait.
@@ -105,6 +107,7 @@ func TestBenchHeldRow(t *testing.T) {
 	if err := db.QueryRow(context.Background(), "SELECT appendable_length(data) FROM streams.stream WHERE path = '/streams/held'").Scan(&length); err != nil || length != 5*20*200 {
 		t.Errorf("%d bytes in the held stream, %v", length, err)
 	}
-	t.Logf("POST of %d writers, no row is held:       %s (%d appends)", writers, percentiles(times[0]), len(times[0]))
-	t.Logf("POST of %d writers, the row of another stream is held: %s", writers, percentiles(times[1]))
+	fmt.Println(delayHead + delayRow(fmt.Sprintf("`POST` of %d writers, no row is locked", writers), times[0]) +
+		delayRow(fmt.Sprintf("`POST` of %d writers, the row of another stream is locked", writers), times[1]))
+	t.Logf("a locked row: %.2f times the 99th percentile of the other streams", percentile(times[1], 99)/percentile(times[0], 99))
 }
