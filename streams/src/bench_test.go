@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -60,24 +58,26 @@ func TestBenchHeldRow(t *testing.T) {
 		ask(t, "PUT", fmt.Sprintf("%s/streams/free%d", url, i), "", plain...).want(t, 201, "")
 	}
 	n := number(t, "STREAMS_TEST_APPENDS") / 10
-	post := func(path string) error {
-		w, err := http.Post(url+path, "text/plain", strings.NewReader(strings.Repeat("x", 199)+"\n"))
-		if err == nil {
-			w.Body.Close()
-			if w.StatusCode != 204 {
-				err = fmt.Errorf("status %d", w.StatusCode)
-			}
+	line := lineOf(0, 0)
+	send := func(path string) {
+		if status, err := post(url+path, line, "", 0); err != nil || status != 204 {
+			t.Errorf("%s: status %d, %v", path, status, err)
 		}
-		return err
 	}
-	var times [2][]time.Duration
-	for round := 0; round < 10; round++ {
+	var first, free, locked []time.Duration
+	for round := 0; round <= 10; round++ {
+		lock, times := round > 0 && round%2 == 0, &free
+		if lock {
+			times = &locked
+		} else if round == 0 { // which opens connections
+			times = &first
+		}
 		var held sync.WaitGroup
-		if round%2 == 1 {
+		if lock {
 			sql(t, db, "BEGIN; SELECT FROM streams.stream WHERE path = '/streams/held' FOR UPDATE")
 			for i := 0; i < 20; i++ {
 				held.Add(1)
-				go func() { defer held.Done(); post("/streams/held") }()
+				go func() { defer held.Done(); send("/streams/held") }()
 			}
 		}
 		var mu sync.Mutex
@@ -88,17 +88,15 @@ func TestBenchHeldRow(t *testing.T) {
 				defer wait.Done()
 				for k := 0; k < n/writers+1; k++ {
 					begin := time.Now()
-					err := post(fmt.Sprintf("/streams/free%d", i))
+					send(fmt.Sprintf("/streams/free%d", i))
 					mu.Lock()
-					if times[round%2] = append(times[round%2], time.Since(begin)); err != nil {
-						t.Error(err)
-					}
+					*times = append(*times, time.Since(begin))
 					mu.Unlock()
 				}
 			}(i)
 		}
 		wait.Wait()
-		if round%2 == 1 {
+		if lock {
 			sql(t, db, "COMMIT")
 			held.Wait()
 		}
@@ -107,7 +105,7 @@ func TestBenchHeldRow(t *testing.T) {
 	if err := db.QueryRow(context.Background(), "SELECT appendable_length(data) FROM streams.stream WHERE path = '/streams/held'").Scan(&length); err != nil || length != 5*20*200 {
 		t.Errorf("%d bytes in the held stream, %v", length, err)
 	}
-	fmt.Println(delayHead + delayRow(fmt.Sprintf("`POST` of %d writers, no row is locked", writers), times[0]) +
-		delayRow(fmt.Sprintf("`POST` of %d writers, the row of another stream is locked", writers), times[1]))
-	t.Logf("a locked row: %.2f times the 99th percentile of the other streams", percentile(times[1], 99)/percentile(times[0], 99))
+	fmt.Println(delayHead + delayRow(fmt.Sprintf("`POST` of %d writers, no row is locked", writers), free) +
+		delayRow(fmt.Sprintf("`POST` of %d writers, the row of another stream is locked", writers), locked))
+	t.Logf("a locked row: %.2f times the 99th percentile of the other streams", percentile(locked, 99)/percentile(free, 99))
 }

@@ -62,11 +62,11 @@ func lineOf(writer, k int) string {
 
 var writersClient = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConns: 256, MaxIdleConnsPerHost: 256, DisableCompression: true}}
 
-// post appends, and returns whether the server acknowledged it.
-func post(url, body, producer string, k int) (bool, error) {
+// post appends, and returns the status of the answer.
+func post(url, body, producer string, k int) (int, error) {
 	r, err := http.NewRequest("POST", url, strings.NewReader(body))
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	r.Header.Set("Content-Type", "text/plain")
 	if producer != "" {
@@ -76,11 +76,11 @@ func post(url, body, producer string, k int) (bool, error) {
 	}
 	w, err := writersClient.Do(r)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	defer w.Body.Close()
 	_, err = io.Copy(io.Discard, w.Body)
-	return w.StatusCode == 200 || w.StatusCode == 204, err
+	return w.StatusCode, err
 }
 
 // newStream creates a stream for plain text.
@@ -113,7 +113,7 @@ func content(t *testing.T, url string) string {
 // run has a server take a turn.
 func (c *contender) run(t *testing.T, name string, l load, long time.Duration) turn {
 	t.Helper()
-	acknowledged, refused := make([]int, l.writers), make([]int, l.writers)
+	acknowledged, refused, statuses := make([]int, l.writers), make([]int, l.writers), make([]int, l.writers)
 	times := make([][]time.Duration, l.writers)
 	url := func(i int) string { return fmt.Sprintf("%s%s-%d", c.base, name, i) }
 	for i := 0; i < l.writers; i++ {
@@ -130,27 +130,27 @@ func (c *contender) run(t *testing.T, name string, l load, long time.Duration) t
 		wait.Add(1)
 		go func(i int) {
 			defer wait.Done()
-			// a connection, and whatever the first append of a stream does, before the clock starts
-			if ok, err := post(url(i), lineOf(i, 0), producer, 0); err != nil {
-				t.Errorf("%s: %v", c.name, err)
-			} else if ok {
-				acknowledged[i] = 1
+			next := func() bool {
+				status, err := post(url(i), lineOf(i, acknowledged[i]), producer, acknowledged[i])
+				switch {
+				case err != nil:
+					t.Errorf("%s: %v", c.name, err)
+				case status == 200 || status == 204:
+					acknowledged[i]++
+				default: // it is sent again
+					refused[i]++
+					statuses[i] = status
+				}
+				return err == nil && status < 300
 			}
+			// a connection, and whatever the first append of a stream does, before the clock starts
+			next()
 			ready.Done()
 			<-start
 			for begin := time.Now(); time.Since(begin) < long; {
-				sent := time.Now()
-				ok, err := post(url(i), lineOf(i, acknowledged[i]), producer, acknowledged[i])
-				if err != nil {
-					t.Errorf("%s: %v", c.name, err)
-					return
+				if sent := time.Now(); next() {
+					times[i] = append(times[i], time.Since(sent))
 				}
-				if !ok {
-					refused[i]++
-					continue
-				}
-				acknowledged[i]++
-				times[i] = append(times[i], time.Since(sent))
 			}
 		}(i)
 	}
@@ -169,7 +169,7 @@ func (c *contender) run(t *testing.T, name string, l load, long time.Duration) t
 			want.WriteString(lineOf(i, k))
 		}
 		if got := content(t, url(i)); got != want.String() && result.wrong == "" {
-			result.wrong = fmt.Sprintf("stream %d has %d bytes, and %d were acknowledged", i, len(got), want.Len())
+			result.wrong = fmt.Sprintf("stream %d has %d bytes, and %d were acknowledged; %d refused, status %d", i, len(got), want.Len(), refused[i], statuses[i])
 		}
 	}
 	if len(all) == 0 {

@@ -78,8 +78,8 @@ func (c *contender) flushes(t *testing.T, n int) *flushed {
 	newStream(t, url)
 	append1 := func(k int) (begin, end float64) {
 		b := time.Now()
-		if ok, err := post(url, lineOf(0, k), "", k); err != nil || !ok {
-			t.Fatalf("%s: %v", c.name, err)
+		if status, err := post(url, lineOf(0, k), "", k); err != nil || status != 204 {
+			t.Fatalf("%s: status %d, %v", c.name, status, err)
 		}
 		return float64(b.UnixNano()) / 1e9, float64(time.Now().UnixNano()) / 1e9
 	}
