@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -48,64 +47,57 @@ func TestBenchDelay(t *testing.T) {
 	fmt.Println(table)
 }
 
-// Appends to other streams, alternately without and with a transaction that holds one stream's row, to which requests wait.
+// Appends to other streams, in alternating turns without and with a transaction that holds one stream's row, to which requests wait.
 func TestBenchHeldRow(t *testing.T) {
-	db, c := fresh(t)
-	_, url := serve(t, c)
-	ask(t, "PUT", url+"/streams/held", "", plain...).want(t, 201, "")
-	const writers = 16
-	for i := 0; i < writers; i++ {
-		ask(t, "PUT", fmt.Sprintf("%s/streams/free%d", url, i), "", plain...).want(t, 201, "")
-	}
-	n := number(t, "STREAMS_TEST_APPENDS") / 10
-	line := lineOf(0, 0)
-	send := func(path string) {
-		if status, err := post(url+path, line, "", 0); err != nil || status != 204 {
-			t.Errorf("%s: status %d, %v", path, status, err)
-		}
-	}
-	var first, free, locked []time.Duration
-	for round := 0; round <= 10; round++ {
-		lock, times := round > 0 && round%2 == 0, &free
-		if lock {
-			times = &locked
-		} else if round == 0 { // which opens connections
-			times = &first
-		}
-		var held sync.WaitGroup
-		if lock {
-			sql(t, db, "BEGIN; SELECT FROM streams.stream WHERE path = '/streams/held' FOR UPDATE")
-			for i := 0; i < 20; i++ {
-				held.Add(1)
-				go func() { defer held.Done(); send("/streams/held") }()
-			}
-		}
-		var mu sync.Mutex
-		var wait sync.WaitGroup
-		for i := 0; i < writers; i++ {
-			wait.Add(1)
-			go func(i int) {
-				defer wait.Done()
-				for k := 0; k < n/writers+1; k++ {
-					begin := time.Now()
-					send(fmt.Sprintf("/streams/free%d", i))
-					mu.Lock()
-					*times = append(*times, time.Since(begin))
-					mu.Unlock()
+	rounds, long := number(t, "STREAMS_TEST_ROUNDS"), time.Duration(number(t, "STREAMS_TEST_MILLISECONDS"))*time.Millisecond
+	c, db := thisProgram(t)
+	newStream(t, c.base+"held")
+	const waiting = 20
+	var appends [2]int
+	var p50, p99 [2][]float64
+	ratios := []float64{}
+	for round := 0; round < rounds; round++ {
+		for i := 0; i < 2; i++ {
+			lock := (round + i) % 2 // the turns of a round change places
+			var held sync.WaitGroup
+			if lock == 1 {
+				sql(t, db, "BEGIN; SELECT FROM streams.stream WHERE path = '/streams/held' FOR UPDATE")
+				for k := 0; k < waiting; k++ {
+					held.Add(1)
+					go func() {
+						defer held.Done()
+						if status, err := post(c.base+"held", lineOf(0, 0), "", 0); err != nil || status != 204 {
+							t.Errorf("status %d, %v", status, err)
+						}
+					}()
 				}
-			}(i)
+				time.Sleep(200 * time.Millisecond)
+			}
+			result := c.run(t, fmt.Sprintf("free%d-%d", round, lock), load{16, false}, long)
+			if lock == 1 {
+				sql(t, db, "COMMIT")
+				held.Wait()
+			}
+			if result.wrong != "" || result.refused > 0 {
+				t.Errorf("round %d: %d refused, %s", round+1, result.refused, result.wrong)
+			}
+			appends[lock] += result.appends
+			p50[lock], p99[lock] = append(p50[lock], result.p50), append(p99[lock], result.p99)
+			t.Logf("round %d, %d rows locked: %.2f ms median, %.2f ms 99th percentile, %d appends", round+1, lock, result.p50, result.p99, result.appends)
 		}
-		wait.Wait()
-		if lock {
-			sql(t, db, "COMMIT")
-			held.Wait()
+		ratios = append(ratios, p99[1][round]/p99[0][round])
+	}
+	if got, want := len(content(t, c.base+"held")), rounds*waiting*200; got != want {
+		t.Errorf("%d bytes in the held stream, expected %d", got, want)
+	}
+	low, high := interval(ratios)
+	fmt.Printf("\n| `POST` of 16 writers | appends | median | 99th percentile | times the 99th percentile |\n|---|--:|--:|--:|---|\n")
+	for lock, what := range []string{"no row is locked", "the row of another stream is locked"} {
+		ratio := ""
+		if lock == 1 {
+			ratio = fmt.Sprintf("%.2f (%.2f to %.2f)", median(ratios), low, high)
 		}
+		fmt.Printf("| %s | %d | %.2f ms | %.2f ms | %s |\n", what, appends[lock], median(p50[lock]), median(p99[lock]), ratio)
 	}
-	var length int
-	if err := db.QueryRow(context.Background(), "SELECT appendable_length(data) FROM streams.stream WHERE path = '/streams/held'").Scan(&length); err != nil || length != 5*20*200 {
-		t.Errorf("%d bytes in the held stream, %v", length, err)
-	}
-	fmt.Println(delayHead + delayRow(fmt.Sprintf("`POST` of %d writers, no row is locked", writers), free) +
-		delayRow(fmt.Sprintf("`POST` of %d writers, the row of another stream is locked", writers), locked))
-	t.Logf("a locked row: %.2f times the 99th percentile of the other streams", percentile(locked, 99)/percentile(free, 99))
+	fmt.Println()
 }
