@@ -142,8 +142,8 @@ streams-kills: ready ## kill the server of streams 200 times under retries, and 
 streams-mutants: ready ## plant bugs in streams, one at a time; the tests must fail (ONLY=TEXT: those with this text)
 	@LABEL=$(LABEL) MUTANTS=1 DOWN=$${DOWN:-5} $(TOP)/streams/test/run.sh
 
-bench-streams: ready ## count the WAL of appends to streams and their HOT updates, and measure delays of followers and next to a locked row (APPENDS=5000)
-	@LABEL=$(LABEL) ONLY='^TestServerWAL|^TestBench' APPENDS=$${APPENDS:-5000} $(TOP)/streams/test/run.sh
+bench-streams: ready ## measure streams: WAL, delays of followers and next to a locked row, appends next to other servers (APPENDS=5000, ROUNDS=9, CADDY=FILE)
+	@LABEL=$(LABEL) ONLY="$${ONLY:-^TestServerWAL|^TestBench}" APPENDS=$${APPENDS:-5000} $(TOP)/streams/test/run.sh
 
 lint: ## find faults in the Python and shell code, with ruff and shellcheck
 	@$(TOP)/ci/lint.sh

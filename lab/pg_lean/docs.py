@@ -7,6 +7,7 @@ compressed (raw.csv.xz), of the last full run on that version.  A page has block
     <!-- figures: append, One byte -->           only the tables whose title begins so
     <!-- figures: front -->                      the rows of FRONT, newest version
     <!-- figures: answers -->                    the questions of docs/performance/ with their answers
+    <!-- figures: streams, compare -->           the tables of results/streams/compare-<major>.txt, which streams/test/run.sh writes
     <!-- /figures -->
 
 whose lines between are replaced.  The pages of docs/performance/, one per question,
@@ -112,12 +113,23 @@ def figures(name: str, title: str | None = None) -> str:
         return front()
     if name == "answers":
         return "\n" + questions.answers(kept) + "\n\n"
+    if name == "streams":
+        return "\n" + "\n\n".join(printed(path) for path in sorted(RESULTS.glob(f"streams/{title}-*.txt"), reverse=True)) + "\n\n"
     parts = []
     for _, result in kept(name):
         blocks = [block for block in result.blocks if isinstance(block, (Table, Note)) and (title is None or block.title.startswith(title))]
         if blocks or title is None:
             parts += [caption(result), *([headline_table([("", result)])] if title is None and result.headlines else []), *map(markdown, blocks)]
     return "\n" + "\n\n".join(parts or [f"*Not measured yet: `make bench-{name}` measures it on your machine.*"]) + "\n\n"
+
+
+def printed(path: Path) -> str:
+    """The tables of a text result, after the lines of its head: date, commit, server and machine."""
+    text = path.read_text()
+    about = dict(re.findall(r"^(date|commit|server|machine) +(.*)$", text, re.M))
+    server = re.sub(r".*\(PostgreSQL\) (\S+).*", r"PostgreSQL \1", about["server"])
+    tables = re.findall(r"(?:^\|.*\n)+", text, re.M)
+    return f"{server}, {about['machine']}, {about['date']}, commit {about['commit']}:\n\n" + "\n".join(tables).rstrip()
 
 
 #: Rows of the front page: benchmark and number of its headline, one for each question that a visitor asks first.

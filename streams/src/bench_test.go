@@ -1,11 +1,7 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"net/http"
-	"sort"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,10 +9,11 @@ import (
 
 // Measurements for make bench-streams; nothing here asserts a time.
 
-func percentiles(all []time.Duration) string {
-	sort.Slice(all, func(i, j int) bool { return all[i] < all[j] })
-	at := func(p int) float64 { return float64(all[(len(all)-1)*p/100].Microseconds()) / 1000 }
-	return fmt.Sprintf("%7.2f ms median, %7.2f ms 99th percentile", at(50), at(99))
+// A table of delays, which the documents show (lab/pg_lean/docs.py).
+const delayHead = "\n| delay | appends | median | 99th percentile |\n|---|--:|--:|--:|\n"
+
+func delayRow(what string, all []time.Duration) string {
+	return fmt.Sprintf("| %s | %d | %.2f ms | %.2f ms |\n", what, len(all), percentile(all, 50), percentile(all, 99))
 }
 
 // How long after an UPDATE in SQL was sent, and after its commit was acknowledged, the last of the followers has its bytes.
@@ -25,6 +22,7 @@ func TestBenchDelay(t *testing.T) {
 	c.EventMS = 600000
 	_, url := serve(t, c)
 	n := number(t, "STREAMS_TEST_APPENDS") / 5
+	table := delayHead
 	for i, followers := range []int{1, 200} {
 		sql(t, db, fmt.Sprintf("INSERT INTO runs (id, log) VALUES (%d, '')", i))
 		all := crowd(t, followers, fmt.Sprintf("%s/runs/%d/log?offset=-1&live=sse", url, i), token1...)
@@ -43,68 +41,63 @@ func TestBenchDelay(t *testing.T) {
 				until(t, lines, "upToDate")
 			}
 		}
-		t.Logf("UPDATE to %3d followers, since it was sent:           %s (%d appends)", followers, percentiles(sent), n)
-		t.Logf("UPDATE to %3d followers, since its commit was answered: %s", followers, percentiles(acknowledged))
+		table += delayRow(fmt.Sprintf("from an `UPDATE` to the last of its followers (%d)", followers), sent)
+		table += delayRow(fmt.Sprintf("from its answer to the last of its followers (%d)", followers), acknowledged)
 	}
+	fmt.Println(table)
 }
 
-// Appends to other streams, alternately without and with a transaction that holds one stream's row, to which requests wait.
+// Appends to other streams, in alternating turns without and with a transaction that holds one stream's row, to which requests wait.
 func TestBenchHeldRow(t *testing.T) {
-	db, c := fresh(t)
-	_, url := serve(t, c)
-	ask(t, "PUT", url+"/streams/held", "", plain...).want(t, 201, "")
-	const writers = 16
-	for i := 0; i < writers; i++ {
-		ask(t, "PUT", fmt.Sprintf("%s/streams/free%d", url, i), "", plain...).want(t, 201, "")
-	}
-	n := number(t, "STREAMS_TEST_APPENDS") / 10
-	post := func(path string) error {
-		w, err := http.Post(url+path, "text/plain", strings.NewReader(strings.Repeat("x", 199)+"\n"))
-		if err == nil {
-			w.Body.Close()
-			if w.StatusCode != 204 {
-				err = fmt.Errorf("status %d", w.StatusCode)
-			}
-		}
-		return err
-	}
-	var times [2][]time.Duration
-	for round := 0; round < 10; round++ {
-		var held sync.WaitGroup
-		if round%2 == 1 {
-			sql(t, db, "BEGIN; SELECT FROM streams.stream WHERE path = '/streams/held' FOR UPDATE")
-			for i := 0; i < 20; i++ {
-				held.Add(1)
-				go func() { defer held.Done(); post("/streams/held") }()
-			}
-		}
-		var mu sync.Mutex
-		var wait sync.WaitGroup
-		for i := 0; i < writers; i++ {
-			wait.Add(1)
-			go func(i int) {
-				defer wait.Done()
-				for k := 0; k < n/writers+1; k++ {
-					begin := time.Now()
-					err := post(fmt.Sprintf("/streams/free%d", i))
-					mu.Lock()
-					if times[round%2] = append(times[round%2], time.Since(begin)); err != nil {
-						t.Error(err)
-					}
-					mu.Unlock()
+	rounds, long := number(t, "STREAMS_TEST_ROUNDS"), time.Duration(number(t, "STREAMS_TEST_MILLISECONDS"))*time.Millisecond
+	c, db := thisProgram(t)
+	newStream(t, c.base+"held")
+	const waiting = 20
+	var appends [2]int
+	var p50, p99 [2][]float64
+	ratios := []float64{}
+	for round := 0; round < rounds; round++ {
+		for i := 0; i < 2; i++ {
+			lock := (round + i) % 2 // the turns of a round change places
+			var held sync.WaitGroup
+			if lock == 1 {
+				sql(t, db, "BEGIN; SELECT FROM streams.stream WHERE path = '/streams/held' FOR UPDATE")
+				for k := 0; k < waiting; k++ {
+					held.Add(1)
+					go func() {
+						defer held.Done()
+						if status, err := post(c.base+"held", lineOf(0, 0), "", 0); err != nil || status != 204 {
+							t.Errorf("status %d, %v", status, err)
+						}
+					}()
 				}
-			}(i)
+				time.Sleep(200 * time.Millisecond)
+			}
+			result := c.run(t, fmt.Sprintf("free%d-%d", round, lock), load{16, false}, long)
+			if lock == 1 {
+				sql(t, db, "COMMIT")
+				held.Wait()
+			}
+			if result.wrong != "" || result.refused > 0 {
+				t.Errorf("round %d: %d refused, %s", round+1, result.refused, result.wrong)
+			}
+			appends[lock] += result.appends
+			p50[lock], p99[lock] = append(p50[lock], result.p50), append(p99[lock], result.p99)
+			t.Logf("round %d, %d rows locked: %.2f ms median, %.2f ms 99th percentile, %d appends", round+1, lock, result.p50, result.p99, result.appends)
 		}
-		wait.Wait()
-		if round%2 == 1 {
-			sql(t, db, "COMMIT")
-			held.Wait()
+		ratios = append(ratios, p99[1][round]/p99[0][round])
+	}
+	if got, want := len(content(t, c.base+"held")), rounds*waiting*200; got != want {
+		t.Errorf("%d bytes in the held stream, expected %d", got, want)
+	}
+	low, high := interval(ratios)
+	fmt.Printf("\n| `POST` of 16 writers | appends | median | 99th percentile | times the 99th percentile |\n|---|--:|--:|--:|---|\n")
+	for lock, what := range []string{"no row is locked", "the row of another stream is locked"} {
+		ratio := ""
+		if lock == 1 {
+			ratio = fmt.Sprintf("%.2f (%.2f to %.2f)", median(ratios), low, high)
 		}
+		fmt.Printf("| %s | %d | %.2f ms | %.2f ms | %s |\n", what, appends[lock], median(p50[lock]), median(p99[lock]), ratio)
 	}
-	var length int
-	if err := db.QueryRow(context.Background(), "SELECT appendable_length(data) FROM streams.stream WHERE path = '/streams/held'").Scan(&length); err != nil || length != 5*20*200 {
-		t.Errorf("%d bytes in the held stream, %v", length, err)
-	}
-	t.Logf("POST of %d writers, no row is held:       %s (%d appends)", writers, percentiles(times[0]), len(times[0]))
-	t.Logf("POST of %d writers, the row of another stream is held: %s", writers, percentiles(times[1]))
+	fmt.Println()
 }

@@ -25,7 +25,7 @@ from mutations import Mutation  # noqa: E402
 SRC = "streams/src/"
 PATIENCE = 240
 #: Tests that start the program; the others have the server in their process.
-NEED_PROGRAM = {"TestServerFewDescriptors", "TestServerKills"}
+NEED_PROGRAM = {"TestServerAcknowledged", "TestServerFewDescriptors", "TestServerKills"}
 
 MUTATIONS = [
     Mutation(SRC + "streams.sql", "a retry of a producer's last append is a gap",
@@ -113,6 +113,8 @@ MUTATIONS = [
     Mutation(SRC + "events.go", "the offset after an event skips the part of a character", "r.after = r.begin + int64(len(data))", "r.after = r.next",
              ("TestServerPartsOfCharacters",)),
     Mutation(SRC + "events.go", "a line loses the space that it begins with", 'line = " " + line', 'line = "" + line', ("TestUnitEvent",)),
+    Mutation(SRC + "db.go", "an append is acknowledged before it is on disk", 'quiet := map[string]string{"streams.quiet": "on"}',
+             'quiet := map[string]string{"streams.quiet": "on", "synchronous_commit": "off"}', ("TestServerAcknowledged",)),
     Mutation(SRC + "db.go", "each request tries to connect while PostgreSQL is down", "if d.isDown() && pool.Stat().TotalConns() == 0 {",
              "if d.isDown() && pool == nil {", ("TestServerDatabaseDown",)),
     Mutation(SRC + "db.go", "notifications are lost while the listener connects", "wakeAll() // notifications while nothing listened are lost", "_ = wakeAll",

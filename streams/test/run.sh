@@ -8,6 +8,9 @@
 #   SUITE=0    leave out the official suite (it is a package of npm)
 #   DOWN=30    seconds without PostgreSQL that followers survive
 #   APPENDS=500  appends of each case whose WAL is counted
+#   ROUNDS=9   rounds of the comparison with other servers (ONLY=^TestBenchCompare)
+#   TURN=2500  milliseconds of a server's turn in a round
+#   CADDY=FILE a Caddy with the plugin of the protocol, to compare with; the reference server comes from npm
 #   ONLY=^TestServerWAL  run these tests alone; with ONLY=^$ SUITE=1, the suite alone
 #   MUTANTS=1  plant bugs instead (mutants.py; ONLY=TEXT: those with this text)
 #   KEEP=FILE  write the results to this file, too (results/streams/)
@@ -64,6 +67,7 @@ on "$label" server "'$bin/initdb' -D '$data' -U postgres -A trust --no-sync -E U
 
 export STREAMS_TEST_PROGRAM=$work/streams STREAMS_TEST_SOCKETS=$sockets STREAMS_TEST_KILLS=${KILLS:-4} STREAMS_TEST_STOPS=${STOPS:-3}
 export STREAMS_TEST_APPENDS=${APPENDS:-500} STREAMS_TEST_DOWN=${DOWN:-30} STREAMS_TEST_RESTART="$work/restart"
+export STREAMS_TEST_ROUNDS=${ROUNDS:-9} STREAMS_TEST_MILLISECONDS=${TURN:-2500} STREAMS_TEST_DATA=$work STREAMS_TEST_CADDY=${CADDY:-}
 
 if [ -n "${KEEP:-}" ]; then
     {
@@ -79,8 +83,15 @@ if [ -n "${MUTANTS:-}" ]; then
     python3 "$here/mutants.py" "$work/mutants" ${ONLY:-}
     exit
 fi
+if [[ ${ONLY:-} =~ TestBench ]] && command -v npm >/dev/null; then
+    say "the reference server"
+    mkdir -p "$work/reference"
+    cp "$here"/reference/* "$work/reference/"
+    (cd "$work/reference" && npm ci --ignore-scripts --silent --no-audit --no-fund)
+    export STREAMS_TEST_NODE=$work/reference/server.mjs
+fi
 say "tests over HTTP"
-(cd "$here/../src" && "$work/unit" -test.v -test.timeout 20m -test.run "${ONLY:-^TestServer}" 2>"$work/tests.log" | grep -v '^===')
+(cd "$here/../src" && "$work/unit" -test.v -test.timeout 60m -test.run "${ONLY:-^TestServer}" 2>"$work/tests.log" | grep -v '^===')
 
 [ "${SUITE:-$([ -n "${ONLY:-}" ] || echo 1)}" = 1 ] || exit 0
 if ! command -v npm >/dev/null; then
