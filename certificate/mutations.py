@@ -31,6 +31,8 @@ VALUES = ("sql/storage", "sql/tables", "sql/type_functions", "sql/type_write", "
 FORGED = ("sql/forged", "sql/storage", "sql/type_usage")
 PIECES = ("sql/pieces",)
 ONLY = ("sql/only",)
+LINES = ("sql/lines",)
+DELTAS = ("t/026_deltas",)
 COMPRESSED = ("sql/compress_new",)
 JSON = ("sql/json",)
 JSONS = ("t/027_json",)
@@ -209,6 +211,21 @@ MUTATIONS = [
     Mutation(BYTEA + "type/type_extends.c", "bytes are dropped without being counted", "int64		dropped = begin == 0 ? 0 : increase_of(data, begin);",
              "int64		dropped = Max(begin == 0 ? 0 : increase_of(data, begin), ab_length(old) - ab_length(new));", ONLY),
     Mutation(BYTEA + "type/type_tail.c", "a text loses a part of a character", "check_character_begin(value, length, bytes);", ";", ("t/013_text",)),
+    Mutation(BYTEA + "store/reader.c", "backwards, a piece begins where its chunk does", "n = Min(n, end - chunk->off);", "n = end - chunk->off;", LINES),
+    Mutation(BYTEA + "store/reader.c", "backwards, a chunk is read from its begin", "*piece = chunk->data + (end - n - chunk->off);", "*piece = chunk->data;", LINES),
+    Mutation(BYTEA + "type/type_tail.c", "a chunk in which the last line ends is passed", "at += n > 0 ? size : from - data;", "at += size;", LINES),
+    Mutation(BYTEA + "type/type_tail.c", "backwards, ends of lines are not counted", "while (size > 0 && (data[size - 1] != '\\n' || ++n < 0))",
+             "while (size > 0 && data[size - 1] != '\\n')", LINES),
+    Mutation(BYTEA + "type/type_tail.c", "backwards from the begin of a line is this begin", "at = line_begin(value, at - 1, n);", "at = line_begin(value, at, n);", LINES),
+    Mutation(BYTEA + "type/type_tail.c", "lines that have not ended are counted", "return n > 0 ? -1 : at;", "return n > 1 ? -1 : at;", LINES),
+    Mutation(BYTEA + "type/type_extends.c", "a front of several pieces is as long as a part of the last one", "dropped += found ? skipped : b.segments[i].length;",
+             "dropped += found ? skipped : 0;", DELTAS),
+    Mutation(BYTEA + "type/type_extends.c", "any value that begins with a later piece is one without its front",
+             "return found && begins_with(new, ab_splice(old, 0, dropped, NULL, 0), true) ? dropped : -1;", "return found ? dropped : -1;", DELTAS),
+    Mutation(BYTEA + "type/type_extends.c", "pieces after one that ends elsewhere are taken for the same", "if (s->length != t->length)", "if (s->length < 0)", ONLY),
+    Mutation(BYTEA + "type/type_deltas.c", "a dropped front is not sent", "if (dropped > 0)", "if (dropped < -1)", DELTAS),
+    Mutation(BYTEA + "type/type_deltas.c", "bytes that are appended while a front is dropped are not sent",
+             "if (ab_length(is) > ab_length(was) - dropped)", "if (ab_length(is) > ab_length(was))", DELTAS),
     Mutation(BYTEA + "table/find_pieces.c", "there is no limit to dead bytes",
              "return dead_bytes(target, base, segments, count, allowed) <= allowed;", "return dead_bytes(target, base, segments, count, allowed) >= 0;", PIECES),
     Mutation(BYTEA + "table/find_pieces.c", "no sample of the old value is in the new one",

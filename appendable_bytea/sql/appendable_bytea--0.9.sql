@@ -988,10 +988,23 @@ CREATE FUNCTION appendable_tail(value appendable_text, from_offset bigint, max_b
 	AS 'MODULE_PATHNAME', 'appendable_text_tail' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_tail(appendable_text, bigint, integer, boolean) IS 'complete characters after an offset in bytes, and the offset to continue from';
 
+CREATE FUNCTION appendable_lines(value appendable_bytea, from_offset bigint DEFAULT 0, unfinished boolean DEFAULT true,
+	OUT line bytea, OUT next_offset bigint) RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'appendable_lines' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_lines(appendable_bytea, bigint, boolean) IS 'lines from an offset on, each with the offset behind it';
+
 CREATE FUNCTION appendable_lines(value appendable_text, from_offset bigint DEFAULT 0, unfinished boolean DEFAULT true,
 	OUT line text, OUT next_offset bigint) RETURNS SETOF record
-	AS 'MODULE_PATHNAME', 'appendable_lines' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+	AS 'MODULE_PATHNAME', 'appendable_text_lines' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_lines(appendable_text, bigint, boolean) IS 'lines from an offset in bytes on, each with the offset behind it';
+
+CREATE FUNCTION appendable_line_offset(value appendable_bytea, from_offset bigint, n bigint) RETURNS bigint
+	AS 'MODULE_PATHNAME', 'appendable_line_offset' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_line_offset(appendable_bytea, bigint, bigint) IS 'offset of the n-th line after an offset, or of the -n-th before it';
+
+CREATE FUNCTION appendable_line_offset(value appendable_text, from_offset bigint, n bigint) RETURNS bigint
+	AS 'MODULE_PATHNAME', 'appendable_text_line_offset' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_line_offset(appendable_text, bigint, bigint) IS 'offset in bytes of the n-th line after an offset in bytes, or of the -n-th before it';
 
 CREATE FUNCTION appendable_notify() RETURNS trigger
 	AS 'MODULE_PATHNAME', 'appendable_notify' LANGUAGE C;

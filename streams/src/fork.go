@@ -1,12 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // A fork is a stream whose first bytes are those of another, up to an offset.  It points to them and has no copy.  In a
@@ -90,23 +91,20 @@ func (s *server) measure(ctx context.Context, role string, f *fork, wantMedia bo
 		f.subBytes = &f.sub
 		return nil
 	}
-	for left, pos := f.sub, at; left > 0; {
-		if got, err = src.read(ctx, role, &pos, s.c.ChunkBytes); err != nil {
-			return err
-		}
-		if len(got.data) == 0 {
-			return errForkOffset // there are not so many messages
-		}
-		for rest := got.data; left > 0; left-- {
-			end := bytes.IndexByte(rest, '\n')
-			if end < 0 {
-				break
-			}
-			rest = rest[end+1:]
-			measured += int64(end + 1)
-		}
-		pos = got.next
+	if at > 0 && at < got.first {
+		return errForkOffset
 	}
+	var end *int64
+	err = s.d.as(ctx, s.d.readers, role, func(c *pgx.Conn) error {
+		return c.QueryRow(ctx, "SELECT streams.message_end($1, $2, $3)", *f.path, got.begin, f.sub).Scan(&end)
+	})
+	if err != nil {
+		return err
+	}
+	if end == nil {
+		return errForkOffset // there are not so many messages
+	}
+	measured = *end - at
 	f.subBytes = &measured
 	return nil
 }

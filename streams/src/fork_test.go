@@ -176,6 +176,70 @@ func TestServerForks(t *testing.T) {
 	}
 }
 
+// A fork of JSON begins after the n-th message from an offset, whichever of the streams above has it.
+func TestServerForkMessages(t *testing.T) {
+	db, c := fresh(t)
+	_, url := serve(t, c)
+	forks := 0
+	// the first n messages after an offset of a stream, as a fork has them
+	fork := func(of, offset string, n int) (string, int) {
+		t.Helper()
+		forks++
+		path := fmt.Sprintf("/streams/fork%d", forks)
+		a := ask(t, "PUT", url+path, "", "Stream-Forked-From", "/streams/"+of, "Stream-Fork-Offset", offset, "Stream-Fork-Sub-Offset", fmt.Sprint(n))
+		if a.status != 201 {
+			return "", a.status
+		}
+		a = ask(t, "GET", url+path+"?offset=-1", "")
+		if a.status != 200 {
+			t.Fatalf("%s: status %d", path, a.status)
+		}
+		return a.body, 201
+	}
+	is := func(of, offset string, n int, want string) {
+		t.Helper()
+		if got, status := fork(of, offset, n); status != 201 || got != want {
+			t.Fatalf("%d messages of %s after %s: status %d, %q, expected %q", n, of, offset, status, got, want)
+		}
+	}
+	fails := func(of, offset string, n int) {
+		t.Helper()
+		if got, status := fork(of, offset, n); status != 400 {
+			t.Fatalf("%d messages of %s after %s: status %d, %q", n, of, offset, status, got)
+		}
+	}
+	ask(t, "PUT", url+"/streams/a", `[10,11,1200]`, "Content-Type", "application/json").want(t, 201, "")
+	begin := token(0, 0)
+	source := []string{"Stream-Forked-From", "/streams/a", "Stream-Fork-Offset", begin, "Stream-Fork-Sub-Offset", "2"}
+	second := ask(t, "PUT", url+"/streams/b", "", source...).want(t, 201, "").header.Get("Stream-Next-Offset")
+	ask(t, "POST", url+"/streams/b", `[20,21]`, "Content-Type", "application/json").want(t, 204, "")
+	third := ask(t, "PUT", url+"/streams/c", "", "Stream-Forked-From", "/streams/b").want(t, 201, "").header.Get("Stream-Next-Offset")
+	ask(t, "POST", url+"/streams/c", `[30]`, "Content-Type", "application/json").want(t, 204, "")
+	// begins before the source of its source does
+	ask(t, "PUT", url+"/streams/d", "", "Stream-Forked-From", "/streams/c", "Stream-Fork-Offset", begin, "Stream-Fork-Sub-Offset", "1").want(t, 201, "")
+	ask(t, "POST", url+"/streams/d", `[40,41]`, "Content-Type", "application/json").want(t, 204, "")
+	for of, messages := range map[string][]string{"a": {"10", "11", "1200"}, "b": {"10", "11", "20", "21"}, "c": {"10", "11", "20", "21", "30"}, "d": {"10", "40", "41"}} {
+		for n := 0; n <= len(messages); n++ {
+			is(of, begin, n, "["+strings.Join(messages[:n], ",")+"]")
+		}
+		fails(of, begin, len(messages)+1)
+	}
+	is("c", second, 1, "[10,11,20]")
+	is("c", second, 3, "[10,11,20,21,30]")
+	is("c", third, 1, "[10,11,20,21,30]")
+	fails("c", third, 2)
+	fails("c", token(1, 1000), 1)
+
+	// what a source has dropped is no message; from the beginning is from the first one that is kept
+	sql(t, db, "SELECT streams.drop_front('/streams/a', 3)")
+	is("b", begin, 1, "[11]")
+	is("c", begin, 4, "[11,20,21,30]")
+	fails("c", begin, 5)
+	sql(t, db, "SELECT streams.drop_front('/streams/a', 11)")
+	fails("c", second[:17]+token(0, 3)[17:], 1)
+	is("c", begin, 1, "[20]")
+}
+
 // A fork and its source's end, in two sessions.
 func TestServerForkLocks(t *testing.T) {
 	db, _ := fresh(t)

@@ -372,6 +372,34 @@ BEGIN
 	RETURN NEXT;
 END $$;
 
+-- Where message n after an offset ends, of JSON; NULL if there are fewer.  The offset is one from which streams.read reads.
+-- Messages of a source are found as in the stream, but count only up to where the next stream's bytes begin.
+CREATE OR REPLACE FUNCTION streams.message_end(by_path text, from_offset bigint, n bigint) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+DECLARE
+	part record;
+	value appendable_bytea;
+	begins bigint;                    -- offset of the first byte in "value"
+	found_at bigint;
+BEGIN
+	FOR part IN WITH RECURSIVE parts AS (
+			SELECT x.id, x.source_id, x.source_bytes, x.dropped, NULL::bigint AS ends, 0 AS depth FROM streams.stream x WHERE x.path = by_path
+			UNION ALL SELECT x.id, x.source_id, x.source_bytes, x.dropped, least(p.ends, p.source_bytes), p.depth + 1
+				FROM parts p JOIN streams.stream x ON x.id = p.source_id WHERE p.source_bytes > from_offset AND p.dropped = 0)
+		SELECT * FROM parts ORDER BY depth DESC LOOP
+		CONTINUE WHEN from_offset >= part.ends;
+		SELECT x.data INTO value FROM streams.stream x WHERE x.id = part.id;
+		begins := part.source_bytes + part.dropped;
+		EXIT WHEN from_offset < begins OR from_offset > begins + appendable_length(value);
+		found_at := begins + appendable_line_offset(value, from_offset - begins, n);
+		IF part.ends IS NULL OR found_at <= part.ends THEN
+			RETURN found_at;
+		END IF;
+		n := n - (SELECT count(*) FROM (SELECT (appendable_lines(value, from_offset - begins, false)).next_offset LIMIT n) l WHERE begins + l.next_offset <= part.ends);
+		from_offset := part.ends;
+	END LOOP;
+	RETURN NULL;
+END $$;
+
 -- Retention: keep no bytes before an offset, which is one of the stream's own and in JSON the end of a message.  Returns how many were
 -- dropped.  The offsets of the others stay the same; reads before them are refused.
 CREATE OR REPLACE FUNCTION streams.drop_front(of_path text, before bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$

@@ -170,6 +170,33 @@ ab_reader_next(AbReader *reader, const char **piece)
 	return n;
 }
 
+/* The piece before the position, which moves to its begin; see store.h. */
+int64
+ab_reader_previous(AbReader *reader, const char **piece)
+{
+	const AbSegment *s;
+	int64		n;
+
+	if (reader->position == 0)
+		return 0;
+	ab_reader_seek(reader, reader->position - 1);
+	s = &reader->value->segments[reader->segment];
+	/* bytes of the segment up to the one at the position */
+	n = reader->position - reader->segment_start + 1;
+	if (s->source < 0)
+		*piece = s->data;
+	else
+	{
+		int64		end = s->source + n;
+		const AbChunk *chunk = ab_reader_chunk(reader, end - 1);
+
+		n = Min(n, end - chunk->off);
+		*piece = chunk->data + (end - n - chunk->off);
+	}
+	ab_reader_seek(reader, reader->position + 1 - n);
+	return n;
+}
+
 /*
  * Copy "length" bytes from the reader's position to buf; false if a chunk is not
  * found, which is an error with AB_READ_PART.

@@ -229,6 +229,9 @@ extern void ab_reader_read(AbReader *reader, int64 offset, char *buf, int64 leng
 extern int64 ab_reader_next(AbReader *reader, const char **piece);
 extern void ab_reader_seek(AbReader *reader, int64 offset);
 
+/* The same backwards: the piece that ends at the reader's position, 0 at the start. */
+extern int64 ab_reader_previous(AbReader *reader, const char **piece);
+
 extern void ab_reader_close(AbReader *reader);
 
 /* Bytes [offset, offset + length) of a value as a bytea; checks the 1 GB limit. */

@@ -35,6 +35,9 @@ extern bool ab_identical(Datum a, Datum b);
 /* type_extends.c: does "new" begin with the bytes of "old"?  Reads no chunk that both share. */
 extern bool ab_extends(Datum new, Datum old);
 
+/* How many bytes an update of a row dropped at the front, if it changed nothing else except for an append; else -1. */
+extern int64 ab_dropped_front(Datum new, Datum old);
+
 /* The byte at an offset inside the value. */
 extern int	ab_read_byte(Datum value, int64 offset);
 

@@ -9,7 +9,8 @@
  * decoded if and where the transaction is.  docs/following.md has the format and a
  * program that maintains a copy.
  *
- * A value that was not only appended to is sent as a new one.  A long one is sent in messages
+ * Bytes that were dropped at the front are sent as their number.  A value that was changed in
+ * another way is sent as a new one.  A long one is sent in messages
  * of DELTA_SIZE bytes, so the trigger and the consumer need memory for that many.
  *
  * Copyright (c) 2026, the pg_lean authors
@@ -50,9 +51,9 @@ is_sent(Form_pg_attribute column)
 	return type != NULL && type->plain != JSONOID;
 }
 
-/* Begin a message: what happened to which row; NULL for key: to all. */
+/* Begin a message: what happened to which column of which row; NULL for column: to the row, for key: to all. */
 static void
-begin_message(StringInfo message, const TriggerData *data, const char *op, const char *key)
+begin_message(StringInfo message, const TriggerData *data, const char *op, const char *key, Form_pg_attribute column)
 {
 	Relation	rel = data->tg_relation;
 	Oid			table = RelationGetRelid(rel);
@@ -72,6 +73,11 @@ begin_message(StringInfo message, const TriggerData *data, const char *op, const
 		appendStringInfoString(message, ": ");
 		escape_json(message, key);
 		appendStringInfoChar(message, '}');
+	}
+	if (column)
+	{
+		appendStringInfoString(message, ", \"column\": ");
+		escape_json(message, NameStr(column->attname));
 	}
 }
 
@@ -102,9 +108,7 @@ send_bytes(const TriggerData *data, const char *op, const char *key, Form_pg_att
 		/* a character is not divided */
 		if (is_text && from + n < length)
 			n = pg_mbcliplen(VARDATA_ANY(bytes), n, n);
-		begin_message(&message, data, op, key);
-		appendStringInfoString(&message, ", \"column\": ");
-		escape_json(&message, NameStr(column->attname));
+		begin_message(&message, data, op, key, column);
 		appendStringInfo(&message, ", \"type\": \"%s\", \"offset\": %lld, \"length\": %lld}\n",
 						 is_text ? "text" : "bytea", (long long) from, (long long) n);
 		if (n > 0)
@@ -127,6 +131,7 @@ send_column(const TriggerData *data, const char *key, AttrNumber attnum, HeapTup
 	bool		is_null;
 	Datum		was = old ? heap_getattr(old, attnum, desc, &was_null) : (Datum) 0;
 	Datum		is = heap_getattr(new, attnum, desc, &is_null);
+	int64		dropped = -1;	/* bytes at the front; -1: the value is new */
 
 	if (is_null)
 	{
@@ -134,16 +139,30 @@ send_column(const TriggerData *data, const char *key, AttrNumber attnum, HeapTup
 
 		if (old && was_null)
 			return;
-		begin_message(&message, data, "null", key);
-		appendStringInfoString(&message, ", \"column\": ");
-		escape_json(&message, NameStr(column->attname));
+		begin_message(&message, data, "null", key, column);
 		appendStringInfoString(&message, "}\n");
 		send_message(&message);
+		return;
 	}
-	else if (was_null || (!ab_identical(is, was) && !ab_extends(is, was)))
+	if (!was_null)
+		dropped = ab_identical(is, was) ? 0 : ab_dropped_front(is, was);
+	if (dropped < 0)
+	{
 		send_bytes(data, "set", key, column, is, 0);
-	else if (ab_length(is) > ab_length(was))
-		send_bytes(data, "append", key, column, is, ab_length(was));
+		return;
+	}
+	if (dropped > 0)
+	{
+		StringInfoData message;
+
+		/* its own operation: a consumer that does not know it must fail */
+		begin_message(&message, data, "drop", key, column);
+		appendStringInfo(&message, ", \"offset\": %lld, \"dropped\": %lld}\n",
+						 (long long) ab_length(was), (long long) dropped);
+		send_message(&message);
+	}
+	if (ab_length(is) > ab_length(was) - dropped)
+		send_bytes(data, "append", key, column, is, ab_length(was) - dropped);
 }
 
 /* A row's key as text. */
@@ -175,7 +194,7 @@ send_row_end(const TriggerData *data, const char *op, const char *key)
 {
 	StringInfoData message;
 
-	begin_message(&message, data, op, key);
+	begin_message(&message, data, op, key, NULL);
 	appendStringInfoString(&message, "}\n");
 	send_message(&message);
 }

@@ -80,30 +80,88 @@ same_bytes(Datum a, Datum b, int64 from, int64 until)
 	return same;
 }
 
-/* Does "new" begin with the bytes of "old"?  Both are values of one of the types. */
-bool
-ab_extends(Datum new, Datum old)
+/* How many first bytes two values take from the same places of the same chunks. */
+static int64
+shared_bytes(const AbValue *a, const AbValue *b)
+{
+	int64		shared = 0;
+
+	for (int i = 0; i < a->nsegments && i < b->nsegments; i++)
+	{
+		const AbSegment *s = &a->segments[i];
+		const AbSegment *t = &b->segments[i];
+
+		if (s->source < 0 || s->source != t->source)
+			break;
+		shared += Min(s->length, t->length);
+		if (s->length != t->length)
+			break;
+	}
+	return shared;
+}
+
+/*
+ * Does "new" begin with the bytes of "old"?  same_chunks: the same places of their chunks
+ * are known to have the same bytes.
+ */
+static bool
+begins_with(Datum new, Datum old, bool same_chunks)
 {
 	AbValue		a,
 				b;
-	int64		shared = 0;		/* bytes that both take from the same chunks */
+	int64		shared;			/* bytes that need not be read */
 	bool		same;
 
 	ab_parse(new, &a);
 	ab_parse(old, &b);
 	same = b.length <= a.length;
-
-	/*
-	 * values of which one continues the other's chunks have the same bytes
-	 * there
-	 */
-	if (same && b.length > 0 && a.segments[0].source >= 0 &&
-		a.segments[0].source == b.segments[0].source && continues_reference(&a, &b.base))
-		shared = Min(a.segments[0].length, b.segments[0].length);
+	shared = same ? shared_bytes(&a, &b) : 0;
+	if (shared > 0 && !same_chunks && !continues_reference(&a, &b.base))
+		shared = 0;
 	same = same && same_bytes(new, old, shared, b.length);
 	ab_value_free(&a);
 	ab_value_free(&b);
 	return same;
+}
+
+/* Does "new" begin with the bytes of "old"?  Both are values of one of the types. */
+bool
+ab_extends(Datum new, Datum old)
+{
+	return begins_with(new, old, false);
+}
+
+/*
+ * How many bytes an update dropped at the front of "old" to make "new", which begins with the others;
+ * -1 if it did something else, or something that the list of pieces does not show.  "old" and "new" are of
+ * a row version and of the one that replaced it.
+ */
+int64
+ab_dropped_front(Datum new, Datum old)
+{
+	AbValue		a,
+				b;
+	int64		dropped = 0;
+	bool		found = false;
+
+	if (ab_extends(new, old))
+		return 0;
+	ab_parse(new, &a);
+	ab_parse(old, &b);
+	/* each place of a value with a list is written once */
+	if (a.base.pieces && a.nsegments > 0 && a.segments[0].source >= 0 && a.base.relid == b.base.relid && a.base.vid == b.base.vid)
+	{
+		for (int i = 0; i < b.nsegments && !found; i++)
+		{
+			int64		skipped = a.segments[0].source - b.segments[i].source;
+
+			found = b.segments[i].source >= 0 && skipped >= 0 && skipped < b.segments[i].length;
+			dropped += found ? skipped : b.segments[i].length;
+		}
+	}
+	ab_value_free(&a);
+	ab_value_free(&b);
+	return found && begins_with(new, ab_splice(old, 0, dropped, NULL, 0), true) ? dropped : -1;
 }
 
 /* appendable_extends(new, old), of either type */

@@ -8,8 +8,9 @@
  * complete character, and on request with a complete line, so a caller that continues
  * from next_offset never gets a part of either.
  *
- * appendable_lines() gives a text line by line and holds no more of it than a line
- * and what it reads at once.
+ * appendable_lines() gives a value line by line and holds no more of it than a line
+ * and what it reads at once.  appendable_line_offset() finds where lines begin; it reads the
+ * chunks that it passes, one at a time and in either direction.
  *
  * appendable_notify() is a trigger's function: the table's owner creates the trigger on
  * tables whose appends are to be notified, and other tables are not affected.  The server sends a
@@ -36,6 +37,9 @@
 PG_FUNCTION_INFO_V1(appendable_tail);
 PG_FUNCTION_INFO_V1(appendable_text_tail);
 PG_FUNCTION_INFO_V1(appendable_lines);
+PG_FUNCTION_INFO_V1(appendable_text_lines);
+PG_FUNCTION_INFO_V1(appendable_line_offset);
+PG_FUNCTION_INFO_V1(appendable_text_line_offset);
 PG_FUNCTION_INFO_V1(appendable_drop_front);
 PG_FUNCTION_INFO_V1(appendable_text_drop_front);
 PG_FUNCTION_INFO_V1(appendable_notify);
@@ -43,43 +47,50 @@ PG_FUNCTION_INFO_V1(appendable_notify);
 /* Bytes that are read at once to find lines. */
 #define LINES_SIZE 65536
 
-/* Where the first line that ends at or behind "at" ends; -1 if none does. */
+/* Where the n-th line that ends at or after byte "at" ends, n > 0; -1 if there are fewer. */
 static int64
-line_end(Datum value, int64 at)
+line_end(Datum value, int64 at, int64 n)
 {
 	AbReader   *reader = ab_reader_open(value);
 	const char *data;
-	const char *newline = NULL;
-	int64		n;
+	int64		size;
 
 	ab_reader_seek(reader, at);
-	while (newline == NULL && (n = ab_reader_next(reader, &data)) > 0)
+	while (n > 0 && (size = ab_reader_next(reader, &data)) > 0)
 	{
-		newline = memchr(data, '\n', n);
-		at += newline ? newline + 1 - data : n;
-	}
-	ab_reader_close(reader);
-	return newline ? at : -1;
-}
-
-/* Where the line that byte "at" is in begins. */
-static int64
-line_begin(Datum value, int64 at)
-{
-	while (at > 0)
-	{
-		int64		size = Min(LINES_SIZE, at);
-		bytea	   *data = ab_read_bytea(value, at - size, size);
-		int64		n = size;
+		const char *from = data;
+		const char *newline;
 
 		CHECK_FOR_INTERRUPTS();
-		while (n > 0 && VARDATA(data)[n - 1] != '\n')
+		while (n > 0 && (newline = memchr(from, '\n', data + size - from)) != NULL)
+		{
+			from = newline + 1;
 			n--;
-		pfree(data);
-		at -= size - n;
-		if (n > 0)
-			break;
+		}
+		at += n > 0 ? size : from - data;
 	}
+	ab_reader_close(reader);
+	return n > 0 ? -1 : at;
+}
+
+/* Where the line begins that byte "at" is in, for n = -1, or a line before that one; 0 if there are fewer. */
+static int64
+line_begin(Datum value, int64 at, int64 n)
+{
+	AbReader   *reader = ab_reader_open(value);
+	const char *data;
+	int64		size;
+
+	ab_reader_seek(reader, at);
+	while (n < 0 && (size = ab_reader_previous(reader, &data)) > 0)
+	{
+		CHECK_FOR_INTERRUPTS();
+		at -= size;
+		while (size > 0 && (data[size - 1] != '\n' || ++n < 0))
+			size--;
+		at += size;
+	}
+	ab_reader_close(reader);
 	return at;
 }
 
@@ -133,10 +144,10 @@ tail_begin(Datum value, int64 length, int64 from, bool text, bool lines)
 		return 0;
 	if (lines)
 	{
-		int64		next = line_end(value, from - 1);
+		int64		next = line_end(value, from - 1, 1);
 
 		/* a line that has not ended is still to come, with its first byte */
-		return next < 0 ? line_begin(value, from) : next;
+		return next < 0 ? line_begin(value, from, -1) : next;
 	}
 	if (text &&GetDatabaseEncoding() == PG_UTF8)
 	{
@@ -190,7 +201,7 @@ tail_of_value(FunctionCallInfo fcinfo, bool text)
 	{
 		while (n > 0 && VARDATA(data)[n - 1] != '\n')
 			n--;
-		if (n == 0 && end < length && (end = line_end(value, end)) >= 0)
+		if (n == 0 && end < length && (end = line_end(value, end, 1)) >= 0)
 		{
 			/* a line longer than max_bytes comes whole */
 			pfree(data);
@@ -225,12 +236,11 @@ appendable_text_tail(PG_FUNCTION_ARGS)
 }
 
 /*
- * appendable_lines(appendable_text, from_offset, unfinished): {line, next_offset} of
- * each line from an offset on, without its end; the last one also if it has none, where
- * that is wanted.
+ * {line, next_offset} of each line of a value from an offset on, without its end; the last
+ * one also if it has none, where that is wanted.
  */
-Datum
-appendable_lines(PG_FUNCTION_ARGS)
+static Datum
+lines_of_value(FunctionCallInfo fcinfo, bool text)
 {
 	typedef struct LinesState
 	{
@@ -263,7 +273,7 @@ appendable_lines(PG_FUNCTION_ARGS)
 		/* the argument's memory may be gone at the next call */
 		state->value = PointerGetDatum(PG_DETOAST_DATUM_COPY(PG_GETARG_DATUM(0)));
 		state->length = ab_length(state->value);
-		state->read = tail_begin(state->value, state->length, PG_GETARG_INT64(1), true, true);
+		state->read = tail_begin(state->value, state->length, PG_GETARG_INT64(1), text, true);
 		state->unfinished = PG_GETARG_BOOL(2);
 		initStringInfo(&state->buf);
 		call->user_fctx = state;
@@ -292,12 +302,60 @@ appendable_lines(PG_FUNCTION_ARGS)
 		SRF_RETURN_DONE(call);
 
 	n = (newline ? newline - state->buf.data : state->buf.len) - state->at;
-	if (GetDatabaseEncoding() != PG_UTF8 && pg_database_encoding_max_length() > 1)
+	if (text &&GetDatabaseEncoding() != PG_UTF8 && pg_database_encoding_max_length() > 1)
 		pg_verify_mbstr(GetDatabaseEncoding(), state->buf.data + state->at, n, false);
 	values[0] = PointerGetDatum(cstring_to_text_with_len(state->buf.data + state->at, n));
 	state->at += newline ? n + 1 : n;
 	values[1] = Int64GetDatum(state->read - (state->buf.len - state->at));
 	SRF_RETURN_NEXT(call, HeapTupleGetDatum(heap_form_tuple(call->tuple_desc, values, nulls)));
+}
+
+/* appendable_lines(appendable_bytea, from_offset, unfinished) */
+Datum
+appendable_lines(PG_FUNCTION_ARGS)
+{
+	return lines_of_value(fcinfo, false);
+}
+
+/* appendable_lines(appendable_text, from_offset, unfinished) */
+Datum
+appendable_text_lines(PG_FUNCTION_ARGS)
+{
+	return lines_of_value(fcinfo, true);
+}
+
+/*
+ * Where the n-th line after the one at an offset begins, or the -n-th line begin before the offset.  After
+ * the last line that has ended there is none yet, and before the first one all that there is.
+ */
+static Datum
+line_offset(FunctionCallInfo fcinfo, bool text)
+{
+	Datum		value = PG_GETARG_DATUM(0);
+	int64		n = PG_GETARG_INT64(2);
+	int64		at = tail_begin(value, ab_length(value), PG_GETARG_INT64(1), text, true);
+
+	if (n > 0)
+		at = line_end(value, at, n);
+	else if (n < 0 && at > 0)
+		at = line_begin(value, at - 1, n);
+	if (at < 0)
+		PG_RETURN_NULL();
+	PG_RETURN_INT64(at);
+}
+
+/* appendable_line_offset(appendable_bytea, from_offset, n) */
+Datum
+appendable_line_offset(PG_FUNCTION_ARGS)
+{
+	return line_offset(fcinfo, false);
+}
+
+/* appendable_line_offset(appendable_text, from_offset, n) */
+Datum
+appendable_text_line_offset(PG_FUNCTION_ARGS)
+{
+	return line_offset(fcinfo, true);
 }
 
 /* The value without its first bytes, of which nothing is copied. */

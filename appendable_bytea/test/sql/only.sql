@@ -70,6 +70,9 @@ BEGIN
 	RETURN after - before > 20;
 END $$;
 SELECT chunks_read('large', 'UPDATE large SET log = log || ''\x0a''') AS append_reads, chunks_read('large', 'SELECT md5(log) FROM large') AS md5_reads;
+-- parts at the same places after one that ends elsewhere
+SELECT appendable_extends(a, b), appendable_extends(a, appendable_truncate(a, 70000)) AS own_begin
+	FROM large, LATERAL (SELECT appendable_write(log, '', 50002, 10000) AS a, appendable_truncate(appendable_write(log, '', 20001, 40001), 50000) AS b) parts;
 
 -- the trigger
 CREATE TRIGGER zz_only BEFORE UPDATE ON kept FOR EACH ROW EXECUTE FUNCTION appendable_only('log');

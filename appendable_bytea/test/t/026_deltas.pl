@@ -102,6 +102,59 @@ $node->stop('immediate');
 $node->start;
 like(messages(), qr/"offset": 10486761, "length": 16\}\nbefore the crash$/, 'an append before a crash is decoded after it');
 
+# bytes that are dropped at the front are sent as their number, whatever the length of the value
+$node->safe_psql('postgres', q{
+TRUNCATE runs;
+ALTER TABLE runs DISABLE TRIGGER deltas;
+SET appendable_bytea.compress_new = off;
+INSERT INTO runs (id, log, data) VALUES (1, repeat('0123456789abcde' || chr(10), 6553600), convert_to(repeat('x', 1000), 'UTF8'));
+ALTER TABLE runs ENABLE TRIGGER deltas;
+SELECT pg_drop_replication_slot('s');
+SELECT pg_create_logical_replication_slot('s', 'pgoutput')});
+my $log = '"table": "runs", "key": {"id": "1"}, "column": "log"';
+writes('a dropped front of a value of 100 MB', q{UPDATE runs SET log = appendable_drop_front(log, 50000000)},
+	qq({"op": "drop", $log, "offset": 104857600, "dropped": 50000000}));
+$node->safe_psql('postgres', q{UPDATE runs SET log = appendable_drop_front(log, 10000001) || 'more'});
+$bytes = $node->safe_psql('postgres', "SELECT sum(octet_length(data)) FROM pg_logical_slot_peek_binary_changes('s', $options)");
+cmp_ok($bytes, '<=', 2000, 'at most 2 kB for it');
+is(messages(), qq({"op": "drop", $log, "offset": 54857600, "dropped": 10000001}\n{"op": "append", $log, "type": "text", "offset": 44857599, "length": 4}\nmore),
+	'a front is dropped and bytes are appended');
+writes('one of several pieces', q{
+BEGIN;
+UPDATE runs SET log = appendable_drop_front(log, 1);
+SAVEPOINT s; UPDATE runs SET log = appendable_drop_front(log, 44000000); ROLLBACK TO s;
+SET LOCAL appendable_bytea.store_differences = on;
+UPDATE runs SET log = appendable_drop_front(log, 44000000) || repeat('y', 1000);
+SAVEPOINT s; UPDATE runs SET log = appendable_drop_front(log, 10); ROLLBACK TO s;
+ALTER TABLE runs DISABLE TRIGGER deltas;
+UPDATE runs SET log = left(log, 200000) || 'inserted' || right(log, -200000);
+ALTER TABLE runs ENABLE TRIGGER deltas;
+UPDATE runs SET log = appendable_drop_front(log, 100000);
+UPDATE runs SET log = appendable_drop_front(log, 100010) || '.';
+COMMIT},
+	qq({"op": "drop", $log, "offset": 44857603, "dropped": 1}),
+	qq({"op": "drop", $log, "offset": 44857602, "dropped": 44000000}),
+	qq({"op": "append", $log, "type": "text", "offset": 857602, "length": 1000}), 'y' x 1000,
+	qq({"op": "drop", $log, "offset": 858610, "dropped": 100000}),
+	qq({"op": "drop", $log, "offset": 758610, "dropped": 100010}),
+	qq({"op": "append", $log, "type": "text", "offset": 658600, "length": 1}), '.');
+# what is not only a front is a new value
+for my $change ("left(appendable_drop_front(log, 500), -1)", "'x' || appendable_drop_front(log, 500)",
+	"overlay(appendable_drop_front(log, 500)::text placing '*' from 100000 for 1)")
+{
+	$node->safe_psql('postgres', "SET appendable_bytea.store_differences = on; UPDATE runs SET log = $change");
+	my $ops = $node->safe_psql('postgres', qq{
+SELECT split_part(split_part(encode(substr(data, $start + 1, 20), 'escape'), '"op": "', 2), '"', 1)
+FROM pg_logical_slot_get_binary_changes('s', $options) WHERE get_byte(data, 0) = ascii('M')});
+	is($ops, 'set', "$change is a new value");
+}
+writes('a short value is sent whole', q{UPDATE runs SET data = appendable_drop_front(data, 998)},
+	'{"op": "set", "table": "runs", "key": {"id": "1"}, "column": "data", "type": "bytea", "offset": 0, "length": 2}', 'xx');
+$node->safe_psql('postgres', q{UPDATE runs SET log = appendable_drop_front(log, 100)});
+$node->stop('immediate');
+$node->start;
+like(messages(), qr/"op": "drop", .* "dropped": 100\}$/, 'a front that was dropped before a crash');
+
 # wrong uses
 for my $wrong (
 	[ q{CREATE TRIGGER w BEFORE UPDATE ON runs FOR EACH ROW EXECUTE FUNCTION appendable_deltas('id')}, qr/must be fired AFTER/ ],
