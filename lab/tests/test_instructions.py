@@ -29,8 +29,8 @@ def test_the_way_of_measuring_shows_in_the_counts(pg_lean):
         assert row["light_explain"] > row["plain"] + ROWS, f"{way}: a call that is measured takes more"
         if "core" in row:
             assert row["core"] > row["light_explain"] + 20 * ROWS, f"{way}: the server's way takes many more"
-    assert found["EXPLAIN ANALYZE"]["locks"] == 0 and 0.9 <= found["profile"]["locks"] <= 1, "the lock of the statement's plan, once an execution"
-    assert found["profile"]["light_explain"] == pytest.approx(found["profile alone"]["light_explain"], rel=0.005), "sessions do nothing for the store"
+    assert found["EXPLAIN ANALYZE"]["locks"] == 0
+    assert 0.9 <= found["profile"]["locks"] < 3, "the lock of the statement's plan, and below Valgrind those of plans that take long enough to be kept"
     assert found["auto_explain"]["plain"] == pytest.approx(found["profile"]["plain"], rel=0.02), "the same statement"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Iterator, Mapping
@@ -42,6 +43,8 @@ KINDS: Mapping[str, Mapping[str, Any]] = {
 }
 #: Times of the profile alone that the store may take, and with plans of all statements of a lookup.
 AT_MOST, ALL_PLANS_AT_MOST = 1.005, 1.02
+#: Which way of `pg-lean instructions` a kind is.
+COUNTED = {"profile": "profile alone", "store": "profile"}
 LOOKUPS = ("pgbench -S", "pgbench -S -M prepared", "range of 41 rows")
 QUERIES = "22 analytic queries"
 #: Rounds between two starts of the servers, and sizes of the data: scale of pgbench, thousandths of the analytic data.
@@ -94,6 +97,7 @@ def run(bench: Bench) -> Result:
         check_stores(clusters)
         many_sessions(bench, clusters)
     measure_sampler(bench)
+    count_instructions(bench)
     return present(bench, sessions)
 
 
@@ -180,6 +184,24 @@ def measure_sampler(bench: Bench) -> None:
             watcher.execute("SELECT pg_terminate_backend(%s)", (conn.info.backend_pid,))
 
 
+def count_instructions(bench: Bench) -> None:
+    """Instructions and lightweight locks of lookups with the store and with the profile alone: they do not depend on what else the machine does."""
+    from pg_lean.commands import instructions
+
+    if bench.quick or shutil.which("valgrind") is None or bench.need_private().root is not None:
+        return
+    with bench.cluster(settings=instructions.SETTINGS, name="counted") as server:
+        instructions.fill(server)
+        cases = [case for case in instructions.of_goals() if case.name in LOOKUPS]
+        for kind, way in COUNTED.items():
+            for case, counted in instructions.count(server, way, cases, bench.console):
+                bench.raw.add(kind, 0, counted_name(case.name), instructions=counted["light_explain"], locks=counted["locks"])
+
+
+def counted_name(lookup: str) -> str:
+    return f"instructions: {lookup}"
+
+
 def sampler_name(sessions: int) -> str:
     return f"{sessions} waiting statements"
 
@@ -199,6 +221,8 @@ def goals(bench: Bench) -> list[Goal]:
         *(Goal(f"{case}: store over the profile alone", AT_MOST, bench.raw.quartile_ratio("cpu_us", "store", "profile", case)) for case in (*LOOKUPS, QUERIES)),
         *(Goal(f"{case}: store with plans of all statements over the profile alone", ALL_PLANS_AT_MOST,
                bench.raw.quartile_ratio("cpu_us", "store, plans of all", "profile", case)) for case in LOOKUPS),
+        *(Goal(f"{case}: instructions, store over the profile alone", AT_MOST, bench.ratio("instructions", "store", "profile", counted_name(case)))
+          for case in LOOKUPS if bench.raw.select("store", counted_name(case))),
     ]
 
 
@@ -232,6 +256,13 @@ def present(bench: Bench, sessions: int) -> Result:
             Table("Many sessions, µs of a statement", ["sessions", *(f"µs | {kind}" for kind in kinds), *(f"over profile | {kind}" for kind in kinds[1:])],
                   [[case, *(bench.estimate("us", kind, case) for kind in kinds), *(bench.ratio("us", kind, "profile", case) for kind in kinds[1:])]
                    for case in map(busy_name, BUSY)]),
+            Table("Instructions and lightweight locks of a transaction",
+                  ["load", *(f"instructions | {kind}" for kind in COUNTED), "instructions | store over profile", *(f"locks | {kind}" for kind in COUNTED)],
+                  [[case, *(f"{bench.estimate('instructions', kind, counted_name(case)).median:,.0f}" for kind in COUNTED),
+                    f"{bench.ratio('instructions', 'store', 'profile', counted_name(case)).median:.4f}",
+                    *(f"{bench.estimate('locks', kind, counted_name(case)).median:.2f}" for kind in COUNTED)]
+                   for case in LOOKUPS if bench.raw.select("store", counted_name(case))],
+                  note="Counted by valgrind's callgrind, on tables of 200,000 rows. The lock is that of the statement's plan; nobody waits for it."),
             Table("The sampler", ["statements", "percent of a processor", "µs of a round", "statements seen in a round"],
                   [[name, *(bench.estimate(metric, "sampler", name) for metric in ("percent", "us", "seen"))] for name in map(sampler_name, SESSIONS)]),
         ],
