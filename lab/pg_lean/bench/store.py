@@ -262,7 +262,7 @@ def present(bench: Bench, sessions: int) -> Result:
                     f"{bench.ratio('instructions', 'store', 'profile', counted_name(case)).median:.4f}",
                     *(f"{bench.estimate('locks', kind, counted_name(case)).median:.2f}" for kind in COUNTED)]
                    for case in LOOKUPS if bench.raw.select("store", counted_name(case))],
-                  note="Counted by valgrind's callgrind, on tables of 200,000 rows. The lock is that of the statement's plan; nobody waits for it."),
+                  note="Counted by valgrind's callgrind, on tables of 200,000 rows. The lock is that of the statement's plan; no session waits for it."),
             Table("The sampler", ["statements", "percent of a processor", "µs of a round", "statements seen in a round"],
                   [[name, *(bench.estimate(metric, "sampler", name) for metric in ("percent", "us", "seen"))] for name in map(sampler_name, SESSIONS)]),
         ],

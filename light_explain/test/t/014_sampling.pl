@@ -306,7 +306,7 @@ SQL
 
 # ---- statements and processes that are ended ----
 {
-	# ten sessions end, so that their places are free; then nobody works
+	# ten sessions end, so that their places are free; then no session works
 	my $sql = PostgreSQL::Test::Utils::tempdir() . '/one.sql';
 	append_to_file($sql, "SELECT 1;\n");
 	PostgreSQL::Test::Utils::system_or_bail('pgbench', '-n', '-c', '10', '-t', '5', '-f', $sql, '-h', $node->host, '-p', $node->port, 'postgres');
