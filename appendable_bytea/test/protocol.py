@@ -318,7 +318,7 @@ def json_type(host, port, kind, oid, array_oid):
     wires = {}
     for t, type in (("plain", kind), ("own", f"appendable_{kind}")):
         wires[t] = Wire(host, port)
-        wires[t].simple(f"DROP TABLE IF EXISTS {t} CASCADE")
+        wires[t].simple(f"DROP TABLE IF EXISTS {t} CASCADE; DROP FUNCTION IF EXISTS {t}_last")
         wires[t].simple(JSON_SETUP.format(t=t, type=type))
 
     def run(wire, sql, values, binary):
