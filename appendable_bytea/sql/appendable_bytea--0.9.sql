@@ -976,9 +976,9 @@ COMMENT ON FUNCTION appendable_octet_length(appendable_json) IS 'bytes of the va
 
 -- ---------------------------------------------------------------------------
 -- jsonb.  A value has the bytes of a jsonb, and functions and operators of jsonb take it by
--- the cast, which no type has the other way without an assignment: operators between a
--- value and a jsonb are those of jsonb.  By the cast to json, to_json() and the like see that a
--- value is JSON.  The planner puts in the functions that read a part of a value.
+-- the implicit cast.  The cast from jsonb is for assignments only, so that an operator
+-- between a value and a jsonb is that of jsonb.  By the cast to json, to_json() and similar
+-- functions see that a value is JSON.  The planner puts in the functions that read a part.
 -- ---------------------------------------------------------------------------
 
 CREATE TYPE appendable_jsonb;
@@ -1036,7 +1036,7 @@ CREATE CAST (json AS appendable_jsonb) WITH INOUT AS ASSIGNMENT;
 CREATE CAST (appendable_jsonb AS appendable_json) WITH INOUT AS ASSIGNMENT;
 CREATE CAST (appendable_json AS appendable_jsonb) WITH INOUT AS ASSIGNMENT;
 
--- the operator of jsonb, for a constant of unknown type, which would be text otherwise
+-- for constants of unknown type, which the operator of text would take otherwise
 
 CREATE FUNCTION appendable_jsonb_cat(appendable_jsonb, appendable_jsonb) RETURNS jsonb
 	AS 'MODULE_PATHNAME', 'appendable_jsonb_cat' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

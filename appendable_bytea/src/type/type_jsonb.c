@@ -3,16 +3,16 @@
  * type_jsonb.c
  *	  Type appendable_jsonb: input, output, casts, subscripts.
  *
- * A value is stored as the bytes of a jsonb after its length word.  Input and output are
- * jsonb's own, and so is all that reads or makes a value, by the cast to jsonb: the
- * type has no function that changes a value.  Some functions read parts of a
- * large value; they are in type_jsonb_walk.c.
+ * A value is stored as the bytes of a jsonb after its length word.  Input and output
+ * call jsonb's functions, and the cast to jsonb gives a value to all others: the type has
+ * no function that changes a value.  The functions in type_jsonb_walk.c read parts of a
+ * large value.
  *
- * The functions of jsonb trust what they read.  Therefore each value that becomes a jsonb is checked
- * (ab_check_jsonb()): a damaged one is an error.
+ * jsonb's functions do not check the bytes that they read.  Therefore each value is
+ * checked before it becomes a jsonb (ab_check_jsonb()): a damaged one is an error.
  *
- * Subscripts are those of jsonb with another container: jsonb's parse analysis and its
- * assignment, to a copy of the value as jsonb, and a fetch of our own.
+ * Subscripts are those of jsonb with another container: jsonb's parse analysis and
+ * assignment, the latter on a copy of the value as jsonb, and another fetch function.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -42,7 +42,7 @@ PG_FUNCTION_INFO_V1(appendable_jsonb_hash);
 PG_FUNCTION_INFO_V1(appendable_jsonb_hash_extended);
 PG_FUNCTION_INFO_V1(appendable_jsonb_subscript);
 
-/* A value as jsonb, in memory of its own. */
+/* A value as jsonb, in newly allocated memory. */
 Datum
 ab_as_jsonb(Datum value)
 {
@@ -52,14 +52,14 @@ ab_as_jsonb(Datum value)
 	return PointerGetDatum(bytes);
 }
 
-/* Call a function of jsonb with the arguments of this call; the first ones, "nvalues", are of our type. */
+/* Call a function of jsonb with the arguments of this call; the first "nvalues" of them are of our type. */
 Datum
 ab_call_as_jsonb(FunctionCallInfo fcinfo, PGFunction function, int nvalues)
 {
 	Datum		values[2];
 	Datum		result;
 
-	/* arguments that are constants are there for the next call as well */
+	/* the executor sets an argument that is a constant only once */
 	for (int i = 0; i < nvalues; i++)
 	{
 		values[i] = fcinfo->args[i].value;
@@ -102,7 +102,7 @@ appendable_jsonb_to_jsonb(PG_FUNCTION_ARGS)
 	return ab_as_jsonb(PG_GETARG_DATUM(0));
 }
 
-/* The cast to json, which functions such as to_json() look for. */
+/* The cast to json; to_json() and similar functions search for it. */
 Datum
 appendable_jsonb_to_json(PG_FUNCTION_ARGS)
 {
@@ -130,7 +130,7 @@ appendable_jsonb_hash_extended(PG_FUNCTION_ARGS)
 
 /* ---- subscripts ---------------------------------------------------------- */
 
-/* jsonb's, whose transform and assignment ours call. */
+/* jsonb's routines; ours call their transform and their assignment. */
 static const SubscriptRoutines *jsonb_routines;
 static ExecEvalSubroutine assign_jsonb;
 
@@ -143,7 +143,7 @@ transform_subscripts(SubscriptingRef *sbsref, List *indirection, struct ParseSta
 	jsonb_routines->transform(sbsref, indirection, pstate, isSlice, isAssignment);
 	if (isAssignment)
 		return;
-	/* a fetch takes a path, whose elements are all text */
+	/* fetch_subscripts() needs a path of texts */
 	foreach(lc, sbsref->refupperindexpr)
 	{
 		CoerceViaIO *coerced = makeNode(CoerceViaIO);
@@ -185,7 +185,7 @@ set_up_subscripts(const SubscriptingRef *sbsref, SubscriptingRefState *state, Su
 	assign_jsonb = methods->sbs_assign;
 	methods->sbs_fetch = fetch_subscripts;
 	methods->sbs_assign = assign_subscripts;
-	/* for columns of a composite in the container, which a jsonb has none of */
+	/* needed for assignments to a field of a composite element only */
 	methods->sbs_fetch_old = NULL;
 }
 

@@ -4,15 +4,15 @@
  *	  Read parts of an appendable_jsonb; check that bytes are a jsonb.
  *
  * A jsonb is a container: a header, a JEntry for each element or for each key and then each
- * value, and the bytes of all of these in the same order (utils/jsonb.h).  A JEntry has a type, and a
- * length or the offset of its end.  So a path is followed by reading headers, a few
- * JEntries at each step, and the keys that a binary search meets: of a value in chunks some of
- * the chunks.  Values that are not much longer than that are read whole and given to jsonb's own
- * functions, and so is a value that is a scalar.
+ * value, and the bytes of all of these in the same order (utils/jsonb.h).  A JEntry has a
+ * type, and a length or the offset of its end.  So a path is followed by reading a header
+ * and some JEntries at each step, and the keys that a binary search compares: a few of the
+ * value's chunks.  Short values and scalars are read whole, and jsonb's functions are
+ * called.
  *
- * Nothing that is read is trusted: a container and its entries must be inside of what contains
- * them.  A part that is returned is checked to the last entry, because jsonb's functions
- * do not.
+ * All that is read is checked: a container and its entries must be inside the bytes of
+ * the container around it.  A part that is returned is checked to its last entry, because
+ * jsonb's functions do not check what they read.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -74,7 +74,7 @@ report_damage(void)
 	ab_report_corrupted("A header or an offset of the binary JSON is out of bounds.");
 }
 
-/* How many JEntries does a container with a header have?  An error if they are not in its "size" bytes. */
+/* The number of JEntries that follow a container's header.  An error if they do not fit in its "size" bytes. */
 static int64
 count_entries(uint32 header, int64 size, bool root)
 {
@@ -199,7 +199,7 @@ enter_container(Walk *walk, const Part *part, bool root)
 	walk->nread = 0;
 }
 
-/* Begin with a value that is worth it; otherwise false. */
+/* Begin to walk through a value; false if it should be read whole. */
 static bool
 begin_walk(Walk *walk, Datum value)
 {
@@ -346,7 +346,7 @@ end_walk(Walk *walk, const Part *part, bool found, bool as_text, bool *isnull)
 	if (found)
 	{
 		result = JsonbPGetDatum(part_as_jsonb(walk, part));
-		/* with no path: the text of it all */
+		/* an empty path means all of it */
 		if (as_text)
 			result = jsonb_get_element((Jsonb *) DatumGetPointer(result), NULL, 0, isnull, true);
 	}
@@ -465,7 +465,7 @@ appendable_jsonb_extract_path_text(PG_FUNCTION_ARGS)
 	return get_path(fcinfo, true);
 }
 
-/* Call a function of jsonb after a walk that did not answer the question. */
+/* End a walk, and call jsonb's function instead. */
 static Datum
 call_after_walk(FunctionCallInfo fcinfo, const Walk *walk, PGFunction function)
 {
@@ -473,7 +473,7 @@ call_after_walk(FunctionCallInfo fcinfo, const Walk *walk, PGFunction function)
 	return ab_call_as_jsonb(fcinfo, function, 1);
 }
 
-/* ?: the strings of an array, which can be anywhere in it, are for jsonb's function. */
+/* ?: for an array, jsonb's function compares all strings. */
 Datum
 appendable_jsonb_exists(PG_FUNCTION_ARGS)
 {
@@ -491,7 +491,7 @@ appendable_jsonb_exists(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(found);
 }
 
-/* jsonb_array_length(): for another value than an array, jsonb's function has the error. */
+/* jsonb_array_length(): if it is no array, jsonb's function raises the error. */
 Datum
 appendable_jsonb_array_length(PG_FUNCTION_ARGS)
 {

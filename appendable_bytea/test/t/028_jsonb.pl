@@ -28,7 +28,7 @@ foreach my $run ([ 'random documents, small seed', '--seed', 1 ], [ 'random docu
 }
 is($node->safe_psql('postgres', 'SELECT 1'), '1', 'the server is there');
 
-# What a forged value is not taken for: each header and each offset of a large document in chunks, one by one.
+# Forged headers and offsets of a large document in chunks, one by one.
 $node->safe_psql('postgres', q{
 CREATE TABLE forged (id int PRIMARY KEY, own appendable_jsonb);
 SET appendable_bytea.compress_new = off;
