@@ -10,7 +10,9 @@
  * becomes appendable_sha256(x), which streams; a call that makes a new value of one to
  * store it, x::bytea set to overlay(x PLACING ...), also becomes the type's form,
  * which carries the change alone.  So do other ways to append to a text: concat(),
- * concat_ws(), format() and coalesce() (type_value.c).  Results are the same.
+ * concat_ws(), format() and coalesce() (type_value.c).  Results are the same.  Operators
+ * of jsonb that read a part of a value get the type's function as well, for the same
+ * reason: with an overload of ?, '{}' ? 'a' would be ambiguous.
  *
  * The finished plan is changed, and not the query, because indexes on
  * expressions and constraints have been matched by then, against expressions that
