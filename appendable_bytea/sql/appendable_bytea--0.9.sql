@@ -1063,11 +1063,11 @@ CREATE FUNCTION appendable_jsonb_array_element_text(appendable_jsonb, integer) R
 	AS 'MODULE_PATHNAME', 'appendable_jsonb_array_element_text' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_jsonb_array_element_text(appendable_jsonb, integer) IS '->> of a value';
 
-CREATE FUNCTION appendable_jsonb_extract_path(appendable_jsonb, text[]) RETURNS jsonb
+CREATE FUNCTION appendable_jsonb_extract_path(appendable_jsonb, VARIADIC text[]) RETURNS jsonb
 	AS 'MODULE_PATHNAME', 'appendable_jsonb_extract_path' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_jsonb_extract_path(appendable_jsonb, text[]) IS '#> of a value';
 
-CREATE FUNCTION appendable_jsonb_extract_path_text(appendable_jsonb, text[]) RETURNS text
+CREATE FUNCTION appendable_jsonb_extract_path_text(appendable_jsonb, VARIADIC text[]) RETURNS text
 	AS 'MODULE_PATHNAME', 'appendable_jsonb_extract_path_text' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_jsonb_extract_path_text(appendable_jsonb, text[]) IS '#>> of a value';
 

@@ -118,6 +118,9 @@ def parts(rng, value, change=False):
     }
 
 
+#: Changes and damaged documents at least, also on a machine that is busy.
+LEAST = 40
+
 SIZES = (1, 100, 3000, 20000, 60000, 200000)
 
 
@@ -180,11 +183,16 @@ def run(args, rng, connect):
     session.query(SETUP)
     rows = 8
     for i in range(rows):
-        text = quote(json.dumps(document(rng, SIZES[i % len(SIZES)])))
+        size = SIZES[i % len(SIZES)]
+        value = document(rng, size)
+        while len(json.dumps(value)) < size // 2:
+            value = [value, document(rng, size)]
+        text = quote(json.dumps(value))
         session.query(f"INSERT INTO j VALUES ({i}, {text}, {text})")
-    changes = done = snapshot = in_chunks = 0
+    changes = done = snapshot = 0
+    in_chunks = sizes_reach_chunks(session)
     end = time.monotonic() + args.seconds
-    while time.monotonic() < end:
+    while changes < LEAST or time.monotonic() < end:
         if rng.random() < 0.1:
             session.query("SET appendable_bytea." + rng.choice(SETTINGS))
         if not snapshot:
@@ -207,7 +215,8 @@ def run(args, rng, connect):
             session.query("CALL appendable_compact('j')")
         if rng.random() < 0.03:
             session.query("VACUUM j")
-        in_chunks = max(in_chunks, sizes_reach_chunks(session))
+        if rng.random() < 0.1:
+            in_chunks = max(in_chunks, sizes_reach_chunks(session))
     if old.query("SELECT count(*) FROM j a JOIN j b ON a.own = b.own") != old.query("SELECT count(*) FROM j a JOIN j b ON a.plain = b.plain"):
         raise Difference("a join")
     order = [session.query(f"SELECT string_agg(id::text, ' ' ORDER BY {c}, id) FROM j") for c in ("own", "plain")]
@@ -232,7 +241,7 @@ def damage(args, rng, connect):
     session.query("SET appendable_bytea.compress_new = off; SET appendable_bytea.store_differences = off")
     tried = damaged = 0
     end = time.monotonic() + args.seconds
-    while time.monotonic() < end:
+    while tried < LEAST * 72 or time.monotonic() < end:
         value = document(rng, rng.choice((100, 3000, 60000)))
         session.query(f"DELETE FROM damaged; INSERT INTO damaged SELECT 1, raw(d) FROM (SELECT {quote(json.dumps(value))}::appendable_jsonb AS d) q")
         length = int(session.query("SELECT length(bytes) FROM damaged")[0][0])

@@ -503,12 +503,12 @@ if __name__ == "__main__":
     compare("psycopg 3, pipeline", psycopg3_pipeline)
     compare("psycopg 3, COPY", psycopg3_copy)
     compare("psycopg2", psycopg2_dbapi)
-    for kind in ("json", "jsonb"):
-        compare(f"psycopg 3, {kind} as text", lambda t, kind=kind: psycopg3_json(False, f"{t}_{kind}"))
-        compare(f"psycopg 3, {kind}, binary", lambda t, kind=kind: psycopg3_json(True, f"{t}_{kind}"))
-        compare(f"psycopg2, {kind}", lambda t, kind=kind: psycopg2_json(f"{t}_{kind}"))
-        compare(f"asyncpg, {kind}", lambda t, kind=kind: asyncpg_json(f"{t}_{kind}"))
-        compare(f"SQLAlchemy ORM, {kind}", lambda t, kind=kind: sqlalchemy_json(f"{t}_{kind}"))
+    for of in ("json", "jsonb"):
+        compare(f"psycopg 3, {of} as text", lambda t, of=of: psycopg3_json(False, f"{t}_{of}"))
+        compare(f"psycopg 3, {of}, binary", lambda t, of=of: psycopg3_json(True, f"{t}_{of}"))
+        compare(f"psycopg2, {of}", lambda t, of=of: psycopg2_json(f"{t}_{of}"))
+        compare(f"asyncpg, {of}", lambda t, of=of: asyncpg_json(f"{t}_{of}"))
+        compare(f"SQLAlchemy ORM, {of}", lambda t, of=of: sqlalchemy_json(f"{t}_{of}"))
     compare("asyncpg", asyncpg_driver)
     compare("SQLAlchemy on psycopg", lambda t: sqlalchemy_engine("psycopg", t))
     compare("SQLAlchemy on psycopg2", lambda t: sqlalchemy_engine("psycopg2", t))
