@@ -85,7 +85,7 @@ CREATE TABLE arrays (data appendable_jsonb[]);
 CREATE TABLE parts (data appendable_jsonb) PARTITION BY LIST (data);
 SELECT pg_typeof(ARRAY[data]), (ARRAY[data])[1] ->> 'n' AS n FROM made WHERE id = 2;
 CREATE VIEW shown AS SELECT id, data, data -> 'n' AS n, data['k'] AS k, data[1] AS one FROM made;
-SELECT pg_get_viewdef('shown');
+SELECT replace(pg_get_viewdef('shown'), 'made.', '') AS definition;
 UPDATE shown SET data = '{"n": 8}' WHERE id = 1;
 SELECT * FROM shown WHERE id = 1;
 CREATE FUNCTION keep(d appendable_jsonb) RETURNS appendable_jsonb LANGUAGE plpgsql AS $$
