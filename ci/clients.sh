@@ -39,6 +39,8 @@ CREATE TABLE plain (id int PRIMARY KEY, data bytea) WITH (fillfactor = 80);
 CREATE TABLE own (id int PRIMARY KEY, data appendable_bytea) WITH (fillfactor = 80);
 CREATE TABLE plain_json (id int PRIMARY KEY, data json);
 CREATE TABLE own_json (id int PRIMARY KEY, data appendable_json);
+CREATE TABLE plain_jsonb (id int PRIMARY KEY, data jsonb);
+CREATE TABLE own_jsonb (id int PRIMARY KEY, data appendable_jsonb);
 ALTER DATABASE postgres SET appendable_bytea.store_differences = on;
 SQL
 

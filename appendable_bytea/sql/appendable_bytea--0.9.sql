@@ -974,6 +974,209 @@ CREATE FUNCTION appendable_octet_length(value appendable_json) RETURNS bigint
 	AS 'MODULE_PATHNAME', 'appendable_length' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_octet_length(appendable_json) IS 'bytes of the value';
 
+-- ---------------------------------------------------------------------------
+-- jsonb.  A value has the bytes of a jsonb, and functions and operators of jsonb take it by
+-- the implicit cast.  The cast from jsonb is for assignments only, so that an operator
+-- between a value and a jsonb is that of jsonb.  By the cast to json, to_json() and similar
+-- functions see that a value is JSON.  The planner puts in the functions that read a part.
+-- ---------------------------------------------------------------------------
+
+CREATE TYPE appendable_jsonb;
+
+CREATE FUNCTION appendable_jsonb_in(cstring) RETURNS appendable_jsonb
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_in' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_jsonb_in(cstring) IS 'I/O';
+
+CREATE FUNCTION appendable_jsonb_out(appendable_jsonb) RETURNS cstring
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_out' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_jsonb_out(appendable_jsonb) IS 'I/O';
+
+CREATE FUNCTION appendable_jsonb_recv(internal) RETURNS appendable_jsonb
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_recv' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_jsonb_recv(internal) IS 'I/O';
+
+CREATE FUNCTION appendable_jsonb_send(appendable_jsonb) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_send' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_jsonb_send(appendable_jsonb) IS 'I/O';
+
+CREATE FUNCTION appendable_jsonb_subscript(internal) RETURNS internal
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_subscript' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_jsonb_subscript(internal) IS 'subscripts as those of jsonb';
+
+CREATE TYPE appendable_jsonb (
+	INPUT = appendable_jsonb_in,
+	OUTPUT = appendable_jsonb_out,
+	RECEIVE = appendable_jsonb_recv,
+	SEND = appendable_jsonb_send,
+	ANALYZE = appendable_bytea_typanalyze,
+	SUBSCRIPT = appendable_jsonb_subscript,
+	INTERNALLENGTH = VARIABLE,
+	ALIGNMENT = int4,
+	STORAGE = main,
+	CATEGORY = 'U'
+);
+COMMENT ON TYPE appendable_jsonb IS 'jsonb of which an UPDATE can store the difference';
+
+CREATE FUNCTION appendable_jsonb_to_jsonb(appendable_jsonb) RETURNS jsonb
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_to_jsonb' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_jsonb_to_jsonb(appendable_jsonb) IS 'convert appendable_jsonb to jsonb';
+
+CREATE FUNCTION appendable_jsonb_to_json(appendable_jsonb) RETURNS json
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_to_json' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_jsonb_to_json(appendable_jsonb) IS 'convert appendable_jsonb to json';
+
+CREATE FUNCTION appendable_jsonb(jsonb) RETURNS appendable_jsonb
+	AS 'MODULE_PATHNAME', 'appendable_from_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_jsonb(jsonb) IS 'convert jsonb to appendable_jsonb';
+
+CREATE CAST (appendable_jsonb AS jsonb) WITH FUNCTION appendable_jsonb_to_jsonb(appendable_jsonb) AS IMPLICIT;
+CREATE CAST (jsonb AS appendable_jsonb) WITH FUNCTION appendable_jsonb(jsonb) AS ASSIGNMENT;
+CREATE CAST (appendable_jsonb AS json) WITH FUNCTION appendable_jsonb_to_json(appendable_jsonb) AS ASSIGNMENT;
+CREATE CAST (json AS appendable_jsonb) WITH INOUT AS ASSIGNMENT;
+CREATE CAST (appendable_jsonb AS appendable_json) WITH INOUT AS ASSIGNMENT;
+CREATE CAST (appendable_json AS appendable_jsonb) WITH INOUT AS ASSIGNMENT;
+
+-- for constants of unknown type, which the operator of text would take otherwise
+
+CREATE FUNCTION appendable_jsonb_cat(appendable_jsonb, appendable_jsonb) RETURNS jsonb
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_cat' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_jsonb_cat(appendable_jsonb, appendable_jsonb) IS 'implementation of || operator';
+
+CREATE OPERATOR pg_catalog.|| (LEFTARG = appendable_jsonb, RIGHTARG = appendable_jsonb, FUNCTION = appendable_jsonb_cat);
+COMMENT ON OPERATOR pg_catalog.|| (appendable_jsonb, appendable_jsonb) IS 'concatenate';
+
+-- ---- what calls written for jsonb run as ----
+
+CREATE FUNCTION appendable_jsonb_object_field(appendable_jsonb, text) RETURNS jsonb
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_object_field' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_jsonb_object_field(appendable_jsonb, text) IS '-> of a value';
+
+CREATE FUNCTION appendable_jsonb_object_field_text(appendable_jsonb, text) RETURNS text
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_object_field_text' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_jsonb_object_field_text(appendable_jsonb, text) IS '->> of a value';
+
+CREATE FUNCTION appendable_jsonb_array_element(appendable_jsonb, integer) RETURNS jsonb
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_array_element' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_jsonb_array_element(appendable_jsonb, integer) IS '-> of a value';
+
+CREATE FUNCTION appendable_jsonb_array_element_text(appendable_jsonb, integer) RETURNS text
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_array_element_text' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_jsonb_array_element_text(appendable_jsonb, integer) IS '->> of a value';
+
+CREATE FUNCTION appendable_jsonb_extract_path(appendable_jsonb, VARIADIC text[]) RETURNS jsonb
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_extract_path' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_jsonb_extract_path(appendable_jsonb, text[]) IS '#> of a value';
+
+CREATE FUNCTION appendable_jsonb_extract_path_text(appendable_jsonb, VARIADIC text[]) RETURNS text
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_extract_path_text' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_jsonb_extract_path_text(appendable_jsonb, text[]) IS '#>> of a value';
+
+CREATE FUNCTION appendable_jsonb_exists(appendable_jsonb, text) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_exists' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_jsonb_exists(appendable_jsonb, text) IS '? of a value';
+
+CREATE FUNCTION appendable_jsonb_array_length(appendable_jsonb) RETURNS integer
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_array_length' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_jsonb_array_length(appendable_jsonb) IS 'jsonb_array_length() of a value';
+
+CREATE FUNCTION appendable_octet_length(value appendable_jsonb) RETURNS bigint
+	AS 'MODULE_PATHNAME', 'appendable_length' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_octet_length(appendable_jsonb) IS 'bytes of the value';
+
+-- ---- order and equality ----
+
+CREATE FUNCTION appendable_jsonb_eq(appendable_jsonb, appendable_jsonb) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_eq' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_jsonb_eq(appendable_jsonb, appendable_jsonb) IS 'implementation of = operator';
+
+CREATE FUNCTION appendable_jsonb_ne(appendable_jsonb, appendable_jsonb) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_ne' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_jsonb_ne(appendable_jsonb, appendable_jsonb) IS 'implementation of <> operator';
+
+CREATE FUNCTION appendable_jsonb_lt(appendable_jsonb, appendable_jsonb) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_lt' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_jsonb_lt(appendable_jsonb, appendable_jsonb) IS 'implementation of < operator';
+
+CREATE FUNCTION appendable_jsonb_le(appendable_jsonb, appendable_jsonb) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_le' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_jsonb_le(appendable_jsonb, appendable_jsonb) IS 'implementation of <= operator';
+
+CREATE FUNCTION appendable_jsonb_gt(appendable_jsonb, appendable_jsonb) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_gt' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_jsonb_gt(appendable_jsonb, appendable_jsonb) IS 'implementation of > operator';
+
+CREATE FUNCTION appendable_jsonb_ge(appendable_jsonb, appendable_jsonb) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_ge' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_jsonb_ge(appendable_jsonb, appendable_jsonb) IS 'implementation of >= operator';
+
+CREATE FUNCTION appendable_jsonb_cmp(appendable_jsonb, appendable_jsonb) RETURNS integer
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_cmp' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_jsonb_cmp(appendable_jsonb, appendable_jsonb) IS 'less-equal-greater';
+
+CREATE FUNCTION appendable_jsonb_hash(appendable_jsonb) RETURNS integer
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_hash' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_jsonb_hash(appendable_jsonb) IS 'hash';
+
+CREATE FUNCTION appendable_jsonb_hash_extended(appendable_jsonb, bigint) RETURNS bigint
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_hash_extended' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_jsonb_hash_extended(appendable_jsonb, bigint) IS 'hash';
+
+CREATE OPERATOR pg_catalog.= (
+	LEFTARG = appendable_jsonb, RIGHTARG = appendable_jsonb, FUNCTION = appendable_jsonb_eq,
+	COMMUTATOR = OPERATOR(pg_catalog.=), NEGATOR = OPERATOR(pg_catalog.<>),
+	RESTRICT = eqsel, JOIN = eqjoinsel,
+	HASHES, MERGES
+);
+COMMENT ON OPERATOR pg_catalog.= (appendable_jsonb, appendable_jsonb) IS 'equal';
+
+CREATE OPERATOR pg_catalog.<> (
+	LEFTARG = appendable_jsonb, RIGHTARG = appendable_jsonb, FUNCTION = appendable_jsonb_ne,
+	COMMUTATOR = OPERATOR(pg_catalog.<>), NEGATOR = OPERATOR(pg_catalog.=),
+	RESTRICT = neqsel, JOIN = neqjoinsel
+);
+COMMENT ON OPERATOR pg_catalog.<> (appendable_jsonb, appendable_jsonb) IS 'not equal';
+
+CREATE OPERATOR pg_catalog.< (
+	LEFTARG = appendable_jsonb, RIGHTARG = appendable_jsonb, FUNCTION = appendable_jsonb_lt,
+	COMMUTATOR = OPERATOR(pg_catalog.>), NEGATOR = OPERATOR(pg_catalog.>=),
+	RESTRICT = scalarltsel, JOIN = scalarltjoinsel
+);
+COMMENT ON OPERATOR pg_catalog.< (appendable_jsonb, appendable_jsonb) IS 'less than';
+
+CREATE OPERATOR pg_catalog.<= (
+	LEFTARG = appendable_jsonb, RIGHTARG = appendable_jsonb, FUNCTION = appendable_jsonb_le,
+	COMMUTATOR = OPERATOR(pg_catalog.>=), NEGATOR = OPERATOR(pg_catalog.>),
+	RESTRICT = scalarlesel, JOIN = scalarlejoinsel
+);
+COMMENT ON OPERATOR pg_catalog.<= (appendable_jsonb, appendable_jsonb) IS 'less than or equal';
+
+CREATE OPERATOR pg_catalog.> (
+	LEFTARG = appendable_jsonb, RIGHTARG = appendable_jsonb, FUNCTION = appendable_jsonb_gt,
+	COMMUTATOR = OPERATOR(pg_catalog.<), NEGATOR = OPERATOR(pg_catalog.<=),
+	RESTRICT = scalargtsel, JOIN = scalargtjoinsel
+);
+COMMENT ON OPERATOR pg_catalog.> (appendable_jsonb, appendable_jsonb) IS 'greater than';
+
+CREATE OPERATOR pg_catalog.>= (
+	LEFTARG = appendable_jsonb, RIGHTARG = appendable_jsonb, FUNCTION = appendable_jsonb_ge,
+	COMMUTATOR = OPERATOR(pg_catalog.<=), NEGATOR = OPERATOR(pg_catalog.<),
+	RESTRICT = scalargesel, JOIN = scalargejoinsel
+);
+COMMENT ON OPERATOR pg_catalog.>= (appendable_jsonb, appendable_jsonb) IS 'greater than or equal';
+
+CREATE OPERATOR CLASS appendable_jsonb_ops DEFAULT FOR TYPE appendable_jsonb USING btree AS
+	OPERATOR 1 pg_catalog.<,
+	OPERATOR 2 pg_catalog.<=,
+	OPERATOR 3 pg_catalog.=,
+	OPERATOR 4 pg_catalog.>=,
+	OPERATOR 5 pg_catalog.>,
+	FUNCTION 1 appendable_jsonb_cmp(appendable_jsonb, appendable_jsonb);
+
+CREATE OPERATOR CLASS appendable_jsonb_ops DEFAULT FOR TYPE appendable_jsonb USING hash AS
+	OPERATOR 1 pg_catalog.=,
+	FUNCTION 1 appendable_jsonb_hash(appendable_jsonb),
+	FUNCTION 2 appendable_jsonb_hash_extended(appendable_jsonb, bigint);
+
 --
 -- Following: what is new since an offset, and being told of more
 --

@@ -291,6 +291,14 @@ JSONS = [
     ("SELECT {t}_last() AS data", []),
     ("SELECT * FROM json_each((SELECT data FROM {t} WHERE id = $1))", ["2"]),
 ]
+JSONBS = [
+    ("SELECT data FROM {t} WHERE data = $1 OR data @> $2 ORDER BY data", ["null", '{{"key": "again"}}']),
+    ("UPDATE {t} SET data = data || $1 WHERE id = 1 RETURNING data, data ? $2, data[$2], data -> $2", ['{{"x": 1}}', "key"]),
+    ("UPDATE {t} SET data['new'] = $1 WHERE id = $2 RETURNING data", [JSON, "1"]),
+    ("UPDATE {t} SET data = data - $1 WHERE id < 3 RETURNING data #> $2, data #>> $2", ["key", "{{key,0}}"]),
+    ("SELECT DISTINCT data FROM {t} UNION SELECT $1 ORDER BY 1", [JSON]),
+    ("SELECT data FROM {t} GROUP BY data HAVING data < $1 ORDER BY data", ["[]"]),
+]
 JSON_SETUP = """
 CREATE TABLE {t} (id int PRIMARY KEY, data {type});
 INSERT INTO {t} VALUES (1, '{{"key": [1,  2], "key": "again"}}'), (2, json_build_object('key', repeat('l\u00f6ng', 3000))), (3, 'null'), (4, NULL);
@@ -300,12 +308,17 @@ CREATE FUNCTION {t}_last() RETURNS {type} LANGUAGE plpgsql AS $$ DECLARE v {type
 
 
 def jsons(host, port):
-    """Statements on a column of json and on one of appendable_json."""
+    """Statements on a column of json and on one of appendable_json; the same for jsonb."""
     Wire.dbname = "wire"
+    json_type(host, port, "json", 114, 199)
+    json_type(host, port, "jsonb", 3802, 3807)
+
+
+def json_type(host, port, kind, oid, array_oid):
     wires = {}
-    for t, type in (("plain", "json"), ("own", "appendable_json")):
+    for t, type in (("plain", kind), ("own", f"appendable_{kind}")):
         wires[t] = Wire(host, port)
-        wires[t].simple(f"DROP TABLE IF EXISTS {t} CASCADE")
+        wires[t].simple(f"DROP TABLE IF EXISTS {t} CASCADE; DROP FUNCTION IF EXISTS {t}_last")
         wires[t].simple(JSON_SETUP.format(t=t, type=type))
 
     def run(wire, sql, values, binary):
@@ -315,13 +328,14 @@ def jsons(host, port):
         finally:
             wire.simple("ROLLBACK")
 
-    for sql, values in JSONS:
+    for sql, values in JSONS + (JSONBS if kind == "jsonb" else []):
+        sql = sql.replace("json_typeof", f"{kind}_typeof").replace("json_each", f"{kind}_each")
         for binary in (False, True):
             found = [outcome(run, wires[t], sql.format(t=t), values, binary) for t in ("plain", "own")]
-            same(f"json, {'binary' if binary else 'text'}: {sql}", [repr(f).replace("own", "plain") for f in found])
-    shown = [a for a in wires["own"].prepare("", "SELECT data, $1::appendable_json, ARRAY[data] FROM own") if a[0] in ("params", "columns")]
-    check(shown[0][1] == [114] and [c[2] for c in shown[1][1]] == [114, 114, 199], "json's own OIDs", shown)
-    check("VERROR C22P02" in str(outcome(wires["own"].simple, "UPDATE own SET data = '['")), "json's own error")
+            same(f"{kind}, {'binary' if binary else 'text'}: {sql}", [repr(f).replace("own", "plain") for f in found])
+    shown = [a for a in wires["own"].prepare("", f"SELECT data, $1::appendable_{kind}, ARRAY[data] FROM own") if a[0] in ("params", "columns")]
+    check(shown[0][1] == [oid] and [c[2] for c in shown[1][1]] == [oid, oid, array_oid], f"{kind}'s own OIDs", shown)
+    check("VERROR C22P02" in str(outcome(wires["own"].simple, "UPDATE own SET data = '['")), f"{kind}'s own error")
 
 
 def statements(host, port):

@@ -201,7 +201,7 @@ refuse_repack(const LockStmt *stmt)
 		if (LockHeldByMe_compat(&tag, ExclusiveLock) && ab_check_defaults(relid))
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("table \"%s\" cannot be repacked because it has columns of type appendable_bytea, appendable_text or appendable_json",
+					 errmsg("table \"%s\" cannot be repacked because it has columns of type appendable_bytea, appendable_text, appendable_json or appendable_jsonb",
 							get_rel_name(relid)),
 					 errhint("Use appendable_shrink() and VACUUM for the table.")));
 	}

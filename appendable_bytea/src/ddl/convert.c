@@ -140,7 +140,7 @@ add_dependents(StringInfo list, Oid classid, Oid objid, AttrNumber attnum)
 
 /* Indexes that keep the column's values, or compare them in another way than the type does. */
 static void
-add_indexes(StringInfo list, Relation table, AttrNumber attnum)
+add_indexes(StringInfo list, Relation table, AttrNumber attnum, const AbType *type)
 {
 	List	   *indexes = RelationGetIndexList(table);
 	ListCell   *lc;
@@ -155,7 +155,7 @@ add_indexes(StringInfo list, Relation table, AttrNumber attnum)
 		if (!has_column(form->indkey.values, form->indnatts, attnum))
 			;
 		else if (index->rd_rel->relam != HASH_AM_OID)
-			add_object(list, &object, "only a hash index can be on the column itself; others can be on a digest of it");
+			add_object(list, &object, psprintf("only a hash index can be on the column itself; others can be on %s", type->index_on));
 		else
 		{
 			bool		isnull;
@@ -277,7 +277,7 @@ ab_check_conversion(const AlterTableStmt *stmt)
 			type = to;
 			add_dependents(&list, RelationRelationId, child, attnum);
 			add_dependents(&list, TypeRelationId, table->rd_rel->reltype, 0);
-			add_indexes(&list, table, attnum);
+			add_indexes(&list, table, attnum, to);
 			add_foreign_keys(&list, table, attnum);
 			add_triggers(&list, table, attnum, to);
 			relation_close(table, AccessShareLock);

@@ -144,7 +144,7 @@ ab_refuse_index_expressions(Oid indexid, const char *name)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("index \"%s\" cannot be on an expression that contains values of type %s",
 						name, found->name),
-				 errhint("Use an index on a digest such as %s.", found->digest)));
+				 errhint("Use an index on %s.", found->index_on)));
 }
 
 /*
@@ -171,7 +171,7 @@ ab_refuse_partition_key(Oid relid)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("table \"%s\" cannot be partitioned by values of type %s",
 						get_rel_name(relid), found->name),
-				 errhint("Partition by hash, or by a digest such as %s.", found->digest)));
+				 errhint("Partition by hash, or by %s.", found->index_on)));
 }
 
 /* Domains over the type are refused; other types are when a column has them. */

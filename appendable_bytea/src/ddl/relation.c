@@ -269,7 +269,7 @@ ab_check_relation(Oid relid, AttrNumber attnum)
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("index \"%s\" cannot keep values of type %s",
 							NameStr(row.relname), types.direct->name),
-					 errhint("Use a hash index, or an index on a digest such as %s.", types.direct->digest)));
+					 errhint("Use a hash index, or an index on %s.", types.direct->index_on)));
 	}
 }
 

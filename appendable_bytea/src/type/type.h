@@ -44,6 +44,14 @@ extern int	ab_read_byte(Datum value, int64 offset);
 /* type_io.c */
 extern Datum ab_input_by(FunctionCallInfo fcinfo, PGFunction input);
 
+/* type_jsonb.c */
+extern Datum ab_as_jsonb(Datum value);
+extern Datum ab_call_as_jsonb(FunctionCallInfo fcinfo, PGFunction function, int nvalues);
+
+/* type_jsonb_walk.c */
+extern void ab_check_jsonb(const char *p, int64 n);
+extern Datum ab_jsonb_at(Datum value, Datum *path, int npath, bool as_text, bool *isnull);
+
 /* type_python.c */
 extern void ab_refuse_plpython(FmgrInfo *flinfo);
 

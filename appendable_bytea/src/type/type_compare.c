@@ -18,6 +18,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_collation.h"
+#include "utils/jsonb.h"
 #include "utils/lsyscache.h"
 #include "utils/varlena.h"
 
@@ -200,6 +201,30 @@ equal_texts(FunctionCallInfo fcinfo, Sides sides)
 	return compare_text(fcinfo, sides) == 0;
 }
 
+/* The order of jsonb, which needs all of both. */
+static int
+compare_jsonb(FunctionCallInfo fcinfo, Sides sides)
+{
+	Datum		a;
+	Datum		b;
+	int			result;
+
+	if (ab_identical(PG_GETARG_DATUM(0), PG_GETARG_DATUM(1)))
+		return 0;
+	a = ab_as_jsonb(PG_GETARG_DATUM(0));
+	b = ab_as_jsonb(PG_GETARG_DATUM(1));
+	result = compareJsonbContainers(&DatumGetJsonbP(a)->root, &DatumGetJsonbP(b)->root);
+	pfree(DatumGetPointer(a));
+	pfree(DatumGetPointer(b));
+	return result < 0 ? -1 : result > 0 ? 1 : 0;
+}
+
+static bool
+equal_jsonb(FunctionCallInfo fcinfo, Sides sides)
+{
+	return compare_jsonb(fcinfo, sides) == 0;
+}
+
 #define COMPARISON(name, return_result) \
 	PG_FUNCTION_INFO_V1(name); \
 	Datum \
@@ -224,3 +249,4 @@ COMPARISONS(bytea_appendable, BYTES_VALUE, equal_values, compare_sides);
 COMPARISONS(appendable_texts, VALUE_VALUE, equal_texts, compare_text);
 COMPARISONS(appendable_text, VALUE_BYTES, equal_texts, compare_text);
 COMPARISONS(text_appendable, BYTES_VALUE, equal_texts, compare_text);
+COMPARISONS(appendable_jsonb, VALUE_VALUE, equal_jsonb, compare_jsonb);

@@ -42,13 +42,13 @@ PG_FUNCTION_INFO_V1(appendable_deltas);
 /* Number of bytes of a value in a message. */
 #define DELTA_SIZE (1024 * 1024)
 
-/* Is a column of a type that has appends?  Those of appendable_json are always written whole. */
+/* Is a column of a type that has appends?  JSON is always written whole. */
 static bool
 is_sent(Form_pg_attribute column)
 {
 	const AbType *type = ab_type_of(column->atttypid);
 
-	return type != NULL && type->plain != JSONOID;
+	return type != NULL && type->plain != JSONOID && type->plain != JSONBOID;
 }
 
 /* Begin a message: what happened to which column of which row; NULL for column: to the row, for key: to all. */

@@ -271,7 +271,7 @@ appendable_only(PG_FUNCTION_ARGS)
 		if (ab_type_of(TupleDescAttr(desc, attnum - 1)->atttypid) == NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_DATATYPE_MISMATCH),
-					 errmsg("column \"%s\" of relation \"%s\" is not of type appendable_bytea, appendable_text or appendable_json",
+					 errmsg("column \"%s\" of relation \"%s\" is not of type appendable_bytea, appendable_text, appendable_json or appendable_jsonb",
 							data->tg_trigger->tgargs[i], RelationGetRelationName(data->tg_relation))));
 		if (i + 1 < data->tg_trigger->tgnargs)
 			begin = column_of_argument(data, i + 1);

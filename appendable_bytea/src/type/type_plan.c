@@ -10,7 +10,9 @@
  * becomes appendable_sha256(x), which streams; a call that makes a new value of one to
  * store it, x::bytea set to overlay(x PLACING ...), also becomes the type's form,
  * which carries the change alone.  So do other ways to append to a text: concat(),
- * concat_ws(), format() and coalesce() (type_value.c).  Results are the same.
+ * concat_ws(), format() and coalesce() (type_value.c).  Results are the same.  Operators
+ * of jsonb that read a part of a value get the type's function as well, for the same
+ * reason: with an overload of ?, '{}' ? 'a' would be ambiguous.
  *
  * The finished plan is changed, and not the query, because indexes on
  * expressions and constraints have been matched by then, against expressions that
@@ -71,7 +73,15 @@ static const AbOwnForm readers[] = {
 	{F_RIGHT, "appendable_text_right"},
 	{F_POSITION_TEXT_TEXT, "appendable_text_position"},
 	{F_STRPOS, "appendable_text_position"},
-	{F_MD5_TEXT, "appendable_text_md5"}
+	{F_MD5_TEXT, "appendable_text_md5"},
+	{F_JSONB_OBJECT_FIELD, "appendable_jsonb_object_field"},
+	{F_JSONB_OBJECT_FIELD_TEXT, "appendable_jsonb_object_field_text"},
+	{F_JSONB_ARRAY_ELEMENT, "appendable_jsonb_array_element"},
+	{F_JSONB_ARRAY_ELEMENT_TEXT, "appendable_jsonb_array_element_text"},
+	{F_JSONB_EXTRACT_PATH, "appendable_jsonb_extract_path"},
+	{F_JSONB_EXTRACT_PATH_TEXT, "appendable_jsonb_extract_path_text"},
+	{F_JSONB_EXISTS, "appendable_jsonb_exists"},
+	{F_JSONB_ARRAY_LENGTH, "appendable_jsonb_array_length"}
 };
 
 static planner_hook_type next_planner = NULL;
@@ -127,6 +137,20 @@ ab_cast_of(const AbCasts *casts, Oid type)
 	return NULL;
 }
 
+/* Have a call of a function, or an operator, be that of the form that a value's type has of it. */
+static void
+put_own_form(const AbSearch *search, Expr *value, Oid *function, List **args)
+{
+	Oid			own = ab_own_form(&search->casts, readers, lengthof(readers), *function, 0,
+								  exprType((Node *) value));
+
+	if (!OidIsValid(own))
+		return;
+	*function = own;
+	*args = list_copy(*args);
+	linitial(*args) = value;
+}
+
 /* Put the type's forms into an expression, a list of them, or a query. */
 static bool
 change_expression(Node *node, void *context)
@@ -153,17 +177,16 @@ change_expression(Node *node, void *context)
 				*call = *(FuncExpr *) value;
 		}
 		else
-		{
-			Oid			own = ab_own_form(&search->casts, readers, lengthof(readers), call->funcid, 0,
-										  exprType((Node *) value));
+			put_own_form(search, value, &call->funcid, &call->args);
+	}
+	else if (IsA(node, OpExpr))
+	{
+		OpExpr	   *op = (OpExpr *) node;
+		Expr	   *value = ab_as_value(search, linitial(op->args));
 
-			if (OidIsValid(own))
-			{
-				call->funcid = own;
-				call->args = list_copy(call->args);
-				linitial(call->args) = value;
-			}
-		}
+		/* the operator stays jsonb's, to all that looks at the plan */
+		if (value != NULL)
+			put_own_form(search, value, &op->opfuncid, &op->args);
 	}
 	return expression_tree_walker(node, change_expression, context);
 }

@@ -33,9 +33,10 @@ uint64		ab_names_generation = 1;
 static uint64 found_generation = 0; /* when everything was looked up */
 static Oid	cached_am = InvalidOid;
 static AbType cached_types[AB_NTYPES] = {
-	{"appendable_bytea", BYTEAOID, "bytea", "sha256(column)", InvalidOid},
-	{"appendable_text", TEXTOID, "text", "md5(column)", InvalidOid},
-	{"appendable_json", JSONOID, "json", "md5(column::text)", InvalidOid}
+	{"appendable_bytea", BYTEAOID, "bytea", "a digest such as sha256(column)", InvalidOid},
+	{"appendable_text", TEXTOID, "text", "a digest such as md5(column)", InvalidOid},
+	{"appendable_json", JSONOID, "json", "a digest such as md5(column::text)", InvalidOid},
+	{"appendable_jsonb", JSONBOID, "jsonb", "an expression such as (column::jsonb)", InvalidOid}
 };
 static Oid	cached_schema = InvalidOid;
 

@@ -178,8 +178,10 @@ extern bool ab_parse_reference_lenient(Datum datum, AbRef *ref);
 extern Datum ab_make_stored(const AbRef *ref, const AbSegment *pieces, int npieces,
 							const char *tail, int64 n, int64 room);
 
-/* Functions that only the files of this folder call. */
+/* Raise ERRCODE_DATA_CORRUPTED. */
 extern void ab_report_corrupted(const char *detail);
+
+/* Functions that only the files of this folder call. */
 extern void ab_read_reference(const char *p, int64 n, AbRef *ref);
 extern void ab_write_reference(char *p, char format, const AbRef *ref);
 extern void ab_add_segment(AbValue *value, int64 source, int64 length, const char *data);
@@ -232,11 +234,11 @@ typedef struct AbType
 	const char *name;
 	Oid			plain;
 	const char *plain_name;
-	const char *digest;			/* of a column of it, for hints */
+	const char *index_on;		/* what indexes can be on instead of a column */
 	Oid			oid;			/* in this database; InvalidOid: not there */
 } AbType;
 
-#define AB_NTYPES 3
+#define AB_NTYPES 4
 
 /* Another one whenever names, and what is found by them, must be looked up again. */
 extern uint64 ab_names_generation;

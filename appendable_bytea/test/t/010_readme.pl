@@ -13,7 +13,7 @@ use Test::More;
 my $readme = slurp_file('README.md');
 my $reference = slurp_file('docs/reference.md');
 my @sessions = sessions_of($readme, $reference);
-is(scalar(@sessions), 16, 'all of them are found');
+is(scalar(@sessions), 17, 'all of them are found');
 
 my $node = PostgreSQL::Test::Cluster->new('readme');
 $node->init;
@@ -38,7 +38,7 @@ my @functions = split /\n/, $node->safe_psql('lists', q{
 		AND NOT EXISTS (SELECT 1 FROM pg_operator o WHERE o.oprcode = p.oid)
 		AND NOT EXISTS (SELECT 1 FROM pg_amproc a WHERE a.amproc = p.oid)
 		AND NOT EXISTS (SELECT 1 FROM pg_cast c WHERE c.castfunc = p.oid)
-		AND NOT EXISTS (SELECT 1 FROM pg_type t WHERE p.oid IN (t.typinput, t.typoutput, t.typreceive, t.typsend, t.typanalyze))});
+		AND NOT EXISTS (SELECT 1 FROM pg_type t WHERE p.oid IN (t.typinput, t.typoutput, t.typreceive, t.typsend, t.typanalyze, t.typsubscript))});
 ok(@functions > 20, 'the extension has functions');
 like($reference, qr/`[^`]*\b\Q$_\E\b/, "$_ is described") for @functions;
 

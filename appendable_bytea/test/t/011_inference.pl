@@ -1,5 +1,5 @@
 # CREATE EXTENSION changes nothing for statements that do not touch a value of the
-# type: every function and operator of bytea and text, called with untyped, typed
+# type: every function and operator of bytea, text and jsonb, called with untyped, typed
 # and literal arguments, is analyzed into the same tree (chosen functions, casts,
 # parameter and result types) before and after.
 use strict;
@@ -21,9 +21,9 @@ my $dir = $node->basedir;
 $node->safe_psql('postgres', q{
 CREATE FUNCTION arg(kind text, n int, type regtype) RETURNS text LANGUAGE sql IMMUTABLE AS $$
 	SELECT CASE kind WHEN 'U' THEN '$' || n
-		WHEN 'S' THEN CASE WHEN type IN ('int4'::regtype, 'int8'::regtype) THEN '1' ELSE '''abc''' END
+		WHEN 'S' THEN CASE WHEN type IN ('int4'::regtype, 'int8'::regtype) THEN '1' WHEN type = 'jsonb'::regtype THEN '''"abc"''' ELSE '''abc''' END
 		WHEN 'N' THEN format('$%s::%s', n, CASE type::text WHEN 'integer' THEN 'smallint' WHEN 'bigint' THEN 'integer'
-			WHEN 'text' THEN 'varchar' WHEN 'bytea' THEN 'bytes' ELSE type::text END)
+			WHEN 'text' THEN 'varchar' WHEN 'jsonb' THEN 'json' WHEN 'bytea' THEN 'bytes' ELSE type::text END)
 		ELSE format('$%s::%s', n, type) END
 $$;
 CREATE DOMAIN bytes AS bytea;
@@ -36,13 +36,13 @@ FROM (SELECT 1 AS ord, p.oid, list, format('pg_catalog.%I(%s)', p.proname,
 		(SELECT string_agg(arg(substr(list, i::int, 1), i::int, t::regtype), ', ' ORDER BY i) FROM unnest(p.proargtypes) WITH ORDINALITY a(t, i))) AS call
 	FROM pg_proc p JOIN kinds ON kinds.n = p.pronargs, unnest(lists) list
 	WHERE p.pronamespace = 'pg_catalog'::regnamespace AND p.oid < 16384 AND p.prokind IN ('f', 'a')
-		AND ('bytea'::regtype = ANY (p.proargtypes) OR 'text'::regtype = ANY (p.proargtypes))
+		AND p.proargtypes::oid[] && '{bytea,text,jsonb}'::regtype[]::oid[]
 		AND NOT 'internal'::regtype = ANY (p.proargtypes) AND NOT 'cstring'::regtype = ANY (p.proargtypes)
 	UNION ALL
 	SELECT 2, o.oid, list, format('%s OPERATOR(pg_catalog.%s) %s', CASE WHEN oprleft <> 0 THEN arg(substr(list, 1, 1), 1, oprleft::regtype) ELSE '' END, oprname,
 		arg(right(list, 1), length(list), oprright::regtype))
 	FROM pg_operator o JOIN kinds ON kinds.n = 1 + (oprleft <> 0)::int, unnest(lists) list
-	WHERE o.oid < 16384 AND ('bytea'::regtype IN (oprleft, oprright) OR 'text'::regtype IN (oprleft, oprright))
+	WHERE o.oid < 16384 AND ARRAY[oprleft, oprright] && '{bytea,text,jsonb}'::regtype[]::oid[]
 	UNION ALL
 	-- syntax that the parser turns into calls, and choices of a common type
 	SELECT 3, v.n, list, replace(replace(call, 'A', arg(list, 1, 'bytea')), 'B', arg('U', 2, 'bytea'))

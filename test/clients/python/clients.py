@@ -124,7 +124,7 @@ def psycopg3_copy(table):
     return found
 
 
-# ---- json: tables "plain_json" (json) and "own_json" (appendable_json) -----------
+# ---- json and jsonb: tables "plain_json" (json), "own_json" (appendable_json), and of jsonb ---
 
 DOCUMENT = {"messages": [{"role": "user", "text": "\u00e4" * n} for n in range(120)], "title": None}
 
@@ -136,17 +136,17 @@ def psycopg3_json(binary, table):
     found = []
     with psycopg.connect(DSN, autocommit=True) as conn, conn.cursor(binary=binary) as cur:
         p = "%b" if binary else "%s"
-        cur.execute(f"TRUNCATE {table}_json")
+        cur.execute(f"TRUNCATE {table}")
         for i, value in enumerate((Json(DOCUMENT), Json([1, 2]), Json(None, dumps=lambda _: '{"a": 1,  "a": 2}'), None)):
-            found.append(rows(cur.execute(f"INSERT INTO {table}_json VALUES ({p}, {p}) RETURNING id, data", (i, value))))
+            found.append(rows(cur.execute(f"INSERT INTO {table} VALUES ({p}, {p}) RETURNING id, data", (i, value))))
         for n in range(7):  # prepared by the server after five
-            whole = cur.execute(f"SELECT data FROM {table}_json WHERE id = 0").fetchone()[0]
+            whole = cur.execute(f"SELECT data FROM {table} WHERE id = 0").fetchone()[0]
             whole["messages"].append({"role": "assistant", "text": "more" * n})
-            found.append(rows(cur.execute(f"UPDATE {table}_json SET data = {p} WHERE id = {p} RETURNING data, data -> 'title'", (Json(whole), 0))))
-            found.append(rows(cur.execute(f"SELECT data -> {p}, data ->> 'a' FROM {table}_json ORDER BY id", ("messages",))))
-        found.append(rows(cur.execute(f"SELECT array_agg(data ORDER BY id), json_agg(data ORDER BY id) FROM {table}_json")))
+            found.append(rows(cur.execute(f"UPDATE {table} SET data = {p} WHERE id = {p} RETURNING data, data -> 'title'", (Json(whole), 0))))
+            found.append(rows(cur.execute(f"SELECT data -> {p}, data ->> 'a' FROM {table} ORDER BY id", ("messages",))))
+        found.append(rows(cur.execute(f"SELECT array_agg(data ORDER BY id), json_agg(data ORDER BY id) FROM {table}")))
         try:
-            cur.execute(f"UPDATE {table}_json SET data = {p}", ("[1,",))
+            cur.execute(f"UPDATE {table} SET data = {p}", ("[1,",))
         except psycopg.Error as error:
             found.append((type(error).__name__, error.sqlstate))
     return found
@@ -159,12 +159,12 @@ def psycopg2_json(table):
     conn = psycopg2.connect(DSN)
     conn.autocommit = True
     cur = conn.cursor()
-    cur.execute(f"TRUNCATE {table}_json")
+    cur.execute(f"TRUNCATE {table}")
     found = []
     for i, value in enumerate((Json(DOCUMENT), Json([1, 2]), None)):
-        cur.execute(f"INSERT INTO {table}_json VALUES (%s, %s) RETURNING id, data", (i, value))
+        cur.execute(f"INSERT INTO {table} VALUES (%s, %s) RETURNING id, data", (i, value))
         found.append(rows(cur))
-    cur.execute(f"UPDATE {table}_json SET data = %s WHERE id = 0 RETURNING data, data -> 'more'", (Json({**DOCUMENT, "more": 1}),))
+    cur.execute(f"UPDATE {table} SET data = %s WHERE id = 0 RETURNING data, data -> 'more'", (Json({**DOCUMENT, "more": 1}),))
     found.append(rows(cur))
     conn.close()
     return found
@@ -179,14 +179,14 @@ def asyncpg_json(table):
         conn = await asyncpg.connect(dsn="postgresql://" + URL)
         for codec in (False, True):
             if codec:
-                await conn.set_type_codec("json", encoder=json.dumps, decoder=json.loads, schema="pg_catalog")
+                await conn.set_type_codec(table.partition("_")[2], encoder=json.dumps, decoder=json.loads, schema="pg_catalog")
             encode = (lambda value: value) if codec else json.dumps
-            await conn.execute(f"TRUNCATE {table}_json")
+            await conn.execute(f"TRUNCATE {table}")
             for i, value in enumerate((DOCUMENT, [1, 2], {"a": None})):
-                found += [tuple(row) for row in await conn.fetch(f"INSERT INTO {table}_json VALUES ($1, $2) RETURNING id, data", i, encode(value))]
-            change = f"UPDATE {table}_json SET data = $1 WHERE id = $2 RETURNING data, data -> 'more'"
+                found += [tuple(row) for row in await conn.fetch(f"INSERT INTO {table} VALUES ($1, $2) RETURNING id, data", i, encode(value))]
+            change = f"UPDATE {table} SET data = $1 WHERE id = $2 RETURNING data, data -> 'more'"
             found += [tuple(row) for row in await conn.fetch(change, encode({"more": 2}), 1)]
-            found.append(await conn.fetchval(f"SELECT array_agg(data ORDER BY id) FROM {table}_json"))
+            found.append(await conn.fetchval(f"SELECT array_agg(data ORDER BY id) FROM {table}"))
         await conn.close()
         return found
 
@@ -195,10 +195,12 @@ def asyncpg_json(table):
 
 def sqlalchemy_json(table):
     import sqlalchemy as sa
+    from sqlalchemy.dialects.postgresql import JSONB
     from sqlalchemy.orm import Session, declarative_base
 
     base = declarative_base()
-    item = type("Item", (base,), {"__tablename__": f"{table}_json", "id": sa.Column(sa.Integer, primary_key=True), "data": sa.Column(sa.JSON)})
+    kind = JSONB if table.endswith("_jsonb") else sa.JSON
+    item = type("Item", (base,), {"__tablename__": table, "id": sa.Column(sa.Integer, primary_key=True), "data": sa.Column(kind)})
     engine = sa.create_engine(f"postgresql+psycopg://{URL}")
     found = []
     with Session(engine) as session:
@@ -451,16 +453,17 @@ def reflection():
             sa.Table("copied", model, sa.Column("id", sa.Integer, primary_key=True), sa.Column("data", binary), sa.Column("log", text))
             good = good and len(compare_metadata(migrations, model)) == differences
     engine.dispose()
-    # a column of appendable_json, made and read as JSON
-    engine = sa.create_engine(f"postgresql+psycopg://{URL}")
-    made = sa.Table("made_json", sa.MetaData(), sa.Column("id", sa.Integer, primary_key=True), sa.Column("data", told["AppendableJson"]))
-    with engine.begin() as conn:
-        made.create(conn)
-        conn.execute(made.insert().values(id=1, data=DOCUMENT))
-        good = good and conn.execute(sa.select(made.c.data, made.c.data["title"].as_string(), sa.func.pg_typeof(made.c.data).cast(sa.Text))).all() == [
-            (DOCUMENT, None, "appendable_json")]
-        good = good and isinstance(sa.inspect(conn).get_columns("made_json")[1]["type"], told["AppendableJson"])
-    engine.dispose()
+    # columns of appendable_json and appendable_jsonb, made and read as JSON
+    for name, kind in (("appendable_json", "AppendableJson"), ("appendable_jsonb", "AppendableJsonb")):
+        engine = sa.create_engine(f"postgresql+psycopg://{URL}")
+        made = sa.Table(f"made_{name}", sa.MetaData(), sa.Column("id", sa.Integer, primary_key=True), sa.Column("data", told[kind]))
+        with engine.begin() as conn:
+            made.create(conn)
+            conn.execute(made.insert().values(id=1, data=DOCUMENT))
+            good = good and conn.execute(sa.select(made.c.data, made.c.data["title"].as_string(), sa.func.pg_typeof(made.c.data).cast(sa.Text))).all() == [
+                (DOCUMENT, None, name)]
+            good = good and isinstance(sa.inspect(conn).get_columns(made.name)[1]["type"], told[kind])
+        engine.dispose()
 
     from io import StringIO
 
@@ -500,11 +503,12 @@ if __name__ == "__main__":
     compare("psycopg 3, pipeline", psycopg3_pipeline)
     compare("psycopg 3, COPY", psycopg3_copy)
     compare("psycopg2", psycopg2_dbapi)
-    compare("psycopg 3, json as text", lambda t: psycopg3_json(False, t))
-    compare("psycopg 3, json, binary", lambda t: psycopg3_json(True, t))
-    compare("psycopg2, json", psycopg2_json)
-    compare("asyncpg, json", asyncpg_json)
-    compare("SQLAlchemy ORM, json", sqlalchemy_json)
+    for of in ("json", "jsonb"):
+        compare(f"psycopg 3, {of} as text", lambda t, of=of: psycopg3_json(False, f"{t}_{of}"))
+        compare(f"psycopg 3, {of}, binary", lambda t, of=of: psycopg3_json(True, f"{t}_{of}"))
+        compare(f"psycopg2, {of}", lambda t, of=of: psycopg2_json(f"{t}_{of}"))
+        compare(f"asyncpg, {of}", lambda t, of=of: asyncpg_json(f"{t}_{of}"))
+        compare(f"SQLAlchemy ORM, {of}", lambda t, of=of: sqlalchemy_json(f"{t}_{of}"))
     compare("asyncpg", asyncpg_driver)
     compare("SQLAlchemy on psycopg", lambda t: sqlalchemy_engine("psycopg", t))
     compare("SQLAlchemy on psycopg2", lambda t: sqlalchemy_engine("psycopg2", t))

@@ -1,0 +1,203 @@
+/*-------------------------------------------------------------------------
+ *
+ * type_jsonb.c
+ *	  Type appendable_jsonb: input, output, casts, subscripts.
+ *
+ * A value is stored as the bytes of a jsonb after its length word.  Input and output
+ * call jsonb's functions, and the cast to jsonb gives a value to all others: the type has
+ * no function that changes a value.  The functions in type_jsonb_walk.c read parts of a
+ * large value.
+ *
+ * jsonb's functions do not check the bytes that they read.  Therefore each value is
+ * checked before it becomes a jsonb (ab_check_jsonb()): a damaged one is an error.
+ *
+ * Subscripts are those of jsonb with another container: jsonb's parse analysis and
+ * assignment, the latter on a copy of the value as jsonb, and another fetch function.
+ *
+ * Copyright (c) 2026, the pg_lean authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "executor/execExpr.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/subscripting.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/jsonb.h"
+
+#include "type/type.h"
+
+PG_FUNCTION_INFO_V1(appendable_jsonb_in);
+PG_FUNCTION_INFO_V1(appendable_jsonb_out);
+PG_FUNCTION_INFO_V1(appendable_jsonb_recv);
+PG_FUNCTION_INFO_V1(appendable_jsonb_send);
+PG_FUNCTION_INFO_V1(appendable_jsonb_to_jsonb);
+PG_FUNCTION_INFO_V1(appendable_jsonb_to_json);
+PG_FUNCTION_INFO_V1(appendable_jsonb_cat);
+PG_FUNCTION_INFO_V1(appendable_jsonb_hash);
+PG_FUNCTION_INFO_V1(appendable_jsonb_hash_extended);
+PG_FUNCTION_INFO_V1(appendable_jsonb_subscript);
+
+/* A value as jsonb, in newly allocated memory. */
+Datum
+ab_as_jsonb(Datum value)
+{
+	bytea	   *bytes = ab_read_whole(value);
+
+	ab_check_jsonb(VARDATA(bytes), VARSIZE(bytes) - VARHDRSZ);
+	return PointerGetDatum(bytes);
+}
+
+/* Call a function of jsonb with the arguments of this call; the first "nvalues" of them are of our type. */
+Datum
+ab_call_as_jsonb(FunctionCallInfo fcinfo, PGFunction function, int nvalues)
+{
+	Datum		values[2];
+	Datum		result;
+
+	/* the executor sets an argument that is a constant only once */
+	for (int i = 0; i < nvalues; i++)
+	{
+		values[i] = fcinfo->args[i].value;
+		fcinfo->args[i].value = ab_as_jsonb(values[i]);
+	}
+	result = function(fcinfo);
+	for (int i = 0; i < nvalues; i++)
+		fcinfo->args[i].value = values[i];
+	return result;
+}
+
+Datum
+appendable_jsonb_in(PG_FUNCTION_ARGS)
+{
+	return ab_input_by(fcinfo, jsonb_in);
+}
+
+Datum
+appendable_jsonb_out(PG_FUNCTION_ARGS)
+{
+	return ab_call_as_jsonb(fcinfo, jsonb_out, 1);
+}
+
+Datum
+appendable_jsonb_recv(PG_FUNCTION_ARGS)
+{
+	return ab_input_by(fcinfo, jsonb_recv);
+}
+
+Datum
+appendable_jsonb_send(PG_FUNCTION_ARGS)
+{
+	return ab_call_as_jsonb(fcinfo, jsonb_send, 1);
+}
+
+/* The cast to jsonb. */
+Datum
+appendable_jsonb_to_jsonb(PG_FUNCTION_ARGS)
+{
+	return ab_as_jsonb(PG_GETARG_DATUM(0));
+}
+
+/* The cast to json; to_json() and similar functions search for it. */
+Datum
+appendable_jsonb_to_json(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_TEXT_P(cstring_to_text(DatumGetCString(ab_call_as_jsonb(fcinfo, jsonb_out, 1))));
+}
+
+/* The operator || between values; the result is a jsonb. */
+Datum
+appendable_jsonb_cat(PG_FUNCTION_ARGS)
+{
+	return ab_call_as_jsonb(fcinfo, jsonb_concat, 2);
+}
+
+Datum
+appendable_jsonb_hash(PG_FUNCTION_ARGS)
+{
+	return ab_call_as_jsonb(fcinfo, jsonb_hash, 1);
+}
+
+Datum
+appendable_jsonb_hash_extended(PG_FUNCTION_ARGS)
+{
+	return ab_call_as_jsonb(fcinfo, jsonb_hash_extended, 1);
+}
+
+/* ---- subscripts ---------------------------------------------------------- */
+
+/* jsonb's routines; ours call their transform and their assignment. */
+static const SubscriptRoutines *jsonb_routines;
+static ExecEvalSubroutine assign_jsonb;
+
+static void
+transform_subscripts(SubscriptingRef *sbsref, List *indirection, struct ParseState *pstate,
+					 bool isSlice, bool isAssignment)
+{
+	ListCell   *lc;
+
+	jsonb_routines->transform(sbsref, indirection, pstate, isSlice, isAssignment);
+	if (isAssignment)
+		return;
+	/* fetch_subscripts() needs a path of texts */
+	foreach(lc, sbsref->refupperindexpr)
+	{
+		CoerceViaIO *coerced = makeNode(CoerceViaIO);
+
+		if (exprType(lfirst(lc)) == TEXTOID)
+			continue;
+		coerced->arg = lfirst(lc);
+		coerced->resulttype = TEXTOID;
+		coerced->coerceformat = COERCE_IMPLICIT_CAST;
+		coerced->location = -1;
+		lfirst(lc) = coerced;
+	}
+}
+
+static void
+fetch_subscripts(ExprState *state, ExprEvalStep *op, ExprContext *econtext)
+{
+	SubscriptingRefState *subscripts = op->d.sbsref.state;
+
+	*op->resvalue = ab_jsonb_at(*op->resvalue, subscripts->upperindex, subscripts->numupper, false, op->resnull);
+}
+
+static void
+assign_subscripts(ExprState *state, ExprEvalStep *op, ExprContext *econtext)
+{
+	Jsonb	   *result;
+
+	if (!*op->resnull)
+		*op->resvalue = ab_as_jsonb(*op->resvalue);
+	assign_jsonb(state, op, econtext);
+	result = DatumGetJsonbP(*op->resvalue);
+	*op->resvalue = ab_make_flat(VARDATA(result), VARSIZE(result) - VARHDRSZ);
+}
+
+static void
+set_up_subscripts(const SubscriptingRef *sbsref, SubscriptingRefState *state, SubscriptExecSteps *methods)
+{
+	jsonb_routines->exec_setup(sbsref, state, methods);
+	assign_jsonb = methods->sbs_assign;
+	methods->sbs_fetch = fetch_subscripts;
+	methods->sbs_assign = assign_subscripts;
+	/* needed for assignments to a field of a composite element only */
+	methods->sbs_fetch_old = NULL;
+}
+
+/* The subscript handler. */
+Datum
+appendable_jsonb_subscript(PG_FUNCTION_ARGS)
+{
+	static SubscriptRoutines routines;
+
+	jsonb_routines = (const SubscriptRoutines *) DatumGetPointer(DirectFunctionCall1(jsonb_subscript_handler, PG_GETARG_DATUM(0)));
+	routines = *jsonb_routines;
+	routines.transform = transform_subscripts;
+	routines.exec_setup = set_up_subscripts;
+	PG_RETURN_POINTER(&routines);
+}
