@@ -2,6 +2,7 @@
 # test/jsonb.py.
 #
 # STRESS_SECONDS sets how long each of them takes (default 8).
+# Slow: four runs of random changes, each of which is read in many ways
 use strict;
 use warnings;
 
