@@ -165,6 +165,9 @@ for my $of ([ $db, 'äb' ], [ 'd_euc_jp', 'あb' ])
 	is(run($of->[0], "SELECT appendable_drop_front('$of->[1]'::appendable_text, 2)"), 'b', 'but a whole one');
 }
 
+like(run($db, q{SELECT appendable_line_offset('ä'::appendable_text, 1, 1)}), qr/offset 1 is inside a character/, 'a line is not looked for from inside a character');
+is(run($db, q{SELECT appendable_line_offset(E'ä\nö\nü'::appendable_text, 5, -1), appendable_line_offset(E'ä\nö\nü'::appendable_text, 0, 2)}), '3|6', 'lines of characters of several bytes');
+
 # conversions of a column, both ways, and the call that undoes all
 is( run($db, q{CREATE TABLE a (id int, data text DEFAULT 'né'); INSERT INTO a SELECT id, plain FROM r; INSERT INTO a (id) VALUES (1000); CREATE TABLE b AS TABLE a;
 ALTER TABLE a ALTER data TYPE appendable_text; UPDATE a SET data = data || '€'; UPDATE b SET data = data || '€'; INSERT INTO a (id) VALUES (1001); INSERT INTO b VALUES (1001, 'né');
