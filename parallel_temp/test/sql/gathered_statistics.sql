@@ -213,6 +213,8 @@ DROP TABLE gathered, analyzed, groups;
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS pg_walinspect;
 RESET client_min_messages;
+-- all rows are sampled
+SET default_statistics_target = 5000;
 CREATE TEMP TABLE of_session AS SELECT i AS id, i % 7 AS k FROM generate_series(1, 5000) i;
 CREATE TABLE of_all (id int);
 SELECT estimate('SELECT * FROM of_session WHERE k = 3') BETWEEN 500 AND 1000 AS seven_hundred;
@@ -223,6 +225,7 @@ ALTER TABLE of_all SET (fillfactor = 90);
 SELECT bool_or(description ~ format('relcache %s\M', 'of_session'::regclass::oid)) AS of_session, bool_or(description ~ format('relcache %s\M', 'of_all'::regclass::oid)) AS of_all
 	FROM pg_get_wal_records_info(:'start', pg_current_wal_flush_lsn());
 DROP TABLE of_session, of_all;
+RESET default_statistics_target;
 DROP EXTENSION pg_walinspect;
 DROP FUNCTION estimate, apart, ask, looks;
 DROP TABLE types, few, wide, values_of, grows;
