@@ -591,7 +591,7 @@ MUTATIONS = [
              "if (tracked && !workers)", "if (tracked && workers)", FIGURES),
     Mutation(LIGHT + "measure/usage.c", "what an InitPlan used is its last caller's alone",
              "book_init_plan(old, total - record->reattributed_total, &usage);", ";", FIGURES),
-    Mutation(LIGHT + "show/sampler.c", "processes that have ended are sampled (15 and 16)",
+    Mutation(LIGHT + "show/sampler.c", "processes that have ended are sampled (15)",
              "if (waits_for_work(wait) || BackendPidGetProc(pid) != proc)", "if (waits_for_work(wait))", SAMPLES),
     Mutation(LIGHT + "show/samples_show.c", "a privilege not checked: samples of other roles",
              "return see_all || key->role == GetUserId();", "return see_all || OidIsValid(key->role);", SAMPLES),

@@ -166,7 +166,7 @@ read_process(int procno, Seen *found, int64 *torn)
 		{
 			/*
 			 * a process that has ended has its PGPROC until another one takes
-			 * it, before 17 with its pid, too
+			 * it, on 15 with its pid (18 clears that)
 			 */
 			if (waits_for_work(wait) || BackendPidGetProc(pid) != proc)
 				return false;
