@@ -182,6 +182,7 @@ def count(cluster: Cluster, way: str, cases: list[Case], console: Console) -> It
             session(cluster, "", case, case.run, few + case.executions)
             for kind, options in WAYS[way].items():
                 step = case.explained if way == "EXPLAIN ANALYZE" and kind != "plain" else case.run
+                session(cluster, options, case, step, 1)  # the first execution makes the plan's entry of the profile
                 less, more = (session(cluster, options, case, step, times) for times in (few, few + case.executions))
                 counted[kind] = (more.instructions - less.instructions) / case.executions
                 if kind == "light_explain":
