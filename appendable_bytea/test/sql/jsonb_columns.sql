@@ -160,3 +160,14 @@ SELECT count(*) FROM appendable_bytea_check();
 DROP VIEW shown;
 DROP TABLE docs, copied, made, chats, logs;
 DROP FUNCTION keep, logged;
+-- workers run the functions that are in the leader's plan
+CREATE TABLE in_workers (id int, own appendable_jsonb, plain jsonb) WITH (parallel_workers = 2);
+INSERT INTO in_workers SELECT id, d, d FROM generate_series(1, 8) id, LATERAL (SELECT jsonb_build_object('id', id, 'lines', jsonb_agg(md5((i * id)::text))) AS d FROM generate_series(1, 1000) i) q;
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0;
+SET parallel_leader_participation = off;
+DO $$ DECLARE plan json; BEGIN EXECUTE 'EXPLAIN (FORMAT JSON) SELECT count(*) FROM in_workers WHERE own ? ''id''' INTO plan; ASSERT plan::text ~ '"Gather"'; END $$;
+SELECT count(*) FROM in_workers WHERE own -> 'lines' -> 3 = plain -> 'lines' -> 3 AND own ->> 'id' = plain ->> 'id' AND own #>> '{lines,5}' = plain #>> '{lines,5}'
+	AND own ? 'id' AND jsonb_array_length(own -> 'lines') = 1000 AND own['lines'][2] = plain['lines'][2];
+DROP TABLE in_workers;
