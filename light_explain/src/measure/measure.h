@@ -253,20 +253,24 @@ typedef struct LightSkipped
 	int32		timed_rows;		/* ... and rows of the table that they
 								 * examined */
 	bool		warm;			/* more than one was timed */
-	bool		returned;		/* the timed call has, and the next one has
-								 * not begun */
 	int32		calls;			/* skipped calls of this page */
 	int32		rows;			/* ... and rows that they examined */
 	int32		granted_later;	/* calls to be skipped, with the one to be
 								 * timed */
+
+	/* the call that is timed, until the next one */
+	int64		one_began;		/* clock before a second reading */
+	int64		one_called;		/* ... which is this */
+	int64		one_returned;
+	int32		one_rows;		/* rows that it examined; 0: it has not
+								 * returned */
 
 	/* of a scan with a filter */
 	int32		rows_of_page;	/* that it had yet to see when calls were
 								 * granted */
 	int64		rows_to_filter; /* ... and has now; below 1: none are skipped */
 	int64		entered;		/* clock when the scan came to the page's last
-								 * row; between calls, when the timed one
-								 * returned */
+								 * row */
 	ExprStateEvalFunc filter;	/* the filter itself */
 
 	/* since the last reading of the process's CPU time */
