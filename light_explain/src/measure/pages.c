@@ -28,8 +28,8 @@
  * of the other.  The ratio of their sums over some hundred pages divides the time from the first
  * to the last of the skipped calls, and timed calls are extrapolated to all of them by the rows of
  * the table that they examined.  So the time that reading the clock takes, or delays other
- * instructions, is in both.  What is kept of both readings is computed in the next call, because
- * otherwise the caller's part would have it: a count(*)'s scan then had 65 to 66 % of the time on an AMD EPYC,
+ * instructions, is in both.  The sums are updated in the next call, because otherwise
+ * that work would be in the caller's time: a count(*)'s scan then had 65 to 66 % of the time on an AMD EPYC,
  * where a profiler saw it in 72 to 77 % of its samples; this way it is 70 %.  Only a call that is
  * timed alone, less the readings, was 39 to 54 % (lab/run shares).
  *
@@ -366,8 +366,8 @@ leave_page(PlanState *node, LightRecord *record, TupleTableSlot *slot)
 }
 
 /*
- * The call in the middle of a page, for all that are skipped there.  What it took is added
- * by the next call, because its caller is being timed as soon as it returns.
+ * The call in the middle of a page, for all that are skipped there.  The next call adds its
+ * time to the sums, because its caller is being timed as soon as it returns.
  */
 static TupleTableSlot *
 time_one(PlanState *node, LightRecord *record)
