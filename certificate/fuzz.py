@@ -3,7 +3,7 @@
 Half of the time goes to libFuzzer, with the address and undefined behavior
 sanitizers, on code of the extensions that is compiled outside of a server
 (certificate/fuzz/): the datum parser, the reader of jsonb and the difference finder of appendable_bytea, the
-page reader of parallel_temp's scans and the record arithmetic of light_explain.  It begins with
+page reader of parallel_temp's scans, and the profile's file and the record arithmetic of light_explain.  It begins with
 the inputs of certificate/corpus/, which --keep replaces by the inputs that were found.  The
 other half goes to the generators of random SQL that the tests have, each with new
 seeds until its share is over: the same statements with a feature on and off, or on
@@ -58,6 +58,7 @@ TARGETS = (Target("value", "bytes as a value of appendable_bytea", "appendable_b
            Target("jsonb", "bytes as a jsonb of appendable_jsonb", "appendable_bytea/src", 1500),
            Target("difference", "two strings, what they have in common", "appendable_bytea/src", 4096),
            Target("page", "8 kB as a page of a temporary table", "parallel_temp/src", 8192),
+           Target("profile", "bytes as a kept profile of light_explain", "light_explain/src", 4096),
            Target("usage", "calls among plan nodes, against a model", "light_explain/src", 600))
 GENERATORS = (
     Generator("queries", "random queries over temporary tables, serial and parallel", "parallel_temp", "110_random_queries", None, "PG_LEAN_FUZZ_SEED"),

@@ -18,6 +18,7 @@
 
 static jmp_buf fuzz_error;
 static int	fuzz_sqlstate;
+static int	fuzz_level;			/* of the last report: below ERROR it ends nothing */
 static struct
 {
 	void	  **blocks;
@@ -103,6 +104,7 @@ check_stack_depth(void)
 bool
 errstart(int elevel, const char *domain)
 {
+	fuzz_level = elevel;
 	if (elevel >= ERROR)
 		fuzz_sqlstate = ERRCODE_INTERNAL_ERROR;
 	return true;
@@ -117,7 +119,8 @@ errstart_cold(int elevel, const char *domain)
 void
 errfinish(const char *filename, int lineno, const char *funcname)
 {
-	longjmp(fuzz_error, 1);
+	if (fuzz_level >= ERROR)
+		longjmp(fuzz_error, 1);
 }
 
 int
