@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -77,6 +78,13 @@ def no_hostile_object_is_called():
     yield
     for objects in HOSTILE:
         objects.check()
+
+
+def free_port():
+    """A TCP port that no process listens at."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return listening.getsockname()[1]
 
 
 def profiling_cluster():

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import time
 import urllib.error
@@ -18,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import profiling_cluster
+from conftest import free_port, profiling_cluster
 
 FOLDER = Path(__file__).resolve().parents[2] / "light_explain" / "monitoring"
 BOARD = json.loads((FOLDER / "dashboard.json").read_text())
@@ -32,12 +31,6 @@ def expressions():
     for panel in BOARD["panels"]:
         for target in panel["targets"]:
             yield panel["title"], target["expr"].replace("$__rate_interval", "1m").replace("$instance", ".*").replace("$database", ".*")
-
-
-def free_port():
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return listening.getsockname()[1]
 
 
 def get(url):

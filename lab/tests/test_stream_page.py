@@ -4,7 +4,6 @@ import http.server
 import json
 import re
 import shutil
-import socket
 import subprocess
 import threading
 import time
@@ -15,6 +14,7 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
+from conftest import free_port
 from pg_lean.cluster import Cluster
 from pg_lean.paths import TOP
 
@@ -45,12 +45,6 @@ def server():
         pytest.skip("appendable_bytea is not installed for this server (make install)")
     with cluster:
         yield cluster
-
-
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 class Program:
