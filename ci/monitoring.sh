@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # ci/monitoring.sh: run the tests of tools that read light_explain's query store, with the tools:
 # Prometheus and its exporter from Debian's packages, PEV2 from npm in Chromium, the
-# official Python packages of the Model Context Protocol and of OpenTelemetry, and the
+# official Python packages of the Model Context Protocol, OpenTelemetry and Perfetto, and the
 # OpenTelemetry Collector's OTLP receiver, the Go module go.opentelemetry.io/collector/receiver/otlpreceiver.
 #
 # The packages come from this machine's registries.  npm's and the receiver are in build/monitoring, and
@@ -27,7 +27,7 @@ else
     say "no go: the tests of OTLP are left out"
 fi
 "$TOP/lab/run" --version >/dev/null
-"$OUT/venv/bin/pip" install -q --disable-pip-version-check -e "$TOP/lab[mcp,otlp]" >"$OUT/monitoring.log" 2>&1 ||
+"$OUT/venv/bin/pip" install -q --disable-pip-version-check -e "$TOP/lab[mcp,otlp,perfetto]" >"$OUT/monitoring.log" 2>&1 ||
     { tail -n 20 "$OUT/monitoring.log" >&2; die "installing the Python packages failed (whole log: $OUT/monitoring.log)"; }
 export PEV2_MODULES=$OUT/monitoring/node/node_modules OTLP_RECEIVER=$OUT/monitoring/receiver
-exec "$TOP/lab/run" test tests/test_monitoring.py tests/test_readers.py tests/test_mcp.py tests/test_otlp.py "$@"
+exec "$TOP/lab/run" test tests/test_monitoring.py tests/test_readers.py tests/test_mcp.py tests/test_otlp.py tests/test_perfetto.py "$@"

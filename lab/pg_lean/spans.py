@@ -1,4 +1,4 @@
-"""Kept plans as spans of OpenTelemetry: one trace for an execution, one span for a plan node.
+"""Kept plans as spans, for OpenTelemetry and Perfetto: one trace for an execution, one span for a plan node.
 
 EXPLAIN's times of a node are sums over its calls, so a span has the node's duration, and its place within the span above is not
 measured: siblings follow one another in the order of the plan, from the beginning of the node above.  A node that ran in several
@@ -10,7 +10,10 @@ from __future__ import annotations
 import hashlib
 import re
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Iterable, Iterator, NamedTuple
+
+from pg_lean.errors import LabError
 
 #: W3C trace context in an SQL comment, as sqlcommenter writes it.
 TRACEPARENT = re.compile(r"/\*.*?traceparent=['\"]?00-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}\b.*?\*/", re.S)
@@ -137,3 +140,50 @@ def export(executions: Iterable[tuple[dict[str, Any], dict[str, Any], str]], end
             break
     sender.shutdown()
     return executed, sent, arrived
+
+
+def write_perfetto(executions: Iterable[tuple[dict[str, Any], dict[str, Any], str]], path: Path, service: str) -> tuple[int, int]:
+    """Write executions with their plans to a file for Perfetto, a track for each execution; returns executions and spans.
+
+    Timestamps are those of the executions, in nanoseconds since 1970; the viewer shows them from the first one.
+    """
+    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
+    from perfetto.trace_builder.proto_builder import TraceProtoBuilder
+
+    builder = TraceProtoBuilder()
+
+    def event(kind: int, when: int, track: int) -> Any:
+        packet = builder.add_packet()
+        packet.timestamp, packet.trusted_packet_sequence_id = when, 1
+        packet.track_event.type, packet.track_event.track_uuid = kind, track
+        return packet.track_event
+
+    server = builder.add_packet().track_descriptor
+    server.uuid = server.process.pid = 1
+    server.process.process_name = service
+    executed = sent = 0
+    for execution, plan, _ in executions:
+        numbers = identifiers(execution)
+        next(numbers)  # the number of the trace, which has more bits than that of a track
+        track = builder.add_packet().track_descriptor
+        track.uuid, track.parent_uuid = next(numbers), server.uuid
+        track.name = f"{execution['role']}@{execution['database']} {execution['queryid']}"
+        described = of_plan(execution, plan)
+        open_spans: list[int] = []  # from the statement to the node that was written last
+        for number, span in enumerate(described):
+            while open_spans and open_spans[-1] != span.parent:
+                event(TrackEvent.TYPE_SLICE_END, described[open_spans.pop()].end, track.uuid)
+            begin = event(TrackEvent.TYPE_SLICE_BEGIN, span.start, track.uuid)
+            begin.name = span.name
+            for name, value in span.attributes.items():
+                note = begin.debug_annotations.add(name=name)
+                setattr(note, {int: "int_value", float: "double_value"}.get(type(value), "string_value"), value)
+            open_spans.append(number)
+        while open_spans:
+            event(TrackEvent.TYPE_SLICE_END, described[open_spans.pop()].end, track.uuid)
+        executed, sent = executed + 1, sent + len(described)
+    try:
+        path.write_bytes(builder.serialize())
+    except OSError as error:
+        raise LabError(f"{path} cannot be written: {error.strerror}") from None
+    return executed, sent
