@@ -71,6 +71,8 @@ typedef struct LightCell
 	int32		pid;			/* 0: no process */
 	volatile bool mapped;		/* the process sees this page, so "top" and
 								 * "doing.node" are there */
+	volatile bool answered;		/* a plan_id in "questions" was written; reset
+								 * by the sampler */
 	uint32		executions;		/* number of the last one */
 	LightDoing	doing;
 

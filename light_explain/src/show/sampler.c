@@ -40,6 +40,12 @@
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
+/*
+ * Processes, or samples, whose memory is fetched before it is needed.  In the time between two rounds
+ * other processes use the caches, so without this each of some ten lines of a process is waited for.
+ */
+#define AHEAD 6
+
 /* Attempts to read a process that keeps changing. */
 #define ATTEMPTS 5
 
@@ -72,7 +78,7 @@ typedef struct Seen
 	LightWaitKey key;
 } Seen;
 
-static Pending *(*pending_of)[LIGHT_QUESTIONS]; /* by process */
+static Pending (*pending_of)[LIGHT_QUESTIONS];	/* by process */
 static Seen *seen;				/* those of one round */
 static int64 resets;			/* ... of pending samples */
 
@@ -235,6 +241,8 @@ take_answers(int procno)
 {
 	LightCell  *cell = light_cell_of(procno);
 
+	cell->answered = false;
+	pg_memory_barrier();
 	for (int i = 0; i < LIGHT_QUESTIONS; i++)
 	{
 		uint64		plan_id;
@@ -244,11 +252,11 @@ take_answers(int procno)
 		plan_id = cell->questions[i].plan_id;
 		if (plan_id == 0)
 			continue;
-		if (pending_of[procno][i] != NULL && pending_of[procno][i]->execution == cell->questions[i].execution)
+		if (pending_of[procno][i].execution == cell->questions[i].execution)
 		{
 			if (plan_id != LIGHT_NO_PLAN)
-				move_to_plan(pending_of[procno][i], plan_id);
-			forget(pending_of[procno][i]);
+				move_to_plan(&pending_of[procno][i], plan_id);
+			forget(&pending_of[procno][i]);
 		}
 		cell->questions[i].execution = 0;
 	}
@@ -273,13 +281,12 @@ pending_for(int procno, uint32 execution)
 			chosen = i;
 			break;
 		}
-		if (cell->questions[i].execution == 0 ||
-			(cell->questions[chosen].execution != 0 && (int32) (cell->questions[i].execution - cell->questions[chosen].execution) < 0))
+		/* the first free one, so that few lines of the cell are read */
+		if (cell->questions[chosen].execution != 0 &&
+			(cell->questions[i].execution == 0 || (int32) (cell->questions[i].execution - cell->questions[chosen].execution) < 0))
 			chosen = i;
 	}
-	if (pending_of[procno][chosen] == NULL)
-		pending_of[procno][chosen] = MemoryContextAllocZero(TopMemoryContext, sizeof(Pending));
-	pending = pending_of[procno][chosen];
+	pending = &pending_of[procno][chosen];
 	if (cell->questions[chosen].execution != execution)
 	{
 		cell->questions[chosen].execution = 0;
@@ -363,6 +370,22 @@ add_sample(Seen *found, TimestampTz now, double seconds)
 	pending->last = light_sample_add(&sample);
 }
 
+/* Fetch the memory that reading a process takes, and adding its samples to pending ones. */
+static inline void
+fetch_process(int procno)
+{
+	PGPROC	   *proc = &ProcGlobal->allProcs[procno];
+	LightCell  *cell = light_cell_of(procno);
+
+	__builtin_prefetch(&proc->pid);
+	__builtin_prefetch(&proc->roleId);
+	__builtin_prefetch(&proc->wait_event_info);
+	__builtin_prefetch(&proc->lockGroupLeader);
+	__builtin_prefetch(cell);
+	__builtin_prefetch((void *) &cell->questions[0]);
+	__builtin_prefetch(&pending_of[procno]);
+}
+
 /* Read all processes, then add their samples. */
 static void
 sample_all(double seconds, bool late)
@@ -373,7 +396,11 @@ sample_all(double seconds, bool late)
 	int			n = 0;
 
 	for (int procno = 0; procno < light_cells(); procno++)
+	{
+		if (procno + AHEAD < light_cells())
+			fetch_process(procno + AHEAD);
 		n += read_process(procno, &seen[n], &torn);
+	}
 
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	if (shared->resets != resets)
@@ -381,10 +408,7 @@ sample_all(double seconds, bool late)
 		for (int procno = 0; procno < light_cells(); procno++)
 		{
 			for (int i = 0; i < LIGHT_QUESTIONS; i++)
-			{
-				if (pending_of[procno][i] != NULL)
-					forget(pending_of[procno][i]);
-			}
+				forget(&pending_of[procno][i]);
 		}
 		resets = shared->resets;
 	}
@@ -393,11 +417,15 @@ sample_all(double seconds, bool late)
 	shared->torn += torn;
 	for (int procno = 0; procno < light_cells(); procno++)
 	{
-		if (light_cell_of(procno)->asked != 0)
+		if (light_cell_of(procno)->answered)
 			take_answers(procno);
 	}
 	for (int i = 0; i < n; i++)
+	{
+		if (i + AHEAD < n && pending_of[seen[i + AHEAD].procno][0].waits != NULL)
+			__builtin_prefetch(pending_of[seen[i + AHEAD].procno][0].waits);
 		add_sample(&seen[i], now, seconds);
+	}
 	LWLockRelease(shared->lock);
 }
 

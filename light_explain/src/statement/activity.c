@@ -174,6 +174,8 @@ light_activity_answer(uint32 execution, uint64 plan_id)
 		if (cell->questions[i].execution == execution && execution != 0)
 			cell->questions[i].plan_id = plan_id;
 	}
+	pg_write_barrier();
+	cell->answered = true;
 }
 
 static PlannedStmt *
