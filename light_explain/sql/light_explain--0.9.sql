@@ -390,7 +390,26 @@ statement AS MATERIALIZED (
          JOIN statement_before b USING (dbid, userid, queryid, caller)
          LEFT JOIN statement_work w USING (dbid, userid, queryid, caller)
     WHERE r.n IS NOT NULL),
--- the tests: of statements, new plans, and nodes of other plans; a single execution counts if it has a new plan, or did more
+-- Nodes of a new plan are tested against the usual plan's nodes of the same name, or scans of the same table, of which the slowest counts.
+-- A plan that is faster has nodes that do more, because others do less: these are not tested.
+new_plan AS MATERIALIZED (
+    SELECT p.dbid, p.userid, p.queryid, p.caller, p.planid, s.before_planid
+    FROM plan p
+         JOIN statement s USING (dbid, userid, queryid, caller)
+    WHERE p.before_n IS NULL AND least_factor * p.ms / p.n >= s.before_ms / s.before_n),
+part AS MATERIALIZED (
+    SELECT DISTINCT f.dbid, f.userid, f.queryid, f.planid, f.node, CASE WHEN f.node_type LIKE '%Scan' THEN coalesce(f.relation, f.label) ELSE f.label END AS part
+    FROM @extschema@.light_explain_profile() f
+    WHERE f.queryid IN (SELECT w.queryid FROM new_plan w)),
+usual_part AS MATERIALIZED (
+    SELECT DISTINCT ON (w.dbid, w.userid, w.queryid, w.caller, w.planid, t.part) w.dbid, w.userid, w.queryid, w.caller, w.planid, w.before_planid, t.part,
+           n.before_ms, n.before_rows + n.before_blocks + n.before_temp AS before_work, n.k, n.usual_n, n.center, n.sd
+    FROM new_plan w
+         JOIN node n ON (n.dbid, n.userid, n.queryid, n.caller, n.planid) = (w.dbid, w.userid, w.queryid, w.caller, w.before_planid)
+         JOIN part t ON (t.dbid, t.userid, t.queryid, t.planid, t.node) = (n.dbid, n.userid, n.queryid, n.planid, n.node)
+    WHERE n.k > 0
+    ORDER BY w.dbid, w.userid, w.queryid, w.caller, w.planid, t.part, n.center DESC),
+-- the tests: of statements, new plans, and nodes; a single execution counts if it has a new plan, or did more
 candidate AS MATERIALIZED (
     SELECT s.dbid, s.userid, s.queryid, s.caller, 'statement' AS what, s.planid, s.before_planid, NULL::integer AS node, s.ms, s.n,
            CASE WHEN s.n > 1 THEN (s.y_sum - s.y_longest) / (s.n - 1) WHEN s.more_work THEN s.y_sum END AS y, s.k, s.usual_n, s.center, s.sd
@@ -406,7 +425,15 @@ candidate AS MATERIALIZED (
            CASE WHEN n.n > 1 THEN (n.y_sum - n.y_longest) / (n.n - 1)
                 WHEN n.rows + n.blocks + n.temp > least_factor * (n.before_rows + n.before_blocks + n.before_temp) THEN n.y_sum END, n.k, n.usual_n, n.center, n.sd
     FROM node n
-    WHERE n.n IS NOT NULL AND n.k > 0),
+    WHERE n.n IS NOT NULL AND n.k > 0
+    UNION ALL
+    SELECT n.dbid, n.userid, n.queryid, n.caller, 'node', n.planid, u.before_planid, n.node, n.plan_n * (n.ms - u.before_ms), n.n,
+           CASE WHEN n.n > 1 THEN (n.y_sum - n.y_longest) / (n.n - 1)
+                WHEN n.rows + n.blocks + n.temp > least_factor * u.before_work THEN n.y_sum END, u.k, u.usual_n, u.center, u.sd
+    FROM node n
+         JOIN part t USING (dbid, userid, queryid, planid, node)
+         JOIN usual_part u USING (dbid, userid, queryid, caller, planid, part)
+    WHERE n.n IS NOT NULL),
 distance AS (
     SELECT c.*, c.y - c.center AS d, greatest(c.sd, 0.05) * sqrt(1.0 / c.k + greatest(1, c.usual_n / greatest(c.n - 1, 1))) AS deviation
     FROM candidate c),
@@ -434,28 +461,29 @@ chosen AS MATERIALIZED (
     WHERE j.slower OR j.what IN ('plan', 'spill')
     ORDER BY j.dbid, j.userid, j.queryid, j.caller, j.slower DESC, array_position(ARRAY['plan', 'statement', 'node', 'spill'], j.what), j.ms DESC, j.planid, j.node),
 named AS MATERIALIZED (
-    SELECT DISTINCT ON (f.dbid, f.userid, f.queryid, f.planid, f.node) f.dbid, f.userid, f.queryid, f.planid, f.node, f.label, f.node_type, f.relation, f.query
+    SELECT DISTINCT ON (f.dbid, f.userid, f.queryid, f.planid, f.node) f.dbid, f.userid, f.queryid, f.planid, f.node, f.label, f.node_type, f.relation, f.query,
+           CASE WHEN f.node_type LIKE '%Scan' THEN coalesce(f.relation, f.label) ELSE f.label END AS part
     FROM @extschema@.light_explain_profile() f
     WHERE f.queryid IN (SELECT c.queryid FROM chosen c)
     ORDER BY f.dbid, f.userid, f.queryid, f.planid, f.node),
--- nodes of the chosen plans: compared with themselves, or with nodes of the same name in the usual plan
+-- nodes of the chosen plans: compared with themselves, or with the same part of the usual plan
 usual AS (
-    SELECT c.dbid, c.userid, c.queryid, c.caller, m.label, max(n.before_ms) AS before_ms, max(n.before_rows) AS before_rows,
+    SELECT c.dbid, c.userid, c.queryid, c.caller, m.part, max(n.before_ms) AS before_ms, max(n.before_rows) AS before_rows,
            max(n.before_blocks) AS before_blocks, max(n.before_temp) AS before_temp
     FROM chosen c
          JOIN node n ON (n.dbid, n.userid, n.queryid, n.caller, n.planid) = (c.dbid, c.userid, c.queryid, c.caller, c.before_planid)
          JOIN named m ON (m.dbid, m.userid, m.queryid, m.planid, m.node) = (n.dbid, n.userid, n.queryid, n.planid, n.node)
     WHERE c.planid <> c.before_planid
-    GROUP BY c.dbid, c.userid, c.queryid, c.caller, m.label),
+    GROUP BY c.dbid, c.userid, c.queryid, c.caller, m.part),
 responsible AS (
     SELECT DISTINCT ON (c.dbid, c.userid, c.queryid, c.caller) c.dbid, c.userid, c.queryid, c.caller, n.node, m.label, m.node_type, m.relation, m.query,
            n.ms, n.rows, n.blocks, n.temp,
-           CASE WHEN u.label IS NULL THEN n.before_ms ELSE u.before_ms END AS before_ms, CASE WHEN u.label IS NULL THEN n.before_rows ELSE u.before_rows END AS before_rows,
-           CASE WHEN u.label IS NULL THEN n.before_blocks ELSE u.before_blocks END AS before_blocks, CASE WHEN u.label IS NULL THEN n.before_temp ELSE u.before_temp END AS before_temp
+           CASE WHEN u.part IS NULL THEN n.before_ms ELSE u.before_ms END AS before_ms, CASE WHEN u.part IS NULL THEN n.before_rows ELSE u.before_rows END AS before_rows,
+           CASE WHEN u.part IS NULL THEN n.before_blocks ELSE u.before_blocks END AS before_blocks, CASE WHEN u.part IS NULL THEN n.before_temp ELSE u.before_temp END AS before_temp
     FROM chosen c
          JOIN node n USING (dbid, userid, queryid, caller, planid)
          LEFT JOIN named m ON (m.dbid, m.userid, m.queryid, m.planid, m.node) = (n.dbid, n.userid, n.queryid, n.planid, n.node)
-         LEFT JOIN usual u ON (u.dbid, u.userid, u.queryid, u.caller, u.label) = (c.dbid, c.userid, c.queryid, c.caller, m.label)
+         LEFT JOIN usual u ON (u.dbid, u.userid, u.queryid, u.caller, u.part) = (c.dbid, c.userid, c.queryid, c.caller, m.part)
     WHERE n.ms IS NOT NULL AND (c.node IS NULL OR n.node = c.node)
     ORDER BY c.dbid, c.userid, c.queryid, c.caller, n.ms - coalesce(CASE WHEN c.planid = c.before_planid THEN n.before_ms ELSE u.before_ms END, 0) DESC, n.node),
 -- the statement that pins the plan of before; NULL if pg_stash_advice is not in this database, or this session has no stash

@@ -74,6 +74,7 @@ my @node_cases = (
 	[ 'a small table of a long statement is bloated', $narrow->('n02', 100), 'SELECT pg_sleep(0.02), (SELECT count(*) FROM n02)', 'INSERT INTO n02 SELECT g, g, md5(g::text) FROM generate_series(101, 100000) g; DELETE FROM n02 WHERE id > 100', 'node', 'Seq Scan on n02' ],
 	[ 'a part is slower, and another one faster', $narrow->('n03', 1) . ';' . $naps->('n03_a', 40) . ';' . $naps->('n03_b', 1), 'SELECT bool_and(n03_b(id)) FROM (SELECT id FROM n03 WHERE n03_a(id) OFFSET 0) s', $naps->('n03_a', 1) . ';' . $naps->('n03_b', 40), 'node', 'Aggregate' ],
 	[ 'a part is slower, and another one is left out', $narrow->('n04', 1) . ';' . $narrow->('n04_in', 1) . ';' . $naps->('n04_a', 40) . ';' . $naps->('n04_b', 1), 'SELECT (SELECT count(*) FROM n04_in WHERE n04_a(id)) FROM n04 WHERE n04_b(id)', 'DELETE FROM n04_in;' . $naps->('n04_b', 40), 'node', 'Seq Scan on n04' ],
+	[ 'an index of a small table of a long statement is dropped', $narrow->('n05', 20000) . '; CREATE INDEX n05_id ON n05 (id)', 'SELECT pg_sleep(0.02), (SELECT v FROM n05 WHERE id = 77)', 'DROP INDEX n05_id', 'plan', 'Seq Scan on n05' ],
 );
 my %of_node = map { $_->[0] => 1 } @node_cases;
 push @cases, @node_cases;

@@ -88,6 +88,19 @@ CREATE OR REPLACE FUNCTION light_explain_latency(OUT bucket bigint, OUT bucket_s
 	OUT executions bigint, OUT cancelled bigint, OUT failed bigint, OUT total_ms double precision, OUT max_ms double precision, OUT times_ms double precision[], OUT counts bigint[])
 RETURNS SETOF record LANGUAGE sql AS $$SELECT bucket, public.at(bucket), public.at(bucket + 1), 1::oid, 10::oid, queryid, NULL::bigint, planid, cardinality(times)::bigint, 0::bigint, 0::bigint, (SELECT sum(t) FROM unnest(times) t), (SELECT max(t) FROM unnest(times) t), times,
 	array_fill(1::bigint, ARRAY[cardinality(times)]) FROM public.simulated$$;
+-- names of the nodes of each statement's plans: 1 and 2 scan the same table in different ways, 3 another one
+DO $do$
+DECLARE arguments text; columns text;
+BEGIN
+	SELECT pg_get_function_arguments(oid), (SELECT string_agg(CASE name WHEN 'dbid' THEN '1::oid' WHEN 'userid' THEN '10::oid' WHEN 'queryid' THEN 'queryid' WHEN 'planid' THEN 'planid' WHEN 'node' THEN 'node'
+			WHEN 'label' THEN 'CASE node WHEN 1 THEN (ARRAY[''Index Scan using i on t'', ''Seq Scan on t'', ''Seq Scan on u''])[planid] ELSE ''Node '' || node END'
+			WHEN 'node_type' THEN 'CASE node WHEN 1 THEN (ARRAY[''Index Scan'', ''Seq Scan'', ''Seq Scan''])[planid] ELSE ''Node'' END'
+			WHEN 'relation' THEN 'CASE node WHEN 1 THEN (ARRAY[''t'', ''t'', ''u''])[planid] END'
+			ELSE 'NULL::' || type::regtype END, ', ' ORDER BY place) FROM unnest(proargnames, proallargtypes) WITH ORDINALITY a(name, type, place))
+	INTO arguments, columns FROM pg_proc WHERE proname = 'light_explain_profile';
+	EXECUTE format('CREATE OR REPLACE FUNCTION light_explain_profile(%s) RETURNS SETOF record LANGUAGE sql AS %L', arguments,
+		'SELECT ' || columns || ' FROM generate_series(1, 100::bigint) queryid, generate_series(1, 3::bigint) planid, generate_series(0, 4) node');
+END$do$;
 -- 100 statements with five nodes, 25 buckets of 20 executions; what is compared is the last bucket
 CREATE FUNCTION normal(anything bigint) RETURNS float8 LANGUAGE sql VOLATILE AS $$SELECT sqrt(-2 * ln(1 - random())) * cos(2 * pi() * random())$$;
 CREATE FUNCTION simulate(kind text) RETURNS void LANGUAGE sql AS $$
@@ -117,6 +130,19 @@ for my $kind (qw(normal exponential waits))
 	cmp_ok($many, '<=', 10 * $rounds + 5 * sqrt(10 * $rounds), "$kind: false alarms are as frequent as stated");
 	cmp_ok($few, '<=', 5, "$kind: and so are rare ones");
 	cmp_ok($many, '>=', $rounds, "$kind: and not much less frequent") if $kind eq 'normal';
+}
+
+# All statements have a new plan, whose nodes take as long as those of the usual one.
+{
+	my ($many, $rounds) = (0, 4);
+	for (1 .. $rounds)
+	{
+		$many += query("SELECT setseed(0.9 + $_ / 100.0) \\gset\nSELECT simulate('normal') \\gset\nUPDATE simulated SET planid = 2 WHERE bucket = 25;\n"
+			  . "SELECT count(*) FROM light_explain_regressions(at(25), at(26), at(1), at(25), 960, 1) WHERE tested = 'node' AND slower");
+	}
+	diag("nodes of new plans: $many of at most " . 5 * $rounds);
+	cmp_ok($many, '<=', 5 * $rounds + 5 * sqrt(5 * $rounds), 'nodes of new plans: false alarms are as frequent as stated');
+	cmp_ok($many, '>=', 1, 'and there are some');
 }
 
 # ---- what is found, and what is not ----
@@ -157,7 +183,7 @@ is(changed($times->(1.4, 'bucket = 25') . $times->(0.9, 'bucket = 0')), '', 'or 
 
 # A node whose statement takes as long as before.
 is(changed($node_times->(8, 'bucket = 25')), 'node|t|1|2|10|24|node', 'a node that is slower than before');
-is(query('SELECT mean_ms / before_mean_ms < 1.2, node_ms / before_node_ms > 7, planid = before_planid, label FROM light_explain_regressions(at(25), at(26), at(1), at(25))'), 't|t|t|', 'in a statement that is not');
+is(query('SELECT mean_ms / before_mean_ms < 1.2, node_ms / before_node_ms > 7, planid = before_planid, label FROM light_explain_regressions(at(25), at(26), at(1), at(25))'), 't|t|t|Index Scan using i on t', 'in a statement that is not');
 is(changed($node_times->(8, 'bucket = 25') . 'UPDATE simulated SET node_times[1][3] = 100000 WHERE bucket = 25'), 'node|t|1|2|10|24|node', 'the node is the one that is slower, not the one that waited');
 is(changed($node_times->(8, 'bucket = 25') . 'UPDATE simulated SET node_times = array_fill(100::float8, ARRAY[10]) || node_times[2:2] WHERE bucket = 25'), 'node|t|0|5|10|24|node', 'of two slower nodes the one that takes more time');
 is(changed($node_times->(3, 'bucket = 25') . 'UPDATE simulated SET node_times[2][3] = 100000 WHERE bucket < 25'), 'node|t|1|1|10|24|node', 'one execution in each bucket that waited before does not hide it');
@@ -170,7 +196,18 @@ is(changed($node_times->(20, 'bucket % 8 = 1')), '', 'a time of a node that recu
 is(changed($node_times->(20, 'bucket = 25') . 'DELETE FROM simulated WHERE bucket < 22'), '', 'nor is a node after three buckets');
 is(changed($node_times->(1e-7, 'true') . $node_times->(20, 'bucket = 25')), '', 'or below a microsecond');
 is(changed($node_times->(1.4, 'bucket = 25')), '', 'or a factor below 1.5');
-is(changed($node_times->(20, 'bucket = 25') . 'UPDATE simulated SET planid = 2 WHERE bucket = 25'), 'plan|f|1||10|24|plan', 'nodes of a new plan are not tested');
+# A new plan that is not slower, with a node that is.
+my $new_plan = $node_times->(20, 'bucket = 25') . 'UPDATE simulated SET planid = 2 WHERE bucket = 25;';
+is(changed($new_plan), 'plan|t|1|5|10|24|node', 'a node of a new plan is compared with the scan of the same table in the usual plan');
+is(query('SELECT label, before_node_ms BETWEEN 4 AND 6, node_ms / before_node_ms > 15, planid, before_planid FROM light_explain_regressions(at(25), at(26), at(1), at(25))'), 'Seq Scan on t|t|t|2|1', 'and both times are shown');
+is(changed('UPDATE simulated SET node_times = (SELECT array_agg(t * 20) FROM unnest(node_times[1:1]) t) || node_times[2:2], planid = 2 WHERE bucket = 25'), 'plan|t|0|5|10|24|node', 'or with the node of the same name');
+is(changed($node_times->(20, 'bucket = 25') . 'UPDATE simulated SET planid = 3 WHERE bucket = 25'), 'plan|f|1||10|24|plan', 'a scan of a table that the usual plan does not scan is not tested');
+is(changed($new_plan . 'UPDATE simulated SET times = (SELECT array_agg(t / 10) FROM unnest(times) t) WHERE bucket = 25'), 'plan|f|1||10|24|plan', 'nor are nodes of a faster plan');
+is(changed($new_plan . 'UPDATE simulated SET times = times[1:1], node_times = node_times[1:2][1:1], rows = 1 WHERE bucket = 25'), 'plan|f|1||1|24|plan', 'nor is a single execution');
+is(changed($new_plan . 'UPDATE simulated SET times = times[1:1], node_times = node_times[1:2][1:1], rows = 10000 WHERE bucket = 25; UPDATE simulated SET times = times[1:1], node_times = node_times[1:2][1:1] WHERE bucket < 25'), 'plan|t|1|5|1|24|node', 'unless the node did more work');
+is(changed($new_plan . $times->(20, 'bucket = 25')), 'plan|t|1|5|10|24|plan', 'a new plan that is slower is reported rather than its node');
+is(changed('UPDATE simulated SET node_times = ARRAY[array_fill(100::float8, ARRAY[10]), array_fill(104::float8, ARRAY[10])]; UPDATE simulated SET planid = 2 WHERE bucket = 25;' . $times->(20, 'bucket = 25')
+	. 'UPDATE simulated SET node_times = ARRAY[array_fill(115::float8, ARRAY[10]), array_fill(116::float8, ARRAY[10])] WHERE bucket = 25'), 'plan|t|0|5|10|24|plan', 'and its node is the one that takes more time than its counterpart, not the one that takes most');
 changed('INSERT INTO simulated SELECT bucket, queryid, 2, times[1:5], node_times[1:2][1:5], rows FROM simulated;' . $node_times->(20, 'bucket = 25 AND planid = 2'));
 is(query('SELECT change, tested, node, planid, before_planid, before_executions, executions FROM light_explain_regressions(at(25), at(26), at(1), at(25))'), 'node|node|1|2|2|360|15', 'nodes of each plan are compared with themselves');
 # each of the two tests' halves counts its tests
