@@ -66,3 +66,32 @@ calls=2 0
 totals: 840
 """
     assert instructions.locks(written) == 5
+
+
+def test_kinds_of_sessions_that_are_left_out(monkeypatch):
+    """A benchmark that compares two servers needs one kind of session on each."""
+    sessions = []
+
+    class Private:
+        data = instructions.Path("/nowhere/data")
+
+        def restart(self):
+            pass
+
+    def counted(_cluster, options, _case, _step, times):
+        sessions.append((options, times))
+        return instructions.Counts(1000 + 10 * times, times)
+
+    monkeypatch.setattr(instructions, "session", counted)
+    case = instructions.of_statement("SELECT 1", instructions.ACCOUNTS)
+    ((_, found),) = instructions.count(Private(), "profile", [case], instructions.Console(quiet=True), ("light_explain",))
+    assert found == {"light_explain": 10.0, "locks": 1.0}
+    profiled = instructions.PROFILED["light_explain"]
+    assert sessions == [("", 2), (profiled, 1), (profiled, 1), (profiled, 2)]
+    ((_, found),) = instructions.count(Private(), "profile", [case], instructions.Console(quiet=True))
+    assert found == {"plain": 10.0, "light_explain": 10.0, "locks": 1.0}
+
+
+def test_one_choice_of_statements(pg_lean_here):
+    status, _out, err = pg_lean_here("instructions", "--analytic", "--battery", "all")
+    assert status == 1 and "exclude each other" in err

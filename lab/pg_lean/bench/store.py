@@ -185,7 +185,7 @@ def measure_sampler(bench: Bench) -> None:
 
 
 def count_instructions(bench: Bench) -> None:
-    """Instructions and lightweight locks of lookups with the store and with the profile alone: they do not depend on what else the machine does."""
+    """Instructions and lightweight locks with the store and with the profile alone: they do not depend on what else the machine does."""
     from pg_lean.commands import instructions
 
     if bench.quick or shutil.which("valgrind") is None or bench.need_private().root is not None:
@@ -193,8 +193,9 @@ def count_instructions(bench: Bench) -> None:
     with bench.cluster(settings=instructions.SETTINGS, name="counted") as server:
         instructions.fill(server)
         cases = [case for case in instructions.of_goals() if case.name in LOOKUPS]
+        cases.append(instructions.of_queries(server))
         for kind, way in COUNTED.items():
-            for case, counted in instructions.count(server, way, cases, bench.console):
+            for case, counted in instructions.count(server, way, cases, bench.console, ("light_explain",)):
                 bench.raw.add(kind, 0, counted_name(case.name), instructions=counted["light_explain"], locks=counted["locks"])
 
 
@@ -222,7 +223,7 @@ def goals(bench: Bench) -> list[Goal]:
         *(Goal(f"{case}: store with plans of all statements over the profile alone", ALL_PLANS_AT_MOST,
                bench.raw.quartile_ratio("cpu_us", "store, plans of all", "profile", case)) for case in LOOKUPS),
         *(Goal(f"{case}: instructions, store over the profile alone", AT_MOST, bench.ratio("instructions", "store", "profile", counted_name(case)))
-          for case in LOOKUPS if bench.raw.select("store", counted_name(case))),
+          for case in (*LOOKUPS, QUERIES) if bench.raw.select("store", counted_name(case))),
     ]
 
 
@@ -261,8 +262,9 @@ def present(bench: Bench, sessions: int) -> Result:
                   [[case, *(f"{bench.estimate('instructions', kind, counted_name(case)).median:,.0f}" for kind in COUNTED),
                     f"{bench.ratio('instructions', 'store', 'profile', counted_name(case)).median:.4f}",
                     *(f"{bench.estimate('locks', kind, counted_name(case)).median:.2f}" for kind in COUNTED)]
-                   for case in LOOKUPS if bench.raw.select("store", counted_name(case))],
-                  note="Counted by valgrind's callgrind, on tables of 200,000 rows. The lock is that of the statement's plan; no session waits for it."),
+                   for case in (*LOOKUPS, QUERIES) if bench.raw.select("store", counted_name(case))],
+                  note="Counted by valgrind's callgrind, on tables of 200,000 rows; the queries, as one, over smaller ones than above. The lock is that of the "
+                       "statement's plan; no session waits for it."),
             Table("The sampler", ["statements", "percent of a processor", "µs of a round", "statements seen in a round"],
                   [[name, *(bench.estimate(metric, "sampler", name) for metric in ("percent", "us", "seen"))] for name in map(sampler_name, SESSIONS)]),
         ],

@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 
 from pg_lean import always, battery, terminal
-from pg_lean.bench import store
+from pg_lean.bench import analytics, store
 from pg_lean.bench.explain import ALWAYS_ON, OPTIONS, SETTINGS
 from pg_lean.cluster import Cluster
 from pg_lean.errors import LabError, Unavailable
@@ -29,6 +29,10 @@ SCALE = 2
 ACCOUNTS = SCALE * 100_000
 LOOP = "index lookup in a loop of PL/pgSQL"
 LOOPED = 1000
+#: All queries of the analytic benchmark as one case, the size of their tables, and the milliseconds from which their plans are kept:
+#: 50 times the default, because valgrind makes them slower by that.
+QUERIES = "22 analytic queries"
+QUERIES_THOUSANDTHS, QUERIES_KEPT = 3, 5000
 #: Settings of a session for each way of measuring, by kind: nothing measured, light_explain's way, the server's.
 #: "profile" is with samples, history and kept plans, "profile alone" without.
 NESTED = f"{ALWAYS_ON} -c auto_explain.log_nested_statements=on"
@@ -71,6 +75,7 @@ def register(app: typer.Typer, console: Console) -> None:
         numbers: Optional[str] = typer.Option(
             None, "--battery", help="Count these statements of light_explain's battery under EXPLAIN ANALYZE: numbers, comma separated, or all."
         ),
+        analytic: bool = typer.Option(False, "--analytic", help="Count the queries of make bench-analytics, as one case."),
         only: Optional[str] = typer.Option(None, "--case", help="Of the goals' statements those whose name has this."),
         ways: Optional[str] = typer.Option(None, "--ways", help=f"Of {', '.join(WAYS)} these, comma separated."),
         pg_config: Optional[str] = typer.Option(
@@ -79,8 +84,8 @@ def register(app: typer.Typer, console: Console) -> None:
         as_json: bool = typer.Option(False, "--json", help="Print the counts as JSON on standard output."),
     ) -> None:
         """Count instructions of statements, plain and measured, by valgrind's callgrind on a private server; what the kernel does is not counted."""
-        if statement is not None and numbers is not None:
-            raise LabError("--statement and --battery exclude each other")
+        if (statement is not None) + (numbers is not None) + analytic > 1:
+            raise LabError("--statement, --battery and --analytic exclude each other")
         if shutil.which("valgrind") is None:
             raise Unavailable("valgrind is not installed", "Install your system's package valgrind: its callgrind counts.")
         chosen = ways.split(",") if ways else ["EXPLAIN ANALYZE"] if numbers else list(WAYS)
@@ -96,12 +101,14 @@ def register(app: typer.Typer, console: Console) -> None:
                 if numbers
                 else [of_statement(statement, rows)]
                 if statement
+                else [of_queries(cluster)]
+                if analytic
                 else [case for case in of_goals() if (only or "") in case.name]
             )
             if statement:
                 if (done := cluster.run("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", input=setup)).returncode != 0:
                     raise LabError(f"--setup failed: {done.stderr.strip()}")
-            elif not numbers:
+            elif not numbers and not analytic:
                 fill(cluster)
             found = []
             for way in chosen:
@@ -142,6 +149,21 @@ def of_goals() -> list[Case]:
     return [*cases, of_statement("SELECT look_up()", LOOPED, LOOP), of_statement(always.ANALYTIC, ACCOUNTS, "join with groups over all accounts")]
 
 
+def of_queries(cluster: Cluster) -> Case:
+    """The analytic queries, one after the other, over tables that it makes."""
+    with cluster.connect() as conn:
+        analytics.make_tables(conn, QUERIES_THOUSANDTHS, "")
+        conn.execute("VACUUM ANALYZE")
+
+    def ready(conn: psycopg.Connection) -> None:
+        conn.execute(f"SET light_explain.plans_min_duration = {QUERIES_KEPT}")
+
+    def run(conn: psycopg.Connection) -> None:
+        for query in analytics.QUERIES.values():
+            check_result(conn.pgconn.exec_(query.encode()))
+    return Case(QUERIES, ACCOUNTS, run, run, ready)
+
+
 def of_battery(cluster: Cluster, numbers: str) -> list[Case]:
     """Statements of the battery; each is rolled back."""
     statements = battery.make_tables(cluster)
@@ -163,8 +185,8 @@ def of_battery(cluster: Cluster, numbers: str) -> list[Case]:
 
 # -- counting ----------------------------------------------------------------
 
-def count(cluster: Cluster, way: str, cases: list[Case], console: Console) -> Iterator[tuple[Case, dict[str, float]]]:
-    """Instructions of one execution of each case, by kind of session.
+def count(cluster: Cluster, way: str, cases: list[Case], console: Console, kinds: tuple[str, ...] = ()) -> Iterator[tuple[Case, dict[str, float]]]:
+    """Instructions of one execution of each case, by kind of session: of all kinds, or of these.
 
     The difference between two sessions of which one executes it more often, so that
     what a session begins and ends with is not counted, nor what first executions fill.
@@ -181,6 +203,8 @@ def count(cluster: Cluster, way: str, cases: list[Case], console: Console) -> It
             # the server was restarted: the first session reads all blocks
             session(cluster, "", case, case.run, few + case.executions)
             for kind, options in WAYS[way].items():
+                if kinds and kind not in kinds:
+                    continue
                 step = case.explained if way == "EXPLAIN ANALYZE" and kind != "plain" else case.run
                 session(cluster, options, case, step, 1)  # the first execution makes the plan's entry of the profile
                 less, more = (session(cluster, options, case, step, times) for times in (few, few + case.executions))
