@@ -1,4 +1,4 @@
-"""Pictures of what pg-lean shows of a running server: the screen, a plan that moves, a flame graph.
+"""Pictures of what pg-lean shows of a server: the screen, a plan that moves, flame graphs, one of them with waits.
 
 They are taken of the real thing: a private server runs a few statements, some of
 them in trouble, and the screen is driven by its keys without a terminal.
@@ -54,6 +54,7 @@ REPORT = (
 SLOW_REPORT = REPORT.replace(" WHERE", " WHERE (sale_id % {every} > 0 OR pg_sleep(0.001) IS NOT NULL) AND")
 SLEEPS = 20_000
 INDEX = "CREATE INDEX ON customer (slowly(region))"
+NAP = "SELECT count(*) FROM customer WHERE CASE WHEN customer_id = 7 THEN pg_sleep(1) IS NOT NULL END"
 BLOCKED = "UPDATE account SET balance = balance - 10 WHERE id = 1"
 
 
@@ -68,8 +69,8 @@ def take(folder: Path, rows: int = 2_000_000) -> list[Path]:
         for statement in TABLES.format(rows=rows).split(";"):
             conn.execute(statement)
         conn.execute("CREATE FUNCTION slowly(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$BEGIN PERFORM pg_sleep(0.002); RETURN $1; END$$")
-        root = draw(conn, REPORT, "", None, None)[0]
-        pictures.update({f"flame-{scheme}.svg": flame.svg(root, dark=scheme == "dark") for scheme in SCHEMES})
+        for name, root in (("flame", draw(conn, REPORT, "", None, None)[0]), ("waits", night(cluster, conn))):
+            pictures.update({f"{name}-{scheme}.svg": flame.svg(root, dark=scheme == "dark", waits=name == "waits") for scheme in SCHEMES})
         with cluster.connect() as owner, owner.transaction():
             owner.execute("UPDATE account SET balance = balance + 10 WHERE id = 1")
             report = SLOW_REPORT.format(every=max(rows // SLEEPS, 1))
@@ -78,6 +79,25 @@ def take(folder: Path, rows: int = 2_000_000) -> list[Path]:
     for name, picture in pictures.items():
         (folder / name).write_text(picture)
     return [folder / name for name in pictures]
+
+
+def night(cluster: Cluster, conn: psycopg.Connection) -> flame.Frame:
+    """The profile of a few statements: one that works, one that a function keeps waiting, and one that waits for a row."""
+    conn.execute("SELECT light_explain_profile_reset(), light_explain_samples_reset()")
+    for statement in (REPORT, REPORT, NAP):
+        conn.execute(statement)
+    with cluster.connect() as waiting, cluster.connect() as owner:
+        with owner.transaction():
+            owner.execute("UPDATE account SET balance = balance + 10 WHERE id = 1")
+            waiting.pgconn.send_query(BLOCKED.encode())
+            time.sleep(1)
+        while waiting.pgconn.get_result() is not None:
+            pass
+    # the sampler finds the plans of samples in the rounds after their statements
+    rounds = conn.execute("SELECT sampler_rounds + 3 AS n FROM light_explain_status()").fetchone()["n"]
+    while conn.execute("SELECT sampler_rounds AS n FROM light_explain_status()").fetchone()["n"] < rounds:
+        time.sleep(0.1)
+    return draw(conn, None, "", None, None)[0]
 
 
 @contextlib.contextmanager

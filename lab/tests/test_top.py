@@ -653,7 +653,8 @@ def test_pictures_show_what_runs_and_fetch_nothing(tmp_path):
     for scheme in scenes.SCHEMES:
         assert "blocked by" in found[f"top-{scheme}.svg"] and "CREATE INDEX" in found[f"top-{scheme}.svg"]
         assert "Seq Scan on sale" in found[f"plan-{scheme}.svg"] and "Hash Join" in found[f"flame-{scheme}.svg"]
-    for name in ("top", "plan", "flame"):
+        assert "PgSleep" in found[f"waits-{scheme}.svg"] and "transactionid" in found[f"waits-{scheme}.svg"]
+    for name in ("top", "plan", "flame", "waits"):
         assert found[f"{name}-light.svg"] != found[f"{name}-dark.svg"]
     for name, text in found.items():
         assert not re.findall(r"https?://(?!www\.w3\.org/)[^\s\"]+", text), name
