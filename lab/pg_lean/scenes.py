@@ -54,7 +54,7 @@ REPORT = (
 SLOW_REPORT = REPORT.replace(" WHERE", " WHERE (sale_id % {every} > 0 OR pg_sleep(0.001) IS NOT NULL) AND")
 SLEEPS = 20_000
 INDEX = "CREATE INDEX ON customer (slowly(region))"
-NAP = "SELECT count(*) FROM customer WHERE CASE WHEN customer_id = 7 THEN pg_sleep(1) IS NOT NULL END"
+NAP = "SELECT count(*) FROM customer WHERE CASE WHEN customer_id = 7 THEN pg_sleep(3) IS NOT NULL END"
 BLOCKED = "UPDATE account SET balance = balance - 10 WHERE id = 1"
 
 
@@ -84,13 +84,13 @@ def take(folder: Path, rows: int = 2_000_000) -> list[Path]:
 def night(cluster: Cluster, conn: psycopg.Connection) -> flame.Frame:
     """The profile of a few statements: one that works, one that a function keeps waiting, and one that waits for a row."""
     conn.execute("SELECT light_explain_profile_reset(), light_explain_samples_reset()")
-    for statement in (REPORT, REPORT, NAP):
+    for statement in (REPORT, NAP):
         conn.execute(statement)
     with cluster.connect() as waiting, cluster.connect() as owner:
         with owner.transaction():
             owner.execute("UPDATE account SET balance = balance + 10 WHERE id = 1")
             waiting.pgconn.send_query(BLOCKED.encode())
-            time.sleep(1)
+            time.sleep(3)
         while waiting.pgconn.get_result() is not None:
             pass
     # the sampler finds the plans of samples in the rounds after their statements
