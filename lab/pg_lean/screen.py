@@ -104,8 +104,6 @@ class Plan(Screen):
     def __init__(self, pid: int):
         super().__init__()
         self.pid = pid
-        #: Are its parts there?  An answer of the server may come before.
-        self.ready = False
 
     def compose(self) -> ComposeResult:
         yield Static(id="head")
@@ -114,7 +112,6 @@ class Plan(Screen):
         yield Footer()
 
     def on_mount(self) -> None:
-        self.ready = True
         self.show()
 
     def show(self) -> None:
@@ -267,7 +264,8 @@ class Top(App[None]):
         self.asked_at = None
         self.statements, self.trouble, self.unseen = found, trouble, unseen
         self.refill()
-        if isinstance(self.screen, Plan) and self.screen.ready:
+        # an answer may come before the parts of the plan's screen are there, or when they were removed to close it
+        if isinstance(self.screen, Plan) and len(self.screen.query("#head, #plan")) == 2:
             self.screen.show()
 
     # -- what is shown -----------------------------------------------------------

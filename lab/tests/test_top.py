@@ -645,6 +645,17 @@ def test_waits_are_told_in_few_letters():
     assert doing("Lock:relation", blockers=[7], lock="ShareLock on transactionid 5") == "blocked by 7 (ShareLock on transactionid 5)"
 
 
+def test_an_answer_while_the_screen_of_a_plan_is_closed(server):
+    async def script(app, pilot, _wait):
+        app.push_screen(screen.Plan(1))
+        await pilot.pause()
+        app.take([], "", "")
+        assert "runs no statement" in str(app.screen.query_one("#head").render())
+        await app.screen.query_one("#head").remove()
+        app.take([], "", "")
+    drive(server, script)
+
+
 @pytest.mark.slow
 def test_pictures_show_what_runs_and_fetch_nothing(tmp_path):
     if not Cluster(name="test").has_library("light_explain"):
