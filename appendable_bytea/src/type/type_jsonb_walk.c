@@ -104,21 +104,13 @@ make_part(JEntry entry, int64 data, int64 size, int64 start)
 		end += start;
 	if (start > end || end > size)
 		report_damage();
-	switch (part.type)
+	if (part.type > JENTRY_ISCONTAINER)
+		report_damage();
+	if (part.type == JENTRY_ISNUMERIC || part.type == JENTRY_ISCONTAINER)
 	{
-		case JENTRY_ISNUMERIC:
-		case JENTRY_ISCONTAINER:
-			/* "data" is aligned */
-			start = INTALIGN(start);
-			if (end - start < (int64) sizeof(uint32))
-				report_damage();
-			break;
-		case JENTRY_ISSTRING:
-		case JENTRY_ISBOOL_FALSE:
-		case JENTRY_ISBOOL_TRUE:
-		case JENTRY_ISNULL:
-			break;
-		default:
+		/* "data" is aligned */
+		start = INTALIGN(start);
+		if (end - start < (int64) sizeof(uint32))
 			report_damage();
 	}
 	part.at = data + start;
@@ -274,7 +266,6 @@ find_key(Walk *walk, const char *key, int length, Part *part)
 			order = part->length < length ? -1 : 1;
 		if (order == 0)
 		{
-			pfree(found);
 			*part = find_part(walk, middle + walk->nentries / 2);
 			return true;
 		}
@@ -283,7 +274,6 @@ find_key(Walk *walk, const char *key, int length, Part *part)
 		else
 			high = middle;
 	}
-	pfree(found);
 	return false;
 }
 
