@@ -60,8 +60,10 @@ SELECT e, c.* FROM unnest(ARRAY['@ -> ''a''', '@ ->> ''a''', '@ -> 1', '@ ->> 1'
 	'@ @> ''{"a": 2}''', '@ <@ ''{"a": 2, "b": 1}''', '@ @? ''$.b[1]''', '@ @@ ''$.a == 2''', 'jsonb_path_query_first(@, ''$.b[0]'')', 'jsonb_path_exists(@, ''$.a'')', 'jsonb_object_keys(@)', 'jsonb_each_text(@)', 'jsonb_array_elements(@)',
 	'@ = @', '@ = ''{"a": 2, "b": [1, 2, {"c": "x"}]}''', '@ = ''1''', '@ <> ''{}''', '@ < ''[]''', '@ <= ''{}''::jsonb', '@ > ''1''', '@ >= ''{}''', '@ IN (''{}'', ''[]'')', '@ = ANY (ARRAY[''{}'', ''null'']::jsonb[])', '@ IS DISTINCT FROM ''{}''', 'nullif(@, ''{}'')',
 	'to_json(@)', 'to_jsonb(@)', 'json_build_object(''x'', @)', 'json_build_array(@, 1)', 'jsonb_build_object(''x'', @)', 'row_to_json(row(@, 1))', 'to_jsonb(row(@))', 'array_to_json(ARRAY[@])', '@::json', '@::json -> ''a''', '@::text', '@::varchar(5)', 'concat(@, 1)', 'md5(@::text)', 'length(@::text)',
-	'quote_literal(@)', 'format(''%s'', @)', 'coalesce(@, ''[]'')', 'coalesce(@, ''[]''::jsonb) -> 0', 'coalesce(@, ''[]'') -> ''a''', 'CASE WHEN id = 1 THEN @ ELSE ''{}'' END', 'to_tsvector(''simple'', @)', 'jsonb_hash(@)', '@::bytea', 'length(@)', '(@ -> ''a'')::int', '@::int', '@::bool', '@::numeric', '@::smallint', '@::bigint', '@::real', '@::double precision', 'jsonb_typeof(@) || 1', 'pg_column_size(@) > 0'])
+	'quote_literal(@)', 'format(''%s'', @)', 'coalesce(@, ''[]'')', 'coalesce(@, ''[]''::jsonb) -> 0', 'coalesce(@, ''[]'') -> ''a''', 'CASE WHEN id = 1 THEN @ ELSE ''{}'' END', 'to_tsvector(''simple'', @)', 'jsonb_hash(@)', '@::bytea', 'length(@)', '(@ -> ''a'')::int', 'jsonb_typeof(@) || 1', 'pg_column_size(@) > 0'])
 	WITH ORDINALITY AS u(e, n), LATERAL compare(e) c ORDER BY n;
+-- casts to numbers; since PostgreSQL 18 a null of jsonb is one of SQL
+SELECT string_agg(e, ' ' ORDER BY n) AS casts, string_agg(c.differs, ' ') AS differs, bool_or(c.value ~ '^22') AS errors FROM unnest(ARRAY['@::int', '@::bool', '@::numeric', '@::smallint', '@::bigint', '@::real', '@::double precision']) WITH ORDINALITY AS u(e, n), LATERAL compare(e) c;
 \pset format aligned
 SELECT jsonb_agg(data ORDER BY id) = jsonb_agg(plain ORDER BY id) AS arrays, json_agg(data ORDER BY id)::text = json_agg(plain ORDER BY id)::text AS texts,
 	jsonb_object_agg(id, data) = jsonb_object_agg(id, plain) AS objects FROM docs;
