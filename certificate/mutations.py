@@ -344,7 +344,7 @@ MUTATIONS = [
     Mutation(BYTEA + "type/type_plan.c", "jsonb_typeof() reads the whole value",
              '{F_JSONB_TYPEOF, "appendable_jsonb_typeof"}', '{InvalidOid, "appendable_jsonb_typeof"}', JSONB),
     Mutation(BYTEA + "type/type_jsonb_walk.c", "values are read whole",
-             "if (ab_length_in_chunks(value) < WALK_MIN)", "if (WALK_MIN > 0)", JSONB),
+             "if (ab_length_in_chunks(value) == 0)", "if (ab_length_in_chunks(value) >= 0)", JSONB),
     Mutation(BYTEA + "type/type_jsonb_walk.c", "a part reaches beyond its container",
              "if (start > end || end > size)", "if (start > end)", JSONB_DAMAGE),
     Mutation(BYTEA + "type/type_jsonb_walk.c", "entries reach beyond their container",

@@ -7,8 +7,8 @@
  * value, and the bytes of all of these in the same order (utils/jsonb.h).  A JEntry has a
  * type, and a length or the offset of its end.  So a path is followed by reading a header
  * and some JEntries at each step, and the keys that a binary search compares: a few of the
- * value's chunks.  Short values and scalars are read whole, and jsonb's functions are
- * called.
+ * value's chunks.  Values without chunks and scalars are read whole, and jsonb's
+ * functions are called.
  *
  * All that is read is checked: a container and its entries must be inside the bytes of
  * the container around it.  A part that is returned is checked to its last entry, because
@@ -40,9 +40,6 @@ PG_FUNCTION_INFO_V1(appendable_jsonb_extract_path_text);
 PG_FUNCTION_INFO_V1(appendable_jsonb_exists);
 PG_FUNCTION_INFO_V1(appendable_jsonb_array_length);
 PG_FUNCTION_INFO_V1(appendable_jsonb_typeof);
-
-/* A value with less in chunks is read whole. */
-#define WALK_MIN 16384
 
 /* The sign bit of a numeric's first word: a header of one word (numeric.c). */
 #define NUMERIC_ONE_WORD 0x8000
@@ -198,7 +195,7 @@ begin_walk(Walk *walk, Datum value, uint32 kinds)
 {
 	Part		root = {JENTRY_ISCONTAINER, 0, 0};
 
-	if (ab_length_in_chunks(value) < WALK_MIN)
+	if (ab_length_in_chunks(value) == 0)
 		return false;
 	walk->reader = ab_reader_open(value);
 	root.length = ab_reader_length(walk->reader);
