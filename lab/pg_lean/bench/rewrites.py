@@ -241,7 +241,7 @@ def present(bench: Bench, cases: dict[str, Case], last: str, short: list[str], r
             "what was sent. There is no checkpoint in between, so that pages are not logged as images. CPU time is the server process's.",
         headlines=[Headline(last, bench.ratio("wal", "stock lz4", "pg_lean", last), [("stock, lz4", stock), ("stored differences", lean)], "bytes of WAL")],
         blocks=[table("Bytes of WAL", "wal"), table("Milliseconds of CPU time", "cpu_ms")],
-        checks=[Check.of(f"WAL of {name}", bench.estimate("wal", "pg_lean", name), "<=", EXCHANGE_WAL, " bytes") for name in added]
+        checks=[Check.of(f"WAL of {name}", bench.estimate("wal", "pg_lean", name), "<=", EXCHANGE_WAL, "bytes") for name in added]
         + [Check(f"WAL of {name}, times the bytes changed", total("wal", "pg_lean", name) / total("changed", "pg_lean", name), "<=", CHANGED_WAL[cases[name].plain])
            for name in mixed_cases]
         + [Check(f"WAL of {name}, pg_lean / stock lz4", total("wal", "pg_lean", name) / total("wal", "stock lz4", name), "<=", STOCK_WAL) for name in mixed_cases]
