@@ -1,4 +1,4 @@
-"""Whole values that are sent again with a small change: appendable_text and appendable_jsonb with differences against text and jsonb in stock TOAST, in one run."""
+"""Whole values that are sent again with a small change: appendable_text and appendable_jsonb with differences against stock TOAST, in one run."""
 
 from __future__ import annotations
 
@@ -238,12 +238,14 @@ def present(bench: Bench, cases: dict[str, Case], last: str, short: list[str], r
         summary=f"{last[0].upper()}{last[1:]}: {lean:,.0f} bytes of WAL instead of {stock:,.0f}.",
         what="WAL and CPU time of an UPDATE by which an application that keeps a JSON text sends all of it again, with a little more in it.",
         how=f"The client sends the whole text as a parameter. Ways take turns, {repetitions} times after two discarded rounds; each value is compared with "
-            "what was sent. There is no checkpoint in between, so that pages are not logged as images. CPU time is the server process's.",
+            "what was sent. A chat that changes at one place changes more often, and the bytes between the common start and end of two texts count as changed. "
+            "There is no checkpoint in between, so that pages are not logged as images. CPU time is the server process's.",
         headlines=[Headline(last, bench.ratio("wal", "stock lz4", "pg_lean", last), [("stock, lz4", stock), ("stored differences", lean)], "bytes of WAL")],
         blocks=[table("Bytes of WAL", "wal"), table("Milliseconds of CPU time", "cpu_ms")],
         checks=[Check.of(f"WAL of {name}", bench.estimate("wal", "pg_lean", name), "<=", EXCHANGE_WAL, "bytes") for name in added]
-        + [Check(f"WAL of {name}, times the bytes changed", total("wal", "pg_lean", name) / total("changed", "pg_lean", name), "<=", CHANGED_WAL[cases[name].plain])
+        + [Check(f"WAL of {name}, times the bytes changed", total("wal", "pg_lean", name) / total("changed", "pg_lean", name), "<=",
+                 CHANGED_WAL[cases[name].plain]) for name in mixed_cases]
+        + [Check(f"WAL of {name}, pg_lean / stock lz4", total("wal", "pg_lean", name) / total("wal", "stock lz4", name), "<=", STOCK_WAL)
            for name in mixed_cases]
-        + [Check(f"WAL of {name}, pg_lean / stock lz4", total("wal", "pg_lean", name) / total("wal", "stock lz4", name), "<=", STOCK_WAL) for name in mixed_cases]
         + [Check.of(f"{what} of {case}, pg_lean / stock lz4", bench.ratio(metric, "pg_lean", "stock lz4", case), "<=", 1 + MARGIN)
                 for case in short for metric, what in (("wal", "WAL"), ("cpu_ms", "CPU time"))])
