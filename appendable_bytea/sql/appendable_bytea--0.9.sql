@@ -1036,10 +1036,47 @@ CREATE CAST (json AS appendable_jsonb) WITH INOUT AS ASSIGNMENT;
 CREATE CAST (appendable_jsonb AS appendable_json) WITH INOUT AS ASSIGNMENT;
 CREATE CAST (appendable_json AS appendable_jsonb) WITH INOUT AS ASSIGNMENT;
 
+-- as between jsonb and numbers
+
+CREATE FUNCTION appendable_jsonb_to_bool(appendable_jsonb) RETURNS boolean
+	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN $1::jsonb::boolean;
+COMMENT ON FUNCTION appendable_jsonb_to_bool(appendable_jsonb) IS 'convert appendable_jsonb to boolean';
+CREATE CAST (appendable_jsonb AS boolean) WITH FUNCTION appendable_jsonb_to_bool(appendable_jsonb);
+
+CREATE FUNCTION appendable_jsonb_to_numeric(appendable_jsonb) RETURNS numeric
+	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN $1::jsonb::numeric;
+COMMENT ON FUNCTION appendable_jsonb_to_numeric(appendable_jsonb) IS 'convert appendable_jsonb to numeric';
+CREATE CAST (appendable_jsonb AS numeric) WITH FUNCTION appendable_jsonb_to_numeric(appendable_jsonb);
+
+CREATE FUNCTION appendable_jsonb_to_int2(appendable_jsonb) RETURNS smallint
+	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN $1::jsonb::smallint;
+COMMENT ON FUNCTION appendable_jsonb_to_int2(appendable_jsonb) IS 'convert appendable_jsonb to smallint';
+CREATE CAST (appendable_jsonb AS smallint) WITH FUNCTION appendable_jsonb_to_int2(appendable_jsonb);
+
+CREATE FUNCTION appendable_jsonb_to_int4(appendable_jsonb) RETURNS integer
+	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN $1::jsonb::integer;
+COMMENT ON FUNCTION appendable_jsonb_to_int4(appendable_jsonb) IS 'convert appendable_jsonb to integer';
+CREATE CAST (appendable_jsonb AS integer) WITH FUNCTION appendable_jsonb_to_int4(appendable_jsonb);
+
+CREATE FUNCTION appendable_jsonb_to_int8(appendable_jsonb) RETURNS bigint
+	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN $1::jsonb::bigint;
+COMMENT ON FUNCTION appendable_jsonb_to_int8(appendable_jsonb) IS 'convert appendable_jsonb to bigint';
+CREATE CAST (appendable_jsonb AS bigint) WITH FUNCTION appendable_jsonb_to_int8(appendable_jsonb);
+
+CREATE FUNCTION appendable_jsonb_to_float4(appendable_jsonb) RETURNS real
+	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN $1::jsonb::real;
+COMMENT ON FUNCTION appendable_jsonb_to_float4(appendable_jsonb) IS 'convert appendable_jsonb to real';
+CREATE CAST (appendable_jsonb AS real) WITH FUNCTION appendable_jsonb_to_float4(appendable_jsonb);
+
+CREATE FUNCTION appendable_jsonb_to_float8(appendable_jsonb) RETURNS double precision
+	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN $1::jsonb::double precision;
+COMMENT ON FUNCTION appendable_jsonb_to_float8(appendable_jsonb) IS 'convert appendable_jsonb to double precision';
+CREATE CAST (appendable_jsonb AS double precision) WITH FUNCTION appendable_jsonb_to_float8(appendable_jsonb);
+
 -- for constants of unknown type, which the operator of text would take otherwise
 
 CREATE FUNCTION appendable_jsonb_cat(appendable_jsonb, appendable_jsonb) RETURNS jsonb
-	AS 'MODULE_PATHNAME', 'appendable_jsonb_cat' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN $1::jsonb || $2::jsonb;
 COMMENT ON FUNCTION appendable_jsonb_cat(appendable_jsonb, appendable_jsonb) IS 'implementation of || operator';
 
 CREATE OPERATOR pg_catalog.|| (LEFTARG = appendable_jsonb, RIGHTARG = appendable_jsonb, FUNCTION = appendable_jsonb_cat);
@@ -1078,6 +1115,10 @@ COMMENT ON FUNCTION appendable_jsonb_exists(appendable_jsonb, text) IS '? of a v
 CREATE FUNCTION appendable_jsonb_array_length(appendable_jsonb) RETURNS integer
 	AS 'MODULE_PATHNAME', 'appendable_jsonb_array_length' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_jsonb_array_length(appendable_jsonb) IS 'jsonb_array_length() of a value';
+
+CREATE FUNCTION appendable_jsonb_typeof(appendable_jsonb) RETURNS text
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_typeof' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_jsonb_typeof(appendable_jsonb) IS 'jsonb_typeof() of a value';
 
 CREATE FUNCTION appendable_octet_length(value appendable_jsonb) RETURNS bigint
 	AS 'MODULE_PATHNAME', 'appendable_length' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

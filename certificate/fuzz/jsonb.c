@@ -42,7 +42,7 @@ ab_reader_length(AbReader *reader)
 int64
 ab_length_in_chunks(Datum datum)
 {
-	return Max(fuzz_length, WALK_MIN);
+	return fuzz_length;
 }
 
 /* A walk may only ask for bytes of the value. */
@@ -120,13 +120,15 @@ strtoint(const char *str, char **endptr, int base)
 
 /* Functions that only the SQL-callable ones call. */
 #define NEVER(type, name, ...) type name(__VA_ARGS__) { abort(); }
-NEVER(Datum, ab_call_as_jsonb, FunctionCallInfo fcinfo, PGFunction function, int args)
+NEVER(Datum, ab_call_as_jsonb, FunctionCallInfo fcinfo, PGFunction function)
 NEVER(Datum, jsonb_object_field, PG_FUNCTION_ARGS)
 NEVER(Datum, jsonb_object_field_text, PG_FUNCTION_ARGS)
 NEVER(Datum, jsonb_array_element, PG_FUNCTION_ARGS)
 NEVER(Datum, jsonb_array_element_text, PG_FUNCTION_ARGS)
 NEVER(Datum, jsonb_exists, PG_FUNCTION_ARGS)
 NEVER(Datum, jsonb_array_length, PG_FUNCTION_ARGS)
+NEVER(Datum, jsonb_typeof, PG_FUNCTION_ARGS)
+NEVER(text *, cstring_to_text, const char *s)
 NEVER(struct varlena *, pg_detoast_datum, struct varlena *datum)
 NEVER(struct varlena *, pg_detoast_datum_packed, struct varlena *datum)
 NEVER(bool, array_contains_nulls, ArrayType *array)
@@ -247,6 +249,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		{
 			char		number[3][16];
 			Datum		path[3];
+			Walk		walk;
+
+			/* the strings of an array, for ?; an error ends this input */
+			if (data[3] > 127 && begin_walk(&walk, (Datum) 0, JB_FARRAY))
+				(void) find_string(&walk, (const char *) data, 1 + data[3] % 4);
 
 			for (int i = 0; i < 3; i++)
 			{

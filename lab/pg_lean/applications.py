@@ -1,4 +1,4 @@
-"""Statements that five applications send, and the values that they send with them, as data for a replay.
+"""Statements that six applications send, and the values that they send with them, as data for a replay.
 
 The statements, tables and orders of statements are facts from the sources that each
 application names; nothing of their code is here.  An event is what the application does
@@ -8,7 +8,7 @@ transaction.  Values are random with a seed, so that every column gets the same.
 The statements go through psycopg.  Of the drivers that the applications use, psycopg is
 that of LangGraph and Open WebUI; those of Rust (sqlx), PHP (PDO) and Go (pq) send the same
 text with the parameters of the same types by the extended protocol, so what the server
-executes is the same.
+executes is the same.  pg-promise, that of Mastra, puts the values into the text.
 """
 
 from __future__ import annotations
@@ -228,6 +228,36 @@ def langgraph(number: int, count: int) -> Iterator[Event]:
         yield Event(statements, 2 * len(messages[-1]) + len(state))
 
 
+# -- Mastra: the state of a workflow is one jsonb value, written after each step ------------
+
+_SNAPSHOT_WRITE = ('INSERT INTO mastra_workflow_snapshot (workflow_name, run_id, "resourceId", snapshot, "createdAt", "updatedAt") '
+                   "VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (workflow_name, run_id) DO UPDATE "
+                   'SET "resourceId" = %s, snapshot = %s, "updatedAt" = %s')
+_SNAPSHOT_READ = 'SELECT * FROM mastra_workflow_snapshot WHERE run_id = %s AND workflow_name = %s ORDER BY "createdAt" DESC LIMIT 1'
+#: Steps after which a client asks for the state.
+ASKED_EACH = 10
+
+
+def _run(number: int) -> str:
+    return identifier(random.Random(f"run {number}"))
+
+
+def mastra(number: int, count: int) -> Iterator[Event]:
+    rng = random.Random(f"mastra {number}")
+    run = _run(number)
+    context: dict[str, Any] = {"input": {"prompt": message(rng, 50, 600)}}
+    for step in range(count):
+        name, clock = f"step-{step}", f"2026-11-28T{step // 3600:02}:{step // 60 % 60:02}:{step % 60:02}Z"
+        result = {"status": "success", "payload": {"turn": step}, "output": {"text": message(rng, 100, 3000), "usage": rng.randrange(4000)},
+                  "startedAt": 1764288000000 + 1000 * step, "endedAt": 1764288000900 + 1000 * step}
+        context[name] = result
+        snapshot = json.dumps({"runId": run, "status": "running", "value": {name: "success"}, "context": context, "activePaths": [], "suspendedPaths": {},
+                               "timestamp": 1764288000900 + 1000 * step})
+        statements: list[Statement] = [] if step % ASKED_EACH else [(_SNAPSHOT_READ, (run, "agent"))]
+        statements.append((_SNAPSHOT_WRITE, ("agent", run, None, snapshot, clock, clock, None, snapshot, clock)))
+        yield Event(statements, len(json.dumps({name: result})))
+
+
 APPLICATIONS = (
     Application(
         "Windmill",
@@ -286,6 +316,17 @@ APPLICATIONS = (
         "ALTER TABLE checkpoint_blobs ALTER blob TYPE {ext}.appendable_bytea, SET (fillfactor = 80)", ("checkpoints", "checkpoint_blobs", "checkpoint_writes"),
         langgraph, lambda number: ("SELECT blob FROM checkpoint_blobs WHERE thread_id = %s", (f"thread {number}",)),
         "a step of an agent", "the messages of a thread",
+    ),
+    Application(
+        "Mastra",
+        "mastra-ai/mastra: `persistWorkflowSnapshot()` and `getWorkflowRunById()` in stores/pg/src/storage/domains/workflows/index.ts, "
+        "the table in packages/core/src/storage/constants.ts",
+        "pg-promise (JavaScript)",
+        'CREATE TABLE mastra_workflow_snapshot (workflow_name text NOT NULL, run_id text NOT NULL, "resourceId" text, snapshot jsonb NOT NULL, '
+        '"createdAt" timestamp NOT NULL, "updatedAt" timestamp NOT NULL, UNIQUE (workflow_name, run_id))',
+        "ALTER TABLE mastra_workflow_snapshot ALTER snapshot TYPE {ext}.appendable_jsonb, SET (fillfactor = 80)", ("mastra_workflow_snapshot",),
+        mastra, lambda number: ("SELECT snapshot::text FROM mastra_workflow_snapshot WHERE run_id = %s", (_run(number),)),
+        "a step of a workflow", "the state of a run",
     ),
 )
 

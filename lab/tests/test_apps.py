@@ -16,7 +16,8 @@ WRITTEN = {app.name: app for app in APPLICATIONS}
 
 def values(name, count):
     """The values that an application's statements store, in their order."""
-    column = {"Coolify": (applications._COOLIFY_WRITE, 0), "Open WebUI": (applications._CHAT_WRITE, 0), "LangGraph": (applications._STEP_BLOB, 4)}[name]
+    column = {"Coolify": (applications._COOLIFY_WRITE, 0), "Open WebUI": (applications._CHAT_WRITE, 0), "LangGraph": (applications._STEP_BLOB, 4),
+              "Mastra": (applications._SNAPSHOT_WRITE, 3)}[name]
     return [parameters[column[1]] for event in WRITTEN[name].events(1, count) for statement, parameters in event.statements if statement == column[0]]
 
 
@@ -60,6 +61,9 @@ def test_blocks_and_states_have_what_was_written():
     states = values("LangGraph", 9)
     assert [int.from_bytes(state[1:3], "big") for state in states] == list(range(1, 10))
     assert all(after[3:].startswith(before[3:]) for before, after in itertools.pairwise(states))
+    runs = [json.loads(value)["context"] for value in values("Mastra", 9)]
+    assert [len(run) for run in runs] == list(range(2, 11)) and all(before.items() <= after.items() for before, after in itertools.pairwise(
+        {name: json.dumps(step) for name, step in run.items()} for run in runs))
 
 
 def test_every_application_is_replayed_with_the_same_answers(appendable, monkeypatch):

@@ -1,7 +1,7 @@
 """The benchmark of replaced values: what is changed, and what is checked."""
 
 import json
-from itertools import islice
+from itertools import islice, pairwise
 
 import pytest
 
@@ -19,6 +19,18 @@ def test_changes_are_what_they_are_called():
         assert first == second
     first, second = map(json.loads, islice(rewrites.added_in_middle(7000), 2))
     assert second["messages"][:-2] == first["messages"]
+    first, second = (json.loads(text)["messages"] for text in islice(rewrites.by_name(7000), 2))
+    assert len(second) == len(first) + 2 and all(second[name] == message for name, message in first.items())
+
+
+def test_a_mixed_change_is_at_one_place_and_counted():
+    texts = list(islice(rewrites.mixed(50000), 60))
+    counts = [len(json.loads(text)["messages"]) for text in texts]
+    assert {after - before for before, after in pairwise(counts)} == {-1, 0, 2}
+    for before, after in pairwise(texts):
+        changed = rewrites.changed_bytes(before, after)
+        assert abs(len(after) - len(before)) <= changed < 7000
+    assert rewrites.changed_bytes("abcd", "abxd") == 1 and rewrites.changed_bytes("aaa", "aaaa") == 1 and rewrites.changed_bytes("a", "a") == 0
 
 
 def test_short_values_take_no_more_wal_than_in_stock(monkeypatch):
@@ -30,7 +42,9 @@ def test_short_values_take_no_more_wal_than_in_stock(monkeypatch):
         bench = Bench("rewrites", cluster, Options(quick=True, iterations=3))
         result = rewrites.run(bench)
     checks = {check.what: check for check in result.checks}
-    assert len(checks) == 2 * len(rewrites.SHORT_CHANGES)
+    assert len(checks) == 2 * len(rewrites.SHORT_CHANGES) + 3 + 2 * 2
+    for kind in ("", ", jsonb"):
+        assert checks[f"WAL of a chat of 48.8 kB changed at one place{kind}, times the bytes changed"].met, kind
     for change in rewrites.SHORT_CHANGES:
         assert checks[f"WAL of 7 kB, {change}, pg_lean / stock lz4"].met, change
     assert len(result.blocks) == 2 and result.headlines[0].ratio.median > 1

@@ -46,7 +46,7 @@ extern Datum ab_input_by(FunctionCallInfo fcinfo, PGFunction input);
 
 /* type_jsonb.c */
 extern Datum ab_as_jsonb(Datum value);
-extern Datum ab_call_as_jsonb(FunctionCallInfo fcinfo, PGFunction function, int nvalues);
+extern Datum ab_call_as_jsonb(FunctionCallInfo fcinfo, PGFunction function);
 
 /* type_jsonb_walk.c */
 extern void ab_check_jsonb(const char *p, int64 n);

@@ -37,7 +37,6 @@ PG_FUNCTION_INFO_V1(appendable_jsonb_recv);
 PG_FUNCTION_INFO_V1(appendable_jsonb_send);
 PG_FUNCTION_INFO_V1(appendable_jsonb_to_jsonb);
 PG_FUNCTION_INFO_V1(appendable_jsonb_to_json);
-PG_FUNCTION_INFO_V1(appendable_jsonb_cat);
 PG_FUNCTION_INFO_V1(appendable_jsonb_hash);
 PG_FUNCTION_INFO_V1(appendable_jsonb_hash_extended);
 PG_FUNCTION_INFO_V1(appendable_jsonb_subscript);
@@ -52,22 +51,17 @@ ab_as_jsonb(Datum value)
 	return PointerGetDatum(bytes);
 }
 
-/* Call a function of jsonb with the arguments of this call; the first "nvalues" of them are of our type. */
+/* Call a function of jsonb with the arguments of this call, the first of which is of our type. */
 Datum
-ab_call_as_jsonb(FunctionCallInfo fcinfo, PGFunction function, int nvalues)
+ab_call_as_jsonb(FunctionCallInfo fcinfo, PGFunction function)
 {
-	Datum		values[2];
+	Datum		value = PG_GETARG_DATUM(0);
 	Datum		result;
 
 	/* the executor sets an argument that is a constant only once */
-	for (int i = 0; i < nvalues; i++)
-	{
-		values[i] = fcinfo->args[i].value;
-		fcinfo->args[i].value = ab_as_jsonb(values[i]);
-	}
+	fcinfo->args[0].value = ab_as_jsonb(value);
 	result = function(fcinfo);
-	for (int i = 0; i < nvalues; i++)
-		fcinfo->args[i].value = values[i];
+	fcinfo->args[0].value = value;
 	return result;
 }
 
@@ -80,7 +74,7 @@ appendable_jsonb_in(PG_FUNCTION_ARGS)
 Datum
 appendable_jsonb_out(PG_FUNCTION_ARGS)
 {
-	return ab_call_as_jsonb(fcinfo, jsonb_out, 1);
+	return ab_call_as_jsonb(fcinfo, jsonb_out);
 }
 
 Datum
@@ -92,7 +86,7 @@ appendable_jsonb_recv(PG_FUNCTION_ARGS)
 Datum
 appendable_jsonb_send(PG_FUNCTION_ARGS)
 {
-	return ab_call_as_jsonb(fcinfo, jsonb_send, 1);
+	return ab_call_as_jsonb(fcinfo, jsonb_send);
 }
 
 /* The cast to jsonb. */
@@ -106,26 +100,19 @@ appendable_jsonb_to_jsonb(PG_FUNCTION_ARGS)
 Datum
 appendable_jsonb_to_json(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_TEXT_P(cstring_to_text(DatumGetCString(ab_call_as_jsonb(fcinfo, jsonb_out, 1))));
-}
-
-/* The operator || between values; the result is a jsonb. */
-Datum
-appendable_jsonb_cat(PG_FUNCTION_ARGS)
-{
-	return ab_call_as_jsonb(fcinfo, jsonb_concat, 2);
+	PG_RETURN_TEXT_P(cstring_to_text(DatumGetCString(ab_call_as_jsonb(fcinfo, jsonb_out))));
 }
 
 Datum
 appendable_jsonb_hash(PG_FUNCTION_ARGS)
 {
-	return ab_call_as_jsonb(fcinfo, jsonb_hash, 1);
+	return ab_call_as_jsonb(fcinfo, jsonb_hash);
 }
 
 Datum
 appendable_jsonb_hash_extended(PG_FUNCTION_ARGS)
 {
-	return ab_call_as_jsonb(fcinfo, jsonb_hash_extended, 1);
+	return ab_call_as_jsonb(fcinfo, jsonb_hash_extended);
 }
 
 /* ---- subscripts ---------------------------------------------------------- */

@@ -7,8 +7,8 @@
  * value, and the bytes of all of these in the same order (utils/jsonb.h).  A JEntry has a
  * type, and a length or the offset of its end.  So a path is followed by reading a header
  * and some JEntries at each step, and the keys that a binary search compares: a few of the
- * value's chunks.  Short values and scalars are read whole, and jsonb's functions are
- * called.
+ * value's chunks.  Values without chunks and scalars are read whole, and jsonb's
+ * functions are called.
  *
  * All that is read is checked: a container and its entries must be inside the bytes of
  * the container around it.  A part that is returned is checked to its last entry, because
@@ -39,9 +39,7 @@ PG_FUNCTION_INFO_V1(appendable_jsonb_extract_path);
 PG_FUNCTION_INFO_V1(appendable_jsonb_extract_path_text);
 PG_FUNCTION_INFO_V1(appendable_jsonb_exists);
 PG_FUNCTION_INFO_V1(appendable_jsonb_array_length);
-
-/* A value with less in chunks is read whole. */
-#define WALK_MIN 16384
+PG_FUNCTION_INFO_V1(appendable_jsonb_typeof);
 
 /* The sign bit of a numeric's first word: a header of one word (numeric.c). */
 #define NUMERIC_ONE_WORD 0x8000
@@ -103,21 +101,13 @@ make_part(JEntry entry, int64 data, int64 size, int64 start)
 		end += start;
 	if (start > end || end > size)
 		report_damage();
-	switch (part.type)
+	if (part.type > JENTRY_ISCONTAINER)
+		report_damage();
+	if (part.type == JENTRY_ISNUMERIC || part.type == JENTRY_ISCONTAINER)
 	{
-		case JENTRY_ISNUMERIC:
-		case JENTRY_ISCONTAINER:
-			/* "data" is aligned */
-			start = INTALIGN(start);
-			if (end - start < (int64) sizeof(uint32))
-				report_damage();
-			break;
-		case JENTRY_ISSTRING:
-		case JENTRY_ISBOOL_FALSE:
-		case JENTRY_ISBOOL_TRUE:
-		case JENTRY_ISNULL:
-			break;
-		default:
+		/* "data" is aligned */
+		start = INTALIGN(start);
+		if (end - start < (int64) sizeof(uint32))
 			report_damage();
 	}
 	part.at = data + start;
@@ -199,18 +189,18 @@ enter_container(Walk *walk, const Part *part, bool root)
 	walk->nread = 0;
 }
 
-/* Begin to walk through a value; false if it should be read whole. */
+/* Begin to walk through a value of some kinds; false if it should be read whole. */
 static bool
-begin_walk(Walk *walk, Datum value)
+begin_walk(Walk *walk, Datum value, uint32 kinds)
 {
 	Part		root = {JENTRY_ISCONTAINER, 0, 0};
 
-	if (ab_length_in_chunks(value) < WALK_MIN)
+	if (ab_length_in_chunks(value) == 0)
 		return false;
 	walk->reader = ab_reader_open(value);
 	root.length = ab_reader_length(walk->reader);
 	enter_container(walk, &root, true);
-	if ((walk->header & JB_FSCALAR) == 0)
+	if ((walk->header & JB_FSCALAR) == 0 && (walk->header & kinds) != 0)
 		return true;
 	ab_reader_close(walk->reader);
 	return false;
@@ -273,7 +263,6 @@ find_key(Walk *walk, const char *key, int length, Part *part)
 			order = part->length < length ? -1 : 1;
 		if (order == 0)
 		{
-			pfree(found);
 			*part = find_part(walk, middle + walk->nentries / 2);
 			return true;
 		}
@@ -282,7 +271,6 @@ find_key(Walk *walk, const char *key, int length, Part *part)
 		else
 			high = middle;
 	}
-	pfree(found);
 	return false;
 }
 
@@ -296,6 +284,25 @@ find_element(Walk *walk, int64 n, Part *part)
 		return false;
 	*part = find_part(walk, n);
 	return true;
+}
+
+/* Is a text one of an array's strings? */
+static bool
+find_string(Walk *walk, const char *string, int length)
+{
+	Part		part = {JENTRY_ISNULL, walk->data, 0};
+	char	   *found = palloc(length);
+
+	for (int64 i = 0; i < walk->nentries; i++)
+	{
+		part = make_part(read_entry(walk, i), walk->data, walk->size, part.at + part.length - walk->data);
+		if (part.type != JENTRY_ISSTRING || part.length != length)
+			continue;
+		ab_reader_read(walk->reader, part.at, found, length);
+		if (memcmp(found, string, length) == 0)
+			return true;
+	}
+	return false;
 }
 
 /* A part as a jsonb. */
@@ -377,7 +384,7 @@ ab_jsonb_at(Datum value, Datum *path, int npath, bool as_text, bool *isnull)
 	Walk		walk;
 	Part		part;
 
-	if (npath == 0 || !begin_walk(&walk, value))
+	if (npath == 0 || !begin_walk(&walk, value, JB_FOBJECT | JB_FARRAY))
 		return jsonb_get_element((Jsonb *) DatumGetPointer(ab_as_jsonb(value)), path, npath, isnull, as_text);
 	for (int i = 0; i < npath; i++)
 	{
@@ -399,8 +406,8 @@ get_child(FunctionCallInfo fcinfo, PGFunction function, uint32 kind, bool as_tex
 	Part		part;
 	bool		found = false;
 
-	if (!begin_walk(&walk, PG_GETARG_DATUM(0)))
-		return ab_call_as_jsonb(fcinfo, function, 1);
+	if (!begin_walk(&walk, PG_GETARG_DATUM(0), JB_FOBJECT | JB_FARRAY))
+		return ab_call_as_jsonb(fcinfo, function);
 	if ((walk.header & kind) == 0)
 		;
 	else if (kind == JB_FARRAY)
@@ -465,15 +472,7 @@ appendable_jsonb_extract_path_text(PG_FUNCTION_ARGS)
 	return get_path(fcinfo, true);
 }
 
-/* End a walk, and call jsonb's function instead. */
-static Datum
-call_after_walk(FunctionCallInfo fcinfo, const Walk *walk, PGFunction function)
-{
-	ab_reader_close(walk->reader);
-	return ab_call_as_jsonb(fcinfo, function, 1);
-}
-
-/* ?: for an array, jsonb's function compares all strings. */
+/* ? */
 Datum
 appendable_jsonb_exists(PG_FUNCTION_ARGS)
 {
@@ -482,11 +481,12 @@ appendable_jsonb_exists(PG_FUNCTION_ARGS)
 	Part		part;
 	bool		found;
 
-	if (!begin_walk(&walk, PG_GETARG_DATUM(0)))
-		return ab_call_as_jsonb(fcinfo, jsonb_exists, 1);
-	if ((walk.header & JB_FOBJECT) == 0)
-		return call_after_walk(fcinfo, &walk, jsonb_exists);
-	found = find_key(&walk, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key), &part);
+	if (!begin_walk(&walk, PG_GETARG_DATUM(0), JB_FOBJECT | JB_FARRAY))
+		return ab_call_as_jsonb(fcinfo, jsonb_exists);
+	if ((walk.header & JB_FOBJECT) != 0)
+		found = find_key(&walk, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key), &part);
+	else
+		found = find_string(&walk, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
 	ab_reader_close(walk.reader);
 	PG_RETURN_BOOL(found);
 }
@@ -497,10 +497,19 @@ appendable_jsonb_array_length(PG_FUNCTION_ARGS)
 {
 	Walk		walk;
 
-	if (!begin_walk(&walk, PG_GETARG_DATUM(0)))
-		return ab_call_as_jsonb(fcinfo, jsonb_array_length, 1);
-	if ((walk.header & JB_FARRAY) == 0)
-		return call_after_walk(fcinfo, &walk, jsonb_array_length);
+	if (!begin_walk(&walk, PG_GETARG_DATUM(0), JB_FARRAY))
+		return ab_call_as_jsonb(fcinfo, jsonb_array_length);
 	ab_reader_close(walk.reader);
 	PG_RETURN_INT32(walk.nentries);
+}
+
+Datum
+appendable_jsonb_typeof(PG_FUNCTION_ARGS)
+{
+	Walk		walk;
+
+	if (!begin_walk(&walk, PG_GETARG_DATUM(0), JB_FOBJECT | JB_FARRAY))
+		return ab_call_as_jsonb(fcinfo, jsonb_typeof);
+	ab_reader_close(walk.reader);
+	PG_RETURN_TEXT_P(cstring_to_text((walk.header & JB_FOBJECT) != 0 ? "object" : "array"));
 }

@@ -81,7 +81,8 @@ static const AbOwnForm readers[] = {
 	{F_JSONB_EXTRACT_PATH, "appendable_jsonb_extract_path"},
 	{F_JSONB_EXTRACT_PATH_TEXT, "appendable_jsonb_extract_path_text"},
 	{F_JSONB_EXISTS, "appendable_jsonb_exists"},
-	{F_JSONB_ARRAY_LENGTH, "appendable_jsonb_array_length"}
+	{F_JSONB_ARRAY_LENGTH, "appendable_jsonb_array_length"},
+	{F_JSONB_TYPEOF, "appendable_jsonb_typeof"}
 };
 
 static planner_hook_type next_planner = NULL;

@@ -54,14 +54,16 @@ END $$;
 SELECT e, c.* FROM unnest(ARRAY['@ -> ''a''', '@ ->> ''a''', '@ -> 1', '@ ->> 1', '@ -> 0', '@ -> -1', '@ ->> -2', '@ -> -5000', '@ -> 5000', '@ -> 2003', '@ ->> ''num''', '@ ->> ''n''', '@ -> ''n''', '@ ->> ''t''', '@ ->> ''f''',
 	'@ -> ''''', '@ -> ''key299''', '@ -> ''key300''', '@ -> ''key301''', '@ -> ''kez''', '@ -> NULL::text', '@ -> NULL::int', '@ #> ''{b,2}''', '@ #>> ''{b,2,c}''', '@ #> ''{a,b,c,1,d}''', '@ #>> ''{a,b,c,1,d}''', '@ #> ''{a,b,c,-1,d}''', '@ #> ''{a,b,c,-3}''',
 	'@ #> ''{b,999}''', '@ #> ''{b,1000}''', '@ #> ''{b,x}''', '@ #> ''{b,1x}''', '@ #> ''{b,-1}''', '@ #> ''{b,99999999999}''', '@ #> ''{}''', '@ #>> ''{}''', '@ #> ''{b,NULL}''', '@ #> ''{-1,2,c}''', '@ #>> ''{17,line}''', '@ #> ''{t,1}''',
-	'@ ? ''a''', '@ ? ''zwei''', '@ ? ''nothing''', '@ ? ''text''', '@ ?| ARRAY[''a'', ''zwei'']', '@ ?& ARRAY[''a'', ''b'']', 'jsonb_array_length(@)', 'jsonb_typeof(@)', 'jsonb_array_length(@ -> ''b'')',
+	'@ ? ''a''', '@ ? ''zwei''', '@ ? ''nothing''', '@ ? ''text''', '@ ? ''zwe''', '@ ? ''five''', '@ ? ''''', '@ ?| ARRAY[''a'', ''zwei'']', '@ ?& ARRAY[''a'', ''b'']', 'jsonb_array_length(@)', 'jsonb_typeof(@)', 'jsonb_array_length(@ -> ''b'')',
 	'jsonb_extract_path(@, ''b'', ''0'')', 'jsonb_extract_path_text(@, ''b'', ''0'')', 'jsonb_extract_path(@, VARIADIC ''{b,1}'')', 'jsonb_object_field(@, ''a'')', '(@)[''a'']', '(@)[''a''][''b''][''c''][1][''d'']', '(@)[0]', '(@)[-1][2]', '(@)[''b''][2]', '(@)[NULL]', '(@)[1:2]', '(@)[true]',
 	'@ || ''{"a": 3}''', '@ || ''[7]''::jsonb', '''[7]''::jsonb || @', '@ || @', '@ - ''a''', '@ - 0', '@ - ARRAY[''a'', ''b'']', '@ #- ''{a}''', 'jsonb_set(@, ''{a}'', ''5'')', 'jsonb_insert(@, ''{b,0}'', ''5'')', 'jsonb_strip_nulls(@)', 'md5(jsonb_pretty(@))',
 	'@ @> ''{"a": 2}''', '@ <@ ''{"a": 2, "b": 1}''', '@ @? ''$.b[1]''', '@ @@ ''$.a == 2''', 'jsonb_path_query_first(@, ''$.b[0]'')', 'jsonb_path_exists(@, ''$.a'')', 'jsonb_object_keys(@)', 'jsonb_each_text(@)', 'jsonb_array_elements(@)',
 	'@ = @', '@ = ''{"a": 2, "b": [1, 2, {"c": "x"}]}''', '@ = ''1''', '@ <> ''{}''', '@ < ''[]''', '@ <= ''{}''::jsonb', '@ > ''1''', '@ >= ''{}''', '@ IN (''{}'', ''[]'')', '@ = ANY (ARRAY[''{}'', ''null'']::jsonb[])', '@ IS DISTINCT FROM ''{}''', 'nullif(@, ''{}'')',
 	'to_json(@)', 'to_jsonb(@)', 'json_build_object(''x'', @)', 'json_build_array(@, 1)', 'jsonb_build_object(''x'', @)', 'row_to_json(row(@, 1))', 'to_jsonb(row(@))', 'array_to_json(ARRAY[@])', '@::json', '@::json -> ''a''', '@::text', '@::varchar(5)', 'concat(@, 1)', 'md5(@::text)', 'length(@::text)',
-	'quote_literal(@)', 'format(''%s'', @)', 'coalesce(@, ''[]'')', 'coalesce(@, ''[]''::jsonb) -> 0', 'coalesce(@, ''[]'') -> ''a''', 'CASE WHEN id = 1 THEN @ ELSE ''{}'' END', 'to_tsvector(''simple'', @)', 'jsonb_hash(@)', '@::bytea', 'length(@)', '(@ -> ''a'')::int', 'pg_column_size(@) > 0'])
+	'quote_literal(@)', 'format(''%s'', @)', 'coalesce(@, ''[]'')', 'coalesce(@, ''[]''::jsonb) -> 0', 'coalesce(@, ''[]'') -> ''a''', 'CASE WHEN id = 1 THEN @ ELSE ''{}'' END', 'to_tsvector(''simple'', @)', 'jsonb_hash(@)', '@::bytea', 'length(@)', '(@ -> ''a'')::int', 'jsonb_typeof(@) || 1', 'pg_column_size(@) > 0'])
 	WITH ORDINALITY AS u(e, n), LATERAL compare(e) c ORDER BY n;
+-- casts to numbers; since PostgreSQL 18 a null of jsonb is one of SQL
+SELECT string_agg(e, ' ' ORDER BY n) AS casts, string_agg(c.differs, ' ') AS differs, bool_or(c.value ~ '^22') AS errors FROM unnest(ARRAY['@::int', '@::bool', '@::numeric', '@::smallint', '@::bigint', '@::real', '@::double precision']) WITH ORDINALITY AS u(e, n), LATERAL compare(e) c;
 \pset format aligned
 SELECT jsonb_agg(data ORDER BY id) = jsonb_agg(plain ORDER BY id) AS arrays, json_agg(data ORDER BY id)::text = json_agg(plain ORDER BY id)::text AS texts,
 	jsonb_object_agg(id, data) = jsonb_object_agg(id, plain) AS objects FROM docs;
@@ -97,6 +99,6 @@ BEGIN
 	RETURN after - before > 8;
 END $$;
 SELECT e, chunks_read(format('SELECT %s FROM docs WHERE id = %s', e, id)) AS read_whole FROM (VALUES (11, 'data -> ''num'''), (11, 'data ->> ''num'''), (11, 'data #> ''{a,b}'''), (11, 'data #>> ''{a,b,c}'''), (11, 'data ? ''num'''), (11, 'data[''a''][''b'']'),
-	(11, 'coalesce(data, ''{}'') -> ''num'''), (12, 'data -> 900'), (12, 'data ->> -1'), (12, 'jsonb_array_length(data)'), (12, 'jsonb_extract_path(data, ''900'', ''line'')'), (12, 'data[900][''line'']'), (12, 'data -> 900 -> ''line'''), (12, 'jsonb_path_query_first(data, ''$[900]'')'), (11, 'data::text'), (12, 'data || ''[]''')) v(id, e);
+	(11, 'coalesce(data, ''{}'') -> ''num'''), (12, 'data -> 900'), (12, 'data ->> -1'), (12, 'jsonb_array_length(data)'), (12, 'jsonb_typeof(data)'), (11, 'jsonb_typeof(data)'), (12, 'data ? ''zwei'''), (12, 'data ? ''drei'''), (12, 'jsonb_extract_path(data, ''900'', ''line'')'), (12, 'data[900][''line'']'), (12, 'data -> 900 -> ''line'''), (12, 'jsonb_path_query_first(data, ''$[900]'')'), (11, 'data::text'), (12, 'data || ''[]''')) v(id, e);
 DROP TABLE docs;
 DROP FUNCTION compare, chunks_read;

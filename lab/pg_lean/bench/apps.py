@@ -1,4 +1,4 @@
-"""Five applications, replayed: the statements that they send, on stock PostgreSQL and after one ALTER TABLE, with the same answers."""
+"""Six applications, replayed: the statements that they send, on stock PostgreSQL and after one ALTER TABLE, with the same answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pg_lean.bench import Bench, Headline, LabError, Note, Result, Table
 from pg_lean.measure import cpu_seconds, wal_position
 from pg_lean.names import extension_schema
 
-TITLE = "Five applications, replayed: what their statements take after one ALTER TABLE"
+TITLE = "Six applications, replayed: what their statements take after one ALTER TABLE"
 PRELOAD = ("appendable_bytea",)
 SETTINGS = {
     "shared_buffers": "512MB",
@@ -31,7 +31,7 @@ SETTINGS = {
 LZ4, PGLZ, LEAN = "stock lz4", "stock pglz", "pg_lean"
 WAYS = {LZ4: "lz4", PGLZ: "pglz", LEAN: "lz4"}
 #: Values of an application, and events of each: 100,000 lines, or more than 1,000 messages.
-SIZES = {"Windmill": (100, 1000), "Coolify": (100, 1000), "Gitea": (20, 500), "Open WebUI": (3, 1500), "LangGraph": (5, 800)}
+SIZES = {"Windmill": (100, 1000), "Coolify": (100, 1000), "Gitea": (20, 500), "Open WebUI": (3, 1500), "LangGraph": (5, 800), "Mastra": (5, 800)}
 #: Events that a way has before it is the next one's turn; and between two vacuums, as autovacuum would do it.
 TURN, VACUUM = 25, 100
 
@@ -179,7 +179,7 @@ def present(bench: Bench, sizes: dict[str, tuple[int, int]]) -> Result:
     return Result(
         title=TITLE,
         summary=f"{what[0].upper()}{what[1:]} writes {lean.median:,.0f} bytes of WAL instead of {stock.median:,.0f}; all answers are the same.",
-        what="The statements that five applications send when a log, a chat or an agent's state grows, in the order in which they send them, to columns of the "
+        what="The statements that six applications send when a log, a chat or an agent's state grows, in the order in which they send them, to columns of the "
              "applications' types with both compression methods of the server, and to the same tables after one ALTER TABLE, with "
              "`appendable_bytea.store_differences = on`.",
         how=f"Values are written one after the other from nothing; the ways take turns every {TURN} events; tables are vacuumed every {VACUUM} events, "

@@ -1,7 +1,8 @@
-"""Whole values that are sent again with a small change: appendable_text with differences against text in stock TOAST, in one run."""
+"""Whole values that are sent again with a small change: appendable_text and appendable_jsonb with differences against stock TOAST, in one run."""
 
 from __future__ import annotations
 
+import bisect
 import json
 import random
 from dataclasses import dataclass
@@ -27,16 +28,28 @@ class Way:
     """A column that keeps the value."""
 
     name: str
-    type: str
+    #: Text before the name of the type, text or jsonb.
+    prefix: str
     setup: str
     settings: dict[str, str]
 
 
+@dataclass(frozen=True)
+class Case:
+    """A value that is changed."""
+
+    values: Callable[[int], Iterator[str]]
+    size: int
+    plain: str = "text"
+    #: Changes, if not as many as of the others.
+    repetitions: int = 0
+
+
 WAYS = (
-    Way("stock lz4", "text", "ALTER TABLE {t} ALTER data SET COMPRESSION lz4", {}),
-    Way("stock pglz", "text", "ALTER TABLE {t} ALTER data SET COMPRESSION pglz", {}),
-    Way("without differences", "{ext}.appendable_text", "", {"appendable_bytea.store_differences": "off"}),
-    Way("pg_lean", "{ext}.appendable_text", "", {"appendable_bytea.store_differences": "on"}),
+    Way("stock lz4", "", "ALTER TABLE {t} ALTER data SET COMPRESSION lz4", {}),
+    Way("stock pglz", "", "ALTER TABLE {t} ALTER data SET COMPRESSION pglz", {}),
+    Way("without differences", "{ext}.appendable_", "", {"appendable_bytea.store_differences": "off"}),
+    Way("pg_lean", "{ext}.appendable_", "", {"appendable_bytea.store_differences": "on"}),
 )
 
 
@@ -61,6 +74,50 @@ def added_in_middle(size: int) -> Iterator[str]:
         yield json.dumps({"messages": messages, "title": "a conversation " + "x" * 500, "updated": 1700000000})
         for role in ("user", "assistant"):
             messages.append({"id": rng.randrange(1 << 60), "role": role, "content": words(rng, EXCHANGE // 2 - 70)})
+
+
+def mixed(size: int) -> Iterator[str]:
+    """A conversation that each request changes at one place: an exchange is added, a message is edited, answered again or removed, or the title changes."""
+    rng = random.Random(size)
+    messages, length, title = [], 0, words(rng, 500)
+
+    def message(content: int) -> dict:
+        return {"id": rng.randrange(1 << 60), "role": rng.choice(["user", "assistant"]), "content": words(rng, content)}
+
+    while length < size:
+        messages.append(message(rng.randint(200, 4000)))
+        length += len(messages[-1]["content"]) + 70
+    while True:
+        yield json.dumps({"messages": messages, "title": title, "updated": 1700000000})
+        kind = rng.randrange(8)
+        if kind < 4:
+            messages += [message(EXCHANGE // 2 - 70), message(EXCHANGE // 2 - 70)]
+        elif kind == 4:
+            messages[rng.randrange(len(messages))]["content"] = words(rng, rng.randint(200, 4000))
+        elif kind == 5:
+            messages[-1] = message(rng.randint(200, 4000))
+        elif kind == 6:
+            del messages[rng.randrange(len(messages))]
+        else:
+            title = words(rng, 500)
+
+
+def by_name(size: int) -> Iterator[str]:
+    """A conversation whose messages are members of an object, with names at random; an exchange is added each time."""
+    rng = random.Random(size)
+    messages, length = {}, 0
+
+    def add(content: int) -> int:
+        name = f"{rng.getrandbits(128):032x}"
+        messages[name] = {"id": name, "role": rng.choice(["user", "assistant"]), "content": words(rng, content)}
+        return content + 120
+
+    while length < size:
+        length += add(rng.randint(200, 4000))
+    while True:
+        yield json.dumps({"messages": messages, "title": "a conversation " + "x" * 500, "updated": 1700000000})
+        for _ in range(2):
+            add(EXCHANGE // 2 - 70)
 
 
 def added_at_end(size: int) -> Iterator[str]:
@@ -103,17 +160,31 @@ SHORT_CHANGES = {"all new": all_new, "another title": new_title, "unchanged": un
 SHORT = (7 * 1000, 10 * 1000, 30 * 1000, 100 * 1000)
 #: How much more than stock with lz4 a change of a short value may take.
 MARGIN = 0.05
+#: Bytes of WAL that an exchange may take in the longest value, and what all changes of a mixed case may take: times the bytes changed, and the part of stock's.
+EXCHANGE_WAL, CHANGED_WAL, STOCK_WAL = 11 * 1000, {"text": 4, "jsonb": 8}, 1 / 40
 
 
-def measured(conn: psycopg.Connection, table: str, values: Iterator[str]) -> Callable[[], dict[str, float | None]]:
+def changed_bytes(old: str, new: str) -> int:
+    """Bytes between what two texts have in common at their start and at their end, of the longer one."""
+    least = min(len(old), len(new))
+    start = bisect.bisect(range(1, least + 1), 0, key=lambda n: old[:n] != new[:n])
+    end = bisect.bisect(range(1, least - start + 1), 0, key=lambda n: old[-n:] != new[-n:])
+    return max(len(old), len(new)) - start - end
+
+
+def measured(conn: psycopg.Connection, table: str, plain: str, first: str, values: Iterator[str]) -> Callable[[], dict[str, float | None]]:
+    before = first
+
     def change() -> dict[str, float | None]:
+        nonlocal before
         value = next(values)
         wal, cpu = wal_position(conn), cpu_seconds(conn.info.backend_pid)
         conn.execute(f"UPDATE {table} SET data = %s", [value])
         after = cpu_seconds(conn.info.backend_pid)
-        sample = {"wal": wal_position(conn) - wal, "cpu_ms": None if cpu is None else (after - cpu) * 1000}
-        stored = conn.execute(f"SELECT data::text = %s FROM {table}", [value]).fetchone()[0]
+        sample = {"wal": wal_position(conn) - wal, "cpu_ms": None if cpu is None else (after - cpu) * 1000, "changed": changed_bytes(before, value)}
+        stored = conn.execute(f"SELECT data::{plain} = %s::{plain} FROM {table}", [value]).fetchone()[0]
         assert stored, f"{table} has another value"
+        before = value
         return sample
     return change
 
@@ -121,44 +192,60 @@ def measured(conn: psycopg.Connection, table: str, values: Iterator[str]) -> Cal
 def run(bench: Bench) -> Result:
     """Each case: one value in a table of each way, changed in turns."""
     bench.server.need_extension("appendable_bytea")
-    cases = {f"an exchange of 5 kB added to a chat of {human_bytes(size)}": (added_in_middle, size)
-             for size in bench.pick(full=(100 * KB, MB, 10 * MB), quick=(MB, 10 * MB))}
-    longest = list(cases)[-1]
-    cases |= {f"a line of {LINE} bytes added to an array of {human_bytes(size)} that ends in ]": (added_at_end, size) for size in (MB,)}
-    short = {f"{size // 1000} kB, {what}": (values, size) for what, values in SHORT_CHANGES.items() for size in bench.pick(full=SHORT, quick=SHORT[:1])}
-    cases |= short
+    exchanges = {f"an exchange of 5 kB added to a chat of {human_bytes(size)}": Case(added_in_middle, size)
+                 for size in bench.pick(full=(100 * KB, MB, 10 * MB), quick=(MB, 10 * MB))}
+    short = {f"{size // 1000} kB, {what}": Case(values, size) for what, values in SHORT_CHANGES.items() for size in bench.pick(full=SHORT, quick=SHORT[:1])}
+    mixed_cases = {f"a chat of {human_bytes(MB)} changed at one place{note}": Case(mixed, MB, plain, bench.iterations(full=1000, quick=10))
+                   for plain, note in (("text", ""), ("jsonb", ", jsonb"))}
+    cases = exchanges | mixed_cases | {
+        f"a line of {LINE} bytes added to an array of {human_bytes(MB)} that ends in ]": Case(added_at_end, MB),
+        f"an exchange of 5 kB added to a chat of {human_bytes(10 * MB)}, jsonb": Case(added_in_middle, 10 * MB, "jsonb"),
+        f"an exchange of 5 kB added to {human_bytes(10 * MB)} of messages by name, jsonb": Case(by_name, 10 * MB, "jsonb"),
+        **short}
     repetitions = bench.iterations(full=40, quick=5)
-    for number, (case, (values, size)) in enumerate(cases.items()):
+    for number, (name, case) in enumerate(cases.items()):
         variants = {}
         for way in WAYS:
             conn = bench.connect(**way.settings)
             table = f"rewrites_{number}_{way.name.replace(' ', '_')}"
-            conn.execute(f"CREATE TABLE {table} (id int PRIMARY KEY, data {way.type.format(ext=extension_schema(conn, 'appendable_bytea'))}) "
-                         "WITH (fillfactor = 80)")
+            column = way.prefix.format(ext=extension_schema(conn, "appendable_bytea")) + case.plain
+            conn.execute(f"CREATE TABLE {table} (id int PRIMARY KEY, data {column}) WITH (fillfactor = 80)")
             if way.setup:
                 conn.execute(way.setup.format(t=table))
-            texts = values(size)
-            conn.execute(f"INSERT INTO {table} VALUES (1, %s)", [next(texts)])
+            texts = case.values(case.size)
+            first = next(texts)
+            conn.execute(f"INSERT INTO {table} VALUES (1, %s)", [first])
             conn.execute("CHECKPOINT")
-            variants[way.name] = measured(conn, table, texts)
-        bench.interleave(variants, repetitions, case=case, warmup=2, text=case)
-    return present(bench, list(cases), longest, list(short), repetitions)
+            variants[way.name] = measured(conn, table, case.plain, first, texts)
+        bench.interleave(variants, case.repetitions or repetitions, case=name, warmup=2, text=name)
+    return present(bench, cases, list(exchanges)[-1], list(short), repetitions)
 
 
-def present(bench: Bench, cases: list[str], last: str, short: list[str], repetitions: int) -> Result:
+def present(bench: Bench, cases: dict[str, Case], last: str, short: list[str], repetitions: int) -> Result:
     """Bytes of WAL and milliseconds of CPU time of a change."""
     def table(title: str, metric: str) -> Table:
         return Table(title, ["change", *(way.name for way in WAYS), "stock lz4 / pg_lean"],
                      [[case, *(bench.estimate(metric, way.name, case) for way in WAYS), bench.ratio(metric, "stock lz4", "pg_lean", case)] for case in cases])
 
     stock, lean = (bench.estimate("wal", name, last).median for name in ("stock lz4", "pg_lean"))
+    def total(metric: str, way: str, case: str) -> float:
+        return sum(row[metric] for row in bench.raw.select(way, case))
+
+    mixed_cases = [name for name, case in cases.items() if case.values is mixed]
+    added = [name for name, case in cases.items() if case.values in (added_in_middle, by_name) and case.size == cases[last].size]
     return Result(
         title=TITLE,
         summary=f"{last[0].upper()}{last[1:]}: {lean:,.0f} bytes of WAL instead of {stock:,.0f}.",
         what="WAL and CPU time of an UPDATE by which an application that keeps a JSON text sends all of it again, with a little more in it.",
         how=f"The client sends the whole text as a parameter. Ways take turns, {repetitions} times after two discarded rounds; each value is compared with "
-            "what was sent. There is no checkpoint in between, so that pages are not logged as images. CPU time is the server process's.",
+            "what was sent. A chat that changes at one place changes more often, and the bytes between the common start and end of two texts count as changed. "
+            "There is no checkpoint in between, so that pages are not logged as images. CPU time is the server process's.",
         headlines=[Headline(last, bench.ratio("wal", "stock lz4", "pg_lean", last), [("stock, lz4", stock), ("stored differences", lean)], "bytes of WAL")],
         blocks=[table("Bytes of WAL", "wal"), table("Milliseconds of CPU time", "cpu_ms")],
-        checks=[Check.of(f"{what} of {case}, pg_lean / stock lz4", bench.ratio(metric, "pg_lean", "stock lz4", case), "<=", 1 + MARGIN)
+        checks=[Check.of(f"WAL of {name}", bench.estimate("wal", "pg_lean", name), "<=", EXCHANGE_WAL, "bytes") for name in added]
+        + [Check(f"WAL of {name}, times the bytes changed", total("wal", "pg_lean", name) / total("changed", "pg_lean", name), "<=",
+                 CHANGED_WAL[cases[name].plain]) for name in mixed_cases]
+        + [Check(f"WAL of {name}, pg_lean / stock lz4", total("wal", "pg_lean", name) / total("wal", "stock lz4", name), "<=", STOCK_WAL)
+           for name in mixed_cases]
+        + [Check.of(f"{what} of {case}, pg_lean / stock lz4", bench.ratio(metric, "pg_lean", "stock lz4", case), "<=", 1 + MARGIN)
                 for case in short for metric, what in (("wal", "WAL"), ("cpu_ms", "CPU time"))])
