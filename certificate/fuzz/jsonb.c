@@ -60,7 +60,7 @@ ab_report_corrupted(const char *detail)
 	pg_unreachable();
 }
 
-/* What a walk returns: the sum of its bytes, so that each is read. */
+/* The sum of some bytes: reads each. */
 static int64
 sum_of(const char *p, int64 n)
 {
