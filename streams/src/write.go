@@ -247,7 +247,7 @@ func (s *server) delete(w http.ResponseWriter, r *http.Request, role, path strin
 		return err
 	}
 	if id != nil {
-		s.appended(*id)
+		s.appended(*id, false)
 	}
 	switch status {
 	case "none":
