@@ -27,6 +27,7 @@ type verdict struct {
 	incarnation, tail int64
 	closed            bool
 	epoch, pseq       int64
+	timeline          int64
 	err               error
 }
 
@@ -202,7 +203,7 @@ func (l *lanes) statement(pool *pgxpool.Pool, role string, take []*appendRequest
 	verdicts := make([]verdict, n)
 	err := l.d.as(l.ctx, pool, role, func(c *pgx.Conn) error {
 		rows, err := c.Query(l.ctx, `SELECT n, status, coalesce(stream_id, 0), coalesce(incarnation, 0), coalesce(tail, 0), coalesce(closed, false),
-			coalesce(epoch, 0), coalesce(pseq, 0) FROM streams.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+			coalesce(epoch, 0), coalesce(pseq, 0), `+timelineSQL+` FROM streams.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
 			paths, medias, datas, closes, seqs, producers, epochs, pseqs, skip, alone, told)
 		if err != nil {
 			return err
@@ -211,7 +212,7 @@ func (l *lanes) statement(pool *pgxpool.Pool, role string, take []*appendRequest
 		for rows.Next() {
 			var i int
 			var v verdict
-			if err := rows.Scan(&i, &v.status, &v.id, &v.incarnation, &v.tail, &v.closed, &v.epoch, &v.pseq); err != nil {
+			if err := rows.Scan(&i, &v.status, &v.id, &v.incarnation, &v.tail, &v.closed, &v.epoch, &v.pseq, &v.timeline); err != nil {
 				return err
 			}
 			verdicts[i-1] = v
