@@ -68,7 +68,7 @@ func TestServerFailover(t *testing.T) {
 	sql(t, db, "UPDATE runs SET log = log || E'lost\\n'")
 	// a crash loses nothing, and its tokens stay valid
 	restart(t, "both")
-	lost := map[string]string{}
+	lost, tags := map[string]string{}, map[string]string{}
 	polls, lines := map[string]chan int{}, map[string]<-chan string{}
 	for _, path := range paths {
 		path := path
@@ -82,6 +82,7 @@ func TestServerFailover(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 		}
 		ask(t, "GET", url+path+"?offset="+lost[path], "", token1...).want(t, 200, "")
+		tags[path] = ask(t, "GET", url+path+"?offset=-1", "", token1...).want(t, 200, "one\nlost\n").header.Get("ETag")
 		// followers that wait at the end
 		lines[path] = events(t, url+path+"?live=sse&offset="+lost[path], token1...)
 		until(t, lines[path], "upToDate")
@@ -105,18 +106,24 @@ func TestServerFailover(t *testing.T) {
 	sql(t, second, "SELECT pg_promote()")
 	eventually(t, second, "SELECT NOT pg_is_in_recovery()")
 	for i := 0; ; i++ {
-		if a := ask(t, "POST", url+paths[0], "other line\n", plain...); a.status == 204 {
+		if a := ask(t, "POST", url+paths[0], "best\n", plain...); a.status == 204 {
 			break
 		} else if a.status != 503 || i > 600 {
 			t.Fatalf("append after the failover: status %d", a.status)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
+	sql(t, second, "UPDATE runs SET log = log || E'best\\n'")
+	for _, path := range paths { // bytes that are as many as the lost ones
+		ask(t, "GET", url+path+"?offset=-1", "", append([]string{"If-None-Match", tags[path]}, token1...)...).want(t, 200, "one\nbest\n")
+		ask(t, "GET", url+path+"?offset="+lost[path], "", token1...).want(t, 410, "")
+	}
+	ask(t, "POST", url+paths[0], "other line\n", plain...).want(t, 204, "")
 	sql(t, second, "UPDATE runs SET log = log || E'other line\\n'")
 
 	for _, path := range paths {
 		for line := range lines[path] {
-			if strings.Contains(line, "line") {
+			if strings.Contains(line, "line") || strings.Contains(line, "best") {
 				t.Errorf("%s: the follower got %q", path, line)
 			}
 		}
@@ -126,7 +133,7 @@ func TestServerFailover(t *testing.T) {
 		for _, live := range []string{"", "&live=long-poll", "&live=sse"} {
 			ask(t, "GET", url+path+"?offset="+lost[path]+live, "", token1...).want(t, 410, "")
 		}
-		a := ask(t, "GET", url+path+"?offset=-1", "", token1...).want(t, 200, "one\nother line\n")
+		a := ask(t, "GET", url+path+"?offset=-1", "", token1...).want(t, 200, "one\nbest\nother line\n")
 		if next := a.header.Get("Stream-Next-Offset"); next != end(path) || tokenTimeline(next) != 2 {
 			t.Errorf("%s: offset %s", path, next)
 		}

@@ -188,6 +188,9 @@ func (l *lanes) statement(pool *pgxpool.Pool, role string, take []*appendRequest
 			alone = append(alone, int32(i+1))
 		}
 	}
+	if len(alone) == 1 {
+		alone = nil // the loop takes less time for one
+	}
 	var told *string
 	var others []int64
 	if skip && n <= tellStreams-carryStreams {

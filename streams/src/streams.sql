@@ -105,8 +105,8 @@ DROP FUNCTION IF EXISTS streams.append(text[], text[], bytea[], boolean[], text[
 CREATE OR REPLACE FUNCTION streams.append(paths text[], medias text[], datas bytea[], closes boolean[], seqs text[],
 	producers text[], epochs bigint[], pseqs bigint[], skip_locked boolean, alone int[] DEFAULT NULL, told text DEFAULT NULL)
 RETURNS TABLE (n int, status text, stream_id bigint, incarnation bigint, tail bigint, closed boolean, epoch bigint, pseq bigint)
--- the indexes are used even if the plan was made while the table was small
-LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+-- no plan is made for each batch, and the indexes are used even if the plan was made while the table was small
+LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
 	first int := 1;

@@ -21,7 +21,7 @@
 
 label=${LABEL:-host}
 here=$(cd "$(dirname "$0")" && pwd)
-work=$BUILD/streams${LABEL:+-$LABEL}
+work=$BUILD/streams-$label
 [ -d "$(work_of "$label")" ] || copy_tree "$label" common
 bin=$(on "$label" server "$(pg_config_of "$label") --bindir")
 command -v go >/dev/null || die "the package golang is required"
