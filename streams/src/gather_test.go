@@ -12,26 +12,35 @@ import (
 func TestUnitNotices(t *testing.T) {
 	n := newNotices()
 	n.add(1, 2, 1)
-	if ids, ok := n.take(10, time.Hour); !ok || len(ids) != 2 {
+	if ids, ok := n.carry(); !ok || len(ids) != 2 {
 		t.Errorf("%v, %v", ids, ok)
 	}
+	n.carried = time.Now().Add(time.Hour)
 	n.add(3)
-	if ids, ok := n.take(10, time.Hour); ok || len(ids) != 0 {
+	if ids, ok := n.carry(); ok || len(ids) != 0 {
 		t.Errorf("%v soon after another notification", ids)
 	}
-	if n.wait(time.Hour) < time.Minute {
+	if n.wait() < time.Minute {
 		t.Error("a notification does not wait")
 	}
-	for i := int64(0); i < 2*carryStreams; i++ {
+	// the time of a notification without an append is none of one with it
+	n.carried, n.told = time.Time{}, time.Now().Add(time.Hour)
+	if n.wait() < time.Minute {
+		t.Error("a notification does not wait for one without an append")
+	}
+	if ids, ok := n.carry(); !ok || len(ids) != 1 {
+		t.Errorf("%v, %v after a notification without an append", ids, ok)
+	}
+	for i := int64(0); i < 2*tellStreams; i++ {
 		n.add(i)
 	}
-	if n.wait(time.Hour) > 0 {
+	if n.wait() > 0 {
 		t.Error("more streams wait than an append takes")
 	}
-	for left := 2 * carryStreams; left > 0; {
-		ids, ok := n.take(100, 0)
-		if !ok || len(ids) == 0 || len(ids) > 100 {
-			t.Fatalf("%d streams, %v", len(ids), ok)
+	for left := 2 * tellStreams; left > 0; {
+		ids := n.tell()
+		if len(ids) == 0 || len(ids) > tellStreams {
+			t.Fatalf("%d streams", len(ids))
 		}
 		left -= len(ids)
 	}
@@ -172,13 +181,13 @@ func TestServerNotices(t *testing.T) {
 	// a batch of which nothing is appended notifies nobody of the streams before
 	s.d.notices.mu.Lock()
 	s.d.notices.streams[4711] = true
-	s.d.notices.last = time.Now().Add(-time.Hour)
+	s.d.notices.carried = time.Time{}
 	s.d.notices.mu.Unlock()
 	ask(t, "POST", url+"/streams/closed", "x", plain...).want(t, 409, "")
 	heard("4711")
 	// a single append notifies in its transaction
 	s.d.notices.mu.Lock()
-	s.d.notices.last = time.Now().Add(-time.Hour)
+	s.d.notices.carried = time.Time{}
 	s.d.notices.streams = map[int64]bool{}
 	s.d.notices.mu.Unlock()
 	ids = map[string]bool{}

@@ -195,7 +195,7 @@ func (l *lanes) statement(pool *pgxpool.Pool, role string, take []*appendRequest
 	var others []int64
 	if skip && n <= tellStreams-carryStreams {
 		var ok bool
-		if others, ok = l.d.notices.take(carryStreams, carryAfter); ok {
+		if others, ok = l.d.notices.carry(); ok {
 			payload := l.d.payload(others)
 			if len(others) > 0 {
 				payload += ","

@@ -10,8 +10,8 @@ import (
 
 // Other servers are notified of the streams that changed by a notification for all of them.  A transaction that
 // notifies commits alone, and one that only notifies writes a commit record to the WAL, so there are few of them: an append
-// notifies in its transaction if the last notification is carryAfter ago, with the streams that changed since then.  If no such append
-// comes, a transaction notifies when it is tellAfter ago.  A single append is always the first kind.
+// notifies in its transaction, also of the streams that changed before, if the last append that did so is carryAfter ago.  If no such
+// append comes, a transaction notifies when the last notification is tellAfter ago.  Appends that are further apart than carryAfter all are of the first kind.
 const (
 	carryAfter = 10 * time.Millisecond
 	tellAfter  = 20 * time.Millisecond
@@ -25,7 +25,8 @@ const (
 type notices struct {
 	mu      sync.Mutex
 	streams map[int64]bool // they changed, and no notification has them
-	last    time.Time      // of the last notification
+	carried time.Time      // when an append notified
+	told    time.Time      // when a transaction only notified
 	some    chan struct{}
 }
 
@@ -50,16 +51,29 @@ func (n *notices) add(ids ...int64) {
 	}
 }
 
-// take returns at most so many streams for a notification, if the last one is long enough ago.
-func (n *notices) take(most int, after time.Duration) (ids []int64, ok bool) {
+// carry returns streams for the notification of an append, if it is time for one.
+func (n *notices) carry() (ids []int64, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if time.Since(n.last) < after {
+	if time.Since(n.carried) < carryAfter {
 		return nil, false
 	}
-	if after > 0 || len(n.streams) > 0 {
-		n.last = time.Now()
+	n.carried = time.Now()
+	return n.take(carryStreams), true
+}
+
+// tell returns streams for a notification without an append.
+func (n *notices) tell() []int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.streams) > 0 {
+		n.told = time.Now()
 	}
+	return n.take(tellStreams)
+}
+
+// take returns at most so many streams; the caller holds the mutex.
+func (n *notices) take(most int) (ids []int64) {
 	for id := range n.streams {
 		if len(ids) == most {
 			break
@@ -67,17 +81,21 @@ func (n *notices) take(most int, after time.Duration) (ids []int64, ok bool) {
 		ids = append(ids, id)
 		delete(n.streams, id)
 	}
-	return ids, true
+	return ids
 }
 
-// wait returns how long it is until the last notification is so long ago.  More streams than an append takes do not wait.
-func (n *notices) wait(after time.Duration) time.Duration {
+// wait returns how long it is until the time of a notification without an append.  More streams than an append takes do not wait.
+func (n *notices) wait() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.streams) > carryStreams {
 		return 0
 	}
-	return after - time.Since(n.last)
+	last := n.carried
+	if n.told.After(last) {
+		last = n.told
+	}
+	return tellAfter - time.Since(last)
 }
 
 // payload is the text of a notification: the server that sends it, and streams.
@@ -97,14 +115,14 @@ func (d *database) tell(ctx context.Context) {
 			return
 		case <-d.notices.some:
 		}
-		for wait := d.notices.wait(tellAfter); wait > 0; wait = d.notices.wait(tellAfter) {
+		for wait := d.notices.wait(); wait > 0; wait = d.notices.wait() {
 			select {
 			case <-ctx.Done():
 				return
 			case <-time.After(wait):
 			}
 		}
-		ids, _ := d.notices.take(tellStreams, 0)
+		ids := d.notices.tell()
 		if len(ids) == 0 {
 			continue
 		}
