@@ -41,11 +41,21 @@ func TestServerFailover(t *testing.T) {
 	c.LongPollMS, c.EventMS, c.PollMS = 60000, 60000, 1000
 	_, url := serve(t, c)
 	paths := []string{"/streams/a", "/runs/1/log"}
+	// a connection that PostgreSQL left gives 503, and the request is sent again
+	again := func(method, url, body string, headers ...string) answer {
+		t.Helper()
+		for i := 0; ; i++ {
+			if a := ask(t, method, url, body, headers...); a.status != 503 || i > 600 {
+				return a
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
 	ask(t, "PUT", url+paths[0], "one\n", plain...).want(t, 201, "")
 	sql(t, db, "INSERT INTO runs (id, log) VALUES (1, E'one\\n'); GRANT USAGE ON SCHEMA streams TO reader; GRANT SELECT ON streams.stream TO reader")
 	end := func(path string) string {
 		t.Helper()
-		return ask(t, "HEAD", url+path, "", token1...).want(t, 200, "").header.Get("Stream-Next-Offset")
+		return again("HEAD", url+path, "", token1...).want(t, 200, "").header.Get("Stream-Next-Offset")
 	}
 
 	standby("start")
@@ -72,17 +82,9 @@ func TestServerFailover(t *testing.T) {
 	polls, lines := map[string]chan int{}, map[string]<-chan string{}
 	for _, path := range paths {
 		path := path
-		for i := 0; lost[path] == ""; i++ {
-			if a := ask(t, "GET", url+path+"?offset="+kept[path], "", token1...); a.status == 200 {
-				a.want(t, 200, "lost\n")
-				lost[path] = a.header.Get("Stream-Next-Offset")
-			} else if a.status != 503 || i > 600 {
-				t.Fatalf("%s after a crash: status %d", path, a.status)
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
-		ask(t, "GET", url+path+"?offset="+lost[path], "", token1...).want(t, 200, "")
-		tags[path] = ask(t, "GET", url+path+"?offset=-1", "", token1...).want(t, 200, "one\nlost\n").header.Get("ETag")
+		lost[path] = again("GET", url+path+"?offset="+kept[path], "", token1...).want(t, 200, "lost\n").header.Get("Stream-Next-Offset")
+		again("GET", url+path+"?offset="+lost[path], "", token1...).want(t, 200, "")
+		tags[path] = again("GET", url+path+"?offset=-1", "", token1...).want(t, 200, "one\nlost\n").header.Get("ETag")
 		// followers that wait at the end
 		lines[path] = events(t, url+path+"?live=sse&offset="+lost[path], token1...)
 		until(t, lines[path], "upToDate")
@@ -105,20 +107,13 @@ func TestServerFailover(t *testing.T) {
 	defer restart(t, "start")
 	sql(t, second, "SELECT pg_promote()")
 	eventually(t, second, "SELECT NOT pg_is_in_recovery()")
-	for i := 0; ; i++ {
-		if a := ask(t, "POST", url+paths[0], "best\n", plain...); a.status == 204 {
-			break
-		} else if a.status != 503 || i > 600 {
-			t.Fatalf("append after the failover: status %d", a.status)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	again("POST", url+paths[0], "best\n", plain...).want(t, 204, "")
 	sql(t, second, "UPDATE runs SET log = log || E'best\\n'")
 	for _, path := range paths { // bytes that are as many as the lost ones
-		ask(t, "GET", url+path+"?offset=-1", "", append([]string{"If-None-Match", tags[path]}, token1...)...).want(t, 200, "one\nbest\n")
-		ask(t, "GET", url+path+"?offset="+lost[path], "", token1...).want(t, 410, "")
+		again("GET", url+path+"?offset=-1", "", append([]string{"If-None-Match", tags[path]}, token1...)...).want(t, 200, "one\nbest\n")
+		again("GET", url+path+"?offset="+lost[path], "", token1...).want(t, 410, "")
 	}
-	ask(t, "POST", url+paths[0], "other line\n", plain...).want(t, 204, "")
+	again("POST", url+paths[0], "other line\n", plain...).want(t, 204, "")
 	sql(t, second, "UPDATE runs SET log = log || E'other line\\n'")
 
 	for _, path := range paths {
@@ -131,14 +126,14 @@ func TestServerFailover(t *testing.T) {
 			t.Errorf("%s: status %d of a long poll", path, status)
 		}
 		for _, live := range []string{"", "&live=long-poll", "&live=sse"} {
-			ask(t, "GET", url+path+"?offset="+lost[path]+live, "", token1...).want(t, 410, "")
+			again("GET", url+path+"?offset="+lost[path]+live, "", token1...).want(t, 410, "")
 		}
-		a := ask(t, "GET", url+path+"?offset=-1", "", token1...).want(t, 200, "one\nbest\nother line\n")
+		a := again("GET", url+path+"?offset=-1", "", token1...).want(t, 200, "one\nbest\nother line\n")
 		if next := a.header.Get("Stream-Next-Offset"); next != end(path) || tokenTimeline(next) != 2 {
 			t.Errorf("%s: offset %s", path, next)
 		}
-		ask(t, "GET", url+path+"?offset="+end(path), "", token1...).want(t, 200, "")
+		again("GET", url+path+"?offset="+end(path), "", token1...).want(t, 200, "")
 	}
-	ask(t, "PUT", url+"/streams/f", "", append([]string{"Stream-Forked-From", paths[0], "Stream-Fork-Offset", lost[paths[0]]}, plain...)...).want(t, 400, "")
-	ask(t, "PUT", url+"/streams/f", "", append([]string{"Stream-Forked-From", paths[0], "Stream-Fork-Offset", end(paths[0])}, plain...)...).want(t, 201, "")
+	again("PUT", url+"/streams/f", "", append([]string{"Stream-Forked-From", paths[0], "Stream-Fork-Offset", lost[paths[0]]}, plain...)...).want(t, 400, "")
+	again("PUT", url+"/streams/f", "", append([]string{"Stream-Forked-From", paths[0], "Stream-Fork-Offset", end(paths[0])}, plain...)...).want(t, 201, "")
 }
