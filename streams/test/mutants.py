@@ -132,8 +132,9 @@ MUTATIONS = [
     Mutation(SRC + "read.go", "an offset beyond the end is the end", "if from != nil && *from > r.tail {", "if from != nil && *from < 0 {",
              ("TestServerBadOffsets",)),
     Mutation(SRC + "read.go", "an offset of a former stream is one of the stream that took its path",
-             "if from != nil && incarnation != got.incarnation(*from) { // the offset names bytes that this stream does not have",
-             "if from != nil && incarnation < 0 {", ("TestServerBadOffsets",)),
+             "if from != nil && (incarnation != got.incarnation(*from) || *from > 0 && timeline != got.timeline) { "
+             "// the offset names bytes that this stream does not have",
+             "if from != nil && *from > 0 && timeline != got.timeline {", ("TestServerBadOffsets",)),
     Mutation(SRC + "main.go", "followers take all open files", "if c.Followers <= most {", "if c.Followers > 0 {", ("TestServerFewDescriptors",)),
     Mutation(SRC + "streams.sql", "a gathered append is stored to a stream of another media type",
              GATHERED, GATHERED.replace(" AND x.media = medias[held.n]", ""), ("TestServerGathered",)),
