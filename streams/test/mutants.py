@@ -134,7 +134,7 @@ MUTATIONS = [
     Mutation(SRC + "read.go", "an offset of a former stream is one of the stream that took its path",
              "if from != nil && (incarnation != got.incarnation(*from) || *from > 0 && timeline != got.timeline) { "
              "// the offset names bytes that this stream does not have",
-             "if from != nil && *from > 0 && timeline != got.timeline {", ("TestServerBadOffsets",)),
+             "if from != nil && (incarnation < 0 || *from > 0 && timeline != got.timeline) {", ("TestServerBadOffsets",)),
     Mutation(SRC + "main.go", "followers take all open files", "if c.Followers <= most {", "if c.Followers > 0 {", ("TestServerFewDescriptors",)),
     Mutation(SRC + "streams.sql", "a gathered append is stored to a stream of another media type",
              GATHERED, GATHERED.replace(" AND x.media = medias[held.n]", ""), ("TestServerGathered",)),
@@ -161,7 +161,7 @@ MUTATIONS = [
     Mutation(SRC + "read.go", "an offset of another timeline is accepted",
              "if from != nil && (incarnation != got.incarnation(*from) || *from > 0 && timeline != got.timeline) { "
              "// the offset names bytes that this stream does not have",
-             "if from != nil && incarnation != got.incarnation(*from) { // the offset names bytes that this stream does not have", ("TestServerFailover",)),
+             "if from != nil && (incarnation != got.incarnation(*from) || timeline < 0) {", ("TestServerFailover",)),
     Mutation(SRC + "read.go", "a follower goes on after a failover", "if begin > 0 && r.timeline != timeline {", "if begin < 0 {", ("TestServerFailover",)),
     Mutation(SRC + "read.go", "an ETag is valid after a failover",
              'h.Write([]byte(r.id + "\\x00" + formatInt(r.timeline)))', "h.Write([]byte(r.id))", ("TestServerFailover",)),
