@@ -178,6 +178,11 @@ func TestServerNotices(t *testing.T) {
 		ask(t, "POST", fmt.Sprintf("%s/streams/%d", url, i), "x", append(produced("p", 0, 0), plain...)...).want(t, 200, "")
 	}
 	heard(all...)
+	// the same of requests that are one statement
+	ids = map[string]bool{}
+	sql(t, db, `SELECT streams.append(ARRAY['/streams/3', '/streams/4'], ARRAY['text/plain', 'text/plain'], ARRAY['x', 'x']::bytea[], ARRAY[false, false], ARRAY[NULL, NULL]::text[],
+		ARRAY[NULL, NULL]::text[], ARRAY[NULL, NULL]::bigint[], ARRAY[NULL, NULL]::bigint[], true, ARRAY[1, 2], 'test:')`)
+	heard(all[3], all[4])
 	// a batch of which nothing is appended notifies nobody of the streams before
 	s.d.notices.mu.Lock()
 	s.d.notices.streams[4711] = true
