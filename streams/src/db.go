@@ -7,7 +7,6 @@ import (
 	"errors"
 	"log"
 	"net"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,7 +24,7 @@ type database struct {
 	config                                 *pgx.ConnConfig
 	roles                                  sync.Map // *pgx.Conn: the role that it has
 	me                                     string
-	told                                   chan int64
+	notices                                *notices
 	connects                               int64 // of the listener
 	dials                                  int64 // connections that were tried, of the pools and the listener
 	down                                   int32 // 1: the listener cannot connect
@@ -39,7 +38,7 @@ func openDatabase(ctx context.Context, c *Config) (*database, error) {
 	if _, err := rand.Read(id); err != nil {
 		return nil, err
 	}
-	d := &database{me: hex.EncodeToString(id), told: make(chan int64, 65536)}
+	d := &database{me: hex.EncodeToString(id), notices: newNotices()}
 	pool := func(n int, settings map[string]string) (*pgxpool.Pool, error) {
 		p, err := pgxpool.ParseConfig(c.Database)
 		if err != nil {
@@ -160,38 +159,6 @@ func (d *database) listenOnce(ctx context.Context, channels []string, wake func(
 			return err
 		}
 		wake(n.Channel, n.Payload)
-	}
-}
-
-// tell notifies the other servers of appends: one statement for all that came in the meantime.
-func (d *database) tell(ctx context.Context) {
-	for {
-		var id int64
-		select {
-		case <-ctx.Done():
-			return
-		case id = <-d.told:
-		}
-		ids := map[int64]bool{id: true}
-	more:
-		for len(ids) < 300 {
-			select {
-			case id = <-d.told:
-				ids[id] = true
-			default:
-				break more
-			}
-		}
-		list := make([]string, 0, len(ids))
-		for id := range ids {
-			list = append(list, formatInt(id))
-		}
-		if d.usable(d.notifier) != nil {
-			continue // the other servers' followers read when their listeners are back
-		}
-		if _, err := d.notifier.Exec(ctx, "SELECT pg_notify($1, $2)", ownChannel, d.me+":"+strings.Join(list, ",")); err != nil && ctx.Err() == nil {
-			log.Printf("notify: %v", err) // the other servers' next poll makes up for it
-		}
 	}
 }
 

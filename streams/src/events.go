@@ -89,6 +89,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request, role string, src
 	w.WriteHeader(200)
 	flusher.Flush()
 
+	timeline := got.timeline
 	e := s.hub.join(got.key)
 	defer e.leave()
 	over := time.NewTimer(ms(s.c.EventMS))
@@ -98,7 +99,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request, role string, src
 		at := begin
 		got, err := e.read(role, at, func() (*result, error) { return src.read(s.ctx, role, &at, s.c.ChunkBytes) })
 		if err == nil {
-			if got.check(&begin) != nil {
+			if got.checkNews(begin, timeline) != nil {
 				return nil
 			}
 			if len(got.data) > 0 || got.closed || first {

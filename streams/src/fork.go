@@ -16,6 +16,7 @@ type fork struct {
 	path        *string // of the source, as it is stored
 	at          *int64
 	incarnation *int64
+	timeline    int64
 	sub         int64
 	subBytes    *int64 // nil: not measured
 
@@ -47,7 +48,7 @@ func (s *server) forkOf(r *http.Request) (*fork, error) {
 		if !ok {
 			return nil, refuse(400, "Invalid Stream-Fork-Offset")
 		}
-		f.at, f.incarnation = &at, &incarnation
+		f.at, f.incarnation, f.timeline = &at, &incarnation, tokenTimeline(*offset)
 	}
 	if sub != nil {
 		if !subForm.MatchString(*sub) {

@@ -27,6 +27,7 @@ type verdict struct {
 	incarnation, tail int64
 	closed            bool
 	epoch, pseq       int64
+	timeline          int64
 	err               error
 }
 
@@ -38,7 +39,7 @@ var errQueueFull = errors.New("too many appends are waiting")
 type lanes struct {
 	d        *database
 	ctx      context.Context
-	appended func(id int64)
+	appended func(id int64, told bool)
 
 	mu      sync.Mutex
 	idle    int
@@ -57,7 +58,7 @@ const (
 	batchBytes    = 4 << 20
 )
 
-func newLanes(ctx context.Context, d *database, n, limit int, appended func(id int64)) *lanes {
+func newLanes(ctx context.Context, d *database, n, limit int, appended func(id int64, told bool)) *lanes {
 	return &lanes{d: d, ctx: ctx, appended: appended, idle: n, limit: limit, queues: map[laneKey][]*appendRequest{}, busy: map[laneKey]bool{}}
 }
 
@@ -180,11 +181,33 @@ func (l *lanes) statement(pool *pgxpool.Pool, role string, take []*appendRequest
 			datas[i] = []byte{}
 		}
 	}
+	// what needs no look at the stream's state is one UPDATE for all
+	var alone []int32
+	for i, r := range take {
+		if r.producer == nil && r.seq == nil && !r.close && len(r.data) > 0 && (i == 0 || paths[i-1] != r.path) && (i == n-1 || paths[i+1] != r.path) {
+			alone = append(alone, int32(i+1))
+		}
+	}
+	if len(alone) == 1 {
+		alone = nil // the loop takes less time for one
+	}
+	var told *string
+	var others []int64
+	if skip && n <= tellStreams-carryStreams {
+		var ok bool
+		if others, ok = l.d.notices.carry(); ok {
+			payload := l.d.payload(others)
+			if len(others) > 0 {
+				payload += ","
+			}
+			told = &payload
+		}
+	}
 	verdicts := make([]verdict, n)
 	err := l.d.as(l.ctx, pool, role, func(c *pgx.Conn) error {
 		rows, err := c.Query(l.ctx, `SELECT n, status, coalesce(stream_id, 0), coalesce(incarnation, 0), coalesce(tail, 0), coalesce(closed, false),
-			coalesce(epoch, 0), coalesce(pseq, 0) FROM streams.append($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-			paths, medias, datas, closes, seqs, producers, epochs, pseqs, skip)
+			coalesce(epoch, 0), coalesce(pseq, 0), `+timelineSQL+` FROM streams.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+			paths, medias, datas, closes, seqs, producers, epochs, pseqs, skip, alone, told)
 		if err != nil {
 			return err
 		}
@@ -192,18 +215,25 @@ func (l *lanes) statement(pool *pgxpool.Pool, role string, take []*appendRequest
 		for rows.Next() {
 			var i int
 			var v verdict
-			if err := rows.Scan(&i, &v.status, &v.id, &v.incarnation, &v.tail, &v.closed, &v.epoch, &v.pseq); err != nil {
+			if err := rows.Scan(&i, &v.status, &v.id, &v.incarnation, &v.tail, &v.closed, &v.epoch, &v.pseq, &v.timeline); err != nil {
 				return err
 			}
 			verdicts[i-1] = v
 		}
 		return rows.Err()
 	})
+	changed := false
+	for _, v := range verdicts {
+		changed = changed || v.status == "ok"
+	}
+	if err != nil || !changed {
+		l.d.notices.add(others...) // nothing was notified
+	}
 	if err != nil {
 		return nil, err
 	}
 	var locked []*appendRequest
-	told := map[int64]bool{}
+	woken := map[int64]bool{}
 	for i, r := range take {
 		v := verdicts[i]
 		switch {
@@ -212,9 +242,9 @@ func (l *lanes) statement(pool *pgxpool.Pool, role string, take []*appendRequest
 		case v.status == "locked":
 			locked = append(locked, r)
 			continue
-		case v.status == "ok" && !told[v.id]:
-			told[v.id] = true
-			l.appended(v.id)
+		case v.status == "ok" && !woken[v.id]:
+			woken[v.id] = true
+			l.appended(v.id, told != nil)
 		}
 		r.done <- v
 	}

@@ -11,23 +11,23 @@ import (
 )
 
 // position finds where a read begins: an offset, or nil for the end.
-func position(q url.Values) (from *int64, incarnation int64, err error) {
+func position(q url.Values) (from *int64, incarnation, timeline int64, err error) {
 	offsets := q["offset"]
 	if len(offsets) > 1 {
-		return nil, 0, refuse(400, "More than one offset")
+		return nil, 0, 0, refuse(400, "More than one offset")
 	}
 	zero := int64(0)
 	if len(offsets) == 0 || offsets[0] == "-1" {
-		return &zero, 0, nil
+		return &zero, 0, 0, nil
 	}
 	if offsets[0] == "now" {
-		return nil, 0, nil
+		return nil, 0, 0, nil
 	}
 	incarnation, at, ok := parseToken(offsets[0])
 	if !ok {
-		return nil, 0, refuse(400, "Invalid offset")
+		return nil, 0, 0, refuse(400, "Invalid offset")
 	}
-	return &at, incarnation, nil
+	return &at, incarnation, tokenTimeline(offsets[0]), nil
 }
 
 var errGone = refuse(410, "The stream was deleted; its forks read its bytes")
@@ -48,13 +48,24 @@ func (r *result) check(from *int64) error {
 	return nil
 }
 
+// checkNews is check for a follower that began to wait on a timeline: if that has ended, its position might be one of other bytes.
+func (r *result) checkNews(begin, timeline int64) error {
+	if err := r.check(&begin); err != nil {
+		return err
+	}
+	if begin > 0 && r.timeline != timeline {
+		return errOffset
+	}
+	return nil
+}
+
 var errOffset = refuse(410, "The offset is of a former value of the stream; begin again at offset -1")
 
 var errDropped = refuse(410, "The bytes at the offset are no longer kept; begin again at offset -1")
 
 func (r *result) etag(from, next int64) string {
 	h := fnv.New64a()
-	h.Write([]byte(r.id))
+	h.Write([]byte(r.id + "\x00" + formatInt(r.timeline)))
 	mark := ""
 	if r.closed && r.upToDate {
 		mark = ":c"
@@ -97,7 +108,7 @@ func (s *server) get(w http.ResponseWriter, r *http.Request, role string, src so
 	if live != "" && len(q["offset"]) == 0 {
 		return refuse(400, "A live read needs an offset")
 	}
-	from, incarnation, err := position(q)
+	from, incarnation, timeline, err := position(q)
 	if err != nil {
 		return err
 	}
@@ -112,7 +123,7 @@ func (s *server) get(w http.ResponseWriter, r *http.Request, role string, src so
 	if err := got.check(from); err != nil {
 		return err
 	}
-	if from != nil && incarnation != got.incarnation(*from) { // the offset names bytes that this stream does not have
+	if from != nil && (incarnation != got.incarnation(*from) || *from > 0 && timeline != got.timeline) { // the offset names bytes that this stream does not have
 		return errOffset
 	}
 	if got.touch != 0 {
@@ -202,6 +213,7 @@ func (s *server) poll(r *http.Request, role string, src source, got *result, beg
 		return nil, err
 	}
 	defer leave()
+	timeline := got.timeline
 	e := s.hub.join(got.key)
 	defer e.leave()
 	over := time.NewTimer(ms(s.c.LongPollMS))
@@ -210,7 +222,7 @@ func (s *server) poll(r *http.Request, role string, src source, got *result, beg
 		news := e.changed()
 		got, err = e.read(role, begin, func() (*result, error) { return src.read(s.ctx, role, &begin, s.c.ChunkBytes) })
 		if err == nil {
-			if err := got.check(&begin); err != nil {
+			if err := got.checkNews(begin, timeline); err != nil {
 				return nil, err
 			}
 			if len(got.data) > 0 || got.closed {

@@ -196,12 +196,11 @@ func (s *server) handle(w http.ResponseWriter, r *http.Request) error {
 	return refuse(405, "Method not allowed", "Allow", "GET, HEAD, POST, PUT, DELETE, OPTIONS")
 }
 
-// appended wakes the followers of this server and of the others.
-func (s *server) appended(id int64) {
+// appended wakes the followers of this server and, if its transaction has not notified them, of the others.
+func (s *server) appended(id int64, told bool) {
 	s.hub.wake(storedKey(id))
-	select {
-	case s.d.told <- id:
-	default: // the other servers' next poll makes up for it
+	if !told {
+		s.d.notices.add(id)
 	}
 }
 

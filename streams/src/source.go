@@ -23,6 +23,7 @@ type result struct {
 	first       int64 // bytes before it are no longer kept
 	upToDate    bool  // no more can be read now
 	closed      bool
+	timeline    int64 // of the database, when it was read
 	ttl         *int64
 	expires     *string
 	touch       int64 // stream whose time of the last use is old; 0: none
@@ -56,7 +57,7 @@ func (r *result) beginAt(from *int64) {
 	}
 }
 
-func (r *result) token(at int64) string { return token(r.incarnation(at), at) }
+func (r *result) token(at int64) string { return timedToken(r.incarnation(at), at, r.timeline) }
 
 // media is the content type without parameters.
 func media(contentType string) string {
@@ -110,10 +111,10 @@ func openTable(ctx context.Context, d *database, r Route) (*table, error) {
 	if begin == "" {
 		begin = "0"
 	}
-	t.query = fmt.Sprintf(`SELECT s.key, s.closed, s.begin + s.length, t.data, s.begin + t.next_offset, s.begin
+	t.query = fmt.Sprintf(`SELECT s.key, s.closed, s.begin + s.length, t.data, s.begin + t.next_offset, s.begin, %[8]s
 		FROM (SELECT pg_catalog.format('%%s', %[5]s) AS key, coalesce((%[1]s), false) AS closed, coalesce(%[2]s, '') AS value, coalesce(%[3]s(%[2]s), 0) AS length, coalesce((%[7]s)::bigint, 0) AS begin FROM %[4]s WHERE %[5]s = CAST($1::text AS %[6]s)) s,
 			appendable_tail(s.value, greatest(least($2::bigint - s.begin, s.length), 0), $3::int, $4::boolean) t`,
-		closed, pgx.Identifier{r.Column}.Sanitize(), length, name, pgx.Identifier{r.Key}.Sanitize(), keyType, begin)
+		closed, pgx.Identifier{r.Column}.Sanitize(), length, name, pgx.Identifier{r.Key}.Sanitize(), keyType, begin, timelineSQL)
 	return t, nil
 }
 
@@ -139,7 +140,7 @@ func (s tableSource) read(ctx context.Context, role string, from *int64, max int
 	}
 	var key string
 	err := s.d.as(ctx, s.d.readers, role, func(c *pgx.Conn) error {
-		return c.QueryRow(ctx, s.t.query, s.key, from, max, lines).Scan(&key, &r.closed, &r.tail, &r.data, &r.next, &r.first)
+		return c.QueryRow(ctx, s.t.query, s.key, from, max, lines).Scan(&key, &r.closed, &r.tail, &r.data, &r.next, &r.first, &r.timeline)
 	})
 	if state := sqlState(err); errors.Is(err, pgx.ErrNoRows) || state == "22P02" || state == "22003" || state == "22007" {
 		return &result{}, nil // no such row, or no key of that type
@@ -180,9 +181,9 @@ func (s stored) read(ctx context.Context, role string, from *int64, max int) (*r
 	var contentType *string
 	var closed, touch *bool
 	err := s.d.as(ctx, s.d.readers, role, func(c *pgx.Conn) error {
-		return c.QueryRow(ctx, `SELECT status, stream_id, incarnation, content_type, closed, data, next_offset, tail, ttl, expires, touch, begins, incarnations, first
+		return c.QueryRow(ctx, `SELECT status, stream_id, incarnation, content_type, closed, data, next_offset, tail, ttl, expires, touch, begins, incarnations, first, `+timelineSQL+`
 			FROM streams.read($1, $2, $3, $4, true)`, path, byID, from, max).
-			Scan(&status, &id, &incarnation, &contentType, &closed, &r.data, &next, &tail, &r.ttl, &r.expires, &touch, &r.begins, &r.incarnations, &first)
+			Scan(&status, &id, &incarnation, &contentType, &closed, &r.data, &next, &tail, &r.ttl, &r.expires, &touch, &r.begins, &r.incarnations, &first, &r.timeline)
 	})
 	if err != nil {
 		return nil, err

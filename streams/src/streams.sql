@@ -98,21 +98,44 @@ END $$;
 -- Append request n of the arrays to paths[n]; requests of one path are adjacent and are one
 -- UPDATE.  A refusal is a row with its reason, not an error: others of the batch are not its victims.
 -- With skip_locked, a stream whose row another transaction holds is "locked" instead of waited for.
+-- The requests that "alone" lists have neither a producer, a Stream-Seq nor a close, and are the only ones of their paths: one
+-- statement locks and updates all of their rows.  What it leaves is judged request by request, as the others are.
+-- With "told", this transaction notifies the other servers: a server's name, and streams that it appended to before.
+DROP FUNCTION IF EXISTS streams.append(text[], text[], bytea[], boolean[], text[], text[], bigint[], bigint[], boolean);
 CREATE OR REPLACE FUNCTION streams.append(paths text[], medias text[], datas bytea[], closes boolean[], seqs text[],
-	producers text[], epochs bigint[], pseqs bigint[], skip_locked boolean)
+	producers text[], epochs bigint[], pseqs bigint[], skip_locked boolean, alone int[] DEFAULT NULL, told text DEFAULT NULL)
 RETURNS TABLE (n int, status text, stream_id bigint, incarnation bigint, tail bigint, closed boolean, epoch bigint, pseq bigint)
-LANGUAGE plpgsql VOLATILE AS $$
+-- no plan is made for each batch, and the indexes are used even if the plan was made while the table was small
+LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
 	first int := 1;
 	last int;
+	done boolean[] := '{}';
+	ids bigint[] := '{}'; -- streams that got bytes or were closed
 	s streams.stream;
 	p streams.producer; -- the state of its producer, if known
 	known boolean;
 	more bytea;
 	changed boolean;
 BEGIN
+	IF skip_locked AND cardinality(alone) > 0 THEN
+		FOR n, stream_id, incarnation, tail IN
+			WITH held AS MATERIALIZED (
+				SELECT r.n, x.id FROM unnest(alone) r (n) JOIN streams.stream x ON x.path = paths[r.n] FOR NO KEY UPDATE OF x SKIP LOCKED)
+			UPDATE streams.stream x SET data = x.data || datas[held.n] FROM held
+			WHERE x.id = held.id AND x.media = medias[held.n] AND NOT x.closed AND NOT x.deleted AND x.ttl IS NULL AND x.expires_at IS NULL
+			RETURNING held.n, x.id, x.incarnation, x.source_bytes + x.dropped + appendable_length(x.data) LOOP
+			done[n] := true; ids := ids || stream_id;
+			status := 'ok'; closed := false;
+			RETURN NEXT;
+		END LOOP;
+	END IF;
 	WHILE first <= cardinality(paths) LOOP
+		IF done[first] THEN
+			first := first + 1;
+			CONTINUE;
+		END IF;
 		last := first;
 		WHILE last < cardinality(paths) AND paths[last + 1] = paths[first] LOOP
 			last := last + 1;
@@ -184,9 +207,13 @@ BEGIN
 				closed_epoch = s.closed_epoch, closed_seq = s.closed_seq,
 				touched = CASE WHEN x.ttl IS NULL THEN x.touched ELSE clock_timestamp() END
 			WHERE x.id = s.id;
+			ids := ids || s.id;
 		END IF;
 		first := last + 1;
 	END LOOP;
+	IF told IS NOT NULL AND cardinality(ids) > 0 THEN
+		PERFORM pg_notify('pg_lean_streams', told || array_to_string(ids, ','));
+	END IF;
 END $$;
 
 -- Remove a stream whose row the caller has locked FOR UPDATE, and the sources above it that were kept only for it.  A source

@@ -15,7 +15,7 @@ import (
 // bytes of WAL; the state of a producer is another row.
 const (
 	mostWAL         = 650
-	mostWALProducer = 750
+	mostWALProducer = 690
 )
 
 // walOf returns the bytes of WAL, and the share of HOT updates of a table, of n calls of f.

@@ -97,14 +97,15 @@ func (s *server) put(w http.ResponseWriter, r *http.Request, role, path string) 
 	}
 	var status string
 	var id, incarnation, tail *int64
+	var timeline int64
 	var hasType *string
 	var closed *bool
 	err = s.d.as(r.Context(), s.d.slow, role, func(c *pgx.Conn) error {
-		return c.QueryRow(r.Context(), `SELECT status, stream_id, incarnation, tail, content_type, closed
-			FROM streams.create_stream($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+		return c.QueryRow(r.Context(), `SELECT status, stream_id, incarnation, tail, content_type, closed, `+timelineSQL+`
+			FROM streams.create_stream($1, $2, $3, $4, $5, $6, $7, $8, $9, CASE WHEN $13 = `+timelineSQL+` THEN $10::bigint ELSE -1 END, $11, $12)`,
 			path, contentType, kind, data, isTrue(r.Header.Get("Stream-Closed")), ttl, expires,
-			from.path, from.at, from.incarnation, from.sub, from.subBytes).
-			Scan(&status, &id, &incarnation, &tail, &hasType, &closed)
+			from.path, from.at, from.incarnation, from.sub, from.subBytes, from.timeline).
+			Scan(&status, &id, &incarnation, &tail, &hasType, &closed, &timeline)
 	})
 	if err != nil {
 		return err
@@ -127,7 +128,7 @@ func (s *server) put(w http.ResponseWriter, r *http.Request, role, path string) 
 	}
 	h := w.Header()
 	h.Set("Content-Type", *hasType)
-	h.Set("Stream-Next-Offset", token(*incarnation, *tail))
+	h.Set("Stream-Next-Offset", timedToken(*incarnation, *tail, timeline))
 	if *closed {
 		h.Set("Stream-Closed", "true")
 	}
@@ -186,7 +187,7 @@ func (s *server) post(w http.ResponseWriter, r *http.Request, role, path string)
 		return v.err
 	}
 	h := w.Header()
-	next := token(v.incarnation, v.tail)
+	next := timedToken(v.incarnation, v.tail, v.timeline)
 	switch v.status {
 	case "none":
 		return errNotFound
@@ -247,7 +248,7 @@ func (s *server) delete(w http.ResponseWriter, r *http.Request, role, path strin
 		return err
 	}
 	if id != nil {
-		s.appended(*id)
+		s.appended(*id, false)
 	}
 	switch status {
 	case "none":

@@ -27,6 +27,8 @@ PATIENCE = 240
 #: Tests that start the program; the others have the server in their process.
 NEED_PROGRAM = {"TestServerAcknowledged", "TestServerFewDescriptors", "TestServerKills"}
 
+GATHERED = "WHERE x.id = held.id AND x.media = medias[held.n] AND NOT x.closed AND NOT x.deleted AND x.ttl IS NULL AND x.expires_at IS NULL"
+
 MUTATIONS = [
     Mutation(SRC + "streams.sql", "a retry of a producer's last append is a gap",
              "ELSIF known AND epochs[i] = p.epoch AND pseqs[i] <= p.seq THEN", "ELSIF known AND epochs[i] = p.epoch AND pseqs[i] < p.seq THEN",
@@ -130,9 +132,43 @@ MUTATIONS = [
     Mutation(SRC + "read.go", "an offset beyond the end is the end", "if from != nil && *from > r.tail {", "if from != nil && *from < 0 {",
              ("TestServerBadOffsets",)),
     Mutation(SRC + "read.go", "an offset of a former stream is one of the stream that took its path",
-             "if from != nil && incarnation != got.incarnation(*from) { // the offset names bytes that this stream does not have",
-             "if from != nil && incarnation < 0 {", ("TestServerBadOffsets",)),
+             "if from != nil && (incarnation != got.incarnation(*from) || *from > 0 && timeline != got.timeline) { "
+             "// the offset names bytes that this stream does not have",
+             "if from != nil && (incarnation < 0 || *from > 0 && timeline != got.timeline) {", ("TestServerBadOffsets",)),
     Mutation(SRC + "main.go", "followers take all open files", "if c.Followers <= most {", "if c.Followers > 0 {", ("TestServerFewDescriptors",)),
+    Mutation(SRC + "streams.sql", "a gathered append is stored to a stream of another media type",
+             GATHERED, GATHERED.replace(" AND x.media = medias[held.n]", ""), ("TestServerGathered",)),
+    Mutation(SRC + "streams.sql", "a gathered append is stored to a source that was deleted",
+             GATHERED, GATHERED.replace(" AND NOT x.deleted", ""), ("TestServerGathered",)),
+    Mutation(SRC + "streams.sql", "a gathered append is stored to a stream whose time is over since it was used",
+             GATHERED, GATHERED.replace(" AND x.ttl IS NULL", ""), ("TestServerGathered",)),
+    Mutation(SRC + "streams.sql", "a gathered append is stored to a stream whose time is over",
+             GATHERED, GATHERED.replace(" AND x.expires_at IS NULL", ""), ("TestServerGathered",)),
+    Mutation(SRC + "streams.sql", "a gathered append is stored twice",
+             "done[n] := true; ids := ids || stream_id;", "ids := ids || stream_id;", ("TestServerGathered",)),
+    Mutation(SRC + "streams.sql", "a locked row is waited for by gathered appends",
+             "SELECT r.n, x.id FROM unnest(alone) r (n) JOIN streams.stream x ON x.path = paths[r.n] FOR NO KEY UPDATE OF x SKIP LOCKED)",
+             "SELECT r.n, x.id FROM unnest(alone) r (n) JOIN streams.stream x ON x.path = paths[r.n] FOR NO KEY UPDATE OF x)", ("TestServerHeldRow",)),
+    Mutation(SRC + "streams.sql", "gathered appends are in no notification",
+             "done[n] := true; ids := ids || stream_id;", "done[n] := true;", ("TestServerNotices",)),
+    Mutation(SRC + "streams.sql", "other appends are in no notification", "ids := ids || s.id;", "NULL;", ("TestServerNotices",)),
+    Mutation(SRC + "lanes.go", "streams that no notification has are forgotten if the append that takes them is refused",
+             "if err != nil || !changed {", "if err != nil {",
+             ("TestServerNotices",)),
+    Mutation(SRC + "lanes.go", "an append notifies in a transaction after it", "if others, ok = l.d.notices.carry(); ok {",
+             "if others, ok = l.d.notices.carry(); ok && false {", ("TestServerNotices",)),
+    Mutation(SRC + "notify.go", "an append of another time is in no notification", "if len(ids) == most {", "if len(ids) == 0 {", ("TestServerNotices",)),
+    Mutation(SRC + "read.go", "an offset of another timeline is accepted",
+             "if from != nil && (incarnation != got.incarnation(*from) || *from > 0 && timeline != got.timeline) { "
+             "// the offset names bytes that this stream does not have",
+             "if from != nil && (incarnation != got.incarnation(*from) || timeline < 0) {", ("TestServerFailover",)),
+    Mutation(SRC + "read.go", "a follower goes on after a failover", "if begin > 0 && r.timeline != timeline {", "if begin < 0 {", ("TestServerFailover",)),
+    Mutation(SRC + "read.go", "an ETag is valid after a failover",
+             'h.Write([]byte(r.id + "\\x00" + formatInt(r.timeline)))', "h.Write([]byte(r.id))", ("TestServerFailover",)),
+    Mutation(SRC + "write.go", "a fork begins at an offset of another timeline",
+             "FROM streams.create_stream($1, $2, $3, $4, $5, $6, $7, $8, $9, CASE WHEN $13 = `+timelineSQL+` THEN $10::bigint ELSE -1 END, $11, $12)`,",
+             "FROM streams.create_stream($1, $2, $3, $4, $5, $6, $7, $8, $9, CASE WHEN $13 = `+timelineSQL+` THEN $10::bigint ELSE $10 END, $11, $12)`,",
+             ("TestServerFailover",)),
 ]
 
 

@@ -16,12 +16,12 @@
 #   KEEP=FILE  write the results to this file, too (results/streams/)
 #   LABEL=host  the PostgreSQL server (ci/lib.sh; of host, PG_CONFIG's); appendable_bytea must be installed there
 #
-# Everything made is in build/streams, except the sockets, and the data of a server in a root, which are in /tmp.
+# Everything made is in build/streams-LABEL, except the sockets, and the data of a server in a root, which are in /tmp.
 . "$(dirname "$0")/../../ci/lib.sh"
 
 label=${LABEL:-host}
 here=$(cd "$(dirname "$0")" && pwd)
-work=$BUILD/streams
+work=$BUILD/streams-$label
 [ -d "$(work_of "$label")" ] || copy_tree "$label" common
 bin=$(on "$label" server "$(pg_config_of "$label") --bindir")
 command -v go >/dev/null || die "the package golang is required"
@@ -46,6 +46,7 @@ pids=""
 stop() {
     local pid
     for pid in $pids; do kill "$pid" 2>/dev/null || true; done
+    [ ! -x "$work/standby" ] || "$work/standby" stop || true
     on "$label" server "'$bin/pg_ctl' -D '$data' -m immediate stop" >/dev/null 2>&1 || true
     on "$label" root "rm -rf '${sockets%/socket}'" || true
     as_root rm -rf "${sockets%/socket}"
@@ -58,7 +59,17 @@ cat >"$work/restart" <<SH
 [ "\$1" = start ] || on "$label" server "'$bin/pg_ctl' -D '$data' -m immediate -w stop"
 [ "\$1" = stop ] || on "$label" server "'$bin/pg_ctl' -D '$data' -l '$data.log' -w -t 120 -o \"-c listen_addresses='' -c unix_socket_directories='$sockets' -c max_connections=100 -c max_prepared_transactions=5 -c checkpoint_timeout=1h\" start" >/dev/null
 SH
-chmod +x "$work/restart"
+# and how it gets a standby of that server, at another port of the same sockets
+cat >"$work/standby" <<SH
+#!/usr/bin/env bash
+. "$TOP/ci/lib.sh"
+standby=$(dirname "$data")/standby
+on "$label" server "'$bin/pg_ctl' -D '\$standby' -m immediate -w stop" >/dev/null 2>&1 || true
+[ "\$1" = start ] || exit 0
+on "$label" server "rm -rf '\$standby'; '$bin/pg_basebackup' -h '$sockets' -U postgres -D '\$standby' -R -c fast --no-sync"
+on "$label" server "'$bin/pg_ctl' -D '\$standby' -l '\$standby.log' -w -t 120 -o \"-c port=5433 -c listen_addresses='' -c unix_socket_directories='$sockets' -c max_connections=100 -c max_prepared_transactions=5\" start" >/dev/null
+SH
+chmod +x "$work/restart" "$work/standby"
 owner=$(on "$label" server "id -un")
 on "$label" root "rm -rf '$(dirname "$data")'; mkdir -p '$sockets' '$(dirname "$data")'; chown '$owner' '$sockets' '$(dirname "$data")'; chmod 755 '$sockets'"
 on "$label" server "'$bin/initdb' -D '$data' -U postgres -A trust --no-sync -E UTF8" >/dev/null
@@ -66,7 +77,7 @@ on "$label" server "'$bin/initdb' -D '$data' -U postgres -A trust --no-sync -E U
 [ ! -e "$sockets/socket" ] || sockets=$sockets/socket
 
 export STREAMS_TEST_PROGRAM=$work/streams STREAMS_TEST_SOCKETS=$sockets STREAMS_TEST_KILLS=${KILLS:-4} STREAMS_TEST_STOPS=${STOPS:-3}
-export STREAMS_TEST_APPENDS=${APPENDS:-500} STREAMS_TEST_DOWN=${DOWN:-30} STREAMS_TEST_RESTART="$work/restart"
+export STREAMS_TEST_APPENDS=${APPENDS:-500} STREAMS_TEST_DOWN=${DOWN:-30} STREAMS_TEST_RESTART="$work/restart" STREAMS_TEST_STANDBY="$work/standby"
 export STREAMS_TEST_ROUNDS=${ROUNDS:-9} STREAMS_TEST_MILLISECONDS=${TURN:-2500} STREAMS_TEST_DATA=$work STREAMS_TEST_CADDY=${CADDY:-}
 
 if [ -n "${KEEP:-}" ]; then
