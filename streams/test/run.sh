@@ -82,7 +82,7 @@ export STREAMS_TEST_ROUNDS=${ROUNDS:-9} STREAMS_TEST_MILLISECONDS=${TURN:-2500} 
 
 if [ -n "${KEEP:-}" ]; then
     {
-        printf 'date     %s\ncommit   %s\n' "$(date -u +%F)" "$(git -C "$TOP" describe --always --dirty --exclude='*')"
+        printf 'date     %s\ncommit   %s\n' "$(date -u +%F)" "$(git -C "$TOP" rev-parse --short HEAD)$([ -z "$(git -C "$TOP" status --porcelain -uno -- . ':!results')" ] || echo -dirty)"
         printf 'server   %s\nmachine  %s x %s, Linux %s\n\n' "$("$bin/postgres" --version 2>/dev/null || on "$label" server "'$bin/postgres' --version")" "$(nproc)" \
             "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(uname -r)"
     } >"$KEEP"
