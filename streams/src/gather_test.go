@@ -183,7 +183,7 @@ func TestServerNotices(t *testing.T) {
 	sql(t, db, `SELECT streams.append(ARRAY['/streams/3', '/streams/4'], ARRAY['text/plain', 'text/plain'], ARRAY['x', 'x']::bytea[], ARRAY[false, false], ARRAY[NULL, NULL]::text[],
 		ARRAY[NULL, NULL]::text[], ARRAY[NULL, NULL]::bigint[], ARRAY[NULL, NULL]::bigint[], true, ARRAY[1, 2], 'test:')`)
 	heard(all[3], all[4])
-	// a batch of which nothing is appended notifies nobody of the streams before
+	// a batch of which nothing is appended does not notify of the streams before
 	s.d.notices.mu.Lock()
 	s.d.notices.streams[4711] = true
 	s.d.notices.carried = time.Time{}

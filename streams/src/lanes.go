@@ -181,7 +181,7 @@ func (l *lanes) statement(pool *pgxpool.Pool, role string, take []*appendRequest
 			datas[i] = []byte{}
 		}
 	}
-	// what needs no look at the stream's state is one UPDATE for all
+	// requests that do not depend on the state of their stream are one UPDATE
 	var alone []int32
 	for i, r := range take {
 		if r.producer == nil && r.seq == nil && !r.close && len(r.data) > 0 && (i == 0 || paths[i-1] != r.path) && (i == n-1 || paths[i+1] != r.path) {

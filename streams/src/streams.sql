@@ -99,7 +99,7 @@ END $$;
 -- UPDATE.  A refusal is a row with its reason, not an error: others of the batch are not its victims.
 -- With skip_locked, a stream whose row another transaction holds is "locked" instead of waited for.
 -- The requests that "alone" lists have neither a producer, a Stream-Seq nor a close, and are the only ones of their paths: one
--- statement locks and updates all of their rows.  What it leaves is judged request by request, as the others are.
+-- statement locks and updates all of their rows.  The rest is judged request by request, as the others are.
 -- With "told", this transaction notifies the other servers: a server's name, and streams that it appended to before.
 DROP FUNCTION IF EXISTS streams.append(text[], text[], bytea[], boolean[], text[], text[], bigint[], bigint[], boolean);
 CREATE OR REPLACE FUNCTION streams.append(paths text[], medias text[], datas bytea[], closes boolean[], seqs text[],

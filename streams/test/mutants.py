@@ -162,7 +162,7 @@ MUTATIONS = [
              "if from != nil && (incarnation != got.incarnation(*from) || *from > 0 && timeline != got.timeline) { "
              "// the offset names bytes that this stream does not have",
              "if from != nil && (incarnation != got.incarnation(*from) || timeline < 0) {", ("TestServerFailover",)),
-    Mutation(SRC + "read.go", "a follower goes on after a failover", "if begin > 0 && r.timeline != timeline {", "if begin < 0 {", ("TestServerFailover",)),
+    Mutation(SRC + "read.go", "a follower continues after a failover", "if begin > 0 && r.timeline != timeline {", "if begin < 0 {", ("TestServerFailover",)),
     Mutation(SRC + "read.go", "an ETag is valid after a failover",
              'h.Write([]byte(r.id + "\\x00" + formatInt(r.timeline)))', "h.Write([]byte(r.id))", ("TestServerFailover",)),
     Mutation(SRC + "write.go", "a fork begins at an offset of another timeline",
