@@ -136,7 +136,7 @@ def printed(path: Path) -> str:
 FRONT = (("analytics", 0), ("temp", 0), ("append", 0), ("runlog", 0), ("explain", 0), ("extend", 1), ("fill", 0))
 MARKS = "¹²³⁴⁵⁶⁷"
 
-#: The next best way on stock PostgreSQL, if a benchmark measures one: its name, the beginning of the table's title, the row's first cell and the column.
+#: The next best way on stock PostgreSQL, if a benchmark measures one: its name, the beginning of the table's title, the row's first cells and the column.
 NEXT_BEST = {
     "analytics": ("`UNLOGGED`", "All 22 together, scale 0.3", "stock unlogged", "ratio", "of stock"),
     "temp": ("`UNLOGGED`", "Milliseconds", "count", "time | stock unlogged", "ms"),
@@ -151,7 +151,7 @@ def next_best(name: str, result: Result) -> str:
     for block in result.blocks:
         if isinstance(block, Table) and way and block.title.startswith(title) and column in block.columns:
             for row in block.rows:
-                if row[0] == first:
+                if ", ".join(map(str, row[:first.count(", ") + 1])) == first:
                     cell = row[list(block.columns).index(column)]
                     return f"{format_cost(cell['median'] if isinstance(cell, dict) else float(getattr(cell, 'median', cell)), unit)} ({way})"
     return ""

@@ -22,6 +22,8 @@ SETTINGS = {"shared_buffers": "512MB", "max_parallel_workers_per_gather": 0, "ji
             "effective_cache_size": "1GB"}
 
 OPTIONS = "ANALYZE, BUFFERS, TIMING"
+#: The next best way on a stock server: rows and buffers, and no times of nodes.
+WITHOUT_TIMES = "core, TIMING OFF"
 
 #: Statements inside of functions: not measured, and measured one by one but none logged.
 NESTED = {"plain": {"auto_explain.log_min_duration": -1, "light_explain.enabled": True}}
@@ -108,14 +110,14 @@ def run(bench: Bench) -> Result:
                 timed(session[0], query)
                 timed(session[0], f"EXPLAIN ({OPTIONS}) {query}")
 
-            def variant(enabled: bool | None, timing: str = "auto", source: str = "system"):
+            def variant(enabled: bool | None, timing: str = "auto", source: str = "system", options: str = OPTIONS):
                 def measure():
                     if enabled is None:
                         return timed(session[0], query, cpu=local)
                     bench.server.set(
                         session[0], {"light_explain.enabled": enabled, "light_explain.timing": timing} | ({"timing_clock_source": source} if counter else {})
                     )
-                    return timed(session[0], f"EXPLAIN ({OPTIONS}) {query}", cpu=local)
+                    return timed(session[0], f"EXPLAIN ({options}) {query}", cpu=local)
                 return measure
 
             variants = {"plain": variant(None), "core": variant(False), "light_explain": variant(True)}
@@ -123,6 +125,7 @@ def run(bench: Bench) -> Result:
                 variants["core, tsc"] = variant(False, source="tsc")
             if case in with_system_clock(queries):
                 variants["light_explain, system clock"] = variant(True, "system")
+                variants[WITHOUT_TIMES] = variant(False, options="ANALYZE, BUFFERS, TIMING OFF")
             more = next((times for part, times in REPEATED.items() if part in case), 1)
             bench.interleave(variants, max(round(repetitions * more), 3), case=case, before=another_session)
     with bench.connect() as conn:
@@ -290,9 +293,11 @@ def present(bench: Bench, cases: list[str], repetitions: int, statements: list[b
     def thousandths(estimate: Estimate) -> str:
         return f"{estimate.median:.3f} ({estimate.low:.3f}-{estimate.high:.3f})"
 
-    table = Table("Milliseconds, and times the plain query", ["query", "plain ms", "core ms", "light_explain ms", "core / plain",
+    table = Table("Milliseconds, and times the plain query", ["query", "plain ms", "core ms", f"{WITHOUT_TIMES} ms", "light_explain ms", "core / plain",
                                                               "light_explain / plain"],
-                  [[case, *(bench.estimate("ms", name, case) for name in ("plain", "core", "light_explain")), ratio(case, "core"),
+                  [[case, *(bench.estimate("ms", name, case) if bench.raw.select(name, case) else None
+                            for name in ("plain", "core", WITHOUT_TIMES, "light_explain")),
+                    ratio(case, "core"),
                     ratio(case, "light_explain")] for case in cases],
                   note="light_explain is timing = auto, core is the server as it is by default.")
     clocks = [name for name in ("core", "core, tsc", "light_explain", "light_explain, system clock") if bench.raw.select(name)]

@@ -22,7 +22,10 @@ SETTINGS = {"shared_buffers": "1GB", "track_io_timing": True}
 ROWS_PER_PAGE = 97
 
 LOADS = ("CREATE TABLE AS", "INSERT ... SELECT", "COPY", "row by row", "index build")
+HEADLINES = LOADS[:2]
 STOCK, LEAN = "stock", "pg_lean"
+#: The next best way on a stock server, for the tables of the headlines: one that is not temporary, and not logged.
+UNLOGGED = "stock, UNLOGGED"
 
 #: The table of the targets, about 500 MB, and the one of the other cases that do not fit.
 LARGE, MEDIUM, SMALL = 6_160_000, 1_500_000, 100_000
@@ -53,7 +56,7 @@ def run(bench: Bench) -> Result:
         for place, tablespace in places.items():
             for fits in (True, False):
                 for load in LOADS:
-                    rows = SMALL if fits else large if not tablespace and load in ("CREATE TABLE AS", "INSERT ... SELECT") else medium
+                    rows = SMALL if fits else large if not tablespace and load in HEADLINES else medium
                     if load == "row by row":
                         rows = min(rows, 30_000 if fits else 100_000)
                     measure(bench, load, fits, rows, place, tablespace, repetitions, method)
@@ -66,12 +69,12 @@ def case_of(load: str, fits: bool, place: str) -> str:
     return f"{load}, {'fits' if fits else 'does not fit'}, {place}"
 
 
-def steps(load: str, rows: int) -> tuple[list[str], str]:
+def steps(load: str, rows: int, kind: str = "TEMP") -> tuple[list[str], str]:
     """Statements before the measured one, and the measured one."""
     part = f"SELECT * FROM source LIMIT {rows}"
-    empty = "CREATE TEMP TABLE t (LIKE source)"
+    empty = f"CREATE {kind} TABLE t (LIKE source)"
     if load == "CREATE TABLE AS":
-        return [], f"CREATE TEMP TABLE t AS {part}"
+        return [], f"CREATE {kind} TABLE t AS {part}"
     if load == "INSERT ... SELECT":
         return [empty], f"INSERT INTO t {part}"
     if load == "row by row":
@@ -115,11 +118,24 @@ def measure(bench: Bench, load: str, fits: bool, rows: int, place: str, tablespa
                     conn.execute("DROP TABLE IF EXISTS pg_temp.t")
             return once
 
+        def unlogged() -> dict[str, float]:
+            before, statement = steps(load, rows, "UNLOGGED")
+            bench.server.set(conn, {"parallel_temp.fast_load": False})
+            for step in before:
+                conn.execute(step)
+            try:
+                return timing(lambda: conn.execute(statement))
+            finally:
+                conn.execute("DROP TABLE IF EXISTS t")
+
         def timing(action: Callable[[], Any]) -> dict[str, float]:
             sample = timed_action(action)
             return {**sample, **(scan(conn) if load != "index build" else {})}
 
-        bench.interleave({STOCK: variant(False, timing), LEAN: variant(True, timing)}, repetitions, case=case, text=case)
+        variants = {STOCK: variant(False, timing), LEAN: variant(True, timing)}
+        if not fits and not tablespace and load in HEADLINES:
+            variants[UNLOGGED] = unlogged
+        bench.interleave(variants, repetitions, case=case, text=case)
 
         for name, fast in ((STOCK, False), (LEAN, True)):
             with counter(method, conn) as count:
@@ -311,8 +327,9 @@ def look_into_file(bench: Bench, rows: int) -> list[list[Any]]:
 def present(bench: Bench, places: dict[str, str], repetitions: int, method: str, why_no_ram: str, empty: list[list[Any]], large: int) -> Result:
     cases = [(load, fits, place) for place in places for fits in (True, False) for load in LOADS]
     ratio = {case: bench.ratio("ms", LEAN, STOCK, case_of(*case)) for case in cases}
-    times = Table("Time in ms", ["statement", "table", "place", STOCK, LEAN, "pg_lean / stock", "load and next scan | pg_lean / stock"],
+    times = Table("Time in ms", ["statement", "table", "place", STOCK, UNLOGGED, LEAN, "pg_lean / stock", "load and next scan | pg_lean / stock"],
                   [[load, "fits temp_buffers" if fits else "does not fit", place, bench.estimate("ms", STOCK, case_of(load, fits, place)),
+                    bench.estimate("ms", UNLOGGED, case_of(load, fits, place)) if bench.raw.select(UNLOGGED, case_of(load, fits, place)) else None,
                     bench.estimate("ms", LEAN, case_of(load, fits, place)), ratio[load, fits, place],
                     with_scan(bench, case_of(load, fits, place)) if load != "index build" else None]
                    for load, fits, place in cases])
@@ -360,7 +377,7 @@ def present(bench: Bench, places: dict[str, str], repetitions: int, method: str,
                 bench.ratio("ms", STOCK, LEAN, case_of(load, False, "default")),
                 [(name, bench.estimate("ms", name, case_of(load, False, "default")).median) for name in (STOCK, LEAN)],
             )
-            for load in ("CREATE TABLE AS", "INSERT ... SELECT")
+            for load in HEADLINES
         ],
         blocks=blocks,
         checks=[

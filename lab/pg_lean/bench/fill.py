@@ -27,9 +27,12 @@ SETTINGS = {"shared_buffers": "1GB", "work_mem": "64MB", "max_worker_processes":
 FULL, QUICK, ITEMS, GROUPS = 5_000_000, 150_000, 100_000, 5
 
 STOCK, FAST, ROWS, LEAN, ASKED = "stock", "fast load", "pg_lean, rows one by one", "pg_lean", "rows one by one at no cost"
+#: The next best way on a stock server: a table that is not temporary, and not logged.
+UNLOGGED = "stock, UNLOGGED"
 _PRICES = {"parallel_tuple_cost": 0.1, "parallel_setup_cost": 1000}
 VARIANTS: dict[str, dict[str, Any]] = {
     STOCK: {"parallel_temp.enabled": False, "parallel_temp.fast_load": False, "parallel_temp.parallel_insert": False, **_PRICES},
+    UNLOGGED: {"parallel_temp.enabled": False, "parallel_temp.fast_load": False, "parallel_temp.parallel_insert": False, **_PRICES},
     FAST: {"parallel_temp.enabled": True, "parallel_temp.fast_load": True, "parallel_temp.parallel_insert": False, **_PRICES},
     ROWS: {"parallel_temp.enabled": True, "parallel_temp.fast_load": True, "parallel_temp.parallel_insert": True, **_PRICES},
     LEAN: {"parallel_temp.enabled": True, "parallel_temp.fast_load": True, "parallel_temp.parallel_insert": True, **_PRICES},
@@ -140,7 +143,7 @@ def make(conn: psycopg.Connection, rows: int) -> None:
 
 
 def drop(conn: psycopg.Connection) -> None:
-    conn.execute("DROP TABLE IF EXISTS fill_items, fill_source, fill_small, fill_part")
+    conn.execute("DROP TABLE IF EXISTS fill_items, fill_source, fill_small, fill_part, fill_unlogged")
 
 
 # -- loads ---------------------------------------------------------------------
@@ -166,7 +169,15 @@ def plan_of(text: str) -> str:
 def fill(bench: Bench, into: str, query: str, repetitions: int, plans: dict[tuple[str, str, str], str], sizes: dict[str, tuple[int, int]]) -> None:
     """Time the variants in turns; before that each is explained, and run once if it has workers; every answer is compared."""
     text, case = QUERIES[query], case_of(into, query)
-    statement = f"CREATE TEMP TABLE t AS {text}" if into == "CREATE TABLE AS" else f"INSERT INTO t {text}"
+
+    def table_of(variant: str) -> tuple[str, str]:
+        """What is created, and its name."""
+        return ("UNLOGGED TABLE", "fill_unlogged") if variant == UNLOGGED else ("TEMP TABLE", "pg_temp.t")
+
+    def statement_of(variant: str) -> str:
+        kind, name = table_of(variant)
+        return f"CREATE {kind} {name} AS {text}" if into == "CREATE TABLE AS" else f"INSERT INTO {name} {text}"
+
     with bench.connect(temp_buffers="8MB", jit=False, max_parallel_workers_per_gather=1) as conn:
         conn.prepare_threshold = None  # a prepared statement would keep the plan of the variant that came first
         bench.server.set(conn, VARIANTS[STOCK])
@@ -177,28 +188,28 @@ def fill(bench: Bench, into: str, query: str, repetitions: int, plans: dict[tupl
             """The settings of a variant, and a table to insert into; none is left."""
             bench.server.set(conn, VARIANTS[variant])
             if into != "CREATE TABLE AS":
-                conn.execute(f"CREATE TEMP TABLE t AS {text} LIMIT 0")
+                conn.execute(f"CREATE {' '.join(table_of(variant))} AS {text} LIMIT 0")
             try:
                 yield
             finally:
-                conn.execute("DROP TABLE IF EXISTS pg_temp.t")
+                conn.execute(f"DROP TABLE IF EXISTS {table_of(variant)[1]}")
 
         def load(variant: str) -> Any:
             with ready(variant):
-                found = timed(conn, statement)
-                if answer(conn, "pg_temp.t") != expected:
+                found = timed(conn, statement_of(variant))
+                if answer(conn, table_of(variant)[1]) != expected:
                     raise LabError(f"{case}: {variant} has a different answer", "This is a fault of pg_lean; please report it.")
-                sizes[query] = conn.execute("SELECT %s::bigint, pg_relation_size('pg_temp.t')", (expected[0],)).fetchone()
+                sizes[query] = conn.execute("SELECT %s::bigint, pg_relation_size(%s)", (expected[0], table_of(variant)[1])).fetchone()
                 return found
 
-        def explained() -> str:
+        def explained(statement: str) -> str:
             # how many workers a plan gets shows only when it runs; one without them need not
             text = explain_text(conn, statement, "COSTS OFF")
             return explain_text(conn, statement, "ANALYZE, TIMING OFF, COSTS OFF") if "Gather" in text else text
 
         for variant in VARIANTS:
             with ready(variant):
-                plans[into, query, variant] = plan_of(explained())
+                plans[into, query, variant] = plan_of(explained(statement_of(variant)))
         bench.interleave({variant: lambda variant=variant: load(variant) for variant in VARIANTS}, repetitions,
                          case=case, warmup=0, text=case)
 
@@ -648,7 +659,8 @@ def present(bench: Bench, rows: int, repetitions: int, plans: dict[tuple[str, st
         "short statements; and a session of two dozen tables that are not analyzed.",
         how=f"{repetitions} interleaved repetitions in one session for each case, after plans with workers ran once; the leader and at most one worker. Time "
             "is the client's. "
-        f"`{STOCK}`: `parallel_temp.enabled` and `fast_load` off; `{FAST}`: on, `parallel_insert` and `fill_pages` off; `{ROWS}`: `fill_pages` off; "
+        f"`{STOCK}`: `parallel_temp.enabled` and `fast_load` off; `{UNLOGGED}`: the same, the table is not temporary; "
+        f"`{FAST}`: on, `parallel_insert` and `fill_pages` off; `{ROWS}`: `fill_pages` off; "
         f"`{LEAN}`: all on. temp_buffers is 8 MB. "
         "The count and two sums of every table are compared with those of the query.",
         headlines=[
