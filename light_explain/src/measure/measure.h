@@ -249,28 +249,29 @@ typedef struct LightSkipped
 								 * the clock's */
 	int64		timed_caller;	/* ... time until the next call of each */
 	int32		timed_clock;	/* ... what reading the clock took of both */
-	int32		timed_calls;	/* ... their number */
 	int32		timed_rows;		/* ... and rows of the table that they
 								 * examined */
+	int16		timed_calls;	/* ... their number */
+
+	/*
+	 * the call that is timed, until the next one; it returned at "entered"
+	 */
+	int16		one_rows;		/* rows that it examined; 0: it has not
+								 * returned */
+	int16		one_clock;		/* what reading the clock took before it */
 	bool		warm;			/* more than one was timed */
 	int32		calls;			/* skipped calls of this page */
 	int32		rows;			/* ... and rows that they examined */
 	int32		granted_later;	/* calls to be skipped, with the one to be
 								 * timed */
 
-	/* the call that is timed, until the next one */
-	int64		one_began;		/* clock before a second reading */
-	int64		one_called;		/* ... which is this */
-	int64		one_returned;
-	int32		one_rows;		/* rows that it examined; 0: it has not
-								 * returned */
-
 	/* of a scan with a filter */
 	int32		rows_of_page;	/* that it had yet to see when calls were
 								 * granted */
 	int64		rows_to_filter; /* ... and has now; below 1: none are skipped */
 	int64		entered;		/* clock when the scan came to the page's last
-								 * row */
+								 * row; between calls, when the timed one
+								 * returned */
 	ExprStateEvalFunc filter;	/* the filter itself */
 
 	/* since the last reading of the process's CPU time */
@@ -280,7 +281,9 @@ typedef struct LightSkipped
 	int64		looked;			/* clock then, or at the first page */
 	int64		processor;		/* CPU time of the process then; 0: not read
 								 * yet */
-	int64		waits;			/* voluntary ones of the process until then */
+	int32		waits;			/* voluntary ones of the process until then */
+	int32		one;			/* what the call that is timed took, until the
+								 * next one */
 } LightSkipped;
 
 /*

@@ -209,12 +209,12 @@ look_at_processor(LightRecord *record, int64 now)
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &had);
 	getrusage(RUSAGE_SELF, &usage);
 	processor = had.tv_sec * INT64CONST(1000000000) + had.tv_nsec;
-	if (skipped->processor != 0 && usage.ru_nvcsw == skipped->waits && processor > skipped->processor)
+	if (skipped->processor != 0 && (int32) usage.ru_nvcsw == skipped->waits && processor > skipped->processor)
 		by = Max((double) passed / (processor - skipped->processor), 1);
 	add_skipped(record, by);
 	skipped->looked = now;
 	skipped->processor = processor;
-	skipped->waits = usage.ru_nvcsw;
+	skipped->waits = (int32) usage.ru_nvcsw;
 }
 
 /*
@@ -375,18 +375,22 @@ time_one(PlanState *node, LightRecord *record)
 	LightSkipped *skipped = &record->skipped;
 	LightClock	clock = record->books->clock;
 	int32		rows = skipped->rows_to_filter;
+	int64		before;
+	int64		called;
 	TupleTableSlot *slot;
 
 	/* this one and those before it were skipped */
 	record->skip_granted++;
 	record->skip_left = 0;
 	skipped->granted_later--;
-	skipped->one_began = light_read_clock(clock, true);
-	skipped->one_called = light_read_clock(clock, true);
+	before = light_read_clock(clock, true);
+	called = light_read_clock(clock, true);
+	skipped->one_clock = (int16) Min(called - before, MOST_CLOCK);
 	slot = node->ExecProcNodeReal(node);
-	skipped->one_returned = light_read_clock(clock, true);
 	if (unlikely(light_stack.top == record))
 		return leave_page(node, record, slot);
+	skipped->entered = light_read_clock(clock, true);
+	skipped->one = (int32) Min(skipped->entered - called, PG_INT32_MAX);
 	skipped->one_rows = node->qual == NULL ? 1 : rows - skipped->rows_to_filter;
 	return slot;
 }
@@ -396,8 +400,8 @@ static void
 time_caller(LightRecord *record)
 {
 	LightSkipped *skipped = &record->skipped;
-	int64		caller = light_read_clock(record->books->clock, true) - skipped->one_returned;
-	int64		one = skipped->one_returned - skipped->one_called;
+	int64		caller = light_read_clock(record->books->clock, true) - skipped->entered;
+	int64		one = skipped->one;
 
 	if (!skipped->warm)
 	{
@@ -425,7 +429,7 @@ time_caller(LightRecord *record)
 	skipped->timed += skipped->timed_calls == 0 ? one : Min(one, MOST_TIMES * skipped->timed / skipped->timed_calls);
 	skipped->timed_calls++;
 	skipped->timed_caller += Min(caller, MOST_TIMES * skipped->timed / skipped->timed_calls);
-	skipped->timed_clock += (int32) Min(skipped->one_called - skipped->one_began, MOST_CLOCK);
+	skipped->timed_clock += skipped->one_clock;
 	skipped->timed_rows += skipped->one_rows;
 	skipped->one_rows = 0;
 	record->skip_granted += skipped->granted_later;
