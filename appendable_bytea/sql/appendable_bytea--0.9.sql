@@ -1036,47 +1036,47 @@ CREATE CAST (json AS appendable_jsonb) WITH INOUT AS ASSIGNMENT;
 CREATE CAST (appendable_jsonb AS appendable_json) WITH INOUT AS ASSIGNMENT;
 CREATE CAST (appendable_json AS appendable_jsonb) WITH INOUT AS ASSIGNMENT;
 
--- as between jsonb and numbers
+-- As between jsonb and numbers.  Strings, not parsed bodies: a dump creates functions before the cast to jsonb.
 
 CREATE FUNCTION appendable_jsonb_to_bool(appendable_jsonb) RETURNS boolean
-	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN $1::jsonb::boolean;
+	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT $1::pg_catalog.jsonb::pg_catalog.bool';
 COMMENT ON FUNCTION appendable_jsonb_to_bool(appendable_jsonb) IS 'convert appendable_jsonb to boolean';
 CREATE CAST (appendable_jsonb AS boolean) WITH FUNCTION appendable_jsonb_to_bool(appendable_jsonb);
 
 CREATE FUNCTION appendable_jsonb_to_numeric(appendable_jsonb) RETURNS numeric
-	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN $1::jsonb::numeric;
+	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT $1::pg_catalog.jsonb::pg_catalog.numeric';
 COMMENT ON FUNCTION appendable_jsonb_to_numeric(appendable_jsonb) IS 'convert appendable_jsonb to numeric';
 CREATE CAST (appendable_jsonb AS numeric) WITH FUNCTION appendable_jsonb_to_numeric(appendable_jsonb);
 
 CREATE FUNCTION appendable_jsonb_to_int2(appendable_jsonb) RETURNS smallint
-	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN $1::jsonb::smallint;
+	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT $1::pg_catalog.jsonb::pg_catalog.int2';
 COMMENT ON FUNCTION appendable_jsonb_to_int2(appendable_jsonb) IS 'convert appendable_jsonb to smallint';
 CREATE CAST (appendable_jsonb AS smallint) WITH FUNCTION appendable_jsonb_to_int2(appendable_jsonb);
 
 CREATE FUNCTION appendable_jsonb_to_int4(appendable_jsonb) RETURNS integer
-	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN $1::jsonb::integer;
+	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT $1::pg_catalog.jsonb::pg_catalog.int4';
 COMMENT ON FUNCTION appendable_jsonb_to_int4(appendable_jsonb) IS 'convert appendable_jsonb to integer';
 CREATE CAST (appendable_jsonb AS integer) WITH FUNCTION appendable_jsonb_to_int4(appendable_jsonb);
 
 CREATE FUNCTION appendable_jsonb_to_int8(appendable_jsonb) RETURNS bigint
-	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN $1::jsonb::bigint;
+	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT $1::pg_catalog.jsonb::pg_catalog.int8';
 COMMENT ON FUNCTION appendable_jsonb_to_int8(appendable_jsonb) IS 'convert appendable_jsonb to bigint';
 CREATE CAST (appendable_jsonb AS bigint) WITH FUNCTION appendable_jsonb_to_int8(appendable_jsonb);
 
 CREATE FUNCTION appendable_jsonb_to_float4(appendable_jsonb) RETURNS real
-	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN $1::jsonb::real;
+	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT $1::pg_catalog.jsonb::pg_catalog.float4';
 COMMENT ON FUNCTION appendable_jsonb_to_float4(appendable_jsonb) IS 'convert appendable_jsonb to real';
 CREATE CAST (appendable_jsonb AS real) WITH FUNCTION appendable_jsonb_to_float4(appendable_jsonb);
 
 CREATE FUNCTION appendable_jsonb_to_float8(appendable_jsonb) RETURNS double precision
-	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN $1::jsonb::double precision;
+	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT $1::pg_catalog.jsonb::pg_catalog.float8';
 COMMENT ON FUNCTION appendable_jsonb_to_float8(appendable_jsonb) IS 'convert appendable_jsonb to double precision';
 CREATE CAST (appendable_jsonb AS double precision) WITH FUNCTION appendable_jsonb_to_float8(appendable_jsonb);
 
 -- for constants of unknown type, which the operator of text would take otherwise
 
 CREATE FUNCTION appendable_jsonb_cat(appendable_jsonb, appendable_jsonb) RETURNS jsonb
-	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN $1::jsonb || $2::jsonb;
+	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT $1::pg_catalog.jsonb OPERATOR(pg_catalog.||) $2::pg_catalog.jsonb';
 COMMENT ON FUNCTION appendable_jsonb_cat(appendable_jsonb, appendable_jsonb) IS 'implementation of || operator';
 
 CREATE OPERATOR pg_catalog.|| (LEFTARG = appendable_jsonb, RIGHTARG = appendable_jsonb, FUNCTION = appendable_jsonb_cat);
