@@ -150,7 +150,11 @@ func TestServerNotices(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v: not notified of %v", err, missing)
 			}
-			for _, id := range strings.Split(notification.Payload[strings.IndexByte(notification.Payload, ':')+1:], ",") {
+			_, list, ok := strings.Cut(notification.Payload, ":")
+			if !ok {
+				continue // the table's trigger notifies of what a session of SQL appends
+			}
+			for _, id := range strings.Split(list, ",") {
 				ids[id] = true
 			}
 			left := []string{}
