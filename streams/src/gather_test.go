@@ -152,7 +152,7 @@ func TestServerNotices(t *testing.T) {
 			}
 			_, list, ok := strings.Cut(notification.Payload, ":")
 			if !ok {
-				continue // the table's trigger notifies of what a session of SQL appends
+				continue // the table's trigger, for appends in SQL
 			}
 			for _, id := range strings.Split(list, ",") {
 				ids[id] = true
