@@ -40,12 +40,6 @@
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
-/*
- * Processes, or samples, whose memory is fetched before it is needed.  In the time between two rounds
- * other processes use the caches, so without this each of some ten lines of a process is waited for.
- */
-#define AHEAD 6
-
 /* Attempts to read a process that keeps changing. */
 #define ATTEMPTS 5
 
@@ -370,22 +364,6 @@ add_sample(Seen *found, TimestampTz now, double seconds)
 	pending->last = light_sample_add(&sample);
 }
 
-/* Fetch the memory that reading a process takes, and adding its samples to pending ones. */
-static inline void
-fetch_process(int procno)
-{
-	PGPROC	   *proc = &ProcGlobal->allProcs[procno];
-	LightCell  *cell = light_cell_of(procno);
-
-	__builtin_prefetch(&proc->pid);
-	__builtin_prefetch(&proc->roleId);
-	__builtin_prefetch(&proc->wait_event_info);
-	__builtin_prefetch(&proc->lockGroupLeader);
-	__builtin_prefetch(cell);
-	__builtin_prefetch((void *) &cell->questions[0]);
-	__builtin_prefetch(&pending_of[procno]);
-}
-
 /* Read all processes, then add their samples. */
 static void
 sample_all(double seconds, bool late)
@@ -396,11 +374,7 @@ sample_all(double seconds, bool late)
 	int			n = 0;
 
 	for (int procno = 0; procno < light_cells(); procno++)
-	{
-		if (procno + AHEAD < light_cells())
-			fetch_process(procno + AHEAD);
 		n += read_process(procno, &seen[n], &torn);
-	}
 
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	if (shared->resets != resets)
@@ -421,11 +395,7 @@ sample_all(double seconds, bool late)
 			take_answers(procno);
 	}
 	for (int i = 0; i < n; i++)
-	{
-		if (i + AHEAD < n && pending_of[seen[i + AHEAD].procno][0].waits != NULL)
-			__builtin_prefetch(pending_of[seen[i + AHEAD].procno][0].waits);
 		add_sample(&seen[i], now, seconds);
-	}
 	LWLockRelease(shared->lock);
 }
 
