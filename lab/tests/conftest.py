@@ -95,6 +95,21 @@ def profiling_cluster():
     return cluster
 
 
+@contextlib.contextmanager
+def plans_kept_of(*statements):
+    """A server that has run statements over table work.t (500 rows) and kept the plans of those that took 50 ms; role "other" sees none of them."""
+    cluster = profiling_cluster()
+    cluster.settings["light_explain.plans_min_duration"] = "50ms"
+    with hostile(cluster):
+        with cluster.connect() as conn:
+            conn.execute("CREATE TABLE work.t AS SELECT g AS id FROM generate_series(1, 500) g")
+            conn.execute("CREATE ROLE other LOGIN")
+            conn.execute("SELECT light_explain_plans_reset(), light_explain_profile_reset()")
+            for statement in statements:
+                conn.execute(statement)
+        yield cluster
+
+
 @pytest.fixture
 def pg_lean(tmp_path):
     """Run pg-lean with its results below tmp_path; returns the finished process."""

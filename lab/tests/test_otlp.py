@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from conftest import free_port, hostile, profiling_cluster
+from conftest import free_port, plans_kept_of
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="OpenTelemetry's packages are not installed (make monitoring installs them)")
 
@@ -52,17 +52,9 @@ def nanoseconds(span):
 @pytest.fixture(scope="module")
 def server():
     """A server with two slow statements: one of several executions, one with the trace of a request."""
-    cluster = profiling_cluster()
-    cluster.settings["light_explain.plans_min_duration"] = "50ms"
-    with hostile(cluster):
-        with cluster.connect() as conn:
-            conn.execute("CREATE TABLE work.t AS SELECT g AS id FROM generate_series(1, 500) g")
-            conn.execute("CREATE ROLE other LOGIN")
-            conn.execute("SELECT light_explain_plans_reset(), light_explain_profile_reset()")
-            for _ in range(2):
-                conn.execute(f"/*traceparent='00-{TRACE}-{SPAN}-01'*/ SELECT count(*)"
-                             " FROM work.t a JOIN work.t b USING (id) WHERE a.id <> 5 OR pg_sleep(0.2) IS NOT NULL")
-            conn.execute(f"SELECT id FROM work.t WHERE id <> 5 OR pg_sleep(0.1) IS NOT NULL /*app='shop',traceparent='00-{TRACE}-{SPAN}-01'*/")
+    join = f"/*traceparent='00-{TRACE}-{SPAN}-01'*/ SELECT count(*) FROM work.t a JOIN work.t b USING (id) WHERE a.id <> 5 OR pg_sleep(0.2) IS NOT NULL"
+    scan = f"SELECT id FROM work.t WHERE id <> 5 OR pg_sleep(0.1) IS NOT NULL /*app='shop',traceparent='00-{TRACE}-{SPAN}-01'*/"
+    with plans_kept_of(join, join, scan) as cluster:
         yield cluster
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from conftest import hostile, profiling_cluster
+from conftest import plans_kept_of
 
 messages = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2", reason="Perfetto's package is not installed (make monitoring installs it)")
 
@@ -12,15 +12,8 @@ messages = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb
 @pytest.fixture(scope="module")
 def server():
     """A server with a kept plan of a join, and two executions of a scan that overlap."""
-    cluster = profiling_cluster()
-    cluster.settings["light_explain.plans_min_duration"] = "50ms"
-    with hostile(cluster):
-        with cluster.connect() as conn:
-            conn.execute("CREATE TABLE work.t AS SELECT g AS id FROM generate_series(1, 500) g")
-            conn.execute("CREATE ROLE other LOGIN")
-            conn.execute("SELECT light_explain_plans_reset(), light_explain_profile_reset()")
-            conn.execute("SELECT count(*) FROM work.t a JOIN work.t b USING (id) WHERE a.id <> 5 OR pg_sleep(0.1) IS NOT NULL")
-            conn.execute("SELECT id FROM work.t WHERE id <> 5 OR pg_sleep(0.1) IS NOT NULL")
+    with plans_kept_of("SELECT count(*) FROM work.t a JOIN work.t b USING (id) WHERE a.id <> 5 OR pg_sleep(0.1) IS NOT NULL",
+                       "SELECT id FROM work.t WHERE id <> 5 OR pg_sleep(0.1) IS NOT NULL") as cluster:
         yield cluster
 
 
