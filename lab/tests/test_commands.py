@@ -146,11 +146,12 @@ def test_the_filling_benchmark_says_which_plan_ran(lean, pg_lean, tmp_path):
     done = pg_lean("bench", "fill", "--quick", "--iterations", "1", "--dsn", lean.conninfo, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads((tmp_path / "bench" / "fill" / "quick" / "result.json").read_text())
-    plans = {(row[0], row[1]): row[2:] for row in next(block for block in result["blocks"] if block.get("title") == "Plans")["rows"]}
+    block = next(block for block in result["blocks"] if block.get("title") == "Plans")
+    plans = {(row[0], row[1]): dict(zip(block["columns"][2:], row[2:], strict=True)) for row in block["rows"]}
     assert set(plans) == {(into, query) for into in fill.INTO for query in fill.QUERIES}
     # the server alone gives an INSERT no workers, nor does fast load; those who ask for them have them
     for query in ("filtered scan", "hash join"):
-        stock, fast, _, _, asked = plans["INSERT ... SELECT", query]
+        stock, fast, asked = (plans["INSERT ... SELECT", query][variant] for variant in (fill.STOCK, fill.FAST, fill.ASKED))
         assert stock.startswith("serial") and fast.startswith("serial") and asked.startswith("Gather") and not asked.endswith("pages"), plans
     priced = next(block for block in result["blocks"] if block.get("title", "").startswith("The price of rows in pages"))
     assert len(priced["rows"]) == (len(fill.WIDTHS) + 1) * len(fill.SOURCES) and {row[-2] for row in priced["rows"]} <= {"serial", "workers"}
