@@ -66,6 +66,7 @@ def parts() -> dict[str, list[str]]:
         found[f"suites-{version}"] = kept(f"suites-{version}", label, "make", "-s", "suites", f"LABEL={label}")
     found["versions-minors"] = kept("versions-minors", "host", "make", "-s", "minors")
     found["versions-arm"] = kept("versions-arm", "host", "make", "-s", "arm")
+    found["fresh"] = kept("fresh", "host", "make", "-s", "fresh")
     found["scripts-15"] = kept("scripts-15", "host", "make", "-s", "pgspot")
     return found
 

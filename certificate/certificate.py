@@ -153,6 +153,13 @@ KINDS = (
         "make check, make matrix, make minors",
     ),
     (
+        "fresh",
+        "The first two commands",
+        "`make demo` and `make check` as a newcomer gives them, in copies of pristine roots of Debian and Ubuntu: nothing else was installed, or the "
+        "state that the name says (ci/fresh.sh lists them). What a state was left with is compared with what the commands promise.",
+        "make fresh",
+    ),
+    (
         "scripts",
         "Scripts",
         "pgspot over the scripts of CREATE EXTENSION: names that are found through the caller's search path, and objects of another role that are adopted."

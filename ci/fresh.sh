@@ -2,7 +2,8 @@
 # ci/fresh.sh [STATE...]: both commands of the README as a newcomer gives them: for the
 # first time, unattended, in a copy of a pristine root, on machines in these states
 # (default: all of them but noble-bare, which needs MIRROR_16; eight minutes each on two
-# busy processors, the first one longer: it runs every test unless PG_LEAN_QUICK=1).
+# busy processors, those that end in -bare longer: they run the whole demo and every test
+# unless PG_LEAN_QUICK=1).
 # Needs root, and what ci/lib.sh asks apt for.
 #
 #   bookworm-bare    no PostgreSQL; root, the clone in /root
@@ -15,7 +16,8 @@
 #   trixie-own       17 with its headers; a user with sudo, who needs it only for installing
 #   noble-bare       Ubuntu's 16; root
 #
-# One line for each state; logs are in build/fresh/STATE*.log.
+# One line for each state, with the tests that passed and what both commands took; logs are in
+# build/fresh/STATE*.log.
 . "$(dirname "$0")/lib.sh"
 . "$TOP/ci/pristine.sh"
 
@@ -25,15 +27,19 @@ ELSEWHERE="PGPORT=9999 PGHOST=/nowhere PGSERVICE=nowhere PGUSER=nobody PGOPTIONS
 
 # give NAME COMMAND: the newcomer gives this command in the clone; 0 if it passes.
 give() {
+    local began=$SECONDS status=0
     say "$state: $2"
-    inside "$user" "cd $place && export $ELSEWHERE && $2" >"$log.$1.log" 2>&1
+    inside "$user" "cd $place && export $ELSEWHERE && $2" >"$log.$1.log" 2>&1 || status=$?
+    took="${took:+$took, }$2 $((SECONDS - began)) s"
+    return "$status"
 }
 
 # both [WHOLE]: both commands pass the first time, and leave what they promise.
 both() {
     local quick="PG_LEAN_QUICK=1 "
     [ "${1:-}" != whole ] || [ "${PG_LEAN_QUICK:-}" = 1 ] || quick=
-    expect "make demo failed" give demo "make demo ARGS=--quick"
+    took=
+    expect "make demo failed" give demo "make demo${quick:+ ARGS=--quick}"
     expect "the first line does not say what is changed" eval 'head -n 1 "$log.demo.log" | grep -qE "== make demo installs .*build/"'
     expect "the demo left no report" as_root test -s "$root$place/build/report/index.html"
     expect "packages and compilers talk on the terminal" same "$(grep -cE '^(Setting up|Unpacking|gcc) ' "$log.demo.log")" 0
@@ -41,6 +47,7 @@ both() {
     expect "make check counted nothing" grep -qE '^PostgreSQL host: [1-9][0-9]* passed, 0 failed' "$log.check.log"
     expect "the lab's tests did not run" grep -qE '^[1-9][0-9]* passed' "$log.check.log"
     [ -n "$quick" ] || expect "make check says nothing while it tests" grep -q 'tests that ended on PostgreSQL host: parallel_temp [0-9]* of [1-9]' "$log.check.log"
+    passed=$(sed -nE 's/^([0-9]+ passed, [0-9]+ failed)$/\1/p' "$log.check.log" | tail -n 1)
     expect "make clean failed" give clean "make clean"
     expect "make clean left build/" as_root test ! -e "$root$place/build"
     expect "make clean left /var/tmp" same "$(as_root find "$root/var/tmp" -mindepth 1 -name 'pg_lean*')" ""
@@ -98,7 +105,7 @@ run_state() {
             ;;
         trixie-bare)
             clone root /opt/pg_lean
-            both
+            both whole
             expect "not the release's own server" test -n "$(have postgresql-17)"
             ;;
         trixie-own)
@@ -109,7 +116,7 @@ run_state() {
             ;;
         noble-bare)
             clone root /opt/pg_lean
-            both
+            both whole
             expect "not the release's own server" test -n "$(have postgresql-16)"
             ;;
         *) die "no state $state; there are: $STATES noble-bare" ;;
@@ -122,7 +129,7 @@ if [ $# -eq 1 ]; then
     pristine "$1"
     run_state
     as_root rm -rf "$root"
-    echo "$state: passed"
+    echo "fresh $state: ${passed:-0 passed}; $took"
     exit 0
 fi
 failed=()
