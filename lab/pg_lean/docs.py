@@ -21,7 +21,7 @@ import lzma
 import re
 import textwrap
 from pathlib import Path
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterable, Iterator, Sequence
 from xml.sax.saxutils import escape
 
 from pg_lean import questions
@@ -58,6 +58,14 @@ def kept(name: str) -> Iterator[tuple[str, Result]]:
         yield folder.parent.name, Result.load(folder)
 
 
+def kept_together(names: Iterable[str]) -> dict[str, Result]:
+    """A kept result of each benchmark: of the newest server on which all were measured; if there is none, of the newest of each."""
+    found = {name: dict(kept(name)) for name in names}
+    found = {name: results for name, results in found.items() if results}
+    common = set.intersection(*map(set, found.values())) if found else set()
+    return {name: results[max(common or results, key=int)] for name, results in found.items()}
+
+
 def keep(build: Path = BUILD) -> list[Path]:
     """Take the full results of build/bench into results/; not those of quick, failed and interrupted runs, or of code that was not committed."""
     taken = []
@@ -83,7 +91,7 @@ def drawn() -> dict[Path, str]:
         found |= questions.pages(performance, kept, caption_text)
     for path, names in PICTURES.items():
         most = 1 if path.name == "pg_lean" else 3
-        headlines = [headline for name in names for _, result in list(kept(name))[:1] for headline in result.headlines[:most]]
+        headlines = [headline for result in kept_together(names).values() for headline in result.headlines[:most]]
         for scheme in COLORS:
             if headlines:
                 found[path.with_name(f"{path.name}-{scheme}.svg")] = picture(headlines, scheme)
@@ -142,6 +150,9 @@ NEXT_BEST = {
     "temp": ("`UNLOGGED`", "Milliseconds", "count", "time | stock unlogged", "ms"),
     "append": ("chunk rows", "One byte appended to 100 MB", "chunk rows", "µs", "µs"),
     "runlog": ("chunk rows", "Closed loop: ", "chunk rows", "ms a line", "ms"),
+    "explain": ("`TIMING OFF`", "Milliseconds, and times the plain query", "count(*) of 1,000,000 rows", "core, TIMING OFF ms", "ms"),
+    "extend": ("`UNLOGGED`", "Time in ms", "INSERT ... SELECT, does not fit, default", "stock, UNLOGGED", "ms"),
+    "fill": ("`UNLOGGED`", "Time in ms", "INSERT ... SELECT, hash join", "stock, UNLOGGED", "ms"),
 }
 
 
@@ -158,8 +169,10 @@ def next_best(name: str, result: Result) -> str:
 
 
 def front() -> str:
-    """One headline of each benchmark of FRONT, from the newest server that it was measured on; a mark leads from a row to its caption."""
-    found = [(name, result, result.headlines[number]) for name, number in FRONT for _, result in list(kept(name))[:1] if number < len(result.headlines)]
+    """One headline of each benchmark of FRONT, from the newest server that has all of them; a mark leads from a row to its caption, if there are several."""
+    together = kept_together(name for name, _ in FRONT)
+    found = [(name, together[name], together[name].headlines[number]) for name, number in FRONT
+             if name in together and number < len(together[name].headlines)]
     runs = sorted({circumstances(result) for _, result, _ in found}, reverse=True)
     lines = ["| | stock | next best on stock | pg_lean | times as fast as stock | runs | measured by |", "|---|--:|--:|--:|--:|--:|---|"]
     for name, result, headline in found:

@@ -433,6 +433,14 @@ def test_the_reference_names_every_column_of_the_functions_of_ram_tablespace():
     assert len(columns) == 13 and [f"{name}.{column}" for name, column in columns if f"| `{column}` |" not in sections[name]] == []
 
 
+def test_results_that_are_shown_together_are_of_one_server_if_one_has_all(monkeypatch):
+    results = {"temp": {"19": "t19", "18": "t18"}, "append": {"18": "a18", "15": "a15"}, "fill": {}}
+    monkeypatch.setattr(docs, "kept", lambda name: iter(results[name].items()))
+    assert docs.kept_together(["temp", "append", "fill"]) == {"temp": "t18", "append": "a18"}
+    results["append"] = {"15": "a15"}
+    assert docs.kept_together(["temp", "append"]) == {"temp": "t19", "append": "a15"}
+
+
 def test_the_front_page_has_the_next_best_way_on_stock_where_it_was_measured():
     rows = {re.search(r"make bench-(\w+)", row).group(1): row.split(" | ") for row in docs.front().splitlines() if "`make bench-" in row}
     assert re.fullmatch(r"[\d.,]+ \w+ \(`UNLOGGED`\)", rows["temp"][2]) and rows["append"][2].endswith("(chunk rows)")
