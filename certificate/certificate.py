@@ -155,8 +155,8 @@ KINDS = (
     (
         "fresh",
         "The first two commands",
-        "`make demo` and `make check` as a newcomer gives them, in copies of pristine roots of Debian and Ubuntu: nothing else was installed, or the "
-        "state that the name says (ci/fresh.sh lists them). What a state was left with is compared with what the commands promise.",
+        "`make demo` and `make check` as a newcomer gives them, in copies of pristine roots of Debian and Ubuntu (ci/fresh.sh describes them). In "
+        "those that end in -bare nothing else is installed. Afterwards nothing may be left but what the commands say that they install.",
         "make fresh",
     ),
     (

@@ -21,8 +21,8 @@ from pg_lean.cluster import exit_on_signals
 import record
 
 COUNTS = re.compile(
-    r"^(core's suite on PostgreSQL .*|(pg_upgrade|ALTER EXTENSION UPDATE|suites|minors|fresh|scripts|valgrind)\b.*: .*|PostgreSQL \S+.* \d+ passed, \d+ failed|\d+ "
-    r"passed, \d+ failed|\d+ passed.* in [\d.]+s.*|neighbours: .*|citus: .*|\w+ +(equal|DIFFERENT|not tried).*|PostgreSQL \d+ +loaded .*)$"
+    r"^(core's suite on PostgreSQL .*|(pg_upgrade|ALTER EXTENSION UPDATE|suites|minors|fresh|scripts|valgrind)\b.*: .*|PostgreSQL \S+.* \d+ passed, \d+ failed"
+    r"|\d+ passed, \d+ failed|\d+ passed.* in [\d.]+s.*|neighbours: .*|citus: .*|\w+ +(equal|DIFFERENT|not tried).*|PostgreSQL \d+ +loaded .*)$"
 )
 
 

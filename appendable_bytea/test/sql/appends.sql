@@ -10,13 +10,16 @@ CREATE FUNCTION append(expression text) RETURNS TABLE (same bool, in_chunk bool)
 DECLARE
 	before pg_lsn;
 BEGIN
-	EXECUTE format('UPDATE a SET plain = %s', replace(expression, '@', 'plain'));
-	-- with checksums, the first read of a row, also of a catalog, after a checkpoint logs its page
-	PERFORM md5(data::text) FROM a;
-	EXECUTE format('UPDATE a SET data = %s WHERE id <> 1', replace(expression, '@', 'data'));
-	before := pg_current_wal_insert_lsn();
-	EXECUTE format('UPDATE a SET data = %s WHERE id = 1', replace(expression, '@', 'data'));
-	in_chunk := pg_current_wal_insert_lsn() - before < 2000;
+	in_chunk := false;
+	-- twice, for the first change of a page after a checkpoint logs all of it, also one that a read makes
+	FOR i IN 1..2 LOOP
+		EXECUTE format('UPDATE a SET plain = %s', replace(expression, '@', 'plain'));
+		PERFORM md5(data::text) FROM a;
+		EXECUTE format('UPDATE a SET data = %s WHERE id <> 1', replace(expression, '@', 'data'));
+		before := pg_current_wal_insert_lsn();
+		EXECUTE format('UPDATE a SET data = %s WHERE id = 1', replace(expression, '@', 'data'));
+		in_chunk := in_chunk OR pg_current_wal_insert_lsn() - before < 2000;
+	END LOOP;
 	SELECT bool_and(a.data::text IS NOT DISTINCT FROM a.plain) INTO same FROM a;
 	RETURN NEXT;
 END $$;

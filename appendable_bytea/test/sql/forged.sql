@@ -17,7 +17,7 @@ CREATE TABLE thief (id int, data appendable_bytea);
 CREATE FUNCTION try(what text, value appendable_bytea) RETURNS TABLE (datum text, result text, attempts text) LANGUAGE plpgsql AS $$
 DECLARE
 	results text[] := '{}';
-	commands text[] := ARRAY['length($1)', '$1 = $1', 'length($1::bytea)', 'md5($1)', 'length($1 || ''x''::bytea)', 'substr($1, 5, 1)', 'stored'];
+	commands text[] := ARRAY['length($1)', '$1 = $1', 'length($1::bytea)', 'md5($1)', 'length($1 || ''x''::bytea)', 'substr($1, 5, 1)', 'length(encode($1, ''hex''))', 'stored'];
 	detail text;
 	one text;
 BEGIN

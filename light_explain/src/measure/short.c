@@ -97,11 +97,10 @@ filter_takes_long(Node *node, void *context)
 	return check_functions_in_node(node, function_takes_long, NULL) || expression_tree_walker(node, filter_takes_long, context);
 }
 
-/* 19 fetches rows of an index scan in another way. */
 static bool
 is_btree(Relation index)
 {
-	return PG_VERSION_NUM < 190000 && index != NULL && index->rd_rel->relam == BTREE_AM_OID;
+	return index != NULL && index->rd_rel->relam == BTREE_AM_OID;
 }
 
 /*
