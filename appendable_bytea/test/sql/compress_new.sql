@@ -82,7 +82,7 @@ SELECT * FROM replaced($$substr(log::text, 1, length(log) - 2000)$$);
 SELECT * FROM replaced($$lines(40000 + id, 70 * id * id) || 'the same end'$$);
 SELECT * FROM replaced($$lines(50000 + id, 70 * id * id) || 'the same end'$$);
 DROP FUNCTION replaced;
--- the row has what closes a JSON text, as far as that is short: then an element that is added is an append, without a list
+-- a few bytes that close a JSON text are in the row: then an element that is added is an append, without a list
 CREATE FUNCTION raw(appendable_text) RETURNS bytea LANGUAGE internal IMMUTABLE STRICT AS 'byteasend';
 SELECT both_tables('TRUNCATE @');
 SELECT both_tables($$INSERT INTO @ SELECT id, '["' || lines(id::int, 300) || e FROM unnest(ARRAY['"]', E'"\n  ]\n}\n', 'no end', repeat(']', 100)]) WITH ORDINALITY u(e, id)$$);

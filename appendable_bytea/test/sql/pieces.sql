@@ -80,7 +80,7 @@ SELECT r.* FROM pieces, replace_value('two kinds', 1, convert_to(repeat('a', 120
 SELECT r.* FROM pieces, replace_value('short', 1, 'short') r;
 SELECT r.* FROM pieces, replace_value('empty', 1, '') r;
 SELECT r.* FROM pieces, replace_value('long again', 1, random_bytes(1, 100000)) r;
--- a short end that stays: a value to which something is added before it has two pieces for ever, and what closes an array is not in a piece
+-- a short end that stays: a value to which something is added before it has two pieces for ever, and the end of an array is in no piece
 CREATE TABLE seen (change text, pieces int, new_bytes int8, same bool, checked bool);
 DO $$
 DECLARE
