@@ -1108,6 +1108,18 @@ CREATE FUNCTION appendable_jsonb_extract_path_text(appendable_jsonb, VARIADIC te
 	AS 'MODULE_PATHNAME', 'appendable_jsonb_extract_path_text' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_jsonb_extract_path_text(appendable_jsonb, text[]) IS '#>> of a value';
 
+CREATE FUNCTION appendable_jsonb_part(appendable_jsonb, text) RETURNS appendable_jsonb
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_part_of_object' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_jsonb_part(appendable_jsonb, text) IS '-> of a value, for another operator';
+
+CREATE FUNCTION appendable_jsonb_part(appendable_jsonb, integer) RETURNS appendable_jsonb
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_part_of_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_jsonb_part(appendable_jsonb, integer) IS '-> of a value, for another operator';
+
+CREATE FUNCTION appendable_jsonb_part(appendable_jsonb, text[]) RETURNS appendable_jsonb
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_part_at_path' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION appendable_jsonb_part(appendable_jsonb, text[]) IS '#> of a value, for another operator';
+
 CREATE FUNCTION appendable_jsonb_exists(appendable_jsonb, text) RETURNS boolean
 	AS 'MODULE_PATHNAME', 'appendable_jsonb_exists' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_jsonb_exists(appendable_jsonb, text) IS '? of a value';

@@ -38,6 +38,8 @@ READS = [
     "{c} -> {key}", "{c} ->> {key}", "{c} -> {n}", "{c} ->> {n}", "{c} #> {path}", "{c} #>> {path}", "{c} ? {key}", "{c}{subscripts}",
     "jsonb_extract_path({c}, VARIADIC {path})", "jsonb_extract_path_text({c}, VARIADIC {path})",
     "CASE jsonb_typeof({c}) WHEN 'array' THEN jsonb_array_length({c}) END", "{c} -> {key} -> {n}", "jsonb_typeof({c} #> {path})",
+    "{c} -> {key} -> {n} ->> {key}", "{c} #> {path} -> {n}", "{c} -> {n} #> {path}", "{c} -> {key} ? {key}",
+    "CASE jsonb_typeof({c} #> {path}) WHEN 'array' THEN jsonb_array_length({c} #> {path}) END",
 ]
 
 #: The same of all of a column.

@@ -39,10 +39,10 @@ ab_reader_length(AbReader *reader)
 	return fuzz_length;
 }
 
-int64
-ab_length_in_chunks(Datum datum)
+bool
+ab_parse_reference(Datum datum, AbRef *ref)
 {
-	return fuzz_length;
+	return true;
 }
 
 /* A walk may only ask for bytes of the value. */
@@ -120,6 +120,8 @@ strtoint(const char *str, char **endptr, int base)
 
 /* Functions that only the SQL-callable ones call. */
 #define NEVER(type, name, ...) type name(__VA_ARGS__) { abort(); }
+NEVER(Datum, ab_from_jsonb, Datum datum)
+NEVER(Datum, ab_splice, Datum value, int64 offset, int64 removed, const char *data, int64 length)
 NEVER(Datum, ab_call_as_jsonb, FunctionCallInfo fcinfo, PGFunction function)
 NEVER(Datum, jsonb_object_field, PG_FUNCTION_ARGS)
 NEVER(Datum, jsonb_object_field_text, PG_FUNCTION_ARGS)
@@ -212,7 +214,7 @@ static void
 walk_to(Datum *path, int npath)
 {
 	bool		isnull;
-	Datum		found = ab_jsonb_at((Datum) 0, path, npath, false, &isnull);
+	Datum		found = ab_jsonb_at((Datum) 0, path, npath, AB_AS_JSONB, &isnull);
 
 	/* a part that is returned passed the check */
 	if (!isnull && VARSIZE(DatumGetPointer(found)) > VARHDRSZ)

@@ -34,6 +34,19 @@ def test_the_way_of_measuring_shows_in_the_counts(pg_lean):
     assert found["auto_explain"]["plain"] == pytest.approx(found["profile"]["plain"], rel=0.02), "the same statement"
 
 
+@pytest.mark.slow
+def test_a_short_value_that_replaces_another_takes_little_more_than_in_toast(pg_lean):
+    if shutil.which("valgrind") is None:
+        pytest.skip("valgrind is not installed")
+    if not Cluster().has_library("appendable_bytea"):
+        pytest.skip("appendable_bytea is not installed for this server (make install)")
+    done = pg_lean("instructions", "--replaced", "7000", "--json", timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = {row["change"]: row["pg_lean / stock lz4"] for row in json.loads(done.stdout)}
+    assert found["7 kB, all new"] < 1.12, "little of the old value is read to see that it has nothing of the new one"
+    assert found["7 kB, another title"] < 1.04 and found["7 kB, unchanged"] < 0.8 and found["7 kB, an exchange of 5 kB added"] < 0.5
+
+
 def test_where_nothing_counts_it_says_so(pg_lean_here, monkeypatch):
     monkeypatch.setattr(instructions.shutil, "which", lambda _program: None)
     status, _out, err = pg_lean_here("instructions")

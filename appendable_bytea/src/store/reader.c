@@ -381,5 +381,20 @@ ab_read_bytea(Datum datum, int64 offset, int64 length)
 bytea *
 ab_read_whole(Datum datum)
 {
-	return ab_read_bytea(datum, 0, ab_length(datum));
+	AbValue		value;
+	bytea	   *result;
+
+	ab_parse(datum, &value);
+	if (value.base.vid == 0)
+	{
+		/* short values of a row, of which many are read: no reader */
+		result = palloc(value.length + VARHDRSZ);
+		SET_VARSIZE(result, value.length + VARHDRSZ);
+		if (value.length > 0)
+			memcpy(VARDATA(result), value.segments[0].data, value.length);
+	}
+	else
+		result = ab_read_bytea(datum, 0, value.length);
+	ab_value_free(&value);
+	return result;
 }

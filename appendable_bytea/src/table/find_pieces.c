@@ -32,8 +32,7 @@
 
 /*
  * Samples of the old value, sought before all of it is read: blocks of a part of the new value
- * are indexed, and a sample has two of them.  A short value has some at any length; the first
- * one, which decides whether more than its start is decompressed, follows a part of it.
+ * are indexed, and a sample has two of them.  A short value has some at any length.
  */
 #define SAMPLES				16
 #define SAMPLE_DISTANCE		131072
@@ -41,7 +40,14 @@
 #define SAMPLED_OF_LONG		32
 #define SHORT_MAX			65536
 #define SHORT_SAMPLES		5
-#define SHORT_FIRST			8
+
+/*
+ * Two parts of a short value decide whether more of it than these and what precedes them is
+ * decompressed; they follow this share of it.
+ */
+#define FIRST_PART			96
+#define FIRST_PARTS			(2 * FIRST_PART)
+#define FIRST_SHARE			8
 
 /* A part of a value that is not worth looking for other common bytes in. */
 #define PART_MIN			64
@@ -88,11 +94,11 @@ common_suffix(AbReader *reader, const char *data, int64 length, int64 most)
  * some samples must be there: what all values of an application contain is less.
  */
 static bool
-shares_samples(AbReader *reader, int64 from, int64 n, const char *data, int64 m, bool first)
+shares_samples(AbReader *reader, int64 from, int64 n, const char *data, int64 m)
 {
 	const int	sampled = m > SHORT_MAX ? SAMPLED_OF_LONG : SAMPLED;
 	const int	block = ab_index_block_size(m / sampled);
-	const int	samples = n > SHORT_MAX ? Min(2 + n / SAMPLE_DISTANCE, SAMPLES) : first ? 1 : SHORT_SAMPLES;
+	const int	samples = n > SHORT_MAX ? Min(2 + n / SAMPLE_DISTANCE, SAMPLES) : SHORT_SAMPLES;
 	const int64 size = Min(2 * sampled * block, n / 2);
 	AbBlockIndex *index = ab_index_blocks(data, m, block, sampled * block);
 	char	   *buf = palloc(size);
@@ -100,7 +106,7 @@ shares_samples(AbReader *reader, int64 from, int64 n, const char *data, int64 m,
 
 	for (int i = 0; i < samples && !found; i++)
 	{
-		int64		at = samples == 1 ? n / SHORT_FIRST : (n - size) * i / (samples - 1);
+		int64		at = (n - size) * i / (samples - 1);
 
 		if (!ab_reader_try_read(reader, from + at, buf, size))
 			break;
@@ -109,6 +115,17 @@ shares_samples(AbReader *reader, int64 from, int64 n, const char *data, int64 m,
 	}
 	pfree(index);
 	return found;
+}
+
+/* The same with little of the work, for a short old value: is one of two parts of it there? */
+static bool
+shares_parts(AbReader *reader, int64 from, int64 n, const char *data, int64 m)
+{
+	char		parts[FIRST_PARTS];
+
+	return ab_reader_try_read(reader, from + n / FIRST_SHARE, parts, FIRST_PARTS) &&
+		(memmem(data, m, parts, FIRST_PART) != NULL ||
+		 memmem(data, m, parts + FIRST_PART, FIRST_PART) != NULL);
 }
 
 /*
@@ -124,7 +141,7 @@ find_in_middle(AbReader *reader, int64 from, int64 n, const char *data, int64 m,
 
 	if (n < PART_MIN || m < PART_MIN || n / 1024 >= ab_difference_memory_kb)
 		return 0;
-	if (Min(n, m) >= SMALL_PART && known < SMALL_SHARE * m && !shares_samples(reader, from, n, data, m, false))
+	if (Min(n, m) >= SMALL_PART && known < SMALL_SHARE * m && !shares_samples(reader, from, n, data, m))
 		return 0;
 	old = palloc_extended(n, MCXT_ALLOC_HUGE);
 	if (!ab_reader_try_read(reader, from, old, n))
@@ -304,7 +321,7 @@ ab_pieces_find(AbStoring *storing, const AbTarget *target, AbReader *reader, int
 	if (old->base.edition > 0 && !old->base.pieces)
 		return;
 	if (common < SMALL_PART && Min(n, m) - common >= SMALL_PART &&
-		!shares_samples(reader, common, n - common, data + common, m - common, true))
+		!(n > SHORT_MAX ? shares_samples : shares_parts) (reader, common, n - common, data + common, m - common))
 		return;
 	if (!ab_reader_load(reader, common))
 		return;

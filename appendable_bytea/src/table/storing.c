@@ -34,6 +34,9 @@
 #define LOGGED_DIRECT_MIN	48
 #define LOGGED_TAIL_MAX		96
 
+/* Bytes at the end of a new value that stay in the row, at most. */
+#define CLOSING_MAX			16
+
 /* A shorter value is read once, from the front, for the one that replaces it. */
 #define READ_ONCE_MAX		262144
 
@@ -411,19 +414,39 @@ write_after(AbStoring *storing, const AbTarget *target, const AbRef *ref)
 	return result;
 }
 
+/*
+ * How many bytes at a value's end close what JSON has open?  In the row, for an application puts
+ * before them what it adds: then that is an append, which takes no list of pieces.
+ */
+static int
+closing_bytes(const AbSegment *last)
+{
+	int			n = 0;
+
+	while (last->source < 0 && n < Min(last->length - 1, CLOSING_MAX) &&
+		   memchr("\"]} \n", last->data[last->length - 1 - n], 5))
+		n++;
+	return n;
+}
+
 /* Write the whole value under a new id, compressed unless it grew to its first chunk. */
 static Datum
 write_new_value(AbStoring *storing, const AbTarget *target)
 {
+	AbSegment  *last = &storing->value.segments[storing->value.nsegments - 1];
 	AbRef		ref = {0};
 	AbReader   *reader;
 
+	if (ab_store_differences)
+		storing->kept_end = closing_bytes(last);
 	if (storing->grows || !ab_compress_new)
 		return write_after(storing, target, &ref);
+	last->length -= storing->kept_end;
+	storing->value.length -= storing->kept_end;
 	reader = ab_reader_open_value(&storing->value);
 	ab_write_compressed(target->relid, reader, true, &ref);
 	ab_reader_close(reader);
-	return ab_make_stored(&ref, NULL, 0, NULL, 0, 0);
+	return ab_make_stored(&ref, NULL, 0, last->data + last->length, storing->kept_end, 0);
 }
 
 /*

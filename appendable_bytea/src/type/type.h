@@ -46,11 +46,21 @@ extern Datum ab_input_by(FunctionCallInfo fcinfo, PGFunction input);
 
 /* type_jsonb.c */
 extern Datum ab_as_jsonb(Datum value);
+extern Datum ab_from_jsonb(Datum datum);
 extern Datum ab_call_as_jsonb(FunctionCallInfo fcinfo, PGFunction function);
 
 /* type_jsonb_walk.c */
+
+/* The form in which a part of a value is returned: a jsonb, a text, or a value that refers to the same chunks. */
+typedef enum AbJsonbForm
+{
+	AB_AS_JSONB,
+	AB_AS_TEXT,
+	AB_AS_VALUE
+} AbJsonbForm;
+
 extern void ab_check_jsonb(const char *p, int64 n);
-extern Datum ab_jsonb_at(Datum value, Datum *path, int npath, bool as_text, bool *isnull);
+extern Datum ab_jsonb_at(Datum value, Datum *path, int npath, AbJsonbForm form, bool *isnull);
 
 /* type_python.c */
 extern void ab_refuse_plpython(FmgrInfo *flinfo);

@@ -51,6 +51,15 @@ ab_as_jsonb(Datum value)
 	return PointerGetDatum(bytes);
 }
 
+/* A jsonb as a value. */
+Datum
+ab_from_jsonb(Datum datum)
+{
+	Jsonb	   *bytes = DatumGetJsonbP(datum);
+
+	return ab_make_flat(VARDATA(bytes), VARSIZE(bytes) - VARHDRSZ);
+}
+
 /* Call a function of jsonb with the arguments of this call, the first of which is of our type. */
 Datum
 ab_call_as_jsonb(FunctionCallInfo fcinfo, PGFunction function)
@@ -150,19 +159,16 @@ fetch_subscripts(ExprState *state, ExprEvalStep *op, ExprContext *econtext)
 {
 	SubscriptingRefState *subscripts = op->d.sbsref.state;
 
-	*op->resvalue = ab_jsonb_at(*op->resvalue, subscripts->upperindex, subscripts->numupper, false, op->resnull);
+	*op->resvalue = ab_jsonb_at(*op->resvalue, subscripts->upperindex, subscripts->numupper, AB_AS_JSONB, op->resnull);
 }
 
 static void
 assign_subscripts(ExprState *state, ExprEvalStep *op, ExprContext *econtext)
 {
-	Jsonb	   *result;
-
 	if (!*op->resnull)
 		*op->resvalue = ab_as_jsonb(*op->resvalue);
 	assign_jsonb(state, op, econtext);
-	result = DatumGetJsonbP(*op->resvalue);
-	*op->resvalue = ab_make_flat(VARDATA(result), VARSIZE(result) - VARHDRSZ);
+	*op->resvalue = ab_from_jsonb(*op->resvalue);
 }
 
 static void

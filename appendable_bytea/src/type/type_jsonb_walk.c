@@ -37,6 +37,9 @@ PG_FUNCTION_INFO_V1(appendable_jsonb_array_element);
 PG_FUNCTION_INFO_V1(appendable_jsonb_array_element_text);
 PG_FUNCTION_INFO_V1(appendable_jsonb_extract_path);
 PG_FUNCTION_INFO_V1(appendable_jsonb_extract_path_text);
+PG_FUNCTION_INFO_V1(appendable_jsonb_part_of_object);
+PG_FUNCTION_INFO_V1(appendable_jsonb_part_of_array);
+PG_FUNCTION_INFO_V1(appendable_jsonb_part_at_path);
 PG_FUNCTION_INFO_V1(appendable_jsonb_exists);
 PG_FUNCTION_INFO_V1(appendable_jsonb_array_length);
 PG_FUNCTION_INFO_V1(appendable_jsonb_typeof);
@@ -55,6 +58,7 @@ typedef struct Part
 /* A value being read, at one of its containers. */
 typedef struct Walk
 {
+	Datum		value;
 	AbReader   *reader;
 	uint32		header;
 	int64		nentries;
@@ -194,9 +198,11 @@ static bool
 begin_walk(Walk *walk, Datum value, uint32 kinds)
 {
 	Part		root = {JENTRY_ISCONTAINER, 0, 0};
+	AbRef		ref;
 
-	if (ab_length_in_chunks(value) == 0)
+	if (!ab_parse_reference(value, &ref))
 		return false;
+	walk->value = value;
 	walk->reader = ab_reader_open(value);
 	root.length = ab_reader_length(walk->reader);
 	enter_container(walk, &root, true);
@@ -345,17 +351,27 @@ part_as_jsonb(Walk *walk, const Part *part)
 
 /* End with a part, or none, as the result. */
 static Datum
-end_walk(Walk *walk, const Part *part, bool found, bool as_text, bool *isnull)
+end_walk(Walk *walk, const Part *part, bool found, AbJsonbForm form, bool *isnull)
 {
 	Datum		result = (Datum) 0;
 
 	*isnull = !found;
-	if (found)
+	if (found && form == AB_AS_VALUE && part->type == JENTRY_ISCONTAINER)
+	{
+		int64		end = part->at + part->length;
+
+		/* the rest cut off, and then the front: its bytes are not read */
+		result = ab_splice(walk->value, end, ab_reader_length(walk->reader) - end, NULL, 0);
+		result = ab_splice(result, 0, part->at, NULL, 0);
+	}
+	else if (found)
 	{
 		result = JsonbPGetDatum(part_as_jsonb(walk, part));
 		/* an empty path means all of it */
-		if (as_text)
+		if (form == AB_AS_TEXT)
 			result = jsonb_get_element((Jsonb *) DatumGetPointer(result), NULL, 0, isnull, true);
+		else if (form == AB_AS_VALUE)
+			result = ab_from_jsonb(result);
 	}
 	ab_reader_close(walk->reader);
 	return result;
@@ -377,37 +393,44 @@ follow_path(Walk *walk, Datum element, Part *part)
 	return end != number && *end == '\0' && errno == 0 && find_element(walk, n, part);
 }
 
-/* The part of a value at a path of texts, as jsonb or as text; null if there is none. */
+/* The part of a value at a path of texts; null if there is none. */
 Datum
-ab_jsonb_at(Datum value, Datum *path, int npath, bool as_text, bool *isnull)
+ab_jsonb_at(Datum value, Datum *path, int npath, AbJsonbForm form, bool *isnull)
 {
 	Walk		walk;
 	Part		part;
 
 	if (npath == 0 || !begin_walk(&walk, value, JB_FOBJECT | JB_FARRAY))
-		return jsonb_get_element((Jsonb *) DatumGetPointer(ab_as_jsonb(value)), path, npath, isnull, as_text);
+	{
+		value = jsonb_get_element((Jsonb *) DatumGetPointer(ab_as_jsonb(value)), path, npath, isnull, form == AB_AS_TEXT);
+		return form == AB_AS_VALUE && !*isnull ? ab_from_jsonb(value) : value;
+	}
 	for (int i = 0; i < npath; i++)
 	{
 		if (i > 0 && part.type == JENTRY_ISCONTAINER)
 			enter_container(&walk, &part, false);
 		if ((i > 0 && part.type != JENTRY_ISCONTAINER) || !follow_path(&walk, path[i], &part))
-			return end_walk(&walk, NULL, false, as_text, isnull);
+			return end_walk(&walk, NULL, false, form, isnull);
 	}
-	return end_walk(&walk, &part, true, as_text, isnull);
+	return end_walk(&walk, &part, true, form, isnull);
 }
 
 /* ---- own forms of jsonb's functions -------------------------------------- */
 
 /* -> or ->> with a key of an object or the number of an array's element. */
 static Datum
-get_child(FunctionCallInfo fcinfo, PGFunction function, uint32 kind, bool as_text)
+get_child(FunctionCallInfo fcinfo, PGFunction function, uint32 kind, AbJsonbForm form)
 {
 	Walk		walk;
 	Part		part;
 	bool		found = false;
 
 	if (!begin_walk(&walk, PG_GETARG_DATUM(0), JB_FOBJECT | JB_FARRAY))
-		return ab_call_as_jsonb(fcinfo, function);
+	{
+		Datum		result = ab_call_as_jsonb(fcinfo, function);
+
+		return form == AB_AS_VALUE && !fcinfo->isnull ? ab_from_jsonb(result) : result;
+	}
 	if ((walk.header & kind) == 0)
 		;
 	else if (kind == JB_FARRAY)
@@ -418,36 +441,36 @@ get_child(FunctionCallInfo fcinfo, PGFunction function, uint32 kind, bool as_tex
 
 		found = find_key(&walk, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key), &part);
 	}
-	return end_walk(&walk, &part, found, as_text, &fcinfo->isnull);
+	return end_walk(&walk, &part, found, form, &fcinfo->isnull);
 }
 
 Datum
 appendable_jsonb_object_field(PG_FUNCTION_ARGS)
 {
-	return get_child(fcinfo, jsonb_object_field, JB_FOBJECT, false);
+	return get_child(fcinfo, jsonb_object_field, JB_FOBJECT, AB_AS_JSONB);
 }
 
 Datum
 appendable_jsonb_object_field_text(PG_FUNCTION_ARGS)
 {
-	return get_child(fcinfo, jsonb_object_field_text, JB_FOBJECT, true);
+	return get_child(fcinfo, jsonb_object_field_text, JB_FOBJECT, AB_AS_TEXT);
 }
 
 Datum
 appendable_jsonb_array_element(PG_FUNCTION_ARGS)
 {
-	return get_child(fcinfo, jsonb_array_element, JB_FARRAY, false);
+	return get_child(fcinfo, jsonb_array_element, JB_FARRAY, AB_AS_JSONB);
 }
 
 Datum
 appendable_jsonb_array_element_text(PG_FUNCTION_ARGS)
 {
-	return get_child(fcinfo, jsonb_array_element_text, JB_FARRAY, true);
+	return get_child(fcinfo, jsonb_array_element_text, JB_FARRAY, AB_AS_TEXT);
 }
 
 /* #> or #>> */
 static Datum
-get_path(FunctionCallInfo fcinfo, bool as_text)
+get_path(FunctionCallInfo fcinfo, AbJsonbForm form)
 {
 	ArrayType  *array = PG_GETARG_ARRAYTYPE_P(1);
 	Datum	   *path;
@@ -457,19 +480,38 @@ get_path(FunctionCallInfo fcinfo, bool as_text)
 	if (array_contains_nulls(array))
 		PG_RETURN_NULL();
 	deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &path, &nulls, &npath);
-	return ab_jsonb_at(PG_GETARG_DATUM(0), path, npath, as_text, &fcinfo->isnull);
+	return ab_jsonb_at(PG_GETARG_DATUM(0), path, npath, form, &fcinfo->isnull);
 }
 
 Datum
 appendable_jsonb_extract_path(PG_FUNCTION_ARGS)
 {
-	return get_path(fcinfo, false);
+	return get_path(fcinfo, AB_AS_JSONB);
 }
 
 Datum
 appendable_jsonb_extract_path_text(PG_FUNCTION_ARGS)
 {
-	return get_path(fcinfo, true);
+	return get_path(fcinfo, AB_AS_TEXT);
+}
+
+/* The same as a value of the type, for another function of jsonb to read a part of it. */
+Datum
+appendable_jsonb_part_of_object(PG_FUNCTION_ARGS)
+{
+	return get_child(fcinfo, jsonb_object_field, JB_FOBJECT, AB_AS_VALUE);
+}
+
+Datum
+appendable_jsonb_part_of_array(PG_FUNCTION_ARGS)
+{
+	return get_child(fcinfo, jsonb_array_element, JB_FARRAY, AB_AS_VALUE);
+}
+
+Datum
+appendable_jsonb_part_at_path(PG_FUNCTION_ARGS)
+{
+	return get_path(fcinfo, AB_AS_VALUE);
 }
 
 /* ? */

@@ -34,6 +34,7 @@
 
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
+#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/plannodes.h"
 #include "optimizer/planner.h"
@@ -83,6 +84,13 @@ static const AbOwnForm readers[] = {
 	{F_JSONB_EXISTS, "appendable_jsonb_exists"},
 	{F_JSONB_ARRAY_LENGTH, "appendable_jsonb_array_length"},
 	{F_JSONB_TYPEOF, "appendable_jsonb_typeof"}
+};
+
+/* Those whose result is a part of a value, which another one of them or of the above reads a part of. */
+static const AbOwnForm parts[] = {
+	{F_JSONB_OBJECT_FIELD, "appendable_jsonb_part"},
+	{F_JSONB_ARRAY_ELEMENT, "appendable_jsonb_part"},
+	{F_JSONB_EXTRACT_PATH, "appendable_jsonb_part"}
 };
 
 static planner_hook_type next_planner = NULL;
@@ -138,18 +146,55 @@ ab_cast_of(const AbCasts *casts, Oid type)
 	return NULL;
 }
 
-/* Have a call of a function, or an operator, be that of the form that a value's type has of it. */
-static void
-put_own_form(const AbSearch *search, Expr *value, Oid *function, List **args)
-{
-	Oid			own = ab_own_form(&search->casts, readers, lengthof(readers), *function, 0,
-								  exprType((Node *) value));
+static bool put_form(const AbSearch *search, const AbOwnForm *forms, int nforms, Oid *function, List **args);
 
+/* For an expression, one of our type with the same bytes, which may be a part of a value; NULL if there is none. */
+static Expr *
+as_value_or_part(const AbSearch *search, Node *node)
+{
+	Expr	   *value = ab_as_value(search, node);
+	Oid			function;
+	List	   *args;
+
+	if (value != NULL)
+		return value;
+	if (IsA(node, FuncExpr))
+	{
+		function = ((FuncExpr *) node)->funcid;
+		args = ((FuncExpr *) node)->args;
+	}
+	else if (IsA(node, OpExpr))
+	{
+		function = ((OpExpr *) node)->opfuncid;
+		args = ((OpExpr *) node)->args;
+	}
+	else
+		return NULL;
+	if (!put_form(search, parts, lengthof(parts), &function, &args))
+		return NULL;
+	return (Expr *) makeFuncExpr(function, exprType(linitial(args)), args, InvalidOid, exprInputCollation(node), COERCE_EXPLICIT_CALL);
+}
+
+/* Have a call of a function, or an operator, be that of the form that a value's type has of it; false if there is none. */
+static bool
+put_form(const AbSearch *search, const AbOwnForm *forms, int nforms, Oid *function, List **args)
+{
+	Expr	   *value;
+	Oid			own;
+	int			i = 0;
+
+	while (i < nforms && forms[i].function != *function)
+		i++;
+	value = i < nforms ? as_value_or_part(search, linitial(*args)) : NULL;
+	if (value == NULL)
+		return false;
+	own = ab_own_form(&search->casts, forms + i, nforms - i, *function, 0, exprType((Node *) value));
 	if (!OidIsValid(own))
-		return;
+		return false;
 	*function = own;
 	*args = list_copy(*args);
 	linitial(*args) = value;
+	return true;
 }
 
 /* Put the type's forms into an expression, a list of them, or a query. */
@@ -162,32 +207,22 @@ change_expression(Node *node, void *context)
 		return false;
 	if (IsA(node, Query))
 		return query_tree_walker((Query *) node, change_expression, context, 0);
-	if (IsA(node, FuncExpr) && ((FuncExpr *) node)->args != NIL)
+	if (IsA(node, FuncExpr) && ab_is_cast(&search->casts, ((FuncExpr *) node)->funcid, false))
 	{
 		FuncExpr   *call = (FuncExpr *) node;
-		Expr	   *value = ab_as_value(search, linitial(call->args));
+		const FuncExpr *bytes = linitial(call->args);
+		Expr	   *value = ab_as_value(search, (Node *) bytes);
 
-		if (value == NULL)
-			;
-		else if (ab_is_cast(&search->casts, call->funcid, false))
-		{
-			const FuncExpr *bytes = linitial(call->args);
-
-			/* the cast of a value that nothing is done with stays */
-			if (IsA(value, FuncExpr) && !(IsA(bytes, FuncExpr) && ab_is_cast(&search->casts, bytes->funcid, true)))
-				*call = *(FuncExpr *) value;
-		}
-		else
-			put_own_form(search, value, &call->funcid, &call->args);
+		/* the cast of a value that nothing is done with stays */
+		if (value != NULL && IsA(value, FuncExpr) && !(IsA(bytes, FuncExpr) && ab_is_cast(&search->casts, bytes->funcid, true)))
+			*call = *(FuncExpr *) value;
 	}
+	else if (IsA(node, FuncExpr))
+		put_form(search, readers, lengthof(readers), &((FuncExpr *) node)->funcid, &((FuncExpr *) node)->args);
 	else if (IsA(node, OpExpr))
 	{
-		OpExpr	   *op = (OpExpr *) node;
-		Expr	   *value = ab_as_value(search, linitial(op->args));
-
 		/* the operator stays jsonb's, to all that looks at the plan */
-		if (value != NULL)
-			put_own_form(search, value, &op->opfuncid, &op->args);
+		put_form(search, readers, lengthof(readers), &((OpExpr *) node)->opfuncid, &((OpExpr *) node)->args);
 	}
 	return expression_tree_walker(node, change_expression, context);
 }

@@ -82,6 +82,15 @@ SELECT * FROM replaced($$substr(log::text, 1, length(log) - 2000)$$);
 SELECT * FROM replaced($$lines(40000 + id, 70 * id * id) || 'the same end'$$);
 SELECT * FROM replaced($$lines(50000 + id, 70 * id * id) || 'the same end'$$);
 DROP FUNCTION replaced;
+-- a few bytes that close a JSON text are in the row: then an element that is added is an append, without a list
+CREATE FUNCTION raw(appendable_text) RETURNS bytea LANGUAGE internal IMMUTABLE STRICT AS 'byteasend';
+SELECT both_tables('TRUNCATE @');
+SELECT both_tables($$INSERT INTO @ SELECT id, '["' || lines(id::int, 300) || e FROM unnest(ARRAY['"]', E'"\n  ]\n}\n', 'no end', repeat(']', 100)]) WITH ORDINALITY u(e, id)$$);
+SELECT id, get_byte(raw(log), 0) AS form, length(raw(log)) - 29 AS in_row FROM stored ORDER BY id;
+SELECT both_tables($$UPDATE @ SET log = regexp_replace(log::text, '["\]} \n]*$', '", "added in ' || id || '\&')$$) FROM generate_series(1, 2);
+SELECT id, get_byte(raw(log), 0) IN (3, 4) AS without_a_list FROM stored ORDER BY id;
+SELECT * FROM differences();
+DROP FUNCTION raw;
 RESET appendable_bytea.store_differences;
 -- rolled back, and in a subtransaction
 BEGIN;

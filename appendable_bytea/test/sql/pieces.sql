@@ -80,13 +80,17 @@ SELECT r.* FROM pieces, replace_value('two kinds', 1, convert_to(repeat('a', 120
 SELECT r.* FROM pieces, replace_value('short', 1, 'short') r;
 SELECT r.* FROM pieces, replace_value('empty', 1, '') r;
 SELECT r.* FROM pieces, replace_value('long again', 1, random_bytes(1, 100000)) r;
--- a short end that stays: an array to which elements are added has two pieces for ever
+-- a short end that stays: a value to which something is added before it has two pieces for ever, and the end of an array is in no piece
 CREATE TABLE seen (change text, pieces int, new_bytes int8, same bool, checked bool);
 DO $$
+DECLARE
+	e text;
 BEGIN
-	INSERT INTO seen SELECT * FROM replace_value('an array', 1, random_bytes(11, 20000) || '"]');
-	FOR i IN 0 .. 40 LOOP
-		INSERT INTO seen SELECT r.* FROM pieces, replace_value('elements', 1, overlay(wanted PLACING random_bytes(i, 306) FROM 20001 + i * 306 FOR 0)) r;
+	FOREACH e IN ARRAY ARRAY['"]', 'end'] LOOP
+		INSERT INTO seen SELECT * FROM replace_value('a value with ' || e, 1, random_bytes(11 + length(e), 20000) || e::bytea);
+		FOR i IN 0 .. 40 LOOP
+			INSERT INTO seen SELECT r.* FROM pieces, replace_value('elements before ' || e, 1, overlay(wanted PLACING random_bytes(i, 306) FROM 20001 + i * 306 FOR 0)) r;
+		END LOOP;
 	END LOOP;
 END $$;
 SELECT DISTINCT * FROM seen ORDER BY change, new_bytes;

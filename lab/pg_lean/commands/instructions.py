@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import random
 import re
@@ -17,11 +18,12 @@ import typer
 from rich.console import Console
 
 from pg_lean import always, battery, terminal
-from pg_lean.bench import analytics, store
+from pg_lean.bench import analytics, rewrites, store
 from pg_lean.bench.explain import ALWAYS_ON, OPTIONS, SETTINGS
 from pg_lean.cluster import Cluster
 from pg_lean.errors import LabError, Unavailable
 from pg_lean.measure import check_result
+from pg_lean.names import extension_schema
 from pg_lean.result import Table
 
 #: Of two branches, for with one the join is a nested loop.
@@ -33,6 +35,8 @@ LOOPED = 1000
 #: 50 times the default, because valgrind makes them slower by that.
 QUERIES = "22 analytic queries"
 QUERIES_THOUSANDTHS, QUERIES_KEPT = 3, 5000
+#: UPDATEs that replace a value are counted so often.
+REPLACED = 50
 #: Settings of a session for each way of measuring, by kind: nothing measured, light_explain's way, the server's.
 #: "profile" is with samples, history and kept plans, "profile alone" without.
 NESTED = f"{ALWAYS_ON} -c auto_explain.log_nested_statements=on"
@@ -76,6 +80,10 @@ def register(app: typer.Typer, console: Console) -> None:
             None, "--battery", help="Count these statements of light_explain's battery under EXPLAIN ANALYZE: numbers, comma separated, or all."
         ),
         analytic: bool = typer.Option(False, "--analytic", help="Count the queries of make bench-analytics, as one case."),
+        replaced: Optional[str] = typer.Option(
+            None, "--replaced", help="Count UPDATEs of make bench-rewrites that replace a short value, in a column of text and in one of appendable_text: "
+            "bytes of the value, comma separated."
+        ),
         only: Optional[str] = typer.Option(None, "--case", help="Of the goals' statements those whose name has this."),
         ways: Optional[str] = typer.Option(None, "--ways", help=f"Of {', '.join(WAYS)} these, comma separated."),
         pg_config: Optional[str] = typer.Option(
@@ -86,6 +94,8 @@ def register(app: typer.Typer, console: Console) -> None:
         """Count instructions of statements, plain and measured, by valgrind's callgrind on a private server; what the kernel does is not counted."""
         if (statement is not None) + (numbers is not None) + analytic > 1:
             raise LabError("--statement, --battery and --analytic exclude each other")
+        if replaced and (statement or numbers or analytic):
+            raise LabError("--replaced excludes the others")
         if shutil.which("valgrind") is None:
             raise Unavailable("valgrind is not installed", "Install your system's package valgrind: its callgrind counts.")
         chosen = ways.split(",") if ways else ["EXPLAIN ANALYZE"] if numbers else list(WAYS)
@@ -94,6 +104,13 @@ def register(app: typer.Typer, console: Console) -> None:
         with Cluster(pg_config, settings=SETTINGS, name="instructions") as cluster:
             if cluster.root is not None:
                 raise Unavailable("a server in a separate root has no valgrind")
+            if replaced:
+                counts = count_replaced(cluster, [int(size) for size in replaced.split(",")], console)
+                if as_json:
+                    print(json.dumps(counts, indent=1))
+                else:
+                    terminal.show_table(Table("Instructions of an UPDATE", list(counts[0]), [list(row.values()) for row in counts]), console)
+                return
             if not all(map(cluster.has_library, ("light_explain", "auto_explain"))):
                 raise Unavailable("light_explain or auto_explain is not installed for this server", "Run make install.")
             cases = (
@@ -183,7 +200,49 @@ def of_battery(cluster: Cluster, numbers: str) -> list[Case]:
     return [case(one) for one in statements if not one.parallel and (wanted is None or one.number in wanted)]
 
 
+def of_replaced(way: rewrites.Way, name: str, values: Callable[[int], Iterator[str]], size: int) -> Case:
+    """UPDATEs of a new table with one value; each sends the next one whole."""
+    numbers, state = itertools.count(), {}
+
+    def ready(conn: psycopg.Connection) -> None:
+        state.update(table=f"replaced_{way.name.replace(' ', '_')}_{next(numbers)}", values=values(size))
+        column = way.prefix.format(ext=extension_schema(conn, "appendable_bytea")) + "text"
+        conn.execute(f"DROP TABLE IF EXISTS {state['table']}; CREATE TABLE {state['table']} (id int PRIMARY KEY, data {column}) WITH (fillfactor = 80)")
+        if way.setup:
+            conn.execute(way.setup.format(t=state["table"]))
+        conn.execute(f"INSERT INTO {state['table']} VALUES (1, %s)", [next(state["values"])])
+
+    def run(conn: psycopg.Connection) -> None:
+        conn.execute(f"UPDATE {state['table']} SET data = %s", [next(state["values"])])
+    return Case(name, ACCOUNTS // REPLACED, run, run, ready)
+
+
 # -- counting ----------------------------------------------------------------
+
+def count_replaced(cluster: Cluster, sizes: list[int], console: Console) -> list[dict[str, Any]]:
+    """Instructions of an UPDATE that replaces a value, for each change and size: in TOAST with lz4, and as a difference."""
+    cluster.configure(("appendable_bytea",), rewrites.SETTINGS)
+    count_from_now(cluster)
+    found = []
+    for size, (what, values) in itertools.product(sizes, rewrites.SHORT_CHANGES.items()):
+        row: dict[str, Any] = {"change": f"{size // 1000} kB, {what}"}
+        for way in (rewrites.WAYS[0], rewrites.WAYS[-1]):
+            options = " ".join(f"-c {name}={value}" for name, value in way.settings.items())
+            case = of_replaced(way, row["change"], values, size)
+            with console.status(f"{case.name}, {way.name}"):
+                session(cluster, options, case, case.run, 1)
+                less, more = (session(cluster, options, case, case.run, times).instructions for times in (10, 10 + case.executions))
+            row[way.name] = round((more - less) / case.executions)
+        found.append({**row, "pg_lean / stock lz4": round(row["pg_lean"] / row["stock lz4"], 3)})
+    return found
+
+
+def count_from_now(cluster: Cluster) -> None:
+    """Restart below callgrind."""
+    cluster.below = ["valgrind", "--tool=callgrind", "--trace-children=yes", "--vgdb=no", f"--callgrind-out-file={cluster.data.parent}/callgrind.%p",
+                     f"--log-file={cluster.data.parent}/valgrind.%p"]
+    cluster.restart()
+
 
 def count(cluster: Cluster, way: str, cases: list[Case], console: Console, kinds: tuple[str, ...] = ()) -> Iterator[tuple[Case, dict[str, float]]]:
     """Instructions of one execution of each case, by kind of session: of all kinds, or of these.
@@ -193,9 +252,7 @@ def count(cluster: Cluster, way: str, cases: list[Case], console: Console, kinds
     """
     cluster.preload = ["light_explain"] if WAYS[way] is PROFILED else []
     cluster.settings = {**SETTINGS, **(store.PROFILE if way == "profile alone" else {})}
-    cluster.below = ["valgrind", "--tool=callgrind", "--trace-children=yes", "--vgdb=no", f"--callgrind-out-file={cluster.data.parent}/callgrind.%p",
-                     f"--log-file={cluster.data.parent}/valgrind.%p"]
-    cluster.restart()
+    count_from_now(cluster)
     for case in cases:
         counted = {}
         few = case.executions // 3 + 1
