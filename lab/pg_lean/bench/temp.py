@@ -259,7 +259,7 @@ def measure_overhead(bench: Bench) -> dict[str, Estimate]:
         with server.connect() as other, bench.progress(sessions * len(LOADS), "the library's overhead") as step:
             for name, (transaction, size) in LOADS.items():
                 # The loop leaves dead rows in the catalog, which make it slower and slower.
-                bursts(kinds, transaction, size, sessions, into=bench.raw, case=name, after_each=lambda: step(name),
+                bursts(kinds, transaction, size, sessions, into=bench.raw, case=name, after_each=lambda: step(name), local=True, together=True,
                        before=lambda: other.execute("VACUUM pg_class"))
     return {name: bench.ratio("us", "pg_lean", "stock", name) for name in LOADS}
 
