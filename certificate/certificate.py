@@ -156,7 +156,7 @@ KINDS = (
         "fresh",
         "The first two commands",
         "`make demo` and `make check` as a newcomer gives them, in copies of pristine roots of Debian and Ubuntu (ci/fresh.sh describes them). In "
-        "those that end in -bare nothing else is installed. Afterwards nothing may be left but what the commands say that they install.",
+        "those that end in -bare nothing else is installed. Afterwards only the packages that the commands name may be left.",
         "make fresh",
     ),
     (
