@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -289,7 +288,7 @@ def kept(run: dict) -> str:
 
 def since(commit: str) -> str:
     """How many commits have changed the C code since that one; "?" if the history does not have it."""
-    done = subprocess.run(["git", "rev-list", "--count", f"{commit.split()[0]}..HEAD", "--", *record.SOURCE], cwd=TOP, capture_output=True, text=True)
+    done = record.git("rev-list", "--count", f"{commit.split()[0]}..HEAD", "--", *record.SOURCE)
     return done.stdout.strip() if done.returncode == 0 else "?"
 
 
@@ -299,7 +298,7 @@ def changed(commit: str) -> str:
     Commits do not say it: one may change a line or an extension.  A file that moved counts with what changed in it.
     """
     def of(*command: str) -> int | None:
-        done = subprocess.run(["git", *command, "--", *record.SOURCE], cwd=TOP, capture_output=True, text=True)
+        done = record.git(*command, "--", *record.SOURCE)
         return sum(int(line.split()[0]) for line in done.stdout.splitlines() if line[0].isdigit()) if done.returncode == 0 else None
 
     written = of("diff", "-M", "--numstat", commit.split()[0], "HEAD")

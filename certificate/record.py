@@ -24,10 +24,18 @@ def output(*command: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, cwd=TOP).stdout.strip()
 
 
+def git(*arguments: str) -> subprocess.CompletedProcess:
+    """A command of git here; where there is no git it fails, as without a history."""
+    try:
+        return subprocess.run(["git", *arguments], capture_output=True, text=True, cwd=TOP)
+    except FileNotFoundError:
+        return subprocess.CompletedProcess(arguments, 127, "", "there is no git")
+
+
 def about(command: str, server: str | None = None) -> dict:
     """Of a run that begins now.  server: a pg_config, or the version itself.  The commit is the last one that changed what is tried."""
-    commit = output("git", "rev-list", "-1", "HEAD", "--", *CODE)
-    if output("git", "status", "--porcelain", "--", *CODE):
+    commit = git("rev-list", "-1", "HEAD", "--", *CODE).stdout.strip()
+    if git("status", "--porcelain", "--", *CODE).stdout:
         commit += " with changes"
     if server and "/" in server or server == "pg_config":
         server = output(server, "--version").removeprefix("PostgreSQL ").split()[0]

@@ -47,8 +47,8 @@ def test_each_kept_run_is_on_the_pages():
 
 
 def in_history() -> bool:
-    """Is this a clone with its history?  An archive has none."""
-    return subprocess.run(["git", "rev-list", "--max-parents=0", "HEAD"], cwd=TOP, capture_output=True).returncode == 0
+    """Is this a clone with its history?  An archive has none, and a machine may have no git."""
+    return record.git("rev-list", "--max-parents=0", "HEAD").returncode == 0
 
 
 def unfounded(claims, runs=certificate.RUNS) -> list[str]:

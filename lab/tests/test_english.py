@@ -1,6 +1,7 @@
 """Documents, comments and messages avoid words and constructions that readers have to decode (see CONTRIBUTING.md, English)."""
 
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -66,6 +67,9 @@ def hits(path: str) -> list[str]:
 
 
 def tracked() -> list[str]:
+    """Files of the repository that people read; none where there is no history, or no git."""
+    if shutil.which("git") is None:
+        return []
     done = subprocess.run(["git", "ls-files"], cwd=TOP, capture_output=True, text=True)
     return [path for path in done.stdout.split() if TEXT.search(path) and not GENERATED.search(path)]
 

@@ -89,6 +89,7 @@ def test_all_files_name_one_version():
         assert f"default_version = '{short}'" in control.read_text() and (control.parent / f"sql/{control.stem}--{short}.sql").is_file(), control
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
 @pytest.mark.parametrize("released", [False, True])
 def test_a_new_version_is_written_into_all_files(tmp_path, released):
     """In a copy of the repository: the tests of this file pass there, and a released version keeps its scripts."""
