@@ -25,11 +25,12 @@ from pg_lean.paths import TOP
 
 #: Samples in which no node may be seen waiting that does not.
 LOOKS = 1_000_000
+KEEP = str(TOP / "certificate" / "run")
 
 
 def kept(name: str, label: str, *command: str) -> list[str]:
     """A command whose closing lines keep.py keeps, and the label of the server that it tests."""
-    return [str(TOP / "certificate" / "run"), "keep", "--label", label, name, *command]
+    return [KEEP, "keep", "--label", label, name, *command]
 
 
 def tried(name: str, target: str, **variables: str) -> list[str]:
@@ -66,7 +67,9 @@ def parts() -> dict[str, list[str]]:
         found[f"suites-{version}"] = kept(f"suites-{version}", label, "make", "-s", "suites", f"LABEL={label}")
     found["versions-minors"] = kept("versions-minors", "host", "make", "-s", "minors")
     found["versions-arm"] = kept("versions-arm", "host", "make", "-s", "arm")
-    found["fresh"] = kept("fresh", "host", "make", "-s", "fresh")
+    for state, server in (("bookworm", "15 of Debian 12"), ("trixie", "17 of Debian 13"), ("noble", "16 of Ubuntu 24.04")):
+        # the last one needs MIRROR_16
+        found[f"fresh-{state}"] = [KEEP, "keep", "--server", server, f"fresh-{state}", "make", "-s", "fresh", f"STATES={state}-bare"]
     found["scripts-15"] = kept("scripts-15", "host", "make", "-s", "pgspot")
     return found
 
