@@ -110,7 +110,7 @@ def run(bench: Bench) -> Result:
                 timed(session[0], query)
                 timed(session[0], f"EXPLAIN ({OPTIONS}) {query}")
 
-            def variant(enabled: bool | None, timing: str = "auto", source: str = "system", options: str = OPTIONS):
+            def variant(enabled: bool | None, timing: str = "auto", source: str = "auto", options: str = OPTIONS):
                 def measure():
                     if enabled is None:
                         return timed(session[0], query, cpu=local)
