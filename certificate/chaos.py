@@ -78,7 +78,7 @@ CALM_AFTER = 30
 FAULTS = struct.Struct("=qq4096s")
 DISKS = {"data": 1, "WAL": 2, "temporary files": 4}
 #: Seconds after a full disk in which the session that asked for a checkpoint may be told that it failed.
-SHORTLY = 60
+SHORTLY = 15
 #: Seconds without a startup process after which a server that does not answer will never have one.
 ABANDONED = 30
 #: Seconds for which a disk is full.

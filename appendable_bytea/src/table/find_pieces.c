@@ -117,12 +117,17 @@ shares_samples(AbReader *reader, int64 from, int64 n, const char *data, int64 m)
 	return found;
 }
 
-/* The same with little of the work, for a short old value: is one of two parts of it there? */
+/*
+ * The same with little of the work, for a short old value: is one of two parts of it there?  For 7 kB
+ * this takes some 11,000 instructions, an index of blocks and one sample 23,000 (make instructions
+ * ARGS='--replaced 7000').
+ */
 static bool
 shares_parts(AbReader *reader, int64 from, int64 n, const char *data, int64 m)
 {
 	char		parts[FIRST_PARTS];
 
+	Assert(n / FIRST_SHARE + FIRST_PARTS <= n);
 	return ab_reader_try_read(reader, from + n / FIRST_SHARE, parts, FIRST_PARTS) &&
 		(memmem(data, m, parts, FIRST_PART) != NULL ||
 		 memmem(data, m, parts + FIRST_PART, FIRST_PART) != NULL);

@@ -437,6 +437,7 @@ write_new_value(AbStoring *storing, const AbTarget *target)
 	AbRef		ref = {0};
 	AbReader   *reader;
 
+	Assert(storing->value.nsegments > 0);
 	if (ab_store_differences)
 		storing->kept_end = closing_bytes(last);
 	if (storing->grows || !ab_compress_new)
@@ -446,7 +447,7 @@ write_new_value(AbStoring *storing, const AbTarget *target)
 	reader = ab_reader_open_value(&storing->value);
 	ab_write_compressed(target->relid, reader, true, &ref);
 	ab_reader_close(reader);
-	return ab_make_stored(&ref, NULL, 0, last->data + last->length, storing->kept_end, 0);
+	return ab_make_stored(&ref, NULL, 0, storing->kept_end > 0 ? last->data + last->length : NULL, storing->kept_end, 0);
 }
 
 /*
