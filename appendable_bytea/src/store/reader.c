@@ -387,11 +387,7 @@ ab_read_whole(Datum datum)
 	ab_parse(datum, &value);
 	if (value.base.vid == 0)
 	{
-		/*
-		 * All of it is in the datum.  Short documents are read for each
-		 * operator: one -> takes 3,279 instructions instead of 3,848 with a
-		 * reader.
-		 */
+		/* an -> takes 3,279 instructions instead of 3,848 with a reader */
 		Assert(value.nsegments <= 1);
 		result = palloc(value.length + VARHDRSZ);
 		SET_VARSIZE(result, value.length + VARHDRSZ);
