@@ -97,6 +97,9 @@ arm: ## build for ARM64 and test in an emulator, as far as that goes (NAMES='lig
 chaos: ready ## kill and compare: everything at once against a model (MINUTES=3, HOURS=8 or KILLS=300; LABEL=18-assert)
 	@$(TOP)/certificate/run chaos $(if $(KILLS),--kills $(KILLS),--minutes $(if $(HOURS),$$(($(HOURS) * 60)),$(or $(MINUTES),3))) $(on_label) $(ARGS)
 
+soak: ready ## work for HOURS=8 without a pause and look for what grows (LABEL=18; ARGS='--json FILE' continues after an interruption)
+	@$(TOP)/certificate/run soak --hours $(or $(HOURS),8) $(on_label) $(ARGS)
+
 power: ready ## cut the power at CUTS=200 moments of a server's run: acknowledged commits must survive (LABEL=18)
 	@$(TOP)/certificate/run power --cuts $(or $(CUTS),200) $(on_label) $(ARGS)
 
@@ -156,5 +159,5 @@ clean: ## remove everything made, here and in build/
 	+$(if $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null)),$(call in_each,clean))
 	@$(if $(HERE),$(TOP)/ci/clean.sh)
 
-.PHONY: announce container coverage monitoring streams streams-kills streams-mutants bench-streams lint tools instructions docs suites minors valgrind pgspot sqlsmith all install uninstall installcheck help setup ready demo check check-slow check-all matrix clients fresh neighbours citus arm deb rpm dist image packages scenes chaos power mutants fuzz certificate certificate-all indent clean
+.PHONY: announce container coverage monitoring streams streams-kills streams-mutants bench-streams lint tools instructions docs suites minors valgrind pgspot sqlsmith all install uninstall installcheck help setup ready demo check check-slow check-all matrix clients fresh neighbours citus arm deb rpm dist image packages scenes chaos soak power mutants fuzz certificate certificate-all indent clean
 .DEFAULT_GOAL := all

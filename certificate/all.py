@@ -56,6 +56,7 @@ def parts() -> dict[str, list[str]]:
     found["mutants-15"] = tried("mutants-15", "mutants")
     for label, minutes in (("15", "60"), ("18-assert", "60"), ("19", "15")):
         found[f"chaos-{label}"] = tried(f"chaos-{label}", "chaos", MINUTES=minutes, **({} if label == "15" else {"LABEL": label}))
+    found["soak-15"] = tried("soak-15", "soak", HOURS="8")
     for label in ("15", "18"):
         found[f"power-{label}"] = tried(f"power-{label}", "power", CUTS="200", **({} if label == "15" else {"LABEL": label}))
     found["fuzz-15"] = tried("fuzz-15", "fuzz", MINUTES="60")
@@ -77,11 +78,14 @@ def parts() -> dict[str, list[str]]:
 
 
 def state(name: str) -> str:
-    """Of a part: today's, older or missing."""
+    """Of a part: today's, older, unfinished (the next run continues it) or missing."""
     path = RUNS / f"{name}.json"
     if not path.exists():
         return "missing"
-    commits = since(json.loads(path.read_text())["commit"])
+    run = json.loads(path.read_text())
+    if run.get("unfinished"):
+        return "unfinished"
+    commits = since(run["commit"])
     return "current" if commits == "0" else f"{commits} commits since"
 
 

@@ -1,6 +1,6 @@
 """Draw docs/certificate.md from the runs kept in results/certificate/.
 
-Each run is a file that a command wrote (chaos, power, mutants and fuzz with --json, others
+Each run is a file that a command wrote (chaos, soak, power, mutants and fuzz with --json, others
 through keep.py).  The page has one line for each run: what was tried, how much, what was
 wrong, when, and how many commits to the C code have been made since.  The details of each
 run are in results/certificate/README.md.  A kind that was not run is listed as missing.
@@ -10,6 +10,7 @@ run are in results/certificate/README.md.  A kind that was not run is listed as 
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from pg_lean.paths import TOP
 import record
+import soak as soak_run
 
 PAGE = TOP / "docs" / "certificate.md"
 RUNS = TOP / "results" / "certificate"
@@ -62,6 +64,15 @@ KINDS = (
         "processes are killed, connections break, disks fill and clocks jump. A model outside the servers has the expected contents of each "
         "row; after each crash every acknowledged value is compared, and after every 30 kills all three servers.",
         "make chaos KILLS=300",
+    ),
+    (
+        "soak",
+        "Hours of work",
+        "A server does the same work for hours, most of it in sessions that stay open: changes of appended values, temporary tables, EXPLAIN "
+        "ANALYZE and the views of the query store, tables that come and go, short sessions, a logical slot, maintenance. Each minute memory, "
+        "descriptors, files, catalogs, tables, the slot and latencies are measured. A resource grows if a line through its samples "
+        "(the median of all slopes, without the first minutes after each start) gains more than a tenth of its level in the run.",
+        "make soak HOURS=8",
     ),
     (
         "power",
@@ -233,6 +244,50 @@ def chaos(run: dict) -> str:
     return table(("", "seed " + str(run["seed"])), rows) + (f"\n\nWrong were:\n{wrong}" if wrong else "")
 
 
+def soak(run: dict) -> str:
+    rows = [(name, f"{level:,.1f}", f"{gained:+.1f}") for name in soak_run.ENOUGH for level, gained in [soak_run.growth(run["parts"], name)]]
+    wrong = "".join(f"\n* {text.splitlines()[0]}" for text in [*run["grown"], *run["wrong"][:20]])
+    counts = ", ".join(f"{number(n)} {name}" for name, n in run["counts"].items())
+    return (
+        f"{run['hours']} hours, {len(run['parts'])} starts of the server: {counts}.\n\n"
+        + table((f"seed {run['seed']}", "about", "gained in the run"), rows)
+        + (f"\n\nWrong were:\n{wrong}" if wrong else "")
+        + "\n\n![Each resource and the latencies over the hours](soak.svg)"
+    )
+
+
+def soak_picture(run: dict) -> str:
+    """Every resource, and the median and the 99th percentile of each kind of work, over the hours."""
+    from matplotlib import pyplot, use
+
+    use("Agg")
+    samples = [one for part in run["parts"] for one in part["samples"]]
+    kinds = sorted({name for one in samples for name in one["latencies, ms"]})
+    with pyplot.rc_context({"svg.hashsalt": "soak", "svg.fonttype": "none", "font.size": 8, "axes.grid": True, "grid.color": "#dddddd"}):
+        figure, axes = pyplot.subplots(-(-(len(soak_run.ENOUGH) + len(kinds)) // 3), 3, figsize=(10, 11), layout="constrained", sharex=True)
+        for axis, name in zip(axes.flat, [*soak_run.ENOUGH, *kinds]):
+            for part in (one["samples"] for one in run["parts"]):
+                hours = [one["hours"] for one in part]
+                if name in soak_run.ENOUGH:
+                    axis.plot(hours, [one[name] for one in part], color="#2a5ea0", linewidth=1)
+                    axis.set_title(name)
+                else:
+                    for which, color in enumerate(("#2a5ea0", "#c0673a")):
+                        axis.plot(hours, [one["latencies, ms"].get(name, (float("nan"),) * 2)[which] for one in part], color=color, linewidth=1)
+                    axis.set_title(f"{name}: median and 99 %, ms")
+                    axis.set_yscale("log")
+            if name in soak_run.ENOUGH:
+                axis.set_ylim(bottom=0)
+        for axis in axes.flat[len(soak_run.ENOUGH) + len(kinds):]:
+            axis.axis("off")
+        for axis in axes[-1]:
+            axis.set_xlabel("hours")
+        out = io.StringIO()
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+        pyplot.close(figure)
+    return out.getvalue()
+
+
 def power(run: dict) -> str:
     rows = []
     for result in run["rounds"]:
@@ -319,6 +374,10 @@ def sum_chaos(run: dict) -> tuple[str, int]:
             f"{number(counts.get('values compared', 0) + counts.get('values read', 0))} values compared", len(run["wrong"]))
 
 
+def sum_soak(run: dict) -> tuple[str, int]:
+    return f"{run['hours']:.1f} hours, {number(run['counts'].get('values compared', 0))} values compared", len(run["wrong"]) + len(run["grown"])
+
+
 def sum_power(run: dict) -> tuple[str, int]:
     rounds = [one for one in run["rounds"] if not one["loses"]]
     return (
@@ -398,6 +457,8 @@ def main() -> int:
     for page, text in ((PAGE, draw()), (DETAILS, draw_details())):
         page.write_text(text)
         print(page)
+    for run in runs_of("soak", RUNS):
+        (RUNS / "soak.svg").write_text(soak_picture(run))
     return 0
 
 

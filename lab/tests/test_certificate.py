@@ -23,6 +23,7 @@ import keep
 import mutants
 from mutations import MUTATIONS, Mutation
 import record
+import soak
 
 RUN = {"date": "2026-01-02", "command": "make it", "commit": "0123456789" * 4, "server": "15.20", "machine": "2 x a processor"}
 
@@ -360,3 +361,42 @@ def test_at_least_forty_bugs_are_planted_each_another_one():
     for mutation in MUTATIONS:
         assert mutation.old != mutation.new and mutation.tests
         assert all(re.fullmatch(r"(sql|specs|t)/\w+", test) for test in mutation.tests)
+
+
+def soaked(gain: float, starts: int = 1, noise: float = 0.0) -> list[dict]:
+    """Samples of two hours a start, in which the sessions' memory gains so much an hour after the first minutes, and peaks now and then."""
+    parts = []
+    for start in range(starts):
+        samples = []
+        for minute in range(120):
+            hours = 2 * start + minute / 60
+            memory = 100 + (0 if minute < 15 else gain * hours) + (noise if minute % 11 == 0 else 0) - (50 if minute < 15 else 0)
+            samples.append({**dict.fromkeys(soak.ENOUGH, 50.0), "hours": hours, "memory of sessions, MB": memory, "latencies, ms": {"explain": [1.0, 3.0]}})
+        parts.append({"commit": RUN["commit"], "samples": samples})
+    return parts
+
+
+def test_what_grows_for_hours_is_found():
+    assert soak.hours_of([]) == 0 and soak.hours_of(soaked(0, 3)) == pytest.approx(5.98, abs=0.01)
+    assert soak.grown(soaked(0)) == soak.grown(soaked(0, noise=80.0)) == [], "caches that fill in the beginning and single peaks are no growth"
+    assert "memory of sessions" in soak.grown(soaked(10))[0], "a tenth of the level"
+    assert soak.grown(soaked(3)) == [] and soak.grown(soaked(3, 4)), "what a short run does not show, a long one does"
+    level, gained = soak.growth(soaked(10, 2), "memory of sessions, MB")
+    assert gained == pytest.approx(10 * 2 * 100 / 60, rel=0.05) and 100 < level < 140
+
+
+def test_a_soak_run_is_on_the_page_and_drawn(page):
+    run = {"seed": 6, "hours": 7.5, "counts": {"values compared": 1234, "explain": 9}, "grown": ["files grew by 90.0 from about 50.0"], "wrong": ["x\ny"],
+           "parts": soaked(1)}
+    text = page(soak=run)
+    assert "7.5 hours, 1,234 values compared" in text and "**2**" in text and "* files grew" in text and "* x\n" in text
+    picture = certificate.soak_picture(run)
+    assert picture.count("explain: median and 99 %") == 1 and all(name in picture for name in soak.ENOUGH)
+
+
+def test_an_unfinished_part_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(certificate_all, "RUNS", tmp_path)
+    monkeypatch.setattr(certificate_all, "since", lambda commit: "0")
+    for unfinished, state in ((True, "unfinished"), (False, "current")):
+        (tmp_path / "soak-15.json").write_text(json.dumps({"commit": "now", "unfinished": unfinished}))
+        assert certificate_all.state("soak-15") == state
