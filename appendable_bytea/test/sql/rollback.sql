@@ -1,6 +1,6 @@
 -- What a rollback, a repair or a refused command must leave as it was.
 SET client_min_messages = warning;
-CREATE EXTENSION appendable_bytea;
+CREATE EXTENSION IF NOT EXISTS appendable_bytea;
 CREATE FUNCTION bytes(n int, seed text) RETURNS bytea LANGUAGE sql IMMUTABLE AS
 	$$ SELECT substr(string_agg(sha512(convert_to(seed || i, 'UTF8')), '' ORDER BY i), 1, n) FROM generate_series(0, n / 64) i $$;
 CREATE TABLE r (id int PRIMARY KEY, other int, data appendable_bytea);

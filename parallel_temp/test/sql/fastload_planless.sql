@@ -1,5 +1,8 @@
 -- A function in C that puts rows into a table without a plan, while the table is
 -- being filled: no row may get lost.  Where it cannot go well the statement fails.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS parallel_temp;
+RESET client_min_messages;
 \getenv abs_builddir PG_ABS_BUILDDIR
 \set library :abs_builddir '/test/planless/parallel_test_planless'
 CREATE FUNCTION insert_without_plan(rel regclass, n integer) RETURNS void AS :'library' LANGUAGE C STRICT;
