@@ -195,6 +195,7 @@ COMMIT;
 LOAD 'auto_explain';
 SET auto_explain.log_min_duration = 0;
 SET auto_explain.log_analyze = on;
+SET auto_explain.log_nested_statements = on;
 CREATE FUNCTION planned() RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN (SELECT count(*) FROM pg_type WHERE typname = 'int4'); END $$;
 CREATE TEMP TABLE filled (id int);
 SELECT * FROM loaded('INSERT INTO filled SELECT id FROM source WHERE id >= planned()');
