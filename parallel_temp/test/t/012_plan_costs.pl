@@ -109,6 +109,24 @@ SQL
 	'SELECT count(pad) FROM large WHERE id < 390000');
 is($plans, 'parallel', 'pages in files are not entered') or diag($output);
 
+# The leader leaves an index that is larger than the buffers to its workers: one of them is as slow as the leader.
+for my $case ([ 'parallel', '128MB', 'one worker and its leader' ], [ 'serial', '8MB', 'one worker, to which the leader leaves the index' ])
+{
+	my ($expected, $buffers, $name) = @$case;
+	($plans, $output) = chosen(
+		<<"SQL",
+SET temp_buffers = '$buffers';
+@{[ $tables =~ s/SET temp_buffers[^;]*;//r ]};
+ALTER TABLE large SET (parallel_workers = 1);
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+SET parallel_temp.worker_start_cost = 0;
+SET parallel_temp.enter_page_cost = 0
+SQL
+		'SELECT count(pad) FROM large WHERE id < 390000');
+	is($plans, $expected, $name) or diag($output);
+}
+
 # Random reads may cost nothing.
 ($plans, $output) = chosen("$tables;\nSET random_page_cost = 0;\nSET seq_page_cost = 0",
 	'SELECT count(*) FROM small', 'SELECT k, count(*) FROM large GROUP BY k');
