@@ -243,9 +243,14 @@ CREATE FUNCTION reads_first() RETURNS event_trigger LANGUAGE plpgsql AS $$
 DECLARE
 	n int;
 BEGIN
-	SELECT 1 INTO n FROM prices_outer WHERE id > 0 LIMIT 1;
+	PERFORM id, k, pad FROM prices_big WHERE k >= 0 AND in_leader();
+	GET DIAGNOSTICS n = ROW_COUNT;
+	RAISE WARNING 'rows that the leader read: %', n;
 END $$;
-CREATE EVENT TRIGGER reads_first ON ddl_command_start EXECUTE FUNCTION reads_first();
+CREATE FUNCTION in_leader() RETURNS boolean LANGUAGE plpgsql STABLE PARALLEL SAFE COST 0.01 AS
+	'BEGIN RETURN pg_backend_pid() = current_setting(''regress.leader'')::int; END';
+SELECT set_config('regress.leader', pg_backend_pid()::text, false) IS NOT NULL AS set;
+CREATE EVENT TRIGGER reads_first ON ddl_command_start WHEN TAG IN ('CREATE TABLE AS') EXECUTE FUNCTION reads_first();
 -- (workers alone, so that it does not depend on when they start)
 SET parallel_leader_participation = off;
 SET max_parallel_workers_per_gather = 4;
@@ -257,7 +262,7 @@ RESET parallel_leader_participation;
 SET max_parallel_workers_per_gather = 2;
 ALTER TABLE prices_big RESET (parallel_workers);
 DROP EVENT TRIGGER reads_first;
-DROP FUNCTION reads_first;
+DROP FUNCTION reads_first, in_leader;
 DROP TABLE made;
 SET parallel_tuple_cost = 0.01;
 
