@@ -152,7 +152,26 @@ def _case(scale: int, query: str) -> str:
     return f"scale {scale / 1000:g}, {query}"
 
 
-def _measure(bench: Bench, scale: int, chosen: Sequence[str]) -> dict[str, str]:
+def front(bench: Bench) -> tuple[Headline, tuple[str, float]]:
+    """All queries at the larger scale, with the same number of repetitions for each."""
+    scale = bench.pick(full=max(SCALES), quick=20)
+    _measure(bench, scale, list(QUERIES), longer=False)
+    return _headline(bench, scale, list(QUERIES)), ("`UNLOGGED`", _milliseconds(bench, scale, "stock unlogged", list(QUERIES)))
+
+
+def _milliseconds(bench: Bench, scale: int, variant: str, names: Sequence[str]) -> float:
+    return sum(bench.estimate("ms", variant, _case(scale, name)).median for name in names)
+
+
+def _headline(bench: Bench, scale: int, names: Sequence[str]) -> Headline:
+    return Headline(
+        f"{len(names)} analytic queries over temporary tables, all together",
+        bench.raw.ratio_of_sums("ms", "stock serial", "pg_lean", [_case(scale, name) for name in names]),
+        [(variant, _milliseconds(bench, scale, variant, names)) for variant in ("stock serial", "pg_lean")],
+    )
+
+
+def _measure(bench: Bench, scale: int, chosen: Sequence[str], longer: bool = True) -> dict[str, str]:
     """Make the data, compare the answers, run the queries in turns; what plan each got: SERIAL (the server's), "parallel", or "serial, another"."""
     kinds = {}
     with contextlib.ExitStack() as stack:
@@ -185,7 +204,7 @@ def _measure(bench: Bench, scale: int, chosen: Sequence[str]) -> dict[str, str]:
                 raise LabError(f"{name}: the variants have different answers", "This is a fault of pg_lean; please report it.")
             repetitions, case = bench.all_orders(full=7, quick=2, variants=len(VARIANTS)), _case(scale, name)
             bench.interleave({variant: measure(variant, query) for variant in VARIANTS}, repetitions, case=case, warmup=0,
-                             most=0 if bench.quick else max(repetitions * LONGER, MOST),
+                             most=0 if bench.quick or not longer else max(repetitions * LONGER, MOST),
                              settled=lambda: verdict(bench.ratio("ms", "pg_lean", "stock serial", case), ALONE) != "undecided")
     return kinds
 
@@ -259,13 +278,7 @@ def _present(bench: Bench, plans: dict[int, dict[str, str]]) -> Result:
         "the server's "
         "parallel plan; up to two workers and the leader. `planned again` is the planning time of EXPLAIN in excess of stock's. Time as the client "
         "sees it; every answer is compared.",
-        headlines=[
-            Headline(
-                f"{len(kinds)} analytic queries over temporary tables, all together",
-                bench.raw.ratio_of_sums("ms", "stock serial", "pg_lean", [_case(scale, name) for name in kinds]),
-                [(variant, sum(bench.estimate("ms", variant, _case(scale, name)).median for name in kinds)) for variant in ("stock serial", "pg_lean")],
-            )
-        ],
+        headlines=[_headline(bench, scale, list(kinds))],
         blocks=blocks,
         checks=[] if bench.quick or bench.options.queries else checks,
     )

@@ -25,7 +25,7 @@ def run(bench: Bench) -> Result:
     """Every part on the same server; each part's rows have its name as case."""
     bench.need_private()  # large objects are in no schema: on a server of the user's an interrupted run would leave some
     bench.server.need_extension("appendable_bytea")
-    big = bench.pick(full=100 * MB, quick=10 * MB)
+    big = big_value(bench)
     parts = [
         one_byte(bench, big),
         latencies(bench),
@@ -49,14 +49,34 @@ def run(bench: Bench) -> Result:
         "does for large objects here).",
         how="Random bytes. Every append commits; `synchronous_commit` is off, so that the disk's flush is not what is compared. Methods take turns in "
         "each repetition. Time is taken in the server: by a procedure around its appends, by EXPLAIN for reads.",
-        headlines=[
-            Headline(
-                f"one byte added to {human_bytes(big)}", bench.ratio("us", "stock", "pg_lean", "one byte"), [("bytea", stock), ("appendable_bytea", lean)], "µs"
-            ),
-            *streamed(bench),
-        ],
+        headlines=[headline(bench, big), *streamed(bench)],
         blocks=blocks,
         checks=checks,
+    )
+
+
+def front(bench: Bench) -> tuple[Headline, tuple[str, float]]:
+    """One byte to the big value."""
+    bench.server.need_extension("appendable_bytea")
+    bench.server.make_schema()
+    big = big_value(bench)
+    one_byte(bench, big)
+    return headline(bench, big), min(
+        ((title, bench.estimate("us", name, "one byte").median) for name, title in (("LO", "large object"), ("chunk rows", "chunk rows"))),
+        key=lambda way: way[1],
+    )
+
+
+def big_value(bench: Bench) -> int:
+    return bench.pick(full=100 * MB, quick=10 * MB)
+
+
+def headline(bench: Bench, size: int) -> Headline:
+    return Headline(
+        f"one byte added to {human_bytes(size)}",
+        bench.ratio("us", "stock", "pg_lean", "one byte"),
+        [(title, bench.estimate("us", name, "one byte").median) for name, title in (("stock", "bytea"), ("pg_lean", "appendable_bytea"))],
+        "µs",
     )
 
 

@@ -81,7 +81,7 @@ STATEMENTS = {
 
 def shapes(bench: Bench) -> dict[str, str]:
     """Name: query.  The first are the document's own."""
-    small = f"{bench.pick(full=1_000_000, quick=300_000):,}"
+    small = f"{rows_of(bench):,}"
     queries = {f"count(*) of {small} rows": "SELECT count(*) FROM t"}
     if not bench.quick:
         queries["count(*) of 5,000,000 rows"] = "SELECT count(*) FROM big"
@@ -93,41 +93,11 @@ def run(bench: Bench) -> Result:
     bench.server.need_extension("light_explain")
     fill(bench)
     queries = shapes(bench)
-    with bench.connect() as conn:
-        counter = core_by_counter(conn)
     repetitions = bench.iterations(full=25, quick=6)
-    local = bench.server.private
     small = {case: query for case, query in queries.items() if "5,000,000" not in case}
     for case, query in queries.items():
-        with contextlib.ExitStack() as stack:
-            session: list[psycopg.Connection] = []
-
-            def another_session() -> None:
-                """What a call of a node costs depends on where a session's memory happens to lie: each round has another one, shifted by chance."""
-                stack.close()
-                session[:] = [stack.enter_context(bench.connect())]
-                session[0].execute(f"PREPARE elsewhere AS SELECT '{'x' * random.randint(1, 20_000)}'")
-                timed(session[0], query)
-                timed(session[0], f"EXPLAIN ({OPTIONS}) {query}")
-
-            def variant(enabled: bool | None, timing: str = "auto", source: str = "auto", options: str = OPTIONS):
-                def measure():
-                    if enabled is None:
-                        return timed(session[0], query, cpu=local)
-                    bench.server.set(
-                        session[0], {"light_explain.enabled": enabled, "light_explain.timing": timing} | ({"timing_clock_source": source} if counter else {})
-                    )
-                    return timed(session[0], f"EXPLAIN ({options}) {query}", cpu=local)
-                return measure
-
-            variants = {"plain": variant(None), "core": variant(False), "light_explain": variant(True)}
-            if counter:
-                variants["core, tsc"] = variant(False, source="tsc")
-            if case in with_system_clock(queries):
-                variants["light_explain, system clock"] = variant(True, "system")
-                variants[WITHOUT_TIMES] = variant(False, options="ANALYZE, BUFFERS, TIMING OFF")
-            more = next((times for part, times in REPEATED.items() if part in case), 1)
-            bench.interleave(variants, max(round(repetitions * more), 3), case=case, before=another_session)
+        more = next((times for part, times in REPEATED.items() if part in case), 1)
+        measure_shape(bench, case, query, max(round(repetitions * more), 3), with_system_clock=case in with_system_clock(queries))
     with bench.connect() as conn:
         share_errors(bench, conn, small)
     count_instructions(bench, small)
@@ -142,6 +112,64 @@ def run(bench: Bench) -> Result:
     return present(bench, list(queries), repetitions, statements)
 
 
+def measure_shape(bench: Bench, case: str, query: str, repetitions: int, *, with_system_clock: bool) -> None:
+    """The plain query and EXPLAIN ANALYZE in turns, each round in another session."""
+    local = bench.server.private
+    with contextlib.ExitStack() as stack:
+        session: list[psycopg.Connection] = []
+        with bench.connect() as conn:
+            counter = core_by_counter(conn)
+
+        def another_session() -> None:
+            """What a call of a node costs depends on where a session's memory happens to lie: each round has another one, shifted by chance."""
+            stack.close()
+            session[:] = [stack.enter_context(bench.connect())]
+            session[0].execute(f"PREPARE elsewhere AS SELECT '{'x' * random.randint(1, 20_000)}'")
+            timed(session[0], query)
+            timed(session[0], f"EXPLAIN ({OPTIONS}) {query}")
+
+        def variant(enabled: bool | None, timing: str = "auto", source: str = "auto", options: str = OPTIONS):
+            def measure():
+                if enabled is None:
+                    return timed(session[0], query, cpu=local)
+                bench.server.set(
+                    session[0], {"light_explain.enabled": enabled, "light_explain.timing": timing} | ({"timing_clock_source": source} if counter else {})
+                )
+                return timed(session[0], f"EXPLAIN ({options}) {query}", cpu=local)
+            return measure
+
+        variants = {"plain": variant(None), "core": variant(False), "light_explain": variant(True)}
+        if counter:
+            variants["core, tsc"] = variant(False, source="tsc")
+        if with_system_clock:
+            variants["light_explain, system clock"] = variant(True, "system")
+            variants[WITHOUT_TIMES] = variant(False, options="ANALYZE, BUFFERS, TIMING OFF")
+        bench.interleave(variants, repetitions, case=case, before=another_session)
+
+
+def front(bench: Bench) -> tuple[Headline, tuple[str, float]]:
+    """The first shape."""
+    bench.server.need_extension("light_explain")
+    bench.server.make_schema()
+    with bench.activity("filling tables"), bench.connect() as conn:
+        make_tables(conn, rows_of(bench))
+    case, query = next(iter(shapes(bench).items()))
+    measure_shape(bench, case, query, bench.iterations(full=25, quick=6), with_system_clock=True)
+    return headline(bench, case), ("`TIMING OFF`", bench.estimate("ms", WITHOUT_TIMES, case).median)
+
+
+def headline(bench: Bench, case: str) -> Headline:
+    return Headline(
+        f"EXPLAIN (ANALYZE, BUFFERS) of {case}",
+        bench.ratio("ms", "core", "light_explain", case),
+        [(name, bench.estimate("ms", name, case).median) for name in ("core", "plain", "light_explain")],
+    )
+
+
+def rows_of(bench: Bench) -> int:
+    return bench.pick(full=1_000_000, quick=300_000)
+
+
 def with_system_clock(queries: Iterable[str]) -> list[str]:
     """The shapes that are also measured with the clock of machines whose counter cannot be trusted."""
     return [case for case in queries if case in ("hash join", next(iter(queries)))]
@@ -149,7 +177,7 @@ def with_system_clock(queries: Iterable[str]) -> list[str]:
 
 def fill(bench: Bench) -> None:
     with bench.activity("filling tables"), bench.connect() as conn:
-        make_tables(conn, bench.pick(full=1_000_000, quick=300_000))
+        make_tables(conn, rows_of(bench))
         if not bench.quick:
             conn.execute("CREATE TABLE big AS SELECT g AS id FROM generate_series(1, 5000000) g")
             conn.execute("VACUUM ANALYZE big")
@@ -384,14 +412,7 @@ def present(bench: Bench, cases: list[str], repetitions: int, statements: list[b
         how=f"{repetitions} interleaved repetitions or a multiple, each in a new session, after one that is discarded; everything in shared buffers, no "
             "parallel workers, no JIT. "
         "Ratios are paired in each repetition, then the median is taken. Short statements run in one session of each kind at a time.",
-        headlines=[
-            Headline(
-                f"EXPLAIN (ANALYZE, BUFFERS) of {case}",
-                bench.ratio("ms", "core", "light_explain", case),
-                [(name, bench.estimate("ms", name, case).median) for name in ("core", "plain", "light_explain")],
-            )
-            for case in (first, "hash join")
-        ],
+        headlines=[headline(bench, case) for case in (first, "hash join")],
         blocks=[
             both,
             goal_table,

@@ -42,11 +42,9 @@ MARGIN_OF_ONE, MARGIN = 0.10, 0.05
 def run(bench: Bench) -> Result:
     """Each way of loading, into tables that fit temp_buffers and that do not, on each tablespace, with fast load off and on."""
     bench.server.need_function("pg_flush_local_buffers()")
-    large, medium = bench.pick(full=(LARGE, MEDIUM), quick=(600_000, 300_000))
+    large, medium = sizes(bench)
     repetitions = bench.iterations(full=5, quick=3)
-    with bench.connect() as conn:
-        conn.execute(f"CREATE TABLE source AS SELECT i AS id, i::float8 / 3 AS f, md5(i::text) AS t FROM generate_series(1, {large}) i")
-        conn.execute("VACUUM ANALYZE source")
+    make_source(bench, large)
     places = {"default": ""}
     with contextlib.ExitStack() as stack:
         ram, why_no_ram = stack.enter_context(ram_tablespace(bench))
@@ -63,6 +61,36 @@ def run(bench: Bench) -> Result:
         empty = look_into_file(bench, SMALL)
     sweep(bench)
     return present(bench, places, repetitions, method, why_no_ram, empty, large)
+
+
+def front(bench: Bench) -> tuple[Headline, tuple[str, float]]:
+    """INSERT ... SELECT of the large table, without counting."""
+    bench.server.need_function("pg_flush_local_buffers()")
+    bench.server.make_schema()
+    (large, _), load, place = sizes(bench), HEADLINES[1], "default"
+    make_source(bench, large)
+    measure(bench, load, False, large, place, "", bench.iterations(full=5, quick=3), "")
+    return headline(bench, load, large), ("`UNLOGGED`", bench.estimate("ms", UNLOGGED, case_of(load, False, place)).median)
+
+
+def headline(bench: Bench, load: str, rows: int) -> Headline:
+    case = case_of(load, False, "default")
+    return Headline(
+        f"{load} of a temporary table of {human_bytes(rows // ROWS_PER_PAGE * 8192)}",
+        bench.ratio("ms", STOCK, LEAN, case),
+        [(name, bench.estimate("ms", name, case).median) for name in (STOCK, LEAN)],
+    )
+
+
+def sizes(bench: Bench) -> tuple[int, int]:
+    """Rows of the large tables and of the others."""
+    return bench.pick(full=(LARGE, MEDIUM), quick=(600_000, 300_000))
+
+
+def make_source(bench: Bench, rows: int) -> None:
+    with bench.connect() as conn:
+        conn.execute(f"CREATE TABLE source AS SELECT i AS id, i::float8 / 3 AS f, md5(i::text) AS t FROM generate_series(1, {rows}) i")
+        conn.execute("VACUUM ANALYZE source")
 
 
 def case_of(load: str, fits: bool, place: str) -> str:
@@ -137,7 +165,7 @@ def measure(bench: Bench, load: str, fits: bool, rows: int, place: str, tablespa
             variants[UNLOGGED] = unlogged
         bench.interleave(variants, repetitions, case=case, text=case)
 
-        for name, fast in ((STOCK, False), (LEAN, True)):
+        for name, fast in ((STOCK, False), (LEAN, True)) if method else ():
             with counter(method, conn) as count:
                 found = {}
 
@@ -277,8 +305,6 @@ def counter(method: str, conn: psycopg.Connection) -> Iterator[Callable[..., tra
             statement.total_us = ms * 1000
             return statement
         yield count
-    else:
-        yield lambda action, text: action() and None
 
 
 # -- places --------------------------------------------------------------------
@@ -371,14 +397,7 @@ def present(bench: Bench, places: dict[str, str], repetitions: int, method: str,
         how=f"{repetitions} interleaved repetitions in one session for each case, after one round that is discarded; `parallel_temp.fast_load` off is stock. "
         "Time is the client's. Row by row is one PL/pgSQL loop of INSERT. That and index builds use the server's code in both variants. "
         "Tables that do not fit are loaded with the default temp_buffers of 8 MB.",
-        headlines=[
-            Headline(
-                f"{load} of a temporary table of {human_bytes(large // ROWS_PER_PAGE * 8192)}",
-                bench.ratio("ms", STOCK, LEAN, case_of(load, False, "default")),
-                [(name, bench.estimate("ms", name, case_of(load, False, "default")).median) for name in (STOCK, LEAN)],
-            )
-            for load in HEADLINES
-        ],
+        headlines=[headline(bench, load, large) for load in HEADLINES],
         blocks=blocks,
         checks=[
             Check("time of CREATE TABLE AS over stock, does not fit", create, "<=", 1 / 1.5 if old else 1 / 1.3),

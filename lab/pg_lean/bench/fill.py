@@ -7,7 +7,7 @@ import contextlib
 import re
 import time
 from dataclasses import dataclass
-from typing import Any, Iterator
+from typing import Any, Iterator, Sequence
 
 import psycopg
 
@@ -128,6 +128,30 @@ def run(bench: Bench) -> Result:
     return present(bench, rows, repetitions, plans, sizes, costs, prices, with_recycled)
 
 
+def front(bench: Bench) -> tuple[Headline, tuple[str, float]]:
+    """INSERT ... SELECT of the hash join, without the variants that lack a part of pg_lean."""
+    bench.server.need_function("parallel_temp_stats()")
+    bench.server.make_schema()
+    query = "hash join"
+    with bench.connect() as data:
+        try:
+            with bench.activity("making permanent rows"):
+                make(data, bench.pick(full=FULL, quick=QUICK))
+            fill(bench, INTO[1], query, bench.iterations(full=5, quick=2), {}, {}, (STOCK, UNLOGGED, LEAN))
+        finally:
+            drop(data)
+    return headline(bench, query), ("`UNLOGGED`", bench.estimate("ms", UNLOGGED, case_of(INTO[1], query)).median)
+
+
+def headline(bench: Bench, query: str) -> Headline:
+    case = case_of(INTO[1], query)
+    return Headline(
+        f"{INTO[1]} of a {query} into a temporary table",
+        bench.ratio("ms", STOCK, LEAN, case),
+        [(name, bench.estimate("ms", name, case).median) for name in (STOCK, LEAN)],
+    )
+
+
 def make(conn: psycopg.Connection, rows: int) -> None:
     drop(conn)
     items = min(ITEMS, rows // 10)
@@ -166,7 +190,8 @@ def plan_of(text: str) -> str:
     return f"serial ({reason[1]})" if reason else "serial"
 
 
-def fill(bench: Bench, into: str, query: str, repetitions: int, plans: dict[tuple[str, str, str], str], sizes: dict[str, tuple[int, int]]) -> None:
+def fill(bench: Bench, into: str, query: str, repetitions: int, plans: dict[tuple[str, str, str], str], sizes: dict[str, tuple[int, int]],
+         variants: Sequence[str] = tuple(VARIANTS)) -> None:
     """Time the variants in turns; before that each is explained, and run once if it has workers; every answer is compared."""
     text, case = QUERIES[query], case_of(into, query)
 
@@ -207,10 +232,10 @@ def fill(bench: Bench, into: str, query: str, repetitions: int, plans: dict[tupl
             text = explain_text(conn, statement, "COSTS OFF")
             return explain_text(conn, statement, "ANALYZE, TIMING OFF, COSTS OFF") if "Gather" in text else text
 
-        for variant in VARIANTS:
+        for variant in variants:
             with ready(variant):
                 plans[into, query, variant] = plan_of(explained(statement_of(variant)))
-        bench.interleave({variant: lambda variant=variant: load(variant) for variant in VARIANTS}, repetitions,
+        bench.interleave({variant: lambda variant=variant: load(variant) for variant in variants}, repetitions,
                          case=case, warmup=0, text=case)
 
 
@@ -663,14 +688,7 @@ def present(bench: Bench, rows: int, repetitions: int, plans: dict[tuple[str, st
         f"`{FAST}`: on, `parallel_insert` and `fill_pages` off; `{ROWS}`: `fill_pages` off; "
         f"`{LEAN}`: all on. temp_buffers is 8 MB. "
         "The count and two sums of every table are compared with those of the query.",
-        headlines=[
-            Headline(
-                f"INSERT ... SELECT of a {query} into a temporary table",
-                bench.ratio("ms", STOCK, LEAN, case_of("INSERT ... SELECT", query)),
-                [(name, bench.estimate("ms", name, case_of("INSERT ... SELECT", query)).median) for name in (STOCK, LEAN)],
-            )
-            for query in ("hash join", "filtered scan")
-        ],
+        headlines=[headline(bench, query) for query in ("hash join", "filtered scan")],
         blocks=[times, ratios, plan, plot, *([parts, model] if costs else []), price, brief, erp, *([recycled] if with_recycled else [])],
         checks=[] if bench.quick else checks,
     )
