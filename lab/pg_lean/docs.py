@@ -43,13 +43,13 @@ COLORS = {"light": {"ink": "#16181d", "ink2": "#565c66", "stock": "#9aa1ab", "le
 
 
 def pages() -> list[Path]:
-    """Every document of the repository."""
-    return sorted(
+    """Every document of the repository that is not a template or a result."""
+    return sorted({
         path
-        for pattern in ("*.md", "docs/*.md", "docs/decisions/*.md", "docs/performance/*.md", "*/README.md", "*/src/README.md", "*/docs/*.md")
+        for pattern in ("*.md", "docs/*.md", "docs/decisions/*.md", "docs/performance/*.md", "*/README.md", "*/*/README.md", "*/docs/*.md")
         for path in TOP.glob(pattern)
-        if path.relative_to(TOP).parts[0] not in ("build", "results")
-    )
+        if path.relative_to(TOP).parts[0] not in ("build", "results") and not any(part.startswith(".") for part in path.relative_to(TOP).parts)
+    })
 
 
 def kept(name: str) -> Iterator[tuple[str, Result]]:

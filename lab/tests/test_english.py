@@ -74,6 +74,27 @@ def tracked() -> list[str]:
     return [path for path in done.stdout.split() if TEXT.search(path) and not GENERATED.search(path)]
 
 
+#: The last commit whose subject may be longer.
+SUBJECTS_SINCE = "f8a7438a97"
+
+
+def long_subjects(text: str) -> list[str]:
+    return [line for line in text.splitlines() if len(line.partition(" ")[2]) > 72]
+
+
+def test_subjects_of_new_commits_fit_into_72_characters():
+    if shutil.which("git") is None:
+        pytest.skip("no git")
+    done = subprocess.run(["git", "log", "--no-merges", "--format=%h %s", f"{SUBJECTS_SINCE}..HEAD"], cwd=TOP, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip("no history with that commit, as in an archive")
+    assert not long_subjects(done.stdout)
+
+
+def test_a_long_subject_is_found():
+    assert long_subjects(f"abc {'x' * 72}\ndef {'x' * 73}\n") == [f"def {'x' * 73}"]
+
+
 @pytest.mark.parametrize("part", sorted({path.partition("/")[0] for path in tracked()}))
 def test_words_that_readers_have_to_decode_do_not_come_back(part):
     """Documents, and comments, messages and names in C, Go, Perl, SQL, Python, JavaScript, Java and shell."""

@@ -3,6 +3,7 @@
 import lzma
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -219,19 +220,56 @@ def statements(block: str) -> list[str]:
     return [statement.strip() for statement in bare.split(";") if statement.strip()]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=names(PAGES))
-def test_links_lead_somewhere(page):
-    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.S | re.M)
-    for target in re.findall(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"", text):
+#: Documents that are no pages, but have links.
+TEMPLATES = sorted({*TOP.glob(".github/*.md"), *TOP.glob(".github/*/*.md"), *TOP.glob("results/*/README.md")})
+LINKING = [*PAGES, *TEMPLATES]
+
+
+def without_code(text: str) -> str:
+    return re.sub(r"^```.*?^```$", "", text, flags=re.S | re.M)
+
+
+def broken_links(page: Path) -> list[str]:
+    """Links to files and sections that do not exist."""
+    found = []
+    for target in re.findall(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"", without_code(page.read_text())):
         target = "".join(target)
         if "://" in target:
             continue
         path, _, anchor = target.partition("#")
         to = page.parent / path if path else page
-        assert to.exists(), f"{target} does not exist"
-        if anchor and to.suffix == ".md":
-            headings = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in re.findall(r"^#+ (.*)$", to.read_text(), re.M)}
-            assert anchor in headings, f"{target}: no such section"
+        if not to.exists():
+            found.append(f"{target} does not exist")
+        elif anchor and to.suffix == ".md":
+            headings = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+                        for heading in re.findall(r"^#+ (.*)$", without_code(to.read_text()), re.M)}
+            if anchor not in headings:
+                found.append(f"{target}: no such section")
+        elif anchor and not re.fullmatch(r"L\d+", anchor):
+            found.append(f"{target}: only documents have sections")
+    return found
+
+
+@pytest.mark.parametrize("page", LINKING, ids=names(LINKING))
+def test_links_lead_somewhere(page):
+    assert not broken_links(page)
+
+
+def test_a_broken_link_is_found(tmp_path):
+    (tmp_path / "other.md").write_text("# One section\n\n```\n# no section\n```\n")
+    (tmp_path / "code.py").write_text("")
+    page = tmp_path / "page.md"
+    page.write_text("[a](other.md#one-section) [b](https://example.org/x) [c](code.py) [d](#here)\n\n```\n[e](nothing)\n```\n\n## Here\n")
+    assert broken_links(page) == []
+    page.write_text('[a](other.md#no-section) [b](missing.md) [c](code.py#part) [d](#here) <img src="no.svg">\n')
+    assert len(broken_links(page)) == 5
+
+
+def test_each_document_is_a_page_or_a_template():
+    done = subprocess.run(["git", "ls-files", "*.md"], cwd=TOP, capture_output=True, text=True) if shutil.which("git") else None
+    if done is None or done.returncode:
+        pytest.skip("no clone")
+    assert {TOP / path for path in done.stdout.split()} <= set(LINKING)
 
 
 def test_each_page_is_linked_from_another():
