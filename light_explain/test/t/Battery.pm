@@ -226,6 +226,8 @@ sub battery_statements
 		'SELECT ARRAY(SELECT id FROM u WHERE u.id < t.k) FROM t WHERE id < 30',
 		'SELECT count(*) FROM t, LATERAL (SELECT * FROM u WHERE u.t_id = t.id LIMIT 1) x',
 		'SELECT * FROM t, LATERAL generate_series(1, t.k % 3) g WHERE t.id < 60',
+		# scans that begin again in the middle of a page
+		'SELECT count(*) FROM (SELECT * FROM u LIMIT 20) a, LATERAL (SELECT * FROM t LIMIT 50 + a.id % 3) b',
 		'SELECT * FROM u a, u b WHERE a.id < 20 AND b.id < 20',
 		'SELECT count(*) FROM t a, t b, u c WHERE a.id = b.id AND b.id = c.t_id AND a.k < 10',
 		'SELECT DISTINCT k FROM t',
