@@ -34,7 +34,7 @@ CREATE TYPE own AS (node int, label text, rows float8, loops float8, blocks bigi
 -- (Battery.pm: one in fifty parallel sorts), so theirs are added up and compared up to
 -- five times: a wrong counter is wrong each time.
 CREATE FUNCTION compare_own(statement text, whole bool, switch_after int) RETURNS text LANGUAGE plpgsql AS
-$$DECLARE last own[]; brief own[]; profile own[]; least bigint; sum_own float8; total float8; line text; differences text;
+$$DECLARE plan jsonb; last own[]; brief own[]; profile own[]; least bigint; sum_own float8; total float8; line text; differences text;
 BEGIN
 	-- hint bits are set and catalogs read
 	EXECUTE statement;
@@ -45,11 +45,15 @@ BEGIN
 		brief := ARRAY(SELECT (node, label, rows, loops, shared_hit + shared_read + local_blocks, temp_read + temp_written)::own
 			FROM light_explain_last() WHERE loops > 0);
 		PERFORM set_config('light_explain.switch_after', '0', false);
-		EXECUTE 'EXPLAIN (ANALYZE, BUFFERS) ' || statement;
+		EXECUTE 'EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ' || statement INTO plan;
 		last := ARRAY(SELECT (node, label, rows, loops, shared_hit + shared_read + local_blocks, temp_read + temp_written)::own
 			FROM light_explain_last() WHERE loops > 0);
 		IF NOT whole AND brief IS DISTINCT FROM last THEN
 			RETURN format(E'differs\n%s\nEXPLAIN ANALYZE as it begins: %s\nwith records: %s', statement, brief, last);
+		END IF;
+		IF NOT whole AND (SELECT sum(blocks) FROM unnest(last)) <>
+			(SELECT sum(value::bigint) FROM jsonb_each_text(plan -> 0 -> 'Plan') WHERE key ~ '^(Shared|Local) (Hit|Read) Blocks$') THEN
+			RETURN format(E'differs\n%s\nblocks of all nodes: %s\nwhole plan: %s', statement, last, plan);
 		END IF;
 		PERFORM light_explain_profile_reset();
 		PERFORM set_config('light_explain.switch_after', switch_after::text, false);
@@ -104,6 +108,8 @@ push @statements, map { [ '', $_, 'false' ] } (
 	'SELECT count(*) FROM u WHERE id < (SELECT max(id) FROM (SELECT id FROM t LIMIT 4) x)',
 	'SELECT count(*) FROM (SELECT id FROM u LIMIT 4) x WHERE id < (SELECT max(id) FROM t WHERE id < (SELECT min(id) FROM u) + 5)',
 	'SELECT count(*) FROM par WHERE k < (SELECT count(*) FROM u)',
+	# one InitPlan, which another node evaluates for each row
+	'SELECT (SELECT count(*) FROM par WHERE par.id = t.id AND par.k < (SELECT count(*) FROM u WHERE u.t_id <= t.id)) FROM t WHERE id IN (100, 600, 1100)',
 	'SELECT count(*) FROM u WHERE id < 50 AND id NOT IN (SELECT id FROM t WHERE id > (SELECT count(*) + 2970 FROM u))',
 	'SELECT id, ARRAY(SELECT k FROM t WHERE t.id < u.id AND k > (SELECT min(id) FROM t)) FROM u WHERE id < 12');
 
