@@ -112,12 +112,16 @@ ALTER TABLE runs ENABLE TRIGGER deltas;
 SELECT pg_drop_replication_slot('s');
 SELECT pg_create_logical_replication_slot('s', 'pgoutput')});
 my $log = '"table": "runs", "key": {"id": "1"}, "column": "log"';
+$node->safe_psql('postgres', q{UPDATE runs SET log = log || repeat('y', 1000)});
+$bytes = $node->safe_psql('postgres', "SELECT sum(octet_length(data)) FROM pg_logical_slot_peek_binary_changes('s', $options)");
+cmp_ok($bytes, '<=', 2000, 'at most 2 kB for 1 kB that is appended to 100 MB');
+is(messages(), qq({"op": "append", $log, "type": "text", "offset": 104857600, "length": 1000}\n) . 'y' x 1000, 'and they are the appended bytes');
 writes('a dropped front of a value of 100 MB', q{UPDATE runs SET log = appendable_drop_front(log, 50000000)},
-	qq({"op": "drop", $log, "offset": 104857600, "dropped": 50000000}));
+	qq({"op": "drop", $log, "offset": 104858600, "dropped": 50000000}));
 $node->safe_psql('postgres', q{UPDATE runs SET log = appendable_drop_front(log, 10000001) || 'more'});
 $bytes = $node->safe_psql('postgres', "SELECT sum(octet_length(data)) FROM pg_logical_slot_peek_binary_changes('s', $options)");
 cmp_ok($bytes, '<=', 2000, 'at most 2 kB for it');
-is(messages(), qq({"op": "drop", $log, "offset": 54857600, "dropped": 10000001}\n{"op": "append", $log, "type": "text", "offset": 44857599, "length": 4}\nmore),
+is(messages(), qq({"op": "drop", $log, "offset": 54858600, "dropped": 10000001}\n{"op": "append", $log, "type": "text", "offset": 44858599, "length": 4}\nmore),
 	'a front is dropped and bytes are appended');
 writes('one of several pieces', q{
 BEGIN;
@@ -132,12 +136,12 @@ ALTER TABLE runs ENABLE TRIGGER deltas;
 UPDATE runs SET log = appendable_drop_front(log, 100000);
 UPDATE runs SET log = appendable_drop_front(log, 100010) || '.';
 COMMIT},
-	qq({"op": "drop", $log, "offset": 44857603, "dropped": 1}),
-	qq({"op": "drop", $log, "offset": 44857602, "dropped": 44000000}),
-	qq({"op": "append", $log, "type": "text", "offset": 857602, "length": 1000}), 'y' x 1000,
-	qq({"op": "drop", $log, "offset": 858610, "dropped": 100000}),
-	qq({"op": "drop", $log, "offset": 758610, "dropped": 100010}),
-	qq({"op": "append", $log, "type": "text", "offset": 658600, "length": 1}), '.');
+	qq({"op": "drop", $log, "offset": 44858603, "dropped": 1}),
+	qq({"op": "drop", $log, "offset": 44858602, "dropped": 44000000}),
+	qq({"op": "append", $log, "type": "text", "offset": 858602, "length": 1000}), 'y' x 1000,
+	qq({"op": "drop", $log, "offset": 859610, "dropped": 100000}),
+	qq({"op": "drop", $log, "offset": 759610, "dropped": 100010}),
+	qq({"op": "append", $log, "type": "text", "offset": 659600, "length": 1}), '.');
 # what is not only a front is a new value
 for my $change ("left(appendable_drop_front(log, 500), -1)", "'x' || appendable_drop_front(log, 500)",
 	"overlay(appendable_drop_front(log, 500)::text placing '*' from 100000 for 1)")
