@@ -114,11 +114,13 @@ typedef uint32 TableOptions_compat;
 #define table_tuple_delete_compat(rel, tid, cid, snapshot, crosscheck, wait, tmfd) \
 	table_tuple_delete(rel, tid, cid, 0, snapshot, crosscheck, wait, tmfd)
 #define table_beginscan_compat(rel, snapshot, nkeys, key) table_beginscan(rel, snapshot, nkeys, key, SO_NONE)
+#define table_beginscan_tidrange_compat(rel, snapshot, first, last) table_beginscan_tidrange(rel, snapshot, first, last, SO_NONE)
 #else
 typedef int TableOptions_compat;
 #define table_tuple_delete_compat(rel, tid, cid, snapshot, crosscheck, wait, tmfd) \
 	table_tuple_delete(rel, tid, cid, snapshot, crosscheck, wait, tmfd, false)
 #define table_beginscan_compat(rel, snapshot, nkeys, key) table_beginscan(rel, snapshot, nkeys, key)
+#define table_beginscan_tidrange_compat(rel, snapshot, first, last) table_beginscan_tidrange(rel, snapshot, first, last)
 #endif
 
 /* Ask an insertion with this state to extend its table by n pages, if it extends it; before 16, it does by one. */

@@ -93,7 +93,7 @@ CREATE FUNCTION appendable_bytea_substr(appendable_bytea, integer, integer) RETU
 COMMENT ON FUNCTION appendable_bytea_substr(appendable_bytea, integer, integer) IS 'substr() of a value';
 
 CREATE FUNCTION appendable_bytea_substr(appendable_bytea, integer) RETURNS bytea
-	AS 'MODULE_PATHNAME', 'appendable_substr4_no_len' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+	AS 'MODULE_PATHNAME', 'appendable_substr4' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_bytea_substr(appendable_bytea, integer) IS 'substr() of a value';
 
 CREATE FUNCTION appendable_bytea_get_byte(appendable_bytea, integer) RETURNS integer
@@ -119,7 +119,7 @@ CREATE FUNCTION appendable_substr(value appendable_bytea, start bigint, length b
 COMMENT ON FUNCTION appendable_substr(appendable_bytea, bigint, bigint) IS 'length bytes of the value from start, counted from 1';
 
 CREATE FUNCTION appendable_substr(value appendable_bytea, start bigint) RETURNS bytea
-	AS 'MODULE_PATHNAME', 'appendable_substr8_no_len' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+	AS 'MODULE_PATHNAME', 'appendable_substr8' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_substr(appendable_bytea, bigint) IS 'all bytes of the value from start, counted from 1';
 
 CREATE FUNCTION appendable_get_byte(value appendable_bytea, "offset" bigint) RETURNS integer
@@ -141,7 +141,7 @@ CREATE FUNCTION appendable_bytea_overlay(appendable_bytea, bytea, integer, integ
 COMMENT ON FUNCTION appendable_bytea_overlay(appendable_bytea, bytea, integer, integer) IS 'overlay() of a value';
 
 CREATE FUNCTION appendable_bytea_overlay(appendable_bytea, bytea, integer) RETURNS appendable_bytea
-	AS 'MODULE_PATHNAME', 'appendable_overlay4_no_len' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+	AS 'MODULE_PATHNAME', 'appendable_overlay4' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_bytea_overlay(appendable_bytea, bytea, integer) IS 'overlay() of a value';
 
 CREATE FUNCTION appendable_bytea_set_byte(appendable_bytea, integer, integer) RETURNS appendable_bytea
@@ -157,7 +157,7 @@ CREATE FUNCTION appendable_overlay(value appendable_bytea, data bytea, start big
 COMMENT ON FUNCTION appendable_overlay(appendable_bytea, bytea, bigint, bigint) IS 'the value with length bytes from start, counted from 1, replaced by data';
 
 CREATE FUNCTION appendable_overlay(value appendable_bytea, data bytea, start bigint) RETURNS appendable_bytea
-	AS 'MODULE_PATHNAME', 'appendable_overlay8_no_len' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+	AS 'MODULE_PATHNAME', 'appendable_overlay8' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_overlay(appendable_bytea, bytea, bigint) IS 'the value with as many bytes as data has replaced from start, counted from 1';
 
 CREATE FUNCTION appendable_set_byte(value appendable_bytea, "offset" bigint, byte integer) RETURNS appendable_bytea
@@ -595,7 +595,7 @@ CREATE FUNCTION appendable_text_substr(appendable_text, integer, integer) RETURN
 COMMENT ON FUNCTION appendable_text_substr(appendable_text, integer, integer) IS 'substr() of a value';
 
 CREATE FUNCTION appendable_text_substr(appendable_text, integer) RETURNS text
-	AS 'MODULE_PATHNAME', 'appendable_text_substr_no_len' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+	AS 'MODULE_PATHNAME', 'appendable_text_substr' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_text_substr(appendable_text, integer) IS 'substr() of a value';
 
 CREATE FUNCTION appendable_text_left(appendable_text, integer) RETURNS text
@@ -1089,7 +1089,7 @@ CREATE FUNCTION appendable_jsonb_object_field(appendable_jsonb, text) RETURNS js
 COMMENT ON FUNCTION appendable_jsonb_object_field(appendable_jsonb, text) IS '-> of a value';
 
 CREATE FUNCTION appendable_jsonb_object_field_text(appendable_jsonb, text) RETURNS text
-	AS 'MODULE_PATHNAME', 'appendable_jsonb_object_field_text' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_object_field' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_jsonb_object_field_text(appendable_jsonb, text) IS '->> of a value';
 
 CREATE FUNCTION appendable_jsonb_array_element(appendable_jsonb, integer) RETURNS jsonb
@@ -1097,7 +1097,7 @@ CREATE FUNCTION appendable_jsonb_array_element(appendable_jsonb, integer) RETURN
 COMMENT ON FUNCTION appendable_jsonb_array_element(appendable_jsonb, integer) IS '-> of a value';
 
 CREATE FUNCTION appendable_jsonb_array_element_text(appendable_jsonb, integer) RETURNS text
-	AS 'MODULE_PATHNAME', 'appendable_jsonb_array_element_text' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_array_element' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_jsonb_array_element_text(appendable_jsonb, integer) IS '->> of a value';
 
 CREATE FUNCTION appendable_jsonb_extract_path(appendable_jsonb, VARIADIC text[]) RETURNS jsonb
@@ -1105,19 +1105,19 @@ CREATE FUNCTION appendable_jsonb_extract_path(appendable_jsonb, VARIADIC text[])
 COMMENT ON FUNCTION appendable_jsonb_extract_path(appendable_jsonb, text[]) IS '#> of a value';
 
 CREATE FUNCTION appendable_jsonb_extract_path_text(appendable_jsonb, VARIADIC text[]) RETURNS text
-	AS 'MODULE_PATHNAME', 'appendable_jsonb_extract_path_text' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_extract_path' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_jsonb_extract_path_text(appendable_jsonb, text[]) IS '#>> of a value';
 
 CREATE FUNCTION appendable_jsonb_part(appendable_jsonb, text) RETURNS appendable_jsonb
-	AS 'MODULE_PATHNAME', 'appendable_jsonb_part_of_object' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_object_field' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_jsonb_part(appendable_jsonb, text) IS '-> of a value, for another operator';
 
 CREATE FUNCTION appendable_jsonb_part(appendable_jsonb, integer) RETURNS appendable_jsonb
-	AS 'MODULE_PATHNAME', 'appendable_jsonb_part_of_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_array_element' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_jsonb_part(appendable_jsonb, integer) IS '-> of a value, for another operator';
 
 CREATE FUNCTION appendable_jsonb_part(appendable_jsonb, text[]) RETURNS appendable_jsonb
-	AS 'MODULE_PATHNAME', 'appendable_jsonb_part_at_path' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_extract_path' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_jsonb_part(appendable_jsonb, text[]) IS '#> of a value, for another operator';
 
 CREATE FUNCTION appendable_jsonb_exists(appendable_jsonb, text) RETURNS boolean
@@ -1241,7 +1241,7 @@ COMMENT ON FUNCTION appendable_tail(appendable_bytea, bigint, integer, boolean) 
 
 CREATE FUNCTION appendable_tail(value appendable_text, from_offset bigint, max_bytes integer DEFAULT 1048576,
 	whole_lines boolean DEFAULT false, OUT data text, OUT next_offset bigint)
-	AS 'MODULE_PATHNAME', 'appendable_text_tail' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+	AS 'MODULE_PATHNAME', 'appendable_tail' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_tail(appendable_text, bigint, integer, boolean) IS 'complete characters after an offset in bytes, and the offset to continue from';
 
 CREATE FUNCTION appendable_lines(value appendable_bytea, from_offset bigint DEFAULT 0, unfinished boolean DEFAULT true,
@@ -1251,7 +1251,7 @@ COMMENT ON FUNCTION appendable_lines(appendable_bytea, bigint, boolean) IS 'line
 
 CREATE FUNCTION appendable_lines(value appendable_text, from_offset bigint DEFAULT 0, unfinished boolean DEFAULT true,
 	OUT line text, OUT next_offset bigint) RETURNS SETOF record
-	AS 'MODULE_PATHNAME', 'appendable_text_lines' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+	AS 'MODULE_PATHNAME', 'appendable_lines' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_lines(appendable_text, bigint, boolean) IS 'lines from an offset in bytes on, each with the offset behind it';
 
 CREATE FUNCTION appendable_line_offset(value appendable_bytea, from_offset bigint, n bigint) RETURNS bigint
@@ -1259,7 +1259,7 @@ CREATE FUNCTION appendable_line_offset(value appendable_bytea, from_offset bigin
 COMMENT ON FUNCTION appendable_line_offset(appendable_bytea, bigint, bigint) IS 'offset of the n-th line after an offset, or of the -n-th before it';
 
 CREATE FUNCTION appendable_line_offset(value appendable_text, from_offset bigint, n bigint) RETURNS bigint
-	AS 'MODULE_PATHNAME', 'appendable_text_line_offset' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+	AS 'MODULE_PATHNAME', 'appendable_line_offset' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_line_offset(appendable_text, bigint, bigint) IS 'offset in bytes of the n-th line after an offset in bytes, or of the -n-th before it';
 
 CREATE FUNCTION appendable_notify() RETURNS trigger
@@ -1283,7 +1283,7 @@ CREATE FUNCTION appendable_drop_front(value appendable_bytea, bytes bigint) RETU
 COMMENT ON FUNCTION appendable_drop_front(appendable_bytea, bigint) IS 'the value without its first bytes';
 
 CREATE FUNCTION appendable_drop_front(value appendable_text, bytes bigint) RETURNS appendable_text
-	AS 'MODULE_PATHNAME', 'appendable_text_drop_front' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+	AS 'MODULE_PATHNAME', 'appendable_drop_front' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_drop_front(appendable_text, bigint) IS 'the text without its first bytes, which end with a character';
 
 -- ---- deltas for consumers of logical decoding ----

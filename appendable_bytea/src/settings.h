@@ -21,6 +21,4 @@ extern int	ab_compression;
 extern int	ab_client_type;
 extern PGDLLIMPORT int ab_max_size_mb;	/* cap of a value's length */
 
-extern void ab_define_settings(void);
-
 #endif							/* APPENDABLE_SETTINGS_H */

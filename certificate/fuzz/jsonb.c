@@ -135,6 +135,8 @@ NEVER(struct varlena *, pg_detoast_datum, struct varlena *datum)
 NEVER(struct varlena *, pg_detoast_datum_packed, struct varlena *datum)
 NEVER(bool, array_contains_nulls, ArrayType *array)
 NEVER(void, deconstruct_array, ArrayType *array, Oid type, int length, bool byval, char align, Datum **elements, bool **nulls, int *n)
+NEVER(Oid, get_fn_expr_rettype, FmgrInfo *flinfo)
+NEVER(Oid, get_func_rettype, Oid function)
 NEVER(void, ProcessInterrupts, void)
 
 volatile sig_atomic_t InterruptPending = false;

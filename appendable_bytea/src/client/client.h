@@ -11,7 +11,6 @@
 #define APPENDABLE_CLIENT_H
 
 #include "nodes/parsenodes.h"
-#include "parser/parse_node.h"
 #include "utils/plancache.h"
 
 #include "compat_executor.h"
@@ -20,14 +19,9 @@
 /* ---- protocol_query.c ---------------------------------------------------- */
 
 extern bool ab_may_concern(const Query *query, const Oid *types, int ntypes);
-extern void ab_parameters_as_plain(const AbCasts *casts, Query *query, Oid *types, int ntypes);
-extern void ab_results_as_plain(const AbCasts *casts, Query *query, TupleDesc shown);
-extern void ab_xml_of_plain(const AbCasts *casts, Query *query);
-
-/* ---- protocol_plpgsql.c -------------------------------------------------- */
-
-extern bool ab_is_from_c_code(void);
-extern TupleDesc ab_return_query_columns(const ParseState *pstate, bool hooks);
+extern void ab_parameters_as_plain(Query *query, Oid *types, int ntypes);
+extern void ab_results_as_plain(Query *query, TupleDesc shown);
+extern void ab_xml_of_plain(Query *query);
 
 /* ---- protocol.c ---------------------------------------------------------- */
 

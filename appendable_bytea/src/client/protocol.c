@@ -19,9 +19,18 @@
  *	 deferred triggers, at COMMIT, have no active portal either, but SPI and SQL
  *	 functions set their callback.
  * - Prepared statements that EXECUTE has analyzed again: EXECUTE names them.
- * - Statements of SPI: below its callback and not PL/pgSQL's (protocol_plpgsql.c).  What a
- *	 utility command analyzes, as CREATE VIEW does, is below the callback that was
- *	 set when the command began.
+ * - Statements of SPI: below its callback and not PL/pgSQL's.  A statement that a utility
+ *	 command analyzes, as CREATE VIEW does, is below the callback that was set when the
+ *	 command began.
+ *
+ * PL/pgSQL converts what it assigns and returns, except the rows of RETURN QUERY: their
+ * types must be those of the function's result.  A function that returns TABLE (body
+ * text) from a column would fail when the column becomes appendable_text.  So the columns
+ * of such a statement get the declared types.
+ *
+ * SPI analyzes a statement below its own error context callback, and PL/pgSQL calls SPI
+ * below its callback, whose argument is the execution state (plpgsql.h): so the statement
+ * that is being executed is known.
  *
  * A prepared statement that is analyzed again, because a table changed, is shown as the
  * settings and the loaded library are then.  If that differs from what its client was
@@ -39,13 +48,17 @@
  */
 #include "postgres.h"
 
+#include <dlfcn.h>
+
 #include "access/xact.h"
+#include "catalog/pg_type.h"
 #include "commands/prepare.h"
 #include "nodes/makefuncs.h"
 #include "nodes/params.h"
 #include "parser/analyze.h"
 #include "parser/parse_param.h"
 #include "parser/parse_type.h"
+#include "plpgsql.h"
 #include "tcop/dest.h"
 #include "tcop/pquery.h"
 #include "tcop/tcopprot.h"
@@ -93,6 +106,82 @@ is_prepared(const ParseState *pstate, const Query *query)
 	return true;
 }
 
+/* Is a callback a function of the server's program (NULL) or of a library of this name? */
+static bool
+is_function_of(void (*callback) (void *), const char *library)
+{
+	Dl_info		found;
+	Dl_info		server;
+	const char *name;
+
+	if (!dladdr((void *) callback, &found) || found.dli_fname == NULL)
+		return false;
+	if (library == NULL)
+		return dladdr((void *) ParamsErrorCallback, &server) && server.dli_fbase == found.dli_fbase;
+	name = strrchr(found.dli_fname, '/');
+	name = name ? name + 1 : found.dli_fname;
+	return strncmp(name, library, strlen(library)) == 0 && name[strlen(library)] == '.';
+}
+
+/* The execution state of the PL/pgSQL function that has called SPI to analyze a statement; or NULL. */
+static PLpgSQL_execstate *
+calling_function(void)
+{
+	const ErrorContextCallback *spi = error_context_stack;
+
+	if (spi == NULL || spi->previous == NULL || !is_function_of(spi->previous->callback, "plpgsql"))
+		return NULL;
+	return spi->previous->arg;
+}
+
+/*
+ * Was a statement without variables of PL/pgSQL given to SPI by C code, and not by
+ * PL/pgSQL?  That has such ones only where it executes text.
+ */
+static bool
+is_from_c_code(void)
+{
+	const PLpgSQL_execstate *estate;
+
+	if (error_context_stack == NULL || !is_function_of(error_context_stack->callback, NULL))
+		return false;
+	estate = calling_function();
+	if (estate == NULL || estate->err_stmt == NULL)
+		return estate == NULL;
+	switch (estate->err_stmt->cmd_type)
+	{
+		case PLPGSQL_STMT_DYNEXECUTE:
+		case PLPGSQL_STMT_DYNFORS:
+		case PLPGSQL_STMT_OPEN:
+		case PLPGSQL_STMT_RETURN_QUERY:
+			return false;
+		default:
+			return true;
+	}
+}
+
+/*
+ * The result columns that a RETURN QUERY must have if that is what has been analyzed;
+ * NULL if it is something else, or a function whose callers declare its columns.
+ * "hooks": the statement's text is PL/pgSQL's, with its variables; otherwise it is one
+ * that EXECUTE runs.
+ */
+static TupleDesc
+return_query_columns(const ParseState *pstate, bool hooks)
+{
+	const PLpgSQL_execstate *estate = calling_function();
+	const PLpgSQL_stmt_return_query *stmt;
+
+	if (estate == NULL || estate->err_stmt == NULL || estate->rsi == NULL ||
+		estate->err_stmt->cmd_type != PLPGSQL_STMT_RETURN_QUERY ||
+		(estate->func->fn_rettype == RECORDOID && estate->func->out_param_varno < 0))
+		return NULL;
+	stmt = (const PLpgSQL_stmt_return_query *) estate->err_stmt;
+	if (hooks ? pstate->p_ref_hook_state != stmt->query : stmt->dynquery == NULL)
+		return NULL;
+	return estate->rsi->expectedDesc;
+}
+
 /*
  * Does a statement whose parameters have known types give bytea?  *shown: only in columns
  * that are bytea there; NULL: in all.
@@ -107,7 +196,7 @@ gives_bytea(const ParseState *pstate, TupleDesc *shown)
 	*shown = NULL;
 	if (context != NULL && context != ab_utility.context)
 	{
-		*shown = ab_return_query_columns(pstate, hooks);
+		*shown = return_query_columns(pstate, hooks);
 		if (*shown != NULL)
 			return true;
 	}
@@ -121,7 +210,7 @@ gives_bytea(const ParseState *pstate, TupleDesc *shown)
 	if (ActivePortal == NULL &&
 		(context == NULL || (context->callback == ParamsErrorCallback && context->previous == NULL)))
 		return whereToSendOutput == DestRemote && ab_client_type == AB_CLIENT_BYTEA;
-	return context != ab_utility.context && ab_is_from_c_code();
+	return context != ab_utility.context && is_from_c_code();
 }
 
 /* XMLELEMENT and XMLFOREST are in few statements; this keeps all others from being searched. */
@@ -144,12 +233,13 @@ show_bytea(ParseState *pstate, Query *query)
 	int			ntypes = 0;
 	bool		prepares = pstate->p_paramref_hook == variable_parameters;
 	TupleDesc	shown = NULL;
-	AbCasts		casts;
 
 	if (!IsTransactionState() || IsAbortedTransactionBlockState())
 		return;
-	if (may_have_xml(pstate->p_sourcetext) && ab_find_casts(&casts))
-		ab_xml_of_plain(&casts, query);
+	if (!OidIsValid(ab_am_oid()))
+		return;
+	if (may_have_xml(pstate->p_sourcetext))
+		ab_xml_of_plain(query);
 	if (prepares)
 	{
 		const VariableParameters *parameters = pstate->p_ref_hook_state;
@@ -159,12 +249,12 @@ show_bytea(ParseState *pstate, Query *query)
 		types = *parameters->types;
 		ntypes = *parameters->ntypes;
 	}
-	if (!ab_may_concern(query, types, ntypes) || !ab_find_casts(&casts))
+	if (!ab_may_concern(query, types, ntypes))
 		return;
 	if (!prepares && !gives_bytea(pstate, &shown))
 		return;
-	ab_parameters_as_plain(&casts, query, types, ntypes);
-	ab_results_as_plain(&casts, query, shown);
+	ab_parameters_as_plain(query, types, ntypes);
+	ab_results_as_plain(query, shown);
 }
 
 static void

@@ -32,14 +32,17 @@
 
 /* The type by which a client sees a type of the extension; InvalidOid for any other. */
 static Oid
-client_type(const AbCasts *casts, Oid type)
+client_type(Oid type)
 {
-	for (int i = 0; i < casts->ntypes; i++)
+	if (type < FirstNormalObjectId)
+		return InvalidOid;
+	for (const AbType *own = ab_types(); own < ab_types() + AB_NTYPES; own++)
 	{
-		if (type == casts->types[i].type)
-			return casts->types[i].plain;
-		if (type == casts->types[i].array && OidIsValid(type))
-			return casts->types[i].plain_array;
+		/* without casts in the script that creates the extension */
+		if (type == own->oid && OidIsValid(own->to_plain) && OidIsValid(own->from_plain))
+			return own->plain;
+		if (type == own->array)
+			return own->plain_array;
 	}
 	return InvalidOid;
 }
@@ -92,19 +95,19 @@ ab_may_concern(const Query *query, const Oid *types, int ntypes)
 
 /* A parameter of the type, which is to become one of bytea. */
 static bool
-is_parameter(const AbCasts *casts, Node *node)
+is_parameter(Node *node)
 {
 	return node != NULL && IsA(node, Param) &&
 		((Param *) node)->paramkind == PARAM_EXTERN &&
-		OidIsValid(client_type(casts, ((Param *) node)->paramtype));
+		OidIsValid(client_type(((Param *) node)->paramtype));
 }
 
 static Node *
-bytea_parameter(const AbCasts *casts, Node *node)
+bytea_parameter(Node *node)
 {
 	Param	   *param = copyObject((Param *) node);
 
-	param->paramtype = client_type(casts, param->paramtype);
+	param->paramtype = client_type(param->paramtype);
 	param->paramtypmod = -1;
 	param->paramcollid = get_typcollation(param->paramtype);
 	return (Node *) param;
@@ -115,51 +118,49 @@ bytea_parameter(const AbCasts *casts, Node *node)
  * operator of the same name between the type and bytea, or NULL.
  */
 static Node *
-operator_with_bytea(const AbCasts *casts, OpExpr *op)
+operator_with_bytea(OpExpr *op)
 {
 	Node	   *left = linitial(op->args);
 	Node	   *right = lsecond(op->args);
-	const AbCast *cast = ab_cast_of(casts, exprType(left));
-	bool		left_bytea = is_parameter(casts, left);
-	bool		right_bytea = is_parameter(casts, right);
+	const AbType *type = ab_type_of(exprType(left));
+	bool		left_bytea = is_parameter(left);
+	bool		right_bytea = is_parameter(right);
 	List	   *name;
 	Oid			found;
 
-	if (left_bytea == right_bytea || cast == NULL || exprType(right) != cast->type)
+	if (left_bytea == right_bytea || type == NULL || exprType(right) != type->oid)
 		return NULL;
 	name = list_make2(makeString("pg_catalog"), makeString(get_opname(op->opno)));
 	/* an unrelated operator of the same name stays */
-	if (OpernameGetOprid(name, cast->type, cast->type) != op->opno)
+	if (OpernameGetOprid(name, type->oid, type->oid) != op->opno)
 		return NULL;
 	found = OpernameGetOprid(name,
-							 left_bytea ? cast->plain : cast->type,
-							 right_bytea ? cast->plain : cast->type);
+							 left_bytea ? type->plain : type->oid,
+							 right_bytea ? type->plain : type->oid);
 	if (!OidIsValid(found))
 		return NULL;
 	op = copyObject(op);
 	op->opno = found;
 	op->opfuncid = get_opcode(found);
 	if (left_bytea)
-		linitial(op->args) = bytea_parameter(casts, left);
+		linitial(op->args) = bytea_parameter(left);
 	else
-		lsecond(op->args) = bytea_parameter(casts, right);
+		lsecond(op->args) = bytea_parameter(right);
 	return (Node *) op;
 }
 
 static Node *
 change_parameters(Node *node, void *context)
 {
-	const AbCasts *casts = context;
-
 	if (node == NULL)
 		return NULL;
-	if (is_parameter(casts, node))
-		return cast_to(bytea_parameter(casts, node),
-					   client_type(casts, ((Param *) node)->paramtype),
+	if (is_parameter(node))
+		return cast_to(bytea_parameter(node),
+					   client_type(((Param *) node)->paramtype),
 					   ((Param *) node)->paramtype);
 	if (IsA(node, OpExpr) && list_length(((OpExpr *) node)->args) == 2)
 	{
-		Node	   *op = operator_with_bytea(casts, (OpExpr *) node);
+		Node	   *op = operator_with_bytea((OpExpr *) node);
 
 		if (op != NULL)
 			node = op;
@@ -192,14 +193,14 @@ inner_query(const Query *query)
  * of types that its sender gets.
  */
 void
-ab_parameters_as_plain(const AbCasts *casts, Query *query, Oid *types, int ntypes)
+ab_parameters_as_plain(Query *query, Oid *types, int ntypes)
 {
 	bool		found = false;
 	Query	   *inner;
 
 	for (int i = 0; i < ntypes; i++)
 	{
-		Oid			type = client_type(casts, types[i]);
+		Oid			type = client_type(types[i]);
 
 		if (OidIsValid(type))
 		{
@@ -211,15 +212,15 @@ ab_parameters_as_plain(const AbCasts *casts, Query *query, Oid *types, int ntype
 		return;
 	for (inner = query; inner != NULL; inner = inner_query(inner))
 	{
-		Query	   *changed = query_tree_mutator(inner, change_parameters, (void *) casts, 0);
+		Query	   *changed = query_tree_mutator(inner, change_parameters, NULL, 0);
 
 		memcpy(inner, changed, sizeof(Query));
 		if (inner->utilityStmt != NULL && IsA(inner->utilityStmt, CallStmt))
 		{
 			CallStmt   *call = (CallStmt *) inner->utilityStmt;
 
-			call->funcexpr = (FuncExpr *) change_parameters((Node *) call->funcexpr, (void *) casts);
-			call->outargs = (List *) change_parameters((Node *) call->outargs, (void *) casts);
+			call->funcexpr = (FuncExpr *) change_parameters((Node *) call->funcexpr, NULL);
+			call->outargs = (List *) change_parameters((Node *) call->outargs, NULL);
 		}
 	}
 }
@@ -231,13 +232,13 @@ ab_parameters_as_plain(const AbCasts *casts, Query *query, Oid *types, int ntype
  * rows expects; NULL: it gets bytea everywhere.
  */
 static bool
-is_result(const AbCasts *casts, const TargetEntry *tle, TupleDesc shown)
+is_result(const TargetEntry *tle, TupleDesc shown)
 {
 	Oid			type;
 
 	if (tle->resjunk)
 		return false;
-	type = client_type(casts, exprType((Node *) tle->expr));
+	type = client_type(exprType((Node *) tle->expr));
 	return OidIsValid(type) &&
 		(shown == NULL || tle->resno > shown->natts ||
 		 TupleDescAttr(shown, tle->resno - 1)->atttypid == type);
@@ -245,7 +246,7 @@ is_result(const AbCasts *casts, const TargetEntry *tle, TupleDesc shown)
 
 /* Cast the columns of the type in the target list of a query or of RETURNING. */
 static void
-cast_columns(const AbCasts *casts, List *tlist, TupleDesc shown)
+cast_columns(List *tlist, TupleDesc shown)
 {
 	ListCell   *lc;
 
@@ -254,8 +255,8 @@ cast_columns(const AbCasts *casts, List *tlist, TupleDesc shown)
 		TargetEntry *tle = lfirst(lc);
 		Oid			type = exprType((Node *) tle->expr);
 
-		if (is_result(casts, tle, shown))
-			tle->expr = (Expr *) cast_to((Node *) tle->expr, type, client_type(casts, type));
+		if (is_result(tle, shown))
+			tle->expr = (Expr *) cast_to((Node *) tle->expr, type, client_type(type));
 	}
 }
 
@@ -348,7 +349,7 @@ wrap_query(Query *query)
 
 /* Must the casts of a SELECT run above the rest of it? */
 static bool
-needs_wrapping(const AbCasts *casts, const Query *query, TupleDesc shown)
+needs_wrapping(const Query *query, TupleDesc shown)
 {
 	bool		sorts = query->sortClause != NIL || query->distinctClause != NIL ||
 		query->setOperations != NULL;
@@ -358,7 +359,7 @@ needs_wrapping(const AbCasts *casts, const Query *query, TupleDesc shown)
 	{
 		TargetEntry *tle = lfirst(lc);
 
-		if (is_result(casts, tle, shown) && (sorts || tle->ressortgroupref != 0))
+		if (is_result(tle, shown) && (sorts || tle->ressortgroupref != 0))
 			return true;
 	}
 	return false;
@@ -366,31 +367,19 @@ needs_wrapping(const AbCasts *casts, const Query *query, TupleDesc shown)
 
 /* Make the result columns of the type columns of bytea, all or those that "shown" has as bytea. */
 void
-ab_results_as_plain(const AbCasts *casts, Query *query, TupleDesc shown)
+ab_results_as_plain(Query *query, TupleDesc shown)
 {
-	Query	   *inner;
-
-	switch (query->commandType)
+	if (query->commandType == CMD_UTILITY)
 	{
-		case CMD_SELECT:
-			if (needs_wrapping(casts, query, shown))
-				wrap_query(query);
-			cast_columns(casts, query->targetList, shown);
-			break;
-		case CMD_INSERT:
-		case CMD_UPDATE:
-		case CMD_DELETE:
-		case CMD_MERGE:
-			cast_columns(casts, query->returningList, shown);
-			break;
-		case CMD_UTILITY:
-			inner = IsA(query->utilityStmt, DeclareCursorStmt) ? inner_query(query) : NULL;
-			if (inner != NULL)
-				ab_results_as_plain(casts, inner, NULL);
-			break;
-		default:
-			break;
+		Query	   *inner = IsA(query->utilityStmt, DeclareCursorStmt) ? inner_query(query) : NULL;
+
+		if (inner != NULL)
+			ab_results_as_plain(inner, NULL);
+		return;
 	}
+	if (query->commandType == CMD_SELECT && needs_wrapping(query, shown))
+		wrap_query(query);
+	cast_columns(query->commandType == CMD_SELECT ? query->targetList : query->returningList, shown);
 }
 
 /* ---- XML ----------------------------------------------------------------- */
@@ -398,8 +387,6 @@ ab_results_as_plain(const AbCasts *casts, Query *query, TupleDesc shown)
 static bool
 cast_xml_values(Node *node, void *context)
 {
-	const AbCasts *casts = context;
-
 	if (node == NULL)
 		return false;
 	if (IsA(node, Query))
@@ -414,7 +401,7 @@ cast_xml_values(Node *node, void *context)
 			foreach(lc, values[i])
 			{
 				Oid			type = exprType(lfirst(lc));
-				Oid			plain = client_type(casts, type);
+				Oid			plain = client_type(type);
 
 				if (OidIsValid(plain))
 					lfirst(lc) = cast_to(lfirst(lc), type, plain);
@@ -429,8 +416,8 @@ cast_xml_values(Node *node, void *context)
  * type as its text: have them get bytea and text.
  */
 void
-ab_xml_of_plain(const AbCasts *casts, Query *query)
+ab_xml_of_plain(Query *query)
 {
 	for (; query != NULL; query = inner_query(query))
-		query_tree_walker(query, cast_xml_values, (void *) casts, 0);
+		query_tree_walker(query, cast_xml_values, NULL, 0);
 }

@@ -44,7 +44,6 @@
 #include "commands/trigger.h"
 #include "executor/executor.h"
 #include "executor/spi.h"
-#include "funcapi.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "utils/builtins.h"
@@ -249,9 +248,7 @@ find_rows(Relation rel, BlockNumber from, OffsetNumber from_offset,
 	appendStringInfo(&query,
 					 "SELECT ctid FROM ONLY %s WHERE ctid OPERATOR(pg_catalog.>=) '(%u,%u)'::pg_catalog.tid"
 					 " AND ctid OPERATOR(pg_catalog.<) '(%u,%u)'::pg_catalog.tid",
-					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
-												RelationGetRelationName(rel)),
-					 from, from_offset, before, before_offset);
+					 ab_qualified_name(rel), from, from_offset, before, before_offset);
 	if (condition)
 		appendStringInfo(&query, " AND (%s)", condition);
 	if (SPI_execute(query.data, true, 0) != SPI_OK_SELECT)
@@ -277,8 +274,8 @@ find_rows(Relation rel, BlockNumber from, OffsetNumber from_offset,
 	if (!valid)
 		ereport(ERROR,
 				(errcode(ERRCODE_SYNTAX_ERROR),
-				 errmsg("the condition must be one expression"),
-				 errhint("It is what would stand behind WHERE.")));
+				 errmsg("condition must be a single expression"),
+				 errhint("Specify an expression that is valid in a WHERE clause.")));
 	SPI_freetuptable(SPI_tuptable);
 	pfree(query.data);
 	return rows;
@@ -555,16 +552,14 @@ static Datum
 process_tables(FunctionCallInfo fcinfo, Compaction *done, const char *name,
 			   void (*process) (Compaction *, Oid), int64 *const results[], int nresults)
 {
-	TupleDesc	desc;
 	Datum	   *values = palloc(nresults * sizeof(Datum));
-	bool	   *nulls = palloc0(nresults * sizeof(bool));
 	List	   *tables;
 	ListCell   *lc;
 
 	if (PG_ARGISNULL(0))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("a table must be given")));
+				 errmsg("table must not be null")));
 	PreventCommandDuringRecovery(name);
 	PreventCommandIfReadOnly(name);
 	PreventCommandIfParallelMode(name);
@@ -585,12 +580,9 @@ process_tables(FunctionCallInfo fcinfo, Compaction *done, const char *name,
 		process(done, lfirst_oid(lc));
 	SPI_finish();
 
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
-	Assert(desc->natts == nresults);
 	for (int i = 0; i < nresults; i++)
 		values[i] = Int64GetDatum(*results[i]);
-	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+	return ab_make_row(fcinfo, values);
 }
 
 /* appendable_compact(regclass, text): see the SQL script for the results. */

@@ -36,7 +36,6 @@
 #include "commands/proclang.h"
 #include "miscadmin.h"
 #include "parser/parse_type.h"
-#include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -48,17 +47,10 @@ static void
 add_object(StringInfo list, const ObjectAddress *object, const char *why)
 {
 	char	   *description = getObjectDescription(object, true);
-	char	   *line = description ? psprintf("%s: %s\n", description, why) : NULL;
+	char	   *line = description ? psprintf("%s: %s", description, why) : NULL;
 
 	if (line && strstr(list->data, line) == NULL)
-		appendStringInfoString(list, line);
-}
-
-/* The lines, without the line feed after the last one. */
-static char *
-lines_of(StringInfo list)
-{
-	return pnstrdup(list->data, list->len - 1);
+		appendStringInfo(list, "%s%s", list->len > 0 ? "\n" : "", line);
 }
 
 static bool
@@ -288,7 +280,7 @@ ab_check_conversion(const AlterTableStmt *stmt)
 				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
 				 errmsg("cannot change columns of table \"%s\" to type %s because other objects cannot be used with it",
 						stmt->relation->relname, type->name),
-				 errdetail("%s", lines_of(&list)),
+				 errdetail("%s", list.data),
 				 errhint("Drop or change these objects first.")));
 }
 
@@ -316,6 +308,6 @@ ab_require_no_dependents(List *tables)
 				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
 				 errmsg("cannot change columns of table \"%s\" to bytea and text because other objects depend on them",
 						get_rel_name(linitial_oid(tables))),
-				 errdetail("%s", lines_of(&list)),
+				 errdetail("%s", list.data),
 				 errhint("Drop these objects, and create them again afterwards.")));
 }

@@ -55,7 +55,7 @@ ab_check_defaults(Oid relid)
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("default of column \"%s\" is a value of another table",
 							NameStr(TupleDescAttr(desc, n - 1)->attname)),
-					 errhint("Add the column without a default, fill it with UPDATE, and set the default then.")));
+					 errhint("Add the column without a default, fill it with UPDATE, and then set the default.")));
 	}
 	relation_close(rel, NoLock);
 	return result;
@@ -128,7 +128,7 @@ kept_values(Oid relid, const int16 *columns, int ncolumns,
 
 /*
  * ANALYZE keeps statistics on what indexes compute, in a catalog.  On the type itself
- * they are without values (type_analyze.c); a hash index on an array of values would
+ * they are without values (type_index.c); a hash index on an array of values would
  * have references there.
  */
 void

@@ -309,11 +309,8 @@ column_changed(Oid relid, AttrNumber attnum, bool created)
 	if (types.direct != NULL && (types.direct != before || types.generated || computes_values(relid, attnum)))
 	{
 		MemoryContext oldcontext = MemoryContextSwitchTo(TopTransactionContext);
-		AbComputedColumn *column = palloc(sizeof(AbComputedColumn));
 
-		column->relid = relid;
-		column->attnum = attnum;
-		ab_command->computed = lappend(ab_command->computed, column);
+		ab_command->computed = lappend(ab_command->computed, list_make2_oid(relid, attnum));
 		MemoryContextSwitchTo(oldcontext);
 	}
 	if (types.direct != before || types.within != NULL)
@@ -431,7 +428,7 @@ ab_refuse_unseen_tables(void)
 			if (form->classid == RelationRelationId && form->objsubid != 0 && is_new_on_heap(form->objid))
 				ereport(ERROR,
 						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-						 errmsg("table \"%s\" with a column of type %s was made before library \"%s\" was loaded",
+						 errmsg("table \"%s\" with a column of type %s was created before library \"%s\" was loaded",
 								get_rel_name(form->objid), type->name, AB_EXTENSION),
 						 errhint("Run the command again.")));
 		}

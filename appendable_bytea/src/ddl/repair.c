@@ -25,7 +25,6 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "executor/spi.h"
-#include "funcapi.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -52,13 +51,6 @@ lock_own_table(Oid relid, LOCKMODE mode)
 	relation_close(ab_open_checked(relid, mode, AB_OWNER, 0), NoLock);
 }
 
-static const char *
-qualified_name(Relation rel)
-{
-	return quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
-									  RelationGetRelationName(rel));
-}
-
 /* ALTER COLUMN ... TYPE bytea or text for every column of our types; NULL if there is none. */
 static char *
 detach_command(Oid relid)
@@ -69,7 +61,7 @@ detach_command(Oid relid)
 	const char *separator = " ";
 
 	initStringInfo(&command);
-	appendStringInfo(&command, "ALTER TABLE %s", qualified_name(rel));
+	appendStringInfo(&command, "ALTER TABLE %s", ab_qualified_name(rel));
 	for (AttrNumber n = 0; (n = ab_next_column(desc, n)) > 0;)
 	{
 		Form_pg_attribute att = TupleDescAttr(desc, n - 1);
@@ -130,7 +122,7 @@ plain_default(Relation rel, int attnum)
 	if (exprType(expr) != type->plain)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("default of column \"%s\" of table \"%s\" cannot be turned into one of type %s",
+				 errmsg("default of column \"%s\" of table \"%s\" cannot be converted to type %s",
 						NameStr(att->attname), RelationGetRelationName(rel), type->plain_name),
 				 errhint("Drop the default first.")));
 	return deparse_expression(expr, NIL, false, false);
@@ -146,7 +138,7 @@ convert_defaults(Oid relid, List **drop, List **set)
 {
 	Relation	rel = relation_open(relid, NoLock);
 	TupleDesc	desc = RelationGetDescr(rel);
-	const char *table = qualified_name(rel);
+	const char *table = ab_qualified_name(rel);
 
 	for (AttrNumber n = 0; (n = ab_next_column(desc, n)) > 0;)
 	{
@@ -225,8 +217,8 @@ appendable_bytea_detach(PG_FUNCTION_ARGS)
 		if (detach_command(lfirst_oid(lc)) != NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("table \"%s\" has own columns of type %s",
-							get_rel_name(lfirst_oid(lc)), AB_EXTENSION),
+					 errmsg("table \"%s\" has columns of type %s that are not inherited",
+							get_rel_name(lfirst_oid(lc)), ab_value_type_name(lfirst_oid(lc))),
 					 errhint("Call appendable_bytea_detach() for that table first.")));
 		ab_set_access_method(lfirst_oid(lc), HEAP_TABLE_AM_OID);
 		ab_store_end(lfirst_oid(lc));
@@ -293,19 +285,15 @@ drop_stores(void)
 Datum
 appendable_bytea_repair(PG_FUNCTION_ARGS)
 {
-	TupleDesc	desc;
 	int64		chunks = 0;
 	int64		bytes = 0;
 	Datum		values[2];
-	bool		nulls[2] = {0};
 
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 	if (PG_ARGISNULL(0))
 		drop_stores();
 	else
 		repair_table(PG_GETARG_OID(0), PG_ARGISNULL(1) ? PG_INT64_MAX : PG_GETARG_INT64(1), &chunks, &bytes);
 	values[0] = Int64GetDatum(chunks);
 	values[1] = Int64GetDatum(bytes);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+	PG_RETURN_DATUM(ab_make_row(fcinfo, values));
 }

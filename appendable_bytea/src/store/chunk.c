@@ -130,7 +130,7 @@ unused_xid(int most)
 	if (IsInParallelMode())
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("cannot store more than %d appendable values while a parallel plan runs",
+				 errmsg("cannot store more than %d appendable values during a parallel operation",
 						most),
 				 errhint("Set max_parallel_workers_per_gather to 0 for this command.")));
 	BeginInternalSubTransaction(NULL);
@@ -170,7 +170,7 @@ ab_new_vid(void)
 	if (xid >> LONG_XID_BITS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("transaction id is too large for an appendable value")));
+				 errmsg("transaction ID is too large for an appendable value")));
 	vid = (int64) (xid << counter_bits(xid)) | ++counter;
 	if (xid >> SHORT_XID_BITS)
 		vid |= INT64CONST(1) << (VID_BITS - 1);

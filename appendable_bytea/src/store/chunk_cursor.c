@@ -83,7 +83,7 @@ open_reference(AbChunkCursor *cursor, const AbRef *ref)
 
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("chunks of an %s value are gone", ab_value_type_name(ref->relid)),
+				 errmsg("missing chunk store of an %s value", ab_value_type_name(ref->relid)),
 				 name ? errdetail("Table \"%s\" has no chunk store.", name) :
 				 errdetail("The value refers to table %u, which no longer exists in this database or has no chunks.",
 						   ref->relid)));

@@ -25,7 +25,6 @@
 #include "postgres.h"
 
 #include "access/detoast.h"
-#include "access/toast_compression.h"
 #include "access/toast_internals.h"
 #include "miscadmin.h"
 
@@ -58,16 +57,21 @@ compression_pays(int stored, int n, bool quick)
 	return stored <= n - n / (quick ? 32 : 8);
 }
 
-/* The first n bytes of a varlena, compressed; NULL if they get no smaller. */
+/* The first n bytes of a varlena, compressed; NULL if that does not pay. */
 static struct varlena *
-compress_start(struct varlena *plain, int n)
+compress_start(struct varlena *plain, int n, bool quick)
 {
-	Datum		compressed;
+	struct varlena *compressed;
 
 	CHECK_FOR_INTERRUPTS();
 	SET_VARSIZE(plain, n + VARHDRSZ);
-	compressed = toast_compress_datum(PointerGetDatum(plain), ab_compression);
-	return (struct varlena *) DatumGetPointer(compressed);
+	compressed = (struct varlena *) DatumGetPointer(toast_compress_datum(PointerGetDatum(plain), ab_compression));
+	if (compressed && !compression_pays(VARSIZE(compressed) - VARHDRSZ, n, quick))
+	{
+		pfree(compressed);
+		compressed = NULL;
+	}
+	return compressed;
 }
 
 /* Would compaction make a smaller chunk of these bytes? */
@@ -76,17 +80,13 @@ ab_compressible(const char *data, int length)
 {
 	struct varlena *plain = palloc(length + VARHDRSZ);
 	struct varlena *compressed;
-	bool		result = false;
 
 	memcpy(VARDATA(plain), data, length);
-	compressed = compress_start(plain, length);
-	if (compressed)
-	{
-		result = compression_pays(VARSIZE(compressed) - VARHDRSZ, length, false);
-		pfree(compressed);
-	}
+	compressed = compress_start(plain, length, false);
 	pfree(plain);
-	return result;
+	if (compressed)
+		pfree(compressed);
+	return compressed != NULL;
 }
 
 /*
@@ -106,7 +106,7 @@ compress_to_share_page(AbCompressor *compressor, struct varlena *all)
 		return all;
 	n = (int64) n * room / stored;
 	n -= n / 100;
-	compressed = n < ab_chunk_size ? NULL : compress_start(compressor->pending, n);
+	compressed = n < ab_chunk_size ? NULL : compress_start(compressor->pending, n, false);
 	if (compressed && (int) VARSIZE(compressed) - VARHDRSZ > room)
 	{
 		pfree(compressed);
@@ -134,7 +134,7 @@ compress_to_fit(AbCompressor *compressor)
 
 	for (int try = 0; try < MAX_TRIES; try++)
 	{
-		struct varlena *compressed = compress_start(compressor->pending, n);
+		struct varlena *compressed = compress_start(compressor->pending, n, compressor->quick);
 		int			stored = compressed ? VARSIZE(compressed) - VARHDRSZ : n;
 		int64		next = (int64) n * ab_chunk_size / stored;
 
@@ -164,23 +164,10 @@ compress_to_fit(AbCompressor *compressor)
 	}
 	if (best && fits == compressor->most && !compressor->quick)
 		best = compress_to_share_page(compressor, best);
-	if (best && !compression_pays(VARSIZE(best) - VARHDRSZ, VARDATA_COMPRESSED_GET_EXTSIZE(best), compressor->quick))
-	{
-		pfree(best);
-		best = NULL;
-	}
 
 	/* a plain chunk is only for what does not compress by itself either */
-	n = Min(available, ab_chunk_size);
 	if (best == NULL && (!compressor->quick || too_many <= available))
-	{
-		best = compress_start(compressor->pending, n);
-		if (best && !compression_pays(VARSIZE(best) - VARHDRSZ, n, compressor->quick))
-		{
-			pfree(best);
-			best = NULL;
-		}
-	}
+		best = compress_start(compressor->pending, Min(available, ab_chunk_size), compressor->quick);
 	return best;
 }
 

@@ -48,7 +48,7 @@ make_reader(void)
 	return reader;
 }
 
-/* Open a datum; see appendable.h. */
+/* Open a datum; see store.h. */
 AbReader *
 ab_reader_open(Datum datum)
 {
@@ -66,6 +66,19 @@ ab_reader_open_value(AbValue *value)
 	AbReader   *reader = make_reader();
 
 	reader->value = value;
+	return reader;
+}
+
+/* Open bytes in memory that outlive the reader. */
+AbReader *
+ab_reader_open_bytes(const char *data, int64 length)
+{
+	AbReader   *reader = make_reader();
+
+	reader->value = &reader->own;
+	reader->own.segments = reader->own.space;
+	if (length > 0)
+		ab_add_segment(&reader->own, -1, length, data);
 	return reader;
 }
 
@@ -158,7 +171,7 @@ next_piece(AbReader *reader, const char **piece)
 	return n;
 }
 
-/* The next piece; see appendable.h. */
+/* The next piece; see store.h. */
 int64
 ab_reader_next(AbReader *reader, const char **piece)
 {
@@ -223,7 +236,7 @@ copy_pieces(AbReader *reader, char *buf, int64 length)
 }
 
 /*
- * Copy a range; see appendable.h.  The caller uses the buffer only after we return, so a
+ * Copy a range; see store.h.  The caller uses the buffer only after we return, so a
  * range that includes the end of the chunks is first read without verifying that end.
  */
 void
@@ -354,6 +367,36 @@ ab_reader_has_ancestor(AbReader *reader, const AbRef *ref)
 	reader->cursor.mode = AB_READ_COMPARE;
 	chunk = ab_chunk_cursor_find(&reader->cursor, base, ref->stored - 1, PG_INT64_MAX);
 	return chunk && chunk->off + chunk->length == ref->stored && chunk->crc == ref->crc;
+}
+
+/* Compare the next n bytes of two readers, which both have; as memcmp(). */
+int
+ab_reader_compare(AbReader *a, AbReader *b, int64 n)
+{
+	const char *x = NULL;
+	const char *y = NULL;
+	int64		x_left = 0;
+	int64		y_left = 0;
+	int			result = 0;
+
+	while (result == 0 && n > 0)
+	{
+		int64		size;
+
+		CHECK_FOR_INTERRUPTS();
+		if (x_left == 0)
+			x_left = ab_reader_next(a, &x);
+		if (y_left == 0)
+			y_left = ab_reader_next(b, &y);
+		size = Min(n, Min(x_left, y_left));
+		result = memcmp(x, y, size);
+		x += size;
+		y += size;
+		x_left -= size;
+		y_left -= size;
+		n -= size;
+	}
+	return result;
 }
 
 /* A range as a bytea. */

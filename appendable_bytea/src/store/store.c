@@ -99,14 +99,7 @@ ab_store_find(Oid relid)
 	return get_relname_relid(name, schema);
 }
 
-/* A store with the number in its name: its table's OID, or what retain() gave it. */
-typedef struct NamedStore
-{
-	Oid			heap;
-	uint64		number;
-} NamedStore;
-
-/* The stores whose names begin with a prefix that ends with an underscore. */
+/* The OIDs of the stores whose names begin with a prefix that ends with an underscore. */
 static List *
 find_stores(const char *prefix)
 {
@@ -129,18 +122,22 @@ find_stores(const char *prefix)
 	while ((tuple = systable_getnext(scan)) != NULL)
 	{
 		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
-		NamedStore *store;
 
-		if (form->relkind != RELKIND_RELATION || form->relnamespace != ab_schema_oid())
-			continue;
-		store = palloc(sizeof(NamedStore));
-		store->heap = form->oid;
-		store->number = strtou64(NameStr(form->relname) + strlen(prefix), NULL, 10);
-		result = lappend(result, store);
+		if (form->relkind == RELKIND_RELATION && form->relnamespace == ab_schema_oid())
+			result = lappend_oid(result, form->oid);
 	}
 	systable_endscan(scan);
 	table_close(class, AccessShareLock);
 	return result;
+}
+
+/* The number in the name of a store: its table's OID, or the transaction of retain_store(). */
+static uint64
+store_number(Oid heap, const char *prefix)
+{
+	const char *name = get_rel_name(heap);
+
+	return name ? strtou64(name + strlen(prefix), NULL, 10) : 0;
 }
 
 /* OIDs of the tables that have a store; some may be gone. */
@@ -151,7 +148,7 @@ ab_store_tables(void)
 	ListCell   *lc;
 
 	foreach(lc, find_stores(STORE_PREFIX))
-		result = lappend_oid(result, (Oid) ((NamedStore *) lfirst(lc))->number);
+		result = lappend_oid(result, (Oid) store_number(lfirst_oid(lc), STORE_PREFIX));
 	return result;
 }
 
@@ -468,10 +465,10 @@ ab_store_drop_retained(void)
 
 	foreach(lc, find_stores(RETAINED_PREFIX))
 	{
-		NamedStore *store = lfirst(lc);
+		uint64		xid = store_number(lfirst_oid(lc), RETAINED_PREFIX);
 
-		if (store->number + PG_INT32_MAX < now || slots_passed((TransactionId) store->number))
-			drop_store(store->heap);
+		if (xid + PG_INT32_MAX < now || slots_passed((TransactionId) xid))
+			drop_store(lfirst_oid(lc));
 	}
 }
 
@@ -492,17 +489,14 @@ ab_store_end(Oid relid)
 }
 
 /*
- * Empty the store of a table that is being truncated: in place if a rollback would
- * discard its files anyway, else by new ones, so that the old ones come back
- * with it.  The state of the table's file does not apply to the store's: a
- * table that was rewritten in this transaction, which its store was not, is
- * truncated in place.  If there are logical replication slots, the chunks are deleted one
- * by one: they still have to read them.
+ * Empty the store of a table that is being truncated: by new files, so that a rollback
+ * restores the old ones, also if the table is truncated in place, because it was created or
+ * rewritten in this transaction.  If there are logical replication slots, the chunks are
+ * deleted one by one: they still have to read them.
  */
 void
 ab_store_truncate(Oid relid)
 {
-	const SubTransactionId now = GetCurrentSubTransactionId();
 	AbStore		store;
 	Oid			heap;
 
@@ -512,11 +506,6 @@ ab_store_truncate(Oid relid)
 	if (ab_slots_exist())
 	{
 		ab_chunks_delete_all(store.heap);
-		ab_store_close(&store, NoLock);
-	}
-	else if (CreatedInSubTransaction_compat(store.heap, now) && CreatedInSubTransaction_compat(store.index, now))
-	{
-		heap_truncate_one_rel(store.heap);
 		ab_store_close(&store, NoLock);
 	}
 	else

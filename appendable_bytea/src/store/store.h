@@ -241,6 +241,8 @@ extern bytea *ab_read_bytea(Datum datum, int64 offset, int64 length);
 extern bytea *ab_read_whole(Datum datum);
 
 extern AbReader *ab_reader_open_value(AbValue *value);
+extern AbReader *ab_reader_open_bytes(const char *data, int64 length);
+extern int	ab_reader_compare(AbReader *a, AbReader *b, int64 n);
 extern const AbChunk *ab_reader_chunk(AbReader *reader, int64 at);
 extern int64 ab_reader_common(AbReader *reader, int64 from, const char *data, int64 length, bool whole);
 extern bool ab_reader_load(AbReader *reader, int64 from);
@@ -253,25 +255,7 @@ extern void ab_write_compressed(Oid relid, AbReader *reader, bool quick, AbRef *
 extern bool ab_compressible(const char *data, int length);
 extern struct varlena *ab_decompress(const AbChunk *chunk, int length, bool lenient);
 
-/* ---- value_scan.c: the values of rows and tables ------------------------------ */
-
-typedef struct AbValueScan
-{
-	Relation	rel;
-	TableScanDesc scan;
-	TupleTableSlot *slot;		/* the row */
-	AttrNumber	attnum;
-	Datum		value;
-	MemoryContext context;		/* for memory needed until the next value */
-} AbValueScan;
-
-extern AttrNumber ab_next_column(TupleDesc desc, AttrNumber attnum);
-extern const char *ab_value_type_name(Oid relid);
-extern void ab_values_begin(AbValueScan *scan, Relation rel, Snapshot snapshot);
-extern bool ab_values_next(AbValueScan *scan);
-extern void ab_values_end(AbValueScan *scan);
-
-/* ---- privileges.c -------------------------------------------------------- */
+/* ---- tables.c: the users' tables ------------------------------------------ */
 
 /* The privilege that a function of the extension requires on a table. */
 typedef enum AbPrivilege
@@ -288,5 +272,22 @@ typedef enum AbPrivilege
 
 extern Relation ab_open_checked(Oid relid, LOCKMODE mode, AbPrivilege privilege, int skip);
 extern Relation ab_open_table_checked(Oid relid, LOCKMODE mode, AbPrivilege privilege);
+extern char *ab_qualified_name(Relation rel);
+
+typedef struct AbValueScan
+{
+	Relation	rel;
+	TableScanDesc scan;
+	TupleTableSlot *slot;		/* the row */
+	AttrNumber	attnum;
+	Datum		value;
+	MemoryContext context;		/* for memory needed until the next value */
+} AbValueScan;
+
+extern AttrNumber ab_next_column(TupleDesc desc, AttrNumber attnum);
+extern const char *ab_value_type_name(Oid relid);
+extern void ab_values_begin(AbValueScan *scan, Relation rel, Snapshot snapshot);
+extern bool ab_values_next(AbValueScan *scan);
+extern void ab_values_end(AbValueScan *scan);
 
 #endif							/* APPENDABLE_STORE_H */

@@ -34,7 +34,6 @@
 #include "access/heapam.h"
 #include "access/sysattr.h"
 #include "access/xact.h"
-#include "catalog/catalog.h"
 #include "catalog/pg_am.h"
 #include "storage/bufmgr.h"
 #include "utils/datum.h"
@@ -58,15 +57,9 @@ static ShownAsHeap *shown_as_heap = NULL;
 /* Ask for a pruning when the version that is replaced has such a line pointer. */
 #define PRUNE_EVERY		16
 
-/* Where the values of this relation's rows go. */
-static void
-find_target(Relation rel, AbTarget *target)
-{
-	target->rewriting = OidIsValid(rel->rd_rel->relrewrite);
-	target->relid = target->rewriting ? rel->rd_rel->relrewrite : RelationGetRelid(rel);
-	target->temporary = rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP;
-	target->logged = RelationIsLogicallyLogged(rel);
-}
+/* Where what runs outside of commands that the hook has seen is remembered. */
+AbCommand	ab_command_outside;
+AbCommand  *ab_command = &ab_command_outside;
 
 static bool
 has_appendable_column(Relation rel)
@@ -74,16 +67,27 @@ has_appendable_column(Relation rel)
 	return ab_next_column(RelationGetDescr(rel), 0) > 0;
 }
 
+/*
+ * In a rewrite into the transient table "rel", may values of this column have been
+ * computed?  Then a reference in them may be another row's or another column's, and
+ * is copied.  All others are those of the old rows, which keep their chunks.
+ */
+static bool
+rewrite_computes(Relation rel, AttrNumber attnum)
+{
+	return ab_command->computed != NIL &&
+		list_member(ab_command->computed, list_make2_oid(rel->rd_rel->relrewrite, attnum));
+}
+
 /* One row on its way into a relation. */
 typedef struct RowStoring
 {
 	AbTarget	target;
 	int			ncolumns;
-	AttrNumber *attnums;
 	AbStoring **columns;
 	bool		writes;			/* chunks */
-	int			nended;			/* values that end with the old version */
-	AbRef	   *ended;
+	List	   *ended;			/* values that end with the old version (AbRef
+								 * *) */
 	MemoryContext context;		/* of all this, for an update */
 } RowStoring;
 
@@ -96,8 +100,10 @@ decide_row(RowStoring *row, Relation rel, TupleTableSlot *slot, HeapTuple old)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
 
-	find_target(rel, &row->target);
-	row->attnums = palloc(desc->natts * sizeof(AttrNumber));
+	row->target.rewriting = OidIsValid(rel->rd_rel->relrewrite);
+	row->target.relid = row->target.rewriting ? rel->rd_rel->relrewrite : RelationGetRelid(rel);
+	row->target.temporary = rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP;
+	row->target.logged = RelationIsLogicallyLogged(rel);
 	row->columns = palloc(desc->natts * sizeof(AbStoring *));
 	for (AttrNumber n = 0; (n = ab_next_column(desc, n)) > 0;)
 	{
@@ -113,7 +119,7 @@ decide_row(RowStoring *row, Relation rel, TupleTableSlot *slot, HeapTuple old)
 			continue;
 		if (old)
 			old_value = heap_getattr(old, n, desc, &old_isnull);
-		if (target.rewriting && ab_rewrite_computes(rel, n))
+		if (target.rewriting && rewrite_computes(rel, n))
 			target.rewriting = false;
 		storing = palloc(sizeof(AbStoring));
 		ab_storing_decide(storing, &target, value, !old_isnull, old_value);
@@ -121,8 +127,8 @@ decide_row(RowStoring *row, Relation rel, TupleTableSlot *slot, HeapTuple old)
 			continue;
 		if (ab_storing_writes(storing))
 			row->writes = true;
-		row->columns[row->ncolumns] = storing;
-		row->attnums[row->ncolumns++] = n;
+		storing->attnum = n;
+		row->columns[row->ncolumns++] = storing;
 	}
 }
 
@@ -151,7 +157,7 @@ write_row(RowStoring *row, Relation rel, TupleTableSlot *slot)
 		nulls = memcpy(palloc(desc->natts * sizeof(bool)), nulls, desc->natts * sizeof(bool));
 	}
 	for (int i = 0; i < row->ncolumns; i++)
-		values[row->attnums[i] - 1] = ab_storing_write(row->columns[i], &row->target);
+		values[row->columns[i]->attnum - 1] = ab_storing_write(row->columns[i], &row->target);
 
 	if (!formed)
 	{
@@ -267,15 +273,14 @@ own_reference(Relation rel, Datum value, bool isnull, AbRef *ref)
 
 /*
  * The values of a row version that end with it: all that the new version, if there is one,
- * does not continue.  Returns how many.
+ * does not continue.
  */
-static int
-find_ended(Relation rel, HeapTuple old, TupleTableSlot *new, AbRef **ended)
+static List *
+find_ended(Relation rel, HeapTuple old, TupleTableSlot *new)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
-	int			count = 0;
+	List	   *ended = NIL;
 
-	*ended = NULL;
 	for (AttrNumber n = 0; (n = ab_next_column(desc, n)) > 0;)
 	{
 		AbRef		ref,
@@ -289,20 +294,22 @@ find_ended(Relation rel, HeapTuple old, TupleTableSlot *new, AbRef **ended)
 		if (new)
 			value = slot_getattr(new, n, &isnull);
 		if (!new || !own_reference(rel, value, isnull, &continued) || continued.vid != ref.vid)
-		{
-			if (*ended == NULL)
-				*ended = palloc(desc->natts * sizeof(AbRef));
-			(*ended)[count++] = ref;
-		}
+			ended = lappend(ended, memcpy(palloc(sizeof(AbRef)), &ref, sizeof(AbRef)));
 	}
-	return count;
+	return ended;
 }
 
 static void
-delete_ended(const AbRef *ended, int count)
+delete_ended(List *ended)
 {
-	for (int i = 0; i < count; i++)
-		ab_chunks_delete(ended[i].relid, ended[i].vid, 0, PG_INT64_MAX, AB_ANY_EDITION);
+	ListCell   *lc;
+
+	foreach(lc, ended)
+	{
+		const AbRef *ref = lfirst(lc);
+
+		ab_chunks_delete(ref->relid, ref->vid, 0, PG_INT64_MAX, AB_ANY_EDITION);
+	}
 }
 
 /*
@@ -389,7 +396,7 @@ prepare_update(RowStoring *row, Relation rel, ItemPointer otid, TupleTableSlot *
 	if (result == TM_Ok)
 	{
 		write_row(row, rel, slot);
-		row->nended = find_ended(rel, &old, slot, &row->ended);
+		row->ended = find_ended(rel, &old, slot);
 	}
 	MemoryContextSwitchTo(oldcontext);
 	ReleaseBuffer(buffer);
@@ -406,7 +413,7 @@ finish_update(RowStoring *row)
 
 	for (int i = 0; i < row->ncolumns; i++)
 		ab_storing_finish(row->columns[i], &row->target);
-	delete_ended(row->ended, row->nended);
+	delete_ended(row->ended);
 	MemoryContextSwitchTo(oldcontext);
 }
 
@@ -456,14 +463,12 @@ appendable_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandI
 static void
 delete_values(Relation rel, TupleTableSlot *slot)
 {
-	AbRef	   *ended;
 	bool		copied;
 	HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, false, &copied);
-	int			count = find_ended(rel, tuple, NULL, &ended);
+	List	   *ended = find_ended(rel, tuple, NULL);
 
-	delete_ended(ended, count);
-	if (ended)
-		pfree(ended);
+	delete_ended(ended);
+	list_free_deep(ended);
 	if (copied)
 		heap_freetuple(tuple);
 }

@@ -38,7 +38,6 @@
 #include "parser/parse_oper.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/hsearch.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 #include "utils/tuplestore.h"
@@ -52,11 +51,13 @@ PG_FUNCTION_INFO_V1(appendable_append);
 
 typedef struct KeptPlan
 {
-	char		query[512];		/* hash key; a longer one is not kept */
-	SPIPlanPtr	plan;			/* NULL: none was kept yet */
+	const char *query;
+	Oid			key_type;
+	Oid			chunk_type;
+	SPIPlanPtr	plan;
 } KeptPlan;
 
-static HTAB *kept_plans = NULL;
+static List *kept_plans = NIL;	/* KeptPlan * */
 
 /* The table's columns that a call is about, and how keys are compared. */
 typedef struct Target
@@ -99,17 +100,15 @@ find_column(Relation rel, const char *name, Oid chunk_type)
 					(errcode(ERRCODE_AMBIGUOUS_COLUMN),
 					 errmsg("table \"%s\" has more than one column that %s can be appended to",
 							RelationGetRelationName(rel), format_type_be(chunk_type)),
-					 errhint("Give the column's name.")));
+					 errhint("Specify the column name.")));
 		found = column;
 	}
-	if (found == NULL && name)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_COLUMN),
-				 errmsg("table \"%s\" has no column \"%s\" that %s can be appended to",
-						RelationGetRelationName(rel), name, format_type_be(chunk_type))));
 	if (found == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 name ?
+				 errmsg("table \"%s\" has no column \"%s\" that %s can be appended to",
+						RelationGetRelationName(rel), name, format_type_be(chunk_type)) :
 				 errmsg("table \"%s\" has no column that %s can be appended to",
 						RelationGetRelationName(rel), format_type_be(chunk_type))));
 	return found;
@@ -161,7 +160,7 @@ find_key(Target *target, const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("table \"%s\" has no primary key of one column", RelationGetRelationName(rel)),
-				 errhint("Name a unique column, or write UPDATE ... FROM unnest(...).")));
+				 errhint("Specify a unique column, or use UPDATE ... FROM unnest(...).")));
 }
 
 /*
@@ -217,22 +216,18 @@ make_queries(const Target *target, bool offsets, RowQueries *queries)
 	Form_pg_operator form;
 	const char *column = quote_identifier(NameStr(target->column->attname));
 	const AbType *type = ab_type_of(target->column->atttypid);
-	AbCasts		casts;
 	char	   *table;
 	char	   *where;
 	char	   *length;
 
 	if (!HeapTupleIsValid(operator))
 		elog(ERROR, "cache lookup failed for operator %u", target->equal);
-	if (!ab_find_casts(&casts))
-		elog(ERROR, "could not find the casts of type %s", type->name);
 	form = (Form_pg_operator) GETSTRUCT(operator);
 	table = psprintf("%s%s t", target->rel->rd_rel->relkind == RELKIND_RELATION ? "ONLY " : "",
-					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(target->rel)),
-												RelationGetRelationName(target->rel)));
+					 ab_qualified_name(target->rel));
 	where = psprintf("t.%s OPERATOR(%s.%s) $1", quote_identifier(NameStr(target->key->attname)),
 					 quote_identifier(get_namespace_name(form->oprnamespace)), NameStr(form->oprname));
-	length = psprintf("%s.%s(t.%s)", quote_identifier(get_namespace_name(casts.schema)),
+	length = psprintf("%s.%s(t.%s)", quote_identifier(get_namespace_name(ab_extension_schema())),
 					  type->plain == TEXTOID ? "appendable_octet_length" : "appendable_length", column);
 	queries->append = psprintf("UPDATE %s SET %s = coalesce(t.%s, ''::%s) OPERATOR(pg_catalog.||) $2 WHERE %s%s RETURNING %s",
 							   table, column, column, format_type_be_qualified(type->oid), where,
@@ -248,38 +243,34 @@ static SPIPlanPtr
 find_plan(const char *query, int nargs, Oid key_type, Oid chunk_type)
 {
 	Oid			types[3] = {key_type, chunk_type, INT8OID};
-	char		name[512] = {0};
-	KeptPlan   *kept;
 	SPIPlanPtr	plan;
+	ListCell   *lc;
 
-	if (kept_plans == NULL)
+	foreach(lc, kept_plans)
 	{
-		HASHCTL		info = {.keysize = sizeof(name),.entrysize = sizeof(KeptPlan)};
+		const KeptPlan *kept = lfirst(lc);
 
-		kept_plans = hash_create("appendable_bytea appends", KEPT_PLANS, &info, HASH_ELEM | HASH_BLOBS);
+		if (kept->key_type == key_type && kept->chunk_type == chunk_type && strcmp(kept->query, query) == 0)
+			return kept->plan;
 	}
-	/* the types are part of the query here only */
-	snprintf(name, sizeof(name), "%u %u %s", key_type, chunk_type, query);
-	kept = strlen(name) < sizeof(name) - 1 ? hash_search(kept_plans, name, HASH_FIND, NULL) : NULL;
-	if (kept && kept->plan)
-		return kept->plan;
 
 	/* a row that is found by its key is planned alike for all keys */
 	plan = SPI_prepare_cursor(query, nargs, types, CURSOR_OPT_GENERIC_PLAN);
 	if (plan == NULL)
 		elog(ERROR, "could not prepare \"%s\": %s", query, SPI_result_code_string(SPI_result));
+	if (list_length(kept_plans) < KEPT_PLANS)
+	{
+		MemoryContext oldcontext = MemoryContextSwitchTo(TopMemoryContext);
+		KeptPlan   *kept = palloc(sizeof(KeptPlan));
 
-	/* its place first: what fails after a plan is kept would keep it for ever */
-	if (kept == NULL && strlen(name) < sizeof(name) - 1 && hash_get_num_entries(kept_plans) < KEPT_PLANS)
-	{
-		kept = hash_search(kept_plans, name, HASH_ENTER, NULL);
-		kept->plan = NULL;
-	}
-	if (kept)
-	{
+		kept->query = pstrdup(query);
+		kept->key_type = key_type;
+		kept->chunk_type = chunk_type;
+		kept->plan = plan;
 		if (SPI_keepplan(plan) != 0)
 			elog(ERROR, "could not keep the plan of \"%s\"", query);
-		kept->plan = plan;
+		kept_plans = lappend(kept_plans, kept);
+		MemoryContextSwitchTo(oldcontext);
 	}
 	return plan;
 }
@@ -335,7 +326,7 @@ take_pieces(ArrayType *keys, ArrayType *chunks, ArrayType *offsets, int *count)
 			ereport(ERROR,
 					(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
 					 errmsg("numbers of keys and offsets differ: %d and %d", *count, noffsets),
-					 errhint("An offset is the length of the value before the chunk in the same place; null if it may have any.")));
+					 errhint("An offset is the length of the value before the chunk in the same place; a null offset accepts any length.")));
 	}
 	pieces = palloc(Max(*count, 1) * sizeof(Piece));
 	for (int i = 0; i < *count; i++)

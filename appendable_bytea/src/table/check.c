@@ -168,24 +168,15 @@ static void
 check_value(Check *check, ItemPointer tid, const char *column, Datum value)
 {
 	AbValue		parsed;
-	AbRef		ref;
 	const char *problem = parse_value(value, &parsed);
 
-	if (problem)
+	if (problem == NULL && parsed.base.vid != 0 && parsed.base.relid != RelationGetRelid(check->rel))
+		problem = psprintf("the chunks belong to table %u", parsed.base.relid);
+	else if (problem == NULL && parsed.base.vid != 0)
 	{
-		report_problem(check, tid, column, problem);
-		return;
+		tuplesort_putdatum(check->vids, Int64GetDatum(parsed.base.vid), false);
+		problem = check_chunks(check, &parsed);
 	}
-	ref = parsed.base;
-	if (ref.vid == 0)
-		return;
-	if (ref.relid != RelationGetRelid(check->rel))
-	{
-		report_problem(check, tid, column, psprintf("the chunks belong to table %u", ref.relid));
-		return;
-	}
-	tuplesort_putdatum(check->vids, Int64GetDatum(ref.vid), false);
-	problem = check_chunks(check, &parsed);
 	if (problem)
 		report_problem(check, tid, column, problem);
 }

@@ -12,12 +12,10 @@
  */
 #include "postgres.h"
 
-#include "access/heapam.h"
-#include "access/htup_details.h"
 #include "access/relation.h"
 #include "funcapi.h"
+#include "miscadmin.h"
 #include "pgstat.h"
-#include "storage/bufmgr.h"
 #include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
@@ -37,41 +35,15 @@ total_size(Oid relid)
 /* pages of a store that are read */
 #define SAMPLED_PAGES	100
 
-/* Count the bytes of values in the chunks of a page. */
-static void
-count_page(Relation heap, BlockNumber block, Snapshot snapshot, int64 *all, int64 *compressed)
-{
-	Buffer		buffer = ReadBuffer(heap, block);
-	Page		page = BufferGetPage(buffer);
-
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	for (OffsetNumber n = FirstOffsetNumber; n <= PageGetMaxOffsetNumber(page); n++)
-	{
-		ItemId		item = PageGetItemId(page, n);
-		HeapTupleData tuple;
-		AbChunk		chunk;
-
-		if (!ItemIdIsNormal(item))
-			continue;
-		tuple.t_data = (HeapTupleHeader) PageGetItem(page, item);
-		tuple.t_len = ItemIdGetLength(item);
-		tuple.t_tableOid = RelationGetRelid(heap);
-		ItemPointerSet(&tuple.t_self, block, n);
-		if (!HeapTupleSatisfiesVisibility(&tuple, snapshot, buffer) ||
-			!ab_chunk_parse(&tuple, &chunk))
-			continue;
-		*all += chunk.length;
-		if (chunk.compressed)
-			*compressed += chunk.length;
-	}
-	UnlockReleaseBuffer(buffer);
-}
-
 /* The share of bytes in chunks that are in compressed ones, by a sample; -1 if there are none. */
 static double
 compressed_share(Oid store)
 {
 	Relation	heap = try_relation_open(store, AccessShareLock);
+	TableScanDesc scan;
+	TupleTableSlot *slot;
+	ItemPointerData first,
+				last;
 	BlockNumber nblocks;
 	int64		all = 0;
 	int64		compressed = 0;
@@ -79,12 +51,29 @@ compressed_share(Oid store)
 	if (heap == NULL)
 		return -1;
 	nblocks = RelationGetNumberOfBlocks(heap);
+	slot = table_slot_create(heap, NULL);
+	ItemPointerSet(&first, 0, 0);
+	ItemPointerSet(&last, 0, MaxOffsetNumber);
+	scan = table_beginscan_tidrange_compat(heap, GetActiveSnapshot(), &first, &last);
 	for (int i = 0; i < (int) Min(nblocks, SAMPLED_PAGES); i++)
 	{
+		BlockNumber block = (uint64) i * nblocks / Min(nblocks, SAMPLED_PAGES);
+		AbChunk		chunk;
+
 		CHECK_FOR_INTERRUPTS();
-		count_page(heap, (uint64) i * nblocks / Min(nblocks, SAMPLED_PAGES),
-				   GetActiveSnapshot(), &all, &compressed);
+		ItemPointerSetBlockNumber(&first, block);
+		ItemPointerSetBlockNumber(&last, block);
+		table_rescan_tidrange(scan, &first, &last);
+		while (table_scan_getnextslot_tidrange(scan, ForwardScanDirection, slot))
+		{
+			if (!ab_chunk_parse(ExecFetchSlotHeapTuple(slot, false, NULL), &chunk))
+				continue;
+			all += chunk.length;
+			compressed += chunk.compressed ? chunk.length : 0;
+		}
 	}
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
 	relation_close(heap, AccessShareLock);
 	return all > 0 ? (double) compressed / all : -1;
 }

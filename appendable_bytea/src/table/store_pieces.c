@@ -173,7 +173,6 @@ ab_pieces_write(AbStoring *storing, const AbTarget *target)
 	int64		end = ref.stored;
 	int			count = 0;
 	const char *tail = NULL;
-	Datum		result;
 
 	if (value->edited)
 		ref.edition++;
@@ -206,8 +205,7 @@ ab_pieces_write(AbStoring *storing, const AbTarget *target)
 	storing->pieces = pieces;
 	storing->npieces = count;
 	storing->stored = ref.stored;
-	result = ab_make_stored(&ref, pieces, count, tail, rest, ab_room_for(target, rest));
-	return result;
+	return ab_make_stored(&ref, pieces, count, tail, rest, ab_room_for(target, rest));
 }
 
 /* Delete the chunks that overlap [from, until) and none of these places. */

@@ -286,12 +286,9 @@ ab_storing_decide(AbStoring *storing, const AbTarget *target, Datum datum, bool 
 		/* an edit was never stored: what the row has is not continued */
 		has_old = storing->has_old = !storing->old.edited;
 	}
-	if (has_old)
-	{
-		if (storing->old.base.vid != 0 && storing->old.base.relid == target->relid &&
-			!ab_same_reference(&value->base, &storing->old.base))
-			continue_old_value(storing, target);
-	}
+	if (has_old && storing->old.base.vid != 0 && storing->old.base.relid == target->relid &&
+		!ab_same_reference(&value->base, &storing->old.base))
+		continue_old_value(storing, target);
 
 	if (value->base.vid == 0)
 		decide_flat(storing, target);
@@ -402,12 +399,10 @@ static Datum
 write_after(AbStoring *storing, const AbTarget *target, const AbRef *ref)
 {
 	int64		n = storing->value.length - ref->stored;
-	AbReader   *reader;
-	AbWriter   *writer;
+	AbReader   *reader = ab_reader_open_value(&storing->value);
+	AbWriter   *writer = ab_writer_open(target->relid, ref, n);
 	Datum		result;
 
-	reader = ab_reader_open_value(&storing->value);
-	writer = ab_writer_open(target->relid, ref, n);
 	result = write_rest(storing, target, reader, writer, ref->stored,
 						storing->kept_end > 0 ? Min(storing->kept_end, n) : ab_inline_rest(target, n));
 	ab_reader_close(reader);

@@ -41,6 +41,7 @@ typedef struct AbTarget
 typedef struct AbStoring
 {
 	AbStoreAction action;
+	AttrNumber	attnum;			/* set by the access method */
 	Datum		datum;
 	AbValue		value;
 	AbValue		old;
@@ -90,23 +91,14 @@ extern bool ab_meets_place(const AbSegment *places, int n, int64 from, int64 unt
 extern void ab_pieces_find(AbStoring *storing, const AbTarget *target, AbReader *reader, int64 common);
 extern bool ab_pieces_accept(AbStoring *storing, const AbTarget *target);
 
-/* ---- am.c ---------------------------------------------------------------- */
-
-extern void ab_am_install(void);
-
 /* ---- check.c ------------------------------------------------------------- */
 
 extern void ab_report_tables(FunctionCallInfo fcinfo, void (*report) (ReturnSetInfo *rsinfo, Relation rel));
 extern void ab_free_unowned(Oid relid, int64 max, int64 *chunks, int64 *bytes);
 
-/* ---- rewrite.c: the command that rewrites a table ------------------------- */
+/* ---- am.c: the access method, and the command that rewrites a table ------- */
 
-/* A column that a command created or altered, so that a rewrite computes its values. */
-typedef struct AbComputedColumn
-{
-	Oid			relid;
-	AttrNumber	attnum;
-} AbComputedColumn;
+extern void ab_am_install(void);
 
 /*
  * State of a running utility command.  The lists are in TopTransactionContext,
@@ -119,7 +111,8 @@ typedef struct AbCommand
 	List	   *changed;		/* OIDs of tables that it created, altered or
 								 * dropped */
 	List	   *computed;		/* columns whose values a rewrite of their
-								 * table computes (AbComputedColumn *) */
+								 * table computes (lists of its OID and the
+								 * column's number) */
 	NameData	dropped_table;	/* the first table with columns of the type
 								 * that it drops; empty: none */
 } AbCommand;
@@ -127,7 +120,5 @@ typedef struct AbCommand
 /* The innermost command.  Commands whose start the library did not see share one, without a statement. */
 extern AbCommand *ab_command;
 extern AbCommand ab_command_outside;
-
-extern bool ab_rewrite_computes(Relation rel, int attnum);
 
 #endif							/* APPENDABLE_TABLE_H */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * type.h
- *	  What the functions of the type call of each other, and its casts.
+ *	  What the functions of the type call of each other.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -10,6 +10,7 @@
 #ifndef APPENDABLE_TYPE_H
 #define APPENDABLE_TYPE_H
 
+#include "commands/trigger.h"
 #include "nodes/primnodes.h"
 
 #include "store/store.h"
@@ -32,6 +33,9 @@ extern int64 ab_position(Datum value, bytea *pattern);
  */
 extern bool ab_identical(Datum a, Datum b);
 
+/* Are texts equal under a collation if and only if their bytes are? */
+extern bool ab_is_deterministic(Oid collation);
+
 /* type_extends.c: does "new" begin with the bytes of "old"?  Reads no chunk that both share. */
 extern bool ab_extends(Datum new, Datum old);
 
@@ -41,8 +45,33 @@ extern int64 ab_dropped_front(Datum new, Datum old);
 /* The byte at an offset inside the value. */
 extern int	ab_read_byte(Datum value, int64 offset);
 
+/* The row that a function returns, of these columns, none of which is null. */
+extern Datum ab_make_row(FunctionCallInfo fcinfo, Datum *values);
+
+/* The column that argument i of a trigger names. */
+extern AttrNumber ab_trigger_column(const TriggerData *data, int i);
+
+/* type_text.c: how characters are found */
+typedef enum AbCharacters
+{
+	AB_BYTES,					/* each byte is one */
+	AB_UTF8,					/* by their first bytes */
+	AB_OTHER					/* from the start only */
+} AbCharacters;
+
+extern AbCharacters ab_character_kind(void);
+
+/* In UTF8. */
+static inline bool
+ab_begins_character(char byte)
+{
+	return ((unsigned char) byte & 0xC0) != 0x80;
+}
+
 /* type_io.c */
 extern Datum ab_input_by(FunctionCallInfo fcinfo, PGFunction input);
+extern Datum ab_call_with(FunctionCallInfo fcinfo, PGFunction function, Datum plain);
+extern Datum ab_call_whole(FunctionCallInfo fcinfo, PGFunction function);
 
 /* type_jsonb.c */
 extern Datum ab_as_jsonb(Datum value);
@@ -65,31 +94,6 @@ extern Datum ab_jsonb_at(Datum value, Datum *path, int npath, AbJsonbForm form, 
 /* type_python.c */
 extern void ab_refuse_plpython(FmgrInfo *flinfo);
 
-/* A type of the extension with its casts in this database. */
-typedef struct AbCast
-{
-	Oid			type;
-	Oid			array;			/* of the type */
-	Oid			plain;			/* the server's type that it is like */
-	Oid			plain_array;
-	Oid			to_plain;
-	Oid			from_plain;
-} AbCast;
-
-typedef struct AbCasts
-{
-	int			ntypes;
-	AbCast		types[AB_NTYPES];
-	Oid			schema;			/* of the types' functions */
-} AbCasts;
-
-/* The parameters of a search through expressions. */
-typedef struct AbSearch
-{
-	AbCasts		casts;
-	bool		parameters;		/* change only calls on parameters */
-} AbSearch;
-
 /* A function of bytea or text and the name of the type's form of it. */
 typedef struct AbOwnForm
 {
@@ -99,14 +103,13 @@ typedef struct AbOwnForm
 
 /* ---- type_value.c -------------------------------------------------------- */
 
-extern bool ab_is_cast(const AbCasts *casts, Oid function, bool to_plain);
-extern Oid	ab_own_form(const AbCasts *casts, const AbOwnForm *forms, int nforms, Oid function, int at, Oid type);
-extern Expr *ab_as_value(const AbSearch *search, Node *node);
+extern bool ab_is_cast(Oid function, bool to_plain);
+extern Oid	ab_own_form(const AbOwnForm *forms, int nforms, Oid function, int at, Oid type);
+extern bool ab_get_call(const Node *node, Oid *function, List **args);
+extern Expr *ab_as_value(Node *node, bool parameters);
 
 /* ---- type_plan.c --------------------------------------------------------- */
 
-extern bool ab_find_casts(AbCasts *casts);
-extern const AbCast *ab_cast_of(const AbCasts *casts, Oid type);
 extern void ab_own_forms_install(void);
 
 #endif							/* APPENDABLE_TYPE_H */

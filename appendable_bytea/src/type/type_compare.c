@@ -32,64 +32,7 @@ typedef enum Sides
 	BYTES_VALUE
 } Sides;
 
-/* One side of a comparison: a value that is read, or bytes in memory. */
-typedef struct Side
-{
-	Datum		value;
-	AbReader   *reader;			/* opened at the first need; NULL for bytes */
-	bool		in_memory;
-	bytea	   *copy;			/* of bytes that had to be fetched */
-	int64		length;
-	const char *piece;			/* what is not compared yet of the last piece */
-	int64		left;
-} Side;
-
-static void
-side_init(Side *side, Datum value, bool is_bytea)
-{
-	memset(side, 0, sizeof(*side));
-	side->value = value;
-	side->in_memory = is_bytea;
-	if (is_bytea)
-	{
-		bytea	   *bytes = DatumGetByteaPP(value);
-
-		if ((Pointer) bytes != DatumGetPointer(value))
-			side->copy = bytes;
-		side->piece = VARDATA_ANY(bytes);
-		side->left = side->length = VARSIZE_ANY_EXHDR(bytes);
-	}
-	else
-		side->length = ab_length(value);
-}
-
-static void
-side_open(Side *side)
-{
-	if (!side->in_memory)
-		side->reader = ab_reader_open(side->value);
-}
-
-/* Give everything back: a sort compares in memory that lives as long as it does. */
-static void
-side_end(Side *side)
-{
-	if (side->reader != NULL)
-		ab_reader_close(side->reader);
-	if (side->copy)
-		pfree(side->copy);
-}
-
-/* Have something in "piece"; false at the end. */
-static bool
-side_fill(Side *side)
-{
-	if (side->left == 0 && side->reader != NULL)
-		side->left = ab_reader_next(side->reader, &side->piece);
-	return side->left > 0;
-}
-
-/* The same bytes, as far as known without reading a chunk?  See appendable.h. */
+/* The same bytes, as far as known without reading a chunk?  See type.h. */
 bool
 ab_identical(Datum a, Datum b)
 {
@@ -114,48 +57,41 @@ ab_identical(Datum a, Datum b)
 	return identical;
 }
 
-/*
- * Compare two values as far as the shorter one goes.  Negative, 0 or positive
- * as for memcmp().
- */
-static int
-compare_bytes(Side *a, Side *b)
+/* Open an argument: a value, or the bytes of one that is a bytea. */
+static AbReader *
+open_side(Datum value, bytea *bytes)
 {
-	int			result = 0;
-
-	if (!a->in_memory && !b->in_memory && ab_identical(a->value, b->value))
-		return 0;
-	side_open(a);
-	side_open(b);
-	while (result == 0 && side_fill(a) && side_fill(b))
-	{
-		int64		n = Min(a->left, b->left);
-
-		result = memcmp(a->piece, b->piece, n);
-		a->piece += n;
-		a->left -= n;
-		b->piece += n;
-		b->left -= n;
-	}
-	return result;
+	return bytes ? ab_reader_open_bytes(VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)) : ab_reader_open(value);
 }
 
 /* The order of two values; if only their equality matters, those of other lengths are not read. */
 static int
 compare_values(FunctionCallInfo fcinfo, Sides sides, bool equality)
 {
-	Side		a;
-	Side		b;
+	Datum		a = PG_GETARG_DATUM(0);
+	Datum		b = PG_GETARG_DATUM(1);
+	bytea	   *a_bytes = sides == BYTES_VALUE ? DatumGetByteaPP(a) : NULL;
+	bytea	   *b_bytes = sides == VALUE_BYTES ? DatumGetByteaPP(b) : NULL;
+	int64		a_length = a_bytes ? VARSIZE_ANY_EXHDR(a_bytes) : ab_length(a);
+	int64		b_length = b_bytes ? VARSIZE_ANY_EXHDR(b_bytes) : ab_length(b);
 	int			result = 0;
 
-	side_init(&a, PG_GETARG_DATUM(0), sides == BYTES_VALUE);
-	side_init(&b, PG_GETARG_DATUM(1), sides == VALUE_BYTES);
-	if (!equality || a.length == b.length)
-		result = compare_bytes(&a, &b);
-	if (result == 0 && a.length != b.length)
-		result = a.length < b.length ? -1 : 1;
-	side_end(&a);
-	side_end(&b);
+	if ((!equality || a_length == b_length) && (sides != VALUE_VALUE || !ab_identical(a, b)))
+	{
+		AbReader   *x = open_side(a, a_bytes);
+		AbReader   *y = open_side(b, b_bytes);
+
+		result = ab_reader_compare(x, y, Min(a_length, b_length));
+		ab_reader_close(x);
+		ab_reader_close(y);
+	}
+	if (result == 0 && a_length != b_length)
+		result = a_length < b_length ? -1 : 1;
+	/* a sort compares in memory that lives as long as it does */
+	if (a_bytes)
+		PG_FREE_IF_COPY(a_bytes, 0);
+	if (b_bytes)
+		PG_FREE_IF_COPY(b_bytes, 1);
 	return result < 0 ? -1 : result > 0 ? 1 : 0;
 }
 
@@ -185,18 +121,22 @@ compare_text(FunctionCallInfo fcinfo, Sides sides)
 	b = sides == VALUE_BYTES ? PG_GETARG_BYTEA_PP(1) : ab_read_whole(PG_GETARG_DATUM(1));
 	result = varstr_cmp(VARDATA_ANY(a), VARSIZE_ANY_EXHDR(a),
 						VARDATA_ANY(b), VARSIZE_ANY_EXHDR(b), PG_GET_COLLATION());
-	if ((Pointer) a != DatumGetPointer(PG_GETARG_DATUM(0)))
-		pfree(a);
-	if ((Pointer) b != DatumGetPointer(PG_GETARG_DATUM(1)))
-		pfree(b);
+	PG_FREE_IF_COPY(a, 0);
+	PG_FREE_IF_COPY(b, 1);
 	return result < 0 ? -1 : result > 0 ? 1 : 0;
 }
 
-/* Texts are equal if their bytes are, unless the collation says otherwise. */
+/* Are texts equal if and only if their bytes are? */
+bool
+ab_is_deterministic(Oid collation)
+{
+	return OidIsValid(collation) && get_collation_isdeterministic(collation);
+}
+
 static bool
 equal_texts(FunctionCallInfo fcinfo, Sides sides)
 {
-	if (OidIsValid(PG_GET_COLLATION()) && get_collation_isdeterministic(PG_GET_COLLATION()))
+	if (ab_is_deterministic(PG_GET_COLLATION()))
 		return equal_values(fcinfo, sides);
 	return compare_text(fcinfo, sides) == 0;
 }

@@ -23,12 +23,10 @@
 #include "access/xlog.h"
 #include "catalog/partition.h"
 #include "catalog/pg_type.h"
-#include "commands/trigger.h"
 #include "executor/spi.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "replication/message.h"
-#include "utils/builtins.h"
 #include "utils/json.h"
 #include "utils/lsyscache.h"
 
@@ -51,41 +49,43 @@ is_sent(Form_pg_attribute column)
 	return type != NULL && type->plain != JSONOID && type->plain != JSONBOID;
 }
 
-/* Begin a message: what happened to which column of which row; NULL for column: to the row, for key: to all. */
+/*
+ * Send a message: what happened to which column of which row; NULL for column: to the row,
+ * for key: to all.  details: further JSON; n bytes follow the JSON.
+ */
 static void
-begin_message(StringInfo message, const TriggerData *data, const char *op, const char *key, Form_pg_attribute column)
+send_message(const TriggerData *data, const char *op, const char *key, Form_pg_attribute column,
+			 const char *details, const char *bytes, int64 n)
 {
 	Relation	rel = data->tg_relation;
 	Oid			table = RelationGetRelid(rel);
+	StringInfoData message;
 
 	/* a row of a partition is one of the partitioned table */
 	if (rel->rd_rel->relispartition)
 		table = llast_oid(get_partition_ancestors(table));
-	initStringInfo(message);
-	appendStringInfo(message, "{\"op\": \"%s\", \"schema\": ", op);
-	escape_json(message, get_namespace_name(get_rel_namespace(table)));
-	appendStringInfoString(message, ", \"table\": ");
-	escape_json(message, get_rel_name(table));
+	initStringInfo(&message);
+	appendStringInfo(&message, "{\"op\": \"%s\", \"schema\": ", op);
+	escape_json(&message, get_namespace_name(get_rel_namespace(table)));
+	appendStringInfoString(&message, ", \"table\": ");
+	escape_json(&message, get_rel_name(table));
 	if (key)
 	{
-		appendStringInfoString(message, ", \"key\": {");
-		escape_json(message, data->tg_trigger->tgargs[0]);
-		appendStringInfoString(message, ": ");
-		escape_json(message, key);
-		appendStringInfoChar(message, '}');
+		appendStringInfoString(&message, ", \"key\": {");
+		escape_json(&message, data->tg_trigger->tgargs[0]);
+		appendStringInfoString(&message, ": ");
+		escape_json(&message, key);
+		appendStringInfoChar(&message, '}');
 	}
 	if (column)
 	{
-		appendStringInfoString(message, ", \"column\": ");
-		escape_json(message, NameStr(column->attname));
+		appendStringInfoString(&message, ", \"column\": ");
+		escape_json(&message, NameStr(column->attname));
 	}
-}
-
-static void
-send_message(StringInfo message)
-{
-	LogLogicalMessage_compat(DELTA_PREFIX, message->data, message->len, true);
-	pfree(message->data);
+	appendStringInfo(&message, "%s}\n", details);
+	appendBinaryStringInfo(&message, bytes, n);
+	LogLogicalMessage_compat(DELTA_PREFIX, message.data, message.len, true);
+	pfree(message.data);
 }
 
 /*
@@ -100,22 +100,18 @@ send_bytes(const TriggerData *data, const char *op, const char *key, Form_pg_att
 
 	do
 	{
-		StringInfoData message;
 		int64		n = Min(length - from, DELTA_SIZE);
-		bytea	   *bytes = n > 0 ? ab_read_bytea(value, from, n) : NULL;
+		bytea	   *bytes = ab_read_bytea(value, from, n);
 
 		CHECK_FOR_INTERRUPTS();
 		/* a character is not divided */
 		if (is_text && from + n < length)
-			n = pg_mbcliplen(VARDATA_ANY(bytes), n, n);
-		begin_message(&message, data, op, key, column);
-		appendStringInfo(&message, ", \"type\": \"%s\", \"offset\": %lld, \"length\": %lld}\n",
-						 is_text ? "text" : "bytea", (long long) from, (long long) n);
-		if (n > 0)
-			appendBinaryStringInfo(&message, VARDATA_ANY(bytes), n);
-		if (bytes)
-			pfree(bytes);
-		send_message(&message);
+			n = pg_mbcliplen(VARDATA(bytes), n, n);
+		send_message(data, op, key, column,
+					 psprintf(", \"type\": \"%s\", \"offset\": %lld, \"length\": %lld",
+							  is_text ? "text" : "bytea", (long long) from, (long long) n),
+					 VARDATA(bytes), n);
+		pfree(bytes);
 		from += n;
 		op = "append";
 	} while (from < length);
@@ -135,13 +131,8 @@ send_column(const TriggerData *data, const char *key, AttrNumber attnum, HeapTup
 
 	if (is_null)
 	{
-		StringInfoData message;
-
-		if (old && was_null)
-			return;
-		begin_message(&message, data, "null", key, column);
-		appendStringInfoString(&message, "}\n");
-		send_message(&message);
+		if (!old || !was_null)
+			send_message(data, "null", key, column, "", "", 0);
 		return;
 	}
 	if (!was_null)
@@ -151,16 +142,11 @@ send_column(const TriggerData *data, const char *key, AttrNumber attnum, HeapTup
 		send_bytes(data, "set", key, column, is, 0);
 		return;
 	}
+	/* its own operation: a consumer that does not know it must fail */
 	if (dropped > 0)
-	{
-		StringInfoData message;
-
-		/* its own operation: a consumer that does not know it must fail */
-		begin_message(&message, data, "drop", key, column);
-		appendStringInfo(&message, ", \"offset\": %lld, \"dropped\": %lld}\n",
-						 (long long) ab_length(was), (long long) dropped);
-		send_message(&message);
-	}
+		send_message(data, "drop", key, column,
+					 psprintf(", \"offset\": %lld, \"dropped\": %lld", (long long) ab_length(was), (long long) dropped),
+					 "", 0);
 	if (ab_length(is) > ab_length(was) - dropped)
 		send_bytes(data, "append", key, column, is, ab_length(was) - dropped);
 }
@@ -187,16 +173,6 @@ key_of(const TriggerData *data, HeapTuple row)
 				 errmsg("column \"%s\" of relation \"%s\" must not be null, because it identifies the row",
 						name, RelationGetRelationName(data->tg_relation))));
 	return key;
-}
-
-static void
-send_row_end(const TriggerData *data, const char *op, const char *key)
-{
-	StringInfoData message;
-
-	begin_message(&message, data, op, key, NULL);
-	appendStringInfoString(&message, "}\n");
-	send_message(&message);
 }
 
 /*
@@ -228,14 +204,14 @@ appendable_deltas(PG_FUNCTION_ARGS)
 	if (trigger->tgnargs < 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("trigger \"%s\" gives function \"%s\" no arguments", trigger->tgname, "appendable_deltas"),
-				 errhint("Write appendable_deltas('key column' [, 'column' ...]).")));
+				 errmsg("missing argument for function \"%s\" in trigger \"%s\"", "appendable_deltas", trigger->tgname),
+				 errhint("Use appendable_deltas('key column' [, 'column' ...]).")));
 	/* without logical decoding there are no consumers */
 	if (!XLogLogicalInfoActive())
 		return PointerGetDatum(NULL);
 	if (TRIGGER_FIRED_BY_TRUNCATE(data->tg_event))
 	{
-		send_row_end(data, "truncate", NULL);
+		send_message(data, "truncate", NULL, NULL, "", "", 0);
 		return PointerGetDatum(NULL);
 	}
 
@@ -246,7 +222,7 @@ appendable_deltas(PG_FUNCTION_ARGS)
 		key = key_of(data, new = TRIGGER_FIRED_BY_INSERT(data->tg_event) ? data->tg_trigtuple : data->tg_newtuple);
 	if (old && (new == NULL || strcmp(key, old_key) != 0))
 	{
-		send_row_end(data, "delete", old_key);
+		send_message(data, "delete", old_key, NULL, "", "", 0);
 		old = NULL;
 	}
 	if (new == NULL)

@@ -19,18 +19,13 @@
 
 #include "access/htup_details.h"
 #include "catalog/pg_type_d.h"
-#include "commands/trigger.h"
 #include "common/int.h"
 #include "executor/spi.h"
-#include "miscadmin.h"
 
 #include "type/type.h"
 
 PG_FUNCTION_INFO_V1(appendable_extends);
 PG_FUNCTION_INFO_V1(appendable_only);
-
-/* Number of bytes that are compared at once. */
-#define COMPARE_SIZE 32768
 
 /*
  * Does "value" continue the chunks of "ref"?  Then a range of chunks below
@@ -61,20 +56,11 @@ same_bytes(Datum a, Datum b, int64 from, int64 until)
 {
 	AbReader   *x = ab_reader_open(a);
 	AbReader   *y = ab_reader_open(b);
-	char	   *buf = palloc(COMPARE_SIZE);
-	char	   *other = palloc(COMPARE_SIZE);
-	bool		same = true;
+	bool		same;
 
-	for (int64 n; same && from < until; from += n)
-	{
-		CHECK_FOR_INTERRUPTS();
-		n = Min(until - from, COMPARE_SIZE);
-		ab_reader_read(x, from, buf, n);
-		ab_reader_read(y, from, other, n);
-		same = memcmp(buf, other, n) == 0;
-	}
-	pfree(buf);
-	pfree(other);
+	ab_reader_seek(x, from);
+	ab_reader_seek(y, from);
+	same = ab_reader_compare(x, y, until - from) == 0;
 	ab_reader_close(x);
 	ab_reader_close(y);
 	return same;
@@ -226,9 +212,9 @@ check_column(const TriggerData *data, AttrNumber attnum, AttrNumber begin)
 			 errtablecol(rel, attnum)));
 }
 
-/* The column that argument i of the trigger names. */
-static AttrNumber
-column_of_argument(const TriggerData *data, int i)
+/* The column that argument i of a trigger names. */
+AttrNumber
+ab_trigger_column(const TriggerData *data, int i)
 {
 	AttrNumber	attnum = SPI_fnumber(RelationGetDescr(data->tg_relation), data->tg_trigger->tgargs[i]);
 
@@ -267,14 +253,14 @@ appendable_only(PG_FUNCTION_ARGS)
 	{
 		AttrNumber	begin = 0;
 
-		attnum = column_of_argument(data, i);
+		attnum = ab_trigger_column(data, i);
 		if (ab_type_of(TupleDescAttr(desc, attnum - 1)->atttypid) == NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_DATATYPE_MISMATCH),
 					 errmsg("column \"%s\" of relation \"%s\" is not of type appendable_bytea, appendable_text, appendable_json or appendable_jsonb",
 							data->tg_trigger->tgargs[i], RelationGetRelationName(data->tg_relation))));
 		if (i + 1 < data->tg_trigger->tgnargs)
-			begin = column_of_argument(data, i + 1);
+			begin = ab_trigger_column(data, i + 1);
 		if (begin != 0 && TupleDescAttr(desc, begin - 1)->atttypid == INT8OID)
 			i++;
 		else

@@ -25,7 +25,6 @@
 #include "common/sha2.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
-#include "utils/lsyscache.h"
 
 #include "type/type.h"
 
@@ -109,87 +108,51 @@ appendable_sha512(PG_FUNCTION_ARGS)
 	PG_RETURN_BYTEA_P(compute_sha2(PG_GETARG_DATUM(0), PG_SHA512, "SHA512", PG_SHA512_DIGEST_LENGTH));
 }
 
-/* The internal hash being computed. */
-typedef struct ValueHash
-{
-	uint64		seed;
-	uint64		hash;			/* of the blocks that are complete */
-	bool		first;			/* no block is */
-	int			fill;
-	char		block[HASH_BLOCK];	/* that is being filled */
-} ValueHash;
-
-static void
-hash_begin(ValueHash *state, uint64 seed)
-{
-	state->seed = seed;
-	state->hash = 0;
-	state->first = true;
-	state->fill = 0;
-}
-
-/* Hash the block; the first one is hashed as core hashes a bytea. */
-static void
-hash_block(ValueHash *state)
-{
-	/* a seed of 0 means "no seed" to the hash function */
-	state->hash = hash_bytes_extended((const unsigned char *) state->block, state->fill,
-									  state->first ? state->seed : state->hash | 1);
-	state->first = false;
-	state->fill = 0;
-}
-
-static void
-hash_add(ValueHash *state, const char *data, int64 len)
-{
-	while (len > 0)
-	{
-		int			n = Min(len, HASH_BLOCK - state->fill);
-
-		memcpy(state->block + state->fill, data, n);
-		state->fill += n;
-		if (state->fill == HASH_BLOCK)
-			hash_block(state);
-		data += n;
-		len -= n;
-	}
-}
-
-static uint64
-hash_finish(ValueHash *state)
-{
-	if (state->fill > 0 || state->first)
-		hash_block(state);
-	return state->hash;
-}
-
 /*
  * The internal hash with a seed; its low 32 bits with seed 0 are the hash
  * without a seed, which is what core asks of the two support functions.
+ * Closes the reader.
  */
 static uint64
-hash_value(Datum value, uint64 seed)
+hash_bytes_of(AbReader *reader, uint64 seed)
 {
-	ValueHash	state;
-	AbReader   *reader = ab_reader_open(value);
+	unsigned char block[HASH_BLOCK];
+	int			fill = 0;
+	bool		first = true;
 	const char *data;
 	int64		len;
 
-	hash_begin(&state, seed);
 	while ((len = ab_reader_next(reader, &data)) > 0)
-		hash_add(&state, data, len);
+	{
+		for (int n; len > 0; data += n, len -= n)
+		{
+			n = Min(len, HASH_BLOCK - fill);
+			memcpy(block + fill, data, n);
+			fill += n;
+			if (fill < HASH_BLOCK)
+				continue;
+			/* a seed of 0 means "no seed" to the hash function */
+			seed = hash_bytes_extended(block, fill, first ? seed : seed | 1);
+			first = false;
+			fill = 0;
+		}
+	}
 	ab_reader_close(reader);
-	return hash_finish(&state);
+	if (fill > 0 || first)
+		seed = hash_bytes_extended(block, fill, first ? seed : seed | 1);
+	return seed;
+}
+
+static uint64
+hash_value(Datum value, uint64 seed)
+{
+	return hash_bytes_of(ab_reader_open(value), seed);
 }
 
 static uint64
 hash_bytea(bytea *bytes, uint64 seed)
 {
-	ValueHash	state;
-
-	hash_begin(&state, seed);
-	hash_add(&state, VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes));
-	return hash_finish(&state);
+	return hash_bytes_of(ab_reader_open_bytes(VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)), seed);
 }
 
 Datum
@@ -228,44 +191,30 @@ bytea_hash_extended(PG_FUNCTION_ARGS)
  * Texts that a collation finds equal have the same hash: core's, of the whole text,
  * where these may have different bytes.
  */
-static bool
-is_deterministic(Oid collation)
-{
-	return OidIsValid(collation) && get_collation_isdeterministic(collation);
-}
-
 Datum
 appendable_text_hash(PG_FUNCTION_ARGS)
 {
-	if (is_deterministic(PG_GET_COLLATION()))
+	if (ab_is_deterministic(PG_GET_COLLATION()))
 		return appendable_hash(fcinfo);
-	return DirectFunctionCall1Coll(hashtext, PG_GET_COLLATION(),
-								   PointerGetDatum(ab_read_whole(PG_GETARG_DATUM(0))));
+	return ab_call_whole(fcinfo, hashtext);
 }
 
 Datum
 appendable_text_hash_extended(PG_FUNCTION_ARGS)
 {
-	if (is_deterministic(PG_GET_COLLATION()))
+	if (ab_is_deterministic(PG_GET_COLLATION()))
 		return appendable_hash_extended(fcinfo);
-	return DirectFunctionCall2Coll(hashtextextended, PG_GET_COLLATION(),
-								   PointerGetDatum(ab_read_whole(PG_GETARG_DATUM(0))),
-								   PG_GETARG_DATUM(1));
+	return ab_call_whole(fcinfo, hashtextextended);
 }
 
 Datum
 text_hash(PG_FUNCTION_ARGS)
 {
-	if (is_deterministic(PG_GET_COLLATION()))
-		return bytea_hash(fcinfo);
-	return DirectFunctionCall1Coll(hashtext, PG_GET_COLLATION(), PG_GETARG_DATUM(0));
+	return ab_is_deterministic(PG_GET_COLLATION()) ? bytea_hash(fcinfo) : hashtext(fcinfo);
 }
 
 Datum
 text_hash_extended(PG_FUNCTION_ARGS)
 {
-	if (is_deterministic(PG_GET_COLLATION()))
-		return bytea_hash_extended(fcinfo);
-	return DirectFunctionCall2Coll(hashtextextended, PG_GET_COLLATION(),
-								   PG_GETARG_DATUM(0), PG_GETARG_DATUM(1));
+	return ab_is_deterministic(PG_GET_COLLATION()) ? bytea_hash_extended(fcinfo) : hashtextextended(fcinfo);
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * type_index.c
- *	  bytea_column = value finds rows by an index of the bytea column.
+ *	  What the planner gets: indexes of bytea columns, and statistics.
  *
  * The operators between a type of the extension and the type that it is like are not in the
  * operator families of bytea and text, so an index on a column of bytea or text would
@@ -9,6 +9,12 @@
  * of a PL/pgSQL variable.  The planner asks the support function of such an operator for
  * a condition that the index has: column = value cast to bytea or text.  The comparison
  * itself stays, as a filter.
+ *
+ * ANALYZE gathers the share of nulls and the width in the row, nothing else.  Core's
+ * default would put sampled values into pg_statistic.  Ours may be references, which do
+ * not keep the chunks that they refer to: a plan made after the row and its chunks are
+ * gone would fail to read them.  It would also read whole values to sort them.  Distinct
+ * values are taken to be as many as rows.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -19,6 +25,7 @@
 #include "catalog/pg_operator.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
+#include "commands/vacuum.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/supportnodes.h"
@@ -31,6 +38,7 @@
 
 PG_FUNCTION_INFO_V1(appendable_equal_support);
 PG_FUNCTION_INFO_V1(appendable_as_key);
+PG_FUNCTION_INFO_V1(appendable_typanalyze);
 
 /* Planner support function of the operators "=" between a type of the extension and its plain type. */
 Datum
@@ -40,27 +48,26 @@ appendable_equal_support(PG_FUNCTION_ARGS)
 	OpExpr	   *clause;
 	Node	   *column;
 	Node	   *value;
-	const AbCast *cast;
-	AbCasts		casts;
+	const AbType *type;
 	Oid			equal;
 	Oid			function;
 
-	if (!IsA(req, SupportRequestIndexCondition) || !is_opclause(req->node) || !ab_find_casts(&casts))
+	if (!IsA(req, SupportRequestIndexCondition) || !is_opclause(req->node))
 		PG_RETURN_POINTER(NULL);
 	clause = (OpExpr *) req->node;
 	column = list_nth(clause->args, req->indexarg);
 	value = list_nth(clause->args, 1 - req->indexarg);
-	cast = ab_cast_of(&casts, exprType(value));
-	if (cast == NULL || !is_pseudo_constant_for_index(req->root, value, req->index))
+	type = ab_type_of(exprType(value));
+	if (type == NULL || !is_pseudo_constant_for_index(req->root, value, req->index))
 		PG_RETURN_POINTER(NULL);
 	if (OidIsValid(req->indexcollation) && req->indexcollation != clause->inputcollid)
 		PG_RETURN_POINTER(NULL);
-	equal = cast->plain == TEXTOID ? TextEqualOperator : ByteaEqualOperator;
+	equal = type->plain == TEXTOID ? TextEqualOperator : ByteaEqualOperator;
 	function = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid, CStringGetDatum("appendable_as_key"),
-							   PointerGetDatum(buildoidvector(&cast->type, 1)), ObjectIdGetDatum(casts.schema));
+							   PointerGetDatum(buildoidvector(&type->oid, 1)), ObjectIdGetDatum(ab_extension_schema()));
 	if (!op_in_opfamily(equal, req->opfamily) || !OidIsValid(function))
 		PG_RETURN_POINTER(NULL);
-	value = (Node *) makeFuncExpr(function, cast->plain, list_make1(value), exprCollation(value),
+	value = (Node *) makeFuncExpr(function, type->plain, list_make1(value), exprCollation(value),
 								  InvalidOid, COERCE_EXPLICIT_CALL);
 	/* a key is null if the value is too large for any row of the index */
 	req->lossy = true;
@@ -78,4 +85,41 @@ appendable_as_key(PG_FUNCTION_ARGS)
 	if (length > (int64) MaxAllocSize - VARHDRSZ)
 		PG_RETURN_NULL();
 	PG_RETURN_BYTEA_P(ab_read_bytea(value, 0, length));
+}
+
+static void
+compute_stats(VacAttrStats *stats, AnalyzeAttrFetchFunc fetch, int samplerows,
+			  double totalrows)
+{
+	int			nulls = 0;
+	double		width = 0;
+
+	for (int i = 0; i < samplerows; i++)
+	{
+		bool		isnull;
+		Datum		value;
+
+		vacuum_delay_point_compat(true);
+		value = fetch(stats, i, &isnull);
+		if (isnull)
+			nulls++;
+		else
+			width += VARSIZE_ANY(DatumGetPointer(value));
+	}
+	if (samplerows == 0)
+		return;
+	stats->stats_valid = true;
+	stats->stanullfrac = (double) nulls / samplerows;
+	stats->stawidth = samplerows > nulls ? (int) (width / (samplerows - nulls)) : 0;
+	stats->stadistinct = -1.0 * (1.0 - stats->stanullfrac);
+}
+
+Datum
+appendable_typanalyze(PG_FUNCTION_ARGS)
+{
+	VacAttrStats *stats = (VacAttrStats *) PG_GETARG_POINTER(0);
+
+	stats->compute_stats = compute_stats;
+	stats->minrows = 300;
+	PG_RETURN_BOOL(true);
 }

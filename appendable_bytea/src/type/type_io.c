@@ -44,6 +44,27 @@ ab_input_by(FunctionCallInfo fcinfo, PGFunction input)
 								 VARSIZE(DatumGetPointer(plain)) - VARHDRSZ));
 }
 
+/* Call a function of a built-in type with the arguments of this call, but this first one. */
+Datum
+ab_call_with(FunctionCallInfo fcinfo, PGFunction function, Datum plain)
+{
+	Datum		value = PG_GETARG_DATUM(0);
+	Datum		result;
+
+	/* the executor sets an argument that is a constant only once */
+	fcinfo->args[0].value = plain;
+	result = function(fcinfo);
+	fcinfo->args[0].value = value;
+	return result;
+}
+
+/* The same with the bytes of this call's first argument. */
+Datum
+ab_call_whole(FunctionCallInfo fcinfo, PGFunction function)
+{
+	return ab_call_with(fcinfo, function, PointerGetDatum(ab_read_whole(PG_GETARG_DATUM(0))));
+}
+
 /* appendable_bytea's input function: both formats are bytea's. */
 Datum
 appendable_in(PG_FUNCTION_ARGS)
@@ -79,7 +100,7 @@ appendable_out(PG_FUNCTION_ARGS)
 
 	ab_refuse_plpython(fcinfo->flinfo);
 	if (bytea_output == BYTEA_OUTPUT_ESCAPE)
-		return DirectFunctionCall1(byteaout, PointerGetDatum(ab_read_whole(value)));
+		return ab_call_whole(fcinfo, byteaout);
 	reader = ab_reader_open(value);
 	length = ab_reader_length(reader);
 	check_result_size(length, length * 2 + 3);

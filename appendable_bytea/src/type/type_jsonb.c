@@ -22,7 +22,6 @@
 
 #include "catalog/pg_type.h"
 #include "executor/execExpr.h"
-#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/subscripting.h"
 #include "utils/builtins.h"
@@ -64,14 +63,7 @@ ab_from_jsonb(Datum datum)
 Datum
 ab_call_as_jsonb(FunctionCallInfo fcinfo, PGFunction function)
 {
-	Datum		value = PG_GETARG_DATUM(0);
-	Datum		result;
-
-	/* the executor sets an argument that is a constant only once */
-	fcinfo->args[0].value = ab_as_jsonb(value);
-	result = function(fcinfo);
-	fcinfo->args[0].value = value;
-	return result;
+	return ab_call_with(fcinfo, function, ab_as_jsonb(PG_GETARG_DATUM(0)));
 }
 
 Datum

@@ -27,19 +27,14 @@
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/jsonb.h"
+#include "utils/lsyscache.h"
 #include "utils/numeric.h"
 
 #include "type/type.h"
 
 PG_FUNCTION_INFO_V1(appendable_jsonb_object_field);
-PG_FUNCTION_INFO_V1(appendable_jsonb_object_field_text);
 PG_FUNCTION_INFO_V1(appendable_jsonb_array_element);
-PG_FUNCTION_INFO_V1(appendable_jsonb_array_element_text);
 PG_FUNCTION_INFO_V1(appendable_jsonb_extract_path);
-PG_FUNCTION_INFO_V1(appendable_jsonb_extract_path_text);
-PG_FUNCTION_INFO_V1(appendable_jsonb_part_of_object);
-PG_FUNCTION_INFO_V1(appendable_jsonb_part_of_array);
-PG_FUNCTION_INFO_V1(appendable_jsonb_part_at_path);
 PG_FUNCTION_INFO_V1(appendable_jsonb_exists);
 PG_FUNCTION_INFO_V1(appendable_jsonb_array_length);
 PG_FUNCTION_INFO_V1(appendable_jsonb_typeof);
@@ -417,17 +412,33 @@ ab_jsonb_at(Datum value, Datum *path, int npath, AbJsonbForm form, bool *isnull)
 
 /* ---- own forms of jsonb's functions -------------------------------------- */
 
+/*
+ * The form in which a function returns a part: jsonb's functions and those of text share
+ * these, and so do those that return a value of the type, for another function of jsonb to
+ * read a part of it.
+ */
+static AbJsonbForm
+result_form(FunctionCallInfo fcinfo)
+{
+	Oid			type = get_fn_expr_rettype(fcinfo->flinfo);
+
+	if (!OidIsValid(type))
+		type = get_func_rettype(fcinfo->flinfo->fn_oid);
+	return type == JSONBOID ? AB_AS_JSONB : type == TEXTOID ? AB_AS_TEXT : AB_AS_VALUE;
+}
+
 /* -> or ->> with a key of an object or the number of an array's element. */
 static Datum
-get_child(FunctionCallInfo fcinfo, PGFunction function, uint32 kind, AbJsonbForm form)
+get_child(FunctionCallInfo fcinfo, uint32 kind, PGFunction function, PGFunction text_function)
 {
+	AbJsonbForm form = result_form(fcinfo);
 	Walk		walk;
 	Part		part;
 	bool		found = false;
 
 	if (!begin_walk(&walk, PG_GETARG_DATUM(0), JB_FOBJECT | JB_FARRAY))
 	{
-		Datum		result = ab_call_as_jsonb(fcinfo, function);
+		Datum		result = ab_call_as_jsonb(fcinfo, form == AB_AS_TEXT ? text_function : function);
 
 		return form == AB_AS_VALUE && !fcinfo->isnull ? ab_from_jsonb(result) : result;
 	}
@@ -447,30 +458,18 @@ get_child(FunctionCallInfo fcinfo, PGFunction function, uint32 kind, AbJsonbForm
 Datum
 appendable_jsonb_object_field(PG_FUNCTION_ARGS)
 {
-	return get_child(fcinfo, jsonb_object_field, JB_FOBJECT, AB_AS_JSONB);
-}
-
-Datum
-appendable_jsonb_object_field_text(PG_FUNCTION_ARGS)
-{
-	return get_child(fcinfo, jsonb_object_field_text, JB_FOBJECT, AB_AS_TEXT);
+	return get_child(fcinfo, JB_FOBJECT, jsonb_object_field, jsonb_object_field_text);
 }
 
 Datum
 appendable_jsonb_array_element(PG_FUNCTION_ARGS)
 {
-	return get_child(fcinfo, jsonb_array_element, JB_FARRAY, AB_AS_JSONB);
-}
-
-Datum
-appendable_jsonb_array_element_text(PG_FUNCTION_ARGS)
-{
-	return get_child(fcinfo, jsonb_array_element_text, JB_FARRAY, AB_AS_TEXT);
+	return get_child(fcinfo, JB_FARRAY, jsonb_array_element, jsonb_array_element_text);
 }
 
 /* #> or #>> */
-static Datum
-get_path(FunctionCallInfo fcinfo, AbJsonbForm form)
+Datum
+appendable_jsonb_extract_path(PG_FUNCTION_ARGS)
 {
 	ArrayType  *array = PG_GETARG_ARRAYTYPE_P(1);
 	Datum	   *path;
@@ -480,38 +479,7 @@ get_path(FunctionCallInfo fcinfo, AbJsonbForm form)
 	if (array_contains_nulls(array))
 		PG_RETURN_NULL();
 	deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &path, &nulls, &npath);
-	return ab_jsonb_at(PG_GETARG_DATUM(0), path, npath, form, &fcinfo->isnull);
-}
-
-Datum
-appendable_jsonb_extract_path(PG_FUNCTION_ARGS)
-{
-	return get_path(fcinfo, AB_AS_JSONB);
-}
-
-Datum
-appendable_jsonb_extract_path_text(PG_FUNCTION_ARGS)
-{
-	return get_path(fcinfo, AB_AS_TEXT);
-}
-
-/* The same as a value of the type, for another function of jsonb to read a part of it. */
-Datum
-appendable_jsonb_part_of_object(PG_FUNCTION_ARGS)
-{
-	return get_child(fcinfo, jsonb_object_field, JB_FOBJECT, AB_AS_VALUE);
-}
-
-Datum
-appendable_jsonb_part_of_array(PG_FUNCTION_ARGS)
-{
-	return get_child(fcinfo, jsonb_array_element, JB_FARRAY, AB_AS_VALUE);
-}
-
-Datum
-appendable_jsonb_part_at_path(PG_FUNCTION_ARGS)
-{
-	return get_path(fcinfo, AB_AS_VALUE);
+	return ab_jsonb_at(PG_GETARG_DATUM(0), path, npath, result_form(fcinfo), &fcinfo->isnull);
 }
 
 /* ? */

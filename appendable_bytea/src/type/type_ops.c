@@ -16,6 +16,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "common/int.h"
 #include "funcapi.h"
 
@@ -25,8 +26,6 @@ PG_FUNCTION_INFO_V1(appendable_length);
 PG_FUNCTION_INFO_V1(appendable_length4);
 PG_FUNCTION_INFO_V1(appendable_substr4);
 PG_FUNCTION_INFO_V1(appendable_substr8);
-PG_FUNCTION_INFO_V1(appendable_substr4_no_len);
-PG_FUNCTION_INFO_V1(appendable_substr8_no_len);
 PG_FUNCTION_INFO_V1(appendable_get_byte4);
 PG_FUNCTION_INFO_V1(appendable_get_byte8);
 PG_FUNCTION_INFO_V1(appendable_get_bit);
@@ -74,6 +73,11 @@ value_substring(Datum value, int64 start, int64 length, bool to_end)
 		ereport(ERROR,
 				(errcode(ERRCODE_SUBSTRING_ERROR),
 				 errmsg("negative substring length not allowed")));
+	/* the one value that start - 1 cannot express */
+	if (!to_end && start == PG_INT64_MIN)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("bigint out of range")));
 	total = ab_length(value);
 	if (to_end || pg_add_s64_overflow(start - 1, length, &end) || end > total)
 		end = total;
@@ -82,37 +86,23 @@ value_substring(Datum value, int64 start, int64 length, bool to_end)
 	return ab_read_bytea(value, from, end - from);
 }
 
+/* substr(value, start [, length]) */
 Datum
 appendable_substr4(PG_FUNCTION_ARGS)
 {
+	bool		to_end = PG_NARGS() < 3;
+
 	PG_RETURN_BYTEA_P(value_substring(PG_GETARG_DATUM(0), PG_GETARG_INT32(1),
-									  PG_GETARG_INT32(2), false));
+									  to_end ? 0 : PG_GETARG_INT32(2), to_end));
 }
 
 Datum
 appendable_substr8(PG_FUNCTION_ARGS)
 {
-	int64		start = PG_GETARG_INT64(1);
+	bool		to_end = PG_NARGS() < 3;
 
-	/* the one value that start - 1 cannot express */
-	if (start == PG_INT64_MIN)
-		ereport(ERROR,
-				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("bigint out of range")));
-	PG_RETURN_BYTEA_P(value_substring(PG_GETARG_DATUM(0), start,
-									  PG_GETARG_INT64(2), false));
-}
-
-Datum
-appendable_substr4_no_len(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BYTEA_P(value_substring(PG_GETARG_DATUM(0), PG_GETARG_INT32(1), 0, true));
-}
-
-Datum
-appendable_substr8_no_len(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BYTEA_P(value_substring(PG_GETARG_DATUM(0), PG_GETARG_INT64(1), 0, true));
+	PG_RETURN_BYTEA_P(value_substring(PG_GETARG_DATUM(0), PG_GETARG_INT64(1),
+									  to_end ? 0 : PG_GETARG_INT64(2), to_end));
 }
 
 /* Refuse an index outside [0, limit), with bytea's words. */
@@ -231,6 +221,17 @@ Datum
 appendable_position4(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_INT32(ab_narrow(ab_position(PG_GETARG_DATUM(0), PG_GETARG_BYTEA_PP(1)), "appendable_position"));
+}
+
+/* A function's result; see type.h. */
+Datum
+ab_make_row(FunctionCallInfo fcinfo, Datum *values)
+{
+	TupleDesc	desc;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, palloc0(desc->natts * sizeof(bool))));
 }
 
 /*

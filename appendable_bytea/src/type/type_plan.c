@@ -38,9 +38,7 @@
 #include "nodes/nodeFuncs.h"
 #include "nodes/plannodes.h"
 #include "optimizer/planner.h"
-#include "parser/parse_coerce.h"
 #include "utils/fmgroids.h"
-#include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
 #include "compat_planner.h"
@@ -95,89 +93,26 @@ static const AbOwnForm parts[] = {
 
 static planner_hook_type next_planner = NULL;
 
-/* The last result; looking it up takes a tenth of the time that planning a short statement takes. */
-static AbCasts kept_casts;
-static uint64 kept_generation = 0;	/* of names, when they were looked up */
-
-/* The types and their casts in this database; false if it has none. */
-bool
-ab_find_casts(AbCasts *casts)
-{
-	uint64		generation = ab_names_generation;
-
-	if (kept_generation == generation)
-	{
-		*casts = kept_casts;
-		return casts->ntypes > 0;
-	}
-	casts->ntypes = 0;
-	casts->schema = InvalidOid;
-	for (int i = 0; i < AB_NTYPES; i++)
-	{
-		AbCast	   *cast = &casts->types[casts->ntypes];
-
-		cast->type = ab_types()[i].oid;
-		cast->plain = ab_types()[i].plain;
-		if (!OidIsValid(cast->type))
-			continue;
-		cast->array = get_array_type(cast->type);
-		cast->plain_array = get_array_type(cast->plain);
-		if (find_coercion_pathway(cast->plain, cast->type, COERCION_EXPLICIT, &cast->to_plain) != COERCION_PATH_FUNC ||
-			find_coercion_pathway(cast->type, cast->plain, COERCION_EXPLICIT, &cast->from_plain) != COERCION_PATH_FUNC)
-			continue;
-		casts->schema = get_func_namespace(cast->from_plain);
-		casts->ntypes++;
-	}
-	/* what is invalidated while it is looked up leaves another generation */
-	kept_casts = *casts;
-	kept_generation = generation;
-	return casts->ntypes > 0;
-}
-
-/* That of one type, or NULL. */
-const AbCast *
-ab_cast_of(const AbCasts *casts, Oid type)
-{
-	for (int i = 0; i < casts->ntypes; i++)
-	{
-		if (casts->types[i].type == type)
-			return &casts->types[i];
-	}
-	return NULL;
-}
-
-static bool put_form(const AbSearch *search, const AbOwnForm *forms, int nforms, Oid *function, List **args);
+static bool put_form(const AbOwnForm *forms, int nforms, Oid *function, List **args, bool parameters);
 
 /* For an expression, one of our type with the same bytes, which may be a part of a value; NULL if there is none. */
 static Expr *
-as_value_or_part(const AbSearch *search, Node *node)
+as_value_or_part(Node *node, bool parameters)
 {
-	Expr	   *value = ab_as_value(search, node);
+	Expr	   *value = ab_as_value(node, parameters);
 	Oid			function;
 	List	   *args;
 
-	if (value != NULL)
+	if (value != NULL || !ab_get_call(node, &function, &args))
 		return value;
-	if (IsA(node, FuncExpr))
-	{
-		function = ((FuncExpr *) node)->funcid;
-		args = ((FuncExpr *) node)->args;
-	}
-	else if (IsA(node, OpExpr))
-	{
-		function = ((OpExpr *) node)->opfuncid;
-		args = ((OpExpr *) node)->args;
-	}
-	else
-		return NULL;
-	if (!put_form(search, parts, lengthof(parts), &function, &args))
+	if (!put_form(parts, lengthof(parts), &function, &args, parameters))
 		return NULL;
 	return (Expr *) makeFuncExpr(function, exprType(linitial(args)), args, InvalidOid, exprInputCollation(node), COERCE_EXPLICIT_CALL);
 }
 
 /* Have a call of a function, or an operator, be that of the form that a value's type has of it; false if there is none. */
 static bool
-put_form(const AbSearch *search, const AbOwnForm *forms, int nforms, Oid *function, List **args)
+put_form(const AbOwnForm *forms, int nforms, Oid *function, List **args, bool parameters)
 {
 	Expr	   *value;
 	Oid			own;
@@ -185,10 +120,10 @@ put_form(const AbSearch *search, const AbOwnForm *forms, int nforms, Oid *functi
 
 	while (i < nforms && forms[i].function != *function)
 		i++;
-	value = i < nforms ? as_value_or_part(search, linitial(*args)) : NULL;
+	value = i < nforms ? as_value_or_part(linitial(*args), parameters) : NULL;
 	if (value == NULL)
 		return false;
-	own = ab_own_form(&search->casts, forms + i, nforms - i, *function, 0, exprType((Node *) value));
+	own = ab_own_form(forms + i, nforms - i, *function, 0, exprType((Node *) value));
 	if (!OidIsValid(own))
 		return false;
 	*function = own;
@@ -197,47 +132,53 @@ put_form(const AbSearch *search, const AbOwnForm *forms, int nforms, Oid *functi
 	return true;
 }
 
-/* Put the type's forms into an expression, a list of them, or a query. */
+/*
+ * Put the type's forms into an expression, a list of them, or a query.  context: a bool, whether
+ * only calls on parameters are changed.
+ */
 static bool
 change_expression(Node *node, void *context)
 {
-	const AbSearch *search = context;
+	const bool	parameters = *(bool *) context;
 
 	if (node == NULL)
 		return false;
 	if (IsA(node, Query))
 		return query_tree_walker((Query *) node, change_expression, context, 0);
-	if (IsA(node, FuncExpr) && ab_is_cast(&search->casts, ((FuncExpr *) node)->funcid, false))
+	if (IsA(node, FuncExpr) && ab_is_cast(((FuncExpr *) node)->funcid, false))
 	{
 		FuncExpr   *call = (FuncExpr *) node;
 		const FuncExpr *bytes = linitial(call->args);
-		Expr	   *value = ab_as_value(search, (Node *) bytes);
+		Expr	   *value = ab_as_value((Node *) bytes, parameters);
 
 		/* the cast of a value that nothing is done with stays */
-		if (value != NULL && IsA(value, FuncExpr) && !(IsA(bytes, FuncExpr) && ab_is_cast(&search->casts, bytes->funcid, true)))
+		if (value != NULL && IsA(value, FuncExpr) && !(IsA(bytes, FuncExpr) && ab_is_cast(bytes->funcid, true)))
 			*call = *(FuncExpr *) value;
 	}
 	else if (IsA(node, FuncExpr))
-		put_form(search, readers, lengthof(readers), &((FuncExpr *) node)->funcid, &((FuncExpr *) node)->args);
+		put_form(readers, lengthof(readers), &((FuncExpr *) node)->funcid, &((FuncExpr *) node)->args, parameters);
 	else if (IsA(node, OpExpr))
 	{
 		/* the operator stays jsonb's, to all that looks at the plan */
-		put_form(search, readers, lengthof(readers), &((OpExpr *) node)->opfuncid, &((OpExpr *) node)->args);
+		put_form(readers, lengthof(readers), &((OpExpr *) node)->opfuncid, &((OpExpr *) node)->args, parameters);
 	}
 	return expression_tree_walker(node, change_expression, context);
 }
 
-#define CHANGE(field) change_expression((Node *) (field), (void *) search)
+/* In a finished plan, all calls are changed. */
+static bool parameters_only = false;
 
-static void change_plan(const AbSearch *search, Plan *plan);
+#define CHANGE(field) change_expression((Node *) (field), &parameters_only)
+
+static void change_plan(Plan *plan);
 
 static void
-change_plans(const AbSearch *search, List *plans)
+change_plans(List *plans)
 {
 	ListCell   *lc;
 
 	foreach(lc, plans)
-		change_plan(search, lfirst(lc));
+		change_plan(lfirst(lc));
 }
 
 /*
@@ -245,7 +186,7 @@ change_plans(const AbSearch *search, List *plans)
  * those that get no value of a row, as LIMIT's.
  */
 static void
-change_node(const AbSearch *search, Plan *plan)
+change_node(Plan *plan)
 {
 	switch (nodeTag(plan))
 	{
@@ -260,19 +201,19 @@ change_node(const AbSearch *search, Plan *plan)
 			CHANGE(((ModifyTable *) plan)->mergeActionLists);
 			break;
 		case T_Append:
-			change_plans(search, ((Append *) plan)->appendplans);
+			change_plans(((Append *) plan)->appendplans);
 			break;
 		case T_MergeAppend:
-			change_plans(search, ((MergeAppend *) plan)->mergeplans);
+			change_plans(((MergeAppend *) plan)->mergeplans);
 			break;
 		case T_BitmapAnd:
-			change_plans(search, ((BitmapAnd *) plan)->bitmapplans);
+			change_plans(((BitmapAnd *) plan)->bitmapplans);
 			break;
 		case T_BitmapOr:
-			change_plans(search, ((BitmapOr *) plan)->bitmapplans);
+			change_plans(((BitmapOr *) plan)->bitmapplans);
 			break;
 		case T_SubqueryScan:
-			change_plan(search, ((SubqueryScan *) plan)->subplan);
+			change_plan(((SubqueryScan *) plan)->subplan);
 			break;
 		case T_IndexScan:
 			CHANGE(((IndexScan *) plan)->indexqual);
@@ -301,7 +242,7 @@ change_node(const AbSearch *search, Plan *plan)
 			break;
 		case T_CustomScan:
 			CHANGE(((CustomScan *) plan)->custom_exprs);
-			change_plans(search, ((CustomScan *) plan)->custom_plans);
+			change_plans(((CustomScan *) plan)->custom_plans);
 			break;
 		case T_NestLoop:
 			CHANGE(((NestLoop *) plan)->join.joinqual);
@@ -327,16 +268,16 @@ change_node(const AbSearch *search, Plan *plan)
 }
 
 static void
-change_plan(const AbSearch *search, Plan *plan)
+change_plan(Plan *plan)
 {
 	check_stack_depth();
 	if (plan == NULL)
 		return;
 	CHANGE(plan->targetlist);
 	CHANGE(plan->qual);
-	change_node(search, plan);
-	change_plan(search, plan->lefttree);
-	change_plan(search, plan->righttree);
+	change_node(plan);
+	change_plan(plan->lefttree);
+	change_plan(plan->righttree);
 }
 
 /* Does a plan depend on a function? */
@@ -358,12 +299,11 @@ depends_on(const PlannedStmt *stmt, Oid function)
 
 /* Does a plan cast a value to the type it is like, or what a function made of a text back? */
 static bool
-casts_values(const PlannedStmt *stmt, const AbCasts *casts)
+casts_values(const PlannedStmt *stmt)
 {
-	for (int i = 0; i < casts->ntypes; i++)
+	for (const AbType *type = ab_types(); type < ab_types() + AB_NTYPES; type++)
 	{
-		if (depends_on(stmt, casts->types[i].to_plain) ||
-			(casts->types[i].plain == TEXTOID && depends_on(stmt, casts->types[i].from_plain)))
+		if (depends_on(stmt, type->to_plain) || (type->plain == TEXTOID && depends_on(stmt, type->from_plain)))
 			return true;
 	}
 	return false;
@@ -374,19 +314,15 @@ plan_own_forms(Query *parse, const char *query_string, int cursor_options,
 			   ParamListInfo params SINCE_19_compat(, ExplainState *es))
 {
 	PlannedStmt *stmt;
-	AbSearch	search;
+	bool		parameters = true;
 
-	if (params != NULL && params->numParams > 0 && ab_find_casts(&search.casts))
-	{
-		search.parameters = true;
-		change_expression((Node *) parse, &search);
-	}
+	if (params != NULL && params->numParams > 0 && OidIsValid(ab_am_oid()))
+		change_expression((Node *) parse, &parameters);
 	stmt = next_planner(parse, query_string, cursor_options, params SINCE_19_compat(, es));
-	if (stmt->invalItems != NIL && ab_find_casts(&search.casts) && casts_values(stmt, &search.casts))
+	if (stmt->invalItems != NIL && OidIsValid(ab_am_oid()) && casts_values(stmt))
 	{
-		search.parameters = false;
-		change_plan(&search, stmt->planTree);
-		change_plans(&search, stmt->subplans);
+		change_plan(stmt->planTree);
+		change_plans(stmt->subplans);
 	}
 	return stmt;
 }

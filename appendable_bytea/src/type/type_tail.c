@@ -23,25 +23,22 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "catalog/pg_type.h"
 #include "commands/async.h"
-#include "commands/trigger.h"
 #include "executor/spi.h"
 #include "funcapi.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
+#include "utils/lsyscache.h"
 
 #include "type/type.h"
 
 PG_FUNCTION_INFO_V1(appendable_tail);
-PG_FUNCTION_INFO_V1(appendable_text_tail);
 PG_FUNCTION_INFO_V1(appendable_lines);
-PG_FUNCTION_INFO_V1(appendable_text_lines);
 PG_FUNCTION_INFO_V1(appendable_line_offset);
-PG_FUNCTION_INFO_V1(appendable_text_line_offset);
 PG_FUNCTION_INFO_V1(appendable_drop_front);
-PG_FUNCTION_INFO_V1(appendable_text_drop_front);
 PG_FUNCTION_INFO_V1(appendable_notify);
 
 /* Bytes that are read at once to find lines. */
@@ -94,10 +91,17 @@ line_begin(Datum value, int64 at, int64 n)
 	return at;
 }
 
-static inline bool
-inside_character(int byte)
+/* How characters are found in a function's first argument; of one that is no text, each byte is one. */
+static AbCharacters
+argument_characters(FunctionCallInfo fcinfo)
 {
-	return (byte & 0xC0) == 0x80;
+	const AbType *type;
+	Oid		   *types;
+	int			n;
+
+	get_func_signature(fcinfo->flinfo->fn_oid, &types, &n);
+	type = ab_type_of(types[0]);
+	return type && type->plain == TEXTOID ? ab_character_kind() : AB_BYTES;
 }
 
 static void
@@ -106,15 +110,15 @@ refuse_part_of_character(int64 offset)
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("offset %lld is inside a character", (long long) offset),
-			 errhint("Go on from the next_offset that an earlier call gave.")));
+			 errhint("Continue from the next_offset that an earlier call returned.")));
 }
 
 /* Raise an error if an offset is in the middle of a character, where its byte tells. */
 static void
-check_character_begin(Datum value, int64 length, int64 offset)
+check_character_begin(Datum value, int64 length, int64 offset, AbCharacters kind)
 {
-	if (offset > 0 && offset < length && GetDatabaseEncoding() == PG_UTF8 &&
-		inside_character(ab_read_byte(value, offset)))
+	if (offset > 0 && offset < length && kind == AB_UTF8 &&
+		!ab_begins_character(ab_read_byte(value, offset)))
 		refuse_part_of_character(offset);
 }
 
@@ -124,7 +128,7 @@ check_character_begin(Datum value, int64 length, int64 offset)
  * that begins there, else the last one if it has not ended.
  */
 static int64
-tail_begin(Datum value, int64 length, int64 from, bool text, bool lines)
+tail_begin(Datum value, int64 length, int64 from, AbCharacters kind, bool lines)
 {
 	if (from > length)
 		ereport(ERROR,
@@ -135,8 +139,7 @@ tail_begin(Datum value, int64 length, int64 from, bool text, bool lines)
 				 errhint("Start again at offset 0.")));
 	if (from >= 0)
 	{
-		if (text)
-			check_character_begin(value, length, from);
+		check_character_begin(value, length, from, kind);
 		return from;
 	}
 	from += length;
@@ -149,12 +152,12 @@ tail_begin(Datum value, int64 length, int64 from, bool text, bool lines)
 		/* a line that has not ended is still to come, with its first byte */
 		return next < 0 ? line_begin(value, from, -1) : next;
 	}
-	if (text &&GetDatabaseEncoding() == PG_UTF8)
+	if (kind == AB_UTF8)
 	{
-		while (from < length && inside_character(ab_read_byte(value, from)))
+		while (from < length && !ab_begins_character(ab_read_byte(value, from)))
 			from++;
 	}
-	else if (text &&pg_database_encoding_max_length() > 1)
+	else if (kind == AB_OTHER)
 	{
 		/* characters can only be found from the start */
 		bytea	   *whole = ab_read_bytea(value, 0, length);
@@ -166,34 +169,31 @@ tail_begin(Datum value, int64 length, int64 from, bool text, bool lines)
 	return from;
 }
 
-/* {data, next_offset} of a value from an offset on. */
-static Datum
-tail_of_value(FunctionCallInfo fcinfo, bool text)
+/* appendable_tail(value, from_offset, max_bytes, whole_lines): {data, next_offset} from an offset on. */
+Datum
+appendable_tail(PG_FUNCTION_ARGS)
 {
 	Datum		value = PG_GETARG_DATUM(0);
 	int64		length = ab_length(value);
 	int64		max_bytes = PG_GETARG_INT32(2);
 	bool		lines = PG_GETARG_BOOL(3);
+	AbCharacters kind = argument_characters(fcinfo);
 	int64		from;
 	int64		end;
 	int64		n;
 	bytea	   *data;
-	TupleDesc	desc;
 	Datum		values[2];
-	bool		nulls[2] = {false, false};
 
 	if (max_bytes <= 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("max_bytes must be positive")));
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 	/* at least a character: a caller that continues always makes progress */
-	if (text)
+	if (kind != AB_BYTES)
 		max_bytes = Max(max_bytes, pg_database_encoding_max_length());
 	max_bytes = Min(max_bytes, AB_MAX_FLAT);
 
-	from = tail_begin(value, length, PG_GETARG_INT64(1), text, lines);
+	from = tail_begin(value, length, PG_GETARG_INT64(1), kind, lines);
 	end = Min(from + max_bytes, length);
 	data = ab_read_bytea(value, from, end - from);
 	n = end - from;
@@ -209,38 +209,24 @@ tail_of_value(FunctionCallInfo fcinfo, bool text)
 			n = end - from;
 		}
 	}
-	else if (text &&end < length)
+	else if (kind != AB_BYTES && end < length)
 		n = pg_mbcliplen(VARDATA(data), n, n);
 	SET_VARSIZE(data, VARHDRSZ + n);
 	/* an offset inside a character shows in no other way */
-	if (text &&GetDatabaseEncoding() != PG_UTF8 && pg_database_encoding_max_length() > 1)
+	if (kind == AB_OTHER)
 		pg_verify_mbstr(GetDatabaseEncoding(), VARDATA(data), n, false);
 
 	values[0] = PointerGetDatum(data);
 	values[1] = Int64GetDatum(from + n);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
-}
-
-/* appendable_tail(appendable_bytea, from_offset, max_bytes, whole_lines) */
-Datum
-appendable_tail(PG_FUNCTION_ARGS)
-{
-	return tail_of_value(fcinfo, false);
-}
-
-/* appendable_tail(appendable_text, from_offset, max_bytes, whole_lines) */
-Datum
-appendable_text_tail(PG_FUNCTION_ARGS)
-{
-	return tail_of_value(fcinfo, true);
+	PG_RETURN_DATUM(ab_make_row(fcinfo, values));
 }
 
 /*
- * {line, next_offset} of each line of a value from an offset on, without its end; the last
- * one also if it has none, where that is wanted.
+ * appendable_lines(value, from_offset, unfinished): {line, next_offset} of each line from an
+ * offset on, without its end; the last one also if it has none, where that is wanted.
  */
-static Datum
-lines_of_value(FunctionCallInfo fcinfo, bool text)
+Datum
+appendable_lines(PG_FUNCTION_ARGS)
 {
 	typedef struct LinesState
 	{
@@ -250,6 +236,7 @@ lines_of_value(FunctionCallInfo fcinfo, bool text)
 		StringInfoData buf;		/* what was read last */
 		int			at;			/* in it: where the next line begins */
 		bool		unfinished;
+		AbCharacters kind;
 	} LinesState;
 
 	FuncCallContext *call;
@@ -273,7 +260,8 @@ lines_of_value(FunctionCallInfo fcinfo, bool text)
 		/* the argument's memory may be gone at the next call */
 		state->value = PointerGetDatum(PG_DETOAST_DATUM_COPY(PG_GETARG_DATUM(0)));
 		state->length = ab_length(state->value);
-		state->read = tail_begin(state->value, state->length, PG_GETARG_INT64(1), text, true);
+		state->kind = argument_characters(fcinfo);
+		state->read = tail_begin(state->value, state->length, PG_GETARG_INT64(1), state->kind, true);
 		state->unfinished = PG_GETARG_BOOL(2);
 		initStringInfo(&state->buf);
 		call->user_fctx = state;
@@ -302,7 +290,7 @@ lines_of_value(FunctionCallInfo fcinfo, bool text)
 		SRF_RETURN_DONE(call);
 
 	n = (newline ? newline - state->buf.data : state->buf.len) - state->at;
-	if (text &&GetDatabaseEncoding() != PG_UTF8 && pg_database_encoding_max_length() > 1)
+	if (state->kind == AB_OTHER)
 		pg_verify_mbstr(GetDatabaseEncoding(), state->buf.data + state->at, n, false);
 	values[0] = PointerGetDatum(cstring_to_text_with_len(state->buf.data + state->at, n));
 	state->at += newline ? n + 1 : n;
@@ -310,30 +298,16 @@ lines_of_value(FunctionCallInfo fcinfo, bool text)
 	SRF_RETURN_NEXT(call, HeapTupleGetDatum(heap_form_tuple(call->tuple_desc, values, nulls)));
 }
 
-/* appendable_lines(appendable_bytea, from_offset, unfinished) */
-Datum
-appendable_lines(PG_FUNCTION_ARGS)
-{
-	return lines_of_value(fcinfo, false);
-}
-
-/* appendable_lines(appendable_text, from_offset, unfinished) */
-Datum
-appendable_text_lines(PG_FUNCTION_ARGS)
-{
-	return lines_of_value(fcinfo, true);
-}
-
 /*
- * Where the n-th line after the one at an offset begins, or the -n-th line begin before the offset.  After
+ * appendable_line_offset(value, from_offset, n): where the n-th line after the one at an offset begins, or the -n-th line begin before the offset.  After
  * the last line that has ended there is none yet, and before the first one all that there is.
  */
-static Datum
-line_offset(FunctionCallInfo fcinfo, bool text)
+Datum
+appendable_line_offset(PG_FUNCTION_ARGS)
 {
 	Datum		value = PG_GETARG_DATUM(0);
 	int64		n = PG_GETARG_INT64(2);
-	int64		at = tail_begin(value, ab_length(value), PG_GETARG_INT64(1), text, true);
+	int64		at = tail_begin(value, ab_length(value), PG_GETARG_INT64(1), argument_characters(fcinfo), true);
 
 	if (n > 0)
 		at = line_end(value, at, n);
@@ -344,34 +318,25 @@ line_offset(FunctionCallInfo fcinfo, bool text)
 	PG_RETURN_INT64(at);
 }
 
-/* appendable_line_offset(appendable_bytea, from_offset, n) */
+/*
+ * appendable_drop_front(value, bytes): the value without its first bytes, of which nothing is copied.  A
+ * text must remain whole characters.
+ */
 Datum
-appendable_line_offset(PG_FUNCTION_ARGS)
+appendable_drop_front(PG_FUNCTION_ARGS)
 {
-	return line_offset(fcinfo, false);
-}
-
-/* appendable_line_offset(appendable_text, from_offset, n) */
-Datum
-appendable_text_line_offset(PG_FUNCTION_ARGS)
-{
-	return line_offset(fcinfo, true);
-}
-
-/* The value without its first bytes, of which nothing is copied. */
-static Datum
-drop_front(Datum value, int64 bytes, bool text)
-{
+	Datum		value = PG_GETARG_DATUM(0);
+	int64		bytes = PG_GETARG_INT64(1);
 	int64		length = ab_length(value);
+	AbCharacters kind = argument_characters(fcinfo);
 
 	if (bytes < 0 || bytes > length)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("number of bytes to drop must be between 0 and the value's length, %lld",
 						(long long) length)));
-	if (text)
-		check_character_begin(value, length, bytes);
-	if (text &&GetDatabaseEncoding() != PG_UTF8 && pg_database_encoding_max_length() > 1)
+	check_character_begin(value, length, bytes, kind);
+	if (kind == AB_OTHER)
 	{
 		/* there, characters can only be found from the start */
 		bytea	   *front = ab_read_bytea(value, 0, bytes);
@@ -380,21 +345,7 @@ drop_front(Datum value, int64 bytes, bool text)
 			refuse_part_of_character(bytes);
 		pfree(front);
 	}
-	return ab_splice(value, 0, bytes, NULL, 0);
-}
-
-/* appendable_drop_front(value, bytes) */
-Datum
-appendable_drop_front(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_DATUM(drop_front(PG_GETARG_DATUM(0), PG_GETARG_INT64(1), false));
-}
-
-/* The same of a text, which must remain whole characters. */
-Datum
-appendable_text_drop_front(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_DATUM(drop_front(PG_GETARG_DATUM(0), PG_GETARG_INT64(1), true));
+	PG_RETURN_DATUM(ab_splice(value, 0, bytes, NULL, 0));
 }
 
 /* Is a column's value certainly the same in both rows? */
@@ -462,8 +413,8 @@ appendable_notify(PG_FUNCTION_ARGS)
 	if (n < 1 || n > 2 || (n == 2 && TRIGGER_FIRED_FOR_STATEMENT(data->tg_event)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("trigger \"%s\" gives function \"%s\" the wrong arguments", data->tg_trigger->tgname, "appendable_notify"),
-				 errhint("Write appendable_notify('channel') or, FOR EACH ROW, appendable_notify('channel', 'key column').")));
+				 errmsg("invalid arguments for function \"%s\" in trigger \"%s\"", "appendable_notify", data->tg_trigger->tgname),
+				 errhint("Use appendable_notify('channel') or, FOR EACH ROW, appendable_notify('channel', 'key column').")));
 
 	if (TRIGGER_FIRED_FOR_ROW(data->tg_event))
 	{
@@ -473,13 +424,8 @@ appendable_notify(PG_FUNCTION_ARGS)
 		if (n == 2)
 		{
 			TupleDesc	desc = RelationGetDescr(data->tg_relation);
-			int			attnum = SPI_fnumber(desc, data->tg_trigger->tgargs[1]);
+			AttrNumber	attnum = ab_trigger_column(data, 1);
 
-			if (attnum <= 0)
-				ereport(ERROR,
-						(errcode(ERRCODE_UNDEFINED_COLUMN),
-						 errmsg("column \"%s\" of relation \"%s\" does not exist",
-								data->tg_trigger->tgargs[1], RelationGetRelationName(data->tg_relation))));
 			if (IsVirtualColumn_compat(TupleDescAttr(desc, attnum - 1)))
 				ereport(ERROR,
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

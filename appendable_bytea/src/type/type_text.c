@@ -1,12 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * type_text.c
- *	  Type appendable_text: input, output and the functions that count characters.
+ *	  Types appendable_text and appendable_json: input, output and the functions that
+ *	  count characters.
  *
  * A value is stored as the bytes of its text in the database's encoding; all of
  * storage, and what works on bytes (type_io.c, type_write.c, type_hash.c,
  * type_compare.c), is that of appendable_bytea.  Whatever makes a value takes a
  * text, so its encoding is right; no function cuts one inside a character.
+ *
+ * A value of appendable_json is stored as the bytes of its JSON text.  json's own input
+ * functions check what comes in, so errors are the server's.  The type has no function
+ * that changes a value: the cast from json makes each value that is stored, so what is
+ * stored is JSON.
  *
  * Functions that count characters: in an encoding of one byte a character they count
  * bytes; in UTF8 they count bytes that begin a character as the value streams by, from the
@@ -24,7 +30,6 @@
 #include "mb/pg_wchar.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
-#include "utils/lsyscache.h"
 
 #include "type/type.h"
 
@@ -32,37 +37,22 @@ PG_FUNCTION_INFO_V1(appendable_text_in);
 PG_FUNCTION_INFO_V1(appendable_text_out);
 PG_FUNCTION_INFO_V1(appendable_text_recv);
 PG_FUNCTION_INFO_V1(appendable_text_send);
+PG_FUNCTION_INFO_V1(appendable_json_in);
+PG_FUNCTION_INFO_V1(appendable_json_recv);
 PG_FUNCTION_INFO_V1(appendable_from_bpchar);
 PG_FUNCTION_INFO_V1(appendable_text_length);
 PG_FUNCTION_INFO_V1(appendable_text_substr);
-PG_FUNCTION_INFO_V1(appendable_text_substr_no_len);
 PG_FUNCTION_INFO_V1(appendable_text_left);
 PG_FUNCTION_INFO_V1(appendable_text_right);
 PG_FUNCTION_INFO_V1(appendable_text_position);
 
-/* Bytes read at once from the end. */
-#define BACKWARD_SIZE 8192
-
-/* How characters are found. */
-typedef enum Characters
-{
-	BYTES,						/* each byte is one */
-	UTF8,						/* by their first bytes */
-	OTHER						/* from the start only */
-} Characters;
-
-static Characters
-character_kind(void)
+/* How characters are found in texts of this database. */
+AbCharacters
+ab_character_kind(void)
 {
 	if (pg_database_encoding_max_length() == 1)
-		return BYTES;
-	return GetDatabaseEncoding() == PG_UTF8 ? UTF8 : OTHER;
-}
-
-static inline bool
-begins_character(char byte)
-{
-	return ((unsigned char) byte & 0xC0) != 0x80;
+		return AB_BYTES;
+	return GetDatabaseEncoding() == PG_UTF8 ? AB_UTF8 : AB_OTHER;
 }
 
 Datum
@@ -94,6 +84,18 @@ appendable_text_send(PG_FUNCTION_ARGS)
 	PG_RETURN_BYTEA_P(pq_endtypsend(&buf));
 }
 
+Datum
+appendable_json_in(PG_FUNCTION_ARGS)
+{
+	return ab_input_by(fcinfo, json_in);
+}
+
+Datum
+appendable_json_recv(PG_FUNCTION_ARGS)
+{
+	return ab_input_by(fcinfo, json_recv);
+}
+
 /* The cast from character, without trailing blanks as for text. */
 Datum
 appendable_from_bpchar(PG_FUNCTION_ARGS)
@@ -116,7 +118,7 @@ count_characters(Datum value, int64 bytes)
 	{
 		n = Min(n, bytes);
 		for (int64 i = 0; i < n; i++)
-			count += begins_character(data[i]);
+			count += ab_begins_character(data[i]);
 		bytes -= n;
 	}
 	ab_reader_close(reader);
@@ -128,7 +130,7 @@ count_characters(Datum value, int64 bytes)
  * "from"; the value's length if there are not as many.
  */
 static int64
-skip_characters(Datum value, int64 from, int64 n, Characters kind)
+skip_characters(Datum value, int64 from, int64 n, AbCharacters kind)
 {
 	int64		length = ab_length(value);
 	AbReader   *reader;
@@ -137,7 +139,7 @@ skip_characters(Datum value, int64 from, int64 n, Characters kind)
 
 	if (n <= 0)
 		return from;
-	if (kind == BYTES || n >= length - from)
+	if (kind == AB_BYTES || n >= length - from)
 		return Min(from + n, length);
 	reader = ab_reader_open(value);
 	ab_reader_seek(reader, from);
@@ -147,7 +149,7 @@ skip_characters(Datum value, int64 from, int64 n, Characters kind)
 
 		for (i = 0; i < got; i++)
 		{
-			if (begins_character(data[i]) && n-- == 0)
+			if (ab_begins_character(data[i]) && n-- == 0)
 				break;
 		}
 		from += i;
@@ -158,38 +160,28 @@ skip_characters(Datum value, int64 from, int64 n, Characters kind)
 
 /* Where the last "n" characters of a value begin. */
 static int64
-offset_from_end(Datum value, int64 n, Characters kind)
+offset_from_end(Datum value, int64 n, AbCharacters kind)
 {
-	int64		length = ab_length(value);
+	int64		at = ab_length(value);
 	AbReader   *reader;
-	char	   *data;
-	int64		at = length;
+	const char *data;
+	int64		size;
 
 	if (n <= 0)
-		return length;
-	if (kind == BYTES || n >= length)
-		return Max(length - n, 0);
+		return at;
+	if (kind == AB_BYTES || n >= at)
+		return Max(at - n, 0);
 	reader = ab_reader_open(value);
-	data = palloc(BACKWARD_SIZE);
-	while (at > 0)
+	ab_reader_seek(reader, at);
+	while (n > 0 && (size = ab_reader_previous(reader, &data)) > 0)
 	{
-		int			got = Min(at, BACKWARD_SIZE);
-
-		at -= got;
-		ab_reader_read(reader, at, data, got);
-		for (int i = got - 1; i >= 0; i--)
-		{
-			if (begins_character(data[i]) && --n == 0)
-			{
-				ab_reader_close(reader);
-				pfree(data);
-				return at + i;
-			}
-		}
+		at -= size;
+		while (size > 0 && (!ab_begins_character(data[size - 1]) || --n > 0))
+			size--;
+		at += Max(size - 1, 0);
 	}
 	ab_reader_close(reader);
-	pfree(data);
-	return 0;
+	return at;
 }
 
 /* length() */
@@ -199,15 +191,15 @@ appendable_text_length(PG_FUNCTION_ARGS)
 	Datum		value = PG_GETARG_DATUM(0);
 	int64		length = ab_length(value);
 
-	switch (character_kind())
+	switch (ab_character_kind())
 	{
-		case BYTES:
+		case AB_BYTES:
 			break;
-		case UTF8:
+		case AB_UTF8:
 			length = count_characters(value, length);
 			break;
-		case OTHER:
-			return DirectFunctionCall1(textlen, PointerGetDatum(ab_read_whole(value)));
+		case AB_OTHER:
+			return ab_call_whole(fcinfo, textlen);
 	}
 	PG_RETURN_INT32(ab_narrow(length, NULL));
 }
@@ -218,19 +210,18 @@ text_slice(Datum value, int64 from, int64 end)
 	return PointerGetDatum(ab_read_bytea(value, from, Max(end - from, 0)));
 }
 
-/* substr(value, start, length) */
+/* substr(value, start [, length]) */
 Datum
 appendable_text_substr(PG_FUNCTION_ARGS)
 {
 	Datum		value = PG_GETARG_DATUM(0);
 	int64		start = PG_GETARG_INT32(1);
-	int64		length = PG_GETARG_INT32(2);
-	Characters	kind = character_kind();
+	int64		length = PG_NARGS() > 2 ? PG_GETARG_INT32(2) : AB_MAX_LENGTH;
+	AbCharacters kind = ab_character_kind();
 	int64		from;
 
-	if (kind == OTHER)
-		return DirectFunctionCall3(text_substr, PointerGetDatum(ab_read_whole(value)),
-								   PG_GETARG_DATUM(1), PG_GETARG_DATUM(2));
+	if (kind == AB_OTHER)
+		return ab_call_whole(fcinfo, PG_NARGS() > 2 ? text_substr : text_substr_no_len);
 	if (length < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_SUBSTRING_ERROR),
@@ -241,28 +232,16 @@ appendable_text_substr(PG_FUNCTION_ARGS)
 	return text_slice(value, from, skip_characters(value, from, start + length - Max(start, 1), kind));
 }
 
-/* substr(value, start) */
-Datum
-appendable_text_substr_no_len(PG_FUNCTION_ARGS)
-{
-	Datum		value = PG_GETARG_DATUM(0);
-	Characters	kind = character_kind();
-
-	if (kind == OTHER)
-		return DirectFunctionCall2(text_substr_no_len, PointerGetDatum(ab_read_whole(value)), PG_GETARG_DATUM(1));
-	return text_slice(value, skip_characters(value, 0, (int64) PG_GETARG_INT32(1) - 1, kind), ab_length(value));
-}
-
 /* left(value, n): with a negative n, omit the last -n characters */
 Datum
 appendable_text_left(PG_FUNCTION_ARGS)
 {
 	Datum		value = PG_GETARG_DATUM(0);
 	int64		n = PG_GETARG_INT32(1);
-	Characters	kind = character_kind();
+	AbCharacters kind = ab_character_kind();
 
-	if (kind == OTHER)
-		return DirectFunctionCall2(text_left, PointerGetDatum(ab_read_whole(value)), PG_GETARG_DATUM(1));
+	if (kind == AB_OTHER)
+		return ab_call_whole(fcinfo, text_left);
 	return text_slice(value, 0, n < 0 ? offset_from_end(value, -n, kind) : skip_characters(value, 0, n, kind));
 }
 
@@ -272,10 +251,10 @@ appendable_text_right(PG_FUNCTION_ARGS)
 {
 	Datum		value = PG_GETARG_DATUM(0);
 	int64		n = PG_GETARG_INT32(1);
-	Characters	kind = character_kind();
+	AbCharacters kind = ab_character_kind();
 
-	if (kind == OTHER)
-		return DirectFunctionCall2(text_right, PointerGetDatum(ab_read_whole(value)), PG_GETARG_DATUM(1));
+	if (kind == AB_OTHER)
+		return ab_call_whole(fcinfo, text_right);
 	return text_slice(value, n < 0 ? skip_characters(value, 0, -n, kind) : offset_from_end(value, n, kind),
 					  ab_length(value));
 }
@@ -288,15 +267,13 @@ Datum
 appendable_text_position(PG_FUNCTION_ARGS)
 {
 	Datum		value = PG_GETARG_DATUM(0);
-	text	   *pattern = PG_GETARG_TEXT_PP(1);
-	Oid			collation = PG_GET_COLLATION();
-	Characters	kind = character_kind();
+	AbCharacters kind = ab_character_kind();
 	int64		found;
 
-	if (kind == OTHER || !OidIsValid(collation) || !get_collation_isdeterministic(collation))
-		return DirectFunctionCall2Coll(textpos, collation, PointerGetDatum(ab_read_whole(value)), PointerGetDatum(pattern));
-	found = ab_position(value, (bytea *) pattern);
-	if (found > 1 && kind == UTF8)
+	if (kind == AB_OTHER || !ab_is_deterministic(PG_GET_COLLATION()))
+		return ab_call_whole(fcinfo, textpos);
+	found = ab_position(value, PG_GETARG_BYTEA_PP(1));
+	if (found > 1 && kind == AB_UTF8)
 		found = count_characters(value, found - 1) + 1;
 	PG_RETURN_INT32(ab_narrow(found, NULL));
 }

@@ -39,11 +39,11 @@ static const AbOwnForm writers[] = {
 
 /* Does a function cast a value of our types to the plain type (to_plain), or back? */
 bool
-ab_is_cast(const AbCasts *casts, Oid function, bool to_plain)
+ab_is_cast(Oid function, bool to_plain)
 {
-	for (int i = 0; i < casts->ntypes; i++)
+	for (const AbType *type = ab_types(); type < ab_types() + AB_NTYPES; type++)
 	{
-		if (function == (to_plain ? casts->types[i].to_plain : casts->types[i].from_plain))
+		if (function == (to_plain ? type->to_plain : type->from_plain))
 			return true;
 	}
 	return false;
@@ -51,7 +51,7 @@ ab_is_cast(const AbCasts *casts, Oid function, bool to_plain)
 
 /* A type's form of a function: its name, first (or "at") argument of the type. */
 Oid
-ab_own_form(const AbCasts *casts, const AbOwnForm *forms, int nforms, Oid function, int at, Oid type)
+ab_own_form(const AbOwnForm *forms, int nforms, Oid function, int at, Oid type)
 {
 	for (int i = 0; i < nforms; i++)
 	{
@@ -68,9 +68,28 @@ ab_own_form(const AbCasts *casts, const AbOwnForm *forms, int nforms, Oid functi
 		return GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
 							   CStringGetDatum(forms[i].name),
 							   PointerGetDatum(buildoidvector(argtypes, nargs)),
-							   ObjectIdGetDatum(casts->schema));
+							   ObjectIdGetDatum(ab_extension_schema()));
 	}
 	return InvalidOid;
+}
+
+/* The function and the arguments of a call or an operator; false if it is neither. */
+bool
+ab_get_call(const Node *node, Oid *function, List **args)
+{
+	if (node != NULL && IsA(node, FuncExpr))
+	{
+		*function = ((const FuncExpr *) node)->funcid;
+		*args = ((const FuncExpr *) node)->args;
+	}
+	else if (node != NULL && IsA(node, OpExpr))
+	{
+		*function = ((const OpExpr *) node)->opfuncid;
+		*args = ((const OpExpr *) node)->args;
+	}
+	else
+		return false;
+	return *args != NIL;
 }
 
 /* Does an expression depend on rows, and not on parameters alone? */
@@ -94,19 +113,19 @@ is_cat(Oid function)
 
 /* An argument that is a value of appendable_text, or the text of one; otherwise NULL. */
 static Expr *
-as_text_value(const AbSearch *search, Node *arg)
+as_text_value(Node *arg, bool parameters)
 {
 	Expr	   *value = (Expr *) arg;
-	const AbCast *cast = ab_cast_of(&search->casts, exprType(arg));
+	const AbType *type = ab_type_of(exprType(arg));
 
-	if (cast == NULL)
-		value = ab_as_value(search, arg);
-	else if (search->parameters && reads_rows(arg, NULL))
+	if (type == NULL)
+		value = ab_as_value(arg, parameters);
+	else if (parameters && reads_rows(arg, NULL))
 		value = NULL;
 	if (value == NULL)
 		return NULL;
-	cast = ab_cast_of(&search->casts, exprType((Node *) value));
-	return cast != NULL && cast->plain == TEXTOID ? value : NULL;
+	type = ab_type_of(exprType((Node *) value));
+	return type != NULL && type->plain == TEXTOID ? value : NULL;
 }
 
 /* A constant of type text; NULL: the null. */
@@ -151,19 +170,19 @@ rest_of_format(const Node *format)
  * arguments.  These functions take a null for nothing.  NULL if it is another call.
  */
 static Expr *
-as_appended(const AbSearch *search, const FuncExpr *call)
+as_appended(const FuncExpr *call, bool parameters)
 {
 	int			at = call->funcid == F_CONCAT ? 0 : 1;
 	FuncExpr   *rest;
 	Expr	   *value;
 	Expr	   *empty;
-	const AbCast *cast;
+	Oid			type;
 	Oid			cat;
 
 	if ((call->funcid != F_CONCAT && call->funcid != F_CONCAT_WS && call->funcid != F_FORMAT_TEXT_ANY) ||
 		call->funcvariadic || list_length(call->args) < at + 2)
 		return NULL;
-	value = as_text_value(search, list_nth(call->args, at));
+	value = as_text_value(list_nth(call->args, at), parameters);
 	if (value == NULL)
 		return NULL;
 
@@ -202,45 +221,45 @@ as_appended(const AbSearch *search, const FuncExpr *call)
 		linitial(rest->args) = text_constant(format);
 	}
 
-	cast = ab_cast_of(&search->casts, exprType((Node *) value));
-	cat = ab_own_form(&search->casts, writers, lengthof(writers), F_TEXTCAT, 0, cast->type);
+	type = exprType((Node *) value);
+	cat = ab_own_form(writers, lengthof(writers), F_TEXTCAT, 0, type);
 	if (!OidIsValid(cat))
 		return NULL;
-	empty = (Expr *) makeConst(cast->type, -1, exprCollation((Node *) value), -1, ab_make_flat("", 0), false, false);
-	return (Expr *) makeFuncExpr(cat, cast->type, list_make2(make_coalesce(value, empty), rest),
+	empty = (Expr *) makeConst(type, -1, exprCollation((Node *) value), -1, ab_make_flat("", 0), false, false);
+	return (Expr *) makeFuncExpr(cat, type, list_make2(make_coalesce(value, empty), rest),
 								 call->funccollid, call->inputcollid, COERCE_EXPLICIT_CALL);
 }
 
 /* coalesce(value, other) of the text of a value: the same of the type; otherwise NULL. */
 static Expr *
-as_coalesced(const AbSearch *search, const CoalesceExpr *node)
+as_coalesced(const CoalesceExpr *node, bool parameters)
 {
 	Expr	   *value;
 	Expr	   *same;
 	Node	   *other;
-	const AbCast *cast;
+	const AbType *type;
 
 	if (list_length(node->args) != 2)
 		return NULL;
-	value = ab_as_value(search, linitial(node->args));
+	value = ab_as_value(linitial(node->args), parameters);
 	if (value == NULL)
 		return NULL;
-	cast = ab_cast_of(&search->casts, exprType((Node *) value));
+	type = ab_type_of(exprType((Node *) value));
 	other = lsecond(node->args);
-	same = ab_as_value(search, other);
-	if (cast->plain != node->coalescetype || (same && exprType((Node *) same) != cast->type))
+	same = ab_as_value(other, parameters);
+	if (type->plain != node->coalescetype || (same && exprType((Node *) same) != type->oid))
 		return NULL;
 	if (same == NULL)
-		same = (Expr *) makeFuncExpr(cast->from_plain, cast->type, list_make1(other), node->coalescecollid, InvalidOid, COERCE_EXPLICIT_CALL);
+		same = (Expr *) makeFuncExpr(type->from_plain, type->oid, list_make1(other), node->coalescecollid, InvalidOid, COERCE_EXPLICIT_CALL);
 	return make_coalesce(value, same);
 }
 
 /*
  * For an expression of type bytea or text, one of our type with the same bytes that does
- * not read them; NULL if there is none.
+ * not read them; NULL if there is none.  parameters: only one that depends on parameters alone.
  */
 Expr *
-ab_as_value(const AbSearch *search, Node *node)
+ab_as_value(Node *node, bool parameters)
 {
 	Oid			function;
 	Oid			own;
@@ -249,43 +268,29 @@ ab_as_value(const AbSearch *search, Node *node)
 	int			at = 0;
 
 	check_stack_depth();
-	if (node != NULL && IsA(node, FuncExpr))
+	if (node != NULL && IsA(node, CoalesceExpr))
+		return as_coalesced((CoalesceExpr *) node, parameters);
+	if (!ab_get_call(node, &function, &args))
+		return NULL;
+	if (IsA(node, FuncExpr))
 	{
-		function = ((FuncExpr *) node)->funcid;
-		args = ((FuncExpr *) node)->args;
-		if (ab_is_cast(&search->casts, function, true))
-		{
-			Node	   *arg = linitial(args);
-
-			if (search->parameters && reads_rows(arg, NULL))
-				return NULL;
-			return (Expr *) arg;
-		}
-		value = as_appended(search, (FuncExpr *) node);
+		if (ab_is_cast(function, true))
+			return parameters && reads_rows(linitial(args), NULL) ? NULL : linitial(args);
+		value = as_appended((FuncExpr *) node, parameters);
 		if (value != NULL)
 			return value;
 	}
-	else if (node != NULL && IsA(node, CoalesceExpr))
-		return as_coalesced(search, (CoalesceExpr *) node);
-	else if (node != NULL && IsA(node, OpExpr) && is_cat(((OpExpr *) node)->opfuncid))
-	{
-		function = ((OpExpr *) node)->opfuncid;
-		args = ((OpExpr *) node)->args;
-	}
-	else
+	else if (!is_cat(function))
 		return NULL;
-	if (args == NIL)
-		return NULL;
-	value = ab_as_value(search, linitial(args));
+	value = ab_as_value(linitial(args), parameters);
 	if (value == NULL && is_cat(function))
 	{
 		at = 1;
-		value = ab_as_value(search, lsecond(args));
+		value = ab_as_value(lsecond(args), parameters);
 	}
 	if (value == NULL)
 		return NULL;
-	own = ab_own_form(&search->casts, writers, lengthof(writers), function, at,
-					  exprType((Node *) value));
+	own = ab_own_form(writers, lengthof(writers), function, at, exprType((Node *) value));
 	if (!OidIsValid(own))
 		return NULL;
 	args = list_copy(args);

@@ -26,8 +26,6 @@ PG_FUNCTION_INFO_V1(appendable_cat);
 PG_FUNCTION_INFO_V1(bytea_cat_appendable);
 PG_FUNCTION_INFO_V1(appendable_overlay4);
 PG_FUNCTION_INFO_V1(appendable_overlay8);
-PG_FUNCTION_INFO_V1(appendable_overlay4_no_len);
-PG_FUNCTION_INFO_V1(appendable_overlay8_no_len);
 PG_FUNCTION_INFO_V1(appendable_set_byte4);
 PG_FUNCTION_INFO_V1(appendable_set_byte8);
 PG_FUNCTION_INFO_V1(appendable_set_bit);
@@ -100,50 +98,30 @@ overlay_value(Datum value, bytea *data, int64 start, int64 length)
 	return ab_splice(value, from, next - from, VARDATA_ANY(data), VARSIZE_ANY_EXHDR(data));
 }
 
-/* Refuse what bytea's overlay refuses. */
-static void
-check_overlay4(int32 start, int32 length)
+/* overlay(value, data, start [, length]) */
+Datum
+appendable_overlay4(PG_FUNCTION_ARGS)
 {
+	bytea	   *data = PG_GETARG_BYTEA_PP(1);
+	int32		start = PG_GETARG_INT32(2);
+	int32		length = PG_NARGS() > 3 ? PG_GETARG_INT32(3) : (int32) VARSIZE_ANY_EXHDR(data);
 	int32		end;
 
+	/* bytea's overlay refuses this */
 	if (start > 0 && pg_add_s32_overflow(start, length, &end))
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("integer out of range")));
-}
-
-Datum
-appendable_overlay4(PG_FUNCTION_ARGS)
-{
-	check_overlay4(PG_GETARG_INT32(2), PG_GETARG_INT32(3));
-	PG_RETURN_DATUM(overlay_value(PG_GETARG_DATUM(0), PG_GETARG_BYTEA_PP(1),
-								  PG_GETARG_INT32(2), PG_GETARG_INT32(3)));
+	PG_RETURN_DATUM(overlay_value(PG_GETARG_DATUM(0), data, start, length));
 }
 
 Datum
 appendable_overlay8(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_DATUM(overlay_value(PG_GETARG_DATUM(0), PG_GETARG_BYTEA_PP(1),
-								  PG_GETARG_INT64(2), PG_GETARG_INT64(3)));
-}
-
-Datum
-appendable_overlay4_no_len(PG_FUNCTION_ARGS)
-{
-	bytea	   *data = PG_GETARG_BYTEA_PP(1);
-
-	check_overlay4(PG_GETARG_INT32(2), VARSIZE_ANY_EXHDR(data));
-	PG_RETURN_DATUM(overlay_value(PG_GETARG_DATUM(0), data, PG_GETARG_INT32(2),
-								  VARSIZE_ANY_EXHDR(data)));
-}
-
-Datum
-appendable_overlay8_no_len(PG_FUNCTION_ARGS)
-{
 	bytea	   *data = PG_GETARG_BYTEA_PP(1);
 
 	PG_RETURN_DATUM(overlay_value(PG_GETARG_DATUM(0), data, PG_GETARG_INT64(2),
-								  VARSIZE_ANY_EXHDR(data)));
+								  PG_NARGS() > 3 ? PG_GETARG_INT64(3) : VARSIZE_ANY_EXHDR(data)));
 }
 
 static Datum

@@ -7,9 +7,10 @@
  * function lives in the extension's schema, and so does the type.  search_path is
  * never used: it is empty in apply workers, in restores and in some event triggers.
  *
- * The answers are kept until a syscache that they came from is invalidated, as are the
- * types' casts (type_plan.c).  They are OIDs, not pointers, and every caller asks again
- * rather than keep one across something that may process invalidations.
+ * The answers are kept until a syscache that they came from is invalidated, because each
+ * statement is searched for the types and their casts.  They are OIDs, not pointers, and
+ * every caller asks again rather than keep one across something that may process
+ * invalidations.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -17,10 +18,10 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_am.h"
+#include "catalog/pg_cast.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "utils/inval.h"
@@ -29,68 +30,77 @@
 
 #include "value/value.h"
 
-uint64		ab_names_generation = 1;
+static uint64 names_generation = 1; /* another one once names must be looked
+									 * up */
 static uint64 found_generation = 0; /* when everything was looked up */
-static Oid	cached_am = InvalidOid;
 static AbType cached_types[AB_NTYPES] = {
-	{"appendable_bytea", BYTEAOID, "bytea", "a digest such as sha256(column)", InvalidOid},
-	{"appendable_text", TEXTOID, "text", "a digest such as md5(column)", InvalidOid},
-	{"appendable_json", JSONOID, "json", "a digest such as md5(column::text)", InvalidOid},
-	{"appendable_jsonb", JSONBOID, "jsonb", "an expression such as (column::jsonb)", InvalidOid}
+	{"appendable_bytea", BYTEAOID, "bytea", "a digest such as sha256(column)", BYTEAARRAYOID},
+	{"appendable_text", TEXTOID, "text", "a digest such as md5(column)", TEXTARRAYOID},
+	{"appendable_json", JSONOID, "json", "a digest such as md5(column::text)", JSONARRAYOID},
+	{"appendable_jsonb", JSONBOID, "jsonb", "an expression such as (column::jsonb)", JSONBARRAYOID}
 };
+static Oid	cached_am = InvalidOid;
+static Oid	cached_namespace = InvalidOid;
 static Oid	cached_schema = InvalidOid;
 
 static void
 forget_names(Datum arg, int cacheid, uint32 hashvalue)
 {
-	ab_names_generation++;
+	names_generation++;
 }
 
 /* Look everything up again. */
 static void
 look_up_names(void)
 {
-	Oid			types[AB_NTYPES] = {InvalidOid};
-	Oid			am,
+	const bool	possible = IsTransactionState() && OidIsValid(MyDatabaseId);
+	const uint64 generation = names_generation;
+	AbType		types[AB_NTYPES];
+	Oid			am = InvalidOid,
+				namespace = InvalidOid,
 				schema = InvalidOid;
-	uint64		generation = ab_names_generation;
 
-	if (!IsTransactionState() || !OidIsValid(MyDatabaseId))
-	{
-		for (int i = 0; i < AB_NTYPES; i++)
-			cached_types[i].oid = InvalidOid;
-		cached_am = cached_schema = InvalidOid;
-		return;
-	}
-
-	am = GetSysCacheOid1(AMNAME, Anum_pg_am_oid, CStringGetDatum(AB_AM));
+	if (possible)
+		am = GetSysCacheOid1(AMNAME, Anum_pg_am_oid, CStringGetDatum(AB_AM));
 	if (OidIsValid(am))
 	{
-		Oid			handler = GetSysCacheOid1(AMOID, Anum_pg_am_amhandler, ObjectIdGetDatum(am));
-		Oid			namespace = get_func_namespace(handler);
-
-		for (int i = 0; i < AB_NTYPES; i++)
-			types[i] = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid,
-									   CStringGetDatum(cached_types[i].name),
-									   ObjectIdGetDatum(namespace));
+		namespace = get_func_namespace(GetSysCacheOid1(AMOID, Anum_pg_am_amhandler, ObjectIdGetDatum(am)));
 		schema = get_namespace_oid(AB_SCHEMA, true);
 	}
-	cached_am = am;
+	memcpy(types, cached_types, sizeof(types));
 	for (int i = 0; i < AB_NTYPES; i++)
-		cached_types[i].oid = types[i];
+	{
+		AbType	   *type = &types[i];
+
+		type->oid = type->array = type->to_plain = type->from_plain = InvalidOid;
+		if (OidIsValid(namespace))
+			type->oid = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid, CStringGetDatum(type->name),
+										ObjectIdGetDatum(namespace));
+		if (!OidIsValid(type->oid))
+			continue;
+		type->array = get_array_type(type->oid);
+		type->to_plain = GetSysCacheOid2(CASTSOURCETARGET, Anum_pg_cast_castfunc,
+										 ObjectIdGetDatum(type->oid), ObjectIdGetDatum(type->plain));
+		type->from_plain = GetSysCacheOid2(CASTSOURCETARGET, Anum_pg_cast_castfunc,
+										   ObjectIdGetDatum(type->plain), ObjectIdGetDatum(type->oid));
+	}
+	cached_am = am;
+	cached_namespace = namespace;
+	memcpy(cached_types, types, sizeof(types));
 	cached_schema = schema;
 
 	/*
 	 * not before: a lookup may be canceled, and an invalidation may arrive
 	 * during it
 	 */
-	found_generation = generation;
+	if (possible)
+		found_generation = generation;
 }
 
 static inline void
 find_names(void)
 {
-	if (unlikely(found_generation != ab_names_generation))
+	if (unlikely(found_generation != names_generation))
 		look_up_names();
 }
 
@@ -133,6 +143,14 @@ ab_schema_oid(void)
 	return cached_schema;
 }
 
+/* The schema of the types and their functions, or InvalidOid. */
+Oid
+ab_extension_schema(void)
+{
+	find_names();
+	return cached_namespace;
+}
+
 /* The access method of a relation, or InvalidOid. */
 Oid
 ab_rel_am(Oid relid)
@@ -172,23 +190,12 @@ ab_type_within(Oid type)
 	else if (kind == TYPTYPE_COMPOSITE)
 	{
 		Oid			relid = get_typ_typrelid(type);
+		const AbType *found = NULL;
 
-		for (int i = 1; i <= MaxHeapAttributeNumber; i++)
-		{
-			HeapTuple	tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(relid), Int16GetDatum(i));
-			Oid			atttype = InvalidOid;
-			const AbType *found;
-
-			if (!HeapTupleIsValid(tuple))
-				break;
-			if (!((Form_pg_attribute) GETSTRUCT(tuple))->attisdropped)
-				atttype = ((Form_pg_attribute) GETSTRUCT(tuple))->atttypid;
-			ReleaseSysCache(tuple);
-			found = ab_type_in(atttype);
-			if (found != NULL)
-				return found;
-		}
-		return NULL;
+		/* a dropped column has no type */
+		for (AttrNumber n = 1; found == NULL && get_attname(relid, n, true) != NULL; n++)
+			found = ab_type_in(get_atttype(relid, n));
+		return found;
 	}
 	else
 		inner = get_element_type(type);

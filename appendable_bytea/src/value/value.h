@@ -235,18 +235,22 @@ typedef struct AbType
 	Oid			plain;
 	const char *plain_name;
 	const char *index_on;		/* what indexes can be on instead of a column */
-	Oid			oid;			/* in this database; InvalidOid: not there */
+	Oid			plain_array;	/* arrays of the built-in type */
+
+	/* in this database; InvalidOid: not there */
+	Oid			oid;
+	Oid			array;
+	Oid			to_plain;		/* functions of its casts */
+	Oid			from_plain;
 } AbType;
 
 #define AB_NTYPES 4
-
-/* Another one whenever names, and what is found by them, must be looked up again. */
-extern uint64 ab_names_generation;
 
 extern const AbType *ab_types(void);
 extern const AbType *ab_type_of(Oid type);
 extern Oid	ab_am_oid(void);
 extern Oid	ab_schema_oid(void);
+extern Oid	ab_extension_schema(void);
 extern Oid	ab_rel_am(Oid relid);
 extern bool ab_is_appendable(Relation rel);
 extern const AbType *ab_type_within(Oid type);

@@ -29,7 +29,7 @@ if ($status == 0)
 }
 else
 {
-	like($stderr, qr/was made before library "appendable_bytea" was loaded.*Run the command again/s, 'a table that was made too early is refused');
+	like($stderr, qr/was created before library "appendable_bytea" was loaded.*Run the command again/s, 'a table that was made too early is refused');
 }
 $node->safe_psql('postgres', 'DROP TABLE IF EXISTS stray');
 is($node->safe_psql('postgres', q{
