@@ -88,7 +88,7 @@ INSERT INTO a SELECT id, t FROM source;
 INSERT INTO a SELECT id, t FROM source WHERE id < 10;
 DELETE FROM a WHERE id < 10 AND ctid > '(10,1)';
 COMMIT;
-SELECT count(*) FROM a;
+INSERT INTO a SELECT id, t FROM source WHERE id < 10; SELECT count(*) FROM a;
 DROP TABLE a;
 CREATE TEMP TABLE a (p tsrange, EXCLUDE USING gist (p WITH &&));
 INSERT INTO a SELECT tsrange('2026-01-01'::timestamp + id * interval '1 hour', '2026-01-01'::timestamp + (id + 1) * interval '1 hour') FROM source;
