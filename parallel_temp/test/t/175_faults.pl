@@ -60,6 +60,9 @@ for my $lazy ('on', 'off')
 	answer($s, 'TRUNCATE t; INSERT INTO t SELECT counts(id), pad FROM source; SELECT count(*), count(DISTINCT id) FROM t;', '20000|20000', "$name: a function looks");
 	answer($s, 'CREATE TEMP TABLE u (id int PRIMARY KEY, pad text); INSERT INTO u SELECT * FROM source; SELECT count(*) FROM u WHERE id > 0;', '20000', "$name: a table with an index");
 	answer($s, "SELECT pg_evict_temp_relation('t') > 0; SELECT count(*), count(DISTINCT id), bool_and(pad = repeat('x', 300)) FROM t;", "t\n20000|20000|t", "$name: read from the file");
+	$s = restarted('fallocate');
+	answer($s, "SET temp_buffers = 100; SET parallel_temp.lazy_files = $lazy; CREATE TEMP TABLE t (id int, pad text); INSERT INTO t SELECT counts(id), pad FROM source; SELECT count(*), count(DISTINCT id) FROM t;",
+		'20000|20000', "$name: a function looks at a table that is larger than the buffers");
 }
 
 # ---- workers cannot share memory ----
