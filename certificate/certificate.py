@@ -152,7 +152,7 @@ KINDS = (
         "citus",
         "Several machines",
         "With Citus, a coordinator and two workers: values that are appended through the coordinator are compared with a distributed "
-        "table of bytea that the same statements changed. [When one machine is not enough](more-machines.md) has the rest.",
+        "table of bytea that the same statements changed. [When one machine is not enough](../../docs/more-machines.md) has the rest.",
         "make citus SRC=...",
     ),
     (
@@ -175,7 +175,7 @@ KINDS = (
         "scripts",
         "Scripts",
         "pgspot over the scripts of CREATE EXTENSION: names that are found through the caller's search path, and objects of another role that are adopted."
-        " [Security](security.md) has what each function may do.",
+        " [Security](../../docs/security.md) has what each function may do.",
         "make pgspot",
     ),
 )
