@@ -35,6 +35,7 @@ LINES = ("sql/lines",)
 DELTAS = ("t/026_deltas",)
 COMPRESSED = ("sql/compress_new",)
 JSON = ("sql/json",)
+CHARACTERS = ("t/029_characters",)
 JSONS = ("t/027_json",)
 JSONB = ("sql/jsonb_type",)
 JSONB_COLUMNS = ("sql/jsonb_columns",)
@@ -379,10 +380,43 @@ MUTATIONS = [
              "AS 'MODULE_PATHNAME', 'appendable_jsonb_hash' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;",
              "AS 'MODULE_PATHNAME', 'appendable_hash' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;", JSONB),
     # -- appendable_bytea: the type ----------------------------------------------------
+    Mutation(BYTEA + "store/writer.c", "characters of appended chunks are not counted",
+             "writer->ref.continuations += ab_count_continuations(data, length);", "writer->ref.continuations += 0;", CHARACTERS),
+    Mutation(BYTEA + "store/compress.c", "characters of compressed chunks are not counted",
+             "continuations += ab_count_continuations(piece, length);", "continuations += 0;", CHARACTERS),
+    Mutation(BYTEA + "table/find_pieces.c", "a value that is stored as a difference has as many characters as before",
+             "value->base.continuations = storing->counted ? continuations_in_chunks(segments, count, data) : 0;",
+             "value->base.continuations = old->base.continuations;", CHARACTERS),
+    Mutation(BYTEA + "table/find_pieces.c", "pieces that become new bytes are counted twice",
+             "value->base.counted = false;", ";", CHARACTERS),
+    Mutation(BYTEA + "table/storing.c", "overwritten characters are counted", "from.counted = false;", ";", CHARACTERS),
+    Mutation(BYTEA + "value/edit.c", "characters that are cut out are counted", "value->base.counted = false;", ";", CHARACTERS),
+    Mutation(BYTEA + "value/edit.c", "characters that are dropped at the front are counted",
+             "value->base.continuations -= continuations;", ";", CHARACTERS),
+    Mutation(BYTEA + "value/edit.c", "characters at the end that is in the row are bytes",
+             "result -= ab_count_continuations(value->segments[i].data, value->segments[i].length);", "result -= 0;", CHARACTERS),
+    Mutation(BYTEA + "value/datum.c", "a sum of eight bytes overflows", "for (int i = Min(n / sizeof(uint64), 255); i > 0; i--)",
+             "for (int i = Min(n / sizeof(uint64), 512); i > 0; i--)", CHARACTERS),
+    Mutation(BYTEA + "type/type_tail.c", "the front of an edit is taken for one in chunks",
+             "if (kind == AB_UTF8 && bytes <= Min(ab_length_in_chunks(value), COUNTED_MAX) && ab_parse_reference(value, &ref) && ref.counted)",
+             "if (kind == AB_UTF8 && bytes <= COUNTED_MAX && ab_parse_reference(value, &ref) && ref.counted)", CHARACTERS),
+    Mutation(BYTEA + "value/oids.c", "bytes are counted as characters",
+             "return found != NULL && found->plain == TEXTOID;", "return found != NULL;", CHARACTERS),
+    Mutation(BYTEA + "table/check.c", "a wrong number of characters is not found",
+             "if (problem == NULL && ref->counted && checked.continuations != ref->continuations)",
+             "if (problem == NULL && ref->counted && checked.continuations < 0)", CHARACTERS),
+    Mutation(BYTEA + "ddl/compact.c", "compaction loses the number of characters",
+             "after[i].counted = ab_counts_characters(TupleDescAttr(desc, i)->atttypid);", "after[i].counted = false;", CHARACTERS),
+    Mutation(BYTEA + "value/datum.c", "a forged number of characters exceeds the bytes",
+             "ref->continuations <= ref->stored && ab_reference_size(ref) == AB_REF_SIZE + count && (p[-1] & 0x80) == 0;",
+             "ab_reference_size(ref) == AB_REF_SIZE + count && (p[-1] & 0x80) == 0;", FORGED),
+    Mutation(BYTEA + "value/datum.c", "a forged number of characters is longer than it can be",
+             "ref->continuations <= ref->stored && ab_reference_size(ref) == AB_REF_SIZE + count && (p[-1] & 0x80) == 0;",
+             "ref->continuations <= ref->stored && (p[-1] & 0x80) == 0;", FORGED),
     Mutation(BYTEA + "value/edit.c", "a forged segment reaches beyond the stored value",
              "if (source > value->base.stored - len)", "if (source > value->base.stored)", FORGED),
     Mutation(BYTEA + "value/edit.c", "a forged edit has bytes that no segment names",
-             "if (value->length != length || literal != p + n)", "if (value->length != length)", FORGED),
+             "if (value->length != length || literal != end || value->base.continuations > length)", "if (value->length != length)", FORGED),
     Mutation(BYTEA + "value/datum.c", "padding need not end with its mark",
              "if (n == 0 || data[n - 1] != PAD_MARK)", "if (n == 0)", FORGED),
     Mutation(BYTEA + "table/batch.c", "a key is compared by an operator that its index does not have",

@@ -108,6 +108,8 @@ look(Datum datum)
 	if (value.base.vid != 0)
 		MUST(ab_same_reference(&ref, &value.base));
 	(void) ab_parse_reference_lenient(datum, &ref);
+	MUST(value.base.vid == 0 || value.base.counted || ab_characters(&value) == -1);
+	MUST(value.base.vid != 0 && !value.base.counted ? true : ab_characters(&value) >= 0 && ab_characters(&value) <= value.length);
 	if (value.base.pieces && !value.edited)
 		look_at_list(datum, &value);
 	ab_value_free(&value);

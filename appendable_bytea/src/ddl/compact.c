@@ -190,6 +190,7 @@ compact_row(Compaction *done, Relation rel, AbStore *store, TupleTableSlot *slot
 		value = heap_getattr(old, i + 1, desc, &isnull);
 		(void) ab_parse_reference(value, &before[i]);
 		reader = ab_reader_open(value);
+		after[i].counted = ab_counts_characters(TupleDescAttr(desc, i)->atttypid);
 		ab_write_compressed(RelationGetRelid(rel), reader, false, &after[i]);
 		ab_reader_close(reader);
 		values[i] = ab_make_stored(&after[i], NULL, 0, NULL, 0, 0);

@@ -206,7 +206,7 @@ write_pending(AbCompressor *compressor)
 
 /*
  * Write a value under a new id, in compressed chunks where that pays.  quick: a statement
- * waits for it.
+ * waits for it.  ref->counted: count characters.
  */
 void
 ab_write_compressed(Oid relid, AbReader *reader, bool quick, AbRef *ref)
@@ -216,6 +216,8 @@ ab_write_compressed(Oid relid, AbReader *reader, bool quick, AbRef *ref)
 	static int	guessed = 0;
 	AbRef		none = {0};
 	AbCompressor compressor = {0};
+	const bool	counted = ref->counted;
+	int64		continuations = 0;
 	const char *piece;
 	int64		length;
 
@@ -229,6 +231,8 @@ ab_write_compressed(Oid relid, AbReader *reader, bool quick, AbRef *ref)
 	compressor.pending = palloc(Min(compressor.most, ab_reader_length(reader)) + VARHDRSZ);
 	while ((length = ab_reader_next(reader, &piece)) > 0)
 	{
+		if (counted)
+			continuations += ab_count_continuations(piece, length);
 		while (length > 0)
 		{
 			int			n = Min(length, compressor.most - compressor.npending);
@@ -247,6 +251,8 @@ ab_write_compressed(Oid relid, AbReader *reader, bool quick, AbRef *ref)
 	guessed = compressor.guess;
 	pfree(compressor.pending);
 	ab_writer_close(compressor.writer, ref);
+	ref->counted = counted;
+	ref->continuations = continuations;
 }
 
 /*

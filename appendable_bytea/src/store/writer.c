@@ -153,6 +153,8 @@ write_chunk(AbWriter *writer, int64 off, int length, bool compressed)
 void
 ab_writer_put(AbWriter *writer, const char *data, int64 length)
 {
+	if (writer->ref.counted)
+		writer->ref.continuations += ab_count_continuations(data, length);
 	while (length > 0)
 	{
 		int			n = Min(length, ab_chunk_size - writer->npending);

@@ -121,6 +121,7 @@ decide_row(RowStoring *row, Relation rel, TupleTableSlot *slot, HeapTuple old)
 			old_value = heap_getattr(old, n, desc, &old_isnull);
 		if (target.rewriting && rewrite_computes(rel, n))
 			target.rewriting = false;
+		target.counted = ab_counts_characters(TupleDescAttr(desc, n - 1)->atttypid);
 		storing = palloc(sizeof(AbStoring));
 		ab_storing_decide(storing, &target, value, !old_isnull, old_value);
 		if (storing->action == AB_KEEP)

@@ -69,6 +69,7 @@ typedef struct CheckedChunks
 	int64		count;
 	int64		end;			/* of the last one */
 	uint32		crc;			/* its checksum */
+	int64		continuations;	/* if they are counted */
 } CheckedChunks;
 
 /* Check the chunks from one place of a reference up to another; the fault, or NULL. */
@@ -82,6 +83,9 @@ check_range(CheckedChunks *checked, const AbRef *ref, int64 at, int64 until)
 		if (chunk == NULL)
 			return checked->cursor.problem ? checked->cursor.problem :
 				psprintf("byte %lld is in no chunk", (long long) at);
+		if (ref->counted)
+			checked->continuations += ab_count_continuations(chunk->data + (at - chunk->off),
+															 Min(until, chunk->off + chunk->length) - at);
 		at = chunk->off + chunk->length;
 		/* a range may begin in the chunk in which the one before it ends */
 		if (at <= checked->end)
@@ -122,6 +126,9 @@ check_chunks(Check *check, const AbValue *value)
 	qsort(pieces, count, sizeof(AbSegment), ab_compare_sources);
 	for (int i = 0; problem == NULL && i < count; i++)
 		problem = check_range(&checked, ref, pieces[i].source, pieces[i].source + pieces[i].length);
+	if (problem == NULL && ref->counted && checked.continuations != ref->continuations)
+		problem = psprintf("the value has %lld characters less than bytes in chunks, and its reference %lld",
+						   (long long) checked.continuations, (long long) ref->continuations);
 	if (problem == NULL)
 		problem = check_range(&checked, ref, ref->stored - 1, ref->stored);
 	ab_chunk_cursor_close(&checked.cursor);

@@ -180,6 +180,7 @@ continue_old_value(AbStoring *storing, const AbTarget *target)
 		else
 		{
 			value->base = old->base;
+			value->base.counted = false;
 			value->edited = true;
 		}
 	}
@@ -260,6 +261,7 @@ ab_storing_decide(AbStoring *storing, const AbTarget *target, Datum datum, bool 
 
 	memset(storing, 0, sizeof(*storing));
 	storing->datum = datum;
+	storing->counted = target->counted;
 	if (has_old && is_same_image(datum, old) &&
 		(!ab_parse_reference(datum, &ref) || ref.relid == target->relid))
 	{
@@ -429,7 +431,7 @@ static Datum
 write_new_value(AbStoring *storing, const AbTarget *target)
 {
 	AbSegment  *last = &storing->value.segments[storing->value.nsegments - 1];
-	AbRef		ref = {0};
+	AbRef		ref = {.counted = storing->counted};
 	AbReader   *reader;
 
 	Assert(storing->value.nsegments > 0);
@@ -564,6 +566,7 @@ rewrite_value(AbStoring *storing, const AbTarget *target)
 		rest = ab_inline_rest(target, rest);
 
 	from.edition++;
+	from.counted = false;
 	from.stored = kept;
 	storing->edition = from.edition;
 	storing->cut = kept;

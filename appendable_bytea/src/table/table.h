@@ -35,6 +35,8 @@ typedef struct AbTarget
 	bool		temporary;		/* has flat values only */
 	bool		rewriting;		/* transient table of a table rewrite */
 	bool		logged;			/* rows are logged whole for logical decoding */
+	bool		counted;		/* characters of the column's new values are
+								 * counted */
 } AbTarget;
 
 /* One value on its way into a row. */
@@ -46,6 +48,7 @@ typedef struct AbStoring
 	AbValue		value;
 	AbValue		old;
 	bool		has_old;
+	bool		counted;		/* as the target's */
 	bool		grows;			/* continues the old value, if that has
 								 * chunks; an inline part is padded */
 

@@ -44,6 +44,9 @@ PG_FUNCTION_INFO_V1(appendable_notify);
 /* Bytes that are read at once to find lines. */
 #define LINES_SIZE 65536
 
+/* Bytes that are read while they are dropped, to keep the number of characters known. */
+#define COUNTED_MAX 1048576
+
 /* Where the n-th line that ends at or after byte "at" ends, n > 0; -1 if there are fewer. */
 static int64
 line_end(Datum value, int64 at, int64 n)
@@ -329,6 +332,8 @@ appendable_drop_front(PG_FUNCTION_ARGS)
 	int64		bytes = PG_GETARG_INT64(1);
 	int64		length = ab_length(value);
 	AbCharacters kind = argument_characters(fcinfo);
+	int64		continuations = -1;
+	AbRef		ref;
 
 	if (bytes < 0 || bytes > length)
 		ereport(ERROR,
@@ -336,6 +341,8 @@ appendable_drop_front(PG_FUNCTION_ARGS)
 				 errmsg("number of bytes to drop must be between 0 and the value's length, %lld",
 						(long long) length)));
 	check_character_begin(value, length, bytes, kind);
+	if (kind == AB_UTF8 && bytes <= Min(ab_length_in_chunks(value), COUNTED_MAX) && ab_parse_reference(value, &ref) && ref.counted)
+		continuations = ab_count_continuations(VARDATA(ab_read_bytea(value, 0, bytes)), bytes);
 	if (kind == AB_OTHER)
 	{
 		/* there, characters can only be found from the start */
@@ -345,7 +352,7 @@ appendable_drop_front(PG_FUNCTION_ARGS)
 			refuse_part_of_character(bytes);
 		pfree(front);
 	}
-	PG_RETURN_DATUM(ab_splice(value, 0, bytes, NULL, 0));
+	PG_RETURN_DATUM(ab_splice_counted(value, 0, bytes, NULL, 0, continuations));
 }
 
 /* Is a column's value certainly the same in both rows? */

@@ -16,9 +16,9 @@
  *
  * Functions that count characters: in an encoding of one byte a character they count
  * bytes; in UTF8 they count bytes that begin a character as the value streams by, from the
- * end if that is nearer (right() costs as much as it returns); in
- * others, whose characters cannot be found from the middle, core's function gets the
- * whole text.
+ * end if that is nearer (right() costs as much as it returns), and the length of a value is
+ * in its reference, except if it is not known there; in others, whose characters cannot be
+ * found from the middle, core's function gets the whole text.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -117,8 +117,7 @@ count_characters(Datum value, int64 bytes)
 	while (bytes > 0 && (n = ab_reader_next(reader, &data)) > 0)
 	{
 		n = Min(n, bytes);
-		for (int64 i = 0; i < n; i++)
-			count += ab_begins_character(data[i]);
+		count += n - ab_count_continuations(data, n);
 		bytes -= n;
 	}
 	ab_reader_close(reader);
@@ -190,13 +189,18 @@ appendable_text_length(PG_FUNCTION_ARGS)
 {
 	Datum		value = PG_GETARG_DATUM(0);
 	int64		length = ab_length(value);
+	AbValue		parsed;
 
 	switch (ab_character_kind())
 	{
 		case AB_BYTES:
 			break;
 		case AB_UTF8:
-			length = count_characters(value, length);
+			ab_parse(value, &parsed);
+			length = ab_characters(&parsed);
+			if (length < 0)
+				length = count_characters(value, parsed.length);
+			ab_value_free(&parsed);
 			break;
 		case AB_OTHER:
 			return ab_call_whole(fcinfo, textlen);

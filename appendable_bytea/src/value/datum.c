@@ -84,47 +84,111 @@ unpadded_length(const char *data, int64 n)
 	return n - 1;
 }
 
-static inline bool
-is_padded(char format)
+/* The encoding that a first byte names, without AB_COUNTED; 0 for none. */
+static inline char
+encoding_of(char format)
 {
-	return format == AB_FLAT_PADDED || format == AB_REF_PADDED || format == AB_PIECES_PADDED;
+	char		encoding = format & ~AB_COUNTED;
+
+	return encoding > AB_EDIT_PIECES || (encoding < AB_REF && encoding != format) ? 0 : encoding;
 }
 
-/* False if it is not one that was ever written. */
-static bool
-decode_reference(const char *p, AbRef *ref)
+static inline bool
+is_padded(char encoding)
 {
+	return encoding == AB_FLAT_PADDED || encoding == AB_REF_PADDED || encoding == AB_PIECES_PADDED;
+}
+
+/* How many bytes an encoding's reference takes. */
+int
+ab_reference_size(const AbRef *ref)
+{
+	int			size = AB_REF_SIZE;
+
+	for (int64 rest = ref->continuations; ref->counted && (rest > 0 || size == AB_REF_SIZE); rest >>= 7)
+		size++;
+	return size;
+}
+
+/* Decode a reference at the begin of n bytes; false if it is not one that was ever written. */
+static bool
+decode_reference(const char *p, int64 n, AbRef *ref)
+{
+	char		encoding = encoding_of(p[0]);
+	int			count = 0;
+
+	ref->pieces = encoding == AB_PIECES || encoding == AB_PIECES_PADDED || encoding == AB_EDIT_PIECES;
+	ref->counted = encoding != p[0];
+	ref->continuations = 0;
 	memcpy(&ref->relid, p + 1, 4);
 	memcpy(&ref->vid, p + 5, 8);
-	memcpy(&ref->stored, p + 13, 8);
-	memcpy(&ref->crc, p + 21, 4);
-	memcpy(&ref->edition, p + 25, 4);
-	ref->pieces = p[0] == AB_PIECES || p[0] == AB_PIECES_PADDED || p[0] == AB_EDIT_PIECES;
+	p += 13;
+	for (; ref->counted && count < Min(n - AB_REF_SIZE, AB_COUNT_MAX) && (count == 0 || (p[-1] & 0x80)); count++)
+		ref->continuations = ref->continuations << 7 | (*p++ & 0x7F);
+	memcpy(&ref->stored, p, 8);
+	memcpy(&ref->crc, p + 8, 4);
+	memcpy(&ref->edition, p + 12, 4);
 	/* each change that makes a list raises the edition */
 	return OidIsValid(ref->relid) && ref->vid > 0 && ref->stored > 0 &&
-		ref->stored <= AB_MAX_LENGTH && (!ref->pieces || ref->edition > 0);
+		ref->stored <= AB_MAX_LENGTH && (!ref->pieces || ref->edition > 0) &&
+		ref->continuations <= ref->stored && ab_reference_size(ref) == AB_REF_SIZE + count && (p[-1] & 0x80) == 0;
 }
 
-/* The reference that a payload of n bytes begins with. */
-void
+/* The reference that a payload of n bytes begins with; returns how many bytes it takes. */
+int
 ab_read_reference(const char *p, int64 n, AbRef *ref)
 {
 	if (n < AB_REF_SIZE)
 		ab_report_corrupted("The reference is truncated.");
-	if (!decode_reference(p, ref))
+	if (!decode_reference(p, n, ref))
 		ab_report_corrupted("The reference is not one that was ever written.");
+	return ab_reference_size(ref);
 }
 
-/* Write the format byte and a reference. */
-void
+/*
+ * Write the format byte and a reference; returns where it ends.  The last byte of the count is next
+ * to the first one of "stored": an append changes these and few others.
+ */
+char *
 ab_write_reference(char *p, char format, const AbRef *ref)
 {
-	p[0] = format;
+	p[0] = ref->counted ? format | AB_COUNTED : format;
 	memcpy(p + 1, &ref->relid, 4);
 	memcpy(p + 5, &ref->vid, 8);
-	memcpy(p + 13, &ref->stored, 8);
-	memcpy(p + 21, &ref->crc, 4);
-	memcpy(p + 25, &ref->edition, 4);
+	p += 13;
+	for (int i = ab_reference_size(ref) - AB_REF_SIZE - 1; i >= 0; i--)
+		*p++ = (char) ((ref->continuations >> (7 * i) & 0x7F) | (i > 0 ? 0x80 : 0));
+	memcpy(p, &ref->stored, 8);
+	memcpy(p + 8, &ref->crc, 4);
+	memcpy(p + 12, &ref->edition, 4);
+	return p + 16;
+}
+
+/* How many of n bytes continue a character in UTF8: those that begin with the bits 10. */
+int64
+ab_count_continuations(const char *data, int64 n)
+{
+	int64		count = 0;
+
+	while (n >= (int64) sizeof(uint64))
+	{
+		uint64		sums = 0;	/* one in each byte */
+
+		for (int i = Min(n / sizeof(uint64), 255); i > 0; i--)
+		{
+			uint64		word;
+
+			memcpy(&word, data, sizeof(word));
+			sums += word >> 7 & ~word >> 6 & UINT64CONST(0x0101010101010101);
+			data += sizeof(word);
+			n -= sizeof(word);
+		}
+		sums = (sums & UINT64CONST(0x00FF00FF00FF00FF)) + (sums >> 8 & UINT64CONST(0x00FF00FF00FF00FF));
+		count += sums * UINT64CONST(0x0001000100010001) >> 48;
+	}
+	for (; n > 0; n--)
+		count += (*data++ & 0xC0) == 0x80;
+	return count;
 }
 
 /* Add a segment to a value that has space for it. */
@@ -146,13 +210,14 @@ ab_parse(Datum datum, AbValue *value)
 	int64		n;
 	void	   *copy;
 	char	   *p = detoast_payload(datum, &n, &copy);
+	char		encoding = encoding_of(p[0]);
 	int64		head = 0;
 	int64		tail;
 
 	memset(value, 0, sizeof(*value));
 	value->copy = copy;
 	value->segments = value->space;
-	switch (p[0])
+	switch (encoding)
 	{
 		case AB_FLAT:
 		case AB_FLAT_PADDED:
@@ -160,9 +225,8 @@ ab_parse(Datum datum, AbValue *value)
 			break;
 		case AB_REF:
 		case AB_REF_PADDED:
-			ab_read_reference(p, n, &value->base);
+			head = ab_read_reference(p, n, &value->base);
 			ab_add_segment(value, 0, value->base.stored, NULL);
-			head = AB_REF_SIZE;
 			break;
 		case AB_PIECES:
 		case AB_PIECES_PADDED:
@@ -175,7 +239,7 @@ ab_parse(Datum datum, AbValue *value)
 		default:
 			ab_report_corrupted("The format byte is unknown.");
 	}
-	tail = is_padded(p[0]) ? unpadded_length(p + head, n - head) : n - head;
+	tail = is_padded(encoding) ? unpadded_length(p + head, n - head) : n - head;
 	if (tail > 0)
 		ab_add_segment(value, -1, tail, p + head);
 }
@@ -214,13 +278,16 @@ copy_header(Datum datum, char *buf, int64 *n, int64 *whole)
 static char
 header_reference(Datum datum, char *buf, int64 *n, int64 *whole, AbRef *ref)
 {
+	char		encoding;
+
 	copy_header(datum, buf, n, whole);
+	encoding = encoding_of(buf[0]);
 	ref->vid = 0;
-	if (buf[0] >= AB_REF && buf[0] <= AB_EDIT_PIECES)
-		ab_read_reference(buf, *n, ref);
-	else if (buf[0] != AB_FLAT && buf[0] != AB_FLAT_PADDED)
+	if (encoding >= AB_REF)
+		(void) ab_read_reference(buf, *n, ref);
+	else if (encoding != AB_FLAT && encoding != AB_FLAT_PADDED)
 		ab_report_corrupted("The format byte is unknown.");
-	return buf[0];
+	return encoding;
 }
 
 /* The reference alone; see value.h. */
@@ -245,12 +312,14 @@ ab_parse_reference_lenient(Datum datum, AbRef *ref)
 	int64		n,
 				whole;
 	char		p[AB_HEADER_SIZE];
+	char		encoding;
 
 	if (toast_raw_datum_size(datum) <= VARHDRSZ)
 		return false;
 	copy_header(datum, p, &n, &whole);
-	return (p[0] == AB_REF || p[0] == AB_REF_PADDED || p[0] == AB_PIECES || p[0] == AB_PIECES_PADDED) &&
-		n >= AB_REF_SIZE && decode_reference(p, ref);
+	encoding = encoding_of(p[0]);
+	return (encoding == AB_REF || encoding == AB_REF_PADDED || encoding == AB_PIECES || encoding == AB_PIECES_PADDED) &&
+		n >= AB_REF_SIZE && decode_reference(p, n, ref);
 }
 
 /*
@@ -268,9 +337,10 @@ measure_value(Datum datum, int64 *in_chunks)
 	char	   *padded;
 	void	   *copy;
 	AbRef		ref;
+	const char	encoding = header_reference(datum, p, &n, &whole, &ref);
 
 	*in_chunks = 0;
-	switch (header_reference(datum, p, &n, &whole, &ref))
+	switch (encoding)
 	{
 		case AB_FLAT:
 		case AB_FLAT_PADDED:
@@ -278,21 +348,22 @@ measure_value(Datum datum, int64 *in_chunks)
 		case AB_REF:
 		case AB_REF_PADDED:
 			*in_chunks = ref.stored;
-			head = AB_REF_SIZE;
+			head = ab_reference_size(&ref);
 			break;
 		case AB_PIECES:
 		case AB_PIECES_PADDED:
-			head = ab_list_header(p, n, whole, in_chunks);
+			head = ab_list_header(p, ab_reference_size(&ref), n, whole, in_chunks);
 			break;
 		default:
-			if (n < AB_HEADER_SIZE)
+			head = ab_reference_size(&ref);
+			if (n < head + 8)
 				ab_report_corrupted("The edit is truncated.");
-			memcpy(&length, p + AB_REF_SIZE, 8);
+			memcpy(&length, p + head, 8);
 			if (length < 0 || length > AB_MAX_LENGTH)
 				ab_report_corrupted("The edit's length is wrong.");
 			return length;
 	}
-	if (!is_padded(p[0]))
+	if (!is_padded(encoding))
 		return *in_chunks + whole - head;
 	padded = detoast_payload(datum, &n, &copy);
 	length = *in_chunks + unpadded_length(padded + head, n - head);
@@ -351,16 +422,15 @@ char *
 ab_alloc_stored(const AbRef *ref, const AbSegment *pieces, int npieces, bool padded,
 				int64 n, struct varlena **result)
 {
-	int64		head = ref ? AB_REF_SIZE : 1;
+	int64		head = ref ? ab_reference_size(ref) : 1;
 	char	   *p;
 
 	if (ref && ref->pieces)
 		return ab_alloc_list(ref, pieces, npieces, padded, n, result);
 	p = ab_alloc_datum(head + n, result);
 	if (ref)
-		ab_write_reference(p, padded ? AB_REF_PADDED : AB_REF, ref);
-	else
-		p[0] = padded ? AB_FLAT_PADDED : AB_FLAT;
+		return ab_write_reference(p, padded ? AB_REF_PADDED : AB_REF, ref);
+	p[0] = padded ? AB_FLAT_PADDED : AB_FLAT;
 	return p + head;
 }
 

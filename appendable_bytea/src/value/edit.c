@@ -16,7 +16,7 @@
 #include "value/value.h"
 
 /* AB_EDIT after the reference: length, number of segments, the segments */
-#define EDIT_FIXED_SIZE		(AB_REF_SIZE + 8 + 4)
+#define EDIT_FIXED_SIZE		(8 + 4)
 #define EDIT_SEGMENT_SIZE	16
 
 /* Decode the segments of an edit. */
@@ -25,15 +25,15 @@ ab_parse_edit(const char *p, int64 n, AbValue *value)
 {
 	int64		length;
 	int32		count;
-	const char *table = p + EDIT_FIXED_SIZE;
+	const char *end = p + n;
+	const char *table = p + ab_read_reference(p, n, &value->base) + EDIT_FIXED_SIZE;
 	const char *literal;
 
-	ab_read_reference(p, n, &value->base);
-	if (n < EDIT_FIXED_SIZE)
+	if (table > end)
 		ab_report_corrupted("The edit is truncated.");
-	memcpy(&length, p + AB_REF_SIZE, 8);
-	memcpy(&count, p + AB_REF_SIZE + 8, 4);
-	if (count < 1 || count > (n - EDIT_FIXED_SIZE) / EDIT_SEGMENT_SIZE)
+	memcpy(&length, table - EDIT_FIXED_SIZE, 8);
+	memcpy(&count, table - 4, 4);
+	if (count < 1 || count > (end - table) / EDIT_SEGMENT_SIZE)
 		ab_report_corrupted("The edit has a wrong number of segments.");
 	literal = table + (int64) count * EDIT_SEGMENT_SIZE;
 	value->edited = true;
@@ -50,7 +50,7 @@ ab_parse_edit(const char *p, int64 n, AbValue *value)
 			ab_report_corrupted("A segment of the edit is impossible.");
 		if (source < 0)
 		{
-			if (len > (p + n) - literal)
+			if (len > end - literal)
 				ab_report_corrupted("A segment of the edit exceeds its data.");
 			ab_add_segment(value, -1, len, literal);
 			literal += len;
@@ -62,7 +62,7 @@ ab_parse_edit(const char *p, int64 n, AbValue *value)
 			ab_add_segment(value, source, len, NULL);
 		}
 	}
-	if (value->length != length || literal != p + n)
+	if (value->length != length || literal != end || value->base.continuations > length)
 		ab_report_corrupted("The edit's length is wrong.");
 }
 
@@ -152,12 +152,13 @@ encode_value(const AbRef *base, AbSegment *segments, int count)
 	else
 	{
 		int32		nsegments = n;
-		char	   *p = ab_alloc_datum(EDIT_FIXED_SIZE + (int64) n * EDIT_SEGMENT_SIZE + literals, &result);
-		char	   *table = p + EDIT_FIXED_SIZE;
+		char	   *table = ab_alloc_datum(ab_reference_size(base) + EDIT_FIXED_SIZE +
+										   (int64) n * EDIT_SEGMENT_SIZE + literals, &result);
 
-		ab_write_reference(p, base->pieces ? AB_EDIT_PIECES : AB_EDIT, base);
-		memcpy(p + AB_REF_SIZE, &length, 8);
-		memcpy(p + AB_REF_SIZE + 8, &nsegments, 4);
+		table = ab_write_reference(table, base->pieces ? AB_EDIT_PIECES : AB_EDIT, base);
+		memcpy(table, &length, 8);
+		memcpy(table + 8, &nsegments, 4);
+		table += EDIT_FIXED_SIZE;
 		for (int i = 0; i < n; i++)
 		{
 			memcpy(table + (int64) i * EDIT_SEGMENT_SIZE, &segments[i].source, 8);
@@ -202,9 +203,9 @@ ab_cut_out_segments(const AbValue *value, int64 from, int64 until, AbSegment *se
 	return n;
 }
 
-/* ab_splice for a value that is taken apart already. */
+/* ab_splice_counted for a value that is taken apart already. */
 static Datum
-splice_value(AbValue *value, int64 offset, int64 removed, const char *data, int64 length)
+splice_value(AbValue *value, int64 offset, int64 removed, const char *data, int64 length, int64 continuations)
 {
 	/* one of the value's segments may come in two parts */
 	AbSegment  *segments = palloc((value->nsegments + 2) * sizeof(AbSegment));
@@ -220,6 +221,11 @@ splice_value(AbValue *value, int64 offset, int64 removed, const char *data, int6
 	segments[n].length = length;
 	segments[n++].data = data;
 	n += ab_cut_out_segments(value, offset + removed, value->length, segments + n);
+	if (continuations >= 0)
+		value->base.continuations -= continuations;
+	else if (value->length - ab_literal_bytes(value->segments, value->nsegments) !=
+			 value->length - removed + length - ab_literal_bytes(segments, n))
+		value->base.counted = false;
 	result = encode_value(&value->base, segments, n);
 	pfree(segments);
 	return result;
@@ -234,7 +240,7 @@ ab_append(Datum datum, const char *data, int64 length)
 
 	ab_parse(datum, &value);
 	if (value.edited)
-		result = splice_value(&value, value.length, 0, data, length);
+		result = splice_value(&value, value.length, 0, data, length, -1);
 	else
 	{
 		/* chunks and a tail at most: this is what every append does */
@@ -260,13 +266,35 @@ ab_append(Datum datum, const char *data, int64 length)
 
 /* Replace a range; see value.h. */
 Datum
-ab_splice(Datum datum, int64 offset, int64 removed, const char *data, int64 length)
+ab_splice_counted(Datum datum, int64 offset, int64 removed, const char *data, int64 length, int64 continuations)
 {
 	AbValue		value;
 	Datum		result;
 
 	ab_parse(datum, &value);
-	result = splice_value(&value, offset, removed, data, length);
+	result = splice_value(&value, offset, removed, data, length, continuations);
 	ab_value_free(&value);
+	return result;
+}
+
+Datum
+ab_splice(Datum datum, int64 offset, int64 removed, const char *data, int64 length)
+{
+	return ab_splice_counted(datum, offset, removed, data, length, -1);
+}
+
+/* Characters of a value in UTF8; see value.h. */
+int64
+ab_characters(const AbValue *value)
+{
+	int64		result = value->length - value->base.continuations;
+
+	if (value->base.vid != 0 && !value->base.counted)
+		return -1;
+	for (int i = 0; i < value->nsegments; i++)
+	{
+		if (value->segments[i].source < 0)
+			result -= ab_count_continuations(value->segments[i].data, value->segments[i].length);
+	}
 	return result;
 }

@@ -23,6 +23,7 @@
 #include "catalog/pg_am.h"
 #include "catalog/pg_cast.h"
 #include "catalog/pg_type.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
@@ -125,6 +126,15 @@ ab_type_of(Oid type)
 			return &cached_types[i];
 	}
 	return NULL;
+}
+
+/* Do references of values of this type have the number of characters? */
+bool
+ab_counts_characters(Oid type)
+{
+	const AbType *found = GetDatabaseEncoding() == PG_UTF8 ? ab_type_of(type) : NULL;
+
+	return found != NULL && found->plain == TEXTOID;
 }
 
 /* The access method's OID, or InvalidOid. */

@@ -23,13 +23,14 @@
 
 #include "value/value.h"
 
-#define LIST_FIXED_SIZE		(AB_REF_SIZE + 8 + 2)
+/* what precedes the pieces */
+#define LIST_FIXED_SIZE		(8 + 2)
 
 /* The longest varint of a number that a list may contain, below 2^52. */
 #define VARINT_MAX			8
 #define LIST_MAX			(AB_MAX_PIECES * 2 * VARINT_MAX)
 
-StaticAssertDecl(LIST_FIXED_SIZE == AB_HEADER_SIZE, "a header includes the sizes of a list");
+StaticAssertDecl(AB_REF_SIZE + AB_COUNT_MAX + LIST_FIXED_SIZE == AB_HEADER_SIZE, "a header includes the sizes of a list");
 
 static char *
 put_varint(char *p, uint64 number)
@@ -101,36 +102,37 @@ ab_alloc_list(const AbRef *ref, const AbSegment *pieces, int npieces, bool padde
 	int			size = encode_pieces(pieces, npieces, list);
 	uint16		stored_size = size;
 	int64		length = 0;
-	char	   *p = ab_alloc_datum(LIST_FIXED_SIZE + size + n, result);
+	char	   *p = ab_alloc_datum(ab_reference_size(ref) + LIST_FIXED_SIZE + size + n, result);
 
 	Assert(ref->pieces);
 	for (int i = 0; i < npieces; i++)
 		length += pieces[i].length;
-	ab_write_reference(p, padded ? AB_PIECES_PADDED : AB_PIECES, ref);
-	memcpy(p + AB_REF_SIZE, &length, 8);
-	memcpy(p + AB_REF_SIZE + 8, &stored_size, 2);
+	p = ab_write_reference(p, padded ? AB_PIECES_PADDED : AB_PIECES, ref);
+	memcpy(p, &length, 8);
+	memcpy(p + 8, &stored_size, 2);
 	memcpy(p + LIST_FIXED_SIZE, list, size);
 	return p + LIST_FIXED_SIZE + size;
 }
 
 /*
  * The sizes that a list begins with: *length bytes are in chunks, and what precedes the
- * tail is returned.  n bytes are at p, of "whole".
+ * tail is returned.  n bytes are at p, of "whole", and the list follows a "head" of them.
  */
 int64
-ab_list_header(const char *p, int64 n, int64 whole, int64 *length)
+ab_list_header(const char *p, int64 head, int64 n, int64 whole, int64 *length)
 {
 	uint16		size;
 
-	if (n < LIST_FIXED_SIZE)
+	if (n < head + LIST_FIXED_SIZE)
 		ab_report_corrupted("The list of pieces is truncated.");
-	memcpy(length, p + AB_REF_SIZE, 8);
-	memcpy(&size, p + AB_REF_SIZE + 8, 2);
-	if (size == 0 || size > LIST_MAX || size > whole - LIST_FIXED_SIZE)
+	memcpy(length, p + head, 8);
+	memcpy(&size, p + head + 8, 2);
+	head += LIST_FIXED_SIZE;
+	if (size == 0 || size > LIST_MAX || size > whole - head)
 		ab_report_corrupted("The list of pieces has an impossible size.");
 	if (*length <= 0 || *length > AB_MAX_LENGTH)
 		ab_report_corrupted("The length of the pieces is wrong.");
-	return LIST_FIXED_SIZE + size;
+	return head + size;
 }
 
 /* Order pieces by their place in the chunks. */
@@ -166,13 +168,11 @@ ab_parse_list(const char *p, int64 n, AbValue *value)
 	int			count = 0;
 	int64		at = 0;
 	int64		length;
-	int64		head;
-	const char *end;
+	int			size = ab_read_reference(p, n, &value->base);
+	int64		head = ab_list_header(p, size, n, n, &length);
+	const char *end = p + head;
 
-	ab_read_reference(p, n, &value->base);
-	head = ab_list_header(p, n, n, &length);
-	end = p + head;
-	p += LIST_FIXED_SIZE;
+	p += size + LIST_FIXED_SIZE;
 	while (p < end)
 	{
 		uint64		step;
@@ -200,7 +200,7 @@ ab_parse_list(const char *p, int64 n, AbValue *value)
 	value->segments = palloc((count + 1) * sizeof(AbSegment));
 	for (int i = 0; i < count; i++)
 		ab_add_segment(value, pieces[i].source, pieces[i].length, NULL);
-	if (value->length != length)
+	if (value->length != length || value->base.continuations > length)
 		ab_report_corrupted("The length of the pieces is wrong.");
 	return head;
 }

@@ -17,8 +17,10 @@
  *	AB_EDIT_PIECES	as AB_EDIT, of a value that has a list
  *
  * A reference is {relid, vid, stored, crc, edition}: the first "stored" bytes of
- * value "vid" as chunks of table "relid" at "edition".  A tail is what follows
- * those bytes.  Padding lets heap_update log only the bytes that changed; only
+ * value "vid" as chunks of table "relid" at "edition".  With AB_COUNTED in the first
+ * byte it also has the number of bytes, of the value's bytes in chunks, that continue
+ * a character in UTF8: before "stored", so that heap_update logs only what changed of
+ * both.  A tail is what follows those bytes.  Padding lets heap_update log only the bytes that changed; only
  * the access method makes padded forms, and every reader takes them off.
  *
  * Functions of the type are PURE: they never write chunks.  They return flat
@@ -71,11 +73,17 @@
 #define AB_PIECES_PADDED	7
 #define AB_EDIT_PIECES	8
 
+/* in addition to an encoding that has a reference */
+#define AB_COUNTED		0x10
+
 /* format, relid, vid, stored, crc, edition */
 #define AB_REF_SIZE		(1 + 4 + 8 + 8 + 4 + 4)
 
+/* seven bits a byte of a number that is at most AB_MAX_LENGTH */
+#define AB_COUNT_MAX	8
+
 /* a slice of this many bytes holds the header of any encoding */
-#define AB_HEADER_SIZE	(AB_REF_SIZE + 8 + 2)
+#define AB_HEADER_SIZE	(AB_REF_SIZE + AB_COUNT_MAX + 8 + 2)
 
 /* pieces of a list */
 #define AB_MAX_PIECES	256
@@ -97,6 +105,9 @@ typedef struct AbRef
 	int64		stored;			/* bytes in chunks, > 0 in a reference */
 	uint32		crc;			/* chained CRC32C after the last chunk written */
 	bool		pieces;			/* has a list: no chunk covers another */
+	bool		counted;		/* the next field is known */
+	int64		continuations;	/* bytes of the value in chunks that continue
+								 * a character */
 } AbRef;
 
 typedef struct AbSegment
@@ -168,6 +179,19 @@ extern Datum ab_append(Datum value, const char *data, int64 length);
 extern Datum ab_splice(Datum value, int64 offset, int64 removed,
 					   const char *data, int64 length);
 
+/*
+ * The same.  continuations: how many of the bytes removed from chunks continue a character; -1 if
+ * that is not known, unless there are none.
+ */
+extern Datum ab_splice_counted(Datum value, int64 offset, int64 removed,
+							   const char *data, int64 length, int64 continuations);
+
+/* Characters of a value in UTF8, or -1 if only its chunks can tell. */
+extern int64 ab_characters(const AbValue *value);
+
+/* How many of n bytes continue a character in UTF8. */
+extern int64 ab_count_continuations(const char *data, int64 n);
+
 /* Raise ERRCODE_PROGRAM_LIMIT_EXCEEDED if a value may not be that long. */
 extern void ab_check_length(int64 length);
 
@@ -182,8 +206,9 @@ extern Datum ab_make_stored(const AbRef *ref, const AbSegment *pieces, int npiec
 extern void ab_report_corrupted(const char *detail);
 
 /* Functions that only the files of this folder call. */
-extern void ab_read_reference(const char *p, int64 n, AbRef *ref);
-extern void ab_write_reference(char *p, char format, const AbRef *ref);
+extern int	ab_read_reference(const char *p, int64 n, AbRef *ref);
+extern int	ab_reference_size(const AbRef *ref);
+extern char *ab_write_reference(char *p, char format, const AbRef *ref);
 extern void ab_add_segment(AbValue *value, int64 source, int64 length, const char *data);
 extern char *ab_alloc_datum(int64 n, struct varlena **result);
 extern char *ab_alloc_stored(const AbRef *ref, const AbSegment *pieces, int npieces, bool padded,
@@ -201,7 +226,7 @@ extern int64 ab_literal_bytes(const AbSegment *segments, int count);
 /* ---- pieces.c: lists of pieces ------------------------------------------- */
 
 extern int64 ab_parse_list(const char *p, int64 n, AbValue *value);
-extern int64 ab_list_header(const char *p, int64 n, int64 whole, int64 *length);
+extern int64 ab_list_header(const char *p, int64 head, int64 n, int64 whole, int64 *length);
 extern char *ab_alloc_list(const AbRef *ref, const AbSegment *pieces, int npieces, bool padded,
 						   int64 n, struct varlena **result);
 extern int	ab_compare_sources(const void *a, const void *b);
@@ -248,6 +273,7 @@ typedef struct AbType
 
 extern const AbType *ab_types(void);
 extern const AbType *ab_type_of(Oid type);
+extern bool ab_counts_characters(Oid type);
 extern Oid	ab_am_oid(void);
 extern Oid	ab_schema_oid(void);
 extern Oid	ab_extension_schema(void);

@@ -58,6 +58,13 @@ SELECT t.* FROM victim, (VALUES ('home', '\xffffff7f'::bytea, 1), ('no home', '\
 	('huge', '\xffffffffffffff7f', 13), ('crc', '\x01020304', 21), ('edition', '\x07000000', 25)) v(what, bytes, at),
 	try(what, forge(overlay(raw(data) PLACING bytes FROM at + 1))) t WHERE id = 1;
 SELECT count(*) FROM thief;
+-- the number of bytes that continue a character
+SELECT t.* FROM (SELECT set_byte(substr(raw(data), 1, 13), 0, get_byte(raw(data), 0) + 16) AS head, substr(raw(data), 14) AS rest FROM victim WHERE id = 1) f,
+	LATERAL (VALUES ('none', head || '\x00' || rest), ('some', head || '\x8105' || rest), ('as many as bytes', head || '\x819c20' || rest),
+	('more than bytes', head || '\x819c21' || rest), ('more than needed', head || '\x8005' || rest), ('too many bytes', head || '\x81808080808080808000' || rest),
+	('too large', head || '\xffffffffffffffff7f' || rest), ('without an end', head || '\x8080808080808080' || rest), ('cut off', head || substr(rest, 1, 16)),
+	('cut off later', head || '\x8105' || substr(rest, 1, 16)), ('of a flat value', '\x11616263'), ('format 25', set_byte(head, 0, 25) || '\x00' || rest)) v(what, bytes), try(what, forge(bytes)) t;
+TRUNCATE thief;
 -- an edit with wrong segments
 SELECT t.* FROM (SELECT raw(overlay(data PLACING 'new' FROM 100)) AS edit FROM victim WHERE id = 1) e,
 	LATERAL (VALUES ('whole', edit), ('cut off', substr(edit, 1, length(edit) - 1)), ('too long', edit || '\x00'),
