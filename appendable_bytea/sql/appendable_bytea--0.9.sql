@@ -1026,7 +1026,7 @@ CREATE FUNCTION appendable_jsonb_to_json(appendable_jsonb) RETURNS json
 COMMENT ON FUNCTION appendable_jsonb_to_json(appendable_jsonb) IS 'convert appendable_jsonb to json';
 
 CREATE FUNCTION appendable_jsonb(jsonb) RETURNS appendable_jsonb
-	AS 'MODULE_PATHNAME', 'appendable_from_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+	AS 'MODULE_PATHNAME', 'appendable_from_jsonb' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_jsonb(jsonb) IS 'convert jsonb to appendable_jsonb';
 
 CREATE CAST (appendable_jsonb AS jsonb) WITH FUNCTION appendable_jsonb_to_jsonb(appendable_jsonb) AS IMPLICIT;

@@ -11,6 +11,10 @@
  * jsonb's functions do not check the bytes that they read.  Therefore each value is
  * checked before it becomes a jsonb (ab_check_jsonb()): a damaged one is an error.
  *
+ * A container of many entries keeps fewer offsets than jsonb makes, one of each 32 entries.  What
+ * is inserted moves the offsets after it, and each part between two of them that moved takes a piece
+ * of the value, or is stored again.  jsonb's functions find an entry's offset whatever the distance.
+ *
  * Subscripts are those of jsonb with another container: jsonb's parse analysis and
  * assignment, the latter on a copy of the value as jsonb, and another fetch function.
  *
@@ -34,11 +38,16 @@ PG_FUNCTION_INFO_V1(appendable_jsonb_in);
 PG_FUNCTION_INFO_V1(appendable_jsonb_out);
 PG_FUNCTION_INFO_V1(appendable_jsonb_recv);
 PG_FUNCTION_INFO_V1(appendable_jsonb_send);
+PG_FUNCTION_INFO_V1(appendable_from_jsonb);
 PG_FUNCTION_INFO_V1(appendable_jsonb_to_jsonb);
 PG_FUNCTION_INFO_V1(appendable_jsonb_to_json);
 PG_FUNCTION_INFO_V1(appendable_jsonb_hash);
 PG_FUNCTION_INFO_V1(appendable_jsonb_hash_extended);
 PG_FUNCTION_INFO_V1(appendable_jsonb_subscript);
+
+/* Offsets that a container has at most, unless there are too many entries between them. */
+#define OFFSETS_MAX		64
+#define STRIDE_MAX		1024
 
 /* A value as jsonb, in newly allocated memory. */
 Datum
@@ -50,13 +59,61 @@ ab_as_jsonb(Datum value)
 	return PointerGetDatum(bytes);
 }
 
+/* Have a container, which need not be aligned, and those in it keep fewer offsets. */
+static void
+thin_out_offsets(char *p)
+{
+	uint32		header;
+	int64		n;
+	char	   *data;
+	int64		stride = JB_OFFSET_STRIDE;
+	int64		at = 0;
+
+	check_stack_depth();
+	memcpy(&header, p, sizeof(header));
+	n = (int64) (header & JB_CMASK) * ((header & JB_FOBJECT) != 0 ? 2 : 1);
+	data = p + sizeof(header) + n * sizeof(JEntry);
+	while (n / stride >= OFFSETS_MAX && stride < STRIDE_MAX)
+		stride *= 2;
+	for (int64 i = 0; i < n; i++)
+	{
+		char	   *place = p + sizeof(header) + i * sizeof(JEntry);
+		JEntry		entry;
+		int64		end;
+
+		memcpy(&entry, place, sizeof(entry));
+		end = JBE_OFFLENFLD(entry) + (JBE_HAS_OFF(entry) ? 0 : at);
+		/* a smaller container has few entries */
+		if (JBE_ISCONTAINER(entry) && end - at >= OFFSETS_MAX * JB_OFFSET_STRIDE * sizeof(JEntry))
+			thin_out_offsets(data + INTALIGN(at));
+		if (JBE_HAS_OFF(entry) && i % stride != 0)
+		{
+			entry = (entry & JENTRY_TYPEMASK) | (JEntry) (end - at);
+			memcpy(place, &entry, sizeof(entry));
+		}
+		at = end;
+	}
+}
+
 /* A jsonb as a value. */
 Datum
 ab_from_jsonb(Datum datum)
 {
-	Jsonb	   *bytes = DatumGetJsonbP(datum);
+	bytea	   *bytes = DatumGetByteaPP(datum);
+	Datum		result = ab_make_flat(VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes));
 
-	return ab_make_flat(VARDATA(bytes), VARSIZE(bytes) - VARHDRSZ);
+	thin_out_offsets((char *) VARDATA(DatumGetPointer(result)) + 1);
+	return result;
+}
+
+static Datum
+input_by(FunctionCallInfo fcinfo, PGFunction input)
+{
+	Datum		plain = input(fcinfo);
+
+	if (fcinfo->isnull || DatumGetPointer(plain) == NULL)
+		PG_RETURN_NULL();
+	return ab_from_jsonb(plain);
 }
 
 /* Call a function of jsonb with the arguments of this call, the first of which is of our type. */
@@ -69,7 +126,7 @@ ab_call_as_jsonb(FunctionCallInfo fcinfo, PGFunction function)
 Datum
 appendable_jsonb_in(PG_FUNCTION_ARGS)
 {
-	return ab_input_by(fcinfo, jsonb_in);
+	return input_by(fcinfo, jsonb_in);
 }
 
 Datum
@@ -81,13 +138,20 @@ appendable_jsonb_out(PG_FUNCTION_ARGS)
 Datum
 appendable_jsonb_recv(PG_FUNCTION_ARGS)
 {
-	return ab_input_by(fcinfo, jsonb_recv);
+	return input_by(fcinfo, jsonb_recv);
 }
 
 Datum
 appendable_jsonb_send(PG_FUNCTION_ARGS)
 {
 	return ab_call_as_jsonb(fcinfo, jsonb_send);
+}
+
+/* The cast from jsonb. */
+Datum
+appendable_from_jsonb(PG_FUNCTION_ARGS)
+{
+	return ab_from_jsonb(PG_GETARG_DATUM(0));
 }
 
 /* The cast to jsonb. */

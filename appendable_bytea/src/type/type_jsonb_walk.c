@@ -42,6 +42,9 @@ PG_FUNCTION_INFO_V1(appendable_jsonb_typeof);
 /* The sign bit of a numeric's first word: a header of one word (numeric.c). */
 #define NUMERIC_ONE_WORD 0x8000
 
+/* JEntries that are read at once. */
+#define ENTRIES_READ	128
+
 /* A part of a value: what a JEntry describes, without padding. */
 typedef struct Part
 {
@@ -62,7 +65,7 @@ typedef struct Walk
 	int64		size;			/* bytes from there to the container's end */
 	int64		first;			/* of the JEntries that were read last */
 	int64		nread;
-	JEntry		read[JB_OFFSET_STRIDE];
+	JEntry		read[ENTRIES_READ];
 } Walk;
 
 static void
@@ -213,8 +216,8 @@ read_entry(Walk *walk, int64 i)
 	if (i < walk->first || i >= walk->first + walk->nread || walk->nread == 0)
 	{
 		CHECK_FOR_INTERRUPTS();
-		walk->first = i - i % JB_OFFSET_STRIDE;
-		walk->nread = Min(walk->nentries - walk->first, JB_OFFSET_STRIDE);
+		walk->first = i - i % ENTRIES_READ;
+		walk->nread = Min(walk->nentries - walk->first, ENTRIES_READ);
 		ab_reader_read(walk->reader, walk->entries + walk->first * sizeof(JEntry), (char *) walk->read,
 					   walk->nread * sizeof(JEntry));
 	}

@@ -160,6 +160,25 @@ SELECT count(logged('UPDATE logs SET doc[''meta''][''state''] = ''"new"''')) FRO
 SELECT logged('UPDATE logs SET doc[''meta''][''state''] = ''"old"''') < 1000 AS of_same_length, logged('UPDATE logs SET doc[''meta''][''state''] = ''"finished"''') < 1000 AS longer;
 SELECT doc ->> 'title' AS title, doc['meta'] AS meta, doc #>> '{lines,1800,output}' AS changed, doc #>> '{lines,-1,order}' AS last, jsonb_array_length(doc -> 'lines') FROM logs;
 SELECT count(*) FROM appendable_bytea_check();
+-- a member is added to an object, or an element to an array, that has many: what follows has other offsets
+CREATE TABLE maps (id int PRIMARY KEY, doc appendable_jsonb, plain jsonb) WITH (fillfactor = 50);
+INSERT INTO maps SELECT 1, d, d FROM (SELECT jsonb_object_agg(md5(i::text), jsonb_build_object('n', i, 'text', repeat(md5((-i)::text), i % 20))) || '{"list": [1, {"x": "y"}]}' AS d FROM generate_series(1, 10000) i) q;
+INSERT INTO maps SELECT 2, d, d FROM (SELECT jsonb_build_object('a', jsonb_agg(CASE i % 4 WHEN 0 THEN to_jsonb(i) WHEN 1 THEN to_jsonb(md5(i::text)) WHEN 2 THEN 'null' ELSE jsonb_build_array(i, 'x') END)) AS d FROM generate_series(1, 70000) i) q;
+CHECKPOINT;
+SELECT count(logged(format('UPDATE maps SET doc = doc || jsonb_build_object(%L, %L), plain = NULL WHERE id = 1', md5((i * 20000)::text), 'added'))) FROM generate_series(1, 3) i;
+SELECT logged(format('UPDATE maps SET doc = doc || jsonb_build_object(%L, %L) WHERE id = 1', md5(80000::text), 'added')) < 12000 AS into_an_object;
+SELECT count(logged('UPDATE maps SET doc = jsonb_insert(doc, ''{a,30000}'', ''"added"''), plain = NULL WHERE id = 2')) FROM generate_series(1, 3) i;
+SELECT logged('UPDATE maps SET doc = jsonb_insert(doc, ''{a,100}'', ''"added"'') WHERE id = 2') < 12000 AS into_an_array;
+UPDATE maps SET plain = (doc::text)::jsonb;
+SELECT id, doc = plain AS same, doc::text = plain::text AS same_text, appendable_jsonb_hash(doc) = jsonb_hash(plain) AS same_hash, jsonb_array_length(coalesce(doc -> 'a', '[]')) AS n,
+	appendable_octet_length(doc) = pg_column_size(plain::text::jsonb) - 4 AS same_size FROM maps ORDER BY id;
+SELECT count(*), count(*) FILTER (WHERE doc -> k IS DISTINCT FROM plain -> k OR doc ->> k IS DISTINCT FROM plain ->> k OR (doc ? k) IS DISTINCT FROM (plain ? k) OR doc::jsonb -> k IS DISTINCT FROM plain -> k) AS different
+	FROM maps, LATERAL (SELECT md5(i::text) AS k FROM generate_series(1, 80000, 4000) i UNION ALL VALUES ('list'), ('none')) keys WHERE id = 1;
+SELECT count(*), count(*) FILTER (WHERE doc #> ARRAY['a', i::text] IS DISTINCT FROM plain #> ARRAY['a', i::text] OR doc -> 'a' -> i IS DISTINCT FROM plain -> 'a' -> i) AS different
+	FROM maps, (SELECT generate_series(-80000, 80000, 9970) UNION ALL VALUES (0), (1023), (1024), (1025), (70003), (70004)) n(i) WHERE id = 2;
+SELECT doc = plain AS same FROM (SELECT doc || '{"x": 1}'::jsonb, plain || '{"x": 1}' FROM maps) q(doc, plain);
+SELECT count(*) FROM appendable_bytea_check();
+DROP TABLE maps;
 DROP VIEW shown;
 DROP TABLE docs, copied, made, chats, logs;
 DROP FUNCTION keep, logged;
