@@ -309,8 +309,9 @@ class Soak:
                     "SELECT c.oid::regclass::text FROM pg_class c JOIN pg_depend d ON d.objid = c.oid AND d.deptype = 'e'"
                     " JOIN pg_extension e ON e.oid = d.refobjid WHERE relkind = 'v' AND extname = 'light_explain'")]
             actors = [self.writer(number, ("soak", "soak_text")[number % 2]) for number in range(4)]
-            actors += [self.actor("temporary tables", self.temporary, leaves=LEAVES), self.actor("explain", self.explain), self.actor("tables that go", self.tables, 0.5, LEAVES),
-                       self.actor("visits", self.visit, 0.5), self.actor("slot", self.consume, 0.5), self.actor("maintenance", self.maintain, 3.0)]
+            actors += [self.actor("temporary tables", self.temporary, leaves=LEAVES), self.actor("explain", self.explain),
+                       self.actor("tables that go", self.tables, 0.5, LEAVES), self.actor("visits", self.visit, 0.5), self.actor("slot", self.consume, 0.5),
+                       self.actor("maintenance", self.maintain, 3.0)]
             for thread in actors:
                 thread.start()
             started, samples = time.monotonic(), self.parts[-1]["samples"]
