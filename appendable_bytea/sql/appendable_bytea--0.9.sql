@@ -32,7 +32,7 @@ COMMENT ON FUNCTION appendable_bytea_send(appendable_bytea) IS 'I/O';
 
 CREATE FUNCTION appendable_bytea_typanalyze(internal) RETURNS boolean
 	AS 'MODULE_PATHNAME', 'appendable_typanalyze' LANGUAGE C STABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION appendable_bytea_typanalyze(internal) IS 'statistics of a column: nulls and width alone';
+COMMENT ON FUNCTION appendable_bytea_typanalyze(internal) IS 'statistics of a column: only nulls and width';
 
 CREATE TYPE appendable_bytea (
 	INPUT = appendable_bytea_in,
@@ -46,7 +46,7 @@ CREATE TYPE appendable_bytea (
 	CATEGORY = 'U',
 	PREFERRED = true
 );
-COMMENT ON TYPE appendable_bytea IS 'bytea whose appends cost what they append';
+COMMENT ON TYPE appendable_bytea IS 'bytea whose appends cost as much as the appended bytes';
 
 -- ---- casts: a value is accepted wherever a bytea is; a bytea may be stored ----
 
@@ -128,7 +128,7 @@ COMMENT ON FUNCTION appendable_get_byte(appendable_bytea, bigint) IS 'the byte a
 
 CREATE FUNCTION appendable_position(value appendable_bytea, pattern bytea) RETURNS bigint
 	AS 'MODULE_PATHNAME', 'appendable_position' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION appendable_position(appendable_bytea, bytea) IS 'where the pattern is first, counted from 1; 0 if nowhere';
+COMMENT ON FUNCTION appendable_position(appendable_bytea, bytea) IS 'position of the first match of the pattern, counted from 1; 0 if there is none';
 
 CREATE FUNCTION appendable_chunks(value appendable_bytea, chunk_size integer DEFAULT 262144) RETURNS SETOF bytea
 	AS 'MODULE_PATHNAME', 'appendable_chunks' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE ROWS 100;
@@ -158,11 +158,11 @@ COMMENT ON FUNCTION appendable_overlay(appendable_bytea, bytea, bigint, bigint) 
 
 CREATE FUNCTION appendable_overlay(value appendable_bytea, data bytea, start bigint) RETURNS appendable_bytea
 	AS 'MODULE_PATHNAME', 'appendable_overlay8' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION appendable_overlay(appendable_bytea, bytea, bigint) IS 'the value with as many bytes as data has replaced from start, counted from 1';
+COMMENT ON FUNCTION appendable_overlay(appendable_bytea, bytea, bigint) IS 'the value with data in place of as many bytes from start, counted from 1';
 
 CREATE FUNCTION appendable_set_byte(value appendable_bytea, "offset" bigint, byte integer) RETURNS appendable_bytea
 	AS 'MODULE_PATHNAME', 'appendable_set_byte8' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION appendable_set_byte(appendable_bytea, bigint, integer) IS 'the value with another byte at an offset, counted from 0';
+COMMENT ON FUNCTION appendable_set_byte(appendable_bytea, bigint, integer) IS 'the value with a new byte at an offset, counted from 0';
 
 CREATE FUNCTION appendable_write(value appendable_bytea, data bytea, "offset" bigint, length bigint) RETURNS appendable_bytea
 	AS 'MODULE_PATHNAME', 'appendable_write' LANGUAGE C IMMUTABLE PARALLEL SAFE;
@@ -545,7 +545,7 @@ CREATE TYPE appendable_text (
 	CATEGORY = 'S',
 	COLLATABLE = true
 );
-COMMENT ON TYPE appendable_text IS 'text whose appends cost what they append';
+COMMENT ON TYPE appendable_text IS 'text whose appends cost as much as the appended bytes';
 
 CREATE FUNCTION appendable_text_to_text(appendable_text) RETURNS text
 	AS 'MODULE_PATHNAME', 'appendable_to_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -954,7 +954,7 @@ CREATE TYPE appendable_json (
 	STORAGE = main,
 	CATEGORY = 'U'
 );
-COMMENT ON TYPE appendable_json IS 'json of which an UPDATE can store the difference';
+COMMENT ON TYPE appendable_json IS 'json for which an UPDATE can store only the difference';
 
 CREATE FUNCTION appendable_json_to_json(appendable_json) RETURNS json
 	AS 'MODULE_PATHNAME', 'appendable_to_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -1001,7 +1001,7 @@ COMMENT ON FUNCTION appendable_jsonb_send(appendable_jsonb) IS 'I/O';
 
 CREATE FUNCTION appendable_jsonb_subscript(internal) RETURNS internal
 	AS 'MODULE_PATHNAME', 'appendable_jsonb_subscript' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION appendable_jsonb_subscript(internal) IS 'subscripts as those of jsonb';
+COMMENT ON FUNCTION appendable_jsonb_subscript(internal) IS 'subscripts of jsonb';
 
 CREATE TYPE appendable_jsonb (
 	INPUT = appendable_jsonb_in,
@@ -1015,7 +1015,7 @@ CREATE TYPE appendable_jsonb (
 	STORAGE = main,
 	CATEGORY = 'U'
 );
-COMMENT ON TYPE appendable_jsonb IS 'jsonb of which an UPDATE can store the difference';
+COMMENT ON TYPE appendable_jsonb IS 'jsonb for which an UPDATE can store only the difference';
 
 CREATE FUNCTION appendable_jsonb_to_jsonb(appendable_jsonb) RETURNS jsonb
 	AS 'MODULE_PATHNAME', 'appendable_jsonb_to_jsonb' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -1247,12 +1247,12 @@ COMMENT ON FUNCTION appendable_tail(appendable_text, bigint, integer, boolean) I
 CREATE FUNCTION appendable_lines(value appendable_bytea, from_offset bigint DEFAULT 0, unfinished boolean DEFAULT true,
 	OUT line bytea, OUT next_offset bigint) RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'appendable_lines' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION appendable_lines(appendable_bytea, bigint, boolean) IS 'lines from an offset on, each with the offset behind it';
+COMMENT ON FUNCTION appendable_lines(appendable_bytea, bigint, boolean) IS 'lines from an offset on, each with the offset after it';
 
 CREATE FUNCTION appendable_lines(value appendable_text, from_offset bigint DEFAULT 0, unfinished boolean DEFAULT true,
 	OUT line text, OUT next_offset bigint) RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'appendable_lines' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION appendable_lines(appendable_text, bigint, boolean) IS 'lines from an offset in bytes on, each with the offset behind it';
+COMMENT ON FUNCTION appendable_lines(appendable_text, bigint, boolean) IS 'lines from an offset in bytes on, each with the offset after it';
 
 CREATE FUNCTION appendable_line_offset(value appendable_bytea, from_offset bigint, n bigint) RETURNS bigint
 	AS 'MODULE_PATHNAME', 'appendable_line_offset' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -1264,7 +1264,7 @@ COMMENT ON FUNCTION appendable_line_offset(appendable_text, bigint, bigint) IS '
 
 CREATE FUNCTION appendable_notify() RETURNS trigger
 	AS 'MODULE_PATHNAME', 'appendable_notify' LANGUAGE C;
-COMMENT ON FUNCTION appendable_notify() IS 'trigger that notifies a channel of appends: arguments are the channel and, for each row, the column to tell';
+COMMENT ON FUNCTION appendable_notify() IS 'trigger that notifies a channel of appends: arguments are the channel and, for a trigger of each row, the column whose value is sent';
 
 CREATE FUNCTION appendable_extends(new appendable_bytea, old appendable_bytea) RETURNS boolean
 	AS 'MODULE_PATHNAME', 'appendable_extends' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -1276,7 +1276,7 @@ COMMENT ON FUNCTION appendable_extends(appendable_text, appendable_text) IS 'whe
 
 CREATE FUNCTION appendable_only() RETURNS trigger
 	AS 'MODULE_PATHNAME', 'appendable_only' LANGUAGE C;
-COMMENT ON FUNCTION appendable_only() IS 'trigger that rejects an update that changes bytes of a value: arguments are columns, each followed by the one that counts dropped bytes, if any; or none for all of the types';
+COMMENT ON FUNCTION appendable_only() IS 'trigger that rejects an update that changes bytes of a value: arguments are columns, each followed by the column that counts its dropped bytes, if there is one; without arguments, all columns of the types';
 
 CREATE FUNCTION appendable_drop_front(value appendable_bytea, bytes bigint) RETURNS appendable_bytea
 	AS 'MODULE_PATHNAME', 'appendable_drop_front' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -1290,7 +1290,7 @@ COMMENT ON FUNCTION appendable_drop_front(appendable_text, bigint) IS 'the text 
 
 CREATE FUNCTION appendable_deltas() RETURNS trigger
 	AS 'MODULE_PATHNAME', 'appendable_deltas' LANGUAGE C;
-COMMENT ON FUNCTION appendable_deltas() IS 'trigger that writes what is appended as logical messages: arguments are the column that identifies a row, and columns, or none for all of the types';
+COMMENT ON FUNCTION appendable_deltas() IS 'trigger that writes appended bytes as logical messages: arguments are the column that identifies a row, and columns; without further columns, all columns of the types';
 
 --
 -- 3. Storage: access method, chunk stores, check, statistics
@@ -1330,44 +1330,44 @@ END $$;
 CREATE FUNCTION appendable_bytea_repair(relation regclass DEFAULT NULL, max_chunks bigint DEFAULT NULL,
 	OUT chunks_removed bigint, OUT bytes_removed bigint)
 AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE CALLED ON NULL INPUT;
-COMMENT ON FUNCTION appendable_bytea_repair(regclass, bigint) IS 'sees that a table with appendable_bytea columns and its chunk store are set up as they must be, and removes chunks of no value, at most max_chunks; without a table: stores of tables that are gone';
+COMMENT ON FUNCTION appendable_bytea_repair(regclass, bigint) IS 'repairs a table with columns of the types and its chunk store, and removes chunks that belong to no value, at most max_chunks; without a table, removes stores of dropped tables';
 
 CREATE PROCEDURE appendable_compact(relation regclass, condition text DEFAULT NULL,
 	INOUT rows_compacted bigint DEFAULT NULL, INOUT rows_skipped bigint DEFAULT NULL,
 	INOUT chunks_before bigint DEFAULT NULL, INOUT chunks_after bigint DEFAULT NULL,
 	INOUT bytes_before bigint DEFAULT NULL, INOUT bytes_after bigint DEFAULT NULL)
 AS 'MODULE_PATHNAME' LANGUAGE c;
-COMMENT ON PROCEDURE appendable_compact(regclass, text, bigint, bigint, bigint, bigint, bigint, bigint) IS 'writes values of a table that have gone quiet in full, compressed chunks, a transaction for each row';
+COMMENT ON PROCEDURE appendable_compact(regclass, text, bigint, bigint, bigint, bigint, bigint, bigint) IS 'compresses values of a table that no longer grow, with one transaction for each row';
 
 CREATE PROCEDURE appendable_shrink(relation regclass, condition text DEFAULT NULL,
 	INOUT rows_compacted bigint DEFAULT NULL, INOUT rows_moved bigint DEFAULT NULL, INOUT rows_skipped bigint DEFAULT NULL,
 	INOUT pages_before bigint DEFAULT NULL, INOUT pages_after bigint DEFAULT NULL)
 AS 'MODULE_PATHNAME' LANGUAGE c;
-COMMENT ON PROCEDURE appendable_shrink(regclass, text, bigint, bigint, bigint, bigint, bigint) IS 'moves what is on the last pages of a table and its chunk store to free space before them, so that VACUUM can cut those pages off';
+COMMENT ON PROCEDURE appendable_shrink(regclass, text, bigint, bigint, bigint, bigint, bigint) IS 'moves rows and chunks from the last pages of a table and its chunk store to free space before them, so that VACUUM can truncate the files';
 
 CREATE FUNCTION appendable_append(relation regclass, keys anyarray, chunks text[],
 	column_name name DEFAULT NULL, key_column name DEFAULT NULL, offsets bigint[] DEFAULT NULL, skip_locked boolean DEFAULT false,
 	OUT key anyelement, OUT length bigint, OUT done boolean)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE CALLED ON NULL INPUT;
-COMMENT ON FUNCTION appendable_append(regclass, anyarray, text[], name, name, bigint[], boolean) IS 'appends each chunk to the row of the key in the same place, if the value has the length that is the offset; one row for each key, with the length of its value, or null if there is no such row, and whether it was appended to, null if the row was locked and skipped';
+COMMENT ON FUNCTION appendable_append(regclass, anyarray, text[], name, name, bigint[], boolean) IS 'appends each chunk to the row of the key at the same array position, if the length of the value is the offset at that position; one row for each key, with the length of its value, or null if there is no such row, and whether it was appended to, null if the row was locked and skipped';
 
 CREATE FUNCTION appendable_append(relation regclass, keys anyarray, chunks bytea[],
 	column_name name DEFAULT NULL, key_column name DEFAULT NULL, offsets bigint[] DEFAULT NULL, skip_locked boolean DEFAULT false,
 	OUT key anyelement, OUT length bigint, OUT done boolean)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE CALLED ON NULL INPUT;
-COMMENT ON FUNCTION appendable_append(regclass, anyarray, bytea[], name, name, bigint[], boolean) IS 'appends each chunk to the row of the key in the same place, if the value has the length that is the offset; one row for each key, with the length of its value, or null if there is no such row, and whether it was appended to, null if the row was locked and skipped';
+COMMENT ON FUNCTION appendable_append(regclass, anyarray, bytea[], name, name, bigint[], boolean) IS 'appends each chunk to the row of the key at the same array position, if the length of the value is the offset at that position; one row for each key, with the length of its value, or null if there is no such row, and whether it was appended to, null if the row was locked and skipped';
 
 CREATE FUNCTION appendable_bytea_detach(regclass) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE STRICT;
-COMMENT ON FUNCTION appendable_bytea_detach(regclass) IS 'puts a table, and all that inherit from it, on heap with columns of type bytea and text';
+COMMENT ON FUNCTION appendable_bytea_detach(regclass) IS 'converts a table, and all tables that inherit from it, to heap with columns of type bytea, text, json and jsonb';
 
 CREATE FUNCTION appendable_bytea_check(relation regclass DEFAULT NULL,
 	OUT table_name regclass, OUT row_id tid, OUT column_name text, OUT problem text)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE CALLED ON NULL INPUT;
-COMMENT ON FUNCTION appendable_bytea_check(regclass) IS 'verifies every value against its chunks, and that all chunks belong to a value; one row for each problem';
+COMMENT ON FUNCTION appendable_bytea_check(regclass) IS 'compares every value with its chunks, and checks that all chunks belong to a value; one row for each problem';
 
 CREATE FUNCTION appendable_bytea_stats(relation regclass DEFAULT NULL,
 	OUT table_name regclass, OUT store regclass, OUT "values" bigint, OUT values_in_chunks bigint,
@@ -1375,7 +1375,7 @@ CREATE FUNCTION appendable_bytea_stats(relation regclass DEFAULT NULL,
 	OUT store_total_bytes bigint, OUT hot_ratio float8, OUT compressed_share float8)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE CALLED ON NULL INPUT;
-COMMENT ON FUNCTION appendable_bytea_stats(regclass) IS 'what the values of a table take, in its rows and in its chunk store';
+COMMENT ON FUNCTION appendable_bytea_stats(regclass) IS 'number and size of the values of a table, in its rows and in its chunk store';
 
 CREATE FUNCTION appendable_bytea_total_size(regclass) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE c VOLATILE STRICT;

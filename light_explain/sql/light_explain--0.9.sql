@@ -68,7 +68,7 @@ AS 'MODULE_PATHNAME', 'light_explain_progress'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION light_explain_progress() IS
-'the plan nodes of statements that run now with instrumentation, with their figures so far; work_mem is the process''s, in kilobytes, and so are the bytes that it has read and written since it began, which only Linux tells; own statements, or all for pg_read_all_stats';
+'the plan nodes of statements that run now with instrumentation, with their counters so far; work_mem is that of the process, in kilobytes, and the bytes that it has read and written since it started, which only Linux counts, are those of the process, too; own statements, or all for pg_read_all_stats';
 
 -- Resolve the names in views now, whatever the search_path: only the server's operators may be found.
 SET LOCAL search_path = pg_catalog, pg_temp;
@@ -172,7 +172,7 @@ AS 'MODULE_PATHNAME', 'light_explain_profile_reset'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION light_explain_profile_reset() IS
-'forgets the per-node profile; returns the number of entries';
+'discards the per-node profile; returns the number of entries';
 
 REVOKE ALL ON FUNCTION light_explain_profile_reset() FROM PUBLIC;
 
@@ -307,7 +307,7 @@ AS 'MODULE_PATHNAME', 'light_explain_advice'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION light_explain_advice() IS
-'the advice with which pg_plan_advice has the planner make a plan of the profile again, of plans of which it is known (PostgreSQL 19); own statements, or all for pg_read_all_stats';
+'the advice with which the planner, with pg_plan_advice, makes a plan of the profile again, for plans whose advice is known (PostgreSQL 19); own statements, or all for pg_read_all_stats';
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 
@@ -519,7 +519,7 @@ FROM (SELECT bucket_start AS recent_start, bucket_end AS recent_end
 ORDER BY x.slower DESC, x.executions * CASE x.tested WHEN 'node' THEN x.node_ms - x.before_node_ms ELSE x.mean_ms - x.before_mean_ms END DESC;
 
 COMMENT ON VIEW @extschema@.light_explain_regressions IS
-'statements of the last bucket that ended that are slower, or have a node that is slower, than in the day before it, have a new plan, or began to spill, with the node that is responsible; what took most additional time first';
+'statements of the last bucket that ended that are slower, or have a node that is slower, than in the day before it, have a new plan, or began to spill, with the node that is responsible; those with the most additional time first';
 
 SET LOCAL search_path = @extschema@, pg_temp;
 
@@ -529,7 +529,7 @@ AS 'MODULE_PATHNAME', 'light_explain_history_reset'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION light_explain_history_reset() IS
-'forgets the history; returns the number of its buckets';
+'discards the history; returns the number of its buckets';
 
 REVOKE ALL ON FUNCTION light_explain_history_reset() FROM PUBLIC;
 
@@ -587,7 +587,7 @@ FROM @extschema@.light_explain_waits() w
 ORDER BY w.samples DESC;
 
 COMMENT ON VIEW @extschema@.light_explain_waits IS
-'what statements waited for, by plan node, with the names that the profile has of nodes; the most frequent first';
+'waits of statements by plan node, with the names that the profile has of nodes; the most frequent first';
 
 CREATE VIEW @extschema@.light_explain_samples AS
 WITH named AS (
@@ -613,7 +613,7 @@ AS 'MODULE_PATHNAME', 'light_explain_samples_reset'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION light_explain_samples_reset() IS
-'forgets all samples of running statements; returns how many were taken';
+'discards all samples of running statements; returns their number';
 
 REVOKE ALL ON FUNCTION light_explain_samples_reset() FROM PUBLIC;
 
@@ -671,7 +671,7 @@ AS 'MODULE_PATHNAME', 'light_explain_plans_reset'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION light_explain_plans_reset() IS
-'forgets all plans of slowest and last executions; returns how many there were';
+'discards all plans of slowest and last executions; returns their number';
 
 REVOKE ALL ON FUNCTION light_explain_plans_reset() FROM PUBLIC;
 
@@ -726,4 +726,4 @@ AS 'MODULE_PATHNAME', 'light_explain_status'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION light_explain_status() IS
-'whether light_explain is on, and what is wrong if it is not; slots for the progress of statements: how many there are and are taken, and how many statements got none because all were, because their login role had its share, or because they have too many nodes; room in the profile, how much is taken, plans that made room for others, nodes of too large plans, and statements that have no identifier; the clock: the processor''s counter by the name that Linux gives it, or system; the sampler''s process, its rounds, those that were late, processes that it could not read; samples that were taken, that are kept one by one at most, and that newer ones replaced; sums by statement, plan, node and wait event: how many there may be and are, and samples of sums that made room; processes whose nodes it cannot see; the history''s process, the buckets that it may have and has, those that newer ones replaced, plans for which a bucket had no room, how often the system''s time was set, when the file was written, and bytes of shared memory that the history takes; bytes that kept plans may take and take, how many there may be and are; executions that were kept until now, plans that made room for others, executions whose plan is too large, and those whose plan could not be formatted';
+'whether light_explain is on, and the reason if it is not; slots for the progress of statements: how many there are and are taken, and how many statements got none because all were, because their login role had its share, or because they have too many nodes; room in the profile, how much is taken, plans that made room for others, nodes of too large plans, and statements that have no identifier; the clock: the processor''s counter by the name that Linux gives it, or system; the sampler''s process, its rounds, those that were late, processes that it could not read; samples that were taken, that are kept one by one at most, and that newer ones replaced; sums by statement, plan, node and wait event: how many there may be and are, and samples of sums that made room; processes whose nodes it cannot see; the history''s process, the buckets that it may have and has, those that newer ones replaced, plans for which a bucket had no room, how often the system''s time was set, when the file was written, and bytes of shared memory that the history takes; bytes that kept plans may take and take, how many there may be and are; executions that were kept until now, plans that made room for others, executions whose plan is too large, and those whose plan could not be formatted';

@@ -29,7 +29,7 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION pg_flush_local_buffers() IS
-'write all dirty temporary buffers of this session; returns the number of pages written';
+'writes all dirty temporary buffers of this session; returns the number of pages written';
 
 CREATE FUNCTION pg_flush_local_buffers(rel regclass)
 RETURNS integer
@@ -37,7 +37,7 @@ AS 'MODULE_PATHNAME', 'pg_flush_local_buffers_rel'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION pg_flush_local_buffers(regclass) IS
-'write the dirty temporary buffers of a relation, its TOAST table and the indexes of both; returns the number of pages written';
+'writes the dirty temporary buffers of a relation, its TOAST table and the indexes of both; returns the number of pages written';
 
 CREATE FUNCTION pg_read_temp_relation(rel regclass, randomize boolean)
 RETURNS integer
@@ -45,7 +45,7 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION pg_read_temp_relation(regclass, boolean) IS
-'bring all pages of a temporary relation into temporary buffers, in order or at random; returns the number of pages read from its file';
+'reads all pages of a temporary relation into temporary buffers, in order or at random; returns the number of pages read from its file';
 
 CREATE FUNCTION pg_temp_buffers_dirty(rel regclass)
 RETURNS integer
@@ -53,7 +53,7 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION pg_temp_buffers_dirty(regclass) IS
-'mark the pages of a temporary relation that are in temporary buffers dirty; returns the number of pages that were clean';
+'marks the pages of a temporary relation that are in temporary buffers as dirty; returns the number of pages that were clean';
 
 CREATE FUNCTION pg_evict_temp_relation(rel regclass)
 RETURNS integer
@@ -61,7 +61,7 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION pg_evict_temp_relation(regclass) IS
-'write the dirty pages of a temporary relation and take its pages out of temporary buffers; returns the number of pages taken out';
+'writes the dirty pages of a temporary relation and evicts its pages from temporary buffers; returns the number of evicted pages';
 
 CREATE FUNCTION pg_truncate_temp_relation(rel regclass, force boolean DEFAULT false)
 RETURNS void
@@ -69,7 +69,7 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION pg_truncate_temp_relation(regclass, boolean) IS
-'remove all rows of a temporary table without a transaction ID, WAL or catalog changes; cannot be rolled back';
+'removes all rows of a temporary table without a transaction ID, WAL or catalog changes; cannot be rolled back';
 
 CREATE FUNCTION pg_temp_flush_cost(rel regclass DEFAULT NULL)
 RETURNS float8
@@ -77,7 +77,7 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION pg_temp_flush_cost(regclass) IS
-'the planner''s price, in units of seq_page_cost, of flushing a temporary relation with its TOAST table and indexes, or everything';
+'the planner''s cost, in units of seq_page_cost, of flushing a temporary relation with its TOAST table and indexes, or all relations';
 
 CREATE FUNCTION pg_local_buffers_info(OUT buffer integer, OUT relation regclass, OUT relfilenode oid, OUT fork text, OUT block bigint,
 	OUT dirty boolean, OUT usage_count integer, OUT pins integer, OUT bytes integer)
@@ -107,7 +107,7 @@ SELECT relation, relfilenode, pages, bytes, resident, dirty, path, path_exists
 FROM @extschema@.pg_temp_relations_info();
 
 COMMENT ON VIEW pg_temp_relations IS
-'temporary relations of this session with their TOAST tables and indexes: pages of the main fork in the file, bytes of all forks, pages of all forks in temporary buffers and how many of these are dirty, path of the file and whether it is there';
+'temporary relations of this session with their TOAST tables and indexes: pages of the main fork in the file, bytes of all forks, pages of all forks in temporary buffers and how many of these are dirty, path of the file and whether it exists';
 
 GRANT SELECT ON pg_local_buffers, pg_temp_relations TO PUBLIC;
 

@@ -29,7 +29,7 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C;
 
 COMMENT ON PROCEDURE ram_tablespace_create(text, text) IS
-'makes a tablespace for temporary tables in a separate directory on a tmpfs mount';
+'creates a tablespace for temporary tables in a separate directory on a tmpfs mount';
 
 CREATE PROCEDURE ram_tablespace_drop(name text)
 AS 'MODULE_PATHNAME'
@@ -43,7 +43,7 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C;
 
 COMMENT ON PROCEDURE ram_tablespace_protect(text) IS
-'makes a tablespace in memory a RAM tablespace, which accepts temporary relations only';
+'turns a tablespace in memory into a RAM tablespace, which accepts temporary relations only';
 
 REVOKE ALL ON PROCEDURE ram_tablespace_create(text, text), ram_tablespace_drop(text), ram_tablespace_protect(text) FROM PUBLIC;
 
@@ -62,7 +62,7 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION ram_tablespaces() IS
-'RAM tablespaces of the cluster, and other tablespaces in memory, which are not protected: whether the file system is in memory and the directories are there, what they hold and may hold, what mount and machine have left';
+'RAM tablespaces of the cluster, and other tablespaces in memory, which are not protected: whether the file system is in memory and the directories exist, their size and its limit, and the free memory of mount and machine';
 
 REVOKE ALL ON FUNCTION ram_tablespaces() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION ram_tablespaces() TO pg_monitor;
@@ -108,7 +108,7 @@ LATERAL (
 ) p (problem, remedy)
 $$;
 
-COMMENT ON FUNCTION ram_tablespace_check() IS 'what is wrong with RAM tablespaces, and what to do about it; no row when all is well';
+COMMENT ON FUNCTION ram_tablespace_check() IS 'problems of RAM tablespaces, each with a remedy; no row if there is none';
 
 REVOKE ALL ON FUNCTION ram_tablespace_check() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION ram_tablespace_check() TO pg_monitor;
