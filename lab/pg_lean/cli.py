@@ -39,7 +39,7 @@ console = make_console()
 QUICK = typer.Option(False, "--quick", help="Fewer sizes and repetitions: a minute or two.")
 SCALE = typer.Option(None, "--scale", min=1, max=10000, help="Scale of the pgbench data (100,000 accounts each).")
 ITERATIONS = typer.Option(None, "--iterations", min=1, max=10000, help="Repetitions of each measurement.")
-DSN = typer.Option(None, "--dsn", help="Use this server instead of a private one; only an own schema and temp tables are touched.")
+DSN = typer.Option(None, "--dsn", help="Use this server instead of a private one; only a separate schema and temporary tables are changed.")
 PG_CONFIG = typer.Option(
     None, "--pg-config", envvar="PG_CONFIG", help="Server of the private cluster: path of its pg_config, or a label of make matrix (17, 18-assert)."
 )
@@ -48,10 +48,10 @@ EFFORT = typer.Option(
     "--effort",
     min=0.01,
     max=1.0,
-    help="The part of a full run's repetitions to make, of each at least three; intervals grow. Sizes stay, except some logs of bench-runlog, which are "
-         "shorter.",
+    help="The fraction of a full run's repetitions to make, at least three of each; intervals become wider. Sizes stay, except some logs of "
+         "bench-runlog, which are shorter.",
 )
-JSON = typer.Option(False, "--json", help="Print the results as JSON on standard output; what people read goes to standard error.")
+JSON = typer.Option(False, "--json", help="Print the results as JSON on standard output; everything else goes to standard error.")
 
 
 @app.callback(invoke_without_command=True)
@@ -66,7 +66,7 @@ def top(context: typer.Context, version: bool = typer.Option(False, "--version",
 @app.command()
 def demo(quick: bool = QUICK, scale: Optional[int] = SCALE, iterations: Optional[int] = ITERATIONS,
          dsn: Optional[str] = DSN, pg_config: Optional[str] = PG_CONFIG,
-         parts: Optional[str] = typer.Option(None, "--parts", help="Only these parts, comma separated.",
+         parts: Optional[str] = typer.Option(None, "--parts", help="Only these parts, separated by commas.",
                                              autocompletion=lambda: list(parts_of_demo.ORDER)),
          as_json: bool = JSON) -> None:
     """Run every part of the demo and write build/report/index.html; status 1 if a part failed."""
@@ -90,7 +90,7 @@ def bench(name: Optional[str] = typer.Argument(None, help="The benchmark; none l
                                                autocompletion=lambda: [known.replace("_", "-") for known in benches.modules()]),
           quick: bool = QUICK, scale: Optional[int] = SCALE, iterations: Optional[int] = ITERATIONS,
           dsn: Optional[str] = DSN, pg_config: Optional[str] = PG_CONFIG, effort: float = EFFORT, as_json: bool = JSON,
-          queries: Optional[str] = typer.Option(None, "--queries", help="Of analytics only these queries: numbers from 1 or names, comma separated."),
+          queries: Optional[str] = typer.Option(None, "--queries", help="Only these queries of analytics: numbers from 1 or names, separated by commas."),
           strict: bool = typer.Option(False, "--strict", help="Fail if a target is not met.")) -> None:
     """Run one benchmark; its result is kept in build/bench/NAME and shown in the report."""
     if name is None:

@@ -96,7 +96,7 @@ class Server:
             raise LabError(f"cannot connect to the server: {str(error).strip()}",
                            "Check the connection string given with --dsn, and the PG... variables of the environment.") from None
         except psycopg.ProgrammingError as error:
-            raise LabError(f"this is no connection string: {self.conninfo} ({str(error).strip()})",
+            raise LabError(f"this is not a connection string: {self.conninfo} ({str(error).strip()})",
                            "Write --dsn 'host=... dbname=...' or --dsn postgresql://host/dbname.") from None
 
     @staticmethod
@@ -113,7 +113,7 @@ class Server:
             try:
                 conn.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(self.schema)))
             except psycopg.errors.InsufficientPrivilege as error:
-                raise LabError(f"cannot make the lab's own schema: {error.diag.message_primary}",
+                raise LabError(f"cannot create the lab's schema: {error.diag.message_primary}",
                                "Grant CREATE on the database to this role.") from None
         self._schema_made = True
 

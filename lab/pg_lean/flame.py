@@ -90,12 +90,12 @@ def of_explain(text: str) -> Frame:
     it; a CTE runs within the nodes that read it, so it takes its time from them in
     proportion to their own times.
     """
-    wrong = LabError("this is no plan of EXPLAIN (ANALYZE, FORMAT JSON)", "Write it with psql -XAtc \"EXPLAIN (ANALYZE, FORMAT JSON) ...\".")
+    wrong = LabError("this is not a plan of EXPLAIN (ANALYZE, FORMAT JSON)", "Write it with psql -XAtc \"EXPLAIN (ANALYZE, FORMAT JSON) ...\".")
     try:
         plans = json.loads(text, parse_constant=_no_number)
         plan = (plans[0] if isinstance(plans, list) else plans)["Plan"]
         if "Actual Total Time" not in plan:
-            raise LabError("the plan has no times", "Take EXPLAIN (ANALYZE, FORMAT JSON), with TIMING on.")
+            raise LabError("the plan has no times", "Use EXPLAIN (ANALYZE, FORMAT JSON), with TIMING on.")
         readers: dict[str, float] = {}
         made: dict[str, float] = {}
         for node in _walk(plan):

@@ -109,5 +109,5 @@ def shares(conn: psycopg.Connection, program: Program, statement: str, seconds: 
             nodes = (program.node(address) for address in (int(text, 16) for text in re.findall(r"^\s+([0-9a-f]+) ", stack, re.M)) if address < PROGRAM)
             found[next((node for node in nodes if node), "unknown")] += 1
     if not found:
-        raise Unavailable("the profiler saw no statement", "It needs the right to look at the server's processes (root), and a quiet machine.")
+        raise Unavailable("the profiler saw no statement", "It needs permission to trace the server's processes (root), and a quiet machine.")
     return {node: 100 * n / found.total() for node, n in found.items()}, found.total()

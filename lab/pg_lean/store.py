@@ -102,7 +102,7 @@ class Store:
             try:
                 numbers.append(None if value is None else int(value))
             except ValueError:
-                raise LabError(f"not an identifier: {value}", "Take one of slowest_statements or regressions.") from None
+                raise LabError(f"not an identifier: {value}", "Use slowest_statements or regressions.") from None
         return self.rows("SELECT {s}.light_explain_plan(%s::bigint, %s::bigint, %s::text, %s::text) AS plan",
                          *numbers, which, "text" if as_text else "json")[0]["plan"]
 

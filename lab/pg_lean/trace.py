@@ -124,7 +124,7 @@ def symbols_of(binary: Path) -> set[str]:
     """Names of the functions that a binary exports."""
     program = shutil.which("readelf") or shutil.which("nm")
     if program is None:
-        raise Unavailable("neither readelf nor nm is here", "Install binutils.")
+        raise Unavailable("neither readelf nor nm is installed", "Install binutils.")
     args = ["--dyn-syms", "-W"] if program.endswith("readelf") else ["-D"]
     done = subprocess.run([program, *args, str(binary)], capture_output=True, text=True)
     return set(re.findall(r"\s([A-Za-z_]\w*)(?:@\S+)?$", done.stdout, re.M))
@@ -141,7 +141,7 @@ def program(pid: int) -> str:
     known = {path: symbols_of(path) for path in {probe[0] for probe in probes}}
     probes = [probe for probe in probes if probe[1] in known[probe[0]]]
     if not any(probe[3] == "extend" for probe in probes) or "pgstat_report_activity" not in known[binary]:
-        raise Unavailable(f"{binary} does not export mdextend and pgstat_report_activity", "It is no stock PostgreSQL of a supported version.")
+        raise Unavailable(f"{binary} does not export mdextend and pgstat_report_activity", "The server must be a stock PostgreSQL of a supported version.")
     mine = f"/pid == {pid}/"
     figures = ", ".join(f'@n["{kind}"], @pages["{kind}"], @ns["{kind}"]' for kind in KINDS)
     zeros = " ".join(f'@n["{kind}"] = 0; @pages["{kind}"] = 0; @ns["{kind}"] = 0; @inside["{_door(kind)}"] = 0;' for kind in KINDS)

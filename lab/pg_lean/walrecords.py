@@ -53,7 +53,7 @@ def count(conn: psycopg.Connection, append: str) -> dict[str, float]:
 def measure(bench: Bench, conn: psycopg.Connection, appends: Mapping[str, str]) -> list[Table]:
     """A table of the ways in "appends" (statements of a line of LENGTH bytes), each to its own log; none on a server that has no pg_walinspect."""
     if not conn.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'pg_walinspect'").fetchone():
-        bench.say("  pg_walinspect is not installed: the WAL of a line is not taken apart")
+        bench.say("  pg_walinspect is not installed: the WAL of a line is not divided into records")
         return []
     conn.execute("CREATE EXTENSION IF NOT EXISTS pg_walinspect")
     conn.execute("SET synchronous_commit = off")

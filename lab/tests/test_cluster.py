@@ -209,7 +209,7 @@ def test_a_statement_that_libpq_ran_itself_raises_its_error(stock):
 
 @pytest.mark.parametrize("dsn", ["mydb", "host=x frobnicate=y", "postgresql://[::1"])
 def test_a_malformed_connection_string(dsn):
-    with pytest.raises(LabError, match="no connection string") as error:
+    with pytest.raises(LabError, match="not a connection string") as error:
         UserServer(dsn)
     assert "--dsn 'host=" in error.value.hint
 

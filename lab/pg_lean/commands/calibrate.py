@@ -31,7 +31,7 @@ def register(app: typer.Typer, console: Console) -> None:
             None, "--pg-config", envvar="PG_CONFIG", help="Server of the private cluster: path of its pg_config, or a label of make matrix (17, 18-assert)."
         ),
         apply: str = typer.Option("none", "--apply", help="Set the constants: none, database (ALTER DATABASE) or system (ALTER SYSTEM)."),
-        as_json: bool = typer.Option(False, "--json", help="Print settings and tables as JSON on standard output; what people read goes to standard error."),
+        as_json: bool = typer.Option(False, "--json", help="Print settings and tables as JSON on standard output; everything else goes to standard error."),
     ) -> None:
         """Measure this machine's prices of a flush and of parallel plans over temporary tables; print settings, or set them with --apply."""
         if apply not in ("none", "database", "system"):

@@ -16,9 +16,9 @@ MARKS = {"ok": "[green]ok[/]", "note": "[cyan]note[/]", "warning": "[yellow]warn
 
 def register(app: typer.Typer, console: Console) -> None:
     @app.command()
-    def doctor(dsn: str = typer.Option(..., "--dsn", help="The server, with a database whose extensions are looked at."),
+    def doctor(dsn: str = typer.Option(..., "--dsn", help="The server, with a database whose extensions are checked."),
                as_json: bool = typer.Option(False, "--json", help="Print the findings as JSON."),
-               all_of_it: bool = typer.Option(False, "--all", help="Show also what is well.")) -> None:
+               all_of_it: bool = typer.Option(False, "--all", help="Also show checks that found no problem.")) -> None:
         """Look at a server and say what is wrong and what to type; status 0: well, 1: warnings, 2: errors. Changes nothing."""
         with UserServer(dsn).connect() as conn:
             findings = checks.examine(conn)

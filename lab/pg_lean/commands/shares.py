@@ -25,7 +25,7 @@ def register(app: typer.Typer, console: Console) -> None:
         rows: int = typer.Option(1_000_000, "--rows", min=10_000, help="Rows of the tables."),
         seconds: float = typer.Option(3.0, "--seconds", min=0.5, help="How long each statement is profiled."),
         runs: int = typer.Option(9, "--runs", min=1, help="EXPLAIN ANALYZE of each kind; the median is shown."),
-        only: Optional[str] = typer.Option(None, "--case", help="Of the statements those whose name has this."),
+        only: Optional[str] = typer.Option(None, "--case", help="Only statements whose name contains this text."),
         pg_config: Optional[str] = typer.Option(None, "--pg-config", envvar="PG_CONFIG", help="Server of the private cluster: path of its pg_config."),
         as_json: bool = typer.Option(False, "--json", help="Print the shares as JSON on standard output."),
     ) -> None:
@@ -43,7 +43,7 @@ def register(app: typer.Typer, console: Console) -> None:
                     if (only or "") in case:
                         found.append(summary(case, compare(conn, program, query, OPTIONS, seconds, runs)))
         if not found:
-            raise LabError(f"no statement's name has {only}", f"Statements: {'; '.join(CASES)}.")
+            raise LabError(f"no statement's name contains {only}", f"Statements: {'; '.join(CASES)}.")
         if as_json:
             print(json.dumps(found, indent=1))
         else:

@@ -21,11 +21,11 @@ def register(app: typer.Typer, console: Console) -> None:
     @app.command()
     def top(dsn: str = typer.Option(..., "--dsn", help="The server."),
             every: float = typer.Option(1.0, "--every", min=0.2, max=60, help="Seconds between two samples."),
-            once: bool = typer.Option(False, "--once", help="Look twice, half a second apart, print, and end."),
+            once: bool = typer.Option(False, "--once", help="Take two samples half a second apart, print them, and exit."),
             as_json: bool = typer.Option(False, "--json", help="With --once: print JSON.")) -> None:
         """Show running statements: percent done, time left, the node that works, waits and locks; Enter opens a plan."""
         if as_json and not once:
-            raise LabError("--json prints one look", "Add --once.")
+            raise LabError("--json requires --once", "Add --once.")
         server = UserServer(dsn)
         if not once:
             screen.Top(server, every).run()

@@ -19,13 +19,13 @@ def register(app: typer.Typer, console: Console) -> None:
         pid: int = typer.Argument(..., help="Process of the session: SELECT pg_backend_pid() in it."),
         dsn: Optional[str] = typer.Option(None, "--dsn", help="The session's server, for --method counters."),
         method: str = typer.Option("auto", "--method", help="bpftrace, counters (of the server and the process, needs --dsn), or auto: the first that works."),
-        count: Optional[int] = typer.Option(None, "--count", min=1, help="End after so many statements; otherwise Ctrl-C ends it."),
+        count: Optional[int] = typer.Option(None, "--count", min=1, help="End after this many statements; without it, Ctrl-C ends the trace."),
     ) -> None:
         """Print file extensions and writes, appends, shares and loads of each statement of one session, as it ends."""
         if method not in ("auto", "bpftrace", "counters"):
             raise LabError(f'--method is "auto", "bpftrace" or "counters", not "{method}"')
         if method == "counters" and not dsn:
-            raise LabError("the counters are asked of the server", "Name it with --dsn.")
+            raise LabError("the counters come from the server", "Name it with --dsn.")
         if method != "counters":
             try:
                 with contextlib.suppress(KeyboardInterrupt), tracing.KernelTrace(pid) as kernel:
