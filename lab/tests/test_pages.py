@@ -452,23 +452,51 @@ def test_one_caption_speaks_for_all_headlines_of_one_machine_and_commit(house, m
     assert re.findall(r"\| 6(.) \| `make bench-(\w+)`", page.read_text()) == [("¹", "temp"), ("¹", "append"), ("²", "runlog")]
 
 
-@pytest.mark.parametrize("extension", ("parallel_temp", "light_explain"))
-def test_the_reference_names_every_column_of_every_view(extension):
+#: Views, and functions and procedures with columns in their result except those of which views consist, of an extension, each with its columns.
+COLUMNS_OF = """SELECT o.name, o.columns FROM pg_extension e
+    JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND d.deptype = 'e',
+    LATERAL (SELECT c.relname::text AS name, array_agg(a.attname::text) AS columns FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
+        WHERE d.classid = 'pg_class'::regclass AND c.oid = d.objid AND c.relkind = 'v' GROUP BY c.relname
+    UNION ALL SELECT p.proname::text, array_agg(a.name) FROM pg_proc p, unnest(p.proargnames, p.proargmodes) AS a(name, mode)
+        WHERE d.classid = 'pg_proc'::regclass AND p.oid = d.objid AND a.mode IN ('o', 't', 'b') AND p.proname !~ '_info$'
+        GROUP BY p.oid) o WHERE e.extname = %s"""
+
+
+def undocumented(text: str, found: list[tuple[str, list[str]]]) -> list[str]:
+    """The columns that are in no row of a table of a reference, and the views and functions that it does not name."""
+    quoted = [(line, re.findall(r"`([^`]+)`", line)) for line in without_code(text).splitlines()]
+    named = {re.sub(r"[(.].*", "", name) for _, names in quoted for name in names}
+    words = {word for line, names in quoted if line.startswith("|") for name in names for word in re.split(r"\W+", name)}
+    return [f"{name}.{column}" for name, columns in found for column in columns if name not in named or column not in words]
+
+
+@pytest.mark.parametrize("extension", [name for name in LIBRARIES if (TOP / name / "docs" / "reference.md").exists()])
+def test_the_reference_has_every_column_of_every_view_and_function(extension):
     with Cluster(name="test", preload=[extension]) as cluster, cluster.connect() as conn:
-        columns = conn.execute("SELECT c.relname, a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 JOIN pg_depend d"
-                               " ON d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e' WHERE c.relkind = 'v'").fetchall()
-    text = (TOP / extension / "docs" / "reference.md").read_text()
-    assert columns and [f"{view}.{column}" for view, column in columns if f"`{view}`" not in text or f"`{column}`" not in text] == []
+        conn.execute(f"CREATE EXTENSION IF NOT EXISTS {extension}")
+        found = conn.execute(COLUMNS_OF, (extension,)).fetchall()
+    assert found and undocumented((TOP / extension / "docs" / "reference.md").read_text(), found) == []
+
+
+def test_a_column_that_is_missing_in_the_reference_is_found():
+    text = "`one_view` has `rows`.\n\n| column |\n|---|\n| `pages`, `bytes` |\n"
+    assert undocumented(text, [("one_view", ["pages", "bytes"])]) == []
+    assert undocumented(text, [("one_view", ["rows"]), ("another", ["pages"])]) == ["one_view.rows", "another.pages"]
 
 
 def test_the_reference_names_every_column_of_the_functions_of_ram_tablespace():
-    with Cluster(name="test", preload=["ram_tablespace"]) as cluster, cluster.connect() as conn:
-        conn.execute("CREATE EXTENSION IF NOT EXISTS ram_tablespace")
-        columns = conn.execute("SELECT proname, name FROM pg_proc, unnest(proargnames, proargmodes) AS a(name, mode)"
-                               " WHERE proname IN ('ram_tablespaces', 'ram_tablespace_check') AND mode = 'o'").fetchall()
     text = (TOP / "ram_tablespace" / "docs" / "reference.md").read_text()
-    sections = {name: text.partition(f"### Columns of {name}()")[2].partition("\n##")[0] for name in ("ram_tablespaces", "ram_tablespace_check")}
-    assert len(columns) == 13 and [f"{name}.{column}" for name, column in columns if f"| `{column}` |" not in sections[name]] == []
+    for name in ("ram_tablespaces", "ram_tablespace_check"):
+        assert text.partition(f"### Columns of {name}()")[2].partition("\n##")[0].count("\n| `") >= 2
+
+
+def test_the_page_on_tests_has_each_folder_of_helpers():
+    text = (TOP / "test" / "README.md").read_text()
+    known = {"expected", "sql", "specs", "t", "results", "tmp_check", "output_iso"}
+    folders = [path for path in sorted(TOP.glob("*/test/*/")) if path.is_dir() and path.name not in known and list(path.iterdir())]
+    assert len(folders) >= 10
+    assert [str(path.relative_to(TOP)) for path in folders if f"`{path.relative_to(TOP)}`" not in text] == []
+    assert [name for name in re.findall(r"`(\w+/test/\w+)`", text.partition("## Helper libraries")[2]) if not (TOP / name).is_dir()] == []
 
 
 def test_results_that_are_shown_together_are_of_one_server_if_one_has_all(monkeypatch):
