@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pg_lean import applications
+from pg_lean import applications, docs, questions
 from pg_lean.applications import APPLICATIONS
 from pg_lean.bench import Bench, LabError, Options, apps
 from pg_lean.cluster import Cluster
@@ -82,6 +82,8 @@ def test_every_application_is_replayed_with_the_same_answers(appendable, monkeyp
     tables = [block for block in result.blocks if hasattr(block, "rows")]
     assert len(tables) == 6 and all([row[0] for row in table.rows] == list(WRITTEN) for table in tables)
     assert len(result.headlines) == 1 and result.headlines[0].ratio.median > 2
+    page = questions.page(next(one for one in questions.QUESTIONS if one.name == "applications"), lambda name: [("18", result)], docs.caption_text)
+    assert page.count("|---|") == 5 and "instead of" in page and "nan" not in page and "Not measured" not in page
 
 
 def test_an_answer_that_differs_ends_the_run(appendable):
