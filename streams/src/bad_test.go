@@ -33,15 +33,14 @@ func TestServerBadOffsets(t *testing.T) {
 	_, url := serve(t, c)
 	sql(t, db, "INSERT INTO runs (id, log) VALUES (1, 'value')")
 	ask(t, "PUT", url+"/streams/a", "value", plain...).want(t, 201, "")
-	a := ask(t, "HEAD", url+"/streams/a", "")
-	incarnation, end, _ := parseToken(a.header.Get("Stream-Next-Offset"))
+	incarnation, end, _ := parseToken(ask(t, "HEAD", url+"/streams/a", "").header.Get("Stream-Next-Offset"))
 	for _, at := range []struct {
 		url    string
 		token  func(at int64) string
 		header []string
 	}{
-		{url + "/streams/a", func(at int64) string { return token(incarnation, at) }, nil},
-		{url + "/runs/1/log", func(at int64) string { return token(0, at) }, token1},
+		{url + "/streams/a", offsets(t, url+"/streams/a"), nil},
+		{url + "/runs/1/log", offsets(t, url+"/runs/1/log", token1...), token1},
 	} {
 		for _, live := range []string{"", "&live=long-poll", "&live=sse"} {
 			for _, beyond := range []int64{end + 1, 1 << 40, 9999999999999999} {
@@ -294,7 +293,7 @@ func TestServerTooLarge(t *testing.T) {
 // An append may end inside a character.  A read returns the bytes; an event holds them back until the rest is there or the stream ends.
 func TestServerPartsOfCharacters(t *testing.T) {
 	db, c := fresh(t)
-	c.Routes = append(c.Routes, Route{Path: "/bytes/{id}", Table: "runs", Key: "id", Column: "events", ContentType: "text/plain", Channel: "runs", Closed: "finished_at IS NOT NULL"})
+	c.Routes = append(c.Routes, Route{Path: "/bytes/{id}", Table: "runs", Key: "id", Column: "events", Incarnation: "incarnation", ContentType: "text/plain", Channel: "runs", Closed: "finished_at IS NOT NULL"})
 	_, url := serve(t, c)
 	sql(t, db, "INSERT INTO runs (id, events) VALUES (1, '')")
 	ask(t, "PUT", url+"/streams/a", "", plain...).want(t, 201, "")

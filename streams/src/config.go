@@ -16,6 +16,7 @@ type Route struct {
 	Table       string `json:"table"`        // "runs" or "public.runs"
 	Key         string `json:"key"`          // column with the key
 	Column      string `json:"column"`       // column of type appendable_text or appendable_bytea
+	Incarnation string `json:"incarnation"`  // SQL expression on the row: another value if a row is deleted and its key is used again
 	Begin       string `json:"begin"`        // SQL expression on the row: bytes that were dropped at the front
 	Closed      string `json:"closed"`       // SQL condition on the row: the stream has ended
 	Channel     string `json:"channel"`      // channel of the table's appendable_notify() trigger
@@ -84,6 +85,9 @@ func (c *Config) check() error {
 		}
 		if r.Table == "" || r.Key == "" || r.Column == "" {
 			return fmt.Errorf("route %q: table, key and column are required", r.Path)
+		}
+		if r.Incarnation == "" {
+			return fmt.Errorf("route %q: incarnation is required: an expression with another value in a row that gets the key of a deleted row; \"0\" if that cannot happen", r.Path)
 		}
 	}
 	return nil

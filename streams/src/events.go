@@ -89,7 +89,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request, role string, src
 	w.WriteHeader(200)
 	flusher.Flush()
 
-	timeline := got.timeline
+	incarnation, timeline := got.incarnation(begin), got.timeline
 	e := s.hub.join(got.key)
 	defer e.leave()
 	over := time.NewTimer(ms(s.c.EventMS))
@@ -99,7 +99,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request, role string, src
 		at := begin
 		got, err := e.read(role, at, func() (*result, error) { return src.read(s.ctx, role, &at, s.c.ChunkBytes) })
 		if err == nil {
-			if got.checkNews(begin, timeline) != nil {
+			if got.checkNews(begin, incarnation, timeline) != nil {
 				return nil
 			}
 			if len(got.data) > 0 || got.closed || first {
@@ -117,7 +117,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request, role string, src
 					}
 					flusher.Flush()
 				}
-				first = false
+				first, incarnation = false, got.incarnation(next)
 				if c.Closed {
 					return nil
 				}

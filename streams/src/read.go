@@ -48,12 +48,13 @@ func (r *result) check(from *int64) error {
 	return nil
 }
 
-// checkNews is check for a follower that began to wait on a timeline: if that has ended, its position might be one of other bytes.
-func (r *result) checkNews(begin, timeline int64) error {
+// checkNews is check for a follower that waits at an offset of an earlier read: on another timeline, or in a row that has taken the
+// place of the one that it followed, that might be an offset of other bytes.
+func (r *result) checkNews(begin, incarnation, timeline int64) error {
 	if err := r.check(&begin); err != nil {
 		return err
 	}
-	if begin > 0 && r.timeline != timeline {
+	if begin > 0 && (r.incarnation(begin) != incarnation || r.timeline != timeline) {
 		return errOffset
 	}
 	return nil
@@ -213,7 +214,7 @@ func (s *server) poll(r *http.Request, role string, src source, got *result, beg
 		return nil, err
 	}
 	defer leave()
-	timeline := got.timeline
+	incarnation, timeline := got.incarnation(begin), got.timeline
 	e := s.hub.join(got.key)
 	defer e.leave()
 	over := time.NewTimer(ms(s.c.LongPollMS))
@@ -222,7 +223,7 @@ func (s *server) poll(r *http.Request, role string, src source, got *result, beg
 		news := e.changed()
 		got, err = e.read(role, begin, func() (*result, error) { return src.read(s.ctx, role, &begin, s.c.ChunkBytes) })
 		if err == nil {
-			if err := got.checkNews(begin, timeline); err != nil {
+			if err := got.checkNews(begin, incarnation, timeline); err != nil {
 				return nil, err
 			}
 			if len(got.data) > 0 || got.closed {

@@ -29,9 +29,9 @@ func TestServerRetention(t *testing.T) {
 		header           []string
 	}{
 		{"/runs/1/log", "UPDATE runs SET log = appendable_drop_front(log, %[1]d - coalesce(log_begin, 0)), log_begin = %[1]d",
-			"UPDATE runs SET log = log || 'abc'", func(n int64) string { return token(0, n) }, token1},
+			"UPDATE runs SET log = log || 'abc'", offsets(t, url+"/runs/1/log", token1...), token1},
 		{"/streams/a", "SELECT streams.drop_front('/streams/a', %d)",
-			"UPDATE streams.stream SET data = data || 'abc' WHERE path = '/streams/a'", func(n int64) string { return token(incarnation, n) }, nil},
+			"UPDATE streams.stream SET data = data || 'abc' WHERE path = '/streams/a'", offsets(t, url+"/streams/a"), nil},
 	} {
 		get := func(offset string) answer { return ask(t, "GET", url+of.path+"?offset="+offset, "", of.header...) }
 		// a follower at the end does not notice

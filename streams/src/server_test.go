@@ -55,8 +55,8 @@ func fresh(t *testing.T) (*pgx.Conn, *Config) {
 	os.WriteFile(tokens, []byte("reader "+secretSum+"\n"), 0o600)
 	os.WriteFile(file, []byte(`{"listen": "127.0.0.1:0", "prefix": "/streams/", "tokens": "`+tokens+`", "anonymous": "web", "long_poll_ms": 3000, "event_ms": 30000,
 		"poll_ms": 20000, "body_bytes": 100000, "database": "host=`+os.Getenv("STREAMS_TEST_SOCKETS")+` user=postgres dbname=`+name+`",
-		"routes": [{"path": "/runs/{id}/log", "table": "runs", "key": "id", "column": "log", "closed": "finished_at IS NOT NULL", "channel": "runs"},
-			{"path": "/runs/{id}/events", "table": "public.runs", "key": "id", "column": "events", "content_type": "application/json", "channel": "runs"}]}`), 0o600)
+		"routes": [{"path": "/runs/{id}/log", "table": "runs", "key": "id", "column": "log", "incarnation": "incarnation", "closed": "finished_at IS NOT NULL", "channel": "runs"},
+			{"path": "/runs/{id}/events", "table": "public.runs", "key": "id", "column": "events", "incarnation": "incarnation", "content_type": "application/json", "channel": "runs"}]}`), 0o600)
 	c, err := loadConfig(file)
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +65,8 @@ func fresh(t *testing.T) (*pgx.Conn, *Config) {
 		t.Fatal(err)
 	}
 	db := connect(t, name)
-	sql(t, db, `CREATE TABLE runs (id int PRIMARY KEY, owner text DEFAULT 'reader', log appendable_text, events appendable_bytea, finished_at timestamptz) WITH (fillfactor = 80);
+	sql(t, db, `CREATE TABLE runs (id int PRIMARY KEY, owner text DEFAULT 'reader', log appendable_text, events appendable_bytea, finished_at timestamptz,
+			incarnation uuid DEFAULT gen_random_uuid()) WITH (fillfactor = 80);
 		CREATE TRIGGER zz_only BEFORE UPDATE ON runs FOR EACH ROW EXECUTE FUNCTION appendable_only();
 		CREATE TRIGGER told AFTER INSERT OR DELETE OR UPDATE OF log, events, finished_at ON runs FOR EACH ROW EXECUTE FUNCTION appendable_notify('runs', 'id');
 		ALTER TABLE runs ENABLE ROW LEVEL SECURITY;
@@ -214,12 +215,13 @@ func TestServerTable(t *testing.T) {
 	ask(t, "DELETE", url+"/runs/1/log", "", token1...).want(t, 405, "")
 
 	a := ask(t, "GET", url+"/runs/1/log", "", token1...).want(t, 200, "line 1\n")
+	at := offsets(t, url+"/runs/1/log", token1...)
 	next := a.header.Get("Stream-Next-Offset")
 	if a.header.Get("Stream-Up-To-Date") != "true" || a.header.Get("Stream-Closed") != "" || !strings.HasPrefix(a.header.Get("Cache-Control"), "private") {
 		t.Fatalf("headers %v", a.header)
 	}
 	ask(t, "GET", url+"/runs/1/log", "", append(token1, "If-None-Match", a.header.Get("ETag"))...).want(t, 304, "")
-	ask(t, "GET", url+"/runs/1/log?offset="+token(0, 8), "", token1...).want(t, 410, "")
+	ask(t, "GET", url+"/runs/1/log?offset="+at(8), "", token1...).want(t, 410, "")
 	ask(t, "GET", url+"/runs/1/log?offset=x", "", token1...).want(t, 400, "")
 	// a line that has not ended is no message
 	ask(t, "GET", url+"/runs/1/events", "", token1...).want(t, 200, `[{"a": 1}]`)
@@ -243,7 +245,7 @@ func TestServerTable(t *testing.T) {
 	until(t, lines, `"streamClosed":true`)
 	ended(t, lines)
 	a = ask(t, "HEAD", url+"/runs/1/log", "", token1...).want(t, 200, "")
-	if a.header.Get("Stream-Closed") != "true" || a.header.Get("Stream-Next-Offset") != token(0, 22) {
+	if a.header.Get("Stream-Closed") != "true" || a.header.Get("Stream-Next-Offset") != at(22) {
 		t.Fatalf("headers %v", a.header)
 	}
 	// deleted while it is followed
@@ -260,7 +262,7 @@ func TestServerSpelledKey(t *testing.T) {
 	sql(t, db, `CREATE TABLE files (id uuid PRIMARY KEY, log appendable_text); GRANT SELECT ON files TO reader;
 		CREATE TRIGGER told AFTER UPDATE OF log ON files FOR EACH ROW EXECUTE FUNCTION appendable_notify('files', 'id');
 		INSERT INTO files VALUES ('0a0b0c0d-0000-4000-8000-00000000000f', ''); INSERT INTO runs (id, log) VALUES (1, '')`)
-	c.Routes = append(c.Routes, Route{Path: "/files/{id}", Table: "files", Key: "id", Column: "log", Channel: "files"})
+	c.Routes = append(c.Routes, Route{Path: "/files/{id}", Table: "files", Key: "id", Column: "log", Incarnation: "0", Channel: "files"})
 	_, url := serve(t, c)
 	var all []<-chan string
 	for _, path := range []string{"/runs/1/log", "/runs/01/log", "/runs/%201/log", "/files/0A0B0C0D-0000-4000-8000-00000000000F", "/files/%7B0a0b0c0d000040008000-00000000000f%7D"} {

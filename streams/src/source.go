@@ -28,7 +28,7 @@ type result struct {
 	expires     *string
 	touch       int64 // stream whose time of the last use is old; 0: none
 
-	// of a fork, and of its sources as far up as the read: where the bytes that each wrote begin
+	// of the stream, and of a fork's sources as far up as the read: where the bytes that each wrote begin
 	begins, incarnations []int64
 
 	once  sync.Once // frame: what followers get of it, formatted once
@@ -111,10 +111,11 @@ func openTable(ctx context.Context, d *database, r Route) (*table, error) {
 	if begin == "" {
 		begin = "0"
 	}
-	t.query = fmt.Sprintf(`SELECT s.key, s.closed, s.begin + s.length, t.data, s.begin + t.next_offset, s.begin, %[8]s
-		FROM (SELECT pg_catalog.format('%%s', %[5]s) AS key, coalesce((%[1]s), false) AS closed, coalesce(%[2]s, '') AS value, coalesce(%[3]s(%[2]s), 0) AS length, coalesce((%[7]s)::bigint, 0) AS begin FROM %[4]s WHERE %[5]s = CAST($1::text AS %[6]s)) s,
+	// the hash of a value, not of its text, which may depend on settings of the session
+	t.query = fmt.Sprintf(`SELECT s.key, s.closed, s.begin + s.length, t.data, s.begin + t.next_offset, s.begin, s.incarnation, %[8]s
+		FROM (SELECT pg_catalog.format('%%s', %[5]s) AS key, coalesce((%[1]s), false) AS closed, coalesce(%[2]s, '') AS value, coalesce(%[3]s(%[2]s), 0) AS length, coalesce((%[7]s)::bigint, 0) AS begin, pg_catalog.hash_record_extended(ROW((%[9]s)), 0) & ((1::bigint << 52) - 1) AS incarnation FROM %[4]s WHERE %[5]s = CAST($1::text AS %[6]s)) s,
 			appendable_tail(s.value, greatest(least($2::bigint - s.begin, s.length), 0), $3::int, $4::boolean) t`,
-		closed, pgx.Identifier{r.Column}.Sanitize(), length, name, pgx.Identifier{r.Key}.Sanitize(), keyType, begin, timelineSQL)
+		closed, pgx.Identifier{r.Column}.Sanitize(), length, name, pgx.Identifier{r.Key}.Sanitize(), keyType, begin, timelineSQL, r.Incarnation)
 	return t, nil
 }
 
@@ -139,15 +140,17 @@ func (s tableSource) read(ctx context.Context, role string, from *int64, max int
 		max = 1
 	}
 	var key string
+	var incarnation int64
 	err := s.d.as(ctx, s.d.readers, role, func(c *pgx.Conn) error {
-		return c.QueryRow(ctx, s.t.query, s.key, from, max, lines).Scan(&key, &r.closed, &r.tail, &r.data, &r.next, &r.first, &r.timeline)
+		return c.QueryRow(ctx, s.t.query, s.key, from, max, lines).Scan(&key, &r.closed, &r.tail, &r.data, &r.next, &r.first, &incarnation, &r.timeline)
 	})
 	if state := sqlState(err); errors.Is(err, pgx.ErrNoRows) || state == "22P02" || state == "22003" || state == "22007" {
 		return &result{}, nil // no such row, or no key of that type
 	} else if err != nil {
 		return nil, err
 	}
-	r.key, r.id = s.t.route.Channel+"\x00"+key, s.t.name+"\x00"+key
+	r.key, r.id = s.t.route.Channel+"\x00"+key, s.t.name+"\x00"+key+"\x00"+formatInt(incarnation)
+	r.begins, r.incarnations = []int64{0}, []int64{incarnation}
 	r.beginAt(from)
 	// without a complete line, the rest is a line that the application has not ended
 	r.upToDate = r.next >= r.tail || lines && r.begin+int64(max) >= r.tail || lines && r.next == r.begin

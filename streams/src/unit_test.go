@@ -133,9 +133,10 @@ func TestUnitConfig(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.json")
 	for text, good := range map[string]bool{
 		`{}`: true, `{"listn": "x"}`: false, `{"listen": "nothing"}`: false, `{"prefix": "x"}`: false, `{"lanes": 0}`: false,
-		`{"routes": [{"path": "/a/{id}", "table": "a", "key": "id", "column": "log"}]}`: true,
-		`{"routes": [{"path": "/a/id", "table": "a", "key": "id", "column": "log"}]}`:   false,
-		`{"routes": [{"path": "/a/{id}", "table": "a", "key": "id"}]}`:                  false,
+		`{"routes": [{"path": "/a/{id}", "table": "a", "key": "id", "column": "log", "incarnation": "0"}]}`: true,
+		`{"routes": [{"path": "/a/{id}", "table": "a", "key": "id", "column": "log"}]}`:                     false,
+		`{"routes": [{"path": "/a/id", "table": "a", "key": "id", "column": "log", "incarnation": "0"}]}`:   false,
+		`{"routes": [{"path": "/a/{id}", "table": "a", "key": "id", "incarnation": "0"}]}`:                  false,
 	} {
 		os.WriteFile(file, []byte(text), 0o600)
 		c, err := loadConfig(file)

@@ -27,6 +27,7 @@ PATIENCE = 240
 #: Tests that start the program; the others have the server in their process.
 NEED_PROGRAM = {"TestServerAcknowledged", "TestServerFewDescriptors", "TestServerKills"}
 
+NEWS = "if begin > 0 && (r.incarnation(begin) != incarnation || r.timeline != timeline) {"
 GATHERED = "WHERE x.id = held.id AND x.media = medias[held.n] AND NOT x.closed AND NOT x.deleted AND x.ttl IS NULL AND x.expires_at IS NULL"
 
 MUTATIONS = [
@@ -162,7 +163,17 @@ MUTATIONS = [
              "if from != nil && (incarnation != got.incarnation(*from) || *from > 0 && timeline != got.timeline) { "
              "// the offset names bytes that this stream does not have",
              "if from != nil && (incarnation != got.incarnation(*from) || timeline < 0) {", ("TestServerFailover",)),
-    Mutation(SRC + "read.go", "a follower continues after a failover", "if begin > 0 && r.timeline != timeline {", "if begin < 0 {", ("TestServerFailover",)),
+    Mutation(SRC + "read.go", "a follower continues after a failover", NEWS, "if begin > 0 && r.incarnation(begin) != incarnation {",
+             ("TestServerFailover",)),
+    Mutation(SRC + "read.go", "a follower continues in a row that was inserted again", NEWS, "if begin > 0 && r.timeline != timeline {",
+             ("TestServerIncarnation",)),
+    Mutation(SRC + "source.go", "a row that was inserted again has the incarnation of the former",
+             "r.begins, r.incarnations = []int64{0}, []int64{incarnation}", "r.begins, r.incarnations = []int64{0}, []int64{1}",
+             ("TestServerIncarnation",)),
+    Mutation(SRC + "source.go", "a row that was inserted again has the entity tag of the former",
+             's.t.name+"\\x00"+key+"\\x00"+formatInt(incarnation)', 's.t.name+"\\x00"+key', ("TestServerIncarnation",)),
+    Mutation(SRC + "events.go", "a follower from the beginning ends after the first bytes",
+             "first, incarnation = false, got.incarnation(next)", "first = false", ("TestServerIncarnation",)),
     Mutation(SRC + "read.go", "an ETag is valid after a failover",
              'h.Write([]byte(r.id + "\\x00" + formatInt(r.timeline)))', "h.Write([]byte(r.id))", ("TestServerFailover",)),
     Mutation(SRC + "write.go", "a fork begins at an offset of another timeline",
