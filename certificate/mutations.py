@@ -53,6 +53,7 @@ PROFILE = ("t/008_profile",)
 CLOCK = ("t/012_clock",)
 SHARES = ("t/013_true_shares",)
 SAMPLES = ("t/014_sampling",)
+WAITS = ("t/022_waits_history",)
 PLANS = ("t/016_plans",)
 RIGHTS = ("sql/rights",)
 REBOOT = ("t/reboot",)
@@ -664,6 +665,23 @@ MUTATIONS = [
              "found->procno = found->leader;", "found->execution = 0;", SAMPLES),
     Mutation(LIGHT + "show/samples.c", "samples of dropped sums are not counted",
              "shared->discarded += wait->samples;", "", SAMPLES),
+    Mutation(LIGHT + "show/waits.c", "samples for which a bucket has no space are not counted",
+             "add_other(bucket, 1, entries[i].samples, entries[i].seconds);", ";", WAITS),
+    Mutation(LIGHT + "show/waits.c", "a privilege not checked: waits of other roles in the history",
+             "if (see_all || entries[i].key.role == role)", "if (see_all || OidIsValid(role))", WAITS),
+    Mutation(LIGHT + "show/waits.c", "a privilege not checked: the sum of samples without space",
+             "if (!see_all)", "if (bucket->number == 0)", WAITS),
+    Mutation(LIGHT + "show/waits.c", "buckets of waits do not end",
+             "if (now >= next_multiple(start) || now < start)", "if (now < start)", WAITS),
+    Mutation(LIGHT + "show/waits.c", "an event of an extension has its number of before a restart",
+             "entry.key.wait = kept_wait(entry.key.wait);", ";", WAITS),
+    Mutation(LIGHT + "show/sampler.c", "a long statement has its plan in the last bucket only",
+             "light_wait_move(&wait->key, wait->bucket, plan_id, wait->samples, wait->seconds);",
+             "light_wait_move(&wait->key, light_waits != NULL ? light_waits->open : 0, plan_id, wait->samples, wait->seconds);", WAITS),
+    Mutation(LIGHT + "show/history_worker.c", "waits are saved only when a bucket of plans ends",
+             "next = Min(next, next_multiple(now, light_history_save_interval));", ";", WAITS),
+    Mutation(LIGHT + "show/history_file.c", "waits are not in the file", "put_waits(&writer);", "put(&writer, &(LightWaitBucket) {0}, sizeof(LightWaitBucket));", WAITS),
+    Mutation(LIGHT + "show/memory.c", "the memory of the history of waits is not reported", 'return_memory(&rows, "waits", &one);', ";", LIGHT_SQL),
     Mutation(LIGHT + "statement/slots.c", "what core does in Hash is shown as the join's",
              "return !INSTR_TIME_IS_ZERO(InstrStarted_compat(&record->core));", "return false;", SAMPLES),
     Mutation(LIGHT + "statement/activity.c", "the outer statement is not shown again after a nested one",

@@ -571,7 +571,55 @@ LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION light_explain_samples() IS
 'the last samples of running statements (light_explain.sample_ring of them), the oldest first; own statements, or all for pg_read_all_stats';
 
+CREATE FUNCTION light_explain_waits_history(
+    OUT bucket bigint,
+    OUT bucket_start timestamptz,
+    OUT bucket_end timestamptz,
+    OUT dbid oid,
+    OUT userid oid,
+    OUT queryid bigint,
+    OUT planid bigint,
+    OUT node integer,
+    OUT activity text,
+    OUT wait_event_type text,
+    OUT wait_event text,
+    OUT worker boolean,
+    OUT samples bigint,
+    OUT seconds double precision)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'light_explain_waits_history'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION light_explain_waits_history() IS
+'samples of running statements added up by statement, plan, node and wait event in each of the last intervals of time (light_explain.waits_interval), the oldest first; bucket_end is NULL in the open one; a combination may have several rows in a bucket; those for which a bucket had no space are one row without identifiers, for pg_read_all_stats; own statements, or all for pg_read_all_stats';
+
 SET LOCAL search_path = pg_catalog, pg_temp;
+
+CREATE VIEW @extschema@.light_explain_waits_history AS
+WITH named AS (
+    SELECT DISTINCT ON (dbid, userid, queryid, planid, node) dbid, userid, queryid, planid, node, label, node_type, relation
+    FROM @extschema@.light_explain_profile()
+    ORDER BY dbid, userid, queryid, planid, node),
+text AS (
+    SELECT DISTINCT ON (dbid, userid, queryid) dbid, userid, queryid, query
+    FROM @extschema@.light_explain_profile()
+    ORDER BY dbid, userid, queryid),
+summed AS (
+    SELECT bucket, bucket_start, bucket_end, dbid, userid, queryid, planid, node, activity, wait_event_type, wait_event, worker,
+           sum(samples)::bigint AS samples, sum(seconds) AS seconds
+    FROM @extschema@.light_explain_waits_history()
+    GROUP BY bucket, bucket_start, bucket_end, dbid, userid, queryid, planid, node, activity, wait_event_type, wait_event, worker)
+SELECT w.bucket, w.bucket_start, w.bucket_end, w.dbid, d.datname, w.userid, r.rolname, w.queryid, w.planid, w.node, n.label, n.node_type, n.relation,
+       w.activity, w.wait_event_type, w.wait_event, w.worker, w.samples, w.seconds, t.query
+FROM summed w
+     LEFT JOIN named n USING (dbid, userid, queryid, planid, node)
+     LEFT JOIN text t USING (dbid, userid, queryid)
+     LEFT JOIN pg_database d ON d.oid = w.dbid
+     LEFT JOIN pg_roles r ON r.oid = w.userid
+ORDER BY w.bucket, w.samples DESC;
+
+COMMENT ON VIEW @extschema@.light_explain_waits_history IS
+'what statements waited for in intervals of time, by plan node, the oldest first, with the names that the profile has of nodes; the row without identifiers is the samples for which there was no space';
 
 CREATE VIEW @extschema@.light_explain_waits AS
 WITH named AS (
@@ -607,13 +655,23 @@ COMMENT ON VIEW @extschema@.light_explain_samples IS
 
 SET LOCAL search_path = @extschema@, pg_temp;
 
+CREATE FUNCTION light_explain_waits_history_reset()
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'light_explain_waits_history_reset'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION light_explain_waits_history_reset() IS
+'discards the history of waits; returns the number of its buckets';
+
+REVOKE ALL ON FUNCTION light_explain_waits_history_reset() FROM PUBLIC;
+
 CREATE FUNCTION light_explain_samples_reset()
 RETURNS bigint
 AS 'MODULE_PATHNAME', 'light_explain_samples_reset'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION light_explain_samples_reset() IS
-'discards all samples of running statements; returns their number';
+'discards all samples of running statements, except those in the history of waits; returns their number';
 
 REVOKE ALL ON FUNCTION light_explain_samples_reset() FROM PUBLIC;
 
@@ -676,7 +734,7 @@ COMMENT ON FUNCTION light_explain_plans_reset() IS
 REVOKE ALL ON FUNCTION light_explain_plans_reset() FROM PUBLIC;
 
 -- Each shows a role its own statements only, unless it has pg_read_all_stats.
-GRANT SELECT ON light_explain_progress, light_explain_profile, light_explain_misestimates, light_explain_history, light_explain_latency, light_explain_regressions, light_explain_waits, light_explain_samples, light_explain_plans TO PUBLIC;
+GRANT SELECT ON light_explain_progress, light_explain_profile, light_explain_misestimates, light_explain_history, light_explain_latency, light_explain_regressions, light_explain_waits, light_explain_waits_history, light_explain_samples, light_explain_plans TO PUBLIC;
 
 CREATE FUNCTION light_explain_status(
     OUT enabled boolean,
@@ -727,3 +785,17 @@ LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION light_explain_status() IS
 'whether light_explain is on, and the reason if it is not; slots for the progress of statements: how many there are and are taken, and how many statements got none because all were, because their login role had its share, or because they have too many nodes; room in the profile, how much is taken, plans that made room for others, nodes of too large plans, and statements that have no identifier; the clock: the processor''s counter by the name that Linux gives it, or system; the sampler''s process, its rounds, those that were late, processes that it could not read; samples that were taken, that are kept one by one at most, and that newer ones replaced; sums by statement, plan, node and wait event: how many there may be and are, and samples of sums that made room; processes whose nodes it cannot see; the history''s process, the buckets that it may have and has, those that newer ones replaced, plans for which a bucket had no room, how often the system''s time was set, when the file was written, and bytes of shared memory that the history takes; bytes that kept plans may take and take, how many there may be and are; executions that were kept until now, plans that made room for others, executions whose plan is too large, and those whose plan could not be formatted';
+
+CREATE FUNCTION light_explain_memory(
+    OUT area text,
+    OUT bytes bigint,
+    OUT used_bytes bigint,
+    OUT entries_max bigint,
+    OUT entries bigint,
+    OUT discarded bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'light_explain_memory'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION light_explain_memory() IS
+'memory of each part of light_explain, which is allocated when the server starts: bytes of it that entries use; how many entries there may be and are, and what was discarded because there was no space';

@@ -35,6 +35,9 @@ int			light_progress_nodes = 100;
 int			light_sample_interval = 100;
 int			light_sample_ring = 20000;
 int			light_sample_waits = 5000;
+int			light_waits_interval = 60;
+int			light_waits_buckets = 1440;
+int			light_waits_memory = 32768;
 int			light_plans_size = 4096;
 int			light_plans_min_duration = 100;
 int			light_plans_interval = 1000;
@@ -163,13 +166,13 @@ light_define_settings(void)
 
 		DefineCustomIntVariable("light_explain.history_size",
 								"Sets the shared memory for the plans of all buckets of the history.",
-								"0 keeps no history.",
+								"0 keeps no history, and none of waits.",
 								&light_history_memory, 8192, 0, MAX_KILOBYTES,
 								PGC_POSTMASTER, GUC_UNIT_KB, NULL, NULL, NULL);
 
 		DefineCustomIntVariable("light_explain.history_save",
 								"Sets the time after which the history is written to a file.",
-								"It is written when a bucket has ended, and when the server is shut down.  0 writes none.",
+								"It is also written when the server is shut down.  0 writes none.",
 								&light_history_save_interval, 900, 0, 86400,
 								PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 
@@ -202,6 +205,24 @@ light_define_settings(void)
 								NULL,
 								&light_sample_waits, 5000, 100, 10000000,
 								PGC_POSTMASTER, 0, NULL, NULL, NULL);
+
+		DefineCustomIntVariable("light_explain.waits_interval",
+								"Sets the length of a bucket of the history of waits.",
+								"Buckets end at multiples of it.",
+								&light_waits_interval, 60, 1, 3600,
+								PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+
+		DefineCustomIntVariable("light_explain.waits_buckets",
+								"Sets the number of buckets that the history of waits keeps.",
+								NULL,
+								&light_waits_buckets, 1440, 1, 100000,
+								PGC_POSTMASTER, 0, NULL, NULL, NULL);
+
+		DefineCustomIntVariable("light_explain.waits_size",
+								"Sets the shared memory for all buckets of the history of waits.",
+								"0 keeps no history of waits.",
+								&light_waits_memory, 32768, 0, MAX_KILOBYTES,
+								PGC_POSTMASTER, GUC_UNIT_KB, NULL, NULL, NULL);
 
 		DefineCustomIntVariable("light_explain.plans_size",
 								"Sets the shared memory for the plans of the slowest and last executions.",

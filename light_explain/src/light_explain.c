@@ -218,7 +218,7 @@ request_shmem(void)
 		prev_shmem_request();
 	shmem_requested = true;
 	RequestAddinShmemSpace(add_size(add_size(light_progress_size(), light_profile_size()), add_size(light_history_size(), light_samples_size())));
-	RequestAddinShmemSpace(light_plans_wanted_size());
+	RequestAddinShmemSpace(add_size(light_waits_size(), light_plans_wanted_size()));
 
 	/*
 	 * those of the profile and the history, that of the samples, that of kept
@@ -247,6 +247,8 @@ startup_shmem(void)
 	if (light_sampled)
 		light_cells_startup();
 	light_samples_startup(&GetNamedLWLockTranche("light_explain")[light_profile_locks()].lock);
+	light_waits_startup();
+	light_history_load();
 	light_plans_startup(&GetNamedLWLockTranche("light_explain")[light_profile_locks() + 1].lock);
 }
 

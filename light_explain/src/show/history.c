@@ -91,7 +91,6 @@ light_history_startup(LWLock *lock)
 		light_history->bucket_size = bucket_size();
 		for (int i = 0; i < light_history->nbuckets; i++)
 			light_bucket(i)->number = 0;
-		light_history_load(GetCurrentTimestamp());
 	}
 	LWLockRelease(AddinShmemInitLock);
 	/* the postmaster, or a server of one process, keeps it in a file */

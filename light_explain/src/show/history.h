@@ -123,7 +123,10 @@ typedef struct LightHistoryShared
 	int64		other;			/* plans that a bucket had no room for */
 	int			pid;			/* of the worker, or 0 */
 	TimestampTz saved;			/* when the file was written, or 0 */
+	int64		saved_open;		/* numbers of the buckets that were open then */
+	int64		saved_waits;
 	volatile bool changing;		/* if this stays, its process was killed */
+	bool		loaded;			/* the file was read, if there was one */
 } LightHistoryShared;
 
 /* Copied buckets, each followed by its plans. */
@@ -165,7 +168,7 @@ extern LIGHT_PRIVATE void light_plan_closed(int part, LightPlan *plan);
 extern LIGHT_PRIVATE bool light_history_copy(LightHistoryCopy *copy, Oid role, bool see_all, bool open);
 
 /* history_file.c */
-extern LIGHT_PRIVATE void light_history_load(TimestampTz now);
+extern LIGHT_PRIVATE bool light_history_unsaved(void);
 extern LIGHT_PRIVATE void light_history_write(void);
 extern LIGHT_PRIVATE void light_history_save(int code, Datum arg);
 

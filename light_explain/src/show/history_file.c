@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * history_file.c
- *	  The history's file: buckets that have ended.
+ *	  The history's file: buckets that have ended, of plans and then of waits.
  *
  * The worker writes it from time to time, and the postmaster when all other processes have
- * ended, after it has ended the open bucket.  It is written under another name and renamed.  Buckets
- * that have ended do not change, so the file is read at each start, also after a
+ * ended, after it has ended the open buckets.  It is written under another name and renamed.  Buckets
+ * that have ended do not change, except that a statement that ends has samples in them that get its plan, so the file is read at each start, also after a
  * crash, which loses only later counts.  It is in the directory that base
  * backups leave out: a copy of the server has a separate history.
  *
@@ -23,13 +23,14 @@
 #include "pgstat.h"
 #include "port/pg_crc32c.h"
 #include "show/history.h"
+#include "show/samples.h"
 #include "storage/fd.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 #define HISTORY_FILE PG_STAT_TMP_DIR "/light_explain_history.stat"
 
-#define FILE_MAGIC 0x4C454831
+#define FILE_MAGIC 0x4C454832
 
 typedef struct FileHead
 {
@@ -38,11 +39,15 @@ typedef struct FileHead
 	uint32		bucket_size;
 	uint32		plan_size;
 	uint32		node_size;
-	uint32		nbuckets;
+	uint32		wait_bucket_size;
+	uint32		wait_size;
+	uint32		nbuckets;		/* of plans; those of waits end with one that
+								 * has the number 0 */
 } FileHead;
 
 static const FileHead expected_head = {
-	FILE_MAGIC, PG_VERSION_NUM / 10000, sizeof(LightBucket), sizeof(LightHistoryPlan), sizeof(LightHistoryNode), 0
+	FILE_MAGIC, PG_VERSION_NUM / 10000, sizeof(LightBucket), sizeof(LightHistoryPlan), sizeof(LightHistoryNode),
+	sizeof(LightWaitBucket), sizeof(LightWaitEntry), 0
 };
 
 /* ---- writing ------------------------------------------------------------ */
@@ -55,36 +60,101 @@ report_unwritten(void)
 			 errmsg("could not write file \"%s\": %m", HISTORY_FILE ".tmp")));
 }
 
-/* Write copied buckets to the file. */
+typedef struct Writer
+{
+	FILE	   *file;
+	pg_crc32c	crc;
+	bool		failed;
+} Writer;
+
+static void
+put(Writer *writer, const void *data, Size size)
+{
+	if (writer->failed || size == 0)
+		return;
+	COMP_CRC32C(writer->crc, data, size);
+	writer->failed = fwrite(data, size, 1, writer->file) != 1;
+}
+
+/*
+ * Write the buckets of waits that have ended.  The sampler should not wait for long: the lock
+ * is taken for one at a time.
+ */
+static void
+put_waits(Writer *writer)
+{
+	LightWaitBucket last = {0};
+	int64		open = light_waits != NULL ? light_waits->open : 0;
+
+	for (int64 number = open - (light_waits != NULL ? light_waits->nbuckets : 0); number < open; number++)
+	{
+		LightWaitBucket bucket;
+		LightWaitEntry *entries;
+
+		if (IsUnderPostmaster)
+			LWLockAcquire(light_samples_shared->lock, LW_SHARED);
+		entries = light_waits_copy(number, &bucket, InvalidOid, true);
+		if (IsUnderPostmaster)
+			LWLockRelease(light_samples_shared->lock);
+		if (entries == NULL)
+			continue;
+		if (bucket.end != 0)
+		{
+			put(writer, &bucket, sizeof(bucket));
+			put(writer, entries, bucket.used * sizeof(LightWaitEntry));
+		}
+		pfree(entries);
+	}
+	put(writer, &last, sizeof(last));
+}
+
+/* Has a bucket ended since the file was written or read? */
+bool
+light_history_unsaved(void)
+{
+	return light_history->open != light_history->saved_open || (light_waits != NULL && light_waits->open != light_history->saved_waits);
+}
+
+/* Note the buckets that are in the file: those of before these. */
+static void
+note_saved(int64 open, int64 open_waits)
+{
+	light_history->saved_open = open;
+	light_history->saved_waits = open_waits;
+}
+
+/* Write copied buckets, and those of waits, to the file. */
 static void
 write_file(const LightHistoryCopy *copy)
 {
+	int64		open = light_history->open;
+	int64		open_waits = light_waits != NULL ? light_waits->open : 0;
 	FileHead	head = expected_head;
-	FILE	   *file = AllocateFile(HISTORY_FILE ".tmp", PG_BINARY_W);
-	pg_crc32c	crc;
-	bool		failed;
+	Writer		writer = {.file = AllocateFile(HISTORY_FILE ".tmp", PG_BINARY_W)};
 
-	if (file == NULL)
+	if (writer.file == NULL)
 	{
 		report_unwritten();
 		return;
 	}
 	head.nbuckets = copy->nbuckets;
-	INIT_CRC32C(crc);
-	COMP_CRC32C(crc, &head, sizeof(head));
-	COMP_CRC32C(crc, copy->data, copy->size);
-	FIN_CRC32C(crc);
-	failed = fwrite(&head, sizeof(head), 1, file) != 1 ||
-		(copy->size > 0 && fwrite(copy->data, copy->size, 1, file) != 1) ||
-		fwrite(&crc, sizeof(crc), 1, file) != 1;
-	if (FreeFile(file) != 0 || failed)
+	INIT_CRC32C(writer.crc);
+	put(&writer, &head, sizeof(head));
+	put(&writer, copy->data, copy->size);
+	put_waits(&writer);
+	FIN_CRC32C(writer.crc);
+	writer.failed = writer.failed || fwrite(&writer.crc, sizeof(writer.crc), 1, writer.file) != 1;
+	if (FreeFile(writer.file) != 0 || writer.failed)
 	{
 		report_unwritten();
 		unlink(HISTORY_FILE ".tmp");
 		return;
 	}
 	if (durable_rename(HISTORY_FILE ".tmp", HISTORY_FILE, LOG) == 0)
+	{
 		light_history->saved = GetCurrentTimestamp();
+		note_saved(open, open_waits);
+	}
 }
 
 /* Write the file while the server runs. */
@@ -113,6 +183,10 @@ light_history_save(int code, Datum arg)
 	if (code != 0 || light_history == NULL || light_history->changing || light_history_save_interval == 0)
 		return;
 	light_bucket_close(GetCurrentTimestamp());
+	if (light_waits != NULL && light_samples_shared->changing)
+		light_waits = NULL;
+	if (light_waits != NULL)
+		light_waits_close(GetCurrentTimestamp());
 	if (light_history_copy(&copy, InvalidOid, true, false))
 		write_file(&copy);
 }
@@ -190,13 +264,36 @@ load_bucket(const char **at, const char *end, int64 *last)
 	return true;
 }
 
-/* Bring back the buckets of the time before, and begin one; called when the server starts. */
-void
-light_history_load(TimestampTz now)
+/* Put the buckets of waits of the file into their slots; false if they are not complete. */
+static bool
+load_waits(const char **at, const char *end)
 {
+	for (;;)
+	{
+		LightWaitBucket bucket;
+
+		if (end - *at < sizeof(bucket))
+			return false;
+		memcpy(&bucket, *at, sizeof(bucket));
+		*at += sizeof(bucket);
+		if (bucket.number == 0)
+			return true;
+		if (bucket.number < 0 || bucket.used < 0 || bucket.used > (end - *at) / sizeof(LightWaitEntry))
+			return false;
+		if (light_waits != NULL && !light_waits_restore(&bucket, *at))
+			return false;
+		*at += bucket.used * sizeof(LightWaitEntry);
+	}
+}
+
+/* Restore the buckets of the time before, and begin one; called when the server starts. */
+void
+light_history_load(void)
+{
+	TimestampTz now = GetCurrentTimestamp();
 	Size		size = 0;
 	bool		there = access(HISTORY_FILE, F_OK) == 0;
-	char	   *data = light_read_file(HISTORY_FILE, &size);
+	char	   *data;
 	const char *at;
 	const char *end;
 	FileHead	head;
@@ -204,6 +301,10 @@ light_history_load(TimestampTz now)
 	int64		last = 0;
 	bool		whole = false;
 
+	if (light_history == NULL || light_history->loaded)
+		return;
+	light_history->loaded = true;
+	data = light_read_file(HISTORY_FILE, &size);
 	/* what is left of one that was being written when the power went */
 	unlink(HISTORY_FILE ".tmp");
 	if (data != NULL && size >= sizeof(FileHead) + sizeof(pg_crc32c))
@@ -217,19 +318,22 @@ light_history_load(TimestampTz now)
 		whole = memcmp(&crc, end, sizeof(crc)) == 0 && memcmp(&head, &expected_head, offsetof(FileHead, nbuckets)) == 0;
 		for (uint32 i = 0; whole && i < head.nbuckets; i++)
 			whole = load_bucket(&at, end, &last);
+		whole = whole && load_waits(&at, end) && at == end;
 	}
 	if (!whole)
 	{
 		for (int i = 0; i < light_history->nbuckets; i++)
 			light_bucket(i)->number = 0;
 		last = 0;
+		if (light_waits != NULL)
+			light_waits->restored = 0;
 	}
 	if (there && !whole)
 	{
 		ereport(LOG,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("ignoring invalid data in file \"%s\"", HISTORY_FILE),
-				 errdetail("The history of plan nodes is empty.")));
+				 errdetail("The histories of plan nodes and of waits are empty.")));
 		(void) durable_unlink(HISTORY_FILE, LOG);
 	}
 	free(data);
@@ -238,4 +342,7 @@ light_history_load(TimestampTz now)
 		light_history->jumps++;
 	light_bucket_open(last + 1, now);
 	light_history->discarded = 0;
+	if (light_waits != NULL)
+		light_waits_restored(now);
+	note_saved(light_history->open, light_waits != NULL ? light_waits->open : 0);
 }

@@ -298,3 +298,28 @@ light_history_counts(LightHistoryCounts *counts)
 	LWLockRelease(shared->lock);
 	counts->bytes = (int64) (light_history_size() + light_profile_history_size());
 }
+
+/* Memory of buckets, and in the profile. */
+void
+light_history_memory_used(LightMemory *memory)
+{
+	LightHistoryShared *shared = light_history;
+	LightHistoryCounts counts;
+
+	memset(memory, 0, sizeof(LightMemory));
+	if (shared == NULL)
+		return;
+	light_history_counts(&counts);
+	memory->bytes = counts.bytes;
+	memory->used = light_profile_history_size();
+	LWLockAcquire(shared->lock, LW_SHARED);
+	for (int i = 0; i < shared->nbuckets; i++)
+	{
+		if (light_bucket(i)->number != 0)
+			memory->used += sizeof(LightBucket) + light_bucket(i)->used;
+	}
+	LWLockRelease(shared->lock);
+	memory->max_entries = counts.max_buckets;
+	memory->entries = counts.buckets;
+	memory->discarded = counts.other;
+}

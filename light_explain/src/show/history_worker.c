@@ -3,6 +3,8 @@
  * history_worker.c
  *	  The background worker that ends the history's buckets and writes its file.
  *
+ * The sampler ends those of waits, which are in the same file.
+ *
  * Buckets end at multiples of light_explain.history_interval, by the system's time.  What
  * this process does late is late in the history, but it is not wrong: a bucket has
  * the times at which it began and ended.  It is connected to no database.  It may be
@@ -40,6 +42,12 @@ last_multiple(TimestampTz now, int interval)
 	return now - ((now % length) + length) % length;
 }
 
+static TimestampTz
+next_multiple(TimestampTz now, int interval)
+{
+	return last_multiple(now, interval) + interval * INT64CONST(1000000);
+}
+
 /* Is something due that is done at multiples of an interval, and was done last at "done"? */
 static bool
 is_due(TimestampTz now, TimestampTz done, int interval)
@@ -60,12 +68,13 @@ work(void)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
-	if (!is_due(now, light_bucket(light_history->open)->start, light_history_interval))
-		return;
-	LWLockAcquire(light_history->lock, LW_EXCLUSIVE);
-	light_bucket_close(now);
-	LWLockRelease(light_history->lock);
-	if (light_history_save_interval > 0 && is_due(now, light_history->saved, light_history_save_interval))
+	if (is_due(now, light_bucket(light_history->open)->start, light_history_interval))
+	{
+		LWLockAcquire(light_history->lock, LW_EXCLUSIVE);
+		light_bucket_close(now);
+		LWLockRelease(light_history->lock);
+	}
+	if (light_history_save_interval > 0 && light_history_unsaved() && is_due(now, light_history->saved, light_history_save_interval))
 		light_history_write();
 }
 
@@ -84,9 +93,11 @@ light_explain_history_main(Datum arg)
 	light_history->pid = MyProcPid;
 	while (!ShutdownRequestPending)
 	{
-		int64		length = light_history_interval * INT64CONST(1000000);
 		TimestampTz now = GetCurrentTimestamp();
-		TimestampTz next = last_multiple(now, light_history_interval) + length;
+		TimestampTz next = next_multiple(now, light_history_interval);
+
+		if (light_history_save_interval > 0)
+			next = Min(next, next_multiple(now, light_history_save_interval));
 
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | WL_TIMEOUT, (long) ((next - now) / 1000) + 1, PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);

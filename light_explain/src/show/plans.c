@@ -426,3 +426,20 @@ light_plans_counts(LightPlansCounts *counts)
 	counts->failed = (int64) pg_atomic_read_u64(&shared->failed);
 	LWLockRelease(shared->lock);
 }
+
+/* Memory of plans and blocks, and the executions that were dropped, were too large or could not be formatted. */
+void
+light_plans_memory(LightMemory *memory)
+{
+	LightPlansCounts counts;
+
+	memset(memory, 0, sizeof(LightMemory));
+	if (light_plans == NULL)
+		return;
+	light_plans_counts(&counts);
+	memory->bytes = light_plans_wanted_size();
+	memory->max_entries = counts.max_plans;
+	memory->entries = counts.plans;
+	memory->used = counts.bytes + memory->entries * (sizeof(LightKeptPlan) + sizeof(int));
+	memory->discarded = counts.dropped + counts.too_large + counts.failed;
+}

@@ -160,6 +160,16 @@ light_profile_size(void)
 	return add_size(HEAD_SIZE, mul_size(nparts, part_size(nplans, light_profile_text, light_history_memory > 0)));
 }
 
+/* Bytes that the nodes of a chunk have for the history. */
+#define CHUNK_HISTORY_SIZE (LIGHT_CHUNK_NODES * (sizeof(LightPlanNode) - offsetof(LightPlanNode, log_sum)))
+
+/* Bytes of a chunk, without those for the history. */
+Size
+light_profile_chunk_size(void)
+{
+	return sizeof(LightChunk) - (light_history_memory > 0 ? CHUNK_HISTORY_SIZE : 0);
+}
+
 /* Shared memory that the profile needs for the history. */
 Size
 light_profile_history_size(void)
@@ -170,7 +180,7 @@ light_profile_history_size(void)
 	dimensions(&nparts, &nplans);
 	if (light_history_memory == 0)
 		return 0;
-	return mul_size(nparts, TIMES_SIZE(nplans, true) + mul_size(nplans, LIGHT_CHUNK_NODES * (sizeof(LightPlanNode) - offsetof(LightPlanNode, log_sum))));
+	return mul_size(nparts, TIMES_SIZE(nplans, true) + mul_size(nplans, CHUNK_HISTORY_SIZE));
 }
 
 /* Locks that are wanted: one for each table, and the history's after those. */

@@ -180,6 +180,7 @@ extern LIGHT_PRIVATE void light_part_lock(int part);
 extern LIGHT_PRIVATE void light_part_unlock(int part);
 extern LIGHT_PRIVATE bool light_profile_locked(void);
 extern LIGHT_PRIVATE Size light_profile_history_size(void);
+extern LIGHT_PRIVATE Size light_profile_chunk_size(void);
 extern LIGHT_PRIVATE int light_part_of(const LightPlanKey *key);
 extern LIGHT_PRIVATE LightPlan *light_plan_find(int part, const LightPlanKey *key);
 extern LIGHT_PRIVATE LightPlan *light_plan_make(int part, const LightPlanKey *key, int nnodes, bool evict);

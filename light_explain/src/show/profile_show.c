@@ -221,3 +221,40 @@ light_profile_counts(LightProfileCounts *counts)
 	counts->without_id = (int64) pg_atomic_read_u64(&light_profile_shared->without_id);
 	counts->utility_without_id = (int64) pg_atomic_read_u64(&light_profile_shared->utility_without_id);
 }
+
+/* Memory of plans and their nodes, and of texts of statements and of advice; without that for the history. */
+void
+light_profile_memory(LightMemory *plans, LightMemory *texts)
+{
+	LightProfileShared *shared = light_profile_shared;
+	LightProfileCounts counts;
+
+	memset(plans, 0, sizeof(LightMemory));
+	memset(texts, 0, sizeof(LightMemory));
+	if (shared == NULL)
+		return;
+	light_profile_counts(&counts);
+	for (int part = 0; part < shared->nparts; part++)
+	{
+		LightPart  *p = light_part(part);
+
+		LWLockAcquire(p->lock, LW_SHARED);
+		plans->used += p->nplans * sizeof(LightPlan) + (shared->nplans - p->nfree_chunks) * light_profile_chunk_size();
+		for (int i = 0; i < shared->nplans; i++)
+		{
+			const LightPlan *plan = light_plan(part, i);
+
+			if (plan->nnodes == 0)
+				continue;
+			texts->used += plan->text_length + plan->advice_length;
+			texts->entries += plan->text_length > 0;
+		}
+		LWLockRelease(p->lock);
+	}
+	texts->max_entries = (int64) shared->nparts * shared->nplans;
+	texts->bytes = texts->max_entries * (shared->text_size + LIGHT_ADVICE_SIZE);
+	plans->bytes = light_profile_size() - light_profile_history_size() - texts->bytes;
+	plans->max_entries = counts.max_nodes;
+	plans->entries = counts.nodes;
+	plans->discarded = counts.dropped_plans;
+}

@@ -46,11 +46,26 @@
 /* Between the two readings of its node, in nanoseconds: more, and the sampler was interrupted. */
 #define READ_WITHIN INT64CONST(20000)
 
+/*
+ * Sums that one execution may have waiting for its plan, in all buckets: then the older
+ * half of them stays without a plan.
+ */
+#define MOST_PENDING 16384
+
 /* A sample stands for the time since the round before, up to this many intervals. */
 #define MOST_INTERVALS 10
 
 /* Seconds until a worker that ended is started again. */
 #define RESTART_AFTER 5
+
+/* Samples with one key in one bucket of the waits' history. */
+typedef struct PendingWait
+{
+	LightWaitKey key;
+	int64		bucket;
+	int64		samples;
+	double		seconds;
+} PendingWait;
 
 /* Samples of one execution that may have to move to a plan. */
 typedef struct Pending
@@ -59,7 +74,7 @@ typedef struct Pending
 	int64		last;			/* number of its last sample in the ring */
 	int			n;
 	int			allocated;
-	LightWait  *waits;			/* key, samples and seconds */
+	PendingWait *waits;			/* in the order of their buckets */
 } Pending;
 
 /* A process as it was seen. */
@@ -205,7 +220,11 @@ move_to_plan(Pending *pending, uint64 plan_id)
 	int64		number = pending->last;
 
 	for (int i = 0; i < pending->n; i++)
-		light_wait_move(&pending->waits[i].key, plan_id, pending->waits[i].samples, pending->waits[i].seconds);
+	{
+		PendingWait *wait = &pending->waits[i];
+
+		light_wait_move(&wait->key, wait->bucket, plan_id, wait->samples, wait->seconds);
+	}
 	while (number >= 0 && number > shared->taken - 1 - shared->nring)
 	{
 		LightSample *sample = light_sample(number);
@@ -303,21 +322,30 @@ pending_for(int procno, uint32 execution)
 static void
 keep_pending(Pending *pending, const LightWaitKey *key, double seconds)
 {
-	int			i = 0;
+	int64		bucket = light_waits != NULL ? light_waits->open : 0;
+	int			i = pending->n - 1;
 
-	while (i < pending->n && memcmp(&pending->waits[i].key, key, sizeof(LightWaitKey)) != 0)
-		i++;
-	if (i == pending->allocated)
+	while (i >= 0 && pending->waits[i].bucket == bucket && memcmp(&pending->waits[i].key, key, sizeof(LightWaitKey)) != 0)
+		i--;
+	if (i < 0 || pending->waits[i].bucket != bucket)
 	{
-		pending->allocated = Max(pending->allocated * 2, 4);
-		pending->waits = pending->waits == NULL ? MemoryContextAlloc(TopMemoryContext, pending->allocated * sizeof(LightWait)) :
-			repalloc(pending->waits, pending->allocated * sizeof(LightWait));
+		if (pending->n == MOST_PENDING)
+		{
+			pending->n /= 2;
+			memmove(pending->waits, pending->waits + pending->n, pending->n * sizeof(PendingWait));
+		}
+		if (pending->n == pending->allocated)
+		{
+			pending->allocated = Max(pending->allocated * 2, 4);
+			pending->waits = pending->waits == NULL ? MemoryContextAlloc(TopMemoryContext, pending->allocated * sizeof(PendingWait)) :
+				repalloc(pending->waits, pending->allocated * sizeof(PendingWait));
+		}
+		i = pending->n++;
+		pending->waits[i] = (PendingWait)
+		{
+			.key = *key,.bucket = bucket
+		};
 	}
-	if (i == pending->n)
-		pending->waits[pending->n++] = (LightWait)
-	{
-		.key = *key
-	};
 	pending->waits[i].samples++;
 	pending->waits[i].seconds += seconds;
 }
@@ -386,6 +414,8 @@ sample_all(double seconds, bool late)
 		}
 		resets = shared->resets;
 	}
+	shared->changing = true;
+	light_waits_turn(now);
 	shared->rounds++;
 	shared->late += late;
 	shared->torn += torn;
@@ -396,6 +426,7 @@ sample_all(double seconds, bool late)
 	}
 	for (int i = 0; i < n; i++)
 		add_sample(&seen[i], now, seconds);
+	shared->changing = false;
 	LWLockRelease(shared->lock);
 }
 
@@ -423,6 +454,9 @@ light_explain_sampler_main(Datum arg)
 	pending_of = MemoryContextAllocZero(TopMemoryContext, light_cells() * sizeof(*pending_of));
 	seen = MemoryContextAlloc(TopMemoryContext, light_cells() * sizeof(Seen));
 	resets = -1;
+	LWLockAcquire(light_samples_shared->lock, LW_EXCLUSIVE);
+	light_samples_shared->changing = false;
+	LWLockRelease(light_samples_shared->lock);
 
 	/* answers that another worker waited for */
 	for (int procno = 0; procno < light_cells(); procno++)

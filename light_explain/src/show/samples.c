@@ -8,6 +8,9 @@
  * all whose last sample is in the older half of the time since the oldest.
  * Samples of dropped sums are counted as discarded.
  *
+ * The history of waits has what they were in intervals of time (waits.c).  An entry
+ * in its open bucket is found by the sum that has the same key.
+ *
  * One lock serves all.  The sampler has it for some microseconds in each round,
  * readers while they copy; running statements never take it.
  *
@@ -107,8 +110,9 @@ light_samples_empty(void)
 
 /* ---- sums --------------------------------------------------------------- */
 
-static LightWait *
-find(const LightWaitKey *key)
+/* The sum with a key, or NULL. */
+LightWait *
+light_wait_find(const LightWaitKey *key)
 {
 	for (int n = *bucket_of(key); n >= 0; n = light_wait(n)->next)
 	{
@@ -155,57 +159,82 @@ drop_old(void)
 	}
 }
 
-/* Add samples to their sum. */
-void
-light_wait_add(const LightWaitKey *key, int64 samples, double seconds)
+/* Find or make a sum; NULL if each of them got a sample in this very round. */
+static LightWait *
+sum_of(const LightWaitKey *key)
 {
 	LightSamplesShared *shared = light_samples_shared;
-	LightWait  *wait = find(key);
+	LightWait  *wait = light_wait_find(key);
+	int		   *bucket;
 
+	if (wait != NULL)
+		return wait;
+	if (shared->free < 0)
+		drop_old();
+	if (shared->free < 0)
+		return NULL;
+	wait = light_wait(shared->free);
+	shared->free = wait->next;
+	shared->used++;
+	wait->key = *key;
+	wait->samples = 0;
+	wait->seconds = 0;
+	wait->last = shared->rounds;
+	wait->bucket = 0;
+	bucket = bucket_of(key);
+	wait->next = *bucket;
+	*bucket = wait - light_wait(0);
+	return wait;
+}
+
+static void
+add(LightWait *wait, int64 samples, double seconds)
+{
 	if (wait == NULL)
 	{
-		int		   *bucket;
-
-		if (shared->free < 0)
-			drop_old();
-		if (shared->free < 0)
-		{
-			/* each of them got a sample in this very round */
-			shared->discarded += samples;
-			return;
-		}
-		wait = light_wait(shared->free);
-		shared->free = wait->next;
-		shared->used++;
-		wait->key = *key;
-		wait->samples = 0;
-		wait->seconds = 0;
-		bucket = bucket_of(key);
-		wait->next = *bucket;
-		*bucket = wait - light_wait(0);
+		light_samples_shared->discarded += samples;
+		return;
 	}
 	wait->samples += samples;
 	wait->seconds += seconds;
-	wait->last = shared->rounds;
+	wait->last = light_samples_shared->rounds;
 }
 
-/* Samples belong to a plan that was not known when they were added. */
+/* Add samples to their sum, and to the open bucket. */
 void
-light_wait_move(const LightWaitKey *from, uint64 plan_id, int64 samples, double seconds)
+light_wait_add(const LightWaitKey *key, int64 samples, double seconds)
 {
-	LightWait  *wait = find(from);
+	LightWait  *wait = sum_of(key);
+
+	add(wait, samples, seconds);
+	light_waits_add(key, wait, samples, seconds);
+}
+
+/* Samples belong to a plan that was not known when they were added, in this bucket. */
+void
+light_wait_move(const LightWaitKey *from, int64 bucket, uint64 plan_id, int64 samples, double seconds)
+{
 	LightWaitKey to = *from;
+	LightWait  *target;
+	LightWait  *wait;
+
+	to.plan_id = plan_id;
+	target = sum_of(&to);
+	light_waits_move(bucket, from, &to, samples, seconds);
 
 	/* the sum may have been dropped since */
-	if (wait == NULL)
-		return;
-	samples = Min(samples, wait->samples);
-	wait->samples -= samples;
-	wait->seconds = Max(wait->seconds - seconds, 0);
-	if (wait->samples == 0)
-		drop(wait);
-	to.plan_id = plan_id;
-	light_wait_add(&to, samples, seconds);
+	wait = light_wait_find(from);
+	samples = wait == NULL ? 0 : Min(samples, wait->samples);
+	if (samples > 0)
+	{
+		add(target, samples, seconds);
+		wait->samples -= samples;
+		wait->seconds = Max(wait->seconds - seconds, 0);
+		if (wait->samples == 0)
+			drop(wait);
+	}
+	if (target != NULL && target->samples == 0)
+		drop(target);
 }
 
 /* ---- ring --------------------------------------------------------------- */
@@ -261,4 +290,27 @@ light_samples_of(uint32 execution, TimestampTz since, int *n)
 	}
 	LWLockRelease(shared->lock);
 	return waits;
+}
+
+/* Memory of sums and ring. */
+void
+light_samples_memory(LightMemory *sums, LightMemory *ring)
+{
+	LightSamplesCounts counts;
+
+	memset(sums, 0, sizeof(LightMemory));
+	memset(ring, 0, sizeof(LightMemory));
+	if (light_samples_shared == NULL)
+		return;
+	light_samples_counts(&counts);
+	ring->bytes = mul_size(counts.ring, sizeof(LightSample));
+	ring->max_entries = counts.ring;
+	ring->entries = counts.taken - counts.overwritten;
+	ring->used = ring->entries * sizeof(LightSample);
+	ring->discarded = counts.overwritten;
+	sums->bytes = light_samples_size() - ring->bytes;
+	sums->max_entries = counts.max_waits;
+	sums->entries = counts.waits;
+	sums->used = sums->entries * (sizeof(LightWait) + sizeof(int));
+	sums->discarded = counts.discarded;
 }

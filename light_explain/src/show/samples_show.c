@@ -47,7 +47,12 @@ static void
 add_key(LightRows *rows, const LightWaitKey *key)
 {
 	const char *type = key->wait == 0 ? "CPU" : pgstat_get_wait_event_type(key->wait);
-	const char *event = key->wait == 0 ? "CPU" : pgstat_get_wait_event(key->wait);
+	const char *event = NULL;
+
+	if (key->wait == 0)
+		event = "CPU";
+	else if ((key->wait & LIGHT_UNKNOWN_EVENT) != LIGHT_UNKNOWN_EVENT)
+		event = pgstat_get_wait_event(key->wait);
 
 	light_row_add(rows, ObjectIdGetDatum(key->database));
 	light_row_add(rows, ObjectIdGetDatum(key->role));
@@ -138,9 +143,95 @@ light_explain_samples(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+static void
+check_waits(void)
+{
+	check_shared();
+	if (light_waits == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("there is no history of waits"),
+				 errhint("Set light_explain.waits_size and light_explain.history_size to more than 0 and restart the server.")));
+}
+
+/* The rows of a copied bucket: the last one is of the entries for which there was no space. */
+static void
+return_waits(LightRows *rows, const LightWaitBucket *bucket, const LightWaitEntry *entries)
+{
+	for (int i = 0; i < bucket->used + (bucket->other_samples > 0); i++)
+	{
+		light_row_begin(rows);
+		light_row_add(rows, Int64GetDatum(bucket->number));
+		light_row_add(rows, TimestampTzGetDatum(bucket->start));
+		light_row_add_if(rows, bucket->end != 0, TimestampTzGetDatum(bucket->end));
+		if (i < bucket->used)
+		{
+			add_key(rows, &entries[i].key);
+			light_row_add(rows, BoolGetDatum(entries[i].key.worker != 0));
+			light_row_add(rows, Int64GetDatum(entries[i].samples));
+			light_row_add(rows, Float8GetDatum(entries[i].seconds));
+		}
+		else
+		{
+			for (int column = 0; column < 9; column++)
+				light_row_add_if(rows, false, (Datum) 0);
+			light_row_add(rows, Int64GetDatum(bucket->other_samples));
+			light_row_add(rows, Float8GetDatum(bucket->other_seconds));
+		}
+		light_row_end(rows);
+	}
+}
+
+PG_FUNCTION_INFO_V1(light_explain_waits_history);
+
+/* light_explain_waits_history(): samples by statement, plan, node and wait event, in intervals of time. */
+Datum
+light_explain_waits_history(PG_FUNCTION_ARGS)
+{
+	LightRows	rows;
+	bool		see_all = has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
+	int64		open;
+
+	check_waits();
+	light_rows_begin(&rows, fcinfo);
+	LWLockAcquire(light_samples_shared->lock, LW_SHARED);
+	open = light_waits->open;
+	LWLockRelease(light_samples_shared->lock);
+	for (int64 number = open - light_waits->nbuckets + 1; number <= open; number++)
+	{
+		LightWaitBucket bucket;
+		LightWaitEntry *entries;
+
+		CHECK_FOR_INTERRUPTS();
+		LWLockAcquire(light_samples_shared->lock, LW_SHARED);
+		entries = light_waits_copy(number, &bucket, GetUserId(), see_all);
+		LWLockRelease(light_samples_shared->lock);
+		if (entries == NULL)
+			continue;
+		return_waits(&rows, &bucket, entries);
+		pfree(entries);
+	}
+	return (Datum) 0;
+}
+
+PG_FUNCTION_INFO_V1(light_explain_waits_history_reset);
+
+/* light_explain_waits_history_reset(): forget all buckets; returns how many had samples. */
+Datum
+light_explain_waits_history_reset(PG_FUNCTION_ARGS)
+{
+	int64		n;
+
+	check_waits();
+	LWLockAcquire(light_samples_shared->lock, LW_EXCLUSIVE);
+	n = light_waits_forget(GetCurrentTimestamp());
+	LWLockRelease(light_samples_shared->lock);
+	PG_RETURN_INT64(n);
+}
+
 PG_FUNCTION_INFO_V1(light_explain_samples_reset);
 
-/* light_explain_samples_reset(): forget all; returns how many samples there were. */
+/* light_explain_samples_reset(): forget all, except in the history; returns how many samples there were. */
 Datum
 light_explain_samples_reset(PG_FUNCTION_ARGS)
 {

@@ -16,6 +16,16 @@
 #include "statement/statement.h"
 #include "storage/lwlock.h"
 
+/* Memory of a part of the query store. */
+typedef struct LightMemory
+{
+	int64		bytes;			/* allocated when the server started */
+	int64		used;			/* of them, by entries */
+	int64		max_entries;
+	int64		entries;
+	int64		discarded;		/* what there was no space for */
+} LightMemory;
+
 /* label.c */
 extern LIGHT_PRIVATE char *light_format_name(const LightNodeName *name, Oid database);
 extern LIGHT_PRIVATE char *light_format_type(const LightNodeName *name);
@@ -117,10 +127,14 @@ typedef struct LightProfileCounts
 } LightProfileCounts;
 
 extern LIGHT_PRIVATE void light_profile_counts(LightProfileCounts *counts);
+extern LIGHT_PRIVATE void light_profile_memory(LightMemory *plans, LightMemory *texts);
 
 /* history.c */
 extern LIGHT_PRIVATE Size light_history_size(void);
 extern LIGHT_PRIVATE void light_history_startup(LWLock *lock);
+
+/* history_file.c */
+extern LIGHT_PRIVATE void light_history_load(void);
 
 /* history_worker.c */
 extern LIGHT_PRIVATE void light_history_init(void);
@@ -141,10 +155,15 @@ typedef struct LightHistoryCounts
 } LightHistoryCounts;
 
 extern LIGHT_PRIVATE void light_history_counts(LightHistoryCounts *counts);
+extern LIGHT_PRIVATE void light_history_memory_used(LightMemory *memory);
 
 /* samples.c */
 extern LIGHT_PRIVATE Size light_samples_size(void);
 extern LIGHT_PRIVATE void light_samples_startup(LWLock *lock);
+
+/* waits.c */
+extern LIGHT_PRIVATE Size light_waits_size(void);
+extern LIGHT_PRIVATE void light_waits_startup(void);
 
 /* sampler.c */
 extern LIGHT_PRIVATE void light_sampler_init(void);
@@ -168,6 +187,8 @@ typedef struct LightSamplesCounts
 } LightSamplesCounts;
 
 extern LIGHT_PRIVATE void light_samples_counts(LightSamplesCounts *counts);
+extern LIGHT_PRIVATE void light_samples_memory(LightMemory *sums, LightMemory *ring);
+extern LIGHT_PRIVATE void light_waits_memory_used(LightMemory *memory);
 
 /* plans.c */
 
@@ -187,6 +208,7 @@ typedef struct LightPlansCounts
 extern LIGHT_PRIVATE Size light_plans_wanted_size(void);
 extern LIGHT_PRIVATE void light_plans_startup(LWLock *lock);
 extern LIGHT_PRIVATE void light_plans_counts(LightPlansCounts *counts);
+extern LIGHT_PRIVATE void light_plans_memory(LightMemory *memory);
 
 /* plans_keep.c */
 extern LIGHT_PRIVATE char *light_sampled_text(int node);

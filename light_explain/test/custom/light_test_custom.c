@@ -20,6 +20,9 @@
  * The function light_test_interrupted(ms) sleeps in three of the ways that
  * procedural languages do and returns how many of them a signal ended early.
  *
+ * The function light_test_lwlock(ms) sleeps with the wait event of the first LWLock that
+ * an extension has defined.
+ *
  * The function light_test_in_cleanup(sql) runs statements inside of
  * PG_ENSURE_ERROR_CLEANUP and returns the first value of the last one.
  *
@@ -40,6 +43,8 @@
 #include <unistd.h>
 
 #include "access/tableam.h"
+#include "compat_instrument.h"
+#include "compat_table.h"
 #include "executor/executor.h"
 #include "executor/spi.h"
 #include "fmgr.h"
@@ -51,13 +56,12 @@
 #include "optimizer/restrictinfo.h"
 #include "storage/fd.h"
 #include "storage/ipc.h"
+#include "storage/lwlock.h"
 #include "tcop/pquery.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/rel.h"
-
-#include "compat_instrument.h"
-#include "compat_table.h"
+#include "utils/wait_event.h"
 
 PG_MODULE_MAGIC;
 
@@ -359,6 +363,20 @@ light_test_interrupted(PG_FUNCTION_ARGS)
 	interrupted += select(0, NULL, NULL, NULL, &v) < 0 && errno == EINTR;
 	interrupted += poll(NULL, 0, ms) < 0 && errno == EINTR;
 	PG_RETURN_INT32(interrupted);
+}
+
+PG_FUNCTION_INFO_V1(light_test_lwlock);
+
+Datum
+light_test_lwlock(PG_FUNCTION_ARGS)
+{
+	for (int i = 0; i < PG_GETARG_INT32(0); i++)
+	{
+		pgstat_report_wait_start(PG_WAIT_LWLOCK | LWTRANCHE_FIRST_USER_DEFINED);
+		pg_usleep(1000L);
+		pgstat_report_wait_end();
+	}
+	PG_RETURN_VOID();
 }
 
 /* ---- a statement with a callback for errors around it ---------------------- */

@@ -139,8 +139,15 @@ SELECT count(*) FROM t WHERE id < 30;
 RESET light_explain.profile;
 SELECT label, executions, loops, rows, self_ms > 0 AS took_time, total_ms >= self_ms AS own_in_total, shared_hit + shared_read > 0 AS used_blocks
 FROM light_explain_profile WHERE datname = current_database() AND label LIKE '%t_id%';
+-- memory: all of it is reported, a day takes 64 MB at most, and what is used is counted
+SELECT sum(bytes) - (SELECT sum(size) FROM pg_shmem_allocations WHERE name LIKE 'light\_explain %') AS missing, sum(bytes) <= 64 * 1024 * 1024 AS within_bound
+FROM light_explain_memory() WHERE area <> 'cells';
+SELECT area, bytes > 0 AS allocated, used_bytes BETWEEN 0 AND bytes AS within, entries BETWEEN 0 AND entries_max AS bounded, discarded FROM light_explain_memory();
+SELECT entries - (SELECT count(*) FROM light_explain_profile()) AS missing, used_bytes > entries * 100 AS used FROM light_explain_memory() WHERE area = 'profile';
+SELECT entries - count(*) AS missing, used_bytes - sum(octet_length(query)) AS bytes FROM light_explain_memory(), light_explain_profile() WHERE area = 'texts' AND parent IS NULL GROUP BY entries, used_bytes;
 SELECT light_explain_profile_reset() > 0 AS reset;
 SELECT count(*) FROM light_explain_profile();
+SELECT used_bytes, entries FROM light_explain_memory() WHERE area IN ('profile', 'texts');
 
 -- who may do what
 CREATE ROLE regress_light LOGIN;

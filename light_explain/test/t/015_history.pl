@@ -21,6 +21,7 @@ max_parallel_workers_per_gather = 0
 restart_after_crash = on
 light_explain.history_interval = 1d
 light_explain.history_save = 1
+light_explain.waits_interval = 1h
 CONF
 $node->start;
 $node->safe_psql('postgres', <<'SQL');
