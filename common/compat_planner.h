@@ -60,6 +60,15 @@ typedef get_relation_info_hook_type relation_info_hook_type_compat;
 #define SetResultRelations_compat(stmt, from) ((stmt)->resultRelations = (from)->resultRelations)
 #endif
 
+/* The identifier of a plan, which extensions may set since 18; 0: none has. */
+#if PG_VERSION_NUM >= 180000
+#define PlanId_compat(stmt) ((uint64) (stmt)->planId)
+#define SetPlanId_compat(stmt, id) ((stmt)->planId = (int64) (id))
+#else
+#define PlanId_compat(stmt) UINT64CONST(0)
+#define SetPlanId_compat(stmt, id) ((void) (stmt), (void) (id))
+#endif
+
 /* Until 17 a disabled path has a very high cost, since 18 it is counted. */
 #if PG_VERSION_NUM >= 180000
 #define PathSetDisabled_compat(path) ((path)->disabled_nodes++)

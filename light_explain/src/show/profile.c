@@ -374,7 +374,7 @@ drop_oldest(int part)
  * held exclusively.  Makes room, or gives up if not to "evict".
  */
 LightPlan *
-light_plan_make(int part, const LightPlanKey *key, int nnodes, bool evict)
+light_plan_make(int part, const LightPlanKey *key, uint64 shape, int nnodes, bool evict)
 {
 	LightPart  *p = light_part(part);
 	int			chunks;
@@ -396,6 +396,7 @@ light_plan_make(int part, const LightPlanKey *key, int nnodes, bool evict)
 	p->free_plan = plan->next;
 	LWLockAcquire(&plan->lock, LW_EXCLUSIVE);
 	plan->key = *key;
+	plan->shape = shape;
 	plan->serial = ++p->made;
 	plan->used = plan->executions = plan->cancelled = plan->failed = 0;
 	plan->closed_executions = plan->closed_cancelled = plan->closed_failed = 0;

@@ -92,6 +92,8 @@ typedef struct LightPlan
 	int64		executions;
 	int64		cancelled;		/* of them: by a user or by a timeout */
 	int64		failed;			/* of them: for another reason */
+	uint64		shape;			/* light_plan_hash(): all its executions have
+								 * the same nodes */
 	int			next;			/* in its bucket or of the free ones, or -1 */
 	int			chunk;			/* first one, or -1 */
 	int			nnodes;			/* 0 in a free one */
@@ -183,7 +185,7 @@ extern LIGHT_PRIVATE Size light_profile_history_size(void);
 extern LIGHT_PRIVATE Size light_profile_chunk_size(void);
 extern LIGHT_PRIVATE int light_part_of(const LightPlanKey *key);
 extern LIGHT_PRIVATE LightPlan *light_plan_find(int part, const LightPlanKey *key);
-extern LIGHT_PRIVATE LightPlan *light_plan_make(int part, const LightPlanKey *key, int nnodes, bool evict);
+extern LIGHT_PRIVATE LightPlan *light_plan_make(int part, const LightPlanKey *key, uint64 shape, int nnodes, bool evict);
 extern LIGHT_PRIVATE void light_plan_set_text(int part, LightPlan *plan, const char *source, int length, int encoding);
 extern LIGHT_PRIVATE void light_plan_set_advice(int part, LightPlan *plan, const char *advice, int length);
 extern LIGHT_PRIVATE void light_part_empty(int part);

@@ -25,7 +25,7 @@
 
 #define PROFILE_FILE PGSTAT_STAT_PERMANENT_DIRECTORY "/light_explain_profile.stat"
 
-#define FILE_MAGIC 0x4C455033
+#define FILE_MAGIC 0x4C455034
 
 typedef struct FileHead
 {
@@ -41,6 +41,7 @@ typedef struct FileHead
 typedef struct FilePlan
 {
 	LightPlanKey key;
+	uint64		shape;
 	int64		executions;
 	int64		cancelled;
 	int64		failed;
@@ -74,7 +75,7 @@ static void
 put_plan(Writer *writer, int part, int n)
 {
 	LightPlan  *plan = light_plan(part, n);
-	FilePlan	head = {.key = plan->key,.executions = plan->executions,.cancelled = plan->cancelled,.failed = plan->failed,
+	FilePlan	head = {.key = plan->key,.shape = plan->shape,.executions = plan->executions,.cancelled = plan->cancelled,.failed = plan->failed,
 	.nnodes = plan->nnodes,.encoding = plan->encoding,.text_length = plan->text_length,.advice_length = plan->advice_length};
 	int			chunk = -1;
 
@@ -209,7 +210,7 @@ load_plan(const char **at, const char *end)
 		return false;
 
 	part = light_part_of(&head.key);
-	plan = light_plan_make(part, &head.key, head.nnodes, false);
+	plan = light_plan_make(part, &head.key, head.shape, head.nnodes, false);
 	if (plan == NULL)
 	{
 		/* there is less room than there was */

@@ -25,6 +25,7 @@
 
 #include "access/parallel.h"
 #include "access/xact.h"
+#include "common/hashfn.h"
 #include "compat_planner.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
@@ -137,6 +138,8 @@ typedef struct KnownPlan
 	int			part;
 	LightPlan  *plan;
 	int64		serial;			/* of the plan that was there */
+	uint64		given;			/* identifier that its last plan had before:
+								 * see plan_id_of() */
 	bool		extended;		/* other libraries added to its last plan,
 								 * perhaps advice */
 	int64		npending;		/* executions in "pending" */
@@ -249,9 +252,9 @@ spell(const LightFigure *figures, int n, Spelling *spelling)
  * that other libraries extended counts as another one the first time: its advice is to be stored.
  */
 static bool
-is_known(const KnownPlan *known, const LightPlanKey *key, const Spelling *spelling, bool extended)
+is_known(const KnownPlan *known, const LightPlanKey *key, uint64 given, const Spelling *spelling, bool extended)
 {
-	return known != NULL && spelling->size > 0 && known->spelling.size == spelling->size && known->extended >= extended &&
+	return known != NULL && (given == known->given || given == known->key.plan_id) && spelling->size > 0 && known->spelling.size == spelling->size && known->extended >= extended &&
 		known->key.query_id == key->query_id && known->key.caller_id == key->caller_id &&
 		known->key.role == key->role && known->key.database == key->database &&
 		memcmp(known->spelling.text, spelling->text, spelling->size) == 0;
@@ -318,9 +321,28 @@ store_advice(int part, LightPlan *plan, const PlannedStmt *stmt)
 		light_plan_set_advice(part, plan, advice, strlen(advice));
 }
 
-/* Make the plan of a statement that has none yet, with names and text. */
+/*
+ * The identifier of a plan: that which an extension, or the profile, has set in PlannedStmt.planId
+ * ("given", 0 if none), or else the hash of its nodes ("shape").  An identifier that is given may be that of
+ * plans with other nodes, for example if partitions were pruned, and their counters must not be added
+ * up: for the "attempt" after one that another shape has, it is another one.
+ */
+static uint64
+plan_id_of(uint64 given, uint64 shape, int attempt)
+{
+	uint64		id = given != 0 && attempt == 0 ? given : shape;
+
+	for (int i = given != 0 && given != shape ? 2 : 1; i <= attempt; i++)
+		id = hash_combine64(id, shape);
+	return id;
+}
+
+/*
+ * Make the plan of a statement that has none yet, with names and text.  NULL if there is one with
+ * another shape.
+ */
 static LightPlan *
-store_new(int part, const LightPlanKey *key, LightQuery *query, const LightFigure *figures, int n, LightOutcome outcome, int64 *serial)
+store_new(int part, const LightPlanKey *key, uint64 shape, LightQuery *query, const LightFigure *figures, int n, LightOutcome outcome, int64 *serial)
 {
 	LightNodeName *names = palloc(n * sizeof(LightNodeName));
 	int			location = query->queryDesc->plannedstmt->stmt_location;
@@ -341,7 +363,7 @@ store_new(int part, const LightPlanKey *key, LightQuery *query, const LightFigur
 	{
 		int			chunk = -1;
 
-		plan = light_plan_make(part, key, n, true);
+		plan = light_plan_make(part, key, shape, n, true);
 		light_plan_set_text(part, plan, source, length, GetDatabaseEncoding());
 		for (int i = 0; i < plan->nnodes; i++)
 		{
@@ -353,26 +375,33 @@ store_new(int part, const LightPlanKey *key, LightQuery *query, const LightFigur
 			node->name = names[i];
 		}
 	}
-	LWLockAcquire(&plan->lock, LW_EXCLUSIVE);
-	add_execution(part, plan, figures, n, outcome);
-	store_advice(part, plan, query->queryDesc->plannedstmt);
-	*serial = plan->serial;
-	LWLockRelease(&plan->lock);
+	if (plan->shape == shape)
+	{
+		LWLockAcquire(&plan->lock, LW_EXCLUSIVE);
+		add_execution(part, plan, figures, n, outcome);
+		store_advice(part, plan, query->queryDesc->plannedstmt);
+		*serial = plan->serial;
+		LWLockRelease(&plan->lock);
+	}
+	else
+		plan = NULL;
 	light_part(part)->changing = false;
 	light_part_unlock(part);
 	pfree(names);
 	return plan;
 }
 
-/* Add to a plan, wherever it is; it is made if it is nowhere. */
+/* Add to a plan of a shape, wherever it is; it is made if it is nowhere.  NULL if the key is that of another shape. */
 static LightPlan *
-store_unknown(int part, const LightPlanKey *key, LightQuery *query, const LightFigure *figures, int n, LightOutcome outcome, int64 *serial)
+store_unknown(int part, const LightPlanKey *key, uint64 shape, LightQuery *query, const LightFigure *figures, int n, LightOutcome outcome, int64 *serial)
 {
 	LightPlan  *plan;
+	bool		other;
 
 	LWLockAcquire(light_part(part)->lock, LW_SHARED);
 	plan = light_plan_find(part, key);
-	if (plan != NULL)
+	other = plan != NULL && plan->shape != shape;
+	if (plan != NULL && !other)
 	{
 		LWLockAcquire(&plan->lock, LW_EXCLUSIVE);
 		add_execution(part, plan, figures, n, outcome);
@@ -381,7 +410,9 @@ store_unknown(int part, const LightPlanKey *key, LightQuery *query, const LightF
 		LWLockRelease(&plan->lock);
 	}
 	LWLockRelease(light_part(part)->lock);
-	return plan != NULL ? plan : store_new(part, key, query, figures, n, outcome, serial);
+	if (other)
+		return NULL;
+	return plan != NULL ? plan : store_new(part, key, shape, query, figures, n, outcome, serial);
 }
 
 /*
@@ -430,11 +461,13 @@ light_profile_add(LightQuery *query, LightOutcome outcome, LightKeep *keep)
 	LightFigure *figures;
 	KnownPlan  *known = NULL;
 	uint32		holdoff = InterruptHoldoffCount;
+	uint64		given = PlanId_compat(queryDesc->plannedstmt);
+	uint64		shape;
 	Spelling	spelling;
 	int64		serial;
 	bool		brief;
 	int			n;
-	int			part;
+	int			part = 0;
 
 	/*
 	 * the query of a materialized view, and before 18 that of DECLARE CURSOR
@@ -465,22 +498,32 @@ light_profile_add(LightQuery *query, LightOutcome outcome, LightKeep *keep)
 	{
 		known = known_plan(&key);
 		spell(figures, n, &spelling);
-		if (is_known(known, &key, &spelling, PlanIsExtended_compat(queryDesc->plannedstmt)) && store_known(known, figures, n, outcome))
+		if (is_known(known, &key, given, &spelling, PlanIsExtended_compat(queryDesc->plannedstmt)) && store_known(known, figures, n, outcome))
 		{
+			if (given == 0)
+				SetPlanId_compat(queryDesc->plannedstmt, known->key.plan_id);
 			answer_sampler(query, known->key.plan_id);
 			decide_keep(keep, known->plan, known->serial, &known->key, figures[0].time);
 			return;
 		}
 	}
-	key.plan_id = light_plan_hash(figures, n);
+	shape = light_plan_hash(figures, n);
+	plan = NULL;
+	for (int attempt = 0; plan == NULL; attempt++)
+	{
+		key.plan_id = plan_id_of(given, shape, attempt);
+		part = light_part_of(&key);
+		plan = store_unknown(part, &key, shape, query, figures, n, outcome, &serial);
+	}
+	if (given == 0)
+		SetPlanId_compat(queryDesc->plannedstmt, key.plan_id);
 	answer_sampler(query, key.plan_id);
-	part = light_part_of(&key);
-	plan = store_unknown(part, &key, query, figures, n, outcome, &serial);
 	if (known != NULL && spelling.size > 0)
 	{
 		if (unlikely(known->npending > 0))
 			flush_plan(known);
 		known->key = key;
+		known->given = given;
 		known->part = part;
 		known->plan = plan;
 		known->serial = serial;
