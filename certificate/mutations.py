@@ -53,6 +53,8 @@ PROFILE = ("t/008_profile",)
 CLOCK = ("t/012_clock",)
 SHARES = ("t/013_true_shares",)
 SAMPLES = ("t/014_sampling",)
+PLAN_IDS = ("t/023_plan_identifiers",)
+SPACE = ("t/024_node_space",)
 WAITS = ("t/022_waits_history",)
 PLANS = ("t/016_plans",)
 RIGHTS = ("sql/rights",)
@@ -665,6 +667,16 @@ MUTATIONS = [
              "found->procno = found->leader;", "found->execution = 0;", SAMPLES),
     Mutation(LIGHT + "show/samples.c", "samples of dropped sums are not counted",
              "shared->discarded += wait->samples;", "", SAMPLES),
+    Mutation(LIGHT + "show/profile_file.c", "a restart forgets which nodes a plan has",
+             "plan = light_plan_make(part, &head.key, head.shape, head.nnodes, false);", "plan = light_plan_make(part, &head.key, 0, head.nnodes, false);", PLAN_IDS),
+    Mutation(LIGHT + "statement/space.c", "the files of a sort in workers are not counted",
+             "add_tuplesort(space, &sort->shared_info->sinstrument[i]);", ";", SPACE),
+    Mutation(LIGHT + "statement/space.c", "what a statement had compiled in workers is not counted",
+             "add_jit(estate->es_jit_worker_instr, &figures[0]);", ";", SPACE),
+    Mutation(LIGHT + "statement/space.c", "nodes of a statement that failed are read",
+             "if (finished && has_space(figure->planstate))", "if (has_space(figure->planstate))", SPACE),
+    Mutation(LIGHT + "show/profile_store.c", "memory of all executions is added up",
+             "node->max_memory = Max(node->max_memory, figure->memory);", "node->max_memory += figure->memory;", SPACE),
     Mutation(LIGHT + "show/waits.c", "samples for which a bucket has no space are not counted",
              "add_other(bucket, 1, entries[i].samples, entries[i].seconds);", ";", WAITS),
     Mutation(LIGHT + "show/waits.c", "a privilege not checked: waits of other roles in the history",

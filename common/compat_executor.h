@@ -18,6 +18,23 @@
 #include "tcop/tcopprot.h"
 #include "tcop/utility.h"
 #include "utils/rel.h"
+#include "utils/tuplestore.h"
+
+/*
+ * The largest size that a tuplestore had, in bytes: is it that of a file?  Recorded since 18.
+ */
+#if PG_VERSION_NUM >= 180000
+static inline bool
+TuplestoreStats_compat(Tuplestorestate *store, int64 *bytes)
+{
+	char	   *type;
+
+	tuplestore_get_stats(store, &type, bytes);
+	return strcmp(type, "Disk") == 0;
+}
+#else
+#define TuplestoreStats_compat(store, bytes) ((void) (store), (void) (bytes), false)
+#endif
 
 /* Functions that print EXPLAIN's properties moved in 18. */
 #if PG_VERSION_NUM >= 180000

@@ -119,13 +119,17 @@ CREATE FUNCTION light_explain_profile(
     OUT temp_read bigint,
     OUT temp_written bigint,
     OUT wal_bytes bigint,
+    OUT max_memory_bytes bigint,
+    OUT spilled_bytes bigint,
+    OUT jit_functions bigint,
+    OUT jit_ms double precision,
     OUT query text)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'light_explain_profile'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION light_explain_profile() IS
-'counters of plan nodes added up over all executions while light_explain.profile was on, also of statements that were canceled or failed, which are counted; own statements, or all for pg_read_all_stats; caller_queryid is the statement that ran it in a function; times, blocks and WAL of a node without the nodes that it calls, except total_ms';
+'counters of plan nodes added up over all executions while light_explain.profile was on, also of statements that were canceled or failed, which are counted; own statements, or all for pg_read_all_stats; caller_queryid is the statement that ran it in a function; times, blocks and WAL of a node without the nodes that it calls, except total_ms; max_memory_bytes and spilled_bytes where the executor records memory and temporary files of a node; what the statement compiled just in time, in the row of its top node';
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 
@@ -133,7 +137,8 @@ CREATE VIEW @extschema@.light_explain_profile AS
 SELECT p.dbid, d.datname, p.userid, r.rolname, p.queryid, p.caller_queryid, p.planid, p.node, p.parent,
        repeat('  ', p.depth) || p.label AS label, p.node_type, p.relation, p.alias, p.index,
        p.executions, p.cancelled, p.failed, p.loops, p.rows, p.plan_rows, p.rows_filtered, p.total_ms, p.self_ms, p.max_self_ms,
-       p.shared_hit, p.shared_read, p.shared_dirtied, p.local_blocks, p.temp_read, p.temp_written, p.wal_bytes, p.query
+       p.shared_hit, p.shared_read, p.shared_dirtied, p.local_blocks, p.temp_read, p.temp_written, p.wal_bytes,
+       p.max_memory_bytes, p.spilled_bytes, p.jit_functions, p.jit_ms, p.query
 FROM @extschema@.light_explain_profile() p
      LEFT JOIN pg_database d ON d.oid = p.dbid
      LEFT JOIN pg_roles r ON r.oid = p.userid

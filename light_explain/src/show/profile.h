@@ -66,6 +66,10 @@ typedef struct LightPlanNode
 	double		self_time;
 	double		max_self_time;
 	LightUsage	self;
+	int64		max_memory;		/* bytes in an execution; 0: not known */
+	int64		spilled;		/* bytes of temporary files */
+	int64		jit_functions;	/* of the statement, if this is the top node */
+	double		jit_time;
 
 	/* for the history */
 	int64		log_sum;		/* of light_time_log() of self times */

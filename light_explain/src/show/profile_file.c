@@ -25,7 +25,7 @@
 
 #define PROFILE_FILE PGSTAT_STAT_PERMANENT_DIRECTORY "/light_explain_profile.stat"
 
-#define FILE_MAGIC 0x4C455034
+#define FILE_MAGIC 0x4C455035
 
 typedef struct FileHead
 {

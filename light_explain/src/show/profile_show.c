@@ -98,6 +98,10 @@ return_node(LightRows *rows, const LightPlan *plan, const LightPlanNode *node, D
 	light_row_add(rows, Int64GetDatum(b->temp_blks_read));
 	light_row_add(rows, Int64GetDatum(b->temp_blks_written));
 	light_row_add(rows, Int64GetDatum((int64) node->self.wal.wal_bytes));
+	light_row_add_if(rows, node->max_memory > 0, Int64GetDatum(node->max_memory));
+	light_row_add_if(rows, node->max_memory > 0 || node->spilled > 0, Int64GetDatum(node->spilled));
+	light_row_add_if(rows, node->parent < 0, Int64GetDatum(node->jit_functions));
+	light_row_add_if(rows, node->parent < 0, Float8GetDatum(node->jit_time * 1000.0));
 	light_row_add_if(rows, plan->text_length != 0, query);
 	light_row_end(rows);
 }

@@ -55,6 +55,18 @@ add_figure(LightPlanNode *node, const LightFigure *figure)
 	node->log_sum += log;
 	node->log_max = Max(node->log_max, log);
 	light_usage_add(&node->self, &figure->self.usage);
+	node->max_memory = Max(node->max_memory, figure->memory);
+	node->spilled += figure->spilled;
+}
+
+/* Add the functions that the statement compiled, to its top node. */
+static inline void
+add_jit(LightPlanNode *top, const LightFigure *figure)
+{
+	if (likely(figure->jit_functions == 0))
+		return;
+	top->jit_functions += figure->jit_functions;
+	top->jit_time += figure->jit_time;
 }
 
 /* Add what it did in several. */
@@ -72,6 +84,10 @@ add_node(LightPlanNode *node, const LightPlanNode *more)
 	node->log_sum += more->log_sum;
 	node->log_max = Max(node->log_max, more->log_max);
 	light_usage_add(&node->self, &more->self);
+	node->max_memory = Max(node->max_memory, more->max_memory);
+	node->spilled += more->spilled;
+	node->jit_functions += more->jit_functions;
+	node->jit_time += more->jit_time;
 }
 
 /* A plan, whose lock is held, was executed this many times. */
@@ -109,7 +125,13 @@ add_execution(int part, LightPlan *plan, const LightFigure *figures, int n, Ligh
 	if (light_profile_shared->timed)
 		count_time(light_plan_times(part, plan), &plan->max_time, figures[0].time);
 	for (int i = 0; i < Min(n, plan->nnodes); i++)
-		add_figure(light_plan_node(part, plan, i, &chunk), &figures[i]);
+	{
+		LightPlanNode *node = light_plan_node(part, plan, i, &chunk);
+
+		add_figure(node, &figures[i]);
+		if (i == 0)
+			add_jit(node, &figures[i]);
+	}
 }
 
 /* ---- plans that this session knows -------------------------------------- */
@@ -275,6 +297,7 @@ keep_pending(KnownPlan *known, const LightFigure *figures, int n)
 	}
 	for (int i = 0; i < n; i++)
 		add_figure(&known->pending->nodes[i], &figures[i]);
+	add_jit(&known->pending->nodes[0], &figures[0]);
 	count_time(known->pending->times, &known->pending->max_time, figures[0].time);
 	return true;
 }
@@ -490,6 +513,7 @@ light_profile_add(LightQuery *query, LightOutcome outcome, LightKeep *keep)
 	brief = figures == few_figures;
 	if (n == 0)
 		return;
+	light_figures_space(query, figures, n, outcome == LIGHT_DONE);
 	key.database = MyDatabaseId;
 	key.role = query->role;
 	key.query_id = queryDesc->plannedstmt->queryId;

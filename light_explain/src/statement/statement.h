@@ -138,6 +138,12 @@ typedef struct LightFigure
 	double		filtered;
 	double		time;			/* seconds, with the nodes that it called */
 	LightSelf	self;
+
+	/* of light_figures_space() */
+	int64		memory;			/* bytes at most; 0: not known */
+	int64		spilled;		/* bytes */
+	int64		jit_functions;	/* of the statement; only in the first one */
+	double		jit_time;
 } LightFigure;
 
 /* ---- statements --------------------------------------------------------- */
@@ -313,6 +319,9 @@ extern LIGHT_PRIVATE void light_settle(LightQuery *query);
 extern LIGHT_PRIVATE void light_self_at(const LightNodes *nodes, LightQuery *query, int i, LightSelf *self);
 extern LIGHT_PRIVATE void light_self(LightQuery *query, PlanState *planstate, LightSelf *self);
 extern LIGHT_PRIVATE double light_distinct_blocks_of(LightQuery *query, PlanState *planstate);
+
+/* space.c */
+extern LIGHT_PRIVATE void light_figures_space(const LightQuery *query, LightFigure *figures, int n, bool finished);
 
 /* name.c */
 extern LIGHT_PRIVATE Size light_spell_name(PlanState *planstate, char *to, Size room);
