@@ -214,10 +214,13 @@ class Workshop:
 
 
 def end_all(session: int, tree: Path) -> None:
-    """End what a test left: processes of its session, and servers whose data are in the work tree."""
+    """End what a test left: processes of its session, and servers whose data are in the work tree.
+
+    A server process runs in its data folder.  A backend that hangs outlives its postmaster, and its command line contains no path.
+    """
     for process in psutil.process_iter():
         try:
-            if os.getsid(process.pid) == session or process.name() == "postgres" and any(str(tree) in word for word in process.cmdline()):
+            if os.getsid(process.pid) == session or process.name() == "postgres" and Path(process.cwd()).is_relative_to(tree.resolve()):
                 process.kill()
         except (psutil.Error, OSError):
             pass

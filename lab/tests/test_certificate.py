@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -299,6 +300,20 @@ def test_only_one_run_plants_bugs(tmp_path, monkeypatch):
         mutants.alone()
     first.close()
     mutants.alone().close()
+
+
+def test_backends_of_the_work_tree_are_ended_without_their_postmaster(tmp_path):
+    data = tmp_path / "tree" / "tmp_check" / "data"
+    data.mkdir(parents=True)
+    program = shutil.copy(shutil.which("sleep") or "sleep", tmp_path / "postgres")
+    hangs, other = (subprocess.Popen([program, "60"], cwd=folder, start_new_session=True) for folder in (data, tmp_path))
+    try:
+        mutants.end_all(-1, tmp_path / "tree")
+        assert hangs.wait(10) == -signal.SIGKILL and other.poll() is None
+    finally:
+        for process in (hangs, other):
+            process.kill()
+            process.wait()
 
 
 def test_what_hangs_is_given_up_by_what_its_tests_took():
