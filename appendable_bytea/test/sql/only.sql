@@ -181,6 +181,15 @@ UPDATE trimmed SET data = 'other';
 SELECT appendable_drop_front(log, 4) FROM trimmed;
 SELECT appendable_drop_front(log, -1) FROM trimmed;
 SELECT appendable_drop_front('aab'::appendable_text, 2), appendable_drop_front('\x010203'::appendable_bytea, 2), appendable_drop_front(''::appendable_text, 0) = '' AS none;
+-- the same through a view; an offset that is kept, and one that is not
+CREATE VIEW seen AS SELECT id AS key, log AS text, log_begin AS start FROM trimmed;
+UPDATE seen SET text = text || E'\nnext' WHERE octet_length(text) = 3 RETURNING octet_length(text);
+UPDATE seen SET text = text || E'\nnext' WHERE octet_length(text) = 3 RETURNING octet_length(text);
+UPDATE seen SET text = 'other';
+UPDATE seen SET text = appendable_drop_front(text, 4), start = start + 4;
+SELECT t.* FROM seen, appendable_tail(text, CASE WHEN 513475 >= start THEN 513475 - start END) t;
+SELECT t.* FROM seen, appendable_tail(text, CASE WHEN 513472 >= start THEN 513472 - start END) t;
+DROP VIEW seen;
 DROP TRIGGER zz_only ON trimmed;
 CREATE TRIGGER zz_only BEFORE UPDATE ON trimmed FOR EACH ROW EXECUTE FUNCTION appendable_only('log_begin', 'log');
 UPDATE trimmed SET log = log || 'x';

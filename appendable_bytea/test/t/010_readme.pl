@@ -13,7 +13,7 @@ use Test::More;
 my $readme = slurp_file('README.md');
 my $reference = slurp_file('docs/reference.md');
 my @sessions = sessions_of($readme, $reference);
-is(scalar(@sessions), 17, 'all of them are found');
+is(scalar(@sessions), 18, 'all of them are found');
 
 my $node = PostgreSQL::Test::Cluster->new('readme');
 $node->init;
