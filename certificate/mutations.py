@@ -152,7 +152,7 @@ MUTATIONS = [
     Mutation(BYTEA + "table/am.c", "a value that is replaced by another keeps its chunks",
              "if (!new || !own_reference(rel, value, isnull, &continued) || continued.vid != ref.vid)", "if (!new)", VALUES),
     Mutation(BYTEA + "table/storing.c", "the value of another row is shared instead of copied",
-             "!ab_same_reference(&value->base, &storing->old.base) ||", "value->base.vid == 0 ||", VALUES, after="else if (!has_old || value->base.relid != target->relid ||"),
+             "!ab_same_reference(&value->base, &storing->old.base) ||", "value->base.vid == 0 ||", ("sql/ancestors", "sql/ddl", "sql/type_usage"), after="else if (!has_old || value->base.relid != target->relid ||"),
     Mutation(BYTEA + "store/reader.c", "a value that only begins like the old one continues it",
              "if (n > 0 && memcmp(data + (at - from), piece, n) != 0)", "if (n > 0 && memcmp(data + (at - from), piece, 1) != 0)", VALUES),
     Mutation(BYTEA + "store/reader.c", "a reference to a transaction that failed is taken for an ancestor",

@@ -192,8 +192,8 @@ BEGIN
 	EXCEPTION WHEN division_by_zero THEN NULL;
 	END;
 	UPDATE pieces SET data = overlay(random_bytes(40, 50000) PLACING '' FROM 30000 FOR 9000);
-	UPDATE pieces SET data = data || random_bytes(42, 3000);
-	-- now it looks like an ancestor
+	UPDATE pieces SET data = data || random_bytes(42, 8000);
+	-- now it looks like an ancestor with as many bytes in chunks
 	UPDATE pieces SET data = v || 'end'::bytea, wanted = wanted_v || 'end'::bytea;
 END $$;
 SELECT data = wanted AS same FROM pieces;
