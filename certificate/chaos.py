@@ -3,7 +3,7 @@
 One primary with all of the project's libraries, one standby, one logical
 subscriber.  At the same time:
 
-* writers change appended values, of bytes and of text, in every way (insert, append, replace, edit,
+* writers change appended values, of bytes, text and JSON, in every way (insert, append, replace, edit,
   truncate, delete; plain, in savepoints, rolled back, prepared) and keep what each
   of their rows must hold; each row also carries the checksum of its value,
 * readers compare value and checksum on the primary and, with snapshots that stay
@@ -109,16 +109,21 @@ CREATE TABLE chaos_parts (id int, n int NOT NULL, sum bytea NOT NULL, data appen
 CREATE TABLE chaos_part1 PARTITION OF chaos_parts FOR VALUES FROM (0) TO (200);
 CREATE TABLE chaos_part2 PARTITION OF chaos_parts FOR VALUES FROM (200) TO (100000);
 CREATE TABLE chaos_text (id int PRIMARY KEY, n int NOT NULL, sum bytea NOT NULL, data appendable_text NOT NULL);
+CREATE TABLE chaos_json (id int PRIMARY KEY, n int NOT NULL, sum bytea NOT NULL, data appendable_json NOT NULL);
+CREATE TABLE chaos_jsonb (id int PRIMARY KEY, n int NOT NULL, sum bytea NOT NULL, data appendable_jsonb NOT NULL);
 CREATE TABLE rows AS SELECT g AS k, g % 97 AS v, md5(g::text) AS t FROM generate_series(1, 60000) g;
 CREATE INDEX ON rows (k);
 ANALYZE rows;
 """
 
 
+#: Tables that writers change.
+WRITTEN = ("chaos", "chaos_parts", "chaos_text", "chaos_json", "chaos_jsonb")
+#: Has an appendable_jsonb other parts than the jsonb that it is?
+OTHER_PARTS = " OR ".join(f"data {part} IS DISTINCT FROM data::jsonb {part}" for part in ("-> -1", "#> '{0,text}'"))
 #: Every value with its expected and its actual checksum.
-EVERY_VALUE = """(SELECT id, sum, length(data) AS n, sha256(data::bytea) AS digest FROM chaos
-UNION ALL SELECT id, sum, length(data), sha256(data::bytea) FROM chaos_parts
-UNION ALL SELECT id, sum, length(data), sha256(convert_to(data, 'UTF8')) FROM chaos_text) a"""
+EVERY_VALUE = (f"({' UNION ALL '.join(f'SELECT {changes.columns(changes.kind_of(table))} FROM {table}' for table in WRITTEN)})"
+               " a (id, n, digest, sum)")
 
 
 class Wrong(Exception):
@@ -253,9 +258,9 @@ class Chaos:
     # -- writers -------------------------------------------------------------
 
     def writer(self, number: int):
-        table = ("chaos", "chaos_parts", "chaos_text")[number % 3]
-        text = table == "chaos_text"
-        kind_of = "text" if text else "bytea"
+        table = WRITTEN[number % len(WRITTEN)]
+        kind = changes.kind_of(table)
+        shown = changes.TEXTS.get(kind, "{column}::bytea").format(column="data")
         model: dict[int, bytes | str] = {}
         ids = range(number * 100, number * 100 + ROWS)
         state = {"doubt": None, "server": None, "prepared": 0}
@@ -273,11 +278,16 @@ class Chaos:
                 with contextlib.suppress(psycopg.errors.UndefinedObject):
                     conn.execute(f"ROLLBACK PREPARED '{gid}'")
             rows = {row[0]: (row[1], bytes(row[2])) for row in conn.execute(
-                f"SELECT id, data::{kind_of}, sum FROM {table} WHERE id = ANY(%s)", (list(ids),), binary=True)}
+                f"SELECT id, {shown}, sum FROM {table} WHERE id = ANY(%s)", (list(ids),), binary=True)}
             found = {key: value for key, (value, _) in rows.items()}
             for key, (value, total) in rows.items():
                 if hashlib.sha256(changes.encoded(value)).digest() != total:
                     raise Wrong(f"row {key} of {table} does not match its own checksum")
+                if kind == "jsonb":
+                    if conn.execute(f"SELECT {OTHER_PARTS} FROM {table} WHERE id = %s", (key,)).fetchone()[0]:
+                        raise Wrong(f"a part of row {key} of {table} is another one")
+                if kind.startswith("json"):
+                    continue
                 at = random.randrange(len(value) + 1)
                 start = len(changes.encoded(value[:at]))
                 piece = conn.execute(
@@ -411,7 +421,7 @@ class Chaos:
     def maintain(self, conn, rng) -> None:
         store = conn.execute("SELECT store FROM appendable_bytea_stats() ORDER BY random() LIMIT 1").fetchone()[0]
         conn.execute("SET client_min_messages = error")
-        table = rng.choice(("chaos", "chaos_part1", "chaos_part2", "chaos_text"))
+        table = rng.choice(("chaos", "chaos_part1", "chaos_part2", "chaos_text", "chaos_json", "chaos_jsonb"))
         command = rng.choice((f"VACUUM {table}", f"VACUUM {store}", f"VACUUM {table}", "ANALYZE chaos", "CHECKPOINT", f"VACUUM FULL {table}",
                               f"REINDEX TABLE {store}", f"REINDEX TABLE CONCURRENTLY {store}", f"CLUSTER {table} USING {table}_pkey",
                               "ALTER TABLE chaos ADD COLUMN IF NOT EXISTS more int DEFAULT 1; ALTER TABLE chaos DROP COLUMN more",
@@ -729,7 +739,8 @@ class Chaos:
 
     def make_subscription(self, subscriber: Cluster) -> None:
         with self.connect(self.primary, "setup") as conn:
-            conn.execute("CREATE PUBLICATION chaos FOR TABLE chaos (id, n, sum, data), chaos_parts, chaos_text WITH (publish_via_partition_root = true)")
+            conn.execute(f"CREATE PUBLICATION chaos FOR TABLE {WRITTEN[0]} (id, n, sum, data), {', '.join(WRITTEN[1:])}"
+                         " WITH (publish_via_partition_root = true)")
         with self.connect(subscriber, "setup") as conn:
             conn.execute(f"CREATE SCHEMA {self.primary.schema}; SET search_path = {self.primary.schema}, public")
             conn.execute(TABLES)

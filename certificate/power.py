@@ -1,7 +1,7 @@
 """Cut the power at many moments of a server's run, and compare with a model outside.
 
 A server with all of the project's libraries and fsync on works for a while: writers
-change appended values of bytes and of text in every way, tables with such columns come and
+change appended values of bytes, text and JSON in every way, tables with such columns come and
 go, temporary tables are loaded, everything is vacuumed, rewritten and checkpointed, and
 halfway the server is stopped and started.  A recorder below it (power/record.c) logs
 every call that changes a file.  Then, for each of many cuts through that log,
@@ -79,10 +79,12 @@ ROUNDS = (
 TABLES = """
 CREATE TABLE power (id int PRIMARY KEY, n int NOT NULL, sum bytea NOT NULL, data appendable_bytea NOT NULL);
 CREATE TABLE power_text (id int PRIMARY KEY, n int NOT NULL, sum bytea NOT NULL, data appendable_text NOT NULL);
+CREATE TABLE power_json (id int PRIMARY KEY, n int NOT NULL, sum bytea NOT NULL, data appendable_json NOT NULL);
+CREATE TABLE power_jsonb (id int PRIMARY KEY, n int NOT NULL, sum bytea NOT NULL, data appendable_jsonb NOT NULL);
 CREATE TABLE rows AS SELECT g AS k, g % 97 AS v, md5(g::text) AS t FROM generate_series(1, 5000) g;
 """
-#: Those of a query for every value: its row, length and digest, and the digest that its row has.
-COLUMNS = {"bytea": "id, length(data), sha256(data::bytea), sum", "text": "id, length(data), sha256(convert_to(data, 'UTF8')), sum"}
+#: Tables that writers change.
+WRITTEN = ("power", "power_text", "power_json", "power_jsonb")
 
 REFUSED = (psycopg.errors.QueryCanceled, psycopg.errors.DeadlockDetected, psycopg.errors.LockNotAvailable)
 
@@ -164,8 +166,8 @@ class Writer:
 
     def __init__(self, run: "Recording", number: int):
         self.run, self.name = run, f"writer{number}"
-        self.table = ("power", "power_text")[number % 2]
-        self.kind = ("bytea", "text")[number % 2]
+        self.table = WRITTEN[number % len(WRITTEN)]
+        self.kind = changes.kind_of(self.table)
         self.ids = range(number * 100, number * 100 + ROWS)
         self.model: dict[int, changes.Value] = {}
         self.commits = [Commit(0, 0, {})]
@@ -217,7 +219,7 @@ class Writer:
             raise Wrong(f"rows {bad} of {self.table} are not as acknowledged ({len(allowed)} states possible)")
 
     def found(self, conn) -> dict:
-        rows = conn.execute(f"SELECT {COLUMNS[self.kind]} FROM {self.table} WHERE id = ANY(%s)", (list(self.ids),), binary=True).fetchall()
+        rows = conn.execute(f"SELECT {changes.columns(self.kind)} FROM {self.table} WHERE id = ANY(%s)", (list(self.ids),), binary=True).fetchall()
         for key, _, digest, total in rows:
             if bytes(digest) != bytes(total):
                 raise Wrong(f"row {key} of {self.table} does not match its own checksum")
@@ -252,7 +254,7 @@ class Maker(Writer):
         return {
             key: (length, bytes(digest))
             for (table,) in conn.execute("SELECT relname FROM pg_class WHERE relname ~ '^made_[0-9]+$' AND relkind = 'r'").fetchall()
-            for key, length, digest, _ in conn.execute(f"SELECT {COLUMNS['bytea']} FROM {table}", binary=True).fetchall()
+            for key, length, digest, _ in conn.execute(f"SELECT {changes.columns('bytea')} FROM {table}", binary=True).fetchall()
         }
 
 
@@ -269,7 +271,7 @@ def load(conn, rng) -> None:
 
 def maintain(conn, rng) -> None:
     store = conn.execute("SELECT store FROM appendable_bytea_stats() WHERE store::text !~ 'made' ORDER BY random() LIMIT 1").fetchone()[0]
-    table = rng.choice(("power", "power_text"))
+    table = rng.choice(WRITTEN)
     with contextlib.suppress(psycopg.errors.UndefinedTable):
         conn.execute(rng.choice(("CHECKPOINT", "CHECKPOINT", f"VACUUM {table}", f"VACUUM {store}", f"VACUUM FULL {table}", f"REINDEX TABLE {store}",
                                  f"CLUSTER {table} USING {table}_pkey")))
@@ -436,7 +438,7 @@ class Power:
             conn.execute("CREATE TEMP TABLE mine AS SELECT * FROM rows")
             if conn.execute("SELECT count(*) FROM mine").fetchone()[0] != 5000:
                 raise Wrong("a temporary table has not what was loaded")
-            conn.execute("VACUUM power, power_text")
+            conn.execute(f"VACUUM {', '.join(WRITTEN)}")
             self.check_stores(conn)
             if conn.execute("SELECT count(*) FROM rows").fetchone()[0] != 5000:
                 raise Wrong("rows of a plain table are lost")
@@ -450,7 +452,7 @@ class Power:
     @staticmethod
     def contents(server: Restored) -> list:
         with psycopg.connect(server.conninfo, autocommit=True, options=f"-c search_path={server.schema},public") as conn:
-            return [conn.execute(f"SELECT {COLUMNS[kind]} FROM {table} ORDER BY 1").fetchall() for table, kind in (("power", "bytea"), ("power_text", "text"))]
+            return [conn.execute(f"SELECT {changes.columns(changes.kind_of(table))} FROM {table} ORDER BY 1").fetchall() for table in WRITTEN]
 
     @staticmethod
     def look_for_files(server: Restored) -> None:
