@@ -164,27 +164,28 @@ ab_write_reference(char *p, char format, const AbRef *ref)
 	return p + 16;
 }
 
-/* How many of n bytes continue a character in UTF8: those that begin with the bits 10. */
+/* How many of n bytes continue a character in UTF8: those that begin with the bits 10, as signed ones less than -64. */
 int64
 ab_count_continuations(const char *data, int64 n)
 {
+	typedef signed char Bytes __attribute__((vector_size(16)));
 	int64		count = 0;
 
-	while (n >= (int64) sizeof(uint64))
+	while (n >= (int64) sizeof(Bytes))
 	{
-		uint64		sums = 0;	/* one in each byte */
+		Bytes		sums = {0};
+		Bytes		limit = sums - 64;
+		const char *end = data + Min(n / sizeof(Bytes), SCHAR_MAX) * sizeof(Bytes);
 
-		for (int i = Min(n / sizeof(uint64), 255); i > 0; i--)
+		for (n -= end - data; data < end; data += sizeof(Bytes))
 		{
-			uint64		word;
+			Bytes		bytes;
 
-			memcpy(&word, data, sizeof(word));
-			sums += word >> 7 & ~word >> 6 & UINT64CONST(0x0101010101010101);
-			data += sizeof(word);
-			n -= sizeof(word);
+			memcpy(&bytes, data, sizeof(bytes));
+			sums -= bytes < limit;	/* true is -1 */
 		}
-		sums = (sums & UINT64CONST(0x00FF00FF00FF00FF)) + (sums >> 8 & UINT64CONST(0x00FF00FF00FF00FF));
-		count += sums * UINT64CONST(0x0001000100010001) >> 48;
+		for (int i = 0; i < (int) sizeof(Bytes); i++)
+			count += sums[i];
 	}
 	for (; n > 0; n--)
 		count += (*data++ & 0xC0) == 0x80;
