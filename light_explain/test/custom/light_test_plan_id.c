@@ -12,6 +12,8 @@
  */
 #include "postgres.h"
 
+#include <limits.h>
+
 #include "compat_module.h"
 #include "compat_planner.h"
 #include "executor/executor.h"
