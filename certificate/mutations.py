@@ -229,7 +229,7 @@ MUTATIONS = [
              "dropped += found ? skipped : 0;", DELTAS),
     Mutation(BYTEA + "type/type_extends.c", "any value that begins with a later piece is one without its front",
              "return found && begins_with(new, ab_splice(old, 0, dropped, NULL, 0), true) ? dropped : -1;", "return found ? dropped : -1;", DELTAS),
-    Mutation(BYTEA + "type/type_extends.c", "pieces after one that ends elsewhere are taken for the same", "if (s->length != t->length)", "if (s->length < 0)", ONLY),
+    Mutation(BYTEA + "value/edit.c", "pieces after one that ends elsewhere are taken for the same", "if (s->length != t->length)", "if (s->length < 0)", ONLY),
     Mutation(BYTEA + "type/type_deltas.c", "a dropped front is not sent", "if (dropped > 0)", "if (dropped < -1)", DELTAS),
     Mutation(BYTEA + "type/type_deltas.c", "bytes that are appended while a front is dropped are not sent",
              "if (ab_length(is) > ab_length(was) - dropped)", "if (ab_length(is) > ab_length(was))", DELTAS),

@@ -78,21 +78,9 @@ ab_pieces_within(const AbValue *value, const AbValue *old)
 bool
 ab_pieces_continue(const AbValue *value, const AbValue *old, bool same)
 {
-	int			n = ab_chunk_segments(value);
-	int			m = ab_chunk_segments(old);
+	int64		shared = ab_shared_bytes(value, old);
 
-	if (n > m || (same && n != m))
-		return false;
-	for (int i = 0; i < n; i++)
-	{
-		const AbSegment *s = &value->segments[i];
-		const AbSegment *t = &old->segments[i];
-
-		if (s->source != t->source ||
-			(i < n - 1 || same ? s->length != t->length : s->length > t->length))
-			return false;
-	}
-	return true;
+	return shared == ab_chunk_bytes(value) && (!same || shared == ab_chunk_bytes(old));
 }
 
 /*

@@ -87,14 +87,12 @@ static void
 set_tail(AbStoring *storing, const char *tail, int64 n)
 {
 	AbValue    *value = &storing->value;
-	int			chunks = ab_chunk_segments(&storing->old);
+	const AbValue *old = &storing->old;
 
-	value->base = storing->old.base;
-	value->segments = chunks < lengthof(value->space) ? value->space : palloc((chunks + 1) * sizeof(AbSegment));
-	value->nsegments = 0;
-	value->length = 0;
-	for (int i = 0; i < chunks; i++)
-		ab_add_segment(value, storing->old.segments[i].source, storing->old.segments[i].length, NULL);
+	value->base = old->base;
+	value->length = ab_chunk_bytes(old);
+	value->segments = palloc((old->nsegments + 1) * sizeof(AbSegment));
+	value->nsegments = ab_cut_out_segments(old, 0, value->length, value->segments);
 	if (n > 0)
 		ab_add_segment(value, -1, n, tail);
 }

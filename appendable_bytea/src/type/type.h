@@ -36,9 +36,6 @@ extern bool ab_identical(Datum a, Datum b);
 /* Are texts equal under a collation if and only if their bytes are? */
 extern bool ab_is_deterministic(Oid collation);
 
-/* type_extends.c: does "new" begin with the bytes of "old"?  Reads no chunk that both share. */
-extern bool ab_extends(Datum new, Datum old);
-
 /* How many bytes an update of a row dropped at the front, if it changed nothing else except for an append; else -1. */
 extern int64 ab_dropped_front(Datum new, Datum old);
 

@@ -50,42 +50,6 @@ continues_reference(AbValue *value, const AbRef *ref)
 	return result;
 }
 
-/* Are bytes [from, until) of two values the same? */
-static bool
-same_bytes(Datum a, Datum b, int64 from, int64 until)
-{
-	AbReader   *x = ab_reader_open(a);
-	AbReader   *y = ab_reader_open(b);
-	bool		same;
-
-	ab_reader_seek(x, from);
-	ab_reader_seek(y, from);
-	same = ab_reader_compare(x, y, until - from) == 0;
-	ab_reader_close(x);
-	ab_reader_close(y);
-	return same;
-}
-
-/* How many first bytes two values take from the same places of the same chunks. */
-static int64
-shared_bytes(const AbValue *a, const AbValue *b)
-{
-	int64		shared = 0;
-
-	for (int i = 0; i < a->nsegments && i < b->nsegments; i++)
-	{
-		const AbSegment *s = &a->segments[i];
-		const AbSegment *t = &b->segments[i];
-
-		if (s->source < 0 || s->source != t->source)
-			break;
-		shared += Min(s->length, t->length);
-		if (s->length != t->length)
-			break;
-	}
-	return shared;
-}
-
 /*
  * Does "new" begin with the bytes of "old"?  same_chunks: the same places of their chunks
  * are known to have the same bytes.
@@ -95,26 +59,27 @@ begins_with(Datum new, Datum old, bool same_chunks)
 {
 	AbValue		a,
 				b;
-	int64		shared;			/* bytes that need not be read */
-	bool		same;
+	bool		same = false;
 
 	ab_parse(new, &a);
 	ab_parse(old, &b);
-	same = b.length <= a.length;
-	shared = same ? shared_bytes(&a, &b) : 0;
-	if (shared > 0 && !same_chunks && !continues_reference(&a, &b.base))
-		shared = 0;
-	same = same && same_bytes(new, old, shared, b.length);
+	if (b.length <= a.length)
+	{
+		AbReader   *x = ab_reader_open_value(&a);
+		AbReader   *y = ab_reader_open_value(&b);
+		int64		shared = ab_shared_bytes(&a, &b);	/* need not be read */
+
+		if (shared > 0 && !same_chunks && !continues_reference(&a, &b.base))
+			shared = 0;
+		ab_reader_seek(x, shared);
+		ab_reader_seek(y, shared);
+		same = ab_reader_compare(x, y, b.length - shared) == 0;
+		ab_reader_close(x);
+		ab_reader_close(y);
+	}
 	ab_value_free(&a);
 	ab_value_free(&b);
 	return same;
-}
-
-/* Does "new" begin with the bytes of "old"?  Both are values of one of the types. */
-bool
-ab_extends(Datum new, Datum old)
-{
-	return begins_with(new, old, false);
 }
 
 /*
@@ -130,7 +95,7 @@ ab_dropped_front(Datum new, Datum old)
 	int64		dropped = 0;
 	bool		found = false;
 
-	if (ab_extends(new, old))
+	if (begins_with(new, old, false))
 		return 0;
 	ab_parse(new, &a);
 	ab_parse(old, &b);
@@ -154,7 +119,7 @@ ab_dropped_front(Datum new, Datum old)
 Datum
 appendable_extends(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(ab_extends(PG_GETARG_DATUM(0), PG_GETARG_DATUM(1)));
+	PG_RETURN_BOOL(begins_with(PG_GETARG_DATUM(0), PG_GETARG_DATUM(1), false));
 }
 
 /* By how much a column of type bigint has increased; a null value is 0. */
@@ -198,7 +163,7 @@ check_column(const TriggerData *data, AttrNumber attnum, AttrNumber begin)
 				 errdetail("The old value of column \"%s\" has %lld bytes.",
 						   NameStr(TupleDescAttr(desc, attnum - 1)->attname), (long long) ab_length(old)),
 				 errtablecol(rel, begin)));
-	if (!new_null && ab_extends(new, dropped == 0 ? old : ab_splice(old, 0, dropped, NULL, 0)))
+	if (!new_null && begins_with(new, dropped == 0 ? old : ab_splice(old, 0, dropped, NULL, 0), false))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_CHECK_VIOLATION),

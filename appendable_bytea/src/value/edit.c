@@ -85,6 +85,26 @@ ab_chunk_bytes(const AbValue *value)
 	return value->length - (n < value->nsegments ? value->segments[n].length : 0);
 }
 
+/* How many first bytes two values take from the same places of the same chunks. */
+int64
+ab_shared_bytes(const AbValue *a, const AbValue *b)
+{
+	int64		shared = 0;
+
+	for (int i = 0; i < a->nsegments && i < b->nsegments; i++)
+	{
+		const AbSegment *s = &a->segments[i];
+		const AbSegment *t = &b->segments[i];
+
+		if (s->source < 0 || s->source != t->source)
+			break;
+		shared += Min(s->length, t->length);
+		if (s->length != t->length)
+			break;
+	}
+	return shared;
+}
+
 /* Join literal segments that follow each other in memory, and pieces that touch; returns how many remain. */
 int
 ab_join_segments(AbSegment *segments, int count)

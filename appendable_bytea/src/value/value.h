@@ -218,6 +218,7 @@ extern char *ab_alloc_stored(const AbRef *ref, const AbSegment *pieces, int npie
 
 extern int	ab_chunk_segments(const AbValue *value);
 extern int64 ab_chunk_bytes(const AbValue *value);
+extern int64 ab_shared_bytes(const AbValue *a, const AbValue *b);
 extern int	ab_cut_out_segments(const AbValue *value, int64 from, int64 until, AbSegment *segments);
 extern void ab_parse_edit(const char *p, int64 n, AbValue *value);
 extern int	ab_join_segments(AbSegment *segments, int count);
