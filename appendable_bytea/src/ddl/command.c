@@ -20,7 +20,6 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "access/table.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_am.h"
@@ -270,26 +269,14 @@ begin_command(Node *statement)
 static void
 unsubscribe_stores(void)
 {
-	Relation	catalog = table_open(SubscriptionRelRelationId, AccessShareLock);
-	SysScanDesc scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
-	List	   *stores = NIL;
 	ListCell   *lc;
-	HeapTuple	tuple;
 
-	while ((tuple = systable_getnext(scan)) != NULL)
-	{
-		Form_pg_subscription_rel form = (Form_pg_subscription_rel) GETSTRUCT(tuple);
-
-		if (get_rel_namespace(form->srrelid) == ab_schema_oid())
-			stores = lappend(stores, heap_copytuple(tuple));
-	}
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
-	foreach(lc, stores)
+	foreach(lc, ab_catalog_rows(SubscriptionRelRelationId, InvalidOid, 0, NULL, NULL))
 	{
 		Form_pg_subscription_rel form = (Form_pg_subscription_rel) GETSTRUCT((HeapTuple) lfirst(lc));
 
-		RemoveSubscriptionRel(form->srsubid, form->srrelid);
+		if (get_rel_namespace(form->srrelid) == ab_schema_oid())
+			RemoveSubscriptionRel(form->srsubid, form->srrelid);
 	}
 }
 

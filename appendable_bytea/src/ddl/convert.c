@@ -15,7 +15,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "access/table.h"
+#include "access/relation.h"
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaddress.h"
@@ -71,18 +71,15 @@ has_column(const int16 *columns, int ncolumns, AttrNumber attnum)
 static void
 add_dependents(StringInfo list, Oid classid, Oid objid, AttrNumber attnum)
 {
-	Relation	rel = table_open(DependRelationId, AccessShareLock);
 	ScanKeyData key[3];
-	SysScanDesc scan;
-	HeapTuple	tuple;
+	ListCell   *lc;
 
 	ScanKeyInit(&key[0], Anum_pg_depend_refclassid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(classid));
 	ScanKeyInit(&key[1], Anum_pg_depend_refobjid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(objid));
 	ScanKeyInit(&key[2], Anum_pg_depend_refobjsubid, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(attnum));
-	scan = systable_beginscan(rel, DependReferenceIndexId, true, NULL, 3, key);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	foreach(lc, ab_catalog_rows(DependRelationId, DependReferenceIndexId, 3, key, NULL))
 	{
-		Form_pg_depend depend = (Form_pg_depend) GETSTRUCT(tuple);
+		Form_pg_depend depend = (Form_pg_depend) GETSTRUCT((HeapTuple) lfirst(lc));
 		ObjectAddress object = {depend->classid, depend->objid, depend->objsubid};
 		const char *why = NULL;
 
@@ -126,8 +123,6 @@ add_dependents(StringInfo list, Oid classid, Oid objid, AttrNumber attnum)
 		if (why != NULL)
 			add_object(list, &object, why);
 	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
 }
 
 /* Indexes that keep the column's values, or compare them in another way than the type does. */

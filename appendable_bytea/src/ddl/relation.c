@@ -24,10 +24,8 @@
 
 #include "access/htup_details.h"
 #include "access/relation.h"
-#include "access/table.h"
 #include "access/xact.h"
 #include "catalog/dependency.h"
-#include "catalog/indexing.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_attribute.h"
@@ -76,10 +74,8 @@ typedef struct ColumnTypes
 static void
 read_columns(Oid relid, AttrNumber attnum, ColumnTypes *types)
 {
-	Relation	rel = table_open(AttributeRelationId, AccessShareLock);
 	ScanKeyData key[2];
-	SysScanDesc scan;
-	HeapTuple	tuple;
+	ListCell   *lc;
 
 	memset(types, 0, sizeof(*types));
 	ScanKeyInit(&key[0], Anum_pg_attribute_attrelid, BTEqualStrategyNumber, F_OIDEQ,
@@ -90,10 +86,9 @@ read_columns(Oid relid, AttrNumber attnum, ColumnTypes *types)
 	else
 		ScanKeyInit(&key[1], Anum_pg_attribute_attnum, BTGreaterStrategyNumber, F_INT2GT,
 					Int16GetDatum(0));
-	scan = systable_beginscan(rel, AttributeRelidNumIndexId, true, SnapshotSelf, 2, key);
-	while ((tuple = systable_getnext(scan)) != NULL)
+	foreach(lc, ab_catalog_rows(AttributeRelationId, AttributeRelidNumIndexId, 2, key, SnapshotSelf))
 	{
-		Form_pg_attribute att = (Form_pg_attribute) GETSTRUCT(tuple);
+		Form_pg_attribute att = (Form_pg_attribute) GETSTRUCT((HeapTuple) lfirst(lc));
 		const AbType *type;
 
 		if (att->attisdropped)
@@ -110,8 +105,6 @@ read_columns(Oid relid, AttrNumber attnum, ColumnTypes *types)
 			types->name = att->attname;
 		}
 	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
 }
 
 /* Remember a table for the end of the command. */
@@ -131,25 +124,14 @@ remember_changed(Oid relid)
 void
 ab_set_access_method(Oid relid, Oid am)
 {
-	Relation	rel;
-	HeapTuple	tuple;
-	Form_pg_class form;
 	Oid			old;
 	ObjectAddress table,
 				method;
 
-	LockRelationOid(relid, AccessExclusiveLock);
 	CommandCounterIncrement();
-	rel = table_open(RelationRelationId, RowExclusiveLock);
-	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(relid));
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for relation %u", relid);
-	form = (Form_pg_class) GETSTRUCT(tuple);
-	old = form->relam;
-	form->relam = am;
-	CatalogTupleUpdate(rel, &tuple->t_self, tuple);
-	heap_freetuple(tuple);
-	table_close(rel, RowExclusiveLock);
+	LockRelationOid(relid, AccessExclusiveLock);
+	old = ab_rel_am(relid);
+	ab_set_class_column(relid, AccessExclusiveLock, Anum_pg_class_relam, ObjectIdGetDatum(am), false);
 
 	/* on heap, as on all that the server comes with, none is recorded */
 	deleteDependencyRecordsForSpecific(RelationRelationId, relid, DEPENDENCY_NORMAL,
@@ -405,25 +387,20 @@ is_new_on_heap(Oid relid)
 void
 ab_refuse_unseen_tables(void)
 {
-	Relation	depend;
-
 	if (!TransactionIdIsValid(GetTopTransactionIdIfAny()))
 		return;
-	depend = table_open(DependRelationId, AccessShareLock);
 	for (const AbType *type = ab_types(); type < ab_types() + AB_NTYPES; type++)
 	{
 		ScanKeyData key[2];
-		SysScanDesc scan;
-		HeapTuple	tuple;
+		ListCell   *lc;
 
 		ScanKeyInit(&key[0], Anum_pg_depend_refclassid, BTEqualStrategyNumber, F_OIDEQ,
 					ObjectIdGetDatum(TypeRelationId));
 		ScanKeyInit(&key[1], Anum_pg_depend_refobjid, BTEqualStrategyNumber, F_OIDEQ,
 					ObjectIdGetDatum(type->oid));
-		scan = systable_beginscan(depend, DependReferenceIndexId, true, NULL, 2, key);
-		while ((tuple = systable_getnext(scan)) != NULL)
+		foreach(lc, ab_catalog_rows(DependRelationId, DependReferenceIndexId, 2, key, NULL))
 		{
-			Form_pg_depend form = (Form_pg_depend) GETSTRUCT(tuple);
+			Form_pg_depend form = (Form_pg_depend) GETSTRUCT((HeapTuple) lfirst(lc));
 
 			if (form->classid == RelationRelationId && form->objsubid != 0 && is_new_on_heap(form->objid))
 				ereport(ERROR,
@@ -432,9 +409,7 @@ ab_refuse_unseen_tables(void)
 								get_rel_name(form->objid), type->name, AB_EXTENSION),
 						 errhint("Run the command again.")));
 		}
-		systable_endscan(scan);
 	}
-	table_close(depend, AccessShareLock);
 }
 
 /* Called once, from _PG_init. */

@@ -65,25 +65,37 @@
 #define RETAINED_PREFIX	"dropped_"
 
 /*
+ * Copies of the rows of a catalog that match some keys of an index, or all rows
+ * (InvalidOid), as a snapshot sees them; NULL: as the catalog's readers do.
+ */
+List *
+ab_catalog_rows(Oid catalog, Oid index, int nkeys, ScanKey keys, Snapshot snapshot)
+{
+	Relation	rel = table_open(catalog, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(rel, index, OidIsValid(index), snapshot, nkeys, keys);
+	List	   *rows = NIL;
+	HeapTuple	tuple;
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+		rows = lappend(rows, heap_copytuple(tuple));
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return rows;
+}
+
+/*
  * A copy of an object's row in a catalog whose first column is an OID with an index, as a
  * snapshot sees it (SnapshotSelf: as the command that runs has left it); NULL if there is none.
  */
 HeapTuple
 ab_catalog_row(Oid catalog, Oid index, Oid objid, Snapshot snapshot)
 {
-	Relation	rel = table_open(catalog, AccessShareLock);
-	ScanKeyData key[1];
-	SysScanDesc scan;
-	HeapTuple	tuple;
+	ScanKeyData key;
+	List	   *rows;
 
-	ScanKeyInit(&key[0], 1, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(objid));
-	scan = systable_beginscan(rel, index, true, snapshot, 1, key);
-	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
-		tuple = heap_copytuple(tuple);
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
-	return tuple;
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(objid));
+	rows = ab_catalog_rows(catalog, index, 1, &key, snapshot);
+	return rows != NIL ? linitial(rows) : NULL;
 }
 
 /* The store of a table; InvalidOid if it has none (yet). */
@@ -104,12 +116,10 @@ static List *
 find_stores(const char *prefix)
 {
 	List	   *result = NIL;
-	Relation	class = table_open(RelationRelationId, AccessShareLock);
 	NameData	from,
 				before;
 	ScanKeyData key[2];
-	SysScanDesc scan;
-	HeapTuple	tuple;
+	ListCell   *lc;
 
 	namestrcpy(&from, prefix);
 	namestrcpy(&before, prefix);
@@ -118,16 +128,13 @@ find_stores(const char *prefix)
 				NameGetDatum(&from));
 	ScanKeyInit(&key[1], Anum_pg_class_relname, BTLessStrategyNumber, F_NAMELT,
 				NameGetDatum(&before));
-	scan = systable_beginscan(class, ClassNameNspIndexId, true, NULL, 2, key);
-	while ((tuple = systable_getnext(scan)) != NULL)
+	foreach(lc, ab_catalog_rows(RelationRelationId, ClassNameNspIndexId, 2, key, NULL))
 	{
-		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
+		Form_pg_class form = (Form_pg_class) GETSTRUCT((HeapTuple) lfirst(lc));
 
 		if (form->relkind == RELKIND_RELATION && form->relnamespace == ab_schema_oid())
 			result = lappend_oid(result, form->oid);
 	}
-	systable_endscan(scan);
-	table_close(class, AccessShareLock);
 	return result;
 }
 
@@ -215,7 +222,7 @@ ab_store_open(Oid relid, LOCKMODE mode, AbStore *store)
 		/* pg_upgrade does not bring along relrewrite and the dependency */
 		if (mode == RowExclusiveLock && unlikely(!OidIsValid(store->heap->rd_rel->relrewrite)))
 		{
-			ab_store_set_class(heap, relid, NULL);
+			ab_set_class_column(heap, ShareUpdateExclusiveLock, Anum_pg_class_relrewrite, ObjectIdGetDatum(relid), false);
 			depend_on_extension(relid);
 		}
 		valid = toast_open_indexes(store->heap, mode, &store->indexes, &store->nindexes);
@@ -414,21 +421,13 @@ drop_store(Oid heap)
 static void
 rename_relation(Oid relid, const char *name)
 {
-	Relation	catalog;
-	HeapTuple	tuple;
-	Form_pg_class form;
+	const Oid	type = get_rel_type_id(relid);
+	NameData	relname;
 
-	LockRelationOid(relid, ShareUpdateExclusiveLock);
-	catalog = table_open(RelationRelationId, RowExclusiveLock);
-	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(relid));
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for relation %u", relid);
-	form = (Form_pg_class) GETSTRUCT(tuple);
-	namestrcpy(&form->relname, name);
-	CatalogTupleUpdate(catalog, &tuple->t_self, tuple);
-	if (OidIsValid(form->reltype))
-		RenameTypeInternal(form->reltype, name, form->relnamespace);
-	table_close(catalog, RowExclusiveLock);
+	namestrcpy(&relname, name);
+	ab_set_class_column(relid, ShareUpdateExclusiveLock, Anum_pg_class_relname, NameGetDatum(&relname), false);
+	if (OidIsValid(type))
+		RenameTypeInternal(type, name, get_rel_namespace(relid));
 	CommandCounterIncrement();
 }
 

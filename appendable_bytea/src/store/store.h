@@ -53,6 +53,7 @@ typedef struct AbStore
 	int			nindexes;
 } AbStore;
 
+extern List *ab_catalog_rows(Oid catalog, Oid index, int nkeys, ScanKey keys, Snapshot snapshot);
 extern HeapTuple ab_catalog_row(Oid catalog, Oid index, Oid objid, Snapshot snapshot);
 extern Oid	ab_store_find(Oid relid);
 extern List *ab_store_tables(void);
@@ -68,7 +69,7 @@ extern bool ab_slots_exist(void);
 
 extern Oid	ab_schema_owner(void);
 extern Datum ab_store_options(Oid relid);
-extern void ab_store_set_class(Oid heap, Oid relid, const Datum *options);
+extern void ab_set_class_column(Oid relid, LOCKMODE mode, AttrNumber column, Datum value, bool isnull);
 extern void ab_store_match(Oid relid);
 extern void ab_store_vacuum(Oid relid, VacuumParams_compat params, BufferAccessStrategy strategy);
 
@@ -274,20 +275,7 @@ extern Relation ab_open_checked(Oid relid, LOCKMODE mode, AbPrivilege privilege,
 extern Relation ab_open_table_checked(Oid relid, LOCKMODE mode, AbPrivilege privilege);
 extern char *ab_qualified_name(Relation rel);
 
-typedef struct AbValueScan
-{
-	Relation	rel;
-	TableScanDesc scan;
-	TupleTableSlot *slot;		/* the row */
-	AttrNumber	attnum;
-	Datum		value;
-	MemoryContext context;		/* for memory needed until the next value */
-} AbValueScan;
-
 extern AttrNumber ab_next_column(TupleDesc desc, AttrNumber attnum);
 extern const char *ab_value_type_name(Oid relid);
-extern void ab_values_begin(AbValueScan *scan, Relation rel, Snapshot snapshot);
-extern bool ab_values_next(AbValueScan *scan);
-extern void ab_values_end(AbValueScan *scan);
 
 #endif							/* APPENDABLE_STORE_H */

@@ -70,12 +70,9 @@ ab_store_options(Oid relid)
 	return options;
 }
 
-/*
- * Set what a store's row of pg_class must contain: the OID of its table, and its options,
- * unless that is NULL.  "0" removes all options.
- */
+/* Lock a relation, and change a column of its row in pg_class. */
 void
-ab_store_set_class(Oid heap, Oid relid, const Datum *options)
+ab_set_class_column(Oid relid, LOCKMODE mode, AttrNumber column, Datum value, bool isnull)
 {
 	Relation	catalog;
 	HeapTuple	tuple;
@@ -83,19 +80,14 @@ ab_store_set_class(Oid heap, Oid relid, const Datum *options)
 	bool		nulls[Natts_pg_class] = {0};
 	bool		replace[Natts_pg_class] = {0};
 
-	LockRelationOid(heap, ShareUpdateExclusiveLock);
+	LockRelationOid(relid, mode);
 	catalog = table_open(RelationRelationId, RowExclusiveLock);
-	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(heap));
+	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(relid));
 	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for relation %u", heap);
-	values[Anum_pg_class_relrewrite - 1] = ObjectIdGetDatum(relid);
-	replace[Anum_pg_class_relrewrite - 1] = true;
-	if (options != NULL)
-	{
-		values[Anum_pg_class_reloptions - 1] = *options;
-		nulls[Anum_pg_class_reloptions - 1] = *options == (Datum) 0;
-		replace[Anum_pg_class_reloptions - 1] = true;
-	}
+		elog(ERROR, "cache lookup failed for relation %u", relid);
+	values[column - 1] = value;
+	nulls[column - 1] = isnull;
+	replace[column - 1] = true;
 	tuple = heap_modify_tuple(tuple, RelationGetDescr(catalog), values, nulls, replace);
 	CatalogTupleUpdate(catalog, &tuple->t_self, tuple);
 	table_close(catalog, RowExclusiveLock);
@@ -138,8 +130,6 @@ alter_store(Oid relid, AlterTableType subtype, const char *name)
 static void
 set_persistence(Oid heap, Oid relid, char persistence)
 {
-	const Datum none = (Datum) 0;
-
 	/* a rewrite loses chunks that are deleted */
 	if (ab_slots_exist())
 		ereport(ERROR,
@@ -147,13 +137,12 @@ set_persistence(Oid heap, Oid relid, char persistence)
 				 errmsg("chunk store of table \"%s\" cannot be rewritten while logical replication slots exist",
 						get_rel_name(relid)),
 				 errhint("Drop the slots of this database first.")));
-	LockRelationOid(heap, AccessExclusiveLock);
 
 	/*
 	 * the server rewrites no user catalog table: ab_store_match() sets that
 	 * again
 	 */
-	ab_store_set_class(heap, relid, &none);
+	ab_set_class_column(heap, AccessExclusiveLock, Anum_pg_class_reloptions, (Datum) 0, true);
 	alter_store(heap, persistence == RELPERSISTENCE_PERMANENT ? AT_SetLogged : AT_SetUnLogged, NULL);
 }
 
@@ -202,9 +191,10 @@ ab_store_match(Oid relid)
 		get_rel_tablespace(get_relname_relid(psprintf("%s_index", NameStr(store->relname)), store->relnamespace)) != tablespace)
 		set_tablespace(heap, tablespace);
 	wanted = ab_store_options(relid);
-	if (store->relrewrite != relid || isnull ||
-		!datumIsEqual(PointerGetDatum(PG_DETOAST_DATUM(options)), wanted, false, -1))
-		ab_store_set_class(heap, relid, &wanted);
+	if (store->relrewrite != relid)
+		ab_set_class_column(heap, ShareUpdateExclusiveLock, Anum_pg_class_relrewrite, ObjectIdGetDatum(relid), false);
+	if (isnull || !datumIsEqual(PointerGetDatum(PG_DETOAST_DATUM(options)), wanted, false, -1))
+		ab_set_class_column(heap, ShareUpdateExclusiveLock, Anum_pg_class_reloptions, wanted, false);
 }
 
 /*

@@ -1,13 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * tables.c
- *	  The users' tables: open one that the user has a privilege on, and find the values
- *	  of the type in its columns and rows.
- *
- * Use ab_next_column() to iterate over the columns of a row.  Code that visits every
- * value of a table (check, repair, statistics) scans it with these functions; they
- * return the values visible to the snapshot, and free a value's memory when the next
- * one is fetched.
+ *	  The users' tables: open one that the user has a privilege on, and find its columns
+ *	  of the type.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -141,47 +136,4 @@ ab_value_type_name(Oid relid)
 		found = column ? column : found;
 	}
 	return found ? found->name : "appendable";
-}
-
-/* Begin to scan the values of a table, in the current memory context. */
-void
-ab_values_begin(AbValueScan *scan, Relation rel, Snapshot snapshot)
-{
-	scan->rel = rel;
-	scan->slot = table_slot_create(rel, NULL);
-	scan->scan = table_beginscan_compat(rel, snapshot, 0, NULL);
-	scan->context = AllocSetContextCreate(CurrentMemoryContext, "appendable_bytea values",
-										  ALLOCSET_DEFAULT_SIZES);
-	scan->attnum = 0;
-}
-
-/* The next value that is not null; false at the end. */
-bool
-ab_values_next(AbValueScan *scan)
-{
-	bool		isnull;
-
-	MemoryContextReset(scan->context);
-	do
-	{
-		if (scan->attnum > 0)
-			scan->attnum = ab_next_column(RelationGetDescr(scan->rel), scan->attnum);
-		while (scan->attnum == 0)
-		{
-			CHECK_FOR_INTERRUPTS();
-			if (!table_scan_getnextslot(scan->scan, ForwardScanDirection, scan->slot))
-				return false;
-			scan->attnum = ab_next_column(RelationGetDescr(scan->rel), 0);
-		}
-		scan->value = slot_getattr(scan->slot, scan->attnum, &isnull);
-	} while (isnull);
-	return true;
-}
-
-void
-ab_values_end(AbValueScan *scan)
-{
-	table_endscan(scan->scan);
-	ExecDropSingleTupleTableSlot(scan->slot);
-	MemoryContextDelete(scan->context);
 }

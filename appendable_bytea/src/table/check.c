@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * check.c
- *	  appendable_bytea_check: every reference against its chunks.
+ *	  What is in tables and their stores: appendable_bytea_check(), chunks without an
+ *	  owner, appendable_bytea_stats() and the total size.
  *
  * Chunks begin and end in the transactions in which the row versions that refer to
  * them do.  So one snapshot sees both or neither: the chunks that it sees of a value are
@@ -14,19 +15,26 @@
  * worker, which calls simple_heap_delete().  They are counted here, and removed by
  * appendable_bytea_repair().
  *
+ * Statistics read the rows of the table, and of the chunks a sample: they cost as much as a
+ * sequential scan of a table without its large values.
+ *
  * Copyright (c) 2026, the pg_lean authors
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/relation.h"
 #include "access/table.h"
 #include "catalog/pg_operator.h"
 #include "catalog/pg_type.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "pgstat.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 #include "utils/tuplesort.h"
 #include "utils/tuplestore.h"
@@ -34,6 +42,45 @@
 #include "table/table.h"
 
 PG_FUNCTION_INFO_V1(appendable_bytea_check);
+PG_FUNCTION_INFO_V1(appendable_bytea_stats);
+PG_FUNCTION_INFO_V1(appendable_bytea_total_size);
+
+/* pages of a store that are read for statistics */
+#define SAMPLED_PAGES	100
+
+/*
+ * Call a function for each value of a table that a snapshot sees, in memory that is freed
+ * after each call.
+ */
+static void
+visit_values(Relation rel, Snapshot snapshot,
+			 void (*visit) (void *arg, TupleTableSlot *row, AttrNumber attnum, Datum value), void *arg)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	TupleTableSlot *row = table_slot_create(rel, NULL);
+	TableScanDesc scan = table_beginscan_compat(rel, snapshot, 0, NULL);
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "appendable_bytea values",
+												  ALLOCSET_DEFAULT_SIZES);
+
+	while (table_scan_getnextslot(scan, ForwardScanDirection, row))
+	{
+		CHECK_FOR_INTERRUPTS();
+		for (AttrNumber n = 0; (n = ab_next_column(desc, n)) > 0;)
+		{
+			bool		isnull;
+			Datum		value = slot_getattr(row, n, &isnull);
+			MemoryContext oldcontext = MemoryContextSwitchTo(context);
+
+			if (!isnull)
+				visit(arg, row, n, value);
+			MemoryContextSwitchTo(oldcontext);
+			MemoryContextReset(context);
+		}
+	}
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(row);
+	MemoryContextDelete(context);
+}
 
 typedef struct Check
 {
@@ -172,8 +219,9 @@ parse_value(Datum value, AbValue *parsed)
 }
 
 static void
-check_value(Check *check, ItemPointer tid, const char *column, Datum value)
+check_value(void *arg, TupleTableSlot *row, AttrNumber attnum, Datum value)
 {
+	Check	   *check = arg;
 	AbValue		parsed;
 	const char *problem = parse_value(value, &parsed);
 
@@ -185,7 +233,8 @@ check_value(Check *check, ItemPointer tid, const char *column, Datum value)
 		problem = check_chunks(check, &parsed);
 	}
 	if (problem)
-		report_problem(check, tid, column, problem);
+		report_problem(check, &row->tts_tid,
+					   NameStr(TupleDescAttr(RelationGetDescr(check->rel), attnum - 1)->attname), problem);
 }
 
 /* Value ids, to be sorted: work memory, then files. */
@@ -250,7 +299,6 @@ static void
 check_table(ReturnSetInfo *rsinfo, Relation rel)
 {
 	Check		check;
-	AbValueScan scan;
 
 	memset(&check, 0, sizeof(check));
 	check.rsinfo = rsinfo;
@@ -258,38 +306,30 @@ check_table(ReturnSetInfo *rsinfo, Relation rel)
 	check.snapshot = GetActiveSnapshot();
 	check.has_store = ab_store_open(RelationGetRelid(rel), AccessShareLock, &check.store);
 	check.vids = begin_vids();
-	ab_values_begin(&scan, check.rel, check.snapshot);
-	while (ab_values_next(&scan))
-	{
-		MemoryContext oldcontext = MemoryContextSwitchTo(scan.context);
-
-		check_value(&check, &scan.slot->tts_tid,
-					NameStr(TupleDescAttr(RelationGetDescr(check.rel), scan.attnum - 1)->attname),
-					scan.value);
-		MemoryContextSwitchTo(oldcontext);
-	}
-	ab_values_end(&scan);
+	visit_values(rel, check.snapshot, check_value, &check);
 	check_owners(&check);
 	tuplesort_end(check.vids);
 	if (check.has_store)
 		ab_store_close(&check.store, AccessShareLock);
 }
 
-/* Sort the ids of all values that the snapshot sees; each must be understood. */
+/* Add the id of a value, which must be understood, to those that are sorted. */
+static void
+collect_vid(void *vids, TupleTableSlot *row, AttrNumber attnum, Datum value)
+{
+	AbRef		ref;
+
+	if (ab_parse_reference(value, &ref))
+		tuplesort_putdatum(vids, Int64GetDatum(ref.vid), false);
+}
+
+/* Sort the ids of all values that the snapshot sees. */
 static Tuplesortstate *
 collect_vids(Relation rel, Snapshot snapshot)
 {
 	Tuplesortstate *vids = begin_vids();
-	AbValueScan scan;
-	AbRef		ref;
 
-	ab_values_begin(&scan, rel, snapshot);
-	while (ab_values_next(&scan))
-	{
-		if (ab_parse_reference(scan.value, &ref))
-			tuplesort_putdatum(vids, Int64GetDatum(ref.vid), false);
-	}
-	ab_values_end(&scan);
+	visit_values(rel, snapshot, collect_vid, vids);
 	tuplesort_performsort(vids);
 	return vids;
 }
@@ -359,8 +399,8 @@ ab_free_unowned(Oid relid, int64 max, int64 *chunks, int64 *bytes)
  * locked: an older one would not match the chunks of a table that was rewritten in the
  * meantime.
  */
-void
-ab_report_tables(FunctionCallInfo fcinfo, void (*report) (ReturnSetInfo *rsinfo, Relation rel))
+static void
+report_tables(FunctionCallInfo fcinfo, void (*report) (ReturnSetInfo *rsinfo, Relation rel))
 {
 	List	   *tables = PG_ARGISNULL(0) ? ab_store_tables() : list_make1_oid(PG_GETARG_OID(0));
 	const int	skip = PG_ARGISNULL(0) ? AB_SKIP_MISSING | AB_SKIP_DENIED : 0;
@@ -387,6 +427,143 @@ ab_report_tables(FunctionCallInfo fcinfo, void (*report) (ReturnSetInfo *rsinfo,
 Datum
 appendable_bytea_check(PG_FUNCTION_ARGS)
 {
-	ab_report_tables(fcinfo, check_table);
+	report_tables(fcinfo, check_table);
 	return (Datum) 0;
+}
+
+/* ---- statistics ---------------------------------------------------------- */
+
+static int64
+total_size(Oid relid)
+{
+	return DatumGetInt64(DirectFunctionCall1(pg_total_relation_size, ObjectIdGetDatum(relid)));
+}
+
+/* The share of bytes in chunks that are in compressed ones, by a sample; -1 if there are none. */
+static double
+compressed_share(Oid store)
+{
+	Relation	heap = try_relation_open(store, AccessShareLock);
+	TableScanDesc scan;
+	TupleTableSlot *slot;
+	ItemPointerData first,
+				last;
+	BlockNumber nblocks;
+	int64		all = 0;
+	int64		compressed = 0;
+
+	if (heap == NULL)
+		return -1;
+	nblocks = RelationGetNumberOfBlocks(heap);
+	slot = table_slot_create(heap, NULL);
+	ItemPointerSet(&first, 0, 0);
+	ItemPointerSet(&last, 0, MaxOffsetNumber);
+	scan = table_beginscan_tidrange_compat(heap, GetActiveSnapshot(), &first, &last);
+	for (int i = 0; i < (int) Min(nblocks, SAMPLED_PAGES); i++)
+	{
+		BlockNumber block = (uint64) i * nblocks / Min(nblocks, SAMPLED_PAGES);
+		AbChunk		chunk;
+
+		CHECK_FOR_INTERRUPTS();
+		ItemPointerSetBlockNumber(&first, block);
+		ItemPointerSetBlockNumber(&last, block);
+		table_rescan_tidrange(scan, &first, &last);
+		while (table_scan_getnextslot_tidrange(scan, ForwardScanDirection, slot))
+		{
+			if (!ab_chunk_parse(ExecFetchSlotHeapTuple(slot, false, NULL), &chunk))
+				continue;
+			all += chunk.length;
+			compressed += chunk.compressed ? chunk.length : 0;
+		}
+	}
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	relation_close(heap, AccessShareLock);
+	return all > 0 ? (double) compressed / all : -1;
+}
+
+/* Counters of a table's values. */
+typedef struct ValueCounts
+{
+	int64		values;
+	int64		in_chunks;		/* of them */
+	int64		stored;			/* bytes in chunks */
+	int64		inlined;		/* bytes in rows */
+} ValueCounts;
+
+static void
+count_value(void *arg, TupleTableSlot *row, AttrNumber attnum, Datum value)
+{
+	ValueCounts *counts = arg;
+	int64		chunk_bytes = ab_length_in_chunks(value);
+
+	counts->values++;
+	counts->in_chunks += chunk_bytes > 0;
+	counts->stored += chunk_bytes;
+	counts->inlined += ab_length(value) - chunk_bytes;
+}
+
+/* Measure the values of a table: one row of appendable_bytea_stats(). */
+static void
+stats_row(ReturnSetInfo *rsinfo, Relation rel)
+{
+	Datum		values[11];
+	bool		nulls[11] = {0};
+	Oid			relid = RelationGetRelid(rel);
+	PgStat_StatTabEntry *counters = pgstat_fetch_stat_tabentry(relid);
+	Oid			store = ab_store_find(relid);
+	bool		has_store = OidIsValid(store);
+	ValueCounts counts = {0};
+	int64		file_size = 0;
+	double		share = -1;
+
+	visit_values(rel, GetActiveSnapshot(), count_value, &counts);
+	if (has_store)
+	{
+		file_size = DatumGetInt64(DirectFunctionCall1(pg_table_size, ObjectIdGetDatum(store)));
+		share = compressed_share(store);
+	}
+
+	values[0] = ObjectIdGetDatum(relid);
+	values[1] = ObjectIdGetDatum(store);
+	nulls[1] = !has_store;
+	values[2] = Int64GetDatum(counts.values);
+	values[3] = Int64GetDatum(counts.in_chunks);
+	values[4] = Int64GetDatum(counts.stored);
+	values[5] = Int64GetDatum(counts.inlined);
+	values[6] = Int64GetDatum(file_size);
+	values[7] = Int64GetDatum(Max(file_size - counts.stored, 0));
+	values[8] = Int64GetDatum(has_store ? total_size(store) : 0);
+	if (counters == NULL || counters->tuples_updated == 0)
+		nulls[9] = true;
+	else
+		values[9] = Float8GetDatum((double) counters->tuples_hot_updated /
+								   counters->tuples_updated);
+	nulls[10] = share < 0;
+	values[10] = Float8GetDatum(share);
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/* appendable_bytea_stats(regclass): see the SQL script for the columns. */
+Datum
+appendable_bytea_stats(PG_FUNCTION_ARGS)
+{
+	report_tables(fcinfo, stats_row);
+	return (Datum) 0;
+}
+
+/* appendable_bytea_total_size(regclass): the table with all that belongs to it. */
+Datum
+appendable_bytea_total_size(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+	Oid			store = ab_store_find(relid);
+	int64		size;
+
+	if (get_rel_name(relid) == NULL)
+		PG_RETURN_NULL();
+	size = total_size(relid);
+	if (OidIsValid(store))
+		size += total_size(store);
+	PG_RETURN_INT64(size);
 }

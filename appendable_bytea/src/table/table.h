@@ -96,7 +96,6 @@ extern bool ab_pieces_accept(AbStoring *storing, const AbTarget *target);
 
 /* ---- check.c ------------------------------------------------------------- */
 
-extern void ab_report_tables(FunctionCallInfo fcinfo, void (*report) (ReturnSetInfo *rsinfo, Relation rel));
 extern void ab_free_unowned(Oid relid, int64 max, int64 *chunks, int64 *bytes);
 
 /* ---- am.c: the access method, and the command that rewrites a table ------- */
