@@ -430,7 +430,7 @@ MUTATIONS = [
              "if (n == 0 || data[n - 1] != PAD_MARK)", "if (n == 0)", FORGED),
     Mutation(BYTEA + "table/batch.c", "a key is compared by an operator that its index does not have",
              "get_op_opfamily_strategy(target->equal, target->opfamily) != BTEqualStrategyNumber)", "target->equal == target->opfamily)", ("sql/batch",)),
-    Mutation(BYTEA + "type/type_index.c", "an index of another collation is used",
+    Mutation(BYTEA + "type/type_plan.c", "an index of another collation is used",
              "if (OidIsValid(req->indexcollation) && req->indexcollation != clause->inputcollid)", "if (clause == NULL)", ("sql/readers",)),
     Mutation(BYTEA + "ddl/convert.c", "an index that includes the column is not listed",
              "if (!has_column(form->indkey.values, form->indnatts, attnum))", "if (!has_column(form->indkey.values, form->indnkeyatts, attnum))", ("sql/convert",)),

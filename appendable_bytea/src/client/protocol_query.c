@@ -60,26 +60,12 @@ cast_to(Node *node, Oid from, Oid to)
 	return node;
 }
 
-/* Does a list of columns have one whose type is not built in? */
-static bool
-has_other_types(List *tlist)
-{
-	ListCell   *lc;
-
-	foreach(lc, tlist)
-	{
-		TargetEntry *tle = lfirst(lc);
-
-		if (!tle->resjunk && exprType((Node *) tle->expr) >= FirstNormalObjectId)
-			return true;
-	}
-	return false;
-}
-
 /* May there be anything to do?  Most statements are done with here. */
 bool
 ab_may_concern(const Query *query, const Oid *types, int ntypes)
 {
+	ListCell   *lc;
+
 	for (int i = 0; i < ntypes; i++)
 	{
 		if (types[i] >= FirstNormalObjectId)
@@ -87,8 +73,14 @@ ab_may_concern(const Query *query, const Oid *types, int ntypes)
 	}
 	if (query->commandType == CMD_UTILITY)
 		return query->utilityStmt != NULL && IsA(query->utilityStmt, DeclareCursorStmt);
-	return has_other_types(query->commandType == CMD_SELECT ?
-						   query->targetList : query->returningList);
+	foreach(lc, query->commandType == CMD_SELECT ? query->targetList : query->returningList)
+	{
+		const TargetEntry *tle = lfirst(lc);
+
+		if (!tle->resjunk && exprType((Node *) tle->expr) >= FirstNormalObjectId)
+			return true;
+	}
+	return false;
 }
 
 /* ---- parameters ---------------------------------------------------------- */

@@ -128,7 +128,7 @@ kept_values(Oid relid, const int16 *columns, int ncolumns,
 
 /*
  * ANALYZE keeps statistics on what indexes compute, in a catalog.  On the type itself
- * they are without values (type_index.c); a hash index on an array of values would
+ * they are without values (type_plan.c); a hash index on an array of values would
  * have references there.
  */
 void

@@ -45,17 +45,13 @@
 
 static object_access_hook_type previous_hook = NULL;
 
-/* Read a pg_class row that may not be visible yet; false if there is none. */
-static bool
-read_new_class(Oid relid, FormData_pg_class *row)
+/* A relation's row of pg_class, which may not be visible yet; NULL if there is none. */
+static Form_pg_class
+new_class(Oid relid)
 {
 	HeapTuple	tuple = ab_catalog_row(RelationRelationId, ClassOidIndexId, relid, SnapshotSelf);
 
-	if (!HeapTupleIsValid(tuple))
-		return false;
-	memcpy(row, GETSTRUCT(tuple), CLASS_TUPLE_SIZE);
-	heap_freetuple(tuple);
-	return true;
+	return HeapTupleIsValid(tuple) ? (Form_pg_class) GETSTRUCT(tuple) : NULL;
 }
 
 /* The facts about a relation's columns that decide how it is treated. */
@@ -166,7 +162,7 @@ static void
 attach_store(Oid relid, const FormData_pg_class *row, const AbType *type)
 {
 	Oid			am = ab_am_oid();
-	FormData_pg_class old;
+	Form_pg_class old;
 
 	if (row->relam != am && row->relam != HEAP_TABLE_AM_OID)
 		ereport(ERROR,
@@ -175,11 +171,11 @@ attach_store(Oid relid, const FormData_pg_class *row, const AbType *type)
 						OidIsValid(row->relrewrite) ? get_rel_name(row->relrewrite) : NameStr(row->relname),
 						type->name),
 				 errdetail("Its access method is neither \"%s\" nor \"heap\".", AB_AM)));
-	if (row->relam != am && read_new_class(row->relrewrite, &old) && old.relam == am)
+	if (row->relam != am && (old = new_class(row->relrewrite)) != NULL && old->relam == am)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("table \"%s\" cannot leave access method \"%s\" with columns of type %s",
-						NameStr(old.relname), AB_AM, type->name),
+						NameStr(old->relname), AB_AM, type->name),
 				 errhint("Call appendable_bytea_detach() for the table.")));
 	if (row->relam != am)
 		ab_set_access_method(relid, am);
@@ -196,16 +192,16 @@ attach_store(Oid relid, const FormData_pg_class *row, const AbType *type)
 void
 ab_check_relation(Oid relid, AttrNumber attnum)
 {
-	FormData_pg_class row;
+	Form_pg_class row = new_class(relid);
 	ColumnTypes types;
 
-	if (!read_new_class(relid, &row) || row.relnamespace == ab_schema_oid() ||
-		row.relkind == RELKIND_SEQUENCE || row.relkind == RELKIND_TOASTVALUE)
+	if (row == NULL || row->relnamespace == ab_schema_oid() ||
+		row->relkind == RELKIND_SEQUENCE || row->relkind == RELKIND_TOASTVALUE)
 		return;
 	read_columns(relid, attnum, &types);
-	if (row.relkind == RELKIND_INDEX || row.relkind == RELKIND_PARTITIONED_INDEX)
-		ab_refuse_index_expressions(relid, NameStr(row.relname));
-	if (row.relkind == RELKIND_VIEW)
+	if (row->relkind == RELKIND_INDEX || row->relkind == RELKIND_PARTITIONED_INDEX)
+		ab_refuse_index_expressions(relid, NameStr(row->relname));
+	if (row->relkind == RELKIND_VIEW)
 	{
 		/* it stores nothing, but a column elsewhere may be of its row type */
 		if (types.direct != NULL || types.within != NULL)
@@ -216,17 +212,17 @@ ab_check_relation(Oid relid, AttrNumber attnum)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("column \"%s\" of relation \"%s\" has a type that contains %s",
-						NameStr(types.name), NameStr(row.relname), types.within->name),
+						NameStr(types.name), NameStr(row->relname), types.within->name),
 				 errdetail("Values of this type must be in columns of the table itself, so that their chunks end with the row."),
 				 errhint("Use %s inside arrays, composite types, domains and ranges.",
 						 types.within->plain_name)));
 	if (types.direct == NULL)
 		return;
-	switch (row.relkind)
+	switch (row->relkind)
 	{
 		case RELKIND_RELATION:
 			refuse_row_type_in_use(relid);
-			attach_store(relid, &row, types.direct);
+			attach_store(relid, row, types.direct);
 			remember_changed(relid);
 			break;
 		case RELKIND_PARTITIONED_TABLE:
@@ -239,10 +235,10 @@ ab_check_relation(Oid relid, AttrNumber attnum)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("%s \"%s\" cannot have a column of type %s",
-							row.relkind == RELKIND_FOREIGN_TABLE ? "foreign table" :
-							row.relkind == RELKIND_MATVIEW ? "materialized view" : "composite type",
-							NameStr(row.relname), types.direct->name),
-					 row.relkind == RELKIND_MATVIEW ?
+							row->relkind == RELKIND_FOREIGN_TABLE ? "foreign table" :
+							row->relkind == RELKIND_MATVIEW ? "materialized view" : "composite type",
+							NameStr(row->relname), types.direct->name),
+					 row->relkind == RELKIND_MATVIEW ?
 					 errhint("Cast the column to %s.", types.direct->plain_name) :
 					 errhint("Use %s.", types.direct->plain_name)));
 			break;
@@ -250,7 +246,7 @@ ab_check_relation(Oid relid, AttrNumber attnum)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("index \"%s\" cannot keep values of type %s",
-							NameStr(row.relname), types.direct->name),
+							NameStr(row->relname), types.direct->name),
 					 errhint("Use a hash index, or an index on %s.", types.direct->index_on)));
 	}
 }
@@ -310,20 +306,21 @@ column_changed(Oid relid, AttrNumber attnum, bool created)
 static void
 object_dropped(Oid classid, Oid objid, int subid)
 {
-	FormData_pg_class row;
+	Form_pg_class row;
 
 	if (classid == RelationRelationId)
 	{
 		if (subid != 0 ? ab_type_of(get_atttype(objid, subid)) == NULL : ab_rel_am(objid) != ab_am_oid())
 			return;
-		if (!read_new_class(objid, &row) || row.relnamespace == ab_schema_oid())
+		row = new_class(objid);
+		if (row == NULL || row->relnamespace == ab_schema_oid())
 			return;
 		remember_changed(objid);
 		/* partitions on heap are dropped with a partitioned table of our type */
 		if (NameStr(ab_command->dropped_table)[0] == '\0' &&
-			(row.relkind == RELKIND_RELATION || row.relkind == RELKIND_PARTITIONED_TABLE ||
-			 row.relkind == RELKIND_MATVIEW))
-			ab_command->dropped_table = row.relname;
+			(row->relkind == RELKIND_RELATION || row->relkind == RELKIND_PARTITIONED_TABLE ||
+			 row->relkind == RELKIND_MATVIEW))
+			ab_command->dropped_table = row->relname;
 	}
 	else if (NameStr(ab_command->dropped_table)[0] != '\0' &&
 			 ((classid == AccessMethodRelationId && objid == ab_am_oid()) ||

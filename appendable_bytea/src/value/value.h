@@ -56,11 +56,22 @@
 #include "utils/rel.h"
 #include "utils/snapshot.h"
 
-#include "settings.h"
-
 #define AB_EXTENSION	"appendable_bytea"
 #define AB_AM			"appendable_heap"
 #define AB_SCHEMA		"appendable_store"
+
+/* ---- settings: appendable_bytea.c ---------------------------------------- */
+
+extern bool ab_store_differences;
+extern bool ab_compress_new;
+extern int	ab_difference_memory_kb;
+extern int	ab_max_pieces;
+extern int	ab_inline_max;
+extern int	ab_tail_max;
+extern int	ab_chunk_size;
+extern int	ab_compression;
+extern int	ab_client_type;
+extern PGDLLIMPORT int ab_max_size_mb;	/* cap of a value's length */
 
 /* ---- the datum: datum.c -------------------------------------------------- */
 
