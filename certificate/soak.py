@@ -73,11 +73,15 @@ SETTINGS = {
 TABLES = """
 CREATE TABLE soak (id int PRIMARY KEY, n int NOT NULL, sum bytea NOT NULL, data appendable_bytea NOT NULL) WITH (fillfactor = 70);
 CREATE TABLE soak_text (id int PRIMARY KEY, n int NOT NULL, sum bytea NOT NULL, data appendable_text NOT NULL) WITH (fillfactor = 70);
+CREATE TABLE soak_json (id int PRIMARY KEY, n int NOT NULL, sum bytea NOT NULL, data appendable_json NOT NULL) WITH (fillfactor = 70);
+CREATE TABLE soak_jsonb (id int PRIMARY KEY, n int NOT NULL, sum bytea NOT NULL, data appendable_jsonb NOT NULL) WITH (fillfactor = 70);
 CREATE TABLE soak_rows AS SELECT g AS k, g % 97 AS v, md5(g::text) AS t FROM generate_series(1, 40000) g;
 CREATE INDEX ON soak_rows (k);
 ANALYZE soak_rows;
 """
 
+#: Tables that writers change.
+WRITTEN = ("soak", "soak_text", "soak_json", "soak_jsonb")
 #: Sum of t's length and of v over soak_rows: what the same rows in a temporary table have, too.
 ANSWER = "SELECT count(*), sum(v), sum(length(t)) FROM"
 
@@ -185,13 +189,13 @@ class Soak:
     def writer(self, number: int, table: str):
         """Changes of one's rows, compared with the model after every hundred."""
         ids = range(number * 100, number * 100 + ROWS)
-        kind_of = "text" if table.endswith("_text") else "bytea"
+        shown = changes.TEXTS.get(changes.kind_of(table), "{column}::bytea").format(column="data")
         model: dict[int, changes.Value] = {}
         turns = itertools.count()
 
         def check(conn) -> None:
             rows = {row[0]: (row[1], bytes(row[2])) for row in conn.execute(
-                f"SELECT id, data::{kind_of}, sum FROM {table} WHERE id = ANY(%s)", (list(ids),), binary=True)}
+                f"SELECT id, {shown}, sum FROM {table} WHERE id = ANY(%s)", (list(ids),), binary=True)}
             for key, (value, total) in rows.items():
                 if changes.digest(value) != total:
                     raise Wrong(f"row {key} of {table} does not match its checksum")
@@ -256,7 +260,7 @@ class Soak:
         self.count("changes read through the slot", n)
 
     def maintain(self, conn, rng) -> None:
-        conn.execute(rng.choice(("VACUUM soak", "VACUUM soak_text", "VACUUM (ANALYZE) soak", "REINDEX TABLE soak_text", "ANALYZE soak_rows")))
+        conn.execute(rng.choice(("VACUUM soak", f"VACUUM {', '.join(WRITTEN[1:])}", "VACUUM (ANALYZE) soak", "REINDEX TABLE soak_text", "ANALYZE soak_rows")))
         problems = conn.execute("SELECT table_name::text, column_name, problem FROM appendable_bytea_check()").fetchall()
         if problems:
             raise Wrong(f"appendable_bytea_check(): {problems[:3]}")
@@ -308,7 +312,7 @@ class Soak:
                 self.views = [row[0] for row in conn.execute(
                     "SELECT c.oid::regclass::text FROM pg_class c JOIN pg_depend d ON d.objid = c.oid AND d.deptype = 'e'"
                     " JOIN pg_extension e ON e.oid = d.refobjid WHERE relkind = 'v' AND extname = 'light_explain'")]
-            actors = [self.writer(number, ("soak", "soak_text")[number % 2]) for number in range(4)]
+            actors = [self.writer(number, table) for number, table in enumerate(WRITTEN)]
             actors += [self.actor("temporary tables", self.temporary, leaves=LEAVES), self.actor("explain", self.explain),
                        self.actor("tables that go", self.tables, 0.5, LEAVES), self.actor("visits", self.visit, 0.5), self.actor("slot", self.consume, 0.5),
                        self.actor("maintenance", self.maintain, 3.0)]
