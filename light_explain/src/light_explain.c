@@ -133,6 +133,8 @@ run_unmeasured(EXECUTORRUN_PARAMS_compat)
 {
 	int			begun = light_activity_begin(LIGHT_EXECUTOR, queryDesc->plannedstmt->queryId, GetUserId(), 0);
 
+	if (queryDesc->plannedstmt->parallelModeNeeded)
+		light_activity_parallel();
 	next.run(EXECUTORRUN_ARGS_compat);
 	light_activity_end(begun);
 }

@@ -39,6 +39,15 @@ typedef struct LightDoing
 	int32		node;			/* plan_node_id of the innermost call of a
 								 * node without a record */
 	int32		activity;
+
+	/*
+	 * The innermost statement that may have workers.  The server gives these
+	 * the identifier that the process reported when it began: the outermost
+	 * statement's.
+	 */
+	uint32		parallel_execution;
+	uint64		parallel_query_id;
+	uint64		reported_query_id;
 } LightDoing;
 
 /* A statement that the sampler has seen, and what it wants to know of it when it ends. */

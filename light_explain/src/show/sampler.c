@@ -352,7 +352,10 @@ keep_pending(Pending *pending, const LightWaitKey *key, double seconds)
 
 /* ---- a round ------------------------------------------------------------ */
 
-/* The statement of the leader, if a worker works for that; its process is asked for the plan. */
+/*
+ * The statement that a worker works for is the leader's, also if it is a nested one or executes another one now;
+ * its process is asked for the plan.
+ */
 static void
 take_leaders(Seen *found)
 {
@@ -361,9 +364,10 @@ take_leaders(Seen *found)
 
 	(void) node_of(cell, &doing);
 	found->execution = 0;
-	if (doing.query_id == found->key.query_id && doing.activity == LIGHT_EXECUTOR)
+	if (found->key.activity == LIGHT_EXECUTOR && doing.reported_query_id == found->key.query_id)
 	{
-		found->execution = doing.execution;
+		found->key.query_id = doing.parallel_query_id;
+		found->execution = doing.parallel_execution;
 		found->procno = found->leader;
 	}
 }
@@ -371,7 +375,7 @@ take_leaders(Seen *found)
 static void
 add_sample(Seen *found, TimestampTz now, double seconds)
 {
-	LightSample sample = {.time = now,.key = found->key,.pid = found->pid,.previous = -1};
+	LightSample sample = {.time = now,.pid = found->pid,.previous = -1};
 	Pending    *pending;
 
 	if (found->leader >= 0)
@@ -379,6 +383,7 @@ add_sample(Seen *found, TimestampTz now, double seconds)
 		sample.leader = ProcGlobal->allProcs[found->leader].pid;
 		take_leaders(found);
 	}
+	sample.key = found->key;
 	sample.execution = found->execution;
 	light_wait_add(&found->key, 1, seconds);
 	if (found->execution == 0)

@@ -22,6 +22,7 @@
 #include "compat_planner.h"
 #include "miscadmin.h"
 #include "statement/statement.h"
+#include "utils/backend_status.h"
 
 #define MAX_DEPTH 64
 
@@ -97,6 +98,21 @@ light_activity_end(int begun)
 		cell->doing = around[depth].doing;
 	else
 		cell->doing.activity = LIGHT_IDLE;
+	pg_write_barrier();
+	cell->changes++;
+}
+
+/* The statement that has just begun may start workers. */
+void
+light_activity_parallel(void)
+{
+	LightCell  *cell = light_cell;
+
+	cell->changes++;
+	pg_write_barrier();
+	cell->doing.parallel_execution = cell->doing.execution;
+	cell->doing.parallel_query_id = cell->doing.query_id;
+	cell->doing.reported_query_id = pgstat_get_my_query_id();
 	pg_write_barrier();
 	cell->changes++;
 }

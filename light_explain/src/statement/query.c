@@ -319,7 +319,11 @@ light_query_enter(LightQuery *query, bool shown)
 	query->outer_top = light_stack.top;
 	query->begun = NOT_SHOWN;
 	if (light_sampled && likely(shown))
+	{
 		query->begun = light_activity_begin(LIGHT_EXECUTOR, query->queryDesc->plannedstmt->queryId, query->role, query->execution);
+		if (unlikely(query->parallel))
+			light_activity_parallel();
+	}
 	light_chain.current = query;
 	if (likely(query->phase == LIGHT_STARTED))
 		light_wrap(query);

@@ -279,6 +279,7 @@ light_query_find(QueryDesc *queryDesc)
 /* activity.c */
 extern LIGHT_PRIVATE void light_activity_init(void);
 extern LIGHT_PRIVATE int light_activity_begin(LightActivity activity, uint64 query_id, Oid role, uint32 execution);
+extern LIGHT_PRIVATE void light_activity_parallel(void);
 extern LIGHT_PRIVATE void light_activity_end(int begun);
 extern LIGHT_PRIVATE void light_activity_commit(void);
 extern LIGHT_PRIVATE void light_activity_committed(void);

@@ -580,7 +580,7 @@ cause('missing standby', 'commit', 'IPC:SyncRep', 'INSERT INTO plain VALUES (1)'
 cause('leader that does not read the queue', 'Aggregate|-', 'Timeout:PgSleep', 'SELECT count(nap_restricted(id)) FROM big', set => $parallel, workers => ['-|-|IPC:MessageQueueSend'],
 	not => { worker => 'the leader is the cause', cursor => 'a cursor has no workers' });
 cause('worker that another one waits for', 'Gather|-', 'IPC:ExecuteGather', 'SELECT count(*) FROM big a JOIN big b USING (id) WHERE CASE WHEN b.id = 1 THEN nap(b.id) ELSE b.id END > 0', set => "$parallel; SET $hash",
-	workers => [ 'Seq Scan|big|Timeout:PgSleep', 'Hash|-|IPC:Hash\w+' ], workers_short => [ 'Seq Scan|big|Timeout:PgSleep', 'Hash Join|-|IPC:Hash\w+' ], not => { worker => 'the other kinds show it', nested => 'workers have the identifier of the outermost statement', cursor => 'a cursor has no workers' });
+	workers => [ 'Seq Scan|big|Timeout:PgSleep', 'Hash|-|IPC:Hash\w+' ], workers_short => [ 'Seq Scan|big|Timeout:PgSleep', 'Hash Join|-|IPC:Hash\w+' ], not => { worker => 'the other kinds show it', cursor => 'a cursor has no workers' });
 if ($foreign)
 {
 	cause('slow foreign server', 'Foreign Scan|f_napping', 'Extension:.*', 'SELECT n FROM f_napping', not => { worker => $remote });
