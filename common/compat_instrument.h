@@ -67,12 +67,12 @@ InstrAddTime_compat(Instrumentation *node, double startup, double total)
 #endif
 
 /*
- * Add nanoseconds to a node's run time in its current cycle.  19 has a fast
- * clock, so nothing needs to be added.
+ * Add to a node's run time in its current cycle: nanoseconds, on 19 ticks of the
+ * server's clock, which may be the CPU's counter.
  */
 #if PG_VERSION_NUM >= 190000
 #define HAVE_QUICK_INSTR_CLOCK_COMPAT 1
-#define InstrAddCounter_compat(node, ns) ((void) (ns))
+#define InstrAddCounter_compat(node, n) ((node)->counter.ticks += (n))
 #define InstrSetFirstTuple_compat(node) ((node)->firsttuple = (node)->counter)
 #else
 #define HAVE_QUICK_INSTR_CLOCK_COMPAT 0

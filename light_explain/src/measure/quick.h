@@ -40,8 +40,44 @@ static const BufferUsage *volatile buffers_at = &pgBufferUsage;
 static const WalUsage *volatile wal_at = &pgWalUsage;
 
 /*
+ * The clock of core's fields, of which only differences are meaningful.  The second function
+ * is for the end of a call: see light_now_ordered().
+ */
+#if HAVE_QUICK_INSTR_CLOCK_COMPAT
+static pg_attribute_always_inline int64
+light_core_now(void)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT_FAST(now);
+	return now.ticks;
+}
+
+static pg_attribute_always_inline int64
+light_core_now_ordered(void)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	return now.ticks;
+}
+#else
+static pg_attribute_always_inline int64
+light_core_now(void)
+{
+	return light_now();
+}
+
+static pg_attribute_always_inline int64
+light_core_now_ordered(void)
+{
+	return light_now_ordered();
+}
+#endif
+
+/*
  * One call of a node as core's ExecProcNodeInstr makes it, with the same results in
- * core's fields, in a statement that is timed by our clock, without times of
+ * core's fields, in a statement that is timed by a quick clock, without times of
  * I/O.  "running": it is not the first one of a cycle.
  * The statement, not the node, determines what is measured.
  *
@@ -66,13 +102,13 @@ light_call_quickly(PlanState *node, bool running)
 
 	StaticAssertStmt(LIGHT_LITE_WORDS == 10, "the counters of blocks are five pairs");
 	light_stack.cell.doing.node = node->plan->plan_node_id;
-	start = light_now();
+	start = light_core_now();
 	slot = node->ExecProcNodeReal(node);
 	light_stack.cell.doing.node = outer;
 
 	/* the node may have got a record during the call */
 	instr = node->instrument;
-	InstrAddCounter_compat(instr, Max(light_now_ordered() - start, 0));
+	InstrAddCounter_compat(instr, Max(light_core_now_ordered() - start, 0));
 	options = node->state->es_instrument;
 	if (likely(options & INSTRUMENT_BUFFERS))
 	{

@@ -275,7 +275,7 @@ light_query_start(QueryDesc *queryDesc, bool explained)
 	query->timer = (estate->es_instrument & INSTRUMENT_TIMER) != 0;
 	query->io_timing = track_io_timing;
 	query->parallel = queryDesc->plannedstmt->parallelModeNeeded;
-	query->fast = !HAVE_QUICK_INSTR_CLOCK_COMPAT && query->timer && !query->io_timing && query->timing == LIGHT_TIMING_AUTO;
+	query->fast = query->timer && !query->io_timing && query->timing == LIGHT_TIMING_AUTO;
 
 	query->next = light_chain.queries;
 	light_chain.queries = query;
