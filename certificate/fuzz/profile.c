@@ -70,7 +70,7 @@ light_plan(int part, int n)
 }
 
 LightPlan *
-light_plan_make(int part, const LightPlanKey *key, int nnodes, bool evict)
+light_plan_make(int part, const LightPlanKey *key, uint64 shape, int nnodes, bool evict)
 {
 	FuzzPlan   *made = &plans[nplans];
 
@@ -81,6 +81,7 @@ light_plan_make(int part, const LightPlanKey *key, int nnodes, bool evict)
 	only_part.nplans++;
 	memset(made, 0, sizeof(*made));
 	made->plan.key = *key;
+	made->plan.shape = shape;
 	made->plan.nnodes = nnodes;
 	made->nodes = palloc0(nnodes * sizeof(LightPlanNode));
 	return &made->plan;

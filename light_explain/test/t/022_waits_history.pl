@@ -197,7 +197,10 @@ for my $content ([ 'a changed byte', substr($whole, 0, -100) . (substr($whole, -
 # ten entries in each bucket, and two buckets that have ended
 $node->append_conf('postgresql.conf', "light_explain.waits_buckets = 2\nlight_explain.waits_size = '1kB'\nlight_explain.sample_interval = 10\nlight_explain.history_save = 1d\nlight_explain.waits_interval = 3600");
 $node->restart;
+# no sample between the two
+freeze();
 query('SELECT light_explain_samples_reset(), light_explain_waits_history_reset()');
+reload('sample_interval', 10);
 $long = background('SELECT pg_sleep(2)');
 query(join ';', map { 'SELECT pg_sleep(0.04)' . ', 1' x $_ } 1 .. 30);
 $long->finish;
