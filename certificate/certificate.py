@@ -375,7 +375,8 @@ def sum_chaos(run: dict) -> tuple[str, int]:
 
 
 def sum_soak(run: dict) -> tuple[str, int]:
-    return f"{run['hours']:.1f} hours, {number(run['counts'].get('values compared', 0))} values compared", len(run["wrong"]) + len(run["grown"])
+    return (f"{run['hours']:.1f} hours, of which growth was judged in {run['judged']:.1f}, "
+            f"{number(run['counts'].get('values compared', 0))} values compared", len(run["wrong"]) + len(run["grown"]))
 
 
 def sum_power(run: dict) -> tuple[str, int]:

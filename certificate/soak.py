@@ -51,6 +51,8 @@ import record
 #: Seconds between samples, and minutes after a start that are not judged, in which caches fill.
 EVERY = 60.0
 WARM = 20.0
+#: Hours of samples after WARM that a start of the server must have to be judged: in less, a line follows the noise.
+JUDGED = 0.5
 #: Rows of a writer, and bytes at which its appends stop.
 ROWS = 12
 LONG = 300_000
@@ -355,15 +357,25 @@ def slope(points: list[tuple[float, float]]) -> float:
     return statistics.median(slopes) if slopes else 0.0
 
 
+def judged(part: dict) -> list[dict]:
+    """The samples of a start that are judged: none if there are too few."""
+    samples = part["samples"]
+    found = [one for one in samples if one["hours"] >= samples[0]["hours"] + WARM / 60]
+    return found if found and found[-1]["hours"] - found[0]["hours"] >= JUDGED else []
+
+
+def judged_hours(parts: list[dict]) -> float:
+    return sum(found[-1]["hours"] - found[0]["hours"] for found in map(judged, parts) if found)
+
+
 def growth(parts: list[dict], name: str) -> tuple[float, float]:
     """Of a resource: its level (the median) and what it gained in all judged hours together, both in its unit."""
     gained, levels = 0.0, []
     for part in parts:
-        samples = part["samples"]
-        points = [(one["hours"], float(one[name])) for one in samples if one["hours"] >= samples[0]["hours"] + WARM / 60]
+        points = [(one["hours"], float(one[name])) for one in judged(part)]
         points = points[::-(-len(points) // DRAWN) or 1]
         levels += [value for _, value in points]
-        if len(points) > 2:
+        if points:
             gained += slope(points) * (points[-1][0] - points[0][0])
     return (statistics.median(levels) if levels else 0.0), gained
 
@@ -395,7 +407,8 @@ def main() -> int:
     def save() -> dict:
         parts = [part for part in soak.parts if part["samples"]]
         hours = round(hours_of(parts), 2)
-        result = {"seed": args.seed, "hours": hours, "unfinished": hours < args.hours, "counts": dict(sorted(soak.counts.items())), "grown": grown(parts),
+        result = {"seed": args.seed, "hours": hours, "unfinished": hours < args.hours,
+                  "judged": round(judged_hours(parts), 2), "counts": dict(sorted(soak.counts.items())), "grown": grown(parts),
                   "wrong": soak.wrong, "parts": parts}
         if args.json:
             record.write(args.json, {**run, "commit": soak.parts[0]["commit"], "server": soak.server_version}, result)

@@ -396,15 +396,18 @@ def test_what_grows_for_hours_is_found():
     assert soak.grown(soaked(0)) == soak.grown(soaked(0, noise=80.0)) == [], "caches that fill in the beginning and single peaks are no growth"
     assert "memory of sessions" in soak.grown(soaked(10))[0], "a tenth of the level"
     assert soak.grown(soaked(3)) == [] and soak.grown(soaked(3, 4)), "what a short run does not show, a long one does"
+    assert soak.judged_hours(soaked(0, 3)) == pytest.approx(3 * 99 / 60, abs=0.1)
+    short = [{**part, "samples": part["samples"][:40]} for part in soaked(500, 3)]
+    assert soak.grown(short) == [] and soak.judged_hours(short) == 0, "a line through a few minutes follows the noise"
     level, gained = soak.growth(soaked(10, 2), "memory of sessions, MB")
     assert gained == pytest.approx(10 * 2 * 100 / 60, rel=0.05) and 100 < level < 140
 
 
 def test_a_soak_run_is_on_the_page_and_drawn(page):
-    run = {"seed": 6, "hours": 7.5, "counts": {"values compared": 1234, "explain": 9}, "grown": ["files grew by 90.0 from about 50.0"], "wrong": ["x\ny"],
-           "parts": soaked(1)}
+    run = {"seed": 6, "hours": 7.5, "judged": 6.2, "counts": {"values compared": 1234, "explain": 9}, "grown": ["files grew by 90.0 from about 50.0"],
+           "wrong": ["x\ny"], "parts": soaked(1)}
     text = page(soak=run)
-    assert "7.5 hours, 1,234 values compared" in text and "**2**" in text and "* files grew" in text and "* x\n" in text
+    assert "7.5 hours, of which growth was judged in 6.2, 1,234 values compared" in text and "**2**" in text and "* files grew" in text and "* x\n" in text
     picture = certificate.soak_picture(run)
     assert picture.count("explain: median and 99 %") == 1 and all(name in picture for name in soak.ENOUGH)
 
