@@ -57,7 +57,9 @@ typedef struct KeptPlan
 	SPIPlanPtr	plan;
 } KeptPlan;
 
-static List *kept_plans = NIL;	/* KeptPlan * */
+static KeptPlan kept_plans[KEPT_PLANS];
+static int	nkept_plans = 0;
+static MemoryContext kept_queries = NULL;
 
 /* The table's columns that a call is about, and how keys are compared. */
 typedef struct Target
@@ -244,11 +246,10 @@ find_plan(const char *query, int nargs, Oid key_type, Oid chunk_type)
 {
 	Oid			types[3] = {key_type, chunk_type, INT8OID};
 	SPIPlanPtr	plan;
-	ListCell   *lc;
 
-	foreach(lc, kept_plans)
+	for (int i = 0; i < nkept_plans; i++)
 	{
-		const KeptPlan *kept = lfirst(lc);
+		const KeptPlan *kept = &kept_plans[i];
 
 		if (kept->key_type == key_type && kept->chunk_type == chunk_type && strcmp(kept->query, query) == 0)
 			return kept->plan;
@@ -258,19 +259,14 @@ find_plan(const char *query, int nargs, Oid key_type, Oid chunk_type)
 	plan = SPI_prepare_cursor(query, nargs, types, CURSOR_OPT_GENERIC_PLAN);
 	if (plan == NULL)
 		elog(ERROR, "could not prepare \"%s\": %s", query, SPI_result_code_string(SPI_result));
-	if (list_length(kept_plans) < KEPT_PLANS)
+	if (nkept_plans < KEPT_PLANS)
 	{
-		MemoryContext oldcontext = MemoryContextSwitchTo(TopMemoryContext);
-		KeptPlan   *kept = palloc(sizeof(KeptPlan));
-
-		kept->query = pstrdup(query);
-		kept->key_type = key_type;
-		kept->chunk_type = chunk_type;
-		kept->plan = plan;
-		if (SPI_keepplan(plan) != 0)
-			elog(ERROR, "could not keep the plan of \"%s\"", query);
-		kept_plans = lappend(kept_plans, kept);
-		MemoryContextSwitchTo(oldcontext);
+		/* memory is taken before the plan is kept: nothing fails after that */
+		if (kept_queries == NULL)
+			kept_queries = AllocSetContextCreate(TopMemoryContext, "appendable_append queries", ALLOCSET_SMALL_SIZES);
+		kept_plans[nkept_plans] = (KeptPlan) {MemoryContextStrdup(kept_queries, query), key_type, chunk_type, plan};
+		SPI_keepplan(plan);
+		nkept_plans++;
 	}
 	return plan;
 }

@@ -3,8 +3,8 @@
  * ab_test_fail_memory.c
  *	  A function that has the server run out of memory at a place of the test's choice.
  *
- * ab_test_fail_memory(context, ident) finds the memory context of that name and identifier
- * below TopMemoryContext and has its next allocation fail, once.
+ * ab_test_fail_memory(name) finds the memory context of that name below TopMemoryContext
+ * and has its next allocation fail, once.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -39,14 +39,14 @@ fail(void)
 }
 
 static MemoryContext
-find_context(MemoryContext context, const char *name, const char *ident)
+find_context(MemoryContext context, const char *name)
 {
 	MemoryContext found = NULL;
 
-	if (context->ident && strcmp(context->name, name) == 0 && strcmp(context->ident, ident) == 0)
+	if (strcmp(context->name, name) == 0)
 		return context;
 	for (MemoryContext child = context->firstchild; child && !found; child = child->nextchild)
-		found = find_context(child, name, ident);
+		found = find_context(child, name);
 	return found;
 }
 
@@ -54,10 +54,10 @@ Datum
 ab_test_fail_memory(PG_FUNCTION_ARGS)
 {
 	char	   *name = text_to_cstring(PG_GETARG_TEXT_PP(0));
-	MemoryContext context = find_context(TopMemoryContext, name, text_to_cstring(PG_GETARG_TEXT_PP(1)));
+	MemoryContext context = find_context(TopMemoryContext, name);
 
 	if (context == NULL || failing != NULL)
-		elog(ERROR, "there is no memory context \"%s\" of that identifier, or another one is to fail", name);
+		elog(ERROR, "there is no memory context \"%s\", or another one is to fail", name);
 	before = context->methods;
 	methods = *before;
 	*(void **) &methods.alloc = (void *) fail;
