@@ -5,7 +5,7 @@ compressed (raw.csv.xz), of the last full run on that version.  A page has block
 
     <!-- figures: temp -->                       headlines and all tables of a benchmark, every version
     <!-- figures: append, One byte -->           only the tables whose title begins so
-    <!-- figures: front -->                      the rows of FRONT, newest version
+    <!-- figures: front -->                      the headlines of the benchmark front, newest version
     <!-- figures: answers -->                    the questions of docs/performance/ with their answers
     <!-- figures: streams, compare -->           the tables of results/streams/compare-<major>.txt, which streams/test/run.sh writes
     <!-- /figures -->
@@ -31,13 +31,15 @@ from pg_lean.result import Headline, Note, Result, Table, format_cost, format_va
 
 RESULTS = TOP / "results"
 BLOCK = re.compile(r"(<!-- figures: (?P<name>[\w-]+)(?:, (?P<title>[^>]*?))? -->\n).*?(<!-- /figures -->)", re.S)
-#: Benchmarks of the pictures: the page's, in the order of its story.
+#: Benchmarks of the pictures.
 PICTURES = {
-    TOP / "docs" / "pg_lean": ("analytics", "temp", "append", "explain", "extend"),
+    TOP / "docs" / "pg_lean": ("front",),
     TOP / "parallel_temp" / "docs" / "parallel_temp": ("analytics", "temp", "extend", "flush"),
     TOP / "appendable_bytea" / "docs" / "appendable_bytea": ("append",),
     TOP / "light_explain" / "docs" / "light_explain": ("explain", "profile"),
 }
+#: Of the front page's headlines those of its picture.
+FRONT_PICTURE = (0, 1, 2, 4, 5)
 COLORS = {"light": {"ink": "#16181d", "ink2": "#565c66", "stock": "#9aa1ab", "lean": "#1f6feb", "page": "#ffffff"},
           "dark": {"ink": "#e7e9ec", "ink2": "#a4abb6", "stock": "#7d8590", "lean": "#6ca8ff", "page": "#14161a"}}
 
@@ -90,8 +92,8 @@ def drawn() -> dict[Path, str]:
     if performance.is_dir():
         found |= questions.pages(performance, kept, caption_text)
     for path, names in PICTURES.items():
-        most = 1 if path.name == "pg_lean" else 3
-        headlines = [headline for result in kept_together(names).values() for headline in result.headlines[:most]]
+        shown = FRONT_PICTURE if names == ("front",) else range(3)
+        headlines = [headline for result in kept_together(names).values() for number, headline in enumerate(result.headlines) if number in shown]
         for scheme in COLORS:
             if headlines:
                 found[path.with_name(f"{path.name}-{scheme}.svg")] = picture(headlines, scheme)
@@ -140,86 +142,39 @@ def printed(path: Path) -> str:
     return f"{server}, {about['machine']}, {about['date']}, commit {about['commit']}:\n\n" + "\n".join(tables).rstrip()
 
 
-#: Rows of the front page: benchmark and number of its headline, one for each question that a visitor asks first.
-FRONT = (("analytics", 0), ("temp", 0), ("append", 0), ("runlog", 0), ("explain", 0), ("extend", 1), ("fill", 0))
-MARKS = "¹²³⁴⁵⁶⁷"
-
-#: The next best way on stock PostgreSQL, if a benchmark measures one: its name, the beginning of the table's title, the row's first cells and the column.
-NEXT_BEST = {
-    "analytics": ("`UNLOGGED`", "All 22 together, scale 0.3", "stock unlogged", "ratio", "of stock"),
-    "temp": ("`UNLOGGED`", "Milliseconds", "count", "time | stock unlogged", "ms"),
-    "append": ("chunk rows", "One byte appended to 100 MB", "chunk rows", "µs", "µs"),
-    "runlog": ("chunk rows", "Closed loop: ", "chunk rows", "ms a line", "ms"),
-    "explain": ("`TIMING OFF`", "Milliseconds, and times the plain query", "count(*) of 1,000,000 rows", "core, TIMING OFF ms", "ms"),
-    "extend": ("`UNLOGGED`", "Time in ms", "INSERT ... SELECT, does not fit, default", "stock, UNLOGGED", "ms"),
-    "fill": ("`UNLOGGED`", "Time in ms", "INSERT ... SELECT, hash join", "stock, UNLOGGED", "ms"),
-}
-
-
-def next_best(name: str, result: Result) -> str:
-    """The time of the next best way on stock PostgreSQL with its name; empty if none was measured."""
-    way, title, first, column, unit = NEXT_BEST.get(name, ("", "", "", "", ""))
-    for block in result.blocks:
-        if isinstance(block, Table) and way and block.title.startswith(title) and column in block.columns:
-            for row in block.rows:
-                if ", ".join(map(str, row[:first.count(", ") + 1])) == first:
-                    cell = row[list(block.columns).index(column)]
-                    return f"{format_cost(cell['median'] if isinstance(cell, dict) else float(getattr(cell, 'median', cell)), unit)} ({way})"
-    return ""
-
-
 def front() -> str:
-    """One headline of each benchmark of FRONT, from the newest server that has all of them; a mark leads from a row to its caption, if there are several."""
-    together = kept_together(name for name, _ in FRONT)
-    found = [(name, together[name], together[name].headlines[number]) for name, number in FRONT
-             if name in together and number < len(together[name].headlines)]
-    runs = sorted({circumstances(result) for _, result, _ in found}, reverse=True)
-    lines = ["| | stock | next best on stock | pg_lean | times as fast as stock | runs | measured by |", "|---|--:|--:|--:|--:|--:|---|"]
-    for name, result, headline in found:
-        mark = MARKS[runs.index(circumstances(result))] if len(runs) > 1 else ""
-        lines.append(headline_row(headline, f"{headline.ratio.n}{mark}", name, after_stock=[next_best(name, result) or "not measured"]))
-    captions = []
-    for mark, run in zip(MARKS, runs):
-        results = [result for _, result, _ in found if circumstances(result) == run]
-        captions.append(textwrap.fill((f"{mark} " if len(runs) > 1 else "") + caption_text(*results), 200, break_on_hyphens=False))
-    return "\n" + "\n".join(lines) + "\n\n" + "  \n".join(captions) + "\n\n"
-
-
-def circumstances(result: Result) -> tuple[Any, ...]:
-    """What results have in common that one caption speaks of: server, machine, commit and effort."""
-    machine = result.machine
-    return tuple(str(machine.get(name)) for name in ("server", "processor", "processors", "virtual_machine", "filesystem", "pg_lean")) + (
-        result.quick,
-        result.effort,
-    )
+    """The headlines of the newest server, each with stock, the next best way on a stock server, and pg_lean."""
+    _, result = next(kept("front"), ("", None))
+    if result is None:
+        return "\n*Not measured yet: `make bench-front` measures it on your machine.*\n\n"
+    lines = ["| | stock | next best on stock | pg_lean | times as fast as stock | runs |", "|---|--:|--:|--:|--:|--:|"]
+    for headline in result.headlines:
+        way, cost = headline.bars[1]
+        lines.append(headline_row(headline, str(headline.ratio.n), after_stock=[f"{format_cost(cost, headline.unit)} ({way})"]))
+    return "\n" + "\n".join(lines) + "\n\n" + textwrap.fill(caption_text(result), 200, break_on_hyphens=False) + "\n\n"
 
 
 def headline_row(headline: Headline, *further: str, after_stock: Sequence[str] = ()) -> str:
     """A row of a table: what, stock's cost, further cells, pg_lean's cost, times as fast with the interval of the repetitions, and the remaining cells."""
     (_, stock), (_, lean) = headline.bars[0], headline.bars[-1]
     ratio = f"**{headline.figure}**" + (f" ({headline.interval})" if headline.interval else "")
-    *runs, name = further
-    return (
-        "| "
-        + " | ".join([headline.what, format_cost(stock, headline.unit), *after_stock, format_cost(lean, headline.unit), ratio, *runs, f"`make bench-{name}`"])
-        + " |"
-    )
+    return "| " + " | ".join([headline.what, format_cost(stock, headline.unit), *after_stock, format_cost(lean, headline.unit), ratio, *further]) + " |"
 
 
 def headline_table(results: list[tuple[str, Result]]) -> str:
     lines = ["| | stock | pg_lean | | runs | measured by |", "|---|--:|--:|--:|--:|---|"]
-    lines += [headline_row(headline, str(headline.ratio.n), name or result.name) for name, result in results for headline in result.headlines]
+    lines += [headline_row(headline, str(headline.ratio.n), f"`make bench-{name or result.name}`") for name, result in results for headline in result.headlines]
     return "\n".join(lines)
 
 
-def caption(*results: Result) -> str:
+def caption(result: Result) -> str:
     """caption_text() in lines."""
-    return textwrap.fill(caption_text(*results), 100, break_on_hyphens=False)
+    return textwrap.fill(caption_text(result), 100, break_on_hyphens=False)
 
 
-def caption_text(*results: Result) -> str:
-    """Where and when results of the same circumstances were measured, and what kind of runs they were: of several, their days and the most that was stolen."""
-    result, machine = results[0], results[0].machine
+def caption_text(result: Result) -> str:
+    """Where and when a result was measured, and what kind of run it was."""
+    machine = result.machine
     server = " ".join(str(machine.get("server", "PostgreSQL")).split()[:2])
     where = ", ".join(
         filter(
@@ -232,11 +187,9 @@ def caption_text(*results: Result) -> str:
             ],
         )
     )
-    times = sorted({str(each.machine.get("measured", "")) for each in results})
-    when = times[0] if len(times) == 1 else " to ".join(dict.fromkeys((times[0].split()[0], times[-1].split()[0])))
-    stolen = max(each.machine.get("stolen") or 0 for each in results)
-    return (f"*{server}; {where}; {when}, pg_lean {machine.get('pg_lean', '')}"
-            + ((f"; the host gave others {'up to ' if len(results) > 1 else ''}{stolen:.0%} of the processor time wanted") if stolen >= 0.005 else "")
+    stolen = machine.get("stolen") or 0
+    return (f"*{server}; {where}; {machine.get('measured', '')}, pg_lean {machine.get('pg_lean', '')}"
+            + (f"; the host gave others {stolen:.0%} of the processor time wanted" if stolen >= 0.005 else "")
             + ("; a quick run: few repetitions" if result.quick else f"; {result.effort:.0%} of a full run's repetitions" if result.effort < 1 else "")
             + ".*")
 

@@ -410,46 +410,49 @@ def test_full_results_are_kept_and_drawn_and_a_changed_page_is_found(house):
     assert set(docs.different()) == {house / "README.md", house / "docs" / "pg_lean-dark.svg"}
 
 
-def test_a_server_that_one_benchmark_is_missing_for_changes_nothing_else(house, monkeypatch):
-    """Two benchmarks, two servers, one result missing, one measured with less effort: pages have all, the newest first, the front the server that has both."""
-    monkeypatch.setattr(docs, "PICTURES", {house / "docs" / "pg_lean": ("append", "temp")})
+def test_pages_have_all_versions_and_the_newest_first(house):
+    """Two benchmarks, two servers, one result missing, one measured with less effort."""
     page = house / "README.md"
-    page.write_text("<!-- figures: front -->\n<!-- /figures -->\n<!-- figures: temp -->\n<!-- /figures -->\n<!-- figures: append -->\n<!-- /figures -->\n")
-    build = house / "build"
+    page.write_text("<!-- figures: temp -->\n<!-- /figures -->\n<!-- figures: append -->\n<!-- /figures -->\n")
     for major, name, median, effort in (("15", "append", 7.0, 1.0), ("15", "temp", 2.0, 1.0), ("18", "temp", 3.0, 0.2)):
         result = measured(major, median, effort=effort)
         result.name = name
-        result.save(build / "bench" / name)
-        docs.keep(build)
+        result.save(house / "build" / "bench" / name)
+        docs.keep(house / "build")
     assert len(docs.write()) == 3 and docs.different() == []
-    front, temp, append, _ = page.read_text().split("<!-- /figures -->")
-    assert "**7.0x**" in front and "**2.0x**" in front and "**3.0x**" not in front
+    temp, append, _ = page.read_text().split("<!-- /figures -->")
     assert temp.index("PostgreSQL 18.1") < temp.index("PostgreSQL 15.1") and temp.count("of a full run's repetitions") == 1
     assert "20% of a full run's repetitions" in " ".join(temp.split("PostgreSQL 15.1")[0].split())
     assert "PostgreSQL 15.1" in append and "PostgreSQL 18.1" not in append
 
 
-def test_one_caption_speaks_for_all_headlines_of_one_machine_and_commit(house, monkeypatch):
-    """Two benchmarks of one server on two days: one caption with both days; a third of another server has its own, after theirs."""
-    monkeypatch.setattr(docs, "PICTURES", {house / "docs" / "pg_lean": ("append", "temp", "runlog")})
+def test_the_front_page_has_stock_the_next_best_way_and_one_caption(house, monkeypatch):
+    monkeypatch.setattr(docs, "PICTURES", {house / "docs" / "pg_lean": ("front",)})
     page = house / "README.md"
     page.write_text("<!-- figures: front -->\n<!-- /figures -->\n")
-    for major, name, when, stolen in (
-        ("18", "append", "2026-11-02 10:00 UTC", 0.02),
-        ("18", "temp", "2026-11-01 23:00 UTC", 0.04),
-        ("15", "runlog", "2026-10-01 10:00 UTC", 0.0),
-    ):
-        result = measured(major, 2.0)
-        result.name = name
-        result.machine |= {"measured": when, "stolen": stolen}
-        result.save(house / "build" / "bench" / name)
+    docs.write()
+    assert "`make bench-front`" in page.read_text() and not (house / "docs").exists()
+    for major, name in (("15", "a"), ("18", "b")):
+        bars = [("stock", 40.0), ("`UNLOGGED`", 20.0), ("pg_lean", 10.0)]
+        result = measured(major, 4.0)
+        result.name, result.headlines = "front", [Headline(f"{name}{number}", Estimate.of([4.0] * 6), bars) for number in range(7)]
+        result.machine["stolen"] = 0.02
+        result.save(house / "build" / "bench" / "front")
         docs.keep(house / "build")
     docs.write()
-    captions = re.findall(r"^. \*PostgreSQL [^*]*\*", page.read_text(), re.MULTILINE)
-    assert [" ".join(caption.split()) for caption in captions] == [
-        "¹ *PostgreSQL 18.1; A <processor>, 2 processors; 2026-11-01 to 2026-11-02, pg_lean abc; the host gave others up to 4% of the processor time wanted.*",
-        "² *PostgreSQL 15.1; A <processor>, 2 processors; 2026-10-01 10:00 UTC, pg_lean abc.*"]
-    assert re.findall(r"\| 6(.) \| `make bench-(\w+)`", page.read_text()) == [("¹", "temp"), ("¹", "append"), ("²", "runlog")]
+    text = page.read_text()
+    assert text.count("| b") == 7 and "| a" not in text and text.count("*PostgreSQL") == 1
+    assert "| b0 | 40.0 ms | 20.0 ms (`UNLOGGED`) | 10.0 ms | **4.0x** (4.0 to 4.0) | 6 |" in text
+    assert "*PostgreSQL 18.1; A <processor>, 2 processors; 2026, pg_lean abc; the host gave others 2% of the processor time wanted.*" in text
+    picture = (house / "docs" / "pg_lean-light.svg").read_text()
+    assert [name for name in ("b0", "b1", "b2", "b3", "b4", "b5", "b6") if f">{name}<" in picture] == ["b0", "b1", "b2", "b4", "b5"]
+
+
+def test_the_front_page_is_drawn_from_one_full_run():
+    """Seven cases with all repetitions, of a server that the page supports, and next best ways that were measured."""
+    _, result = next(docs.kept("front"))
+    assert result.effort == 1 and len(result.headlines) == 7 and min(headline.ratio.n for headline in result.headlines) >= 15
+    assert all(len(headline.bars) == 3 and headline.bars[1][1] > 0 for headline in result.headlines)
 
 
 #: Views, and functions and procedures with columns in their result except those of which views consist, of an extension, each with its columns.
@@ -505,12 +508,6 @@ def test_results_that_are_shown_together_are_of_one_server_if_one_has_all(monkey
     assert docs.kept_together(["temp", "append", "fill"]) == {"temp": "t18", "append": "a18"}
     results["append"] = {"15": "a15"}
     assert docs.kept_together(["temp", "append"]) == {"temp": "t19", "append": "a15"}
-
-
-def test_the_front_page_has_the_next_best_way_on_stock_where_it_was_measured():
-    rows = {re.search(r"make bench-(\w+)", row).group(1): row.split(" | ") for row in docs.front().splitlines() if "`make bench-" in row}
-    assert re.fullmatch(r"[\d.,]+ \w+ \(`UNLOGGED`\)", rows["temp"][2]) and rows["append"][2].endswith("(chunk rows)")
-    assert {name for name, row in rows.items() if row[2] == "not measured"}.isdisjoint(docs.NEXT_BEST)
 
 
 @pytest.mark.parametrize("question", questions.QUESTIONS, ids=[question.name for question in questions.QUESTIONS])
