@@ -53,6 +53,7 @@ PROFILE = ("t/008_profile",)
 CLOCK = ("t/012_clock",)
 SHARES = ("t/013_true_shares",)
 SAMPLES = ("t/014_sampling",)
+SAMPLED = ("t/025_sampled_shares",)
 PLAN_IDS = ("t/023_plan_identifiers",)
 SPACE = ("t/024_node_space",)
 WAITS = ("t/022_waits_history",)
@@ -657,6 +658,8 @@ MUTATIONS = [
              "book_init_plan(old, total - record->reattributed_total, &usage);", ";", FIGURES),
     Mutation(LIGHT + "show/sampler.c", "processes that have ended are sampled (15)",
              "if (waits_for_work(wait) || BackendPidGetProc(pid) != proc)", "if (waits_for_work(wait))", SAMPLES),
+    Mutation(LIGHT + "show/sampler.c", "a fourth of the samples without a wait is lost", "sample.execution = found->execution;",
+             "if (found->key.wait != 0 || light_samples_shared->rounds % 4 != 0) sample.execution = found->execution; else return;", SAMPLED),
     Mutation(LIGHT + "show/samples_show.c", "a privilege not checked: samples of other roles",
              "return see_all || key->role == GetUserId();", "return see_all || OidIsValid(key->role);", SAMPLES),
     Mutation(LIGHT + "show/sampler.c", "samples stay without a plan",

@@ -1,0 +1,145 @@
+# The parts of samples in each node, waiting and not, are those of its time, which the statement
+# itself measures; also while other processes keep all CPUs busy.
+# Slow: statements that run for a minute
+use strict;
+use warnings;
+
+BEGIN { $ENV{PG_TEST_TIMEOUT_DEFAULT} //= 120 }
+use List::Util qw(sum);
+use POSIX ();
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+# Samples of one run at least, runs of each kind, and the largest distance of a part from the truth, in standard errors of that many
+# independent samples.  Rounds are closer together than changes of the node, so parts of a correct sampler stay far below.
+use constant { ENOUGH => 1000, RUNS => 3, DISTANCE => 4 };
+
+my $node = PostgreSQL::Test::Cluster->new('main');
+$node->init;
+$node->append_conf('postgresql.conf', <<'CONF');
+shared_preload_libraries = 'light_explain'
+light_explain.profile = on
+light_explain.sample_interval = 2
+light_explain.sample_ring = 200000
+compute_query_id = on
+autovacuum = off
+jit = off
+max_parallel_workers_per_gather = 0
+CONF
+$node->start;
+$node->safe_psql('postgres', <<'SQL');
+CREATE EXTENSION light_explain;
+CREATE TABLE t AS SELECT g AS id FROM generate_series(1, 100) g;
+CREATE TABLE one AS SELECT 0 AS id;
+VACUUM ANALYZE t, one;
+-- wait or compute for about so many milliseconds, and add the true time to a setting
+CREATE FUNCTION spend(place text, how text, mean float8, id int) RETURNS int LANGUAGE plpgsql VOLATILE COST 1 AS $$
+DECLARE
+	began timestamptz = clock_timestamp();
+	ms float8 = mean * (0.5 + random());
+	waits bool = CASE how WHEN 'both' THEN random() < 0.5 ELSE how = 'waits' END;
+	total text = 'test.' || place || CASE WHEN waits THEN '_waits' ELSE '_computes' END;
+BEGIN
+	IF waits THEN
+		IF pg_sleep(ms / 1000) IS NULL THEN RETURN 0; END IF;
+	ELSE
+		FOR i IN 1 .. 100000000 LOOP
+			EXIT WHEN i % 50 = 0 AND clock_timestamp() > began + ms * interval '1 millisecond';
+		END LOOP;
+	END IF;
+	total = set_config(total, (current_setting(total)::float8 + extract(epoch FROM clock_timestamp() - began))::text, false);
+	RETURN id + 1;
+END$$;
+SQL
+
+# Where the statement spends time: name, node, mean of a call in milliseconds.
+my @places = ([ aggregate => 'Aggregate', 8 ], [ 'join' => 'Nested Loop', 14 ], [ scan => 'Seq Scan', 5 ]);
+my @ways = ([ waits => 'PgSleep' ], [ computes => 'CPU' ]);
+my @settings = map { my $place = $_->[0]; map { "test.${place}_$_->[0]" } @ways } @places;
+my @cells = map { my $type = $_->[1]; map { "$type, $_->[1]" } @ways } @places;
+
+# Execute the statement once; adds seconds and samples by node and wait.
+sub execute
+{
+	my ($how, $true, $seen) = @_;
+	my ($aggregate, $join, $scan) = map { my ($place, undef, $mean) = @$_; sub { "spend('$place', '$how', $mean, $_[0])" } } @places;
+	my ($pid, @true) = split /\|/, (split /\n/, $node->safe_psql('postgres', join '; ', (map { "SET $_ = 0" } @settings),
+			"SELECT count(${\ $aggregate->('t.id')}) FROM t JOIN one ON ${\ $join->('t.id + one.id')} > 0 WHERE ${\ $scan->('t.id')} > 0",
+			'SELECT ' . join ', ', 'pg_backend_pid()', map { "current_setting('$_')" } @settings))[-1];
+	my $rounds = $node->safe_psql('postgres', 'SELECT sampler_rounds FROM light_explain_status()');
+	$node->poll_query_until('postgres', "SELECT sampler_rounds > $rounds + 2 FROM light_explain_status()") or die 'the sampler does not work';
+	my $samples = $node->safe_psql('postgres', "SELECT node_type || ', ' || wait_event, count(*) FROM light_explain_samples WHERE pid = $pid AND query ~ 'spend' AND node IS NOT NULL GROUP BY 1");
+	$true->{ $cells[$_] } += $true[$_] for 0 .. $#cells;
+	for (split /\n/, $samples)
+	{
+		my ($cell, $n) = split /\|/;
+		$seen->{$cell} += $n;
+	}
+	return;
+}
+
+# Compare parts of nodes, and of all waiting and all computing.
+sub compare
+{
+	my ($what, $true, $seen) = @_;
+	my ($seconds, $n) = (sum(values %$true), sum(values %$seen));
+	my (@all, @outside);
+	my %parts = map { $_ => [ $true->{$_} // 0, $seen->{$_} // 0 ] } keys %{ { %$true, %$seen } };
+	for my $event (map { $_->[1] } @ways)
+	{
+		my @of = grep { /, $event$/ } keys %parts;
+		$parts{"all, $event"} = [ map { my $i = $_; sum(map { $parts{$_}[$i] } @of) // 0 } 0, 1 ];
+	}
+	for my $part (sort keys %parts)
+	{
+		my ($is, $found) = ($parts{$part}[0] / $seconds, $parts{$part}[1] / $n);
+		# next to each nap there is a moment of computing
+		my $error = $is > 0.001 && $is < 0.999 ? sqrt($is * (1 - $is) / $n) : 0.03 / DISTANCE;
+		my $z = ($found - $is) / $error;
+		push @all, sprintf '%s: %.1f %% for %.1f %%, z %.1f', $part, 100 * $found, 100 * $is, $z;
+		push @outside, $all[-1] if abs($z) > DISTANCE;
+	}
+	note("$what, $n samples: ", join '; ', @all);
+	is(join('; ', @outside), '', "$what: the parts of samples are those of the time");
+}
+
+my @burners;
+my $parent = $$;
+chomp(my $cpus = `getconf _NPROCESSORS_ONLN`);
+for my $load ('idle', 'busy')
+{
+	for (1 .. $load eq 'busy' ? $cpus : 0)
+	{
+		my $pid = fork() // die "cannot fork: $!";
+		if ($pid == 0)
+		{
+			1 while getppid() == $parent;
+			POSIX::_exit(0);
+		}
+		push @burners, $pid;
+	}
+	for my $how ('waits', 'computes', 'both')
+	{
+		my (%true, %seen);
+		for my $run (1 .. RUNS)
+		{
+			my (%true_now, %seen_now);
+			# on a machine with much else to do there are few rounds
+			for (1 .. 20)
+			{
+				execute($how, \%true_now, \%seen_now);
+				last if sum(0, values %seen_now) >= ENOUGH;
+			}
+			compare("$how, $load CPUs, run $run", \%true_now, \%seen_now);
+			$true{$_} += $true_now{$_} for keys %true_now;
+			$seen{$_} += $seen_now{$_} for keys %seen_now;
+		}
+		compare("$how, $load CPUs, all runs", \%true, \%seen);
+	}
+}
+kill 'KILL', @burners;
+waitpid $_, 0 for @burners;
+
+$node->stop;
+done_testing();
