@@ -84,7 +84,8 @@ func TestServerBadSequences(t *testing.T) {
 	} {
 		ask(t, "POST", url, "bad", append(append([]string{}, plain...), bad...)...).want(t, 400, "")
 	}
-	// Stream-Seq must increase, as text
+	// Stream-Seq must increase, as text; an empty one never does
+	ask(t, "POST", url, "bad", append(plain, "Stream-Seq", "")...).want(t, 409, "")
 	ask(t, "POST", url, "c", append(plain, "Stream-Seq", "0002")...).want(t, 204, "")
 	for _, seq := range []string{"0002", "0001", "", "00"} {
 		ask(t, "POST", url, "bad", append(plain, "Stream-Seq", seq)...).want(t, 409, "")

@@ -1,6 +1,8 @@
 -- Streams that HTTP clients write: a row each, in ordinary tables.  Everything that must
 -- survive is in them, so that what is rolled back or lost takes bytes, close mark
 -- and producers together.  "streams -setup" runs this file; it changes nothing the second time.
+--
+-- No column is null: a row with a null has a bitmap of its columns, which an append would log.
 CREATE EXTENSION IF NOT EXISTS appendable_bytea;
 CREATE SCHEMA IF NOT EXISTS streams;
 
@@ -14,35 +16,58 @@ CREATE TABLE IF NOT EXISTS streams.stream (
 	-- a stream created again under the same path has other offsets
 	incarnation  bigint NOT NULL DEFAULT 1 + floor(random() * 9e15)::bigint,
 	-- a fork: its first bytes are those of the source, and "data" is what follows them
-	source_id    bigint REFERENCES streams.stream,
+	source_id    bigint NOT NULL DEFAULT 0,            -- 0: it is not a fork
 	source_bytes bigint NOT NULL DEFAULT 0,
-	forked_from  text COLLATE "C",                     -- path, offset and sub-offset as the client gave them
-	fork_offset  bigint,
+	forked_from  text COLLATE "C" NOT NULL DEFAULT '', -- path, offset and sub-offset as the client gave them
+	fork_offset  bigint NOT NULL DEFAULT 0,
 	fork_sub     bigint NOT NULL DEFAULT 0,
 	fork_depth   int NOT NULL DEFAULT 0,               -- number of sources above it
 	deleted      boolean NOT NULL DEFAULT false,       -- its row is kept for its forks
 	closed       boolean NOT NULL DEFAULT false,
-	closed_by    text COLLATE "C",                     -- the producer's request that closed it
-	closed_epoch bigint,
-	closed_seq   bigint,
-	last_seq     text COLLATE "C",                     -- the last Stream-Seq
-	ttl          bigint,                               -- in seconds, since "touched"
-	expires      text,                                 -- as the client wrote it
-	expires_at   timestamptz,
+	closed_by    text COLLATE "C" NOT NULL DEFAULT '', -- the producer's request that closed it
+	closed_epoch bigint NOT NULL DEFAULT 0,
+	closed_seq   bigint NOT NULL DEFAULT 0,
+	last_seq     text COLLATE "C" NOT NULL DEFAULT '', -- the last Stream-Seq
+	ttl          bigint NOT NULL DEFAULT -1,           -- in seconds, since "touched"; -1: none
+	expires      text NOT NULL DEFAULT '',             -- as the client wrote it
+	expires_at   timestamptz NOT NULL DEFAULT 'infinity',
 	touched      timestamptz NOT NULL DEFAULT clock_timestamp()
 ) WITH (fillfactor = 80);
 ALTER TABLE streams.stream ADD COLUMN IF NOT EXISTS dropped bigint NOT NULL DEFAULT 0;
-CREATE INDEX IF NOT EXISTS stream_source ON streams.stream (source_id) WHERE source_id IS NOT NULL;
-CREATE INDEX IF NOT EXISTS stream_expiring ON streams.stream (id) WHERE ttl IS NOT NULL OR expires_at IS NOT NULL;
+-- in a table that was made when these columns could be null
+DO $$ BEGIN
+	IF (SELECT NOT attnotnull FROM pg_attribute WHERE attrelid = 'streams.stream'::regclass AND attname = 'source_id') THEN
+		DROP INDEX streams.stream_source, streams.stream_expiring;
+		ALTER TABLE streams.stream DROP CONSTRAINT stream_source_id_fkey;
+		UPDATE streams.stream SET source_id = coalesce(source_id, 0), forked_from = coalesce(forked_from, ''), fork_offset = coalesce(fork_offset, 0),
+			closed_by = coalesce(closed_by, ''), closed_epoch = coalesce(closed_epoch, 0), closed_seq = coalesce(closed_seq, 0),
+			last_seq = coalesce(last_seq, ''), ttl = coalesce(ttl, -1), expires = coalesce(expires, ''), expires_at = coalesce(expires_at, 'infinity');
+		ALTER TABLE streams.stream
+			ALTER source_id SET DEFAULT 0, ALTER source_id SET NOT NULL, ALTER forked_from SET DEFAULT '', ALTER forked_from SET NOT NULL,
+			ALTER fork_offset SET DEFAULT 0, ALTER fork_offset SET NOT NULL, ALTER closed_by SET DEFAULT '', ALTER closed_by SET NOT NULL,
+			ALTER closed_epoch SET DEFAULT 0, ALTER closed_epoch SET NOT NULL, ALTER closed_seq SET DEFAULT 0, ALTER closed_seq SET NOT NULL,
+			ALTER last_seq SET DEFAULT '', ALTER last_seq SET NOT NULL, ALTER ttl SET DEFAULT -1, ALTER ttl SET NOT NULL,
+			ALTER expires SET DEFAULT '', ALTER expires SET NOT NULL, ALTER expires_at SET DEFAULT 'infinity', ALTER expires_at SET NOT NULL;
+	END IF;
+END $$;
+CREATE INDEX IF NOT EXISTS stream_source ON streams.stream (source_id) WHERE source_id <> 0;
+CREATE INDEX IF NOT EXISTS stream_expiring ON streams.stream (id) WHERE ttl >= 0 OR expires_at < 'infinity';
 
--- In a separate table: in the row, an append would log the state of all producers.
+-- In a separate table: in the row, an append would log the state of all producers.  The access method is that of tables with
+-- growing values because it prunes a page when it is almost full: heap would do so, and log it, before each append
+-- once the producers fill their page up to the fillfactor.  Half a page is left so that one pruning serves many appends.
 CREATE TABLE IF NOT EXISTS streams.producer (
 	stream_id bigint NOT NULL REFERENCES streams.stream ON DELETE CASCADE,
 	producer  text COLLATE "C" NOT NULL,
 	epoch     bigint NOT NULL,
 	seq       bigint NOT NULL,
 	PRIMARY KEY (stream_id, producer)
-) WITH (fillfactor = 80);
+) USING appendable_heap WITH (fillfactor = 50);
+DO $$ BEGIN
+	IF (SELECT amname <> 'appendable_heap' FROM pg_class c JOIN pg_am a ON a.oid = relam WHERE c.oid = 'streams.producer'::regclass) THEN
+		ALTER TABLE streams.producer SET (fillfactor = 50), SET ACCESS METHOD appendable_heap;
+	END IF;
+END $$;
 
 CREATE OR REPLACE FUNCTION streams.refuse_closed() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -62,8 +87,20 @@ CREATE OR REPLACE TRIGGER notify AFTER DELETE OR UPDATE OF data, closed, deleted
 	EXECUTE FUNCTION appendable_notify('pg_lean_streams', 'id');
 
 CREATE OR REPLACE FUNCTION streams.is_expired(s streams.stream) RETURNS boolean LANGUAGE sql VOLATILE AS
-$$ SELECT coalesce(s.expires_at <= clock_timestamp(), false)
-	OR coalesce(s.touched + s.ttl * interval '1 s' <= clock_timestamp(), false) $$;
+$$ SELECT s.expires_at <= clock_timestamp() OR s.ttl >= 0 AND s.touched + s.ttl * interval '1 s' <= clock_timestamp() $$;
+
+CREATE OR REPLACE FUNCTION streams.has_forks(by_id bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE AS
+$$ BEGIN RETURN EXISTS (SELECT FROM streams.stream x WHERE x.source_id = by_id AND x.source_id <> 0); END $$;
+
+-- A fork reads the bytes of its source, whoever deletes the source's row.
+CREATE OR REPLACE FUNCTION streams.refuse_source() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	IF streams.has_forks(OLD.id) THEN
+		RAISE EXCEPTION 'stream "%" has forks', OLD.path USING ERRCODE = 'foreign_key_violation';
+	END IF;
+	RETURN NULL;
+END $$;
+CREATE OR REPLACE TRIGGER source AFTER DELETE ON streams.stream FOR EACH ROW EXECUTE FUNCTION streams.refuse_source();
 
 -- "ok", "none", or "gone": it ended, but has forks that read its bytes.
 CREATE OR REPLACE FUNCTION streams.state(s streams.stream) RETURNS text LANGUAGE plpgsql VOLATILE AS $$
@@ -72,8 +109,8 @@ BEGIN
 		RETURN 'none';
 	ELSIF s.deleted THEN
 		RETURN 'gone';
-	ELSIF (s.ttl IS NOT NULL OR s.expires_at IS NOT NULL) AND streams.is_expired(s) THEN
-		RETURN CASE WHEN EXISTS (SELECT FROM streams.stream x WHERE x.source_id = s.id) THEN 'gone' ELSE 'none' END;
+	ELSIF (s.ttl >= 0 OR s.expires_at < 'infinity') AND streams.is_expired(s) THEN
+		RETURN CASE WHEN streams.has_forks(s.id) THEN 'gone' ELSE 'none' END;
 	END IF;
 	RETURN 'ok';
 END $$;
@@ -89,7 +126,7 @@ BEGIN
 		IF NOT FOUND THEN
 			RAISE EXCEPTION 'the source of a fork cannot be read' USING ERRCODE = 'insufficient_privilege';
 		END IF;
-		EXIT WHEN s.source_id IS NULL OR at > s.source_bytes;
+		EXIT WHEN s.source_id = 0 OR at > s.source_bytes;
 		by_id := s.source_id;
 	END LOOP;
 	RETURN s.incarnation;
@@ -124,7 +161,7 @@ BEGIN
 			WITH held AS MATERIALIZED (
 				SELECT r.n, x.id FROM unnest(alone) r (n) JOIN streams.stream x ON x.path = paths[r.n] FOR NO KEY UPDATE OF x SKIP LOCKED)
 			UPDATE streams.stream x SET data = x.data || datas[held.n] FROM held
-			WHERE x.id = held.id AND x.media = medias[held.n] AND NOT x.closed AND NOT x.deleted AND x.ttl IS NULL AND x.expires_at IS NULL
+			WHERE x.id = held.id AND x.media = medias[held.n] AND NOT x.closed AND NOT x.deleted AND x.ttl < 0 AND x.expires_at = 'infinity'
 			RETURNING held.n, x.id, x.incarnation, x.source_bytes + x.dropped + appendable_length(x.data) LOOP
 			done[n] := true; ids := ids || stream_id;
 			status := 'ok'; closed := false;
@@ -195,7 +232,7 @@ BEGIN
 					END IF;
 				END IF;
 				IF closes[i] THEN
-					s.closed := true; s.closed_by := producers[i]; s.closed_epoch := epochs[i]; s.closed_seq := pseqs[i];
+					s.closed := true; s.closed_by := coalesce(producers[i], ''); s.closed_epoch := coalesce(epochs[i], 0); s.closed_seq := coalesce(pseqs[i], 0);
 				END IF;
 			END IF;
 			closed := s.closed;
@@ -205,7 +242,7 @@ BEGIN
 		IF changed THEN
 			UPDATE streams.stream x SET data = x.data || more, last_seq = s.last_seq, closed = s.closed, closed_by = s.closed_by,
 				closed_epoch = s.closed_epoch, closed_seq = s.closed_seq,
-				touched = CASE WHEN x.ttl IS NULL THEN x.touched ELSE clock_timestamp() END
+				touched = CASE WHEN x.ttl < 0 THEN x.touched ELSE clock_timestamp() END
 			WHERE x.id = s.id;
 			ids := ids || s.id;
 		END IF;
@@ -226,10 +263,9 @@ DECLARE
 BEGIN
 	LOOP
 		DELETE FROM streams.stream x WHERE x.id = by_id RETURNING x.source_id INTO source;
-		EXIT WHEN source IS NULL;
+		EXIT WHEN coalesce(source, 0) = 0;
 		SELECT * INTO s FROM streams.stream x WHERE x.id = source FOR UPDATE;
-		EXIT WHEN NOT FOUND OR NOT (s.deleted OR streams.is_expired(s))
-			OR EXISTS (SELECT FROM streams.stream x WHERE x.source_id = s.id);
+		EXIT WHEN NOT FOUND OR NOT (s.deleted OR streams.is_expired(s)) OR streams.has_forks(s.id);
 		by_id := s.id;
 	END LOOP;
 END $$;
@@ -240,7 +276,7 @@ DECLARE
 BEGIN
 	SELECT * INTO s FROM streams.stream x WHERE x.path = old_path FOR UPDATE;
 	status := streams.state(s); stream_id := s.id;
-	IF status = 'ok' AND EXISTS (SELECT FROM streams.stream x WHERE x.source_id = s.id) THEN
+	IF status = 'ok' AND streams.has_forks(s.id) THEN
 		UPDATE streams.stream x SET deleted = true WHERE x.id = s.id;
 		DELETE FROM streams.producer x WHERE x.stream_id = s.id;
 	ELSIF status = 'ok' OR s.id IS NOT NULL AND status = 'none' THEN
@@ -278,8 +314,8 @@ BEGIN
 				RETURN;
 			ELSE
 				status := CASE WHEN (s.media = new_media OR new_media IS NULL) AND s.closed = new_closed
-					AND (inherits OR s.ttl IS NOT DISTINCT FROM new_ttl AND s.expires IS NOT DISTINCT FROM new_expires)
-					AND s.forked_from IS NOT DISTINCT FROM from_path AND (from_offset IS NULL OR s.fork_offset = from_offset)
+					AND (inherits OR s.ttl = coalesce(new_ttl, -1) AND s.expires = coalesce(new_expires, ''))
+					AND s.forked_from = coalesce(from_path, '') AND (from_offset IS NULL OR s.fork_offset = from_offset)
 					AND s.fork_sub = new_sub THEN 'exists' ELSE 'differs' END;
 				EXIT;
 			END IF;
@@ -307,11 +343,11 @@ BEGIN
 		INSERT INTO streams.stream AS x (path, content_type, media, data, closed, ttl, expires, expires_at,
 				incarnation, source_id, source_bytes, forked_from, fork_offset, fork_sub, fork_depth)
 			VALUES (new_path, coalesce(new_type, source.content_type), coalesce(new_media, source.media), new_data, new_closed,
-				CASE WHEN inherits THEN source.ttl ELSE new_ttl END, CASE WHEN inherits THEN source.expires ELSE new_expires END,
-				CASE WHEN inherits THEN source.expires_at ELSE new_expires::timestamptz END,
+				CASE WHEN inherits THEN source.ttl ELSE coalesce(new_ttl, -1) END, CASE WHEN inherits THEN source.expires ELSE coalesce(new_expires, '') END,
+				CASE WHEN inherits THEN source.expires_at ELSE coalesce(new_expires::timestamptz, 'infinity') END,
 				-- offsets sort by position: the fork's incarnation is later than the source's
 				CASE WHEN fork THEN source.incarnation + 1 + floor(random() * 9e11)::bigint ELSE 1 + floor(random() * 9e15)::bigint END,
-				source.id, at, from_path, at - new_sub_bytes, new_sub, CASE WHEN fork THEN source.fork_depth + 1 ELSE 0 END)
+				coalesce(source.id, 0), at, coalesce(from_path, ''), at - new_sub_bytes, new_sub, CASE WHEN fork THEN source.fork_depth + 1 ELSE 0 END)
 			ON CONFLICT (path) DO NOTHING
 			RETURNING * INTO s;
 		IF FOUND THEN
@@ -361,16 +397,16 @@ BEGIN
 		RETURN NEXT;
 		RETURN;
 	END IF;
-	stream_id := s.id; incarnation := s.incarnation; content_type := s.content_type; closed := s.closed; ttl := s.ttl; expires := s.expires;
+	stream_id := s.id; incarnation := s.incarnation; content_type := s.content_type; closed := s.closed; ttl := nullif(s.ttl, -1); expires := nullif(s.expires, '');
 	tail := s.source_bytes + s.dropped + appendable_length(s.data);
 	-- a read prolongs the life of the stream, but is not written each time
-	touch := s.ttl IS NOT NULL AND s.touched < clock_timestamp() - s.ttl * interval '0.05 s';
+	touch := s.ttl >= 0 AND s.touched < clock_timestamp() - s.ttl * interval '0.05 s';
 	whole_lines := whole_lines AND s.media = 'application/json';
 	next_offset := least(coalesce(from_offset, tail), tail);
 
 	ids := ARRAY[s.id]; begins := ARRAY[s.source_bytes]; incarnations := ARRAY[s.incarnation]; ends := ARRAY[tail]; drops := ARRAY[s.dropped];
 	source := s;
-	WHILE source.source_id IS NOT NULL AND source.source_bytes >= next_offset AND source.dropped = 0 LOOP
+	WHILE source.source_id <> 0 AND source.source_bytes >= next_offset AND source.dropped = 0 LOOP
 		end_of := least(ends[1], source.source_bytes);
 		SELECT x.id, x.source_id, x.source_bytes, x.incarnation, x.dropped INTO source FROM streams.stream x WHERE x.id = source.source_id;
 		IF NOT FOUND THEN
@@ -458,8 +494,8 @@ BEGIN
 	IF NOT pg_try_advisory_xact_lock(hashtext('streams.remove_expired')) THEN
 		RETURN 0;
 	END IF;
-	FOR s IN SELECT * FROM streams.stream x WHERE (x.ttl IS NOT NULL OR x.expires_at IS NOT NULL) AND streams.is_expired(x) FOR UPDATE SKIP LOCKED LOOP
-		IF NOT EXISTS (SELECT FROM streams.stream x WHERE x.source_id = s.id) THEN
+	FOR s IN SELECT * FROM streams.stream x WHERE (x.ttl >= 0 OR x.expires_at < 'infinity') AND streams.is_expired(x) FOR UPDATE SKIP LOCKED LOOP
+		IF NOT streams.has_forks(s.id) THEN
 			PERFORM streams.remove(s.id);
 			n := n + 1;
 		END IF;

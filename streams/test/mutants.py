@@ -28,7 +28,7 @@ PATIENCE = 240
 NEED_PROGRAM = {"TestServerAcknowledged", "TestServerFewDescriptors", "TestServerKills"}
 
 NEWS = "if begin > 0 && (r.incarnation(begin) != incarnation || r.timeline != timeline) {"
-GATHERED = "WHERE x.id = held.id AND x.media = medias[held.n] AND NOT x.closed AND NOT x.deleted AND x.ttl IS NULL AND x.expires_at IS NULL"
+GATHERED = "WHERE x.id = held.id AND x.media = medias[held.n] AND NOT x.closed AND NOT x.deleted AND x.ttl < 0 AND x.expires_at = 'infinity'"
 
 MUTATIONS = [
     Mutation(SRC + "streams.sql", "a retry of a producer's last append is a gap",
@@ -53,20 +53,25 @@ MUTATIONS = [
              "UPDATE streams.producer x SET epoch = epochs[i], seq = pseqs[i] WHERE x.stream_id = s.id AND x.producer = producers[i];", "NULL;",
              ("TestServerBadSequences",)),
     Mutation(SRC + "streams.sql", "a source that has forks is removed",
-             "IF status = 'ok' AND EXISTS (SELECT FROM streams.stream x WHERE x.source_id = s.id) THEN", "IF false THEN", ("TestServerForkLocks",)),
+             "IF status = 'ok' AND streams.has_forks(s.id) THEN", "IF false THEN", ("TestServerForkLocks",)),
     Mutation(SRC + "streams.sql", "the source is not locked while a fork of it is created",
              "SELECT * INTO source FROM streams.stream x WHERE x.path = from_path FOR KEY SHARE;",
              "SELECT * INTO source FROM streams.stream x WHERE x.path = from_path;", ("TestServerForkLocks",)),
     Mutation(SRC + "streams.sql", "two last forks that are removed at once leave their source",
              "SELECT * INTO s FROM streams.stream x WHERE x.id = source FOR UPDATE;", "SELECT * INTO s FROM streams.stream x WHERE x.id = source;",
              ("TestServerForkLocks",)),
-    Mutation(SRC + "streams.sql", "the last byte before a fork is of the fork's incarnation", "EXIT WHEN s.source_id IS NULL OR at > s.source_bytes;",
-             "EXIT WHEN s.source_id IS NULL OR at >= s.source_bytes;", ("TestServerForks",)),
+    Mutation(SRC + "streams.sql", "the last byte before a fork is of the fork's incarnation", "EXIT WHEN s.source_id = 0 OR at > s.source_bytes;",
+             "EXIT WHEN s.source_id = 0 OR at >= s.source_bytes;", ("TestServerForks",)),
     Mutation(SRC + "streams.sql", "a fork divides a JSON message",
              "AND (SELECT r.data FROM streams.read(NULL, source.id, at - 1, 1, false) r WHERE r.first < at) <> '\\x0a' THEN 'offset' END;",
              "AND false THEN 'offset' END;", ("TestServerForks",)),
     Mutation(SRC + "streams.sql", "a chain of forks has no end", "WHEN source.fork_depth >= 1000 THEN 'depth'", "WHEN source.fork_depth >= 100000 THEN 'depth'",
              ("TestServerForkLocks",)),
+    Mutation(SRC + "streams.sql", "SQL deletes a source that has forks", "IF streams.has_forks(OLD.id) THEN", "IF false THEN", ("TestServerForks",)),
+    Mutation(SRC + "streams.sql", "an upgrade forgets when streams end",
+             "last_seq = coalesce(last_seq, ''), ttl = coalesce(ttl, -1), expires = coalesce(expires, ''), expires_at = coalesce(expires_at, 'infinity');",
+             "last_seq = coalesce(last_seq, ''), ttl = -1, expires = coalesce(expires, ''), expires_at = coalesce(expires_at, 'infinity');",
+             ("TestServerUpgrade",)),
     Mutation(SRC + "fork.go", "a sub-offset of JSON counts bytes", 'if f.media = media(got.contentType); f.media != "application/json" {',
              'if f.media = media(got.contentType); f.media != "" {', ("TestServerForks",)),
     Mutation(SRC + "streams.sql", "messages of a source after the fork are counted as the fork's",
@@ -142,9 +147,9 @@ MUTATIONS = [
     Mutation(SRC + "streams.sql", "a gathered append is stored to a source that was deleted",
              GATHERED, GATHERED.replace(" AND NOT x.deleted", ""), ("TestServerGathered",)),
     Mutation(SRC + "streams.sql", "a gathered append is stored to a stream whose time is over since it was used",
-             GATHERED, GATHERED.replace(" AND x.ttl IS NULL", ""), ("TestServerGathered",)),
+             GATHERED, GATHERED.replace(" AND x.ttl < 0", ""), ("TestServerGathered",)),
     Mutation(SRC + "streams.sql", "a gathered append is stored to a stream whose time is over",
-             GATHERED, GATHERED.replace(" AND x.expires_at IS NULL", ""), ("TestServerGathered",)),
+             GATHERED, GATHERED.replace(" AND x.expires_at = 'infinity'", ""), ("TestServerGathered",)),
     Mutation(SRC + "streams.sql", "a gathered append is stored twice",
              "done[n] := true; ids := ids || stream_id;", "ids := ids || stream_id;", ("TestServerGathered",)),
     Mutation(SRC + "streams.sql", "a locked row is waited for by gathered appends",
