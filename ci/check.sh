@@ -53,7 +53,8 @@ tap_tests() {
         else echo ${PROVE_TESTS:-test/t/*.pl}; fi) | tr '\n' ' '
 }
 test_one() {
-    on "$label" server "make -s -C $1 $vars PROVE_TESTS='$(tap_tests "$1")' installcheck" >"$logs/$1.log" 2>&1
+    # Fast ones two at a time: they wait more than they compute.
+    on "$label" server "make -s -C $1 $vars PROVE_FLAGS=${FAST:+-j2} PROVE_TESTS='$(tap_tests "$1")' installcheck" >"$logs/$1.log" 2>&1
 }
 if [ "${SLOW:-}" = 1 ]; then
     for ext in "$@"; do

@@ -41,6 +41,7 @@ def test_demo_end_to_end_on_a_private_server(lean, pg_lean, tmp_path):
     assert not [folder for folder in mine if not processes_below(folder)], "a private server's files were left"
 
 
+@pytest.mark.slow
 def test_every_other_part_of_the_demo_runs(lean, pg_lean, tmp_path):
     parts = [name for name in ORDER if name != "temp_buffers"]
     done = pg_lean("demo", "--quick", "--parts", ",".join(parts), "--scale", "1", "--iterations", "1")
@@ -74,6 +75,7 @@ def test_demo_without_the_extension_says_so(stock, pg_lean, tmp_path):
     assert "not installed" in (tmp_path / "report" / "index.html").read_text()
 
 
+@pytest.mark.slow
 def test_flush_benchmark_compares_the_same_pages(lean, pg_lean, tmp_path):
     done = pg_lean("bench", "flush", "--quick", "--scale", "1", "--iterations", "2")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -107,6 +109,7 @@ def test_calibrate_for_machines(lean, pg_lean):
     assert "raw" not in found and "ALTER SYSTEM SET" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_sweep_tells_what_was_chosen_and_what_was_faster(lean, pg_lean, tmp_path):
     done = pg_lean("bench", "sweep", "--quick", "--iterations", "1", "--dsn", lean.conninfo)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -188,6 +191,7 @@ def test_the_filling_benchmark_notices_a_wrong_answer(lean, monkeypatch):
         fill.fill(bench, "INSERT ... SELECT", "filtered scan", 1, {}, {})
 
 
+@pytest.mark.slow
 def test_single_queries_of_the_analytic_benchmark(lean, pg_lean, tmp_path):
     done = pg_lean("bench", "analytics", "--quick", "--iterations", "1", "--queries", "sleeping customers,1", "--dsn", lean.conninfo)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -318,6 +322,7 @@ def test_version(pg_lean_here):
     assert pg_lean_here("--version")[:2] == (0, f"pg-lean {__version__}\n")
 
 
+@pytest.mark.slow
 def test_results_for_machines(lean, pg_lean):
     done = pg_lean("bench", "flush", "--quick", "--scale", "1", "--iterations", "1", "--json")
     assert done.returncode == 0, done.stderr
@@ -409,6 +414,7 @@ def test_a_reader_that_has_enough_ends_cat_without_a_word(values):
     assert process.wait(60) == 141 and process.stderr.read() == b""
 
 
+@pytest.mark.slow
 def test_cat_of_an_appendable_value_that_grows_meanwhile(pg_lean_here, tmp_path):
     cluster = Cluster(name="test", preload=["appendable_bytea"], extension_schema="work")
     if not cluster.has_library("appendable_bytea"):

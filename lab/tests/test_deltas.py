@@ -55,6 +55,7 @@ def change(conn, rng):
             conn.execute(*rng.choices(statements, (30, 30, 10, 5, 10, 10, 5, 2, 3, 0.2))[0])
 
 
+@pytest.mark.slow
 def test_the_copy_of_the_documents_is_correct_after_crashes(servers, tmp_path):
     source, copy = servers
     page = (TOP / "appendable_bytea" / "docs" / "following.md").read_text()

@@ -187,6 +187,7 @@ def test_trace_by_counters(server, pg_lean):
     assert told.returncode == 0 and "INSERT INTO" in told.stdout, told.stdout + told.stderr
 
 
+@pytest.mark.slow
 def test_every_part_of_the_demo(server, pg_lean, tmp_path):
     done = pg_lean("demo", "--quick", "--scale", "1", "--iterations", "1", "--dsn", server.conninfo, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr

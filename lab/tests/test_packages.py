@@ -89,6 +89,7 @@ def test_all_files_name_one_version():
         assert f"default_version = '{short}'" in control.read_text() and (control.parent / f"sql/{control.stem}--{short}.sql").is_file(), control
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
 @pytest.mark.parametrize("released", [False, True])
 def test_a_new_version_is_written_into_all_files(tmp_path, released):

@@ -2,12 +2,15 @@
 
 import json
 
+import pytest
+
 from conftest import profiling_cluster
 from test_top import running, until
 
 BAD = "SELECT count(*) FROM cars WHERE maker = 7 AND model = 7"
 
 
+@pytest.mark.slow
 def test_a_bad_estimate_and_a_lock_are_found(pg_lean):
     with profiling_cluster() as server, server.connect() as conn:
         conn.execute("CREATE TABLE work.cars AS SELECT g % 100 AS maker, g % 100 AS model, g AS id FROM generate_series(1, 100000) g")

@@ -33,6 +33,7 @@ def test_a_mixed_change_is_at_one_place_and_counted():
     assert rewrites.changed_bytes("abcd", "abxd") == 1 and rewrites.changed_bytes("aaa", "aaaa") == 1 and rewrites.changed_bytes("a", "a") == 0
 
 
+@pytest.mark.slow
 def test_short_values_take_no_more_wal_than_in_stock(monkeypatch):
     # of few changes, those that are the first ones of their page after a checkpoint would be most of the WAL
     cluster = Cluster(name="test", preload=["appendable_bytea"], settings={"autovacuum": False, "full_page_writes": False})

@@ -87,6 +87,7 @@ def test_every_way_to_collect_writes_all_lines(quick):
     assert all(row["lines_per_s"] > 0 and row["wal_a_byte"] > 0.9 for row in bench.raw.select(case=collecting.CASE))
 
 
+@pytest.mark.slow
 def test_finished_logs_are_compared_as_they_are_kept(quick):
     bench, conn = quick
     tables, checks = finished.measure(bench, conn)

@@ -3,6 +3,7 @@
 # two and up to four bytes a character, with chunks that end inside characters;
 # collations; conversions, COPY, dump and restore, logical replication; and what comes
 # over the wire (test/protocol.py).
+# Slow: four encodings
 use strict;
 use warnings;
 use utf8;

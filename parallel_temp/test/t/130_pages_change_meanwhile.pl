@@ -4,6 +4,7 @@
 # Every row carries a checksum of itself.  The table is larger than temp_buffers
 # and full of dead rows, and the leader's part of each query makes it read the
 # table, or others, with stock code.  PG_LEAN_LONG=1 runs it for longer.
+# Slow: a large table that changes
 
 use strict;
 use warnings;

@@ -1,6 +1,7 @@
 # parallel_temp, which freezes the rows of CREATE TABLE AS: whatever has used the pool,
 # sessions print what a server without both features prints, and rows of a reused table
 # are frozen as those of a new one.  In the other order of loading the pool is not used.
+# Slow: the same sessions with each feature off and on
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
