@@ -415,6 +415,13 @@ def sum_kept(run: dict) -> tuple[str, int]:
     return much, failed or int(run["status"] != 0)
 
 
+def sum_times(run: dict) -> tuple[str, int]:
+    """The counts of tests, and of samples in which a node was looked for that cannot wait."""
+    much, wrong = sum_kept(run)
+    looks = counted(run, "looks of the sampler")
+    return much + (f", {number(looks)} looks of the sampler" if looks else ""), wrong or counted(run, "impossible pairs")
+
+
 def draw_line(kind: str, run: dict) -> tuple[str, ...]:
     """A row of the page's table."""
     much, wrong = globals().get(f"sum_{kind}", sum_kept)(run)

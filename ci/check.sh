@@ -141,5 +141,7 @@ tap=$(cat "${done_logs[@]}" | sed -n 's/^Files=[0-9]*, Tests=\([0-9]*\),.*/\1/p'
 [ $((good + tap)) -gt 0 ] || { say "no test ran on PostgreSQL $label"; failed=1; }
 [ "$failed" = 0 ] || bad=$((bad > 0 ? bad : 1))
 echo "PostgreSQL $label: $((good + tap)) passed, $bad failed"
+# what tests counted, for results that are kept
+sed -n 's/^# counted: //p' "${done_logs[@]}"
 echo "$((good + tap)) $bad" >"$sum.count"
 exit "$failed"

@@ -331,12 +331,21 @@ def test_what_hangs_is_given_up_by_what_its_tests_took():
         ("minors: built for PostgreSQL 15.18, run on 15.20: 9 passed, 0 failed", True),
         ("ALTER EXTENSION UPDATE: 12 passed, 0 failed", True),
         ("scripts: pgspot 0.9 finds nothing in 4 of 4", True),
+        ("1000420 looks of the sampler, 0 impossible pairs of node and wait", True),
         ("ok 1 - storage", False),
         ("21:00:00 == building", False),
     ],
 )
 def test_lines_that_count_are_kept(line, counts):
     assert bool(keep.COUNTS.match(line)) == counts
+
+
+def test_looks_of_the_sampler_are_counted(page):
+    lines = ["PostgreSQL host: 90 passed, 0 failed", "1000420 looks of the sampler, 0 impossible pairs of node and wait"]
+    text = page(**{"times-15": {"status": 0, "lines": lines}})
+    assert "| 90 passed, 1,000,420 looks of the sampler | 0 |" in text and lines[1] in text
+    lines[1] = lines[1].replace(" 0 ", " 3 ")
+    assert "| 90 passed, 1,000,420 looks of the sampler | **3** |" in page(**{"times-15": {"status": 0, "lines": lines}})
 
 
 def test_a_loss_that_was_not_seen_is_on_the_page(page):
