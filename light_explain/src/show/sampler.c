@@ -43,8 +43,14 @@
 /* Attempts to read a process that keeps changing. */
 #define ATTEMPTS 5
 
-/* Between the two readings of its node, in nanoseconds: more, and the sampler was interrupted. */
+/* From one reading of the clock to the next, in nanoseconds: more, and the sampler was interrupted. */
 #define READ_WITHIN INT64CONST(20000)
+
+/*
+ * Processes that are requested from memory ahead of the one that is read.  Since the last round the caches have
+ * lost a dozen lines of each, and waiting for them one by one would be most of the time of a round.
+ */
+#define AHEAD 8
 
 /*
  * Sums that one execution may have waiting for its plan, in all buckets: then the older
@@ -88,6 +94,7 @@ typedef struct Seen
 } Seen;
 
 static Pending (*pending_of)[LIGHT_QUESTIONS];	/* by process */
+static bool *asked;				/* by process: may it answer? */
 static Seen *seen;				/* those of one round */
 static int64 resets;			/* ... of pending samples */
 
@@ -124,19 +131,41 @@ waits_for_work(uint32 wait)
 	return wait == WAIT_EVENT_CLIENT_READ || class == PG_WAIT_ACTIVITY || class == PG_WAIT_EXTENSION || class == PG_WAIT_TIMEOUT;
 }
 
-/* Read a process; false if it does nothing, or changed each time. */
+/* Have the caches load what is read of a process; whether there is one was requested before. */
+static inline void
+request_process(int procno)
+{
+	const PGPROC *proc = &ProcGlobal->allProcs[procno];
+	const LightCell *cell = light_cell_of(procno);
+
+	if (proc->pid == 0)
+		return;
+	__builtin_prefetch(&proc->roleId);
+	__builtin_prefetch(&proc->wait_event_info);
+	__builtin_prefetch(&proc->lockGroupLeader);
+	__builtin_prefetch((const void *) &cell->top);
+	__builtin_prefetch((const void *) &cell->records);
+	__builtin_prefetch((const void *) cell->node_ids);
+	__builtin_prefetch(pending_of[procno]);
+}
+
+/* Read a process; false if it does nothing, or changed each time.  "now" is a reading of the clock, before and after. */
 static bool
-read_process(int procno, Seen *found, int64 *torn)
+read_process(int procno, Seen *found, int64 *torn, int64 *now)
 {
 	PGPROC	   *proc = &ProcGlobal->allProcs[procno];
 	volatile LightCell *cell = light_cell_of(procno);
-	Oid			database = proc->databaseId;
 	int			pid = proc->pid;
-	PGPROC	   *leader = proc->lockGroupLeader;
+	Oid			database;
+	PGPROC	   *leader;
 	LightDoing	doing;
 
-	if (pid == 0 || pid == MyProcPid || !OidIsValid(database) || !OidIsValid(proc->roleId))
+	if (pid == 0 || pid == MyProcPid)
 		return false;
+	database = proc->databaseId;
+	if (!OidIsValid(database) || !OidIsValid(proc->roleId))
+		return false;
+	leader = proc->lockGroupLeader;
 	found->procno = procno;
 	found->pid = pid;
 	found->leader = leader != NULL && leader != proc ? (int) (leader - ProcGlobal->allProcs) : -1;
@@ -145,7 +174,7 @@ read_process(int procno, Seen *found, int64 *torn)
 
 	for (int attempt = 0; attempt < ATTEMPTS; attempt++)
 	{
-		int64		began = light_system_now();
+		int64		began = *now;
 		uint32		changes = cell->changes;
 		int			node;
 		int			again;
@@ -172,9 +201,10 @@ read_process(int procno, Seen *found, int64 *torn)
 			again = node_of(cell, &after);
 			pg_read_barrier();
 		}
+		*now = light_system_now();
 		if (proc->pid != pid)
 			return false;
-		if (changes % 2 != 0 || cell->changes != changes || node != again || light_system_now() - began > READ_WITHIN)
+		if (changes % 2 != 0 || cell->changes != changes || node != again || *now - began > READ_WITHIN)
 			continue;
 
 		if (doing.activity == LIGHT_IDLE)
@@ -234,18 +264,19 @@ move_to_plan(Pending *pending, uint64 plan_id)
 	}
 }
 
-/* Questions were added or removed. */
-static void
+/* Questions were added or removed; are there any? */
+static bool
 note_asked(LightCell *cell)
 {
-	uint64		asked = 0;
+	uint64		bits = 0;
 
 	for (int i = 0; i < LIGHT_QUESTIONS; i++)
 	{
 		if (cell->questions[i].execution != 0)
-			asked |= LIGHT_ASKED(cell->questions[i].execution);
+			bits |= LIGHT_ASKED(cell->questions[i].execution);
 	}
-	cell->asked = asked;
+	cell->asked = bits;
+	return bits != 0;
 }
 
 /* Answers of a process; its cell may have another owner now. */
@@ -273,7 +304,7 @@ take_answers(int procno)
 		}
 		cell->questions[i].execution = 0;
 	}
-	note_asked(cell);
+	asked[procno] = note_asked(cell);
 }
 
 /*
@@ -307,7 +338,7 @@ pending_for(int procno, uint32 execution)
 		cell->questions[chosen].plan_id = 0;
 		pg_write_barrier();
 		cell->questions[chosen].execution = execution;
-		note_asked(cell);
+		asked[procno] = note_asked(cell);
 	}
 	if (pending->execution != execution)
 	{
@@ -403,11 +434,18 @@ sample_all(double seconds, bool late)
 {
 	LightSamplesShared *shared = light_samples_shared;
 	TimestampTz now = GetCurrentTimestamp();
+	int64		clock = light_system_now();
 	int64		torn = 0;
 	int			n = 0;
 
 	for (int procno = 0; procno < light_cells(); procno++)
-		n += read_process(procno, &seen[n], &torn);
+	{
+		if (procno + 2 * AHEAD < light_cells())
+			__builtin_prefetch(&ProcGlobal->allProcs[procno + 2 * AHEAD].pid);
+		if (procno + AHEAD < light_cells())
+			request_process(procno + AHEAD);
+		n += read_process(procno, &seen[n], &torn, &clock);
+	}
 
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	if (shared->resets != resets)
@@ -426,11 +464,15 @@ sample_all(double seconds, bool late)
 	shared->torn += torn;
 	for (int procno = 0; procno < light_cells(); procno++)
 	{
-		if (light_cell_of(procno)->answered)
+		if (asked[procno] && light_cell_of(procno)->answered)
 			take_answers(procno);
 	}
 	for (int i = 0; i < n; i++)
+	{
+		if (i + AHEAD < n)
+			__builtin_prefetch(pending_of[seen[i + AHEAD].procno][0].waits);
 		add_sample(&seen[i], now, seconds);
+	}
 	shared->changing = false;
 	LWLockRelease(shared->lock);
 }
@@ -457,6 +499,7 @@ light_explain_sampler_main(Datum arg)
 	on_shmem_exit(not_running, (Datum) 0);
 	light_samples_shared->pid = MyProcPid;
 	pending_of = MemoryContextAllocZero(TopMemoryContext, light_cells() * sizeof(*pending_of));
+	asked = MemoryContextAllocZero(TopMemoryContext, light_cells() * sizeof(bool));
 	seen = MemoryContextAlloc(TopMemoryContext, light_cells() * sizeof(Seen));
 	resets = -1;
 	LWLockAcquire(light_samples_shared->lock, LW_EXCLUSIVE);
