@@ -73,6 +73,7 @@ def parts() -> dict[str, list[str]]:
         if state == "noble" and not os.environ.get("MIRROR_16"):
             continue
         found[f"fresh-{state}"] = [KEEP, "keep", "--server", server, f"fresh-{state}", "make", "-s", "fresh", f"STATES={state}-bare"]
+    found["packages-15"] = kept("packages-15", "host", "make", "-s", "packages", "container")
     found["scripts-15"] = kept("scripts-15", "host", "make", "-s", "pgspot")
     return found
 

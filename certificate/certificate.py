@@ -172,6 +172,13 @@ KINDS = (
         "make fresh",
     ),
     (
+        "packages",
+        "Packages",
+        "Debian packages, RPM packages, the archive for PGXN, the files of extension images, and the steps of Dockerfile: each is built, and installed and "
+        "used in a pristine root where nothing of pg_lean was.",
+        "make packages container",
+    ),
+    (
         "scripts",
         "Scripts",
         "pgspot over the scripts of CREATE EXTENSION: names that are found through the caller's search path, and objects of another role that are adopted."

@@ -22,7 +22,9 @@ import record
 
 COUNTS = re.compile(
     r"^(core's suite on PostgreSQL .*|(pg_upgrade|ALTER EXTENSION UPDATE|suites|minors|fresh|scripts|valgrind)\b.*: .*|PostgreSQL \S+.* \d+ passed, \d+ failed"
-    r"|\d+ passed, \d+ failed|\d+ passed.* in [\d.]+s.*|neighbours: .*|citus: .*|\w+ +(equal|DIFFERENT|not tried).*|PostgreSQL \d+ +loaded .*"
+    r"|\d+ passed, \d+ failed|\d+ passed.* in [\d.]+s.*"
+    r"|(Debian packages for|RPM packages|archive for PGXN|extension images for|the steps of Dockerfile)\b.*: .*"
+    r"|neighbours: .*|citus: .*|\w+ +(equal|DIFFERENT|not tried).*|PostgreSQL \d+ +loaded .*"
     r"|\d+ looks of the sampler, .*)$"
 )
 

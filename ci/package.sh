@@ -130,7 +130,7 @@ dist() {
     as_root cp -r "$TOP/debian/tests" "$root/tests"
     step "$log.use.log" inside root "/tests/use"
     as_root rm -rf "$root"
-    echo "archive for PGXN: $zip"
+    echo "archive for PGXN: ${zip##*/}"
 }
 
 # image_of EXTENSION MAJOR PACKAGES TO: the files of its image, by the steps of ci/extension.Dockerfile.
@@ -194,7 +194,7 @@ image() {
             -c 'UPDATE t SET data = data || data' -c 'SELECT 1 / (length(data) = 200000)::int FROM t' -c 'EXPLAIN (ANALYZE, LIGHT) SELECT count(*) FROM t'
         pg_ctl -D /tmp/used -m fast stop"
     as_root rm -rf "$root"
-    echo "extension images for PostgreSQL $major: $folder"
+    echo "extension images for PostgreSQL $major: $(cd "$folder" && echo *)"
 }
 
 case ${1:-} in
