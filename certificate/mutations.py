@@ -660,6 +660,8 @@ MUTATIONS = [
              "if (waits_for_work(wait) || BackendPidGetProc(pid) != proc)", "if (waits_for_work(wait))", SAMPLES),
     Mutation(LIGHT + "show/sampler.c", "a fourth of the samples without a wait is lost", "sample.execution = found->execution;",
              "if (found->key.wait != 0 || light_samples_shared->rounds % 4 != 0) sample.execution = found->execution; else return;", SAMPLED),
+    Mutation(LIGHT + "show/waits.c", "a period has all buckets of waits",
+             "if (from == NULL || from->number != number || !overlaps(from, start, end))", "if (from == NULL || from->number != number)", WAITS),
     Mutation(LIGHT + "show/samples_show.c", "a privilege not checked: samples of other roles",
              "return see_all || key->role == GetUserId();", "return see_all || OidIsValid(key->role);", SAMPLES),
     Mutation(LIGHT + "show/sampler.c", "samples stay without a plan",

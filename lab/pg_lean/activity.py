@@ -83,7 +83,7 @@ class Statement:
     queryid: int | None = None
     #: Samples since it began: rows of node (its label, or the phase), wait and samples, the most frequent first; filled by details().
     waited: list[dict[str, Any]] = field(default_factory=list)
-    #: Buckets of the history in which it ran, the last one first; filled by details().
+    #: Buckets of the history in which it ran, the last one first, with samples by wait in `waits`; filled by details().
     history: list[dict[str, Any]] = field(default_factory=list)
     #: The plan as it was estimated.
     top: progress.Node | None = None
@@ -148,11 +148,15 @@ def waited(statement: Statement, samples: list[dict[str, Any]]) -> list[dict[str
 
 
 class Activity:
-    """Polls a server; the previous sample is kept to compute rates and to detect corrected estimates."""
+    """Polls a server; the previous sample is kept to compute rates and to detect corrected estimates.
 
-    def __init__(self, conn: psycopg.Connection):
+    `period` is that of which statements show the history; without one, the last buckets.
+    """
+
+    def __init__(self, conn: psycopg.Connection, period: waits.Period | None = None):
         conn.row_factory = dict_row
         self.conn = conn
+        self.period = period
         #: Statements of the last sample.
         self.found: list[Statement] = []
         self._before: dict[tuple[int, str], tuple[float, float, str, Progress]] = {}
@@ -229,7 +233,8 @@ class Activity:
                 continue
             key = (statement.database, statement.queryid)
             if key not in self._histories or now - self._histories[key][0] > HISTORY_SECONDS:
-                self._histories[key] = (now, waits.history(self.conn, self.schema, statement.queryid, statement.database))
+                within = (waits.ALWAYS, 12) if self.period is None else (self.period, 96)
+                self._histories[key] = (now, waits.history(self.conn, self.schema, statement.queryid, statement.database, *within))
             statement.history = self._histories[key][1]
 
     def unseen(self) -> str:

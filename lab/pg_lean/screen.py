@@ -17,7 +17,7 @@ from pg_lean import progress
 from pg_lean.activity import Activity, Statement
 from pg_lean.cluster import Server
 from pg_lean.errors import LabError
-from pg_lean.waits import KINDS, kind_of
+from pg_lean.waits import KINDS, Period, kind_of
 
 #: Seconds without an answer that are worth a word.
 SILENCE_SECONDS = 3.0
@@ -125,7 +125,9 @@ class Plan(Screen):
         self.query_one("#head", Static).update(
             Text(f"{' '.join(statement.query.split())[:400]}\n{share}{left}: {statement.how}\n{doing(statement)}{seen}", style="bold")
         )
-        self.query_one("#plan", Static).update(Text.assemble(plan_text(statement), waits_text(statement), history_text(statement)))
+        # of a period that was asked for, all buckets
+        buckets = 6 if self.app.period is None else len(statement.history)
+        self.query_one("#plan", Static).update(Text.assemble(plan_text(statement), waits_text(statement), history_text(statement, buckets)))
 
 
 def plan_text(statement: Statement) -> Text:
@@ -162,17 +164,23 @@ def waits_text(statement: Statement, most: int = 6) -> Text:
 
 
 def history_text(statement: Statement, most: int = 6) -> Text:
-    """The last buckets of the history in which the statement ran: executions, mean time with a bar, 95 percent and longest."""
+    """The last buckets of the history in which the statement ran: executions, mean time with a bar, 95 percent, longest, and most frequent wait."""
     text = Text(no_wrap=True, overflow="ellipsis")
     if not statement.history:
         return text
-    text.append("history: from, executions, mean, 95 % at most, longest\n", style="dim")
+    text.append("history: from, executions, mean, 95 % at most, longest, most frequent wait\n", style="dim")
     longest = max(row["mean_ms"] for row in statement.history) or 1.0
     for row in statement.history[:most]:
         begin = row["bucket_start"].astimezone()
         now = " now" if row["bucket_end"] is None else ""
         text.append(f"{bar(row['mean_ms'] / longest, 6)} {begin:%d %H:%M}{now} {short(row['executions']):>5}"
-                    + "".join(f" {duration(row[name] / 1000):>7}" for name in ("mean_ms", "p95_ms", "max_ms")) + "\n")
+                    + "".join(f" {duration(row[name] / 1000):>7}" for name in ("mean_ms", "p95_ms", "max_ms")))
+        wait = max(row["waits"], key=row["waits"].get, default=None)
+        if wait is not None:
+            text.append(" ")
+            text.append(wait, style=f"on {WAIT_COLORS[kind_of(wait)]}")
+            text.append(f" {row['waits'][wait] / sum(row['waits'].values()):.0%}")
+        text.append("\n")
     return text
 
 
@@ -207,9 +215,9 @@ class Top(App[None]):
     ]
     ENABLE_COMMAND_PALETTE = False
 
-    def __init__(self, server: Server, every: float):
+    def __init__(self, server: Server, every: float, period: Period | None = None):
         super().__init__()
-        self.server, self.every = server, every
+        self.server, self.every, self.period = server, every, period
         self.watch: Activity | None = None
         self.statements: list[Statement] = []
         #: When the question was put that is not answered yet.
@@ -250,7 +258,7 @@ class Top(App[None]):
         """Query the server, in a separate thread; after a restart open a new session.  `opened` is the process whose plan is shown."""
         try:
             if self.watch is None:
-                self.watch = Activity(self.server.connect())
+                self.watch = Activity(self.server.connect(), self.period)
             found = self.watch.look()
             self.watch.details([statement for statement in found if statement.pid == opened])
             trouble, unseen = self.watch.reason, self.watch.unseen()
@@ -262,6 +270,8 @@ class Top(App[None]):
 
     def take(self, found: list[Statement], trouble: str, unseen: str) -> None:
         self.asked_at = None
+        if not self.screen_stack:  # the answer comes while the application ends
+            return
         self.statements, self.trouble, self.unseen = found, trouble, unseen
         self.refill()
         # an answer may come before the parts of the plan's screen are there, or when they were removed to close it

@@ -11,6 +11,7 @@ from typing import Any, Iterator
 import psycopg
 from psycopg.rows import dict_row
 
+from pg_lean import waits
 from pg_lean.cluster import UserServer
 from pg_lean.errors import LabError
 from pg_lean.names import need_extension_schema
@@ -54,20 +55,25 @@ class Store:
             FROM {s}.light_explain_profile GROUP BY datname, rolname, queryid HAVING sum(executions) FILTER (WHERE node = 0) > 0
             ORDER BY total_ms DESC LIMIT %s::bigint""", limit)
 
-    def waits(self, queryid: str | None, minutes: float | None, limit: int) -> list[dict[str, Any]]:
-        """What plan nodes waited for: all samples, or those of the last minutes that are kept one by one."""
-        wanted = "(%s::text IS NULL OR queryid::text = %s::text)"
-        if minutes is None:
-            return self.rows("""
-                SELECT datname AS database, queryid::text, planid::text, node, btrim(label) AS label, activity, wait_event_type, wait_event,
-                       sum(samples)::bigint AS samples, sum(seconds) AS seconds, min(query) AS query
-                FROM {s}.light_explain_waits WHERE """ + wanted + """
-                GROUP BY 1, 2, 3, 4, 5, 6, 7, 8 ORDER BY samples DESC LIMIT %s::bigint""", queryid, queryid, limit)
+    def period(self, minutes: float | None = None, since: str | None = None, until: str | None = None) -> waits.Period | None:
+        """A period of the last minutes, or between two times of which one may be left out, by the server's clock; None if none is given."""
+        if minutes is None and since is None and until is None:
+            return None
+        if minutes is not None and (since is not None or until is not None):
+            raise LabError("a period has either minutes or times", "Give the minutes before now, or the times at which it began and ended.")
+        found = self.rows("SELECT coalesce(%s::timestamptz, now() - make_interval(secs => 60 * %s::float8), '-infinity')::text AS since,"
+                          " coalesce(%s::timestamptz, 'infinity')::text AS until", since, minutes, until)[0]
+        return found["since"], found["until"]
+
+    def waits(self, queryid: str | None, limit: int, period: waits.Period | None = None) -> list[dict[str, Any]]:
+        """What plan nodes waited for: all samples since the server started, or those of a period in the history of waits, which remains after a restart."""
+        if period is not None:
+            return waits.of_period(self.conn, self.schema, period, queryid, limit)
         return self.rows("""
-            SELECT datname AS database, queryid::text, planid::text, node, btrim(label) AS label, activity, wait_event_type, wait_event, count(*) AS samples,
-                   count(DISTINCT pid) AS processes, min(query) AS query
-            FROM {s}.light_explain_samples WHERE """ + wanted + """ AND sampled > now() - make_interval(secs => 60 * %s::float8)
-            GROUP BY 1, 2, 3, 4, 5, 6, 7, 8 ORDER BY samples DESC LIMIT %s::bigint""", queryid, queryid, minutes, limit)
+            SELECT datname AS database, queryid::text, planid::text, node, btrim(label) AS label, activity, wait_event_type, wait_event,
+                   sum(samples)::bigint AS samples, sum(seconds) AS seconds, min(query) AS query
+            FROM {s}.light_explain_waits WHERE %s::text IS NULL OR queryid::text = %s::text
+            GROUP BY 1, 2, 3, 4, 5, 6, 7, 8 ORDER BY samples DESC LIMIT %s::bigint""", queryid, queryid, limit)
 
     def regressions(self, hours: float | None) -> list[dict[str, Any]]:
         """Statements that became slower, or of which a node did: in the last bucket, or in the last hours, compared with the day before."""

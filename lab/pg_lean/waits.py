@@ -15,6 +15,10 @@ Waits = dict[str, float]
 
 CPU = "CPU"
 
+#: The beginning and the end of a period, in any form that the server reads.
+Period = tuple[str, str]
+ALWAYS: Period = ("-infinity", "infinity")
+
 #: Types of wait events with their colors, light and dark scheme; the last one is all others.
 KINDS = ((CPU, "#8fc7a6", "#2f6b4a"), ("Lock", "#eda0a0", "#8f3434"), ("LWLock", "#f2b880", "#8a5a1f"), ("IO", "#a9b9ec", "#3c4f94"),
          ("Client", "#d8cde8", "#5c4a78"), ("IPC", "#f0dc82", "#77671a"), ("Timeout", "#a5d8dd", "#24646b"), ("other", "#d9d9d4", "#4a4a48"))
@@ -30,12 +34,38 @@ FROM {s}.light_explain_samples() s JOIN pg_stat_activity a ON a.pid = coalesce(s
 WHERE a.pid = ANY(%s::int[])
 GROUP BY s.pid, s.leader_pid, s.queryid, s.node, s.activity, s.wait_event_type, s.wait_event"""
 
-#: Buckets of the history in which a statement ran, in all roles, the last one first.
+#: Buckets of the history in which a statement ran and that have a part in a period, in all roles, the last one first.
 HISTORY = """
 SELECT bucket_start, bucket_end, sum(executions)::bigint AS executions, sum(total_ms) / sum(executions)::float8 AS mean_ms,
        max(p95_ms) AS p95_ms, max(max_ms) AS max_ms
 FROM {s}.light_explain_latency WHERE queryid = %s::bigint AND datname = %s::name
+      AND bucket_start < %s::timestamptz AND coalesce(bucket_end, 'infinity') > %s::timestamptz
 GROUP BY bucket, bucket_start, bucket_end ORDER BY bucket DESC LIMIT %s::bigint"""
+
+
+#: Samples of a period by statement, node and wait, from the history of waits, which also has those of before a restart.  Its arguments: the
+#: period's beginning and end, in any form that the server reads, a statement's identifier or NULL twice, and a number of rows.  The row
+#: without a statement is the samples for which a bucket had no space.
+PERIOD = """
+WITH summed AS MATERIALIZED (
+    SELECT dbid, userid, queryid, planid, node, activity, wait_event_type, wait_event, sum(samples) AS samples, sum(seconds) AS seconds
+    FROM {s}.light_explain_waits_history(%s::timestamptz, %s::timestamptz) WHERE %s::text IS NULL OR queryid::text = %s::text
+    GROUP BY 1, 2, 3, 4, 5, 6, 7, 8),
+named AS (SELECT dbid, userid, queryid, planid, node, min(btrim(label)) AS label FROM {s}.light_explain_profile() GROUP BY 1, 2, 3, 4, 5),
+text AS (SELECT dbid, queryid, min(query) AS query FROM {s}.light_explain_profile() GROUP BY 1, 2)
+SELECT datname AS database, queryid::text, planid::text, node, label, coalesce(activity, 'without space') AS activity,
+       coalesce(wait_event_type, 'unknown') AS wait_event_type, coalesce(wait_event, 'unknown') AS wait_event,
+       sum(samples)::bigint AS samples, sum(seconds) AS seconds, min(query) AS query
+FROM summed LEFT JOIN named USING (dbid, userid, queryid, planid, node) LEFT JOIN text USING (dbid, queryid)
+     LEFT JOIN pg_catalog.pg_database d ON d.oid = dbid
+GROUP BY 1, 2, 3, 4, 5, 6, 7, 8 ORDER BY samples DESC, seconds DESC, label LIMIT %s::bigint"""
+
+#: The same by the buckets' beginnings and waits.
+COURSE = """
+SELECT bucket_start, coalesce(wait_event_type, 'unknown') AS wait_event_type, coalesce(wait_event, 'unknown') AS wait_event,
+       sum(samples)::bigint AS samples, sum(seconds) AS seconds
+FROM {s}.light_explain_waits_history(%s::timestamptz, %s::timestamptz) WHERE %s::text IS NULL OR queryid::text = %s::text
+GROUP BY 1, 2, 3 ORDER BY 1, 4 DESC"""
 
 
 def kind_of(wait: str) -> str:
@@ -45,8 +75,8 @@ def kind_of(wait: str) -> str:
 
 
 def name_of(row: Mapping[str, Any]) -> str:
-    """The name of a sample's wait; both columns of it are CPU if there is none."""
-    return CPU if row["wait_event"] == CPU else f"{row['wait_event_type']}:{row['wait_event']}"
+    """The name of a sample's wait; both columns of it are CPU if there is none, and may be unknown in the history."""
+    return row["wait_event"] if row["wait_event"] == row["wait_event_type"] else f"{row['wait_event_type']}:{row['wait_event']}"
 
 
 def ordered(waits: Mapping[str, float]) -> list[tuple[str, float]]:
@@ -64,9 +94,36 @@ def present(conn: psycopg.Connection, schema: str, pids: Iterable[int]) -> list[
     return [{**row, "wait": name_of(row)} for row in _query(conn, schema, PRESENT, list(pids))]
 
 
-def history(conn: psycopg.Connection, schema: str, queryid: int, database: str, buckets: int = 12) -> list[dict[str, Any]]:
-    """The last buckets in which a statement ran, the last one first."""
-    return _query(conn, schema, HISTORY, queryid, database, buckets)
+def of_period(conn: psycopg.Connection, schema: str, period: Period, queryid: int | str | None = None, limit: int | None = None) -> list[dict[str, Any]]:
+    """What plan nodes waited for in a period, the most samples first, of all buckets of the history of waits that have a part in it."""
+    wanted = None if queryid is None else str(queryid)
+    return _query(conn, schema, PERIOD, *period, wanted, wanted, limit)
+
+
+def course(conn: psycopg.Connection, schema: str, period: Period, queryid: int | str | None = None) -> list[dict[str, Any]]:
+    """The samples of a period by the beginning of a bucket and wait, in the order of time."""
+    wanted = None if queryid is None else str(queryid)
+    return _query(conn, schema, COURSE, *period, wanted, wanted)
+
+
+def history(conn: psycopg.Connection, schema: str, queryid: int, database: str, period: Period = ALWAYS, buckets: int = 12) -> list[dict[str, Any]]:
+    """The last buckets of a period in which a statement ran, the last one first, each with its waits and their samples in `waits`.
+
+    Without a history of waits, these are empty.
+    """
+    found = _query(conn, schema, HISTORY, queryid, database, period[1], period[0], buckets)
+    if not found:
+        return found
+    try:
+        sampled = course(conn, schema, (str(min(row["bucket_start"] for row in found)), period[1]), queryid)
+    except psycopg.errors.ObjectNotInPrerequisiteState:
+        sampled = []
+    for row in found:
+        waits = row["waits"] = {}
+        for sample in sampled:
+            if row["bucket_start"] <= sample["bucket_start"] and (row["bucket_end"] is None or sample["bucket_start"] < row["bucket_end"]):
+                waits[name_of(sample)] = waits.get(name_of(sample), 0) + sample["samples"]
+    return found
 
 
 def of_profile(conn: psycopg.Connection, schema: str, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

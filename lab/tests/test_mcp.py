@@ -50,12 +50,14 @@ def test_from_the_slowest_statement_to_its_plan(server):
     assert slow["executions"] == 2 and slow["mean_ms"] > 490 and slow["slowest_node"] == "Seq Scan on t" and isinstance(slow["queryid"], str)
     _, answers = talk(server.conninfo, ("plan", {"queryid": slow["queryid"]}), ("plan", {"queryid": slow["queryid"], "which": "last"}),
                       ("waits", {"queryid": slow["queryid"]}),
-                      ("waits", {"queryid": slow["queryid"], "minutes": 60}), ("waits", {"queryid": "1"}), ("plan", {"queryid": "1"}), ("regressions", {}),
+                      ("waits", {"queryid": slow["queryid"], "minutes": 60}), ("waits", {"queryid": slow["queryid"], "since": "yesterday"}),
+                      ("waits", {"until": "yesterday"}), ("waits", {"queryid": "1"}), ("plan", {"queryid": "1"}), ("regressions", {}),
                       ("regressions", {"hours": 1}), ("doctor", {}))
     assert not any(failed for failed, _ in answers)
-    plan, last, all_waits, recent, none, missing, regressions, since, findings = [text for _, text in answers]
+    plan, last, all_waits, recent, of_day, before, none, missing, regressions, since, findings = [text for _, text in answers]
     assert plan.startswith("Aggregate") and "Samples: " in plan and "PgSleep" in plan and last.startswith("Aggregate")
-    for text in (all_waits, recent):
+    assert json.loads(before) == []
+    for text in (all_waits, recent, of_day):
         waits = json.loads(text)
         assert waits[0]["wait_event"] == "PgSleep" and waits[0]["label"] == "Seq Scan on t" and waits[0]["samples"] > 3
     assert json.loads(none) == [] and "No plan" in missing and json.loads(regressions) == [] and isinstance(json.loads(since), list)
@@ -65,9 +67,10 @@ def test_from_the_slowest_statement_to_its_plan(server):
 def test_nothing_is_changed_and_errors_are_answers(server):
     _, answers = talk(server.conninfo, ("plan", {"queryid": "1; DROP TABLE work.t"}), ("plan", {"queryid": "1", "which": "first"}),
                       ("waits", {"queryid": "'; DROP TABLE work.t; --"}),
-                      ("slowest_statements", {"limit": -5}))
-    assert [failed for failed, _ in answers] == [True, True, False, False]
+                      ("slowest_statements", {"limit": -5}), ("waits", {"since": "'; DROP TABLE work.t; --"}), ("waits", {"minutes": 5, "since": "yesterday"}))
+    assert [failed for failed, _ in answers] == [True, True, False, False, True, True]
     assert "not an identifier" in answers[0][1] and "unknown execution" in answers[1][1] and len(json.loads(answers[3][1])) == 1
+    assert "invalid input syntax" in answers[4][1] and "either minutes or times" in answers[5][1]
     with server.connect() as conn:
         assert conn.execute("SELECT count(*) FROM work.t").fetchone()[0] == 500
 

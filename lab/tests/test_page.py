@@ -1,9 +1,12 @@
 """The report in a browser: nothing is cut, runs over an edge, touches, or is too small to read, on wide and narrow screens, light and dark."""
 
+from datetime import datetime, timedelta, timezone
+
 import pytest
 
 from conftest import SIZES, make_result
 from pg_lean import report
+from pg_lean.commands.waits import of_period
 from pg_lean.flame import Frame
 from pg_lean.result import Flame, Headline, Listing, Plot, Result, Series, SideBySide, Table
 
@@ -142,6 +145,32 @@ def test_bars_of_waits_can_be_read(browser, page, width):
     shown = browser.ask("document.querySelector('.waits').textContent")
     for text in ("SELECT <1>", "IO:DataFileRead 75 %", "CPU 25 %", "49 % of the samples"):
         assert text in shown.replace("\n", " "), text
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_page_of_a_period_can_be_read(browser, tmp_path, width):
+    """pg-lean waits -o: queries and nodes with bars, then the course of time; long names are not cut."""
+    def row(query, label, wait, samples):
+        kind, _, event = wait.partition(":")
+        return {"query": query, "label": label, "activity": "execute", "wait_event_type": kind, "wait_event": event or kind, "samples": samples}
+
+    rows = [row("UPDATE " + "t" * 80 + " SET <n>", "Update on " + "t" * 80, "Lock:transactionid", 500), row("SELECT 1", None, "CPU", 40),
+            row(None, None, "unknown", 3)]
+    begin = datetime(2026, 11, 28, 22, tzinfo=timezone.utc)
+    course = [{"bucket_start": begin + timedelta(minutes=minute), "wait_event_type": kind, "wait_event": kind, "samples": 10, "seconds": 1.0}
+              for minute in range(480) for kind in ("CPU", "unknown")]
+    result = of_period(rows, course, ("2026-11-28 22:00:00+00", "infinity"))
+    assert len(result.blocks[1].rows) == 32 and "15 minutes a row" in result.blocks[1].title and result.blocks[1].rows[0][1:] == [30.0, "CPU 50%, unknown 50%"]
+    path = tmp_path / "waits.html"
+    path.write_text(report.render([], [], result))
+    browser.open(path.as_uri(), width)
+    faults = browser.ask(FAULTS)
+    assert not faults, "\n".join(faults)
+    text = browser.ask("document.body.textContent")
+    for wanted in ("What the server waited for", "to now there are 9,600 samples", "Lock:transactionid 100 %", "(sending rows)",
+                   "statements that are not in the profile"):
+        assert wanted in text, wanted
+    assert "measured on this machine" not in text
 
 
 def test_big_numbers_come_first_and_plans_stand_below_each_other_where_they_would_be_cut(browser, page):

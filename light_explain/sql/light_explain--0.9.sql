@@ -577,6 +577,8 @@ COMMENT ON FUNCTION light_explain_samples() IS
 'the last samples of running statements (light_explain.sample_ring of them), the oldest first; own statements, or all for pg_read_all_stats';
 
 CREATE FUNCTION light_explain_waits_history(
+    period_start timestamptz DEFAULT '-infinity',
+    period_end timestamptz DEFAULT 'infinity',
     OUT bucket bigint,
     OUT bucket_start timestamptz,
     OUT bucket_end timestamptz,
@@ -595,8 +597,8 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'light_explain_waits_history'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
-COMMENT ON FUNCTION light_explain_waits_history() IS
-'samples of running statements added up by statement, plan, node and wait event in each of the last intervals of time (light_explain.waits_interval), the oldest first; bucket_end is NULL in the open one; a combination may have several rows in a bucket; those for which a bucket had no space are one row without identifiers, for pg_read_all_stats; own statements, or all for pg_read_all_stats';
+COMMENT ON FUNCTION light_explain_waits_history(timestamptz, timestamptz) IS
+'samples of running statements added up by statement, plan, node and wait event in each of the last intervals of time (light_explain.waits_interval), or in those that have a part in a period, the oldest first; bucket_end is NULL in the open one; a combination may have several rows in a bucket; those for which a bucket had no space are one row without identifiers, for pg_read_all_stats; own statements, or all for pg_read_all_stats';
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 

@@ -57,10 +57,14 @@ def make(dsn: str) -> Any:
             return answer(store.slowest(bounded(limit)))
 
     @server.tool(annotations=only_reads)
-    def waits(queryid: Optional[str] = None, minutes: Optional[float] = None, limit: int = 30) -> str:
-        """What statements waited for, by plan node and wait event (CPU: none); of one statement, or of the last minutes, if given."""
+    def waits(queryid: Optional[str] = None, minutes: Optional[float] = None, since: Optional[str] = None, until: Optional[str] = None,
+              limit: int = 30) -> str:
+        """What statements waited for, by plan node and wait event (CPU: none); of one statement, if given.
+
+        Since the server started; or, by the minute and also from before a restart, of the last minutes, or from since until a time (such as
+        '2026-05-01 22:00+02'), of the last day."""
         with errors_are_answers(), Store(dsn) as store:
-            return answer(store.waits(queryid, minutes, bounded(limit)))
+            return answer(store.waits(queryid, bounded(limit), store.period(minutes, since, until)))
 
     @server.tool(annotations=only_reads)
     def regressions(hours: Optional[float] = None) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Optional
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pg_lean import activity, screen
+from pg_lean import activity, screen, waits
 from pg_lean.activity import Statement
 from pg_lean.cluster import UserServer
 from pg_lean.errors import LabError
@@ -21,17 +22,20 @@ def register(app: typer.Typer, console: Console) -> None:
     @app.command()
     def top(dsn: str = typer.Option(..., "--dsn", help="The server."),
             every: float = typer.Option(1.0, "--every", min=0.2, max=60, help="Seconds between two samples."),
+            since: Optional[str] = typer.Option(None, "--since", help="Show the history of statements since this time, such as 'yesterday 22:00'."),
+            until: Optional[str] = typer.Option(None, "--until", help="... until this time."),
             once: bool = typer.Option(False, "--once", help="Take two samples half a second apart, print them, and exit."),
             as_json: bool = typer.Option(False, "--json", help="With --once: print JSON.")) -> None:
         """Show running statements: percent done, time left, the node that works, waits and locks; Enter opens a plan."""
         if as_json and not once:
             raise LabError("--json requires --once", "Add --once.")
         server = UserServer(dsn)
+        period = None if since is None and until is None else (since or waits.ALWAYS[0], until or waits.ALWAYS[1])
         if not once:
-            screen.Top(server, every).run()
+            screen.Top(server, every, period).run()
             return
         with server.connect() as conn:
-            watch = activity.Activity(conn)
+            watch = activity.Activity(conn, period)
             watch.look()
             time.sleep(0.5)
             statements = watch.look()

@@ -47,8 +47,8 @@ def collect(folder: Path, order: tuple[str, ...] = (), fresh: Sequence[Result] =
     return [found[name] for name in sorted(found, key=lambda name: (order.index(name) if name in order else len(order), name))]
 
 
-def render(parts: list[Result], benches: list[Result]) -> str:
-    """The page's text."""
+def render(parts: list[Result], benches: list[Result], alone: Result | None = None) -> str:
+    """The page's text; `alone` is a result of a user's server that was not measured here, whose page has nothing else."""
     environment = Environment(loader=PackageLoader("pg_lean", "report"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters.update(
         value=format_value, parts=format_parts, heading=heading, prose=prose, facts=facts, raw_link=raw_link, server=server_name, cost=format_cost
@@ -58,7 +58,7 @@ def render(parts: list[Result], benches: list[Result]) -> str:
         for result in parts if kind == "demo" else benches:
             result.anchor = f"{kind}-{result.name}"
     now = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
-    return environment.get_template("template.html").render(parts=parts, benches=benches, now=now)
+    return environment.get_template("template.html").render(parts=parts, benches=benches, alone=alone, now=now)
 
 
 def heading(table: Table) -> dict[str, Any]:

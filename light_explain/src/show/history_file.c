@@ -93,7 +93,7 @@ put_waits(Writer *writer)
 
 		if (IsUnderPostmaster)
 			LWLockAcquire(light_samples_shared->lock, LW_SHARED);
-		entries = light_waits_copy(number, &bucket, InvalidOid, true);
+		entries = light_waits_copy(number, &bucket, DT_NOBEGIN, DT_NOEND, InvalidOid, true);
 		if (IsUnderPostmaster)
 			LWLockRelease(light_samples_shared->lock);
 		if (entries == NULL)

@@ -138,7 +138,7 @@ extern LIGHT_PRIVATE void light_waits_turn(TimestampTz now);
 extern LIGHT_PRIVATE void light_waits_add(const LightWaitKey *key, LightWait *wait, int64 samples, double seconds);
 extern LIGHT_PRIVATE void light_waits_move(int64 number, const LightWaitKey *from, const LightWaitKey *to, int64 samples, double seconds);
 extern LIGHT_PRIVATE int64 light_waits_forget(TimestampTz now);
-extern LIGHT_PRIVATE LightWaitEntry *light_waits_copy(int64 number, LightWaitBucket *bucket, Oid role, bool see_all);
+extern LIGHT_PRIVATE LightWaitEntry *light_waits_copy(int64 number, LightWaitBucket *bucket, TimestampTz start, TimestampTz end, Oid role, bool see_all);
 extern LIGHT_PRIVATE bool light_waits_restore(const LightWaitBucket *bucket, const char *entries);
 extern LIGHT_PRIVATE void light_waits_restored(TimestampTz now);
 extern LIGHT_PRIVATE void light_waits_close(TimestampTz now);

@@ -184,11 +184,16 @@ return_waits(LightRows *rows, const LightWaitBucket *bucket, const LightWaitEntr
 
 PG_FUNCTION_INFO_V1(light_explain_waits_history);
 
-/* light_explain_waits_history(): samples by statement, plan, node and wait event, in intervals of time. */
+/*
+ * light_explain_waits_history(period_start, period_end): samples by statement, plan, node and wait event, in
+ * intervals of time that have a part in the period.
+ */
 Datum
 light_explain_waits_history(PG_FUNCTION_ARGS)
 {
 	LightRows	rows;
+	TimestampTz start = PG_GETARG_TIMESTAMPTZ(0);
+	TimestampTz end = PG_GETARG_TIMESTAMPTZ(1);
 	bool		see_all = has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
 	int64		open;
 
@@ -204,7 +209,7 @@ light_explain_waits_history(PG_FUNCTION_ARGS)
 
 		CHECK_FOR_INTERRUPTS();
 		LWLockAcquire(light_samples_shared->lock, LW_SHARED);
-		entries = light_waits_copy(number, &bucket, GetUserId(), see_all);
+		entries = light_waits_copy(number, &bucket, start, end, GetUserId(), see_all);
 		LWLockRelease(light_samples_shared->lock);
 		if (entries == NULL)
 			continue;

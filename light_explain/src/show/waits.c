@@ -360,18 +360,25 @@ light_waits_move(int64 number, const LightWaitKey *from, const LightWaitKey *to,
 
 /* ---- copies ------------------------------------------------------------- */
 
+/* Does a bucket have a part in a period? */
+static bool
+overlaps(const LightWaitBucket *bucket, TimestampTz start, TimestampTz end)
+{
+	return bucket->start < end && (bucket->end == 0 || bucket->end > start);
+}
+
 /*
  * Copy the parts of a bucket that a role may see: its head, and, palloc'd, its entries.  NULL
- * if there is no such bucket, or no memory.  The samples' lock is held, or all other processes have ended.
+ * if there is no such bucket in the period, or no memory.  The samples' lock is held, or all other processes have ended.
  */
 LightWaitEntry *
-light_waits_copy(int64 number, LightWaitBucket *bucket, Oid role, bool see_all)
+light_waits_copy(int64 number, LightWaitBucket *bucket, TimestampTz start, TimestampTz end, Oid role, bool see_all)
 {
 	const LightWaitBucket *from = number > 0 ? bucket_of(number) : NULL;
 	const LightWaitEntry *entries;
 	LightWaitEntry *copy;
 
-	if (from == NULL || from->number != number)
+	if (from == NULL || from->number != number || !overlaps(from, start, end))
 		return NULL;
 	*bucket = *from;
 	bucket->used = 0;

@@ -99,6 +99,12 @@ is(query(q{SELECT count(*) FROM (SELECT bucket_end, lead(bucket_start) OVER (ORD
 	WHERE next < bucket_end OR bucket_end > date_trunc('second', bucket_end)}), '0', 'buckets end at multiples of the interval and do not overlap');
 is(query(q{SELECT count(*) FROM light_explain_waits_history GROUP BY bucket, userid, queryid, planid, node, activity, wait_event_type, wait_event, worker HAVING count(*) > 1}), '', 'the view has one row for each');
 
+# a period has all of the buckets of which a part is in it, and its end is not
+my $all = q{SELECT count(*) || md5(coalesce(string_agg(h::text, ',' ORDER BY h::text), '')) FROM light_explain_waits_history};
+is(query(qq{WITH time AS (SELECT DISTINCT unnest(ARRAY[bucket_start, coalesce(bucket_end, 'infinity'), bucket_start + interval '0.3 s', '-infinity']) AS t FROM light_explain_waits_history())
+	SELECT bool_and(($all(s.t, e.t) h) = ($all() h WHERE bucket_start < e.t AND (bucket_end IS NULL OR bucket_end > s.t))), count(*) > 50,
+		count(DISTINCT ($all(s.t, e.t) h)) > 5, ($all(NULL, NULL) h) ~ '^0' FROM time s, time e}), 't|t|t|t', 'a period has the buckets that it overlaps');
+
 # ---- roles ----
 
 reload('sample_interval', 10);
