@@ -1235,32 +1235,32 @@ CREATE OPERATOR CLASS appendable_jsonb_ops DEFAULT FOR TYPE appendable_jsonb USI
 --
 
 CREATE FUNCTION appendable_tail(value appendable_bytea, from_offset bigint, max_bytes integer DEFAULT 1048576,
-	whole_lines boolean DEFAULT false, OUT data bytea, OUT next_offset bigint)
+	whole_lines boolean DEFAULT false, dropped bigint DEFAULT 0, OUT data bytea, OUT next_offset bigint)
 	AS 'MODULE_PATHNAME', 'appendable_tail' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION appendable_tail(appendable_bytea, bigint, integer, boolean) IS 'bytes after an offset, and the offset to continue from';
+COMMENT ON FUNCTION appendable_tail(appendable_bytea, bigint, integer, boolean, bigint) IS 'bytes after an offset, and the offset to continue from';
 
 CREATE FUNCTION appendable_tail(value appendable_text, from_offset bigint, max_bytes integer DEFAULT 1048576,
-	whole_lines boolean DEFAULT false, OUT data text, OUT next_offset bigint)
+	whole_lines boolean DEFAULT false, dropped bigint DEFAULT 0, OUT data text, OUT next_offset bigint)
 	AS 'MODULE_PATHNAME', 'appendable_tail' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION appendable_tail(appendable_text, bigint, integer, boolean) IS 'complete characters after an offset in bytes, and the offset to continue from';
+COMMENT ON FUNCTION appendable_tail(appendable_text, bigint, integer, boolean, bigint) IS 'complete characters after an offset in bytes, and the offset to continue from';
 
 CREATE FUNCTION appendable_lines(value appendable_bytea, from_offset bigint DEFAULT 0, unfinished boolean DEFAULT true,
-	OUT line bytea, OUT next_offset bigint) RETURNS SETOF record
+	dropped bigint DEFAULT 0, OUT line bytea, OUT next_offset bigint) RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'appendable_lines' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION appendable_lines(appendable_bytea, bigint, boolean) IS 'lines from an offset on, each with the offset after it';
+COMMENT ON FUNCTION appendable_lines(appendable_bytea, bigint, boolean, bigint) IS 'lines from an offset on, each with the offset after it';
 
 CREATE FUNCTION appendable_lines(value appendable_text, from_offset bigint DEFAULT 0, unfinished boolean DEFAULT true,
-	OUT line text, OUT next_offset bigint) RETURNS SETOF record
+	dropped bigint DEFAULT 0, OUT line text, OUT next_offset bigint) RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'appendable_lines' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION appendable_lines(appendable_text, bigint, boolean) IS 'lines from an offset in bytes on, each with the offset after it';
+COMMENT ON FUNCTION appendable_lines(appendable_text, bigint, boolean, bigint) IS 'lines from an offset in bytes on, each with the offset after it';
 
-CREATE FUNCTION appendable_line_offset(value appendable_bytea, from_offset bigint, n bigint) RETURNS bigint
+CREATE FUNCTION appendable_line_offset(value appendable_bytea, from_offset bigint, n bigint, dropped bigint DEFAULT 0) RETURNS bigint
 	AS 'MODULE_PATHNAME', 'appendable_line_offset' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION appendable_line_offset(appendable_bytea, bigint, bigint) IS 'offset of the n-th line after an offset, or of the -n-th before it';
+COMMENT ON FUNCTION appendable_line_offset(appendable_bytea, bigint, bigint, bigint) IS 'offset of the n-th line after an offset, or of the -n-th before it';
 
-CREATE FUNCTION appendable_line_offset(value appendable_text, from_offset bigint, n bigint) RETURNS bigint
+CREATE FUNCTION appendable_line_offset(value appendable_text, from_offset bigint, n bigint, dropped bigint DEFAULT 0) RETURNS bigint
 	AS 'MODULE_PATHNAME', 'appendable_line_offset' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION appendable_line_offset(appendable_text, bigint, bigint) IS 'offset in bytes of the n-th line after an offset in bytes, or of the -n-th before it';
+COMMENT ON FUNCTION appendable_line_offset(appendable_text, bigint, bigint, bigint) IS 'offset in bytes of the n-th line after an offset in bytes, or of the -n-th before it';
 
 CREATE FUNCTION appendable_notify() RETURNS trigger
 	AS 'MODULE_PATHNAME', 'appendable_notify' LANGUAGE C;

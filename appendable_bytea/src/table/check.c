@@ -298,12 +298,8 @@ check_owners(Check *check)
 static void
 check_table(ReturnSetInfo *rsinfo, Relation rel)
 {
-	Check		check;
+	Check		check = {.rsinfo = rsinfo,.rel = rel,.snapshot = GetActiveSnapshot()};
 
-	memset(&check, 0, sizeof(check));
-	check.rsinfo = rsinfo;
-	check.rel = rel;
-	check.snapshot = GetActiveSnapshot();
 	check.has_store = ab_store_open(RelationGetRelid(rel), AccessShareLock, &check.store);
 	check.vids = begin_vids();
 	visit_values(rel, check.snapshot, check_value, &check);
@@ -321,17 +317,6 @@ collect_vid(void *vids, TupleTableSlot *row, AttrNumber attnum, Datum value)
 
 	if (ab_parse_reference(value, &ref))
 		tuplesort_putdatum(vids, Int64GetDatum(ref.vid), false);
-}
-
-/* Sort the ids of all values that the snapshot sees. */
-static Tuplesortstate *
-collect_vids(Relation rel, Snapshot snapshot)
-{
-	Tuplesortstate *vids = begin_vids();
-
-	visit_values(rel, snapshot, collect_vid, vids);
-	tuplesort_performsort(vids);
-	return vids;
 }
 
 /*
@@ -366,7 +351,9 @@ ab_free_unowned(Oid relid, int64 max, int64 *chunks, int64 *bytes)
 		return;
 	}
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	vids = collect_vids(rel, snapshot);
+	vids = begin_vids();
+	visit_values(rel, snapshot, collect_vid, vids);
+	tuplesort_performsort(vids);
 	more = next_vid(vids, &vid);
 	scan = systable_beginscan_ordered(store.heap, store.index, snapshot, 0, NULL);
 	while (*chunks < max && (tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)
@@ -558,12 +545,8 @@ appendable_bytea_total_size(PG_FUNCTION_ARGS)
 {
 	Oid			relid = PG_GETARG_OID(0);
 	Oid			store = ab_store_find(relid);
-	int64		size;
 
 	if (get_rel_name(relid) == NULL)
 		PG_RETURN_NULL();
-	size = total_size(relid);
-	if (OidIsValid(store))
-		size += total_size(store);
-	PG_RETURN_INT64(size);
+	PG_RETURN_INT64(total_size(relid) + (OidIsValid(store) ? total_size(store) : 0));
 }

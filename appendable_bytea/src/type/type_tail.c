@@ -6,7 +6,8 @@
  * appendable_tail() returns the bytes after an offset and the offset to continue
  * from; it reads those bytes and no others.  Its result of a text ends with a
  * complete character, and on request with a complete line, so a caller that continues
- * from next_offset never gets a part of either.
+ * from next_offset never gets a part of either.  If the front of a value was dropped, offsets
+ * count the dropped bytes, whose number is an argument, so that they stay the same.
  *
  * appendable_lines() gives a value line by line and holds no more of it than a line
  * and what it reads at once.  appendable_line_offset() finds where lines begin; it reads the
@@ -116,34 +117,39 @@ refuse_part_of_character(int64 offset)
 			 errhint("Continue from the next_offset that an earlier call returned.")));
 }
 
-/* Raise an error if an offset is in the middle of a character, where its byte tells. */
+/* Raise an error if a byte is in the middle of a character, where it tells; its offset counts dropped bytes, too. */
 static void
-check_character_begin(Datum value, int64 length, int64 offset, AbCharacters kind)
+check_character_begin(Datum value, int64 length, int64 at, int64 dropped, AbCharacters kind)
 {
-	if (offset > 0 && offset < length && kind == AB_UTF8 &&
-		!ab_begins_character(ab_read_byte(value, offset)))
-		refuse_part_of_character(offset);
+	if (at > 0 && at < length && kind == AB_UTF8 && !ab_begins_character(ab_read_byte(value, at)))
+		refuse_part_of_character(at + dropped);
 }
 
 /*
- * Where reading begins: at "from", or where the last -from bytes do; those of a
- * text with a whole character, and if wanted both with a whole line: the first one
- * that begins there, else the last one if it has not ended.
+ * At which byte of the value reading begins: at offset "from", which counts the bytes that were
+ * dropped at its front, or where the last -from bytes do; those of a text with a whole
+ * character, and if wanted both with a whole line: the first one that begins there, else the
+ * last one if it has not ended.
  */
 static int64
-tail_begin(Datum value, int64 length, int64 from, AbCharacters kind, bool lines)
+tail_begin(Datum value, int64 length, int64 from, int64 dropped, AbCharacters kind, bool lines)
 {
-	if (from > length)
+	ab_check_index(dropped, PG_INT64_MAX);
+	if (from >= 0 && (from < dropped || from - dropped > length))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 from < dropped ?
+				 errmsg("offset %lld is before the first byte of the value, which is at offset %lld",
+						(long long) from, (long long) dropped) :
 				 errmsg("offset %lld is beyond the end of the value, which has %lld bytes",
 						(long long) from, (long long) length),
+				 from < dropped ? errdetail("The bytes before it have been dropped.") :
 				 errdetail("The value has been truncated or replaced."),
-				 errhint("Start again at offset 0.")));
+				 errhint("Start again at offset %lld.", (long long) dropped)));
 	if (from >= 0)
 	{
-		check_character_begin(value, length, from, kind);
-		return from;
+		check_character_begin(value, length, from - dropped, dropped, kind);
+		return from - dropped;
 	}
 	from += length;
 	if (from <= 0)
@@ -172,7 +178,7 @@ tail_begin(Datum value, int64 length, int64 from, AbCharacters kind, bool lines)
 	return from;
 }
 
-/* appendable_tail(value, from_offset, max_bytes, whole_lines): {data, next_offset} from an offset on. */
+/* appendable_tail(value, from_offset, max_bytes, whole_lines, dropped): {data, next_offset} from an offset on. */
 Datum
 appendable_tail(PG_FUNCTION_ARGS)
 {
@@ -180,6 +186,7 @@ appendable_tail(PG_FUNCTION_ARGS)
 	int64		length = ab_length(value);
 	int64		max_bytes = PG_GETARG_INT32(2);
 	bool		lines = PG_GETARG_BOOL(3);
+	int64		dropped = PG_GETARG_INT64(4);
 	AbCharacters kind = argument_characters(fcinfo);
 	int64		from;
 	int64		end;
@@ -196,7 +203,7 @@ appendable_tail(PG_FUNCTION_ARGS)
 		max_bytes = Max(max_bytes, pg_database_encoding_max_length());
 	max_bytes = Min(max_bytes, AB_MAX_FLAT);
 
-	from = tail_begin(value, length, PG_GETARG_INT64(1), kind, lines);
+	from = tail_begin(value, length, PG_GETARG_INT64(1), dropped, kind, lines);
 	end = Min(from + max_bytes, length);
 	data = ab_read_bytea(value, from, end - from);
 	n = end - from;
@@ -220,12 +227,12 @@ appendable_tail(PG_FUNCTION_ARGS)
 		pg_verify_mbstr(GetDatabaseEncoding(), VARDATA(data), n, false);
 
 	values[0] = PointerGetDatum(data);
-	values[1] = Int64GetDatum(from + n);
+	values[1] = Int64GetDatum(dropped + from + n);
 	PG_RETURN_DATUM(ab_make_row(fcinfo, values));
 }
 
 /*
- * appendable_lines(value, from_offset, unfinished): {line, next_offset} of each line from an
+ * appendable_lines(value, from_offset, unfinished, dropped): {line, next_offset} of each line from an
  * offset on, without its end; the last one also if it has none, where that is wanted.
  */
 Datum
@@ -235,6 +242,7 @@ appendable_lines(PG_FUNCTION_ARGS)
 	{
 		Datum		value;
 		int64		length;
+		int64		dropped;
 		int64		read;		/* where the value was read to */
 		StringInfoData buf;		/* what was read last */
 		int			at;			/* in it: where the next line begins */
@@ -264,7 +272,8 @@ appendable_lines(PG_FUNCTION_ARGS)
 		state->value = PointerGetDatum(PG_DETOAST_DATUM_COPY(PG_GETARG_DATUM(0)));
 		state->length = ab_length(state->value);
 		state->kind = argument_characters(fcinfo);
-		state->read = tail_begin(state->value, state->length, PG_GETARG_INT64(1), state->kind, true);
+		state->dropped = PG_GETARG_INT64(3);
+		state->read = tail_begin(state->value, state->length, PG_GETARG_INT64(1), state->dropped, state->kind, true);
 		state->unfinished = PG_GETARG_BOOL(2);
 		initStringInfo(&state->buf);
 		call->user_fctx = state;
@@ -297,12 +306,12 @@ appendable_lines(PG_FUNCTION_ARGS)
 		pg_verify_mbstr(GetDatabaseEncoding(), state->buf.data + state->at, n, false);
 	values[0] = PointerGetDatum(cstring_to_text_with_len(state->buf.data + state->at, n));
 	state->at += newline ? n + 1 : n;
-	values[1] = Int64GetDatum(state->read - (state->buf.len - state->at));
+	values[1] = Int64GetDatum(state->dropped + state->read - (state->buf.len - state->at));
 	SRF_RETURN_NEXT(call, HeapTupleGetDatum(heap_form_tuple(call->tuple_desc, values, nulls)));
 }
 
 /*
- * appendable_line_offset(value, from_offset, n): where the n-th line after the one at an offset begins, or the -n-th line begin before the offset.  After
+ * appendable_line_offset(value, from_offset, n, dropped): where the n-th line after the one at an offset begins, or the -n-th line begin before the offset.  After
  * the last line that has ended there is none yet, and before the first one all that there is.
  */
 Datum
@@ -310,7 +319,8 @@ appendable_line_offset(PG_FUNCTION_ARGS)
 {
 	Datum		value = PG_GETARG_DATUM(0);
 	int64		n = PG_GETARG_INT64(2);
-	int64		at = tail_begin(value, ab_length(value), PG_GETARG_INT64(1), argument_characters(fcinfo), true);
+	int64		dropped = PG_GETARG_INT64(3);
+	int64		at = tail_begin(value, ab_length(value), PG_GETARG_INT64(1), dropped, argument_characters(fcinfo), true);
 
 	if (n > 0)
 		at = line_end(value, at, n);
@@ -318,7 +328,7 @@ appendable_line_offset(PG_FUNCTION_ARGS)
 		at = line_begin(value, at - 1, n);
 	if (at < 0)
 		PG_RETURN_NULL();
-	PG_RETURN_INT64(at);
+	PG_RETURN_INT64(dropped + at);
 }
 
 /*
@@ -340,7 +350,7 @@ appendable_drop_front(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("number of bytes to drop must be between 0 and the value's length, %lld",
 						(long long) length)));
-	check_character_begin(value, length, bytes, kind);
+	check_character_begin(value, length, bytes, 0, kind);
 	if (kind == AB_UTF8 && bytes <= Min(ab_length_in_chunks(value), COUNTED_MAX) && ab_parse_reference(value, &ref) && ref.counted)
 		continuations = ab_count_continuations(VARDATA(ab_read_bytea(value, 0, bytes)), bytes);
 	if (kind == AB_OTHER)
@@ -381,16 +391,12 @@ changes_nothing(const TriggerData *data)
 {
 	const Trigger *trigger = data->tg_trigger;
 	TupleDesc	desc = RelationGetDescr(data->tg_relation);
+	bool		all = trigger->tgnattr == 0;
 	AttrNumber	attnum = 0;
 
-	for (int i = 0; i < trigger->tgnattr; i++)
+	for (int i = 0; all ? (attnum = ab_next_column(desc, attnum)) > 0 : i < trigger->tgnattr; i++)
 	{
-		if (!is_unchanged(desc, trigger->tgattr[i], data->tg_trigtuple, data->tg_newtuple))
-			return false;
-	}
-	while (trigger->tgnattr == 0 && (attnum = ab_next_column(desc, attnum)) != InvalidAttrNumber)
-	{
-		if (!is_unchanged(desc, attnum, data->tg_trigtuple, data->tg_newtuple))
+		if (!is_unchanged(desc, all ? attnum : trigger->tgattr[i], data->tg_trigtuple, data->tg_newtuple))
 			return false;
 	}
 	return true;

@@ -187,8 +187,23 @@ UPDATE seen SET text = text || E'\nnext' WHERE octet_length(text) = 3 RETURNING 
 UPDATE seen SET text = text || E'\nnext' WHERE octet_length(text) = 3 RETURNING octet_length(text);
 UPDATE seen SET text = 'other';
 UPDATE seen SET text = appendable_drop_front(text, 4), start = start + 4;
-SELECT t.* FROM seen, appendable_tail(text, CASE WHEN 513475 >= start THEN 513475 - start END) t;
-SELECT t.* FROM seen, appendable_tail(text, CASE WHEN 513472 >= start THEN 513472 - start END) t;
+SELECT start, t.* FROM seen, appendable_tail(text, start + 1, dropped => start) t;
+SELECT t.* FROM seen, appendable_tail(text, start - 1, dropped => start) t;
+SELECT t.* FROM seen, appendable_tail(text, start + 5, dropped => start) t;
+-- offsets count the dropped bytes in all functions; -1 is from the end
+SELECT l.* FROM seen, appendable_lines(text || E'\nthird', start, dropped => start) l;
+SELECT l.* FROM seen, appendable_lines(text, start - 1, dropped => start) l;
+SELECT t.* FROM seen, appendable_tail(text, -2, dropped => start) t;
+SELECT t.* FROM seen, appendable_tail(text || E'\nthird', start, 1, true, start) t;
+SELECT n, appendable_line_offset(text || E'\nthird\n', start + 6, n, start) - start AS at FROM seen, unnest(ARRAY[-9, -2, -1, 0, 1, 2]) n ORDER BY n;
+SELECT appendable_line_offset(text, 3, -1, start) FROM seen;
+SELECT appendable_tail('abc'::appendable_bytea, 0, dropped => -1);
+SELECT appendable_tail('abc'::appendable_bytea, 9223372036854775802, dropped => 9223372036854775800), appendable_tail('abc'::appendable_bytea, 9223372036854775807, dropped => 1);
+SELECT appendable_tail('abc'::appendable_bytea, 9223372036854775802, dropped => 9223372036854775800);
+SELECT (appendable_tail(repeat('é', 3)::appendable_text, 12, dropped => 10)).next_offset, (appendable_lines(repeat('é', 3)::appendable_text, 14, dropped => 10)).next_offset;
+SELECT appendable_tail('abc'::appendable_bytea, 1, dropped => NULL) IS NULL AS "null";
+-- functions of values do not count them
+SELECT substr(text, 1, 2) AS first, position('x' IN text) AS at FROM seen;
 DROP VIEW seen;
 DROP TRIGGER zz_only ON trimmed;
 CREATE TRIGGER zz_only BEFORE UPDATE ON trimmed FOR EACH ROW EXECUTE FUNCTION appendable_only('log_begin', 'log');
