@@ -224,6 +224,7 @@ MUTATIONS = [
     Mutation(BYTEA + "type/type_tail.c", "a line offset does not count dropped bytes", "PG_RETURN_INT64(dropped + at);", "PG_RETURN_INT64(at);", ONLY),
     Mutation(BYTEA + "type/type_tail.c", "the next offset does not count dropped bytes", "values[1] = Int64GetDatum(dropped + from + n);",
              "values[1] = Int64GetDatum(from + n);", ONLY),
+    Mutation(BYTEA + "table/batch.c", "a key of a view may be of several rows", "if (SPI_processed > 1)", "if (SPI_processed > 1000)", ("sql/batch",)),
     Mutation(BYTEA + "store/reader.c", "backwards, a piece begins where its chunk does", "n = Min(n, end - chunk->off);", "n = end - chunk->off;", LINES),
     Mutation(BYTEA + "store/reader.c", "backwards, a chunk is read from its begin", "*piece = chunk->data + (end - n - chunk->off);", "*piece = chunk->data;", LINES),
     Mutation(BYTEA + "type/type_tail.c", "a chunk in which the last line ends is passed", "at += n > 0 ? size : from - data;", "at += size;", LINES),

@@ -57,7 +57,8 @@ require_privilege(Oid relid, AbPrivilege privilege, int skip)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("relation with OID %u does not exist", relid)));
-	aclcheck_error(privilege == AB_OWNER ? ACLCHECK_NOT_OWNER : ACLCHECK_NO_PRIV, OBJECT_TABLE, name);
+	aclcheck_error(privilege == AB_OWNER ? ACLCHECK_NOT_OWNER : ACLCHECK_NO_PRIV,
+				   get_rel_relkind(relid) == RELKIND_VIEW ? OBJECT_VIEW : OBJECT_TABLE, name);
 	return false;
 }
 
@@ -83,13 +84,14 @@ ab_open_checked(Oid relid, LOCKMODE mode, AbPrivilege privilege, int skip)
 	return NULL;
 }
 
-/* The same for a function that changes rows of a table, or of all its partitions. */
+/* The same for a function that changes rows of a table, of all its partitions, or by UPDATE of a view. */
 Relation
 ab_open_table_checked(Oid relid, LOCKMODE mode, AbPrivilege privilege)
 {
 	Relation	rel = ab_open_checked(relid, mode, privilege, 0);
 
-	if (rel->rd_rel->relkind != RELKIND_RELATION && rel->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
+	if (rel->rd_rel->relkind != RELKIND_RELATION && rel->rd_rel->relkind != RELKIND_PARTITIONED_TABLE &&
+		(rel->rd_rel->relkind != RELKIND_VIEW || privilege != AB_UPDATE))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a table", RelationGetRelationName(rel))));

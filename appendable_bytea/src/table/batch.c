@@ -9,7 +9,8 @@
  * generated columns, partitions and HOT need no code here.  A row is found by a key if it is
  * found by "WHERE column = key", and by the unique index, so keys are of the same row if the
  * index's operator family has them equal.  Rows are updated in the order of that family, so
- * that two concurrent calls wait for each other and do not deadlock.
+ * that two concurrent calls wait for each other and do not deadlock.  A view has no index: there,
+ * the family is the default one of the type, and a key of several rows is an error.
  *
  * A call may give the length that each value must have, so that an append which is repeated
  * changes nothing: it is a condition of that UPDATE, and a recheck after a wait sees it too.
@@ -41,6 +42,7 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 #include "utils/tuplestore.h"
+#include "utils/typcache.h"
 
 #include "table/table.h"
 
@@ -67,7 +69,7 @@ typedef struct Target
 	Relation	rel;
 	Form_pg_attribute column;
 	Form_pg_attribute key;
-	Oid			opfamily;		/* of the unique index on the key */
+	Oid			opfamily;		/* of the key's unique index, or type */
 	Oid			equal;			/* its operator: key column = key */
 	Oid			key_type;		/* right operand of that operator */
 	FmgrInfo	compare;		/* orders values of key_type as the index does */
@@ -127,7 +129,7 @@ is_key(Relation index)
 		heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL);
 }
 
-/* Find the column that rows are found by: the one of that name, which must be unique, or the primary key. */
+/* Find the column that rows are found by: the one of that name, which must be unique, but of a view is any, or the primary key. */
 static void
 find_key(Target *target, const char *name)
 {
@@ -136,6 +138,11 @@ find_key(Target *target, const char *name)
 	ListCell   *lc;
 
 	target->key = NULL;
+	if (rel->rd_rel->relkind == RELKIND_VIEW && name && get_attnum(RelationGetRelid(rel), name) > 0)
+	{
+		target->key = TupleDescAttr(RelationGetDescr(rel), get_attnum(RelationGetRelid(rel), name) - 1);
+		target->opfamily = lookup_type_cache(getBaseType(target->key->atttypid), TYPECACHE_BTREE_OPFAMILY)->btree_opf;
+	}
 	foreach(lc, indexes)
 	{
 		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
@@ -236,7 +243,7 @@ make_queries(const Target *target, bool offsets, RowQueries *queries)
 							   offsets ? psprintf(" AND ($3 IS NULL OR coalesce(%s, 0) OPERATOR(pg_catalog.=) $3)", length) : "",
 							   length);
 	queries->length = psprintf("SELECT coalesce(%s, 0) FROM %s WHERE %s", length, table, where);
-	queries->lock = psprintf("SELECT FROM %s WHERE %s FOR NO KEY UPDATE SKIP LOCKED", table, where);
+	queries->lock = psprintf("SELECT NULL::bigint FROM %s WHERE %s FOR NO KEY UPDATE SKIP LOCKED", table, where);
 	ReleaseSysCache(operator);
 }
 
@@ -416,7 +423,7 @@ required_length(const Piece *pieces, int n)
 
 /*
  * Run a plan about one row: true if it finds the row, then *result is its first column, -1 if
- * that is null or there is none.
+ * that is null.
  */
 static bool
 run_plan(SPIPlanPtr plan, Datum *values, const char *nulls, int64 *result)
@@ -427,17 +434,19 @@ run_plan(SPIPlanPtr plan, Datum *values, const char *nulls, int64 *result)
 	*result = -1;
 	if (code < 0)
 		elog(ERROR, "could not append: %s", SPI_result_code_string(code));
-	if (SPI_processed > 0 && SPI_tuptable)
+	if (SPI_processed > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_CARDINALITY_VIOLATION),
+				 errmsg("more than one row of the view has the same key"),
+				 errhint("Specify a unique column.")));
+	if (SPI_processed > 0)
 	{
-		found = true;
-		if (SPI_tuptable->tupdesc->natts > 0)
-		{
-			bool		isnull;
-			Datum		first = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull);
+		bool		isnull;
+		Datum		first = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull);
 
-			if (!isnull)
-				*result = DatumGetInt64(first);
-		}
+		found = true;
+		if (!isnull)
+			*result = DatumGetInt64(first);
 	}
 	SPI_freetuptable(SPI_tuptable);
 	return found;

@@ -169,3 +169,77 @@ SELECT * FROM appendable_append('runs', ARRAY[1, 2, 3], ARRAY['x', 'y', 'z'], 'l
 SELECT problem FROM appendable_bytea_check('runs');
 DROP TABLE runs;
 DROP FUNCTION stops;
+-- through views: a row is one of the view, found by a column that is named, and changed with the privileges of the view's owner
+CREATE TABLE runs (id int PRIMARY KEY, name text COLLATE "C" UNIQUE, kind text, log appendable_text, data appendable_bytea, closed boolean NOT NULL DEFAULT false) WITH (fillfactor = 80);
+INSERT INTO runs SELECT i, 'run ' || i, 'kind ' || i % 2, 'line' || chr(10), '\x00', i = 4 FROM generate_series(1, 5) i;
+CREATE VIEW open_runs AS SELECT log AS text, id AS key, name, kind, closed FROM runs WHERE NOT closed WITH CHECK OPTION;
+CREATE VIEW seen_runs WITH (security_barrier) AS SELECT key AS n, text AS lines, name FROM open_runs WHERE key <> 5;
+SELECT * FROM appendable_append('open_runs', ARRAY[3, 1, 4, 3, 9], ARRAY['a', 'b', 'closed', 'aa', 'missing'], key_column => 'key');
+SELECT * FROM appendable_append('seen_runs', ARRAY['run 2', 'run 1', 'run 5'], ARRAY['c', 'd', 'hidden'], 'lines', 'name');
+SELECT * FROM appendable_append('seen_runs', ARRAY[1, 1, 2, 4], ARRAY['é', 'f', 'g', 'h'], key_column => 'n', offsets => ARRAY[7, 9, 5, 5], skip_locked => true);
+SELECT * FROM appendable_append('open_runs', ARRAY[1, 2]::bigint[], ARRAY['x', 'y'], 'text', 'key', ARRAY[10, 6]);
+SELECT id, replace(replace(log::text, chr(10), '/'), 'é', '~') AS log FROM runs ORDER BY id;
+-- the value is the row's: read, compacted and appended to again through the view
+SELECT n, t.* FROM seen_runs, appendable_tail(lines, 5) t WHERE n = 3;
+SELECT key, length FROM appendable_append('seen_runs', ARRAY[3], ARRAY[repeat('compressible ', 4000)], key_column => 'n');
+CALL appendable_compact('runs', 'id = 3') \gset
+SELECT * FROM appendable_append('seen_runs', ARRAY[3], ARRAY['end'], key_column => 'n', offsets => ARRAY[52008]);
+SELECT right(lines, 16) AS last, (SELECT count(*) FROM appendable_bytea_check('runs')) AS problems FROM seen_runs WHERE n = 3;
+-- a key of several rows, one that is none, a column that is not there, and a view that cannot be updated
+SELECT * FROM appendable_append('open_runs', ARRAY['kind 1'], ARRAY['x'], key_column => 'kind');
+SELECT * FROM appendable_append('open_runs', ARRAY['kind 1'], ARRAY['x'], key_column => 'kind', skip_locked => true);
+SELECT * FROM appendable_append('open_runs', ARRAY[1], ARRAY['x']);
+SELECT * FROM appendable_append('open_runs', ARRAY[1], ARRAY['x'], key_column => 'id');
+SELECT * FROM appendable_append('open_runs', ARRAY[true], ARRAY['x'], key_column => 'key');
+CREATE VIEW distinct_runs AS SELECT DISTINCT ON (id) id, log FROM runs ORDER BY id;
+SELECT * FROM appendable_append('distinct_runs', ARRAY[1], ARRAY['x'], key_column => 'id');
+-- unless a trigger updates instead
+CREATE FUNCTION instead() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN UPDATE runs SET log = NEW.log || '!' WHERE id = NEW.id RETURNING log INTO NEW.log; RETURN NEW; END $$;
+CREATE TRIGGER instead INSTEAD OF UPDATE ON distinct_runs FOR EACH ROW EXECUTE FUNCTION instead();
+SELECT * FROM appendable_append('distinct_runs', ARRAY[1, 2], ARRAY['x', 'y'], key_column => 'id', offsets => ARRAY[10, 7]);
+SELECT id, right(log, 2) AS last FROM runs WHERE id < 3 ORDER BY id;
+-- a role with privileges on the view alone, one of its columns alone, and of a view that has the privileges of its user
+CREATE ROLE ab_views;
+CREATE VIEW invoked_runs WITH (security_invoker) AS SELECT * FROM runs;
+CREATE VIEW both_runs AS SELECT id, log, data FROM runs;
+GRANT SELECT ON open_runs, invoked_runs, both_runs TO ab_views;
+SET ROLE ab_views;
+SELECT * FROM appendable_append('open_runs', ARRAY[1], ARRAY['x'], key_column => 'key');
+RESET ROLE;
+GRANT UPDATE ON open_runs, invoked_runs TO ab_views;
+GRANT UPDATE (data) ON both_runs TO ab_views;
+SET ROLE ab_views;
+SELECT * FROM appendable_append('open_runs', ARRAY[1, 4], ARRAY['x', 'closed'], key_column => 'key');
+SELECT * FROM appendable_append('invoked_runs', ARRAY[1], ARRAY['x'], key_column => 'id');
+SELECT * FROM appendable_append('runs', ARRAY[1], ARRAY['x']);
+SELECT * FROM appendable_append('both_runs', ARRAY[1], ARRAY['\x01']::bytea[], key_column => 'id');
+SELECT * FROM appendable_append('both_runs', ARRAY[1], ARRAY['x'], key_column => 'id');
+RESET ROLE;
+-- row security of the table is that of the view's owner, too
+CREATE ROLE ab_owner;
+ALTER VIEW open_runs OWNER TO ab_owner;
+GRANT SELECT, UPDATE ON runs TO ab_owner;
+CREATE POLICY odd ON runs USING (id % 2 = 1);
+ALTER TABLE runs ENABLE ROW LEVEL SECURITY;
+SET ROLE ab_views;
+SELECT * FROM appendable_append('open_runs', ARRAY[1, 2], ARRAY['x', 'y'], key_column => 'key');
+RESET ROLE;
+REVOKE UPDATE ON runs FROM ab_owner;
+SET ROLE ab_views;
+SELECT * FROM appendable_append('open_runs', ARRAY[1], ARRAY['x'], key_column => 'key');
+RESET ROLE;
+DROP VIEW distinct_runs, invoked_runs, both_runs, seen_runs, open_runs;
+DROP TABLE runs;
+DROP FUNCTION instead;
+DROP OWNED BY ab_views, ab_owner;
+DROP ROLE ab_views, ab_owner;
+-- a view of partitions
+CREATE TABLE parts (id int, log appendable_text, PRIMARY KEY (id)) PARTITION BY HASH (id);
+CREATE TABLE parts0 PARTITION OF parts FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+CREATE TABLE parts1 PARTITION OF parts FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+INSERT INTO parts SELECT i, 'p' FROM generate_series(1, 6) i;
+CREATE VIEW part_logs AS SELECT log, id FROM parts WHERE id < 6;
+SELECT * FROM appendable_append('part_logs', ARRAY[5, 6, 1, 5], ARRAY['a', 'b', 'c', 'd'], key_column => 'id');
+SELECT string_agg(log, ' ' ORDER BY id) FROM parts;
+DROP VIEW part_logs;
+DROP TABLE parts;
