@@ -271,7 +271,10 @@ find_plan(const char *query, int nargs, Oid key_type, Oid chunk_type)
 		/* memory is taken before the plan is kept: nothing fails after that */
 		if (kept_queries == NULL)
 			kept_queries = AllocSetContextCreate(TopMemoryContext, "appendable_append queries", ALLOCSET_SMALL_SIZES);
-		kept_plans[nkept_plans] = (KeptPlan) {MemoryContextStrdup(kept_queries, query), key_type, chunk_type, plan};
+		kept_plans[nkept_plans] = (KeptPlan)
+		{
+			MemoryContextStrdup(kept_queries, query), key_type, chunk_type, plan
+		};
 		SPI_keepplan(plan);
 		nkept_plans++;
 	}
