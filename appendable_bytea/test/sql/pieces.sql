@@ -283,6 +283,30 @@ END $$;
 FETCH older;
 COMMIT;
 FETCH old;
+CLOSE old;
+VACUUM pieces;
+SELECT data = wanted AS same FROM pieces;
+-- the same over hundreds of changes and as many savepoints, every third of which is rolled back
+DECLARE old CURSOR WITH HOLD FOR SELECT data = wanted AS same FROM pieces;
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+DECLARE older CURSOR FOR SELECT data = wanted AS same, md5(data) = md5(wanted) AS hashed FROM pieces;
+DO $$
+BEGIN
+	FOR i IN 1 .. 300 LOOP
+		BEGIN
+			UPDATE pieces SET data = d, wanted = d FROM (SELECT overlay(wanted PLACING random_bytes(i, i * 3) FROM 1 + i * 157 FOR i * 3) AS d FROM pieces) q;
+			IF i % 3 = 0 THEN
+				RAISE division_by_zero;
+			END IF;
+		EXCEPTION WHEN division_by_zero THEN NULL;
+		END;
+	END LOOP;
+END $$;
+SELECT data = wanted AS same FROM pieces;
+FETCH older;
+COMMIT;
+FETCH old;
+CLOSE old;
 VACUUM pieces;
 SELECT data = wanted AS same FROM pieces;
 -- a rewrite of the table, and values that move to other tables
@@ -406,5 +430,24 @@ SELECT length(substr(data, 30000, 100)) FROM pieces;
 \set VERBOSITY default
 SELECT row_id, column_name, problem FROM appendable_bytea_check('pieces');
 SELECT r.* FROM pieces, replace_value('of a damaged value', 1, overlay(wanted PLACING 'x' FROM 40000)) r;
+-- a checksum that is wrong: of a chunk that was only compared in part with the new value, too
+TRUNCATE pieces;
+SET appendable_bytea.inline_max = 100;
+INSERT INTO pieces SELECT i, random_bytes(i::int, size), random_bytes(i::int, size) FROM unnest(ARRAY[160, 1100, 1500, 7000, 40000, 300000, 300000]) WITH ORDINALITY u(size, i);
+SET appendable_bytea.compress_new = on;
+INSERT INTO pieces SELECT i, d, d FROM generate_series(8, 9) i, convert_to((SELECT string_agg('line ' || n * i, ' ') FROM generate_series(1, 900) n), 'UTF8') d;
+UPDATE pieces SET data = data || random_bytes(90, 60), wanted = wanted || random_bytes(90, 60);
+SELECT store AS "STORE" FROM appendable_bytea_stats('pieces') \gset
+UPDATE :STORE SET prev = prev # 1 WHERE off = 0;
+VACUUM :STORE;
+SELECT count(*) FROM appendable_bytea_check('pieces');
+-- another byte after the only chunk, or near its start; the start of the first chunk, and samples of others, are as before
+CREATE TEMPORARY TABLE changed AS
+	SELECT id, CASE id WHEN 1 THEN overlay(wanted PLACING random_bytes(91, 1) FROM 181) WHEN 2 THEN overlay(wanted PLACING random_bytes(91, 1) FROM 300)
+			WHEN 7 THEN overlay(wanted PLACING random_bytes(91, 20000) FROM 40) ELSE overlay(wanted PLACING random_bytes(91, 1) FROM 40) END AS new FROM pieces;
+UPDATE pieces p SET data = new, wanted = new FROM changed c WHERE p.id = c.id;
+SELECT count(*) FILTER (WHERE data = wanted) FROM pieces;
+SELECT count(*) FROM appendable_bytea_check('pieces');
+DROP TABLE changed;
 DROP TABLE pieces, other, plain, dead, seen;
 DROP FUNCTION raw, forge, random_bytes, list_of, replace_value, forged_list, try_list;
