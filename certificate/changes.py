@@ -73,10 +73,27 @@ def document(rng: random.Random, old: str, by_name: bool, long: int) -> str:
 
 
 def edited(rng: random.Random, old: Value, text: bool) -> Value:
-    """A copy of a value that differs at up to three places."""
+    """A copy of a value that differs: in front, in the middle, at the end or at up to three places; a part moved; doubled; or with much that repeats itself."""
+    def new() -> Value:
+        return some(rng, rng.choice((0, 1, 60, 2000)), text)
+
+    first, last = sorted(rng.randrange(len(old) + 1) for _ in range(2))
+    kind = rng.random()
+    if kind < 0.1:
+        return new() + old[rng.choice((0, 0, 1, 60)):]
+    if kind < 0.2:
+        return old[:len(old) - rng.choice((0, 1, 60))] + new()
+    if kind < 0.3:
+        return old[last:] + new() + old[first:last] + old[:first]
+    if kind < 0.35 and len(old) < 100_000:
+        return old + new() + old
+    if kind < 0.45:
+        # each place is like many others of both values
+        again = old[first:first + 70] or new()
+        return old[:first] + again * rng.choice((2, 100, 700)) + old[last:]
     for _ in range(rng.choice((1, 1, 3))):
         at = rng.randrange(len(old) + 1)
-        old = old[:at] + some(rng, rng.choice((0, 1, 60, 2000)), text) + old[at + rng.choice((0, 1, 60, 2000)):]
+        old = old[:at] + new() + old[at + rng.choice((0, 1, 60, 2000)):]
     return old
 
 
