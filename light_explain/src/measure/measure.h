@@ -312,6 +312,7 @@ typedef struct LightRecord
 	int32		skip_granted;	/* ... last: see pages.c */
 	int32		node_id;		/* Plan.plan_node_id; -1 for the root */
 	bool		init_plan;		/* at its top: any node may evaluate it */
+	struct LightBooks *books;
 
 	/* seldom touched */
 	LightUsage	self pg_attribute_aligned(64);	/* usage while on top */
@@ -322,7 +323,6 @@ typedef struct LightRecord
 								 * callers of this node */
 	LightSelf  *init_plans;		/* what InitPlans used that this node
 								 * evaluated */
-	struct LightBooks *books;
 	struct LightBlocks *blocks; /* see blocks.c */
 	LightSkipped skipped;
 } LightRecord;
