@@ -234,7 +234,8 @@ call_node(PlanState *node, const LightClock clock, const Compare compare, bool (
  * One call of a node as core's ExecProcNodeInstr makes it, for statements whose
  * nodes have no records: the same counters in core's fields, at a lower cost.  It copies
  * and subtracts the block counters only, unless times of I/O are kept, and reads
- * our clock unless the system's is asked for, or the server has a quick one.
+ * the clock of core's fields in order when the node returns, which core's own code does not do on 19:
+ * see light_now_ordered().
  */
 TupleTableSlot *
 light_call_as_core(PlanState *node, bool system_clock)
@@ -247,7 +248,7 @@ light_call_as_core(PlanState *node, bool system_clock)
 	TupleTableSlot *slot;
 
 	light_stack.cell.doing.node = node->plan->plan_node_id;
-	if (HAVE_QUICK_INSTR_CLOCK_COMPAT || system_clock || (usage && unlikely(track_io_timing)))
+	if (system_clock || (usage && unlikely(track_io_timing)))
 	{
 		InstrStartNode(instr);
 		slot = node->ExecProcNodeReal(node);
@@ -258,14 +259,14 @@ light_call_as_core(PlanState *node, bool system_clock)
 
 	/* not asking whether they are needed is cheaper than asking */
 	light_glance(&before, buffers_at, wal_at);
-	start = light_now();
+	start = light_core_now();
 	slot = node->ExecProcNodeReal(node);
 	light_stack.cell.doing.node = outer;
 
 	/* the node may have got a record during the call */
 	instr = node->instrument;
 	if (InstrNeedTimer_compat(instr))
-		InstrAddCounter_compat(instr, Max(light_now_ordered() - start, 0));
+		InstrAddCounter_compat(instr, Max(light_core_now_ordered() - start, 0));
 	if (InstrNeedBuffers_compat(instr))
 		light_add_blocks_since(&before, InstrBuffers_compat(instr), buffers_at);
 	if (InstrNeedWal_compat(instr) && unlikely(wal_at->wal_records != before.wal.wal_records))

@@ -4,10 +4,11 @@
  *	  Custom scan nodes for the battery of light_explain's tests.
  *
  * While light_test_custom.kind is set, every plain table of a SELECT is read by a
- * custom scan of that kind.  The three are what extensions do:
+ * custom scan of that kind.  These are what extensions do:
  *
  *	  child	  the node calls a child that EXPLAIN shows,
  *	  twice	  ... and shows twice,
+ *	  shared  the node gives its instrumentation to its child as well,
  *	  hidden  the node calls a child that other code cannot find,
  *	  leaf	  the node reads the table itself.
  *
@@ -72,6 +73,7 @@ typedef enum Kind
 	KIND_OFF,
 	KIND_CHILD,
 	KIND_TWICE,
+	KIND_SHARED,
 	KIND_HIDDEN,
 	KIND_LEAF
 } Kind;
@@ -93,6 +95,7 @@ static const struct config_enum_entry kinds[] = {
 	{"off", KIND_OFF, false},
 	{"child", KIND_CHILD, false},
 	{"twice", KIND_TWICE, false},
+	{"shared", KIND_SHARED, false},
 	{"hidden", KIND_HIDDEN, false},
 	{"leaf", KIND_LEAF, false},
 	{NULL, 0, false}
@@ -238,7 +241,11 @@ next_row(ScanState *ss)
 	}
 	else
 	{
-		slot = ExecProcNode(child_of(state));
+		PlanState  *child = child_of(state);
+
+		if (state->kind == KIND_SHARED)
+			child->instrument = ss->ps.instrument;
+		slot = ExecProcNode(child);
 		if (TupIsNull(slot))
 			return NULL;
 	}

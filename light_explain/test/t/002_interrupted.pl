@@ -304,6 +304,25 @@ SQL
 is($twice[0], '1000|9', 'a node that is there twice');
 is($twice[3], $twice[2], 'has the figures that core shows');
 
+# ---- a custom scan that gives its instrumentation to its child: core refuses that with TIMING only ----
+
+for my $switch (0, 3, 100000)
+{
+	my @shared = split /\n/, $node->safe_psql('postgres', <<"SQL");
+LOAD '$FindBin::RealBin/../custom/light_test_custom.so';
+SET light_test_custom.kind = shared;
+SET light_explain.switch_after = $switch;
+SELECT run_explain('', 'SELECT count(*) FROM t JOIN u ON t.id = u.t_id', 'TIMING OFF')::text ~ '"Custom Plan Provider": "LightTest"';
+SELECT run_explain('', 'SELECT count(*) FROM t a, LATERAL (SELECT FROM u WHERE t_id = a.id OFFSET 0) x WHERE a.id < 5', 'TIMING OFF')::text ~ '"Custom Plan Provider": "LightTest"';
+SET light_test_custom.kind = off;
+SELECT figures(run_explain('', 'SELECT count(*) FROM t JOIN u ON t.id = u.t_id', 'TIMING OFF'));
+SET light_explain.enabled = off;
+SELECT figures(run_explain('', 'SELECT count(*) FROM t JOIN u ON t.id = u.t_id', 'TIMING OFF'));
+SQL
+	is("@shared[ 0, 1 ]", 't t', "a node shares its instrumentation with its child, switch after $switch");
+	is($shared[2], $shared[3], 'the next statement has the figures that core shows');
+}
+
 # ---- after all that, figures of a plain statement in one session ----
 
 my @lines = split /\n/, $node->safe_psql('postgres', <<'SQL');

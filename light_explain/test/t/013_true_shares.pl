@@ -1,6 +1,7 @@
 # Times are right: each node's part of a statement's time is the true one, wherever times are shown, also while other processes use the CPUs.
 #
-# The true part is the server's, or the rest of that without the time that its clock adds to each call.  How much of that falls into the
+# The true part is the server's, by the system's clock, which is read in order (19's default reads the CPU's counter without waiting for
+# loads: what a sort waits for is in its caller), or the rest of that without the time that its clock adds to each call.  How much of that falls into the
 # node's time, and how much into its caller's, differs by statement and CPU.  A quarter to three quarters are taken to be possible, so
 # the true part is only known to be between these bounds.  light_explain's part must be there.  Medians of some runs are compared.  They are
 # short, so that other processes disturb few of them: a statement that others interrupt ten times would have to be run hundreds of times.
@@ -47,6 +48,9 @@ CONF
 $node->start;
 $node->safe_psql('postgres', 'CREATE EXTENSION light_explain;' . shares_sql($rows));
 
+# The server's clock for its own measurement: of 15 to 18 there is one.
+my %source = $node->safe_psql('postgres', q{SELECT count(*) FROM pg_settings WHERE name = 'timing_clock_source'}) ? (on => 'auto', off => 'system') : ();
+
 # Plans of a statement by several kinds of EXPLAIN in turns: is light_explain enabled, and is there timing?
 # Without BUFFERS, which 18 counts by default: on servers with assertions counting takes longer than the clock, and a node has it in its caller.
 sub plans
@@ -55,7 +59,7 @@ sub plans
 	my $script = "\\pset format unaligned\n\\pset tuples_only on\n$settings;\nSET light_explain.show_self = on;\n$statement \\g /dev/null\n";
 	for (1 .. $times)
 	{
-		$script .= "SET light_explain.enabled = $_->[0];\nEXPLAIN (ANALYZE, TIMING $_->[1], BUFFERS OFF, FORMAT JSON) $statement;\n\\echo <<>>\n" for @kinds;
+		$script .= (%source ? "SET timing_clock_source = $source{$_->[0]};\n" : '') . "SET light_explain.enabled = $_->[0];\nEXPLAIN (ANALYZE, TIMING $_->[1], BUFFERS OFF, FORMAT JSON) $statement;\n\\echo <<>>\n" for @kinds;
 	}
 	my @plans = map { decode_json($_)->[0] } grep { /\S/ } split /<<>>\n?/, $node->safe_psql('postgres', $script);
 	return map { [ @plans[ $_ * @kinds .. ($_ + 1) * @kinds - 1 ] ] } 0 .. $times - 1;
