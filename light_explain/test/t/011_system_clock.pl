@@ -1,5 +1,6 @@
 # Where no counter of the processor is known the system clock takes its place: every
 # setting works, with the same figures and times that agree.
+# Slow: the library is built a second time
 use strict;
 use warnings;
 
