@@ -47,6 +47,21 @@ def test_a_short_value_that_replaces_another_takes_little_more_than_in_toast(pg_
     assert found["7 kB, another title"] < 1.04 and found["7 kB, unchanged"] < 0.8 and found["7 kB, an exchange of 5 kB added"] < 0.5
 
 
+@pytest.mark.slow
+def test_what_followers_need_costs_tables_that_have_it(pg_lean):
+    if shutil.which("valgrind") is None:
+        pytest.skip("valgrind is not installed")
+    if not Cluster().has_library("appendable_bytea"):
+        pytest.skip("appendable_bytea is not installed for this server (make install)")
+    done = pg_lean("instructions", "--appended", "200", "--json", timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (row,) = json.loads(done.stdout)
+    assert row.pop("append") == "200 bytes"
+    plain = row.pop("no trigger")
+    assert row.keys() == {name for name in instructions.FOLLOWED if name}
+    assert 50_000 < plain < min(row.values()), "a trigger is more work than none"
+
+
 def test_where_nothing_counts_it_says_so(pg_lean_here, monkeypatch):
     monkeypatch.setattr(instructions.shutil, "which", lambda _program: None)
     status, _out, err = pg_lean_here("instructions")

@@ -37,6 +37,15 @@ QUERIES = "22 analytic queries"
 QUERIES_THOUSANDTHS, QUERIES_KEPT = 3, 5000
 #: UPDATEs that replace a value are counted so often.
 REPLACED = 50
+#: Appends of one kind are counted so often: some begin a page, a chunk or a page of an index.
+APPENDED = 200
+#: Triggers of a table that has followers, by their function; "" is none.
+FOLLOWED = {
+    "": "",
+    "appendable_only": "CREATE TRIGGER zz BEFORE UPDATE ON {t} FOR EACH ROW EXECUTE FUNCTION {ext}.appendable_only('data')",
+    "appendable_notify": "CREATE TRIGGER zz AFTER UPDATE OF data ON {t} FOR EACH ROW EXECUTE FUNCTION {ext}.appendable_notify('{t}', 'id')",
+    "appendable_deltas": "CREATE TRIGGER zz AFTER UPDATE ON {t} FOR EACH ROW EXECUTE FUNCTION {ext}.appendable_deltas('id')",
+}
 #: Settings of a session for each way of measuring, by kind: nothing measured, light_explain's way, the server's.
 #: "profile" is with samples, history and kept plans, "profile alone" without.
 NESTED = f"{ALWAYS_ON} -c auto_explain.log_nested_statements=on"
@@ -84,6 +93,10 @@ def register(app: typer.Typer, console: Console) -> None:
             None, "--replaced", help="Count UPDATEs of make bench-rewrites that replace a short value, in a column of text and in one of appendable_text: "
             "bytes of the value, comma separated."
         ),
+        appended: Optional[str] = typer.Option(
+            None, "--appended", help="Count UPDATEs that append to a value of 100 kB, in a table without triggers and with each that serves followers: "
+            "bytes of an append, comma separated."
+        ),
         only: Optional[str] = typer.Option(None, "--case", help="Of the goals' statements those whose name has this."),
         ways: Optional[str] = typer.Option(None, "--ways", help=f"Of {', '.join(WAYS)} these, comma separated."),
         pg_config: Optional[str] = typer.Option(
@@ -94,8 +107,8 @@ def register(app: typer.Typer, console: Console) -> None:
         """Count instructions of statements, plain and measured, by valgrind's callgrind on a private server; what the kernel does is not counted."""
         if (statement is not None) + (numbers is not None) + analytic > 1:
             raise LabError("--statement, --battery and --analytic exclude each other")
-        if replaced and (statement or numbers or analytic):
-            raise LabError("--replaced excludes the others")
+        if (replaced or appended) and (statement or numbers or analytic or (replaced and appended)):
+            raise LabError("--replaced and --appended exclude each other and the others")
         if shutil.which("valgrind") is None:
             raise Unavailable("valgrind is not installed", "Install your system's package valgrind: its callgrind counts.")
         chosen = ways.split(",") if ways else ["EXPLAIN ANALYZE"] if numbers else list(WAYS)
@@ -104,8 +117,9 @@ def register(app: typer.Typer, console: Console) -> None:
         with Cluster(pg_config, settings=SETTINGS, name="instructions") as cluster:
             if cluster.root is not None:
                 raise Unavailable("a server in a separate root has no valgrind")
-            if replaced:
-                counts = count_replaced(cluster, [int(size) for size in replaced.split(",")], console)
+            if sizes := replaced or appended:
+                counter = count_replaced if replaced else count_appended
+                counts = counter(cluster, [int(size) for size in sizes.split(",")], console)
                 if as_json:
                     print(json.dumps(counts, indent=1))
                 else:
@@ -217,7 +231,43 @@ def of_replaced(way: rewrites.Way, name: str, values: Callable[[int], Iterator[s
     return Case(name, ACCOUNTS // REPLACED, run, run, ready)
 
 
+def of_appended(trigger: str, size: int) -> Case:
+    """UPDATEs of a new table with one value; each appends so many bytes."""
+    numbers, state = itertools.count(), {}
+
+    def ready(conn: psycopg.Connection) -> None:
+        state["table"] = table = f"appended_{trigger.split('_')[-1]}_{size}_{next(numbers)}"
+        ext = extension_schema(conn, "appendable_bytea")
+        conn.execute(f"CREATE TABLE {table} (id int PRIMARY KEY, data {ext}.appendable_bytea) WITH (fillfactor = 80)")
+        conn.execute(f"INSERT INTO {table} SELECT 1, string_agg(sha256(g::text::bytea), '') FROM generate_series(1, 3200) g")
+        if trigger:
+            conn.execute(FOLLOWED[trigger].format(t=table, ext=ext))
+
+    def run(conn: psycopg.Connection) -> None:
+        conn.execute(f"UPDATE {state['table']} SET data = data || %s::bytea WHERE id = 1", [random.randbytes(size)])
+    return Case(f"{size} bytes, {trigger or 'no trigger'}", ACCOUNTS // APPENDED, run, run, ready)
+
+
 # -- counting ----------------------------------------------------------------
+
+def count_appended(cluster: Cluster, sizes: list[int], console: Console) -> list[dict[str, Any]]:
+    """Instructions of an UPDATE that appends, for each size, without and with what followers need of the table; of a version without a function, without it."""
+    cluster.configure(("appendable_bytea",), rewrites.SETTINGS)
+    with cluster.connect() as conn:
+        names = [name for name in FOLLOWED if not name or conn.execute("SELECT count(*) FROM pg_proc WHERE proname = %s", [name]).fetchone()[0]]
+    count_from_now(cluster)
+    found = []
+    for size in sizes:
+        row: dict[str, Any] = {"append": f"{size} bytes"}
+        for name in names:
+            case = of_appended(name, size)
+            with console.status(case.name):
+                session(cluster, "", case, case.run, 1)
+                less, more = (session(cluster, "", case, case.run, times).instructions for times in (20, 20 + APPENDED))
+            row[name or "no trigger"] = round((more - less) / APPENDED)
+        found.append(row)
+    return found
+
 
 def count_replaced(cluster: Cluster, sizes: list[int], console: Console) -> list[dict[str, Any]]:
     """Instructions of an UPDATE that replaces a value, for each change and size: in TOAST with lz4, and as a difference."""
