@@ -32,8 +32,8 @@ func walOf(t *testing.T, db *pgx.Conn, n int, f func(i int), tables ...string) (
 		return at
 	}
 	// The first change of a page after a checkpoint logs the page, so that there is none here.  The first of a new page of the visibility
-	// map does so, too: PostgreSQL 19 sets bits when it prunes, and so many appends fill a page of the producers.
-	const first = 150
+	// map does so, too: PostgreSQL 19 sets bits when it prunes, and so many appends fill each page of the producers that are active.
+	const first = 400
 	for i := 0; i < first; i++ {
 		f(i)
 	}
