@@ -412,6 +412,10 @@ def sum_tools(run: dict) -> tuple[str, int]:
     return f"{outcomes.count('equal')} of {len(outcomes)} tools with equal results, {outcomes.count('not tried')} not tried", outcomes.count("DIFFERENT")
 
 
+def sum_packages(run: dict) -> tuple[str, int]:
+    return ", ".join(line.split(":")[0] for line in run["lines"]), int(run["status"] != 0)
+
+
 def sum_kept(run: dict) -> tuple[str, int]:
     """Counts of passed and failed, equal and different, from the closing lines; a command that failed without a count is one."""
     lines = run["lines"]
