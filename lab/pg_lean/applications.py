@@ -261,7 +261,7 @@ def mastra(number: int, count: int) -> Iterator[Event]:
 APPLICATIONS = (
     Application(
         "Windmill",
-        "windmill-labs/windmill: `append_logs()` in backend/windmill-queue/src/jobs.rs, and `append_logs_with_compaction()`, which asks for the length",
+        "windmill-labs/windmill: `append_logs()` in `backend/windmill-queue/src/jobs.rs`, and `append_logs_with_compaction()`, which asks for the length",
         "sqlx (Rust)",
         "CREATE TABLE job_logs (job_id uuid NOT NULL PRIMARY KEY, workspace_id varchar(255), created_at timestamptz DEFAULT now(), logs text, "
         "log_offset int NOT NULL DEFAULT 0, log_file_index text[])",
@@ -270,7 +270,8 @@ APPLICATIONS = (
     ),
     Application(
         "Coolify",
-        "coollabsio/coolify: `addLogEntry()` in app/Models/ApplicationDeploymentQueue.php, `execute_remote_command()` in app/Traits/ExecuteRemoteCommand.php",
+        "coollabsio/coolify: `addLogEntry()` in `app/Models/ApplicationDeploymentQueue.php`, "
+        "`execute_remote_command()` in `app/Traits/ExecuteRemoteCommand.php`",
         "PDO (PHP)",
         "CREATE TABLE application_deployment_queues (id bigint PRIMARY KEY, application_id varchar(255) NOT NULL, "
         "deployment_uuid varchar(255) NOT NULL UNIQUE, pull_request_id int NOT NULL DEFAULT 0, status varchar(255) NOT NULL DEFAULT 'queued', "
@@ -280,7 +281,7 @@ APPLICATIONS = (
     ),
     Application(
         "Gitea",
-        "go-gitea/gitea: `Write()` in models/dbfs/dbfile.go, the tables in models/dbfs/dbfs.go, `WriteLogs()` of modules/actions",
+        "go-gitea/gitea: `Write()` in `models/dbfs/dbfile.go`, the tables in `models/dbfs/dbfs.go`, `WriteLogs()` of `modules/actions`",
         "pq (Go)",
         "CREATE TABLE dbfs_meta (id bigserial PRIMARY KEY, full_path varchar(500) NOT NULL UNIQUE, block_size bigint NOT NULL, file_size bigint NOT NULL, "
         "create_timestamp bigint NOT NULL, modify_timestamp bigint NOT NULL); "
@@ -292,7 +293,7 @@ APPLICATIONS = (
     ),
     Application(
         "Open WebUI",
-        "open-webui/open-webui: `upsert_message_to_chat_by_id_and_message_id()` and `_chat_transaction()` in backend/open_webui/models/chats.py",
+        "open-webui/open-webui: `upsert_message_to_chat_by_id_and_message_id()` and `_chat_transaction()` in `backend/open_webui/models/chats.py`",
         "psycopg (Python), below SQLAlchemy",
         "CREATE TABLE chat (id varchar PRIMARY KEY, user_id varchar, title text, chat json, created_at bigint, updated_at bigint, share_id text UNIQUE, "
         "archived boolean DEFAULT false, pinned boolean DEFAULT false, meta json DEFAULT '{}', folder_id text); "
@@ -303,7 +304,7 @@ APPLICATIONS = (
     ),
     Application(
         "LangGraph",
-        "langchain-ai/langgraph: `ShallowPostgresSaver` in libs/checkpoint-postgres/langgraph/checkpoint/postgres/shallow.py",
+        "langchain-ai/langgraph: `ShallowPostgresSaver` in `libs/checkpoint-postgres/langgraph/checkpoint/postgres/shallow.py`",
         "psycopg (Python)",
         "CREATE TABLE checkpoints (thread_id text NOT NULL, checkpoint_ns text NOT NULL DEFAULT '', type text, checkpoint jsonb NOT NULL, "
         "metadata jsonb NOT NULL DEFAULT '{}', PRIMARY KEY (thread_id, checkpoint_ns)); "
@@ -319,8 +320,8 @@ APPLICATIONS = (
     ),
     Application(
         "Mastra",
-        "mastra-ai/mastra: `persistWorkflowSnapshot()` and `getWorkflowRunById()` in stores/pg/src/storage/domains/workflows/index.ts, "
-        "the table in packages/core/src/storage/constants.ts",
+        "mastra-ai/mastra: `persistWorkflowSnapshot()` and `getWorkflowRunById()` in `stores/pg/src/storage/domains/workflows/index.ts`, "
+        "the table in `packages/core/src/storage/constants.ts`",
         "pg-promise (JavaScript)",
         'CREATE TABLE mastra_workflow_snapshot (workflow_name text NOT NULL, run_id text NOT NULL, "resourceId" text, snapshot jsonb NOT NULL, '
         '"createdAt" timestamp NOT NULL, "updatedAt" timestamp NOT NULL, UNIQUE (workflow_name, run_id))',
