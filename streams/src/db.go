@@ -51,6 +51,8 @@ func openDatabase(ctx context.Context, c *Config) (*database, error) {
 			p.ConnConfig.RuntimeParams[k] = v
 		}
 		p.ConnConfig.RuntimeParams["statement_timeout"] = formatInt(int64(c.StatementMS))
+		// the functions lock rows and then look for what others have changed
+		p.ConnConfig.RuntimeParams["default_transaction_isolation"] = "read committed"
 		if _, there := p.ConnConfig.RuntimeParams["application_name"]; !there {
 			p.ConnConfig.RuntimeParams["application_name"] = "pg_lean streams"
 		}

@@ -95,6 +95,11 @@ $$ BEGIN RETURN EXISTS (SELECT FROM streams.stream x WHERE x.source_id = by_id A
 -- A fork reads the bytes of its source, whoever deletes the source's row.
 CREATE OR REPLACE FUNCTION streams.refuse_source() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+	-- a snapshot of the transaction's begin would not show a fork that the DELETE has waited for
+	IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+		RAISE EXCEPTION 'streams cannot be deleted in a transaction that is %', upper(current_setting('transaction_isolation'))
+			USING ERRCODE = 'feature_not_supported', HINT = 'Use READ COMMITTED.';
+	END IF;
 	IF streams.has_forks(OLD.id) THEN
 		RAISE EXCEPTION 'stream "%" has forks', OLD.path USING ERRCODE = 'foreign_key_violation';
 	END IF;

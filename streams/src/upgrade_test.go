@@ -104,5 +104,17 @@ func TestServerUpgrade(t *testing.T) {
 	if _, err := db.Exec(context.Background(), "DELETE FROM streams.stream WHERE path = '/streams/a'"); sqlState(err) != "23503" {
 		t.Fatalf("a source of forks is deleted: %v", err)
 	}
+	// a fork that begins after a transaction's snapshot cannot be seen there
+	sql(t, db, "SET default_transaction_isolation = 'repeatable read'")
+	if _, err := db.Exec(context.Background(), "DELETE FROM streams.stream WHERE path = '/streams/fork'"); sqlState(err) != "0A000" {
+		t.Fatalf("a stream is deleted in an old snapshot: %v", err)
+	}
+	sql(t, db, "RESET default_transaction_isolation")
+	// ... and the server's transactions do not depend on the default of a role
+	sql(t, db, "ALTER ROLE web SET default_transaction_isolation = 'repeatable read'")
+	_, other := serve(t, c)
+	ask(t, "PUT", other+"/streams/alone", "", plain...).want(t, 201, "")
+	ask(t, "DELETE", other+"/streams/alone", "").want(t, 204, "")
+	sql(t, db, "ALTER ROLE web RESET default_transaction_isolation")
 	sql(t, db, "DELETE FROM streams.stream WHERE path IN ('/streams/a', '/streams/fork')")
 }

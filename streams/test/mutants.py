@@ -67,6 +67,8 @@ MUTATIONS = [
              "AND false THEN 'offset' END;", ("TestServerForks",)),
     Mutation(SRC + "streams.sql", "a chain of forks has no end", "WHEN source.fork_depth >= 1000 THEN 'depth'", "WHEN source.fork_depth >= 100000 THEN 'depth'",
              ("TestServerForkLocks",)),
+    Mutation(SRC + "streams.sql", "a stream is deleted in an old snapshot",
+             "IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN", "IF false THEN", ("TestServerUpgrade",)),
     Mutation(SRC + "streams.sql", "SQL deletes a source that has forks", "IF streams.has_forks(OLD.id) THEN", "IF false THEN", ("TestServerForks",)),
     Mutation(SRC + "streams.sql", "an upgrade forgets when streams end",
              "last_seq = coalesce(last_seq, ''), ttl = coalesce(ttl, -1), expires = coalesce(expires, ''), expires_at = coalesce(expires_at, 'infinity');",
