@@ -145,7 +145,7 @@ streams-kills: ready ## kill the server of streams 200 times under retries, and 
 streams-mutants: ready ## plant bugs in streams, one at a time; the tests must fail (ONLY=TEXT: those with this text)
 	@LABEL=$(LABEL) MUTANTS=1 DOWN=$${DOWN:-5} $(TOP)/streams/test/run.sh
 
-bench-streams: ready ## measure streams: WAL, delays of followers and next to a locked row, appends next to other servers (APPENDS=5000, ROUNDS=9, CADDY=FILE)
+bench-streams: ready ## measure streams: WAL, delays of followers and next to a locked row, appends next to other servers (APPENDS=5000, ROUNDS=9, PLUGIN=FOLDER)
 	@LABEL=$(LABEL) ONLY="$${ONLY:-^TestServerWAL|^TestBench}" APPENDS=$${APPENDS:-5000} $(TOP)/streams/test/run.sh
 
 lint: ## find faults in the Python and shell code, with ruff and shellcheck

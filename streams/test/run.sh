@@ -10,7 +10,8 @@
 #   APPENDS=500  appends of each case whose WAL is counted
 #   ROUNDS=9   rounds of the comparison with other servers (ONLY=^TestBenchCompare)
 #   TURN=2500  milliseconds of a server's turn in a round
-#   CADDY=FILE a Caddy with the plugin of the protocol, to compare with; the reference server comes from npm
+#   PLUGIN=FOLDER  source of Caddy's plugin of the protocol (packages/caddy-plugin, revision in caddy/go.mod): Caddy
+#              is built with it, to compare with (CADDY=FILE is one that is built); the reference server comes from npm
 #   ONLY=^TestServerWAL  run these tests alone; with ONLY=^$ SUITE=1, the suite alone
 #   MUTANTS=1  plant bugs instead (mutants.py; ONLY=TEXT: those with this text)
 #   KEEP=FILE  write the results to this file, too (results/streams/)
@@ -78,7 +79,7 @@ on "$label" server "'$bin/initdb' -D '$data' -U postgres -A trust --no-sync -E U
 
 export STREAMS_TEST_PROGRAM=$work/streams STREAMS_TEST_SOCKETS=$sockets STREAMS_TEST_KILLS=${KILLS:-4} STREAMS_TEST_STOPS=${STOPS:-3}
 export STREAMS_TEST_APPENDS=${APPENDS:-500} STREAMS_TEST_DOWN=${DOWN:-30} STREAMS_TEST_RESTART="$work/restart" STREAMS_TEST_STANDBY="$work/standby"
-export STREAMS_TEST_ROUNDS=${ROUNDS:-9} STREAMS_TEST_MILLISECONDS=${TURN:-2500} STREAMS_TEST_DATA=$work STREAMS_TEST_CADDY=${CADDY:-}
+export STREAMS_TEST_ROUNDS=${ROUNDS:-9} STREAMS_TEST_MILLISECONDS=${TURN:-2500} STREAMS_TEST_DATA=$work
 
 if [ -n "${KEEP:-}" ]; then
     {
@@ -100,6 +101,14 @@ if [[ ${ONLY:-} =~ TestBench ]] && command -v npm >/dev/null; then
     cp "$here"/reference/* "$work/reference/"
     (cd "$work/reference" && npm ci --ignore-scripts --silent --no-audit --no-fund)
     export STREAMS_TEST_NODE=$work/reference/server.mjs
+fi
+export STREAMS_TEST_CADDY=${CADDY:-}
+if [ -n "${PLUGIN:-}" ]; then
+    say "Caddy with the plugin"
+    rm -rf "$work/caddy"
+    cp -r "$here/caddy" "$work/caddy"
+    (cd "$work/caddy" && go mod edit -replace "github.com/durable-streams/durable-streams/packages/caddy-plugin=$PLUGIN" && go build -o caddy .)
+    export STREAMS_TEST_CADDY=$work/caddy/caddy
 fi
 say "tests over HTTP"
 (cd "$here/../src" && "$work/unit" -test.v -test.timeout 60m -test.run "${ONLY:-^TestServer}" 2>"$work/tests.log" | grep -v '^===')
