@@ -47,21 +47,28 @@ func TestBenchDelay(t *testing.T) {
 	fmt.Println(table)
 }
 
-// Appends to other streams, in alternating turns without and with a transaction that holds one stream's row, to which requests wait.
+// Appends to other streams, in turns that change places: alone; beside a transaction that has written elsewhere, so that no
+// dead row is removed; and beside one that holds a stream's row, to which requests wait.
 func TestBenchHeldRow(t *testing.T) {
 	rounds, long := number(t, "STREAMS_TEST_ROUNDS"), time.Duration(number(t, "STREAMS_TEST_MILLISECONDS"))*time.Millisecond
 	c, db := thisProgram(t)
 	newStream(t, c.base+"held")
 	const waiting = 20
-	var appends [2]int
-	var p50, p99 [2][]float64
-	ratios := []float64{}
+	kinds := []struct{ what, begin string }{
+		{"no transaction is open", ""},
+		{"a transaction is open", "BEGIN; SELECT pg_current_xact_id()"},
+		{"the row of another stream is locked", "BEGIN; SELECT FROM streams.stream WHERE path = '/streams/held' FOR UPDATE"},
+	}
+	const locked = 2
+	results := make([][]turn, len(kinds))
 	for round := 0; round < rounds; round++ {
-		for i := 0; i < 2; i++ {
-			lock := (round + i) % 2 // the turns of a round change places
+		for i := range kinds {
+			kind := (round + i) % len(kinds)
 			var held sync.WaitGroup
-			if lock == 1 {
-				sql(t, db, "BEGIN; SELECT FROM streams.stream WHERE path = '/streams/held' FOR UPDATE")
+			if kinds[kind].begin != "" {
+				sql(t, db, kinds[kind].begin)
+			}
+			if kind == locked {
 				for k := 0; k < waiting; k++ {
 					held.Add(1)
 					go func() {
@@ -73,31 +80,35 @@ func TestBenchHeldRow(t *testing.T) {
 				}
 				time.Sleep(200 * time.Millisecond)
 			}
-			result := c.run(t, fmt.Sprintf("free%d-%d", round, lock), load{16, false}, long)
-			if lock == 1 {
+			result := c.run(t, fmt.Sprintf("free%d-%d", round, kind), load{16, false}, long)
+			if kinds[kind].begin != "" {
 				sql(t, db, "COMMIT")
-				held.Wait()
 			}
+			held.Wait()
 			if result.wrong != "" || result.refused > 0 {
 				t.Errorf("round %d: %d refused, %s", round+1, result.refused, result.wrong)
 			}
-			appends[lock] += result.appends
-			p50[lock], p99[lock] = append(p50[lock], result.p50), append(p99[lock], result.p99)
-			t.Logf("round %d, %d rows locked: %.2f ms median, %.2f ms 99th percentile, %d appends", round+1, lock, result.p50, result.p99, result.appends)
+			results[kind] = append(results[kind], result)
+			t.Logf("round %d, %s: %.2f ms median, %.2f ms 99th percentile, %d appends", round+1, kinds[kind].what, result.p50, result.p99, result.appends)
 		}
-		ratios = append(ratios, p99[1][round]/p99[0][round])
 	}
 	if got, want := len(content(t, c.base+"held")), rounds*waiting*200; got != want {
 		t.Errorf("%d bytes in the held stream, expected %d", got, want)
 	}
-	low, high := interval(ratios)
 	fmt.Printf("\n| `POST` of 16 writers | appends | median | 99th percentile | times the 99th percentile |\n|---|--:|--:|--:|---|\n")
-	for lock, what := range []string{"no row is locked", "the row of another stream is locked"} {
+	for kind := range kinds {
+		appends, p50, p99, ratios := 0, []float64{}, []float64{}, []float64{}
+		for round, r := range results[kind] {
+			appends += r.appends
+			p50, p99 = append(p50, r.p50), append(p99, r.p99)
+			ratios = append(ratios, r.p99/results[0][round].p99)
+		}
 		ratio := ""
-		if lock == 1 {
+		if kind > 0 {
+			low, high := interval(ratios)
 			ratio = fmt.Sprintf("%.2f (%.2f to %.2f)", median(ratios), low, high)
 		}
-		fmt.Printf("| %s | %d | %.2f ms | %.2f ms | %s |\n", what, appends[lock], median(p50[lock]), median(p99[lock]), ratio)
+		fmt.Printf("| %s | %d | %.2f ms | %.2f ms | %s |\n", kinds[kind].what, appends, median(p50), median(p99), ratio)
 	}
 	fmt.Println()
 }
