@@ -276,8 +276,8 @@ typedef struct LightSkipped
 
 	/* since the last reading of the process's CPU time */
 	int64		time;			/* of skipped calls, not in "total" yet */
-	int64		most;			/* time from the first to the last one of each
-								 * page */
+	float		spans;			/* from the first to the last one of each page */
+	float		unexplained;	/* ... beyond the time of timed calls */
 	int64		looked;			/* clock then, or at the first page */
 	int64		processor;		/* CPU time of the process then; 0: not read
 								 * yet */

@@ -234,7 +234,7 @@ start_server();
 
 my @sessions;
 
-sub pump_until
+sub pump_session
 {
 	my ($session, $until) = @_;
 	my $deadline = time + $ENV{PG_TEST_TIMEOUT_DEFAULT};
@@ -260,7 +260,7 @@ sub send_to
 sub wait_for
 {
 	my ($session) = @_;
-	pump_until($session, qr/^end $session->{n}$/m);
+	pump_session($session, qr/^end $session->{n}$/m);
 	my $out = $session->{out} =~ s/^end \d+\n//mgr;
 	$session->{out} = '';
 	return $out;

@@ -6,7 +6,7 @@ use warnings;
 
 use Exporter 'import';
 use List::Util qw(max min sum);
-our @EXPORT = qw(shares_sql shares_statements own_times corrected_times median);
+our @EXPORT = qw(shares_sql shares_statements own_times corrected_times median nodes);
 
 # SQL that creates tables of this many rows, and functions.
 sub shares_sql
