@@ -13,7 +13,8 @@ the difference of two statements that differ in nothing else:
   while they start, so what passes until they have started and gone is not what they
   cost);
 - entering: a lookup by workers through the index of a large table, and through
-  that of a table of one page.
+  that of a table of one page.  On 19, where workers use no index of a temporary
+  table, nothing is entered, and the setting keeps its default.
 
 Times become costs relative to the server's time for a row of such a scan, a tuple and
 an operator: a parallel plan's cost is compared with that of rows.
@@ -87,15 +88,16 @@ class Tables:
     def __exit__(self, *_exc: Any) -> None:
         self.conn.close()
 
-    def measure(self) -> dict[str, float]:
-        """Milliseconds of each statement, with their divisors."""
+    def measure(self) -> dict[str, Optional[float]]:
+        """Milliseconds of each statement, with their divisors; lookups are None if workers use no index."""
+        indexes = self.conn.info.server_version < 190000
         return {
             "thin": self._alone(SCAN.format("thin")),
             "dense": self._alone(SCAN.format("dense")),
             "worth_it": self._alone(SCAN.format("worth_it")),
             "worth_it_workers": self._workers(SCAN.format("worth_it")),
-            "look_up_tiny": self._workers(LOOK_UP.format("tiny"), INDEX),
-            "look_up_dense": self._workers(LOOK_UP.format("dense"), INDEX),
+            "look_up_tiny": self._workers(LOOK_UP.format("tiny"), INDEX) if indexes else None,
+            "look_up_dense": self._workers(LOOK_UP.format("dense"), INDEX) if indexes else None,
             "processes": PROCESSES,
             "pages": self.pages,
             "rows": self.rows,
@@ -165,7 +167,8 @@ def constants(raw: Measurements, pages: int) -> dict[str, Estimate]:
         found["row"].append(row * 1000)
         found["page"].append(page * 1000)
         found["held"].append(max(page / unit, 0))
-        found["enter"].append(max((m["look_up_dense"] - m["look_up_tiny"]) / m["entered"] / unit, 0))
+        if m["look_up_dense"] is not None:
+            found["enter"].append(max((m["look_up_dense"] - m["look_up_tiny"]) / m["entered"] / unit, 0))
         found["start"].append(max((m["worth_it_workers"] - m["worth_it"] / m["processes"]) / unit / 2, 0))
     return {name: Estimate.of(values) for name, values in found.items()}
 
@@ -176,7 +179,7 @@ def sizes_of(raw: Measurements) -> list[int]:
 
 
 def settings(raw: Measurements) -> dict[str, float]:
-    """recommended(), without what could not be told (on a machine that is very busy): that stays at its default."""
+    """recommended(), without what could not be told (on a machine that is very busy, or on 19): that stays at its default."""
     return {name: value for name, value in recommended(raw).items() if math.isfinite(value)}
 
 

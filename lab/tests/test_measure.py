@@ -353,3 +353,7 @@ def test_prices_are_what_the_times_were_made_of():
     assert found["parallel_temp.held_page_cost"] == pytest.approx(0.1)
     assert prices.constants(raw, 1000)["unit"].median == pytest.approx(4) and prices.constants(raw, 1000)["unit"].n == 3
     assert math.isnan(recommended(raw)["parallel_temp.flush_page_cost"]), "rows of another kind are left alone"
+    # as on 19, where workers use no index
+    for row in raw.rows:
+        row.update(look_up_tiny=None, look_up_dense=None)
+    assert set(prices.settings(raw)) == {"parallel_temp.worker_start_cost", "parallel_temp.held_page_cost"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from pg_lean import prices, tempbuffers
 from pg_lean.bench import Bench, Estimate, Result, Table, human_bytes
 from pg_lean.measure import Measurements
@@ -47,12 +49,13 @@ def run(bench: Bench) -> Result:
                   "a unit, us", "a row, us", "a page, us"],
                   [[size, *(priced[size][key] for key in ("start", "held", "enter", "unit", "row", "page"))] for size in in_plans])
     advice = Table("Settings", ["setting", "default", "this machine"],
-                   [[name, default, best[name]] for name, default in {**PUBLISHED, **prices.DEFAULTS}.items()])
+                   [[name, default, best[name] if math.isfinite(best[name]) else "not measured"]
+                    for name, default in {**PUBLISHED, **prices.DEFAULTS}.items()])
     return Result(
         title=TITLE,
         summary=f"Here `parallel_temp.flush_page_cost = {best['parallel_temp.flush_page_cost']:.2f}` and "
         f"`parallel_temp.scan_buffer_cost = {best['parallel_temp.scan_buffer_cost']:.4f}`; the published constants are 1.3 and 0.01. Plans: "
-        + ", ".join(f"`{name} = {best[name]:.3g}`" for name in prices.SETTINGS_OF)
+        + ", ".join(f"`{name} = {value:.3g}`" for name, value in prices.settings(bench.raw).items())
         + ".",
         what="What the planner prices: writing one dirty temporary page before a parallel query, and looking at one buffer, in units of reading "
         "one page of a temporary table from its file; starting workers, entering a page into a worker's buffers, and reading a page that is in "
