@@ -47,16 +47,20 @@ FOLLOWED = {
     "appendable_deltas": "CREATE TRIGGER zz AFTER UPDATE ON {t} FOR EACH ROW EXECUTE FUNCTION {ext}.appendable_deltas('id')",
 }
 #: Settings of a session for each way of measuring, by kind: nothing measured, light_explain's way, the server's.
-#: "profile" is with samples, history and kept plans, "profile alone" without.
+#: "profile" is with samples, history and kept plans, "profile and samples" without the latter two, "profile alone" without all.
 NESTED = f"{ALWAYS_ON} -c auto_explain.log_nested_statements=on"
 PROFILED = {"plain": "-c compute_query_id=off", "light_explain": "-c compute_query_id=on -c light_explain.profile=on"}
 WAYS = {
     "auto_explain": {"plain": "", "light_explain": f"-c session_preload_libraries=light_explain,auto_explain {NESTED}",
                      "core": f"-c session_preload_libraries=auto_explain {NESTED}"},
     "profile": PROFILED,
+    "profile and samples": PROFILED,
     "profile alone": PROFILED,
     "EXPLAIN ANALYZE": {"plain": "", "light_explain": "-c session_preload_libraries=light_explain", "core": ""},
 }
+#: Server settings of a way that leaves out parts of the store.
+WITHOUT = {"profile alone": store.PROFILE,
+           "profile and samples": {name: value for name, value in store.PROFILE.items() if name != "light_explain.sample_interval"}}
 
 Step = Callable[[psycopg.Connection], Any]
 
@@ -301,7 +305,7 @@ def count(cluster: Cluster, way: str, cases: list[Case], console: Console, kinds
     what a session begins and ends with is not counted, nor what first executions fill.
     """
     cluster.preload = ["light_explain"] if WAYS[way] is PROFILED else []
-    cluster.settings = {**SETTINGS, **(store.PROFILE if way == "profile alone" else {})}
+    cluster.settings = {**SETTINGS, **WITHOUT.get(way, {})}
     count_from_now(cluster)
     for case in cases:
         counted = {}
