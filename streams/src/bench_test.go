@@ -47,8 +47,8 @@ func TestBenchDelay(t *testing.T) {
 	fmt.Println(table)
 }
 
-// Appends to other streams, in turns that change places: alone; beside a transaction that has written elsewhere, so that no
-// dead row is removed; and beside one that holds a stream's row, to which requests wait.
+// Appends to other streams, in turns that change places: without another transaction; with one that has an identifier, so
+// that no dead row is removed; and with one that holds a stream's row, for which requests wait.
 func TestBenchHeldRow(t *testing.T) {
 	rounds, long := number(t, "STREAMS_TEST_ROUNDS"), time.Duration(number(t, "STREAMS_TEST_MILLISECONDS"))*time.Millisecond
 	c, db := thisProgram(t)
