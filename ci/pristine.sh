@@ -69,7 +69,8 @@ installed() {
 clone() {
     user=$1 place=$2
     as_root mkdir -p "$root$place"
-    (cd "$TOP" && git ls-files -z | tar --null -T - -cf -) | as_root tar -xf - -C "$root$place" --no-same-owner
+    # and runs of other parts that are not committed yet: the pages already have them
+    (cd "$TOP" && { git ls-files -z && git ls-files -z --others --exclude-standard results; } | tar --null -T - -cf -) | as_root tar -xf - -C "$root$place" --no-same-owner
     [ "$user" = root ] || inside root "chown -R $user:$user $place"
 }
 
