@@ -568,13 +568,14 @@ CREATE FUNCTION light_explain_samples(
     OUT node integer,
     OUT activity text,
     OUT wait_event_type text,
-    OUT wait_event text)
+    OUT wait_event text,
+    OUT seconds double precision)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'light_explain_samples'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION light_explain_samples() IS
-'the last samples of running statements (light_explain.sample_ring of them), the oldest first; own statements, or all for pg_read_all_stats';
+'the last samples of running statements (light_explain.sample_ring of them) and the time that each stands for, the oldest first; own statements, or all for pg_read_all_stats';
 
 CREATE FUNCTION light_explain_waits_history(
     period_start timestamptz DEFAULT '-infinity',
@@ -650,7 +651,7 @@ WITH named AS (
     FROM @extschema@.light_explain_profile()
     ORDER BY dbid, userid, queryid, planid, node)
 SELECT s.sampled, s.pid, s.leader_pid, s.dbid, d.datname, s.userid, r.rolname, s.queryid, s.planid, s.node,
-       n.label, n.node_type, n.relation, s.activity, s.wait_event_type, s.wait_event, n.query
+       n.label, n.node_type, n.relation, s.activity, s.wait_event_type, s.wait_event, s.seconds, n.query
 FROM @extschema@.light_explain_samples() s
      LEFT JOIN named n USING (dbid, userid, queryid, planid, node)
      LEFT JOIN pg_database d ON d.oid = s.dbid

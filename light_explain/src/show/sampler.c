@@ -406,7 +406,7 @@ take_leaders(Seen *found)
 static void
 add_sample(Seen *found, TimestampTz now, double seconds)
 {
-	LightSample sample = {.time = now,.pid = found->pid,.previous = -1};
+	LightSample sample = {.time = now,.pid = found->pid,.previous = -1,.seconds = seconds};
 	Pending    *pending;
 
 	if (found->leader >= 0)

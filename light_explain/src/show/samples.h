@@ -96,6 +96,7 @@ typedef struct LightSample
 	int64		previous;		/* number of the one before of the same
 								 * execution, or -1 */
 	uint32		execution;		/* of the leader's statement, or 0 */
+	float		seconds;		/* that it stands for */
 } LightSample;
 
 typedef struct LightSamplesShared

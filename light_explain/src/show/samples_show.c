@@ -137,6 +137,7 @@ light_explain_samples(PG_FUNCTION_ARGS)
 		light_row_add(&rows, Int32GetDatum(copy[i].pid));
 		light_row_add_if(&rows, copy[i].leader != 0, Int32GetDatum(copy[i].leader));
 		add_key(&rows, &copy[i].key);
+		light_row_add(&rows, Float8GetDatum(copy[i].seconds));
 		light_row_end(&rows);
 	}
 	pfree(copy);

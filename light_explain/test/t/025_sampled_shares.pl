@@ -1,5 +1,7 @@
-# The parts of samples in each node, waiting and not, are those of its time, which the statement
-# itself measures; also while other processes keep all CPUs busy.
+# The parts of the time that samples of each node stand for, waiting and not, are those of its time,
+# which the statement itself measures; also while other processes keep all CPUs busy.  Numbers of
+# samples would not do: a sampler on the CPU of a process that computes is woken later than next to
+# one that waits, so that it takes fewer samples there, and each of them stands for more time.
 # Slow: statements that run for a minute
 use strict;
 use warnings;
@@ -11,10 +13,10 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# Samples of each kind at least, and the largest distance of a part from the truth, in standard errors of that many independent
-# samples.  Rounds are closer together than changes of the node, so parts of a correct sampler stay far below; what else the
-# machine does may disturb one try.
-use constant { ENOUGH => 4000, DISTANCE => 4, TRIES => 5 };
+# Samples of each kind at least; the largest distance of a part from the truth, in standard errors of that many independent
+# samples, and of the sum of their times.  Rounds are closer together than changes of the node, so parts of a correct sampler
+# stay far below; what else the machine does may disturb one try, and a sample never stands for more than ten intervals.
+use constant { ENOUGH => 4000, DISTANCE => 4, SUM_WITHIN => 0.05, TRIES => 5 };
 
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
@@ -60,22 +62,25 @@ my @ways = ([ waits => 'PgSleep' ], [ computes => 'CPU' ]);
 my @settings = map { my $place = $_->[0]; map { "test.${place}_$_->[0]" } @ways } @places;
 my @cells = map { my $type = $_->[1]; map { "$type, $_->[1]" } @ways } @places;
 
-# Execute the statement once; adds seconds and samples by node and wait.
+# Execute the statement once; adds its own seconds, and those of its samples, by node and wait; the numbers of samples and the sums
+# of squared seconds are those of all.
 sub execute
 {
-	my ($how, $true, $seen) = @_;
+	my ($how, $true, $seen, $all) = @_;
 	my ($aggregate, $join, $scan) = map { my ($place, undef, $mean) = @$_; sub { "spend('$place', '$how', $mean, $_[0])" } } @places;
 	my ($pid, @true) = split /\|/, (split /\n/, $node->safe_psql('postgres', join '; ', (map { "SET $_ = 0" } @settings),
 			"SELECT count(${\ $aggregate->('t.id')}) FROM t JOIN one ON ${\ $join->('t.id + one.id')} > 0 WHERE ${\ $scan->('t.id')} > 0",
 			'SELECT ' . join ', ', 'pg_backend_pid()', map { "current_setting('$_')" } @settings))[-1];
 	my $rounds = $node->safe_psql('postgres', 'SELECT sampler_rounds FROM light_explain_status()');
 	$node->poll_query_until('postgres', "SELECT sampler_rounds > $rounds + 2 FROM light_explain_status()") or die 'the sampler does not work';
-	my $samples = $node->safe_psql('postgres', "SELECT node_type || ', ' || wait_event, count(*) FROM light_explain_samples WHERE pid = $pid AND query ~ 'spend' AND node IS NOT NULL GROUP BY 1");
+	my $samples = $node->safe_psql('postgres', "SELECT node_type || ', ' || wait_event, sum(seconds), count(*), sum(seconds ^ 2) FROM light_explain_samples WHERE pid = $pid AND query ~ 'spend' AND node IS NOT NULL GROUP BY 1");
 	$true->{ $cells[$_] } += $true[$_] for 0 .. $#cells;
 	for (split /\n/, $samples)
 	{
-		my ($cell, $n) = split /\|/;
-		$seen->{$cell} += $n;
+		my ($cell, $seconds, $n, $squares) = split /\|/;
+		$seen->{$cell} += $seconds;
+		$all->{samples} += $n;
+		$all->{squares} += $squares;
 	}
 	return;
 }
@@ -83,8 +88,10 @@ sub execute
 # Compare parts of nodes, and of all waiting and all computing; returns those that are too far away.
 sub compare
 {
-	my ($what, $true, $seen) = @_;
-	my ($seconds, $n) = (sum(values %$true), sum(values %$seen));
+	my ($what, $true, $seen, $all) = @_;
+	my ($seconds, $sampled) = (sum(values %$true), sum(values %$seen));
+	# so many samples of the same weight would have the same error
+	my $n = $sampled**2 / $all->{squares};
 	my (@all, @outside);
 	my %parts = map { $_ => [ $true->{$_} // 0, $seen->{$_} // 0 ] } keys %{ { %$true, %$seen } };
 	for my $event (map { $_->[1] } @ways)
@@ -94,14 +101,16 @@ sub compare
 	}
 	for my $part (sort keys %parts)
 	{
-		my ($is, $found) = ($parts{$part}[0] / $seconds, $parts{$part}[1] / $n);
+		my ($is, $found) = ($parts{$part}[0] / $seconds, $parts{$part}[1] / $sampled);
 		# next to each nap there is a moment of computing
 		my $error = $is > 0.001 && $is < 0.999 ? sqrt($is * (1 - $is) / $n) : 0.03 / DISTANCE;
 		my $z = ($found - $is) / $error;
 		push @all, sprintf '%s: %.1f %% for %.1f %%, z %.1f', $part, 100 * $found, 100 * $is, $z;
 		push @outside, $all[-1] if abs($z) > DISTANCE;
 	}
-	note("$what, $n samples: ", join '; ', @all);
+	push @all, sprintf 'sum: %.2f s for %.2f s', $sampled, $seconds;
+	push @outside, $all[-1] if abs($sampled / $seconds - 1) > SUM_WITHIN;
+	note("$what, $all->{samples} samples: ", join '; ', @all);
 	return join '; ', @outside;
 }
 
@@ -125,17 +134,17 @@ for my $load ('idle', 'busy')
 		my $outside;
 		for my $try (1 .. TRIES)
 		{
-			my (%true, %seen);
+			my (%true, %seen, %all);
 			# on a machine with much else to do there are few rounds
 			for (1 .. 40)
 			{
-				execute($how, \%true, \%seen);
-				last if sum(0, values %seen) >= ENOUGH;
+				execute($how, \%true, \%seen, \%all);
+				last if ($all{samples} // 0) >= ENOUGH;
 			}
-			$outside = compare("$how, $load CPUs, try $try", \%true, \%seen);
+			$outside = compare("$how, $load CPUs, try $try", \%true, \%seen, \%all);
 			last if $outside eq '';
 		}
-		is($outside, '', "$how, $load CPUs: the parts of samples are those of the time");
+		is($outside, '', "$how, $load CPUs: the parts of the time that samples stand for are those of the true time");
 	}
 }
 kill 'KILL', @burners;
