@@ -28,7 +28,7 @@ typedef enum LightActivity
 /* No plan node. */
 #define LIGHT_NO_NODE (-1)
 
-/* The activity of a process: replaced and restored as a whole. */
+/* An activity of a process. */
 typedef struct LightDoing
 {
 	uint64		query_id;
@@ -36,19 +36,22 @@ typedef struct LightDoing
 								 * above it is a node of this statement */
 	Oid			role;
 	uint32		execution;		/* of a statement, by this page; 0: of none */
-	int32		node;			/* plan_node_id of the innermost call of a
-								 * node without a record */
 	int32		activity;
-
-	/*
-	 * The innermost statement that may have workers.  The server gives these
-	 * the identifier that the process reported when it began: the outermost
-	 * statement's.
-	 */
-	uint32		parallel_execution;
-	uint64		parallel_query_id;
-	uint64		reported_query_id;
 } LightDoing;
+
+/*
+ * The innermost statement that may have workers.  The server gives these the identifier
+ * that the process reported when it began: the outermost statement's.
+ */
+typedef struct LightParallel
+{
+	uint32		execution;
+	uint64		query_id;
+	uint64		reported_query_id;
+}			LightParallel;
+
+/* Activities within each other of which the sampler is told; of deeper ones, that there are some. */
+#define LIGHT_DEPTH 40
 
 /* A statement that the sampler has seen, and what it wants to know of it when it ends. */
 typedef struct LightQuestion
@@ -65,6 +68,16 @@ typedef struct LightQuestion
 /* The statement has ended, and its plan is not in the profile. */
 #define LIGHT_NO_PLAN PG_UINT64_MAX
 
+/* An execution that has ended: short ones do so before the sampler has asked. */
+typedef struct LightEnded
+{
+	uint32		execution;		/* 0 while it is written */
+	uint64		plan_id;
+}			LightEnded;
+
+/* The last ones are kept, each at its number modulo this. */
+#define LIGHT_ENDED 16
+
 /* Nodes that a statement may have whose records are private, to be recognized. */
 #define LIGHT_CELL_NODES 1024
 
@@ -79,18 +92,32 @@ typedef struct LightCell
 	uint32		changes;
 	int32		pid;			/* 0: no process */
 	volatile bool mapped;		/* the process sees this page, so "top" and
-								 * "doing.node" are there */
+								 * "node" are there */
 	volatile bool answered;		/* a plan_id in "questions" was written; reset
 								 * by the sampler */
 	uint32		executions;		/* number of the last one */
-	LightDoing	doing;
+	int32		depth;			/* activities in progress; if not less than
+								 * LIGHT_DEPTH, the innermost ones are not
+								 * shown */
+	int32		node;			/* plan_node_id of the innermost call of a
+								 * node without a record */
 
 	/* records of the innermost statement that are not in shared memory */
 	struct LightRecord *volatile records;
 	volatile int32 nrecords;
 
-	/* statements outlive their process here: the next one keeps these */
-	volatile uint64 asked;		/* LIGHT_ASKED() of all executions in it */
+	volatile uint64 asked;		/* LIGHT_ASKED() of all executions in
+								 * "questions" */
+
+	LightDoing	doing[LIGHT_DEPTH]; /* the first one is what surrounds all
+									 * activities */
+	LightParallel parallel;
+	volatile	LightEnded ended[LIGHT_ENDED];
+
+	/*
+	 * statements outlive their process here: the next one keeps these, and
+	 * "asked"
+	 */
 	volatile LightQuestion questions[LIGHT_QUESTIONS];
 
 	volatile int16 node_ids[LIGHT_CELL_NODES];	/* of "records" */

@@ -42,10 +42,7 @@ pg_attribute_aligned(4096) =
 {
 	.cell =
 	{
-		.top = &light_bottom,.doing =
-		{
-			.node = LIGHT_NO_NODE
-		}
+		.top = &light_bottom,.node = LIGHT_NO_NODE
 	}
 };
 LightUsage	light_seen pg_attribute_aligned(64);
@@ -244,15 +241,15 @@ light_call_as_core(PlanState *node, bool system_clock)
 	bool		usage = InstrNeedBuffers_compat(instr) || InstrNeedWal_compat(instr);
 	LightGlance before;
 	int64		start;
-	int32		outer = light_stack.cell.doing.node;
+	int32		outer = light_stack.cell.node;
 	TupleTableSlot *slot;
 
-	light_stack.cell.doing.node = node->plan->plan_node_id;
+	light_stack.cell.node = node->plan->plan_node_id;
 	if (system_clock || (usage && unlikely(track_io_timing)))
 	{
 		InstrStartNode(instr);
 		slot = node->ExecProcNodeReal(node);
-		light_stack.cell.doing.node = outer;
+		light_stack.cell.node = outer;
 		InstrStopNode(node->instrument, TupIsNull(slot) ? 0.0 : 1.0);
 		return slot;
 	}
@@ -261,7 +258,7 @@ light_call_as_core(PlanState *node, bool system_clock)
 	light_glance(&before, buffers_at, wal_at);
 	start = light_core_now();
 	slot = node->ExecProcNodeReal(node);
-	light_stack.cell.doing.node = outer;
+	light_stack.cell.node = outer;
 
 	/* the node may have got a record during the call */
 	instr = node->instrument;

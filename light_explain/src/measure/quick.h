@@ -97,14 +97,14 @@ light_call_quickly(PlanState *node, bool running)
 	NodeInstrumentation_compat *instr;
 	int			options;
 	int64		start;
-	int32		outer = light_stack.cell.doing.node;
+	int32		outer = light_stack.cell.node;
 	TupleTableSlot *slot;
 
 	StaticAssertStmt(LIGHT_LITE_WORDS == 10, "the counters of blocks are five pairs");
-	light_stack.cell.doing.node = node->plan->plan_node_id;
+	light_stack.cell.node = node->plan->plan_node_id;
 	start = light_core_now();
 	slot = node->ExecProcNodeReal(node);
-	light_stack.cell.doing.node = outer;
+	light_stack.cell.node = outer;
 
 	/* the node may have got a record during the call */
 	instr = node->instrument;

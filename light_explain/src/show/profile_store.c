@@ -451,14 +451,6 @@ take_figures(LightQuery *query, uint32 holdoff, int *n)
 	return light_figures(query, few_figures, n);
 }
 
-/* The sampler may have seen the statement, and does not know its plan. */
-static inline void
-answer_sampler(const LightQuery *query, uint64 plan_id)
-{
-	if (unlikely(light_cell->asked & LIGHT_ASKED(query->execution)))
-		light_activity_answer(query->execution, plan_id);
-}
-
 /* An execution is in the profile: is its plan to be kept?  "keep" is NULL if none is. */
 static inline void
 decide_keep(LightKeep *keep, LightPlan *plan, int64 serial, const LightPlanKey *key, double seconds)
@@ -499,7 +491,7 @@ light_profile_add(LightQuery *query, LightOutcome outcome, LightKeep *keep)
 	if (queryDesc->plannedstmt->queryId == 0)
 	{
 		pg_atomic_fetch_add_u64(IsQueryIdEnabled() ? &light_profile_shared->utility_without_id : &light_profile_shared->without_id, 1);
-		answer_sampler(query, LIGHT_NO_PLAN);
+		light_activity_ended(query->execution, LIGHT_NO_PLAN);
 		return;
 	}
 
@@ -526,7 +518,7 @@ light_profile_add(LightQuery *query, LightOutcome outcome, LightKeep *keep)
 		{
 			if (given == 0)
 				SetPlanId_compat(queryDesc->plannedstmt, known->key.plan_id);
-			answer_sampler(query, known->key.plan_id);
+			light_activity_ended(query->execution, known->key.plan_id);
 			decide_keep(keep, known->plan, known->serial, &known->key, figures[0].time);
 			return;
 		}
@@ -541,7 +533,7 @@ light_profile_add(LightQuery *query, LightOutcome outcome, LightKeep *keep)
 	}
 	if (given == 0)
 		SetPlanId_compat(queryDesc->plannedstmt, key.plan_id);
-	answer_sampler(query, key.plan_id);
+	light_activity_ended(query->execution, key.plan_id);
 	if (known != NULL && spelling.size > 0)
 	{
 		if (unlikely(known->npending > 0))

@@ -107,10 +107,11 @@ static int
 node_of(const volatile LightCell *cell, LightDoing *doing)
 {
 	struct LightRecord *top = cell->top;
+	int			depth = cell->depth;
 	int			node = LIGHT_NO_NODE;
 
-	*doing = cell->doing;
-	if (!cell->mapped || doing->activity != LIGHT_EXECUTOR)
+	*doing = cell->doing[Min(depth, LIGHT_DEPTH - 1)];
+	if (!cell->mapped || doing->activity != LIGHT_EXECUTOR || depth >= LIGHT_DEPTH)
 		return LIGHT_NO_NODE;
 	if (top != doing->base && !light_slot_node(top, &node))
 	{
@@ -119,7 +120,7 @@ node_of(const volatile LightCell *cell, LightDoing *doing)
 		if (top >= records && top < records + Min(cell->nrecords, LIGHT_CELL_NODES))
 			node = cell->node_ids[top - records];
 	}
-	return node >= 0 ? node : doing->node;
+	return node >= 0 ? node : cell->node;
 }
 
 /* Does a process that is idle for all hooks only wait for work? */
@@ -144,7 +145,7 @@ request_process(int procno)
 	__builtin_prefetch(&proc->wait_event_info);
 	__builtin_prefetch(&proc->lockGroupLeader);
 	__builtin_prefetch((const void *) &cell->top);
-	__builtin_prefetch((const void *) &cell->records);
+	__builtin_prefetch(&cell->doing[1]);
 	__builtin_prefetch((const void *) cell->node_ids);
 	__builtin_prefetch(pending_of[procno]);
 }
@@ -307,6 +308,26 @@ take_answers(int procno)
 	asked[procno] = note_asked(cell);
 }
 
+/* If the execution of a question is one of the last that have ended, answer it as the process would. */
+static void
+answer_ended(LightCell *cell, int question)
+{
+	uint32		execution = cell->questions[question].execution;
+	volatile	LightEnded *ended = &cell->ended[execution % LIGHT_ENDED];
+	uint64		plan_id;
+
+	if (ended->execution != execution)
+		return;
+	pg_read_barrier();
+	plan_id = ended->plan_id;
+	pg_read_barrier();
+	if (ended->execution != execution)
+		return;
+	cell->questions[question].plan_id = plan_id;
+	pg_write_barrier();
+	cell->answered = true;
+}
+
 /*
  * The pending samples of an execution of a process; the first time its plan is requested.
  * If there are too many, the oldest one is dropped: its plan is not stored.
@@ -339,6 +360,10 @@ pending_for(int procno, uint32 execution)
 		pg_write_barrier();
 		cell->questions[chosen].execution = execution;
 		asked[procno] = note_asked(cell);
+
+		/* it may have ended before it could see the question */
+		pg_memory_barrier();
+		answer_ended(cell, chosen);
 	}
 	if (pending->execution != execution)
 	{
@@ -390,15 +415,13 @@ keep_pending(Pending *pending, const LightWaitKey *key, double seconds)
 static void
 take_leaders(Seen *found)
 {
-	LightDoing	doing;
-	LightCell  *cell = light_cell_of(found->leader);
+	const		LightParallel parallel = light_cell_of(found->leader)->parallel;
 
-	(void) node_of(cell, &doing);
 	found->execution = 0;
-	if (found->key.activity == LIGHT_EXECUTOR && doing.reported_query_id == found->key.query_id)
+	if (found->key.activity == LIGHT_EXECUTOR && parallel.reported_query_id == found->key.query_id)
 	{
-		found->key.query_id = doing.parallel_query_id;
-		found->execution = doing.parallel_execution;
+		found->key.query_id = parallel.query_id;
+		found->execution = parallel.execution;
 		found->procno = found->leader;
 	}
 }
@@ -444,7 +467,16 @@ sample_all(double seconds, bool late)
 			__builtin_prefetch(&ProcGlobal->allProcs[procno + 2 * AHEAD].pid);
 		if (procno + AHEAD < light_cells())
 			request_process(procno + AHEAD);
-		n += read_process(procno, &seen[n], &torn, &clock);
+		if (!read_process(procno, &seen[n], &torn, &clock))
+			continue;
+
+		/*
+		 * at once: of 164 samples of lookups in a loop, 49 had no plan when
+		 * all were asked later
+		 */
+		if (seen[n].execution != 0 && seen[n].leader < 0)
+			(void) pending_for(procno, seen[n].execution);
+		n++;
 	}
 
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);

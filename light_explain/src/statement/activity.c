@@ -4,10 +4,10 @@
  *	  What this process does, written into its cell for the sampler.
  *
  * The planner, the executor and utility commands call each other to any depth.  Each
- * begins with light_activity_begin(), which keeps what was before, and ends with
- * light_activity_end(), which restores it.  An error ends any number of them: there is
+ * begins with light_activity_begin(), which writes an entry of the cell, and ends with
+ * light_activity_end(), which shows the entry before again.  An error ends any number of them: there is
  * no PG_TRY, and those of a transaction or subtransaction that is aborted are ended
- * then.  Of more than MAX_DEPTH within each other the innermost are not shown.
+ * then.  Of LIGHT_DEPTH or more within each other the innermost are not shown.
  *
  * Between them a process is idle, or reads a message, parses or sends rows: the sampler
  * tells these apart by its wait event.
@@ -24,15 +24,18 @@
 #include "statement/statement.h"
 #include "utils/backend_status.h"
 
-#define MAX_DEPTH 64
-
-/* The activities in progress: the state that each of them interrupted. */
+/* What an activity needs when it ends, and the sampler does not. */
 static struct
 {
-	LightDoing	doing;
 	int			level;			/* of the transaction */
-}			around[MAX_DEPTH];
-static int	depth = 0;
+	int			node;			/* the cell's before it began */
+	int			parallel_depth; /* if it may have workers: what these were
+								 * before */
+	LightParallel parallel;
+}			around[LIGHT_DEPTH];
+
+/* Of the innermost activity that may have workers; 0: there is none. */
+static int	parallel_depth = 0;
 
 /* Before the commit. */
 static LightActivity before_commit;
@@ -56,48 +59,61 @@ int			pg_attribute_hot
 light_activity_begin(LightActivity activity, uint64 query_id, Oid role, uint32 execution)
 {
 	LightCell  *cell = light_cell;
+	int			depth = cell->depth + 1;
 
 	if (unlikely(cell->pid == 0))
 		return begin_first(activity, query_id, role, execution);
-	if (likely(depth < MAX_DEPTH))
+	cell->changes++;
+	pg_write_barrier();
+	if (likely(depth < LIGHT_DEPTH))
 	{
+		LightDoing *doing = &cell->doing[depth];
+
 		around[depth].level = light_chain.level;
-		if (depth > 0)
-			around[depth].doing = cell->doing;
+		around[depth].node = cell->node;
+		cell->node = LIGHT_NO_NODE;
+		doing->query_id = query_id;
+		doing->base = light_stack.top;
+		doing->role = role;
+		doing->execution = execution;
+		doing->activity = activity;
 	}
-	cell->changes++;
-	pg_write_barrier();
-	cell->doing.query_id = query_id;
-	cell->doing.base = light_stack.top;
-	cell->doing.role = role;
-	cell->doing.execution = execution;
-	cell->doing.node = LIGHT_NO_NODE;
-	cell->doing.activity = activity;
+	cell->depth = depth;
 	pg_write_barrier();
 	cell->changes++;
-	return depth++;
+	return depth;
 }
 
-/*
- * It has ended, and with it all that began later.  After the outermost activity query and role
- * stay, for the commit.
- */
+/* Activities of this depth and deeper that may have workers have ended. */
+static pg_noinline void
+end_parallel(int begun)
+{
+	while (parallel_depth >= begun)
+	{
+		/* workers of the outermost one may still run: it may be a cursor's */
+		if (begun > 1)
+			light_cell->parallel = around[parallel_depth].parallel;
+		parallel_depth = around[parallel_depth].parallel_depth;
+	}
+}
+
+/* It has ended, and with it all that began later; "begun" is what light_activity_begin() returned. */
 void		pg_attribute_hot
 light_activity_end(int begun)
 {
 	LightCell  *cell = light_cell;
 
-	if (unlikely(begun >= depth))
+	if (unlikely(begun > cell->depth))
 		return;
-	depth = begun;
-	if (unlikely(depth >= MAX_DEPTH))
-		return;
+	Assert(begun > 0);
 	cell->changes++;
 	pg_write_barrier();
-	if (depth > 0)
-		cell->doing = around[depth].doing;
-	else
-		cell->doing.activity = LIGHT_IDLE;
+	if (unlikely(parallel_depth >= begun))
+		end_parallel(begun);
+
+	/* an error may have ended calls in what is not shown */
+	cell->node = likely(begun < LIGHT_DEPTH) ? around[begun].node : LIGHT_NO_NODE;
+	cell->depth = begun - 1;
 	pg_write_barrier();
 	cell->changes++;
 }
@@ -107,14 +123,28 @@ void
 light_activity_parallel(void)
 {
 	LightCell  *cell = light_cell;
+	int			depth = cell->depth;
 
+	if (depth >= LIGHT_DEPTH)
+		return;
+	Assert(depth > 0 && parallel_depth < depth);
+	around[depth].parallel = cell->parallel;
+	around[depth].parallel_depth = parallel_depth;
+	parallel_depth = depth;
 	cell->changes++;
 	pg_write_barrier();
-	cell->doing.parallel_execution = cell->doing.execution;
-	cell->doing.parallel_query_id = cell->doing.query_id;
-	cell->doing.reported_query_id = pgstat_get_my_query_id();
+	cell->parallel.execution = cell->doing[depth].execution;
+	cell->parallel.query_id = cell->doing[depth].query_id;
+	cell->parallel.reported_query_id = pgstat_get_my_query_id();
 	pg_write_barrier();
 	cell->changes++;
+}
+
+/* The activity that is shown now; not one that is too deep. */
+static inline LightDoing *
+shown_activity(void)
+{
+	return &light_cell->doing[Min(light_cell->depth, LIGHT_DEPTH - 1)];
 }
 
 static void
@@ -122,7 +152,7 @@ show_activity(LightActivity activity)
 {
 	light_cell->changes++;
 	pg_write_barrier();
-	light_cell->doing.activity = activity;
+	shown_activity()->activity = activity;
 	pg_write_barrier();
 	light_cell->changes++;
 }
@@ -131,7 +161,18 @@ show_activity(LightActivity activity)
 void
 light_activity_commit(void)
 {
-	before_commit = light_cell->doing.activity;
+	LightCell  *cell = light_cell;
+
+	if (cell->depth == 0)
+	{
+		cell->changes++;
+		pg_write_barrier();
+		cell->doing[0].query_id = cell->doing[1].query_id;
+		cell->doing[0].role = cell->doing[1].role;
+		pg_write_barrier();
+		cell->changes++;
+	}
+	before_commit = shown_activity()->activity;
 	show_activity(LIGHT_COMMIT);
 }
 
@@ -139,7 +180,7 @@ light_activity_commit(void)
 void
 light_activity_committed(void)
 {
-	if (light_cell->doing.activity == LIGHT_COMMIT)
+	if (shown_activity()->activity == LIGHT_COMMIT)
 		show_activity(before_commit);
 }
 
@@ -147,12 +188,12 @@ light_activity_committed(void)
 void
 light_activity_abort(int level)
 {
-	int			left = depth;
+	int			left = light_cell->depth;
 
-	while (left > 0 && around[Min(left, MAX_DEPTH) - 1].level >= level)
+	while (left > 0 && around[Min(left, LIGHT_DEPTH - 1)].level >= level)
 		left--;
-	light_activity_end(left);
-	if (depth == 0 && light_cell->doing.activity != LIGHT_IDLE)
+	light_activity_end(left + 1);
+	if (left == 0 && shown_activity()->activity != LIGHT_IDLE)
 		show_activity(LIGHT_IDLE);
 }
 
@@ -187,11 +228,13 @@ light_activity_answer(uint32 execution, uint64 plan_id)
 
 	for (int i = 0; i < LIGHT_QUESTIONS; i++)
 	{
-		if (cell->questions[i].execution == execution && execution != 0)
+		if (cell->questions[i].execution == execution)
+		{
 			cell->questions[i].plan_id = plan_id;
+			pg_write_barrier();
+			cell->answered = true;
+		}
 	}
-	pg_write_barrier();
-	cell->answered = true;
 }
 
 static PlannedStmt *

@@ -287,6 +287,26 @@ extern LIGHT_PRIVATE void light_activity_abort(int level);
 extern LIGHT_PRIVATE void light_activity_private(const LightBooks *books);
 extern LIGHT_PRIVATE void light_activity_answer(uint32 execution, uint64 plan_id);
 
+/*
+ * An execution has ended, and its plan is known: for the sampler, which asks when it has seen the
+ * execution, or learns then that it has just ended.
+ */
+static inline void
+light_activity_ended(uint32 execution, uint64 plan_id)
+{
+	volatile	LightEnded *ended = &light_cell->ended[execution % LIGHT_ENDED];
+
+	if (execution == 0)
+		return;
+	ended->execution = 0;
+	pg_write_barrier();
+	ended->plan_id = plan_id;
+	pg_write_barrier();
+	ended->execution = execution;
+	if (unlikely(light_cell->asked & LIGHT_ASKED(execution)))
+		light_activity_answer(execution, plan_id);
+}
+
 /* A number for an execution of a statement, which is unique among the last ones of its cell. */
 static inline uint32
 light_execution_number(void)

@@ -223,6 +223,48 @@ SKIP:
 	$handle->finish;
 }
 
+# ---- statements that take microseconds ----
+{
+	my $pid = run_in_session($node, <<'SQL');
+DO $$
+DECLARE began timestamptz = clock_timestamp();
+BEGIN
+	WHILE clock_timestamp() < began + interval '2 seconds' LOOP
+		FOR i IN 1 .. 1000 LOOP PERFORM v FROM t WHERE id = i; END LOOP;
+	END LOOP;
+END$$
+SQL
+	settle_samples($node);
+	my ($n, $without) = split /\|/, $node->safe_psql('postgres', "SELECT count(*), count(*) FILTER (WHERE planid IS NULL) FROM light_explain_samples() WHERE pid = $pid AND activity = 'execute'");
+	cmp_ok($n, '>=', 20, 'lookups in a loop are seen');
+	# some were over before the sampler could ask for their plan
+	cmp_ok($without, '<=', $n / 10, "... with their plans: $without of $n have none");
+}
+
+# ---- statements within each other ----
+{
+	$node->safe_psql('postgres', <<'SQL');
+CREATE FUNCTION deep(n int, fails bool) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE r int;
+BEGIN
+	IF n > 1 THEN EXECUTE format('SELECT count(*) FROM (SELECT deep(%s, %L) OFFSET 0) s', n - 1, fails) INTO r;
+	ELSIF fails THEN RAISE 'deep';
+	ELSE PERFORM pg_sleep(0.4); END IF;
+	RETURN 1;
+END$$;
+CREATE FUNCTION deep_fails(n int) RETURNS int LANGUAGE plpgsql AS $$BEGIN RETURN deep(n, true); EXCEPTION WHEN raise_exception THEN RETURN 1; END$$;
+SQL
+	my $pid = run_in_session($node, 'SELECT deep(35, false)');
+	like(samples($node, $pid, 'label', q{wait_event = 'PgSleep'}), qr/\AResult\|\d+\z/, 'of 35 statements within each other the innermost waits');
+	$pid = run_in_session($node, 'SELECT deep(60, false)');
+	like(samples($node, $pid, 'node IS NULL, activity', q{wait_event = 'PgSleep'}), qr/\At\|execute\|\d+\z/, 'of 60 the innermost are not shown, and nothing waits in their place');
+	for my $depth (35, 60)
+	{
+		$pid = run_in_session($node, "SELECT count(*) FROM t WHERE id <= 10 AND deep_fails($depth) > 0 AND pg_sleep(0.04) IS NOT NULL");
+		like(samples($node, $pid, 'label', q{wait_event = 'PgSleep'}), qr/\AIndex Scan using t_id on t\|\d+\z/, "after $depth failed, the scan that called them waits");
+	}
+}
+
 # ---- planner, commit, utility, locks before there is a plan ----
 {
 	$node->safe_psql('postgres', 'CREATE FUNCTION planned() RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$BEGIN PERFORM pg_sleep(0.3); RETURN 1; END$$');
