@@ -51,7 +51,7 @@ typedef struct LightParallel
 }			LightParallel;
 
 /* Activities within each other of which the sampler is told; of deeper ones, that there are some. */
-#define LIGHT_DEPTH 40
+#define LIGHT_DEPTH 32
 
 /* A statement that the sampler has seen, and what it wants to know of it when it ends. */
 typedef struct LightQuestion
@@ -76,7 +76,7 @@ typedef struct LightEnded
 }			LightEnded;
 
 /* The last ones are kept, each at its number modulo this. */
-#define LIGHT_ENDED 16
+#define LIGHT_ENDED 32
 
 /* Nodes that a statement may have whose records are private, to be recognized. */
 #define LIGHT_CELL_NODES 1024
@@ -95,6 +95,7 @@ typedef struct LightCell
 								 * "node" are there */
 	volatile bool answered;		/* a plan_id in "questions" was written; reset
 								 * by the sampler */
+	volatile bool commits;		/* the transaction is being committed */
 	uint32		executions;		/* number of the last one */
 	int32		depth;			/* activities in progress; if not less than
 								 * LIGHT_DEPTH, the innermost ones are not

@@ -37,9 +37,6 @@ static struct
 /* Of the innermost activity that may have workers; 0: there is none. */
 static int	parallel_depth = 0;
 
-/* Before the commit. */
-static LightActivity before_commit;
-
 static planner_hook_type prev_planner = NULL;
 
 static pg_noinline int
@@ -140,48 +137,17 @@ light_activity_parallel(void)
 	cell->changes++;
 }
 
-/* The activity that is shown now; not one that is too deep. */
-static inline LightDoing *
-shown_activity(void)
-{
-	return &light_cell->doing[Min(light_cell->depth, LIGHT_DEPTH - 1)];
-}
-
-static void
-show_activity(LightActivity activity)
-{
-	light_cell->changes++;
-	pg_write_barrier();
-	shown_activity()->activity = activity;
-	pg_write_barrier();
-	light_cell->changes++;
-}
-
-/* The transaction is being committed: of the query that was the last one outside of others. */
+/*
+ * The transaction is being committed, or was: a procedure may continue.  The sampler shows the query that was
+ * the last one outside of others, or the one that commits.  One word needs no odd "changes"; it is
+ * written first, so that the sampler does not see what follows with what was before.
+ */
 void
-light_activity_commit(void)
+light_activity_commit(bool begins)
 {
-	LightCell  *cell = light_cell;
-
-	if (cell->depth == 0)
-	{
-		cell->changes++;
-		pg_write_barrier();
-		cell->doing[0].query_id = cell->doing[1].query_id;
-		cell->doing[0].role = cell->doing[1].role;
-		pg_write_barrier();
-		cell->changes++;
-	}
-	before_commit = shown_activity()->activity;
-	show_activity(LIGHT_COMMIT);
-}
-
-/* It was committed: a procedure may continue. */
-void
-light_activity_committed(void)
-{
-	if (shown_activity()->activity == LIGHT_COMMIT)
-		show_activity(before_commit);
+	light_cell->commits = begins;
+	pg_write_barrier();
+	light_cell->changes += 2;
 }
 
 /* All that began in transactions of a level or deeper was ended by an error. */
@@ -193,8 +159,8 @@ light_activity_abort(int level)
 	while (left > 0 && around[Min(left, LIGHT_DEPTH - 1)].level >= level)
 		left--;
 	light_activity_end(left + 1);
-	if (left == 0 && shown_activity()->activity != LIGHT_IDLE)
-		show_activity(LIGHT_IDLE);
+	if (light_cell->commits)
+		light_activity_commit(false);
 }
 
 /*

@@ -199,7 +199,7 @@ transaction_callback(XactEvent event, void *arg)
 		case XACT_EVENT_PARALLEL_COMMIT:
 		case XACT_EVENT_PREPARE:
 			if (light_sampled)
-				light_activity_committed();
+				light_activity_commit(false);
 			/* there is none, unless an extension left out ExecutorFinish */
 			if (unlikely(light_chain.queries != NULL) && light_chain.current == NULL)
 				forget_from(0);
@@ -208,7 +208,7 @@ transaction_callback(XactEvent event, void *arg)
 		case XACT_EVENT_PRE_COMMIT:
 		case XACT_EVENT_PRE_PREPARE:
 			if (light_sampled)
-				light_activity_commit();
+				light_activity_commit(true);
 			break;
 		case XACT_EVENT_PARALLEL_PRE_COMMIT:
 			break;

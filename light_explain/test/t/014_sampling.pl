@@ -254,11 +254,11 @@ BEGIN
 END$$;
 CREATE FUNCTION deep_fails(n int) RETURNS int LANGUAGE plpgsql AS $$BEGIN RETURN deep(n, true); EXCEPTION WHEN raise_exception THEN RETURN 1; END$$;
 SQL
-	my $pid = run_in_session($node, 'SELECT deep(35, false)');
-	like(samples($node, $pid, 'label', q{wait_event = 'PgSleep'}), qr/\AResult\|\d+\z/, 'of 35 statements within each other the innermost waits');
-	$pid = run_in_session($node, 'SELECT deep(60, false)');
-	like(samples($node, $pid, 'node IS NULL, activity', q{wait_event = 'PgSleep'}), qr/\At\|execute\|\d+\z/, 'of 60 the innermost are not shown, and nothing waits in their place');
-	for my $depth (35, 60)
+	my $pid = run_in_session($node, 'SELECT deep(28, false)');
+	like(samples($node, $pid, 'label', q{wait_event = 'PgSleep'}), qr/\AResult\|\d+\z/, 'of 28 statements within each other the innermost waits');
+	$pid = run_in_session($node, 'SELECT deep(45, false)');
+	like(samples($node, $pid, 'node IS NULL, activity', q{wait_event = 'PgSleep'}), qr/\At\|execute\|\d+\z/, 'of 45 the innermost are not shown, and nothing waits in their place');
+	for my $depth (28, 45)
 	{
 		$pid = run_in_session($node, "SELECT count(*) FROM t WHERE id <= 10 AND deep_fails($depth) > 0 AND pg_sleep(0.04) IS NOT NULL");
 		like(samples($node, $pid, 'label', q{wait_event = 'PgSleep'}), qr/\AIndex Scan using t_id on t\|\d+\z/, "after $depth failed, the scan that called them waits");
