@@ -24,7 +24,7 @@
 #include "statement/statement.h"
 #include "utils/backend_status.h"
 
-/* What an activity needs when it ends, and the sampler does not. */
+/* The part of an activity that its end restores; the sampler does not read it. */
 static struct
 {
 	int			level;			/* of the transaction */
