@@ -108,7 +108,7 @@ light_activity_end(int begun)
 	if (unlikely(parallel_depth >= begun))
 		end_parallel(begun);
 
-	/* an error may have ended calls in what is not shown */
+	/* an error may have ended calls of activities that are not shown */
 	cell->node = likely(begun < LIGHT_DEPTH) ? around[begun].node : LIGHT_NO_NODE;
 	cell->depth = begun - 1;
 	pg_write_barrier();
@@ -140,7 +140,7 @@ light_activity_parallel(void)
 /*
  * The transaction is being committed, or was: a procedure may continue.  The sampler shows the query that was
  * the last one outside of others, or the one that commits.  One word needs no odd "changes"; it is
- * written first, so that the sampler does not see what follows with what was before.
+ * written first: a sampler that sees what follows, but not this word, finds that "changes" has changed.
  */
 void
 light_activity_commit(bool begins)
