@@ -101,8 +101,10 @@ for my $round (1 .. 4)
 	{
 		my $pid = $node->safe_psql('postgres',
 			"SELECT pid FROM pg_stat_activity WHERE datname = 'postgres' AND backend_type = 'client backend' AND pid <> pg_backend_pid() LIMIT 1");
+		my $before = -s $node->logfile;
 		kill 'KILL', $pid;
 		$bench->finish;
+		$node->wait_for_log(qr/all server processes terminated; reinitializing/, $before);
 
 		# psql that cannot connect may end before it is told what to ask
 		1 until eval { $node->poll_query_until('postgres', 'SELECT true') } || $@ !~ /Broken pipe/;

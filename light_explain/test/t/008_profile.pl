@@ -281,8 +281,11 @@ $node->reload;
 $node->poll_query_until('postgres', 'SHOW restart_after_crash', 'on') or die 'is not reloaded';
 my $session = IPC::Run::start([ 'psql', '-X', '-q', '-d', $node->connstr('postgres'), '-c', 'SELECT pg_sleep(600)' ], '>', \my $ignored, '2>', \my $ignored_too);
 $node->poll_query_until('postgres', q{SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'PgSleep'}) or die 'does not sleep';
+my $crash = -s $node->logfile;
 kill 'KILL', $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep'});
 $session->finish;
+# the postmaster learns of it some time later
+$node->wait_for_log(qr/all server processes terminated; reinitializing/, $crash);
 # psql that cannot connect may end before it is told what to ask
 1 until eval { $node->poll_query_until('postgres', 'SELECT true') } || $@ !~ /Broken pipe/;
 is($node->safe_psql('postgres', 'SELECT count(*) FROM light_explain_profile'), '0', 'a crash loses it');

@@ -378,8 +378,10 @@ SQL
 		my ($handle, $pid) = start_session($node, 'SELECT count(*) FROM t WHERE nap(0.05, true)');
 		wait_for_samples($node, $pid, 'node IS NOT NULL', 3);
 		my $killed = $victim eq 'backend' ? $pid : $node->safe_psql('postgres', 'SELECT sampler_pid FROM light_explain_status()');
+		my $before = -s $node->logfile;
 		kill KILL => $killed;
 		$handle->finish;
+		$node->wait_for_log(qr/all server processes terminated; reinitializing/, $before);
 		ok($node->poll_query_until('postgres', "SELECT sampler_pid <> $killed AND sampler_rounds > 3 FROM light_explain_status()"), "after kill -9 of the $victim there is a sampler");
 		$pid = run_in_session($node, 'SELECT count(*) FROM t WHERE id <= 20 AND nap(0.02, true)');
 		like(samples($node, $pid, 'label', q{wait_event = 'PgSleep'}), qr/\A(Seq|Index) Scan[^|]* on t\|\d+\z/, '... and it sees what it should');

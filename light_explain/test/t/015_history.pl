@@ -194,8 +194,11 @@ is(query(sprintf $latency, $last), $kept[1], 'with their times');
 profiled('WITH is_lost AS MATERIALIZED (SELECT 1 FROM t LIMIT 1) SELECT * FROM is_lost');
 my $session = IPC::Run::start([ 'psql', '-X', '-q', '-d', $node->connstr('postgres'), '-c', 'SELECT pg_sleep(600)' ], '>', \my $ignored, '2>', \my $ignored_too);
 $node->poll_query_until('postgres', q{SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'PgSleep'}) or die 'does not sleep';
+my $crash = -s $node->logfile;
 kill 'KILL', query(q{SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep'});
 $session->finish;
+# the postmaster learns of it some time later
+$node->wait_for_log(qr/all server processes terminated; reinitializing/, $crash);
 1 until eval { $node->poll_query_until('postgres', 'SELECT true') } || $@ !~ /Broken pipe/;
 is(query(sprintf $ended, $last), $kept[0], 'so does a crash');
 is(query(q{SELECT count(*) FROM light_explain_latency() l WHERE bucket > } . $last . q{ AND executions = 1 AND bucket_end IS NOT NULL}), '0', 'which loses the open one');

@@ -180,8 +180,11 @@ query('SELECT pg_sleep(1.5)');
 ok($node->poll_query_until('postgres', 'SELECT history_saved IS NOT NULL FROM light_explain_status()'), 'it is saved in time');
 my $session = background('SELECT pg_sleep(600)');
 $node->poll_query_until('postgres', q{SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'PgSleep'}) or die 'does not sleep';
+my $crash = -s $node->logfile;
 kill 'KILL', query(q{SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep'});
 $session->finish;
+# the postmaster learns of it some time later
+$node->wait_for_log(qr/all server processes terminated; reinitializing/, $crash);
 1 until eval { $node->poll_query_until('postgres', 'SELECT true') } || $@ !~ /Broken pipe/;
 is(query(sprintf $ended, $last), $kept, 'so does a crash');
 

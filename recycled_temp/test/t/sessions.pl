@@ -115,8 +115,11 @@ close_session();
 open_session();
 my $pid = say_to("$make; $fill; DROP TABLE t; SELECT pg_backend_pid();");
 chomp $pid;
+my $before = -s $node->logfile;
 kill 'KILL', $pid;
 eval { $psql->finish };
+# the postmaster learns of it some time later
+$node->wait_for_log(qr/all server processes terminated; reinitializing/, $before);
 $node->poll_query_until('postgres', 'SELECT 1', '1') or die;
 is($node->safe_psql('postgres', "$make; $fill; SELECT count(*) FROM t; DROP TABLE t; $make; SELECT count(*), (SELECT reused FROM recycled_temp_status()) FROM t"),
 	"100\n0|1", 'after a crash, a session may get the same temporary schema');
