@@ -135,23 +135,8 @@ for (1 .. $buckets)
 	round_of(0);
 	end_bucket();
 }
-# Another process may slow one bucket down: then nothing may be slower in all of three.  How often there is a false alarm is what
-# 019_false_alarms.pl measures.
-my %alarms;
-for my $try (1 .. 3)
-{
-	if ($try > 1)
-	{
-		round_of(0);
-		end_bucket();
-		$buckets++;
-	}
-	my @slower = split /\n/, query('SELECT concat_ws(chr(9), query, label) FROM light_explain_regressions WHERE slower');
-	%alarms = map { $_ => 1 } grep { $try == 1 || $alarms{$_} } @slower;
-	last if !%alarms;
-	diag("slower in bucket $buckets: ", query('SELECT * FROM light_explain_regressions WHERE slower'));
-}
-is_deeply([ sort keys %alarms ], [], 'without a cause nothing is slower');
+is(query('SELECT count(*) FROM light_explain_regressions WHERE slower'), '0', 'without a cause nothing is slower');
+diag(query('SELECT * FROM light_explain_regressions')) if query('SELECT count(*) FROM light_explain_regressions') > 0;
 is(query("SELECT count(DISTINCT bucket) FROM light_explain_latency() WHERE bucket_end IS NOT NULL"), $buckets, 'buckets');
 
 # the causes
@@ -169,7 +154,7 @@ $node->poll_query_until('postgres', q{SELECT count(*) > 1 FROM pg_locks WHERE lo
 my $before = query('SELECT max(bucket_end) FROM light_explain_latency()');
 my $fields = 'query, change, slower, label, round(factor::numeric, 1), e_value, executions, before_executions, before_buckets, tested';
 my (%found, %as_expected);
-for (1 .. 10)
+for (1 .. 5)
 {
 	round_of(1);
 	end_bucket();
