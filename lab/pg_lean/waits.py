@@ -29,7 +29,7 @@ SUMS = "SELECT dbid, userid, queryid, planid, node, wait_event_type, wait_event,
 
 #: Samples of what processes run now, since it began; those of workers by their own process.
 PRESENT = """
-SELECT s.pid, s.leader_pid, s.queryid, s.node, s.activity, s.wait_event_type, s.wait_event, count(*)::float8 AS samples
+SELECT s.pid, s.leader_pid, s.queryid, s.node, s.activity, s.wait_event_type, s.wait_event, count(*)::float8 AS samples, sum(s.seconds) AS seconds
 FROM {s}.light_explain_samples() s JOIN pg_stat_activity a ON a.pid = coalesce(s.leader_pid, s.pid) AND s.sampled >= a.query_start
 WHERE a.pid = ANY(%s::int[])
 GROUP BY s.pid, s.leader_pid, s.queryid, s.node, s.activity, s.wait_event_type, s.wait_event"""
@@ -148,11 +148,10 @@ def of_profile(conn: psycopg.Connection, schema: str, rows: Iterable[Mapping[str
 
 def of_running(conn: psycopg.Connection, schema: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows of light_explain_progress() in the same way, from samples of the statements that are running."""
-    milliseconds = float(_query(conn, schema, "SELECT setting::float8 AS ms FROM pg_settings WHERE name = 'light_explain.sample_interval'")[0]["ms"])
     found: dict[tuple[Any, ...], Waits] = {}
     for sample in present(conn, schema, {row["leader_pid"] or row["pid"] for row in rows}):
         waits = found.setdefault((sample["pid"], sample["queryid"], sample["node"]), {})
-        waits[sample["wait"]] = waits.get(sample["wait"], 0.0) + milliseconds * sample["samples"]
+        waits[sample["wait"]] = waits.get(sample["wait"], 0.0) + 1000 * sample["seconds"]
     return [{**row, "waits": found.get((row["pid"], row["queryid"], row["node"]), {})} for row in rows]
 
 

@@ -15,10 +15,11 @@
  * it can be mapped a second time even if that consists of huge pages.
  *
  * Counted on 15 with the profile on, with and without the sampler (lab/run instructions
- * --ways "profile and samples,profile alone"): a join with groups over 200,000 rows, all of its calls recorded, 483.2
- * million instructions with both; a lookup in PL/pgSQL 28,753 instead of 28,675; an unmeasured
- * one 25,859 instead of 25,813; a statement of pgbench -S -M prepared, with its commit, 48,634 instead
- * of 48,530.  make bench-store measures the sampler's rounds.
+ * --ways "profile and samples,profile alone"): a join with groups over 200,000 rows, all of
+ * its calls recorded, 483.2 million instructions with both; a lookup in PL/pgSQL 28,753
+ * instead of 28,675; an unmeasured one 25,859 instead of 25,813; a statement of pgbench -S
+ * -M prepared, with its commit, 48,634 instead of 48,530.  make bench-store measures the
+ * sampler's rounds.
  *
  * If there is no such file, or it cannot be mapped over the variable's page, a process
  * still records its statements in its page, but not which

@@ -12,7 +12,8 @@
  * A statement's plan is known when it has ended and its counters are added to the
  * profile: its identifier takes too long for short statements, of which hardly any is ever
  * seen.  So a statement that was seen is noted in the cell of its process, and when it ends
- * the process answers with the plan.  Until then, and without the profile, its samples are
+ * the process answers with the plan; one that ended before that is found among the last executions in
+ * the cell.  Until then, and without the profile, its samples are
  * added up without a plan; the samples that have to be moved to the plan are remembered here.  A parallel
  * worker's samples are those of its leader's statement.
  *

@@ -237,7 +237,7 @@ SQL
 	settle_samples($node);
 	my ($n, $without) = split /\|/, $node->safe_psql('postgres', "SELECT count(*), count(*) FILTER (WHERE planid IS NULL) FROM light_explain_samples() WHERE pid = $pid AND activity = 'execute'");
 	cmp_ok($n, '>=', 20, 'lookups in a loop are seen');
-	# some were over before the sampler could ask for their plan
+	# a sampler that is interrupted may ask when 32 more have ended
 	cmp_ok($without, '<=', $n / 10, "... with their plans: $without of $n have none");
 }
 
