@@ -27,6 +27,7 @@ typedef struct CostSettings
 	double		random_page;	/* random_page_cost */
 	double		seq_page;		/* seq_page_cost */
 	int			cache;			/* effective_cache_size */
+	int			workers;		/* max_parallel_workers_per_gather */
 }			CostSettings;
 
 /*
@@ -116,6 +117,9 @@ extern double pt_parallel_divisor(int workers);
 
 /* The same, limited by the number of usable CPUs. */
 extern double pt_cpu_divisor(int workers);
+
+/* How many workers at most may divide a table, with or without their leader? */
+extern int	pt_most_workers(RelOptInfo *rel, bool leader, double setup_scale);
 
 /* How many workers would divide a table of that many pages?  The same before it has a RelOptInfo. */
 extern int	pt_temp_table_workers(RelOptInfo *rel, BlockNumber pages, double setup_scale);

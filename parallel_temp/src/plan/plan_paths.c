@@ -210,23 +210,21 @@ server_reads_indexes(PtPlanning *planning, Path *path)
 }
 
 /*
- * Create core's index paths with the cost of a page at every visit.
+ * Create core's index paths with the cost of a page at every visit, and with that many workers.
  */
 static void
-create_index_paths_at(PlannerInfo *root, RelOptInfo *rel, const TempTableCost * cost)
+create_index_paths_at(PlannerInfo *root, RelOptInfo *rel, const TempTableCost * cost, int workers)
 {
-	int			nest_level;
+	int			nest_level = NewGUCNestLevel();
 
-	if (cost->own_page_costs)
+	pt_set_cost_setting("max_parallel_workers_per_gather", workers);
+	if (!cost->own_page_costs)
 	{
-		create_index_paths(root, rel);
-		return;
+		pt_set_cost_setting("random_page_cost", cost->page);
+		pt_set_cost_setting("seq_page_cost", cost->page);
+		/* further visits to a page are not free */
+		pt_set_cost_setting("effective_cache_size", 1);
 	}
-	nest_level = NewGUCNestLevel();
-	pt_set_cost_setting("random_page_cost", cost->page);
-	pt_set_cost_setting("seq_page_cost", cost->page);
-	/* further visits to a page are not free */
-	pt_set_cost_setting("effective_cache_size", 1);
 	create_index_paths(root, rel);
 	AtEOXact_GUC(true, nest_level);
 }
@@ -273,6 +271,11 @@ loop_count(PlannerInfo *root, Relids outer)
 static void
 replace_index_paths(PlannerInfo *root, RelOptInfo *rel, PtPlanning *planning, const TempTableCost * cost, bool charged)
 {
+	/*
+	 * the leader leaves more pages than it can pin to the workers
+	 * (pt_workers_add_processes())
+	 */
+	int			workers = pt_most_workers(rel, rel->pages <= num_temp_buffers, planning->setup_scale);
 	List	   *others = NIL;
 	List	   *paths;
 	List	   *partial_paths;
@@ -284,7 +287,7 @@ replace_index_paths(PlannerInfo *root, RelOptInfo *rel, PtPlanning *planning, co
 			others = lappend(others, lfirst(lc));
 	}
 	rel->pathlist = NIL;
-	create_index_paths_at(root, rel, cost);
+	create_index_paths_at(root, rel, cost, workers);
 	paths = rel->pathlist;
 	partial_paths = rel->partial_pathlist;
 	rel->pathlist = others;
@@ -306,7 +309,7 @@ replace_index_paths(PlannerInfo *root, RelOptInfo *rel, PtPlanning *planning, co
 				add_path(rel, leaders);
 			}
 			if (PATH_REQ_OUTER(path) != NULL)
-				start *= pt_parallel_divisor(max_parallel_workers_per_gather) / loop_count(root, PATH_REQ_OUTER(path));
+				start *= pt_parallel_divisor(workers) / loop_count(root, PATH_REQ_OUTER(path));
 			path->startup_cost += start;
 			path->total_cost += start;
 		}

@@ -52,10 +52,10 @@ $$;
 SELECT goes_parallel('SELECT count(*) FROM big WHERE k = 3');
 SET parallel_temp.worker_start_cost = 50000;
 SELECT goes_parallel('SELECT count(*) FROM big WHERE k = 3');
--- One worker is planned.  Its start costs a tenth of the setting here, also below parallel_setup_cost; the margin is its start, at most a twentieth of the serial plan.
+-- One worker is planned.  Its start costs a tenth of the setting here, also below parallel_setup_cost; the margin is its start, at most a fiftieth of the serial plan.
 SET parallel_temp.worker_start_cost = 0;
 SELECT total_cost('SELECT count(*) FROM big WHERE k = 3') AS with_0 \gset
-SET parallel_temp.worker_start_cost = 1000;
+SET parallel_temp.worker_start_cost = 500;
 SELECT total_cost('SELECT count(*) FROM big WHERE k = 3') - :with_0 AS difference;
 SET parallel_temp.worker_start_cost = 6000;
 SELECT round((total_cost('SELECT count(*) FROM big WHERE k = 3') - :with_0)::numeric) AS difference;

@@ -21,6 +21,7 @@ BEGIN
 	FOREACH line IN ARRAY ARRAY[
 		'CREATE %1$s TABLE %2$s.big (id int, k int, v int, txt text)',
 		'INSERT INTO %2$s.big SELECT g, g %% 1000, g * 7 %% 1013, CASE WHEN g %% 4000 = 0 THEN repeat(md5(g::text), 400) ELSE g::text END FROM generate_series(1, 40000) g',
+		'ALTER TABLE %2$s.big SET (parallel_workers = 2)',
 		'CREATE INDEX ON %2$s.big (id)',
 		'CREATE INDEX ON %2$s.big (k)',
 		'CREATE INDEX ON %2$s.big ((v %% 100)) WHERE k < 900',

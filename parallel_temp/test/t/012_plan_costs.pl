@@ -151,24 +151,32 @@ my ($temporary, $of_temporary) = chosen($forced, map { s/%s/tt/gr } @shapes);
 is($temporary, $unlogged, 'forced plans are parallel over temporary tables too') or diag("$of_unlogged\n$of_temporary");
 like($unlogged, qr/^(parallel ?){7,}/, 'and forced at all') or diag($of_unlogged);
 
-# Not more workers than CPUs that this process may use: the server is started on one of them.
+# Not more processes than CPUs that this process may use, two at least: the server is started on one of them.
 my $cpus = `taskset -p $$ 2>/dev/null` =~ /mask: (\w+)/ ? hex($1) : undef;
 SKIP:
 {
-	skip 'no taskset', 2 unless defined $cpus;
+	skip 'no taskset', 4 unless defined $cpus;
 	my $many = "$tables;\nSET max_parallel_workers_per_gather = 8;\nSET min_parallel_table_scan_size = '8kB'";
 	my $count = grep { $cpus >> $_ & 1 } 0 .. 62;
 	my $limit = $count < 2 ? 2 : $count;
-	$output = session("$many;\nEXPLAIN (COSTS OFF) SELECT k, count(*) FROM large GROUP BY k;");
+	my $query = 'EXPLAIN (COSTS OFF) SELECT k, count(*) FROM large GROUP BY k';
+	$output = session("$many;\n$query;");
 	my ($workers) = $output =~ /Workers Planned: (\d+)/;
-	cmp_ok($workers // 99, '<=', $limit, 'as many workers as CPUs') or diag($output);
+	cmp_ok($workers // 99, '<=', $limit - 1, 'as many processes as CPUs') or diag($output);
 	my $first = 0;
 	$first++ until $cpus >> $first & 1;
 	my $postmaster = (split /\n/, slurp_file($node->data_dir . '/postmaster.pid'))[0];
 	system_or_bail('taskset', '-p', sprintf('%x', 1 << $first), $postmaster);
-	$output = session("$many;\nEXPLAIN (COSTS OFF) SELECT k, count(*) FROM large GROUP BY k;");
-	($workers) = $output =~ /Workers Planned: (\d+)/;
-	is($workers, 2, 'two on one CPU') or diag($output);
+	for my $case ([ '', 1, 'one and the leader on one CPU' ],
+		[ 'SET parallel_leader_participation = off;', 2, 'two without the leader' ],
+		[ 'SET parallel_setup_cost = 0;', 'more', 'more if the user asks for them' ])
+	{
+		my ($setting, $expected, $name) = @$case;
+		$output = session("$many;\n$setting\n$query;");
+		($workers) = $output =~ /Workers Planned: (\d+)/;
+		$workers = 'more' if ($workers // 0) > 2;
+		is($workers, $expected, $name) or diag($output);
+	}
 }
 
 unlike(slurp_file($node->logfile), qr/refcount leak|TRAP|PANIC|was terminated by signal/, 'no leak, no crash');
