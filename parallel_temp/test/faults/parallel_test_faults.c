@@ -6,7 +6,8 @@
  *
  * PARALLEL_TEST_FAULTS has the names of those that fail: fallocate (no space can be
  * reserved in tables' files), memfd (no anonymous files), proc (descriptors of other processes cannot be
- * opened); and of the machine's properties: cpus (16 CPUs), quota (the control group may use 3 of them).
+ * opened), memory (from the first request of more than 256 MB there is no memory, until a file
+ * is truncated); and of the machine's properties: cpus (16 CPUs), quota (the control group may use 3 of them).
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -36,6 +37,32 @@ fails(const char *what)
 	const char *faults = getenv("PARALLEL_TEST_FAULTS");
 
 	return faults != NULL && strstr(faults, what) != NULL;
+}
+
+/* How many more requests for memory fail. */
+static int	starved = 0;
+
+extern void *__libc_malloc(size_t size);
+
+void *
+malloc(size_t size)
+{
+	if (size > (size_t) 256 * 1024 * 1024 && fails("memory"))
+		starved = 1000;
+	if (starved == 0)
+		return __libc_malloc(size);
+	starved--;
+	errno = ENOMEM;
+	return NULL;
+}
+
+int
+ftruncate(int fd, off_t length)
+{
+	int			(*real) (int, off_t) = (int (*) (int, off_t)) dlsym(RTLD_NEXT, "ftruncate");
+
+	starved = 0;
+	return real(fd, length);
 }
 
 int

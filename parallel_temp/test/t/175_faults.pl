@@ -65,6 +65,18 @@ for my $lazy ('on', 'off')
 		'20000|20000', "$name: a function looks at a table that is larger than the buffers");
 }
 
+# ---- a load has no memory left, also not for cutting its pages off ----
+for my $lazy ('on', 'off')
+{
+	my $s = restarted('memory');
+	my $name = "no memory, lazy_files = $lazy";
+	$s->query("SET parallel_temp.lazy_files = $lazy; SET max_parallel_workers_per_gather = 0; CREATE TEMP TABLE t (id int, pad text); INSERT INTO t SELECT * FROM source WHERE id < 10;");
+	$s->query("INSERT INTO t SELECT id, CASE WHEN id < 15000 THEN pad ELSE repeat(pad, 1000000) END FROM source;");
+	like($s->error, qr/out of memory/, "$name: the load fails");
+	answer($s, "SELECT count(*), sum(id), pg_relation_size('t') < 10 * current_setting('block_size')::int FROM t;", '9|45|t', "$name: its pages are gone");
+	answer($s, 'INSERT INTO t SELECT * FROM source; SELECT count(*), count(DISTINCT id) FROM t;', '20009|20000', "$name: the next load");
+}
+
 # ---- workers cannot share memory ----
 for my $faults ('memfd', 'proc', 'memfd proc')
 {
@@ -101,7 +113,7 @@ for my $faults ('memfd', 'proc', 'memfd proc')
 }
 
 # ---- CPUs that this server may use ----
-for my $case ([ 'cpus', 7, 'as many as the size of the table suggests' ], [ 'cpus quota', 3, 'not more than the quota of the control group' ])
+for my $case ([ 'cpus', 7, 'as many as the size of the table suggests' ], [ 'cpus quota', 2, 'with the leader not more than the quota of the control group' ])
 {
 	my ($faults, $workers, $name) = @$case;
 	my $s = restarted($faults);
