@@ -230,10 +230,36 @@ fills_temporary(Query *parse)
 }
 
 /*
+ * The pages of all temporary tables of this plan.
+ */
+static double
+temporary_pages(PlannedStmt *serial)
+{
+	List	   *seen = NIL;
+	double		pages = 0;
+	ListCell   *lc;
+
+	foreach(lc, serial->rtable)
+	{
+		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+		Relation	relation;
+
+		if (rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_RELATION || list_member_oid(seen, rte->relid))
+			continue;
+		seen = lappend_oid(seen, rte->relid);
+		relation = table_open(rte->relid, NoLock);
+		if (relation->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
+			pages += RelationGetNumberOfBlocks(relation);
+		table_close(relation, NoLock);
+	}
+	return pages;
+}
+
+/*
  * The highest number of workers that divide a table of this plan.
  */
 static int
-most_workers(PlannedStmt *serial)
+most_workers(PlannedStmt *serial, bool leader)
 {
 	int			workers = 0;
 	ListCell   *lc;
@@ -250,7 +276,7 @@ most_workers(PlannedStmt *serial)
 		{
 			Relation	relation = table_open(rte->relid, NoLock);
 
-			workers = Max(workers, pt_table_workers(relation, pt_plan_setup_scale()));
+			workers = Max(workers, pt_table_workers(relation, leader, pt_plan_setup_scale()));
 			table_close(relation, NoLock);
 		}
 		else
@@ -272,7 +298,7 @@ plan_again(PlannedStmt *serial, uint64 pairs, bool temporary, bool fills, PLANNE
 	PtPlanning	frame = {.temp_paths = temporary,.fills = fills,.serial = &plan};
 	bool		insert = serial->commandType == CMD_INSERT;
 	bool		replanned = false;
-	int			workers = most_workers(serial);
+	int			workers;
 	PlannedStmt *result;
 	PtRefusal	refusal;
 	Oid			function;
@@ -284,6 +310,8 @@ plan_again(PlannedStmt *serial, uint64 pairs, bool temporary, bool fills, PLANNE
 	pt_temp_plan_collect(serial, &plan);
 	if (!insert && plan.uses == NIL)
 		return serial;
+	frame.leader_counts = pt_leader_counts(fills, temporary_pages(serial));
+	workers = most_workers(serial, frame.leader_counts);
 
 	/* Only another run finds each table's reason, and follows a hint. */
 	if (!pt_explain_refusals && !ParallelIsTested_compat() && !pt_debug_force && !has_hint(query_string))

@@ -42,6 +42,7 @@ typedef struct PtPlanning
 								 * fill pages of (plan_fill.c) */
 	bool		unknown_function;	/* see TempScanPrivate */
 	bool		for_explain;	/* parallel_temp.debug_force has no effect */
+	bool		leader_counts;	/* see pt_leader_counts() */
 	double		setup_scale;	/* see pt_plan_setup_scale() */
 	const TempPlan *serial;		/* the server's plan, or NULL if there is none */
 	CostSettings settings;		/* the user's, if temp_paths is set */
@@ -118,12 +119,17 @@ extern double pt_parallel_divisor(int workers);
 /* The same, limited by the number of usable CPUs. */
 extern double pt_cpu_divisor(int workers);
 
-/* How many workers at most may divide a table, with or without their leader? */
-extern int	pt_most_workers(RelOptInfo *rel, bool leader, double setup_scale);
+/*
+ * Is the leader one of the processes for which there are CPUs?  "temporary_pages" of all
+ * temporary tables that the query reads.
+ */
+extern bool pt_leader_counts(bool fills, double temporary_pages);
 
-/* How many workers would divide a table of that many pages?  The same before it has a RelOptInfo. */
-extern int	pt_temp_table_workers(RelOptInfo *rel, BlockNumber pages, double setup_scale);
-extern int	pt_table_workers(Relation relation, double setup_scale);
+/* How many workers at most may divide a table? */
+extern int	pt_most_workers(RelOptInfo *rel, PtPlanning *planning);
+
+/* How many workers would divide a table?  Before there is a planner run. */
+extern int	pt_table_workers(Relation relation, bool leader, double setup_scale);
 
 /*
  * The cost, in each worker, of starting core's code on that many pages of temporary

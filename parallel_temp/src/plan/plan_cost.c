@@ -216,32 +216,44 @@ pt_cpu_divisor(int workers)
 /*
  * More processes than CPUs gain nothing, unless the user asks for them, and what they do not divide
  * takes longer: two workers and their leader, which aggregate the same table, took 0.92 to 0.99 of
- * the serial time on two CPUs, one worker 0.58 ("large orders" of bench-analytics, 15).
+ * the serial time on two CPUs, one worker 0.58 ("large orders" of bench-analytics, 15).  "leader":
+ * it is one of them.
  */
-int
-pt_most_workers(RelOptInfo *rel, bool leader, double setup_scale)
+static int
+most_workers(int wanted, bool leader, double setup_scale)
 {
-	if (rel->rel_parallel_workers != -1 || setup_scale == 0)
+	if (wanted != -1 || setup_scale == 0)
 		return max_parallel_workers_per_gather;
 	return Min(max_parallel_workers_per_gather, most_processes() - (leader && parallel_leader_participation ? 1 : 0));
 }
 
-int
-pt_temp_table_workers(RelOptInfo *rel, BlockNumber pages, double setup_scale)
+/*
+ * The leader has other work if workers fill pages, and leaves scans to them of tables that
+ * temporary buffers do not hold (pt_workers_add_processes()).
+ */
+bool
+pt_leader_counts(bool fills, double temporary_pages)
 {
-	return compute_parallel_worker(rel, pages, -1, pt_most_workers(rel, true, setup_scale));
+	return !fills && temporary_pages <= num_temp_buffers;
+}
+
+int
+pt_most_workers(RelOptInfo *rel, PtPlanning *planning)
+{
+	return most_workers(rel->rel_parallel_workers, planning->leader_counts, planning->setup_scale);
 }
 
 /*
  * Core's compute_parallel_worker() reads nothing of the RelOptInfo but these two fields.
  */
 int
-pt_table_workers(Relation relation, double setup_scale)
+pt_table_workers(Relation relation, bool leader, double setup_scale)
 {
 	RelOptInfo	rel = {.type = T_RelOptInfo,.reloptkind = RELOPT_BASEREL};
 
 	rel.rel_parallel_workers = RelationGetParallelWorkers(relation, -1);
-	return pt_temp_table_workers(&rel, RelationGetNumberOfBlocks(relation), setup_scale);
+	return compute_parallel_worker(&rel, RelationGetNumberOfBlocks(relation), -1,
+								   most_workers(rel.rel_parallel_workers, leader, setup_scale));
 }
 
 /*

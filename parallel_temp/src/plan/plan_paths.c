@@ -271,11 +271,7 @@ loop_count(PlannerInfo *root, Relids outer)
 static void
 replace_index_paths(PlannerInfo *root, RelOptInfo *rel, PtPlanning *planning, const TempTableCost * cost, bool charged)
 {
-	/*
-	 * the leader leaves more pages than it can pin to the workers
-	 * (pt_workers_add_processes())
-	 */
-	int			workers = pt_most_workers(rel, rel->pages <= num_temp_buffers, planning->setup_scale);
+	int			workers = pt_most_workers(rel, planning);
 	List	   *others = NIL;
 	List	   *paths;
 	List	   *partial_paths;
@@ -419,7 +415,7 @@ add_temp_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, PtPlannin
 	}
 	if (readable)
 	{
-		workers = pt_temp_table_workers(rel, rel->pages, planning->setup_scale);
+		workers = compute_parallel_worker(rel, rel->pages, -1, pt_most_workers(rel, planning));
 		table->refusal = workers > 0 ? REFUSED_COST : REFUSED_SMALL;
 
 		/* Nothing to gain from a small table that is all there is. */
