@@ -16,13 +16,13 @@ ROWS = 5000
 def test_the_way_of_measuring_shows_in_the_counts(pg_lean):
     if shutil.which("valgrind") is None:
         pytest.skip("valgrind is not installed")
-    if not all(map(Cluster().has_library, ("light_explain", "auto_explain"))):
-        pytest.skip("light_explain or auto_explain is not installed for this server (make install)")
+    if not all(map(Cluster().has_library, (*instructions.OURS, "auto_explain"))):
+        pytest.skip("light_explain, parallel_temp or auto_explain is not installed for this server (make install)")
     done = pg_lean("instructions", "--setup", f"CREATE TABLE t AS SELECT generate_series(1, {ROWS}) AS a; VACUUM ANALYZE t",
                    "--statement", "SELECT count(*) FROM t", "--rows", str(ROWS), "--json", timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     found = {row["way"]: row for row in json.loads(done.stdout)}
-    assert list(found) == list(instructions.WAYS)
+    assert [*found, instructions.LIBRARY] == list(instructions.WAYS)
     for way, row in found.items():
         assert row["plain"] > 50 * ROWS, "the scan's own work is in every count"
         assert row["light_explain"] < row["plain"] + 60 * ROWS, f"{way}: what the first session reads is in no count"
@@ -32,6 +32,20 @@ def test_the_way_of_measuring_shows_in_the_counts(pg_lean):
     assert found["EXPLAIN ANALYZE"]["locks"] == 0
     assert 0.9 <= found["profile"]["locks"] < 3, "the lock of the statement's plan, and below Valgrind those of plans that take long enough to be kept"
     assert found["auto_explain"]["plain"] == pytest.approx(found["profile"]["plain"], rel=0.02), "the same statement"
+
+
+@pytest.mark.slow
+def test_a_library_that_a_statement_does_not_use_costs_it_little(pg_lean):
+    if shutil.which("valgrind") is None:
+        pytest.skip("valgrind is not installed")
+    if not all(map(Cluster().has_library, (*instructions.OURS, "auto_explain"))):
+        pytest.skip("light_explain, parallel_temp or auto_explain is not installed for this server (make install)")
+    done = pg_lean("instructions", "--ways", instructions.LIBRARY, "--case", "pgbench", "--json", timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    assert [row["case"] for row in found] == ["pgbench -S", "pgbench -S -M prepared"]
+    for row in found:
+        assert row["plain"] < row[instructions.LIBRARY] < 1.01 * row["plain"]
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import random
 import re
 import shutil
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Callable, Iterator, Optional
 
@@ -30,6 +30,7 @@ from pg_lean.result import Table
 SCALE = 2
 ACCOUNTS = SCALE * 100_000
 LOOP = "index lookup in a loop of PL/pgSQL"
+TEMPORARY_LOOP = "loop over a small temporary table"
 LOOPED = 1000
 #: All queries of the analytic benchmark as one case, the size of their tables, and the milliseconds from which their plans are kept:
 #: 50 times the default, because valgrind makes them slower by that.
@@ -58,6 +59,11 @@ WAYS = {
     "profile alone": PROFILED,
     "EXPLAIN ANALYZE": {"plain": "", "light_explain": "-c session_preload_libraries=light_explain", "core": ""},
 }
+#: A session with this library, of which statements have nothing to gain; counted where it is named only.
+LIBRARY = "parallel_temp"
+#: Kinds of which each way has one: a session with pg_lean.
+OURS = ("light_explain", LIBRARY)
+WAYS[LIBRARY] = {"plain": "", LIBRARY: f"-c session_preload_libraries={LIBRARY}"}
 #: Server settings of a way that leaves out parts of the store.
 WITHOUT = {"profile alone": store.PROFILE,
            "profile and samples": {name: value for name, value in store.PROFILE.items() if name != "light_explain.sample_interval"}}
@@ -115,7 +121,7 @@ def register(app: typer.Typer, console: Console) -> None:
             raise LabError("--replaced and --appended exclude each other and the others")
         if shutil.which("valgrind") is None:
             raise Unavailable("valgrind is not installed", "Install your system's package valgrind: its callgrind counts.")
-        chosen = ways.split(",") if ways else ["EXPLAIN ANALYZE"] if numbers else list(WAYS)
+        chosen = ways.split(",") if ways else ["EXPLAIN ANALYZE"] if numbers else [way for way in WAYS if way != LIBRARY]
         if unknown := [way for way in chosen if way not in WAYS]:
             raise LabError(f"there is no way {unknown[0]}", f"Ways: {', '.join(WAYS)}.")
         with Cluster(pg_config, settings=SETTINGS, name="instructions") as cluster:
@@ -129,8 +135,8 @@ def register(app: typer.Typer, console: Console) -> None:
                 else:
                     terminal.show_table(Table("Instructions of an UPDATE", list(counts[0]), [list(row.values()) for row in counts]), console)
                 return
-            if not all(map(cluster.has_library, ("light_explain", "auto_explain"))):
-                raise Unavailable("light_explain or auto_explain is not installed for this server", "Run make install.")
+            if not all(map(cluster.has_library, (*OURS, "auto_explain"))):
+                raise Unavailable("light_explain, parallel_temp or auto_explain is not installed for this server", "Run make install.")
             cases = (
                 of_battery(cluster, numbers)
                 if numbers
@@ -165,6 +171,9 @@ def fill(cluster: Cluster) -> None:
     with cluster.connect() as conn:
         conn.execute(f"""CREATE FUNCTION look_up() RETURNS void LANGUAGE plpgsql AS $$
             DECLARE r int; BEGIN FOR i IN 1..{LOOPED} LOOP SELECT abalance INTO r FROM pgbench_accounts WHERE aid = i; END LOOP; END$$""")
+        conn.execute(f"""CREATE FUNCTION change_small() RETURNS void LANGUAGE plpgsql AS $$
+            DECLARE r int; BEGIN FOR i IN 1..{LOOPED // 20} LOOP
+                INSERT INTO small VALUES (i, i); SELECT sum(v) INTO r FROM small; UPDATE small SET v = r WHERE id = i; DELETE FROM small; END LOOP; END$$""")
         conn.execute("VACUUM ANALYZE")
 
 
@@ -181,7 +190,9 @@ def of_goals() -> list[Case]:
         run = load.transaction(name, ACCOUNTS)
         explained = always.Load(f"EXPLAIN ({OPTIONS}) {load.query}", load.accounts, load.size, load.at_most).transaction(name, ACCOUNTS)
         cases.append(Case(name, load.accounts, lambda conn, run=run: run(conn.pgconn), lambda conn, run=explained: run(conn.pgconn), always.prepare))
-    return [*cases, of_statement("SELECT look_up()", LOOPED, LOOP), of_statement(always.ANALYTIC, ACCOUNTS, "join with groups over all accounts")]
+    small = replace(of_statement("SELECT change_small()", LOOPED // 20, TEMPORARY_LOOP),
+                    ready=lambda conn: conn.execute("CREATE TEMP TABLE small (id int, v int)"))
+    return [*cases, of_statement("SELECT look_up()", LOOPED, LOOP), small, of_statement(always.ANALYTIC, ACCOUNTS, "join with groups over all accounts")]
 
 
 def of_queries(cluster: Cluster) -> Case:
@@ -371,8 +382,11 @@ def locks(text: str) -> int:
 
 def table(found: list[dict[str, Any]]) -> Table:
     """Counts, what they are of the plain statement, and what is more in each of its rows."""
+    def ours(row: dict[str, Any]) -> str:
+        return next(kind for kind in OURS if kind in row)
+
     def over(row: dict[str, Any], kind: str, base: str = "plain") -> str | None:
-        return f"{row[kind] / row[base]:.3f}" if kind in row else None
+        return f"{row[kind] / row[base]:.4f}" if kind in row else None
 
     def each(row: dict[str, Any], kind: str) -> str | None:
         return f"{(row[kind] - row['plain']) / row['rows']:,.0f}" if kind in row else None
@@ -383,12 +397,12 @@ def table(found: list[dict[str, Any]]) -> Table:
             "statement",
             "measured by",
             "plain",
-            "light_explain",
+            "pg_lean",
             "core",
-            "over plain | light_explain",
+            "over plain | pg_lean",
             "over plain | core",
-            "light_explain over core",
-            "more a row | light_explain",
+            "pg_lean over core",
+            "more a row | pg_lean",
             "more a row | core",
             "locks | light_explain",
         ],
@@ -396,11 +410,11 @@ def table(found: list[dict[str, Any]]) -> Table:
             [
                 row["case"],
                 row["way"],
-                *(f"{row[kind]:,.0f}" if kind in row else None for kind in ("plain", "light_explain", "core")),
-                over(row, "light_explain"),
+                *(f"{row[kind]:,.0f}" if kind in row else None for kind in ("plain", ours(row), "core")),
+                over(row, ours(row)),
                 over(row, "core"),
-                over(row, "light_explain", "core") if "core" in row else None,
-                each(row, "light_explain"),
+                over(row, ours(row), "core") if "core" in row else None,
+                each(row, ours(row)),
                 each(row, "core"),
                 f"{row['locks']:.2f}" if "locks" in row else None,
             ]
