@@ -43,6 +43,9 @@ CREATE INDEX ON large (id);
 VACUUM ANALYZE small, large
 SQL
 
+# Since 19 workers use no index of a temporary table.
+my $by_index = $node->safe_psql('postgres', "SELECT current_setting('server_version_num')::int >= 190000") eq 't' ? 'serial' : 'parallel';
+
 # By default: long statements have workers, short ones and those with few lookups do not.
 my ($plans, $output) = chosen(
 	$tables,
@@ -74,7 +77,7 @@ SET min_parallel_table_scan_size = 0
 SQL
 	'SELECT count(pad) FROM large WHERE id < 30000 AND expensive(k)',
 	'SELECT count(id) FROM large WHERE id < 30000 AND expensive(id)');
-is($plans, 'parallel parallel', 'a filter that costs much') or diag($output);
+is($plans, "$by_index $by_index", 'a filter that costs much') or diag($output);
 
 # Where workers start faster than by default, one of them pays earlier, also if the server's
 # parallel_setup_cost is more.
@@ -107,10 +110,10 @@ SET parallel_temp.worker_start_cost = 0;
 SET parallel_temp.enter_page_cost = 1
 SQL
 	'SELECT count(pad) FROM large WHERE id < 390000');
-is($plans, 'parallel', 'pages in files are not entered') or diag($output);
+is($plans, $by_index, 'pages in files are not entered') or diag($output);
 
 # The leader leaves an index that is larger than the buffers to its workers: one of them is as slow as the leader.
-for my $case ([ 'parallel', '128MB', 'one worker and its leader' ], [ 'serial', '8MB', 'one worker, to which the leader leaves the index' ])
+for my $case ([ $by_index, '128MB', 'one worker and its leader' ], [ 'serial', '8MB', 'one worker, to which the leader leaves the index' ])
 {
 	my ($expected, $buffers, $name) = @$case;
 	($plans, $output) = chosen(
