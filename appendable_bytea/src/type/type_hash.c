@@ -143,48 +143,39 @@ hash_bytes_of(AbReader *reader, uint64 seed)
 	return seed;
 }
 
+/* The same of a first argument that is a bytea. */
 static uint64
-hash_value(Datum value, uint64 seed)
+hash_bytea(FunctionCallInfo fcinfo, uint64 seed)
 {
-	return hash_bytes_of(ab_reader_open(value), seed);
-}
+	bytea	   *bytes = PG_GETARG_BYTEA_PP(0);
+	uint64		hash = hash_bytes_of(ab_reader_open_bytes(VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)), seed);
 
-static uint64
-hash_bytea(bytea *bytes, uint64 seed)
-{
-	return hash_bytes_of(ab_reader_open_bytes(VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)), seed);
+	PG_FREE_IF_COPY(bytes, 0);
+	return hash;
 }
 
 Datum
 appendable_hash(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_INT32((int32) hash_value(PG_GETARG_DATUM(0), 0));
+	PG_RETURN_INT32((int32) hash_bytes_of(ab_reader_open(PG_GETARG_DATUM(0)), 0));
 }
 
 Datum
 appendable_hash_extended(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_INT64((int64) hash_value(PG_GETARG_DATUM(0), (uint64) PG_GETARG_INT64(1)));
+	PG_RETURN_INT64((int64) hash_bytes_of(ab_reader_open(PG_GETARG_DATUM(0)), (uint64) PG_GETARG_INT64(1)));
 }
 
 Datum
 bytea_hash(PG_FUNCTION_ARGS)
 {
-	bytea	   *bytes = PG_GETARG_BYTEA_PP(0);
-	uint64		hash = hash_bytea(bytes, 0);
-
-	PG_FREE_IF_COPY(bytes, 0);
-	PG_RETURN_INT32((int32) hash);
+	PG_RETURN_INT32((int32) hash_bytea(fcinfo, 0));
 }
 
 Datum
 bytea_hash_extended(PG_FUNCTION_ARGS)
 {
-	bytea	   *bytes = PG_GETARG_BYTEA_PP(0);
-	uint64		hash = hash_bytea(bytes, (uint64) PG_GETARG_INT64(1));
-
-	PG_FREE_IF_COPY(bytes, 0);
-	PG_RETURN_INT64((int64) hash);
+	PG_RETURN_INT64((int64) hash_bytea(fcinfo, (uint64) PG_GETARG_INT64(1)));
 }
 
 /*
