@@ -407,14 +407,13 @@ ab_chunks_delete(Oid relid, int64 vid, int64 from, int64 before, int64 edition)
 void
 ab_chunks_delete_all(Relation heap)
 {
-	TableScanDesc scan = table_beginscan_compat(heap, SnapshotSelf, 0, NULL);
-	TupleTableSlot *slot = table_slot_create(heap, NULL);
+	SysScanDesc scan = systable_beginscan(heap, InvalidOid, false, SnapshotSelf, 0, NULL);
+	HeapTuple	tuple;
 
-	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	while ((tuple = systable_getnext(scan)) != NULL)
 	{
 		CHECK_FOR_INTERRUPTS();
-		ab_chunk_delete(heap, ExecFetchSlotHeapTuple(slot, false, NULL));
+		ab_chunk_delete(heap, tuple);
 	}
-	ExecDropSingleTupleTableSlot(slot);
-	table_endscan(scan);
+	systable_endscan(scan);
 }

@@ -266,8 +266,7 @@ check_owners(Check *check)
 	int64		last = 0;
 	int64		chunks = 0;
 	bool		common = false;
-	TableScanDesc scan;
-	TupleTableSlot *slot;
+	SysScanDesc scan;
 
 	tuplesort_performsort(check->vids);
 	while (next_vid(check->vids, &vid))
@@ -281,15 +280,13 @@ check_owners(Check *check)
 	}
 	if (!check->has_store || common)
 		return;
-	slot = table_slot_create(check->store.heap, NULL);
-	scan = table_beginscan_compat(check->store.heap, check->snapshot, 0, NULL);
-	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	scan = systable_beginscan(check->store.heap, InvalidOid, false, check->snapshot, 0, NULL);
+	while (systable_getnext(scan) != NULL)
 	{
 		CHECK_FOR_INTERRUPTS();
 		chunks++;
 	}
-	table_endscan(scan);
-	ExecDropSingleTupleTableSlot(slot);
+	systable_endscan(scan);
 	if (chunks != check->chunks)
 		report_problem(check, NULL, NULL,
 					   psprintf(INT64_FORMAT " chunks belong to no value", chunks - check->chunks));
