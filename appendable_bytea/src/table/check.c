@@ -479,12 +479,15 @@ static void
 count_value(void *arg, TupleTableSlot *row, AttrNumber attnum, Datum value)
 {
 	ValueCounts *counts = arg;
-	int64		chunk_bytes = ab_length_in_chunks(value);
+	AbValue		parsed;
+	int64		inlined;
 
+	ab_parse(value, &parsed);
+	inlined = ab_literal_bytes(parsed.segments, parsed.nsegments);
 	counts->values++;
-	counts->in_chunks += chunk_bytes > 0;
-	counts->stored += chunk_bytes;
-	counts->inlined += ab_length(value) - chunk_bytes;
+	counts->in_chunks += parsed.base.vid != 0;
+	counts->stored += parsed.length - inlined;
+	counts->inlined += inlined;
 }
 
 /* Measure the values of a table: one row of appendable_bytea_stats(). */

@@ -340,18 +340,18 @@ appendable_drop_front(PG_FUNCTION_ARGS)
 {
 	Datum		value = PG_GETARG_DATUM(0);
 	int64		bytes = PG_GETARG_INT64(1);
-	int64		length = ab_length(value);
 	AbCharacters kind = argument_characters(fcinfo);
 	int64		continuations = -1;
-	AbRef		ref;
+	AbValue		parsed;
 
-	if (bytes < 0 || bytes > length)
+	ab_parse(value, &parsed);
+	if (bytes < 0 || bytes > parsed.length)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("number of bytes to drop must be between 0 and the value's length, %lld",
-						(long long) length)));
-	check_character_begin(value, length, bytes, 0, kind);
-	if (kind == AB_UTF8 && bytes <= Min(ab_length_in_chunks(value), COUNTED_MAX) && ab_parse_reference(value, &ref) && ref.counted)
+						(long long) parsed.length)));
+	check_character_begin(value, parsed.length, bytes, 0, kind);
+	if (kind == AB_UTF8 && !parsed.edited && parsed.base.counted && bytes <= Min(ab_chunk_bytes(&parsed), COUNTED_MAX))
 		continuations = ab_count_continuations(VARDATA(ab_read_bytea(value, 0, bytes)), bytes);
 	if (kind == AB_OTHER)
 	{

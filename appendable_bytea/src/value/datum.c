@@ -323,16 +323,14 @@ ab_parse_reference_lenient(Datum datum, AbRef *ref)
 		n >= AB_REF_SIZE && decode_reference(p, n, ref);
 }
 
-/*
- * Bytes of a value, and those of them that are in chunks (of an edit: 0).  Fetches a header,
- * or a short tail when it is padded.
- */
-static int64
-measure_value(Datum datum, int64 *in_chunks)
+/* Bytes of a value; see value.h. */
+int64
+ab_length(Datum datum)
 {
 	int64		n,
 				whole,
 				head = 1,
+				in_chunks = 0,
 				length;
 	char		p[AB_HEADER_SIZE];
 	char	   *padded;
@@ -340,7 +338,6 @@ measure_value(Datum datum, int64 *in_chunks)
 	AbRef		ref;
 	const char	encoding = header_reference(datum, p, &n, &whole, &ref);
 
-	*in_chunks = 0;
 	switch (encoding)
 	{
 		case AB_FLAT:
@@ -348,12 +345,12 @@ measure_value(Datum datum, int64 *in_chunks)
 			break;
 		case AB_REF:
 		case AB_REF_PADDED:
-			*in_chunks = ref.stored;
+			in_chunks = ref.stored;
 			head = ab_reference_size(&ref);
 			break;
 		case AB_PIECES:
 		case AB_PIECES_PADDED:
-			head = ab_list_header(p, ab_reference_size(&ref), n, whole, in_chunks);
+			head = ab_list_header(p, ab_reference_size(&ref), n, whole, &in_chunks);
 			break;
 		default:
 			head = ab_reference_size(&ref);
@@ -365,31 +362,12 @@ measure_value(Datum datum, int64 *in_chunks)
 			return length;
 	}
 	if (!is_padded(encoding))
-		return *in_chunks + whole - head;
+		return in_chunks + whole - head;
 	padded = detoast_payload(datum, &n, &copy);
-	length = *in_chunks + unpadded_length(padded + head, n - head);
+	length = in_chunks + unpadded_length(padded + head, n - head);
 	if (copy)
 		pfree(copy);
 	return length;
-}
-
-/* Bytes of a value; see value.h. */
-int64
-ab_length(Datum datum)
-{
-	int64		in_chunks;
-
-	return measure_value(datum, &in_chunks);
-}
-
-/* Bytes of a value that are in chunks. */
-int64
-ab_length_in_chunks(Datum datum)
-{
-	int64		in_chunks;
-
-	(void) measure_value(datum, &in_chunks);
-	return in_chunks;
 }
 
 /* Do two references name the same chunks, and lists of the same change? */

@@ -159,9 +159,6 @@ extern bool ab_parse_reference(Datum datum, AbRef *ref);
 /* Bytes of the value.  Fetches a header, or a short tail when it is padded. */
 extern int64 ab_length(Datum datum);
 
-/* Bytes of the value that are in chunks; 0 for an edit. */
-extern int64 ab_length_in_chunks(Datum datum);
-
 /*
  * Do two references name the same chunks, and lists of the same change?  Transactions
  * that failed may have made another list with the same edition.
