@@ -270,10 +270,10 @@ MUTATIONS = [
     Mutation(BYTEA + "store/compress.c", "a chunk may be longer than a page",
              "if (compressed && stored <= ab_chunk_size)", "if (compressed)", COMPRESSED),
     # -- appendable_bytea: json ----------------------------------------------------------
-    Mutation(BYTEA + "type/type_text.c", "text that comes in need not be JSON", "return ab_input_by(fcinfo, json_in);", "return ab_input_by(fcinfo, textin);", JSON),
-    Mutation(BYTEA + "type/type_text.c", "binary input need not be JSON", "return ab_input_by(fcinfo, json_recv);", "return ab_input_by(fcinfo, textrecv);", JSONS),
+    Mutation(BYTEA + "type/type_text.c", "text that comes in need not be JSON", "return ab_input_by(fcinfo, json_in, ab_from_plain);", "return ab_input_by(fcinfo, textin, ab_from_plain);", JSON),
+    Mutation(BYTEA + "type/type_text.c", "binary input need not be JSON", "return ab_input_by(fcinfo, json_recv, ab_from_plain);", "return ab_input_by(fcinfo, textrecv, ab_from_plain);", JSONS),
     Mutation(BYTEA + "type/type_io.c", "the last byte of a value that comes in is lost",
-             "VARSIZE(DatumGetPointer(plain)) - VARHDRSZ));", "VARSIZE(DatumGetPointer(plain)) - VARHDRSZ - 1));", JSON),
+             "return ab_make_flat(VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes));", "return ab_make_flat(VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes) - 1);", JSON),
     Mutation(BYTEA + "value/oids.c", "clients see json as text",
              '{"appendable_json", JSONOID, "json", "a digest such as md5(column::text)", JSONARRAYOID},',
              '{"appendable_json", TEXTOID, "json", "a digest such as md5(column::text)", JSONARRAYOID},', JSONS),

@@ -66,7 +66,8 @@ ab_begins_character(char byte)
 }
 
 /* type_io.c */
-extern Datum ab_input_by(FunctionCallInfo fcinfo, PGFunction input);
+extern Datum ab_from_plain(Datum plain);
+extern Datum ab_input_by(FunctionCallInfo fcinfo, PGFunction input, Datum (*from_plain) (Datum));
 extern Datum ab_call_with(FunctionCallInfo fcinfo, PGFunction function, Datum plain);
 extern Datum ab_call_whole(FunctionCallInfo fcinfo, PGFunction function);
 

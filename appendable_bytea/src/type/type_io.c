@@ -32,16 +32,27 @@ PG_FUNCTION_INFO_V1(appendable_send);
 PG_FUNCTION_INFO_V1(appendable_from_bytea);
 PG_FUNCTION_INFO_V1(appendable_to_bytea);
 
-/* Input by the function of a built-in type, with the arguments of this call; NULL after a soft error. */
+/* A flat value with the bytes of a datum of a built-in type. */
 Datum
-ab_input_by(FunctionCallInfo fcinfo, PGFunction input)
+ab_from_plain(Datum plain)
+{
+	bytea	   *bytes = DatumGetByteaPP(plain);
+
+	return ab_make_flat(VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes));
+}
+
+/*
+ * Input by the function of a built-in type, with the arguments of this call, and then by
+ * "from_plain"; NULL after a soft error.
+ */
+Datum
+ab_input_by(FunctionCallInfo fcinfo, PGFunction input, Datum (*from_plain) (Datum))
 {
 	Datum		plain = input(fcinfo);
 
 	if (fcinfo->isnull || DatumGetPointer(plain) == NULL)
 		PG_RETURN_NULL();
-	PG_RETURN_DATUM(ab_make_flat(VARDATA(DatumGetPointer(plain)),
-								 VARSIZE(DatumGetPointer(plain)) - VARHDRSZ));
+	return from_plain(plain);
 }
 
 /* Call a function of a built-in type with the arguments of this call, but this first one. */
@@ -71,7 +82,7 @@ appendable_in(PG_FUNCTION_ARGS)
 {
 	if (strncmp(PG_GETARG_CSTRING(0), "\\x", 2) != 0)
 		ab_refuse_plpython(fcinfo->flinfo);
-	return ab_input_by(fcinfo, byteain);
+	return ab_input_by(fcinfo, byteain, ab_from_plain);
 }
 
 /* Refuse to build a result that does not fit into one allocation. */
@@ -118,7 +129,7 @@ appendable_out(PG_FUNCTION_ARGS)
 Datum
 appendable_recv(PG_FUNCTION_ARGS)
 {
-	return ab_input_by(fcinfo, bytearecv);
+	return ab_input_by(fcinfo, bytearecv, ab_from_plain);
 }
 
 /* Binary output: the bytes. */
@@ -195,7 +206,5 @@ appendable_to_bytea(PG_FUNCTION_ARGS)
 Datum
 appendable_from_bytea(PG_FUNCTION_ARGS)
 {
-	bytea	   *bytes = PG_GETARG_BYTEA_PP(0);
-
-	PG_RETURN_DATUM(ab_make_flat(VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)));
+	return ab_from_plain(PG_GETARG_DATUM(0));
 }

@@ -99,21 +99,10 @@ thin_out_offsets(char *p)
 Datum
 ab_from_jsonb(Datum datum)
 {
-	bytea	   *bytes = DatumGetByteaPP(datum);
-	Datum		result = ab_make_flat(VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes));
+	Datum		result = ab_from_plain(datum);
 
 	thin_out_offsets((char *) VARDATA(DatumGetPointer(result)) + 1);
 	return result;
-}
-
-static Datum
-input_by(FunctionCallInfo fcinfo, PGFunction input)
-{
-	Datum		plain = input(fcinfo);
-
-	if (fcinfo->isnull || DatumGetPointer(plain) == NULL)
-		PG_RETURN_NULL();
-	return ab_from_jsonb(plain);
 }
 
 /* Call a function of jsonb with the arguments of this call, the first of which is of our type. */
@@ -126,7 +115,7 @@ ab_call_as_jsonb(FunctionCallInfo fcinfo, PGFunction function)
 Datum
 appendable_jsonb_in(PG_FUNCTION_ARGS)
 {
-	return input_by(fcinfo, jsonb_in);
+	return ab_input_by(fcinfo, jsonb_in, ab_from_jsonb);
 }
 
 Datum
@@ -138,7 +127,7 @@ appendable_jsonb_out(PG_FUNCTION_ARGS)
 Datum
 appendable_jsonb_recv(PG_FUNCTION_ARGS)
 {
-	return input_by(fcinfo, jsonb_recv);
+	return ab_input_by(fcinfo, jsonb_recv, ab_from_jsonb);
 }
 
 Datum

@@ -58,7 +58,7 @@ ab_character_kind(void)
 Datum
 appendable_text_in(PG_FUNCTION_ARGS)
 {
-	return ab_input_by(fcinfo, textin);
+	return ab_input_by(fcinfo, textin, ab_from_plain);
 }
 
 Datum
@@ -70,7 +70,7 @@ appendable_text_out(PG_FUNCTION_ARGS)
 Datum
 appendable_text_recv(PG_FUNCTION_ARGS)
 {
-	return ab_input_by(fcinfo, textrecv);
+	return ab_input_by(fcinfo, textrecv, ab_from_plain);
 }
 
 Datum
@@ -87,22 +87,20 @@ appendable_text_send(PG_FUNCTION_ARGS)
 Datum
 appendable_json_in(PG_FUNCTION_ARGS)
 {
-	return ab_input_by(fcinfo, json_in);
+	return ab_input_by(fcinfo, json_in, ab_from_plain);
 }
 
 Datum
 appendable_json_recv(PG_FUNCTION_ARGS)
 {
-	return ab_input_by(fcinfo, json_recv);
+	return ab_input_by(fcinfo, json_recv, ab_from_plain);
 }
 
 /* The cast from character, without trailing blanks as for text. */
 Datum
 appendable_from_bpchar(PG_FUNCTION_ARGS)
 {
-	text	   *trimmed = DatumGetTextPP(DirectFunctionCall1(rtrim1, PG_GETARG_DATUM(0)));
-
-	PG_RETURN_DATUM(ab_make_flat(VARDATA_ANY(trimmed), VARSIZE_ANY_EXHDR(trimmed)));
+	return ab_from_plain(DirectFunctionCall1(rtrim1, PG_GETARG_DATUM(0)));
 }
 
 /* Characters in the first "bytes" bytes of a value in UTF8. */
