@@ -327,7 +327,7 @@ MUTATIONS = [
              after="CREATE FUNCTION appendable_octet_length(value appendable_json) RETURNS bigint"),
     # -- appendable_bytea: jsonb ---------------------------------------------------------
     Mutation(BYTEA + "type/type_jsonb.c", "bytes that become a jsonb are not checked",
-             "ab_check_jsonb(VARDATA(bytes), VARSIZE(bytes) - VARHDRSZ);", "(void) 0;", JSONB_DAMAGE),
+             "ab_check_jsonb(VARDATA(bytes), VARSIZE(bytes) - VARHDRSZ, true);", "(void) 0;", JSONB_DAMAGE),
     Mutation(BYTEA + "type/type_io.c", "a constant is a jsonb at the second call",
              "fcinfo->args[0].value = value;", "(void) value;", JSONB),
     Mutation(BYTEA + "type/type_jsonb_walk.c", "padding is part of a number",
@@ -381,7 +381,7 @@ MUTATIONS = [
     Mutation(BYTEA + "type/type_jsonb_walk.c", "a number has another length than its entry",
              "if (!VARATT_IS_4B_U(p) || VARSIZE(p) != n || n < header)", "if (n < header)", JSONB_DAMAGE),
     Mutation(BYTEA + "type/type_jsonb_walk.c", "a part that is returned is not checked",
-             "check_container(VARDATA(data), part->length, false);", "(void) 0;", JSONB_DAMAGE),
+             "ab_check_jsonb(VARDATA(data), part->length, false);", "(void) 0;", JSONB_DAMAGE),
     Mutation(BYTEA + "type/type_plan.c", "operators read the whole value",
              "put_form(readers, lengthof(readers), &((OpExpr *) node)->opfuncid, &((OpExpr *) node)->args, parameters);", "(void) 0;", JSONB),
     Mutation(BYTEA + "value/oids.c", "a column of jsonb that is put back is of json",

@@ -86,7 +86,7 @@ typedef enum AbJsonbForm
 	AB_AS_VALUE
 } AbJsonbForm;
 
-extern void ab_check_jsonb(const char *p, int64 n);
+extern void ab_check_jsonb(const char *p, int64 n, bool root);
 extern Datum ab_jsonb_at(Datum value, Datum *path, int npath, AbJsonbForm form, bool *isnull);
 
 /* type_python.c */

@@ -55,7 +55,7 @@ ab_as_jsonb(Datum value)
 {
 	bytea	   *bytes = ab_read_whole(value);
 
-	ab_check_jsonb(VARDATA(bytes), VARSIZE(bytes) - VARHDRSZ);
+	ab_check_jsonb(VARDATA(bytes), VARSIZE(bytes) - VARHDRSZ, true);
 	return PointerGetDatum(bytes);
 }
 

@@ -133,8 +133,9 @@ check_numeric(const char *p, int64 n)
 		report_damage();
 }
 
-static void
-check_container(const char *p, int64 n, bool root)
+/* Are n aligned bytes a container?  An error if not.  root: of a whole jsonb, after its length word. */
+void
+ab_check_jsonb(const char *p, int64 n, bool root)
 {
 	uint32		header;
 	const JEntry *entries;
@@ -162,17 +163,10 @@ check_container(const char *p, int64 n, bool root)
 		{
 			if ((header & JB_FSCALAR) != 0)
 				report_damage();
-			check_container(p + part.at, part.length, false);
+			ab_check_jsonb(p + part.at, part.length, false);
 		}
 		at = part.at + part.length;
 	}
-}
-
-/* Are n aligned bytes those of a jsonb, after its length word?  An error if not. */
-void
-ab_check_jsonb(const char *p, int64 n)
-{
-	check_container(p, n, true);
 }
 
 /* ---- in chunks ----------------------------------------------------------- */
@@ -320,7 +314,7 @@ part_as_jsonb(Walk *walk, const Part *part)
 	{
 		SET_VARSIZE(data, VARHDRSZ + part->length);
 		ab_reader_read(walk->reader, part->at, VARDATA(data), part->length);
-		check_container(VARDATA(data), part->length, false);
+		ab_check_jsonb(VARDATA(data), part->length, false);
 		return (Jsonb *) data;
 	}
 	ab_reader_read(walk->reader, part->at, data, part->length);
