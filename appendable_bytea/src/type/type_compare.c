@@ -95,28 +95,26 @@ compare_values(FunctionCallInfo fcinfo, Sides sides, bool equality)
 	return result < 0 ? -1 : result > 0 ? 1 : 0;
 }
 
-static int
-compare_sides(FunctionCallInfo fcinfo, Sides sides)
+/* Are texts equal if and only if their bytes are? */
+bool
+ab_is_deterministic(Oid collation)
 {
-	return compare_values(fcinfo, sides, false);
+	return OidIsValid(collation) && get_collation_isdeterministic(collation);
 }
 
-static bool
-equal_values(FunctionCallInfo fcinfo, Sides sides)
-{
-	return compare_values(fcinfo, sides, true) == 0;
-}
-
-/* The order of the collation, which needs all of both texts; "C" is that of the bytes. */
+/*
+ * The order of the collation, which needs all of both texts; "C" is that of the bytes, and
+ * texts that a deterministic collation finds equal have the same bytes.
+ */
 static int
-compare_text(FunctionCallInfo fcinfo, Sides sides)
+compare_text(FunctionCallInfo fcinfo, Sides sides, bool equality)
 {
 	bytea	   *a;
 	bytea	   *b;
 	int			result;
 
-	if (PG_GET_COLLATION() == C_COLLATION_OID)
-		return compare_sides(fcinfo, sides);
+	if (PG_GET_COLLATION() == C_COLLATION_OID || (equality && ab_is_deterministic(PG_GET_COLLATION())))
+		return compare_values(fcinfo, sides, equality);
 	a = sides == BYTES_VALUE ? PG_GETARG_BYTEA_PP(0) : ab_read_whole(PG_GETARG_DATUM(0));
 	b = sides == VALUE_BYTES ? PG_GETARG_BYTEA_PP(1) : ab_read_whole(PG_GETARG_DATUM(1));
 	result = varstr_cmp(VARDATA_ANY(a), VARSIZE_ANY_EXHDR(a),
@@ -126,24 +124,9 @@ compare_text(FunctionCallInfo fcinfo, Sides sides)
 	return result < 0 ? -1 : result > 0 ? 1 : 0;
 }
 
-/* Are texts equal if and only if their bytes are? */
-bool
-ab_is_deterministic(Oid collation)
-{
-	return OidIsValid(collation) && get_collation_isdeterministic(collation);
-}
-
-static bool
-equal_texts(FunctionCallInfo fcinfo, Sides sides)
-{
-	if (ab_is_deterministic(PG_GET_COLLATION()))
-		return equal_values(fcinfo, sides);
-	return compare_text(fcinfo, sides) == 0;
-}
-
 /* The order of jsonb, which needs all of both. */
 static int
-compare_jsonb(FunctionCallInfo fcinfo, Sides sides)
+compare_jsonb(FunctionCallInfo fcinfo, Sides sides, bool equality)
 {
 	Datum		a;
 	Datum		b;
@@ -159,12 +142,6 @@ compare_jsonb(FunctionCallInfo fcinfo, Sides sides)
 	return result < 0 ? -1 : result > 0 ? 1 : 0;
 }
 
-static bool
-equal_jsonb(FunctionCallInfo fcinfo, Sides sides)
-{
-	return compare_jsonb(fcinfo, sides) == 0;
-}
-
 #define COMPARISON(name, return_result) \
 	PG_FUNCTION_INFO_V1(name); \
 	Datum \
@@ -174,19 +151,19 @@ equal_jsonb(FunctionCallInfo fcinfo, Sides sides)
 	} \
 	extern Datum name(PG_FUNCTION_ARGS)
 
-#define COMPARISONS(prefix, sides, equal, compare) \
-	COMPARISON(prefix##_eq, PG_RETURN_BOOL(equal(fcinfo, sides))); \
-	COMPARISON(prefix##_ne, PG_RETURN_BOOL(!equal(fcinfo, sides))); \
-	COMPARISON(prefix##_lt, PG_RETURN_BOOL(compare(fcinfo, sides) < 0)); \
-	COMPARISON(prefix##_le, PG_RETURN_BOOL(compare(fcinfo, sides) <= 0)); \
-	COMPARISON(prefix##_gt, PG_RETURN_BOOL(compare(fcinfo, sides) > 0)); \
-	COMPARISON(prefix##_ge, PG_RETURN_BOOL(compare(fcinfo, sides) >= 0)); \
-	COMPARISON(prefix##_cmp, PG_RETURN_INT32(compare(fcinfo, sides)))
+#define COMPARISONS(prefix, sides, compare) \
+	COMPARISON(prefix##_eq, PG_RETURN_BOOL(compare(fcinfo, sides, true) == 0)); \
+	COMPARISON(prefix##_ne, PG_RETURN_BOOL(compare(fcinfo, sides, true) != 0)); \
+	COMPARISON(prefix##_lt, PG_RETURN_BOOL(compare(fcinfo, sides, false) < 0)); \
+	COMPARISON(prefix##_le, PG_RETURN_BOOL(compare(fcinfo, sides, false) <= 0)); \
+	COMPARISON(prefix##_gt, PG_RETURN_BOOL(compare(fcinfo, sides, false) > 0)); \
+	COMPARISON(prefix##_ge, PG_RETURN_BOOL(compare(fcinfo, sides, false) >= 0)); \
+	COMPARISON(prefix##_cmp, PG_RETURN_INT32(compare(fcinfo, sides, false)))
 
-COMPARISONS(appendable, VALUE_VALUE, equal_values, compare_sides);
-COMPARISONS(appendable_bytea, VALUE_BYTES, equal_values, compare_sides);
-COMPARISONS(bytea_appendable, BYTES_VALUE, equal_values, compare_sides);
-COMPARISONS(appendable_texts, VALUE_VALUE, equal_texts, compare_text);
-COMPARISONS(appendable_text, VALUE_BYTES, equal_texts, compare_text);
-COMPARISONS(text_appendable, BYTES_VALUE, equal_texts, compare_text);
-COMPARISONS(appendable_jsonb, VALUE_VALUE, equal_jsonb, compare_jsonb);
+COMPARISONS(appendable, VALUE_VALUE, compare_values);
+COMPARISONS(appendable_bytea, VALUE_BYTES, compare_values);
+COMPARISONS(bytea_appendable, BYTES_VALUE, compare_values);
+COMPARISONS(appendable_texts, VALUE_VALUE, compare_text);
+COMPARISONS(appendable_text, VALUE_BYTES, compare_text);
+COMPARISONS(text_appendable, BYTES_VALUE, compare_text);
+COMPARISONS(appendable_jsonb, VALUE_VALUE, compare_jsonb);
