@@ -110,8 +110,8 @@ ab_reference_size(const AbRef *ref)
 	return size;
 }
 
-/* Decode a reference at the begin of n bytes; false if it is not one that was ever written. */
-static bool
+/* Decode a reference at the begin of n bytes; returns how many it takes, 0 if it is not one that was ever written. */
+static int
 decode_reference(const char *p, int64 n, AbRef *ref)
 {
 	char		encoding = encoding_of(p[0]);
@@ -131,18 +131,22 @@ decode_reference(const char *p, int64 n, AbRef *ref)
 	/* each change that makes a list raises the edition */
 	return OidIsValid(ref->relid) && ref->vid > 0 && ref->stored > 0 &&
 		ref->stored <= AB_MAX_LENGTH && (!ref->pieces || ref->edition > 0) &&
-		ref->continuations <= ref->stored && ab_reference_size(ref) == AB_REF_SIZE + count && (!ref->counted || (p[-1] & 0x80) == 0);
+		(!ref->counted || (ref->continuations <= ref->stored && (p[-1] & 0x80) == 0 &&
+						   ab_reference_size(ref) == AB_REF_SIZE + count)) ? AB_REF_SIZE + count : 0;
 }
 
 /* The reference that a payload of n bytes begins with; returns how many bytes it takes. */
 int
 ab_read_reference(const char *p, int64 n, AbRef *ref)
 {
+	int			size;
+
 	if (n < AB_REF_SIZE)
 		ab_report_corrupted("The reference is truncated.");
-	if (!decode_reference(p, n, ref))
+	size = decode_reference(p, n, ref);
+	if (size == 0)
 		ab_report_corrupted("The reference is not one that was ever written.");
-	return ab_reference_size(ref);
+	return size;
 }
 
 /*
@@ -320,7 +324,7 @@ ab_parse_reference_lenient(Datum datum, AbRef *ref)
 	copy_header(datum, p, &n, &whole);
 	encoding = encoding_of(p[0]);
 	return (encoding == AB_REF || encoding == AB_REF_PADDED || encoding == AB_PIECES || encoding == AB_PIECES_PADDED) &&
-		n >= AB_REF_SIZE && decode_reference(p, n, ref);
+		n >= AB_REF_SIZE && decode_reference(p, n, ref) != 0;
 }
 
 /* Bytes of a value; see value.h. */
