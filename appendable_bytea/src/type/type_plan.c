@@ -143,6 +143,9 @@ put_form(const AbOwnForm *forms, int nforms, Oid *function, List **args, bool pa
 	Oid			own;
 	int			i = 0;
 
+	/* a column itself is no cast: most calls are done with here */
+	if (*args == NIL || IsA(linitial(*args), Var))
+		return false;
 	while (i < nforms && forms[i].function != *function)
 		i++;
 	value = i < nforms ? as_value_or_part(linitial(*args), parameters) : NULL;
@@ -305,31 +308,22 @@ change_plan(Plan *plan)
 	change_plan(plan->righttree);
 }
 
-/* Does a plan depend on a function? */
+/* Does a plan cast a value to the type it is like, or what a function made of a text back? */
 static bool
-depends_on(const PlannedStmt *stmt, Oid function)
+casts_values(const PlannedStmt *stmt)
 {
-	uint32		hash = GetSysCacheHashValue1(PROCOID, ObjectIdGetDatum(function));
 	ListCell   *lc;
 
 	foreach(lc, stmt->invalItems)
 	{
 		const PlanInvalItem *item = lfirst(lc);
 
-		if (item->cacheId == PROCOID && item->hashValue == hash)
-			return true;
-	}
-	return false;
-}
-
-/* Does a plan cast a value to the type it is like, or what a function made of a text back? */
-static bool
-casts_values(const PlannedStmt *stmt)
-{
-	for (const AbType *type = ab_types(); type < ab_types() + AB_NTYPES; type++)
-	{
-		if (depends_on(stmt, type->to_plain) || (type->plain == TEXTOID && depends_on(stmt, type->from_plain)))
-			return true;
+		for (const AbType *type = ab_types(); item->cacheId == PROCOID && type < ab_types() + AB_NTYPES; type++)
+		{
+			if (item->hashValue == type->to_plain_hash ||
+				(type->plain == TEXTOID && item->hashValue == type->from_plain_hash))
+				return true;
+		}
 	}
 	return false;
 }

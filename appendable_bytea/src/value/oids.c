@@ -84,6 +84,8 @@ look_up_names(void)
 										 ObjectIdGetDatum(type->oid), ObjectIdGetDatum(type->plain));
 		type->from_plain = GetSysCacheOid2(CASTSOURCETARGET, Anum_pg_cast_castfunc,
 										   ObjectIdGetDatum(type->plain), ObjectIdGetDatum(type->oid));
+		type->to_plain_hash = GetSysCacheHashValue1(PROCOID, ObjectIdGetDatum(type->to_plain));
+		type->from_plain_hash = GetSysCacheHashValue1(PROCOID, ObjectIdGetDatum(type->from_plain));
 	}
 	cached_am = am;
 	cached_namespace = namespace;

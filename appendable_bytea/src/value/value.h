@@ -276,6 +276,8 @@ typedef struct AbType
 	Oid			array;
 	Oid			to_plain;		/* functions of its casts */
 	Oid			from_plain;
+	uint32		to_plain_hash;	/* by which a plan depends on them */
+	uint32		from_plain_hash;
 } AbType;
 
 #define AB_NTYPES 4
