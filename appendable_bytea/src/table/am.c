@@ -87,6 +87,7 @@ typedef struct RowStoring
 	int			ncolumns;
 	AbStoring **columns;
 	bool		writes;			/* chunks */
+	bool		may_end;		/* a column does not continue its old value */
 	List	   *ended;			/* values that end with the old version (AbRef
 								 * *) */
 	MemoryContext context;		/* of all this, for an update */
@@ -116,6 +117,7 @@ decide_row(RowStoring *row, Relation rel, TupleTableSlot *slot, HeapTuple old)
 					old_isnull = true;
 
 		value = slot_getattr(slot, n, &isnull);
+		row->may_end |= isnull;
 		if (isnull)
 			continue;
 		if (old)
@@ -125,6 +127,7 @@ decide_row(RowStoring *row, Relation rel, TupleTableSlot *slot, HeapTuple old)
 		target.counted = ab_counts_characters(TupleDescAttr(desc, n - 1)->atttypid);
 		storing = palloc(sizeof(AbStoring));
 		ab_storing_decide(storing, &target, value, !old_isnull, old_value);
+		row->may_end |= !storing->grows;
 		if (storing->action == AB_KEEP)
 			continue;
 		if (ab_storing_writes(storing))
@@ -398,7 +401,8 @@ prepare_update(RowStoring *row, Relation rel, ItemPointer otid, TupleTableSlot *
 	if (result == TM_Ok)
 	{
 		write_row(row, rel, slot);
-		row->ended = find_ended(rel, &old, slot);
+		if (row->may_end)
+			row->ended = find_ended(rel, &old, slot);
 	}
 	MemoryContextSwitchTo(oldcontext);
 	ReleaseBuffer(buffer);

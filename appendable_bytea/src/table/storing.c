@@ -264,6 +264,7 @@ ab_storing_decide(AbStoring *storing, const AbTarget *target, Datum datum, bool 
 		(!ab_parse_reference(datum, &ref) || ref.relid == target->relid))
 	{
 		storing->action = AB_KEEP;
+		storing->grows = true;
 		return;
 	}
 
