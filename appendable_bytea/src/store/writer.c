@@ -31,12 +31,17 @@ struct AbWriter
 	AbRef		ref;			/* includes all chunks written so far */
 	BulkInsertState bulk;		/* NULL for a write of a few chunks */
 	MemoryContext context;
-	HeapTupleHeader tuple;		/* the row being made, with space for the
-								 * largest chunk */
-	int			npending;		/* data in it that do not fill a chunk yet */
+	int			npending;		/* data in the row being made that do not fill
+								 * a chunk yet */
 	CommandId	cid;
 	int64		expected;		/* bytes still to come, about */
 };
+
+/*
+ * The row being made, with space for the largest chunk.  A writer is closed before another
+ * one is opened: between the two nothing runs that could write other values.
+ */
+static PGAlignedBlock row_space;
 
 /*
  * Start writing to the store of "relid", which is created if it is missing.  from: the
@@ -72,16 +77,15 @@ ab_writer_open(Oid relid, const AbRef *from, int64 expected)
 	writer->context = AllocSetContextCreate(CurrentMemoryContext,
 											"appendable_bytea chunk",
 											ALLOCSET_DEFAULT_SIZES);
-	writer->tuple = palloc(AB_CHUNK_ROW_HEADER + offsetof(AbChunkRow, data) + AB_CHUNK_MAX);
 	writer->cid = GetCurrentCommandId(true);
 	writer->expected = expected;
 	return writer;
 }
 
 static inline AbChunkRow *
-chunk_row(AbWriter *writer)
+chunk_row(void)
 {
-	return (AbChunkRow *) ((char *) writer->tuple + AB_CHUNK_ROW_HEADER);
+	return (AbChunkRow *) (row_space.data + AB_CHUNK_ROW_HEADER);
 }
 
 /*
@@ -91,10 +95,11 @@ chunk_row(AbWriter *writer)
 static void
 write_chunk(AbWriter *writer, int64 off, int length, bool compressed)
 {
-	AbChunkRow *row = chunk_row(writer);
+	AbChunkRow *row = chunk_row();
 	AbChunk		chunk;
 	Datum		values[AB_CHUNK_NATTS];
 	bool		nulls[AB_CHUNK_NATTS] = {0};
+	HeapTupleHeader header = (HeapTupleHeader) row_space.data;
 	HeapTupleData tuple;
 	MemoryContext oldcontext = MemoryContextSwitchTo(writer->context);
 
@@ -115,15 +120,15 @@ write_chunk(AbWriter *writer, int64 off, int length, bool compressed)
 	else
 		SET_VARSIZE(row->length_word, length + VARHDRSZ);
 
-	memset(writer->tuple, 0, AB_CHUNK_ROW_HEADER);
-	ItemPointerSetInvalid(&writer->tuple->t_ctid);
-	HeapTupleHeaderSetNatts(writer->tuple, AB_CHUNK_NATTS);
-	writer->tuple->t_hoff = AB_CHUNK_ROW_HEADER;
-	writer->tuple->t_infomask = HEAP_HASVARWIDTH;
+	memset(header, 0, AB_CHUNK_ROW_HEADER);
+	ItemPointerSetInvalid(&header->t_ctid);
+	HeapTupleHeaderSetNatts(header, AB_CHUNK_NATTS);
+	header->t_hoff = AB_CHUNK_ROW_HEADER;
+	header->t_infomask = HEAP_HASVARWIDTH;
 	tuple.t_len = AB_CHUNK_ROW_HEADER + offsetof(AbChunkRow, data) + length;
 	ItemPointerSetInvalid(&tuple.t_self);
 	tuple.t_tableOid = RelationGetRelid(writer->store.heap);
-	tuple.t_data = writer->tuple;
+	tuple.t_data = header;
 
 	/* a store without free space grows by many pages at once, on 16 and later */
 	if (writer->bulk)
@@ -159,7 +164,7 @@ ab_writer_put(AbWriter *writer, const char *data, int64 length)
 	{
 		int			n = Min(length, ab_chunk_size - writer->npending);
 
-		memcpy(chunk_row(writer)->data + writer->npending, data, n);
+		memcpy(chunk_row()->data + writer->npending, data, n);
 		writer->npending += n;
 		data += n;
 		length -= n;
@@ -179,7 +184,7 @@ ab_writer_put_compressed(AbWriter *writer, const struct varlena *compressed)
 	int			length = VARSIZE(compressed) - VARHDRSZ;
 
 	Assert(writer->npending == 0 && VARATT_IS_COMPRESSED(compressed));
-	memcpy(chunk_row(writer)->data, VARDATA(compressed), length);
+	memcpy(chunk_row()->data, VARDATA(compressed), length);
 	write_chunk(writer, writer->ref.stored, length, true);
 	writer->ref.stored += VARDATA_COMPRESSED_GET_EXTSIZE(compressed);
 }
@@ -193,7 +198,7 @@ ab_writer_overwrite(AbWriter *writer, int64 off, const char *data, int length)
 {
 	Assert(writer->npending == 0);
 	Assert(off + length <= writer->ref.stored);
-	memcpy(chunk_row(writer)->data, data, length);
+	memcpy(chunk_row()->data, data, length);
 	write_chunk(writer, off, length, false);
 }
 
@@ -207,7 +212,6 @@ ab_writer_close(AbWriter *writer, AbRef *ref)
 		writer->ref.stored += writer->npending;
 	}
 	*ref = writer->ref;
-	pfree(writer->tuple);
 	if (writer->bulk)
 		FreeBulkInsertState(writer->bulk);
 	ab_store_close(&writer->store, NoLock);
