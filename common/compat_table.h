@@ -123,13 +123,6 @@ typedef int TableOptions_compat;
 #define table_beginscan_tidrange_compat(rel, snapshot, first, last) table_beginscan_tidrange(rel, snapshot, first, last)
 #endif
 
-/* Ask an insertion with this state to extend its table by n pages, if it extends it; before 16, it does by one. */
-#if PG_VERSION_NUM >= 160000
-#define ExtendBulkBy_compat(bulk, n) ((bulk)->already_extended_by = (n))
-#else
-#define ExtendBulkBy_compat(bulk, n) ((void) 0)
-#endif
-
 /* A plain index for internal use; 17 added operator class options and statistics targets. */
 static inline Oid
 index_create_compat(Relation heap, const char *name, IndexInfo *info, List *columns,

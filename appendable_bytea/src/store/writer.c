@@ -22,9 +22,6 @@
 
 #include "store/store.h"
 
-/* most new pages that are added to a store at once */
-#define PAGES_AHEAD		32
-
 struct AbWriter
 {
 	AbStore		store;
@@ -34,7 +31,6 @@ struct AbWriter
 	int			npending;		/* data in the row being made that do not fill
 								 * a chunk yet */
 	CommandId	cid;
-	int64		expected;		/* bytes still to come, about */
 };
 
 /*
@@ -78,7 +74,6 @@ ab_writer_open(Oid relid, const AbRef *from, int64 expected)
 											"appendable_bytea chunk",
 											ALLOCSET_DEFAULT_SIZES);
 	writer->cid = GetCurrentCommandId(true);
-	writer->expected = expected;
 	return writer;
 }
 
@@ -130,12 +125,7 @@ write_chunk(AbWriter *writer, int64 off, int length, bool compressed)
 	tuple.t_tableOid = RelationGetRelid(writer->store.heap);
 	tuple.t_data = header;
 
-	/* a store without free space grows by many pages at once, on 16 and later */
-	if (writer->bulk)
-		ExtendBulkBy_compat(writer->bulk, Min(writer->expected / AB_CHUNK_MAX, PAGES_AHEAD));
-
 	ab_chunk_insert(writer->store.heap, &tuple, writer->cid, writer->bulk);
-	writer->expected -= length;
 
 	values[AB_CHUNK_VID - 1] = Int64GetDatum(row->vid);
 	values[AB_CHUNK_OFF - 1] = Int64GetDatum(row->off);
