@@ -465,20 +465,6 @@ appendable_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandI
 	return result;
 }
 
-/* Delete the chunks of all values of a row that was stored in the table. */
-static void
-delete_values(Relation rel, TupleTableSlot *slot)
-{
-	bool		copied;
-	HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, false, &copied);
-	List	   *ended = find_ended(rel, tuple, NULL);
-
-	delete_ended(ended);
-	list_free_deep(ended);
-	if (copied)
-		heap_freetuple(tuple);
-}
-
 static TM_Result
 appendable_delete(Relation rel, ItemPointer tid, CommandId cid, SINCE_19_compat(uint32 options,)
 				  Snapshot snapshot, Snapshot crosscheck, bool wait,
@@ -492,21 +478,19 @@ appendable_delete(Relation rel, ItemPointer tid, CommandId cid, SINCE_19_compat(
 		MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "appendable_bytea row",
 													  ALLOCSET_DEFAULT_SIZES);
 		MemoryContext oldcontext = MemoryContextSwitchTo(context);
-		TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(rel),
-														&TTSOpsBufferHeapTuple);
+		HeapTupleData old = {.t_self = *tid};
 		Buffer		buffer;
 
 		/* it is there for as long as we have not committed */
-		if (!heap->tuple_fetch_row_version(rel, tid, SnapshotAny, slot))
+		if (!heap_fetch(rel, SnapshotAny, &old, &buffer, true))
 			elog(ERROR, "deleted row of table \"%s\" is not there", RelationGetRelationName(rel));
-		delete_values(rel, slot);
+		delete_ended(find_ended(rel, &old, NULL));
 
 		/* unlike for an append, heap's rule decides when the page is pruned */
-		buffer = ((BufferHeapTupleTableSlot *) slot)->buffer;
 		if (PageGetHeapFreeSpace(BufferGetPage(buffer)) <
 			Max(RelationGetTargetPageFreeSpace(rel, HEAP_DEFAULT_FILLFACTOR), BLCKSZ / 10))
 			set_page_full(buffer);
-		ExecDropSingleTupleTableSlot(slot);
+		ReleaseBuffer(buffer);
 		MemoryContextSwitchTo(oldcontext);
 		MemoryContextDelete(context);
 	}
@@ -518,7 +502,16 @@ appendable_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 token
 {
 	heap->tuple_complete_speculative(rel, slot, token, succeeded);
 	if (!succeeded && has_appendable_column(rel))
-		delete_values(rel, slot);
+	{
+		bool		copied;
+		HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, false, &copied);
+		List	   *ended = find_ended(rel, tuple, NULL);
+
+		delete_ended(ended);
+		list_free_deep(ended);
+		if (copied)
+			heap_freetuple(tuple);
+	}
 }
 
 /*
