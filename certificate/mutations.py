@@ -152,6 +152,8 @@ MUTATIONS = [
              "if (OidIsValid(rel->rd_rel->relrewrite) && persistence != RELPERSISTENCE_TEMP)", ("sql/tables", "sql/ddl", "specs/truncated")),
     Mutation(BYTEA + "table/am.c", "a value that is replaced by another keeps its chunks",
              "if (!new || !own_reference(rel, value, isnull, &continued) || continued.vid != ref.vid)", "if (!new)", VALUES),
+    Mutation(BYTEA + "table/am.c", "a value that is replaced is taken for one that grows", "row->may_end |= !storing->grows;", "row->may_end |= false;", VALUES),
+    Mutation(BYTEA + "table/am.c", "a value that becomes null keeps its chunks", "row->may_end |= isnull;", "row->may_end |= false;", VALUES),
     Mutation(BYTEA + "table/storing.c", "the value of another row is shared instead of copied",
              "!ab_same_reference(&value->base, &storing->old.base) ||", "value->base.vid == 0 ||", ("sql/ancestors", "sql/ddl", "sql/type_usage"), after="else if (!has_old || value->base.relid != target->relid ||"),
     Mutation(BYTEA + "store/reader.c", "a value that only begins like the old one continues it",
