@@ -12,12 +12,17 @@ from pg_lean.commands import instructions
 ROWS = 5000
 
 
-@pytest.mark.slow
-def test_the_way_of_measuring_shows_in_the_counts(pg_lean):
+def need(*libraries: str) -> None:
+    """Skip a test without Valgrind, or without these libraries."""
     if shutil.which("valgrind") is None:
         pytest.skip("valgrind is not installed")
-    if not all(map(Cluster().has_library, (*instructions.OURS, "auto_explain"))):
-        pytest.skip("light_explain, parallel_temp or auto_explain is not installed for this server (make install)")
+    if missing := [name for name in libraries if not Cluster().has_library(name)]:
+        pytest.skip(f"{', '.join(missing)}: not installed for this server (make install)")
+
+
+@pytest.mark.slow
+def test_the_way_of_measuring_shows_in_the_counts(pg_lean):
+    need(*instructions.OURS, "auto_explain")
     done = pg_lean("instructions", "--setup", f"CREATE TABLE t AS SELECT generate_series(1, {ROWS}) AS a; VACUUM ANALYZE t",
                    "--statement", "SELECT count(*) FROM t", "--rows", str(ROWS), "--json", timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -36,10 +41,7 @@ def test_the_way_of_measuring_shows_in_the_counts(pg_lean):
 
 @pytest.mark.slow
 def test_a_library_that_a_statement_does_not_use_costs_it_little(pg_lean):
-    if shutil.which("valgrind") is None:
-        pytest.skip("valgrind is not installed")
-    if not all(map(Cluster().has_library, (*instructions.OURS, "auto_explain"))):
-        pytest.skip("light_explain, parallel_temp or auto_explain is not installed for this server (make install)")
+    need(*instructions.OURS, "auto_explain")
     done = pg_lean("instructions", "--ways", instructions.LIBRARY, "--case", "pgbench", "--json", timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(done.stdout)
@@ -50,10 +52,7 @@ def test_a_library_that_a_statement_does_not_use_costs_it_little(pg_lean):
 
 @pytest.mark.slow
 def test_a_short_value_that_replaces_another_takes_little_more_than_in_toast(pg_lean):
-    if shutil.which("valgrind") is None:
-        pytest.skip("valgrind is not installed")
-    if not Cluster().has_library("appendable_bytea"):
-        pytest.skip("appendable_bytea is not installed for this server (make install)")
+    need("appendable_bytea")
     done = pg_lean("instructions", "--replaced", "7000,30000", "--json", timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     found = {row["change"]: row["pg_lean / stock lz4"] for row in json.loads(done.stdout)}
@@ -65,10 +64,7 @@ def test_a_short_value_that_replaces_another_takes_little_more_than_in_toast(pg_
 
 @pytest.mark.slow
 def test_what_followers_need_costs_tables_that_have_it(pg_lean):
-    if shutil.which("valgrind") is None:
-        pytest.skip("valgrind is not installed")
-    if not Cluster().has_library("appendable_bytea"):
-        pytest.skip("appendable_bytea is not installed for this server (make install)")
+    need("appendable_bytea")
     done = pg_lean("instructions", "--appended", "200", "--json", timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     (row,) = json.loads(done.stdout)

@@ -198,8 +198,7 @@ pt_parallel_divisor(int workers)
 }
 
 /*
- * Processes that can run at once.  One CPU counts as two, because it may be busy with the
- * disk for one of them.
+ * Processes that can run at once.  One CPU counts as two, because one of them may wait for the disk.
  */
 static int
 most_processes(void)
