@@ -614,7 +614,7 @@ MUTATIONS = [
     Mutation(LIGHT + "measure/pages.c", "a caller that waits lends its time to the scan below it",
              "skipped->time += (int64) Min(Max(Min(part * all, most), least), all);", "skipped->time += (int64) Min(Max(part * all, least), all);", SHARES),
     Mutation(LIGHT + "measure/pages.c", "the first interruption of a statement is the time of the node above the scan",
-             "(now - skipped->looked >= LOOK_EVERY || all >= LONG_PAGE || (skipped->processor == 0 && skipped->time > 0 && !last)))",
+             "(now - skipped->looked >= every || all >= LONG_PAGE))",
              "now - skipped->looked >= LOOK_EVERY)", SHARES),
     Mutation(LIGHT + "measure/pages.c", "rows of an index are skipped on a page where not all are visible",
              "if (!PageIsAllVisible(BufferGetPage(heap->xs_cbuf)))", "if (PageIsEmpty(BufferGetPage(heap->xs_cbuf)))", FIGURES),

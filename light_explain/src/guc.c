@@ -82,7 +82,7 @@ light_define_settings(void)
 
 	DefineCustomIntVariable("light_explain.switch_after",
 							"Sets the number of calls of a plan node after which a statement uses the light instrumentation instead of the server's.",
-							"-1 means after 128 calls, and at once in a statement that the planner expects to be long, or in EXPLAIN ANALYZE of one that may be.",
+							"-1 means after 16 calls, and at once in EXPLAIN ANALYZE and in a statement that the planner expects to be long or to have as many rows.",
 							&light_switch_after, -1, -1, INT_MAX,
 							PGC_USERSET, 0, NULL, NULL, NULL);
 

@@ -71,13 +71,16 @@ BEGIN
 	END LOOP;
 	RAISE NOTICE 'the scan has its part: %', part > 0.3;
 END$$;
--- records are made by the number of calls: also in statements of a millisecond
+-- records are made when as many rows are expected, also in statements of a millisecond; otherwise when there were as many calls
 CREATE FUNCTION recorded(i int) RETURNS bool LANGUAGE plpgsql AS
-$$BEGIN RETURN CASE WHEN i IN (100, 200) THEN (SELECT count(*) > 0 FROM light_explain_progress() WHERE pid = pg_backend_pid() AND label = 'Limit') END; END$$;
+$$BEGIN RETURN CASE WHEN i IN (5, 14, 18) THEN (SELECT count(*) > 0 FROM light_explain_progress() WHERE pid = pg_backend_pid() AND label IN ('Limit', 'Function Scan on unexpected id')) END; END$$;
+CREATE FUNCTION unexpected(n int) RETURNS SETOF int ROWS 1 LANGUAGE plpgsql AS $$BEGIN RETURN QUERY SELECT generate_series(1, n); END$$;
 SET light_explain.instrument_all = on;
-SELECT id, recorded FROM (SELECT id, recorded(id) FROM t ORDER BY id LIMIT 300) s WHERE recorded IS NOT NULL;
+SELECT id, recorded FROM (SELECT id, recorded(id) FROM t ORDER BY id LIMIT 20) s WHERE recorded IS NOT NULL;
+SELECT id, recorded FROM (SELECT id, recorded(id) FROM t ORDER BY id LIMIT 5) s WHERE recorded IS NOT NULL;
+SELECT id, recorded FROM (SELECT id, recorded(id) FROM unexpected(20) id) s WHERE recorded IS NOT NULL;
 RESET light_explain.instrument_all;
-DROP FUNCTION recorded;
+DROP FUNCTION recorded, unexpected;
 
 -- a CTE and an InitPlan count where they run
 DO $$BEGIN EXECUTE 'EXPLAIN (ANALYZE, BUFFERS) WITH c AS MATERIALIZED (SELECT * FROM t WHERE id < 50) SELECT count(*) FROM c WHERE k = (SELECT min(k) FROM t)'; END$$;
