@@ -23,6 +23,13 @@ def test_changes_are_what_they_are_called():
     assert len(second) == len(first) + 2 and all(second[name] == message for name, message in first.items())
 
 
+def test_long_values_are_all_new_or_in_another_order():
+    first, second = islice(rewrites.prose(100000), 2)
+    assert len(first) == len(second) == 100000 and rewrites.changed_bytes(first, second) > 99000
+    first, second = islice(rewrites.reordered(30000), 2)
+    assert first != second and sorted(first) == sorted(second) and all(second[at:at + 300] in first for at in range(0, 30000, 300))
+
+
 def test_a_mixed_change_is_at_one_place_and_counted():
     texts = list(islice(rewrites.mixed(50000), 60))
     counts = [len(json.loads(text)["messages"]) for text in texts]
@@ -44,9 +51,9 @@ def test_short_values_take_no_more_wal_than_in_stock(monkeypatch):
         bench = Bench("rewrites", cluster, Options(quick=True, iterations=3))
         result = rewrites.run(bench)
     checks = {check.what: check for check in result.checks}
-    assert len(checks) == 2 * len(rewrites.SHORT_CHANGES) + 3 + 2 * 2
+    assert len(checks) == 2 * len(rewrites.SHORT_CHANGES) + 3 + 2 * 2 + 1 + len(rewrites.LONG_CHANGES) + 2
     for kind in ("", ", jsonb"):
         assert checks[f"WAL of a chat of 48.8 kB changed at one place{kind}, times the bytes changed"].met, kind
     for change in rewrites.SHORT_CHANGES:
         assert checks[f"WAL of 7 kB, {change}, pg_lean / stock lz4"].met, change
-    assert len(result.blocks) == 2 and result.headlines[0].ratio.median > 1
+    assert len(result.blocks) == 4 and result.headlines[0].ratio.median > 1

@@ -12,7 +12,7 @@ import psycopg
 from psycopg.types.string import TextLoader
 
 from pg_lean.applications import APPLICATIONS, Application, Event, as_bytes
-from pg_lean.bench import Bench, Headline, LabError, Note, Result, Table
+from pg_lean.bench import Bench, Check, Headline, LabError, Note, Result, Table
 from pg_lean.measure import cpu_seconds, wal_position
 from pg_lean.names import extension_schema
 
@@ -34,6 +34,8 @@ WAYS = {LZ4: "lz4", PGLZ: "pglz", LEAN: "lz4"}
 SIZES = {"Windmill": (100, 1000), "Coolify": (100, 1000), "Gitea": (20, 500), "Open WebUI": (3, 1500), "LangGraph": (5, 800), "Mastra": (5, 800)}
 #: Events that a way has before it is the next one's turn; and between two vacuums, as autovacuum would do it.
 TURN, VACUUM = 25, 100
+#: What tables, indexes and chunks may take of the disk space of stock with lz4.
+DISK = 1.3
 
 
 @dataclass
@@ -187,7 +189,8 @@ def present(bench: Bench, sizes: dict[str, tuple[int, int]]) -> Result:
             "`synchronous_commit = off`. A row's figures are medians over its values.",
         headlines=[Headline(what, bench.ratio("wal", LZ4, LEAN, loudest), [(LZ4, stock.median), (LEAN, lean.median)], "bytes of WAL")],
         blocks=[*tables, *(describe(app, *sizes[app.name]) for app in APPLICATIONS)],
-        checks=[],
+        checks=[Check.of(f"{app.name}: bytes on disk after VACUUM, {LEAN} / {LZ4}", bench.ratio("disk", LEAN, LZ4, f"{app.name}, disk"), "<=", DISK)
+                for app in APPLICATIONS],
     )
 
 

@@ -11,7 +11,7 @@ from typing import Callable, Iterator
 import psycopg
 
 from pg_lean.bench import Bench, Check, Headline, Result, Table, human_bytes
-from pg_lean.measure import cpu_seconds, wal_position
+from pg_lean.measure import cpu_seconds, timed, wal_position
 from pg_lean.names import extension_schema
 
 TITLE = "Whole values that replace others: stored differences against TOAST"
@@ -155,6 +155,30 @@ def unchanged(size: int) -> Iterator[str]:
         yield document(random.Random(size), size, "document")
 
 
+def prose(size: int) -> Iterator[str]:
+    """Another text each time, for long ones: of 50,000 words, so that it is made quickly and repeats nothing longer than a few words."""
+    rng = random.Random(size)
+    vocabulary = ["".join(rng.choices("etaoinshrdlu", k=rng.randint(2, 9))) for _ in range(50_000)]
+    while True:
+        yield " ".join(rng.choices(vocabulary, k=size // 6))[:size]
+
+
+def reordered(size: int) -> Iterator[str]:
+    """Paragraphs of some 300 bytes in another order each time: everything is still there, and nothing where it was."""
+    rng = random.Random(size)
+    text = next(prose(size))
+    paragraphs = [text[at:at + 300] for at in range(0, size, 300)]
+    while True:
+        yield "".join(paragraphs)
+        rng.shuffle(paragraphs)
+
+
+#: Changes of long values, and what the CPU time of one may be of stock's with lz4: with most of it shared, nothing shared, and the worst case found.
+LONG_CHANGES = {"an exchange of 5 kB added": (added_in_middle, 1.0), "all new": (prose, 1.1), "in another order": (reordered, 1.5)}
+#: Bytes of WAL that a line added to an array may take.
+LINE_WAL = 660
+#: Reading a value in as many pieces as there may be, over reading it in one; milliseconds that a slice of it may take.
+READ_PIECES, SLICE, SLICE_MS = 1.3, 4096, 0.2
 #: Changes of short values, and their lengths: an application that replaces these must not pay for what differences gain with long ones.
 SHORT_CHANGES = {"all new": all_new, "another title": new_title, "unchanged": unchanged, "an exchange of 5 kB added": added_in_middle}
 SHORT = (7 * 1000, 10 * 1000, 30 * 1000, 100 * 1000)
@@ -189,6 +213,50 @@ def measured(conn: psycopg.Connection, table: str, plain: str, first: str, value
     return change
 
 
+def replace_values(bench: Bench, number: int, name: str, case: Case, ways: tuple[Way, ...], repetitions: int) -> None:
+    """One value in a table of each way, changed in turns."""
+    variants = {}
+    for way in ways:
+        conn = bench.connect(**way.settings)
+        table = f"rewrites_{number}_{way.name.replace(' ', '_')}"
+        column = way.prefix.format(ext=extension_schema(conn, "appendable_bytea")) + case.plain
+        conn.execute(f"CREATE TABLE {table} (id int PRIMARY KEY, data {column}) WITH (fillfactor = 80)")
+        if way.setup:
+            conn.execute(way.setup.format(t=table))
+        texts = case.values(case.size)
+        first = next(texts)
+        conn.execute(f"INSERT INTO {table} VALUES (1, %s)", [first])
+        conn.execute("CHECKPOINT")
+        variants[way.name] = measured(conn, table, case.plain, first, texts)
+    bench.interleave(variants, case.repetitions or repetitions, case=name, warmup=2, text=name)
+
+
+def read_pieces(bench: Bench, repetitions: int) -> tuple[str, str]:
+    """A value in as many pieces as there may be, the same in one piece, and in stock: read whole, and 4 kB of it.  Returns the names of the cases."""
+    rng = random.Random(1)
+    size = 10 * MB
+    conn = bench.connect(**WAYS[-1].settings)
+    ext = extension_schema(conn, "appendable_bytea")
+    pieces = int(conn.execute("SHOW appendable_bytea.max_pieces").fetchone()[0])
+    conn.execute(f"CREATE TABLE read_in_pieces (data {ext}.appendable_bytea); CREATE TABLE read_in_one_piece (data {ext}.appendable_bytea); "
+                 "CREATE TABLE read_stock_lz4 (data bytea COMPRESSION lz4)")
+    conn.execute("INSERT INTO read_in_pieces VALUES (%s)", [next(prose(size)).encode()])
+    for place in rng.sample(range(1, size // KB), pieces // 2 - 1):
+        conn.execute("UPDATE read_in_pieces SET data = overlay(data PLACING %s FROM %s)", [words(rng, 100).encode(), place * KB])
+    conn.execute("INSERT INTO read_in_one_piece SELECT data::bytea FROM read_in_pieces; INSERT INTO read_stock_lz4 SELECT data::bytea FROM read_in_pieces")
+    tables = {"in pieces": "read_in_pieces", "in one piece": "read_in_one_piece", "stock lz4": "read_stock_lz4"}
+    digests = {conn.execute(f"SELECT md5(data::bytea) FROM {table}").fetchone()[0] for table in tables.values()}
+    assert len(digests) == 1, "the values differ"
+    whole, part = f"reading {human_bytes(size)}, in {pieces - 1} pieces", f"{SLICE // KB} kB of {human_bytes(size)}, in {pieces - 1} pieces"
+
+    def read(table: str, query: str) -> Callable[[], dict[str, float]]:
+        return lambda: timed(conn, query.format(table), [rng.randrange(1, size - SLICE)] if "%s" in query else None)
+
+    for case, query, times in ((whole, "SELECT data FROM {}", repetitions), (part, f"SELECT substr(data, %s, {SLICE}) FROM {{}}", 10 * repetitions)):
+        bench.interleave({name: read(table, query) for name, table in tables.items()}, times, case=case, warmup=6, text=case)
+    return whole, part
+
+
 def run(bench: Bench) -> Result:
     """Each case: one value in a table of each way, changed in turns."""
     bench.server.need_extension("appendable_bytea")
@@ -204,25 +272,17 @@ def run(bench: Bench) -> Result:
         **short}
     repetitions = bench.iterations(full=40, quick=5)
     for number, (name, case) in enumerate(cases.items()):
-        variants = {}
-        for way in WAYS:
-            conn = bench.connect(**way.settings)
-            table = f"rewrites_{number}_{way.name.replace(' ', '_')}"
-            column = way.prefix.format(ext=extension_schema(conn, "appendable_bytea")) + case.plain
-            conn.execute(f"CREATE TABLE {table} (id int PRIMARY KEY, data {column}) WITH (fillfactor = 80)")
-            if way.setup:
-                conn.execute(way.setup.format(t=table))
-            texts = case.values(case.size)
-            first = next(texts)
-            conn.execute(f"INSERT INTO {table} VALUES (1, %s)", [first])
-            conn.execute("CHECKPOINT")
-            variants[way.name] = measured(conn, table, case.plain, first, texts)
-        bench.interleave(variants, case.repetitions or repetitions, case=name, warmup=2, text=name)
-    return present(bench, cases, list(exchanges)[-1], list(short), repetitions)
+        replace_values(bench, number, name, case, WAYS, repetitions)
+    long = {f"{human_bytes(size)}, {what}": (Case(values, size), most) for what, (values, most) in LONG_CHANGES.items()
+            for size in bench.pick(full=(MB, 10 * MB, 36 * MB), quick=(MB,))}
+    for number, (name, (case, _)) in enumerate(long.items(), start=len(cases)):
+        replace_values(bench, number, name, case, (WAYS[0], WAYS[-1]), repetitions)
+    reads = read_pieces(bench, repetitions)
+    return present(bench, cases, list(exchanges)[-1], list(short), {name: most for name, (_, most) in long.items()}, reads, repetitions)
 
 
-def present(bench: Bench, cases: dict[str, Case], last: str, short: list[str], repetitions: int) -> Result:
-    """Bytes of WAL and milliseconds of CPU time of a change."""
+def present(bench: Bench, cases: dict[str, Case], last: str, short: list[str], long: dict[str, float], reads: tuple[str, str], repetitions: int) -> Result:
+    """Bytes of WAL and milliseconds of CPU time of a change; of long values and reads what their limits are about."""
     def table(title: str, metric: str) -> Table:
         return Table(title, ["change", *(way.name for way in WAYS), "stock lz4 / pg_lean"],
                      [[case, *(bench.estimate(metric, way.name, case) for way in WAYS), bench.ratio(metric, "stock lz4", "pg_lean", case)] for case in cases])
@@ -231,7 +291,15 @@ def present(bench: Bench, cases: dict[str, Case], last: str, short: list[str], r
     def total(metric: str, way: str, case: str) -> float:
         return sum(row[metric] for row in bench.raw.select(way, case))
 
+    both = ("stock lz4", "pg_lean")
+    long_table = Table("Long values", ["change", *(f"CPU ms: {way}" for way in both), "CPU time, pg_lean / stock lz4", "at most", "WAL, stock lz4 / pg_lean"],
+                       [[case, *(bench.estimate("cpu_ms", way, case) for way in both), bench.ratio("cpu_ms", "pg_lean", "stock lz4", case), most,
+                         bench.ratio("wal", "stock lz4", "pg_lean", case)] for case, most in long.items()])
+    ways = ("in pieces", "in one piece", "stock lz4")
+    read_table = Table("Reading, milliseconds that the client waits", ["what", *ways, "in pieces / in one piece"],
+                       [[case, *(bench.estimate("ms", way, case) for way in ways), bench.ratio("ms", "in pieces", "in one piece", case)] for case in reads])
     mixed_cases = [name for name, case in cases.items() if case.values is mixed]
+    lines = [name for name, case in cases.items() if case.values is added_at_end]
     added = [name for name, case in cases.items() if case.values in (added_in_middle, by_name) and case.size == cases[last].size]
     return Result(
         title=TITLE,
@@ -241,11 +309,15 @@ def present(bench: Bench, cases: dict[str, Case], last: str, short: list[str], r
             "what was sent. A chat that changes at one place changes more often, and the bytes between the common start and end of two texts count as changed. "
             "There is no checkpoint in between, so that pages are not logged as images. CPU time is the server process's.",
         headlines=[Headline(last, bench.ratio("wal", "stock lz4", "pg_lean", last), [("stock, lz4", stock), ("stored differences", lean)], "bytes of WAL")],
-        blocks=[table("Bytes of WAL", "wal"), table("Milliseconds of CPU time", "cpu_ms")],
+        blocks=[table("Bytes of WAL", "wal"), table("Milliseconds of CPU time", "cpu_ms"), long_table, read_table],
         checks=[Check.of(f"WAL of {name}", bench.estimate("wal", "pg_lean", name), "<=", EXCHANGE_WAL, "bytes") for name in added]
         + [Check(f"WAL of {name}, times the bytes changed", total("wal", "pg_lean", name) / total("changed", "pg_lean", name), "<=",
                  CHANGED_WAL[cases[name].plain]) for name in mixed_cases]
         + [Check(f"WAL of {name}, pg_lean / stock lz4", total("wal", "pg_lean", name) / total("wal", "stock lz4", name), "<=", STOCK_WAL)
            for name in mixed_cases]
         + [Check.of(f"{what} of {case}, pg_lean / stock lz4", bench.ratio(metric, "pg_lean", "stock lz4", case), "<=", 1 + MARGIN)
-                for case in short for metric, what in (("wal", "WAL"), ("cpu_ms", "CPU time"))])
+                for case in short for metric, what in (("wal", "WAL"), ("cpu_ms", "CPU time"))]
+        + [Check.of(f"WAL of {name}", bench.estimate("wal", "pg_lean", name), "<=", LINE_WAL, "bytes") for name in lines]
+        + [Check.of(f"CPU time of {case}, pg_lean / stock lz4", bench.ratio("cpu_ms", "pg_lean", "stock lz4", case), "<=", most) for case, most in long.items()]
+        + [Check.of(f"{reads[0]}, over one piece", bench.ratio("ms", "in pieces", "in one piece", reads[0]), "<=", READ_PIECES),
+           Check.of(reads[1], bench.estimate("ms", "in pieces", reads[1]), "<=", SLICE_MS, "ms")])
