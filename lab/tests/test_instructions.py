@@ -63,6 +63,16 @@ def test_a_short_value_that_replaces_another_takes_little_more_than_in_toast(pg_
 
 
 @pytest.mark.slow
+def test_looking_for_what_moved_takes_bounded_time(pg_lean):
+    need("appendable_bytea")
+    done = pg_lean("instructions", "--replaced", "300000", "--json", timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = {row["change"]: row["pg_lean / stock lz4"] for row in json.loads(done.stdout)}
+    assert found["300 kB, an exchange of 5 kB added"] < 0.5 and found["300 kB, all new"] < 1
+    assert found["300 kB, in another order"] < 2, "with a budget of twice the lengths it is 4"
+
+
+@pytest.mark.slow
 def test_what_followers_need_costs_tables_that_have_it(pg_lean):
     need("appendable_bytea")
     done = pg_lean("instructions", "--appended", "200", "--json", timeout=600)

@@ -188,6 +188,11 @@ MARGIN = 0.05
 EXCHANGE_WAL, CHANGED_WAL, STOCK_WAL = 11 * 1000, {"text": 4, "jsonb": 8}, 1 / 40
 
 
+def changes_of(size: int) -> dict[str, Callable[[int], Iterator[str]]]:
+    """The changes of a value of that length, short or long."""
+    return SHORT_CHANGES if size <= SHORT[-1] else {what: values for what, (values, _) in LONG_CHANGES.items()}
+
+
 def changed_bytes(old: str, new: str) -> int:
     """Bytes between what two texts have in common at their start and at their end, of the longer one."""
     least = min(len(old), len(new))
