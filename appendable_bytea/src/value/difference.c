@@ -15,11 +15,11 @@
  *
  * Invariants: Every copy was compared byte by byte, so a collision of hashes, even a
  * deliberate one, costs time only.  Copies ascend in both strings.  Memory
- * is bounded by MAX_ENTRIES.  Time is bounded: every byte that is hashed, rolled over or
- * compared is taken from a budget: an eighth of the lengths, enough for all of short strings, and a little of what was found.
- * So storing paragraphs of a value in another order takes 1.3 to 1.4 times the CPU time of
- * TOAST with lz4 (make bench-rewrites); with a budget of twice the lengths it took 3.6.  Where
- * the strings do not agree again within about that distance, no copy is found.
+ * is bounded by MAX_ENTRIES.  Time is bounded by a budget of bytes, from which every byte is taken
+ * that is hashed, rolled over or compared: an eighth of the lengths, all that short strings need, and
+ * a little for each copy.  So storing the paragraphs of a value in another order takes 1.4
+ * times the CPU time of TOAST with lz4 (make bench-rewrites; 3.6 with a budget of twice the lengths).
+ * Where the strings do not agree again within about that distance, no copy is found.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
