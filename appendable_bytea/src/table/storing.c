@@ -25,6 +25,8 @@
  */
 #include "postgres.h"
 
+#include "utils/datum.h"
+
 #include "table/table.h"
 
 /* The smallest append that becomes a chunk at once. */
@@ -70,16 +72,6 @@ ab_room_for(const AbTarget *target, int64 n)
 	if (room > ab_tail_max + 1)
 		room = Max(ab_tail_max + 1, n + 1);
 	return room;
-}
-
-/* Are two datums the same stored image? */
-static bool
-is_same_image(Datum a, Datum b)
-{
-	struct varlena *x = (struct varlena *) DatumGetPointer(a);
-	struct varlena *y = (struct varlena *) DatumGetPointer(b);
-
-	return VARSIZE_ANY(x) == VARSIZE_ANY(y) && memcmp(x, y, VARSIZE_ANY(x)) == 0;
 }
 
 /* Make a value continue the chunks of the old one, with n literal bytes after them. */
@@ -260,7 +252,8 @@ ab_storing_decide(AbStoring *storing, const AbTarget *target, Datum datum, bool 
 	memset(storing, 0, sizeof(*storing));
 	storing->datum = datum;
 	storing->counted = target->counted;
-	if (has_old && is_same_image(datum, old) &&
+	/* the same stored image? */
+	if (has_old && datumIsEqual(datum, old, false, -1) &&
 		(!ab_parse_reference(datum, &ref) || ref.relid == target->relid))
 	{
 		storing->action = AB_KEEP;

@@ -186,13 +186,6 @@ ab_position(Datum value, bytea *pattern)
 	{
 		const char *hit;
 
-		/* a value that is in memory as one piece needs no window */
-		if (window.len == 0 && len == ab_reader_length(reader))
-		{
-			hit = memmem(data, len, needle, needle_len);
-			result = hit ? (hit - data) + 1 : 0;
-			break;
-		}
 		appendBinaryStringInfo(&window, data, len);
 		hit = memmem(window.data, window.len, needle, needle_len);
 		if (hit != NULL)
@@ -243,20 +236,13 @@ ab_make_row(FunctionCallInfo fcinfo, Datum *values)
 Datum
 appendable_chunks(PG_FUNCTION_ARGS)
 {
-	typedef struct ChunksState
-	{
-		Datum		value;
-		int64		length;
-		int64		pos;
-		int			size;
-	} ChunksState;
-
 	FuncCallContext *call;
-	ChunksState *state;
+	int64		size = PG_GETARG_INT32(1);
+	Datum		value;
+	int64		from;
 
 	if (SRF_IS_FIRSTCALL())
 	{
-		int32		size = PG_GETARG_INT32(1);
 		MemoryContext old;
 
 		if (size <= 0 || size > MaxAllocSize - VARHDRSZ)
@@ -266,24 +252,14 @@ appendable_chunks(PG_FUNCTION_ARGS)
 							(int) (MaxAllocSize - VARHDRSZ))));
 		call = SRF_FIRSTCALL_INIT();
 		old = MemoryContextSwitchTo(call->multi_call_memory_ctx);
-		state = palloc(sizeof(ChunksState));
 		/* the argument's memory may be gone at the next call */
-		state->value = PointerGetDatum(PG_DETOAST_DATUM_COPY(PG_GETARG_DATUM(0)));
-		state->length = ab_length(state->value);
-		state->pos = 0;
-		state->size = size;
-		call->user_fctx = state;
+		call->user_fctx = PG_DETOAST_DATUM_COPY(PG_GETARG_DATUM(0));
 		MemoryContextSwitchTo(old);
 	}
 	call = SRF_PERCALL_SETUP();
-	state = call->user_fctx;
-	if (state->pos < state->length)
-	{
-		int64		n = Min(state->size, state->length - state->pos);
-		bytea	   *slice = ab_read_bytea(state->value, state->pos, n);
-
-		state->pos += n;
-		SRF_RETURN_NEXT(call, PointerGetDatum(slice));
-	}
-	SRF_RETURN_DONE(call);
+	value = PointerGetDatum(call->user_fctx);
+	from = call->call_cntr * size;
+	if (from >= ab_length(value))
+		SRF_RETURN_DONE(call);
+	SRF_RETURN_NEXT(call, PointerGetDatum(ab_read_bytea(value, from, Min(size, ab_length(value) - from))));
 }

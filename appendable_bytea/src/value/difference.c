@@ -80,23 +80,11 @@ ab_common_prefix(const char *a, const char *b, int64 n)
 {
 	int64		at = 0;
 
-	while (n - at >= (int64) sizeof(uint64))
-	{
-		uint64		x,
-					y;
-
-		/* the library's comparison is faster where much is equal */
-		if (n - at >= 4096 && memcmp(a + at, b + at, 4096) == 0)
-		{
-			at += 4096;
-			continue;
-		}
-		memcpy(&x, a + at, sizeof(x));
-		memcpy(&y, b + at, sizeof(y));
-		if (x != y)
-			break;
-		at += sizeof(x);
-	}
+	/* where much is equal, the library's comparison is faster */
+	while (n - at >= 256 && memcmp(a + at, b + at, 256) == 0)
+		at += 256;
+	while (n - at >= (int64) sizeof(uint64) && memcmp(a + at, b + at, sizeof(uint64)) == 0)
+		at += sizeof(uint64);
 	while (at < n && a[at] == b[at])
 		at++;
 	return at;
@@ -333,49 +321,6 @@ find_next(Search *search, int64 old_from, int64 new_from, AbCopy *copy)
 }
 
 /*
- * A copy that begins where the one before it ends may be longer still: then it takes over
- * that one's end.  Short copies of what every part of a value contains come before long
- * ones that only begin a little earlier.  Returns how many copies remain before it.
- */
-static int
-take_over(Search *search, AbCopy *copies, int count, AbCopy *copy)
-{
-	while (count > 0 && copies[count - 1].length < copy->length)
-	{
-		AbCopy	   *before = &copies[count - 1];
-		int64		more;
-
-		if (copy->old != before->old + before->length && copy->new != before->new + before->length)
-			break;
-		more = ab_common_suffix(search->old + copy->old, search->new + copy->new,
-								Min(copy->old - before->old, copy->new - before->new));
-		search->budget -= more / 8 + 1;
-		if (more == 0)
-			break;
-		copy->old -= more;
-		copy->new -= more;
-		copy->length += more;
-		before->length = Min(before->length, Min(copy->old - before->old, copy->new - before->new));
-		if (before->length >= MIN_COPY)
-			break;
-		/* what was left of it may be reached by going back further */
-		count--;
-		if (before->length > 0)
-		{
-			int64		old_end = count > 0 ? copies[count - 1].old + copies[count - 1].length : 0;
-			int64		new_end = count > 0 ? copies[count - 1].new + copies[count - 1].length : 0;
-
-			more = ab_common_suffix(search->old + copy->old, search->new + copy->new,
-									Min(copy->old - old_end, copy->new - new_end));
-			copy->old -= more;
-			copy->new -= more;
-			copy->length += more;
-		}
-	}
-	return count;
-}
-
-/*
  * Find parts of "old" in "new", in ascending order and at most "max" of them; returns how
  * many.  Bytes outside all copies need not be different.
  */
@@ -397,7 +342,6 @@ ab_find_copies(const char *old, int64 n, const char *new, int64 m, AbCopy *copie
 			break;
 		if (!find_next(&search, old_at, new_at, &copy))
 			break;
-		count = take_over(&search, copies, count, &copy);
 		copies[count++] = copy;
 		copied += copy.length;
 		old_at = copy.old + copy.length;
