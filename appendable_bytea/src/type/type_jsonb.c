@@ -34,15 +34,7 @@
 
 #include "type/type.h"
 
-PG_FUNCTION_INFO_V1(appendable_jsonb_in);
-PG_FUNCTION_INFO_V1(appendable_jsonb_out);
-PG_FUNCTION_INFO_V1(appendable_jsonb_recv);
-PG_FUNCTION_INFO_V1(appendable_jsonb_send);
-PG_FUNCTION_INFO_V1(appendable_from_jsonb);
-PG_FUNCTION_INFO_V1(appendable_jsonb_to_jsonb);
 PG_FUNCTION_INFO_V1(appendable_jsonb_to_json);
-PG_FUNCTION_INFO_V1(appendable_jsonb_hash);
-PG_FUNCTION_INFO_V1(appendable_jsonb_hash_extended);
 PG_FUNCTION_INFO_V1(appendable_jsonb_subscript);
 
 /* Offsets that a container has at most, unless there are too many entries between them. */
@@ -112,44 +104,14 @@ ab_call_as_jsonb(FunctionCallInfo fcinfo, PGFunction function)
 	return ab_call_with(fcinfo, function, ab_as_jsonb(PG_GETARG_DATUM(0)));
 }
 
-Datum
-appendable_jsonb_in(PG_FUNCTION_ARGS)
-{
-	return ab_input_by(fcinfo, jsonb_in, ab_from_jsonb);
-}
-
-Datum
-appendable_jsonb_out(PG_FUNCTION_ARGS)
-{
-	return ab_call_as_jsonb(fcinfo, jsonb_out);
-}
-
-Datum
-appendable_jsonb_recv(PG_FUNCTION_ARGS)
-{
-	return ab_input_by(fcinfo, jsonb_recv, ab_from_jsonb);
-}
-
-Datum
-appendable_jsonb_send(PG_FUNCTION_ARGS)
-{
-	return ab_call_as_jsonb(fcinfo, jsonb_send);
-}
-
+AB_FUNCTION(appendable_jsonb_in, return ab_input_by(fcinfo, jsonb_in, ab_from_jsonb));
+AB_FUNCTION(appendable_jsonb_out, return ab_call_as_jsonb(fcinfo, jsonb_out));
+AB_FUNCTION(appendable_jsonb_recv, return ab_input_by(fcinfo, jsonb_recv, ab_from_jsonb));
+AB_FUNCTION(appendable_jsonb_send, return ab_call_as_jsonb(fcinfo, jsonb_send));
 /* The cast from jsonb. */
-Datum
-appendable_from_jsonb(PG_FUNCTION_ARGS)
-{
-	return ab_from_jsonb(PG_GETARG_DATUM(0));
-}
-
+AB_FUNCTION(appendable_from_jsonb, return ab_from_jsonb(PG_GETARG_DATUM(0)));
 /* The cast to jsonb. */
-Datum
-appendable_jsonb_to_jsonb(PG_FUNCTION_ARGS)
-{
-	return ab_as_jsonb(PG_GETARG_DATUM(0));
-}
-
+AB_FUNCTION(appendable_jsonb_to_jsonb, return ab_as_jsonb(PG_GETARG_DATUM(0)));
 /* The cast to json; to_json() and similar functions search for it. */
 Datum
 appendable_jsonb_to_json(PG_FUNCTION_ARGS)
@@ -157,18 +119,7 @@ appendable_jsonb_to_json(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text(DatumGetCString(ab_call_as_jsonb(fcinfo, jsonb_out))));
 }
 
-Datum
-appendable_jsonb_hash(PG_FUNCTION_ARGS)
-{
-	return ab_call_as_jsonb(fcinfo, jsonb_hash);
-}
-
-Datum
-appendable_jsonb_hash_extended(PG_FUNCTION_ARGS)
-{
-	return ab_call_as_jsonb(fcinfo, jsonb_hash_extended);
-}
-
+AB_FUNCTION(appendable_jsonb_hash, return ab_call_as_jsonb(fcinfo, PG_NARGS() == 1 ? jsonb_hash : jsonb_hash_extended));
 /* ---- subscripts ---------------------------------------------------------- */
 
 /* jsonb's routines; ours call their transform and their assignment. */
