@@ -59,15 +59,6 @@ ab_chunk_cursor_install(void)
 	RegisterSubXactCallback(forget_verified_subxact, NULL);
 }
 
-/* Name of the table that a reference belongs to, for messages. */
-static const char *
-home_name(const AbChunkCursor *cursor)
-{
-	const char *name = get_rel_name(cursor->ref.relid);
-
-	return name ? name : RelationGetRelationName(cursor->store.heap);
-}
-
 /*
  * Open the store of a reference.  As in core's get_toast_snapshot(), a snapshot
  * must be held: it is what keeps vacuum from removing chunks while we read.
@@ -131,7 +122,7 @@ refuse_chunk(AbChunkCursor *cursor, const AbChunk *chunk)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("damaged chunk of an %s value in table \"%s\"",
-						ab_value_type_name(cursor->ref.relid), home_name(cursor)),
+						ab_value_type_name(cursor->ref.relid), get_rel_name(cursor->ref.relid)),
 				 chunk->problem ?
 				 errdetail("A chunk of value " UINT64_FORMAT " after byte %lld has %s.",
 						   (uint64) cursor->ref.vid, (long long) cursor->scan_at, chunk->problem) :
@@ -543,7 +534,7 @@ ab_chunk_cursor_missing(AbChunkCursor *cursor, int64 at)
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("missing chunk of an %s value in table \"%s\"",
-					ab_value_type_name(cursor->ref.relid), home_name(cursor)),
+					ab_value_type_name(cursor->ref.relid), get_rel_name(cursor->ref.relid)),
 			 errdetail("Byte %lld of value " UINT64_FORMAT " is in no chunk.",
 					   (long long) at, (uint64) cursor->ref.vid),
 			 errhint("appendable_bytea_check() reports the row if it is damaged.  A value that was kept outside its table, as in a variable or a holdable cursor, ends once its row is deleted or changed and vacuumed.")));

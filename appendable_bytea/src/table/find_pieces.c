@@ -110,7 +110,7 @@ shares_samples(AbReader *reader, int64 from, int64 n, const char *data, int64 m)
 
 		if (!ab_reader_try_read(reader, from + at, buf, size))
 			break;
-		found = ab_index_shared(index, m, buf, size, size / 2) >= size / 2;
+		found = ab_index_shared(index, data, m, buf, size, size / 2) >= size / 2;
 		CHECK_FOR_INTERRUPTS();
 	}
 	pfree(index);

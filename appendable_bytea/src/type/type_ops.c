@@ -26,11 +26,7 @@ PG_FUNCTION_INFO_V1(appendable_length);
 PG_FUNCTION_INFO_V1(appendable_length4);
 PG_FUNCTION_INFO_V1(appendable_substr4);
 PG_FUNCTION_INFO_V1(appendable_substr8);
-PG_FUNCTION_INFO_V1(appendable_get_byte4);
-PG_FUNCTION_INFO_V1(appendable_get_byte8);
 PG_FUNCTION_INFO_V1(appendable_get_bit);
-PG_FUNCTION_INFO_V1(appendable_position);
-PG_FUNCTION_INFO_V1(appendable_position4);
 PG_FUNCTION_INFO_V1(appendable_chunks);
 
 Datum
@@ -135,17 +131,8 @@ get_byte(Datum value, int64 n)
 	return ab_read_byte(value, n);
 }
 
-Datum
-appendable_get_byte4(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_INT32(get_byte(PG_GETARG_DATUM(0), PG_GETARG_INT32(1)));
-}
-
-Datum
-appendable_get_byte8(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_INT32(get_byte(PG_GETARG_DATUM(0), PG_GETARG_INT64(1)));
-}
+AB_FUNCTION(appendable_get_byte4, PG_RETURN_INT32(get_byte(PG_GETARG_DATUM(0), PG_GETARG_INT32(1))));
+AB_FUNCTION(appendable_get_byte8, PG_RETURN_INT32(get_byte(PG_GETARG_DATUM(0), PG_GETARG_INT64(1))));
 
 Datum
 appendable_get_bit(PG_FUNCTION_ARGS)
@@ -204,17 +191,8 @@ ab_position(Datum value, bytea *pattern)
 	return result;
 }
 
-Datum
-appendable_position(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_INT64(ab_position(PG_GETARG_DATUM(0), PG_GETARG_BYTEA_PP(1)));
-}
-
-Datum
-appendable_position4(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_INT32(ab_narrow(ab_position(PG_GETARG_DATUM(0), PG_GETARG_BYTEA_PP(1)), "appendable_position"));
-}
+AB_FUNCTION(appendable_position, PG_RETURN_INT64(ab_position(PG_GETARG_DATUM(0), PG_GETARG_BYTEA_PP(1))));
+AB_FUNCTION(appendable_position4, PG_RETURN_INT32(ab_narrow(ab_position(PG_GETARG_DATUM(0), PG_GETARG_BYTEA_PP(1)), "appendable_position")));
 
 /* A function's result; see type.h. */
 Datum

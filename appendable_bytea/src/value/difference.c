@@ -56,7 +56,6 @@ typedef struct BlockEntry
 
 struct AbBlockIndex
 {
-	const char *data;			/* whose blocks they are */
 	int			block;			/* bytes of a block */
 	int			step;			/* from one block to the next */
 	uint32		mask;
@@ -72,6 +71,8 @@ typedef struct Search
 	int64		n;
 	int64		m;
 	int64		budget;			/* bytes that may still be read */
+	int64		long_copy;		/* a copy of this length is used, whatever its
+								 * distance */
 } Search;
 
 /* How many bytes two strings of n bytes have in common at their start. */
@@ -143,7 +144,6 @@ ab_index_blocks(const char *data, int64 n, int block, int step)
 	AbBlockIndex *index = palloc0(offsetof(AbBlockIndex, entries) + size * sizeof(BlockEntry));
 
 	Assert(blocks <= MAX_ENTRIES);
-	index->data = data;
 	index->block = block;
 	index->step = step;
 	index->mask = size - 1;
@@ -170,54 +170,6 @@ ab_index_blocks(const char *data, int64 n, int block, int step)
 	return index;
 }
 
-/* The number of bytes of a sample that can be copied from the m indexed bytes; at most about "enough". */
-int64
-ab_index_shared(const AbBlockIndex *index, int64 m, const char *sample, int64 n, int64 enough)
-{
-	const int	block = index->block;
-	const uint32 mask = index->mask;
-	const uint32 leaving = index->leaving;
-	int64		shared = 0;
-	int64		from = 0;		/* bytes before this one were found */
-	int64		i = 0;
-
-	while (i <= n - block && shared < enough)
-	{
-		uint32		hash = hash_of_block(sample + i, block);
-		int64		length = 0;
-
-		for (;; i++)
-		{
-			const BlockEntry *entry = &index->entries[first_place(hash) & mask];
-
-			for (int probes = 0; entry->block != 0 && probes < MAX_PROBES; probes++)
-			{
-				int64		place = (int64) (entry->block - 1) * index->step;
-
-				if (entry->hash == hash && memcmp(sample + i, index->data + place, block) == 0)
-				{
-					int64		before = ab_common_suffix(sample + i, index->data + place, Min(i - from, place));
-					int64		after = ab_common_prefix(sample + i, index->data + place, Min(n - i, m - place));
-
-					/* a shorter one may be a block that repeats itself */
-					if (before + after >= MIN_COPY)
-					{
-						shared += before + after;
-						length = after;
-						break;
-					}
-				}
-				entry = &index->entries[(entry - index->entries + 1) & mask];
-			}
-			if (length > 0 || i >= n - block)
-				break;
-			hash = hash * MULTIPLIER + (unsigned char) sample[i + block] - (unsigned char) sample[i] * leaving;
-		}
-		from = i += Max(length, 1);
-	}
-	return shared;
-}
-
 /*
  * A block of the new string was found in the old one: extend it both ways, but not before
  * (old_from, new_from).  False if the copy is too short for its distance.
@@ -235,7 +187,7 @@ extend_copy(Search *search, int64 old_from, int64 new_from, int64 old_at, int64 
 	copy->old = old_at - before;
 	copy->new = new_at - before;
 	copy->length = after + before;
-	return copy->length >= MIN_COPY && copy->length >= Min(skipped / 8, LONG_COPY);
+	return copy->length >= MIN_COPY && copy->length >= Min(skipped / 8, search->long_copy);
 }
 
 /*
@@ -266,7 +218,7 @@ search_window(Search *search, const AbBlockIndex *index, int64 old_from, int64 w
 
 			if (entry->block == 0)
 				break;
-			new_at = new_from + (int64) (entry->block - 1) * block;
+			new_at = new_from + (int64) (entry->block - 1) * index->step;
 			if (entry->hash != hash || memcmp(old + i, search->new + new_at, block) != 0)
 				continue;
 			if (extend_copy(search, old_from, new_from, old_from + i, new_at, copy))
@@ -288,6 +240,19 @@ search_window(Search *search, const AbBlockIndex *index, int64 old_from, int64 w
 		hash = hash * MULTIPLIER + (unsigned char) old[i + block] - (unsigned char) old[i] * index->leaving;
 	}
 	return false;
+}
+
+/* The number of bytes of a sample that can be copied from the m indexed bytes; at most about "enough". */
+int64
+ab_index_shared(const AbBlockIndex *index, const char *data, int64 m, const char *sample, int64 n, int64 enough)
+{
+	Search		search = {.old = sample,.new = data,.n = n,.m = m,.budget = PG_INT64_MAX,.long_copy = MIN_COPY};
+	AbCopy		copy = {0};
+	int64		shared = 0;
+
+	while (shared < enough && search_window(&search, index, copy.old + copy.length, n - copy.old - copy.length, 0, &copy))
+		shared += copy.length;
+	return shared;
 }
 
 /* Find the next place from which on the strings agree. */
@@ -327,7 +292,7 @@ find_next(Search *search, int64 old_from, int64 new_from, AbCopy *copy)
 int
 ab_find_copies(const char *old, int64 n, const char *new, int64 m, AbCopy *copies, int max)
 {
-	Search		search = {.old = old,.new = new,.n = n,.m = m,.budget = 2 * (n + m) + 65536};
+	Search		search = {.old = old,.new = new,.n = n,.m = m,.budget = 2 * (n + m) + 65536,.long_copy = LONG_COPY};
 	int64		old_at = 0,
 				new_at = 0,
 				copied = 0;
