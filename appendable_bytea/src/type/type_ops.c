@@ -22,18 +22,12 @@
 
 #include "type/type.h"
 
-PG_FUNCTION_INFO_V1(appendable_length);
-PG_FUNCTION_INFO_V1(appendable_length4);
 PG_FUNCTION_INFO_V1(appendable_substr4);
 PG_FUNCTION_INFO_V1(appendable_substr8);
 PG_FUNCTION_INFO_V1(appendable_get_bit);
 PG_FUNCTION_INFO_V1(appendable_chunks);
 
-Datum
-appendable_length(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_INT64(ab_length(PG_GETARG_DATUM(0)));
-}
+AB_FUNCTION(appendable_length, PG_RETURN_INT64(ab_length(PG_GETARG_DATUM(0))));
 
 /* A result of a function whose result type is int4. */
 int32
@@ -48,11 +42,7 @@ ab_narrow(int64 n, const char *own_form)
 }
 
 /* octet_length() and length() */
-Datum
-appendable_length4(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_INT32(ab_narrow(ab_length(PG_GETARG_DATUM(0)), "appendable_length"));
-}
+AB_FUNCTION(appendable_length4, PG_RETURN_INT32(ab_narrow(ab_length(PG_GETARG_DATUM(0)), "appendable_length")));
 
 /*
  * Bytes [start, start + length) of the value, counted from 1, clipped to the
@@ -77,9 +67,8 @@ value_substring(Datum value, int64 start, int64 length, bool to_end)
 	total = ab_length(value);
 	if (to_end || pg_add_s64_overflow(start - 1, length, &end) || end > total)
 		end = total;
-	if (end <= from)
-		return ab_read_bytea(value, 0, 0);
-	return ab_read_bytea(value, from, end - from);
+	from = Min(from, total);
+	return ab_read_bytea(value, from, Max(end - from, 0));
 }
 
 /* substr(value, start [, length]) */
