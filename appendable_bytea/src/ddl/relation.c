@@ -76,12 +76,8 @@ read_columns(Oid relid, AttrNumber attnum, ColumnTypes *types)
 	memset(types, 0, sizeof(*types));
 	ScanKeyInit(&key[0], Anum_pg_attribute_attrelid, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(relid));
-	if (attnum != 0)
-		ScanKeyInit(&key[1], Anum_pg_attribute_attnum, BTEqualStrategyNumber, F_INT2EQ,
-					Int16GetDatum(attnum));
-	else
-		ScanKeyInit(&key[1], Anum_pg_attribute_attnum, BTGreaterStrategyNumber, F_INT2GT,
-					Int16GetDatum(0));
+	ScanKeyInit(&key[1], Anum_pg_attribute_attnum, attnum != 0 ? BTEqualStrategyNumber : BTGreaterStrategyNumber,
+				attnum != 0 ? F_INT2EQ : F_INT2GT, Int16GetDatum(attnum));
 	foreach(lc, ab_catalog_rows(AttributeRelationId, AttributeRelidNumIndexId, 2, key, SnapshotSelf))
 	{
 		Form_pg_attribute att = (Form_pg_attribute) GETSTRUCT((HeapTuple) lfirst(lc));

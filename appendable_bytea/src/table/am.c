@@ -129,8 +129,8 @@ decide_row(RowStoring *row, Relation rel, TupleTableSlot *slot, HeapTuple old)
 		row->may_end |= !storing->grows;
 		if (storing->action == AB_KEEP)
 			continue;
-		if (ab_storing_writes(storing))
-			row->writes = true;
+		/* all other actions write chunks */
+		row->writes |= storing->action != AB_INLINE;
 		storing->attnum = n;
 		row->columns[row->ncolumns++] = storing;
 	}

@@ -294,14 +294,6 @@ ab_storing_decide(AbStoring *storing, const AbTarget *target, Datum datum, bool 
 		decide_own(storing, target);
 }
 
-/* Will storing the value write chunks? */
-bool
-ab_storing_writes(const AbStoring *storing)
-{
-	return storing->action == AB_APPEND || storing->action == AB_REWRITE ||
-		storing->action == AB_STORE_PIECES || storing->action == AB_NEW_VALUE;
-}
-
 /* The whole value as one flat datum. */
 static Datum
 flatten_value(AbStoring *storing, const AbTarget *target)

@@ -27,7 +27,6 @@
 
 PG_FUNCTION_INFO_V1(appendable_in);
 PG_FUNCTION_INFO_V1(appendable_out);
-PG_FUNCTION_INFO_V1(appendable_from_bytea);
 PG_FUNCTION_INFO_V1(appendable_to_bytea);
 
 /* A flat value with the bytes of a datum of a built-in type. */
@@ -193,8 +192,4 @@ appendable_to_bytea(PG_FUNCTION_ARGS)
 }
 
 /* The cast from bytea: a flat value, spilled to chunks when it is stored. */
-Datum
-appendable_from_bytea(PG_FUNCTION_ARGS)
-{
-	return ab_from_plain(PG_GETARG_DATUM(0));
-}
+AB_FUNCTION(appendable_from_bytea, return ab_from_plain(PG_GETARG_DATUM(0)));

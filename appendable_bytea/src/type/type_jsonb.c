@@ -28,6 +28,7 @@
 #include "executor/execExpr.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/subscripting.h"
+#include "parser/parse_coerce.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/jsonb.h"
@@ -137,17 +138,8 @@ transform_subscripts(SubscriptingRef *sbsref, List *indirection, struct ParseSta
 		return;
 	/* fetch_subscripts() needs a path of texts */
 	foreach(lc, sbsref->refupperindexpr)
-	{
-		CoerceViaIO *coerced = makeNode(CoerceViaIO);
-
-		if (exprType(lfirst(lc)) == TEXTOID)
-			continue;
-		coerced->arg = lfirst(lc);
-		coerced->resulttype = TEXTOID;
-		coerced->coerceformat = COERCE_IMPLICIT_CAST;
-		coerced->location = -1;
-		lfirst(lc) = coerced;
-	}
+		lfirst(lc) = coerce_to_target_type(pstate, lfirst(lc), exprType(lfirst(lc)), TEXTOID, -1,
+										   COERCION_EXPLICIT, COERCE_IMPLICIT_CAST, -1);
 }
 
 static void

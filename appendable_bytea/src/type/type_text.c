@@ -32,7 +32,6 @@
 
 #include "type/type.h"
 
-PG_FUNCTION_INFO_V1(appendable_from_bpchar);
 PG_FUNCTION_INFO_V1(appendable_text_length);
 PG_FUNCTION_INFO_V1(appendable_text_substr);
 PG_FUNCTION_INFO_V1(appendable_text_left);
@@ -55,11 +54,7 @@ AB_FUNCTION(appendable_text_send, return ab_call_whole(fcinfo, textsend));
 AB_FUNCTION(appendable_json_in, return ab_input_by(fcinfo, json_in, ab_from_plain));
 AB_FUNCTION(appendable_json_recv, return ab_input_by(fcinfo, json_recv, ab_from_plain));
 /* The cast from character, without trailing blanks as for text. */
-Datum
-appendable_from_bpchar(PG_FUNCTION_ARGS)
-{
-	return ab_from_plain(DirectFunctionCall1(rtrim1, PG_GETARG_DATUM(0)));
-}
+AB_FUNCTION(appendable_from_bpchar, return ab_from_plain(DirectFunctionCall1(rtrim1, PG_GETARG_DATUM(0))));
 
 /* Characters in the first "bytes" bytes of a value in UTF8. */
 static int64
