@@ -124,10 +124,9 @@ add_dependents(StringInfo list, Oid classid, Oid objid, AttrNumber attnum)
 static void
 add_indexes(StringInfo list, Relation table, AttrNumber attnum, const AbType *type)
 {
-	List	   *indexes = RelationGetIndexList(table);
 	ListCell   *lc;
 
-	foreach(lc, indexes)
+	foreach(lc, RelationGetIndexList(table))
 	{
 		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
 		const Form_pg_index form = index->rd_index;
@@ -148,7 +147,6 @@ add_indexes(StringInfo list, Relation table, AttrNumber attnum, const AbType *ty
 		}
 		index_close(index, AccessShareLock);
 	}
-	list_free(indexes);
 }
 
 /* Foreign keys of the column; what refers to it needs a unique index, which is listed. */

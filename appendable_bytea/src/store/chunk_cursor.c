@@ -26,7 +26,6 @@
 #include "access/relscan.h"
 #include "access/xact.h"
 #include "access/xlog.h"
-#include "miscadmin.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 
@@ -256,7 +255,6 @@ trace_unsettled_writes(AbChunkCursor *cursor)
 		found = false;
 		while (!complete && ab_chunk_next(scan, BackwardScanDirection, &chunk))
 		{
-			CHECK_FOR_INTERRUPTS();
 			if (chunk.problem || chunk.edition > edition || chunk.crc != crc ||
 				(cursor->nwrites == 0 && chunk.off + chunk.length != ref->stored))
 				continue;
@@ -296,7 +294,6 @@ next_counting(const AbChunkCursor *cursor, SysScanDesc scan, ScanDirection direc
 {
 	while (ab_chunk_next(scan, direction, chunk))
 	{
-		CHECK_FOR_INTERRUPTS();
 		if (chunk_counts(cursor, scan, chunk))
 			return true;
 	}

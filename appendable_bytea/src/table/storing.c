@@ -355,7 +355,6 @@ write_rest(AbStoring *storing, const AbTarget *target, AbReader *reader, AbWrite
 	int64		until = storing->value.length - rest;
 	char	   *tail = palloc(rest + 1);
 	AbRef		ref;
-	Datum		result;
 
 	ab_reader_seek(reader, from);
 	while (from < until)
@@ -370,9 +369,7 @@ write_rest(AbStoring *storing, const AbTarget *target, AbReader *reader, AbWrite
 	}
 	ab_reader_read(reader, until, tail, rest);
 	ab_writer_close(writer, &ref);
-	result = ab_make_stored(&ref, NULL, 0, tail, rest, storing->has_old ? ab_room_for(target, rest) : 0);
-	pfree(tail);
-	return result;
+	return ab_make_stored(&ref, NULL, 0, tail, rest, storing->has_old ? ab_room_for(target, rest) : 0);
 }
 
 /*
