@@ -425,7 +425,7 @@ CREATE FUNCTION appendable_bytea_hash(appendable_bytea) RETURNS integer
 COMMENT ON FUNCTION appendable_bytea_hash(appendable_bytea) IS 'hash';
 
 CREATE FUNCTION appendable_bytea_hash_extended(appendable_bytea, bigint) RETURNS bigint
-	AS 'MODULE_PATHNAME', 'appendable_hash_extended' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+	AS 'MODULE_PATHNAME', 'appendable_hash' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_bytea_hash_extended(appendable_bytea, bigint) IS 'hash';
 
 CREATE FUNCTION appendable_bytea_hash(bytea) RETURNS integer
@@ -433,7 +433,7 @@ CREATE FUNCTION appendable_bytea_hash(bytea) RETURNS integer
 COMMENT ON FUNCTION appendable_bytea_hash(bytea) IS 'hash of a bytea, equal to that of an equal appendable_bytea';
 
 CREATE FUNCTION appendable_bytea_hash_extended(bytea, bigint) RETURNS bigint
-	AS 'MODULE_PATHNAME', 'bytea_hash_extended' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+	AS 'MODULE_PATHNAME', 'bytea_hash' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_bytea_hash_extended(bytea, bigint) IS 'hash of a bytea, equal to that of an equal appendable_bytea';
 
 -- For ORDER BY, DISTINCT and merge joins.  An index key would hold references
@@ -838,7 +838,7 @@ CREATE FUNCTION appendable_text_hash(appendable_text) RETURNS integer
 COMMENT ON FUNCTION appendable_text_hash(appendable_text) IS 'hash';
 
 CREATE FUNCTION appendable_text_hash_extended(appendable_text, bigint) RETURNS bigint
-	AS 'MODULE_PATHNAME', 'appendable_text_hash_extended' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+	AS 'MODULE_PATHNAME', 'appendable_text_hash' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_text_hash_extended(appendable_text, bigint) IS 'hash';
 
 CREATE FUNCTION appendable_text_hash(text) RETURNS integer
@@ -846,7 +846,7 @@ CREATE FUNCTION appendable_text_hash(text) RETURNS integer
 COMMENT ON FUNCTION appendable_text_hash(text) IS 'hash of a text, equal to that of an equal appendable_text';
 
 CREATE FUNCTION appendable_text_hash_extended(text, bigint) RETURNS bigint
-	AS 'MODULE_PATHNAME', 'text_hash_extended' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+	AS 'MODULE_PATHNAME', 'text_hash' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_text_hash_extended(text, bigint) IS 'hash of a text, equal to that of an equal appendable_text';
 
 CREATE OPERATOR CLASS appendable_text_ops DEFAULT FOR TYPE appendable_text USING btree AS
@@ -1171,7 +1171,7 @@ CREATE FUNCTION appendable_jsonb_hash(appendable_jsonb) RETURNS integer
 COMMENT ON FUNCTION appendable_jsonb_hash(appendable_jsonb) IS 'hash';
 
 CREATE FUNCTION appendable_jsonb_hash_extended(appendable_jsonb, bigint) RETURNS bigint
-	AS 'MODULE_PATHNAME', 'appendable_jsonb_hash_extended' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+	AS 'MODULE_PATHNAME', 'appendable_jsonb_hash' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION appendable_jsonb_hash_extended(appendable_jsonb, bigint) IS 'hash';
 
 CREATE OPERATOR pg_catalog.= (

@@ -110,7 +110,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	{
 		AbBlockIndex *index = ab_index_blocks(b, new.length, ab_index_block_size(new.length), ab_index_block_size(new.length));
 
-		(void) ab_index_shared(index, new.length, a, old.length, old.length);
+		(void) ab_index_shared(index, b, new.length, a, old.length, old.length);
 		pfree(index);
 	}
 	fuzz_free_all();

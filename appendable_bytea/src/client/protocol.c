@@ -227,16 +227,16 @@ may_have_xml(const char *source)
 }
 
 static void
-show_bytea(ParseState *pstate, Query *query)
+statement_analyzed(ParseState *pstate, Query *query, JumbleState_compat *jstate)
 {
 	Oid		   *types = NULL;
 	int			ntypes = 0;
 	bool		prepares = pstate->p_paramref_hook == variable_parameters;
 	TupleDesc	shown = NULL;
 
-	if (!IsTransactionState() || IsAbortedTransactionBlockState())
-		return;
-	if (!OidIsValid(ab_am_oid()))
+	if (previous_analyze)
+		previous_analyze(pstate, query, jstate);
+	if (!IsTransactionState() || IsAbortedTransactionBlockState() || !OidIsValid(ab_am_oid()))
 		return;
 	if (may_have_xml(pstate->p_sourcetext))
 		ab_xml_of_plain(query);
@@ -255,14 +255,6 @@ show_bytea(ParseState *pstate, Query *query)
 		return;
 	ab_parameters_as_plain(query, types, ntypes);
 	ab_results_as_plain(query, shown);
-}
-
-static void
-statement_analyzed(ParseState *pstate, Query *query, JumbleState_compat *jstate)
-{
-	if (previous_analyze)
-		previous_analyze(pstate, query, jstate);
-	show_bytea(pstate, query);
 }
 
 /* The prepared statement that a command executes, also EXPLAIN and CREATE TABLE AS; NULL if it executes none. */

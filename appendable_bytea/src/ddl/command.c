@@ -143,7 +143,7 @@ static void
 check_reindex(const ReindexStmt *stmt)
 {
 	bool		concurrently = false;
-	bool		reaches_stores = false;
+	bool		reaches_stores;
 	ListCell   *lc;
 
 	foreach(lc, stmt->params)
@@ -153,21 +153,12 @@ check_reindex(const ReindexStmt *stmt)
 	}
 	if (!concurrently)
 		return;
-	switch (stmt->kind)
-	{
-		case REINDEX_OBJECT_DATABASE:
-			reaches_stores = ab_store_tables() != NIL;
-			break;
-		case REINDEX_OBJECT_SCHEMA:
-			reaches_stores = strcmp(stmt->name, AB_SCHEMA) == 0;
-			break;
-		case REINDEX_OBJECT_TABLE:
-		case REINDEX_OBJECT_INDEX:
-			reaches_stores = is_store(stmt->relation);
-			break;
-		default:
-			break;
-	}
+	if (stmt->kind == REINDEX_OBJECT_DATABASE)
+		reaches_stores = ab_store_tables() != NIL;
+	else if (stmt->kind == REINDEX_OBJECT_SCHEMA)
+		reaches_stores = strcmp(stmt->name, AB_SCHEMA) == 0;
+	else
+		reaches_stores = is_store(stmt->relation);
 	if (reaches_stores && ab_slots_exist())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),

@@ -107,7 +107,6 @@ is_worth_compacting(const AbStore *store, const AbRef *ref, Snapshot snapshot)
 	scan = ab_chunk_scan(store, snapshot, ref->vid, 0, ref->stored);
 	while (bytes <= enough && ab_chunk_next(scan, BackwardScanDirection, &chunk))
 	{
-		CHECK_FOR_INTERRUPTS();
 		if (chunk.problem || chunk.compressed)
 			break;
 		chunks++;

@@ -65,9 +65,41 @@ has_column(const int16 *columns, int ncolumns, AttrNumber attnum)
 }
 
 /*
- * Add the objects that refer to a column (or, column 0, to the row type of "relid") and
- * whose definition would have to change with its type: what core refuses one by one.
+ * Why the definition of an object that refers to a column (or, column 0, to the row type of "objid")
+ * would have to change with its type: what core refuses one by one; NULL if it would not.
  */
+static const char *
+why_dependent(const FormData_pg_depend *depend)
+{
+	const bool	on_row_type = depend->refclassid == TypeRelationId;
+
+	switch (depend->classid)
+	{
+		case RewriteRelationId:
+			return "its query reads the column";
+		case TriggerRelationId:
+			return depend->deptype != DEPENDENCY_NORMAL ? NULL :
+				"its condition, or its list of columns, names the column";
+		case PolicyRelationId:
+			return "its expression reads the column";
+		case ProcedureRelationId:
+			return "its body reads the column";
+		case PublicationRelRelationId:
+			return "its WHERE clause reads the column";
+		case AttrDefaultRelationId:
+			return !on_row_type && GetAttrDefaultColumnAddress(depend->objid).objectSubId == depend->refobjsubid ? NULL :
+				"the generated column is computed from the column";
+		case RelationRelationId:
+			return on_row_type && depend->objsubid > 0 ? "the column is of the table's row type" : NULL;
+		case TypeRelationId:
+			return on_row_type && get_typtype(depend->objid) == TYPTYPE_DOMAIN ?
+				"the domain is over the table's row type" : NULL;
+		default:
+			return NULL;
+	}
+}
+
+/* Add the objects that refer to a column, or to a row type (column 0), and prevent a change of its type. */
 static void
 add_dependents(StringInfo list, Oid classid, Oid objid, AttrNumber attnum)
 {
@@ -81,45 +113,8 @@ add_dependents(StringInfo list, Oid classid, Oid objid, AttrNumber attnum)
 	{
 		Form_pg_depend depend = (Form_pg_depend) GETSTRUCT((HeapTuple) lfirst(lc));
 		ObjectAddress object = {depend->classid, depend->objid, depend->objsubid};
-		const char *why = NULL;
+		const char *why = why_dependent(depend);
 
-		switch (object.classId)
-		{
-			case RewriteRelationId:
-				why = "its query reads the column";
-				break;
-			case TriggerRelationId:
-				if (depend->deptype == DEPENDENCY_NORMAL)
-					why = "its condition, or its list of columns, names the column";
-				break;
-			case PolicyRelationId:
-				why = "its expression reads the column";
-				break;
-			case ProcedureRelationId:
-				why = "its body reads the column";
-				break;
-			case PublicationRelRelationId:
-				why = "its WHERE clause reads the column";
-				break;
-			case AttrDefaultRelationId:
-				{
-					ObjectAddress column = GetAttrDefaultColumnAddress(object.objectId);
-
-					if (column.objectSubId != attnum || classid != RelationRelationId)
-						why = "the generated column is computed from the column";
-					break;
-				}
-			case RelationRelationId:
-				if (classid == TypeRelationId && depend->objsubid > 0)
-					why = "the column is of the table's row type";
-				break;
-			case TypeRelationId:
-				if (classid == TypeRelationId && get_typtype(object.objectId) == TYPTYPE_DOMAIN)
-					why = "the domain is over the table's row type";
-				break;
-			default:
-				break;
-		}
 		if (why != NULL)
 			add_object(list, &object, why);
 	}
@@ -129,10 +124,9 @@ add_dependents(StringInfo list, Oid classid, Oid objid, AttrNumber attnum)
 static void
 add_indexes(StringInfo list, Relation table, AttrNumber attnum, const AbType *type)
 {
-	List	   *indexes = RelationGetIndexList(table);
 	ListCell   *lc;
 
-	foreach(lc, indexes)
+	foreach(lc, RelationGetIndexList(table))
 	{
 		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
 		const Form_pg_index form = index->rd_index;
@@ -153,7 +147,6 @@ add_indexes(StringInfo list, Relation table, AttrNumber attnum, const AbType *ty
 		}
 		index_close(index, AccessShareLock);
 	}
-	list_free(indexes);
 }
 
 /* Foreign keys of the column; what refers to it needs a unique index, which is listed. */

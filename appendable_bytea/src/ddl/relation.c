@@ -76,12 +76,8 @@ read_columns(Oid relid, AttrNumber attnum, ColumnTypes *types)
 	memset(types, 0, sizeof(*types));
 	ScanKeyInit(&key[0], Anum_pg_attribute_attrelid, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(relid));
-	if (attnum != 0)
-		ScanKeyInit(&key[1], Anum_pg_attribute_attnum, BTEqualStrategyNumber, F_INT2EQ,
-					Int16GetDatum(attnum));
-	else
-		ScanKeyInit(&key[1], Anum_pg_attribute_attnum, BTGreaterStrategyNumber, F_INT2GT,
-					Int16GetDatum(0));
+	ScanKeyInit(&key[1], Anum_pg_attribute_attnum, attnum != 0 ? BTEqualStrategyNumber : BTGreaterStrategyNumber,
+				attnum != 0 ? F_INT2EQ : F_INT2GT, Int16GetDatum(attnum));
 	foreach(lc, ab_catalog_rows(AttributeRelationId, AttributeRelidNumIndexId, 2, key, SnapshotSelf))
 	{
 		Form_pg_attribute att = (Form_pg_attribute) GETSTRUCT((HeapTuple) lfirst(lc));
@@ -221,12 +217,10 @@ ab_check_relation(Oid relid, AttrNumber attnum)
 	switch (row->relkind)
 	{
 		case RELKIND_RELATION:
-			refuse_row_type_in_use(relid);
-			attach_store(relid, row, types.direct);
-			remember_changed(relid);
-			break;
 		case RELKIND_PARTITIONED_TABLE:
 			refuse_row_type_in_use(relid);
+			if (row->relkind == RELKIND_RELATION)
+				attach_store(relid, row, types.direct);
 			remember_changed(relid);
 			break;
 		case RELKIND_FOREIGN_TABLE:
@@ -349,11 +343,8 @@ object_accessed(ObjectAccessType access, Oid classid, Oid objid, int subid, void
 		column_changed(objid, subid, access == OAT_POST_CREATE);
 	else if (classid == RelationRelationId && access == OAT_POST_CREATE)
 		ab_check_relation(objid, 0);
-	else if (classid == RelationRelationId)
-	{
-		if (ab_rel_am(objid) == ab_am_oid())
-			remember_changed(objid);
-	}
+	else if (classid == RelationRelationId && ab_rel_am(objid) == ab_am_oid())
+		remember_changed(objid);
 	else if (classid == TypeRelationId && access == OAT_POST_CREATE)
 		ab_refuse_domain(objid);
 	else if (classid == StatisticExtRelationId && access == OAT_POST_CREATE)

@@ -262,6 +262,8 @@ ab_chunk_next(SysScanDesc scan, ScanDirection direction, AbChunk *chunk)
 
 	while ((tuple = systable_getnext_ordered(scan, direction)) != NULL)
 	{
+		CHECK_FOR_INTERRUPTS();
+
 		/*
 		 * a chunk is never updated: no other version of it is to be looked
 		 * for
@@ -285,7 +287,6 @@ ab_chunks_count(const AbStore *store, int64 vid, Snapshot snapshot, int64 *chunk
 
 	while (ab_chunk_next(scan, ForwardScanDirection, &chunk))
 	{
-		CHECK_FOR_INTERRUPTS();
 		(*chunks)++;
 		if (bytes && !chunk.problem)
 			*bytes += MAXALIGN(AB_CHUNK_ROW_HEADER + offsetof(AbChunkRow, data) + chunk.stored_length) +

@@ -26,7 +26,6 @@
 #include "access/relscan.h"
 #include "access/xact.h"
 #include "access/xlog.h"
-#include "miscadmin.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 
@@ -57,15 +56,6 @@ ab_chunk_cursor_install(void)
 {
 	RegisterXactCallback(forget_verified_xact, NULL);
 	RegisterSubXactCallback(forget_verified_subxact, NULL);
-}
-
-/* Name of the table that a reference belongs to, for messages. */
-static const char *
-home_name(const AbChunkCursor *cursor)
-{
-	const char *name = get_rel_name(cursor->ref.relid);
-
-	return name ? name : RelationGetRelationName(cursor->store.heap);
 }
 
 /*
@@ -131,7 +121,7 @@ refuse_chunk(AbChunkCursor *cursor, const AbChunk *chunk)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("damaged chunk of an %s value in table \"%s\"",
-						ab_value_type_name(cursor->ref.relid), home_name(cursor)),
+						ab_value_type_name(cursor->ref.relid), get_rel_name(cursor->ref.relid)),
 				 chunk->problem ?
 				 errdetail("A chunk of value " UINT64_FORMAT " after byte %lld has %s.",
 						   (uint64) cursor->ref.vid, (long long) cursor->scan_at, chunk->problem) :
@@ -265,7 +255,6 @@ trace_unsettled_writes(AbChunkCursor *cursor)
 		found = false;
 		while (!complete && ab_chunk_next(scan, BackwardScanDirection, &chunk))
 		{
-			CHECK_FOR_INTERRUPTS();
 			if (chunk.problem || chunk.edition > edition || chunk.crc != crc ||
 				(cursor->nwrites == 0 && chunk.off + chunk.length != ref->stored))
 				continue;
@@ -305,7 +294,6 @@ next_counting(const AbChunkCursor *cursor, SysScanDesc scan, ScanDirection direc
 {
 	while (ab_chunk_next(scan, direction, chunk))
 	{
-		CHECK_FOR_INTERRUPTS();
 		if (chunk_counts(cursor, scan, chunk))
 			return true;
 	}
@@ -543,7 +531,7 @@ ab_chunk_cursor_missing(AbChunkCursor *cursor, int64 at)
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("missing chunk of an %s value in table \"%s\"",
-					ab_value_type_name(cursor->ref.relid), home_name(cursor)),
+					ab_value_type_name(cursor->ref.relid), get_rel_name(cursor->ref.relid)),
 			 errdetail("Byte %lld of value " UINT64_FORMAT " is in no chunk.",
 					   (long long) at, (uint64) cursor->ref.vid),
 			 errhint("appendable_bytea_check() reports the row if it is damaged.  A value that was kept outside its table, as in a variable or a holdable cursor, ends once its row is deleted or changed and vacuumed.")));

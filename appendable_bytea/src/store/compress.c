@@ -50,13 +50,6 @@ typedef struct AbCompressor
 	int			failed;			/* what it was after the last try */
 } AbCompressor;
 
-/* Do "stored" bytes pay for being decompressed to n? */
-static bool
-compression_pays(int stored, int n, bool quick)
-{
-	return stored <= n - n / (quick ? 32 : 8);
-}
-
 /* The first n bytes of a varlena, compressed; NULL if that does not pay. */
 static struct varlena *
 compress_start(struct varlena *plain, int n, bool quick)
@@ -66,7 +59,7 @@ compress_start(struct varlena *plain, int n, bool quick)
 	CHECK_FOR_INTERRUPTS();
 	SET_VARSIZE(plain, n + VARHDRSZ);
 	compressed = (struct varlena *) DatumGetPointer(toast_compress_datum(PointerGetDatum(plain), ab_compression));
-	if (compressed && !compression_pays(VARSIZE(compressed) - VARHDRSZ, n, quick))
+	if (compressed && (int) VARSIZE(compressed) - VARHDRSZ > n - n / (quick ? 32 : 8))
 	{
 		pfree(compressed);
 		compressed = NULL;

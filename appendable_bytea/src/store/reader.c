@@ -16,7 +16,6 @@
  */
 #include "postgres.h"
 
-#include "miscadmin.h"
 #include "utils/snapmgr.h"
 
 #include "store/store.h"
@@ -230,7 +229,6 @@ copy_pieces(AbReader *reader, char *buf, int64 length)
 		memcpy(buf, piece, n);
 		buf += n;
 		length -= n;
-		CHECK_FOR_INTERRUPTS();
 	}
 	return true;
 }
@@ -286,7 +284,6 @@ common_bytes(AbReader *reader, int64 from, int64 until, const char *data)
 		if (n <= 0)
 			break;
 		at += n;
-		CHECK_FOR_INTERRUPTS();
 	}
 	return at - from;
 }
@@ -383,7 +380,6 @@ ab_reader_compare(AbReader *a, AbReader *b, int64 n)
 	{
 		int64		size;
 
-		CHECK_FOR_INTERRUPTS();
 		if (x_left == 0)
 			x_left = ab_reader_next(a, &x);
 		if (y_left == 0)

@@ -34,7 +34,6 @@
 #include "access/heapam.h"
 #include "access/sysattr.h"
 #include "access/xact.h"
-#include "catalog/catalog.h"
 #include "catalog/pg_am.h"
 #include "storage/bufmgr.h"
 #include "utils/datum.h"
@@ -130,8 +129,8 @@ decide_row(RowStoring *row, Relation rel, TupleTableSlot *slot, HeapTuple old)
 		row->may_end |= !storing->grows;
 		if (storing->action == AB_KEEP)
 			continue;
-		if (ab_storing_writes(storing))
-			row->writes = true;
+		/* all other actions write chunks */
+		row->writes |= storing->action != AB_INLINE;
 		storing->attnum = n;
 		row->columns[row->ncolumns++] = storing;
 	}
@@ -148,28 +147,15 @@ write_row(RowStoring *row, Relation rel, TupleTableSlot *slot)
 	ItemPointerData tid = slot->tts_tid;
 	Oid			table_oid = slot->tts_tableOid;
 	MemoryContext oldcontext;
-	bool		formed = !TTS_IS_BUFFERTUPLE(slot) || ((BufferHeapTupleTableSlot *) slot)->base.tuple != NULL;
 
 	if (row->ncolumns == 0)
 		return;
 	slot_getallattrs(slot);
-	values = slot->tts_values;
-	nulls = slot->tts_isnull;
-	if (formed)
-	{
-		/* what a tuple was taken apart into must stay what it says */
-		values = memcpy(palloc(desc->natts * sizeof(Datum)), values, desc->natts * sizeof(Datum));
-		nulls = memcpy(palloc(desc->natts * sizeof(bool)), nulls, desc->natts * sizeof(bool));
-	}
+	/* what a tuple was taken apart into must stay what it says */
+	values = memcpy(palloc(desc->natts * sizeof(Datum)), slot->tts_values, desc->natts * sizeof(Datum));
+	nulls = memcpy(palloc(desc->natts * sizeof(bool)), slot->tts_isnull, desc->natts * sizeof(bool));
 	for (int i = 0; i < row->ncolumns; i++)
 		values[row->columns[i]->attnum - 1] = ab_storing_write(row->columns[i], &row->target);
-
-	if (!formed)
-	{
-		/* values that a plan computed: the slot makes its tuple of them */
-		ExecMaterializeSlot(slot);
-		return;
-	}
 	oldcontext = MemoryContextSwitchTo(slot->tts_mcxt);
 	tuple = heap_form_tuple(desc, values, nulls);
 	MemoryContextSwitchTo(oldcontext);

@@ -134,7 +134,6 @@ static void
 find_key(Target *target, const char *name)
 {
 	Relation	rel = target->rel;
-	List	   *indexes = RelationGetIndexList(rel);
 	ListCell   *lc;
 
 	target->key = NULL;
@@ -143,7 +142,7 @@ find_key(Target *target, const char *name)
 		target->key = TupleDescAttr(RelationGetDescr(rel), get_attnum(RelationGetRelid(rel), name) - 1);
 		target->opfamily = lookup_type_cache(getBaseType(target->key->atttypid), TYPECACHE_BTREE_OPFAMILY)->btree_opf;
 	}
-	foreach(lc, indexes)
+	foreach(lc, RelationGetIndexList(rel))
 	{
 		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
 
@@ -159,7 +158,6 @@ find_key(Target *target, const char *name)
 		}
 		index_close(index, AccessShareLock);
 	}
-	list_free(indexes);
 	if (target->key == NULL && name)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),

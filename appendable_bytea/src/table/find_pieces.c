@@ -22,7 +22,6 @@
  */
 #include "postgres.h"
 
-#include "miscadmin.h"
 #include "utils/snapmgr.h"
 
 #include "table/table.h"
@@ -83,7 +82,6 @@ common_suffix(AbReader *reader, const char *data, int64 length, int64 most)
 		common += same;
 		if (same < size)
 			break;
-		CHECK_FOR_INTERRUPTS();
 	}
 	pfree(buf);
 	return common;
@@ -110,8 +108,7 @@ shares_samples(AbReader *reader, int64 from, int64 n, const char *data, int64 m)
 
 		if (!ab_reader_try_read(reader, from + at, buf, size))
 			break;
-		found = ab_index_shared(index, m, buf, size, size / 2) >= size / 2;
-		CHECK_FOR_INTERRUPTS();
+		found = ab_index_shared(index, data, m, buf, size, size / 2) >= size / 2;
 	}
 	pfree(index);
 	return found;
@@ -276,7 +273,6 @@ dead_bytes(const AbTarget *target, const AbRef *base, const AbSegment *segments,
 
 			while (ab_chunk_next(scan, ForwardScanDirection, &chunk))
 			{
-				CHECK_FOR_INTERRUPTS();
 				if (!chunk.problem && ab_meets_place(places, n, chunk.off, chunk.off + chunk.length))
 					kept += chunk.length;
 			}

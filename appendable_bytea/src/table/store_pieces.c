@@ -103,30 +103,28 @@ ab_needed_places(const AbSegment *segments, int count, int64 stored, AbSegment *
 	return n;
 }
 
-/* Is any byte of [from, until) in one of these places?  The end may be in another one of them. */
+/* Compare a range with a place: 0 if they have a byte in common. */
+static int
+compare_range(const void *range, const void *place)
+{
+	const AbSegment *x = range;
+	const AbSegment *y = place;
+
+	if (x->source + x->length <= y->source)
+		return -1;
+	return x->source >= y->source + y->length;
+}
+
+/*
+ * Is any byte of [from, until) in one of these places?  If the end is in another one of them, it is that
+ * one's last byte, so both their starts and their ends ascend.
+ */
 bool
 ab_meets_place(const AbSegment *places, int n, int64 from, int64 until)
 {
-	int			low = 0;
-	int			high = n;
+	AbSegment	range = {.source = from,.length = until - from};
 
-	/* the first place that begins at or after "until" */
-	while (low < high)
-	{
-		int			middle = (low + high) / 2;
-
-		if (places[middle].source < until)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	/* the end is one byte long, so the place before it may reach further */
-	for (int i = low - 1; i >= 0 && i >= low - 2; i--)
-	{
-		if (places[i].source + places[i].length > from)
-			return true;
-	}
-	return false;
+	return bsearch(&range, places, n, sizeof(AbSegment), compare_range) != NULL;
 }
 
 /* How many literal bytes at the end of the value stay in the row. */

@@ -25,6 +25,8 @@
  */
 #include "postgres.h"
 
+#include "utils/datum.h"
+
 #include "table/table.h"
 
 /* The smallest append that becomes a chunk at once. */
@@ -70,16 +72,6 @@ ab_room_for(const AbTarget *target, int64 n)
 	if (room > ab_tail_max + 1)
 		room = Max(ab_tail_max + 1, n + 1);
 	return room;
-}
-
-/* Are two datums the same stored image? */
-static bool
-is_same_image(Datum a, Datum b)
-{
-	struct varlena *x = (struct varlena *) DatumGetPointer(a);
-	struct varlena *y = (struct varlena *) DatumGetPointer(b);
-
-	return VARSIZE_ANY(x) == VARSIZE_ANY(y) && memcmp(x, y, VARSIZE_ANY(x)) == 0;
 }
 
 /* Make a value continue the chunks of the old one, with n literal bytes after them. */
@@ -260,7 +252,8 @@ ab_storing_decide(AbStoring *storing, const AbTarget *target, Datum datum, bool 
 	memset(storing, 0, sizeof(*storing));
 	storing->datum = datum;
 	storing->counted = target->counted;
-	if (has_old && is_same_image(datum, old) &&
+	/* the same stored image? */
+	if (has_old && datumIsEqual(datum, old, false, -1) &&
 		(!ab_parse_reference(datum, &ref) || ref.relid == target->relid))
 	{
 		storing->action = AB_KEEP;
@@ -299,14 +292,6 @@ ab_storing_decide(AbStoring *storing, const AbTarget *target, Datum datum, bool 
 		storing->action = value->length <= ab_inline_max ? AB_INLINE : AB_NEW_VALUE;
 	else
 		decide_own(storing, target);
-}
-
-/* Will storing the value write chunks? */
-bool
-ab_storing_writes(const AbStoring *storing)
-{
-	return storing->action == AB_APPEND || storing->action == AB_REWRITE ||
-		storing->action == AB_STORE_PIECES || storing->action == AB_NEW_VALUE;
 }
 
 /* The whole value as one flat datum. */
@@ -370,7 +355,6 @@ write_rest(AbStoring *storing, const AbTarget *target, AbReader *reader, AbWrite
 	int64		until = storing->value.length - rest;
 	char	   *tail = palloc(rest + 1);
 	AbRef		ref;
-	Datum		result;
 
 	ab_reader_seek(reader, from);
 	while (from < until)
@@ -385,9 +369,7 @@ write_rest(AbStoring *storing, const AbTarget *target, AbReader *reader, AbWrite
 	}
 	ab_reader_read(reader, until, tail, rest);
 	ab_writer_close(writer, &ref);
-	result = ab_make_stored(&ref, NULL, 0, tail, rest, storing->has_old ? ab_room_for(target, rest) : 0);
-	pfree(tail);
-	return result;
+	return ab_make_stored(&ref, NULL, 0, tail, rest, storing->has_old ? ab_room_for(target, rest) : 0);
 }
 
 /*

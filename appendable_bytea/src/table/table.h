@@ -72,7 +72,6 @@ typedef struct AbStoring
 
 extern void ab_storing_decide(AbStoring *storing, const AbTarget *target, Datum datum,
 							  bool has_old, Datum old);
-extern bool ab_storing_writes(const AbStoring *storing);
 extern Datum ab_storing_write(AbStoring *storing, const AbTarget *target);
 extern void ab_storing_finish(AbStoring *storing, const AbTarget *target);
 extern int	ab_tail_max_of(const AbTarget *target);

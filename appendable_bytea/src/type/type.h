@@ -15,6 +15,16 @@
 
 #include "store/store.h"
 
+/* An SQL function that is one of several that differ in a function that they call, or in their result. */
+#define AB_FUNCTION(name, statement) \
+	PG_FUNCTION_INFO_V1(name); \
+	Datum \
+	name(PG_FUNCTION_ARGS) \
+	{ \
+		statement; \
+	} \
+	extern Datum name(PG_FUNCTION_ARGS)
+
 /* Raise ERRCODE_ARRAY_SUBSCRIPT_ERROR unless 0 <= n < limit. */
 extern void ab_check_index(int64 n, int64 limit);
 

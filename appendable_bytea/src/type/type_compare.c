@@ -142,23 +142,14 @@ compare_jsonb(FunctionCallInfo fcinfo, Sides sides, bool equality)
 	return result < 0 ? -1 : result > 0 ? 1 : 0;
 }
 
-#define COMPARISON(name, return_result) \
-	PG_FUNCTION_INFO_V1(name); \
-	Datum \
-	name(PG_FUNCTION_ARGS) \
-	{ \
-		return_result; \
-	} \
-	extern Datum name(PG_FUNCTION_ARGS)
-
 #define COMPARISONS(prefix, sides, compare) \
-	COMPARISON(prefix##_eq, PG_RETURN_BOOL(compare(fcinfo, sides, true) == 0)); \
-	COMPARISON(prefix##_ne, PG_RETURN_BOOL(compare(fcinfo, sides, true) != 0)); \
-	COMPARISON(prefix##_lt, PG_RETURN_BOOL(compare(fcinfo, sides, false) < 0)); \
-	COMPARISON(prefix##_le, PG_RETURN_BOOL(compare(fcinfo, sides, false) <= 0)); \
-	COMPARISON(prefix##_gt, PG_RETURN_BOOL(compare(fcinfo, sides, false) > 0)); \
-	COMPARISON(prefix##_ge, PG_RETURN_BOOL(compare(fcinfo, sides, false) >= 0)); \
-	COMPARISON(prefix##_cmp, PG_RETURN_INT32(compare(fcinfo, sides, false)))
+	AB_FUNCTION(prefix##_eq, PG_RETURN_BOOL(compare(fcinfo, sides, true) == 0)); \
+	AB_FUNCTION(prefix##_ne, PG_RETURN_BOOL(compare(fcinfo, sides, true) != 0)); \
+	AB_FUNCTION(prefix##_lt, PG_RETURN_BOOL(compare(fcinfo, sides, false) < 0)); \
+	AB_FUNCTION(prefix##_le, PG_RETURN_BOOL(compare(fcinfo, sides, false) <= 0)); \
+	AB_FUNCTION(prefix##_gt, PG_RETURN_BOOL(compare(fcinfo, sides, false) > 0)); \
+	AB_FUNCTION(prefix##_ge, PG_RETURN_BOOL(compare(fcinfo, sides, false) >= 0)); \
+	AB_FUNCTION(prefix##_cmp, PG_RETURN_INT32(compare(fcinfo, sides, false)))
 
 COMPARISONS(appendable, VALUE_VALUE, compare_values);
 COMPARISONS(appendable_bytea, VALUE_BYTES, compare_values);

@@ -31,18 +31,10 @@
 #define HASH_BLOCK 8192
 
 PG_FUNCTION_INFO_V1(appendable_md5);
-PG_FUNCTION_INFO_V1(appendable_sha224);
-PG_FUNCTION_INFO_V1(appendable_sha256);
-PG_FUNCTION_INFO_V1(appendable_sha384);
-PG_FUNCTION_INFO_V1(appendable_sha512);
 PG_FUNCTION_INFO_V1(appendable_hash);
-PG_FUNCTION_INFO_V1(appendable_hash_extended);
 PG_FUNCTION_INFO_V1(bytea_hash);
-PG_FUNCTION_INFO_V1(bytea_hash_extended);
 PG_FUNCTION_INFO_V1(appendable_text_hash);
-PG_FUNCTION_INFO_V1(appendable_text_hash_extended);
 PG_FUNCTION_INFO_V1(text_hash);
-PG_FUNCTION_INFO_V1(text_hash_extended);
 
 /* Compute a cryptographic hash of "size" bytes. */
 static void
@@ -84,34 +76,15 @@ compute_sha2(Datum value, pg_cryptohash_type type, const char *name, int size)
 	return result;
 }
 
-Datum
-appendable_sha224(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BYTEA_P(compute_sha2(PG_GETARG_DATUM(0), PG_SHA224, "SHA224", PG_SHA224_DIGEST_LENGTH));
-}
-
-Datum
-appendable_sha256(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BYTEA_P(compute_sha2(PG_GETARG_DATUM(0), PG_SHA256, "SHA256", PG_SHA256_DIGEST_LENGTH));
-}
-
-Datum
-appendable_sha384(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BYTEA_P(compute_sha2(PG_GETARG_DATUM(0), PG_SHA384, "SHA384", PG_SHA384_DIGEST_LENGTH));
-}
-
-Datum
-appendable_sha512(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BYTEA_P(compute_sha2(PG_GETARG_DATUM(0), PG_SHA512, "SHA512", PG_SHA512_DIGEST_LENGTH));
-}
+AB_FUNCTION(appendable_sha224, PG_RETURN_BYTEA_P(compute_sha2(PG_GETARG_DATUM(0), PG_SHA224, "SHA224", PG_SHA224_DIGEST_LENGTH)));
+AB_FUNCTION(appendable_sha256, PG_RETURN_BYTEA_P(compute_sha2(PG_GETARG_DATUM(0), PG_SHA256, "SHA256", PG_SHA256_DIGEST_LENGTH)));
+AB_FUNCTION(appendable_sha384, PG_RETURN_BYTEA_P(compute_sha2(PG_GETARG_DATUM(0), PG_SHA384, "SHA384", PG_SHA384_DIGEST_LENGTH)));
+AB_FUNCTION(appendable_sha512, PG_RETURN_BYTEA_P(compute_sha2(PG_GETARG_DATUM(0), PG_SHA512, "SHA512", PG_SHA512_DIGEST_LENGTH)));
 
 /*
  * The internal hash with a seed; its low 32 bits with seed 0 are the hash
- * without a seed, which is what core asks of the two support functions.
- * Closes the reader.
+ * without a seed, which is what core asks of the two support functions, which
+ * are one function here.  Closes the reader.
  */
 static uint64
 hash_bytes_of(AbReader *reader, uint64 seed)
@@ -143,39 +116,29 @@ hash_bytes_of(AbReader *reader, uint64 seed)
 	return seed;
 }
 
-/* The same of a first argument that is a bytea. */
-static uint64
-hash_bytea(FunctionCallInfo fcinfo, uint64 seed)
+/* A hash as the result of either support function: only the one with a seed has an int8. */
+static Datum
+hash_result(FunctionCallInfo fcinfo, AbReader *reader)
 {
-	bytea	   *bytes = PG_GETARG_BYTEA_PP(0);
-	uint64		hash = hash_bytes_of(ab_reader_open_bytes(VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)), seed);
-
-	PG_FREE_IF_COPY(bytes, 0);
-	return hash;
+	if (PG_NARGS() == 1)
+		PG_RETURN_INT32((int32) hash_bytes_of(reader, 0));
+	PG_RETURN_INT64((int64) hash_bytes_of(reader, (uint64) PG_GETARG_INT64(1)));
 }
 
 Datum
 appendable_hash(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_INT32((int32) hash_bytes_of(ab_reader_open(PG_GETARG_DATUM(0)), 0));
-}
-
-Datum
-appendable_hash_extended(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_INT64((int64) hash_bytes_of(ab_reader_open(PG_GETARG_DATUM(0)), (uint64) PG_GETARG_INT64(1)));
+	return hash_result(fcinfo, ab_reader_open(PG_GETARG_DATUM(0)));
 }
 
 Datum
 bytea_hash(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_INT32((int32) hash_bytea(fcinfo, 0));
-}
+	bytea	   *bytes = PG_GETARG_BYTEA_PP(0);
+	Datum		result = hash_result(fcinfo, ab_reader_open_bytes(VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)));
 
-Datum
-bytea_hash_extended(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_INT64((int64) hash_bytea(fcinfo, (uint64) PG_GETARG_INT64(1)));
+	PG_FREE_IF_COPY(bytes, 0);
+	return result;
 }
 
 /*
@@ -187,25 +150,13 @@ appendable_text_hash(PG_FUNCTION_ARGS)
 {
 	if (ab_is_deterministic(PG_GET_COLLATION()))
 		return appendable_hash(fcinfo);
-	return ab_call_whole(fcinfo, hashtext);
-}
-
-Datum
-appendable_text_hash_extended(PG_FUNCTION_ARGS)
-{
-	if (ab_is_deterministic(PG_GET_COLLATION()))
-		return appendable_hash_extended(fcinfo);
-	return ab_call_whole(fcinfo, hashtextextended);
+	return ab_call_whole(fcinfo, PG_NARGS() == 1 ? hashtext : hashtextextended);
 }
 
 Datum
 text_hash(PG_FUNCTION_ARGS)
 {
-	return ab_is_deterministic(PG_GET_COLLATION()) ? bytea_hash(fcinfo) : hashtext(fcinfo);
-}
-
-Datum
-text_hash_extended(PG_FUNCTION_ARGS)
-{
-	return ab_is_deterministic(PG_GET_COLLATION()) ? bytea_hash_extended(fcinfo) : hashtextextended(fcinfo);
+	if (ab_is_deterministic(PG_GET_COLLATION()))
+		return bytea_hash(fcinfo);
+	return PG_NARGS() == 1 ? hashtext(fcinfo) : hashtextextended(fcinfo);
 }

@@ -27,9 +27,6 @@
 
 PG_FUNCTION_INFO_V1(appendable_in);
 PG_FUNCTION_INFO_V1(appendable_out);
-PG_FUNCTION_INFO_V1(appendable_recv);
-PG_FUNCTION_INFO_V1(appendable_send);
-PG_FUNCTION_INFO_V1(appendable_from_bytea);
 PG_FUNCTION_INFO_V1(appendable_to_bytea);
 
 /* A flat value with the bytes of a datum of a built-in type. */
@@ -126,18 +123,10 @@ appendable_out(PG_FUNCTION_ARGS)
 }
 
 /* Binary input: the bytes. */
-Datum
-appendable_recv(PG_FUNCTION_ARGS)
-{
-	return ab_input_by(fcinfo, bytearecv, ab_from_plain);
-}
+AB_FUNCTION(appendable_recv, return ab_input_by(fcinfo, bytearecv, ab_from_plain));
 
 /* Binary output: the bytes. */
-Datum
-appendable_send(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BYTEA_P(ab_read_whole(PG_GETARG_DATUM(0)));
-}
+AB_FUNCTION(appendable_send, PG_RETURN_BYTEA_P(ab_read_whole(PG_GETARG_DATUM(0))));
 
 /*
  * The cast's result for a value in chunks: an expanded object, whose bytes are
@@ -203,8 +192,4 @@ appendable_to_bytea(PG_FUNCTION_ARGS)
 }
 
 /* The cast from bytea: a flat value, spilled to chunks when it is stored. */
-Datum
-appendable_from_bytea(PG_FUNCTION_ARGS)
-{
-	return ab_from_plain(PG_GETARG_DATUM(0));
-}
+AB_FUNCTION(appendable_from_bytea, return ab_from_plain(PG_GETARG_DATUM(0)));

@@ -28,21 +28,14 @@
 #include "executor/execExpr.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/subscripting.h"
+#include "parser/parse_coerce.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/jsonb.h"
 
 #include "type/type.h"
 
-PG_FUNCTION_INFO_V1(appendable_jsonb_in);
-PG_FUNCTION_INFO_V1(appendable_jsonb_out);
-PG_FUNCTION_INFO_V1(appendable_jsonb_recv);
-PG_FUNCTION_INFO_V1(appendable_jsonb_send);
-PG_FUNCTION_INFO_V1(appendable_from_jsonb);
-PG_FUNCTION_INFO_V1(appendable_jsonb_to_jsonb);
 PG_FUNCTION_INFO_V1(appendable_jsonb_to_json);
-PG_FUNCTION_INFO_V1(appendable_jsonb_hash);
-PG_FUNCTION_INFO_V1(appendable_jsonb_hash_extended);
 PG_FUNCTION_INFO_V1(appendable_jsonb_subscript);
 
 /* Offsets that a container has at most, unless there are too many entries between them. */
@@ -112,43 +105,16 @@ ab_call_as_jsonb(FunctionCallInfo fcinfo, PGFunction function)
 	return ab_call_with(fcinfo, function, ab_as_jsonb(PG_GETARG_DATUM(0)));
 }
 
-Datum
-appendable_jsonb_in(PG_FUNCTION_ARGS)
-{
-	return ab_input_by(fcinfo, jsonb_in, ab_from_jsonb);
-}
-
-Datum
-appendable_jsonb_out(PG_FUNCTION_ARGS)
-{
-	return ab_call_as_jsonb(fcinfo, jsonb_out);
-}
-
-Datum
-appendable_jsonb_recv(PG_FUNCTION_ARGS)
-{
-	return ab_input_by(fcinfo, jsonb_recv, ab_from_jsonb);
-}
-
-Datum
-appendable_jsonb_send(PG_FUNCTION_ARGS)
-{
-	return ab_call_as_jsonb(fcinfo, jsonb_send);
-}
+AB_FUNCTION(appendable_jsonb_in, return ab_input_by(fcinfo, jsonb_in, ab_from_jsonb));
+AB_FUNCTION(appendable_jsonb_out, return ab_call_as_jsonb(fcinfo, jsonb_out));
+AB_FUNCTION(appendable_jsonb_recv, return ab_input_by(fcinfo, jsonb_recv, ab_from_jsonb));
+AB_FUNCTION(appendable_jsonb_send, return ab_call_as_jsonb(fcinfo, jsonb_send));
 
 /* The cast from jsonb. */
-Datum
-appendable_from_jsonb(PG_FUNCTION_ARGS)
-{
-	return ab_from_jsonb(PG_GETARG_DATUM(0));
-}
+AB_FUNCTION(appendable_from_jsonb, return ab_from_jsonb(PG_GETARG_DATUM(0)));
 
 /* The cast to jsonb. */
-Datum
-appendable_jsonb_to_jsonb(PG_FUNCTION_ARGS)
-{
-	return ab_as_jsonb(PG_GETARG_DATUM(0));
-}
+AB_FUNCTION(appendable_jsonb_to_jsonb, return ab_as_jsonb(PG_GETARG_DATUM(0)));
 
 /* The cast to json; to_json() and similar functions search for it. */
 Datum
@@ -157,17 +123,7 @@ appendable_jsonb_to_json(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text(DatumGetCString(ab_call_as_jsonb(fcinfo, jsonb_out))));
 }
 
-Datum
-appendable_jsonb_hash(PG_FUNCTION_ARGS)
-{
-	return ab_call_as_jsonb(fcinfo, jsonb_hash);
-}
-
-Datum
-appendable_jsonb_hash_extended(PG_FUNCTION_ARGS)
-{
-	return ab_call_as_jsonb(fcinfo, jsonb_hash_extended);
-}
+AB_FUNCTION(appendable_jsonb_hash, return ab_call_as_jsonb(fcinfo, PG_NARGS() == 1 ? jsonb_hash : jsonb_hash_extended));
 
 /* ---- subscripts ---------------------------------------------------------- */
 
@@ -186,17 +142,8 @@ transform_subscripts(SubscriptingRef *sbsref, List *indirection, struct ParseSta
 		return;
 	/* fetch_subscripts() needs a path of texts */
 	foreach(lc, sbsref->refupperindexpr)
-	{
-		CoerceViaIO *coerced = makeNode(CoerceViaIO);
-
-		if (exprType(lfirst(lc)) == TEXTOID)
-			continue;
-		coerced->arg = lfirst(lc);
-		coerced->resulttype = TEXTOID;
-		coerced->coerceformat = COERCE_IMPLICIT_CAST;
-		coerced->location = -1;
-		lfirst(lc) = coerced;
-	}
+		lfirst(lc) = coerce_to_target_type(pstate, lfirst(lc), exprType(lfirst(lc)), TEXTOID, -1,
+										   COERCION_EXPLICIT, COERCE_IMPLICIT_CAST, -1);
 }
 
 static void

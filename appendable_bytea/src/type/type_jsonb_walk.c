@@ -32,8 +32,6 @@
 
 #include "type/type.h"
 
-PG_FUNCTION_INFO_V1(appendable_jsonb_object_field);
-PG_FUNCTION_INFO_V1(appendable_jsonb_array_element);
 PG_FUNCTION_INFO_V1(appendable_jsonb_extract_path);
 PG_FUNCTION_INFO_V1(appendable_jsonb_exists);
 PG_FUNCTION_INFO_V1(appendable_jsonb_array_length);
@@ -452,17 +450,8 @@ get_child(FunctionCallInfo fcinfo, uint32 kind, PGFunction function, PGFunction 
 	return end_walk(&walk, &part, found, form, &fcinfo->isnull);
 }
 
-Datum
-appendable_jsonb_object_field(PG_FUNCTION_ARGS)
-{
-	return get_child(fcinfo, JB_FOBJECT, jsonb_object_field, jsonb_object_field_text);
-}
-
-Datum
-appendable_jsonb_array_element(PG_FUNCTION_ARGS)
-{
-	return get_child(fcinfo, JB_FARRAY, jsonb_array_element, jsonb_array_element_text);
-}
+AB_FUNCTION(appendable_jsonb_object_field, return get_child(fcinfo, JB_FOBJECT, jsonb_object_field, jsonb_object_field_text));
+AB_FUNCTION(appendable_jsonb_array_element, return get_child(fcinfo, JB_FARRAY, jsonb_array_element, jsonb_array_element_text));
 
 /* #> or #>> */
 Datum

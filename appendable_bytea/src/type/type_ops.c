@@ -22,22 +22,12 @@
 
 #include "type/type.h"
 
-PG_FUNCTION_INFO_V1(appendable_length);
-PG_FUNCTION_INFO_V1(appendable_length4);
 PG_FUNCTION_INFO_V1(appendable_substr4);
 PG_FUNCTION_INFO_V1(appendable_substr8);
-PG_FUNCTION_INFO_V1(appendable_get_byte4);
-PG_FUNCTION_INFO_V1(appendable_get_byte8);
 PG_FUNCTION_INFO_V1(appendable_get_bit);
-PG_FUNCTION_INFO_V1(appendable_position);
-PG_FUNCTION_INFO_V1(appendable_position4);
 PG_FUNCTION_INFO_V1(appendable_chunks);
 
-Datum
-appendable_length(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_INT64(ab_length(PG_GETARG_DATUM(0)));
-}
+AB_FUNCTION(appendable_length, PG_RETURN_INT64(ab_length(PG_GETARG_DATUM(0))));
 
 /* A result of a function whose result type is int4. */
 int32
@@ -52,11 +42,7 @@ ab_narrow(int64 n, const char *own_form)
 }
 
 /* octet_length() and length() */
-Datum
-appendable_length4(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_INT32(ab_narrow(ab_length(PG_GETARG_DATUM(0)), "appendable_length"));
-}
+AB_FUNCTION(appendable_length4, PG_RETURN_INT32(ab_narrow(ab_length(PG_GETARG_DATUM(0)), "appendable_length")));
 
 /*
  * Bytes [start, start + length) of the value, counted from 1, clipped to the
@@ -81,9 +67,8 @@ value_substring(Datum value, int64 start, int64 length, bool to_end)
 	total = ab_length(value);
 	if (to_end || pg_add_s64_overflow(start - 1, length, &end) || end > total)
 		end = total;
-	if (end <= from)
-		return ab_read_bytea(value, 0, 0);
-	return ab_read_bytea(value, from, end - from);
+	from = Min(from, total);
+	return ab_read_bytea(value, from, Max(end - from, 0));
 }
 
 /* substr(value, start [, length]) */
@@ -135,17 +120,8 @@ get_byte(Datum value, int64 n)
 	return ab_read_byte(value, n);
 }
 
-Datum
-appendable_get_byte4(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_INT32(get_byte(PG_GETARG_DATUM(0), PG_GETARG_INT32(1)));
-}
-
-Datum
-appendable_get_byte8(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_INT32(get_byte(PG_GETARG_DATUM(0), PG_GETARG_INT64(1)));
-}
+AB_FUNCTION(appendable_get_byte4, PG_RETURN_INT32(get_byte(PG_GETARG_DATUM(0), PG_GETARG_INT32(1))));
+AB_FUNCTION(appendable_get_byte8, PG_RETURN_INT32(get_byte(PG_GETARG_DATUM(0), PG_GETARG_INT64(1))));
 
 Datum
 appendable_get_bit(PG_FUNCTION_ARGS)
@@ -211,17 +187,8 @@ ab_position(Datum value, bytea *pattern)
 	return result;
 }
 
-Datum
-appendable_position(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_INT64(ab_position(PG_GETARG_DATUM(0), PG_GETARG_BYTEA_PP(1)));
-}
-
-Datum
-appendable_position4(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_INT32(ab_narrow(ab_position(PG_GETARG_DATUM(0), PG_GETARG_BYTEA_PP(1)), "appendable_position"));
-}
+AB_FUNCTION(appendable_position, PG_RETURN_INT64(ab_position(PG_GETARG_DATUM(0), PG_GETARG_BYTEA_PP(1))));
+AB_FUNCTION(appendable_position4, PG_RETURN_INT32(ab_narrow(ab_position(PG_GETARG_DATUM(0), PG_GETARG_BYTEA_PP(1)), "appendable_position")));
 
 /* A function's result; see type.h. */
 Datum
@@ -243,20 +210,13 @@ ab_make_row(FunctionCallInfo fcinfo, Datum *values)
 Datum
 appendable_chunks(PG_FUNCTION_ARGS)
 {
-	typedef struct ChunksState
-	{
-		Datum		value;
-		int64		length;
-		int64		pos;
-		int			size;
-	} ChunksState;
-
 	FuncCallContext *call;
-	ChunksState *state;
+	int64		size = PG_GETARG_INT32(1);
+	Datum		value;
+	int64		from;
 
 	if (SRF_IS_FIRSTCALL())
 	{
-		int32		size = PG_GETARG_INT32(1);
 		MemoryContext old;
 
 		if (size <= 0 || size > MaxAllocSize - VARHDRSZ)
@@ -266,24 +226,14 @@ appendable_chunks(PG_FUNCTION_ARGS)
 							(int) (MaxAllocSize - VARHDRSZ))));
 		call = SRF_FIRSTCALL_INIT();
 		old = MemoryContextSwitchTo(call->multi_call_memory_ctx);
-		state = palloc(sizeof(ChunksState));
 		/* the argument's memory may be gone at the next call */
-		state->value = PointerGetDatum(PG_DETOAST_DATUM_COPY(PG_GETARG_DATUM(0)));
-		state->length = ab_length(state->value);
-		state->pos = 0;
-		state->size = size;
-		call->user_fctx = state;
+		call->user_fctx = PG_DETOAST_DATUM_COPY(PG_GETARG_DATUM(0));
 		MemoryContextSwitchTo(old);
 	}
 	call = SRF_PERCALL_SETUP();
-	state = call->user_fctx;
-	if (state->pos < state->length)
-	{
-		int64		n = Min(state->size, state->length - state->pos);
-		bytea	   *slice = ab_read_bytea(state->value, state->pos, n);
-
-		state->pos += n;
-		SRF_RETURN_NEXT(call, PointerGetDatum(slice));
-	}
-	SRF_RETURN_DONE(call);
+	value = PointerGetDatum(call->user_fctx);
+	from = call->call_cntr * size;
+	if (from >= ab_length(value))
+		SRF_RETURN_DONE(call);
+	SRF_RETURN_NEXT(call, PointerGetDatum(ab_read_bytea(value, from, Min(size, ab_length(value) - from))));
 }

@@ -193,10 +193,46 @@ change_expression(Node *node, void *context)
 	return expression_tree_walker(node, change_expression, context);
 }
 
-/* In a finished plan, all calls are changed. */
-static bool parameters_only = false;
+/* A field that only nodes of one kind have. */
+typedef struct NodeField
+{
+	NodeTag		tag;
+	size_t		offset;
+	bool		plans;			/* a list of plans, and not of expressions */
+} NodeField;
 
-#define CHANGE(field) change_expression((Node *) (field), &parameters_only)
+/* All except those that get no value of a row, as LIMIT's. */
+static const NodeField node_fields[] = {
+	{T_Result, offsetof(Result, resconstantqual), false},
+	{T_ModifyTable, offsetof(ModifyTable, withCheckOptionLists), false},
+	{T_ModifyTable, offsetof(ModifyTable, returningLists), false},
+	{T_ModifyTable, offsetof(ModifyTable, onConflictSet), false},
+	{T_ModifyTable, offsetof(ModifyTable, onConflictWhere), false},
+	{T_ModifyTable, offsetof(ModifyTable, mergeActionLists), false},
+	{T_Append, offsetof(Append, appendplans), true},
+	{T_MergeAppend, offsetof(MergeAppend, mergeplans), true},
+	{T_BitmapAnd, offsetof(BitmapAnd, bitmapplans), true},
+	{T_BitmapOr, offsetof(BitmapOr, bitmapplans), true},
+	{T_IndexScan, offsetof(IndexScan, indexqual), false},
+	{T_IndexScan, offsetof(IndexScan, indexqualorig), false},
+	{T_IndexOnlyScan, offsetof(IndexOnlyScan, indexqual), false},
+	{T_BitmapIndexScan, offsetof(BitmapIndexScan, indexqual), false},
+	{T_BitmapHeapScan, offsetof(BitmapHeapScan, bitmapqualorig), false},
+	{T_FunctionScan, offsetof(FunctionScan, functions), false},
+	{T_TableFuncScan, offsetof(TableFuncScan, tablefunc), false},
+	{T_ValuesScan, offsetof(ValuesScan, values_lists), false},
+	{T_ForeignScan, offsetof(ForeignScan, fdw_recheck_quals), false},
+	{T_CustomScan, offsetof(CustomScan, custom_exprs), false},
+	{T_CustomScan, offsetof(CustomScan, custom_plans), true},
+	{T_NestLoop, offsetof(NestLoop, join.joinqual), false},
+	{T_MergeJoin, offsetof(MergeJoin, join.joinqual), false},
+	{T_MergeJoin, offsetof(MergeJoin, mergeclauses), false},
+	{T_HashJoin, offsetof(HashJoin, join.joinqual), false},
+	{T_HashJoin, offsetof(HashJoin, hashclauses), false},
+	{T_HashJoin, offsetof(HashJoin, hashkeys), false},
+	{T_Hash, offsetof(Hash, hashkeys), false},
+	{T_Memoize, offsetof(Memoize, param_exprs), false}
+};
 
 static void change_plan(Plan *plan);
 
@@ -209,101 +245,31 @@ change_plans(List *plans)
 		change_plan(lfirst(lc));
 }
 
-/*
- * Change the expressions that only nodes of one kind have, except
- * those that get no value of a row, as LIMIT's.
- */
-static void
-change_node(Plan *plan)
-{
-	switch (nodeTag(plan))
-	{
-		case T_Result:
-			CHANGE(((Result *) plan)->resconstantqual);
-			break;
-		case T_ModifyTable:
-			CHANGE(((ModifyTable *) plan)->withCheckOptionLists);
-			CHANGE(((ModifyTable *) plan)->returningLists);
-			CHANGE(((ModifyTable *) plan)->onConflictSet);
-			CHANGE(((ModifyTable *) plan)->onConflictWhere);
-			CHANGE(((ModifyTable *) plan)->mergeActionLists);
-			break;
-		case T_Append:
-			change_plans(((Append *) plan)->appendplans);
-			break;
-		case T_MergeAppend:
-			change_plans(((MergeAppend *) plan)->mergeplans);
-			break;
-		case T_BitmapAnd:
-			change_plans(((BitmapAnd *) plan)->bitmapplans);
-			break;
-		case T_BitmapOr:
-			change_plans(((BitmapOr *) plan)->bitmapplans);
-			break;
-		case T_SubqueryScan:
-			change_plan(((SubqueryScan *) plan)->subplan);
-			break;
-		case T_IndexScan:
-			CHANGE(((IndexScan *) plan)->indexqual);
-			CHANGE(((IndexScan *) plan)->indexqualorig);
-			break;
-		case T_IndexOnlyScan:
-			CHANGE(((IndexOnlyScan *) plan)->indexqual);
-			break;
-		case T_BitmapIndexScan:
-			CHANGE(((BitmapIndexScan *) plan)->indexqual);
-			break;
-		case T_BitmapHeapScan:
-			CHANGE(((BitmapHeapScan *) plan)->bitmapqualorig);
-			break;
-		case T_FunctionScan:
-			CHANGE(((FunctionScan *) plan)->functions);
-			break;
-		case T_TableFuncScan:
-			CHANGE(((TableFuncScan *) plan)->tablefunc);
-			break;
-		case T_ValuesScan:
-			CHANGE(((ValuesScan *) plan)->values_lists);
-			break;
-		case T_ForeignScan:
-			CHANGE(((ForeignScan *) plan)->fdw_recheck_quals);
-			break;
-		case T_CustomScan:
-			CHANGE(((CustomScan *) plan)->custom_exprs);
-			change_plans(((CustomScan *) plan)->custom_plans);
-			break;
-		case T_NestLoop:
-			CHANGE(((NestLoop *) plan)->join.joinqual);
-			break;
-		case T_MergeJoin:
-			CHANGE(((MergeJoin *) plan)->join.joinqual);
-			CHANGE(((MergeJoin *) plan)->mergeclauses);
-			break;
-		case T_HashJoin:
-			CHANGE(((HashJoin *) plan)->join.joinqual);
-			CHANGE(((HashJoin *) plan)->hashclauses);
-			CHANGE(((HashJoin *) plan)->hashkeys);
-			break;
-		case T_Hash:
-			CHANGE(((Hash *) plan)->hashkeys);
-			break;
-		case T_Memoize:
-			CHANGE(((Memoize *) plan)->param_exprs);
-			break;
-		default:
-			break;
-	}
-}
-
 static void
 change_plan(Plan *plan)
 {
+	/* in a finished plan, all calls are changed */
+	bool		parameters = false;
+
 	check_stack_depth();
 	if (plan == NULL)
 		return;
-	CHANGE(plan->targetlist);
-	CHANGE(plan->qual);
-	change_node(plan);
+	change_expression((Node *) plan->targetlist, &parameters);
+	change_expression((Node *) plan->qual, &parameters);
+	for (int i = 0; i < lengthof(node_fields); i++)
+	{
+		Node	   *field;
+
+		if (node_fields[i].tag != nodeTag(plan))
+			continue;
+		field = *(Node **) ((char *) plan + node_fields[i].offset);
+		if (node_fields[i].plans)
+			change_plans((List *) field);
+		else
+			change_expression(field, &parameters);
+	}
+	if (IsA(plan, SubqueryScan))
+		change_plan(((SubqueryScan *) plan)->subplan);
 	change_plan(plan->lefttree);
 	change_plan(plan->righttree);
 }

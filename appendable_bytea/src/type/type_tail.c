@@ -29,7 +29,6 @@
 #include "executor/spi.h"
 #include "funcapi.h"
 #include "mb/pg_wchar.h"
-#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
@@ -62,7 +61,6 @@ line_end(Datum value, int64 at, int64 n)
 		const char *from = data;
 		const char *newline;
 
-		CHECK_FOR_INTERRUPTS();
 		while (n > 0 && (newline = memchr(from, '\n', data + size - from)) != NULL)
 		{
 			from = newline + 1;
@@ -85,7 +83,6 @@ line_begin(Datum value, int64 at, int64 n)
 	ab_reader_seek(reader, at);
 	while (n < 0 && (size = ab_reader_previous(reader, &data)) > 0)
 	{
-		CHECK_FOR_INTERRUPTS();
 		at -= size;
 		while (size > 0 && (data[size - 1] != '\n' || ++n < 0))
 			size--;
@@ -289,7 +286,6 @@ appendable_lines(PG_FUNCTION_ARGS)
 		int64		size = Min(LINES_SIZE, state->length - state->read);
 		bytea	   *more = ab_read_bytea(state->value, state->read, size);
 
-		CHECK_FOR_INTERRUPTS();
 		state->buf.len -= state->at;
 		memmove(state->buf.data, state->buf.data + state->at, state->buf.len);
 		state->at = 0;

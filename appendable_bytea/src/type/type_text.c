@@ -26,20 +26,12 @@
  */
 #include "postgres.h"
 
-#include "libpq/pqformat.h"
 #include "mb/pg_wchar.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 
 #include "type/type.h"
 
-PG_FUNCTION_INFO_V1(appendable_text_in);
-PG_FUNCTION_INFO_V1(appendable_text_out);
-PG_FUNCTION_INFO_V1(appendable_text_recv);
-PG_FUNCTION_INFO_V1(appendable_text_send);
-PG_FUNCTION_INFO_V1(appendable_json_in);
-PG_FUNCTION_INFO_V1(appendable_json_recv);
-PG_FUNCTION_INFO_V1(appendable_from_bpchar);
 PG_FUNCTION_INFO_V1(appendable_text_length);
 PG_FUNCTION_INFO_V1(appendable_text_substr);
 PG_FUNCTION_INFO_V1(appendable_text_left);
@@ -55,53 +47,15 @@ ab_character_kind(void)
 	return GetDatabaseEncoding() == PG_UTF8 ? AB_UTF8 : AB_OTHER;
 }
 
-Datum
-appendable_text_in(PG_FUNCTION_ARGS)
-{
-	return ab_input_by(fcinfo, textin, ab_from_plain);
-}
-
-Datum
-appendable_text_out(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_CSTRING(text_to_cstring(ab_read_whole(PG_GETARG_DATUM(0))));
-}
-
-Datum
-appendable_text_recv(PG_FUNCTION_ARGS)
-{
-	return ab_input_by(fcinfo, textrecv, ab_from_plain);
-}
-
-Datum
-appendable_text_send(PG_FUNCTION_ARGS)
-{
-	bytea	   *bytes = ab_read_whole(PG_GETARG_DATUM(0));
-	StringInfoData buf;
-
-	pq_begintypsend(&buf);
-	pq_sendtext(&buf, VARDATA(bytes), VARSIZE(bytes) - VARHDRSZ);
-	PG_RETURN_BYTEA_P(pq_endtypsend(&buf));
-}
-
-Datum
-appendable_json_in(PG_FUNCTION_ARGS)
-{
-	return ab_input_by(fcinfo, json_in, ab_from_plain);
-}
-
-Datum
-appendable_json_recv(PG_FUNCTION_ARGS)
-{
-	return ab_input_by(fcinfo, json_recv, ab_from_plain);
-}
+AB_FUNCTION(appendable_text_in, return ab_input_by(fcinfo, textin, ab_from_plain));
+AB_FUNCTION(appendable_text_out, return ab_call_whole(fcinfo, textout));
+AB_FUNCTION(appendable_text_recv, return ab_input_by(fcinfo, textrecv, ab_from_plain));
+AB_FUNCTION(appendable_text_send, return ab_call_whole(fcinfo, textsend));
+AB_FUNCTION(appendable_json_in, return ab_input_by(fcinfo, json_in, ab_from_plain));
+AB_FUNCTION(appendable_json_recv, return ab_input_by(fcinfo, json_recv, ab_from_plain));
 
 /* The cast from character, without trailing blanks as for text. */
-Datum
-appendable_from_bpchar(PG_FUNCTION_ARGS)
-{
-	return ab_from_plain(DirectFunctionCall1(rtrim1, PG_GETARG_DATUM(0)));
-}
+AB_FUNCTION(appendable_from_bpchar, return ab_from_plain(DirectFunctionCall1(rtrim1, PG_GETARG_DATUM(0))));
 
 /* Characters in the first "bytes" bytes of a value in UTF8. */
 static int64

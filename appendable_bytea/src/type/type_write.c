@@ -26,8 +26,6 @@ PG_FUNCTION_INFO_V1(appendable_cat);
 PG_FUNCTION_INFO_V1(bytea_cat_appendable);
 PG_FUNCTION_INFO_V1(appendable_overlay4);
 PG_FUNCTION_INFO_V1(appendable_overlay8);
-PG_FUNCTION_INFO_V1(appendable_set_byte4);
-PG_FUNCTION_INFO_V1(appendable_set_byte8);
 PG_FUNCTION_INFO_V1(appendable_set_bit);
 PG_FUNCTION_INFO_V1(appendable_write);
 PG_FUNCTION_INFO_V1(appendable_truncate);
@@ -133,17 +131,8 @@ set_byte(Datum value, int64 n, int32 byte)
 	return ab_splice(value, n, 1, &data, 1);
 }
 
-Datum
-appendable_set_byte4(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_DATUM(set_byte(PG_GETARG_DATUM(0), PG_GETARG_INT32(1), PG_GETARG_INT32(2)));
-}
-
-Datum
-appendable_set_byte8(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_DATUM(set_byte(PG_GETARG_DATUM(0), PG_GETARG_INT64(1), PG_GETARG_INT32(2)));
-}
+AB_FUNCTION(appendable_set_byte4, PG_RETURN_DATUM(set_byte(PG_GETARG_DATUM(0), PG_GETARG_INT32(1), PG_GETARG_INT32(2))));
+AB_FUNCTION(appendable_set_byte8, PG_RETURN_DATUM(set_byte(PG_GETARG_DATUM(0), PG_GETARG_INT64(1), PG_GETARG_INT32(2))));
 
 Datum
 appendable_set_bit(PG_FUNCTION_ARGS)

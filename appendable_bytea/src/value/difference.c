@@ -65,7 +65,6 @@ typedef struct BlockEntry
 
 struct AbBlockIndex
 {
-	const char *data;			/* whose blocks they are */
 	int			block;			/* bytes of a block */
 	int			step;			/* from one block to the next */
 	uint32		mask;
@@ -82,6 +81,8 @@ typedef struct Search
 	int64		m;
 	int64		budget;			/* bytes that may still be rolled over; others
 								 * take less time and count less */
+	int64		long_copy;		/* a copy of this length is used, whatever its
+								 * distance */
 } Search;
 
 /* How many bytes two strings of n bytes have in common at their start. */
@@ -90,23 +91,11 @@ ab_common_prefix(const char *a, const char *b, int64 n)
 {
 	int64		at = 0;
 
-	while (n - at >= (int64) sizeof(uint64))
-	{
-		uint64		x,
-					y;
-
-		/* the library's comparison is faster where much is equal */
-		if (n - at >= 4096 && memcmp(a + at, b + at, 4096) == 0)
-		{
-			at += 4096;
-			continue;
-		}
-		memcpy(&x, a + at, sizeof(x));
-		memcpy(&y, b + at, sizeof(y));
-		if (x != y)
-			break;
-		at += sizeof(x);
-	}
+	/* where much is equal, the library's comparison is faster */
+	while (n - at >= 256 && memcmp(a + at, b + at, 256) == 0)
+		at += 256;
+	while (n - at >= (int64) sizeof(uint64) && memcmp(a + at, b + at, sizeof(uint64)) == 0)
+		at += sizeof(uint64);
 	while (at < n && a[at] == b[at])
 		at++;
 	return at;
@@ -165,7 +154,6 @@ ab_index_blocks(const char *data, int64 n, int block, int step)
 	AbBlockIndex *index = palloc0(offsetof(AbBlockIndex, entries) + size * sizeof(BlockEntry));
 
 	Assert(blocks <= MAX_ENTRIES);
-	index->data = data;
 	index->block = block;
 	index->step = step;
 	index->mask = size - 1;
@@ -192,54 +180,6 @@ ab_index_blocks(const char *data, int64 n, int block, int step)
 	return index;
 }
 
-/* The number of bytes of a sample that can be copied from the m indexed bytes; at most about "enough". */
-int64
-ab_index_shared(const AbBlockIndex *index, int64 m, const char *sample, int64 n, int64 enough)
-{
-	const int	block = index->block;
-	const uint32 mask = index->mask;
-	const uint32 leaving = index->leaving;
-	int64		shared = 0;
-	int64		from = 0;		/* bytes before this one were found */
-	int64		i = 0;
-
-	while (i <= n - block && shared < enough)
-	{
-		uint32		hash = hash_of_block(sample + i, block);
-		int64		length = 0;
-
-		for (;; i++)
-		{
-			const BlockEntry *entry = &index->entries[first_place(hash) & mask];
-
-			for (int probes = 0; entry->block != 0 && probes < MAX_PROBES; probes++)
-			{
-				int64		place = (int64) (entry->block - 1) * index->step;
-
-				if (entry->hash == hash && memcmp(sample + i, index->data + place, block) == 0)
-				{
-					int64		before = ab_common_suffix(sample + i, index->data + place, Min(i - from, place));
-					int64		after = ab_common_prefix(sample + i, index->data + place, Min(n - i, m - place));
-
-					/* a shorter one may be a block that repeats itself */
-					if (before + after >= MIN_COPY)
-					{
-						shared += before + after;
-						length = after;
-						break;
-					}
-				}
-				entry = &index->entries[(entry - index->entries + 1) & mask];
-			}
-			if (length > 0 || i >= n - block)
-				break;
-			hash = hash * MULTIPLIER + (unsigned char) sample[i + block] - (unsigned char) sample[i] * leaving;
-		}
-		from = i += Max(length, 1);
-	}
-	return shared;
-}
-
 /*
  * A block of the new string was found in the old one: extend it both ways, but not before
  * (old_from, new_from).  False if the copy is too short for its distance.
@@ -257,7 +197,7 @@ extend_copy(Search *search, int64 old_from, int64 new_from, int64 old_at, int64 
 	copy->old = old_at - before;
 	copy->new = new_at - before;
 	copy->length = after + before;
-	return copy->length >= MIN_COPY && copy->length >= Min(skipped / 8, LONG_COPY);
+	return copy->length >= MIN_COPY && copy->length >= Min(skipped / 8, search->long_copy);
 }
 
 /*
@@ -288,7 +228,7 @@ search_window(Search *search, const AbBlockIndex *index, int64 old_from, int64 w
 
 			if (entry->block == 0)
 				break;
-			new_at = new_from + (int64) (entry->block - 1) * block;
+			new_at = new_from + (int64) (entry->block - 1) * index->step;
 			if (entry->hash != hash || memcmp(old + i, search->new + new_at, block) != 0)
 				continue;
 			if (extend_copy(search, old_from, new_from, old_from + i, new_at, copy))
@@ -310,6 +250,19 @@ search_window(Search *search, const AbBlockIndex *index, int64 old_from, int64 w
 		hash = hash * MULTIPLIER + (unsigned char) old[i + block] - (unsigned char) old[i] * index->leaving;
 	}
 	return false;
+}
+
+/* The number of bytes of a sample that can be copied from the m indexed bytes; at most about "enough". */
+int64
+ab_index_shared(const AbBlockIndex *index, const char *data, int64 m, const char *sample, int64 n, int64 enough)
+{
+	Search		search = {.old = sample,.new = data,.n = n,.m = m,.budget = PG_INT64_MAX,.long_copy = MIN_COPY};
+	AbCopy		copy = {0};
+	int64		shared = 0;
+
+	while (shared < enough && search_window(&search, index, copy.old + copy.length, n - copy.old - copy.length, 0, &copy))
+		shared += copy.length;
+	return shared;
 }
 
 /* Find the next place from which on the strings agree. */
@@ -343,56 +296,13 @@ find_next(Search *search, int64 old_from, int64 new_from, AbCopy *copy)
 }
 
 /*
- * A copy that begins where the one before it ends may be longer still: then it takes over
- * that one's end.  Short copies of what every part of a value contains come before long
- * ones that only begin a little earlier.  Returns how many copies remain before it.
- */
-static int
-take_over(Search *search, AbCopy *copies, int count, AbCopy *copy)
-{
-	while (count > 0 && copies[count - 1].length < copy->length)
-	{
-		AbCopy	   *before = &copies[count - 1];
-		int64		more;
-
-		if (copy->old != before->old + before->length && copy->new != before->new + before->length)
-			break;
-		more = ab_common_suffix(search->old + copy->old, search->new + copy->new,
-								Min(copy->old - before->old, copy->new - before->new));
-		search->budget -= more / 8 + 1;
-		if (more == 0)
-			break;
-		copy->old -= more;
-		copy->new -= more;
-		copy->length += more;
-		before->length = Min(before->length, Min(copy->old - before->old, copy->new - before->new));
-		if (before->length >= MIN_COPY)
-			break;
-		/* what was left of it may be reached by going back further */
-		count--;
-		if (before->length > 0)
-		{
-			int64		old_end = count > 0 ? copies[count - 1].old + copies[count - 1].length : 0;
-			int64		new_end = count > 0 ? copies[count - 1].new + copies[count - 1].length : 0;
-
-			more = ab_common_suffix(search->old + copy->old, search->new + copy->new,
-									Min(copy->old - old_end, copy->new - new_end));
-			copy->old -= more;
-			copy->new -= more;
-			copy->length += more;
-		}
-	}
-	return count;
-}
-
-/*
  * Find parts of "old" in "new", in ascending order and at most "max" of them; returns how
  * many.  Bytes outside all copies need not be different.
  */
 int
 ab_find_copies(const char *old, int64 n, const char *new, int64 m, AbCopy *copies, int max)
 {
-	Search		search = {.old = old,.new = new,.n = n,.m = m,.budget = (n + m) / 8 + 98304};
+	Search		search = {.old = old,.new = new,.n = n,.m = m,.budget = (n + m) / 8 + 98304,.long_copy = LONG_COPY};
 	int64		old_at = 0,
 				new_at = 0,
 				copied = 0;
@@ -407,7 +317,6 @@ ab_find_copies(const char *old, int64 n, const char *new, int64 m, AbCopy *copie
 			break;
 		if (!find_next(&search, old_at, new_at, &copy))
 			break;
-		count = take_over(&search, copies, count, &copy);
 		copies[count++] = copy;
 		copied += copy.length;
 		search.budget += copy.length / 16;

@@ -164,8 +164,6 @@ check_overlap(const AbSegment *pieces, int n)
 int64
 ab_parse_list(const char *p, int64 n, AbValue *value)
 {
-	AbSegment	pieces[AB_MAX_PIECES];
-	int			count = 0;
 	int64		at = 0;
 	int64		length;
 	int			size = ab_read_reference(p, n, &value->base);
@@ -173,13 +171,15 @@ ab_parse_list(const char *p, int64 n, AbValue *value)
 	const char *end = p + head;
 
 	p += size + LIST_FIXED_SIZE;
+	/* a piece takes two bytes at least; and one more, for a tail */
+	value->segments = palloc(((end - p) / 2 + 1) * sizeof(AbSegment));
 	while (p < end)
 	{
 		uint64		step;
 		uint64		size;
 		int64		source;
 
-		if (count == AB_MAX_PIECES)
+		if (value->nsegments == AB_MAX_PIECES)
 			ab_report_corrupted("The list has too many pieces.");
 		p = get_varint(p, end, &step);
 		p = get_varint(p, end, &size);
@@ -187,19 +187,12 @@ ab_parse_list(const char *p, int64 n, AbValue *value)
 		if (size == 0 || size > value->base.stored || source < 0 ||
 			source > value->base.stored - (int64) size)
 			ab_report_corrupted("A piece exceeds the stored value.");
-		if (count > 0 && step == 0)
+		if (value->nsegments > 0 && step == 0)
 			ab_report_corrupted("Two pieces touch.");
-		pieces[count].source = source;
-		pieces[count].length = size;
-		pieces[count++].data = NULL;
+		ab_add_segment(value, source, size, NULL);
 		at = source + size;
 	}
-	check_overlap(pieces, count);
-
-	/* one more, for a tail */
-	value->segments = palloc((count + 1) * sizeof(AbSegment));
-	for (int i = 0; i < count; i++)
-		ab_add_segment(value, pieces[i].source, pieces[i].length, NULL);
+	check_overlap(value->segments, value->nsegments);
 	if (value->length != length || value->base.continuations > length)
 		ab_report_corrupted("The length of the pieces is wrong.");
 	return head;

@@ -51,7 +51,6 @@
 #include "access/tableam.h"
 #include "fmgr.h"
 #include "lib/stringinfo.h"
-#include "storage/itemptr.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapshot.h"
@@ -255,7 +254,7 @@ typedef struct AbBlockIndex AbBlockIndex;
 extern int64 ab_common_prefix(const char *a, const char *b, int64 n);
 extern int64 ab_common_suffix(const char *a_end, const char *b_end, int64 n);
 extern AbBlockIndex *ab_index_blocks(const char *data, int64 n, int block, int step);
-extern int64 ab_index_shared(const AbBlockIndex *index, int64 m, const char *sample, int64 n, int64 enough);
+extern int64 ab_index_shared(const AbBlockIndex *index, const char *data, int64 m, const char *sample, int64 n, int64 enough);
 extern int	ab_index_block_size(int64 n);
 extern int	ab_find_copies(const char *old, int64 n, const char *new, int64 m,
 						   AbCopy *copies, int max);
