@@ -38,8 +38,8 @@ HEAD = f"""# Certificate: what was tested, and when
 columns are the number of commits to `src/` and `common/` between a run and the drawing of this page,
 and how much of that code was written by them ("?" for a commit that the history does not have). A
 document may refer to a run only if these are at most {DISTANCE} and {WRITTEN} %; a test checks it. A run that
-failed stays in the table until a later one replaces it. (`make minors` also runs libraries on an older
-minor release than they were built for, which may refuse to load them: those tests count as wrong.)
+failed stays in the table until a later one replaces it. A server may refuse a library that was built for a newer
+minor release; PostgreSQL does not promise that it runs.
 """
 
 #: Sentences of documents that say that something was run: document, words, and the runs (names of files in RUNS) that they rest on.
