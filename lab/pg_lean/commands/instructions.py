@@ -291,7 +291,7 @@ def count_replaced(cluster: Cluster, sizes: list[int], console: Console) -> list
     cluster.configure(("appendable_bytea",), rewrites.SETTINGS)
     count_from_now(cluster)
     found = []
-    for size, what, values in ((size, what, values) for size in sizes for what, values in rewrites.changes_of(size).items()):
+    for size, what, values in ((n, *change) for n in sizes for change in rewrites.changes_of(n).items()):
         row: dict[str, Any] = {"change": f"{size // 1000} kB, {what}"}
         for way in (rewrites.WAYS[0], rewrites.WAYS[-1]):
             options = " ".join(f"-c {name}={value}" for name, value in way.settings.items())
