@@ -107,8 +107,6 @@ typedef struct AbChunkRow
 
 #define AB_CHUNK_ROW_HEADER		MAXALIGN(SizeofHeapTupleHeader)
 
-/* Every edition; see ab_chunks_delete(). */
-#define AB_ANY_EDITION	PG_INT64_MAX
 
 extern bool ab_chunk_parse(HeapTuple tuple, AbChunk *chunk);
 extern uint32 ab_chunk_crc(const AbChunk *chunk);
@@ -119,11 +117,10 @@ extern bool ab_chunk_next(SysScanDesc scan, ScanDirection direction, AbChunk *ch
 extern void ab_chunks_count(const AbStore *store, int64 vid, Snapshot snapshot,
 							int64 *chunks, int64 *bytes);
 extern bool ab_chunk_is_settled(SysScanDesc scan);
-extern bool ab_chunk_is_removable(SysScanDesc scan);
 extern void ab_chunk_insert(Relation heap, HeapTuple tuple, CommandId cid,
 							struct BulkInsertStateData *bulk);
 extern void ab_chunk_delete(Relation heap, HeapTuple tuple);
-extern void ab_chunks_delete(Oid relid, int64 vid, int64 from, int64 before, int64 edition);
+extern void ab_chunks_delete(Oid relid, int64 vid);
 extern void ab_chunks_delete_all(Relation heap);
 
 /* ---- pages.c: pages that could be cut off -------------------------------- */
@@ -139,7 +136,6 @@ typedef struct AbWriter AbWriter;
 extern PGDLLEXPORT AbWriter *ab_writer_open(Oid relid, const AbRef *from, int64 expected);
 extern PGDLLEXPORT void ab_writer_put(AbWriter *writer, const char *data, int64 length);
 extern void ab_writer_put_compressed(AbWriter *writer, const struct varlena *compressed);
-extern void ab_writer_overwrite(AbWriter *writer, int64 off, const char *data, int length);
 extern PGDLLEXPORT void ab_writer_close(AbWriter *writer, AbRef *ref);
 
 /* ---- chunk_cursor.c: which chunk covers a byte of a reference ------------- */
@@ -160,7 +156,6 @@ typedef enum AbReadMode
 typedef struct AbChunkPlace
 {
 	int64		off;
-	uint32		edition;
 	uint32		crc;
 } AbChunkPlace;
 
@@ -189,11 +184,9 @@ typedef struct AbChunkCursor
 	 * found
 	 */
 	bool		traced;
-	AbChunkPlace *writes;		/* the unsettled chunks, sorted */
+	AbChunkPlace *writes;		/* the unsettled chunks, from the end on */
 	int			nwrites;
-	int64		settled_end;	/* the settled ones before them: off below
-								 * this ... */
-	uint32		settled_edition;	/* ... and no later edition */
+	int64		settled_end;	/* where the settled ones before them end */
 } AbChunkCursor;
 
 extern const AbChunk *ab_chunk_cursor_find(AbChunkCursor *cursor, const AbRef *ref,

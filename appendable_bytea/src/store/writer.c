@@ -179,19 +179,6 @@ ab_writer_put_compressed(AbWriter *writer, const struct varlena *compressed)
 	writer->ref.stored += VARDATA_COMPRESSED_GET_EXTSIZE(compressed);
 }
 
-/*
- * Write a chunk that replaces the one at "off", of the same length, from the
- * writer's edition on.
- */
-void
-ab_writer_overwrite(AbWriter *writer, int64 off, const char *data, int length)
-{
-	Assert(writer->npending == 0);
-	Assert(off + length <= writer->ref.stored);
-	memcpy(chunk_row()->data, data, length);
-	write_chunk(writer, off, length, false);
-}
-
 /* Write what is pending and close; *ref includes everything written. */
 void
 ab_writer_close(AbWriter *writer, AbRef *ref)
