@@ -68,10 +68,6 @@ LIMITS = ("sql/limits",)
 
 MUTATIONS = [
     # -- appendable_bytea: reading -----------------------------------------------------
-    Mutation(BYTEA + "store/chunk_cursor.c", "an edition compared the wrong way: readers skip the chunks of an edit",
-             "if (!chunk->problem && chunk->edition > ref->edition)", "if (!chunk->problem && chunk->edition >= ref->edition && ref->edition > 0)", VALUES),
-    Mutation(BYTEA + "store/chunk_cursor.c", "an edition too new: readers take chunks that a later edit wrote",
-             "if (!chunk->problem && chunk->edition > ref->edition)", "if (!chunk->problem && chunk->edition > ref->edition + 1)", VALUES),
     Mutation(BYTEA + "store/chunk_cursor.c", "a chunk that ends before a byte is taken for the one that has it",
              "else if (chunk.off + chunk.length > at)", "else if (chunk.off + chunk.length >= at)", VALUES),
     Mutation(BYTEA + "store/chunk_cursor.c", "the checksum at a reference's end is not compared: chunks of another change pass for its own",
@@ -245,8 +241,8 @@ MUTATIONS = [
              "uint32		hash = hash_of_block(data + (int64) i * step, block);", "uint32		hash = hash_of_block(data + (int64) i * block, block);", PIECES),
     Mutation(BYTEA + "value/difference.c", "a copy is found where it is not",
              "copy->new = new_at - before;", "copy->new = new_at;", PIECES),
-    Mutation(BYTEA + "store/chunk_cursor.c", "a change that wrote no chunk ends the trace of unsettled ones",
-             "if (chunk.problem || chunk.edition > edition || chunk.crc != crc ||", "if (chunk.problem || chunk.edition != edition || chunk.crc != crc ||", PIECES),
+    Mutation(BYTEA + "store/store.c", "a store of an earlier build is written to",
+             "if (unlikely(RelationGetDescr(store->heap)->natts != AB_CHUNK_NATTS))", "if (unlikely(store->heap == NULL))", FORGED),
     Mutation(BYTEA + "ddl/compact.c", "compaction leaves a value in pieces",
              "if (ref->pieces)", "if (ref->pieces && ref->edition == 0)", PIECES),
     # -- appendable_bytea: values that are compressed when they are stored ---------------

@@ -60,7 +60,6 @@ parse_row(HeapTuple tuple, AbChunk *chunk)
 		return "data that are not stored in the row";
 	chunk->vid = row->vid;
 	chunk->off = row->off;
-	chunk->edition = row->edition;
 	chunk->prev = row->prev;
 	chunk->crc = row->crc;
 	chunk->stored = row->data;
@@ -101,7 +100,6 @@ ab_chunk_crc(const AbChunk *chunk)
 
 	COMP_CRC32C(crc, &chunk->vid, sizeof(chunk->vid));
 	COMP_CRC32C(crc, &chunk->off, sizeof(chunk->off));
-	COMP_CRC32C(crc, &chunk->edition, sizeof(chunk->edition));
 	/* so that neither form of the data can pass for the other */
 	if (chunk->compressed)
 		COMP_CRC32C(crc, "compressed", 10);
@@ -177,10 +175,7 @@ ab_new_vid(void)
 	return vid;
 }
 
-/*
- * Scan the chunks of a value with from <= off < before, in order of offset and,
- * for one offset, newest edition first.
- */
+/* Scan the chunks of a value with from <= off < before, in order of offset. */
 SysScanDesc
 ab_chunk_scan(const AbStore *store, Snapshot snapshot, int64 vid, int64 from, int64 before)
 {

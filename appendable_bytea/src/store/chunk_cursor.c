@@ -190,10 +190,6 @@ compare_places(const void *a, const void *b)
 static bool
 chunk_counts(const AbChunkCursor *cursor, SysScanDesc scan, const AbChunk *chunk)
 {
-	const AbRef *ref = &cursor->ref;
-
-	if (!chunk->problem && chunk->edition > ref->edition)
-		return false;
 	if (cursor->snapshot != SnapshotAny)
 		return true;
 	if (cursor->traced && !chunk->problem)
@@ -216,14 +212,13 @@ chunk_counts(const AbChunkCursor *cursor, SysScanDesc scan, const AbChunk *chunk
  * settled or to the value's start.  Records the unsettled chunks in cursor->writes,
  * and where the settled part ends.  Returns false if the chain is broken.
  *
- * Writes have ascending offsets and editions, so that a backward scan finds them one after the other.
+ * Writes have ascending offsets, so that a backward scan finds them one after the other.
  */
 static bool
 trace_unsettled_writes(AbChunkCursor *cursor)
 {
 	const AbRef *ref = &cursor->ref;
 	uint32		crc = ref->crc;
-	uint32		edition = ref->edition;
 	int			allocated = 0;
 	bool		complete = false;
 	SysScanDesc scan;
@@ -235,10 +230,9 @@ trace_unsettled_writes(AbChunkCursor *cursor)
 	scan = begin_cursor_scan(cursor, 0, ref->stored);
 	while (!complete && ab_chunk_next(scan, BackwardScanDirection, &chunk))
 	{
-		if (chunk.problem || chunk.edition > edition || chunk.crc != crc ||
+		if (chunk.problem || chunk.crc != crc ||
 			(cursor->nwrites == 0 && chunk.off + chunk.length != ref->stored))
 			continue;
-		edition = chunk.edition;
 		if (ab_chunk_is_settled(scan))
 		{
 			cursor->settled_end = chunk.off + chunk.length;
@@ -255,7 +249,7 @@ trace_unsettled_writes(AbChunkCursor *cursor)
 		cursor->writes[cursor->nwrites].off = chunk.off;
 		cursor->writes[cursor->nwrites++].crc = chunk.crc;
 		crc = chunk.prev;
-		complete = chunk.off == 0 && edition == 0 && crc == AB_CRC_INIT;
+		complete = chunk.off == 0 && crc == AB_CRC_INIT;
 	}
 	systable_endscan_ordered(scan);
 	cursor->traced = complete;

@@ -19,14 +19,13 @@
 #include "compat_table.h"
 #include "value/value.h"
 
-/* Columns of a chunk store, as in its only index for the first three. */
+/* Columns of a chunk store; the first two are those of its only index. */
 #define AB_CHUNK_VID		1
 #define AB_CHUNK_OFF		2
-#define AB_CHUNK_EDITION	3	/* descending in the index */
-#define AB_CHUNK_PREV		4	/* crc of the chunk written before this one */
-#define AB_CHUNK_CRC		5	/* over prev, vid, off, edition and data */
-#define AB_CHUNK_DATA		6
-#define AB_CHUNK_NATTS		6
+#define AB_CHUNK_PREV		3	/* crc of the chunk written before this one */
+#define AB_CHUNK_CRC		4	/* over prev, vid, off and data */
+#define AB_CHUNK_DATA		5
+#define AB_CHUNK_NATTS		5
 
 /*
  * Data bytes of a chunk that fills a page, the largest chunk.  Part of the format: a reader
@@ -34,7 +33,7 @@
  * covers a byte (chunk_cursor.c), so it must not become smaller than chunks that were written.
  */
 #define AB_CHUNK_MAX \
-	((int) (MaxHeapTupleSize - MAXALIGN(SizeofHeapTupleHeader) - (8 + 8 + 4 + 4 + 4 + VARHDRSZ)))
+	((int) (MaxHeapTupleSize - MAXALIGN(SizeofHeapTupleHeader) - (8 + 8 + 4 + 4 + VARHDRSZ)))
 
 /*
  * Bytes of a value in one compressed chunk, which is no larger than others as it is
@@ -79,7 +78,6 @@ typedef struct AbChunk
 {
 	int64		vid;
 	int64		off;
-	uint32		edition;
 	uint32		prev;
 	uint32		crc;
 	int			length;			/* bytes of the value */
@@ -98,7 +96,6 @@ typedef struct AbChunkRow
 {
 	int64		vid;
 	int64		off;
-	uint32		edition;
 	uint32		prev;
 	uint32		crc;
 	char		length_word[VARHDRSZ];	/* of a varlena, plain or compressed */

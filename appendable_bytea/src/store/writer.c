@@ -104,7 +104,6 @@ write_chunk(AbWriter *writer, int64 off, int length, bool compressed)
 	Assert(length <= AB_CHUNK_MAX);
 	chunk.vid = row->vid = writer->ref.vid;
 	chunk.off = row->off = off;
-	chunk.edition = row->edition = writer->ref.edition;
 	chunk.prev = row->prev = writer->ref.crc;
 	chunk.compressed = compressed;
 	chunk.stored_length = length;
@@ -129,7 +128,6 @@ write_chunk(AbWriter *writer, int64 off, int length, bool compressed)
 
 	values[AB_CHUNK_VID - 1] = Int64GetDatum(row->vid);
 	values[AB_CHUNK_OFF - 1] = Int64GetDatum(row->off);
-	values[AB_CHUNK_EDITION - 1] = UInt32GetDatum(row->edition);
 	for (int i = 0; i < writer->store.nindexes; i++)
 	{
 		Relation	index = writer->store.indexes[i];

@@ -17,7 +17,7 @@
  * a new value.  Consequently, v belongs to a single chain of row versions, along
  * which either "stored" or the edition increases.  The row version owns v's chunks:
  * they are deleted in the transaction that deletes the row version or replaces it by
- * one without v, and a rewrite deletes the chunks that it supersedes.
+ * one without v, or without them.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -376,7 +376,7 @@ write_rest(AbStoring *storing, const AbTarget *target, AbReader *reader, AbWrite
  * Write the part of the value that follows a reference to its first chunks; a reference
  * without a value id makes this write all of it under a new id.  By invariant I2, no
  * other transaction continues the reference.  If one did, its first chunk would have the
- * same offset and edition, and the unique index would raise an error.
+ * same offset, and the unique index would raise an error.
  */
 static Datum
 write_after(AbStoring *storing, const AbTarget *target, const AbRef *ref)

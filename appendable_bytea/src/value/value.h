@@ -29,13 +29,12 @@
  * or a reference to the table's own chunks, padded or not.  An edit is never on
  * disk.  All of them can be read, at once and again, through AbReader.
  *
- * Chunks are immutable rows (vid, off, edition, prev, crc, data), of plain or compressed
+ * Chunks are immutable rows (vid, off, prev, crc, data), of plain or compressed
  * data.  Byte p of a reference is in the row that covers p.  Appends write rows after "stored".
  *
  * Any other change writes the new bytes after "stored" as well, and makes a list of pieces
  * (pieces.c), by which the value is read.  The edition counts the lists, because a change without new
- * bytes leaves all else in the reference as it is; a chunk has that of the reference that it
- * was written for.
+ * bytes leaves all else in the reference as it is.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
