@@ -94,7 +94,7 @@ define_settings(void)
 							GUC_UNIT_BYTE | GUC_NOT_IN_SAMPLE,
 							NULL, NULL, NULL);
 	DefineCustomBoolVariable("appendable_bytea.store_differences",
-							 "Enables storing only the difference when a value is replaced or changed in the middle.",
+							 "Enables storing only the difference when a value is replaced by another one that was sent whole.",
 							 "A value that was stored in pieces stays in pieces when this is off.",
 							 &ab_store_differences,
 							 false,

@@ -201,7 +201,7 @@ compact_row(Compaction *done, Relation rel, AbStore *store, TupleTableSlot *slot
 			continue;
 		ab_chunks_count(store, before[i].vid, snapshot, &done->chunks_before, &done->bytes_before);
 		ab_chunks_count(store, after[i].vid, SnapshotSelf, &done->chunks_after, &done->bytes_after);
-		ab_chunks_delete(RelationGetRelid(rel), before[i].vid, 0, PG_INT64_MAX, AB_ANY_EDITION);
+		ab_chunks_delete(RelationGetRelid(rel), before[i].vid);
 	}
 	done->rows++;
 }

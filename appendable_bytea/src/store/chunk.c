@@ -60,7 +60,6 @@ parse_row(HeapTuple tuple, AbChunk *chunk)
 		return "data that are not stored in the row";
 	chunk->vid = row->vid;
 	chunk->off = row->off;
-	chunk->edition = row->edition;
 	chunk->prev = row->prev;
 	chunk->crc = row->crc;
 	chunk->stored = row->data;
@@ -101,7 +100,6 @@ ab_chunk_crc(const AbChunk *chunk)
 
 	COMP_CRC32C(crc, &chunk->vid, sizeof(chunk->vid));
 	COMP_CRC32C(crc, &chunk->off, sizeof(chunk->off));
-	COMP_CRC32C(crc, &chunk->edition, sizeof(chunk->edition));
 	/* so that neither form of the data can pass for the other */
 	if (chunk->compressed)
 		COMP_CRC32C(crc, "compressed", 10);
@@ -177,10 +175,7 @@ ab_new_vid(void)
 	return vid;
 }
 
-/*
- * Scan the chunks of a value with from <= off < before, in order of offset and,
- * for one offset, newest edition first.
- */
+/* Scan the chunks of a value with from <= off < before, in order of offset. */
 SysScanDesc
 ab_chunk_scan(const AbStore *store, Snapshot snapshot, int64 vid, int64 from, int64 before)
 {
@@ -221,19 +216,6 @@ ab_chunk_is_settled(SysScanDesc scan)
 		return true;
 	state = chunk_vacuum_state(scan, &dead_after);
 	return state == HEAPTUPLE_LIVE || state == HEAPTUPLE_RECENTLY_DEAD || state == HEAPTUPLE_DELETE_IN_PROGRESS;
-}
-
-/* May vacuum remove the chunk at which a scan is positioned, and those deleted before it? */
-bool
-ab_chunk_is_removable(SysScanDesc scan)
-{
-	HeapTuple	tuple = ((BufferHeapTupleTableSlot *) scan->slot)->base.tuple;
-	TransactionId dead_after;
-
-	if (tuple->t_data->t_infomask & HEAP_XMAX_INVALID)
-		return false;
-	return chunk_vacuum_state(scan, &dead_after) == HEAPTUPLE_RECENTLY_DEAD &&
-		GlobalVisTestIsRemovableXid_compat(GlobalVisTestFor(scan->heap_rel), dead_after);
 }
 
 /*
@@ -375,13 +357,9 @@ ab_chunk_delete(Relation heap, HeapTuple tuple)
 						RelationGetRelationName(heap))));
 }
 
-/*
- * Delete the chunks of a value with from <= off < before and an edition below "edition"
- * (AB_ANY_EDITION: of any), in the transaction that deletes or replaces the row version
- * that refers to them.
- */
+/* Delete the chunks of a value, in the transaction that deletes or replaces the row version that refers to them. */
 void
-ab_chunks_delete(Oid relid, int64 vid, int64 from, int64 before, int64 edition)
+ab_chunks_delete(Oid relid, int64 vid)
 {
 	AbStore		store;
 	SysScanDesc scan;
@@ -389,16 +367,12 @@ ab_chunks_delete(Oid relid, int64 vid, int64 from, int64 before, int64 edition)
 
 	if (!ab_store_open(relid, RowExclusiveLock, &store))
 		return;
-	scan = ab_chunk_scan(&store, SnapshotSelf, vid, from, before);
+	scan = ab_chunk_scan(&store, SnapshotSelf, vid, 0, PG_INT64_MAX);
 	while ((tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)
 	{
-		AbChunk		chunk;
-
 		CHECK_FOR_INTERRUPTS();
 		/* a damaged row goes with its value */
-		if (edition == AB_ANY_EDITION ||
-			(ab_chunk_parse(tuple, &chunk) && chunk.edition < edition))
-			ab_chunk_delete(store.heap, tuple);
+		ab_chunk_delete(store.heap, tuple);
 	}
 	systable_endscan_ordered(scan);
 	ab_store_close(&store, NoLock);

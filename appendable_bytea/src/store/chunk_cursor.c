@@ -3,17 +3,15 @@
  * chunk_cursor.c
  *	  Find the chunk that covers a byte of a reference.
  *
- * Reading, comparing, checking and overwriting a value all use a chunk cursor.
- * Among the chunks that count for the reference (chunk_counts() is the
- * visibility rule) and cover the byte, the one with the highest edition not
- * above the reference's is the right one.  Consecutive requests continue one
+ * Reading, comparing and checking a value all use a chunk cursor.  Of the chunks that
+ * count for the reference (chunk_counts() is the visibility rule) only one covers the
+ * byte.  Consecutive requests continue one
  * index scan.  Otherwise a slice takes three descents of the index: for the chunk at the
  * reference's end, for the one at its start, and for those that follow it.
  *
  * Invariant: The result is the bytes that were written, or "no chunk", or an
  * error, but never other bytes.  The chunk at the reference's end must be the
- * one that was written with the reference, every chunk must match its crc, and
- * a chunk that covers older ones must not be missing.  A caller that uses part
+ * one that was written with the reference, and every chunk must match its crc.  A caller that uses part
  * of a value has the end verified first; one that uses nothing before it has
  * requested the last chunk gets the end verified last, which saves a descent.
  *
@@ -94,13 +92,6 @@ ab_chunk_cursor_rewind(AbChunkCursor *cursor)
 	cursor->decompressed = NULL;
 }
 
-/* Can at most one chunk that counts cover a byte of the reference? */
-static inline bool
-chunks_are_disjoint(const AbRef *ref)
-{
-	return ref->edition == 0 || ref->pieces;
-}
-
 /* Is a damaged chunk an answer, instead of an error? */
 static bool
 reports_damage(const AbChunkCursor *cursor)
@@ -158,18 +149,14 @@ ab_chunk_cursor_close(AbChunkCursor *cursor)
 		ab_store_close(&cursor->store, AccessShareLock);
 }
 
-/* Order chunks by their place in a value. */
+/* Order the unsettled chunks as they are found: backwards. */
 static int
 compare_places(const void *a, const void *b)
 {
 	const AbChunkPlace *x = a;
 	const AbChunkPlace *y = b;
 
-	if (x->off != y->off)
-		return x->off < y->off ? -1 : 1;
-	if (x->edition != y->edition)
-		return x->edition < y->edition ? -1 : 1;
-	return 0;
+	return x->off > y->off ? -1 : x->off < y->off;
 }
 
 /*
@@ -186,7 +173,7 @@ compare_places(const void *a, const void *b)
  * written at one place of a value, of which all except one have failed.  Call a chunk
  * settled if its inserting transaction has committed or is our own.  Writers hold
  * the row lock and continue only what the row version refers to (invariant I2 in
- * storing.c), so there is at most one settled chunk for a place and edition, and
+ * storing.c), so there is at most one settled chunk for a place, and
  * whatever precedes a settled chunk in the order of writing is settled as well.
  * Hence:
  *
@@ -203,22 +190,18 @@ compare_places(const void *a, const void *b)
 static bool
 chunk_counts(const AbChunkCursor *cursor, SysScanDesc scan, const AbChunk *chunk)
 {
-	const AbRef *ref = &cursor->ref;
-
-	if (!chunk->problem && chunk->edition > ref->edition)
-		return false;
 	if (cursor->snapshot != SnapshotAny)
 		return true;
 	if (cursor->traced && !chunk->problem)
 	{
-		AbChunkPlace place = {.off = chunk->off,.edition = chunk->edition};
+		AbChunkPlace place = {.off = chunk->off};
 		AbChunkPlace *written = NULL;
 
 		if (cursor->nwrites > 0)
 			written = bsearch(&place, cursor->writes, cursor->nwrites, sizeof(AbChunkPlace), compare_places);
 		if (written)
 			return written->crc == chunk->crc;
-		if (chunk->off >= cursor->settled_end || chunk->edition > cursor->settled_edition)
+		if (chunk->off >= cursor->settled_end)
 			return false;
 	}
 	return ab_chunk_is_settled(scan);
@@ -229,62 +212,47 @@ chunk_counts(const AbChunkCursor *cursor, SysScanDesc scan, const AbChunk *chunk
  * settled or to the value's start.  Records the unsettled chunks in cursor->writes,
  * and where the settled part ends.  Returns false if the chain is broken.
  *
- * Writes have ascending offsets, so that a backward scan finds them one after the other,
- * except where an overwrite begins a new edition: its first chunk continues the end of
- * the edition before it, for which another scan is needed.  Editions never ascend on the
- * way back; those of a value with a list of pieces need not have a chunk.
+ * Writes have ascending offsets, so that a backward scan finds them one after the other.
  */
 static bool
 trace_unsettled_writes(AbChunkCursor *cursor)
 {
 	const AbRef *ref = &cursor->ref;
 	uint32		crc = ref->crc;
-	uint32		edition = ref->edition;
 	int			allocated = 0;
-	bool		found;
 	bool		complete = false;
+	SysScanDesc scan;
+	AbChunk		chunk;
 
 	Assert(!cursor->traced && cursor->snapshot == SnapshotAny);
 	cursor->traced = true;
 	cursor->settled_end = 0;
-	do
+	scan = begin_cursor_scan(cursor, 0, ref->stored);
+	while (!complete && ab_chunk_next(scan, BackwardScanDirection, &chunk))
 	{
-		SysScanDesc scan = begin_cursor_scan(cursor, 0, PG_INT64_MAX);
-		AbChunk		chunk;
-
-		found = false;
-		while (!complete && ab_chunk_next(scan, BackwardScanDirection, &chunk))
+		if (chunk.problem || chunk.crc != crc ||
+			(cursor->nwrites == 0 && chunk.off + chunk.length != ref->stored))
+			continue;
+		if (ab_chunk_is_settled(scan))
 		{
-			if (chunk.problem || chunk.edition > edition || chunk.crc != crc ||
-				(cursor->nwrites == 0 && chunk.off + chunk.length != ref->stored))
-				continue;
-			found = true;
-			edition = chunk.edition;
-			if (ab_chunk_is_settled(scan))
-			{
-				cursor->settled_end = chunk.off + chunk.length;
-				cursor->settled_edition = chunk.edition;
-				complete = true;
-				break;
-			}
-			if (cursor->nwrites == allocated)
-			{
-				allocated = Max(2 * allocated, 16);
-				cursor->writes = cursor->writes ?
-					repalloc_huge(cursor->writes, allocated * sizeof(AbChunkPlace)) :
-					palloc(allocated * sizeof(AbChunkPlace));
-			}
-			cursor->writes[cursor->nwrites].off = chunk.off;
-			cursor->writes[cursor->nwrites].edition = chunk.edition;
-			cursor->writes[cursor->nwrites++].crc = chunk.crc;
-			crc = chunk.prev;
-			complete = chunk.off == 0 && edition == 0 && crc == AB_CRC_INIT;
+			cursor->settled_end = chunk.off + chunk.length;
+			complete = true;
+			break;
 		}
-		systable_endscan_ordered(scan);
-	} while (found && !complete);
+		if (cursor->nwrites == allocated)
+		{
+			allocated = Max(2 * allocated, 16);
+			cursor->writes = cursor->writes ?
+				repalloc_huge(cursor->writes, allocated * sizeof(AbChunkPlace)) :
+				palloc(allocated * sizeof(AbChunkPlace));
+		}
+		cursor->writes[cursor->nwrites].off = chunk.off;
+		cursor->writes[cursor->nwrites++].crc = chunk.crc;
+		crc = chunk.prev;
+		complete = chunk.off == 0 && crc == AB_CRC_INIT;
+	}
+	systable_endscan_ordered(scan);
 	cursor->traced = complete;
-	if (complete && cursor->nwrites > 0)
-		qsort(cursor->writes, cursor->nwrites, sizeof(AbChunkPlace), compare_places);
 	return complete;
 }
 
@@ -307,39 +275,20 @@ next_counting(const AbChunkCursor *cursor, SysScanDesc scan, ScanDirection direc
 static bool
 find_covering(AbChunkCursor *cursor, int64 at, AbChunk *found)
 {
-	/*
-	 * A compressed chunk may begin further before it.  All of them are of the
-	 * first edition, so a plain one takes precedence.
-	 */
-	const bool	disjoint = chunks_are_disjoint(&cursor->ref);
-	int			reach = disjoint ? AB_COMPRESSED_MAX : AB_CHUNK_MAX;
+	SysScanDesc scan = begin_cursor_scan(cursor, at - AB_COMPRESSED_MAX + 1, at + 1);
 	AbChunk		chunk;
 	AbChunk		damaged;
 
 	found->length = 0;
 	damaged.problem = NULL;
-	for (;;)
+	while (found->length == 0 && next_counting(cursor, scan, BackwardScanDirection, &chunk))
 	{
-		SysScanDesc scan = begin_cursor_scan(cursor, at - reach + 1, at + 1);
-
-		while (next_counting(cursor, scan, BackwardScanDirection, &chunk))
-		{
-			if (chunk.problem)
-				damaged = chunk;
-			else if (chunk.off + chunk.length > at &&
-					 (found->length == 0 || chunk.edition > found->edition))
-			{
-				*found = chunk;
-				/* it is the only one */
-				if (disjoint)
-					break;
-			}
-		}
-		systable_endscan_ordered(scan);
-		if (found->length > 0 || damaged.problem || reach == AB_COMPRESSED_MAX || at < AB_CHUNK_MAX)
-			break;
-		reach = AB_COMPRESSED_MAX;
+		if (chunk.problem)
+			damaged = chunk;
+		else if (chunk.off + chunk.length > at)
+			*found = chunk;
 	}
+	systable_endscan_ordered(scan);
 	if (found->length == 0 && damaged.problem)
 	{
 		cursor->scan_at = at;
@@ -408,23 +357,9 @@ advance_cursor(AbChunkCursor *cursor, int64 at, ScanDirection direction)
 		if (chunk.problem)
 			return refuse_chunk(cursor, &chunk);
 
-		/*
-		 * scan_at is where a chunk of the reference's edition starts, except
-		 * at the start of a scan of a value of which no two chunks overlap.
-		 * There any chunk that covers it is the right one.
-		 */
-		if (chunk.off + chunk.length <= cursor->scan_at ||
-			(chunk.off < cursor->scan_at && !chunks_are_disjoint(ref)))
+		if (chunk.off + chunk.length <= cursor->scan_at)
 			continue;
 		if (chunk.off > cursor->scan_at)
-			return false;
-
-		/*
-		 * If vacuum may remove this chunk, the one that covered it in the
-		 * reference's edition may be gone already: the reference was kept
-		 * while its row was changed and vacuumed.
-		 */
-		if (chunk.edition < ref->edition && !ref->pieces && ab_chunk_is_removable(cursor->scan))
 			return false;
 		if (ab_chunk_crc(&chunk) != chunk.crc)
 			return refuse_chunk(cursor, &chunk);
@@ -446,11 +381,9 @@ static bool
 start_at(AbChunkCursor *cursor, int64 at, int64 until)
 {
 	const AbRef *ref = &cursor->ref;
-	const bool	disjoint = chunks_are_disjoint(ref);
 	bool		follows = cursor->chunk.length > 0 && at == cursor->chunk.off + cursor->chunk_length;
 	ScanDirection direction = ForwardScanDirection;
 	int64		from = at;
-	AbChunk		chunk;
 
 	ab_chunk_cursor_rewind(cursor);
 
@@ -460,19 +393,12 @@ start_at(AbChunkCursor *cursor, int64 at, int64 until)
 	 */
 	cursor->scan_end = Min(ref->stored, Max(until, at + 1));
 	cursor->scan_at = at;
-	if (at > 0 && disjoint && !follows)
+	if (at > 0 && !follows)
 	{
 		/* a step back is enough, whatever the length of chunks */
 		direction = BackwardScanDirection;
 		cursor->scan_end = at + 1;
 		from = at - AB_COMPRESSED_MAX + 1;
-	}
-	else if (at > 0 && !disjoint)
-	{
-		/* chunks of older editions may overlap */
-		if (!find_covering(cursor, at, &chunk))
-			return false;
-		from = cursor->scan_at = chunk.off;
 	}
 	cursor->scan = begin_cursor_scan(cursor, from, cursor->scan_end);
 	return advance_cursor(cursor, at, direction);

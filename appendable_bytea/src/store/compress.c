@@ -16,7 +16,7 @@
  * that do not compress it stores twice as many as before without a try.
  *
  * Compressed chunks are of new values, which compaction (compact.c) and storing.c write.  So
- * they are of edition 0, and no chunk of an earlier edition lies under them.
+ * they are the first ones of their value.
  *
  * Copyright (c) 2026, the pg_lean authors
  *

@@ -219,6 +219,12 @@ ab_store_open(Oid relid, LOCKMODE mode, AbStore *store)
 		store->heap = try_table_open(heap, mode);
 		if (store->heap == NULL)
 			continue;			/* dropped in the meantime, which we know now */
+		if (unlikely(RelationGetDescr(store->heap)->natts != AB_CHUNK_NATTS))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("chunk store of table \"%s\" has %d columns instead of %d",
+							get_rel_name(relid), RelationGetDescr(store->heap)->natts, AB_CHUNK_NATTS),
+					 errhint("A build of before 2026-12 made it, or it was altered.  Convert the table's columns with appendable_bytea_detach() by that build, and back by this one.")));
 		/* pg_upgrade does not bring along relrewrite and the dependency */
 		if (mode == RowExclusiveLock && unlikely(!OidIsValid(store->heap->rd_rel->relrewrite)))
 		{
@@ -290,9 +296,9 @@ ab_store_create(Oid relid)
 	Relation	heap;
 	TupleDesc	tupdesc;
 	IndexInfo  *info;
-	Oid			collations[3] = {InvalidOid, InvalidOid, InvalidOid};
-	Oid			opclasses[3];
-	int16		options[3] = {0, 0, INDOPTION_DESC | INDOPTION_NULLS_FIRST};
+	Oid			collations[2] = {InvalidOid, InvalidOid};
+	Oid			opclasses[2];
+	int16		options[2] = {0, 0};
 	char		heapname[NAMEDATALEN];
 	char		indexname[NAMEDATALEN];
 	ObjectAddress object,
@@ -318,7 +324,6 @@ ab_store_create(Oid relid)
 	tupdesc = CreateTemplateTupleDesc(AB_CHUNK_NATTS);
 	describe_column(tupdesc, AB_CHUNK_VID, "vid", INT8OID);
 	describe_column(tupdesc, AB_CHUNK_OFF, "off", INT8OID);
-	describe_column(tupdesc, AB_CHUNK_EDITION, "edition", INT4OID);
 	describe_column(tupdesc, AB_CHUNK_PREV, "prev", INT4OID);
 	describe_column(tupdesc, AB_CHUNK_CRC, "crc", INT4OID);
 	describe_column(tupdesc, AB_CHUNK_DATA, "data", BYTEAOID);
@@ -343,19 +348,17 @@ ab_store_create(Oid relid)
 
 	heap = table_open(heapid, ShareLock);
 	info = makeNode(IndexInfo);
-	info->ii_NumIndexAttrs = 3;
-	info->ii_NumIndexKeyAttrs = 3;
+	info->ii_NumIndexAttrs = 2;
+	info->ii_NumIndexKeyAttrs = 2;
 	info->ii_IndexAttrNumbers[0] = AB_CHUNK_VID;
 	info->ii_IndexAttrNumbers[1] = AB_CHUNK_OFF;
-	info->ii_IndexAttrNumbers[2] = AB_CHUNK_EDITION;
 	info->ii_Unique = true;
 	info->ii_ReadyForInserts = true;
 	info->ii_Am = BTREE_AM_OID;
 	info->ii_Context = CurrentMemoryContext;
 	opclasses[0] = opclasses[1] = GetDefaultOpClass(INT8OID, BTREE_AM_OID);
-	opclasses[2] = GetDefaultOpClass(INT4OID, BTREE_AM_OID);
 	index_create_compat(heap, indexname, info,
-						list_make3("vid", "off", "edition"), BTREE_AM_OID,
+						list_make2("vid", "off"), BTREE_AM_OID,
 						table->rd_rel->reltablespace, collations, opclasses, options);
 	table_close(heap, NoLock);
 	table_close(table, NoLock);

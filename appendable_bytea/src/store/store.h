@@ -19,14 +19,13 @@
 #include "compat_table.h"
 #include "value/value.h"
 
-/* Columns of a chunk store, as in its only index for the first three. */
+/* Columns of a chunk store; the first two are those of its only index. */
 #define AB_CHUNK_VID		1
 #define AB_CHUNK_OFF		2
-#define AB_CHUNK_EDITION	3	/* descending in the index */
-#define AB_CHUNK_PREV		4	/* crc of the chunk written before this one */
-#define AB_CHUNK_CRC		5	/* over prev, vid, off, edition and data */
-#define AB_CHUNK_DATA		6
-#define AB_CHUNK_NATTS		6
+#define AB_CHUNK_PREV		3	/* crc of the chunk written before this one */
+#define AB_CHUNK_CRC		4	/* over prev, vid, off and data */
+#define AB_CHUNK_DATA		5
+#define AB_CHUNK_NATTS		5
 
 /*
  * Data bytes of a chunk that fills a page, the largest chunk.  Part of the format: a reader
@@ -34,7 +33,7 @@
  * covers a byte (chunk_cursor.c), so it must not become smaller than chunks that were written.
  */
 #define AB_CHUNK_MAX \
-	((int) (MaxHeapTupleSize - MAXALIGN(SizeofHeapTupleHeader) - (8 + 8 + 4 + 4 + 4 + VARHDRSZ)))
+	((int) (MaxHeapTupleSize - MAXALIGN(SizeofHeapTupleHeader) - (8 + 8 + 4 + 4 + VARHDRSZ)))
 
 /*
  * Bytes of a value in one compressed chunk, which is no larger than others as it is
@@ -79,7 +78,6 @@ typedef struct AbChunk
 {
 	int64		vid;
 	int64		off;
-	uint32		edition;
 	uint32		prev;
 	uint32		crc;
 	int			length;			/* bytes of the value */
@@ -98,7 +96,6 @@ typedef struct AbChunkRow
 {
 	int64		vid;
 	int64		off;
-	uint32		edition;
 	uint32		prev;
 	uint32		crc;
 	char		length_word[VARHDRSZ];	/* of a varlena, plain or compressed */
@@ -107,8 +104,6 @@ typedef struct AbChunkRow
 
 #define AB_CHUNK_ROW_HEADER		MAXALIGN(SizeofHeapTupleHeader)
 
-/* Every edition; see ab_chunks_delete(). */
-#define AB_ANY_EDITION	PG_INT64_MAX
 
 extern bool ab_chunk_parse(HeapTuple tuple, AbChunk *chunk);
 extern uint32 ab_chunk_crc(const AbChunk *chunk);
@@ -119,11 +114,10 @@ extern bool ab_chunk_next(SysScanDesc scan, ScanDirection direction, AbChunk *ch
 extern void ab_chunks_count(const AbStore *store, int64 vid, Snapshot snapshot,
 							int64 *chunks, int64 *bytes);
 extern bool ab_chunk_is_settled(SysScanDesc scan);
-extern bool ab_chunk_is_removable(SysScanDesc scan);
 extern void ab_chunk_insert(Relation heap, HeapTuple tuple, CommandId cid,
 							struct BulkInsertStateData *bulk);
 extern void ab_chunk_delete(Relation heap, HeapTuple tuple);
-extern void ab_chunks_delete(Oid relid, int64 vid, int64 from, int64 before, int64 edition);
+extern void ab_chunks_delete(Oid relid, int64 vid);
 extern void ab_chunks_delete_all(Relation heap);
 
 /* ---- pages.c: pages that could be cut off -------------------------------- */
@@ -139,7 +133,6 @@ typedef struct AbWriter AbWriter;
 extern PGDLLEXPORT AbWriter *ab_writer_open(Oid relid, const AbRef *from, int64 expected);
 extern PGDLLEXPORT void ab_writer_put(AbWriter *writer, const char *data, int64 length);
 extern void ab_writer_put_compressed(AbWriter *writer, const struct varlena *compressed);
-extern void ab_writer_overwrite(AbWriter *writer, int64 off, const char *data, int length);
 extern PGDLLEXPORT void ab_writer_close(AbWriter *writer, AbRef *ref);
 
 /* ---- chunk_cursor.c: which chunk covers a byte of a reference ------------- */
@@ -160,7 +153,6 @@ typedef enum AbReadMode
 typedef struct AbChunkPlace
 {
 	int64		off;
-	uint32		edition;
 	uint32		crc;
 } AbChunkPlace;
 
@@ -189,11 +181,9 @@ typedef struct AbChunkCursor
 	 * found
 	 */
 	bool		traced;
-	AbChunkPlace *writes;		/* the unsettled chunks, sorted */
+	AbChunkPlace *writes;		/* the unsettled chunks, from the end on */
 	int			nwrites;
-	int64		settled_end;	/* the settled ones before them: off below
-								 * this ... */
-	uint32		settled_edition;	/* ... and no later edition */
+	int64		settled_end;	/* where the settled ones before them end */
 } AbChunkCursor;
 
 extern const AbChunk *ab_chunk_cursor_find(AbChunkCursor *cursor, const AbRef *ref,

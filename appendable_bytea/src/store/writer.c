@@ -104,7 +104,6 @@ write_chunk(AbWriter *writer, int64 off, int length, bool compressed)
 	Assert(length <= AB_CHUNK_MAX);
 	chunk.vid = row->vid = writer->ref.vid;
 	chunk.off = row->off = off;
-	chunk.edition = row->edition = writer->ref.edition;
 	chunk.prev = row->prev = writer->ref.crc;
 	chunk.compressed = compressed;
 	chunk.stored_length = length;
@@ -129,7 +128,6 @@ write_chunk(AbWriter *writer, int64 off, int length, bool compressed)
 
 	values[AB_CHUNK_VID - 1] = Int64GetDatum(row->vid);
 	values[AB_CHUNK_OFF - 1] = Int64GetDatum(row->off);
-	values[AB_CHUNK_EDITION - 1] = UInt32GetDatum(row->edition);
 	for (int i = 0; i < writer->store.nindexes; i++)
 	{
 		Relation	index = writer->store.indexes[i];
@@ -177,19 +175,6 @@ ab_writer_put_compressed(AbWriter *writer, const struct varlena *compressed)
 	memcpy(chunk_row()->data, VARDATA(compressed), length);
 	write_chunk(writer, writer->ref.stored, length, true);
 	writer->ref.stored += VARDATA_COMPRESSED_GET_EXTSIZE(compressed);
-}
-
-/*
- * Write a chunk that replaces the one at "off", of the same length, from the
- * writer's edition on.
- */
-void
-ab_writer_overwrite(AbWriter *writer, int64 off, const char *data, int length)
-{
-	Assert(writer->npending == 0);
-	Assert(off + length <= writer->ref.stored);
-	memcpy(chunk_row()->data, data, length);
-	write_chunk(writer, off, length, false);
 }
 
 /* Write what is pending and close; *ref includes everything written. */

@@ -299,7 +299,7 @@ delete_ended(List *ended)
 	{
 		const AbRef *ref = lfirst(lc);
 
-		ab_chunks_delete(ref->relid, ref->vid, 0, PG_INT64_MAX, AB_ANY_EDITION);
+		ab_chunks_delete(ref->relid, ref->vid);
 	}
 }
 

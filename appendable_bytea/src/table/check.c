@@ -138,11 +138,8 @@ check_range(CheckedChunks *checked, const AbRef *ref, int64 at, int64 until)
 		if (at <= checked->end)
 			continue;
 
-		/*
-		 * without editions, chunks that touch were written one after the
-		 * other
-		 */
-		if ((ref->edition == 0 || ref->pieces) && chunk->off == checked->end && chunk->prev != checked->crc)
+		/* chunks that touch were written one after the other */
+		if (chunk->off == checked->end && chunk->prev != checked->crc)
 			return psprintf("the chunk at offset %lld does not continue the one before it",
 							(long long) chunk->off);
 		checked->crc = chunk->crc;

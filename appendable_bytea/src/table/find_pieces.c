@@ -330,8 +330,6 @@ ab_pieces_find(AbStoring *storing, const AbTarget *target, AbReader *reader, int
 	int64		kept;
 
 	Assert(value->nsegments == 1 && !old->edited);
-	if (old->base.edition > 0 && !old->base.pieces)
-		return;
 	if (common < SMALL_PART && Min(n, m) - common >= SMALL_PART &&
 		!(n > SHORT_MAX ? shares_samples : shares_parts) (reader, common, n - common, data + common, m - common))
 		return;
@@ -371,30 +369,15 @@ ab_pieces_find(AbStoring *storing, const AbTarget *target, AbReader *reader, int
 	value->edited = storing->compared = true;
 }
 
-/* Is an edit the rest of the chunks, without some at the front, and what follows it in the row? */
-static bool
-drops_front(const AbValue *value)
-{
-	for (int i = 1; i < value->nsegments; i++)
-	{
-		if (value->segments[i].source >= 0)
-			return false;
-	}
-	return value->segments[0].source > 0;
-}
-
 /*
- * May an edit of the value in the replaced row version be stored with a list?  One that drops
- * bytes at the front (appendable_drop_front()) also if differences are not stored as a rule.  If it has
- * too many segments, some become new bytes.
+ * May an edit of the value in the replaced row version be stored with a list?  If it has too many
+ * segments, some become new bytes.
  */
 bool
 ab_pieces_accept(AbStoring *storing, const AbTarget *target)
 {
 	AbValue    *value = &storing->value;
 
-	if (!value->base.pieces && ((!ab_store_differences && !drops_front(value)) || value->base.edition > 0))
-		return false;
 	if (value->nsegments > ab_max_pieces)
 	{
 		char	   *data = palloc_extended(value->length, MCXT_ALLOC_HUGE);

@@ -12,9 +12,8 @@
  *
  * Invariants, in addition to those of storing.c:
  *
- * A chunk of a value with a list is never covered by another one: its places are written
- * once by transactions that did not fail, in ascending order.  A value some chunks of
- * which an overwrite covered before (edition above 0 without a list) gets no list.
+ * No chunk covers another one: the places of a value are written once by transactions that did not
+ * fail, in ascending order.
  *
  * The row version at hand needs the chunks that its pieces overlap and the one at the
  * physical end, by whose checksum a reader verifies the reference.  All others of the

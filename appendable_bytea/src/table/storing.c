@@ -17,7 +17,7 @@
  * a new value.  Consequently, v belongs to a single chain of row versions, along
  * which either "stored" or the edition increases.  The row version owns v's chunks:
  * they are deleted in the transaction that deletes the row version or replaces it by
- * one without v, and a rewrite deletes the chunks that it supersedes.
+ * one without v, or without them.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -227,7 +227,7 @@ decide_own(AbStoring *storing, const AbTarget *target)
 		else if (storing->compared || ab_pieces_accept(storing, target))
 			storing->action = AB_STORE_PIECES;
 		else
-			storing->action = value->base.pieces ? AB_NEW_VALUE : AB_REWRITE;
+			storing->action = AB_NEW_VALUE;
 		return;
 	}
 	tail = value->length - ab_chunk_bytes(value);
@@ -376,7 +376,7 @@ write_rest(AbStoring *storing, const AbTarget *target, AbReader *reader, AbWrite
  * Write the part of the value that follows a reference to its first chunks; a reference
  * without a value id makes this write all of it under a new id.  By invariant I2, no
  * other transaction continues the reference.  If one did, its first chunk would have the
- * same offset and edition, and the unique index would raise an error.
+ * same offset, and the unique index would raise an error.
  */
 static Datum
 write_after(AbStoring *storing, const AbTarget *target, const AbRef *ref)
@@ -435,127 +435,8 @@ write_new_value(AbStoring *storing, const AbTarget *target)
 void
 ab_storing_finish(AbStoring *storing, const AbTarget *target)
 {
-	int64		vid = storing->value.base.vid;
-	ListCell   *lc;
-
 	if (storing->action == AB_STORE_PIECES)
 		ab_pieces_finish(storing, target);
-	if (storing->edition == 0)
-		return;
-	foreach(lc, storing->overwritten)
-	{
-		int64		off = *(int64 *) lfirst(lc);
-
-		if (off < storing->cut)
-			ab_chunks_delete(target->relid, vid, off, off + 1, storing->edition);
-	}
-	ab_chunks_delete(target->relid, vid, storing->cut, PG_INT64_MAX, storing->edition);
-}
-
-/*
- * Write a chunk in the writer's edition, and record that it supersedes the one that was
- * there.  A compressed chunk is replaced by as many plain ones as it takes, because it
- * must not cover any of them.
- */
-static void
-overwrite_chunk(AbStoring *storing, AbWriter *writer, int64 off, const char *data, int length)
-{
-	int64	   *superseded = palloc(sizeof(int64));
-
-	for (int done = 0; done < length; done += AB_CHUNK_MAX)
-		ab_writer_overwrite(writer, off + done, data + done, Min(length - done, AB_CHUNK_MAX));
-	*superseded = off;
-	storing->overwritten = lappend(storing->overwritten, superseded);
-}
-
-/*
- * Write, once each and in order, the chunks before "kept" into which literal bytes
- * fall; and last, if to_end, the one that ends at "kept", so that the writer ends with
- * the crc of the chunk at the value's end, as every write does.
- */
-static void
-overwrite_chunks(AbStoring *storing, AbReader *reader, AbWriter *writer, int64 kept, bool to_end)
-{
-	AbValue    *value = &storing->value;
-	char	   *buf = palloc(AB_COMPRESSED_MAX);
-	int64		position = 0;
-	int64		done = 0;
-
-	for (int i = 0; i < value->nsegments && position < kept; i++)
-	{
-		int64		end = position + value->segments[i].length;
-		int64		at = Max(position, done);
-
-		position = end;
-		if (value->segments[i].source >= 0)
-			continue;
-		while (at < Min(end, kept))
-		{
-			AbChunk		chunk = *ab_reader_chunk(reader, at);
-
-			ab_reader_read(reader, chunk.off, buf, chunk.length);
-			overwrite_chunk(storing, writer, chunk.off, buf, chunk.length);
-			at = done = chunk.off + chunk.length;
-		}
-	}
-	if (to_end && done < kept)
-	{
-		const AbChunk *chunk = ab_reader_chunk(reader, kept - 1);
-
-		memcpy(buf, chunk->data, chunk->length);
-		overwrite_chunk(storing, writer, chunk->off, buf, chunk->length);
-	}
-	pfree(buf);
-}
-
-/*
- * Store an edit of the value that the replaced row version contains, in the next
- * edition.  Chunks before the first byte that moved or is cut off stay where they are;
- * those among them that were changed are written again, and all that follows is
- * written after them.  By invariant I2, only transactions that failed have written
- * chunks of that edition.
- */
-static Datum
-rewrite_value(AbStoring *storing, const AbTarget *target)
-{
-	AbValue    *value = &storing->value;
-	AbRef		from = value->base;
-	int64		in_place = 0;
-	int64		kept = from.stored;
-	int64		rest;
-	AbReader   *reader;
-	AbWriter   *writer;
-	Datum		result;
-
-	for (int i = 0; i < value->nsegments; i++)
-	{
-		if (value->segments[i].source >= 0 && value->segments[i].source != in_place)
-			break;
-		in_place += value->segments[i].length;
-	}
-
-	reader = ab_reader_open_value(value);
-	if (in_place < from.stored)
-		kept = ab_reader_chunk(reader, in_place)->off;
-	rest = value->length - kept;
-	if (kept == 0 || from.edition >= PG_INT32_MAX)
-	{
-		ab_reader_close(reader);
-		return write_new_value(storing, target);
-	}
-	if (rest > ab_tail_max_of(target))
-		rest = ab_inline_rest(target, rest);
-
-	from.edition++;
-	from.counted = false;
-	from.stored = kept;
-	storing->edition = from.edition;
-	storing->cut = kept;
-	writer = ab_writer_open(target->relid, &from, value->length - kept);
-	overwrite_chunks(storing, reader, writer, kept, value->length - rest == kept);
-	result = write_rest(storing, target, reader, writer, kept, rest);
-	ab_reader_close(reader);
-	return result;
 }
 
 /* Write what has to be written; the datum to store in the row. */
@@ -570,8 +451,6 @@ ab_storing_write(AbStoring *storing, const AbTarget *target)
 			return make_inline(storing, target);
 		case AB_APPEND:
 			return write_after(storing, target, &storing->value.base);
-		case AB_REWRITE:
-			return rewrite_value(storing, target);
 		case AB_STORE_PIECES:
 			return ab_pieces_write(storing, target);
 		case AB_NEW_VALUE:

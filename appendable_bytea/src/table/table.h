@@ -22,8 +22,6 @@ typedef enum AbStoreAction
 	AB_KEEP,					/* store the datum as it is */
 	AB_INLINE,					/* store another datum without writing chunks */
 	AB_APPEND,					/* write the tail as chunks of the same value */
-	AB_REWRITE,					/* overwrite chunks of the same value, or
-								 * truncate it */
 	AB_STORE_PIECES,			/* write new bytes as chunks of the same
 								 * value, which has a list of pieces then */
 	AB_NEW_VALUE				/* write everything as a new value */
@@ -51,11 +49,6 @@ typedef struct AbStoring
 	bool		counted;		/* as the target's */
 	bool		grows;			/* continues the old value, if that has
 								 * chunks; an inline part is padded */
-
-	/* what a rewrite supersedes: chunks before its edition */
-	int64		edition;		/* 0: no rewrite */
-	int64		cut;			/* all of them from here on ... */
-	List	   *overwritten;	/* ... and those at these offsets (int64 *) */
 
 	bool		compared;		/* ab_pieces_find() made an edit of it */
 	int64		kept_end;		/* bytes at its end that stay in the row, if

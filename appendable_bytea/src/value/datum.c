@@ -128,9 +128,9 @@ decode_reference(const char *p, int64 n, AbRef *ref)
 	memcpy(&ref->stored, p, 8);
 	memcpy(&ref->crc, p + 8, 4);
 	memcpy(&ref->edition, p + 12, 4);
-	/* each change that makes a list raises the edition */
+	/* each change that makes a list, and no other, raises the edition */
 	return OidIsValid(ref->relid) && ref->vid > 0 && ref->stored > 0 &&
-		ref->stored <= AB_MAX_LENGTH && (!ref->pieces || ref->edition > 0) &&
+		ref->stored <= AB_MAX_LENGTH && ref->pieces == (ref->edition > 0) &&
 		(!ref->counted || (ref->continuations <= ref->stored && (p[-1] & 0x80) == 0 &&
 						   ab_reference_size(ref) == AB_REF_SIZE + count)) ? AB_REF_SIZE + count : 0;
 }

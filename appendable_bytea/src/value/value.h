@@ -17,7 +17,7 @@
  *	AB_EDIT_PIECES	as AB_EDIT, of a value that has a list
  *
  * A reference is {relid, vid, stored, crc, edition}: the first "stored" bytes of
- * value "vid" as chunks of table "relid" at "edition".  With AB_COUNTED in the first
+ * value "vid" as chunks of table "relid".  With AB_COUNTED in the first
  * byte it also has the number of bytes, of the value's bytes in chunks, that continue
  * a character in UTF8: before "stored", so that heap_update logs only what changed of
  * both.  A tail is what follows those bytes.  Padding lets heap_update log only the bytes that changed; only
@@ -29,17 +29,12 @@
  * or a reference to the table's own chunks, padded or not.  An edit is never on
  * disk.  All of them can be read, at once and again, through AbReader.
  *
- * Chunks are immutable rows (vid, off, edition, prev, crc, data), of plain or compressed
- * data.  Byte p of a
- * reference is in the row that covers p and has the highest edition not above
- * the reference's.  Appends write rows after "stored" in the same edition; an
- * overwrite or a truncation below "stored" takes the next edition and writes
- * rows for the chunks concerned alone.
+ * Chunks are immutable rows (vid, off, prev, crc, data), of plain or compressed
+ * data.  Byte p of a reference is in the row that covers p.  Appends write rows after "stored".
  *
- * A value that has a list of pieces (pieces.c) is read by that list, and no chunk of it
- * covers another: what changes it writes the new bytes after "stored" and makes another
- * list.  There the edition counts the lists, because a change without new bytes leaves
- * all else in the reference as it is.
+ * Any other change writes the new bytes after "stored" as well, and makes a list of pieces
+ * (pieces.c), by which the value is read.  The edition counts the lists, because a change without new
+ * bytes leaves all else in the reference as it is.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -110,11 +105,11 @@ extern PGDLLIMPORT int ab_max_size_mb;	/* cap of a value's length */
 typedef struct AbRef
 {
 	Oid			relid;			/* table that the chunks belong to */
-	uint32		edition;		/* counts overwrites and truncations */
+	uint32		edition;		/* counts lists of pieces; 0: has none */
 	int64		vid;			/* value id, never 0 in a reference */
 	int64		stored;			/* bytes in chunks, > 0 in a reference */
 	uint32		crc;			/* chained CRC32C after the last chunk written */
-	bool		pieces;			/* has a list: no chunk covers another */
+	bool		pieces;			/* has a list */
 	bool		counted;		/* the next field is known */
 	int64		continuations;	/* bytes of the value in chunks that continue
 								 * a character */

@@ -182,5 +182,15 @@ SELECT id, length(data) FROM own;
 SELECT count(*) FROM appendable_bytea_check();
 \c :database
 DROP DATABASE regression_appendable_other;
+-- a store with other columns, as a build of before 2026-12 made it, is neither read nor written
+BEGIN;
+INSERT INTO pg_attribute SELECT (jsonb_populate_record(a, jsonb_build_object('attnum', attnum + 1, 'attname', 'more'))).*
+FROM pg_attribute a WHERE attrelid = format('appendable_store.chunks_%s', 'victim'::regclass::oid)::regclass AND attnum = 5;
+UPDATE pg_class SET relnatts = 6 WHERE oid = format('appendable_store.chunks_%s', 'victim'::regclass::oid)::regclass;
+SAVEPOINT s;
+SELECT md5(data) FROM victim WHERE id = 1;
+ROLLBACK TO s;
+UPDATE victim SET data = data || convert_to(repeat('4', 5000), 'UTF8') WHERE id = 1;
+ROLLBACK;
 DROP TABLE victim, thief;
 DROP FUNCTION raw, forge, try;

@@ -110,7 +110,7 @@ SELECT r.* FROM pieces, replace_value('without differences', 1, overlay(wanted P
 UPDATE pieces SET data = overlay(data PLACING '\x070809' FROM 9000), wanted = overlay(wanted PLACING '\x070809' FROM 9000);
 SELECT (list_of(raw(data))).pieces, data = wanted AS same FROM pieces;
 SET appendable_bytea.store_differences = on;
--- chunks of the last change cover others: such a value is copied
+-- such a change makes pieces as well
 SELECT r.* FROM pieces, replace_value('after an overwrite', 1, overlay(wanted PLACING '\x00' FROM 1500)) r;
 
 -- slices and followers

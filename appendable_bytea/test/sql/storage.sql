@@ -30,7 +30,7 @@ BEGIN;
 UPDATE s SET data = data || bytes(300, 9) WHERE id = 2;
 SELECT n - :n AS added FROM chunks();
 ROLLBACK;
--- overwriting touches the chunks concerned
+-- a change in the middle writes the bytes that change
 TRUNCATE s;
 INSERT INTO s VALUES (1, bytes(2500)), (2, bytes(2500));
 SELECT * FROM chunks();

@@ -88,8 +88,8 @@ SET appendable_bytea.compression = pglz;
 CALL appendable_compact('u', 'id = 1');
 });
 my $store = $primary->safe_psql('postgres', q{SELECT store FROM appendable_bytea_stats('u')});
-my $chunk = $primary->safe_psql('postgres', "SELECT vid, off, edition, prev, crc FROM $store WHERE pg_column_compression(data) = 'pglz'");
-my ($vid, $off, $edition, $prev, $crc) = split /\|/, $chunk;
+my $chunk = $primary->safe_psql('postgres', "SELECT vid, off, prev, crc FROM $store WHERE pg_column_compression(data) = 'pglz'");
+my ($vid, $off, $prev, $crc) = split /\|/, $chunk;
 $primary->safe_psql('postgres', "UPDATE $store SET crc = crc + 1 WHERE vid <> $vid");
 my @files = map { $primary->data_dir . '/' . $primary->safe_psql('postgres', "SELECT pg_relation_filepath('$_')") } ($store, 'u');
 my $checksums = $primary->safe_psql('postgres', 'SHOW data_checksums');
@@ -109,14 +109,14 @@ sub crc32c
 
 my $old_crc = pack 'L', $crc & 0xffffffff;
 my ($stored_file, $table_file) = map { slurp_file($_) } @files;
-my $at = index $stored_file, pack('qqLL', $vid, $off, $edition & 0xffffffff, $prev & 0xffffffff) . $old_crc;
+my $at = index $stored_file, pack('qqL', $vid, $off, $prev & 0xffffffff) . $old_crc;
 ok($at > 0, 'the chunk is in its file') or BAIL_OUT('the layout of a chunk is not what this test knows');
-my $length = (unpack('L', substr $stored_file, $at + 28, 4) >> 2) - 4;
-my $stored = substr $stored_file, $at + 32, $length;
+my $length = (unpack('L', substr $stored_file, $at + 24, 4) >> 2) - 4;
+my $stored = substr $stored_file, $at + 28, $length;
 substr($stored, 3, 1) = chr(ord(substr $stored, 3, 1) | 0x80);
-my $new_crc = pack 'L', crc32c($prev & 0xffffffff, pack('qqL', $vid, $off, $edition & 0xffffffff) . 'compressed' . $stored);
-substr($stored_file, $at + 32, $length) = $stored;
-substr($stored_file, $at + 24, 4) = $new_crc;
+my $new_crc = pack 'L', crc32c($prev & 0xffffffff, pack('qq', $vid, $off) . 'compressed' . $stored);
+substr($stored_file, $at + 28, $length) = $stored;
+substr($stored_file, $at + 20, 4) = $new_crc;
 is($table_file =~ s/\Q$old_crc\E/$new_crc/g, 1, 'and its value in the table');
 for my $file ([ $files[0], $stored_file ], [ $files[1], $table_file ])
 {
