@@ -206,6 +206,8 @@ MUTATIONS = [
              "kept = suffix > kept_end ? 0 : suffix;", "kept = 0;", PIECES),
     Mutation(BYTEA + "table/find_pieces.c", "there is no limit to the pieces",
              "count = limit_segments(segments, count, ab_max_pieces, data);", "ab_max_pieces = AB_MAX_PIECES;", PIECES),
+    Mutation(BYTEA + "table/find_pieces.c", "pieces are joined in any amount of memory",
+             "if (value->length / 1024 >= ab_difference_memory_kb)", "if (value->length / 1024 >= PG_INT32_MAX)", PIECES),
     Mutation(BYTEA + "table/find_pieces.c", "the chunks of a long value are read to drop its front", "if (most > allowed)", "if (most > DEAD_ALWAYS)", ONLY),
     Mutation(BYTEA + "type/type_extends.c", "a column that counts dropped bytes may decrease", "if (dropped < 0 || dropped > ab_length(old))",
              "if (dropped > ab_length(old))", ONLY),

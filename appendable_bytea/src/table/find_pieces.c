@@ -371,7 +371,7 @@ ab_pieces_find(AbStoring *storing, const AbTarget *target, AbReader *reader, int
 
 /*
  * May an edit of the value in the replaced row version be stored with a list?  If it has too many
- * segments, some become new bytes.
+ * segments, some become new bytes, which takes memory for all of them.
  */
 bool
 ab_pieces_accept(AbStoring *storing, const AbTarget *target)
@@ -380,10 +380,15 @@ ab_pieces_accept(AbStoring *storing, const AbTarget *target)
 
 	if (value->nsegments > ab_max_pieces)
 	{
-		char	   *data = palloc_extended(value->length, MCXT_ALLOC_HUGE);
-		AbReader   *reader = ab_reader_open_value(value);
-		AbSegment  *segments = palloc(value->nsegments * sizeof(AbSegment));
+		char	   *data;
+		AbReader   *reader;
+		AbSegment  *segments;
 
+		if (value->length / 1024 >= ab_difference_memory_kb)
+			return false;
+		data = palloc_extended(value->length, MCXT_ALLOC_HUGE);
+		reader = ab_reader_open_value(value);
+		segments = palloc(value->nsegments * sizeof(AbSegment));
 		ab_reader_read(reader, 0, data, value->length);
 		ab_reader_close(reader);
 		memcpy(segments, value->segments, value->nsegments * sizeof(AbSegment));

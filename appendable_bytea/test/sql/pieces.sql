@@ -134,6 +134,12 @@ SET appendable_bytea.max_pieces = 6;
 SELECT r.pieces <= 6 AS few, r.same, r.checked FROM pieces, replace_value('merged', 1, overlay(wanted PLACING 'abc' FROM 33333)) r;
 UPDATE pieces SET data = overlay(overlay(data PLACING 'x' FROM 500) PLACING 'y' FROM 50000), wanted = overlay(overlay(wanted PLACING 'x' FROM 500) PLACING 'y' FROM 50000);
 SELECT (list_of(raw(data))).pieces <= 6 AS few, data = wanted AS same FROM pieces;
+-- that takes memory for the value: without so much it is written as one piece
+SET appendable_bytea.difference_memory = '16kB';
+UPDATE pieces SET data = overlay(overlay(overlay(data PLACING 'x' FROM 700) PLACING 'y' FROM 20000) PLACING 'z' FROM 51000),
+	wanted = overlay(overlay(overlay(wanted PLACING 'x' FROM 700) PLACING 'y' FROM 20000) PLACING 'z' FROM 51000);
+SELECT (list_of(raw(data))).pieces, data = wanted AS same FROM pieces;
+RESET appendable_bytea.difference_memory;
 RESET appendable_bytea.max_pieces;
 -- dead bytes: of each chunk a little stays, until the value is written as one piece
 CREATE TABLE dead (change int, pieces int, kept bool, same bool);
