@@ -34,6 +34,7 @@
 #include "access/heapam.h"
 #include "access/sysattr.h"
 #include "access/xact.h"
+#include "catalog/catalog.h"
 #include "catalog/pg_am.h"
 #include "storage/bufmgr.h"
 #include "utils/datum.h"

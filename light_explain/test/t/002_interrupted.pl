@@ -245,8 +245,7 @@ for my $timing (qw(auto system))
 	is($node->safe_psql('postgres', 'SELECT count(*) FROM light_explain_progress()'), '0', "$timing: which releases it");
 }
 
-# EXPLAIN ANALYZE is seen from its first call on, others that are cheap when a node was
-# called often; one with InitPlans is tracked at once, since its figures need that.
+# EXPLAIN ANALYZE is seen from its first call on, and so are others of which 16 rows are expected; one with InitPlans is tracked at once, since its figures need that.
 {
 	my ($victim) = victim(q{SET application_name = 'holds'}, $slow);
 	$node->poll_query_until('postgres', q{SELECT count(*) > 0 FROM light_explain_progress() WHERE rows > 10}) or die 'no progress';
@@ -256,15 +255,18 @@ for my $timing (qw(auto system))
 		[ 0, 'SELECT * FROM t WHERE id = 7' ],
 		[ 0, 'SELECT id, (SELECT max(b.k) FROM t b WHERE b.id = a.id) FROM t a WHERE id = 7' ],
 		[ 1, 'SELECT * FROM t WHERE id < 1000' ],
+		[ 0, 'SELECT * FROM t WHERE id < 1000 LIMIT 15' ],
+		[ 1, 'SELECT * FROM t WHERE id < 1000 LIMIT 16' ],
 		[ 1, 'SELECT * FROM t WHERE id = (SELECT 7)' ])
 	{
 		my ($slots, $measured) = @$statement;
 		is($node->safe_psql('postgres', <<"SQL"), $slots, "slots that are asked for: $measured");
 \\o /dev/null
-SET light_explain.instrument_all = on;
 SET enable_indexscan = on; SET enable_hashjoin = off;
 SELECT progress_refused_full + progress_refused_role AS before FROM light_explain_status() \\gset
+SET light_explain.instrument_all = on;
 $measured;
+RESET light_explain.instrument_all;
 \\o
 SELECT progress_refused_full + progress_refused_role - :before FROM light_explain_status();
 SQL
