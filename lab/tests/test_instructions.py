@@ -50,12 +50,17 @@ def test_a_library_that_a_statement_does_not_use_costs_it_little(pg_lean):
         assert row["plain"] < row[instructions.LIBRARY] < 1.01 * row["plain"]
 
 
+def over_toast(pg_lean, sizes: str) -> dict[str, float]:
+    """Instructions of an UPDATE that replaces a value of these lengths, over those in TOAST, by change."""
+    need("appendable_bytea")
+    done = pg_lean("instructions", "--replaced", sizes, "--json", timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return {row["change"]: row["pg_lean / stock lz4"] for row in json.loads(done.stdout)}
+
+
 @pytest.mark.slow
 def test_a_short_value_that_replaces_another_takes_little_more_than_in_toast(pg_lean):
-    need("appendable_bytea")
-    done = pg_lean("instructions", "--replaced", "7000,30000", "--json", timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = {row["change"]: row["pg_lean / stock lz4"] for row in json.loads(done.stdout)}
+    found = over_toast(pg_lean, "7000,30000")
     assert found["7 kB, all new"] < 1.15, "little of the old value is read to see that it has nothing of the new one"
     assert found["7 kB, another title"] < 1.14 and found["7 kB, unchanged"] < 0.72 and found["7 kB, an exchange of 5 kB added"] < 0.25
     assert found["30 kB, all new"] < 1.04 and found["30 kB, another title"] < 0.86
@@ -64,10 +69,7 @@ def test_a_short_value_that_replaces_another_takes_little_more_than_in_toast(pg_
 
 @pytest.mark.slow
 def test_looking_for_what_moved_takes_bounded_time(pg_lean):
-    need("appendable_bytea")
-    done = pg_lean("instructions", "--replaced", "300000", "--json", timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = {row["change"]: row["pg_lean / stock lz4"] for row in json.loads(done.stdout)}
+    found = over_toast(pg_lean, "300000")
     assert found["300 kB, an exchange of 5 kB added"] < 0.5 and found["300 kB, all new"] < 1
     assert found["300 kB, in another order"] < 2, "with a budget of twice the lengths it is 4"
 
