@@ -68,10 +68,10 @@ LIMITS = ("sql/limits",)
 
 MUTATIONS = [
     # -- appendable_bytea: reading -----------------------------------------------------
-    Mutation(BYTEA + "store/chunk_cursor.c", "a chunk that ends before a byte is taken for the one that has it",
-             "else if (chunk.off + chunk.length > at)", "else if (chunk.off + chunk.length >= at)", VALUES),
+    Mutation(BYTEA + "store/chunk_cursor.c", "that the last chunk cannot be read is not said: it is missing",
+             "if (found && chunk.problem)", "if (false)", FORGED),
     Mutation(BYTEA + "store/chunk_cursor.c", "the checksum at a reference's end is not compared: chunks of another change pass for its own",
-             "chunk.crc != ref->crc || chunk.off + chunk.length != ref->stored)", "chunk.off + chunk.length != ref->stored)", FORGED),
+             "if (!found || chunk.crc != ref->crc || chunk.off + chunk.length != ref->stored)", "if (!found || chunk.off + chunk.length != ref->stored)", FORGED),
     Mutation(BYTEA + "store/chunk_cursor.c", "a read of a whole value does not compare the checksum at its end either",
              "(cursor->scan_at == ref->stored && chunk.crc != ref->crc))", "false)", FORGED),
     Mutation(BYTEA + "store/chunk_cursor.c", "what was verified is not forgotten when a subtransaction fails",

@@ -269,35 +269,6 @@ next_counting(const AbChunkCursor *cursor, SysScanDesc scan, ScanDirection direc
 }
 
 /*
- * Find the chunk that covers byte "at".  Its data must not be used.  Returns false if there
- * is none.
- */
-static bool
-find_covering(AbChunkCursor *cursor, int64 at, AbChunk *found)
-{
-	SysScanDesc scan = begin_cursor_scan(cursor, at - AB_COMPRESSED_MAX + 1, at + 1);
-	AbChunk		chunk;
-	AbChunk		damaged;
-
-	found->length = 0;
-	damaged.problem = NULL;
-	while (found->length == 0 && next_counting(cursor, scan, BackwardScanDirection, &chunk))
-	{
-		if (chunk.problem)
-			damaged = chunk;
-		else if (chunk.off + chunk.length > at)
-			*found = chunk;
-	}
-	systable_endscan_ordered(scan);
-	if (found->length == 0 && damaged.problem)
-	{
-		cursor->scan_at = at;
-		(void) refuse_chunk(cursor, &damaged);
-	}
-	return found->length > 0;
-}
-
-/*
  * Is the chunk at the reference's end the one that was written with it?  Every write
  * ends with that chunk, whose crc covers what was written before it.  Chooses between
  * cases 1 and 2 of chunk_counts().
@@ -306,12 +277,26 @@ static bool
 verify_end(AbChunkCursor *cursor)
 {
 	const AbRef *ref = &cursor->ref;
+	SysScanDesc scan;
 	AbChunk		chunk;
+	bool		found;
 
 	if (cursor->traced || ab_same_reference(ref, &verified))
 		return true;
-	if (!find_covering(cursor, ref->stored - 1, &chunk) ||
-		chunk.crc != ref->crc || chunk.off + chunk.length != ref->stored)
+
+	/*
+	 * settled chunks do not overlap: the last one before the end is the only
+	 * one that may reach it
+	 */
+	scan = begin_cursor_scan(cursor, ref->stored - AB_COMPRESSED_MAX, ref->stored);
+	found = next_counting(cursor, scan, BackwardScanDirection, &chunk);
+	systable_endscan_ordered(scan);
+	if (found && chunk.problem)
+	{
+		cursor->scan_at = ref->stored - 1;
+		found = refuse_chunk(cursor, &chunk);
+	}
+	if (!found || chunk.crc != ref->crc || chunk.off + chunk.length != ref->stored)
 		return trace_unsettled_writes(cursor);
 	verified = *ref;
 	return true;
