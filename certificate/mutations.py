@@ -113,7 +113,7 @@ MUTATIONS = [
              "state = chunk_vacuum_state(scan, &dead_after);", "state = HEAPTUPLE_LIVE; (void) dead_after;", VALUES,
              after="TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetRawXmin(tuple)))"),
     Mutation(BYTEA + "store/chunk_cursor.c", "a reference to a transaction that failed takes settled chunks of others",
-             "if (chunk->off >= cursor->settled_end)", "if (chunk->off > ref->stored)", ("sql/rollback",)),
+             "if (chunk->off >= cursor->settled_end)", "if (chunk->off > cursor->ref.stored)", ("sql/rollback",)),
     Mutation(BYTEA + "store/chunk_cursor.c", "entries of chunks whose place was taken are not found",
              "scan->iscan->ignore_killed_tuples = false;", "scan->iscan->ignore_killed_tuples = true;", ("sql/rollback",)),
     Mutation(BYTEA + "store/chunk_cursor.c", "only the last of the unsettled writes is traced",
