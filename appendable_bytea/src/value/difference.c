@@ -110,6 +110,8 @@ ab_common_suffix(const char *a_end, const char *b_end, int64 n)
 {
 	int64		common = 0;
 
+	while (n - common >= 256 && memcmp(a_end - common - 256, b_end - common - 256, 256) == 0)
+		common += 256;
 	while (n - common >= (int64) sizeof(uint64) &&
 		   memcmp(a_end - common - sizeof(uint64), b_end - common - sizeof(uint64), sizeof(uint64)) == 0)
 		common += sizeof(uint64);
