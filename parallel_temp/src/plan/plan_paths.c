@@ -266,18 +266,21 @@ loop_count(PlannerInfo *root, Relids outer)
 /*
  * Replace core's index paths.  Where "charged" is set, each one that workers can run has a
  * cheaper copy for the leader.  A path for the leader alone is only added if the server's plan
- * reads its indexes (see above).
+ * reads its indexes (see above).  If that leaves none, because the sequential scan is disabled,
+ * core's own paths remain.
  */
 static void
 replace_index_paths(PlannerInfo *root, RelOptInfo *rel, PtPlanning *planning, const TempTableCost * cost, bool charged)
 {
 	int			workers = pt_most_workers(rel, planning);
+	List	   *core_paths = rel->pathlist;
 	List	   *others = NIL;
 	List	   *paths;
 	List	   *partial_paths;
+	bool		complete = false;
 	ListCell   *lc;
 
-	foreach(lc, rel->pathlist)
+	foreach(lc, core_paths)
 	{
 		if (!is_index_path(lfirst(lc)))
 			others = lappend(others, lfirst(lc));
@@ -320,6 +323,13 @@ replace_index_paths(PlannerInfo *root, RelOptInfo *rel, PtPlanning *planning, co
 		path->startup_cost += start;
 		path->total_cost += start;
 		add_partial_path(rel, path);
+	}
+	foreach(lc, rel->pathlist)
+		complete |= PATH_REQ_OUTER((Path *) lfirst(lc)) == NULL;
+	foreach(lc, complete ? NIL : core_paths)
+	{
+		if (is_index_path(lfirst(lc)))
+			add_path(rel, lfirst(lc));
 	}
 }
 
