@@ -155,7 +155,7 @@ ok(-s $file, 'it is in a file');
 my $whole = slurp_file($file);
 $node->start;
 is(query(sprintf $ended, $last), $kept, 'and there again after a restart');
-# on a busy machine a minute may pass meanwhile, after which the sampler has looked once more
+# on a busy machine the sampler, which looks once a minute now, may have seen it until the server stopped
 is(query("SELECT coalesce(sum(samples), 0) - @{[$open || 0]} BETWEEN 0 AND 2, bool_and(bucket_end IS NOT NULL) IS NOT FALSE FROM light_explain_waits_history() WHERE bucket > $last"), 't|t', 'the open bucket was ended');
 is(query($lwlock), 'unknown|t', 'an event that an extension defined has another number now');
 is(query(q{SELECT count(*) > 0 FROM light_explain_waits_history WHERE query ~ 'count.*pg_sleep' AND wait_event = 'PgSleep' AND label ~ 'Aggregate'}), 't', 'with the names of nodes');
