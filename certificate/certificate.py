@@ -44,7 +44,7 @@ minor release; PostgreSQL does not promise that it runs.
 
 #: Sentences of documents that say that something was run: document, words, and the runs (names of files in RUNS) that they rest on.
 CLAIMS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    ("README.md", "[none was lost or wrong in a quarter of an hour](docs/certificate.md) on 15 and on 18 with assertions", ("chaos-15", "chaos-18-assert")),
+    ("README.md", "[none was lost or wrong in an hour](docs/certificate.md) on 15 and on 18 with assertions", ("chaos-15", "chaos-18-assert")),
 )
 
 DETAILS_HEAD = """# Details of the kept runs
