@@ -325,7 +325,7 @@ replace_index_paths(PlannerInfo *root, RelOptInfo *rel, PtPlanning *planning, co
 		add_partial_path(rel, path);
 	}
 	foreach(lc, rel->pathlist)
-		complete |= PATH_REQ_OUTER((Path *) lfirst(lc)) == NULL;
+		complete |= bms_equal(PATH_REQ_OUTER((Path *) lfirst(lc)), rel->lateral_relids);
 	foreach(lc, complete ? NIL : core_paths)
 	{
 		if (is_index_path(lfirst(lc)))
