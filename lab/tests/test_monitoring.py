@@ -171,18 +171,21 @@ def test_waits_and_latency(monitored):
 
 @pytest.mark.slow
 def test_waits_of_the_last_day(monitored):
-    """The sums of the history by hour; all of the test's statements ran in the last one, unless an hour has ended since."""
+    """The sums of the history by hour, the ten greatest of each; the test's statements ran in the last one, unless an hour has ended since."""
     conn, address = monitored
     rows = conn.execute("SELECT queryid::text, label, wait_event, sum(seconds) FROM work.light_explain_waits_history"
                         " WHERE label ~ 'Seq Scan' GROUP BY 1, 2, 3").fetchall()
-    found = {}
-    for labels, value in ask(address, 'light_explain_wait_hour_seconds{label=~".*Seq Scan.*"}'):
-        assert labels["hours_ago"] in ("0", "1")
-        key = labels["queryid"], labels["label"], labels["wait_event"]
-        found[key] = found.get(key, 0) + value
-    same(found, {(row[0], row[1].strip(), row[2]): row[3] for row in rows})
+    found, shown = {}, {"0": [], "1": []}
+    for labels, value in ask(address, "light_explain_wait_hour_seconds"):
+        shown[labels["hours_ago"]].append(value)
+        if "Seq Scan" in labels["label"]:
+            key = labels["queryid"], labels["label"], labels["wait_event"]
+            found[key] = found.get(key, 0) + value
+    assert all(len(values) <= 10 for values in shown.values())
+    # a part that is not shown is less than each of the ten of its hour: on a busy machine, other processes' can be greater
+    less = sum(min(values) for values in shown.values() if len(values) == 10)
+    same(found, {key: row[3] for row in rows if (key := (row[0], row[1].strip(), row[2])) in found or row[3] > less})
     assert any(event == "PgSleep" and value > 0.3 for (_, _, event), value in found.items())
-    assert len(ask(address, 'light_explain_wait_hour_seconds{hours_ago="0"}')) <= 10
 
 
 @pytest.mark.slow
