@@ -41,9 +41,14 @@
 typedef struct AbCompressor
 {
 	AbWriter   *writer;
+	AbReader   *reader;
 	bool		quick;			/* a statement waits for it */
-	struct varlena *pending;	/* bytes that are in no chunk yet */
-	int			npending;
+	bool		counted;		/* characters are, in the next field */
+	int64		continuations;
+	int64		at;				/* bytes that are in chunks */
+	struct varlena *tried;		/* those after them, as far as one chunk was
+								 * tried */
+	int			ntried;
 	int			most;			/* of them */
 	int			guess;			/* bytes that fit the next chunk */
 	int			untried;		/* chunks that are plain before the next try */
@@ -52,7 +57,7 @@ typedef struct AbCompressor
 
 /* The first n bytes of a varlena, compressed; NULL if that does not pay. */
 static struct varlena *
-compress_start(struct varlena *plain, int n, bool quick)
+compress_first(struct varlena *plain, int n, bool quick)
 {
 	struct varlena *compressed;
 
@@ -67,6 +72,26 @@ compress_start(struct varlena *plain, int n, bool quick)
 	return compressed;
 }
 
+/*
+ * Have the next n bytes in compressor->tried.  Not more: the server returns the memory of a value
+ * of 100 kB to the kernel, so that each page that is touched costs a fault in each UPDATE.
+ */
+static struct varlena *
+read_tried(AbCompressor *compressor, int n)
+{
+	char	   *data = VARDATA(compressor->tried);
+	int			added = n - compressor->ntried;
+
+	if (added > 0)
+	{
+		ab_reader_read(compressor->reader, compressor->at + compressor->ntried, data + compressor->ntried, added);
+		if (compressor->counted)
+			compressor->continuations += ab_count_continuations(data + compressor->ntried, added);
+		compressor->ntried = n;
+	}
+	return compressor->tried;
+}
+
 /* Would compaction make a smaller chunk of these bytes? */
 bool
 ab_compressible(const char *data, int length)
@@ -75,7 +100,7 @@ ab_compressible(const char *data, int length)
 	struct varlena *compressed;
 
 	memcpy(VARDATA(plain), data, length);
-	compressed = compress_start(plain, length, false);
+	compressed = compress_first(plain, length, false);
 	pfree(plain);
 	if (compressed)
 		pfree(compressed);
@@ -101,7 +126,7 @@ compress_to_share_page(AbCompressor *compressor, struct varlena *all)
 		return all;
 	n = (int64) n * room / stored;
 	n -= n / 100;
-	compressed = n < ab_chunk_size ? NULL : compress_start(compressor->pending, n, false);
+	compressed = n < ab_chunk_size ? NULL : compress_first(read_tried(compressor, n), n, compressor->quick);
 	if (compressed && (int) VARSIZE(compressed) - VARHDRSZ > room)
 	{
 		pfree(compressed);
@@ -114,13 +139,12 @@ compress_to_share_page(AbCompressor *compressor, struct varlena *all)
 }
 
 /*
- * The longest run of pending bytes found that fits a chunk, compressed, or NULL if
+ * The longest run of the next bytes found that fits a chunk, compressed, or NULL if
  * compression does not pay.
  */
 static struct varlena *
-compress_to_fit(AbCompressor *compressor)
+compress_to_fit(AbCompressor *compressor, int available)
 {
-	int			available = compressor->npending;
 	int			n = Min(available, compressor->guess);
 	int			too_many = available + 1;	/* known not to fit */
 	int			margin = compressor->quick ? 16 : 50;
@@ -129,7 +153,7 @@ compress_to_fit(AbCompressor *compressor)
 
 	for (int try = 0; try < MAX_TRIES; try++)
 	{
-		struct varlena *compressed = compress_start(compressor->pending, n, compressor->quick);
+		struct varlena *compressed = compress_first(read_tried(compressor, n), n, compressor->quick);
 		int			stored = compressed ? VARSIZE(compressed) - VARHDRSZ : n;
 		int64		next = (int64) n * ab_chunk_size / stored;
 
@@ -162,21 +186,23 @@ compress_to_fit(AbCompressor *compressor)
 
 	/* a plain chunk is only for what does not compress by itself either */
 	if (best == NULL && (!compressor->quick || too_many <= available))
-		best = compress_start(compressor->pending, Min(available, ab_chunk_size), compressor->quick);
+		best = compress_first(read_tried(compressor, Min(available, ab_chunk_size)),
+							  Min(available, ab_chunk_size), compressor->quick);
 	return best;
 }
 
-/* Write one chunk of the pending bytes. */
+/* Write the next chunk. */
 static void
-write_pending(AbCompressor *compressor)
+write_next(AbCompressor *compressor)
 {
+	int			available = Min(compressor->most, ab_reader_length(compressor->reader) - compressor->at);
 	struct varlena *compressed = NULL;
-	char	   *data = VARDATA(compressor->pending);
+	char	   *data = VARDATA(compressor->tried);
 	int			n;
 
 	if (compressor->untried > 0)
 		compressor->untried--;
-	else if ((compressed = compress_to_fit(compressor)) == NULL && compressor->quick)
+	else if ((compressed = compress_to_fit(compressor, available)) == NULL && compressor->quick)
 		compressor->untried = compressor->failed = Min(2 * compressor->failed + 1, MAX_UNTRIED);
 	if (compressed)
 	{
@@ -191,12 +217,13 @@ write_pending(AbCompressor *compressor)
 	}
 	else
 	{
-		n = Min(compressor->npending, ab_chunk_size);
-		ab_writer_put(compressor->writer, data, n);
+		n = Min(available, ab_chunk_size);
+		ab_writer_put(compressor->writer, VARDATA(read_tried(compressor, n)), n);
 		compressor->guess = 2 * ab_chunk_size;
 	}
-	compressor->npending -= n;
-	memmove(data, data + n, compressor->npending);
+	compressor->at += n;
+	compressor->ntried -= n;
+	memmove(data, data + n, compressor->ntried);
 }
 
 /*
@@ -216,43 +243,26 @@ ab_write_compressed(Oid relid, AbReader *reader, bool quick, AbRef *ref)
 	static int	guessed = 0;
 	AbRef		none = {0};
 	AbCompressor compressor = {0};
-	const bool	counted = ref->counted;
-	int64		continuations = 0;
-	const char *piece;
-	int64		length;
+	const int64 length = ab_reader_length(reader);
 
-	compressor.writer = ab_writer_open(relid, &none, ab_reader_length(reader));
+	compressor.writer = ab_writer_open(relid, &none, length);
+	compressor.reader = reader;
 	compressor.quick = quick;
+	compressor.counted = ref->counted;
 	/* smaller chunks are for tests */
 	compressor.most = Min(AB_COMPRESSED_MAX, 8 * ab_chunk_size);
 	compressor.guess = quick ? ab_chunk_size + ab_chunk_size / 2 : 2 * ab_chunk_size;
 	if (quick && relid == guessed_for)
 		compressor.guess = guessed;
-	compressor.pending = palloc(Min(compressor.most, ab_reader_length(reader)) + VARHDRSZ);
-	while ((length = ab_reader_next(reader, &piece)) > 0)
-	{
-		if (counted)
-			continuations += ab_count_continuations(piece, length);
-		while (length > 0)
-		{
-			int			n = Min(length, compressor.most - compressor.npending);
-
-			memcpy(VARDATA(compressor.pending) + compressor.npending, piece, n);
-			compressor.npending += n;
-			piece += n;
-			length -= n;
-			if (compressor.npending == compressor.most)
-				write_pending(&compressor);
-		}
-	}
-	while (compressor.npending > 0)
-		write_pending(&compressor);
+	compressor.tried = palloc(Min(compressor.most, length) + VARHDRSZ);
+	while (compressor.at < length)
+		write_next(&compressor);
 	guessed_for = relid;
 	guessed = compressor.guess;
-	pfree(compressor.pending);
+	pfree(compressor.tried);
 	ab_writer_close(compressor.writer, ref);
-	ref->counted = counted;
-	ref->continuations = continuations;
+	ref->counted = compressor.counted;
+	ref->continuations = compressor.continuations;
 }
 
 /*
