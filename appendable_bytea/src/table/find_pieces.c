@@ -297,15 +297,19 @@ is_worth_a_list(const AbTarget *target, const AbRef *base, const AbSegment *segm
 	return dead_bytes(target, base, segments, count, allowed) <= allowed;
 }
 
-/* How many bytes of the segments in chunks continue a character?  data: all of the value. */
-static int64
-continuations_in_chunks(const AbSegment *segments, int count, const char *data)
+/* Count the characters of the value's segments in chunks.  data: all of the value. */
+static void
+count_characters(AbStoring *storing, const char *data)
 {
-	int64		result = 0;
+	AbValue    *value = &storing->value;
 
-	for (int i = 0; i < count; data += segments[i++].length)
-		result += segments[i].source >= 0 ? ab_count_continuations(data, segments[i].length) : 0;
-	return result;
+	value->base.counted = storing->counted;
+	value->base.continuations = 0;
+	for (int i = 0; storing->counted && i < value->nsegments; data += value->segments[i++].length)
+	{
+		if (value->segments[i].source >= 0)
+			value->base.continuations += ab_count_continuations(data, value->segments[i].length);
+	}
 }
 
 /*
@@ -362,10 +366,9 @@ ab_pieces_find(AbStoring *storing, const AbTarget *target, AbReader *reader, int
 		return;
 	storing->kept_end = kept;
 	value->base = old->base;
-	value->base.counted = storing->counted;
-	value->base.continuations = storing->counted ? continuations_in_chunks(segments, count, data) : 0;
 	value->segments = segments;
 	value->nsegments = count;
+	count_characters(storing, data);
 	value->edited = storing->compared = true;
 }
 
@@ -394,7 +397,7 @@ ab_pieces_accept(AbStoring *storing, const AbTarget *target)
 		memcpy(segments, value->segments, value->nsegments * sizeof(AbSegment));
 		value->nsegments = limit_segments(segments, value->nsegments, ab_max_pieces, data);
 		value->segments = segments;
-		value->base.counted = false;
+		count_characters(storing, data);
 	}
 	return is_worth_a_list(target, &value->base, value->segments, value->nsegments, value->length);
 }

@@ -135,12 +135,20 @@ SELECT r.pieces <= 6 AS few, r.same, r.checked FROM pieces, replace_value('merge
 UPDATE pieces SET data = overlay(overlay(data PLACING 'x' FROM 500) PLACING 'y' FROM 50000), wanted = overlay(overlay(wanted PLACING 'x' FROM 500) PLACING 'y' FROM 50000);
 SELECT (list_of(raw(data))).pieces <= 6 AS few, data = wanted AS same FROM pieces;
 -- that takes memory for the value: without so much it is written as one piece
+CREATE FUNCTION mark(value bytea) RETURNS bytea LANGUAGE sql AS
+	$$ SELECT overlay(overlay(overlay(overlay(value PLACING 'w' FROM 59000) PLACING 'x' FROM 59100) PLACING 'y' FROM 59200) PLACING 'z' FROM 59300) $$;
+CREATE FUNCTION mark(value appendable_bytea) RETURNS appendable_bytea LANGUAGE sql AS
+	$$ SELECT overlay(overlay(overlay(overlay(value PLACING 'w' FROM 59000) PLACING 'x' FROM 59100) PLACING 'y' FROM 59200) PLACING 'z' FROM 59300) $$;
+UPDATE pieces SET data = random_bytes(21, 60000), wanted = random_bytes(21, 60000);
+UPDATE pieces SET data = mark(data), wanted = mark(wanted);
+SELECT (list_of(raw(data))).pieces, data = wanted AS same FROM pieces;
+UPDATE pieces SET data = random_bytes(22, 60000), wanted = random_bytes(22, 60000);
 SET appendable_bytea.difference_memory = '16kB';
-UPDATE pieces SET data = overlay(overlay(overlay(data PLACING 'x' FROM 700) PLACING 'y' FROM 20000) PLACING 'z' FROM 51000),
-	wanted = overlay(overlay(overlay(wanted PLACING 'x' FROM 700) PLACING 'y' FROM 20000) PLACING 'z' FROM 51000);
+UPDATE pieces SET data = mark(data), wanted = mark(wanted);
 SELECT (list_of(raw(data))).pieces, data = wanted AS same FROM pieces;
 RESET appendable_bytea.difference_memory;
 RESET appendable_bytea.max_pieces;
+DROP FUNCTION mark(bytea), mark(appendable_bytea);
 -- dead bytes: of each chunk a little stays, until the value is written as one piece
 CREATE TABLE dead (change int, pieces int, kept bool, same bool);
 DO $$

@@ -80,9 +80,11 @@ UPDATE t SET data = appendable_drop_front(data, 5000), plain = substr(convert_fr
 UPDATE t SET data = overlay(plain PLACING 'éé' FROM 200000 FOR 7), plain = overlay(plain PLACING 'éé' FROM 200000 FOR 7) WHERE id = 2 RETURNING length(data), counted(data);
 INSERT INTO t VALUES (4, repeat('😀', 30000), repeat('😀', 30000));
 SELECT counted(data), length(data), length(appendable_drop_front('é' || data, 2)), length(appendable_drop_front(data || 'é', 4)) FROM t WHERE id = 4;
+UPDATE t SET data = repeat('é', 1000000), plain = '' WHERE id = 4;
+UPDATE t SET data = appendable_drop_front(data, 1200000) WHERE id = 4 RETURNING length(data), counted(data);
 DELETE FROM t WHERE id = 4;
 SELECT count(*) FROM appendable_bytea_check();
-}), "t|t\n0\n300001|t\n303001|t\n303002|t\nt|t\n299995|t\nt|30000|30000|30000\n0", 'a text is counted, also when it is changed, and bytes are not');
+}), "t|t\n0\n300001|t\n303001|t\n303002|t\nt|t\n299995|t\nt|30000|30000|30000\n400000|f\n0", 'a text is counted, also when it is changed, and bytes are not');
 is( run('postgres', q{
 SELECT blocks('SELECT length(data) FROM t WHERE id = 1') < 10, blocks('SELECT char_length(data) FROM t WHERE id = 2') < 10,
 	blocks($$UPDATE t SET data = data || 'é' WHERE id = 3 RETURNING length(data)$$) < 40,
@@ -129,6 +131,7 @@ BEGIN
 		p := 1 + floor(random() * 600)::int;
 		n := floor(random() * 60)::int;
 		PERFORM set_config('appendable_bytea.compress_new', CASE WHEN random() < 0.5 THEN 'on' ELSE 'off' END, true);
+		PERFORM set_config('appendable_bytea.max_pieces', CASE WHEN random() < 0.5 THEN '3' ELSE '256' END, true);
 		BEGIN
 			CASE floor(random() * 14)::int
 				WHEN 0 THEN UPDATE r SET data = w || data, plain = w || plain WHERE id = one;
