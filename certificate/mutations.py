@@ -253,7 +253,7 @@ MUTATIONS = [
     Mutation(BYTEA + "table/storing.c", "a value that grows is compressed",
              "if (storing->grows || !ab_compress_new)", "if (!ab_compress_new)", COMPRESSED),
     Mutation(BYTEA + "store/compress.c", "bytes after a chunk are those that are in it",
-             "memmove(data, data + n, compressor->ntried);", "memmove(data, data, compressor->ntried);", COMPRESSED),
+             "memmove(VARDATA(compressor->tried), VARDATA(compressor->tried) + n, compressor->ntried);", ";", COMPRESSED),
     Mutation(BYTEA + "store/compress.c", "a chunk is taken for as many bytes as it stores",
              "n = VARDATA_COMPRESSED_GET_EXTSIZE(compressed);", "n = VARSIZE(compressed) - VARHDRSZ;", COMPRESSED),
     Mutation(BYTEA + "store/compress.c", "a value's end is in no chunk",

@@ -3,13 +3,12 @@
  * compress.c
  *	  Compressed chunks: writing values in them, and reading them.
  *
- * A compressed chunk holds as many bytes of a value as fit a page when they are compressed,
- * up to eight pages of them, in the form in which the server compresses a value inside a
- * row.  So the server's functions compress and decompress, and a query on the store
- * returns the bytes.  How many bytes will fit is not known in advance: two
- * lengths are tried, the first one that of the chunk before.  (Six tries save 0.2 % of the
- * bytes of JSON lines and none of those of logs.)  Bytes that do not get smaller by an eighth
- * become plain chunks.
+ * A compressed chunk holds as many bytes of a value as fit a page when they are compressed, up to
+ * eight pages of them, in the form in which the server compresses a value inside a row.  So the
+ * server's functions compress and decompress, and a query on the store returns the bytes.  How many
+ * bytes will fit is not known in advance: two lengths are tried, the first one that of the chunk
+ * before.  (Six tries save 0.2 % of the bytes of JSON lines and none of those of logs.)  Bytes that
+ * do not get smaller by an eighth become plain chunks.
  *
  * A statement that stores a value cannot spend more on it than the server does, which
  * compresses each byte once.  So it takes a chunk that is full to three quarters, and after bytes
@@ -46,8 +45,7 @@ typedef struct AbCompressor
 	bool		counted;		/* characters are, in the next field */
 	int64		continuations;
 	int64		at;				/* bytes that are in chunks */
-	struct varlena *tried;		/* those after them, as far as one chunk was
-								 * tried */
+	struct varlena *tried;		/* bytes after them that were tried */
 	int			ntried;
 	int			most;			/* of them */
 	int			guess;			/* bytes that fit the next chunk */
@@ -197,7 +195,6 @@ write_next(AbCompressor *compressor)
 {
 	int			available = Min(compressor->most, ab_reader_length(compressor->reader) - compressor->at);
 	struct varlena *compressed = NULL;
-	char	   *data = VARDATA(compressor->tried);
 	int			n;
 
 	if (compressor->untried > 0)
@@ -223,7 +220,7 @@ write_next(AbCompressor *compressor)
 	}
 	compressor->at += n;
 	compressor->ntried -= n;
-	memmove(data, data + n, compressor->ntried);
+	memmove(VARDATA(compressor->tried), VARDATA(compressor->tried) + n, compressor->ntried);
 }
 
 /*
