@@ -1321,9 +1321,9 @@ ALTER EVENT TRIGGER appendable_bytea_command_start ENABLE ALWAYS;
 -- when it is analyzed.
 DO $$
 BEGIN
-	IF current_setting('shared_preload_libraries') || current_setting('session_preload_libraries') !~ 'appendable_bytea' THEN
+	IF pg_catalog.concat(pg_catalog.current_setting('shared_preload_libraries'), pg_catalog.current_setting('session_preload_libraries')) OPERATOR(pg_catalog.!~) 'appendable_bytea' THEN
 		RAISE NOTICE 'the library is not preloaded'
-			USING HINT = format('ALTER DATABASE %I SET session_preload_libraries = ''appendable_bytea'' lets clients see bytea in a session''s first statement, too.', current_database());
+			USING HINT = pg_catalog.format('ALTER DATABASE %I SET session_preload_libraries = ''appendable_bytea'' lets clients see bytea in a session''s first statement, too.', pg_catalog.current_database());
 	END IF;
 END $$;
 

@@ -8,7 +8,7 @@ LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION recycled_temp_pool() IS 'temporary tables that this session dropped and keeps, the last one first';
 
 CREATE VIEW recycled_temp_tables AS
-SELECT relation, dropped_at, bytes FROM recycled_temp_pool();
+SELECT relation, dropped_at, bytes FROM @extschema@.recycled_temp_pool();
 
 COMMENT ON VIEW recycled_temp_tables IS 'temporary tables that this session dropped and keeps, the last one first';
 GRANT SELECT ON recycled_temp_tables TO PUBLIC;
