@@ -16,7 +16,7 @@ if ! "$venv/bin/pgspot" -h >/dev/null 2>&1; then
 fi
 if [ $# -gt 0 ]; then exec "$venv/bin/pgspot" "$@"; fi
 
-# their bodies, which are strings, name all schemas; with a search_path of their own they would not be inlined
+# their bodies, which are strings, name all schemas; with a setting of search_path they would not be inlined
 qualified=(--proc-without-search-path "appendable_jsonb_cat(appendable_jsonb,appendable_jsonb)")
 for type in bool numeric int2 int4 int8 float4 float8; do
     qualified+=(--proc-without-search-path "appendable_jsonb_to_$type(appendable_jsonb)")

@@ -18,7 +18,7 @@
  * is bounded by MAX_ENTRIES.  Time is bounded by a budget of bytes, from which every byte is taken that
  * is hashed, rolled over or compared: an eighth of the lengths, or all that short strings need, and a
  * little for each copy.  So the paragraphs of a value in another order take 1.2 to 1.5 of TOAST's CPU time
- * (make bench-rewrites; 3.6 with twice the lengths).  What is farther apart than that is not found.
+ * (make bench-rewrites; 3.6 with twice the lengths).  Places farther apart than that are not found.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
