@@ -314,7 +314,8 @@ def present(bench: Bench, cases: dict[str, Case], last: str, short: list[str], l
         summary=f"{last[0].upper()}{last[1:]}: {lean:,.0f} bytes of WAL instead of {stock:,.0f}.",
         what="WAL and CPU time of an UPDATE by which an application that keeps a JSON text sends all of it again, with a little more in it.",
         how=f"The client sends the whole text as a parameter. Ways take turns, {repetitions} times after two discarded rounds; each value is compared with "
-            "what was sent. Values of up to 100 kB are changed ten times as often. A chat that changes at one place changes more often, and the bytes between the common start and end of two texts count as changed. "
+            "what was sent. Values of up to 100 kB are changed ten times as often. "
+            "A chat that changes at one place changes more often, and the bytes between the common start and end of two texts count as changed. "
             "There is no checkpoint in between, so that pages are not logged as images. CPU time is the server process's.",
         headlines=[Headline(last, bench.ratio("wal", "stock lz4", "pg_lean", last), [("stock, lz4", stock), ("stored differences", lean)], "bytes of WAL")],
         blocks=[table("Bytes of WAL", "wal"), table("Milliseconds of CPU time", "cpu_ms"), long_table, read_table],
