@@ -71,8 +71,9 @@ compress_first(struct varlena *plain, int n, bool quick)
 }
 
 /*
- * Have the next n bytes in compressor->tried.  Not more: the server returns the memory of a value
- * of 100 kB to the kernel, so that each page that is touched costs a fault in each UPDATE.
+ * Have the next n bytes in compressor->tried.  Not all that may be in a chunk: the server returns
+ * the memory of a value of 100 kB to the kernel, so that each page that is touched costs a fault in
+ * each UPDATE (88 instead of 99).
  */
 static struct varlena *
 read_tried(AbCompressor *compressor, int n)
