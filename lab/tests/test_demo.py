@@ -5,6 +5,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from psycopg.rows import dict_row
 from rich.console import Console
 
 from pg_lean import demo, loglines, report, tempbuffers
@@ -216,6 +217,32 @@ def test_waits_are_those_of_the_sessions_of_the_run():
         assert "were of processes that waited" in result.summary and not any("light_explain" in row[0] for row in rows)
         with cluster.connect(light_explain__profile=False) as conn, pytest.raises(Unavailable, match="profile is off"):
             waits.check(conn, cluster.need_extension("light_explain"))
+
+
+def test_a_node_of_an_unknown_plan_is_not_shown_as_a_phase_of_the_statement():
+    """Samples of a statement get their plan in the sampler's next round after it ended; names of nodes are those of a plan."""
+    sample = {"activity": "execute", "node": 2, "label": None}
+    assert waits.node_of(sample) == "(node 2 of an unknown plan)"
+    assert waits.node_of({**sample, "label": "Sort"}) == "Sort"
+    assert waits.node_of({**sample, "node": None}) == "(sending rows)"
+
+
+def test_the_last_statement_of_a_run_has_names_of_nodes_too():
+    """The sampler's rounds are long, so that without waiting for one the samples would be read before they have their plan."""
+    cluster = Cluster(name="test", preload=list(waits.PRELOAD), settings={**waits.SETTINGS, "light_explain.sample_interval": "300"})
+    if not cluster.has_library("light_explain"):
+        pytest.skip("light_explain is not installed for this server (make install)")
+    with cluster, cluster.connect() as conn:
+        schema = cluster.need_extension("light_explain")
+        slow = "SELECT sum(length(pg_sleep(0.25)::text)) FROM generate_series(1, 10)"
+        started = conn.execute("SELECT clock_timestamp()").fetchone()[0]
+        conn.execute(slow)
+        waits.settle(conn, schema)
+        samples = conn.cursor(row_factory=dict_row).execute(waits.SAMPLES.replace("{s}", schema), ([conn.info.backend_pid], started)).fetchall()
+        assert {waits.node_of(row) for row in samples if row["query"] == slow} == {"Aggregate"}, samples
+    idle = SimpleNamespace(execute=lambda _statement: SimpleNamespace(fetchone=lambda: (7,)))
+    with pytest.raises(Unavailable, match="sampler did nothing in 0.1 s"):
+        waits.settle(idle, "public", seconds=0.1)
 
 
 def test_the_story_begins_with_what_most_people_ask_for():

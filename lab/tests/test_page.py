@@ -152,7 +152,8 @@ def test_the_page_of_a_period_can_be_read(browser, tmp_path, width):
     """pg-lean waits -o: queries and nodes with bars, then the course of time; long names are not cut."""
     def row(query, label, wait, samples):
         kind, _, event = wait.partition(":")
-        return {"query": query, "label": label, "activity": "execute", "wait_event_type": kind, "wait_event": event or kind, "samples": samples}
+        return {"query": query, "node": label and 0, "label": label, "activity": "execute", "wait_event_type": kind,
+                "wait_event": event or kind, "samples": samples}
 
     rows = [row("UPDATE " + "t" * 80 + " SET <n>", "Update on " + "t" * 80, "Lock:transactionid", 500), row("SELECT 1", None, "CPU", 40),
             row(None, None, "unknown", 3)]

@@ -28,11 +28,11 @@ PAUSE = 0.3
 
 #: Samples of some processes since a time, by statement, node and wait.
 SAMPLES = """
-SELECT coalesce(s.query, n.query) AS query, s.activity, btrim(s.label) AS label, s.wait_event_type, s.wait_event, count(*)::int AS samples
+SELECT coalesce(s.query, n.query) AS query, s.activity, s.node, btrim(s.label) AS label, s.wait_event_type, s.wait_event, count(*)::int AS samples
 FROM {s}.light_explain_samples s
      LEFT JOIN (SELECT dbid, queryid, min(query) AS query FROM {s}.light_explain_profile() GROUP BY dbid, queryid) n USING (dbid, queryid)
 WHERE coalesce(s.leader_pid, s.pid) = ANY(%s::int[]) AND s.sampled >= %s::timestamptz AND s.queryid IS NOT NULL
-GROUP BY coalesce(s.query, n.query), s.activity, s.label, s.wait_event_type, s.wait_event"""
+GROUP BY coalesce(s.query, n.query), s.activity, s.node, s.label, s.wait_event_type, s.wait_event"""
 
 
 def run(bench: Bench) -> Result:
@@ -47,6 +47,7 @@ def run(bench: Bench) -> Result:
         with bench.activity("sessions that wait"):
             few = max(repetitions // 10, 1)
             pids = together([(write, repetitions)] * WRITERS + [(sort, few), (group, repetitions), (slow_client, few)], bench)
+        settle(conn, schema)
         with conn.cursor(row_factory=dict_row) as cursor:
             rows = cursor.execute(SAMPLES.replace("{s}", schema), (pids, started)).fetchall()
         conn.execute("DROP TABLE waits_counter")
@@ -59,6 +60,17 @@ def check(conn: psycopg.Connection, schema: str) -> None:
         raise Unavailable("light_explain's sampler does not run", "Preload light_explain, and set light_explain.sample_interval, then restart the server.")
     if conn.execute("SELECT current_setting('light_explain.profile')").fetchone()[0] != "on":
         raise Unavailable("light_explain.profile is off", "ALTER SYSTEM SET light_explain.profile = on; SELECT pg_reload_conf();")
+
+
+def settle(conn: psycopg.Connection, schema: str, seconds: float = 10) -> None:
+    """Wait until the sampler has seen that statements ended: only then does it know their plans, and so the names of their nodes."""
+    rounds = f"SELECT sampler_rounds FROM {schema}.light_explain_status()"
+    before = conn.execute(rounds).fetchone()[0]
+    deadline = time.monotonic() + seconds
+    while conn.execute(rounds).fetchone()[0] <= before + 1:
+        if time.monotonic() > deadline:
+            raise Unavailable(f"light_explain's sampler did nothing in {seconds:g} s", "Is light_explain.sample_interval more than 0?")
+        time.sleep(0.01)
 
 
 def together(jobs: list[tuple[Callable[[psycopg.Connection, int], None], int]], bench: Bench) -> list[int]:
@@ -115,6 +127,8 @@ def slow_client(conn: psycopg.Connection, repetitions: int) -> None:
 
 def node_of(row: dict[str, Any]) -> str:
     """The plan node of a sample, or the phase of the statement."""
+    if row["node"] is not None and not row["label"]:
+        return f"(node {row['node']} of an unknown plan)"
     phases = {"execute": "(sending rows)", "plan": "(planning)", "commit": "(commit)", "utility": "(utility command)"}
     return row["label"] or phases.get(row["activity"], f"({row['activity']})")
 
