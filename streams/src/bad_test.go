@@ -116,6 +116,25 @@ func TestServerBadEpochs(t *testing.T) {
 	ask(t, "GET", url, "").want(t, 200, "abcde")
 }
 
+// Bytes that are no characters, and times that the database does not have, are the client's fault; none of it is "Internal error".
+func TestServerBadCharacters(t *testing.T) {
+	db, c := fresh(t)
+	_, url := serve(t, c)
+	sql(t, db, "INSERT INTO runs (id, log) VALUES (1, 'value')")
+	for _, key := range []string{"1%ff", "%c3", "%ed%a0%80"} {
+		ask(t, "GET", url+"/runs/"+key+"/log", "", token1...).want(t, 404, "")
+	}
+	ask(t, "PUT", url+"/streams/a", "value", plain...).want(t, 201, "")
+	ask(t, "POST", url+"/streams/a", "bad", produced("\xff", 0, 0)...).want(t, 400, "")
+	ask(t, "POST", url+"/streams/a", "bad", append(plain, "Stream-Seq", "\xc3")...).want(t, 400, "")
+	ask(t, "PUT", url+"/streams/b", "bad", "Content-Type", "text/\xff").want(t, 400, "")
+	for _, at := range []string{"0000-01-01T00:00:00Z", "2030-01-01T00:00:00-23:59"} {
+		ask(t, "PUT", url+"/streams/c", "bad", append(plain, "Stream-Expires-At", at)...).want(t, 400, "")
+	}
+	ask(t, "GET", url+"/streams/a", "").want(t, 200, "value")
+	ask(t, "GET", url+"/streams/b", "").want(t, 404, "")
+}
+
 // A stream that is deleted while it is followed ends its followers, whoever deletes it; a stream that takes its path is another.
 func TestServerDeletedWhileFollowed(t *testing.T) {
 	db, c := fresh(t)

@@ -152,11 +152,16 @@ func databaseRefusal(err error) refusal {
 		return refuse(413, "The stream has reached its largest size")
 	case state == "42501", state == "22023", state == "42704":
 		return refuse(403, "Not permitted")
+	case notText(state):
+		return refuse(400, "The request has characters that the database does not have")
 	case state == "23514":
 		return refuse(409, "Stream is closed", "Stream-Closed", "true")
 	}
 	return refuse(500, "Internal error")
 }
+
+// notText says whether an error is that bytes are not characters of the database's encoding.
+func notText(state string) bool { return state == "22021" || state == "22P05" }
 
 func (s *server) handle(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == "OPTIONS" {

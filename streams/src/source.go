@@ -144,7 +144,7 @@ func (s tableSource) read(ctx context.Context, role string, from *int64, max int
 	err := s.d.as(ctx, s.d.readers, role, func(c *pgx.Conn) error {
 		return c.QueryRow(ctx, s.t.query, s.key, from, max, lines).Scan(&key, &r.closed, &r.tail, &r.data, &r.next, &r.first, &incarnation, &r.timeline)
 	})
-	if state := sqlState(err); errors.Is(err, pgx.ErrNoRows) || state == "22P02" || state == "22003" || state == "22007" {
+	if state := sqlState(err); errors.Is(err, pgx.ErrNoRows) || state == "22P02" || state == "22003" || state == "22007" || notText(state) {
 		return &result{}, nil // no such row, or no key of that type
 	} else if err != nil {
 		return nil, err

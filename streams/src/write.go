@@ -107,7 +107,9 @@ func (s *server) put(w http.ResponseWriter, r *http.Request, role, path string) 
 			from.path, from.at, from.incarnation, from.sub, from.subBytes, from.timeline).
 			Scan(&status, &id, &incarnation, &tail, &hasType, &closed, &timeline)
 	})
-	if err != nil {
+	if state := sqlState(err); expires != nil && (state == "22007" || state == "22008" || state == "22009") {
+		return refuse(400, "Invalid Stream-Expires-At") // RFC 3339 has years and time zones that the database does not
+	} else if err != nil {
 		return err
 	}
 	switch status {
