@@ -21,7 +21,7 @@ import (
 
 const secretSum = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b" // of "secret"
 
-func connect(t *testing.T, name string) *pgx.Conn {
+func connect(t testing.TB, name string) *pgx.Conn {
 	t.Helper()
 	c, err := pgx.Connect(context.Background(), "host="+os.Getenv("STREAMS_TEST_SOCKETS")+" user=postgres dbname="+name)
 	if err != nil {
@@ -31,7 +31,7 @@ func connect(t *testing.T, name string) *pgx.Conn {
 	return c
 }
 
-func sql(t *testing.T, c *pgx.Conn, text string) {
+func sql(t testing.TB, c *pgx.Conn, text string) {
 	t.Helper()
 	if _, err := c.PgConn().Exec(context.Background(), text).ReadAll(); err != nil {
 		t.Fatalf("%s: %v", text, err)
@@ -39,12 +39,15 @@ func sql(t *testing.T, c *pgx.Conn, text string) {
 }
 
 // fresh makes a database with both kinds of streams, and a configuration for it.
-func fresh(t *testing.T) (*pgx.Conn, *Config) {
+func fresh(t testing.TB) (*pgx.Conn, *Config) {
 	t.Helper()
 	if os.Getenv("STREAMS_TEST_SOCKETS") == "" {
 		t.Fatal("STREAMS_TEST_SOCKETS is not set: run streams/test/run.sh")
 	}
 	name := strings.ToLower(t.Name())
+	if strings.HasPrefix(name, "fuzz") { // each process that fuzzes has its own
+		name += fmt.Sprintf("_%d", os.Getpid())
+	}
 	admin := connect(t, "postgres")
 	sql(t, admin, `DO $$ DECLARE r text; BEGIN
 		FOR r IN SELECT n FROM unnest(ARRAY['web', 'reader']) n WHERE to_regrole(n) IS NULL LOOP EXECUTE 'CREATE ROLE ' || r; END LOOP; END $$`)
@@ -78,7 +81,7 @@ func fresh(t *testing.T) (*pgx.Conn, *Config) {
 }
 
 // serve runs a server in this process.
-func serve(t *testing.T, c *Config) (*server, string) {
+func serve(t testing.TB, c *Config) (*server, string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	s, err := newServer(ctx, c)

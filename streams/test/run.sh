@@ -13,6 +13,7 @@
 #   PLUGIN=FOLDER  source of Caddy's plugin of the protocol (packages/caddy-plugin, revision in caddy/go.mod): Caddy
 #              is built with it, to compare with (CADDY=FILE is one that is built); the reference server comes from npm
 #   ONLY=^TestServerWAL  run these tests alone; with ONLY=^$ SUITE=1, the suite alone
+#   FUZZ=60    instead, random inputs for so many seconds each (fuzz_test.go); one that fails is left in src/testdata
 #   MUTANTS=1  plant bugs instead (mutants.py; ONLY=TEXT: those with this text)
 #   KEEP=FILE  write the results to this file, too (results/streams/)
 #   LABEL=host  the PostgreSQL server (ci/lib.sh; of host, PG_CONFIG's); appendable_bytea must be installed there
@@ -31,7 +32,7 @@ mkdir -p "$work"
 say "building"
 (cd "$here/../src" && go vet . && go build -o "$work/streams" . && go test -c -o "$work/unit" .)
 say "unit tests"
-(cd "$here/../src" && "$work/unit" -test.v -test.run '^TestUnit' | grep -E '^(---|ok|PASS|FAIL)')
+(cd "$here/../src" && "$work/unit" -test.v -test.run '^(TestUnit|Fuzz)' | grep -E '^(---|ok|PASS|FAIL)')
 
 # ---- the private server ----
 # The socket of a server in a root is in its /tmp; a link here leads to it, because the path of a socket must be short.
@@ -88,6 +89,19 @@ if [ -n "${KEEP:-}" ]; then
             "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(uname -r)"
     } >"$KEEP"
     exec > >(tee -a "$KEEP")
+fi
+if [ -n "${FUZZ:-}" ]; then
+    failed=0
+    # shellcheck disable=SC2013
+    for target in $(sed -n 's/^func \(Fuzz[A-Za-z]*\)(.*/\1/p' "$here/../src/fuzz_test.go"); do
+        found=
+        # at the end of its time Go may say "context deadline exceeded", of itself: https://github.com/golang/go/issues/75804
+        (cd "$here/../src" && go test -run '^$' -fuzz "^$target\$" -fuzztime "${FUZZ}s" -fuzzminimizetime 1s -parallel 1 .) >"$work/$target.log" 2>&1 ||
+            { [ "$(grep -c '^    ' "$work/$target.log")" = 1 ] && grep -q '^    context deadline exceeded$' "$work/$target.log"; } || found="; FAILED" failed=1
+        printf '%s: %s inputs in %s s%s\n' "$target" "$(sed -n 's/^fuzz: .* execs: \([0-9]*\).*/\1/p' "$work/$target.log" | tail -n 1)" "$FUZZ" "$found"
+        [ -z "$found" ] || tail -n 30 "$work/$target.log" >&2
+    done
+    exit $failed
 fi
 if [ -n "${MUTANTS:-}" ]; then
     say "planted bugs"
