@@ -109,8 +109,8 @@ scenes: ready ## take the pictures of docs/seeing.md of a running server
 mutants: ready ## plant bugs in the C code, one at a time: the tests must fail for each (ARGS=--check: only see that they fit)
 	@$(TOP)/certificate/run mutants $(ARGS)
 
-fuzz: ready ## random inputs for a time: libFuzzer with sanitizers, and random SQL (MINUTES=10)
-	@$(TOP)/certificate/run fuzz --minutes $(or $(MINUTES),10) $(ARGS)
+fuzz: ready ## random inputs for a time: libFuzzer with sanitizers, and random SQL (MINUTES=10; ONLY=value)
+	@$(TOP)/certificate/run fuzz --minutes $(or $(MINUTES),10) $(addprefix --only ,$(ONLY)) $(ARGS)
 
 sqlsmith: ready ## statements that SQLsmith makes, with our features off and on (MINUTES=4; LABEL=18-assert)
 	@$(TOP)/certificate/run sqlsmith --minutes $(or $(MINUTES),4) $(on_label) $(ARGS)

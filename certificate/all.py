@@ -60,6 +60,9 @@ def parts() -> dict[str, list[str]]:
     for label in ("15", "18"):
         found[f"power-{label}"] = tried(f"power-{label}", "power", CUTS="200", **({} if label == "15" else {"LABEL": label}))
     found["fuzz-15"] = tried("fuzz-15", "fuzz", MINUTES="60")
+    # each parser of bytes that come from outside, for an hour: values with their lists of pieces, the binary form of jsonb, the profile's file, a protocol
+    for name in ("value", "jsonb", "profile", "streams"):
+        found[f"fuzz-15-{name}"] = tried(f"fuzz-15-{name}", "fuzz", MINUTES="60", ONLY=name)
     found["sqlsmith-15"] = tried("sqlsmith-15", "sqlsmith", MINUTES="10")
     found["tools-15"] = tried("tools-15", "tools")
     found["valgrind-18"] = kept("valgrind-18", "18-assert", "make", "-s", "valgrind")

@@ -1,11 +1,12 @@
 """Random inputs, for a given time.
 
-Half of the time goes to libFuzzer, with the address and undefined behavior
+Most of the time goes to libFuzzer, with the address and undefined behavior
 sanitizers, on code of the extensions that is compiled outside of a server
 (certificate/fuzz/): the datum parser, the reader of jsonb and the difference finder of appendable_bytea, the
 page reader of parallel_temp's scans, and the profile's file and the record arithmetic of light_explain.  It begins with
-the inputs of certificate/corpus/, which --keep replaces by the inputs that were found.  The
-other half goes to the generators of random SQL that the tests have, each with new
+the inputs of certificate/corpus/, which --keep replaces by the inputs that were found.  A share as long as
+one of these goes to Go's fuzzing of the protocol of streams/ (streams/src/fuzz_test.go): offsets, bodies, events, and
+requests to a server with a database.  The rest goes to the generators of random SQL that the tests have, each with new
 seeds until its share is over: the same statements with a feature on and off, or on
 bytea and appendable_bytea.
 
@@ -60,6 +61,10 @@ TARGETS = (Target("value", "bytes as a value of appendable_bytea", "appendable_b
            Target("page", "8 kB as a page of a temporary table", "parallel_temp/src", 8192),
            Target("profile", "bytes as a kept profile of light_explain", "light_explain/src", 4096),
            Target("usage", "calls among plan nodes, against a model", "light_explain/src", 600))
+#: The protocol of streams/, in Go: its functions in streams/src/fuzz_test.go.
+STREAMS = "streams"
+PROTOCOL = {"FuzzToken": "offsets of streams", "FuzzJSON": "bodies of streams as JSON messages", "FuzzEvents": "appended bytes as events, read again",
+            "FuzzRequest": "requests to a server of streams with a database"}
 GENERATORS = (
     Generator("queries", "random queries over temporary tables, serial and parallel", "parallel_temp", "110_random_queries", None, "PG_LEAN_FUZZ_SEED"),
     Generator("loads", "random loads of temporary tables, with and without fast load", "parallel_temp", "115_random_loads", None, "PG_LEAN_FUZZ_SEED"),
@@ -110,6 +115,22 @@ def fuzz(target: Target, seconds: int, seed: int, keep: bool) -> dict:
     return result
 
 
+def fuzz_protocol(seconds: int) -> list[dict]:
+    """Run Go's fuzzing of streams/, each of its functions for a part of the time; what they did."""
+    share = max(seconds // len(PROTOCOL), 1)
+    done = subprocess.run([TOP / "streams" / "test" / "run.sh"], env={**os.environ, "FUZZ": str(share)}, capture_output=True, text=True, errors="replace")
+    counts = {name: (int(n or 0), bool(failed)) for name, n, failed in re.findall(r"^(Fuzz\w+): (\d*) inputs in \d+ s(; FAILED)?$", done.stdout, re.MULTILINE)}
+    results = []
+    for name, what in PROTOCOL.items():
+        inputs, failed = counts.get(name, (0, True))
+        results.append({"name": f"{STREAMS} {name}", "what": what, "seconds": share, "inputs": inputs, "failed": failed})
+        print(f"{name}: {inputs} inputs in {share} s" + ("; FAILED" if failed else ""), flush=True)
+    if done.returncode != 0 or any(result["failed"] for result in results):
+        results[-1]["failed"] = results[-1]["failed"] or not any(result["failed"] for result in results)
+        print(f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}", flush=True)
+    return results
+
+
 def generate(generator: Generator, seconds: int, rng: random.Random) -> dict:
     """Run a test that generates random SQL repeatedly until the time is over."""
     user = os.environ["PG_LEAN_SERVER_USER"]
@@ -144,13 +165,17 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="replace certificate/corpus/ by the inputs that were found")
     args = record.begin(parser)
     rng = random.Random(args.seed)
-    run = record.about(f"make fuzz MINUTES={args.minutes:g}", os.environ.get("PG_CONFIG") or "pg_config")
+    only = f" ONLY='{' '.join(args.only)}'" if args.only else ""
+    run = record.about(f"make fuzz MINUTES={args.minutes:g}{only}", os.environ.get("PG_CONFIG") or "pg_config")
     targets = [t for t in TARGETS if not args.only or t.name in args.only]
     generators = [g for g in GENERATORS if not args.only or g.name in args.only]
-    if not targets and not generators:
-        parser.error(f"nothing is named {' or '.join(args.only)}: there are {', '.join(t.name for t in [*TARGETS, *GENERATORS])}")
-    share = int(args.minutes * 60 / (len(targets) + len(generators)))
+    protocol = not args.only or STREAMS in args.only
+    if not targets and not generators and not protocol:
+        parser.error(f"nothing is named {' or '.join(args.only)}: there are {', '.join([*(t.name for t in TARGETS), STREAMS, *(g.name for g in GENERATORS)])}")
+    share = int(args.minutes * 60 / (len(targets) + len(generators) + protocol))
     results = [fuzz(target, share, rng.randrange(1 << 30), args.keep) for target in targets]
+    if protocol:
+        results += fuzz_protocol(share)
     random_sql = [generate(generator, share, rng) for generator in generators]
     failed = [result["name"] for result in results + random_sql if result["failed"]]
     print(
