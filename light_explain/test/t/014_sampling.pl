@@ -111,7 +111,7 @@ my %kinds = (
 my @naps = (
 	[ 'a filter below a join', q{SELECT count(*) FROM (SELECT id FROM t WHERE id <= 40 AND nap(0.01, id <= 40) OFFSET 0) a JOIN locked USING (id)}, 'Index Scan using t_id on t' ],
 	[ 'a target list', 'SELECT pg_sleep(0.4)', 'Result' ],
-	[ 'an argument of an aggregate', 'SELECT count(nap(0.01, id <= 40)) FROM t', 'Aggregate' ],
+	[ 'an argument of an aggregate', 'SELECT bool_and(nap(0.01, id <= 40)) FROM t', 'Aggregate' ],
 	[ 'a filter below a sort', 'SELECT id FROM t WHERE nap(0.01, id <= 40) ORDER BY v', 'Seq Scan on t' ],
 	[ 'an index scan', 'SELECT k FROM t WHERE id < 40 AND nap(0.01, true)', 'Index Scan using t_id on t' ]);
 for my $kind (sort keys %kinds)
@@ -204,7 +204,7 @@ for my $switch (0, 1000000)
 	like(samples($node, $pid, 'label, wait_event', q{leader_pid IS NULL AND wait_event_type = 'IPC' AND wait_event ~ 'Execute'}), qr/\AGather\|ExecuteGather\|\d+\z/, '... and the leader waits for them in Gather');
 
 	$pid = run_in_session($node, @parallel, "SET light_explain.switch_after = $switch", 'SET parallel_tuple_cost = 0',
-		'SELECT count(nap(0.02, n % 50 = 0)) FROM (SELECT row_number() OVER () AS n, v FROM (SELECT v FROM t OFFSET 0) s WHERE v IS NOT NULL) x WHERE n <= 1000');
+		'SELECT bool_and(nap(0.02, n % 50 = 0)) FROM (SELECT row_number() OVER () AS n, v FROM (SELECT v FROM t OFFSET 0) s WHERE v IS NOT NULL) x WHERE n <= 1000');
 	$found = samples($node, $pid, 'wait_event', q{leader_pid IS NOT NULL AND wait_event_type = 'IPC'});
 	like($found, qr/MessageQueueSend\|/, '... and they wait for a leader that does not read');
 }

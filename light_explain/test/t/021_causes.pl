@@ -501,10 +501,11 @@ cause('exclusion conflict', 'Insert|excluded', 'Lock:transactionid', 'INSERT INT
 	cause('speculative insertion', 'Insert|speculative', 'Lock:spec.*', 'INSERT INTO speculative VALUES (1, 1) ON CONFLICT DO NOTHING', not => \%dml,
 		block => sub { $lock{block}->(); $first{block}->() }, free => sub { $lock{free}->(); $first{free}->() });
 }
-cause('foreign key check', 'LockRows|-', 'Lock:transactionid', 'INSERT INTO child VALUES (KIND)', not => \%dml, prepared('SELECT FROM parent FOR UPDATE'));
-cause('deferred foreign key check', 'LockRows|-', 'Lock:transactionid', 'SET CONSTRAINTS ALL IMMEDIATE', not => \%utility,
+# since 19 a check of a foreign key locks the row without executing a statement
+cause('foreign key check', $version < 19 ? 'LockRows|-' : '-|-', 'Lock:transactionid', 'INSERT INTO child VALUES (KIND)', not => \%dml, prepared('SELECT FROM parent FOR UPDATE'));
+cause('deferred foreign key check', $version < 19 ? 'LockRows|-' : 'utility', 'Lock:transactionid', 'SET CONSTRAINTS ALL IMMEDIATE', not => \%utility,
 	before => [ 'BEGIN', 'INSERT INTO child_later VALUES (KIND)' ], after => ['COMMIT'], prepared('SELECT FROM parent FOR UPDATE'));
-cause('foreign key check of COMMIT', 'LockRows|-', 'Lock:transactionid', 'COMMIT', not => \%top,
+cause('foreign key check of COMMIT', $version < 19 ? 'LockRows|-' : 'other', 'Lock:transactionid', 'COMMIT', not => \%top,
 	before => [ 'BEGIN', 'INSERT INTO child_later VALUES (KIND)' ], prepared('SELECT FROM parent FOR UPDATE'));
 cause('cascading DELETE', 'Delete|cascaded', 'Lock:transactionid', 'DELETE FROM cascading WHERE id = KIND', not => \%dml, prepared('UPDATE cascaded SET id = id'));
 cause('advisory lock in a filter', 'Seq Scan|u', 'Lock:advisory', 'SELECT id FROM u WHERE id = 2 AND pg_advisory_xact_lock_shared(7) IS NOT NULL', not => { worker => $advisory }, prepared('SELECT pg_advisory_xact_lock(7)'));
@@ -541,7 +542,7 @@ cause('content lock of a sequence', 'Result|-', $content, q{SELECT nextval('numb
 cause('content lock for the planner', 'plan', $content, 'SELECT id FROM lw_planned WHERE id = 50', not => { worker => $finished }, held(q{'content', 'lw_planned_id'}));
 cause('lock of the next transaction ID', 'Insert|plain', 'LWLock:XidGen', 'INSERT INTO plain VALUES (1)', not => \%dml, held(q{'xid'}));
 cause('lock of WAL', 'commit', 'LWLock:WALWrite', 'INSERT INTO plain VALUES (1)', not => \%dml, held(q{'wal'}));
-cause('pin of a cursor', 'utility', 'BufferPin:BufferPin', 'VACUUM (FREEZE, DISABLE_PAGE_SKIPPING) pin_KIND', not => \%top,
+cause('pin of a cursor', 'utility', $version < 19 ? 'BufferPin:BufferPin' : 'Buffer:BufferCleanup', 'VACUUM (FREEZE, DISABLE_PAGE_SKIPPING) pin_KIND', not => \%top,
 	block => sub { ask($helper, 'BEGIN', map { ("DECLARE pin_$_ CURSOR FOR SELECT id FROM pin_$_", "FETCH pin_$_") } 1 .. 5) }, free => sub { ask($helper, 'ROLLBACK') });
 
 # ---- files ----
@@ -564,7 +565,7 @@ cause('slow spilling function', 'Function Scan|-', 'IO:BufFileWrite', 'SELECT co
 cause('slow sync of WAL', 'commit', 'IO:WALSync', 'INSERT INTO plain VALUES (1)', not => \%dml, alone => 1, slow('sync', '*/pg_wal/*', 1));
 cause('slow write of WAL', 'commit', 'IO:WALWrite', 'INSERT INTO plain VALUES (1)', not => \%dml, alone => 1, slow('write', '*/pg_wal/*', 1));
 cause('program that COPY reads', 'utility', $version < 19 ? 'CPU:CPU' : 'IO:CopyFromRead', q{COPY plain FROM PROGRAM 'while [ ! -e stop ]; do sleep 0.05; done'}, not => \%utility,
-	seen => 'EXISTS (SELECT FROM pg_stat_progress_copy WHERE pid = PID)');
+	$version < 19 ? (seen => 'EXISTS (SELECT FROM pg_stat_progress_copy WHERE pid = PID)') : ());
 {
 	my %extend = slow('write', 'extended');
 	my %first = other_session('DataFileExtend', 'INSERT INTO extended VALUES (1)');
@@ -629,6 +630,12 @@ sub has_arrived
 	{
 		my $prefix = $kind eq 'worker' ? "<\\d+ $pid>" : "<$pid >";
 		return slurp_file($node->logfile, $offset) =~ /^$prefix LOG:  a cause begins/m;
+	}
+	if ($kind eq 'worker' && $cause->{workers} && $cause->{leader})
+	{
+		# its leader has to wait, too
+		my $wait = $cause->{leader} =~ s/.*\|//r;
+		return 0 unless ask($observer, "SELECT wait_event_type || ':' || wait_event ~* '^$wait\$' FROM pg_stat_activity WHERE pid = $pid") eq 't';
 	}
 	my $process = $cause->{workers} && ($kind eq 'worker' || !$cause->{leader}) || $kind eq 'worker' ? 'leader_pid' : 'pid';
 	my $processes = ($cause->{set} // '') =~ /per_gather = 2/ && $cause->{workers} ? 2 : 1;
