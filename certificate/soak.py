@@ -11,6 +11,9 @@ slot is read, and everything is vacuumed. Each minute a sample is taken of:
 * WAL that the slot keeps,
 * the median and the 99th percentile of each kind of work.
 
+The server gives freed memory back to the kernel at once (RETURNED). By default glibc keeps up to 64 MB of it in each
+process, more or less of it by chance: a session whose memory contexts had 1.3 MB had 53 MB, and 20 MB ten seconds later.
+
 The writers compare their values with the model and with the checksums in the rows. At the end a line
 is fitted to the samples of each resource (Theil-Sen: the median of all slopes, which single peaks do not
 move), without the first WARM minutes after each start of the server. A resource grows if the line gains
@@ -32,6 +35,7 @@ import collections
 import contextlib
 import itertools
 import json
+import os
 import random
 import shutil
 import statistics
@@ -48,6 +52,9 @@ from pg_lean.paths import SERVER_DIR
 import changes
 import record
 
+#: glibc's M_TRIM_THRESHOLD for the server's processes, bytes: its default. Setting it keeps glibc from raising it, and the size from which
+#: memory has a mapping of its own, whenever a large block is freed (mallopt(3)).
+RETURNED = 128 * 1024
 #: Seconds between samples, and minutes after a start that are not judged, in which caches fill.
 EVERY = 60.0
 WARM = 20.0
@@ -398,6 +405,7 @@ def main() -> int:
     parser.add_argument("--hours", type=float, default=0.1, help="in total, with those before an interruption (default 0.1)")
     parser.add_argument("--pg-config", help="pg_config of a server, or a label of ci/lib.sh (18)")
     args = record.begin(parser)
+    os.environ["MALLOC_TRIM_THRESHOLD_"] = str(RETURNED)
     before = json.loads(args.json.read_text()) if args.json and args.json.exists() else {}
     run = record.about(record.made(f"soak HOURS={args.hours:g}", args.pg_config), args.pg_config)
     done = hours_of(before.get("parts", []))
