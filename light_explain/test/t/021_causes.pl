@@ -587,7 +587,9 @@ cause('worker that another one waits for', 'Gather|-', 'IPC:ExecuteGather', 'SEL
 	workers => [ 'Seq Scan|big|Timeout:PgSleep', 'Hash|-|IPC:Hash\w+' ], workers_short => [ 'Seq Scan|big|Timeout:PgSleep', 'Hash Join|-|IPC:Hash\w+' ], not => { worker => 'the other kinds show it', cursor => 'a cursor has no workers' });
 if ($foreign)
 {
-	cause('slow foreign server', 'Foreign Scan|f_napping', 'Extension:.*', 'SELECT n FROM f_napping', not => { worker => $remote });
+	cause('slow foreign server', 'Foreign Scan|f_napping', 'Extension:.*', 'SELECT n FROM f_napping', not => { worker => $remote },
+		# a connection that begins waits for the foreign server, too
+		seen => q{(SELECT count(*) FROM pg_stat_activity WHERE application_name = 'postgres_fdw' AND wait_event = 'PgSleep') >= 4});
 	cause('asynchronous foreign scans', 'Append|-', 'IPC:AppendReady', 'SELECT n FROM f_two UNION ALL SELECT n FROM f_three', not => { worker => $remote });
 }
 # while the statement sleeps at first
