@@ -47,7 +47,7 @@ def parts() -> dict[str, list[str]]:
         found[f"versions-{version}"] = kept(f"versions-{version}", label, "ci/check.sh", label)
         found[f"versions-core-{version}"] = kept(f"versions-core-{version}", label, "ci/core.sh", label)
     for label in ("17", "18"):
-        found[f"versions-upgrade-{label}"] = kept(f"versions-upgrade-{label}", label, "ci/upgrade.sh", label)
+        found[f"versions-upgrade-{label}"] = kept(f"versions-upgrade-{label}", label, "ci/upgrade.sh", label, "host")
     found["versions-upgrade-17-18"] = kept("versions-upgrade-17-18", "18", "ci/upgrade.sh", "18", "17")
     for label in ("host", "18-assert"):
         version = "15" if label == "host" else label
