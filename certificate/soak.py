@@ -11,7 +11,7 @@ slot is read, and everything is vacuumed. Each minute a sample is taken of:
 * WAL that the slot keeps,
 * the median and the 99th percentile of each kind of work.
 
-The server gives freed memory back to the kernel at once (RETURNED). By default glibc keeps up to 64 MB of it in each
+The server gives freed memory back to the kernel at once (RETURNED). By default glibc has up to 64 MB of it in each
 process, more or less of it by chance: a session whose memory contexts had 1.3 MB had 53 MB, and 20 MB ten seconds later.
 
 The writers compare their values with the model and with the checksums in the rows. At the end a line
@@ -53,7 +53,7 @@ import changes
 import record
 
 #: glibc's M_TRIM_THRESHOLD for the server's processes, bytes: its default. Setting it keeps glibc from raising it, and the size from which
-#: memory has a mapping of its own, whenever a large block is freed (mallopt(3)).
+#: memory has a separate mapping, whenever a large block is freed (mallopt(3)).
 RETURNED = 128 * 1024
 #: Seconds between samples, and minutes after a start that are not judged, in which caches fill.
 EVERY = 60.0
