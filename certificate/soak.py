@@ -11,7 +11,7 @@ slot is read, and everything is vacuumed. Each minute a sample is taken of:
 * WAL that the slot keeps,
 * the median and the 99th percentile of each kind of work.
 
-The server gives freed memory back to the kernel at once (RETURNED). By default glibc has up to 64 MB of it in each
+The server returns freed memory to the kernel at once (RETURNED). By default glibc has up to 64 MB of it in each
 process, more or less of it by chance: a session whose memory contexts had 1.3 MB had 53 MB, and 20 MB ten seconds later.
 
 The writers compare their values with the model and with the checksums in the rows. At the end a line
