@@ -16,7 +16,7 @@ from typing import Callable, Iterator
 
 import psycopg
 
-from pg_lean import flame
+from pg_lean import flame, waits
 from pg_lean.cluster import Cluster, Server
 from pg_lean.commands.flame import draw
 from pg_lean.errors import LabError
@@ -93,10 +93,7 @@ def night(cluster: Cluster, conn: psycopg.Connection) -> flame.Frame:
             time.sleep(3)
         while waiting.pgconn.get_result() is not None:
             pass
-    # the sampler finds the plans of samples in the rounds after their statements
-    rounds = conn.execute("SELECT sampler_rounds + 3 AS n FROM light_explain_status()").fetchone()["n"]
-    while conn.execute("SELECT sampler_rounds AS n FROM light_explain_status()").fetchone()["n"] < rounds:
-        time.sleep(0.1)
+    waits.settle(conn, cluster.need_extension("light_explain"))
     return draw(conn, None, "", None, None)[0]
 
 

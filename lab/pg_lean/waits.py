@@ -5,10 +5,13 @@ Samples show a wait event or CPU, which is the absence of one.  In `Waits`, a wa
 
 from __future__ import annotations
 
+import time
 from typing import Any, Iterable, Mapping
 
 import psycopg
-from psycopg.rows import dict_row
+from psycopg.rows import dict_row, tuple_row
+
+from pg_lean.errors import Unavailable
 
 #: Samples or milliseconds by wait.
 Waits = dict[str, float]
@@ -172,3 +175,17 @@ def parts(waits: Mapping[str, float], own_ms: float) -> Waits:
     found = {wait: ms * scale for wait, ms in only.items()}
     rest = own_ms - sum(found.values())
     return {CPU: rest, **found} if rest > 1e-9 * own_ms else found
+
+
+def settle(conn: psycopg.Connection, schema: str, seconds: float = 10) -> None:
+    """Wait until the sampler has seen that statements ended: only then does it know their plans, and so the names of their nodes."""
+    cursor = conn.cursor(row_factory=tuple_row)
+
+    def rounds() -> int:
+        return cursor.execute(f"SELECT sampler_rounds FROM {schema}.light_explain_status()").fetchone()[0]
+
+    before, deadline = rounds(), time.monotonic() + seconds
+    while rounds() <= before + 1:
+        if time.monotonic() > deadline:
+            raise Unavailable(f"light_explain's sampler did nothing in {seconds:g} s", "Is light_explain.sample_interval more than 0?")
+        time.sleep(0.01)

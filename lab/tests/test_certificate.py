@@ -374,6 +374,17 @@ def test_what_is_fuzzed_compiles_and_takes_the_inputs_that_are_kept(target, tmp_
     assert inputs and done.stdout == f"{len(inputs)} inputs\n"
 
 
+def test_each_function_that_fuzzes_the_protocol_is_in_the_result():
+    assert set(re.findall(r"^func (Fuzz\w+)\(", (TOP / "streams" / "src" / "fuzz_test.go").read_text(), re.MULTILINE)) == set(fuzz.PROTOCOL)
+
+
+def test_a_protocol_without_inputs_has_failed(monkeypatch):
+    """Also if the script ended before it fuzzed, or said nothing of a function."""
+    said = "FuzzToken: 5 inputs in 1 s\nFuzzJSON:  inputs in 1 s\nFuzzEvents: 7 inputs in 1 s; FAILED\n"
+    monkeypatch.setattr(fuzz.subprocess, "run", lambda *_args, **_more: subprocess.CompletedProcess([], 1, said, ""))
+    assert [(result["inputs"], result["failed"]) for result in fuzz.fuzz_protocol(4)] == [(5, False), (0, True), (7, True), (0, True)]
+
+
 def test_changes_that_were_not_committed_are_said(page):
     assert "commit 0123456789 with changes;" in page(versions={"status": 0, "lines": [], "commit": RUN["commit"] + " with changes"})
     bug = {"file": "a.c", "what": "a bug", "outcome": "caught", "by": ["sql/x"], "commit": "abcdefghij" * 4 + " with changes"}

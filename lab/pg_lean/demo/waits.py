@@ -10,7 +10,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from pg_lean.bench import Bench, Result, Unavailable, Waits
-from pg_lean.waits import CPU, name_of
+from pg_lean.waits import CPU, name_of, settle
 
 TITLE = "What the server waited for, by query and node"
 PRELOAD = ("light_explain",)
@@ -28,11 +28,12 @@ PAUSE = 0.3
 
 #: Samples of some processes since a time, by statement, node and wait.
 SAMPLES = """
-SELECT coalesce(s.query, n.query) AS query, s.activity, s.node, btrim(s.label) AS label, s.wait_event_type, s.wait_event, count(*)::int AS samples
+SELECT coalesce(s.query, n.query) AS query, s.activity, CASE WHEN s.label IS NULL THEN s.node END AS node, btrim(s.label) AS label,
+       s.wait_event_type, s.wait_event, count(*)::int AS samples
 FROM {s}.light_explain_samples s
      LEFT JOIN (SELECT dbid, queryid, min(query) AS query FROM {s}.light_explain_profile() GROUP BY dbid, queryid) n USING (dbid, queryid)
 WHERE coalesce(s.leader_pid, s.pid) = ANY(%s::int[]) AND s.sampled >= %s::timestamptz AND s.queryid IS NOT NULL
-GROUP BY coalesce(s.query, n.query), s.activity, s.node, s.label, s.wait_event_type, s.wait_event"""
+GROUP BY coalesce(s.query, n.query), s.activity, CASE WHEN s.label IS NULL THEN s.node END, s.label, s.wait_event_type, s.wait_event"""
 
 
 def run(bench: Bench) -> Result:
@@ -60,17 +61,6 @@ def check(conn: psycopg.Connection, schema: str) -> None:
         raise Unavailable("light_explain's sampler does not run", "Preload light_explain, and set light_explain.sample_interval, then restart the server.")
     if conn.execute("SELECT current_setting('light_explain.profile')").fetchone()[0] != "on":
         raise Unavailable("light_explain.profile is off", "ALTER SYSTEM SET light_explain.profile = on; SELECT pg_reload_conf();")
-
-
-def settle(conn: psycopg.Connection, schema: str, seconds: float = 10) -> None:
-    """Wait until the sampler has seen that statements ended: only then does it know their plans, and so the names of their nodes."""
-    rounds = f"SELECT sampler_rounds FROM {schema}.light_explain_status()"
-    before = conn.execute(rounds).fetchone()[0]
-    deadline = time.monotonic() + seconds
-    while conn.execute(rounds).fetchone()[0] <= before + 1:
-        if time.monotonic() > deadline:
-            raise Unavailable(f"light_explain's sampler did nothing in {seconds:g} s", "Is light_explain.sample_interval more than 0?")
-        time.sleep(0.01)
 
 
 def together(jobs: list[tuple[Callable[[psycopg.Connection, int], None], int]], bench: Bench) -> list[int]:
