@@ -103,8 +103,8 @@ KINDS = (
     (
         "fuzz",
         "Random inputs",
-        "libFuzzer with the address and undefined behavior sanitizers on code compiled outside of a server, and random SQL with a feature "
-        "on and off.",
+        "libFuzzer with the address and undefined behavior sanitizers on code compiled outside of a server, Go's fuzzing of the protocol of "
+        "streams, and random SQL with a feature on and off.",
         "make fuzz",
     ),
     (

@@ -12,7 +12,7 @@ slot is read, and everything is vacuumed. Each minute a sample is taken of:
 * the median and the 99th percentile of each kind of work.
 
 The server returns freed memory to the kernel at once (RETURNED). By default glibc has up to 64 MB of it in each
-process, more or less of it by chance: a session whose memory contexts had 1.3 MB had 53 MB, and 20 MB ten seconds later.
+process, more or less of it by chance: a session whose memory contexts had 1.3 MB had 53 MB, and 20 MB a minute later.
 
 The writers compare their values with the model and with the checksums in the rows. At the end a line
 is fitted to the samples of each resource (Theil-Sen: the median of all slopes, which single peaks do not
