@@ -62,8 +62,10 @@ ab_parse_edit(const char *p, int64 n, AbValue *value)
 			ab_add_segment(value, source, len, NULL);
 		}
 	}
-	if (value->length != length || literal != end || value->base.continuations > length)
+	if (value->length != length || literal != end)
 		ab_report_corrupted("The edit's length is wrong.");
+	if (value->base.continuations > length - ab_literal_bytes(value->segments, count))
+		ab_report_corrupted("The edit's number of characters is wrong.");
 }
 
 /* The segments of a value, which is no edit, before its tail: all are of chunks. */
@@ -241,6 +243,8 @@ splice_value(AbValue *value, int64 offset, int64 removed, const char *data, int6
 	segments[n].length = length;
 	segments[n++].data = data;
 	n += ab_cut_out_segments(value, offset + removed, value->length, segments + n);
+	if (continuations > value->base.continuations)
+		ab_report_corrupted("The reference's number of characters is wrong.");
 	if (continuations >= 0)
 		value->base.continuations -= continuations;
 	else if (value->length - ab_literal_bytes(value->segments, value->nsegments) !=

@@ -69,7 +69,10 @@ TRUNCATE thief;
 SELECT t.* FROM (SELECT raw(overlay(data PLACING 'new' FROM 100)) AS edit FROM victim WHERE id = 1) e,
 	LATERAL (VALUES ('whole', edit), ('cut off', substr(edit, 1, length(edit) - 1)), ('too long', edit || '\x00'),
 	('wrong length', overlay(edit PLACING '\x01' FROM 30)), ('many segments', overlay(edit PLACING '\xffffff7f' FROM 38)),
-	('no segments', overlay(edit PLACING '\x00000000' FROM 38)), ('source', overlay(edit PLACING '\xffffffffffffff7f' FROM 42))) v(what, bytes),
+	('no segments', overlay(edit PLACING '\x00000000' FROM 38)), ('source', overlay(edit PLACING '\xffffffffffffff7f' FROM 42)),
+	-- 19,997 of its bytes are in chunks
+	('counted', set_byte(substr(edit, 1, 13), 0, get_byte(edit, 0) + 16) || '\x819c1d' || substr(edit, 14)),
+	('overcounted', set_byte(substr(edit, 1, 13), 0, get_byte(edit, 0) + 16) || '\x819c1e' || substr(edit, 14))) v(what, bytes),
 	try(what, forge(bytes)) t;
 TRUNCATE thief;
 -- bytes changed at random: an error of the right kind, or what is there

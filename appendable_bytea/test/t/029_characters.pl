@@ -103,8 +103,16 @@ CREATE TABLE wrong (data appendable_text);
 INSERT INTO wrong VALUES (repeat('é€ log', 50000));
 UPDATE wrong SET data = forge(overlay(raw(data) PLACING set_byte(substr(raw(data), 14, 1), 0, get_byte(raw(data), 13) # 1) FROM 14));
 SELECT count(*), min(problem) FROM appendable_bytea_check('wrong');
+UPDATE wrong SET data = forge(substr(raw(data), 1, 13) || '\\x00'::bytea || substr(raw(data), 17));
+SELECT length(data) FROM wrong;
+DO $$ BEGIN
+	UPDATE wrong SET data = appendable_drop_front(data, 90);
+EXCEPTION WHEN data_corrupted THEN
+	UPDATE wrong SET data = substr(data, 11);
+END $$;
+SELECT length(data), md5(data::text) = md5(substr(repeat('é€ log', 50000), 11)) FROM wrong;
 DROP TABLE wrong;
-}), '1|the value has 150000 characters less than bytes in chunks, and its reference 133616', 'a wrong number is found');
+}), "1|the value has 150000 characters less than bytes in chunks, and its reference 133616\n450000\n299990|t", 'a wrong number is found');
 
 # Random changes, some of them in a subtransaction that fails; an old snapshot is a cursor.
 my $differential = q{
