@@ -8,6 +8,10 @@ commit of the code is skipped, so that an interrupted run is resumed by starting
 command fails is kept with its result, and the others are run.  --list shows what there is.
 Ends with status 0 only if every part that was run succeeded, and draws the pages.
 
+Some parts need what a machine does not have by itself, and do not exist without the variable that
+names it: MIRROR_16 (an Ubuntu mirror, for PostgreSQL 16), CITUS (the archive of Citus's source). SUITES is a
+folder with sources of other extensions in 15, 17 and 18, for mirrors that do not have their source packages.
+
 Takes many hours in total; nothing else should run on the machine.
 """
 
@@ -42,10 +46,13 @@ def tried(name: str, target: str, **variables: str) -> list[str]:
 def parts() -> dict[str, list[str]]:
     """Every part and its command."""
     found = {}
-    for label in ("host", "17", "18", "18-assert", "19"):
+    sixteen = ("16",) if os.environ.get("MIRROR_16") else ()
+    for label in ("host", *sixteen, "17", "18", "18-assert", "19"):
         version = "15" if label == "host" else label
         found[f"versions-{version}"] = kept(f"versions-{version}", label, "ci/check.sh", label)
-        found[f"versions-core-{version}"] = kept(f"versions-core-{version}", label, "ci/core.sh", label)
+        # the archive does not have the source of release candidates for long
+        suite = ("env", "SUITE=18") if label == "19" else ()
+        found[f"versions-core-{version}"] = kept(f"versions-core-{version}", label, *suite, "ci/core.sh", label)
     for label in ("17", "18"):
         found[f"versions-upgrade-{label}"] = kept(f"versions-upgrade-{label}", label, "ci/upgrade.sh", label, "host")
     found["versions-upgrade-17-18"] = kept("versions-upgrade-17-18", "18", "ci/upgrade.sh", "18", "17")
@@ -69,11 +76,14 @@ def parts() -> dict[str, list[str]]:
     for label in ("host", "17", "18"):
         version = "15" if label == "host" else label
         found[f"neighbours-{version}"] = kept(f"neighbours-{version}", label, "make", "-s", "neighbours", f"LABEL={label}")
-        found[f"suites-{version}"] = kept(f"suites-{version}", label, "make", "-s", "suites", f"LABEL={label}")
+        sources = (f"SRC={os.environ['SUITES']}/{version}",) if os.environ.get("SUITES") else ()
+        found[f"suites-{version}"] = kept(f"suites-{version}", label, "make", "-s", "suites", f"LABEL={label}", *sources)
+    if os.environ.get("CITUS"):
+        found["citus-17"] = kept("citus-17", "17", "make", "-s", "citus", f"SRC={os.environ['CITUS']}")
     found["versions-minors"] = kept("versions-minors", "host", "make", "-s", "minors")
     found["versions-arm"] = kept("versions-arm", "host", "make", "-s", "arm")
     for state, server in (("bookworm", "15 of Debian 12"), ("trixie", "17 of Debian 13"), ("noble", "16 of Ubuntu 24.04")):
-        if state == "noble" and not os.environ.get("MIRROR_16"):
+        if state == "noble" and not sixteen:
             continue
         found[f"fresh-{state}"] = [KEEP, "keep", "--server", server, f"fresh-{state}", "make", "-s", "fresh", f"STATES={state}-bare"]
     found["packages-15"] = kept("packages-15", "host", "make", "-s", "packages", "container")

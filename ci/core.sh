@@ -5,6 +5,8 @@
 # two outputs of any test fails.  SETTINGs ("name = value") apply to both runs, with a
 # "+" in front to the second one only.
 # TESTS="test_setup temp ..." runs only these, for settings with which all take too long.
+# SUITE=18 takes the suite of that major version, for a server whose source is no longer offered (the archive
+# removes that of a release candidate): the two runs are compared with each other, not with expected output.
 # The extensions must be installed already (ci/check.sh does).
 . "$(dirname "$0")/lib.sh"
 
@@ -13,7 +15,8 @@ label=$1
 shift
 major=${label%-assert}
 [ "$label" = host ] && major=$("$(pg_config_of host)" --version | sed 's/[^0-9]*\([0-9]*\).*/\1/')
-source=$("$TOP/ci/source.sh" "$major")
+suite=${SUITE:-$major}
+source=$("$TOP/ci/source.sh" "$suite")
 pg_config=$(pg_config_of "$label")
 owner=$SERVER_USER
 case $label in host | *-assert) ;; *) owner=$(in_root "$label" root 'id -u postgres') ;; esac
@@ -99,7 +102,9 @@ if grep -hE 'WARNING: .*(leak|refcount|buffer)' "$logs/loaded.server.log" | head
     different+=(leaks)
 fi
 [ ${#different[@]} -eq 0 ] || { head -n 120 "$logs/core.diffs" >&2; say "FAILED: ${different[*]} (diffs: $logs/core.diffs)"; }
-echo "core's suite on PostgreSQL $label: $((tests - ${#different[@]})) passed, ${#different[@]} failed"
+of=
+[ "$suite" = "$major" ] || of=" (that of $suite)"
+echo "core's suite on PostgreSQL $label$of: $((tests - ${#different[@]})) passed, ${#different[@]} failed"
 echo "$((tests - ${#different[@]})) ${#different[@]}" >"$BUILD/core/$label${tag:+-$tag}.count"
 fewest=150
 [ -z "${TESTS:-}" ] || fewest=1
