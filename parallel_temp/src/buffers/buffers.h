@@ -66,11 +66,6 @@ extern void pt_localbuf_count(Relation *rels, int nrels, int *allocated, int *di
 extern bool pt_localbuf_is_allocated(int buf_id);
 
 /*
- * Does this buffer (0 .. NLocBuffer - 1) have that block of a relation's main fork?
- */
-extern bool pt_localbuf_holds(int buf_id, RelFileLocator_compat locator, BlockNumber block);
-
-/*
  * Write the dirty local buffers of these relations (every fork), sorted by file
  * and block, adjacent ones in one vectored write.  Buffers stay resident and become
  * clean.  Returns the number of pages written.  An ERROR leaves the pages that

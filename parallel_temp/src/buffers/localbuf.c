@@ -107,18 +107,6 @@ pt_localbuf_is_allocated(int buf_id)
 	return buf_id < used_slots || !slot_is_reserved(buf_id);
 }
 
-bool
-pt_localbuf_holds(int buf_id, RelFileLocator_compat locator, BlockNumber block)
-{
-	BufferDesc *desc = GetLocalBufferDescriptor(buf_id);
-
-	Assert(buf_id >= 0 && buf_id < NLocBuffer);
-	return desc->tag.blockNum == block &&
-		(BufStateRead_compat(desc) & (BM_TAG_VALID | BM_VALID)) == (BM_TAG_VALID | BM_VALID) &&
-		BufTagGetForkNum_compat(&desc->tag) == MAIN_FORKNUM &&
-		RelFileLocatorEquals_compat(BufTagGetRelFileLocator_compat(&desc->tag), locator);
-}
-
 static inline bool
 tag_is_of(const BufferTag *tag, Relation *rels, int nrels)
 {

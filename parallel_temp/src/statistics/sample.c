@@ -9,9 +9,8 @@
  * stored together are found in proportion to their number.  sample_column.c computes
  * statistics from them.
  *
- * Sampling has no side effects.  It sets no hint bits, which would dirty pages; a page
- * that is not in a buffer is read from the file into private memory, without evicting
- * another one.
+ * Sampling sets no hint bits, which would dirty pages; a page that is not in a buffer is
+ * read from the file into private memory, without evicting another one.
  *
  * An error would fail a statement that the server would have planned, so only built-in
  * functions are called, and a damaged page is skipped: the statement might not need it.
@@ -87,7 +86,7 @@ next_step(double step, pg_prng_state *random)
 typedef struct LookedAtPage
 {
 	BlockNumber block;
-	int			buf_id;			/* of the local buffer that has it, or -1 */
+	Buffer		buffer;			/* that has it, pinned; or InvalidBuffer */
 	Page		page;			/* NULL: damaged */
 } LookedAtPage;
 
@@ -109,7 +108,7 @@ typedef struct Look
 	SnapshotData snapshot;
 	VisibilityMemo memo;
 	char	   *memory;			/* for pages that are in no buffer */
-	int			last_buf_id;	/* of the page that was found last, or -1 */
+	Buffer		last_buffer;	/* of the page that was found last */
 	BlockNumber last_block;
 	int			room;			/* rows that the sample can have; 0: not known
 								 * yet */
@@ -134,34 +133,33 @@ choose_block(Look *look)
 }
 
 /*
- * Where a page is.  A load puts adjacent pages into adjacent buffers, so the page is first
- * looked for as far from the last one as their blocks are apart: that touches the one
- * descriptor that has to be looked at in any case.
+ * Pin the buffer that has a page, if one has.  A load puts adjacent pages into adjacent
+ * buffers, so the page is first looked for as far from the last one as their blocks are
+ * apart: that touches the one descriptor that has to be looked at in any case.
  */
-static int
-find_page(Look *look, BlockNumber block)
+static Buffer
+pin_page(Look *look, BlockNumber block)
 {
 	RelFileLocator_compat locator = rd_locator_compat(look->rel);
-	int			buf_id = -1;
 
-	if (look->last_buf_id >= 0)
-	{
-		int64		guess = (int64) look->last_buf_id + block - look->last_block;
+	/* local buffers have negative numbers */
+	int64		guess = (int64) look->last_buffer - ((int64) block - look->last_block);
+	Buffer		buffer;
 
-		if (guess >= 0 && guess < NLocBuffer && pt_localbuf_holds((int) guess, locator, block))
-			buf_id = (int) guess;
-	}
-	if (buf_id < 0)
+	if (BufferIsValid(look->last_buffer) && guess < 0 && guess >= -NLocBuffer &&
+		ReadRecentBuffer(locator, MAIN_FORKNUM, block, (Buffer) guess))
+		buffer = (Buffer) guess;
+	else
 	{
 		Buffer		recent = PrefetchBuffer(look->rel, MAIN_FORKNUM, block).recent_buffer;
 
-		if (!BufferIsValid(recent) || !pt_localbuf_holds(-recent - 1, locator, block))
-			return -1;
-		buf_id = -recent - 1;
+		if (!BufferIsValid(recent) || !ReadRecentBuffer(locator, MAIN_FORKNUM, block, recent))
+			return InvalidBuffer;
+		buffer = recent;
 	}
-	look->last_buf_id = buf_id;
+	look->last_buffer = buffer;
 	look->last_block = block;
-	return buf_id;
+	return buffer;
 }
 
 /*
@@ -176,18 +174,15 @@ choose_pages(Look *look)
 		LookedAtPage *looked_at = &look->pages[look->npages++];
 
 		looked_at->block = choose_block(look);
-		looked_at->buf_id = find_page(look, looked_at->block);
-		if (looked_at->buf_id >= 0)
-			__builtin_prefetch(LocalBufferBlockPointers[looked_at->buf_id]);
+		looked_at->buffer = pin_page(look, looked_at->block);
+		if (BufferIsValid(looked_at->buffer))
+			__builtin_prefetch(BufferGetPage(looked_at->buffer));
 	}
 	return look->npages > 0;
 }
 
 /*
  * Get a page: in its buffer, or read into memory.
- *
- * The buffer needs no pin: until the rows of these pages are taken nothing is called
- * that could give it to another page (close_pages() asserts it).
  */
 static void
 open_page(Look *look, LookedAtPage *looked_at)
@@ -195,10 +190,9 @@ open_page(Look *look, LookedAtPage *looked_at)
 	Page		memory;
 	instr_time	io_start;
 
-	if (looked_at->buf_id >= 0)
+	if (BufferIsValid(looked_at->buffer))
 	{
-		looked_at->page = (Page) LocalBufferBlockPointers[looked_at->buf_id];
-		pgBufferUsage.local_blks_hit++;
+		looked_at->page = BufferGetPage(looked_at->buffer);
 		return;
 	}
 	if (look->memory == NULL)
@@ -297,15 +291,14 @@ choose_row(Look *look, LookedAtPage *from, OffsetNumber offset)
 		take_rows(look);
 }
 
-/*
- * Done with these pages, which are still where they were.
- */
 static void
 close_pages(Look *look)
 {
 	for (int i = 0; i < look->npages; i++)
-		Assert(look->pages[i].buf_id < 0 ||
-			   pt_localbuf_holds(look->pages[i].buf_id, rd_locator_compat(look->rel), look->pages[i].block));
+	{
+		if (BufferIsValid(look->pages[i].buffer))
+			ReleaseBuffer(look->pages[i].buffer);
+	}
 }
 
 /*
@@ -350,7 +343,7 @@ sample_once(Relation rel, MemoryContext parent, double *step, double *wanted, do
 	sample->context = context;
 	look->rel = rel;
 	look->sample = sample;
-	look->last_buf_id = -1;
+	look->last_buffer = InvalidBuffer;
 	look->snapshot = *GetActiveSnapshot();
 	Assert(IsMVCCSnapshot(&look->snapshot));
 	/* what the statement itself has done until now counts as well */
