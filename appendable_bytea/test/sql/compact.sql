@@ -271,8 +271,8 @@ SET statement_timeout = '100ms';
 \set VERBOSITY terse
 CALL appendable_shrink('s', 'pg_sleep(1) IS NOT NULL');
 \set VERBOSITY default
-SELECT max(avail) FILTER (WHERE blkno < 10) > 0 AS first, max(avail) FILTER (WHERE blkno > (SELECT max(blkno) - 10 FROM pg_freespace(:'STORE'))) > 0 AS last FROM pg_freespace(:'STORE');
 RESET statement_timeout;
+SELECT max(avail) FILTER (WHERE blkno < 10) > 0 AS first, max(avail) FILTER (WHERE blkno > (SELECT max(blkno) - 10 FROM pg_freespace(:'STORE'))) > 0 AS last FROM pg_freespace(:'STORE');
 CALL appendable_shrink('s') \gset
 SELECT :rows_compacted > 20 AS compacted, :rows_moved > 20 AS moved, :rows_skipped AS skipped, :pages_after < :pages_before * 0.6 AS fewer;
 VACUUM s;
