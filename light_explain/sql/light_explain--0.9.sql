@@ -446,7 +446,8 @@ distance AS (
 tested AS (
     SELECT d.*, CASE WHEN d.d > 0 AND d.k > 2
                      THEN 2 * count(*) OVER (PARTITION BY d.node IS NULL) * looks.n * 0.39895 * (d.k - 1) / (d.k - 2) / (d.d / d.deviation)
-                          * exp(-0.5 * (d.k - 2) * ln(1 + (d.d / d.deviation) ^ 2 / (d.k - 1))) END AS e
+                          -- exp() fails where the result is too small
+                          * exp(greatest(-500, -0.5 * (d.k - 2) * ln(1 + (d.d / d.deviation) ^ 2 / (d.k - 1)))) END AS e
     FROM distance d
          CROSS JOIN (SELECT greatest(1, current_setting('light_explain.history_buckets')::double precision / greatest(count(DISTINCT b.bucket), 1)) AS n
                      FROM plan_bucket b WHERE b.recent) looks),
