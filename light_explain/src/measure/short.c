@@ -21,6 +21,7 @@
 #include "nodes/nodeFuncs.h"
 #include "nodes/primnodes.h"
 #include "utils/array.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
@@ -44,11 +45,28 @@ copies_columns(const Plan *plan)
 	return true;
 }
 
-/* Does a function take a time that does not depend on its data?  Its types are checked where they are used. */
+/*
+ * May a function take long, or move counters?  Its types are checked where they are used.  Of
+ * those that are immutable and built in, with arguments of fixed length, these read catalogs.
+ */
 static bool
 function_takes_long(Oid function, void *context)
 {
-	return function >= FirstUnpinnedObjectId || func_volatile(function) != PROVOLATILE_IMMUTABLE;
+	switch (function)
+	{
+		case F_ENUM_LT:
+		case F_ENUM_LE:
+		case F_ENUM_GT:
+		case F_ENUM_GE:
+		case F_ENUM_CMP:
+		case F_ENUM_SMALLER:
+		case F_ENUM_LARGER:
+		case F_PG_PARTITION_ROOT:
+		case F_SATISFIES_HASH_PARTITION:
+			return true;
+		default:
+			return function >= FirstUnpinnedObjectId || func_volatile(function) != PROVOLATILE_IMMUTABLE;
+	}
 }
 
 /* Are there parts of a filter that may take long, wait or move counters?  An expression_tree_walker. */
