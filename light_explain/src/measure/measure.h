@@ -260,6 +260,7 @@ typedef struct LightSkipped
 								 * returned */
 	int16		one_clock;		/* what reading the clock took before it */
 	bool		warm;			/* more than one was timed */
+	uint8		map_bit;		/* in map_byte */
 	int32		calls;			/* skipped calls of this page */
 	int32		rows;			/* ... and rows that they examined */
 	int32		granted_later;	/* calls to be skipped, with the one to be
@@ -268,7 +269,14 @@ typedef struct LightSkipped
 	/* of a scan with a filter */
 	int32		rows_of_page;	/* that it had yet to see when calls were
 								 * granted */
-	int64		rows_to_filter; /* ... and has now; below 1: none are skipped */
+	union
+	{
+		int64		rows_to_filter; /* ... and has now; below 1: none are
+									 * skipped */
+		const uint8 *map_byte;	/* of an index-only scan, while calls are
+								 * granted: of the visibility map, which has
+								 * the table's page */
+	};
 	int64		entered;		/* clock when the scan came to the page's last
 								 * row; between calls, when the timed one
 								 * returned */
@@ -390,6 +398,7 @@ extern LIGHT_PRIVATE bool light_scans_pages(PlanState *node);
 extern LIGHT_PRIVATE void light_watch_filter(PlanState *node);
 extern LIGHT_PRIVATE TupleTableSlot *light_scan_pages(PlanState *node);
 extern LIGHT_PRIVATE TupleTableSlot *light_filter_pages(PlanState *node);
+extern LIGHT_PRIVATE TupleTableSlot *light_index_only_pages(PlanState *node);
 extern LIGHT_PRIVATE void light_pages_finish(LightRecord *record);
 
 /* blocks.c */

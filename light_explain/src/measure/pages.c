@@ -133,20 +133,35 @@ rows_left_of_index(const IndexScanDescData * scan)
 	return rows_of_block(scan);
 }
 
+/* Are all rows visible of the page of which calls of an index-only scan are skipped? */
+static inline bool
+page_is_visible(const LightSkipped *skipped)
+{
+	return (*skipped->map_byte & skipped->map_bit) != 0;
+}
+
 /*
- * The same of an index-only scan, which checks the visibility map for each row.  If
- * another session changes the page concurrently, it fetches the rest of its rows, and the one
- * buffer that it has to find for that is counted as its caller's.
+ * The same of an index-only scan, which looks at the visibility map for each row, and
+ * fetches it from a page that was changed.  So the map's bit, where visibilitymap.c has it, is
+ * looked at before each call that may be skipped.  The map's buffer stays pinned meanwhile.
  */
 static int32
 rows_left_of_index_only(IndexOnlyScanState *node)
 {
+	const BlockNumber per_byte = BITS_PER_BYTE / BITS_PER_HEAPBLOCK;
+	const BlockNumber per_page = (BLCKSZ - MAXALIGN(SizeOfPageHeaderData)) * per_byte;
+	LightSkipped *skipped = &((LightRecord *) node->ss.ps.instrument)->skipped;
 	const		IndexScanDescData *scan = node->ioss_ScanDesc;
+	BlockNumber block;
 
-	if (scan == NULL || scan->xs_recheck || !BufferIsValid(node->ioss_VMBuffer) || !IsMVCCSnapshot(scan->xs_snapshot) ||
-		!VM_ALL_VISIBLE(node->ss.ss_currentRelation, ItemPointerGetBlockNumber(&scan->xs_heaptid), &node->ioss_VMBuffer))
+	if (scan == NULL || scan->xs_recheck || !BufferIsValid(node->ioss_VMBuffer) || !IsMVCCSnapshot(scan->xs_snapshot))
 		return 0;
-	return rows_of_block(scan);
+	block = ItemPointerGetBlockNumber(&scan->xs_heaptid);
+	if (!VM_ALL_VISIBLE(node->ss.ss_currentRelation, block, &node->ioss_VMBuffer))
+		return 0;
+	skipped->map_byte = (const uint8 *) PageGetContents(BufferGetPage(node->ioss_VMBuffer)) + block % per_page / per_byte;
+	skipped->map_bit = VISIBILITYMAP_ALL_VISIBLE << (block % per_byte * BITS_PER_HEAPBLOCK);
+	return page_is_visible(skipped) ? rows_of_block(scan) : 0;
 }
 
 /* How many rows will come from this page? */
@@ -518,6 +533,24 @@ light_scan_pages(PlanState *node)
 	TupleTableSlot *slot;
 
 	if (unlikely(record->caller != light_stack.top || !record->core.running || --record->skip_left < 0))
+		return end_of_skipped(node, record);
+	slot = node->ExecProcNodeReal(node);
+	Assert(!TupIsNull(slot));
+	return slot;
+}
+
+/* A call of an index-only scan: its page may have been changed, also by what its caller did. */
+TupleTableSlot *pg_attribute_hot
+light_index_only_pages(PlanState *node)
+{
+	LightRecord *record = (LightRecord *) node->instrument;
+	TupleTableSlot *slot;
+
+	if (unlikely(record->caller != light_stack.top || !record->core.running))
+		return end_of_skipped(node, record);
+	if (unlikely(record->skip_left + record->skipped.granted_later > 0 && !page_is_visible(&record->skipped)))
+		return call_and_grant(node, record);
+	if (unlikely(--record->skip_left < 0))
 		return end_of_skipped(node, record);
 	slot = node->ExecProcNodeReal(node);
 	Assert(!TupIsNull(slot));

@@ -63,6 +63,8 @@ tracked_function(const LightQuery *query, LightTreatment treatment)
 			return light_scan_pages;
 		case LIGHT_SKIP_FILTERED:
 			return light_filter_pages;
+		case LIGHT_SKIP_INDEX_ONLY:
+			return light_index_only_pages;
 		case LIGHT_GATHER:
 			return gather_call;
 		case LIGHT_EACH_CALL:
@@ -88,7 +90,7 @@ choose_treatment(const LightQuery *query, PlanState *node, PlanState *parent)
 	 */
 	if (light_scans_pages(node) &&
 		(IsA(node, SeqScanState) || parent == NULL || !(IsA(parent, MergeJoinState) || IsA(parent, ResultState) || IsA(parent, CustomScanState))))
-		return node->qual == NULL ? LIGHT_SKIP_PAGES : LIGHT_SKIP_FILTERED;
+		return node->qual != NULL ? LIGHT_SKIP_FILTERED : IsA(node, IndexOnlyScanState) ? LIGHT_SKIP_INDEX_ONLY : LIGHT_SKIP_PAGES;
 	return LIGHT_EACH_CALL;
 }
 

@@ -19,7 +19,7 @@
 static inline bool
 skips(const LightNode *node)
 {
-	return node->treatment == LIGHT_SKIP_PAGES || node->treatment == LIGHT_SKIP_FILTERED;
+	return node->treatment == LIGHT_SKIP_PAGES || node->treatment == LIGHT_SKIP_FILTERED || node->treatment == LIGHT_SKIP_INDEX_ONLY;
 }
 
 /*

@@ -42,6 +42,7 @@ typedef enum LightTreatment
 	LIGHT_COUNT_BLOCKS,			/* ... with the distinct blocks of a scan */
 	LIGHT_SKIP_PAGES,			/* but those that pages.c skips */
 	LIGHT_SKIP_FILTERED,		/* ... of a scan with a filter */
+	LIGHT_SKIP_INDEX_ONLY,		/* ... of an index-only scan */
 	LIGHT_GATHER,				/* core sets entry functions below it again */
 	LIGHT_BY_CORE				/* by core, inside its code */
 } LightTreatment;

@@ -188,6 +188,39 @@ SQL
 	}
 }
 
+# Blocks that calls in the middle of a page use: a comparison that reads the catalog of a value added to
+# an enum, once in a session, and rows that are fetched because the caller has changed their page.
+$node->safe_psql('postgres', <<'SQL');
+CREATE TYPE letter AS ENUM ('a', 'c');
+ALTER TYPE letter ADD VALUE 'b' BEFORE 'c';
+CREATE TABLE letters AS SELECT CASE WHEN g < 150 THEN 'a' ELSE 'b' END::letter AS x FROM generate_series(1, 300) g;
+CREATE TABLE changed (id int PRIMARY KEY, v int) WITH (autovacuum_enabled = off);
+CREATE FUNCTION changes(i int) RETURNS int LANGUAGE plpgsql VOLATILE AS
+$$BEGIN IF i % 226 = 100 THEN DELETE FROM changed WHERE id = i + 1; END IF; RETURN i; END$$;
+SQL
+for my $case (
+	[ 'an enum', 'VACUUM letters', "SELECT * FROM letters WHERE x < 'c'" ],
+	[ 'partitions', '', 'SELECT count(*) FROM pg_class WHERE pg_partition_root(oid) IS NULL' ],
+	[ 'an index-only scan', 'TRUNCATE changed; INSERT INTO changed SELECT g, g FROM generate_series(1, 2000) g; VACUUM ANALYZE changed',
+		'SELECT count(changes(id)) FROM (SELECT id FROM changed WHERE id > 0 ORDER BY id OFFSET 0) s' ])
+{
+	my ($what, $prepare, $statement) = @$case;
+	my %shown;
+	for (1 .. 5)
+	{
+		for my $enabled ('off', 'on')
+		{
+			$node->safe_psql('postgres', $prepare);
+			$shown{$enabled} = $node->safe_psql('postgres', "SET enable_seqscan = @{[$what eq 'an index-only scan' ? 'off' : 'on']}; SET enable_bitmapscan = off; SET light_explain.enabled = $enabled;
+				EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, SUMMARY OFF) $statement");
+			$shown{$enabled} =~ s/^Planning:.*//ms;
+		}
+		last if $shown{on} eq $shown{off};
+	}
+	is($shown{on}, $shown{off}, "blocks in the middle of pages: $what");
+	like($shown{on}, qr/Index Only Scan.*Heap Fetches: [1-9]/s, 'rows are fetched') if $what eq 'an index-only scan';
+}
+
 is($node->safe_psql('postgres', 'SELECT 1'), '1', 'the server is alive');
 $node->stop;
 done_testing();
