@@ -146,6 +146,36 @@ own_part(const LightNodes *nodes, LightQuery *query, int i, bool workers)
 }
 
 /*
+ * A Gather that begins again while its workers have rows ends them, and core books what they
+ * used to the node that begins the cycle, outside Gather.  So Gather has less than its workers.
+ * That usage is here, if a node above has it: of those from Gather up the first one that has as much.
+ */
+static void
+subtract_abandoned(const LightNodes *nodes, LightQuery *query, int i, LightSelf *self)
+{
+	const LightNode *node = nodes->node;
+
+	for (int k = i + 1; k < nodes->n && node[k].depth > node[i].depth; k++)
+	{
+		PlanState  *gather = node[k].planstate;
+		LightSelf	rest = {0};
+
+		if (!(IsA(gather, GatherState) || IsA(gather, GatherMergeState)) || gather->worker_instrument != NULL || !light_was_called(gather))
+			continue;
+		add_inclusive(&rest, outerPlanState(gather), true, 1);
+		for (int above = k; above != i; above = node[above].parent)
+		{
+			LightSelf	has = own_part(nodes, query, above, false);
+
+			light_usage_subtract(&rest.usage, &has.usage);
+			light_usage_clamp(&rest.usage);
+		}
+		light_usage_subtract(&self->usage, &rest.usage);
+		light_usage_clamp(&self->usage);
+	}
+}
+
+/*
  * Time and usage of a node without those that it called, in all processes together.
  * The node must have been instrumented and its statement finished; "query" is NULL if
  * we had nothing to do with that.
@@ -156,6 +186,7 @@ light_self_at(const LightNodes *nodes, LightQuery *query, int i, LightSelf *self
 	PlanState  *planstate = nodes->node[i].planstate;
 
 	*self = own_part(nodes, query, i, false);
+	subtract_abandoned(nodes, query, i, self);
 	if (planstate->worker_instrument != NULL)
 	{
 		LightSelf	workers = own_part(nodes, query, i, true);

@@ -141,6 +141,21 @@ for my $switch (-1, 3, 1000000000)
 	is($same, scalar(@statements), "switch after $switch: own figures of all nodes");
 }
 
+# Blocks of workers whose rows a LIMIT did not need are in one node only, when Gather begins again.
+is($node->safe_psql('own', <<"SQL"), 't|t', 'blocks of abandoned workers are counted once');
+$parallel;
+SET parallel_leader_participation = off; SET enable_material = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
+CREATE FUNCTION own_blocks(statement text, OUT in_workers bool, OUT all_once bool) LANGUAGE plpgsql AS \$\$
+DECLARE plan jsonb;
+BEGIN
+	EXECUTE 'EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ' || statement INTO plan;
+	in_workers := plan::text ~ '"Gather"' AND plan::text ~ '"Actual Loops": 4';
+	all_once := (SELECT sum(shared_hit + shared_read) FROM light_explain_last())
+		= (SELECT sum(value::bigint) FROM jsonb_each_text(plan -> 0 -> 'Plan') WHERE key ~ '^Shared (Hit|Read) Blocks\$');
+END\$\$;
+SELECT * FROM own_blocks('SELECT * FROM generate_series(1, 4) g LEFT JOIN (SELECT id FROM big WHERE pad || '''' <> ''x'' LIMIT 3000) z ON z.id = g');
+SQL
+
 $node->stop;
 unlike(slurp_file($node->logfile), qr/TRAP:|PANIC|was terminated by signal/, 'nothing bad in the server log');
 done_testing();
