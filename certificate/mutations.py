@@ -605,6 +605,11 @@ MUTATIONS = [
     Mutation(TEMP + "load/fastload_rows.c", "rows look as if an earlier command had put them: older cursors see them",
              "HeapTupleHeaderSetCmin(tuple, load->cid);", "HeapTupleHeaderSetCmin(tuple, 0);", ROWS),
     # -- light_explain -----------------------------------------------------------------
+    Mutation(LIGHT + "measure/short.c", "a comparison that reads a catalog is taken for a short one", "case F_ENUM_LT:", "case 1:", ("t/001_same_figures",)),
+    Mutation(LIGHT + "measure/pages.c", "rows of a page that was changed are fetched in calls that are skipped",
+             "if (unlikely(record->skip_left + record->skipped.granted_later > 0 && !page_is_visible(&record->skipped)))", "if (false)", ("t/001_same_figures",)),
+    Mutation(LIGHT + "statement/self.c", "blocks of abandoned workers are counted twice", "subtract_abandoned(nodes, query, i, self);", ";", ("t/005_own_figures",)),
+    Mutation(LIGHT + "show/history.c", "the file keeps buckets that were forgotten", "light_history->forgotten++;", ";", ("t/015_history",)),
     Mutation(LIGHT + "measure/usage.c", "a counter not booked: usage below a node is not its own inclusive one",
              "settle_record(callee, &usage);", "settle_record(callee, sum);", FIGURES),
     Mutation(LIGHT + "measure/usage.c", "what a subtree used under its old caller is booked twice",

@@ -30,6 +30,7 @@
 #include "miscadmin.h"
 #include "show/history.h"
 #include "storage/ipc.h"
+#include "storage/latch.h"
 #include "storage/shmem.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
@@ -385,6 +386,23 @@ light_history_forget(TimestampTz now)
 	}
 	light_bucket_open(light_history->open, now);
 	return n;
+}
+
+/* Buckets, of plans or waits, were forgotten: have the worker write the file, which has them. */
+void
+light_history_forgotten(void)
+{
+	Latch	   *worker;
+
+	if (light_history == NULL)
+		return;
+	LWLockAcquire(light_history->lock, LW_EXCLUSIVE);
+	light_history->forgotten++;
+	LWLockRelease(light_history->lock);
+	/* if it ends meanwhile, nobody or the next one with its PGPROC wakes */
+	worker = light_history->latch;
+	if (worker != NULL)
+		SetLatch(worker);
 }
 
 /* ---- copies ------------------------------------------------------------- */

@@ -14,6 +14,7 @@
 
 #include "datatype/timestamp.h"
 #include "show/profile.h"
+#include "storage/latch.h"
 
 /*
  * Executions are counted by their time in intervals: eight of equal width between each power of
@@ -107,6 +108,15 @@ typedef struct LightBucket
 	LightHistoryOther other;
 } LightBucket;
 
+/* What makes a file outdated: buckets that have ended since, or were forgotten. */
+typedef struct LightHistoryContents
+{
+	int64		open;			/* numbers of the open buckets, of plans and
+								 * of waits: those before them are there */
+	int64		open_waits;
+	int64		forgotten;
+}			LightHistoryContents;
+
 /*
  * Invariant: While anybody holds the lock, no plan of the profile is made or dropped.  It
  * is taken before those of parts and plans.
@@ -122,9 +132,10 @@ typedef struct LightHistoryShared
 	int64		discarded;		/* buckets that newer ones replaced */
 	int64		other;			/* plans that a bucket had no room for */
 	int			pid;			/* of the worker, or 0 */
+	Latch	   *latch;			/* its latch, or NULL */
 	TimestampTz saved;			/* when the file was written, or 0 */
-	int64		saved_open;		/* numbers of the buckets that were open then */
-	int64		saved_waits;
+	int64		forgotten;		/* how often buckets were */
+	LightHistoryContents in_file;	/* as it was written or read */
 	volatile bool changing;		/* if this stays, its process was killed */
 	bool		loaded;			/* the file was read, if there was one */
 } LightHistoryShared;
@@ -167,8 +178,10 @@ extern LIGHT_PRIVATE void light_history_dropped(int part, LightPlan *plan);
 extern LIGHT_PRIVATE void light_plan_closed(int part, LightPlan *plan);
 extern LIGHT_PRIVATE bool light_history_copy(LightHistoryCopy *copy, Oid role, bool see_all, bool open);
 
+extern LIGHT_PRIVATE void light_history_forgotten(void);
+
 /* history_file.c */
-extern LIGHT_PRIVATE bool light_history_unsaved(void);
+extern LIGHT_PRIVATE LightHistoryContents light_history_contents(void);
 extern LIGHT_PRIVATE void light_history_write(void);
 extern LIGHT_PRIVATE void light_history_save(int code, Datum arg);
 

@@ -108,27 +108,20 @@ put_waits(Writer *writer)
 	put(writer, &last, sizeof(last));
 }
 
-/* Has a bucket ended since the file was written or read? */
-bool
-light_history_unsaved(void)
+/* What a file has that is written now. */
+LightHistoryContents
+light_history_contents(void)
 {
-	return light_history->open != light_history->saved_open || (light_waits != NULL && light_waits->open != light_history->saved_waits);
+	return (LightHistoryContents)
+	{
+		.open = light_history->open,.open_waits = light_waits != NULL ? light_waits->open : 0,.forgotten = light_history->forgotten
+	};
 }
 
-/* Note the buckets that are in the file: those of before these. */
+/* Write copied buckets, and those of waits, to the file.  "contents": as they were when the buckets were copied, or before. */
 static void
-note_saved(int64 open, int64 open_waits)
+write_file(const LightHistoryCopy *copy, LightHistoryContents contents)
 {
-	light_history->saved_open = open;
-	light_history->saved_waits = open_waits;
-}
-
-/* Write copied buckets, and those of waits, to the file. */
-static void
-write_file(const LightHistoryCopy *copy)
-{
-	int64		open = light_history->open;
-	int64		open_waits = light_waits != NULL ? light_waits->open : 0;
 	FileHead	head = expected_head;
 	Writer		writer = {.file = AllocateFile(HISTORY_FILE ".tmp", PG_BINARY_W)};
 
@@ -153,7 +146,7 @@ write_file(const LightHistoryCopy *copy)
 	if (durable_rename(HISTORY_FILE ".tmp", HISTORY_FILE, LOG) == 0)
 	{
 		light_history->saved = GetCurrentTimestamp();
-		note_saved(open, open_waits);
+		light_history->in_file = contents;
 	}
 }
 
@@ -162,14 +155,16 @@ void
 light_history_write(void)
 {
 	LightHistoryCopy copy;
+	LightHistoryContents contents;
 	bool		copied;
 
 	LWLockAcquire(light_history->lock, LW_SHARED);
+	contents = light_history_contents();
 	copied = light_history_copy(&copy, InvalidOid, true, false);
 	LWLockRelease(light_history->lock);
 	if (!copied)
 		return;
-	write_file(&copy);
+	write_file(&copy, contents);
 	pfree(copy.data);
 }
 
@@ -188,7 +183,7 @@ light_history_save(int code, Datum arg)
 	if (light_waits != NULL)
 		light_waits_close(GetCurrentTimestamp());
 	if (light_history_copy(&copy, InvalidOid, true, false))
-		write_file(&copy);
+		write_file(&copy, light_history_contents());
 }
 
 /* ---- reading ------------------------------------------------------------ */
@@ -344,5 +339,5 @@ light_history_load(void)
 	light_history->discarded = 0;
 	if (light_waits != NULL)
 		light_waits_restored(now);
-	note_saved(light_history->open, light_waits != NULL ? light_waits->open : 0);
+	light_history->in_file = light_history_contents();
 }

@@ -274,6 +274,7 @@ light_explain_history_reset(PG_FUNCTION_ARGS)
 	LWLockAcquire(light_history->lock, LW_EXCLUSIVE);
 	n = light_history_forget(GetCurrentTimestamp());
 	LWLockRelease(light_history->lock);
+	light_history_forgotten();
 	PG_RETURN_INT64(n);
 }
 

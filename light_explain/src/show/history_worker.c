@@ -60,6 +60,20 @@ static void
 not_running(int code, Datum arg)
 {
 	light_history->pid = 0;
+	light_history->latch = NULL;
+}
+
+/* Must the file be written?  At once if it has buckets that were forgotten: a crash would bring them back. */
+static bool
+file_is_due(TimestampTz now)
+{
+	LightHistoryContents contents = light_history_contents();
+	LightHistoryContents in_file = light_history->in_file;
+
+	if (light_history_save_interval == 0)
+		return false;
+	return contents.forgotten != in_file.forgotten ||
+		((contents.open != in_file.open || contents.open_waits != in_file.open_waits) && is_due(now, light_history->saved, light_history_save_interval));
 }
 
 /* End the open bucket if it is time, and write the file if it is time for that. */
@@ -74,7 +88,7 @@ work(void)
 		light_bucket_close(now);
 		LWLockRelease(light_history->lock);
 	}
-	if (light_history_save_interval > 0 && light_history_unsaved() && is_due(now, light_history->saved, light_history_save_interval))
+	if (file_is_due(now))
 		light_history_write();
 }
 
@@ -91,6 +105,7 @@ light_explain_history_main(Datum arg)
 		proc_exit(0);
 	on_shmem_exit(not_running, (Datum) 0);
 	light_history->pid = MyProcPid;
+	light_history->latch = MyLatch;
 	while (!ShutdownRequestPending)
 	{
 		TimestampTz now = GetCurrentTimestamp();

@@ -15,6 +15,7 @@
 #include "catalog/pg_authid.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "show/history.h"
 #include "show/samples.h"
 #include "utils/acl.h"
 #include "utils/memutils.h"
@@ -232,6 +233,7 @@ light_explain_waits_history_reset(PG_FUNCTION_ARGS)
 	LWLockAcquire(light_samples_shared->lock, LW_EXCLUSIVE);
 	n = light_waits_forget(GetCurrentTimestamp());
 	LWLockRelease(light_samples_shared->lock);
+	light_history_forgotten();
 	PG_RETURN_INT64(n);
 }
 

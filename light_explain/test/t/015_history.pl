@@ -203,6 +203,19 @@ $node->wait_for_log(qr/all server processes terminated; reinitializing/, $crash)
 is(query(sprintf $ended, $last), $kept[0], 'so does a crash');
 is(query(q{SELECT count(*) FROM light_explain_latency() l WHERE bucket > } . $last . q{ AND executions = 1 AND bucket_end IS NOT NULL}), '0', 'which loses the open one');
 
+# What was forgotten does not come back from the file.
+profiled('SELECT count(*) FROM t');
+end_bucket();
+$node->poll_query_until('postgres', 'SELECT history_saved >= (SELECT max(bucket_end) FROM light_explain_history()) FROM light_explain_status()') or die 'is not saved';
+reload('history_save', 900);
+my $saved = query('SELECT history_saved FROM light_explain_status()');
+isnt(query('SELECT light_explain_history_reset()'), '0', 'a history is forgotten');
+$node->poll_query_until('postgres', "SELECT history_saved > '$saved' FROM light_explain_status()") or die 'is not saved';
+$node->stop('immediate');
+$node->start;
+is(query('SELECT count(*) FROM light_explain_history() WHERE bucket_end IS NOT NULL'), '0', 'and stays so after a crash');
+reload('history_save', 1);
+
 # a base backup has a separate history
 $node->backup('copy');
 ok(!-e $node->backup_dir . '/copy/pg_stat_tmp/light_explain_history.stat', 'a base backup leaves it out');

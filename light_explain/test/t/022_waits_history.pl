@@ -193,6 +193,17 @@ $node->wait_for_log(qr/all server processes terminated; reinitializing/, $crash)
 1 until eval { $node->poll_query_until('postgres', 'SELECT true') } || $@ !~ /Broken pipe/;
 is(query(sprintf $ended, $last), $kept, 'so does a crash');
 
+# What was forgotten does not come back from the file.
+freeze();
+reload('history_save', 86400);
+$saved = query(q{SELECT coalesce(history_saved, '-infinity') FROM light_explain_status()});
+isnt(query('SELECT light_explain_waits_history_reset()'), '0', 'a history of waits is forgotten');
+$node->poll_query_until('postgres', "SELECT history_saved > '$saved' FROM light_explain_status()") or die 'is not saved';
+$node->stop('immediate');
+$node->start;
+is(query("SELECT count(*) FROM light_explain_waits_history() WHERE bucket <= $last"), '0', 'and stays so after a crash');
+reload('history_save', 1);
+
 for my $content ([ 'a changed byte', substr($whole, 0, -100) . (substr($whole, -100, 1) ^ "\1") . substr($whole, -99) ], [ 'a file cut short', substr($whole, 0, length($whole) - 60) ])
 {
 	my ($what, $bytes) = @$content;
