@@ -330,6 +330,8 @@ MUTATIONS = [
              "ab_check_jsonb(VARDATA(bytes), VARSIZE(bytes) - VARHDRSZ, true);", "(void) 0;", JSONB_DAMAGE),
     Mutation(BYTEA + "type/type_io.c", "a constant is a jsonb at the second call",
              "fcinfo->args[0].value = value;", "(void) value;", JSONB),
+    Mutation(BYTEA + "type/type_jsonb_walk.c", "a subscript is read as it is stored",
+             "text	   *key = DatumGetTextPP(element);", "text	   *key = (text *) DatumGetPointer(element);", JSONB_COLUMNS),
     Mutation(BYTEA + "type/type_jsonb_walk.c", "padding is part of a number",
              "start = INTALIGN(start);", "(void) 0;", JSONB),
     Mutation(BYTEA + "type/type_jsonb_walk.c", "an element cannot be counted from the end",

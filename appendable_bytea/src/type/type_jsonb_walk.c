@@ -371,13 +371,15 @@ end_walk(Walk *walk, const Part *part, bool found, AbJsonbForm form, bool *isnul
 static bool
 follow_path(Walk *walk, Datum element, Part *part)
 {
+	/* a subscript may be a toasted column */
+	text	   *key = DatumGetTextPP(element);
 	char	   *number;
 	char	   *end;
 	int			n;
 
 	if ((walk->header & JB_FOBJECT) != 0)
-		return find_key(walk, VARDATA_ANY(DatumGetPointer(element)), VARSIZE_ANY_EXHDR(DatumGetPointer(element)), part);
-	number = TextDatumGetCString(element);
+		return find_key(walk, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key), part);
+	number = text_to_cstring(key);
 	errno = 0;
 	n = strtoint(number, &end, 10);
 	return end != number && *end == '\0' && errno == 0 && find_element(walk, n, part);

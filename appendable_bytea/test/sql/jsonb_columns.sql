@@ -105,6 +105,14 @@ DEALLOCATE put;
 PREPARE get (text) AS SELECT data -> $1, data ->> $1, data ? $1, data[$1] FROM made WHERE id = 2;
 EXECUTE get ('n');
 DEALLOCATE get;
+-- subscripts and parts of a path that are compressed, out of line, or in chunks
+CREATE TABLE keys (id int, key text, own appendable_text);
+INSERT INTO keys VALUES (1, repeat('k', 3000), repeat('k', 3000)), (2, (SELECT string_agg(md5(i::text), '') FROM generate_series(1, 100) i), (SELECT string_agg(md5(i::text), '') FROM generate_series(1, 100) i));
+CREATE TABLE keyed (doc appendable_jsonb);
+INSERT INTO keyed SELECT jsonb_object_agg(key, id) || jsonb_build_object('lines', (SELECT jsonb_agg(md5(i::text)) FROM generate_series(1, 1000) i)) FROM keys;
+SELECT id, pg_column_size(key) < 3000 AS compressed, doc[key] AS subscript, doc[own] AS own_subscript, doc #> ARRAY[key] AS path, doc -> key AS child, doc ? key AS exists, doc ->> own AS own_child
+	FROM keyed, keys ORDER BY id;
+DROP TABLE keys, keyed;
 -- what is rolled back, also in a subtransaction, is not there
 BEGIN;
 SAVEPOINT s;
