@@ -27,7 +27,6 @@
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
-#include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "rewrite/rewriteHandler.h"
 #include "storage/lmgr.h"
@@ -69,9 +68,12 @@ detach_command(Oid relid)
 		const char *plain = ab_type_of(att->atttypid)->plain_name;
 		Oid			collation = att->attcollation;
 
-		appendStringInfo(&command, "%sALTER COLUMN %s TYPE pg_catalog.%s%s%s USING %s::pg_catalog.%s",
+		appendStringInfo(&command, "%sALTER COLUMN %s TYPE pg_catalog.%s%s%s",
 						 separator, column, plain, OidIsValid(collation) ? " COLLATE " : "",
-						 OidIsValid(collation) ? generate_collation_name(collation) : "", column, plain);
+						 OidIsValid(collation) ? generate_collation_name(collation) : "");
+		/* a generated column is computed again */
+		if (att->attgenerated == '\0')
+			appendStringInfo(&command, " USING %s::pg_catalog.%s", column, plain);
 		separator = ", ";
 	}
 	relation_close(rel, NoLock);
@@ -92,7 +94,10 @@ ab_become_owner(Relation rel, Oid *user, int *security)
 						   *security | SECURITY_RESTRICTED_OPERATION | SECURITY_NOFORCE_RLS);
 }
 
-/* A default of our type as the text of one of the type that it is like, with the same bytes; NULL: none. */
+/*
+ * A default of our type as the text of one of the type that it is like, with the same bytes; NULL: none.
+ * A cast to our type is left out.  Other functions are called as before, and their result is cast.
+ */
 static char *
 plain_default(Relation rel, int attnum)
 {
@@ -117,14 +122,11 @@ plain_default(Relation rel, int attnum)
 								  PointerGetDatum(ab_read_whole(value->constvalue)),
 								  false, false);
 	}
-	else if (IsA(expr, FuncExpr) && list_length(((FuncExpr *) expr)->args) == 1)
+	else if (IsA(expr, FuncExpr) && ab_is_cast(((FuncExpr *) expr)->funcid, false))
 		expr = linitial(((FuncExpr *) expr)->args);
-	if (exprType(expr) != type->plain)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("default of column \"%s\" of table \"%s\" cannot be converted to type %s",
-						NameStr(att->attname), RelationGetRelationName(rel), type->plain_name),
-				 errhint("Drop the default first.")));
+	else
+		expr = (Node *) makeFuncExpr(type->to_plain, type->plain, list_make1(expr),
+									 get_typcollation(type->plain), InvalidOid, COERCE_EXPLICIT_CAST);
 	return deparse_expression(expr, NIL, false, false);
 }
 

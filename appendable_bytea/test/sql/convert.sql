@@ -74,5 +74,18 @@ ALTER TABLE docs DROP half;
 SELECT * FROM problems('SELECT appendable_bytea_detach(''docs'')');
 SELECT id, data, body FROM docs ORDER BY id;
 DROP TABLE docs CASCADE;
+-- defaults and generated columns compute the same afterwards
+CREATE FUNCTION greet(name text) RETURNS appendable_text LANGUAGE plpgsql STABLE AS $$ BEGIN RETURN 'hello ' || name; END $$;
+CREATE FUNCTION name_of(id int) RETURNS text LANGUAGE plpgsql STABLE AS $$ BEGIN RETURN 'name ' || id; END $$;
+CREATE TABLE greetings (id int PRIMARY KEY, body appendable_text DEFAULT greet('bob'), called appendable_text DEFAULT name_of(1), joined appendable_text DEFAULT greet('ann') || '!',
+	same appendable_text DEFAULT 'same', made appendable_text GENERATED ALWAYS AS (repeat('x', id)) STORED);
+INSERT INTO greetings VALUES (3000);
+SELECT appendable_bytea_detach('greetings');
+SELECT a.attname, format_type(a.atttypid, NULL) AS type, pg_get_expr(d.adbin, d.adrelid) AS value
+	FROM pg_attribute a JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum WHERE a.attrelid = 'greetings'::regclass ORDER BY a.attnum;
+INSERT INTO greetings VALUES (3);
+SELECT id, body, called, joined, same, length(made) FROM greetings ORDER BY id;
+DROP TABLE greetings;
+DROP FUNCTION greet, name_of;
 DROP FUNCTION nothing, problems;
 DROP EXTENSION pg_trgm;
