@@ -124,7 +124,7 @@ refuse_rename(ObjectType kind, Node *object, const char *schema)
 		found = ab_type_of(LookupTypeNameOid(NULL, makeTypeNameFromNameList(castNode(List, object)), true)) != NULL;
 	else if (kind == OBJECT_SCHEMA)
 		found = strcmp(schema, AB_SCHEMA) == 0;
-	else if (kind == OBJECT_FUNCTION)
+	else if (kind == OBJECT_FUNCTION || kind == OBJECT_ROUTINE)
 		found = LookupFuncWithArgs(kind, castNode(ObjectWithArgs, object), true) ==
 			GetSysCacheOid1(AMOID, Anum_pg_am_amhandler, ObjectIdGetDatum(ab_am_oid()));
 	if (found)

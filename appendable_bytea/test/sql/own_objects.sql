@@ -17,6 +17,8 @@ ALTER TYPE appendable_bytea SET SCHEMA elsewhere;
 ALTER TYPE appendable_bytea RENAME TO other;
 ALTER TYPE appendable_text RENAME TO other;
 ALTER FUNCTION appendable_heap_handler(internal) SET SCHEMA elsewhere;
+ALTER ROUTINE appendable_heap_handler(internal) SET SCHEMA elsewhere;
+ALTER ROUTINE appendable_heap_handler(internal) RENAME TO other;
 ALTER SCHEMA appendable_store RENAME TO other;
 ALTER EXTENSION appendable_bytea SET SCHEMA elsewhere;
 SELECT command, on_store(command) FROM unnest(ARRAY['ALTER TABLE %s RENAME TO other', 'ALTER TABLE %s SET SCHEMA elsewhere',
