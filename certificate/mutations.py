@@ -158,6 +158,8 @@ MUTATIONS = [
              "if (index->rd_index->indisready)", "if (index->rd_index->indisready && index->rd_index->indisvalid)", SESSIONS),
     Mutation(BYTEA + "table/check.c", "appendable_bytea_check() reports the chunks of a damaged value as unreferenced",
              "ab_chunks_count(&check->store, ref->vid, check->snapshot, &check->chunks, NULL);", "check->chunks += checked.count;", FORGED),
+    Mutation(BYTEA + "store/tables.c", "functions for a partitioned table visit no partition",
+             "if (!partitioned)", "if (relid != InvalidOid)", ("sql/ddl", "sql/compact")),
     Mutation(BYTEA + "table/check.c", "appendable_bytea_repair() deletes the chunks of values",
              "if (more && vid == chunk.vid)", "if (more && vid != chunk.vid)", ("sql/ddl", "sql/tables")),
     Mutation(BYTEA + "table/check.c", "appendable_bytea_repair() removes more chunks than it may",

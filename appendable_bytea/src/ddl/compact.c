@@ -38,8 +38,6 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
-#include "catalog/pg_class.h"
-#include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "executor/executor.h"
@@ -524,26 +522,6 @@ shrink_table(Compaction *done, Oid relid)
 	}
 }
 
-/* The table, or the partitions of a partitioned one. */
-static List *
-find_tables(Oid relid)
-{
-	Relation	rel = ab_open_table_checked(relid, AccessShareLock, AB_MAINTAIN);
-	bool		partitioned = rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE;
-	List	   *result = NIL;
-	ListCell   *lc;
-
-	relation_close(rel, AccessShareLock);
-	if (!partitioned)
-		return list_make1_oid(relid);
-	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
-	{
-		if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_RELATION)
-			result = lappend_oid(result, lfirst_oid(lc));
-	}
-	return result;
-}
-
 /*
  * Call "process" for the table or its partitions, as a procedure's arguments say; returns the
  * procedure's row, of "results" in their order.
@@ -571,7 +549,7 @@ process_tables(FunctionCallInfo fcinfo, Compaction *done, const char *name,
 	/* in memory that stays until the end */
 	if (!PG_ARGISNULL(1))
 		done->condition = text_to_cstring(PG_GETARG_TEXT_PP(1));
-	tables = find_tables(PG_GETARG_OID(0));
+	tables = ab_tables_of(PG_GETARG_OID(0), AB_MAINTAIN);
 	done->context = AllocSetContextCreate(CurrentMemoryContext, "appendable_bytea compaction",
 										  ALLOCSET_DEFAULT_SIZES);
 	if (done->commits)

@@ -239,8 +239,8 @@ is_set_up(Oid relid)
 }
 
 /*
- * See that a table and its store are as hooks leave them, and remove at most "max" chunks
- * of no value.  Writers are locked out only if there is more to repair than chunks.
+ * See that a table and its store are as hooks leave them, and remove chunks of no value, until
+ * *chunks of them are "max".  Writers are locked out only if there is more to repair than chunks.
  */
 static void
 repair_table(Oid relid, int64 max, int64 *chunks, int64 *bytes)
@@ -252,8 +252,7 @@ repair_table(Oid relid, int64 max, int64 *chunks, int64 *bytes)
 		ab_check_relation(relid, 0);
 	}
 	ab_table_changed(relid);
-	if (get_rel_relkind(relid) == RELKIND_RELATION)
-		ab_free_unowned(relid, max, chunks, bytes);
+	ab_free_unowned(relid, max, chunks, bytes);
 }
 
 /*
@@ -281,20 +280,27 @@ drop_stores(void)
 }
 
 /*
- * appendable_bytea_repair(regclass, max_chunks): see that a table is as it must be; without a
- * table, see to the stores of tables that were dropped.
+ * appendable_bytea_repair(regclass, max_chunks): see that a table, or each partition of one, is as
+ * it must be; without a table, see to the stores of tables that were dropped.
  */
 Datum
 appendable_bytea_repair(PG_FUNCTION_ARGS)
 {
 	int64		chunks = 0;
 	int64		bytes = 0;
+	ListCell   *lc;
 	Datum		values[2];
 
 	if (PG_ARGISNULL(0))
 		drop_stores();
 	else
-		repair_table(PG_GETARG_OID(0), PG_ARGISNULL(1) ? PG_INT64_MAX : PG_GETARG_INT64(1), &chunks, &bytes);
+	{
+		List	   *tables = ab_tables_of(PG_GETARG_OID(0), AB_OWNER);
+
+		ab_refuse_partition_key(PG_GETARG_OID(0));
+		foreach(lc, tables)
+			repair_table(lfirst_oid(lc), PG_ARGISNULL(1) ? PG_INT64_MAX : PG_GETARG_INT64(1), &chunks, &bytes);
+	}
 	values[0] = Int64GetDatum(chunks);
 	values[1] = Int64GetDatum(bytes);
 	PG_RETURN_DATUM(ab_make_row(fcinfo, values));

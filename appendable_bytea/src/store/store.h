@@ -263,6 +263,7 @@ typedef enum AbPrivilege
 
 extern Relation ab_open_checked(Oid relid, LOCKMODE mode, AbPrivilege privilege, int skip);
 extern Relation ab_open_table_checked(Oid relid, LOCKMODE mode, AbPrivilege privilege);
+extern List *ab_tables_of(Oid relid, AbPrivilege privilege);
 extern char *ab_qualified_name(Relation rel);
 
 extern AttrNumber ab_next_column(TupleDesc desc, AttrNumber attnum);

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * tables.c
- *	  The users' tables: open one that the user has a privilege on, and find its columns
- *	  of the type.
+ *	  The users' tables: open one that the user has a privilege on, and find its partitions
+ *	  and its columns of the type.
  *
  * Copyright (c) 2026, the pg_lean authors
  *
@@ -11,6 +11,8 @@
 #include "postgres.h"
 
 #include "access/relation.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -96,6 +98,29 @@ ab_open_table_checked(Oid relid, LOCKMODE mode, AbPrivilege privilege)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a table", RelationGetRelationName(rel))));
 	return rel;
+}
+
+/*
+ * The tables that contain the rows of a table on which the user has a privilege: the table, or
+ * the partitions of a partitioned one.
+ */
+List *
+ab_tables_of(Oid relid, AbPrivilege privilege)
+{
+	Relation	rel = ab_open_table_checked(relid, AccessShareLock, privilege);
+	bool		partitioned = rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE;
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	relation_close(rel, AccessShareLock);
+	if (!partitioned)
+		return list_make1_oid(relid);
+	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
+	{
+		if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_RELATION)
+			result = lappend_oid(result, lfirst_oid(lc));
+	}
+	return result;
 }
 
 /* The name of a table in a query. */

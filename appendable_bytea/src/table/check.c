@@ -314,7 +314,7 @@ collect_vid(void *vids, TupleTableSlot *row, AttrNumber attnum, Datum value)
 }
 
 /*
- * Delete the chunks of no value of a table, at most "max" of them.  Raises an error, and
+ * Delete the chunks of no value of a table, and count them, until *chunks are "max".  Raises an error, and
  * deletes nothing, if there is a value that cannot be understood.
  *
  * The caller's lock excludes DDL and other repairs, not readers and writers.  The end of a
@@ -337,7 +337,6 @@ ab_free_unowned(Oid relid, int64 max, int64 *chunks, int64 *bytes)
 	int64		vid = 0;
 	bool		more;
 
-	*chunks = *bytes = 0;
 	Assert(CheckRelationLockedByMe(rel, ShareUpdateExclusiveLock, true));
 	if (!ab_is_appendable(rel) || !ab_store_open(relid, RowExclusiveLock, &store))
 	{
@@ -375,7 +374,7 @@ ab_free_unowned(Oid relid, int64 max, int64 *chunks, int64 *bytes)
 
 /*
  * Have a function add rows to the result of a set-returning function for its first argument,
- * a table; or, if that is NULL, for each table with chunks that the user may read.  Tables
+ * a table or the partitions of one; or, if that is NULL, for each table with chunks that the user may read.  Tables
  * are locked one after the other, and each is read with a snapshot that is taken when it is
  * locked: an older one would not match the chunks of a table that was rewritten in the
  * meantime.
@@ -383,8 +382,8 @@ ab_free_unowned(Oid relid, int64 max, int64 *chunks, int64 *bytes)
 static void
 report_tables(FunctionCallInfo fcinfo, void (*report) (ReturnSetInfo *rsinfo, Relation rel))
 {
-	List	   *tables = PG_ARGISNULL(0) ? ab_store_tables() : list_make1_oid(PG_GETARG_OID(0));
-	const int	skip = PG_ARGISNULL(0) ? AB_SKIP_MISSING | AB_SKIP_DENIED : 0;
+	List	   *tables = PG_ARGISNULL(0) ? ab_store_tables() : ab_tables_of(PG_GETARG_OID(0), AB_READ);
+	const int	skip = AB_SKIP_MISSING | (PG_ARGISNULL(0) ? AB_SKIP_DENIED : 0);
 	ListCell   *lc;
 
 	InitMaterializedSRF(fcinfo, 0);

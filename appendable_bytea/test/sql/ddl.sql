@@ -230,6 +230,30 @@ INSERT INTO selected SELECT id + 10, data FROM tmp;
 SELECT id, length(data), substr(data, 1, length(data) - 1) = bytes(6400 * (id::int - 10)) AS same FROM selected WHERE id > 10 ORDER BY 1;
 SELECT count(*) FROM appendable_bytea_check();
 
+-- Functions for a partitioned table visit its partitions.
+CREATE TABLE parted (id int, data appendable_bytea, more appendable_bytea) PARTITION BY LIST (id);
+CREATE TABLE parted_1 PARTITION OF parted FOR VALUES IN (1);
+CREATE TABLE parted_others PARTITION OF parted DEFAULT PARTITION BY LIST (id);
+CREATE TABLE parted_2 PARTITION OF parted_others FOR VALUES IN (2);
+INSERT INTO parted SELECT id, bytes(64000), bytes(64000) FROM generate_series(1, 2) id;
+SELECT table_name, values_in_chunks FROM appendable_bytea_stats('parted');
+SELECT format('DELETE FROM %s WHERE off = 0 AND vid = (SELECT min(vid) FROM %1$s)', store) AS "BREAK" FROM appendable_bytea_stats('parted_2') \gset
+:BREAK;
+SELECT table_name, row_id, column_name, problem FROM appendable_bytea_check('parted');
+UPDATE parted SET data = NULL;
+ALTER TABLE parted DROP COLUMN more;
+SELECT table_name, problem ~ 'chunks belong to no value' AS without_value FROM appendable_bytea_check('parted');
+SELECT chunks_removed FROM appendable_bytea_repair('parted', 1);
+SELECT chunks_removed > 1 AS removed FROM appendable_bytea_repair('parted');
+SELECT * FROM appendable_bytea_check('parted');
+DROP TABLE parted;
+-- what cannot have such columns has no problems to be found
+CREATE VIEW shows AS SELECT * FROM a;
+SELECT * FROM appendable_bytea_check('shows');
+SELECT * FROM appendable_bytea_stats('shows');
+SELECT * FROM appendable_bytea_repair('shows');
+DROP VIEW shows;
+
 -- Back to bytea.
 SELECT appendable_bytea_detach('was_bytea');
 SELECT appendable_bytea_detach('parent');
