@@ -107,7 +107,7 @@ look(Datum datum)
 	MUST(ab_parse_reference(datum, &ref) == (value.base.vid != 0));
 	if (value.base.vid != 0)
 		MUST(ab_same_reference(&ref, &value.base));
-	(void) ab_parse_reference_lenient(datum, &ref);
+	(void) ab_parse_reference_lenient(datum, true, &ref);
 	MUST(value.base.vid == 0 || value.base.counted || ab_characters(&value) == -1);
 	MUST(value.base.vid != 0 && !value.base.counted ? true : ab_characters(&value) >= 0 && ab_characters(&value) <= value.length);
 	if (value.base.pieces && !value.edited)

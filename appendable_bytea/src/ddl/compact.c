@@ -65,8 +65,8 @@ PG_FUNCTION_INFO_V1(appendable_shrink);
 typedef struct Compaction
 {
 	int64		rows;
-	int64		skipped;		/* locked or changed concurrently: left to a
-								 * later call */
+	int64		skipped;		/* locked, changed concurrently or damaged:
+								 * left to a later call */
 	int64		chunks_before;
 	int64		chunks_after;
 	int64		bytes_before;	/* that the chunks take in the store's pages */
@@ -204,9 +204,9 @@ compact_row(Compaction *done, Relation rel, AbStore *store, TupleTableSlot *slot
 	done->rows++;
 }
 
-/* Which columns of a row are to be compacted?  False if none is. */
+/* Which columns of a row are to be compacted?  False if none is, or if one is damaged. */
 static bool
-find_wanted(const Compaction *done, Relation rel, AbStore *store, TupleTableSlot *slot,
+find_wanted(Compaction *done, Relation rel, AbStore *store, TupleTableSlot *slot,
 			Snapshot snapshot, bool *wanted)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
@@ -214,13 +214,21 @@ find_wanted(const Compaction *done, Relation rel, AbStore *store, TupleTableSlot
 
 	for (AttrNumber n = 0; (n = ab_next_column(desc, n)) > 0;)
 	{
-		AbRef		ref;
+		AbValue		parsed;
+		const AbRef *ref = &parsed.base;
 		bool		isnull;
 		Datum		value = slot_getattr(slot, n, &isnull);
 
-		if (!isnull && ab_parse_reference(value, &ref) && ref.relid == RelationGetRelid(rel) &&
-			(done->shrinks ? ab_chunks_beyond(store, ref.vid, done->chunk_limit) :
-			 is_worth_compacting(store, &ref, snapshot)))
+		if (isnull)
+			continue;
+		if (ab_parse_stored(value, &parsed) != NULL)
+		{
+			done->skipped++;
+			return false;
+		}
+		if (ref->vid != 0 && ref->relid == RelationGetRelid(rel) &&
+			(done->shrinks ? ab_chunks_beyond(store, ref->vid, done->chunk_limit) :
+			 is_worth_compacting(store, ref, snapshot)))
 			any = wanted[n - 1] = true;
 	}
 	return any;

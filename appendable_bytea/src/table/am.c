@@ -260,7 +260,7 @@ ask_for_pruning(HeapTuple old, Buffer buffer)
 static bool
 own_reference(Relation rel, Datum value, bool isnull, AbRef *ref)
 {
-	return !isnull && ab_parse_reference_lenient(value, ref) && ref->relid == RelationGetRelid(rel);
+	return !isnull && ab_parse_reference_lenient(value, false, ref) && ref->relid == RelationGetRelid(rel);
 }
 
 /*

@@ -184,20 +184,20 @@ check_chunks(Check *check, const AbValue *value)
 }
 
 /*
- * Take a datum apart; what is wrong with it, or NULL.  Nothing but memory is used
- * once the datum is fetched, so that an error leaves nothing behind.
+ * Take a datum apart that a row contains; what is wrong with it, or NULL.  Nothing but
+ * memory is used once the datum is fetched, so that an error leaves nothing behind.
  */
-static char *
-parse_value(Datum value, AbValue *parsed)
+const char *
+ab_parse_stored(Datum datum, AbValue *value)
 {
 	MemoryContext context = CurrentMemoryContext;
-	const Datum fetched = PointerGetDatum(PG_DETOAST_DATUM_PACKED(value));
-	char	   *volatile problem = NULL;
+	const Datum fetched = PointerGetDatum(PG_DETOAST_DATUM_PACKED(datum));
+	const char *volatile problem = NULL;
 
 	PG_TRY();
 	{
-		ab_parse(fetched, parsed);
-		if (parsed->edited)
+		ab_parse(fetched, value);
+		if (value->edited)
 			problem = "the value is one that is never stored";
 	}
 	PG_CATCH();
@@ -220,7 +220,7 @@ check_value(void *arg, TupleTableSlot *row, AttrNumber attnum, Datum value)
 {
 	Check	   *check = arg;
 	AbValue		parsed;
-	const char *problem = parse_value(value, &parsed);
+	const char *problem = ab_parse_stored(value, &parsed);
 
 	if (problem == NULL && parsed.base.vid != 0 && parsed.base.relid != RelationGetRelid(check->rel))
 		problem = psprintf("the chunks belong to table %u", parsed.base.relid);
@@ -478,9 +478,11 @@ count_value(void *arg, TupleTableSlot *row, AttrNumber attnum, Datum value)
 	AbValue		parsed;
 	int64		inlined;
 
-	ab_parse(value, &parsed);
-	inlined = ab_literal_bytes(parsed.segments, parsed.nsegments);
 	counts->values++;
+	/* how long a damaged value is, is not known */
+	if (ab_parse_stored(value, &parsed) != NULL)
+		return;
+	inlined = ab_literal_bytes(parsed.segments, parsed.nsegments);
 	counts->in_chunks += parsed.base.vid != 0;
 	counts->stored += parsed.length - inlined;
 	counts->inlined += inlined;

@@ -252,9 +252,13 @@ ab_storing_decide(AbStoring *storing, const AbTarget *target, Datum datum, bool 
 	memset(storing, 0, sizeof(*storing));
 	storing->datum = datum;
 	storing->counted = target->counted;
-	/* the same stored image? */
+
+	/*
+	 * the same stored image?  A damaged one is kept, which is another
+	 * column's UPDATE.
+	 */
 	if (has_old && datumIsEqual(datum, old, false, -1) &&
-		(!ab_parse_reference(datum, &ref) || ref.relid == target->relid))
+		(!ab_parse_reference_lenient(datum, true, &ref) || ref.relid == target->relid))
 	{
 		storing->action = AB_KEEP;
 		storing->grows = true;
@@ -274,12 +278,8 @@ ab_storing_decide(AbStoring *storing, const AbTarget *target, Datum datum, bool 
 		storing->action = AB_KEEP;
 		return;
 	}
-	if (has_old)
-	{
-		ab_parse(old, &storing->old);
-		/* an edit was never stored: what the row has is not continued */
-		has_old = storing->has_old = !storing->old.edited;
-	}
+	/* what is damaged, or was never stored, is not continued */
+	has_old = storing->has_old = has_old && ab_parse_stored(old, &storing->old) == NULL;
 	if (has_old && storing->old.base.vid != 0 && storing->old.base.relid == target->relid &&
 		!ab_same_reference(&value->base, &storing->old.base))
 		continue_old_value(storing, target);

@@ -88,6 +88,7 @@ extern bool ab_pieces_accept(AbStoring *storing, const AbTarget *target);
 
 /* ---- check.c ------------------------------------------------------------- */
 
+extern const char *ab_parse_stored(Datum datum, AbValue *value);
 extern void ab_free_unowned(Oid relid, int64 max, int64 *chunks, int64 *bytes);
 
 /* ---- am.c: the access method, and the command that rewrites a table ------- */

@@ -310,9 +310,10 @@ ab_parse_reference(Datum datum, AbRef *ref)
 /*
  * The reference of a datum that is stored in a row, as far as it can be understood: a
  * damaged value can be deleted and replaced, and its chunks then belong to no value.
+ * edits: also that of an edit, which a table on heap can contain.
  */
 bool
-ab_parse_reference_lenient(Datum datum, AbRef *ref)
+ab_parse_reference_lenient(Datum datum, bool edits, AbRef *ref)
 {
 	int64		n,
 				whole;
@@ -323,7 +324,7 @@ ab_parse_reference_lenient(Datum datum, AbRef *ref)
 		return false;
 	copy_header(datum, p, &n, &whole);
 	encoding = encoding_of(p[0]);
-	return (encoding == AB_REF || encoding == AB_REF_PADDED || encoding == AB_PIECES || encoding == AB_PIECES_PADDED) &&
+	return encoding >= AB_REF && (edits || (encoding != AB_EDIT && encoding != AB_EDIT_PIECES)) &&
 		n >= AB_REF_SIZE && decode_reference(p, n, ref) != 0;
 }
 

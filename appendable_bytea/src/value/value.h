@@ -198,7 +198,7 @@ extern int64 ab_count_continuations(const char *data, int64 n);
 extern void ab_check_length(int64 length);
 
 /* The reference of a datum that may be damaged: false if it has none that can be read. */
-extern bool ab_parse_reference_lenient(Datum datum, AbRef *ref);
+extern bool ab_parse_reference_lenient(Datum datum, bool edits, AbRef *ref);
 
 /* A reference with its list of pieces, if it has one, and a tail of n bytes, padded to room. */
 extern Datum ab_make_stored(const AbRef *ref, const AbSegment *pieces, int npieces,

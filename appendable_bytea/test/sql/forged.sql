@@ -126,6 +126,31 @@ SELECT appendable_bytea_repair('plain');
 UPDATE plain SET data = data;
 SELECT * FROM appendable_bytea_check('plain');
 SELECT p.data = d.data AS same FROM plain p, damaged d;
+-- a row with a damaged value can be updated, and the value replaced: no other one loses its chunks
+CREATE TABLE replaced (id int PRIMARY KEY, data appendable_bytea, n int DEFAULT 0);
+INSERT INTO replaced SELECT i, convert_to(repeat(i::text, 20000), 'UTF8') FROM generate_series(1, 5) i;
+UPDATE replaced SET data = overlay(data PLACING 'new' FROM 100);
+UPDATE pg_attribute SET atttypid = 'bytea'::regtype WHERE attrelid = 'replaced'::regclass AND attname = 'data';
+-- the format; a length that is negative; the size of a list
+UPDATE replaced SET data = CASE id WHEN 1 THEN set_byte(data, 0, 9) WHEN 2 THEN overlay(data PLACING '\xff' FROM 21) ELSE overlay(data PLACING '\xff' FROM 38) END WHERE id < 4;
+UPDATE pg_attribute SET atttypid = 'appendable_bytea'::regtype WHERE attrelid = 'replaced'::regclass AND attname = 'data';
+UPDATE replaced SET n = 1;
+SELECT column_name, problem FROM appendable_bytea_check('replaced');
+SELECT "values", values_in_chunks FROM appendable_bytea_stats('replaced');
+CALL appendable_compact('replaced') \gset
+SELECT :rows_compacted AS compacted, :rows_skipped AS skipped;
+\set VERBOSITY sqlstate
+UPDATE replaced SET data = data || 'more'::bytea WHERE id = 1;
+UPDATE replaced SET data = data || 'more'::bytea WHERE id = 2;
+UPDATE replaced SET data = data || 'more'::bytea WHERE id = 3;
+\set VERBOSITY default
+UPDATE replaced SET data = convert_to(repeat('r', 9000), 'UTF8') WHERE id < 4;
+SELECT id, n, length(data), md5(data) = md5(CASE WHEN id < 4 THEN repeat('r', 9000) ELSE overlay(repeat(id::text, 20000) PLACING 'new' FROM 100) END) AS same FROM replaced ORDER BY id;
+-- the chunks of a reference that could not be read stay until they are removed
+SELECT column_name, problem FROM appendable_bytea_check('replaced');
+SELECT chunks_removed FROM appendable_bytea_repair('replaced');
+SELECT * FROM appendable_bytea_check('replaced');
+DROP TABLE replaced;
 -- chunks that were changed, or are not there
 CREATE FUNCTION break(command text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
