@@ -179,6 +179,8 @@ MUTATIONS = [
              "if (store->relpersistence != persistence)", "if (store->relpersistence < persistence)", ("sql/tables", "sql/stores")),
     Mutation(BYTEA + "ddl/repair.c", "a default that calls a function becomes the argument of the call",
              "else if (IsA(expr, FuncExpr) && ab_is_cast(((FuncExpr *) expr)->funcid, false))", "else if (IsA(expr, FuncExpr))", ("sql/convert",)),
+    Mutation(BYTEA + "ddl/repair.c", "constraints of a converted table still depend on the extension",
+             "ab_require_no_dependents(tables, true);", "(void) 0;", ("sql/convert",)),
     Mutation(BYTEA + "ddl/command.c", "what the library finds by its name is renamed",
              "if (found)", "if (found && kind == OBJECT_INDEX)", ("sql/own_objects",)),
     Mutation(BYTEA + "ddl/relation.c", "values that ALTER TYPE computes are shared with the row that they came from",

@@ -33,6 +33,7 @@
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
+#include "commands/extension.h"
 #include "commands/proclang.h"
 #include "miscadmin.h"
 #include "parser/parse_type.h"
@@ -272,12 +273,60 @@ ab_check_conversion(const AlterTableStmt *stmt)
 				 errhint("Drop or change these objects first.")));
 }
 
+/* Does the definition of an object use an object of the extension? */
+static bool
+needs_extension(const FormData_pg_depend *object)
+{
+	const Oid	extension = get_extension_oid(AB_EXTENSION, false);
+	ScanKeyData key[2];
+	ListCell   *lc;
+
+	ScanKeyInit(&key[0], Anum_pg_depend_classid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(object->classid));
+	ScanKeyInit(&key[1], Anum_pg_depend_objid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(object->objid));
+	foreach(lc, ab_catalog_rows(DependRelationId, DependDependerIndexId, 2, key, NULL))
+	{
+		Form_pg_depend depend = (Form_pg_depend) GETSTRUCT((HeapTuple) lfirst(lc));
+
+		if (getExtensionOfObject(depend->refclassid, depend->refobjid) == extension)
+			return true;
+	}
+	return false;
+}
+
 /*
- * Called before columns of our types go back to bytea and text in all of these tables:
- * raise an error that names all objects that prevent it.
+ * Add the objects of a table, such as constraints and triggers, that use objects of the extension.
+ * A default that calls a function of the type does so on purpose, and no column is dropped with it.
+ */
+static void
+add_users(StringInfo list, Oid relid)
+{
+	ScanKeyData key[2];
+	ListCell   *lc;
+
+	ScanKeyInit(&key[0], Anum_pg_depend_refclassid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(RelationRelationId));
+	ScanKeyInit(&key[1], Anum_pg_depend_refobjid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
+	foreach(lc, ab_catalog_rows(DependRelationId, DependReferenceIndexId, 2, key, NULL))
+	{
+		Form_pg_depend depend = (Form_pg_depend) GETSTRUCT((HeapTuple) lfirst(lc));
+		ObjectAddress object = {depend->classid, depend->objid, depend->objsubid};
+
+		/* not what only reads the table, such as a view */
+		if (depend->deptype == DEPENDENCY_NORMAL || !needs_extension(depend))
+			continue;
+		if (depend->classid != AttrDefaultRelationId ||
+			get_attgenerated(relid, GetAttrDefaultColumnAddress(depend->objid).objectSubId) != '\0')
+			add_object(list, &object, "its definition uses the extension");
+	}
+}
+
+/*
+ * Called before columns of our types go back to bytea and text in all of these tables, and
+ * when they have (converted): raise an error that names all objects that prevent it, or that
+ * would be dropped with the extension.  The server converts the text of a constraint, in which
+ * a string can be cast to the type.
  */
 void
-ab_require_no_dependents(List *tables)
+ab_require_no_dependents(List *tables, bool converted)
 {
 	StringInfoData list;
 	ListCell   *lc;
@@ -287,15 +336,17 @@ ab_require_no_dependents(List *tables)
 	{
 		Relation	table = relation_open(lfirst_oid(lc), NoLock);
 
-		for (AttrNumber n = 0; (n = ab_next_column(RelationGetDescr(table), n)) > 0;)
+		if (converted)
+			add_users(&list, RelationGetRelid(table));
+		for (AttrNumber n = 0; !converted && (n = ab_next_column(RelationGetDescr(table), n)) > 0;)
 			add_dependents(&list, RelationRelationId, RelationGetRelid(table), n);
 		relation_close(table, NoLock);
 	}
 	if (list.len > 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
-				 errmsg("cannot change columns of table \"%s\" to bytea and text because other objects depend on them",
-						get_rel_name(linitial_oid(tables))),
+				 errmsg("cannot change columns of table \"%s\" to bytea and text because other objects depend on %s",
+						get_rel_name(linitial_oid(tables)), converted ? "extension \"" AB_EXTENSION "\"" : "them"),
 				 errdetail("%s", list.data),
 				 errhint("Drop these objects, and create them again afterwards.")));
 }

@@ -39,6 +39,6 @@ extern void ab_become_owner(Relation rel, Oid *user, int *security);
 /* ---- convert.c ----------------------------------------------------------- */
 
 extern void ab_check_conversion(const AlterTableStmt *stmt);
-extern void ab_require_no_dependents(List *tables);
+extern void ab_require_no_dependents(List *tables, bool converted);
 
 #endif							/* APPENDABLE_DDL_H */

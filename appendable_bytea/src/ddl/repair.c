@@ -205,7 +205,7 @@ appendable_bytea_detach(PG_FUNCTION_ARGS)
 	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
 		lock_own_table(lfirst_oid(lc), AccessExclusiveLock);
 	tables = find_all_inheritors(relid, AccessExclusiveLock, NULL);
-	ab_require_no_dependents(tables);
+	ab_require_no_dependents(tables, false);
 	foreach(lc, tables)
 		convert_defaults(lfirst_oid(lc), &commands, &set_defaults);
 	command = detach_command(relid);
@@ -225,6 +225,7 @@ appendable_bytea_detach(PG_FUNCTION_ARGS)
 		ab_set_access_method(lfirst_oid(lc), HEAP_TABLE_AM_OID);
 		ab_store_end(lfirst_oid(lc));
 	}
+	ab_require_no_dependents(tables, true);
 	PG_RETURN_VOID();
 }
 

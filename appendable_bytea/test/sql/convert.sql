@@ -86,6 +86,21 @@ SELECT a.attname, format_type(a.atttypid, NULL) AS type, pg_get_expr(d.adbin, d.
 INSERT INTO greetings VALUES (3);
 SELECT id, body, called, joined, same, length(made) FROM greetings ORDER BY id;
 DROP TABLE greetings;
+-- what would be dropped with the extension afterwards is named: here a string in an expression is of the type
+CREATE TABLE uses (id int PRIMARY KEY, body appendable_text NOT NULL DEFAULT greet('bob') CHECK (length(body) > 0), made appendable_text GENERATED ALWAYS AS (('x'::appendable_text || id::text)) STORED,
+	CHECK (body <> 'forbidden'), CONSTRAINT listed CHECK (body NOT IN ('x', 'y')));
+CREATE INDEX uses_part ON uses (id) WHERE body <> 'z';
+CREATE INDEX uses_other ON uses (id) WHERE id > 5;
+CREATE TRIGGER only_appends BEFORE UPDATE ON uses FOR EACH ROW EXECUTE FUNCTION appendable_only('body');
+CREATE TABLE uses_child () INHERITS (uses);
+CREATE VIEW uses_view AS SELECT id, 'v'::appendable_text AS v FROM uses;
+SELECT * FROM problems('SELECT appendable_bytea_detach(''uses'')');
+ALTER TABLE uses DROP CONSTRAINT uses_body_check1, DROP CONSTRAINT listed, DROP COLUMN made;
+DROP INDEX uses_part;
+DROP TRIGGER only_appends ON uses;
+SELECT * FROM problems('SELECT appendable_bytea_detach(''uses'')');
+SELECT conname, pg_get_constraintdef(oid) AS definition FROM pg_constraint WHERE conrelid = 'uses'::regclass AND contype = 'c' ORDER BY 1;
+DROP TABLE uses, uses_child CASCADE;
 DROP FUNCTION greet, name_of;
 DROP FUNCTION nothing, problems;
 DROP EXTENSION pg_trgm;
