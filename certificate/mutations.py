@@ -192,7 +192,11 @@ MUTATIONS = [
              "!OidIsValid(heap = ab_store_find(relid)))", "OidIsValid(heap = ab_store_find(relid)))", ("sql/stores",)),
     # -- appendable_bytea: pieces ------------------------------------------------------
     Mutation(BYTEA + "value/pieces.c", "a forged list has a byte twice",
-             "if (sorted[i].source < sorted[i - 1].source + sorted[i - 1].length)", "if (sorted[i].source < sorted[i - 1].source)", PIECES),
+             "if (ab_segments_overlap(value->segments, value->nsegments))", "if (false)", PIECES),
+    Mutation(BYTEA + "value/pieces.c", "pieces that share a byte do not overlap",
+             "if (sorted[i - 1].source >= 0 && sorted[i].source < sorted[i - 1].source + sorted[i - 1].length)", "if (sorted[i].source < sorted[i - 1].source)", PIECES),
+    Mutation(BYTEA + "table/find_pieces.c", "a forged edit is stored as a list with a byte twice",
+             "return !ab_segments_overlap(value->segments, value->nsegments) &&", "return", FORGED),
     Mutation(BYTEA + "value/pieces.c", "a forged piece reaches beyond the stored value",
              "source > value->base.stored - (int64) size)", "source > value->base.stored)", PIECES),
     Mutation(BYTEA + "table/store_pieces.c", "a change without new bytes is not counted",

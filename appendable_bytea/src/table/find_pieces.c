@@ -399,5 +399,11 @@ ab_pieces_accept(AbStoring *storing, const AbTarget *target)
 		value->segments = segments;
 		count_characters(storing, data);
 	}
-	return is_worth_a_list(target, &value->base, value->segments, value->nsegments, value->length);
+
+	/*
+	 * none of the type's functions makes a list with a byte twice, and it
+	 * could not be read
+	 */
+	return !ab_segments_overlap(value->segments, value->nsegments) &&
+		is_worth_a_list(target, &value->base, value->segments, value->nsegments, value->length);
 }

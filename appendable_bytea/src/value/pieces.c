@@ -145,19 +145,21 @@ ab_compare_sources(const void *a, const void *b)
 	return x->source < y->source ? -1 : x->source > y->source;
 }
 
-/* Raise an error if two pieces have a byte in common. */
-static void
-check_overlap(const AbSegment *pieces, int n)
+/* Do two of at most AB_MAX_PIECES segments have a byte in chunks in common? */
+bool
+ab_segments_overlap(const AbSegment *segments, int n)
 {
 	AbSegment	sorted[AB_MAX_PIECES];
 
-	memcpy(sorted, pieces, n * sizeof(AbSegment));
+	Assert(n <= AB_MAX_PIECES);
+	memcpy(sorted, segments, n * sizeof(AbSegment));
 	qsort(sorted, n, sizeof(AbSegment), ab_compare_sources);
 	for (int i = 1; i < n; i++)
 	{
-		if (sorted[i].source < sorted[i - 1].source + sorted[i - 1].length)
-			ab_report_corrupted("Two pieces overlap.");
+		if (sorted[i - 1].source >= 0 && sorted[i].source < sorted[i - 1].source + sorted[i - 1].length)
+			return true;
 	}
+	return false;
 }
 
 /* Decode a payload with a list; returns how many bytes precede the tail. */
@@ -192,7 +194,8 @@ ab_parse_list(const char *p, int64 n, AbValue *value)
 		ab_add_segment(value, source, size, NULL);
 		at = source + size;
 	}
-	check_overlap(value->segments, value->nsegments);
+	if (ab_segments_overlap(value->segments, value->nsegments))
+		ab_report_corrupted("Two pieces overlap.");
 	if (value->length != length || value->base.continuations > length)
 		ab_report_corrupted("The length of the pieces is wrong.");
 	return head;

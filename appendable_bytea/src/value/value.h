@@ -233,6 +233,7 @@ extern int64 ab_list_header(const char *p, int64 head, int64 n, int64 whole, int
 extern char *ab_alloc_list(const AbRef *ref, const AbSegment *pieces, int npieces, bool padded,
 						   int64 n, struct varlena **result);
 extern int	ab_compare_sources(const void *a, const void *b);
+extern bool ab_segments_overlap(const AbSegment *segments, int n);
 
 /* ---- difference.c: what two strings of bytes have in common ---------------- */
 

@@ -75,6 +75,15 @@ SELECT t.* FROM (SELECT raw(overlay(data PLACING 'new' FROM 100)) AS edit FROM v
 	('overcounted', set_byte(substr(edit, 1, 13), 0, get_byte(edit, 0) + 16) || '\x819c1e' || substr(edit, 14))) v(what, bytes),
 	try(what, forge(bytes)) t;
 TRUNCATE thief;
+-- an edit with bytes of chunks twice: it is stored as its bytes, because no list of pieces has a byte twice
+BEGIN;
+CREATE TEMPORARY TABLE twice AS SELECT overlay(raw(overlay(data PLACING 'new' FROM 100)) PLACING '\x32' FROM 74) AS edit FROM victim WHERE id = 2;
+SELECT md5(forge(edit)) AS before FROM twice \gset
+UPDATE victim SET data = forge(edit) FROM twice WHERE id = 2;
+SELECT length(data), md5(data) = :'before' AS same FROM victim WHERE id = 2;
+UPDATE victim SET data = data || '\x21' WHERE id = 2;
+SELECT count(*) FROM appendable_bytea_check('victim');
+ROLLBACK;
 -- bytes changed at random: an error of the right kind, or what is there
 DO $$
 DECLARE
