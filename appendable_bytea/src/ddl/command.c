@@ -137,7 +137,8 @@ refuse_rename(ObjectType kind, Node *object, const char *schema)
 /*
  * Logical decoding finds chunks through the index of a store.  One that is rebuilt
  * concurrently has no entries for chunks that are deleted, which a slot may still need;
- * a plain REINDEX keeps them.
+ * a plain REINDEX keeps them.  Until 16 no event trigger is called for REINDEX, so a
+ * session must have loaded the library before.
  */
 static void
 check_reindex(const ReindexStmt *stmt)
