@@ -175,6 +175,8 @@ MUTATIONS = [
              "return pg_class_aclcheck_ext(relid, GetUserId(), ACL_SELECT, &is_missing) == ACLCHECK_OK &&", "return !is_missing &&", ("specs/changing_tables", "sql/own_objects", "sql/ddl", "specs/privileges")),
     Mutation(BYTEA + "store/tables.c", "a privilege that is revoked while its holder waits for the lock still counts",
              "if (require_privilege(relid, privilege, skip))", "if (rel != NULL || require_privilege(relid, privilege, skip))", ("specs/privileges", "specs/changing_tables")),
+    Mutation(BYTEA + "store/store.c", "a table that was upgraded does not depend on the extension",
+             "depend_on_extension(relid);", "(void) 0;", ("sql/stores",), after="ab_set_class_column(heap, ShareUpdateExclusiveLock, Anum_pg_class_relrewrite, ObjectIdGetDatum(relid), false);"),
     Mutation(BYTEA + "store/store_match.c", "a table becomes durable without its chunks",
              "if (store->relpersistence != persistence)", "if (store->relpersistence < persistence)", ("sql/tables", "sql/stores")),
     Mutation(BYTEA + "ddl/repair.c", "a default that calls a function becomes the argument of the call",

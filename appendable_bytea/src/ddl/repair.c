@@ -253,7 +253,8 @@ repair_table(Oid relid, int64 max, int64 *chunks, int64 *bytes)
 		ab_check_relation(relid, 0);
 	}
 	ab_table_changed(relid);
-	ab_free_unowned(relid, max, chunks, bytes);
+	if (*chunks < max)
+		ab_free_unowned(relid, max, chunks, bytes);
 }
 
 /*

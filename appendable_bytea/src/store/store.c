@@ -177,6 +177,17 @@ depend_on_extension(Oid relid)
 }
 
 /*
+ * Set what pg_upgrade does not bring along: relrewrite and the dependency.  The lock keeps other
+ * writers waiting, because chunks that are written before that is committed would be decoded.
+ */
+void
+ab_store_mark(Oid heap, Oid relid)
+{
+	ab_set_class_column(heap, ShareUpdateExclusiveLock, Anum_pg_class_relrewrite, ObjectIdGetDatum(relid), false);
+	depend_on_extension(relid);
+}
+
+/*
  * Have a relation that logical decoding reads point to its present file, because the
  * historic one is gone once it is rebuilt or moved.  The server does so for catalogs and
  * user catalog tables, but not for the indexes of those, and with the historic tablespace.
@@ -225,12 +236,8 @@ ab_store_open(Oid relid, LOCKMODE mode, AbStore *store)
 					 errmsg("chunk store of table \"%s\" has %d columns instead of %d",
 							get_rel_name(relid), RelationGetDescr(store->heap)->natts, AB_CHUNK_NATTS),
 					 errhint("A build of before 2026-12 made it, or it was altered.  Convert the table's columns with appendable_bytea_detach() by that build, and back by this one.")));
-		/* pg_upgrade does not bring along relrewrite and the dependency */
 		if (mode == RowExclusiveLock && unlikely(!OidIsValid(store->heap->rd_rel->relrewrite)))
-		{
-			ab_set_class_column(heap, ShareUpdateExclusiveLock, Anum_pg_class_relrewrite, ObjectIdGetDatum(relid), false);
-			depend_on_extension(relid);
-		}
+			ab_store_mark(heap, relid);
 		valid = toast_open_indexes(store->heap, mode, &store->indexes, &store->nindexes);
 		store->index = store->indexes[valid];
 		if (unlikely(HistoricSnapshotActive()))

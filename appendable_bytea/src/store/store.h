@@ -59,6 +59,7 @@ extern List *ab_store_tables(void);
 extern bool ab_store_open(Oid relid, LOCKMODE mode, AbStore *store);
 extern void ab_store_close(AbStore *store, LOCKMODE mode);
 extern void ab_store_create(Oid relid);
+extern void ab_store_mark(Oid heap, Oid relid);
 extern void ab_store_end(Oid relid);
 extern void ab_store_drop_retained(void);
 extern void ab_store_truncate(Oid relid);

@@ -192,7 +192,7 @@ ab_store_match(Oid relid)
 		set_tablespace(heap, tablespace);
 	wanted = ab_store_options(relid);
 	if (store->relrewrite != relid)
-		ab_set_class_column(heap, ShareUpdateExclusiveLock, Anum_pg_class_relrewrite, ObjectIdGetDatum(relid), false);
+		ab_store_mark(heap, relid);
 	if (isnull || !datumIsEqual(PointerGetDatum(PG_DETOAST_DATUM(options)), wanted, false, -1))
 		ab_set_class_column(heap, ShareUpdateExclusiveLock, Anum_pg_class_reloptions, wanted, false);
 }

@@ -104,6 +104,12 @@ SELECT id, length(data), get_byte(data, 0), get_byte(other, 0), get_byte(data, 9
 SELECT regexp_replace(unowned('w'), '[0-9]+', 'N');
 SELECT chunks_removed > 0 AS removed FROM appendable_bytea_repair('w');
 SELECT unowned('w');
+-- what pg_upgrade does not bring along
+UPDATE pg_class SET relrewrite = 0 WHERE oid = (SELECT store FROM appendable_bytea_stats('w'));
+DELETE FROM pg_depend WHERE objid = 'w'::regclass AND refclassid = 'pg_extension'::regclass;
+SELECT chunks_removed FROM appendable_bytea_repair('w', 0);
+SELECT relrewrite = 'w'::regclass AS marked, (SELECT count(*) FROM pg_depend WHERE objid = 'w'::regclass AND refclassid = 'pg_extension'::regclass) AS dependencies
+	FROM pg_class WHERE oid = (SELECT store FROM appendable_bytea_stats('w'));
 -- locks on tables that are checked one by one are released
 BEGIN;
 SELECT count(*) FROM appendable_bytea_check();
