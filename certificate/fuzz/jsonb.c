@@ -97,6 +97,13 @@ ab_as_jsonb(Datum value)
 	abort();					/* a scalar is not given to a walk */
 }
 
+/* The paths are not toasted. */
+struct varlena *
+pg_detoast_datum_packed(struct varlena *datum)
+{
+	return datum;
+}
+
 char *
 text_to_cstring(const text *t)
 {
@@ -132,7 +139,6 @@ NEVER(Datum, jsonb_array_length, PG_FUNCTION_ARGS)
 NEVER(Datum, jsonb_typeof, PG_FUNCTION_ARGS)
 NEVER(text *, cstring_to_text, const char *s)
 NEVER(struct varlena *, pg_detoast_datum, struct varlena *datum)
-NEVER(struct varlena *, pg_detoast_datum_packed, struct varlena *datum)
 NEVER(bool, array_contains_nulls, ArrayType *array)
 NEVER(void, deconstruct_array, ArrayType *array, Oid type, int length, bool byval, char align, Datum **elements, bool **nulls, int *n)
 NEVER(Oid, get_fn_expr_rettype, FmgrInfo *flinfo)
