@@ -143,7 +143,7 @@ page_is_visible(const LightSkipped *skipped)
 /*
  * The same of an index-only scan, which looks at the visibility map for each row, and
  * fetches it from a page that was changed.  So the map's bit, where visibilitymap.c has it, is
- * looked at before each call that may be skipped.  The map's buffer stays pinned meanwhile.
+ * looked at before each call that may be skipped.  The map's buffer stays pinned.
  */
 static int32
 rows_left_of_index_only(IndexOnlyScanState *node)

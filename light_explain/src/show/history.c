@@ -399,7 +399,7 @@ light_history_forgotten(void)
 	LWLockAcquire(light_history->lock, LW_EXCLUSIVE);
 	light_history->forgotten++;
 	LWLockRelease(light_history->lock);
-	/* if it ends meanwhile, nobody or the next one with its PGPROC wakes */
+	/* if it has ended, a process that got its PGPROC wakes, or none */
 	worker = light_history->latch;
 	if (worker != NULL)
 		SetLatch(worker);

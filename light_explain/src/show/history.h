@@ -108,7 +108,7 @@ typedef struct LightBucket
 	LightHistoryOther other;
 } LightBucket;
 
-/* What makes a file outdated: buckets that have ended since, or were forgotten. */
+/* Which buckets a file contains.  It is outdated if others have ended, or some were forgotten. */
 typedef struct LightHistoryContents
 {
 	int64		open;			/* numbers of the open buckets, of plans and

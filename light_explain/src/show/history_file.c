@@ -108,7 +108,7 @@ put_waits(Writer *writer)
 	put(writer, &last, sizeof(last));
 }
 
-/* What a file has that is written now. */
+/* Which buckets a file contains that is written now. */
 LightHistoryContents
 light_history_contents(void)
 {

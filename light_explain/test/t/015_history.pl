@@ -203,7 +203,7 @@ $node->wait_for_log(qr/all server processes terminated; reinitializing/, $crash)
 is(query(sprintf $ended, $last), $kept[0], 'so does a crash');
 is(query(q{SELECT count(*) FROM light_explain_latency() l WHERE bucket > } . $last . q{ AND executions = 1 AND bucket_end IS NOT NULL}), '0', 'which loses the open one');
 
-# What was forgotten does not come back from the file.
+# Buckets that were forgotten do not come back from the file.
 profiled('SELECT count(*) FROM t');
 end_bucket();
 $node->poll_query_until('postgres', 'SELECT history_saved >= (SELECT max(bucket_end) FROM light_explain_history()) FROM light_explain_status()') or die 'is not saved';

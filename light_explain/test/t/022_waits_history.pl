@@ -193,7 +193,7 @@ $node->wait_for_log(qr/all server processes terminated; reinitializing/, $crash)
 1 until eval { $node->poll_query_until('postgres', 'SELECT true') } || $@ !~ /Broken pipe/;
 is(query(sprintf $ended, $last), $kept, 'so does a crash');
 
-# What was forgotten does not come back from the file.
+# Buckets that were forgotten do not come back from the file.
 freeze();
 reload('history_save', 86400);
 $saved = query(q{SELECT coalesce(history_saved, '-infinity') FROM light_explain_status()});
