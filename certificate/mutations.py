@@ -597,6 +597,8 @@ MUTATIONS = [
              "attno = child->parent_colnos[attno - 1];", "attno = attno + 0;", ("sql/gathered_security",)),
     Mutation(TEMP + "statistics/gathered_hooks.c", "a leaky operator gets values of rows that a policy hides",
              "if (rte->securityQuals != NIL)", "if (false)", ("sql/gathered_security",)),
+    Mutation(TEMP + "statistics/gathered_hooks.c", "CLUSTER of a small table crashes",
+             "return root->parse->jointree != NULL;", "return root->parse != NULL;", ("sql/gathered_statistics",)),
     Mutation(TEMP + "statistics/sample_order.c", "places of values are counted with those that have none",
              "keys[nkeys].place = nkeys;", "keys[nkeys].place = row;", ("sql/gathered_order",)),
     Mutation(TEMP + "statistics/sample_order.c", "negative numbers come after the others",

@@ -65,6 +65,16 @@ is_ours(Relation rel)
 }
 
 /*
+ * Is there a query?  For CLUSTER, REPACK and CREATE INDEX the server compares costs with
+ * a Query that has only a range table.  The server's estimates are used then.
+ */
+static bool
+is_for_query(PlannerInfo *root)
+{
+	return root->parse->jointree != NULL;
+}
+
+/*
  * Is a table of few pages all that the query reads?  Then no choice of a plan is
  * worth a sample, and such queries are short and frequent.
  */
@@ -108,7 +118,7 @@ gathered_relation_info(RELATION_INFO_PARAMS_compat)
 
 	if (next.relation_info)
 		next.relation_info(RELATION_INFO_ARGS_compat);
-	if (!pt_statistics || RelationInfoInh_compat || !OidIsValid(relid))
+	if (!pt_statistics || RelationInfoInh_compat || !OidIsValid(relid) || !is_for_query(root))
 		return;
 	rel = table_open(relid, NoLock);
 	/* what a VACUUM, an ANALYZE or a new index has counted stands */
@@ -189,7 +199,7 @@ gathered_relation_stats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attno,
 
 	if (next.relation_stats && next.relation_stats(root, rte, attno, vardata))
 		return true;
-	if (!pt_statistics || (skipped.relid == rte->relid && skipped.planning == pt_running.plannings))
+	if (!pt_statistics || !is_for_query(root) || (skipped.relid == rte->relid && skipped.planning == pt_running.plannings))
 		return false;
 	if (rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_RELATION || rte->inh || attno <= 0 ||
 		get_rel_persistence(rte->relid) != RELPERSISTENCE_TEMP ||

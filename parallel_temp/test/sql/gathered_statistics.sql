@@ -328,3 +328,19 @@ SELECT correlation, rows BETWEEN 31000 AND 33000 AS counted, sampled BETWEEN 250
 SELECT pages > buffered AS half_there FROM (SELECT r.pages, (SELECT count(*) FROM pg_local_buffers WHERE relation = 'half'::regclass AND fork = 'main') AS buffered FROM pg_temp_relations r WHERE r.relation = 'half'::regclass) p;
 DROP TABLE half;
 DROP FUNCTION planning_blocks;
+
+-- utility statements call the planner's functions without a query: of small and other tables
+CREATE TEMP TABLE small (a int PRIMARY KEY, b int);
+INSERT INTO small SELECT i, -i FROM generate_series(1, 100) i;
+CREATE TEMP TABLE large AS SELECT i AS a, -i AS b, repeat('x', 100) AS s FROM generate_series(1, 10000) i;
+CREATE INDEX small_b ON small (b);
+CREATE INDEX large_b ON large (b);
+CLUSTER small USING small_b;
+CLUSTER large USING large_b;
+VACUUM FULL small, large;
+REINDEX TABLE small;
+REINDEX TABLE large;
+CREATE INDEX small_sum ON small ((a + b));
+CLUSTER small USING small_sum;
+SELECT (SELECT count(*) FROM small), (SELECT count(*) FROM large);
+DROP TABLE small, large;
