@@ -857,6 +857,8 @@ MUTATIONS = [
              "has_comment(&rows, RelationRelationId, table->toast_index)));", "false));", CATALOGS),
     Mutation(RECYCLED + "inspect.c", "a pooled table that had an index is used",
              "if (pooled && form->relhasindex != (table->keys != NIL))", "if (pooled && form->relhasindex && table->keys)", CATALOGS),
+    Mutation(RECYCLED + "defaults.c", "a default that is nested too deep crashes the session",
+             "check_stack_depth();", ";", TRANSACTIONS),
     Mutation(RECYCLED + "defaults.c", "a reused table has another default",
              "match = match && strcmp(nodeToString(expression), lfirst(lc)) == 0;", "match = match && expression != NULL;", CATALOGS),
     Mutation(RECYCLED + "recycle.c", "a pooled table that a cursor reads is used",

@@ -27,6 +27,7 @@
 #include "catalog/heap.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_attrdef.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
@@ -50,6 +51,8 @@ is_simple(Node *raw)
 
 	if (raw == NULL)
 		return false;
+	/* the parser nests operators without a limit */
+	check_stack_depth();
 	if (IsA(raw, A_Const) || IsA(raw, SQLValueFunction))
 		return true;
 	if (IsA(raw, TypeCast))

@@ -426,6 +426,13 @@ CREATE TEMP TABLE d (a int DEFAULT 3, b text DEFAULT NULL, c date DEFAULT CURREN
 INSERT INTO d DEFAULT VALUES;
 SELECT a, b, c = CURRENT_DATE FROM d;
 DROP TABLE d;
+-- the server's error for a default that is nested too deep
+CREATE TEMP TABLE t (a int);
+DROP TABLE t;
+\set ECHO none
+SELECT 'CREATE TEMP TABLE deep (a int DEFAULT ' || repeat('1+', 500000) || '1)' \gexec
+\set ECHO all
+SELECT 1 AS alive;
 -- DISCARD
 CREATE TEMP TABLE t (a int, b text);
 DISCARD TEMP;
