@@ -125,17 +125,16 @@ HasColumnOptions_compat(HeapTuple attribute)
 	table_relation_set_new_filenode(rel, locator, RELPERSISTENCE_TEMP, xid, multi)
 #endif
 
-/* Truncate one fork to nothing; since 18 its length is an argument. */
+/* Truncate one fork; since 18 the length that it has is an argument. */
 static inline void
-smgrtruncate_compat(SMgrRelation reln, ForkNumber fork)
+smgrtruncate_compat(SMgrRelation reln, ForkNumber fork, BlockNumber length)
 {
-	BlockNumber none = 0;
 #if PG_VERSION_NUM >= 180000
 	BlockNumber blocks = smgrnblocks(reln, fork);
 
-	smgrtruncate(reln, &fork, 1, &blocks, &none);
+	smgrtruncate(reln, &fork, 1, &blocks, &length);
 #else
-	smgrtruncate(reln, &fork, 1, &none);
+	smgrtruncate(reln, &fork, 1, &length);
 #endif
 }
 

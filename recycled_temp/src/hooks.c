@@ -199,7 +199,10 @@ hooks_watch_transactions(void)
 	static bool watching = false;
 
 	if (!watching)
+	{
 		RegisterXactCallback(transaction_callback, NULL);
+		RegisterResourceReleaseCallback(rollback_resources_released, NULL);
+	}
 	watching = true;
 }
 

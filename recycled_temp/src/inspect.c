@@ -149,13 +149,17 @@ depend_on_nothing_else(ObjectRows *depend, RecycledTable *table, Oid schema)
 	return plain;
 }
 
+RelFileLocator_compat
+inspect_locator(Form_pg_class form)
+{
+	return MakeLocator_compat(form->reltablespace ? form->reltablespace : MyDatabaseTableSpace,
+							  MyDatabaseId, form->relfilenode);
+}
+
 BlockNumber
 inspect_blocks(Form_pg_class form)
 {
-	RelFileLocator_compat locator = MakeLocator_compat(form->reltablespace ? form->reltablespace : MyDatabaseTableSpace,
-													   MyDatabaseId, form->relfilenode);
-
-	return smgrnblocks(smgropen(locator, TempFileOwner_compat()), MAIN_FORKNUM);
+	return smgrnblocks(smgropen(inspect_locator(form), TempFileOwner_compat()), MAIN_FORKNUM);
 }
 
 /* ---- the parts ---- */
@@ -313,7 +317,7 @@ judge_dependents(RecycledTable *table, Form_pg_class form, bool pooled)
 	if (plain && OidIsValid(table->toast))
 	{
 		table->toast_index = index_of_toast(&depend, table->toast);
-		plain = plain_toast_index(table->toast_index) &&
+		plain = plain_toast_index(table) &&
 			only_part(&depend, RelationRelationId, table->toast_index, InvalidOid, InvalidOid);
 	}
 	foreach(lc, table->indexes)
@@ -364,6 +368,7 @@ inspect_table(Oid relid, RecycledTable *table)
 		return "it does not exist";
 	form = (Form_pg_class) GETSTRUCT(table->row);
 	table->rowtype = form->reltype;
+	table->file = inspect_locator(form);
 	pooled = strcmp(NameStr(form->relname), pool_name(relid)) == 0;
 	if (!plain_class(table->row))
 		return "it has properties that a new table lacks";

@@ -56,7 +56,7 @@ extern ObjectRow *object_rows_next(ObjectRows *rows);
 /* parts.c */
 extern bool plain_types(RecycledTable *table, Oid owner);
 extern bool plain_toast(RecycledTable *table, Form_pg_class form);
-extern bool plain_toast_index(Oid index);
+extern bool plain_toast_index(RecycledTable *table);
 extern bool plain_constraint(RecycledTable *table, Oid constraint, Form_pg_class heap, bool pooled);
 
 /* defaults.c */

@@ -69,6 +69,7 @@ plain_toast(RecycledTable *table, Form_pg_class form)
 	if (!HeapTupleIsValid(row))
 		return false;
 	toast = (Form_pg_class) GETSTRUCT(row);
+	table->toast_file = inspect_locator(toast);
 	blocks = inspect_blocks(toast);
 	table->toast_used = blocks > 0;
 	plain = toast->reltuples == -1 && toast->relpages == 0 && toast->relallvisible == 0 &&
@@ -83,15 +84,16 @@ plain_toast(RecycledTable *table, Form_pg_class form)
 
 /* Is the index of the TOAST table as a new one? */
 bool
-plain_toast_index(Oid index)
+plain_toast_index(RecycledTable *table)
 {
-	HeapTuple	row = OidIsValid(index) ? SearchSysCache1(RELOID, ObjectIdGetDatum(index)) : NULL;
+	HeapTuple	row = OidIsValid(table->toast_index) ? SearchSysCache1(RELOID, ObjectIdGetDatum(table->toast_index)) : NULL;
 	Form_pg_class form;
 	bool		plain;
 
 	if (!HeapTupleIsValid(row))
 		return false;
 	form = (Form_pg_class) GETSTRUCT(row);
+	table->toast_index_file = inspect_locator(form);
 	plain = form->relkind == RELKIND_INDEX && form->relpages == 1 && form->reltuples == 0 &&
 		form->relallvisible == 0 && ClassAllFrozen_compat(form) == 0 &&
 		heap_attisnull(row, Anum_pg_class_reloptions, NULL);
@@ -124,6 +126,7 @@ plain_index(RecycledTable *table, RecycledKey *key, Form_pg_class heap, bool poo
 	if (!HeapTupleIsValid(row))
 		return false;
 	form = (Form_pg_class) GETSTRUCT(row);
+	key->file = inspect_locator(form);
 	blocks = inspect_blocks(form);
 	table->key_used |= blocks != 1;
 	plain = form->relam == BTREE_AM_OID && form->reltablespace == heap->reltablespace &&

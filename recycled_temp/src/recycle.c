@@ -66,13 +66,6 @@ static List *to_empty = NIL;	/* RelFileLocator_compat: once committed */
 
 /* ---- DROP ---- */
 
-static RelFileLocator_compat
-locator_of(Form_pg_class form)
-{
-	return MakeLocator_compat(form->reltablespace ? form->reltablespace : MyDatabaseTableSpace,
-							  MyDatabaseId, form->relfilenode);
-}
-
 /* Pool a table that was inspected, and note that its files are to be emptied. */
 static void
 keep(Relation rel, RecycledTable *table)
@@ -88,7 +81,7 @@ keep(Relation rel, RecycledTable *table)
 		file->version.relid = table->relid;
 		file->version.xmin = GetCurrentTransactionId();
 		file->version.cmin = GetCurrentCommandId(false) - 1;
-		file->locator = locator_of((Form_pg_class) GETSTRUCT(table->row));
+		file->locator = inspect_locator((Form_pg_class) GETSTRUCT(table->row));
 		kept = lappend(kept, file);
 		MemoryContextSwitchTo(old);
 	}
@@ -405,6 +398,9 @@ recycle_create(RecycledRequest *request)
 	unlock_pg_class();
 	CommandCounterIncrement();
 
+	/* the other files are new in this subtransaction, or were noted in it */
+	if (settled || !in_place)
+		rollback_note(&table, settled);
 	rel = table_open(table.relid, NoLock);
 	if (in_place && (table.toast_used || table.key_used))
 		heap_truncate_one_rel(rel);
@@ -513,18 +509,6 @@ recycle_at_pre_commit(void)
 	PopActiveSnapshot();
 }
 
-/* Map and free space map go first: a bit must not outlive the page that it describes. */
-static void
-empty_file(SMgrRelation reln)
-{
-	static const ForkNumber forks[] = {VISIBILITYMAP_FORKNUM, FSM_FORKNUM, MAIN_FORKNUM};
-
-	for (int i = 0; i < lengthof(forks); i++)
-		if (forks[i] == MAIN_FORKNUM || smgrexists(reln, forks[i]))
-			smgrtruncate_compat(reln, forks[i]);
-	reln->smgr_targblock = InvalidBlockNumber;
-}
-
 /* The transaction is committed: no error may leave this function. */
 void
 recycle_at_commit(void)
@@ -536,7 +520,7 @@ recycle_at_commit(void)
 	{
 		PG_TRY();
 		{
-			empty_file(smgropen(*(RelFileLocator_compat *) lfirst(lc), TempFileOwner_compat()));
+			rollback_empty_heap(smgropen(*(RelFileLocator_compat *) lfirst(lc), TempFileOwner_compat()));
 		}
 		PG_CATCH();
 		{

@@ -20,6 +20,9 @@
 #include "nodes/primnodes.h"
 #include "storage/block.h"
 #include "utils/relcache.h"
+#include "utils/resowner.h"
+
+#include "compat_storage.h"
 
 /* A pooled table is called this and its OID; so are its types, indexes and constraints. */
 #define RECYCLED_PREFIX "pg_temp_recycled_"
@@ -40,6 +43,7 @@ typedef struct RecycledKey
 {
 	Oid			constraint;
 	Oid			index;
+	RelFileLocator_compat file; /* of the index */
 	bool		primary;
 	int			natts;
 	int16		columns[INDEX_MAX_KEYS];
@@ -50,10 +54,13 @@ typedef struct RecycledTable
 {
 	Oid			relid;
 	HeapTuple	row;			/* copy of its pg_class row */
+	RelFileLocator_compat file;
 	Oid			rowtype;
 	Oid			arraytype;
 	Oid			toast;
 	Oid			toast_index;
+	RelFileLocator_compat toast_file;
+	RelFileLocator_compat toast_index_file;
 	List	   *keys;			/* RecycledKey, in the order of their making */
 	List	   *notnulls;		/* RecycledKey with one column (18 and later) */
 	List	   *indexes;		/* OIDs of all other indexes */
@@ -112,6 +119,7 @@ extern bool defaults_match(RecycledTable *table, RecycledRequest *request);
 
 /* inspect.c */
 extern const char *inspect_table(Oid relid, RecycledTable *table);
+extern RelFileLocator_compat inspect_locator(Form_pg_class form);
 extern BlockNumber inspect_blocks(Form_pg_class form);
 
 /* recycle.c */
@@ -120,6 +128,11 @@ extern Oid	recycle_create(RecycledRequest *request);
 extern void recycle_at_pre_commit(void);
 extern void recycle_at_commit(void);
 extern void recycle_at_end(void);
+
+/* rollback.c */
+extern void rollback_note(RecycledTable *table, bool heap);
+extern void rollback_empty_heap(SMgrRelation reln);
+extern void rollback_resources_released(ResourceReleasePhase phase, bool isCommit, bool isTopLevel, void *arg);
 
 /* on_commit.c */
 extern bool on_commit_has_no_entry(Oid relid);

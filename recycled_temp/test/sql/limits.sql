@@ -241,6 +241,93 @@ SELECT relname, relpages, reltuples FROM pg_class WHERE oid IN ('a'::regclass, '
 SELECT count(*) FROM a;
 DROP TABLE a, b;
 SELECT recycled_temp_empty();
+-- A rolled back CREATE leaves no rows in the files of the table that it has reused: neither in
+-- the table, nor in TOAST, nor in an index.  Both indexes have a page.
+CREATE FUNCTION pooled_pages() RETURNS bigint LANGUAGE sql AS $$
+SELECT sum(pg_total_relation_size(oid))::bigint / current_setting('block_size')::int FROM pg_class WHERE relname LIKE 'pg\_temp\_recycled\_%' AND relkind = 'r'
+$$;
+CREATE FUNCTION long(g int) RETURNS text LANGUAGE sql AS $$SELECT string_agg(md5((g * i)::text), '') FROM generate_series(1, 200) i$$;
+CREATE TEMP TABLE a (a int PRIMARY KEY, b text);
+SELECT 'pg_temp.pg_temp_recycled_' || 'a'::regclass::oid AS pooled \gset
+DROP TABLE a;
+SELECT pooled_pages();
+BEGIN;
+CREATE TEMP TABLE a (a int PRIMARY KEY, b text);
+INSERT INTO a SELECT g, long(g) FROM generate_series(1, 500) g;
+SELECT pooled_tables(), (SELECT sum(length(b)) FROM a);
+ROLLBACK;
+SELECT pooled_pages();
+BEGIN;
+SAVEPOINT s;
+CREATE TEMP TABLE a (a int PRIMARY KEY, b text);
+INSERT INTO a SELECT g, long(g) FROM generate_series(1, 500) g;
+SAVEPOINT t;
+INSERT INTO a SELECT g, long(g) FROM generate_series(501, 600) g;
+RELEASE t;
+ROLLBACK TO s;
+SELECT pooled_pages();
+CREATE TEMP TABLE a (a int PRIMARY KEY, b text);
+INSERT INTO a SELECT g, long(g) FROM generate_series(1, 100) g;
+SAVEPOINT u;
+DELETE FROM a;
+ROLLBACK TO u;
+COMMIT;
+SET enable_seqscan = off;
+SELECT sum(length(b)), (SELECT length(b) FROM a WHERE a = 90) FROM a;
+DROP TABLE a;
+BEGIN;
+SAVEPOINT s;
+CREATE TEMP TABLE a (a int PRIMARY KEY, b text);
+INSERT INTO a SELECT g, long(g) FROM generate_series(1, 500) g;
+RELEASE s;
+SAVEPOINT t;
+INSERT INTO a SELECT g, long(g) FROM generate_series(501, 600) g;
+ROLLBACK TO t;
+SELECT sum(length(b)), (SELECT length(b) FROM a WHERE a = 400) FROM a;
+ROLLBACK;
+SELECT pooled_pages();
+DO $$
+BEGIN
+  CREATE TEMP TABLE a (a int PRIMARY KEY, b text);
+  INSERT INTO a SELECT g, long(1 / (500 - g)) FROM generate_series(1, 500) g;
+EXCEPTION WHEN division_by_zero THEN
+  RAISE NOTICE 'caught';
+END $$;
+SELECT pooled_pages();
+-- The pooled table can be used by its name.
+\set ECHO none
+INSERT INTO :pooled SELECT g, long(g) FROM generate_series(1, 100) g;
+SELECT sum(length(b)) FROM :pooled WHERE a > 50;
+\set ECHO all
+SELECT recycled_temp_empty();
+RESET enable_seqscan;
+-- The page is still pinned when the statement fails.
+CREATE TEMP TABLE a (a int, b int);
+SELECT 'pg_temp.pg_temp_recycled_' || 'a'::regclass::oid AS pooled \gset
+DROP TABLE a;
+CREATE TEMP TABLE a AS SELECT g AS a, 1 / (2000 - g) AS b FROM generate_series(1, 2000) g;
+SELECT pooled_pages();
+-- Rows that a pooled table got by its name are not in the table that is created of it.
+\set ECHO none
+INSERT INTO :pooled VALUES (1, 1);
+\set ECHO all
+CREATE TEMP TABLE a (a int, b int);
+SELECT count(*) FROM a;
+DROP TABLE a;
+-- The table was not in the pool, and gets its rows back, in its old file.
+CREATE TEMP TABLE a (a int, b text);
+INSERT INTO a VALUES (1, 'short');
+BEGIN;
+DROP TABLE a;
+CREATE TEMP TABLE a (a int, b text);
+INSERT INTO a SELECT g, long(g) FROM generate_series(1, 500) g;
+ROLLBACK;
+SELECT pg_table_size('a') / current_setting('block_size')::int AS pages, a.* FROM a;
+INSERT INTO a SELECT g, long(g) FROM generate_series(1, 500) g;
+SELECT sum(length(b)) FROM a;
+DROP TABLE a;
+SELECT recycled_temp_empty();
+DROP FUNCTION pooled_pages, long;
 -- In a read-only transaction nothing is emptied.
 BEGIN READ ONLY;
 SELECT recycled_temp_empty();

@@ -73,6 +73,11 @@ $node->safe_psql('postgres', 'DROP OWNED BY carol');
 is(pooled(), 0, 'DROP OWNED drops it');
 is(say_to("$make; $fill; SELECT count(*), max(a) FROM t; CREATE TEMP TABLE filler AS SELECT repeat('x', 500) FROM generate_series(1, 30000); SELECT count(*) FROM filler;"),
 	"100|100\n30000\n", 'the session continues, also when its buffers are reused');
+say_to("DROP TABLE t, filler; BEGIN; $make; $fill; ROLLBACK;");
+is(pooled(), 2, 'a rolled back CREATE returns a table to the pool');
+$node->safe_psql('postgres', 'DROP OWNED BY carol');
+is(say_to("CREATE TEMP TABLE filler AS SELECT repeat('x', 500) FROM generate_series(1, 30000); SELECT count(*) FROM filler; $make;"),
+	"30000\n", 'and no page in the buffers, which have no file after DROP OWNED');
 say_to("DROP TABLE t;");
 $node->safe_psql('postgres', 'REASSIGN OWNED BY carol TO CURRENT_USER');
 is(say_to("$make; SELECT tableowner, (SELECT count(*) FROM t) FROM pg_tables WHERE tablename = 't';"), "carol|0\n", 'a table of another owner is not used');
