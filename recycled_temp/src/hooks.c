@@ -179,10 +179,12 @@ transaction_callback(XactEvent event, void *arg)
 		case XACT_EVENT_COMMIT:
 			recycle_at_commit();
 			recycle_at_end();
+			pool_at_end(true);
 			break;
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PREPARE:
 			recycle_at_end();
+			pool_at_end(false);
 			break;
 		default:
 			break;

@@ -5,9 +5,12 @@
  *
  * A table is in the pool if its pg_class row has the name of a pooled table, as
  * the current transaction sees it.  The list here only has hints: relations that
- * may have a shape.  It is never undone, and an entry whose table
- * is gone, renamed or not yet there is harmless.  Rollback, savepoints, errors,
- * DISCARD and DROP OWNED of other sessions therefore need no code.
+ * may have a shape.  It is never undone, and an entry whose table is gone, renamed, used
+ * or not yet there is harmless.
+ *
+ * A rollback may return a table to the pool: one that was dropped from it, or used.  So
+ * its entry stays, or no limit and no timeout would apply to that table.  An entry is
+ * removed by the commit of a transaction that sees no table of this OID.
  *
  * Idle timeout: a timer is armed when a table is pooled and none is armed.  When it
  * fires in an idle session, the interrupt that makes idle sessions read
@@ -55,6 +58,11 @@ PG_FUNCTION_INFO_V1(recycled_temp_empty);
 
 List	   *recycled_pool = NIL;	/* of RecycledEntry, the newest first */
 
+static bool entries_gone = false;	/* an entry had no table when it was last
+									 * looked up */
+static bool entries_marked = false; /* such entries are marked, by this
+									 * transaction */
+
 static volatile sig_atomic_t timer_fired = false;
 static bool timer_armed = false;
 static TimeoutId timer = MAX_TIMEOUTS;	/* not registered */
@@ -66,14 +74,17 @@ pool_name(Oid relid)
 }
 
 /* Does the current transaction see the entry's table in the pool? */
-static bool
-is_pooled(RecycledEntry *entry)
+bool
+pool_sees(RecycledEntry *entry)
 {
 	HeapTuple	row = SearchSysCache1(RELOID, ObjectIdGetDatum(entry->relid));
 	bool		pooled;
 
 	if (!HeapTupleIsValid(row))
+	{
+		entries_gone = true;
 		return false;
+	}
 	pooled = isTempNamespace(((Form_pg_class) GETSTRUCT(row))->relnamespace) &&
 		strcmp(NameStr(((Form_pg_class) GETSTRUCT(row))->relname), pool_name(entry->relid)) == 0;
 	ReleaseSysCache(row);
@@ -116,7 +127,7 @@ pool_add(Oid relid, uint32 hash)
 	if (entry)
 		recycled_pool = list_delete_ptr(recycled_pool, entry);
 	else
-		entry = palloc(sizeof(RecycledEntry));
+		entry = palloc0(sizeof(RecycledEntry));
 	entry->relid = relid;
 	entry->hash = hash;
 	entry->since = GetCurrentStatementStartTimestamp();
@@ -183,7 +194,7 @@ pool_in_use(Oid relid)
 }
 
 /*
- * Drop a pooled table and forget it.  False if it is not in the pool, is locked by
+ * Drop a pooled table.  False if it is not in the pool, is locked by
  * another session, is in use, or a user's object depends on it.  In the last three
  * cases it is not used again, and stays until it can be dropped.
  */
@@ -191,11 +202,11 @@ bool
 pool_drop(RecycledEntry *entry)
 {
 	Oid			relid = entry->relid;
-	bool		remains = is_pooled(entry);
 	bool		dropped = false;
 
-	entry->hash = 0;
-	if (remains && !pool_in_use(relid) && ConditionalLockRelationOid(relid, AccessExclusiveLock) && is_pooled(entry))
+	if (!pool_sees(entry))
+		return false;
+	if (!pool_in_use(relid) && ConditionalLockRelationOid(relid, AccessExclusiveLock) && pool_sees(entry))
 	{
 		Oid			rowtype = get_rel_type_id(relid);
 
@@ -210,20 +221,26 @@ pool_drop(RecycledEntry *entry)
 			dropped = true;
 		}
 	}
-	if (dropped || !remains)
-	{
-		recycled_pool = list_delete_ptr(recycled_pool, entry);
-		pfree(entry);
-	}
+	if (dropped)
+		entries_gone = true;
+	else
+		entry->hash = 0;
 	return dropped;
 }
 
-/* Drop the oldest tables if there are too many. */
+/* Drop the oldest tables if there are too many.  The list may have more entries than the pool has tables. */
 void
 pool_make_room(void)
 {
-	for (int i = list_length(recycled_pool) - 1; i >= 0 && list_length(recycled_pool) > recycled_max_tables; i--)
-		(void) pool_drop(list_nth(recycled_pool, i));
+	int			tables = 0;
+	ListCell   *lc;
+
+	if (list_length(recycled_pool) <= recycled_max_tables)
+		return;
+	foreach(lc, recycled_pool)
+		tables += pool_sees(lfirst(lc));
+	for (int i = list_length(recycled_pool) - 1; i >= 0 && tables > recycled_max_tables; i--)
+		tables -= pool_drop(list_nth(recycled_pool, i));
 }
 
 /* Drop all tables, or those that have been there for the timeout; how many were dropped. */
@@ -241,6 +258,51 @@ pool_empty(bool idle_only)
 			dropped += pool_drop(entry);
 	}
 	return dropped;
+}
+
+/* ---- entries without a table ---- */
+
+/* Is there an entry to be removed, perhaps? */
+bool
+pool_has_gone(void)
+{
+	return entries_gone;
+}
+
+/* The transaction is about to be committed: mark entries that have no table then. */
+void
+pool_mark_gone(void)
+{
+	ListCell   *lc;
+
+	entries_marked = true;
+	foreach(lc, recycled_pool)
+		((RecycledEntry *) lfirst(lc))->gone = !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(((RecycledEntry *) lfirst(lc))->relid));
+}
+
+/* The transaction has ended: remove the marked entries if it was committed. */
+void
+pool_at_end(bool committed)
+{
+	ListCell   *lc;
+
+	if (!entries_marked)
+		return;
+	entries_marked = false;
+	if (committed)
+		entries_gone = false;
+	foreach(lc, recycled_pool)
+	{
+		RecycledEntry *entry = lfirst(lc);
+
+		if (entry->gone && committed)
+		{
+			recycled_pool = foreach_delete_current(recycled_pool, lc);
+			pfree(entry);
+		}
+		else
+			entry->gone = false;
+	}
 }
 
 /* ---- idle timeout ---- */
@@ -263,6 +325,18 @@ pool_arm_timer(void)
 	/* a table is there for up to a tenth longer */
 	enable_timeout_after(timer, Max(recycled_idle_timeout + recycled_idle_timeout / 10, 10));
 	timer_armed = true;
+}
+
+/* Are there tables to be dropped later?  Reads catalogs. */
+bool
+pool_has_tables(void)
+{
+	ListCell   *lc;
+
+	foreach(lc, recycled_pool)
+		if (pool_sees(lfirst(lc)))
+		return true;
+	return false;
 }
 
 /* Did the timer fire since the last call? */
@@ -291,7 +365,7 @@ recycled_temp_pool(PG_FUNCTION_ARGS)
 		Datum		values[3];
 		bool		nulls[3] = {false};
 
-		if (!is_pooled(entry))
+		if (!pool_sees(entry))
 			continue;
 		values[0] = ObjectIdGetDatum(entry->relid);
 		values[1] = TimestampTzGetDatum(entry->since);

@@ -275,27 +275,19 @@ has_own_files(Oid relid)
  * be truncated; otherwise only its heap has rows, and it needs a new file.
  */
 static RecycledEntry *
-find_candidate(RecycledRequest *request, uint32 hash, Oid schema, RecycledTable *table, bool *settled, bool *in_place)
+find_candidate(RecycledRequest *request, uint32 hash, RecycledTable *table, bool *settled, bool *in_place)
 {
 	StringInfo	shape = &request->shape;
 
 	for (int i = 0; i < list_length(recycled_pool); i++)
 	{
 		RecycledEntry *entry = list_nth(recycled_pool, i);
-		Form_pg_class form;
-		HeapTuple	row;
 		const char *why_not;
-		bool		pooled;
 
 		if (entry->hash != hash)
 			continue;
-		row = SearchSysCache1(RELOID, ObjectIdGetDatum(entry->relid));
-		if (!HeapTupleIsValid(row))
-			continue;			/* a rollback may bring it back */
-		form = (Form_pg_class) GETSTRUCT(row);
-		pooled = form->relnamespace == schema && strcmp(NameStr(form->relname), pool_name(entry->relid)) == 0;
-		ReleaseSysCache(row);
-		if (!pooled || pool_in_use(entry->relid) || !ConditionalLockRelationOid(entry->relid, AccessExclusiveLock))
+		/* a rollback may bring back a table that is gone */
+		if (!pool_sees(entry) || pool_in_use(entry->relid) || !ConditionalLockRelationOid(entry->relid, AccessExclusiveLock))
 			continue;
 
 		why_not = inspect_table(entry->relid, table);
@@ -306,8 +298,7 @@ find_candidate(RecycledRequest *request, uint32 hash, Oid schema, RecycledTable 
 		if (why_not)
 		{
 			elog(DEBUG1, "recycled_temp: pooled table %u is not used: %s", entry->relid, why_not);
-			if (pool_drop(entry))
-				i--;
+			(void) pool_drop(entry);
 			continue;
 		}
 		*settled = !TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(table->row->t_data));
@@ -363,7 +354,7 @@ recycle_create(RecycledRequest *request)
 	if (!may_create(rv, &schema))
 		return InvalidOid;
 	lock_pg_class();
-	entry = find_candidate(request, hash, schema, &table, &settled, &in_place);
+	entry = find_candidate(request, hash, &table, &settled, &in_place);
 	if (entry == NULL || !names_are_free(&table, rv->relname, schema, key_names, &notnull_names))
 	{
 		unlock_pg_class();
@@ -491,7 +482,7 @@ recycle_at_pre_commit(void)
 {
 	bool		expired = pool_timer_fired();
 
-	if (!on_commit_has_drops() && kept == NIL && !expired)
+	if (!on_commit_has_drops() && kept == NIL && !expired && !pool_has_gone())
 		return;
 	/* the last of several statements of one message has not done this */
 	CommandCounterIncrement();
@@ -503,9 +494,11 @@ recycle_at_pre_commit(void)
 	}
 	if (expired && !IsInParallelMode())
 		(void) pool_empty(true);
-	if (expired)
+	if (expired && pool_has_tables())
 		pool_arm_timer();
 	note_files();
+	if (pool_has_gone())
+		pool_mark_gone();
 	PopActiveSnapshot();
 }
 

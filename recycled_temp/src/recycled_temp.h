@@ -100,6 +100,7 @@ typedef struct RecycledEntry
 	Oid			relid;
 	uint32		hash;			/* of its shape */
 	TimestampTz since;
+	bool		gone;			/* to be removed at commit */
 } RecycledEntry;
 
 /* shape.c */
@@ -152,12 +153,17 @@ extern List *recycled_pool;
 extern char *pool_name(Oid relid);
 extern bool pool_has(uint32 hash);
 extern bool pool_knows(Oid relid);
+extern bool pool_sees(RecycledEntry *entry);
 extern void pool_add(Oid relid, uint32 hash);
 extern bool pool_in_use(Oid relid);
 extern bool pool_drop(RecycledEntry *entry);
 extern void pool_make_room(void);
 extern int	pool_empty(bool idle_only);
+extern bool pool_has_gone(void);
+extern void pool_mark_gone(void);
+extern void pool_at_end(bool committed);
 extern void pool_arm_timer(void);
+extern bool pool_has_tables(void);
 extern bool pool_timer_fired(void);
 
 /* create_as.c */

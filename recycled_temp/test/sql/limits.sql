@@ -67,6 +67,49 @@ DROP TABLE a;
 SELECT count(*) FROM recycled_temp_pool();
 RESET recycled_temp.max_tables;
 
+-- A table that a rollback returns to the pool is known: it was dropped to make room for another
+-- table, or used, or dropped by the function.
+SET recycled_temp.max_tables = 1;
+CREATE TEMP TABLE a (a int);
+CREATE TEMP TABLE b (a int, b int);
+DROP TABLE a;
+BEGIN;
+DROP TABLE b;
+SELECT pooled_tables();
+ROLLBACK;
+SELECT pooled_tables(), (SELECT count(*) FROM recycled_temp_pool());
+BEGIN;
+CREATE TEMP TABLE a (a int);
+SAVEPOINT s;
+DROP TABLE b;
+ROLLBACK;
+SELECT pooled_tables(), (SELECT count(*) FROM recycled_temp_pool());
+BEGIN;
+SELECT recycled_temp_empty();
+ROLLBACK;
+BEGIN;
+SAVEPOINT s;
+SELECT recycled_temp_empty();
+ROLLBACK TO s;
+COMMIT;
+SELECT pooled_tables(), (SELECT count(*) FROM recycled_temp_pool());
+SELECT reused AS before FROM recycled_temp_status() \gset
+CREATE TEMP TABLE a (a int);
+SELECT reused - :before AS reused FROM recycled_temp_status();
+-- A table that is used does not take the place of one in the pool.
+DROP TABLE b;
+CREATE TEMP TABLE c (a int, b int, c int);
+SELECT pooled_tables();
+DROP TABLE a;
+SELECT (SELECT relnatts FROM pg_class WHERE oid = relation) AS columns FROM recycled_temp_pool();
+CREATE TEMP TABLE a (a int);
+DROP TABLE c;
+SELECT pooled_tables(), (SELECT count(*) FROM recycled_temp_pool());
+SELECT recycled_temp_empty(), pooled_tables();
+DROP TABLE a;
+SELECT recycled_temp_empty(), pooled_tables();
+RESET recycled_temp.max_tables;
+
 -- Many tables at once, also in one statement.
 CREATE TEMP TABLE a (a int);
 CREATE TEMP TABLE b (a int);
