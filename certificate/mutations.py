@@ -857,6 +857,8 @@ MUTATIONS = [
              "has_comment(&rows, RelationRelationId, table->toast_index)));", "false));", CATALOGS),
     Mutation(RECYCLED + "inspect.c", "a pooled table that had an index is used",
              "if (pooled && form->relhasindex != (table->keys != NIL))", "if (pooled && form->relhasindex && table->keys)", CATALOGS),
+    Mutation(RECYCLED + "shape.c", "a role that may not create tables in a tablespace gets one there",
+             "TablespaceAclCheck_compat(*tablespace, GetUserId(), ACL_CREATE) == ACLCHECK_OK);", "true);", LIMITS),
     Mutation(RECYCLED + "defaults.c", "a default that is nested too deep crashes the session",
              "check_stack_depth();", ";", TRANSACTIONS),
     Mutation(RECYCLED + "defaults.c", "a reused table has another default",

@@ -29,11 +29,13 @@
 #include "varatt.h"
 #endif
 
-/* Privileges on a type. */
+/* Privileges on a type and on a tablespace. */
 #if PG_VERSION_NUM >= 160000
 #define TypeAclCheck_compat(type, role, mode) object_aclcheck(TypeRelationId, type, role, mode)
+#define TablespaceAclCheck_compat(tablespace, role, mode) object_aclcheck(TableSpaceRelationId, tablespace, role, mode)
 #else
 #define TypeAclCheck_compat(type, role, mode) pg_type_aclcheck(type, role, mode)
+#define TablespaceAclCheck_compat(tablespace, role, mode) pg_tablespace_aclcheck(tablespace, role, mode)
 #endif
 
 /* The statistics target of a column is null by default since 17. */

@@ -27,6 +27,7 @@
 #include "access/transam.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_tablespace.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
 #include "commands/tablespace.h"
@@ -108,7 +109,9 @@ shape_key_name(const char *relname, List *colnames, bool primary)
 
 /*
  * Where a new temporary table goes: false if the server would choose between
- * several tablespaces, or makes tables of another kind.
+ * several tablespaces, makes tables of another kind, or would report that this role may
+ * not create tables there.  The choice was made once for the transaction, perhaps by
+ * another role.
  */
 static bool
 storage_of_new_table(const char *access_method, Oid *tablespace)
@@ -121,7 +124,8 @@ storage_of_new_table(const char *access_method, Oid *tablespace)
 	PrepareTempTablespaces();
 	n = GetTempTablespaces(tablespaces, 2);
 	*tablespace = n == 1 ? tablespaces[0] : InvalidOid;
-	return n < 2;
+	return n < 2 && (!OidIsValid(*tablespace) || *tablespace == MyDatabaseTableSpace ||
+					 TablespaceAclCheck_compat(*tablespace, GetUserId(), ACL_CREATE) == ACLCHECK_OK);
 }
 
 /* A type that every server has and that this role may use. */

@@ -212,6 +212,40 @@ DROP TABLESPACE regress_recycled_space;
 SELECT recycled_temp_empty();
 DROP TABLESPACE regress_recycled_space;
 
+-- The privilege to create tables in a tablespace is checked for each table, although a
+-- transaction chooses the tablespace only once.
+SELECT recycled_temp_empty();
+CREATE TABLESPACE regress_recycled_space LOCATION '';
+CREATE ROLE regress_recycled;
+GRANT CREATE ON TABLESPACE regress_recycled_space TO regress_recycled;
+SET temp_tablespaces = regress_recycled_space;
+SET ROLE regress_recycled;
+CREATE TEMP TABLE a (a int);
+DROP TABLE a;
+RESET ROLE;
+REVOKE CREATE ON TABLESPACE regress_recycled_space FROM regress_recycled;
+BEGIN;
+CREATE TEMP TABLE b (a int, b int);
+SET LOCAL ROLE regress_recycled;
+CREATE TEMP TABLE a (a int);
+ROLLBACK;
+BEGIN;
+CREATE TEMP TABLE b (a int, b int);
+SET LOCAL ROLE regress_recycled;
+CREATE TEMP TABLE a AS SELECT 1 AS a;
+ROLLBACK;
+GRANT CREATE ON TABLESPACE regress_recycled_space TO regress_recycled;
+SET ROLE regress_recycled;
+SELECT reused AS before FROM recycled_temp_status() \gset
+CREATE TEMP TABLE a (a int);
+SELECT reused - :before AS reused FROM recycled_temp_status();
+DROP TABLE a;
+RESET ROLE;
+RESET temp_tablespaces;
+SELECT recycled_temp_empty();
+DROP TABLESPACE regress_recycled_space;
+DROP ROLE regress_recycled;
+
 -- In another tablespace a pooled table is another one.
 SELECT recycled_temp_empty();
 CREATE TABLESPACE regress_recycled_space LOCATION '';
