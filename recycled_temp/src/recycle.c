@@ -25,6 +25,7 @@
 
 #include "access/htup_details.h"
 #include "access/multixact.h"
+#include "access/relation.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
@@ -313,6 +314,33 @@ find_candidate(RecycledRequest *request, uint32 hash, RecycledTable *table, bool
 	return NULL;
 }
 
+static void
+assume_new_file(Oid relid, LOCKMODE lockmode)
+{
+	Relation	part = relation_open(relid, lockmode);
+
+	RelationAssumeNewFile_compat(part);
+	relation_close(part, NoLock);
+}
+
+/*
+ * Let the files of TOAST and of indexes, which no other command of the transaction has
+ * filled, count as new: pg_truncate_temp_relation() of parallel_temp looks at all files.
+ */
+static void
+assume_new_parts(RecycledTable *table)
+{
+	ListCell   *lc;
+
+	foreach(lc, table->keys)
+		assume_new_file(((RecycledKey *) lfirst(lc))->index, NoLock);
+	if (OidIsValid(table->toast))
+	{
+		assume_new_file(table->toast, AccessShareLock);
+		assume_new_file(table->toast_index, AccessShareLock);
+	}
+}
+
 /* The conditions under which the server creates a temporary table; false: the server reports why not. */
 static bool
 may_create(RangeVar *rv, Oid *schema)
@@ -389,9 +417,12 @@ recycle_create(RecycledRequest *request)
 	unlock_pg_class();
 	CommandCounterIncrement();
 
-	/* the other files are new in this subtransaction, or were noted in it */
+	/* other files are new in this subtransaction, or it has done this before */
 	if (settled || !in_place)
+	{
 		rollback_note(&table, settled);
+		assume_new_parts(&table);
+	}
 	rel = table_open(table.relid, NoLock);
 	if (in_place && (table.toast_used || table.key_used))
 		heap_truncate_one_rel(rel);

@@ -52,6 +52,9 @@ my @scripts = (
 		  . "UPDATE t SET b = 'new' WHERE a % 2 = 0; VACUUM t; $look DROP TABLE t;" . load('z', 9) . "$frozen $look VACUUM (FREEZE) t; DROP TABLE t;" . load('w', 5) . $look ],
 	[ 'INSERT into a reused table' => "CREATE TEMP TABLE t (a int, b text); DROP TABLE t; BEGIN; SAVEPOINT s; CREATE TEMP TABLE t (a int, b text); INSERT INTO t SELECT g, 'i' FROM generate_series(1, 100000) g;"
 		  . "ROLLBACK TO s; CREATE TEMP TABLE t (a int, b text); $look INSERT INTO t SELECT g, 'j' FROM generate_series(1, 50000) g; COMMIT; $look" ],
+	[ 'pg_truncate_temp_relation in the transaction that created the table' => "CREATE TEMP TABLE t (a int PRIMARY KEY, b text); DROP TABLE t; BEGIN; CREATE TEMP TABLE t (a int PRIMARY KEY, b text);"
+		  . "INSERT INTO t SELECT g, 'p' FROM generate_series(1, 100) g; SELECT pg_truncate_temp_relation('t'); INSERT INTO t VALUES (1, 'q'); $look COMMIT; $look"
+		  . "CREATE TEMP TABLE u (a int, b text); BEGIN; DROP TABLE u; CREATE TEMP TABLE u (a int, b text); INSERT INTO u VALUES (1, 'r'); SELECT pg_truncate_temp_relation('u'); SELECT * FROM u; ROLLBACK; SELECT * FROM u;" ],
 	[ 'SELECT INTO' => load('x') . "DROP TABLE t; SELECT g AS a, 's'::text AS b INTO TEMP t FROM generate_series(1, 3000) g; $frozen $look" ],
 );
 
@@ -87,7 +90,7 @@ for my $order ('recycled_temp, parallel_temp', 'parallel_temp, recycled_temp')
 	my $first = $order =~ /^recycled/;
 	$node->append_conf('postgresql.conf', "shared_preload_libraries = '$order'\nrecycled_temp.enabled = on\n");
 	$node->start;
-	$node->safe_psql('postgres', 'CREATE EXTENSION IF NOT EXISTS recycled_temp');
+	$node->safe_psql('postgres', 'CREATE EXTENSION IF NOT EXISTS recycled_temp; CREATE EXTENSION IF NOT EXISTS parallel_temp');
 	$node->safe_psql('postgres', 'CREATE EXTENSION IF NOT EXISTS pageinspect') if $pageinspect;
 	for my $script (@scripts)
 	{
