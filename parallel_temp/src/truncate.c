@@ -15,8 +15,8 @@
  * table and its indexes had before a failed subtransaction, and indexes that it dropped;
  * these must not be older than the truncation.  Hence the call is refused if the current
  * transaction has given one of the relations another file, or has dropped or changed an
- * index, except if the table's file itself belongs to the current subtransaction: then it
- * is removed with everything in it (the server's TRUNCATE truncates in place as well then).
+ * index, except if all files belong to the current subtransaction: then they
+ * are removed with everything in them (the server's TRUNCATE truncates in place as well then).
  * A transaction that has modified rows has to ask for it, since ROLLBACK would not bring
  * back those that the table had before.
  *
@@ -169,12 +169,17 @@ static void
 check_transaction(Relation rel, Relation *rels, int n, bool force)
 {
 	bool		changed = false;
+	bool		all_new = true;
 
-	/* what a rollback restores is older than the file that is truncated */
-	if (CreatedInSubTransaction_compat(rel, GetCurrentSubTransactionId()))
-		return;
 	for (int i = 0; i < n; i++)
+	{
 		changed = changed || HasNewStorage_compat(rels[i]);
+		/* the table may be alone: SET TABLESPACE moves no index */
+		all_new = all_new && CreatedInSubTransaction_compat(rels[i], GetCurrentSubTransactionId());
+	}
+	/* what a rollback restores is older than the files that are truncated */
+	if (all_new)
+		return;
 	/* DROP INDEX takes that lock on the table */
 	if (changed || (lock_is_held(rel, AccessExclusiveLock) && indexes_have_changed(rel)))
 		ereport(ERROR,

@@ -210,6 +210,23 @@ SELECT count(*) FROM made;
 COMMIT;
 SELECT count(*) FROM made;
 
+-- and with it those of all indexes, which SET TABLESPACE leaves where they are
+SET allow_in_place_tablespaces = on;
+CREATE TABLESPACE regress_truncate_space LOCATION '';
+BEGIN;
+ALTER TABLE t SET TABLESPACE regress_truncate_space;
+SELECT pg_truncate_temp_relation('t', true);
+ROLLBACK;
+SELECT * FROM found();
+BEGIN;
+CREATE TEMP TABLE moved (id int PRIMARY KEY);
+INSERT INTO moved VALUES (1);
+ALTER TABLE moved SET TABLESPACE regress_truncate_space;
+SELECT pg_truncate_temp_relation('moved');
+SELECT count(*) FROM moved;
+ROLLBACK;
+DROP TABLESPACE regress_truncate_space;
+
 -- what it refuses
 SELECT pg_truncate_temp_relation(0);
 SELECT pg_truncate_temp_relation('permanent');
