@@ -560,6 +560,8 @@ MUTATIONS = [
              "memset(page.data + there, 0, BLCKSZ - there);", "memset(page.data, 0, BLCKSZ);", ("t/175_faults",)),
     Mutation(TEMP + "truncate.c", "a rollback restores index entries for rows that do not exist any more",
              "changed = changed || HasNewStorage_compat(rels[i]);", ";", ("sql/truncate",)),
+    Mutation(TEMP + "load/fastload_write.c", "rows of a failed load that stay are not counted",
+             "if (!remove_pages(load) && load->tuples > 0)", "if (!remove_pages(load) && load->tuples > PG_UINT32_MAX)", ("sql/fastload_same_rows",)),
     Mutation(TEMP + "truncate.c", "a rollback restores the file of a table that was moved, but its indexes were truncated",
              "all_new = all_new && CreatedInSubTransaction_compat(rels[i], GetCurrentSubTransactionId());",
              "all_new = all_new && CreatedInSubTransaction_compat(rel, GetCurrentSubTransactionId());", ("sql/truncate",)),

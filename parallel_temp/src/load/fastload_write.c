@@ -103,6 +103,9 @@ pt_load_begin(Relation rel, CommandId cid, bool frozen, MemoryContext context)
 
 	/* leave some buffers for the statement itself */
 	load->pool_limit = NLocBuffer - NLocBuffer / 16;
+
+	/* counting rows after a failure must not need memory */
+	pgstat_count_heap_insert(rel, 0);
 	return load;
 }
 
@@ -502,7 +505,7 @@ pt_load_hand_back(FastLoad *load, bool thaw)
 }
 
 /*
- * The statement has failed; its transaction will be aborted.  The blocks that the load has added
+ * The statement has failed, and its transaction will be aborted.  The blocks that the load has added
  * would stay in the table as pages of dead rows and empty ones: with a full disk they
  * could not be written, and all later statements would fail at that.  So they go, out
  * of the buffers and off the file, unless an index points into them or they may
@@ -510,17 +513,17 @@ pt_load_hand_back(FastLoad *load, bool thaw)
  * and the others have their disk space.  (They cannot be made empty pages instead: the server
  * takes an index entry without a line pointer in the heap for damage when it deletes
  * entries, and VACUUM would not find it before another row takes its place.)
- * No other error may be raised here.
+ *
+ * Returns whether the rows are gone.
  */
-void
-pt_load_abandon(FastLoad *load)
+static bool
+remove_pages(FastLoad *load)
 {
 	SMgrRelation reln;
 
-	pt_load_close_file_end(load);
-	if (load->state >= LOAD_HANDED_BACK || load->file_length == 0 || proc_exit_inprogress ||
+	if (load->state >= LOAD_HANDED_BACK || load->file_length == 0 ||
 		others_have_put_rows(load, load->old_length) || unused_blocks_are_read(load))
-		return;
+		return false;
 	close_page(load, true);
 	reln = RelationGetSmgr(load->rel);
 	if (!load->scanned && !load->rel->rd_rel->relhasindex &&
@@ -533,9 +536,25 @@ pt_load_abandon(FastLoad *load)
 		 * the end
 		 */
 		RelationCloseSmgr(load->rel);
+		return true;
 	}
-	else if (load->batch == NULL && load->file_length > load->next_block)
+	if (load->batch == NULL && load->file_length > load->next_block)
 		pt_relfile_cut_quietly(reln, load->file_length, 0, load->next_block);
+	return false;
+}
+
+/*
+ * The statement has failed.  Rows that stay in the table count as inserted and dead, as those of
+ * the server's code do.  No other error may be raised here.
+ */
+void
+pt_load_abandon(FastLoad *load)
+{
+	pt_load_close_file_end(load);
+	if (load->state == LOAD_ENDED || proc_exit_inprogress)
+		return;
+	if (!remove_pages(load) && load->tuples > 0)
+		pgstat_count_heap_insert(load->rel, load->tuples);
 }
 
 /*

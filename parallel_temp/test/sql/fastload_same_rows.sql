@@ -104,6 +104,34 @@ CREATE TEMP TABLE too_wide AS :q;
 SET parallel_temp.fast_load = on;
 CREATE TEMP TABLE too_wide AS :q;
 
+-- The rows of a failed statement are counted as in the server if their pages stay: with an
+-- index, and if a query has read the table in between.
+CREATE FUNCTION look(g int, name text) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE n int;
+BEGIN
+  IF g = 500 THEN EXECUTE format('SELECT count(*) FROM %I', name) INTO n; END IF;
+  RETURN 1 / (g - 4000);
+END $$;
+CREATE TEMP TABLE indexed_off (a int, b int);
+CREATE TEMP TABLE indexed_on (a int, b int);
+CREATE TEMP TABLE read_off (a int, b int);
+CREATE TEMP TABLE read_on (a int, b int);
+CREATE INDEX ON indexed_off (a);
+CREATE INDEX ON indexed_on (a);
+SET parallel_temp.fast_load = off;
+INSERT INTO indexed_off SELECT g, 1 FROM generate_series(1, 1000) g;
+INSERT INTO indexed_off SELECT g, 1 / (g - 4000) FROM generate_series(1, 5000) g;
+INSERT INTO read_off SELECT g, look(g, 'read_off') FROM generate_series(1, 5000) g;
+SET parallel_temp.fast_load = on;
+INSERT INTO indexed_on SELECT g, 1 FROM generate_series(1, 1000) g;
+INSERT INTO indexed_on SELECT g, 1 / (g - 4000) FROM generate_series(1, 5000) g;
+INSERT INTO read_on SELECT g, look(g, 'read_on') FROM generate_series(1, 5000) g;
+SELECT pg_stat_force_next_flush();
+SELECT relname, n_tup_ins, n_live_tup, n_dead_tup, pg_relation_size(relid) / current_setting('block_size')::int AS pages
+FROM pg_stat_user_tables WHERE relname ~ '^(indexed|read)_' ORDER BY relname COLLATE "C";
+DROP TABLE indexed_off, indexed_on, read_off, read_on;
+DROP FUNCTION look;
+
 DROP TABLE plain, changed, wide, query, result;
 DROP FUNCTION differences;
 DROP TYPE pair;
