@@ -28,6 +28,7 @@
  */
 #include "postgres.h"
 
+#include <float.h>
 #include <math.h>
 #include <sched.h>
 #include <unistd.h>
@@ -126,7 +127,11 @@ pt_set_cost_setting(const char *name, double value)
 {
 	char text[	64];
 
-	snprintf(text, sizeof(text), "%.17g", value);
+	/*
+	 * no setting may be infinite, as the sum of costs that the user has set
+	 * can be
+	 */
+	snprintf(text, sizeof(text), "%.17g", Min(value, DBL_MAX));
 	(void) set_config_option(name, text, superuser() ? PGC_SUSET : PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
 }
@@ -147,12 +152,19 @@ pt_plan_setup_scale(void)
 	return parallel_setup_cost / DEFAULT_PARALLEL_SETUP_COST;
 }
 
+/* Infinity times nothing would not be a number. */
+static Cost
+scaled(Cost cost, double setup_scale)
+{
+	return setup_scale * Min(cost, DBL_MAX);
+}
+
 Cost
 pt_workers_start_cost(int workers, double setup_scale)
 {
 	Cost		examine = pt_pool_usable() ? seq_page_cost * EXAMINE_BUFFER_COST * NLocBuffer : 0;
 
-	return setup_scale * (workers * pt_worker_start_cost + examine);
+	return scaled(workers * pt_worker_start_cost + examine, setup_scale);
 }
 
 void
@@ -182,7 +194,7 @@ pt_temp_table_cost(TempTableCost * cost, RelOptInfo *rel, Oid relid, double setu
 	}
 	else
 		cost->share = seq_page_cost * PIN_PAGE_COST * Min(rel->pages, NLocBuffer);
-	cost->share *= setup_scale;
+	cost->share = scaled(cost->share, setup_scale);
 	table_close(relation, NoLock);
 }
 
@@ -264,7 +276,7 @@ pt_enter_cost(double pages, double setup_scale)
 {
 	double		entered = pt_pool_usable() ? Min(pages, NLocBuffer) : 0;
 
-	return setup_scale * pt_enter_page_cost * (CREATE_BUFFER_PART * num_temp_buffers + entered);
+	return scaled(pt_enter_page_cost * (CREATE_BUFFER_PART * num_temp_buffers + entered), setup_scale);
 }
 
 Cost

@@ -318,4 +318,19 @@ SHOW parallel_leader_participation;
 DROP FUNCTION participation, sets_and_fails;
 DROP TABLE filed;
 
+-- costs whose sum is not finite, of a table that temporary buffers do not hold
+\c -
+SET max_parallel_workers_per_gather = 2;
+CREATE TEMP TABLE costly AS SELECT g AS id, repeat('x', 200) AS pad FROM generate_series(1, 60000) g;
+SET seq_page_cost = 1.7e308;
+SELECT count(*) FROM costly;
+SET parallel_setup_cost = 0;
+SELECT count(*) FROM costly;
+RESET seq_page_cost;
+SET parallel_temp.worker_start_cost = 1.7e308;
+SELECT count(*) FROM costly;
+SET parallel_setup_cost = 1.7e308;
+SELECT count(*) FROM costly;
+DROP TABLE costly;
+
 DROP FUNCTION goes_parallel, index_in_workers, total_cost;
