@@ -892,6 +892,8 @@ MUTATIONS = [
     Mutation(RECYCLED + "recycle.c", "a reused table has the rows that were inserted by its pooled name",
              "else if (in_place && RelationGetNumberOfBlocks(rel) > 0)", "else if (in_place && !settled)", LIMITS),
     Mutation(RECYCLED + "recycle.c", "a rolled back CREATE leaves its rows", "if (settled || !in_place)", "if (false)", LIMITS),
+    Mutation(RECYCLED + "recycle.c", "DROP fails if another table has the name of the pooled one",
+             "if (why_not == NULL && pool_names_are_taken(table, RelationGetNamespace(rel)))", "if (why_not == NULL && pool_names_are_taken(table, InvalidOid))", LIMITS),
     Mutation(RECYCLED + "recycle.c", "indexes of a reused table do not count as new", "assume_new_parts(&table);", ";", ("t/loads",)),
     Mutation(RECYCLED + "rollback.c", "a rollback leaves a copy of the metapage that an index had",
              "RelationCacheInvalidateEntry(index);", "(void) index;", LIMITS),

@@ -88,6 +88,25 @@ keep(Relation rel, RecycledTable *table)
 	}
 }
 
+/*
+ * Has another relation the name that the table, or one of its indexes, would get?  Each
+ * lookup costs an index scan, so a table that was in the pool before, with these names, is
+ * not checked again.
+ */
+static bool
+pool_names_are_taken(RecycledTable *table, Oid schema)
+{
+	bool		taken;
+	ListCell   *lc;
+
+	if (pool_knows(table->relid))
+		return false;
+	taken = OidIsValid(get_relname_relid(pool_name(table->relid), schema));
+	foreach(lc, table->keys)
+		taken = taken || OidIsValid(get_relname_relid(pool_name(((RecycledKey *) lfirst(lc))->index), schema));
+	return taken;
+}
+
 /* "at_commit": the transaction makes no other table of it */
 static bool
 may_keep(Relation rel, RecycledTable *table, bool at_commit)
@@ -109,6 +128,8 @@ may_keep(Relation rel, RecycledTable *table, bool at_commit)
 		else if ((table->keys || table->toast_used) && !CreatedInSubTransaction_compat(rel, GetCurrentSubTransactionId()))
 			why_not = "it has rows of an outer subtransaction in an index or in TOAST";
 	}
+	if (why_not == NULL && pool_names_are_taken(table, RelationGetNamespace(rel)))
+		why_not = "another table has the name that it would get";
 	if (why_not)
 		elog(DEBUG1, "recycled_temp: table \"%s\" is not kept: %s", RelationGetRelationName(rel), why_not);
 	return why_not == NULL;

@@ -405,6 +405,17 @@ SELECT sum(length(b)) FROM a;
 DROP TABLE a;
 SELECT recycled_temp_empty();
 DROP FUNCTION pooled_pages, long;
+-- A table is dropped by the server if another one has the name that it would get, or that its index would get.
+CREATE TEMP TABLE a (a int);
+CREATE TEMP TABLE b (a int, b int PRIMARY KEY);
+\set ECHO none
+SELECT format('CREATE TEMP TABLE pg_temp_recycled_%s (a int)', oid::oid) FROM unnest(ARRAY['a', 'b_pkey']::regclass[]) oid \gexec
+\set ECHO all
+DROP TABLE a;
+DROP TABLE b;
+SELECT recycled_temp_empty();
+SELECT count(*) AS dropped FROM (SELECT to_regclass('a'), to_regclass('b')) names (a, b) WHERE a IS NULL AND b IS NULL;
+DISCARD TEMP;
 -- In a read-only transaction nothing is emptied.
 BEGIN READ ONLY;
 SELECT recycled_temp_empty();
