@@ -878,7 +878,7 @@ MUTATIONS = [
     Mutation(RECYCLED + "pool.c", "a table that a rollback returns to the pool is forgotten",
              "entries_gone = true;", "recycled_pool = list_delete_ptr(recycled_pool, entry);", LIMITS, after="if (dropped)"),
     Mutation(RECYCLED + "pool.c", "tables that are used take places in the pool",
-             "tables += pool_sees(lfirst(lc));", "tables++;", LIMITS),
+             "if (pool_sees(entry))", "if (entry != NULL)", LIMITS),
     Mutation(RECYCLED + "pool.c", "a pooled table that an extension has stops statements",
              "if (OidIsValid(getExtensionOfObject(class, object)))", "if (!OidIsValid(object))", LIMITS),
     Mutation(RECYCLED + "recycle.c", "a table that was renamed while DROP waited is dropped",

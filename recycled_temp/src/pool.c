@@ -56,6 +56,12 @@
 PG_FUNCTION_INFO_V1(recycled_temp_pool);
 PG_FUNCTION_INFO_V1(recycled_temp_empty);
 
+/*
+ * Entries of tables that a rollback might return to the pool; the tables of others are
+ * forgotten.  Each DROP looks up all entries.
+ */
+#define SPARE_ENTRIES 100
+
 List	   *recycled_pool = NIL;	/* of RecycledEntry, the newest first */
 
 static bool entries_gone = false;	/* an entry had no table when it was last
@@ -238,7 +244,17 @@ pool_make_room(void)
 	if (list_length(recycled_pool) <= recycled_max_tables)
 		return;
 	foreach(lc, recycled_pool)
-		tables += pool_sees(lfirst(lc));
+	{
+		RecycledEntry *entry = lfirst(lc);
+
+		if (pool_sees(entry))
+			tables++;
+		else if (list_length(recycled_pool) > recycled_max_tables + SPARE_ENTRIES)
+		{
+			recycled_pool = foreach_delete_current(recycled_pool, lc);
+			pfree(entry);
+		}
+	}
 	for (int i = list_length(recycled_pool) - 1; i >= 0 && tables > recycled_max_tables; i--)
 		tables -= pool_drop(list_nth(recycled_pool, i));
 }
