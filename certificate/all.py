@@ -63,7 +63,9 @@ def parts() -> dict[str, list[str]]:
     found["mutants-15"] = tried("mutants-15", "mutants")
     for label, minutes in (("15", "60"), ("18-assert", "60"), ("19", "15")):
         found[f"chaos-{label}"] = tried(f"chaos-{label}", "chaos", MINUTES=minutes, **({} if label == "15" else {"LABEL": label}))
-    found["soak-15"] = tried("soak-15", "soak", HOURS="8")
+    # eight hours in total
+    for label, hours in (("15", "6"), ("18", "2")):
+        found[f"soak-{label}"] = tried(f"soak-{label}", "soak", HOURS=hours, **({} if label == "15" else {"LABEL": label}))
     for label in ("15", "18"):
         found[f"power-{label}"] = tried(f"power-{label}", "power", CUTS="200", **({} if label == "15" else {"LABEL": label}))
     found["fuzz-15"] = tried("fuzz-15", "fuzz", MINUTES="60")

@@ -259,8 +259,13 @@ def soak(run: dict) -> str:
         f"{run['hours']} hours, {len(run['parts'])} starts of the server: {counts}.\n\n"
         + table((f"seed {run['seed']}", "about", "gained in the run"), rows)
         + (f"\n\nWrong were:\n{wrong}" if wrong else "")
-        + "\n\n![Each resource and the latencies over the hours](soak.svg)"
+        + f"\n\n![Each resource and the latencies over the hours]({soak_file(run)})"
     )
+
+
+def soak_file(run: dict) -> str:
+    """The file of a soak test's picture, one for each major version."""
+    return f"soak-{run['server'].split('.')[0]}.svg"
 
 
 def soak_picture(run: dict) -> str:
@@ -477,7 +482,7 @@ def main() -> int:
         page.write_text(text)
         print(page)
     for run in runs_of("soak", RUNS):
-        (RUNS / "soak.svg").write_text(soak_picture(run))
+        (RUNS / soak_file(run)).write_text(soak_picture(run))
     return 0
 
 
