@@ -115,7 +115,7 @@ typedef struct LightHistoryContents
 								 * of waits: those before them are there */
 	int64		open_waits;
 	int64		forgotten;
-}			LightHistoryContents;
+} LightHistoryContents;
 
 /*
  * Invariant: While anybody holds the lock, no plan of the profile is made or dropped.  It
@@ -177,7 +177,6 @@ extern LIGHT_PRIVATE int64 light_history_forget(TimestampTz now);
 extern LIGHT_PRIVATE void light_history_dropped(int part, LightPlan *plan);
 extern LIGHT_PRIVATE void light_plan_closed(int part, LightPlan *plan);
 extern LIGHT_PRIVATE bool light_history_copy(LightHistoryCopy *copy, Oid role, bool see_all, bool open);
-
 extern LIGHT_PRIVATE void light_history_forgotten(void);
 
 /* history_file.c */
