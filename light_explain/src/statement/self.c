@@ -148,7 +148,7 @@ own_part(const LightNodes *nodes, LightQuery *query, int i, bool workers)
 /*
  * A Gather that begins again while its workers have rows ends them, and core books what they
  * used to the node that begins the cycle, outside Gather.  So Gather has less than its workers.
- * That usage is here, if a node above has it: of those from Gather up the first one that has as much.
+ * The rest is subtracted from Gather and the nodes above it, of each as much as it has.
  */
 static void
 subtract_abandoned(const LightNodes *nodes, LightQuery *query, int i, LightSelf *self)
@@ -186,7 +186,9 @@ light_self_at(const LightNodes *nodes, LightQuery *query, int i, LightSelf *self
 	PlanState  *planstate = nodes->node[i].planstate;
 
 	*self = own_part(nodes, query, i, false);
-	subtract_abandoned(nodes, query, i, self);
+	/* only the plan of a statement with a Gather says so */
+	if (planstate->state->es_plannedstmt->parallelModeNeeded)
+		subtract_abandoned(nodes, query, i, self);
 	if (planstate->worker_instrument != NULL)
 	{
 		LightSelf	workers = own_part(nodes, query, i, true);
