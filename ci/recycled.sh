@@ -2,7 +2,7 @@
 # ci/recycled.sh [CYCLES]: instructions of CREATE TEMP TABLE and DROP TABLE without and
 # with recycled_temp, counted by valgrind's callgrind in a single-user server: the
 # statements and their commits, the mean of so many cycles (40) after as many that fill caches.
-# CASES="text key" counts these only; a table of "unpooled" is never kept.  The last case is a session that creates and drops one
+# CASES="text key" counts these only; a table of "unpooled" is never kept.  The first case is a session that creates and drops one
 # table: what it costs more than a session without a statement, including the end.
 # The library must be installed in the server of PG_CONFIG.  LABEL=18 runs all of it in that
 # server's root (see ci/lib.sh), for which it installs the library and valgrind there.
@@ -76,7 +76,7 @@ whole() {
 }
 printf '%-10s %12s %12s %6s\n' statements without with ratio
 pool=(-c shared_preload_libraries=recycled_temp -c recycled_temp.enabled=on)
-for name in ${CASES:-integers text twenty select key index default unpooled permanent other session}; do
+for name in ${CASES:-session integers text twenty select key index default unpooled permanent other}; do
     if [ "$name" = session ]; then
         without=$(($(whole 1) - $(whole 0)))
         with=$(($(whole 1 "${pool[@]}") - $(whole 0 "${pool[@]}")))

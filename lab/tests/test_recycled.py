@@ -9,6 +9,7 @@ from pg_lean.paths import TOP
 PAGE = TOP / "docs" / "temporary-catalogs.md"
 #: The cases of ci/recycled.sh, as the page calls them.
 CASES = {
+    "session": "a session's only table, one of its columns text, with the end of the session (not kept)",
     "integers": "4 int columns",
     "text": "4 columns, one of them text",
     "twenty": "20 int columns",
@@ -19,7 +20,6 @@ CASES = {
     "unpooled": "4 columns, one of them text, with a CHECK constraint (not kept)",
     "permanent": "a permanent table of 4 int columns",
     "other": "`SELECT 1` (no table)",
-    "session": "a session's only table, one of its columns text, with the end of the session (not kept)",
 }
 
 
