@@ -15,8 +15,8 @@ The server returns freed memory to the kernel at once (RETURNED). By default gli
 process, more or less of it by chance: a session whose memory contexts had 1.3 MB had 53 MB, and 20 MB a minute later.
 
 The writers compare their values with the model and with the checksums in the rows. At the end a line
-is fitted to the samples of each resource (Theil-Sen: the median of all slopes, which single peaks do not
-move), without the first WARM minutes after each start of the server. A resource grows if the line gains
+is fitted to the samples of each resource (Theil-Sen: the median of the slopes between samples of one start
+of the server, which single peaks do not move), without the first WARM minutes after each start. A resource grows if the line gains
 more than a tenth of the level in the run, and more than ENOUGH. Latencies are shown, but not judged:
 they depend on the other work of the machine.
 
@@ -361,10 +361,9 @@ def hours_of(parts: list[dict]) -> float:
     return max((one["hours"] for part in parts for one in part["samples"]), default=0.0)
 
 
-def slope(points: list[tuple[float, float]]) -> float:
-    """The median of the slopes between all pairs of points (Theil 1950, Sen 1968)."""
-    slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in itertools.combinations(points, 2) if b[0] > a[0]]
-    return statistics.median(slopes) if slopes else 0.0
+def slopes(points: list[tuple[float, float]]) -> list[float]:
+    """The slopes between all pairs of points."""
+    return [(b[1] - a[1]) / (b[0] - a[0]) for a, b in itertools.combinations(points, 2) if b[0] > a[0]]
 
 
 def judged(part: dict) -> list[dict]:
@@ -379,15 +378,18 @@ def judged_hours(parts: list[dict]) -> float:
 
 
 def growth(parts: list[dict], name: str) -> tuple[float, float]:
-    """Of a resource: its level (the median) and what it gained in all judged hours together, both in its unit."""
-    gained, levels = 0.0, []
+    """Of a resource: its level (the median) and what it gained in all judged hours together, both in its unit.
+
+    The line's slope is the median of the slopes between samples of the same start (Theil 1950, Sen 1968), of all starts
+    together. A start has as much weight as it has pairs: with a line for each, the noise of a short one would be added to the sum.
+    """
+    levels, found = [], []
     for part in parts:
         points = [(one["hours"], float(one[name])) for one in judged(part)]
         points = points[::-(-len(points) // DRAWN) or 1]
         levels += [value for _, value in points]
-        if points:
-            gained += slope(points) * (points[-1][0] - points[0][0])
-    return (statistics.median(levels) if levels else 0.0), gained
+        found += slopes(points)
+    return (statistics.median(levels), statistics.median(found) * judged_hours(parts)) if found else (0.0, 0.0)
 
 
 def grown(parts: list[dict]) -> list[str]:

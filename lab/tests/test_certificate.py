@@ -419,6 +419,9 @@ def test_what_grows_for_hours_is_found():
     assert soak.judged_hours(soaked(0, 3)) == pytest.approx(3 * 99 / 60, abs=0.1)
     short = [{**part, "samples": part["samples"][:40]} for part in soaked(500, 3)]
     assert soak.grown(short) == [] and soak.judged_hours(short) == 0, "a line through a few minutes follows the noise"
+    first, second = soaked(0, 2)
+    drifts = [{**one, "memory of sessions, MB": 100 + 20 * one["hours"]} for one in first["samples"][:60]]
+    assert soak.grown([{**first, "samples": drifts}, second]) == [], "the noise of a short start is not added to hours without growth"
     level, gained = soak.growth(soaked(10, 2), "memory of sessions, MB")
     assert gained == pytest.approx(10 * 2 * 100 / 60, rel=0.05) and 100 < level < 140
 
