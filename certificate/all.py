@@ -50,8 +50,9 @@ def parts() -> dict[str, list[str]]:
     for label in ("host", *sixteen, "17", "18", "18-assert", "19"):
         version = "15" if label == "host" else label
         found[f"versions-{version}"] = kept(f"versions-{version}", label, "ci/check.sh", label)
-        # the archive does not have the source of release candidates for long
-        suite = ("env", "SUITE=18") if label == "19" else ()
+        # The archive does not have the source of release candidates for long.  In the suite of 18, join_hash forbids Materialize
+        # and makes workers free of cost: 19 chooses a nested loop for it, whose inner Gather starts workers 30,000 times.
+        suite = ("env", "SUITE=18", "BUT=join_hash") if label == "19" else ()
         found[f"versions-core-{version}"] = kept(f"versions-core-{version}", label, *suite, "ci/core.sh", label)
     for label in ("17", "18"):
         found[f"versions-upgrade-{label}"] = kept(f"versions-upgrade-{label}", label, "ci/upgrade.sh", label, "host")

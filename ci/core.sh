@@ -4,7 +4,7 @@
 # features forced on (the extensions' test/core.conf).  A difference between the
 # two outputs of any test fails.  SETTINGs ("name = value") apply to both runs, with a
 # "+" in front to the second one only.
-# TESTS="test_setup temp ..." runs only these, for settings with which all take too long.
+# TESTS="test_setup temp ..." runs only these, for settings with which all take too long; BUT="join_hash ..." leaves these out.
 # SUITE=18 takes the suite of that major version, for a server whose source is no longer offered (the archive
 # removes that of a release candidate): the two runs are compared with each other, not with expected output.
 # The extensions must be installed already (ci/check.sh does).
@@ -20,7 +20,7 @@ source=$("$TOP/ci/source.sh" "$suite")
 pg_config=$(pg_config_of "$label")
 owner=$SERVER_USER
 case $label in host | *-assert) ;; *) owner=$(in_root "$label" root 'id -u postgres') ;; esac
-tag=$(printf '%s' "$*${TESTS:+ some}" | tr -cs 'a-z0-9_=' '-')
+tag=$(printf '%s' "$*${TESTS:+ some}${BUT:+ but}" | tr -cs 'a-z0-9_=' '-')
 logs=$BUILD/core/$label${tag:+-$tag}
 rm -rf "$logs"
 mkdir -p "$logs"
@@ -29,8 +29,9 @@ seen=$(seen_work_of "$label")/core
 as_root rm -rf "$work"
 as_root mkdir -p "$work"
 as_root cp -r "$source/src/test/regress" "$work/regress"
-if [ -n "${TESTS:-}" ]; then
-    awk -v names=" $TESTS " '$1 == "test:" { line = ""; for (i = 2; i <= NF; i++) if (index(names, " " $i " ")) line = line " " $i
+if [ -n "${TESTS:-}${BUT:-}" ]; then
+    awk -v only=" ${TESTS:-} " -v but=" ${BUT:-} " '$1 == "test:" { line = ""
+        for (i = 2; i <= NF; i++) if ((only == "  " || index(only, " " $i " ")) && !index(but, " " $i " ")) line = line " " $i
         if (line) print "test:" line }' "$source/src/test/regress/parallel_schedule" | as_root tee "$work/regress/parallel_schedule" >/dev/null
 fi
 {
@@ -103,7 +104,7 @@ if grep -hE 'WARNING: .*(leak|refcount|buffer)' "$logs/loaded.server.log" | head
 fi
 [ ${#different[@]} -eq 0 ] || { head -n 120 "$logs/core.diffs" >&2; say "FAILED: ${different[*]} (diffs: $logs/core.diffs)"; }
 of=
-[ "$suite" = "$major" ] || of=" (that of $suite)"
+[ "$suite" = "$major" ] || of=" (that of $suite${BUT:+ without $BUT})"
 echo "core's suite on PostgreSQL $label$of: $((tests - ${#different[@]})) passed, ${#different[@]} failed"
 echo "$((tests - ${#different[@]})) ${#different[@]}" >"$BUILD/core/$label${tag:+-$tag}.count"
 fewest=150
