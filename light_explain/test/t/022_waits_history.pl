@@ -135,6 +135,19 @@ $long->finish;
 settle();
 is(query(q{SELECT count(*) FILTER (WHERE planid IS NULL), count(*) FILTER (WHERE planid IS NOT NULL) > 0 FROM light_explain_waits_history() WHERE wait_event = 'PgSleep'}), '0|t', 'a statement that runs then begins again');
 
+# an entry of the history has one row, also if its samples are forgotten in between
+$long = background('SELECT pg_sleep(3)');
+for (1 .. 5)
+{
+	$node->poll_query_until('postgres', q{SELECT count(*) > 0 FROM light_explain_samples() WHERE wait_event = 'PgSleep'}) or die 'is not seen';
+	query('SELECT light_explain_samples_reset()');
+}
+$long->finish;
+settle();
+is(query(qq{SELECT max(n) FROM (SELECT count(*) AS n FROM light_explain_waits_history() GROUP BY bucket, $key) h}), '1', 'one row for each, also after a reset of the samples');
+is(query('SELECT count(*) FROM (SELECT bucket_end, lead(bucket_start) OVER (ORDER BY bucket) AS next FROM (SELECT DISTINCT bucket, bucket_start, bucket_end FROM light_explain_waits_history()) b) b WHERE next < bucket_end'),
+	'0', 'which ends a bucket');
+
 # ---- restarts ----
 
 my $file = $node->data_dir . '/pg_stat_tmp/light_explain_history.stat';
